@@ -1,0 +1,23 @@
+// From a planned module to an executable. codegen/host: kernels as MLIR text, LLVM, object code; the step tables as C; the link.
+#ifndef NNC_CODEGEN_CODEGEN_H
+#define NNC_CODEGEN_CODEGEN_H
+
+#include "passes/passes.h"
+
+typedef struct CodegenOptions {
+  const char *cpu;            // "native" or an LLVM CPU name
+  const char *output;         // path of the executable, object or text
+  const char *source_name;    // .nn file, for the tables
+  int opt_level;              // 0..3
+  bool verbose, time_phases;
+  bool keep_temporaries;
+} CodegenOptions;
+
+const NnTarget *nn_target_host(const char *cpu);   // NULL and a message on stderr: unknown CPU
+
+typedef enum CodegenEmit { CODEGEN_KERNELS, CODEGEN_LLVM, CODEGEN_ASM, CODEGEN_TABLES, CODEGEN_EXE } CodegenEmit;
+// Requires a module after `plan`. Text goes to `output` ("-": stdout); an executable is written beside it and renamed into place, so
+// that a failure leaves no half-written file. Returns false after reporting.
+bool codegen_emit(MlirModule module, CodegenEmit what, const CodegenOptions *options);
+
+#endif

@@ -1,0 +1,62 @@
+// The host target: kernels as object code, library steps, tables of the program.
+#ifndef NNC_CODEGEN_HOST_HOST_H
+#define NNC_CODEGEN_HOST_HOST_H
+
+#include "codegen/codegen.h"
+#include "codegen/host/text.h"
+#include "runtime/program.h"
+
+// What the kernels must know of the processor.
+typedef struct HostCpu {
+  char *name, *features;   // Owned; LLVM's spelling
+  int vector_bytes;        // 64 AVX-512, 32 AVX2, 16 SSE
+} HostCpu;
+// "native" or an LLVM CPU name. False: unknown; nothing is printed. host_cpu_free.
+bool host_cpu_detect(const char *name, HostCpu *cpu);
+void host_cpu_free(HostCpu *cpu);
+
+// One C symbol per launch; the launches of a kernel run one after the other.
+typedef struct HostLaunch {
+  char *symbol;            // Owned
+  int64_t extent, grain;   // iterations of the outer loop; fewest worth a thread
+} HostLaunch;
+typedef struct HostKernel {
+  char *name, *summary;    // Owned; the private function's name, the ops in it
+  int n_launches;
+  HostLaunch *launches;    // Owned
+  int64_t workspace_bytes; // the buffer after arguments and results, if > 0
+  Text text;               // its functions in MLIR, one per launch, under a comment
+} HostKernel;
+typedef struct HostKernels {
+  int n;
+  HostKernel *items;       // Owned
+  Text declarations;       // libmvec functions that kernels call
+} HostKernels;
+
+// Writes every private kernel of the module as MLIR text.
+void host_kernels_emit(MlirModule module, const HostCpu *cpu, HostKernels *out);
+void host_kernels_free(HostKernels *kernels);
+const HostKernel *host_kernel_find(const HostKernels *kernels, const char *name);   // NULL if absent
+int64_t host_kernel_workspace(MlirOperation func, const HostCpu *cpu);              // without emitting
+// Result r of a call to this kernel may share its buffer with argument a: every element of a is read before r's element at the
+// same index is written, and no other access to a exists.
+bool host_kernel_inplace_ok(MlirOperation func, int result, int arg);
+
+typedef enum HostOutput { HOST_LLVM, HOST_ASM, HOST_OBJECT } HostOutput;
+// Lowers MLIR text to LLVM IR, optimises it for the processor and writes LLVM IR, assembly or an object to path ("-": stdout).
+// May run in several threads after host_lower_initialize. False and a message on stderr: a bug of ours, or the path cannot be written.
+void host_lower_initialize(void);
+bool host_lower(const char *mlir_text, const HostCpu *cpu, int opt_level, HostOutput what, const char *path, bool time_phases);
+
+// Library ops as step records.
+bool host_conv_record(MlirOperation op, NncConv *out);       // false: not a convolution
+bool host_matmul_record(MlirOperation op, NncMatmul *out);   // false: not a matrix product
+int64_t host_library_scratch(MlirOperation op);              // bytes; cached
+
+// program.c: the step tables.
+bool host_tables_write(MlirModule module, const HostKernels *kernels, const HostCpu *cpu, const CodegenOptions *options, Text *out);
+
+// Compiles the tables, links them with the kernels' object and the runtime into options->output.
+bool host_link(const char *tables_path, const char *object_path, const CodegenOptions *options);
+
+#endif

@@ -1,0 +1,182 @@
+// Private to codegen/host: from one private kernel function (docs/internals.md, Kernels) to MLIR text over LLVM pointers and vectors.
+//
+// A kernel is read as a loop nest over its domain. Every value of the body is an index map over the domain followed by a chain of
+// arithmetic that ends in leaves: arguments read with fixed strides, constants, indices, random numbers. The emitter writes the loops
+// as nested scopes and puts every value into the outermost scope in which it is known, so that what does not vary is hoisted.
+#ifndef NNC_CODEGEN_HOST_KERNEL_H
+#define NNC_CODEGEN_HOST_KERNEL_H
+
+#include "codegen/host/host.h"
+#include "codegen/host/text.h"
+#include "ir/ir.h"
+
+#define MAX_TILE 16    // vectors of one tile: accumulators held at once
+#define MAX_SCOPES 10
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Reading a kernel (kernel_read.c)
+
+typedef enum KernelKind { KERNEL_MAP, KERNEL_ROW, KERNEL_COLUMN, KERNEL_MOVE } KernelKind;
+
+typedef struct Kernel {
+  MlirOperation func;
+  char *name;                 // Owned
+  KernelKind kind;
+  NnType domain;              // dtype unused
+  bool reduced[NN_MAX_RANK];  // row, column: the reduced axes of the domain
+  int n_args, n_results;
+  NnType *arg;                // Owned
+  NnType *result_type;        // Owned
+  MlirValue *result;          // Owned; func.return's operands
+} Kernel;
+
+void kernel_read(MlirOperation func, Kernel *k);   // asserts the contract; kernel_free
+void kernel_free(Kernel *k);
+// Type with the reduced axes dropped.
+NnType kernel_kept_type(const Kernel *k, NnDtype dtype);
+bool kernel_is_kept_shaped(const Kernel *k, const NnType *t);     // and not domain-shaped
+// Ops of the body as "add mul exp" (each once, in order), for labels and comments. Owned: free().
+char *kernel_summary(const Kernel *k);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Index maps and strides (kernel_access.c)
+
+// Index of a value's axis as a function of the domain's indices: offset + scale * index[axis]; axis -1: just the offset.
+typedef struct IndexTerm { int axis; int64_t scale, offset; } IndexTerm;
+typedef struct IndexMap { int rank; IndexTerm term[NN_MAX_RANK]; } IndexMap;
+// Position in a buffer, in elements: offset + sum of stride[a] * index[a] over the domain's axes.
+typedef struct Access { int64_t offset, stride[NN_MAX_RANK]; } Access;
+
+IndexMap index_map_domain(const Kernel *k);
+IndexMap index_map_kept(const Kernel *k);
+bool index_map_equal(const IndexMap *a, const IndexMap *b);
+// Map of the operand of a broadcast, transpose, slice or unit-axis reshape, given the map of its result. False for other reshapes.
+bool index_map_through_view(MlirOperation view, const IndexMap *result, IndexMap *operand);
+// True if v is an argument seen through views only; gives the argument and its strides along the axes of v.
+typedef struct Layout { int rank; int64_t offset, stride[NN_MAX_RANK]; } Layout;
+bool layout_of_argument(MlirValue v, int *arg, Layout *layout);
+Layout layout_row_major(const NnType *t);
+Access access_compose(const Layout *layout, const IndexMap *map);
+
+typedef struct AccessList { int n, capacity; Access *items; } AccessList;   // Owned items
+typedef void (*LeafFn)(void *user, int arg, MlirValue value, const Access *access);
+// Calls fn for each distinct leaf under v: arguments (arg >= 0) and indices and reductions (arg -1), with their strides.
+void kernel_walk_leaves(const Kernel *k, MlirValue v, const IndexMap *map, LeafFn fn, void *user);
+// All of the kernel: results and operands of reductions.
+void kernel_walk_all_leaves(const Kernel *k, LeafFn fn, void *user);
+
+// The domain's axes, joined where every leaf and every result allows it. Size-1 axes are left out.
+typedef enum AxisClass { AXIS_KEPT, AXIS_REDUCED, AXIS_INNER } AxisClass;   // INNER: kept, inside the reduced ones
+typedef struct Nest {
+  int n;
+  int64_t extent[NN_MAX_RANK];
+  int axis[NN_MAX_RANK];         // the innermost domain axis of the group: its stride is the group's
+  AxisClass klass[NN_MAX_RANK];
+} Nest;
+void nest_build(const Kernel *k, Nest *nest);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Emitting (kernel_emit.c): SSA values, scopes, addresses
+
+typedef struct Value { int id; int depth; bool varies; } Value;   // %v<id>, known from scope `depth` on; varies: differs between lanes or tiles
+
+typedef struct Memo { const void *value; IndexMap map; int tile; Value result; } Memo;
+typedef struct OffsetMemo { Access access; int tile; bool lanes; Value result; } OffsetMemo;
+typedef struct ConstantMemo { char *text; Value result; } ConstantMemo;
+typedef struct Scope { Text head, text; bool braces; } Scope;
+
+// Where the value of a reduction can be read when it is not in a register: its combined result in the workspace.
+typedef struct WorkspaceValue { const void *value; NnDtype dtype; int64_t byte_offset; } WorkspaceValue;
+
+typedef struct Emitter {
+  struct KernelModule *module;
+  const Kernel *k;
+  Nest nest;
+  int lanes;
+  int next_id;
+  int depth;                           // current scope
+  Scope scope[MAX_SCOPES];
+  int index_id[NN_MAX_RANK];           // per group of the nest
+  int index_depth[NN_MAX_RANK];
+  int vector_group;                    // the group whose index runs over the lanes; -1: none
+  int tile;                            // current vector of the tile
+  int vector_index[MAX_TILE];          // index of the first lane, per tile
+  int mask;                            // SSA id of the lane mask, or -1
+  int valid;                           // lanes in use under the mask
+  int *buffer;                         // Owned; SSA ids of the arguments' and results' addresses, then of the workspace
+  int n_memo, memo_capacity;           Memo *memo;                // Owned
+  int n_offsets, offset_capacity;      OffsetMemo *offsets;       // Owned
+  int n_constants, constant_capacity;  ConstantMemo *constants;   // Owned
+  int n_workspace; const WorkspaceValue *workspace;               // Borrowed
+} Emitter;
+
+void emitter_begin(Emitter *e, struct KernelModule *module, const Kernel *k, const char *symbol, int n_buffers);
+void emitter_end(Emitter *e);   // closes the function, appends it to the module's text, frees
+// Writes `%vN = <text>` into the scope of that depth.
+Value emit(Emitter *e, int depth, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void emit_effect(Emitter *e, const char *format, ...) __attribute__((format(printf, 2, 3)));   // a line without result, current scope
+Value emit_constant(Emitter *e, const char *format, ...) __attribute__((format(printf, 2, 3)));  // "5 : i64", in the entry scope, once
+Value emit_i64(Emitter *e, int64_t value);
+Value emit_splat(Emitter *e, NnDtype dtype, double value);       // vector of lanes
+Value emit_index(Emitter *e, const char *op, Value a, Value b);  // arith.<op> on i64, at the deeper of the two
+int depth_max(Value a, Value b);
+void emit_multiply_wide(Emitter *e, Value a, Value b, Value *low, Value *high);   // vectors of i32, unsigned
+
+const char *element_type(NnDtype dtype);      // in memory: i1 and u8 are i8
+// "vector<16xf32>"; in registers i1 is i1.
+typedef struct TypeName { char text[32]; } TypeName;
+TypeName vector_type(const Emitter *e, NnDtype dtype);
+TypeName vector_memory_type(const Emitter *e, NnDtype dtype);
+
+// Scopes. `for` binds its induction variable; iteration arguments have the given types.
+Value for_begin(Emitter *e, Value low, Value high, int64_t step, int n, const Value *init, const TypeName *types, Value *args);
+void for_end(Emitter *e, int n, const Value *yield, const TypeName *types, Value *results);
+void if_begin(Emitter *e, Value condition);
+void if_end(Emitter *e, int n, const Value *then_values, const Value *else_values, const TypeName *types, Value *results);
+void block_begin(Emitter *e);    // a scope without a loop: what is computed in it is forgotten after it
+void block_end(Emitter *e);
+// Sets the lane mask to the first `valid` lanes; valid == lanes: none.
+void emit_set_mask(Emitter *e, int valid);
+void emit_split_index(Emitter *e, Value linear, int n, const int *groups);  // binds the groups' indices, last fastest
+
+// Memory. Group strides come from the nest.
+Value emit_load(Emitter *e, int buffer, NnDtype dtype, const Access *a);
+void emit_store(Emitter *e, int buffer, NnDtype dtype, const Access *a, Value v);
+Value emit_offset(Emitter *e, const Access *a, bool *lanes_vary, int64_t *lane_stride);   // element offset of the first lane, i64
+Value emit_lane_indices(Emitter *e, Value first, int64_t stride, bool wide);   // vector of i32 (or i64) first + stride * lane
+// Vectors at a scalar address of the workspace: ws + byte_offset + 4 or 8 * element.
+Value emit_load_workspace(Emitter *e, NnDtype dtype, int64_t byte_offset, Value element);
+void emit_store_workspace(Emitter *e, NnDtype dtype, int64_t byte_offset, Value element, Value v, bool one_lane);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Expressions (kernel_expr.c): evaluates a value of the body at the current point
+
+Value expression(Emitter *e, MlirValue v, const IndexMap *map);
+// Binds a value (a reduction) to a register.
+void expression_bind(Emitter *e, MlirValue v, const IndexMap *map, Value value);
+Value emit_binary(Emitter *e, NnOp op, NnDtype dtype, Value a, Value b);   // add, mul, max … on vectors
+Value emit_cast(Emitter *e, Value x, NnDtype from, NnDtype to);
+Value emit_math_call(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype);   // libmvec: exp, tanh, pow …
+Value emit_horizontal(Emitter *e, NnOp op, NnDtype dtype, Value x);   // fixed-order tree over the lanes; the result in all lanes
+Value emit_random(Emitter *e, MlirValue key, NnType type, const IndexMap *map);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Kinds. Each appends its functions to the module and adds its launches to `out`.
+
+typedef struct KernelModule {
+  const HostCpu *cpu;
+  Text text;                                   // Owned; of the current kernel
+  Text declarations;                           // Owned
+  int n_externals; char **externals;           // Owned; libmvec functions in declarations
+} KernelModule;
+
+void kernel_emit_map(KernelModule *m, const Kernel *k, HostKernel *out);
+void kernel_emit_reduce(KernelModule *m, const Kernel *k, HostKernel *out);   // row and column
+void kernel_emit_move(KernelModule *m, const Kernel *k, HostKernel *out);
+void kernel_emit_pool(KernelModule *m, const Kernel *k, MlirOperation op, HostKernel *out);
+void kernel_add_launch(HostKernel *out, char *symbol, int64_t extent, double work_per_iteration);   // takes symbol
+void kernel_comment(KernelModule *m, const Kernel *k, const char *space);
+int kernel_lanes(const KernelModule *m, const Kernel *k);
+int64_t reduce_workspace_bytes(const Kernel *k, int lanes);
+
+#endif

@@ -1,0 +1,452 @@
+// The emitter: SSA values, nested scopes, hoisting, masks, loads and stores.
+//
+// Scope 0 is the function's entry; each loop opens a scope. A value is written into the scope of its depth, the deepest index it
+// depends on, and is remembered until that scope closes, so it is computed once however often it is used.
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/host/kernel.h"
+
+const char *element_type(NnDtype dtype) {
+  static const char *const names[] = {[NN_F32] = "f32", [NN_F64] = "f64", [NN_I32] = "i32", [NN_I64] = "i64", [NN_U8] = "i8", [NN_I1] = "i8"};
+  return names[dtype];
+}
+
+TypeName vector_memory_type(const Emitter *e, NnDtype dtype) {
+  TypeName t;
+  snprintf(t.text, sizeof t.text, "vector<%dx%s>", e->lanes, element_type(dtype));
+  return t;
+}
+
+TypeName vector_type(const Emitter *e, NnDtype dtype) {
+  TypeName t = vector_memory_type(e, dtype);
+  if (dtype == NN_I1) snprintf(t.text, sizeof t.text, "vector<%dxi1>", e->lanes);
+  return t;
+}
+
+int depth_max(Value a, Value b) { return a.depth > b.depth ? a.depth : b.depth; }
+
+static Value new_value(Emitter *e, int depth) { return (Value){e->next_id++, depth, false}; }
+
+static void add_line(Emitter *e, int depth) {
+  Text *t = &e->scope[depth].text;
+  for (int i = 0; i <= depth; i++) text_append(t, "  ", 2);
+}
+
+Value emit(Emitter *e, int depth, const char *format, ...) {
+  Value v = new_value(e, depth);
+  add_line(e, depth);
+  Text *t = &e->scope[depth].text;
+  text_add(t, "%%v%d = ", v.id);
+  va_list args;
+  va_start(args, format);
+  text_addv(t, format, args);
+  va_end(args);
+  text_append(t, "\n", 1);
+  return v;
+}
+
+void emit_multiply_wide(Emitter *e, Value a, Value b, Value *low, Value *high) {
+  int depth = depth_max(a, b);
+  *low = new_value(e, depth);
+  *high = new_value(e, depth);
+  low->varies = high->varies = a.varies || b.varies;
+  add_line(e, depth);
+  text_add(&e->scope[depth].text, "%%v%d, %%v%d = arith.mului_extended %%v%d, %%v%d : vector<%dxi32>\n", low->id, high->id, a.id, b.id, e->lanes);
+}
+
+void emit_effect(Emitter *e, const char *format, ...) {
+  add_line(e, e->depth);
+  Text *t = &e->scope[e->depth].text;
+  va_list args;
+  va_start(args, format);
+  text_addv(t, format, args);
+  va_end(args);
+  text_append(t, "\n", 1);
+}
+
+Value emit_constant(Emitter *e, const char *format, ...) {
+  Text text = {0};
+  va_list args;
+  va_start(args, format);
+  text_addv(&text, format, args);
+  va_end(args);
+  for (int i = 0; i < e->n_constants; i++)
+    if (!strcmp(e->constants[i].text, text.data)) {
+      text_free(&text);
+      return e->constants[i].result;
+    }
+  if (e->n_constants == e->constant_capacity) {
+    e->constant_capacity = e->constant_capacity ? 2 * e->constant_capacity : 16;
+    e->constants = host_grow(e->constants, (size_t)e->constant_capacity, sizeof *e->constants);
+  }
+  Value v = emit(e, 0, "arith.constant %s", text.data);
+  e->constants[e->n_constants++] = (ConstantMemo){text.data, v};
+  return v;
+}
+
+Value emit_i64(Emitter *e, int64_t value) { return emit_constant(e, "%lld : i64", (long long)value); }
+
+Value emit_splat(Emitter *e, NnDtype dtype, double value) {
+  TypeName type = vector_type(e, dtype);
+  if (dtype == NN_F32) {
+    float f = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return emit_constant(e, "dense<0x%08X> : %s", bits, type.text);
+  }
+  if (dtype == NN_F64) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return emit_constant(e, "dense<0x%016llX> : %s", (unsigned long long)bits, type.text);
+  }
+  if (dtype == NN_I1) return emit_constant(e, "dense<%s> : %s", value != 0 ? "true" : "false", type.text);
+  return emit_constant(e, "dense<%lld> : %s", dtype == NN_U8 ? (long long)(int8_t)(uint8_t)value : (long long)value, type.text);
+}
+
+Value emit_index(Emitter *e, const char *op, Value a, Value b) {
+  Value v = emit(e, depth_max(a, b), "arith.%s %%v%d, %%v%d : i64", op, a.id, b.id);
+  v.varies = a.varies || b.varies;
+  return v;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Functions and scopes
+
+void emitter_begin(Emitter *e, KernelModule *module, const Kernel *k, const char *symbol, int n_buffers) {
+  *e = (Emitter){.module = module, .k = k, .lanes = kernel_lanes(module, k), .vector_group = -1, .mask = -1, .next_id = 3};
+  nest_build(k, &e->nest);
+  text_add(&e->scope[0].head, "func.func @%s(%%v0: !llvm.ptr, %%v1: i64, %%v2: i64) {\n", symbol);
+  e->buffer = host_alloc((size_t)n_buffers, sizeof *e->buffer);
+  for (int i = 0; i < n_buffers; i++) {
+    Value slot = {0};
+    if (i) slot = emit(e, 0, "llvm.getelementptr %%v0[%d] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr", i);
+    Value address;
+    if (i) address = emit(e, 0, "llvm.load %%v%d : !llvm.ptr -> !llvm.ptr", slot.id);
+    else address = emit(e, 0, "llvm.load %%v0 : !llvm.ptr -> !llvm.ptr");
+    e->buffer[i] = address.id;
+  }
+}
+
+void emitter_end(Emitter *e) {
+  assert(e->depth == 0);
+  Text *out = &e->module->text;
+  text_append(out, e->scope[0].head.data, e->scope[0].head.size);
+  text_append(out, e->scope[0].text.data, e->scope[0].text.size);
+  text_add(out, "  return\n}\n\n");
+  for (int i = 0; i < MAX_SCOPES; i++) {
+    text_free(&e->scope[i].head);
+    text_free(&e->scope[i].text);
+  }
+  for (int i = 0; i < e->n_constants; i++) free(e->constants[i].text);
+  free(e->constants);
+  free(e->memo);
+  free(e->offsets);
+  free(e->buffer);
+}
+
+void block_begin(Emitter *e) {
+  assert(e->depth + 1 < MAX_SCOPES);
+  e->depth++;
+  e->scope[e->depth].head.size = e->scope[e->depth].text.size = 0;
+}
+
+void block_end(Emitter *e) {
+  int depth = e->depth--;
+  Scope *inner = &e->scope[depth], *outer = &e->scope[depth - 1];
+  text_append(&outer->text, inner->head.data, inner->head.size);
+  text_append(&outer->text, inner->text.data, inner->text.size);
+  int n = 0;
+  for (int i = 0; i < e->n_memo; i++)
+    if (e->memo[i].result.depth < depth) e->memo[n++] = e->memo[i];
+  e->n_memo = n;
+  n = 0;
+  for (int i = 0; i < e->n_offsets; i++)
+    if (e->offsets[i].result.depth < depth) e->offsets[n++] = e->offsets[i];
+  e->n_offsets = n;
+}
+
+static void add_ids(Text *t, int n, const Value *v) {
+  for (int i = 0; i < n; i++) text_add(t, "%s%%v%d", i ? ", " : "", v[i].id);
+}
+
+static void add_types(Text *t, int n, const TypeName *types) {
+  for (int i = 0; i < n; i++) text_add(t, "%s%s", i ? ", " : "", types[i].text);
+}
+
+Value for_begin(Emitter *e, Value low, Value high, int64_t step, int n, const Value *init, const TypeName *types, Value *args) {
+  Value by = emit_i64(e, step);
+  block_begin(e);
+  Value index = new_value(e, e->depth);
+  Text *t = &e->scope[e->depth].head;
+  text_add(t, "scf.for %%v%d = %%v%d to %%v%d step %%v%d", index.id, low.id, high.id, by.id);
+  if (n) {
+    text_add(t, " iter_args(");
+    for (int i = 0; i < n; i++) {
+      args[i] = new_value(e, e->depth);
+      args[i].varies = init[i].varies;
+      text_add(t, "%s%%v%d = %%v%d", i ? ", " : "", args[i].id, init[i].id);
+    }
+    text_add(t, ") -> (");
+    add_types(t, n, types);
+    text_add(t, ")");
+  }
+  text_add(t, " : i64 {\n");
+  return index;
+}
+
+void for_end(Emitter *e, int n, const Value *yield, const TypeName *types, Value *results) {
+  int depth = e->depth;
+  if (n) {
+    add_line(e, depth);
+    Text *t = &e->scope[depth].text;
+    text_add(t, "scf.yield ");
+    add_ids(t, n, yield);
+    text_add(t, " : ");
+    add_types(t, n, types);
+    text_add(t, "\n");
+    add_line(e, depth - 1);
+    for (int i = 0; i < n; i++) {
+      bool varies = yield[i].varies;
+      results[i] = new_value(e, depth - 1);
+      results[i].varies = varies;
+    }
+    add_ids(&e->scope[depth - 1].text, n, results);
+    text_add(&e->scope[depth - 1].text, " = ");
+  } else {
+    add_line(e, depth - 1);
+  }
+  block_end(e);
+  add_line(e, e->depth);
+  text_add(&e->scope[e->depth].text, "}\n");
+}
+
+void if_begin(Emitter *e, Value condition) {
+  block_begin(e);
+  text_add(&e->scope[e->depth].head, "scf.if %%v%d", condition.id);
+}
+
+void if_end(Emitter *e, int n, const Value *then_values, const Value *else_values, const TypeName *types, Value *results) {
+  int depth = e->depth;
+  Text *outer = &e->scope[depth - 1].text;
+  add_line(e, depth - 1);
+  Text *head = &e->scope[depth].head, *t = &e->scope[depth].text;
+  if (n) {
+    for (int i = 0; i < n; i++) {
+      bool varies = then_values[i].varies;
+      results[i] = new_value(e, depth - 1);
+      results[i].varies = varies;
+    }
+    add_ids(outer, n, results);
+    text_add(outer, " = ");
+    text_add(head, " -> (");
+    add_types(head, n, types);
+    text_add(head, ")");
+    text_add(t, "scf.yield ");
+    add_ids(t, n, then_values);
+    text_add(t, " : ");
+    add_types(t, n, types);
+    text_add(t, "\n} else {\nscf.yield ");
+    add_ids(t, n, else_values);
+    text_add(t, " : ");
+    add_types(t, n, types);
+    text_add(t, "\n");
+  }
+  text_add(head, " {\n");
+  block_end(e);
+  add_line(e, e->depth);
+  text_add(&e->scope[e->depth].text, "}\n");
+}
+
+void emit_set_mask(Emitter *e, int valid) {
+  e->valid = valid;
+  e->mask = -1;
+  if (valid >= e->lanes) return;
+  Text t = {0};
+  text_add(&t, "dense<[");
+  for (int i = 0; i < e->lanes; i++) text_add(&t, "%s%s", i ? "," : "", i < valid ? "true" : "false");
+  text_add(&t, "]> : vector<%dxi1>", e->lanes);
+  e->mask = emit_constant(e, "%s", t.data).id;
+  text_free(&t);
+}
+
+void emit_split_index(Emitter *e, Value linear, int n, const int *groups) {
+  for (int i = n - 1; i >= 0; i--) {
+    int g = groups[i];
+    Value extent = emit_i64(e, e->nest.extent[g]);
+    Value index = linear;
+    if (i) {
+      index = emit_index(e, "remui", linear, extent);
+      linear = emit_index(e, "divui", linear, extent);
+    }
+    e->index_id[g] = index.id;
+    e->index_depth[g] = index.depth;
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Memory
+
+static Value group_index(const Emitter *e, int g) {
+  if (g == e->vector_group) return (Value){e->vector_index[e->tile], e->index_depth[g], true};
+  return (Value){e->index_id[g], e->index_depth[g], false};
+}
+
+Value emit_offset(Emitter *e, const Access *a, bool *lanes_vary, int64_t *lane_stride) {
+  int64_t s = e->vector_group >= 0 ? a->stride[e->nest.axis[e->vector_group]] : 0;
+  *lane_stride = s;
+  *lanes_vary = s != 0;
+  for (int i = 0; i < e->n_offsets; i++) {
+    const OffsetMemo *m = &e->offsets[i];
+    if (memcmp(&m->access, a, sizeof *a) == 0 && (!m->lanes || m->tile == e->tile)) return m->result;
+  }
+  Value sum = emit_i64(e, a->offset);
+  bool is_constant = true;
+  // Terms in order of depth, so that partial sums are hoisted with the loops that leave them unchanged.
+  for (int depth = 0; depth <= e->depth; depth++) {
+    for (int g = 0; g < e->nest.n; g++) {
+      int64_t stride = a->stride[e->nest.axis[g]];
+      Value index = group_index(e, g);
+      if (!stride || index.depth != depth) continue;
+      Value term = stride == 1 ? index : emit_index(e, "muli", index, emit_i64(e, stride));
+      sum = is_constant && a->offset == 0 ? term : emit_index(e, "addi", sum, term);
+      is_constant = false;
+    }
+  }
+  sum.varies = s != 0;
+  if (e->n_offsets == e->offset_capacity) {
+    e->offset_capacity = e->offset_capacity ? 2 * e->offset_capacity : 16;
+    e->offsets = host_grow(e->offsets, (size_t)e->offset_capacity, sizeof *e->offsets);
+  }
+  e->offsets[e->n_offsets++] = (OffsetMemo){*a, e->tile, s != 0, sum};
+  return sum;
+}
+
+Value emit_lane_indices(Emitter *e, Value first, int64_t stride, bool wide) {
+  const char *type = wide ? "i64" : "i32";
+  Value scalar = wide ? first : emit(e, first.depth, "arith.trunci %%v%d : i64 to i32", first.id);
+  Value splat = emit(e, first.depth, "vector.broadcast %%v%d : %s to vector<%dx%s>", scalar.id, type, e->lanes, type);
+  splat.varies = first.varies;
+  if (!stride) return splat;
+  Text t = {0};
+  for (int i = 0; i < e->lanes; i++) text_add(&t, "%s%lld", i ? "," : "", (long long)(i * stride));
+  Value steps = emit_constant(e, "dense<[%s]> : vector<%dx%s>", t.data, e->lanes, type);
+  text_free(&t);
+  Value v = emit(e, first.depth, "arith.addi %%v%d, %%v%d : vector<%dx%s>", splat.id, steps.id, e->lanes, type);
+  v.varies = true;
+  return v;
+}
+
+static Value all_lanes(Emitter *e) {
+  return e->mask >= 0 ? (Value){e->mask, 0, false} : emit_constant(e, "dense<true> : vector<%dxi1>", e->lanes);
+}
+
+static Value gep(Emitter *e, int buffer, NnDtype dtype, Value offset) {
+  return emit(e, offset.depth, "llvm.getelementptr %%v%d[%%v%d] : (!llvm.ptr, i64) -> !llvm.ptr, %s", e->buffer[buffer], offset.id, element_type(dtype));
+}
+
+static Value gep_lanes(Emitter *e, int buffer, NnDtype dtype, Value first, int64_t stride) {
+  Value indices = emit_lane_indices(e, first, stride, true);
+  return emit(e, indices.depth, "llvm.getelementptr %%v%d[%%v%d] : (!llvm.ptr, vector<%dxi64>) -> vector<%dx!llvm.ptr>, %s", e->buffer[buffer],
+              indices.id, e->lanes, e->lanes, element_type(dtype));
+}
+
+static Value from_memory(Emitter *e, NnDtype dtype, Value raw) {
+  if (dtype != NN_I1) return raw;
+  Value zero = emit_splat(e, NN_U8, 0);
+  Value v = emit(e, raw.depth, "arith.cmpi ne, %%v%d, %%v%d : vector<%dxi8>", raw.id, zero.id, e->lanes);
+  v.varies = raw.varies;
+  return v;
+}
+
+static Value to_memory(Emitter *e, NnDtype dtype, Value v) {
+  if (dtype != NN_I1) return v;
+  Value raw = emit(e, v.depth, "arith.extui %%v%d : vector<%dxi1> to vector<%dxi8>", v.id, e->lanes, e->lanes);
+  raw.varies = v.varies;
+  return raw;
+}
+
+// A memory vector at an address, all lanes or those under the mask.
+static Value load_vector(Emitter *e, NnDtype dtype, Value address) {
+  TypeName type = vector_memory_type(e, dtype);
+  int align = (int)nn_dtype_bytes(dtype);
+  Value raw;
+  if (e->mask < 0) {
+    raw = emit(e, address.depth, "llvm.load %%v%d {alignment = %d : i64} : !llvm.ptr -> %s", address.id, align, type.text);
+  } else {
+    Value zero = emit_splat(e, dtype == NN_I1 ? NN_U8 : dtype, 0);
+    raw = emit(e, address.depth, "llvm.intr.masked.load %%v%d, %%v%d, %%v%d {alignment = %d : i32} : (!llvm.ptr, vector<%dxi1>, %s) -> %s", address.id,
+               e->mask, zero.id, align, e->lanes, type.text, type.text);
+  }
+  raw.varies = true;
+  return raw;
+}
+
+static void store_vector(Emitter *e, NnDtype dtype, Value address, Value v) {
+  TypeName type = vector_memory_type(e, dtype);
+  int align = (int)nn_dtype_bytes(dtype);
+  if (e->mask < 0)
+    emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !llvm.ptr", v.id, address.id, align, type.text);
+  else
+    emit_effect(e, "llvm.intr.masked.store %%v%d, %%v%d, %%v%d {alignment = %d : i32} : %s, vector<%dxi1> into !llvm.ptr", v.id, address.id, e->mask,
+                align, type.text, e->lanes);
+}
+
+static Value load_splat(Emitter *e, NnDtype dtype, Value address) {
+  Value scalar = emit(e, address.depth, "llvm.load %%v%d {alignment = %d : i64} : !llvm.ptr -> %s", address.id, (int)nn_dtype_bytes(dtype), element_type(dtype));
+  return emit(e, scalar.depth, "vector.broadcast %%v%d : %s to %s", scalar.id, element_type(dtype), vector_memory_type(e, dtype).text);
+}
+
+Value emit_load(Emitter *e, int buffer, NnDtype dtype, const Access *a) {
+  bool vary;
+  int64_t stride;
+  Value offset = emit_offset(e, a, &vary, &stride);
+  Value raw;
+  if (!vary) {
+    raw = load_splat(e, dtype, gep(e, buffer, dtype, offset));
+  } else if (stride == 1) {
+    raw = load_vector(e, dtype, gep(e, buffer, dtype, offset));
+  } else {
+    TypeName type = vector_memory_type(e, dtype);
+    Value addresses = gep_lanes(e, buffer, dtype, offset, stride), mask = all_lanes(e), zero = emit_splat(e, dtype == NN_I1 ? NN_U8 : dtype, 0);
+    raw = emit(e, addresses.depth, "llvm.intr.masked.gather %%v%d, %%v%d, %%v%d {alignment = %d : i32} : (vector<%dx!llvm.ptr>, vector<%dxi1>, %s) -> %s",
+               addresses.id, mask.id, zero.id, (int)nn_dtype_bytes(dtype), e->lanes, e->lanes, type.text, type.text);
+    raw.varies = true;
+  }
+  return from_memory(e, dtype, raw);
+}
+
+void emit_store(Emitter *e, int buffer, NnDtype dtype, const Access *a, Value v) {
+  bool vary;
+  int64_t stride;
+  Value offset = emit_offset(e, a, &vary, &stride), raw = to_memory(e, dtype, v);
+  Value address = gep(e, buffer, dtype, offset);
+  if (vary) {
+    assert(stride == 1);
+    store_vector(e, dtype, address, raw);
+    return;
+  }
+  Value lane = emit(e, e->depth, "vector.extract %%v%d[0] : %s from %s", raw.id, element_type(dtype), vector_memory_type(e, dtype).text);
+  emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !llvm.ptr", lane.id, address.id, (int)nn_dtype_bytes(dtype), element_type(dtype));
+}
+
+static Value workspace_address(Emitter *e, NnDtype dtype, int64_t byte_offset, Value element) {
+  int buffer = e->k->n_args + e->k->n_results;
+  Value base = emit(e, 0, "llvm.getelementptr %%v%d[%lld] : (!llvm.ptr) -> !llvm.ptr, i8", e->buffer[buffer], (long long)byte_offset);
+  return emit(e, element.depth, "llvm.getelementptr %%v%d[%%v%d] : (!llvm.ptr, i64) -> !llvm.ptr, %s", base.id, element.id, element_type(dtype));
+}
+
+Value emit_load_workspace(Emitter *e, NnDtype dtype, int64_t byte_offset, Value element) {
+  return load_vector(e, dtype, workspace_address(e, dtype, byte_offset, element));
+}
+
+void emit_store_workspace(Emitter *e, NnDtype dtype, int64_t byte_offset, Value element, Value v, bool one_lane) {
+  Value address = workspace_address(e, dtype, byte_offset, element);
+  if (!one_lane) {
+    store_vector(e, dtype, address, v);
+    return;
+  }
+  Value lane = emit(e, e->depth, "vector.extract %%v%d[0] : %s from %s", v.id, element_type(dtype), vector_memory_type(e, dtype).text);
+  emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !llvm.ptr", lane.id, address.id, (int)nn_dtype_bytes(dtype), element_type(dtype));
+}

@@ -1,0 +1,310 @@
+// Evaluates a value of a kernel's body at the current point, one vector at a time: views rewrite the index map, maps become arith and
+// math operations, leaves become loads. Transcendental functions are calls of glibc's vector library libmvec (at most 4 ulp).
+//
+// No rewriting of floating point but the contraction of a product and a sum to one fused operation: a kernel is compiled once, so every
+// execution of it gives the same bits.
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/host/kernel.h"
+
+#define CONTRACT "fastmath<contract>"
+
+void expression_bind(Emitter *e, MlirValue v, const IndexMap *map, Value value) {
+  if (e->n_memo == e->memo_capacity) {
+    e->memo_capacity = e->memo_capacity ? 2 * e->memo_capacity : 64;
+    e->memo = host_grow(e->memo, (size_t)e->memo_capacity, sizeof *e->memo);
+  }
+  e->memo[e->n_memo++] = (Memo){v.ptr, *map, e->tile, value};
+}
+
+static bool memo_find(const Emitter *e, MlirValue v, const IndexMap *map, Value *out) {
+  for (int i = e->n_memo - 1; i >= 0; i--) {
+    const Memo *m = &e->memo[i];
+    if (m->value != v.ptr || (m->result.varies && m->tile != e->tile) || !index_map_equal(&m->map, map)) continue;
+    *out = m->result;
+    return true;
+  }
+  return false;
+}
+
+static Value unary(Emitter *e, const char *op, Value x, TypeName type) {
+  Value v = emit(e, x.depth, "%s %%v%d : %s", op, x.id, type.text);
+  v.varies = x.varies;
+  return v;
+}
+
+static Value convert(Emitter *e, const char *op, Value x, TypeName from, TypeName to) {
+  Value v = emit(e, x.depth, "%s %%v%d : %s to %s", op, x.id, from.text, to.text);
+  v.varies = x.varies;
+  return v;
+}
+
+static Value binary(Emitter *e, const char *op, Value a, Value b, const char *flags, TypeName type) {
+  Value v = emit(e, depth_max(a, b), "%s %%v%d, %%v%d%s%s : %s", op, a.id, b.id, *flags ? " " : "", flags, type.text);
+  v.varies = a.varies || b.varies;
+  return v;
+}
+
+static Value select_lanes(Emitter *e, Value c, Value a, Value b, NnDtype dtype) {
+  int depth = depth_max(a, b) > c.depth ? depth_max(a, b) : c.depth;
+  Value v = emit(e, depth, "arith.select %%v%d, %%v%d, %%v%d : %s, %s", c.id, a.id, b.id, vector_type(e, NN_I1).text, vector_type(e, dtype).text);
+  v.varies = a.varies || b.varies || c.varies;
+  return v;
+}
+
+static bool is_signed_int(NnDtype d) { return d == NN_I32 || d == NN_I64; }
+
+static Value compare(Emitter *e, const char *predicate, Value a, Value b, NnDtype dtype) {
+  char op[32];
+  bool equality = !strcmp(predicate, "eq") || !strcmp(predicate, "ne");
+  // A comparison with NaN is false, but for `ne`.
+  if (nn_dtype_is_float(dtype)) snprintf(op, sizeof op, "arith.cmpf %s%s,", strcmp(predicate, "ne") ? "o" : "u", predicate);
+  else snprintf(op, sizeof op, "arith.cmpi %s%s,", equality ? "" : is_signed_int(dtype) ? "s" : "u", predicate);
+  return binary(e, op, a, b, "", vector_type(e, dtype));
+}
+
+// Integers round toward minus infinity; a zero divisor gives the dividend (the lanes of a tail divide by zero too).
+static Value divide_integers(Emitter *e, NnDtype dtype, Value a, Value b) {
+  TypeName type = vector_type(e, dtype);
+  Value zero = emit_splat(e, dtype, 0), one = emit_splat(e, dtype, 1);
+  b = select_lanes(e, compare(e, "eq", b, zero, dtype), one, b, dtype);
+  if (!is_signed_int(dtype)) return binary(e, "arith.divui", a, b, "", type);
+  Value negated = binary(e, "arith.subi", zero, a, "", type), by_minus_one = compare(e, "eq", b, emit_splat(e, dtype, -1), dtype);
+  b = select_lanes(e, by_minus_one, one, b, dtype);
+  Value q = binary(e, "arith.divsi", a, b, "", type), r = binary(e, "arith.remsi", a, b, "", type);
+  Value inexact = compare(e, "ne", r, zero, dtype);
+  Value differ = compare(e, "lt", binary(e, "arith.xori", r, b, "", type), zero, dtype);
+  Value adjust = binary(e, "arith.andi", inexact, differ, "", vector_type(e, NN_I1));
+  q = select_lanes(e, adjust, binary(e, "arith.subi", q, one, "", type), q, dtype);
+  return select_lanes(e, by_minus_one, negated, q, dtype);
+}
+
+Value emit_binary(Emitter *e, NnOp op, NnDtype dtype, Value a, Value b) {
+  TypeName type = vector_type(e, dtype);
+  bool f = nn_dtype_is_float(dtype);
+  const char *flags = f ? CONTRACT : "";
+  switch (op) {
+    case NN_OP_add: return binary(e, f ? "arith.addf" : "arith.addi", a, b, flags, type);
+    case NN_OP_sub: return binary(e, f ? "arith.subf" : "arith.subi", a, b, flags, type);
+    case NN_OP_mul: return binary(e, f ? "arith.mulf" : "arith.muli", a, b, flags, type);
+    case NN_OP_div: return f ? binary(e, "arith.divf", a, b, "", type) : divide_integers(e, dtype, a, b);
+    case NN_OP_max: return binary(e, f ? "arith.maximumf" : is_signed_int(dtype) ? "arith.maxsi" : "arith.maxui", a, b, "", type);
+    case NN_OP_min: return binary(e, f ? "arith.minimumf" : is_signed_int(dtype) ? "arith.minsi" : "arith.minui", a, b, "", type);
+    case NN_OP_and: return binary(e, "arith.andi", a, b, "", type);
+    case NN_OP_or: return binary(e, "arith.ori", a, b, "", type);
+    case NN_OP_pow: {
+      Value x[2] = {a, b};
+      if (f) return emit_math_call(e, "pow", 2, x, dtype);
+      for (int i = 0; i < 2; i++) x[i] = emit_cast(e, x[i], dtype, NN_F64);
+      return emit_cast(e, emit_math_call(e, "pow", 2, x, NN_F64), NN_F64, dtype);
+    }
+    default: assert(!"not a binary map"); return a;
+  }
+}
+
+Value emit_cast(Emitter *e, Value x, NnDtype from, NnDtype to) {
+  TypeName a = vector_type(e, from), b = vector_type(e, to);
+  if (from == to) return x;
+  bool from_float = nn_dtype_is_float(from), to_float = nn_dtype_is_float(to);
+  if (to == NN_I1) return compare(e, "ne", x, emit_splat(e, from, 0), from);
+  if (from_float && to_float) return convert(e, to == NN_F64 ? "arith.extf" : "arith.truncf", x, a, b);
+  if (to_float) return convert(e, is_signed_int(from) ? "arith.sitofp" : "arith.uitofp", x, a, b);
+  if (from_float) {
+    if (to != NN_U8) return convert(e, "arith.fptosi", x, a, b);
+    Value wide = convert(e, "arith.fptosi", x, a, vector_type(e, NN_I32));
+    return convert(e, "arith.trunci", wide, vector_type(e, NN_I32), b);
+  }
+  if (nn_dtype_bytes(to) < nn_dtype_bytes(from)) return convert(e, "arith.trunci", x, a, b);
+  return convert(e, is_signed_int(from) ? "arith.extsi" : "arith.extui", x, a, b);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// libmvec
+
+static void declare_external(KernelModule *m, const char *symbol, int n, const char *type) {
+  for (int i = 0; i < m->n_externals; i++)
+    if (!strcmp(m->externals[i], symbol)) return;
+  m->externals = host_grow(m->externals, (size_t)m->n_externals + 1, sizeof *m->externals);
+  m->externals[m->n_externals++] = host_strdup(symbol);
+  text_add(&m->declarations, "llvm.func @%s(%s%s%s) -> %s attributes {memory_effects = #llvm.memory_effects<other = none, argMem = none, inaccessibleMem = none, "
+           "errnoMem = none, targetMem0 = none, targetMem1 = none>, no_unwind, will_return}\n", symbol, type, n > 1 ? ", " : "", n > 1 ? type : "", type);
+}
+
+// Lanes [first, first + count) of x, as a vector of `width` >= count lanes (the rest repeats them).
+static Value take_lanes(Emitter *e, Value x, const char *element, int lanes, int first, int count, int width) {
+  Text t = {0};
+  for (int i = 0; i < width; i++) text_add(&t, "%s%d", i ? ", " : "", first + i % count);
+  Value v = emit(e, x.depth, "vector.shuffle %%v%d, %%v%d [%s] : vector<%dx%s>, vector<%dx%s>", x.id, x.id, t.data, lanes, element, lanes, element);
+  v.varies = x.varies;
+  text_free(&t);
+  return v;
+}
+
+static Value call_mvec(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype, int width) {
+  int bytes = width * (int)nn_dtype_bytes(dtype);
+  char symbol[64], type[32];
+  snprintf(symbol, sizeof symbol, "_ZGV%cN%d%s_%s%s", bytes == 64 ? 'e' : bytes == 32 ? 'd' : 'b', width, n == 1 ? "v" : "vv", name, dtype == NN_F32 ? "f" : "");
+  snprintf(type, sizeof type, "vector<%dx%s>", width, element_type(dtype));
+  declare_external(e->module, symbol, n, type);
+  Value v;
+  if (n == 1) v = emit(e, x[0].depth, "llvm.call @%s(%%v%d) : (%s) -> %s", symbol, x[0].id, type, type);
+  else v = emit(e, depth_max(x[0], x[1]), "llvm.call @%s(%%v%d, %%v%d) : (%s, %s) -> %s", symbol, x[0].id, x[1].id, type, type, type);
+  v.varies = x[0].varies || (n > 1 && x[1].varies);
+  return v;
+}
+
+Value emit_math_call(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype) {
+  int widest = e->module->cpu->vector_bytes / (int)nn_dtype_bytes(dtype), narrowest = 16 / (int)nn_dtype_bytes(dtype);
+  if (e->lanes >= narrowest && e->lanes <= widest) return call_mvec(e, name, n, x, dtype, e->lanes);
+  int count = e->lanes < narrowest ? e->lanes : widest, width = e->lanes < narrowest ? narrowest : widest;
+  const char *element = element_type(dtype);
+  Value joined = {0};
+  for (int first = 0; first < e->lanes; first += count) {
+    Value part[2];
+    for (int i = 0; i < n; i++) part[i] = take_lanes(e, x[i], element, e->lanes, first, count, width);
+    Value y = call_mvec(e, name, n, part, dtype, width);
+    if (count < width) return take_lanes(e, y, element, width, 0, count, count);
+    if (!first) joined = emit_splat(e, dtype, 0);
+    joined = emit(e, depth_max(joined, y), "vector.insert_strided_slice %%v%d, %%v%d {offsets = [%d], strides = [1]} : vector<%dx%s> into %s", y.id, joined.id,
+                  first, width, element, vector_type(e, dtype).text);
+    joined.varies = y.varies;
+  }
+  return joined;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+static Value math1(Emitter *e, const char *name, Value x, NnDtype dtype) { return emit_math_call(e, name, 1, &x, dtype); }
+
+static Value negate(Emitter *e, NnDtype dtype, Value x) {
+  if (nn_dtype_is_float(dtype)) return unary(e, "arith.negf", x, vector_type(e, dtype));
+  return emit_binary(e, NN_OP_sub, dtype, emit_splat(e, dtype, 0), x);
+}
+
+static Value sign_of(Emitter *e, NnDtype dtype, Value x) {
+  Value zero = emit_splat(e, dtype, 0);
+  Value v = select_lanes(e, compare(e, "gt", x, zero, dtype), emit_splat(e, dtype, 1), x, dtype);
+  if (dtype == NN_U8 || dtype == NN_I1) return v;
+  return select_lanes(e, compare(e, "lt", x, zero, dtype), emit_splat(e, dtype, -1), v, dtype);
+}
+
+static Value emit_unary(Emitter *e, NnOp op, NnDtype dtype, Value x) {
+  bool f = nn_dtype_is_float(dtype);
+  TypeName type = vector_type(e, dtype);
+  Value zero = emit_splat(e, dtype, 0), one = emit_splat(e, dtype, 1);
+  switch (op) {
+    case NN_OP_neg: return negate(e, dtype, x);
+    case NN_OP_abs:
+      if (f) return unary(e, "math.absf", x, type);
+      return is_signed_int(dtype) ? select_lanes(e, compare(e, "lt", x, zero, dtype), negate(e, dtype, x), x, dtype) : x;
+    case NN_OP_sign: return sign_of(e, dtype, x);
+    case NN_OP_sqrt: return unary(e, "math.sqrt", x, type);
+    case NN_OP_rsqrt: return emit_binary(e, NN_OP_div, dtype, one, unary(e, "math.sqrt", x, type));
+    case NN_OP_recip: return emit_binary(e, NN_OP_div, dtype, one, x);
+    case NN_OP_exp: return math1(e, "exp", x, dtype);
+    case NN_OP_log: return math1(e, "log", x, dtype);
+    case NN_OP_sin: return math1(e, "sin", x, dtype);
+    case NN_OP_cos: return math1(e, "cos", x, dtype);
+    case NN_OP_tanh: return math1(e, "tanh", x, dtype);
+    case NN_OP_erf: return math1(e, "erf", x, dtype);
+    case NN_OP_sigmoid: return emit_binary(e, NN_OP_div, dtype, one, emit_binary(e, NN_OP_add, dtype, one, math1(e, "exp", negate(e, dtype, x), dtype)));
+    // 0 > x ? 0 : x keeps a NaN, so that a diverging run is seen.
+    case NN_OP_relu: return select_lanes(e, compare(e, "gt", zero, x, dtype), zero, x, dtype);
+    case NN_OP_floor: return f ? unary(e, "math.floor", x, type) : x;
+    case NN_OP_not: return binary(e, "arith.xori", x, one, "", type);
+    default: assert(!"not a unary map"); return x;
+  }
+}
+
+Value emit_horizontal(Emitter *e, NnOp op, NnDtype dtype, Value x) {
+  int lanes = e->lanes;
+  const char *element = element_type(dtype);
+  for (int width = lanes; width > 1; width /= 2) {
+    Value low = take_lanes(e, x, element, width, 0, width / 2, width / 2), high = take_lanes(e, x, element, width, width / 2, width / 2, width / 2);
+    e->lanes = width / 2;
+    x = emit_binary(e, op, dtype, low, high);
+    e->lanes = lanes;
+  }
+  Value scalar = emit(e, x.depth, "vector.extract %%v%d[0] : %s from vector<1x%s>", x.id, element, element);
+  return emit(e, x.depth, "vector.broadcast %%v%d : %s to %s", scalar.id, element, vector_type(e, dtype).text);
+}
+
+static Value map_op(Emitter *e, MlirOperation op, NnDtype result, const IndexMap *map) {
+  NnOp kind = nn_op_of(op);
+  int n = (int)mlirOperationGetNumOperands(op);
+  assert(n >= 1 && n <= 3);
+  Value x[3];
+  for (int i = 0; i < n; i++) x[i] = expression(e, mlirOperationGetOperand(op, i), map);
+  NnDtype dtype = nn_value_type(mlirOperationGetOperand(op, 0)).dtype;
+  if (kind == NN_OP_select) return select_lanes(e, x[0], x[1], x[2], result);
+  if (kind == NN_OP_cast) return emit_cast(e, x[0], dtype, result);
+  if (kind == NN_OP_compare) {
+    char predicate[8];
+    return compare(e, nn_attr_str(op, "predicate", predicate, sizeof predicate, "eq"), x[0], x[1], dtype);
+  }
+  return n == 1 ? emit_unary(e, kind, dtype, x[0]) : emit_binary(e, kind, dtype, x[0], x[1]);
+}
+
+static Value iota(Emitter *e, MlirOperation op, const NnType *type, const IndexMap *map) {
+  IndexTerm term = map->term[nn_attr_i64(op, "axis", 0)];
+  Access a = {.offset = term.offset};
+  if (term.axis >= 0) a.stride[term.axis] = term.scale;
+  bool vary;
+  int64_t stride;
+  Value first = emit_offset(e, &a, &vary, &stride);
+  if (type->dtype == NN_F64 || type->dtype == NN_I64) return emit_cast(e, emit_lane_indices(e, first, stride, true), NN_I64, type->dtype);
+  return emit_cast(e, emit_lane_indices(e, first, stride, false), NN_I32, type->dtype);
+}
+
+static const WorkspaceValue *workspace_find(const Emitter *e, MlirValue v) {
+  for (int i = 0; i < e->n_workspace; i++)
+    if (e->workspace[i].value == v.ptr) return &e->workspace[i];
+  return NULL;
+}
+
+// A combined reduction in the workspace, laid out as the kept shape.
+static Value load_reduced(Emitter *e, MlirValue v, const NnType *type, const IndexMap *map) {
+  const WorkspaceValue *w = workspace_find(e, v);
+  assert(w && "a reduction is used before it is complete, or at another row");
+  Layout own = layout_row_major(type);
+  Access a = access_compose(&own, map);
+  // The workspace is the buffer after arguments and results; its values start at multiples of eight bytes.
+  a.offset += w->byte_offset / nn_dtype_bytes(type->dtype);
+  return emit_load(e, e->k->n_args + e->k->n_results, type->dtype, &a);
+}
+
+static Value evaluate(Emitter *e, MlirValue v, const IndexMap *map) {
+  int arg;
+  Layout layout;
+  NnType type = nn_value_type(v);
+  if (layout_of_argument(v, &arg, &layout)) {
+    Access a = access_compose(&layout, map);
+    return emit_load(e, arg, type.dtype, &a);
+  }
+  MlirOperation op = nn_value_def(v);
+  NnOp kind = nn_op_of(op);
+  switch (nn_op_info(kind)->kind) {
+    case NN_KIND_VIEW: {
+      IndexMap inner;
+      bool ok = index_map_through_view(op, map, &inner);
+      assert(ok);
+      return ok ? expression(e, mlirOperationGetOperand(op, 0), &inner) : (Value){0};
+    }
+    case NN_KIND_REDUCE: return load_reduced(e, v, &type, map);
+    case NN_KIND_SOURCE:
+      if (kind == NN_OP_constant) return emit_splat(e, type.dtype, nn_attr_f64(op, "value", 0));
+      if (kind == NN_OP_iota) return iota(e, op, &type, map);
+      return emit_random(e, mlirOperationGetOperand(op, 0), type, map);
+    default: return map_op(e, op, type.dtype, map);
+  }
+}
+
+Value expression(Emitter *e, MlirValue v, const IndexMap *map) {
+  Value found;
+  if (memo_find(e, v, map, &found)) return found;
+  Value value = evaluate(e, v, map);
+  expression_bind(e, v, map, value);
+  return value;
+}

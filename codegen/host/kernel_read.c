@@ -1,0 +1,105 @@
+// Reads a private kernel function into a Kernel: kind, domain, reduced axes, types.
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/host/kernel.h"
+
+static char *symbol_name(MlirOperation func) {
+  MlirAttribute a = mlirOperationGetAttributeByName(func, mlirStringRefCreateFromCString("sym_name"));
+  assert(!mlirAttributeIsNull(a));
+  MlirStringRef s = mlirStringAttrGetValue(a);
+  return text_format("%.*s", (int)s.length, s.data);
+}
+
+static KernelKind kind_of(MlirOperation func) {
+  char buf[16];
+  const char *kind = nn_attr_str(func, "nn.kind", buf, sizeof buf, "");
+  if (!strcmp(kind, "map")) return KERNEL_MAP;
+  if (!strcmp(kind, "row")) return KERNEL_ROW;
+  if (!strcmp(kind, "column")) return KERNEL_COLUMN;
+  assert(!strcmp(kind, "move"));
+  return KERNEL_MOVE;
+}
+
+void kernel_read(MlirOperation func, Kernel *k) {
+  *k = (Kernel){.func = func, .name = symbol_name(func), .kind = kind_of(func)};
+  int64_t axes[NN_MAX_RANK];
+  k->domain.rank = nn_attr_i64s(func, "nn.domain", k->domain.dim, NN_MAX_RANK);
+  assert(k->domain.rank >= 0);
+  int n = nn_attr_i64s(func, "nn.axes", axes, NN_MAX_RANK);
+  for (int i = 0; i < n; i++) {
+    assert(axes[i] >= 0 && axes[i] < k->domain.rank);
+    k->reduced[axes[i]] = true;
+  }
+  MlirBlock body = nn_function_body(func);
+  k->n_args = (int)mlirBlockGetNumArguments(body);
+  k->arg = host_alloc((size_t)k->n_args, sizeof *k->arg);
+  for (int i = 0; i < k->n_args; i++) k->arg[i] = nn_value_type(mlirBlockGetArgument(body, i));
+  MlirOperation ret = nn_function_return(func);
+  k->n_results = (int)mlirOperationGetNumOperands(ret);
+  k->result = host_alloc((size_t)k->n_results, sizeof *k->result);
+  k->result_type = host_alloc((size_t)k->n_results, sizeof *k->result_type);
+  for (int i = 0; i < k->n_results; i++) {
+    k->result[i] = mlirOperationGetOperand(ret, i);
+    k->result_type[i] = nn_value_type(k->result[i]);
+  }
+}
+
+void kernel_free(Kernel *k) {
+  free(k->name);
+  free(k->arg);
+  free(k->result);
+  free(k->result_type);
+  *k = (Kernel){0};
+}
+
+NnType kernel_kept_type(const Kernel *k, NnDtype dtype) {
+  NnType t = {.dtype = dtype};
+  for (int a = 0; a < k->domain.rank; a++)
+    if (!k->reduced[a]) t.dim[t.rank++] = k->domain.dim[a];
+  return t;
+}
+
+bool kernel_is_kept_shaped(const Kernel *k, const NnType *t) {
+  NnType kept = kernel_kept_type(k, t->dtype);
+  return nn_shape_equal(t, &kept) && !nn_shape_equal(t, &k->domain);
+}
+
+char *kernel_summary(const Kernel *k) {
+  bool seen[NN_OP_COUNT] = {false};
+  Text t = {0};
+  MlirBlock body = nn_function_body(k->func);
+  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+    NnOp kind = nn_op_of(op);
+    if (kind == NN_OP_NONE || seen[kind] || kind == NN_OP_constant) continue;
+    seen[kind] = true;
+    text_add(&t, "%s%s", t.size ? " " : "", nn_op_info(kind)->name);
+  }
+  if (!t.size) text_add(&t, "constant");
+  return t.data;
+}
+
+static void add_shape(Text *t, const NnType *type) {
+  char buf[160];
+  text_add(t, "%s", nn_type_format(type, buf, sizeof buf));
+}
+
+// The comment above a generated kernel: what it computes, on what shapes, over which space.
+void kernel_comment(KernelModule *m, const Kernel *k, const char *space) {
+  static const char *const kinds[] = {"map", "row", "column", "move"};
+  char *summary = kernel_summary(k);
+  Text *t = &m->text;
+  text_add(t, "// %s (%s): %s\n// reads ", k->name, kinds[k->kind], summary);
+  for (int i = 0; i < k->n_args; i++) {
+    if (i) text_add(t, ", ");
+    add_shape(t, &k->arg[i]);
+  }
+  text_add(t, "%s; writes ", k->n_args ? "" : "nothing");
+  for (int i = 0; i < k->n_results; i++) {
+    if (i) text_add(t, ", ");
+    add_shape(t, &k->result_type[i]);
+  }
+  text_add(t, "\n// %s\n", space);
+  free(summary);
+}

@@ -1,0 +1,167 @@
+// Kernel text to LLVM IR, assembly or an object: parsed by MLIR, lowered to the LLVM dialect, translated, optimised for the processor.
+// The kernels are vectorised already, so LLVM's own vectorisers stay off.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "codegen/host/host.h"
+#include "llvm-c/Core.h"
+#include "llvm-c/Target.h"
+#include "llvm-c/TargetMachine.h"
+#include "llvm-c/Transforms/PassBuilder.h"
+#include "mlir-c/Conversion.h"
+#include "mlir-c/Dialect/Arith.h"
+#include "mlir-c/Dialect/ControlFlow.h"
+#include "mlir-c/Dialect/Func.h"
+#include "mlir-c/Dialect/LLVM.h"
+#include "mlir-c/Dialect/Math.h"
+#include "mlir-c/Dialect/SCF.h"
+#include "mlir-c/Dialect/Vector.h"
+#include "mlir-c/Pass.h"
+#include "mlir-c/RegisterEverything.h"
+#include "mlir-c/Target/LLVMIR.h"
+
+#define TRIPLE "x86_64-unknown-linux-gnu"
+
+typedef struct Timer { bool wanted; double last; } Timer;
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void timer_lap(Timer *timer, const char *what) {
+  double t = now();
+  if (timer->wanted) fprintf(stderr, "%9.1f ms  %s\n", 1e3 * (t - timer->last), what);
+  timer->last = t;
+}
+
+void host_lower_initialize(void) {
+  LLVMInitializeX86TargetInfo();
+  LLVMInitializeX86Target();
+  LLVMInitializeX86TargetMC();
+  LLVMInitializeX86AsmPrinter();
+}
+
+static MlirContext context_create(void) {
+  MlirContext ctx = mlirContextCreateWithThreading(false);
+  MlirDialectHandle handles[] = {mlirGetDialectHandle__func__(), mlirGetDialectHandle__scf__(),  mlirGetDialectHandle__arith__(), mlirGetDialectHandle__math__(),
+                                 mlirGetDialectHandle__cf__(),   mlirGetDialectHandle__llvm__(), mlirGetDialectHandle__vector__()};
+  for (size_t i = 0; i < sizeof handles / sizeof *handles; i++) {
+    mlirDialectHandleRegisterDialect(handles[i], ctx);
+    mlirDialectHandleLoadDialect(handles[i], ctx);
+  }
+  mlirRegisterAllLLVMTranslations(ctx);
+  return ctx;
+}
+
+static bool lower_to_llvm_dialect(MlirContext ctx, MlirModule module) {
+  MlirPassManager pm = mlirPassManagerCreate(ctx);
+  mlirPassManagerEnableVerifier(pm, false);
+  MlirPass passes[] = {mlirCreateConversionSCFToControlFlowPass(),     mlirCreateConversionConvertVectorToLLVMPass(),
+                       mlirCreateConversionConvertMathToLLVMPass(),    mlirCreateConversionArithToLLVMConversionPass(),
+                       mlirCreateConversionConvertControlFlowToLLVMPass(), mlirCreateConversionConvertFuncToLLVMPass(),
+                       mlirCreateConversionReconcileUnrealizedCastsPass()};
+  for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) mlirPassManagerAddOwnedPass(pm, passes[i]);
+  MlirLogicalResult result = mlirPassManagerRunOnOp(pm, mlirModuleGetOperation(module));
+  mlirPassManagerDestroy(pm);
+  return mlirLogicalResultIsSuccess(result);
+}
+
+// LLVM module in llvm, or NULL after MLIR has reported.
+static LLVMModuleRef translate(const char *text, LLVMContextRef llvm, Timer *timer) {
+  MlirContext ctx = context_create();
+  LLVMModuleRef out = NULL;
+  MlirModule module = mlirModuleCreateParse(ctx, mlirStringRefCreateFromCString(text));
+  timer_lap(timer, "kernels: parse");
+  if (!mlirModuleIsNull(module)) {
+    if (lower_to_llvm_dialect(ctx, module)) {
+      timer_lap(timer, "kernels: to the LLVM dialect");
+      out = mlirTranslateModuleToLLVMIR(mlirModuleGetOperation(module), llvm);
+    }
+    mlirModuleDestroy(module);
+  }
+  mlirContextDestroy(ctx);
+  timer_lap(timer, "kernels: to LLVM IR");
+  return out;
+}
+
+static bool fail(const char *what, char *message) {
+  fprintf(stderr, "nnc: %s%s%s\n", what, message ? ": " : "", message ? message : "");
+  LLVMDisposeMessage(message);
+  return false;
+}
+
+static bool optimise(LLVMModuleRef module, LLVMTargetMachineRef machine, int opt_level) {
+  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+  LLVMPassBuilderOptionsSetLoopVectorization(options, false);
+  LLVMPassBuilderOptionsSetSLPVectorization(options, false);
+  char passes[32];
+  snprintf(passes, sizeof passes, "default<O%d>", opt_level);
+  LLVMErrorRef error = LLVMRunPasses(module, passes, machine, options);
+  LLVMDisposePassBuilderOptions(options);
+  if (!error) return true;
+  char *message = LLVMGetErrorMessage(error);
+  fprintf(stderr, "nnc: optimising the kernels: %s\n", message);
+  LLVMDisposeErrorMessage(message);
+  return false;
+}
+
+static bool write_file(const char *path, const char *data, size_t size) {
+  FILE *f = strcmp(path, "-") ? fopen(path, "wb") : stdout;
+  bool ok = f && fwrite(data, 1, size, f) == size;
+  if (f) ok = (f == stdout ? fflush(f) : fclose(f)) == 0 && ok;
+  if (!ok) perror(path);
+  return ok;
+}
+
+static bool write_output(LLVMModuleRef module, LLVMTargetMachineRef machine, HostOutput what, const char *path) {
+  if (what == HOST_LLVM) {
+    char *text = LLVMPrintModuleToString(module);
+    bool ok = write_file(path, text, strlen(text));
+    LLVMDisposeMessage(text);
+    return ok;
+  }
+  char *message = NULL;
+  LLVMMemoryBufferRef buffer = NULL;
+  if (LLVMTargetMachineEmitToMemoryBuffer(machine, module, what == HOST_ASM ? LLVMAssemblyFile : LLVMObjectFile, &message, &buffer))
+    return fail("generating code for the kernels", message);
+  bool ok = write_file(path, LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
+  LLVMDisposeMemoryBuffer(buffer);
+  return ok;
+}
+
+static LLVMTargetMachineRef machine_create(const HostCpu *cpu, int opt_level) {
+  char *message = NULL;
+  LLVMTargetRef target;
+  if (LLVMGetTargetFromTriple(TRIPLE, &target, &message)) {
+    fail("no x86-64 back end", message);
+    return NULL;
+  }
+  LLVMCodeGenOptLevel level = opt_level == 0 ? LLVMCodeGenLevelNone : opt_level == 1 ? LLVMCodeGenLevelLess : LLVMCodeGenLevelDefault;
+  return LLVMCreateTargetMachine(target, TRIPLE, cpu->name, cpu->features, level, LLVMRelocPIC, LLVMCodeModelDefault);
+}
+
+bool host_lower(const char *mlir_text, const HostCpu *cpu, int opt_level, HostOutput what, const char *path, bool time_phases) {
+  Timer timer = {time_phases, now()};
+  LLVMContextRef llvm = LLVMContextCreate();
+  LLVMModuleRef module = translate(mlir_text, llvm, &timer);
+  LLVMTargetMachineRef machine = module ? machine_create(cpu, opt_level) : NULL;
+  bool ok = machine != NULL;
+  if (ok) {
+    LLVMSetTarget(module, TRIPLE);
+    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
+    LLVMSetModuleDataLayout(module, layout);
+    LLVMDisposeTargetData(layout);
+    ok = optimise(module, machine, opt_level);
+    timer_lap(&timer, "kernels: LLVM passes");
+    ok = ok && write_output(module, machine, what, path);
+    timer_lap(&timer, "kernels: code generation");
+    LLVMDisposeTargetMachine(machine);
+  }
+  if (module) LLVMDisposeModule(module);
+  LLVMContextDispose(llvm);
+  return ok;
+}

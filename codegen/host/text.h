@@ -1,0 +1,29 @@
+// A growable text buffer: kernels, tables and diagnostics are written into it piece by piece.
+#ifndef NNC_CODEGEN_HOST_TEXT_H
+#define NNC_CODEGEN_HOST_TEXT_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct Text {
+  char *data;               // Owned; NUL-terminated; NULL while empty
+  size_t size, capacity;
+} Text;
+
+void text_add(Text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void text_addv(Text *t, const char *format, va_list args);
+void text_append(Text *t, const char *data, size_t size);
+// A C string literal, quoted and escaped.
+void text_quoted(Text *t, const char *s);
+const char *text_c_string(const Text *t);   // "" while empty
+void text_free(Text *t);
+// The formatted text as a string of its own. Owned: free().
+char *text_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// malloc, realloc and strdup that end the process with status 70 when memory is exhausted.
+void *host_alloc(size_t n, size_t size);
+void *host_grow(void *old, size_t n, size_t size);
+char *host_strdup(const char *s);
+
+#endif

@@ -1,0 +1,24 @@
+// The driver and frontend: sources, diagnostics, parsing, elaboration to the nn dialect.
+#ifndef NNC_COMPILER_COMPILER_H
+#define NNC_COMPILER_COMPILER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "compiler/ast.h"
+#include "ir/ir.h"
+
+#define NNC_VERSION "0.1.0"
+#define NNC_EXIT_DIAGNOSTICS 1
+#define NNC_EXIT_USAGE 2
+#define NNC_EXIT_BUG 70
+
+// -D NAME=VALUE
+typedef struct Define { const char *name; double value; bool used; } Define;
+
+// Lowers a parsed file to a module with @train, @eval and @predict (docs/internals.md, "What the frontend builds").
+// Reports any number of errors through diag_*; returns the null module when there were some.
+MlirModule elaborate(MlirContext ctx, const AstFile *file, Define *defines, int n_defines, const char *dtype);
+
+#endif

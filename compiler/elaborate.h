@@ -1,0 +1,89 @@
+// Elaboration: the AST is executed at compile time. Numbers, lists and strings are computed; tensors become nn ops. This header is
+// shared by elaborate*.c (names, blocks, control flow, the train section) and layer*.c (the built-in functions of the language).
+#ifndef NNC_COMPILER_ELABORATE_H
+#define NNC_COMPILER_ELABORATE_H
+
+#include "compiler/compiler.h"
+#include "compiler/diagnostics.h"
+
+typedef enum ValueKind {
+  VALUE_NONE,     // an argument left out whose default is "none"
+  VALUE_INT, VALUE_FLOAT, VALUE_BOOL, VALUE_STRING,
+  VALUE_INIT,     // an initialiser, in the spelling the runtime reads: "normal(0.02)"
+  VALUE_LIST,     // also tuples
+  VALUE_TENSOR,
+} ValueKind;
+
+typedef struct Value {
+  ValueKind kind;
+  union {
+    int64_t i;
+    double f;
+    bool b;
+    const char *s;                                  // Borrowed from the elaborator's memory; also VALUE_INIT
+    struct { struct Value *items; int n; } list;    // Borrowed from the elaborator's memory
+    MlirValue tensor;
+  };
+} Value;
+
+// One evaluated argument at a call; name is NULL when it was given by position.
+typedef struct CallArg { const char *name; Value value; AstPos pos; } CallArg;
+
+typedef struct Elaborator Elaborator;
+
+// --- What elaborate*.c offers to the layers -------------------------------------------------------------------------
+void *elaborator_alloc(Elaborator *e, size_t size);              // zeroed, freed with the elaborator
+char *elaborator_format(Elaborator *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
+NnBuilder *elaborator_builder(Elaborator *e);                    // at the end of the function being built, location of the call
+bool elaborator_training(const Elaborator *e);                   // false in @eval and @predict
+NnDtype elaborator_dtype(const Elaborator *e);                   // what parameters and literals are made of
+// The parameter <current layer path>.<name>; made on first use. An existing one of another type is an error (null value).
+MlirValue elaborator_param(Elaborator *e, AstPos pos, const char *name, NnType type, const char *init);
+MlirValue elaborator_state(Elaborator *e, AstPos pos, const char *name, NnType type, const char *init);
+void elaborator_update_state(Elaborator *e, const char *name, MlirValue value);    // becomes an `update` result of @train
+MlirValue elaborator_random_key(Elaborator *e);                  // i32[4]: a row of the rng argument no other op uses
+// Reports at pos; returns false so that `return elaborator_error(…)` reads well.
+bool elaborator_error(Elaborator *e, AstPos pos, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void elaborator_hint(Elaborator *e, const char *format, ...) __attribute__((format(printf, 2, 3)));   // to the last error
+
+// --- What layer*.c offers -------------------------------------------------------------------------------------------
+typedef struct LayerCall {
+  Elaborator *e;
+  NnBuilder *b;
+  AstPos pos;
+  const struct LayerInfo *info;
+  Value *arg;            // one per parameter of the signature, defaults filled in
+  AstPos *arg_pos;
+  int n_extra; const CallArg *extra;   // further positional arguments and unknown names, where the signature ends in "..."
+} LayerCall;
+typedef bool (*LayerFn)(LayerCall *c, Value *result);
+typedef struct LayerInfo {
+  const char *name;
+  const char *signature;   // "x:tensor, features:int, bias:bool=true"; grammar in layer.c
+  LayerFn fn;
+  const char *doc;
+  bool has_parameters;     // makes parameters or state: gets a path of its own
+} LayerInfo;
+const LayerInfo *layer_find(const char *name);
+int layer_count(void);
+const LayerInfo *layer_at(int i);
+// Binds the arguments to the signature, reports what does not fit, and runs the layer.
+bool layer_call(Elaborator *e, const LayerInfo *info, AstPos pos, int n_args, const CallArg *args, Value *result);
+
+// Operators of the language on any mix of numbers and tensors: + - * / // % ** == != < <= > >= and or; numpy broadcasting, integers
+// promote to the float type of the other side. False after reporting.
+bool value_binary(Elaborator *e, AstPos pos, const char *op, Value x, Value y, Value *result);
+bool value_unary(Elaborator *e, AstPos pos, const char *op, Value x, Value *result);       // "-" "not"
+bool value_to_tensor(Elaborator *e, AstPos pos, Value x, NnDtype dtype, MlirValue *out);   // numbers become scalar constants
+bool value_as_number(const Value *v, double *out);      // int, float or bool
+const char *value_describe(Elaborator *e, Value v);     // "f32[128, 10]", "the number 3", "a list of 2"
+Value value_tensor(MlirValue t);
+Value value_int(int64_t i);
+Value value_float(double f);
+Value value_bool(bool b);
+Value value_string(const char *s);
+// x[starts:stops…] with one entry per leading axis; drop[i]: an index, whose axis disappears.
+bool value_slice(Elaborator *e, AstPos pos, MlirValue x, int n, const int64_t *start, const int64_t *stop, const int64_t *step,
+                 const bool *drop, Value *result);
+
+#endif

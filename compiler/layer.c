@@ -1,0 +1,390 @@
+// The built-in functions of the language: their table, and the binding of call arguments to signatures.
+// A signature is "name:kind=default, …". Kinds: tensor, int, float, bool, str, init, list (of anything), ints (one integer or a list), pair (one
+// integer or two), padding (one, two or four integers), number (int or float), any. A default of `none` makes the argument optional. A final "..." passes further
+// arguments on to the layer.
+#include "compiler/layer.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROW(name, signature, parameters, doc) {#name, signature, layer_##name, doc, parameters}
+static const LayerInfo layers[] = {
+  ROW(linear, "x:tensor, features:int, bias:bool=true, init:init=none, weight:tensor=none", true, "x W^T + b over the last axis."),
+  ROW(conv2d, "x:tensor, channels:int, kernel:pair=1, stride:pair=1, padding:padding=0, dilation:pair=1, groups:int=1, bias:bool=true, init:init=none", true, "2-D convolution of x[N, C, H, W]."),
+  ROW(batchnorm, "x:tensor, momentum:float=0.1, eps:float=1e-5, axis:int=1", true, "Normalises each channel over the batch; keeps running statistics for evaluation."),
+  ROW(layernorm, "x:tensor, eps:float=1e-5", true, "Normalises over the last axis."),
+  ROW(embedding, "indices:tensor, rows:int, features:int, init:init=none", true, "Rows of a learnt table."),
+  ROW(dropout, "x:tensor, p:float=0.5", false, "Zeroes elements with probability p in training, scales the others by 1/(1-p)."),
+  ROW(maxpool, "x:tensor, kernel:pair, stride:pair=none, padding:padding=0", false, "Maximum over windows of x[N, C, H, W]; stride defaults to the kernel."),
+  ROW(avgpool, "x:tensor, kernel:pair, stride:pair=none, padding:padding=0, include_pad:bool=true", false, "Mean over windows of x[N, C, H, W]."),
+  ROW(relu, "x:tensor", false, "max(x, 0)"),
+  ROW(relu6, "x:tensor", false, "min(max(x, 0), 6)"),
+  ROW(leaky_relu, "x:tensor, slope:float=0.01", false, "x where positive, slope x elsewhere."),
+  ROW(gelu, "x:tensor, approximate:bool=false", false, "x Phi(x); approximate: the tanh form."),
+  ROW(silu, "x:tensor", false, "x sigmoid(x)"),
+  ROW(sigmoid, "x:tensor", false, "1/(1+e^-x)"),
+  ROW(tanh, "x:any", false, "Hyperbolic tangent."),
+  ROW(exp, "x:any", false, "e^x"),
+  ROW(log, "x:any", false, "Natural logarithm."),
+  ROW(sqrt, "x:any", false, "Square root."),
+  ROW(rsqrt, "x:any", false, "1/sqrt(x)"),
+  ROW(abs, "x:any", false, "|x|"),
+  ROW(sin, "x:any", false, "Sine."),
+  ROW(cos, "x:any", false, "Cosine."),
+  ROW(erf, "x:any", false, "Error function."),
+  ROW(floor, "x:any", false, "Largest integer not above x."),
+  ROW(square, "x:any", false, "x x"),
+  ROW(softplus, "x:tensor", false, "log(1+e^x), without overflow."),
+  ROW(clamp, "x:tensor, low:float, high:float", false, "Limits x to [low, high]."),
+  ROW(maximum, "x:any, y:any", false, "Larger of the two."),
+  ROW(minimum, "x:any, y:any", false, "Smaller of the two."),
+  ROW(where, "condition:tensor, x:any, y:any", false, "x where the condition holds, else y."),
+  ROW(cast, "x:tensor, dtype:str", false, "To another element type."),
+  ROW(sum, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Sum over axes, all by default."),
+  ROW(mean, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Mean over axes, all by default."),
+  ROW(amax, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Maximum over axes, all by default."),
+  ROW(amin, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Minimum over axes, all by default."),
+  ROW(var, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Population variance over axes, all by default."),
+  ROW(argmax, "x:tensor, axis:int=-1", false, "Index of the first maximum along an axis."),
+  ROW(reshape, "x:tensor, shape:ints", false, "Same elements in row-major order; one size may be -1."),
+  ROW(flatten, "x:tensor, start:int=1", false, "Joins the axes from `start` on."),
+  ROW(transpose, "x:tensor, perm:ints=none", false, "Permutes axes; the last two are swapped by default."),
+  ROW(rearrange, "x:tensor, pattern:str, ...", false, "Splits, permutes and joins axes: \"b t (h d) -> b h t d\", h=8."),
+  ROW(split, "x:tensor, parts:int, axis:int=-1", false, "Equal parts along an axis."),
+  ROW(concat, "tensors:list, axis:int=-1", false, "Joins tensors along an axis."),
+  ROW(pad, "x:tensor, low:ints, high:ints, value:float=0", false, "Adds constant elements before and after each axis."),
+  ROW(broadcast_to, "x:tensor, shape:ints", false, "Stretches axes of size 1 and adds leading ones."),
+  ROW(iota, "n:int", false, "0, 1, … n-1 as i32."),
+  ROW(full, "shape:ints, value:float", false, "A tensor of one value."),
+  ROW(len, "x:any", false, "Length of a list, or of a tensor's first axis."),
+  ROW(dims, "x:tensor", false, "The sizes of a tensor, as a list."),
+  ROW(gather, "table:tensor, indices:tensor", false, "Rows of the table."),
+  ROW(matmul, "x:tensor, y:tensor", false, "Matrix product over the last two axes."),
+  ROW(einsum, "pattern:str, ...", false, "Sum of products by index names: \"b i d, b j d -> b i j\"."),
+  ROW(softmax, "x:tensor, axis:int=-1", false, "e^x normalised to sum 1 along an axis."),
+  ROW(log_softmax, "x:tensor, axis:int=-1", false, "Logarithm of softmax."),
+  ROW(causal_mask, "x:tensor", false, "Makes x[.., i, j] with j > i very negative."),
+  ROW(cross_entropy, "logits:tensor, labels:tensor", false, "Mean of -log softmax(logits)[label]."),
+  ROW(accuracy, "logits:tensor, labels:tensor", false, "Part of the records whose largest logit is the label's."),
+  ROW(mse, "x:tensor, y:tensor", false, "Mean of (x-y)^2."),
+  ROW(binary_cross_entropy, "logits:tensor, targets:tensor", false, "Mean binary cross-entropy of sigmoid(logits)."),
+  ROW(normal, "std:number=1, mean:number=0", false, "Initialiser: normal distribution."),
+  ROW(uniform, "low:number, high:number", false, "Initialiser: uniform distribution."),
+  ROW(constant, "value:number", false, "Initialiser: one value."),
+  ROW(zeros, "", false, "Initialiser: zeros."),
+  ROW(ones, "", false, "Initialiser: ones."),
+};
+#undef ROW
+
+int layer_count(void) { return (int)(sizeof layers / sizeof layers[0]); }
+const LayerInfo *layer_at(int i) { return &layers[i]; }
+
+const LayerInfo *layer_find(const char *name)
+{
+  for (int i = 0; i < layer_count(); i++)
+    if (strcmp(layers[i].name, name) == 0) return &layers[i];
+  return NULL;
+}
+
+// --- Signatures ------------------------------------------------------------------------------------------------------
+
+typedef struct Parameter { char name[32], kind[16], fallback[16]; } Parameter;
+#define MAX_PARAMETERS 12
+
+static void copy_word(char *to, size_t size, const char *from, size_t n)
+{
+  if (n >= size) n = size - 1;
+  memcpy(to, from, n);
+  to[n] = 0;
+}
+
+// Splits a signature; returns the number of parameters and whether it ends in "...".
+static int parse_signature(const char *s, Parameter *out, bool *open)
+{
+  int n = 0;
+  *open = false;
+  while (*s) {
+    s += strspn(s, ", ");
+    if (!*s) break;
+    if (strncmp(s, "...", 3) == 0) { *open = true; break; }
+    size_t name = strcspn(s, ":");
+    copy_word(out[n].name, sizeof out[n].name, s, name);
+    s += name + 1;
+    size_t kind = strcspn(s, "=,");
+    copy_word(out[n].kind, sizeof out[n].kind, s, kind);
+    s += kind;
+    out[n].fallback[0] = 0;
+    if (*s == '=') {
+      size_t value = strcspn(s + 1, ",");
+      copy_word(out[n].fallback, sizeof out[n].fallback, s + 1, value);
+      s += value + 1;
+    }
+    n++;
+  }
+  return n;
+}
+
+static Value default_value(const Parameter *p)
+{
+  if (strcmp(p->fallback, "none") == 0) return (Value){.kind = VALUE_NONE};
+  if (strcmp(p->kind, "bool") == 0) return value_bool(strcmp(p->fallback, "true") == 0);
+  if (strcmp(p->kind, "float") == 0) return value_float(atof(p->fallback));
+  return value_int(atoll(p->fallback));
+}
+
+static bool is_int_list(const Value *v)
+{
+  if (v->kind != VALUE_LIST) return false;
+  for (int i = 0; i < v->list.n; i++)
+    if (v->list.items[i].kind != VALUE_INT) return false;
+  return true;
+}
+
+// Checks an argument against its kind, converting where the language does (3 for 3.0). NULL when it fits, else what was expected.
+static const char *convert(const Parameter *p, Value *v)
+{
+  const char *kind = p->kind;
+  if (strcmp(kind, "any") == 0) return NULL;
+  if (strcmp(kind, "tensor") == 0) return v->kind == VALUE_TENSOR ? NULL : "a tensor";
+  if (strcmp(kind, "int") == 0) {
+    if (v->kind == VALUE_FLOAT && v->f == floor(v->f) && fabs(v->f) < 1e15) *v = value_int((int64_t)v->f);
+    return v->kind == VALUE_INT ? NULL : "an integer";
+  }
+  if (strcmp(kind, "float") == 0) {
+    if (v->kind == VALUE_INT) *v = value_float((double)v->i);
+    return v->kind == VALUE_FLOAT ? NULL : "a number";
+  }
+  if (strcmp(kind, "number") == 0) return v->kind == VALUE_INT || v->kind == VALUE_FLOAT ? NULL : "a number";
+  if (strcmp(kind, "bool") == 0) return v->kind == VALUE_BOOL ? NULL : "true or false";
+  if (strcmp(kind, "str") == 0) return v->kind == VALUE_STRING ? NULL : "a string";
+  if (strcmp(kind, "init") == 0) return v->kind == VALUE_INIT ? NULL : "an initialiser such as normal(0.02)";
+  if (strcmp(kind, "list") == 0) return v->kind == VALUE_LIST ? NULL : "a list";
+  bool one = v->kind == VALUE_INT;
+  if (strcmp(kind, "ints") == 0) return one || is_int_list(v) ? NULL : "an integer or a list of integers";
+  if (strcmp(kind, "pair") == 0) return one || (is_int_list(v) && v->list.n == 2) ? NULL : "an integer or a list of two";
+  if (strcmp(kind, "padding") == 0)
+    return one || (is_int_list(v) && (v->list.n == 2 || v->list.n == 4)) ? NULL : "an integer or a list of two or four";
+  return "nothing";   // a signature of ours with an unknown kind
+}
+
+static int edit_distance(const char *a, const char *b)
+{
+  int row[64], n = (int)strlen(b);
+  if (n > 62) return 99;
+  for (int j = 0; j <= n; j++) row[j] = j;
+  for (int i = 1; a[i - 1]; i++) {
+    int diagonal = row[0];
+    row[0] = i;
+    for (int j = 1; j <= n; j++) {
+      int change = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      int best = row[j] < row[j - 1] ? row[j] : row[j - 1];
+      row[j] = change < best + 1 ? change : best + 1;
+    }
+  }
+  return row[n];
+}
+
+static void hint_nearest(Elaborator *e, const char *name, int n, const Parameter *p)
+{
+  int best = -1, distance = 4;
+  for (int i = 0; i < n; i++) {
+    int d = edit_distance(name, p[i].name);
+    if (d < distance) { distance = d; best = i; }
+  }
+  if (best >= 0) elaborator_hint(e, "did you mean '%s'?", p[best].name);
+}
+
+typedef struct Binding { Parameter parameter[MAX_PARAMETERS]; Value value[MAX_PARAMETERS]; AstPos pos[MAX_PARAMETERS]; bool given[MAX_PARAMETERS]; int n; } Binding;
+
+static bool bind_one(Elaborator *e, const LayerInfo *info, Binding *b, int i, const CallArg *arg)
+{
+  if (b->given[i]) return elaborator_error(e, arg->pos, "'%s' is given twice to %s", b->parameter[i].name, info->name);
+  Value v = arg->value;
+  const char *expected = convert(&b->parameter[i], &v);
+  if (expected)
+    return elaborator_error(e, arg->pos, "%s: '%s' must be %s, found %s", info->name, b->parameter[i].name, expected,
+                            value_describe(e, arg->value));
+  b->value[i] = v;
+  b->pos[i] = arg->pos;
+  b->given[i] = true;
+  return true;
+}
+
+static int parameter_index(const Binding *b, const char *name)
+{
+  for (int i = 0; i < b->n; i++)
+    if (strcmp(b->parameter[i].name, name) == 0) return i;
+  return -1;
+}
+
+bool layer_call(Elaborator *e, const LayerInfo *info, AstPos pos, int n_args, const CallArg *args, Value *result)
+{
+  Binding b = {0};
+  bool open, ok = true;
+  b.n = parse_signature(info->signature, b.parameter, &open);
+  CallArg *extra = elaborator_alloc(e, sizeof *extra * (size_t)(n_args + 1));
+  int n_extra = 0, place = 0;
+  for (int k = 0; k < n_args; k++) {
+    int i = args[k].name ? parameter_index(&b, args[k].name) : place++;
+    if (i >= 0 && i < b.n) {
+      ok = bind_one(e, info, &b, i, &args[k]) && ok;
+    } else if (open) {
+      extra[n_extra++] = args[k];
+    } else if (args[k].name) {
+      ok = elaborator_error(e, args[k].pos, "%s has no argument '%s'", info->name, args[k].name);
+      hint_nearest(e, args[k].name, b.n, b.parameter);
+    } else {
+      return elaborator_error(e, args[k].pos, "too many arguments to %s, which takes %d: %s", info->name, b.n, info->signature);
+    }
+  }
+  for (int i = 0; i < b.n; i++) {
+    if (b.given[i]) continue;
+    b.pos[i] = pos;
+    if (!b.parameter[i].fallback[0]) {
+      ok = elaborator_error(e, pos, "%s needs '%s'", info->name, b.parameter[i].name);
+      elaborator_hint(e, "%s(%s)", info->name, info->signature);
+    } else {
+      b.value[i] = default_value(&b.parameter[i]);
+    }
+  }
+  if (!ok) return false;
+  LayerCall call = {e, elaborator_builder(e), pos, info, b.value, b.pos, n_extra, extra};
+  return info->fn(&call, result);
+}
+
+// --- Access to bound arguments -----------------------------------------------------------------------------------------
+
+MlirValue layer_tensor(const LayerCall *c, int i) { return c->arg[i].tensor; }
+int64_t layer_int(const LayerCall *c, int i) { return c->arg[i].i; }
+double layer_float(const LayerCall *c, int i) { return c->arg[i].f; }
+bool layer_bool(const LayerCall *c, int i) { return c->arg[i].b; }
+bool layer_given(const LayerCall *c, int i) { return c->arg[i].kind != VALUE_NONE; }
+const char *layer_string(const LayerCall *c, int i) { return layer_given(c, i) ? c->arg[i].s : NULL; }
+
+int layer_ints(const LayerCall *c, int i, int64_t *out, int max)
+{
+  const Value *v = &c->arg[i];
+  if (v->kind == VALUE_INT) { out[0] = v->i; return 1; }
+  if (v->list.n > max) { layer_arg_error(c, i, "at most %d integers are possible here, found %d", max, v->list.n); return -1; }
+  for (int k = 0; k < v->list.n; k++) out[k] = v->list.items[k].i;
+  return v->list.n;
+}
+
+void layer_pair(const LayerCall *c, int i, int64_t out[2])
+{
+  if (layer_ints(c, i, out, 2) == 1) out[1] = out[0];
+}
+
+void layer_padding(const LayerCall *c, int i, int64_t out[4])
+{
+  int n = layer_ints(c, i, out, 4);
+  if (n == 1) out[1] = out[2] = out[3] = out[0];
+  if (n == 2) { out[2] = out[3] = out[1]; out[1] = out[0]; }
+}
+
+bool layer_axis(const LayerCall *c, int i, int rank, int64_t *out)
+{
+  int64_t axis = c->arg[i].i;
+  if (axis < -rank || axis >= rank)
+    return layer_arg_error(c, i, "axis %lld is outside a tensor of %d axes", (long long)axis, rank);
+  *out = axis < 0 ? axis + rank : axis;
+  return true;
+}
+
+int layer_axes(const LayerCall *c, int i, const NnType *type, int64_t *out)
+{
+  bool used[NN_MAX_RANK] = {false};
+  if (!layer_given(c, i)) {
+    for (int k = 0; k < type->rank; k++) out[k] = k;
+    return type->rank;
+  }
+  int64_t given[NN_MAX_RANK];
+  int n = layer_ints(c, i, given, NN_MAX_RANK), count = 0;
+  if (n < 0) return -1;
+  for (int k = 0; k < n; k++) {
+    int64_t axis = given[k] < 0 ? given[k] + type->rank : given[k];
+    if (axis < 0 || axis >= type->rank) {
+      layer_arg_error(c, i, "axis %lld is outside a tensor of %d axes", (long long)given[k], type->rank);
+      return -1;
+    }
+    if (used[axis]) { layer_arg_error(c, i, "axis %lld is given twice", (long long)given[k]); return -1; }
+    used[axis] = true;
+  }
+  for (int k = 0; k < type->rank; k++)
+    if (used[k]) out[count++] = k;
+  return count;
+}
+
+static bool report(const LayerCall *c, AstPos pos, const char *format, va_list args)
+{
+  char text[NN_ERROR_SIZE];
+  vsnprintf(text, sizeof text, format, args);
+  return elaborator_error(c->e, pos, "%s: %s", c->info->name, text);
+}
+
+bool layer_error(const LayerCall *c, const char *format, ...)
+{
+  va_list args;
+  va_start(args, format);
+  report(c, c->pos, format, args);
+  va_end(args);
+  return false;
+}
+
+bool layer_arg_error(const LayerCall *c, int i, const char *format, ...)
+{
+  va_list args;
+  va_start(args, format);
+  report(c, c->arg_pos[i], format, args);
+  va_end(args);
+  return false;
+}
+
+// --- Small builders that several layers share -----------------------------------------------------------------------
+
+MlirValue layer_float_tensor(const LayerCall *c, int i)
+{
+  MlirValue x = layer_tensor(c, i);
+  return nn_dtype_is_float(nn_value_type(x).dtype) ? x : nn_cast(c->b, x, elaborator_dtype(c->e));
+}
+
+MlirOperation layer_build(const LayerCall *c, NnOp op, int n, const MlirValue *operands, int n_attrs, const NnAttr *attrs,
+                          const NnType *asked)
+{
+  MlirOperation made = nn_build(c->b, op, n, operands, n_attrs, attrs, asked);
+  if (mlirOperationIsNull(made)) layer_error(c, "%s", c->b->error);
+  return made;
+}
+
+bool layer_return(Value *result, MlirValue v)
+{
+  *result = value_tensor(v);
+  return true;
+}
+
+MlirValue layer_broadcast_along(NnBuilder *b, MlirValue v, NnType to, int64_t axis)
+{
+  to.dtype = nn_value_type(v).dtype;
+  return nn_broadcast(b, v, to, &axis);
+}
+
+MlirValue layer_add_along(NnBuilder *b, MlirValue x, MlirValue v, int64_t axis)
+{
+  return nn_binary(b, NN_OP_add, x, layer_broadcast_along(b, v, nn_value_type(x), axis));
+}
+
+MlirValue layer_scale(NnBuilder *b, MlirValue x, double factor)
+{
+  return nn_binary(b, NN_OP_mul, x, nn_constant_like(b, x, factor));
+}
+
+MlirValue layer_mean_of(NnBuilder *b, MlirValue x, int n_axes, const int64_t *axes)
+{
+  NnType t = nn_value_type(x);
+  double count = 1;
+  for (int i = 0; i < n_axes; i++) count *= (double)t.dim[axes[i]];
+  return layer_scale(b, nn_reduce(b, NN_OP_reduce_sum, x, n_axes, axes), 1 / count);
+}

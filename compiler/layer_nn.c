@@ -1,0 +1,235 @@
+// Layers with parameters, and those that differ between training and evaluation.
+// Default initialisers are PyTorch's: weights and biases of linear and conv2d from U(-1/sqrt(fan_in), 1/sqrt(fan_in)).
+#include "compiler/layer.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *fan_in_init(const LayerCall *c, int64_t fan_in)
+{
+  double bound = 1 / sqrt((double)(fan_in > 0 ? fan_in : 1));
+  return elaborator_format(c->e, "uniform(%.17g,%.17g)", -bound, bound);
+}
+
+static const char *init_or(const LayerCall *c, int arg, const char *otherwise)
+{
+  return layer_given(c, arg) ? c->arg[arg].s : otherwise;
+}
+
+static bool positive(const LayerCall *c, int arg, int64_t value)
+{
+  return value > 0 || layer_arg_error(c, arg, "must be positive, found %lld", (long long)value);
+}
+
+bool layer_linear(LayerCall *c, Value *result)
+{
+  enum { X, FEATURES, BIAS, INIT, WEIGHT };
+  MlirValue x = layer_float_tensor(c, X);
+  NnType t = nn_value_type(x);
+  int64_t features = layer_int(c, FEATURES);
+  if (!positive(c, FEATURES, features)) return false;
+  if (t.rank < 2) {
+    layer_arg_error(c, X, "needs at least two axes (batch and features), found %s", value_describe(c->e, c->arg[X]));
+    elaborator_hint(c->e, "use flatten or reshape first");
+    return false;
+  }
+  int64_t inputs = t.dim[t.rank - 1];
+  MlirValue weight;
+  if (layer_given(c, WEIGHT)) {
+    weight = layer_tensor(c, WEIGHT);
+    NnType w = nn_value_type(weight);
+    if (w.rank != 2 || w.dim[0] != features || w.dim[1] != inputs)
+      return layer_arg_error(c, WEIGHT, "must be [%lld, %lld], found %s", (long long)features, (long long)inputs,
+                             value_describe(c->e, c->arg[WEIGHT]));
+  } else {
+    NnType w = nn_type(t.dtype, 2, (int64_t[]){features, inputs});
+    weight = elaborator_param(c->e, c->pos, "weight", w, init_or(c, INIT, fan_in_init(c, inputs)));
+  }
+  if (nn_value_is_null(weight)) return false;
+  MlirOperation product = layer_build(c, NN_OP_matmul, 2, (MlirValue[]){x, weight}, 2,
+                                      (NnAttr[]){NN_BOOL("transpose_a", false), NN_BOOL("transpose_b", true)}, NULL);
+  if (mlirOperationIsNull(product)) return false;
+  MlirValue y = mlirOperationGetResult(product, 0);
+  if (layer_bool(c, BIAS)) {
+    MlirValue bias = elaborator_param(c->e, c->pos, "bias", nn_type(t.dtype, 1, &features), fan_in_init(c, inputs));
+    if (nn_value_is_null(bias)) return false;
+    y = layer_add_along(c->b, y, bias, t.rank - 1);
+  }
+  return layer_return(result, y);
+}
+
+bool layer_conv2d(LayerCall *c, Value *result)
+{
+  enum { X, CHANNELS, KERNEL, STRIDE, PADDING, DILATION, GROUPS, BIAS, INIT };
+  MlirValue x = layer_float_tensor(c, X);
+  NnType t = nn_value_type(x);
+  if (t.rank != 4) return layer_arg_error(c, X, "needs x[N, C, H, W], found %s", value_describe(c->e, c->arg[X]));
+  int64_t kernel[2], stride[2], padding[4], dilation[2], channels = layer_int(c, CHANNELS), groups = layer_int(c, GROUPS);
+  layer_pair(c, KERNEL, kernel);
+  layer_pair(c, STRIDE, stride);
+  layer_padding(c, PADDING, padding);
+  layer_pair(c, DILATION, dilation);
+  if (!positive(c, CHANNELS, channels) || !positive(c, GROUPS, groups) || !positive(c, KERNEL, kernel[0]) || !positive(c, KERNEL, kernel[1]))
+    return false;
+  if (t.dim[1] % groups || channels % groups)
+    return layer_arg_error(c, GROUPS, "%lld groups do not divide %lld input and %lld output channels", (long long)groups,
+                           (long long)t.dim[1], (long long)channels);
+  int64_t inputs = t.dim[1] / groups;
+  NnType w = nn_type(t.dtype, 4, (int64_t[]){channels, inputs, kernel[0], kernel[1]});
+  if (!nn_type_is_representable(&w)) return layer_error(c, "the weights would have more than 2^40 elements");
+  int64_t fan_in = inputs * kernel[0] * kernel[1];
+  MlirValue weight = elaborator_param(c->e, c->pos, "weight", w, init_or(c, INIT, fan_in_init(c, fan_in)));
+  if (nn_value_is_null(weight)) return false;
+  NnAttr attrs[] = {NN_I64S("strides", stride, 2), NN_I64S("padding", padding, 4), NN_I64S("dilation", dilation, 2),
+                    NN_I64("groups", groups), NN_STR("layout", "nchw")};
+  MlirOperation conv = layer_build(c, NN_OP_conv2d, 2, (MlirValue[]){x, weight}, 5, attrs, NULL);
+  if (mlirOperationIsNull(conv)) return false;
+  MlirValue y = mlirOperationGetResult(conv, 0);
+  if (layer_bool(c, BIAS)) {
+    MlirValue bias = elaborator_param(c->e, c->pos, "bias", nn_type(t.dtype, 1, &channels), fan_in_init(c, fan_in));
+    if (nn_value_is_null(bias)) return false;
+    y = layer_add_along(c->b, y, bias, 1);
+  }
+  return layer_return(result, y);
+}
+
+// In training the batch's statistics, and running <- (1 - momentum) running + momentum batch, with the unbiased variance as PyTorch has it.
+static MlirValue batchnorm_train(LayerCall *c, MlirValue x, int64_t axis, MlirValue gamma, MlirValue beta, MlirValue mean, MlirValue var)
+{
+  double momentum = layer_float(c, 1);
+  NnType t = nn_value_type(x);
+  MlirOperation op = layer_build(c, NN_OP_batchnorm, 3, (MlirValue[]){x, gamma, beta}, 2,
+                                 (NnAttr[]){NN_F64A("eps", layer_float(c, 2)), NN_I64("axis", axis)}, NULL);
+  if (mlirOperationIsNull(op)) return nn_null_value();
+  double count = (double)nn_type_elements(&t) / (double)t.dim[axis];
+  double unbias = count > 1 ? count / (count - 1) : 1;
+  MlirValue batch[2] = {mlirOperationGetResult(op, 1), mlirOperationGetResult(op, 2)};
+  MlirValue running[2] = {mean, var};
+  const char *name[2] = {"running_mean", "running_var"};
+  for (int i = 0; i < 2; i++) {
+    MlirValue kept = layer_scale(c->b, running[i], 1 - momentum);
+    MlirValue added = layer_scale(c->b, batch[i], i ? momentum * unbias : momentum);
+    elaborator_update_state(c->e, name[i], nn_binary(c->b, NN_OP_add, kept, added));
+  }
+  return mlirOperationGetResult(op, 0);
+}
+
+bool layer_batchnorm(LayerCall *c, Value *result)
+{
+  MlirValue x = layer_float_tensor(c, 0);
+  NnType t = nn_value_type(x);
+  int64_t axis;
+  if (!layer_axis(c, 3, t.rank, &axis)) return false;
+  if (t.rank < 2) return layer_arg_error(c, 0, "needs at least two axes, found %s", value_describe(c->e, c->arg[0]));
+  NnType s = nn_type(t.dtype, 1, &t.dim[axis]);
+  MlirValue gamma = elaborator_param(c->e, c->pos, "weight", s, "ones");
+  MlirValue beta = elaborator_param(c->e, c->pos, "bias", s, "zeros");
+  MlirValue mean = elaborator_state(c->e, c->pos, "running_mean", s, "zeros");
+  MlirValue var = elaborator_state(c->e, c->pos, "running_var", s, "ones");
+  if (nn_value_is_null(gamma) || nn_value_is_null(beta) || nn_value_is_null(mean) || nn_value_is_null(var)) return false;
+  if (elaborator_training(c->e)) {
+    MlirValue y = batchnorm_train(c, x, axis, gamma, beta, mean, var);
+    return !nn_value_is_null(y) && layer_return(result, y);
+  }
+  MlirValue rstd = nn_unary(c->b, NN_OP_rsqrt, nn_binary(c->b, NN_OP_add, var, nn_constant_like(c->b, var, layer_float(c, 2))));
+  MlirValue scale = nn_binary(c->b, NN_OP_mul, gamma, rstd);
+  MlirValue shift = nn_binary(c->b, NN_OP_sub, beta, nn_binary(c->b, NN_OP_mul, mean, scale));
+  MlirValue scaled = nn_binary(c->b, NN_OP_mul, x, layer_broadcast_along(c->b, scale, t, axis));
+  return layer_return(result, layer_add_along(c->b, scaled, shift, axis));
+}
+
+bool layer_layernorm(LayerCall *c, Value *result)
+{
+  MlirValue x = layer_float_tensor(c, 0);
+  NnType t = nn_value_type(x);
+  if (t.rank < 1) return layer_arg_error(c, 0, "needs at least one axis, found a scalar");
+  NnType s = nn_type(t.dtype, 1, &t.dim[t.rank - 1]);
+  MlirValue gamma = elaborator_param(c->e, c->pos, "weight", s, "ones");
+  MlirValue beta = elaborator_param(c->e, c->pos, "bias", s, "zeros");
+  if (nn_value_is_null(gamma) || nn_value_is_null(beta)) return false;
+  MlirOperation op = layer_build(c, NN_OP_layernorm, 3, (MlirValue[]){x, gamma, beta}, 1, (NnAttr[]){NN_F64A("eps", layer_float(c, 1))}, NULL);
+  return !mlirOperationIsNull(op) && layer_return(result, mlirOperationGetResult(op, 0));
+}
+
+bool layer_embedding(LayerCall *c, Value *result)
+{
+  NnType indices = nn_value_type(layer_tensor(c, 0));
+  if (nn_dtype_is_float(indices.dtype))
+    return layer_arg_error(c, 0, "indices must be integers, found %s", value_describe(c->e, c->arg[0]));
+  if (!positive(c, 1, layer_int(c, 1)) || !positive(c, 2, layer_int(c, 2))) return false;
+  NnType w = nn_type(elaborator_dtype(c->e), 2, (int64_t[]){layer_int(c, 1), layer_int(c, 2)});
+  if (!nn_type_is_representable(&w)) return layer_error(c, "the table would have more than 2^40 elements");
+  MlirValue table = elaborator_param(c->e, c->pos, "weight", w, init_or(c, 3, "normal(1)"));
+  if (nn_value_is_null(table)) return false;
+  MlirOperation op = layer_build(c, NN_OP_gather, 2, (MlirValue[]){table, layer_tensor(c, 0)}, 0, NULL, NULL);
+  return !mlirOperationIsNull(op) && layer_return(result, mlirOperationGetResult(op, 0));
+}
+
+// The mask is a function of (seed, step, op, element) alone, so that a recomputed dropout is the same dropout.
+bool layer_dropout(LayerCall *c, Value *result)
+{
+  MlirValue x = layer_float_tensor(c, 0);
+  double p = layer_float(c, 1);
+  if (!(p >= 0 && p < 1)) return layer_arg_error(c, 1, "must be at least 0 and below 1, found %g", p);
+  if (!elaborator_training(c->e) || p == 0) return layer_return(result, x);
+  NnType t = nn_value_type(x);
+  MlirValue key = elaborator_random_key(c->e);
+  MlirOperation draw = layer_build(c, NN_OP_random_uniform, 1, &key, 0, NULL, &t);
+  if (mlirOperationIsNull(draw)) return false;
+  MlirValue keep = nn_compare(c->b, "ge", mlirOperationGetResult(draw, 0), nn_constant(c->b, t, p));
+  return layer_return(result, nn_select(c->b, keep, layer_scale(c->b, x, 1 / (1 - p)), nn_constant(c->b, t, 0)));
+}
+
+static bool pool(LayerCall *c, NnOp op, Value *result)
+{
+  enum { X, KERNEL, STRIDE, PADDING, INCLUDE_PAD };
+  MlirValue x = layer_float_tensor(c, X);
+  int64_t kernel[2], stride[2], padding[4];
+  if (nn_value_type(x).rank != 4) return layer_arg_error(c, X, "needs x[N, C, H, W], found %s", value_describe(c->e, c->arg[X]));
+  layer_pair(c, KERNEL, kernel);
+  memcpy(stride, kernel, sizeof stride);
+  if (layer_given(c, STRIDE)) layer_pair(c, STRIDE, stride);
+  layer_padding(c, PADDING, padding);
+  NnAttr attrs[5] = {NN_I64S("kernel", kernel, 2), NN_I64S("strides", stride, 2), NN_I64S("padding", padding, 4), NN_STR("layout", "nchw")};
+  int n = 4;
+  if (op == NN_OP_avgpool2d) attrs[n++] = NN_BOOL("include_pad", layer_bool(c, INCLUDE_PAD));
+  MlirOperation made = layer_build(c, op, 1, &x, n, attrs, NULL);
+  return !mlirOperationIsNull(made) && layer_return(result, mlirOperationGetResult(made, 0));
+}
+
+bool layer_maxpool(LayerCall *c, Value *result) { return pool(c, NN_OP_maxpool2d, result); }
+bool layer_avgpool(LayerCall *c, Value *result) { return pool(c, NN_OP_avgpool2d, result); }
+
+// --- Initialisers ------------------------------------------------------------------------------------------------------
+
+static bool init_result(Value *result, const char *text)
+{
+  *result = (Value){.kind = VALUE_INIT, .s = text};
+  return true;
+}
+
+static double number(const LayerCall *c, int i)
+{
+  double v = 0;
+  value_as_number(&c->arg[i], &v);
+  return v;
+}
+
+bool layer_normal(LayerCall *c, Value *result)
+{
+  if (number(c, 1) != 0) return init_result(result, elaborator_format(c->e, "normal(%.17g,%.17g)", number(c, 0), number(c, 1)));
+  return init_result(result, elaborator_format(c->e, "normal(%.17g)", number(c, 0)));
+}
+
+bool layer_uniform(LayerCall *c, Value *result)
+{
+  return init_result(result, elaborator_format(c->e, "uniform(%.17g,%.17g)", number(c, 0), number(c, 1)));
+}
+
+bool layer_constant(LayerCall *c, Value *result)
+{
+  return init_result(result, elaborator_format(c->e, "constant(%.17g)", number(c, 0)));
+}
+
+bool layer_zeros(LayerCall *c, Value *result) { (void)c; return init_result(result, "zeros"); }
+bool layer_ones(LayerCall *c, Value *result) { (void)c; return init_result(result, "ones"); }

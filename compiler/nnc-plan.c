@@ -1,0 +1,413 @@
+// nnc-plan.c: the rematerialization solver and the offset allocator on stand-alone problems: reads a file, calls one
+// function of passes/solver, checks its answer with the independent verifier, prints one line of JSON.
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "passes/solver/json.h"
+#include "passes/solver/offsets.h"
+#include "passes/solver/solver.h"
+
+#ifndef NNC_VERSION
+#define NNC_VERSION "0.1.0"
+#endif
+
+enum { EXIT_DONE = 0, EXIT_BAD_INPUT = 1, EXIT_USAGE = 2, EXIT_INTERNAL = 70 };
+
+static const char usage[] =
+    "Usage: nnc-plan remat PROBLEM.json --budget=BYTES|PERCENT% [options]\n"
+    "       nnc-plan remat PROBLEM.json --policy=NAME [options]\n"
+    "       nnc-plan remat PROBLEM.json --verify=SCHEDULE.json [--budget=...]\n"
+    "       nnc-plan offsets BUFFERS.csv [--capacity=BYTES] [options]\n"
+    "\n"
+    "remat finds the cheapest order of executions, in which a node may execute more than\n"
+    "once, whose peak fits a budget. offsets places buffers with known lifetimes in one arena.\n"
+    "A file named - is standard input or output. One line of JSON tells the result.\n"
+    "\n"
+    "      --budget=B         bytes (suffixes KiB, MiB, GiB) or a percentage of the peak of\n"
+    "                         the plain order\n"
+    "      --policy=NAME      none, sqrt, speed, manual, recursive or solve (the default)\n"
+    "      --verify=FILE      replay a schedule against the problem instead of making one\n"
+    "      --capacity=BYTES   stop at an arena of this size; exit status 1 when not reached\n"
+    "      --time-limit=S     search for S seconds (default: a fixed number of steps, about\n"
+    "                         a second, so that every run gives the same result)\n"
+    "      --seed=N           seed of the search (default 0)\n"
+    "  -o, --output=FILE      write the schedule or the placed buffers\n"
+    "  -h, --help             print this help\n"
+    "      --version          print the version\n"
+    "\n"
+    "Exit status: 0 done, 1 bad input or infeasible, 2 usage, 70 a bug in nnc-plan.\n";
+
+typedef struct Options {
+  const char *command, *input, *output, *budget, *policy, *verify, *capacity;
+  double time_limit;  // seconds; 0 when not given
+  uint64_t seed;
+} Options;
+
+// ---- files ----
+
+static int report(const char *path, const SolverError *error) {
+  const char *name = strcmp(path, "-") == 0 ? "<stdin>" : path;
+  if (error->line > 0)
+    fprintf(stderr, "%s:%d:%d: error: %s\n", name, error->line, error->column, error->message);
+  else
+    fprintf(stderr, "%s: error: %s\n", name, error->message);
+  return EXIT_BAD_INPUT;
+}
+
+// Reads all of `path`. Owned by the caller; NULL after a message.
+static char *read_file(const char *path, size_t *length) {
+  bool is_stdin = strcmp(path, "-") == 0;
+  FILE *file = is_stdin ? stdin : fopen(path, "rb");
+  char *text = NULL;
+  size_t capacity = 0;
+  *length = 0;
+  while (file && !ferror(file) && !feof(file)) {
+    if (*length == capacity) {
+      capacity = capacity ? 2 * capacity : 65536;
+      text = solver_reallocate(text, capacity, 1);
+    }
+    *length += fread(text + *length, 1, capacity - *length, file);
+  }
+  bool failed = !file || ferror(file);
+  if (failed) fprintf(stderr, "nnc-plan: cannot read '%s': %s\n", path, strerror(errno));
+  if (file && !is_stdin) fclose(file);
+  if (!failed) return text;
+  free(text);
+  return NULL;
+}
+
+// A file that takes its name only once it is complete: written beside it, then renamed. What exists but is not a
+// plain file (a device, a pipe) is written directly.
+typedef struct OutputFile {
+  const char *path;  // Borrowed
+  char *temporary;   // Owned; NULL when writing directly
+  FILE *file;
+} OutputFile;
+
+static bool output_open(OutputFile *output, const char *path) {
+  struct stat status;
+  *output = (OutputFile){.path = path};
+  if (strcmp(path, "-") == 0) {
+    output->file = stdout;
+    return true;
+  }
+  if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
+    output->file = fopen(path, "wb");
+  } else {
+    size_t size = strlen(path) + sizeof ".XXXXXX";
+    output->temporary = solver_allocate(size, 1);
+    snprintf(output->temporary, size, "%s.XXXXXX", path);
+    int descriptor = mkstemp(output->temporary);
+    mode_t mask = umask(0);
+    umask(mask);
+    if (descriptor >= 0 && fchmod(descriptor, 0666 & ~mask) == 0) output->file = fdopen(descriptor, "wb");
+  }
+  if (output->file) return true;
+  fprintf(stderr, "nnc-plan: cannot write '%s': %s\n", path, strerror(errno));
+  free(output->temporary);
+  return false;
+}
+
+static bool output_close(OutputFile *output) {
+  bool good = fflush(output->file) == 0 && !ferror(output->file);
+  if (output->file != stdout) good = fclose(output->file) == 0 && good;
+  if (good && output->temporary) good = rename(output->temporary, output->path) == 0;
+  if (!good) {
+    fprintf(stderr, "nnc-plan: cannot write '%s': %s\n", output->path, strerror(errno));
+    if (output->temporary) unlink(output->temporary);
+  }
+  free(output->temporary);
+  return good;
+}
+
+// With `-o -` the data goes to stdout, and the line of JSON gets out of its way.
+static FILE *result_stream(const Options *options) {
+  return options->output && strcmp(options->output, "-") == 0 ? stderr : stdout;
+}
+
+// ---- remat ----
+
+// bytes = digits [ ("K" | "M" | "G" | "T") [ "i" ] [ "B" ] ] | number "%", of `whole`; suffixes are powers of 1024
+static bool parse_bytes(const char *text, int64_t whole, int64_t *bytes) {
+  char *end;
+  if (text[0] < '0' || text[0] > '9') return false;
+  errno = 0;
+  double number = strtod(text, &end);
+  if (strcmp(end, "%") == 0) {
+    if (whole < 0 || !(number <= 1e6)) return false;
+    double part = floor(number / 100 * (double)whole);
+    *bytes = part < 0x1p62 ? (int64_t)part : INT64_MAX / 2;
+    return true;
+  }
+  long long integer = strtoll(text, &end, 10);
+  if (errno) return false;
+  static const char letters[] = "KMGT";
+  const char *letter = *end ? strchr(letters, *end) : NULL;
+  int shift = letter ? 10 * (int)(letter - letters + 1) : 0;
+  if (letter) end++;
+  if (letter && *end == 'i') end++;
+  if (*end == 'B') end++;
+  if (*end || integer > INT64_MAX >> shift) return false;
+  *bytes = (int64_t)integer << shift;
+  return true;
+}
+
+// What the line of JSON tells.
+typedef struct RematReport {
+  double cost, base_cost, lower_bound, seconds;
+  int64_t peak, budget, min_budget_found;
+  bool has_budget, feasible;
+} RematReport;
+
+static void print_report(FILE *file, const RematReport *report) {
+  double overhead = report->base_cost > 0 ? report->cost / report->base_cost - 1 : 0;
+  fprintf(file, "{\"status\":\"%s\",", report->feasible ? "feasible" : "infeasible");
+  if (!report->feasible) fprintf(file, "\"min_budget_found\":%lld,", (long long)report->min_budget_found);
+  fprintf(file, "\"cost\":%.12g,\"base_cost\":%.12g,\"overhead\":%.6f,\"peak\":%lld,", report->cost, report->base_cost,
+          overhead, (long long)report->peak);
+  if (report->has_budget) fprintf(file, "\"budget\":%lld,", (long long)report->budget);
+  if (isfinite(report->lower_bound)) {
+    double gap = report->lower_bound > 0 ? report->cost / report->lower_bound - 1 : 0;
+    fprintf(file, "\"lower_bound\":%.12g,", report->lower_bound);
+    if (report->feasible) fprintf(file, "\"gap\":%.6f,", gap);
+  } else {
+    fprintf(file, "\"lower_bound\":null,");
+  }
+  fprintf(file, "\"seconds\":%.3f}\n", report->seconds);
+}
+
+static bool write_schedule(const Options *options, const RematProblem *problem, const RematSchedule *schedule) {
+  OutputFile output;
+  if (!options->output) return true;
+  if (!output_open(&output, options->output)) return false;
+  remat_schedule_write(output.file, problem, schedule);
+  return output_close(&output);
+}
+
+// Checks a schedule of ours with the simulator; a difference is our bug.
+static bool is_as_claimed(const RematProblem *problem, const RematSchedule *schedule) {
+  RematSimulation simulation;
+  SolverError error;
+  if (!remat_simulate(problem, schedule->exec, schedule->n, &simulation, &error)) {
+    fprintf(stderr, "nnc-plan: internal error: %s\n", error.message);
+    return false;
+  }
+  bool same = simulation.peak == schedule->peak && simulation.cost == schedule->cost;
+  if (!same) fprintf(stderr, "nnc-plan: internal error: the simulator disagrees about cost or peak\n");
+  remat_simulation_free(&simulation);
+  return same;
+}
+
+static double seconds_since(struct timespec start) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)(now.tv_sec - start.tv_sec) + 1e-9 * (double)(now.tv_nsec - start.tv_nsec);
+}
+
+// Makes or reads the schedule. Returns an exit status.
+static int obtain_schedule(const Options *options, const RematProblem *problem, RematPolicy policy,
+                           RematReport *report_out, RematSchedule *schedule) {
+  if (options->verify) {
+    size_t length;
+    SolverError error;
+    char *text = read_file(options->verify, &length);
+    if (!text) return EXIT_BAD_INPUT;
+    bool valid = remat_schedule_read(text, length, problem, schedule, &error);
+    free(text);
+    return valid ? EXIT_DONE : report(options->verify, &error);
+  }
+  if (policy != REMAT_POLICY_SOLVE) {
+    *schedule = remat_policy_run(problem, policy);
+    return EXIT_DONE;
+  }
+  RematOptions search = {.seed = options->seed, .time_limit = options->time_limit};
+  if (options->time_limit > 0) search.max_moves = INT64_MAX;
+  RematResult result;
+  remat_solve(problem, report_out->budget, &search, &result);
+  *schedule = result.schedule;
+  report_out->min_budget_found = result.min_budget_found;
+  return EXIT_DONE;
+}
+
+static int plan_remat(const Options *options, const RematProblem *problem, RematPolicy policy) {
+  struct timespec start;
+  clock_gettime(CLOCK_MONOTONIC, &start);
+  RematSchedule schedule = remat_baseline(problem);
+  RematReport result = {.base_cost = schedule.cost, .has_budget = options->budget != NULL, .budget = INT64_MAX};
+  bool budget_valid = !options->budget || parse_bytes(options->budget, schedule.peak, &result.budget);
+  remat_schedule_free(&schedule);
+  if (!budget_valid) {
+    fprintf(stderr, "nnc-plan: --budget=%s is neither a number of bytes nor a percentage\n", options->budget);
+    return EXIT_USAGE;
+  }
+  result.lower_bound = remat_lower_bound(problem, result.budget);
+  result.min_budget_found = INT64_MAX;
+  int status = obtain_schedule(options, problem, policy, &result, &schedule);
+  if (status != EXIT_DONE) return status;
+  result.cost = schedule.cost;
+  result.peak = schedule.peak;
+  result.feasible = schedule.peak <= result.budget;
+  if (schedule.peak < result.min_budget_found) result.min_budget_found = schedule.peak;
+  result.seconds = seconds_since(start);
+  if (!is_as_claimed(problem, &schedule))
+    status = EXIT_INTERNAL;
+  else if (result.feasible && !write_schedule(options, problem, &schedule))
+    status = EXIT_BAD_INPUT;
+  else
+    print_report(result_stream(options), &result);
+  if (status == EXIT_DONE && !result.feasible) status = EXIT_BAD_INPUT;
+  remat_schedule_free(&schedule);
+  return status;
+}
+
+static int run_remat(const Options *options) {
+  RematPolicy policy = REMAT_POLICY_SOLVE;
+  if (options->policy && !remat_policy_parse(options->policy, &policy)) {
+    fprintf(stderr, "nnc-plan: unknown policy '%s'\n", options->policy);
+    return EXIT_USAGE;
+  }
+  if (policy == REMAT_POLICY_SOLVE && !options->budget && !options->verify) {
+    fprintf(stderr, "nnc-plan: remat needs --budget, --policy or --verify\n");
+    return EXIT_USAGE;
+  }
+  size_t length;
+  SolverError error;
+  char *text = read_file(options->input, &length);
+  if (!text) return EXIT_BAD_INPUT;
+  RematProblem *problem = remat_problem_read(text, length, &error);
+  free(text);
+  if (!problem) return report(options->input, &error);
+  int status = plan_remat(options, problem, policy);
+  remat_problem_destroy(problem);
+  return status;
+}
+
+// ---- offsets ----
+
+static int place_buffers(const Options *options, OffsetBuffer *buffers, int n) {
+  OffsetOptions search = {.seed = options->seed, .time_limit = options->time_limit};
+  OffsetResult result;
+  SolverError error;
+  if (options->time_limit > 0) search.max_work = INT64_MAX;
+  if (options->capacity && !parse_bytes(options->capacity, -1, &search.capacity)) {
+    fprintf(stderr, "nnc-plan: --capacity=%s is not a number of bytes\n", options->capacity);
+    return EXIT_USAGE;
+  }
+  if (!offsets_assign(buffers, n, &search, &result, &error)) return report(options->input, &error);
+  if (!offsets_verify(buffers, n, result.arena_bytes, &error)) {
+    fprintf(stderr, "nnc-plan: internal error: %s\n", error.message);
+    return EXIT_INTERNAL;
+  }
+  bool fits = !options->capacity || result.arena_bytes <= search.capacity;
+  OutputFile output;
+  if (fits && options->output) {
+    if (!output_open(&output, options->output)) return EXIT_BAD_INPUT;
+    offsets_write_csv(output.file, buffers, n);
+    if (!output_close(&output)) return EXIT_BAD_INPUT;
+  }
+  double ratio = result.lower_bound > 0 ? (double)result.arena_bytes / (double)result.lower_bound : 1;
+  FILE *file = result_stream(options);
+  fprintf(file, "{\"status\":\"%s\",\"buffers\":%d,\"capacity_used\":%lld,", fits ? "feasible" : "infeasible", n,
+          (long long)result.arena_bytes);
+  if (options->capacity) fprintf(file, "\"capacity\":%lld,", (long long)search.capacity);
+  fprintf(file, "\"lower_bound\":%lld,\"ratio\":%.6f,\"seconds\":%.3f}\n", (long long)result.lower_bound, ratio,
+          result.seconds);
+  return fits ? EXIT_DONE : EXIT_BAD_INPUT;
+}
+
+static int run_offsets(const Options *options) {
+  size_t length;
+  int n;
+  SolverError error;
+  char *text = read_file(options->input, &length);
+  if (!text) return EXIT_BAD_INPUT;
+  OffsetBuffer *buffers = offsets_read_csv(text, length, &n, &error);
+  free(text);
+  if (!buffers) return report(options->input, &error);
+  int status = place_buffers(options, buffers, n);
+  free(buffers);
+  return status;
+}
+
+// ---- command line ----
+
+enum { OPTION_BUDGET = 256, OPTION_POLICY, OPTION_VERIFY, OPTION_CAPACITY, OPTION_TIME_LIMIT, OPTION_SEED,
+       OPTION_VERSION };
+
+static bool parse_number_option(int option, const char *text, Options *options) {
+  char *end;
+  errno = 0;
+  if (option == OPTION_SEED) {
+    options->seed = strtoull(text, &end, 10);
+    if (*text >= '0' && *text <= '9' && !*end && !errno) return true;
+    fprintf(stderr, "nnc-plan: --seed=%s is not a number >= 0\n", text);
+    return false;
+  }
+  options->time_limit = strtod(text, &end);
+  if (end != text && !*end && options->time_limit > 0 && options->time_limit <= 1e9) return true;
+  fprintf(stderr, "nnc-plan: --time-limit=%s is not a number of seconds > 0\n", text);
+  return false;
+}
+
+// Returns an exit status to stop with, or -1 to go on.
+static int parse_options(int argc, char **argv, Options *options) {
+  static const struct option names[] = {{"budget", required_argument, NULL, OPTION_BUDGET},
+                                        {"policy", required_argument, NULL, OPTION_POLICY},
+                                        {"verify", required_argument, NULL, OPTION_VERIFY},
+                                        {"capacity", required_argument, NULL, OPTION_CAPACITY},
+                                        {"time-limit", required_argument, NULL, OPTION_TIME_LIMIT},
+                                        {"seed", required_argument, NULL, OPTION_SEED},
+                                        {"output", required_argument, NULL, 'o'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {"version", no_argument, NULL, OPTION_VERSION},
+                                        {NULL, 0, NULL, 0}};
+  for (int option; (option = getopt_long(argc, argv, "o:h", names, NULL)) != -1;) {
+    switch (option) {
+      case OPTION_BUDGET: options->budget = optarg; break;
+      case OPTION_POLICY: options->policy = optarg; break;
+      case OPTION_VERIFY: options->verify = optarg; break;
+      case OPTION_CAPACITY: options->capacity = optarg; break;
+      case 'o': options->output = optarg; break;
+      case OPTION_TIME_LIMIT:
+      case OPTION_SEED:
+        if (!parse_number_option(option, optarg, options)) return EXIT_USAGE;
+        break;
+      case 'h': return fputs(usage, stdout) < 0 ? EXIT_BAD_INPUT : EXIT_DONE;
+      case OPTION_VERSION: return puts("nnc-plan " NNC_VERSION) < 0 ? EXIT_BAD_INPUT : EXIT_DONE;
+      default: return EXIT_USAGE;
+    }
+  }
+  if (argc - optind != 2) {
+    fputs(usage, stderr);
+    return EXIT_USAGE;
+  }
+  options->command = argv[optind];
+  options->input = argv[optind + 1];
+  return -1;
+}
+
+int main(int argc, char **argv) {
+  Options options = {0};
+  int status = parse_options(argc, argv, &options);
+  if (status >= 0) return status;
+  if (strcmp(options.command, "remat") == 0)
+    status = run_remat(&options);
+  else if (strcmp(options.command, "offsets") == 0)
+    status = run_offsets(&options);
+  else {
+    fprintf(stderr, "nnc-plan: unknown command '%s'\n", options.command);
+    status = EXIT_USAGE;
+  }
+  if (fflush(stdout) != 0) {
+    fprintf(stderr, "nnc-plan: cannot write to standard output: %s\n", strerror(errno));
+    if (status == EXIT_DONE) status = EXIT_BAD_INPUT;
+  }
+  return status;
+}

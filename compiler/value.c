@@ -1,0 +1,235 @@
+// Values of the language at compile time, and its operators on any mix of numbers and tensors.
+#include "compiler/elaborate.h"
+
+#include <math.h>
+#include <string.h>
+
+Value value_tensor(MlirValue t) { return (Value){.kind = VALUE_TENSOR, .tensor = t}; }
+Value value_int(int64_t i) { return (Value){.kind = VALUE_INT, .i = i}; }
+Value value_float(double f) { return (Value){.kind = VALUE_FLOAT, .f = f}; }
+Value value_bool(bool b) { return (Value){.kind = VALUE_BOOL, .b = b}; }
+Value value_string(const char *s) { return (Value){.kind = VALUE_STRING, .s = s}; }
+
+bool value_as_number(const Value *v, double *out)
+{
+  switch (v->kind) {
+    case VALUE_INT: *out = (double)v->i; return true;
+    case VALUE_FLOAT: *out = v->f; return true;
+    case VALUE_BOOL: *out = v->b; return true;
+    default: return false;
+  }
+}
+
+const char *value_describe(Elaborator *e, Value v)
+{
+  char type[256];
+  switch (v.kind) {
+    case VALUE_NONE: return "nothing";
+    case VALUE_INT: return elaborator_format(e, "the integer %lld", (long long)v.i);
+    case VALUE_FLOAT: return elaborator_format(e, "the number %g", v.f);
+    case VALUE_BOOL: return v.b ? "true" : "false";
+    case VALUE_STRING: return elaborator_format(e, "the string \"%.60s\"", v.s);
+    case VALUE_INIT: return elaborator_format(e, "the initialiser %s", v.s);
+    case VALUE_LIST: return elaborator_format(e, "a list of %d", v.list.n);
+    case VALUE_TENSOR: {
+      NnType t = nn_value_type(v.tensor);
+      return elaborator_format(e, "%s", nn_type_format(&t, type, sizeof type));
+    }
+  }
+  return "an unknown value";
+}
+
+bool value_to_tensor(Elaborator *e, AstPos pos, Value x, NnDtype dtype, MlirValue *out)
+{
+  double number;
+  if (x.kind == VALUE_TENSOR) { *out = x.tensor; return true; }
+  if (!value_as_number(&x, &number)) return elaborator_error(e, pos, "expected a tensor or a number, found %s", value_describe(e, x));
+  *out = nn_constant(elaborator_builder(e), nn_scalar(dtype), number);
+  return true;
+}
+
+// --- Numbers -----------------------------------------------------------------------------------------------------------
+
+typedef enum Operator { ADD, SUB, MUL, DIV, FLOORDIV, MOD, POW, MAX, MIN, EQ, NE, LT, LE, GT, GE, AND, OR, OPERATORS } Operator;
+static const struct { const char *text; NnOp op; const char *predicate; } operators[OPERATORS] = {
+  [ADD] = {"+", NN_OP_add, NULL}, [SUB] = {"-", NN_OP_sub, NULL}, [MUL] = {"*", NN_OP_mul, NULL}, [DIV] = {"/", NN_OP_div, NULL},
+  [FLOORDIV] = {"//", NN_OP_NONE, NULL}, [MOD] = {"%", NN_OP_NONE, NULL}, [POW] = {"**", NN_OP_pow, NULL}, [MAX] = {"max", NN_OP_max, NULL},
+  [MIN] = {"min", NN_OP_min, NULL}, [EQ] = {"==", NN_OP_compare, "eq"}, [NE] = {"!=", NN_OP_compare, "ne"}, [LT] = {"<", NN_OP_compare, "lt"},
+  [LE] = {"<=", NN_OP_compare, "le"}, [GT] = {">", NN_OP_compare, "gt"}, [GE] = {">=", NN_OP_compare, "ge"}, [AND] = {"and", NN_OP_and, NULL},
+  [OR] = {"or", NN_OP_or, NULL},
+};
+
+static bool overflow(Elaborator *e, AstPos pos) { return elaborator_error(e, pos, "integer arithmetic overflows 64 bits"); }
+
+// Integers stay integers; `/` is exact division where it comes out even and rounds down otherwise, so that padding=kernel/2 reads as in a paper.
+static bool integer_binary(Elaborator *e, AstPos pos, Operator op, int64_t x, int64_t y, Value *result)
+{
+  int64_t r = 0;
+  switch (op) {
+    case ADD: if (__builtin_add_overflow(x, y, &r)) return overflow(e, pos); break;
+    case SUB: if (__builtin_sub_overflow(x, y, &r)) return overflow(e, pos); break;
+    case MUL: if (__builtin_mul_overflow(x, y, &r)) return overflow(e, pos); break;
+    case DIV: case FLOORDIV: case MOD:
+      if (y == 0) return elaborator_error(e, pos, "division by zero");
+      if (y == -1) { if (__builtin_sub_overflow((int64_t)0, x, &r)) return overflow(e, pos); if (op == MOD) r = 0; break; }
+      r = x / y - (x % y != 0 && (x < 0) != (y < 0));
+      if (op == MOD) r = x - r * y;
+      break;
+    case POW: {
+      if (y < 0) { *result = value_float(pow((double)x, (double)y)); return true; }
+      r = 1;
+      for (int64_t i = 0; i < y && r != 0 && !(x == 1); i++) {
+        if (i > 64 && (x == -1)) { r = y % 2 ? -1 : 1; break; }
+        if (__builtin_mul_overflow(r, x, &r)) return overflow(e, pos);
+      }
+      break;
+    }
+    case MAX: r = x > y ? x : y; break;
+    case MIN: r = x < y ? x : y; break;
+    case EQ: *result = value_bool(x == y); return true;
+    case NE: *result = value_bool(x != y); return true;
+    case LT: *result = value_bool(x < y); return true;
+    case LE: *result = value_bool(x <= y); return true;
+    case GT: *result = value_bool(x > y); return true;
+    case GE: *result = value_bool(x >= y); return true;
+    default: return elaborator_error(e, pos, "'%s' needs true or false on both sides", operators[op].text);
+  }
+  *result = value_int(r);
+  return true;
+}
+
+static bool float_binary(Elaborator *e, AstPos pos, Operator op, double x, double y, Value *result)
+{
+  switch (op) {
+    case ADD: *result = value_float(x + y); return true;
+    case SUB: *result = value_float(x - y); return true;
+    case MUL: *result = value_float(x * y); return true;
+    case DIV:
+      if (y == 0) return elaborator_error(e, pos, "division by zero");
+      *result = value_float(x / y);
+      return true;
+    case FLOORDIV: case MOD:
+      if (y == 0) return elaborator_error(e, pos, "division by zero");
+      *result = value_float(op == MOD ? x - floor(x / y) * y : floor(x / y));
+      return true;
+    case POW: *result = value_float(pow(x, y)); return true;
+    case MAX: *result = value_float(fmax(x, y)); return true;
+    case MIN: *result = value_float(fmin(x, y)); return true;
+    case EQ: *result = value_bool(x == y); return true;
+    case NE: *result = value_bool(x != y); return true;
+    case LT: *result = value_bool(x < y); return true;
+    case LE: *result = value_bool(x <= y); return true;
+    case GT: *result = value_bool(x > y); return true;
+    case GE: *result = value_bool(x >= y); return true;
+    default: return elaborator_error(e, pos, "'%s' needs true or false on both sides", operators[op].text);
+  }
+}
+
+// --- Tensors -----------------------------------------------------------------------------------------------------------
+
+// The numpy rule: trailing axes align, 1 stretches.
+static bool broadcast_shape(const NnType *x, const NnType *y, NnType *out)
+{
+  *out = x->rank >= y->rank ? *x : *y;
+  for (int i = 1; i <= out->rank; i++) {
+    int64_t a = i <= x->rank ? x->dim[x->rank - i] : 1, b = i <= y->rank ? y->dim[y->rank - i] : 1;
+    if (a != b && a != 1 && b != 1) return false;
+    out->dim[out->rank - i] = a == 1 ? b : a;
+  }
+  return nn_type_is_representable(out);
+}
+
+// Element type of an arithmetic result: a float side wins, f64 over f32; a number beside a float tensor takes the tensor's type.
+static NnDtype common_dtype(Elaborator *e, const Value *x, const Value *y, bool division)
+{
+  NnDtype best = NN_I1;
+  bool is_float = division;
+  for (int s = 0; s < 2; s++) {
+    const Value *v = s ? y : x;
+    if (v->kind == VALUE_FLOAT) is_float = true;
+    if (v->kind != VALUE_TENSOR) continue;
+    NnDtype d = nn_value_type(v->tensor).dtype;
+    if (nn_dtype_is_float(d)) {
+      best = nn_dtype_is_float(best) && best == NN_F64 ? NN_F64 : d;
+      is_float = true;
+    } else if (!nn_dtype_is_float(best)) {
+      if (d == NN_I64 || (d == NN_I32 && best != NN_I64) || (d == NN_U8 && best == NN_I1)) best = d;
+    }
+  }
+  if (is_float) return nn_dtype_is_float(best) ? best : elaborator_dtype(e);
+  return best == NN_I1 || best == NN_U8 ? NN_I32 : best;
+}
+
+static bool tensor_binary(Elaborator *e, AstPos pos, Operator op, Value x, Value y, Value *result)
+{
+  NnBuilder *b = elaborator_builder(e);
+  bool logical = op == AND || op == OR;
+  NnDtype dtype = logical ? NN_I1 : common_dtype(e, &x, &y, op == DIV);
+  MlirValue side[2];
+  if (!value_to_tensor(e, pos, x, dtype, &side[0]) || !value_to_tensor(e, pos, y, dtype, &side[1])) return false;
+  NnType t[2] = {nn_value_type(side[0]), nn_value_type(side[1])}, to;
+  if (logical && (t[0].dtype != NN_I1 || t[1].dtype != NN_I1))
+    return elaborator_error(e, pos, "'%s' needs comparisons on both sides", operators[op].text);
+  if (!broadcast_shape(&t[0], &t[1], &to)) {
+    elaborator_error(e, pos, "shapes do not fit: %s %s %s", value_describe(e, value_tensor(side[0])), operators[op].text,
+                     value_describe(e, value_tensor(side[1])));
+    elaborator_hint(e, "axes align from the right; sizes must be equal or 1");
+    return false;
+  }
+  to.dtype = dtype;
+  for (int s = 0; s < 2; s++) side[s] = nn_broadcast_trailing(b, nn_cast(b, side[s], dtype), to);
+  if (operators[op].predicate) {
+    *result = value_tensor(nn_compare(b, operators[op].predicate, side[0], side[1]));
+    return true;
+  }
+  if (op == FLOORDIV || op == MOD) {
+    MlirValue quotient = nn_binary(b, NN_OP_div, side[0], side[1]);
+    if (nn_dtype_is_float(dtype)) quotient = nn_unary(b, NN_OP_floor, quotient);
+    MlirValue whole = nn_binary(b, NN_OP_mul, quotient, side[1]);
+    *result = value_tensor(op == MOD ? nn_binary(b, NN_OP_sub, side[0], whole) : quotient);
+    return true;
+  }
+  *result = value_tensor(nn_binary(b, operators[op].op, side[0], side[1]));
+  return true;
+}
+
+// --- Entry points --------------------------------------------------------------------------------------------------------
+
+bool value_binary(Elaborator *e, AstPos pos, const char *text, Value x, Value y, Value *result)
+{
+  Operator op = 0;
+  while (op < OPERATORS && strcmp(operators[op].text, text) != 0) op++;
+  if (op == OPERATORS) return elaborator_error(e, pos, "unknown operator '%s'", text);
+  if (x.kind == VALUE_TENSOR || y.kind == VALUE_TENSOR) return tensor_binary(e, pos, op, x, y, result);
+  if (x.kind == VALUE_BOOL && y.kind == VALUE_BOOL) {
+    if (op == AND || op == OR || op == EQ || op == NE) {
+      *result = value_bool(op == AND ? x.b && y.b : op == OR ? x.b || y.b : op == EQ ? x.b == y.b : x.b != y.b);
+      return true;
+    }
+    return elaborator_error(e, pos, "'%s' does not work on true and false", text);
+  }
+  if (x.kind == VALUE_STRING && y.kind == VALUE_STRING && (op == EQ || op == NE)) {
+    *result = value_bool((strcmp(x.s, y.s) == 0) == (op == EQ));
+    return true;
+  }
+  if (x.kind == VALUE_INT && y.kind == VALUE_INT) return integer_binary(e, pos, op, x.i, y.i, result);
+  double a, c;
+  bool numbers = x.kind != VALUE_BOOL && y.kind != VALUE_BOOL && value_as_number(&x, &a) && value_as_number(&y, &c);
+  if (!numbers) return elaborator_error(e, pos, "'%s' does not work on %s and %s", text, value_describe(e, x), value_describe(e, y));
+  return float_binary(e, pos, op, a, c, result);
+}
+
+bool value_unary(Elaborator *e, AstPos pos, const char *op, Value x, Value *result)
+{
+  bool negate = strcmp(op, "-") == 0;
+  if (x.kind == VALUE_TENSOR) {
+    NnDtype dtype = nn_value_type(x.tensor).dtype;
+    if (negate == (dtype == NN_I1)) return elaborator_error(e, pos, "'%s' does not work on %s", op, value_describe(e, x));
+    *result = value_tensor(nn_unary(elaborator_builder(e), negate ? NN_OP_neg : NN_OP_not, x.tensor));
+    return true;
+  }
+  if (!negate && x.kind == VALUE_BOOL) { *result = value_bool(!x.b); return true; }
+  if (negate && x.kind == VALUE_INT && x.i != INT64_MIN) { *result = value_int(-x.i); return true; }
+  if (negate && x.kind == VALUE_FLOAT) { *result = value_float(-x.f); return true; }
+  return elaborator_error(e, pos, "'%s' does not work on %s", op, value_describe(e, x));
+}

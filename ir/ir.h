@@ -1,0 +1,236 @@
+// The nn dialect seen from C: element types, tensor types, the table of ops, building, reading and walking operations.
+// Everything in compiler/, passes/ and codegen/ that touches the IR goes through this header; docs/internals.md tells the
+// conventions (roles of arguments and results, phases, kernels) that the operations alone do not show.
+//
+// Names follow MLIR: Create gives ownership, Get borrows. All MlirXxx handles are borrowed from the context.
+#ifndef NNC_IR_IR_H
+#define NNC_IR_IR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mlir-c/BuiltinAttributes.h"
+#include "mlir-c/BuiltinTypes.h"
+#include "mlir-c/IR.h"
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Types
+
+typedef enum NnDtype { NN_F32, NN_F64, NN_I32, NN_I64, NN_U8, NN_I1, NN_DTYPE_COUNT } NnDtype;
+
+#define NN_MAX_RANK 8
+#define NN_MAX_RESULTS 8
+
+// A static tensor type. dim[0] is the outermost dimension; memory is row-major and dense.
+typedef struct NnType {
+  NnDtype dtype;
+  int rank;
+  int64_t dim[NN_MAX_RANK];
+} NnType;
+
+int64_t nn_dtype_bytes(NnDtype dtype);           // bytes of one element in memory; i1 takes one byte
+const char *nn_dtype_name(NnDtype dtype);        // "f32", "f64", "i32", "i64", "u8", "i1"
+bool nn_dtype_is_float(NnDtype dtype);
+bool nn_dtype_parse(const char *name, NnDtype *out);
+NnType nn_type(NnDtype dtype, int rank, const int64_t *dim);
+NnType nn_scalar(NnDtype dtype);
+bool nn_type_equal(const NnType *a, const NnType *b);
+bool nn_shape_equal(const NnType *a, const NnType *b);   // ignores the dtype
+int64_t nn_type_elements(const NnType *t);
+int64_t nn_type_bytes(const NnType *t);
+// The product of the dimensions fits in NN_MAX_ELEMENTS; false for what no machine can hold (the frontend reports it).
+#define NN_MAX_ELEMENTS ((int64_t)1 << 40)
+bool nn_type_is_representable(const NnType *t);
+// Writes "f32[128, 1, 28, 28]" (the language's spelling) to buf; returns buf.
+const char *nn_type_format(const NnType *t, char *buf, size_t size);
+
+MlirType nn_type_to_mlir(MlirContext ctx, const NnType *t);   // u8 is ui8
+bool nn_type_from_mlir(MlirType type, NnType *out);           // false: not a static ranked tensor of a known element type
+NnType nn_value_type(MlirValue v);                            // asserts that it is one
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The op table (ir/ops.def): one row per op; docs, IRDL, verification, autodiff and costs read it.
+
+typedef enum NnOpKind {
+  NN_KIND_SOURCE,     // no tensor data read: constant, iota, random_uniform; always cloned into the kernels that use it
+  NN_KIND_MAP,        // one result element from the operand elements at the same index
+  NN_KIND_VIEW,       // another index map over the same data: broadcast, transpose, slice, reshape
+  NN_KIND_REDUCE,     // reduce_sum, reduce_max, moments
+  NN_KIND_MOVE,       // own loop nest, not fused with others: pad, concat, gather, scatter_add, argmax, pooling
+  NN_KIND_LIBRARY,    // conv2d*, matmul: oneDNN or cuBLAS
+  NN_KIND_COMPOSITE,  // expanded by the pass `decompose`: softmax, layernorm, batchnorm, cross_entropy …
+  NN_KIND_MARK,       // no results, marks a value: tap, checkpoint
+} NnOpKind;
+
+typedef enum NnOp {
+#define NN_OP(name, kind, operands, results, attrs, doc) NN_OP_##name,
+#include "ir/ops.def"
+#undef NN_OP
+  NN_OP_COUNT,
+  NN_OP_NONE = -1,
+} NnOp;
+
+// What a shape rule sees: operand types and attributes, before or after the op exists.
+typedef struct NnOpCall {
+  NnOp op;
+  int n_operands;
+  const NnType *operand;
+  MlirAttribute attrs;   // DictionaryAttr
+  char *error;           // Borrowed, NN_ERROR_SIZE bytes: what was expected and what was found
+} NnOpCall;
+#define NN_ERROR_SIZE 512
+
+// Shape rule. On entry result[i].rank is -1 where the type is to be inferred, else the type the op has or is asked to have
+// (constant, iota, reshape, broadcast, cast … cannot be inferred and must be asked for). Fills every result.
+// Returns false and writes call->error when operands, attributes or the asked types do not fit.
+typedef bool (*NnInferFn)(NnOpCall *call, int n_results, NnType *result);
+
+struct NnBuilder;
+// Gradient rule (vector-Jacobian product). cotangent[i] is null where no gradient reaches result i. Fill operand_cotangent[j]
+// for the operands with needed[j]; leave it null where the gradient is zero. Prefer rules that read results over operands.
+typedef struct NnVjp {
+  struct NnBuilder *b;
+  MlirOperation op;
+  int n_operands, n_results;
+  const MlirValue *operand, *result;   // Borrowed
+  const MlirValue *cotangent;          // Borrowed, one per result
+  const bool *needed;                  // Borrowed, one per operand
+  MlirValue *operand_cotangent;        // Borrowed, one per operand; filled by the rule
+} NnVjp;
+typedef void (*NnVjpFn)(NnVjp *vjp);
+
+typedef struct NnOpInfo {
+  const char *name;       // "conv2d"; the MLIR name is "nn.conv2d"
+  NnOpKind kind;
+  int n_operands;         // -1: variadic
+  int n_results;
+  const char *attrs;      // "strides:i64s axis:i64 eps:f64 mode:str flag:bool"; a trailing ? marks an optional one
+  const char *doc;        // one sentence
+  NnInferFn infer;
+  NnVjpFn vjp;            // NULL: not differentiable (its operands get no gradient)
+  double (*flops)(MlirOperation op);   // NULL: one per result element
+} NnOpInfo;
+
+const NnOpInfo *nn_op_info(NnOp op);
+NnOp nn_op_by_name(const char *name);            // without "nn."; NN_OP_NONE if unknown
+NnOp nn_op_of(MlirOperation op);                 // NN_OP_NONE for func.*, scf.* …
+double nn_op_flops(MlirOperation op);            // also of func.call to a kernel (the sum over its body)
+double nn_op_bytes(MlirOperation op);            // bytes read and written: operands + results
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Context, modules
+
+// A context with builtin, func, scf and the nn dialect loaded (IRDL, generated from the table), threading off.
+MlirContext nn_context_create(void);             // Owned: mlirContextDestroy
+// The text of the dialect's IRDL module. Owned: free().
+char *nn_irdl_text(void);
+// Verifies with MLIR, then every nn op against its shape rule; errors go to the context's diagnostic handlers.
+bool nn_verify_module(MlirModule module);
+MlirOperation nn_module_function(MlirModule module, const char *name);   // func.func, null if absent
+MlirBlock nn_function_body(MlirOperation func);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Building
+
+typedef struct NnBuilder {
+  MlirContext ctx;
+  MlirBlock block;
+  MlirOperation before;      // insert before this op; null op: append to the block
+  MlirLocation loc;
+  const char *phase;         // Borrowed: "forward", "backward" or "update", set as nn.phase on what is built; NULL: none
+  char error[NN_ERROR_SIZE]; // set when a shape rule failed
+} NnBuilder;
+
+typedef enum NnAttrKind { NN_ATTR_I64, NN_ATTR_I64S, NN_ATTR_F64, NN_ATTR_BOOL, NN_ATTR_STR } NnAttrKind;
+typedef struct NnAttr {
+  const char *name;
+  NnAttrKind kind;
+  union {
+    int64_t i64;
+    double f64;
+    bool boolean;
+    const char *str;
+    struct { const int64_t *data; int n; } i64s;
+  };
+} NnAttr;
+#define NN_I64(n, v) ((NnAttr){.name = (n), .kind = NN_ATTR_I64, .i64 = (v)})
+#define NN_F64A(n, v) ((NnAttr){.name = (n), .kind = NN_ATTR_F64, .f64 = (v)})
+#define NN_BOOL(n, v) ((NnAttr){.name = (n), .kind = NN_ATTR_BOOL, .boolean = (v)})
+#define NN_STR(n, v) ((NnAttr){.name = (n), .kind = NN_ATTR_STR, .str = (v)})
+#define NN_I64S(n, p, count) ((NnAttr){.name = (n), .kind = NN_ATTR_I64S, .i64s = {(p), (count)}})
+
+NnBuilder nn_builder_at_end(MlirBlock block, MlirLocation loc);
+NnBuilder nn_builder_before(MlirOperation op);   // also takes op's location
+// Builds any op. Result types are inferred, or taken from `asked` (n_results types) when not NULL.
+// Returns the null operation and sets b->error when the shape rule refuses.
+MlirOperation nn_build(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands, int n_attrs, const NnAttr *attrs,
+                       const NnType *asked);
+
+// Short forms for the passes and layers. They assert that the shape rule holds: user mistakes must be caught before.
+MlirValue nn_unary(NnBuilder *b, NnOp op, MlirValue x);
+MlirValue nn_binary(NnBuilder *b, NnOp op, MlirValue x, MlirValue y);       // same shape and dtype
+MlirValue nn_compare(NnBuilder *b, const char *predicate, MlirValue x, MlirValue y);   // eq ne lt le gt ge; i1
+MlirValue nn_select(NnBuilder *b, MlirValue cond, MlirValue x, MlirValue y);
+MlirValue nn_cast(NnBuilder *b, MlirValue x, NnDtype dtype);                // x itself if it has the dtype already
+MlirValue nn_constant(NnBuilder *b, NnType type, double value);             // splat
+MlirValue nn_constant_like(NnBuilder *b, MlirValue like, double value);
+MlirValue nn_iota(NnBuilder *b, NnType type, int64_t axis);
+MlirValue nn_broadcast(NnBuilder *b, MlirValue x, NnType to, const int64_t *dims);     // dims[i]: where x's axis i goes in `to`
+MlirValue nn_broadcast_trailing(NnBuilder *b, MlirValue x, NnType to);      // numpy rule: align trailing axes, stretch 1s
+MlirValue nn_reshape(NnBuilder *b, MlirValue x, int rank, const int64_t *dim);
+MlirValue nn_transpose(NnBuilder *b, MlirValue x, const int64_t *perm);     // result axis i is x's axis perm[i]
+MlirValue nn_slice(NnBuilder *b, MlirValue x, const int64_t *starts, const int64_t *sizes, const int64_t *strides);  // strides may be NULL
+MlirValue nn_pad(NnBuilder *b, MlirValue x, const int64_t *low, const int64_t *high, const int64_t *interior, double value);
+MlirValue nn_concat(NnBuilder *b, int n, const MlirValue *x, int64_t axis);
+MlirValue nn_reduce(NnBuilder *b, NnOp op, MlirValue x, int n_axes, const int64_t *axes);   // drops the axes
+MlirValue nn_matmul(NnBuilder *b, MlirValue x, MlirValue y, bool transpose_x, bool transpose_y);
+void nn_tap(NnBuilder *b, MlirValue x, const char *name);
+void nn_checkpoint(NnBuilder *b, MlirValue x);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Reading
+
+bool nn_value_is_null(MlirValue v);
+MlirValue nn_null_value(void);
+MlirOperation nn_null_operation(void);
+MlirOperation nn_value_def(MlirValue v);         // null operation for a block argument
+int nn_value_index(MlirValue v);                 // result number, or argument number
+bool nn_has_attr(MlirOperation op, const char *name);
+int64_t nn_attr_i64(MlirOperation op, const char *name, int64_t otherwise);
+double nn_attr_f64(MlirOperation op, const char *name, double otherwise);
+bool nn_attr_bool(MlirOperation op, const char *name, bool otherwise);
+// Copies the string into buf (truncating) and returns buf, or `otherwise` when absent.
+const char *nn_attr_str(MlirOperation op, const char *name, char *buf, size_t size, const char *otherwise);
+int nn_attr_i64s(MlirOperation op, const char *name, int64_t *out, int max);   // count, -1 when absent
+// The same on a call's dictionary, for shape rules.
+int64_t nn_call_i64(const NnOpCall *c, const char *name, int64_t otherwise);
+double nn_call_f64(const NnOpCall *c, const char *name, double otherwise);
+bool nn_call_bool(const NnOpCall *c, const char *name, bool otherwise);
+const char *nn_call_str(const NnOpCall *c, const char *name, char *buf, size_t size, const char *otherwise);
+int nn_call_i64s(const NnOpCall *c, const char *name, int64_t *out, int max);
+void nn_set_attr(MlirOperation op, const NnAttr *attr);
+void nn_set_unit(MlirOperation op, const char *name);
+bool nn_fail(NnOpCall *c, const char *format, ...) __attribute__((format(printf, 2, 3)));   // writes c->error, returns false
+
+// Function signatures: one dictionary per argument and result (arg_attrs, res_attrs).
+MlirAttribute nn_arg_attr(MlirOperation func, int arg, const char *name);        // null attribute if absent
+MlirAttribute nn_result_attr(MlirOperation func, int result, const char *name);
+void nn_set_arg_attr(MlirOperation func, int arg, const NnAttr *attr);
+void nn_set_result_attr(MlirOperation func, int result, const NnAttr *attr);
+const char *nn_arg_str(MlirOperation func, int arg, const char *name, char *buf, size_t size, const char *otherwise);
+const char *nn_result_str(MlirOperation func, int result, const char *name, char *buf, size_t size, const char *otherwise);
+int64_t nn_result_i64(MlirOperation func, int result, const char *name, int64_t otherwise);
+int64_t nn_arg_i64(MlirOperation func, int arg, const char *name, int64_t otherwise);
+MlirOperation nn_function_create(MlirModule module, const char *name, bool is_private, MlirLocation loc);   // () -> (), empty entry block, at the end of the module
+MlirValue nn_function_add_arg(MlirOperation func, NnType type, MlirLocation loc, int n_attrs, const NnAttr *attrs);
+// Sets the func.return operands (creating or replacing it) and the result part of the type; result attributes are kept for
+// the first `keep` results and empty for the others.
+void nn_function_set_results(MlirOperation func, int n, const MlirValue *values, int keep);
+void nn_function_remove_arg(MlirOperation func, int arg);       // must have no uses
+int nn_function_n_args(MlirOperation func);
+int nn_function_n_results(MlirOperation func);
+MlirOperation nn_function_return(MlirOperation func);           // func.return, null if absent
+bool nn_is(MlirOperation op, const char *full_name);            // nn_is(op, "func.call")
+
+#endif

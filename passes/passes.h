@@ -1,0 +1,59 @@
+// The passes: one file each, one row each in passes/passes.def, run in pipeline order by passes/pipeline.c or alone by nnc-opt.
+// A pass takes the module, changes it in place and returns false after reporting an error. Above each entry stands its contract:
+// what it requires, establishes and breaks.
+#ifndef NNC_PASSES_PASSES_H
+#define NNC_PASSES_PASSES_H
+
+#include "ir/ir.h"
+
+// What the passes must know of the machine. Filled by codegen/ (nn_target_host()); passes never ask which target it is.
+typedef struct NnTarget {
+  const char *name;
+  int64_t alignment;                               // bytes, of every buffer
+  double flops_per_second, bytes_per_second;       // roofline, for seconds()
+  double launch_seconds;                           // fixed cost of one step
+  int64_t (*workspace_bytes)(MlirOperation op);    // scratch the op needs while it runs (func.call to a kernel: its partial results)
+  double (*seconds)(const struct NnTarget *t, MlirOperation op);   // predicted time of one execution
+  bool channels_last;                              // layout the convolutions want
+} NnTarget;
+
+// Options of one pass, from text: remat{budget=512MiB policy=auto}
+typedef struct NnPassOption { char *key, *value; } NnPassOption;   // Owned by the NnPassRun
+typedef struct NnPassRun {
+  const struct NnPassInfo *info;
+  int n_options;
+  NnPassOption *options;
+  const NnTarget *target;
+} NnPassRun;
+const char *nn_pass_option(const NnPassRun *run, const char *key, const char *otherwise);
+// "512MiB", "4 GB", "1000", "50%": bytes, or percent (negative: -50 for 50%). False if malformed.
+bool nn_parse_size(const char *text, int64_t *bytes, double *percent);
+const char *nn_format_bytes(int64_t bytes, char *buf, size_t size);   // "3.98 GiB"
+
+typedef bool (*NnPassFn)(MlirModule module, const NnPassRun *run);
+typedef struct NnPassInfo {
+  const char *name, *doc, *options;
+  NnPassFn fn;
+} NnPassInfo;
+extern const NnPassInfo nn_passes[];
+extern const int nn_n_passes;
+#define NN_PASS(name, options, doc) bool nn_pass_##name(MlirModule module, const NnPassRun *run);
+#include "passes/passes.def"
+#undef NN_PASS
+
+typedef struct NnPipeline { int n; NnPassRun *runs; } NnPipeline;
+// "simplify,autodiff,remat{policy=sqrt}". Returns false and writes `error` (NN_ERROR_SIZE). Owned: nn_pipeline_free.
+bool nn_pipeline_parse(const char *text, const NnTarget *target, NnPipeline *out, char *error);
+void nn_pipeline_free(NnPipeline *p);
+typedef struct NnPipelineHooks {    // printing and timing
+  const char *print_before, *print_after;   // pass name, "all" or NULL
+  bool time_passes;
+} NnPipelineHooks;
+// Runs each pass and verifies after each (a module that fails to verify after a pass is our bug: the report names the pass).
+bool nn_pipeline_run(const NnPipeline *p, MlirModule module, const NnPipelineHooks *hooks);
+
+// Reports through MLIR's diagnostics at op's location, so that the driver prints it with the source line.
+void nn_error(MlirOperation op, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void nn_error_at(MlirLocation loc, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,58 @@
+// internal.h: what the files of the solver share and callers do not see.
+#ifndef NNC_SOLVER_INTERNAL_H
+#define NNC_SOLVER_INTERNAL_H
+
+#include "solver.h"
+
+// Facts about a problem that every policy and the search need, computed once.
+typedef struct RematGraph {
+  const RematProblem *problem;  // Borrowed
+  int n;                        // number of nodes
+  int forward_end;              // first backward node; nodes before it are "the forward pass"
+  int *user_start;              // Owned, n + 1; users of v are users[user_start[v] .. user_start[v + 1])
+  int *users;                   // Owned; ascending, without repeats
+  int *last_forward_use;        // Owned; last user below forward_end, or v itself
+  bool *used_backward;          // Owned; has a user at or above forward_end, or is an output
+  bool *is_output;              // Owned
+  int *deadline;                // Owned; v may execute again only before this node, n when there is none
+  int64_t *crossing;            // Owned, n + 1; bytes of recomputable forward values defined before b, used in [b, end)
+} RematGraph;
+
+RematGraph remat_graph_create(const RematProblem *problem);
+void remat_graph_free(RematGraph *graph);
+
+// A growing list of executions together with which values a backward node may use as they are.
+typedef struct RematBuilder {
+  const RematGraph *graph;  // Borrowed
+  int n, capacity;
+  int *exec;                // Owned
+  bool *available;          // Owned; per value
+  int *stack;               // Owned; pending recomputations
+  int stack_capacity;
+  bool *forced;             // Owned; values that must be kept because recomputing them proved illegal
+  bool retry;               // forced has grown: what has been built is not legal, build again
+  int limit;                // give up (retry stays false, overflow becomes true) beyond this many executions
+  bool overflow;
+} RematBuilder;
+
+RematBuilder remat_builder_create(const RematGraph *graph);
+void remat_builder_free(RematBuilder *builder);
+void remat_builder_clear(RematBuilder *builder);
+void remat_builder_append(RematBuilder *builder, int node);
+
+// Makes `value` available by executing it again, its unavailable inputs first, right before base node `before`.
+// Values executed are appended to `made` when that is not NULL (room for as many as there are nodes).
+void remat_builder_recompute(RematBuilder *builder, int value, int before, int *made, int *n_made);
+
+// The schedule in which forward values with keep[v] stay, and others are recomputed once, before their first backward
+// use. `keep` grows by what must be kept. Owned by the caller.
+RematSchedule remat_build_keep(RematBuilder *builder, bool *keep);
+
+// Wraps a legal sequence with its cost and peak; copies it.
+RematSchedule remat_schedule_measure(const RematProblem *problem, const int *exec, int n);
+
+// Schedules of the family of remat_policy_sqrt, from few kept bytes to many: `visit` gets each, and owns none.
+void remat_each_segmentation(const RematGraph *graph, int n_thresholds,
+                             void (*visit)(void *context, const RematSchedule *schedule), void *context);
+
+#endif

@@ -1,0 +1,339 @@
+// problem_io.c: problems and schedules as JSON.
+#include <stdlib.h>
+#include <string.h>
+
+#include "json.h"
+#include "solver.h"
+
+// A problem read from a file, in one piece: `problem` comes first, so that a pointer to it is a pointer to this.
+typedef struct OwnedProblem {
+  RematProblem problem;
+  RematNode *nodes;        // Owned
+  int *inputs;             // Owned; all input lists, one after the other
+  int *outputs;            // Owned
+  RematAnti *anti;         // Owned
+  JsonDocument *document;  // Owned; the names live in it
+} OwnedProblem;
+
+static bool fail_type(const JsonValue *value, const char *what, const char *expected, SolverError *error) {
+  return solver_fail_at(error, value->line, value->column, "%s must be %s, not %s", what, expected,
+                        json_type_name(value->type));
+}
+
+// Each of these leaves *result alone when the member is missing.
+static bool read_bytes(const JsonValue *object, const char *key, int64_t *result, SolverError *error) {
+  const JsonValue *value = json_get(object, key);
+  if (!value) return true;
+  if (value->type != JSON_NUMBER) return fail_type(value, key, "a number of bytes", error);
+  // Generators often print bytes as 4096.0 or 4.096e3; such a number is taken when it is exactly an integer.
+  if (!value->is_integer && value->number >= 0 && value->number < 9007199254740992.0 &&
+      value->number == (double)(int64_t)value->number) {
+    *result = (int64_t)value->number;
+    return true;
+  }
+  if (!value->is_integer) return solver_fail_at(error, value->line, value->column, "%s must be an integer of at most 63 bits", key);
+  if (value->integer < 0) return solver_fail_at(error, value->line, value->column, "%s must be >= 0", key);
+  *result = value->integer;
+  return true;
+}
+
+static bool read_boolean(const JsonValue *object, const char *key, bool *result, SolverError *error) {
+  const JsonValue *value = json_get(object, key);
+  if (!value) return true;
+  if (value->type != JSON_BOOLEAN) return fail_type(value, key, "true or false", error);
+  *result = value->boolean;
+  return true;
+}
+
+// A string that must be one of `names` (ended by NULL); *result is its place in the list.
+static bool read_choice(const JsonValue *object, const char *key, const char *const *names, int *result,
+                        SolverError *error) {
+  const JsonValue *value = json_get(object, key);
+  if (!value) return true;
+  if (value->type != JSON_STRING) return fail_type(value, key, "a string", error);
+  for (int i = 0; names[i]; i++)
+    if (strcmp(value->string, names[i]) == 0) {
+      *result = i;
+      return true;
+    }
+  return solver_fail_at(error, value->line, value->column, "unknown %s '%.60s'", key, value->string);
+}
+
+static bool read_node_number(const JsonValue *value, int64_t limit, const char *what, int *result,
+                             SolverError *error) {
+  if (value->type != JSON_NUMBER) return fail_type(value, what, "a node number", error);
+  if (!value->is_integer || value->integer < 0 || value->integer >= limit)
+    return solver_fail_at(error, value->line, value->column, "%s: no such node", what);
+  *result = (int)value->integer;
+  return true;
+}
+
+static const JsonValue *get_array(const JsonValue *object, const char *key, bool *valid, SolverError *error) {
+  const JsonValue *value = json_get(object, key);
+  if (value && value->type != JSON_ARRAY) {
+    *valid = fail_type(value, key, "an array", error);
+    return NULL;
+  }
+  return value;
+}
+
+static bool read_inputs(OwnedProblem *owned, RematNode *node, const JsonValue *object, int number, int *used,
+                        SolverError *error) {
+  bool valid = true;
+  const JsonValue *inputs = get_array(object, "inputs", &valid, error);
+  node->inputs = owned->inputs + *used;
+  for (const JsonValue *item = inputs ? inputs->first : NULL; item; item = item->next) {
+    int input = 0;
+    if (!read_node_number(item, owned->problem.n_nodes, "input", &input, error)) return false;
+    if (input >= number)
+      return solver_fail_at(error, item->line, item->column,
+                            "input %d of node %d comes later: a cycle, or not an execution order", input, number);
+    owned->inputs[(*used)++] = input;
+    node->n_inputs++;
+  }
+  return valid;
+}
+
+static bool read_node(OwnedProblem *owned, const JsonValue *object, int number, int *used, SolverError *error) {
+  static const char *const roles[] = {"forward", "backward", "update", NULL};
+  static const char *const classes[] = {"cheap", "expensive", NULL};
+  if (object->type != JSON_OBJECT) return fail_type(object, "a node", "an object", error);
+  RematNode *node = &owned->nodes[number];
+  int role = REMAT_FORWARD, cost_class = REMAT_CHEAP;
+  const JsonValue *name = json_get(object, "name"), *cost = json_get(object, "cost");
+  if (name && name->type != JSON_STRING) return fail_type(name, "name", "a string", error);
+  node->name = name ? name->string : NULL;
+  if (!cost || !json_get(object, "bytes"))
+    return solver_fail_at(error, object->line, object->column, "node %d lacks \"%s\"", number, cost ? "bytes" : "cost");
+  if (cost->type != JSON_NUMBER) return fail_type(cost, "cost", "a number", error);
+  if (cost->number < 0) return solver_fail_at(error, cost->line, cost->column, "cost must be >= 0");
+  node->cost = cost->number;
+  if (!read_choice(object, "role", roles, &role, error)) return false;
+  if (!read_choice(object, "class", classes, &cost_class, error)) return false;
+  node->role = (RematRole)role;
+  node->cost_class = (RematCostClass)cost_class;
+  node->recomputable = node->role != REMAT_UPDATE;
+  return read_bytes(object, "bytes", &node->bytes, error) &&
+         read_bytes(object, "workspace", &node->workspace, error) &&
+         read_boolean(object, "recomputable", &node->recomputable, error) &&
+         read_boolean(object, "checkpoint", &node->checkpoint, error) &&
+         read_inputs(owned, node, object, number, used, error);
+}
+
+static bool read_nodes(OwnedProblem *owned, const JsonValue *nodes, SolverError *error) {
+  size_t total = 0;
+  for (const JsonValue *node = nodes->first; node; node = node->next) {
+    const JsonValue *inputs = json_get(node, "inputs");
+    total += inputs ? (size_t)inputs->n : 0;
+  }
+  owned->nodes = solver_allocate((size_t)nodes->n, sizeof *owned->nodes);
+  owned->inputs = solver_allocate(total, sizeof *owned->inputs);
+  owned->problem.nodes = owned->nodes;
+  owned->problem.n_nodes = nodes->n;
+  int number = 0, used = 0;
+  for (const JsonValue *node = nodes->first; node; node = node->next)
+    if (!read_node(owned, node, number++, &used, error)) return false;
+  return true;
+}
+
+static bool read_outputs(OwnedProblem *owned, const JsonValue *root, SolverError *error) {
+  bool valid = true;
+  const JsonValue *outputs = get_array(root, "outputs", &valid, error);
+  if (!outputs) return valid;
+  owned->outputs = solver_allocate((size_t)outputs->n, sizeof *owned->outputs);
+  owned->problem.outputs = owned->outputs;
+  for (const JsonValue *item = outputs->first; item; item = item->next)
+    if (!read_node_number(item, owned->problem.n_nodes, "output", &owned->outputs[owned->problem.n_outputs++], error))
+      return false;
+  return true;
+}
+
+static bool read_anti(OwnedProblem *owned, const JsonValue *root, SolverError *error) {
+  bool valid = true;
+  const JsonValue *anti = get_array(root, "anti", &valid, error);
+  if (!anti) return valid;
+  owned->anti = solver_allocate((size_t)anti->n, sizeof *owned->anti);
+  owned->problem.anti = owned->anti;
+  for (const JsonValue *item = anti->first; item; item = item->next) {
+    RematAnti *pair = &owned->anti[owned->problem.n_anti++];
+    if (item->type != JSON_ARRAY || item->n != 2)
+      return solver_fail_at(error, item->line, item->column, "an anti-dependence must be [before, after]");
+    if (!read_node_number(item->first, owned->problem.n_nodes, "anti-dependence", &pair->before, error) ||
+        !read_node_number(item->first->next, owned->problem.n_nodes, "anti-dependence", &pair->after, error))
+      return false;
+  }
+  return true;
+}
+
+static bool read_problem(OwnedProblem *owned, const JsonValue *root, SolverError *error) {
+  if (root->type != JSON_OBJECT) return fail_type(root, "the problem", "an object", error);
+  const JsonValue *nodes = json_get(root, "nodes");
+  if (!nodes) return solver_fail_at(error, root->line, root->column, "the problem lacks \"nodes\"");
+  if (nodes->type != JSON_ARRAY) return fail_type(nodes, "nodes", "an array", error);
+  return read_bytes(root, "fixed_bytes", &owned->problem.fixed_bytes, error) && read_nodes(owned, nodes, error) &&
+         read_outputs(owned, root, error) && read_anti(owned, root, error) &&
+         remat_problem_check(&owned->problem, error);
+}
+
+RematProblem *remat_problem_read(const char *text, size_t length, SolverError *error) {
+  JsonDocument *document = json_parse(text, length, error);
+  if (!document) return NULL;
+  OwnedProblem *owned = solver_allocate(1, sizeof *owned);
+  owned->document = document;
+  if (read_problem(owned, json_root(document), error)) return &owned->problem;
+  remat_problem_destroy(&owned->problem);
+  return NULL;
+}
+
+void remat_problem_destroy(RematProblem *problem) {
+  OwnedProblem *owned = (OwnedProblem *)problem;
+  if (!owned) return;
+  free(owned->nodes);
+  free(owned->inputs);
+  free(owned->outputs);
+  free(owned->anti);
+  json_destroy(owned->document);
+  free(owned);
+}
+
+static void write_node(FILE *file, const RematNode *node) {
+  static const char *const roles[] = {"forward", "backward", "update"};
+  fprintf(file, "    {\"name\":");
+  json_write_string(file, node->name ? node->name : "");
+  fprintf(file, ",\"cost\":%.17g,\"bytes\":%lld,\"workspace\":%lld,\"inputs\":[", node->cost, (long long)node->bytes,
+          (long long)node->workspace);
+  for (int i = 0; i < node->n_inputs; i++) fprintf(file, "%s%d", i ? "," : "", node->inputs[i]);
+  fprintf(file, "],\"role\":\"%s\",\"recomputable\":%s", roles[node->role], node->recomputable ? "true" : "false");
+  if (node->cost_class == REMAT_EXPENSIVE) fprintf(file, ",\"class\":\"expensive\"");
+  if (node->checkpoint) fprintf(file, ",\"checkpoint\":true");
+  fputc('}', file);
+}
+
+void remat_problem_write(FILE *file, const RematProblem *problem) {
+  fprintf(file, "{\n  \"fixed_bytes\":%lld,\n  \"nodes\":[\n", (long long)problem->fixed_bytes);
+  for (int v = 0; v < problem->n_nodes; v++) {
+    write_node(file, &problem->nodes[v]);
+    fputs(v + 1 < problem->n_nodes ? ",\n" : "\n", file);
+  }
+  fprintf(file, "  ],\n  \"outputs\":[");
+  for (int i = 0; i < problem->n_outputs; i++) fprintf(file, "%s%d", i ? "," : "", problem->outputs[i]);
+  fprintf(file, "],\n  \"anti\":[");
+  for (int i = 0; i < problem->n_anti; i++)
+    fprintf(file, "%s[%d,%d]", i ? "," : "", problem->anti[i].before, problem->anti[i].after);
+  fprintf(file, "]\n}\n");
+}
+
+// The executions whose value is freed after each position, as lists linked through `next`, in the order of execution.
+typedef struct Frees {
+  int *first;  // Owned; per position, execution freed first, or -1
+  int *next;   // Owned; per execution
+} Frees;
+
+static Frees list_frees(const RematSimulation *simulation, int n) {
+  Frees frees = {solver_allocate((size_t)n, sizeof(int)), solver_allocate((size_t)n, sizeof(int))};
+  for (int p = 0; p < n; p++) frees.first[p] = -1;
+  for (int p = n - 1; p >= 0; p--) {
+    int last = simulation->last_use[p];
+    if (last >= n) continue;
+    frees.next[p] = frees.first[last];
+    frees.first[last] = p;
+  }
+  return frees;
+}
+
+static void frees_free(Frees *frees) {
+  free(frees->first);
+  free(frees->next);
+}
+
+void remat_schedule_write(FILE *file, const RematProblem *problem, const RematSchedule *schedule) {
+  RematSimulation simulation;
+  if (!remat_simulate(problem, schedule->exec, schedule->n, &simulation, NULL)) return;
+  Frees frees = list_frees(&simulation, schedule->n);
+  fprintf(file, "{\n  \"cost\":%.17g,\n  \"peak\":%lld,\n  \"steps\":[", simulation.cost, (long long)simulation.peak);
+  for (int p = 0; p < schedule->n; p++) {
+    fprintf(file, "%s\n    {\"execute\":%d}", p ? "," : "", schedule->exec[p]);
+    for (int q = frees.first[p]; q >= 0; q = frees.next[q]) fprintf(file, ",{\"free\":%d}", schedule->exec[q]);
+  }
+  fprintf(file, "\n  ]\n}\n");
+  frees_free(&frees);
+  remat_simulation_free(&simulation);
+}
+
+// Checks that the frees in `steps` are exactly those the executions imply: after a step's last use and before the next
+// execution, in any order among themselves.
+static bool check_frees(const JsonValue *steps, const RematProblem *problem, const RematSchedule *schedule,
+                        const RematSimulation *simulation, SolverError *error) {
+  int *due = solver_allocate((size_t)problem->n_nodes, sizeof *due);  // position after which a value is freed, plus one
+  int *latest = solver_allocate((size_t)problem->n_nodes, sizeof *latest);
+  int position = -1, freed = 0, expected = 0;
+  bool valid = true;
+  for (int p = 0; p < schedule->n; p++) expected += simulation->last_use[p] < schedule->n;
+  for (const JsonValue *step = steps->first; step && valid; step = step->next) {
+    const JsonValue *value = json_get(step, "free");
+    int v = 0;
+    if (!value) {
+      v = schedule->exec[++position];
+      due[v] = simulation->last_use[position] + 1;
+      latest[v] = position + 1;
+      continue;
+    }
+    valid = read_node_number(value, problem->n_nodes, "free", &v, error);
+    if (valid && (!latest[v] || due[v] != position + 1))
+      valid = solver_fail_at(error, step->line, step->column, "value %d is freed too early, too late or twice", v);
+    latest[v] = 0;
+    freed++;
+  }
+  if (valid && freed != expected)
+    valid = solver_fail_at(error, steps->line, steps->column, "%d values are never freed", expected - freed);
+  free(due);
+  free(latest);
+  return valid;
+}
+
+static bool check_recorded(const JsonValue *root, const RematSimulation *simulation, SolverError *error) {
+  const JsonValue *cost = json_get(root, "cost"), *peak = json_get(root, "peak");
+  if (peak && (peak->type != JSON_NUMBER || !peak->is_integer || peak->integer != simulation->peak))
+    return solver_fail_at(error, peak->line, peak->column, "the recorded peak differs from the true %lld",
+                          (long long)simulation->peak);
+  double difference = cost ? cost->number - simulation->cost : 0, tolerance = 1e-9 * simulation->cost;
+  if (cost && (cost->type != JSON_NUMBER || difference > tolerance || difference < -tolerance))
+    return solver_fail_at(error, cost->line, cost->column, "the recorded cost differs from the true %.17g",
+                          simulation->cost);
+  return true;
+}
+
+static bool read_steps(const JsonValue *root, const RematProblem *problem, RematSchedule *schedule,
+                       SolverError *error) {
+  const JsonValue *steps = json_get(root, "steps");
+  if (!steps || steps->type != JSON_ARRAY)
+    return solver_fail_at(error, root->line, root->column, "the schedule lacks the array \"steps\"");
+  schedule->exec = solver_allocate((size_t)steps->n, sizeof(int));
+  for (const JsonValue *step = steps->first; step; step = step->next) {
+    const JsonValue *execute = json_get(step, "execute");
+    if (!execute && !json_get(step, "free"))
+      return solver_fail_at(error, step->line, step->column, "a step must be {\"execute\":n} or {\"free\":n}");
+    if (execute && json_get(step, "free"))
+      return solver_fail_at(error, step->line, step->column, "a step must not both execute and free");
+    if (execute && !read_node_number(execute, problem->n_nodes, "execute", &schedule->exec[schedule->n++], error))
+      return false;
+  }
+  RematSimulation simulation;
+  if (!remat_simulate(problem, schedule->exec, schedule->n, &simulation, error)) return false;
+  schedule->cost = simulation.cost;
+  schedule->peak = simulation.peak;
+  bool valid = check_frees(steps, problem, schedule, &simulation, error) && check_recorded(root, &simulation, error);
+  remat_simulation_free(&simulation);
+  return valid;
+}
+
+bool remat_schedule_read(const char *text, size_t length, const RematProblem *problem, RematSchedule *schedule,
+                         SolverError *error) {
+  *schedule = (RematSchedule){0};
+  JsonDocument *document = json_parse(text, length, error);
+  if (!document) return false;
+  bool valid = read_steps(json_root(document), problem, schedule, error);
+  json_destroy(document);
+  if (!valid) remat_schedule_free(schedule);
+  return valid;
+}

@@ -1,0 +1,182 @@
+// solver.h: rematerialization under a memory budget, as a problem over plain structs. The budget pass builds a
+// RematProblem from the training step, picks or searches a RematSchedule, and rewrites the step to match; nnc-plan
+// does the same from JSON. Nothing here knows of MLIR.
+//
+// The model. Nodes are in a valid execution order. A schedule is a sequence of executions in which a node may appear
+// more than once. A use is served by the latest earlier execution of its value; a value is freed after its last use
+// before its next execution, or at the end for the last execution of an output. The peak is the maximum, over the
+// executed positions, of fixed bytes + live values + the value being produced + the workspace of the executing node.
+// So any schedule in which an execution precedes every use is legal, and memory is the only constraint.
+#ifndef NNC_SOLVER_H
+#define NNC_SOLVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "error.h"
+
+typedef enum RematRole {
+  REMAT_FORWARD,
+  REMAT_BACKWARD,
+  REMAT_UPDATE,  // an optimizer's or a running statistic's in-place write; executes exactly once
+} RematRole;
+
+// What the `speed` policy of Salimans & Bulatov distinguishes.
+typedef enum RematCostClass {
+  REMAT_CHEAP,
+  REMAT_EXPENSIVE,  // convolutions, matrix products
+} RematCostClass;
+
+typedef struct RematNode {
+  const char *name;          // Borrowed; may be NULL
+  double cost;               // time of one execution, any unit, finite and >= 0
+  int64_t bytes;             // what the value occupies from the start of its execution until it is freed
+  int64_t workspace;         // bytes occupied only while the node executes
+  int n_inputs;
+  const int *inputs;         // Borrowed; node numbers, each below this node's own; repeats are allowed
+  bool recomputable;         // false: executes exactly once (inputs, in-place writes, anything with an effect)
+  RematRole role;
+  RematCostClass cost_class;
+  bool checkpoint;           // marked by the user, for the manual policy
+} RematNode;
+
+// An anti-dependence: every execution of `before`, recomputations too, must precede the only execution of `after`,
+// because `after` overwrites in place something that `before` reads. `after` must not be recomputable.
+typedef struct RematAnti {
+  int before, after;
+} RematAnti;
+
+typedef struct RematProblem {
+  int64_t fixed_bytes;       // always occupied: parameters, optimizer state
+  int n_nodes;
+  const RematNode *nodes;    // Borrowed
+  int n_outputs;
+  const int *outputs;        // Borrowed; values that stay live to the end
+  int n_anti;
+  const RematAnti *anti;     // Borrowed
+} RematProblem;
+
+typedef struct RematSchedule {
+  int n;                     // number of executions
+  int *exec;                 // Owned; node number at each position
+  double cost;               // sum of the costs of the executions
+  int64_t peak;              // bytes, fixed bytes included
+} RematSchedule;
+
+// ---- simulate.c: what a problem and a schedule mean; deliberately shares no code with the search ----
+
+// True when `problem` is well formed: inputs precede their users (so the graph has no cycle), numbers are in range,
+// sums of bytes cannot overflow, update nodes and the `after` side of anti-dependences are not recomputable, and the
+// given order satisfies the anti-dependences. Otherwise false and `error` names the node. Every other function of
+// this header requires a problem that passed this check.
+bool remat_problem_check(const RematProblem *problem, SolverError *error);
+
+typedef struct RematSimulation {
+  double cost;
+  int64_t peak;              // bytes
+  int peak_position;         // first position that reaches the peak; -1 when there are none
+  int64_t *live;             // Owned; bytes occupied at each position, fixed bytes and workspace included
+  int *last_use;             // Owned; last position at which the value of each execution is live; `n` for "to the end"
+} RematSimulation;
+
+// Replays `exec` (n node numbers) against the definition above. Returns false, with the position in the message, for a
+// schedule that is not legal: a use before any execution, a node missing, a second execution of a node that is not
+// recomputable, a broken anti-dependence. On success fills `result`, to be released with remat_simulation_free.
+bool remat_simulate(const RematProblem *problem, const int *exec, int n, RematSimulation *result, SolverError *error);
+void remat_simulation_free(RematSimulation *simulation);
+
+// Frees what the schedule owns and zeroes it. Safe on a zeroed schedule.
+void remat_schedule_free(RematSchedule *schedule);
+
+// ---- policies.c: schedules made without a budget; each takes O(n) to O(n log n) simulations at most ----
+// Each returns a legal schedule, Owned by the caller. None fails: what cannot be recomputed (not recomputable, or an
+// anti-dependence has passed) is kept. "Forward" below means the nodes before the first backward node.
+
+// Every node once, in the given order: policy `none`.
+RematSchedule remat_baseline(const RematProblem *problem);
+
+// Chen et al. 2016, for any graph: cuts the forward pass into segments, keeps the values that cross a cut, and
+// recomputes each segment once, right before the first backward node that needs it. The cuts are chosen by bytes, with
+// segments that grow toward the input (later segments meet more kept values), to minimise the peak: about sqrt(2 k) of
+// k equal values. At most one extra forward pass.
+RematSchedule remat_policy_sqrt(const RematProblem *problem);
+
+// Salimans & Bulatov's `speed`: keeps expensive values, recomputes cheap ones once, before their first backward use.
+RematSchedule remat_policy_speed(const RematProblem *problem);
+
+// Keeps the forward values marked `checkpoint` and recomputes the others once, before their first backward use.
+RematSchedule remat_policy_manual(const RematProblem *problem);
+
+// Recursive bisection over the same cuts (Griewank 1992; Chen et al. 2016, section 4.4): O(log k) memory for
+// O(k log k) executions.
+RematSchedule remat_policy_recursive(const RematProblem *problem);
+
+typedef enum RematPolicy {
+  REMAT_POLICY_NONE,
+  REMAT_POLICY_SQRT,
+  REMAT_POLICY_SPEED,
+  REMAT_POLICY_MANUAL,
+  REMAT_POLICY_RECURSIVE,
+  REMAT_POLICY_SOLVE,
+} RematPolicy;
+
+// "none", "sqrt", "speed", "manual", "recursive", "solve" or "auto" (the same as solve). False when unknown.
+bool remat_policy_parse(const char *name, RematPolicy *policy);
+
+// Runs one of the policies above. Not REMAT_POLICY_SOLVE, which needs a budget.
+RematSchedule remat_policy_run(const RematProblem *problem, RematPolicy policy);
+
+// ---- search.c: the cheapest schedule within a budget ----
+
+typedef struct RematOptions {
+  uint64_t seed;             // same problem, budget and options: same schedule
+  double time_limit;         // seconds; 0: the default of 10. A safety only: when it strikes, results may vary
+  int64_t max_moves;         // moves tried by the local search; 0: a default that takes about 1 s, < 0: none at all
+} RematOptions;
+
+typedef struct RematResult {
+  bool feasible;             // the schedule's peak is at most the budget
+  RematSchedule schedule;    // Owned. The cheapest found within the budget; when infeasible, the lowest peak found
+  int64_t min_budget_found;  // smallest peak of any schedule met; a budget of that many bytes can be satisfied
+  double base_cost;          // cost of every node once
+  double lower_bound;        // no schedule within the budget costs less; see remat_lower_bound
+  double seconds;
+  int64_t moves;             // moves tried
+} RematResult;
+
+// Seeds from the policies, a greedy descent (bytes x duration / cost) with a removal pass, then a local search that
+// adds and removes executions. Always fills `result`; free it with remat_result_free.
+void remat_solve(const RematProblem *problem, int64_t budget_bytes, const RematOptions *options, RematResult *result);
+void remat_result_free(RematResult *result);
+
+// A cost that no schedule with a peak of at most `budget_bytes` can go below. For now this is the cost of every node
+// once, or infinity when some node does not fit beside what must be live as it executes (its inputs, its own value,
+// its workspace).
+double remat_lower_bound(const RematProblem *problem, int64_t budget_bytes);
+
+// ---- problem_io.c: JSON ----
+
+// Reads a problem from `text` (`length` bytes, need not end in NUL). Returns an Owned problem that passed
+// remat_problem_check (release with remat_problem_destroy), or NULL and `error` with line and column. Format:
+//   { "fixed_bytes": 0, "nodes": [ { "name": "conv1", "cost": 123, "bytes": 4096, "workspace": 0, "inputs": [0, 4],
+//     "role": "forward" | "backward" | "update", "recomputable": true, "class": "cheap" | "expensive",
+//     "checkpoint": false } ], "outputs": [17, 42], "anti": [[3, 40]] }
+// Only "nodes" is required, and in a node only "cost" and "bytes". Defaults: 0, no inputs, forward, recomputable
+// (updates: not), cheap, no checkpoint. Unknown keys are ignored.
+RematProblem *remat_problem_read(const char *text, size_t length, SolverError *error);
+void remat_problem_destroy(RematProblem *problem);
+
+// Writes the problem in the same format.
+void remat_problem_write(FILE *file, const RematProblem *problem);
+
+// Writes {"cost":…,"peak":…,"steps":[{"execute":0},{"execute":1},{"free":0},…]}: the executions in order with the
+// frees between them. The schedule must be legal.
+void remat_schedule_write(FILE *file, const RematProblem *problem, const RematSchedule *schedule);
+
+// Reads such a file into an Owned schedule. The frees are checked to be those that the executions imply, the recorded
+// cost and peak against the simulator's, so what is read is legal.
+bool remat_schedule_read(const char *text, size_t length, const RematProblem *problem, RematSchedule *schedule,
+                         SolverError *error);
+
+#endif

@@ -1,0 +1,275 @@
+// The host's library of convolutions and matrix products: oneDNN's set-up, the cache of operations and their execution.
+// See library.h; library_conv.c and library_matmul.c choose implementations, direct.c has the loops for what oneDNN lacks.
+#include "runtime/library_internal.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Set-up
+
+// f32 code in oneDNN does not use what lies above avx512_core, so that machines above it plan and run alike.
+static const struct { const char *name; dnnl_cpu_isa_t isa; } isa_names[] = {
+  {"avx512_core", dnnl_cpu_isa_avx512_core},
+  {"avx2", dnnl_cpu_isa_avx2},
+  {"avx", dnnl_cpu_isa_avx},
+  {"sse41", dnnl_cpu_isa_sse41},
+};
+
+static Library library;
+static const char *isa_limit;
+
+bool nnc_library_set_isa(const char *isa) {
+  if (isa_limit) return strcmp(isa, isa_limit) == 0;
+  if (library.engine) return strcmp(isa, nnc_library_isa()) == 0;
+  if (strcmp(isa, "native") == 0) return true;
+  for (size_t i = 0; i < sizeof isa_names / sizeof *isa_names; i++) {
+    if (strcmp(isa, isa_names[i].name) != 0) continue;
+    // The limit is tried first: asking for the effective set would freeze it.
+    if (dnnl_set_max_cpu_isa(isa_names[i].isa) != dnnl_success) return false;
+    isa_limit = isa_names[i].name;
+    return strcmp(nnc_library_isa(), isa) == 0;
+  }
+  return false;
+}
+
+const char *nnc_library_isa(void) {
+#if defined(__x86_64__)
+  unsigned effective = (unsigned)dnnl_get_effective_cpu_isa();
+  for (size_t i = 0; i < sizeof isa_names / sizeof *isa_names; i++)
+    if ((effective & (unsigned)isa_names[i].isa) == (unsigned)isa_names[i].isa) return isa_names[i].name;
+#endif
+  return "native";
+}
+
+void nnc_library_set_threads(int n) { library.threads = n < 1 ? 0 : n; }
+int nnc_library_threads(void) { return library.threads ? library.threads : omp_get_max_threads(); }
+
+static void check(dnnl_status_t status, const char *what) {
+  if (status == dnnl_success) return;
+  fprintf(stderr, "nnc: internal error: oneDNN cannot %s (status %d)\n", what, (int)status);
+  exit(70);
+}
+
+Library *library_get(void) {
+  if (!library.engine) {
+    if (!isa_limit) nnc_library_set_isa(nnc_library_isa());
+    check(dnnl_engine_create(&library.engine, dnnl_cpu, 0), "create an engine");
+    check(dnnl_stream_create(&library.stream, library.engine, dnnl_stream_default_flags), "create a stream");
+    check(dnnl_primitive_attr_create(&library.attr), "create attributes");
+    check(dnnl_primitive_attr_set_scratchpad_mode(library.attr, dnnl_scratchpad_mode_user), "use the caller's scratchpad");
+  }
+  return &library;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Operations: description and cache
+
+static int64_t desc_scratchpad(const_dnnl_primitive_desc_t desc) {
+  const dnnl_memory_desc_t *m = dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
+  return m ? (int64_t)dnnl_memory_desc_get_size(m) : 0;
+}
+
+static void drop_reorders(NncOperation *op) {
+  for (int i = 0; i < 3; i++) {
+    if (op->operand[i].reorder_desc) dnnl_primitive_desc_destroy(op->operand[i].reorder_desc);
+    op->operand[i].reorder_desc = NULL;
+    op->operand[i].reordered = false;
+  }
+}
+
+// Reorders run before or after the operation, never during it, so that all share one scratchpad.
+static bool lay_out_workspace(Library *lib, NncOperation *op, int64_t scratchpad_bytes) {
+  int64_t offset = 0;
+  for (int i = 0; i < 3; i++) {
+    LibraryOperand *o = &op->operand[i];
+    o->reordered = !dnnl_memory_desc_equal(&o->given, &o->used);
+    if (!o->reordered) continue;
+    const dnnl_memory_desc_t *from = o->is_output ? &o->used : &o->given, *to = o->is_output ? &o->given : &o->used;
+    if (dnnl_reorder_primitive_desc_create(&o->reorder_desc, from, lib->engine, to, lib->engine, lib->attr) != dnnl_success) {
+      o->reorder_desc = NULL;
+      drop_reorders(op);
+      return false;
+    }
+    int64_t own = desc_scratchpad(o->reorder_desc);
+    if (own > scratchpad_bytes) scratchpad_bytes = own;
+    o->offset = offset;
+    offset += library_align((int64_t)dnnl_memory_desc_get_size(&o->used));
+  }
+  op->scratchpad_offset = offset;
+  op->scratchpad_bytes = scratchpad_bytes;
+  op->scratch_bytes = offset + library_align(scratchpad_bytes);
+  return true;
+}
+
+bool library_adopt(Library *lib, NncOperation *op, dnnl_primitive_desc_t desc) {
+  for (int i = 0; i < 3; i++)
+    op->operand[i].used = *dnnl_primitive_desc_query_md(desc, dnnl_query_exec_arg_md, op->operand[i].arg);
+  if (!lay_out_workspace(lib, op, desc_scratchpad(desc))) return false;
+  op->desc = desc;
+  const char *name = "oneDNN";
+  dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name);
+  op->implementation = name;
+  return true;
+}
+
+bool library_adopt_direct(Library *lib, NncOperation *op) {
+  op->is_direct = true;
+  op->implementation = "direct";
+  return lay_out_workspace(lib, op, 0);
+}
+
+static bool conv_equal(const NncConv *a, const NncConv *b) {
+  return a->pass == b->pass && a->dtype == b->dtype && a->channels_last == b->channels_last && a->n == b->n && a->c == b->c &&
+         a->h == b->h && a->w == b->w && a->o == b->o && a->oh == b->oh && a->ow == b->ow && a->kh == b->kh && a->kw == b->kw &&
+         memcmp(a->stride, b->stride, sizeof a->stride) == 0 && memcmp(a->pad, b->pad, sizeof a->pad) == 0 &&
+         memcmp(a->dilation, b->dilation, sizeof a->dilation) == 0 && a->groups == b->groups &&
+         strcmp(a->weights_layout, b->weights_layout) == 0;
+}
+
+static bool matmul_equal(const NncMatmul *a, const NncMatmul *b) {
+  return a->dtype == b->dtype && a->batch == b->batch && a->m == b->m && a->n == b->n && a->k == b->k && a->a_batch == b->a_batch &&
+         a->a_row == b->a_row && a->a_col == b->a_col && a->b_batch == b->b_batch && a->b_row == b->b_row && a->b_col == b->b_col &&
+         a->c_batch == b->c_batch && a->c_row == b->c_row;
+}
+
+// Primitives take their number of threads from OpenMP's setting at the time they are described.
+static NncOperation *find_or_describe(const NncConv *c, const NncMatmul *m) {
+  Library *lib = library_get();
+  int threads = nnc_library_threads();
+  NncConv conv;
+  if (c) {
+    conv = *c;
+    if (!conv.weights_layout || !*conv.weights_layout) conv.weights_layout = "oihw";
+  }
+  for (NncOperation *op = lib->operations; op; op = op->next)
+    if (op->threads == threads && op->is_conv == (c != NULL) && (c ? conv_equal(&op->conv, &conv) : matmul_equal(&op->matmul, m)))
+      return op;
+  NncOperation *op = calloc(1, sizeof *op);
+  if (!op) abort();
+  op->is_conv = c != NULL;
+  op->threads = threads;
+  if (c) op->conv = conv;
+  else op->matmul = *m;
+  int before = omp_get_max_threads();
+  omp_set_num_threads(threads);
+  bool ok = c ? library_describe_conv(lib, op) : library_describe_matmul(lib, op);
+  omp_set_num_threads(before);
+  if (!ok) {
+    free(op);
+    return NULL;
+  }
+  if (c) op->conv.weights_layout = strdup(conv.weights_layout);   // lives as long as the cache
+  op->next = lib->operations;
+  lib->operations = op;
+  return op;
+}
+
+int64_t nnc_conv_scratch(const NncConv *c) {
+  const NncOperation *op = find_or_describe(c, NULL);
+  return op ? op->scratch_bytes : -1;
+}
+
+int64_t nnc_matmul_scratch(const NncMatmul *m) {
+  const NncOperation *op = find_or_describe(NULL, m);
+  return op ? op->scratch_bytes : -1;
+}
+
+const char *nnc_conv_implementation(const NncConv *c) {
+  const NncOperation *op = find_or_describe(c, NULL);
+  return op ? op->implementation : "invalid";
+}
+
+const char *nnc_matmul_implementation(const NncMatmul *m) {
+  const NncOperation *op = find_or_describe(NULL, m);
+  return op ? op->implementation : "invalid";
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Execution
+
+static void make_primitives(Library *lib, NncOperation *op) {
+  static char none[NNC_ALIGN];   // a memory object needs some address to be made with
+  if (!op->is_direct) {
+    check(dnnl_primitive_create(&op->primitive, op->desc), "create a primitive");
+    dnnl_memory_desc_t pad;
+    dnnl_dims_t size = {op->scratchpad_bytes};
+    check(dnnl_memory_desc_init_by_tag(&pad, 1, size, dnnl_u8, dnnl_a), "describe a scratchpad");
+    check(dnnl_memory_create(&op->scratchpad, &pad, lib->engine, none), "create a memory");
+  }
+  for (int i = 0; i < 3; i++) {
+    LibraryOperand *o = &op->operand[i];
+    if (op->is_direct && !o->reordered) continue;
+    check(dnnl_memory_create(&o->memory_given, &o->given, lib->engine, DNNL_MEMORY_NONE), "create a memory");
+    if (!o->reordered) continue;
+    check(dnnl_memory_create(&o->memory_used, &o->used, lib->engine, DNNL_MEMORY_NONE), "create a memory");
+    check(dnnl_primitive_create(&o->reorder, o->reorder_desc), "create a reorder");
+  }
+  op->is_prepared = true;
+}
+
+static const NncOperation *prepare(NncOperation *op, int64_t planned, char *error, size_t size) {
+  if (!op) {
+    snprintf(error, size, "the descriptor is inconsistent");
+    return NULL;
+  }
+  if (op->scratch_bytes > planned) {
+    snprintf(error, size, "%s on %s with %d threads needs %lld bytes of workspace, the plan has %lld", op->implementation,
+             nnc_library_isa(), op->threads, (long long)op->scratch_bytes, (long long)planned);
+    return NULL;
+  }
+  if (!op->is_prepared) {
+    int before = omp_get_max_threads();
+    omp_set_num_threads(op->threads);
+    make_primitives(library_get(), op);
+    omp_set_num_threads(before);
+  }
+  return op;
+}
+
+const NncOperation *nnc_conv_prepare(const NncConv *c, char *error, size_t size) {
+  return prepare(find_or_describe(c, NULL), c->scratch_bytes, error, size);
+}
+
+const NncOperation *nnc_matmul_prepare(const NncMatmul *m, char *error, size_t size) {
+  return prepare(find_or_describe(NULL, m), m->scratch_bytes, error, size);
+}
+
+static bool run_reorder(const NncOperation *op, const LibraryOperand *o) {
+  dnnl_exec_arg_t args[] = {
+    {DNNL_ARG_FROM, o->is_output ? o->memory_used : o->memory_given},
+    {DNNL_ARG_TO, o->is_output ? o->memory_given : o->memory_used},
+    {DNNL_ARG_SCRATCHPAD, op->scratchpad},
+  };
+  return dnnl_primitive_execute(o->reorder, library.stream, op->scratchpad ? 3 : 2, args) == dnnl_success;
+}
+
+bool nnc_operation_execute(const NncOperation *op, void *const buffers[3], void *workspace) {
+  dnnl_exec_arg_t args[4];
+  void *address[3];
+  bool ok = true;
+  for (int i = 0; i < 3; i++) {
+    const LibraryOperand *o = &op->operand[i];
+    address[i] = o->reordered ? (char *)workspace + o->offset : buffers[i];
+    if (o->memory_given) ok &= dnnl_memory_set_data_handle(o->memory_given, buffers[i]) == dnnl_success;
+    if (o->reordered) ok &= dnnl_memory_set_data_handle(o->memory_used, address[i]) == dnnl_success;
+    args[i] = (dnnl_exec_arg_t){o->arg, o->reordered ? o->memory_used : o->memory_given};
+  }
+  if (op->scratchpad && op->scratchpad_bytes)
+    ok &= dnnl_memory_set_data_handle(op->scratchpad, (char *)workspace + op->scratchpad_offset) == dnnl_success;
+  for (int i = 0; i < 3 && ok; i++)
+    if (op->operand[i].reordered && !op->operand[i].is_output) ok = run_reorder(op, &op->operand[i]);
+  if (!ok) return false;
+  if (op->is_direct) {
+    if (op->is_conv) direct_conv(&op->conv, address);
+    else direct_matmul(&op->matmul, address);
+  } else {
+    args[3] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, op->scratchpad};
+    if (dnnl_primitive_execute(op->primitive, library.stream, 4, args) != dnnl_success) return false;
+  }
+  for (int i = 0; i < 3 && ok; i++)
+    if (op->operand[i].reordered && op->operand[i].is_output) ok = run_reorder(op, &op->operand[i]);
+  return ok && dnnl_stream_wait(library.stream) == dnnl_success;
+}

@@ -1,0 +1,67 @@
+// What library.c (set-up, cache, execution), library_conv.c, library_matmul.c and direct.c share.
+#ifndef NNC_RUNTIME_LIBRARY_INTERNAL_H
+#define NNC_RUNTIME_LIBRARY_INTERNAL_H
+
+#include <oneapi/dnnl/dnnl.h>
+
+#include "runtime/library.h"
+
+// One operand of an operation: the memory as the plan has it and, where the implementation wants another layout, a copy in the workspace.
+typedef struct LibraryOperand {
+  int arg;                          // DNNL_ARG_SRC, …
+  bool is_output;
+  dnnl_memory_desc_t given, used;
+  bool reordered;                   // given and used differ
+  int64_t offset;                   // of the reordered copy in the workspace
+  dnnl_primitive_desc_t reorder_desc;   // Owned
+  dnnl_primitive_t reorder;             // Owned
+  dnnl_memory_t memory_given, memory_used;   // Owned
+} LibraryOperand;
+
+struct NncOperation {
+  bool is_conv;
+  NncConv conv;                     // with scratch_bytes 0 and weights_layout a static string, so that equal ones compare equal
+  NncMatmul matmul;                 // with scratch_bytes 0
+  int threads;
+  const char *implementation;       // Borrowed from oneDNN, or "direct"
+  bool is_direct;
+  int64_t scratch_bytes;            // reordered copies, then the scratchpad
+  int64_t scratchpad_offset, scratchpad_bytes;
+  LibraryOperand operand[3];        // in the order of the buffers
+  dnnl_primitive_desc_t desc;       // Owned
+  dnnl_primitive_t primitive;       // Owned; made by the first prepare
+  dnnl_memory_t scratchpad;         // Owned
+  bool is_prepared;
+  struct NncOperation *next;
+};
+
+typedef struct Library {
+  dnnl_engine_t engine;
+  dnnl_stream_t stream;
+  dnnl_primitive_attr_t attr;       // scratchpad mode user
+  int threads;                      // 0: OpenMP's maximum
+  NncOperation *operations;
+} Library;
+
+Library *library_get(void);         // made on first use; oneDNN's engine lives as long as the process
+
+static inline int64_t library_align(int64_t bytes) { return (bytes + NNC_ALIGN - 1) / NNC_ALIGN * NNC_ALIGN; }
+static inline bool library_is_reference(const char *implementation) { return __builtin_strncmp(implementation, "ref", 3) == 0; }
+
+// Fill desc, operands, implementation of an operation whose conv or matmul is set. False: the descriptor is invalid.
+bool library_describe_conv(Library *lib, NncOperation *op);
+bool library_describe_matmul(Library *lib, NncOperation *op);
+// Takes an implementation: compares the layouts it wants with those given, makes reorder descriptors and lays out the workspace.
+// False (nothing kept) when a reorder is not available.
+bool library_adopt(Library *lib, NncOperation *op, dnnl_primitive_desc_t desc);
+bool library_adopt_direct(Library *lib, NncOperation *op);
+
+// The oneDNN descriptor of weights (o, i/groups, kh, kw) in a named layout, and back (NULL: no name, or it has padding).
+bool library_weights_desc(const char *layout, const NncConv *c, dnnl_memory_desc_t *out);
+const char *library_weights_name(const dnnl_memory_desc_t *desc, const NncConv *c);
+
+// Own loops, for any float type: deterministic for any number of threads. Weights in row-major (o, c/groups, kh, kw).
+void direct_conv(const NncConv *c, void *const buffers[3]);
+void direct_matmul(const NncMatmul *m, void *const buffers[3]);
+
+#endif

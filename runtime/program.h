@@ -1,0 +1,136 @@
+// The contract between the compiler and the runtime: the tables that codegen/ writes as C initialisers into every executable and
+// that runtime/ reads. One static NncProgram named nnc_program. All memory a program uses for tensors is one arena of arena_bytes;
+// every offset below is in bytes from its start and aligned to NNC_ALIGN.
+#ifndef NNC_RUNTIME_PROGRAM_H
+#define NNC_RUNTIME_PROGRAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define NNC_ALIGN 64
+#define NNC_MAX_RANK 8
+
+// Order as NnDtype in ir/ir.h. ORDER DTYPE
+typedef enum NncDtype { NNC_F32, NNC_F64, NNC_I32, NNC_I64, NNC_U8, NNC_I1 } NncDtype;
+
+typedef enum NncRole {
+  NNC_INPUT,    // one batch of data, written by the runtime before each call
+  NNC_PARAM,    // trained; persistent
+  NNC_STATE,    // not trained but updated by steps (batch-norm statistics); persistent
+  NNC_OPT,      // optimizer state; persistent
+  NNC_ACCUM,    // gradient accumulator; persistent
+  NNC_RNG,      // i32[S, 4]: row s = seed low, seed high, step, s; written before each call
+  NNC_HYPER,    // f64[3 G]: per parameter group the learning rate, 1 - beta1^t, 1 - beta2^t; written before each call
+  NNC_LOSS, NNC_METRIC, NNC_OUTPUT,   // results
+} NncRole;
+
+// A tensor the runtime can name: an argument or a result of a function, or a persistent value.
+typedef struct NncTensor {
+  const char *name;          // "conv2d_1.weight", "image", "loss"
+  NncRole role;
+  NncDtype dtype;
+  int rank;
+  int64_t dim[NNC_MAX_RANK];   // logical shape, as the user wrote it and as weight files hold it
+  int64_t bytes;
+  int64_t offset;
+  // How it lies in the arena when not row-major: dim is first reshaped to split, then permuted by perm. split_rank 0: row-major.
+  int split_rank;
+  int64_t split[NNC_MAX_RANK];
+  int perm[NNC_MAX_RANK];
+  const char *init;          // parameters and state: "zeros", "constant(1)", "normal(0.02)", "uniform(-0.1,0.1)"; docs/language.md
+  int group;                 // parameter group, -1 none
+} NncTensor;
+
+// Convolution and matrix product for the library, in elements. Strides let transposed operands be read in place.
+typedef enum NncConvPass { NNC_CONV_FORWARD, NNC_CONV_INPUT_GRAD, NNC_CONV_WEIGHT_GRAD } NncConvPass;
+typedef struct NncConv {       // buffers: forward x, w, y; input gradient dy, w, dx; weight gradient x, dy, dw
+  NncConvPass pass;
+  NncDtype dtype;
+  bool channels_last;          // of x, y and their gradients; w is as weights_tag says
+  int64_t n, c, h, w, o, oh, ow, kh, kw;
+  int64_t stride[2], pad[4], dilation[2], groups;   // pad: top, bottom, left, right; dilation 1 = dense
+  const char *weights_layout;  // "oihw", or a blocked oneDNN tag name chosen at compile time; "" means "oihw"
+  int64_t scratch_bytes;
+} NncConv;
+typedef struct NncMatmul {     // C[b] = A[b] (m x k) * B[b] (k x n); buffers A, B, C
+  NncDtype dtype;
+  int64_t batch, m, n, k;
+  int64_t a_batch, a_row, a_col, b_batch, b_row, b_col, c_batch, c_row;   // strides; C's columns are contiguous
+  int64_t scratch_bytes;
+} NncMatmul;
+
+// A generated kernel runs iterations [begin, end) of its outer loop. buffers[i] is the address of its i-th buffer.
+typedef void (*NncKernelFn)(void *const *buffers, int64_t begin, int64_t end);
+
+typedef enum NncStepKind { NNC_STEP_KERNEL, NNC_STEP_CONV, NNC_STEP_MATMUL, NNC_STEP_COPY, NNC_STEP_TAP } NncStepKind;
+typedef struct NncStep {
+  NncStepKind kind;
+  const char *label;           // "kernel_12: bn+relu", "conv2d", for bench and errors
+  int n_buffers;
+  const int64_t *buffers;      // arena offsets; COPY: source, destination
+  NncKernelFn kernel;          // KERNEL
+  int64_t extent;              // KERNEL: iterations of the outer loop, shared out over the threads
+  int64_t grain;               // KERNEL: fewest iterations worth a thread of its own
+  const NncConv *conv;         // CONV
+  const NncMatmul *matmul;     // MATMUL
+  int64_t workspace;           // arena offset of the library's scratchpad, or -1
+  int64_t copy_bytes;          // COPY
+  const NncTensor *tap;        // TAP: name, type and offset of the value
+  double flops, bytes;         // of one execution, from the cost model
+  bool recomputed;
+} NncStep;
+
+// "train" runs one whole step (forward, backward, update). With gradient accumulation "accumulate" runs the earlier micro-batches of a
+// step and "train" the last. "eval" computes loss and metrics, "predict" the model's outputs.
+typedef struct NncFunction {
+  const char *name;
+  int n_args;    const NncTensor *args;      // inputs, rng, hyper: their offsets are the function's own; not the persistent ones
+  int n_results; const NncTensor *results;   // loss, metrics, outputs; read after the last step
+  int n_steps;   const NncStep *steps;
+  int64_t arena_bytes;         // peak of this function, persistent part included
+  int64_t live_bytes;          // largest sum of live buffers: a lower bound on arena_bytes
+  double flops;
+  double recompute_overhead;   // predicted added time over no recomputation, 0.07 = 7 %
+} NncFunction;
+
+typedef struct NncData {       // one `data` or `eval` line of the train section
+  const char *split;           // "train" or "eval"
+  const char *reader;          // "idx", "npy", "safetensors", "bytes"
+  int n_names; const char *const *names;     // the inputs it feeds, in order
+  int n_files; const char *const *files;
+  int n_fields; const char *const *fields;   // safetensors: tensor names, one per input
+  int64_t begin_permille, end_permille;      // part of the records used, 0..1000
+  int64_t sequence;            // bytes: tokens per record; names = tokens, targets (shifted by one); records overlap by none
+} NncData;
+
+typedef struct NncGroup {      // optimizer parameter group, as far as the runtime needs it
+  double lr, beta1, beta2;
+} NncGroup;
+
+typedef struct NncProgram {
+  const char *model, *source, *compiler;     // name, .nn file name, nnc version
+  const char *target, *cpu;                  // "host", LLVM CPU name
+  const char *isa;                           // the library instruction set that scratch sizes were asked for
+  int64_t arena_bytes, persistent_bytes;     // persistent values lie in [0, persistent_bytes)
+  int64_t budget_bytes;                      // 0: none asked
+  const char *remat;                         // policy used
+  int n_persistent; const NncTensor *persistent;
+  int n_functions;  const NncFunction *functions;
+  int n_data;       const NncData *data;
+  int n_groups;     const NncGroup *groups;
+  const char *optimizer;                     // "sgd", "momentum", "adam", "adamw"
+  const char *schedule;                      // "constant", "cosine", "linear", "step"
+  double schedule_min; int64_t schedule_warmup, schedule_every; double schedule_gamma;
+  int64_t batch;                             // records per micro-batch
+  int64_t accumulate;                        // micro-batches per step, >= 1
+  double epochs; int64_t steps;              // one of them > 0
+  int64_t eval_every;                        // steps; 0: after each epoch
+  int64_t seed;
+  int64_t classes;                           // upper bound for labels that are checked on load, 0: unknown
+  int n_label_names; const char *const *label_names;
+  int threads;                               // threads that scratch sizes were asked for (nnc_library_threads); 0: not recorded
+} NncProgram;
+
+extern const NncProgram nnc_program;
+
+#endif

@@ -1,0 +1,99 @@
+"""What the golden maker and the golden test share: deterministic tensors, digests of tensors, safetensors. Standard library only.
+
+A golden file holds no whole tensors: per tensor its largest magnitude, its sum against a fixed pseudo-random vector, and sampled elements. Inputs and
+initial parameters come from a hash of their name and index, so that both sides make the same ones and the files stay small.
+"""
+import array
+import json
+import struct
+
+MASK = (1 << 64) - 1
+SAMPLES = 24
+
+
+def fnv1a(text):
+    h = 0xCBF29CE484222325
+    for byte in text.encode():
+        h = ((h ^ byte) * 0x100000001B3) & MASK
+    return h
+
+
+def splitmix64(x):
+    x = (x + 0x9E3779B97F4A7C15) & MASK
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
+    return x ^ (x >> 31)
+
+
+def unit(seed, i):
+    """A number in [-1, 1) with 24 significant bits, so that it is the same in f32 and f64."""
+    return (splitmix64(seed ^ i) >> 40) / float(1 << 23) - 1.0
+
+
+def tensor(name, count, scale=1.0, shift=0.0):
+    seed = fnv1a(name)
+    f32 = struct.Struct('f')
+    return [f32.unpack(f32.pack(shift + scale * unit(seed, i)))[0] for i in range(count)]
+
+
+def integers(name, count, below):
+    seed = fnv1a(name)
+    return [splitmix64(seed ^ i) % below for i in range(count)]
+
+
+def digest(values):
+    """A few numbers that two equal tensors share and two different ones do not."""
+    n = len(values)
+    seed = fnv1a('digest')
+    picks = sorted({splitmix64(seed ^ (n + k)) % n for k in range(SAMPLES)})
+    return {'count': n, 'largest': max(abs(v) for v in values), 'projection': sum(v * unit(seed, i) for i, v in enumerate(values)),
+            'samples': [[i, values[i]] for i in picks]}
+
+
+def difference(got, want):
+    """Largest difference relative to the tensor's own scale."""
+    if len(got) != want['count']:
+        return float('inf')
+    scale = max(want['largest'], 1e-12)
+    mine = digest(got)
+    worst = abs(mine['largest'] - want['largest']) / scale
+    # the projection sums `count` terms of random sign: its scale grows with the square root
+    worst = max(worst, abs(mine['projection'] - want['projection']) / (scale * max(1.0, want['count']) ** 0.5))
+    for i, v in want['samples']:
+        d = abs(got[i] - v) / scale
+        worst = max(worst, d if d == d else float('inf'))
+    return worst if worst == worst else float('inf')
+
+
+CODES = {'F32': 'f', 'F64': 'd', 'I32': 'i', 'I64': 'q', 'U8': 'B', 'BOOL': 'B'}
+
+
+def write_safetensors(path, tensors):
+    """tensors: {name: (dtype, shape, list)}"""
+    header, offset, parts = {}, 0, []
+    for name, (dtype, shape, values) in tensors.items():
+        data = array.array(CODES[dtype], values).tobytes()
+        header[name] = {'dtype': dtype, 'shape': list(shape), 'data_offsets': [offset, offset + len(data)]}
+        offset += len(data)
+        parts.append(data)
+    text = json.dumps(header).encode()
+    text += b' ' * (-len(text) % 8)
+    with open(path, 'wb') as f:
+        f.write(struct.pack('<Q', len(text)) + text + b''.join(parts))
+
+
+def read_safetensors(path):
+    """{name: (dtype, shape, list)} in file order."""
+    with open(path, 'rb') as f:
+        data = f.read()
+    (size,) = struct.unpack('<Q', data[:8])
+    header = json.loads(data[8:8 + size])
+    tensors = {}
+    for name, entry in header.items():
+        if name == '__metadata__':
+            continue
+        begin, end = (8 + size + o for o in entry['data_offsets'])
+        values = array.array(CODES[entry['dtype']])
+        values.frombytes(data[begin:end])
+        tensors[name] = (entry['dtype'], entry['shape'], list(values))
+    return tensors
