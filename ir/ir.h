@@ -109,14 +109,20 @@ typedef struct NnOpInfo {
   const char *doc;        // one sentence
   NnInferFn infer;
   NnVjpFn vjp;            // NULL: not differentiable (its operands get no gradient)
-  double (*flops)(MlirOperation op);   // NULL: one per result element
+  double (*flops)(MlirOperation op);   // NULL: one per result element; views, sources, moves and marks: none
+  // Composites only: builds the same results from primitive ops at b and stores one value per result.
+  void (*expand)(struct NnBuilder *b, MlirOperation op, MlirValue *results);
 } NnOpInfo;
 
 const NnOpInfo *nn_op_info(NnOp op);
 NnOp nn_op_by_name(const char *name);            // without "nn."; NN_OP_NONE if unknown
 NnOp nn_op_of(MlirOperation op);                 // NN_OP_NONE for func.*, scf.* …
-double nn_op_flops(MlirOperation op);            // also of func.call to a kernel (the sum over its body)
+double nn_op_flops(MlirOperation op);            // also of func.call to a kernel and of regions (the sum over the body)
 double nn_op_bytes(MlirOperation op);            // bytes read and written: operands + results
+// Checks a call against its row (counts, attributes) and shape rule; fills or checks result[0..n_results) as NnInferFn says.
+bool nn_infer(NnOpCall *call, int n_results, NnType *result);
+// The table as a Markdown document (docs/ops.md). Owned: free().
+char *nn_op_table_markdown(void);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Context, modules
@@ -127,6 +133,8 @@ MlirContext nn_context_create(void);             // Owned: mlirContextDestroy
 char *nn_irdl_text(void);
 // Verifies with MLIR, then every nn op against its shape rule; errors go to the context's diagnostic handlers.
 bool nn_verify_module(MlirModule module);
+// One nn op against its row and shape rule; true for ops of other dialects. Reports at the op's location.
+bool nn_verify_op(MlirOperation op);
 MlirOperation nn_module_function(MlirModule module, const char *name);   // func.func, null if absent
 MlirBlock nn_function_body(MlirOperation func);
 
@@ -167,16 +175,17 @@ NnBuilder nn_builder_before(MlirOperation op);   // also takes op's location
 MlirOperation nn_build(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands, int n_attrs, const NnAttr *attrs,
                        const NnType *asked);
 
-// Short forms for the passes and layers. They assert that the shape rule holds: user mistakes must be caught before.
+// Short forms for the passes and layers. They assert that the shape rule holds (exit status 70 otherwise): user mistakes must be
+// caught before. A form that would change nothing (a cast to the same dtype, a reshape to the same shape, a full slice …) returns x.
 MlirValue nn_unary(NnBuilder *b, NnOp op, MlirValue x);
 MlirValue nn_binary(NnBuilder *b, NnOp op, MlirValue x, MlirValue y);       // same shape and dtype
 MlirValue nn_compare(NnBuilder *b, const char *predicate, MlirValue x, MlirValue y);   // eq ne lt le gt ge; i1
 MlirValue nn_select(NnBuilder *b, MlirValue cond, MlirValue x, MlirValue y);
-MlirValue nn_cast(NnBuilder *b, MlirValue x, NnDtype dtype);                // x itself if it has the dtype already
+MlirValue nn_cast(NnBuilder *b, MlirValue x, NnDtype dtype);
 MlirValue nn_constant(NnBuilder *b, NnType type, double value);             // splat
 MlirValue nn_constant_like(NnBuilder *b, MlirValue like, double value);
 MlirValue nn_iota(NnBuilder *b, NnType type, int64_t axis);
-MlirValue nn_broadcast(NnBuilder *b, MlirValue x, NnType to, const int64_t *dims);     // dims[i]: where x's axis i goes in `to`
+MlirValue nn_broadcast(NnBuilder *b, MlirValue x, NnType to, const int64_t *dims);     // dims[i]: where x's axis i goes in `to`; keeps x's dtype
 MlirValue nn_broadcast_trailing(NnBuilder *b, MlirValue x, NnType to);      // numpy rule: align trailing axes, stretch 1s
 MlirValue nn_reshape(NnBuilder *b, MlirValue x, int rank, const int64_t *dim);
 MlirValue nn_transpose(NnBuilder *b, MlirValue x, const int64_t *perm);     // result axis i is x's axis perm[i]
@@ -187,6 +196,8 @@ MlirValue nn_reduce(NnBuilder *b, NnOp op, MlirValue x, int n_axes, const int64_
 MlirValue nn_matmul(NnBuilder *b, MlirValue x, MlirValue y, bool transpose_x, bool transpose_y);
 void nn_tap(NnBuilder *b, MlirValue x, const char *name);
 void nn_checkpoint(NnBuilder *b, MlirValue x);
+// Expands a composite into primitive ops at b; results[i] computes what result i of the composite did.
+void nn_expand(NnBuilder *b, MlirOperation composite, MlirValue *results);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Reading

@@ -19,24 +19,22 @@ static const struct { const char *name; dnnl_cpu_isa_t isa; } isa_names[] = {
 };
 
 static Library library;
-static const char *isa_limit;
+static bool isa_is_limited;   // oneDNN accepts one limit, before anything else
+
+static bool limit_isa(dnnl_cpu_isa_t isa) {
+  isa_is_limited = true;
+  return dnnl_set_max_cpu_isa(isa) == dnnl_success;
+}
 
 bool nnc_library_set_isa(const char *isa) {
-  if (isa_limit) return strcmp(isa, isa_limit) == 0;
-  if (library.engine) return strcmp(isa, nnc_library_isa()) == 0;
-  if (strcmp(isa, "native") == 0) return true;
-  for (size_t i = 0; i < sizeof isa_names / sizeof *isa_names; i++) {
-    if (strcmp(isa, isa_names[i].name) != 0) continue;
-    // The limit is tried first: asking for the effective set would freeze it.
-    if (dnnl_set_max_cpu_isa(isa_names[i].isa) != dnnl_success) return false;
-    isa_limit = isa_names[i].name;
-    return strcmp(nnc_library_isa(), isa) == 0;
-  }
-  return false;
+  for (size_t i = 0; i < sizeof isa_names / sizeof *isa_names && !isa_is_limited; i++)
+    if (strcmp(isa, isa_names[i].name) == 0) limit_isa(isa_names[i].isa);
+  return strcmp(isa, "native") == 0 || strcmp(isa, nnc_library_isa()) == 0;
 }
 
 const char *nnc_library_isa(void) {
 #if defined(__x86_64__)
+  if (!isa_is_limited) limit_isa(isa_names[0].isa);
   unsigned effective = (unsigned)dnnl_get_effective_cpu_isa();
   for (size_t i = 0; i < sizeof isa_names / sizeof *isa_names; i++)
     if ((effective & (unsigned)isa_names[i].isa) == (unsigned)isa_names[i].isa) return isa_names[i].name;
@@ -55,7 +53,7 @@ static void check(dnnl_status_t status, const char *what) {
 
 Library *library_get(void) {
   if (!library.engine) {
-    if (!isa_limit) nnc_library_set_isa(nnc_library_isa());
+    if (!isa_is_limited) limit_isa(isa_names[0].isa);
     check(dnnl_engine_create(&library.engine, dnnl_cpu, 0), "create an engine");
     check(dnnl_stream_create(&library.stream, library.engine, dnnl_stream_default_flags), "create a stream");
     check(dnnl_primitive_attr_create(&library.attr), "create attributes");
@@ -119,6 +117,12 @@ bool library_adopt_direct(Library *lib, NncOperation *op) {
   op->is_direct = true;
   op->implementation = "direct";
   return lay_out_workspace(lib, op, 0);
+}
+
+void library_release(NncOperation *op) {
+  drop_reorders(op);
+  if (op->desc) dnnl_primitive_desc_destroy(op->desc);
+  op->desc = NULL;
 }
 
 static bool conv_equal(const NncConv *a, const NncConv *b) {

@@ -32,8 +32,10 @@ const char *nnc_conv_implementation(const NncConv *c);
 const char *nnc_matmul_implementation(const NncMatmul *m);
 
 // The layout in which this convolution would like its weights: a name such as "OIhw16i16o", whose elements are exactly those of the
-// logical weights (o, c/groups, kh, kw), none padded, or "oihw" where it does not matter. c->weights_layout is not read. Static string.
-const char *nnc_conv_weights_layout(const NncConv *c);
+// logical weights (o, c/groups, kh, kw), none padded, or "oihw" where it does not matter. c->weights_layout is not read.
+// Writes to buf (NNC_LAYOUT_SIZE bytes) and returns it.
+#define NNC_LAYOUT_SIZE 32
+const char *nnc_conv_weights_layout(const NncConv *c, char *buf, size_t size);
 // How a weights layout comes from the logical row-major (o, c/groups, kh, kw): reshape to split, then permute by perm (result axis i is
 // split axis perm[i]), as in NncTensor. False: unknown name, or the channels do not divide. "oihw" gives rank 4 and the identity.
 bool nnc_weights_layout_split(const char *layout, const NncConv *c, int *rank, int64_t split[NNC_MAX_RANK], int perm[NNC_MAX_RANK]);

@@ -55,10 +55,12 @@ bool library_describe_matmul(Library *lib, NncOperation *op);
 // False (nothing kept) when a reorder is not available.
 bool library_adopt(Library *lib, NncOperation *op, dnnl_primitive_desc_t desc);
 bool library_adopt_direct(Library *lib, NncOperation *op);
+void library_release(NncOperation *op);   // the descriptors of an operation that was only described
 
-// The oneDNN descriptor of weights (o, i/groups, kh, kw) in a named layout, and back (NULL: no name, or it has padding).
+// The oneDNN descriptor of weights (o, c/groups, kh, kw) in a named layout; false: no such layout for c.
 bool library_weights_desc(const char *layout, const NncConv *c, dnnl_memory_desc_t *out);
-const char *library_weights_name(const dnnl_memory_desc_t *desc, const NncConv *c);
+// The name of a descriptor's layout, if it holds the logical elements and nothing else; "oihw" if it has none. buf: 32 bytes.
+const char *library_weights_name(const dnnl_memory_desc_t *desc, const NncConv *c, char *buf, size_t size);
 
 // Own loops, for any float type: deterministic for any number of threads. Weights in row-major (o, c/groups, kh, kw).
 void direct_conv(const NncConv *c, void *const buffers[3]);

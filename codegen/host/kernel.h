@@ -144,8 +144,8 @@ Value emit_load(Emitter *e, int buffer, NnDtype dtype, const Access *a);
 void emit_store(Emitter *e, int buffer, NnDtype dtype, const Access *a, Value v);
 Value emit_offset(Emitter *e, const Access *a, bool *lanes_vary, int64_t *lane_stride);   // element offset of the first lane, i64
 Value emit_lane_indices(Emitter *e, Value first, int64_t stride, bool wide);   // vector of i32 (or i64) first + stride * lane
-// Vectors at a scalar address of the workspace: ws + byte_offset + 4 or 8 * element.
-Value emit_load_workspace(Emitter *e, NnDtype dtype, int64_t byte_offset, Value element);
+// A vector, or one element (loaded into all lanes), of the workspace at byte_offset + size of dtype * element.
+Value emit_load_workspace(Emitter *e, NnDtype dtype, int64_t byte_offset, Value element, bool one_lane);
 void emit_store_workspace(Emitter *e, NnDtype dtype, int64_t byte_offset, Value element, Value v, bool one_lane);
 
 // ---------------------------------------------------------------------------------------------------------------------

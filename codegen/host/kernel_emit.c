@@ -3,6 +3,7 @@
 // Scope 0 is the function's entry; each loop opens a scope. A value is written into the scope of its depth, the deepest index it
 // depends on, and is remembered until that scope closes, so it is computed once however often it is used.
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -437,8 +438,9 @@ static Value workspace_address(Emitter *e, NnDtype dtype, int64_t byte_offset, V
   return emit(e, element.depth, "llvm.getelementptr %%v%d[%%v%d] : (!llvm.ptr, i64) -> !llvm.ptr, %s", base.id, element.id, element_type(dtype));
 }
 
-Value emit_load_workspace(Emitter *e, NnDtype dtype, int64_t byte_offset, Value element) {
-  return load_vector(e, dtype, workspace_address(e, dtype, byte_offset, element));
+Value emit_load_workspace(Emitter *e, NnDtype dtype, int64_t byte_offset, Value element, bool one_lane) {
+  Value address = workspace_address(e, dtype, byte_offset, element);
+  return one_lane ? load_splat(e, dtype, address) : load_vector(e, dtype, address);
 }
 
 void emit_store_workspace(Emitter *e, NnDtype dtype, int64_t byte_offset, Value element, Value v, bool one_lane) {

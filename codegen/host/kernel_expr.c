@@ -4,6 +4,7 @@
 // No rewriting of floating point but the contraction of a product and a sum to one fused operation: a kernel is compiled once, so every
 // execution of it gives the same bits.
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -18,7 +18,7 @@ void *host_alloc(size_t n, size_t size) {
 
 void *host_grow(void *old, size_t n, size_t size) {
   if (size && n > (size_t)-1 / size) out_of_memory();
-  void *p = realloc(old, n * size ? n * size : 1);
+  void *p = realloc(old, n && size ? n * size : 1);
   if (!p) out_of_memory();
   return p;
 }

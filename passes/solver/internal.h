@@ -55,4 +55,37 @@ RematSchedule remat_schedule_measure(const RematProblem *problem, const int *exe
 void remat_each_segmentation(const RematGraph *graph, int n_thresholds,
                              void (*visit)(void *context, const RematSchedule *schedule), void *context);
 
+// ---- recursive.c: the backward pass as a walk over a tree of ranges of the forward pass ----
+
+// A range [low, high) of forward nodes whose values are reachable from what is held at `low`.
+typedef struct WalkLevel {
+  int low, high;
+  int first_made;   // for the walk: values made available from here on belong to this level
+  int64_t memory;   // for the rule: what may still be held inside the range
+} WalkLevel;
+
+// How to go on inside a level: hold what crosses `at` and enter [at, high) when the value wanted lies there, enter
+// [low, at) otherwise. `at` == high makes the level a leaf. With hold_all, everything in [low, at) that the backward
+// pass uses is held as well, so the left range needs no second visit.
+typedef struct WalkStep {
+  int at;
+  bool hold_all;
+  int64_t right_memory;  // memory of the level [at, high)
+} WalkStep;
+
+typedef struct WalkRule {
+  WalkStep (*choose)(const void *context, const WalkLevel *level);
+  const void *context;
+  int64_t memory;  // of the whole forward pass
+} WalkRule;
+
+// Builds the schedule of a rule into `builder`. False when it grew beyond builder->limit.
+bool remat_build_walk(RematBuilder *builder, const WalkRule *rule);
+
+// ---- chain.c ----
+
+// The best checkpointing of the forward pass seen as a chain of segments, for `memory` bytes of held values (dynamic
+// program of Rotor, Beaumont et al. 2019). False when there is none; otherwise *schedule is Owned by the caller.
+bool remat_build_chain(const RematGraph *graph, int64_t memory, RematSchedule *schedule);
+
 #endif

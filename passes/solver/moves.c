@@ -18,14 +18,10 @@ static bool is_inserted(const Edit *edit, int node, int before) {
   return false;
 }
 
-// Whether a dead input is better executed again than held from `last` to `position`.
-static bool prefers_recompute(RematSearch *search, int value, int last, int position, DeadInputs dead) {
-  const RematNode *node = &search->problem->nodes[value];
-  if (dead == DEAD_HOLD || node->bytes == 0) return false;
-  if (dead == DEAD_RECOMPUTE) return true;
-  (void)last;
-  (void)position;
-  return remat_random(&search->random) & 1;
+// Whether a dead input is better executed again than held.
+static bool prefers_recompute(RematSearch *search, int value, DeadInputs dead) {
+  if (dead == DEAD_HOLD || search->problem->nodes[value].bytes == 0) return false;
+  return dead == DEAD_RECOMPUTE || (remat_random(&search->random) & 1);
 }
 
 // Inserts an execution of `value` before `position`, its dead inputs treated as `dead` says. A later execution of a
@@ -40,14 +36,14 @@ static bool insert_with_inputs(RematSearch *search, int value, int position, Dea
     int before = remat_state_event_before(state, input, position);
     if (before < 0) return false;
     int next = before + 1, end = state->event_start[input + 1];
-    int last = state->events[before] / 2;
     if (state->graph->is_output[input] && next == end) continue;  // live to the end
     if (next < end && !(state->events[next] & 1)) continue;       // used later, so live here
-    if (!prefers_recompute(search, input, last, position, dead) || depth > 200) continue;
+    if (!prefers_recompute(search, input, dead) ) continue;
+    if (depth >= search->insertion_limit) return false;
     if (next < end && dead == DEAD_MIXED && !edit_remove(&search->edit, state->events[next] / 2)) return false;
     if (!insert_with_inputs(search, input, position, dead, depth + 1)) return false;
   }
-  return edit_insert(&search->edit, value, position);
+  return search->edit.n_insertions < search->insertion_limit && edit_insert(&search->edit, value, position);
 }
 
 bool move_fill_gap(RematSearch *search, const Gap *gap, DeadInputs dead) {

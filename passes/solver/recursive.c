@@ -1,163 +1,176 @@
-// recursive.c: recursive bisection of the forward pass. To reach a value, walk down a tree of halves: entering a right
-// half first makes the values that cross into it available, starting from the last cut that is still held; entering a
-// left half holds nothing. Leaves are recomputed whole. The backward pass asks for values from the end to the start,
-// so the walk is depth first, right to left, and only one path of the tree is held: O(log k) cuts.
+// recursive.c: schedules that recompute recursively. To reach a value, walk down a tree of ranges of the forward pass:
+// entering a right part first makes the values that cross into it available, starting from the last cut still held;
+// entering a left part holds nothing. Leaves are recomputed whole. The backward pass asks for values from the end to
+// the start, so the walk is depth first, right to left, and only one path of the tree is held. Where to cut is a rule:
+// bisection here, a dynamic program in chain.c.
 #include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
 
-typedef struct Level {
-  int low, high;   // nodes [low, high) of the forward pass
-  int first_made;  // values made[first_made ..] became available for this level
-} Level;
-
-typedef struct Bisection {
+typedef struct Walk {
   const RematGraph *graph;
+  const WalkRule *rule;
   RematBuilder *builder;
-  int64_t leaf_bytes;
-  Level *levels;       // Owned
+  WalkLevel *levels;  // Owned
   int n_levels;
-  int *made;           // Owned; values made available, in the order of the levels
+  int *made;          // Owned; values made available, in the order of the levels
   int n_made;
-  int *scratch;        // Owned
-} Bisection;
+  int *scratch;       // Owned
+} Walk;
 
-static bool is_leaf(const Bisection *bisection, int low, int high) {
-  if (high - low <= 1) return true;
-  int64_t bytes = 0;
-  for (int v = low; v < high && bytes <= bisection->leaf_bytes; v++)
-    if (bisection->graph->used_backward[v]) bytes += bisection->graph->problem->nodes[v].bytes;
-  return bytes <= bisection->leaf_bytes;
+static void push_level(Walk *walk, int low, int high, int64_t memory) {
+  walk->levels[walk->n_levels++] = (WalkLevel){low, high, walk->n_made, memory};
 }
 
-// The smallest cut of the middle half; the one nearest to the middle among equals.
-static int choose_middle(const RematGraph *graph, int low, int high) {
-  int middle = low + (high - low) / 2, reach = (high - low) / 4, best = middle;
-  for (int d = 1; d <= reach; d++) {
-    if (middle - d > low && graph->crossing[middle - d] < graph->crossing[best]) best = middle - d;
-    if (middle + d < high && graph->crossing[middle + d] < graph->crossing[best]) best = middle + d;
-  }
-  return best;
+static void pop_level(Walk *walk) {
+  WalkLevel level = walk->levels[--walk->n_levels];
+  while (walk->n_made > level.first_made) walk->builder->available[walk->made[--walk->n_made]] = false;
 }
 
-static void push_level(Bisection *bisection, int low, int high) {
-  bisection->levels[bisection->n_levels++] = (Level){low, high, bisection->n_made};
+// Whether a step holds `value`, which lies in [low, step.at).
+static bool is_held(const RematGraph *graph, const WalkStep *step, int value) {
+  return graph->last_forward_use[value] >= step->at || (step->hold_all && graph->used_backward[value]);
 }
 
-static void pop_level(Bisection *bisection) {
-  Level level = bisection->levels[--bisection->n_levels];
-  while (bisection->n_made > level.first_made) bisection->builder->available[bisection->made[--bisection->n_made]] = false;
-}
-
-// Makes the values crossing `cut` available and nothing else of what that takes.
-static void hold_cut(Bisection *bisection, int low, int cut, int before) {
-  const RematGraph *graph = bisection->graph;
-  bool *available = bisection->builder->available;
+// Makes the values that the step holds available, and nothing else of what that takes.
+static void hold(Walk *walk, int low, const WalkStep *step, int before) {
+  bool *available = walk->builder->available;
   int n_scratch = 0;
-  for (int v = low; v < cut; v++)
-    if (graph->last_forward_use[v] >= cut && !available[v])
-      remat_builder_recompute(bisection->builder, v, before, bisection->scratch, &n_scratch);
+  for (int v = low; v < step->at; v++)
+    if (!available[v] && is_held(walk->graph, step, v))
+      remat_builder_recompute(walk->builder, v, before, walk->scratch, &n_scratch);
   for (int i = 0; i < n_scratch; i++) {
-    int v = bisection->scratch[i];
-    if (v < cut && graph->last_forward_use[v] >= cut)
-      bisection->made[bisection->n_made++] = v;
+    int v = walk->scratch[i];
+    if (v >= low && v < step->at && is_held(walk->graph, step, v))
+      walk->made[walk->n_made++] = v;
     else
       available[v] = false;
   }
 }
 
 // Makes forward value `value` available for base node `before`.
-static void demand(Bisection *bisection, int value, int before) {
-  while (bisection->n_levels > 1) {
-    Level top = bisection->levels[bisection->n_levels - 1];
+static void demand(Walk *walk, int value, int before) {
+  while (walk->n_levels > 1) {
+    WalkLevel top = walk->levels[walk->n_levels - 1];
     if (value >= top.low && value < top.high) break;
-    pop_level(bisection);
+    pop_level(walk);
   }
-  Level top = bisection->levels[bisection->n_levels - 1];
-  while (!is_leaf(bisection, top.low, top.high) && !bisection->builder->overflow) {
-    int cut = choose_middle(bisection->graph, top.low, top.high);
-    if (value >= cut) {
-      push_level(bisection, cut, top.high);
-      hold_cut(bisection, top.low, cut, before);
-    } else {
-      push_level(bisection, top.low, cut);
+  for (;;) {
+    WalkLevel top = walk->levels[walk->n_levels - 1];
+    WalkStep step = walk->rule->choose(walk->rule->context, &top);
+    if (step.at >= top.high || walk->builder->overflow) break;
+    if (value < step.at) {
+      push_level(walk, top.low, step.at, top.memory);
+      continue;
     }
-    top = bisection->levels[bisection->n_levels - 1];
+    // What is held for good belongs to this level, not to the right part, which is left first.
+    if (step.hold_all) hold(walk, top.low, &step, before);
+    push_level(walk, step.at, top.high, step.right_memory);
+    if (!step.hold_all) hold(walk, top.low, &step, before);
   }
-  remat_builder_recompute(bisection->builder, value, before, bisection->made, &bisection->n_made);
+  remat_builder_recompute(walk->builder, value, before, walk->made, &walk->n_made);
 }
 
-// After the first forward pass everything is available: hold the cuts of the rightmost path and the last leaf.
-static void hold_first_path(Bisection *bisection) {
-  const RematGraph *graph = bisection->graph;
-  bool *available = bisection->builder->available;
+// After the first forward pass everything is available: hold what the rightmost path holds, and the last leaf.
+static void hold_first_path(Walk *walk) {
+  const RematGraph *graph = walk->graph;
+  bool *available = walk->builder->available;
   for (int v = 0; v < graph->forward_end; v++)
-    available[v] = bisection->builder->forced[v] || !graph->problem->nodes[v].recomputable;
-  int low = 0, high = graph->forward_end;
-  push_level(bisection, low, high);
-  for (bool leaf = is_leaf(bisection, low, high);; leaf = is_leaf(bisection, low, high)) {
-    int cut = leaf ? high : choose_middle(graph, low, high);
-    if (!leaf) push_level(bisection, cut, high);
-    for (int v = low; v < cut; v++)
-      if (!available[v] && (leaf || graph->last_forward_use[v] >= cut)) {
+    available[v] = walk->builder->forced[v] || !graph->problem->nodes[v].recomputable;
+  push_level(walk, 0, graph->forward_end, walk->rule->memory);
+  for (;;) {
+    WalkLevel top = walk->levels[walk->n_levels - 1];
+    WalkStep step = walk->rule->choose(walk->rule->context, &top);
+    bool leaf = step.at >= top.high;
+    if (!leaf && !step.hold_all) push_level(walk, step.at, top.high, step.right_memory);
+    for (int v = top.low; v < step.at; v++)
+      if (!available[v] && (leaf || is_held(graph, &step, v))) {
         available[v] = true;
-        bisection->made[bisection->n_made++] = v;
+        walk->made[walk->n_made++] = v;
       }
+    if (!leaf && step.hold_all) push_level(walk, step.at, top.high, step.right_memory);
     if (leaf) return;
-    low = cut;
   }
 }
 
-static void build(Bisection *bisection) {
-  const RematGraph *graph = bisection->graph;
-  RematBuilder *builder = bisection->builder;
+static void build(Walk *walk) {
+  const RematGraph *graph = walk->graph;
+  RematBuilder *builder = walk->builder;
   remat_builder_clear(builder);
-  bisection->n_levels = bisection->n_made = 0;
+  walk->n_levels = walk->n_made = 0;
   for (int v = 0; v < graph->forward_end; v++) remat_builder_append(builder, v);
-  hold_first_path(bisection);
+  hold_first_path(walk);
   for (int v = graph->forward_end; v < graph->n && !builder->overflow; v++) {
     const RematNode *node = &graph->problem->nodes[v];
     // Demanding one input may give up another, of a different leaf; the second round makes both stay.
     for (int i = 0; i < node->n_inputs; i++)
-      if (!builder->available[node->inputs[i]]) demand(bisection, node->inputs[i], v);
+      if (!builder->available[node->inputs[i]]) demand(walk, node->inputs[i], v);
     for (int i = 0; i < node->n_inputs; i++)
       if (!builder->available[node->inputs[i]])
-        remat_builder_recompute(builder, node->inputs[i], v, bisection->made, &bisection->n_made);
+        remat_builder_recompute(builder, node->inputs[i], v, walk->made, &walk->n_made);
     remat_builder_append(builder, v);
   }
+}
+
+bool remat_build_walk(RematBuilder *builder, const WalkRule *rule) {
+  size_t n = (size_t)builder->graph->n;
+  Walk walk = {.graph = builder->graph, .rule = rule, .builder = builder};
+  walk.levels = solver_allocate(n + 2, sizeof(WalkLevel));
+  walk.made = solver_allocate(n + 1, sizeof(int));
+  walk.scratch = solver_allocate(n + 1, sizeof(int));
+  // Beyond this the graph is not one that the rule suits, and time would be wasted.
+  builder->limit = n < 1000000 ? 64 + 24 * (int)n : (int)n;
+  do build(&walk);
+  while (builder->retry && !builder->overflow);
+  free(walk.levels);
+  free(walk.made);
+  free(walk.scratch);
+  return !builder->overflow;
+}
+
+typedef struct Bisection {
+  const RematGraph *graph;
+  int64_t leaf_bytes;
+} Bisection;
+
+// The smallest cut of the middle half, the one nearest to the middle among equals; a leaf when little is inside.
+static WalkStep bisect(const void *context, const WalkLevel *level) {
+  const Bisection *bisection = context;
+  const RematGraph *graph = bisection->graph;
+  int low = level->low, high = level->high, middle = low + (high - low) / 2, reach = (high - low) / 4;
+  int64_t bytes = 0;
+  for (int v = low; v < high && bytes <= bisection->leaf_bytes; v++)
+    if (graph->used_backward[v]) bytes += graph->problem->nodes[v].bytes;
+  if (high - low <= 1 || bytes <= bisection->leaf_bytes) return (WalkStep){.at = high};
+  int best = middle;
+  for (int d = 1; d <= reach; d++) {
+    if (middle - d > low && graph->crossing[middle - d] < graph->crossing[best]) best = middle - d;
+    if (middle + d < high && graph->crossing[middle + d] < graph->crossing[best]) best = middle + d;
+  }
+  return (WalkStep){.at = best};
 }
 
 RematSchedule remat_policy_recursive(const RematProblem *problem) {
   RematGraph graph = remat_graph_create(problem);
   RematBuilder builder = remat_builder_create(&graph);
-  Bisection bisection = {.graph = &graph, .builder = &builder};
-  bisection.levels = solver_allocate((size_t)graph.n + 2, sizeof(Level));
-  bisection.made = solver_allocate((size_t)graph.n + 1, sizeof(int));
-  bisection.scratch = solver_allocate((size_t)graph.n + 1, sizeof(int));
+  Bisection bisection = {.graph = &graph};
+  WalkRule rule = {.choose = bisect, .context = &bisection};
   RematSchedule best = remat_baseline(problem);
   int64_t largest = 1;
   for (int v = 0; v < graph.forward_end; v++)
     if (problem->nodes[v].recomputable && problem->nodes[v].bytes > largest) largest = problem->nodes[v].bytes;
   for (int factor = 1; factor <= 8; factor *= 2) {
     bisection.leaf_bytes = largest * factor;
-    // Beyond this the graph is not one that bisection suits, and time would be wasted.
-    builder.limit = graph.n < 1000000 ? 64 + 24 * graph.n : graph.n;
-    do build(&bisection);
-    while (builder.retry && !builder.overflow);
-    if (builder.overflow) continue;
+    if (!remat_build_walk(&builder, &rule)) continue;
     RematSchedule candidate = remat_schedule_measure(problem, builder.exec, builder.n);
-    bool better = candidate.peak < best.peak || (candidate.peak == best.peak && candidate.cost < best.cost);
-    if (better) {
+    if (candidate.peak < best.peak || (candidate.peak == best.peak && candidate.cost < best.cost)) {
       RematSchedule previous = best;
       best = candidate;
       candidate = previous;
     }
     remat_schedule_free(&candidate);
   }
-  free(bisection.levels);
-  free(bisection.made);
-  free(bisection.scratch);
   remat_builder_free(&builder);
   remat_graph_free(&graph);
   return best;

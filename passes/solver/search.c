@@ -96,6 +96,7 @@ static bool take_greedy_step(RematSearch *search, double *over_before) {
 
 // Brings the state under the budget if it can. Bounded, since deep recomputation may add executions without end.
 static void descend(RematSearch *search) {
+  search->insertion_limit = 512;
   RematState *state = &search->state;
   int limit = 64 + 30 * search->graph.n;
   double *over_before = NULL;
@@ -159,6 +160,7 @@ static bool propose(RematSearch *search) {
 static void anneal_round(RematSearch *search, int64_t moves, double heat, double *price_of_overflow) {
   RematState *state = &search->state;
   double base = state->cost / (state->n + 1);  // mean cost of an execution
+  search->insertion_limit = 24;
   for (int64_t i = 0; i < moves; i++) {
     if ((i & 255) == 0 && out_of_time(search)) return;
     double left = 1 - (double)i / (double)moves, temperature = heat * base * left * left;
@@ -208,6 +210,20 @@ static void improve_seed(void *context, const RematSchedule *seed) {
   note_state(search);
 }
 
+// Dynamic programs for slightly different memories: what the backward pass needs beside the held values is not known
+// beforehand.
+static void run_chain_seeds(RematSearch *search) {
+  int64_t free_bytes = search->state.budget - search->problem->fixed_bytes, largest = 0;
+  for (int v = 0; v < search->graph.n; v++)
+    if (search->problem->nodes[v].bytes > largest) largest = search->problem->nodes[v].bytes;
+  for (int i = 0; i < 4 && free_bytes > i * largest; i++) {
+    RematSchedule seed;
+    if (!remat_build_chain(&search->graph, free_bytes - i * largest, &seed)) continue;
+    improve_seed(search, &seed);
+    remat_schedule_free(&seed);
+  }
+}
+
 static void run_seeds(RematSearch *search) {
   static const RematPolicy policies[] = {REMAT_POLICY_NONE, REMAT_POLICY_SQRT, REMAT_POLICY_SPEED,
                                          REMAT_POLICY_MANUAL, REMAT_POLICY_RECURSIVE};
@@ -218,6 +234,7 @@ static void run_seeds(RematSearch *search) {
     if (i == 0 && search->has_best && search->best_cost <= seed.cost) return;  // fits as it is
   }
   remat_each_segmentation(&search->graph, search->graph.n < 1200 ? 8 : 3, improve_seed, search);
+  run_chain_seeds(search);
 }
 
 static RematSearch search_create(const RematProblem *problem, int64_t budget, const RematOptions *options) {
@@ -229,7 +246,7 @@ static RematSearch search_create(const RematProblem *problem, int64_t budget, co
   search.edit = edit_create();
   search.best_edit = edit_create();
   search.max_moves = options ? options->max_moves : 0;
-  if (search.max_moves == 0) search.max_moves = 400000000 / (200 + (int64_t)problem->n_nodes);
+  if (search.max_moves == 0) search.max_moves = 300000000 / (200 + (int64_t)problem->n_nodes);
   (void)budget;
   return search;
 }

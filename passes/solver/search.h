@@ -12,6 +12,7 @@ typedef struct RematSearch {
   RematGraph graph;             // Owned
   RematState state;             // Owned
   Edit edit, best_edit;         // Owned
+  int insertion_limit;          // a move that inserts more is given up
   uint64_t random;
   int64_t moves, max_moves;
   struct timespec start;
@@ -28,7 +29,7 @@ typedef struct RematSearch {
 typedef enum DeadInputs {
   DEAD_HOLD,       // keep the input live up to the new use
   DEAD_RECOMPUTE,  // execute it again as well, and its dead inputs in turn
-  DEAD_MIXED,      // either, at random, weighted by bytes held against cost
+  DEAD_MIXED,      // either, at random; a later execution may be pulled forward instead
 } DeadInputs;
 
 uint64_t remat_random(uint64_t *state);

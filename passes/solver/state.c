@@ -91,7 +91,7 @@ void remat_state_free(RematState *state) {
 
 static void reserve(RematState *state, int n, int n_events) {
   struct StateScratch *scratch = state->scratch;
-  if (n > state->capacity) {
+  if (n >= state->capacity) {
     size_t capacity = (size_t)n + (size_t)n / 2 + 64;
     state->capacity = (int)capacity;
     state->exec = solver_reallocate(state->exec, capacity, sizeof(int));

@@ -170,6 +170,28 @@ static void test_pricing(void) {
   check(legal > 2000, "enough random edits were legal", legal);
 }
 
+// No nodes, and a single node that neither costs nor takes anything.
+static void test_degenerate(void) {
+  Generated *g = generated_create(2);
+  for (int n = 0; n < 2; n++) {
+    RematResult result;
+    RematOptions options = {.max_moves = 1000};
+    g->problem.fixed_bytes = 5;
+    for (int64_t budget = 4; budget <= 5; budget++) {
+      remat_solve(&g->problem, budget, &options, &result);
+      check(result.feasible == (budget == 5) && result.schedule.n == n, "fixed bytes alone decide", budget);
+      check(result.min_budget_found == 5, "and are the smallest budget", result.min_budget_found);
+      remat_result_free(&result);
+    }
+    for (RematPolicy policy = REMAT_POLICY_NONE; policy <= REMAT_POLICY_RECURSIVE; policy++) {
+      RematSchedule schedule = run_policy(&g->problem, policy);
+      remat_schedule_free(&schedule);
+    }
+    generated_add(g, 0, 0, REMAT_FORWARD, 0, NULL);
+  }
+  generated_free(g);
+}
+
 static void test_determinism(void) {
   Generated *g = generate_random(60, 7);
   RematSchedule none = remat_baseline(&g->problem);
@@ -341,6 +363,7 @@ int main(void) {
   test_policies_on_random_graphs();
   test_pricing();
   test_random_against_exact();
+  test_degenerate();
   test_determinism();
   test_illegal_schedules();
   test_json();

@@ -1,0 +1,330 @@
+// Row and column kernels: the plan (which axis runs over lanes, direct or chunked, levels of reduction) and the direct form.
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "codegen/host/kernel_reduce.h"
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Levels: how many passes over the reduced elements must be complete before a value is known
+
+typedef struct Level { const void *value; int level, stage; } Level;
+typedef struct Levels { int n; Level *items; } Levels;
+
+static Level level_of(const Levels *l, MlirValue v) {
+  for (int i = 0; i < l->n; i++)
+    if (l->items[i].value == v.ptr) return l->items[i];
+  return (Level){v.ptr, 0, 0};
+}
+
+static void level_add(Levels *l, MlirValue v, int level, int stage) {
+  l->items = host_grow(l->items, (size_t)l->n + 1, sizeof *l->items);
+  l->items[l->n++] = (Level){v.ptr, level, stage};
+}
+
+static void add_unit(Reduce *r, UnitKind kind, MlirOperation op, int result, Level operand) {
+  assert(r->n_units < MAX_UNITS);
+  MlirValue value = mlirOperationGetResult(op, result);
+  Unit *u = &r->units[r->n_units++];
+  *u = (Unit){.kind = kind, .dtype = nn_value_type(value).dtype, .value = value, .operand = mlirOperationGetOperand(op, 0), .level = operand.level, .stage = operand.stage};
+  if (kind == UNIT_M2) {
+    u->level++;
+    u->mean = r->n_units - 2;
+  }
+}
+
+static void find_levels(Reduce *r, Levels *levels) {
+  MlirBlock body = nn_function_body(r->k->func);
+  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+    NnOp kind = nn_op_of(op);
+    if (kind == NN_OP_NONE) continue;
+    Level in = {0};
+    for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+      Level x = level_of(levels, mlirOperationGetOperand(op, i));
+      if (x.level > in.level) in.level = x.level;
+      if (x.stage > in.stage) in.stage = x.stage;
+    }
+    if (kind == NN_OP_moments) {
+      add_unit(r, UNIT_MEAN, op, 0, in);
+      add_unit(r, UNIT_M2, op, 1, in);
+      level_add(levels, mlirOperationGetResult(op, 0), in.level + 1, in.stage + 1);
+      level_add(levels, mlirOperationGetResult(op, 1), in.level + 2, in.stage + 1);
+    } else if (nn_op_info(kind)->kind == NN_KIND_REDUCE) {
+      add_unit(r, kind == NN_OP_reduce_max ? UNIT_MAX : UNIT_SUM, op, 0, in);
+      level_add(levels, mlirOperationGetResult(op, 0), in.level + 1, in.stage + 1);
+    } else {
+      level_add(levels, mlirOperationGetResult(op, 0), in.level, in.stage);
+    }
+  }
+}
+
+static void plan_passes(Reduce *r) {
+  Levels levels = {0};
+  find_levels(r, &levels);
+  r->n_passes = 0;
+  for (int i = 0; i < r->n_units; i++) {
+    if (r->units[i].level + 1 > r->n_passes) r->n_passes = r->units[i].level + 1;
+    if (r->units[i].stage + 1 > r->n_stages) r->n_stages = r->units[i].stage + 1;
+  }
+  int needed = r->n_passes - 1;
+  for (int i = 0; i < r->k->n_results; i++) {
+    if (kernel_is_kept_shaped(r->k, &r->k->result_type[i])) continue;
+    r->has_domain_result = true;
+    Level l = level_of(&levels, r->k->result[i]);
+    if (l.level > needed) needed = l.level;
+  }
+  // Written in the last pass: until then the inputs, whose buffers the results may take over, are read again.
+  if (needed < 0) needed = 0;
+  r->write_pass = r->has_domain_result ? needed : -1;
+  if (r->has_domain_result) r->n_passes = needed + 1;
+  free(levels.items);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The plan
+
+static void plan_axes(Reduce *r) {
+  Nest *nest = &r->nest;
+  nest_build(r->k, nest);
+  int last = nest->n - 1;
+  bool inner = last >= 0 && nest->klass[last] == AXIS_INNER;
+  r->lanes_on_reduced = !inner;
+  if (!inner && (last < 0 || nest->klass[last] != AXIS_REDUCED)) {
+    // Every reduced axis has size 1: a group of one element stands for them.
+    int axis = 0;
+    for (int a = 0; a < r->k->domain.rank; a++)
+      if (r->k->reduced[a]) axis = a;
+    last = nest->n++;
+    nest->extent[last] = 1;
+    nest->axis[last] = axis;
+    nest->klass[last] = AXIS_REDUCED;
+  }
+  r->vector_group = last;
+  r->vector_extent = nest->extent[last];
+  r->outer_extent = r->row_extent = 1;
+  for (int g = 0; g < last; g++) {
+    if (nest->klass[g] == AXIS_REDUCED) {
+      r->rows[r->n_rows++] = g;
+      r->row_extent *= nest->extent[g];
+    } else {
+      r->outer[r->n_outer++] = g;
+      r->outer_extent *= nest->extent[g];
+    }
+  }
+}
+
+static int count_ops(const Kernel *k) {
+  int n = 0;
+  MlirBlock body = nn_function_body(k->func);
+  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+    NnOp kind = nn_op_of(op);
+    n += kind != NN_OP_NONE && nn_op_info(kind)->kind != NN_KIND_VIEW && kind != NN_OP_constant;
+  }
+  return n;
+}
+
+// Several vectors side by side hide the latency of the additions; more text costs compile time.
+static int choose_tile(const Reduce *r) {
+  int64_t vectors = r->vector_extent / r->lanes;
+  int most = count_ops(r->k) > 12 ? 2 : 4;
+  if (r->lanes_on_reduced) return vectors >= 8 ? most : vectors >= 4 ? 2 : 1;
+  for (int t = most; t > 1; t--)
+    if (vectors % t == 0 && vectors) return t;
+  return 1;
+}
+
+static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+#define MAX_CHUNKS 512
+
+static void plan_chunks(Reduce *r) {
+  int64_t step = (int64_t)r->tile * r->lanes;
+  bool chunk = false;
+  if (r->k->kind == KERNEL_COLUMN && r->lanes_on_reduced) {
+    chunk = r->row_extent * r->vector_extent > 8192;
+    r->chunk_vector = r->row_extent == 1;
+    int64_t per_row = r->chunk_vector ? 1 : r->vector_extent, total = r->chunk_vector ? r->vector_extent : r->row_extent;
+    r->chunk_size = (4096 + per_row - 1) / per_row;
+    if (total / r->chunk_size > MAX_CHUNKS) r->chunk_size = (total + MAX_CHUNKS - 1) / MAX_CHUNKS;
+    if (r->chunk_vector) r->chunk_size = round_up(r->chunk_size, step);
+    r->n_chunks = (total + r->chunk_size - 1) / r->chunk_size;
+  } else if (r->k->kind == KERNEL_COLUMN) {
+    int64_t tiles = r->outer_extent * reduce_tiles(r, r->tile);
+    chunk = r->row_extent > 4096 || (r->row_extent >= 256 && tiles < 16);
+    r->chunk_size = 64;
+    if (r->row_extent / r->chunk_size > MAX_CHUNKS) r->chunk_size = (r->row_extent + MAX_CHUNKS - 1) / MAX_CHUNKS;
+    r->n_chunks = (r->row_extent + r->chunk_size - 1) / r->chunk_size;
+  }
+  if (!chunk || r->n_chunks < 2) {
+    r->n_stages = 0;
+    return;
+  }
+  int64_t kept = r->outer_extent * (r->lanes_on_reduced ? 1 : r->vector_extent), at = 0;
+  for (int i = 0; i < r->n_units; i++) {
+    Unit *u = &r->units[i];
+    int64_t bytes = kept * nn_dtype_bytes(u->dtype);
+    u->partial = at;
+    at += round_up(bytes * r->n_chunks, 64);
+    u->combined = at;
+    if (r->n_stages > 1) at += round_up(bytes, 64);
+  }
+  r->workspace_bytes = at;
+}
+
+void reduce_plan(const Kernel *k, int lanes, Reduce *r) {
+  *r = (Reduce){.k = k, .lanes = lanes};
+  plan_passes(r);
+  plan_axes(r);
+  r->tile = choose_tile(r);
+  plan_chunks(r);
+}
+
+int64_t reduce_workspace_bytes(const Kernel *k, int lanes) {
+  Reduce r;
+  reduce_plan(k, lanes, &r);
+  return r.workspace_bytes;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Pieces shared with the chunked form
+
+int64_t reduce_tiles(const Reduce *r, int tile) {
+  int64_t vectors = r->vector_extent / r->lanes;
+  return vectors / tile + (r->vector_extent % r->lanes != 0);
+}
+
+Value reduce_identity(Emitter *e, const Unit *u) {
+  if (u->kind != UNIT_MAX) return emit_splat(e, u->dtype, 0);
+  switch (u->dtype) {
+    case NN_F32:
+    case NN_F64: return emit_splat(e, u->dtype, -INFINITY);
+    case NN_I32: return emit_splat(e, u->dtype, INT32_MIN);
+    case NN_I64: return emit_splat(e, u->dtype, (double)INT64_MIN);
+    default: return emit_splat(e, u->dtype, 0);
+  }
+}
+
+Value reduce_combine(Emitter *e, const Unit *u, Value a, Value b) { return emit_binary(e, u->kind == UNIT_MAX ? NN_OP_max : NN_OP_add, u->dtype, a, b); }
+
+Value reduce_divide(Emitter *e, const Unit *u, Value sum, int64_t count) {
+  return emit_binary(e, NN_OP_div, u->dtype, sum, emit_splat(e, u->dtype, (double)count));
+}
+
+void reduce_emit_kept_results(Emitter *e, const Reduce *r, int tile) {
+  const Kernel *k = r->k;
+  IndexMap kept = index_map_kept(k);
+  Value *v = host_alloc((size_t)k->n_results, sizeof *v);
+  for (int j = 0; j < tile; j++) {
+    e->tile = j;
+    for (int i = 0; i < k->n_results; i++)
+      if (kernel_is_kept_shaped(k, &k->result_type[i])) v[i] = expression(e, k->result[i], &kept);
+    for (int i = 0; i < k->n_results; i++) {
+      if (!kernel_is_kept_shaped(k, &k->result_type[i])) continue;
+      Layout own = layout_row_major(&k->result_type[i]);
+      Access a = access_compose(&own, &kept);
+      emit_store(e, k->n_args + i, k->result_type[i].dtype, &a, v[i]);
+    }
+  }
+  e->tile = 0;
+  free(v);
+}
+
+static void bind_tile_indices(Emitter *e, const Reduce *r, Value first, int tile) {
+  for (int j = 0; j < tile; j++) {
+    Value index = j ? emit_index(e, "addi", first, emit_i64(e, (int64_t)j * r->lanes)) : first;
+    // Known in the tile's own scope only, so that nothing that depends on it is hoisted above the test for the last tile.
+    e->vector_index[j] = index.id;
+  }
+  e->index_depth[r->vector_group] = e->depth;
+}
+
+void reduce_for_tiles(Emitter *e, const Reduce *r, Value tile_index, int tile, TileFn body, void *user) {
+  int64_t whole = r->vector_extent / r->lanes / tile;
+  int rest = (int)(r->vector_extent % r->lanes);
+  Value limit = emit_i64(e, whole);
+  for (int part = 0; part < 2; part++) {
+    if (part ? !rest : !whole) continue;
+    bool both = whole && rest;
+    if (both) {
+      Value condition = emit(e, e->depth, "arith.cmpi %s, %%v%d, %%v%d : i64", part ? "eq" : "ne", tile_index.id, limit.id);
+      if_begin(e, condition);
+    } else {
+      block_begin(e);
+    }
+    Value first;
+    if (part) {
+      emit_set_mask(e, rest);
+      first = emit(e, e->depth, "arith.constant %lld : i64", (long long)(r->vector_extent - rest));
+    } else {
+      first = emit(e, e->depth, "arith.muli %%v%d, %%v%d : i64", tile_index.id, emit_i64(e, (int64_t)tile * r->lanes).id);
+    }
+    bind_tile_indices(e, r, first, part ? 1 : tile);
+    body(e, r, part ? 1 : tile, user);
+    emit_set_mask(e, e->lanes);
+    if (both) if_end(e, 0, NULL, NULL, NULL, NULL);
+    else block_end(e);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Direct
+
+static void direct_body(Emitter *e, const Reduce *r, int tile, void *user) {
+  (void)user;
+  IndexMap kept = index_map_kept(r->k);
+  int64_t count = r->row_extent * (r->lanes_on_reduced ? r->vector_extent : 1), step = (int64_t)r->tile * r->lanes;
+  Range range = {.low = emit_i64(e, 0), .high = emit_i64(e, r->row_extent), .from = emit_i64(e, 0), .to = emit_i64(e, r->vector_extent / step * step)};
+  PassValues values;
+  for (int pass = 0; pass < r->n_passes; pass++) {
+    bool active[MAX_UNITS] = {false};
+    for (int u = 0; u < r->n_units; u++) active[u] = r->units[u].level == pass;
+    reduce_emit_pass(e, r, &range, tile, active, pass == r->write_pass, &values);
+    for (int u = 0; u < r->n_units; u++) {
+      if (!active[u]) continue;
+      const Unit *unit = &r->units[u];
+      for (int j = 0; j < (r->lanes_on_reduced ? 1 : tile); j++) {
+        e->tile = j;
+        if (unit->kind == UNIT_MEAN || unit->kind == UNIT_M2) values.value[u][j] = reduce_divide(e, unit, values.value[u][j], count);
+        expression_bind(e, unit->value, &kept, values.value[u][j]);
+      }
+      e->tile = 0;
+    }
+  }
+  reduce_emit_kept_results(e, r, r->lanes_on_reduced ? 1 : tile);
+}
+
+static void emit_direct(KernelModule *m, const Reduce *r, HostKernel *out) {
+  const Kernel *k = r->k;
+  int64_t tiles = r->lanes_on_reduced ? 1 : reduce_tiles(r, r->tile);
+  char *space = text_format("outer loop: %lld rows x %lld tiles; %d passes over %lld x %lld elements, lanes on the %s axis", (long long)r->outer_extent,
+                            (long long)tiles, r->n_passes, (long long)r->row_extent, (long long)r->vector_extent, r->lanes_on_reduced ? "reduced" : "kept");
+  kernel_comment(m, k, space);
+  free(space);
+  Emitter e;
+  emitter_begin(&e, m, k, k->name, k->n_args + k->n_results);
+  e.nest = r->nest;
+  e.vector_group = r->vector_group;
+  Value p = for_begin(&e, (Value){1, 0, false}, (Value){2, 0, false}, 1, 0, NULL, NULL, NULL);
+  Value row = p, tile = p;
+  if (tiles > 1 && r->outer_extent > 1) {
+    tile = emit_index(&e, "remui", p, emit_i64(&e, tiles));
+    row = emit_index(&e, "divui", p, emit_i64(&e, tiles));
+  } else if (tiles == 1) {
+    tile = emit_i64(&e, 0);
+  }
+  emit_split_index(&e, row, r->n_outer, r->outer);
+  if (r->lanes_on_reduced) direct_body(&e, r, r->tile, NULL);
+  else reduce_for_tiles(&e, r, tile, r->tile, direct_body, NULL);
+  for_end(&e, 0, NULL, NULL, NULL);
+  emitter_end(&e);
+  double elements = (double)r->row_extent * (double)(r->lanes_on_reduced ? r->vector_extent : (int64_t)r->tile * r->lanes);
+  kernel_add_launch(out, host_strdup(k->name), r->outer_extent * tiles, elements * r->n_passes);
+}
+
+void kernel_emit_reduce(KernelModule *m, const Kernel *k, HostKernel *out) {
+  Reduce r;
+  reduce_plan(k, kernel_lanes(m, k), &r);
+  out->workspace_bytes = r.workspace_bytes;
+  if (r.n_stages) reduce_emit_chunked(m, &r, out);
+  else emit_direct(m, &r, out);
+}

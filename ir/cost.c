@@ -1,0 +1,57 @@
+// What an op costs: floating-point operations from its row, bytes from its types. The input of the roofline by which the
+// rematerialization pass weighs recomputing against keeping.
+#include "ir/internal.h"
+#include "ir/ops/ops.h"
+
+NnType nn_operand_type(MlirOperation op, int i) { return nn_value_type(mlirOperationGetOperand(op, i)); }
+NnType nn_result_type(MlirOperation op, int i) { return nn_value_type(mlirOperationGetResult(op, i)); }
+
+static double block_flops(MlirBlock block) {
+  double sum = 0;
+  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) sum += nn_op_flops(op);
+  return sum;
+}
+
+static MlirOperation callee_of(MlirOperation call) {
+  MlirOperation root = call, parent;
+  while (!mlirOperationIsNull(parent = mlirOperationGetParentOperation(root))) root = parent;
+  MlirAttribute callee = mlirOperationGetAttributeByName(call, nn_ref("callee"));
+  MlirModule module = mlirModuleFromOperation(root);
+  if (mlirModuleIsNull(module) || mlirAttributeIsNull(callee)) return nn_null_operation();
+  char name[256];
+  MlirStringRef text = mlirFlatSymbolRefAttrGetValue(callee);
+  if (text.length >= sizeof name) return nn_null_operation();
+  for (size_t i = 0; i < text.length; i++) name[i] = text.data[i];
+  name[text.length] = 0;
+  return nn_module_function(module, name);
+}
+
+double nn_op_flops(MlirOperation op) {
+  NnOp kind = nn_op_of(op);
+  if (kind != NN_OP_NONE) {
+    const NnOpInfo *info = nn_op_info(kind);
+    if (info->flops) return info->flops(op);
+    if (info->kind != NN_KIND_MAP) return 0;
+    NnType t = nn_result_type(op, 0);
+    return (double)nn_type_elements(&t);
+  }
+  if (nn_is(op, "func.call")) {
+    MlirOperation callee = callee_of(op);
+    return mlirOperationIsNull(callee) ? 0 : nn_op_flops(callee);
+  }
+  double sum = 0;
+  for (intptr_t r = 0; r < mlirOperationGetNumRegions(op); r++)
+    for (MlirBlock block = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, r)); !mlirBlockIsNull(block); block = mlirBlockGetNextInRegion(block))
+      sum += block_flops(block);
+  return sum;
+}
+
+double nn_op_bytes(MlirOperation op) {
+  double sum = 0;
+  NnType t;
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+    if (nn_type_from_mlir(mlirValueGetType(mlirOperationGetOperand(op, i)), &t)) sum += (double)nn_type_bytes(&t);
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+    if (nn_type_from_mlir(mlirValueGetType(mlirOperationGetResult(op, i)), &t)) sum += (double)nn_type_bytes(&t);
+  return sum;
+}

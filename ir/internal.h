@@ -1,0 +1,22 @@
+// Private to ir/: attributes from C values, named lookups, and how our own mistakes end.
+#ifndef NNC_IR_INTERNAL_H
+#define NNC_IR_INTERNAL_H
+
+#include "ir/ir.h"
+
+// Our own mistake, not the user's: prints the message and exits with status 70.
+_Noreturn void nn_bug(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+MlirStringRef nn_ref(const char *text);
+MlirAttribute nn_attr_to_mlir(MlirContext ctx, const NnAttr *attr);
+MlirNamedAttribute nn_attr_to_named(MlirContext ctx, const NnAttr *attr);
+
+// One entry of NnOpInfo.attrs. Steps *cursor through the text; false at its end.
+typedef struct NnAttrSpec {
+  char name[32], type[8];
+  bool optional;
+} NnAttrSpec;
+bool nn_attr_spec_next(const char **cursor, NnAttrSpec *out);
+bool nn_attr_has_type(MlirAttribute attr, const char *type);   // type as in ops.def: "i64s"
+
+#endif

@@ -1,0 +1,139 @@
+// Reading: names, attributes and definitions of operations, for passes and code generators that walk the IR, and the same attribute
+// readers on the dictionary of a call, for shape rules that run before the operation exists.
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/internal.h"
+
+_Noreturn void nn_bug(const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  fprintf(stderr, "internal error: ");
+  vfprintf(stderr, format, args);
+  fprintf(stderr, "\n");
+  va_end(args);
+  exit(70);
+}
+
+MlirStringRef nn_ref(const char *text) { return mlirStringRefCreate(text, strlen(text)); }
+
+bool nn_value_is_null(MlirValue v) { return v.ptr == NULL; }
+MlirValue nn_null_value(void) { return (MlirValue){NULL}; }
+MlirOperation nn_null_operation(void) { return (MlirOperation){NULL}; }
+
+MlirOperation nn_value_def(MlirValue v) {
+  return mlirValueIsAOpResult(v) ? mlirOpResultGetOwner(v) : nn_null_operation();
+}
+
+int nn_value_index(MlirValue v) {
+  return (int)(mlirValueIsAOpResult(v) ? mlirOpResultGetResultNumber(v) : mlirBlockArgumentGetArgNumber(v));
+}
+
+bool nn_is(MlirOperation op, const char *full_name) {
+  if (mlirOperationIsNull(op)) return false;
+  MlirStringRef name = mlirIdentifierStr(mlirOperationGetName(op));
+  return name.length == strlen(full_name) && memcmp(name.data, full_name, name.length) == 0;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Attribute values
+
+static int64_t to_i64(MlirAttribute a, int64_t otherwise) {
+  return nn_attr_has_type(a, "i64") ? mlirIntegerAttrGetValueInt(a) : otherwise;
+}
+
+static double to_f64(MlirAttribute a, double otherwise) {
+  return nn_attr_has_type(a, "f64") ? mlirFloatAttrGetValueDouble(a) : otherwise;
+}
+
+static bool to_bool(MlirAttribute a, bool otherwise) {
+  return nn_attr_has_type(a, "bool") ? mlirBoolAttrGetValue(a) : otherwise;
+}
+
+static const char *to_str(MlirAttribute a, char *buf, size_t size, const char *otherwise) {
+  if (!nn_attr_has_type(a, "str")) return otherwise;
+  MlirStringRef text = mlirStringAttrGetValue(a);
+  snprintf(buf, size, "%.*s", (int)text.length, text.data);
+  return buf;
+}
+
+static int to_i64s(MlirAttribute a, int64_t *out, int max) {
+  if (!nn_attr_has_type(a, "i64s")) return -1;
+  int n = (int)mlirDenseArrayGetNumElements(a);
+  for (int i = 0; i < n && i < max; i++) out[i] = mlirDenseI64ArrayGetElement(a, i);
+  return n;
+}
+
+bool nn_attr_has_type(MlirAttribute a, const char *type) {
+  if (mlirAttributeIsNull(a)) return false;
+  if (!strcmp(type, "bool")) return mlirAttributeIsABool(a);
+  if (!strcmp(type, "i64")) {
+    if (!mlirAttributeIsAInteger(a)) return false;
+    MlirType t = mlirAttributeGetType(a);
+    return mlirTypeIsAInteger(t) && mlirIntegerTypeIsSignless(t) && mlirIntegerTypeGetWidth(t) == 64;
+  }
+  if (!strcmp(type, "f64")) return mlirAttributeIsAFloat(a);
+  if (!strcmp(type, "str")) return mlirAttributeIsAString(a);
+  if (!strcmp(type, "i64s")) return mlirAttributeIsADenseI64Array(a);
+  return false;
+}
+
+static MlirAttribute op_attr(MlirOperation op, const char *name) { return mlirOperationGetAttributeByName(op, nn_ref(name)); }
+
+bool nn_has_attr(MlirOperation op, const char *name) { return !mlirAttributeIsNull(op_attr(op, name)); }
+int64_t nn_attr_i64(MlirOperation op, const char *name, int64_t otherwise) { return to_i64(op_attr(op, name), otherwise); }
+double nn_attr_f64(MlirOperation op, const char *name, double otherwise) { return to_f64(op_attr(op, name), otherwise); }
+bool nn_attr_bool(MlirOperation op, const char *name, bool otherwise) { return to_bool(op_attr(op, name), otherwise); }
+const char *nn_attr_str(MlirOperation op, const char *name, char *buf, size_t size, const char *otherwise) {
+  return to_str(op_attr(op, name), buf, size, otherwise);
+}
+int nn_attr_i64s(MlirOperation op, const char *name, int64_t *out, int max) { return to_i64s(op_attr(op, name), out, max); }
+
+static MlirAttribute call_attr(const NnOpCall *c, const char *name) {
+  return mlirAttributeIsNull(c->attrs) ? c->attrs : mlirDictionaryAttrGetElementByName(c->attrs, nn_ref(name));
+}
+
+int64_t nn_call_i64(const NnOpCall *c, const char *name, int64_t otherwise) { return to_i64(call_attr(c, name), otherwise); }
+double nn_call_f64(const NnOpCall *c, const char *name, double otherwise) { return to_f64(call_attr(c, name), otherwise); }
+bool nn_call_bool(const NnOpCall *c, const char *name, bool otherwise) { return to_bool(call_attr(c, name), otherwise); }
+const char *nn_call_str(const NnOpCall *c, const char *name, char *buf, size_t size, const char *otherwise) {
+  return to_str(call_attr(c, name), buf, size, otherwise);
+}
+int nn_call_i64s(const NnOpCall *c, const char *name, int64_t *out, int max) { return to_i64s(call_attr(c, name), out, max); }
+
+bool nn_fail(NnOpCall *c, const char *format, ...) {
+  int n = snprintf(c->error, NN_ERROR_SIZE, "%s: ", nn_op_info(c->op)->name);
+  va_list args;
+  va_start(args, format);
+  vsnprintf(c->error + n, (size_t)(NN_ERROR_SIZE - n), format, args);
+  va_end(args);
+  return false;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Setting
+
+MlirAttribute nn_attr_to_mlir(MlirContext ctx, const NnAttr *attr) {
+  switch (attr->kind) {
+    case NN_ATTR_I64: return mlirIntegerAttrGet(mlirIntegerTypeGet(ctx, 64), attr->i64);
+    case NN_ATTR_I64S: return mlirDenseI64ArrayGet(ctx, attr->i64s.n, attr->i64s.data);
+    case NN_ATTR_F64: return mlirFloatAttrDoubleGet(ctx, mlirF64TypeGet(ctx), attr->f64);
+    case NN_ATTR_BOOL: return mlirBoolAttrGet(ctx, attr->boolean);
+    case NN_ATTR_STR: return mlirStringAttrGet(ctx, nn_ref(attr->str));
+  }
+  nn_bug("attribute '%s' of unknown kind %d", attr->name, (int)attr->kind);
+}
+
+MlirNamedAttribute nn_attr_to_named(MlirContext ctx, const NnAttr *attr) {
+  return mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_ref(attr->name)), nn_attr_to_mlir(ctx, attr));
+}
+
+void nn_set_attr(MlirOperation op, const NnAttr *attr) {
+  mlirOperationSetAttributeByName(op, nn_ref(attr->name), nn_attr_to_mlir(mlirOperationGetContext(op), attr));
+}
+
+void nn_set_unit(MlirOperation op, const char *name) {
+  mlirOperationSetAttributeByName(op, nn_ref(name), mlirUnitAttrGet(mlirOperationGetContext(op)));
+}

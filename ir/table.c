@@ -1,0 +1,139 @@
+// The table of ops: the rows of ir/ops.def tied to their rules in ir/ops/. Autodiff, verification, costs, the dialect's IRDL text and
+// the reference page all read this one table.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/internal.h"
+#include "ir/ops/ops.h"
+
+// A rule that is missing must be said to be missing here, else the program does not link.
+
+// Without gradient: no tensor operand, or a result that is an integer or a step function of the operands.
+#define nn_vjp_constant NULL
+#define nn_vjp_iota NULL
+#define nn_vjp_random_uniform NULL
+#define nn_vjp_sign NULL
+#define nn_vjp_floor NULL
+#define nn_vjp_not NULL
+#define nn_vjp_and NULL
+#define nn_vjp_or NULL
+#define nn_vjp_compare NULL
+#define nn_vjp_argmax NULL
+#define nn_vjp_maxpool2d_grad NULL
+#define nn_vjp_tap NULL
+#define nn_vjp_checkpoint NULL
+
+// Costs and expansions by kind: nn_op_flops knows what NULL means for each.
+#define FLOPS_SOURCE(op) NULL
+#define FLOPS_MAP(op) NULL
+#define FLOPS_VIEW(op) NULL
+#define FLOPS_REDUCE(op) nn_flops_##op
+#define FLOPS_MOVE(op) nn_flops_##op
+#define FLOPS_LIBRARY(op) nn_flops_##op
+#define FLOPS_COMPOSITE(op) nn_flops_##op
+#define FLOPS_MARK(op) NULL
+#define nn_flops_pad NULL
+#define nn_flops_concat NULL
+#define nn_flops_gather NULL
+#define nn_flops_maxpool2d_grad NULL
+
+#define EXPAND_SOURCE(op) NULL
+#define EXPAND_MAP(op) NULL
+#define EXPAND_VIEW(op) NULL
+#define EXPAND_REDUCE(op) NULL
+#define EXPAND_MOVE(op) NULL
+#define EXPAND_LIBRARY(op) NULL
+#define EXPAND_COMPOSITE(op) nn_expand_##op
+#define EXPAND_MARK(op) NULL
+
+static const NnOpInfo rows[NN_OP_COUNT] = {
+#define NN_OP(op, op_kind, operands, op_results, attributes, text)                                                  \
+  [NN_OP_##op] = {.name = #op, .kind = NN_KIND_##op_kind, .n_operands = operands, .n_results = op_results,          \
+                  .attrs = attributes, .doc = text, .infer = nn_infer_##op, .vjp = nn_vjp_##op,                     \
+                  .flops = FLOPS_##op_kind(op), .expand = EXPAND_##op_kind(op)},
+#include "ir/ops.def"
+#undef NN_OP
+};
+
+static const unsigned char name_length[NN_OP_COUNT] = {
+#define NN_OP(op, kind, operands, results, attrs, doc) [NN_OP_##op] = sizeof #op - 1,
+#include "ir/ops.def"
+#undef NN_OP
+};
+
+const NnOpInfo *nn_op_info(NnOp op) {
+  if (op < 0 || op >= NN_OP_COUNT) nn_bug("row %d of the table of ops", (int)op);
+  return &rows[op];
+}
+
+static NnOp find(const char *name, size_t length) {
+  for (int i = 0; i < NN_OP_COUNT; i++)
+    if (name_length[i] == length && memcmp(rows[i].name, name, length) == 0) return (NnOp)i;
+  return NN_OP_NONE;
+}
+
+NnOp nn_op_by_name(const char *name) { return find(name, strlen(name)); }
+
+NnOp nn_op_of(MlirOperation op) {
+  if (mlirOperationIsNull(op)) return NN_OP_NONE;
+  MlirStringRef name = mlirIdentifierStr(mlirOperationGetName(op));
+  return name.length > 3 && memcmp(name.data, "nn.", 3) == 0 ? find(name.data + 3, name.length - 3) : NN_OP_NONE;
+}
+
+bool nn_attr_spec_next(const char **cursor, NnAttrSpec *out) {
+  const char *s = *cursor + strspn(*cursor, " ");
+  if (!*s) return false;
+  size_t name = strcspn(s, ":"), type = strcspn(s + name + 1, " ?");
+  if (name >= sizeof out->name || type >= sizeof out->type) nn_bug("attribute '%s' in the table of ops", s);
+  memcpy(out->name, s, name);
+  out->name[name] = 0;
+  memcpy(out->type, s + name + 1, type);
+  out->type[type] = 0;
+  s += name + 1 + type;
+  out->optional = *s == '?';
+  *cursor = s + out->optional;
+  return true;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The reference page
+
+static const struct { NnOpKind kind; const char *title, *text; } sections[] = {
+  {NN_KIND_SOURCE, "Sources", "Read no tensor data; the result type says what to make. Always cloned into the kernels that use them."},
+  {NN_KIND_MAP, "Maps", "One result element from the operand elements at the same index. Operands have equal shapes: broadcasting is explicit."},
+  {NN_KIND_VIEW, "Views", "Another index map over the same data."},
+  {NN_KIND_REDUCE, "Reductions", "The reduced axes are dropped."},
+  {NN_KIND_MOVE, "Moves", "Loop nests of their own, never fused with others."},
+  {NN_KIND_LIBRARY, "Library", "Done by the target's library."},
+  {NN_KIND_COMPOSITE, "Composites", "Expanded into the ops above by the pass `decompose`, after autodiff."},
+  {NN_KIND_MARK, "Marks", "Mark a value; no results."},
+};
+
+static void write_row(FILE *out, const NnOpInfo *op) {
+  fprintf(out, "| `%s` | ", op->name);
+  if (op->n_operands < 0) fprintf(out, "any");
+  else fprintf(out, "%d", op->n_operands);
+  fprintf(out, " | %d | ", op->n_results);
+  const char *cursor = op->attrs;
+  NnAttrSpec spec;
+  for (int n = 0; nn_attr_spec_next(&cursor, &spec); n++)
+    fprintf(out, "%s`%s`: %s%s", n ? ", " : "", spec.name, spec.type, spec.optional ? " (optional)" : "");
+  fprintf(out, " | %s | %s |\n", op->vjp ? "yes" : "", op->doc);
+}
+
+char *nn_op_table_markdown(void) {
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  if (!out) nn_bug("out of memory");
+  fprintf(out, "# The ops of the `nn` dialect\n\nGenerated from `ir/ops.def`. Attribute types: `i64` (`1 : i64`), `i64s` (`array<i64: 1, 2>`), `f64`, `bool`, `str`.\n"
+               "The column *gradient* says which ops autodiff can go through.\n");
+  for (size_t s = 0; s < sizeof sections / sizeof *sections; s++) {
+    fprintf(out, "\n## %s\n%s\n\n| op | operands | results | attributes | gradient | meaning |\n|---|---|---|---|---|---|\n", sections[s].title, sections[s].text);
+    for (int i = 0; i < NN_OP_COUNT; i++)
+      if (rows[i].kind == sections[s].kind) write_row(out, &rows[i]);
+  }
+  fclose(out);
+  return text;
+}

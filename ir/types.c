@@ -1,0 +1,117 @@
+// Element types and static tensor types, and their spelling in MLIR. The bottom of ir/: everything above speaks NnType, and
+// only this file knows that u8 is ui8 and that a tensor is a ranked tensor without encoding.
+#include <stdio.h>
+#include <string.h>
+
+#include "ir/ir.h"
+#include "ir/internal.h"
+
+static const struct { const char *name; int bytes; bool is_float; } dtypes[NN_DTYPE_COUNT] = {
+  [NN_F32] = {"f32", 4, true}, [NN_F64] = {"f64", 8, true}, [NN_I32] = {"i32", 4, false},
+  [NN_I64] = {"i64", 8, false}, [NN_U8] = {"u8", 1, false}, [NN_I1] = {"i1", 1, false},
+};
+
+int64_t nn_dtype_bytes(NnDtype dtype) { return dtypes[dtype].bytes; }
+const char *nn_dtype_name(NnDtype dtype) { return dtypes[dtype].name; }
+bool nn_dtype_is_float(NnDtype dtype) { return dtypes[dtype].is_float; }
+
+bool nn_dtype_parse(const char *name, NnDtype *out) {
+  for (int i = 0; i < NN_DTYPE_COUNT; i++) {
+    if (strcmp(name, dtypes[i].name)) continue;
+    *out = (NnDtype)i;
+    return true;
+  }
+  return false;
+}
+
+NnType nn_type(NnDtype dtype, int rank, const int64_t *dim) {
+  if (rank < 0 || rank > NN_MAX_RANK) nn_bug("a tensor type of rank %d", rank);
+  NnType t = {.dtype = dtype, .rank = rank};
+  for (int i = 0; i < rank; i++) t.dim[i] = dim[i];
+  return t;
+}
+
+NnType nn_scalar(NnDtype dtype) { return (NnType){.dtype = dtype}; }
+
+bool nn_shape_equal(const NnType *a, const NnType *b) {
+  if (a->rank != b->rank) return false;
+  for (int i = 0; i < a->rank; i++)
+    if (a->dim[i] != b->dim[i]) return false;
+  return true;
+}
+
+bool nn_type_equal(const NnType *a, const NnType *b) { return a->dtype == b->dtype && nn_shape_equal(a, b); }
+
+int64_t nn_type_elements(const NnType *t) {
+  int64_t n = 1;
+  for (int i = 0; i < t->rank; i++) n *= t->dim[i];
+  return n;
+}
+
+int64_t nn_type_bytes(const NnType *t) { return nn_type_elements(t) * nn_dtype_bytes(t->dtype); }
+
+bool nn_type_is_representable(const NnType *t) {
+  if (t->rank < 0 || t->rank > NN_MAX_RANK) return false;
+  int64_t n = 1;
+  for (int i = 0; i < t->rank; i++) {
+    if (t->dim[i] < 1 || t->dim[i] > NN_MAX_ELEMENTS / n) return false;
+    n *= t->dim[i];
+  }
+  return true;
+}
+
+const char *nn_type_format(const NnType *t, char *buf, size_t size) {
+  if (size == 0) return buf;
+  size_t used = (size_t)snprintf(buf, size, "%s", nn_dtype_name(t->dtype));
+  if (t->rank == 0) return buf;
+  for (int i = 0; i < t->rank && used < size; i++)
+    used += (size_t)snprintf(buf + used, size - used, "%s%lld", i ? ", " : "[", (long long)t->dim[i]);
+  if (used < size) snprintf(buf + used, size - used, "]");
+  return buf;
+}
+
+static MlirType element_to_mlir(MlirContext ctx, NnDtype dtype) {
+  switch (dtype) {
+    case NN_F32: return mlirF32TypeGet(ctx);
+    case NN_F64: return mlirF64TypeGet(ctx);
+    case NN_I32: return mlirIntegerTypeGet(ctx, 32);
+    case NN_I64: return mlirIntegerTypeGet(ctx, 64);
+    case NN_U8: return mlirIntegerTypeUnsignedGet(ctx, 8);
+    case NN_I1: return mlirIntegerTypeGet(ctx, 1);
+    default: nn_bug("element type %d", (int)dtype);
+  }
+}
+
+MlirType nn_type_to_mlir(MlirContext ctx, const NnType *t) {
+  return mlirRankedTensorTypeGet(t->rank, t->dim, element_to_mlir(ctx, t->dtype), mlirAttributeGetNull());
+}
+
+static bool element_from_mlir(MlirType type, NnDtype *out) {
+  if (mlirTypeIsAF32(type)) *out = NN_F32;
+  else if (mlirTypeIsAF64(type)) *out = NN_F64;
+  else if (!mlirTypeIsAInteger(type)) return false;
+  else if (mlirIntegerTypeIsUnsigned(type) && mlirIntegerTypeGetWidth(type) == 8) *out = NN_U8;
+  else if (!mlirIntegerTypeIsSignless(type)) return false;
+  else if (mlirIntegerTypeGetWidth(type) == 32) *out = NN_I32;
+  else if (mlirIntegerTypeGetWidth(type) == 64) *out = NN_I64;
+  else if (mlirIntegerTypeGetWidth(type) == 1) *out = NN_I1;
+  else return false;
+  return true;
+}
+
+bool nn_type_from_mlir(MlirType type, NnType *out) {
+  if (mlirTypeIsNull(type) || !mlirTypeIsARankedTensor(type) || !mlirShapedTypeHasStaticShape(type)) return false;
+  if (!mlirAttributeIsNull(mlirRankedTensorTypeGetEncoding(type))) return false;
+  int64_t rank = mlirShapedTypeGetRank(type);
+  NnType t = {.rank = (int)rank};
+  if (rank > NN_MAX_RANK || !element_from_mlir(mlirShapedTypeGetElementType(type), &t.dtype)) return false;
+  for (int i = 0; i < t.rank; i++) t.dim[i] = mlirShapedTypeGetDimSize(type, i);
+  *out = t;
+  return true;
+}
+
+NnType nn_value_type(MlirValue v) {
+  NnType t;
+  if (nn_value_is_null(v) || !nn_type_from_mlir(mlirValueGetType(v), &t)) nn_bug("a value that is no static tensor of a known element type");
+  return t;
+}

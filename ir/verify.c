@@ -1,0 +1,116 @@
+// Verification beyond IRDL: an op against its row (counts, attributes) and its shape rule, before it is built (nn_infer, used by the
+// builder) and afterwards (nn_verify_module, run on input and after every pass).
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/internal.h"
+#include "ir/ops/ops.h"
+
+static const char *spelled(const char *type) {
+  if (!strcmp(type, "i64")) return "an i64";
+  if (!strcmp(type, "i64s")) return "an array of i64";
+  if (!strcmp(type, "f64")) return "a number";
+  if (!strcmp(type, "bool")) return "true or false";
+  return "a string";
+}
+
+static bool check_attributes(NnOpCall *c) {
+  const char *cursor = nn_op_info(c->op)->attrs;
+  NnAttrSpec spec;
+  while (nn_attr_spec_next(&cursor, &spec)) {
+    MlirAttribute a = mlirAttributeIsNull(c->attrs) ? c->attrs : mlirDictionaryAttrGetElementByName(c->attrs, nn_ref(spec.name));
+    if (mlirAttributeIsNull(a)) {
+      if (!spec.optional) return nn_fail(c, "attribute '%s' is missing", spec.name);
+    } else if (!nn_attr_has_type(a, spec.type)) {
+      return nn_fail(c, "attribute '%s' must be %s", spec.name, spelled(spec.type));
+    }
+  }
+  return true;
+}
+
+static bool check_size(NnOpCall *c, const char *what, int i, const NnType *t) {
+  for (int k = 0; k < t->rank; k++)
+    if (t->dim[k] < 1) return nn_fail(c, "%s %d would be %s, but no size may be below 1", what, i, nn_text(t).text);
+  if (!nn_type_is_representable(t)) return nn_fail(c, "%s %d would be %s, which has more elements than any machine holds", what, i, nn_text(t).text);
+  return true;
+}
+
+bool nn_infer(NnOpCall *c, int n_results, NnType *result) {
+  const NnOpInfo *info = nn_op_info(c->op);
+  if (info->n_operands >= 0 && c->n_operands != info->n_operands)
+    return nn_fail(c, "takes %d operands, found %d", info->n_operands, c->n_operands);
+  if (info->n_operands < 0 && c->n_operands < 1) return nn_fail(c, "needs at least one operand");
+  if (n_results != info->n_results) return nn_fail(c, "has %d results, found %d", info->n_results, n_results);
+  if (!check_attributes(c)) return false;
+  for (int i = 0; i < c->n_operands; i++)
+    if (!check_size(c, "operand", i, &c->operand[i])) return false;
+  NnType asked[NN_MAX_RESULTS];
+  for (int i = 0; i < n_results; i++) {
+    asked[i] = result[i];
+    if (asked[i].rank >= 0 && !check_size(c, "result", i, &asked[i])) return false;
+  }
+  if (!info->infer(c, n_results, result)) return false;
+  for (int i = 0; i < n_results; i++) {
+    if (!check_size(c, "result", i, &result[i])) return false;
+    if (asked[i].rank >= 0 && !nn_type_equal(&asked[i], &result[i]))
+      return nn_fail(c, "result %d is %s, but the operands give %s", i, nn_text(&asked[i]).text, nn_text(&result[i]).text);
+  }
+  return true;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+static MlirAttribute own_attributes(MlirOperation op) {
+  intptr_t n = mlirOperationGetNumDiscardableAttributes(op);
+  MlirNamedAttribute *all = malloc(sizeof *all * (size_t)(n + 1));
+  for (intptr_t i = 0; i < n; i++) all[i] = mlirOperationGetDiscardableAttribute(op, i);
+  MlirAttribute result = mlirDictionaryAttrGet(mlirOperationGetContext(op), n, all);
+  free(all);
+  return result;
+}
+
+static bool report(MlirOperation op, const char *message) {
+  mlirEmitError(mlirOperationGetLocation(op), message);
+  return false;
+}
+
+static bool value_types(MlirOperation op, const char *what, intptr_t n, MlirValue (*get)(MlirOperation, intptr_t), NnType *out) {
+  char message[NN_ERROR_SIZE];
+  for (intptr_t i = 0; i < n; i++) {
+    if (nn_type_from_mlir(mlirValueGetType(get(op, i)), &out[i])) continue;
+    snprintf(message, sizeof message, "%s: %s %d must be a tensor of f32, f64, i32, i64, ui8 or i1 with known sizes and at most %d axes",
+             nn_op_info(nn_op_of(op))->name, what, (int)i, NN_MAX_RANK);
+    return report(op, message);
+  }
+  return true;
+}
+
+bool nn_verify_op(MlirOperation op) {
+  NnOp kind = nn_op_of(op);
+  if (kind == NN_OP_NONE) return true;
+  intptr_t n = mlirOperationGetNumOperands(op), n_results = mlirOperationGetNumResults(op);
+  if (n_results > NN_MAX_RESULTS) return report(op, "too many results");
+  NnType *operand = malloc(sizeof *operand * (size_t)(n + 1)), result[NN_MAX_RESULTS];
+  char error[NN_ERROR_SIZE];
+  bool ok = value_types(op, "operand", n, mlirOperationGetOperand, operand) && value_types(op, "result", n_results, mlirOperationGetResult, result);
+  if (ok) {
+    NnOpCall call = {.op = kind, .n_operands = (int)n, .operand = operand, .attrs = own_attributes(op), .error = error};
+    if (!nn_infer(&call, (int)n_results, result)) ok = report(op, error);
+  }
+  free(operand);
+  return ok;
+}
+
+static MlirWalkResult verify_one(MlirOperation op, void *all_well) {
+  if (!nn_verify_op(op)) *(bool *)all_well = false;
+  return MlirWalkResultAdvance;
+}
+
+bool nn_verify_module(MlirModule module) {
+  MlirOperation root = mlirModuleGetOperation(module);
+  if (!mlirOperationVerify(root)) return false;
+  bool all_well = true;
+  mlirOperationWalk(root, verify_one, &all_well, MlirWalkPreOrder);
+  return all_well;
+}

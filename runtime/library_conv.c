@@ -1,0 +1,117 @@
+// Convolutions through oneDNN. The implementation is chosen with the weights' layout left open, since the fast ones want theirs
+// blocked; a reorder into the workspace brings the plan's layout to it. Where no fast implementation takes the activations as they lie,
+// they are reordered too; where there is none at all, the own loops run.
+#include "runtime/library_internal.h"
+
+#include <string.h>
+
+static int64_t output_size(int64_t in, int64_t k, int64_t before, int64_t after, int64_t stride, int64_t dilation) {
+  int64_t reach = in + before + after - (dilation * (k - 1) + 1);
+  return reach < 0 ? 0 : reach / stride + 1;
+}
+
+static bool is_consistent(const NncConv *c) {
+  if (c->n < 1 || c->c < 1 || c->h < 1 || c->w < 1 || c->o < 1 || c->kh < 1 || c->kw < 1 || c->groups < 1) return false;
+  for (int i = 0; i < 2; i++)
+    if (c->stride[i] < 1 || c->dilation[i] < 1) return false;
+  for (int i = 0; i < 4; i++)
+    if (c->pad[i] < 0) return false;
+  return c->c % c->groups == 0 && c->o % c->groups == 0 &&
+         c->oh == output_size(c->h, c->kh, c->pad[0], c->pad[1], c->stride[0], c->dilation[0]) &&
+         c->ow == output_size(c->w, c->kw, c->pad[2], c->pad[3], c->stride[1], c->dilation[1]) && c->oh > 0 && c->ow > 0;
+}
+
+static bool describe_any(dnnl_memory_desc_t *out, const dnnl_memory_desc_t *like) {
+  return dnnl_memory_desc_init_by_tag(out, like->ndims, like->dims, dnnl_f32, dnnl_format_tag_any) == dnnl_success;
+}
+
+// The best implementation for these layouts, or NULL. Backward passes want a forward descriptor as a hint.
+static dnnl_primitive_desc_t describe(Library *lib, const NncConv *c, const dnnl_memory_desc_t *x, const dnnl_memory_desc_t *w,
+                                      const dnnl_memory_desc_t *y) {
+  dnnl_dims_t stride = {c->stride[0], c->stride[1]}, dilation = {c->dilation[0] - 1, c->dilation[1] - 1};
+  dnnl_dims_t before = {c->pad[0], c->pad[2]}, after = {c->pad[1], c->pad[3]};
+  const dnnl_alg_kind_t direct = dnnl_convolution_direct;
+  dnnl_convolution_desc_t forward, backward;
+  dnnl_primitive_desc_t hint = NULL, found = NULL;
+  if (dnnl_dilated_convolution_forward_desc_init(&forward, dnnl_forward_training, direct, x, w, NULL, y, stride, dilation, before, after) !=
+          dnnl_success ||
+      dnnl_primitive_desc_create(&hint, &forward, lib->attr, lib->engine, NULL) != dnnl_success)
+    return NULL;
+  if (c->pass == NNC_CONV_FORWARD) return hint;
+  dnnl_status_t status =
+      c->pass == NNC_CONV_INPUT_GRAD
+          ? dnnl_dilated_convolution_backward_data_desc_init(&backward, direct, x, w, y, stride, dilation, before, after)
+          : dnnl_dilated_convolution_backward_weights_desc_init(&backward, direct, x, w, NULL, y, stride, dilation, before, after);
+  if (status != dnnl_success || dnnl_primitive_desc_create(&found, &backward, lib->attr, lib->engine, hint) != dnnl_success) found = NULL;
+  dnnl_primitive_desc_destroy(hint);
+  return found;
+}
+
+static bool try_layouts(Library *lib, NncOperation *op, const dnnl_memory_desc_t *x, const dnnl_memory_desc_t *w,
+                        const dnnl_memory_desc_t *y) {
+  dnnl_primitive_desc_t found = describe(lib, &op->conv, x, w, y);
+  if (!found) return false;
+  const char *name = "ref";
+  dnnl_primitive_desc_query(found, dnnl_query_impl_info_str, 0, &name);
+  if (!library_is_reference(name) && library_adopt(lib, op, found)) return true;
+  dnnl_primitive_desc_destroy(found);
+  return false;
+}
+
+// Sets which operand is which for the pass; returns by role.
+static void assign_operands(NncOperation *op, LibraryOperand **x, LibraryOperand **w, LibraryOperand **y) {
+  static const int args[3][3] = {
+    {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
+    {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC},
+    {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS},
+  };
+  static const int role[3][3] = {{0, 1, 2}, {2, 1, 0}, {0, 2, 1}};   // per pass the operand that is x, w, y
+  for (int i = 0; i < 3; i++) op->operand[i].arg = args[op->conv.pass][i];
+  op->operand[2].is_output = true;
+  *x = &op->operand[role[op->conv.pass][0]];
+  *w = &op->operand[role[op->conv.pass][1]];
+  *y = &op->operand[role[op->conv.pass][2]];
+}
+
+bool library_describe_conv(Library *lib, NncOperation *op) {
+  const NncConv *c = &op->conv;
+  if (!is_consistent(c)) return false;
+  LibraryOperand *x, *w, *y;
+  assign_operands(op, &x, &w, &y);
+  dnnl_format_tag_t tag = c->channels_last ? dnnl_nhwc : dnnl_nchw;
+  dnnl_dims_t xd = {c->n, c->c, c->h, c->w}, yd = {c->n, c->o, c->oh, c->ow};
+  int rank;
+  int64_t split[NNC_MAX_RANK];
+  int perm[NNC_MAX_RANK];
+  if (!nnc_weights_layout_split(c->weights_layout, c, &rank, split, perm)) return false;
+  if (c->dtype != NNC_F32) return c->dtype == NNC_F64 && strcmp(c->weights_layout, "oihw") == 0 && library_adopt_direct(lib, op);
+
+  dnnl_memory_desc_t any_x, any_w, any_y;
+  if (dnnl_memory_desc_init_by_tag(&x->given, 4, xd, dnnl_f32, tag) != dnnl_success ||
+      dnnl_memory_desc_init_by_tag(&y->given, 4, yd, dnnl_f32, tag) != dnnl_success ||
+      !library_weights_desc(c->weights_layout, c, &w->given) || !describe_any(&any_x, &x->given) || !describe_any(&any_w, &w->given) ||
+      !describe_any(&any_y, &y->given))
+    return false;
+  if (try_layouts(lib, op, &x->given, &any_w, &y->given) || try_layouts(lib, op, &any_x, &any_w, &any_y)) return true;
+
+  for (int i = 0; i < 3; i++) op->operand[i].used = op->operand[i].given;
+  return library_weights_desc("oihw", c, &w->used) && library_adopt_direct(lib, op);
+}
+
+const char *nnc_conv_weights_layout(const NncConv *c, char *buf, size_t size) {
+  NncConv plain = *c;
+  plain.weights_layout = "oihw";
+  NncOperation op = {.is_conv = true, .conv = plain};
+  const char *name = "oihw";
+  Library *lib = library_get();
+  if (c->dtype == NNC_F32 && library_describe_conv(lib, &op)) {
+    const LibraryOperand *w = &op.operand[c->pass == NNC_CONV_WEIGHT_GRAD ? 2 : 1];
+    if (!op.is_direct) name = library_weights_name(&w->used, c, buf, size);
+    library_release(&op);
+  }
+  if (name != buf) {
+    strncpy(buf, name, size - 1);
+    buf[size - 1] = 0;
+  }
+  return buf;
+}

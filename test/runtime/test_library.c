@@ -1,0 +1,221 @@
+// Convolutions and matrix products of runtime/library.c against plain loops: every pass, layout, stride, padding, dilation and group,
+// both float types; weights in the layout the library prefers; the workspace it asked for and not a byte more.
+#include "runtime/library.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test/runtime/check.h"
+
+static double *random_values(int64_t n, unsigned seed) {
+  double *v = malloc(sizeof *v * (size_t)n);
+  for (int64_t i = 0; i < n; i++) {
+    unsigned h = ((unsigned)i + seed * 7919u) * 2654435761u;
+    h ^= h >> 15;
+    h *= 2246822519u;
+    v[i] = (double)(int)(h >> 16) / 32768 - 1;
+  }
+  return v;
+}
+
+// Copies into aligned storage of the element type, permuted: out[i] = in[index(i)] when index is given.
+static void *to_type(const double *v, int64_t n, NncDtype dtype) {
+  size_t bytes = ((size_t)n * 8 + 127) / 64 * 64;
+  void *out = aligned_alloc(64, bytes);
+  memset(out, 0xff, bytes);   // NaN beyond the end and where nothing is written
+  for (int64_t i = 0; i < n && v; i++) {
+    if (dtype == NNC_F64) ((double *)out)[i] = v[i];
+    else ((float *)out)[i] = (float)v[i];
+  }
+  return out;
+}
+
+static double value_at(const void *p, int64_t i, NncDtype dtype) { return dtype == NNC_F64 ? ((const double *)p)[i] : ((const float *)p)[i]; }
+
+// Offset of image element (n, c, y, x).
+static int64_t image_at(const NncConv *c, int64_t channels, int64_t h, int64_t w, int64_t n, int64_t ch, int64_t y, int64_t x) {
+  return c->channels_last ? ((n * h + y) * w + x) * channels + ch : ((n * channels + ch) * h + y) * w + x;
+}
+
+static void reference_conv(const NncConv *c, const double *a, const double *b, double *out, int64_t n_out) {
+  memset(out, 0, sizeof *out * (size_t)n_out);
+  int64_t ci = c->c / c->groups, oi = c->o / c->groups;
+  for (int64_t n = 0; n < c->n; n++)
+    for (int64_t o = 0; o < c->o; o++)
+      for (int64_t oy = 0; oy < c->oh; oy++)
+        for (int64_t ox = 0; ox < c->ow; ox++)
+          for (int64_t k = 0; k < ci * c->kh * c->kw; k++) {
+            int64_t ch = o / oi * ci + k / (c->kh * c->kw), ky = k / c->kw % c->kh, kx = k % c->kw;
+            int64_t y = oy * c->stride[0] - c->pad[0] + ky * c->dilation[0], x = ox * c->stride[1] - c->pad[2] + kx * c->dilation[1];
+            if (y < 0 || y >= c->h || x < 0 || x >= c->w) continue;
+            int64_t xi = image_at(c, c->c, c->h, c->w, n, ch, y, x), yi = image_at(c, c->o, c->oh, c->ow, n, o, oy, ox);
+            int64_t wi = o * ci * c->kh * c->kw + k;
+            if (c->pass == NNC_CONV_FORWARD) out[yi] += a[xi] * b[wi];
+            if (c->pass == NNC_CONV_INPUT_GRAD) out[xi] += a[yi] * b[wi];
+            if (c->pass == NNC_CONV_WEIGHT_GRAD) out[wi] += a[xi] * b[yi];
+          }
+}
+
+// Where element i of the permuted weights comes from.
+static int64_t logical_index(int64_t i, int rank, const int64_t *split, const int *perm) {
+  int64_t coordinate[NNC_MAX_RANK] = {0}, index = 0;
+  for (int d = rank - 1; d >= 0; d--) {
+    coordinate[perm[d]] = i % split[perm[d]];
+    i /= split[perm[d]];
+  }
+  for (int d = 0; d < rank; d++) index = index * split[d] + coordinate[d];
+  return index;
+}
+
+static double *permute(const double *v, int64_t n, int rank, const int64_t *split, const int *perm) {
+  double *out = malloc(sizeof *out * (size_t)n);
+  for (int64_t i = 0; i < n; i++) out[i] = v[logical_index(i, rank, split, perm)];
+  return out;
+}
+
+static void check_conv(NncConv c, bool preferred) {
+  c.oh = (c.h + c.pad[0] + c.pad[1] - c.dilation[0] * (c.kh - 1) - 1) / c.stride[0] + 1;
+  c.ow = (c.w + c.pad[2] + c.pad[3] - c.dilation[1] * (c.kw - 1) - 1) / c.stride[1] + 1;
+  char layout[NNC_LAYOUT_SIZE] = "oihw";
+  if (preferred) nnc_conv_weights_layout(&c, layout, sizeof layout);
+  c.weights_layout = layout;
+  int rank, perm[NNC_MAX_RANK];
+  int64_t split[NNC_MAX_RANK];
+  CHECK(nnc_weights_layout_split(layout, &c, &rank, split, perm), "%s", layout);
+
+  int64_t nx = c.n * c.c * c.h * c.w, ny = c.n * c.o * c.oh * c.ow, nw = c.o * (c.c / c.groups) * c.kh * c.kw;
+  int64_t sizes[3][3] = {{nx, nw, ny}, {ny, nw, nx}, {nx, ny, nw}}, *size = sizes[c.pass];
+  double *a = random_values(size[0], 1), *b = random_values(size[1], 2), *want = malloc(sizeof *want * (size_t)size[2]);
+  reference_conv(&c, a, b, want, size[2]);
+  double *b_laid = c.pass == NNC_CONV_WEIGHT_GRAD ? NULL : permute(b, nw, rank, split, perm);
+  double *want_laid = c.pass == NNC_CONV_WEIGHT_GRAD ? permute(want, nw, rank, split, perm) : want;
+  void *buffers[3] = {to_type(a, size[0], c.dtype), to_type(b_laid ? b_laid : b, size[1], c.dtype), to_type(NULL, size[2], c.dtype)};
+
+  c.scratch_bytes = nnc_conv_scratch(&c);
+  CHECK(c.scratch_bytes >= 0 && c.scratch_bytes % NNC_ALIGN == 0, "%lld", (long long)c.scratch_bytes);
+  char error[200] = "";
+  const NncOperation *op = nnc_conv_prepare(&c, error, sizeof error);
+  CHECK(op != NULL, "%s", error);
+  unsigned char *workspace = aligned_alloc(64, (size_t)c.scratch_bytes + 64);
+  memset(workspace, 0xff, (size_t)c.scratch_bytes + 64);
+  for (int repeat = 0; op && repeat < 2; repeat++) CHECK(nnc_operation_execute(op, buffers, workspace), "execute");
+  for (int i = 0; i < 64; i++)
+    if (workspace[c.scratch_bytes + i] != 0xff) { CHECK(0, "wrote beyond the workspace"); break; }
+
+  double worst = 0, scale = 1e-30;
+  for (int64_t i = 0; i < size[2]; i++) {
+    double d = fabs(value_at(buffers[2], i, c.dtype) - want_laid[i]);
+    if (!(d <= worst)) worst = d;
+    if (fabs(want_laid[i]) > scale) scale = fabs(want_laid[i]);
+  }
+  CHECK(worst / scale < (c.dtype == NNC_F64 ? 1e-13 : 2e-5),
+        "pass %d n%d c%d %dx%d o%d k%dx%d s%d,%d p%d,%d,%d,%d d%d g%d %s %s (%s): %g", c.pass, (int)c.n, (int)c.c, (int)c.h, (int)c.w,
+        (int)c.o, (int)c.kh, (int)c.kw, (int)c.stride[0], (int)c.stride[1], (int)c.pad[0], (int)c.pad[1], (int)c.pad[2], (int)c.pad[3],
+        (int)c.dilation[0], (int)c.groups, c.channels_last ? "nhwc" : "nchw", layout, nnc_conv_implementation(&c), worst / scale);
+  for (int i = 0; i < 3; i++) free(buffers[i]);
+  if (want_laid != want) free(want_laid);
+  free(a), free(b), free(want), free(b_laid), free(workspace);
+}
+
+static void check_convs(void) {
+  static const NncConv shapes[] = {
+    {.n = 2, .c = 1, .h = 28, .w = 28, .o = 6, .kh = 5, .kw = 5, .stride = {1, 1}, .pad = {2, 2, 2, 2}, .dilation = {1, 1}, .groups = 1},
+    {.n = 2, .c = 6, .h = 14, .w = 14, .o = 16, .kh = 5, .kw = 5, .stride = {1, 1}, .dilation = {1, 1}, .groups = 1},
+    {.n = 2, .c = 3, .h = 33, .w = 31, .o = 64, .kh = 7, .kw = 7, .stride = {2, 2}, .pad = {3, 3, 3, 3}, .dilation = {1, 1}, .groups = 1},
+    {.n = 3, .c = 64, .h = 14, .w = 14, .o = 32, .kh = 3, .kw = 3, .stride = {1, 1}, .pad = {1, 1, 1, 1}, .dilation = {1, 1}, .groups = 1},
+    {.n = 2, .c = 32, .h = 15, .w = 14, .o = 64, .kh = 3, .kw = 3, .stride = {2, 2}, .pad = {1, 1, 1, 1}, .dilation = {1, 1}, .groups = 1},
+    {.n = 2, .c = 64, .h = 9, .w = 9, .o = 128, .kh = 1, .kw = 1, .stride = {1, 1}, .dilation = {1, 1}, .groups = 1},
+    {.n = 2, .c = 64, .h = 9, .w = 9, .o = 128, .kh = 1, .kw = 1, .stride = {2, 2}, .dilation = {1, 1}, .groups = 1},
+    {.n = 2, .c = 16, .h = 12, .w = 12, .o = 16, .kh = 3, .kw = 3, .stride = {1, 1}, .pad = {2, 2, 2, 2}, .dilation = {2, 2}, .groups = 1},
+    {.n = 2, .c = 32, .h = 10, .w = 10, .o = 32, .kh = 3, .kw = 3, .stride = {1, 1}, .pad = {1, 1, 1, 1}, .dilation = {1, 1}, .groups = 32},
+    {.n = 2, .c = 32, .h = 10, .w = 10, .o = 64, .kh = 3, .kw = 3, .stride = {2, 2}, .pad = {1, 1, 1, 1}, .dilation = {1, 1}, .groups = 2},
+    {.n = 1, .c = 4, .h = 7, .w = 9, .o = 6, .kh = 2, .kw = 3, .stride = {3, 1}, .pad = {0, 1, 2, 0}, .dilation = {1, 2}, .groups = 2},
+    {.n = 1, .c = 1, .h = 1, .w = 1, .o = 1, .kh = 1, .kw = 1, .stride = {1, 1}, .dilation = {1, 1}, .groups = 1},
+    {.n = 1, .c = 5, .h = 40, .w = 3, .o = 130, .kh = 3, .kw = 1, .stride = {1, 1}, .pad = {1, 1, 0, 0}, .dilation = {1, 1}, .groups = 1},
+  };
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+    for (int pass = 0; pass < 3; pass++)
+      for (int last = 0; last < 2; last++) {
+        NncConv c = shapes[i];
+        c.pass = (NncConvPass)pass;
+        c.channels_last = last;
+        c.dtype = NNC_F32;
+        check_conv(c, false);
+        check_conv(c, true);
+        c.dtype = NNC_F64;
+        check_conv(c, false);
+      }
+}
+
+static void check_matmul(NncDtype dtype, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb, int64_t slack, bool shared_b) {
+  int64_t lda = (ta ? m : k) + slack, ldb = (tb ? k : n) + slack, ldc = n + slack;
+  NncMatmul d = {.dtype = dtype, .batch = batch, .m = m, .n = n, .k = k, .c_row = ldc, .c_batch = m * ldc};
+  d.a_row = ta ? 1 : lda, d.a_col = ta ? lda : 1, d.a_batch = (ta ? k : m) * lda;
+  d.b_row = tb ? 1 : ldb, d.b_col = tb ? ldb : 1, d.b_batch = shared_b ? 0 : (tb ? n : k) * ldb;
+  int64_t na = batch * d.a_batch, nb = shared_b ? (tb ? n : k) * ldb : batch * d.b_batch, nc = batch * d.c_batch;
+  double *a = random_values(na, 3), *b = random_values(nb, 4);
+  void *buffers[3] = {to_type(a, na, dtype), to_type(b, nb, dtype), to_type(NULL, nc, dtype)};
+  d.scratch_bytes = nnc_matmul_scratch(&d);
+  char error[200] = "";
+  const NncOperation *op = nnc_matmul_prepare(&d, error, sizeof error);
+  CHECK(op != NULL, "%s", error);
+  void *workspace = aligned_alloc(64, (size_t)d.scratch_bytes + 64);
+  if (op) CHECK(nnc_operation_execute(op, buffers, workspace), "execute");
+  double worst = 0;
+  bool padding_kept = true;
+  for (int64_t g = 0; g < batch; g++)
+    for (int64_t i = 0; i < m; i++)
+      for (int64_t j = 0; j < ldc; j++) {
+        double got = value_at(buffers[2], g * d.c_batch + i * d.c_row + j, dtype), want = 0;
+        if (j >= n) {
+          padding_kept &= isnan(got);
+          continue;
+        }
+        for (int64_t x = 0; x < k; x++)
+          want += a[g * d.a_batch + i * d.a_row + x * d.a_col] * b[g * d.b_batch + x * d.b_row + j * d.b_col];
+        if (!(fabs(got - want) <= worst)) worst = fabs(got - want);
+      }
+  CHECK(worst / sqrt((double)k) < (dtype == NNC_F64 ? 1e-14 : 1e-5) && padding_kept, "%d: %dx(%dx%d)x(%dx%d) %d%d slack %d shared %d (%s): %g",
+        dtype, (int)batch, (int)m, (int)k, (int)k, (int)n, ta, tb, (int)slack, shared_b, nnc_matmul_implementation(&d), worst);
+  for (int i = 0; i < 3; i++) free(buffers[i]);
+  free(a), free(b), free(workspace);
+}
+
+static void check_matmuls(void) {
+  static const int64_t shapes[][4] = {{1, 7, 5, 3}, {1, 64, 64, 64}, {1, 1, 10, 84}, {1, 128, 10, 84}, {1, 10, 84, 128}, {1, 33, 1, 65},
+                                      {3, 17, 19, 23}, {12, 32, 32, 16}, {1, 200, 130, 70}, {4, 1, 1, 1}, {5, 1, 9, 2}};
+  for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+    for (int variant = 0; variant < 32; variant++) {
+      bool shared = variant & 8;
+      if (shared && shapes[s][0] == 1) continue;
+      check_matmul(variant & 16 ? NNC_F64 : NNC_F32, shapes[s][0], shapes[s][1], shapes[s][2], shapes[s][3], variant & 1, variant & 2,
+                   variant & 4 ? 7 : 0, shared);
+    }
+}
+
+static void check_errors(void) {
+  NncConv c = {.pass = NNC_CONV_FORWARD, .dtype = NNC_F32, .n = 1, .c = 64, .h = 8, .w = 8, .o = 64, .oh = 8, .ow = 8, .kh = 3, .kw = 3,
+               .stride = {1, 1}, .pad = {1, 1, 1, 1}, .dilation = {1, 1}, .groups = 1, .weights_layout = "oihw"};
+  char error[200];
+  int64_t need = nnc_conv_scratch(&c);
+  CHECK(need > 0, "blocked weights need room");
+  c.scratch_bytes = need - NNC_ALIGN;
+  CHECK(nnc_conv_prepare(&c, error, sizeof error) == NULL && strstr(error, "bytes of workspace"), "%s", error);
+  c.oh = 9;
+  CHECK(nnc_conv_scratch(&c) == -1, "inconsistent height");
+  c.oh = 8;
+  c.weights_layout = "nonsense";
+  CHECK(nnc_conv_scratch(&c) == -1, "unknown layout");
+  c.weights_layout = "OIhw48i16o";
+  CHECK(nnc_conv_scratch(&c) == -1, "blocks that do not divide");
+  CHECK(!nnc_library_set_isa("avx1024"), "unknown instruction set");
+  CHECK(nnc_library_set_isa(nnc_library_isa()), "the current instruction set");
+}
+
+int main(void) {
+  check_convs();
+  check_matmuls();
+  check_errors();
+  return check_report();
+}
