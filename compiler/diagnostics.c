@@ -1,170 +1,284 @@
-// Printing of diagnostics; see diagnostics.h. State is one per process: the compiler reads one program.
+// Messages to the user, with the source line and a caret. MLIR's diagnostics come through the same printer.
 #include "compiler/diagnostics.h"
 
-#include <errno.h>
-#include <stdio.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_SOURCE ((size_t)64 << 20)
+#include "mlir-c/Diagnostics.h"
 
-static struct { Source *sources; DiagColor color; int limit, errors; bool last_shown; } diag = {.limit = 20};
+#define LINE_WIDTH 120      // characters of a source line shown
+#define LINE_BEFORE 80      // of them before the caret, when the line is longer
+#define TAB_WIDTH 4
+#define MAX_CALLERS 6       // "called from here" notes under one message
 
-void diag_set_color(DiagColor color) { diag.color = color; }
-void diag_set_limit(int errors) { diag.limit = errors; }
-int diag_errors(void) { return diag.errors; }
+struct Diagnostics {
+  FILE *out;
+  bool color;
+  int max_errors, n_errors;
+  bool dropping;            // the last message was over the limit: its notes and hints go with it
+  const Source **sources;
+  int n_sources;
+};
 
-static bool colored(void)
+typedef enum Severity { ERROR, WARNING, NOTE } Severity;
+static const struct { const char *name, *color; } severities[] = {
+  [ERROR] = {"error", "\033[1;31m"}, [WARNING] = {"warning", "\033[1;35m"}, [NOTE] = {"note", "\033[1;36m"},
+};
+
+Diagnostics *diag_create(FILE *out, DiagColor color, int max_errors)
 {
-  return diag.color == DIAG_COLOR_ALWAYS || (diag.color == DIAG_COLOR_AUTO && isatty(STDERR_FILENO) && !getenv("NO_COLOR"));
+  Diagnostics *d = calloc(1, sizeof *d);
+  if (!d) abort();
+  const char *no_color = getenv("NO_COLOR");
+  d->out = out;
+  d->color = color == DIAG_COLOR_ALWAYS || (color == DIAG_COLOR_AUTO && isatty(fileno(out)) && !(no_color && *no_color));
+  d->max_errors = max_errors;
+  return d;
 }
 
-// The line around pos with a caret under the column; tabs are kept so that the caret lines up, bytes above 127 are taken as UTF-8.
-static void show_line(AstPos pos)
+void diag_free(Diagnostics *d)
 {
-  if (!pos.source || !pos.source->text || pos.line < 1) return;
-  const char *s = pos.source->text, *end = s + pos.source->size;
-  for (int line = 1; line < pos.line && s < end; s++)
-    if (*s == '\n') line++;
-  const char *stop = memchr(s, '\n', (size_t)(end - s));
-  size_t length = (size_t)((stop ? stop : end) - s);
-  if (length > 400) length = 400;
-  fputs("  ", stderr);
-  for (size_t i = 0; i < length; i++) {
-    unsigned char c = (unsigned char)s[i];
-    fputc(c < 32 && c != '\t' ? '?' : c == 127 ? '?' : c, stderr);
+  if (!d) return;
+  for (int i = 0; i < d->n_sources; i++) source_free((Source *)d->sources[i]);
+  free(d->sources);
+  free(d);
+}
+
+const Source *diag_add_source(Diagnostics *d, Source *s)
+{
+  const Source **sources = realloc(d->sources, (size_t)(d->n_sources + 1) * sizeof *sources);
+  if (!sources) abort();
+  d->sources = sources;
+  return d->sources[d->n_sources++] = s;
+}
+
+int diag_error_count(const Diagnostics *d) { return d->n_errors; }
+bool diag_is_full(const Diagnostics *d) { return d->max_errors > 0 && d->n_errors > d->max_errors; }
+
+static const char *paint(const Diagnostics *d, const char *color) { return d->color ? color : ""; }
+
+// --- The source line ---------------------------------------------------------------------------------------------------
+
+// Bytes of the UTF-8 character at text, 0 when there is no valid one.
+static int utf8_length(const unsigned char *text, size_t left)
+{
+  if (left == 0) return 0;
+  int n = text[0] < 0x80 ? 1 : text[0] >= 0xc2 && text[0] < 0xe0 ? 2 : text[0] >= 0xe0 && text[0] < 0xf0 ? 3
+        : text[0] >= 0xf0 && text[0] < 0xf5 ? 4 : 0;
+  if (n == 0 || (size_t)n > left) return 0;
+  for (int i = 1; i < n; i++)
+    if ((text[i] & 0xc0) != 0x80) return 0;
+  return n;
+}
+
+// Characters before byte column `column`; an invalid byte counts as one.
+static int characters_before(const char *line, size_t length, int column)
+{
+  int n = 0;
+  for (size_t i = 0; i < length && (int)i < column - 1; n++) {
+    int bytes = utf8_length((const unsigned char *)line + i, length - i);
+    i += bytes ? (size_t)bytes : 1;
   }
-  fputs("\n  ", stderr);
-  size_t column = pos.column > 0 ? (size_t)pos.column - 1 : 0;
-  for (size_t i = 0; i < column && i < length; i++) {
-    unsigned char c = (unsigned char)s[i];
-    if (c == '\t') fputc('\t', stderr);
-    else if ((c & 0xC0) != 0x80) fputc(' ', stderr);
-  }
-  if (column <= length) {
-    fputs(colored() ? "\033[1;32m^" : "^", stderr);
-    for (int i = 1; i < pos.length && column + (size_t)i < length; i++)
-      if (((unsigned char)s[column + (size_t)i] & 0xC0) != 0x80) fputc('~', stderr);
-    if (colored()) fputs("\033[0m", stderr);
-  }
-  fputc('\n', stderr);
+  return n;
 }
 
-static void show(AstPos pos, const char *severity, const char *color, const char *format, va_list args)
+static bool is_control(const char *text, int bytes)
 {
-  if (colored()) fputs("\033[1m", stderr);
-  if (pos.source) fprintf(stderr, "%s:%d:%d: ", pos.source->name, pos.line, pos.column);
-  else fputs("nnc: ", stderr);
-  if (colored()) fprintf(stderr, "%s%s:\033[0m\033[1m ", color, severity);
-  else fprintf(stderr, "%s: ", severity);
-  vfprintf(stderr, format, args);
-  fputs(colored() ? "\033[0m\n" : "\n", stderr);
-  show_line(pos);
+  unsigned char c = (unsigned char)text[0];
+  return c < 0x20 || c == 0x7f || (bytes == 2 && c == 0xc2 && (unsigned char)text[1] < 0xa0);
 }
 
-void diag_verror(AstPos pos, const char *format, va_list args)
+// The line with tabs as spaces and nothing a terminal would act on, then the caret and its underline.
+static void print_line(const Diagnostics *d, AstPos pos)
 {
-  diag.last_shown = diag.errors++ < diag.limit;
-  if (diag.last_shown) show(pos, "error", "\033[31m", format, args);
+  size_t length;
+  const char *line = source_line(pos.source, pos.line, &length);
+  int caret = characters_before(line, length, pos.column);
+  int underline = characters_before(line, length, pos.column + (pos.length > 1 ? pos.length : 1)) - caret;
+  int total = characters_before(line, length, (int)length + 1);
+  int first = total > LINE_WIDTH && caret > LINE_BEFORE ? caret - LINE_BEFORE : 0;
+
+  fprintf(d->out, "%5d | %s", pos.line, first ? "… " : "");
+  int at = 0, column = 0, caret_column = -1, end_column = 0;
+  for (size_t i = 0; i < length && at < first + LINE_WIDTH; at++) {
+    int bytes = utf8_length((const unsigned char *)line + i, length - i);
+    if (at == caret) caret_column = column;
+    if (at >= first) {
+      if (line[i] == '\t') {
+        do putc(' ', d->out); while (++column % TAB_WIDTH);
+      } else {
+        if (bytes == 0 || is_control(line + i, bytes)) fputs("\uFFFD", d->out);
+        else fwrite(line + i, 1, (size_t)bytes, d->out);
+        column++;
+      }
+    }
+    if (at < caret + underline) end_column = column;
+    i += bytes ? (size_t)bytes : 1;
+  }
+  if (caret_column < 0) { caret_column = column; end_column = column + 1; }
+  fprintf(d->out, "%s\n      | %*s%s^", at < total ? " …" : "", caret_column + (first ? 2 : 0), "", paint(d, "\033[1;32m"));
+  for (int i = caret_column + 1; i < end_column; i++) putc('~', d->out);
+  fprintf(d->out, "%s\n", paint(d, "\033[0m"));
 }
 
-void diag_error(AstPos pos, const char *format, ...)
+static void print_message(const Diagnostics *d, Severity severity, AstPos pos, const char *text)
+{
+  fputs(paint(d, "\033[1m"), d->out);
+  if (pos.source) {
+    size_t length;
+    const char *line = source_line(pos.source, pos.line, &length);
+    fprintf(d->out, "%s:%d:%d: ", pos.source->name, pos.line, 1 + characters_before(line, length, pos.column));
+  } else {
+    fputs("nnc: ", d->out);
+  }
+  fprintf(d->out, "%s%s:%s ", paint(d, severities[severity].color), severities[severity].name, paint(d, "\033[0m"));
+  // Words of the user's may be part of the message: no control characters reach the terminal.
+  for (const char *c = text; *c; c++) {
+    if ((unsigned char)*c < 0x20 && *c != '\n') putc('?', d->out);
+    else putc(*c, d->out);
+  }
+  putc('\n', d->out);
+  if (pos.source) print_line(d, pos);
+}
+
+// Counts an error; false when it is over the limit and must not be printed.
+static bool admit(Diagnostics *d, Severity severity)
+{
+  if (severity == NOTE) return !d->dropping;
+  if (severity == ERROR) d->n_errors++;
+  d->dropping = diag_is_full(d);
+  if (d->dropping && severity == ERROR && d->n_errors == d->max_errors + 1)
+    fprintf(d->out, "nnc: too many errors; stopped after %d (-fmax-errors=0 shows all)\n", d->max_errors);
+  return !d->dropping;
+}
+
+static void report(Diagnostics *d, Severity severity, AstPos pos, const char *format, va_list args)
+{
+  if (!admit(d, severity)) return;
+  char *text = NULL;
+  if (vasprintf(&text, format, args) < 0) text = NULL;
+  print_message(d, severity, pos, text ? text : format);
+  free(text);
+}
+
+bool diag_error(Diagnostics *d, AstPos pos, const char *format, ...)
 {
   va_list args;
   va_start(args, format);
-  diag_verror(pos, format, args);
+  report(d, ERROR, pos, format, args);
   va_end(args);
+  return false;
 }
 
-void diag_warning(AstPos pos, const char *format, ...)
+void diag_warning(Diagnostics *d, AstPos pos, const char *format, ...)
 {
   va_list args;
   va_start(args, format);
-  show(pos, "warning", "\033[35m", format, args);
+  report(d, WARNING, pos, format, args);
   va_end(args);
 }
 
-void diag_note(AstPos pos, const char *format, ...)
+void diag_note(Diagnostics *d, AstPos pos, const char *format, ...)
 {
   va_list args;
-  if (!diag.last_shown) return;
   va_start(args, format);
-  show(pos, "note", "\033[36m", format, args);
+  report(d, NOTE, pos, format, args);
   va_end(args);
 }
 
-void diag_hint(const char *format, ...)
+void diag_hint(Diagnostics *d, const char *format, ...)
 {
+  if (d->dropping) return;
   va_list args;
-  if (!diag.last_shown) return;
-  fputs(colored() ? "  \033[36mhint:\033[0m " : "  hint: ", stderr);
   va_start(args, format);
-  vfprintf(stderr, format, args);
+  fprintf(d->out, "      %s= hint:%s ", paint(d, "\033[1;32m"), paint(d, "\033[0m"));
+  vfprintf(d->out, format, args);
+  putc('\n', d->out);
   va_end(args);
-  fputc('\n', stderr);
 }
 
-void diag_finish(void)
+// --- MLIR ----------------------------------------------------------------------------------------------------------------
+
+MlirLocation diag_location(MlirContext ctx, AstPos pos)
 {
-  if (diag.errors > diag.limit) fprintf(stderr, "nnc: %d more errors not shown\n", diag.errors - diag.limit);
-  while (diag.sources) {
-    Source *next = diag.sources->next;
-    free(diag.sources->name);
-    free(diag.sources->text);
-    free(diag.sources);
-    diag.sources = next;
+  if (!pos.source) return mlirLocationUnknownGet(ctx);
+  return mlirLocationFileLineColGet(ctx, mlirStringRefCreateFromCString(pos.source->name), (unsigned)pos.line, (unsigned)pos.column);
+}
+
+// The innermost location with a file: through names, fused locations and call sites.
+static bool find_file_location(MlirLocation loc, MlirLocation *out)
+{
+  if (mlirLocationIsAFileLineColRange(loc)) { *out = loc; return true; }
+  if (mlirLocationIsACallSite(loc)) return find_file_location(mlirLocationCallSiteGetCallee(loc), out);
+  if (mlirLocationIsAName(loc)) return find_file_location(mlirLocationNameGetChildLoc(loc), out);
+  if (!mlirLocationIsAFused(loc)) return false;
+  unsigned n = mlirLocationFusedGetNumLocations(loc);
+  MlirLocation *parts = malloc((n + 1) * sizeof *parts);
+  bool found = false;
+  mlirLocationFusedGetLocations(loc, parts);
+  for (unsigned i = 0; i < n && !found; i++) found = find_file_location(parts[i], out);
+  free(parts);
+  return found;
+}
+
+AstPos diag_position(const Diagnostics *d, MlirLocation loc)
+{
+  MlirLocation at;
+  if (!find_file_location(loc, &at)) return DIAG_COMMAND_LINE;
+  MlirStringRef name = mlirIdentifierStr(mlirLocationFileLineColRangeGetFilename(at));
+  int line = mlirLocationFileLineColRangeGetStartLine(at), column = mlirLocationFileLineColRangeGetStartColumn(at);
+  for (int i = 0; i < d->n_sources; i++) {
+    const Source *s = d->sources[i];
+    if (strlen(s->name) == name.length && memcmp(s->name, name.data, name.length) == 0) return (AstPos){s, line, column, 0};
+  }
+  return DIAG_COMMAND_LINE;
+}
+
+typedef struct Text { char *data; size_t length; } Text;
+static void append_text(MlirStringRef part, void *data)
+{
+  Text *text = data;
+  char *larger = realloc(text->data, text->length + part.length + 1);
+  if (!larger) abort();
+  memcpy(larger + text->length, part.data, part.length);
+  text->data = larger;
+  text->length += part.length;
+  text->data[text->length] = 0;
+}
+
+static void print_mlir(Diagnostics *d, MlirDiagnostic diagnostic, Severity severity)
+{
+  if (!admit(d, severity)) return;
+  MlirLocation loc = mlirDiagnosticGetLocation(diagnostic), at;
+  AstPos pos = diag_position(d, loc);
+  Text text = {0};
+  append_text(mlirStringRefCreateFromCString(""), &text);
+  if (!pos.source && find_file_location(loc, &at)) {   // a file that was not read through us: its place still helps
+    MlirStringRef name = mlirIdentifierStr(mlirLocationFileLineColRangeGetFilename(at));
+    char place[64];
+    snprintf(place, sizeof place, ":%d:%d: ", mlirLocationFileLineColRangeGetStartLine(at), mlirLocationFileLineColRangeGetStartColumn(at));
+    append_text(name, &text);
+    append_text(mlirStringRefCreateFromCString(place), &text);
+  }
+  mlirDiagnosticPrint(diagnostic, append_text, &text);
+  print_message(d, severity, pos, text.data);
+  free(text.data);
+  for (int i = 0; i < MAX_CALLERS && mlirLocationIsACallSite(loc); i++) {
+    loc = mlirLocationCallSiteGetCaller(loc);
+    AstPos caller = diag_position(d, loc);
+    if (caller.source) print_message(d, NOTE, caller, "called from here");
   }
 }
 
-// --- Sources ---------------------------------------------------------------------------------------------------------------
-
-static Source *read_stream(FILE *f, const char *path)
+static MlirLogicalResult handle(MlirDiagnostic diagnostic, void *data)
 {
-  size_t size = 0, capacity = 1 << 14;
-  char *text = malloc(capacity + 1);
-  while (text) {
-    size += fread(text + size, 1, capacity - size, f);
-    if (size < capacity || size > MAX_SOURCE) break;
-    char *larger = realloc(text, (capacity *= 2) + 1);
-    if (!larger) { free(text); text = NULL; break; }
-    text = larger;
-  }
-  AstPos nowhere = {0};
-  if (!text || ferror(f) || size > MAX_SOURCE) {
-    diag_error(nowhere, "cannot read '%s': %s", path, !text ? "out of memory" : ferror(f) ? strerror(errno) : "larger than 64 MiB");
-    free(text);
-    return NULL;
-  }
-  text[size] = 0;
-  Source *source = calloc(1, sizeof *source);
-  if (!source) abort();
-  *source = (Source){strdup(strcmp(path, "-") == 0 ? "<stdin>" : path), text, size, diag.sources};
-  diag.sources = source;
-  return source;
+  Diagnostics *d = data;
+  MlirDiagnosticSeverity severity = mlirDiagnosticGetSeverity(diagnostic);
+  print_mlir(d, diagnostic, severity == MlirDiagnosticError ? ERROR : severity == MlirDiagnosticWarning ? WARNING : NOTE);
+  for (intptr_t i = 0; i < mlirDiagnosticGetNumNotes(diagnostic); i++) print_mlir(d, mlirDiagnosticGetNote(diagnostic, i), NOTE);
+  return mlirLogicalResultSuccess();
 }
 
-Source *source_read(const char *path)
-{
-  AstPos nowhere = {0};
-  struct stat info;
-  if (strcmp(path, "-") == 0) return read_stream(stdin, path);
-  FILE *f = fopen(path, "rb");
-  if (!f) {
-    diag_error(nowhere, "cannot open '%s': %s", path, strerror(errno));
-    return NULL;
-  }
-  Source *source = NULL;
-  if (fstat(fileno(f), &info) == 0 && S_ISDIR(info.st_mode)) diag_error(nowhere, "'%s' is a directory", path);
-  else source = read_stream(f, path);
-  fclose(f);
-  return source;
-}
-
-Source *source_find(const char *name)
-{
-  for (Source *s = diag.sources; s; s = s->next)
-    if (strcmp(s->name, name) == 0) return s;
-  return NULL;
-}
+void diag_attach(Diagnostics *d, MlirContext ctx) { mlirContextAttachDiagnosticHandler(ctx, handle, d, NULL); }

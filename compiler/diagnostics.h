@@ -1,32 +1,45 @@
-// Sources and diagnostics: every message to the user about his program goes through here, with file, line, column, the source
-// line and a caret. Errors are counted; past a limit they are only counted.
+// Messages to the user: file:line:column, severity, sentence, then the source line with a caret. Notes and hints belong to the message
+// before them. One Diagnostics object lives for one run of the compiler and owns the sources its messages show.
+//
+//   lenet.nn:7:17: error: linear: 'features' must be an integer, found the string "10"
+//       7 |     x |> linear("10")
+//         |                 ^~~~
+//         = hint: …
 #ifndef NNC_COMPILER_DIAGNOSTICS_H
 #define NNC_COMPILER_DIAGNOSTICS_H
 
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
+#include <stdio.h>
 
-#include "compiler/ast.h"
+#include "mlir-c/IR.h"
 
-// A source text in memory. name is what messages show ("<stdin>" for -).
-typedef struct Source { char *name; char *text; size_t size; struct Source *next; } Source;
+#include "compiler/source.h"
 
-// Reads a file ("-": standard input). NULL after reporting: missing, a directory, larger than 64 MiB, holding NUL bytes. Owned by the
-// diagnostics (sources must outlive every message): freed by diag_finish.
-Source *source_read(const char *path);
-Source *source_find(const char *name);     // by name, among those read; for locations that come back from MLIR
+typedef enum DiagColor { DIAG_COLOR_AUTO, DIAG_COLOR_NEVER, DIAG_COLOR_ALWAYS } DiagColor;   // auto: when out is a terminal and NO_COLOR is unset
+#define DIAG_MAX_ERRORS 20
+#define DIAG_COMMAND_LINE ((AstPos){0})   // the place of what has none in a source
 
-typedef enum DiagColor { DIAG_COLOR_AUTO, DIAG_COLOR_ALWAYS, DIAG_COLOR_NEVER } DiagColor;
-void diag_set_color(DiagColor color);
-void diag_set_limit(int errors);           // 20 unless set
-// AstPos with source NULL: no place is shown.
-void diag_error(AstPos pos, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void diag_verror(AstPos pos, const char *format, va_list args);
-void diag_warning(AstPos pos, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void diag_note(AstPos pos, const char *format, ...) __attribute__((format(printf, 2, 3)));    // belongs to the last error
-void diag_hint(const char *format, ...) __attribute__((format(printf, 1, 2)));                // belongs to the last error
-int diag_errors(void);
-void diag_finish(void);                    // says how many errors were not shown; frees the sources
+typedef struct Diagnostics Diagnostics;
+Diagnostics *diag_create(FILE *out, DiagColor color, int max_errors);   // max_errors 0: no limit. Owned: diag_free
+void diag_free(Diagnostics *d);                                           // also the sources
+// Takes ownership of s and returns it, so that messages (also MLIR's, by file name) can show its lines.
+const Source *diag_add_source(Diagnostics *d, Source *s);
+
+// Reports an error; always returns false, so that `return diag_error(…)` reads well. Messages start in lower case and have no full stop.
+// After max_errors errors one line says so and everything later is dropped.
+bool diag_error(Diagnostics *d, AstPos pos, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void diag_warning(Diagnostics *d, AstPos pos, const char *format, ...) __attribute__((format(printf, 3, 4)));
+// To the message before: another place that matters ("N was bound here"), and advice without a place ("did you mean 'relu'?").
+void diag_note(Diagnostics *d, AstPos pos, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void diag_hint(Diagnostics *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+int diag_error_count(const Diagnostics *d);
+bool diag_is_full(const Diagnostics *d);   // the limit was reached: stop early
+
+// Places as MLIR locations (file:line:column, columns in bytes) and back; what is not in a known source becomes DIAG_COMMAND_LINE.
+MlirLocation diag_location(MlirContext ctx, AstPos pos);
+AstPos diag_position(const Diagnostics *d, MlirLocation loc);
+// From now on MLIR's own diagnostics on ctx (verifier, passes, nn_error) are printed here and counted.
+void diag_attach(Diagnostics *d, MlirContext ctx);
 
 #endif

@@ -169,32 +169,11 @@ static const char *convert(const Parameter *p, Value *v)
   return "nothing";   // a signature of ours with an unknown kind
 }
 
-static int edit_distance(const char *a, const char *b)
-{
-  int row[64], n = (int)strlen(b);
-  if (n > 62) return 99;
-  for (int j = 0; j <= n; j++) row[j] = j;
-  for (int i = 1; a[i - 1]; i++) {
-    int diagonal = row[0];
-    row[0] = i;
-    for (int j = 1; j <= n; j++) {
-      int change = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      int best = row[j] < row[j - 1] ? row[j] : row[j - 1];
-      row[j] = change < best + 1 ? change : best + 1;
-    }
-  }
-  return row[n];
-}
-
 static void hint_nearest(Elaborator *e, const char *name, int n, const Parameter *p)
 {
-  int best = -1, distance = 4;
-  for (int i = 0; i < n; i++) {
-    int d = edit_distance(name, p[i].name);
-    if (d < distance) { distance = d; best = i; }
-  }
-  if (best >= 0) elaborator_hint(e, "did you mean '%s'?", p[best].name);
+  Nearest nearest = {.wanted = name};
+  for (int i = 0; i < n; i++) nearest_offer(&nearest, p[i].name);
+  if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
 }
 
 typedef struct Binding { Parameter parameter[MAX_PARAMETERS]; Value value[MAX_PARAMETERS]; AstPos pos[MAX_PARAMETERS]; bool given[MAX_PARAMETERS]; int n; } Binding;
@@ -355,7 +334,13 @@ MlirOperation layer_build(const LayerCall *c, NnOp op, int n, const MlirValue *o
                           const NnType *asked)
 {
   MlirOperation made = nn_build(c->b, op, n, operands, n_attrs, attrs, asked);
-  if (mlirOperationIsNull(made)) layer_error(c, "%s", c->b->error);
+  if (mlirOperationIsNull(made)) { layer_error(c, "%s", c->b->error); return made; }
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(made); i++) {
+    NnType t = nn_value_type(mlirOperationGetResult(made, i));
+    if (nn_type_is_representable(&t)) continue;
+    layer_error(c, "the result %s has more than 2^40 elements", value_describe(c->e, value_tensor(mlirOperationGetResult(made, i))));
+    return nn_null_operation();
+  }
   return made;
 }
 

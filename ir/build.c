@@ -41,7 +41,7 @@ static MlirOperation create(NnBuilder *b, NnOp op, int n_operands, const MlirVal
 
 static MlirOperation build(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands, MlirAttribute attrs, const NnType *asked) {
   int n_results = nn_op_info(op)->n_results;
-  NnType *types = malloc(sizeof *types * (size_t)(n_operands + 1)), result[NN_MAX_RESULTS];
+  NnType *types = calloc((size_t)(n_operands + 1), sizeof *types), result[NN_MAX_RESULTS];
   for (int i = 0; i < n_operands; i++) types[i] = nn_value_type(operands[i]);
   for (int i = 0; i < n_results; i++) result[i] = asked ? asked[i] : (NnType){.rank = -1};
   NnOpCall call = {.op = op, .n_operands = n_operands, .operand = types, .attrs = attrs, .error = b->error};
@@ -52,7 +52,7 @@ static MlirOperation build(NnBuilder *b, NnOp op, int n_operands, const MlirValu
 }
 
 MlirOperation nn_build(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands, int n_attrs, const NnAttr *attrs, const NnType *asked) {
-  MlirNamedAttribute *named = malloc(sizeof *named * (size_t)(n_attrs + 1));
+  MlirNamedAttribute *named = calloc((size_t)(n_attrs + 1), sizeof *named);
   for (int i = 0; i < n_attrs; i++) named[i] = nn_attr_to_named(b->ctx, &attrs[i]);
   MlirAttribute dictionary = mlirDictionaryAttrGet(b->ctx, n_attrs, named);
   free(named);

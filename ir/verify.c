@@ -6,6 +6,7 @@
 
 #include "ir/internal.h"
 #include "ir/ops/ops.h"
+#include "mlir-c/Diagnostics.h"
 
 static const char *spelled(const char *type) {
   if (!strcmp(type, "i64")) return "an i64";
@@ -63,7 +64,7 @@ bool nn_infer(NnOpCall *c, int n_results, NnType *result) {
 
 static MlirAttribute own_attributes(MlirOperation op) {
   intptr_t n = mlirOperationGetNumDiscardableAttributes(op);
-  MlirNamedAttribute *all = malloc(sizeof *all * (size_t)(n + 1));
+  MlirNamedAttribute *all = calloc((size_t)(n + 1), sizeof *all);
   for (intptr_t i = 0; i < n; i++) all[i] = mlirOperationGetDiscardableAttribute(op, i);
   MlirAttribute result = mlirDictionaryAttrGet(mlirOperationGetContext(op), n, all);
   free(all);
@@ -91,7 +92,7 @@ bool nn_verify_op(MlirOperation op) {
   if (kind == NN_OP_NONE) return true;
   intptr_t n = mlirOperationGetNumOperands(op), n_results = mlirOperationGetNumResults(op);
   if (n_results > NN_MAX_RESULTS) return report(op, "too many results");
-  NnType *operand = malloc(sizeof *operand * (size_t)(n + 1)), result[NN_MAX_RESULTS];
+  NnType *operand = calloc((size_t)(n + 1), sizeof *operand), result[NN_MAX_RESULTS];
   char error[NN_ERROR_SIZE];
   bool ok = value_types(op, "operand", n, mlirOperationGetOperand, operand) && value_types(op, "result", n_results, mlirOperationGetResult, result);
   if (ok) {

@@ -26,7 +26,8 @@ typedef struct NnPassRun {
   const NnTarget *target;
 } NnPassRun;
 const char *nn_pass_option(const NnPassRun *run, const char *key, const char *otherwise);
-// "512MiB", "4 GB", "1000", "50%": bytes, or percent (negative: -50 for 50%). False if malformed.
+// "512MiB", "4 GB", "1000": *bytes, and *percent is 0. "50%": *percent is 50 and *bytes -50; refused when percent is NULL.
+// K, M, G and T alone are binary (1K = 1024). False if malformed.
 bool nn_parse_size(const char *text, int64_t *bytes, double *percent);
 const char *nn_format_bytes(int64_t bytes, char *buf, size_t size);   // "3.98 GiB"
 
@@ -37,6 +38,7 @@ typedef struct NnPassInfo {
 } NnPassInfo;
 extern const NnPassInfo nn_passes[];
 extern const int nn_n_passes;
+const NnPassInfo *nn_pass_by_name(const char *name);   // NULL if there is none
 #define NN_PASS(name, options, doc) bool nn_pass_##name(MlirModule module, const NnPassRun *run);
 #include "passes/passes.def"
 #undef NN_PASS

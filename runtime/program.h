@@ -78,6 +78,7 @@ typedef struct NncStep {
   const NncTensor *tap;        // TAP: name, type and offset of the value
   double flops, bytes;         // of one execution, from the cost model
   bool recomputed;
+  const int64_t *buffer_bytes; // KERNEL: bytes of each buffer, so that the runtime can check what is used against the plan; NULL: not recorded
 } NncStep;
 
 // "train" runs one whole step (forward, backward, update). With gradient accumulation "accumulate" runs the earlier micro-batches of a

@@ -117,6 +117,7 @@ Value emit(Emitter *e, int depth, const char *format, ...) __attribute__((format
 void emit_effect(Emitter *e, const char *format, ...) __attribute__((format(printf, 2, 3)));   // a line without result, current scope
 Value emit_constant(Emitter *e, const char *format, ...) __attribute__((format(printf, 2, 3)));  // "5 : i64", in the entry scope, once
 Value emit_i64(Emitter *e, int64_t value);
+Value emit_index_with(Emitter *e, const char *op, Value a, int64_t b);
 Value emit_splat(Emitter *e, NnDtype dtype, double value);       // vector of lanes
 Value emit_index(Emitter *e, const char *op, Value a, Value b);  // arith.<op> on i64, at the deeper of the two
 int depth_max(Value a, Value b);
@@ -144,7 +145,11 @@ Value emit_load(Emitter *e, int buffer, NnDtype dtype, const Access *a);
 void emit_store(Emitter *e, int buffer, NnDtype dtype, const Access *a, Value v);
 Value emit_offset(Emitter *e, const Access *a, bool *lanes_vary, int64_t *lane_stride);   // element offset of the first lane, i64
 Value emit_lane_indices(Emitter *e, Value first, int64_t stride, bool wide);   // vector of i32 (or i64) first + stride * lane
-// A vector, or one element (loaded into all lanes), of the workspace at byte_offset + size of dtype * element.
+// At an element offset that the caller has computed: a vector, or one element (loaded into all lanes).
+Value emit_load_at(Emitter *e, int buffer, NnDtype dtype, Value offset, bool one_lane);
+void emit_store_at(Emitter *e, int buffer, NnDtype dtype, Value offset, Value v, bool one_lane);
+Value emit_address(Emitter *e, int buffer, NnDtype dtype, Value offset);
+// The same for the workspace at byte_offset + size of dtype * element.
 Value emit_load_workspace(Emitter *e, NnDtype dtype, int64_t byte_offset, Value element, bool one_lane);
 void emit_store_workspace(Emitter *e, NnDtype dtype, int64_t byte_offset, Value element, Value v, bool one_lane);
 
@@ -156,6 +161,8 @@ Value expression(Emitter *e, MlirValue v, const IndexMap *map);
 void expression_bind(Emitter *e, MlirValue v, const IndexMap *map, Value value);
 Value emit_binary(Emitter *e, NnOp op, NnDtype dtype, Value a, Value b);   // add, mul, max … on vectors
 Value emit_cast(Emitter *e, Value x, NnDtype from, NnDtype to);
+Value emit_compare(Emitter *e, const char *predicate, Value a, Value b, NnDtype dtype);   // eq ne lt le gt ge; ugt: or unordered
+Value emit_select(Emitter *e, Value condition, Value a, Value b, NnDtype dtype);
 Value emit_math_call(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype);   // libmvec: exp, tanh, pow …
 Value emit_horizontal(Emitter *e, NnOp op, NnDtype dtype, Value x);   // fixed-order tree over the lanes; the result in all lanes
 Value emit_random(Emitter *e, MlirValue key, NnType type, const IndexMap *map);
@@ -173,7 +180,8 @@ typedef struct KernelModule {
 void kernel_emit_map(KernelModule *m, const Kernel *k, HostKernel *out);
 void kernel_emit_reduce(KernelModule *m, const Kernel *k, HostKernel *out);   // row and column
 void kernel_emit_move(KernelModule *m, const Kernel *k, HostKernel *out);
-void kernel_emit_pool(KernelModule *m, const Kernel *k, MlirOperation op, HostKernel *out);
+void kernel_emit_pool(KernelModule *m, const Kernel *k, MlirOperation op, HostKernel *out);   // a move, too
+void kernel_emit_argmax(KernelModule *m, const Kernel *k, MlirOperation op, HostKernel *out);
 void kernel_add_launch(HostKernel *out, char *symbol, int64_t extent, double work_per_iteration);   // takes symbol
 void kernel_comment(KernelModule *m, const Kernel *k, const char *space);
 int kernel_lanes(const KernelModule *m, const Kernel *k);

@@ -89,6 +89,8 @@ Value emit_constant(Emitter *e, const char *format, ...) {
 
 Value emit_i64(Emitter *e, int64_t value) { return emit_constant(e, "%lld : i64", (long long)value); }
 
+Value emit_index_with(Emitter *e, const char *op, Value a, int64_t b) { return emit_index(e, op, a, emit_i64(e, b)); }
+
 Value emit_splat(Emitter *e, NnDtype dtype, double value) {
   TypeName type = vector_type(e, dtype);
   if (dtype == NN_F32) {
@@ -230,10 +232,19 @@ void if_begin(Emitter *e, Value condition) {
 
 void if_end(Emitter *e, int n, const Value *then_values, const Value *else_values, const TypeName *types, Value *results) {
   int depth = e->depth;
-  Text *outer = &e->scope[depth - 1].text;
+  Text *outer = &e->scope[depth - 1].text, *head = &e->scope[depth].head, *t = &e->scope[depth].text;
   add_line(e, depth - 1);
-  Text *head = &e->scope[depth].head, *t = &e->scope[depth].text;
   if (n) {
+    text_add(head, " -> (");
+    add_types(head, n, types);
+    text_add(head, ")");
+    for (int branch = 0; branch < 2; branch++) {
+      text_add(t, "%sscf.yield ", branch ? "} else {\n" : "");
+      add_ids(t, n, branch ? else_values : then_values);
+      text_add(t, " : ");
+      add_types(t, n, types);
+      text_add(t, "\n");
+    }
     for (int i = 0; i < n; i++) {
       bool varies = then_values[i].varies;
       results[i] = new_value(e, depth - 1);
@@ -241,18 +252,6 @@ void if_end(Emitter *e, int n, const Value *then_values, const Value *else_value
     }
     add_ids(outer, n, results);
     text_add(outer, " = ");
-    text_add(head, " -> (");
-    add_types(head, n, types);
-    text_add(head, ")");
-    text_add(t, "scf.yield ");
-    add_ids(t, n, then_values);
-    text_add(t, " : ");
-    add_types(t, n, types);
-    text_add(t, "\n} else {\nscf.yield ");
-    add_ids(t, n, else_values);
-    text_add(t, " : ");
-    add_types(t, n, types);
-    text_add(t, "\n");
   }
   text_add(head, " {\n");
   block_end(e);
@@ -421,15 +420,34 @@ Value emit_load(Emitter *e, int buffer, NnDtype dtype, const Access *a) {
 void emit_store(Emitter *e, int buffer, NnDtype dtype, const Access *a, Value v) {
   bool vary;
   int64_t stride;
-  Value offset = emit_offset(e, a, &vary, &stride), raw = to_memory(e, dtype, v);
-  Value address = gep(e, buffer, dtype, offset);
-  if (vary) {
-    assert(stride == 1);
+  Value offset = emit_offset(e, a, &vary, &stride);
+  assert(!vary || stride == 1);
+  emit_store_at(e, buffer, dtype, offset, v, !vary);
+}
+
+Value emit_address(Emitter *e, int buffer, NnDtype dtype, Value offset) { return gep(e, buffer, dtype, offset); }
+
+static Value load_address(Emitter *e, NnDtype dtype, Value address, bool one_lane) {
+  return from_memory(e, dtype, one_lane ? load_splat(e, dtype, address) : load_vector(e, dtype, address));
+}
+
+static void store_address(Emitter *e, NnDtype dtype, Value address, Value v, bool one_lane) {
+  Value raw = to_memory(e, dtype, v);
+  if (!one_lane) {
     store_vector(e, dtype, address, raw);
     return;
   }
   Value lane = emit(e, e->depth, "vector.extract %%v%d[0] : %s from %s", raw.id, element_type(dtype), vector_memory_type(e, dtype).text);
   emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !llvm.ptr", lane.id, address.id, (int)nn_dtype_bytes(dtype), element_type(dtype));
+}
+
+Value emit_load_at(Emitter *e, int buffer, NnDtype dtype, Value offset, bool one_lane) {
+  offset.depth = e->depth;   // not hoisted: the address may hold only under the conditions of this scope
+  return load_address(e, dtype, gep(e, buffer, dtype, offset), one_lane);
+}
+
+void emit_store_at(Emitter *e, int buffer, NnDtype dtype, Value offset, Value v, bool one_lane) {
+  store_address(e, dtype, gep(e, buffer, dtype, offset), v, one_lane);
 }
 
 static Value workspace_address(Emitter *e, NnDtype dtype, int64_t byte_offset, Value element) {
@@ -439,16 +457,9 @@ static Value workspace_address(Emitter *e, NnDtype dtype, int64_t byte_offset, V
 }
 
 Value emit_load_workspace(Emitter *e, NnDtype dtype, int64_t byte_offset, Value element, bool one_lane) {
-  Value address = workspace_address(e, dtype, byte_offset, element);
-  return one_lane ? load_splat(e, dtype, address) : load_vector(e, dtype, address);
+  return load_address(e, dtype, workspace_address(e, dtype, byte_offset, element), one_lane);
 }
 
 void emit_store_workspace(Emitter *e, NnDtype dtype, int64_t byte_offset, Value element, Value v, bool one_lane) {
-  Value address = workspace_address(e, dtype, byte_offset, element);
-  if (!one_lane) {
-    store_vector(e, dtype, address, v);
-    return;
-  }
-  Value lane = emit(e, e->depth, "vector.extract %%v%d[0] : %s from %s", v.id, element_type(dtype), vector_memory_type(e, dtype).text);
-  emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !llvm.ptr", lane.id, address.id, (int)nn_dtype_bytes(dtype), element_type(dtype));
+  store_address(e, dtype, workspace_address(e, dtype, byte_offset, element), v, one_lane);
 }

@@ -48,7 +48,7 @@ static Value binary(Emitter *e, const char *op, Value a, Value b, const char *fl
   return v;
 }
 
-static Value select_lanes(Emitter *e, Value c, Value a, Value b, NnDtype dtype) {
+Value emit_select(Emitter *e, Value c, Value a, Value b, NnDtype dtype) {
   int depth = depth_max(a, b) > c.depth ? depth_max(a, b) : c.depth;
   Value v = emit(e, depth, "arith.select %%v%d, %%v%d, %%v%d : %s, %s", c.id, a.id, b.id, vector_type(e, NN_I1).text, vector_type(e, dtype).text);
   v.varies = a.varies || b.varies || c.varies;
@@ -57,11 +57,11 @@ static Value select_lanes(Emitter *e, Value c, Value a, Value b, NnDtype dtype) 
 
 static bool is_signed_int(NnDtype d) { return d == NN_I32 || d == NN_I64; }
 
-static Value compare(Emitter *e, const char *predicate, Value a, Value b, NnDtype dtype) {
+Value emit_compare(Emitter *e, const char *predicate, Value a, Value b, NnDtype dtype) {
   char op[32];
   bool equality = !strcmp(predicate, "eq") || !strcmp(predicate, "ne");
   // A comparison with NaN is false, but for `ne`.
-  if (nn_dtype_is_float(dtype)) snprintf(op, sizeof op, "arith.cmpf %s%s,", strcmp(predicate, "ne") ? "o" : "u", predicate);
+  if (nn_dtype_is_float(dtype)) snprintf(op, sizeof op, "arith.cmpf %s%s,", *predicate == 'u' ? "" : strcmp(predicate, "ne") ? "o" : "u", predicate);
   else snprintf(op, sizeof op, "arith.cmpi %s%s,", equality ? "" : is_signed_int(dtype) ? "s" : "u", predicate);
   return binary(e, op, a, b, "", vector_type(e, dtype));
 }
@@ -70,16 +70,16 @@ static Value compare(Emitter *e, const char *predicate, Value a, Value b, NnDtyp
 static Value divide_integers(Emitter *e, NnDtype dtype, Value a, Value b) {
   TypeName type = vector_type(e, dtype);
   Value zero = emit_splat(e, dtype, 0), one = emit_splat(e, dtype, 1);
-  b = select_lanes(e, compare(e, "eq", b, zero, dtype), one, b, dtype);
+  b = emit_select(e, emit_compare(e, "eq", b, zero, dtype), one, b, dtype);
   if (!is_signed_int(dtype)) return binary(e, "arith.divui", a, b, "", type);
-  Value negated = binary(e, "arith.subi", zero, a, "", type), by_minus_one = compare(e, "eq", b, emit_splat(e, dtype, -1), dtype);
-  b = select_lanes(e, by_minus_one, one, b, dtype);
+  Value negated = binary(e, "arith.subi", zero, a, "", type), by_minus_one = emit_compare(e, "eq", b, emit_splat(e, dtype, -1), dtype);
+  b = emit_select(e, by_minus_one, one, b, dtype);
   Value q = binary(e, "arith.divsi", a, b, "", type), r = binary(e, "arith.remsi", a, b, "", type);
-  Value inexact = compare(e, "ne", r, zero, dtype);
-  Value differ = compare(e, "lt", binary(e, "arith.xori", r, b, "", type), zero, dtype);
+  Value inexact = emit_compare(e, "ne", r, zero, dtype);
+  Value differ = emit_compare(e, "lt", binary(e, "arith.xori", r, b, "", type), zero, dtype);
   Value adjust = binary(e, "arith.andi", inexact, differ, "", vector_type(e, NN_I1));
-  q = select_lanes(e, adjust, binary(e, "arith.subi", q, one, "", type), q, dtype);
-  return select_lanes(e, by_minus_one, negated, q, dtype);
+  q = emit_select(e, adjust, binary(e, "arith.subi", q, one, "", type), q, dtype);
+  return emit_select(e, by_minus_one, negated, q, dtype);
 }
 
 Value emit_binary(Emitter *e, NnOp op, NnDtype dtype, Value a, Value b) {
@@ -109,7 +109,7 @@ Value emit_cast(Emitter *e, Value x, NnDtype from, NnDtype to) {
   TypeName a = vector_type(e, from), b = vector_type(e, to);
   if (from == to) return x;
   bool from_float = nn_dtype_is_float(from), to_float = nn_dtype_is_float(to);
-  if (to == NN_I1) return compare(e, "ne", x, emit_splat(e, from, 0), from);
+  if (to == NN_I1) return emit_compare(e, "ne", x, emit_splat(e, from, 0), from);
   if (from_float && to_float) return convert(e, to == NN_F64 ? "arith.extf" : "arith.truncf", x, a, b);
   if (to_float) return convert(e, is_signed_int(from) ? "arith.sitofp" : "arith.uitofp", x, a, b);
   if (from_float) {
@@ -186,9 +186,9 @@ static Value negate(Emitter *e, NnDtype dtype, Value x) {
 
 static Value sign_of(Emitter *e, NnDtype dtype, Value x) {
   Value zero = emit_splat(e, dtype, 0);
-  Value v = select_lanes(e, compare(e, "gt", x, zero, dtype), emit_splat(e, dtype, 1), x, dtype);
+  Value v = emit_select(e, emit_compare(e, "gt", x, zero, dtype), emit_splat(e, dtype, 1), x, dtype);
   if (dtype == NN_U8 || dtype == NN_I1) return v;
-  return select_lanes(e, compare(e, "lt", x, zero, dtype), emit_splat(e, dtype, -1), v, dtype);
+  return emit_select(e, emit_compare(e, "lt", x, zero, dtype), emit_splat(e, dtype, -1), v, dtype);
 }
 
 static Value emit_unary(Emitter *e, NnOp op, NnDtype dtype, Value x) {
@@ -199,7 +199,7 @@ static Value emit_unary(Emitter *e, NnOp op, NnDtype dtype, Value x) {
     case NN_OP_neg: return negate(e, dtype, x);
     case NN_OP_abs:
       if (f) return unary(e, "math.absf", x, type);
-      return is_signed_int(dtype) ? select_lanes(e, compare(e, "lt", x, zero, dtype), negate(e, dtype, x), x, dtype) : x;
+      return is_signed_int(dtype) ? emit_select(e, emit_compare(e, "lt", x, zero, dtype), negate(e, dtype, x), x, dtype) : x;
     case NN_OP_sign: return sign_of(e, dtype, x);
     case NN_OP_sqrt: return unary(e, "math.sqrt", x, type);
     case NN_OP_rsqrt: return emit_binary(e, NN_OP_div, dtype, one, unary(e, "math.sqrt", x, type));
@@ -212,7 +212,7 @@ static Value emit_unary(Emitter *e, NnOp op, NnDtype dtype, Value x) {
     case NN_OP_erf: return math1(e, "erf", x, dtype);
     case NN_OP_sigmoid: return emit_binary(e, NN_OP_div, dtype, one, emit_binary(e, NN_OP_add, dtype, one, math1(e, "exp", negate(e, dtype, x), dtype)));
     // 0 > x ? 0 : x keeps a NaN, so that a diverging run is seen.
-    case NN_OP_relu: return select_lanes(e, compare(e, "gt", zero, x, dtype), zero, x, dtype);
+    case NN_OP_relu: return emit_select(e, emit_compare(e, "gt", zero, x, dtype), zero, x, dtype);
     case NN_OP_floor: return f ? unary(e, "math.floor", x, type) : x;
     case NN_OP_not: return binary(e, "arith.xori", x, one, "", type);
     default: assert(!"not a unary map"); return x;
@@ -239,11 +239,11 @@ static Value map_op(Emitter *e, MlirOperation op, NnDtype result, const IndexMap
   Value x[3];
   for (int i = 0; i < n; i++) x[i] = expression(e, mlirOperationGetOperand(op, i), map);
   NnDtype dtype = nn_value_type(mlirOperationGetOperand(op, 0)).dtype;
-  if (kind == NN_OP_select) return select_lanes(e, x[0], x[1], x[2], result);
+  if (kind == NN_OP_select) return emit_select(e, x[0], x[1], x[2], result);
   if (kind == NN_OP_cast) return emit_cast(e, x[0], dtype, result);
   if (kind == NN_OP_compare) {
     char predicate[8];
-    return compare(e, nn_attr_str(op, "predicate", predicate, sizeof predicate, "eq"), x[0], x[1], dtype);
+    return emit_compare(e, nn_attr_str(op, "predicate", predicate, sizeof predicate, "eq"), x[0], x[1], dtype);
   }
   return n == 1 ? emit_unary(e, kind, dtype, x[0]) : emit_binary(e, kind, dtype, x[0], x[1]);
 }

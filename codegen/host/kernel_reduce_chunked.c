@@ -15,8 +15,6 @@ typedef struct Launch {
   Value count;                // i64: elements in this chunk
 } Launch;
 
-static Value index_with(Emitter *e, const char *op, Value a, int64_t b) { return emit_index(e, op, a, emit_i64(e, b)); }
-
 static Value splat_count(Emitter *e, NnDtype dtype, Value count) {
   const char *type = element_type(dtype);
   Value scalar = emit(e, count.depth, "arith.sitofp %%v%d : i64 to %s", count.id, type);
@@ -25,33 +23,33 @@ static Value splat_count(Emitter *e, NnDtype dtype, Value count) {
 
 // Index of a partial result: ((outer * chunks) + chunk) * vector extent + index of the kept vector axis.
 static Value partial_index(Emitter *e, const Reduce *r, Value outer, Value chunk, int tile) {
-  Value at = emit_index(e, "addi", index_with(e, "muli", outer, r->n_chunks), chunk);
+  Value at = emit_index(e, "addi", emit_index_with(e, "muli", outer, r->n_chunks), chunk);
   if (r->lanes_on_reduced) return at;
   Value lane = {e->vector_index[tile], e->index_depth[r->vector_group], true};
-  return emit_index(e, "addi", index_with(e, "muli", at, r->vector_extent), lane);
+  return emit_index(e, "addi", emit_index_with(e, "muli", at, r->vector_extent), lane);
 }
 
 static Value combined_index(Emitter *e, const Reduce *r, Value outer) {
   if (r->lanes_on_reduced) return outer;
   Value lane = {e->vector_index[0], e->index_depth[r->vector_group], true};
-  return emit_index(e, "addi", index_with(e, "muli", outer, r->vector_extent), lane);
+  return emit_index(e, "addi", emit_index_with(e, "muli", outer, r->vector_extent), lane);
 }
 
 static void set_range(Emitter *e, const Reduce *r, Launch *l) {
   int64_t step = (int64_t)r->tile * r->lanes, whole = r->vector_extent / step * step;
-  Value start = index_with(e, "muli", l->chunk, r->chunk_size), end = index_with(e, "addi", start, r->chunk_size);
+  Value start = emit_index_with(e, "muli", l->chunk, r->chunk_size), end = emit_index_with(e, "addi", start, r->chunk_size);
   int64_t total = r->chunk_vector ? r->vector_extent : r->row_extent;
-  l->count = emit_index(e, "subi", index_with(e, "minsi", end, total), start);
+  l->count = emit_index(e, "subi", emit_index_with(e, "minsi", end, total), start);
   l->range = (Range){.low = emit_i64(e, 0), .high = emit_i64(e, r->row_extent), .from = emit_i64(e, 0), .to = emit_i64(e, whole)};
   if (r->chunk_vector) {
     l->range.from = start;
-    l->range.to = index_with(e, "minsi", end, whole);
+    l->range.to = emit_index_with(e, "minsi", end, whole);
     l->range.conditional = r->vector_extent % step != 0;
     if (l->range.conditional) l->range.is_last = emit(e, l->chunk.depth, "arith.cmpi eq, %%v%d, %%v%d : i64", l->chunk.id, emit_i64(e, r->n_chunks - 1).id);
   } else {
     l->range.low = start;
-    l->range.high = index_with(e, "minsi", end, total);
-    if (r->lanes_on_reduced) l->count = index_with(e, "muli", l->count, r->vector_extent);
+    l->range.high = emit_index_with(e, "minsi", end, total);
+    if (r->lanes_on_reduced) l->count = emit_index_with(e, "muli", l->count, r->vector_extent);
   }
 }
 
@@ -113,10 +111,10 @@ static void emit_partials(KernelModule *m, const Reduce *r, int stage, HostKerne
   e.n_workspace = workspace_values(r, stage, known);
   Value p = for_begin(&e, (Value){1, 0, false}, (Value){2, 0, false}, 1, 0, NULL, NULL, NULL);
   // The tiles of a chunk follow each other, so that the pages of its rows are used while they are mapped.
-  Value tile = index_with(&e, "remui", p, tiles), rest = index_with(&e, "divui", p, tiles);
+  Value tile = emit_index_with(&e, "remui", p, tiles), rest = emit_index_with(&e, "divui", p, tiles);
   Launch l = {.stage = stage, .is_last_stage = stage == r->n_stages - 1};
-  l.chunk = index_with(&e, "remui", rest, r->n_chunks);
-  l.outer = index_with(&e, "divui", rest, r->n_chunks);
+  l.chunk = emit_index_with(&e, "remui", rest, r->n_chunks);
+  l.outer = emit_index_with(&e, "divui", rest, r->n_chunks);
   emit_split_index(&e, l.outer, r->n_outer, r->outer);
   set_range(&e, r, &l);
   if (r->lanes_on_reduced) partial_body(&e, r, r->tile, &l);
@@ -139,10 +137,10 @@ static void join_moments(Emitter *e, NnDtype t, Value *mean, Value *m2, Value me
 }
 
 static void combine_chunk(Emitter *e, const Reduce *r, const Launch *l, Value chunk, int n, const int *units, Value *acc) {
-  Value at = partial_index(e, r, l->outer, chunk, 0), before = index_with(e, "muli", chunk, r->chunk_size);
+  Value at = partial_index(e, r, l->outer, chunk, 0), before = emit_index_with(e, "muli", chunk, r->chunk_size);
   int64_t total = r->chunk_vector ? r->vector_extent : r->row_extent, per_row = r->lanes_on_reduced && !r->chunk_vector ? r->vector_extent : 1;
-  Value end = index_with(e, "minsi", index_with(e, "addi", before, r->chunk_size), total), count = emit_index(e, "subi", end, before);
-  Value n_a = index_with(e, "muli", before, per_row), n_b = index_with(e, "muli", count, per_row);
+  Value end = emit_index_with(e, "minsi", emit_index_with(e, "addi", before, r->chunk_size), total), count = emit_index(e, "subi", end, before);
+  Value n_a = emit_index_with(e, "muli", before, per_row), n_b = emit_index_with(e, "muli", count, per_row);
   for (int i = 0; i < n; i++) {
     const Unit *u = &r->units[units[i]];
     Value x = emit_load_workspace(e, u->dtype, u->partial, at, r->lanes_on_reduced);
@@ -198,8 +196,8 @@ static void emit_combination(KernelModule *m, const Reduce *r, int stage, HostKe
   e.n_workspace = workspace_values(r, stage, known);
   Value p = for_begin(&e, (Value){1, 0, false}, (Value){2, 0, false}, 1, 0, NULL, NULL, NULL);
   Launch l = {.stage = stage, .is_last_stage = stage == r->n_stages - 1};
-  Value tile = index_with(&e, "remui", p, tiles);
-  l.outer = index_with(&e, "divui", p, tiles);
+  Value tile = emit_index_with(&e, "remui", p, tiles);
+  l.outer = emit_index_with(&e, "divui", p, tiles);
   emit_split_index(&e, l.outer, r->n_outer, r->outer);
   if (r->lanes_on_reduced) combine_body(&e, r, 1, &l);
   else reduce_for_tiles(&e, r, tile, 1, combine_body, &l);

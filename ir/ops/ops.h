@@ -6,7 +6,7 @@
 #include "ir/ir.h"
 
 // Prototypes for all; those that ir/table.c declares absent are never defined.
-#define NN_OP(op, kind, operands, results, attrs, doc)        \
+#define NN_OP(op, op_kind, op_operands, op_results, op_attrs, op_doc) \
   bool nn_infer_##op(NnOpCall *call, int n_results, NnType *result); \
   void nn_vjp_##op(NnVjp *vjp);                               \
   double nn_flops_##op(MlirOperation operation);              \

@@ -28,7 +28,9 @@ static size_t state_index(const Chain *chain, int i, int j, int m) {
   return ((size_t)i * (size_t)(chain->n + 1) + (size_t)j) * (size_t)(chain->units + 1) + (size_t)m;
 }
 
-static int to_units(const Chain *chain, int64_t bytes) { return (int)fmin(ceil((double)bytes / chain->unit_bytes), 1e6); }
+static int to_units(const Chain *chain, int64_t bytes) {
+  return (int)fmin(ceil((double)bytes / chain->unit_bytes), 1e6);
+}
 
 // Cuts the forward pass into at most `limit` segments of about equally many nodes, at the smallest cut near each bound.
 static void cut_segments(Chain *chain, int limit) {
@@ -63,7 +65,7 @@ static void size_segments(Chain *chain) {
     for (int k = s + 1; k <= last; k++) bytes[(size_t)s * side + (size_t)k] += node->bytes;
   }
   for (int s = chain->n - 1; s >= 0; s--)
-    for (int k = 0; k <= chain->n; k++) bytes[(size_t)s * side + (size_t)k] += bytes[((size_t)s + 1) * side + (size_t)k];
+    for (size_t k = 0; k < side; k++) bytes[(size_t)s * side + k] += bytes[((size_t)s + 1) * side + k];
   for (size_t i = 0; i < side * side; i++) chain->crossing[i] = to_units(chain, bytes[i]);
   for (int s = 0; s < chain->n; s++) {
     chain->forward[s + 1] += chain->forward[s];
@@ -141,8 +143,8 @@ bool remat_build_chain(const RematGraph *graph, int64_t memory, RematSchedule *s
   bool exact = divisor > 0 && memory / divisor <= MAX_UNITS;
   chain.units = exact ? (int)(memory / divisor) : MAX_UNITS;
   chain.unit_bytes = exact ? (double)divisor : (double)memory / MAX_UNITS;
-  // The work grows with the cube of the number of segments; this keeps it near a tenth of a second.
-  cut_segments(&chain, (int)cbrt(6e8 / (chain.units + 1)));
+  // The work grows with the cube of the number of segments; this keeps it well below a tenth of a second.
+  cut_segments(&chain, (int)cbrt(2e8 / (chain.units + 1)));
   size_segments(&chain);
   size_t states = (size_t)(chain.n + 1) * (size_t)(chain.n + 1) * (size_t)(chain.units + 1);
   chain.cost = solver_allocate(states, sizeof(float));

@@ -28,7 +28,8 @@ typedef struct JsonValue {
 
 typedef struct JsonDocument JsonDocument;  // owns every value and string of a tree
 
-// Parses all of `text` (`length` bytes, not retained). Owned by the caller: json_destroy. NULL and `error` on bad input.
+// Parses all of `text` (`length` bytes, not retained). Owned by the caller (json_destroy); NULL and `error` on bad
+// input.
 JsonDocument *json_parse(const char *text, size_t length, SolverError *error);
 void json_destroy(JsonDocument *document);
 

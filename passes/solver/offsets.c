@@ -105,7 +105,8 @@ static void rank_times(Allocator *allocator, const Event *events, int n_events) 
   }
 }
 
-// Visits the pairs that live at the same time: counts them, or (with `fill`) lists them. Stops once they exceed `limit`.
+// Visits the pairs that live at the same time: counts them, or (with `fill`) lists them. Stops once they exceed
+// `limit`.
 static int64_t visit_pairs(Allocator *allocator, const Event *events, int n_events, int64_t *fill, int64_t limit) {
   int n_live = 0;
   int *live = allocator->rank, *place = solver_allocate((size_t)allocator->n, sizeof *place);

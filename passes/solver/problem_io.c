@@ -31,7 +31,8 @@ static bool read_bytes(const JsonValue *object, const char *key, int64_t *result
     *result = (int64_t)value->number;
     return true;
   }
-  if (!value->is_integer) return solver_fail_at(error, value->line, value->column, "%s must be an integer of at most 63 bits", key);
+  if (!value->is_integer)
+    return solver_fail_at(error, value->line, value->column, "%s must be an integer of at most 63 bits", key);
   if (value->integer < 0) return solver_fail_at(error, value->line, value->column, "%s must be >= 0", key);
   *result = value->integer;
   return true;

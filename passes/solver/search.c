@@ -23,7 +23,8 @@ static void note_state(RematSearch *search) {
   const RematState *state = &search->state;
   if (!search->lowest.exec || state->peak < search->lowest.peak) {
     remat_schedule_free(&search->lowest);
-    search->lowest = (RematSchedule){state->n, solver_allocate((size_t)state->n, sizeof(int)), state->cost, state->peak};
+    int *exec = solver_allocate((size_t)state->n, sizeof *exec);
+    search->lowest = (RematSchedule){state->n, exec, state->cost, state->peak};
     if (state->n) memcpy(search->lowest.exec, state->exec, (size_t)state->n * sizeof(int));
   }
   if (!is_feasible(state) || (search->has_best && state->cost >= search->best_cost)) return;
@@ -102,6 +103,8 @@ static void descend(RematSearch *search) {
   double *over_before = NULL;
   int capacity = 0;
   while (state->n_over > 0 && state->n < limit && !out_of_time(search)) {
+    // Trimming takes back a few percent at most.
+    if (search->has_best && state->cost > search->best_cost * 1.05) break;
     if (state->n + 1 > capacity) {
       capacity = 2 * state->n + 1;
       over_before = solver_reallocate(over_before, (size_t)capacity, sizeof *over_before);
@@ -237,7 +240,7 @@ static void run_seeds(RematSearch *search) {
   run_chain_seeds(search);
 }
 
-static RematSearch search_create(const RematProblem *problem, int64_t budget, const RematOptions *options) {
+static RematSearch search_create(const RematProblem *problem, const RematOptions *options) {
   RematSearch search = {.problem = problem, .time_limit = 10};
   clock_gettime(CLOCK_MONOTONIC, &search.start);
   if (options && options->time_limit > 0) search.time_limit = options->time_limit;
@@ -246,13 +249,12 @@ static RematSearch search_create(const RematProblem *problem, int64_t budget, co
   search.edit = edit_create();
   search.best_edit = edit_create();
   search.max_moves = options ? options->max_moves : 0;
-  if (search.max_moves == 0) search.max_moves = 300000000 / (200 + (int64_t)problem->n_nodes);
-  (void)budget;
+  if (search.max_moves == 0) search.max_moves = 150000000 / (200 + (int64_t)problem->n_nodes);
   return search;
 }
 
 void remat_solve(const RematProblem *problem, int64_t budget_bytes, const RematOptions *options, RematResult *result) {
-  RematSearch search = search_create(problem, budget_bytes, options);
+  RematSearch search = search_create(problem, options);
   search.state = remat_state_create(&search.graph, budget_bytes);
   *result = (RematResult){.lower_bound = remat_lower_bound(problem, budget_bytes)};
   for (int v = 0; v < problem->n_nodes; v++) result->base_cost += problem->nodes[v].cost;

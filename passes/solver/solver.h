@@ -89,7 +89,7 @@ void remat_simulation_free(RematSimulation *simulation);
 // Frees what the schedule owns and zeroes it. Safe on a zeroed schedule.
 void remat_schedule_free(RematSchedule *schedule);
 
-// ---- policies.c: schedules made without a budget; each takes O(n) to O(n log n) simulations at most ----
+// ---- policies.c, recursive.c: schedules made without a budget, in milliseconds for thousands of nodes ----
 // Each returns a legal schedule, Owned by the caller. None fails: what cannot be recomputed (not recomputable, or an
 // anti-dependence has passed) is kept. "Forward" below means the nodes before the first backward node.
 
@@ -132,7 +132,7 @@ RematSchedule remat_policy_run(const RematProblem *problem, RematPolicy policy);
 typedef struct RematOptions {
   uint64_t seed;             // same problem, budget and options: same schedule
   double time_limit;         // seconds; 0: the default of 10. A safety only: when it strikes, results may vary
-  int64_t max_moves;         // moves tried by the local search; 0: a default that takes about 1 s, < 0: none at all
+  int64_t max_moves;         // moves tried, seeds included; 0: a default that takes about 1 s, < 0: seeds only
 } RematOptions;
 
 typedef struct RematResult {
@@ -145,8 +145,9 @@ typedef struct RematResult {
   int64_t moves;             // moves tried
 } RematResult;
 
-// Seeds from the policies, a greedy descent (bytes x duration / cost) with a removal pass, then a local search that
-// adds and removes executions. Always fills `result`; free it with remat_result_free.
+// Seeds from the policies and from dynamic programs over the forward pass as a chain (Rotor), a greedy descent (bytes x
+// duration / cost) with a removal pass, then a local search that adds, removes and shifts executions. `options` may be
+// NULL. Always fills `result`; free it with remat_result_free. A budget nothing fits gives feasible == false, no error.
 void remat_solve(const RematProblem *problem, int64_t budget_bytes, const RematOptions *options, RematResult *result);
 void remat_result_free(RematResult *result);
 

@@ -80,11 +80,12 @@ RematState remat_state_create(const RematGraph *graph, int64_t budget) {
 
 void remat_state_free(RematState *state) {
   struct StateScratch *scratch = state->scratch;
-  void *owned[] = {state->exec,    state->last_use,   state->across,        state->occupied,  state->event_start,
-                   state->events,  state->executions, state->first,         state->gaps,      state->gap_weight,
-                   state->after,   state->after_start, state->before, state->before_start, scratch->added, scratch->changes,
-                   scratch->before, scratch->after,   scratch->touched,     scratch->stamp,   scratch->removed,
-                   scratch->difference, scratch->sequence, scratch};
+  void *owned[] = {state->exec,        state->last_use,      state->across,       state->occupied,
+                   state->event_start, state->events,        state->executions,   state->first,
+                   state->gaps,        state->gap_weight,    state->after,        state->after_start,
+                   state->before,      state->before_start,  scratch->added,      scratch->changes,
+                   scratch->before,    scratch->after,       scratch->touched,    scratch->stamp,
+                   scratch->removed,   scratch->difference,  scratch->sequence,   scratch};
   for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
   *state = (RematState){0};
 }
@@ -525,7 +526,8 @@ bool remat_state_price(RematState *state, Edit *edit, EditPrice *price) {
   price_existing(state, price);
   for (int i = 0; i < edit->n_insertions; i++) {
     const Insertion *insertion = &edit->insertions[i];
-    int64_t occupied = state->across[insertion->before] + change_at(scratch, insertion_key(insertion)) + nodes[insertion->node].workspace;
+    int64_t live = state->across[insertion->before] + change_at(scratch, insertion_key(insertion));
+    int64_t occupied = live + nodes[insertion->node].workspace;
     count_over(state, occupied, 1, price);
     price->cost += nodes[insertion->node].cost;
   }

@@ -240,7 +240,8 @@ static bool parses(const char *text) {
 }
 
 static void test_json(void) {
-  static const char *const good[] = {"0", "-1.5e3", "\"a\\u00e9\\ud83d\\ude00\\n\"", "[]", "{}", " [1, {\"a\": [null]}] "};
+  static const char *const good[] = {"0",  "-1.5e3", "[]", "{}", " [1, {\"a\": [null]}] ",
+                                     "\"a\\u00e9\\ud83d\\ude00\\n\""};
   static const char *const bad[] = {"",         "[1,]",    "{\"a\"}",  "{a:1}",   "01",     "1.",     "-",
                                     "1e999",    "\"\\x\"", "\"\\ud800\"", "\"\n\"", "\"abc",  "tru",    "[1 2]",
                                     "{\"a\":1,}", "1 2",   "\"\\u12\"", "\"\\",   "[\"\\", "{\"a\":"};

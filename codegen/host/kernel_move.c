@@ -1,0 +1,248 @@
+// Move kernels: one op each, an own loop nest. Here pad, concat, gather and scatter_add, which copy runs of elements.
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/host/kernel.h"
+
+static int64_t product(const int64_t *dim, int from, int to) {
+  int64_t n = 1;
+  for (int i = from; i < to; i++) n *= dim[i];
+  return n;
+}
+
+static MlirOperation only_op(const Kernel *k) {
+  MlirBlock body = nn_function_body(k->func);
+  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+    NnOp kind = nn_op_of(op);
+    if (kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_MOVE) return op;
+  }
+  assert(!"a move kernel without its op");
+  return nn_null_operation();
+}
+
+static Value begin(Emitter *e, KernelModule *m, const Kernel *k, const char *symbol) {
+  emitter_begin(e, m, k, symbol, k->n_args + k->n_results);
+  e->valid = e->lanes;
+  return for_begin(e, (Value){1, 0, false}, (Value){2, 0, false}, 1, 0, NULL, NULL, NULL);
+}
+
+static void end(Emitter *e) {
+  for_end(e, 0, NULL, NULL, NULL);
+  emitter_end(e);
+}
+
+static Value scalar_and(Emitter *e, Value a, Value b) { return emit(e, depth_max(a, b), "arith.andi %%v%d, %%v%d : i1", a.id, b.id); }
+
+static Value scalar_compare(Emitter *e, const char *predicate, Value a, int64_t b) {
+  return emit(e, a.depth, "arith.cmpi %s, %%v%d, %%v%d : i64", predicate, a.id, emit_i64(e, b).id);
+}
+
+static void copy_bytes(Emitter *e, int to, Value to_offset, int from, Value from_offset, NnDtype dtype, Value bytes) {
+  Value d = emit_address(e, to, dtype, to_offset), s = emit_address(e, from, dtype, from_offset);
+  emit_effect(e, "\"llvm.intr.memcpy\"(%%v%d, %%v%d, %%v%d) <{isVolatile = false}> : (!llvm.ptr, !llvm.ptr, i64) -> ()", d.id, s.id, bytes.id);
+}
+
+static void copy_run(Emitter *e, int to, Value to_offset, int from, Value from_offset, NnDtype dtype, int64_t count) {
+  if (count > 0) copy_bytes(e, to, to_offset, from, from_offset, dtype, emit_i64(e, count * nn_dtype_bytes(dtype)));
+}
+
+// Stores v into `count` elements from `offset` on.
+static void fill_run(Emitter *e, int buffer, Value offset, NnDtype dtype, int64_t count, Value v) {
+  int rest = (int)(count % e->lanes);
+  if (count >= e->lanes) {
+    Value i = for_begin(e, emit_i64(e, 0), emit_i64(e, count - rest), e->lanes, 0, NULL, NULL, NULL);
+    emit_store_at(e, buffer, dtype, emit_index(e, "addi", offset, i), v, false);
+    for_end(e, 0, NULL, NULL, NULL);
+  }
+  if (rest <= 0) return;
+  emit_set_mask(e, rest);
+  emit_store_at(e, buffer, dtype, emit_index_with(e, "addi", offset, count - rest), v, false);
+  emit_set_mask(e, e->lanes);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// pad: one outer iteration per row, a row being the last padded axis and everything inside it
+
+typedef struct Pad {
+  const NnType *x, *y;
+  int64_t low[NN_MAX_RANK], high[NN_MAX_RANK], interior[NN_MAX_RANK];
+  int axis;         // the last padded one
+  int64_t inner;    // elements inside it
+} Pad;
+
+static Pad pad_read(const Kernel *k, MlirOperation op) {
+  Pad p = {.x = &k->arg[nn_value_index(mlirOperationGetOperand(op, 0))], .y = &k->result_type[0]};
+  nn_attr_i64s(op, "low", p.low, NN_MAX_RANK);
+  nn_attr_i64s(op, "high", p.high, NN_MAX_RANK);
+  nn_attr_i64s(op, "interior", p.interior, NN_MAX_RANK);
+  p.axis = p.y->rank - 1;
+  while (p.axis > 0 && !p.low[p.axis] && !p.high[p.axis] && !p.interior[p.axis]) p.axis--;
+  p.inner = product(p.y->dim, p.axis + 1, p.y->rank);
+  return p;
+}
+
+// Offset of the operand's row that falls on result row p, and whether there is one.
+static Value pad_source_row(Emitter *e, const Pad *pad, Value p, Value *valid) {
+  int64_t stride = pad->x->dim[pad->axis] * pad->inner;
+  Value offset = emit_i64(e, 0), rest = p;
+  *valid = emit_constant(e, "true");
+  for (int a = pad->axis - 1; a >= 0; a--) {
+    Value index = a ? emit_index_with(e, "remui", rest, pad->y->dim[a]) : rest;
+    if (a) rest = emit_index_with(e, "divui", rest, pad->y->dim[a]);
+    Value at = emit_index_with(e, "subi", index, pad->low[a]);
+    *valid = scalar_and(e, *valid, scalar_compare(e, "sge", at, 0));
+    if (pad->interior[a]) {
+      *valid = scalar_and(e, *valid, scalar_compare(e, "eq", emit_index_with(e, "remsi", at, pad->interior[a] + 1), 0));
+      at = emit_index_with(e, "divsi", at, pad->interior[a] + 1);
+    }
+    *valid = scalar_and(e, *valid, scalar_compare(e, "slt", at, pad->x->dim[a]));
+    offset = emit_index(e, "addi", offset, emit_index_with(e, "muli", at, stride));
+    stride *= pad->x->dim[a];
+  }
+  return offset;
+}
+
+static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static void pad_copy_row(Emitter *e, const Pad *pad, Value to, Value from) {
+  NnDtype dtype = pad->y->dtype;
+  int a = pad->axis;
+  int64_t x = pad->x->dim[a], y = pad->y->dim[a], step = pad->interior[a] + 1, low = pad->low[a];
+  if (step == 1) {
+    int64_t first = max64(0, -low), at = max64(0, low), n = max64(0, min64(x - first, y - at));
+    copy_run(e, 0 + e->k->n_args, emit_index_with(e, "addi", to, at * pad->inner), 0, emit_index_with(e, "addi", from, first * pad->inner), dtype, n * pad->inner);
+    return;
+  }
+  int64_t first = low >= 0 ? 0 : (-low + step - 1) / step, last = y - 1 - low >= 0 ? min64(x - 1, (y - 1 - low) / step) : -1;
+  if (last < first) return;
+  Value i = for_begin(e, emit_i64(e, first), emit_i64(e, last + 1), 1, 0, NULL, NULL, NULL);
+  Value at = emit_index_with(e, "addi", emit_index_with(e, "muli", i, step), low);
+  copy_run(e, e->k->n_args, emit_index(e, "addi", to, emit_index_with(e, "muli", at, pad->inner)), 0,
+           emit_index(e, "addi", from, emit_index_with(e, "muli", i, pad->inner)), dtype, pad->inner);
+  for_end(e, 0, NULL, NULL, NULL);
+}
+
+static void emit_pad(KernelModule *m, const Kernel *k, MlirOperation op, HostKernel *out) {
+  Pad pad = pad_read(k, op);
+  NnDtype dtype = pad.y->dtype;
+  int64_t rows = product(pad.y->dim, 0, pad.axis), row = pad.y->dim[pad.axis] * pad.inner;
+  kernel_comment(m, k, "outer loop: rows of the last padded axis");
+  Emitter e;
+  Value p = begin(&e, m, k, k->name);
+  Value to = emit_index_with(&e, "muli", p, row), valid, from = pad_source_row(&e, &pad, p, &valid);
+  fill_run(&e, k->n_args, to, dtype, row, emit_splat(&e, dtype, nn_attr_f64(op, "value", 0)));
+  if_begin(&e, valid);
+  pad_copy_row(&e, &pad, to, from);
+  if_end(&e, 0, NULL, NULL, NULL, NULL);
+  end(&e);
+  kernel_add_launch(out, host_strdup(k->name), rows, (double)row);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+#define COPY_BLOCK 16384
+
+// concat: one launch per operand, which copies its runs.
+static void emit_concat(KernelModule *m, const Kernel *k, MlirOperation op, HostKernel *out) {
+  const NnType *y = &k->result_type[0];
+  int axis = (int)nn_attr_i64(op, "axis", 0);
+  int64_t inner = product(y->dim, axis + 1, y->rank), outer = product(y->dim, 0, axis), row = y->dim[axis] * inner, at = 0;
+  kernel_comment(m, k, "one launch per operand; outer loop: rows x blocks of the joined axis");
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+    int arg = nn_value_index(mlirOperationGetOperand(op, i));
+    int64_t run = k->arg[arg].dim[axis] * inner, blocks = (run + COPY_BLOCK - 1) / COPY_BLOCK;
+    char *symbol = i ? text_format("%s_launch%d", k->name, (int)i) : host_strdup(k->name);
+    Emitter e;
+    Value p = begin(&e, m, k, symbol), bytes = emit_i64(&e, run * nn_dtype_bytes(y->dtype));
+    Value r = emit_index_with(&e, "divui", p, blocks), block = emit_index_with(&e, "remui", p, blocks);
+    Value first = emit_index_with(&e, "muli", block, COPY_BLOCK);
+    if (blocks > 1) {
+      Value count = emit_index_with(&e, "minsi", emit_index(&e, "subi", emit_i64(&e, run), first), COPY_BLOCK);
+      bytes = emit_index_with(&e, "muli", count, nn_dtype_bytes(y->dtype));
+    }
+    Value to = emit_index_with(&e, "addi", emit_index(&e, "addi", emit_index_with(&e, "muli", r, row), first), at);
+    copy_bytes(&e, k->n_args, to, arg, emit_index(&e, "addi", emit_index_with(&e, "muli", r, run), first), y->dtype, bytes);
+    end(&e);
+    kernel_add_launch(out, symbol, outer * blocks, (double)min64(run, COPY_BLOCK));
+    at += run;
+  }
+}
+
+// The integer at `offset` of an index operand, as i64.
+static Value load_index(Emitter *e, int buffer, NnDtype dtype, Value offset) {
+  Value address = emit_address(e, buffer, dtype, offset);
+  Value raw = emit(e, address.depth, "llvm.load %%v%d {alignment = %d : i64} : !llvm.ptr -> %s", address.id, (int)nn_dtype_bytes(dtype), element_type(dtype));
+  if (dtype == NN_I64) return raw;
+  return emit(e, raw.depth, "arith.%s %%v%d : %s to i64", dtype == NN_I32 ? "extsi" : "extui", raw.id, element_type(dtype));
+}
+
+static void emit_gather(KernelModule *m, const Kernel *k, MlirOperation op, HostKernel *out) {
+  int table = nn_value_index(mlirOperationGetOperand(op, 0)), indices = nn_value_index(mlirOperationGetOperand(op, 1));
+  const NnType *t = &k->arg[table];
+  int64_t row = product(t->dim, 1, t->rank), n = nn_type_elements(&k->arg[indices]);
+  kernel_comment(m, k, "outer loop: indices, clamped to the table");
+  Emitter e;
+  Value p = begin(&e, m, k, k->name);
+  Value index = load_index(&e, indices, k->arg[indices].dtype, p);
+  index = emit_index_with(&e, "minsi", emit_index_with(&e, "maxsi", index, 0), t->dim[0] - 1);
+  copy_run(&e, k->n_args, emit_index_with(&e, "muli", p, row), table, emit_index_with(&e, "muli", index, row), t->dtype, row);
+  end(&e);
+  kernel_add_launch(out, host_strdup(k->name), n, (double)row);
+}
+
+static void add_row(Emitter *e, int source, Value to, Value from, NnDtype dtype, int64_t count) {
+  int rest = (int)(count % e->lanes);
+  int target = e->k->n_args;
+  for (int part = 0; part < 2; part++) {
+    if (part ? !rest : count < e->lanes) continue;
+    Value i = emit_i64(e, count - rest);
+    if (part) emit_set_mask(e, rest);
+    else i = for_begin(e, emit_i64(e, 0), i, e->lanes, 0, NULL, NULL, NULL);
+    Value d = emit_index(e, "addi", to, i);
+    Value sum = emit_binary(e, NN_OP_add, dtype, emit_load_at(e, target, dtype, d, false), emit_load_at(e, source, dtype, emit_index(e, "addi", from, i), false));
+    emit_store_at(e, target, dtype, d, sum, false);
+    if (part) emit_set_mask(e, e->lanes);
+    else for_end(e, 0, NULL, NULL, NULL);
+  }
+}
+
+// scatter_add: an outer iteration owns a range of the table's rows: it clears them, then goes through all indices in order and adds
+// what falls into its range, so that the order of additions is that of the indices.
+static void emit_scatter_add(KernelModule *m, const Kernel *k, MlirOperation op, HostKernel *out) {
+  int source = nn_value_index(mlirOperationGetOperand(op, 0)), indices = nn_value_index(mlirOperationGetOperand(op, 1));
+  const NnType *t = &k->result_type[0];
+  int64_t rows = t->dim[0], row = product(t->dim, 1, t->rank), n = nn_type_elements(&k->arg[indices]);
+  int64_t ranges = min64(rows, row < 64 ? 8 : 32), size = (rows + ranges - 1) / ranges;
+  ranges = (rows + size - 1) / size;
+  kernel_comment(m, k, "outer loop: ranges of the table's rows; each goes through all indices");
+  Emitter e;
+  Value p = begin(&e, m, k, k->name);
+  Value first = emit_index_with(&e, "muli", p, size), count = emit_index_with(&e, "minsi", emit_index(&e, "subi", emit_i64(&e, rows), first), size);
+  Value to = emit_address(&e, k->n_args, t->dtype, emit_index_with(&e, "muli", first, row));
+  Value bytes = emit_index_with(&e, "muli", count, row * nn_dtype_bytes(t->dtype)), zero = emit_constant(&e, "0 : i8");
+  emit_effect(&e, "\"llvm.intr.memset\"(%%v%d, %%v%d, %%v%d) <{isVolatile = false}> : (!llvm.ptr, i8, i64) -> ()", to.id, zero.id, bytes.id);
+  Value i = for_begin(&e, emit_i64(&e, 0), emit_i64(&e, n), 1, 0, NULL, NULL, NULL);
+  Value index = load_index(&e, indices, k->arg[indices].dtype, i), within = emit_index(&e, "subi", index, first);
+  Value mine = emit(&e, e.depth, "arith.cmpi ult, %%v%d, %%v%d : i64", within.id, count.id);
+  if_begin(&e, mine);
+  Value target = emit_index_with(&e, "muli", index, row), from = emit_index_with(&e, "muli", i, row);
+  add_row(&e, source, target, from, t->dtype, row);
+  if_end(&e, 0, NULL, NULL, NULL, NULL);
+  for_end(&e, 0, NULL, NULL, NULL);
+  end(&e);
+  kernel_add_launch(out, host_strdup(k->name), ranges, (double)(size * row) + (double)n);
+}
+
+void kernel_emit_move(KernelModule *m, const Kernel *k, HostKernel *out) {
+  MlirOperation op = only_op(k);
+  switch (nn_op_of(op)) {
+    case NN_OP_pad: emit_pad(m, k, op, out); break;
+    case NN_OP_concat: emit_concat(m, k, op, out); break;
+    case NN_OP_gather: emit_gather(m, k, op, out); break;
+    case NN_OP_scatter_add: emit_scatter_add(m, k, op, out); break;
+    case NN_OP_argmax: kernel_emit_argmax(m, k, op, out); break;
+    default: kernel_emit_pool(m, k, op, out); break;
+  }
+}

@@ -1,0 +1,276 @@
+// One function of the module while it is built: its parameters, states, random draws and results, and the writing of its signature.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/elaborate_internal.h"
+
+Function *function_begin(Elaborator *e, const char *name, Mode mode)
+{
+  Function *f = elaborator_alloc(e, sizeof *f);
+  f->name = name;
+  f->mode = mode;
+  f->block = mlirBlockCreate(0, NULL, NULL);
+  f->last = nn_null_operation();
+  f->builder = nn_builder_at_end(f->block, mlirLocationUnknownGet(e->ctx));
+  f->builder.ctx = e->ctx;
+  f->builder.phase = "forward";
+  e->function = f;
+  return f;
+}
+
+// Operations use later block arguments only through values, so the body can go at once.
+void function_discard(Function *f)
+{
+  mlirBlockDestroy(f->block);
+}
+
+static MlirValue placeholder(Elaborator *e, NnType type)
+{
+  return mlirBlockAddArgument(e->function->block, nn_type_to_mlir(e->ctx, &type), e->function->builder.loc);
+}
+
+MlirValue function_add_input(Elaborator *e, const char *name, NnType type)
+{
+  Input input = {name, type, placeholder(e, type)};
+  PUSH(e, e->function->inputs, e->function->n_inputs, e->function->cap_inputs, input);
+  return input.value;
+}
+
+void function_add_output(Elaborator *e, const char *role, const char *name, MlirValue value)
+{
+  Output output = {role, name, value};
+  PUSH(e, e->function->outputs, e->function->n_outputs, e->function->cap_outputs, output);
+}
+
+bool function_count_ops(Elaborator *e, AstPos pos)
+{
+  Function *f = e->function;
+  for (;;) {
+    MlirOperation next = mlirOperationIsNull(f->last) ? mlirBlockGetFirstOperation(f->block) : mlirOperationGetNextInBlock(f->last);
+    if (mlirOperationIsNull(next)) return true;
+    f->last = next;
+    if (++f->n_ops > MAX_OPS)
+      return elaborator_give_up(e, pos, "the network has more than %d operations", MAX_OPS);
+  }
+}
+
+bool function_charge(Elaborator *e, AstPos pos)
+{
+  if (e->gave_up) return false;
+  return ++e->function->n_evaluations <= MAX_EVALUATIONS ||
+         elaborator_give_up(e, pos, "the program takes more than %d evaluations at compile time", MAX_EVALUATIONS);
+}
+
+// --- What the layers ask for ---------------------------------------------------------------------------------------------
+
+NnBuilder *elaborator_builder(Elaborator *e) { return &e->function->builder; }
+bool elaborator_training(const Elaborator *e) { return e->function->mode == MODE_TRAIN; }
+NnDtype elaborator_dtype(const Elaborator *e) { return e->dtype; }
+
+static unsigned hash(const char *s)
+{
+  unsigned h = 2166136261u;
+  for (; *s; s++) h = (h ^ (unsigned char)*s) * 16777619u;
+  return h;
+}
+
+static int *table_find(Function *f, const char *path)
+{
+  unsigned i = hash(path) & (unsigned)(f->table_size - 1);
+  while (f->table[i] && strcmp(f->slots[f->table[i] - 1].path, path) != 0) i = (i + 1) & (unsigned)(f->table_size - 1);
+  return &f->table[i];
+}
+
+static void table_grow(Elaborator *e, Function *f)
+{
+  if (2 * f->n_slots < f->table_size) return;
+  f->table_size = f->table_size ? 2 * f->table_size : 256;
+  f->table = elaborator_alloc(e, sizeof *f->table * (size_t)f->table_size);
+  for (int i = 0; i < f->n_slots; i++) *table_find(f, f->slots[i].path) = i + 1;
+}
+
+static Slot *find_or_make_slot(Elaborator *e, AstPos pos, const char *name, NnType type, const char *init, bool is_state)
+{
+  Function *f = e->function;
+  const char *path = path_join(e, e->layer_path, name);
+  if (!nn_type_is_representable(&type)) {
+    elaborator_error(e, pos, "parameter '%s' would have more than 2^40 elements", path);
+    return NULL;
+  }
+  table_grow(e, f);
+  int *place = table_find(f, path);
+  if (*place) {
+    Slot *s = &f->slots[*place - 1];
+    if (s->is_state == is_state && nn_type_equal(&s->type, &type)) return s;
+    char had[256], asked[256];
+    elaborator_error(e, pos, "parameter '%s' is used as %s and as %s", path, nn_type_format(&type, asked, sizeof asked),
+                     nn_type_format(&s->type, had, sizeof had));
+    elaborator_note(e, s->pos, "the first use is here");
+    return NULL;
+  }
+  *place = f->n_slots + 1;
+  Slot slot = {.path = path, .init = init, .type = type, .is_state = is_state, .pos = pos, .value = placeholder(e, type)};
+  slot.updated = slot.value;
+  PUSH(e, f->slots, f->n_slots, f->cap_slots, slot);
+  return &f->slots[f->n_slots - 1];
+}
+
+MlirValue elaborator_param(Elaborator *e, AstPos pos, const char *name, NnType type, const char *init)
+{
+  Slot *s = find_or_make_slot(e, pos, name, type, init, false);
+  return s ? s->value : nn_null_value();
+}
+
+MlirValue elaborator_state(Elaborator *e, AstPos pos, const char *name, NnType type, const char *init)
+{
+  Slot *s = find_or_make_slot(e, pos, name, type, init, true);
+  return s ? s->updated : nn_null_value();
+}
+
+void elaborator_update_state(Elaborator *e, const char *name, MlirValue value)
+{
+  Function *f = e->function;
+  Slot *s = &f->slots[*table_find(f, path_join(e, e->layer_path, name)) - 1];
+  s->updated = value;
+}
+
+MlirValue elaborator_random_key(Elaborator *e)
+{
+  int64_t words = 4;
+  MlirValue key = placeholder(e, nn_type(NN_I32, 1, &words));
+  PUSH(e, e->function->keys, e->function->n_keys, e->function->cap_keys, key);
+  return key;
+}
+
+// --- Equal values --------------------------------------------------------------------------------------------------------
+
+// Tensors are the same when the same operation was applied to the same values. `budget` bounds the comparison of large graphs.
+static bool tensors_same(MlirValue x, MlirValue y, int *budget)
+{
+  if (mlirValueEqual(x, y)) return true;
+  if (--*budget < 0) return false;
+  MlirOperation a = nn_value_def(x), b = nn_value_def(y);
+  if (mlirOperationIsNull(a) || mlirOperationIsNull(b) || nn_value_index(x) != nn_value_index(y)) return false;
+  if (!mlirIdentifierEqual(mlirOperationGetName(a), mlirOperationGetName(b)) || !mlirTypeEqual(mlirValueGetType(x), mlirValueGetType(y)) ||
+      !mlirAttributeEqual(mlirOperationGetAttributeDictionary(a), mlirOperationGetAttributeDictionary(b)) ||
+      mlirOperationGetNumOperands(a) != mlirOperationGetNumOperands(b))
+    return false;
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(a); i++)
+    if (!tensors_same(mlirOperationGetOperand(a, i), mlirOperationGetOperand(b, i), budget)) return false;
+  return true;
+}
+
+static bool same_within(const Value *x, const Value *y, int *budget)
+{
+  if (x->kind != y->kind || --*budget < 0) return false;
+  switch (x->kind) {
+    case VALUE_NONE: return true;
+    case VALUE_INT: return x->i == y->i;
+    case VALUE_FLOAT: return x->f == y->f;
+    case VALUE_BOOL: return x->b == y->b;
+    case VALUE_STRING: case VALUE_INIT: return strcmp(x->s, y->s) == 0;
+    case VALUE_TENSOR: return tensors_same(x->tensor, y->tensor, budget);
+    case VALUE_LIST:
+      if (x->list.n != y->list.n) return false;
+      for (int i = 0; i < x->list.n; i++)
+        if (!same_within(&x->list.items[i], &y->list.items[i], budget)) return false;
+      return true;
+  }
+  return false;
+}
+
+bool values_same(const Value *x, const Value *y)
+{
+  int budget = 1000;
+  return same_within(x, y, &budget);
+}
+
+// --- Writing the function ------------------------------------------------------------------------------------------------
+
+// Row i of the rng argument, cut out right before the draw that uses it.
+static void materialise_key(Elaborator *e, MlirValue rng, int row, MlirValue key)
+{
+  MlirOpOperand use = mlirValueGetFirstUse(key);
+  if (mlirOpOperandIsNull(use)) return;
+  NnBuilder b = nn_builder_before(mlirOpOperandGetOwner(use));
+  b.ctx = e->ctx;
+  b.phase = "forward";
+  int64_t words = 4;
+  MlirValue cut = nn_slice(&b, rng, (int64_t[]){row, 0}, (int64_t[]){1, words}, NULL);
+  mlirValueReplaceAllUsesOfWith(key, nn_reshape(&b, cut, 1, &words));
+}
+
+static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int *index_of_slot)
+{
+  MlirLocation loc = f->builder.loc;
+  int n = 0;
+  for (int i = 0; i < f->n_inputs; i++, n++) {
+    NnAttr attrs[] = {NN_STR("nn.role", "input"), NN_STR("nn.name", f->inputs[i].name)};
+    mlirValueReplaceAllUsesOfWith(f->inputs[i].value, nn_function_add_arg(func, f->inputs[i].type, loc, 2, attrs));
+    for (int k = 0; k < f->n_outputs; k++)
+      if (mlirValueEqual(f->outputs[k].value, f->inputs[i].value)) f->outputs[k].value = mlirBlockGetArgument(nn_function_body(func), n);
+  }
+  if (f->n_keys) {
+    NnType type = nn_type(NN_I32, 2, (int64_t[]){f->n_keys, 4});
+    MlirValue rng = nn_function_add_arg(func, type, loc, 2, (NnAttr[]){NN_STR("nn.role", "rng"), NN_STR("nn.name", "rng")});
+    for (int i = 0; i < f->n_keys; i++) materialise_key(e, rng, i, f->keys[i]);
+    n++;
+  }
+  for (int state = 0; state < 2; state++) {
+    for (int i = 0; i < f->n_slots; i++) {
+      Slot *s = &f->slots[i];
+      if (s->is_state != (bool)state) continue;
+      NnAttr attrs[4] = {NN_STR("nn.role", state ? "state" : "param"), NN_STR("nn.name", s->path), NN_STR("nn.init", s->init)};
+      if (!state) attrs[3] = NN_I64("nn.group", settings_group_of(e, s->path));
+      MlirValue arg = nn_function_add_arg(func, s->type, loc, state ? 3 : 4, attrs);
+      for (int k = 0; k < f->n_outputs; k++)
+        if (mlirValueEqual(f->outputs[k].value, s->value)) f->outputs[k].value = arg;
+      mlirValueReplaceAllUsesOfWith(s->value, arg);
+      index_of_slot[i] = n++;
+    }
+  }
+}
+
+static bool state_changed(const Function *f, const Slot *s)
+{
+  return s->is_state && f->mode == MODE_TRAIN && !mlirValueEqual(s->updated, s->value);
+}
+
+static void write_results(Elaborator *e, Function *f, MlirOperation func, const int *index_of_slot)
+{
+  int n = 0, room = f->n_outputs + f->n_slots;
+  MlirValue *values = elaborator_alloc(e, sizeof *values * (size_t)(room + 1));
+  for (int i = 0; i < f->n_outputs; i++) values[n++] = f->outputs[i].value;
+  for (int i = 0; i < f->n_slots; i++)
+    if (state_changed(f, &f->slots[i])) values[n++] = f->slots[i].updated;
+  nn_function_set_results(func, n, values, 0);
+  for (int i = 0; i < f->n_outputs; i++) {
+    nn_set_result_attr(func, i, &NN_STR("nn.role", f->outputs[i].role));
+    nn_set_result_attr(func, i, &NN_STR("nn.name", f->outputs[i].name));
+  }
+  n = f->n_outputs;
+  for (int i = 0; i < f->n_slots; i++) {
+    if (!state_changed(f, &f->slots[i])) continue;
+    nn_set_result_attr(func, n, &NN_STR("nn.role", "update"));
+    nn_set_result_attr(func, n, &NN_STR("nn.name", f->slots[i].path));
+    nn_set_result_attr(func, n, &NN_I64("nn.tied", index_of_slot[i]));
+    n++;
+  }
+}
+
+void function_finish(Elaborator *e, Function *f)
+{
+  MlirOperation func = nn_function_create(e->module, f->name, false, f->builder.loc);
+  MlirBlock body = nn_function_body(func);
+  int *index_of_slot = elaborator_alloc(e, sizeof *index_of_slot * (size_t)(f->n_slots + 1));
+  write_arguments(e, f, func, index_of_slot);
+  for (;;) {
+    MlirOperation op = mlirBlockGetFirstOperation(f->block);
+    if (mlirOperationIsNull(op)) break;
+    mlirOperationRemoveFromParent(op);
+    mlirBlockAppendOwnedOperation(body, op);
+  }
+  write_results(e, f, func, index_of_slot);
+  mlirBlockDestroy(f->block);
+}

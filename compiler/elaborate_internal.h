@@ -1,0 +1,161 @@
+// Private to elaborate*.c: the state of an elaboration. The body of a function is built first, in a block of its own, because its arguments
+// (parameters, states, random keys) are discovered while building; function_finish then writes the signature and moves the operations in.
+#ifndef NNC_COMPILER_ELABORATE_INTERNAL_H
+#define NNC_COMPILER_ELABORATE_INTERNAL_H
+
+#include "compiler/elaborate.h"
+
+#define MAX_BLOCK_DEPTH 64        // blocks calling blocks
+#define MAX_OPS 200000            // operations in one function
+#define MAX_EVALUATIONS 10000000  // expressions and loop rounds in one function
+
+typedef enum Mode { MODE_TRAIN, MODE_EVAL, MODE_PREDICT } Mode;
+
+// --- Names in scope and places in the tree of parameter names (elaborate_block.c)
+
+typedef struct Variable {
+  const char *name;
+  Value value;
+  bool broken;            // an error was reported where it was assigned: uses stay silent
+  bool is_dim;            // bound by a shape in the signature
+  AstPos pos;             // where it got its value
+  const char *origin;     // dims: "axis 1 of 'x'"
+} Variable;
+
+typedef struct PathName { const char *name; int count; bool declared; } PathName;
+// One node of the tree of parameter names while its scope is open.
+typedef struct Path {
+  const char *text;       // "" at the root
+  int n, capacity;
+  PathName *names;        // given out so far below this node
+} Path;
+
+typedef struct Frame {
+  struct Frame *caller;
+  const AstBlock *block;  // NULL: the train section or file level
+  AstPos call_pos;
+  int depth;
+  Path *path;
+  int n, capacity;
+  Variable *variables;
+} Frame;
+
+// --- The function being built (elaborate_function.c)
+
+typedef struct Slot {     // a parameter or state
+  const char *path, *init;
+  NnType type;
+  bool is_state;
+  AstPos pos;             // where it was first made
+  MlirValue value;        // placeholder argument
+  MlirValue updated;      // states: the value after the updates so far
+} Slot;
+
+typedef struct Input { const char *name; NnType type; MlirValue value; } Input;
+typedef struct Output { const char *role, *name; MlirValue value; } Output;
+typedef struct ModelCall { const AstBlock *model; const char *path; int n_args; Value *args; Value result; } ModelCall;
+
+typedef struct Function {
+  const char *name;
+  Mode mode;
+  MlirBlock block;        // Owned until function_finish
+  MlirOperation last;     // last operation counted
+  NnBuilder builder;
+  int64_t n_ops, n_evaluations;
+  int n_inputs, cap_inputs; Input *inputs;
+  int n_slots, cap_slots; Slot *slots;
+  int table_size; int *table;             // hash of paths to slot + 1
+  int n_keys, cap_keys; MlirValue *keys;
+  int n_outputs, cap_outputs; Output *outputs;
+  int n_calls, cap_calls; ModelCall *calls;
+} Function;
+
+typedef struct Group { const char *pattern; AstPos pos; double lr, beta1, beta2, eps, weight_decay, momentum; bool nesterov, frozen; bool matched; } Group;
+
+typedef struct Chunk Chunk;
+struct Elaborator {
+  MlirContext ctx;
+  MlirModule module;
+  const AstFile *file;
+  NnDtype dtype;
+  bool dtype_given;       // --dtype replaces the float types that the file writes
+  Chunk *memory;
+  char *stack_base;
+  Frame *frame;           // innermost
+  Frame *globals;         // file-level dimensions
+  Function *function;
+  const char *layer_path; // path of the layer being called
+  int n_models;
+  const AstBlock *main_model;   // of the loss, or the first
+  const ModelCall *main_call;   // its call in @train, NULL if none
+  int64_t classes;              // of the cross_entropy over an input, 0 unknown
+  const char *label;            // that input
+  int n_groups; Group *groups;
+  int n_reported, cap_reported; AstPos *reported;
+  bool hushed;            // the last error was a repetition and not shown
+  bool gave_up;           // a limit was hit: stop without further messages
+};
+
+// Appends to an array in the elaborator's memory; the capacity stands beside it and doubles.
+#define PUSH(e, array, count, capacity, item)                                                  \
+  do {                                                                                         \
+    if ((count) == (capacity)) {                                                               \
+      (capacity) = (count) < 4 ? 8 : (count) * 2;                                              \
+      void *larger_ = elaborator_alloc((e), sizeof *(array) * (size_t)(capacity));             \
+      if ((count) > 0) memcpy(larger_, (array), sizeof *(array) * (size_t)(count));            \
+      (array) = larger_;                                                                       \
+    }                                                                                          \
+    (array)[(count)++] = (item);                                                               \
+  } while (0)
+
+// elaborate.c
+bool elaborator_give_up(Elaborator *e, AstPos pos, const char *format, ...) __attribute__((format(printf, 3, 4)));
+bool elaborator_stack_ok(Elaborator *e, AstPos pos);
+void elaborator_note(Elaborator *e, AstPos pos, const char *format, ...) __attribute__((format(printf, 3, 4)));
+const AstBlock *find_block(const Elaborator *e, const char *name);
+MlirLocation location_of(Elaborator *e, AstPos pos);
+
+// elaborate_function.c
+Function *function_begin(Elaborator *e, const char *name, Mode mode);
+MlirValue function_add_input(Elaborator *e, const char *name, NnType type);
+void function_add_output(Elaborator *e, const char *role, const char *name, MlirValue value);
+void function_finish(Elaborator *e, Function *f);      // writes the func.func into the module
+void function_discard(Function *f);
+bool function_count_ops(Elaborator *e, AstPos pos);    // false after reporting: too many
+bool function_charge(Elaborator *e, AstPos pos);       // one evaluation
+bool values_same(const Value *x, const Value *y);      // equal numbers, or tensors computed alike
+
+// elaborate_expr.c
+bool eval(Elaborator *e, const AstExpr *x, Value *result);
+bool eval_condition(Elaborator *e, const AstExpr *x, bool *result);
+bool eval_int(Elaborator *e, const AstExpr *x, const char *what, int64_t *result);
+// A type as written: dims evaluated in the current scope; `any` NULL or set where no dtype is written.
+bool eval_type(Elaborator *e, const AstType *t, NnType *result);
+bool type_dtype(Elaborator *e, const AstType *t, NnDtype *result);
+bool eval_args(Elaborator *e, const AstExpr *call, CallArg *args);
+
+// elaborate_block.c
+Variable *find_variable(Frame *f, const char *name);
+Variable *set_variable(Elaborator *e, const char *name, AstPos pos, Value value);
+Path *path_create(Elaborator *e, const char *text);
+Path *path_enter(Elaborator *e, Path *parent, const char *name, bool explicit_name);
+const char *path_join(Elaborator *e, const char *parent, const char *name);
+bool path_name_ok(Elaborator *e, AstPos pos, const char *name);
+bool call_block(Elaborator *e, const AstBlock *b, AstPos pos, const char *name, int n_args, const CallArg *args, Value *result);
+void frame_push(Elaborator *e, Frame *f, const AstBlock *block, AstPos pos, Path *path);
+void frame_pop(Elaborator *e);
+
+// elaborate_body.c
+bool exec_body(Elaborator *e, const AstBody *body, Value *result, bool *has_result);
+
+// elaborate_train.c, elaborate_data.c, elaborate_settings.c
+bool elaborate_train(Elaborator *e);
+bool elaborate_predict(Elaborator *e, const AstBlock *model);
+typedef struct DataInput { const char *name; AstPos pos; NnType type; bool typed; const char *reader; } DataInput;
+int data_inputs(Elaborator *e, DataInput **out);             // names of the `data` lines with their types; -1 after reporting
+bool data_attributes(Elaborator *e, const DataInput *inputs, int n);
+bool settings_read_optimizer(Elaborator *e, const char **optimizer);
+bool settings_attributes(Elaborator *e, const char *optimizer);
+int settings_group_of(Elaborator *e, const char *path);
+
+#endif

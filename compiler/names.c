@@ -1,0 +1,45 @@
+// Spelling suggestions by edit distance.
+#include "compiler/names.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#define MAX_WORD 64   // longer words are never suggested for: nobody mistypes them by a letter
+
+static int minimum(int x, int y) { return x < y ? x : y; }
+
+int name_distance(const char *x, const char *y, int limit)
+{
+  int n = (int)strnlen(x, MAX_WORD + 1), m = (int)strnlen(y, MAX_WORD + 1);
+  if (n > MAX_WORD || m > MAX_WORD || n - m > limit || m - n > limit) return limit + 1;
+  // Rows i-2, i-1 and i of the table of distances between prefixes.
+  int rows[3][MAX_WORD + 1];
+  for (int j = 0; j <= m; j++) rows[0][j] = j;
+  for (int i = 1; i <= n; i++) {
+    int *row = rows[i % 3], *above = rows[(i + 2) % 3], *above2 = rows[(i + 1) % 3];
+    row[0] = i;
+    for (int j = 1; j <= m; j++) {
+      int a = tolower((unsigned char)x[i - 1]), b = tolower((unsigned char)y[j - 1]);
+      row[j] = minimum(above[j - 1] + (a != b), minimum(above[j], row[j - 1]) + 1);
+      if (i > 1 && j > 1 && a == tolower((unsigned char)y[j - 2]) && b == tolower((unsigned char)x[i - 2]))
+        row[j] = minimum(row[j], above2[j - 2] + 1);
+    }
+  }
+  return minimum(rows[n % 3][m], limit + 1);
+}
+
+NameSearch name_search(const char *word)
+{
+  int length = (int)strnlen(word, MAX_WORD), allowed = minimum((length + 2) / 3, 3);
+  return (NameSearch){.word = word, .distance = allowed + 1};
+}
+
+void name_consider(NameSearch *search, const char *candidate)
+{
+  int limit = search->distance - 1;
+  if (limit < 0 || strcmp(search->word, candidate) == 0) return;
+  int distance = name_distance(search->word, candidate, limit);
+  if (distance > limit) return;
+  search->distance = distance;
+  search->best = candidate;
+}

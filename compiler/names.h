@@ -1,0 +1,16 @@
+// Spelling suggestions: the candidate nearest to a misspelt word.
+#ifndef NNC_COMPILER_NAMES_H
+#define NNC_COMPILER_NAMES_H
+
+// Optimal string alignment distance (insert, delete, replace, swap of neighbours), ignoring case; stops at limit + 1.
+int name_distance(const char *x, const char *y, int limit);
+
+// Offer candidates one by one, then read `best`: NULL when none is near enough (a third of the word's length, at most 3).
+//   NameSearch search = name_search(word);
+//   for (…) name_consider(&search, candidate);
+//   if (search.best) diag_hint(d, "did you mean '%s'?", search.best);
+typedef struct NameSearch { const char *word, *best; int distance; } NameSearch;
+NameSearch name_search(const char *word);
+void name_consider(NameSearch *search, const char *candidate);   // Borrows the candidate
+
+#endif

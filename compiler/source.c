@@ -1,0 +1,104 @@
+// Reading .nn files, and finding their lines again for diagnostics.
+#include "compiler/source.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static char *read_all(FILE *in, size_t *length, const char **error)
+{
+  size_t room = 1 << 14, n = 0;
+  char *text = malloc(room);
+  while (text) {
+    n += fread(text + n, 1, room - n - 1, in);
+    if (n > SOURCE_MAX_BYTES) { *error = "the file is larger than 8 MiB"; break; }
+    if (n < room - 1) {
+      if (ferror(in)) { *error = strerror(errno); break; }
+      text[n] = 0;
+      *length = n;
+      return text;
+    }
+    char *larger = realloc(text, room *= 2);
+    if (!larger) free(text);
+    text = larger;
+  }
+  if (!text) *error = strerror(ENOMEM);
+  free(text);
+  return NULL;
+}
+
+// Takes ownership of text.
+static Source *source_create(const char *name, char *text, size_t length)
+{
+  int n_lines = 1;
+  for (size_t i = 0; i < length; i++) n_lines += text[i] == '\n';
+  Source *s = malloc(sizeof *s);
+  char *copy = strdup(name);
+  size_t *line_start = malloc((size_t)n_lines * sizeof *line_start);
+  if (!s || !copy || !line_start) {
+    free(s);
+    free(copy);
+    free(line_start);
+    free(text);
+    return NULL;
+  }
+  *s = (Source){.name = copy, .text = text, .length = length, .line_start = line_start, .n_lines = n_lines};
+  line_start[0] = 0;
+  for (size_t i = 0, line = 1; i < length; i++)
+    if (text[i] == '\n') line_start[line++] = i + 1;
+  return s;
+}
+
+Source *source_read(const char *path, const char **error)
+{
+  bool standard_input = strcmp(path, "-") == 0;
+  FILE *in = standard_input ? stdin : fopen(path, "rb");
+  if (!in) {
+    *error = strerror(errno);
+    return NULL;
+  }
+  struct stat info;
+  size_t length = 0;
+  char *text = NULL;
+  if (fstat(fileno(in), &info) == 0 && S_ISDIR(info.st_mode))
+    *error = strerror(EISDIR);
+  else
+    text = read_all(in, &length, error);
+  if (!standard_input) fclose(in);
+  if (!text) return NULL;
+  Source *s = source_create(standard_input ? "<stdin>" : path, text, length);
+  if (!s) *error = strerror(ENOMEM);
+  return s;
+}
+
+Source *source_from_text(const char *name, const char *text, size_t length)
+{
+  char *copy = malloc(length + 1);
+  if (!copy) return NULL;
+  memcpy(copy, text, length);
+  copy[length] = 0;
+  return source_create(name, copy, length);
+}
+
+void source_free(Source *s)
+{
+  if (!s) return;
+  free(s->name);
+  free(s->text);
+  free(s->line_start);
+  free(s);
+}
+
+const char *source_line(const Source *s, int line, size_t *length)
+{
+  *length = 0;
+  if (line < 1 || line > s->n_lines) return "";
+  size_t start = s->line_start[line - 1];
+  size_t end = line < s->n_lines ? s->line_start[line] - 1 : s->length;
+  if (end > start && s->text[end - 1] == '\r') end--;
+  *length = end - start;
+  return s->text + start;
+}

@@ -1,0 +1,119 @@
+// Moves: pad, concat, gather, scatter_add, argmax. Each is a loop nest of its own in the generated code.
+#include "ir/ops/ops.h"
+
+bool nn_infer_pad(NnOpCall *c, int n_results, NnType *result) {
+  (void)n_results;
+  const NnType *x = &c->operand[0];
+  int64_t low[NN_MAX_RANK], high[NN_MAX_RANK], interior[NN_MAX_RANK];
+  if (!nn_need_i64s(c, "low", x->rank, 0, low) || !nn_need_i64s(c, "high", x->rank, 0, high) || !nn_need_i64s(c, "interior", x->rank, 0, interior))
+    return false;
+  *result = *x;
+  for (int i = 0; i < x->rank; i++) {
+    if (x->dim[i] > 1 && interior[i] > NN_MAX_ELEMENTS / x->dim[i])
+      return nn_fail(c, "interior padding of %lld is too large for %s", (long long)interior[i], nn_text(x).text);
+    result->dim[i] = low[i] + x->dim[i] + (x->dim[i] - 1) * interior[i] + high[i];
+  }
+  return true;
+}
+
+void nn_vjp_pad(NnVjp *v) {
+  if (!v->needed[0] || nn_value_is_null(v->cotangent[0])) return;
+  NnType x = nn_value_type(v->operand[0]);
+  int64_t low[NN_MAX_RANK], strides[NN_MAX_RANK];
+  nn_attr_i64s(v->op, "low", low, NN_MAX_RANK);
+  nn_attr_i64s(v->op, "interior", strides, NN_MAX_RANK);
+  for (int i = 0; i < x.rank; i++) strides[i] = x.dim[i] > 1 ? strides[i] + 1 : 1;
+  v->operand_cotangent[0] = nn_slice(v->b, v->cotangent[0], low, x.dim, strides);
+}
+
+bool nn_infer_concat(NnOpCall *c, int n_results, NnType *result) {
+  (void)n_results;
+  int64_t axis;
+  if (!nn_need_axis(c, c->operand[0].rank, &axis)) return false;
+  *result = c->operand[0];
+  for (int i = 1; i < c->n_operands; i++) {
+    const NnType *x = &c->operand[i];
+    if (!nn_need_same_dtype(c, 0, i)) return false;
+    bool fits = x->rank == result->rank;
+    for (int k = 0; fits && k < x->rank; k++) fits = k == axis || x->dim[k] == result->dim[k];
+    if (!fits)
+      return nn_fail(c, "operands must agree but for axis %lld: %s and %s", (long long)axis, nn_text(&c->operand[0]).text, nn_text(x).text);
+    result->dim[axis] += x->dim[axis];
+    // At most 2^40 each, and the check of the sum must not overflow.
+    if (result->dim[axis] > NN_MAX_ELEMENTS) return nn_fail(c, "the result has more elements than any machine holds");
+  }
+  return true;
+}
+
+void nn_vjp_concat(NnVjp *v) {
+  MlirValue g = v->cotangent[0];
+  if (nn_value_is_null(g)) return;
+  int64_t axis = nn_attr_i64(v->op, "axis", 0), starts[NN_MAX_RANK] = {0};
+  for (int i = 0; i < v->n_operands; i++) {
+    NnType x = nn_value_type(v->operand[i]);
+    if (v->needed[i]) v->operand_cotangent[i] = nn_slice(v->b, g, starts, x.dim, NULL);
+    starts[axis] += x.dim[axis];
+  }
+}
+
+// table[R, rest…], indices[I…] to [I…, rest…]
+bool nn_infer_gather(NnOpCall *c, int n_results, NnType *result) {
+  (void)n_results;
+  const NnType *table = &c->operand[0], *indices = &c->operand[1];
+  if (!nn_need_min_rank(c, 0, 1) || !nn_need_integer(c, 1)) return false;
+  if (indices->rank + table->rank - 1 > NN_MAX_RANK)
+    return nn_fail(c, "%s at %s would have more than %d axes", nn_text(table).text, nn_text(indices).text, NN_MAX_RANK);
+  *result = *indices;
+  result->dtype = table->dtype;
+  for (int i = 1; i < table->rank; i++) result->dim[result->rank++] = table->dim[i];
+  return true;
+}
+
+void nn_vjp_gather(NnVjp *v) {
+  if (!v->needed[0] || nn_value_is_null(v->cotangent[0])) return;
+  NnType table = nn_value_type(v->operand[0]);
+  MlirOperation op = nn_build(v->b, NN_OP_scatter_add, 2, (MlirValue[]){v->cotangent[0], v->operand[1]}, 1, &NN_I64("rows", table.dim[0]), &table);
+  v->operand_cotangent[0] = mlirOperationGetResult(op, 0);
+}
+
+// updates[I…, rest…], indices[I…] to [rows, rest…]
+bool nn_infer_scatter_add(NnOpCall *c, int n_results, NnType *result) {
+  (void)n_results;
+  const NnType *updates = &c->operand[0], *indices = &c->operand[1];
+  int64_t rows = nn_call_i64(c, "rows", 0);
+  if (!nn_need_number(c, 0) || !nn_need_integer(c, 1)) return false;
+  if (rows < 1) return nn_fail(c, "'rows' must be at least 1, found %lld", (long long)rows);
+  bool fits = updates->rank >= indices->rank && updates->rank - indices->rank < NN_MAX_RANK;
+  for (int i = 0; fits && i < indices->rank; i++) fits = updates->dim[i] == indices->dim[i];
+  if (!fits) return nn_fail(c, "the leading axes of %s must be those of the indices %s", nn_text(updates).text, nn_text(indices).text);
+  *result = (NnType){.dtype = updates->dtype, .rank = 1, .dim = {rows}};
+  for (int i = indices->rank; i < updates->rank; i++) result->dim[result->rank++] = updates->dim[i];
+  return true;
+}
+
+void nn_vjp_scatter_add(NnVjp *v) {
+  if (!v->needed[0] || nn_value_is_null(v->cotangent[0])) return;
+  v->operand_cotangent[0] = nn_binary(v->b, NN_OP_gather, v->cotangent[0], v->operand[1]);
+}
+
+double nn_flops_scatter_add(MlirOperation op) {
+  NnType updates = nn_operand_type(op, 0);
+  return (double)nn_type_elements(&updates);
+}
+
+bool nn_infer_argmax(NnOpCall *c, int n_results, NnType *result) {
+  (void)n_results;
+  const NnType *x = &c->operand[0];
+  int64_t axis;
+  if (!nn_need_number(c, 0) || !nn_need_axis(c, x->rank, &axis)) return false;
+  if (x->dim[axis] > INT32_MAX) return nn_fail(c, "the index along axis %lld of %s does not fit an i32", (long long)axis, nn_text(x).text);
+  *result = (NnType){.dtype = NN_I32};
+  for (int i = 0; i < x->rank; i++)
+    if (i != axis) result->dim[result->rank++] = x->dim[i];
+  return true;
+}
+
+double nn_flops_argmax(MlirOperation op) {
+  NnType x = nn_operand_type(op, 0);
+  return (double)nn_type_elements(&x);
+}

@@ -1,0 +1,62 @@
+// The arena: one mapping of the planned size, huge pages advised, every page touched before the first step, so that a step never
+// waits for the kernel and a machine with too little memory is noticed at the start.
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "runtime/runtime.h"
+
+enum { HUGE_PAGE = 2 << 20, GUARD = 4096 };
+
+// Physical memory and swap; -1 if unknown.
+static int64_t machine_memory_bytes(void) {
+  FILE *f = fopen("/proc/meminfo", "r");
+  if (!f) return -1;
+  char line[256];
+  long long total = -1, kib;
+  while (fgets(line, sizeof line, f))
+    if (sscanf(line, "MemTotal: %lld", &kib) == 1 || sscanf(line, "SwapTotal: %lld", &kib) == 1) total = (total < 0 ? 0 : total) + kib;
+  fclose(f);
+  return total < 0 ? -1 : total * 1024;
+}
+
+bool arena_create(Arena *a, int64_t bytes) {
+  char need[32], have[32];
+  memset(a, 0, sizeof *a);
+  int64_t memory = machine_memory_bytes();
+  if (memory > 0 && bytes > memory) {
+    report_error("the program needs an arena of %s, this machine has %s; compile with a smaller --memory-budget or batch",
+                 format_bytes(bytes, need, sizeof need), format_bytes(memory, have, sizeof have));
+    return false;
+  }
+  int64_t page = bytes + GUARD >= HUGE_PAGE ? HUGE_PAGE : 4096;
+  a->mapped = (bytes + GUARD + page - 1) / page * page + page;   // one page more to align the start
+  a->mapping = mmap(NULL, (size_t)a->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (a->mapping == MAP_FAILED) {
+    report_error("cannot map an arena of %s: %s", format_bytes(bytes, need, sizeof need), strerror(errno));
+    a->mapping = NULL;
+    return false;
+  }
+  a->base = (char *)(((uintptr_t)a->mapping + (uintptr_t)page - 1) / (uintptr_t)page * (uintptr_t)page);
+  a->bytes = bytes;
+#ifdef MADV_HUGEPAGE
+  if (page == HUGE_PAGE) madvise(a->base, (size_t)(bytes / HUGE_PAGE * HUGE_PAGE), MADV_HUGEPAGE);
+#endif
+#pragma omp parallel for schedule(static)
+  for (int64_t i = 0; i < bytes; i += 4096) ((volatile char *)a->base)[i] = 0;
+  return true;
+}
+
+void arena_destroy(Arena *a) {
+  if (a->mapping) munmap(a->mapping, (size_t)a->mapped);
+  memset(a, 0, sizeof *a);
+}
+
+void arena_fill(Arena *a, int64_t from, int byte) { memset(a->base + from, byte, (size_t)(a->bytes + GUARD - from)); }
+
+int64_t arena_high_water(const Arena *a, int byte) {
+  int64_t end = a->bytes + GUARD;
+  while (end > 0 && a->base[end - 1] == (char)byte) end--;
+  return end;
+}

@@ -1,0 +1,77 @@
+// Values of parameters, states and optimizer state before the first step. A random value depends on the seed, the name and the element's
+// logical index, so that packing and the order of parameters change nothing.
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+typedef enum InitKind { INIT_CONSTANT, INIT_NORMAL, INIT_UNIFORM } InitKind;
+typedef struct Init { InitKind kind; double a, b; } Init;
+
+// "zeros", "ones", "constant(v)", "normal(std)", "normal(mean,std)", "uniform(lo,hi)"
+static bool parse(const char *text, Init *out) {
+  double v[2] = {0, 0};
+  int n = 0;
+  size_t name = 0;
+  while (isalpha((unsigned char)text[name]) || text[name] == '_') name++;
+  const char *p = text + name;
+  if (*p == '(') {
+    do {
+      char *end;
+      v[n] = strtod(p + 1, &end);
+      if (end == p + 1) return false;
+      n++;
+      for (p = end; *p == ' ';) p++;
+    } while (*p == ',' && n < 2);
+    if (*p != ')' || p[1]) return false;
+  } else if (*p) {
+    return false;
+  }
+#define IS(word, count) (name == strlen(word) && strncmp(text, word, name) == 0 && n == (count))
+  if (IS("zeros", 0)) *out = (Init){INIT_CONSTANT, 0, 0};
+  else if (IS("ones", 0)) *out = (Init){INIT_CONSTANT, 1, 0};
+  else if (IS("constant", 1)) *out = (Init){INIT_CONSTANT, v[0], 0};
+  else if (IS("normal", 1)) *out = (Init){INIT_NORMAL, 0, v[0]};
+  else if (IS("normal", 2)) *out = (Init){INIT_NORMAL, v[0], v[1]};
+  else if (IS("uniform", 2)) *out = (Init){INIT_UNIFORM, v[0], v[1]};
+  else return false;
+#undef IS
+  return true;
+}
+
+static double value(const Init *init, uint64_t seed, uint64_t stream, int64_t i) {
+  switch (init->kind) {
+  case INIT_NORMAL: return init->a + init->b * philox_normal(seed, stream, (uint64_t)i);
+  case INIT_UNIFORM: return init->a + (init->b - init->a) * philox_uniform(seed, stream, (uint64_t)i);
+  default: return init->a;
+  }
+}
+
+bool init_tensor(const NncTensor *t, char *arena, uint64_t seed) {
+  Init init = {INIT_CONSTANT, 0, 0};
+  if (t->init && *t->init && !parse(t->init, &init)) {
+    report_error("parameter %s: unknown initialiser \"%s\"", t->name, t->init);
+    return false;
+  }
+  int64_t n = tensor_elements(t), element = dtype_bytes(t->dtype);
+  bool permuted = tensor_is_permuted(t);
+  char *out = permuted ? xmalloc((size_t)t->bytes) : arena + t->offset;
+  uint64_t stream = philox_stream(t->name);
+#pragma omp parallel for schedule(static)
+  for (int64_t i = 0; i < n; i++) {
+    double v = value(&init, seed, stream, i);
+    convert_elements(NNC_F64, &v, t->dtype, out + i * element, 1);
+  }
+  if (permuted) {
+    tensor_to_arena(t, out, arena);
+    free(out);
+  }
+  return true;
+}
+
+bool init_persistent(char *arena, uint64_t seed) {
+  for (int i = 0; i < nnc_program.n_persistent; i++)
+    if (!init_tensor(&nnc_program.persistent[i], arena, seed)) return false;
+  return true;
+}

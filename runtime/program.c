@@ -1,0 +1,126 @@
+// The tables of the program: finding functions and tensors, checking at start that every buffer lies where the plan allows, and that this
+// machine is one the program was compiled for.
+#include <omp.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+const NncFunction *program_function(const char *name) {
+  for (int i = 0; i < nnc_program.n_functions; i++)
+    if (strcmp(nnc_program.functions[i].name, name) == 0) return &nnc_program.functions[i];
+  return NULL;
+}
+
+const NncTensor *program_persistent(const char *name) {
+  for (int i = 0; i < nnc_program.n_persistent; i++)
+    if (strcmp(nnc_program.persistent[i].name, name) == 0) return &nnc_program.persistent[i];
+  return NULL;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Bytes used
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static int64_t conv_end(const NncStep *s) {
+  const NncConv *c = s->conv;
+  int64_t x = c->n * c->c * c->h * c->w, y = c->n * c->o * c->oh * c->ow, w = c->o * (c->c / c->groups) * c->kh * c->kw;
+  int64_t sizes[3][3] = {{x, w, y}, {y, w, x}, {x, y, w}}, end = 0;
+  for (int i = 0; i < 3; i++) end = larger(end, s->buffers[i] + sizes[c->pass][i] * dtype_bytes(c->dtype));
+  return larger(end, s->workspace < 0 ? 0 : s->workspace + c->scratch_bytes);
+}
+
+static int64_t matmul_end(const NncStep *s) {
+  const NncMatmul *m = s->matmul;
+  int64_t last[3] = {(m->batch - 1) * m->a_batch + (m->m - 1) * m->a_row + (m->k - 1) * m->a_col,
+                     (m->batch - 1) * m->b_batch + (m->k - 1) * m->b_row + (m->n - 1) * m->b_col,
+                     (m->batch - 1) * m->c_batch + (m->m - 1) * m->c_row + m->n - 1};
+  int64_t end = 0;
+  for (int i = 0; i < 3; i++) end = larger(end, s->buffers[i] + (last[i] + 1) * dtype_bytes(m->dtype));
+  return larger(end, s->workspace < 0 ? 0 : s->workspace + m->scratch_bytes);
+}
+
+// One past the last byte a step touches; -1 if its tables do not say.
+static int64_t step_end(const NncStep *s) {
+  int64_t end = 0;
+  switch (s->kind) {
+  case NNC_STEP_CONV: return conv_end(s);
+  case NNC_STEP_MATMUL: return matmul_end(s);
+  case NNC_STEP_COPY: return larger(s->buffers[0], s->buffers[1]) + s->copy_bytes;
+  case NNC_STEP_TAP: return s->tap->offset + s->tap->bytes;
+  case NNC_STEP_KERNEL:
+    if (!s->buffer_bytes) return s->n_buffers ? -1 : 0;
+    for (int i = 0; i < s->n_buffers; i++) end = larger(end, s->buffers[i] + s->buffer_bytes[i]);
+  }
+  return end;
+}
+
+int64_t function_used_bytes(const NncFunction *f) {
+  int64_t end = nnc_program.persistent_bytes;
+  for (int i = 0; i < f->n_args; i++) end = larger(end, f->args[i].offset + f->args[i].bytes);
+  for (int i = 0; i < f->n_results; i++) end = larger(end, f->results[i].offset + f->results[i].bytes);
+  for (int i = 0; i < f->n_steps; i++) {
+    int64_t e = step_end(&f->steps[i]);
+    if (e < 0) return -1;
+    end = larger(end, e);
+  }
+  return end;
+}
+
+static bool verify_tensor(const NncTensor *t, int64_t from, int64_t limit, const char *where) {
+  int64_t split = 1;
+  for (int i = 0; i < t->split_rank; i++) split *= t->split[i];
+  bool ok = t->offset >= from && t->offset % NNC_ALIGN == 0 && t->offset + t->bytes <= limit &&
+            tensor_elements(t) * dtype_bytes(t->dtype) == t->bytes && (t->split_rank == 0 || split == tensor_elements(t));
+  if (!ok) report_error("damaged program: %s lies at %lld, %lld bytes, outside of %s", t->name, (long long)t->offset, (long long)t->bytes, where);
+  return ok;
+}
+
+static bool verify_step(const NncFunction *f, const NncStep *s) {
+  bool ok = step_end(s) <= f->arena_bytes;
+  for (int i = 0; i < s->n_buffers; i++) ok &= s->buffers[i] >= 0 && s->buffers[i] % NNC_ALIGN == 0 && s->buffers[i] <= f->arena_bytes;
+  if (!ok) report_error("damaged program: step %s of %s reaches beyond the arena", s->label, f->name);
+  return ok;
+}
+
+bool program_verify(void) {
+  bool ok = true;
+  for (int i = 0; i < nnc_program.n_persistent; i++)
+    ok &= verify_tensor(&nnc_program.persistent[i], 0, nnc_program.persistent_bytes, "the persistent part");
+  for (int k = 0; k < nnc_program.n_functions; k++) {
+    const NncFunction *f = &nnc_program.functions[k];
+    ok &= f->arena_bytes <= nnc_program.arena_bytes;
+    for (int i = 0; i < f->n_args; i++) ok &= verify_tensor(&f->args[i], 0, f->arena_bytes, f->name);
+    for (int i = 0; i < f->n_results; i++) ok &= verify_tensor(&f->results[i], 0, f->arena_bytes, f->name);
+    for (int i = 0; i < f->n_steps; i++) ok &= verify_step(f, &f->steps[i]);
+  }
+  return ok;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The machine
+
+static int largest_thread_count(int asked) {
+  int n = asked > 0 ? asked : omp_get_max_threads();
+  int planned = nnc_program.threads;
+  if (planned > 0 && n > planned) {
+    if (asked > 0)
+      report_warning("the workspaces were planned for %d threads: using %d, not %d; compile on this machine for more", planned, planned, asked);
+    n = planned;
+  }
+  return n;
+}
+
+bool program_check_machine(int threads) {
+  const char *isa = nnc_program.isa;
+  if (isa && *isa && !nnc_library_set_isa(isa)) {
+    report_error("compiled for %s (%s), but this machine offers %s: compile %s on this machine", isa,
+                 nnc_program.cpu ? nnc_program.cpu : "unknown cpu", nnc_library_isa(), nnc_program.source);
+    return false;
+  }
+  int n = largest_thread_count(threads);
+  omp_set_dynamic(0);
+  omp_set_num_threads(n);
+  nnc_library_set_threads(n);
+  return true;
+}

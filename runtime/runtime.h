@@ -1,0 +1,262 @@
+// The runtime inside every executable, in one place: what each file offers to the others. Data flow of a training run:
+// data_*.c → batch → arena (inputs) → execute.c (kernels, library.c) → arena (loss, parameters) → progress.c, log.c, checkpoint.c.
+// Functions that return bool report the reason on stderr (report_error) before they return false. Bytes, seconds, FLOPs throughout.
+#ifndef NNC_RUNTIME_RUNTIME_H
+#define NNC_RUNTIME_RUNTIME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "runtime/library.h"
+#include "runtime/program.h"
+
+enum { EXIT_DONE = 0, EXIT_DIAGNOSTIC = 1, EXIT_USAGE = 2, EXIT_INTERNAL = 70, EXIT_INTERRUPTED = 130 };
+
+// ---------------------------------------------------------------------------------------------------------------------
+// report.c: messages
+void report_set_name(const char *argv0);
+const char *report_name(void);
+void report_error(const char *format, ...) __attribute__((format(printf, 1, 2)));     // "NAME: error: …"
+void report_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));   // "NAME: warning: …"
+_Noreturn void report_internal(const char *format, ...) __attribute__((format(printf, 1, 2)));   // a bug of ours: exit 70
+void *xmalloc(size_t bytes);    // never NULL; running out of memory is an error message and exit 1
+void *xcalloc(size_t n, size_t bytes);
+char *xstrdup(const char *s);
+char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));       // Owned by the caller
+const char *format_bytes(int64_t bytes, char *buf, size_t size);                      // "3.98 GiB"
+const char *format_shape(int rank, const int64_t *dim, char *buf, size_t size);       // "[128, 1, 28, 28]"
+const char *format_seconds(double seconds, char *buf, size_t size);                   // "1:05", "2:03:07"
+double now_seconds(void);                                                             // monotonic
+int64_t resident_peak_bytes(void);                                                    // VmHWM; -1 if unknown
+
+// ---------------------------------------------------------------------------------------------------------------------
+// tensor.c: element types and layouts
+int64_t dtype_bytes(NncDtype t);
+const char *dtype_name(NncDtype t);                     // "f32"
+int64_t tensor_elements(const NncTensor *t);
+bool tensor_is_permuted(const NncTensor *t);
+// Copies between the logical row-major order and the order in the arena; t->bytes bytes each.
+void tensor_to_arena(const NncTensor *t, const void *logical, char *arena);
+void tensor_from_arena(const NncTensor *t, const char *arena, void *logical);
+double tensor_scalar(const NncTensor *t, const char *arena);   // the first element as a number
+// Element i of an array of one type into element j of another; numbers keep their value (u8 255 becomes 255.0).
+void convert_elements(NncDtype from, const void *src, NncDtype to, void *dst, int64_t n);
+bool dtype_convertible(NncDtype from, NncDtype to);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// arena.c: the one mapping that holds every tensor
+typedef struct Arena {
+  char *base;
+  int64_t bytes;           // planned
+  int64_t mapped;
+  void *mapping;           // Owned: munmap
+} Arena;
+bool arena_create(Arena *a, int64_t bytes);             // zeroed, every page touched
+void arena_destroy(Arena *a);
+void arena_fill(Arena *a, int64_t from, int byte);      // with a guard behind the end; for arena_high_water
+int64_t arena_high_water(const Arena *a, int byte);     // one past the last byte that differs from byte, beyond the end too
+
+// ---------------------------------------------------------------------------------------------------------------------
+// philox.c: counter-based random numbers (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011)
+void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);   // 10 rounds
+uint64_t philox_u64(uint64_t seed, uint64_t stream, uint64_t index);
+double philox_uniform(uint64_t seed, uint64_t stream, uint64_t index);   // [0, 1), 53 bits
+double philox_normal(uint64_t seed, uint64_t stream, uint64_t index);    // Box-Muller
+uint64_t philox_stream(const char *name);               // FNV-1a of the name: an independent sequence
+// perm[0..n): a permutation that depends on seed and epoch only (Fisher-Yates).
+void philox_permutation(uint64_t seed, uint64_t epoch, uint32_t *perm, int64_t n);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// program.c: looking up things in the tables, and checking them
+const NncFunction *program_function(const char *name);  // NULL if absent
+const NncTensor *program_persistent(const char *name);
+bool program_is_persistent_role(NncRole role);
+// The bytes that the steps, arguments and results of f touch: the largest offset + size. -1 if sizes are not recorded.
+int64_t function_used_bytes(const NncFunction *f);
+// Every buffer lies inside its function's arena, and what is used is what was planned.
+bool program_verify(void);
+// This machine can run it: instruction set, threads; sets both for the library. threads 0: all, up to the planned number.
+bool program_check_machine(int threads);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// execute.c: the step loop
+typedef struct Executor Executor;
+typedef void (*TapFn)(void *context, const NncTensor *tensor, const char *arena);
+Executor *executor_create(const NncFunction *f, const Arena *arena);   // makes the library operations; NULL after reporting
+void executor_destroy(Executor *e);
+const NncFunction *executor_function(const Executor *e);
+bool executor_run(Executor *e, TapFn tap, void *context);              // tap may be NULL
+void executor_profile(Executor *e, bool on);
+double executor_step_seconds(const Executor *e, int step, int64_t *runs);   // total over the runs profiled
+const char *executor_step_implementation(const Executor *e, int step);      // of library steps, else ""
+
+// ---------------------------------------------------------------------------------------------------------------------
+// init.c: parameters and state at the start
+bool init_persistent(char *arena, uint64_t seed);
+bool init_tensor(const NncTensor *t, char *arena, uint64_t seed);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// schedule.c
+double schedule_factor(int64_t step, int64_t total);    // of group 0's learning rate, step from 0
+double schedule_rate(const NncGroup *g, int64_t step, int64_t total);
+void schedule_fill(double *hyper, int64_t step, int64_t total);   // hyper: (3 n_groups)
+
+// ---------------------------------------------------------------------------------------------------------------------
+// safetensors.c: files of named tensors
+typedef struct SafetensorsEntry {
+  char *name;              // Owned
+  char dtype[8];           // "F32", "F64", "I32", "I64", "U8", "BOOL", …
+  int rank;
+  int64_t dim[NNC_MAX_RANK];
+  int64_t offset, bytes;   // of the data in the file
+} SafetensorsEntry;
+typedef struct Safetensors {
+  char *path;              // Owned
+  int fd;
+  int n_entries;
+  SafetensorsEntry *entries;      // Owned
+  int n_metadata;
+  char **keys, **values;          // Owned
+} Safetensors;
+bool safetensors_open(const char *path, Safetensors *out);
+void safetensors_close(Safetensors *s);
+const SafetensorsEntry *safetensors_find(const Safetensors *s, const char *name);
+const char *safetensors_metadata(const Safetensors *s, const char *key);   // NULL if absent
+bool safetensors_read(const Safetensors *s, const SafetensorsEntry *e, int64_t from, int64_t bytes, void *out);
+bool safetensors_dtype(const char *name, NncDtype *out);
+
+// Writing: declare all tensors, begin (writes the header), put parts in any order, commit (sync and rename). Until commit succeeds
+// the file at path is untouched; abandon removes what was written.
+typedef struct SafetensorsWriter SafetensorsWriter;
+SafetensorsWriter *safetensors_create(const char *path);   // never NULL
+void safetensors_add_metadata(SafetensorsWriter *w, const char *key, const char *value);
+int safetensors_declare(SafetensorsWriter *w, const char *name, NncDtype dtype, int rank, const int64_t *dim);   // its index
+bool safetensors_begin(SafetensorsWriter *w);
+bool safetensors_put(SafetensorsWriter *w, int index, int64_t from, const void *data, int64_t bytes);
+bool safetensors_commit(SafetensorsWriter *w);             // frees w in every case
+void safetensors_abandon(SafetensorsWriter *w);            // frees w
+void safetensors_unlink_pending(void);                     // async-signal-safe: removes a temporary file that is being written
+bool output_path_check(const char *path);                  // its folder exists and can be written
+
+// ---------------------------------------------------------------------------------------------------------------------
+// checkpoint.c: persistent values to and from files
+typedef struct TrainState {
+  int64_t step;            // optimizer steps done
+  int64_t seed;
+} TrainState;
+bool checkpoint_save(const char *path, const char *arena, const TrainState *state, int64_t steps_per_epoch);
+bool checkpoint_resume(const char *path, char *arena, TrainState *state);
+bool weights_save(const char *path, const char *arena);    // parameters and states only
+bool weights_load(const char *path, char *arena);          // parameters and states; all must be there with the right shape
+char *checkpoint_default_path(void);                       // "<model>.safetensors"; Owned by the caller
+
+// ---------------------------------------------------------------------------------------------------------------------
+// data.c and data_*.c: records in memory
+typedef struct Column {    // the values of one input over all records
+  char *path;              // Owned
+  NncDtype dtype;
+  int rank;                // of one record
+  int64_t dim[NNC_MAX_RANK];
+  int64_t records;
+  int64_t record_bytes;    // distance between records; with bytes records overlap by the shifted targets
+  int64_t first_byte;      // in the file, uncompressed, of record 0: for messages
+  char *values;            // Borrowed from block
+  void *block;             // Owned, one per file; NULL when another column owns it
+  int64_t block_bytes;
+} Column;
+typedef struct DataSource {   // how to open one file of a reader
+  const char *path;
+  const char *field;          // safetensors: tensor name
+  int64_t begin_permille, end_permille;
+  int64_t sequence;           // bytes
+} DataSource;
+bool data_read_idx(const DataSource *s, Column *out);
+bool data_read_npy(const DataSource *s, Column *out);
+bool data_read_safetensors(const DataSource *s, Column *out);
+bool data_read_bytes(const DataSource *s, Column *tokens, Column *targets);
+// Buffered reading of a plain or gzip file; used by the readers.
+typedef struct DataFile DataFile;
+DataFile *data_file_open(const char *path);             // NULL after reporting
+bool data_file_read(DataFile *f, void *out, int64_t bytes, const char *what);   // exactly bytes, or reports truncation
+bool data_file_skip(DataFile *f, int64_t bytes, const char *what);
+bool data_file_at_end(DataFile *f);
+void data_file_close(DataFile *f);
+void data_range(const DataSource *s, int64_t n, int64_t *begin, int64_t *end);
+
+typedef struct Dataset {
+  const char *split;
+  int n_columns;
+  Column *columns;         // Owned; in the order of names
+  const char **names;      // Owned array of borrowed input names
+  int64_t records;
+  int64_t bytes;           // held in memory, the shuffling order included
+  uint32_t *order;         // Owned; NULL: as they come
+} Dataset;
+// Loads what the function's inputs need of a split ("train", "eval"). folder NULL: the default places.
+bool dataset_load(const char *split, const NncFunction *f, const char *folder, Dataset *out);
+bool dataset_has_split(const char *split);
+void dataset_free(Dataset *d);
+void dataset_shuffle(Dataset *d, uint64_t seed, uint64_t epoch);
+// Writes records [first, first + batch) of the order to the function's inputs; beyond the end repeats record `fill`.
+void dataset_fill(const Dataset *d, const NncFunction *f, int64_t first, int64_t fill, char *arena);
+int64_t function_batch(const NncFunction *f);           // records per call: the first dimension of its inputs
+
+// ---------------------------------------------------------------------------------------------------------------------
+// session.c: what train, eval, step and bench share
+typedef struct Session {
+  Arena arena;
+  Executor *train, *accumulate, *eval, *predict;        // NULL where not asked for or absent
+  uint64_t seed;
+  int64_t total_steps;                                  // of the schedule
+} Session;
+enum { SESSION_TRAIN = 1, SESSION_EVAL = 2, SESSION_PREDICT = 4 };
+bool session_open(Session *s, int functions, int threads);
+void session_close(Session *s);
+// Writes rng and hyper arguments of f; draw counts micro-batches, step optimizer steps.
+void session_write_arguments(const Session *s, const NncFunction *f, int64_t step, int64_t draw);
+// Losses and metrics of one call or an average over several.
+typedef struct Metrics { int n; const char **names; double *values; } Metrics;
+void metrics_init(Metrics *m, const NncFunction *f);
+void metrics_free(Metrics *m);
+void metrics_add(Metrics *m, const NncFunction *f, const char *arena, double weight);
+double metrics_loss(const Metrics *m, const NncFunction *f);   // the sum of the losses
+// Mean over every record of the data set; see docs/runtime.md for the last, incomplete batch.
+bool session_evaluate(Session *s, const Dataset *d, Metrics *out);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// progress.c and log.c
+typedef struct Progress {
+  bool is_terminal, line_open;
+  double start, last;      // seconds
+  int64_t first_step, last_step, total_steps, every;
+} Progress;
+void progress_start(Progress *p, int64_t step, int64_t total, int64_t every);
+void progress_step(Progress *p, int64_t step, int64_t epoch, double epochs, const Metrics *m, double items_per_step, bool must_print);
+void progress_clear(void);   // ends an open progress line before other output
+
+typedef struct Log { FILE *file; } Log;                 // JSON lines; file NULL: none
+bool log_open(Log *log, const char *path, bool append);
+void log_record(Log *log, const char *kind, int64_t step, double epoch, const Metrics *m, double rate, double seconds);
+bool log_close(Log *log);
+
+// signals.c: SIGINT and SIGTERM ask for the end after the step; the second ends at once
+void signals_install(void);
+bool signals_stop_requested(void);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// cmd_*.c: the commands; argv[0] is the command's name. Return the exit status.
+int cmd_train(int argc, char **argv);
+int cmd_eval(int argc, char **argv);
+int cmd_predict(int argc, char **argv);
+int cmd_step(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
+int cmd_info(int argc, char **argv);
+int cmd_export(int argc, char **argv);
+// options.c: numbers from the command line; report and return false when malformed
+bool option_integer(const char *name, const char *text, int64_t least, int64_t *out);
+bool option_number(const char *name, const char *text, double *out);
+int option_unknown(const char *command);                // "try … --help" on stderr; EXIT_USAGE
+
+#endif

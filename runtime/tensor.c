@@ -1,0 +1,100 @@
+// Element types, and tensors that lie permuted in the arena (weights packed for the convolutions).
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+// ORDER DTYPE
+static const struct { const char *name; int64_t bytes; } dtypes[] = {{"f32", 4}, {"f64", 8}, {"i32", 4}, {"i64", 8}, {"u8", 1}, {"i1", 1}};
+
+int64_t dtype_bytes(NncDtype t) { return dtypes[t].bytes; }
+const char *dtype_name(NncDtype t) { return dtypes[t].name; }
+
+int64_t tensor_elements(const NncTensor *t) {
+  int64_t n = 1;
+  for (int i = 0; i < t->rank; i++) n *= t->dim[i];
+  return n;
+}
+
+bool tensor_is_permuted(const NncTensor *t) {
+  for (int i = 0; i < t->split_rank; i++)
+    if (t->perm[i] != i) return true;
+  return false;
+}
+
+
+static void walk(const NncTensor *t, char *arena, char *logical, bool to_arena) {
+  int rank = t->split_rank;
+  int64_t element = dtype_bytes(t->dtype), stride[NNC_MAX_RANK], counter[NNC_MAX_RANK] = {0}, s = 1;
+  int64_t split_stride[NNC_MAX_RANK];
+  for (int d = rank - 1; d >= 0; d--) {
+    split_stride[d] = s;
+    s *= t->split[d];
+  }
+  for (int d = 0; d < rank; d++) stride[d] = split_stride[t->perm[d]] * element;
+  int64_t inner = t->split[t->perm[rank - 1]], from = 0, total = tensor_elements(t);
+  for (int64_t at = 0; at < total; at += inner) {
+    char *a = arena + at * element, *l = logical + from;
+    for (int64_t i = 0; i < inner; i++) {
+      if (to_arena) memcpy(a + i * element, l + i * stride[rank - 1], (size_t)element);
+      else memcpy(l + i * stride[rank - 1], a + i * element, (size_t)element);
+    }
+    for (int d = rank - 2; d >= 0; d--) {
+      from += stride[d];
+      if (++counter[d] < t->split[t->perm[d]]) break;
+      from -= stride[d] * t->split[t->perm[d]];
+      counter[d] = 0;
+    }
+  }
+}
+
+void tensor_to_arena(const NncTensor *t, const void *logical, char *arena) {
+  if (tensor_is_permuted(t)) walk(t, arena + t->offset, (char *)logical, true);   // only read
+  else memcpy(arena + t->offset, logical, (size_t)t->bytes);
+}
+
+void tensor_from_arena(const NncTensor *t, const char *arena, void *logical) {
+  if (tensor_is_permuted(t)) walk(t, (char *)arena + t->offset, logical, false);   // only read
+  else memcpy(logical, arena + t->offset, (size_t)t->bytes);
+}
+
+double tensor_scalar(const NncTensor *t, const char *arena) {
+  double v;
+  convert_elements(t->dtype, arena + t->offset, NNC_F64, &v, 1);
+  return v;
+}
+
+bool dtype_convertible(NncDtype from, NncDtype to) {
+  if (from == to) return true;
+  bool to_float = to == NNC_F32 || to == NNC_F64, from_float = from == NNC_F32 || from == NNC_F64;
+  return from_float ? to_float : to != NNC_U8 && to != NNC_I1;
+}
+
+#define CONVERT(S, D)                                      \
+  do {                                                     \
+    const S *s = src;                                      \
+    D *d = dst;                                            \
+    for (int64_t i = 0; i < n; i++) d[i] = (D)s[i];        \
+  } while (0)
+#define CONVERT_FROM(S)                                    \
+  switch (to) {                                            \
+  case NNC_F32: CONVERT(S, float); break;                  \
+  case NNC_F64: CONVERT(S, double); break;                 \
+  case NNC_I32: CONVERT(S, int32_t); break;                \
+  case NNC_I64: CONVERT(S, int64_t); break;                \
+  case NNC_U8: case NNC_I1: CONVERT(S, uint8_t); break;    \
+  }                                                        \
+  break
+
+void convert_elements(NncDtype from, const void *src, NncDtype to, void *dst, int64_t n) {
+  if (from == to) {
+    memcpy(dst, src, (size_t)(n * dtype_bytes(from)));
+    return;
+  }
+  switch (from) {
+  case NNC_F32: CONVERT_FROM(float);
+  case NNC_F64: CONVERT_FROM(double);
+  case NNC_I32: CONVERT_FROM(int32_t);
+  case NNC_I64: CONVERT_FROM(int64_t);
+  case NNC_U8: case NNC_I1: CONVERT_FROM(uint8_t);
+  }
+}

@@ -1,0 +1,40 @@
+# How lit finds and runs the tests. A test is a file with RUN lines; .nn files without any are inputs of other tests.
+# Substitutions: %nnc %nnc_opt %nnc_plan (the tools), %python, %source_dir (the repository), and lit's own %s %t %S %T.
+import os
+
+import lit.formats
+import lit.Test
+
+
+class ShTestsWithRunLines(lit.formats.ShTest):
+    def getTestsInDirectory(self, testSuite, path_in_suite, litConfig, localConfig):
+        for test in super().getTestsInDirectory(testSuite, path_in_suite, litConfig, localConfig):
+            with open(test.getSourcePath(), errors="replace") as source:
+                if "RUN:" in source.read():
+                    yield test
+
+
+config.name = "nnc"
+config.test_format = ShTestsWithRunLines(execute_external=True)
+config.suffixes = [".mlir", ".test", ".nn"]
+config.test_source_root = os.path.dirname(os.path.abspath(__file__))
+config.test_exec_root = os.path.join(config.build_dir, "test", "lit")
+config.excludes = ["goldens", "Inputs"]
+
+config.environment["PATH"] = os.pathsep.join([config.build_dir, config.llvm_bin_dir, os.environ.get("PATH", "")])
+for name in ("HOME", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "OMP_NUM_THREADS", "LD_LIBRARY_PATH", "NNC_DATA"):
+    if name in os.environ:
+        config.environment[name] = os.environ[name]
+if config.sanitize:
+    config.available_features.add("sanitize")
+if os.geteuid() == 0:
+    config.available_features.add("root")
+
+tools = config.build_dir
+config.substitutions += [
+    (r"%nnc\b", os.path.join(tools, "nnc")),
+    (r"%nnc_opt\b", os.path.join(tools, "nnc-opt")),
+    (r"%nnc_plan\b", os.path.join(tools, "nnc-plan")),
+    (r"%python\b", config.python),
+    (r"%source_dir\b", os.path.dirname(config.test_source_root)),
+]
