@@ -121,9 +121,13 @@ static void classify_views(FuseGraph *g) {
     layout[i] = chained ? layout[p] : dense_layout(&from);
     bool ok = view_layout(o, &layout[i]);
     if (o->klass == FUSE_FIXED || (chained && ok)) continue;
-    if (o->kind == NN_OP_reshape) {   // nothing to absorb, or no single stride: an alias after all
-      o->klass = FUSE_FIXED;
-      if (chained) g->ops[p].klass = g->ops[p].kind == NN_OP_reshape ? FUSE_FIXED : FUSE_NODE;
+    if (o->kind != NN_OP_reshape) continue;
+    // Nothing to absorb, or no single stride: an alias after all, and so are the reshapes right before it.
+    o->klass = FUSE_FIXED;
+    while (chained) {
+      chained = g->ops[p].kind == NN_OP_reshape;
+      g->ops[p].klass = chained ? FUSE_FIXED : FUSE_NODE;
+      p = def_of(g, operand(g->ops[p].op, 0));
     }
   }
   free(layout);
@@ -221,7 +225,7 @@ static int value_number(FuseGraph *g, MlirValue v) {
   int id = ptr_map_get(&g->value_ids, v.ptr);
   if (id >= 0) return id;
   id = g->n_values++;
-  if ((id & (id + 1)) == 0 || id == 0) g->values = solver_reallocate(g->values, 2 * (size_t)(id + 1), sizeof *g->values);
+  if ((id & (id + 1)) == 0) g->values = solver_reallocate(g->values, 2 * (size_t)(id + 1), sizeof *g->values);
   g->values[id] = v;
   ptr_map_set(&g->value_ids, v.ptr, id);
   return id;

@@ -4,6 +4,8 @@
 
 #include "runtime/runtime.h"
 
+__extension__ typedef unsigned __int128 uint128;
+
 void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
   uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0], k1 = key[1];
   for (int round = 0; round < 10; round++) {
@@ -54,7 +56,7 @@ void philox_permutation(uint64_t seed, uint64_t epoch, uint32_t *perm, int64_t n
   uint64_t stream = philox_stream("shuffle") + epoch;
   for (int64_t i = n - 1; i > 0; i--) {
     // The high half of a 64 by 64 bit product maps 64 random bits to [0, i]; its bias is below 2^-32.
-    int64_t j = (int64_t)((__extension__ (unsigned __int128))philox_u64(seed, stream, (uint64_t)i) * (uint64_t)(i + 1) >> 64);
+    int64_t j = (int64_t)((uint128)philox_u64(seed, stream, (uint64_t)i) * (uint64_t)(i + 1) >> 64);
     uint32_t t = perm[i];
     perm[i] = perm[j];
     perm[j] = t;

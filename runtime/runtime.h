@@ -180,6 +180,7 @@ bool data_read_bytes(const DataSource *s, Column *tokens, Column *targets);
 typedef struct DataFile DataFile;
 DataFile *data_file_open(const char *path);             // NULL after reporting
 bool data_file_read(DataFile *f, void *out, int64_t bytes, const char *what);   // exactly bytes, or reports truncation
+int64_t data_file_read_some(DataFile *f, void *out, int64_t bytes);   // at most bytes; 0 at the end, -1 after reporting
 bool data_file_skip(DataFile *f, int64_t bytes, const char *what);
 bool data_file_at_end(DataFile *f);
 void data_file_close(DataFile *f);
@@ -254,6 +255,7 @@ int cmd_step(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_export(int argc, char **argv);
+int cmd_gradcheck(int argc, char **argv);
 // options.c: numbers from the command line; report and return false when malformed
 bool option_integer(const char *name, const char *text, int64_t least, int64_t *out);
 bool option_number(const char *name, const char *text, double *out);

@@ -259,7 +259,8 @@ static void run_op(Scope *scope, MlirOperation op) {
   NnOp kind = nn_op_of(op);
   int n = (int)mlirOperationGetNumOperands(op);
   const Tensor *x[16] = {NULL};
-  Tensor y[2] = {{0}, {0}};
+  Tensor y[2];
+  memset(y, 0, sizeof y);
   assert(n <= 16);
   for (int i = 0; i < n; i++) x[i] = lookup(scope, mlirOperationGetOperand(op, i));
   int results = (int)mlirOperationGetNumResults(op);

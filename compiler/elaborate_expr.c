@@ -1,0 +1,287 @@
+// Evaluation of expressions: compile-time numbers, lists and strings, and tensors as operations of the function being built. Every function here
+// returns false after reporting (or silently where a value that was reported before is used again).
+#include <string.h>
+
+#include "compiler/elaborate_internal.h"
+
+static void set_location(Elaborator *e, AstPos pos) { elaborator_builder(e)->loc = location_of(e, pos); }
+
+// --- Names -----------------------------------------------------------------------------------------------------------------
+
+static void hint_name(Elaborator *e, const char *name)
+{
+  Nearest nearest = {.wanted = name};
+  for (int i = 0; i < e->frame->n; i++) nearest_offer(&nearest, e->frame->variables[i].name);
+  for (int i = 0; i < e->globals->n; i++) nearest_offer(&nearest, e->globals->variables[i].name);
+  if (find_block(e, name) || layer_find(name)) elaborator_hint(e, "'%s' is a function: call it as %s(…)", name, name);
+  else if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
+}
+
+static bool eval_name(Elaborator *e, const AstExpr *x, Value *result)
+{
+  Variable *v = find_variable(e->frame, x->text);
+  if (!v) v = find_variable(e->globals, x->text);
+  if (!v) {
+    elaborator_error(e, x->pos, "unknown name '%s'", x->text);
+    hint_name(e, x->text);
+    return false;
+  }
+  *result = v->value;
+  return !v->broken;
+}
+
+// --- Calls -----------------------------------------------------------------------------------------------------------------
+
+bool eval_args(Elaborator *e, const AstExpr *call, CallArg *args)
+{
+  bool ok = true;
+  for (int i = 0; i < call->n_args; i++) {
+    const AstArg *a = &call->args[i];
+    args[i] = (CallArg){.name = a->name, .pos = a->name ? a->pos : a->value->pos};
+    ok = eval(e, a->value, &args[i].value) && ok;
+    if (i && !a->name && call->args[i - 1].name) ok = elaborator_error(e, a->pos, "arguments by position come before those by name");
+  }
+  return ok;
+}
+
+static void unknown_function(Elaborator *e, const AstExpr *x)
+{
+  Nearest nearest = {.wanted = x->text};
+  for (int i = 0; i < e->file->n_blocks; i++) nearest_offer(&nearest, e->file->blocks[i]->name);
+  for (int i = 0; i < layer_count(); i++) nearest_offer(&nearest, layer_at(i)->name);
+  elaborator_error(e, x->pos, "unknown function '%s'", x->text);
+  if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
+  else elaborator_hint(e, "blocks are declared with 'block %s(…) { … }'; nnc --list-ops shows the built-in functions", x->text);
+}
+
+// Takes `name="…"`, which every function that makes parameters understands, out of the arguments. NULL when there is none.
+static bool take_name(Elaborator *e, int *n, CallArg *args, const char **name)
+{
+  *name = NULL;
+  for (int i = 0; i < *n; i++) {
+    if (!args[i].name || strcmp(args[i].name, "name") != 0) continue;
+    if (args[i].value.kind != VALUE_STRING)
+      return elaborator_error(e, args[i].pos, "'name' must be a string, found %s", value_describe(e, args[i].value));
+    *name = args[i].value.s;
+    if (!path_name_ok(e, args[i].pos, *name)) return false;
+    memmove(&args[i], &args[i + 1], sizeof *args * (size_t)(*n - i - 1));
+    --*n;
+    return true;
+  }
+  return true;
+}
+
+static bool takes_names_as_sizes(const LayerInfo *info) { return strstr(info->signature, "...") != NULL; }
+
+// Which input holds the labels, and how many classes there are, so that labels can be checked when they are loaded.
+static void note_classes(Elaborator *e, const LayerInfo *info, int n, const CallArg *args)
+{
+  if (e->frame->block || e->function->mode != MODE_TRAIN || strcmp(info->name, "cross_entropy") != 0 || n != 2) return;
+  const Value *logits = &args[0].value, *labels = &args[1].value;
+  if (args[0].name && strcmp(args[0].name, "labels") == 0) { labels = &args[0].value; logits = &args[1].value; }
+  if (labels->kind != VALUE_TENSOR || logits->kind != VALUE_TENSOR || e->classes) return;
+  NnType t = nn_value_type(logits->tensor);
+  for (int i = 0; i < e->function->n_inputs; i++) {
+    if (!mlirValueEqual(labels->tensor, e->function->inputs[i].value) || t.rank == 0) continue;
+    e->classes = t.dim[t.rank - 1];
+    e->label = e->function->inputs[i].name;
+  }
+}
+
+static bool call_layer(Elaborator *e, const LayerInfo *info, AstPos pos, const char *name, int n, const CallArg *args, Value *result)
+{
+  const char *outer = e->layer_path;
+  if (name && !info->has_parameters) return elaborator_error(e, pos, "%s makes no parameters: it takes no 'name'", info->name);
+  if (info->has_parameters) e->layer_path = path_enter(e, e->frame->path, name ? name : info->name, name != NULL)->text;
+  set_location(e, pos);
+  note_classes(e, info, n, args);
+  bool ok = layer_call(e, info, pos, n, args, result);
+  e->layer_path = outer;
+  return ok && function_count_ops(e, pos);
+}
+
+static bool eval_call(Elaborator *e, const AstExpr *x, Value *result)
+{
+  const AstBlock *block = find_block(e, x->text);
+  const LayerInfo *layer = block ? NULL : layer_find(x->text);
+  CallArg *args = elaborator_alloc(e, sizeof *args * (size_t)(x->n_args + 1));
+  int n = x->n_args;
+  const char *name = NULL;
+  if (!block && !layer) {
+    unknown_function(e, x);
+    return false;
+  }
+  if (!eval_args(e, x, args)) return false;
+  if ((block || !takes_names_as_sizes(layer)) && !take_name(e, &n, args, &name)) return false;
+  return block ? call_block(e, block, x->pos, name, n, args, result) : call_layer(e, layer, x->pos, name, n, args, result);
+}
+
+// --- Subscripts ------------------------------------------------------------------------------------------------------------
+
+static bool part_or(Elaborator *e, const AstExpr *x, int64_t otherwise, int64_t *out)
+{
+  *out = otherwise;
+  return !x || eval_int(e, x, "an index", out);
+}
+
+static bool index_list(Elaborator *e, const AstExpr *x, Value list, Value *result)
+{
+  const AstSubscript *s = &x->subscripts[0];
+  int64_t n = list.list.n, start, stop;
+  if (x->n_subscripts != 1) return elaborator_error(e, x->pos, "a list has one axis, found %d indices", x->n_subscripts);
+  if (!s->is_slice) {
+    if (!s->start || !eval_int(e, s->start, "an index", &start)) return false;
+    if (start < -n || start >= n) return elaborator_error(e, s->pos, "index %lld is outside a list of %lld", (long long)start, (long long)n);
+    *result = list.list.items[start < 0 ? start + n : start];
+    return true;
+  }
+  if (s->step) return elaborator_error(e, s->pos, "lists are sliced without a step");
+  if (!part_or(e, s->start, 0, &start) || !part_or(e, s->stop, n, &stop)) return false;
+  if (start < 0) start += n;
+  if (stop < 0) stop += n;
+  if (start < 0 || stop > n || start > stop)
+    return elaborator_error(e, s->pos, "slice %lld:%lld is outside a list of %lld", (long long)start, (long long)stop, (long long)n);
+  *result = (Value){.kind = VALUE_LIST, .list = {list.list.items + start, (int)(stop - start)}};
+  return true;
+}
+
+static bool index_tensor(Elaborator *e, const AstExpr *x, MlirValue v, Value *result)
+{
+  NnType t = nn_value_type(v);
+  int64_t start[NN_MAX_RANK], stop[NN_MAX_RANK], step[NN_MAX_RANK];
+  bool drop[NN_MAX_RANK];
+  if (x->n_subscripts > t.rank)
+    return elaborator_error(e, x->pos, "%d indices for %s", x->n_subscripts, value_describe(e, value_tensor(v)));
+  for (int i = 0; i < x->n_subscripts; i++) {
+    const AstSubscript *s = &x->subscripts[i];
+    int64_t n = t.dim[i];
+    drop[i] = !s->is_slice;
+    if (!part_or(e, s->start, 0, &start[i]) || !part_or(e, s->stop, n, &stop[i]) || !part_or(e, s->step, 1, &step[i])) return false;
+    if (start[i] < 0) start[i] += n;
+    if (stop[i] < 0) stop[i] += n;
+    if (drop[i]) {
+      if (start[i] < 0 || start[i] >= n)
+        return elaborator_error(e, s->pos, "index %lld is outside axis %d of %s", (long long)(start[i] < 0 ? start[i] - n : start[i]), i,
+                                value_describe(e, value_tensor(v)));
+      stop[i] = start[i] + 1;
+    }
+  }
+  set_location(e, x->pos);
+  return value_slice(e, x->pos, v, x->n_subscripts, start, stop, step, drop, result) && function_count_ops(e, x->pos);
+}
+
+static bool eval_index(Elaborator *e, const AstExpr *x, Value *result)
+{
+  Value v;
+  if (!eval(e, x->left, &v)) return false;
+  if (v.kind == VALUE_LIST) return index_list(e, x, v, result);
+  if (v.kind == VALUE_TENSOR) return index_tensor(e, x, v.tensor, result);
+  return elaborator_error(e, x->pos, "only lists and tensors can be indexed, found %s", value_describe(e, v));
+}
+
+// --- Operators -------------------------------------------------------------------------------------------------------------
+
+static bool eval_binary(Elaborator *e, const AstExpr *x, Value *result)
+{
+  Value left, right;
+  bool ok = eval(e, x->left, &left);
+  bool is_and = strcmp(x->text, "and") == 0, is_or = strcmp(x->text, "or") == 0;
+  if (ok && left.kind == VALUE_BOOL && ((is_and && !left.b) || (is_or && left.b))) {
+    *result = left;
+    return true;
+  }
+  ok = eval(e, x->right, &right) && ok;
+  if (!ok) return false;
+  set_location(e, x->pos);
+  return value_binary(e, x->pos, x->text, left, right, result) && function_count_ops(e, x->pos);
+}
+
+static bool eval_items(Elaborator *e, const AstExpr *x, Value *result)
+{
+  Value *items = elaborator_alloc(e, sizeof *items * (size_t)(x->n_items + 1));
+  bool ok = true;
+  for (int i = 0; i < x->n_items; i++) ok = eval(e, x->items[i], &items[i]) && ok;
+  *result = (Value){.kind = VALUE_LIST, .list = {items, x->n_items}};
+  return ok;
+}
+
+bool eval_condition(Elaborator *e, const AstExpr *x, bool *result)
+{
+  Value v;
+  if (!eval(e, x, &v)) return false;
+  if (v.kind != VALUE_BOOL) {
+    elaborator_error(e, x->pos, "a condition must be true or false at compile time, found %s", value_describe(e, v));
+    if (v.kind == VALUE_TENSOR) elaborator_hint(e, "where(condition, x, y) chooses element by element");
+    return false;
+  }
+  *result = v.b;
+  return true;
+}
+
+bool eval_int(Elaborator *e, const AstExpr *x, const char *what, int64_t *result)
+{
+  Value v;
+  if (!eval(e, x, &v)) return false;
+  if (v.kind != VALUE_INT) return elaborator_error(e, x->pos, "%s must be an integer, found %s", what, value_describe(e, v));
+  *result = v.i;
+  return true;
+}
+
+bool eval(Elaborator *e, const AstExpr *x, Value *result)
+{
+  *result = (Value){0};
+  if (!x || !elaborator_stack_ok(e, x->pos) || !function_charge(e, x->pos)) return false;
+  switch (x->kind) {
+    case AST_INT: *result = value_int(x->i); return true;
+    case AST_FLOAT: *result = value_float(x->f); return true;
+    case AST_STRING: *result = value_string(x->text); return true;
+    case AST_BOOL: *result = value_bool(x->b); return true;
+    case AST_NAME: return eval_name(e, x, result);
+    case AST_CALL: return eval_call(e, x, result);
+    case AST_LIST: case AST_TUPLE: return eval_items(e, x, result);
+    case AST_INDEX: return eval_index(e, x, result);
+    case AST_BINARY: return eval_binary(e, x, result);
+    case AST_UNARY: {
+      Value v;
+      if (!eval(e, x->left, &v)) return false;
+      set_location(e, x->pos);
+      return value_unary(e, x->pos, x->text, v, result) && function_count_ops(e, x->pos);
+    }
+    case AST_CONDITIONAL: {
+      bool yes;
+      return eval_condition(e, x->middle, &yes) && eval(e, yes ? x->left : x->right, result);
+    }
+    case AST_TYPE: break;
+  }
+  return elaborator_error(e, x->pos, "a type cannot be used as a value");
+}
+
+// --- Types -----------------------------------------------------------------------------------------------------------------
+
+bool type_dtype(Elaborator *e, const AstType *t, NnDtype *result)
+{
+  *result = e->dtype;
+  if (!t->dtype) return true;
+  if (!nn_dtype_parse(t->dtype, result)) {
+    elaborator_error(e, t->pos, "unknown element type '%s'", t->dtype);
+    elaborator_hint(e, "the element types are f32, f64, i32, i64 and u8");
+    return false;
+  }
+  if (nn_dtype_is_float(*result) && e->dtype_given) *result = e->dtype;
+  return true;
+}
+
+bool eval_type(Elaborator *e, const AstType *t, NnType *result)
+{
+  NnDtype dtype;
+  if (!type_dtype(e, t, &dtype)) return false;
+  *result = nn_scalar(dtype);
+  if (t->n_dims > NN_MAX_RANK) return elaborator_error(e, t->pos, "a tensor has at most %d axes, found %d", NN_MAX_RANK, t->n_dims);
+  for (int i = 0; i < t->n_dims; i++) {
+    if (!eval_int(e, t->dims[i], "a dimension", &result->dim[i])) return false;
+    if (result->dim[i] < 1)
+      return elaborator_error(e, t->dims[i]->pos, "a dimension must be positive, found %lld", (long long)result->dim[i]);
+  }
+  result->rank = t->n_dims;
+  return nn_type_is_representable(result) || elaborator_error(e, t->pos, "a tensor has at most 2^40 elements");
+}

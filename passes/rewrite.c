@@ -1,0 +1,75 @@
+// Shared by the rewriting passes; see rewrite.h.
+#include "passes/rewrite.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const phases[] = {"forward", "backward", "update"};
+
+const char *rewrite_phase(MlirOperation op) {
+  char buf[16];
+  const char *phase = nn_attr_str(op, "nn.phase", buf, sizeof buf, "");
+  for (int i = 0; i < 3; i++)
+    if (strcmp(phase, phases[i]) == 0) return phases[i];
+  return NULL;
+}
+
+int rewrite_phase_rank(const char *phase) {
+  for (int i = 0; phase && i < 3; i++)
+    if (strcmp(phase, phases[i]) == 0) return i;
+  return 0;
+}
+
+NnBuilder rewrite_builder(MlirOperation op) {
+  NnBuilder b = nn_builder_before(op);
+  b.phase = rewrite_phase(op);
+  return b;
+}
+
+bool rewrite_is_unused(MlirOperation op) {
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+    if (!mlirOpOperandIsNull(mlirValueGetFirstUse(mlirOperationGetResult(op, i)))) return false;
+  return true;
+}
+
+bool rewrite_has_one_use(MlirValue v) {
+  MlirOpOperand use = mlirValueGetFirstUse(v);
+  return !mlirOpOperandIsNull(use) && mlirOpOperandIsNull(mlirOpOperandGetNextUse(use));
+}
+
+void rewrite_replace(MlirOperation op, const MlirValue *values) {
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(op, i), values[i]);
+  mlirOperationDestroy(op);
+}
+
+MlirOperation *rewrite_ops(MlirBlock block, int *n) {
+  int count = 0, capacity = 256;
+  MlirOperation *ops = malloc(sizeof *ops * (size_t)capacity);
+  for (MlirOperation op = mlirBlockGetFirstOperation(block); ops && !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+    if (count == capacity) ops = realloc(ops, sizeof *ops * (size_t)(capacity *= 2));
+    if (ops) ops[count++] = op;
+  }
+  if (!ops) abort();
+  *n = count;
+  return ops;
+}
+
+bool rewrite_same_value(MlirValue x, MlirValue y) { return mlirValueEqual(x, y); }
+
+bool rewrite_is_private(MlirOperation func) {
+  char buf[16];
+  return strcmp(nn_attr_str(func, "sym_visibility", buf, sizeof buf, ""), "private") == 0;
+}
+
+int rewrite_erase_dead(MlirBlock block) {
+  int n, erased = 0;
+  MlirOperation *ops = rewrite_ops(block, &n);
+  for (int i = n - 1; i >= 0; i--) {
+    NnOp kind = nn_op_of(ops[i]);
+    if (kind == NN_OP_NONE || nn_op_info(kind)->kind == NN_KIND_MARK || !rewrite_is_unused(ops[i])) continue;
+    mlirOperationDestroy(ops[i]);
+    erased++;
+  }
+  free(ops);
+  return erased;
+}

@@ -1,0 +1,16 @@
+// Private to the pass simplify: its rewrite rules. Each returns the value that replaces op's only result, which may be new (built
+// before op), or the null value when no rule applies.
+#ifndef NNC_PASSES_SIMPLIFY_H
+#define NNC_PASSES_SIMPLIFY_H
+
+#include "ir/ir.h"
+
+MlirValue simplify_arithmetic(MlirOperation op);   // maps: constants folded, neutral elements, chains
+MlirValue simplify_view(MlirOperation op);         // views, reductions, moves, operands of products
+
+// v is an nn.constant: every element is *value.
+bool simplify_is_constant(MlirValue v, double *value);
+// v is the first result of `kind`; gives the op.
+bool simplify_is(MlirValue v, NnOp kind, MlirOperation *def);
+
+#endif

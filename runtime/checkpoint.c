@@ -1,0 +1,162 @@
+// Persistent values to and from safetensors files. A checkpoint holds all of them and where training stands; exported weights hold parameters
+// and states only. Both are read by name, so that either serves as weights.
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+char *checkpoint_default_path(void) { return xasprintf("%s.safetensors", nnc_program.model); }
+
+static bool is_weight(const NncTensor *t) { return t->role == NNC_PARAM || t->role == NNC_STATE; }
+
+// Writes to the index-th declared tensor; packed ones through a copy in logical order.
+static bool put_tensor(SafetensorsWriter *w, int index, const NncTensor *t, const char *arena) {
+  if (!tensor_is_permuted(t)) return safetensors_put(w, index, 0, arena + t->offset, t->bytes);
+  void *logical = xmalloc((size_t)t->bytes);
+  tensor_from_arena(t, arena, logical);
+  bool ok = safetensors_put(w, index, 0, logical, t->bytes);
+  free(logical);
+  return ok;
+}
+
+static bool save(SafetensorsWriter *w, const char *arena, bool weights_only) {
+  const NncProgram *p = &nnc_program;
+  for (int i = 0; i < p->n_persistent; i++) {
+    const NncTensor *t = &p->persistent[i];
+    if (!weights_only || is_weight(t)) safetensors_declare(w, t->name, t->dtype, t->rank, t->dim);
+  }
+  bool ok = safetensors_begin(w);
+  for (int i = 0, n = 0; i < p->n_persistent && ok; i++)
+    if (!weights_only || is_weight(&p->persistent[i])) ok = put_tensor(w, n++, &p->persistent[i], arena);
+  if (ok) return safetensors_commit(w);
+  safetensors_abandon(w);
+  return false;
+}
+
+static void add_integer(SafetensorsWriter *w, const char *key, int64_t value) {
+  char text[32];
+  snprintf(text, sizeof text, "%" PRId64, value);
+  safetensors_add_metadata(w, key, text);
+}
+
+bool checkpoint_save(const char *path, const char *arena, const TrainState *state, int64_t steps_per_epoch) {
+  SafetensorsWriter *w = safetensors_create(path);
+  safetensors_add_metadata(w, "format", "nnc");
+  safetensors_add_metadata(w, "model", nnc_program.model);
+  safetensors_add_metadata(w, "compiler", nnc_program.compiler);
+  add_integer(w, "step", state->step);
+  add_integer(w, "seed", state->seed);
+  if (steps_per_epoch > 0) {   // both follow from the step; they are here for readers
+    add_integer(w, "epoch", state->step / steps_per_epoch);
+    add_integer(w, "step_in_epoch", state->step % steps_per_epoch);
+  }
+  return save(w, arena, false);
+}
+
+bool weights_save(const char *path, const char *arena) {
+  SafetensorsWriter *w = safetensors_create(path);
+  safetensors_add_metadata(w, "format", "nnc");
+  safetensors_add_metadata(w, "model", nnc_program.model);
+  return save(w, arena, true);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Reading
+
+static bool check_shape(const Safetensors *s, const SafetensorsEntry *e, const NncTensor *t) {
+  NncDtype dtype;
+  bool same = e->rank == t->rank && memcmp(e->dim, t->dim, sizeof *t->dim * (size_t)t->rank) == 0;
+  char found[128], expected[128];
+  format_shape(e->rank, e->dim, found, sizeof found);
+  format_shape(t->rank, t->dim, expected, sizeof expected);
+  if (!same) {
+    report_error("%s: tensor %s has shape %s, the model expects %s", s->path, t->name, found, expected);
+    return false;
+  }
+  if (!safetensors_dtype(e->dtype, &dtype) || !dtype_convertible(dtype, t->dtype)) {
+    report_error("%s: tensor %s is %s, the model expects %s", s->path, t->name, e->dtype, dtype_name(t->dtype));
+    return false;
+  }
+  return true;
+}
+
+static bool read_tensor(const Safetensors *s, const SafetensorsEntry *e, const NncTensor *t, char *arena) {
+  NncDtype dtype = NNC_F32;
+  safetensors_dtype(e->dtype, &dtype);
+  if (dtype == t->dtype && !tensor_is_permuted(t)) return safetensors_read(s, e, 0, t->bytes, arena + t->offset);
+  char *raw = xmalloc((size_t)e->bytes), *logical = raw;
+  bool ok = safetensors_read(s, e, 0, e->bytes, raw);
+  if (ok && dtype != t->dtype) {
+    logical = xmalloc((size_t)t->bytes);
+    convert_elements(dtype, raw, t->dtype, logical, tensor_elements(t));
+  }
+  if (ok) tensor_to_arena(t, logical, arena);
+  if (logical != raw) free(logical);
+  free(raw);
+  return ok;
+}
+
+// All tensors are checked before the first is read, so that a bad file leaves the arena as it was.
+static bool load(const Safetensors *s, char *arena, bool weights_only) {
+  const NncProgram *p = &nnc_program;
+  int missing = 0;
+  const char *first = NULL;
+  for (int i = 0; i < p->n_persistent; i++) {
+    const NncTensor *t = &p->persistent[i];
+    if (weights_only && !is_weight(t)) continue;
+    const SafetensorsEntry *e = safetensors_find(s, t->name);
+    if (!e) {
+      if (!missing++) first = t->name;
+    } else if (!check_shape(s, e, t)) {
+      return false;
+    }
+  }
+  if (missing) {
+    if (missing == 1) report_error("%s has no tensor %s", s->path, first);
+    else report_error("%s has no tensor %s, and %d more are missing", s->path, first, missing - 1);
+    return false;
+  }
+  for (int i = 0; i < p->n_persistent; i++) {
+    const NncTensor *t = &p->persistent[i];
+    if ((!weights_only || is_weight(t)) && !read_tensor(s, safetensors_find(s, t->name), t, arena)) return false;
+  }
+  return true;
+}
+
+bool weights_load(const char *path, char *arena) {
+  Safetensors s;
+  if (!safetensors_open(path, &s)) return false;
+  bool ok = load(&s, arena, true);
+  safetensors_close(&s);
+  return ok;
+}
+
+static bool metadata_integer(const Safetensors *s, const char *key, int64_t *out) {
+  const char *text = safetensors_metadata(s, key);
+  char *end = NULL;
+  errno = 0;
+  if (text) *out = strtoll(text, &end, 10);
+  if (text && *text && !*end && !errno) return true;
+  report_error("%s: no training state in it (metadata \"%s\" %s): weights, not a checkpoint?", s->path, key, text ? "is malformed" : "is missing");
+  return false;
+}
+
+bool checkpoint_resume(const char *path, char *arena, TrainState *state) {
+  Safetensors s;
+  if (!safetensors_open(path, &s)) return false;
+  const char *model = safetensors_metadata(&s, "model");
+  bool ok = metadata_integer(&s, "step", &state->step) && metadata_integer(&s, "seed", &state->seed);
+  if (ok && state->step < 0) {
+    report_error("%s: step %lld", path, (long long)state->step);
+    ok = false;
+  }
+  if (ok && model && strcmp(model, nnc_program.model) != 0) {
+    report_error("%s is a checkpoint of model %s, not of %s", path, model, nnc_program.model);
+    ok = false;
+  }
+  ok = ok && load(&s, arena, false);
+  safetensors_close(&s);
+  return ok;
+}

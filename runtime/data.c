@@ -1,0 +1,212 @@
+// Data sets: finds the files of a split, reads them once into memory in the type they have, checks them against the inputs they feed, and
+// copies shuffled records into the arena, converting on the way. Images stay bytes until then.
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/runtime.h"
+
+// Where the Debian package dataset-fashion-mnist puts its files.
+static const char fashion_mnist_folder[] = "/usr/share/datasets/fashion-mnist";
+
+static char *join(const char *folder, const char *file) { return file[0] == '/' ? xstrdup(file) : xasprintf("%s/%s", folder, file); }
+
+// Owned; NULL after reporting where was looked.
+static char *find_file(const char *file, const char *folder) {
+  const char *environment = getenv("NNC_DATA");
+  const char *places[3] = {folder, NULL, NULL};
+  int n = 1;
+  if (!folder) {
+    n = 0;
+    if (environment && *environment) places[n++] = environment;
+    places[n++] = ".";
+    places[n++] = fashion_mnist_folder;
+  }
+  if (file[0] == '/') n = 1, places[0] = "";
+  for (int i = 0; i < n; i++) {
+    char *path = join(places[i], file);
+    if (access(path, F_OK) == 0) return path;
+    free(path);
+  }
+  if (file[0] == '/') report_error("cannot open %s: %s", file, strerror(errno));
+  else if (folder) report_error("no file %s in %s", file, folder);
+  else if (n == 3) report_error("no file %s in %s (NNC_DATA), the current folder or %s; name its folder with --data", file, places[0], places[2]);
+  else report_error("no file %s in the current folder or %s; name its folder with --data", file, places[1]);
+  return NULL;
+}
+
+static bool read_columns(const NncData *d, const char *folder, Column *out) {
+  for (int i = 0; i < d->n_names; i++) {
+    bool is_bytes = strcmp(d->reader, "bytes") == 0;
+    if (is_bytes && i > 0) break;   // both columns were made from the one file
+    char *path = find_file(d->files[i < d->n_files ? i : d->n_files - 1], folder);
+    if (!path) return false;
+    DataSource s = {.path = path, .field = i < d->n_fields ? d->fields[i] : d->names[i], .begin_permille = d->begin_permille,
+                    .end_permille = d->end_permille ? d->end_permille : 1000, .sequence = d->sequence};
+    bool ok = false;
+    if (is_bytes) ok = data_read_bytes(&s, &out[0], d->n_names > 1 ? &out[1] : NULL);
+    else if (strcmp(d->reader, "idx") == 0) ok = data_read_idx(&s, &out[i]);
+    else if (strcmp(d->reader, "npy") == 0) ok = data_read_npy(&s, &out[i]);
+    else if (strcmp(d->reader, "safetensors") == 0) ok = data_read_safetensors(&s, &out[i]);
+    else report_internal("unknown reader %s", d->reader);
+    free(path);
+    if (!ok) return false;
+  }
+  return true;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Checks
+
+static const NncTensor *find_input(const NncFunction *f, const char *name) {
+  for (int i = 0; i < f->n_args; i++)
+    if (f->args[i].role == NNC_INPUT && strcmp(f->args[i].name, name) == 0) return &f->args[i];
+  return NULL;
+}
+
+// Dimensions of 1 do not count: a 28x28 image feeds an input of 1x28x28.
+static bool same_record_shape(const NncTensor *input, const Column *c) {
+  int i = 1, j = 0;
+  for (;;) {
+    while (i < input->rank && input->dim[i] == 1) i++;
+    while (j < c->rank && c->dim[j] == 1) j++;
+    if (i == input->rank || j == c->rank) return i == input->rank && j == c->rank;
+    if (input->dim[i++] != c->dim[j++]) return false;
+  }
+}
+
+static bool check_record(const NncTensor *input, const Column *c) {
+  char found[128], expected[128];
+  if (!same_record_shape(input, c)) {
+    report_error("%s: a record has shape %s, input %s expects %s", c->path, format_shape(c->rank, c->dim, found, sizeof found), input->name,
+                 format_shape(input->rank - 1, input->dim + 1, expected, sizeof expected));
+    return false;
+  }
+  if (!dtype_convertible(c->dtype, input->dtype)) {
+    report_error("%s: values are %s, input %s is %s", c->path, dtype_name(c->dtype), input->name, dtype_name(input->dtype));
+    return false;
+  }
+  return true;
+}
+
+static bool is_label(const char *name) {
+  for (int i = 0; i < nnc_program.n_label_names; i++)
+    if (strcmp(nnc_program.label_names[i], name) == 0) return true;
+  return false;
+}
+
+static bool check_labels(const char *name, const Column *c) {
+  int64_t classes = nnc_program.classes, element = dtype_bytes(c->dtype), per_record = c->record_bytes / element;
+  if (classes <= 0 || !is_label(name) || c->dtype == NNC_F32 || c->dtype == NNC_F64) return true;
+  if (c->dtype == NNC_U8 && classes >= 256) return true;
+  for (int64_t r = 0; r < c->records; r++)
+    for (int64_t i = 0; i < per_record; i++) {
+      int64_t v, at = r * c->record_bytes + i * element;
+      convert_elements(c->dtype, c->values + at, NNC_I64, &v, 1);
+      if (v >= 0 && v < classes) continue;
+      report_error("%s: record %lld (byte %lld): label %lld is outside of 0..%lld", c->path,
+                   (long long)((c->first_byte + at) / c->record_bytes), (long long)(c->first_byte + at), (long long)v, (long long)(classes - 1));
+      return false;
+    }
+  return true;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Data sets
+
+bool dataset_has_split(const char *split) {
+  for (int i = 0; i < nnc_program.n_data; i++)
+    if (strcmp(nnc_program.data[i].split, split) == 0) return true;
+  return false;
+}
+
+int64_t function_batch(const NncFunction *f) {
+  for (int i = 0; i < f->n_args; i++)
+    if (f->args[i].role == NNC_INPUT && f->args[i].rank > 0) return f->args[i].dim[0];
+  return nnc_program.batch;
+}
+
+static bool add_line(Dataset *d, const NncData *line, const NncFunction *f, const char *folder) {
+  size_t n = (size_t)(d->n_columns + line->n_names);
+  d->columns = realloc(d->columns, sizeof *d->columns * n);
+  d->names = realloc(d->names, sizeof *d->names * n);
+  Column *columns = d->columns + d->n_columns;
+  memset(columns, 0, sizeof *columns * (size_t)line->n_names);
+  for (int i = 0; i < line->n_names; i++) d->names[d->n_columns + i] = line->names[i];
+  d->n_columns += line->n_names;
+  if (!read_columns(line, folder, columns)) return false;
+  for (int i = 0; i < line->n_names; i++) {
+    const NncTensor *input = find_input(f, line->names[i]);
+    if (input && (!check_record(input, &columns[i]) || !check_labels(line->names[i], &columns[i]))) return false;
+  }
+  return true;
+}
+
+// Every input must be fed, and all columns must have one number of records.
+static bool check_columns(Dataset *d, const NncFunction *f) {
+  for (int i = 0; i < f->n_args; i++) {
+    if (f->args[i].role != NNC_INPUT) continue;
+    bool found = false;
+    for (int k = 0; k < d->n_columns; k++) found |= strcmp(d->names[k], f->args[i].name) == 0;
+    if (!found) {
+      report_error("the %s data does not give input %s", d->split, f->args[i].name);
+      return false;
+    }
+  }
+  d->records = d->n_columns ? d->columns[0].records : 0;
+  for (int k = 1; k < d->n_columns; k++)
+    if (d->columns[k].records != d->records) {
+      report_error("%s has %lld records, %s has %lld", d->columns[0].path, (long long)d->records, d->columns[k].path,
+                   (long long)d->columns[k].records);
+      return false;
+    }
+  if (d->records == 0 || d->records > UINT32_MAX) {
+    report_error("the %s data has %lld records", d->split, (long long)d->records);
+    return false;
+  }
+  return true;
+}
+
+bool dataset_load(const char *split, const NncFunction *f, const char *folder, Dataset *d) {
+  memset(d, 0, sizeof *d);
+  d->split = split;
+  bool ok = dataset_has_split(split);
+  if (!ok) report_error("%s names no %s data", nnc_program.source, split);
+  for (int i = 0; i < nnc_program.n_data && ok; i++)
+    if (strcmp(nnc_program.data[i].split, split) == 0) ok = add_line(d, &nnc_program.data[i], f, folder);
+  ok = ok && check_columns(d, f);
+  for (int k = 0; k < d->n_columns; k++) d->bytes += d->columns[k].block_bytes;
+  if (!ok) dataset_free(d);
+  return ok;
+}
+
+void dataset_free(Dataset *d) {
+  for (int k = 0; k < d->n_columns; k++) free(d->columns[k].block), free(d->columns[k].path);
+  free(d->columns);
+  free(d->names);
+  free(d->order);
+  memset(d, 0, sizeof *d);
+}
+
+void dataset_shuffle(Dataset *d, uint64_t seed, uint64_t epoch) {
+  if (!d->order) {
+    d->order = xmalloc(sizeof *d->order * (size_t)d->records);
+    d->bytes += (int64_t)sizeof *d->order * d->records;
+  }
+  philox_permutation(seed, epoch, d->order, d->records);
+}
+
+void dataset_fill(const Dataset *d, const NncFunction *f, int64_t first, int64_t fill, char *arena) {
+  for (int k = 0; k < d->n_columns; k++) {
+    const NncTensor *input = find_input(f, d->names[k]);
+    const Column *c = &d->columns[k];
+    if (!input) continue;   // the loss does not read it
+    int64_t batch = input->dim[0], to_bytes = input->bytes / batch, elements = to_bytes / dtype_bytes(input->dtype);
+    for (int64_t i = 0; i < batch; i++) {
+      int64_t at = first + i < d->records ? first + i : fill;
+      int64_t record = d->order ? d->order[at] : at;
+      convert_elements(c->dtype, c->values + record * c->record_bytes, input->dtype, arena + input->offset + i * to_bytes, elements);
+    }
+  }
+}

@@ -1,0 +1,88 @@
+// Reading a plain or gzip file from front to back into the caller's memory; zlib's own buffers are all it needs besides.
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include "runtime/runtime.h"
+
+struct DataFile {
+  char *path;         // Owned
+  gzFile stream;
+  int64_t at;         // uncompressed bytes read
+};
+
+DataFile *data_file_open(const char *path) {
+  struct stat st;
+  errno = 0;
+  if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) errno = EISDIR;
+  gzFile stream = errno ? NULL : gzopen(path, "rb");
+  if (!stream) {
+    report_error("cannot open %s: %s", path, errno ? strerror(errno) : "out of memory");
+    return NULL;
+  }
+  gzbuffer(stream, 128 << 10);
+  DataFile *f = xcalloc(1, sizeof *f);
+  f->path = xstrdup(path);
+  f->stream = stream;
+  return f;
+}
+
+bool data_file_read(DataFile *f, void *out, int64_t bytes, const char *what) {
+  char *p = out;
+  for (int64_t left = bytes; left > 0;) {
+    unsigned want = left < (1 << 30) ? (unsigned)left : 1u << 30;
+    int n = gzread(f->stream, p, want);
+    if (n <= 0) {
+      int code = Z_OK;
+      const char *reason = gzerror(f->stream, &code);
+      if (code == Z_ERRNO) report_error("cannot read %s: %s", f->path, strerror(errno));
+      else if (code == Z_DATA_ERROR) report_error("%s: damaged gzip data after %lld uncompressed bytes: %s", f->path, (long long)f->at, reason);
+      else report_error("%s: truncated: %s needs bytes %lld to %lld, the %sdata ends at %lld", f->path, what,
+                        (long long)f->at, (long long)(f->at + left), gzdirect(f->stream) ? "" : "uncompressed ",
+                        (long long)f->at);
+      return false;
+    }
+    p += n, left -= n, f->at += n;
+  }
+  return true;
+}
+
+int64_t data_file_read_some(DataFile *f, void *out, int64_t bytes) {
+  int n = gzread(f->stream, out, bytes < (1 << 30) ? (unsigned)bytes : 1u << 30);
+  int code = Z_OK;
+  const char *reason = gzerror(f->stream, &code);
+  if (n < 0 || code == Z_BUF_ERROR) {
+    report_error("cannot read %s: %s", f->path, code == Z_ERRNO ? strerror(errno) : code == Z_BUF_ERROR ? "the gzip data is truncated" : reason);
+    return -1;
+  }
+  f->at += n;
+  return n;
+}
+
+bool data_file_skip(DataFile *f, int64_t bytes, const char *what) {
+  char buffer[16384];
+  for (; bytes > 0; bytes -= (int64_t)sizeof buffer)
+    if (!data_file_read(f, buffer, bytes < (int64_t)sizeof buffer ? bytes : (int64_t)sizeof buffer, what)) return false;
+  return true;
+}
+
+bool data_file_at_end(DataFile *f) {
+  int c = gzgetc(f->stream);
+  if (c != -1) gzungetc(c, f->stream);
+  return c == -1;
+}
+
+void data_file_close(DataFile *f) {
+  if (!f) return;
+  gzclose_r(f->stream);
+  free(f->path);
+  free(f);
+}
+
+void data_range(const DataSource *s, int64_t n, int64_t *begin, int64_t *end) {
+  // n * permille stays far below 2^63 for any file.
+  *begin = n * s->begin_permille / 1000;
+  *end = n * s->end_permille / 1000;
+}

@@ -1,0 +1,102 @@
+// NumPy's npy format, versions 1 to 3, row-major, little-endian: a magic string, a Python dictionary with descr, fortran_order and shape, the values.
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+static bool malformed(const char *path, const char *what) {
+  report_error("%s: not a npy file this program reads: %s", path, what);
+  return false;
+}
+
+// The text after 'key': in the header, or NULL.
+static const char *find_value(const char *header, const char *key) {
+  const char *at = strstr(header, key);
+  if (!at) return NULL;
+  at = strchr(at, ':');
+  if (!at) return NULL;
+  for (at++; *at == ' ';) at++;
+  return at;
+}
+
+static bool parse_dtype(const char *path, const char *at, NncDtype *out) {
+  static const struct { const char *descr; NncDtype dtype; } types[] = {
+    {"'|u1'", NNC_U8}, {"'<u1'", NNC_U8}, {"'|b1'", NNC_I1}, {"'<i4'", NNC_I32}, {"'<i8'", NNC_I64}, {"'<f4'", NNC_F32}, {"'<f8'", NNC_F64},
+  };
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+    if (strncmp(at, types[i].descr, strlen(types[i].descr)) == 0) {
+      *out = types[i].dtype;
+      return true;
+    }
+  report_error("%s: element type %.8s; supported are u1, b1, and little-endian i4, i8, f4, f8", path, at);
+  return false;
+}
+
+static bool parse_shape(const char *path, const char *at, Column *c) {
+  if (*at++ != '(') return malformed(path, "no shape");
+  int rank = 0;
+  c->record_bytes = dtype_bytes(c->dtype);
+  while (*at != ')') {
+    char *end;
+    if (*at < '0' || *at > '9') return malformed(path, "bad shape");
+    long long n = strtoll(at, &end, 10);
+    if (rank == NNC_MAX_RANK || n > (1ll << 40) || (rank > 0 && (n == 0 || c->record_bytes > (1ll << 40) / n))) return malformed(path, "bad shape");
+    if (rank == 0) c->records = n;
+    else c->dim[rank - 1] = n, c->record_bytes *= n;
+    rank++;
+    for (at = end; *at == ',' || *at == ' ' || *at == 'L';) at++;
+  }
+  if (rank == 0) return malformed(path, "a single number, not records");
+  c->rank = rank - 1;
+  return true;
+}
+
+static bool parse_header(const char *path, const char *header, Column *c) {
+  const char *descr = find_value(header, "'descr'"), *order = find_value(header, "'fortran_order'"), *shape = find_value(header, "'shape'");
+  if (!descr || !order || !shape) return malformed(path, "the header lacks descr, fortran_order or shape");
+  if (strncmp(order, "False", 5) != 0) return malformed(path, "column-major order (fortran_order)");
+  return parse_dtype(path, descr, &c->dtype) && parse_shape(path, shape, c);
+}
+
+static bool read_header(DataFile *f, const char *path, Column *c) {
+  unsigned char head[12];
+  if (!data_file_read(f, head, 8, "the magic string")) return false;
+  if (memcmp(head, "\x93NUMPY", 6) != 0) {
+    report_error("%s: not a npy file: expected magic 93 4e 55 4d 50 59, found %02x %02x %02x %02x %02x %02x", path, head[0], head[1], head[2],
+                 head[3], head[4], head[5]);
+    return false;
+  }
+  int length_bytes = head[6] == 1 ? 2 : 4;
+  if (head[6] < 1 || head[6] > 3) return malformed(path, "unknown version");
+  if (!data_file_read(f, head + 8, length_bytes, "the header length")) return false;
+  int64_t length = head[8] | head[9] << 8;
+  if (length_bytes == 4) length |= (int64_t)head[10] << 16 | (int64_t)head[11] << 24;
+  if (length > 1 << 20) return malformed(path, "header too long");
+  char *header = xcalloc((size_t)length + 1, 1);
+  bool ok = data_file_read(f, header, length, "the header") && parse_header(path, header, c);
+  free(header);
+  c->first_byte = 8 + length_bytes + length;
+  return ok;
+}
+
+bool data_read_npy(const DataSource *s, Column *c) {
+  memset(c, 0, sizeof *c);
+  DataFile *f = data_file_open(s->path);
+  if (!f) return false;
+  bool ok = read_header(f, s->path, c);
+  if (ok) {
+    int64_t all = c->records, begin, end;
+    data_range(s, all, &begin, &end);
+    c->path = xstrdup(s->path);
+    c->records = end - begin;
+    c->first_byte += begin * c->record_bytes;
+    c->block_bytes = c->records * c->record_bytes;
+    c->values = c->block = xmalloc((size_t)c->block_bytes);
+    char what[64];
+    snprintf(what, sizeof what, "reading %lld records of %lld bytes", (long long)all, (long long)c->record_bytes);
+    ok = data_file_skip(f, begin * c->record_bytes, what) && data_file_read(f, c->values, c->block_bytes, what) &&
+         data_file_skip(f, (all - end) * c->record_bytes, what);
+  }
+  data_file_close(f);
+  return ok;
+}

@@ -1,0 +1,223 @@
+// Reading safetensors files: 8 bytes of header length, a JSON header that names dtype, shape and place of each tensor, the data.
+// Everything the header says is checked against the file before any of it is used.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/json.h"
+#include "runtime/runtime.h"
+
+// ORDER DTYPE
+static const struct { const char *name; NncDtype dtype; } names[] = {
+  {"F32", NNC_F32}, {"F64", NNC_F64}, {"I32", NNC_I32}, {"I64", NNC_I64}, {"U8", NNC_U8}, {"BOOL", NNC_I1},
+};
+
+bool safetensors_dtype(const char *name, NncDtype *out) {
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(name, names[i].name) == 0) {
+      *out = names[i].dtype;
+      return true;
+    }
+  return false;
+}
+
+static bool read_all(int fd, void *out, int64_t bytes, int64_t at) {
+  char *p = out;
+  while (bytes > 0) {
+    ssize_t n = pread(fd, p, (size_t)(bytes < (1 << 30) ? bytes : 1 << 30), at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    p += n, at += n, bytes -= n;
+  }
+  return true;
+}
+
+static bool parse_metadata(JsonCursor *j, Safetensors *s) {
+  if (!json_expect(j, '{')) return false;
+  if (json_take(j, '}')) return true;
+  do {
+    char *key = json_string(j);
+    char *value = key && json_expect(j, ':') ? json_string(j) : NULL;
+    if (!value) {
+      free(key);
+      return false;
+    }
+    s->keys = realloc(s->keys, sizeof *s->keys * (size_t)(s->n_metadata + 1));
+    s->values = realloc(s->values, sizeof *s->values * (size_t)(s->n_metadata + 1));
+    s->keys[s->n_metadata] = key;
+    s->values[s->n_metadata++] = value;
+  } while (json_take(j, ','));
+  return json_expect(j, '}');
+}
+
+static bool parse_list(JsonCursor *j, int64_t *out, int most, int *n) {
+  *n = 0;
+  if (!json_expect(j, '[')) return false;
+  if (json_take(j, ']')) return true;
+  do {
+    if (*n == most) {
+      j->error = "too many dimensions";
+      return false;
+    }
+    if (!json_integer(j, &out[(*n)++])) return false;
+  } while (json_take(j, ','));
+  return json_expect(j, ']');
+}
+
+static bool parse_entry(JsonCursor *j, SafetensorsEntry *e) {
+  int64_t place[2] = {0, 0};
+  int n_place = 0;
+  e->rank = -1;
+  if (!json_expect(j, '{')) return false;
+  do {
+    char *key = json_string(j);
+    bool ok = key && json_expect(j, ':');
+    if (ok && strcmp(key, "dtype") == 0) {
+      char *dtype = json_string(j);
+      ok = dtype != NULL;
+      if (ok) snprintf(e->dtype, sizeof e->dtype, "%s", dtype);
+      free(dtype);
+    } else if (ok && strcmp(key, "shape") == 0) {
+      ok = parse_list(j, e->dim, NNC_MAX_RANK, &e->rank);
+    } else if (ok && strcmp(key, "data_offsets") == 0) {
+      ok = parse_list(j, place, 2, &n_place);
+    } else if (ok) {
+      ok = json_skip(j, 32);
+    }
+    free(key);
+    if (!ok) return false;
+  } while (json_take(j, ','));
+  if (!json_expect(j, '}')) return false;
+  if (!e->dtype[0] || e->rank < 0 || n_place != 2 || place[1] < place[0]) {
+    j->error = "a tensor without dtype, shape or data_offsets";
+    return false;
+  }
+  e->offset = place[0];
+  e->bytes = place[1] - place[0];
+  return true;
+}
+
+static bool parse_header(JsonCursor *j, Safetensors *s) {
+  int capacity = 0;
+  if (!json_expect(j, '{')) return false;
+  if (json_take(j, '}')) return true;
+  do {
+    char *name = json_string(j);
+    bool ok = name && json_expect(j, ':');
+    if (ok && strcmp(name, "__metadata__") == 0) {
+      ok = parse_metadata(j, s);
+      free(name);
+    } else if (ok) {
+      if (s->n_entries == capacity) {
+        capacity = capacity ? capacity * 2 : 64;
+        s->entries = realloc(s->entries, sizeof *s->entries * (size_t)capacity);
+      }
+      SafetensorsEntry *e = &s->entries[s->n_entries++];
+      memset(e, 0, sizeof *e);
+      e->name = name;
+      ok = parse_entry(j, e);
+    } else {
+      free(name);
+    }
+    if (!ok) return false;
+  } while (json_take(j, ','));
+  return json_expect(j, '}');
+}
+
+// Sizes and places, for the types this runtime knows; others only have to lie inside the file.
+static bool check_entries(Safetensors *s, int64_t data, int64_t file_bytes) {
+  for (int i = 0; i < s->n_entries; i++) {
+    SafetensorsEntry *e = &s->entries[i];
+    NncDtype t;
+    int64_t bytes = safetensors_dtype(e->dtype, &t) ? dtype_bytes(t) : -1;
+    for (int d = 0; d < e->rank && bytes > 0; d++) {
+      if (e->dim[d] && bytes > ((int64_t)1 << 62) / e->dim[d]) bytes = -2;
+      else bytes *= e->dim[d];
+    }
+    if (e->offset > file_bytes - data || e->bytes > file_bytes - data - e->offset) {
+      report_error("%s: truncated: tensor %s ends at byte %lld, the file has %lld", s->path, e->name,
+                   (long long)(data + e->offset + e->bytes), (long long)file_bytes);
+      return false;
+    }
+    if (bytes != -1 && bytes != e->bytes) {
+      char shape[128];
+      report_error("%s: tensor %s is %s%s but holds %lld bytes", s->path, e->name, e->dtype, format_shape(e->rank, e->dim, shape, sizeof shape),
+                   (long long)e->bytes);
+      return false;
+    }
+    e->offset += data;
+  }
+  return true;
+}
+
+bool safetensors_open(const char *path, Safetensors *s) {
+  memset(s, 0, sizeof *s);
+  s->path = xstrdup(path);
+  s->fd = open(path, O_RDONLY | O_CLOEXEC);
+  struct stat st;
+  if (s->fd < 0 || fstat(s->fd, &st) != 0) {
+    report_error("cannot open %s: %s", path, strerror(errno));
+    goto fail;
+  }
+  if (!S_ISREG(st.st_mode)) {
+    report_error("%s is not a regular file", path);
+    goto fail;
+  }
+  unsigned char head[8];
+  uint64_t length = 0;
+  if (st.st_size < 10 || !read_all(s->fd, head, 8, 0)) {
+    report_error("%s: not a safetensors file: %lld bytes are too few", path, (long long)st.st_size);
+    goto fail;
+  }
+  for (int i = 7; i >= 0; i--) length = length << 8 | head[i];
+  if (length < 2 || length > (uint64_t)st.st_size - 8 || length > 100000000) {
+    report_error("%s: not a safetensors file, or truncated: the header should have %llu bytes, the file has %lld", path,
+                 (unsigned long long)length, (long long)st.st_size);
+    goto fail;
+  }
+  char *text = xmalloc((size_t)length);
+  JsonCursor j = {text, text + length, NULL};
+  bool ok = read_all(s->fd, text, (int64_t)length, 8);
+  if (!ok) {
+    report_error("cannot read %s: %s", path, strerror(errno));
+  } else if (!parse_header(&j, s)) {
+    report_error("%s: not a safetensors file: header byte %lld: %s", path, (long long)(j.at - text), j.error ? j.error : "malformed");
+    ok = false;
+  }
+  free(text);
+  if (ok && check_entries(s, 8 + (int64_t)length, st.st_size)) return true;
+fail:
+  safetensors_close(s);
+  return false;
+}
+
+void safetensors_close(Safetensors *s) {
+  if (s->fd >= 0) close(s->fd);
+  for (int i = 0; i < s->n_entries; i++) free(s->entries[i].name);
+  for (int i = 0; i < s->n_metadata; i++) free(s->keys[i]), free(s->values[i]);
+  free(s->keys), free(s->values), free(s->entries), free(s->path);
+  memset(s, 0, sizeof *s);
+  s->fd = -1;
+}
+
+const SafetensorsEntry *safetensors_find(const Safetensors *s, const char *name) {
+  for (int i = 0; i < s->n_entries; i++)
+    if (strcmp(s->entries[i].name, name) == 0) return &s->entries[i];
+  return NULL;
+}
+
+const char *safetensors_metadata(const Safetensors *s, const char *key) {
+  for (int i = 0; i < s->n_metadata; i++)
+    if (strcmp(s->keys[i], key) == 0) return s->values[i];
+  return NULL;
+}
+
+bool safetensors_read(const Safetensors *s, const SafetensorsEntry *e, int64_t from, int64_t bytes, void *out) {
+  if (from < 0 || bytes > e->bytes - from) report_internal("reading beyond tensor %s", e->name);
+  if (read_all(s->fd, out, bytes, e->offset + from)) return true;
+  report_error("cannot read tensor %s of %s: %s", e->name, s->path, errno ? strerror(errno) : "the file ends early");
+  return false;
+}

@@ -1,0 +1,233 @@
+// Writing safetensors files so that the path holds either the old file or the whole new one: a nameless or temporary file in the same
+// folder, written, synced, and renamed over the path.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/runtime.h"
+
+typedef struct Declared { char *name; NncDtype dtype; int rank; int64_t dim[NNC_MAX_RANK], offset, bytes; } Declared;
+
+struct SafetensorsWriter {
+  char *path, *temporary;       // Owned
+  int fd;
+  bool is_nameless;             // made with O_TMPFILE
+  int n_tensors, capacity;
+  Declared *tensors;            // Owned
+  char *metadata;               // Owned; JSON members, or NULL
+  int64_t data_offset, data_bytes;
+  bool failed;
+};
+
+// Read by the signal handler that ends the process at once.
+static char *volatile pending;
+
+void safetensors_unlink_pending(void) {
+  char *path = pending;
+  if (path) unlink(path);
+}
+
+static char *folder_of(const char *path) {
+  const char *slash = strrchr(path, '/');
+  if (!slash) return xstrdup(".");
+  if (slash == path) return xstrdup("/");
+  char *folder = xstrdup(path);
+  folder[slash - path] = 0;
+  return folder;
+}
+
+bool output_path_check(const char *path) {
+  char *folder = folder_of(path);
+  struct stat st;
+  bool ok = true;
+  if (stat(folder, &st) != 0) {
+    report_error("cannot write %s: %s: %s", path, folder, strerror(errno));
+    ok = false;
+  } else if (!S_ISDIR(st.st_mode)) {
+    report_error("cannot write %s: %s is not a folder", path, folder);
+    ok = false;
+  } else if (access(folder, W_OK | X_OK) != 0) {
+    report_error("cannot write %s: folder %s: %s", path, folder, strerror(errno));
+    ok = false;
+  } else if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+    report_error("cannot write %s: it is a folder", path);
+    ok = false;
+  }
+  free(folder);
+  return ok;
+}
+
+SafetensorsWriter *safetensors_create(const char *path) {
+  SafetensorsWriter *w = xcalloc(1, sizeof *w);
+  w->path = xstrdup(path);
+  w->fd = -1;
+  return w;
+}
+
+// JSON string with quotes; Owned.
+static char *quote(const char *s) {
+  char *out = xmalloc(strlen(s) * 6 + 3), *p = out;
+  *p++ = '"';
+  for (; *s; s++) {
+    unsigned char c = (unsigned char)*s;
+    if (c == '"' || c == '\\') *p++ = '\\', *p++ = (char)c;
+    else if (c < 0x20) p += sprintf(p, "\\u%04x", c);
+    else *p++ = (char)c;
+  }
+  *p++ = '"';
+  *p = 0;
+  return out;
+}
+
+void safetensors_add_metadata(SafetensorsWriter *w, const char *key, const char *value) {
+  char *k = quote(key), *v = quote(value), *before = w->metadata;
+  w->metadata = xasprintf("%s%s%s:%s", before ? before : "", before ? "," : "", k, v);
+  free(k), free(v), free(before);
+}
+
+int safetensors_declare(SafetensorsWriter *w, const char *name, NncDtype dtype, int rank, const int64_t *dim) {
+  if (w->n_tensors == w->capacity) {
+    w->capacity = w->capacity ? w->capacity * 2 : 64;
+    w->tensors = realloc(w->tensors, sizeof *w->tensors * (size_t)w->capacity);
+    if (!w->tensors) report_internal("out of memory");
+  }
+  Declared *d = &w->tensors[w->n_tensors];
+  memset(d, 0, sizeof *d);
+  d->name = xstrdup(name);
+  d->dtype = dtype;
+  d->rank = rank;
+  d->offset = w->data_bytes;
+  d->bytes = dtype_bytes(dtype);
+  for (int i = 0; i < rank; i++) d->bytes *= d->dim[i] = dim[i];
+  w->data_bytes += d->bytes;
+  return w->n_tensors++;
+}
+
+static bool fail(SafetensorsWriter *w) {
+  if (!w->failed) report_error("cannot write %s: %s", w->path, strerror(errno));
+  w->failed = true;
+  return false;
+}
+
+static bool write_all(SafetensorsWriter *w, const void *data, int64_t bytes, int64_t at) {
+  const char *p = data;
+  while (bytes > 0) {
+    ssize_t n = pwrite(w->fd, p, (size_t)(bytes < (1 << 30) ? bytes : 1 << 30), at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail(w);
+    p += n, at += n, bytes -= n;
+  }
+  return true;
+}
+
+static bool open_temporary(SafetensorsWriter *w) {
+  char *folder = folder_of(w->path);
+  w->temporary = xasprintf("%s.%ld.tmp", w->path, (long)getpid());
+#ifdef O_TMPFILE
+  w->fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  w->is_nameless = w->fd >= 0;
+#endif
+  if (w->fd < 0) {
+    pending = w->temporary;
+    w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (w->fd < 0) pending = NULL;
+  }
+  free(folder);
+  return w->fd >= 0 || fail(w);
+}
+
+static char *build_header(const SafetensorsWriter *w, size_t *length) {
+  char *text = NULL;
+  FILE *f = open_memstream(&text, length);
+  if (!f) report_internal("out of memory");
+  fputc('{', f);
+  if (w->metadata) fprintf(f, "\"__metadata__\":{%s}%s", w->metadata, w->n_tensors ? "," : "");
+  static const char *const names[] = {"F32", "F64", "I32", "I64", "U8", "BOOL"};   // ORDER DTYPE
+  for (int i = 0; i < w->n_tensors; i++) {
+    const Declared *d = &w->tensors[i];
+    char *name = quote(d->name);
+    fprintf(f, "%s%s:{\"dtype\":\"%s\",\"shape\":[", i ? "," : "", name, names[d->dtype]);
+    for (int k = 0; k < d->rank; k++) fprintf(f, "%s%lld", k ? "," : "", (long long)d->dim[k]);
+    fprintf(f, "],\"data_offsets\":[%lld,%lld]}", (long long)d->offset, (long long)(d->offset + d->bytes));
+    free(name);
+  }
+  fputc('}', f);
+  while ((ftell(f) + 8) % 64) fputc(' ', f);   // the data starts aligned
+  fclose(f);
+  return text;
+}
+
+bool safetensors_begin(SafetensorsWriter *w) {
+  if (!output_path_check(w->path)) {
+    w->failed = true;
+    return false;
+  }
+  if (!open_temporary(w)) return false;
+  size_t length;
+  char *header = build_header(w, &length);
+  unsigned char head[8];
+  for (int i = 0; i < 8; i++) head[i] = (unsigned char)((uint64_t)length >> (8 * i));
+  w->data_offset = 8 + (int64_t)length;
+  bool ok = write_all(w, head, 8, 0) && write_all(w, header, (int64_t)length, 8);
+  free(header);
+  // Reserving the room tells a full disk before the data is computed or copied.
+  if (ok && w->data_bytes > 0) {
+    int status = posix_fallocate(w->fd, 0, w->data_offset + w->data_bytes);
+    if (status == ENOSPC || status == EFBIG || status == EDQUOT) {
+      errno = status;
+      ok = fail(w);
+    }
+  }
+  return ok;
+}
+
+bool safetensors_put(SafetensorsWriter *w, int index, int64_t from, const void *data, int64_t bytes) {
+  const Declared *d = &w->tensors[index];
+  if (w->failed) return false;
+  if (from < 0 || bytes > d->bytes - from) report_internal("writing beyond tensor %s", d->name);
+  return write_all(w, data, bytes, w->data_offset + d->offset + from);
+}
+
+static void free_writer(SafetensorsWriter *w) {
+  if (w->fd >= 0) close(w->fd);
+  for (int i = 0; i < w->n_tensors; i++) free(w->tensors[i].name);
+  pending = NULL;
+  free(w->tensors), free(w->metadata), free(w->path), free(w->temporary), free(w);
+}
+
+void safetensors_abandon(SafetensorsWriter *w) {
+  if (w->fd >= 0 && !w->is_nameless) unlink(w->temporary);
+  free_writer(w);
+}
+
+static bool give_name(SafetensorsWriter *w) {
+  if (!w->is_nameless) return true;
+  char link[64];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", w->fd);
+  unlink(w->temporary);
+  pending = w->temporary;
+  if (linkat(AT_FDCWD, link, AT_FDCWD, w->temporary, AT_SYMLINK_FOLLOW) != 0) return fail(w);
+  w->is_nameless = false;
+  return true;
+}
+
+bool safetensors_commit(SafetensorsWriter *w) {
+  if (!w->failed && fsync(w->fd) != 0) fail(w);
+  if (!w->failed && give_name(w) && rename(w->temporary, w->path) != 0) fail(w);
+  if (w->failed) {
+    safetensors_abandon(w);
+    return false;
+  }
+  char *folder = folder_of(w->path);
+  int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd >= 0) {
+    fsync(fd);   // the new name too; a file system that cannot do it is no reason to fail
+    close(fd);
+  }
+  free(folder);
+  free_writer(w);
+  return true;
+}

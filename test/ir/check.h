@@ -1,0 +1,26 @@
+// Counting checks for the unit tests of ir/: CHECK prints what failed and goes on.
+#ifndef NNC_TEST_IR_CHECK_H
+#define NNC_TEST_IR_CHECK_H
+
+#include <stdio.h>
+
+static int checks_passed, checks_failed;
+
+#define CHECK(condition, ...)                                          \
+  do {                                                                 \
+    if (condition) {                                                   \
+      checks_passed++;                                                 \
+    } else {                                                           \
+      checks_failed++;                                                 \
+      printf("%s:%d: failed: %s: ", __FILE__, __LINE__, #condition);   \
+      printf(__VA_ARGS__);                                             \
+      printf("\n");                                                    \
+    }                                                                  \
+  } while (0)
+
+static inline int check_report(void) {
+  printf("%d passed, %d failed\n", checks_passed, checks_failed);
+  return checks_failed != 0;
+}
+
+#endif

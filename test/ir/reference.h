@@ -1,0 +1,22 @@
+// A reference interpreter of the nn dialect: every op in plain loops over doubles, written from the ops' definitions and not from the
+// rules or kernels it is compared with. Slow and simple; for tests.
+#ifndef NNC_TEST_IR_REFERENCE_H
+#define NNC_TEST_IR_REFERENCE_H
+
+#include "ir/ir.h"
+
+// Elements of any dtype as doubles, row-major. f32 results are not rounded.
+typedef struct Tensor {
+  NnType type;
+  double *data;   // Owned: tensor_free
+} Tensor;
+
+Tensor tensor_create(NnType type);   // zeros
+void tensor_free(Tensor *t);
+
+// Evaluates one nn op: result[i] are created. False if the op is not known here (random_uniform).
+bool reference_op(MlirOperation op, const Tensor *const *operand, Tensor *result);
+// Runs a function of nn ops and func.return on its arguments. Returns the number of results, -1 on an op it does not know.
+int reference_run(MlirOperation func, const Tensor *args, Tensor *results, int max_results);
+
+#endif
