@@ -244,11 +244,6 @@ static const AstBlock *first_model(const Elaborator *e)
   return NULL;
 }
 
-static void set_module_attr(Elaborator *e, const char *name, const char *text)
-{
-  nn_set_attr(mlirModuleGetOperation(e->module), &NN_STR(name, text));
-}
-
 static void build_functions(Elaborator *e)
 {
   const AstFile *f = e->file;
@@ -256,11 +251,11 @@ static void build_functions(Elaborator *e)
   bool ok = true;
   if (f->has_train) ok = elaborate_train(e);
   else if (!e->main_model) elaborator_error(e, (AstPos){0}, "%s has no model", f->source->name);
-  if (!ok || diag_errors() || !e->main_model) return;
-  elaborate_predict(e, e->main_model);
+  if (!ok || diag_errors()) return;
   const char *slash = strrchr(f->source->name, '/');
-  set_module_attr(e, "nn.model", e->main_model->name);
-  set_module_attr(e, "nn.source", slash ? slash + 1 : f->source->name);
+  set_module_attr(e, "nn.source", text_attr(e, slash ? slash + 1 : f->source->name));
+  set_module_attr(e, "nn.model", text_attr(e, e->main_model ? e->main_model->name : "train"));
+  if (e->main_model) elaborate_predict(e, e->main_model);
 }
 
 MlirModule elaborate(MlirContext ctx, const AstFile *file, Define *defines, int n_defines, const char *dtype)

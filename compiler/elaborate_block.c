@@ -270,7 +270,10 @@ static const ModelCall *find_call(const Function *f, const AstBlock *b, const ch
   for (int i = 0; i < f->n_calls; i++) {
     const ModelCall *c = &f->calls[i];
     bool same = c->model == b && strcmp(c->path, path) == 0 && c->n_args == n;
-    for (int k = 0; same && k < n; k++) same = values_same(&c->args[k], &args[k].value);
+    for (int k = 0; same && k < n; k++) {
+      const char *x = c->args[k].name, *y = args[k].name;
+      same = (x == y || (x && y && strcmp(x, y) == 0)) && values_same(&c->args[k].value, &args[k].value);
+    }
     if (same) return c;
   }
   return NULL;
@@ -292,16 +295,19 @@ static void remember_call(Elaborator *e, const AstBlock *b, const char *path, in
   ModelCall call = {.model = b, .path = path, .n_args = n, .result = result};
   call.args = elaborator_alloc(e, sizeof *call.args * (size_t)(n + 1));
   bool first = true;
-  for (int k = 0; k < n; k++) call.args[k] = args[k].value;
+  memcpy(call.args, args, sizeof *args * (size_t)n);
   for (int i = 0; i < f->n_calls; i++) first = first && f->calls[i].model != b;
   PUSH(e, f->calls, f->n_calls, f->cap_calls, call);
   if (e->frame->block || f->mode != MODE_TRAIN) return;
   if (first) tap_outputs(e, b, &result);
-  if (e->main_call) return;
+  if (e->has_main_call) return;
+  e->has_main_call = true;
   e->main_model = b;
-  ModelCall *copy = elaborator_alloc(e, sizeof *copy);
-  *copy = call;
-  e->main_call = copy;
+  e->n_main_args = n;
+  e->main_args = call.args;
+  e->main_types = elaborator_alloc(e, sizeof *e->main_types * (size_t)(n + 1));
+  for (int k = 0; k < n; k++)
+    if (args[k].value.kind == VALUE_TENSOR) e->main_types[k] = nn_value_type(args[k].value.tensor);
 }
 
 static bool exec_block(Elaborator *e, const Call *c, Path *path, Value *result)

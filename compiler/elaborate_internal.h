@@ -53,7 +53,7 @@ typedef struct Slot {     // a parameter or state
 
 typedef struct Input { const char *name; NnType type; MlirValue value; } Input;
 typedef struct Output { const char *role, *name; MlirValue value; } Output;
-typedef struct ModelCall { const AstBlock *model; const char *path; int n_args; Value *args; Value result; } ModelCall;
+typedef struct ModelCall { const AstBlock *model; const char *path; int n_args; CallArg *args; Value result; } ModelCall;
 
 typedef struct Function {
   const char *name;
@@ -87,7 +87,8 @@ struct Elaborator {
   const char *layer_path; // path of the layer being called
   int n_models;
   const AstBlock *main_model;   // of the loss, or the first
-  const ModelCall *main_call;   // its call in @train, NULL if none
+  bool has_main_call;           // its first call in the train section: what @predict takes its argument types and numbers from
+  int n_main_args; CallArg *main_args; NnType *main_types;
   int64_t classes;              // of the cross_entropy over an input, 0 unknown
   const char *label;            // that input
   int n_groups; Group *groups;
@@ -148,14 +149,26 @@ void frame_pop(Elaborator *e);
 // elaborate_body.c
 bool exec_body(Elaborator *e, const AstBody *body, Value *result, bool *has_result);
 
-// elaborate_train.c, elaborate_data.c, elaborate_settings.c
-bool elaborate_train(Elaborator *e);
+// elaborate_train.c
+bool elaborate_train(Elaborator *e);                         // @train, @eval and the module's attributes
 bool elaborate_predict(Elaborator *e, const AstBlock *model);
+MlirAttribute text_attr(Elaborator *e, const char *text);
+MlirAttribute int_attr(Elaborator *e, int64_t value);
+MlirAttribute float_attr(Elaborator *e, double value);
+MlirAttribute bool_attr(Elaborator *e, bool value);
+MlirNamedAttribute named_attr(Elaborator *e, const char *name, MlirAttribute value);
+void set_module_attr(Elaborator *e, const char *name, MlirAttribute value);
+
+// elaborate_data.c
 typedef struct DataInput { const char *name; AstPos pos; NnType type; bool typed; const char *reader; } DataInput;
-int data_inputs(Elaborator *e, DataInput **out);             // names of the `data` lines with their types; -1 after reporting
-bool data_attributes(Elaborator *e, const DataInput *inputs, int n);
-bool settings_read_optimizer(Elaborator *e, const char **optimizer);
-bool settings_attributes(Elaborator *e, const char *optimizer);
+bool data_inputs(Elaborator *e, int *n, DataInput **out);    // names of the `data` lines with their types
+bool data_attributes(Elaborator *e, int n, const DataInput *inputs);
+
+// elaborate_settings.c
+const AstSetting *find_setting(const Elaborator *e, const char *keyword);
+bool settings_check_keywords(Elaborator *e);
+bool settings_optimizer(Elaborator *e, const char **optimizer);     // fills e->groups
 int settings_group_of(Elaborator *e, const char *path);
+bool settings_attributes(Elaborator *e, const char *optimizer);
 
 #endif

@@ -218,27 +218,30 @@ static void read_word(Lexer *lexer, Token *token)
   lexer->at += length;
 }
 
+static void read_punctuation(Lexer *lexer, Token *token)
+{
+  for (size_t i = 0; i < COUNT(punctuation); i++) {
+    size_t length = strlen(punctuation[i].spelling);
+    if (strncmp(punctuation[i].spelling, here(lexer), length) != 0) continue;
+    token->kind = punctuation[i].kind;
+    token->pos.length = (int)length;
+    lexer->at += length;
+    return;
+  }
+  report_unexpected(lexer);
+  token->kind = TOKEN_ERROR;
+}
+
 Token lexer_next(Lexer *lexer)
 {
-  for (;;) {
-    skip_blanks(lexer);
-    Token token = {.kind = TOKEN_END, .starts_line = lexer->starts_line, .pos = position(lexer, lexer->at, 1)};
-    if (at_end(lexer) || diag_is_full(lexer->diagnostics)) return token;
-    char c = *here(lexer);
-    if (is_name_start(c)) read_word(lexer, &token);
-    else if (is_digit(c)) read_number(lexer, &token);
-    else if (c == '"') read_string(lexer, &token);
-    for (size_t i = 0; token.kind == TOKEN_END && i < COUNT(punctuation); i++) {
-      size_t length = strlen(punctuation[i].spelling);
-      if (strncmp(punctuation[i].spelling, here(lexer), length) != 0) continue;
-      token.kind = punctuation[i].kind;
-      token.pos.length = (int)length;
-      lexer->at += length;
-    }
-    if (token.kind != TOKEN_END) {
-      lexer->starts_line = false;
-      return token;
-    }
-    report_unexpected(lexer);
-  }
+  skip_blanks(lexer);
+  Token token = {.kind = TOKEN_END, .starts_line = lexer->starts_line, .pos = position(lexer, lexer->at, 1)};
+  lexer->starts_line = false;
+  if (at_end(lexer) || diag_is_full(lexer->diagnostics)) return token;
+  char c = *here(lexer);
+  if (is_name_start(c)) read_word(lexer, &token);
+  else if (is_digit(c)) read_number(lexer, &token);
+  else if (c == '"') read_string(lexer, &token);
+  else read_punctuation(lexer, &token);
+  return token;
 }

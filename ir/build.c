@@ -18,7 +18,7 @@ NnBuilder nn_builder_before(MlirOperation op) {
 static MlirOperation create(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands, MlirAttribute attrs, int n_results,
                             const NnType *result) {
   char name[64];
-  snprintf(name, sizeof name, "nn.%s", nn_op_info(op)->name);
+  nn_op_mlir_name(op, n_operands, name, sizeof name);
   MlirOperationState state = mlirOperationStateGet(nn_ref(name), b->loc);
   mlirOperationStateAddOperands(&state, n_operands, operands);
   MlirType types[NN_MAX_RESULTS];
@@ -39,6 +39,21 @@ static MlirOperation create(NnBuilder *b, NnOp op, int n_operands, const MlirVal
   return made;
 }
 
+static MlirOperation build(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands, MlirAttribute attrs, const NnType *asked);
+
+// A variadic op of more operands than an operation may have, as a tree of it. The operands are known to fit.
+static MlirOperation build_nested(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands, MlirAttribute attrs) {
+  int n = (n_operands + NN_MAX_OPERANDS - 1) / NN_MAX_OPERANDS;
+  MlirValue *part = calloc((size_t)n, sizeof *part);
+  for (int i = 0; i < n; i++) {
+    int first = i * NN_MAX_OPERANDS, count = n_operands - first < NN_MAX_OPERANDS ? n_operands - first : NN_MAX_OPERANDS;
+    part[i] = count == 1 ? operands[first] : mlirOperationGetResult(build(b, op, count, operands + first, attrs, NULL), 0);
+  }
+  MlirOperation whole = build(b, op, n, part, attrs, NULL);
+  free(part);
+  return whole;
+}
+
 static MlirOperation build(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands, MlirAttribute attrs, const NnType *asked) {
   int n_results = nn_op_info(op)->n_results;
   NnType *types = calloc((size_t)(n_operands + 1), sizeof *types), result[NN_MAX_RESULTS];
@@ -48,7 +63,9 @@ static MlirOperation build(NnBuilder *b, NnOp op, int n_operands, const MlirValu
   b->error[0] = 0;
   bool ok = nn_infer(&call, n_results, result);
   free(types);
-  return ok ? create(b, op, n_operands, operands, attrs, n_results, result) : nn_null_operation();
+  if (!ok) return nn_null_operation();
+  if (n_operands > NN_MAX_OPERANDS) return build_nested(b, op, n_operands, operands, attrs);
+  return create(b, op, n_operands, operands, attrs, n_results, result);
 }
 
 MlirOperation nn_build(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands, int n_attrs, const NnAttr *attrs, const NnType *asked) {

@@ -21,10 +21,9 @@ static const char *attribute_constraint(const char *type) {
 // A value constraint of its own for each operand and result: one shared by two of them would force their types to be equal.
 static void write_values(FILE *out, const char *what, int n) {
   if (n == 0) return;
-  int count = n < 0 ? 1 : n;
-  for (int i = 0; i < count; i++) fprintf(out, "    %%%s%d = irdl.base \"!builtin.tensor\"\n", what, i);
+  for (int i = 0; i < n; i++) fprintf(out, "    %%%s%d = irdl.base \"!builtin.tensor\"\n", what, i);
   fprintf(out, "    irdl.%s(", what);
-  for (int i = 0; i < count; i++) fprintf(out, "%s%c%d: %s%%%s%d", i ? ", " : "", what[0], i, n < 0 ? "variadic " : "", what, i);
+  for (int i = 0; i < n; i++) fprintf(out, "%s%c%d: %%%s%d", i ? ", " : "", what[0], i, what, i);
   fprintf(out, ")\n");
 }
 
@@ -44,6 +43,17 @@ static void write_attributes(FILE *out, const char *attrs) {
   fprintf(out, "}\n");
 }
 
+static void write_operation(FILE *out, NnOp op, int n_operands) {
+  const NnOpInfo *info = nn_op_info(op);
+  char name[64];
+  nn_op_mlir_name(op, n_operands, name, sizeof name);
+  fprintf(out, "  irdl.operation @%s {\n", name + strlen("nn."));
+  write_values(out, "operands", n_operands);
+  write_values(out, "results", info->n_results);
+  write_attributes(out, info->attrs);
+  fprintf(out, "  }\n");
+}
+
 char *nn_irdl_text(void) {
   char *text = NULL;
   size_t size = 0;
@@ -51,12 +61,10 @@ char *nn_irdl_text(void) {
   if (!out) nn_bug("out of memory");
   fprintf(out, "irdl.dialect @nn {\n");
   for (int i = 0; i < NN_OP_COUNT; i++) {
-    const NnOpInfo *op = nn_op_info((NnOp)i);
-    fprintf(out, "  // %s\n  irdl.operation @%s {\n", op->doc, op->name);
-    write_values(out, "operands", op->n_operands);
-    write_values(out, "results", op->n_results);
-    write_attributes(out, op->attrs);
-    fprintf(out, "  }\n");
+    const NnOpInfo *info = nn_op_info((NnOp)i);
+    fprintf(out, "  // %s\n", info->doc);
+    if (info->n_operands >= 0) write_operation(out, (NnOp)i, info->n_operands);
+    else for (int n = 1; n <= NN_MAX_OPERANDS; n++) write_operation(out, (NnOp)i, n);
   }
   fprintf(out, "}\n");
   fclose(out);

@@ -11,6 +11,9 @@ MlirStringRef nn_ref(const char *text);
 MlirAttribute nn_attr_to_mlir(MlirContext ctx, const NnAttr *attr);
 MlirNamedAttribute nn_attr_to_named(MlirContext ctx, const NnAttr *attr);
 
+// "nn.conv2d", "nn.concat_3"
+void nn_op_mlir_name(NnOp op, int n_operands, char *buf, size_t size);
+
 // One entry of NnOpInfo.attrs. Steps *cursor through the text; false at its end.
 typedef struct NnAttrSpec {
   char name[32], type[8];

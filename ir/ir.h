@@ -21,6 +21,7 @@ typedef enum NnDtype { NN_F32, NN_F64, NN_I32, NN_I64, NN_U8, NN_I1, NN_DTYPE_CO
 
 #define NN_MAX_RANK 8
 #define NN_MAX_RESULTS 8
+#define NN_MAX_OPERANDS 16   // of one operation; nn_build nests a longer concat
 
 // A static tensor type. dim[0] is the outermost dimension; memory is row-major and dense.
 typedef struct NnType {
@@ -101,7 +102,9 @@ typedef struct NnVjp {
 typedef void (*NnVjpFn)(NnVjp *vjp);
 
 typedef struct NnOpInfo {
-  const char *name;       // "conv2d"; the MLIR name is "nn.conv2d"
+  // "conv2d"; the MLIR name is "nn.conv2d". A variadic op has that name with two operands and "nn.concat_3" with three: IRDL would force
+  // the operands of one variadic group to be of one type. Compare with nn_op_of, not by name.
+  const char *name;
   NnOpKind kind;
   int n_operands;         // -1: variadic
   int n_results;

@@ -78,7 +78,19 @@ NnOp nn_op_by_name(const char *name) { return find(name, strlen(name)); }
 NnOp nn_op_of(MlirOperation op) {
   if (mlirOperationIsNull(op)) return NN_OP_NONE;
   MlirStringRef name = mlirIdentifierStr(mlirOperationGetName(op));
-  return name.length > 3 && memcmp(name.data, "nn.", 3) == 0 ? find(name.data + 3, name.length - 3) : NN_OP_NONE;
+  if (name.length <= 3 || memcmp(name.data, "nn.", 3)) return NN_OP_NONE;
+  NnOp found = find(name.data + 3, name.length - 3);
+  if (found != NN_OP_NONE) return found;
+  size_t length = name.length - 3;   // concat_3
+  while (length > 0 && name.data[3 + length - 1] >= '0' && name.data[3 + length - 1] <= '9') length--;
+  found = length > 1 ? find(name.data + 3, length - 1) : NN_OP_NONE;
+  return found != NN_OP_NONE && rows[found].n_operands < 0 ? found : NN_OP_NONE;
+}
+
+void nn_op_mlir_name(NnOp op, int n_operands, char *buf, size_t size) {
+  const NnOpInfo *info = nn_op_info(op);
+  if (info->n_operands >= 0 || n_operands == 2) snprintf(buf, size, "nn.%s", info->name);
+  else snprintf(buf, size, "nn.%s_%d", info->name, n_operands);
 }
 
 bool nn_attr_spec_next(const char **cursor, NnAttrSpec *out) {
@@ -112,7 +124,7 @@ static const struct { NnOpKind kind; const char *title, *text; } sections[] = {
 
 static void write_row(FILE *out, const NnOpInfo *op) {
   fprintf(out, "| `%s` | ", op->name);
-  if (op->n_operands < 0) fprintf(out, "any");
+  if (op->n_operands < 0) fprintf(out, "n (`%s_n` unless 2)", op->name);
   else fprintf(out, "%d", op->n_operands);
   fprintf(out, " | %d | ", op->n_results);
   const char *cursor = op->attrs;

@@ -95,6 +95,7 @@ int fuse_find(FuseGraph *g, int op);
 bool fuse_group_is_row(const FuseGroup *group);
 void fuse_groups_merge(FuseGraph *g);
 void fuse_choose_inlined(FuseGraph *g);
+bool fuse_is_stored(FuseGraph *g, int op);                 // used outside its group, and not by computing it again
 
 // ---- fuse_emit.c ----
 typedef struct FuseKernels FuseKernels;                    // the distinct kernels of a module, by structure

@@ -275,7 +275,7 @@ static double op_work(NnOp op) {   // bytes of traffic that one evaluation per e
   }
 }
 
-static bool is_stored(FuseGraph *g, int op) {   // used outside its group, and not by computing it again
+bool fuse_is_stored(FuseGraph *g, int op) {
   const FuseOp *o = &g->ops[op];
   if (o->inlined) return false;
   for (int s = o->first_out; s < o->first_out + o->n_out; s++) {
@@ -294,7 +294,7 @@ static void walk_cone(FuseGraph *g, int op, int root, Cone *cone) {
     if (edge->value < 0) continue;
     int from = edge->from;
     bool inside = from >= 0 && g->ops[from].klass == FUSE_NODE && edge->via == FUSE_DIRECT &&
-                  (g->ops[from].inlined || (fuse_find(g, from) == root && nn_op_info(g->ops[from].kind)->kind == NN_KIND_MAP && !is_stored(g, from)));
+                  (g->ops[from].inlined || (fuse_find(g, from) == root && nn_op_info(g->ops[from].kind)->kind == NN_KIND_MAP && !fuse_is_stored(g, from)));
     if (inside) {
       walk_cone(g, from, root, cone);
       continue;

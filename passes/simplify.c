@@ -108,14 +108,14 @@ static bool simplify_block(MlirBlock block) {
   int n;
   bool changed = rewrite_erase_dead(block) > 0;
   MlirOperation *ops = rewrite_ops(block, &n);
-  Seen seen = {.capacity = 64};
+  MlirContext ctx = mlirOperationGetContext(mlirBlockGetParentOperation(block));
+  Seen seen = {.capacity = 64, .phase = mlirIdentifierGet(ctx, mlirStringRefCreateFromCString("nn.phase"))};
   while (seen.capacity < 2 * (size_t)n) seen.capacity *= 2;
   seen.slot = calloc(seen.capacity, sizeof *seen.slot);
   if (!seen.slot) abort();
   for (int i = 0; i < n; i++) {
     NnOp kind = nn_op_of(ops[i]);
     if (kind == NN_OP_NONE || nn_op_info(kind)->kind == NN_KIND_MARK) continue;
-    seen.phase = mlirIdentifierGet(mlirOperationGetContext(ops[i]), mlirStringRefCreateFromCString("nn.phase"));
     if (fold(ops[i])) {
       changed = true;
       continue;

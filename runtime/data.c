@@ -1,6 +1,5 @@
 // Data sets: finds the files of a split, reads them once into memory in the type they have, checks them against the inputs they feed, and
 // copies shuffled records into the arena, converting on the way. Images stay bytes until then.
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,36 +11,66 @@ static const char fashion_mnist_folder[] = "/usr/share/datasets/fashion-mnist";
 
 static char *join(const char *folder, const char *file) { return file[0] == '/' ? xstrdup(file) : xasprintf("%s/%s", folder, file); }
 
-// Owned; NULL after reporting where was looked.
-static char *find_file(const char *file, const char *folder) {
+// The folders to look in, in order. places: room for 3.
+static int list_places(const char *folder, const char *places[3]) {
   const char *environment = getenv("NNC_DATA");
-  const char *places[3] = {folder, NULL, NULL};
-  int n = 1;
-  if (!folder) {
-    n = 0;
-    if (environment && *environment) places[n++] = environment;
-    places[n++] = ".";
-    places[n++] = fashion_mnist_folder;
+  int n = 0;
+  if (folder) {
+    places[n++] = folder;
+    return n;
   }
-  if (file[0] == '/') n = 1, places[0] = "";
+  if (environment && *environment) places[n++] = environment;
+  places[n++] = ".";
+  places[n++] = fashion_mnist_folder;
+  return n;
+}
+
+// Owned; NULL if the file is in none of the places.
+static char *find_file(const char *file, const char *folder) {
+  const char *places[3];
+  int n = list_places(folder, places);
   for (int i = 0; i < n; i++) {
     char *path = join(places[i], file);
     if (access(path, F_OK) == 0) return path;
     free(path);
   }
-  if (file[0] == '/') report_error("cannot open %s: %s", file, strerror(errno));
+  return NULL;
+}
+
+static void report_missing(const char *file, const char *folder) {
+  const char *places[3];
+  int n = list_places(folder, places);
+  if (file[0] == '/') report_error("no file %s", file);
   else if (folder) report_error("no file %s in %s", file, folder);
   else if (n == 3) report_error("no file %s in %s (NNC_DATA), the current folder or %s; name its folder with --data", file, places[0], places[2]);
   else report_error("no file %s in the current folder or %s; name its folder with --data", file, places[1]);
-  return NULL;
+}
+
+bool dataset_files_exist(const char *split, const char *folder) {
+  bool any = false;
+  for (int i = 0; i < nnc_program.n_data; i++) {
+    const NncData *d = &nnc_program.data[i];
+    if (strcmp(d->split, split) != 0) continue;
+    any = true;
+    for (int k = 0; k < d->n_files; k++) {
+      char *path = find_file(d->files[k], folder);
+      if (!path) return false;
+      free(path);
+    }
+  }
+  return any;
 }
 
 static bool read_columns(const NncData *d, const char *folder, Column *out) {
   for (int i = 0; i < d->n_names; i++) {
     bool is_bytes = strcmp(d->reader, "bytes") == 0;
     if (is_bytes && i > 0) break;   // both columns were made from the one file
-    char *path = find_file(d->files[i < d->n_files ? i : d->n_files - 1], folder);
-    if (!path) return false;
+    const char *file = d->files[i < d->n_files ? i : d->n_files - 1];
+    char *path = find_file(file, folder);
+    if (!path) {
+      report_missing(file, folder);
+      return false;
+    }
     DataSource s = {.path = path, .field = i < d->n_fields ? d->fields[i] : d->names[i], .begin_permille = d->begin_permille,
                     .end_permille = d->end_permille ? d->end_permille : 1000, .sequence = d->sequence};
     bool ok = false;
@@ -106,7 +135,7 @@ static bool check_labels(const char *name, const Column *c) {
       convert_elements(c->dtype, c->values + at, NNC_I64, &v, 1);
       if (v >= 0 && v < classes) continue;
       report_error("%s: record %lld (byte %lld): label %lld is outside of 0..%lld", c->path,
-                   (long long)((c->first_byte + at) / c->record_bytes), (long long)(c->first_byte + at), (long long)v, (long long)(classes - 1));
+                   (long long)(c->first_record + r), (long long)(c->first_byte + at), (long long)v, (long long)(classes - 1));
       return false;
     }
   return true;

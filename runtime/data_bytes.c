@@ -42,7 +42,7 @@ bool data_read_bytes(const DataSource *s, Column *tokens, Column *targets) {
   char *smaller = realloc(text, (size_t)(end - begin) + 1);
   if (smaller) text = smaller;
   *tokens = (Column){.path = xstrdup(s->path), .dtype = NNC_U8, .rank = 1, .dim = {s->sequence}, .records = (end - begin - 1) / s->sequence,
-                     .record_bytes = s->sequence, .first_byte = begin, .values = text, .block = text, .block_bytes = end - begin};
+                     .record_bytes = s->sequence, .first_record = 0, .first_byte = begin, .values = text, .block = text, .block_bytes = end - begin};
   if (end - begin < s->sequence + 1) {
     report_error("%s: %lld bytes are fewer than one record of %lld tokens and its target", s->path, (long long)(end - begin), (long long)s->sequence);
     return false;

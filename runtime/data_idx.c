@@ -59,6 +59,7 @@ bool data_read_idx(const DataSource *s, Column *c) {
     data_range(s, all, &begin, &end);
     c->path = xstrdup(s->path);
     c->records = end - begin;
+    c->first_record = begin;
     c->first_byte += begin * c->record_bytes;
     c->block_bytes = c->records * c->record_bytes;
     c->values = c->block = xmalloc((size_t)c->block_bytes);

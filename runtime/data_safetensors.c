@@ -24,6 +24,7 @@ static bool read_field(const Safetensors *file, const DataSource *s, Column *c) 
   memcpy(c->dim, e->dim + 1, sizeof *e->dim * (size_t)c->rank);
   c->record_bytes = e->bytes / e->dim[0];
   c->records = end - begin;
+  c->first_record = begin;
   c->first_byte = e->offset + begin * c->record_bytes;
   c->block_bytes = c->records * c->record_bytes;
   c->values = c->block = xmalloc((size_t)c->block_bytes);

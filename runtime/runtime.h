@@ -161,7 +161,7 @@ typedef struct Column {    // the values of one input over all records
   int64_t dim[NNC_MAX_RANK];
   int64_t records;
   int64_t record_bytes;    // distance between records; with bytes records overlap by the shifted targets
-  int64_t first_byte;      // in the file, uncompressed, of record 0: for messages
+  int64_t first_record, first_byte;   // where record 0 lies in the uncompressed file, for messages
   char *values;            // Borrowed from block
   void *block;             // Owned, one per file; NULL when another column owns it
   int64_t block_bytes;
@@ -198,6 +198,7 @@ typedef struct Dataset {
 // Loads what the function's inputs need of a split ("train", "eval"). folder NULL: the default places.
 bool dataset_load(const char *split, const NncFunction *f, const char *folder, Dataset *out);
 bool dataset_has_split(const char *split);
+bool dataset_files_exist(const char *split, const char *folder);   // reports nothing
 void dataset_free(Dataset *d);
 void dataset_shuffle(Dataset *d, uint64_t seed, uint64_t epoch);
 // Writes records [first, first + batch) of the order to the function's inputs; beyond the end repeats record `fill`.
@@ -221,21 +222,26 @@ void session_write_arguments(const Session *s, const NncFunction *f, int64_t ste
 typedef struct Metrics { int n; const char **names; double *values; } Metrics;
 void metrics_init(Metrics *m, const NncFunction *f);
 void metrics_free(Metrics *m);
-void metrics_add(Metrics *m, const NncFunction *f, const char *arena, double weight);
-double metrics_loss(const Metrics *m, const NncFunction *f);   // the sum of the losses
+void metrics_read(Metrics *m, const NncFunction *f, const char *arena, double weight);   // m += weight * results
+void metrics_add(Metrics *m, const Metrics *other, double weight);
+void metrics_scale(Metrics *m, double factor);
+bool metrics_losses_finite(const Metrics *m, const NncFunction *f);
 // Mean over every record of the data set; see docs/runtime.md for the last, incomplete batch.
 bool session_evaluate(Session *s, const Dataset *d, Metrics *out);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // progress.c and log.c
 typedef struct Progress {
-  bool is_terminal, line_open;
+  bool is_terminal, is_quiet;
   double start, last;      // seconds
-  int64_t first_step, last_step, total_steps, every;
+  int64_t first_step, total_steps, every;   // every: steps between plain lines
+  Metrics sum;             // since the last line
+  double weight;
 } Progress;
-void progress_start(Progress *p, int64_t step, int64_t total, int64_t every);
-void progress_step(Progress *p, int64_t step, int64_t epoch, double epochs, const Metrics *m, double items_per_step, bool must_print);
-void progress_clear(void);   // ends an open progress line before other output
+void progress_start(Progress *p, const NncFunction *f, int64_t step, int64_t total, int64_t every, bool quiet);
+void progress_step(Progress *p, int64_t step, double epoch, double epochs, const Metrics *m, double items_per_step, bool must_print);
+void progress_end(Progress *p);
+void progress_clear(void);   // removes an open progress line before other output
 
 typedef struct Log { FILE *file; } Log;                 // JSON lines; file NULL: none
 bool log_open(Log *log, const char *path, bool append);

@@ -1,18 +1,11 @@
 # How lit finds and runs the tests. A test is a file with RUN lines; .nn files without any are inputs of other tests.
 # Substitutions: %nnc %nnc_opt %nnc_plan (the tools), %python, %source_dir (the repository), and lit's own %s %t %S %T.
 import os
+import sys
 
-import lit.formats
-import lit.Test
-
-
-class ShTestsWithRunLines(lit.formats.ShTest):
-    def getTestsInDirectory(self, testSuite, path_in_suite, litConfig, localConfig):
-        for test in super().getTestsInDirectory(testSuite, path_in_suite, litConfig, localConfig):
-            with open(test.getSourcePath(), errors="replace") as source:
-                if "RUN:" in source.read():
-                    yield test
-
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+from lit_format import ShTestsWithRunLines
 
 config.name = "nnc"
 config.test_format = ShTestsWithRunLines(execute_external=True)

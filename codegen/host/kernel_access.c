@@ -5,10 +5,13 @@
 
 #include "codegen/host/kernel.h"
 
+static const IndexTerm zero_term = {-1, 0, 0};
+
+// An axis of size 1 is the constant 0 in every map, so that equal accesses have equal maps.
 static IndexMap map_over_axes(const Kernel *k, bool with_reduced) {
   IndexMap map = {0};
   for (int a = 0; a < k->domain.rank; a++)
-    if (with_reduced || !k->reduced[a]) map.term[map.rank++] = (IndexTerm){a, 1, 0};
+    if (with_reduced || !k->reduced[a]) map.term[map.rank++] = k->domain.dim[a] == 1 ? zero_term : (IndexTerm){a, 1, 0};
   return map;
 }
 
@@ -21,8 +24,6 @@ bool index_map_equal(const IndexMap *a, const IndexMap *b) {
     if (a->term[i].axis != b->term[i].axis || a->term[i].scale != b->term[i].scale || a->term[i].offset != b->term[i].offset) return false;
   return true;
 }
-
-static const IndexTerm zero_term = {-1, 0, 0};
 
 static bool map_through_reshape(const NnType *from, const NnType *to, const IndexMap *result, IndexMap *operand) {
   int j = 0;

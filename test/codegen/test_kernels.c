@@ -123,7 +123,7 @@ static void views(MlirModule m, NnDtype t, int64_t a, int64_t b, int64_t c, int6
   x = nn_slice(&f.b, arg(&f, SHAPE(t, a + 2, b, 2 * c + 3)), I64S(1, 0, 3), I64S(a, b, c), I64S(1, 1, 2));
   NnType type = SHAPE(t, a, b, c);
   MlirValue mean = arg(&f, SHAPE(t, a, 1, c));
-  MlirValue root = nn_unary(&f.b, NN_OP_sqrt, mean);
+  MlirValue root = nn_unary(&f.b, NN_OP_sign, mean);
   finish(&f, "map", type, 0, NULL, RESULTS(nn_binary(&f.b, NN_OP_mul, x, nn_broadcast(&f.b, root, type, I64S(0, 1, 2)))));
 }
 
@@ -245,8 +245,8 @@ static MlirOperation build_move(Fn *f, NnOp op, int n, const MlirValue *x, int n
 }
 
 static void pads(MlirModule m, NnDtype t, int64_t a, int64_t b, int64_t c) {
-  const int64_t low[][3] = {{0, 0, 0}, {1, 0, 0}, {0, 2, 0}, {2, 1, 3}, {0, 0, 1}}, high[][3] = {{0, 0, 0}, {0, 3, 0}, {1, 0, 0}, {1, 2, 0}, {0, 1, 0}},
-                interior[][3] = {{0, 0, 0}, {0, 0, 0}, {0, 1, 0}, {1, 0, 2}, {0, 0, 1}};
+  const int64_t low[][3] = {{1, 0, 0}, {0, 2, 0}, {2, 1, 3}, {0, 0, 1}}, high[][3] = {{0, 3, 0}, {1, 0, 0}, {1, 2, 0}, {0, 1, 0}},
+                interior[][3] = {{0, 0, 0}, {0, 1, 0}, {1, 0, 2}, {0, 0, 1}};
   for (int i = 0; i < COUNT(low); i++) {
     Fn f = fn_begin(m);
     MlirValue x = arg(&f, SHAPE(t, a, b, c));

@@ -1,0 +1,259 @@
+// Files and their items; the tokens under all of the parser.
+//
+//   file := { item }
+//   item := dim | let | block | model | train | import
+#include "compiler/parser.h"
+#include "compiler/names.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_IMPORT_DEPTH 64
+
+// --- Tokens --------------------------------------------------------------------------------------------------------------
+
+void parser_advance(Parser *p)
+{
+  p->previous = p->token.pos;
+  p->token = lexer_next(&p->lexer);
+  if (p->token.kind == TOKEN_ERROR) p->panic = true;   // the lexer has reported it
+}
+
+bool parser_at(const Parser *p, TokenKind kind) { return p->token.kind == kind; }
+
+bool parser_accept(Parser *p, TokenKind kind)
+{
+  if (p->token.kind != kind) return false;
+  parser_advance(p);
+  return true;
+}
+
+bool parser_error(Parser *p, AstPos pos, const char *format, ...)
+{
+  if (p->panic) return false;
+  p->panic = true;
+  char *text = NULL;
+  va_list args;
+  va_start(args, format);
+  if (vasprintf(&text, format, args) < 0) text = NULL;
+  va_end(args);
+  diag_error(p->diagnostics, pos, "%s", text ? text : format);
+  free(text);
+  return false;
+}
+
+bool parser_expected(Parser *p, const char *what)
+{
+  const Token *t = &p->token;
+  // What is missing at the end of a line is missing there, not at the start of the next.
+  bool line_ended = (t->starts_line || t->kind == TOKEN_END) && p->previous.source;
+  AstPos pos = t->pos;
+  if (line_ended) pos = (AstPos){p->previous.source, p->previous.line, p->previous.column + p->previous.length, 1};
+  if (line_ended && t->kind != TOKEN_END) return parser_error(p, pos, "expected %s before the end of the line", what);
+  if (t->kind == TOKEN_NAME) return parser_error(p, pos, "expected %s, found '%.60s'", what, t->text);
+  if (token_is_keyword(t->kind)) return parser_error(p, pos, "expected %s, found the keyword %s", what, token_spelling(t->kind));
+  return parser_error(p, pos, "expected %s, found %s", what, token_spelling(t->kind));
+}
+
+bool parser_expect(Parser *p, TokenKind kind, const char *what)
+{
+  return parser_accept(p, kind) || parser_expected(p, what ? what : token_spelling(kind));
+}
+
+bool parser_enter(Parser *p, AstPos pos)
+{
+  if (++p->depth <= AST_MAX_DEPTH) return true;
+  return parser_error(p, pos, "nested more than %d deep", AST_MAX_DEPTH);
+}
+
+void parser_leave(Parser *p) { p->depth--; }
+
+bool parser_same_line(const Parser *p) { return p->brackets > 0 || !p->token.starts_line; }
+
+bool parser_name(Parser *p, AstName *name, const char *what)
+{
+  *name = (AstName){p->token.text, p->token.pos};
+  if (parser_accept(p, TOKEN_NAME)) return true;
+  bool keyword = token_is_keyword(p->token.kind) && !p->panic && !p->token.starts_line;
+  parser_expected(p, what);
+  if (keyword) diag_hint(p->diagnostics, "keywords cannot be used as names");
+  return false;
+}
+
+// label := [ "as" NAME ]
+bool parser_label(Parser *p, AstName *label)
+{
+  if (!parser_at(p, TOKEN_AS) || !parser_same_line(p)) return true;
+  parser_advance(p);
+  return parser_name(p, label, "a name after 'as'");
+}
+
+// --- Items ---------------------------------------------------------------------------------------------------------------
+
+static bool starts_item(const Parser *p)
+{
+  TokenKind kind = p->token.kind;
+  return kind == TOKEN_DIM || kind == TOKEN_LET || kind == TOKEN_BLOCK || kind == TOKEN_MODEL || kind == TOKEN_TRAIN || kind == TOKEN_IMPORT;
+}
+
+static void skip_to_item(Parser *p)
+{
+  while (!parser_at(p, TOKEN_END) && !(starts_item(p) && p->token.starts_line)) parser_advance(p);
+  p->panic = false;
+  p->depth = p->brackets = 0;
+}
+
+static bool end_of_line(Parser *p)
+{
+  if (parser_accept(p, TOKEN_SEMICOLON) || p->token.starts_line || parser_at(p, TOKEN_END)) return true;
+  return parser_expected(p, "the end of the line");
+}
+
+// parameter := NAME [ ":" type ] [ "=" expr ]
+static bool parse_parameter(Parser *p, AstParameter *parameter)
+{
+  *parameter = (AstParameter){0};
+  if (!parser_name(p, &parameter->name, "a parameter name")) return false;
+  if (parser_accept(p, TOKEN_COLON)) {
+    parameter->has_type = true;
+    if (!parse_type(p, &parameter->type)) return false;
+  }
+  return !parser_accept(p, TOKEN_ASSIGN) || (parameter->otherwise = parse_expr(p));
+}
+
+// signature := "(" [ parameter { "," parameter } [ "," ] ] ")"
+static bool parse_signature(Parser *p, AstItem *item)
+{
+  if (!parser_expect(p, TOKEN_LPAREN, NULL)) return false;
+  p->brackets++;
+  while (!parser_at(p, TOKEN_RPAREN)) {
+    item->parameters = pool_append(p->pool, item->parameters, item->n_parameters, sizeof *item->parameters);
+    if (!parse_parameter(p, &item->parameters[item->n_parameters])) return false;
+    item->n_parameters++;
+    if (!parser_accept(p, TOKEN_COMMA)) break;
+  }
+  p->brackets--;
+  return parser_expect(p, TOKEN_RPAREN, "',' or ')'");
+}
+
+// dim := "dim" NAME "=" expr         let := "let" NAME "=" expr
+static bool parse_constant(Parser *p, AstItem *item)
+{
+  return parser_name(p, &item->name, "a name") && parser_expect(p, TOKEN_ASSIGN, NULL) && (item->value = parse_expr(p)) && end_of_line(p);
+}
+
+// block := "block" NAME signature body     model := "model" NAME signature body     train := "train" body
+static bool parse_definition(Parser *p, AstItem *item)
+{
+  bool ok = item->kind == AST_TRAIN || (parser_name(p, &item->name, item->kind == AST_BLOCK ? "the name of the block" : "the name of the model") && parse_signature(p, item));
+  // The body of a broken head is still read for its own mistakes.
+  if (!ok && !parser_skip_to_body(p)) return false;
+  p->in_train = item->kind == AST_TRAIN;
+  bool body_ok = parse_body(p, &item->body);
+  p->in_train = false;
+  return ok && body_ok;
+}
+
+static void parse_source(AstFile *file, const Source *source, int import_depth);
+
+// import := "import" STRING       the path is relative to the folder of the importing file
+static bool parse_import(Parser *p, AstPos keyword, int import_depth)
+{
+  const char *name = p->token.text;
+  AstPos pos = p->token.pos;
+  if (!parser_expect(p, TOKEN_STRING, "the name of a file in double quotes")) return false;
+  if (!end_of_line(p)) return false;
+  const char *slash = p->lexer.source->name[0] == '<' ? NULL : strrchr(p->lexer.source->name, '/');
+  size_t folder = slash && name[0] != '/' ? (size_t)(slash - p->lexer.source->name) + 1 : 0;
+  char *path = pool_alloc(p->pool, folder + strlen(name) + 1);
+  memcpy(path, p->lexer.source->name, folder);
+  strcpy(path + folder, name);
+
+  AstFile *file = p->file;
+  for (int i = 0; i < file->n_sources; i++)
+    if (strcmp(file->sources[i]->name, path) == 0) return true;
+  if (import_depth >= MAX_IMPORT_DEPTH) return parser_error(p, keyword, "imports are nested more than %d deep", MAX_IMPORT_DEPTH);
+  const char *error;
+  Source *source = strcmp(name, "-") == 0 ? (error = "standard input cannot be imported", NULL) : source_read(path, &error);
+  if (!source) return parser_error(p, pos, "cannot read '%s': %s", path, error);
+  parse_source(file, diag_add_source(p->diagnostics, source), import_depth + 1);
+  return true;
+}
+
+static AstItemKind item_kind(TokenKind keyword)
+{
+  switch (keyword) {
+    case TOKEN_DIM: return AST_DIM;
+    case TOKEN_LET: return AST_LET;
+    case TOKEN_BLOCK: return AST_BLOCK;
+    case TOKEN_MODEL: return AST_MODEL;
+    default: return AST_TRAIN;
+  }
+}
+
+static bool parse_item(Parser *p, int import_depth)
+{
+  if (!starts_item(p)) {
+    AstPos pos = p->token.pos;
+    bool word = parser_at(p, TOKEN_NAME) && !p->panic;
+    const char *text = p->token.text;
+    p->previous = (AstPos){0};
+    parser_expected(p, "dim, let, block, model, train or import");
+    if (!word) return false;
+    NameSearch search = name_search(text);
+    static const char *const words[] = {"dim", "let", "block", "model", "train", "import"};
+    for (int i = 0; i < 6; i++) name_consider(&search, words[i]);
+    parser_advance(p);
+    if (search.best) diag_hint(p->diagnostics, "did you mean '%s'?", search.best);
+    else if (parser_at(p, TOKEN_ASSIGN) && p->token.pos.line == pos.line) diag_hint(p->diagnostics, "a constant is declared with 'dim %.60s = …' or 'let %.60s = …'", text, text);
+    return false;
+  }
+  Token keyword = p->token;
+  parser_advance(p);
+  if (keyword.kind == TOKEN_IMPORT) return parse_import(p, keyword.pos, import_depth);
+  AstItem *item = pool_alloc(p->pool, sizeof *item);
+  item->kind = item_kind(keyword.kind);
+  item->pos = keyword.pos;
+  bool constant = item->kind == AST_DIM || item->kind == AST_LET;
+  if (!(constant ? parse_constant(p, item) : parse_definition(p, item))) return false;
+  if (item->kind == AST_TRAIN && import_depth > 0) return true;
+  AstFile *file = p->file;
+  file->items = pool_append(p->pool, file->items, file->n_items, sizeof *file->items);
+  file->items[file->n_items++] = item;
+  return true;
+}
+
+static void parse_source(AstFile *file, const Source *source, int import_depth)
+{
+  file->sources = pool_append(file->pool, file->sources, file->n_sources, sizeof *file->sources);
+  file->sources[file->n_sources++] = source;
+  Parser p = {.file = file, .diagnostics = file->diagnostics, .pool = file->pool};
+  lexer_start(&p.lexer, source, file->diagnostics, file->pool);
+  parser_advance(&p);
+  if (p.panic) skip_to_item(&p);
+  while (!parser_at(&p, TOKEN_END))
+    if (!parse_item(&p, import_depth) || p.panic) skip_to_item(&p);
+}
+
+AstFile *ast_parse(Diagnostics *diagnostics, const char *path)
+{
+  const char *error;
+  Source *source = source_read(path, &error);
+  if (!source) {
+    diag_error(diagnostics, DIAG_COMMAND_LINE, "cannot read '%s': %s", path, error);
+    return NULL;
+  }
+  Pool *pool = pool_create();
+  AstFile *file = pool_alloc(pool, sizeof *file);
+  *file = (AstFile){.source = diag_add_source(diagnostics, source), .diagnostics = diagnostics, .pool = pool};
+  parse_source(file, file->source, 0);
+  if (file->n_items == 0 && diag_error_count(diagnostics) == 0)
+    diag_error(diagnostics, (AstPos){file->source, 1, 1, 0}, "the file is empty: expected a model");
+  return file;
+}
+
+void ast_free(AstFile *file)
+{
+  if (file) pool_free(file->pool);   // which holds the file itself
+}

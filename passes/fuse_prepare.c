@@ -1,0 +1,134 @@
+// Rewrites before fusion: shapes of code that would otherwise keep ops apart or that no kernel takes.
+#include "passes/fuse.h"
+#include "passes/rewrite.h"
+
+static void replace(MlirOperation op, int result, MlirValue by) { mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(op, result), by); }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Reductions over scattered axes: the trailing run first, the rest of what remains after it.
+
+// Splits off the last contiguous run of axes; returns how many are left before it.
+static int split_axes(const int64_t *axes, int n) {
+  int first = n - 1;
+  while (first > 0 && axes[first - 1] == axes[first] - 1) first--;
+  return first;
+}
+
+// moments over both parts: the mean of means; the mean of variances plus the variance of means (the parts are equally large).
+static void split_moments(NnBuilder *b, MlirOperation op, const int64_t *axes, int first, int n) {
+  MlirValue x = mlirOperationGetOperand(op, 0);
+  NnType t = nn_value_type(x);
+  int64_t parts = 1;
+  for (int i = 0; i < first; i++) parts *= t.dim[axes[i]];
+  MlirOperation inner = nn_build(b, NN_OP_moments, 1, &x, 1, &NN_I64S("axes", axes + first, n - first), NULL);
+  MlirValue mean = mlirOperationGetResult(inner, 0), var = mlirOperationGetResult(inner, 1);
+  MlirOperation outer = nn_build(b, NN_OP_moments, 1, &mean, 1, &NN_I64S("axes", axes, first), NULL);
+  MlirValue var_sum = nn_reduce(b, NN_OP_reduce_sum, var, first, axes);
+  MlirValue within = nn_binary(b, NN_OP_mul, var_sum, nn_constant_like(b, var_sum, 1.0 / (double)parts));
+  replace(op, 0, mlirOperationGetResult(outer, 0));
+  replace(op, 1, nn_binary(b, NN_OP_add, within, mlirOperationGetResult(outer, 1)));
+}
+
+static bool split_reduction(MlirOperation op) {
+  int64_t axes[NN_MAX_RANK];
+  int n = nn_attr_i64s(op, "axes", axes, NN_MAX_RANK);
+  int first = split_axes(axes, n);
+  if (n <= 0 || first == 0) return false;
+  NnBuilder b = rewrite_builder(op);
+  NnOp kind = nn_op_of(op);
+  if (kind == NN_OP_moments) {
+    split_moments(&b, op, axes, first, n);
+  } else {
+    MlirValue part = nn_reduce(&b, kind, mlirOperationGetOperand(op, 0), n - first, axes + first);
+    replace(op, 0, nn_reduce(&b, kind, part, first, axes));
+  }
+  return true;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// broadcast(reshape(x)) where the reshape only adds or drops axes of size 1 is a broadcast of x.
+
+static bool fold_unit_reshape(MlirOperation op) {
+  MlirOperation reshape = nn_value_def(mlirOperationGetOperand(op, 0));
+  if (mlirOperationIsNull(reshape) || nn_op_of(reshape) != NN_OP_reshape) return false;
+  MlirValue x = mlirOperationGetOperand(reshape, 0);
+  NnType from = nn_value_type(x), to = nn_value_type(mlirOperationGetResult(reshape, 0)), result = nn_value_type(mlirOperationGetResult(op, 0));
+  int64_t dims[NN_MAX_RANK], folded[NN_MAX_RANK];
+  nn_attr_i64s(op, "dims", dims, NN_MAX_RANK);
+  int j = 0;
+  int64_t lowest = 0;   // result axes left for the next axis of x
+  for (int i = 0; i < from.rank; i++) {
+    if (from.dim[i] == 1) {   // stands anywhere between its neighbours
+      folded[i] = lowest++;
+      continue;
+    }
+    while (j < to.rank && to.dim[j] == 1) j++;
+    if (j == to.rank || to.dim[j] != from.dim[i] || dims[j] < lowest) return false;
+    folded[i] = dims[j++];
+    lowest = folded[i] + 1;
+  }
+  if (lowest > result.rank) return false;
+  NnBuilder b = rewrite_builder(op);
+  replace(op, 0, nn_broadcast(&b, x, result, folded));
+  return true;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// A map of broadcasts along the same axes is computed on the small shape and broadcast after.
+
+static bool hoist_broadcast(MlirOperation op) {
+  int n = (int)mlirOperationGetNumOperands(op);
+  MlirValue small[4];
+  MlirOperation first = nn_null_operation();
+  if (n > 4) return false;
+  NnType result = nn_value_type(mlirOperationGetResult(op, 0)), type = {0};
+  for (int i = 0; i < n; i++) {
+    MlirOperation def = nn_value_def(mlirOperationGetOperand(op, i));
+    if (mlirOperationIsNull(def)) return false;
+    if (nn_op_of(def) == NN_OP_constant) continue;
+    if (nn_op_of(def) != NN_OP_broadcast) return false;
+    small[i] = mlirOperationGetOperand(def, 0);
+    NnType t = nn_value_type(small[i]);
+    if (mlirOperationIsNull(first)) {
+      first = def;
+      type = t;
+    } else if (!nn_shape_equal(&t, &type) || !mlirAttributeEqual(mlirOperationGetAttributeByName(def, mlirStringRefCreateFromCString("dims")),
+                                                                mlirOperationGetAttributeByName(first, mlirStringRefCreateFromCString("dims")))) {
+      return false;
+    }
+  }
+  if (mlirOperationIsNull(first) || nn_type_elements(&type) == nn_type_elements(&result)) return false;
+  char predicate[8];
+  NnBuilder b = rewrite_builder(op);
+  for (int i = 0; i < n; i++) {
+    MlirOperation def = nn_value_def(mlirOperationGetOperand(op, i));
+    if (nn_op_of(def) != NN_OP_constant) continue;
+    NnType t = type;
+    t.dtype = nn_value_type(mlirOperationGetResult(def, 0)).dtype;
+    small[i] = nn_constant(&b, t, nn_attr_f64(def, "value", 0));
+  }
+  type.dtype = result.dtype;
+  NnAttr attr = NN_STR("predicate", nn_attr_str(op, "predicate", predicate, sizeof predicate, ""));
+  MlirOperation map = nn_build(&b, nn_op_of(op), n, small, nn_op_of(op) == NN_OP_compare, &attr, &type);
+  int64_t dims[NN_MAX_RANK];
+  nn_attr_i64s(first, "dims", dims, NN_MAX_RANK);
+  replace(op, 0, nn_broadcast(&b, mlirOperationGetResult(map, 0), result, dims));
+  return true;
+}
+
+void fuse_prepare(MlirOperation func) {
+  MlirBlock block = nn_function_body(func);
+  MlirOperation next;
+  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op); op = next) {
+    NnOp kind = nn_op_of(op);
+    bool replaced = false;
+    if (kind != NN_OP_NONE) {
+      if (nn_op_info(kind)->kind == NN_KIND_REDUCE) replaced = split_reduction(op);
+      else if (kind == NN_OP_broadcast) replaced = fold_unit_reshape(op);
+      else if (nn_op_info(kind)->kind == NN_KIND_MAP) replaced = hoist_broadcast(op);
+    }
+    next = mlirOperationGetNextInBlock(op);
+    if (replaced) mlirOperationDestroy(op);
+  }
+  rewrite_erase_dead(block);
+}

@@ -1,0 +1,142 @@
+// What the passes behind `fuse` share: the steps of a function in the order they run, what each reads and writes, which values are one
+// buffer, and the arena that a sequence of executions needs. Used by schedule, remat, inplace, plan, plan_print and by codegen.
+//
+//   NnStepList    the ops of a function, flattened               (plan_steps.c)
+//   PlanProgram   the same as numbers: values, buffers, steps    (plan_model.c)
+//   PlanLayout    lifetimes and offsets for one sequence         (plan_layout.c)
+#ifndef NNC_PASSES_PLAN_H
+#define NNC_PASSES_PLAN_H
+
+#include "passes/passes.h"
+#include "passes/ptr_map.h"
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Steps
+
+typedef enum NnStepRole {
+  NN_STEP_RUN,      // does work: a call to a kernel, a library op
+  NN_STEP_ALIAS,    // no work: its result is its operand's buffer (reshape, contiguous slice)
+  NN_STEP_REGION,   // scf.execute_region, listed after the ops inside it: its results are the buffers of what it yields
+  NN_STEP_TAP,      // reads its operand when the program is asked for taps
+  NN_STEP_MARK,     // checkpoint: nothing
+} NnStepRole;
+
+typedef struct NnStep {
+  MlirOperation op;
+  NnStepRole role;
+  bool recomputed;   // inside a region with nn.recompute
+} NnStep;
+
+// The ops of a function's body in the order they run, walking into scf.execute_region; yields and the return are left out.
+typedef struct NnStepList { int n; NnStep *items; } NnStepList;   // Owned: nn_steps_free
+NnStepList nn_flatten(MlirOperation func);
+void nn_steps_free(NnStepList *list);
+
+bool nn_is_alias(MlirOperation op);              // a reshape, or a slice that is one contiguous part
+int64_t nn_alias_shift(MlirOperation op);        // bytes from the operand's first element to the result's
+bool nn_is_persistent_role(const char *role);    // param, state, opt, accum
+// The public functions of a module, in order; at most `max`. Returns the number.
+int nn_public_functions(MlirModule module, MlirOperation *out, int max);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The model of a function
+
+typedef struct PlanValue {
+  MlirValue value;
+  int64_t bytes;
+  int root;           // the value whose buffer this is; itself for most
+  int64_t shift;      // bytes from the start of that buffer
+  int def;            // step that makes it; -1: an argument
+  int arg;            // argument number, -1: none
+  bool persistent;    // argument that outlives the call
+} PlanValue;
+
+typedef struct PlanStep {
+  MlirOperation op;
+  NnStepRole role;    // NN_STEP_RUN or NN_STEP_TAP; aliases, regions and marks are resolved away
+  int n_inputs, *inputs;          // Owned by the program; values as the op names them
+  int n_results, first_result;    // values first_result … first_result + n_results - 1
+  int64_t workspace;  // bytes
+  bool recomputed;
+  int kernel;         // into PlanProgram.kernels, -1: no kernel
+} PlanStep;
+
+// Which result of a kernel may be written over which argument.
+typedef struct PlanKernel { MlirOperation func; int n_args, n_results; int8_t *allowed; } PlanKernel;   // allowed: -1 unknown yet
+
+typedef struct PlanProgram {
+  MlirOperation func;
+  const NnTarget *target;         // Borrowed, may be NULL
+  int64_t alignment;
+  int n_values, value_capacity;
+  PlanValue *values;              // Owned; arguments first
+  PtrMap ids;                     // MlirValue -> value
+  int n_args;
+  int n_steps;
+  PlanStep *steps;                // Owned
+  int *input_pool;                // Owned
+  int n_results;
+  int *result;                    // Owned; value returned
+  int *tied;                      // Owned; argument overwritten by it, -1: none
+  int n_kernels;
+  PlanKernel *kernels;            // Owned
+  PtrMap kernel_ids;              // callee attribute -> kernel
+  int *pairs;                     // Owned; per step result (values[].def order): operand whose buffer nn.inplace gives it, or -1
+} PlanProgram;
+
+void plan_program_build(PlanProgram *p, MlirModule module, MlirOperation func, const NnTarget *target);
+void plan_program_free(PlanProgram *p);
+int64_t plan_align(const PlanProgram *p, int64_t bytes);
+// Result r of a step may be written over operand o: element by element, nothing of o is read after it is overwritten.
+bool plan_inplace_allowed(PlanProgram *p, int step, int result, int operand);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Lifetimes and offsets of one sequence
+
+typedef struct PlanInstance {    // one execution's result, or an argument
+  int value;
+  int position, last_use;        // in the sequence; arguments start at 0, what is returned ends at n
+  int buffer;
+  int inplace;                   // operand whose buffer it takes, -1: none
+  bool read;                     // somebody uses it
+} PlanInstance;
+
+typedef struct PlanBuffer {
+  int64_t bytes, offset;         // offset from the end of the persistent part, or in it when persistent
+  int lower, upper;              // positions [lower, upper)
+  bool persistent;
+} PlanBuffer;
+
+typedef struct PlanLayout {
+  int n;                         // positions
+  const int *exec;               // Borrowed; step at each position, NULL: in order
+  int n_instances, n_buffers;
+  PlanInstance *instances;       // Owned; arguments first, then results by position
+  int *first_instance;           // Owned, per position
+  PlanBuffer *buffers;           // Owned
+  int *workspace;                // Owned, per position: buffer or -1
+  int *result_instance;          // Owned, per returned value: its instance
+  int64_t *result_shift;         // Owned
+  bool *copy_back;               // Owned, per returned value
+  int64_t arena, live;           // bytes, without the persistent part
+} PlanLayout;
+
+typedef enum PlanInplace { PLAN_INPLACE_DECIDE, PLAN_INPLACE_READ } PlanInplace;   // READ: as nn.inplace on the ops says
+
+// Lifetimes, buffers shared in place, tied results. `exec` (n steps, may repeat) or NULL for the function's own order.
+void plan_layout_build(PlanProgram *p, const int *exec, int n, PlanInplace mode, PlanLayout *out);
+// Offsets and arena. capacity: stop searching once it fits, 0: search for the smallest.
+void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity);
+void plan_layout_free(PlanLayout *l);
+
+// Persistent arguments of all public functions by name: the same offset everywhere, in order of first occurrence.
+typedef struct PlanPersistent { int n; char **names; int64_t *offset, *bytes; int64_t total; } PlanPersistent;   // Owned
+void plan_persistent_build(PlanPersistent *p, MlirModule module, int64_t alignment);
+int64_t plan_persistent_offset(const PlanPersistent *p, const char *name);   // -1: not one of them
+void plan_persistent_free(PlanPersistent *p);
+
+// plan_print.c: the table behind --emit=plan, of a planned module.
+#include <stdio.h>
+void nn_plan_print(MlirModule module, FILE *out);
+
+#endif

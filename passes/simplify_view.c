@@ -1,0 +1,211 @@
+// Rules of the pass simplify for views, reductions, moves and the operands of matrix products: identities vanish, chains of the same
+// view become one, and a view of a constant is a constant.
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/rewrite.h"
+#include "passes/simplify.h"
+
+static MlirValue operand(MlirOperation op, int i) { return mlirOperationGetOperand(op, i); }
+static MlirValue result(MlirOperation op) { return mlirOperationGetResult(op, 0); }
+static MlirValue none(void) { return nn_null_value(); }
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+static MlirValue rule_reshape(MlirOperation op, MlirValue x) {
+  MlirOperation inner;
+  NnType from = nn_value_type(x), to = nn_value_type(result(op));
+  if (nn_type_equal(&from, &to)) return x;
+  if (!simplify_is(x, NN_OP_reshape, &inner)) return none();
+  NnBuilder b = rewrite_builder(op);
+  return nn_reshape(&b, operand(inner, 0), to.rank, to.dim);
+}
+
+// The axes that hold more than one element keep their order: no element moves.
+static bool moves_only_ones(const NnType *x, const int64_t *perm) {
+  int64_t last = -1;
+  for (int i = 0; i < x->rank; i++) {
+    if (x->dim[perm[i]] == 1) continue;
+    if (perm[i] < last) return false;
+    last = perm[i];
+  }
+  return true;
+}
+
+// Transposing what a broadcast repeats is repeating along other axes; its operand, the smaller tensor, is transposed if its own axes
+// change places.
+static MlirValue transposed_broadcast(MlirOperation op, MlirOperation inner, const int64_t *perm) {
+  MlirValue x = operand(inner, 0);
+  NnType small = nn_value_type(x), to = nn_value_type(result(op));
+  if (nn_type_elements(&small) >= nn_type_elements(&to)) return none();
+  int64_t dims[NN_MAX_RANK], moved[NN_MAX_RANK], order[NN_MAX_RANK];
+  nn_attr_i64s(inner, "dims", dims, NN_MAX_RANK);
+  int n = 0;
+  for (int i = 0; i < to.rank; i++)
+    for (int k = 0; k < small.rank; k++)
+      if (dims[k] == perm[i]) moved[n] = i, order[n++] = k;
+  NnBuilder b = rewrite_builder(op);
+  return nn_broadcast(&b, nn_transpose(&b, x, order), to, moved);
+}
+
+static MlirValue rule_transpose(MlirOperation op, MlirValue x) {
+  int64_t perm[NN_MAX_RANK], first[NN_MAX_RANK];
+  NnType from = nn_value_type(x), to = nn_value_type(result(op));
+  nn_attr_i64s(op, "perm", perm, NN_MAX_RANK);
+  NnBuilder b = rewrite_builder(op);
+  if (moves_only_ones(&from, perm)) return nn_reshape(&b, x, to.rank, to.dim);
+  MlirOperation inner;
+  if (simplify_is(x, NN_OP_broadcast, &inner)) return transposed_broadcast(op, inner, perm);
+  if (!simplify_is(x, NN_OP_transpose, &inner)) return none();
+  nn_attr_i64s(inner, "perm", first, NN_MAX_RANK);
+  for (int i = 0; i < from.rank; i++) perm[i] = first[perm[i]];
+  return nn_transpose(&b, operand(inner, 0), perm);
+}
+
+// `wide` is `narrow` with axes of size 1 put in: at[i] is where axis i of narrow stands.
+static bool inserts_ones(const NnType *narrow, const NnType *wide, int64_t *at) {
+  int k = 0;
+  for (int i = 0; i < wide->rank; i++) {
+    if (k < narrow->rank && narrow->dim[k] == wide->dim[i]) at[k++] = i;
+    else if (wide->dim[i] != 1) return false;
+  }
+  return k == narrow->rank;
+}
+
+static MlirValue rule_broadcast(MlirOperation op, MlirValue x) {
+  MlirOperation inner;
+  NnType from = nn_value_type(x), to = nn_value_type(result(op));
+  if (nn_type_equal(&from, &to)) return x;
+  int64_t dims[NN_MAX_RANK], at[NN_MAX_RANK];
+  nn_attr_i64s(op, "dims", dims, NN_MAX_RANK);
+  NnBuilder b = rewrite_builder(op);
+  if (simplify_is(x, NN_OP_broadcast, &inner)) {
+    int n = nn_attr_i64s(inner, "dims", at, NN_MAX_RANK);
+    for (int i = 0; i < n; i++) at[i] = dims[at[i]];
+    return nn_broadcast(&b, operand(inner, 0), to, at);
+  }
+  if (simplify_is(x, NN_OP_reshape, &inner)) {
+    NnType narrow = nn_value_type(operand(inner, 0));
+    if (!inserts_ones(&narrow, &from, at)) return none();
+    for (int i = 0; i < narrow.rank; i++) at[i] = dims[at[i]];
+    return nn_broadcast(&b, operand(inner, 0), to, at);
+  }
+  return none();
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+typedef struct Slice { int64_t start[NN_MAX_RANK], size[NN_MAX_RANK], stride[NN_MAX_RANK]; } Slice;
+
+static Slice slice_of(MlirOperation op) {
+  Slice s;
+  nn_attr_i64s(op, "starts", s.start, NN_MAX_RANK);
+  nn_attr_i64s(op, "sizes", s.size, NN_MAX_RANK);
+  nn_attr_i64s(op, "strides", s.stride, NN_MAX_RANK);
+  return s;
+}
+
+// A slice of a concatenation that takes from one part only is a slice of that part.
+static MlirValue slice_of_part(MlirOperation op, MlirOperation concat, Slice s) {
+  int64_t axis = nn_attr_i64(concat, "axis", 0), begin = 0;
+  int64_t first = s.start[axis], last = first + (s.size[axis] - 1) * s.stride[axis];
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(concat); i++) {
+    MlirValue part = mlirOperationGetOperand(concat, i);
+    int64_t end = begin + nn_value_type(part).dim[axis];
+    if (first >= begin && last < end) {
+      s.start[axis] -= begin;
+      NnBuilder b = rewrite_builder(op);
+      return nn_slice(&b, part, s.start, s.size, s.stride);
+    }
+    begin = end;
+  }
+  return none();
+}
+
+static MlirValue rule_slice(MlirOperation op, MlirValue x) {
+  MlirOperation inner;
+  NnType from = nn_value_type(x), to = nn_value_type(result(op));
+  if (nn_type_equal(&from, &to)) return x;
+  Slice s = slice_of(op);
+  if (simplify_is(x, NN_OP_concat, &inner)) return slice_of_part(op, inner, s);
+  if (!simplify_is(x, NN_OP_slice, &inner)) return none();
+  Slice first = slice_of(inner);
+  for (int i = 0; i < from.rank; i++) {
+    s.start[i] = first.start[i] + s.start[i] * first.stride[i];
+    s.stride[i] = s.size[i] > 1 ? s.stride[i] * first.stride[i] : 1;   // a stride that is not used may be anything
+  }
+  NnBuilder b = rewrite_builder(op);
+  return nn_slice(&b, operand(inner, 0), s.start, s.size, s.stride);
+}
+
+static MlirValue rule_pad(MlirOperation op, MlirValue x) {
+  NnType from = nn_value_type(x), to = nn_value_type(result(op));
+  return nn_type_equal(&from, &to) ? x : none();   // sizes never shrink, so equal types mean no padding
+}
+
+// Over axes of size 1 a reduction only drops them.
+static MlirValue rule_reduce(MlirOperation op, MlirValue x) {
+  NnType from = nn_value_type(x), to = nn_value_type(result(op));
+  NnBuilder b = rewrite_builder(op);
+  if (nn_type_elements(&from) == nn_type_elements(&to)) return nn_reshape(&b, x, to.rank, to.dim);
+  double value;
+  if (!simplify_is_constant(x, &value)) return none();
+  if (nn_op_of(op) == NN_OP_reduce_max) return nn_constant(&b, to, value);
+  double total = value * ((double)nn_type_elements(&from) / (double)nn_type_elements(&to));
+  if (to.dtype == NN_F32) total = (double)(float)total;
+  else if (to.dtype != NN_F64 && (total < INT32_MIN || total > INT32_MAX || to.dtype == NN_U8)) return none();
+  return nn_constant(&b, to, total);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+// v is a transpose of the last two axes alone: gives what it transposes.
+static bool is_matrix_transpose(MlirValue v, MlirValue *x) {
+  MlirOperation def;
+  int64_t perm[NN_MAX_RANK];
+  if (!simplify_is(v, NN_OP_transpose, &def)) return false;
+  int rank = nn_attr_i64s(def, "perm", perm, NN_MAX_RANK);
+  for (int i = 0; i < rank; i++) {
+    int expected = i == rank - 1 ? rank - 2 : i == rank - 2 ? rank - 1 : i;
+    if (perm[i] != expected) return false;
+  }
+  *x = operand(def, 0);
+  return rank >= 2;
+}
+
+// The library reads transposed operands in place.
+static MlirValue rule_matmul(MlirOperation op) {
+  MlirValue x = operand(op, 0), y = operand(op, 1);
+  bool tx = nn_attr_bool(op, "transpose_a", false), ty = nn_attr_bool(op, "transpose_b", false);
+  bool equal_ranks = nn_value_type(x).rank == nn_value_type(y).rank;
+  bool flips_x = equal_ranks && is_matrix_transpose(x, &x), flips_y = is_matrix_transpose(y, &y);
+  if (!flips_x && !flips_y) return none();
+  NnBuilder b = rewrite_builder(op);
+  return nn_matmul(&b, x, y, tx != flips_x, ty != flips_y);
+}
+
+static MlirValue rule_constant_view(MlirOperation op) {
+  double value;
+  if (mlirOperationGetNumOperands(op) != 1 || !simplify_is_constant(operand(op, 0), &value)) return none();
+  NnBuilder b = rewrite_builder(op);
+  return nn_constant(&b, nn_value_type(result(op)), value);
+}
+
+MlirValue simplify_view(MlirOperation op) {
+  NnOp kind = nn_op_of(op);
+  if (nn_op_info(kind)->kind == NN_KIND_VIEW) {
+    MlirValue folded = rule_constant_view(op);
+    if (!nn_value_is_null(folded)) return folded;
+  }
+  switch (kind) {
+    case NN_OP_reshape: return rule_reshape(op, operand(op, 0));
+    case NN_OP_transpose: return rule_transpose(op, operand(op, 0));
+    case NN_OP_broadcast: return rule_broadcast(op, operand(op, 0));
+    case NN_OP_slice: return rule_slice(op, operand(op, 0));
+    case NN_OP_pad: return rule_pad(op, operand(op, 0));
+    case NN_OP_concat: return mlirOperationGetNumOperands(op) == 1 ? operand(op, 0) : none();
+    case NN_OP_reduce_sum: case NN_OP_reduce_max: return rule_reduce(op, operand(op, 0));
+    case NN_OP_matmul: return rule_matmul(op);
+    default: return none();
+  }
+}

@@ -1,0 +1,70 @@
+// `eval`: losses and metrics of saved weights, as means over every record of the eval data.
+#include <getopt.h>
+#include <stdlib.h>
+
+#include "runtime/runtime.h"
+
+typedef struct EvalOptions { const char *data, *weights; int64_t threads; bool json; } EvalOptions;
+
+static void print_help(void) {
+  printf("Usage: %s eval [OPTION]...\n\n"
+         "  --weights=FILE  checkpoint or weight file (default %s.safetensors)\n"
+         "  --data=DIR      folder of the data files\n"
+         "  --json          one JSON object instead of text\n"
+         "  --threads=N\n      --help\n", report_name(), nnc_program.model);
+}
+
+static int parse_options(int argc, char **argv, EvalOptions *o) {
+  static const struct option options[] = {
+    {"data", required_argument, NULL, 'd'}, {"weights", required_argument, NULL, 'w'}, {"threads", required_argument, NULL, 't'},
+    {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0},
+  };
+  bool ok = true;
+  for (int c; ok && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) switch (c) {
+    case 'd': o->data = optarg; break;
+    case 'w': o->weights = optarg; break;
+    case 't': ok = option_integer("threads", optarg, 1, &o->threads); break;
+    case 'j': o->json = true; break;
+    case 'h': print_help(); return EXIT_DONE;
+    default: ok = false;
+    }
+  if (ok && optind < argc) {
+    report_error("unexpected argument %s", argv[optind]);
+    ok = false;
+  }
+  return ok ? -1 : option_unknown("eval");
+}
+
+static bool evaluate(const EvalOptions *o, const NncFunction *f) {
+  Dataset d = {0};
+  Session s = {0};
+  Metrics m = {0};
+  char *path = o->weights ? xstrdup(o->weights) : checkpoint_default_path();
+  bool ok = dataset_load("eval", f, o->data, &d) && session_open(&s, SESSION_EVAL, (int)o->threads) && weights_load(path, s.arena.base);
+  ok = ok && session_evaluate(&s, &d, &m);
+  if (ok && o->json) {
+    Log log = {stdout};
+    log_record(&log, "eval", 0, 0, &m, -1, 0);
+  } else if (ok) {
+    for (int i = 0; i < m.n; i++) printf("%s %.6g\n", m.names[i], m.values[i]);
+    printf("records %lld\n", (long long)d.records);
+  }
+  metrics_free(&m);
+  session_close(&s);
+  dataset_free(&d);
+  free(path);
+  return ok && fflush(stdout) == 0;
+}
+
+int cmd_eval(int argc, char **argv) {
+  EvalOptions o = {0};
+  int status = parse_options(argc, argv, &o);
+  if (status >= 0) return status;
+  const NncFunction *f = program_function("eval");
+  if (!f || !dataset_has_split("eval")) {
+    report_error("%s names no eval data", nnc_program.source);
+    return EXIT_DIAGNOSTIC;
+  }
+  if (evaluate(&o, f)) return EXIT_DONE;
+  return signals_stop_requested() ? EXIT_INTERRUPTED : EXIT_DIAGNOSTIC;
+}

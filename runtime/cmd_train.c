@@ -1,0 +1,260 @@
+// `train`: epochs over shuffled records, the schedule, evaluation, checkpoints. Everything that a step depends on follows from the
+// checkpoint and the number of steps done, so that a resumed run computes the same bits as an uninterrupted one.
+#include <getopt.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+typedef struct TrainOptions {
+  const char *data, *log, *save, *resume, *weights;
+  double epochs;
+  int64_t steps, seed, threads, save_every, print_every;
+  bool has_seed, must_resume, quiet;
+} TrainOptions;
+
+typedef struct Training {
+  TrainOptions o;
+  Session s;
+  Dataset train_data, eval_data;
+  bool has_eval;
+  TrainState state;
+  int64_t records_per_step, steps_per_epoch, total;
+  int64_t shuffled_epoch;          // -1: not yet
+  Metrics metrics;                 // of the last step
+  Log log;
+  Progress progress;
+  double start;
+  char *default_path;              // Owned
+} Training;
+
+static void print_help(void) {
+  printf("Usage: %s train [OPTION]...\n\n"
+         "  --data=DIR        folder of the data files (default: $NNC_DATA, the current folder,\n"
+         "                    /usr/share/datasets/fashion-mnist)\n"
+         "  --epochs=N        epochs, may be a fraction (default: as the model says)\n"
+         "  --steps=N         optimizer steps instead of epochs\n"
+         "  --seed=S          seed of initial values, shuffling and random ops (default %lld)\n"
+         "  --save=FILE       checkpoint (default %s.safetensors)\n"
+         "  --save-every=N    write the checkpoint every N steps, besides after each epoch and at the end\n"
+         "  --resume[=FILE]   continue from a checkpoint (default: the --save file)\n"
+         "  --weights=FILE    start from these parameters and states\n"
+         "  --log=FILE        JSON lines, one per step and evaluation; - for stdout\n"
+         "  --print-every=N   steps between lines when stdout is no terminal (default 100)\n"
+         "  --threads=N       threads (default: all, up to the number planned for)\n"
+         "  -q, --quiet       no progress\n"
+         "      --help\n\n"
+         "Ctrl-C ends after the current step, saves and exits with status 130; a second Ctrl-C ends at once.\n",
+         report_name(), (long long)nnc_program.seed, nnc_program.model);
+}
+
+enum { OPT_DATA = 256, OPT_EPOCHS, OPT_STEPS, OPT_SEED, OPT_SAVE, OPT_SAVE_EVERY, OPT_RESUME, OPT_WEIGHTS, OPT_LOG, OPT_PRINT_EVERY, OPT_THREADS, OPT_HELP };
+
+// -1: go on; otherwise the exit status.
+static int parse_options(int argc, char **argv, TrainOptions *o) {
+  static const struct option options[] = {
+    {"data", required_argument, NULL, OPT_DATA}, {"epochs", required_argument, NULL, OPT_EPOCHS}, {"steps", required_argument, NULL, OPT_STEPS},
+    {"seed", required_argument, NULL, OPT_SEED}, {"save", required_argument, NULL, OPT_SAVE}, {"save-every", required_argument, NULL, OPT_SAVE_EVERY},
+    {"resume", optional_argument, NULL, OPT_RESUME}, {"weights", required_argument, NULL, OPT_WEIGHTS}, {"log", required_argument, NULL, OPT_LOG},
+    {"print-every", required_argument, NULL, OPT_PRINT_EVERY}, {"threads", required_argument, NULL, OPT_THREADS}, {"quiet", no_argument, NULL, 'q'},
+    {"help", no_argument, NULL, OPT_HELP}, {0},
+  };
+  bool ok = true;
+  for (int c; ok && (c = getopt_long(argc, argv, "q", options, NULL)) != -1;) switch (c) {
+    case OPT_DATA: o->data = optarg; break;
+    case OPT_EPOCHS: ok = option_number("epochs", optarg, &o->epochs); break;
+    case OPT_STEPS: ok = option_integer("steps", optarg, 1, &o->steps); break;
+    case OPT_SEED: ok = option_integer("seed", optarg, 0, &o->seed), o->has_seed = true; break;
+    case OPT_SAVE: o->save = optarg; break;
+    case OPT_SAVE_EVERY: ok = option_integer("save-every", optarg, 1, &o->save_every); break;
+    case OPT_RESUME: o->must_resume = true, o->resume = optarg; break;
+    case OPT_WEIGHTS: o->weights = optarg; break;
+    case OPT_LOG: o->log = optarg; break;
+    case OPT_PRINT_EVERY: ok = option_integer("print-every", optarg, 1, &o->print_every); break;
+    case OPT_THREADS: ok = option_integer("threads", optarg, 1, &o->threads); break;
+    case 'q': o->quiet = true; break;
+    case OPT_HELP: print_help(); return EXIT_DONE;
+    default: ok = false;
+    }
+  if (ok && optind < argc) {
+    report_error("unexpected argument %s", argv[optind]);
+    ok = false;
+  }
+  if (ok && o->must_resume && o->weights) {
+    report_error("--resume and --weights exclude each other");
+    ok = false;
+  }
+  return ok ? -1 : option_unknown("train");
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Before the first step
+
+static bool count_steps(Training *t) {
+  const NncProgram *p = &nnc_program;
+  int64_t batch = function_batch(program_function("train"));
+  t->records_per_step = batch * (p->accumulate > 1 ? p->accumulate : 1);
+  t->steps_per_epoch = t->train_data.records / t->records_per_step;
+  if (t->steps_per_epoch == 0) {
+    report_error("the train data has %lld records, one step takes %lld", (long long)t->train_data.records, (long long)t->records_per_step);
+    return false;
+  }
+  double epochs = t->o.epochs > 0 ? t->o.epochs : p->epochs;
+  t->total = t->o.steps > 0 ? t->o.steps : t->o.epochs > 0 || p->steps <= 0 ? (int64_t)(epochs * (double)t->steps_per_epoch + 0.5) : p->steps;
+  if (t->total < 1) t->total = 1;
+  t->s.total_steps = t->total;
+  return true;
+}
+
+static bool start_values(Training *t) {
+  const TrainOptions *o = &t->o;
+  t->state.seed = o->has_seed ? o->seed : nnc_program.seed;
+  if (o->must_resume) {
+    if (!checkpoint_resume(o->resume ? o->resume : o->save, t->s.arena.base, &t->state)) return false;
+    if (o->has_seed && o->seed != t->state.seed) {
+      report_error("--seed=%lld, but the checkpoint was trained with seed %lld", (long long)o->seed, (long long)t->state.seed);
+      return false;
+    }
+  } else if (!init_persistent(t->s.arena.base, (uint64_t)t->state.seed) || (o->weights && !weights_load(o->weights, t->s.arena.base))) {
+    return false;
+  }
+  t->s.seed = (uint64_t)t->state.seed;
+  return true;
+}
+
+static bool open_training(Training *t) {
+  TrainOptions *o = &t->o;
+  if (!o->save) o->save = t->default_path = checkpoint_default_path();
+  const NncFunction *f = program_function("train");
+  if (!f) {
+    report_error("%s has no train section", nnc_program.source);
+    return false;
+  }
+  if (!output_path_check(o->save)) return false;
+  t->has_eval = dataset_has_split("eval") && program_function("eval");
+  if (!dataset_load("train", f, o->data, &t->train_data)) return false;
+  if (t->has_eval && !dataset_load("eval", program_function("eval"), o->data, &t->eval_data)) return false;
+  if (!session_open(&t->s, SESSION_TRAIN | (t->has_eval ? SESSION_EVAL : 0), (int)o->threads)) return false;
+  if (!count_steps(t) || !start_values(t) || !log_open(&t->log, o->log, o->must_resume)) return false;
+  metrics_init(&t->metrics, f);
+  t->shuffled_epoch = -1;
+  t->start = now_seconds();
+  return true;
+}
+
+static void close_training(Training *t) {
+  session_close(&t->s);
+  dataset_free(&t->train_data);
+  dataset_free(&t->eval_data);
+  metrics_free(&t->metrics);
+  free(t->default_path);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Steps
+
+static bool run_step(Training *t) {
+  int64_t epoch = t->state.step / t->steps_per_epoch, position = t->state.step % t->steps_per_epoch;
+  int64_t accumulate = nnc_program.accumulate > 1 ? nnc_program.accumulate : 1;
+  if (epoch != t->shuffled_epoch) {
+    dataset_shuffle(&t->train_data, t->s.seed, (uint64_t)epoch);
+    t->shuffled_epoch = epoch;
+  }
+  metrics_scale(&t->metrics, 0);
+  for (int64_t micro = 0; micro < accumulate; micro++) {
+    Executor *e = micro + 1 < accumulate ? t->s.accumulate : t->s.train;
+    const NncFunction *f = executor_function(e);
+    int64_t first = position * t->records_per_step + micro * (t->records_per_step / accumulate);
+    dataset_fill(&t->train_data, f, first, first, t->s.arena.base);
+    session_write_arguments(&t->s, f, t->state.step, t->state.step * accumulate + micro);
+    if (!executor_run(e, NULL, NULL)) return false;
+    metrics_read(&t->metrics, f, t->s.arena.base, 1 / (double)accumulate);
+  }
+  t->state.step++;
+  return true;
+}
+
+static double epoch_of(const Training *t) { return (double)t->state.step / (double)t->steps_per_epoch; }
+
+static bool save(const Training *t) { return checkpoint_save(t->o.save, t->s.arena.base, &t->state, t->steps_per_epoch); }
+
+static bool evaluate(Training *t) {
+  Metrics m;
+  bool ok = session_evaluate(&t->s, &t->eval_data, &m);
+  if (ok) {
+    log_record(&t->log, "eval", t->state.step, epoch_of(t), &m, -1, now_seconds() - t->start);
+    progress_clear();
+    printf("eval after step %lld:", (long long)t->state.step);
+    for (int i = 0; i < m.n; i++) printf("  %s %.4f", m.names[i], m.values[i]);
+    printf("  (%lld records)\n", (long long)t->eval_data.records);
+    fflush(stdout);
+  }
+  metrics_free(&m);
+  return ok || signals_stop_requested();
+}
+
+// Keeps the last good checkpoint: the state after the loss stopped being finite goes into a file of its own.
+static void stop_not_finite(const Training *t) {
+  size_t n = strlen(t->o.save), suffix = strlen(".safetensors");
+  bool has_suffix = n > suffix && strcmp(t->o.save + n - suffix, ".safetensors") == 0;
+  char *path = xasprintf("%.*s.nan.safetensors", (int)(has_suffix ? n - suffix : n), t->o.save);
+  report_error("the loss is not a finite number at step %lld (epoch %.3f)", (long long)t->state.step, epoch_of(t));
+  if (checkpoint_save(path, t->s.arena.base, &t->state, t->steps_per_epoch))
+    fprintf(stderr, "%s: the state after that step is in %s\n", report_name(), path);
+  free(path);
+}
+
+// The exit status.
+static int train_loop(Training *t) {
+  const NncFunction *f = executor_function(t->s.train);
+  double epochs = (double)t->total / (double)t->steps_per_epoch;
+  bool evaluated = false, saved = false;
+  progress_start(&t->progress, f, t->state.step, t->total, t->o.print_every, t->o.quiet);
+  while (t->state.step < t->total && !signals_stop_requested()) {
+    double rate = nnc_program.n_groups ? schedule_rate(&nnc_program.groups[0], t->state.step, t->total) : -1;
+    if (!run_step(t)) return EXIT_DIAGNOSTIC;
+    bool epoch_ends = t->state.step % t->steps_per_epoch == 0;
+    log_record(&t->log, "train", t->state.step, epoch_of(t), &t->metrics, rate, now_seconds() - t->start);
+    if (!metrics_losses_finite(&t->metrics, f)) {
+      stop_not_finite(t);
+      return EXIT_DIAGNOSTIC;
+    }
+    progress_step(&t->progress, t->state.step, epoch_of(t), epochs, &t->metrics, (double)t->records_per_step,
+                  epoch_ends || t->state.step == t->total);
+    int64_t every = nnc_program.eval_every;
+    evaluated = t->has_eval && (every > 0 ? t->state.step % every == 0 : epoch_ends);
+    if (evaluated && !evaluate(t)) return EXIT_DIAGNOSTIC;
+    saved = epoch_ends || (t->o.save_every > 0 && t->state.step % t->o.save_every == 0);
+    if (saved && !save(t)) return EXIT_DIAGNOSTIC;
+  }
+  progress_end(&t->progress);
+  bool interrupted = t->state.step < t->total;
+  if (!interrupted && t->has_eval && !evaluated && !evaluate(t)) return EXIT_DIAGNOSTIC;
+  if (!saved && !save(t)) return EXIT_DIAGNOSTIC;
+  if (!interrupted) {
+    if (!t->o.quiet) printf("%lld steps done; saved %s\n", (long long)t->state.step, t->o.save);
+    return EXIT_DONE;
+  }
+  fprintf(stderr, "%s: interrupted after step %lld of %lld; saved %s; continue with --resume\n", report_name(), (long long)t->state.step,
+          (long long)t->total, t->o.save);
+  return EXIT_INTERRUPTED;
+}
+
+int cmd_train(int argc, char **argv) {
+  Training t = {.o = {.print_every = 100}};
+  int status = parse_options(argc, argv, &t.o);
+  if (status >= 0) return status;
+  status = EXIT_DIAGNOSTIC;
+  if (open_training(&t)) {
+    if (t.state.step >= t.total) {
+      printf("step %lld of %lld: nothing left to do\n", (long long)t.state.step, (long long)t.total);
+      status = EXIT_DONE;
+    } else {
+      status = train_loop(&t);
+    }
+    if (!log_close(&t.log) && status == EXIT_DONE) status = EXIT_DIAGNOSTIC;
+  }
+  close_training(&t);
+  return status;
+}

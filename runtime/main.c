@@ -1,0 +1,46 @@
+// The command line of a compiled model: `model COMMAND [OPTION]...`.
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+static const struct { const char *name; int (*run)(int, char **); const char *doc; } commands[] = {
+  {"train", cmd_train, "train on the data the model names, save a checkpoint"},
+  {"eval", cmd_eval, "loss and metrics of saved weights on the eval data"},
+  {"predict", cmd_predict, "the model's outputs for given inputs"},
+  {"step", cmd_step, "one training step on given tensors; writes loss, outputs, gradients, updated parameters"},
+  {"bench", cmd_bench, "time of a training step, memory planned and used"},
+  {"info", cmd_info, "parameters, arena, budget, data"},
+  {"export", cmd_export, "parameters and states from a checkpoint, as a weight file"},
+};
+
+static void print_help(FILE *to) {
+  fprintf(to, "Usage: %s COMMAND [OPTION]...\n\nThe model %s, compiled from %s.\n\nCommands:\n", report_name(), nnc_program.model,
+          nnc_program.source);
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].doc);
+  fprintf(to, "\n'%s COMMAND --help' tells the options of a command.\n"
+              "Exit status: 0 done, 1 an error in the input, 2 usage, 70 a bug of the compiler, 130 interrupted.\n", report_name());
+}
+
+int main(int argc, char **argv) {
+  report_set_name(argc > 0 ? argv[0] : "model");
+  if (argc < 2) {
+    print_help(stderr);
+    return EXIT_USAGE;
+  }
+  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+    print_help(stdout);
+    return fflush(stdout) == 0 ? EXIT_DONE : EXIT_DIAGNOSTIC;
+  }
+  if (strcmp(argv[1], "--version") == 0) {
+    printf("%s (%s, compiled by nnc %s for %s)\n", nnc_program.model, nnc_program.source, nnc_program.compiler, nnc_program.cpu);
+    return fflush(stdout) == 0 ? EXIT_DONE : EXIT_DIAGNOSTIC;
+  }
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+    if (strcmp(argv[1], commands[i].name) != 0) continue;
+    signals_install();
+    return commands[i].run(argc - 1, argv + 1);
+  }
+  report_error("unknown command %s", argv[1]);
+  fprintf(stderr, "Try '%s --help' for more information.\n", report_name());
+  return EXIT_USAGE;
+}

@@ -1,0 +1,130 @@
+// What the commands share: opening the program on this machine, the arguments of a call, losses and metrics, evaluation.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+static bool make_executor(const Arena *arena, const char *name, bool wanted, Executor **out) {
+  const NncFunction *f = wanted ? program_function(name) : NULL;
+  *out = f ? executor_create(f, arena) : NULL;
+  return !f || *out;
+}
+
+static int64_t needed_bytes(const char *name, bool wanted) {
+  const NncFunction *f = wanted ? program_function(name) : NULL;
+  return f ? f->arena_bytes : 0;
+}
+
+bool session_open(Session *s, int functions, int threads) {
+  memset(s, 0, sizeof *s);
+  s->seed = (uint64_t)nnc_program.seed;
+  s->total_steps = 1;
+  bool train = functions & SESSION_TRAIN, eval = functions & SESSION_EVAL, predict = functions & SESSION_PREDICT;
+  if (train && !program_function("train")) {
+    report_error("%s has no train section", nnc_program.source);
+    return false;
+  }
+  if (!program_check_machine(threads) || !program_verify()) return false;
+  int64_t bytes = nnc_program.persistent_bytes;
+  int64_t needs[] = {needed_bytes("train", train), needed_bytes("accumulate", train), needed_bytes("eval", eval), needed_bytes("predict", predict)};
+  for (int i = 0; i < 4; i++) bytes = needs[i] > bytes ? needs[i] : bytes;
+  if (!arena_create(&s->arena, bytes)) return false;
+  if (make_executor(&s->arena, "train", train, &s->train) && make_executor(&s->arena, "accumulate", train, &s->accumulate) &&
+      make_executor(&s->arena, "eval", eval, &s->eval) && make_executor(&s->arena, "predict", predict, &s->predict))
+    return true;
+  session_close(s);
+  return false;
+}
+
+void session_close(Session *s) {
+  executor_destroy(s->train);
+  executor_destroy(s->accumulate);
+  executor_destroy(s->eval);
+  executor_destroy(s->predict);
+  arena_destroy(&s->arena);
+}
+
+void session_write_arguments(const Session *s, const NncFunction *f, int64_t step, int64_t draw) {
+  for (int i = 0; i < f->n_args; i++) {
+    const NncTensor *t = &f->args[i];
+    char *at = s->arena.base + t->offset;
+    if (t->role == NNC_HYPER) schedule_fill((double *)at, step, s->total_steps);
+    if (t->role != NNC_RNG) continue;
+    for (int64_t row = 0; row < t->dim[0]; row++) {
+      uint32_t key[4] = {(uint32_t)s->seed, (uint32_t)(s->seed >> 32), (uint32_t)draw, (uint32_t)row};
+      memcpy(at + row * (int64_t)sizeof key, key, sizeof key);
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Metrics
+
+static bool is_measured(const NncTensor *t) { return t->role == NNC_LOSS || t->role == NNC_METRIC; }
+
+void metrics_init(Metrics *m, const NncFunction *f) {
+  m->n = 0;
+  for (int i = 0; i < f->n_results; i++) m->n += is_measured(&f->results[i]);
+  m->names = xcalloc((size_t)m->n, sizeof *m->names);
+  m->values = xcalloc((size_t)m->n, sizeof *m->values);
+  for (int i = 0, n = 0; i < f->n_results; i++)
+    if (is_measured(&f->results[i])) m->names[n++] = f->results[i].name;
+}
+
+void metrics_free(Metrics *m) {
+  free(m->names);
+  free(m->values);
+  memset(m, 0, sizeof *m);
+}
+
+void metrics_read(Metrics *m, const NncFunction *f, const char *arena, double weight) {
+  for (int i = 0, n = 0; i < f->n_results; i++)
+    if (is_measured(&f->results[i])) m->values[n++] += weight * tensor_scalar(&f->results[i], arena);
+}
+
+void metrics_add(Metrics *m, const Metrics *other, double weight) {
+  for (int i = 0; i < m->n; i++) m->values[i] += weight * other->values[i];
+}
+
+void metrics_scale(Metrics *m, double factor) {
+  for (int i = 0; i < m->n; i++) m->values[i] *= factor;
+}
+
+bool metrics_losses_finite(const Metrics *m, const NncFunction *f) {
+  for (int i = 0, n = 0; i < f->n_results; i++) {
+    if (!is_measured(&f->results[i])) continue;
+    if (f->results[i].role == NNC_LOSS && !isfinite(m->values[n])) return false;
+    n++;
+  }
+  return true;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Evaluation
+
+static bool evaluate_batch(Session *s, const Dataset *d, int64_t first, Metrics *out, double weight) {
+  const NncFunction *f = executor_function(s->eval);
+  dataset_fill(d, f, first, d->records - 1, s->arena.base);
+  session_write_arguments(s, f, 0, 0);
+  if (!executor_run(s->eval, NULL, NULL)) return false;
+  metrics_read(out, f, s->arena.base, weight);
+  return true;
+}
+
+// The last batch of r records is filled up with copies of the last record; one more batch of nothing but that record tells what a copy
+// contributes to the mean, so that it can be taken out again:
+//   sum over the r records = B mean(last batch) - (B - r) mean(copies).
+bool session_evaluate(Session *s, const Dataset *d, Metrics *out) {
+  const NncFunction *f = executor_function(s->eval);
+  metrics_init(out, f);
+  int64_t batch = function_batch(f), full = d->records / batch, rest = d->records % batch;
+  for (int64_t i = 0; i < full; i++) {
+    if (!evaluate_batch(s, d, i * batch, out, (double)batch)) return false;
+    if (signals_stop_requested()) return false;
+  }
+  if (rest && !(evaluate_batch(s, d, full * batch, out, (double)batch) && evaluate_batch(s, d, d->records, out, -(double)(batch - rest))))
+    return false;
+  metrics_scale(out, 1 / (double)d->records);
+  return true;
+}
