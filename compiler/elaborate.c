@@ -1,43 +1,15 @@
 // Entry of elaboration: memory, messages, the file's dimensions and -D, and the order in which the functions are built. The AST is executed
 // once per function, with a mode: @train, then @eval and @predict, the later ones only when the earlier had no errors.
-#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "compiler/elaborate_internal.h"
 
-// --- Memory ------------------------------------------------------------------------------------------------------------
+// --- Memory and messages -------------------------------------------------------------------------------------------------
 
-struct Chunk { Chunk *next; size_t used, size; max_align_t data[]; };
-
-void *elaborator_alloc(Elaborator *e, size_t size)
-{
-  size = (size + sizeof(max_align_t) - 1) / sizeof(max_align_t) * sizeof(max_align_t);
-  if (!e->memory || e->memory->size - e->memory->used < size) {
-    size_t room = size > (64 << 10) ? size : (64 << 10);
-    Chunk *c = calloc(1, sizeof *c + room);
-    if (!c) {
-      fprintf(stderr, "nnc: out of memory\n");
-      exit(NNC_EXIT_DIAGNOSTICS);
-    }
-    *c = (Chunk){.next = e->memory, .size = room};
-    e->memory = c;
-  }
-  void *p = (char *)e->memory->data + e->memory->used;
-  e->memory->used += size;
-  return p;
-}
-
-static void memory_free(Elaborator *e)
-{
-  for (Chunk *c = e->memory, *next; c; c = next) {
-    next = c->next;
-    free(c);
-  }
-}
+void *elaborator_alloc(Elaborator *e, size_t size) { return pool_alloc(e->pool, size); }
 
 char *elaborator_format(Elaborator *e, const char *format, ...)
 {
@@ -52,8 +24,6 @@ char *elaborator_format(Elaborator *e, const char *format, ...)
   return text;
 }
 
-// --- Messages ------------------------------------------------------------------------------------------------------------
-
 static bool same_place(AstPos x, AstPos y) { return x.source == y.source && x.line == y.line && x.column == y.column; }
 
 // The calls that led here, innermost first; a few are enough to find one's way.
@@ -61,7 +31,7 @@ static void note_callers(Elaborator *e)
 {
   int shown = 0;
   for (Frame *f = e->frame; f && f->block && shown < 3; f = f->caller, shown++)
-    diag_note(f->call_pos, "in '%s', called here", f->block->name);
+    diag_note(e->diagnostics, f->call_pos, "in '%s', called here", f->block->name.text);
 }
 
 // One message per place: a block called twice with the same mistake in it has one mistake.
@@ -73,8 +43,11 @@ static bool report(Elaborator *e, AstPos pos, const char *format, va_list args)
     if (same_place(e->reported[i], pos)) e->hushed = true;
   if (e->hushed) return false;
   if (pos.source) PUSH(e, e->reported, e->n_reported, e->cap_reported, pos);
-  diag_verror(pos, format, args);
+  char text[1024];
+  vsnprintf(text, sizeof text, format, args);
+  diag_error(e->diagnostics, pos, "%s", text);
   note_callers(e);
+  if (diag_is_full(e->diagnostics)) e->gave_up = true;
   return false;
 }
 
@@ -105,7 +78,7 @@ void elaborator_hint(Elaborator *e, const char *format, ...)
   char text[512];
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
-  diag_hint("%s", text);
+  diag_hint(e->diagnostics, "%s", text);
 }
 
 void elaborator_note(Elaborator *e, AstPos pos, const char *format, ...)
@@ -116,7 +89,7 @@ void elaborator_note(Elaborator *e, AstPos pos, const char *format, ...)
   char text[512];
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
-  diag_note(pos, "%s", text);
+  diag_note(e->diagnostics, pos, "%s", text);
 }
 
 // A program's nesting (blocks in blocks, expressions in expressions) is ours to bound: the stack is measured, not the depth counted, since
@@ -128,63 +101,45 @@ bool elaborator_stack_ok(Elaborator *e, AstPos pos)
   return (used < limit && used > -limit) || elaborator_give_up(e, pos, "nested too deep");
 }
 
-MlirLocation location_of(Elaborator *e, AstPos pos)
-{
-  if (!pos.source) return mlirLocationUnknownGet(e->ctx);
-  const char *name = ((const Source *)pos.source)->name;
-  return mlirLocationFileLineColGet(e->ctx, mlirStringRefCreateFromCString(name), (unsigned)pos.line, (unsigned)pos.column);
-}
-
-static int edit_distance(const char *a, const char *b)
-{
-  int row[64], n = (int)strlen(b);
-  if (n > 62 || strlen(a) > 62) return INT_MAX;
-  for (int j = 0; j <= n; j++) row[j] = j;
-  for (int i = 1; a[i - 1]; i++) {
-    int diagonal = row[0];
-    row[0] = i;
-    for (int j = 1; j <= n; j++) {
-      int change = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      int best = row[j] < row[j - 1] ? row[j] : row[j - 1];
-      row[j] = change < best + 1 ? change : best + 1;
-    }
-  }
-  return row[n];
-}
-
-void nearest_offer(Nearest *n, const char *candidate)
-{
-  int d = edit_distance(n->wanted, candidate), length = (int)strlen(n->wanted);
-  int limit = length < 3 ? 1 : length < 6 ? 2 : 3;
-  if (d > limit || d >= length || (n->best && d >= n->distance)) return;
-  n->best = candidate;
-  n->distance = d;
-}
+MlirLocation location_of(Elaborator *e, AstPos pos) { return diag_location(e->ctx, pos); }
 
 // --- The file --------------------------------------------------------------------------------------------------------------
 
-const AstBlock *find_block(const Elaborator *e, const char *name)
+const AstItem *find_block(const Elaborator *e, const char *name)
 {
-  for (int i = 0; i < e->file->n_blocks; i++)
-    if (strcmp(e->file->blocks[i]->name, name) == 0) return e->file->blocks[i];
+  for (int i = 0; i < e->file->n_items; i++) {
+    const AstItem *item = e->file->items[i];
+    if ((item->kind == AST_BLOCK || item->kind == AST_MODEL) && strcmp(item->name.text, name) == 0) return item;
+  }
   return NULL;
+}
+
+static void check_declaration(Elaborator *e, const AstItem *b)
+{
+  const AstItem *first = find_block(e, b->name.text);
+  if (first != b) {
+    elaborator_error(e, b->name.pos, "'%s' is declared twice", b->name.text);
+    elaborator_note(e, first->name.pos, "the first is here");
+  }
+  for (int k = 0; k < b->n_parameters; k++)
+    for (int j = 0; j < k; j++)
+      if (strcmp(b->parameters[j].name.text, b->parameters[k].name.text) == 0)
+        elaborator_error(e, b->parameters[k].name.pos, "'%s' has two parameters named '%s'", b->name.text, b->parameters[k].name.text);
 }
 
 static void check_declarations(Elaborator *e)
 {
-  const AstFile *f = e->file;
-  for (int i = 0; i < f->n_blocks; i++) {
-    const AstBlock *b = f->blocks[i], *first = find_block(e, b->name);
-    e->n_models += b->is_model;
-    if (first != b) {
-      elaborator_error(e, b->pos, "'%s' is declared twice", b->name);
-      elaborator_note(e, first->pos, "the first is here");
+  for (int i = 0; i < e->file->n_items; i++) {
+    const AstItem *item = e->file->items[i];
+    if (item->kind == AST_BLOCK || item->kind == AST_MODEL) check_declaration(e, item);
+    e->n_models += item->kind == AST_MODEL;
+    if (item->kind == AST_MODEL && !e->main_model) e->main_model = item;
+    if (item->kind != AST_TRAIN) continue;
+    if (e->train) {
+      elaborator_error(e, item->pos, "a second train section");
+      elaborator_note(e, e->train->pos, "the first is here");
     }
-    for (int k = 0; k < b->n_parameters; k++)
-      for (int j = 0; j < k; j++)
-        if (strcmp(b->parameters[j].name, b->parameters[k].name) == 0)
-          elaborator_error(e, b->parameters[k].pos, "'%s' has two parameters named '%s'", b->name, b->parameters[k].name);
+    e->train = item;
   }
 }
 
@@ -199,85 +154,87 @@ static Define *find_define(Define *defines, int n, const char *name)
   return found;
 }
 
-static bool dim_value(Elaborator *e, const AstDim *dim, const Define *define, Value *value)
+// dim: a positive integer. let: any constant; only numbers can be overridden.
+static bool constant_value(Elaborator *e, const AstItem *item, const Define *define, Value *value)
 {
-  bool written = dim->value && eval(e, dim->value, value);
-  if (!define)
-    return written || (!dim->value && elaborator_error(e, dim->pos, "'%s' has no value: give it one here, or with -D %s=…", dim->name, dim->name));
-  bool whole = define->value == floor(define->value) && fabs(define->value) < 9e15;
-  if (written && value->kind == VALUE_INT && !whole)
-    return elaborator_error(e, dim->pos, "'%s' is an integer, -D gives it %g", dim->name, define->value);
-  *value = whole ? value_int((int64_t)define->value) : value_float(define->value);
+  const char *name = item->name.text;
+  if (!eval(e, item->value, value)) return false;
+  double number;
+  if (define && !value_as_number(value, &number))
+    return elaborator_error(e, DIAG_COMMAND_LINE, "-D %s=%g: '%s' is %s, not a number", name, define->value, name, value_describe(e, *value));
+  bool whole = define && define->value == floor(define->value) && fabs(define->value) < 9e15;
+  if (define && item->kind == AST_DIM && !whole)
+    return elaborator_error(e, DIAG_COMMAND_LINE, "-D %s=%g: '%s' is a dimension, a positive integer", name, define->value, name);
+  if (define && value->kind == VALUE_BOOL) *value = value_bool(define->value != 0);
+  else if (define) *value = whole ? value_int((int64_t)define->value) : value_float(define->value);
+  if (item->kind == AST_DIM && (value->kind != VALUE_INT || value->i < 1))
+    return elaborator_error(e, define ? DIAG_COMMAND_LINE : item->value->pos, "dimension '%s' must be a positive integer, found %s", name, value_describe(e, *value));
+  if (value->kind == VALUE_TENSOR) return elaborator_error(e, item->value->pos, "'%s' must be a constant, found %s", name, value_describe(e, *value));
   return true;
 }
 
-static void evaluate_dims(Elaborator *e, Define *defines, int n)
+static void hint_unused_define(Elaborator *e, const char *name)
 {
-  const AstFile *f = e->file;
-  for (int i = 0; i < f->n_dims; i++) {
-    const AstDim *dim = &f->dims[i];
-    Variable *earlier = find_variable(e->globals, dim->name);
+  NameSearch nearest = name_search(name);
+  for (int k = 0; k < e->globals->n; k++) name_consider(&nearest, e->globals->variables[k].name);
+  if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
+}
+
+static void evaluate_constants(Elaborator *e, Define *defines, int n)
+{
+  for (int i = 0; i < e->file->n_items; i++) {
+    const AstItem *item = e->file->items[i];
+    if (item->kind != AST_DIM && item->kind != AST_LET) continue;
+    const char *name = item->name.text;
+    Variable *earlier = find_variable(e->globals, name);
     if (earlier) {
-      elaborator_error(e, dim->pos, "dimension '%s' is declared twice", dim->name);
+      elaborator_error(e, item->name.pos, "'%s' is declared twice", name);
       elaborator_note(e, earlier->pos, "the first is here");
       continue;
     }
     Value value = {0};
-    bool ok = dim_value(e, dim, find_define(defines, n, dim->name), &value);
-    if (ok && value.kind != VALUE_INT && value.kind != VALUE_FLOAT && value.kind != VALUE_BOOL)
-      ok = elaborator_error(e, dim->pos, "dimension '%s' must be a number, found %s", dim->name, value_describe(e, value));
-    set_variable(e, dim->name, dim->pos, value)->broken = !ok;
+    bool ok = constant_value(e, item, find_define(defines, n, name), &value);
+    set_variable(e, name, item->name.pos, value)->broken = !ok;
   }
   for (int i = 0; i < n; i++) {
     if (defines[i].used) continue;
-    elaborator_error(e, (AstPos){0}, "-D %s=%g: %s declares no dimension '%s'", defines[i].name, defines[i].value, f->source->name, defines[i].name);
-    Nearest nearest = {.wanted = defines[i].name};
-    for (int k = 0; k < f->n_dims; k++) nearest_offer(&nearest, f->dims[k].name);
-    if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
+    elaborator_error(e, DIAG_COMMAND_LINE, "-D %s=%g: %s declares no dim or let '%s'", defines[i].name, defines[i].value, e->file->source->name, defines[i].name);
+    hint_unused_define(e, defines[i].name);
   }
-}
-
-static const AstBlock *first_model(const Elaborator *e)
-{
-  for (int i = 0; i < e->file->n_blocks; i++)
-    if (e->file->blocks[i]->is_model) return e->file->blocks[i];
-  return NULL;
 }
 
 static void build_functions(Elaborator *e)
 {
-  const AstFile *f = e->file;
-  e->main_model = first_model(e);
-  bool ok = true;
-  if (f->has_train) ok = elaborate_train(e);
-  else if (!e->main_model) elaborator_error(e, (AstPos){0}, "%s has no model", f->source->name);
-  if (!ok || diag_errors()) return;
-  const char *slash = strrchr(f->source->name, '/');
-  set_module_attr(e, "nn.source", text_attr(e, slash ? slash + 1 : f->source->name));
-  set_module_attr(e, "nn.model", text_attr(e, e->main_model ? e->main_model->name : "train"));
+  const char *name = e->file->source->name, *slash = strrchr(name, '/');
+  if (!e->train && !e->main_model) {
+    elaborator_error(e, (AstPos){e->file->source, 1, 1, 0}, "the file has no model");
+    return;
+  }
+  if (e->train && !elaborate_train(e)) return;
+  set_module_attr(e, "nn.source", text_attr(e, slash ? slash + 1 : name));
+  set_module_attr(e, "nn.model", text_attr(e, e->main_model ? e->main_model->name.text : "train"));
   if (e->main_model) elaborate_predict(e, e->main_model);
 }
 
 MlirModule elaborate(MlirContext ctx, const AstFile *file, Define *defines, int n_defines, const char *dtype)
 {
-  Elaborator e = {.ctx = ctx, .file = file, .dtype = NN_F32, .stack_base = __builtin_frame_address(0)};
-  const char *name = file->source->name;
-  int errors = diag_errors();
+  Elaborator e = {.ctx = ctx, .file = file, .diagnostics = file->diagnostics, .pool = pool_create(), .dtype = NN_F32, .stack_base = __builtin_frame_address(0)};
+  int errors = diag_error_count(e.diagnostics);
   if (dtype) {
     e.dtype_given = true;
     if (!nn_dtype_parse(dtype, &e.dtype) || !nn_dtype_is_float(e.dtype))
-      diag_error((AstPos){0}, "--dtype must be f32 or f64, found '%s'", dtype);
+      diag_error(e.diagnostics, DIAG_COMMAND_LINE, "--dtype must be f32 or f64, found '%s'", dtype);
   }
-  e.module = mlirModuleCreateEmpty(mlirLocationFileLineColGet(ctx, mlirStringRefCreateFromCString(name), 1, 1));
+  e.module = mlirModuleCreateEmpty(location_of(&e, (AstPos){file->source, 1, 1, 0}));
   Frame globals = {.path = path_create(&e, "")};
   e.frame = e.globals = &globals;
+  Function *scratch = function_begin(&e, "constants", MODE_PREDICT);   // where a tensor expression at file level lands
   check_declarations(&e);
-  Function *scratch = function_begin(&e, "dimensions", MODE_PREDICT);   // where a tensor expression at file level lands
-  evaluate_dims(&e, defines, n_defines);
+  evaluate_constants(&e, defines, n_defines);
   function_discard(scratch);
-  if (diag_errors() == errors) build_functions(&e);
-  memory_free(&e);
-  if (diag_errors() == errors) return e.module;
+  if (diag_error_count(e.diagnostics) == errors) build_functions(&e);
+  pool_free(e.pool);
+  if (diag_error_count(e.diagnostics) == errors) return e.module;
   mlirModuleDestroy(e.module);
   return (MlirModule){NULL};
 }

@@ -46,10 +46,6 @@ MlirValue elaborator_random_key(Elaborator *e);                  // i32[4]: a ro
 bool elaborator_error(Elaborator *e, AstPos pos, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void elaborator_hint(Elaborator *e, const char *format, ...) __attribute__((format(printf, 2, 3)));   // to the last error
 
-// The nearest of the names offered to one that is unknown, for hints. Start with {.wanted = name}; `best` stays NULL when none is near.
-typedef struct Nearest { const char *wanted, *best; int distance; } Nearest;
-void nearest_offer(Nearest *n, const char *candidate);
-
 // --- What layer*.c offers -------------------------------------------------------------------------------------------
 typedef struct LayerCall {
   Elaborator *e;

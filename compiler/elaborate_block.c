@@ -1,6 +1,5 @@
 // Calls of blocks and models: arguments, dimensions bound by the shapes in the signature, parameter names, and the sharing of a model's
 // computation between calls with the same arguments (the loss and a metric).
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,7 +23,7 @@ Variable *set_variable(Elaborator *e, const char *name, AstPos pos, Value value)
   return &f->variables[f->n - 1];
 }
 
-void frame_push(Elaborator *e, Frame *f, const AstBlock *block, AstPos pos, Path *path)
+void frame_push(Elaborator *e, Frame *f, const AstItem *block, AstPos pos, Path *path)
 {
   *f = (Frame){.caller = e->frame, .block = block, .call_pos = pos, .depth = e->frame->depth + 1, .path = path};
   e->frame = f;
@@ -44,13 +43,6 @@ Path *path_create(Elaborator *e, const char *text)
   Path *p = elaborator_alloc(e, sizeof *p);
   p->text = text;
   return p;
-}
-
-bool path_name_ok(Elaborator *e, AstPos pos, const char *name)
-{
-  bool ok = name[0] && name[0] != '.' && name[strlen(name) - 1] != '.' && strlen(name) < 200;
-  for (const char *s = name; ok && *s; s++) ok = isalnum((unsigned char)*s) || *s == '_' || *s == '-' || (*s == '.' && s[1] != '.');
-  return ok || elaborator_error(e, pos, "a parameter name consists of letters, digits, '_', '-' and single dots, found \"%.60s\"", name);
 }
 
 static PathName *path_find(Path *p, const char *name)
@@ -78,41 +70,41 @@ Path *path_enter(Elaborator *e, Path *parent, const char *name, bool explicit_na
 // --- Arguments -------------------------------------------------------------------------------------------------------------
 
 typedef struct Call {
-  const AstBlock *block;
+  const AstItem *block;
   AstPos pos;
   const CallArg **bound;   // one per parameter, NULL: default
 } Call;
 
 static bool bind_arguments(Elaborator *e, Call *c, int n, const CallArg *args)
 {
-  const AstBlock *b = c->block;
+  const AstItem *b = c->block;
   bool ok = true;
   int place = 0;
   c->bound = elaborator_alloc(e, sizeof *c->bound * (size_t)(b->n_parameters + 1));
   for (int k = 0; k < n; k++) {
     int i = 0;
     if (args[k].name)
-      while (i < b->n_parameters && strcmp(b->parameters[i].name, args[k].name) != 0) i++;
+      while (i < b->n_parameters && strcmp(b->parameters[i].name.text, args[k].name) != 0) i++;
     else
       i = place++;
     if (i < b->n_parameters && !c->bound[i]) { c->bound[i] = &args[k]; continue; }
     if (i < b->n_parameters) {
-      ok = elaborator_error(e, args[k].pos, "'%s' is given twice to '%s'", b->parameters[i].name, b->name);
+      ok = elaborator_error(e, args[k].pos, "'%s' is given twice to '%s'", b->parameters[i].name.text, b->name.text);
     } else if (args[k].name) {
-      ok = elaborator_error(e, args[k].pos, "'%s' has no parameter '%s'", b->name, args[k].name);
-      Nearest nearest = {.wanted = args[k].name};
-      for (int j = 0; j < b->n_parameters; j++) nearest_offer(&nearest, b->parameters[j].name);
+      ok = elaborator_error(e, args[k].pos, "'%s' has no parameter '%s'", b->name.text, args[k].name);
+      NameSearch nearest = name_search(args[k].name);
+      for (int j = 0; j < b->n_parameters; j++) name_consider(&nearest, b->parameters[j].name.text);
       if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
     } else {
-      ok = elaborator_error(e, args[k].pos, "too many arguments: '%s' takes %d", b->name, b->n_parameters);
-      elaborator_note(e, b->pos, "'%s' is declared here", b->name);
+      ok = elaborator_error(e, args[k].pos, "too many arguments: '%s' takes %d", b->name.text, b->n_parameters);
+      elaborator_note(e, b->name.pos, "'%s' is declared here", b->name.text);
       break;
     }
   }
   for (int i = 0; i < b->n_parameters; i++) {
-    if (c->bound[i] || b->parameters[i].fallback) continue;
-    ok = elaborator_error(e, c->pos, "'%s' needs '%s'", b->name, b->parameters[i].name);
-    elaborator_note(e, b->parameters[i].pos, "'%s' is declared here", b->parameters[i].name);
+    if (c->bound[i] || b->parameters[i].otherwise) continue;
+    ok = elaborator_error(e, c->pos, "'%s' needs '%s'", b->name.text, b->parameters[i].name.text);
+    elaborator_note(e, b->parameters[i].name.pos, "'%s' is declared here", b->parameters[i].name.text);
   }
   return ok;
 }
@@ -141,29 +133,29 @@ static const char *describe_expected(Elaborator *e, const AstType *t)
 }
 
 // Mistakes in an argument are the caller's: they are reported outside the block that is being entered.
-static void argument_error(Elaborator *e, const AstBlock *b, const AstParameter *p, AstPos pos, const char *expected, Value found, const char *detail)
+static void argument_error(Elaborator *e, const AstItem *b, const AstParameter *p, AstPos pos, const char *expected, Value found, const char *detail)
 {
   Frame *inner = e->frame;
   e->frame = inner->caller;
-  elaborator_error(e, pos, "'%s' of '%s' must be %s, found %s%s", p->name, b->name, expected, value_describe(e, found), detail);
+  elaborator_error(e, pos, "'%s' of '%s' must be %s, found %s%s", p->name.text, b->name.text, expected, value_describe(e, found), detail);
   e->frame = inner;
 }
 
-static bool bind_axis(Elaborator *e, const AstBlock *b, const AstParameter *p, const CallArg *arg, int axis, int64_t size)
+static bool bind_axis(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, int axis, int64_t size)
 {
-  const AstExpr *x = p->type->dims[axis];
+  const AstExpr *x = p->type.dims[axis];
   Variable *v = find_dim(e, x);
   if (x->kind == AST_NAME && !v) {
     v = set_variable(e, x->text, arg->pos, value_int(size));
     v->is_dim = true;
-    v->origin = elaborator_format(e, "axis %d of '%s'", axis, p->name);
+    v->origin = elaborator_format(e, "axis %d of '%s'", axis, p->name.text);
     return true;
   }
   int64_t expected;
   if (!eval_int(e, x, "a dimension", &expected)) return false;
   if (expected == size) return true;
   const char *name = x->kind == AST_NAME ? elaborator_format(e, "%s = %lld", x->text, (long long)expected) : elaborator_format(e, "%lld", (long long)expected);
-  argument_error(e, b, p, arg->pos, describe_expected(e, p->type), arg->value, elaborator_format(e, ": axis %d is %lld, not %s", axis, (long long)size, name));
+  argument_error(e, b, p, arg->pos, describe_expected(e, &p->type), arg->value, elaborator_format(e, ": axis %d is %lld, not %s", axis, (long long)size, name));
   if (v && v->is_dim) elaborator_note(e, v->pos, "%s comes from %s", name, v->origin);
   else if (v) elaborator_note(e, v->pos, "%s comes from here", name);
   else elaborator_note(e, x->pos, "expected here");
@@ -171,21 +163,19 @@ static bool bind_axis(Elaborator *e, const AstBlock *b, const AstParameter *p, c
 }
 
 // Integers become floats, or integers of another width, where the signature says so; nothing loses a fraction silently.
-static bool convert_dtype(Elaborator *e, const AstBlock *b, const AstParameter *p, const CallArg *arg, MlirValue *v)
+static bool convert_dtype(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, MlirValue *v)
 {
   NnDtype wanted, found = nn_value_type(*v).dtype;
-  if (!p->type->dtype || strcmp(p->type->dtype, "float") == 0) {
-    if (!b->is_model || nn_dtype_is_float(found)) return true;
-  }
-  if (!type_dtype(e, p->type, &wanted)) return false;
+  if (!p->type.dtype) return true;
+  if (!type_dtype(e, &p->type, &wanted)) return false;
   if (wanted == found) return true;
   if (nn_dtype_is_float(found) && !nn_dtype_is_float(wanted)) {
-    argument_error(e, b, p, arg->pos, describe_expected(e, p->type), arg->value, "");
+    argument_error(e, b, p, arg->pos, describe_expected(e, &p->type), arg->value, "");
     elaborator_hint(e, "cast(x, \"%s\") drops the fraction", nn_dtype_name(wanted));
     return false;
   }
   if (nn_dtype_is_float(found)) {
-    argument_error(e, b, p, arg->pos, describe_expected(e, p->type), arg->value, "");
+    argument_error(e, b, p, arg->pos, describe_expected(e, &p->type), arg->value, "");
     return false;
   }
   elaborator_builder(e)->loc = location_of(e, arg->pos);
@@ -193,9 +183,9 @@ static bool convert_dtype(Elaborator *e, const AstBlock *b, const AstParameter *
   return true;
 }
 
-static bool bind_tensor(Elaborator *e, const AstBlock *b, const AstParameter *p, const CallArg *arg, Value *value)
+static bool bind_tensor(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, Value *value)
 {
-  const AstType *t = p->type;
+  const AstType *t = &p->type;
   if (value->kind != VALUE_TENSOR) {
     argument_error(e, b, p, arg->pos, elaborator_format(e, "a tensor %s", describe_expected(e, t)), *value, "");
     return false;
@@ -211,33 +201,12 @@ static bool bind_tensor(Elaborator *e, const AstBlock *b, const AstParameter *p,
   return convert_dtype(e, b, p, arg, &value->tensor);
 }
 
-// A hyper-parameter with a type: int, float, bool, str or an element type.
-static bool bind_number(Elaborator *e, const AstBlock *b, const AstParameter *p, const CallArg *arg, Value *value)
-{
-  const char *type = p->type->dtype ? p->type->dtype : "float";
-  NnDtype dtype;
-  bool is_float = strcmp(type, "float") == 0, is_int = strcmp(type, "int") == 0;
-  if (!is_float && !is_int && strcmp(type, "bool") != 0 && strcmp(type, "str") != 0) {
-    if (!type_dtype(e, p->type, &dtype)) return false;
-    is_float = nn_dtype_is_float(dtype);
-    is_int = !is_float;
-    if (value->kind == VALUE_TENSOR && nn_value_type(value->tensor).rank == 0) return true;
-  }
-  if (is_float && value->kind == VALUE_INT) *value = value_float((double)value->i);
-  ValueKind wanted = is_float ? VALUE_FLOAT : is_int ? VALUE_INT : strcmp(type, "bool") == 0 ? VALUE_BOOL : VALUE_STRING;
-  if (value->kind == wanted) return true;
-  argument_error(e, b, p, arg->pos, is_float ? "a number" : is_int ? "an integer" : wanted == VALUE_BOOL ? "true or false" : "a string", *value, "");
-  return false;
-}
-
 static bool bind_value(Elaborator *e, const Call *c, int i)
 {
   const AstParameter *p = &c->block->parameters[i];
   Value value = c->bound[i]->value;
-  bool ok = true;
-  if (p->type && p->type->has_shape) ok = bind_tensor(e, c->block, p, c->bound[i], &value);
-  else if (p->type) ok = bind_number(e, c->block, p, c->bound[i], &value);
-  set_variable(e, p->name, c->bound[i]->pos, value)->broken = !ok;
+  bool ok = !p->has_type || bind_tensor(e, c->block, p, c->bound[i], &value);
+  set_variable(e, p->name.text, c->bound[i]->pos, value)->broken = !ok;
   return ok;
 }
 
@@ -245,17 +214,14 @@ static bool bind_value(Elaborator *e, const Call *c, int i)
 static bool bind_parameters(Elaborator *e, const Call *c)
 {
   bool ok = true;
-  for (int shaped = 0; shaped < 2; shaped++) {
-    for (int i = 0; i < c->block->n_parameters; i++) {
-      const AstType *type = c->block->parameters[i].type;
-      if (c->bound[i] && (type && type->has_shape) == (bool)shaped) ok = bind_value(e, c, i) && ok;
-    }
-  }
+  for (int shaped = 0; shaped < 2; shaped++)
+    for (int i = 0; i < c->block->n_parameters; i++)
+      if (c->bound[i] && c->block->parameters[i].has_type == (bool)shaped) ok = bind_value(e, c, i) && ok;
   for (int i = 0; ok && i < c->block->n_parameters; i++) {
     const AstParameter *p = &c->block->parameters[i];
-    CallArg arg = {.name = p->name, .pos = p->pos};
+    CallArg arg = {.name = p->name.text, .pos = p->name.pos};
     if (c->bound[i]) continue;
-    ok = eval(e, p->fallback, &arg.value);
+    ok = eval(e, p->otherwise, &arg.value);
     c->bound[i] = &arg;
     ok = ok && bind_value(e, c, i);
     c->bound[i] = NULL;
@@ -265,7 +231,7 @@ static bool bind_parameters(Elaborator *e, const Call *c)
 
 // --- Calls -----------------------------------------------------------------------------------------------------------------
 
-static const ModelCall *find_call(const Function *f, const AstBlock *b, const char *path, int n, const CallArg *args)
+static const ModelCall *find_call(const Function *f, const AstItem *b, const char *path, int n, const CallArg *args)
 {
   for (int i = 0; i < f->n_calls; i++) {
     const ModelCall *c = &f->calls[i];
@@ -279,17 +245,17 @@ static const ModelCall *find_call(const Function *f, const AstBlock *b, const ch
   return NULL;
 }
 
-static void tap_outputs(Elaborator *e, const AstBlock *b, const Value *result)
+static void tap_outputs(Elaborator *e, const AstItem *b, const Value *result)
 {
   NnBuilder *builder = elaborator_builder(e);
-  builder->loc = location_of(e, b->pos);
-  if (result->kind == VALUE_TENSOR) nn_tap(builder, result->tensor, elaborator_format(e, "output.%s", b->name));
+  builder->loc = location_of(e, b->name.pos);
+  if (result->kind == VALUE_TENSOR) nn_tap(builder, result->tensor, elaborator_format(e, "output.%s", b->name.text));
   for (int i = 0; result->kind == VALUE_LIST && i < result->list.n; i++)
     if (result->list.items[i].kind == VALUE_TENSOR)
-      nn_tap(builder, result->list.items[i].tensor, elaborator_format(e, "output.%s.%d", b->name, i));
+      nn_tap(builder, result->list.items[i].tensor, elaborator_format(e, "output.%s.%d", b->name.text, i));
 }
 
-static void remember_call(Elaborator *e, const AstBlock *b, const char *path, int n, const CallArg *args, Value result)
+static void remember_call(Elaborator *e, const AstItem *b, const char *path, int n, const CallArg *args, Value result)
 {
   Function *f = e->function;
   ModelCall call = {.model = b, .path = path, .n_args = n, .result = result};
@@ -318,22 +284,22 @@ static bool exec_block(Elaborator *e, const Call *c, Path *path, Value *result)
   bool ok = bind_parameters(e, c) && exec_body(e, &c->block->body, result, &has_result);
   frame_pop(e);
   if (ok && !has_result) {
-    ok = elaborator_error(e, c->block->pos, "'%s' has no value: its last statement must be an expression", c->block->name);
+    ok = elaborator_error(e, c->block->name.pos, "'%s' has no value: its last statement must be an expression", c->block->name.text);
   }
   return ok;
 }
 
-bool call_block(Elaborator *e, const AstBlock *b, AstPos pos, const char *name, int n, const CallArg *args, Value *result)
+bool call_block(Elaborator *e, const AstItem *b, AstPos pos, const char *name, int n, const CallArg *args, Value *result)
 {
   Call call = {.block = b, .pos = pos};
   if (!elaborator_stack_ok(e, pos)) return false;
   if (e->frame->depth >= MAX_BLOCK_DEPTH) {
-    elaborator_give_up(e, pos, "blocks call each other more than %d deep; does '%s' call itself without end?", MAX_BLOCK_DEPTH, b->name);
+    elaborator_give_up(e, pos, "blocks call each other more than %d deep; does '%s' call itself without end?", MAX_BLOCK_DEPTH, b->name.text);
     return false;
   }
   if (!bind_arguments(e, &call, n, args)) return false;
-  if (!b->is_model) return exec_block(e, &call, path_enter(e, e->frame->path, name ? name : b->name, name != NULL), result);
-  const char *path = name ? name : e->n_models > 1 ? b->name : "";
+  if (b->kind == AST_BLOCK) return exec_block(e, &call, path_enter(e, e->frame->path, name ? name : b->name.text, name != NULL), result);
+  const char *path = name ? name : e->n_models > 1 ? b->name.text : "";
   const ModelCall *known = find_call(e->function, b, path, n, args);
   if (known) {
     *result = known->result;

@@ -4,41 +4,52 @@
 
 #include "compiler/elaborate_internal.h"
 
-static void break_names(Elaborator *e, const AstStmt *s)
+static void break_names(Elaborator *e, int n, const AstName *names)
 {
-  for (int i = 0; i < s->n_names; i++) set_variable(e, s->names[i], s->name_pos[i], (Value){0})->broken = true;
+  for (int i = 0; i < n; i++) set_variable(e, names[i].text, names[i].pos, (Value){0})->broken = true;
 }
 
-// Breaks what a body that cannot be executed would have assigned.
-static void break_body(Elaborator *e, const AstBody *body)
+void break_body(Elaborator *e, const AstBody *body)
 {
   for (int i = 0; i < body->n; i++) {
-    break_names(e, body->stmt[i]);
-    if (!elaborator_stack_ok(e, body->stmt[i]->pos)) return;
-    break_body(e, &body->stmt[i]->body);
-    break_body(e, &body->stmt[i]->otherwise);
+    const AstStmt *s = body->stmts[i];
+    switch (s->kind) {
+      case AST_ASSIGN: break_names(e, s->assign.n, s->assign.targets); break;
+      case AST_PARAM: break_names(e, 1, &s->param.name); break;
+      case AST_REPEAT: break_body(e, &s->repeat.body); break;
+      case AST_FOR:
+        break_names(e, s->for_.n_names, s->for_.names);
+        break_body(e, &s->for_.body);
+        break;
+      case AST_EXPR:
+        if (s->expr->kind != AST_IF) break;
+        break_body(e, &s->expr->if_.then);
+        break_body(e, &s->expr->if_.otherwise);
+        break;
+      default: break;
+    }
   }
 }
 
-static bool assign(Elaborator *e, const AstStmt *s, AstPos pos, Value v)
+static bool assign(Elaborator *e, int n, const AstName *names, AstPos pos, Value v)
 {
-  if (s->n_names == 1) {
-    set_variable(e, s->names[0], s->name_pos[0], v);
+  if (n == 1) {
+    set_variable(e, names[0].text, names[0].pos, v);
     return true;
   }
-  if (v.kind != VALUE_LIST || v.list.n != s->n_names) {
-    break_names(e, s);
-    return elaborator_error(e, pos, "%d names are assigned, the value is %s", s->n_names, value_describe(e, v));
+  if (v.kind != VALUE_LIST || v.list.n != n) {
+    break_names(e, n, names);
+    return elaborator_error(e, pos, "%d names are assigned, the value is %s", n, value_describe(e, v));
   }
-  for (int i = 0; i < s->n_names; i++) set_variable(e, s->names[i], s->name_pos[i], v.list.items[i]);
+  for (int i = 0; i < n; i++) set_variable(e, names[i].text, names[i].pos, v.list.items[i]);
   return true;
 }
 
 static bool exec_assign(Elaborator *e, const AstStmt *s)
 {
   Value v;
-  if (eval(e, s->expr, &v)) return assign(e, s, s->expr->pos, v);
-  break_names(e, s);
+  if (eval(e, s->assign.value, &v)) return assign(e, s->assign.n, s->assign.targets, s->assign.value->pos, v);
+  break_names(e, s->assign.n, s->assign.targets);
   return false;
 }
 
@@ -76,97 +87,94 @@ static bool declare_param(Elaborator *e, const char *name, AstPos pos, NnType ty
 static bool exec_param(Elaborator *e, const AstStmt *s)
 {
   NnType type;
-  const char *init = eval_init(e, s->expr);
-  bool ok = s->type && eval_type(e, s->type, &type) && init;
-  if (ok && !nn_dtype_is_float(type.dtype)) ok = elaborator_error(e, s->type->pos, "a parameter must have a float type");
-  if (!ok) break_names(e, s);
-  for (int i = 0; ok && i < s->n_names; i++) ok = declare_param(e, s->names[i], s->name_pos[i], type, init);
-  return ok;
+  const AstName *name = &s->param.name;
+  const char *init = eval_init(e, s->param.init);
+  bool ok = eval_type(e, &s->param.type, &type) && init;
+  if (ok && !nn_dtype_is_float(type.dtype)) ok = elaborator_error(e, s->param.type.pos, "a parameter must have a float type");
+  if (!ok) break_names(e, 1, name);
+  return ok && declare_param(e, name->text, name->pos, type, init);
 }
 
 // --- Control flow ----------------------------------------------------------------------------------------------------------
 
 // One round of a loop, with parameter names below <loop>.<round>.
-static bool exec_round(Elaborator *e, const AstStmt *s, const Path *loop, int64_t round)
+static bool exec_round(Elaborator *e, const AstBody *body, AstPos pos, const Path *loop, int64_t round)
 {
   Frame *f = e->frame;
   Path *outer = f->path;
   Value ignored;
   bool has_value;
-  if (!function_charge(e, s->pos)) return false;
+  if (!function_charge(e, pos)) return false;
   f->path = path_create(e, elaborator_format(e, "%s.%lld", loop->text, (long long)round));
-  bool ok = exec_body(e, &s->body, &ignored, &has_value);
+  bool ok = exec_body(e, body, &ignored, &has_value);
   f->path = outer;
   return ok;
 }
 
-static Path *enter_loop(Elaborator *e, const AstStmt *s, const char *keyword)
+static Path *enter_loop(Elaborator *e, const AstName *label, const char *keyword)
 {
-  return path_enter(e, e->frame->path, s->message ? s->message : keyword, false);
+  return path_enter(e, e->frame->path, label->text ? label->text : keyword, false);
 }
 
 static bool exec_repeat(Elaborator *e, const AstStmt *s)
 {
   int64_t n;
-  bool ok = eval_int(e, s->expr, "the count", &n);
-  if (ok && n < 0) ok = elaborator_error(e, s->expr->pos, "the count must not be negative, found %lld", (long long)n);
+  bool ok = eval_int(e, s->repeat.count, "the count", &n);
+  if (ok && n < 0) ok = elaborator_error(e, s->repeat.count->pos, "the count must not be negative, found %lld", (long long)n);
   if (!ok) {
-    break_body(e, &s->body);
+    break_body(e, &s->repeat.body);
     return false;
   }
-  Path *loop = enter_loop(e, s, "repeat");
-  for (int64_t i = 0; ok && i < n; i++) ok = exec_round(e, s, loop, i);
+  Path *loop = enter_loop(e, &s->repeat.label, "repeat");
+  for (int64_t i = 0; ok && i < n; i++) ok = exec_round(e, &s->repeat.body, s->pos, loop, i);
   return ok;
 }
 
-static bool exec_range(Elaborator *e, const AstStmt *s)
+static bool for_round(Elaborator *e, const AstStmt *s, const Path *loop, AstPos pos, Value item, int64_t round)
+{
+  return assign(e, s->for_.n_names, s->for_.names, pos, item) && exec_round(e, &s->for_.body, s->pos, loop, round);
+}
+
+static bool for_range(Elaborator *e, const AstStmt *s, const AstExpr *x, const Path *loop, int64_t *round)
 {
   int64_t from, to;
-  if (s->n_names != 1) return elaborator_error(e, s->name_pos[1], "a range gives one number, %d names are assigned", s->n_names);
-  bool ok = eval_int(e, s->expr, "the start of a range", &from);
-  if (!eval_int(e, s->expr2, "the end of a range", &to) || !ok) return false;
-  Path *loop = enter_loop(e, s, "for");
-  for (int64_t i = from; ok && i < to; i++) ok = assign(e, s, s->expr->pos, value_int(i)) && exec_round(e, s, loop, i - from);
+  bool ok = eval_int(e, x->range.start, "the start of a range", &from);
+  if (!eval_int(e, x->range.stop, "the end of a range", &to) || !ok) return false;
+  for (int64_t i = from; ok && i < to; i++) ok = for_round(e, s, loop, x->pos, value_int(i), (*round)++);
   return ok;
 }
 
-static bool exec_items(Elaborator *e, const AstStmt *s)
+// One item that is not written as a tuple is a range or a list to go over; several are the rounds themselves.
+static bool exec_for(Elaborator *e, const AstStmt *s)
 {
-  Value v;
-  if (!eval(e, s->expr, &v)) return false;
-  if (v.kind != VALUE_LIST) {
-    elaborator_error(e, s->expr->pos, "'for' goes over a list or a range, found %s", value_describe(e, v));
-    if (v.kind == VALUE_INT) elaborator_hint(e, "for i in 0..n");
-    return false;
+  Path *loop = enter_loop(e, &s->for_.label, "for");
+  int64_t round = 0;
+  bool ok = true, over = s->for_.n_items == 1 && s->for_.items[0]->kind != AST_TUPLE;
+  for (int i = 0; ok && i < s->for_.n_items; i++) {
+    const AstExpr *x = s->for_.items[i];
+    Value v;
+    if (x->kind == AST_RANGE) { ok = for_range(e, s, x, loop, &round); continue; }
+    if (!eval(e, x, &v)) { ok = false; continue; }
+    if (!over) { ok = for_round(e, s, loop, x->pos, v, round++); continue; }
+    if (v.kind != VALUE_LIST) {
+      ok = elaborator_error(e, x->pos, "'for' goes over a list or a range, found %s", value_describe(e, v));
+      if (v.kind == VALUE_INT) elaborator_hint(e, "for i in 0..n");
+    }
+    for (int k = 0; ok && k < v.list.n; k++) ok = for_round(e, s, loop, x->kind == AST_LIST ? x->list.items[k]->pos : x->pos, v.list.items[k], round++);
   }
-  // One tuple, as in `for a, b in (1, 2)`, is one item.
-  bool single = s->n_names > 1 && s->expr->kind == AST_TUPLE && v.list.n == s->n_names;
-  for (int i = 0; single && i < v.list.n; i++) single = v.list.items[i].kind != VALUE_LIST;
-  Path *loop = enter_loop(e, s, "for");
-  if (single) return assign(e, s, s->expr->pos, v) && exec_round(e, s, loop, 0);
-  bool ok = true;
-  for (int i = 0; ok && i < v.list.n; i++) {
-    AstPos pos = (s->expr->kind == AST_TUPLE || s->expr->kind == AST_LIST) && i < s->expr->n_items ? s->expr->items[i]->pos : s->expr->pos;
-    ok = assign(e, s, pos, v.list.items[i]) && exec_round(e, s, loop, i);
+  if (!ok) {
+    break_names(e, s->for_.n_names, s->for_.names);
+    break_body(e, &s->for_.body);
   }
   return ok;
-}
-
-static bool exec_if(Elaborator *e, const AstStmt *s, Value *result, bool *has_result)
-{
-  bool yes;
-  if (eval_condition(e, s->expr, &yes)) return exec_body(e, yes ? &s->body : &s->otherwise, result, has_result);
-  break_body(e, &s->body);
-  break_body(e, &s->otherwise);
-  return false;
 }
 
 static bool exec_assert(Elaborator *e, const AstStmt *s)
 {
   bool holds;
-  if (!eval_condition(e, s->expr, &holds)) return false;
+  if (!eval_condition(e, s->assert_.condition, &holds)) return false;
   if (holds) return true;
-  if (s->message) return elaborator_error(e, s->pos, "assertion failed: %s", s->message);
+  if (s->assert_.message) return elaborator_error(e, s->pos, "assertion failed: %s", s->assert_.message);
   return elaborator_error(e, s->pos, "assertion failed");
 }
 
@@ -186,21 +194,15 @@ static bool exec_statement(Elaborator *e, const AstStmt *s, Value *result, bool 
   switch (s->kind) {
     case AST_ASSIGN: return exec_assign(e, s);
     case AST_PARAM: return exec_param(e, s);
-    case AST_IF: return exec_if(e, s, result, has_result);
     case AST_REPEAT: return exec_repeat(e, s);
+    case AST_FOR: return exec_for(e, s);
     case AST_CHECKPOINT: return exec_checkpoint(e, s);
     case AST_ASSERT: return exec_assert(e, s);
+    case AST_SETTING: return exec_setting(e, s);
     case AST_EXPR:
+      if (s->expr->kind == AST_IF) return eval_if(e, s->expr, result, has_result);
       *has_result = true;
       return eval(e, s->expr, result);
-    case AST_FOR: {
-      bool ok = s->expr2 ? exec_range(e, s) : exec_items(e, s);
-      if (!ok) {
-        break_names(e, s);
-        break_body(e, &s->body);
-      }
-      return ok;
-    }
   }
   return false;
 }
@@ -212,7 +214,7 @@ bool exec_body(Elaborator *e, const AstBody *body, Value *result, bool *has_resu
   *has_result = false;
   *result = (Value){0};
   for (int i = 0; i < body->n && !e->gave_up; i++) {
-    const AstStmt *s = body->stmt[i];
+    const AstStmt *s = body->stmts[i];
     if (!elaborator_stack_ok(e, s->pos)) return false;
     Value v = {0};
     bool has_value = false;
@@ -220,9 +222,9 @@ bool exec_body(Elaborator *e, const AstBody *body, Value *result, bool *has_resu
     if (i == body->n - 1) {
       *result = v;
       *has_result = has_value;
-    } else if (has_value && s->kind == AST_EXPR && ok) {
+    } else if (has_value && s->expr->kind != AST_IF && ok) {
       ok = elaborator_error(e, s->pos, "the value of this expression is not used");
-      elaborator_hint(e, "give it a name, or make it the last statement");
+      elaborator_hint(e, "give it a name, or make it the last statement of the body");
     }
   }
   return ok && !e->gave_up;

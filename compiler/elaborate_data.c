@@ -21,8 +21,8 @@ static bool reader_of(Elaborator *e, const AstSetting *s, Reader *out)
   if (s->n_names && s->expr && s->expr->kind == AST_CALL) {
     for (int r = 0; r < READERS; r++)
       if (strcmp(readers[r].name, s->expr->text) == 0) { *out = (Reader)r; return true; }
-    Nearest nearest = {.wanted = s->expr->text};
-    for (int r = 0; r < READERS; r++) nearest_offer(&nearest, readers[r].name);
+    NameSearch nearest = name_search(s->expr->text);
+    for (int r = 0; r < READERS; r++) name_consider(&nearest, readers[r].name);
     elaborator_error(e, s->expr->pos, "unknown data reader '%s'", s->expr->text);
     if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
     else elaborator_hint(e, "the readers are idx, npy, safetensors and bytes");
@@ -73,7 +73,7 @@ static bool input_from_parameter(Elaborator *e, DataInput *input, const AstType 
 static bool infer_from_calls(Elaborator *e, const AstExpr *x, int n, DataInput *inputs)
 {
   if (!x || !elaborator_stack_ok(e, x->pos)) return true;
-  const AstBlock *model = x->kind == AST_CALL ? find_block(e, x->text) : NULL;
+  const AstItem *model = x->kind == AST_CALL ? find_block(e, x->text) : NULL;
   bool ok = true;
   int place = 0;
   for (int i = 0; model && i < x->n_args; i++) {
@@ -253,8 +253,8 @@ static bool check_eval_names(Elaborator *e, const AstSetting *s, int n, DataInpu
 {
   for (int i = 0; i < s->n_names; i++) {
     if (find_input(n, inputs, s->names[i])) continue;
-    Nearest nearest = {.wanted = s->names[i]};
-    for (int k = 0; k < n; k++) nearest_offer(&nearest, inputs[k].name);
+    NameSearch nearest = name_search(s->names[i]);
+    for (int k = 0; k < n; k++) name_consider(&nearest, inputs[k].name);
     elaborator_error(e, s->name_pos[i], "'%s' is not a name of a 'data' line", s->names[i]);
     if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
     return false;

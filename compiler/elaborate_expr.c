@@ -10,9 +10,9 @@ static void set_location(Elaborator *e, AstPos pos) { elaborator_builder(e)->loc
 
 static void hint_name(Elaborator *e, const char *name)
 {
-  Nearest nearest = {.wanted = name};
-  for (int i = 0; i < e->frame->n; i++) nearest_offer(&nearest, e->frame->variables[i].name);
-  for (int i = 0; i < e->globals->n; i++) nearest_offer(&nearest, e->globals->variables[i].name);
+  NameSearch nearest = name_search(name);
+  for (int i = 0; i < e->frame->n; i++) name_consider(&nearest, e->frame->variables[i].name);
+  for (int i = 0; i < e->globals->n; i++) name_consider(&nearest, e->globals->variables[i].name);
   if (find_block(e, name) || layer_find(name)) elaborator_hint(e, "'%s' is a function: call it as %s(…)", name, name);
   else if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
 }
@@ -32,46 +32,28 @@ static bool eval_name(Elaborator *e, const AstExpr *x, Value *result)
 
 // --- Calls -----------------------------------------------------------------------------------------------------------------
 
-bool eval_args(Elaborator *e, const AstExpr *call, CallArg *args)
+bool eval_args(Elaborator *e, int n, const AstArg *from, CallArg *args)
 {
   bool ok = true;
-  for (int i = 0; i < call->n_args; i++) {
-    const AstArg *a = &call->args[i];
-    args[i] = (CallArg){.name = a->name, .pos = a->name ? a->pos : a->value->pos};
+  for (int i = 0; i < n; i++) {
+    const AstArg *a = &from[i];
+    args[i] = (CallArg){.name = a->name.text, .pos = a->value->pos};
     ok = eval(e, a->value, &args[i].value) && ok;
-    if (i && !a->name && call->args[i - 1].name) ok = elaborator_error(e, a->pos, "arguments by position come before those by name");
+    if (i && !a->name.text && from[i - 1].name.text) ok = elaborator_error(e, a->value->pos, "arguments by position come before those by name");
   }
   return ok;
 }
 
 static void unknown_function(Elaborator *e, const AstExpr *x)
 {
-  Nearest nearest = {.wanted = x->text};
-  for (int i = 0; i < e->file->n_blocks; i++) nearest_offer(&nearest, e->file->blocks[i]->name);
-  for (int i = 0; i < layer_count(); i++) nearest_offer(&nearest, layer_at(i)->name);
-  elaborator_error(e, x->pos, "unknown function '%s'", x->text);
+  NameSearch nearest = name_search(x->call.callee);
+  for (int i = 0; i < e->file->n_items; i++)
+    if (e->file->items[i]->parameters || e->file->items[i]->kind == AST_BLOCK) name_consider(&nearest, e->file->items[i]->name.text);
+  for (int i = 0; i < layer_count(); i++) name_consider(&nearest, layer_at(i)->name);
+  elaborator_error(e, x->pos, "unknown function '%s'", x->call.callee);
   if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
-  else elaborator_hint(e, "blocks are declared with 'block %s(…) { … }'; nnc --list-ops shows the built-in functions", x->text);
+  else elaborator_hint(e, "blocks are declared with 'block %s(…) { … }'; nnc --list-ops shows the built-in functions", x->call.callee);
 }
-
-// Takes `name="…"`, which every function that makes parameters understands, out of the arguments. NULL when there is none.
-static bool take_name(Elaborator *e, int *n, CallArg *args, const char **name)
-{
-  *name = NULL;
-  for (int i = 0; i < *n; i++) {
-    if (!args[i].name || strcmp(args[i].name, "name") != 0) continue;
-    if (args[i].value.kind != VALUE_STRING)
-      return elaborator_error(e, args[i].pos, "'name' must be a string, found %s", value_describe(e, args[i].value));
-    *name = args[i].value.s;
-    if (!path_name_ok(e, args[i].pos, *name)) return false;
-    memmove(&args[i], &args[i + 1], sizeof *args * (size_t)(*n - i - 1));
-    --*n;
-    return true;
-  }
-  return true;
-}
-
-static bool takes_names_as_sizes(const LayerInfo *info) { return strstr(info->signature, "...") != NULL; }
 
 // Which input holds the labels, and how many classes there are, so that labels can be checked when they are loaded.
 static void note_classes(Elaborator *e, const LayerInfo *info, int n, const CallArg *args)
@@ -88,10 +70,10 @@ static void note_classes(Elaborator *e, const LayerInfo *info, int n, const Call
   }
 }
 
-static bool call_layer(Elaborator *e, const LayerInfo *info, AstPos pos, const char *name, int n, const CallArg *args, Value *result)
+static bool call_layer(Elaborator *e, const LayerInfo *info, AstPos pos, const AstName *label, int n, const CallArg *args, Value *result)
 {
-  const char *outer = e->layer_path;
-  if (name && !info->has_parameters) return elaborator_error(e, pos, "%s makes no parameters: it takes no 'name'", info->name);
+  const char *outer = e->layer_path, *name = label->text;
+  if (name && !info->has_parameters) return elaborator_error(e, label->pos, "%s makes no parameters that 'as' could name", info->name);
   if (info->has_parameters) e->layer_path = path_enter(e, e->frame->path, name ? name : info->name, name != NULL)->text;
   set_location(e, pos);
   note_classes(e, info, n, args);
@@ -102,18 +84,17 @@ static bool call_layer(Elaborator *e, const LayerInfo *info, AstPos pos, const c
 
 static bool eval_call(Elaborator *e, const AstExpr *x, Value *result)
 {
-  const AstBlock *block = find_block(e, x->text);
-  const LayerInfo *layer = block ? NULL : layer_find(x->text);
-  CallArg *args = elaborator_alloc(e, sizeof *args * (size_t)(x->n_args + 1));
-  int n = x->n_args;
-  const char *name = NULL;
+  const AstItem *block = find_block(e, x->call.callee);
+  const LayerInfo *layer = block ? NULL : layer_find(x->call.callee);
+  int n = x->call.n_args;
+  CallArg *args = elaborator_alloc(e, sizeof *args * (size_t)(n + 1));
+  bool ok = eval_args(e, n, x->call.args, args);
   if (!block && !layer) {
     unknown_function(e, x);
     return false;
   }
-  if (!eval_args(e, x, args)) return false;
-  if ((block || !takes_names_as_sizes(layer)) && !take_name(e, &n, args, &name)) return false;
-  return block ? call_block(e, block, x->pos, name, n, args, result) : call_layer(e, layer, x->pos, name, n, args, result);
+  if (!ok) return false;
+  return block ? call_block(e, block, x->pos, x->call.label.text, n, args, result) : call_layer(e, layer, x->pos, &x->call.label, n, args, result);
 }
 
 // --- Subscripts ------------------------------------------------------------------------------------------------------------
@@ -126,10 +107,10 @@ static bool part_or(Elaborator *e, const AstExpr *x, int64_t otherwise, int64_t 
 
 static bool index_list(Elaborator *e, const AstExpr *x, Value list, Value *result)
 {
-  const AstSubscript *s = &x->subscripts[0];
+  const AstSlice *s = &x->index.slices[0];
   int64_t n = list.list.n, start, stop;
-  if (x->n_subscripts != 1) return elaborator_error(e, x->pos, "a list has one axis, found %d indices", x->n_subscripts);
-  if (!s->is_slice) {
+  if (x->index.n != 1) return elaborator_error(e, x->pos, "a list has one axis, found %d indices", x->index.n);
+  if (s->is_index) {
     if (!s->start || !eval_int(e, s->start, "an index", &start)) return false;
     if (start < -n || start >= n) return elaborator_error(e, s->pos, "index %lld is outside a list of %lld", (long long)start, (long long)n);
     *result = list.list.items[start < 0 ? start + n : start];
@@ -150,12 +131,12 @@ static bool index_tensor(Elaborator *e, const AstExpr *x, MlirValue v, Value *re
   NnType t = nn_value_type(v);
   int64_t start[NN_MAX_RANK], stop[NN_MAX_RANK], step[NN_MAX_RANK];
   bool drop[NN_MAX_RANK];
-  if (x->n_subscripts > t.rank)
-    return elaborator_error(e, x->pos, "%d indices for %s", x->n_subscripts, value_describe(e, value_tensor(v)));
-  for (int i = 0; i < x->n_subscripts; i++) {
-    const AstSubscript *s = &x->subscripts[i];
+  if (x->index.n > t.rank)
+    return elaborator_error(e, x->pos, "%d indices for %s", x->index.n, value_describe(e, value_tensor(v)));
+  for (int i = 0; i < x->index.n; i++) {
+    const AstSlice *s = &x->index.slices[i];
     int64_t n = t.dim[i];
-    drop[i] = !s->is_slice;
+    drop[i] = s->is_index;
     if (!part_or(e, s->start, 0, &start[i]) || !part_or(e, s->stop, n, &stop[i]) || !part_or(e, s->step, 1, &step[i])) return false;
     if (start[i] < 0) start[i] += n;
     if (stop[i] < 0) stop[i] += n;
@@ -167,13 +148,13 @@ static bool index_tensor(Elaborator *e, const AstExpr *x, MlirValue v, Value *re
     }
   }
   set_location(e, x->pos);
-  return value_slice(e, x->pos, v, x->n_subscripts, start, stop, step, drop, result) && function_count_ops(e, x->pos);
+  return value_slice(e, x->pos, v, x->index.n, start, stop, step, drop, result) && function_count_ops(e, x->pos);
 }
 
 static bool eval_index(Elaborator *e, const AstExpr *x, Value *result)
 {
   Value v;
-  if (!eval(e, x->left, &v)) return false;
+  if (!eval(e, x->index.x, &v)) return false;
   if (v.kind == VALUE_LIST) return index_list(e, x, v, result);
   if (v.kind == VALUE_TENSOR) return index_tensor(e, x, v.tensor, result);
   return elaborator_error(e, x->pos, "only lists and tensors can be indexed, found %s", value_describe(e, v));
@@ -184,24 +165,24 @@ static bool eval_index(Elaborator *e, const AstExpr *x, Value *result)
 static bool eval_binary(Elaborator *e, const AstExpr *x, Value *result)
 {
   Value left, right;
-  bool ok = eval(e, x->left, &left);
-  bool is_and = strcmp(x->text, "and") == 0, is_or = strcmp(x->text, "or") == 0;
+  bool ok = eval(e, x->binary.x, &left);
+  bool is_and = strcmp(x->binary.op, "and") == 0, is_or = strcmp(x->binary.op, "or") == 0;
   if (ok && left.kind == VALUE_BOOL && ((is_and && !left.b) || (is_or && left.b))) {
     *result = left;
     return true;
   }
-  ok = eval(e, x->right, &right) && ok;
+  ok = eval(e, x->binary.y, &right) && ok;
   if (!ok) return false;
   set_location(e, x->pos);
-  return value_binary(e, x->pos, x->text, left, right, result) && function_count_ops(e, x->pos);
+  return value_binary(e, x->pos, x->binary.op, left, right, result) && function_count_ops(e, x->pos);
 }
 
 static bool eval_items(Elaborator *e, const AstExpr *x, Value *result)
 {
-  Value *items = elaborator_alloc(e, sizeof *items * (size_t)(x->n_items + 1));
+  Value *items = elaborator_alloc(e, sizeof *items * (size_t)(x->list.n + 1));
   bool ok = true;
-  for (int i = 0; i < x->n_items; i++) ok = eval(e, x->items[i], &items[i]) && ok;
-  *result = (Value){.kind = VALUE_LIST, .list = {items, x->n_items}};
+  for (int i = 0; i < x->list.n; i++) ok = eval(e, x->list.items[i], &items[i]) && ok;
+  *result = (Value){.kind = VALUE_LIST, .list = {items, x->list.n}};
   return ok;
 }
 
@@ -227,15 +208,26 @@ bool eval_int(Elaborator *e, const AstExpr *x, const char *what, int64_t *result
   return true;
 }
 
+// An if is an expression when its branches end in one. A branch that is not taken is not executed.
+bool eval_if(Elaborator *e, const AstExpr *x, Value *result, bool *has_result)
+{
+  bool yes;
+  *has_result = false;
+  if (eval_condition(e, x->if_.condition, &yes)) return exec_body(e, yes ? &x->if_.then : &x->if_.otherwise, result, has_result);
+  break_body(e, &x->if_.then);
+  break_body(e, &x->if_.otherwise);
+  return false;
+}
+
 bool eval(Elaborator *e, const AstExpr *x, Value *result)
 {
   *result = (Value){0};
-  if (!x || !elaborator_stack_ok(e, x->pos) || !function_charge(e, x->pos)) return false;
+  if (!elaborator_stack_ok(e, x->pos) || !function_charge(e, x->pos)) return false;
   switch (x->kind) {
-    case AST_INT: *result = value_int(x->i); return true;
-    case AST_FLOAT: *result = value_float(x->f); return true;
+    case AST_INT: *result = value_int(x->integer); return true;
+    case AST_FLOAT: *result = value_float(x->number); return true;
     case AST_STRING: *result = value_string(x->text); return true;
-    case AST_BOOL: *result = value_bool(x->b); return true;
+    case AST_BOOL: *result = value_bool(x->boolean); return true;
     case AST_NAME: return eval_name(e, x, result);
     case AST_CALL: return eval_call(e, x, result);
     case AST_LIST: case AST_TUPLE: return eval_items(e, x, result);
@@ -243,17 +235,18 @@ bool eval(Elaborator *e, const AstExpr *x, Value *result)
     case AST_BINARY: return eval_binary(e, x, result);
     case AST_UNARY: {
       Value v;
-      if (!eval(e, x->left, &v)) return false;
+      if (!eval(e, x->unary.x, &v)) return false;
       set_location(e, x->pos);
-      return value_unary(e, x->pos, x->text, v, result) && function_count_ops(e, x->pos);
+      return value_unary(e, x->pos, x->unary.op, v, result) && function_count_ops(e, x->pos);
     }
-    case AST_CONDITIONAL: {
-      bool yes;
-      return eval_condition(e, x->middle, &yes) && eval(e, yes ? x->left : x->right, result);
+    case AST_IF: {
+      bool has_result;
+      if (!eval_if(e, x, result, &has_result)) return false;
+      return has_result || elaborator_error(e, x->pos, "this 'if' has no value: its branches must end in an expression, and there must be an else");
     }
-    case AST_TYPE: break;
+    case AST_RANGE: return elaborator_error(e, x->pos, "a range can only stand in 'for'");
   }
-  return elaborator_error(e, x->pos, "a type cannot be used as a value");
+  return false;
 }
 
 // --- Types -----------------------------------------------------------------------------------------------------------------

@@ -4,6 +4,8 @@
 #define NNC_COMPILER_ELABORATE_INTERNAL_H
 
 #include "compiler/elaborate.h"
+#include "compiler/names.h"
+#include "compiler/pool.h"
 
 #define MAX_BLOCK_DEPTH 64        // blocks calling blocks
 #define MAX_OPS 200000            // operations in one function
@@ -32,7 +34,7 @@ typedef struct Path {
 
 typedef struct Frame {
   struct Frame *caller;
-  const AstBlock *block;  // NULL: the train section or file level
+  const AstItem *block;  // NULL: the train section or file level
   AstPos call_pos;
   int depth;
   Path *path;
@@ -53,7 +55,8 @@ typedef struct Slot {     // a parameter or state
 
 typedef struct Input { const char *name; NnType type; MlirValue value; } Input;
 typedef struct Output { const char *role, *name; MlirValue value; } Output;
-typedef struct ModelCall { const AstBlock *model; const char *path; int n_args; CallArg *args; Value result; } ModelCall;
+typedef struct Score { const char *name; bool is_loss; AstPos pos; MlirValue value; } Score;   // a loss or metric line
+typedef struct ModelCall { const AstItem *model; const char *path; int n_args; CallArg *args; Value result; } ModelCall;
 
 typedef struct Function {
   const char *name;
@@ -67,30 +70,33 @@ typedef struct Function {
   int table_size; int *table;             // hash of paths to slot + 1
   int n_keys, cap_keys; MlirValue *keys;
   int n_outputs, cap_outputs; Output *outputs;
+  int n_scores, cap_scores; Score *scores;
   int n_calls, cap_calls; ModelCall *calls;
 } Function;
 
-typedef struct Group { const char *pattern; AstPos pos; double lr, beta1, beta2, eps, weight_decay, momentum; bool nesterov, frozen; bool matched; } Group;
+typedef struct Group { const char **patterns; int n_patterns; AstPos pos; double lr, beta1, beta2, eps, weight_decay, momentum; bool nesterov, frozen; bool matched; } Group;
 
-typedef struct Chunk Chunk;
 struct Elaborator {
   MlirContext ctx;
   MlirModule module;
   const AstFile *file;
   NnDtype dtype;
   bool dtype_given;       // --dtype replaces the float types that the file writes
-  Chunk *memory;
+  Diagnostics *diagnostics;
+  Pool *pool;
   char *stack_base;
   Frame *frame;           // innermost
   Frame *globals;         // file-level dimensions
   Function *function;
   const char *layer_path; // path of the layer being called
   int n_models;
-  const AstBlock *main_model;   // of the loss, or the first
+  const AstItem *main_model;   // of the loss, or the first
   bool has_main_call;           // its first call in the train section: what @predict takes its argument types and numbers from
   int n_main_args; CallArg *main_args; NnType *main_types;
   int64_t classes;              // of the cross_entropy over an input, 0 unknown
   const char *label;            // that input
+  const AstItem *train;         // NULL: none
+  int n_settings, cap_settings; const AstStmt **settings;   // the other lines of the train section, as executed
   int n_groups; Group *groups;
   int n_reported, cap_reported; AstPos *reported;
   bool hushed;            // the last error was a repetition and not shown
@@ -113,7 +119,7 @@ struct Elaborator {
 bool elaborator_give_up(Elaborator *e, AstPos pos, const char *format, ...) __attribute__((format(printf, 3, 4)));
 bool elaborator_stack_ok(Elaborator *e, AstPos pos);
 void elaborator_note(Elaborator *e, AstPos pos, const char *format, ...) __attribute__((format(printf, 3, 4)));
-const AstBlock *find_block(const Elaborator *e, const char *name);
+const AstItem *find_block(const Elaborator *e, const char *name);
 MlirLocation location_of(Elaborator *e, AstPos pos);
 
 // elaborate_function.c
@@ -133,7 +139,8 @@ bool eval_int(Elaborator *e, const AstExpr *x, const char *what, int64_t *result
 // A type as written: dims evaluated in the current scope; `any` NULL or set where no dtype is written.
 bool eval_type(Elaborator *e, const AstType *t, NnType *result);
 bool type_dtype(Elaborator *e, const AstType *t, NnDtype *result);
-bool eval_args(Elaborator *e, const AstExpr *call, CallArg *args);
+bool eval_args(Elaborator *e, int n, const AstArg *from, CallArg *args);
+bool eval_if(Elaborator *e, const AstExpr *x, Value *result, bool *has_result);
 
 // elaborate_block.c
 Variable *find_variable(Frame *f, const char *name);
@@ -141,17 +148,18 @@ Variable *set_variable(Elaborator *e, const char *name, AstPos pos, Value value)
 Path *path_create(Elaborator *e, const char *text);
 Path *path_enter(Elaborator *e, Path *parent, const char *name, bool explicit_name);
 const char *path_join(Elaborator *e, const char *parent, const char *name);
-bool path_name_ok(Elaborator *e, AstPos pos, const char *name);
-bool call_block(Elaborator *e, const AstBlock *b, AstPos pos, const char *name, int n_args, const CallArg *args, Value *result);
-void frame_push(Elaborator *e, Frame *f, const AstBlock *block, AstPos pos, Path *path);
+bool call_block(Elaborator *e, const AstItem *b, AstPos pos, const char *name, int n_args, const CallArg *args, Value *result);
+void frame_push(Elaborator *e, Frame *f, const AstItem *block, AstPos pos, Path *path);
 void frame_pop(Elaborator *e);
 
 // elaborate_body.c
+void break_body(Elaborator *e, const AstBody *body);   // what a body that is not executed would have assigned
 bool exec_body(Elaborator *e, const AstBody *body, Value *result, bool *has_result);
 
 // elaborate_train.c
 bool elaborate_train(Elaborator *e);                         // @train, @eval and the module's attributes
-bool elaborate_predict(Elaborator *e, const AstBlock *model);
+bool elaborate_predict(Elaborator *e, const AstItem *model);
+bool exec_setting(Elaborator *e, const AstStmt *s);          // a line of the train section
 MlirAttribute text_attr(Elaborator *e, const char *text);
 MlirAttribute int_attr(Elaborator *e, int64_t value);
 MlirAttribute float_attr(Elaborator *e, double value);
@@ -165,10 +173,8 @@ bool data_inputs(Elaborator *e, int *n, DataInput **out);    // names of the `da
 bool data_attributes(Elaborator *e, int n, const DataInput *inputs);
 
 // elaborate_settings.c
-const AstSetting *find_setting(const Elaborator *e, const char *keyword);
-bool settings_check_keywords(Elaborator *e);
-bool settings_optimizer(Elaborator *e, const char **optimizer);     // fills e->groups
+bool settings_known(Elaborator *e, const AstStmt *s);        // reports an unknown keyword
+bool settings_read(Elaborator *e);                           // e->settings to module attributes and e->groups
 int settings_group_of(Elaborator *e, const char *path);
-bool settings_attributes(Elaborator *e, const char *optimizer);
 
 #endif

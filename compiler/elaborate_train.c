@@ -124,7 +124,7 @@ bool elaborate_train(Elaborator *e)
 
 // --- Prediction --------------------------------------------------------------------------------------------------------------
 
-static int main_argument(const Elaborator *e, const AstBlock *model, int i)
+static int main_argument(const Elaborator *e, const AstItem *model, int i)
 {
   int place = 0;
   for (int k = 0; e->has_main_call && model == e->main_model && k < e->n_main_args; k++) {
@@ -135,7 +135,7 @@ static int main_argument(const Elaborator *e, const AstBlock *model, int i)
 }
 
 // The value the model's i-th parameter has in @predict: an input for tensors, else what the train section gave. given: false for a default.
-static bool predict_argument(Elaborator *e, const AstBlock *model, int i, CallArg *arg, bool *given)
+static bool predict_argument(Elaborator *e, const AstItem *model, int i, CallArg *arg, bool *given)
 {
   const AstParameter *p = &model->parameters[i];
   int k = main_argument(e, model, i);
@@ -164,7 +164,7 @@ static bool predict_argument(Elaborator *e, const AstBlock *model, int i, CallAr
   return true;
 }
 
-static void add_predictions(Elaborator *e, const AstBlock *model, const Value *result)
+static void add_predictions(Elaborator *e, const AstItem *model, const Value *result)
 {
   const char *name = elaborator_format(e, "output.%s", model->name);
   if (result->kind == VALUE_TENSOR) function_add_output(e, "output", name, result->tensor);
@@ -175,7 +175,7 @@ static void add_predictions(Elaborator *e, const AstBlock *model, const Value *r
     elaborator_error(e, model->pos, "model '%s' must compute a tensor, found %s", model->name, value_describe(e, *result));
 }
 
-bool elaborate_predict(Elaborator *e, const AstBlock *model)
+bool elaborate_predict(Elaborator *e, const AstItem *model)
 {
   Function *f = function_begin(e, "predict", MODE_PREDICT);
   CallArg *args = elaborator_alloc(e, sizeof *args * (size_t)(model->n_parameters + 1));

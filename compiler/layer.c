@@ -3,6 +3,7 @@
 // integer or two), padding (one, two or four integers), number (int or float), any. A default of `none` makes the argument optional. A final "..." passes further
 // arguments on to the layer.
 #include "compiler/layer.h"
+#include "compiler/names.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -171,8 +172,8 @@ static const char *convert(const Parameter *p, Value *v)
 
 static void hint_nearest(Elaborator *e, const char *name, int n, const Parameter *p)
 {
-  Nearest nearest = {.wanted = name};
-  for (int i = 0; i < n; i++) nearest_offer(&nearest, p[i].name);
+  NameSearch nearest = name_search(name);
+  for (int i = 0; i < n; i++) name_consider(&nearest, p[i].name);
   if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
 }
 

@@ -122,6 +122,14 @@ static const struct { NnOpKind kind; const char *title, *text; } sections[] = {
   {NN_KIND_MARK, "Marks", "Mark a value; no results."},
 };
 
+// A bar would end the cell of the table.
+static void write_cell(FILE *out, const char *text) {
+  for (; *text; text++) {
+    if (*text == '|') fputc('\\', out);
+    fputc(*text, out);
+  }
+}
+
 static void write_row(FILE *out, const NnOpInfo *op) {
   fprintf(out, "| `%s` | ", op->name);
   if (op->n_operands < 0) fprintf(out, "n (`%s_n` unless 2)", op->name);
@@ -131,7 +139,9 @@ static void write_row(FILE *out, const NnOpInfo *op) {
   NnAttrSpec spec;
   for (int n = 0; nn_attr_spec_next(&cursor, &spec); n++)
     fprintf(out, "%s`%s`: %s%s", n ? ", " : "", spec.name, spec.type, spec.optional ? " (optional)" : "");
-  fprintf(out, " | %s | %s |\n", op->vjp ? "yes" : "", op->doc);
+  fprintf(out, " | %s | ", op->vjp ? "yes" : "");
+  write_cell(out, op->doc);
+  fprintf(out, " |\n");
 }
 
 char *nn_op_table_markdown(void) {
@@ -140,6 +150,7 @@ char *nn_op_table_markdown(void) {
   FILE *out = open_memstream(&text, &size);
   if (!out) nn_bug("out of memory");
   fprintf(out, "# The ops of the `nn` dialect\n\nGenerated from `ir/ops.def`. Attribute types: `i64` (`1 : i64`), `i64s` (`array<i64: 1, 2>`), `f64`, `bool`, `str`.\n"
+               "Absent optional attributes mean `false`, a `dilation` and `groups` of 1, and the `layout` \"nchw\".\n"
                "The column *gradient* says which ops autodiff can go through.\n");
   for (size_t s = 0; s < sizeof sections / sizeof *sections; s++) {
     fprintf(out, "\n## %s\n%s\n\n| op | operands | results | attributes | gradient | meaning |\n|---|---|---|---|---|---|\n", sections[s].title, sections[s].text);

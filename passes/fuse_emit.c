@@ -1,6 +1,7 @@
 // From groups to kernels and calls. Consumers first, each group is drafted: which values it must return, which ops that takes (its
 // members, and clones), and what it reads. Then, producers first, drafts become calls; drafts of equal structure share a function.
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -49,6 +49,7 @@ typedef struct PlanValue {
   int def;            // step that makes it; -1: an argument
   int arg;            // argument number, -1: none
   bool persistent;    // argument that outlives the call
+  int inplace;        // operand whose buffer nn.inplace on its op gives it, -1: none
 } PlanValue;
 
 typedef struct PlanStep {
@@ -62,7 +63,12 @@ typedef struct PlanStep {
 } PlanStep;
 
 // Which result of a kernel may be written over which argument.
-typedef struct PlanKernel { MlirOperation func; int n_args, n_results; int8_t *allowed; } PlanKernel;   // allowed: -1 unknown yet
+typedef struct PlanKernel {
+  MlirOperation func;
+  int n_args, n_results;
+  int8_t *allowed;    // Owned, n_results x n_args; -1: not asked yet
+  int64_t workspace;  // bytes; -1: not asked yet
+} PlanKernel;
 
 typedef struct PlanProgram {
   MlirOperation func;
@@ -81,7 +87,6 @@ typedef struct PlanProgram {
   int n_kernels;
   PlanKernel *kernels;            // Owned
   PtrMap kernel_ids;              // callee attribute -> kernel
-  int *pairs;                     // Owned; per step result (values[].def order): operand whose buffer nn.inplace gives it, or -1
 } PlanProgram;
 
 void plan_program_build(PlanProgram *p, MlirModule module, MlirOperation func, const NnTarget *target);
@@ -127,12 +132,15 @@ typedef enum PlanInplace { PLAN_INPLACE_DECIDE, PLAN_INPLACE_READ } PlanInplace;
 void plan_layout_build(PlanProgram *p, const int *exec, int n, PlanInplace mode, PlanLayout *out);
 // Offsets and arena. capacity: stop searching once it fits, 0: search for the smallest.
 void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity);
+// The largest sum of live buffers at one position, without the persistent part: no offsets can do better.
+int64_t plan_layout_peak(const PlanProgram *p, const PlanLayout *l);
 void plan_layout_free(PlanLayout *l);
 
 // Persistent arguments of all public functions by name: the same offset everywhere, in order of first occurrence.
 typedef struct PlanPersistent { int n; char **names; int64_t *offset, *bytes; int64_t total; } PlanPersistent;   // Owned
 void plan_persistent_build(PlanPersistent *p, MlirModule module, int64_t alignment);
 int64_t plan_persistent_offset(const PlanPersistent *p, const char *name);   // -1: not one of them
+char *plan_argument_name(MlirOperation func, int arg);   // nn.name in full, or "arg3". Owned: free()
 void plan_persistent_free(PlanPersistent *p);
 
 // plan_print.c: the table behind --emit=plan, of a planned module.

@@ -48,7 +48,7 @@ static double loss_at(Check *c, const NncTensor *p)
   if (!executor_run(c->session->train, NULL, NULL)) return NAN;
   Metrics m;
   metrics_init(&m, c->f);
-  metrics_add(&m, c->f, base, 1);
+  metrics_read(&m, c->f, base, 1);
   double loss = metrics_loss(&m, c->f);
   metrics_free(&m);
   return loss;
@@ -115,9 +115,9 @@ int cmd_gradcheck(int argc, char **argv)
   double bound = 1e-6;
   for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
     switch (c) {
-      case 'n': if (!option_integer("--elements", optarg, 1, &elements)) return EXIT_USAGE; break;
-      case 'b': if (!option_number("--bound", optarg, &bound)) return EXIT_USAGE; break;
-      case 's': if (!option_integer("--seed", optarg, 0, &seed)) return EXIT_USAGE; break;
+      case 'n': if (!option_integer("elements", optarg, 1, &elements)) return EXIT_USAGE; break;
+      case 'b': if (!option_number("bound", optarg, &bound)) return EXIT_USAGE; break;
+      case 's': if (!option_integer("seed", optarg, 0, &seed)) return EXIT_USAGE; break;
       case 'h': usage(stdout); return EXIT_DONE;
       default: return option_unknown("gradcheck");
     }

@@ -9,6 +9,7 @@ static const struct { const char *name; int (*run)(int, char **); const char *do
   {"predict", cmd_predict, "the model's outputs for given inputs"},
   {"step", cmd_step, "one training step on given tensors; writes loss, outputs, gradients, updated parameters"},
   {"bench", cmd_bench, "time of a training step, memory planned and used"},
+  {"gradcheck", cmd_gradcheck, "gradients against finite differences, for programs without data"},
   {"info", cmd_info, "parameters, arena, budget, data"},
   {"export", cmd_export, "parameters and states from a checkpoint, as a weight file"},
 };
@@ -16,7 +17,7 @@ static const struct { const char *name; int (*run)(int, char **); const char *do
 static void print_help(FILE *to) {
   fprintf(to, "Usage: %s COMMAND [OPTION]...\n\nThe model %s, compiled from %s.\n\nCommands:\n", report_name(), nnc_program.model,
           nnc_program.source);
-  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].doc);
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) fprintf(to, "  %-9s %s\n", commands[i].name, commands[i].doc);
   fprintf(to, "\n'%s COMMAND --help' tells the options of a command.\n"
               "Exit status: 0 done, 1 an error in the input, 2 usage, 70 a bug of the compiler, 130 interrupted.\n", report_name());
 }

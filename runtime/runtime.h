@@ -205,6 +205,12 @@ void dataset_shuffle(Dataset *d, uint64_t seed, uint64_t epoch);
 void dataset_fill(const Dataset *d, const NncFunction *f, int64_t first, int64_t fill, char *arena);
 int64_t function_batch(const NncFunction *f);           // records per call: the first dimension of its inputs
 
+// inputs.c: inputs from elsewhere
+// Every input of f has a tensor in the file with the right type and shape but for the number of records, which all share.
+bool inputs_check(const Safetensors *s, const NncFunction *f, int64_t *records);
+bool inputs_read(const Safetensors *s, const NncFunction *f, int64_t first, char *arena);   // beyond the end the last record repeats
+void inputs_make(const NncFunction *f, uint64_t seed, char *arena);                         // made-up values
+
 // ---------------------------------------------------------------------------------------------------------------------
 // session.c: what train, eval, step and bench share
 typedef struct Session {
@@ -225,6 +231,7 @@ void metrics_free(Metrics *m);
 void metrics_read(Metrics *m, const NncFunction *f, const char *arena, double weight);   // m += weight * results
 void metrics_add(Metrics *m, const Metrics *other, double weight);
 void metrics_scale(Metrics *m, double factor);
+double metrics_loss(const Metrics *m, const NncFunction *f);   // the sum of the losses
 bool metrics_losses_finite(const Metrics *m, const NncFunction *f);
 // Mean over every record of the data set; see docs/runtime.md for the last, incomplete batch.
 bool session_evaluate(Session *s, const Dataset *d, Metrics *out);

@@ -91,14 +91,16 @@ void metrics_scale(Metrics *m, double factor) {
   for (int i = 0; i < m->n; i++) m->values[i] *= factor;
 }
 
-bool metrics_losses_finite(const Metrics *m, const NncFunction *f) {
+double metrics_loss(const Metrics *m, const NncFunction *f) {
+  double sum = 0;
   for (int i = 0, n = 0; i < f->n_results; i++) {
-    if (!is_measured(&f->results[i])) continue;
-    if (f->results[i].role == NNC_LOSS && !isfinite(m->values[n])) return false;
-    n++;
+    if (f->results[i].role == NNC_LOSS) sum += m->values[n];
+    n += is_measured(&f->results[i]);
   }
-  return true;
+  return sum;
 }
+
+bool metrics_losses_finite(const Metrics *m, const NncFunction *f) { return isfinite(metrics_loss(m, f)); }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Evaluation

@@ -1,5 +1,5 @@
 // The reference interpreter: see reference.h. Ops of one family share a loop; windows, convolutions and composites follow their formulas.
-#include "reference.h"
+#include "test/ir/reference.h"
 
 #include <math.h>
 #include <stdlib.h>

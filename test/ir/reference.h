@@ -1,5 +1,5 @@
 // A reference interpreter of the nn dialect: every op in plain loops over doubles, written from the ops' definitions and not from the
-// rules or kernels it is compared with. Slow and simple; for tests.
+// rules or kernels it is compared with. Slow and simple. A test program is one source: it includes reference.c.
 #ifndef NNC_TEST_IR_REFERENCE_H
 #define NNC_TEST_IR_REFERENCE_H
 

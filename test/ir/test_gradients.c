@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "reference.h"
+#include "test/ir/reference.c"
 
 typedef struct Case {
   const char *op, *operands, *results, *attrs;   // types as "3x4xf64, 3xi32"

@@ -1,0 +1,294 @@
+// nnc: from a .nn file to an executable that trains it. compile() below is the pipeline, a line a stage.
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "codegen/codegen.h"
+#include "compiler/compiler.h"
+#include "compiler/diagnostics.h"
+#include "compiler/options.h"
+#include "passes/passes.h"
+#include "passes/plan.h"
+
+// --- The pipeline ----------------------------------------------------------------------------------------------------------
+// docs/internals.md tells what each pass promises the next.
+
+static const char *const stages[] = {
+  "simplify",    // 1. what the frontend wrote twice or for nothing goes before it costs anyone time
+  "layout",      // 2. before autodiff, so that gradients are born in the layout their convolutions want
+  "simplify",    // 3. transposes that met cancel
+  "autodiff",    // 4. one function becomes the whole step, optimizer included
+  "decompose",   // 5. after autodiff, because the gradient of a composite is better than those of its parts
+  "simplify",    // 6. the parts share work
+  "fuse",        // 7. before remat: what is recomputed is whole kernels, and no budget changes a kernel
+  "schedule",    // 8. the order that remat improves upon
+  "remat",       // 9. the budget pass
+  "inplace",     // 10. on the final order: who may overwrite whom
+  "plan",        // 11. offsets; from here on memory is only numbers
+};
+#define N_STAGES (int)(sizeof stages / sizeof *stages)
+
+// How many stages have run before what is emitted exists.
+static int stages_for(Emit emit)
+{
+  if (emit == EMIT_nn) return 0;
+  int n = 0;
+  while (emit == EMIT_remat && strcmp(stages[n], "remat") != 0) n++;
+  return emit == EMIT_remat ? n + 1 : N_STAGES;
+}
+
+// The stages as a textual pipeline, with the options of remat and plan filled in. Owned: free().
+static char *pipeline_text(const Options *options)
+{
+  char *text = NULL;
+  size_t length;
+  FILE *out = open_memstream(&text, &length);
+  if (!out) abort();
+  const char *budget = options->memory_budget, *policy = options->remat ? options->remat : budget ? "auto" : "none";
+  for (int i = 0; i < stages_for(options->emit); i++) {
+    fprintf(out, "%s%s", i > 0 ? "," : "", stages[i]);
+    if (strcmp(stages[i], "remat") == 0) {
+      fprintf(out, "{policy=%s", policy);
+      if (budget) fprintf(out, " budget=%s", budget);
+      fputc('}', out);
+    }
+    if (strcmp(stages[i], "plan") == 0 && budget && !strchr(budget, '%')) fprintf(out, "{budget=%s}", budget);
+  }
+  fclose(out);
+  return text;
+}
+
+static bool run_passes(const Options *options, MlirModule module)
+{
+  const NnTarget *target = nn_target_host(options->cpu);
+  if (!target) return false;
+  NnPipeline pipeline;
+  char error[NN_ERROR_SIZE], *text = pipeline_text(options);
+  if (options->verbose) fprintf(stderr, "nnc: passes %s\n", text);
+  bool ok = nn_pipeline_parse(text, target, &pipeline, error);
+  if (!ok) fprintf(stderr, "nnc: error: %s\n", error);
+  ok = ok && nn_pipeline_run(&pipeline, module, &options->hooks);
+  nn_pipeline_free(&pipeline);
+  free(text);
+  return ok;
+}
+
+// --- Output ----------------------------------------------------------------------------------------------------------------
+
+static bool output_error(Diagnostics *d, const char *path)
+{
+  const char *reason = strerror(errno);
+  return strcmp(path, "-") == 0 ? diag_error(d, DIAG_COMMAND_LINE, "cannot write to standard output: %s", reason)
+                                : diag_error(d, DIAG_COMMAND_LINE, "cannot write '%s': %s", path, reason);
+}
+
+// Writes a whole text; a file appears complete or not at all.
+static bool write_text(Diagnostics *d, const char *path, const char *text, size_t length)
+{
+  if (strcmp(path, "-") == 0) {
+    errno = 0;
+    return (fwrite(text, 1, length, stdout) == length && fflush(stdout) == 0) || output_error(d, path);
+  }
+  char *temporary;
+  if (asprintf(&temporary, "%s.%ld.tmp", path, (long)getpid()) < 0) abort();
+  FILE *out = fopen(temporary, "w");
+  bool ok = out && fwrite(text, 1, length, out) == length;
+  if (out && fclose(out) != 0) ok = false;
+  ok = ok && rename(temporary, path) == 0;
+  if (!ok) {
+    output_error(d, path);
+    if (out) unlink(temporary);
+  }
+  free(temporary);
+  return ok;
+}
+
+static void write_chunk(MlirStringRef text, void *out) { fwrite(text.data, 1, text.length, out); }
+
+static bool emit_text(const Options *options, Diagnostics *d, const AstFile *file, MlirModule module)
+{
+  char *text = NULL;
+  size_t length;
+  FILE *out = open_memstream(&text, &length);
+  if (!out) abort();
+  if (options->emit == EMIT_ast) {
+    ast_print(out, file);
+  } else if (options->emit == EMIT_plan) {
+    nn_plan_print(module, out);
+  } else {
+    mlirOperationPrint(mlirModuleGetOperation(module), write_chunk, out);
+    fputc('\n', out);
+  }
+  fclose(out);
+  bool ok = write_text(d, options->output, text, length);
+  free(text);
+  return ok;
+}
+
+static bool emit_code(const Options *options, MlirModule module)
+{
+  static const CodegenEmit what[] = {[EMIT_kernels] = CODEGEN_KERNELS, [EMIT_llvm] = CODEGEN_LLVM, [EMIT_asm] = CODEGEN_ASM, [EMIT_tables] = CODEGEN_TABLES,
+                                     [EMIT_exe] = CODEGEN_EXE};
+  CodegenOptions codegen = {.cpu = options->cpu, .output = options->output, .source_name = options->input, .opt_level = options->opt_level,
+                            .verbose = options->verbose, .time_phases = options->hooks.time_passes, .keep_temporaries = options->keep_temporaries};
+  return codegen_emit(module, what[options->emit], &codegen);
+}
+
+// A make rule: a space in a name is escaped, as make wants it.
+static void write_name(FILE *out, const char *name)
+{
+  for (; *name; name++) {
+    if (*name == ' ' || *name == '#') fputc('\\', out);
+    if (*name == '$') fputc('$', out);
+    fputc(*name, out);
+  }
+}
+
+static bool write_dependencies(const Options *options, Diagnostics *d, const AstFile *file)
+{
+  char *text = NULL, *path;
+  size_t length;
+  FILE *out = open_memstream(&text, &length);
+  if (!out || asprintf(&path, "%s.d", options->output) < 0) abort();
+  write_name(out, options->output);
+  fputc(':', out);
+  for (int i = 0; i < file->n_sources; i++) {
+    fputc(' ', out);
+    write_name(out, file->sources[i]->name);
+  }
+  fputc('\n', out);
+  fclose(out);
+  bool ok = write_text(d, path, text, length);
+  free(path);
+  free(text);
+  return ok;
+}
+
+// --- The summary -----------------------------------------------------------------------------------------------------------
+
+typedef struct Work { int ops, recomputed; double flops, recomputed_flops; } Work;
+
+static void count_work(MlirBlock block, bool recomputed, Work *work)
+{
+  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+    if (nn_is(op, "scf.execute_region")) {
+      count_work(mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)), recomputed || nn_has_attr(op, "nn.recompute"), work);
+      continue;
+    }
+    if (nn_is(op, "scf.yield") || nn_is(op, "func.return")) continue;
+    double flops = nn_op_flops(op);
+    work->ops++;
+    work->flops += flops;
+    if (!recomputed && !nn_has_attr(op, "nn.recompute")) continue;
+    work->recomputed++;
+    work->recomputed_flops += flops;
+  }
+}
+
+// lenet: 2.14 MiB arena, 0.71 MiB of it parameters and optimizer state; recomputes 5 of 47 ops, 1.3% more arithmetic
+static void print_summary(const Options *options, MlirModule module)
+{
+  char arena[32], persistent[32], name[128];
+  MlirOperation top = mlirModuleGetOperation(module), train = nn_module_function(module, "train");
+  nn_format_bytes(nn_attr_i64(top, "nn.arena", 0), arena, sizeof arena);
+  nn_format_bytes(nn_attr_i64(top, "nn.persistent", 0), persistent, sizeof persistent);
+  fprintf(stderr, "%s: %s arena, %s of it parameters and optimizer state", nn_attr_str(top, "nn.model", name, sizeof name, options->output), arena, persistent);
+  Work work = {0};
+  if (!mlirOperationIsNull(train)) count_work(nn_function_body(train), false, &work);
+  if (work.recomputed > 0) {
+    double once = work.flops - work.recomputed_flops;
+    fprintf(stderr, "; recomputes %d of %d ops, %.1f%% more arithmetic", work.recomputed, work.ops - work.recomputed, once > 0 ? 100 * work.recomputed_flops / once : 0);
+  } else if (work.ops > 0) {
+    fputs("; recomputes nothing", stderr);
+  }
+  fputc('\n', stderr);
+}
+
+// --- Compilation -----------------------------------------------------------------------------------------------------------
+
+static double seconds_now(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void print_time(const Options *options, const char *stage, double start)
+{
+  if (options->hooks.time_passes) fprintf(stderr, "%-14s %10.4f\n", stage, seconds_now() - start);
+}
+
+static bool compile_module(const Options *options, Diagnostics *d, const AstFile *file, MlirContext ctx)
+{
+  double start = seconds_now();
+  MlirModule module = elaborate(ctx, file, options->defines, options->n_defines, options->dtype);
+  print_time(options, "elaborate", start);
+  if (mlirModuleIsNull(module)) return false;
+  bool ok = run_passes(options, module);
+  start = seconds_now();
+  ok = ok && (options->emit <= EMIT_plan ? emit_text(options, d, file, module) : emit_code(options, module));
+  print_time(options, "emit", start);
+  if (ok && options->emit == EMIT_exe) print_summary(options, module);
+  mlirModuleDestroy(module);
+  return ok;
+}
+
+static bool compile(const Options *options, Diagnostics *d)
+{
+  double start = seconds_now();
+  AstFile *file = ast_parse(d, options->input);
+  print_time(options, "parse", start);
+  bool ok = file && diag_error_count(d) == 0;
+  if (ok && options->emit == EMIT_ast) {
+    ok = emit_text(options, d, file, (MlirModule){NULL});
+  } else if (ok) {
+    MlirContext ctx = nn_context_create();
+    diag_attach(d, ctx);
+    ok = compile_module(options, d, file, ctx);
+    mlirContextDestroy(ctx);
+  }
+  ok = ok && (!options->write_dependencies || write_dependencies(options, d, file));
+  ast_free(file);
+  return ok;
+}
+
+// --- Our own mistakes --------------------------------------------------------------------------------------------------------
+
+static void report_bug(int signal_number)
+{
+  static const char head[] = "\nnnc: this is a bug in nnc " NNC_VERSION ", please report it with the .nn file and the command line (", tail[] = ")\n";
+  const char *name = signal_number == SIGABRT ? "abort" : signal_number == SIGSEGV ? "segmentation fault" : signal_number == SIGBUS ? "bus error"
+                   : signal_number == SIGFPE ? "arithmetic exception" : "illegal instruction";
+  bool said = write(STDERR_FILENO, head, sizeof head - 1) > 0 && write(STDERR_FILENO, name, strlen(name)) > 0 && write(STDERR_FILENO, tail, sizeof tail - 1) > 0;
+  (void)said;
+  _exit(NNC_EXIT_BUG);
+}
+
+// On a stack of its own, because a stack that overflowed cannot hold the handler.
+static void catch_bugs(void)
+{
+#ifndef __SANITIZE_ADDRESS__
+  static char stack[65536];
+  sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof stack}, NULL);
+  struct sigaction action = {.sa_handler = report_bug, .sa_flags = SA_ONSTACK | SA_RESETHAND};
+  static const int signals[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
+  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) sigaction(signals[i], &action, NULL);
+#endif
+}
+
+int main(int argc, char **argv)
+{
+  Options options;
+  catch_bugs();
+  int status = options_parse(argc, argv, &options);
+  if (status < 0) {
+    Diagnostics *d = diag_create(stderr, options.color, options.max_errors);
+    status = compile(&options, d) ? 0 : NNC_EXIT_DIAGNOSTICS;
+    diag_free(d);
+  }
+  options_free(&options);
+  return status;
+}

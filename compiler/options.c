@@ -1,0 +1,244 @@
+// The command line of nnc. docs/nnc.1 says the same at more length.
+#include "compiler/options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "compiler/names.h"
+
+static const char usage[] =
+    "Usage: nnc [options] MODEL.nn\n"
+    "Compiles a network and its training to one native executable. MODEL '-' is standard input.\n"
+    "\n"
+    "  -o, --output=FILE         the executable (default: the model file's name without .nn), or the\n"
+    "                            text of --emit (default: '-', standard output)\n"
+    "  -D NAME=NUMBER            another value for a 'dim' or 'let' of the model file\n"
+    "      --memory-budget=SIZE  arena the step must fit in: 512MiB, 2GB, or 60% of what it would need\n"
+    "      --remat=POLICY        what to recompute: auto, none, manual, sqrt, speed or recursive\n"
+    "                            (default: auto with a budget, none without)\n"
+    "      --dtype=TYPE          f32 (default) or f64: type of parameters and arithmetic\n"
+    "      --target=NAME         host (default)\n"
+    "      --cpu=NAME            native (default) or an LLVM CPU name\n"
+    "  -O LEVEL                  optimization of the kernels, 0 to 3 (default: 2)\n"
+    "\n"
+    "Seeing inside:\n"
+    "      --emit=WHAT           stop there and print:\n"
+#define EMIT(name, doc) "                              " #name "\t" doc "\n"
+    OPTIONS_EMIT(EMIT)
+#undef EMIT
+    "      --print-ir-before=PASS, --print-ir-after=PASS\n"
+    "                            print the module on standard error before or after a pass, or 'all'\n"
+    "      --time-passes         times of all stages on standard error\n"
+    "      --save-temps          keep the intermediate files of the link\n"
+    "  -v, --verbose             say what is run\n"
+    "\n"
+    "      --color=WHEN          auto (default), always or never\n"
+    "  -fmax-errors=N            stop after N errors, 0: never (default: 20)\n"
+    "  -MD                       also write OUTPUT.d, the files read, as a make rule\n"
+    "  -h, --help                this text\n"
+    "      --version             the version\n"
+    "\n"
+    "Exit status: 0 done, 1 diagnostics, 2 wrong usage, 70 a bug of nnc.\n";
+
+static int usage_error(const char *format, const char *detail)
+{
+  fputs("nnc: ", stderr);
+  fprintf(stderr, format, detail);
+  fputs("\nTry 'nnc --help'.\n", stderr);
+  return NNC_EXIT_USAGE;
+}
+
+static int print_and_stop(const char *text)
+{
+  if (fputs(text, stdout) >= 0 && fflush(stdout) == 0) return 0;
+  fprintf(stderr, "nnc: error: cannot write to standard output: %s\n", strerror(errno));
+  return NNC_EXIT_DIAGNOSTICS;
+}
+
+// Finds text among n words; says what there is and what is near when it is none of them.
+static int choose(const char *option, const char *text, int n, const char *const *words, int *chosen)
+{
+  NameSearch search = name_search(text);
+  for (int i = 0; i < n; i++) {
+    if (strcmp(words[i], text) == 0) {
+      *chosen = i;
+      return -1;
+    }
+    name_consider(&search, words[i]);
+  }
+  fprintf(stderr, "nnc: %s takes ", option);
+  for (int i = 0; i < n; i++) fprintf(stderr, "%s%s", i == 0 ? "" : i == n - 1 ? " or " : ", ", words[i]);
+  fprintf(stderr, ", found '%s'", text);
+  if (search.best) fprintf(stderr, "; did you mean '%s'?", search.best);
+  fputs("\nTry 'nnc --help'.\n", stderr);
+  return NNC_EXIT_USAGE;
+}
+#define CHOOSE(option, text, words, chosen) choose(option, text, (int)(sizeof(words) / sizeof *(words)), words, chosen)
+
+// NAME=NUMBER; a later one for the same name replaces the earlier.
+static int parse_define(char *text, Options *options)
+{
+  char *equals = strchr(text, '='), *end;
+  bool named = equals && equals != text && !isdigit((unsigned char)*text);
+  for (const char *c = text; named && c < equals; c++) named = isalnum((unsigned char)*c) || *c == '_';
+  if (!named) return usage_error("-D takes NAME=NUMBER, found '%s'", text);
+  double value = strtod(equals + 1, &end);
+  if (end == equals + 1 || *end || !isfinite(value) || isspace((unsigned char)equals[1])) return usage_error("-D %s: the value must be a number", text);
+  *equals = 0;
+  for (int i = 0; i < options->n_defines; i++) {
+    if (strcmp(options->defines[i].name, text) != 0) continue;
+    options->defines[i].value = value;
+    return -1;
+  }
+  Define *defines = realloc(options->defines, (size_t)(options->n_defines + 1) * sizeof *defines);
+  if (!defines) abort();
+  options->defines = defines;
+  options->defines[options->n_defines++] = (Define){.name = text, .value = value};
+  return -1;
+}
+
+static int parse_number(const char *text, const char *option, int largest, int *value)
+{
+  char *end;
+  errno = 0;
+  long number = strtol(text, &end, 10);
+  if (!isdigit((unsigned char)*text) || *end || errno || number > largest) {
+    fprintf(stderr, "nnc: %s takes a number from 0 to %d, found '%s'\nTry 'nnc --help'.\n", option, largest, text);
+    return NNC_EXIT_USAGE;
+  }
+  *value = (int)number;
+  return -1;
+}
+
+static int parse_pass(const char *option, const char *name, const char **hook)
+{
+  if (strcmp(name, "all") != 0 && !nn_pass_by_name(name)) {
+    fprintf(stderr, "nnc: %s: unknown pass '%s'; the passes are all", option, name);
+    for (int i = 0; i < nn_n_passes; i++) fprintf(stderr, ", %s", nn_passes[i].name);
+    fputs("\n", stderr);
+    return NNC_EXIT_USAGE;
+  }
+  *hook = name;
+  return -1;
+}
+
+static int parse_target(Options *options)
+{
+  static const char *const words[] = {"host", "cuda", "cuda-emu"};
+  int chosen;
+  int status = CHOOSE("--target", optarg, words, &chosen);
+  if (status < 0 && chosen > 0) return usage_error("the target '%s' is not built yet; this version compiles for the host", optarg);
+  options->target = optarg;
+  return status;
+}
+
+enum { OPTION_TARGET = 256, OPTION_CPU, OPTION_BUDGET, OPTION_REMAT, OPTION_DTYPE, OPTION_EMIT, OPTION_BEFORE, OPTION_AFTER, OPTION_TIME, OPTION_COLOR,
+       OPTION_TEMPS, OPTION_VERSION };
+
+static const struct option long_options[] = {
+  {"output", required_argument, NULL, 'o'}, {"target", required_argument, NULL, OPTION_TARGET}, {"cpu", required_argument, NULL, OPTION_CPU},
+  {"memory-budget", required_argument, NULL, OPTION_BUDGET}, {"remat", required_argument, NULL, OPTION_REMAT}, {"dtype", required_argument, NULL, OPTION_DTYPE},
+  {"emit", required_argument, NULL, OPTION_EMIT}, {"print-ir-before", required_argument, NULL, OPTION_BEFORE}, {"print-ir-after", required_argument, NULL, OPTION_AFTER},
+  {"time-passes", no_argument, NULL, OPTION_TIME}, {"save-temps", no_argument, NULL, OPTION_TEMPS}, {"verbose", no_argument, NULL, 'v'},
+  {"color", required_argument, NULL, OPTION_COLOR}, {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, OPTION_VERSION}, {NULL, 0, NULL, 0},
+};
+
+static int parse_option(int option, Options *options)
+{
+  static const char *const emits[] = {
+#define EMIT(name, doc) #name,
+    OPTIONS_EMIT(EMIT)
+#undef EMIT
+  };
+  static const char *const policies[] = {"auto", "none", "manual", "sqrt", "speed", "recursive"}, *const dtypes[] = {"f32", "f64"},
+                    *const colors[] = {"auto", "never", "always"};   // ORDER of DiagColor
+  int chosen = 0, status = -1;
+  int64_t bytes;
+  double percent = 0;
+  switch (option) {
+    case 'o':
+      free((char *)options->output);
+      options->output = strdup(optarg);
+      return -1;
+    case 'D': return parse_define(optarg, options);
+    case 'O': return parse_number(optarg, "-O", 3, &options->opt_level);
+    case 'v': options->verbose = true; return -1;
+    case 'h': return print_and_stop(usage);
+    case 'f':
+      if (strncmp(optarg, "max-errors=", 11) != 0) return usage_error("unknown option '-f%s'", optarg);
+      return parse_number(optarg + 11, "-fmax-errors", 1000000, &options->max_errors);
+    case 'M':
+      if (strcmp(optarg, "D") != 0) return usage_error("unknown option '-M%s'", optarg);
+      options->write_dependencies = true;
+      return -1;
+    case OPTION_TARGET: return parse_target(options);
+    case OPTION_CPU: options->cpu = optarg; return -1;
+    case OPTION_BUDGET:
+      if (!nn_parse_size(optarg, &bytes, &percent) || bytes == 0)
+        return usage_error("--memory-budget takes a size such as 512MiB or 60%%, found '%s'", optarg);
+      options->memory_budget = optarg;
+      return -1;
+    case OPTION_REMAT: options->remat = optarg; return CHOOSE("--remat", optarg, policies, &chosen);
+    case OPTION_DTYPE: options->dtype = optarg; return CHOOSE("--dtype", optarg, dtypes, &chosen);
+    case OPTION_EMIT: status = CHOOSE("--emit", optarg, emits, &chosen); options->emit = (Emit)chosen; return status;
+    case OPTION_BEFORE: return parse_pass("--print-ir-before", optarg, &options->hooks.print_before);
+    case OPTION_AFTER: return parse_pass("--print-ir-after", optarg, &options->hooks.print_after);
+    case OPTION_TIME: options->hooks.time_passes = true; return -1;
+    case OPTION_TEMPS: options->keep_temporaries = true; return -1;
+    case OPTION_COLOR: status = CHOOSE("--color", optarg, colors, &chosen); options->color = (DiagColor)chosen; return status;
+    case OPTION_VERSION: return print_and_stop("nnc " NNC_VERSION "\n");
+    default: fputs("Try 'nnc --help'.\n", stderr); return NNC_EXIT_USAGE;   // getopt has said what is wrong
+  }
+}
+
+// models/lenet.nn -> lenet, in the current folder; what has no ending to take off gets the name that cc gives
+static char *default_output(const char *input)
+{
+  const char *slash = strrchr(input, '/'), *name = slash ? slash + 1 : input, *dot = strrchr(name, '.');
+  return dot && dot != name ? strndup(name, (size_t)(dot - name)) : strdup("a.out");
+}
+
+static bool same_file(const char *x, const char *y)
+{
+  struct stat a, b;
+  return stat(x, &a) == 0 && stat(y, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+static int check(Options *options)
+{
+  bool text = options->emit != EMIT_exe;
+  if (!options->output) options->output = text ? strdup("-") : default_output(options->input);
+  if (!options->output) abort();
+  if (!*options->output) return usage_error("-o takes a file name%s", "");
+  if (!text && strcmp(options->output, "-") == 0) return usage_error("an executable cannot be written to standard output%s", "");
+  if (strcmp(options->input, "-") != 0 && same_file(options->input, options->output)) return usage_error("'%s' would overwrite the model", options->output);
+  if (options->write_dependencies && strcmp(options->output, "-") == 0) return usage_error("-MD needs an output file: give one with -o%s", "");
+  bool policy_has_budget = !options->remat || strcmp(options->remat, "none") != 0;
+  if (options->memory_budget && !policy_has_budget && strchr(options->memory_budget, '%'))
+    return usage_error("--memory-budget=%s has no meaning with --remat=none", options->memory_budget);
+  return -1;
+}
+
+int options_parse(int argc, char **argv, Options *options)
+{
+  *options = (Options){.target = "host", .cpu = "native", .dtype = "f32", .emit = EMIT_exe, .opt_level = 2, .max_errors = DIAG_MAX_ERRORS};
+  for (int option; (option = getopt_long(argc, argv, "o:D:O:f:M:vh", long_options, NULL)) != -1;) {
+    int status = parse_option(option, options);
+    if (status >= 0) return status;
+  }
+  if (optind == argc) return usage_error("no model file%s", "");
+  if (argc - optind > 1) return usage_error("one model file at a time: '%s' is one more", argv[optind + 1]);
+  options->input = argv[optind];
+  return check(options);
+}
+
+void options_free(Options *options)
+{
+  free((char *)options->output);
+  free(options->defines);
+}

@@ -1,0 +1,47 @@
+// The command line of nnc.
+#ifndef NNC_COMPILER_OPTIONS_H
+#define NNC_COMPILER_OPTIONS_H
+
+#include "compiler/compiler.h"
+#include "compiler/diagnostics.h"
+#include "passes/passes.h"
+
+// EMIT(name, doc), in the order of the pipeline.
+#define OPTIONS_EMIT(EMIT) \
+  EMIT(ast, "the syntax tree") \
+  EMIT(nn, "the network as the frontend built it") \
+  EMIT(remat, "the training step after rematerialization") \
+  EMIT(plan, "the table of steps and their memory") \
+  EMIT(kernels, "the fused kernels as MLIR") \
+  EMIT(llvm, "LLVM IR of the kernels") \
+  EMIT(asm, "their assembly") \
+  EMIT(tables, "the step tables as C") \
+  EMIT(exe, "the executable (default)")
+
+typedef enum Emit {
+#define EMIT(name, doc) EMIT_##name,
+  OPTIONS_EMIT(EMIT)
+#undef EMIT
+} Emit;
+
+typedef struct Options {
+  const char *input;        // "-": standard input
+  const char *output;       // Owned; "-": standard output
+  Emit emit;
+  const char *target, *cpu;
+  const char *memory_budget, *remat;   // as given, checked; NULL: not given
+  const char *dtype;                   // "f32" or "f64"
+  int n_defines;
+  Define *defines;                     // Owned
+  NnPipelineHooks hooks;
+  int opt_level;
+  bool verbose, write_dependencies, keep_temporaries;
+  DiagColor color;
+  int max_errors;
+} Options;
+
+// Returns an exit status to stop with (--help, --version and mistakes, which are reported), or -1 to go on.
+int options_parse(int argc, char **argv, Options *options);
+void options_free(Options *options);
+
+#endif

@@ -1,0 +1,54 @@
+// Private to the pass autodiff: gradients (autodiff.c), the growing signature of the step (autodiff_signature.c) and what is done with
+// the gradients (optimizer.c).
+#ifndef NNC_PASSES_AUTODIFF_H
+#define NNC_PASSES_AUTODIFF_H
+
+#include "ir/ir.h"
+
+// --- autodiff_signature.c: arguments and updates gathered and then written to the function at once (one by one would be quadratic) ---
+
+typedef struct Signature {
+  MlirOperation func;
+  int n_args, n_results;
+  MlirAttribute *arg_attrs, *result_attrs;   // Owned; dictionaries
+  MlirValue *results;                        // Owned; operands of the return
+} Signature;
+Signature signature_of(MlirOperation func);
+// init may be NULL, group -1: no such attribute. The argument's number is n_args - 1 afterwards.
+MlirValue signature_add_arg(Signature *s, NnType type, MlirLocation loc, const char *role, const char *name, const char *init, int64_t group);
+// value becomes the new content of argument `tied`.
+void signature_add_update(Signature *s, MlirValue value, const char *name, int tied);
+void signature_finish(Signature *s);         // writes type, attributes and return; frees
+
+// --- optimizer.c ---
+
+typedef enum OptimizerKind { OPTIMIZER_SGD, OPTIMIZER_MOMENTUM, OPTIMIZER_ADAM, OPTIMIZER_ADAMW } OptimizerKind;
+bool optimizer_parse(const char *name, OptimizerKind *out);
+
+typedef struct OptimizerGroup { double weight_decay, beta1, beta2, eps, momentum; bool nesterov, frozen; } OptimizerGroup;
+typedef struct Optimizer {
+  OptimizerKind kind;
+  int n_groups;
+  OptimizerGroup *group;   // Owned
+  double clip_norm;        // 0: none
+  int64_t accumulate;      // micro-batches per step
+} Optimizer;
+// Reads nn.optimizer, nn.groups, nn.clip_norm, nn.accumulate. False after reporting. Owned: optimizer_free.
+bool optimizer_read(MlirModule module, Optimizer *out);
+void optimizer_free(Optimizer *o);
+
+typedef struct TrainedParam {
+  int arg;              // number of the argument
+  int64_t group;
+  char *name;           // Owned
+  MlirValue value;      // the argument
+  MlirValue gradient;   // null until known; null for ever if the loss does not depend on it
+} TrainedParam;
+
+// Adds the update of every parameter with a gradient, in the order of the arguments, and what it needs: hyper, optimizer state,
+// accumulators, clipping, taps. `start` is an op before which the step's scalars are computed.
+void optimizer_build(const Optimizer *o, Signature *s, TrainedParam *params, int n, MlirOperation start);
+// In @accumulate: adds the gradients to the accumulators.
+void optimizer_build_accumulation(Signature *s, TrainedParam *params, int n);
+
+#endif

@@ -1,0 +1,97 @@
+// The pass `inplace`: which result may be written over which operand, and where an update cannot be computed in its argument's buffer.
+// A kernel allows it where each element of the operand is read at the index that is written, and nothing reads it otherwise.
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/plan.h"
+#include "passes/solver/error.h"
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What a kernel's body allows
+
+static bool same_extent(const NnType *t, const int64_t *domain, int rank) {
+  if (t->rank != rank) return false;
+  for (int a = 0; a < rank; a++)
+    if (t->dim[a] != domain[a]) return false;
+  return true;
+}
+
+// The value is used by element-wise ops only, at its own index; also what is computed from it when it must not be spread out again.
+static bool read_at_own_index(MlirValue v, bool deep, int budget) {
+  for (MlirOpOperand use = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+    MlirOperation user = mlirOpOperandGetOwner(use);
+    NnOp kind = nn_op_of(user);
+    if (kind == NN_OP_NONE) continue;   // returned
+    NnOpKind family = nn_op_info(kind)->kind;
+    if (family != NN_KIND_MAP && !(family == NN_KIND_REDUCE && !deep)) return false;
+    if (deep && (budget == 0 || !read_at_own_index(mlirOperationGetResult(user, 0), true, budget - 1))) return false;
+  }
+  return true;
+}
+
+// Result r over argument a of a kernel. A row kernel writes its domain-shaped results in its last loop over the row, and reads before it
+// writes; values of the kept shape are written once per row or channel, so they may only meet others of that shape.
+static bool kernel_allows(MlirOperation func, int r, int a) {
+  char kind[16];
+  nn_attr_str(func, "nn.kind", kind, sizeof kind, "");
+  if (!strcmp(kind, "move")) return false;
+  int64_t domain[NN_MAX_RANK];
+  int rank = nn_attr_i64s(func, "nn.domain", domain, NN_MAX_RANK);
+  MlirValue arg = mlirBlockGetArgument(nn_function_body(func), a);
+  NnType result = nn_value_type(mlirOperationGetOperand(nn_function_return(func), r)), t = nn_value_type(arg);
+  if (!nn_shape_equal(&result, &t) || nn_dtype_bytes(result.dtype) != nn_dtype_bytes(t.dtype)) return false;
+  bool whole = same_extent(&t, domain, rank);
+  if (whole && !strcmp(kind, "column")) return false;
+  return read_at_own_index(arg, !whole, 64);
+}
+
+bool plan_inplace_allowed(PlanProgram *p, int step, int result, int operand) {
+  const PlanStep *s = &p->steps[step];
+  if (s->kernel < 0 || result < 0 || result >= s->n_results) return false;
+  PlanKernel *k = &p->kernels[s->kernel];
+  assert(operand < k->n_args);
+  int8_t *answer = &k->allowed[result * k->n_args + operand];
+  if (*answer < 0) {
+    *answer = kernel_allows(k->func, result, operand);
+    if (*answer && p->target && p->target->inplace_ok) *answer = p->target->inplace_ok(k->func, result, operand);
+  }
+  return *answer;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+static void write_pairs(const PlanProgram *p, const PlanLayout *l, int position) {
+  const PlanStep *s = &p->steps[position];
+  int64_t *pairs = solver_allocate(2 * (size_t)s->n_results, sizeof *pairs);
+  int n = 0;
+  for (int r = 0; r < s->n_results; r++) {
+    int operand = l->instances[l->first_instance[position] + r].inplace;
+    if (operand < 0) continue;
+    pairs[n++] = r;
+    pairs[n++] = operand;
+  }
+  if (n) nn_set_attr(s->op, &NN_I64S("nn.inplace", pairs, n));
+  else mlirOperationRemoveAttributeByName(s->op, mlirStringRefCreateFromCString("nn.inplace"));
+  free(pairs);
+}
+
+// Requires: the order is final (schedule, remat have run).
+// Establishes: `nn.inplace` on ops; `nn.copy_back` on the results of public functions that must be copied to their argument at the end.
+// Breaks: reordering, unless the attributes are computed again.
+bool nn_pass_inplace(MlirModule module, const NnPassRun *run) {
+  MlirOperation functions[16];
+  int n = nn_public_functions(module, functions, 16);
+  for (int f = 0; f < n; f++) {
+    PlanProgram p;
+    PlanLayout l;
+    plan_program_build(&p, module, functions[f], run->target);
+    plan_layout_build(&p, NULL, p.n_steps, PLAN_INPLACE_DECIDE, &l);
+    for (int i = 0; i < p.n_steps; i++) write_pairs(&p, &l, i);
+    for (int r = 0; r < p.n_results; r++)
+      if (l.copy_back[r]) nn_set_result_attr(functions[f], r, &NN_BOOL("nn.copy_back", true));
+    plan_layout_free(&l);
+    plan_program_free(&p);
+  }
+  return true;
+}

@@ -1,0 +1,262 @@
+// Lifetimes and offsets for one sequence of executions. The same routine serves the passes `inplace` and `plan`, which run on the
+// function as it stands, and `remat`, which asks for the arena of sequences it has not written yet.
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/plan.h"
+#include "passes/solver/error.h"
+#include "passes/solver/offsets.h"
+
+static int step_at(const PlanLayout *l, int position) { return l->exec ? l->exec[position] : position; }
+
+static int max_int(int a, int b) { return a > b ? a : b; }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Instances: who is made where, and read last where. `current[root]` is the latest instance of a value's buffer.
+
+static void find_lifetimes(const PlanProgram *p, PlanLayout *l, int *current) {
+  int n_results = 0;
+  for (int i = 0; i < l->n; i++) n_results += p->steps[step_at(l, i)].n_results;
+  l->instances = solver_allocate((size_t)(p->n_args + n_results), sizeof *l->instances);
+  l->first_instance = solver_allocate((size_t)l->n, sizeof *l->first_instance);
+  for (int a = 0; a < p->n_args; a++) {
+    l->instances[l->n_instances] = (PlanInstance){.value = a, .last_use = -1, .buffer = -1, .inplace = -1};
+    current[a] = l->n_instances++;
+  }
+  for (int i = 0; i < l->n; i++) {
+    const PlanStep *s = &p->steps[step_at(l, i)];
+    for (int j = 0; j < s->n_inputs; j++) {
+      int instance = current[p->values[s->inputs[j]].root];
+      assert(instance >= 0);
+      l->instances[instance].last_use = i;
+      l->instances[instance].read = true;
+    }
+    l->first_instance[i] = l->n_instances;
+    for (int r = 0; r < s->n_results; r++) {
+      l->instances[l->n_instances] = (PlanInstance){.value = s->first_result + r, .position = i, .last_use = i, .buffer = -1, .inplace = -1};
+      current[s->first_result + r] = l->n_instances++;
+    }
+  }
+  for (int r = 0; r < p->n_results; r++) {
+    const PlanValue *v = &p->values[p->result[r]];
+    l->result_instance[r] = current[v->root];
+    l->result_shift[r] = v->shift;
+  }
+}
+
+// A tied update that is computed into its argument's buffer does not count as returned: nothing of its own is kept.
+static bool update_in_place(PlanProgram *p, const PlanLayout *l, int r) {
+  int arg = p->tied[r];
+  const PlanInstance *made = &l->instances[l->result_instance[r]], *old = &l->instances[arg];
+  const PlanValue *returned = &p->values[p->result[r]], *root = &p->values[made->value];
+  if (made->value == arg) return true;
+  if (root->arg >= 0 || returned->shift != 0 || returned->bytes != root->bytes || root->bytes != p->values[arg].bytes) return false;
+  for (int q = 0; q < p->n_results; q++) {
+    if (q != r && l->result_instance[q] == arg) return false;                              // the old value is returned
+    if (q < r && p->tied[q] >= 0 && l->result_instance[q] == l->result_instance[r]) return false;   // it has another home
+  }
+  if (old->last_use > made->position) return false;
+  if (old->last_use < made->position) return true;
+  int step = step_at(l, made->position);
+  const PlanStep *s = &p->steps[step];
+  for (int o = 0; o < s->n_inputs; o++)
+    if (p->values[s->inputs[o]].root == arg && !plan_inplace_allowed(p, step, made->value - s->first_result, o)) return false;
+  return true;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Buffers
+
+static int add_buffer(PlanLayout *l, int64_t bytes, int lower, int upper, bool persistent) {
+  l->buffers[l->n_buffers] = (PlanBuffer){.bytes = bytes, .lower = lower, .upper = upper, .persistent = persistent};
+  return l->n_buffers++;
+}
+
+// The operand whose buffer result r of the step at `position` takes over, -1: none. `operands` holds the operands' instances.
+static int choose_inplace(PlanProgram *p, const PlanLayout *l, int position, int r, const int *operands, PlanInplace mode) {
+  int step = step_at(l, position);
+  const PlanStep *s = &p->steps[step];
+  int64_t bytes = p->values[s->first_result + r].bytes;
+  for (int o = 0; o < s->n_inputs; o++) {
+    const PlanInstance *old = &l->instances[operands[o]];
+    const PlanValue *root = &p->values[old->value];
+    if (mode == PLAN_INPLACE_READ && p->values[s->first_result + r].inplace != o) continue;
+    if (old->last_use != position || root->persistent || root->bytes != bytes) continue;
+    if (p->values[s->inputs[o]].bytes != bytes) continue;
+    bool free_to_take = true;
+    for (int q = 0; q < r; q++) {
+      int other = l->instances[l->first_instance[position] + q].inplace;
+      free_to_take &= other < 0 || operands[other] != operands[o];
+    }
+    for (int q = 0; q < s->n_inputs && free_to_take; q++)
+      if (operands[q] == operands[o]) free_to_take = plan_inplace_allowed(p, step, r, q);
+    if (free_to_take) return o;
+  }
+  return -1;
+}
+
+static void make_buffers(PlanProgram *p, PlanLayout *l, int *current, const int *home, PlanInplace mode) {
+  for (int a = 0; a < p->n_args; a++) {
+    PlanInstance *i = &l->instances[a];
+    current[a] = a;
+    i->buffer = add_buffer(l, p->values[a].bytes, 0, max_int(i->last_use, 0) + 1, p->values[a].persistent);
+  }
+  int *operands = NULL, capacity = 0;
+  for (int pos = 0; pos < l->n; pos++) {
+    const PlanStep *s = &p->steps[step_at(l, pos)];
+    if (s->n_inputs > capacity) operands = solver_reallocate(operands, (size_t)(capacity = s->n_inputs), sizeof *operands);
+    for (int o = 0; o < s->n_inputs; o++) operands[o] = current[p->values[s->inputs[o]].root];
+    for (int r = 0; r < s->n_results; r++) {
+      int id = l->first_instance[pos] + r;
+      PlanInstance *i = &l->instances[id];
+      current[i->value] = id;
+      if (home[id] >= 0) {
+        i->buffer = l->instances[home[id]].buffer;
+        for (int o = 0; o < s->n_inputs; o++)
+          if (operands[o] == home[id]) i->inplace = o;
+      } else if ((i->inplace = choose_inplace(p, l, pos, r, operands, mode)) >= 0) {
+        i->buffer = l->instances[operands[i->inplace]].buffer;
+      } else {
+        i->buffer = add_buffer(l, p->values[i->value].bytes, pos, pos + 1, false);
+      }
+      PlanBuffer *b = &l->buffers[i->buffer];
+      b->upper = max_int(b->upper, i->last_use + 1);
+    }
+    l->workspace[pos] = s->workspace > 0 ? add_buffer(l, s->workspace, pos, pos + 1, false) : -1;
+  }
+  free(operands);
+}
+
+void plan_layout_build(PlanProgram *p, const int *exec, int n, PlanInplace mode, PlanLayout *l) {
+  *l = (PlanLayout){.n = n, .exec = exec};
+  l->result_instance = solver_allocate((size_t)p->n_results, sizeof *l->result_instance);
+  l->result_shift = solver_allocate((size_t)p->n_results, sizeof *l->result_shift);
+  l->copy_back = solver_allocate((size_t)p->n_results, sizeof *l->copy_back);
+  l->workspace = solver_allocate((size_t)n, sizeof *l->workspace);
+  int *current = solver_allocate((size_t)p->n_values, sizeof *current);
+  for (int v = 0; v < p->n_values; v++) current[v] = -1;
+  find_lifetimes(p, l, current);
+  int *home = solver_allocate((size_t)l->n_instances, sizeof *home);   // argument whose buffer an update takes
+  for (int i = 0; i < l->n_instances; i++) home[i] = -1;
+  for (int r = 0; r < p->n_results; r++) {
+    if (p->tied[r] < 0) continue;
+    l->copy_back[r] = !update_in_place(p, l, r);
+    if (!l->copy_back[r] && l->result_instance[r] != p->tied[r]) home[l->result_instance[r]] = p->tied[r];
+  }
+  for (int r = 0; r < p->n_results; r++) l->instances[l->result_instance[r]].last_use = n;
+  l->buffers = solver_allocate((size_t)(l->n_instances + n), sizeof *l->buffers);
+  make_buffers(p, l, current, home, mode);
+  free(home);
+  free(current);
+}
+
+void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity) {
+  OffsetBuffer *list = solver_allocate((size_t)l->n_buffers, sizeof *list);
+  int n = 0;
+  for (int b = 0; b < l->n_buffers; b++) {
+    const PlanBuffer *from = &l->buffers[b];
+    if (from->persistent) continue;
+    list[n++] = (OffsetBuffer){.id = b, .lower = from->lower, .upper = from->upper, .size = from->bytes, .align = p->alignment};
+  }
+  OffsetResult result;
+  SolverError error;
+  OffsetOptions options = {.seed = 1, .capacity = capacity};
+  bool ok = offsets_assign(list, n, &options, &result, &error) && offsets_verify(list, n, result.arena_bytes, &error);
+  if (!ok) {
+    fprintf(stderr, "internal error: memory plan: %s\n", error.message);
+    abort();
+  }
+  for (int i = 0; i < n; i++) l->buffers[list[i].id].offset = list[i].offset;
+  l->arena = result.arena_bytes;
+  l->live = result.lower_bound;
+  free(list);
+}
+
+int64_t plan_layout_peak(const PlanProgram *p, const PlanLayout *l) {
+  int64_t *change = solver_allocate((size_t)l->n + 2, sizeof *change), live = 0, peak = 0;
+  for (int b = 0; b < l->n_buffers; b++) {
+    const PlanBuffer *buffer = &l->buffers[b];
+    if (buffer->persistent) continue;
+    change[buffer->lower] += plan_align(p, buffer->bytes);
+    change[buffer->upper] -= plan_align(p, buffer->bytes);
+  }
+  for (int i = 0; i <= l->n; i++) {
+    live += change[i];
+    if (live > peak) peak = live;
+  }
+  free(change);
+  return peak;
+}
+
+void plan_layout_free(PlanLayout *l) {
+  free(l->instances);
+  free(l->first_instance);
+  free(l->buffers);
+  free(l->workspace);
+  free(l->result_instance);
+  free(l->result_shift);
+  free(l->copy_back);
+  *l = (PlanLayout){0};
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Persistent values
+
+int64_t plan_persistent_offset(const PlanPersistent *p, const char *name) {
+  for (int i = 0; i < p->n; i++)
+    if (!strcmp(p->names[i], name)) return p->offset[i];
+  return -1;
+}
+
+static void add_persistent(PlanPersistent *p, const char *name, int64_t bytes, int64_t alignment) {
+  for (int i = 0; i < p->n; i++) {
+    if (strcmp(p->names[i], name)) continue;
+    assert(p->bytes[i] == bytes);
+    return;
+  }
+  size_t n = (size_t)p->n + 1;
+  p->names = solver_reallocate(p->names, n, sizeof *p->names);
+  p->offset = solver_reallocate(p->offset, n, sizeof *p->offset);
+  p->bytes = solver_reallocate(p->bytes, n, sizeof *p->bytes);
+  p->names[p->n] = strdup(name);
+  p->offset[p->n] = p->total;
+  p->bytes[p->n++] = bytes;
+  p->total += (bytes + alignment - 1) / alignment * alignment;
+}
+
+char *plan_argument_name(MlirOperation func, int arg) {
+  MlirAttribute a = nn_arg_attr(func, arg, "nn.name");
+  if (mlirAttributeIsNull(a) || !mlirAttributeIsAString(a)) {
+    char buf[32];
+    snprintf(buf, sizeof buf, "arg%d", arg);
+    return strdup(buf);
+  }
+  MlirStringRef s = mlirStringAttrGetValue(a);
+  return strndup(s.data, s.length);
+}
+
+void plan_persistent_build(PlanPersistent *p, MlirModule module, int64_t alignment) {
+  *p = (PlanPersistent){0};
+  MlirOperation functions[16];
+  int n = nn_public_functions(module, functions, 16);
+  for (int f = 0; f < n; f++) {
+    for (int a = 0; a < nn_function_n_args(functions[f]); a++) {
+      char role[16];
+      if (!nn_is_persistent_role(nn_arg_str(functions[f], a, "nn.role", role, sizeof role, "input"))) continue;
+      char *name = plan_argument_name(functions[f], a);
+      NnType t = nn_value_type(mlirBlockGetArgument(nn_function_body(functions[f]), a));
+      add_persistent(p, name, nn_type_bytes(&t), alignment);
+      free(name);
+    }
+  }
+}
+
+void plan_persistent_free(PlanPersistent *p) {
+  for (int i = 0; i < p->n; i++) free(p->names[i]);
+  free(p->names);
+  free(p->offset);
+  free(p->bytes);
+  *p = (PlanPersistent){0};
+}

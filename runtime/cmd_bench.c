@@ -1,0 +1,185 @@
+// `bench`: the time of a step and where it goes, and memory planned against memory used.
+#include <getopt.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+typedef struct BenchOptions { int64_t steps, threads; bool profile, check; const char *function; } BenchOptions;
+
+static void print_help(void) {
+  printf("Usage: %s bench [OPTION]...\n\n"
+         "Times steps on made-up inputs and initial parameters.\n\n"
+         "  --steps=N          steps to time, after 3 that are not (default 20)\n"
+         "  --function=NAME    train (default), eval or predict\n"
+         "  --profile          time by step of the program\n"
+         "  --check            also fill the arena with a pattern, run, and tell how far it was written\n"
+         "  --threads=N\n      --help\n", report_name());
+}
+
+static int parse_options(int argc, char **argv, BenchOptions *o) {
+  static const struct option options[] = {
+    {"steps", required_argument, NULL, 's'}, {"function", required_argument, NULL, 'f'}, {"profile", no_argument, NULL, 'p'},
+    {"check", no_argument, NULL, 'c'}, {"threads", required_argument, NULL, 't'}, {"help", no_argument, NULL, 'h'}, {0},
+  };
+  bool ok = true;
+  for (int c; ok && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) switch (c) {
+    case 's': ok = option_integer("steps", optarg, 1, &o->steps); break;
+    case 'f': o->function = optarg; break;
+    case 'p': o->profile = true; break;
+    case 'c': o->check = true; break;
+    case 't': ok = option_integer("threads", optarg, 1, &o->threads); break;
+    case 'h': print_help(); return EXIT_DONE;
+    default: ok = false;
+    }
+  if (ok && (optind < argc || (o->function && strcmp(o->function, "train") && strcmp(o->function, "eval") && strcmp(o->function, "predict")))) {
+    report_error(optind < argc ? "unexpected argument" : "--function is train, eval or predict");
+    ok = false;
+  }
+  if (!o->function) o->function = program_function("train") ? "train" : "predict";
+  return ok ? -1 : option_unknown("bench");
+}
+
+typedef struct Bench {
+  BenchOptions o;
+  Session s;
+  Executor *main, *earlier;   // with accumulation a step runs `earlier` accumulate - 1 times
+  int64_t accumulate;
+} Bench;
+
+// Seconds of one step without the making of inputs, which a data set would only copy. Input buffers may be reused within a step.
+static double time_step(Bench *b, int64_t step) {
+  double seconds = 0;
+  for (int64_t micro = 0; micro < b->accumulate; micro++) {
+    Executor *e = micro + 1 < b->accumulate ? b->earlier : b->main;
+    const NncFunction *f = executor_function(e);
+    inputs_make(f, b->s.seed, b->s.arena.base);
+    session_write_arguments(&b->s, f, step, step);
+    double start = now_seconds();
+    executor_run(e, NULL, NULL);
+    seconds += now_seconds() - start;
+  }
+  return seconds;
+}
+
+static int compare_doubles(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Profile
+
+typedef struct ProfileRow { const char *label, *implementation; double seconds, flops, bytes; int calls; bool recomputed; } ProfileRow;
+
+static int by_seconds(const void *a, const void *b) {
+  double x = ((const ProfileRow *)a)->seconds, y = ((const ProfileRow *)b)->seconds;
+  return (x < y) - (x > y);
+}
+
+static void print_profile(const Executor *e) {
+  const NncFunction *f = executor_function(e);
+  ProfileRow *rows = xcalloc((size_t)f->n_steps, sizeof *rows);
+  int n = 0;
+  double total = 0, recomputed = 0;
+  for (int i = 0; i < f->n_steps; i++) {
+    const NncStep *s = &f->steps[i];
+    int64_t runs;
+    double seconds = executor_step_seconds(e, i, &runs);
+    if (s->kind == NNC_STEP_TAP || runs == 0) continue;
+    seconds /= (double)runs;
+    const char *label = s->label ? s->label : "", *implementation = executor_step_implementation(e, i);
+    int k = 0;
+    while (k < n && (strcmp(rows[k].label, label) != 0 || strcmp(rows[k].implementation, implementation) != 0 || rows[k].recomputed != s->recomputed)) k++;
+    if (k == n) rows[n++] = (ProfileRow){.label = label, .implementation = implementation, .recomputed = s->recomputed};
+    rows[k].seconds += seconds, rows[k].flops += s->flops, rows[k].bytes += s->bytes, rows[k].calls++;
+    total += seconds;
+    if (s->recomputed) recomputed += seconds;
+  }
+  qsort(rows, (size_t)n, sizeof *rows, by_seconds);
+  printf("\n%9s %6s %5s %8s %7s  step of %s\n", "ms", "share", "calls", "GFLOP/s", "GB/s", f->name);
+  for (int k = 0; k < n; k++)
+    printf("%9.3f %5.1f%% %5d %8.1f %7.1f  %s%s%s%s\n", rows[k].seconds * 1e3, 100 * rows[k].seconds / total, rows[k].calls,
+           rows[k].flops / rows[k].seconds * 1e-9, rows[k].bytes / rows[k].seconds * 1e-9, rows[k].label, *rows[k].implementation ? "  " : "",
+           rows[k].implementation, rows[k].recomputed ? "  (recomputed)" : "");
+  printf("%9.3f 100.0%%  all, %.1f%% of it recomputed\n", total * 1e3, 100 * recomputed / total);
+  free(rows);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Memory
+
+static void print_memory(const Bench *b) {
+  char text[32];
+  const NncFunction *f = executor_function(b->main);
+  int64_t used = function_used_bytes(f), peak = resident_peak_bytes();
+  printf("arena planned   %lld bytes (%s)\n", (long long)f->arena_bytes, format_bytes(f->arena_bytes, text, sizeof text));
+  if (used >= 0) printf("arena used      %lld bytes\n", (long long)used);
+  if (nnc_program.budget_bytes > 0) printf("budget          %s\n", format_bytes(nnc_program.budget_bytes, text, sizeof text));
+  if (peak < 0) return;
+  printf("resident peak   %s", format_bytes(peak, text, sizeof text));
+  printf(", %s beyond the arena\n", format_bytes(peak - b->s.arena.bytes, text, sizeof text));
+}
+
+// A buffer's last byte may happen to equal one pattern; it cannot equal both.
+static bool check_arena(Bench *b) {
+  static const int patterns[2] = {0x5b, 0xa4};
+  int64_t reached = 0;
+  for (int i = 0; i < 2; i++) {
+    arena_fill(&b->s.arena, nnc_program.persistent_bytes, patterns[i]);
+    time_step(b, 0);
+    int64_t r = arena_high_water(&b->s.arena, patterns[i]);
+    reached = r > reached ? r : reached;
+  }
+  printf("arena written   up to byte %lld\n", (long long)reached);
+  if (reached <= executor_function(b->main)->arena_bytes) return true;
+  report_error("a step wrote beyond the planned arena");
+  return false;
+}
+
+static bool measure(Bench *b) {
+  const NncFunction *f = executor_function(b->main);
+  double *seconds = xcalloc((size_t)b->o.steps, sizeof *seconds);
+  for (int i = 0; i < 3; i++) time_step(b, i);
+  if (b->o.profile) executor_profile(b->main, true);
+  int64_t n = 0;
+  for (; n < b->o.steps && !signals_stop_requested(); n++) seconds[n] = time_step(b, 3 + n);
+  bool ok = n > 0;
+  if (ok) {
+    qsort(seconds, (size_t)n, sizeof *seconds, compare_doubles);
+    double median = n % 2 ? seconds[n / 2] : (seconds[n / 2 - 1] + seconds[n / 2]) / 2;
+    double flops = f->flops + (b->earlier ? (double)(b->accumulate - 1) * executor_function(b->earlier)->flops : 0);
+    int64_t items = function_batch(f) * b->accumulate;
+    printf("%s on %d threads, %s\n", f->name, omp_get_max_threads(), nnc_library_isa());
+    printf("step time       %.3f ms median of %lld, %.3f least, %.3f most\n", median * 1e3, (long long)n, seconds[0] * 1e3, seconds[n - 1] * 1e3);
+    printf("items           %.1f per second, %lld per step\n", (double)items / median, (long long)items);
+    printf("FLOPs           %.3f GFLOP per step, %.1f GFLOP/s\n", flops * 1e-9, flops / median * 1e-9);
+    if (f->recompute_overhead > 0) printf("recomputation   %.1f%% more time predicted\n", 100 * f->recompute_overhead);
+    print_memory(b);
+    if (b->o.check) ok = check_arena(b);
+    if (b->o.profile) print_profile(b->main);
+  }
+  free(seconds);
+  return ok;
+}
+
+int cmd_bench(int argc, char **argv) {
+  Bench b = {.o = {.steps = 20}, .accumulate = 1};
+  int status = parse_options(argc, argv, &b.o);
+  if (status >= 0) return status;
+  bool train = strcmp(b.o.function, "train") == 0, eval = strcmp(b.o.function, "eval") == 0;
+  if (!program_function(b.o.function)) {
+    report_error("%s has no function %s", nnc_program.source, b.o.function);
+    return EXIT_DIAGNOSTIC;
+  }
+  bool ok = session_open(&b.s, train ? SESSION_TRAIN : eval ? SESSION_EVAL : SESSION_PREDICT, (int)b.o.threads);
+  if (ok) {
+    b.main = train ? b.s.train : eval ? b.s.eval : b.s.predict;
+    if (train && nnc_program.accumulate > 1) b.accumulate = nnc_program.accumulate, b.earlier = b.s.accumulate;
+    b.s.total_steps = b.o.steps + 3;
+    ok = init_persistent(b.s.arena.base, b.s.seed) && measure(&b);
+  }
+  session_close(&b.s);
+  return ok ? EXIT_DONE : signals_stop_requested() ? EXIT_INTERRUPTED : EXIT_DIAGNOSTIC;
+}

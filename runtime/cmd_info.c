@@ -1,0 +1,144 @@
+// `info`: what the program is and what it will take: parameters, the arena, the budget, the data.
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+typedef struct InfoOptions { const char *data; bool arena, steps; } InfoOptions;
+
+static void print_help(void) {
+  printf("Usage: %s info [OPTION]...\n\n"
+         "  --data=DIR  folder of the data files\n"
+         "  --arena     every persistent tensor with its place in the arena\n"
+         "  --steps     every step of every function with the offsets of its buffers\n"
+         "      --help\n", report_name());
+}
+
+static int parse_options(int argc, char **argv, InfoOptions *o) {
+  static const struct option options[] = {
+    {"data", required_argument, NULL, 'd'}, {"arena", no_argument, NULL, 'a'}, {"steps", no_argument, NULL, 's'}, {"help", no_argument, NULL, 'h'}, {0},
+  };
+  bool ok = true;
+  for (int c; ok && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) switch (c) {
+    case 'd': o->data = optarg; break;
+    case 'a': o->arena = true; break;
+    case 's': o->steps = true; break;
+    case 'h': print_help(); return EXIT_DONE;
+    default: ok = false;
+    }
+  if (ok && optind < argc) {
+    report_error("unexpected argument %s", argv[optind]);
+    ok = false;
+  }
+  return ok ? -1 : option_unknown("info");
+}
+
+static const char *role_name(NncRole role) {
+  // ORDER of NncRole
+  static const char *const names[] = {"input", "parameter", "state", "optimizer", "accumulator", "rng", "hyper", "loss", "metric", "output"};
+  return names[role];
+}
+
+static void print_parameters(bool with_places) {
+  const NncProgram *p = &nnc_program;
+  char shape[128], text[32];
+  int64_t elements = 0, bytes[3] = {0, 0, 0};
+  int width = 9;
+  for (int i = 0; i < p->n_persistent; i++) {
+    const NncTensor *t = &p->persistent[i];
+    int n = (int)strlen(t->name);
+    if ((with_places || t->role == NNC_PARAM || t->role == NNC_STATE) && n > width) width = n;
+    if (t->role == NNC_PARAM) elements += tensor_elements(t), bytes[0] += t->bytes;
+    else bytes[t->role == NNC_STATE ? 1 : 2] += t->bytes;
+  }
+  if (with_places) printf("%12s %12s  ", "offset", "bytes");
+  printf("%-*s  type and shape\n", width, "name");
+  for (int i = 0; i < p->n_persistent; i++) {
+    const NncTensor *t = &p->persistent[i];
+    if (!with_places && t->role != NNC_PARAM && t->role != NNC_STATE) continue;
+    if (with_places) printf("%12lld %12lld  ", (long long)t->offset, (long long)t->bytes);
+    printf("%-*s  %s%s", width, t->name, dtype_name(t->dtype), format_shape(t->rank, t->dim, shape, sizeof shape));
+    if (t->role != NNC_PARAM) printf("  %s", role_name(t->role));
+    else if (t->init && *t->init) printf("  %s", t->init);
+    if (tensor_is_permuted(t)) printf("  packed");
+    putchar('\n');
+  }
+  printf("\nparameters      %lld in %s\n", (long long)elements, format_bytes(bytes[0], text, sizeof text));
+  if (bytes[1]) printf("states          %s\n", format_bytes(bytes[1], text, sizeof text));
+  if (bytes[2]) printf("optimizer       %s (%s)\n", format_bytes(bytes[2], text, sizeof text), p->optimizer ? p->optimizer : "none");
+}
+
+static void print_functions(void) {
+  const NncProgram *p = &nnc_program;
+  char a[32], b[32];
+  for (int i = 0; i < p->n_functions; i++) {
+    const NncFunction *f = &p->functions[i];
+    int recomputed = 0;
+    for (int k = 0; k < f->n_steps; k++) recomputed += f->steps[k].recomputed;
+    printf("%-15s %d steps, %.3f GFLOP, arena %s, live at most %s", f->name, f->n_steps, f->flops * 1e-9, format_bytes(f->arena_bytes, a, sizeof a),
+           format_bytes(f->live_bytes, b, sizeof b));
+    if (recomputed) printf(", %d steps recomputed, %.1f%% more time predicted", recomputed, 100 * f->recompute_overhead);
+    putchar('\n');
+  }
+}
+
+static void print_arena(void) {
+  const NncProgram *p = &nnc_program;
+  char text[32];
+  printf("arena           %lld bytes (%s)\n", (long long)p->arena_bytes, format_bytes(p->arena_bytes, text, sizeof text));
+  printf("  persistent    %s, bytes 0 to %lld\n", format_bytes(p->persistent_bytes, text, sizeof text), (long long)p->persistent_bytes);
+  printf("  of one step   %s\n", format_bytes(p->arena_bytes - p->persistent_bytes, text, sizeof text));
+  if (p->budget_bytes > 0) printf("budget          %s\n", format_bytes(p->budget_bytes, text, sizeof text));
+  if (p->remat && *p->remat) printf("rematerialized  %s\n", p->remat);
+}
+
+// False when the files are there but bad.
+static bool print_data(const char *split, const char *function, const char *folder) {
+  char text[32];
+  const NncFunction *f = program_function(function);
+  if (!f || !dataset_has_split(split)) return true;
+  if (!dataset_files_exist(split, folder)) {
+    printf("%-5s data      files not found:", split);
+    for (int i = 0; i < nnc_program.n_data; i++)
+      for (int k = 0; k < nnc_program.data[i].n_files && strcmp(nnc_program.data[i].split, split) == 0; k++) printf(" %s", nnc_program.data[i].files[k]);
+    putchar('\n');
+    return true;
+  }
+  Dataset d;
+  if (!dataset_load(split, f, folder, &d)) return false;
+  if (strcmp(split, "train") == 0) dataset_shuffle(&d, 0, 0);   // the order is held too
+  printf("%-5s data      %lld records, %s held in memory\n", split, (long long)d.records, format_bytes(d.bytes, text, sizeof text));
+  dataset_free(&d);
+  return true;
+}
+
+static void print_steps(const NncFunction *f) {
+  static const char *const kinds[] = {"kernel", "conv", "matmul", "copy", "tap"};   // ORDER of NncStepKind
+  printf("\n%s\n", f->name);
+  for (int i = 0; i < f->n_steps; i++) {
+    const NncStep *s = &f->steps[i];
+    printf("%5d  %-6s  %s%s ", i, kinds[s->kind], s->label ? s->label : "", s->recomputed ? " (recomputed)" : "");
+    for (int k = 0; k < s->n_buffers; k++) printf(" %lld", (long long)s->buffers[k]);
+    if (s->workspace >= 0) printf("  workspace %lld", (long long)s->workspace);
+    putchar('\n');
+  }
+}
+
+int cmd_info(int argc, char **argv) {
+  InfoOptions o = {0};
+  int status = parse_options(argc, argv, &o);
+  if (status >= 0) return status;
+  const NncProgram *p = &nnc_program;
+  printf("%s, compiled from %s by nnc %s for %s (%s)\n\n", p->model, p->source, p->compiler, p->cpu, p->isa);
+  print_parameters(o.arena);
+  print_arena();
+  printf("batch           %lld", (long long)p->batch);
+  if (p->accumulate > 1) printf(", %lld micro-batches a step", (long long)p->accumulate);
+  putchar('\n');
+  print_functions();
+  bool ok = print_data("train", "train", o.data) & print_data("eval", "eval", o.data);
+  for (int i = 0; o.steps && i < p->n_functions; i++) print_steps(&p->functions[i]);
+  ok &= program_verify();
+  return ok && fflush(stdout) == 0 ? EXIT_DONE : EXIT_DIAGNOSTIC;
+}

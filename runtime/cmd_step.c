@@ -1,0 +1,173 @@
+// `step`: exactly one training step on given tensors, and everything it computed: the means by which anyone checks a model against another
+// implementation.
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+typedef struct StepOptions {
+  const char *inputs, *outputs, *weights, *resume;
+  int64_t seed, step, steps, threads;
+  bool has_seed, has_step;
+} StepOptions;
+
+typedef struct Tapped { const NncTensor *tensor; void *values; } Tapped;   // values Owned, logical order
+typedef struct Taps { int n, capacity; Tapped *items; } Taps;
+
+static void print_help(void) {
+  printf("Usage: %s step --inputs=FILE --outputs=FILE [OPTION]...\n\n"
+         "Runs one training step and writes the loss, metrics, model outputs (output.*), gradients before clipping\n"
+         "(grad.*) and all parameters, states and optimizer state after the step, under their names.\n\n"
+         "  --inputs=FILE   safetensors with one tensor per input; with gradient accumulation all micro-batches\n"
+         "  --outputs=FILE  safetensors to write\n"
+         "  --weights=FILE  parameters and states to start from (default: initial values)\n"
+         "  --resume=FILE   everything from a checkpoint: optimizer state, step, seed\n"
+         "  --seed=S        seed of initial values and random ops (default %lld)\n"
+         "  --step=N        number of steps done before, for schedule, bias correction and random ops (default 0)\n"
+         "  --steps=N       steps of the whole schedule (default: as the model says)\n"
+         "  --threads=N\n      --help\n", report_name(), (long long)nnc_program.seed);
+}
+
+static int parse_options(int argc, char **argv, StepOptions *o) {
+  static const struct option options[] = {
+    {"inputs", required_argument, NULL, 'i'}, {"outputs", required_argument, NULL, 'o'}, {"weights", required_argument, NULL, 'w'},
+    {"resume", required_argument, NULL, 'r'}, {"seed", required_argument, NULL, 's'}, {"step", required_argument, NULL, 'n'},
+    {"steps", required_argument, NULL, 'N'}, {"threads", required_argument, NULL, 't'}, {"help", no_argument, NULL, 'h'}, {0},
+  };
+  bool ok = true;
+  for (int c; ok && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) switch (c) {
+    case 'i': o->inputs = optarg; break;
+    case 'o': o->outputs = optarg; break;
+    case 'w': o->weights = optarg; break;
+    case 'r': o->resume = optarg; break;
+    case 's': ok = option_integer("seed", optarg, 0, &o->seed), o->has_seed = true; break;
+    case 'n': ok = option_integer("step", optarg, 0, &o->step), o->has_step = true; break;
+    case 'N': ok = option_integer("steps", optarg, 1, &o->steps); break;
+    case 't': ok = option_integer("threads", optarg, 1, &o->threads); break;
+    case 'h': print_help(); return EXIT_DONE;
+    default: ok = false;
+    }
+  if (ok && (optind < argc || !o->inputs || !o->outputs || (o->weights && o->resume))) {
+    report_error(optind < argc            ? "unexpected argument"
+                 : o->weights && o->resume ? "--weights and --resume exclude each other"
+                                           : "--inputs and --outputs are needed");
+    ok = false;
+  }
+  return ok ? -1 : option_unknown("step");
+}
+
+static void keep_tap(void *context, const NncTensor *tensor, const char *arena) {
+  Taps *taps = context;
+  int i = 0;
+  while (i < taps->n && strcmp(taps->items[i].tensor->name, tensor->name) != 0) i++;
+  if (i == taps->n) {
+    if (taps->n == taps->capacity) {
+      taps->capacity = taps->capacity ? taps->capacity * 2 : 64;
+      taps->items = realloc(taps->items, sizeof *taps->items * (size_t)taps->capacity);
+      if (!taps->items) report_internal("out of memory");
+    }
+    taps->items[taps->n++] = (Tapped){tensor, xmalloc((size_t)tensor->bytes)};
+  }
+  tensor_from_arena(tensor, arena, taps->items[i].values);
+}
+
+static bool run(Session *s, const StepOptions *o, Taps *taps, Metrics *m) {
+  Safetensors in;
+  int64_t accumulate = nnc_program.accumulate > 1 ? nnc_program.accumulate : 1, records;
+  const NncFunction *train = executor_function(s->train);
+  int64_t batch = function_batch(train);
+  if (!safetensors_open(o->inputs, &in)) return false;
+  bool ok = inputs_check(&in, train, &records);
+  if (ok && records != batch * accumulate) {
+    report_error("%s: %lld records, one step takes %lld", o->inputs, (long long)records, (long long)(batch * accumulate));
+    ok = false;
+  }
+  for (int64_t micro = 0; micro < accumulate && ok; micro++) {
+    Executor *e = micro + 1 < accumulate ? s->accumulate : s->train;
+    const NncFunction *f = executor_function(e);
+    ok = inputs_read(&in, f, micro * batch, s->arena.base);
+    if (!ok) break;
+    session_write_arguments(s, f, o->step, o->step * accumulate + micro);
+    ok = executor_run(e, keep_tap, taps);
+    metrics_read(m, f, s->arena.base, 1 / (double)accumulate);
+  }
+  safetensors_close(&in);
+  return ok;
+}
+
+static bool put_all(SafetensorsWriter *w, const Session *s, const Taps *taps, const Metrics *m) {
+  int index = 0;
+  const NncFunction *f = executor_function(s->train);
+  for (int i = 0; i < f->n_results; i++) {
+    const NncTensor *t = &f->results[i];
+    if (t->role != NNC_LOSS && t->role != NNC_METRIC) continue;
+    double value;
+    convert_elements(NNC_F64, &m->values[index], t->dtype, &value, 1);
+    if (!safetensors_put(w, index++, 0, &value, dtype_bytes(t->dtype))) return false;
+  }
+  for (int i = 0; i < taps->n; i++)
+    if (!safetensors_put(w, index++, 0, taps->items[i].values, taps->items[i].tensor->bytes)) return false;
+  for (int i = 0; i < nnc_program.n_persistent; i++) {
+    const NncTensor *t = &nnc_program.persistent[i];
+    void *logical = xmalloc((size_t)t->bytes);
+    tensor_from_arena(t, s->arena.base, logical);
+    bool ok = safetensors_put(w, index++, 0, logical, t->bytes);
+    free(logical);
+    if (!ok) return false;
+  }
+  return true;
+}
+
+static bool write_outputs(const char *path, const Session *s, const Taps *taps, const Metrics *m) {
+  SafetensorsWriter *w = safetensors_create(path);
+  const NncFunction *f = executor_function(s->train);
+  for (int i = 0; i < f->n_results; i++) {
+    const NncTensor *t = &f->results[i];
+    if (t->role == NNC_LOSS || t->role == NNC_METRIC) safetensors_declare(w, t->name, t->dtype, t->rank, t->dim);
+  }
+  for (int i = 0; i < taps->n; i++) {
+    const NncTensor *t = taps->items[i].tensor;
+    safetensors_declare(w, t->name, t->dtype, t->rank, t->dim);
+  }
+  for (int i = 0; i < nnc_program.n_persistent; i++) {
+    const NncTensor *t = &nnc_program.persistent[i];
+    safetensors_declare(w, t->name, t->dtype, t->rank, t->dim);
+  }
+  if (safetensors_begin(w) && put_all(w, s, taps, m)) return safetensors_commit(w);
+  safetensors_abandon(w);
+  return false;
+}
+
+static bool start_values(Session *s, StepOptions *o) {
+  if (o->resume) {
+    TrainState state;
+    if (!checkpoint_resume(o->resume, s->arena.base, &state)) return false;
+    if (!o->has_step) o->step = state.step;
+    s->seed = (uint64_t)(o->has_seed ? o->seed : state.seed);
+    return true;
+  }
+  s->seed = (uint64_t)(o->has_seed ? o->seed : nnc_program.seed);
+  return init_persistent(s->arena.base, s->seed) && (!o->weights || weights_load(o->weights, s->arena.base));
+}
+
+int cmd_step(int argc, char **argv) {
+  StepOptions o = {0};
+  int status = parse_options(argc, argv, &o);
+  if (status >= 0) return status;
+  Session s = {0};
+  Taps taps = {0};
+  Metrics m = {0};
+  bool ok = output_path_check(o.outputs) && session_open(&s, SESSION_TRAIN, (int)o.threads) && start_values(&s, &o);
+  if (ok) {
+    s.total_steps = o.steps ? o.steps : nnc_program.steps > 0 ? nnc_program.steps : o.step + 1;
+    metrics_init(&m, executor_function(s.train));
+    ok = run(&s, &o, &taps, &m) && write_outputs(o.outputs, &s, &taps, &m);
+  }
+  for (int i = 0; ok && i < m.n; i++) printf("%s %.9g\n", m.names[i], m.values[i]);
+  for (int i = 0; i < taps.n; i++) free(taps.items[i].values);
+  free(taps.items);
+  metrics_free(&m);
+  session_close(&s);
+  return ok ? EXIT_DONE : EXIT_DIAGNOSTIC;
+}

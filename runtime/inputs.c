@@ -1,0 +1,87 @@
+// Inputs that do not come from a data set: tensors of a file for `step` and `predict`, made-up values for `bench`.
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+// The tensor must have the input's shape but for the first dimension.
+static const SafetensorsEntry *find_checked(const Safetensors *s, const NncTensor *input) {
+  char found[128], expected[128];
+  NncDtype dtype;
+  const SafetensorsEntry *e = safetensors_find(s, input->name);
+  if (!e) {
+    report_error("%s has no tensor %s", s->path, input->name);
+    return NULL;
+  }
+  format_shape(e->rank, e->dim, found, sizeof found);
+  format_shape(input->rank, input->dim, expected, sizeof expected);
+  if (e->rank != input->rank || (e->rank > 0 && memcmp(e->dim + 1, input->dim + 1, sizeof *e->dim * (size_t)(e->rank - 1)) != 0)) {
+    report_error("%s: tensor %s has shape %s, the model expects %s", s->path, input->name, found, expected);
+    return NULL;
+  }
+  if (!safetensors_dtype(e->dtype, &dtype) || !dtype_convertible(dtype, input->dtype)) {
+    report_error("%s: tensor %s is %s, the model expects %s", s->path, input->name, e->dtype, dtype_name(input->dtype));
+    return NULL;
+  }
+  return e;
+}
+
+bool inputs_check(const Safetensors *s, const NncFunction *f, int64_t *records) {
+  *records = -1;
+  for (int i = 0; i < f->n_args; i++) {
+    const NncTensor *input = &f->args[i];
+    if (input->role != NNC_INPUT) continue;
+    const SafetensorsEntry *e = find_checked(s, input);
+    if (!e) return false;
+    int64_t n = e->rank > 0 ? e->dim[0] : 1;
+    if (*records >= 0 && n != *records) {
+      report_error("%s: tensor %s has %lld records, others have %lld", s->path, input->name, (long long)n, (long long)*records);
+      return false;
+    }
+    *records = n;
+  }
+  if (*records < 0) *records = function_batch(f);
+  if (*records > 0) return true;
+  report_error("%s holds no records", s->path);
+  return false;
+}
+
+bool inputs_read(const Safetensors *s, const NncFunction *f, int64_t first, char *arena) {
+  for (int i = 0; i < f->n_args; i++) {
+    const NncTensor *input = &f->args[i];
+    if (input->role != NNC_INPUT) continue;
+    const SafetensorsEntry *e = safetensors_find(s, input->name);
+    NncDtype dtype = NNC_F32;
+    safetensors_dtype(e->dtype, &dtype);
+    int64_t records = e->rank > 0 ? e->dim[0] : 1, batch = input->rank > 0 ? input->dim[0] : 1;
+    int64_t from_bytes = e->bytes / records, to_bytes = input->bytes / batch, n = to_bytes / dtype_bytes(input->dtype);
+    char *record = xmalloc((size_t)from_bytes);
+    bool ok = true;
+    for (int64_t r = 0; r < batch && ok; r++) {
+      int64_t at = first + r < records ? first + r : records - 1;
+      ok = safetensors_read(s, e, at * from_bytes, from_bytes, record);
+      if (ok) convert_elements(dtype, record, input->dtype, arena + input->offset + r * to_bytes, n);
+    }
+    free(record);
+    if (!ok) return false;
+  }
+  return true;
+}
+
+// Labels stay below the number of classes; other integers are 0, which every table has a row for.
+void inputs_make(const NncFunction *f, uint64_t seed, char *arena) {
+  for (int i = 0; i < f->n_args; i++) {
+    const NncTensor *input = &f->args[i];
+    if (input->role != NNC_INPUT) continue;
+    int64_t n = tensor_elements(input), element = dtype_bytes(input->dtype), limit = input->dtype == NNC_U8 ? 256 : 1;
+    for (int k = 0; k < nnc_program.n_label_names; k++)
+      if (strcmp(nnc_program.label_names[k], input->name) == 0 && nnc_program.classes > 0) limit = nnc_program.classes;
+    bool is_float = input->dtype == NNC_F32 || input->dtype == NNC_F64;
+    uint64_t stream = philox_stream(input->name);
+    for (int64_t k = 0; k < n; k++) {
+      double v = philox_uniform(seed, stream, (uint64_t)k);
+      if (!is_float) v = (double)(int64_t)(v * (double)limit);
+      convert_elements(NNC_F64, &v, input->dtype, arena + input->offset + k * element, 1);
+    }
+  }
+}

@@ -1,0 +1,44 @@
+// Shape errors in a module name the op, both types and the place; every one of them is reported, not only the first.
+// RUN: split-file %s %t
+// RUN: not %nnc_opt %t/shapes.mlir 2>&1 | FileCheck %t/shapes.mlir --implicit-check-not=error:
+// RUN: not %nnc_opt %t/counts.mlir 2>&1 | FileCheck %t/counts.mlir
+// RUN: not %nnc_opt %t/attribute.mlir 2>&1 | FileCheck %t/attribute.mlir
+// RUN: not %nnc_opt %t/unknown.mlir 2>&1 | FileCheck %t/unknown.mlir
+
+//--- shapes.mlir
+func.func @f(%a: tensor<2x3xf32>, %b: tensor<3x2xf32>, %c: tensor<2x3xf64>, %image: tensor<1x3x8x8xf32>, %w: tensor<4x2x3x3xf32>) {
+  // CHECK: shapes.mlir:[[@LINE+1]]:{{[0-9]+}}: error: add: shapes differ: f32[2, 3] and f32[3, 2]
+  %0 = "nn.add"(%a, %b) : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<2x3xf32>
+  // CHECK: shapes.mlir:[[@LINE+1]]:{{[0-9]+}}: error: mul: operands differ in element type: f32[2, 3] and f64[2, 3]
+  %1 = "nn.mul"(%a, %c) : (tensor<2x3xf32>, tensor<2x3xf64>) -> tensor<2x3xf32>
+  // CHECK: shapes.mlir:[[@LINE+1]]:{{[0-9]+}}: error: matmul: inner dimensions differ: lhs f32[2, 3] has 3, rhs f32[2, 3] has 2
+  %2 = "nn.matmul"(%a, %a) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  // CHECK: shapes.mlir:[[@LINE+1]]:{{[0-9]+}}: error: exp: result 0 is f32[3, 2], but the operands give f32[2, 3]
+  %3 = "nn.exp"(%a) : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  // CHECK: shapes.mlir:[[@LINE+1]]:{{[0-9]+}}: error: conv2d: image f32[1, 3, 8, 8] has 3 channels in 1 groups, weight f32[4, 2, 3, 3] expects 2 in each group
+  %4 = "nn.conv2d"(%image, %w) {strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>} : (tensor<1x3x8x8xf32>, tensor<4x2x3x3xf32>) -> tensor<1x4x6x6xf32>
+  // CHECK: shapes.mlir:[[@LINE+1]]:{{[0-9]+}}: error: reshape: f32[2, 3] has 6 elements, f32[7] has 7
+  %5 = "nn.reshape"(%a) : (tensor<2x3xf32>) -> tensor<7xf32>
+  return
+}
+
+//--- counts.mlir
+func.func @f(%a: tensor<2x3xf32>) {
+  // CHECK: counts.mlir:[[@LINE+1]]:{{[0-9]+}}: error: {{.*}}operand
+  %0 = "nn.add"(%a) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return
+}
+
+//--- attribute.mlir
+func.func @f(%a: tensor<2x3xf32>) {
+  // CHECK: attribute.mlir:[[@LINE+1]]:{{[0-9]+}}: error: {{.*}}"axes"
+  %0 = "nn.reduce_sum"(%a) : (tensor<2x3xf32>) -> tensor<2xf32>
+  return
+}
+
+//--- unknown.mlir
+func.func @f(%a: tensor<2x3xf32>) {
+  // CHECK: unknown.mlir:[[@LINE+1]]:{{[0-9]+}}: error: {{.*}}nn.sine
+  %0 = "nn.sine"(%a) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return
+}

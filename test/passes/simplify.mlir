@@ -1,0 +1,237 @@
+// Folding, algebra, views, common subexpressions, dead code.
+// RUN: %nnc_opt %s --passes=simplify | FileCheck %s
+// Running it twice changes nothing more.
+// RUN: %nnc_opt %s --passes=simplify -o %t.once && %nnc_opt %t.once --passes=simplify | diff %t.once -
+
+// Equal ops merge whatever their phase, the earlier one wins; so do commuted operands; differing attributes keep ops apart.
+// CHECK-LABEL: func.func @merge
+// CHECK-NEXT: %[[E:.*]] = "nn.exp"(%arg0) {nn.phase = "forward"}
+// CHECK-NEXT: %[[S:.*]] = "nn.add"(%arg0, %[[E]]) {nn.phase = "forward"}
+// CHECK-NEXT: %[[R0:.*]] = "nn.reduce_sum"(%[[S]]) {axes = array<i64: 0>
+// CHECK-NEXT: %[[R1:.*]] = "nn.reduce_sum"(%[[S]]) {axes = array<i64: 1>
+// CHECK-NEXT: return %[[E]], %[[S]], %[[S]], %[[R0]], %[[R1]]
+func.func @merge(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %e = "nn.exp"(%x) {nn.phase = "forward"} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %s = "nn.add"(%x, %e) {nn.phase = "forward"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %f = "nn.exp"(%x) {nn.phase = "backward"} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %t = "nn.add"(%f, %x) {nn.phase = "backward"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %r0 = "nn.reduce_sum"(%t) {axes = array<i64: 0>, nn.phase = "backward"} : (tensor<4x4xf32>) -> tensor<4xf32>
+  %r1 = "nn.reduce_sum"(%t) {axes = array<i64: 1>, nn.phase = "backward"} : (tensor<4x4xf32>) -> tensor<4xf32>
+  return %f, %s, %t, %r0, %r1 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// Draws with the same key row are the same draw, with another row they are not.
+// CHECK-LABEL: func.func @draws
+// CHECK-NEXT: %[[A:.*]] = "nn.random_uniform"(%arg0)
+// CHECK-NEXT: %[[B:.*]] = "nn.random_uniform"(%arg1)
+// CHECK-NEXT: return %[[A]], %[[A]], %[[B]]
+func.func @draws(%k: tensor<4xi32>, %l: tensor<4xi32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
+  %a = "nn.random_uniform"(%k) : (tensor<4xi32>) -> tensor<8xf32>
+  %b = "nn.random_uniform"(%k) : (tensor<4xi32>) -> tensor<8xf32>
+  %c = "nn.random_uniform"(%l) : (tensor<4xi32>) -> tensor<8xf32>
+  return %a, %b, %c : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+}
+
+// Marks stay and keep what they mark; the rest that nothing uses goes.
+// CHECK-LABEL: func.func @dead
+// CHECK-NEXT: %[[E:.*]] = "nn.exp"
+// CHECK-NEXT: "nn.tap"(%[[E]]) {name = "e"}
+// CHECK-NEXT: "nn.checkpoint"(%arg0)
+// CHECK-NEXT: return %arg0
+func.func @dead(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %e = "nn.exp"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %l = "nn.log"(%e) : (tensor<4xf32>) -> tensor<4xf32>
+  %m = "nn.neg"(%l) : (tensor<4xf32>) -> tensor<4xf32>
+  "nn.tap"(%e) {name = "e"} : (tensor<4xf32>) -> ()
+  "nn.checkpoint"(%x) : (tensor<4xf32>) -> ()
+  return %x : tensor<4xf32>
+}
+
+// CHECK-NOT: @uncalled
+// CHECK-NOT: @only_from_uncalled
+// CHECK-LABEL: func.func private @called
+func.func private @uncalled(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = func.call @only_from_uncalled(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+func.func private @only_from_uncalled(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
+func.func private @called(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
+func.func @caller(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = func.call @called(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+
+// Constants fold in the element type: 1/3 in f32 is not 1/3 in f64; what cannot be said exactly is left to run.
+// CHECK-LABEL: func.func @constants
+// CHECK-DAG: %[[F:.*]] = "nn.constant"() {value = 0.3333333432674{{[0-9]*}} : f64} : () -> tensor<2xf32>
+// CHECK-DAG: %[[D:.*]] = "nn.constant"() {value = 0.33333333333333331 : f64} : () -> tensor<f64>
+// CHECK-DAG: %[[I:.*]] = "nn.constant"() {value = -2.000000e+00 : f64} : () -> tensor<i32>
+// CHECK-DAG: %[[C:.*]] = "nn.constant"() {value = 1.000000e+00 : f64} : () -> tensor<i1>
+// CHECK-DAG: %[[O:.*]] = "nn.mul"
+// CHECK: return %[[F]], %[[D]], %[[I]], %[[C]], %[[O]]
+func.func @constants() -> (tensor<2xf32>, tensor<f64>, tensor<i32>, tensor<i1>, tensor<i32>) {
+  %one = "nn.constant"() {value = 1.0 : f64} : () -> tensor<f32>
+  %three = "nn.constant"() {value = 3.0 : f64} : () -> tensor<f32>
+  %q = "nn.div"(%one, %three) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %f = "nn.broadcast"(%q) {dims = array<i64>} : (tensor<f32>) -> tensor<2xf32>
+  %d1 = "nn.cast"(%one) : (tensor<f32>) -> tensor<f64>
+  %d3 = "nn.cast"(%three) : (tensor<f32>) -> tensor<f64>
+  %d = "nn.div"(%d1, %d3) : (tensor<f64>, tensor<f64>) -> tensor<f64>
+  %m7 = "nn.constant"() {value = -7.0 : f64} : () -> tensor<i32>
+  %i4 = "nn.constant"() {value = 4.0 : f64} : () -> tensor<i32>
+  %i = "nn.div"(%m7, %i4) : (tensor<i32>, tensor<i32>) -> tensor<i32>
+  %c = "nn.compare"(%m7, %i4) {predicate = "lt"} : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  %big = "nn.constant"() {value = 2000000000.0 : f64} : () -> tensor<i32>
+  %o = "nn.mul"(%big, %i4) : (tensor<i32>, tensor<i32>) -> tensor<i32>
+  return %f, %d, %i, %c, %o : tensor<2xf32>, tensor<f64>, tensor<i32>, tensor<i1>, tensor<i32>
+}
+
+// x+0, 1*x, x/1, x-0, pow(x, 1), --x, x + -y, 0 - x.
+// CHECK-LABEL: func.func @neutral
+// CHECK-NEXT: %[[S:.*]] = "nn.sub"(%arg0, %arg1)
+// CHECK-NEXT: %[[N:.*]] = "nn.neg"(%arg0)
+// CHECK-NEXT: return %arg0, %[[S]], %[[N]]
+func.func @neutral(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %zero = "nn.constant"() {value = 0.0 : f64} : () -> tensor<4xf32>
+  %one = "nn.constant"() {value = 1.0 : f64} : () -> tensor<4xf32>
+  %0 = "nn.add"(%zero, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %1 = "nn.mul"(%one, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %2 = "nn.div"(%1, %one) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %3 = "nn.sub"(%2, %zero) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %4 = "nn.pow"(%3, %one) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %5 = "nn.neg"(%4) : (tensor<4xf32>) -> tensor<4xf32>
+  %6 = "nn.neg"(%5) : (tensor<4xf32>) -> tensor<4xf32>
+  %7 = "nn.neg"(%y) : (tensor<4xf32>) -> tensor<4xf32>
+  %8 = "nn.add"(%6, %7) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %9 = "nn.sub"(%zero, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %6, %8, %9 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// 0*x is 0 for integers only: a float may be infinite or NaN, and then x-x is not 0 either.
+// CHECK-LABEL: func.func @zero_times
+// CHECK-DAG: %[[Z:.*]] = "nn.constant"() {value = 0.000000e+00 : f64} : () -> tensor<4xi32>
+// CHECK-DAG: %[[M:.*]] = "nn.mul"(%arg0
+// CHECK-DAG: %[[S:.*]] = "nn.sub"(%arg0, %arg0)
+// CHECK: return %[[M]], %[[S]], %[[Z]]
+func.func @zero_times(%x: tensor<4xf32>, %i: tensor<4xi32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xi32>) {
+  %zf = "nn.constant"() {value = 0.0 : f64} : () -> tensor<4xf32>
+  %zi = "nn.constant"() {value = 0.0 : f64} : () -> tensor<4xi32>
+  %f = "nn.mul"(%x, %zf) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %s = "nn.sub"(%x, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %i0 = "nn.mul"(%zi, %i) : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi32>
+  return %f, %s, %i0 : tensor<4xf32>, tensor<4xf32>, tensor<4xi32>
+}
+
+// (x*3)*5 is x*15; dividing by 4 is multiplying by 1/4, dividing by 255 stays; a square is a product.
+// CHECK-LABEL: func.func @factors
+// CHECK-DAG: %[[C15:.*]] = "nn.constant"() {value = 1.500000e+01 : f64}
+// CHECK-DAG: %[[C4:.*]] = "nn.constant"() {value = 2.500000e-01 : f64}
+// CHECK-DAG: %[[C255:.*]] = "nn.constant"() {value = 2.550000e+02 : f64}
+// CHECK-DAG: %[[A:.*]] = "nn.mul"(%arg0, %[[C15]])
+// CHECK-DAG: %[[B:.*]] = "nn.mul"(%arg0, %[[C4]])
+// CHECK-DAG: %[[C:.*]] = "nn.div"(%arg0, %[[C255]])
+// CHECK-DAG: %[[D:.*]] = "nn.mul"(%arg0, %arg0)
+// CHECK: return %[[A]], %[[B]], %[[C]], %[[D]]
+func.func @factors(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %c2 = "nn.constant"() {value = 2.0 : f64} : () -> tensor<4xf32>
+  %c3 = "nn.constant"() {value = 3.0 : f64} : () -> tensor<4xf32>
+  %c5 = "nn.constant"() {value = 5.0 : f64} : () -> tensor<4xf32>
+  %c4 = "nn.constant"() {value = 4.0 : f64} : () -> tensor<4xf32>
+  %c255 = "nn.constant"() {value = 255.0 : f64} : () -> tensor<4xf32>
+  %x3 = "nn.mul"(%x, %c3) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %a = "nn.mul"(%c5, %x3) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %b = "nn.div"(%x, %c4) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %c = "nn.div"(%x, %c255) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %d = "nn.pow"(%x, %c2) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %a, %b, %c, %d : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// A cast to a wider type and back is nothing; to a narrower one it rounds.
+// CHECK-LABEL: func.func @casts
+// CHECK-NEXT: %[[N:.*]] = "nn.cast"(%arg1) : (tensor<4xf64>) -> tensor<4xf32>
+// CHECK-NEXT: %[[W:.*]] = "nn.cast"(%[[N]]) : (tensor<4xf32>) -> tensor<4xf64>
+// CHECK-NEXT: return %arg0, %[[W]]
+func.func @casts(%x: tensor<4xf32>, %d: tensor<4xf64>) -> (tensor<4xf32>, tensor<4xf64>) {
+  %0 = "nn.cast"(%x) : (tensor<4xf32>) -> tensor<4xf64>
+  %1 = "nn.cast"(%0) : (tensor<4xf64>) -> tensor<4xf32>
+  %2 = "nn.cast"(%d) : (tensor<4xf64>) -> tensor<4xf32>
+  %3 = "nn.cast"(%2) : (tensor<4xf32>) -> tensor<4xf64>
+  return %1, %3 : tensor<4xf32>, tensor<4xf64>
+}
+
+// Transposes compose and cancel; one that moves only axes of size 1 is a reshape.
+// CHECK-LABEL: func.func @transposes
+// CHECK-NEXT: %[[T:.*]] = "nn.transpose"(%arg0) {perm = array<i64: 2, 0, 1>}
+// CHECK-NEXT: %[[R:.*]] = "nn.reshape"(%arg1) : (tensor<2x1x5x6xf32>) -> tensor<2x5x6x1xf32>
+// CHECK-NEXT: return %arg0, %[[T]], %[[R]]
+func.func @transposes(%x: tensor<2x3x4xf32>, %image: tensor<2x1x5x6xf32>) -> (tensor<2x3x4xf32>, tensor<4x2x3xf32>, tensor<2x5x6x1xf32>) {
+  %0 = "nn.transpose"(%x) {perm = array<i64: 1, 2, 0>} : (tensor<2x3x4xf32>) -> tensor<3x4x2xf32>
+  %1 = "nn.transpose"(%0) {perm = array<i64: 1, 2, 0>} : (tensor<3x4x2xf32>) -> tensor<4x2x3xf32>
+  %2 = "nn.transpose"(%1) {perm = array<i64: 1, 2, 0>} : (tensor<4x2x3xf32>) -> tensor<2x3x4xf32>
+  %3 = "nn.transpose"(%image) {perm = array<i64: 0, 2, 3, 1>} : (tensor<2x1x5x6xf32>) -> tensor<2x5x6x1xf32>
+  return %2, %1, %3 : tensor<2x3x4xf32>, tensor<4x2x3xf32>, tensor<2x5x6x1xf32>
+}
+
+// Chains of one view are one view; a reshape that only adds axes of size 1 disappears in the broadcast after it; what a broadcast
+// repeats is transposed before it.
+// CHECK-LABEL: func.func @views
+// CHECK-NEXT: %[[A:.*]] = "nn.broadcast"(%arg0) {dims = array<i64: 0>} : (tensor<3xf32>) -> tensor<3x4xf32>
+// CHECK-NEXT: %[[B:.*]] = "nn.broadcast"(%arg0) {dims = array<i64: 1>} : (tensor<3xf32>) -> tensor<2x3x4xf32>
+// CHECK-NEXT: %[[C:.*]] = "nn.broadcast"(%arg0) {dims = array<i64: 1>} : (tensor<3xf32>) -> tensor<4x3xf32>
+// CHECK-NEXT: %[[D:.*]] = "nn.slice"(%arg1) {sizes = array<i64: 2>, starts = array<i64: 5>, strides = array<i64: 6>}
+// CHECK-NEXT: return %[[A]], %[[B]], %[[C]], %[[D]]
+func.func @views(%x: tensor<3xf32>, %y: tensor<20xf32>) -> (tensor<3x4xf32>, tensor<2x3x4xf32>, tensor<4x3xf32>, tensor<2xf32>) {
+  %0 = "nn.reshape"(%x) : (tensor<3xf32>) -> tensor<1x3xf32>
+  %1 = "nn.reshape"(%0) : (tensor<1x3xf32>) -> tensor<3x1xf32>
+  %2 = "nn.broadcast"(%1) {dims = array<i64: 0, 1>} : (tensor<3x1xf32>) -> tensor<3x4xf32>
+  %3 = "nn.broadcast"(%2) {dims = array<i64: 1, 2>} : (tensor<3x4xf32>) -> tensor<2x3x4xf32>
+  %4 = "nn.transpose"(%2) {perm = array<i64: 1, 0>} : (tensor<3x4xf32>) -> tensor<4x3xf32>
+  %5 = "nn.slice"(%y) {starts = array<i64: 2>, sizes = array<i64: 6>, strides = array<i64: 3>} : (tensor<20xf32>) -> tensor<6xf32>
+  %6 = "nn.slice"(%5) {starts = array<i64: 1>, sizes = array<i64: 2>, strides = array<i64: 2>} : (tensor<6xf32>) -> tensor<2xf32>
+  return %2, %3, %4, %6 : tensor<3x4xf32>, tensor<2x3x4xf32>, tensor<4x3xf32>, tensor<2xf32>
+}
+
+// A full slice, a slice of one part of a concatenation, padding by nothing, a sum over axes of size 1, a sum of a constant.
+// CHECK-LABEL: func.func @moves
+// CHECK-NEXT: %[[C:.*]] = "nn.constant"() {value = 1.200000e+01 : f64} : () -> tensor<f32>
+// CHECK-NEXT: %[[S:.*]] = "nn.slice"(%arg1) {sizes = array<i64: 2>, starts = array<i64: 1>
+// CHECK-NEXT: %[[R:.*]] = "nn.reshape"(%arg0) : (tensor<4x1xf32>) -> tensor<4xf32>
+// CHECK-NEXT: return %arg0, %[[S]], %[[R]], %[[C]]
+func.func @moves(%x: tensor<4x1xf32>, %y: tensor<3xf32>) -> (tensor<4x1xf32>, tensor<2xf32>, tensor<4xf32>, tensor<f32>) {
+  %c = "nn.constant"() {value = 2.0 : f64} : () -> tensor<6xf32>
+  %sum = "nn.reduce_sum"(%c) {axes = array<i64: 0>} : (tensor<6xf32>) -> tensor<f32>
+  %0 = "nn.slice"(%x) {starts = array<i64: 0, 0>, sizes = array<i64: 4, 1>, strides = array<i64: 1, 1>} : (tensor<4x1xf32>) -> tensor<4x1xf32>
+  %1 = "nn.pad"(%0) {low = array<i64: 0, 0>, high = array<i64: 0, 0>, interior = array<i64: 0, 5>, value = 0.0 : f64} : (tensor<4x1xf32>) -> tensor<4x1xf32>
+  %2 = "nn.concat"(%y, %y) {axis = 0 : i64} : (tensor<3xf32>, tensor<3xf32>) -> tensor<6xf32>
+  %3 = "nn.slice"(%2) {starts = array<i64: 4>, sizes = array<i64: 2>, strides = array<i64: 1>} : (tensor<6xf32>) -> tensor<2xf32>
+  %4 = "nn.reduce_sum"(%x) {axes = array<i64: 1>} : (tensor<4x1xf32>) -> tensor<4xf32>
+  return %1, %3, %4, %sum : tensor<4x1xf32>, tensor<2xf32>, tensor<4xf32>, tensor<f32>
+}
+
+// Products read transposed operands in place.
+// CHECK-LABEL: func.func @products
+// CHECK-NEXT: %[[A:.*]] = "nn.matmul"(%arg0, %arg1) {transpose_a = true, transpose_b = true}
+// CHECK-NEXT: return %[[A]]
+func.func @products(%x: tensor<3x2xf32>, %y: tensor<4x3xf32>) -> tensor<2x4xf32> {
+  %xt = "nn.transpose"(%x) {perm = array<i64: 1, 0>} : (tensor<3x2xf32>) -> tensor<2x3xf32>
+  %yt = "nn.transpose"(%y) {perm = array<i64: 1, 0>} : (tensor<4x3xf32>) -> tensor<3x4xf32>
+  %z = "nn.matmul"(%xt, %yt) : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  return %z : tensor<2x4xf32>
+}
+
+// A condition known at compile time, one that is negated, and logic with constants.
+// CHECK-LABEL: func.func @selects
+// CHECK-NEXT: %[[S:.*]] = "nn.select"(%arg0, %arg2, %arg1)
+// CHECK-NEXT: return %arg1, %[[S]], %arg0
+func.func @selects(%c: tensor<4xi1>, %x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xi1>) {
+  %true = "nn.constant"() {value = 1.0 : f64} : () -> tensor<4xi1>
+  %0 = "nn.select"(%true, %x, %y) : (tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %n = "nn.not"(%c) : (tensor<4xi1>) -> tensor<4xi1>
+  %1 = "nn.select"(%n, %x, %y) : (tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %2 = "nn.and"(%true, %c) : (tensor<4xi1>, tensor<4xi1>) -> tensor<4xi1>
+  return %0, %1, %2 : tensor<4xf32>, tensor<4xf32>, tensor<4xi1>
+}
