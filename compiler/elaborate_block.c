@@ -125,7 +125,7 @@ static const char *describe_expected(Elaborator *e, const AstType *t)
   for (int i = 0; i < t->n_dims; i++) {
     const AstExpr *x = t->dims[i];
     Variable *v = find_dim(e, x);
-    const char *dim = x->kind == AST_NAME ? x->text : x->kind == AST_INT ? elaborator_format(e, "%lld", (long long)x->i) : "…";
+    const char *dim = x->kind == AST_NAME ? x->text : x->kind == AST_INT ? elaborator_format(e, "%lld", (long long)x->integer) : "…";
     if (v && v->value.kind == VALUE_INT) dim = elaborator_format(e, "%s=%lld", dim, (long long)v->value.i);
     text = elaborator_format(e, "%s%s%s", text, i ? ", " : "[", dim);
   }
@@ -186,6 +186,10 @@ static bool convert_dtype(Elaborator *e, const AstItem *b, const AstParameter *p
 static bool bind_tensor(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, Value *value)
 {
   const AstType *t = &p->type;
+  double number;
+  NnDtype dtype;
+  if (t->n_dims == 0 && value_as_number(value, &number) && type_dtype(e, t, &dtype))
+    *value = value_tensor(nn_constant(elaborator_builder(e), nn_scalar(dtype), number));
   if (value->kind != VALUE_TENSOR) {
     argument_error(e, b, p, arg->pos, elaborator_format(e, "a tensor %s", describe_expected(e, t)), *value, "");
     return false;

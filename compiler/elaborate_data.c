@@ -13,23 +13,27 @@ static const struct { const char *name; bool has_dtype; NnDtype dtype; const cha
   {"bytes", true, NN_I32, "bytes(\"text.txt\"): tokens, or tokens and targets"},
 };
 
-static bool is_data(const AstSetting *s) { return strcmp(s->keyword, "data") == 0; }
-static bool is_eval(const AstSetting *s) { return strcmp(s->keyword, "eval") == 0; }
+static bool is_data(const AstStmt *s) { return s->kind == AST_SETTING && strcmp(s->setting.keyword.text, "data") == 0; }
+static bool is_eval(const AstStmt *s) { return s->kind == AST_SETTING && strcmp(s->setting.keyword.text, "eval") == 0; }
+static const AstExpr *call_of(const AstStmt *s) { return s->setting.args[0].value; }
 
-static bool reader_of(Elaborator *e, const AstSetting *s, Reader *out)
+static bool reader_of(Elaborator *e, const AstStmt *s, Reader *out)
 {
-  if (s->n_names && s->expr && s->expr->kind == AST_CALL) {
-    for (int r = 0; r < READERS; r++)
-      if (strcmp(readers[r].name, s->expr->text) == 0) { *out = (Reader)r; return true; }
-    NameSearch nearest = name_search(s->expr->text);
-    for (int r = 0; r < READERS; r++) name_consider(&nearest, readers[r].name);
-    elaborator_error(e, s->expr->pos, "unknown data reader '%s'", s->expr->text);
-    if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
-    else elaborator_hint(e, "the readers are idx, npy, safetensors and bytes");
+  const char *keyword = s->setting.keyword.text;
+  if (s->setting.n_args != 1 || s->setting.args[0].name.text || call_of(s)->kind != AST_CALL) {
+    elaborator_error(e, s->pos, "'%s' needs names and a reader", keyword);
+    elaborator_hint(e, "%s image, label = idx(\"images.gz\", \"labels.gz\")", keyword);
     return false;
   }
-  elaborator_error(e, s->pos, "'%s' needs names and a reader", s->keyword);
-  elaborator_hint(e, "%s image, label = idx(\"images.gz\", \"labels.gz\")", s->keyword);
+  const char *callee = call_of(s)->call.callee;
+  NameSearch nearest = name_search(callee);
+  for (int r = 0; r < READERS; r++) {
+    if (strcmp(readers[r].name, callee) == 0) { *out = (Reader)r; return true; }
+    name_consider(&nearest, readers[r].name);
+  }
+  elaborator_error(e, call_of(s)->pos, "unknown data reader '%s'", callee);
+  if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
+  else elaborator_hint(e, "the readers are idx, npy, safetensors and bytes");
   return false;
 }
 
@@ -42,54 +46,95 @@ static DataInput *find_input(int n, DataInput *inputs, const char *name)
   return NULL;
 }
 
-// Data names in an expression; the last one found goes to *found. At most 2 are counted.
-static int names_in(Elaborator *e, const AstExpr *x, int n, DataInput *inputs, DataInput **found)
+typedef struct Search { Elaborator *e; int n; DataInput *inputs; int found; DataInput *input; int budget; } Search;
+
+static void search_names(Search *s, const AstExpr *x);
+
+// A name of the section stands for what was assigned to it.
+static void search_name(Search *s, const char *name)
 {
-  if (!x || !elaborator_stack_ok(e, x->pos)) return 0;
-  int count = 0;
-  DataInput *input = x->kind == AST_NAME ? find_input(n, inputs, x->text) : NULL;
-  if (input) { *found = input; count++; }
-  count += names_in(e, x->left, n, inputs, found) + names_in(e, x->middle, n, inputs, found) + names_in(e, x->right, n, inputs, found);
-  for (int i = 0; i < x->n_items; i++) count += names_in(e, x->items[i], n, inputs, found);
-  for (int i = 0; i < x->n_args; i++) count += names_in(e, x->args[i].value, n, inputs, found);
-  return count;
+  DataInput *input = find_input(s->n, s->inputs, name);
+  const AstBody *body = &s->e->train->body;
+  if (input && input != s->input) { s->input = input; s->found++; }
+  for (int i = 0; !input && i < body->n; i++) {
+    const AstStmt *stmt = body->stmts[i];
+    for (int k = 0; stmt->kind == AST_ASSIGN && k < stmt->assign.n; k++)
+      if (strcmp(stmt->assign.targets[k].text, name) == 0) search_names(s, stmt->assign.value);
+  }
+}
+
+// Counts the data names an expression depends on; blocks see no names of the section but their arguments.
+static void search_names(Search *s, const AstExpr *x)
+{
+  if (--s->budget < 0) return;
+  switch (x->kind) {
+    case AST_NAME: search_name(s, x->text); break;
+    case AST_UNARY: search_names(s, x->unary.x); break;
+    case AST_BINARY: search_names(s, x->binary.x); search_names(s, x->binary.y); break;
+    case AST_INDEX: search_names(s, x->index.x); break;
+    case AST_LIST: case AST_TUPLE:
+      for (int i = 0; i < x->list.n; i++) search_names(s, x->list.items[i]);
+      break;
+    case AST_CALL:
+      for (int i = 0; i < x->call.n_args; i++) search_names(s, x->call.args[i].value);
+      break;
+    default: break;
+  }
 }
 
 static bool input_from_parameter(Elaborator *e, DataInput *input, const AstType *type)
 {
-  Value ignored;
   for (int i = 0; i < type->n_dims; i++)
-    if (type->dims[i]->kind == AST_NAME && !find_variable(e->globals, type->dims[i]->text)) return true;   // not known before the call
-  (void)ignored;
+    if (type->dims[i]->kind == AST_NAME && !find_variable(e->globals, type->dims[i]->text)) return true;   // bound by the call: tells nothing
   NnDtype dtype = input->type.dtype;
-  bool fixed = strcmp(input->reader, "idx") == 0 || strcmp(input->reader, "bytes") == 0;
   if (!eval_type(e, type, &input->type)) return false;
-  if (fixed) input->type.dtype = dtype;
+  if (input->fixed_dtype) input->type.dtype = dtype;
   input->typed = true;
   return true;
 }
 
+static bool infer_from_expression(Elaborator *e, const AstExpr *x, int n, DataInput *inputs);
+
 // model(f(x)): x is taken to have the shape of the model's parameter, when it is the only data name in the argument.
-static bool infer_from_calls(Elaborator *e, const AstExpr *x, int n, DataInput *inputs)
+static bool infer_from_call(Elaborator *e, const AstExpr *x, int n, DataInput *inputs)
 {
-  if (!x || !elaborator_stack_ok(e, x->pos)) return true;
-  const AstItem *model = x->kind == AST_CALL ? find_block(e, x->text) : NULL;
+  const AstItem *block = find_block(e, x->call.callee);
   bool ok = true;
   int place = 0;
-  for (int i = 0; model && i < x->n_args; i++) {
+  for (int i = 0; i < x->call.n_args; i++) {
+    const AstArg *a = &x->call.args[i];
+    ok = infer_from_expression(e, a->value, n, inputs) && ok;
     int k = place;
-    if (x->args[i].name) for (k = 0; k < model->n_parameters && strcmp(model->parameters[k].name, x->args[i].name) != 0;) k++;
-    else place++;
-    DataInput *input = NULL;
-    if (k >= model->n_parameters || !model->parameters[k].type || !model->parameters[k].type->has_shape) continue;
-    if (names_in(e, x->args[i].value, n, inputs, &input) == 1 && !input->typed) ok = input_from_parameter(e, input, model->parameters[k].type) && ok;
+    if (!a->name.text) place++;
+    else for (k = 0; block && k < block->n_parameters && strcmp(block->parameters[k].name.text, a->name.text) != 0;) k++;
+    bool scored = strcmp(x->call.callee, "cross_entropy") == 0 || strcmp(x->call.callee, "accuracy") == 0;
+    bool labels = !block && scored && (a->name.text ? strcmp(a->name.text, "labels") == 0 : k == 1);
+    DataInput *label = labels && a->value->kind == AST_NAME ? find_input(n, inputs, a->value->text) : NULL;
+    if (label) label->is_label = true;
+    if (!block || k >= block->n_parameters || !block->parameters[k].has_type) continue;
+    Search search = {.e = e, .n = n, .inputs = inputs, .budget = 1000};
+    search_names(&search, a->value);
+    if (search.found == 1 && !search.input->typed) ok = input_from_parameter(e, search.input, &block->parameters[k].type) && ok;
   }
-  for (int i = 0; i < x->n_args; i++) ok = infer_from_calls(e, x->args[i].value, n, inputs) && ok;
-  for (int i = 0; i < x->n_items; i++) ok = infer_from_calls(e, x->items[i], n, inputs) && ok;
-  return infer_from_calls(e, x->left, n, inputs) && infer_from_calls(e, x->right, n, inputs) && ok;
+  return ok;
 }
 
-// What the model does not tell: labels of idx files are one byte per record, targets of a text look like its tokens.
+static bool infer_from_expression(Elaborator *e, const AstExpr *x, int n, DataInput *inputs)
+{
+  bool ok = true;
+  switch (x->kind) {
+    case AST_UNARY: return infer_from_expression(e, x->unary.x, n, inputs);
+    case AST_BINARY: return infer_from_expression(e, x->binary.x, n, inputs) && infer_from_expression(e, x->binary.y, n, inputs);
+    case AST_INDEX: return infer_from_expression(e, x->index.x, n, inputs);
+    case AST_LIST: case AST_TUPLE:
+      for (int i = 0; i < x->list.n; i++) ok = infer_from_expression(e, x->list.items[i], n, inputs) && ok;
+      return ok;
+    case AST_CALL: return infer_from_call(e, x, n, inputs);
+    default: return true;
+  }
+}
+
+// What the model does not tell: labels, and what else idx files hold, are one integer per record; targets of a text look like its tokens.
 static bool infer_rest(Elaborator *e, int n, DataInput *inputs)
 {
   const DataInput *first = NULL;
@@ -99,12 +144,12 @@ static bool infer_rest(Elaborator *e, int n, DataInput *inputs)
   for (int i = 0; i < n; i++) {
     DataInput *input = &inputs[i];
     if (input->typed) continue;
-    bool idx = strcmp(input->reader, "idx") == 0, bytes = strcmp(input->reader, "bytes") == 0;
-    if (first && first->type.rank > 0 && idx) input->type = nn_type(NN_U8, 1, first->type.dim);
+    bool bytes = input->reader == READER_BYTES, label = !bytes && (input->is_label || input->reader == READER_IDX);
+    if (first && first->type.rank > 0 && label) input->type = nn_type(input->fixed_dtype ? input->type.dtype : NN_I32, 1, first->type.dim);
     else if (first && first->type.rank == 2 && bytes) input->type = nn_type(NN_I32, 2, first->type.dim);
     else {
-      ok = elaborator_error(e, input->pos, "the type of '%s' is not known from a call of a model", input->name);
-      elaborator_hint(e, "write it: %s: f32[N, …]", input->name);
+      ok = elaborator_error(e, input->pos, "the shape of '%s' is not known from a call of a model", input->name);
+      elaborator_hint(e, "give it to the reader: %s(…, %s=[N, …]), integers as %s=[\"i32\", N, …]", readers[input->reader].name, input->name, input->name);
     }
     input->typed = true;
   }
@@ -124,40 +169,58 @@ static bool check_batches(Elaborator *e, int n, const DataInput *inputs)
   return ok;
 }
 
-static bool collect_inputs(Elaborator *e, int *n, DataInput **out)
+// [N, 10] or ["i32", N]: a shape given to the reader under the input's name.
+static bool input_from_argument(Elaborator *e, DataInput *input, const AstExpr *x)
 {
-  int capacity = 0;
+  Value v;
+  if (!eval(e, x, &v)) return false;
+  int start = v.kind == VALUE_LIST && v.list.n && v.list.items[0].kind == VALUE_STRING;
+  bool ok = v.kind == VALUE_LIST && v.list.n - start <= NN_MAX_RANK && (!start || nn_dtype_parse(v.list.items[0].s, &input->type.dtype));
+  input->type.rank = 0;
+  for (int i = start; ok && i < v.list.n; i++) {
+    ok = v.list.items[i].kind == VALUE_INT && v.list.items[i].i > 0;
+    if (ok) input->type.dim[input->type.rank++] = v.list.items[i].i;
+  }
+  if (!ok) return elaborator_error(e, x->pos, "the shape of '%s' must be a list of sizes, perhaps after a type, as [\"i32\", 32, 10]", input->name);
+  input->typed = true;
+  return nn_type_is_representable(&input->type) || elaborator_error(e, x->pos, "a tensor has at most 2^40 elements");
+}
+
+static bool collect_line(Elaborator *e, const AstStmt *s, int *n, int *capacity, DataInput **out)
+{
+  Reader reader;
   bool ok = true;
-  for (int i = 0; i < e->file->n_settings; i++) {
-    const AstSetting *s = &e->file->settings[i];
-    Reader reader;
-    if (!is_data(s)) continue;
-    if (!reader_of(e, s, &reader)) { ok = false; continue; }
-    for (int k = 0; k < s->n_names; k++) {
-      DataInput input = {.name = s->names[k], .pos = s->name_pos[k], .reader = readers[reader].name, .type = nn_scalar(readers[reader].has_dtype ? readers[reader].dtype : e->dtype)};
-      if (find_input(*n, *out, input.name)) {
-        ok = elaborator_error(e, input.pos, "'%s' is read twice", input.name);
-        continue;
-      }
-      if (s->name_type[k]) {
-        ok = eval_type(e, s->name_type[k], &input.type) && ok;
-        input.typed = true;
-      }
-      PUSH(e, *out, *n, capacity, input);
+  if (!reader_of(e, s, &reader)) return false;
+  const AstExpr *call = call_of(s);
+  for (int k = 0; k < s->setting.n_targets; k++) {
+    NnDtype dtype = readers[reader].has_dtype ? readers[reader].dtype : e->dtype;
+    DataInput input = {.name = s->setting.targets[k].text, .pos = s->setting.targets[k].pos, .reader = (int)reader, .fixed_dtype = readers[reader].has_dtype, .type = nn_scalar(dtype)};
+    if (find_input(*n, *out, input.name)) {
+      ok = elaborator_error(e, input.pos, "'%s' is read twice", input.name);
+      continue;
     }
+    for (int i = 0; i < call->call.n_args; i++)
+      if (call->call.args[i].name.text && strcmp(call->call.args[i].name.text, input.name) == 0)
+        ok = input_from_argument(e, &input, call->call.args[i].value) && ok;
+    PUSH(e, *out, *n, *capacity, input);
   }
   return ok;
 }
 
 bool data_inputs(Elaborator *e, int *n, DataInput **out)
 {
+  const AstBody *body = &e->train->body;
+  int capacity = 0;
+  bool ok = true;
   *n = 0;
   *out = NULL;
-  if (!collect_inputs(e, n, out)) return false;
-  bool ok = true;
-  for (int i = 0; i < e->file->n_settings; i++) {
-    const AstSetting *s = &e->file->settings[i];
-    if (strcmp(s->keyword, "loss") == 0 || strcmp(s->keyword, "metric") == 0) ok = infer_from_calls(e, s->expr, *n, *out) && ok;
+  for (int i = 0; i < body->n; i++)
+    if (is_data(body->stmts[i])) ok = collect_line(e, body->stmts[i], n, &capacity, out) && ok;
+  for (int i = 0; ok && i < body->n; i++) {
+    const AstStmt *s = body->stmts[i];
+    if (s->kind == AST_ASSIGN) ok = infer_from_expression(e, s->assign.value, *n, *out);
+    for (int k = 0; ok && s->kind == AST_SETTING && !is_data(s) && !is_eval(s) && k < s->setting.n_args; k++)
+      ok = infer_from_expression(e, s->setting.args[k].value, *n, *out);
   }
   return ok && infer_rest(e, *n, *out) && check_batches(e, *n, *out);
 }
@@ -199,15 +262,24 @@ static bool read_option(Elaborator *e, const CallArg *a, Reader reader, ReaderCa
   return false;
 }
 
-static bool read_call(Elaborator *e, const AstSetting *s, Reader reader, ReaderCall *r)
+static bool is_target(const AstStmt *s, const char *name)
 {
-  const AstExpr *x = s->expr;
-  CallArg *args = elaborator_alloc(e, sizeof *args * (size_t)(x->n_args + 1));
+  for (int i = 0; i < s->setting.n_targets; i++)
+    if (strcmp(s->setting.targets[i].text, name) == 0) return true;
+  return false;
+}
+
+static bool read_call(Elaborator *e, const AstStmt *s, Reader reader, ReaderCall *r)
+{
+  const AstExpr *x = call_of(s);
+  int n_names = s->setting.n_targets;
+  CallArg *args = elaborator_alloc(e, sizeof *args * (size_t)(x->call.n_args + 1));
   *r = (ReaderCall){.end = 1};
-  r->files = elaborator_alloc(e, sizeof *r->files * (size_t)(x->n_args + 1));
-  if (!eval_args(e, x, args)) return false;
+  r->files = elaborator_alloc(e, sizeof *r->files * (size_t)(x->call.n_args + 1));
+  if (!eval_args(e, x->call.n_args, x->call.args, args)) return false;
   bool ok = true;
-  for (int i = 0; i < x->n_args; i++) {
+  for (int i = 0; i < x->call.n_args; i++) {
+    if (args[i].name && is_target(s, args[i].name)) continue;   // a shape, read before
     if (args[i].name) ok = read_option(e, &args[i], reader, r) && ok;
     else if (args[i].value.kind == VALUE_STRING) r->files[r->n_files++] = args[i].value.s;
     else ok = elaborator_error(e, args[i].pos, "expected a file name, found %s", value_describe(e, args[i].value));
@@ -215,15 +287,16 @@ static bool read_call(Elaborator *e, const AstSetting *s, Reader reader, ReaderC
   if (!ok) return false;
   if (r->begin >= r->end) return elaborator_error(e, x->pos, "'begin' must be below 'end'");
   bool per_name = reader == READER_IDX || reader == READER_NPY;
-  if (r->n_files != (per_name ? s->n_names : 1) || (reader == READER_BYTES && s->n_names > 2)) {
-    elaborator_error(e, x->pos, "%d files do not feed %d names", r->n_files, s->n_names);
+  if (r->n_files != (per_name ? n_names : 1) || (reader == READER_BYTES && n_names > 2)) {
+    elaborator_error(e, x->pos, "%d files do not feed %d names", r->n_files, n_names);
     elaborator_hint(e, "%s", readers[reader].use);
     return false;
   }
-  if (reader == READER_SAFETENSORS && r->n_fields == 0) { r->fields = s->names; r->n_fields = s->n_names; }
-  if (reader == READER_SAFETENSORS && r->n_fields != s->n_names)
-    return elaborator_error(e, x->pos, "%d fields do not feed %d names", r->n_fields, s->n_names);
-  return true;
+  if (reader == READER_SAFETENSORS && r->n_fields == 0) {
+    r->fields = elaborator_alloc(e, sizeof *r->fields * (size_t)(n_names + 1));
+    for (int i = 0; i < n_names; i++) r->fields[r->n_fields++] = s->setting.targets[i].text;
+  }
+  return reader != READER_SAFETENSORS || r->n_fields == n_names || elaborator_error(e, x->pos, "%d fields do not feed %d names", r->n_fields, n_names);
 }
 
 static MlirAttribute texts_attr(Elaborator *e, int n, const char *const *texts)
@@ -233,29 +306,28 @@ static MlirAttribute texts_attr(Elaborator *e, int n, const char *const *texts)
   return mlirArrayAttrGet(e->ctx, n, items);
 }
 
-static bool check_sequence(Elaborator *e, const AstSetting *s, int n, const DataInput *inputs, ReaderCall *r)
+static bool check_sequence(Elaborator *e, const AstStmt *s, int n, const DataInput *inputs, ReaderCall *r)
 {
-  for (int i = 0; i < s->n_names; i++) {
-    const DataInput *input = find_input(n, (DataInput *)inputs, s->names[i]);
+  for (int i = 0; i < s->setting.n_targets; i++) {
+    const DataInput *input = find_input(n, (DataInput *)inputs, s->setting.targets[i].text);
     NnType t = input->type;
     if (t.rank != 2 || nn_dtype_is_float(t.dtype))
-      return elaborator_error(e, s->name_pos[i], "bytes gives tokens i32[N, T], '%s' is %s", s->names[i],
-                              elaborator_format(e, "of %d axes", t.rank));
+      return elaborator_error(e, s->setting.targets[i].pos, "bytes gives tokens i32[N, T], '%s' is of %d axes", s->setting.targets[i].text, t.rank);
     if (r->sequence == 0) r->sequence = t.dim[1];
     if (r->sequence != t.dim[1])
-      return elaborator_error(e, s->name_pos[i], "'%s' has %lld tokens in a record, not %lld", s->names[i], (long long)t.dim[1], (long long)r->sequence);
+      return elaborator_error(e, s->setting.targets[i].pos, "'%s' has %lld tokens in a record, not %lld", s->setting.targets[i].text, (long long)t.dim[1], (long long)r->sequence);
   }
   return true;
 }
 
 // The eval line feeds the same inputs from other records.
-static bool check_eval_names(Elaborator *e, const AstSetting *s, int n, DataInput *inputs)
+static bool check_eval_names(Elaborator *e, const AstStmt *s, int n, DataInput *inputs)
 {
-  for (int i = 0; i < s->n_names; i++) {
-    if (find_input(n, inputs, s->names[i])) continue;
-    NameSearch nearest = name_search(s->names[i]);
+  for (int i = 0; i < s->setting.n_targets; i++) {
+    if (find_input(n, inputs, s->setting.targets[i].text)) continue;
+    NameSearch nearest = name_search(s->setting.targets[i].text);
     for (int k = 0; k < n; k++) name_consider(&nearest, inputs[k].name);
-    elaborator_error(e, s->name_pos[i], "'%s' is not a name of a 'data' line", s->names[i]);
+    elaborator_error(e, s->setting.targets[i].pos, "'%s' is not a name of a 'data' line", s->setting.targets[i].text);
     if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
     return false;
   }
@@ -266,28 +338,31 @@ static bool check_eval_complete(Elaborator *e, int n, const DataInput *inputs)
 {
   bool any = false, ok = true;
   AstPos pos = {0};
-  for (int i = 0; i < e->file->n_settings; i++)
-    if (is_eval(&e->file->settings[i])) { any = true; pos = e->file->settings[i].pos; }
+  for (int i = 0; i < e->train->body.n; i++)
+    if (is_eval(e->train->body.stmts[i])) { any = true; pos = e->train->body.stmts[i]->pos; }
   for (int k = 0; any && k < n; k++) {
     bool fed = false;
-    for (int i = 0; i < e->file->n_settings; i++) {
-      const AstSetting *s = &e->file->settings[i];
-      for (int j = 0; is_eval(s) && j < s->n_names; j++) fed = fed || strcmp(s->names[j], inputs[k].name) == 0;
+    for (int i = 0; i < e->train->body.n; i++) {
+      const AstStmt *s = e->train->body.stmts[i];
+      for (int j = 0; is_eval(s) && j < s->setting.n_targets; j++) fed = fed || strcmp(s->setting.targets[j].text, inputs[k].name) == 0;
     }
     if (!fed) ok = elaborator_error(e, pos, "the eval lines do not feed '%s'", inputs[k].name);
   }
   return ok;
 }
 
-static bool line_attribute(Elaborator *e, const AstSetting *s, int n, DataInput *inputs, MlirAttribute *out)
+static bool line_attribute(Elaborator *e, const AstStmt *s, int n, DataInput *inputs, MlirAttribute *out)
 {
   Reader reader;
   ReaderCall r;
   if (!reader_of(e, s, &reader) || (is_eval(s) && !check_eval_names(e, s, n, inputs)) || !read_call(e, s, reader, &r)) return false;
   if (reader == READER_BYTES && !check_sequence(e, s, n, inputs, &r)) return false;
+  const char **targets = elaborator_alloc(e, sizeof *targets * (size_t)(s->setting.n_targets + 1));
+  for (int i = 0; i < s->setting.n_targets; i++) targets[i] = s->setting.targets[i].text;
+  MlirAttribute names = texts_attr(e, s->setting.n_targets, targets);
   MlirNamedAttribute entries[] = {
     named_attr(e, "split", text_attr(e, is_data(s) ? "train" : "eval")), named_attr(e, "reader", text_attr(e, readers[reader].name)),
-    named_attr(e, "names", texts_attr(e, s->n_names, s->names)), named_attr(e, "files", texts_attr(e, r.n_files, r.files)),
+    named_attr(e, "names", names), named_attr(e, "files", texts_attr(e, r.n_files, r.files)),
     named_attr(e, "fields", texts_attr(e, r.n_fields, r.fields)), named_attr(e, "begin", int_attr(e, llround(r.begin * 1000))),
     named_attr(e, "end", int_attr(e, llround(r.end * 1000))), named_attr(e, "sequence", int_attr(e, r.sequence)),
   };
@@ -297,13 +372,13 @@ static bool line_attribute(Elaborator *e, const AstSetting *s, int n, DataInput 
 
 bool data_attributes(Elaborator *e, int n, const DataInput *inputs)
 {
-  MlirAttribute *lines = elaborator_alloc(e, sizeof *lines * (size_t)(e->file->n_settings + 1));
+  MlirAttribute *lines = elaborator_alloc(e, sizeof *lines * (size_t)(e->train->body.n + 1));
   DataInput *mutable_inputs = elaborator_alloc(e, sizeof *mutable_inputs * (size_t)(n + 1));
   if (n) memcpy(mutable_inputs, inputs, sizeof *inputs * (size_t)n);
   int count = 0;
   bool ok = true;
-  for (int i = 0; i < e->file->n_settings; i++) {
-    const AstSetting *s = &e->file->settings[i];
+  for (int i = 0; i < e->train->body.n; i++) {
+    const AstStmt *s = e->train->body.stmts[i];
     if ((is_data(s) || is_eval(s)) && (ok = line_attribute(e, s, n, mutable_inputs, &lines[count]) && ok)) count++;
   }
   ok = check_eval_complete(e, n, inputs) && ok;

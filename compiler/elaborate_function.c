@@ -145,6 +145,18 @@ MlirValue elaborator_random_key(Elaborator *e)
 
 // --- Equal values --------------------------------------------------------------------------------------------------------
 
+static bool attributes_same(MlirOperation a, MlirOperation b)
+{
+  intptr_t n = mlirOperationGetNumAttributes(a);
+  if (n != mlirOperationGetNumAttributes(b)) return false;
+  for (intptr_t i = 0; i < n; i++) {
+    MlirNamedAttribute x = mlirOperationGetAttribute(a, i);
+    MlirAttribute y = mlirOperationGetAttributeByName(b, mlirIdentifierStr(x.name));
+    if (mlirAttributeIsNull(y) || !mlirAttributeEqual(x.attribute, y)) return false;
+  }
+  return true;
+}
+
 // Tensors are the same when the same operation was applied to the same values. `budget` bounds the comparison of large graphs.
 static bool tensors_same(MlirValue x, MlirValue y, int *budget)
 {
@@ -153,8 +165,7 @@ static bool tensors_same(MlirValue x, MlirValue y, int *budget)
   MlirOperation a = nn_value_def(x), b = nn_value_def(y);
   if (mlirOperationIsNull(a) || mlirOperationIsNull(b) || nn_value_index(x) != nn_value_index(y)) return false;
   if (!mlirIdentifierEqual(mlirOperationGetName(a), mlirOperationGetName(b)) || !mlirTypeEqual(mlirValueGetType(x), mlirValueGetType(y)) ||
-      !mlirAttributeEqual(mlirOperationGetAttributeDictionary(a), mlirOperationGetAttributeDictionary(b)) ||
-      mlirOperationGetNumOperands(a) != mlirOperationGetNumOperands(b))
+      mlirOperationGetNumOperands(a) != mlirOperationGetNumOperands(b) || !attributes_same(a, b))
     return false;
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(a); i++)
     if (!tensors_same(mlirOperationGetOperand(a, i), mlirOperationGetOperand(b, i), budget)) return false;

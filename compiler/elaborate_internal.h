@@ -168,7 +168,7 @@ MlirNamedAttribute named_attr(Elaborator *e, const char *name, MlirAttribute val
 void set_module_attr(Elaborator *e, const char *name, MlirAttribute value);
 
 // elaborate_data.c
-typedef struct DataInput { const char *name; AstPos pos; NnType type; bool typed; const char *reader; } DataInput;
+typedef struct DataInput { const char *name; AstPos pos; NnType type; bool typed, fixed_dtype, is_label; int reader; } DataInput;
 bool data_inputs(Elaborator *e, int *n, DataInput **out);    // names of the `data` lines with their types
 bool data_attributes(Elaborator *e, int n, const DataInput *inputs);
 

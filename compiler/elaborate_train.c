@@ -21,105 +21,130 @@ void set_module_attr(Elaborator *e, const char *name, MlirAttribute value)
 
 // --- Losses and metrics ----------------------------------------------------------------------------------------------------
 
-static bool scalar_of(Elaborator *e, const AstSetting *s, MlirValue *out)
+static bool is_keyword(const AstStmt *s, const char *keyword) { return strcmp(s->setting.keyword.text, keyword) == 0; }
+
+static bool at_top(const Elaborator *e, const AstStmt *s)
 {
+  for (int i = 0; i < e->train->body.n; i++)
+    if (e->train->body.stmts[i] == s) return true;
+  return false;
+}
+
+// loss and metric lines are computed where they stand, among the assignments; data lines were read before; the others wait until the
+// section is executed, since group patterns need the optimizer.
+static bool exec_score(Elaborator *e, const AstStmt *s, bool is_loss)
+{
+  if (s->setting.n_args != 1) return elaborator_error(e, s->pos, "'%s' needs one expression", s->setting.keyword.text);
+  const AstArg *arg = &s->setting.args[0];
   Value v;
-  if (!eval(e, s->expr, &v)) return false;
+  if (!eval(e, arg->value, &v)) return false;
   bool fits = v.kind == VALUE_TENSOR && nn_value_type(v.tensor).rank == 0 && nn_dtype_is_float(nn_value_type(v.tensor).dtype);
   if (!fits) {
-    elaborator_error(e, s->expr ? s->expr->pos : s->pos, "a %s must be one number computed from the data, found %s", s->keyword, value_describe(e, v));
+    elaborator_error(e, arg->value->pos, "a %s must be one number computed from the data, found %s", s->setting.keyword.text, value_describe(e, v));
     if (v.kind == VALUE_TENSOR) elaborator_hint(e, "mean(…) makes one number of a tensor");
     return false;
   }
-  *out = v.tensor;
+  const char *name = arg->name.text ? arg->name.text : arg->value->kind == AST_CALL ? arg->value->call.callee : s->setting.keyword.text;
+  Score score = {.name = name, .is_loss = is_loss, .pos = s->pos, .value = v.tensor};
+  PUSH(e, e->function->scores, e->function->n_scores, e->function->cap_scores, score);
+  return true;
+}
+
+bool exec_setting(Elaborator *e, const AstStmt *s)
+{
+  if (is_keyword(s, "loss") || is_keyword(s, "metric")) return exec_score(e, s, is_keyword(s, "loss"));
+  if (is_keyword(s, "data") || is_keyword(s, "eval"))
+    return at_top(e, s) || elaborator_error(e, s->pos, "'%s' can only stand directly in train", s->setting.keyword.text);
+  if (!settings_known(e, s)) return false;
+  if (e->function->mode == MODE_TRAIN) PUSH(e, e->settings, e->n_settings, e->cap_settings, s);
   return true;
 }
 
 // Metrics carry the name of the function that computes them, made distinct.
-static const char *output_name(Elaborator *e, const AstSetting *s, const char *otherwise)
+static void add_metric(Elaborator *e, const Score *s)
 {
-  const char *base = s->expr && s->expr->kind == AST_CALL ? s->expr->text : otherwise, *name = base;
   const Function *f = e->function;
+  const char *name = s->name;
   for (int i = 0, count = 1; i < f->n_outputs; i++) {
     if (strcmp(f->outputs[i].name, name) != 0) continue;
-    name = elaborator_format(e, "%s_%d", base, ++count);
+    name = elaborator_format(e, "%s_%d", s->name, ++count);
     i = -1;
   }
-  return name;
+  function_add_output(e, "metric", name, s->value);
 }
 
+// Several losses are added; each is then also shown as a metric.
 static bool add_results(Elaborator *e)
 {
-  const AstFile *file = e->file;
-  MlirValue total = nn_null_value(), v;
-  bool ok = true;
+  Function *f = e->function;
+  MlirValue total = nn_null_value();
   int losses = 0;
-  for (int i = 0; i < file->n_settings; i++) {
-    const AstSetting *s = &file->settings[i];
-    if (strcmp(s->keyword, "loss") != 0) continue;
-    if (!scalar_of(e, s, &v)) { ok = false; continue; }
-    losses++;
-    if (losses > 1 && nn_value_type(v).dtype != nn_value_type(total).dtype) {
-      ok = elaborator_error(e, s->pos, "the losses have different element types");
-      continue;
-    }
-    elaborator_builder(e)->loc = location_of(e, s->pos);
-    total = losses == 1 ? v : nn_binary(elaborator_builder(e), NN_OP_add, total, v);
+  for (int i = 0; i < f->n_scores; i++) {
+    const Score *s = &f->scores[i];
+    if (!s->is_loss) continue;
+    if (losses && nn_value_type(s->value).dtype != nn_value_type(total).dtype)
+      return elaborator_error(e, s->pos, "the losses have different element types");
+    f->builder.loc = location_of(e, s->pos);
+    total = losses++ ? nn_binary(&f->builder, NN_OP_add, total, s->value) : s->value;
   }
-  if (ok) function_add_output(e, "loss", "loss", total);
-  for (int i = 0; i < file->n_settings; i++) {
-    const AstSetting *s = &file->settings[i];
-    bool part = losses > 1 && strcmp(s->keyword, "loss") == 0;   // the parts of a summed loss are shown on their own
-    if (!part && strcmp(s->keyword, "metric") != 0) continue;
-    if (part && !ok) continue;
-    if (!scalar_of(e, s, &v)) { ok = false; continue; }
-    function_add_output(e, "metric", output_name(e, s, s->keyword), v);
+  if (losses == 0) {
+    elaborator_error(e, e->train->pos, "the train section has no loss");
+    elaborator_hint(e, "loss cross_entropy(model(x), label)");
+    return false;
   }
-  return ok;
+  function_add_output(e, "loss", "loss", total);
+  for (int i = 0; i < f->n_scores; i++)
+    if (!f->scores[i].is_loss || losses > 1) add_metric(e, &f->scores[i]);
+  return true;
 }
 
 static bool build_step(Elaborator *e, const char *name, Mode mode, int n, const DataInput *inputs)
 {
   Function *f = function_begin(e, name, mode);
   Frame frame;
-  frame_push(e, &frame, NULL, e->file->train_pos, path_create(e, ""));
-  f->builder.loc = location_of(e, e->file->train_pos);
+  Value ignored;
+  bool has_value;
+  frame_push(e, &frame, NULL, e->train->pos, path_create(e, ""));
+  f->builder.loc = location_of(e, e->train->pos);
   for (int i = 0; i < n; i++)
     set_variable(e, inputs[i].name, inputs[i].pos, value_tensor(function_add_input(e, inputs[i].name, inputs[i].type)));
-  bool ok = add_results(e) && !e->gave_up;
+  bool ok = exec_body(e, &e->train->body, &ignored, &has_value);
+  if (mode == MODE_TRAIN) ok = settings_read(e) && ok;
+  ok = ok && add_results(e) && !e->gave_up;
   frame_pop(e);
   if (ok) function_finish(e, f);
   else function_discard(f);
   return ok;
 }
 
+static bool check_groups(Elaborator *e)
+{
+  bool ok = true;
+  for (int i = 1; i < e->n_groups; i++) {
+    if (e->groups[i].matched) continue;
+    ok = elaborator_error(e, e->groups[i].pos, "group \"%s\" matches no parameter", e->groups[i].patterns[0]);
+    elaborator_hint(e, "nnc --emit=nn shows the names of the parameters");
+  }
+  return ok;
+}
+
 bool elaborate_train(Elaborator *e)
 {
-  const char *optimizer = NULL;
   DataInput *inputs;
   int n = 0;
   Frame frame;
-  Function *scratch = function_begin(e, "settings", MODE_PREDICT);
-  frame_push(e, &frame, NULL, e->file->train_pos, path_create(e, ""));
-  bool ok = settings_check_keywords(e);
-  ok = settings_optimizer(e, &optimizer) && ok;
-  ok = settings_attributes(e, optimizer) && ok;
-  ok = data_inputs(e, &n, &inputs) && ok;
-  ok = ok && data_attributes(e, n, inputs);
+  Function *scratch = function_begin(e, "data", MODE_PREDICT);
+  frame_push(e, &frame, NULL, e->train->pos, path_create(e, ""));
+  bool ok = data_inputs(e, &n, &inputs) && data_attributes(e, n, inputs);
   frame_pop(e);
   function_discard(scratch);
-  if (!ok) return false;
-  if (!build_step(e, "train", MODE_TRAIN, n, inputs) || !build_step(e, "eval", MODE_EVAL, n, inputs)) return false;
-  for (int i = 1; i < e->n_groups; i++) {
-    if (e->groups[i].matched) continue;
-    ok = elaborator_error(e, e->groups[i].pos, "group \"%s\" matches no parameter", e->groups[i].pattern);
-    elaborator_hint(e, "nnc --emit=nn shows the names of the parameters");
-  }
+  if (!ok || !build_step(e, "train", MODE_TRAIN, n, inputs) || !check_groups(e) || !build_step(e, "eval", MODE_EVAL, n, inputs)) return false;
   if (e->classes) {
+    MlirAttribute label = text_attr(e, e->label);
     set_module_attr(e, "nn.classes", int_attr(e, e->classes));
-    set_module_attr(e, "nn.label", text_attr(e, e->label));
+    set_module_attr(e, "nn.labels", mlirArrayAttrGet(e->ctx, 1, &label));
   }
-  return ok;
+  return true;
 }
 
 // --- Prediction --------------------------------------------------------------------------------------------------------------
@@ -129,7 +154,7 @@ static int main_argument(const Elaborator *e, const AstItem *model, int i)
   int place = 0;
   for (int k = 0; e->has_main_call && model == e->main_model && k < e->n_main_args; k++) {
     const char *name = e->main_args[k].name;
-    if (name ? strcmp(name, model->parameters[i].name) == 0 : place++ == i) return k;
+    if (name ? strcmp(name, model->parameters[i].name.text) == 0 : place++ == i) return k;
   }
   return -1;
 }
@@ -139,40 +164,37 @@ static bool predict_argument(Elaborator *e, const AstItem *model, int i, CallArg
 {
   const AstParameter *p = &model->parameters[i];
   int k = main_argument(e, model, i);
-  bool trained_tensor = k >= 0 && e->main_args[k].value.kind == VALUE_TENSOR;
-  *arg = (CallArg){.name = p->name, .pos = p->pos};
-  *given = true;
+  *arg = (CallArg){.name = p->name.text, .pos = p->name.pos};
+  *given = k >= 0 || !p->otherwise;
+  if (!*given) return true;
   NnType type = nn_scalar(e->dtype);
-  if (trained_tensor) {
-    type = e->main_types[k];
-    if (p->type && p->type->dtype && !type_dtype(e, p->type, &type.dtype)) return false;
-    if (p->type && !p->type->dtype && !nn_dtype_is_float(type.dtype)) type.dtype = e->dtype;
-  } else if (k >= 0) {
+  if (k >= 0 && e->main_args[k].value.kind != VALUE_TENSOR) {
     arg->value = e->main_args[k].value;
     return true;
-  } else if (p->fallback) {
-    *given = false;
-    return true;
-  } else if (!p->type || !p->type->has_shape) {
-    elaborator_error(e, p->pos, "'%s' of model '%s' has no value", p->name, model->name);
-    elaborator_hint(e, "a tensor needs its type, as in %s: f32[N, 10]; a number a default", p->name);
+  }
+  if (k >= 0) {
+    type = e->main_types[k];
+    if (p->has_type && p->type.dtype && !type_dtype(e, &p->type, &type.dtype)) return false;
+  } else if (!p->has_type) {
+    elaborator_error(e, p->name.pos, "'%s' of model '%s' has no value", p->name.text, model->name.text);
+    elaborator_hint(e, "a tensor needs its type, as in %s: f32[N, 10]; a number a default", p->name.text);
     return false;
-  } else if (!eval_type(e, p->type, &type)) {
+  } else if (!eval_type(e, &p->type, &type)) {
     return false;
   }
-  arg->value = value_tensor(function_add_input(e, p->name, type));
+  arg->value = value_tensor(function_add_input(e, p->name.text, type));
   return true;
 }
 
 static void add_predictions(Elaborator *e, const AstItem *model, const Value *result)
 {
-  const char *name = elaborator_format(e, "output.%s", model->name);
+  const char *name = elaborator_format(e, "output.%s", model->name.text);
   if (result->kind == VALUE_TENSOR) function_add_output(e, "output", name, result->tensor);
   for (int i = 0; result->kind == VALUE_LIST && i < result->list.n; i++)
     if (result->list.items[i].kind == VALUE_TENSOR)
       function_add_output(e, "output", elaborator_format(e, "%s.%d", name, i), result->list.items[i].tensor);
   if (e->function->n_outputs == 0)
-    elaborator_error(e, model->pos, "model '%s' must compute a tensor, found %s", model->name, value_describe(e, *result));
+    elaborator_error(e, model->name.pos, "model '%s' must compute a tensor, found %s", model->name.text, value_describe(e, *result));
 }
 
 bool elaborate_predict(Elaborator *e, const AstItem *model)
@@ -183,14 +205,14 @@ bool elaborate_predict(Elaborator *e, const AstItem *model)
   int n = 0;
   bool ok = true;
   Value result = {0};
-  frame_push(e, &frame, NULL, model->pos, path_create(e, ""));
-  f->builder.loc = location_of(e, model->pos);
+  frame_push(e, &frame, NULL, model->name.pos, path_create(e, ""));
+  f->builder.loc = location_of(e, model->name.pos);
   for (int i = 0; i < model->n_parameters; i++) {
     bool given;
     ok = predict_argument(e, model, i, &args[n], &given) && ok;
     n += given;
   }
-  ok = ok && call_block(e, model, model->pos, NULL, n, args, &result);
+  ok = ok && call_block(e, model, model->name.pos, NULL, n, args, &result);
   if (ok) add_predictions(e, model, &result);
   ok = ok && f->n_outputs > 0 && !e->gave_up;
   frame_pop(e);

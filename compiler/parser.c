@@ -31,7 +31,7 @@ bool parser_accept(Parser *p, TokenKind kind)
 
 bool parser_error(Parser *p, AstPos pos, const char *format, ...)
 {
-  if (p->panic) return false;
+  if (p->panic || p->gave_up) return false;
   p->panic = true;
   char *text = NULL;
   va_list args;
@@ -64,7 +64,11 @@ bool parser_expect(Parser *p, TokenKind kind, const char *what)
 bool parser_enter(Parser *p, AstPos pos)
 {
   if (++p->depth <= AST_MAX_DEPTH) return true;
-  return parser_error(p, pos, "nested more than %d deep", AST_MAX_DEPTH);
+  parser_error(p, pos, "nested more than %d deep", AST_MAX_DEPTH);
+  p->gave_up = true;
+  p->lexer.at = p->lexer.source->length;
+  p->token.kind = TOKEN_END;
+  return false;
 }
 
 void parser_leave(Parser *p) { p->depth--; }
@@ -97,9 +101,13 @@ static bool starts_item(const Parser *p)
   return kind == TOKEN_DIM || kind == TOKEN_LET || kind == TOKEN_BLOCK || kind == TOKEN_MODEL || kind == TOKEN_TRAIN || kind == TOKEN_IMPORT;
 }
 
-static void skip_to_item(Parser *p)
+// To the next item: its keyword at the start of a line, or a word at the margin that may be a misspelt one.
+static void skip_to_item(Parser *p, AstPos start)
 {
-  while (!parser_at(p, TOKEN_END) && !(starts_item(p) && p->token.starts_line)) parser_advance(p);
+  for (; !parser_at(p, TOKEN_END); parser_advance(p)) {
+    bool moved = p->token.pos.line != start.line || p->token.pos.column != start.column;
+    if (moved && p->token.starts_line && (starts_item(p) || (parser_at(p, TOKEN_NAME) && p->token.pos.column == 1))) break;
+  }
   p->panic = false;
   p->depth = p->brackets = 0;
 }
@@ -231,9 +239,10 @@ static void parse_source(AstFile *file, const Source *source, int import_depth)
   Parser p = {.file = file, .diagnostics = file->diagnostics, .pool = file->pool};
   lexer_start(&p.lexer, source, file->diagnostics, file->pool);
   parser_advance(&p);
-  if (p.panic) skip_to_item(&p);
-  while (!parser_at(&p, TOKEN_END))
-    if (!parse_item(&p, import_depth) || p.panic) skip_to_item(&p);
+  while (!parser_at(&p, TOKEN_END)) {
+    AstPos start = p.token.pos;
+    if (p.panic || !parse_item(&p, import_depth) || p.panic) skip_to_item(&p, start);
+  }
 }
 
 AstFile *ast_parse(Diagnostics *diagnostics, const char *path)

@@ -14,6 +14,7 @@ typedef struct Parser {
   Token token;          // the next one, not yet consumed
   AstPos previous;      // of the last consumed token
   bool panic;
+  bool gave_up;         // too deep: the rest of the file is not read
   int depth;            // of the recursion, at most AST_MAX_DEPTH
   int brackets;         // open ( and [ around here: inside them newlines mean nothing
   bool in_header;       // in the head of a loop, where `as` names the loop and not a call

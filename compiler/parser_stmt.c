@@ -310,7 +310,7 @@ bool parse_body(Parser *p, AstBody *body)
       parser_advance(p);
     } else {
       parser_error(p, p->token.pos, "expected '}', found %s", parser_at(p, TOKEN_END) ? "the end of the file" : token_spelling(p->token.kind));
-      if (!quiet) diag_note(p->diagnostics, open, "to close the body opened here");
+      if (!quiet && !p->gave_up) diag_note(p->diagnostics, open, "to close the body opened here");
     }
   }
   p->depth = depth;

@@ -173,7 +173,8 @@ MlirOperation nn_function_return(MlirOperation func) {
 void nn_function_set_results(MlirOperation func, int n, const MlirValue *values, int keep) {
   MlirContext ctx = mlirOperationGetContext(func);
   MlirOperation old = nn_function_return(func);
-  MlirOperationState state = mlirOperationStateGet(nn_ref("func.return"), mlirOperationIsNull(old) ? mlirOperationGetLocation(func) : mlirOperationGetLocation(old));
+  MlirLocation loc = mlirOperationGetLocation(mlirOperationIsNull(old) ? func : old);
+  MlirOperationState state = mlirOperationStateGet(nn_ref("func.return"), loc);
   mlirOperationStateAddOperands(&state, n, values);
   mlirBlockAppendOwnedOperation(nn_function_body(func), mlirOperationCreate(&state));
   if (!mlirOperationIsNull(old)) mlirOperationDestroy(old);

@@ -149,11 +149,13 @@ char *nn_op_table_markdown(void) {
   size_t size = 0;
   FILE *out = open_memstream(&text, &size);
   if (!out) nn_bug("out of memory");
-  fprintf(out, "# The ops of the `nn` dialect\n\nGenerated from `ir/ops.def`. Attribute types: `i64` (`1 : i64`), `i64s` (`array<i64: 1, 2>`), `f64`, `bool`, `str`.\n"
+  fprintf(out, "# The ops of the `nn` dialect\n\nGenerated from `ir/ops.def`. "
+               "Attribute types: `i64` (`1 : i64`), `i64s` (`array<i64: 1, 2>`), `f64`, `bool`, `str`.\n"
                "Absent optional attributes mean `false`, a `dilation` and `groups` of 1, and the `layout` \"nchw\".\n"
                "The column *gradient* says which ops autodiff can go through.\n");
   for (size_t s = 0; s < sizeof sections / sizeof *sections; s++) {
-    fprintf(out, "\n## %s\n%s\n\n| op | operands | results | attributes | gradient | meaning |\n|---|---|---|---|---|---|\n", sections[s].title, sections[s].text);
+    fprintf(out, "\n## %s\n%s\n\n", sections[s].title, sections[s].text);
+    fprintf(out, "| op | operands | results | attributes | gradient | meaning |\n|---|---|---|---|---|---|\n");
     for (int i = 0; i < NN_OP_COUNT; i++)
       if (rows[i].kind == sections[s].kind) write_row(out, &rows[i]);
   }

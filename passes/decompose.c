@@ -1,19 +1,16 @@
-// Composites (softmax, layernorm, batchnorm, cross_entropy …) become the maps and reductions of their table row, so that `fuse` can join them
-// with what stands around them. Their gradients were taken as a whole before, from compact rules.
-//
-// Requires: nothing. Establishes: no COMPOSITE op is left. Breaks: sharing of subexpressions (simplify restores it).
+// Composites (softmax, layernorm, batchnorm, cross_entropy …) become the maps and reductions they stand for, through the expansion of
+// their row in the table of ops. After autodiff, because their gradients are written for the whole op.
 #include <stdlib.h>
 
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
-static void decompose_function(MlirOperation func)
-{
+static void decompose_block(MlirBlock block) {
   int n;
-  MlirOperation *ops = rewrite_ops(nn_function_body(func), &n);
+  MlirOperation *ops = rewrite_ops(block, &n);
   for (int i = 0; i < n; i++) {
-    NnOp op = nn_op_of(ops[i]);
-    if (op == NN_OP_NONE || nn_op_info(op)->kind != NN_KIND_COMPOSITE) continue;
+    NnOp kind = nn_op_of(ops[i]);
+    if (kind == NN_OP_NONE || nn_op_info(kind)->kind != NN_KIND_COMPOSITE) continue;
     MlirValue results[NN_MAX_RESULTS];
     NnBuilder b = rewrite_builder(ops[i]);
     nn_expand(&b, ops[i], results);
@@ -22,11 +19,12 @@ static void decompose_function(MlirOperation func)
   free(ops);
 }
 
-bool nn_pass_decompose(MlirModule module, const NnPassRun *run)
-{
+// Requires: nothing.
+// Establishes: no composite in any public function; what they expand to has their location and phase.
+// Breaks: nothing. Leaves results that nobody reads (a batch variance in @eval, say) for simplify to remove.
+bool nn_pass_decompose(MlirModule module, const NnPassRun *run) {
   (void)run;
-  MlirBlock block = mlirModuleGetBody(module);
-  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
-    if (nn_is(op, "func.func") && !rewrite_is_private(op)) decompose_function(op);
+  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+    if (nn_is(op, "func.func") && !rewrite_is_private(op) && !mlirBlockIsNull(nn_function_body(op))) decompose_block(nn_function_body(op));
   return true;
 }

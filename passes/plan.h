@@ -7,6 +7,8 @@
 #ifndef NNC_PASSES_PLAN_H
 #define NNC_PASSES_PLAN_H
 
+#include <stdio.h>
+
 #include "passes/passes.h"
 #include "passes/ptr_map.h"
 
@@ -143,8 +145,7 @@ int64_t plan_persistent_offset(const PlanPersistent *p, const char *name);   // 
 char *plan_argument_name(MlirOperation func, int arg);   // nn.name in full, or "arg3". Owned: free()
 void plan_persistent_free(PlanPersistent *p);
 
-// plan_print.c: the table behind --emit=plan, of a planned module.
-#include <stdio.h>
-void nn_plan_print(MlirModule module, FILE *out);
+// plan_print.c: the table behind --emit=plan, of a planned module; target: the one it was planned for.
+void nn_plan_print(MlirModule module, const NnTarget *target, FILE *out);
 
 #endif

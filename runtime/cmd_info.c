@@ -76,9 +76,9 @@ static void print_functions(void) {
     const NncFunction *f = &p->functions[i];
     int recomputed = 0;
     for (int k = 0; k < f->n_steps; k++) recomputed += f->steps[k].recomputed;
-    printf("%-15s %d steps, %.3f GFLOP, arena %s, live at most %s", f->name, f->n_steps, f->flops * 1e-9, format_bytes(f->arena_bytes, a, sizeof a),
+    printf("%-15s %d steps, %d recomputed, %.3f GFLOP, arena %s, live at most %s", f->name, f->n_steps, recomputed, f->flops * 1e-9, format_bytes(f->arena_bytes, a, sizeof a),
            format_bytes(f->live_bytes, b, sizeof b));
-    if (recomputed) printf(", %d steps recomputed, %.1f%% more time predicted", recomputed, 100 * f->recompute_overhead);
+    if (recomputed) printf(", %.1f%% more time predicted", 100 * f->recompute_overhead);
     putchar('\n');
   }
 }

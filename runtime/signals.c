@@ -36,6 +36,7 @@ void signals_install(void) {
   sigaction(SIGTERM, &action, NULL);
   action.sa_handler = on_illegal;
   sigaction(SIGILL, &action, NULL);
+  signal(SIGXFSZ, SIG_IGN);   // a file that grows too large is a failed write, with its message
 }
 
 bool signals_stop_requested(void) { return stop_requested; }

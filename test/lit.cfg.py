@@ -1,5 +1,5 @@
 # How lit finds and runs the tests. A test is a file with RUN lines; .nn files without any are inputs of other tests.
-# Substitutions: %nnc %nnc_opt %nnc_plan (the tools), %python, %source_dir (the repository), and lit's own %s %t %S %T.
+# Substitutions: %nnc %nnc_opt %nnc_plan (the tools), %unit (the folder of test programs), %python, %source_dir (the repository), and lit's own %s %t %S %T.
 import os
 import sys
 
@@ -28,6 +28,7 @@ config.substitutions += [
     (r"%nnc\b", os.path.join(tools, "nnc")),
     (r"%nnc_opt\b", os.path.join(tools, "nnc-opt")),
     (r"%nnc_plan\b", os.path.join(tools, "nnc-plan")),
+    (r"%unit\b", os.path.join(tools, "unit-tests")),
     (r"%python\b", config.python),
     (r"%source_dir\b", os.path.dirname(config.test_source_root)),
 ]

@@ -56,7 +56,11 @@ int64_t host_library_scratch(MlirOperation op);              // bytes; cached
 // program.c: the step tables.
 bool host_tables_write(MlirModule module, const HostKernels *kernels, const HostCpu *cpu, const CodegenOptions *options, Text *out);
 
-// Compiles the tables, links them with the kernels' object and the runtime into options->output.
-bool host_link(const char *tables_path, const char *object_path, const CodegenOptions *options);
+// Links in two steps, so that the C compiler works on the tables while the kernels are lowered. begin: NULL after reporting. end: links
+// the tables, the kernels' objects and the runtime and renames the result to options->output; with n_objects 0 it only cleans up.
+// Always frees; leaves nothing of its own in the folder.
+typedef struct HostLink HostLink;
+HostLink *host_link_begin(const char *tables_path, const char *folder, const CodegenOptions *options);
+bool host_link_end(HostLink *link, int n_objects, const char *const *objects);
 
 #endif

@@ -1,7 +1,7 @@
 // Writes the data files of the test program mlp and spoiled versions of them: make_data FOLDER.
 //   good/      605 train and 103 eval records, neither a multiple of the batch
 //   missing/ truncated/ badmagic/ badgzip/ shape/ label/ mismatch/ long/: each with one fault in the train files
-// The class of an image is the row of bright pixels in it.
+// The class of an image is the row of bright pixels in it, but every tenth label is wrong.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static Bytes make_labels(int n) {
   const unsigned char magic[] = {0, 0, 8, 1};
   for (int i = 0; i < 4; i++) put(&b, magic[i]);
   put_size(&b, (uint32_t)n);
-  for (int i = 0; i < n; i++) put(&b, (unsigned char)(i % 3));
+  for (int i = 0; i < n; i++) put(&b, (unsigned char)((i % 10 == 9 ? i + 1 : i) % 3));
   return b;
 }
 

@@ -1,0 +1,46 @@
+# The short commands. The build itself is CMake's; everything here is a line or two around it.
+#
+#   make deps      install the Debian packages that are missing (as root)
+#   make build     configure and build into $(BUILD)
+#   make demo      train LeNet on Fashion-MNIST, twice: without and with a memory budget
+#   make check     build and run all tests; SANITIZE=1 does so under AddressSanitizer and UBSan
+#   make bench     time the models of bench/
+#   make install   into PREFIX (default /usr/local), DESTDIR honoured
+
+SANITIZE ?= 0
+ifeq ($(SANITIZE),1)
+BUILD ?= build-asan
+CONFIGURE = -DNNC_SANITIZE=ON
+else
+BUILD ?= build
+endif
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+
+all: build
+
+deps:
+	@tools/install-deps
+
+configure: deps
+	@cmake -G Ninja -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CONFIGURE)
+
+build: configure
+	@ninja -C $(BUILD) -j $(JOBS)
+
+demo: build
+	@BUILD=$(BUILD) tools/demo
+
+check: build
+	@cd $(BUILD) && ctest --output-on-failure
+
+bench: build
+	@BUILD=$(BUILD) bench/run
+
+install: build
+	@cmake --install $(BUILD)
+
+clean:
+	@rm -rf build build-asan
+
+.PHONY: all deps configure build demo check bench install clean

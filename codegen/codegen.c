@@ -1,0 +1,155 @@
+// codegen_emit: a planned module to kernels, LLVM IR, assembly, tables or an executable.
+#include "codegen/codegen.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "codegen/host/host.h"
+
+#define MAX_PARTS 8   // threads that lower kernels, and objects they write
+
+static bool write_text(const char *path, const Text *text) {
+  bool to_stdout = !strcmp(path, "-");
+  FILE *f = to_stdout ? stdout : fopen(path, "wb");
+  bool ok = f && fwrite(text_c_string(text), 1, text->size, f) == text->size;
+  int error = errno;
+  if (f && (to_stdout ? fflush(f) : fclose(f)) != 0) {
+    if (ok) error = errno;
+    ok = false;
+  }
+  if (!ok) fprintf(stderr, "nnc: cannot write %s: %s\n", path, strerror(error));
+  return ok;
+}
+
+static void kernels_text(const HostKernels *kernels, Text *out) {
+  text_append(out, kernels->declarations.data, kernels->declarations.size);
+  text_add(out, "\n");
+  for (int i = 0; i < kernels->n; i++) text_append(out, kernels->items[i].text.data, kernels->items[i].text.size);
+}
+
+static bool emit_lowered(const HostKernels *kernels, const HostCpu *cpu, HostOutput what, const CodegenOptions *options) {
+  Text text = {0};
+  kernels_text(kernels, &text);
+  bool ok = host_lower(text_c_string(&text), cpu, options->opt_level, what, options->output, options->time_phases);
+  text_free(&text);
+  return ok;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The executable: everything is made in a folder beside it, so that the last step is a rename on the same file system
+
+typedef struct Part {
+  Text text;                 // Owned
+  char *object;              // Owned
+  const HostCpu *cpu;
+  const CodegenOptions *options;
+  bool time, ok;
+} Part;
+
+static void *lower_part(void *p) {
+  Part *part = p;
+  part->ok = host_lower(text_c_string(&part->text), part->cpu, part->options->opt_level, HOST_OBJECT, part->object, part->time);
+  return NULL;
+}
+
+// Kernels go to the part with the least text so far: their compile times follow their sizes.
+static int split_kernels(const HostKernels *kernels, const HostCpu *cpu, const CodegenOptions *options, const char *folder, Part *parts) {
+  long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  int n = cores < 1 ? 1 : cores > MAX_PARTS ? MAX_PARTS : (int)cores;
+  if (n > (kernels->n + 3) / 4) n = (kernels->n + 3) / 4;
+  if (n < 1) n = 1;
+  for (int i = 0; i < n; i++) {
+    parts[i] = (Part){.object = text_format("%s/kernels_%d.o", folder, i), .cpu = cpu, .options = options, .time = options->time_phases && i == 0};
+    text_append(&parts[i].text, kernels->declarations.data, kernels->declarations.size);
+  }
+  for (int k = 0; k < kernels->n; k++) {
+    int least = 0;
+    for (int i = 1; i < n; i++)
+      if (parts[i].text.size < parts[least].text.size) least = i;
+    text_append(&parts[least].text, kernels->items[k].text.data, kernels->items[k].text.size);
+  }
+  return n;
+}
+
+static bool lower_parts(int n, Part *parts) {
+  pthread_t threads[MAX_PARTS];
+  bool started[MAX_PARTS] = {false}, ok = true;
+  host_lower_initialize();
+  for (int i = 1; i < n; i++) started[i] = pthread_create(&threads[i], NULL, lower_part, &parts[i]) == 0;
+  for (int i = 0; i < n; i++)
+    if (!started[i]) lower_part(&parts[i]);
+  for (int i = 0; i < n; i++) {
+    if (started[i]) pthread_join(threads[i], NULL);
+    ok = ok && parts[i].ok;
+  }
+  return ok;
+}
+
+static bool build_executable(const HostKernels *kernels, const HostCpu *cpu, const Text *tables, const CodegenOptions *options, const char *folder) {
+  Part parts[MAX_PARTS];
+  const char *objects[MAX_PARTS];
+  int n = split_kernels(kernels, cpu, options, folder, parts);
+  char *source = text_format("%s/program.c", folder);
+  HostLink *link = write_text(source, tables) ? host_link_begin(source, folder, options) : NULL;
+  for (int i = 0; i < n; i++) objects[i] = parts[i].object;
+  bool lowered = link && lower_parts(n, parts);
+  bool ok = link && host_link_end(link, lowered ? n : 0, objects) && lowered;
+  for (int i = 0; i < n; i++) {
+    if (!options->keep_temporaries) unlink(parts[i].object);
+    free(parts[i].object);
+    text_free(&parts[i].text);
+  }
+  if (!options->keep_temporaries) unlink(source);
+  free(source);
+  return ok;
+}
+
+static bool emit_executable(const HostKernels *kernels, const HostCpu *cpu, const Text *tables, const CodegenOptions *options) {
+  char *folder = text_format("%s.XXXXXX", options->output);
+  if (!mkdtemp(folder)) {
+    fprintf(stderr, "nnc: cannot write beside %s: %s\n", options->output, strerror(errno));
+    free(folder);
+    return false;
+  }
+  bool ok = build_executable(kernels, cpu, tables, options, folder);
+  if (options->keep_temporaries) fprintf(stderr, "nnc: temporary files are in %s\n", folder);
+  else rmdir(folder);
+  free(folder);
+  return ok;
+}
+
+bool codegen_emit(MlirModule module, CodegenEmit what, const CodegenOptions *options) {
+  HostCpu cpu;
+  if (!host_cpu_detect(options->cpu, &cpu)) {
+    fprintf(stderr, "nnc: unknown CPU '%s'\n", options->cpu);
+    return false;
+  }
+  HostKernels kernels;
+  host_kernels_emit(module, &cpu, &kernels);
+  Text text = {0};
+  bool ok = true;
+  switch (what) {
+    case CODEGEN_KERNELS:
+      kernels_text(&kernels, &text);
+      ok = write_text(options->output, &text);
+      break;
+    case CODEGEN_LLVM:
+    case CODEGEN_ASM:
+      host_lower_initialize();
+      ok = emit_lowered(&kernels, &cpu, what == CODEGEN_LLVM ? HOST_LLVM : HOST_ASM, options);
+      break;
+    case CODEGEN_TABLES:
+    case CODEGEN_EXE:
+      ok = host_tables_write(module, &kernels, &cpu, options, &text);
+      if (ok) ok = what == CODEGEN_TABLES ? write_text(options->output, &text) : emit_executable(&kernels, &cpu, &text, options);
+      break;
+  }
+  text_free(&text);
+  host_kernels_free(&kernels);
+  host_cpu_free(&cpu);
+  return ok;
+}

@@ -1,0 +1,343 @@
+// program.c: the tables of runtime/program.h as C initialisers, from the planned module. Buffer offsets of all steps lie in one array, so
+// that the text stays small and the C compiler is quick with it.
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/host/host.h"
+#include "codegen/host/tables.h"
+#include "compiler/compiler.h"
+#include "passes/plan.h"
+#include "runtime/library.h"
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Offsets of values
+
+static void offset_set(Offsets *o, MlirValue v, int64_t offset) {
+  if (o->n == o->capacity) {
+    o->capacity = o->capacity ? 2 * o->capacity : 256;
+    o->at = host_grow(o->at, (size_t)o->capacity, sizeof *o->at);
+  }
+  ptr_map_set(&o->ids, v.ptr, o->n);
+  o->at[o->n++] = offset;
+}
+
+static int64_t offset_of(const Offsets *o, MlirValue v) {
+  int id = ptr_map_get(&o->ids, v.ptr);
+  assert(id >= 0);
+  return o->at[id];
+}
+
+// The plan's offsets; an alias is its operand's buffer, a region's result is what it yields.
+static void offsets_of_step(Offsets *o, const NnStep *s) {
+  int64_t planned[NN_MAX_RESULTS + 64];
+  int n = nn_attr_i64s(s->op, "nn.offset", planned, (int)(sizeof planned / sizeof *planned));
+  MlirOperation yield = s->role == NN_STEP_REGION ? mlirBlockGetTerminator(mlirRegionGetFirstBlock(mlirOperationGetRegion(s->op, 0))) : s->op;
+  for (intptr_t r = 0; r < mlirOperationGetNumResults(s->op); r++) {
+    MlirValue v = mlirOperationGetResult(s->op, r);
+    if (s->role == NN_STEP_ALIAS) offset_set(o, v, offset_of(o, mlirOperationGetOperand(s->op, 0)) + nn_alias_shift(s->op));
+    else if (s->role == NN_STEP_REGION) offset_set(o, v, offset_of(o, mlirOperationGetOperand(yield, r)));
+    else {
+      assert(r < n);
+      offset_set(o, v, planned[r]);
+    }
+  }
+}
+
+static void offsets_build(Offsets *o, MlirOperation func, const NnStepList *steps) {
+  MlirBlock body = nn_function_body(func);
+  for (intptr_t i = 0; i < mlirBlockGetNumArguments(body); i++) offset_set(o, mlirBlockGetArgument(body, i), nn_arg_i64(func, (int)i, "nn.offset", 0));
+  for (int i = 0; i < steps->n; i++)
+    if (steps->items[i].role != NN_STEP_TAP && steps->items[i].role != NN_STEP_MARK) offsets_of_step(o, &steps->items[i]);
+}
+
+static void offsets_free(Offsets *o) {
+  ptr_map_free(&o->ids);
+  free(o->at);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Tensors
+
+static void add_numbers(Text *t, int n, const int64_t *x) {
+  text_add(t, "{");
+  for (int i = 0; i < n; i++) text_add(t, "%s%lld", i ? "," : "", (long long)x[i]);
+  text_add(t, "}");
+}
+
+static const char *role_name(const char *role) {
+  static const char *const names[][2] = {{"input", "NNC_INPUT"}, {"param", "NNC_PARAM"}, {"state", "NNC_STATE"}, {"opt", "NNC_OPT"}, {"accum", "NNC_ACCUM"},
+                                         {"rng", "NNC_RNG"}, {"hyper", "NNC_HYPER"}, {"loss", "NNC_LOSS"}, {"metric", "NNC_METRIC"}, {"output", "NNC_OUTPUT"}};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (!strcmp(names[i][0], role)) return names[i][1];
+  assert(!"a role the runtime does not know");
+  return "NNC_INPUT";
+}
+
+static char *string_of(MlirAttribute a) {
+  if (mlirAttributeIsNull(a) || !mlirAttributeIsAString(a)) return host_strdup("");
+  MlirStringRef s = mlirStringAttrGetValue(a);
+  return text_format("%.*s", (int)s.length, s.data);
+}
+
+static int integers_of(MlirAttribute a, int64_t *out) {
+  if (mlirAttributeIsNull(a)) return 0;
+  intptr_t n = mlirDenseArrayGetNumElements(a);
+  for (intptr_t i = 0; i < n && i < NNC_MAX_RANK; i++) out[i] = mlirDenseI64ArrayGetElement(a, i);
+  return (int)n;
+}
+
+static void add_tensor(Text *t, const char *name, const char *role, const NnType *type, int64_t offset, const char *extra) {
+  text_add(t, "  {.name=");
+  text_quoted(t, name);
+  text_add(t, ",.role=%s,.dtype=%d,.rank=%d,.dim=", role, (int)type->dtype, type->rank);
+  add_numbers(t, type->rank ? type->rank : 1, type->rank ? type->dim : (const int64_t[]){0});
+  text_add(t, ",.bytes=%lld,.offset=%lld%s},\n", (long long)nn_type_bytes(type), (long long)offset, extra);
+}
+
+static void add_argument(Text *t, MlirOperation func, int arg) {
+  char *name = string_of(nn_arg_attr(func, arg, "nn.name")), *role = string_of(nn_arg_attr(func, arg, "nn.role")), *init = string_of(nn_arg_attr(func, arg, "nn.init"));
+  NnType type = nn_value_type(mlirBlockGetArgument(nn_function_body(func), arg));
+  int64_t logical[NNC_MAX_RANK], split[NNC_MAX_RANK], perm[NNC_MAX_RANK];
+  Text extra = {0};
+  int rank = integers_of(nn_arg_attr(func, arg, "nn.logical_shape"), logical), n = integers_of(nn_arg_attr(func, arg, "nn.split"), split);
+  if (rank) type = nn_type(type.dtype, rank, logical);
+  if (n) {
+    integers_of(nn_arg_attr(func, arg, "nn.perm"), perm);
+    text_add(&extra, ",.split_rank=%d,.split=", n);
+    add_numbers(&extra, n, split);
+    text_add(&extra, ",.perm=");
+    add_numbers(&extra, n, perm);
+  }
+  if (*init) {
+    text_add(&extra, ",.init=");
+    text_quoted(&extra, init);
+  }
+  text_add(&extra, ",.group=%lld", (long long)nn_arg_i64(func, arg, "nn.group", -1));
+  add_tensor(t, name, role_name(role), &type, nn_arg_i64(func, arg, "nn.offset", 0), text_c_string(&extra));
+  text_free(&extra);
+  free(name);
+  free(role);
+  free(init);
+}
+
+static bool is_persistent(MlirOperation func, int arg) {
+  char role[16];
+  return nn_is_persistent_role(nn_arg_str(func, arg, "nn.role", role, sizeof role, ""));
+}
+
+// Persistent tensors of all functions, each name once.
+static int add_persistent(Text *t, int n_functions, const MlirOperation *functions) {
+  int n = 0, n_names = 0;
+  char **names = NULL;
+  text_add(t, "static const NncTensor persistent[] = {\n");
+  for (int f = 0; f < n_functions; f++)
+    for (int a = 0; a < nn_function_n_args(functions[f]); a++) {
+      if (!is_persistent(functions[f], a)) continue;
+      char *name = string_of(nn_arg_attr(functions[f], a, "nn.name"));
+      bool seen = false;
+      for (int i = 0; i < n_names && !seen; i++) seen = !strcmp(names[i], name);
+      if (seen) {
+        free(name);
+        continue;
+      }
+      names = host_grow(names, (size_t)n_names + 1, sizeof *names);
+      names[n_names++] = name;
+      add_argument(t, functions[f], a);
+      n++;
+    }
+  text_add(t, "  {0}};\n");
+  for (int i = 0; i < n_names; i++) free(names[i]);
+  free(names);
+  return n;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Steps
+
+static int add_buffer(Tables *w, int64_t offset, int64_t bytes) {
+  text_add(&w->buffers, "%lld,", (long long)offset);
+  text_add(&w->buffer_bytes, "%lld,", (long long)bytes);
+  if (++w->n_buffers % 16 == 0) text_add(&w->buffers, "\n"), text_add(&w->buffer_bytes, "\n");
+  return w->n_buffers - 1;
+}
+
+static int add_values(Tables *w, MlirOperation op) {
+  int first = w->n_buffers;
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op) + mlirOperationGetNumResults(op); i++) {
+    intptr_t operands = mlirOperationGetNumOperands(op);
+    MlirValue v = i < operands ? mlirOperationGetOperand(op, i) : mlirOperationGetResult(op, i - operands);
+    NnType type = nn_value_type(v);
+    add_buffer(w, offset_of(w->offsets, v), nn_type_bytes(&type));
+  }
+  return first;
+}
+
+static void add_kernel_steps(Tables *w, const NnStep *s) {
+  MlirStringRef symbol = mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(s->op, mlirStringRefCreateFromCString("callee")));
+  char *name = text_format("%.*s", (int)symbol.length, symbol.data);
+  const HostKernel *k = host_kernel_find(w->kernels, name);
+  assert(k);
+  free(name);
+  int64_t workspace = nn_attr_i64(s->op, "nn.workspace", -1);
+  int first = add_values(w, s->op);
+  assert(k->workspace_bytes == 0 || workspace >= 0);
+  if (k->workspace_bytes) add_buffer(w, workspace, k->workspace_bytes);
+  for (int i = 0; i < k->n_launches; i++) {
+    const HostLaunch *l = &k->launches[i];
+    // The whole cost stands at the first launch.
+    text_add(&w->steps, "  {.kind=NNC_STEP_KERNEL,.label=L%d,.n_buffers=%d,.buffers=B+%d,.buffer_bytes=Z+%d,.kernel=%s,.extent=%lld,.grain=%lld,.workspace=-1", (int)(k - w->kernels->items),
+             w->n_buffers - first, first, first, l->symbol, (long long)l->extent, (long long)l->grain);
+    if (!i) text_add(&w->steps, ",.flops=%.6g,.bytes=%.6g", nn_op_flops(s->op), nn_op_bytes(s->op));
+    text_add(&w->steps, "%s},\n", s->recomputed ? ",.recomputed=true" : "");
+    w->n_steps++;
+  }
+}
+
+static void add_library_step(Tables *w, const NnStep *s) {
+  NncConv c;
+  NncMatmul m;
+  bool conv = host_conv_record(s->op, &c);
+  int first = add_values(w, s->op);
+  if (conv) {
+    text_add(&w->records,
+             "static const NncConv C%d = {%d,%d,%d, %lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld, {%lld,%lld},{%lld,%lld,%lld,%lld},{%lld,%lld},%lld, \"%s\", %lld};\n",
+             w->n_records, c.pass, c.dtype, c.channels_last, (long long)c.n, (long long)c.c, (long long)c.h, (long long)c.w, (long long)c.o, (long long)c.oh,
+             (long long)c.ow, (long long)c.kh, (long long)c.kw, (long long)c.stride[0], (long long)c.stride[1], (long long)c.pad[0], (long long)c.pad[1],
+             (long long)c.pad[2], (long long)c.pad[3], (long long)c.dilation[0], (long long)c.dilation[1], (long long)c.groups, c.weights_layout,
+             (long long)host_library_scratch(s->op));
+  } else {
+    bool matmul = host_matmul_record(s->op, &m);
+    assert(matmul && "an op that is neither a kernel nor the library's");
+    (void)matmul;
+    text_add(&w->records, "static const NncMatmul C%d = {%d, %lld,%lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld, %lld};\n", w->n_records, m.dtype,
+             (long long)m.batch, (long long)m.m, (long long)m.n, (long long)m.k, (long long)m.a_batch, (long long)m.a_row, (long long)m.a_col,
+             (long long)m.b_batch, (long long)m.b_row, (long long)m.b_col, (long long)m.c_batch, (long long)m.c_row, (long long)host_library_scratch(s->op));
+  }
+  text_add(&w->steps, "  {.kind=%s,.label=\"%s\",.n_buffers=3,.buffers=B+%d,.buffer_bytes=Z+%d,.%s=&C%d,.workspace=%lld,.flops=%.6g,.bytes=%.6g%s},\n",
+           conv ? "NNC_STEP_CONV" : "NNC_STEP_MATMUL", nn_op_info(nn_op_of(s->op))->name, first, first, conv ? "conv" : "matmul", w->n_records++,
+           (long long)nn_attr_i64(s->op, "nn.workspace", -1), nn_op_flops(s->op), nn_op_bytes(s->op), s->recomputed ? ",.recomputed=true" : "");
+  w->n_steps++;
+}
+
+static void add_tap(Tables *w, const NnStep *s) {
+  MlirValue v = mlirOperationGetOperand(s->op, 0);
+  NnType type = nn_value_type(v);
+  char *name = string_of(mlirOperationGetAttributeByName(s->op, mlirStringRefCreateFromCString("name")));
+  add_tensor(&w->taps, name, "NNC_OUTPUT", &type, offset_of(w->offsets, v), ",.group=-1");
+  text_add(&w->steps, "  {.kind=NNC_STEP_TAP,.label=\"tap\",.workspace=-1,.tap=T+%d},\n", w->n_taps++);
+  w->n_steps++;
+  free(name);
+}
+
+// Tied updates that could not be computed in their argument's buffer.
+static void add_copies(Tables *w, MlirOperation func) {
+  MlirOperation ret = nn_function_return(func);
+  for (int r = 0; r < nn_function_n_results(func); r++) {
+    int64_t arg = nn_result_i64(func, r, "nn.tied", -1);
+    if (arg < 0 || mlirAttributeIsNull(nn_result_attr(func, r, "nn.copy_back"))) continue;
+    MlirValue v = mlirOperationGetOperand(ret, r);
+    NnType type = nn_value_type(v);
+    int64_t bytes = nn_type_bytes(&type);
+    int first = add_buffer(w, offset_of(w->offsets, v), bytes);
+    add_buffer(w, nn_arg_i64(func, (int)arg, "nn.offset", 0), bytes);
+    text_add(&w->steps, "  {.kind=NNC_STEP_COPY,.label=\"copy\",.n_buffers=2,.buffers=B+%d,.buffer_bytes=Z+%d,.workspace=-1,.copy_bytes=%lld},\n", first, first, (long long)bytes);
+    w->n_steps++;
+  }
+}
+
+static void add_results(Tables *w, Text *t, MlirOperation func, int *count) {
+  MlirOperation ret = nn_function_return(func);
+  for (int r = 0; r < nn_function_n_results(func); r++) {
+    char *role = string_of(nn_result_attr(func, r, "nn.role")), *name = string_of(nn_result_attr(func, r, "nn.name"));
+    if (*role && strcmp(role, "update") != 0) {
+      MlirValue v = mlirOperationGetOperand(ret, r);
+      NnType type = nn_value_type(v);
+      add_tensor(t, name, role_name(role), &type, offset_of(w->offsets, v), ",.group=-1");
+      (*count)++;
+    }
+    free(role);
+    free(name);
+  }
+}
+
+static double function_flops(const NnStepList *steps) {
+  double sum = 0;
+  for (int i = 0; i < steps->n; i++)
+    if (steps->items[i].role == NN_STEP_RUN) sum += nn_op_flops(steps->items[i].op);
+  return sum;
+}
+
+// One function: its steps into w->steps, its entry into `entry`.
+static void add_function(Tables *w, MlirOperation func, int index, Text *out, Text *entry) {
+  NnStepList steps = nn_flatten(func);
+  Offsets offsets = {0};
+  offsets_build(&offsets, func, &steps);
+  w->offsets = &offsets;
+  w->n_steps = 0;
+  text_add(&w->steps, "static const NncStep S%d[] = {\n", index);
+  for (int i = 0; i < steps.n; i++) {
+    const NnStep *s = &steps.items[i];
+    if (s->role == NN_STEP_TAP) add_tap(w, s);
+    if (s->role != NN_STEP_RUN) continue;
+    if (nn_is(s->op, "func.call")) add_kernel_steps(w, s);
+    else add_library_step(w, s);
+  }
+  add_copies(w, func);
+  text_add(&w->steps, "  {0}};\n");
+  int n_args = 0, n_results = 0;
+  text_add(out, "static const NncTensor A%d[] = {\n", index);
+  for (int a = 0; a < nn_function_n_args(func); a++)
+    if (!is_persistent(func, a)) add_argument(out, func, a), n_args++;
+  text_add(out, "  {0}};\nstatic const NncTensor R%d[] = {\n", index);
+  add_results(w, out, func, &n_results);
+  text_add(out, "  {0}};\n");
+  char *name = string_of(mlirOperationGetAttributeByName(func, mlirStringRefCreateFromCString("sym_name")));
+  text_add(entry, "  {.name=\"%s\",.n_args=%d,.args=A%d,.n_results=%d,.results=R%d,.n_steps=%d,.steps=S%d,.arena_bytes=%lld,.live_bytes=%lld,.flops=%.6g,.recompute_overhead=%.6g},\n",
+           name, n_args, index, n_results, index, w->n_steps, index, (long long)nn_attr_i64(func, "nn.arena", 0), (long long)nn_attr_i64(func, "nn.live", 0),
+           function_flops(&steps), nn_attr_f64(func, "nn.overhead", 0));
+  free(name);
+  offsets_free(&offsets);
+  nn_steps_free(&steps);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+static void declare_kernels(Text *out, const HostKernels *kernels) {
+  text_add(out, "// Written by nnc: the tables of the program. runtime/program.h describes them.\n#include \"runtime/program.h\"\n\n");
+  for (int i = 0; i < kernels->n; i++) {
+    const HostKernel *k = &kernels->items[i];
+    for (int j = 0; j < k->n_launches; j++) text_add(out, "void %s(void *const *, int64_t, int64_t);\n", k->launches[j].symbol);
+    char *label = text_format("%s: %s", k->name, k->summary);
+    text_add(out, "static const char L%d[] = ", i);
+    text_quoted(out, label);
+    text_add(out, ";\n");
+    free(label);
+  }
+}
+
+bool host_tables_write(MlirModule module, const HostKernels *kernels, const HostCpu *cpu, const CodegenOptions *options, Text *out) {
+  MlirOperation functions[16];
+  int n = nn_public_functions(module, functions, 16);
+  Tables w = {.kernels = kernels};
+  Text entries = {0}, tensors = {0};
+  declare_kernels(out, kernels);
+  int n_persistent = add_persistent(out, n, functions);
+  for (int i = 0; i < n; i++) add_function(&w, functions[i], i, &tensors, &entries);
+  text_append(out, tensors.data, tensors.size);
+  text_append(out, w.records.data, w.records.size);
+  text_add(out, "static const int64_t B[] = {\n%s0};\n", text_c_string(&w.buffers));
+  text_add(out, "static const int64_t Z[] = {\n%s0};\n", text_c_string(&w.buffer_bytes));
+  text_add(out, "static const NncTensor T[] = {\n%s  {0}};\n", text_c_string(&w.taps));
+  text_append(out, w.steps.data, w.steps.size);
+  text_add(out, "static const NncFunction functions[] = {\n%s  {0}};\n", text_c_string(&entries));
+  tables_add_program(out, module, cpu, options, n, n_persistent);
+  text_free(&entries);
+  text_free(&tensors);
+  text_free(&w.records);
+  text_free(&w.buffers);
+  text_free(&w.buffer_bytes);
+  text_free(&w.taps);
+  text_free(&w.steps);
+  return true;
+}

@@ -1,0 +1,116 @@
+// The part of program.c that comes from the module's attributes: data, parameter groups, schedule, nnc_program itself.
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/host/tables.h"
+#include "compiler/compiler.h"
+#include "runtime/library.h"
+
+static MlirAttribute entry(MlirAttribute dictionary, const char *name) {
+  return mlirDictionaryAttrGetElementByName(dictionary, mlirStringRefCreateFromCString(name));
+}
+
+static double number(MlirAttribute a, double otherwise) {
+  if (mlirAttributeIsNull(a)) return otherwise;
+  if (mlirAttributeIsAFloat(a)) return mlirFloatAttrGetValueDouble(a);
+  if (mlirAttributeIsABool(a)) return mlirBoolAttrGetValue(a);
+  return mlirAttributeIsAInteger(a) ? (double)mlirIntegerAttrGetValueInt(a) : otherwise;
+}
+
+static int64_t integer(MlirAttribute a, int64_t otherwise) {
+  return mlirAttributeIsNull(a) || !mlirAttributeIsAInteger(a) ? otherwise : mlirIntegerAttrGetValueInt(a);
+}
+
+static void add_string(Text *t, MlirAttribute a, const char *otherwise) {
+  if (mlirAttributeIsNull(a) || !mlirAttributeIsAString(a)) {
+    text_quoted(t, otherwise);
+    return;
+  }
+  MlirStringRef s = mlirStringAttrGetValue(a);
+  char *copy = text_format("%.*s", (int)s.length, s.data);
+  text_quoted(t, copy);
+  free(copy);
+}
+
+// "n_names=2,.names=(const char *const[]){"a","b"}"
+static void add_strings(Text *t, const char *what, MlirAttribute list) {
+  intptr_t n = mlirAttributeIsNull(list) ? 0 : mlirArrayAttrGetNumElements(list);
+  text_add(t, ",.n_%s=%d", what, (int)n);
+  if (!n) return;
+  text_add(t, ",.%s=(const char *const[]){", what);
+  for (intptr_t i = 0; i < n; i++) {
+    if (i) text_add(t, ",");
+    add_string(t, mlirArrayAttrGetElement(list, i), "");
+  }
+  text_add(t, "}");
+}
+
+static int add_data(Text *t, MlirAttribute list) {
+  int n = mlirAttributeIsNull(list) ? 0 : (int)mlirArrayAttrGetNumElements(list);
+  text_add(t, "static const NncData data[] = {\n");
+  for (int i = 0; i < n; i++) {
+    MlirAttribute d = mlirArrayAttrGetElement(list, i);
+    text_add(t, "  {.split=");
+    add_string(t, entry(d, "split"), "train");
+    text_add(t, ",.reader=");
+    add_string(t, entry(d, "reader"), "");
+    add_strings(t, "names", entry(d, "names"));
+    add_strings(t, "files", entry(d, "files"));
+    add_strings(t, "fields", entry(d, "fields"));
+    text_add(t, ",.begin_permille=%lld,.end_permille=%lld,.sequence=%lld},\n", (long long)integer(entry(d, "begin"), 0), (long long)integer(entry(d, "end"), 1000),
+             (long long)integer(entry(d, "sequence"), 0));
+  }
+  text_add(t, "  {0}};\n");
+  return n;
+}
+
+static int add_groups(Text *t, MlirAttribute list) {
+  int n = mlirAttributeIsNull(list) ? 0 : (int)mlirArrayAttrGetNumElements(list);
+  text_add(t, "static const NncGroup groups[] = {\n");
+  for (int i = 0; i < n; i++) {
+    MlirAttribute g = mlirArrayAttrGetElement(list, i);
+    text_add(t, "  {%.17g,%.17g,%.17g},\n", number(entry(g, "lr"), 0), number(entry(g, "beta1"), 0), number(entry(g, "beta2"), 0));
+  }
+  text_add(t, "  {0}};\n");
+  return n;
+}
+
+static void add_training(Text *t, MlirOperation top, MlirAttribute schedule) {
+  bool has = !mlirAttributeIsNull(schedule);
+  text_add(t, "  .optimizer=");
+  add_string(t, mlirOperationGetAttributeByName(top, mlirStringRefCreateFromCString("nn.optimizer")), "");
+  text_add(t, ",\n  .schedule=");
+  add_string(t, has ? entry(schedule, "kind") : schedule, "constant");
+  text_add(t, ",.schedule_min=%.17g,.schedule_warmup=%lld,.schedule_every=%lld,.schedule_gamma=%.17g,\n", has ? number(entry(schedule, "min"), 0) : 0,
+           has ? (long long)integer(entry(schedule, "warmup"), 0) : 0LL, has ? (long long)integer(entry(schedule, "every"), 0) : 0LL,
+           has ? number(entry(schedule, "gamma"), 1) : 1);
+  text_add(t, "  .batch=%lld,.accumulate=%lld,.epochs=%.17g,.steps=%lld,.eval_every=%lld,.seed=%lld,.classes=%lld,\n", (long long)nn_attr_i64(top, "nn.batch", 1),
+           (long long)nn_attr_i64(top, "nn.accumulate", 1), nn_attr_f64(top, "nn.epochs", 0), (long long)nn_attr_i64(top, "nn.steps", 0),
+           (long long)nn_attr_i64(top, "nn.eval_every", 0), (long long)nn_attr_i64(top, "nn.seed", 0), (long long)nn_attr_i64(top, "nn.classes", 0));
+  MlirAttribute label = mlirOperationGetAttributeByName(top, mlirStringRefCreateFromCString("nn.label"));
+  if (mlirAttributeIsNull(label)) return;
+  text_add(t, "  .n_label_names=1,.label_names=(const char *const[]){");
+  add_string(t, label, "");
+  text_add(t, "},\n");
+}
+
+void tables_add_program(Text *out, MlirModule module, const HostCpu *cpu, const CodegenOptions *options, int n_functions, int n_persistent) {
+  MlirOperation top = mlirModuleGetOperation(module);
+  MlirAttribute (*get)(MlirOperation, MlirStringRef) = mlirOperationGetAttributeByName;
+  int n_data = add_data(out, get(top, mlirStringRefCreateFromCString("nn.data")));
+  int n_groups = add_groups(out, get(top, mlirStringRefCreateFromCString("nn.groups")));
+  text_add(out, "const NncProgram nnc_program = {\n  .model=");
+  add_string(out, get(top, mlirStringRefCreateFromCString("nn.model")), "model");
+  text_add(out, ",.source=");
+  add_string(out, get(top, mlirStringRefCreateFromCString("nn.source")), options->source_name ? options->source_name : "");
+  text_add(out, ",.compiler=\"%s\",\n  .target=\"host\",.cpu=", NNC_VERSION);
+  text_quoted(out, cpu->name);
+  text_add(out, ",.isa=\"%s\",.threads=%d,\n", nnc_library_isa(), nnc_library_threads());
+  text_add(out, "  .arena_bytes=%lld,.persistent_bytes=%lld,.budget_bytes=%lld,.remat=", (long long)nn_attr_i64(top, "nn.arena", 0),
+           (long long)nn_attr_i64(top, "nn.persistent", 0), (long long)nn_attr_i64(top, "nn.budget", 0));
+  add_string(out, get(top, mlirStringRefCreateFromCString("nn.remat")), "none");
+  text_add(out, ",\n  .n_persistent=%d,.persistent=persistent,.n_functions=%d,.functions=functions,.n_data=%d,.data=data,.n_groups=%d,.groups=groups,\n", n_persistent,
+           n_functions, n_data, n_groups);
+  add_training(out, top, get(top, mlirStringRefCreateFromCString("nn.schedule")));
+  text_add(out, "};\n");
+}

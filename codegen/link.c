@@ -1,0 +1,150 @@
+// The system's C compiler: compiles the tables while the kernels are lowered, then links both with the runtime. Its output is shown
+// only when it fails.
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "codegen/host/host.h"
+
+extern char **environ;
+
+struct HostLink {
+  const CodegenOptions *options;   // Borrowed
+  char *folder, *object, *log;     // Owned
+  char *archive, *include;         // Owned; the runtime
+  pid_t compiler;                  // running, or 0
+};
+
+#define C_COMPILER "cc"
+
+static bool exists(const char *path) { return access(path, R_OK) == 0; }
+
+// Takes archive and include; keeps them if the archive is there.
+static bool try_runtime(HostLink *l, char *archive, char *include) {
+  if (exists(archive)) {
+    l->archive = archive;
+    l->include = include;
+    return true;
+  }
+  free(archive);
+  free(include);
+  return false;
+}
+
+// In the build tree, the build tree's runtime; installed, the one beside the compiler, so that a moved installation works.
+static bool find_runtime(HostLink *l) {
+  char self[PATH_MAX] = "";
+  ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (n > 0) self[n] = 0;
+  char *slash = strrchr(self, '/');
+  if (slash) *slash = 0;
+  size_t build = strlen(NNC_BUILD_RUNTIME_DIR);
+  bool in_build_tree = !strncmp(self, NNC_BUILD_RUNTIME_DIR, build) && (!self[build] || self[build] == '/');
+  if (in_build_tree && try_runtime(l, host_strdup(NNC_BUILD_RUNTIME_DIR "/libnncrt.a"), host_strdup(NNC_BUILD_SOURCE_DIR))) return true;
+  static const char *const folders[] = {"lib", "lib64", "lib/x86_64-linux-gnu"};
+  for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+    if (try_runtime(l, text_format("%s/../%s/nnc/libnncrt.a", self, folders[i]), text_format("%s/../include/nnc", self))) return true;
+  return try_runtime(l, host_strdup(NNC_INSTALL_LIBDIR "/libnncrt.a"), host_strdup(NNC_INSTALL_INCLUDEDIR)) ||
+         try_runtime(l, host_strdup(NNC_BUILD_RUNTIME_DIR "/libnncrt.a"), host_strdup(NNC_BUILD_SOURCE_DIR));
+}
+
+// Starts a command with its output appended to the log. 0 when it cannot be started (reported).
+static pid_t start(const HostLink *l, const char *const *argv) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, l->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+  if (l->options->verbose) {
+    for (int i = 0; argv[i]; i++) fprintf(stderr, "%s%s", i ? " " : "", argv[i]);
+    fprintf(stderr, "\n");
+  }
+  pid_t pid = 0;
+  int error = posix_spawnp(&pid, argv[0], &actions, NULL, (char *const *)argv, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (!error) return pid;
+  if (error == ENOENT) fprintf(stderr, "nnc: no C compiler: '%s' was not found; it links the executable (package gcc)\n", argv[0]);
+  else fprintf(stderr, "nnc: cannot start '%s': %s\n", argv[0], strerror(error));
+  return 0;
+}
+
+static void show_log(const HostLink *l) {
+  FILE *f = fopen(l->log, "r");
+  char buf[4096];
+  size_t n;
+  while (f && (n = fread(buf, 1, sizeof buf, f)) > 0) fwrite(buf, 1, n, stderr);
+  if (f) fclose(f);
+}
+
+static bool wait_for(const HostLink *l, pid_t pid, const char *what) {
+  int status = 0;
+  pid_t done;
+  do done = waitpid(pid, &status, 0);
+  while (done < 0 && errno == EINTR);
+  if (done == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
+  fprintf(stderr, "nnc: %s failed; '" C_COMPILER "' says:\n", what);
+  show_log(l);
+  return false;
+}
+
+HostLink *host_link_begin(const char *tables_path, const char *folder, const CodegenOptions *options) {
+  HostLink *l = host_alloc(1, sizeof *l);
+  *l = (HostLink){.options = options, .folder = host_strdup(folder), .object = text_format("%s/program.o", folder), .log = text_format("%s/log", folder)};
+  if (!find_runtime(l)) {
+    fprintf(stderr, "nnc: the runtime library libnncrt.a was not found, neither beside the compiler nor in " NNC_INSTALL_LIBDIR "\n");
+  } else {
+    const char *argv[] = {C_COMPILER, "-std=gnu17", "-O1", "-c", "-I", l->include, "-o", l->object, tables_path, NULL};
+    l->compiler = start(l, argv);
+  }
+  if (l->compiler) return l;
+  host_link_end(l, 0, NULL);
+  return NULL;
+}
+
+static bool link_executable(const HostLink *l, int n_objects, const char *const *objects, const char *path) {
+  const char *argv[64];
+  int n = 0;
+  argv[n++] = C_COMPILER;
+#ifdef NNC_SANITIZE
+  argv[n++] = "-fsanitize=address,undefined";
+#endif
+  argv[n++] = "-o";
+  argv[n++] = path;
+  argv[n++] = l->object;
+  for (int i = 0; i < n_objects && n < 48; i++) argv[n++] = objects[i];
+  argv[n++] = l->archive;
+  static const char *const libraries[] = {"-ldnnl", "-lgomp", "-lz", "-lmvec", "-lm", "-lpthread", NULL};
+  for (int i = 0; libraries[i]; i++) argv[n++] = libraries[i];
+  argv[n] = NULL;
+  pid_t pid = start(l, argv);
+  return pid && wait_for(l, pid, "linking the executable");
+}
+
+bool host_link_end(HostLink *l, int n_objects, const char *const *objects) {
+  bool ok = l->compiler != 0;
+  if (l->compiler) ok = wait_for(l, l->compiler, "compiling the tables of the program");
+  ok = ok && n_objects > 0;
+  char *path = text_format("%s/executable", l->folder);
+  if (ok) ok = link_executable(l, n_objects, objects, path);
+  if (ok && rename(path, l->options->output) != 0) {
+    fprintf(stderr, "nnc: cannot write %s: %s\n", l->options->output, strerror(errno));
+    ok = false;
+  }
+  unlink(path);
+  if (!l->options->keep_temporaries) unlink(l->object);
+  unlink(l->log);
+  free(path);
+  free(l->folder);
+  free(l->object);
+  free(l->log);
+  free(l->archive);
+  free(l->include);
+  free(l);
+  return ok;
+}

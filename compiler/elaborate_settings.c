@@ -1,0 +1,345 @@
+// The settings of the train section: optimizer, parameter groups, learning-rate schedule, clipping, lengths. All become attributes of the module.
+#include <fnmatch.h>
+#include <math.h>
+#include <string.h>
+
+#include "compiler/elaborate_internal.h"
+
+// --- Arguments of a setting: numbers with names, defaults and limits ---------------------------------------------------------
+
+typedef enum OptionKind { OPTION_REAL, OPTION_COUNT, OPTION_FLAG } OptionKind;
+typedef struct Option {
+  const char *name;
+  OptionKind kind;
+  double otherwise;       // NAN: must be given
+  double low, high;       // inclusive
+} Option;
+#define BIG 1e18
+#define MAX_OPTIONS 8
+
+static const char *const option_kinds[] = {"a number", "an integer", "true or false"};
+
+static bool option_value(Elaborator *e, const char *of, const Option *o, const CallArg *a, double *value)
+{
+  const Value *v = &a->value;
+  bool fits = o->kind == OPTION_FLAG ? v->kind == VALUE_BOOL : v->kind == VALUE_INT || (o->kind == OPTION_REAL && v->kind == VALUE_FLOAT);
+  if (!fits || !value_as_number(v, value))
+    return elaborator_error(e, a->pos, "%s: '%s' must be %s, found %s", of, o->name, option_kinds[o->kind], value_describe(e, *v));
+  if (*value < o->low || *value > o->high || !isfinite(*value)) {
+    if (o->high >= BIG) return elaborator_error(e, a->pos, "%s: '%s' must be at least %g, found %g", of, o->name, o->low, *value);
+    return elaborator_error(e, a->pos, "%s: '%s' must be between %g and %g, found %g", of, o->name, o->low, o->high, *value);
+  }
+  return true;
+}
+
+// Binds arguments to n options; value[] holds the defaults on entry (they may come from elsewhere), given[] is filled.
+static bool read_options(Elaborator *e, AstPos pos, const char *of, int n_args, const CallArg *args, int n, const Option *options, double *value, bool *given)
+{
+  bool ok = true;
+  memset(given, 0, sizeof *given * (size_t)n);
+  for (int k = 0, place = 0; k < n_args; k++) {
+    int i = place;
+    NameSearch nearest = name_search(args[k].name ? args[k].name : "");
+    if (!args[k].name) place++;
+    else for (i = 0; i < n && strcmp(options[i].name, args[k].name) != 0; i++) name_consider(&nearest, options[i].name);
+    if (i >= n) {
+      if (!args[k].name) return elaborator_error(e, args[k].pos, "too many arguments to %s, which takes %d", of, n);
+      ok = elaborator_error(e, args[k].pos, "%s has no argument '%s'", of, args[k].name);
+      if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
+      continue;
+    }
+    if (given[i]) { ok = elaborator_error(e, args[k].pos, "'%s' is given twice to %s", options[i].name, of); continue; }
+    given[i] = true;
+    ok = option_value(e, of, &options[i], &args[k], &value[i]) && ok;
+  }
+  for (int i = 0; i < n; i++)
+    if (!given[i] && isnan(value[i])) ok = elaborator_error(e, pos, "%s needs '%s'", of, options[i].name);
+  return ok;
+}
+
+// --- Keywords ----------------------------------------------------------------------------------------------------------------
+
+static const char *const keywords[] = {"data", "eval", "loss", "metric", "optimizer", "group", "schedule", "clip", "accumulate", "epochs", "steps", "batch", "eval_every", "seed"};
+
+bool settings_known(Elaborator *e, const AstStmt *s)
+{
+  NameSearch nearest = name_search(s->setting.keyword.text);
+  for (size_t i = 0; i < sizeof keywords / sizeof keywords[0]; i++) {
+    if (strcmp(keywords[i], s->setting.keyword.text) == 0) return true;
+    name_consider(&nearest, keywords[i]);
+  }
+  elaborator_error(e, s->setting.keyword.pos, "unknown setting '%s'", s->setting.keyword.text);
+  if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
+  return false;
+}
+
+// The only line with this keyword; NULL when there is none.
+static const AstStmt *find_setting(Elaborator *e, const char *keyword)
+{
+  const AstStmt *found = NULL;
+  for (int i = 0; i < e->n_settings; i++) {
+    const AstStmt *s = e->settings[i];
+    if (strcmp(s->setting.keyword.text, keyword) != 0) continue;
+    if (found) {
+      elaborator_error(e, s->pos, "'%s' is given twice", keyword);
+      elaborator_note(e, found->pos, "the first is here");
+    } else {
+      found = s;
+    }
+  }
+  return found;
+}
+
+// `clip 1.0`: a setting of one number. *found tells whether it is there.
+static bool read_number(Elaborator *e, const char *keyword, OptionKind kind, double low, double high, double *value, bool *found)
+{
+  const AstStmt *s = find_setting(e, keyword);
+  *found = s != NULL;
+  if (!s) return true;
+  Option option = {keyword, kind, NAN, low, high};
+  CallArg arg;
+  if (s->setting.n_args != 1 || s->setting.args[0].name.text) return elaborator_error(e, s->pos, "'%s' needs %s", keyword, option_kinds[kind]);
+  return eval_args(e, 1, s->setting.args, &arg) && option_value(e, keyword, &option, &arg, value);
+}
+
+// `schedule cosine(warmup=10)`: the call of a setting. A name alone is a call without arguments.
+static bool call_of(Elaborator *e, const AstStmt *s, const char **callee, int *n, CallArg **args)
+{
+  const AstExpr *x = s->setting.n_args == 1 && !s->setting.args[0].name.text ? s->setting.args[0].value : NULL;
+  *n = 0;
+  *args = NULL;
+  if (x && x->kind == AST_NAME) { *callee = x->text; return true; }
+  if (!x || x->kind != AST_CALL) return elaborator_error(e, s->pos, "'%s' needs a name and its arguments", s->setting.keyword.text);
+  *callee = x->call.callee;
+  *n = x->call.n_args;
+  *args = elaborator_alloc(e, sizeof **args * (size_t)(*n + 1));
+  return eval_args(e, *n, x->call.args, *args);
+}
+
+// --- Optimizer and groups ----------------------------------------------------------------------------------------------------
+
+enum { LR, MOMENTUM, NESTEROV, BETA1, BETA2, EPS, WEIGHT_DECAY, FROZEN, GROUP_OPTIONS };
+static const Option group_options[GROUP_OPTIONS] = {
+  [LR] = {"lr", OPTION_REAL, NAN, 0, BIG}, [MOMENTUM] = {"momentum", OPTION_REAL, 0, 0, 1}, [NESTEROV] = {"nesterov", OPTION_FLAG, 0, 0, 1},
+  [BETA1] = {"beta1", OPTION_REAL, 0.9, 0, 0.9999999}, [BETA2] = {"beta2", OPTION_REAL, 0.999, 0, 0.9999999}, [EPS] = {"eps", OPTION_REAL, 1e-8, 0, BIG},
+  [WEIGHT_DECAY] = {"weight_decay", OPTION_REAL, 0, 0, BIG}, [FROZEN] = {"frozen", OPTION_FLAG, 0, 0, 1},
+};
+
+typedef struct OptimizerInfo { const char *name; double lr, weight_decay, momentum; int options[MAX_OPTIONS], n; } OptimizerInfo;
+static const OptimizerInfo optimizers[] = {
+  {"sgd", 0.01, 0, 0, {LR, MOMENTUM, NESTEROV, WEIGHT_DECAY}, 4}, {"momentum", 0.01, 0, 0.9, {LR, MOMENTUM, NESTEROV, WEIGHT_DECAY}, 4},
+  {"adam", 1e-3, 0, 0, {LR, BETA1, BETA2, EPS, WEIGHT_DECAY}, 5}, {"adamw", 1e-3, 0.01, 0, {LR, BETA1, BETA2, EPS, WEIGHT_DECAY}, 5},
+};
+
+static void unpack(const double *v, Group *g)
+{
+  g->lr = v[LR];
+  g->momentum = v[MOMENTUM];
+  g->nesterov = v[NESTEROV] != 0;
+  g->beta1 = v[BETA1];
+  g->beta2 = v[BETA2];
+  g->eps = v[EPS];
+  g->weight_decay = v[WEIGHT_DECAY];
+  g->frozen = v[FROZEN] != 0;
+}
+
+// Reads the options that this optimizer has (and `frozen` for groups) into v, which holds the values to start from.
+static bool read_group(Elaborator *e, AstPos pos, const char *of, const OptimizerInfo *o, bool is_group, int n, const CallArg *args, double *v)
+{
+  Option options[MAX_OPTIONS + 1];
+  double value[MAX_OPTIONS + 1];
+  bool given[MAX_OPTIONS + 1];
+  int n_options = 0;
+  for (int i = 0; i < o->n; i++) options[n_options++] = group_options[o->options[i]];
+  if (is_group) options[n_options++] = group_options[FROZEN];
+  for (int i = 0; i < n_options; i++) value[i] = v[i < o->n ? o->options[i] : FROZEN];
+  if (!read_options(e, pos, of, n, args, n_options, options, value, given)) return false;
+  for (int i = 0; i < n_options; i++) v[i < o->n ? o->options[i] : FROZEN] = value[i];
+  return true;
+}
+
+static const OptimizerInfo *find_optimizer(Elaborator *e, AstPos pos, const char *name)
+{
+  NameSearch nearest = name_search(name);
+  for (size_t i = 0; i < sizeof optimizers / sizeof optimizers[0]; i++) {
+    if (strcmp(optimizers[i].name, name) == 0) return &optimizers[i];
+    name_consider(&nearest, optimizers[i].name);
+  }
+  elaborator_error(e, pos, "unknown optimizer '%s'", name);
+  if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
+  else elaborator_hint(e, "the optimizers are sgd, momentum, adam and adamw");
+  return NULL;
+}
+
+// group "*.bias", "*.norm.*", weight_decay=0: patterns, then what differs from the optimizer's own arguments
+static bool read_group_line(Elaborator *e, const AstStmt *s, const OptimizerInfo *o, const double *base)
+{
+  int n = s->setting.n_args, n_patterns = 0;
+  CallArg *args = elaborator_alloc(e, sizeof *args * (size_t)(n + 1));
+  if (!eval_args(e, n, s->setting.args, args)) return false;
+  Group g = {.pos = s->pos, .patterns = elaborator_alloc(e, sizeof *g.patterns * (size_t)(n + 1))};
+  for (; n_patterns < n && !args[n_patterns].name; n_patterns++) {
+    if (args[n_patterns].value.kind != VALUE_STRING)
+      return elaborator_error(e, args[n_patterns].pos, "a pattern of parameter names must be a string, found %s", value_describe(e, args[n_patterns].value));
+    g.patterns[g.n_patterns++] = args[n_patterns].value.s;
+  }
+  if (n_patterns == 0 || n_patterns == n) {
+    elaborator_error(e, s->pos, "'group' needs a pattern of parameter names and what differs for them");
+    elaborator_hint(e, "group \"*.bias\", weight_decay=0");
+    return false;
+  }
+  double v[GROUP_OPTIONS];
+  memcpy(v, base, sizeof v);
+  if (!read_group(e, s->pos, "group", o, true, n - n_patterns, args + n_patterns, v)) return false;
+  unpack(v, &g);
+  e->groups[e->n_groups++] = g;
+  return true;
+}
+
+static bool read_optimizer(Elaborator *e)
+{
+  const AstStmt *s = find_setting(e, "optimizer");
+  const char *callee;
+  int n;
+  CallArg *args;
+  if (!s) {
+    elaborator_error(e, e->train->pos, "the train section has no optimizer");
+    elaborator_hint(e, "optimizer adamw(lr=1e-3)");
+    return false;
+  }
+  if (!call_of(e, s, &callee, &n, &args)) return false;
+  const OptimizerInfo *o = find_optimizer(e, s->setting.args[0].value->pos, callee);
+  if (!o) return false;
+  double v[GROUP_OPTIONS];
+  for (int i = 0; i < GROUP_OPTIONS; i++) v[i] = group_options[i].otherwise;
+  v[LR] = o->lr;
+  v[WEIGHT_DECAY] = o->weight_decay;
+  v[MOMENTUM] = o->momentum;
+  if (!read_group(e, s->pos, o->name, o, false, n, args, v)) return false;
+  const char *kind = strcmp(o->name, "sgd") == 0 && v[MOMENTUM] > 0 ? "momentum" : o->name;
+  set_module_attr(e, "nn.optimizer", text_attr(e, kind));
+  e->groups = elaborator_alloc(e, sizeof *e->groups * (size_t)(e->n_settings + 1));
+  e->n_groups = 1;
+  unpack(v, &e->groups[0]);
+  bool ok = true;
+  for (int i = 0; i < e->n_settings; i++)
+    if (strcmp(e->settings[i]->setting.keyword.text, "group") == 0) ok = read_group_line(e, e->settings[i], o, v) && ok;
+  return ok;
+}
+
+static void write_groups(Elaborator *e)
+{
+  MlirAttribute *groups = elaborator_alloc(e, sizeof *groups * (size_t)e->n_groups);
+  for (int i = 0; i < e->n_groups; i++) {
+    const Group *g = &e->groups[i];
+    MlirNamedAttribute entries[] = {
+      named_attr(e, "lr", float_attr(e, g->lr)), named_attr(e, "beta1", float_attr(e, g->beta1)), named_attr(e, "beta2", float_attr(e, g->beta2)),
+      named_attr(e, "eps", float_attr(e, g->eps)), named_attr(e, "weight_decay", float_attr(e, g->weight_decay)),
+      named_attr(e, "momentum", float_attr(e, g->momentum)), named_attr(e, "nesterov", bool_attr(e, g->nesterov)), named_attr(e, "frozen", bool_attr(e, g->frozen)),
+    };
+    groups[i] = mlirDictionaryAttrGet(e->ctx, (intptr_t)(sizeof entries / sizeof entries[0]), entries);
+  }
+  set_module_attr(e, "nn.groups", mlirArrayAttrGet(e->ctx, e->n_groups, groups));
+}
+
+int settings_group_of(Elaborator *e, const char *path)
+{
+  for (int i = 1; i < e->n_groups; i++) {
+    for (int k = 0; k < e->groups[i].n_patterns; k++) {
+      if (fnmatch(e->groups[i].patterns[k], path, 0) != 0) continue;
+      e->groups[i].matched = true;
+      return i;
+    }
+  }
+  return 0;
+}
+
+// --- Schedule and the rest ---------------------------------------------------------------------------------------------------
+
+enum { WARMUP, MIN, EVERY, GAMMA, SCHEDULE_OPTIONS };
+static const Option schedule_options[SCHEDULE_OPTIONS] = {
+  [WARMUP] = {"warmup", OPTION_COUNT, 0, 0, BIG}, [MIN] = {"min", OPTION_REAL, 0, 0, BIG}, [EVERY] = {"every", OPTION_COUNT, NAN, 1, BIG}, [GAMMA] = {"gamma", OPTION_REAL, 0.1, 0, 1},
+};
+typedef struct ScheduleInfo { const char *name; int options[SCHEDULE_OPTIONS], n; } ScheduleInfo;
+static const ScheduleInfo schedules[] = {
+  {"constant", {WARMUP}, 1}, {"cosine", {WARMUP, MIN}, 2}, {"linear", {WARMUP, MIN}, 2}, {"step", {EVERY, GAMMA, WARMUP, MIN}, 4},
+};
+
+static bool read_schedule(Elaborator *e)
+{
+  const AstStmt *s = find_setting(e, "schedule");
+  const char *callee = "constant";
+  int n = 0;
+  CallArg *args = NULL;
+  if (s && !call_of(e, s, &callee, &n, &args)) return false;
+  const ScheduleInfo *info = NULL;
+  NameSearch nearest = name_search(callee);
+  for (size_t i = 0; i < sizeof schedules / sizeof schedules[0]; i++) {
+    if (strcmp(schedules[i].name, callee) == 0) info = &schedules[i];
+    name_consider(&nearest, schedules[i].name);
+  }
+  if (!info) {
+    elaborator_error(e, s->setting.args[0].value->pos, "unknown schedule '%s'", callee);
+    if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
+    else elaborator_hint(e, "the schedules are constant, cosine, linear and step");
+    return false;
+  }
+  Option options[SCHEDULE_OPTIONS];
+  double value[SCHEDULE_OPTIONS], all[SCHEDULE_OPTIONS] = {[GAMMA] = 0.1};
+  bool given[SCHEDULE_OPTIONS];
+  for (int i = 0; i < info->n; i++) {
+    options[i] = schedule_options[info->options[i]];
+    value[i] = options[i].otherwise;
+  }
+  if (!read_options(e, s ? s->pos : e->train->pos, callee, n, args, info->n, options, value, given)) return false;
+  for (int i = 0; i < info->n; i++) all[info->options[i]] = value[i];
+  MlirNamedAttribute entries[] = {
+    named_attr(e, "kind", text_attr(e, callee)), named_attr(e, "warmup", int_attr(e, (int64_t)all[WARMUP])), named_attr(e, "min", float_attr(e, all[MIN])),
+    named_attr(e, "every", int_attr(e, (int64_t)all[EVERY])), named_attr(e, "gamma", float_attr(e, all[GAMMA])),
+  };
+  set_module_attr(e, "nn.schedule", mlirDictionaryAttrGet(e->ctx, 5, entries));
+  return true;
+}
+
+static bool read_lengths(Elaborator *e)
+{
+  double epochs = 1, steps = 0;
+  bool has_epochs, has_steps;
+  bool ok = read_number(e, "epochs", OPTION_REAL, 1e-9, 1e9, &epochs, &has_epochs);
+  ok = read_number(e, "steps", OPTION_COUNT, 1, BIG, &steps, &has_steps) && ok;
+  if (ok && has_epochs && has_steps) return elaborator_error(e, find_setting(e, "steps")->pos, "either 'epochs' or 'steps' can be given, not both");
+  if (has_steps) set_module_attr(e, "nn.steps", int_attr(e, (int64_t)steps));
+  else set_module_attr(e, "nn.epochs", float_attr(e, epochs));
+  return ok;
+}
+
+static bool check_batch(Elaborator *e)
+{
+  double batch;
+  bool found;
+  if (!read_number(e, "batch", OPTION_COUNT, 1, BIG, &batch, &found)) return false;
+  int64_t actual = nn_attr_i64(mlirModuleGetOperation(e->module), "nn.batch", 1);
+  if (!found || (int64_t)batch == actual) return true;
+  return elaborator_error(e, find_setting(e, "batch")->pos, "the batch is %lld, the first axis of the data is %lld", (long long)batch, (long long)actual);
+}
+
+bool settings_read(Elaborator *e)
+{
+  static const struct { const char *keyword, *attribute; double otherwise, low; } counts[] = {
+    {"accumulate", "nn.accumulate", 1, 1}, {"eval_every", "nn.eval_every", 0, 0}, {"seed", "nn.seed", 0, 0},
+  };
+  bool ok = read_optimizer(e), found;
+  if (ok) write_groups(e);
+  ok = read_schedule(e) && ok;
+  ok = read_lengths(e) && ok;
+  ok = check_batch(e) && ok;
+  double value;
+  if (!read_number(e, "clip", OPTION_REAL, 0, BIG, &value, &found)) ok = false;
+  else if (found) set_module_attr(e, "nn.clip_norm", float_attr(e, value));
+  for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+    value = counts[i].otherwise;
+    ok = read_number(e, counts[i].keyword, OPTION_COUNT, counts[i].low, BIG, &value, &found) && ok;
+    set_module_attr(e, counts[i].attribute, int_attr(e, (int64_t)value));
+  }
+  return ok;
+}

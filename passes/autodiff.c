@@ -1,0 +1,228 @@
+// Reverse-mode differentiation of @train, and from it the whole step: one backward sweep calls each op's gradient rule
+// (NnOpInfo.vjp) in reverse order and sums cotangents; optimizer.c then turns gradients into updates of parameters.
+#include "passes/autodiff.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/passes.h"
+#include "passes/ptr_map.h"
+#include "passes/rewrite.h"
+
+// Values that lie between a trained parameter and anything else, numbered; cotangent[i] is null until a gradient reaches value i.
+typedef struct Sweep {
+  MlirOperation func;
+  NnBuilder b;            // before the return
+  PtrMap active;
+  MlirValue *cotangent;   // Owned
+  int n, capacity;
+} Sweep;
+
+static void activate(Sweep *s, MlirValue v) {
+  if (s->n == s->capacity) {
+    s->capacity = s->capacity ? 2 * s->capacity : 256;
+    s->cotangent = realloc(s->cotangent, sizeof *s->cotangent * (size_t)s->capacity);
+    if (!s->cotangent) abort();
+  }
+  s->cotangent[s->n] = nn_null_value();
+  ptr_map_set(&s->active, v.ptr, s->n++);
+}
+
+static bool is_active(const Sweep *s, MlirValue v) { return ptr_map_get(&s->active, v.ptr) >= 0; }
+
+static bool is_float(MlirValue v) { return nn_dtype_is_float(nn_value_type(v).dtype); }
+
+// Forward: what depends on a trained parameter through differentiable ops. False after reporting an op without place here.
+static bool mark_active(Sweep *s, MlirOperation *ops, int n) {
+  for (int i = 0; i < n; i++) {
+    bool reads = false;
+    for (intptr_t k = 0; k < mlirOperationGetNumOperands(ops[i]); k++) reads |= is_active(s, mlirOperationGetOperand(ops[i], k));
+    NnOp kind = nn_op_of(ops[i]);
+    if (!reads || nn_is(ops[i], "func.return")) continue;
+    if (kind == NN_OP_NONE) {
+      MlirStringRef name = mlirIdentifierStr(mlirOperationGetName(ops[i]));
+      nn_error(ops[i], "autodiff cannot differentiate '%.*s'", (int)name.length, name.data);
+      return false;
+    }
+    if (!nn_op_info(kind)->vjp) continue;
+    for (intptr_t k = 0; k < mlirOperationGetNumResults(ops[i]); k++)
+      if (is_float(mlirOperationGetResult(ops[i], k))) activate(s, mlirOperationGetResult(ops[i], k));
+  }
+  return true;
+}
+
+static MlirValue cotangent_of(const Sweep *s, MlirValue v) {
+  int id = ptr_map_get(&s->active, v.ptr);
+  return id < 0 ? nn_null_value() : s->cotangent[id];
+}
+
+static void contribute(Sweep *s, MlirValue v, MlirValue cotangent) {
+  int id = ptr_map_get(&s->active, v.ptr);
+  if (id < 0 || nn_value_is_null(cotangent)) return;
+  MlirValue *sum = &s->cotangent[id];
+  *sum = nn_value_is_null(*sum) ? cotangent : nn_binary(&s->b, NN_OP_add, *sum, cotangent);
+}
+
+static void differentiate(Sweep *s, MlirOperation op) {
+  MlirValue result[NN_MAX_RESULTS], cotangent[NN_MAX_RESULTS];
+  int n = (int)mlirOperationGetNumOperands(op), n_results = (int)mlirOperationGetNumResults(op);
+  bool reached = false;
+  for (int i = 0; i < n_results; i++) {
+    result[i] = mlirOperationGetResult(op, i);
+    cotangent[i] = cotangent_of(s, result[i]);
+    reached |= !nn_value_is_null(cotangent[i]);
+  }
+  if (!reached) return;
+  MlirValue *operand = malloc(sizeof *operand * 2 * (size_t)(n + 1)), *operand_cotangent = operand + n;
+  bool *needed = malloc((size_t)(n + 1));
+  if (!operand || !needed) abort();
+  for (int i = 0; i < n; i++) {
+    operand[i] = mlirOperationGetOperand(op, i);
+    operand_cotangent[i] = nn_null_value();
+    needed[i] = is_active(s, operand[i]);
+  }
+  s->b.loc = mlirOperationGetLocation(op);
+  NnVjp vjp = {.b = &s->b, .op = op, .n_operands = n, .n_results = n_results, .operand = operand, .result = result,
+               .cotangent = cotangent, .needed = needed, .operand_cotangent = operand_cotangent};
+  nn_op_info(nn_op_of(op))->vjp(&vjp);
+  for (int i = 0; i < n; i++)
+    if (needed[i]) contribute(s, operand[i], operand_cotangent[i]);
+  free(operand);
+  free(needed);
+}
+
+// The cotangent of each loss is 1/K for K micro-batches a step: gradients of the micro-batches then add up to that of the mean.
+// Returns the first op of the backward sweep, or null after reporting.
+static MlirOperation seed(Sweep *s, int64_t micro_batches) {
+  MlirOperation end = nn_function_return(s->func), first = nn_null_operation();
+  bool any_loss = false;
+  for (int i = 0; i < nn_function_n_results(s->func); i++) {
+    char role[16];
+    if (strcmp(nn_result_str(s->func, i, "nn.role", role, sizeof role, ""), "loss") != 0) continue;
+    any_loss = true;
+    MlirValue loss = mlirOperationGetOperand(end, i);
+    NnType type = nn_value_type(loss);
+    if (type.rank != 0 || !nn_dtype_is_float(type.dtype)) {
+      char text[128];
+      nn_error(end, "the loss must be a floating-point scalar, found %s", nn_type_format(&type, text, sizeof text));
+      return nn_null_operation();
+    }
+    if (!is_active(s, loss)) continue;
+    s->b.loc = mlirOperationGetLocation(nn_value_def(loss));
+    MlirValue one = nn_constant(&s->b, type, 1.0 / (double)micro_batches);
+    if (mlirOperationIsNull(first)) first = nn_value_def(one);
+    contribute(s, loss, one);
+  }
+  if (!any_loss) nn_error(s->func, "@train has no result with nn.role = \"loss\"");
+  else if (mlirOperationIsNull(first)) nn_error(s->func, "the loss does not depend on any parameter that is trained");
+  return first;
+}
+
+// Fills the gradients of the parameters. Returns the first op of the backward sweep, or null after reporting.
+static MlirOperation build_gradients(MlirOperation func, TrainedParam *params, int n_params, int64_t micro_batches) {
+  Sweep s = {.func = func, .b = nn_builder_before(nn_function_return(func))};
+  s.b.phase = "backward";
+  for (int i = 0; i < n_params; i++) {
+    params[i].value = mlirBlockGetArgument(nn_function_body(func), params[i].arg);
+    activate(&s, params[i].value);
+  }
+  int n;
+  MlirOperation *ops = rewrite_ops(nn_function_body(func), &n), first = nn_null_operation();
+  if (mark_active(&s, ops, n)) first = seed(&s, micro_batches);
+  for (int i = n - 1; i >= 0 && !mlirOperationIsNull(first); i--)
+    if (nn_op_of(ops[i]) != NN_OP_NONE) differentiate(&s, ops[i]);
+  for (int i = 0; i < n_params; i++) params[i].gradient = cotangent_of(&s, params[i].value);
+  free(ops);
+  free(s.cotangent);
+  ptr_map_free(&s.active);
+  return first;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+static char *argument_name(MlirOperation func, int arg) {
+  MlirAttribute name = nn_arg_attr(func, arg, "nn.name");
+  MlirStringRef text = mlirAttributeIsNull(name) ? mlirStringRefCreateFromCString("") : mlirStringAttrGetValue(name);
+  char *copy = strndup(text.data, text.length);
+  if (!copy) abort();
+  return copy;
+}
+
+// The trained parameters among the arguments, in order. -1 after reporting.
+static int find_params(MlirOperation func, const Optimizer *o, TrainedParam **out) {
+  int n_args = nn_function_n_args(func), n = 0;
+  TrainedParam *params = calloc((size_t)n_args + 1, sizeof *params);
+  if (!params) abort();
+  *out = params;
+  for (int i = 0; i < n_args; i++) {
+    char role[16];
+    if (strcmp(nn_arg_str(func, i, "nn.role", role, sizeof role, ""), "param") != 0) continue;
+    int64_t group = nn_arg_i64(func, i, "nn.group", 0);
+    if (group < 0 || group >= o->n_groups) {
+      nn_error(func, "argument %d is in parameter group %lld, but nn.groups has %d", i, (long long)group, o->n_groups);
+      return -1;
+    }
+    if (o->group[group].frozen || !is_float(mlirBlockGetArgument(nn_function_body(func), i))) continue;
+    params[n++] = (TrainedParam){.arg = i, .group = group, .name = argument_name(func, i)};
+  }
+  return n;
+}
+
+// @accumulate is @train for all micro-batches of a step but the last. Only the last one shows its values.
+static MlirOperation clone_for_accumulation(MlirOperation train) {
+  MlirContext ctx = mlirOperationGetContext(train);
+  MlirOperation func = mlirOperationClone(train);
+  mlirOperationSetAttributeByName(func, mlirStringRefCreateFromCString("sym_name"), mlirStringAttrGet(ctx, mlirStringRefCreateFromCString("accumulate")));
+  mlirBlockInsertOwnedOperationAfter(mlirOperationGetBlock(train), train, func);
+  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)), next; !mlirOperationIsNull(op); op = next) {
+    next = mlirOperationGetNextInBlock(op);
+    if (nn_op_of(op) == NN_OP_tap) mlirOperationDestroy(op);
+  }
+  return func;
+}
+
+static bool build_step(MlirModule module, MlirOperation train, const Optimizer *o, TrainedParam *params, int n) {
+  if (!mlirOperationIsNull(nn_module_function(module, "accumulate"))) {
+    nn_error(train, "autodiff has already run: there is an @accumulate");
+    return false;
+  }
+  if (o->accumulate > 1) {
+    MlirOperation accumulate = clone_for_accumulation(train);
+    if (mlirOperationIsNull(build_gradients(accumulate, params, n, o->accumulate))) return false;
+    Signature s = signature_of(accumulate);
+    optimizer_build_accumulation(&s, params, n);
+    signature_finish(&s);
+  }
+  MlirOperation first = build_gradients(train, params, n, o->accumulate);
+  if (mlirOperationIsNull(first)) return false;
+  Signature s = signature_of(train);
+  optimizer_build(o, &s, params, n, first);
+  signature_finish(&s);
+  return true;
+}
+
+// Requires: @train as the frontend builds it (forward only), nn.optimizer on the module; without it nothing is done. Composites may still
+// be there and are better differentiated whole.
+// Establishes: @train is the whole step: forward, gradients, clipping, optimizer, with arguments hyper, opt and accum and tied updates after
+// the forward results; with nn.accumulate > 1 also @accumulate. An update stands after the last op that reads its parameter.
+// Breaks: nothing. Leaves expressions that simplify removes (unused parts of gradient rules, equal subexpressions).
+bool nn_pass_autodiff(MlirModule module, const NnPassRun *run) {
+  (void)run;
+  MlirOperation train = nn_module_function(module, "train");
+  if (mlirOperationIsNull(train) || !nn_has_attr(mlirModuleGetOperation(module), "nn.optimizer")) return true;
+  for (int i = 0; i < nn_function_n_args(train); i++) {
+    char role[16];
+    if (strcmp(nn_arg_str(train, i, "nn.role", role, sizeof role, ""), "hyper") != 0) continue;
+    nn_error(train, "autodiff has already run: @train has an argument with nn.role = \"hyper\"");
+    return false;
+  }
+  Optimizer optimizer;
+  if (!optimizer_read(module, &optimizer)) return false;
+  TrainedParam *params;
+  int n = find_params(train, &optimizer, &params);
+  bool ok = n >= 0 && build_step(module, train, &optimizer, params, n);
+  for (TrainedParam *p = params; p->name; p++) free(p->name);
+  free(params);
+  optimizer_free(&optimizer);
+  return ok;
+}
