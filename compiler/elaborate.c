@@ -14,9 +14,10 @@ void *elaborator_alloc(Elaborator *e, size_t size) { return pool_alloc(e->pool, 
 char *elaborator_format(Elaborator *e, const char *format, ...)
 {
   va_list args, again;
+  char measure[128];
   va_start(args, format);
   va_copy(again, args);
-  int n = vsnprintf(NULL, 0, format, args);
+  int n = vsnprintf(measure, sizeof measure, format, args);
   char *text = elaborator_alloc(e, (size_t)n + 1);
   vsnprintf(text, (size_t)n + 1, format, again);
   va_end(again);
@@ -26,12 +27,17 @@ char *elaborator_format(Elaborator *e, const char *format, ...)
 
 static bool same_place(AstPos x, AstPos y) { return x.source == y.source && x.line == y.line && x.column == y.column; }
 
-// The calls that led here, innermost first; a few are enough to find one's way.
-static void note_callers(Elaborator *e)
+// The calls that led to an error, innermost first, are shown after its own notes and hints; a few are enough to find one's way.
+static void flush_callers(Elaborator *e)
 {
-  int shown = 0;
-  for (Frame *f = e->frame; f && f->block && shown < 3; f = f->caller, shown++)
-    diag_note(e->diagnostics, f->call_pos, "in '%s', called here", f->block->name.text);
+  for (int i = 0; i < e->n_callers; i++) diag_note(e->diagnostics, e->callers[i].pos, "in '%s', called here", e->callers[i].text);
+  e->n_callers = 0;
+}
+
+static void remember_callers(Elaborator *e)
+{
+  for (Frame *f = e->frame; f && f->block && e->n_callers < MAX_CALLERS; f = f->caller)
+    e->callers[e->n_callers++] = (AstName){f->block->name.text, f->call_pos};
 }
 
 // One message per place: a block called twice with the same mistake in it has one mistake.
@@ -45,8 +51,9 @@ static bool report(Elaborator *e, AstPos pos, const char *format, va_list args)
   if (pos.source) PUSH(e, e->reported, e->n_reported, e->cap_reported, pos);
   char text[1024];
   vsnprintf(text, sizeof text, format, args);
+  flush_callers(e);
   diag_error(e->diagnostics, pos, "%s", text);
-  note_callers(e);
+  remember_callers(e);
   if (diag_is_full(e->diagnostics)) e->gave_up = true;
   return false;
 }
@@ -233,6 +240,7 @@ MlirModule elaborate(MlirContext ctx, const AstFile *file, Define *defines, int 
   evaluate_constants(&e, defines, n_defines);
   function_discard(scratch);
   if (diag_error_count(e.diagnostics) == errors) build_functions(&e);
+  flush_callers(&e);
   pool_free(e.pool);
   if (diag_error_count(e.diagnostics) == errors) return e.module;
   mlirModuleDestroy(e.module);

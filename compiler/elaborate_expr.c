@@ -70,14 +70,37 @@ static void note_classes(Elaborator *e, const LayerInfo *info, int n, const Call
   }
 }
 
-static bool call_layer(Elaborator *e, const LayerInfo *info, AstPos pos, const AstName *label, int n, const CallArg *args, Value *result)
+static bool takes_tensor_first(const LayerInfo *info)
+{
+  const char *kind = strchr(info->signature, ':');
+  return kind && strncmp(kind, ":tensor", 7) == 0;
+}
+
+// A function of one tensor goes over a list: `split(3) |> relu` is a list of three. Not where it makes parameters: which would be shared?
+static bool map_layer(Elaborator *e, const LayerInfo *info, AstPos pos, int n, CallArg *args, Value *result)
+{
+  Value list = args[0].value;
+  if (n == 0 || args[0].name || list.kind != VALUE_LIST || info->has_parameters || !takes_tensor_first(info))
+    return layer_call(e, info, pos, n, args, result);
+  Value *items = elaborator_alloc(e, sizeof *items * (size_t)(list.list.n + 1));
+  bool ok = true;
+  for (int i = 0; ok && i < list.list.n; i++) {
+    args[0].value = list.list.items[i];
+    ok = layer_call(e, info, pos, n, args, &items[i]);
+  }
+  args[0].value = list;
+  *result = (Value){.kind = VALUE_LIST, .list = {items, list.list.n}};
+  return ok;
+}
+
+static bool call_layer(Elaborator *e, const LayerInfo *info, AstPos pos, const AstName *label, int n, CallArg *args, Value *result)
 {
   const char *outer = e->layer_path, *name = label->text;
   if (name && !info->has_parameters) return elaborator_error(e, label->pos, "%s makes no parameters that 'as' could name", info->name);
   if (info->has_parameters) e->layer_path = path_enter(e, e->frame->path, name ? name : info->name, name != NULL)->text;
   set_location(e, pos);
   note_classes(e, info, n, args);
-  bool ok = layer_call(e, info, pos, n, args, result);
+  bool ok = map_layer(e, info, pos, n, args, result);
   e->layer_path = outer;
   return ok && function_count_ops(e, pos);
 }

@@ -8,6 +8,7 @@
 #include "compiler/pool.h"
 
 #define MAX_BLOCK_DEPTH 64        // blocks calling blocks
+#define MAX_CALLERS 3             // calls shown with an error
 #define MAX_OPS 200000            // operations in one function
 #define MAX_EVALUATIONS 10000000  // expressions and loop rounds in one function
 
@@ -98,6 +99,7 @@ struct Elaborator {
   const AstItem *train;         // NULL: none
   int n_settings, cap_settings; const AstStmt **settings;   // the other lines of the train section, as executed
   int n_groups; Group *groups;
+  int n_callers; AstName callers[MAX_CALLERS];              // of the last error
   int n_reported, cap_reported; AstPos *reported;
   bool hushed;            // the last error was a repetition and not shown
   bool gave_up;           // a limit was hit: stop without further messages

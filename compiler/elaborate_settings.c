@@ -146,7 +146,7 @@ static void unpack(const double *v, Group *g)
 // Reads the options that this optimizer has (and `frozen` for groups) into v, which holds the values to start from.
 static bool read_group(Elaborator *e, AstPos pos, const char *of, const OptimizerInfo *o, bool is_group, int n, const CallArg *args, double *v)
 {
-  Option options[MAX_OPTIONS + 1];
+  Option options[MAX_OPTIONS + 1] = {0};
   double value[MAX_OPTIONS + 1];
   bool given[MAX_OPTIONS + 1];
   int n_options = 0;

@@ -12,8 +12,8 @@
 
 #define ROW(name, signature, parameters, doc) {#name, signature, layer_##name, doc, parameters}
 static const LayerInfo layers[] = {
-  ROW(linear, "x:tensor, features:int, bias:bool=true, init:init=none, weight:tensor=none", true, "x W^T + b over the last axis."),
-  ROW(conv2d, "x:tensor, channels:int, kernel:pair=1, stride:pair=1, padding:padding=0, dilation:pair=1, groups:int=1, bias:bool=true, init:init=none", true, "2-D convolution of x[N, C, H, W]."),
+  ROW(linear, "x:tensor, features:int, bias:bool=true, init:init=none, bias_init:init=none, weight:tensor=none", true, "x W^T + b over the last axis."),
+  ROW(conv2d, "x:tensor, channels:int, kernel:pair=1, stride:pair=1, padding:padding=0, dilation:pair=1, groups:int=1, bias:bool=true, init:init=none, bias_init:init=none", true, "2-D convolution of x[N, C, H, W]."),
   ROW(batchnorm, "x:tensor, momentum:float=0.1, eps:float=1e-5, axis:int=1", true, "Normalises each channel over the batch; keeps running statistics for evaluation."),
   ROW(layernorm, "x:tensor, eps:float=1e-5", true, "Normalises over the last axis."),
   ROW(embedding, "indices:tensor, rows:int, features:int, init:init=none", true, "Rows of a learnt table."),
@@ -70,7 +70,7 @@ static const LayerInfo layers[] = {
   ROW(cross_entropy, "logits:tensor, labels:tensor", false, "Mean of -log softmax(logits)[label]."),
   ROW(accuracy, "logits:tensor, labels:tensor", false, "Part of the records whose largest logit is the label's."),
   ROW(mse, "x:tensor, y:tensor", false, "Mean of (x-y)^2."),
-  ROW(binary_cross_entropy, "logits:tensor, targets:tensor", false, "Mean binary cross-entropy of sigmoid(logits)."),
+  ROW(binary_cross_entropy, "logits:tensor, targets:any", false, "Mean binary cross-entropy of sigmoid(logits)."),
   ROW(normal, "std:number=1, mean:number=0", false, "Initialiser: normal distribution."),
   ROW(uniform, "low:number, high:number", false, "Initialiser: uniform distribution."),
   ROW(constant, "value:number", false, "Initialiser: one value."),
@@ -183,13 +183,13 @@ static bool bind_one(Elaborator *e, const LayerInfo *info, Binding *b, int i, co
 {
   if (b->given[i]) return elaborator_error(e, arg->pos, "'%s' is given twice to %s", b->parameter[i].name, info->name);
   Value v = arg->value;
+  b->given[i] = true;   // also when it does not fit: one message is enough
   const char *expected = convert(&b->parameter[i], &v);
   if (expected)
     return elaborator_error(e, arg->pos, "%s: '%s' must be %s, found %s", info->name, b->parameter[i].name, expected,
                             value_describe(e, arg->value));
   b->value[i] = v;
   b->pos[i] = arg->pos;
-  b->given[i] = true;
   return true;
 }
 

@@ -23,7 +23,7 @@ static bool positive(const LayerCall *c, int arg, int64_t value)
 
 bool layer_linear(LayerCall *c, Value *result)
 {
-  enum { X, FEATURES, BIAS, INIT, WEIGHT };
+  enum { X, FEATURES, BIAS, INIT, BIAS_INIT, WEIGHT };
   MlirValue x = layer_float_tensor(c, X);
   NnType t = nn_value_type(x);
   int64_t features = layer_int(c, FEATURES);
@@ -51,7 +51,7 @@ bool layer_linear(LayerCall *c, Value *result)
   if (mlirOperationIsNull(product)) return false;
   MlirValue y = mlirOperationGetResult(product, 0);
   if (layer_bool(c, BIAS)) {
-    MlirValue bias = elaborator_param(c->e, c->pos, "bias", nn_type(t.dtype, 1, &features), fan_in_init(c, inputs));
+    MlirValue bias = elaborator_param(c->e, c->pos, "bias", nn_type(t.dtype, 1, &features), init_or(c, BIAS_INIT, fan_in_init(c, inputs)));
     if (nn_value_is_null(bias)) return false;
     y = layer_add_along(c->b, y, bias, t.rank - 1);
   }
@@ -60,7 +60,7 @@ bool layer_linear(LayerCall *c, Value *result)
 
 bool layer_conv2d(LayerCall *c, Value *result)
 {
-  enum { X, CHANNELS, KERNEL, STRIDE, PADDING, DILATION, GROUPS, BIAS, INIT };
+  enum { X, CHANNELS, KERNEL, STRIDE, PADDING, DILATION, GROUPS, BIAS, INIT, BIAS_INIT };
   MlirValue x = layer_float_tensor(c, X);
   NnType t = nn_value_type(x);
   if (t.rank != 4) return layer_arg_error(c, X, "needs x[N, C, H, W], found %s", value_describe(c->e, c->arg[X]));
@@ -86,7 +86,7 @@ bool layer_conv2d(LayerCall *c, Value *result)
   if (mlirOperationIsNull(conv)) return false;
   MlirValue y = mlirOperationGetResult(conv, 0);
   if (layer_bool(c, BIAS)) {
-    MlirValue bias = elaborator_param(c->e, c->pos, "bias", nn_type(t.dtype, 1, &channels), fan_in_init(c, fan_in));
+    MlirValue bias = elaborator_param(c->e, c->pos, "bias", nn_type(t.dtype, 1, &channels), init_or(c, BIAS_INIT, fan_in_init(c, fan_in)));
     if (nn_value_is_null(bias)) return false;
     y = layer_add_along(c->b, y, bias, 1);
   }

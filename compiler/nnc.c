@@ -61,10 +61,8 @@ static char *pipeline_text(const Options *options)
   return text;
 }
 
-static bool run_passes(const Options *options, MlirModule module)
+static bool run_passes(const Options *options, const NnTarget *target, MlirModule module)
 {
-  const NnTarget *target = nn_target_host(options->cpu);
-  if (!target) return false;
   NnPipeline pipeline;
   char error[NN_ERROR_SIZE], *text = pipeline_text(options);
   if (options->verbose) fprintf(stderr, "nnc: passes %s\n", text);
@@ -223,11 +221,13 @@ static void print_time(const Options *options, const char *stage, double start)
 
 static bool compile_module(const Options *options, Diagnostics *d, const AstFile *file, MlirContext ctx)
 {
+  const NnTarget *target = nn_target_host(options->cpu);
+  if (!target) return false;
   double start = seconds_now();
   MlirModule module = elaborate(ctx, file, options->defines, options->n_defines, options->dtype);
   print_time(options, "elaborate", start);
   if (mlirModuleIsNull(module)) return false;
-  bool ok = run_passes(options, module);
+  bool ok = run_passes(options, target, module);
   start = seconds_now();
   ok = ok && (options->emit <= EMIT_plan ? emit_text(options, d, file, module) : emit_code(options, module));
   print_time(options, "emit", start);

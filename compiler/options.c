@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "compiler/elaborate.h"
 #include "compiler/names.h"
 
 static const char usage[] =
@@ -40,6 +41,7 @@ static const char usage[] =
     "      --color=WHEN          auto (default), always or never\n"
     "  -fmax-errors=N            stop after N errors, 0: never (default: 20)\n"
     "  -MD                       also write OUTPUT.d, the files read, as a make rule\n"
+    "      --list-ops            the built-in functions of the language\n"
     "  -h, --help                this text\n"
     "      --version             the version\n"
     "\n"
@@ -58,6 +60,15 @@ static int print_and_stop(const char *text)
   if (fputs(text, stdout) >= 0 && fflush(stdout) == 0) return 0;
   fprintf(stderr, "nnc: error: cannot write to standard output: %s\n", strerror(errno));
   return NNC_EXIT_DIAGNOSTICS;
+}
+
+static int list_functions(void)
+{
+  for (int i = 0; i < layer_count(); i++) {
+    const LayerInfo *layer = layer_at(i);
+    printf("%s(%s)\n    %s\n", layer->name, layer->signature, layer->doc);
+  }
+  return print_and_stop("");
 }
 
 // Finds text among n words; says what there is and what is near when it is none of them.
@@ -138,14 +149,14 @@ static int parse_target(Options *options)
 }
 
 enum { OPTION_TARGET = 256, OPTION_CPU, OPTION_BUDGET, OPTION_REMAT, OPTION_DTYPE, OPTION_EMIT, OPTION_BEFORE, OPTION_AFTER, OPTION_TIME, OPTION_COLOR,
-       OPTION_TEMPS, OPTION_VERSION };
+       OPTION_TEMPS, OPTION_LIST, OPTION_VERSION };
 
 static const struct option long_options[] = {
   {"output", required_argument, NULL, 'o'}, {"target", required_argument, NULL, OPTION_TARGET}, {"cpu", required_argument, NULL, OPTION_CPU},
   {"memory-budget", required_argument, NULL, OPTION_BUDGET}, {"remat", required_argument, NULL, OPTION_REMAT}, {"dtype", required_argument, NULL, OPTION_DTYPE},
   {"emit", required_argument, NULL, OPTION_EMIT}, {"print-ir-before", required_argument, NULL, OPTION_BEFORE}, {"print-ir-after", required_argument, NULL, OPTION_AFTER},
   {"time-passes", no_argument, NULL, OPTION_TIME}, {"save-temps", no_argument, NULL, OPTION_TEMPS}, {"verbose", no_argument, NULL, 'v'},
-  {"color", required_argument, NULL, OPTION_COLOR}, {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, OPTION_VERSION}, {NULL, 0, NULL, 0},
+  {"color", required_argument, NULL, OPTION_COLOR}, {"list-ops", no_argument, NULL, OPTION_LIST}, {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, OPTION_VERSION}, {NULL, 0, NULL, 0},
 };
 
 static int parse_option(int option, Options *options)
@@ -191,6 +202,7 @@ static int parse_option(int option, Options *options)
     case OPTION_TIME: options->hooks.time_passes = true; return -1;
     case OPTION_TEMPS: options->keep_temporaries = true; return -1;
     case OPTION_COLOR: status = CHOOSE("--color", optarg, colors, &chosen); options->color = (DiagColor)chosen; return status;
+    case OPTION_LIST: return list_functions();
     case OPTION_VERSION: return print_and_stop("nnc " NNC_VERSION "\n");
     default: fputs("Try 'nnc --help'.\n", stderr); return NNC_EXIT_USAGE;   // getopt has said what is wrong
   }

@@ -203,7 +203,9 @@ static NnBuilder builder_at_end(const Positions *positions, const TrainedParam *
 static void tap_gradient(NnBuilder *b, const TrainedParam *p, MlirValue gradient) {
   char *name;
   if (asprintf(&name, "grad.%s", p->name) < 0) abort();
-  nn_tap(b, gradient, name);
+  NnBuilder tap = *b;
+  tap.phase = "backward";
+  nn_tap(&tap, gradient, name);
   free(name);
 }
 

@@ -64,8 +64,11 @@ static void write_plan(const Planner *planner, const PlanProgram *p, const PlanL
   NnStepList list = nn_flatten(p->func);
   for (int i = 0; i < list.n; i++) write_op(p, offset, list.items[i].op);
   nn_steps_free(&list);
-  for (int i = 0; i < p->n_steps; i++)
-    if (l->workspace[i] >= 0) nn_set_attr(p->steps[i].op, &NN_I64("nn.workspace", planner->persistent.total + l->buffers[l->workspace[i]].offset));
+  for (int i = 0; i < p->n_steps; i++) {
+    if (l->workspace[i] < 0) continue;
+    nn_set_attr(p->steps[i].op, &NN_I64("nn.workspace", planner->persistent.total + l->buffers[l->workspace[i]].offset));
+    nn_set_attr(p->steps[i].op, &NN_I64("nn.workspace_bytes", p->steps[i].workspace));
+  }
   for (int r = 0; r < p->n_results; r++)
     if (l->copy_back[r] && mlirAttributeIsNull(nn_result_attr(p->func, r, "nn.copy_back"))) nn_set_result_attr(p->func, r, &NN_BOOL("nn.copy_back", true));
   nn_set_attr(p->func, &NN_I64("nn.arena", planner->persistent.total + l->arena));

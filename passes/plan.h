@@ -74,7 +74,7 @@ typedef struct PlanKernel {
 
 typedef struct PlanProgram {
   MlirOperation func;
-  const NnTarget *target;         // Borrowed, may be NULL
+  const NnTarget *target;         // Borrowed; NULL: workspaces are as nn.workspace_bytes on the ops says
   int64_t alignment;
   int n_values, value_capacity;
   PlanValue *values;              // Owned; arguments first
@@ -145,7 +145,7 @@ int64_t plan_persistent_offset(const PlanPersistent *p, const char *name);   // 
 char *plan_argument_name(MlirOperation func, int arg);   // nn.name in full, or "arg3". Owned: free()
 void plan_persistent_free(PlanPersistent *p);
 
-// plan_print.c: the table behind --emit=plan, of a planned module; target: the one it was planned for.
-void nn_plan_print(MlirModule module, const NnTarget *target, FILE *out);
+// plan_print.c: the table behind --emit=plan, of a planned module.
+void nn_plan_print(MlirModule module, FILE *out);
 
 #endif

@@ -142,7 +142,8 @@ void plan_layout_build(PlanProgram *p, const int *exec, int n, PlanInplace mode,
   for (int i = 0; i < l->n_instances; i++) home[i] = -1;
   for (int r = 0; r < p->n_results; r++) {
     if (p->tied[r] < 0) continue;
-    l->copy_back[r] = !update_in_place(p, l, r);
+    bool told = mode == PLAN_INPLACE_READ && !mlirAttributeIsNull(nn_result_attr(p->func, r, "nn.copy_back"));
+    l->copy_back[r] = told || !update_in_place(p, l, r);
     if (!l->copy_back[r] && l->result_instance[r] != p->tied[r]) home[l->result_instance[r]] = p->tied[r];
   }
   for (int r = 0; r < p->n_results; r++) l->instances[l->result_instance[r]].last_use = n;

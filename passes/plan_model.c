@@ -44,7 +44,7 @@ static int kernel_of(const PlanProgram *p, MlirOperation op) {
 }
 
 static int64_t workspace_of(PlanProgram *p, MlirOperation op, int kernel) {
-  if (!p->target || !p->target->workspace_bytes) return 0;
+  if (!p->target || !p->target->workspace_bytes) return nn_attr_i64(op, "nn.workspace_bytes", 0);
   if (kernel < 0) return p->target->workspace_bytes(op);
   PlanKernel *k = &p->kernels[kernel];
   if (k->workspace < 0) k->workspace = p->target->workspace_bytes(op);

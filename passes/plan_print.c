@@ -113,10 +113,10 @@ static void print_remat(const Printer *t) {
   fputc('\n', t->out);
 }
 
-static void print_function(MlirModule module, MlirOperation func, const NnTarget *target, FILE *out) {
+static void print_function(MlirModule module, MlirOperation func, FILE *out) {
   Printer t = {.out = out, .persistent = nn_attr_i64(mlirModuleGetOperation(module), "nn.persistent", 0)};
   char name[128], arena[32], live[32], persistent[32];
-  plan_program_build(&t.p, module, func, target);
+  plan_program_build(&t.p, module, func, NULL);
   plan_layout_build(&t.p, NULL, t.p.n_steps, PLAN_INPLACE_READ, &t.l);
   find_live(&t);
   fprintf(out, "@%s: arena %s, live at most %s, persistent %s\n", nn_attr_str(func, "sym_name", name, sizeof name, "?"),
@@ -131,11 +131,11 @@ static void print_function(MlirModule module, MlirOperation func, const NnTarget
   plan_program_free(&t.p);
 }
 
-void nn_plan_print(MlirModule module, const NnTarget *target, FILE *out) {
+void nn_plan_print(MlirModule module, FILE *out) {
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
   char arena[32];
   int64_t total = nn_attr_i64(mlirModuleGetOperation(module), "nn.arena", 0);
   fprintf(out, "arena %s (%lld bytes)\n\n", bytes(total, arena), (long long)total);
-  for (int f = 0; f < n; f++) print_function(module, functions[f], target, out);
+  for (int f = 0; f < n; f++) print_function(module, functions[f], out);
 }

@@ -75,7 +75,9 @@ static bool check_shape(const Safetensors *s, const SafetensorsEntry *e, const N
     report_error("%s: tensor %s has shape %s, the model expects %s", s->path, t->name, found, expected);
     return false;
   }
-  if (!safetensors_dtype(e->dtype, &dtype) || !dtype_convertible(dtype, t->dtype)) {
+  bool known = safetensors_dtype(e->dtype, &dtype);
+  bool both_float = known && (dtype == NNC_F32 || dtype == NNC_F64) && (t->dtype == NNC_F32 || t->dtype == NNC_F64);
+  if (!known || (dtype != t->dtype && !both_float)) {
     report_error("%s: tensor %s is %s, the model expects %s", s->path, t->name, e->dtype, dtype_name(t->dtype));
     return false;
   }

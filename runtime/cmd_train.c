@@ -10,7 +10,7 @@
 typedef struct TrainOptions {
   const char *data, *log, *save, *resume, *weights;
   double epochs;
-  int64_t steps, seed, threads, save_every, print_every;
+  int64_t steps, stop_at, seed, threads, save_every, print_every;
   bool has_seed, must_resume, quiet;
 } TrainOptions;
 
@@ -35,6 +35,7 @@ static void print_help(void) {
          "                    /usr/share/datasets/fashion-mnist)\n"
          "  --epochs=N        epochs, may be a fraction (default: as the model says)\n"
          "  --steps=N         optimizer steps instead of epochs\n"
+         "  --stop-at=N       end after step N of these and save; --resume goes on\n"
          "  --seed=S          seed of initial values, shuffling and random ops (default %lld)\n"
          "  --save=FILE       checkpoint (default %s.safetensors)\n"
          "  --save-every=N    write the checkpoint every N steps, besides after each epoch and at the end\n"
@@ -49,12 +50,13 @@ static void print_help(void) {
          report_name(), (long long)nnc_program.seed, nnc_program.model);
 }
 
-enum { OPT_DATA = 256, OPT_EPOCHS, OPT_STEPS, OPT_SEED, OPT_SAVE, OPT_SAVE_EVERY, OPT_RESUME, OPT_WEIGHTS, OPT_LOG, OPT_PRINT_EVERY, OPT_THREADS, OPT_HELP };
+enum { OPT_DATA = 256, OPT_EPOCHS, OPT_STEPS, OPT_STOP_AT, OPT_SEED, OPT_SAVE, OPT_SAVE_EVERY, OPT_RESUME, OPT_WEIGHTS, OPT_LOG, OPT_PRINT_EVERY, OPT_THREADS, OPT_HELP };
 
 // -1: go on; otherwise the exit status.
 static int parse_options(int argc, char **argv, TrainOptions *o) {
   static const struct option options[] = {
     {"data", required_argument, NULL, OPT_DATA}, {"epochs", required_argument, NULL, OPT_EPOCHS}, {"steps", required_argument, NULL, OPT_STEPS},
+    {"stop-at", required_argument, NULL, OPT_STOP_AT},
     {"seed", required_argument, NULL, OPT_SEED}, {"save", required_argument, NULL, OPT_SAVE}, {"save-every", required_argument, NULL, OPT_SAVE_EVERY},
     {"resume", optional_argument, NULL, OPT_RESUME}, {"weights", required_argument, NULL, OPT_WEIGHTS}, {"log", required_argument, NULL, OPT_LOG},
     {"print-every", required_argument, NULL, OPT_PRINT_EVERY}, {"threads", required_argument, NULL, OPT_THREADS}, {"quiet", no_argument, NULL, 'q'},
@@ -65,6 +67,7 @@ static int parse_options(int argc, char **argv, TrainOptions *o) {
     case OPT_DATA: o->data = optarg; break;
     case OPT_EPOCHS: ok = option_number("epochs", optarg, &o->epochs); break;
     case OPT_STEPS: ok = option_integer("steps", optarg, 1, &o->steps); break;
+    case OPT_STOP_AT: ok = option_integer("stop-at", optarg, 1, &o->stop_at); break;
     case OPT_SEED: ok = option_integer("seed", optarg, 0, &o->seed), o->has_seed = true; break;
     case OPT_SAVE: o->save = optarg; break;
     case OPT_SAVE_EVERY: ok = option_integer("save-every", optarg, 1, &o->save_every); break;
@@ -211,7 +214,8 @@ static int train_loop(Training *t) {
   double epochs = (double)t->total / (double)t->steps_per_epoch;
   bool evaluated = false, saved = false;
   progress_start(&t->progress, f, t->state.step, t->total, t->o.print_every, t->o.quiet);
-  while (t->state.step < t->total && !signals_stop_requested()) {
+  int64_t end = t->o.stop_at > 0 && t->o.stop_at < t->total ? t->o.stop_at : t->total;
+  while (t->state.step < end && !signals_stop_requested()) {
     double rate = nnc_program.n_groups ? schedule_rate(&nnc_program.groups[0], t->state.step, t->total) : -1;
     if (!run_step(t)) return EXIT_DIAGNOSTIC;
     bool epoch_ends = t->state.step % t->steps_per_epoch == 0;
@@ -221,23 +225,29 @@ static int train_loop(Training *t) {
       return EXIT_DIAGNOSTIC;
     }
     progress_step(&t->progress, t->state.step, epoch_of(t), epochs, &t->metrics, (double)t->records_per_step,
-                  epoch_ends || t->state.step == t->total);
+                  epoch_ends || t->state.step == end);
+    double paused = now_seconds();
     int64_t every = nnc_program.eval_every;
     evaluated = t->has_eval && (every > 0 ? t->state.step % every == 0 : epoch_ends);
     if (evaluated && !evaluate(t)) return EXIT_DIAGNOSTIC;
     saved = epoch_ends || (t->o.save_every > 0 && t->state.step % t->o.save_every == 0);
     if (saved && !save(t)) return EXIT_DIAGNOSTIC;
+    progress_exclude(&t->progress, now_seconds() - paused);
   }
   progress_end(&t->progress);
-  bool interrupted = t->state.step < t->total;
-  if (!interrupted && t->has_eval && !evaluated && !evaluate(t)) return EXIT_DIAGNOSTIC;
-  if (!saved && !save(t)) return EXIT_DIAGNOSTIC;
+  bool interrupted = t->state.step < end;
+  if (t->state.step == t->total && t->has_eval && !evaluated && !evaluate(t)) return EXIT_DIAGNOSTIC;
+  bool began = t->state.step > t->progress.first_step;   // interrupted before the first step: an older checkpoint is worth more
+  if (began && !saved && !save(t)) return EXIT_DIAGNOSTIC;
   if (!interrupted) {
     if (!t->o.quiet) printf("%lld steps done; saved %s\n", (long long)t->state.step, t->o.save);
     return EXIT_DONE;
   }
-  fprintf(stderr, "%s: interrupted after step %lld of %lld; saved %s; continue with --resume\n", report_name(), (long long)t->state.step,
-          (long long)t->total, t->o.save);
+  if (began)
+    fprintf(stderr, "%s: interrupted after step %lld of %lld; saved %s; continue with --resume\n", report_name(), (long long)t->state.step,
+            (long long)t->total, t->o.save);
+  else
+    fprintf(stderr, "%s: interrupted before the first step\n", report_name());
   return EXIT_INTERRUPTED;
 }
 

@@ -31,7 +31,7 @@ static void print_line(Progress *p, int64_t step, double epoch, double epochs, d
   char left[32];
   double rate = (double)(step - p->first_step) / (now - p->start);
   if (p->is_terminal) fputs("\r\033[K", stdout);
-  if (epochs > 0) printf("epoch %.2f/%g  ", epoch, epochs);
+  if (epochs > 0) printf("epoch %.2f/%.4g  ", epoch, epochs);
   printf("step %lld/%lld", (long long)step, (long long)p->total_steps);
   for (int i = 0; i < p->sum.n; i++) printf("  %s %.4f", p->sum.names[i], p->sum.values[i] / p->weight);
   printf("  %.*f items/s  %s left", rate * items_per_step < 100 ? 1 : 0, rate * items_per_step,
@@ -56,6 +56,8 @@ void progress_step(Progress *p, int64_t step, double epoch, double epochs, const
     p->weight = 0;
   }
 }
+
+void progress_exclude(Progress *p, double seconds) { p->start += seconds; }
 
 void progress_end(Progress *p) {
   if (line_open) fputc('\n', stdout);

@@ -247,6 +247,7 @@ typedef struct Progress {
 } Progress;
 void progress_start(Progress *p, const NncFunction *f, int64_t step, int64_t total, int64_t every, bool quiet);
 void progress_step(Progress *p, int64_t step, double epoch, double epochs, const Metrics *m, double items_per_step, bool must_print);
+void progress_exclude(Progress *p, double seconds);   // evaluation and saving do not count as time of steps
 void progress_end(Progress *p);
 void progress_clear(void);   // removes an open progress line before other output
 

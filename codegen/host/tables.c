@@ -38,8 +38,8 @@ static void offsets_of_step(Offsets *o, const NnStep *s) {
     if (s->role == NN_STEP_ALIAS) offset_set(o, v, offset_of(o, mlirOperationGetOperand(s->op, 0)) + nn_alias_shift(s->op));
     else if (s->role == NN_STEP_REGION) offset_set(o, v, offset_of(o, mlirOperationGetOperand(yield, r)));
     else {
-      assert(r < n);
-      offset_set(o, v, planned[r]);
+      assert(r < n && "an op without offset: the pass `plan` has not run");
+      offset_set(o, v, r < n ? planned[r] : 0);
     }
   }
 }

@@ -1,0 +1,274 @@
+// The step made of a forward function: gradients, taps, phases, signature, each optimizer, accumulation, clipping, frozen groups, errors.
+// RUN: split-file %s %t
+// RUN: %nnc_opt %t/sgd.mlir --passes=autodiff,simplify | FileCheck %t/sgd.mlir
+// RUN: %nnc_opt %t/shared.mlir --passes=autodiff,simplify | FileCheck %t/shared.mlir
+// RUN: %nnc_opt %t/momentum.mlir --passes=autodiff,simplify | FileCheck %t/momentum.mlir
+// RUN: %nnc_opt %t/adam.mlir --passes=autodiff,simplify | FileCheck %t/adam.mlir
+// RUN: %nnc_opt %t/adamw.mlir --passes=autodiff,simplify | FileCheck %t/adamw.mlir
+// RUN: %nnc_opt %t/accumulate.mlir --passes=autodiff,simplify | FileCheck %t/accumulate.mlir
+// RUN: %nnc_opt %t/clip.mlir --passes=autodiff,simplify | FileCheck %t/clip.mlir
+// RUN: %nnc_opt %t/frozen.mlir --passes=autodiff,simplify | FileCheck %t/frozen.mlir
+// RUN: %nnc_opt %t/predict.mlir --passes=autodiff | FileCheck %t/predict.mlir
+// RUN: not %nnc_opt %t/twice.mlir --passes=autodiff,autodiff 2>&1 | FileCheck %t/twice.mlir
+// RUN: not %nnc_opt %t/vector.mlir --passes=autodiff 2>&1 | FileCheck %t/vector.mlir
+// RUN: not %nnc_opt %t/no_path.mlir --passes=autodiff 2>&1 | FileCheck %t/no_path.mlir
+// RUN: not %nnc_opt %t/no_loss.mlir --passes=autodiff 2>&1 | FileCheck %t/no_loss.mlir
+// RUN: not %nnc_opt %t/unknown.mlir --passes=autodiff 2>&1 | FileCheck %t/unknown.mlir
+// RUN: not %nnc_opt %t/group.mlir --passes=autodiff 2>&1 | FileCheck %t/group.mlir
+
+//--- sgd.mlir
+// loss = sum((w x)²): dw = 2 (w x) x, written as the sum of both factors' shares. The unused state of another op gets no gradient.
+// CHECK: func.func @train(%arg0: tensor<4xf32> {nn.name = "x", nn.role = "input"}, %arg1: tensor<4xf32> {nn.group = 0 : i64, nn.name = "w", nn.role = "param"}, %arg2: tensor<3xf64> {nn.name = "hyper", nn.role = "hyper"})
+// CHECK-SAME: -> (tensor<f32> {nn.name = "loss", nn.role = "loss"}, tensor<4xf32> {nn.name = "w", nn.role = "update", nn.tied = 1 : i64})
+// CHECK: %[[Y:.*]] = "nn.mul"(%arg1, %arg0) {nn.phase = "forward"}
+// CHECK: %[[LOSS:.*]] = "nn.reduce_sum"
+// CHECK: %[[H:.*]] = "nn.slice"(%arg2) {nn.phase = "update", sizes = array<i64: 1>, starts = array<i64: 0>
+// CHECK: %[[LR:.*]] = "nn.reshape"(%[[H]]) {nn.phase = "update"}
+// CHECK: %[[DY:.*]] = "nn.add"(%[[Y]], %[[Y]]) {nn.phase = "backward"}
+// CHECK: %[[DW:.*]] = "nn.mul"(%[[DY]], %arg0) {nn.phase = "backward"}
+// CHECK: "nn.tap"(%[[DW]]) {name = "grad.w", nn.phase = "backward"}
+// CHECK: %[[LR32:.*]] = "nn.cast"(%[[LR]]) {nn.phase = "update"} : (tensor<f64>) -> tensor<f32>
+// CHECK: %[[RATE:.*]] = "nn.broadcast"(%[[LR32]])
+// CHECK: %[[STEP:.*]] = "nn.mul"(%[[RATE]], %[[DW]]) {nn.phase = "update"}
+// CHECK: %[[NEW:.*]] = "nn.sub"(%arg1, %[[STEP]]) {nn.phase = "update"}
+// CHECK: return %[[LOSS]], %[[NEW]]
+module attributes {nn.optimizer = "sgd"} {
+  func.func @train(%x: tensor<4xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<4xf32> {nn.role = "param", nn.name = "w", nn.group = 0 : i64})
+      -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
+    %y = "nn.mul"(%w, %x) {nn.phase = "forward"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %q = "nn.mul"(%y, %y) {nn.phase = "forward"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %s = "nn.reduce_sum"(%q) {axes = array<i64: 0>, nn.phase = "forward"} : (tensor<4xf32>) -> tensor<f32>
+    return %s : tensor<f32>
+  }
+}
+
+//--- shared.mlir
+// A parameter used twice (tied weights): both shares are added; its update stands after the last op that reads it.
+// CHECK-LABEL: func.func @train
+// CHECK: %[[D2:.*]] = "nn.matmul_rows"
+// CHECK: %[[D1:.*]] = "nn.matmul_rows"
+// CHECK: %[[G:.*]] = "nn.add"(%[[D2]], %[[D1]]) {nn.phase = "backward"}
+// CHECK: "nn.tap"(%[[G]]) {name = "grad.w"
+// CHECK-NOT: "nn.matmul"(%{{.*}}, %arg1)
+// CHECK: "nn.sub"(%arg1
+module attributes {nn.optimizer = "sgd"} {
+  func.func @train(%x: tensor<2x3xf64> {nn.role = "input", nn.name = "x"}, %w: tensor<3x3xf64> {nn.role = "param", nn.name = "w"})
+      -> (tensor<f64> {nn.role = "loss", nn.name = "loss"}) {
+    %a = "nn.matmul"(%x, %w) : (tensor<2x3xf64>, tensor<3x3xf64>) -> tensor<2x3xf64>
+    %b = "nn.matmul"(%a, %w) : (tensor<2x3xf64>, tensor<3x3xf64>) -> tensor<2x3xf64>
+    %s = "nn.reduce_sum"(%b) {axes = array<i64: 0, 1>} : (tensor<2x3xf64>) -> tensor<f64>
+    return %s : tensor<f64>
+  }
+}
+
+//--- momentum.mlir
+// Nesterov: v = 0.9 v + (g + 0.1 w); w -= lr ((g + 0.1 w) + 0.9 v).
+// CHECK: %arg3: tensor<4xf32> {nn.group = 0 : i64, nn.init = "zeros", nn.name = "w.momentum", nn.role = "opt"}
+// CHECK: tensor<4xf32> {nn.name = "w", nn.role = "update", nn.tied = 1 : i64}, tensor<4xf32> {nn.name = "w.momentum", nn.role = "update", nn.tied = 3 : i64}
+// CHECK: "nn.tap"(%[[G:.*]]) {name = "grad.w"
+// CHECK: %[[TENTH:.*]] = "nn.constant"() {nn.phase = "update", value = 1.000000e-01 : f64}
+// CHECK: %[[WD:.*]] = "nn.mul"(%arg1, %[[TENTH]])
+// CHECK: %[[D:.*]] = "nn.add"(%[[G]], %[[WD]])
+// CHECK: %[[NINE:.*]] = "nn.constant"() {nn.phase = "update", value = 9.000000e-01 : f64}
+// CHECK: %[[OLD:.*]] = "nn.mul"(%arg3, %[[NINE]])
+// CHECK: %[[V:.*]] = "nn.add"(%[[OLD]], %[[D]])
+// CHECK: %[[MV:.*]] = "nn.mul"(%[[V]], %[[NINE]])
+// CHECK: %[[DIR:.*]] = "nn.add"(%[[D]], %[[MV]])
+// CHECK: %[[STEP:.*]] = "nn.mul"(%{{.*}}, %[[DIR]])
+// CHECK: %[[NEW:.*]] = "nn.sub"(%arg1, %[[STEP]])
+// CHECK: return %{{.*}}, %[[NEW]], %[[V]]
+module attributes {nn.optimizer = "momentum", nn.groups = [{lr = 0.1 : f64, momentum = 0.9 : f64, weight_decay = 0.1 : f64, nesterov = true}]} {
+  func.func @train(%x: tensor<4xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<4xf32> {nn.role = "param", nn.name = "w", nn.group = 0 : i64})
+      -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
+    %y = "nn.mul"(%w, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %s = "nn.reduce_sum"(%y) {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+    return %s : tensor<f32>
+  }
+}
+
+//--- adam.mlir
+// The second group's values; weight decay joins the gradient. lr/bc1 and 1/sqrt(bc2) are formed in f64.
+// CHECK: %arg2: tensor<6xf64> {nn.name = "hyper"
+// CHECK: nn.name = "w.exp_avg", nn.role = "opt"}, %arg4: tensor<4xf32> {nn.group = 1 : i64, nn.init = "zeros", nn.name = "w.exp_avg_sq"
+// CHECK-DAG: "nn.slice"(%arg2) {nn.phase = "update", sizes = array<i64: 1>, starts = array<i64: 3>
+// CHECK-DAG: "nn.slice"(%arg2) {nn.phase = "update", sizes = array<i64: 1>, starts = array<i64: 4>
+// CHECK-DAG: "nn.slice"(%arg2) {nn.phase = "update", sizes = array<i64: 1>, starts = array<i64: 5>
+// CHECK-DAG: %[[RATE:.*]] = "nn.div"{{.*}} : (tensor<f64>, tensor<f64>) -> tensor<f64>
+// CHECK-DAG: %[[CORRECTION:.*]] = "nn.rsqrt"{{.*}} : (tensor<f64>) -> tensor<f64>
+// CHECK: "nn.tap"(%[[G:.*]]) {name = "grad.w"
+// CHECK: %[[WD:.*]] = "nn.mul"(%arg1,
+// CHECK: %[[D:.*]] = "nn.add"(%[[G]], %[[WD]])
+// CHECK: %[[DD:.*]] = "nn.mul"(%[[D]], %[[D]])
+// CHECK: %[[V:.*]] = "nn.add"
+// CHECK: "nn.sqrt"(%[[V]])
+// CHECK: "nn.sub"(%arg1,
+module attributes {nn.optimizer = "adam", nn.groups = [{lr = 0.1 : f64}, {lr = 0.01 : f64, beta1 = 0.8 : f64, beta2 = 0.99 : f64, eps = 1.0e-6 : f64, weight_decay = 0.1 : f64}]} {
+  func.func @train(%x: tensor<4xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<4xf32> {nn.role = "param", nn.name = "w", nn.group = 1 : i64})
+      -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
+    %y = "nn.mul"(%w, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %s = "nn.reduce_sum"(%y) {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+    return %s : tensor<f32>
+  }
+}
+
+//--- adamw.mlir
+// Weight decay shrinks the parameter by 1 - lr 0.1 and leaves the gradient alone.
+// CHECK: %[[DECAY:.*]] = "nn.sub"{{.*}} : (tensor<f64>, tensor<f64>) -> tensor<f64>
+// CHECK: "nn.tap"(%[[G:.*]]) {name = "grad.w"
+// CHECK-NOT: "nn.add"(%[[G]],
+// CHECK: %[[D32:.*]] = "nn.cast"(%[[DECAY]])
+// CHECK: %[[DW:.*]] = "nn.broadcast"(%[[D32]])
+// CHECK: %[[SHRUNK:.*]] = "nn.mul"(%arg1, %[[DW]])
+// CHECK: "nn.sub"(%[[SHRUNK]],
+module attributes {nn.optimizer = "adamw", nn.groups = [{lr = 0.1 : f64, weight_decay = 0.1 : f64}]} {
+  func.func @train(%x: tensor<4xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<4xf32> {nn.role = "param", nn.name = "w", nn.group = 0 : i64})
+      -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
+    %y = "nn.mul"(%w, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %s = "nn.reduce_sum"(%y) {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+    return %s : tensor<f32>
+  }
+}
+
+//--- accumulate.mlir
+// Each of the four micro-batches adds a quarter; @train, the last one, uses the sum and clears the accumulator. Taps are @train's.
+// CHECK-LABEL: func.func @train
+// CHECK-SAME: nn.name = "w.grad_accum", nn.role = "accum"
+// CHECK-SAME: nn.tied = 1 : i64}, tensor<4xf32> {nn.name = "w.grad_accum", nn.role = "update", nn.tied = 3 : i64}
+// CHECK-DAG: %[[Q:.*]] = "nn.constant"() {nn.phase = "backward", value = 2.500000e-01 : f64}
+// CHECK-DAG: %[[G:.*]] = "nn.mul"(%{{.*}}, %[[Q]]) {nn.phase = "backward"}
+// CHECK-DAG: %[[SUM:.*]] = "nn.add"(%arg3, %[[G]]) {nn.phase = "update"}
+// CHECK: "nn.tap"(%[[SUM]]) {name = "grad.w"
+// CHECK: %[[ZERO:.*]] = "nn.constant"() {nn.phase = "update", value = 0.000000e+00 : f64}
+// CHECK: return %{{.*}}, %{{.*}}, %[[ZERO]]
+// CHECK-LABEL: func.func @accumulate
+// CHECK-SAME: %arg2: tensor<4xf32> {nn.group = 0 : i64, nn.init = "zeros", nn.name = "w.grad_accum", nn.role = "accum"}
+// CHECK-SAME: -> (tensor<f32> {nn.name = "loss", nn.role = "loss"}, tensor<4xf32> {nn.name = "w.grad_accum", nn.role = "update", nn.tied = 2 : i64})
+// CHECK-NOT: nn.tap
+// CHECK: %[[A:.*]] = "nn.add"(%arg2, %{{.*}}) {nn.phase = "update"}
+// CHECK: return %{{.*}}, %[[A]]
+module attributes {nn.optimizer = "sgd", nn.accumulate = 4 : i64} {
+  func.func @train(%x: tensor<4xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<4xf32> {nn.role = "param", nn.name = "w", nn.group = 0 : i64})
+      -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
+    %y = "nn.mul"(%w, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    "nn.tap"(%y) {name = "output.y"} : (tensor<4xf32>) -> ()
+    %s = "nn.reduce_sum"(%y) {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+    return %s : tensor<f32>
+  }
+}
+
+//--- clip.mlir
+// One norm over both gradients; the taps show them before clipping.
+// CHECK: "nn.tap"(%[[GW:.*]]) {name = "grad.w"
+// CHECK: "nn.tap"(%[[GV:.*]]) {name = "grad.v"
+// CHECK-DAG: %[[W2:.*]] = "nn.mul"(%[[GW]], %[[GW]]) {nn.phase = "backward"}
+// CHECK-DAG: %[[V2:.*]] = "nn.mul"(%[[GV]], %[[GV]]) {nn.phase = "backward"}
+// CHECK-DAG: %[[WS:.*]] = "nn.reduce_sum"(%[[W2]]) {axes = array<i64: 0, 1>
+// CHECK-DAG: %[[VS:.*]] = "nn.reduce_sum"(%[[V2]]) {axes = array<i64: 0>
+// CHECK: %[[SS:.*]] = "nn.add"(%[[WS]], %[[VS]])
+// CHECK: %[[NORM:.*]] = "nn.sqrt"(%[[SS]])
+// CHECK: %[[SAFE:.*]] = "nn.add"(%[[NORM]],
+// CHECK: %[[RATIO:.*]] = "nn.div"(%{{.*}}, %[[SAFE]])
+// CHECK: %[[FACTOR:.*]] = "nn.min"(%[[RATIO]],
+// CHECK: %[[FW:.*]] = "nn.broadcast"(%[[FACTOR]]) {{.*}} -> tensor<2x3xf32>
+// CHECK: "nn.mul"(%[[GW]], %[[FW]]) {nn.phase = "backward"}
+// CHECK: "nn.sub"(%arg1,
+// CHECK: %[[FV:.*]] = "nn.broadcast"(%[[FACTOR]]) {{.*}} -> tensor<3xf32>
+// CHECK: "nn.mul"(%[[GV]], %[[FV]]) {nn.phase = "backward"}
+// CHECK: "nn.sub"(%arg2,
+module attributes {nn.optimizer = "sgd", nn.clip_norm = 5.0 : f64} {
+  func.func @train(%x: tensor<2x3xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<2x3xf32> {nn.role = "param", nn.name = "w"}, %v: tensor<3xf32> {nn.role = "param", nn.name = "v"})
+      -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
+    %b = "nn.broadcast"(%v) {dims = array<i64: 1>} : (tensor<3xf32>) -> tensor<2x3xf32>
+    %a = "nn.mul"(%w, %x) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+    %y = "nn.mul"(%a, %b) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+    %s = "nn.reduce_sum"(%y) {axes = array<i64: 0, 1>} : (tensor<2x3xf32>) -> tensor<f32>
+    return %s : tensor<f32>
+  }
+}
+
+//--- frozen.mlir
+// A parameter of a frozen group, one that the loss does not reach, and what lies behind a comparison get no gradient and no update.
+// CHECK-LABEL: func.func @train
+// CHECK-NOT: w_frozen.exp_avg
+// CHECK-NOT: w_unused.exp_avg
+// CHECK: {nn.name = "w", nn.role = "update"
+// CHECK-NOT: nn.role = "update"
+// CHECK-NOT: grad.w_
+// CHECK: "nn.tap"({{.*}}) {name = "grad.w"
+// CHECK-NOT: grad.w_
+module attributes {nn.optimizer = "sgd", nn.groups = [{lr = 0.1 : f64}, {lr = 0.1 : f64, frozen = true}]} {
+  func.func @train(%f: tensor<4xf32> {nn.role = "param", nn.name = "w_frozen", nn.group = 1 : i64}, %u: tensor<4xf32> {nn.role = "param", nn.name = "w_unused", nn.group = 0 : i64},
+                   %w: tensor<4xf32> {nn.role = "param", nn.name = "w", nn.group = 0 : i64}) -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}, tensor<f32> {nn.role = "metric", nn.name = "m"}) {
+    %y = "nn.mul"(%w, %f) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %c = "nn.compare"(%u, %f) {predicate = "lt"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+    %z = "nn.select"(%c, %y, %f) : (tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %s = "nn.reduce_sum"(%z) {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+    %m = "nn.reduce_sum"(%u) {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+    return %s, %m : tensor<f32>, tensor<f32>
+  }
+}
+
+//--- predict.mlir
+// Without an optimizer there is nothing to do.
+// CHECK-NOT: hyper
+// CHECK-NOT: backward
+module {
+  func.func @train(%x: tensor<f32> {nn.role = "param", nn.name = "x"}) -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
+    return %x : tensor<f32>
+  }
+}
+
+//--- twice.mlir
+// CHECK: twice.mlir:4:{{[0-9]+}}: error: autodiff has already run
+module attributes {nn.optimizer = "sgd"} {
+  // line 3
+  func.func @train(%x: tensor<f32> {nn.role = "param", nn.name = "x"}) -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
+    %y = "nn.mul"(%x, %x) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    return %y : tensor<f32>
+  }
+}
+
+//--- vector.mlir
+// CHECK: error: the loss must be a floating-point scalar, found f32[4]
+module attributes {nn.optimizer = "sgd"} {
+  func.func @train(%x: tensor<4xf32> {nn.role = "param", nn.name = "x"}) -> (tensor<4xf32> {nn.role = "loss", nn.name = "loss"}) {
+    %y = "nn.mul"(%x, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    return %y : tensor<4xf32>
+  }
+}
+
+//--- no_path.mlir
+// CHECK: error: the loss does not depend on any parameter that is trained
+module attributes {nn.optimizer = "sgd"} {
+  func.func @train(%x: tensor<f32> {nn.role = "param", nn.name = "x"}) -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
+    %y = "nn.floor"(%x) : (tensor<f32>) -> tensor<f32>
+    return %y : tensor<f32>
+  }
+}
+
+//--- no_loss.mlir
+// CHECK: error: @train has no result with nn.role = "loss"
+module attributes {nn.optimizer = "sgd"} {
+  func.func @train(%x: tensor<f32> {nn.role = "param", nn.name = "x"}) -> (tensor<f32> {nn.role = "metric", nn.name = "loss"}) {
+    %y = "nn.mul"(%x, %x) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    return %y : tensor<f32>
+  }
+}
+
+//--- unknown.mlir
+// CHECK: error: nn.optimizer must be sgd, momentum, adam or adamw, found 'lion'
+module attributes {nn.optimizer = "lion"} {
+  func.func @train(%x: tensor<f32> {nn.role = "param", nn.name = "x"}) -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
+    %y = "nn.mul"(%x, %x) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    return %y : tensor<f32>
+  }
+}
+
+//--- group.mlir
+// CHECK: error: argument 0 is in parameter group 3, but nn.groups has 1
+module attributes {nn.optimizer = "sgd"} {
+  func.func @train(%x: tensor<f32> {nn.role = "param", nn.name = "x", nn.group = 3 : i64}) -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
+    %y = "nn.mul"(%x, %x) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    return %y : tensor<f32>
+  }
+}
