@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "compiler/elaborate_internal.h"
@@ -13,16 +14,15 @@ void *elaborator_alloc(Elaborator *e, size_t size) { return pool_alloc(e->pool, 
 
 char *elaborator_format(Elaborator *e, const char *format, ...)
 {
-  va_list args, again;
-  char measure[128];
+  va_list args;
+  char *text;
   va_start(args, format);
-  va_copy(again, args);
-  int n = vsnprintf(measure, sizeof measure, format, args);
-  char *text = elaborator_alloc(e, (size_t)n + 1);
-  vsnprintf(text, (size_t)n + 1, format, again);
-  va_end(again);
+  int n = vasprintf(&text, format, args);
   va_end(args);
-  return text;
+  if (n < 0) abort();   // out of memory
+  char *kept = pool_string(e->pool, text, (size_t)n);
+  free(text);
+  return kept;
 }
 
 static bool same_place(AstPos x, AstPos y) { return x.source == y.source && x.line == y.line && x.column == y.column; }
@@ -37,7 +37,8 @@ static void flush_callers(Elaborator *e)
 static void remember_callers(Elaborator *e)
 {
   for (Frame *f = e->frame; f && f->block && e->n_callers < MAX_CALLERS; f = f->caller)
-    e->callers[e->n_callers++] = (AstName){f->block->name.text, f->call_pos};
+    if (!same_place(f->call_pos, f->block->name.pos))   // else @predict's call, which is written nowhere
+      e->callers[e->n_callers++] = (AstName){f->block->name.text, f->call_pos};
 }
 
 // One message per place: a block called twice with the same mistake in it has one mistake.

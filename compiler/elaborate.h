@@ -27,7 +27,7 @@ typedef struct Value {
 } Value;
 
 // One evaluated argument at a call; name is NULL when it was given by position.
-typedef struct CallArg { const char *name; Value value; AstPos pos; } CallArg;
+typedef struct CallArg { const char *name; Value value; AstPos pos, name_pos; } CallArg;   // pos: of the value
 
 typedef struct Elaborator Elaborator;
 

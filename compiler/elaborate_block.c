@@ -91,7 +91,7 @@ static bool bind_arguments(Elaborator *e, Call *c, int n, const CallArg *args)
     if (i < b->n_parameters) {
       ok = elaborator_error(e, args[k].pos, "'%s' is given twice to '%s'", b->parameters[i].name.text, b->name.text);
     } else if (args[k].name) {
-      ok = elaborator_error(e, args[k].pos, "'%s' has no parameter '%s'", b->name.text, args[k].name);
+      ok = elaborator_error(e, args[k].name_pos, "'%s' has no parameter '%s'", b->name.text, args[k].name);
       NameSearch nearest = name_search(args[k].name);
       for (int j = 0; j < b->n_parameters; j++) name_consider(&nearest, b->parameters[j].name.text);
       if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
@@ -101,7 +101,7 @@ static bool bind_arguments(Elaborator *e, Call *c, int n, const CallArg *args)
       break;
     }
   }
-  for (int i = 0; i < b->n_parameters; i++) {
+  for (int i = 0; ok && i < b->n_parameters; i++) {
     if (c->bound[i] || b->parameters[i].otherwise) continue;
     ok = elaborator_error(e, c->pos, "'%s' needs '%s'", b->name.text, b->parameters[i].name.text);
     elaborator_note(e, b->parameters[i].name.pos, "'%s' is declared here", b->parameters[i].name.text);

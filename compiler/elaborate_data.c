@@ -257,7 +257,7 @@ static bool read_option(Elaborator *e, const CallArg *a, Reader reader, ReaderCa
     r->sequence = a->value.i;
     return true;
   }
-  elaborator_error(e, a->pos, "%s has no argument '%s'", readers[reader].name, a->name);
+  elaborator_error(e, a->name_pos, "%s has no argument '%s'", readers[reader].name, a->name);
   elaborator_hint(e, "%s; begin= and end= choose a part of the records", readers[reader].use);
   return false;
 }

@@ -37,7 +37,7 @@ bool eval_args(Elaborator *e, int n, const AstArg *from, CallArg *args)
   bool ok = true;
   for (int i = 0; i < n; i++) {
     const AstArg *a = &from[i];
-    args[i] = (CallArg){.name = a->name.text, .pos = a->value->pos};
+    args[i] = (CallArg){.name = a->name.text, .pos = a->value->pos, .name_pos = a->name.pos};
     ok = eval(e, a->value, &args[i].value) && ok;
     if (i && !a->name.text && from[i - 1].name.text) ok = elaborator_error(e, a->value->pos, "arguments by position come before those by name");
   }

@@ -10,7 +10,7 @@
 #define MAX_BLOCK_DEPTH 64        // blocks calling blocks
 #define MAX_CALLERS 3             // calls shown with an error
 #define MAX_OPS 200000            // operations in one function
-#define MAX_EVALUATIONS 10000000  // expressions and loop rounds in one function
+#define MAX_EVALUATIONS 2000000  // expressions and loop rounds in one function
 
 typedef enum Mode { MODE_TRAIN, MODE_EVAL, MODE_PREDICT } Mode;
 

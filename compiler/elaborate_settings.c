@@ -44,7 +44,7 @@ static bool read_options(Elaborator *e, AstPos pos, const char *of, int n_args, 
     else for (i = 0; i < n && strcmp(options[i].name, args[k].name) != 0; i++) name_consider(&nearest, options[i].name);
     if (i >= n) {
       if (!args[k].name) return elaborator_error(e, args[k].pos, "too many arguments to %s, which takes %d", of, n);
-      ok = elaborator_error(e, args[k].pos, "%s has no argument '%s'", of, args[k].name);
+      ok = elaborator_error(e, args[k].name_pos, "%s has no argument '%s'", of, args[k].name);
       if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
       continue;
     }

@@ -214,12 +214,13 @@ bool layer_call(Elaborator *e, const LayerInfo *info, AstPos pos, int n_args, co
     } else if (open) {
       extra[n_extra++] = args[k];
     } else if (args[k].name) {
-      ok = elaborator_error(e, args[k].pos, "%s has no argument '%s'", info->name, args[k].name);
+      ok = elaborator_error(e, args[k].name_pos, "%s has no argument '%s'", info->name, args[k].name);
       hint_nearest(e, args[k].name, b.n, b.parameter);
     } else {
       return elaborator_error(e, args[k].pos, "too many arguments to %s, which takes %d: %s", info->name, b.n, info->signature);
     }
   }
+  if (!ok) return false;   // a misspelt argument is not also a missing one
   for (int i = 0; i < b.n; i++) {
     if (b.given[i]) continue;
     b.pos[i] = pos;
@@ -335,7 +336,11 @@ MlirOperation layer_build(const LayerCall *c, NnOp op, int n, const MlirValue *o
                           const NnType *asked)
 {
   MlirOperation made = nn_build(c->b, op, n, operands, n_attrs, attrs, asked);
-  if (mlirOperationIsNull(made)) { layer_error(c, "%s", c->b->error); return made; }
+  if (mlirOperationIsNull(made)) {
+    const char *detail = strstr(c->b->error, ": ");   // after the op's own name
+    layer_error(c, "%s", detail ? detail + 2 : c->b->error);
+    return made;
+  }
   for (intptr_t i = 0; i < mlirOperationGetNumResults(made); i++) {
     NnType t = nn_value_type(mlirOperationGetResult(made, i));
     if (nn_type_is_representable(&t)) continue;

@@ -63,6 +63,8 @@ bool layer_transpose(LayerCall *c, Value *result)
   return layer_return(result, nn_transpose(c->b, x, perm));
 }
 
+#define MAX_PARTS 10000
+
 bool layer_split(LayerCall *c, Value *result)
 {
   MlirValue x = layer_tensor(c, 0);
@@ -71,6 +73,7 @@ bool layer_split(LayerCall *c, Value *result)
   if (!layer_axis(c, 2, t.rank, &axis)) return false;
   if (parts < 1 || t.dim[axis] % parts)
     return layer_arg_error(c, 1, "%lld parts do not divide axis %lld of %s", (long long)parts, (long long)axis, value_describe(c->e, c->arg[0]));
+  if (parts > MAX_PARTS) return layer_arg_error(c, 1, "at most %d parts are possible, found %lld", MAX_PARTS, (long long)parts);
   Value *items = elaborator_alloc(c->e, sizeof *items * (size_t)parts);
   t.dim[axis] /= parts;
   for (int64_t i = 0; i < parts; i++) {

@@ -77,6 +77,7 @@ typedef struct FuseGraph {
   int *stamp;              // Owned, n; marks of searches
   int *value_stamp;        // Owned, n_values
   int stamp_now, value_stamp_now;
+  bool *overwritten;       // Owned, per argument: an update is tied to it
 } FuseGraph;
 
 enum { FUSE_TINY = 16, FUSE_CHAIN = 16, FUSE_BUFFERS = 24, FUSE_MEMBERS = 128 };

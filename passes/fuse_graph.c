@@ -317,13 +317,16 @@ static void build_edges(FuseGraph *g) {
   int *written = solver_allocate((size_t)n_args, sizeof *written);     // op that makes the value tied to each argument
   int *n_readers = solver_allocate((size_t)n_args, sizeof *n_readers);
   int **readers = solver_allocate((size_t)n_args, sizeof *readers);
+  g->overwritten = solver_allocate((size_t)n_args, sizeof *g->overwritten);
   for (int a = 0; a < n_args; a++) written[a] = -1;
   MlirOperation ret = nn_function_return(g->func);
   for (int r = 0; r < n_results; r++) {
     int64_t tied = nn_result_i64(g->func, r, "nn.tied", -1);
     MlirValue v = operand(ret, r);
     while (def_of(g, v) >= 0 && nn_is_alias(g->ops[def_of(g, v)].op)) v = operand(g->ops[def_of(g, v)].op, 0);
-    if (tied >= 0 && tied < n_args) written[tied] = def_of(g, v);
+    if (tied < 0 || tied >= n_args) continue;
+    written[tied] = def_of(g, v);
+    g->overwritten[tied] = true;
   }
   for (int i = 0; i < g->n; i++) {
     add_op_edges(g, i);
@@ -411,6 +414,7 @@ void fuse_graph_free(FuseGraph *g) {
   free(g->at);
   free(g->stamp);
   free(g->value_stamp);
+  free(g->overwritten);
   ptr_map_free(&g->value_ids);
   ptr_map_free(&g->op_ids);
   *g = (FuseGraph){0};

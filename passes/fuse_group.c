@@ -357,8 +357,13 @@ static bool worth_inlining(FuseGraph *g, int op) {
   double kept = 0;
   for (int i = 0; i < cone.n; i++) {
     double leaf = (double)fuse_value_bytes(g, cone.leaf[i]);
-    for (int u = 0; u < n_users; u++)
-      if (!group_reads(g, users[u], cone.leaf[i])) again += leaf;
+    MlirValue v = g->values[cone.leaf[i]];
+    bool overwritten = last > FUSE_FORWARD && mlirValueIsABlockArgument(v) && g->overwritten[nn_value_index(v)];
+    for (int u = 0; u < n_users; u++) {
+      if (group_reads(g, users[u], cone.leaf[i])) continue;
+      if (overwritten) return false;   // a later reader would keep the update from being done in place
+      again += leaf;
+    }
     if (last_phase_of_value(g, cone.leaf[i], -1) < last) kept += leaf;
   }
   if (again >= store || kept > bytes) return false;

@@ -19,7 +19,8 @@ typedef struct Rematter {
 } Rematter;
 
 // ---------------------------------------------------------------------------------------------------------------------
-// The problem of a function: a node per argument that the runtime fills, then one per step
+// The problem of a function: a node per argument that the runtime fills, then one per chain of steps. A chain is a step and the step
+// that alone reads its result and overwrites it in place: together they occupy one buffer, which the solver could not know of two.
 
 typedef struct Problem {
   PlanProgram *p;            // Borrowed
@@ -29,6 +30,9 @@ typedef struct Problem {
   int *outputs;              // Owned
   RematAnti *anti;           // Owned
   int n_arg_nodes;
+  int *node_of_step;         // Owned
+  int *first_step;           // Owned, per node; -1 for arguments
+  int *next_step;            // Owned, per step: the next of its chain, -1 ends
   int *arg_node;             // Owned, per argument: node, -1 for persistent ones
   int64_t arena_none;        // bytes: the arena when every step runs once
 } Problem;
@@ -43,7 +47,7 @@ static bool is_library(const PlanStep *s) { return s->kernel < 0 && s->role == N
 
 static int node_of_value(const Problem *q, int value) {
   const PlanValue *root = &q->p->values[q->p->values[value].root];
-  return root->arg >= 0 ? q->arg_node[root->arg] : q->n_arg_nodes + root->def;
+  return root->arg >= 0 ? q->arg_node[root->arg] : q->node_of_step[root->def];
 }
 
 static RematRole role_of(MlirOperation op) {
@@ -63,33 +67,82 @@ static void add_argument_nodes(Problem *q) {
   }
 }
 
+// Links steps into chains: the result of i has one reader, which writes over it, works in the same phase and needs nothing made after i.
+static void link_chains(Problem *q, const PlanLayout *l) {
+  PlanProgram *p = q->p;
+  int *readers = solver_allocate((size_t)p->n_values, sizeof *readers);
+  for (int i = 0; i < p->n_steps; i++)
+    for (int j = 0; j < p->steps[i].n_inputs; j++) readers[p->values[p->steps[i].inputs[j]].root]++;
+  for (int r = 0; r < p->n_results; r++) readers[p->values[p->result[r]].root] += 2;
+  bool *inside = solver_allocate((size_t)p->n_steps, sizeof *inside);
+  for (int i = 0; i < p->n_steps; i++) q->next_step[i] = -1;
+  for (int j = 0; j < p->n_steps; j++) {
+    const PlanStep *s = &p->steps[j];
+    const PlanInstance *made = s->n_results == 1 ? &l->instances[l->first_instance[j]] : NULL;
+    if (!made || made->inplace < 0 || l->buffers[made->buffer].persistent) continue;
+    int root = p->values[s->inputs[made->inplace]].root, i = p->values[root].def;
+    if (i < 0 || p->steps[i].n_results != 1 || p->steps[i].role != NN_STEP_RUN || readers[root] != 1 || role_of(p->steps[i].op) != role_of(s->op)) continue;
+    int start = i;   // of the chain that i ends
+    while (inside[start]) start = p->values[p->values[p->steps[start].inputs[l->instances[l->first_instance[start]].inplace]].root].def;
+    bool ready = role_of(s->op) != REMAT_UPDATE;
+    for (int k = 0; k < s->n_inputs; k++) {
+      int def = p->values[s->inputs[k]].def;
+      ready &= def == i || def < start;
+    }
+    if (!ready) continue;
+    q->next_step[i] = j;
+    inside[j] = true;
+  }
+  for (int i = 0; i < p->n_steps; i++) {
+    if (inside[i]) continue;
+    int node = q->problem.n_nodes++;
+    q->first_step[node] = i;
+    for (int k = i; k >= 0; k = q->next_step[k]) q->node_of_step[k] = node;
+  }
+  free(inside);
+  free(readers);
+}
+
+static void add_step(Problem *q, RematNode *node, int i, const PlanLayout *l, double seconds) {
+  PlanProgram *p = q->p;
+  const PlanStep *s = &p->steps[i];
+  int64_t workspace = plan_align(p, s->workspace);
+  if (workspace > node->workspace) node->workspace = workspace;
+  if (is_library(s)) node->cost_class = REMAT_EXPENSIVE;
+  node->cost += seconds;
+  node->recomputable &= s->role == NN_STEP_RUN && role_of(s->op) == REMAT_FORWARD;
+  node->bytes = 0;
+  for (int r = 0; r < s->n_results; r++) {
+    const PlanInstance *made = &l->instances[l->first_instance[i] + r];
+    if (l->buffers[made->buffer].persistent) node->recomputable = false;   // an update written in place
+    else node->bytes += plan_align(p, p->values[made->value].bytes);
+  }
+}
+
 static void add_step_nodes(Problem *q, const PlanLayout *l, const NnTarget *target) {
   PlanProgram *p = q->p;
   int *pool = q->pool;
   double *kernel_seconds = solver_allocate((size_t)p->n_kernels, sizeof *kernel_seconds);
-  for (int i = 0; i < p->n_steps; i++) {
-    const PlanStep *s = &p->steps[i];
-    RematNode *node = &q->nodes[q->n_arg_nodes + i];
-    *node = (RematNode){.workspace = plan_align(p, s->workspace), .inputs = pool, .role = role_of(s->op),
-                        .cost_class = is_library(s) ? REMAT_EXPENSIVE : REMAT_CHEAP};
-    if (s->kernel >= 0) {
-      double *known = &kernel_seconds[s->kernel];
-      if (*known == 0) *known = seconds_of(target, s->op);
-      node->cost = *known;
-    } else if (s->role == NN_STEP_RUN) {
-      node->cost = seconds_of(target, s->op);
-    }
-    node->recomputable = s->role == NN_STEP_RUN && node->role == REMAT_FORWARD;
-    for (int j = 0; j < s->n_inputs; j++) {
-      int from = node_of_value(q, s->inputs[j]);
-      if (from >= 0) pool[node->n_inputs++] = from;
+  for (int n = q->n_arg_nodes; n < q->problem.n_nodes; n++) {
+    RematNode *node = &q->nodes[n];
+    *node = (RematNode){.inputs = pool, .role = role_of(p->steps[q->first_step[n]].op), .cost_class = REMAT_CHEAP, .recomputable = true};
+    for (int i = q->first_step[n]; i >= 0; i = q->next_step[i]) {
+      const PlanStep *s = &p->steps[i];
+      double seconds = 0;
+      if (s->kernel >= 0) {
+        double *known = &kernel_seconds[s->kernel];
+        if (*known == 0) *known = seconds_of(target, s->op);
+        seconds = *known;
+      } else if (s->role == NN_STEP_RUN) {
+        seconds = seconds_of(target, s->op);
+      }
+      add_step(q, node, i, l, seconds);
+      for (int j = 0; j < s->n_inputs; j++) {
+        int from = node_of_value(q, s->inputs[j]);
+        if (from >= 0 && from != n) pool[node->n_inputs++] = from;
+      }
     }
     pool += node->n_inputs;
-    for (int r = 0; r < s->n_results; r++) {
-      const PlanInstance *made = &l->instances[l->first_instance[i] + r];
-      if (l->buffers[made->buffer].persistent) node->recomputable = false;   // an update written in place
-      else node->bytes += plan_align(p, p->values[made->value].bytes);
-    }
   }
   free(kernel_seconds);
 }
@@ -121,12 +174,12 @@ static void add_anti(Problem *q, const PlanLayout *l) {
   for (int i = 0; i < p->n_steps; i++) {
     for (int j = 0; j < p->steps[i].n_inputs; j++) {
       int arg = p->values[p->values[p->steps[i].inputs[j]].root].arg;
-      if (arg < 0 || writer[arg] < 0 || writer[arg] == i) continue;
+      if (arg < 0 || writer[arg] < 0 || q->node_of_step[writer[arg]] == q->node_of_step[i]) continue;
       if (q->problem.n_anti == capacity) {
         capacity = capacity ? 2 * capacity : 64;
         q->anti = solver_reallocate(q->anti, (size_t)capacity, sizeof *q->anti);
       }
-      q->anti[q->problem.n_anti++] = (RematAnti){q->n_arg_nodes + i, q->n_arg_nodes + writer[arg]};
+      q->anti[q->problem.n_anti++] = (RematAnti){q->node_of_step[i], q->node_of_step[writer[arg]]};
     }
   }
   q->problem.anti = q->anti;
@@ -151,13 +204,17 @@ static void problem_build(Problem *q, PlanProgram *p, const Rematter *m) {
   for (int i = 0; i < p->n_steps; i++) n_inputs += p->steps[i].n_inputs;
   q->nodes = solver_allocate((size_t)(p->n_args + p->n_steps), sizeof *q->nodes);
   q->pool = solver_allocate((size_t)n_inputs, sizeof *q->pool);
+  q->node_of_step = solver_allocate((size_t)p->n_steps, sizeof *q->node_of_step);
+  q->next_step = solver_allocate((size_t)p->n_steps, sizeof *q->next_step);
+  q->first_step = solver_allocate((size_t)(p->n_args + p->n_steps), sizeof *q->first_step);
   add_argument_nodes(q);
+  q->problem.n_nodes = q->n_arg_nodes;
+  link_chains(q, &l);
   add_step_nodes(q, &l, m->target);
   add_outputs(q, &l);
   add_anti(q, &l);
   mark_checkpoints(q);
   q->problem.fixed_bytes = m->persistent;
-  q->problem.n_nodes = q->n_arg_nodes + p->n_steps;
   q->problem.nodes = q->nodes;
   plan_layout_place(p, &l, 0);
   q->arena_none = m->persistent + l.arena;
@@ -174,6 +231,9 @@ static void problem_free(Problem *q) {
   free(q->outputs);
   free(q->anti);
   free(q->arg_node);
+  free(q->node_of_step);
+  free(q->first_step);
+  free(q->next_step);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -194,9 +254,12 @@ static void candidate_free(Candidate *c) {
 // The real plan of a schedule. capacity: enough to know that it fits.
 static Candidate evaluate(const Problem *q, const Rematter *m, const RematSchedule *s) {
   Candidate c = {.cost = s->cost};
-  c.exec = solver_allocate((size_t)s->n, sizeof *c.exec);
+  int capacity = 0;
   for (int i = 0; i < s->n; i++)
-    if (s->exec[i] >= q->n_arg_nodes) c.exec[c.n++] = s->exec[i] - q->n_arg_nodes;
+    for (int k = s->exec[i] < q->n_arg_nodes ? -1 : q->first_step[s->exec[i]]; k >= 0; k = q->next_step[k]) capacity++;
+  c.exec = solver_allocate((size_t)capacity, sizeof *c.exec);
+  for (int i = 0; i < s->n; i++)
+    for (int k = s->exec[i] < q->n_arg_nodes ? -1 : q->first_step[s->exec[i]]; k >= 0; k = q->next_step[k]) c.exec[c.n++] = k;
   PlanLayout l;
   plan_layout_build(q->p, c.exec, c.n, PLAN_INPLACE_DECIDE, &l);
   plan_layout_place(q->p, &l, m->budget > m->persistent ? m->budget - m->persistent : 0);
@@ -217,27 +280,41 @@ static void keep_better(Candidate *best, Candidate *c, int64_t budget) {
   candidate_free(c);
 }
 
-// The solver knows no in-place results and no gaps between buffers: the budget it is given moves until its schedules fit in truth.
+// Solves for a peak of `target` bytes and keeps the result if it is the best so far. Returns its arena.
+static int64_t solve_for(const Problem *q, const Rematter *m, int64_t target, int64_t max_moves, Candidate *best) {
+  RematOptions options = m->options;
+  options.max_moves = max_moves;
+  RematResult result;
+  remat_solve(&q->problem, target, &options, &result);
+  Candidate c = evaluate(q, m, &result.schedule);
+  int64_t arena = c.arena;
+  remat_result_free(&result);
+  keep_better(best, &c, m->budget);
+  return arena;
+}
+
+// The solver knows no in-place results and no gaps between buffers, so its peak is not the arena. Quick solutions find the target whose
+// schedules just fit in truth; the long search then runs there.
 static void solve_under_budget(const Problem *q, const Rematter *m, Candidate *best) {
+  enum { QUICK = -1, FULL = 0, ROUNDS = 9 };
   RematSchedule none = remat_baseline(&q->problem);
-  int64_t slack = none.peak > q->arena_none ? none.peak - q->arena_none : 0;
+  int64_t target = m->budget + (none.peak > q->arena_none ? none.peak - q->arena_none : 0), fits = 0, over = 0, grain = m->budget / 256 + 1;
+  int64_t highest = none.peak;
   remat_schedule_free(&none);
-  int64_t low = m->persistent, target = m->budget + slack;   // low: known or assumed to fit
-  for (int round = 0; round < 10; round++) {
-    RematOptions options = m->options;
-    if (round >= 4) options.max_moves = options.max_moves ? options.max_moves : 200000;
-    RematResult result;
-    remat_solve(&q->problem, target, &options, &result);
-    Candidate c = evaluate(q, m, &result.schedule);
-    int64_t over = c.arena - m->budget;
-    bool fits = over <= 0, stop = fits || (!result.feasible && over > 0 && target <= m->budget);
-    remat_result_free(&result);
-    keep_better(best, &c, m->budget);
-    if (stop) break;
-    int64_t step = over > m->budget / 200 ? over : m->budget / 200;   // at least half a percent
-    target -= step;
-    if (target <= low) break;
+  for (int round = 0; round < ROUNDS && target > m->persistent; round++) {
+    int64_t arena = solve_for(q, m, target, QUICK, best);
+    int64_t error = arena - m->budget;
+    if (error <= 0) fits = target;
+    else over = target;
+    if (fits && (over ? over - fits <= grain : error > -grain || target >= highest)) break;
+    if (fits && over) target = fits + (over - fits) / 2;
+    else if (fits) target -= error;
+    else target -= error > grain ? error : grain;
   }
+  if (!fits) return;
+  int64_t step = over ? (over - fits) / 2 : 0;
+  if (step > 0 && solve_for(q, m, fits + step, FULL, best) <= m->budget) return;
+  if (solve_for(q, m, fits, FULL, best) > m->budget) solve_for(q, m, fits - grain, FULL, best);
 }
 
 static void try_policies(const Problem *q, const Rematter *m, Candidate *best) {

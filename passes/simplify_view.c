@@ -21,17 +21,6 @@ static MlirValue rule_reshape(MlirOperation op, MlirValue x) {
   return nn_reshape(&b, operand(inner, 0), to.rank, to.dim);
 }
 
-// The axes that hold more than one element keep their order: no element moves.
-static bool moves_only_ones(const NnType *x, const int64_t *perm) {
-  int64_t last = -1;
-  for (int i = 0; i < x->rank; i++) {
-    if (x->dim[perm[i]] == 1) continue;
-    if (perm[i] < last) return false;
-    last = perm[i];
-  }
-  return true;
-}
-
 // Transposing what a broadcast repeats is repeating along other axes; its operand, the smaller tensor, is transposed if its own axes
 // change places.
 static MlirValue transposed_broadcast(MlirOperation op, MlirOperation inner, const int64_t *perm) {
@@ -53,7 +42,6 @@ static MlirValue rule_transpose(MlirOperation op, MlirValue x) {
   NnType from = nn_value_type(x), to = nn_value_type(result(op));
   nn_attr_i64s(op, "perm", perm, NN_MAX_RANK);
   NnBuilder b = rewrite_builder(op);
-  if (moves_only_ones(&from, perm)) return nn_reshape(&b, x, to.rank, to.dim);
   MlirOperation inner;
   if (simplify_is(x, NN_OP_broadcast, &inner)) return transposed_broadcast(op, inner, perm);
   if (!simplify_is(x, NN_OP_transpose, &inner)) return none();

@@ -121,7 +121,6 @@ Value emit_index_with(Emitter *e, const char *op, Value a, int64_t b);
 Value emit_splat(Emitter *e, NnDtype dtype, double value);       // vector of lanes
 Value emit_index(Emitter *e, const char *op, Value a, Value b);  // arith.<op> on i64, at the deeper of the two
 int depth_max(Value a, Value b);
-void emit_multiply_wide(Emitter *e, Value a, Value b, Value *low, Value *high);   // vectors of i32, unsigned
 
 const char *element_type(NnDtype dtype);      // in memory: i1 and u8 are i8
 // "vector<16xf32>"; in registers i1 is i1.

@@ -48,15 +48,6 @@ Value emit(Emitter *e, int depth, const char *format, ...) {
   return v;
 }
 
-void emit_multiply_wide(Emitter *e, Value a, Value b, Value *low, Value *high) {
-  int depth = depth_max(a, b);
-  *low = new_value(e, depth);
-  *high = new_value(e, depth);
-  low->varies = high->varies = a.varies || b.varies;
-  add_line(e, depth);
-  text_add(&e->scope[depth].text, "%%v%d, %%v%d = arith.mului_extended %%v%d, %%v%d : vector<%dxi32>\n", low->id, high->id, a.id, b.id, e->lanes);
-}
-
 void emit_effect(Emitter *e, const char *format, ...) {
   add_line(e, e->depth);
   Text *t = &e->scope[e->depth].text;
