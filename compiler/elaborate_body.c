@@ -53,6 +53,14 @@ static bool exec_assign(Elaborator *e, const AstStmt *s)
   return false;
 }
 
+bool exec_assignments(Elaborator *e, const AstBody *body)
+{
+  int errors = e->n_reported;
+  for (int i = 0; i < body->n; i++)
+    if (body->stmts[i]->kind == AST_ASSIGN) exec_assign(e, body->stmts[i]);
+  return e->n_reported == errors && !e->gave_up;
+}
+
 // --- Parameters ------------------------------------------------------------------------------------------------------------
 
 static const char *eval_init(Elaborator *e, const AstExpr *x)

@@ -95,6 +95,14 @@ static bool input_from_parameter(Elaborator *e, DataInput *input, const AstType 
 
 static bool infer_from_expression(Elaborator *e, const AstExpr *x, int n, DataInput *inputs);
 
+// Whether argument i of a call is the labels of a classification.
+static bool is_labels(const AstExpr *call, int i)
+{
+  const char *name = call->call.args[i].name.text;
+  if (strcmp(call->call.callee, "cross_entropy") != 0 && strcmp(call->call.callee, "accuracy") != 0) return false;
+  return name ? strcmp(name, "labels") == 0 : i == 1;
+}
+
 // model(f(x)): x is taken to have the shape of the model's parameter, when it is the only data name in the argument.
 static bool infer_from_call(Elaborator *e, const AstExpr *x, int n, DataInput *inputs)
 {
@@ -107,10 +115,8 @@ static bool infer_from_call(Elaborator *e, const AstExpr *x, int n, DataInput *i
     int k = place;
     if (!a->name.text) place++;
     else for (k = 0; block && k < block->n_parameters && strcmp(block->parameters[k].name.text, a->name.text) != 0;) k++;
-    bool scored = strcmp(x->call.callee, "cross_entropy") == 0 || strcmp(x->call.callee, "accuracy") == 0;
-    bool labels = !block && scored && (a->name.text ? strcmp(a->name.text, "labels") == 0 : k == 1);
-    DataInput *label = labels && a->value->kind == AST_NAME ? find_input(n, inputs, a->value->text) : NULL;
-    if (label) label->is_label = true;
+    DataInput *label = !block && is_labels(x, i) && a->value->kind == AST_NAME ? find_input(n, inputs, a->value->text) : NULL;
+    if (label && x->call.n_args == 2) label->logits = x->call.args[1 - i].value;
     if (!block || k >= block->n_parameters || !block->parameters[k].has_type) continue;
     Search search = {.e = e, .n = n, .inputs = inputs, .budget = 1000};
     search_names(&search, a->value);
@@ -134,22 +140,48 @@ static bool infer_from_expression(Elaborator *e, const AstExpr *x, int n, DataIn
   }
 }
 
-// What the model does not tell: labels, and what else idx files hold, are one integer per record; targets of a text look like its tokens.
+// The axes of the logits before the classes, found by computing them in a function that is thrown away.
+static bool infer_label(Elaborator *e, int n, DataInput *inputs, DataInput *label)
+{
+  Function *outer = e->function, *scratch = function_begin(e, "labels", MODE_EVAL);
+  Frame frame;
+  Value v;
+  frame_push(e, &frame, NULL, e->train->pos, path_create(e, ""));
+  for (int i = 0; i < n; i++) {
+    bool typed = inputs[i].typed;
+    set_variable(e, inputs[i].name, inputs[i].pos, typed ? value_tensor(function_add_input(e, inputs[i].name, inputs[i].type)) : (Value){0})->broken = !typed;
+  }
+  bool ok = exec_assignments(e, &e->train->body) && eval(e, label->logits, &v) && v.kind == VALUE_TENSOR;
+  NnType t = ok ? nn_value_type(v.tensor) : label->type;
+  frame_pop(e);
+  function_discard(scratch);
+  e->function = outer;
+  if (!ok || t.rank < 1) return false;
+  t.dtype = label->fixed_dtype ? label->type.dtype : NN_I32;
+  t.rank--;
+  label->type = t;
+  return label->typed = true;
+}
+
+// What the model does not tell: labels have the logits' shape without the classes, targets of a text look like its tokens.
 static bool infer_rest(Elaborator *e, int n, DataInput *inputs)
 {
-  const DataInput *first = NULL;
+  const DataInput *text = NULL;
   bool ok = true;
-  for (int i = 0; i < n && !first; i++)
-    if (inputs[i].typed) first = &inputs[i];
+  for (int i = 0; i < n && !text; i++)
+    if (inputs[i].typed && inputs[i].reader == READER_BYTES && inputs[i].type.rank == 2) text = &inputs[i];
   for (int i = 0; i < n; i++) {
     DataInput *input = &inputs[i];
+    int errors = e->n_reported;
+    if (input->shape_only && input->logits && !input->fixed_dtype) input->type.dtype = NN_I32;
     if (input->typed) continue;
-    bool bytes = input->reader == READER_BYTES, label = !bytes && (input->is_label || input->reader == READER_IDX);
-    if (first && first->type.rank > 0 && label) input->type = nn_type(input->fixed_dtype ? input->type.dtype : NN_I32, 1, first->type.dim);
-    else if (first && first->type.rank == 2 && bytes) input->type = nn_type(NN_I32, 2, first->type.dim);
-    else {
-      ok = elaborator_error(e, input->pos, "the shape of '%s' is not known from a call of a model", input->name);
-      elaborator_hint(e, "give it to the reader: %s(…, %s=[N, …]), integers as %s=[\"i32\", N, …]", readers[input->reader].name, input->name, input->name);
+    if (text && input->reader == READER_BYTES) {
+      input->type = nn_type(NN_I32, 2, text->type.dim);
+    } else if (!input->logits || !infer_label(e, n, inputs, input)) {
+      ok = false;
+      if (e->n_reported > errors) continue;   // the model itself has a mistake
+      elaborator_error(e, input->pos, "the shape of '%s' is not known from a call of a model", input->name);
+      elaborator_hint(e, "give its type to the reader: %s(…, %s=f32[N, …])", readers[input->reader].name, input->name);
     }
     input->typed = true;
   }
@@ -169,21 +201,28 @@ static bool check_batches(Elaborator *e, int n, const DataInput *inputs)
   return ok;
 }
 
-// [N, 10] or ["i32", N]: a shape given to the reader under the input's name.
+// y=i32[N] or y=[N, 10]: a type given to the reader under the input's name; it reads as an index or a list.
 static bool input_from_argument(Elaborator *e, DataInput *input, const AstExpr *x)
 {
-  Value v;
-  if (!eval(e, x, &v)) return false;
-  int start = v.kind == VALUE_LIST && v.list.n && v.list.items[0].kind == VALUE_STRING;
-  bool ok = v.kind == VALUE_LIST && v.list.n - start <= NN_MAX_RANK && (!start || nn_dtype_parse(v.list.items[0].s, &input->type.dtype));
-  input->type.rank = 0;
-  for (int i = start; ok && i < v.list.n; i++) {
-    ok = v.list.items[i].kind == VALUE_INT && v.list.items[i].i > 0;
-    if (ok) input->type.dim[input->type.rank++] = v.list.items[i].i;
+  NnType *t = &input->type;
+  bool indexed = x->kind == AST_INDEX && x->index.x->kind == AST_NAME;
+  if (!indexed && x->kind != AST_LIST) {
+    elaborator_error(e, x->pos, "the type of '%s' must be written here, as in %s=f32[N, 10] or %s=i32[N]", input->name, input->name, input->name);
+    return false;
   }
-  if (!ok) return elaborator_error(e, x->pos, "the shape of '%s' must be a list of sizes, perhaps after a type, as [\"i32\", 32, 10]", input->name);
+  int n = indexed ? x->index.n : x->list.n;
+  if (indexed && !type_dtype(e, &(AstType){.dtype = x->index.x->text, .pos = x->index.x->pos}, &t->dtype)) return false;
+  if (n > NN_MAX_RANK) return elaborator_error(e, x->pos, "a tensor has at most %d axes, found %d", NN_MAX_RANK, n);
+  t->rank = n;
+  for (int i = 0; i < n; i++) {
+    const AstExpr *dim = indexed ? x->index.slices[i].start : x->list.items[i];
+    if (!dim || (indexed && !x->index.slices[i].is_index)) return elaborator_error(e, x->pos, "the size of axis %d must be a number", i);
+    if (!eval_int(e, dim, "a dimension", &t->dim[i])) return false;
+    if (t->dim[i] < 1) return elaborator_error(e, dim->pos, "a dimension must be positive, found %lld", (long long)t->dim[i]);
+  }
   input->typed = true;
-  return nn_type_is_representable(&input->type) || elaborator_error(e, x->pos, "a tensor has at most 2^40 elements");
+  input->shape_only = !indexed;
+  return nn_type_is_representable(t) || elaborator_error(e, x->pos, "a tensor has at most 2^40 elements");
 }
 
 static bool collect_line(Elaborator *e, const AstStmt *s, int *n, int *capacity, DataInput **out)
@@ -276,10 +315,11 @@ static bool read_call(Elaborator *e, const AstStmt *s, Reader reader, ReaderCall
   CallArg *args = elaborator_alloc(e, sizeof *args * (size_t)(x->call.n_args + 1));
   *r = (ReaderCall){.end = 1};
   r->files = elaborator_alloc(e, sizeof *r->files * (size_t)(x->call.n_args + 1));
-  if (!eval_args(e, x->call.n_args, x->call.args, args)) return false;
   bool ok = true;
   for (int i = 0; i < x->call.n_args; i++) {
-    if (args[i].name && is_target(s, args[i].name)) continue;   // a shape, read before
+    const char *name = x->call.args[i].name.text;
+    if (name && is_target(s, name)) continue;   // a type, read before
+    if (!eval_args(e, 1, &x->call.args[i], &args[i])) return false;
     if (args[i].name) ok = read_option(e, &args[i], reader, r) && ok;
     else if (args[i].value.kind == VALUE_STRING) r->files[r->n_files++] = args[i].value.s;
     else ok = elaborator_error(e, args[i].pos, "expected a file name, found %s", value_describe(e, args[i].value));

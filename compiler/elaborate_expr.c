@@ -21,6 +21,8 @@ static bool eval_name(Elaborator *e, const AstExpr *x, Value *result)
 {
   Variable *v = find_variable(e->frame, x->text);
   if (!v) v = find_variable(e->globals, x->text);
+  const LayerInfo *constant = v ? NULL : layer_find(x->text);
+  if (constant && constant->signature[0] == 0) return layer_call(e, constant, x->pos, 0, NULL, result);   // zeros, ones
   if (!v) {
     elaborator_error(e, x->pos, "unknown name '%s'", x->text);
     hint_name(e, x->text);

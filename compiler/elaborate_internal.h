@@ -155,6 +155,7 @@ void frame_push(Elaborator *e, Frame *f, const AstItem *block, AstPos pos, Path 
 void frame_pop(Elaborator *e);
 
 // elaborate_body.c
+bool exec_assignments(Elaborator *e, const AstBody *body);   // only the assignments that stand directly in it
 void break_body(Elaborator *e, const AstBody *body);   // what a body that is not executed would have assigned
 bool exec_body(Elaborator *e, const AstBody *body, Value *result, bool *has_result);
 
@@ -170,7 +171,7 @@ MlirNamedAttribute named_attr(Elaborator *e, const char *name, MlirAttribute val
 void set_module_attr(Elaborator *e, const char *name, MlirAttribute value);
 
 // elaborate_data.c
-typedef struct DataInput { const char *name; AstPos pos; NnType type; bool typed, fixed_dtype, is_label; int reader; } DataInput;
+typedef struct DataInput { const char *name; AstPos pos; NnType type; bool typed, fixed_dtype, shape_only; int reader; const AstExpr *logits; } DataInput;
 bool data_inputs(Elaborator *e, int *n, DataInput **out);    // names of the `data` lines with their types
 bool data_attributes(Elaborator *e, int n, const DataInput *inputs);
 

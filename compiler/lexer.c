@@ -87,7 +87,8 @@ static void report_unexpected(Lexer *lexer)
     lexer->at += run;
     return;
   }
-  diag_error(lexer->diagnostics, position(lexer, lexer->at, n), "unexpected character '%.*s'", (int)n, c);
+  while ((*c == '&' || *c == '|') && n < left && c[n] == *c) n++;   // && and || are one mistake
+  diag_error(lexer->diagnostics, position(lexer, lexer->at, n), "unexpected '%.*s'", n > 40 ? 40 : (int)n, c);
   for (size_t i = 0; i < COUNT(lookalikes); i++)
     if (strlen(lookalikes[i].found) == n && memcmp(lookalikes[i].found, c, n) == 0) diag_hint(lexer->diagnostics, "write %s", lookalikes[i].meant);
   if (*c == '\'') diag_hint(lexer->diagnostics, "strings are written with double quotes");

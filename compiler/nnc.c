@@ -193,14 +193,14 @@ static void print_summary(const Options *options, MlirModule module)
   MlirOperation top = mlirModuleGetOperation(module), train = nn_module_function(module, "train");
   nn_format_bytes(nn_attr_i64(top, "nn.arena", 0), arena, sizeof arena);
   nn_format_bytes(nn_attr_i64(top, "nn.persistent", 0), persistent, sizeof persistent);
-  fprintf(stderr, "%s: %s arena, %s of it parameters and optimizer state", nn_attr_str(top, "nn.model", name, sizeof name, options->output), arena, persistent);
-  Work work = {0};
-  if (!mlirOperationIsNull(train)) count_work(nn_function_body(train), false, &work);
-  if (work.recomputed > 0) {
+  fprintf(stderr, "%s: %s arena, %s of it parameters", nn_attr_str(top, "nn.model", name, sizeof name, options->output), arena, persistent);
+  if (!mlirOperationIsNull(train)) {
+    Work work = {0};
+    count_work(nn_function_body(train), false, &work);
     double once = work.flops - work.recomputed_flops;
-    fprintf(stderr, "; recomputes %d of %d ops, %.1f%% more arithmetic", work.recomputed, work.ops - work.recomputed, once > 0 ? 100 * work.recomputed_flops / once : 0);
-  } else if (work.ops > 0) {
-    fputs("; recomputes nothing", stderr);
+    fputs(" and optimizer state; ", stderr);
+    if (work.recomputed == 0) fputs("recomputes nothing", stderr);
+    else fprintf(stderr, "recomputes %d of %d ops, %.1f%% more arithmetic", work.recomputed, work.ops - work.recomputed, once > 0 ? 100 * work.recomputed_flops / once : 0);
   }
   fputc('\n', stderr);
 }

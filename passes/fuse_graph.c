@@ -237,7 +237,8 @@ int64_t fuse_value_bytes(const FuseGraph *g, int value) {
 }
 
 static void add_edge(FuseGraph *g, FuseEdge edge) {
-  for (int e = g->ops[edge.to].first_in; e < g->n_edges; e++) {
+  bool merge = g->ops[edge.to].klass != FUSE_FIXED;   // the return may have thousands of operands, each once
+  for (int e = g->ops[edge.to].first_in; merge && e < g->n_edges; e++) {
     const FuseEdge *old = &g->edges[e];
     if (old->from == edge.from && old->value == edge.value && old->via == edge.via && !memcmp(old->dims, edge.dims, sizeof old->dims)) return;
   }
@@ -302,47 +303,62 @@ static int argument_of(const FuseGraph *g, MlirValue v) {
   }
 }
 
+// Who reads each argument, and which update overwrites it.
+typedef struct Access {
+  int *readers, n_readers;   // Owned; ops, in order
+  int next_written;          // the next argument that the same op overwrites, -1 ends
+} Access;
+
 // An update overwrites its argument, so who reads the argument comes first. Appended to the edges of the writer while its slice is
 // the last one.
-static void add_order_edges(FuseGraph *g, int i, const int *written, const int *const *readers, const int *n_readers, int n_args) {
-  for (int a = 0; a < n_args; a++) {
-    if (written[a] != i) continue;
-    for (int r = 0; r < n_readers[a]; r++)
-      if (readers[a][r] < i) add_edge(g, (FuseEdge){.from = readers[a][r], .to = i, .value = -1, .via = FUSE_ORDER});
+static void add_order_edges(FuseGraph *g, int i, const Access *access, int first_written) {
+  for (int a = first_written; a >= 0; a = access[a].next_written)
+    for (int r = 0; r < access[a].n_readers; r++)
+      if (access[a].readers[r] < i) add_edge(g, (FuseEdge){.from = access[a].readers[r], .to = i, .value = -1, .via = FUSE_ORDER});
+}
+
+// First argument that each op overwrites, or -1; the others follow in next_written. Owned: free().
+static int *find_writers(FuseGraph *g, Access *access, int n_args) {
+  int *first = solver_allocate((size_t)g->n, sizeof *first);
+  for (int i = 0; i < g->n; i++) first[i] = -1;
+  MlirOperation ret = nn_function_return(g->func);
+  for (int r = 0; r < nn_function_n_results(g->func); r++) {
+    int64_t tied = nn_result_i64(g->func, r, "nn.tied", -1);
+    if (tied < 0 || tied >= n_args) continue;
+    MlirValue v = operand(ret, r);
+    int def = def_of(g, v);
+    while (def >= 0 && nn_is_alias(g->ops[def].op)) {
+      v = operand(g->ops[def].op, 0);
+      def = def_of(g, v);
+    }
+    g->overwritten[tied] = true;
+    if (def < 0) continue;
+    access[tied].next_written = first[def];
+    first[def] = (int)tied;
   }
+  return first;
 }
 
 static void build_edges(FuseGraph *g) {
-  int n_args = nn_function_n_args(g->func), n_results = nn_function_n_results(g->func);
-  int *written = solver_allocate((size_t)n_args, sizeof *written);     // op that makes the value tied to each argument
-  int *n_readers = solver_allocate((size_t)n_args, sizeof *n_readers);
-  int **readers = solver_allocate((size_t)n_args, sizeof *readers);
+  int n_args = nn_function_n_args(g->func);
+  Access *access = solver_allocate((size_t)n_args, sizeof *access);
   g->overwritten = solver_allocate((size_t)n_args, sizeof *g->overwritten);
-  for (int a = 0; a < n_args; a++) written[a] = -1;
-  MlirOperation ret = nn_function_return(g->func);
-  for (int r = 0; r < n_results; r++) {
-    int64_t tied = nn_result_i64(g->func, r, "nn.tied", -1);
-    MlirValue v = operand(ret, r);
-    while (def_of(g, v) >= 0 && nn_is_alias(g->ops[def_of(g, v)].op)) v = operand(g->ops[def_of(g, v)].op, 0);
-    if (tied < 0 || tied >= n_args) continue;
-    written[tied] = def_of(g, v);
-    g->overwritten[tied] = true;
-  }
+  int *first_written = find_writers(g, access, n_args);
   for (int i = 0; i < g->n; i++) {
     add_op_edges(g, i);
     for (int e = g->ops[i].first_in; e < g->n_edges; e++) {
-      int a = argument_of(g, g->values[g->edges[e].value]);
-      if (a < 0 || nn_is_alias(g->ops[i].op)) continue;
-      if ((n_readers[a] & (n_readers[a] + 1)) == 0) readers[a] = solver_reallocate(readers[a], 2 * (size_t)(n_readers[a] + 1), sizeof **readers);
-      readers[a][n_readers[a]++] = i;
+      int arg = argument_of(g, g->values[g->edges[e].value]);
+      if (arg < 0 || nn_is_alias(g->ops[i].op)) continue;
+      Access *a = &access[arg];
+      if ((a->n_readers & (a->n_readers + 1)) == 0) a->readers = solver_reallocate(a->readers, 2 * (size_t)(a->n_readers + 1), sizeof *a->readers);
+      a->readers[a->n_readers++] = i;
     }
-    if (fuse_is_node(g, i) && g->ops[i].phase != FUSE_FORWARD) add_order_edges(g, i, written, (const int *const *)readers, n_readers, n_args);
+    if (fuse_is_node(g, i) && g->ops[i].phase != FUSE_FORWARD) add_order_edges(g, i, access, first_written[i]);
     g->ops[i].n_in = g->n_edges - g->ops[i].first_in;
   }
-  for (int a = 0; a < n_args; a++) free(readers[a]);
-  free(readers);
-  free(n_readers);
-  free(written);
+  for (int a = 0; a < n_args; a++) free(access[a].readers);
+  free(access);
+  free(first_written);
 }
 
 static void index_successors(FuseGraph *g) {

@@ -1,292 +1,220 @@
-// Convolutions and pools in the layout the target wants. The language says NCHW; oneDNN's convolutions and our kernels, which vectorise over
-// channels, are at their best on NHWC, where batch-norm statistics are column sums and a 1x1 convolution is a plain matrix product.
-//
-// One walk in program order builds, beside an NCHW value v, its NHWC *twin* wherever that costs nothing: convolutions and pools start twins; maps,
-// batchnorm, reductions, pad, slice and concat carry them on. What still needs v itself reads a transpose of the twin. So a residual network has one
-// transpose, at its input, and none between its convolutions.
-//
-// Requires: forward functions as the frontend builds them (before autodiff).
-// Establishes: every conv2d, maxpool2d and avgpool2d has layout "nhwc" if the target is channels-last.
-// Breaks: nothing. A random_uniform that moves draws by its NHWC index: the pass always runs, so a program's draws are still its own.
+// Channels-last convolutions. Each convolution and pool is built on NHWC, and its result lives on as a twin in that order: ops that can
+// work in any order of axes (maps, reductions, batchnorm, pads …) are built on the twins, so that no transpose stands between
+// convolutions. Where an op needs the original order (a reshape, a result of the function) one transpose brings it back.
+#include "passes/layout.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "passes/passes.h"
-#include "passes/ptr_map.h"
 #include "passes/rewrite.h"
 
-static const int64_t to_nhwc[4] = {0, 2, 3, 1};     // NHWC axis i is NCHW axis to_nhwc[i]
-static const int64_t to_nchw[4] = {0, 3, 1, 2};     // NCHW axis i is NHWC axis to_nchw[i]; also: where NCHW axis i goes
+static const Permutation nhwc = {4, {0, 2, 3, 1}};
 
-typedef struct Twins { PtrMap index; MlirValue *original, *twin; int n, capacity; } Twins;
+static MlirValue operand(MlirOperation op, int i) { return mlirOperationGetOperand(op, i); }
+static MlirValue result(MlirOperation op, int i) { return mlirOperationGetResult(op, i); }
 
-static void twins_add(Twins *t, MlirValue original, MlirValue twin)
-{
-  if (t->n == t->capacity) {
-    t->capacity = t->capacity ? 2 * t->capacity : 64;
-    t->original = realloc(t->original, sizeof *t->original * (size_t)t->capacity);
-    t->twin = realloc(t->twin, sizeof *t->twin * (size_t)t->capacity);
-  }
-  t->original[t->n] = original;
-  t->twin[t->n] = twin;
-  ptr_map_set(&t->index, original.ptr, t->n++);
+// The twins of all results replace them.
+static void set_results(Layout *l, MlirOperation op, MlirOperation made, const Permutation *p) {
+  for (int i = 0; i < (int)mlirOperationGetNumResults(op); i++) layout_set_twin(l, result(op, i), result(made, i), p, true);
 }
 
-static MlirValue twins_find(const Twins *t, MlirValue v)
-{
-  int i = ptr_map_get(&t->index, v.ptr);
-  return i < 0 ? nn_null_value() : t->twin[i];
-}
-
-static NnType permuted(NnType t, const int64_t perm[4])
-{
-  NnType out = t;
-  for (int i = 0; i < 4; i++) out.dim[i] = t.dim[perm[i]];
-  return out;
-}
-
-// A transpose that moves only axes of size 1 past others is a reshape, which costs nothing.
-static MlirValue transposed(NnBuilder *b, MlirValue x, const int64_t perm[4])
-{
-  NnType t = nn_value_type(x), to = permuted(t, perm);
-  int64_t last = -1;
-  bool in_order = true;
-  for (int i = 0; i < 4; i++) {
-    if (to.dim[i] == 1) continue;
-    in_order = in_order && perm[i] > last;
-    last = perm[i];
-  }
-  return in_order ? nn_reshape(b, x, 4, to.dim) : nn_transpose(b, x, perm);
-}
-
-// A copy of op on other operands, with the attributes changed as given and results of the asked types.
-static MlirOperation rebuild(NnBuilder *b, MlirOperation op, const MlirValue *operands, int n_attrs, const NnAttr *attrs, const NnType *asked)
-{
-  int n = (int)mlirOperationGetNumOperands(op);
-  MlirOperation made = nn_build(b, nn_op_of(op), n, operands, n_attrs, attrs, asked);
-  if (mlirOperationIsNull(made)) nn_error(op, "layout: %s", b->error);
-  return made;
-}
-
-// --- Values that a twin costs nothing for ------------------------------------------------------------------------------------
-
-static bool is_cheap(MlirValue v)
-{
-  MlirOperation def = nn_value_def(v);
-  if (mlirOperationIsNull(def)) return false;
-  NnOp op = nn_op_of(def);
-  return op == NN_OP_broadcast || (op != NN_OP_NONE && nn_op_info(op)->kind == NN_KIND_SOURCE);
-}
-
-static MlirValue cheap_twin(NnBuilder *b, MlirValue v)
-{
-  MlirOperation def = nn_value_def(v);
-  NnType to = permuted(nn_value_type(v), to_nhwc);
-  switch (nn_op_of(def)) {
-    case NN_OP_constant: return nn_constant(b, to, nn_attr_f64(def, "value", 0));
-    case NN_OP_iota: return nn_iota(b, to, to_nchw[nn_attr_i64(def, "axis", 0)]);
-    case NN_OP_random_uniform: {
-      MlirValue key = mlirOperationGetOperand(def, 0);
-      return mlirOperationGetResult(nn_build(b, NN_OP_random_uniform, 1, &key, 0, NULL, &to), 0);
-    }
-    default: break;
-  }
-  // A broadcast: the operand's axes go elsewhere; where their order changes the small operand is transposed.
-  MlirValue x = mlirOperationGetOperand(def, 0);
-  NnType t = nn_value_type(x);
-  int64_t dims[NN_MAX_RANK], perm[NN_MAX_RANK], sorted[NN_MAX_RANK];
-  nn_attr_i64s(def, "dims", dims, NN_MAX_RANK);
-  int n = 0;
-  bool moved = false;
-  for (int axis = 0; axis < 4; axis++)
-    for (int i = 0; i < t.rank; i++)
-      if (to_nchw[dims[i]] == axis) { moved = moved || i != n; perm[n] = i; sorted[n++] = axis; }
-  return nn_broadcast(b, moved ? nn_transpose(b, x, perm) : x, to, sorted);
-}
-
-static MlirValue twin_of(Twins *t, NnBuilder *b, MlirValue v)
-{
-  MlirValue twin = twins_find(t, v);
-  if (!nn_value_is_null(twin)) return twin;
-  twin = is_cheap(v) ? cheap_twin(b, v) : transposed(b, v, to_nhwc);
-  if (!is_cheap(v)) twins_add(t, v, twin);
-  return twin;
-}
-
-// --- Ops that carry twins on --------------------------------------------------------------------------------------------------
-
-static void carry_window(Twins *t, MlirOperation op)
-{
-  NnBuilder b = rewrite_builder(op);
-  static const char *const lists[] = {"kernel", "strides", "padding", "dilation"};
-  int64_t values[4][4];
-  NnAttr attrs[8];
-  int n = 0;
-  for (int i = 0; i < 4; i++) {
-    int count = nn_attr_i64s(op, lists[i], values[i], 4);
-    if (count > 0) attrs[n++] = NN_I64S(lists[i], values[i], count);
-  }
-  if (nn_has_attr(op, "groups")) attrs[n++] = NN_I64("groups", nn_attr_i64(op, "groups", 1));
-  if (nn_has_attr(op, "include_pad")) attrs[n++] = NN_BOOL("include_pad", nn_attr_bool(op, "include_pad", true));
-  attrs[n++] = NN_STR("layout", "nhwc");
+// conv2d, maxpool2d, avgpool2d on nchw.
+static bool convert_window(Layout *l, MlirOperation op) {
+  char text[8];
+  if (strcmp(nn_attr_str(op, "layout", text, sizeof text, "nchw"), "nchw") != 0) return false;
   MlirValue operands[2];
-  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) operands[i] = mlirOperationGetOperand(op, i);
-  operands[0] = twin_of(t, &b, operands[0]);
-  MlirOperation made = rebuild(&b, op, operands, n, attrs, NULL);
-  if (mlirOperationIsNull(made)) return;
-  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) twins_add(t, mlirOperationGetResult(op, i), mlirOperationGetResult(made, i));
-}
-
-static bool carry_map(Twins *t, MlirOperation op)
-{
-  MlirValue operands[3];
-  int n = (int)mlirOperationGetNumOperands(op), have = 0, lack = 0;
-  for (int i = 0; i < n; i++) {
-    operands[i] = mlirOperationGetOperand(op, i);
-    if (!nn_value_is_null(twins_find(t, operands[i]))) have++;
-    else if (!is_cheap(operands[i])) lack++;
-  }
-  if (!have || lack >= have) return false;
-  NnBuilder b = rewrite_builder(op);
-  for (int i = 0; i < n; i++) operands[i] = twin_of(t, &b, operands[i]);
-  NnType to = permuted(nn_value_type(mlirOperationGetResult(op, 0)), to_nhwc);
-  char predicate[8];
-  NnAttr attr = NN_STR("predicate", nn_attr_str(op, "predicate", predicate, sizeof predicate, ""));
-  MlirOperation made = rebuild(&b, op, operands, nn_op_of(op) == NN_OP_compare, &attr, &to);
-  if (mlirOperationIsNull(made)) return false;
-  twins_add(t, mlirOperationGetResult(op, 0), mlirOperationGetResult(made, 0));
+  operands[0] = layout_demand(l, op, operand(op, 0), &nhwc);
+  layout_restore_operands(l, op, 1);   // the weight keeps its order
+  if (mlirOperationGetNumOperands(op) > 1) operands[1] = operand(op, 1);
+  NnType types[NN_MAX_RESULTS];
+  for (int i = 0; i < (int)mlirOperationGetNumResults(op); i++) types[i] = permutation_apply(&nhwc, nn_value_type(result(op, i)));
+  set_results(l, op, layout_clone(op, op, operands, types, 1, &NN_STR("layout", "nhwc")), &nhwc);
   return true;
 }
 
-static void carry_batchnorm(Twins *t, MlirOperation op)
-{
-  NnBuilder b = rewrite_builder(op);
-  MlirValue operands[3] = {twin_of(t, &b, mlirOperationGetOperand(op, 0)), mlirOperationGetOperand(op, 1), mlirOperationGetOperand(op, 2)};
-  NnAttr attrs[] = {NN_F64A("eps", nn_attr_f64(op, "eps", 1e-5)), NN_I64("axis", to_nchw[nn_attr_i64(op, "axis", 1)])};
-  MlirOperation made = rebuild(&b, op, operands, 2, attrs, NULL);
-  if (mlirOperationIsNull(made)) return;
-  twins_add(t, mlirOperationGetResult(op, 0), mlirOperationGetResult(made, 0));
-  for (int i = 1; i < 3; i++) mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(op, i), mlirOperationGetResult(made, i));
-}
-
-// Only where the axes that stay keep their order: then the result is the same tensor.
-static void carry_reduce(Twins *t, MlirOperation op)
-{
-  int64_t axes[4], kept = -1;
-  bool reduced[4] = {false};
-  int n = nn_attr_i64s(op, "axes", axes, 4);
-  for (int i = 0; i < n; i++) reduced[axes[i]] = true;
-  for (int i = 0; i < 4; i++) {
-    if (reduced[i]) continue;
-    if (to_nchw[i] < kept) return;
-    kept = to_nchw[i];
+// The order that the operands of an op on equal shapes should be brought to: that of the first twin that replaces its original. False
+// when no operand has one, or when more operands would have to be transposed to it than transposes back are saved.
+static bool choose_order(const Layout *l, MlirOperation op, Permutation *p) {
+  Twin twin;
+  bool found = false;
+  int saved = 0, added = 0;
+  intptr_t n = mlirOperationGetNumOperands(op);
+  for (intptr_t i = 0; i < n && !found; i++)
+    if ((found = layout_replaced(l, operand(op, (int)i), &twin))) *p = twin.perm;
+  if (!found) return false;
+  for (intptr_t i = 0; i < n; i++) {
+    MlirValue v = operand(op, (int)i);
+    bool again = false;
+    for (intptr_t k = 0; k < i && !again; k++) again = mlirValueEqual(v, operand(op, (int)k));
+    if (again) continue;
+    if (layout_replaced(l, v, &twin) && permutation_equal(&twin.perm, p)) saved += nn_value_is_null(twin.back);
+    else added += !layout_is_free(l, v, p);
   }
-  n = 0;
-  for (int i = 0; i < 4; i++)
-    if (reduced[to_nhwc[i]]) axes[n++] = i;
-  NnBuilder b = rewrite_builder(op);
-  MlirValue x = twins_find(t, mlirOperationGetOperand(op, 0));
-  NnAttr attr = NN_I64S("axes", axes, n);
-  MlirOperation made = rebuild(&b, op, &x, 1, &attr, NULL);
-  for (intptr_t i = 0; !mlirOperationIsNull(made) && i < mlirOperationGetNumResults(op); i++)
-    mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(op, i), mlirOperationGetResult(made, i));
+  return added == 0 || added <= saved;
 }
 
-// pad and slice: the per-axis lists move with the axes.
-static void carry_lists(Twins *t, MlirOperation op, const char *const *names)
-{
-  NnBuilder b = rewrite_builder(op);
-  MlirValue x = twins_find(t, mlirOperationGetOperand(op, 0));
-  int64_t given[4], moved[3][4];
-  NnAttr attrs[4];
-  int n = 0;
-  for (; n < 3; n++) {
-    nn_attr_i64s(op, names[n], given, 4);
-    for (int i = 0; i < 4; i++) moved[n][i] = given[to_nhwc[i]];
-    attrs[n] = NN_I64S(names[n], moved[n], 4);
-  }
-  if (nn_op_of(op) == NN_OP_pad) attrs[n++] = NN_F64A("value", nn_attr_f64(op, "value", 0));
-  MlirOperation made = rebuild(&b, op, &x, n, attrs, NULL);
-  if (!mlirOperationIsNull(made)) twins_add(t, mlirOperationGetResult(op, 0), mlirOperationGetResult(made, 0));
+static bool convert_map(Layout *l, MlirOperation op) {
+  Permutation p;
+  if (!choose_order(l, op, &p)) return false;
+  MlirValue operands[3];
+  for (int i = 0; i < (int)mlirOperationGetNumOperands(op); i++) operands[i] = layout_demand(l, op, operand(op, i), &p);
+  NnType type = permutation_apply(&p, nn_value_type(result(op, 0)));
+  set_results(l, op, layout_clone(op, op, operands, &type, 0, NULL), &p);
+  return true;
 }
 
-static void carry_concat(Twins *t, MlirOperation op)
-{
-  int n = (int)mlirOperationGetNumOperands(op), have = 0;
-  for (int i = 0; i < n; i++) have += !nn_value_is_null(twins_find(t, mlirOperationGetOperand(op, i)));
-  if (2 * have <= n) return;
-  NnBuilder b = rewrite_builder(op);
-  if (n < 1) return;
+static bool convert_concat(Layout *l, MlirOperation op) {
+  Permutation p;
+  if (!choose_order(l, op, &p)) return false;
+  int n = (int)mlirOperationGetNumOperands(op);
   MlirValue *operands = malloc(sizeof *operands * (size_t)n);
-  for (int i = 0; i < n; i++) operands[i] = twin_of(t, &b, mlirOperationGetOperand(op, i));
-  NnAttr attr = NN_I64("axis", to_nchw[nn_attr_i64(op, "axis", 0)]);
-  MlirOperation made = rebuild(&b, op, operands, 1, &attr, NULL);
-  if (!mlirOperationIsNull(made)) twins_add(t, mlirOperationGetResult(op, 0), mlirOperationGetResult(made, 0));
+  if (!operands) abort();
+  for (int i = 0; i < n; i++) operands[i] = layout_demand(l, op, operand(op, i), &p);
+  NnType type = permutation_apply(&p, nn_value_type(result(op, 0)));
+  int64_t axis = permutation_inverse(&p).axis[nn_attr_i64(op, "axis", 0)];
+  set_results(l, op, layout_clone(op, op, operands, &type, 1, &NN_I64("axis", axis)), &p);
   free(operands);
+  return true;
 }
 
-static void visit(Twins *t, MlirOperation op)
-{
-  static const char *const pads[] = {"low", "high", "interior"}, *const slices[] = {"starts", "sizes", "strides"};
-  NnOp kind = nn_op_of(op);
-  if (kind == NN_OP_NONE || mlirOperationGetNumOperands(op) == 0) return;
-  MlirValue first = mlirOperationGetOperand(op, 0);
-  if (kind == NN_OP_conv2d || kind == NN_OP_maxpool2d || kind == NN_OP_avgpool2d) {
-    char layout[8];
-    if (strcmp(nn_attr_str(op, "layout", layout, sizeof layout, "nchw"), "nchw") == 0) carry_window(t, op);
-    return;
+// ---------------------------------------------------------------------------------------------------------------------
+// Ops on one tensor, whose twin `x` replaces it
+
+// pad, slice: one entry per axis in each of the attributes.
+static bool convert_per_axis(Layout *l, MlirOperation op, const Twin *x, const char *const names[3]) {
+  int64_t in[NN_MAX_RANK], out[3][NN_MAX_RANK];
+  NnAttr attrs[3];
+  for (int k = 0; k < 3; k++) {
+    nn_attr_i64s(op, names[k], in, NN_MAX_RANK);
+    for (int i = 0; i < x->perm.rank; i++) out[k][i] = in[x->perm.axis[i]];
+    attrs[k] = NN_I64S(names[k], out[k], x->perm.rank);
   }
-  if (nn_op_info(kind)->kind == NN_KIND_MAP) {
-    if (nn_value_type(mlirOperationGetResult(op, 0)).rank == 4) carry_map(t, op);
-    return;
+  NnType type = permutation_apply(&x->perm, nn_value_type(result(op, 0)));
+  set_results(l, op, layout_clone(op, op, &x->value, &type, 3, attrs), &x->perm);
+  return true;
+}
+
+// Replaces the results by the new ones where the order is the original one, else makes them twins.
+static void set_or_replace(Layout *l, MlirOperation op, MlirOperation made, const Permutation *p) {
+  bool identity = true;
+  for (int i = 0; i < p->rank; i++) identity &= p->axis[i] == i;
+  for (int i = 0; i < (int)mlirOperationGetNumResults(op); i++) {
+    if (identity) mlirValueReplaceAllUsesOfWith(result(op, i), result(made, i));
+    else layout_set_twin(l, result(op, i), result(made, i), p, true);
   }
-  if (kind == NN_OP_concat) { if (nn_value_type(first).rank == 4) carry_concat(t, op); return; }
-  if (nn_value_is_null(twins_find(t, first))) return;
+}
+
+// reduce_sum, reduce_max, moments, argmax: the axes that remain keep the twin's order.
+static bool convert_reduce(Layout *l, MlirOperation op, const Twin *x, bool one_axis) {
+  int64_t axes[NN_MAX_RANK], kept[NN_MAX_RANK], moved[NN_MAX_RANK];
+  bool reduced[NN_MAX_RANK] = {0};
+  int n = one_axis ? 1 : nn_attr_i64s(op, "axes", axes, NN_MAX_RANK), n_kept = 0, n_moved = 0;
+  if (one_axis) axes[0] = nn_attr_i64(op, "axis", 0);
+  for (int i = 0; i < n; i++) reduced[axes[i]] = true;
+  for (int i = 0; i < x->perm.rank; i++) kept[i] = reduced[i] ? -1 : n_kept++;   // number of an original axis among those that remain
+  Permutation p = {.rank = n_kept};
+  int at = 0;
+  for (int i = 0; i < x->perm.rank; i++) {
+    if (reduced[x->perm.axis[i]]) moved[n_moved++] = i;
+    else p.axis[at++] = kept[x->perm.axis[i]];
+  }
+  NnType types[NN_MAX_RESULTS];
+  for (int i = 0; i < (int)mlirOperationGetNumResults(op); i++) types[i] = permutation_apply(&p, nn_value_type(result(op, i)));
+  NnAttr attr = one_axis ? NN_I64("axis", moved[0]) : NN_I64S("axes", moved, n_moved);
+  set_or_replace(l, op, layout_clone(op, op, &x->value, types, 1, &attr), &p);
+  return true;
+}
+
+// Result axis dims[i] is operand axis i: the slots dims[0] < dims[1] < … take the operand's axes in the twin's order.
+static bool convert_broadcast(Layout *l, MlirOperation op, const Twin *x) {
+  int64_t dims[NN_MAX_RANK];
+  nn_attr_i64s(op, "dims", dims, NN_MAX_RANK);
+  NnType to = nn_value_type(result(op, 0));
+  Permutation p = {.rank = to.rank};
+  for (int i = 0; i < to.rank; i++) p.axis[i] = i;
+  for (int i = 0; i < x->perm.rank; i++) p.axis[dims[i]] = dims[x->perm.axis[i]];
+  to = permutation_apply(&p, to);
+  set_or_replace(l, op, layout_clone(op, op, &x->value, &to, 0, NULL), &p);
+  return true;
+}
+
+// A transpose of the original is another transpose of the twin, and often none.
+static bool convert_transpose(MlirOperation op, const Twin *x) {
+  int64_t perm[NN_MAX_RANK];
+  Permutation inverse = permutation_inverse(&x->perm);
+  nn_attr_i64s(op, "perm", perm, NN_MAX_RANK);
+  for (int i = 0; i < x->perm.rank; i++) perm[i] = inverse.axis[perm[i]];
+  NnBuilder b = rewrite_builder(op);
+  mlirValueReplaceAllUsesOfWith(result(op, 0), rewrite_transpose(&b, x->value, perm));
+  return true;
+}
+
+static bool convert_batchnorm(Layout *l, MlirOperation op, const Twin *x) {
+  layout_restore_operands(l, op, 1);
+  MlirValue operands[3] = {x->value, operand(op, 1), operand(op, 2)};
+  NnType types[3] = {permutation_apply(&x->perm, nn_value_type(result(op, 0))), nn_value_type(result(op, 1)), nn_value_type(result(op, 2))};
+  int64_t axis = permutation_inverse(&x->perm).axis[nn_attr_i64(op, "axis", 1)];
+  MlirOperation made = layout_clone(op, op, operands, types, 1, &NN_I64("axis", axis));
+  layout_set_twin(l, result(op, 0), result(made, 0), &x->perm, true);
+  for (int i = 1; i < 3; i++) mlirValueReplaceAllUsesOfWith(result(op, i), result(made, i));
+  return true;
+}
+
+static bool convert_checkpoint(MlirOperation op, const Twin *x) {
+  mlirOperationSetOperand(op, 0, x->value);
+  return true;
+}
+
+static bool convert_one_tensor(Layout *l, MlirOperation op, NnOp kind) {
+  static const char *const pad[3] = {"low", "high", "interior"}, *const slice[3] = {"starts", "sizes", "strides"};
+  Twin x;
+  if (!layout_replaced(l, operand(op, 0), &x)) return false;
   switch (kind) {
-    case NN_OP_batchnorm: carry_batchnorm(t, op); break;
-    case NN_OP_reduce_sum: case NN_OP_reduce_max: case NN_OP_moments: carry_reduce(t, op); break;
-    case NN_OP_pad: carry_lists(t, op, pads); break;
-    case NN_OP_slice: carry_lists(t, op, slices); break;
-    case NN_OP_checkpoint: mlirOperationSetOperand(op, 0, twins_find(t, first)); break;
-    default: break;
+    case NN_OP_pad: return convert_per_axis(l, op, &x, pad);
+    case NN_OP_slice: return convert_per_axis(l, op, &x, slice);
+    case NN_OP_reduce_sum: case NN_OP_reduce_max: case NN_OP_moments: return convert_reduce(l, op, &x, false);
+    case NN_OP_argmax: return convert_reduce(l, op, &x, true);
+    case NN_OP_broadcast: return convert_broadcast(l, op, &x);
+    case NN_OP_transpose: return convert_transpose(op, &x);
+    case NN_OP_batchnorm: return convert_batchnorm(l, op, &x);
+    case NN_OP_checkpoint: return convert_checkpoint(op, &x);
+    default: return false;
   }
 }
 
-// --- The pass -------------------------------------------------------------------------------------------------------------------
+// ---------------------------------------------------------------------------------------------------------------------
 
-// Every twin that was computed takes over the remaining uses of its original, through one transpose; the originals are then dead.
-static void settle(Twins *t)
-{
-  for (int i = 0; i < t->n; i++) {
-    MlirOperation def = nn_value_def(t->twin[i]);
-    NnOp op = nn_op_of(def);
-    bool from_original = (op == NN_OP_transpose || op == NN_OP_reshape) && rewrite_same_value(mlirOperationGetOperand(def, 0), t->original[i]);
-    if (from_original || mlirOpOperandIsNull(mlirValueGetFirstUse(t->original[i]))) continue;
-    NnBuilder b = rewrite_builder(nn_value_def(t->original[i]));
-    mlirValueReplaceAllUsesOfWith(t->original[i], transposed(&b, t->twin[i], to_nchw));
+static bool convert(Layout *l, MlirOperation op) {
+  NnOp kind = nn_op_of(op);
+  if (kind == NN_OP_NONE || mlirOperationGetNumOperands(op) == 0) return false;
+  switch (kind) {
+    case NN_OP_conv2d: case NN_OP_maxpool2d: case NN_OP_avgpool2d: return convert_window(l, op);
+    case NN_OP_concat: return convert_concat(l, op);
+    default: return nn_op_info(kind)->kind == NN_KIND_MAP ? convert_map(l, op) : convert_one_tensor(l, op, kind);
   }
 }
 
-static void convert_function(MlirOperation func)
-{
-  Twins t = {0};
+static void convert_function(MlirOperation func) {
+  Layout l = {0};
   int n;
-  MlirBlock body = nn_function_body(func);
-  MlirOperation *ops = rewrite_ops(body, &n);
-  for (int i = 0; i < n; i++) visit(&t, ops[i]);
-  settle(&t);
-  rewrite_erase_dead(body);
+  MlirOperation *ops = rewrite_ops(nn_function_body(func), &n);
+  for (int i = 0; i < n; i++)
+    if (!convert(&l, ops[i])) layout_restore_operands(&l, ops[i], 0);
   free(ops);
-  free(t.original);
-  free(t.twin);
-  ptr_map_free(&t.index);
+  free(l.twin);
+  ptr_map_free(&l.id);
+  rewrite_erase_dead(nn_function_body(func));   // the originals
 }
 
-bool nn_pass_layout(MlirModule module, const NnPassRun *run)
-{
-  if (run->target && !run->target->channels_last) return true;
-  MlirBlock block = mlirModuleGetBody(module);
-  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
-    if (nn_is(op, "func.func") && !rewrite_is_private(op)) convert_function(op);
+// Requires: forward functions (before autodiff, whose gradient rules keep the layout they find). Does nothing unless the target wants
+// channels_last.
+// Establishes: every conv2d, maxpool2d and avgpool2d is nhwc. A transpose stands only where a value enters a chain of convolutions from
+// the outside (the image) and where one leaves it to an op that needs the original order; none in between, also where branches join.
+// Breaks: nothing. A dropout mask inside such a chain is drawn in the new order: other numbers, the same distribution.
+bool nn_pass_layout(MlirModule module, const NnPassRun *run) {
+  if (!run->target || !run->target->channels_last) return true;
+  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+    if (nn_is(op, "func.func") && !rewrite_is_private(op) && !mlirBlockIsNull(nn_function_body(op))) convert_function(op);
   return true;
 }

@@ -54,8 +54,7 @@ MlirOperation *rewrite_ops(MlirBlock block, int *n) {
   return ops;
 }
 
-// The axes that hold more than one element keep their order: no element moves.
-static bool moves_only_ones(const NnType *x, const int64_t *perm) {
+bool rewrite_moves_only_ones(const NnType *x, const int64_t *perm) {
   int64_t last = -1;
   for (int i = 0; i < x->rank; i++) {
     if (x->dim[perm[i]] == 1) continue;
@@ -68,7 +67,7 @@ static bool moves_only_ones(const NnType *x, const int64_t *perm) {
 MlirValue rewrite_transpose(NnBuilder *b, MlirValue x, const int64_t *perm) {
   NnType from = nn_value_type(x);
   int64_t dim[NN_MAX_RANK];
-  if (!moves_only_ones(&from, perm)) return nn_transpose(b, x, perm);
+  if (!rewrite_moves_only_ones(&from, perm)) return nn_transpose(b, x, perm);
   for (int i = 0; i < from.rank; i++) dim[i] = from.dim[perm[i]];
   return nn_reshape(b, x, from.rank, dim);
 }

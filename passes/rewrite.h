@@ -15,6 +15,8 @@ bool rewrite_has_one_use(MlirValue v);
 void rewrite_replace(MlirOperation op, const MlirValue *values);
 // The ops of a block in order, also the terminator. Owned: free(). The count goes to *n.
 MlirOperation *rewrite_ops(MlirBlock block, int *n);
+// No element moves when the axes are permuted: those that hold more than one keep their order.
+bool rewrite_moves_only_ones(const NnType *x, const int64_t *perm);
 // x with its axes permuted (result axis i is x's axis perm[i]): x itself, a reshape where only axes of size 1 move, else a transpose.
 MlirValue rewrite_transpose(NnBuilder *b, MlirValue x, const int64_t *perm);
 bool rewrite_is_private(MlirOperation func);

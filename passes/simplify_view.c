@@ -39,9 +39,10 @@ static MlirValue transposed_broadcast(MlirOperation op, MlirOperation inner, con
 
 static MlirValue rule_transpose(MlirOperation op, MlirValue x) {
   int64_t perm[NN_MAX_RANK], first[NN_MAX_RANK];
-  NnType from = nn_value_type(x), to = nn_value_type(result(op));
+  NnType from = nn_value_type(x);
   nn_attr_i64s(op, "perm", perm, NN_MAX_RANK);
   NnBuilder b = rewrite_builder(op);
+  if (rewrite_moves_only_ones(&from, perm)) return rewrite_transpose(&b, x, perm);
   MlirOperation inner;
   if (simplify_is(x, NN_OP_broadcast, &inner)) return transposed_broadcast(op, inner, perm);
   if (!simplify_is(x, NN_OP_transpose, &inner)) return none();

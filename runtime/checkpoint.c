@@ -100,16 +100,17 @@ static bool read_tensor(const Safetensors *s, const SafetensorsEntry *e, const N
   return ok;
 }
 
-// All tensors are checked before the first is read, so that a bad file leaves the arena as it was.
+// All tensors are checked before the first is read, so that a bad file leaves the arena as it was. Of a weight file the optimizer's
+// state is taken where it is there (a file that `step` wrote goes on where that step ended).
 static bool load(const Safetensors *s, char *arena, bool weights_only) {
   const NncProgram *p = &nnc_program;
   int missing = 0;
   const char *first = NULL;
   for (int i = 0; i < p->n_persistent; i++) {
     const NncTensor *t = &p->persistent[i];
-    if (weights_only && !is_weight(t)) continue;
     const SafetensorsEntry *e = safetensors_find(s, t->name);
     if (!e) {
+      if (weights_only && !is_weight(t)) continue;
       if (!missing++) first = t->name;
     } else if (!check_shape(s, e, t)) {
       return false;
@@ -122,7 +123,8 @@ static bool load(const Safetensors *s, char *arena, bool weights_only) {
   }
   for (int i = 0; i < p->n_persistent; i++) {
     const NncTensor *t = &p->persistent[i];
-    if ((!weights_only || is_weight(t)) && !read_tensor(s, safetensors_find(s, t->name), t, arena)) return false;
+    const SafetensorsEntry *e = safetensors_find(s, t->name);
+    if (e && !read_tensor(s, e, t, arena)) return false;
   }
   return true;
 }

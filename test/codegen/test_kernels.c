@@ -69,6 +69,22 @@ static void unary_maps(MlirModule m, NnDtype t, int64_t n) {
   }
 }
 
+// Arguments of this length are filled with numbers from -100 to 100, and with infinities, NaN, zeros and a subnormal number.
+#define WIDE 40003
+
+// One function of an argument, and nothing else: these are held to 4 units in the last place.
+static void functions(MlirModule m, NnDtype t, int64_t n) {
+  static const NnOp ops[] = {NN_OP_exp, NN_OP_log, NN_OP_sqrt, NN_OP_sin, NN_OP_cos, NN_OP_tanh, NN_OP_erf};
+  for (int i = 0; i < COUNT(ops); i++) {
+    Fn f = fn_begin(m);
+    MlirValue x = arg(&f, SHAPE(t, n));
+    finish(&f, "map", SHAPE(t, n), 0, NULL, RESULTS(nn_unary(&f.b, ops[i], x)));
+  }
+  Fn f = fn_begin(m);
+  MlirValue x = arg(&f, SHAPE(t, n)), y = arg(&f, SHAPE(t, n));
+  finish(&f, "map", SHAPE(t, n), 0, NULL, RESULTS(nn_binary(&f.b, NN_OP_pow, x, y)));
+}
+
 static void binary_maps(MlirModule m, NnDtype t, int64_t rows, int64_t columns) {
   static const NnOp ops[] = {NN_OP_add, NN_OP_sub, NN_OP_mul, NN_OP_div, NN_OP_max, NN_OP_min, NN_OP_pow};
   NnType type = SHAPE(t, rows, columns);
@@ -312,6 +328,8 @@ static void pools(MlirModule m, NnDtype t, bool last, int64_t c, int64_t h, int6
 static void build_float_cases(MlirModule m, NnDtype t) {
   static const int64_t lengths[] = {1, 5, 16, 37, 8200, 12301}, rows[][2] = {{1, 1}, {1, 7}, {7, 1}, {5, 16}, {3, 33}, {17, 100}, {2, 1000}};
   for (int i = 0; i < COUNT(lengths); i++) unary_maps(m, t, lengths[i]);
+  functions(m, t, 40001);
+  functions(m, t, WIDE);
   for (int i = 0; i < COUNT(rows); i++) {
     binary_maps(m, t, rows[i][0], rows[i][1]);
     random_map(m, t, rows[i][0], rows[i][1]);
@@ -383,8 +401,15 @@ static double random_unit(void) {
 }
 
 static void fill(Tensor *t) {
+  static const double special[] = {0, -0.0, INFINITY, -INFINITY, NAN, 1, -1, 100, -100, 1000, -1000, 1e-30, 0x1p-149, -1e30, 88.8, -87.4, -103.9};
+  bool wide = t->type.rank == 1 && t->type.dim[0] == WIDE;
   for (int64_t i = 0; i < nn_type_elements(&t->type); i++) {
     double u = random_unit();
+    if (wide) {
+      double x = i < 2 * COUNT(special) ? special[i % COUNT(special)] : 200 * u - 100;
+      t->data[i] = t->type.dtype == NN_F32 ? (double)(float)x : x;
+      continue;
+    }
     switch (t->type.dtype) {
       case NN_F32: t->data[i] = (double)(float)(0.2 + 2 * u); break;
       case NN_F64: t->data[i] = 0.2 + 2 * u; break;
@@ -452,14 +477,22 @@ static void report(const HostKernel *k, MlirOperation func, const char *what) {
   if (failures == 1) mlirOperationDump(func);
 }
 
+static bool is_one_function(MlirOperation func) {
+  MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)), next = mlirOperationGetNextInBlock(op);
+  NnOp kind = nn_op_of(op);
+  return nn_op_of(next) == NN_OP_NONE && (kind == NN_OP_pow || (nn_op_info(kind)->kind == NN_KIND_MAP && mlirOperationGetNumOperands(op) == 1));
+}
+
 static void compare_results(const HostKernel *k, MlirOperation func, const Run *r) {
   for (int i = 0; i < r->n_results; i++) {
     const Tensor *t = &r->expected[i];
     NnDtype dtype = t->type.dtype;
     double tolerance = dtype == NN_F32 ? 4e-5 : dtype == NN_F64 ? 1e-11 : 0;
+    bool strict = is_one_function(func);
+    double ulp = dtype == NN_F32 ? 0x1p-23 : 0x1p-52;   // at least, relative to the value
     for (int64_t j = 0; j < nn_type_elements(&t->type); j++) {
-      double got = element(dtype, r->memory[r->n_args + i], j), want = t->data[j];
-      if (got == want || fabs(got - want) <= tolerance * (1 + fabs(want))) continue;
+      double got = element(dtype, r->memory[r->n_args + i], j), want = dtype == NN_F32 ? (double)(float)t->data[j] : t->data[j];
+      if (got == want || (isnan(got) && isnan(want)) || (strict && fabs(got - want) < 0x1p-126) || fabs(got - want) <= (strict ? 4 * ulp * fabs(want) : tolerance * (1 + fabs(want)))) continue;
       char text[160];
       snprintf(text, sizeof text, "result %d, element %lld: %.9g instead of %.9g", i, (long long)j, got, want);
       report(k, func, text);

@@ -31,7 +31,7 @@ def main():
     os.makedirs(work, exist_ok=True)
     weights, inputs = os.path.join(work, 'weights.safetensors'), os.path.join(work, 'inputs.safetensors')
 
-    subprocess.run([model, 'export', weights], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([model, 'export', '--init', weights], check=True, stdout=subprocess.DEVNULL)
     tensors = gf.read_safetensors(weights)
     is_state = lambda n: n.endswith('running_mean') or n.endswith('running_var')
     names = [n for n in tensors if not is_state(n)]
@@ -55,7 +55,7 @@ def main():
 
     for step in range(golden['steps']):
         out = os.path.join(work, f'out{step}.safetensors')
-        subprocess.run([model, 'step', '--inputs', inputs, '--weights', weights, '--outputs', out], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([model, 'step', '--inputs', inputs, '--weights', weights, '--outputs', out, '--step', str(step)], check=True, stdout=subprocess.DEVNULL)
         weights, last = out, gf.read_safetensors(out)
         first = first or last
     worst['loss'] = (abs(first['loss'][2][0] - golden['loss']) / abs(golden['loss']), 'loss')
