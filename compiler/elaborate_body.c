@@ -226,11 +226,12 @@ bool exec_body(Elaborator *e, const AstBody *body, Value *result, bool *has_resu
     if (!elaborator_stack_ok(e, s->pos)) return false;
     Value v = {0};
     bool has_value = false;
-    ok = exec_statement(e, s, &v, &has_value) && ok;
+    bool fine = exec_statement(e, s, &v, &has_value);
+    ok = fine && ok;
     if (i == body->n - 1) {
       *result = v;
       *has_result = has_value;
-    } else if (has_value && s->expr->kind != AST_IF && ok) {
+    } else if (fine && has_value && s->expr->kind != AST_IF) {
       ok = elaborator_error(e, s->pos, "the value of this expression is not used");
       elaborator_hint(e, "give it a name, or make it the last statement of the body");
     }

@@ -124,12 +124,14 @@ static int64_t gain(const Scheduler *s, int i) {
 }
 
 static int choose(const Scheduler *s, int first) {
-  if (s->phase[first] == 0 && s->waiting[first] == 0) return first;
   int best = -1, end = first + WINDOW < s->p->n_steps ? first + WINDOW : s->p->n_steps;
+  for (int i = first; i < end; i++)
+    if (!s->done[i] && s->waiting[i] == 0 && s->p->steps[i].role == NN_STEP_TAP) return i;   // so that it keeps nothing alive
+  if (s->phase[first] == 0 && s->waiting[first] == 0) return first;
   int64_t best_gain = 0;
   for (int i = first; i < end; i++) {
     if (s->done[i] || s->waiting[i] > 0) continue;
-    if (s->phase[i] == 2 || s->p->steps[i].role == NN_STEP_TAP) return i;
+    if (s->phase[i] == 2) return i;
     int64_t g = gain(s, i);
     if (best < 0 || g > best_gain) best = i, best_gain = g;
   }

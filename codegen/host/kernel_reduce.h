@@ -9,7 +9,7 @@
 
 #include "codegen/host/kernel.h"
 
-#define MAX_UNITS 16
+#define MAX_UNITS 64   // reductions in one kernel; fuse keeps far below
 
 // `moments` is two units: the mean, and the sum of squared differences from it (M2).
 typedef enum UnitKind { UNIT_SUM, UNIT_MAX, UNIT_MEAN, UNIT_M2 } UnitKind;

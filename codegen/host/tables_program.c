@@ -35,7 +35,7 @@ static void add_string(Text *t, MlirAttribute a, const char *otherwise) {
 // "n_names=2,.names=(const char *const[]){"a","b"}"
 static void add_strings(Text *t, const char *what, MlirAttribute list) {
   intptr_t n = mlirAttributeIsNull(list) ? 0 : mlirArrayAttrGetNumElements(list);
-  text_add(t, ",.n_%s=%d", what, (int)n);
+  text_add(t, ",\n   .n_%s=%d", what, (int)n);
   if (!n) return;
   text_add(t, ",.%s=(const char *const[]){", what);
   for (intptr_t i = 0; i < n; i++) {
@@ -84,14 +84,11 @@ static void add_training(Text *t, MlirOperation top, MlirAttribute schedule) {
   text_add(t, ",.schedule_min=%.17g,.schedule_warmup=%lld,.schedule_every=%lld,.schedule_gamma=%.17g,\n", has ? number(entry(schedule, "min"), 0) : 0,
            has ? (long long)integer(entry(schedule, "warmup"), 0) : 0LL, has ? (long long)integer(entry(schedule, "every"), 0) : 0LL,
            has ? number(entry(schedule, "gamma"), 1) : 1);
-  text_add(t, "  .batch=%lld,.accumulate=%lld,.epochs=%.17g,.steps=%lld,.eval_every=%lld,.seed=%lld,.classes=%lld,\n", (long long)nn_attr_i64(top, "nn.batch", 1),
+  text_add(t, "  .batch=%lld,.accumulate=%lld,.epochs=%.17g,.steps=%lld,.eval_every=%lld,.seed=%lld,.classes=%lld", (long long)nn_attr_i64(top, "nn.batch", 1),
            (long long)nn_attr_i64(top, "nn.accumulate", 1), nn_attr_f64(top, "nn.epochs", 0), (long long)nn_attr_i64(top, "nn.steps", 0),
            (long long)nn_attr_i64(top, "nn.eval_every", 0), (long long)nn_attr_i64(top, "nn.seed", 0), (long long)nn_attr_i64(top, "nn.classes", 0));
-  MlirAttribute label = mlirOperationGetAttributeByName(top, mlirStringRefCreateFromCString("nn.label"));
-  if (mlirAttributeIsNull(label)) return;
-  text_add(t, "  .n_label_names=1,.label_names=(const char *const[]){");
-  add_string(t, label, "");
-  text_add(t, "},\n");
+  add_strings(t, "label_names", mlirOperationGetAttributeByName(top, mlirStringRefCreateFromCString("nn.labels")));
+  text_add(t, ",\n");
 }
 
 void tables_add_program(Text *out, MlirModule module, const HostCpu *cpu, const CodegenOptions *options, int n_functions, int n_persistent) {
@@ -108,7 +105,8 @@ void tables_add_program(Text *out, MlirModule module, const HostCpu *cpu, const 
   text_add(out, ",.isa=\"%s\",.threads=%d,\n", nnc_library_isa(), nnc_library_threads());
   text_add(out, "  .arena_bytes=%lld,.persistent_bytes=%lld,.budget_bytes=%lld,.remat=", (long long)nn_attr_i64(top, "nn.arena", 0),
            (long long)nn_attr_i64(top, "nn.persistent", 0), (long long)nn_attr_i64(top, "nn.budget", 0));
-  add_string(out, get(top, mlirStringRefCreateFromCString("nn.remat")), "none");
+  MlirOperation train = nn_module_function(module, "train");
+  add_string(out, mlirOperationIsNull(train) ? mlirAttributeGetNull() : get(train, mlirStringRefCreateFromCString("nn.remat")), "none");
   text_add(out, ",\n  .n_persistent=%d,.persistent=persistent,.n_functions=%d,.functions=functions,.n_data=%d,.data=data,.n_groups=%d,.groups=groups,\n", n_persistent,
            n_functions, n_data, n_groups);
   add_training(out, top, get(top, mlirStringRefCreateFromCString("nn.schedule")));

@@ -582,7 +582,7 @@ static void check_cpu(MlirModule module, const char *cpu_name, const char *folde
     int before = failures, i = 0;
     MlirBlock body = mlirModuleGetBody(module);
     for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
-      check_kernel(&kernels.items[i++], op, library, &cpu);
+      if (nn_has_attr(op, "nn.kernel")) check_kernel(&kernels.items[i++], op, library, &cpu);
     printf("%s: %d kernels, %d vector bytes, %d failures\n", cpu_name, kernels.n, cpu.vector_bytes, failures - before);
     dlclose(library);
   }
@@ -596,7 +596,25 @@ static void check_cpu(MlirModule module, const char *cpu_name, const char *folde
   host_cpu_free(&cpu);
 }
 
-int main(void) {
+// test_kernels FILE: the kernels of a module that `fuse` has made, instead of the cases above.
+static MlirModule read_module(MlirContext ctx, const char *path) {
+  FILE *f = fopen(path, "r");
+  Text text = {0};
+  char buf[4096];
+  size_t n;
+  if (!f) {
+    perror(path);
+    exit(1);
+  }
+  while ((n = fread(buf, 1, sizeof buf, f)) > 0) text_append(&text, buf, n);
+  fclose(f);
+  MlirModule module = mlirModuleCreateParse(ctx, mlirStringRefCreateFromCString(text_c_string(&text)));
+  text_free(&text);
+  if (mlirModuleIsNull(module)) exit(1);
+  return module;
+}
+
+int main(int argc, char **argv) {
   char folder[] = "kernels-XXXXXX";
   if (!mkdtemp(folder)) {
     perror("mkdtemp");
@@ -604,10 +622,12 @@ int main(void) {
   }
   char *path = realpath(folder, NULL);
   MlirContext ctx = nn_context_create();
-  MlirModule module = mlirModuleCreateEmpty(mlirLocationUnknownGet(ctx));
-  build_float_cases(module, NN_F32);
-  build_float_cases(module, NN_F64);
-  build_integer_cases(module);
+  MlirModule module = argc > 1 ? read_module(ctx, argv[1]) : mlirModuleCreateEmpty(mlirLocationUnknownGet(ctx));
+  if (argc <= 1) {
+    build_float_cases(module, NN_F32);
+    build_float_cases(module, NN_F64);
+    build_integer_cases(module);
+  }
   if (!nn_verify_module(module)) return 1;
   host_lower_initialize();
   __builtin_cpu_init();

@@ -1,0 +1,44 @@
+// Updates move up to their gradients, but never before the last reader of what they overwrite.
+// RUN: %nnc_opt %s --passes=fuse,schedule | FileCheck %s
+
+// Two linear layers; the frontend put the updates last. w1's gradient comes first, but its update waits for the product that reads w1.
+// CHECK-LABEL: func.func @train
+// CHECK: %[[H:.*]] = "nn.matmul"(%arg0, %arg1)
+// CHECK-NEXT: "nn.tap"(%[[H]])
+// CHECK-NEXT: %[[Y:.*]] = "nn.matmul"(%[[H]], %arg2)
+// CHECK-DAG: %[[DW1:.*]] = "nn.matmul"(%[[H]], %[[Y]])
+// CHECK-DAG: %[[DH:.*]] = "nn.matmul"(%[[Y]], %arg2)
+// CHECK-NEXT: %[[N1:.*]] = call @kernel_0(%arg2, %[[DW1]])
+// CHECK-NEXT: %[[DW0:.*]] = "nn.matmul"(%arg0, %[[DH]])
+// CHECK-NEXT: %[[N0:.*]] = call @kernel_0(%arg1, %[[DW0]])
+// CHECK-NEXT: return %[[N0]], %[[N1]]
+func.func @train(%x: tensor<256x32xf32> {nn.role = "input"}, %w0: tensor<32x32xf32> {nn.role = "param", nn.name = "w0"}, %w1: tensor<32x32xf32> {nn.role = "param", nn.name = "w1"})
+    -> (tensor<32x32xf32> {nn.role = "update", nn.tied = 1 : i64}, tensor<32x32xf32> {nn.role = "update", nn.tied = 2 : i64}) {
+  %h = "nn.matmul"(%x, %w0) {transpose_a = false, transpose_b = false, nn.phase = "forward"} : (tensor<256x32xf32>, tensor<32x32xf32>) -> tensor<256x32xf32>
+  %y = "nn.matmul"(%h, %w1) {transpose_a = false, transpose_b = false, nn.phase = "forward"} : (tensor<256x32xf32>, tensor<32x32xf32>) -> tensor<256x32xf32>
+  "nn.tap"(%h) {name = "h", nn.phase = "forward"} : (tensor<256x32xf32>) -> ()
+  %dw1 = "nn.matmul"(%h, %y) {transpose_a = true, transpose_b = false, nn.phase = "backward"} : (tensor<256x32xf32>, tensor<256x32xf32>) -> tensor<32x32xf32>
+  %dh = "nn.matmul"(%y, %w1) {transpose_a = false, transpose_b = true, nn.phase = "backward"} : (tensor<256x32xf32>, tensor<32x32xf32>) -> tensor<256x32xf32>
+  %dw0 = "nn.matmul"(%x, %dh) {transpose_a = true, transpose_b = false, nn.phase = "backward"} : (tensor<256x32xf32>, tensor<256x32xf32>) -> tensor<32x32xf32>
+  %n0 = "nn.sub"(%w0, %dw0) {nn.phase = "update"} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+  %n1 = "nn.sub"(%w1, %dw1) {nn.phase = "update"} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+  return %n0, %n1 : tensor<32x32xf32>, tensor<32x32xf32>
+}
+
+// Among backward steps the one that frees most beyond what it allocates goes first: the small product before the large one.
+// CHECK-LABEL: func.func @greedy
+// CHECK-NEXT: %[[B:.*]] = "nn.matmul"(%arg1, %arg0)
+// CHECK-NEXT: %[[A:.*]] = "nn.matmul"(%arg0, %arg0)
+// CHECK-NEXT: %[[S:.*]] = "nn.matmul"(%[[A]], %arg1)
+// CHECK-NEXT: return %[[B]], %[[S]]
+func.func @greedy
+// CHECK: %[[A:.*]] = "nn.matmul"(%arg0, %arg0)
+// CHECK-NEXT: %[[S:.*]] = "nn.matmul"(%[[A]], %arg1)
+// CHECK-NEXT: %[[B:.*]] = "nn.matmul"(%arg1, %arg0)
+// CHECK-NEXT: return
+func.func @greedy(%x: tensor<64x64xf32>, %v: tensor<64x1xf32>) -> (tensor<1x64xf32>, tensor<64x1xf32>) {
+  %a = "nn.matmul"(%x, %x) {transpose_a = false, transpose_b = false, nn.phase = "backward"} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %b = "nn.matmul"(%v, %x) {transpose_a = true, transpose_b = false, nn.phase = "backward"} : (tensor<64x1xf32>, tensor<64x64xf32>) -> tensor<1x64xf32>
+  %s = "nn.matmul"(%a, %v) {transpose_a = false, transpose_b = false, nn.phase = "backward"} : (tensor<64x64xf32>, tensor<64x1xf32>) -> tensor<64x1xf32>
+  return %b, %s : tensor<1x64xf32>, tensor<64x1xf32>
+}
