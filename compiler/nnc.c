@@ -267,16 +267,18 @@ static void report_bug(int signal_number)
   _exit(NNC_EXIT_BUG);
 }
 
-// On a stack of its own, because a stack that overflowed cannot hold the handler.
+// On a stack of its own, because a stack that overflowed cannot hold the handler. AddressSanitizer tells more about all but aborts.
 static void catch_bugs(void)
 {
-#ifndef __SANITIZE_ADDRESS__
+#ifdef __SANITIZE_ADDRESS__
+  static const int signals[] = {SIGABRT};
+#else
+  static const int signals[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+#endif
   static char stack[65536];
   sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof stack}, NULL);
   struct sigaction action = {.sa_handler = report_bug, .sa_flags = SA_ONSTACK | SA_RESETHAND};
-  static const int signals[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
   for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) sigaction(signals[i], &action, NULL);
-#endif
 }
 
 int main(int argc, char **argv)

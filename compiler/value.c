@@ -44,6 +44,9 @@ bool value_to_tensor(Elaborator *e, AstPos pos, Value x, NnDtype dtype, MlirValu
   double number;
   if (x.kind == VALUE_TENSOR) { *out = x.tensor; return true; }
   if (!value_as_number(&x, &number)) return elaborator_error(e, pos, "expected a tensor or a number, found %s", value_describe(e, x));
+  double low = dtype == NN_U8 ? 0 : dtype == NN_I32 ? -0x1p31 : -0x1p63, high = dtype == NN_U8 ? 255 : dtype == NN_I32 ? 0x1p31 - 1 : 0x1p63 - 1024;
+  if (!nn_dtype_is_float(dtype) && dtype != NN_I1 && !(number >= low && number <= high))
+    return elaborator_error(e, pos, "%s does not fit in %s", value_describe(e, x), nn_dtype_name(dtype));
   *out = nn_constant(elaborator_builder(e), nn_scalar(dtype), number);
   return true;
 }

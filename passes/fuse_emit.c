@@ -250,7 +250,7 @@ static void label_of(const Draft *d, char *buf, size_t size) {
       if (seen[op] || (plumbing && pass == 0)) continue;
       seen[op] = true;
       const char *name = nn_op_info(op)->name;
-      if (used + strlen(name) + 4 > size) {
+      if (used + strlen(name) + sizeof "+" + sizeof "+.." > size) {
         memcpy(buf + used, "+..", 4);
         return;
       }

@@ -316,7 +316,7 @@ static bool group_reads(FuseGraph *g, int root, int value) {
   return false;
 }
 
-static FusePhase last_phase_of_value(FuseGraph *g, int value, int except) {
+static FusePhase last_phase_of_value(FuseGraph *g, int value) {
   MlirValue v = g->values[value];
   if (mlirValueIsABlockArgument(v)) return FUSE_UPDATE;
   int def = ptr_map_get(&g->op_ids, mlirOpResultGetOwner(v).ptr);
@@ -324,10 +324,27 @@ static FusePhase last_phase_of_value(FuseGraph *g, int value, int except) {
   const FuseOp *o = &g->ops[def];
   for (int s = o->first_out; s < o->first_out + o->n_out; s++) {
     const FuseEdge *edge = &g->edges[g->out[s]];
-    if (edge->value != value || edge->to == except) continue;
-    if (g->ops[edge->to].phase > last) last = g->ops[edge->to].phase;
+    if (edge->value == value && g->ops[edge->to].phase > last) last = g->ops[edge->to].phase;
   }
   return last;
+}
+
+// Storing costs only the write where it goes over a leaf that nobody reads after this group.
+static bool overwrites_leaf(FuseGraph *g, int root, const Cone *cone, int64_t bytes) {
+  const FuseGroup *group = &g->groups[root];
+  if (group->axes && !fuse_group_is_row(group)) return false;
+  for (int i = 0; i < cone->n; i++) {
+    MlirValue v = g->values[cone->leaf[i]];
+    if (mlirValueIsABlockArgument(v) || fuse_value_bytes(g, cone->leaf[i]) != bytes) continue;
+    const FuseOp *o = &g->ops[ptr_map_get(&g->op_ids, mlirOpResultGetOwner(v).ptr)];
+    bool dies = true;
+    for (int s = o->first_out; s < o->first_out + o->n_out; s++) {
+      const FuseEdge *edge = &g->edges[g->out[s]];
+      dies &= edge->value != cone->leaf[i] || g->groups[fuse_find(g, edge->to)].position <= group->position;
+    }
+    if (dies) return true;
+  }
+  return false;
 }
 
 static bool worth_inlining(FuseGraph *g, int op) {
@@ -351,9 +368,11 @@ static bool worth_inlining(FuseGraph *g, int op) {
   Cone cone = {.legal = true};
   walk_cone(g, op, root, &cone);
   if (!cone.legal) return false;
-  double bytes = (double)fuse_value_bytes(g, g->edges[g->out[o->first_out]].value);
+  int64_t size = fuse_value_bytes(g, g->edges[g->out[o->first_out]].value);
+  double bytes = (double)size;
   double elements = (double)nn_type_elements(&o->shape);
-  double store = bytes * (2 + n_users), again = n_users * cone.work * elements;   // a write also reads the line it fills
+  // A write also reads the line it fills, unless that has just been read.
+  double store = bytes * ((overwrites_leaf(g, root, &cone, size) ? 1 : 2) + n_users), again = n_users * cone.work * elements;
   double kept = 0;
   for (int i = 0; i < cone.n; i++) {
     double leaf = (double)fuse_value_bytes(g, cone.leaf[i]);
@@ -364,7 +383,7 @@ static bool worth_inlining(FuseGraph *g, int op) {
       if (overwritten) return false;   // a later reader would keep the update from being done in place
       again += leaf;
     }
-    if (last_phase_of_value(g, cone.leaf[i], -1) < last) kept += leaf;
+    if (leaf > bytes / 16 && last_phase_of_value(g, cone.leaf[i]) < last) kept += leaf;   // means and variances are small change
   }
   if (again >= store || kept > bytes) return false;
   for (int u = 0; u < n_users; u++)

@@ -30,6 +30,13 @@ static bool read_at_own_index(MlirValue v, bool deep, int budget) {
   return true;
 }
 
+// Sums and maxima take one pass over the domain, in which domain-shaped results are written; moments take a second.
+static bool reads_once(MlirOperation func) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+    if (nn_op_of(op) == NN_OP_moments) return false;
+  return true;
+}
+
 // Result r over argument a of a kernel. A row kernel writes its domain-shaped results in its last loop over the row, and reads before it
 // writes; values of the kept shape are written once per row or channel, so they may only meet others of that shape.
 static bool kernel_allows(MlirOperation func, int r, int a) {
@@ -42,7 +49,7 @@ static bool kernel_allows(MlirOperation func, int r, int a) {
   NnType result = nn_value_type(mlirOperationGetOperand(nn_function_return(func), r)), t = nn_value_type(arg);
   if (!nn_shape_equal(&result, &t) || nn_dtype_bytes(result.dtype) != nn_dtype_bytes(t.dtype)) return false;
   bool whole = same_extent(&t, domain, rank);
-  if (whole && !strcmp(kind, "column")) return false;
+  if (whole && !strcmp(kind, "column") && !reads_once(func)) return false;
   return read_at_own_index(arg, !whole, 64);
 }
 

@@ -88,7 +88,7 @@ static int64_t plan_function(Planner *planner, MlirOperation func) {
     b->offset = plan_persistent_offset(&planner->persistent, name);
     free(name);
   }
-  plan_layout_place(&p, &l, 0);
+  plan_layout_place(&p, &l, planner->budget > planner->persistent.total ? planner->budget - planner->persistent.total : 0);
   write_plan(planner, &p, &l);
   int64_t arena = planner->persistent.total + l.arena;
   plan_layout_free(&l);
@@ -107,6 +107,7 @@ bool nn_pass_plan(MlirModule module, const NnPassRun *run) {
     nn_error(mlirModuleGetOperation(module), "'%s' is not a memory budget: expected a size like 512MiB", text);
     return false;
   }
+  if (!text) planner.budget = nn_attr_i64(mlirModuleGetOperation(module), "nn.budget", 0);   // the one that remat kept to
   int64_t alignment = run->target && run->target->alignment > 0 ? run->target->alignment : 64, arena = 0;
   plan_persistent_build(&planner.persistent, module, alignment);
   MlirOperation functions[16];

@@ -132,7 +132,7 @@ typedef enum PlanInplace { PLAN_INPLACE_DECIDE, PLAN_INPLACE_READ } PlanInplace;
 
 // Lifetimes, buffers shared in place, tied results. `exec` (n steps, may repeat) or NULL for the function's own order.
 void plan_layout_build(PlanProgram *p, const int *exec, int n, PlanInplace mode, PlanLayout *out);
-// Offsets and arena. capacity: stop searching once it fits, 0: search for the smallest.
+// Offsets and arena, within 0.1 % of the peak where the search finds it. capacity > 0: bytes that it must not exceed, where possible.
 void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity);
 // The largest sum of live buffers at one position, without the persistent part: no offsets can do better.
 int64_t plan_layout_peak(const PlanProgram *p, const PlanLayout *l);

@@ -163,7 +163,9 @@ void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity) {
   }
   OffsetResult result;
   SolverError error;
-  OffsetOptions options = {.seed = 1, .capacity = capacity};
+  // Close to the lower bound is good enough, unless a budget asks for more; where none can be met the first placement tells enough.
+  int64_t peak = plan_layout_peak(p, l), goal = peak + peak / 1024;
+  OffsetOptions options = {.seed = 1, .capacity = capacity > 0 && capacity < goal ? capacity : goal, .max_work = capacity == 0 ? 40000000 : capacity < peak ? -1 : 0};
   bool ok = offsets_assign(list, n, &options, &result, &error) && offsets_verify(list, n, result.arena_bytes, &error);
   if (!ok) {
     fprintf(stderr, "internal error: memory plan: %s\n", error.message);

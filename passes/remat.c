@@ -404,7 +404,7 @@ static bool read_options(Rematter *m, const NnPassRun *run, int64_t largest, Mli
 }
 
 // Requires: kernels (fuse); schedule's order is what the search starts from.
-// Establishes: docs/internals.md, "Remat in the IR"; nn.remat, nn.overhead, nn.arena_none on the functions. With a budget, the arena that
+// Establishes: docs/internals.md, "Remat in the IR"; nn.remat, nn.overhead, nn.arena_none on the functions, nn.budget on the module. With a budget, the arena that
 // inplace and plan find fits it.
 // Breaks: nn.inplace, nn.offset; checkpoint marks are gone from rewritten functions.
 bool nn_pass_remat(MlirModule module, const NnPassRun *run) {
@@ -428,6 +428,7 @@ bool nn_pass_remat(MlirModule module, const NnPassRun *run) {
     int64_t arena = rematerialize(&m, functions[f]);
     if (arena > need) need = arena;
   }
+  if (m.budget > 0) nn_set_attr(mlirModuleGetOperation(module), &NN_I64("nn.budget", m.budget));
   if (m.budget == 0 || need <= m.budget) return true;
   char want[32], have[32];
   nn_error(mlirModuleGetOperation(module), "memory budget %s cannot be met: the smallest budget found is %s",

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiles one program under several rematerialization policies and budgets, trains each, and compares the saved files byte by byte.
 
-usage: exactness.py NNC PROGRAM.nn WORKDIR STEPS [nnc and program options: -D … --data DIR]
+usage: exactness.py NNC PROGRAM.nn WORKDIR STEPS --budgets 90%,80%,70% [--data DIR]
 Shows per variant the arena and how many steps are recomputed. Fails when parameters differ anywhere, when no variant recomputes anything, or
 when a budget is not kept.
 """
@@ -13,8 +13,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'tools'))
 import golden_format as gf
 
-VARIANTS = [['--remat=none'], ['--remat=sqrt'], ['--remat=speed'], ['--remat=manual'],
-            ['--memory-budget=90%'], ['--memory-budget=80%'], ['--memory-budget=70%']]
+POLICIES = ['none', 'sqrt', 'speed', 'manual']
 
 
 def run(command):
@@ -25,24 +24,15 @@ def run(command):
     return done.stdout
 
 
-def bytes_of(text):
-    number, unit = text.split()
-    return float(number) * {'B': 1, 'KiB': 2**10, 'MiB': 2**20, 'GiB': 2**30}[unit]
-
-
 def main():
     nnc, program, work, steps = sys.argv[1:5]
-    options = sys.argv[5:]
-    data = []
-    if '--data' in options:
-        at = options.index('--data')
-        data = options[at:at + 2]
-        del options[at:at + 2]
+    budgets, data = sys.argv[6].split(','), sys.argv[7:]
+    variants = ['--remat=' + p for p in POLICIES] + ['--memory-budget=' + b for b in budgets]
     os.makedirs(work, exist_ok=True)
-    reference, base_arena, recomputing, kept = None, None, 0, 0
-    for variant in VARIANTS:
+    reference, base_arena, recomputing = None, None, 0
+    for variant in variants:
         exe, saved = os.path.join(work, 'model'), os.path.join(work, 'saved.safetensors')
-        run([nnc, program, '-o', exe] + options + variant)
+        run([nnc, program, '-o', exe, variant])
         info = run([exe, 'info'])
         arena = int(re.search(r'arena\s.*?\(?([\d,]+) bytes', info).group(1).replace(',', ''))
         recomputed = int(re.search(r'(\d+) recomputed', info).group(1))
@@ -51,14 +41,13 @@ def main():
         base_arena = base_arena or arena
         reference = reference or tensors
         different = [n for n in reference if tensors.get(n) != reference[n]]
-        print(f'{variant[0]:24} arena {arena:12} ({100 * arena / base_arena:5.1f} %), {recomputed:4} steps recomputed, '
+        print(f'{variant:24} arena {arena:12} ({100 * arena / base_arena:5.1f} %), {recomputed:4} steps recomputed, '
               f'{"bit-identical" if not different else "DIFFERENT: " + ", ".join(different[:5])}')
         recomputing += recomputed > 0
         if different:
             sys.exit(1)
-        if '%' in variant[0]:
-            kept += 1
-            if arena > base_arena * float(variant[0].split('=')[1][:-1]) / 100:
+        if '%' in variant:
+            if arena > base_arena * float(variant.split('=')[1][:-1]) / 100:
                 print('the budget is not kept')
                 sys.exit(1)
     if not recomputing:
