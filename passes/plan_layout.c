@@ -153,7 +153,7 @@ void plan_layout_build(PlanProgram *p, const int *exec, int n, PlanInplace mode,
   free(current);
 }
 
-void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity) {
+void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity, PlanEffort effort) {
   OffsetBuffer *list = solver_allocate((size_t)l->n_buffers, sizeof *list);
   int n = 0;
   for (int b = 0; b < l->n_buffers; b++) {
@@ -165,7 +165,8 @@ void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity) {
   SolverError error;
   // Close to the lower bound is good enough, unless a budget asks for more; where none can be met the first placement tells enough.
   int64_t peak = plan_layout_peak(p, l), goal = peak + peak / 1024;
-  OffsetOptions options = {.seed = 1, .capacity = capacity > 0 && capacity < goal ? capacity : goal, .max_work = capacity == 0 ? 40000000 : capacity < peak ? -1 : 0};
+  OffsetOptions options = {.seed = 1, .capacity = capacity > 0 && capacity < goal ? capacity : goal, .max_work = effort == PLAN_EFFORT_LONG ? 0 : 40000000};
+  if (capacity > 0 && capacity < peak) options.max_work = -1;
   bool ok = offsets_assign(list, n, &options, &result, &error) && offsets_verify(list, n, result.arena_bytes, &error);
   if (!ok) {
     fprintf(stderr, "internal error: memory plan: %s\n", error.message);

@@ -216,7 +216,7 @@ static void problem_build(Problem *q, PlanProgram *p, const Rematter *m) {
   mark_checkpoints(q);
   q->problem.fixed_bytes = m->persistent;
   q->problem.nodes = q->nodes;
-  plan_layout_place(p, &l, 0);
+  plan_layout_place(p, &l, 0, PLAN_EFFORT_SHORT);
   q->arena_none = m->persistent + l.arena;
   plan_layout_free(&l);
   SolverError error;
@@ -262,7 +262,7 @@ static Candidate evaluate(const Problem *q, const Rematter *m, const RematSchedu
     for (int k = s->exec[i] < q->n_arg_nodes ? -1 : q->first_step[s->exec[i]]; k >= 0; k = q->next_step[k]) c.exec[c.n++] = k;
   PlanLayout l;
   plan_layout_build(q->p, c.exec, c.n, PLAN_INPLACE_DECIDE, &l);
-  plan_layout_place(q->p, &l, m->budget > m->persistent ? m->budget - m->persistent : 0);
+  plan_layout_place(q->p, &l, m->budget > m->persistent ? m->budget - m->persistent : 0, PLAN_EFFORT_SHORT);
   c.arena = m->persistent + l.arena;
   plan_layout_free(&l);
   return c;
@@ -312,8 +312,6 @@ static void solve_under_budget(const Problem *q, const Rematter *m, Candidate *b
     else target -= error > grain ? error : grain;
   }
   if (!fits) return;
-  int64_t step = over ? (over - fits) / 2 : 0;
-  if (step > 0 && solve_for(q, m, fits + step, FULL, best) <= m->budget) return;
   if (solve_for(q, m, fits, FULL, best) > m->budget) solve_for(q, m, fits - grain, FULL, best);
 }
 
@@ -355,7 +353,7 @@ static int64_t function_arena(const Rematter *m, MlirOperation func) {
   PlanLayout l;
   plan_program_build(&p, m->module, func, m->target);
   plan_layout_build(&p, NULL, p.n_steps, PLAN_INPLACE_DECIDE, &l);
-  plan_layout_place(&p, &l, 0);
+  plan_layout_place(&p, &l, 0, PLAN_EFFORT_SHORT);
   int64_t arena = m->persistent + l.arena;
   plan_layout_free(&l);
   plan_program_free(&p);

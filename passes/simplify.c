@@ -120,6 +120,7 @@ static bool simplify_block(MlirBlock block) {
       changed = true;
       continue;
     }
+    if (simplify_pool_of_relu(ops[i])) changed = true;
     MlirOperation first = find_or_add(&seen, ops[i]);
     if (mlirOperationIsNull(first)) continue;
     merge_into(first, ops[i]);

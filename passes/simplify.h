@@ -8,6 +8,9 @@
 MlirValue simplify_arithmetic(MlirOperation op);   // maps: constants folded, neutral elements, chains
 MlirValue simplify_view(MlirOperation op);         // views, reductions, moves, operands of products
 
+// Moves a ReLU behind the max-pooling that alone reads it; op is the pooling. Changes the IR itself; false when it does not apply.
+bool simplify_pool_of_relu(MlirOperation op);
+
 // v is an nn.constant: every element is *value.
 bool simplify_is_constant(MlirValue v, double *value);
 // v is the first result of `kind`; gives the op.

@@ -198,3 +198,18 @@ MlirValue simplify_view(MlirOperation op) {
     default: return none();
   }
 }
+
+// maxpool(relu(x)) is relu(maxpool(x)): the same values, and the same gradient, for where a window has no positive element both give none. The
+// ReLU then runs, and is kept for its gradient, at the size of the pooled tensor.
+bool simplify_pool_of_relu(MlirOperation op) {
+  MlirOperation relu;
+  if (nn_op_of(op) != NN_OP_maxpool2d || !simplify_is(operand(op, 0), NN_OP_relu, &relu)) return false;
+  if (!rewrite_has_one_use(operand(op, 0)) || !mlirOpOperandIsNull(mlirValueGetFirstUse(mlirOperationGetResult(op, 1)))) return false;
+  mlirOperationSetOperand(op, 0, operand(relu, 0));
+  NnBuilder b = rewrite_builder(op);
+  b.before = mlirOperationGetNextInBlock(op);
+  MlirValue pooled = mlirOperationGetResult(op, 0), y = nn_unary(&b, NN_OP_relu, pooled);
+  mlirValueReplaceAllUsesOfWith(pooled, y);
+  mlirOperationSetOperand(nn_value_def(y), 0, pooled);
+  return true;   // the ReLU before the pooling is dead now; the next round erases it
+}

@@ -574,7 +574,7 @@ static void check_cpu(MlirModule module, const char *cpu_name, const char *folde
   char *object = text_format("%s/kernels.o", folder), *shared = text_format("%s/kernels_%s.so", folder, cpu_name);
   char *command = text_format("cc -shared -o %s %s -lmvec -lm", shared, object);
   void *library = NULL;
-  if (host_lower(text.data, &cpu, 2, HOST_OBJECT, object, true) && system(command) == 0) library = dlopen(shared, RTLD_NOW);
+  if (host_lower(text.data, &cpu, 2, HOST_OBJECT, object, false) && system(command) == 0) library = dlopen(shared, RTLD_NOW);
   if (!library) {
     fprintf(stderr, "no code for %s: %s\n", cpu_name, dlerror());
     failures++;

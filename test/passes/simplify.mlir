@@ -235,3 +235,24 @@ func.func @selects(%c: tensor<4xi1>, %x: tensor<4xf32>, %y: tensor<4xf32>) -> (t
   %2 = "nn.and"(%true, %c) : (tensor<4xi1>, tensor<4xi1>) -> tensor<4xi1>
   return %0, %1, %2 : tensor<4xf32>, tensor<4xf32>, tensor<4xi1>
 }
+
+// A ReLU moves behind the max-pooling that alone reads it.
+// CHECK-LABEL: func.func @pool_of_relu
+// CHECK: %[[POOLED:.*]]:2 = "nn.maxpool2d"(%arg0)
+// CHECK: %[[Y:.*]] = "nn.relu"(%[[POOLED]]#0)
+// CHECK: return %[[Y]]
+func.func @pool_of_relu(%x: tensor<2x4x8x8xf32>) -> tensor<2x4x4x4xf32> {
+  %0 = "nn.relu"(%x) : (tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32>
+  %1:2 = "nn.maxpool2d"(%0) {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, padding = array<i64: 0, 0, 0, 0>, layout = "nchw"} : (tensor<2x4x8x8xf32>) -> (tensor<2x4x4x4xf32>, tensor<2x4x4x4xui8>)
+  return %1#0 : tensor<2x4x4x4xf32>
+}
+
+// Not where the ReLU has another reader.
+// CHECK-LABEL: func.func @relu_read_twice
+// CHECK: "nn.relu"
+// CHECK: "nn.maxpool2d"
+func.func @relu_read_twice(%x: tensor<2x4x8x8xf32>) -> (tensor<2x4x4x4xf32>, tensor<2x4x8x8xf32>) {
+  %0 = "nn.relu"(%x) : (tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32>
+  %1:2 = "nn.maxpool2d"(%0) {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, padding = array<i64: 0, 0, 0, 0>, layout = "nchw"} : (tensor<2x4x8x8xf32>) -> (tensor<2x4x4x4xf32>, tensor<2x4x4x4xui8>)
+  return %1#0, %0 : tensor<2x4x4x4xf32>, tensor<2x4x8x8xf32>
+}
