@@ -64,7 +64,7 @@ int64_t function_used_bytes(const NncFunction *f) {
     if (e < 0) return -1;
     end = larger(end, e);
   }
-  return end;
+  return (end + NNC_ALIGN - 1) / NNC_ALIGN * NNC_ALIGN;   // a buffer occupies whole units of the alignment
 }
 
 static bool verify_tensor(const NncTensor *t, int64_t from, int64_t limit, const char *where) {

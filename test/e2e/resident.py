@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+"""Memory of a training run against its plan: usage: resident.py MODEL [train options]
+
+Bytes written in the arena must be exactly those planned (bench --check), and the process's resident peak must stay within the arena, the data sets held in
+memory as `info` counts them, and 64 MiB.
+"""
+import re
+import resource
+import subprocess
+import sys
+
+UNITS = {'bytes': 1, 'B': 1, 'KiB': 2**10, 'MiB': 2**20, 'GiB': 2**30}
+
+
+def output(command):
+    return subprocess.run(command, stdout=subprocess.PIPE, check=True, universal_newlines=True).stdout
+
+
+def main():
+    model, options = sys.argv[1], sys.argv[2:]
+    data = options[options.index('--data'):][:2] if '--data' in options else []
+    info = output([model, 'info'] + data)
+    planned = int(re.search(r'^arena\s+(\d+) bytes', info, re.M).group(1))
+    held = sum(float(n) * UNITS[unit] for n, unit in re.findall(r'^(?:train|eval)\s+data\s.*?([\d.]+) (\w+) held in memory', info, re.M))
+    bench = output([model, 'bench', '--steps', '2', '--check'])
+    print(bench)
+    used = int(re.search(r'^arena used\s+(\d+) bytes', bench, re.M).group(1))
+    if used != planned:
+        sys.exit(f'{used} bytes of the arena are used, {planned} are planned')
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    output([model, 'train', '--quiet'] + options)
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    beyond = peak - planned - held
+    print(f'planned {planned}, used {used}, data {held:.0f}, resident peak {peak} (earlier children {before * 1024}): {beyond / 2**20:.1f} MiB beyond')
+    if beyond > 64 * 2**20:
+        sys.exit('more than 64 MiB beyond the plan and the data')
+
+
+if __name__ == '__main__':
+    main()
