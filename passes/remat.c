@@ -73,9 +73,9 @@ static int64_t solve_for(const StepProblem *q, const Rematter *m, int64_t target
 // The solver knows no in-place results and no gaps between buffers, so its peak is not the arena. Quick solutions find the target whose
 // schedules just fit in truth; the long search then runs there.
 static void solve_under_budget(const StepProblem *q, const Rematter *m, Candidate *best) {
-  enum { QUICK = -1, FULL = 0, ROUNDS = 9 };
+  enum { QUICK = -1, FULL = 0, ROUNDS = 6 };
   RematSchedule none = remat_baseline(&q->problem);
-  int64_t target = m->budget + (none.peak > q->arena_none ? none.peak - q->arena_none : 0), fits = 0, over = 0, grain = m->budget / 256 + 1;
+  int64_t target = m->budget + (none.peak > q->arena_none ? none.peak - q->arena_none : 0), fits = 0, over = 0, grain = m->budget / 128 + 1;
   int64_t highest = none.peak;
   remat_schedule_free(&none);
   for (int round = 0; round < ROUNDS && target > m->persistent; round++) {
@@ -93,7 +93,7 @@ static void solve_under_budget(const StepProblem *q, const Rematter *m, Candidat
 }
 
 static void try_policies(const StepProblem *q, const Rematter *m, Candidate *best) {
-  static const RematPolicy policies[] = {REMAT_POLICY_SQRT, REMAT_POLICY_SPEED, REMAT_POLICY_RECURSIVE};
+  static const RematPolicy policies[] = {REMAT_POLICY_SPEED, REMAT_POLICY_SQRT, REMAT_POLICY_MANUAL, REMAT_POLICY_RECURSIVE};
   for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
     RematSchedule s = remat_policy_run(&q->problem, policies[i]);
     Candidate c = evaluate(q, m, &s);
@@ -113,8 +113,8 @@ static void choose(const StepProblem *q, const Rematter *m, Candidate *best) {
     return;
   }
   if (m->budget == 0 || q->arena_none <= m->budget) return;
+  try_policies(q, m, best);
   solve_under_budget(q, m, best);
-  if (best->arena > m->budget) try_policies(q, m, best);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -39,7 +39,20 @@ static void add_argument_nodes(StepProblem *q) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Nodes of steps
 
+enum { MAX_PARTS = 32 };   // nodes of one step
+
 static bool is_persistent(const PlanLayout *l, int instance) { return l->buffers[l->instances[instance].buffer].persistent; }
+
+// Result r of a step that never runs again: a node each, the largest result first. The others cost nothing and read it. A bias
+// gradient kept to the end must not hold the activation gradient that the same kernel makes.
+static int split_lasting_results(StepProblem *q, const PlanStep *s) {
+  int lead = 0, n = s->n_results < MAX_PARTS ? s->n_results : MAX_PARTS;
+  for (int r = 1; r < n; r++)
+    if (q->p->values[s->first_result + r].bytes > q->p->values[s->first_result + lead].bytes) lead = r;
+  for (int r = 0; r < s->n_results; r++)
+    q->value_node[s->first_result + r] = q->problem.n_nodes + (r == lead || r >= n ? 0 : r < lead ? r + 1 : r);
+  return n > 1 ? n : 1;
+}
 
 // Gives each large result of a step that may run again a node of its own; the small ones go with the first. Returns the number.
 static int split_results(StepProblem *q, const PlanLayout *l, int i) {
@@ -50,9 +63,10 @@ static int split_results(StepProblem *q, const PlanLayout *l, int i) {
     total += q->p->values[s->first_result + r].bytes;
     again &= !is_persistent(l, l->first_instance[i] + r);
   }
+  if (!again) return split_lasting_results(q, s);
   int parts = 0;
   for (int r = 0; r < s->n_results; r++) {
-    bool large = again && q->p->values[s->first_result + r].bytes > total / 8;
+    bool large = q->p->values[s->first_result + r].bytes > total / 8;
     q->value_node[s->first_result + r] = q->problem.n_nodes + (large ? parts : 0);
     parts += large;
   }
@@ -120,6 +134,9 @@ static void add_step(StepProblem *q, int n, int i, const PlanLayout *l) {
     else if (q->part[n] == 0) workspace += bytes;   // made at the same time, counted from then on by its own node
   }
   if (workspace > node->workspace) node->workspace = workspace;
+  if (node->recomputable || q->part[n] == 0) return;
+  node->cost = 0;
+  node->workspace = 0;
 }
 
 static void find_seconds(StepProblem *q, const NnTarget *target) {
@@ -144,6 +161,10 @@ static void add_step_nodes(StepProblem *q, const PlanLayout *l) {
     *node = (RematNode){.inputs = pool, .role = role_of(p->steps[q->first_step[n]].op), .cost_class = REMAT_CHEAP, .recomputable = true};
     for (int i = q->first_step[n]; i >= 0; i = q->next_step[i]) {
       add_step(q, n, i, l);
+      if (q->part[n] > 0 && !node->recomputable) {   // comes with part 0
+        pool[node->n_inputs++] = n - q->part[n];
+        continue;
+      }
       for (int j = 0; j < p->steps[i].n_inputs; j++) {
         int from = node_of_value(q, p->steps[i].inputs[j]);
         if (from >= 0 && from != n) pool[node->n_inputs++] = from;
@@ -203,7 +224,10 @@ static void mark_checkpoints(StepProblem *q) {
   for (int i = 0; i < list.n; i++) {
     if (list.items[i].role != NN_STEP_MARK) continue;
     int node = node_of_value(q, ptr_map_get(&q->p->ids, mlirOperationGetOperand(list.items[i].op, 0).ptr));
-    if (node >= 0) q->nodes[node].checkpoint = true;
+    if (node < 0) continue;
+    // The whole step is kept: its other results cannot be had from the marked one, only from what came before.
+    int first = node - q->part[node], parts = node < q->n_arg_nodes ? 1 : q->n_parts[node];
+    for (int part = 0; part < parts; part++) q->nodes[first + part].checkpoint = true;
   }
   nn_steps_free(&list);
 }
@@ -271,6 +295,7 @@ int *step_problem_expand(const StepProblem *q, const RematSchedule *s, int *n, d
     if (node < q->n_arg_nodes) continue;
     int step = q->first_step[node];
     unsigned bit = 1u << q->part[node];
+    if (last[step] >= 0 && !q->nodes[node].recomputable) continue;
     if (last[step] >= 0 && *n - last[step] <= CLOSE && !(made[step] & bit)) {
       made[step] |= bit;
       continue;

@@ -119,6 +119,12 @@ bool library_adopt_direct(Library *lib, NncOperation *op) {
   return lay_out_workspace(lib, op, 0);
 }
 
+bool library_adopt_gemm(Library *lib, NncOperation *op) {
+  op->is_gemm = true;
+  op->implementation = "sgemm";
+  return lay_out_workspace(lib, op, 0);
+}
+
 void library_release(NncOperation *op) {
   drop_reorders(op);
   if (op->desc) dnnl_primitive_desc_destroy(op->desc);
@@ -196,7 +202,7 @@ const char *nnc_matmul_implementation(const NncMatmul *m) {
 
 static void make_primitives(Library *lib, NncOperation *op) {
   static char none[NNC_ALIGN];   // a memory object needs some address to be made with
-  if (!op->is_direct) {
+  if (op->desc) {
     check(dnnl_primitive_create(&op->primitive, op->desc), "create a primitive");
     dnnl_memory_desc_t pad;
     dnnl_dims_t size = {op->scratchpad_bytes};
@@ -205,7 +211,7 @@ static void make_primitives(Library *lib, NncOperation *op) {
   }
   for (int i = 0; i < 3; i++) {
     LibraryOperand *o = &op->operand[i];
-    if (op->is_direct && !o->reordered) continue;
+    if (!op->desc && !o->reordered) continue;
     check(dnnl_memory_create(&o->memory_given, &o->given, lib->engine, DNNL_MEMORY_NONE), "create a memory");
     if (!o->reordered) continue;
     check(dnnl_memory_create(&o->memory_used, &o->used, lib->engine, DNNL_MEMORY_NONE), "create a memory");
@@ -269,6 +275,8 @@ bool nnc_operation_execute(const NncOperation *op, void *const buffers[3], void 
   if (op->is_direct) {
     if (op->is_conv) direct_conv(&op->conv, address);
     else direct_matmul(&op->matmul, address);
+  } else if (op->is_gemm) {
+    if (!library_gemm(&op->matmul, address)) return false;
   } else {
     args[3] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, op->scratchpad};
     if (dnnl_primitive_execute(op->primitive, library.stream, 4, args) != dnnl_success) return false;

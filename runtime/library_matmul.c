@@ -1,4 +1,5 @@
-// Matrix products through oneDNN's matmul with the strides of the operands, so that transposed and interleaved operands are read in place.
+// Matrix products through oneDNN with the strides of the operands, so that transposed and interleaved operands are read in place: single ones
+// through dnnl_sgemm, batches and what BLAS cannot say through the matmul primitive.
 #include "runtime/library_internal.h"
 
 static bool describe_matrix(dnnl_memory_desc_t *out, int64_t batch, int64_t rows, int64_t cols, int64_t s_batch, int64_t s_row,
@@ -8,6 +9,23 @@ static bool describe_matrix(dnnl_memory_desc_t *out, int64_t batch, int64_t rows
   dnnl_dims_t dims = {batch, rows, cols}, strides = {s_batch ? s_batch : rows * cols, s_row, s_col};
   int skip = batched ? 0 : 1;
   return dnnl_memory_desc_init_by_strides(out, batched ? 3 : 2, dims + skip, dnnl_f32, strides + skip) == dnnl_success;
+}
+
+static bool is_blas_matrix(int64_t rows, int64_t cols, int64_t row, int64_t col) {
+  return col == 1 ? row >= cols : row == 1 && col >= rows;
+}
+
+// The primitive's first choice, brg:avx512_core, copies its operands badly when rows lie a multiple of 4 KiB apart or A is transposed: it
+// reaches half of dnnl_sgemm's rate there, and nowhere much more. docs/performance.md has the figures. With a handful of rows it is ahead.
+bool library_gemm_fits(const NncMatmul *m) {
+  return m->batch == 1 && m->dtype == NNC_F32 && (m->m >= 16 || m->b_col == 1) && is_blas_matrix(m->m, m->k, m->a_row, m->a_col) &&
+         is_blas_matrix(m->k, m->n, m->b_row, m->b_col) && m->c_row >= m->n;
+}
+
+bool library_gemm(const NncMatmul *m, void *const buffers[3]) {
+  bool ta = m->a_col != 1, tb = m->b_col != 1;
+  return dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m->m, m->n, m->k, 1, buffers[0], ta ? m->a_col : m->a_row, buffers[1],
+                    tb ? m->b_col : m->b_row, 0, buffers[2], m->c_row) == dnnl_success;
 }
 
 bool library_describe_matmul(Library *lib, NncOperation *op) {
@@ -22,6 +40,10 @@ bool library_describe_matmul(Library *lib, NncOperation *op) {
             describe_matrix(&op->operand[1].given, m->batch, m->k, m->n, m->b_batch, m->b_row, m->b_col, batched) &&
             describe_matrix(&op->operand[2].given, m->batch, m->m, m->n, batched && !m->c_batch ? m->m * m->n : m->c_batch, m->c_row, 1,
                             batched);
+  if (ok && library_gemm_fits(m)) {
+    for (int i = 0; i < 3; i++) op->operand[i].used = op->operand[i].given;
+    return library_adopt_gemm(lib, op);
+  }
   dnnl_matmul_desc_t desc;
   dnnl_primitive_desc_t found = NULL;
   ok = ok && dnnl_matmul_desc_init(&desc, &op->operand[0].given, &op->operand[1].given, NULL, &op->operand[2].given) == dnnl_success &&

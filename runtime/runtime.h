@@ -73,7 +73,7 @@ void philox_permutation(uint64_t seed, uint64_t epoch, uint32_t *perm, int64_t n
 const NncFunction *program_function(const char *name);  // NULL if absent
 const NncTensor *program_persistent(const char *name);
 bool program_is_persistent_role(NncRole role);
-// The bytes that the steps, arguments and results of f touch: the largest offset + size. -1 if sizes are not recorded.
+// The bytes that the steps, arguments and results of f touch: the largest offset + size, in whole units of NNC_ALIGN. -1 if sizes are not recorded.
 int64_t function_used_bytes(const NncFunction *f);
 // Every buffer lies inside its function's arena, and what is used is what was planned.
 bool program_verify(void);

@@ -48,6 +48,33 @@ static void collect_users(RematGraph *graph) {
   free(seen);
 }
 
+// Fixed bytes are left out: they are the same everywhere.
+static void find_pressure(RematGraph *graph) {
+  const RematProblem *problem = graph->problem;
+  graph->pressure = solver_allocate((size_t)graph->n, sizeof(int64_t));
+  RematSchedule plain = remat_baseline(problem);
+  RematSimulation simulation;
+  if (remat_simulate(problem, plain.exec, plain.n, &simulation, NULL)) {
+    int64_t *values = solver_allocate((size_t)graph->n + 2, sizeof *values);  // recomputable forward ones, live at each node
+    for (int v = 0; v < graph->forward_end; v++)
+      if (problem->nodes[v].recomputable) {
+        values[v] += problem->nodes[v].bytes;
+        values[simulation.last_use[v] + 1] -= problem->nodes[v].bytes;
+      }
+    for (int v = 0; v < graph->n; v++) values[v + 1] += values[v];
+    for (int v = 0; v < graph->forward_end; v++)
+      for (int i = graph->user_start[v]; i < graph->user_start[v + 1]; i++)
+        if (graph->users[i] >= graph->forward_end) {
+          int user = graph->users[i];
+          graph->pressure[v] = simulation.live[user] - values[user] - problem->fixed_bytes;
+          break;
+        }
+    free(values);
+    remat_simulation_free(&simulation);
+  }
+  remat_schedule_free(&plain);
+}
+
 RematGraph remat_graph_create(const RematProblem *problem) {
   int n = problem->n_nodes;
   RematGraph graph = {.problem = problem, .n = n, .forward_end = find_forward_end(problem)};
@@ -79,6 +106,7 @@ RematGraph remat_graph_create(const RematProblem *problem) {
       graph.crossing[graph.last_forward_use[v] + 1] -= problem->nodes[v].bytes;
     }
   for (int b = 0; b <= n; b++) graph.crossing[b + 1] += graph.crossing[b];
+  find_pressure(&graph);
   return graph;
 }
 
@@ -87,6 +115,7 @@ void remat_graph_free(RematGraph *graph) {
   free(graph->users);
   free(graph->last_forward_use);
   free(graph->used_backward);
+  free(graph->pressure);
   free(graph->is_output);
   free(graph->deadline);
   free(graph->crossing);

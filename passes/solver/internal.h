@@ -13,6 +13,8 @@ typedef struct RematGraph {
   int *users;                   // Owned; ascending, without repeats
   int *last_forward_use;        // Owned; last user below forward_end, or v itself
   bool *used_backward;          // Owned; has a user at or above forward_end, or is an output
+  int64_t *pressure;            // Owned; bytes beside recomputable forward values that the plain order holds when v is
+                                // first used at or above forward_end; 0 for values that are not
   bool *is_output;              // Owned
   int *deadline;                // Owned; v may execute again only before this node, n when there is none
   int64_t *crossing;            // Owned, n + 1; bytes of recomputable forward values defined before b, used in [b, end)

@@ -51,20 +51,22 @@ static int64_t keep_crossing(const RematGraph *graph, int start, int b, bool *ke
   return bytes;
 }
 
-// Segments the forward pass so that, for each, the values kept before it plus what the backward pass needs inside it
-// stay within `threshold` bytes. The last segment is kept whole: its backward pass follows at once.
-static void segment_by_bytes(const RematGraph *graph, double threshold, double slack, bool *keep) {
+// Segments the forward pass so that, for each, the values kept before it, what the backward pass needs inside it and
+// `weight` times what else is live by then stay within `threshold` bytes. The last segment is kept whole: its backward
+// pass follows at once.
+static void segment_by_bytes(const RematGraph *graph, double threshold, double weight, double slack, bool *keep) {
   memset(keep, 0, (size_t)graph->n * sizeof *keep);
-  int64_t kept = 0, inside = 0;
+  int64_t kept = 0, inside = 0, pressure = 0;
   int start = 0;
   for (int v = 0; v < graph->forward_end; v++) {
     const RematNode *node = &graph->problem->nodes[v];
     int64_t bytes = graph->used_backward[v] && node->recomputable ? node->bytes : 0;
-    if (v > start && (double)(kept + inside + bytes) > threshold) {
+    if (bytes > 0 && graph->pressure[v] > pressure) pressure = graph->pressure[v];
+    if (v > start && (double)(kept + inside + bytes) + weight * (double)pressure > threshold) {
       int cut = choose_cut(graph, start, v, slack);
       kept += keep_crossing(graph, start, cut, keep);
       start = cut;
-      inside = 0;
+      inside = pressure = 0;
       v = cut - 1;
     } else {
       inside += bytes;

@@ -105,6 +105,8 @@ static bool trace_uses(const RematProblem *problem, const int *exec, int n, int 
   return true;
 }
 
+static bool is_activation(const RematNode *node) { return node->role == REMAT_FORWARD && node->recomputable; }
+
 bool remat_simulate(const RematProblem *problem, const int *exec, int n, RematSimulation *result, SolverError *error) {
   int *latest = solver_allocate((size_t)problem->n_nodes, sizeof *latest);
   int *last_use = solver_allocate((size_t)n, sizeof *last_use);
@@ -116,12 +118,20 @@ bool remat_simulate(const RematProblem *problem, const int *exec, int n, RematSi
   }
   int64_t *live = solver_allocate((size_t)n, sizeof *live);
   int64_t *freed = solver_allocate((size_t)n + 1, sizeof *freed);  // bytes freed after each position
-  for (int p = 0; p < n; p++) freed[last_use[p]] += problem->nodes[exec[p]].bytes;
+  int64_t *freed_activations = solver_allocate((size_t)n + 1, sizeof *freed_activations);
+  for (int p = 0; p < n; p++) {
+    const RematNode *node = &problem->nodes[exec[p]];
+    freed[last_use[p]] += node->bytes;
+    if (is_activation(node)) freed_activations[last_use[p]] += node->bytes;
+  }
   *result = (RematSimulation){.peak = problem->fixed_bytes, .peak_position = -1, .live = live, .last_use = last_use};
-  int64_t values = problem->fixed_bytes;
+  int64_t values = problem->fixed_bytes, activations = 0;
   for (int p = 0; p < n; p++) {
     const RematNode *node = &problem->nodes[exec[p]];
     values += node->bytes;
+    if (is_activation(node)) activations += node->bytes;
+    if (node->role == REMAT_BACKWARD && activations > result->activations) result->activations = activations;
+    activations -= freed_activations[p];
     live[p] = values + node->workspace;
     if (result->peak_position < 0 || live[p] > result->peak) {
       result->peak = live[p];
@@ -131,6 +141,7 @@ bool remat_simulate(const RematProblem *problem, const int *exec, int n, RematSi
     values -= freed[p];
   }
   free(freed);
+  free(freed_activations);
   return true;
 }
 

@@ -76,6 +76,7 @@ typedef struct RematSimulation {
   double cost;
   int64_t peak;              // bytes
   int peak_position;         // first position that reaches the peak; -1 when there are none
+  int64_t activations;       // bytes; the most that recomputable forward values occupy while a backward node executes
   int64_t *live;             // Owned; bytes occupied at each position, fixed bytes and workspace included
   int *last_use;             // Owned; last position at which the value of each execution is live; `n` for "to the end"
 } RematSimulation;
@@ -97,9 +98,11 @@ void remat_schedule_free(RematSchedule *schedule);
 RematSchedule remat_baseline(const RematProblem *problem);
 
 // Chen et al. 2016, for any graph: cuts the forward pass into segments, keeps the values that cross a cut, and
-// recomputes each segment once, right before the first backward node that needs it. The cuts are chosen by bytes, with
-// segments that grow toward the input (later segments meet more kept values), to minimise the peak: about sqrt(2 k) of
-// k equal values. At most one extra forward pass.
+// recomputes each segment once, right before the first backward node that needs it. The cuts are chosen by bytes: what
+// is kept before a segment, what is inside it, and what else is live when its backward pass begins (gradients that
+// wait for a common update) together stay below one threshold. So segments grow toward the input where values alone
+// count, about sqrt(2 k) of k equal ones, and shrink where gradients accumulate. Minimises the peak, then the
+// activations (see RematSimulation), then the cost. At most one extra forward pass.
 RematSchedule remat_policy_sqrt(const RematProblem *problem);
 
 // Salimans & Bulatov's `speed`: keeps expensive values, recomputes cheap ones once, before their first backward use.

@@ -492,7 +492,7 @@ static void compare_results(const HostKernel *k, MlirOperation func, const Run *
     double ulp = dtype == NN_F32 ? 0x1p-23 : 0x1p-52;   // at least, relative to the value
     for (int64_t j = 0; j < nn_type_elements(&t->type); j++) {
       double got = element(dtype, r->memory[r->n_args + i], j), want = dtype == NN_F32 ? (double)(float)t->data[j] : t->data[j];
-      if (got == want || (isnan(got) && isnan(want)) || (strict && fabs(got - want) < 0x1p-126) || fabs(got - want) <= (strict ? 4 * ulp * fabs(want) : tolerance * (1 + fabs(want)))) continue;
+      if (got == want || (isnan(got) && isnan(want)) || (strict && fabs(got - want) <= (dtype == NN_F32 ? 0x1p-126 : 0x1p-1022)) || fabs(got - want) <= (strict ? 4 * ulp * fabs(want) : tolerance * (1 + fabs(want)))) continue;
       char text[160];
       snprintf(text, sizeof text, "result %d, element %lld: %.9g instead of %.9g", i, (long long)j, got, want);
       report(k, func, text);
