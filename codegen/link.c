@@ -45,14 +45,12 @@ static bool find_runtime(HostLink *l) {
   if (n > 0) self[n] = 0;
   char *slash = strrchr(self, '/');
   if (slash) *slash = 0;
-  size_t build = strlen(NNC_BUILD_RUNTIME_DIR);
-  bool in_build_tree = !strncmp(self, NNC_BUILD_RUNTIME_DIR, build) && (!self[build] || self[build] == '/');
+  bool in_build_tree = !strcmp(self, NNC_BUILD_RUNTIME_DIR) || !strcmp(self, NNC_BUILD_RUNTIME_DIR "/unit-tests");
   if (in_build_tree && try_runtime(l, host_strdup(NNC_BUILD_RUNTIME_DIR "/libnncrt.a"), host_strdup(NNC_BUILD_SOURCE_DIR))) return true;
   static const char *const folders[] = {"lib", "lib64", "lib/x86_64-linux-gnu"};
   for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
     if (try_runtime(l, text_format("%s/../%s/nnc/libnncrt.a", self, folders[i]), text_format("%s/../include/nnc", self))) return true;
-  return try_runtime(l, host_strdup(NNC_INSTALL_LIBDIR "/libnncrt.a"), host_strdup(NNC_INSTALL_INCLUDEDIR)) ||
-         try_runtime(l, host_strdup(NNC_BUILD_RUNTIME_DIR "/libnncrt.a"), host_strdup(NNC_BUILD_SOURCE_DIR));
+  return try_runtime(l, host_strdup(NNC_INSTALL_LIBDIR "/libnncrt.a"), host_strdup(NNC_INSTALL_INCLUDEDIR));
 }
 
 // Starts a command with its output appended to the log. 0 when it cannot be started (reported).

@@ -14,10 +14,10 @@ typedef struct Spelling { FILE *out; int limit; } Spelling;   // bytes that may 
 static void spell_text(Spelling *s, const char *text)
 {
   if (s->limit < 0) return;
-  int length = (int)strnlen(text, SPELL_MAX_BYTES);
-  if (length <= s->limit) fputs(text, s->out);
-  else fputs("…", s->out);
-  s->limit -= length <= s->limit ? length : s->limit + 1;
+  size_t length = strlen(text);
+  bool fits = length <= (size_t)s->limit;
+  fputs(fits ? text : "…", s->out);
+  s->limit = fits ? s->limit - (int)length : -1;
 }
 
 static int precedence(const AstExpr *e)

@@ -57,21 +57,6 @@ static void unknown_function(Elaborator *e, const AstExpr *x)
   else elaborator_hint(e, "blocks are declared with 'block %s(…) { … }'; nnc --list-ops shows the built-in functions", x->call.callee);
 }
 
-// Which input holds the labels, and how many classes there are, so that labels can be checked when they are loaded.
-static void note_classes(Elaborator *e, const LayerInfo *info, int n, const CallArg *args)
-{
-  if (e->frame->block || e->function->mode != MODE_TRAIN || strcmp(info->name, "cross_entropy") != 0 || n != 2) return;
-  const Value *logits = &args[0].value, *labels = &args[1].value;
-  if (args[0].name && strcmp(args[0].name, "labels") == 0) { labels = &args[0].value; logits = &args[1].value; }
-  if (labels->kind != VALUE_TENSOR || logits->kind != VALUE_TENSOR || e->classes) return;
-  NnType t = nn_value_type(logits->tensor);
-  for (int i = 0; i < e->function->n_inputs; i++) {
-    if (!mlirValueEqual(labels->tensor, e->function->inputs[i].value) || t.rank == 0) continue;
-    e->classes = t.dim[t.rank - 1];
-    e->label = e->function->inputs[i].name;
-  }
-}
-
 static bool takes_tensor_first(const LayerInfo *info)
 {
   const char *kind = strchr(info->signature, ':');
@@ -101,7 +86,6 @@ static bool call_layer(Elaborator *e, const LayerInfo *info, AstPos pos, const A
   if (name && !info->has_parameters) return elaborator_error(e, label->pos, "%s makes no parameters that 'as' could name", info->name);
   if (info->has_parameters) e->layer_path = path_enter(e, e->frame->path, name ? name : info->name, name != NULL)->text;
   set_location(e, pos);
-  note_classes(e, info, n, args);
   bool ok = map_layer(e, info, pos, n, args, result);
   e->layer_path = outer;
   return ok && function_count_ops(e, pos);

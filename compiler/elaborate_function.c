@@ -212,13 +212,36 @@ static void materialise_key(Elaborator *e, MlirValue rng, int row, MlirValue key
   mlirValueReplaceAllUsesOfWith(key, nn_reshape(&b, cut, 1, &words));
 }
 
+// The rows of the smallest table, or the classes, that x selects of, unchanged or cast, reshaped, transposed or broadcast; 0: none.
+static int64_t index_limit(MlirValue x, int depth)
+{
+  NnType type = nn_value_type(x);
+  int64_t least = 0;
+  if (nn_dtype_is_float(type.dtype) || depth > 16) return 0;
+  for (MlirOpOperand use = mlirValueGetFirstUse(x); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+    MlirOperation op = mlirOpOperandGetOwner(use);
+    NnOp kind = nn_op_of(op);
+    int64_t limit = 0;
+    if (kind == NN_OP_gather || kind == NN_OP_cross_entropy) {
+      if (mlirOpOperandGetOperandNumber(use) != 1) continue;
+      NnType table = nn_value_type(mlirOperationGetOperand(op, 0));
+      limit = table.dim[kind == NN_OP_gather ? 0 : table.rank - 1];
+    } else if (kind == NN_OP_cast || kind == NN_OP_reshape || kind == NN_OP_transpose || kind == NN_OP_broadcast) {
+      limit = index_limit(mlirOperationGetResult(op, 0), depth + 1);
+    }
+    if (limit && (!least || limit < least)) least = limit;
+  }
+  return least;
+}
+
 static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int *index_of_slot)
 {
   MlirLocation loc = f->builder.loc;
   int n = 0;
   for (int i = 0; i < f->n_inputs; i++, n++) {
-    NnAttr attrs[] = {NN_STR("nn.role", "input"), NN_STR("nn.name", f->inputs[i].name)};
-    mlirValueReplaceAllUsesOfWith(f->inputs[i].value, nn_function_add_arg(func, f->inputs[i].type, loc, 2, attrs));
+    int64_t limit = index_limit(f->inputs[i].value, 0);
+    NnAttr attrs[] = {NN_STR("nn.role", "input"), NN_STR("nn.name", f->inputs[i].name), NN_I64("nn.limit", limit)};
+    mlirValueReplaceAllUsesOfWith(f->inputs[i].value, nn_function_add_arg(func, f->inputs[i].type, loc, limit ? 3 : 2, attrs));
     for (int k = 0; k < f->n_outputs; k++)
       if (mlirValueEqual(f->outputs[k].value, f->inputs[i].value)) f->outputs[k].value = mlirBlockGetArgument(nn_function_body(func), n);
   }

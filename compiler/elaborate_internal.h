@@ -94,8 +94,6 @@ struct Elaborator {
   const AstItem *main_model;   // of the loss, or the first
   bool has_main_call;           // its first call in the train section: what @predict takes its argument types and numbers from
   int n_main_args; CallArg *main_args; NnType *main_types;
-  int64_t classes;              // of the cross_entropy over an input, 0 unknown
-  const char *label;            // that input
   const AstItem *train;         // NULL: none
   int n_settings, cap_settings; const AstStmt **settings;   // the other lines of the train section, as executed
   int n_groups; Group *groups;

@@ -138,13 +138,7 @@ bool elaborate_train(Elaborator *e)
   bool ok = data_inputs(e, &n, &inputs) && data_attributes(e, n, inputs);
   frame_pop(e);
   function_discard(scratch);
-  if (!ok || !build_step(e, "train", MODE_TRAIN, n, inputs) || !check_groups(e) || !build_step(e, "eval", MODE_EVAL, n, inputs)) return false;
-  if (e->classes) {
-    MlirAttribute label = text_attr(e, e->label);
-    set_module_attr(e, "nn.classes", int_attr(e, e->classes));
-    set_module_attr(e, "nn.labels", mlirArrayAttrGet(e->ctx, 1, &label));
-  }
-  return true;
+  return ok && build_step(e, "train", MODE_TRAIN, n, inputs) && check_groups(e) && build_step(e, "eval", MODE_EVAL, n, inputs);
 }
 
 // --- Prediction --------------------------------------------------------------------------------------------------------------

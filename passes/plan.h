@@ -137,6 +137,8 @@ typedef enum PlanEffort { PLAN_EFFORT_SHORT, PLAN_EFFORT_LONG } PlanEffort;   //
 void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity, PlanEffort effort);
 // The largest sum of live buffers at one position, without the persistent part: no offsets can do better.
 int64_t plan_layout_peak(const PlanProgram *p, const PlanLayout *l);
+// Activations: the most bytes of buffers that hold results of forward steps, first or recomputed, while a backward step runs.
+int64_t plan_layout_activations(const PlanProgram *p, const PlanLayout *l);
 void plan_layout_free(PlanLayout *l);
 
 // Persistent arguments of all public functions by name: the same offset everywhere, in order of first occurrence.

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "passes/plan.h"
+#include "passes/rewrite.h"
 #include "passes/solver/error.h"
 #include "passes/solver/offsets.h"
 
@@ -192,6 +193,26 @@ int64_t plan_layout_peak(const PlanProgram *p, const PlanLayout *l) {
   }
   free(change);
   return peak;
+}
+
+int64_t plan_layout_activations(const PlanProgram *p, const PlanLayout *l) {
+  int64_t *change = solver_allocate((size_t)l->n + 2, sizeof *change), live = 0, most = 0;
+  int *rank = solver_allocate((size_t)p->n_steps, sizeof *rank);
+  for (int i = 0; i < p->n_steps; i++) rank[i] = rewrite_phase_rank(rewrite_phase(p->steps[i].op));
+  for (int i = p->n_args; i < l->n_instances; i++) {
+    const PlanInstance *made = &l->instances[i];
+    const PlanValue *value = &p->values[made->value];
+    if (l->buffers[made->buffer].persistent || rank[value->def] != 0) continue;
+    change[made->position] += plan_align(p, value->bytes);
+    change[made->last_use < l->n ? made->last_use + 1 : l->n] -= plan_align(p, value->bytes);
+  }
+  for (int i = 0; i < l->n; i++) {
+    live += change[i];
+    if (rank[step_at(l, i)] == 1 && live > most) most = live;
+  }
+  free(change);
+  free(rank);
+  return most;
 }
 
 void plan_layout_free(PlanLayout *l) {

@@ -102,7 +102,7 @@ static void print_step(const Printer *t, int i) {
 
 // What the remat pass left on the function.
 static void print_remat(const Printer *t) {
-  char policy[32], none[32];
+  char policy[32], none[32], now[32];
   int again = 0;
   for (int i = 0; i < t->p.n_steps; i++) again += t->p.steps[i].recomputed;
   if (!nn_has_attr(t->p.func, "nn.remat")) return;
@@ -110,6 +110,8 @@ static void print_remat(const Printer *t) {
           t->p.n_steps, 100 * nn_attr_f64(t->p.func, "nn.overhead", 0));
   int64_t before = nn_attr_i64(t->p.func, "nn.arena_none", -1);
   if (before >= 0) fprintf(t->out, "; without: %s", bytes(before, none));
+  before = nn_attr_i64(t->p.func, "nn.activations_none", -1);
+  if (before >= 0) fprintf(t->out, "; activations %s, without: %s", bytes(plan_layout_activations(&t->p, &t->l), now), bytes(before, none));
   fputc('\n', t->out);
 }
 

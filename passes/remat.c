@@ -33,72 +33,105 @@ static void candidate_free(Candidate *c) {
   *c = (Candidate){0};
 }
 
-// The real plan of a schedule. capacity: enough to know that it fits.
+typedef struct Search {
+  const StepProblem *q;      // Borrowed
+  const Rematter *m;         // Borrowed
+  Candidate best;            // the cheapest that fits, else the one of the smallest arena
+  RematSchedule schedule;    // Owned; that of best
+  bool fits;
+} Search;
+
+static int64_t place(const StepProblem *q, const Rematter *m, PlanLayout *l) {
+  plan_layout_place(q->p, l, m->budget > m->persistent ? m->budget - m->persistent : 0, PLAN_EFFORT_SHORT);
+  return m->persistent + l->arena;
+}
+
+// The real plan of a schedule.
 static Candidate evaluate(const StepProblem *q, const Rematter *m, const RematSchedule *s) {
   Candidate c = {0};
   c.exec = step_problem_expand(q, s, &c.n, &c.cost);
   PlanLayout l;
   plan_layout_build(q->p, c.exec, c.n, PLAN_INPLACE_DECIDE, &l);
-  plan_layout_place(q->p, &l, m->budget > m->persistent ? m->budget - m->persistent : 0, PLAN_EFFORT_SHORT);
-  c.arena = m->persistent + l.arena;
+  c.arena = place(q, m, &l);
   plan_layout_free(&l);
   return c;
 }
 
-// Keeps the better of two candidates: fitting before not, then cheaper among those that fit, smaller among those that do not.
-static void keep_better(Candidate *best, Candidate *c, int64_t budget) {
-  bool fits = c->arena <= budget, best_fits = best->exec && best->arena <= budget;
-  bool better = !best->exec || (fits && !best_fits) || (fits && c->cost < best->cost) || (!fits && !best_fits && c->arena < best->arena);
-  if (better) {
-    candidate_free(best);
-    *best = *c;
-    *c = (Candidate){0};
-  }
-  candidate_free(c);
+static RematSchedule copy_schedule(const RematSchedule *s) {
+  RematSchedule copy = *s;
+  copy.exec = solver_allocate((size_t)s->n, sizeof *copy.exec);
+  if (s->n) memcpy(copy.exec, s->exec, (size_t)s->n * sizeof *copy.exec);
+  return copy;
 }
 
-// Solves for a peak of `target` bytes and keeps the result if it is the best so far. Returns its arena.
-static int64_t solve_for(const StepProblem *q, const Rematter *m, int64_t target, int64_t max_moves, Candidate *best) {
-  RematOptions options = m->options;
-  options.max_moves = max_moves;
-  RematResult result;
-  remat_solve(&q->problem, target, &options, &result);
-  Candidate c = evaluate(q, m, &result.schedule);
+// Keeps a schedule when it is the best so far. Returns the bytes that its real plan needs: at least what is live, and the arena where it
+// matters. Offsets are looked for only when they can win.
+static int64_t consider(Search *search, const RematSchedule *s) {
+  const StepProblem *q = search->q;
+  const Rematter *m = search->m;
+  Candidate c = {0};
+  PlanLayout l;
+  c.exec = step_problem_expand(q, s, &c.n, &c.cost);
+  plan_layout_build(q->p, c.exec, c.n, PLAN_INPLACE_DECIDE, &l);
+  c.arena = m->persistent + plan_layout_peak(q->p, &l);
+  bool may_fit = c.arena <= m->budget;
+  bool may_win = !search->best.exec || (search->fits ? may_fit && c.cost < search->best.cost : may_fit || c.arena < search->best.arena);
+  if (may_win) c.arena = place(q, m, &l);
+  plan_layout_free(&l);
+  bool fits = c.arena <= m->budget;
+  bool wins = may_win && (!search->best.exec || (fits && !search->fits) || (fits ? c.cost < search->best.cost : !search->fits && c.arena < search->best.arena));
   int64_t arena = c.arena;
-  remat_result_free(&result);
-  keep_better(best, &c, m->budget);
+  if (wins) {
+    candidate_free(&search->best);
+    remat_schedule_free(&search->schedule);
+    search->best = c;
+    search->schedule = copy_schedule(s);
+    search->fits = fits;
+  } else {
+    candidate_free(&c);
+  }
   return arena;
 }
 
-// The solver knows no in-place results and no gaps between buffers, so its peak is not the arena. Quick solutions find the target whose
-// schedules just fit in truth; the long search then runs there.
-static void solve_under_budget(const StepProblem *q, const Rematter *m, Candidate *best) {
-  enum { QUICK = -1, FULL = 0, ROUNDS = 6 };
-  RematSchedule none = remat_baseline(&q->problem);
-  int64_t target = m->budget + (none.peak > q->arena_none ? none.peak - q->arena_none : 0), fits = 0, over = 0, grain = m->budget / 128 + 1;
-  int64_t highest = none.peak;
-  remat_schedule_free(&none);
+static void consider_seed(void *context, const RematSchedule *s) { consider(context, s); }
+
+// Solves from `start` or the solver's own seeds, for a peak that would give an arena of the budget if the two differed as they do in
+// the best schedule so far, and again from the result for smaller peaks until the real plan fits: the solver knows few in-place
+// results and no gaps between buffers. `number` makes the random numbers of one call different from those of another.
+static void solve_for(Search *search, int number, const RematSchedule *start, int64_t max_moves) {
+  enum { ROUNDS = 5 };
+  const Rematter *m = search->m;
+  RematSchedule last = {0};
+  int64_t target = m->budget + search->schedule.peak - search->best.arena;
   for (int round = 0; round < ROUNDS && target > m->persistent; round++) {
-    int64_t arena = solve_for(q, m, target, QUICK, best);
-    int64_t error = arena - m->budget;
-    if (error <= 0) fits = target;
-    else over = target;
-    if (fits && (over ? over - fits <= grain : error > -grain || target >= highest)) break;
-    if (fits && over) target = fits + (over - fits) / 2;
-    else if (fits) target -= error;
-    else target -= error > grain ? error : grain;
+    RematOptions options = m->options;
+    options.max_moves = round && max_moves > 0 ? max_moves / 4 : max_moves;
+    options.seed += (uint64_t)(number * ROUNDS + round);
+    options.starts = round ? &last : start;
+    options.n_starts = options.starts ? 1 : 0;
+    RematResult result;
+    remat_solve(&search->q->problem, target, &options, &result);
+    remat_schedule_free(&last);
+    last = copy_schedule(&result.schedule);
+    remat_result_free(&result);
+    int64_t error = consider(search, &last) - m->budget;
+    if (error <= 0) break;
+    target = (last.peak < target ? last.peak : target) - error - m->budget / 2048;
   }
-  if (!fits) return;
-  if (solve_for(q, m, fits, FULL, best) > m->budget) solve_for(q, m, fits - grain, FULL, best);
+  remat_schedule_free(&last);
 }
 
-static void try_policies(const StepProblem *q, const Rematter *m, Candidate *best) {
-  static const RematPolicy policies[] = {REMAT_POLICY_SPEED, REMAT_POLICY_SQRT, REMAT_POLICY_MANUAL, REMAT_POLICY_RECURSIVE};
-  for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
-    RematSchedule s = remat_policy_run(&q->problem, policies[i]);
-    Candidate c = evaluate(q, m, &s);
-    remat_schedule_free(&s);
-    keep_better(best, &c, m->budget);
+// Every seed is tried on the real plan, so the result is never worse than one of them. The best tells how far the solver's peak is from
+// the arena; then the solver improves its own seeds, and a longer search the best of all.
+static void solve_under_budget(Search *search) {
+  enum { SEEDS_ONLY = -1, SEARCHES = 3 };
+  int64_t moves = 120000000 / (200 + (int64_t)search->q->problem.n_nodes);   // about 0.5 s
+  remat_each_seed(&search->q->problem, consider_seed, search);
+  solve_for(search, 0, NULL, SEEDS_ONLY);
+  for (int i = 1; i <= SEARCHES; i++) {
+    RematSchedule start = copy_schedule(&search->schedule);
+    solve_for(search, i, &start, moves);
+    remat_schedule_free(&start);
   }
 }
 
@@ -113,8 +146,10 @@ static void choose(const StepProblem *q, const Rematter *m, Candidate *best) {
     return;
   }
   if (m->budget == 0 || q->arena_none <= m->budget) return;
-  try_policies(q, m, best);
-  solve_under_budget(q, m, best);
+  Search search = {.q = q, .m = m};
+  solve_under_budget(&search);
+  *best = search.best;
+  remat_schedule_free(&search.schedule);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -151,6 +186,7 @@ static int64_t rematerialize(const Rematter *m, MlirOperation func) {
     nn_set_attr(func, &NN_STR("nn.remat", best.exec ? m->policy_name : "none"));
     nn_set_attr(func, &NN_F64A("nn.overhead", best.exec && q.seconds_none > 0 ? best.cost / q.seconds_none - 1 : 0));
     nn_set_attr(func, &NN_I64("nn.arena_none", q.arena_none));
+    nn_set_attr(func, &NN_I64("nn.activations_none", q.activations_none));
   }
   candidate_free(&best);
   step_problem_free(&q);
@@ -177,8 +213,8 @@ static bool read_options(Rematter *m, const NnPassRun *run, int64_t largest, Mli
 }
 
 // Requires: kernels (fuse); schedule's order is what the search starts from.
-// Establishes: docs/internals.md, "Remat in the IR"; nn.remat, nn.overhead, nn.arena_none on the functions, nn.budget on the module. With a budget, the arena that
-// inplace and plan find fits it.
+// Establishes: docs/internals.md, "Remat in the IR"; nn.remat, nn.overhead, nn.arena_none on the functions, nn.budget on the module.
+// With a budget, the arena that inplace and plan find fits it. A policy that saves nothing leaves the function as it was.
 // Breaks: nn.inplace, nn.offset; checkpoint marks are gone from rewritten functions.
 bool nn_pass_remat(MlirModule module, const NnPassRun *run) {
   Rematter m = {.module = module, .target = run->target};
@@ -204,7 +240,7 @@ bool nn_pass_remat(MlirModule module, const NnPassRun *run) {
   if (m.budget > 0) nn_set_attr(mlirModuleGetOperation(module), &NN_I64("nn.budget", m.budget));
   if (m.budget == 0 || need <= m.budget) return true;
   char want[32], have[32];
-  nn_error(mlirModuleGetOperation(module), "memory budget %s cannot be met: the smallest budget found is %s",
-           nn_format_bytes(m.budget, want, sizeof want), nn_format_bytes(need, have, sizeof have));
+  nn_error(mlirModuleGetOperation(module), "memory budget %s cannot be met: the smallest budget found is %s", nn_format_bytes(m.budget, want, sizeof want),
+           nn_format_bytes(need, have, sizeof have));
   return false;
 }

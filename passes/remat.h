@@ -14,6 +14,7 @@ typedef struct StepProblem {
   PlanProgram *p;            // Borrowed
   RematProblem problem;
   int64_t arena_none;        // bytes: the arena when every step runs once
+  int64_t activations_none;  // bytes: plan_layout_activations then
   double seconds_none;       // predicted time of that
   RematNode *nodes;          // Owned
   int n_arg_nodes;

@@ -8,8 +8,9 @@
 #include "passes/rewrite.h"
 #include "passes/solver/error.h"
 
-// How far a step may overtake the first one that still waits: bounds the search, and keeps a step that only allocates from being put
-// off for ever while it holds its operands.
+// How far a step may overtake the first one that still waits: keeps a step that only allocates from being put off for ever while it
+// holds its operands. A step that frees more than it allocates may come from anywhere: a bias gradient that ends up behind
+// all layers, beside the norm it feeds, would hold an activation gradient until then.
 enum { WINDOW = 32 };
 
 typedef struct Edge { int to, next; } Edge;
@@ -129,10 +130,11 @@ static int choose(const Scheduler *s, int first) {
     if (!s->done[i] && s->waiting[i] == 0 && s->p->steps[i].role == NN_STEP_TAP) return i;   // so that it keeps nothing alive
   if (s->phase[first] == 0 && s->waiting[first] == 0) return first;
   int64_t best_gain = 0;
-  for (int i = first; i < end; i++) {
+  for (int i = first; i < s->p->n_steps; i++) {
     if (s->done[i] || s->waiting[i] > 0) continue;
-    if (s->phase[i] == 2) return i;
+    if (s->phase[i] == 2 && i < end) return i;
     int64_t g = gain(s, i);
+    if (i >= end && g <= 0) continue;
     if (best < 0 || g > best_gain) best = i, best_gain = g;
   }
   return best;

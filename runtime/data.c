@@ -119,25 +119,17 @@ static bool check_record(const NncTensor *input, const Column *c) {
   return true;
 }
 
-static bool is_label(const char *name) {
-  for (int i = 0; i < nnc_program.n_label_names; i++)
-    if (strcmp(nnc_program.label_names[i], name) == 0) return true;
-  return false;
-}
-
-static bool check_labels(const char *name, const Column *c) {
-  int64_t classes = nnc_program.classes, element = dtype_bytes(c->dtype), per_record = c->record_bytes / element;
-  if (classes <= 0 || !is_label(name) || c->dtype == NNC_F32 || c->dtype == NNC_F64) return true;
-  if (c->dtype == NNC_U8 && classes >= 256) return true;
-  for (int64_t r = 0; r < c->records; r++)
-    for (int64_t i = 0; i < per_record; i++) {
-      int64_t v, at = r * c->record_bytes + i * element;
-      convert_elements(c->dtype, c->values + at, NNC_I64, &v, 1);
-      if (v >= 0 && v < classes) continue;
-      report_error("%s: record %lld (byte %lld): label %lld is outside of 0..%lld", c->path,
-                   (long long)(c->first_record + r), (long long)(c->first_byte + at), (long long)v, (long long)(classes - 1));
-      return false;
-    }
+// Class labels, and indices of a table's rows: out of range they would select nothing.
+static bool check_limit(const NncTensor *input, const Column *c) {
+  int64_t element = dtype_bytes(c->dtype), value;
+  for (int64_t r = 0; r < c->records; r++) {
+    const char *record = c->values + r * c->record_bytes;
+    int64_t i = tensor_find_outside(input, c->dtype, record, c->record_bytes / element, &value);
+    if (i < 0) continue;
+    report_error("%s: record %lld (byte %lld): %s %lld is outside of 0..%lld", c->path, (long long)(c->first_record + r),
+                 (long long)(c->first_byte + r * c->record_bytes + i * element), input->name, (long long)value, (long long)(input->limit - 1));
+    return false;
+  }
   return true;
 }
 
@@ -167,7 +159,7 @@ static bool add_line(Dataset *d, const NncData *line, const NncFunction *f, cons
   if (!read_columns(line, folder, columns)) return false;
   for (int i = 0; i < line->n_names; i++) {
     const NncTensor *input = find_input(f, line->names[i]);
-    if (input && (!check_record(input, &columns[i]) || !check_labels(line->names[i], &columns[i]))) return false;
+    if (input && (!check_record(input, &columns[i]) || !check_limit(input, &columns[i]))) return false;
   }
   return true;
 }

@@ -46,6 +46,13 @@ bool inputs_check(const Safetensors *s, const NncFunction *f, int64_t *records) 
   return false;
 }
 
+static bool check_limit(const Safetensors *s, const NncTensor *input, NncDtype dtype, const void *values, int64_t n, int64_t record) {
+  int64_t value;
+  if (tensor_find_outside(input, dtype, values, n, &value) < 0) return true;
+  report_error("%s: record %lld: %s %lld is outside of 0..%lld", s->path, (long long)record, input->name, (long long)value, (long long)(input->limit - 1));
+  return false;
+}
+
 bool inputs_read(const Safetensors *s, const NncFunction *f, int64_t first, char *arena) {
   for (int i = 0; i < f->n_args; i++) {
     const NncTensor *input = &f->args[i];
@@ -60,6 +67,7 @@ bool inputs_read(const Safetensors *s, const NncFunction *f, int64_t first, char
     for (int64_t r = 0; r < batch && ok; r++) {
       int64_t at = first + r < records ? first + r : records - 1;
       ok = safetensors_read(s, e, at * from_bytes, from_bytes, record);
+      ok = ok && check_limit(s, input, dtype, record, n, at);
       if (ok) convert_elements(dtype, record, input->dtype, arena + input->offset + r * to_bytes, n);
     }
     free(record);
@@ -68,14 +76,14 @@ bool inputs_read(const Safetensors *s, const NncFunction *f, int64_t first, char
   return true;
 }
 
-// Labels stay below the number of classes; other integers are 0, which every table has a row for.
+// Labels and indices stay below their limit; other integers but bytes are 0.
 void inputs_make(const NncFunction *f, uint64_t seed, char *arena) {
   for (int i = 0; i < f->n_args; i++) {
     const NncTensor *input = &f->args[i];
     if (input->role != NNC_INPUT) continue;
-    int64_t n = tensor_elements(input), element = dtype_bytes(input->dtype), limit = input->dtype == NNC_U8 ? 256 : 1;
-    for (int k = 0; k < nnc_program.n_label_names; k++)
-      if (strcmp(nnc_program.label_names[k], input->name) == 0 && nnc_program.classes > 0) limit = nnc_program.classes;
+    int64_t n = tensor_elements(input), element = dtype_bytes(input->dtype), limit = input->limit ? input->limit : 256;
+    if (input->dtype == NNC_U8 && limit > 256) limit = 256;
+    if (input->dtype != NNC_U8 && !input->limit) limit = 1;
     bool is_float = input->dtype == NNC_F32 || input->dtype == NNC_F64;
     uint64_t stream = philox_stream(input->name);
     for (int64_t k = 0; k < n; k++) {

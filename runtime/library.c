@@ -120,8 +120,13 @@ bool library_adopt_direct(Library *lib, NncOperation *op) {
 }
 
 bool library_adopt_gemm(Library *lib, NncOperation *op) {
+  bool swapped = op->is_conv && op->conv.pass == NNC_CONV_WEIGHT_GRAD;   // dw = dy' x, buffers x, dy, dw
   op->is_gemm = true;
   op->implementation = "sgemm";
+  for (int i = 0; i < 3; i++) {
+    op->gemm_buffer[i] = swapped && i < 2 ? 1 - i : i;
+    op->operand[i].used = op->operand[i].given;
+  }
   return lay_out_workspace(lib, op, 0);
 }
 
@@ -276,7 +281,7 @@ bool nnc_operation_execute(const NncOperation *op, void *const buffers[3], void 
     if (op->is_conv) direct_conv(&op->conv, address);
     else direct_matmul(&op->matmul, address);
   } else if (op->is_gemm) {
-    if (!library_gemm(&op->matmul, address)) return false;
+    if (!library_gemm(op, address)) return false;
   } else {
     args[3] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, op->scratchpad};
     if (dnnl_primitive_execute(op->primitive, library.stream, 4, args) != dnnl_success) return false;

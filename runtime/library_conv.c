@@ -1,6 +1,6 @@
 // Convolutions through oneDNN. The implementation is chosen with the weights' layout left open, since the fast ones want theirs
 // blocked; a reorder into the workspace brings the plan's layout to it. Where no fast implementation takes the activations as they lie,
-// they are reordered too; where there is none at all, the own loops run.
+// they are reordered too; where there is none at all, the own loops run. Some 1x1 convolutions run as matrix products.
 #include "runtime/library_internal.h"
 
 #include <string.h>
@@ -73,6 +73,25 @@ static void assign_operands(NncOperation *op, LibraryOperand **x, LibraryOperand
   *y = &op->operand[role[op->conv.pass][2]];
 }
 
+// A dense 1x1 convolution of channels-last images is one product over all pixels. oneDNN's 1x1 kernels read the weights once per image and
+// reorder them, which costs up to half of the time on small images with many channels; on large ones they are ahead, but for weight
+// gradients with more columns than rows. Figures: docs/performance.md.
+static bool as_product(const NncConv *c, NncMatmul *out) {
+  int64_t pixels = c->n * c->h * c->w;
+  bool dense = c->kh == 1 && c->kw == 1 && c->stride[0] == 1 && c->stride[1] == 1 && c->groups == 1 && c->oh == c->h && c->ow == c->w && c->pad[0] == 0 && c->pad[2] == 0;
+  bool faster = pixels <= 1024 || (c->pass == NNC_CONV_WEIGHT_GRAD && c->o <= c->c);
+  if (!dense || !faster || !c->channels_last || strcmp(c->weights_layout, "oihw") != 0) return false;
+  NncMatmul m = {.dtype = c->dtype, .batch = 1};
+  switch (c->pass) {
+  case NNC_CONV_FORWARD: m.m = pixels, m.n = c->o, m.k = c->c, m.a_row = c->c, m.a_col = 1, m.b_row = 1, m.b_col = c->c; break;
+  case NNC_CONV_INPUT_GRAD: m.m = pixels, m.n = c->c, m.k = c->o, m.a_row = c->o, m.a_col = 1, m.b_row = c->c, m.b_col = 1; break;
+  case NNC_CONV_WEIGHT_GRAD: m.m = c->o, m.n = c->c, m.k = pixels, m.a_row = 1, m.a_col = c->o, m.b_row = c->c, m.b_col = 1; break;
+  }
+  m.c_row = m.n;
+  *out = m;
+  return library_gemm_fits(out);
+}
+
 bool library_describe_conv(Library *lib, NncOperation *op) {
   const NncConv *c = &op->conv;
   if (!is_consistent(c)) return false;
@@ -92,6 +111,7 @@ bool library_describe_conv(Library *lib, NncOperation *op) {
       !library_weights_desc(c->weights_layout, c, &w->given) || !describe_any(&any_x, &x->given) || !describe_any(&any_w, &w->given) ||
       !describe_any(&any_y, &y->given))
     return false;
+  if (as_product(c, &op->matmul)) return library_adopt_gemm(lib, op);
   if (try_layouts(lib, op, &x->given, &any_w, &y->given) || try_layouts(lib, op, &any_x, &any_w, &any_y)) return true;
 
   for (int i = 0; i < 3; i++) op->operand[i].used = op->operand[i].given;
@@ -106,7 +126,7 @@ const char *nnc_conv_weights_layout(const NncConv *c, char *buf, size_t size) {
   Library *lib = library_get();
   if (c->dtype == NNC_F32 && library_describe_conv(lib, &op)) {
     const LibraryOperand *w = &op.operand[c->pass == NNC_CONV_WEIGHT_GRAD ? 2 : 1];
-    if (!op.is_direct) name = library_weights_name(&w->used, c, buf, size);
+    if (op.desc) name = library_weights_name(&w->used, c, buf, size);
     library_release(&op);
   }
   if (name != buf) {

@@ -21,11 +21,12 @@ typedef struct LibraryOperand {
 struct NncOperation {
   bool is_conv;
   NncConv conv;                     // with scratch_bytes 0 and weights_layout a static string, so that equal ones compare equal
-  NncMatmul matmul;                 // with scratch_bytes 0
+  NncMatmul matmul;                 // with scratch_bytes 0; of a convolution: the product it is, when is_gemm
   int threads;
   const char *implementation;       // Borrowed from oneDNN, or "direct"
   bool is_direct;
   bool is_gemm;                     // dnnl_sgemm, which keeps its packed blocks (a few MiB) to itself
+  int gemm_buffer[3];               // which buffers are A, B and C
   int64_t scratch_bytes;            // reordered copies, then the scratchpad
   int64_t scratchpad_offset, scratchpad_bytes;
   LibraryOperand operand[3];        // in the order of the buffers
@@ -56,9 +57,9 @@ bool library_describe_matmul(Library *lib, NncOperation *op);
 // False (nothing kept) when a reorder is not available.
 bool library_adopt(Library *lib, NncOperation *op, dnnl_primitive_desc_t desc);
 bool library_adopt_direct(Library *lib, NncOperation *op);
-bool library_adopt_gemm(Library *lib, NncOperation *op);   // of a matrix product that library_gemm_fits
+bool library_adopt_gemm(Library *lib, NncOperation *op);   // by op->matmul, which library_gemm_fits
 bool library_gemm_fits(const NncMatmul *m);
-bool library_gemm(const NncMatmul *m, void *const buffers[3]);
+bool library_gemm(const NncOperation *op, void *const address[3]);
 void library_release(NncOperation *op);   // the descriptors of an operation that was only described
 
 // The oneDNN descriptor of weights (o, c/groups, kh, kw) in a named layout; false: no such layout for c.

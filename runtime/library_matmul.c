@@ -22,10 +22,12 @@ bool library_gemm_fits(const NncMatmul *m) {
          is_blas_matrix(m->k, m->n, m->b_row, m->b_col) && m->c_row >= m->n;
 }
 
-bool library_gemm(const NncMatmul *m, void *const buffers[3]) {
+bool library_gemm(const NncOperation *op, void *const address[3]) {
+  const NncMatmul *m = &op->matmul;
+  const int *at = op->gemm_buffer;
   bool ta = m->a_col != 1, tb = m->b_col != 1;
-  return dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m->m, m->n, m->k, 1, buffers[0], ta ? m->a_col : m->a_row, buffers[1],
-                    tb ? m->b_col : m->b_row, 0, buffers[2], m->c_row) == dnnl_success;
+  return dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m->m, m->n, m->k, 1, address[at[0]], ta ? m->a_col : m->a_row, address[at[1]],
+                    tb ? m->b_col : m->b_row, 0, address[at[2]], m->c_row) == dnnl_success;
 }
 
 bool library_describe_matmul(Library *lib, NncOperation *op) {
@@ -40,10 +42,7 @@ bool library_describe_matmul(Library *lib, NncOperation *op) {
             describe_matrix(&op->operand[1].given, m->batch, m->k, m->n, m->b_batch, m->b_row, m->b_col, batched) &&
             describe_matrix(&op->operand[2].given, m->batch, m->m, m->n, batched && !m->c_batch ? m->m * m->n : m->c_batch, m->c_row, 1,
                             batched);
-  if (ok && library_gemm_fits(m)) {
-    for (int i = 0; i < 3; i++) op->operand[i].used = op->operand[i].given;
-    return library_adopt_gemm(lib, op);
-  }
+  if (ok && library_gemm_fits(m)) return library_adopt_gemm(lib, op);
   dnnl_matmul_desc_t desc;
   dnnl_primitive_desc_t found = NULL;
   ok = ok && dnnl_matmul_desc_init(&desc, &op->operand[0].given, &op->operand[1].given, NULL, &op->operand[2].given) == dnnl_success &&

@@ -39,6 +39,7 @@ typedef struct NncTensor {
   int perm[NNC_MAX_RANK];
   const char *init;          // parameters and state: "zeros", "constant(1)", "normal(0.02)", "uniform(-0.1,0.1)"; docs/language.md
   int group;                 // parameter group, -1 none
+  int64_t limit;             // integer inputs that select a row or a class: values lie in [0, limit); 0: any value
 } NncTensor;
 
 // Convolution and matrix product for the library, in elements. Strides let transposed operands be read in place.
@@ -127,8 +128,6 @@ typedef struct NncProgram {
   double epochs; int64_t steps;              // one of them > 0
   int64_t eval_every;                        // steps; 0: after each epoch
   int64_t seed;
-  int64_t classes;                           // upper bound for labels that are checked on load, 0: unknown
-  int n_label_names; const char *const *label_names;
   int threads;                               // threads that scratch sizes were asked for (nnc_library_threads); 0: not recorded
 } NncProgram;
 

@@ -44,6 +44,8 @@ double tensor_scalar(const NncTensor *t, const char *arena);   // the first elem
 // Element i of an array of one type into element j of another; numbers keep their value (u8 255 becomes 255.0).
 void convert_elements(NncDtype from, const void *src, NncDtype to, void *dst, int64_t n);
 bool dtype_convertible(NncDtype from, NncDtype to);
+// The first of n values, of a type convertible to t's, that is outside of [0, t->limit): its index, and itself in *value. -1: none, or no limit.
+int64_t tensor_find_outside(const NncTensor *t, NncDtype from, const void *values, int64_t n, int64_t *value);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // arena.c: the one mapping that holds every tensor

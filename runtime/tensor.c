@@ -21,7 +21,6 @@ bool tensor_is_permuted(const NncTensor *t) {
   return false;
 }
 
-
 static void walk(const NncTensor *t, char *arena, char *logical, bool to_arena) {
   int rank = t->split_rank;
   int64_t element = dtype_bytes(t->dtype), stride[NNC_MAX_RANK], counter[NNC_MAX_RANK] = {0}, s = 1;
@@ -67,6 +66,22 @@ bool dtype_convertible(NncDtype from, NncDtype to) {
   if (from == to) return true;
   bool to_float = to == NNC_F32 || to == NNC_F64, from_float = from == NNC_F32 || from == NNC_F64;
   return from_float ? to_float : to != NNC_U8 && to != NNC_I1;
+}
+
+int64_t tensor_find_outside(const NncTensor *t, NncDtype from, const void *values, int64_t n, int64_t *value) {
+  enum { CHUNK = 512 };
+  int64_t chunk[CHUNK];
+  if (t->limit <= 0 || (from == NNC_U8 && t->limit >= 256)) return -1;
+  for (int64_t first = 0; first < n; first += CHUNK) {
+    int64_t count = n - first < CHUNK ? n - first : CHUNK;
+    convert_elements(from, (const char *)values + first * dtype_bytes(from), NNC_I64, chunk, count);
+    for (int64_t i = 0; i < count; i++) {
+      if (chunk[i] >= 0 && chunk[i] < t->limit) continue;
+      *value = chunk[i];
+      return first + i;
+    }
+  }
+  return -1;
 }
 
 #define CONVERT(S, D)                                      \

@@ -1,5 +1,5 @@
 # How lit finds and runs the tests. A test is a file with RUN lines; .nn files without any are inputs of other tests.
-# Substitutions: %nnc %nnc_opt %nnc_plan (the tools), %unit (the folder of test programs), %python, %source_dir (the repository), and lit's own %s %t %S %T.
+# Substitutions: %nnc %nnc_opt %nnc_plan (the tools), %unit (the folder of test programs), %python, %cmake, %build_dir, %source_dir (the repository), and lit's own %s %t %S %T.
 import os
 import sys
 
@@ -30,5 +30,7 @@ config.substitutions += [
     (r"%nnc_plan\b", os.path.join(tools, "nnc-plan")),
     (r"%unit\b", os.path.join(tools, "unit-tests")),
     (r"%python\b", config.python),
+    (r"%cmake\b", config.cmake),
+    (r"%build_dir\b", config.build_dir),
     (r"%source_dir\b", os.path.dirname(config.test_source_root)),
 ]

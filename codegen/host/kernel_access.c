@@ -1,5 +1,4 @@
 // Index maps, strides of leaves, and the loop nest they allow: axes are joined where every leaf runs through them in one stride.
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,7 +58,7 @@ bool index_map_through_view(MlirOperation view, const IndexMap *result, IndexMap
       }
       return true;
     case NN_OP_reshape: return map_through_reshape(&from, &to, result, operand);
-    default: assert(!"not a view"); return false;
+    default: return false;
   }
 }
 
@@ -141,7 +140,7 @@ bool layout_of_argument(MlirValue v, int *arg, Layout *layout) {
 }
 
 Access access_compose(const Layout *layout, const IndexMap *map) {
-  assert(layout->rank == map->rank);
+  host_require(layout->rank == map->rank, "an index map of another rank than its value");
   Access a = {.offset = layout->offset};
   for (int i = 0; i < map->rank; i++) {
     a.offset += layout->stride[i] * map->term[i].offset;
@@ -186,8 +185,8 @@ static void walk(Walk *w, MlirValue v, const IndexMap *map) {
   if (family == NN_KIND_VIEW) {
     IndexMap inner;
     bool ok = index_map_through_view(op, map, &inner);
-    assert(ok && "a reshape of a computed value inside a kernel");
-    if (ok) walk(w, mlirOperationGetOperand(op, 0), &inner);
+    host_require(ok, "a reshape of a computed value inside a kernel");
+    walk(w, mlirOperationGetOperand(op, 0), &inner);
     return;
   }
   NnType type = nn_value_type(v);

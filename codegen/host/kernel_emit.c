@@ -141,7 +141,7 @@ void emitter_end(Emitter *e) {
 }
 
 void block_begin(Emitter *e) {
-  assert(e->depth + 1 < MAX_SCOPES);
+  host_require(e->depth + 1 < MAX_SCOPES, "loops nested too deeply");
   e->depth++;
   e->scope[e->depth].head.size = e->scope[e->depth].text.size = 0;
 }
@@ -412,7 +412,7 @@ void emit_store(Emitter *e, int buffer, NnDtype dtype, const Access *a, Value v)
   bool vary;
   int64_t stride;
   Value offset = emit_offset(e, a, &vary, &stride);
-  assert(!vary || stride == 1);
+  host_require(!vary || stride == 1, "a kernel result that is not contiguous along its lanes");
   emit_store_at(e, buffer, dtype, offset, v, !vary);
 }
 

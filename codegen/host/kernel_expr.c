@@ -3,7 +3,6 @@
 //
 // No rewriting of floating point but the contraction of a product and a sum to one fused operation: a kernel is compiled once, so every
 // execution of it gives the same bits.
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +100,7 @@ Value emit_binary(Emitter *e, NnOp op, NnDtype dtype, Value a, Value b) {
       for (int i = 0; i < 2; i++) x[i] = emit_cast(e, x[i], dtype, NN_F64);
       return emit_cast(e, emit_math_call(e, "pow", 2, x, NN_F64), NN_F64, dtype);
     }
-    default: assert(!"not a binary map"); return a;
+    default: host_require(false, "an op in a kernel that is no map of two operands"); return a;
   }
 }
 
@@ -223,7 +222,7 @@ static Value emit_unary(Emitter *e, NnOp op, NnDtype dtype, Value x) {
     case NN_OP_relu: return emit_select(e, emit_compare(e, "gt", zero, x, dtype), zero, x, dtype);
     case NN_OP_floor: return f ? unary(e, "math.floor", x, type) : x;
     case NN_OP_not: return binary(e, "arith.xori", x, one, "", type);
-    default: assert(!"not a unary map"); return x;
+    default: host_require(false, "an op in a kernel that is no map of one operand"); return x;
   }
 }
 
@@ -243,7 +242,7 @@ Value emit_horizontal(Emitter *e, NnOp op, NnDtype dtype, Value x) {
 static Value map_op(Emitter *e, MlirOperation op, NnDtype result, const IndexMap *map) {
   NnOp kind = nn_op_of(op);
   int n = (int)mlirOperationGetNumOperands(op);
-  assert(n >= 1 && n <= 3);
+  host_require(n >= 1 && n <= 3, "an op in a kernel that is no map");
   Value x[3];
   for (int i = 0; i < n; i++) x[i] = expression(e, mlirOperationGetOperand(op, i), map);
   NnDtype dtype = nn_value_type(mlirOperationGetOperand(op, 0)).dtype;
@@ -276,7 +275,7 @@ static const WorkspaceValue *workspace_find(const Emitter *e, MlirValue v) {
 // A combined reduction in the workspace, laid out as the kept shape.
 static Value load_reduced(Emitter *e, MlirValue v, const NnType *type, const IndexMap *map) {
   const WorkspaceValue *w = workspace_find(e, v);
-  assert(w && "a reduction is used before it is complete, or at another row");
+  host_require(w != NULL, "a reduction is used before it is complete, or at another row");
   Layout own = layout_row_major(type);
   Access a = access_compose(&own, map);
   // The workspace is the buffer after arguments and results; its values start at multiples of eight bytes.
@@ -298,8 +297,8 @@ static Value evaluate(Emitter *e, MlirValue v, const IndexMap *map) {
     case NN_KIND_VIEW: {
       IndexMap inner;
       bool ok = index_map_through_view(op, map, &inner);
-      assert(ok);
-      return ok ? expression(e, mlirOperationGetOperand(op, 0), &inner) : (Value){0};
+      host_require(ok, "a reshape of a computed value inside a kernel");
+      return expression(e, mlirOperationGetOperand(op, 0), &inner);
     }
     case NN_KIND_REDUCE: return load_reduced(e, v, &type, map);
     case NN_KIND_SOURCE:

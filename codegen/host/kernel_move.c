@@ -1,5 +1,4 @@
 // Move kernels: one op each, an own loop nest. Here pad, concat, gather and scatter_add, which copy runs of elements.
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +16,7 @@ static MlirOperation only_op(const Kernel *k) {
     NnOp kind = nn_op_of(op);
     if (kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_MOVE) return op;
   }
-  assert(!"a move kernel without its op");
+  host_require(false, "a move kernel without its op");
   return nn_null_operation();
 }
 

@@ -1,5 +1,4 @@
 // Reads a private kernel function into a Kernel: kind, domain, reduced axes, types.
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +6,7 @@
 
 static char *symbol_name(MlirOperation func) {
   MlirAttribute a = mlirOperationGetAttributeByName(func, mlirStringRefCreateFromCString("sym_name"));
-  assert(!mlirAttributeIsNull(a));
+  host_require(!mlirAttributeIsNull(a), "a function without a name");
   MlirStringRef s = mlirStringAttrGetValue(a);
   return text_format("%.*s", (int)s.length, s.data);
 }
@@ -18,7 +17,7 @@ static KernelKind kind_of(MlirOperation func) {
   if (!strcmp(kind, "map")) return KERNEL_MAP;
   if (!strcmp(kind, "row")) return KERNEL_ROW;
   if (!strcmp(kind, "column")) return KERNEL_COLUMN;
-  assert(!strcmp(kind, "move"));
+  host_require(!strcmp(kind, "move"), "a kernel of unknown kind");
   return KERNEL_MOVE;
 }
 
@@ -26,10 +25,10 @@ void kernel_read(MlirOperation func, Kernel *k) {
   *k = (Kernel){.func = func, .name = symbol_name(func), .kind = kind_of(func)};
   int64_t axes[NN_MAX_RANK];
   k->domain.rank = nn_attr_i64s(func, "nn.domain", k->domain.dim, NN_MAX_RANK);
-  assert(k->domain.rank >= 0);
+  host_require(k->domain.rank >= 0, "a kernel without nn.domain");
   int n = nn_attr_i64s(func, "nn.axes", axes, NN_MAX_RANK);
   for (int i = 0; i < n; i++) {
-    assert(axes[i] >= 0 && axes[i] < k->domain.rank);
+    host_require(axes[i] >= 0 && axes[i] < k->domain.rank, "nn.axes outside nn.domain");
     k->reduced[axes[i]] = true;
   }
   MlirBlock body = nn_function_body(func);

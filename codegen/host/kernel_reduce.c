@@ -1,5 +1,4 @@
 // Row and column kernels: the plan (which axis runs over lanes, direct or chunked, levels of reduction) and the direct form.
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -23,7 +22,7 @@ static void level_add(Levels *l, MlirValue v, int level, int stage) {
 }
 
 static void add_unit(Reduce *r, UnitKind kind, MlirOperation op, int result, Level operand) {
-  assert(r->n_units < MAX_UNITS);
+  host_require(r->n_units < MAX_UNITS, "too many reductions in a kernel");
   MlirValue value = mlirOperationGetResult(op, result);
   Unit *u = &r->units[r->n_units++];
   *u = (Unit){.kind = kind, .dtype = nn_value_type(value).dtype, .value = value, .operand = mlirOperationGetOperand(op, 0), .level = operand.level, .stage = operand.stage};
@@ -136,6 +135,24 @@ static int choose_tile(const Reduce *r) {
 static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 #define MAX_CHUNKS 512
+#define STREAM_VECTORS 16      // a row of at least so many vectors is streamed
+#define BLOCK_VECTORS 64       // of it, at most so many at a time: a page
+#define CHUNK_VECTORS 4096     // and so many in a chunk: a second pass finds them in the second-level cache
+
+static void plan_stream(Reduce *r) {
+  int64_t vectors = (r->vector_extent + r->lanes - 1) / r->lanes, blocks = (vectors + BLOCK_VECTORS - 1) / BLOCK_VECTORS;
+  vectors = (vectors + blocks - 1) / blocks;
+  r->stream = true;
+  r->block = vectors * r->lanes;
+  int64_t rows = CHUNK_VECTORS / vectors, parts = r->outer_extent * blocks, chunks = (r->row_extent + rows - 1) / rows;
+  // Enough parts for the threads of a larger machine, if their chunks stay worth the combining.
+  if (parts * chunks < 16) chunks = (16 + parts - 1) / parts;
+  if (chunks > r->row_extent / 16) chunks = r->row_extent / 16;
+  if (chunks > MAX_CHUNKS) chunks = MAX_CHUNKS;
+  if (chunks < 1) chunks = 1;
+  r->chunk_size = (r->row_extent + chunks - 1) / chunks;
+  r->n_chunks = (r->row_extent + r->chunk_size - 1) / r->chunk_size;
+}
 
 static void plan_chunks(Reduce *r) {
   int64_t step = (int64_t)r->tile * r->lanes;
@@ -148,6 +165,9 @@ static void plan_chunks(Reduce *r) {
     if (total / r->chunk_size > MAX_CHUNKS) r->chunk_size = (total + MAX_CHUNKS - 1) / MAX_CHUNKS;
     if (r->chunk_vector) r->chunk_size = round_up(r->chunk_size, step);
     r->n_chunks = (total + r->chunk_size - 1) / r->chunk_size;
+  } else if (r->k->kind == KERNEL_COLUMN && r->n_units && r->row_extent >= 16 && r->vector_extent >= STREAM_VECTORS * r->lanes) {
+    plan_stream(r);
+    chunk = true;
   } else if (r->k->kind == KERNEL_COLUMN) {
     int64_t tiles = r->outer_extent * reduce_tiles(r, r->tile);
     chunk = r->row_extent > 4096 || (r->row_extent >= 256 && tiles < 16);
@@ -155,7 +175,7 @@ static void plan_chunks(Reduce *r) {
     if (r->row_extent / r->chunk_size > MAX_CHUNKS) r->chunk_size = (r->row_extent + MAX_CHUNKS - 1) / MAX_CHUNKS;
     r->n_chunks = (r->row_extent + r->chunk_size - 1) / r->chunk_size;
   }
-  if (!chunk || r->n_chunks < 2) {
+  if (!chunk || (r->n_chunks < 2 && !r->stream)) {
     r->n_stages = 0;
     return;
   }

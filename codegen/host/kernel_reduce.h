@@ -3,7 +3,9 @@
 // Two questions decide. Which axis runs over the lanes: a reduced one (then lanes are combined at the end) or the kept one inside the
 // reduced ones. And direct or chunked: direct does everything for one kept element (or tile) in one outer iteration, reading the reduced
 // elements once per level of reduction; chunked cuts the reduced elements into chunks, fixed by the shape alone, whose partial results
-// go to the workspace in one launch and are combined, in order, in a second one.
+// go to the workspace in one launch and are combined, in order, in a second one. A chunk keeps its partial results in registers while it
+// runs down a tile of columns; where rows are long that would touch a page for every few lines, so there the chunk is streamed: row after
+// row, a block of columns at a time, with the partial results in the workspace, which is in the cache then.
 #ifndef NNC_CODEGEN_HOST_KERNEL_REDUCE_H
 #define NNC_CODEGEN_HOST_KERNEL_REDUCE_H
 
@@ -42,6 +44,8 @@ typedef struct Reduce {
   int n_stages;                      // chunked; 0: direct
   int64_t n_chunks, chunk_size;      // of rows, or of elements of the vector group if chunk_vector
   bool chunk_vector;
+  bool stream;                       // chunked, lanes on the kept axis, partial results in memory
+  int64_t block;                     // stream: elements of the kept vector axis per outer iteration
   int64_t workspace_bytes;
 } Reduce;
 
@@ -60,6 +64,12 @@ void reduce_plan(const Kernel *k, int lanes, Reduce *r);
 typedef struct PassValues { Value value[MAX_UNITS][MAX_TILE]; } PassValues;
 void reduce_emit_pass(Emitter *e, const Reduce *r, const Range *range, int tile, const bool *active, bool write, PassValues *values);
 void reduce_emit_chunked(KernelModule *m, const Reduce *r, HostKernel *out);
+Value reduce_partial_index(Emitter *e, const Reduce *r, Value outer, Value chunk, int tile);   // in partial results; at the current vector
+Value reduce_splat_count(Emitter *e, NnDtype dtype, Value count);
+// Streams a chunk: block is the index of the column block. active, squares: units (sums and means; M2) to run; write: domain results.
+typedef struct StreamChunk { Value outer, chunk, block, low, high, count; const bool *sums, *squares; bool any_squares, write; } StreamChunk;
+void reduce_emit_stream(Emitter *e, const Reduce *r, const StreamChunk *c);
+void reduce_write_domain_results(Emitter *e, const Kernel *k);
 // Opens the scopes of one vector tile of the kept axis: p counts the tiles; calls body for whole tiles and once for the masked rest.
 typedef void (*TileFn)(Emitter *e, const Reduce *r, int tile, void *user);
 void reduce_for_tiles(Emitter *e, const Reduce *r, Value tile_index, int tile, TileFn body, void *user);

@@ -2,7 +2,6 @@
 // them in order of the chunks and goes on: to the results, or, where a reduction depends on another one, to a second such pair.
 // Partial moments are combined by the formula of Chan, Golub and LeVeque (Updating formulae and a pairwise algorithm for computing
 // sample variances, 1979); inside a chunk the mean is taken first and the squared differences in a second pass, out of the cache.
-#include <assert.h>
 #include <stdlib.h>
 
 #include "codegen/host/kernel_reduce.h"
@@ -15,14 +14,14 @@ typedef struct Launch {
   Value count;                // i64: elements in this chunk
 } Launch;
 
-static Value splat_count(Emitter *e, NnDtype dtype, Value count) {
+Value reduce_splat_count(Emitter *e, NnDtype dtype, Value count) {
   const char *type = element_type(dtype);
   Value scalar = emit(e, count.depth, "arith.sitofp %%v%d : i64 to %s", count.id, type);
   return emit(e, scalar.depth, "vector.broadcast %%v%d : %s to %s", scalar.id, type, vector_type(e, dtype).text);
 }
 
 // Index of a partial result: ((outer * chunks) + chunk) * vector extent + index of the kept vector axis.
-static Value partial_index(Emitter *e, const Reduce *r, Value outer, Value chunk, int tile) {
+Value reduce_partial_index(Emitter *e, const Reduce *r, Value outer, Value chunk, int tile) {
   Value at = emit_index(e, "addi", emit_index_with(e, "muli", outer, r->n_chunks), chunk);
   if (r->lanes_on_reduced) return at;
   Value lane = {e->vector_index[tile], e->index_depth[r->vector_group], true};
@@ -53,28 +52,34 @@ static void set_range(Emitter *e, const Reduce *r, Launch *l) {
   }
 }
 
+// The units of a stage: those of the first pass over the chunk and, M2, those of the second. True if there are any of the latter.
+static bool units_of_stage(const Reduce *r, int stage, bool *sums, bool *squares) {
+  bool any = false;
+  for (int u = 0; u < r->n_units; u++) {
+    bool here = r->units[u].stage == stage, m2 = r->units[u].kind == UNIT_M2;
+    sums[u] = here && !m2;
+    squares[u] = here && m2;
+    any |= squares[u];
+  }
+  return any;
+}
+
 static void partial_body(Emitter *e, const Reduce *r, int tile, void *user) {
   Launch *l = user;
-  bool sums[MAX_UNITS] = {false}, squares[MAX_UNITS] = {false}, any_squares = false;
-  for (int u = 0; u < r->n_units; u++) {
-    if (r->units[u].stage != l->stage) continue;
-    bool m2 = r->units[u].kind == UNIT_M2;
-    (m2 ? squares : sums)[u] = true;
-    any_squares |= m2;
-  }
+  bool sums[MAX_UNITS], squares[MAX_UNITS], any_squares = units_of_stage(r, l->stage, sums, squares);
   int values = r->lanes_on_reduced ? 1 : tile;
   bool write = l->is_last_stage && r->has_domain_result;
   PassValues v;
   reduce_emit_pass(e, r, &l->range, tile, sums, write && !any_squares, &v);
   for (int u = 0; u < r->n_units; u++) {
     if (!sums[u] || r->units[u].kind != UNIT_MEAN) continue;
-    Value count = splat_count(e, r->units[u].dtype, l->count);
+    Value count = reduce_splat_count(e, r->units[u].dtype, l->count);
     for (int j = 0; j < values; j++) v.value[u][j] = emit_binary(e, NN_OP_div, r->units[u].dtype, v.value[u][j], count);
   }
   if (any_squares) reduce_emit_pass(e, r, &l->range, tile, squares, write, &v);
   for (int j = 0; j < values; j++) {
     e->tile = j;
-    Value at = partial_index(e, r, l->outer, l->chunk, j);
+    Value at = reduce_partial_index(e, r, l->outer, l->chunk, j);
     for (int u = 0; u < r->n_units; u++)
       if (sums[u] || squares[u]) emit_store_workspace(e, r->units[u].dtype, r->units[u].partial, at, v.value[u][j], r->lanes_on_reduced);
   }
@@ -101,7 +106,7 @@ static void begin_launch(Emitter *e, KernelModule *m, const Reduce *r, const cha
 
 static void emit_partials(KernelModule *m, const Reduce *r, int stage, HostKernel *out) {
   char *symbol = launch_symbol(r, 2 * stage);
-  int64_t tiles = r->lanes_on_reduced ? 1 : reduce_tiles(r, r->tile);
+  int64_t tiles = r->lanes_on_reduced ? 1 : r->stream ? (r->vector_extent + r->block - 1) / r->block : reduce_tiles(r, r->tile);
   text_add(&m->text, "// launch %d: %lld rows x %lld chunks of %lld x %lld tiles, partial results to the workspace\n", 2 * stage, (long long)r->outer_extent,
            (long long)r->n_chunks, (long long)r->chunk_size, (long long)tiles);
   Emitter e;
@@ -117,11 +122,19 @@ static void emit_partials(KernelModule *m, const Reduce *r, int stage, HostKerne
   l.outer = emit_index_with(&e, "divui", rest, r->n_chunks);
   emit_split_index(&e, l.outer, r->n_outer, r->outer);
   set_range(&e, r, &l);
-  if (r->lanes_on_reduced) partial_body(&e, r, r->tile, &l);
-  else reduce_for_tiles(&e, r, tile, r->tile, partial_body, &l);
+  if (r->stream) {
+    bool sums[MAX_UNITS], squares[MAX_UNITS], any_squares = units_of_stage(r, stage, sums, squares);
+    StreamChunk c = {.outer = l.outer, .chunk = l.chunk, .block = tile, .low = l.range.low, .high = l.range.high, .count = l.count, .sums = sums, .squares = squares,
+                     .any_squares = any_squares, .write = l.is_last_stage && r->has_domain_result};
+    reduce_emit_stream(&e, r, &c);
+  } else if (r->lanes_on_reduced) {
+    partial_body(&e, r, r->tile, &l);
+  } else {
+    reduce_for_tiles(&e, r, tile, r->tile, partial_body, &l);
+  }
   for_end(&e, 0, NULL, NULL, NULL);
   emitter_end(&e);
-  double per_chunk = (double)r->chunk_size * (double)(!r->lanes_on_reduced ? (int64_t)r->tile * r->lanes : r->chunk_vector ? 1 : r->vector_extent);
+  double per_chunk = (double)r->chunk_size * (double)(r->stream ? r->block : !r->lanes_on_reduced ? (int64_t)r->tile * r->lanes : r->chunk_vector ? 1 : r->vector_extent);
   kernel_add_launch(out, symbol, r->outer_extent * r->n_chunks * tiles, per_chunk);
 }
 
@@ -137,7 +150,7 @@ static void join_moments(Emitter *e, NnDtype t, Value *mean, Value *m2, Value me
 }
 
 static void combine_chunk(Emitter *e, const Reduce *r, const Launch *l, Value chunk, int n, const int *units, Value *acc) {
-  Value at = partial_index(e, r, l->outer, chunk, 0), before = emit_index_with(e, "muli", chunk, r->chunk_size);
+  Value at = reduce_partial_index(e, r, l->outer, chunk, 0), before = emit_index_with(e, "muli", chunk, r->chunk_size);
   int64_t total = r->chunk_vector ? r->vector_extent : r->row_extent, per_row = r->lanes_on_reduced && !r->chunk_vector ? r->vector_extent : 1;
   Value end = emit_index_with(e, "minsi", emit_index_with(e, "addi", before, r->chunk_size), total), count = emit_index(e, "subi", end, before);
   Value n_a = emit_index_with(e, "muli", before, per_row), n_b = emit_index_with(e, "muli", count, per_row);
@@ -150,15 +163,14 @@ static void combine_chunk(Emitter *e, const Reduce *r, const Launch *l, Value ch
     }
     const Unit *square = &r->units[units[i + 1]];
     Value m2 = emit_load_workspace(e, square->dtype, square->partial, at, r->lanes_on_reduced);
-    join_moments(e, u->dtype, &acc[i], &acc[i + 1], x, m2, splat_count(e, u->dtype, n_a), splat_count(e, u->dtype, n_b));
+    join_moments(e, u->dtype, &acc[i], &acc[i + 1], x, m2, reduce_splat_count(e, u->dtype, n_a), reduce_splat_count(e, u->dtype, n_b));
     i++;
   }
 }
 
 static void combine_body(Emitter *e, const Reduce *r, int tile, void *user) {
   const Launch *l = user;
-  assert(tile == 1);
-  (void)tile;
+  (void)tile;   // one vector at a time
   int n = 0, units[MAX_UNITS];
   Value init[MAX_UNITS], acc[MAX_UNITS], result[MAX_UNITS];
   TypeName types[MAX_UNITS];

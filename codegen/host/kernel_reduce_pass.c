@@ -1,5 +1,4 @@
 // One pass of a row or column kernel over reduced elements: accumulators in vector registers, several side by side.
-#include <assert.h>
 #include <stdlib.h>
 
 #include "codegen/host/kernel_reduce.h"
@@ -28,17 +27,16 @@ static Value term(Pass *p, const Unit *u) {
   return emit_binary(e, NN_OP_mul, u->dtype, d, d);
 }
 
-static void write_results(Pass *p) {
-  const Kernel *k = p->r->k;
+void reduce_write_domain_results(Emitter *e, const Kernel *k) {
   IndexMap domain = index_map_domain(k);
   Value *v = host_alloc((size_t)k->n_results, sizeof *v);
   for (int i = 0; i < k->n_results; i++)
-    if (!kernel_is_kept_shaped(k, &k->result_type[i])) v[i] = expression(p->e, k->result[i], &domain);
+    if (!kernel_is_kept_shaped(k, &k->result_type[i])) v[i] = expression(e, k->result[i], &domain);
   for (int i = 0; i < k->n_results; i++) {
     if (kernel_is_kept_shaped(k, &k->result_type[i])) continue;
     Layout own = layout_row_major(&k->result_type[i]);
     Access a = access_compose(&own, &domain);
-    emit_store(p->e, k->n_args + i, k->result_type[i].dtype, &a, v[i]);
+    emit_store(e, k->n_args + i, k->result_type[i].dtype, &a, v[i]);
   }
   free(v);
 }
@@ -57,7 +55,7 @@ static void accumulate(Pass *p, int j, int into, Value *acc) {
     }
     *x = sum;
   }
-  if (p->write) write_results(p);
+  if (p->write) reduce_write_domain_results(e, p->r->k);
   e->tile = 0;
 }
 

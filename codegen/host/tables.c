@@ -1,6 +1,5 @@
 // program.c: the tables of runtime/program.h as C initialisers, from the planned module. Buffer offsets of all steps lie in one array, so
 // that the text stays small and the C compiler is quick with it.
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +23,7 @@ static void offset_set(Offsets *o, MlirValue v, int64_t offset) {
 
 static int64_t offset_of(const Offsets *o, MlirValue v) {
   int id = ptr_map_get(&o->ids, v.ptr);
-  assert(id >= 0);
+  host_require(id >= 0, "a value without a place in the arena");
   return o->at[id];
 }
 
@@ -38,8 +37,8 @@ static void offsets_of_step(Offsets *o, const NnStep *s) {
     if (s->role == NN_STEP_ALIAS) offset_set(o, v, offset_of(o, mlirOperationGetOperand(s->op, 0)) + nn_alias_shift(s->op));
     else if (s->role == NN_STEP_REGION) offset_set(o, v, offset_of(o, mlirOperationGetOperand(yield, r)));
     else {
-      assert(r < n && "an op without offset: the pass `plan` has not run");
-      offset_set(o, v, r < n ? planned[r] : 0);
+      host_require(r < n, "an op without nn.offset: the pass `plan` has not run");
+      offset_set(o, v, planned[r]);
     }
   }
 }
@@ -70,7 +69,7 @@ static const char *role_name(const char *role) {
                                          {"rng", "NNC_RNG"}, {"hyper", "NNC_HYPER"}, {"loss", "NNC_LOSS"}, {"metric", "NNC_METRIC"}, {"output", "NNC_OUTPUT"}};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (!strcmp(names[i][0], role)) return names[i][1];
-  assert(!"a role the runtime does not know");
+  host_require(false, "a role that the runtime does not know");
   return "NNC_INPUT";
 }
 
@@ -114,6 +113,8 @@ static void add_argument(Text *t, MlirOperation func, int arg) {
     text_quoted(&extra, init);
   }
   text_add(&extra, ",.group=%lld", (long long)nn_arg_i64(func, arg, "nn.group", -1));
+  int64_t limit = nn_arg_i64(func, arg, "nn.limit", 0);
+  if (limit) text_add(&extra, ",.limit=%lld", (long long)limit);
   add_tensor(t, name, role_name(role), &type, nn_arg_i64(func, arg, "nn.offset", 0), text_c_string(&extra));
   text_free(&extra);
   free(name);
@@ -177,11 +178,11 @@ static void add_kernel_steps(Tables *w, const NnStep *s) {
   MlirStringRef symbol = mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(s->op, mlirStringRefCreateFromCString("callee")));
   char *name = text_format("%.*s", (int)symbol.length, symbol.data);
   const HostKernel *k = host_kernel_find(w->kernels, name);
-  assert(k);
+  host_require(k != NULL, "a call of a kernel that does not exist");
   free(name);
   int64_t workspace = nn_attr_i64(s->op, "nn.workspace", -1);
   int first = add_values(w, s->op);
-  assert(k->workspace_bytes == 0 || workspace >= 0);
+  host_require(k->workspace_bytes == 0 || workspace >= 0, "a kernel without its workspace");
   if (k->workspace_bytes) add_buffer(w, workspace, k->workspace_bytes);
   for (int i = 0; i < k->n_launches; i++) {
     const HostLaunch *l = &k->launches[i];
@@ -192,6 +193,22 @@ static void add_kernel_steps(Tables *w, const NnStep *s) {
     text_add(&w->steps, "%s},\n", s->recomputed ? ",.recomputed=true" : "");
     w->n_steps++;
   }
+}
+
+// "conv2d 3x3/2 56x56x64 to 28x28x128", "matmul 12 of 256x64x256" (rows, columns, summed).
+static char *library_label(MlirOperation op, const NncConv *c, const NncMatmul *m) {
+  const char *name = nn_op_info(nn_op_of(op))->name;
+  if (!c) {
+    char *batch = m->batch > 1 ? text_format("%lld of ", (long long)m->batch) : host_strdup("");
+    char *label = text_format("%s %s%lldx%lldx%lld", name, batch, (long long)m->m, (long long)m->n, (long long)m->k);
+    free(batch);
+    return label;
+  }
+  char *stride = c->stride[0] > 1 ? text_format("/%lld", (long long)c->stride[0]) : host_strdup("");
+  char *label = text_format("%s %lldx%lld%s %lldx%lldx%lld to %lldx%lldx%lld", name, (long long)c->kh, (long long)c->kw, stride, (long long)c->h,
+                            (long long)c->w, (long long)c->c, (long long)c->oh, (long long)c->ow, (long long)c->o);
+  free(stride);
+  return label;
 }
 
 static void add_library_step(Tables *w, const NnStep *s) {
@@ -208,15 +225,16 @@ static void add_library_step(Tables *w, const NnStep *s) {
              (long long)host_library_scratch(s->op));
   } else {
     bool matmul = host_matmul_record(s->op, &m);
-    assert(matmul && "an op that is neither a kernel nor the library's");
-    (void)matmul;
+    host_require(matmul, "an op that is neither a kernel nor the library's");
     text_add(&w->records, "static const NncMatmul C%d = {%d, %lld,%lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld, %lld};\n", w->n_records, m.dtype,
              (long long)m.batch, (long long)m.m, (long long)m.n, (long long)m.k, (long long)m.a_batch, (long long)m.a_row, (long long)m.a_col,
              (long long)m.b_batch, (long long)m.b_row, (long long)m.b_col, (long long)m.c_batch, (long long)m.c_row, (long long)host_library_scratch(s->op));
   }
+  char *label = library_label(s->op, conv ? &c : NULL, &m);
   text_add(&w->steps, "  {.kind=%s,.label=\"%s\",.n_buffers=3,.buffers=B+%d,.buffer_bytes=Z+%d,.%s=&C%d,.workspace=%lld,.flops=%.6g,.bytes=%.6g%s},\n",
-           conv ? "NNC_STEP_CONV" : "NNC_STEP_MATMUL", nn_op_info(nn_op_of(s->op))->name, first, first, conv ? "conv" : "matmul", w->n_records++,
+           conv ? "NNC_STEP_CONV" : "NNC_STEP_MATMUL", label, first, first, conv ? "conv" : "matmul", w->n_records++,
            (long long)nn_attr_i64(s->op, "nn.workspace", -1), nn_op_flops(s->op), nn_op_bytes(s->op), s->recomputed ? ",.recomputed=true" : "");
+  free(label);
   w->n_steps++;
 }
 

@@ -10,6 +10,12 @@ static void out_of_memory(void) {
   exit(70);
 }
 
+void host_require(bool condition, const char *what) {
+  if (condition) return;
+  fprintf(stderr, "nnc: internal error in code generation: %s\n", what);
+  exit(70);
+}
+
 void *host_alloc(size_t n, size_t size) {
   void *p = calloc(n ? n : 1, size ? size : 1);
   if (!p) out_of_memory();

@@ -225,6 +225,7 @@ RematSchedule remat_schedule_measure(const RematProblem *problem, const int *exe
   if (legal) {
     schedule.cost = simulation.cost;
     schedule.peak = simulation.peak;
+    schedule.activations = simulation.activations;
     remat_simulation_free(&simulation);
   }
   return schedule;

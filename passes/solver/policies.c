@@ -1,6 +1,7 @@
 // policies.c: schedules made without a budget. All of them rest on one picture of the forward pass: a cut at position
 // b is crossed by the values defined before b and used at or after it; where a single small value crosses we have an
 // articulation point of a chain, but any cut serves, so U-shaped and dense graphs need no special case.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,11 +15,16 @@ RematSchedule remat_baseline(const RematProblem *problem) {
   return schedule;
 }
 
-// Keeps `*best` the schedule of the smaller peak, then the smaller cost; takes ownership of `candidate`. Returns
-// whether the candidate won.
+// By peak, then activations, then cost.
+static bool is_better(const RematSchedule *a, const RematSchedule *b) {
+  if (a->peak != b->peak) return a->peak < b->peak;
+  if (a->activations != b->activations) return a->activations < b->activations;
+  return a->cost < b->cost;
+}
+
+// Keeps `*best` the better schedule; takes ownership of `candidate`. Returns whether the candidate won.
 static bool take_better(RematSchedule *best, RematSchedule candidate) {
-  bool better = !best->exec || candidate.peak < best->peak ||
-                (candidate.peak == best->peak && candidate.cost < best->cost);
+  bool better = !best->exec || is_better(&candidate, best);
   if (better) {
     remat_schedule_free(best);
     *best = candidate;
@@ -80,44 +86,54 @@ typedef struct SegmentSearch {
   RematBuilder builder;
   bool *keep;
   RematSchedule best;
-  double best_threshold;
+  double best_threshold, best_weight;
 } SegmentSearch;
 
-static void try_threshold(SegmentSearch *search, double threshold) {
+static void try_threshold(SegmentSearch *search, double threshold, double weight) {
   static const double slacks[] = {1.0, 1.5, 1e30};
   for (size_t i = 0; i < sizeof slacks / sizeof *slacks; i++) {
-    segment_by_bytes(search->graph, threshold, slacks[i], search->keep);
-    if (take_better(&search->best, remat_build_keep(&search->builder, search->keep)))
+    segment_by_bytes(search->graph, threshold, weight, slacks[i], search->keep);
+    if (take_better(&search->best, remat_build_keep(&search->builder, search->keep))) {
       search->best_threshold = threshold;
+      search->best_weight = weight;
+    }
   }
 }
 
 // The smallest and the largest threshold worth trying.
-static void threshold_range(const RematGraph *graph, double *low, double *high) {
+static void threshold_range(const RematGraph *graph, double weight, double *low, double *high) {
+  double pressure = 0;
   *low = 1;
   *high = 1;
   for (int v = 0; v < graph->forward_end; v++) {
     const RematNode *node = &graph->problem->nodes[v];
     if (!node->recomputable || !graph->used_backward[v]) continue;
-    if ((double)node->bytes > *low) *low = (double)node->bytes;
+    pressure = fmax(pressure, weight * (double)graph->pressure[v]);
+    *low = fmax(*low, (double)node->bytes + weight * (double)graph->pressure[v]);
     *high += (double)node->bytes;
   }
+  *high += pressure;
+}
+
+// Cubic spacing: small thresholds matter most, and multiplication gives the same bits everywhere, unlike pow.
+static double spread(double low, double high, int i, int n) {
+  double fraction = (double)i / n;
+  return low + (high - low) * fraction * fraction * fraction;
 }
 
 RematSchedule remat_policy_sqrt(const RematProblem *problem) {
-  enum { COARSE = 32, FINE = 12 };
+  enum { COARSE = 40, FINE = 12 };
   RematGraph graph = remat_graph_create(problem);
   SegmentSearch search = {.graph = &graph, .builder = remat_builder_create(&graph), .best = remat_baseline(problem)};
   search.keep = solver_allocate((size_t)graph.n, sizeof(bool));
-  double low, high;
-  threshold_range(&graph, &low, &high);
-  for (int i = 1; i <= COARSE && high > low; i++) {
-    // Cubic spacing: small thresholds matter most, and multiplication gives the same bits everywhere, unlike pow.
-    double fraction = (double)i / COARSE;
-    try_threshold(&search, low + (high - low) * fraction * fraction * fraction);
+  for (int weight = 0; weight <= 1; weight++) {
+    double low, high;
+    threshold_range(&graph, weight, &low, &high);
+    for (int i = 1; i <= COARSE && high > low; i++) try_threshold(&search, spread(low, high, i, COARSE), weight);
   }
   double center = search.best_threshold;
-  for (int i = -FINE; i <= FINE && center > 0; i++) try_threshold(&search, center * (1 + 0.02 * i));
+  for (int i = -FINE; i <= FINE && center > 0; i++)
+    try_threshold(&search, center * (1 + 0.02 * i), search.best_weight);
   RematSchedule best = search.best;
   free(search.keep);
   remat_builder_free(&search.builder);
@@ -130,11 +146,10 @@ void remat_each_segmentation(const RematGraph *graph, int n_thresholds,
   RematBuilder builder = remat_builder_create(graph);
   bool *keep = solver_allocate((size_t)graph->n, sizeof *keep);
   double low, high;
-  threshold_range(graph, &low, &high);
+  threshold_range(graph, 1, &low, &high);
   for (int i = 1; i <= n_thresholds && high > low; i++) {
-    double fraction = (double)i / n_thresholds;
     for (int wide = 0; wide < 2; wide++) {
-      segment_by_bytes(graph, low + (high - low) * fraction * fraction * fraction, wide ? 1e30 : 1.2, keep);
+      segment_by_bytes(graph, spread(low, high, i, n_thresholds), 1, wide ? 1e30 : 1.2, keep);
       RematSchedule schedule = remat_build_keep(&builder, keep);
       visit(context, &schedule);
       remat_schedule_free(&schedule);
@@ -162,6 +177,19 @@ static bool is_checkpoint(const RematNode *node) { return node->checkpoint; }
 
 RematSchedule remat_policy_speed(const RematProblem *problem) { return run_keep_policy(problem, is_expensive); }
 RematSchedule remat_policy_manual(const RematProblem *problem) { return run_keep_policy(problem, is_checkpoint); }
+
+void remat_each_seed(const RematProblem *problem, void (*visit)(void *context, const RematSchedule *schedule),
+                     void *context) {
+  enum { THRESHOLDS = 24 };
+  for (RematPolicy policy = REMAT_POLICY_NONE; policy <= REMAT_POLICY_RECURSIVE; policy++) {
+    RematSchedule schedule = remat_policy_run(problem, policy);
+    visit(context, &schedule);
+    remat_schedule_free(&schedule);
+  }
+  RematGraph graph = remat_graph_create(problem);
+  remat_each_segmentation(&graph, THRESHOLDS, visit, context);
+  remat_graph_free(&graph);
+}
 
 bool remat_policy_parse(const char *name, RematPolicy *policy) {
   static const struct {

@@ -24,7 +24,7 @@ static void note_state(RematSearch *search) {
   if (!search->lowest.exec || state->peak < search->lowest.peak) {
     remat_schedule_free(&search->lowest);
     int *exec = solver_allocate((size_t)state->n, sizeof *exec);
-    search->lowest = (RematSchedule){state->n, exec, state->cost, state->peak};
+    search->lowest = (RematSchedule){.n = state->n, .exec = exec, .cost = state->cost, .peak = state->peak};
     if (state->n) memcpy(search->lowest.exec, state->exec, (size_t)state->n * sizeof(int));
   }
   if (!is_feasible(state) || (search->has_best && state->cost >= search->best_cost)) return;
@@ -240,6 +240,10 @@ static void run_seeds(RematSearch *search) {
   run_chain_seeds(search);
 }
 
+static void run_starts(RematSearch *search, const RematOptions *options) {
+  for (int i = 0; i < options->n_starts; i++) improve_seed(search, &options->starts[i]);
+}
+
 static RematSearch search_create(const RematProblem *problem, const RematOptions *options) {
   RematSearch search = {.problem = problem, .time_limit = 10};
   clock_gettime(CLOCK_MONOTONIC, &search.start);
@@ -258,7 +262,8 @@ void remat_solve(const RematProblem *problem, int64_t budget_bytes, const RematO
   search.state = remat_state_create(&search.graph, budget_bytes);
   *result = (RematResult){.lower_bound = remat_lower_bound(problem, budget_bytes)};
   for (int v = 0; v < problem->n_nodes; v++) result->base_cost += problem->nodes[v].cost;
-  run_seeds(&search);
+  if (options && options->n_starts > 0) run_starts(&search, options);
+  else run_seeds(&search);
   if (!search.has_best || search.best_cost > result->lower_bound) local_search(&search);
   result->feasible = search.has_best;
   result->min_budget_found = search.lowest.peak;

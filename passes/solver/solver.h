@@ -62,6 +62,7 @@ typedef struct RematSchedule {
   int *exec;                 // Owned; node number at each position
   double cost;               // sum of the costs of the executions
   int64_t peak;              // bytes, fixed bytes included
+  int64_t activations;       // bytes; the most that recomputable forward values occupy while a backward node executes
 } RematSchedule;
 
 // ---- simulate.c: what a problem and a schedule mean; deliberately shares no code with the search ----
@@ -76,7 +77,7 @@ typedef struct RematSimulation {
   double cost;
   int64_t peak;              // bytes
   int peak_position;         // first position that reaches the peak; -1 when there are none
-  int64_t activations;       // bytes; the most that recomputable forward values occupy while a backward node executes
+  int64_t activations;       // bytes; as in RematSchedule
   int64_t *live;             // Owned; bytes occupied at each position, fixed bytes and workspace included
   int *last_use;             // Owned; last position at which the value of each execution is live; `n` for "to the end"
 } RematSimulation;
@@ -102,7 +103,7 @@ RematSchedule remat_baseline(const RematProblem *problem);
 // is kept before a segment, what is inside it, and what else is live when its backward pass begins (gradients that
 // wait for a common update) together stay below one threshold. So segments grow toward the input where values alone
 // count, about sqrt(2 k) of k equal ones, and shrink where gradients accumulate. Minimises the peak, then the
-// activations (see RematSimulation), then the cost. At most one extra forward pass.
+// activations, then the cost. At most one extra forward pass.
 RematSchedule remat_policy_sqrt(const RematProblem *problem);
 
 // Salimans & Bulatov's `speed`: keeps expensive values, recomputes cheap ones once, before their first backward use.
@@ -114,6 +115,11 @@ RematSchedule remat_policy_manual(const RematProblem *problem);
 // Recursive bisection over the same cuts (Griewank 1992; Chen et al. 2016, section 4.4): O(log k) memory for
 // O(k log k) executions.
 RematSchedule remat_policy_recursive(const RematProblem *problem);
+
+// All of the policies above, the plain order first, then segmentations from few kept bytes to many: `visit` gets each, and
+// owns none.
+void remat_each_seed(const RematProblem *problem, void (*visit)(void *context, const RematSchedule *schedule),
+                     void *context);
 
 typedef enum RematPolicy {
   REMAT_POLICY_NONE,
@@ -136,6 +142,8 @@ typedef struct RematOptions {
   uint64_t seed;             // same problem, budget and options: same schedule
   double time_limit;         // seconds; 0: the default of 10. A safety only: when it strikes, results may vary
   int64_t max_moves;         // moves tried, seeds included; 0: a default that takes about 1 s, < 0: seeds only
+  const RematSchedule *starts;   // Borrowed; legal schedules to begin from, within the budget or not
+  int n_starts;              // > 0: the search makes no seeds of its own
 } RematOptions;
 
 typedef struct RematResult {

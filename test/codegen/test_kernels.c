@@ -342,7 +342,7 @@ static void build_float_cases(MlirModule m, NnDtype t) {
     sums_column(m, t, rows[i][0], 2, rows[i][1]);
     chained_column(m, t, rows[i][0], 3, rows[i][1]);
   }
-  static const int64_t columns[][3] = {{40, 20, 1}, {7, 97, 35}, {3, 100, 64}, {2, 4200, 3}, {9, 1000, 16}, {1, 5000, 17}};
+  static const int64_t columns[][3] = {{40, 20, 1}, {7, 97, 35}, {3, 100, 64}, {2, 4200, 3}, {9, 1000, 16}, {1, 5000, 17}, {3, 33, 300}, {1, 40, 3072}, {2, 700, 1037}};
   for (int i = 0; i < COUNT(columns); i++) {
     moments_column(m, t, columns[i][0], columns[i][1], columns[i][2]);
     sums_column(m, t, columns[i][0], columns[i][1], columns[i][2]);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
+#include "test/check.h"
 #include "test/ir/reference.c"
 
 typedef struct Case {

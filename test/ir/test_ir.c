@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
+#include "test/check.h"
 #include "mlir-c/Diagnostics.h"
 #include "test/ir/reference.c"
 

@@ -2,7 +2,7 @@
 // RUN: %nnc_opt %s --passes='fuse,schedule,remat' | FileCheck %s --check-prefix=NONE
 // RUN: %nnc_opt %s --passes='fuse,schedule,remat{policy=manual}' | FileCheck %s --check-prefix=MANUAL
 // RUN: %nnc_opt %s --passes='fuse,schedule,remat{budget=170KiB},inplace,plan{budget=170KiB}' | FileCheck %s --check-prefix=BUDGET
-// RUN: %nnc_opt %s --passes='fuse,schedule,remat{budget=85%},inplace,plan' | FileCheck %s --check-prefix=BUDGET
+// RUN: %nnc_opt %s --passes='fuse,schedule,remat{budget=85%%},inplace,plan' | FileCheck %s --check-prefix=BUDGET
 // RUN: not %nnc_opt %s --passes='fuse,schedule,remat{budget=20KiB}' 2>&1 | FileCheck %s --check-prefix=OVER
 // RUN: not %nnc_opt %s --passes='fuse,schedule,remat{budget=170KiB policy=none}' 2>&1 | FileCheck %s --check-prefix=NOT-NONE
 

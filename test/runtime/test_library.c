@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "test/runtime/check.h"
+#include "test/check.h"
 
 static double *random_values(int64_t n, unsigned seed) {
   double *v = malloc(sizeof *v * (size_t)n);

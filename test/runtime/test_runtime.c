@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "runtime/runtime.h"
-#include "test/runtime/check.h"
+#include "test/check.h"
 
 static const NncGroup groups[] = {{.lr = 0.1, .beta1 = 0.9, .beta2 = 0.99}, {.lr = 0.01, .beta1 = 0.5, .beta2 = 0.5}};
 static const char *const names[] = {"x", "y"};
@@ -14,7 +14,7 @@ static const char *const files[] = {"x.npy", "y.npy"};
 static const NncData data[] = {{.split = "train", .reader = "npy", .n_names = 2, .names = names, .n_files = 2, .files = files, .begin_permille = 200,
                                 .end_permille = 1000}};
 const NncProgram nnc_program = {.model = "test", .source = "test.nn", .schedule = "cosine", .schedule_min = 0.02, .schedule_warmup = 4,
-                                .n_groups = 2, .groups = groups, .n_data = 1, .data = data, .classes = 5, .n_label_names = 1, .label_names = names + 1};
+                                .n_groups = 2, .groups = groups, .n_data = 1, .data = data};
 
 static char *folder;
 

@@ -63,6 +63,89 @@ static void test_chain_policies(void) {
   }
 }
 
+// A chain whose n weight gradients of `gradient` units wait for a common end, as clipping makes them, and whose last
+// forward value is followed by one of `head` units that only its first backward node reads.
+static Generated *generate_clipped_chain(int n, int64_t unit, int64_t gradient, int64_t head) {
+  Generated *g = generated_create(3 * n + 3);
+  for (int i = 0; i < n; i++) generated_add(g, 1, unit, REMAT_FORWARD, i > 0, (int[]){i - 1});
+  int last = generated_add(g, 0, head, REMAT_FORWARD, 1, (int[]){n - 1});
+  int *gradients = solver_allocate((size_t)n, sizeof *gradients);
+  for (int i = n - 1; i >= 0; i--) {
+    last = generated_add(g, 1, unit, REMAT_BACKWARD, 2, (int[]){i, last});
+    gradients[i] = generated_add(g, 1, gradient, REMAT_BACKWARD, 1, (int[]){last});
+  }
+  g->output = generated_add(g, 1, 1, REMAT_BACKWARD, n, gradients);
+  g->problem.n_outputs = 1;
+  free(gradients);
+  return g;
+}
+
+// Where gradients accumulate, segments are long where few of them are held: the peak is hardly more than what the gradients take.
+static void test_sqrt_beside_gradients(void) {
+  Generated *g = generate_clipped_chain(64, 4, 3, 0);
+  RematSchedule none = run_policy(&g->problem, REMAT_POLICY_NONE), root = run_policy(&g->problem, REMAT_POLICY_SQRT);
+  printf("beside gradients: %lld of %lld\n", (long long)root.peak, (long long)none.peak);
+  check(root.peak <= 64 * 3 + 5 * 4, "sqrt beside gradients", root.peak);
+  check(root.cost <= none.cost + 64, "sqrt beside gradients: one extra forward pass", (long long)root.cost);
+  remat_schedule_free(&none);
+  remat_schedule_free(&root);
+  generated_free(g);
+}
+
+// Where the peak is out of reach, inside a large value's life, the activations fall all the same.
+static void test_sqrt_under_a_floor(void) {
+  Generated *g = generate_clipped_chain(64, 4, 0, 5000);
+  RematSchedule none = run_policy(&g->problem, REMAT_POLICY_NONE), root = run_policy(&g->problem, REMAT_POLICY_SQRT);
+  check(none.activations == 64 * 4 + 5000, "everything is held as the backward pass begins", none.activations);
+  check(root.peak < none.peak && root.activations - 5000 <= 64 * 4 / 2, "activations fall by half", root.activations);
+  g->nodes[64].recomputable = false;
+  RematSchedule fixed = run_policy(&g->problem, REMAT_POLICY_SQRT);
+  check(fixed.activations <= 64 * 4 / 2, "without what cannot run again too", fixed.activations);
+  remat_schedule_free(&none);
+  remat_schedule_free(&root);
+  remat_schedule_free(&fixed);
+  generated_free(g);
+}
+
+typedef struct SeedCheck {
+  const RematProblem *problem;
+  int count;
+  bool legal;
+  RematSchedule cheapest;  // within `budget`
+  int64_t budget;
+} SeedCheck;
+
+static void check_seed(void *context, const RematSchedule *schedule) {
+  SeedCheck *seeds = context;
+  seeds->count++;
+  seeds->legal = seeds->legal && is_legal(seeds->problem, schedule);
+  if (schedule->peak > seeds->budget || (seeds->cheapest.exec && schedule->cost >= seeds->cheapest.cost)) return;
+  remat_schedule_free(&seeds->cheapest);
+  seeds->cheapest = *schedule;
+  seeds->cheapest.exec = solver_allocate((size_t)schedule->n, sizeof(int));
+  memcpy(seeds->cheapest.exec, schedule->exec, (size_t)schedule->n * sizeof(int));
+}
+
+// A search from a schedule that fits ends no higher, and for a smaller budget it still has that one to repair.
+static void test_starts(void) {
+  Generated *g = generate_clipped_chain(40, 4, 1, 0);
+  RematSchedule none = remat_baseline(&g->problem);
+  SeedCheck seeds = {.problem = &g->problem, .legal = true, .budget = none.peak * 7 / 10};
+  remat_each_seed(&g->problem, check_seed, &seeds);
+  check(seeds.legal && seeds.count >= 20 && seeds.cheapest.exec, "seeds are legal and some fit", seeds.count);
+  for (int percent = 100; percent >= 95; percent -= 5) {
+    RematOptions options = {.max_moves = 5000, .starts = &seeds.cheapest, .n_starts = 1};
+    RematResult result;
+    remat_solve(&g->problem, seeds.cheapest.peak * percent / 100, &options, &result);
+    check(result.feasible && is_legal(&g->problem, &result.schedule), "a search from a start", percent);
+    check(percent < 100 || result.schedule.cost <= seeds.cheapest.cost, "is no worse than it", percent);
+    remat_result_free(&result);
+  }
+  remat_schedule_free(&seeds.cheapest);
+  remat_schedule_free(&none);
+  generated_free(g);
+}
+
 // On a uniform chain, each unit below the peak of the plain order costs one recomputation (two for the first: the
 // last value is needed at once), as long as one pass suffices.
 static void test_chain_budgets(void) {
@@ -155,7 +238,7 @@ static void test_pricing(void) {
       double cost = state.cost + price.cost, overflow = state.overflow + price.overflow;
       int n_over = state.n_over + price.n_over;
       remat_state_apply(&state, &edit);
-      RematSchedule after = {state.n, state.exec, state.cost, state.peak};
+      RematSchedule after = {.n = state.n, .exec = state.exec, .cost = state.cost, .peak = state.peak};
       good = cost == state.cost && overflow == state.overflow && n_over == state.n_over;
       good = good && is_legal(&g->problem, &after);
       if (state.n > 200) remat_state_load(&state, none.exec, none.n);
@@ -360,6 +443,9 @@ static void test_offsets_csv(void) {
 
 int main(void) {
   test_chain_policies();
+  test_sqrt_beside_gradients();
+  test_sqrt_under_a_floor();
+  test_starts();
   test_chain_budgets();
   test_policies_on_random_graphs();
   test_pricing();

@@ -1,6 +1,6 @@
-// Counting checks for the runtime's unit tests: CHECK prints what failed and goes on; check_report prints "N passed, N failed".
-#ifndef NNC_TEST_RUNTIME_CHECK_H
-#define NNC_TEST_RUNTIME_CHECK_H
+// Counting checks for the unit tests: CHECK prints what failed and goes on; check_report prints "N passed, N failed".
+#ifndef NNC_TEST_CHECK_H
+#define NNC_TEST_CHECK_H
 
 #include <stdio.h>
 
