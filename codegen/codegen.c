@@ -9,20 +9,14 @@
 #include <unistd.h>
 
 #include "codegen/host/host.h"
+#include "compiler/output.h"
 
 #define MAX_PARTS 8   // threads that lower kernels, and objects they write
 
 static bool write_text(const char *path, const Text *text) {
-  bool to_stdout = !strcmp(path, "-");
-  FILE *f = to_stdout ? stdout : fopen(path, "wb");
-  bool ok = f && fwrite(text_c_string(text), 1, text->size, f) == text->size;
-  int error = errno;
-  if (f && (to_stdout ? fflush(f) : fclose(f)) != 0) {
-    if (ok) error = errno;
-    ok = false;
-  }
-  if (!ok) fprintf(stderr, "nnc: cannot write %s: %s\n", path, strerror(error));
-  return ok;
+  if (output_write(path, text_c_string(text), text->size)) return true;
+  fprintf(stderr, "nnc: error: cannot write '%s': %s\n", path, strerror(errno));
+  return false;
 }
 
 static void kernels_text(const HostKernels *kernels, Text *out) {
@@ -109,6 +103,10 @@ static bool build_executable(const HostKernels *kernels, const HostCpu *cpu, con
 }
 
 static bool emit_executable(const HostKernels *kernels, const HostCpu *cpu, const Text *tables, const CodegenOptions *options) {
+  if (output_is_special(options->output)) {
+    fprintf(stderr, "nnc: error: cannot write '%s': it is not a regular file\n", options->output);
+    return false;
+  }
   char *folder = text_format("%s.XXXXXX", options->output);
   if (!mkdtemp(folder)) {
     fprintf(stderr, "nnc: cannot write beside %s: %s\n", options->output, strerror(errno));

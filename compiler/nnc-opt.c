@@ -10,6 +10,7 @@
 #include "codegen/codegen.h"
 #include "compiler/compiler.h"
 #include "compiler/diagnostics.h"
+#include "compiler/output.h"
 
 static const char usage[] =
     "Usage: nnc-opt [options] FILE.mlir\n"
@@ -149,15 +150,16 @@ static MlirModule read_module(MlirContext ctx, Diagnostics *diagnostics, const c
 static void write_chunk(MlirStringRef text, void *file) { fwrite(text.data, 1, text.length, file); }
 
 static bool write_module(MlirModule module, const char *path) {
-  bool to_stdout = !path || strcmp(path, "-") == 0;
-  FILE *file = to_stdout ? stdout : fopen(path, "w");
-  bool ok = file != NULL;
-  if (ok) {
-    mlirOperationPrint(mlirModuleGetOperation(module), write_chunk, file);
-    ok = fputc('\n', file) != EOF && fflush(file) == 0 && !ferror(file);
-    if (!to_stdout && fclose(file) != 0) ok = false;
-  }
-  if (!ok) fprintf(stderr, "nnc-opt: cannot write '%s': %s\n", to_stdout ? "-" : path, strerror(errno));
+  char *text = NULL;
+  size_t length;
+  FILE *out = open_memstream(&text, &length);
+  if (!out) abort();
+  mlirOperationPrint(mlirModuleGetOperation(module), write_chunk, out);
+  fputc('\n', out);
+  fclose(out);
+  bool ok = output_write(path, text, length);
+  if (!ok) fprintf(stderr, "nnc-opt: cannot write '%s': %s\n", path, strerror(errno));
+  free(text);
   return ok;
 }
 
@@ -180,7 +182,7 @@ static int run(const Options *options) {
 }
 
 int main(int argc, char **argv) {
-  Options options = {.passes = "", .cpu = "native"};
+  Options options = {.passes = "", .output = "-", .cpu = "native"};
   int status = parse_options(argc, argv, &options);
   return status >= 0 ? status : run(&options);
 }

@@ -10,6 +10,7 @@
 #include "compiler/compiler.h"
 #include "compiler/diagnostics.h"
 #include "compiler/options.h"
+#include "compiler/output.h"
 #include "passes/passes.h"
 #include "passes/plan.h"
 
@@ -76,32 +77,12 @@ static bool run_passes(const Options *options, const NnTarget *target, MlirModul
 
 // --- Output ----------------------------------------------------------------------------------------------------------------
 
-static bool output_error(Diagnostics *d, const char *path)
+static bool write_text(Diagnostics *d, const char *path, const char *text, size_t length)
 {
+  if (output_write(path, text, length)) return true;
   const char *reason = strerror(errno);
   return strcmp(path, "-") == 0 ? diag_error(d, DIAG_COMMAND_LINE, "cannot write to standard output: %s", reason)
                                 : diag_error(d, DIAG_COMMAND_LINE, "cannot write '%s': %s", path, reason);
-}
-
-// Writes a whole text; a file appears complete or not at all.
-static bool write_text(Diagnostics *d, const char *path, const char *text, size_t length)
-{
-  if (strcmp(path, "-") == 0) {
-    errno = 0;
-    return (fwrite(text, 1, length, stdout) == length && fflush(stdout) == 0) || output_error(d, path);
-  }
-  char *temporary;
-  if (asprintf(&temporary, "%s.%ld.tmp", path, (long)getpid()) < 0) abort();
-  FILE *out = fopen(temporary, "w");
-  bool ok = out && fwrite(text, 1, length, out) == length;
-  if (out && fclose(out) != 0) ok = false;
-  ok = ok && rename(temporary, path) == 0;
-  if (!ok) {
-    output_error(d, path);
-    if (out) unlink(temporary);
-  }
-  free(temporary);
-  return ok;
 }
 
 static void write_chunk(MlirStringRef text, void *out) { fwrite(text.data, 1, text.length, out); }

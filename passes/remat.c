@@ -128,7 +128,7 @@ static void solve_under_budget(Search *search) {
   int64_t moves = 120000000 / (200 + (int64_t)search->q->problem.n_nodes);   // about 0.5 s
   remat_each_seed(&search->q->problem, consider_seed, search);
   solve_for(search, 0, NULL, SEEDS_ONLY);
-  for (int i = 1; i <= SEARCHES; i++) {
+  for (int i = 1; i <= (search->fits ? SEARCHES : 1); i++) {
     RematSchedule start = copy_schedule(&search->schedule);
     solve_for(search, i, &start, moves);
     remat_schedule_free(&start);

@@ -1,6 +1,7 @@
 # How lit finds and runs the tests. A test is a file with RUN lines; .nn files without any are inputs of other tests.
-# Substitutions: %nnc %nnc_opt %nnc_plan (the tools), %unit (the folder of test programs), %python, %cmake, %build_dir, %source_dir (the repository), and lit's own %s %t %S %T.
+# Substitutions: %nnc %nnc_opt %nnc_plan (the tools), %unit (the folder of test programs), %python, %unshare (a shell command of its own mounts), %cmake, %build_dir, %source_dir (the repository), and lit's own %s %t %S %T.
 import os
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -14,14 +15,21 @@ config.test_source_root = os.path.dirname(os.path.abspath(__file__))
 config.test_exec_root = os.path.join(config.build_dir, "test", "lit")
 config.excludes = ["goldens", "Inputs"]
 
-config.environment["PATH"] = os.pathsep.join([config.build_dir, config.llvm_bin_dir, os.environ.get("PATH", "")])
+config.environment["PATH"] = os.pathsep.join([os.path.join(config.test_source_root, "bin"), config.build_dir, config.llvm_bin_dir, os.environ.get("PATH", "")])
 for name in ("HOME", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "OMP_NUM_THREADS", "LD_LIBRARY_PATH", "NNC_DATA"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
 if config.sanitize:
     config.available_features.add("sanitize")
-if os.geteuid() == 0:
-    config.available_features.add("root")
+    for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):   # 1 would look like a diagnostic
+        config.environment[name] = ":".join(filter(None, ["exitcode=99", os.environ.get(name)]))
+# Read-only and full file systems need a mount of their own: root's, or that of a user who may make namespaces.
+config.unshare = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-rm"]
+try:
+    subprocess.run(config.unshare + ["mount", "-t", "tmpfs", "none", "/mnt"], check=True, capture_output=True, timeout=60)
+    config.available_features.add("mount")
+except (OSError, subprocess.SubprocessError):
+    lit_config.note("no file systems can be mounted here: tests of read-only and full folders are left out")
 
 tools = config.build_dir
 config.substitutions += [
@@ -30,6 +38,7 @@ config.substitutions += [
     (r"%nnc_plan\b", os.path.join(tools, "nnc-plan")),
     (r"%unit\b", os.path.join(tools, "unit-tests")),
     (r"%python\b", config.python),
+    (r"%unshare\b", " ".join(config.unshare)),
     (r"%cmake\b", config.cmake),
     (r"%build_dir\b", config.build_dir),
     (r"%source_dir\b", os.path.dirname(config.test_source_root)),

@@ -1,11 +1,13 @@
 // Kernel text to LLVM IR, assembly or an object: parsed by MLIR, lowered to the LLVM dialect, translated, optimised for the processor.
 // The kernels are vectorised already, so LLVM's own vectorisers stay off.
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "codegen/host/host.h"
+#include "compiler/output.h"
 #include "llvm-c/Core.h"
 #include "llvm-c/Support.h"
 #include "llvm-c/Target.h"
@@ -120,11 +122,9 @@ static bool optimise(LLVMModuleRef module, LLVMTargetMachineRef machine, int opt
 }
 
 static bool write_file(const char *path, const char *data, size_t size) {
-  FILE *f = strcmp(path, "-") ? fopen(path, "wb") : stdout;
-  bool ok = f && fwrite(data, 1, size, f) == size;
-  if (f) ok = (f == stdout ? fflush(f) : fclose(f)) == 0 && ok;
-  if (!ok) perror(path);
-  return ok;
+  if (output_write(path, data, size)) return true;
+  fprintf(stderr, "nnc: error: cannot write '%s': %s\n", path, strerror(errno));
+  return false;
 }
 
 static bool write_output(LLVMModuleRef module, LLVMTargetMachineRef machine, HostOutput what, const char *path) {

@@ -54,7 +54,7 @@ RematSchedule remat_build_keep(RematBuilder *builder, bool *keep);
 RematSchedule remat_schedule_measure(const RematProblem *problem, const int *exec, int n);
 
 // Schedules of the family of remat_policy_sqrt, from few kept bytes to many: `visit` gets each, and owns none.
-void remat_each_segmentation(const RematGraph *graph, int n_thresholds,
+void remat_each_segmentation(const RematGraph *graph, int n_limits,
                              void (*visit)(void *context, const RematSchedule *schedule), void *context);
 
 // ---- recursive.c: the backward pass as a walk over a tree of ranges of the forward pass ----

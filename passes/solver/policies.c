@@ -15,25 +15,6 @@ RematSchedule remat_baseline(const RematProblem *problem) {
   return schedule;
 }
 
-// By peak, then activations, then cost.
-static bool is_better(const RematSchedule *a, const RematSchedule *b) {
-  if (a->peak != b->peak) return a->peak < b->peak;
-  if (a->activations != b->activations) return a->activations < b->activations;
-  return a->cost < b->cost;
-}
-
-// Keeps `*best` the better schedule; takes ownership of `candidate`. Returns whether the candidate won.
-static bool take_better(RematSchedule *best, RematSchedule candidate) {
-  bool better = !best->exec || is_better(&candidate, best);
-  if (better) {
-    remat_schedule_free(best);
-    *best = candidate;
-  } else {
-    remat_schedule_free(&candidate);
-  }
-  return better;
-}
-
 // The cut in (start, end] with the fewest crossing bytes, or the last one within `slack` times that: a small cut keeps
 // little, a late one makes the segment long.
 static int choose_cut(const RematGraph *graph, int start, int end, double slack) {
@@ -57,10 +38,16 @@ static int64_t keep_crossing(const RematGraph *graph, int start, int b, bool *ke
   return bytes;
 }
 
-// Segments the forward pass so that, for each, the values kept before it, what the backward pass needs inside it and
-// `weight` times what else is live by then stay within `threshold` bytes. The last segment is kept whole: its backward
-// pass follows at once.
-static void segment_by_bytes(const RematGraph *graph, double threshold, double weight, double slack, bool *keep) {
+// When a segment ends.
+typedef struct SegmentLimits {
+  double values;  // bytes: what is kept before the segment and what the backward pass needs inside it
+  double all;     // bytes: the same, with what else is live by then
+  double slack;   // see choose_cut
+} SegmentLimits;
+
+// Segments the forward pass as long as the limits allow. The last segment is kept whole: its backward pass follows at
+// once.
+static void segment_by_bytes(const RematGraph *graph, const SegmentLimits *limits, bool *keep) {
   memset(keep, 0, (size_t)graph->n * sizeof *keep);
   int64_t kept = 0, inside = 0, pressure = 0;
   int start = 0;
@@ -68,8 +55,9 @@ static void segment_by_bytes(const RematGraph *graph, double threshold, double w
     const RematNode *node = &graph->problem->nodes[v];
     int64_t bytes = graph->used_backward[v] && node->recomputable ? node->bytes : 0;
     if (bytes > 0 && graph->pressure[v] > pressure) pressure = graph->pressure[v];
-    if (v > start && (double)(kept + inside + bytes) + weight * (double)pressure > threshold) {
-      int cut = choose_cut(graph, start, v, slack);
+    double values = (double)(kept + inside + bytes);
+    if (v > start && (values > limits->values || values + (double)pressure > limits->all)) {
+      int cut = choose_cut(graph, start, v, limits->slack);
       kept += keep_crossing(graph, start, cut, keep);
       start = cut;
       inside = pressure = 0;
@@ -81,59 +69,90 @@ static void segment_by_bytes(const RematGraph *graph, double threshold, double w
   for (int v = start; v < graph->forward_end; v++) keep[v] = true;
 }
 
+// The smallest and the largest limits worth trying.
+typedef struct LimitRange {
+  SegmentLimits low, high;
+} LimitRange;
+
+static LimitRange limit_range(const RematGraph *graph) {
+  LimitRange range = {.low = {1, 1, 0}, .high = {1, 1, 0}};
+  double pressure = 0;
+  for (int v = 0; v < graph->forward_end; v++) {
+    const RematNode *node = &graph->problem->nodes[v];
+    if (!node->recomputable || !graph->used_backward[v]) continue;
+    pressure = fmax(pressure, (double)graph->pressure[v]);
+    range.low.values = fmax(range.low.values, (double)node->bytes);
+    range.low.all = fmax(range.low.all, (double)(node->bytes + graph->pressure[v]));
+    range.high.values += (double)node->bytes;
+  }
+  range.high.all = range.high.values + pressure;
+  return range;
+}
+
+// Cubic spacing: small limits matter most, and multiplication gives the same bits everywhere, unlike pow.
+static double spread(double low, double high, int i, int n) {
+  double fraction = (double)i / n;
+  return low + (high - low) * fraction * fraction * fraction;
+}
+
 typedef struct SegmentSearch {
   const RematGraph *graph;
   RematBuilder builder;
   bool *keep;
+  int64_t base_peak, base_activations;  // of the plain order
   RematSchedule best;
-  double best_threshold, best_weight;
+  SegmentLimits best_limits;
 } SegmentSearch;
 
-static void try_threshold(SegmentSearch *search, double threshold, double weight) {
+static bool halves(const SegmentSearch *search, const RematSchedule *schedule) {
+  return schedule->activations <= search->base_activations / 2 && schedule->peak <= search->base_peak;
+}
+
+// What halves the activations comes first; then by peak, activations, cost.
+static bool is_better(const SegmentSearch *search, const RematSchedule *a, const RematSchedule *b) {
+  if (halves(search, a) != halves(search, b)) return halves(search, a);
+  if (a->peak != b->peak) return a->peak < b->peak;
+  if (a->activations != b->activations) return a->activations < b->activations;
+  return a->cost < b->cost;
+}
+
+static void try_limits(SegmentSearch *search, double values, double all) {
   static const double slacks[] = {1.0, 1.5, 1e30};
   for (size_t i = 0; i < sizeof slacks / sizeof *slacks; i++) {
-    segment_by_bytes(search->graph, threshold, weight, slacks[i], search->keep);
-    if (take_better(&search->best, remat_build_keep(&search->builder, search->keep))) {
-      search->best_threshold = threshold;
-      search->best_weight = weight;
+    SegmentLimits limits = {values, all, slacks[i]};
+    segment_by_bytes(search->graph, &limits, search->keep);
+    RematSchedule candidate = remat_build_keep(&search->builder, search->keep);
+    if (is_better(search, &candidate, &search->best)) {
+      remat_schedule_free(&search->best);
+      search->best = candidate;
+      search->best_limits = limits;
+    } else {
+      remat_schedule_free(&candidate);
     }
   }
-}
-
-// The smallest and the largest threshold worth trying.
-static void threshold_range(const RematGraph *graph, double weight, double *low, double *high) {
-  double pressure = 0;
-  *low = 1;
-  *high = 1;
-  for (int v = 0; v < graph->forward_end; v++) {
-    const RematNode *node = &graph->problem->nodes[v];
-    if (!node->recomputable || !graph->used_backward[v]) continue;
-    pressure = fmax(pressure, weight * (double)graph->pressure[v]);
-    *low = fmax(*low, (double)node->bytes + weight * (double)graph->pressure[v]);
-    *high += (double)node->bytes;
-  }
-  *high += pressure;
-}
-
-// Cubic spacing: small thresholds matter most, and multiplication gives the same bits everywhere, unlike pow.
-static double spread(double low, double high, int i, int n) {
-  double fraction = (double)i / n;
-  return low + (high - low) * fraction * fraction * fraction;
 }
 
 RematSchedule remat_policy_sqrt(const RematProblem *problem) {
   enum { COARSE = 40, FINE = 12 };
   RematGraph graph = remat_graph_create(problem);
   SegmentSearch search = {.graph = &graph, .builder = remat_builder_create(&graph), .best = remat_baseline(problem)};
+  search.best_limits = (SegmentLimits){INFINITY, INFINITY, 1};
+  search.base_peak = search.best.peak;
+  search.base_activations = search.best.activations;
   search.keep = solver_allocate((size_t)graph.n, sizeof(bool));
-  for (int weight = 0; weight <= 1; weight++) {
-    double low, high;
-    threshold_range(&graph, weight, &low, &high);
-    for (int i = 1; i <= COARSE && high > low; i++) try_threshold(&search, spread(low, high, i, COARSE), weight);
-  }
-  double center = search.best_threshold;
-  for (int i = -FINE; i <= FINE && center > 0; i++)
-    try_threshold(&search, center * (1 + 0.02 * i), search.best_weight);
+  LimitRange range = limit_range(&graph);
+  bool any = range.high.values > range.low.values;
+  for (int i = 1; i <= COARSE && any; i++)
+    try_limits(&search, spread(range.low.values, range.high.values, i, COARSE), INFINITY);
+  for (int i = 1; i <= COARSE && any; i++)
+    try_limits(&search, INFINITY, spread(range.low.all, range.high.all, i, COARSE));
+  SegmentLimits center = search.best_limits;
+  for (int i = -FINE; i <= FINE && any; i++)
+    try_limits(&search, center.values * (1 + 0.02 * i), center.all * (1 + 0.02 * i));
+  // Segments near the output may be shorter than the peak asks for.
+  center = search.best_limits;
+  for (int i = 1; i <= COARSE && any && isinf(center.values); i++)
+    try_limits(&search, spread(range.low.values, range.high.values, i, COARSE), center.all);
   RematSchedule best = search.best;
   free(search.keep);
   remat_builder_free(&search.builder);
@@ -141,15 +160,15 @@ RematSchedule remat_policy_sqrt(const RematProblem *problem) {
   return best;
 }
 
-void remat_each_segmentation(const RematGraph *graph, int n_thresholds,
+void remat_each_segmentation(const RematGraph *graph, int n_limits,
                              void (*visit)(void *context, const RematSchedule *schedule), void *context) {
   RematBuilder builder = remat_builder_create(graph);
   bool *keep = solver_allocate((size_t)graph->n, sizeof *keep);
-  double low, high;
-  threshold_range(graph, 1, &low, &high);
-  for (int i = 1; i <= n_thresholds && high > low; i++) {
+  LimitRange range = limit_range(graph);
+  for (int i = 1; i <= n_limits && range.high.values > range.low.values; i++) {
     for (int wide = 0; wide < 2; wide++) {
-      segment_by_bytes(graph, spread(low, high, i, n_thresholds), 1, wide ? 1e30 : 1.2, keep);
+      SegmentLimits limits = {INFINITY, spread(range.low.all, range.high.all, i, n_limits), wide ? 1e30 : 1.2};
+      segment_by_bytes(graph, &limits, keep);
       RematSchedule schedule = remat_build_keep(&builder, keep);
       visit(context, &schedule);
       remat_schedule_free(&schedule);

@@ -101,9 +101,10 @@ RematSchedule remat_baseline(const RematProblem *problem);
 // Chen et al. 2016, for any graph: cuts the forward pass into segments, keeps the values that cross a cut, and
 // recomputes each segment once, right before the first backward node that needs it. The cuts are chosen by bytes: what
 // is kept before a segment, what is inside it, and what else is live when its backward pass begins (gradients that
-// wait for a common update) together stay below one threshold. So segments grow toward the input where values alone
-// count, about sqrt(2 k) of k equal ones, and shrink where gradients accumulate. Minimises the peak, then the
-// activations, then the cost. At most one extra forward pass.
+// wait for a common update) together stay below a limit. So segments grow toward the input where values alone count,
+// about sqrt(2 k) of k equal ones, and shrink where gradients accumulate. Halves the activations where it can without
+// raising the peak; among such schedules minimises the peak, then the activations, then the cost. At most one extra
+// forward pass.
 RematSchedule remat_policy_sqrt(const RematProblem *problem);
 
 // Salimans & Bulatov's `speed`: keeps expensive values, recomputes cheap ones once, before their first backward use.

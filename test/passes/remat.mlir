@@ -1,6 +1,7 @@
 // Recomputation in visible regions; what it may not repeat; the budget.
 // RUN: %nnc_opt %s --passes='fuse,schedule,remat' | FileCheck %s --check-prefix=NONE
 // RUN: %nnc_opt %s --passes='fuse,schedule,remat{policy=manual}' | FileCheck %s --check-prefix=MANUAL
+// RUN: %nnc_opt %s --passes='fuse,schedule,remat{policy=sqrt},inplace,plan' | FileCheck %s --check-prefix=SQRT
 // RUN: %nnc_opt %s --passes='fuse,schedule,remat{budget=170KiB},inplace,plan{budget=170KiB}' | FileCheck %s --check-prefix=BUDGET
 // RUN: %nnc_opt %s --passes='fuse,schedule,remat{budget=85%%},inplace,plan' | FileCheck %s --check-prefix=BUDGET
 // RUN: not %nnc_opt %s --passes='fuse,schedule,remat{budget=20KiB}' 2>&1 | FileCheck %s --check-prefix=OVER
@@ -32,6 +33,12 @@
 // MANUAL-NEXT: "nn.matmul"(%[[AGAIN]],
 // MANUAL-NOT: nn.recompute
 // MANUAL: return
+
+// Four activations of 32 KiB are held without recomputation.
+// SQRT-LABEL: func.func @train
+// SQRT-SAME: nn.activations_none = 131136 : i64, nn.arena = {{1[0-9]+}} : i64, nn.arena_none = 217152 : i64
+// SQRT-SAME: nn.remat = "sqrt"
+// SQRT: scf.execute_region
 
 // BUDGET-LABEL: func.func @train
 // BUDGET-SAME: nn.remat = "auto"

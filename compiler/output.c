@@ -1,0 +1,46 @@
+// Files that the tools write, renamed into place when they are complete; output.h.
+#include "compiler/output.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool write_all(FILE *out, const char *data, size_t size)
+{
+  bool ok = fwrite(data, 1, size, out) == size;
+  int error = errno;
+  if ((out == stdout ? fflush(out) : fclose(out)) != 0 && ok) {
+    ok = false;
+    error = errno;
+  }
+  errno = error;
+  return ok;
+}
+
+bool output_is_special(const char *path)
+{
+  struct stat found;
+  return stat(path, &found) == 0 && !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode);
+}
+
+bool output_write(const char *path, const char *data, size_t size)
+{
+  errno = 0;
+  if (strcmp(path, "-") == 0) return write_all(stdout, data, size);
+  if (output_is_special(path)) {
+    FILE *special = fopen(path, "wb");
+    return special && write_all(special, data, size);
+  }
+  char *temporary;
+  if (asprintf(&temporary, "%s.%ld.tmp", path, (long)getpid()) < 0) abort();
+  FILE *out = fopen(temporary, "wb");
+  bool ok = out && write_all(out, data, size) && rename(temporary, path) == 0;
+  int error = errno;
+  if (!ok && out) unlink(temporary);
+  free(temporary);
+  errno = error;
+  return ok;
+}
