@@ -109,7 +109,7 @@ static bool emit_executable(const HostKernels *kernels, const HostCpu *cpu, cons
   }
   char *folder = text_format("%s.XXXXXX", options->output);
   if (!mkdtemp(folder)) {
-    fprintf(stderr, "nnc: cannot write beside %s: %s\n", options->output, strerror(errno));
+    fprintf(stderr, "nnc: error: cannot write beside '%s': %s\n", options->output, strerror(errno));
     free(folder);
     return false;
   }
@@ -123,7 +123,7 @@ static bool emit_executable(const HostKernels *kernels, const HostCpu *cpu, cons
 bool codegen_emit(MlirModule module, CodegenEmit what, const CodegenOptions *options) {
   HostCpu cpu;
   if (!host_cpu_detect(options->cpu, &cpu)) {
-    fprintf(stderr, "nnc: unknown CPU '%s'\n", options->cpu);
+    fprintf(stderr, "nnc: error: unknown CPU '%s'\n", options->cpu);
     return false;
   }
   HostKernels kernels;

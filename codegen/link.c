@@ -67,8 +67,8 @@ static pid_t start(const HostLink *l, const char *const *argv) {
   int error = posix_spawnp(&pid, argv[0], &actions, NULL, (char *const *)argv, environ);
   posix_spawn_file_actions_destroy(&actions);
   if (!error) return pid;
-  if (error == ENOENT) fprintf(stderr, "nnc: no C compiler: '%s' was not found; it links the executable (package gcc)\n", argv[0]);
-  else fprintf(stderr, "nnc: cannot start '%s': %s\n", argv[0], strerror(error));
+  if (error == ENOENT) fprintf(stderr, "nnc: error: no C compiler: '%s' was not found; it links the executable (package gcc)\n", argv[0]);
+  else fprintf(stderr, "nnc: error: cannot start '%s': %s\n", argv[0], strerror(error));
   return 0;
 }
 
@@ -86,7 +86,7 @@ static bool wait_for(const HostLink *l, pid_t pid, const char *what) {
   do done = waitpid(pid, &status, 0);
   while (done < 0 && errno == EINTR);
   if (done == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
-  fprintf(stderr, "nnc: %s failed; '" C_COMPILER "' says:\n", what);
+  fprintf(stderr, "nnc: error: %s failed; '" C_COMPILER "' says:\n", what);
   show_log(l);
   return false;
 }
@@ -95,7 +95,7 @@ HostLink *host_link_begin(const char *tables_path, const char *folder, const Cod
   HostLink *l = host_alloc(1, sizeof *l);
   *l = (HostLink){.options = options, .folder = host_strdup(folder), .object = text_format("%s/program.o", folder), .log = text_format("%s/log", folder)};
   if (!find_runtime(l)) {
-    fprintf(stderr, "nnc: the runtime library libnncrt.a was not found, neither beside the compiler nor in " NNC_INSTALL_LIBDIR "\n");
+    fprintf(stderr, "nnc: error: the runtime library libnncrt.a was not found, neither beside the compiler nor in " NNC_INSTALL_LIBDIR "\n");
   } else {
     const char *argv[] = {C_COMPILER, "-std=gnu17", "-O1", "-c", "-I", l->include, "-o", l->object, tables_path, NULL};
     l->compiler = start(l, argv);
@@ -131,7 +131,7 @@ bool host_link_end(HostLink *l, int n_objects, const char *const *objects) {
   char *path = text_format("%s/executable", l->folder);
   if (ok) ok = link_executable(l, n_objects, objects, path);
   if (ok && rename(path, l->options->output) != 0) {
-    fprintf(stderr, "nnc: cannot write %s: %s\n", l->options->output, strerror(errno));
+    fprintf(stderr, "nnc: error: cannot write '%s': %s\n", l->options->output, strerror(errno));
     ok = false;
   }
   unlink(path);

@@ -26,6 +26,7 @@ static bool option_value(Elaborator *e, const char *of, const Option *o, const C
   if (!fits || !value_as_number(v, value))
     return elaborator_error(e, a->pos, "%s: '%s' must be %s, found %s", of, o->name, option_kinds[o->kind], value_describe(e, *v));
   if (*value < o->low || *value > o->high || !isfinite(*value)) {
+    if (o->high >= BIG && *value > o->high) return elaborator_error(e, a->pos, "%s: '%s' is too large: %g", of, o->name, *value);
     if (o->high >= BIG) return elaborator_error(e, a->pos, "%s: '%s' must be at least %g, found %g", of, o->name, o->low, *value);
     return elaborator_error(e, a->pos, "%s: '%s' must be between %g and %g, found %g", of, o->name, o->low, o->high, *value);
   }

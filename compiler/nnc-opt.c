@@ -158,7 +158,7 @@ static bool write_module(MlirModule module, const char *path) {
   fputc('\n', out);
   fclose(out);
   bool ok = output_write(path, text, length);
-  if (!ok) fprintf(stderr, "nnc-opt: cannot write '%s': %s\n", path, strerror(errno));
+  if (!ok) fprintf(stderr, "nnc-opt: error: cannot write '%s': %s\n", path, strerror(errno));
   free(text);
   return ok;
 }

@@ -43,7 +43,7 @@ static bool evaluate(const EvalOptions *o, const NncFunction *f) {
   bool ok = dataset_load("eval", f, o->data, &d) && session_open(&s, SESSION_EVAL, (int)o->threads) && weights_load(path, s.arena.base);
   ok = ok && session_evaluate(&s, &d, &m);
   if (ok && o->json) {
-    Log log = {stdout};
+    Log log = {.file = stdout};
     log_record(&log, "eval", 0, 0, &m, -1, 0);
   } else if (ok) {
     for (int i = 0; i < m.n; i++) printf("%s %.6g\n", m.names[i], m.values[i]);
@@ -53,7 +53,7 @@ static bool evaluate(const EvalOptions *o, const NncFunction *f) {
   session_close(&s);
   dataset_free(&d);
   free(path);
-  return ok && fflush(stdout) == 0;
+  return ok;
 }
 
 int cmd_eval(int argc, char **argv) {

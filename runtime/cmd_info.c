@@ -140,5 +140,5 @@ int cmd_info(int argc, char **argv) {
   bool ok = print_data("train", "train", o.data) & print_data("eval", "eval", o.data);
   for (int i = 0; o.steps && i < p->n_functions; i++) print_steps(&p->functions[i]);
   ok &= program_verify();
-  return ok && fflush(stdout) == 0 ? EXIT_DONE : EXIT_DIAGNOSTIC;
+  return ok ? EXIT_DONE : EXIT_DIAGNOSTIC;
 }

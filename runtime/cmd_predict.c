@@ -135,6 +135,6 @@ int cmd_predict(int argc, char **argv) {
   if ((o.outputs && !output_path_check(o.outputs)) || !safetensors_open(o.inputs, &in)) return EXIT_DIAGNOSTIC;
   bool ok = inputs_check(&in, f, &records) && predict(&o, f, &in, records);
   safetensors_close(&in);
-  if (ok) return fflush(stdout) == 0 ? EXIT_DONE : EXIT_DIAGNOSTIC;
+  if (ok) return EXIT_DONE;
   return signals_stop_requested() ? EXIT_INTERRUPTED : EXIT_DIAGNOSTIC;
 }

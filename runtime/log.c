@@ -6,7 +6,7 @@
 #include "runtime/runtime.h"
 
 bool log_open(Log *log, const char *path, bool append) {
-  log->file = NULL;
+  *log = (Log){0};
   if (!path) return true;
   log->file = strcmp(path, "-") == 0 ? stdout : fopen(path, append ? "a" : "w");
   if (!log->file) report_error("cannot write %s: %s", path, strerror(errno));
@@ -27,14 +27,13 @@ void log_record(Log *log, const char *kind, int64_t step, double epoch, const Me
   if (rate >= 0) put_number(log->file, "lr", rate);
   put_number(log->file, "seconds", seconds);
   fputs("}\n", log->file);
-  fflush(log->file);
+  if (fflush(log->file) != 0 && !log->error) log->error = errno;
 }
 
 bool log_close(Log *log) {
   if (!log->file) return true;
-  bool ok = !ferror(log->file);
-  if (log->file != stdout) ok &= fclose(log->file) == 0;
+  if (log->file != stdout && fclose(log->file) != 0 && !log->error) log->error = errno;
   log->file = NULL;
-  if (!ok) report_error("the log could not be written completely: %s", strerror(errno));
-  return ok;
+  if (log->error) report_error("the log could not be written completely: %s", strerror(log->error));
+  return !log->error;
 }

@@ -1,4 +1,5 @@
 // The command line of a compiled model: `model COMMAND [OPTION]...`.
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,6 +33,13 @@ static void shorten_spinning(char **argv) {
   execv("/proc/self/exe", argv);   // without it only the speed suffers
 }
 
+// What a command printed must have arrived: a full disk or a closed pipe is an error of its own.
+static int finish(int status) {
+  if (fflush(stdout) == 0 && !ferror(stdout)) return status;
+  report_error("cannot write to standard output: %s", strerror(errno));
+  return status == EXIT_DONE ? EXIT_DIAGNOSTIC : status;
+}
+
 int main(int argc, char **argv) {
   report_set_name(argc > 0 ? argv[0] : "model");
   if (argc < 2) {
@@ -40,17 +48,17 @@ int main(int argc, char **argv) {
   }
   if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
     print_help(stdout);
-    return fflush(stdout) == 0 ? EXIT_DONE : EXIT_DIAGNOSTIC;
+    return finish(EXIT_DONE);
   }
   if (strcmp(argv[1], "--version") == 0) {
     printf("%s (%s, compiled by nnc %s for %s)\n", nnc_program.model, nnc_program.source, nnc_program.compiler, nnc_program.cpu);
-    return fflush(stdout) == 0 ? EXIT_DONE : EXIT_DIAGNOSTIC;
+    return finish(EXIT_DONE);
   }
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
     if (strcmp(argv[1], commands[i].name) != 0) continue;
     shorten_spinning(argv);
     signals_install();
-    return commands[i].run(argc - 1, argv + 1);
+    return finish(commands[i].run(argc - 1, argv + 1));
   }
   report_error("unknown command %s", argv[1]);
   fprintf(stderr, "Try '%s --help' for more information.\n", report_name());

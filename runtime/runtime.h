@@ -253,7 +253,7 @@ void progress_exclude(Progress *p, double seconds);   // evaluation and saving d
 void progress_end(Progress *p);
 void progress_clear(void);   // removes an open progress line before other output
 
-typedef struct Log { FILE *file; } Log;                 // JSON lines; file NULL: none
+typedef struct Log { FILE *file; int error; } Log;      // JSON lines; file NULL: none; error: errno of the first write that failed
 bool log_open(Log *log, const char *path, bool append);
 void log_record(Log *log, const char *kind, int64_t step, double epoch, const Metrics *m, double rate, double seconds);
 bool log_close(Log *log);

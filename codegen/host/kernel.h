@@ -103,7 +103,6 @@ typedef struct Emitter {
   int vector_index[MAX_TILE];          // index of the first lane, per tile
   int mask;                            // SSA id of the lane mask, or -1
   int valid;                           // lanes in use under the mask
-  bool stream;                         // stores of whole vectors go past the caches
   int *buffer;                         // Owned; SSA ids of the arguments' and results' addresses, then of the workspace
   int n_memo, memo_capacity;           Memo *memo;                // Owned
   int n_offsets, offset_capacity;      OffsetMemo *offsets;       // Owned

@@ -377,9 +377,7 @@ static Value load_vector(Emitter *e, NnDtype dtype, Value address) {
 static void store_vector(Emitter *e, NnDtype dtype, Value address, Value v) {
   TypeName type = vector_memory_type(e, dtype);
   int align = (int)nn_dtype_bytes(dtype);
-  if (e->stream && e->mask < 0)
-    emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64, nontemporal} : %s, !llvm.ptr", v.id, address.id, align * e->lanes, type.text);
-  else if (e->mask < 0)
+  if (e->mask < 0)
     emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !llvm.ptr", v.id, address.id, align, type.text);
   else
     emit_effect(e, "llvm.intr.masked.store %%v%d, %%v%d, %%v%d {alignment = %d : i32} : %s, vector<%dxi1> into !llvm.ptr", v.id, address.id, e->mask,

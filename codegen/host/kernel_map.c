@@ -31,14 +31,6 @@ void kernel_add_launch(HostKernel *out, char *symbol, int64_t extent, double wor
   out->launches[out->n_launches++] = (HostLaunch){symbol, extent, grain < 1 ? 1 : (int64_t)grain};
 }
 
-// A plain store first reads the line it writes; going past the caches saves that third of the traffic of a copy. It pays where the result
-// will have left the caches before it is read anyway. Such a store needs an aligned address: rows of whole vectors.
-static bool streams(const Emitter *e, const NnType *result) {
-  static long least = 0; if (!least) { const char *s = getenv("NTB"); least = s ? atol(s) : 1L << 60; }
-  int64_t inner = e->nest.n ? e->nest.extent[e->nest.n - 1] : 1, bytes = nn_dtype_bytes(result->dtype);
-  return nn_type_bytes(result) >= least && e->lanes * bytes == e->module->cpu->vector_bytes && (e->nest.n == 1 || inner % e->lanes == 0);
-}
-
 // Evaluates all results at the current point, then stores them: a result may lie in an operand's buffer.
 static void emit_point(Emitter *e) {
   const Kernel *k = e->k;
@@ -48,9 +40,7 @@ static void emit_point(Emitter *e) {
   for (int i = 0; i < k->n_results; i++) {
     Layout own = layout_row_major(&k->result_type[i]);
     Access a = access_compose(&own, &domain);
-    e->stream = streams(e, &k->result_type[i]);
     emit_store(e, k->n_args + i, k->result_type[i].dtype, &a, v[i]);
-    e->stream = false;
   }
   free(v);
 }

@@ -49,13 +49,13 @@ static const char *library_isa(const HostCpu *c) { return c->vector_bytes == 64 
 const NnTarget *nn_target_host(const char *name) {
   HostCpu wanted;
   if (!host_cpu_detect(name, &wanted)) {
-    fprintf(stderr, "nnc: unknown CPU '%s'\n", name);
+    fprintf(stderr, "nnc: error: unknown CPU '%s'\n", name);
     return NULL;
   }
   // A CPU named on the command line limits the library too, so that the scratch in the plan is what that machine needs.
   bool native = !name || !strcmp(name, "native");
   if (!native && !nnc_library_set_isa(library_isa(&wanted))) {
-    fprintf(stderr, "nnc: cannot plan for CPU '%s' here: oneDNN's scratch sizes for %s are not known on this machine\n", name, library_isa(&wanted));
+    fprintf(stderr, "nnc: error: cannot plan for CPU '%s' here: oneDNN's scratch sizes for %s are not known on this machine\n", name, library_isa(&wanted));
     host_cpu_free(&wanted);
     return NULL;
   }

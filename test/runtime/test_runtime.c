@@ -136,7 +136,7 @@ static void test_npy(void) {
   write_npy("x.npy", "<f4", "(10, 3)", x, sizeof x);
   write_npy("y.npy", "<i8", "(10,)", y, sizeof y);
   const NncTensor args[] = {{.name = "x", .role = NNC_INPUT, .dtype = NNC_F64, .rank = 2, .dim = {4, 3}, .bytes = 96, .offset = 0},
-                            {.name = "y", .role = NNC_INPUT, .dtype = NNC_I32, .rank = 1, .dim = {4}, .bytes = 16, .offset = 128}};
+                            {.name = "y", .role = NNC_INPUT, .dtype = NNC_I32, .rank = 1, .dim = {4}, .bytes = 16, .offset = 128, .limit = 5}};
   NncFunction f = {.name = "train", .n_args = 2, .args = args};
   Dataset d;
   CHECK(dataset_load("train", &f, folder, &d), "load");
