@@ -151,6 +151,7 @@ static void close_training(Training *t) {
   dataset_free(&t->train_data);
   dataset_free(&t->eval_data);
   metrics_free(&t->metrics);
+  metrics_free(&t->progress.sum);   // still there after an error
   free(t->default_path);
 }
 

@@ -47,13 +47,19 @@ static dnnl_primitive_desc_t describe(Library *lib, const NncConv *c, const dnnl
   return found;
 }
 
+// oneDNN's strided 1x1 kernels gather the pixels in scratch memory whole vectors of channels at a time: with a part of a vector left over
+// they write past what they asked for, over the scratch of other threads and whatever lies behind.
+static bool overruns_scratch(const NncConv *c, const char *implementation) {
+  return strncmp(implementation, "jit_1x1", 7) == 0 && (c->stride[0] > 1 || c->stride[1] > 1) && c->c % 16 != 0;
+}
+
 static bool try_layouts(Library *lib, NncOperation *op, const dnnl_memory_desc_t *x, const dnnl_memory_desc_t *w,
                         const dnnl_memory_desc_t *y) {
   dnnl_primitive_desc_t found = describe(lib, &op->conv, x, w, y);
   if (!found) return false;
   const char *name = "ref";
   dnnl_primitive_desc_query(found, dnnl_query_impl_info_str, 0, &name);
-  if (!library_is_reference(name) && library_adopt(lib, op, found)) return true;
+  if (!library_is_reference(name) && !overruns_scratch(&op->conv, name) && library_adopt(lib, op, found)) return true;
   dnnl_primitive_desc_destroy(found);
   return false;
 }

@@ -92,6 +92,7 @@ const NncFunction *executor_function(const Executor *e);
 bool executor_run(Executor *e, TapFn tap, void *context);              // tap may be NULL
 void executor_profile(Executor *e, bool on);
 double executor_step_seconds(const Executor *e, int step, int64_t *runs);   // total over the runs profiled
+double executor_step_least(const Executor *e, int step);   // of the quickest run: what is left when other programs disturb
 const char *executor_step_implementation(const Executor *e, int step);      // of library steps, else ""
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -127,6 +127,7 @@ static void check_convs(void) {
     {.n = 2, .c = 32, .h = 15, .w = 14, .o = 64, .kh = 3, .kw = 3, .stride = {2, 2}, .pad = {1, 1, 1, 1}, .dilation = {1, 1}, .groups = 1},
     {.n = 2, .c = 64, .h = 9, .w = 9, .o = 128, .kh = 1, .kw = 1, .stride = {1, 1}, .dilation = {1, 1}, .groups = 1},
     {.n = 2, .c = 64, .h = 9, .w = 9, .o = 128, .kh = 1, .kw = 1, .stride = {2, 2}, .dilation = {1, 1}, .groups = 1},
+    {.n = 5, .c = 8, .h = 32, .w = 32, .o = 16, .kh = 1, .kw = 1, .stride = {2, 2}, .dilation = {1, 1}, .groups = 1},
     {.n = 2, .c = 16, .h = 12, .w = 12, .o = 16, .kh = 3, .kw = 3, .stride = {1, 1}, .pad = {2, 2, 2, 2}, .dilation = {2, 2}, .groups = 1},
     {.n = 2, .c = 32, .h = 10, .w = 10, .o = 32, .kh = 3, .kw = 3, .stride = {1, 1}, .pad = {1, 1, 1, 1}, .dilation = {1, 1}, .groups = 32},
     {.n = 2, .c = 32, .h = 10, .w = 10, .o = 64, .kh = 3, .kw = 3, .stride = {2, 2}, .pad = {1, 1, 1, 1}, .dilation = {1, 1}, .groups = 2},
