@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "codegen/host/host.h"
+#include "codegen/scratch.h"
 #include "compiler/output.h"
 
 #define MAX_PARTS 8   // threads that lower kernels, and objects they write
@@ -93,11 +94,9 @@ static bool build_executable(const HostKernels *kernels, const HostCpu *cpu, con
   bool lowered = link && lower_parts(n, parts);
   bool ok = link && host_link_end(link, lowered ? n : 0, objects) && lowered;
   for (int i = 0; i < n; i++) {
-    if (!options->keep_temporaries) unlink(parts[i].object);
     free(parts[i].object);
     text_free(&parts[i].text);
   }
-  if (!options->keep_temporaries) unlink(source);
   free(source);
   return ok;
 }
@@ -107,16 +106,10 @@ static bool emit_executable(const HostKernels *kernels, const HostCpu *cpu, cons
     fprintf(stderr, "nnc: error: cannot write '%s': it is not a regular file\n", options->output);
     return false;
   }
-  char *folder = text_format("%s.XXXXXX", options->output);
-  if (!mkdtemp(folder)) {
-    fprintf(stderr, "nnc: error: cannot write beside '%s': %s\n", options->output, strerror(errno));
-    free(folder);
-    return false;
-  }
-  bool ok = build_executable(kernels, cpu, tables, options, folder);
-  if (options->keep_temporaries) fprintf(stderr, "nnc: temporary files are in %s\n", folder);
-  else rmdir(folder);
-  free(folder);
+  Scratch scratch;
+  if (!scratch_begin(&scratch, options->output, options->keep_temporaries)) return false;
+  bool ok = build_executable(kernels, cpu, tables, options, scratch.folder);
+  scratch_end(&scratch);
   return ok;
 }
 

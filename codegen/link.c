@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,8 +64,15 @@ static pid_t start(const HostLink *l, const char *const *argv) {
     for (int i = 0; argv[i]; i++) fprintf(stderr, "%s%s", i ? " " : "", argv[i]);
     fprintf(stderr, "\n");
   }
+  posix_spawnattr_t attributes;   // signals that are blocked here (scratch.c) end the command
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   pid_t pid = 0;
-  int error = posix_spawnp(&pid, argv[0], &actions, NULL, (char *const *)argv, environ);
+  int error = posix_spawnp(&pid, argv[0], &actions, &attributes, (char *const *)argv, environ);
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (!error) return pid;
   if (error == ENOENT) fprintf(stderr, "nnc: error: no C compiler: '%s' was not found; it links the executable (package gcc)\n", argv[0]);
@@ -134,9 +142,6 @@ bool host_link_end(HostLink *l, int n_objects, const char *const *objects) {
     fprintf(stderr, "nnc: error: cannot write '%s': %s\n", l->options->output, strerror(errno));
     ok = false;
   }
-  unlink(path);
-  if (!l->options->keep_temporaries) unlink(l->object);
-  unlink(l->log);
   free(path);
   free(l->folder);
   free(l->object);
