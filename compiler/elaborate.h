@@ -36,6 +36,7 @@ void *elaborator_alloc(Elaborator *e, size_t size);              // zeroed, free
 char *elaborator_format(Elaborator *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 NnBuilder *elaborator_builder(Elaborator *e);                    // at the end of the function being built, location of the call
 bool elaborator_training(const Elaborator *e);                   // false in @eval and @predict
+NnDtype elaborator_element_type(const Elaborator *e, NnDtype written);   // floats become what --dtype says, where it was given
 NnDtype elaborator_dtype(const Elaborator *e);                   // what parameters and literals are made of
 // The parameter <current layer path>.<name>; made on first use. An existing one of another type is an error (null value).
 MlirValue elaborator_param(Elaborator *e, AstPos pos, const char *name, NnType type, const char *init);

@@ -269,7 +269,7 @@ bool type_dtype(Elaborator *e, const AstType *t, NnDtype *result)
     elaborator_hint(e, "the element types are f32, f64, i32, i64 and u8");
     return false;
   }
-  if (nn_dtype_is_float(*result) && e->dtype_given) *result = e->dtype;
+  *result = elaborator_element_type(e, *result);
   return true;
 }
 

@@ -67,6 +67,7 @@ bool function_charge(Elaborator *e, AstPos pos)
 NnBuilder *elaborator_builder(Elaborator *e) { return &e->function->builder; }
 bool elaborator_training(const Elaborator *e) { return e->function->mode == MODE_TRAIN; }
 NnDtype elaborator_dtype(const Elaborator *e) { return e->dtype; }
+NnDtype elaborator_element_type(const Elaborator *e, NnDtype written) { return nn_dtype_is_float(written) && e->dtype_given ? e->dtype : written; }
 
 static unsigned hash(const char *s)
 {

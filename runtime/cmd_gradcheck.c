@@ -32,6 +32,8 @@ static void take_gradient(void *context, const NncTensor *tensor, const char *ar
     tensor_from_arena(tensor, arena, logical);
     g->value[i] = xmalloc((size_t)n * sizeof(double));
     convert_elements(tensor->dtype, logical, NNC_F64, g->value[i], n);
+    // With accumulation the gradient is a mean over micro-batches, of which this run is one and the others are zero.
+    for (int64_t k = 0; k < n; k++) g->value[i][k] *= (double)nnc_program.accumulate;
     free(logical);
   }
 }

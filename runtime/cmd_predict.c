@@ -43,11 +43,16 @@ static int parse_options(int argc, char **argv, PredictOptions *o) {
 }
 
 // Outputs must have one row per record, since the last batch is cut.
-static bool check_outputs(const NncFunction *f, int64_t records) {
+static bool check_outputs(const NncFunction *f, int64_t records, bool as_lines) {
   int64_t batch = function_batch(f);
   for (int i = 0; i < f->n_results; i++) {
     const NncTensor *t = &f->results[i];
-    if (t->role != NNC_OUTPUT || (t->rank > 0 && t->dim[0] == batch) || records == batch) continue;
+    if (t->role != NNC_OUTPUT || (t->rank > 0 && t->dim[0] == batch)) continue;
+    if (as_lines) {
+      report_error("output %s has no row per record: write it to a file with --outputs", t->name);
+      return false;
+    }
+    if (records == batch) continue;
     report_error("output %s has no row per record: give exactly %lld records", t->name, (long long)batch);
     return false;
   }
@@ -102,7 +107,7 @@ static bool predict(const PredictOptions *o, const NncFunction *f, const Safeten
   Session s = {0};
   int64_t batch = function_batch(f);
   char *path = o->weights ? xstrdup(o->weights) : checkpoint_default_path();
-  bool ok = check_outputs(f, records) && session_open(&s, SESSION_PREDICT, (int)o->threads) && weights_load(path, s.arena.base);
+  bool ok = check_outputs(f, records, !o->outputs) && session_open(&s, SESSION_PREDICT, (int)o->threads) && weights_load(path, s.arena.base);
   SafetensorsWriter *w = ok && o->outputs ? begin_outputs(o->outputs, f, records) : NULL;
   ok = ok && (w || !o->outputs);
   for (int64_t first = 0; first < records && ok; first += batch) {

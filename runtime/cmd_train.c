@@ -165,7 +165,7 @@ static bool run_step(Training *t) {
     dataset_shuffle(&t->train_data, t->s.seed, (uint64_t)epoch);
     t->shuffled_epoch = epoch;
   }
-  metrics_scale(&t->metrics, 0);
+  metrics_reset(&t->metrics);
   for (int64_t micro = 0; micro < accumulate; micro++) {
     Executor *e = micro + 1 < accumulate ? t->s.accumulate : t->s.train;
     const NncFunction *f = executor_function(e);

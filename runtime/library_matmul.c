@@ -34,6 +34,10 @@ bool library_describe_matmul(Library *lib, NncOperation *op) {
   const NncMatmul *m = &op->matmul;
   if (m->batch < 1 || m->m < 1 || m->n < 1 || m->k < 1) return false;
   if (m->dtype != NNC_F32) return m->dtype == NNC_F64 && library_adopt_direct(lib, op);
+  // oneDNN 2.6 keeps some sizes in 32 bits and divides by what is left of them.
+  const int64_t sizes[] = {m->batch, m->m, m->n, m->k, m->a_row, m->a_col, m->b_row, m->b_col, m->c_row};
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+    if (sizes[i] > INT32_MAX) return library_adopt_direct(lib, op);
   static const int args[3] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
   for (int i = 0; i < 3; i++) op->operand[i].arg = args[i];
   op->operand[2].is_output = true;

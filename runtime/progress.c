@@ -52,7 +52,7 @@ void progress_step(Progress *p, int64_t step, double epoch, double epochs, const
   p->last = now;
   // A terminal line shows about the last second; a plain line all since the one before.
   if (!p->is_terminal || p->weight > 20) {
-    metrics_scale(&p->sum, 0);
+    metrics_reset(&p->sum);
     p->weight = 0;
   }
 }

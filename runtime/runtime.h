@@ -233,6 +233,7 @@ void metrics_init(Metrics *m, const NncFunction *f);
 void metrics_free(Metrics *m);
 void metrics_read(Metrics *m, const NncFunction *f, const char *arena, double weight);   // m += weight * results
 void metrics_add(Metrics *m, const Metrics *other, double weight);
+void metrics_reset(Metrics *m);                         // to zero; a NaN does not stay
 void metrics_scale(Metrics *m, double factor);
 double metrics_loss(const Metrics *m, const NncFunction *f);   // the sum of the losses
 bool metrics_losses_finite(const Metrics *m, const NncFunction *f);

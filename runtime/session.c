@@ -87,6 +87,8 @@ void metrics_add(Metrics *m, const Metrics *other, double weight) {
   for (int i = 0; i < m->n; i++) m->values[i] += weight * other->values[i];
 }
 
+void metrics_reset(Metrics *m) { memset(m->values, 0, (size_t)m->n * sizeof *m->values); }
+
 void metrics_scale(Metrics *m, double factor) {
   for (int i = 0; i < m->n; i++) m->values[i] *= factor;
 }
