@@ -247,7 +247,7 @@ static int plan_remat(const Options *options, const RematProblem *problem, Remat
     fprintf(stderr, "nnc-plan: --budget=%s is neither a number of bytes nor a percentage\n", options->budget);
     return EXIT_USAGE;
   }
-  result.lower_bound = remat_lower_bound(problem, result.budget);
+  result.lower_bound = remat_lower_bound(problem, result.budget, 0);
   result.min_budget_found = INT64_MAX;
   int status = obtain_schedule(options, problem, policy, &result, &schedule);
   if (status != EXIT_DONE) return status;

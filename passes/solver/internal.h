@@ -90,4 +90,11 @@ bool remat_build_walk(RematBuilder *builder, const WalkRule *rule);
 // program of Rotor, Beaumont et al. 2019). False when there is none; otherwise *schedule is Owned by the caller.
 bool remat_build_chain(const RematGraph *graph, int64_t memory, RematSchedule *schedule);
 
+// ---- seeds.c ----
+
+// Schedules made for a peak of `budget_bytes`, most promising first; they may miss it. `visit` gets each, owns none, and
+// returns false when it has seen enough.
+void remat_each_budget_seed(const RematGraph *graph, int64_t budget_bytes,
+                            bool (*visit)(void *context, const RematSchedule *schedule), void *context);
+
 #endif

@@ -213,18 +213,9 @@ static void improve_seed(void *context, const RematSchedule *seed) {
   note_state(search);
 }
 
-// Dynamic programs for slightly different memories: what the backward pass needs beside the held values is not known
-// beforehand.
-static void run_chain_seeds(RematSearch *search) {
-  int64_t free_bytes = search->state.budget - search->problem->fixed_bytes, largest = 0;
-  for (int v = 0; v < search->graph.n; v++)
-    if (search->problem->nodes[v].bytes > largest) largest = search->problem->nodes[v].bytes;
-  for (int i = 0; i < 4 && free_bytes > i * largest; i++) {
-    RematSchedule seed;
-    if (!remat_build_chain(&search->graph, free_bytes - i * largest, &seed)) continue;
-    improve_seed(search, &seed);
-    remat_schedule_free(&seed);
-  }
+static bool improve_budget_seed(void *context, const RematSchedule *seed) {
+  improve_seed(context, seed);
+  return !out_of_time(context);
 }
 
 static void run_seeds(RematSearch *search) {
@@ -237,7 +228,7 @@ static void run_seeds(RematSearch *search) {
     if (i == 0 && search->has_best && search->best_cost <= seed.cost) return;  // fits as it is
   }
   remat_each_segmentation(&search->graph, search->graph.n < 1200 ? 8 : 3, improve_seed, search);
-  run_chain_seeds(search);
+  remat_each_budget_seed(&search->graph, search->state.budget, improve_budget_seed, search);
 }
 
 static void run_starts(RematSearch *search, const RematOptions *options) {
@@ -260,7 +251,7 @@ static RematSearch search_create(const RematProblem *problem, const RematOptions
 void remat_solve(const RematProblem *problem, int64_t budget_bytes, const RematOptions *options, RematResult *result) {
   RematSearch search = search_create(problem, options);
   search.state = remat_state_create(&search.graph, budget_bytes);
-  *result = (RematResult){.lower_bound = remat_lower_bound(problem, budget_bytes)};
+  *result = (RematResult){.lower_bound = remat_lower_bound(problem, budget_bytes, 0)};
   for (int v = 0; v < problem->n_nodes; v++) result->base_cost += problem->nodes[v].cost;
   if (options && options->n_starts > 0) run_starts(&search, options);
   else run_seeds(&search);
@@ -283,19 +274,3 @@ void remat_solve(const RematProblem *problem, int64_t budget_bytes, const RematO
 }
 
 void remat_result_free(RematResult *result) { remat_schedule_free(&result->schedule); }
-
-double remat_lower_bound(const RematProblem *problem, int64_t budget_bytes) {
-  double cost = 0;
-  for (int v = 0; v < problem->n_nodes; v++) {
-    const RematNode *node = &problem->nodes[v];
-    int64_t bytes = problem->fixed_bytes + node->bytes + node->workspace;
-    for (int i = 0; i < node->n_inputs; i++) {
-      bool repeated = false;
-      for (int k = 0; k < i; k++) repeated = repeated || node->inputs[k] == node->inputs[i];
-      if (!repeated) bytes += problem->nodes[node->inputs[i]].bytes;
-    }
-    if (bytes > budget_bytes) return INFINITY;
-    cost += node->cost;
-  }
-  return problem->fixed_bytes > budget_bytes ? INFINITY : cost;
-}

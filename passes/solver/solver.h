@@ -163,10 +163,27 @@ typedef struct RematResult {
 void remat_solve(const RematProblem *problem, int64_t budget_bytes, const RematOptions *options, RematResult *result);
 void remat_result_free(RematResult *result);
 
-// A cost that no schedule with a peak of at most `budget_bytes` can go below. For now this is the cost of every node
-// once, or infinity when some node does not fit beside what must be live as it executes (its inputs, its own value,
-// its workspace).
-double remat_lower_bound(const RematProblem *problem, int64_t budget_bytes);
+// ---- bound.c ----
+
+// A cost that no schedule with a peak of at most `budget_bytes` can go below, whatever its order: at least the cost of
+// every node once; infinity when it is certain that nothing fits. `time_limit` in seconds, 0: a default of 0.1; a longer
+// one can only raise the bound.
+double remat_lower_bound(const RematProblem *problem, int64_t budget_bytes, double time_limit);
+
+// A peak in bytes that no schedule can go below.
+int64_t remat_min_budget_bound(const RematProblem *problem);
+
+// ---- exact.c ----
+
+typedef enum RematExact {
+  REMAT_EXACT_OPTIMAL,     // *schedule, Owned, is the cheapest there is within the budget
+  REMAT_EXACT_INFEASIBLE,  // no schedule has a peak within the budget
+  REMAT_EXACT_UNKNOWN,     // given up: the problem is too large
+} RematExact;
+
+// The optimum of a small problem (about 20 nodes), over all orders and recomputations, within `max_states` states
+// visited (0: a default that takes about 0.2 s).
+RematExact remat_exact(const RematProblem *problem, int64_t budget_bytes, int64_t max_states, RematSchedule *schedule);
 
 // ---- problem_io.c: JSON ----
 
