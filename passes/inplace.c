@@ -37,12 +37,19 @@ static bool reads_once(MlirOperation func) {
   return true;
 }
 
+// A move whose result is its argument but for some elements, which nothing else of the move reads.
+static bool moves_into(MlirOperation func, int a) {
+  MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func));
+  MlirValue arg = mlirBlockGetArgument(nn_function_body(func), a);
+  return nn_op_of(op) == NN_OP_scatter_add_to && mlirValueEqual(mlirOperationGetOperand(op, 2), arg) && !mlirValueEqual(mlirOperationGetOperand(op, 0), arg);
+}
+
 // Result r over argument a of a kernel. A row kernel writes its domain-shaped results in its last loop over the row, and reads before it
 // writes; values of the kept shape are written once per row or channel, so they may only meet others of that shape.
 static bool kernel_allows(MlirOperation func, int r, int a) {
   char kind[16];
   nn_attr_str(func, "nn.kind", kind, sizeof kind, "");
-  if (!strcmp(kind, "move")) return false;
+  if (!strcmp(kind, "move")) return moves_into(func, a);
   int64_t domain[NN_MAX_RANK];
   int rank = nn_attr_i64s(func, "nn.domain", domain, NN_MAX_RANK);
   MlirValue arg = mlirBlockGetArgument(nn_function_body(func), a);

@@ -128,8 +128,22 @@ static MlirValue negated(MlirValue v) {
   return simplify_is(v, NN_OP_neg, &def) ? operand(def, 0) : none();
 }
 
+// Rows scattered into a table of zeros and that added to another table: the rows go to the other table itself. The gradient of an embedding
+// that is also the last layer is such a sum, and both tables are among the largest values of the step.
+static MlirValue scattered_to(const Rule *r, MlirValue scattered, MlirValue table) {
+  MlirOperation def;
+  if (!simplify_is(scattered, NN_OP_scatter_add, &def)) return none();
+  if (!mlirOpOperandIsNull(mlirOpOperandGetNextUse(mlirValueGetFirstUse(scattered)))) return none();
+  NnBuilder b = rewrite_builder(r->op);
+  MlirOperation op = nn_build(&b, NN_OP_scatter_add_to, 3, (MlirValue[]){operand(def, 0), operand(def, 1), table}, 0, NULL, NULL);
+  return mlirOperationGetResult(op, 0);
+}
+
 static MlirValue rule_add(const Rule *r) {
   if (r->has_c && r->c == 0) return r->x;
+  MlirValue table = scattered_to(r, r->x, r->y);
+  if (nn_value_is_null(table)) table = scattered_to(r, r->y, r->x);
+  if (!nn_value_is_null(table)) return table;
   MlirValue nx = negated(r->x), ny = negated(r->y);
   if (!nn_value_is_null(ny)) return rebuilt(r, NN_OP_sub, r->x, ny);
   if (!nn_value_is_null(nx)) return rebuilt(r, NN_OP_sub, r->y, nx);

@@ -207,8 +207,23 @@ static void add_row(Emitter *e, int source, Value to, Value from, NnDtype dtype,
   }
 }
 
-// scatter_add: an outer iteration owns a range of the table's rows: it clears them, then goes through all indices in order and adds
-// what falls into its range, so that the order of additions is that of the indices.
+// The rows that an outer iteration owns, before anything is added: zero, or those of operand 2 unless the result lies over it.
+static void emit_first_rows(Emitter *e, const Kernel *k, MlirOperation op, NnDtype dtype, Value element, Value bytes) {
+  Value to = emit_address(e, k->n_args, dtype, element);
+  if (nn_op_of(op) == NN_OP_scatter_add) {
+    Value zero = emit_constant(e, "0 : i8");
+    emit_effect(e, "\"llvm.intr.memset\"(%%v%d, %%v%d, %%v%d) <{isVolatile = false}> : (!llvm.ptr, i8, i64) -> ()", to.id, zero.id, bytes.id);
+    return;
+  }
+  Value from = emit_address(e, nn_value_index(mlirOperationGetOperand(op, 2)), dtype, element);
+  Value to_number = emit(e, e->depth, "llvm.ptrtoint %%v%d : !llvm.ptr to i64", to.id), from_number = emit(e, e->depth, "llvm.ptrtoint %%v%d : !llvm.ptr to i64", from.id);
+  if_begin(e, emit(e, e->depth, "arith.cmpi ne, %%v%d, %%v%d : i64", to_number.id, from_number.id));
+  emit_effect(e, "\"llvm.intr.memcpy\"(%%v%d, %%v%d, %%v%d) <{isVolatile = false}> : (!llvm.ptr, !llvm.ptr, i64) -> ()", to.id, from.id, bytes.id);
+  if_end(e, 0, NULL, NULL, NULL, NULL);
+}
+
+// scatter_add and scatter_add_to: an outer iteration owns a range of the table's rows: it sets them, then goes through all indices in
+// order and adds what falls into its range, so that the order of additions is that of the indices.
 static void emit_scatter_add(KernelModule *m, const Kernel *k, MlirOperation op, HostKernel *out) {
   int source = nn_value_index(mlirOperationGetOperand(op, 0)), indices = nn_value_index(mlirOperationGetOperand(op, 1));
   const NnType *t = &k->result_type[0];
@@ -219,9 +234,7 @@ static void emit_scatter_add(KernelModule *m, const Kernel *k, MlirOperation op,
   Emitter e;
   Value p = begin(&e, m, k, k->name);
   Value first = emit_index_with(&e, "muli", p, size), count = emit_index_with(&e, "minsi", emit_index(&e, "subi", emit_i64(&e, rows), first), size);
-  Value to = emit_address(&e, k->n_args, t->dtype, emit_index_with(&e, "muli", first, row));
-  Value bytes = emit_index_with(&e, "muli", count, row * nn_dtype_bytes(t->dtype)), zero = emit_constant(&e, "0 : i8");
-  emit_effect(&e, "\"llvm.intr.memset\"(%%v%d, %%v%d, %%v%d) <{isVolatile = false}> : (!llvm.ptr, i8, i64) -> ()", to.id, zero.id, bytes.id);
+  emit_first_rows(&e, k, op, t->dtype, emit_index_with(&e, "muli", first, row), emit_index_with(&e, "muli", count, row * nn_dtype_bytes(t->dtype)));
   Value i = for_begin(&e, emit_i64(&e, 0), emit_i64(&e, n), 1, 0, NULL, NULL, NULL);
   Value index = load_index(&e, indices, k->arg[indices].dtype, i), within = emit_index(&e, "subi", index, first);
   Value mine = emit(&e, e.depth, "arith.cmpi ult, %%v%d, %%v%d : i64", within.id, count.id);
@@ -240,7 +253,7 @@ void kernel_emit_move(KernelModule *m, const Kernel *k, HostKernel *out) {
     case NN_OP_pad: emit_pad(m, k, op, out); break;
     case NN_OP_concat: emit_concat(m, k, op, out); break;
     case NN_OP_gather: emit_gather(m, k, op, out); break;
-    case NN_OP_scatter_add: emit_scatter_add(m, k, op, out); break;
+    case NN_OP_scatter_add: case NN_OP_scatter_add_to: emit_scatter_add(m, k, op, out); break;
     case NN_OP_argmax: kernel_emit_argmax(m, k, op, out); break;
     default: kernel_emit_pool(m, k, op, out); break;
   }

@@ -101,6 +101,27 @@ double nn_flops_scatter_add(MlirOperation op) {
   return (double)nn_type_elements(&updates);
 }
 
+// updates[I…, rest…], indices[I…], table[rows, rest…] to [rows, rest…]
+bool nn_infer_scatter_add_to(NnOpCall *c, int n_results, NnType *result) {
+  (void)n_results;
+  const NnType *updates = &c->operand[0], *indices = &c->operand[1], *table = &c->operand[2];
+  if (!nn_need_number(c, 0) || !nn_need_integer(c, 1) || !nn_need_min_rank(c, 2, 1)) return false;
+  bool fits = updates->dtype == table->dtype && updates->rank == indices->rank + table->rank - 1;
+  for (int i = 0; fits && i < indices->rank; i++) fits = updates->dim[i] == indices->dim[i];
+  for (int i = 1; fits && i < table->rank; i++) fits = updates->dim[indices->rank + i - 1] == table->dim[i];
+  if (!fits)
+    return nn_fail(c, "%s are not rows of %s at the indices %s", nn_text(updates).text, nn_text(table).text, nn_text(indices).text);
+  *result = *table;
+  return true;
+}
+
+void nn_vjp_scatter_add_to(NnVjp *v) {
+  nn_vjp_scatter_add(v);
+  v->operand_cotangent[2] = v->cotangent[0];
+}
+
+double nn_flops_scatter_add_to(MlirOperation op) { return nn_flops_scatter_add(op); }
+
 bool nn_infer_argmax(NnOpCall *c, int n_results, NnType *result) {
   (void)n_results;
   const NnType *x = &c->operand[0];

@@ -233,8 +233,10 @@ static void move(MlirOperation op, int n, const Tensor *const *x, Tensor *y, Ten
       for (int64_t i = 0; i < total; i++) y->data[i] = x[0]->data[clamp((int64_t)x[1]->data[i / row], rows) * row + i % row];
       break;
     }
-    case NN_OP_scatter_add: {
+    case NN_OP_scatter_add:
+    case NN_OP_scatter_add_to: {
       int64_t rows = y->type.dim[0], row = total / rows;
+      if (nn_op_of(op) == NN_OP_scatter_add_to) memcpy(y->data, x[2]->data, (size_t)total * sizeof *y->data);
       for (int64_t i = 0; i < nn_type_elements(&x[0]->type); i++) {
         int64_t r = (int64_t)x[1]->data[i / row];
         if (r >= 0 && r < rows) y->data[r * row + i % row] += x[0]->data[i];

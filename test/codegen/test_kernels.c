@@ -291,6 +291,9 @@ static void tables(MlirModule m, NnDtype t, NnDtype index, int64_t rows, int64_t
   MlirValue y[2] = {arg(&f, SHAPE(t, n, 2, width)), arg(&f, SHAPE(index, n, 2))};
   NnAttr count = NN_I64("rows", rows);
   finish_move(&f, build_move(&f, NN_OP_scatter_add, 2, y, 1, &count, NULL));
+  f = fn_begin(m);
+  MlirValue z[3] = {arg(&f, SHAPE(t, n, 2, width)), arg(&f, SHAPE(index, n, 2)), arg(&f, SHAPE(t, rows, width))};
+  finish_move(&f, build_move(&f, NN_OP_scatter_add_to, 3, z, 0, NULL, NULL));
 }
 
 static void argmaxes(MlirModule m, NnDtype t, int64_t a, int64_t b, int64_t c) {

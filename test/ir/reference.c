@@ -377,6 +377,10 @@ static void move(MlirOperation operation, NnOp op, int n, const Tensor *const *x
     case NN_OP_pad: pad(operation, x[0], y); break;
     case NN_OP_concat: concat(operation, n, x, y); break;
     case NN_OP_gather: case NN_OP_scatter_add: gather_or_scatter(op == NN_OP_gather, x[0], x[1], y); break;
+    case NN_OP_scatter_add_to:
+      memcpy(y->data, x[2]->data, (size_t)count(y) * sizeof *y->data);
+      gather_or_scatter(false, x[0], x[1], y);
+      break;
     case NN_OP_argmax: argmax(operation, x[0], y); break;
     case NN_OP_maxpool2d: maxpool(operation, x[0], &y[0], &y[1]); break;
     case NN_OP_maxpool2d_grad: maxpool_grad(operation, x[0], x[1], y); break;

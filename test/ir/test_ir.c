@@ -114,6 +114,7 @@ static const Wrong wrong[] = {
   {"concat", "tensor<2xf32>, tensor<2xf32>", "tensor<4xf32>", "axis = 1 : i64", "concat: axis 1 is outside a tensor of 1 axes"},
   {"concat", "tensor<2xf32>, tensor<2xf32>", "tensor<4xf32>", "axis = 0 : i32", "concat: attribute 'axis' must be an i64"},
   {"gather", "tensor<5x3xf32>, tensor<2xf32>", "tensor<2x3xf32>", "", "gather: operand 1 must be of an integer type, found f32[2]"},
+  {"scatter_add_to", "tensor<4x3xf32>, tensor<4xi32>, tensor<5x2xf32>", "tensor<5x2xf32>", "", "scatter_add_to: f32[4, 3] are not rows of f32[5, 2] at the indices i32[4]"},
   {"scatter_add", "tensor<2x3xf32>, tensor<4xi32>", "tensor<5x3xf32>", "rows = 5 : i64", "scatter_add: the leading axes of f32[2, 3] must be those of the indices i32[4]"},
   {"maxpool2d", "tensor<1x1x4x4xf32>", "tensor<1x1x2x2xf32>, tensor<1x1x2x2xui8>", "kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, padding = array<i64: 2, 0, 0, 0>", "maxpool2d: padding 2 is not smaller than the kernel size 2"},
   {"maxpool2d", "tensor<1x1x40x40xf32>", "tensor<1x1x1x1xf32>, tensor<1x1x1x1xui8>", "kernel = array<i64: 17, 16>, strides = array<i64: 32, 32>, padding = array<i64: 0, 0, 0, 0>", "maxpool2d: a window of 17 by 16 has more than 256 places"},

@@ -256,3 +256,19 @@ func.func @relu_read_twice(%x: tensor<2x4x8x8xf32>) -> (tensor<2x4x4x4xf32>, ten
   %1:2 = "nn.maxpool2d"(%0) {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, padding = array<i64: 0, 0, 0, 0>, layout = "nchw"} : (tensor<2x4x8x8xf32>) -> (tensor<2x4x4x4xf32>, tensor<2x4x4x4xui8>)
   return %1#0, %0 : tensor<2x4x4x4xf32>, tensor<2x4x8x8xf32>
 }
+
+// Rows scattered into zeros and added to a table are added to the table itself; not where the scattered table has another reader.
+// CHECK-LABEL: func.func @scattered
+// CHECK: %[[TO:.*]] = "nn.scatter_add_to"(%arg0, %arg1, %arg2)
+// CHECK: %[[ALONE:.*]] = "nn.scatter_add"(%arg0, %arg1)
+// CHECK: %[[SUM:.*]] = "nn.add"(%arg2, %[[ALONE]])
+// CHECK: return %[[TO]], %[[SUM]], %[[ALONE]]
+func.func @scattered(%rows: tensor<4x3xf32>, %at: tensor<4xi32>, %table: tensor<5x3xf32>) -> (tensor<5x3xf32>, tensor<5x3xf32>, tensor<5x3xf32>) {
+  %0 = "nn.scatter_add"(%rows, %at) {rows = 5 : i64} : (tensor<4x3xf32>, tensor<4xi32>) -> tensor<5x3xf32>
+  %1 = "nn.add"(%0, %table) : (tensor<5x3xf32>, tensor<5x3xf32>) -> tensor<5x3xf32>
+  %2 = "nn.neg"(%rows) : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  %3 = "nn.neg"(%2) : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  %4 = "nn.scatter_add"(%3, %at) {rows = 5 : i64, keep} : (tensor<4x3xf32>, tensor<4xi32>) -> tensor<5x3xf32>
+  %5 = "nn.add"(%table, %4) : (tensor<5x3xf32>, tensor<5x3xf32>) -> tensor<5x3xf32>
+  return %1, %5, %4 : tensor<5x3xf32>, tensor<5x3xf32>, tensor<5x3xf32>
+}
