@@ -65,8 +65,7 @@ static void keep_tap(void *context, const NncTensor *tensor, const char *arena) 
   if (i == taps->n) {
     if (taps->n == taps->capacity) {
       taps->capacity = taps->capacity ? taps->capacity * 2 : 64;
-      taps->items = realloc(taps->items, sizeof *taps->items * (size_t)taps->capacity);
-      if (!taps->items) report_internal("out of memory");
+      taps->items = xrealloc(taps->items, sizeof *taps->items * (size_t)taps->capacity);
     }
     taps->items[taps->n++] = (Tapped){tensor, xmalloc((size_t)tensor->bytes)};
   }

@@ -104,6 +104,10 @@ static bool count_steps(Training *t) {
     return false;
   }
   double epochs = t->o.epochs > 0 ? t->o.epochs : p->epochs;
+  if (epochs * (double)t->steps_per_epoch > 0x1p53) {
+    report_error("%g epochs of %lld steps are more steps than can be counted", epochs, (long long)t->steps_per_epoch);
+    return false;
+  }
   t->total = t->o.steps > 0 ? t->o.steps : t->o.epochs > 0 || p->steps <= 0 ? (int64_t)(epochs * (double)t->steps_per_epoch + 0.5) : p->steps;
   if (t->total < 1) t->total = 1;
   t->s.total_steps = t->total;

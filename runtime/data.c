@@ -150,8 +150,8 @@ int64_t function_batch(const NncFunction *f) {
 
 static bool add_line(Dataset *d, const NncData *line, const NncFunction *f, const char *folder) {
   size_t n = (size_t)(d->n_columns + line->n_names);
-  d->columns = realloc(d->columns, sizeof *d->columns * n);
-  d->names = realloc(d->names, sizeof *d->names * n);
+  d->columns = xrealloc(d->columns, sizeof *d->columns * n);
+  d->names = xrealloc(d->names, sizeof *d->names * n);
   Column *columns = d->columns + d->n_columns;
   memset(columns, 0, sizeof *columns * (size_t)line->n_names);
   for (int i = 0; i < line->n_names; i++) d->names[d->n_columns + i] = line->names[i];

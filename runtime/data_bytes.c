@@ -19,8 +19,7 @@ static char *read_whole(const char *path, int64_t *bytes) {
     if (n < capacity) continue;
     if (data_file_at_end(f)) break;
     capacity += capacity / 4 + (1 << 16);
-    text = realloc(text, capacity);
-    if (!text) report_internal("out of memory");
+    text = xrealloc(text, capacity);
   }
   data_file_close(f);
   if (got < 0) {
@@ -39,8 +38,7 @@ bool data_read_bytes(const DataSource *s, Column *tokens, Column *targets) {
   if (!text) return false;
   data_range(s, bytes, &begin, &end);
   if (begin > 0) memmove(text, text + begin, (size_t)(end - begin));
-  char *smaller = realloc(text, (size_t)(end - begin) + 1);
-  if (smaller) text = smaller;
+  text = xrealloc(text, (size_t)(end - begin) + 1);
   *tokens = (Column){.path = xstrdup(s->path), .dtype = NNC_U8, .rank = 1, .dim = {s->sequence}, .records = (end - begin - 1) / s->sequence,
                      .record_bytes = s->sequence, .first_record = 0, .first_byte = begin, .values = text, .block = text, .block_bytes = end - begin};
   if (end - begin < s->sequence + 1) {

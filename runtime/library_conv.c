@@ -117,8 +117,11 @@ bool library_describe_conv(Library *lib, NncOperation *op) {
       !library_weights_desc(c->weights_layout, c, &w->given) || !describe_any(&any_x, &x->given) || !describe_any(&any_w, &w->given) ||
       !describe_any(&any_y, &y->given))
     return false;
-  if (as_product(c, &op->matmul)) return library_adopt_gemm(lib, op);
-  if (try_layouts(lib, op, &x->given, &any_w, &y->given) || try_layouts(lib, op, &any_x, &any_w, &any_y)) return true;
+  // oneDNN 2.6 keeps some sizes in 32 bits.
+  int64_t pixels = c->h * c->w > c->oh * c->ow ? c->h * c->w : c->oh * c->ow, channels = c->c > c->o ? c->c : c->o;
+  bool fits = pixels <= INT32_MAX && channels <= INT32_MAX / pixels && c->n <= INT32_MAX / pixels;
+  if (fits && as_product(c, &op->matmul)) return library_adopt_gemm(lib, op);
+  if (fits && (try_layouts(lib, op, &x->given, &any_w, &y->given) || try_layouts(lib, op, &any_x, &any_w, &any_y))) return true;
 
   for (int i = 0; i < 3; i++) op->operand[i].used = op->operand[i].given;
   return library_weights_desc("oihw", c, &w->used) && library_adopt_direct(lib, op);

@@ -56,6 +56,16 @@ void *xmalloc(size_t bytes) {
   return p;
 }
 
+void *xrealloc(void *p, size_t bytes) {
+  void *q = realloc(p, bytes ? bytes : 1);
+  if (!q) {
+    char text[32];
+    report_error("out of memory: cannot get %s", format_bytes((int64_t)bytes, text, sizeof text));
+    exit(EXIT_DIAGNOSTIC);
+  }
+  return q;
+}
+
 void *xcalloc(size_t n, size_t bytes) {
   void *p = calloc(n ? n : 1, bytes);
   if (!p) {

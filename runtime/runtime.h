@@ -23,6 +23,7 @@ void report_warning(const char *format, ...) __attribute__((format(printf, 1, 2)
 _Noreturn void report_internal(const char *format, ...) __attribute__((format(printf, 1, 2)));   // a bug of ours: exit 70
 void *xmalloc(size_t bytes);    // never NULL; running out of memory is an error message and exit 1
 void *xcalloc(size_t n, size_t bytes);
+void *xrealloc(void *p, size_t bytes);
 char *xstrdup(const char *s);
 char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));       // Owned by the caller
 const char *format_bytes(int64_t bytes, char *buf, size_t size);                      // "3.98 GiB"

@@ -45,8 +45,8 @@ static bool parse_metadata(JsonCursor *j, Safetensors *s) {
       free(key);
       return false;
     }
-    s->keys = realloc(s->keys, sizeof *s->keys * (size_t)(s->n_metadata + 1));
-    s->values = realloc(s->values, sizeof *s->values * (size_t)(s->n_metadata + 1));
+    s->keys = xrealloc(s->keys, sizeof *s->keys * (size_t)(s->n_metadata + 1));
+    s->values = xrealloc(s->values, sizeof *s->values * (size_t)(s->n_metadata + 1));
     s->keys[s->n_metadata] = key;
     s->values[s->n_metadata++] = value;
   } while (json_take(j, ','));
@@ -113,7 +113,7 @@ static bool parse_header(JsonCursor *j, Safetensors *s) {
     } else if (ok) {
       if (s->n_entries == capacity) {
         capacity = capacity ? capacity * 2 : 64;
-        s->entries = realloc(s->entries, sizeof *s->entries * (size_t)capacity);
+        s->entries = xrealloc(s->entries, sizeof *s->entries * (size_t)capacity);
       }
       SafetensorsEntry *e = &s->entries[s->n_entries++];
       memset(e, 0, sizeof *e);

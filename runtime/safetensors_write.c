@@ -91,8 +91,7 @@ void safetensors_add_metadata(SafetensorsWriter *w, const char *key, const char 
 int safetensors_declare(SafetensorsWriter *w, const char *name, NncDtype dtype, int rank, const int64_t *dim) {
   if (w->n_tensors == w->capacity) {
     w->capacity = w->capacity ? w->capacity * 2 : 64;
-    w->tensors = realloc(w->tensors, sizeof *w->tensors * (size_t)w->capacity);
-    if (!w->tensors) report_internal("out of memory");
+    w->tensors = xrealloc(w->tensors, sizeof *w->tensors * (size_t)w->capacity);
   }
   Declared *d = &w->tensors[w->n_tensors];
   memset(d, 0, sizeof *d);
