@@ -2,6 +2,8 @@
 #ifndef NNC_CODEGEN_CODEGEN_H
 #define NNC_CODEGEN_CODEGEN_H
 
+#include "codegen/cost_model.h"
+#include "codegen/cost_table.h"
 #include "passes/passes.h"
 
 typedef struct CodegenOptions {
@@ -14,6 +16,12 @@ typedef struct CodegenOptions {
 } CodegenOptions;
 
 const NnTarget *nn_target_host(const char *cpu);   // NULL and a message on stderr: unknown CPU
+// After nn_target_host: what its predicted times are made from. The table is Borrowed while passes run; NULL: none.
+void nn_target_host_set_machine(const Machine *machine);
+void nn_target_host_set_costs(const CostTable *table);
+// Compares the steps of the training functions (of all, if there are none) with the table, so that those it does not have are predicted to scale with those it
+// has. Returns how many steps have a time; *n_steps: of how many.
+int nn_target_host_match_costs(CostTable *table, MlirModule module, int *n_steps);
 
 typedef enum CodegenEmit { CODEGEN_KERNELS, CODEGEN_LLVM, CODEGEN_ASM, CODEGEN_TABLES, CODEGEN_EXE } CodegenEmit;
 // Requires a module after `plan`. Text goes to `output` ("-": stdout); an executable is written beside it and renamed into place, so

@@ -235,22 +235,30 @@ static int64_t index_limit(MlirValue x, int depth)
   return least;
 }
 
+static MlirValue add_argument(MlirOperation func, NnType type, MlirLocation loc)
+{
+  return mlirBlockAddArgument(nn_function_body(func), nn_type_to_mlir(mlirOperationGetContext(func), &type), loc);
+}
+
 static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int *index_of_slot)
 {
   MlirLocation loc = f->builder.loc;
+  MlirContext ctx = mlirOperationGetContext(func);
   int n = 0;
+  MlirAttribute *dictionaries = elaborator_alloc(e, sizeof *dictionaries * (size_t)(f->n_inputs + f->n_slots + 1));
   for (int i = 0; i < f->n_inputs; i++, n++) {
     int64_t limit = index_limit(f->inputs[i].value, 0);
     NnAttr attrs[] = {NN_STR("nn.role", "input"), NN_STR("nn.name", f->inputs[i].name), NN_I64("nn.limit", limit)};
-    mlirValueReplaceAllUsesOfWith(f->inputs[i].value, nn_function_add_arg(func, f->inputs[i].type, loc, limit ? 3 : 2, attrs));
+    mlirValueReplaceAllUsesOfWith(f->inputs[i].value, add_argument(func, f->inputs[i].type, loc));
+    dictionaries[n] = nn_attr_dictionary(ctx, limit ? 3 : 2, attrs);
     for (int k = 0; k < f->n_outputs; k++)
       if (mlirValueEqual(f->outputs[k].value, f->inputs[i].value)) f->outputs[k].value = mlirBlockGetArgument(nn_function_body(func), n);
   }
   if (f->n_keys) {
     NnType type = nn_type(NN_I32, 2, (int64_t[]){f->n_keys, 4});
-    MlirValue rng = nn_function_add_arg(func, type, loc, 2, (NnAttr[]){NN_STR("nn.role", "rng"), NN_STR("nn.name", "rng")});
+    MlirValue rng = add_argument(func, type, loc);
     for (int i = 0; i < f->n_keys; i++) materialise_key(e, rng, i, f->keys[i]);
-    n++;
+    dictionaries[n++] = nn_attr_dictionary(ctx, 2, (NnAttr[]){NN_STR("nn.role", "rng"), NN_STR("nn.name", "rng")});
   }
   for (int state = 0; state < 2; state++) {
     for (int i = 0; i < f->n_slots; i++) {
@@ -258,13 +266,15 @@ static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int 
       if (s->is_state != (bool)state) continue;
       NnAttr attrs[4] = {NN_STR("nn.role", state ? "state" : "param"), NN_STR("nn.name", s->path), NN_STR("nn.init", s->init)};
       if (!state) attrs[3] = NN_I64("nn.group", settings_group_of(e, s->path));
-      MlirValue arg = nn_function_add_arg(func, s->type, loc, state ? 3 : 4, attrs);
+      MlirValue arg = add_argument(func, s->type, loc);
+      dictionaries[n] = nn_attr_dictionary(ctx, state ? 3 : 4, attrs);
       for (int k = 0; k < f->n_outputs; k++)
         if (mlirValueEqual(f->outputs[k].value, s->value)) f->outputs[k].value = arg;
       mlirValueReplaceAllUsesOfWith(s->value, arg);
       index_of_slot[i] = n++;
     }
   }
+  nn_function_set_arg_attrs(func, n, dictionaries);
 }
 
 static bool state_changed(const Function *f, const Slot *s)
@@ -274,24 +284,23 @@ static bool state_changed(const Function *f, const Slot *s)
 
 static void write_results(Elaborator *e, Function *f, MlirOperation func, const int *index_of_slot)
 {
+  MlirContext ctx = mlirOperationGetContext(func);
   int n = 0, room = f->n_outputs + f->n_slots;
   MlirValue *values = elaborator_alloc(e, sizeof *values * (size_t)(room + 1));
+  MlirAttribute *dictionaries = elaborator_alloc(e, sizeof *dictionaries * (size_t)(room + 1));
   for (int i = 0; i < f->n_outputs; i++) values[n++] = f->outputs[i].value;
   for (int i = 0; i < f->n_slots; i++)
     if (state_changed(f, &f->slots[i])) values[n++] = f->slots[i].updated;
   nn_function_set_results(func, n, values, 0);
-  for (int i = 0; i < f->n_outputs; i++) {
-    nn_set_result_attr(func, i, &NN_STR("nn.role", f->outputs[i].role));
-    nn_set_result_attr(func, i, &NN_STR("nn.name", f->outputs[i].name));
-  }
+  for (int i = 0; i < f->n_outputs; i++)
+    dictionaries[i] = nn_attr_dictionary(ctx, 2, (NnAttr[]){NN_STR("nn.role", f->outputs[i].role), NN_STR("nn.name", f->outputs[i].name)});
   n = f->n_outputs;
   for (int i = 0; i < f->n_slots; i++) {
     if (!state_changed(f, &f->slots[i])) continue;
-    nn_set_result_attr(func, n, &NN_STR("nn.role", "update"));
-    nn_set_result_attr(func, n, &NN_STR("nn.name", f->slots[i].path));
-    nn_set_result_attr(func, n, &NN_I64("nn.tied", index_of_slot[i]));
-    n++;
+    NnAttr attrs[] = {NN_STR("nn.role", "update"), NN_STR("nn.name", f->slots[i].path), NN_I64("nn.tied", index_of_slot[i])};
+    dictionaries[n++] = nn_attr_dictionary(ctx, 3, attrs);
   }
+  nn_function_set_result_attrs(func, n, dictionaries);
 }
 
 void function_finish(Elaborator *e, Function *f)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +36,9 @@ static const char usage[] =
     "      --policy=NAME      none, sqrt, speed, manual, recursive or solve (the default)\n"
     "      --verify=FILE      replay a schedule against the problem instead of making one\n"
     "      --capacity=BYTES   stop at an arena of this size; exit status 1 when not reached\n"
-    "      --time-limit=S     search for S seconds (default: a fixed number of steps, about\n"
-    "                         a second, so that every run gives the same result)\n"
+    "      --time-limit=S     end after S seconds, reading included (default: a fixed number\n"
+    "                         of steps, about a second, so that every run gives the same\n"
+    "                         result). Ctrl-C ends the search of remat with its best so far\n"
     "      --seed=N           seed of the search (default 0)\n"
     "  -o, --output=FILE      write the schedule or the placed buffers\n"
     "  -h, --help             print this help\n"
@@ -44,10 +46,19 @@ static const char usage[] =
     "\n"
     "Exit status: 0 done, 1 bad input or infeasible, 2 usage, 70 a bug in nnc-plan.\n";
 
+// Set by the handler of SIGINT: the one thing a handler can reach.
+static volatile sig_atomic_t interrupted;
+
+static void note_interrupt(int signal_number) {
+  (void)signal_number;
+  interrupted = 1;
+}
+
 typedef struct Options {
   const char *command, *input, *output, *budget, *policy, *verify, *capacity;
   double time_limit;  // seconds; 0 when not given
   uint64_t seed;
+  struct timespec start;
 } Options;
 
 // ---- files ----
@@ -134,42 +145,56 @@ static FILE *result_stream(const Options *options) {
 
 // ---- remat ----
 
-// bytes = digits [ ("K" | "M" | "G" | "T") [ "i" ] [ "B" ] ] | number "%", of `whole`; suffixes are powers of 1024
-static bool parse_bytes(const char *text, int64_t whole, int64_t *bytes) {
-  char *end;
-  if (text[0] < '0' || text[0] > '9') return false;
-  errno = 0;
-  double number = strtod(text, &end);
-  if (strcmp(end, "%") == 0) {
-    if (whole < 0 || !(number <= 1e6)) return false;
-    double part = floor(number / 100 * (double)whole);
-    *bytes = part < 0x1p62 ? (int64_t)part : INT64_MAX / 2;
-    return true;
-  }
-  long long integer = strtoll(text, &end, 10);
-  if (errno) return false;
+// bytes = digits [ ("K" | "M" | "G" | "T") [ "i" ] [ "B" ] ] | number "%", of `whole`; suffixes are powers of 1024.
+// Prints what is wrong with the value of `option` otherwise.
+static bool parse_bytes(const char *option, const char *text, int64_t whole, int64_t *bytes) {
   static const char letters[] = "KMGT";
-  const char *letter = *end ? strchr(letters, *end) : NULL;
-  int shift = letter ? 10 * (int)(letter - letters + 1) : 0;
-  if (letter) end++;
-  if (letter && *end == 'i') end++;
-  if (*end == 'B') end++;
-  if (*end || integer > INT64_MAX >> shift) return false;
-  *bytes = (int64_t)integer << shift;
-  return true;
+  size_t digits = strspn(text, "0123456789"), length = strspn(text, "0123456789.");
+  if (whole >= 0 && digits > 0 && strcmp(text + length, "%") == 0) {
+    char *end;
+    double number = strtod(text, &end), part = floor(number / 100 * (double)whole);
+    if (end == text + length && number <= 1e6) {
+      *bytes = part < 0x1p62 ? (int64_t)part : INT64_MAX / 2;
+      return true;
+    }
+  } else if (digits > 0) {
+    char *end;
+    errno = 0;
+    long long integer = strtoll(text, &end, 10);
+    const char *letter = *end ? strchr(letters, *end) : NULL;
+    int shift = letter ? 10 * (int)(letter - letters + 1) : 0;
+    if (letter) end++;
+    if (letter && *end == 'i') end++;
+    if (*end == 'B') end++;
+    if (!*end && !errno && integer <= INT64_MAX >> shift) {
+      *bytes = (int64_t)integer << shift;
+      return true;
+    }
+    if (!*end) {
+      fprintf(stderr, "nnc-plan: %s=%s is too large\n", option, text);
+      return false;
+    }
+  }
+  fprintf(stderr, "nnc-plan: %s=%s is %s\n", option, text,
+          whole >= 0 ? "neither a number of bytes nor a percentage" : "not a number of bytes");
+  return false;
 }
 
 // What the line of JSON tells.
 typedef struct RematReport {
   double cost, base_cost, lower_bound, seconds;
-  int64_t peak, budget, min_budget_found;
+  int64_t peak, budget, min_budget_found, min_budget_bound;
   bool has_budget, feasible;
 } RematReport;
 
 static void print_report(FILE *file, const RematReport *report) {
   double overhead = report->base_cost > 0 ? report->cost / report->base_cost - 1 : 0;
   fprintf(file, "{\"status\":\"%s\",", report->feasible ? "feasible" : "infeasible");
-  if (!report->feasible) fprintf(file, "\"min_budget_found\":%lld,", (long long)report->min_budget_found);
+  if (!report->feasible) {
+    fprintf(file, "\"min_budget_found\":%lld,", (long long)report->min_budget_found);
+    fprintf(file, "\"min_budget_bound\":%lld,\"proved\":%s,", (long long)report->min_budget_bound,
+            isfinite(report->lower_bound) ? "false" : "true");
+  }
   fprintf(file, "\"cost\":%.12g,\"base_cost\":%.12g,\"overhead\":%.6f,\"peak\":%lld,", report->cost, report->base_cost,
           overhead, (long long)report->peak);
   if (report->has_budget) fprintf(file, "\"budget\":%lld,", (long long)report->budget);
@@ -227,42 +252,59 @@ static int obtain_schedule(const Options *options, const RematProblem *problem, 
     *schedule = remat_policy_run(problem, policy);
     return EXIT_DONE;
   }
-  RematOptions search = {.seed = options->seed, .time_limit = options->time_limit};
-  if (options->time_limit > 0) search.max_moves = INT64_MAX;
+  RematOptions search = {.seed = options->seed, .interrupt = &interrupted};
+  if (options->time_limit > 0) {
+    search.max_moves = INT64_MAX;
+    search.time_limit = fmax(options->time_limit * 0.99 - seconds_since(options->start), 1e-3);
+  }
+  struct sigaction action = {.sa_handler = note_interrupt, .sa_flags = (int)SA_RESETHAND};  // a second Ctrl-C kills
+  sigaction(SIGINT, &action, NULL);
   RematResult result;
   remat_solve(problem, report_out->budget, &search, &result);
   *schedule = result.schedule;
   report_out->min_budget_found = result.min_budget_found;
+  report_out->lower_bound = result.lower_bound;
   return EXIT_DONE;
 }
 
+// Says in words why there is no schedule, beside the line of JSON.
+static void explain_infeasible(const Options *options, const RematReport *report) {
+  const char *why = isfinite(report->lower_bound) ? "was found" : "exists";
+  if (options->verify)
+    fprintf(stderr, "nnc-plan: the schedule needs %lld bytes, the budget is %lld\n", (long long)report->peak,
+            (long long)report->budget);
+  else
+    fprintf(stderr, "nnc-plan: no schedule within %lld bytes %s; the smallest budget found is %lld\n",
+            (long long)report->budget, why, (long long)report->min_budget_found);
+}
+
 static int plan_remat(const Options *options, const RematProblem *problem, RematPolicy policy) {
-  struct timespec start;
-  clock_gettime(CLOCK_MONOTONIC, &start);
   RematSchedule schedule = remat_baseline(problem);
   RematReport result = {.base_cost = schedule.cost, .has_budget = options->budget != NULL, .budget = INT64_MAX};
-  bool budget_valid = !options->budget || parse_bytes(options->budget, schedule.peak, &result.budget);
+  bool budget_valid = !options->budget || parse_bytes("--budget", options->budget, schedule.peak, &result.budget);
   remat_schedule_free(&schedule);
-  if (!budget_valid) {
-    fprintf(stderr, "nnc-plan: --budget=%s is neither a number of bytes nor a percentage\n", options->budget);
-    return EXIT_USAGE;
-  }
-  result.lower_bound = remat_lower_bound(problem, result.budget, 0);
+  if (!budget_valid) return EXIT_BAD_INPUT;
   result.min_budget_found = INT64_MAX;
+  if (options->verify || policy != REMAT_POLICY_SOLVE)
+    result.lower_bound = remat_lower_bound(problem, result.budget, 0);
   int status = obtain_schedule(options, problem, policy, &result, &schedule);
   if (status != EXIT_DONE) return status;
   result.cost = schedule.cost;
   result.peak = schedule.peak;
   result.feasible = schedule.peak <= result.budget;
   if (schedule.peak < result.min_budget_found) result.min_budget_found = schedule.peak;
-  result.seconds = seconds_since(start);
+  if (!result.feasible) result.min_budget_bound = remat_min_budget_bound(problem);
+  result.seconds = seconds_since(options->start);
   if (!is_as_claimed(problem, &schedule))
     status = EXIT_INTERNAL;
   else if (result.feasible && !write_schedule(options, problem, &schedule))
     status = EXIT_BAD_INPUT;
   else
     print_report(result_stream(options), &result);
-  if (status == EXIT_DONE && !result.feasible) status = EXIT_BAD_INPUT;
+  if (status == EXIT_DONE && !result.feasible) {
+    explain_infeasible(options, &result);
+    status = EXIT_BAD_INPUT;
+  }
   remat_schedule_free(&schedule);
   return status;
 }
@@ -296,10 +338,7 @@ static int place_buffers(const Options *options, OffsetBuffer *buffers, int n) {
   OffsetResult result;
   SolverError error;
   if (options->time_limit > 0) search.max_work = INT64_MAX;
-  if (options->capacity && !parse_bytes(options->capacity, -1, &search.capacity)) {
-    fprintf(stderr, "nnc-plan: --capacity=%s is not a number of bytes\n", options->capacity);
-    return EXIT_USAGE;
-  }
+  if (options->capacity && !parse_bytes("--capacity", options->capacity, -1, &search.capacity)) return EXIT_BAD_INPUT;
   if (!offsets_assign(buffers, n, &search, &result, &error)) return report(options->input, &error);
   if (!offsets_verify(buffers, n, result.arena_bytes, &error)) {
     fprintf(stderr, "nnc-plan: internal error: %s\n", error.message);
@@ -351,8 +390,12 @@ static bool parse_number_option(int option, const char *text, Options *options) 
     return false;
   }
   options->time_limit = strtod(text, &end);
-  if (end != text && !*end && options->time_limit > 0 && options->time_limit <= 1e9) return true;
-  fprintf(stderr, "nnc-plan: --time-limit=%s is not a number of seconds > 0\n", text);
+  bool is_number = end != text && !*end && strspn(text, "0123456789.eE+-") == strlen(text);
+  if (is_number && options->time_limit > 0 && options->time_limit <= 1e9) return true;
+  if (is_number && options->time_limit > 1e9)
+    fprintf(stderr, "nnc-plan: --time-limit=%s is more than 1e9 seconds\n", text);
+  else
+    fprintf(stderr, "nnc-plan: --time-limit=%s is not a number of seconds > 0\n", text);
   return false;
 }
 
@@ -377,7 +420,7 @@ static int parse_options(int argc, char **argv, Options *options) {
       case 'o': options->output = optarg; break;
       case OPTION_TIME_LIMIT:
       case OPTION_SEED:
-        if (!parse_number_option(option, optarg, options)) return EXIT_USAGE;
+        if (!parse_number_option(option, optarg, options)) return EXIT_BAD_INPUT;
         break;
       case 'h': return fputs(usage, stdout) < 0 ? EXIT_BAD_INPUT : EXIT_DONE;
       case OPTION_VERSION: return puts("nnc-plan " NNC_VERSION) < 0 ? EXIT_BAD_INPUT : EXIT_DONE;
@@ -395,6 +438,7 @@ static int parse_options(int argc, char **argv, Options *options) {
 
 int main(int argc, char **argv) {
   Options options = {0};
+  clock_gettime(CLOCK_MONOTONIC, &options.start);
   int status = parse_options(argc, argv, &options);
   if (status >= 0) return status;
   if (strcmp(options.command, "remat") == 0)

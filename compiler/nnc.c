@@ -8,11 +8,14 @@
 
 #include "codegen/codegen.h"
 #include "compiler/compiler.h"
+#include "compiler/cost_files.h"
 #include "compiler/diagnostics.h"
 #include "compiler/options.h"
 #include "compiler/output.h"
+#include "compiler/report_output.h"
 #include "passes/passes.h"
 #include "passes/plan.h"
+#include "passes/remat.h"
 
 // --- The pipeline ----------------------------------------------------------------------------------------------------------
 // docs/internals.md tells what each pass promises the next.
@@ -24,21 +27,25 @@ static const char *const stages[] = {
   "autodiff",    // 4. one function becomes the whole step, optimizer included
   "decompose",   // 5. after autodiff, because the gradient of a composite is better than those of its parts
   "simplify",    // 6. the parts share work
-  "fuse",        // 7. before remat: what is recomputed is whole kernels, and no budget changes a kernel
-  "schedule",    // 8. the order that remat improves upon
-  "remat",       // 9. the budget pass
-  "inplace",     // 10. on the final order: who may overwrite whom
-  "plan",        // 11. offsets; from here on memory is only numbers
+  "recompute",   // 7. what is cheap is not kept from forward to backward; before fuse, which puts it into kernels
+  "fuse",        // 8. before remat: what is recomputed is whole kernels, and no budget changes a kernel
+  "schedule",    // 9. the order that remat improves upon
+  "remat",       // 10. the budget pass
+  "inplace",     // 11. on the final order: who may overwrite whom
+  "plan",        // 12. offsets; from here on memory is only numbers
+  "check",       // 13. a judge of its own replays the plan before code is made for it
 };
 #define N_STAGES (int)(sizeof stages / sizeof *stages)
 
 // How many stages have run before what is emitted exists.
-static int stages_for(Emit emit)
+static int stages_for(Emit emit, bool sweep)
 {
+  if (sweep) emit = EMIT_problem;   // both are about what remat is given
   if (emit == EMIT_nn) return 0;
+  if (emit != EMIT_problem && emit != EMIT_remat) return N_STAGES;
   int n = 0;
-  while (emit == EMIT_remat && strcmp(stages[n], "remat") != 0) n++;
-  return emit == EMIT_remat ? n + 1 : N_STAGES;
+  while (strcmp(stages[n], emit == EMIT_problem ? "schedule" : "remat") != 0) n++;
+  return n + 1;
 }
 
 // The stages as a textual pipeline, with the options of remat and plan filled in. Owned: free().
@@ -48,31 +55,61 @@ static char *pipeline_text(const Options *options)
   size_t length;
   FILE *out = open_memstream(&text, &length);
   if (!out) abort();
-  const char *budget = options->memory_budget, *policy = options->remat ? options->remat : budget ? "auto" : "none";
-  for (int i = 0; i < stages_for(options->emit); i++) {
+  const char *budget = options->memory_budget, *policy = options->remat ? options->remat : budget || options->max_overhead ? "auto" : "none";
+  for (int i = 0; i < stages_for(options->emit, options->sweep); i++) {
     fprintf(out, "%s%s", i > 0 ? "," : "", stages[i]);
     if (strcmp(stages[i], "remat") == 0) {
       fprintf(out, "{policy=%s", policy);
       if (budget) fprintf(out, " budget=%s", budget);
+      if (options->max_overhead) fprintf(out, " max-overhead=%s", options->max_overhead);
+      if (options->remat_seed) fprintf(out, " seed=%s", options->remat_seed);
+      if (options->remat_effort) fprintf(out, " effort=%s", options->remat_effort);
+      if (options->remat_time) fprintf(out, " time-limit=%s", options->remat_time);
       fputc('}', out);
     }
-    if (strcmp(stages[i], "plan") == 0 && budget && !strchr(budget, '%')) fprintf(out, "{budget=%s}", budget);
   }
   fclose(out);
   return text;
 }
 
-static bool run_passes(const Options *options, const NnTarget *target, MlirModule module)
+// What is done between `schedule` and `remat`, or after `schedule` where nothing follows.
+typedef struct Planning {
+  const Options *options;
+  Diagnostics *d;
+  ReportCapture capture;   // Owned; the step for --report
+  CostFile costs;          // Owned; --costs
+  bool matched, ok;
+} Planning;
+
+static void match_costs(Planning *p, MlirModule module)
+{
+  if (p->options->costs && !p->matched) p->ok = cost_file_match(p->d, &p->costs, module);
+  p->matched = true;
+}
+
+static void before_pass(void *context, const NnPassInfo *pass, MlirModule module)
+{
+  Planning *p = context;
+  if (strcmp(pass->name, "remat") != 0) return;
+  match_costs(p, module);
+  if (p->options->report) report_capture(&p->capture, module);
+}
+
+static bool run_passes(const Options *options, const NnTarget *target, MlirModule module, Planning *planning)
 {
   NnPipeline pipeline;
+  NnPipelineHooks hooks = options->hooks;
+  hooks.before_pass = before_pass;
+  hooks.context = planning;
   char error[NN_ERROR_SIZE], *text = pipeline_text(options);
   if (options->verbose) fprintf(stderr, "nnc: passes %s\n", text);
   bool ok = nn_pipeline_parse(text, target, &pipeline, error);
   if (!ok) fprintf(stderr, "nnc: error: %s\n", error);
-  ok = ok && nn_pipeline_run(&pipeline, module, &options->hooks);
+  ok = ok && nn_pipeline_run(&pipeline, module, &hooks);
   nn_pipeline_free(&pipeline);
   free(text);
-  return ok;
+  if (ok && stages_for(options->emit, options->sweep) > 0) match_costs(planning, module);
+  return ok && planning->ok;
 }
 
 // --- Output ----------------------------------------------------------------------------------------------------------------
@@ -87,16 +124,25 @@ static bool write_text(Diagnostics *d, const char *path, const char *text, size_
 
 static void write_chunk(MlirStringRef text, void *out) { fwrite(text.data, 1, text.length, out); }
 
-static bool emit_text(const Options *options, Diagnostics *d, const AstFile *file, MlirModule module)
+static bool emit_text(const Options *options, Diagnostics *d, const AstFile *file, MlirModule module, const NnTarget *target)
 {
+  if ((options->emit == EMIT_problem || options->sweep) && mlirOperationIsNull(nn_module_function(module, "train")))
+    return diag_error(d, DIAG_COMMAND_LINE, "%s: '%s' has no train section", options->sweep ? "--sweep" : "--emit=problem", options->input);
   char *text = NULL;
   size_t length;
   FILE *out = open_memstream(&text, &length);
   if (!out) abort();
   if (options->emit == EMIT_ast) {
     ast_print(out, file);
+  } else if (options->sweep) {
+    RematSweep sweep;
+    nn_remat_sweep(module, target, 0, options->remat_time ? strtod(options->remat_time, NULL) : 0, &sweep);
+    nn_remat_sweep_print(&sweep, out);
+    nn_remat_sweep_free(&sweep);
   } else if (options->emit == EMIT_plan) {
     nn_plan_print(module, out);
+  } else if (options->emit == EMIT_problem) {
+    nn_remat_problem_print(module, target, out);
   } else {
     mlirOperationPrint(mlirModuleGetOperation(module), write_chunk, out);
     fputc('\n', out);
@@ -167,14 +213,27 @@ static void count_work(MlirBlock block, bool recomputed, Work *work)
   }
 }
 
+// 3.98 of 4.00 GiB: the unit once when both have it
+static void print_of(int64_t part, int64_t whole)
+{
+  char text[32], total[32];
+  nn_format_bytes(part, text, sizeof text);
+  nn_format_bytes(whole, total, sizeof total);
+  char *unit = strchr(text, ' '), *total_unit = strchr(total, ' ');
+  if (unit && total_unit && strcmp(unit, total_unit) == 0) *unit = 0;
+  fprintf(stderr, "%s of %s", text, total);
+}
+
 // lenet: 2.14 MiB arena, 0.71 MiB of it parameters and optimizer state; recomputes 5 of 47 ops, 1.3% more arithmetic
+// under a budget also: lenet: recompute +7.1 % (lower bound +5.9 %), arena 2.14 of 2.20 MiB
 static void print_summary(const Options *options, MlirModule module)
 {
   char arena[32], persistent[32], name[128];
   MlirOperation top = mlirModuleGetOperation(module), train = nn_module_function(module, "train");
+  nn_attr_str(top, "nn.model", name, sizeof name, options->output);
   nn_format_bytes(nn_attr_i64(top, "nn.arena", 0), arena, sizeof arena);
   nn_format_bytes(nn_attr_i64(top, "nn.persistent", 0), persistent, sizeof persistent);
-  fprintf(stderr, "%s: %s arena, %s of it parameters", nn_attr_str(top, "nn.model", name, sizeof name, options->output), arena, persistent);
+  fprintf(stderr, "%s: %s arena, %s of it parameters", name, arena, persistent);
   if (!mlirOperationIsNull(train)) {
     Work work = {0};
     count_work(nn_function_body(train), false, &work);
@@ -183,6 +242,10 @@ static void print_summary(const Options *options, MlirModule module)
     if (work.recomputed == 0) fputs("recomputes nothing", stderr);
     else fprintf(stderr, "recomputes %d of %d ops, %.1f%% more arithmetic", work.recomputed, work.ops - work.recomputed, once > 0 ? 100 * work.recomputed_flops / once : 0);
   }
+  fputc('\n', stderr);
+  if (mlirOperationIsNull(train) || !nn_has_attr(train, "nn.overhead_bound")) return;
+  fprintf(stderr, "%s: recompute +%.1f %% (lower bound +%.1f %%), arena ", name, 100 * nn_attr_f64(train, "nn.overhead", 0), 100 * nn_attr_f64(train, "nn.overhead_bound", 0));
+  print_of(nn_attr_i64(top, "nn.arena", 0), nn_attr_i64(top, "nn.budget", 0));
   fputc('\n', stderr);
 }
 
@@ -200,6 +263,19 @@ static void print_time(const Options *options, const char *stage, double start)
   if (options->hooks.time_passes) fprintf(stderr, "%-14s %10.4f\n", stage, seconds_now() - start);
 }
 
+static bool read_cost_files(const Options *options, Diagnostics *d, CostFile *costs)
+{
+  Machine machine;
+  if (options->machine) {
+    if (!machine_read(d, options->machine, &machine)) return false;
+    nn_target_host_set_machine(&machine);
+  }
+  if (!options->costs) return true;
+  if (!cost_file_read(d, options->costs, costs)) return false;
+  nn_target_host_set_costs(&costs->table);
+  return true;
+}
+
 static bool compile_module(const Options *options, Diagnostics *d, const AstFile *file, MlirContext ctx)
 {
   const NnTarget *target = nn_target_host(options->cpu);
@@ -208,12 +284,17 @@ static bool compile_module(const Options *options, Diagnostics *d, const AstFile
   MlirModule module = elaborate(ctx, file, options->defines, options->n_defines, options->dtype);
   print_time(options, "elaborate", start);
   if (mlirModuleIsNull(module)) return false;
-  bool ok = run_passes(options, target, module);
+  Planning planning = {.options = options, .d = d, .ok = true};
+  bool ok = read_cost_files(options, d, &planning.costs) && run_passes(options, target, module, &planning);
   start = seconds_now();
-  ok = ok && (options->emit <= EMIT_plan ? emit_text(options, d, file, module) : emit_code(options, module));
+  ok = ok && (!options->report || report_output(d, options->report, &planning.capture, module, target));
+  ok = ok && (options->emit <= EMIT_plan || options->sweep ? emit_text(options, d, file, module, target) : emit_code(options, module));
   print_time(options, "emit", start);
-  if (ok && options->emit == EMIT_exe) print_summary(options, module);
+  if (ok && options->emit == EMIT_exe && !options->sweep) print_summary(options, module);
   mlirModuleDestroy(module);
+  nn_target_host_set_costs(NULL);
+  report_capture_free(&planning.capture);
+  cost_file_free(&planning.costs);
   return ok;
 }
 
@@ -224,7 +305,7 @@ static bool compile(const Options *options, Diagnostics *d)
   print_time(options, "parse", start);
   bool ok = file && diag_error_count(d) == 0;
   if (ok && options->emit == EMIT_ast) {
-    ok = emit_text(options, d, file, (MlirModule){NULL});
+    ok = emit_text(options, d, file, (MlirModule){NULL}, NULL);
   } else if (ok) {
     MlirContext ctx = nn_context_create();
     diag_attach(d, ctx);

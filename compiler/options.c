@@ -22,9 +22,17 @@ static const char usage[] =
     "      --memory-budget=SIZE  arena the step must fit in: 512MiB, 2GB, or 60% of what it would need\n"
     "      --remat=POLICY        what to recompute: auto, none, manual, sqrt, speed or recursive\n"
     "                            (default: auto with a budget, none without)\n"
+    "      --max-overhead=N%     added time that recomputation may take; without a budget, the smallest\n"
+    "                            arena within it is sought\n"
+    "      --remat-time=SECONDS  search that long (default: a fixed number of moves, a few seconds)\n"
+    "      --remat-effort=X      X times the default number of moves of the search\n"
+    "      --remat-seed=N        random numbers of the search (default: 0)\n"
     "      --dtype=TYPE          f32 (default) or f64: type of parameters and arithmetic\n"
     "      --target=NAME         host (default)\n"
     "      --cpu=NAME            native (default) or an LLVM CPU name\n"
+    "      --machine=NAME        rates of the machine the plan is for: a file, or a name of\n"
+    "                            share/nnc/machines (default: the host's own)\n"
+    "      --costs=FILE          measured times, from MODEL bench --costs=FILE\n"
     "  -O LEVEL                  optimization of the kernels, 0 to 3 (default: 2)\n"
     "\n"
     "Seeing inside:\n"
@@ -32,6 +40,8 @@ static const char usage[] =
 #define EMIT(name, doc) "                              " #name "\t" doc "\n"
     OPTIONS_EMIT(EMIT)
 #undef EMIT
+    "      --report=FILE         also write the memory plan as an HTML page\n"
+    "      --sweep               print the predicted time for budgets from 100 % down, as CSV\n"
     "      --print-ir-before=PASS, --print-ir-after=PASS\n"
     "                            print the module on standard error before or after a pass, or 'all'\n"
     "      --time-passes         times of all stages on standard error\n"
@@ -138,6 +148,50 @@ static int parse_pass(const char *option, const char *name, const char **hook)
   return -1;
 }
 
+enum { OPTION_TARGET = 256, OPTION_CPU, OPTION_BUDGET, OPTION_REMAT, OPTION_OVERHEAD, OPTION_REMAT_TIME, OPTION_REMAT_EFFORT, OPTION_REMAT_SEED, OPTION_SWEEP, OPTION_DTYPE, OPTION_EMIT, OPTION_BEFORE, OPTION_AFTER, OPTION_TIME, OPTION_COLOR,
+       OPTION_TEMPS, OPTION_LIST, OPTION_VERSION, OPTION_REPORT, OPTION_MACHINE, OPTION_COSTS };
+
+static int parse_budget(Options *options)
+{
+  int64_t bytes;
+  double percent;
+  if (!nn_parse_size(optarg, &bytes, &percent) || bytes == 0)
+    return usage_error("--memory-budget takes a size such as 512MiB or 60%%, found '%s'", optarg);
+  options->memory_budget = optarg;
+  return -1;
+}
+
+static int parse_overhead(Options *options)
+{
+  int64_t bytes;
+  double percent;
+  bool zero = strcmp(optarg, "0%") == 0;
+  if (!zero && (!nn_parse_size(optarg, &bytes, &percent) || percent == 0 || percent > 10000))
+    return usage_error("--max-overhead takes a percentage such as 20%% of at most 10000%%, found '%s'", optarg);
+  options->max_overhead = zero ? "0.000001%" : optarg;
+  return -1;
+}
+
+static int parse_search(int option, Options *options)
+{
+  char *end;
+  errno = 0;
+  bool digit = isdigit((unsigned char)*optarg) != 0;
+  if (option == OPTION_REMAT_SEED) {
+    strtoull(optarg, &end, 10);
+    if (!digit || *end || errno) return usage_error("--remat-seed takes a number below 2^64, found '%s'", optarg);
+    options->remat_seed = optarg;
+    return -1;
+  }
+  double number = strtod(optarg, &end);
+  bool fine = digit && !*end && optarg[1] != 'x' && number >= 0.01 && number <= 1e6;
+  if (!fine && option == OPTION_REMAT_TIME) return usage_error("--remat-time takes a number of seconds from 0.01 to 1000000, found '%s'", optarg);
+  if (!fine) return usage_error("--remat-effort takes a number from 0.01 to 1000000, found '%s'", optarg);
+  if (option == OPTION_REMAT_TIME) options->remat_time = optarg;
+  else options->remat_effort = optarg;
+  return -1;
+}
+
 static int parse_target(Options *options)
 {
   static const char *const words[] = {"host", "cuda", "cuda-emu"};
@@ -148,14 +202,14 @@ static int parse_target(Options *options)
   return status;
 }
 
-enum { OPTION_TARGET = 256, OPTION_CPU, OPTION_BUDGET, OPTION_REMAT, OPTION_DTYPE, OPTION_EMIT, OPTION_BEFORE, OPTION_AFTER, OPTION_TIME, OPTION_COLOR,
-       OPTION_TEMPS, OPTION_LIST, OPTION_VERSION };
-
 static const struct option long_options[] = {
   {"output", required_argument, NULL, 'o'}, {"target", required_argument, NULL, OPTION_TARGET}, {"cpu", required_argument, NULL, OPTION_CPU},
   {"memory-budget", required_argument, NULL, OPTION_BUDGET}, {"remat", required_argument, NULL, OPTION_REMAT}, {"dtype", required_argument, NULL, OPTION_DTYPE},
+  {"max-overhead", required_argument, NULL, OPTION_OVERHEAD}, {"remat-time", required_argument, NULL, OPTION_REMAT_TIME}, {"remat-effort", required_argument, NULL, OPTION_REMAT_EFFORT}, {"remat-seed", required_argument, NULL, OPTION_REMAT_SEED},
+  {"sweep", no_argument, NULL, OPTION_SWEEP},
   {"emit", required_argument, NULL, OPTION_EMIT}, {"print-ir-before", required_argument, NULL, OPTION_BEFORE}, {"print-ir-after", required_argument, NULL, OPTION_AFTER},
   {"time-passes", no_argument, NULL, OPTION_TIME}, {"save-temps", no_argument, NULL, OPTION_TEMPS}, {"verbose", no_argument, NULL, 'v'},
+  {"report", required_argument, NULL, OPTION_REPORT}, {"machine", required_argument, NULL, OPTION_MACHINE}, {"costs", required_argument, NULL, OPTION_COSTS},
   {"color", required_argument, NULL, OPTION_COLOR}, {"list-ops", no_argument, NULL, OPTION_LIST}, {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, OPTION_VERSION}, {NULL, 0, NULL, 0},
 };
 
@@ -169,8 +223,6 @@ static int parse_option(int option, Options *options)
   static const char *const policies[] = {"auto", "none", "manual", "sqrt", "speed", "recursive"}, *const dtypes[] = {"f32", "f64"},
                     *const colors[] = {"auto", "never", "always"};   // ORDER of DiagColor
   int chosen = 0, status = -1;
-  int64_t bytes;
-  double percent = 0;
   switch (option) {
     case 'o':
       free((char *)options->output);
@@ -189,16 +241,20 @@ static int parse_option(int option, Options *options)
       return -1;
     case OPTION_TARGET: return parse_target(options);
     case OPTION_CPU: options->cpu = optarg; return -1;
-    case OPTION_BUDGET:
-      if (!nn_parse_size(optarg, &bytes, &percent) || bytes == 0)
-        return usage_error("--memory-budget takes a size such as 512MiB or 60%%, found '%s'", optarg);
-      options->memory_budget = optarg;
-      return -1;
+    case OPTION_BUDGET: return parse_budget(options);
+    case OPTION_OVERHEAD: return parse_overhead(options);
+    case OPTION_REMAT_TIME:
+    case OPTION_REMAT_EFFORT:
+    case OPTION_REMAT_SEED: return parse_search(option, options);
+    case OPTION_SWEEP: options->sweep = true; return -1;
     case OPTION_REMAT: options->remat = optarg; return CHOOSE("--remat", optarg, policies, &chosen);
     case OPTION_DTYPE: options->dtype = optarg; return CHOOSE("--dtype", optarg, dtypes, &chosen);
     case OPTION_EMIT: status = CHOOSE("--emit", optarg, emits, &chosen); options->emit = (Emit)chosen; return status;
     case OPTION_BEFORE: return parse_pass("--print-ir-before", optarg, &options->hooks.print_before);
     case OPTION_AFTER: return parse_pass("--print-ir-after", optarg, &options->hooks.print_after);
+    case OPTION_REPORT: options->report = optarg; return *optarg ? -1 : usage_error("--report takes a file name%s", "");
+    case OPTION_MACHINE: options->machine = optarg; return *optarg ? -1 : usage_error("--machine takes a name or a file%s", "");
+    case OPTION_COSTS: options->costs = optarg; return *optarg ? -1 : usage_error("--costs takes a file name%s", "");
     case OPTION_TIME: options->hooks.time_passes = true; return -1;
     case OPTION_TEMPS: options->keep_temporaries = true; return -1;
     case OPTION_COLOR: status = CHOOSE("--color", optarg, colors, &chosen); options->color = (DiagColor)chosen; return status;
@@ -223,16 +279,22 @@ static bool same_file(const char *x, const char *y)
 
 static int check(Options *options)
 {
-  bool text = options->emit != EMIT_exe;
+  bool text = options->emit != EMIT_exe || options->sweep;
+  if (options->sweep && (options->emit != EMIT_exe || options->memory_budget || options->max_overhead))
+    return usage_error("--sweep prints and stops: it goes with neither --emit nor --memory-budget nor --max-overhead%s", "");
   if (!options->output) options->output = text ? strdup("-") : default_output(options->input);
   if (!options->output) abort();
   if (!*options->output) return usage_error("-o takes a file name%s", "");
   if (!text && strcmp(options->output, "-") == 0) return usage_error("an executable cannot be written to standard output%s", "");
   if (strcmp(options->input, "-") != 0 && same_file(options->input, options->output)) return usage_error("'%s' would overwrite the model", options->output);
+  if (options->report && (options->emit < EMIT_plan || options->sweep)) return usage_error("--report shows the whole plan: not with --emit of an earlier stage%s", "");
+  if (options->report && same_file(options->input, options->report)) return usage_error("'%s' would overwrite the model", options->report);
+  if (options->report && strcmp(options->report, options->output) == 0) return usage_error("--report and -o are both '%s'", options->report);
   if (options->write_dependencies && strcmp(options->output, "-") == 0) return usage_error("-MD needs an output file: give one with -o%s", "");
   bool policy_has_budget = !options->remat || strcmp(options->remat, "none") != 0;
   if (options->memory_budget && !policy_has_budget && strchr(options->memory_budget, '%'))
     return usage_error("--memory-budget=%s has no meaning with --remat=none", options->memory_budget);
+  if (options->max_overhead && !policy_has_budget) return usage_error("--max-overhead=%s has no meaning with --remat=none", options->max_overhead);
   return -1;
 }
 

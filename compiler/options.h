@@ -10,6 +10,7 @@
 #define OPTIONS_EMIT(EMIT) \
   EMIT(ast, "the syntax tree") \
   EMIT(nn, "the network as the frontend built it") \
+  EMIT(problem, "the training step as JSON for nnc-plan") \
   EMIT(remat, "the training step after rematerialization") \
   EMIT(plan, "the table of steps and their memory") \
   EMIT(kernels, "the fused kernels as MLIR") \
@@ -29,7 +30,10 @@ typedef struct Options {
   const char *output;       // Owned; "-": standard output
   Emit emit;
   const char *target, *cpu;
-  const char *memory_budget, *remat;   // as given, checked; NULL: not given
+  const char *memory_budget, *remat, *max_overhead, *remat_time, *remat_effort, *remat_seed;   // as given, checked; NULL: not given
+  bool sweep;
+  const char *report;                  // file of the HTML page; NULL: none
+  const char *machine, *costs;         // machine description, measured times; NULL: not given
   const char *dtype;                   // "f32" or "f64"
   int n_defines;
   Define *defines;                     // Owned

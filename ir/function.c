@@ -77,6 +77,19 @@ void nn_set_result_attr(MlirOperation func, int result, const NnAttr *attr) {
   set_in_dictionary(func, "res_attrs", nn_function_n_results(func), result, attr);
 }
 
+void nn_set_result_attr_where(MlirOperation func, const bool *which, const NnAttr *attr) {
+  int n = nn_function_n_results(func);
+  bool any = false;
+  MlirAttribute *all = calloc((size_t)n + 1, sizeof *all);
+  for (int i = 0; i < n; i++) {
+    all[i] = dictionary_at(func, "res_attrs", i);
+    if (which[i]) all[i] = dictionary_with(mlirOperationGetContext(func), all[i], attr);
+    any |= which[i];
+  }
+  if (any) set_dictionaries(func, "res_attrs", n, all);
+  free(all);
+}
+
 // The readers on a call's dictionary serve here too: a dictionary is a dictionary.
 static NnOpCall as_call(MlirOperation func, const char *list, int i) { return (NnOpCall){.attrs = dictionary_at(func, list, i)}; }
 
@@ -149,6 +162,25 @@ MlirValue nn_function_add_arg(MlirOperation func, NnType type, MlirLocation loc,
   set_dictionaries(func, "arg_attrs", n + 1, all);
   free(all);
   return arg;
+}
+
+MlirAttribute nn_attr_dictionary(MlirContext ctx, int n, const NnAttr *attrs) {
+  MlirNamedAttribute *entries = calloc((size_t)n + 1, sizeof *entries);
+  for (int i = 0; i < n; i++) entries[i] = nn_attr_to_named(ctx, &attrs[i]);
+  MlirAttribute result = mlirDictionaryAttrGet(ctx, n, entries);
+  free(entries);
+  return result;
+}
+
+void nn_function_set_arg_attrs(MlirOperation func, int n, const MlirAttribute *dictionaries) {
+  if (n != (int)mlirBlockGetNumArguments(nn_function_body(func))) nn_bug("%d dictionaries for other arguments", n);
+  update_arg_types(func);
+  set_dictionaries(func, "arg_attrs", n, dictionaries);
+}
+
+void nn_function_set_result_attrs(MlirOperation func, int n, const MlirAttribute *dictionaries) {
+  if (n != nn_function_n_results(func)) nn_bug("%d dictionaries for %d results", n, nn_function_n_results(func));
+  set_dictionaries(func, "res_attrs", n, dictionaries);
 }
 
 void nn_function_remove_arg(MlirOperation func, int arg) {

@@ -232,12 +232,18 @@ MlirAttribute nn_arg_attr(MlirOperation func, int arg, const char *name);       
 MlirAttribute nn_result_attr(MlirOperation func, int result, const char *name);
 void nn_set_arg_attr(MlirOperation func, int arg, const NnAttr *attr);
 void nn_set_result_attr(MlirOperation func, int result, const NnAttr *attr);
+void nn_set_result_attr_where(MlirOperation func, const bool *which, const NnAttr *attr);   // of every result r with which[r], in linear time
 const char *nn_arg_str(MlirOperation func, int arg, const char *name, char *buf, size_t size, const char *otherwise);
 const char *nn_result_str(MlirOperation func, int result, const char *name, char *buf, size_t size, const char *otherwise);
 int64_t nn_result_i64(MlirOperation func, int result, const char *name, int64_t otherwise);
 int64_t nn_arg_i64(MlirOperation func, int arg, const char *name, int64_t otherwise);
 MlirOperation nn_function_create(MlirModule module, const char *name, bool is_private, MlirLocation loc);   // () -> (), empty entry block, at the end of the module
 MlirValue nn_function_add_arg(MlirOperation func, NnType type, MlirLocation loc, int n_attrs, const NnAttr *attrs);
+// Many at once: adding arguments or attributes one by one costs the whole signature each time. One dictionary per argument that the entry
+// block has (the function's type follows the block), or per result.
+MlirAttribute nn_attr_dictionary(MlirContext ctx, int n, const NnAttr *attrs);
+void nn_function_set_arg_attrs(MlirOperation func, int n, const MlirAttribute *dictionaries);
+void nn_function_set_result_attrs(MlirOperation func, int n, const MlirAttribute *dictionaries);
 // Sets the func.return operands (creating or replacing it) and the result part of the type; result attributes are kept for
 // the first `keep` results and empty for the others.
 void nn_function_set_results(MlirOperation func, int n, const MlirValue *values, int keep);

@@ -42,6 +42,10 @@ typedef struct FuseOp {
   bool inlined;            // FUSE_NODE: kernels that use its value compute it again
   bool tiny;               // alias or cheap op on at most FUSE_TINY elements of the function's arguments
   int chain;               // FUSE_CLONED: ops cloned together with it
+  bool recomputed;         // a clone that the pass `recompute` made
+  int walked_by;           // the last consumer, plus 1, whose dependences were found through it, and how that saw it
+  FuseVia walked_via;
+  int8_t walked_dims[NN_MAX_RANK];
   FusePhase phase;
   NnType shape;            // domain: the result's shape; of a reduction the operand's
   uint32_t axes;           // reductions: mask of the reduced axes
@@ -80,7 +84,7 @@ typedef struct FuseGraph {
   bool *overwritten;       // Owned, per argument: an update is tied to it
 } FuseGraph;
 
-enum { FUSE_TINY = 16, FUSE_CHAIN = 16, FUSE_BUFFERS = 24, FUSE_MEMBERS = 128 };
+enum { FUSE_TINY = 16, FUSE_CHAIN = 16, FUSE_BUFFERS = 32, FUSE_MEMBERS = 128 };
 
 // ---- fuse_prepare.c ----
 void fuse_prepare(MlirOperation func);

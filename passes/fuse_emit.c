@@ -335,20 +335,51 @@ static const char *phase_name(unsigned phases) {
   return phases & FUSE_UPDATE ? "update" : phases & FUSE_BACKWARD ? "backward" : "forward";
 }
 
+// Whether something else than a further recomputation reads it: its value is wanted for itself.
+static bool is_wanted(MlirOperation op) {
+  for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(op, 0)); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use))
+    if (!nn_has_attr(mlirOpOperandGetOwner(use), "nn.recompute")) return true;
+  return false;
+}
+
+// The forward values that a backward kernel computes again, by name: "relu.12, mul.40"; empty: none.
+static MlirAttribute recomputed_names(MlirContext ctx, const Draft *d) {
+  Words names = {0};
+  for (int i = 0; i < d->ops.n; i++) {
+    MlirAttribute name = mlirOperationGetAttributeByName(d->ops.items[i], ref("nn.recompute"));
+    bool known = mlirAttributeIsNull(name) || nn_op_of(d->ops.items[i]) == NN_OP_broadcast || !is_wanted(d->ops.items[i]);
+    for (int j = 0; j < names.n && !known; j++) known = names.items[j] == (uint64_t)(uintptr_t)name.ptr;
+    if (!known) add_word(&names, (uint64_t)(uintptr_t)name.ptr);
+  }
+  size_t length = 0, room = 1;
+  for (int i = 0; i < names.n; i++) room += mlirStringAttrGetValue((MlirAttribute){(void *)(uintptr_t)names.items[i]}).length + 2;
+  char *text = solver_allocate(room, 1);
+  for (int i = 0; i < names.n; i++) {
+    MlirStringRef name = mlirStringAttrGetValue((MlirAttribute){(void *)(uintptr_t)names.items[i]});
+    length += (size_t)snprintf(text + length, room - length, "%s%.*s", i ? ", " : "", (int)name.length, name.data);
+  }
+  MlirAttribute joined = mlirStringAttrGet(ctx, ref(text));
+  free(text);
+  free(names.items);
+  return joined;
+}
+
 static void emit_call(Emission *e, int root, Draft *d, MlirOperation before) {
   FuseGraph *g = e->g;
   MlirContext ctx = mlirModuleGetContext(e->kernels->module);
-  MlirAttribute callee = kernel_for(e->kernels, d);
-  MlirNamedAttribute attrs[2] = {
+  MlirAttribute callee = kernel_for(e->kernels, d), recomputes = recomputed_names(ctx, d);
+  MlirNamedAttribute attrs[3] = {
     mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("callee")), callee),
     mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("nn.phase")), mlirStringAttrGet(ctx, ref(phase_name(g->groups[root].phases)))),
+    mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("nn.recomputes")), recomputes),
   };
+  bool any = mlirStringAttrGetValue(recomputes).length > 0;
   MlirValue *operands = solver_allocate((size_t)d->args.n, sizeof *operands);
   MlirType *types = solver_allocate((size_t)d->results.n, sizeof *types);
   for (int i = 0; i < d->args.n; i++) operands[i] = current(e, d->args.items[i]);
   for (int i = 0; i < d->results.n; i++) types[i] = mlirValueGetType(d->results.items[i]);
   MlirOperationState state = mlirOperationStateGet(ref("func.call"), mlirOperationGetLocation(d->ops.items[d->ops.n - 1]));
-  mlirOperationStateAddAttributes(&state, 2, attrs);
+  mlirOperationStateAddAttributes(&state, any ? 3 : 2, attrs);
   mlirOperationStateAddOperands(&state, d->args.n, operands);
   mlirOperationStateAddResults(&state, d->results.n, types);
   MlirOperation call = mlirOperationCreate(&state);

@@ -143,9 +143,19 @@ static bool is_tiny_base(const FuseGraph *g, MlirValue v) {
   return g->ops[def].tiny && nn_type_elements(&t) <= FUSE_TINY;
 }
 
+// What the pass `recompute` made is computed in every kernel that reads it, but for what something reads from memory (nn.stored).
+static bool classify_recomputed(FuseOp *o) {
+  if (!nn_has_attr(o->op, "nn.recompute")) return false;
+  o->recomputed = true;
+  o->klass = nn_has_attr(o->op, "nn.stored") ? FUSE_NODE : FUSE_CLONED;
+  o->chain = 1;
+  return true;
+}
+
 // A map of sources only, or of a few elements of arguments (a learning rate, a bias correction), is cloned like a source.
 static void classify_map(const FuseGraph *g, FuseOp *o) {
   o->klass = FUSE_NODE;
+  if (classify_recomputed(o)) return;
   int chain = 1;
   bool sources = true, tiny = nn_type_elements(&o->shape) <= FUSE_TINY;
   for (int i = 0; i < n_operands(o->op); i++) {
@@ -252,6 +262,16 @@ static void add_edge(FuseGraph *g, FuseEdge edge) {
 // How the consumer sees the value at the current place of the walk below.
 typedef struct Seen { FuseVia via; int rank; int8_t dims[NN_MAX_RANK]; } Seen;
 
+// An op that one consumer sees twice the same way (x * x, and so on) is walked once.
+static bool walked_before(FuseGraph *g, int to, int def, const Seen *seen) {
+  FuseOp *o = &g->ops[def];
+  bool before = o->walked_by == to + 1 && o->walked_via == seen->via && (seen->via != FUSE_BROADCAST || !memcmp(o->walked_dims, seen->dims, sizeof seen->dims));
+  o->walked_by = to + 1;
+  o->walked_via = seen->via;
+  memcpy(o->walked_dims, seen->dims, sizeof seen->dims);
+  return before;
+}
+
 static void add_dependences(FuseGraph *g, int to, MlirValue v, Seen seen) {
   int def = def_of(g, v);
   if (def < 0 || g->ops[def].klass != FUSE_CLONED) {
@@ -261,6 +281,7 @@ static void add_dependences(FuseGraph *g, int to, MlirValue v, Seen seen) {
     return;
   }
   const FuseOp *o = &g->ops[def];
+  if (walked_before(g, to, def, &seen)) return;
   if (o->kind == NN_OP_broadcast) {
     int64_t dims[NN_MAX_RANK];
     int n = nn_attr_i64s(o->op, "dims", dims, NN_MAX_RANK);

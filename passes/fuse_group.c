@@ -252,12 +252,44 @@ static bool merge_siblings(FuseGraph *g) {
   return changed;
 }
 
+// The first backward kernel, in the order of groups, that goes over the elements of what op reads; `after`: the next one behind it.
+static int find_host(FuseGraph *g, int op, int after) {
+  const FuseOp *o = &g->ops[op];
+  int best = -1;
+  for (int e = o->first_in; e < o->first_in + o->n_in; e++) {
+    int from = g->edges[e].from;
+    if (from < 0 || g->edges[e].via != FUSE_DIRECT) continue;
+    for (int s = g->ops[from].first_out; s < g->ops[from].first_out + g->ops[from].n_out; s++) {
+      const FuseEdge *edge = &g->edges[g->out[s]];
+      int to = fuse_find(g, edge->to);
+      if (edge->value != g->edges[e].value || edge->via != FUSE_DIRECT || g->ops[edge->to].klass != FUSE_NODE) continue;
+      if (to == fuse_find(g, op) || !(g->groups[to].phases & FUSE_BACKWARD) || !nn_shape_equal(&g->groups[to].shape, &o->shape)) continue;
+      if (g->groups[to].position > after && (best < 0 || g->groups[to].position < g->groups[best].position)) best = to;
+    }
+  }
+  return best;
+}
+
+// What `recompute` makes for a library op to read becomes a result of a kernel that reads the same values anyway.
+static void host_recomputed(FuseGraph *g) {
+  for (int i = 0; i < g->n; i++) {
+    if (g->ops[i].klass != FUSE_NODE || !g->ops[i].recomputed) continue;
+    int after = -1;
+    for (int tries = 0; tries < 4; tries++) {
+      int host = find_host(g, i, after);
+      if (host < 0 || try_merge(g, i, host, true)) break;
+      after = g->groups[host].position;
+    }
+  }
+}
+
 void fuse_groups_merge(FuseGraph *g) {
   for (int round = 0; round < 3; round++) {
     bool changed = merge_with_producers(g);
     changed |= merge_siblings(g);
     if (!changed) break;
   }
+  host_recomputed(g);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

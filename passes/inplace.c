@@ -102,8 +102,7 @@ bool nn_pass_inplace(MlirModule module, const NnPassRun *run) {
     plan_program_build(&p, module, functions[f], run->target);
     plan_layout_build(&p, NULL, p.n_steps, PLAN_INPLACE_DECIDE, &l);
     for (int i = 0; i < p.n_steps; i++) write_pairs(&p, &l, i);
-    for (int r = 0; r < p.n_results; r++)
-      if (l.copy_back[r]) nn_set_result_attr(functions[f], r, &NN_BOOL("nn.copy_back", true));
+    nn_set_result_attr_where(functions[f], l.copy_back, &NN_BOOL("nn.copy_back", true));
     plan_layout_free(&l);
     plan_program_free(&p);
   }

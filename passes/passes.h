@@ -51,6 +51,8 @@ void nn_pipeline_free(NnPipeline *p);
 typedef struct NnPipelineHooks {    // printing and timing
   const char *print_before, *print_after;   // pass name, "all" or NULL
   bool time_passes;
+  void (*before_pass)(void *context, const NnPassInfo *pass, MlirModule module);   // NULL: none; must leave the module as it is
+  void *context;
 } NnPipelineHooks;
 // Runs each pass and verifies after each (a module that fails to verify after a pass is our bug: the report names the pass).
 bool nn_pipeline_run(const NnPipeline *p, MlirModule module, const NnPipelineHooks *hooks);

@@ -242,6 +242,7 @@ bool nn_pipeline_run(const NnPipeline *p, MlirModule module, const NnPipelineHoo
   for (int i = 0; i < p->n && ok; i++) {
     const NnPassInfo *info = p->runs[i].info;
     print_if(hooks->print_before, "before", info, module);
+    if (hooks->before_pass) hooks->before_pass(hooks->context, info, module);
     double start = seconds_now();
     ok = info->fn(module, &p->runs[i]);
     double done = seconds_now();

@@ -97,7 +97,7 @@ static int64_t plan_function(Planner *planner, MlirOperation func) {
   return arena;
 }
 
-// Requires: kernels (fuse), a final order; `nn.inplace` where buffers are to be shared.
+// Requires: kernels (fuse), a final order; that remat has kept to nn.budget, if there is one (the pass `check` will see); `nn.inplace` where buffers are to be shared.
 // Establishes: docs/internals.md, "Plan in the IR".
 // Breaks: nothing. Any change of order, values or nn.inplace after it makes the plan wrong.
 bool nn_pass_plan(MlirModule module, const NnPassRun *run) {
@@ -121,7 +121,7 @@ bool nn_pass_plan(MlirModule module, const NnPassRun *run) {
   nn_set_attr(top, &NN_I64("nn.arena", arena));
   nn_set_attr(top, &NN_I64("nn.persistent", planner.persistent.total));
   plan_persistent_free(&planner.persistent);
-  if (planner.budget > 0 && arena > planner.budget) {
+  if (text && arena > planner.budget) {
     char want[32], have[32];
     nn_error(top, "memory budget %s cannot be met: the smallest budget found is %s", nn_format_bytes(planner.budget, want, sizeof want),
              nn_format_bytes(arena, have, sizeof have));

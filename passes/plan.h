@@ -135,6 +135,8 @@ void plan_layout_build(PlanProgram *p, const int *exec, int n, PlanInplace mode,
 // Offsets and arena, within 0.1 % of the peak where the search finds it. capacity > 0: bytes that it must not exceed, where possible.
 typedef enum PlanEffort { PLAN_EFFORT_SHORT, PLAN_EFFORT_LONG } PlanEffort;   // of the search: about 0.1 s or 0.4 s at most
 void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity, PlanEffort effort);
+// Bytes of the buffers live at each position, n + 1 of them, without the persistent part. Owned: free().
+int64_t *plan_layout_live(const PlanProgram *p, const PlanLayout *l);
 // The largest sum of live buffers at one position, without the persistent part: no offsets can do better.
 int64_t plan_layout_peak(const PlanProgram *p, const PlanLayout *l);
 // Activations: the most bytes of buffers that hold results of forward steps, first or recomputed, while a backward step runs.
@@ -142,7 +144,12 @@ int64_t plan_layout_activations(const PlanProgram *p, const PlanLayout *l);
 void plan_layout_free(PlanLayout *l);
 
 // Persistent arguments of all public functions by name: the same offset everywhere, in order of first occurrence.
-typedef struct PlanPersistent { int n; char **names; int64_t *offset, *bytes; int64_t total; } PlanPersistent;   // Owned
+typedef struct PlanPersistent {   // Owned
+  int n;
+  char **names;
+  int64_t *offset, *bytes, total;
+  int n_slots, *slots;             // a hash table of the names
+} PlanPersistent;
 void plan_persistent_build(PlanPersistent *p, MlirModule module, int64_t alignment);
 int64_t plan_persistent_offset(const PlanPersistent *p, const char *name);   // -1: not one of them
 char *plan_argument_name(MlirOperation func, int arg);   // nn.name in full, or "arg3". Owned: free()

@@ -47,17 +47,16 @@ static void find_lifetimes(const PlanProgram *p, PlanLayout *l, int *current) {
   }
 }
 
-// A tied update that is computed into its argument's buffer does not count as returned: nothing of its own is kept.
-static bool update_in_place(PlanProgram *p, const PlanLayout *l, int r) {
+// A tied update that is computed into its argument's buffer does not count as returned: nothing of its own is kept. first_tied holds, per
+// instance, the first tied result that it is, -1 for none; returned_arg holds, per argument, whether its old value is returned.
+static bool update_in_place(PlanProgram *p, const PlanLayout *l, int r, const int *first_tied, const bool *returned_arg) {
   int arg = p->tied[r];
   const PlanInstance *made = &l->instances[l->result_instance[r]], *old = &l->instances[arg];
   const PlanValue *returned = &p->values[p->result[r]], *root = &p->values[made->value];
   if (made->value == arg) return true;
   if (root->arg >= 0 || returned->shift != 0 || returned->bytes != root->bytes || root->bytes != p->values[arg].bytes) return false;
-  for (int q = 0; q < p->n_results; q++) {
-    if (q != r && l->result_instance[q] == arg) return false;                              // the old value is returned
-    if (q < r && p->tied[q] >= 0 && l->result_instance[q] == l->result_instance[r]) return false;   // it has another home
-  }
+  if (returned_arg[arg]) return false;
+  if (first_tied[l->result_instance[r]] != r) return false;   // it has another home
   if (old->last_use > made->position) return false;
   if (old->last_use < made->position) return true;
   int step = step_at(l, made->position);
@@ -140,17 +139,25 @@ void plan_layout_build(PlanProgram *p, const int *exec, int n, PlanInplace mode,
   for (int v = 0; v < p->n_values; v++) current[v] = -1;
   find_lifetimes(p, l, current);
   int *home = solver_allocate((size_t)l->n_instances, sizeof *home);   // argument whose buffer an update takes
-  for (int i = 0; i < l->n_instances; i++) home[i] = -1;
+  int *first_tied = solver_allocate((size_t)l->n_instances, sizeof *first_tied);
+  bool *returned = solver_allocate((size_t)p->n_args, sizeof *returned);
+  for (int i = 0; i < l->n_instances; i++) home[i] = first_tied[i] = -1;
+  for (int r = p->n_results - 1; r >= 0; r--) {
+    if (p->tied[r] >= 0) first_tied[l->result_instance[r]] = r;
+    if (l->result_instance[r] < p->n_args) returned[l->result_instance[r]] = true;
+  }
   for (int r = 0; r < p->n_results; r++) {
     if (p->tied[r] < 0) continue;
     bool told = mode == PLAN_INPLACE_READ && !mlirAttributeIsNull(nn_result_attr(p->func, r, "nn.copy_back"));
-    l->copy_back[r] = told || !update_in_place(p, l, r);
+    l->copy_back[r] = told || !update_in_place(p, l, r, first_tied, returned);
     if (!l->copy_back[r] && l->result_instance[r] != p->tied[r]) home[l->result_instance[r]] = p->tied[r];
   }
   for (int r = 0; r < p->n_results; r++) l->instances[l->result_instance[r]].last_use = n;
   l->buffers = solver_allocate((size_t)(l->n_instances + n), sizeof *l->buffers);
   make_buffers(p, l, current, home, mode);
   free(home);
+  free(first_tied);
+  free(returned);
   free(current);
 }
 
@@ -179,19 +186,23 @@ void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity, Pl
   free(list);
 }
 
-int64_t plan_layout_peak(const PlanProgram *p, const PlanLayout *l) {
-  int64_t *change = solver_allocate((size_t)l->n + 2, sizeof *change), live = 0, peak = 0;
+int64_t *plan_layout_live(const PlanProgram *p, const PlanLayout *l) {
+  int64_t *live = solver_allocate((size_t)l->n + 2, sizeof *live), sum = 0;
   for (int b = 0; b < l->n_buffers; b++) {
     const PlanBuffer *buffer = &l->buffers[b];
     if (buffer->persistent) continue;
-    change[buffer->lower] += plan_align(p, buffer->bytes);
-    change[buffer->upper] -= plan_align(p, buffer->bytes);
+    live[buffer->lower] += plan_align(p, buffer->bytes);
+    live[buffer->upper] -= plan_align(p, buffer->bytes);
   }
-  for (int i = 0; i <= l->n; i++) {
-    live += change[i];
-    if (live > peak) peak = live;
-  }
-  free(change);
+  for (int i = 0; i <= l->n; i++) live[i] = sum += live[i];
+  return live;
+}
+
+int64_t plan_layout_peak(const PlanProgram *p, const PlanLayout *l) {
+  int64_t *live = plan_layout_live(p, l), peak = 0;
+  for (int i = 0; i <= l->n; i++)
+    if (live[i] > peak) peak = live[i];
+  free(live);
   return peak;
 }
 
@@ -229,22 +240,41 @@ void plan_layout_free(PlanLayout *l) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Persistent values
 
+// The slot of a name: where it is, or where it belongs. Open addressing, at most half full.
+static int *find_slot(const PlanPersistent *p, const char *name) {
+  uint64_t hash = 14695981039346656037u;   // FNV-1a
+  for (const char *c = name; *c; c++) hash = (hash ^ (unsigned char)*c) * 1099511628211u;
+  int mask = p->n_slots - 1, i = (int)(hash & (uint64_t)mask);
+  while (p->slots[i] >= 0 && strcmp(p->names[p->slots[i]], name)) i = (i + 1) & mask;
+  return &p->slots[i];
+}
+
 int64_t plan_persistent_offset(const PlanPersistent *p, const char *name) {
-  for (int i = 0; i < p->n; i++)
-    if (!strcmp(p->names[i], name)) return p->offset[i];
-  return -1;
+  int found = p->n_slots ? *find_slot(p, name) : -1;
+  return found >= 0 ? p->offset[found] : -1;
+}
+
+static void add_slots(PlanPersistent *p) {
+  p->n_slots = p->n_slots ? 2 * p->n_slots : 64;
+  p->slots = solver_reallocate(p->slots, (size_t)p->n_slots, sizeof *p->slots);
+  for (int i = 0; i < p->n_slots; i++) p->slots[i] = -1;
+  for (int i = 0; i < p->n; i++) *find_slot(p, p->names[i]) = i;
 }
 
 static void add_persistent(PlanPersistent *p, const char *name, int64_t bytes, int64_t alignment) {
-  for (int i = 0; i < p->n; i++) {
-    if (strcmp(p->names[i], name)) continue;
-    assert(p->bytes[i] == bytes);
+  if (2 * p->n >= p->n_slots) {
+    add_slots(p);
+    size_t capacity = (size_t)p->n_slots;
+    p->names = solver_reallocate(p->names, capacity, sizeof *p->names);
+    p->offset = solver_reallocate(p->offset, capacity, sizeof *p->offset);
+    p->bytes = solver_reallocate(p->bytes, capacity, sizeof *p->bytes);
+  }
+  int *slot = find_slot(p, name);
+  if (*slot >= 0) {
+    assert(p->bytes[*slot] == bytes);
     return;
   }
-  size_t n = (size_t)p->n + 1;
-  p->names = solver_reallocate(p->names, n, sizeof *p->names);
-  p->offset = solver_reallocate(p->offset, n, sizeof *p->offset);
-  p->bytes = solver_reallocate(p->bytes, n, sizeof *p->bytes);
+  *slot = p->n;
   p->names[p->n] = strdup(name);
   p->offset[p->n] = p->total;
   p->bytes[p->n++] = bytes;
@@ -283,5 +313,6 @@ void plan_persistent_free(PlanPersistent *p) {
   free(p->names);
   free(p->offset);
   free(p->bytes);
+  free(p->slots);
   *p = (PlanPersistent){0};
 }

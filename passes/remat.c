@@ -1,158 +1,22 @@
-// The pass `remat`: rematerialization. Poses the step as a RematProblem (passes/solver), lets a policy or the search under a budget
-// choose a sequence of executions, and writes the sequence into the function. The solver counts buffers; what is promised is the
-// arena: a candidate counts only when the real plan of it, in-place results and offsets included, fits.
+// The pass `remat`: rematerialization. Poses the step as a RematProblem (passes/solver), lets a policy or the search choose a sequence of
+// executions, has it judged, and writes it into the function.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "passes/remat.h"
 #include "passes/solver/error.h"
-#include "passes/solver/solver.h"
 
 typedef struct Rematter {
   MlirModule module;
   const NnTarget *target;    // Borrowed
-  RematPolicy policy;
+  RematGoal goal;
   const char *policy_name;   // Borrowed
-  int64_t budget;            // bytes, 0: none
-  RematOptions options;
+  const char *budget_text;   // Borrowed; as asked for, NULL: none
   int64_t persistent;        // bytes
+  int64_t need, bound;       // bytes: the largest arena found, and what it cannot go below
+  double overhead;           // the largest
 } Rematter;
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Candidates
-
-typedef struct Candidate {
-  int n;
-  int *exec;        // Owned; steps
-  double cost;      // seconds
-  int64_t arena;    // bytes, of the real plan
-} Candidate;
-
-static void candidate_free(Candidate *c) {
-  free(c->exec);
-  *c = (Candidate){0};
-}
-
-typedef struct Search {
-  const StepProblem *q;      // Borrowed
-  const Rematter *m;         // Borrowed
-  Candidate best;            // the cheapest that fits, else the one of the smallest arena
-  RematSchedule schedule;    // Owned; that of best
-  bool fits;
-} Search;
-
-static int64_t place(const StepProblem *q, const Rematter *m, PlanLayout *l) {
-  plan_layout_place(q->p, l, m->budget > m->persistent ? m->budget - m->persistent : 0, PLAN_EFFORT_SHORT);
-  return m->persistent + l->arena;
-}
-
-// The real plan of a schedule.
-static Candidate evaluate(const StepProblem *q, const Rematter *m, const RematSchedule *s) {
-  Candidate c = {0};
-  c.exec = step_problem_expand(q, s, &c.n, &c.cost);
-  PlanLayout l;
-  plan_layout_build(q->p, c.exec, c.n, PLAN_INPLACE_DECIDE, &l);
-  c.arena = place(q, m, &l);
-  plan_layout_free(&l);
-  return c;
-}
-
-static RematSchedule copy_schedule(const RematSchedule *s) {
-  RematSchedule copy = *s;
-  copy.exec = solver_allocate((size_t)s->n, sizeof *copy.exec);
-  if (s->n) memcpy(copy.exec, s->exec, (size_t)s->n * sizeof *copy.exec);
-  return copy;
-}
-
-// Keeps a schedule when it is the best so far. Returns the bytes that its real plan needs: at least what is live, and the arena where it
-// matters. Offsets are looked for only when they can win.
-static int64_t consider(Search *search, const RematSchedule *s) {
-  const StepProblem *q = search->q;
-  const Rematter *m = search->m;
-  Candidate c = {0};
-  PlanLayout l;
-  c.exec = step_problem_expand(q, s, &c.n, &c.cost);
-  plan_layout_build(q->p, c.exec, c.n, PLAN_INPLACE_DECIDE, &l);
-  c.arena = m->persistent + plan_layout_peak(q->p, &l);
-  bool may_fit = c.arena <= m->budget;
-  bool may_win = !search->best.exec || (search->fits ? may_fit && c.cost < search->best.cost : may_fit || c.arena < search->best.arena);
-  if (may_win) c.arena = place(q, m, &l);
-  plan_layout_free(&l);
-  bool fits = c.arena <= m->budget;
-  bool wins = may_win && (!search->best.exec || (fits && !search->fits) || (fits ? c.cost < search->best.cost : !search->fits && c.arena < search->best.arena));
-  int64_t arena = c.arena;
-  if (wins) {
-    candidate_free(&search->best);
-    remat_schedule_free(&search->schedule);
-    search->best = c;
-    search->schedule = copy_schedule(s);
-    search->fits = fits;
-  } else {
-    candidate_free(&c);
-  }
-  return arena;
-}
-
-static void consider_seed(void *context, const RematSchedule *s) { consider(context, s); }
-
-// Solves from `start` or the solver's own seeds, for a peak that would give an arena of the budget if the two differed as they do in
-// the best schedule so far, and again from the result for smaller peaks until the real plan fits: the solver knows few in-place
-// results and no gaps between buffers. `number` makes the random numbers of one call different from those of another.
-static void solve_for(Search *search, int number, const RematSchedule *start, int64_t max_moves) {
-  enum { ROUNDS = 5 };
-  const Rematter *m = search->m;
-  RematSchedule last = {0};
-  int64_t target = m->budget + search->schedule.peak - search->best.arena;
-  for (int round = 0; round < ROUNDS && target > m->persistent; round++) {
-    RematOptions options = m->options;
-    options.max_moves = round && max_moves > 0 ? max_moves / 4 : max_moves;
-    options.seed += (uint64_t)(number * ROUNDS + round);
-    options.starts = round ? &last : start;
-    options.n_starts = options.starts ? 1 : 0;
-    RematResult result;
-    remat_solve(&search->q->problem, target, &options, &result);
-    remat_schedule_free(&last);
-    last = copy_schedule(&result.schedule);
-    remat_result_free(&result);
-    int64_t error = consider(search, &last) - m->budget;
-    if (error <= 0) break;
-    target = (last.peak < target ? last.peak : target) - error - m->budget / 2048;
-  }
-  remat_schedule_free(&last);
-}
-
-// Every seed is tried on the real plan, so the result is never worse than one of them. The best tells how far the solver's peak is from
-// the arena; then the solver improves its own seeds, and a longer search the best of all.
-static void solve_under_budget(Search *search) {
-  enum { SEEDS_ONLY = -1, SEARCHES = 3 };
-  int64_t moves = 120000000 / (200 + (int64_t)search->q->problem.n_nodes);   // about 0.5 s
-  remat_each_seed(&search->q->problem, consider_seed, search);
-  solve_for(search, 0, NULL, SEEDS_ONLY);
-  for (int i = 1; i <= (search->fits ? SEARCHES : 1); i++) {
-    RematSchedule start = copy_schedule(&search->schedule);
-    solve_for(search, i, &start, moves);
-    remat_schedule_free(&start);
-  }
-}
-
-// Fills `best`; its exec is NULL when every step is to run once, in order.
-static void choose(const StepProblem *q, const Rematter *m, Candidate *best) {
-  *best = (Candidate){.arena = q->arena_none};
-  if (m->policy == REMAT_POLICY_NONE) return;
-  if (m->policy != REMAT_POLICY_SOLVE) {
-    RematSchedule s = remat_policy_run(&q->problem, m->policy);
-    *best = evaluate(q, m, &s);
-    remat_schedule_free(&s);
-    return;
-  }
-  if (m->budget == 0 || q->arena_none <= m->budget) return;
-  Search search = {.q = q, .m = m};
-  solve_under_budget(&search);
-  *best = search.best;
-  remat_schedule_free(&search.schedule);
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
 
 static bool may_recompute(MlirOperation func) {
   char name[32];
@@ -172,44 +36,90 @@ static int64_t function_arena(const Rematter *m, MlirOperation func) {
   return arena;
 }
 
-// Rewrites the function and returns its arena.
-static int64_t rematerialize(const Rematter *m, MlirOperation func) {
-  PlanProgram p;
-  StepProblem q;
-  Candidate best;
-  plan_program_build(&p, m->module, func, m->target);
-  step_problem_build(&q, &p, m->persistent, m->target);
-  choose(&q, m, &best);
-  int64_t arena = best.arena;
-  if (m->budget == 0 || arena <= m->budget) {
-    if (best.exec) remat_rewrite(&p, best.exec, best.n);
-    nn_set_attr(func, &NN_STR("nn.remat", best.exec ? m->policy_name : "none"));
-    nn_set_attr(func, &NN_F64A("nn.overhead", best.exec && q.seconds_none > 0 ? best.cost / q.seconds_none - 1 : 0));
-    nn_set_attr(func, &NN_I64("nn.arena_none", q.arena_none));
-    nn_set_attr(func, &NN_I64("nn.activations_none", q.activations_none));
-  }
-  candidate_free(&best);
-  step_problem_free(&q);
-  plan_program_free(&p);
-  return arena;
+static void add_need(Rematter *m, int64_t arena, int64_t bound) {
+  if (arena > m->need) m->need = arena;
+  if (bound > m->bound) m->bound = bound;
 }
 
-static bool read_options(Rematter *m, const NnPassRun *run, int64_t largest, MlirOperation where) {
+static void set_attributes(const Rematter *m, MlirOperation func, const StepProblem *q, const RematPlan *plan, double overhead, double bound) {
+  nn_set_attr(func, &NN_STR("nn.remat", plan->exec ? m->policy_name : "none"));
+  nn_set_attr(func, &NN_F64A("nn.overhead", overhead));
+  if (m->goal.budget > 0) nn_set_attr(func, &NN_F64A("nn.overhead_bound", bound < overhead ? bound : overhead));
+  nn_set_attr(func, &NN_I64("nn.arena_none", q->arena_none));
+  nn_set_attr(func, &NN_I64("nn.activations_none", q->activations_none));
+}
+
+static void rematerialize(Rematter *m, MlirOperation func) {
+  PlanProgram p;
+  StepProblem q;
+  StepBound bound;
+  RematPlan plan;
+  plan_program_build(&p, m->module, func, m->target);
+  step_problem_build(&q, &p, m->persistent, m->target);
+  step_bound_build(&bound, &p, m->persistent, q.step_seconds);
+  remat_find(&q, &m->goal, m->persistent, &plan);
+  remat_check_plan(&q, &plan);
+  double overhead = plan.exec && q.seconds_none > 0 ? fmax(0, plan.seconds / q.seconds_none - 1) : 0;
+  bool fits = m->goal.budget == 0 || plan.arena <= m->goal.budget;
+  add_need(m, plan.arena, step_bound_bytes(&bound));
+  if (overhead > m->overhead) m->overhead = overhead;
+  if (fits) {
+    double least = overhead > 0 && m->goal.budget > 0 ? step_bound_overhead(&bound, m->goal.budget, 0) : 0;
+    if (plan.exec) remat_rewrite(&p, plan.exec, plan.n);
+    set_attributes(m, func, &q, &plan, overhead, least);
+  }
+  remat_plan_free(&plan);
+  step_bound_free(&bound);
+  step_problem_free(&q);
+  plan_program_free(&p);
+}
+
+// The table of options (passes.def) has been checked against the text.
+static void read_options(Rematter *m, const NnPassRun *run) {
+  const char *overhead = nn_pass_option(run, "max-overhead", NULL), *seed = nn_pass_option(run, "seed", NULL), *limit = nn_pass_option(run, "time-limit", NULL),
+             *effort = nn_pass_option(run, "effort", NULL);
   m->policy_name = nn_pass_option(run, "policy", "auto");
-  const char *budget = nn_pass_option(run, "budget", NULL), *seed = nn_pass_option(run, "seed", NULL), *limit = nn_pass_option(run, "time-limit", NULL);
+  m->budget_text = nn_pass_option(run, "budget", NULL);
+  if (!remat_policy_parse(m->policy_name, &m->goal.policy)) remat_bug("unknown policy '%s'", m->policy_name);
+  m->goal.max_overhead = -1;
+  int64_t unused;
+  double percent;
+  if (overhead && nn_parse_size(overhead, &unused, &percent)) m->goal.max_overhead = percent / 100;
+  if (seed) m->goal.seed = strtoull(seed, NULL, 10);
+  if (limit) m->goal.seconds = strtod(limit, NULL);
+  if (effort) m->goal.effort = strtod(effort, NULL);
+}
+
+// The budget in bytes; a percentage is of the largest arena without recomputation. Adds what the functions need in which nothing runs again.
+static void find_budget(Rematter *m, const MlirOperation *functions, int n) {
+  int64_t largest = 0;
   double percent = 0;
-  if (!remat_policy_parse(m->policy_name, &m->policy)) {
-    nn_error(where, "'%s' is not a rematerialization policy", m->policy_name);
+  if (!m->budget_text) return;
+  for (int f = 0; f < n; f++) {
+    int64_t arena = function_arena(m, functions[f]);
+    if (arena > largest) largest = arena;
+    if (!may_recompute(functions[f])) add_need(m, arena, m->persistent);
+  }
+  nn_parse_size(m->budget_text, &m->goal.budget, &percent);
+  if (percent > 0) m->goal.budget = (int64_t)fmin(percent / 100 * (double)largest, 0x1p62);
+  if (m->goal.budget < 1) m->goal.budget = 1;   // 0 means none
+}
+
+// The error belongs to the option, not to a place in the source.
+static bool report(const Rematter *m) {
+  MlirLocation nowhere = mlirLocationUnknownGet(mlirModuleGetContext(m->module));
+  char want[32], have[32], least[32];
+  if (m->goal.budget > 0 && m->need > m->goal.budget) {
+    nn_error_at(nowhere, "memory budget %s%s%s%s cannot be met: the smallest budget found is %s (%lld bytes); no plan needs less than %s", m->budget_text,
+                strchr(m->budget_text, '%') ? " (" : "", strchr(m->budget_text, '%') ? nn_format_bytes(m->goal.budget, want, sizeof want) : "",
+                strchr(m->budget_text, '%') ? ")" : "", nn_format_bytes(m->need, have, sizeof have), (long long)m->need, nn_format_bytes(m->bound, least, sizeof least));
     return false;
   }
-  if (budget && !nn_parse_size(budget, &m->budget, &percent)) {
-    nn_error(where, "'%s' is not a memory budget: expected a size like 512MiB or a percentage of what the step needs without recomputation", budget);
-    return false;
-  }
-  if (percent > 0) m->budget = (int64_t)(percent / 100 * (double)largest);
-  if (seed) m->options.seed = strtoull(seed, NULL, 10);
-  if (limit) m->options.time_limit = strtod(limit, NULL);
-  return true;
+  if (m->goal.max_overhead < 0 || m->overhead <= m->goal.max_overhead) return true;
+  if (m->goal.budget > 0)
+    nn_error_at(nowhere, "memory budget %s needs at least %.2f %% more time in the plans found, more than the %.2f %% allowed", m->budget_text, 100 * m->overhead, 100 * m->goal.max_overhead);
+  else nn_error_at(nowhere, "policy '%s' takes %.2f %% more time, more than the %.2f %% allowed", m->policy_name, 100 * m->overhead, 100 * m->goal.max_overhead);
+  return false;
 }
 
 // Requires: kernels (fuse); schedule's order is what the search starts from.
@@ -224,23 +134,10 @@ bool nn_pass_remat(MlirModule module, const NnPassRun *run) {
   plan_persistent_free(&persistent);
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
-  const char *budget = nn_pass_option(run, "budget", NULL);
-  int64_t largest = 0, need = 0;
-  for (int f = 0; f < n && budget; f++) {
-    int64_t arena = function_arena(&m, functions[f]);
-    if (arena > largest) largest = arena;
-    if (!may_recompute(functions[f]) && arena > need) need = arena;
-  }
-  if (!read_options(&m, run, largest, mlirModuleGetOperation(module))) return false;
-  for (int f = 0; f < n; f++) {
-    if (!may_recompute(functions[f])) continue;
-    int64_t arena = rematerialize(&m, functions[f]);
-    if (arena > need) need = arena;
-  }
-  if (m.budget > 0) nn_set_attr(mlirModuleGetOperation(module), &NN_I64("nn.budget", m.budget));
-  if (m.budget == 0 || need <= m.budget) return true;
-  char want[32], have[32];
-  nn_error(mlirModuleGetOperation(module), "memory budget %s cannot be met: the smallest budget found is %s", nn_format_bytes(m.budget, want, sizeof want),
-           nn_format_bytes(need, have, sizeof have));
-  return false;
+  read_options(&m, run);
+  find_budget(&m, functions, n);
+  for (int f = 0; f < n; f++)
+    if (may_recompute(functions[f])) rematerialize(&m, functions[f]);
+  if (m.goal.budget > 0) nn_set_attr(mlirModuleGetOperation(module), &NN_I64("nn.budget", m.goal.budget));
+  return report(&m);
 }

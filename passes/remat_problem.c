@@ -19,7 +19,7 @@ static int node_of_value(const StepProblem *q, int value) {
   return arg >= 0 ? q->arg_node[arg] : q->value_node[root];
 }
 
-static RematRole role_of(MlirOperation op) {
+RematRole step_role(MlirOperation op) {
   char buf[16];
   const char *phase = nn_attr_str(op, "nn.phase", buf, sizeof buf, "forward");
   return !strcmp(phase, "update") ? REMAT_UPDATE : !strcmp(phase, "backward") ? REMAT_BACKWARD : REMAT_FORWARD;
@@ -43,64 +43,67 @@ enum { MAX_PARTS = 32 };   // nodes of one step
 
 static bool is_persistent(const PlanLayout *l, int instance) { return l->buffers[l->instances[instance].buffer].persistent; }
 
-// Result r of a step that never runs again: a node each, the largest result first. The others cost nothing and read it. A bias
-// gradient kept to the end must not hold the activation gradient that the same kernel makes.
-static int split_lasting_results(StepProblem *q, const PlanStep *s) {
-  int lead = 0, n = s->n_results < MAX_PARTS ? s->n_results : MAX_PARTS;
-  for (int r = 1; r < n; r++)
-    if (q->p->values[s->first_result + r].bytes > q->p->values[s->first_result + lead].bytes) lead = r;
-  for (int r = 0; r < s->n_results; r++)
-    q->value_node[s->first_result + r] = q->problem.n_nodes + (r == lead || r >= n ? 0 : r < lead ? r + 1 : r);
-  return n > 1 ? n : 1;
+// A step may run again unless it updates something or is a tap. What a step computes depends on its operands alone.
+static bool may_run_again(const StepProblem *q, const PlanLayout *l, int i) {
+  const PlanStep *s = &q->p->steps[i];
+  bool again = s->role == NN_STEP_RUN && step_role(s->op) != REMAT_UPDATE;
+  for (int r = 0; r < s->n_results; r++) again &= !is_persistent(l, l->first_instance[i] + r);
+  return again;
 }
 
-// Gives each large result of a step that may run again a node of its own; the small ones go with the first. Returns the number.
+// Gives the results of a step nodes of their own. Part 0 is the execution, and holds the one large result if there is just one, else a
+// buffer as large as all large ones together, which the other parts read: they cost nothing and take their bytes over from it (see
+// count_savings), so that each result may die, or be wanted again, alone. The small results together are a part that is never made again:
+// keeping them costs little, and they must not hold the large one (a bias gradient that waits for the optimizer, a saved row
+// statistic). A step of small results is one node.
 static int split_results(StepProblem *q, const PlanLayout *l, int i) {
-  const PlanStep *s = &q->p->steps[i];
-  int64_t total = 0;
-  bool again = s->role == NN_STEP_RUN && role_of(s->op) == REMAT_FORWARD;
+  const PlanProgram *p = q->p;
+  const PlanStep *s = &p->steps[i];
+  int parts = 1, n_large = 0, small = 0;
+  int64_t most = 0;
   for (int r = 0; r < s->n_results; r++) {
-    total += q->p->values[s->first_result + r].bytes;
-    again &= !is_persistent(l, l->first_instance[i] + r);
+    int64_t bytes = is_persistent(l, l->first_instance[i] + r) ? 0 : p->values[s->first_result + r].bytes;
+    if (bytes > most) most = bytes;
   }
-  if (!again) return split_lasting_results(q, s);
-  int parts = 0;
+  int64_t limit = most / 8 > q->small_bytes ? most / 8 : q->small_bytes;
+  for (int r = 0; r < s->n_results; r++) n_large += p->values[s->first_result + r].bytes > limit && !is_persistent(l, l->first_instance[i] + r);
+  if (n_large > MAX_PARTS) n_large = 0;
   for (int r = 0; r < s->n_results; r++) {
-    bool large = q->p->values[s->first_result + r].bytes > total / 8;
-    q->value_node[s->first_result + r] = q->problem.n_nodes + (large ? parts : 0);
-    parts += large;
+    bool large = p->values[s->first_result + r].bytes > limit && !is_persistent(l, l->first_instance[i] + r);
+    if (n_large > 0 && !large && !small) small = parts++;
+    int part = n_large == 0 ? 0 : !large ? small : n_large > 1 ? parts++ : 0, node = q->problem.n_nodes + part;
+    q->value_node[s->first_result + r] = node;
+    q->large[node] = large && n_large > 1;
   }
-  return parts > 0 ? parts : 1;
+  return parts;
 }
 
 // Links steps into chains: the result of i has one reader, which writes over it, works in the same phase and needs nothing made after i.
 static void link_chains(StepProblem *q, const PlanLayout *l) {
   PlanProgram *p = q->p;
-  int *readers = solver_allocate((size_t)p->n_values, sizeof *readers);
+  int *readers = solver_allocate((size_t)p->n_values, sizeof *readers), *start = solver_allocate((size_t)p->n_steps, sizeof *start);
   for (int i = 0; i < p->n_steps; i++)
     for (int j = 0; j < p->steps[i].n_inputs; j++) readers[p->values[p->steps[i].inputs[j]].root]++;
   for (int r = 0; r < p->n_results; r++) readers[p->values[p->result[r]].root] += 2;
-  bool *inside = solver_allocate((size_t)p->n_steps, sizeof *inside);
   for (int i = 0; i < p->n_steps; i++) q->next_step[i] = -1;
   for (int j = 0; j < p->n_steps; j++) {
     const PlanStep *s = &p->steps[j];
     const PlanInstance *made = s->n_results == 1 ? &l->instances[l->first_instance[j]] : NULL;
+    start[j] = j;
     if (!made || made->inplace < 0 || l->buffers[made->buffer].persistent) continue;
     int root = p->values[s->inputs[made->inplace]].root, i = p->values[root].def;
-    if (i < 0 || p->steps[i].n_results != 1 || p->steps[i].role != NN_STEP_RUN || readers[root] != 1 || role_of(p->steps[i].op) != role_of(s->op)) continue;
-    int start = i;   // of the chain that i ends
-    while (inside[start]) start = p->values[p->values[p->steps[start].inputs[l->instances[l->first_instance[start]].inplace]].root].def;
-    bool ready = role_of(s->op) != REMAT_UPDATE;
+    if (i < 0 || p->steps[i].n_results != 1 || p->steps[i].role != NN_STEP_RUN || readers[root] != 1 || step_role(p->steps[i].op) != step_role(s->op)) continue;
+    bool ready = step_role(s->op) != REMAT_UPDATE;
     for (int k = 0; k < s->n_inputs; k++) {
       int def = p->values[s->inputs[k]].def;
-      ready &= def == i || def < start;
+      ready &= def == i || def < start[i];
     }
     if (!ready) continue;
     q->next_step[i] = j;
-    inside[j] = true;
+    start[j] = start[i];
   }
   for (int i = 0; i < p->n_steps; i++) {
-    if (inside[i]) continue;
+    if (start[i] != i) continue;
     q->step_node[i] = q->problem.n_nodes;
     int parts = split_results(q, l, i);
     for (int part = 0; part < parts; part++) {
@@ -114,8 +117,18 @@ static void link_chains(StepProblem *q, const PlanLayout *l) {
       for (int r = 0; r < p->steps[k].n_results; r++) q->value_node[p->steps[k].first_result + r] = q->step_node[i];
     }
   }
-  free(inside);
+  free(start);
   free(readers);
+}
+
+int64_t step_problem_overlap(const StepProblem *q, const PlanLayout *l, int position) {
+  int64_t bytes = 0;
+  int step = l->exec ? l->exec[position] : position;
+  for (int r = 0; r < q->p->steps[step].n_results; r++) {
+    const PlanInstance *made = &l->instances[l->first_instance[position] + r];
+    if (made->inplace >= 0 && !l->buffers[made->buffer].persistent) bytes += plan_align(q->p, q->p->values[made->value].bytes);
+  }
+  return bytes;
 }
 
 static void add_step(StepProblem *q, int n, int i, const PlanLayout *l) {
@@ -125,18 +138,16 @@ static void add_step(StepProblem *q, int n, int i, const PlanLayout *l) {
   int64_t workspace = plan_align(p, s->workspace);
   if (is_library(s)) node->cost_class = REMAT_EXPENSIVE;
   node->cost += q->step_seconds[i];
-  node->recomputable &= s->role == NN_STEP_RUN && role_of(s->op) == REMAT_FORWARD;
+  node->recomputable &= may_run_again(q, l, i);
   node->bytes = 0;
   for (int r = 0; r < s->n_results; r++) {
     int64_t bytes = plan_align(p, p->values[s->first_result + r].bytes);
-    if (is_persistent(l, l->first_instance[i] + r)) node->recomputable = false;   // an update written in place
-    else if (q->value_node[s->first_result + r] == n) node->bytes += bytes;
-    else if (q->part[n] == 0) workspace += bytes;   // made at the same time, counted from then on by its own node
+    int shown = q->value_node[s->first_result + r];
+    if (is_persistent(l, l->first_instance[i] + r)) continue;   // an update written in place
+    if (shown == n || q->large[shown]) node->bytes += bytes;
+    else workspace += bytes;   // made at the same time, counted from then on by its own node
   }
   if (workspace > node->workspace) node->workspace = workspace;
-  if (node->recomputable || q->part[n] == 0) return;
-  node->cost = 0;
-  node->workspace = 0;
 }
 
 static void find_seconds(StepProblem *q, const NnTarget *target) {
@@ -153,25 +164,53 @@ static void find_seconds(StepProblem *q, const NnTarget *target) {
   free(kernel_seconds);
 }
 
+static void add_result(StepProblem *q, int n, const PlanLayout *l, int *pool) {
+  const PlanProgram *p = q->p;
+  RematNode *node = &q->nodes[n];
+  const PlanStep *s = &p->steps[q->first_step[n]];
+  node->recomputable = q->large[n] && may_run_again(q, l, q->first_step[n]);
+  pool[node->n_inputs++] = n - q->part[n];
+  for (int r = 0; r < s->n_results; r++)
+    if (q->value_node[s->first_result + r] == n && !is_persistent(l, l->first_instance[q->first_step[n]] + r))
+      node->bytes += plan_align(p, p->values[s->first_result + r].bytes);
+}
+
 static void add_step_nodes(StepProblem *q, const PlanLayout *l) {
   PlanProgram *p = q->p;
   int *pool = q->pool;
   for (int n = q->n_arg_nodes; n < q->problem.n_nodes; n++) {
     RematNode *node = &q->nodes[n];
-    *node = (RematNode){.inputs = pool, .role = role_of(p->steps[q->first_step[n]].op), .cost_class = REMAT_CHEAP, .recomputable = true};
-    for (int i = q->first_step[n]; i >= 0; i = q->next_step[i]) {
+    *node = (RematNode){.inputs = pool, .role = step_role(p->steps[q->first_step[n]].op), .cost_class = REMAT_CHEAP, .recomputable = true};
+    for (int i = q->first_step[n]; i >= 0 && q->part[n] == 0; i = q->next_step[i]) {
       add_step(q, n, i, l);
-      if (q->part[n] > 0 && !node->recomputable) {   // comes with part 0
-        pool[node->n_inputs++] = n - q->part[n];
-        continue;
-      }
       for (int j = 0; j < p->steps[i].n_inputs; j++) {
         int from = node_of_value(q, p->steps[i].inputs[j]);
         if (from >= 0 && from != n) pool[node->n_inputs++] = from;
       }
     }
+    if (q->part[n] > 0) add_result(q, n, l, pool);
     pool += node->n_inputs;
   }
+}
+
+// A step that writes over an operand needs less than its operands and results together; so does a part that takes bytes over from part 0. The
+// solver adds them up, and has no negative workspace: every node gets a workspace larger by the largest saving, less its own, and
+// the difference is taken off what is fixed, or, where that is too little, added to the budget: `slack`. Right as long as the operand
+// dies where it did when nothing ran twice; where it lives on, the real plan needs more than the problem says, which is found out when a
+// schedule is laid out.
+static void count_savings(StepProblem *q, const PlanLayout *l, int64_t persistent_bytes) {
+  int n = q->problem.n_nodes;
+  int64_t most = 0;
+  q->saved = solver_allocate((size_t)n, sizeof *q->saved);
+  for (int v = q->n_arg_nodes; v < n; v++) {
+    if (q->part[v] == 0) q->saved[v] = step_problem_overlap(q, l, q->first_step[v]);
+    int64_t saved = q->large[v] ? q->nodes[v - q->part[v]].bytes : q->saved[v];
+    q->nodes[v].workspace -= saved;
+    if (-q->nodes[v].workspace > most) most = -q->nodes[v].workspace;
+  }
+  q->slack = most > persistent_bytes ? most - persistent_bytes : 0;
+  q->problem.fixed_bytes = persistent_bytes + q->slack - most;
+  for (int v = 0; v < n; v++) q->nodes[v].workspace += most;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -195,24 +234,28 @@ static void add_outputs(StepProblem *q, const PlanLayout *l) {
   q->problem.outputs = q->outputs;
 }
 
-// Whoever reads an argument that is updated in place does so before the update.
-static void add_anti(StepProblem *q, const PlanLayout *l) {
+static void add_anti_pair(StepProblem *q, int before, int after, int *capacity) {
+  if (q->problem.n_anti == *capacity) {
+    *capacity = *capacity ? 2 * *capacity : 64;
+    q->anti = solver_reallocate(q->anti, (size_t)*capacity, sizeof *q->anti);
+  }
+  q->anti[q->problem.n_anti++] = (RematAnti){before, after};
+}
+
+// Whoever reads an argument that is updated does so before the update, which may then be made in place. A step that reads it after the
+// update, whose result is copied at the end because of that, does not run again.
+static void add_anti(StepProblem *q) {
   PlanProgram *p = q->p;
   int *writer = solver_allocate((size_t)p->n_args, sizeof *writer), capacity = 0;
   for (int a = 0; a < p->n_args; a++) writer[a] = -1;
   for (int r = 0; r < p->n_results; r++)
-    if (p->tied[r] >= 0 && !l->copy_back[r]) writer[p->tied[r]] = p->values[p->result[r]].def;
+    if (p->tied[r] >= 0) writer[p->tied[r]] = p->values[p->values[p->result[r]].root].def;
   for (int i = 0; i < p->n_steps; i++) {
     for (int j = 0; j < p->steps[i].n_inputs; j++) {
       int arg = p->values[p->values[p->steps[i].inputs[j]].root].arg, node = q->step_node[i];
       if (arg < 0 || writer[arg] < 0 || q->step_node[writer[arg]] == node) continue;
-      for (int part = 0; part < q->n_parts[node]; part++) {
-        if (q->problem.n_anti == capacity) {
-          capacity = capacity ? 2 * capacity : 64;
-          q->anti = solver_reallocate(q->anti, (size_t)capacity, sizeof *q->anti);
-        }
-        q->anti[q->problem.n_anti++] = (RematAnti){node + part, q->step_node[writer[arg]]};
-      }
+      if (node < q->step_node[writer[arg]]) add_anti_pair(q, node, q->step_node[writer[arg]], &capacity);
+      else q->nodes[node].recomputable = false;
     }
   }
   q->problem.anti = q->anti;
@@ -233,13 +276,17 @@ static void mark_checkpoints(StepProblem *q) {
 }
 
 void step_problem_build(StepProblem *q, PlanProgram *p, int64_t persistent_bytes, const NnTarget *target) {
+  enum { SMALL = 1024 };   // a step whose results are smaller than the largest value by this factor is not split
   *q = (StepProblem){.p = p};
   PlanLayout l;
   plan_layout_build(p, NULL, p->n_steps, PLAN_INPLACE_DECIDE, &l);
   size_t n_inputs = 0, max_nodes = (size_t)(p->n_args + p->n_steps + p->n_values), n_steps = (size_t)p->n_steps;
-  for (int i = 0; i < p->n_steps; i++) n_inputs += (size_t)p->steps[i].n_inputs * (size_t)(p->steps[i].n_results > 1 ? p->steps[i].n_results : 1);
+  for (int i = 0; i < p->n_steps; i++) n_inputs += (size_t)(p->steps[i].n_inputs + 1) * (size_t)(p->steps[i].n_results > 1 ? p->steps[i].n_results : 1);
+  for (int v = 0; v < p->n_values; v++)
+    if (!p->values[v].persistent && p->values[v].bytes / SMALL > q->small_bytes) q->small_bytes = p->values[v].bytes / SMALL;
   q->nodes = solver_allocate(max_nodes, sizeof *q->nodes);
   q->first_step = solver_allocate(max_nodes, sizeof *q->first_step);
+  q->large = solver_allocate(max_nodes, sizeof *q->large);
   q->n_parts = solver_allocate(max_nodes, sizeof *q->n_parts);
   q->part = solver_allocate(max_nodes, sizeof *q->part);
   q->pool = solver_allocate(n_inputs, sizeof *q->pool);
@@ -253,9 +300,9 @@ void step_problem_build(StepProblem *q, PlanProgram *p, int64_t persistent_bytes
   find_seconds(q, target);
   add_step_nodes(q, &l);
   add_outputs(q, &l);
-  add_anti(q, &l);
+  add_anti(q);
   mark_checkpoints(q);
-  q->problem.fixed_bytes = persistent_bytes;
+  count_savings(q, &l, persistent_bytes);
   q->problem.nodes = q->nodes;
   plan_layout_place(p, &l, 0, PLAN_EFFORT_SHORT);
   q->arena_none = persistent_bytes + l.arena;
@@ -274,6 +321,8 @@ void step_problem_free(StepProblem *q) {
   free(q->first_step);
   free(q->n_parts);
   free(q->part);
+  free(q->large);
+  free(q->saved);
   free(q->next_step);
   free(q->step_node);
   free(q->step_seconds);
@@ -282,34 +331,58 @@ void step_problem_free(StepProblem *q) {
   free(q->anti);
 }
 
-// Nodes of one step that follow each other closely are one execution.
 int *step_problem_expand(const StepProblem *q, const RematSchedule *s, int *n, double *seconds) {
-  enum { CLOSE = 4 };
-  int capacity = q->p->n_steps + s->n, *exec = NULL, *last = solver_allocate((size_t)q->p->n_steps, sizeof *last);
-  unsigned *made = solver_allocate((size_t)q->p->n_steps, sizeof *made);   // parts that the last execution has been used for
-  exec = solver_allocate((size_t)capacity, sizeof *exec);
-  for (int i = 0; i < q->p->n_steps; i++) last[i] = -1;
+  int capacity = q->p->n_steps + s->n, *exec = solver_allocate((size_t)capacity, sizeof *exec);
   *n = 0;
   *seconds = 0;
   for (int i = 0; i < s->n; i++) {
     int node = s->exec[i];
-    if (node < q->n_arg_nodes) continue;
-    int step = q->first_step[node];
-    unsigned bit = 1u << q->part[node];
-    if (last[step] >= 0 && !q->nodes[node].recomputable) continue;
-    if (last[step] >= 0 && *n - last[step] <= CLOSE && !(made[step] & bit)) {
-      made[step] |= bit;
-      continue;
-    }
-    last[step] = *n;
-    made[step] = bit;
-    for (int k = step; k >= 0; k = q->next_step[k]) {
+    if (node < q->n_arg_nodes || q->part[node] > 0) continue;
+    for (int k = q->first_step[node]; k >= 0; k = q->next_step[k]) {
       if (*n == capacity) exec = solver_reallocate(exec, (size_t)(capacity *= 2), sizeof *exec);
       exec[(*n)++] = k;
       *seconds += q->step_seconds[k];
     }
   }
-  free(last);
-  free(made);
   return exec;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// As JSON
+
+static char *node_name(const StepProblem *q, int node) {
+  PlanProgram *p = q->p;
+  for (int a = 0; a < p->n_args; a++)
+    if (q->arg_node[a] == node) return plan_argument_name(p->func, a);
+  char *text = NULL, label[96] = "";
+  size_t length;
+  FILE *out = open_memstream(&text, &length);
+  if (!out) abort();
+  for (int i = q->first_step[node]; i >= 0; i = q->next_step[i]) {
+    const PlanStep *s = &p->steps[i];
+    NnOp kind = nn_op_of(s->op);
+    if (s->kernel >= 0) nn_attr_str(p->kernels[s->kernel].func, "nn.label", label, sizeof label, "kernel");
+    else snprintf(label, sizeof label, "%s", kind == NN_OP_NONE ? "op" : nn_op_info(kind)->name);
+    fprintf(out, "%s%s.%d", i == q->first_step[node] ? "" : " ", label, i);
+  }
+  if (q->n_parts[node] > 1) fprintf(out, " part %d", q->part[node]);
+  fclose(out);
+  return text;
+}
+
+void nn_remat_problem_print(MlirModule module, const NnTarget *target, FILE *out) {
+  PlanPersistent persistent;
+  PlanProgram p;
+  StepProblem q;
+  plan_persistent_build(&persistent, module, target && target->alignment > 0 ? target->alignment : 64);
+  plan_program_build(&p, module, nn_module_function(module, "train"), target);
+  step_problem_build(&q, &p, persistent.total, target);
+  char **names = solver_allocate((size_t)q.problem.n_nodes, sizeof *names);
+  for (int n = 0; n < q.problem.n_nodes; n++) q.nodes[n].name = names[n] = node_name(&q, n);
+  remat_problem_write(out, &q.problem);
+  for (int n = 0; n < q.problem.n_nodes; n++) free(names[n]);
+  free(names);
+  step_problem_free(&q);
+  plan_program_free(&p);
+  plan_persistent_free(&persistent);
 }

@@ -6,7 +6,7 @@
 
 #include "runtime/runtime.h"
 
-typedef struct BenchOptions { int64_t steps, threads; bool profile, check; const char *function; } BenchOptions;
+typedef struct BenchOptions { int64_t steps, threads; bool profile, check; const char *function, *costs; } BenchOptions;
 
 static void print_help(void) {
   printf("Usage: %s bench [OPTION]...\n\n"
@@ -14,6 +14,7 @@ static void print_help(void) {
          "  --steps=N          steps to time, after 3 that are not (default 20)\n"
          "  --function=NAME    train (default), eval or predict\n"
          "  --profile          time by step of the program\n"
+         "  --costs=FILE       write the median time of every kernel, for nnc --costs=FILE\n"
          "  --check            also fill the arena with a pattern, run, and tell how far it was written\n"
          "  --threads=N\n      --help\n", report_name());
 }
@@ -21,7 +22,7 @@ static void print_help(void) {
 static int parse_options(int argc, char **argv, BenchOptions *o) {
   static const struct option options[] = {
     {"steps", required_argument, NULL, 's'}, {"function", required_argument, NULL, 'f'}, {"profile", no_argument, NULL, 'p'},
-    {"check", no_argument, NULL, 'c'}, {"threads", required_argument, NULL, 't'}, {"help", no_argument, NULL, 'h'}, {0},
+    {"check", no_argument, NULL, 'c'}, {"costs", required_argument, NULL, 'k'}, {"threads", required_argument, NULL, 't'}, {"help", no_argument, NULL, 'h'}, {0},
   };
   bool ok = true;
   for (int c; ok && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) switch (c) {
@@ -29,6 +30,7 @@ static int parse_options(int argc, char **argv, BenchOptions *o) {
     case 'f': o->function = optarg; break;
     case 'p': o->profile = true; break;
     case 'c': o->check = true; break;
+    case 'k': o->costs = optarg; break;
     case 't': ok = option_integer("threads", optarg, 1, &o->threads); break;
     case 'h': print_help(); return EXIT_DONE;
     default: ok = false;
@@ -142,7 +144,12 @@ static bool measure(Bench *b) {
   const NncFunction *f = executor_function(b->main);
   double *seconds = xcalloc((size_t)b->o.steps, sizeof *seconds);
   for (int i = 0; i < 3; i++) time_step(b, i);
-  if (b->o.profile) executor_profile(b->main, true);
+  if (b->o.profile || b->o.costs) executor_profile(b->main, true);
+  if (b->o.costs) executor_keep_samples(b->main, b->o.steps);
+  if (b->o.costs && b->earlier) {
+    executor_profile(b->earlier, true);
+    executor_keep_samples(b->earlier, b->o.steps * (b->accumulate - 1));
+  }
   int64_t n = 0;
   for (; n < b->o.steps && !signals_stop_requested(); n++) seconds[n] = time_step(b, 3 + n);
   bool ok = n > 0;
@@ -159,6 +166,7 @@ static bool measure(Bench *b) {
     print_memory(b);
     if (b->o.check) ok = check_arena(b);
     if (b->o.profile) print_profile(b->main);
+    if (b->o.costs) ok &= costs_write(b->o.costs, b->earlier ? 2 : 1, (Executor *const[]){b->main, b->earlier});
   }
   free(seconds);
   return ok;

@@ -20,6 +20,8 @@ struct Executor {
   void **addresses;                    // Owned
   bool profile;
   int64_t profiled_runs;
+  int64_t max_samples;                 // runs whose times are kept one by one
+  float *samples;                      // Owned, max_samples per step
 };
 
 static bool prepare_operation(const NncFunction *f, const NncStep *s, Prepared *p) {
@@ -64,6 +66,7 @@ void executor_destroy(Executor *e) {
   if (!e) return;
   free(e->steps);
   free(e->addresses);
+  free(e->samples);
   free(e);
 }
 
@@ -105,6 +108,7 @@ bool executor_run(Executor *e, TapFn tap, void *context) {
     if (e->profile) {
       double now = now_seconds();
       p->seconds += now - before;
+      if (e->profiled_runs < e->max_samples) e->samples[i * e->max_samples + e->profiled_runs] = (float)(now - before);
       if (e->profiled_runs == 0 || now - before < p->least) p->least = now - before;
       before = now;
     }
@@ -114,6 +118,17 @@ bool executor_run(Executor *e, TapFn tap, void *context) {
 }
 
 void executor_profile(Executor *e, bool on) { e->profile = on; }
+
+void executor_keep_samples(Executor *e, int64_t runs) {
+  free(e->samples);
+  e->samples = xcalloc((size_t)e->f->n_steps * (size_t)runs + 1, sizeof *e->samples);
+  e->max_samples = runs;
+}
+
+int64_t executor_samples(const Executor *e, int step, const float **samples) {
+  *samples = e->samples + step * e->max_samples;
+  return e->profiled_runs < e->max_samples ? e->profiled_runs : e->max_samples;
+}
 
 double executor_step_seconds(const Executor *e, int step, int64_t *runs) {
   if (runs) *runs = e->profiled_runs;

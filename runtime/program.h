@@ -77,8 +77,9 @@ typedef struct NncStep {
   int64_t workspace;           // arena offset of the library's scratchpad, or -1
   int64_t copy_bytes;          // COPY
   const NncTensor *tap;        // TAP: name, type and offset of the value
-  double flops, bytes;         // of one execution, from the cost model
+  double flops, bytes, seconds;   // of one execution, from the cost model; a kernel's stand at its first launch
   bool recomputed;
+  const char *cost_key;        // what it computes on which shapes: equal for equal work; launches of one kernel share it. NULL: not recorded
   const int64_t *buffer_bytes; // KERNEL: bytes of each buffer, so that the runtime can check what is used against the plan; NULL: not recorded
 } NncStep;
 

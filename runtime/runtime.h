@@ -94,7 +94,15 @@ bool executor_run(Executor *e, TapFn tap, void *context);              // tap ma
 void executor_profile(Executor *e, bool on);
 double executor_step_seconds(const Executor *e, int step, int64_t *runs);   // total over the runs profiled
 double executor_step_least(const Executor *e, int step);   // of the quickest run: what is left when other programs disturb
+void executor_keep_samples(Executor *e, int64_t runs);     // the next runs that are profiled, step by step
+int64_t executor_samples(const Executor *e, int step, const float **samples);   // seconds of each run; Borrowed. The number of them
 const char *executor_step_implementation(const Executor *e, int step);      // of library steps, else ""
+
+// ---------------------------------------------------------------------------------------------------------------------
+// costs.c: measured times of kernels and library operations, for nnc --costs
+// Writes the median time of each distinct piece of work in the steps of n executors, profiled with executor_keep_samples; the file is renamed
+// into place when complete. Format: docs/targets.md.
+bool costs_write(const char *path, int n, Executor *const *executors);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // init.c: parameters and state at the start

@@ -42,6 +42,8 @@ int64_t host_kernel_workspace(MlirOperation func, const HostCpu *cpu);          
 // same index is written, and no other access to a exists.
 bool host_kernel_inplace_ok(MlirOperation func, int result, int arg);
 
+double host_seconds(MlirOperation op);   // predicted, of one step
+
 typedef enum HostOutput { HOST_LLVM, HOST_ASM, HOST_OBJECT } HostOutput;
 // Lowers MLIR text to LLVM IR, optimises it for the processor and writes LLVM IR, assembly or an object to path ("-": stdout).
 // May run in several threads after host_lower_initialize. False and a message on stderr: a bug of ours, or the path cannot be written.

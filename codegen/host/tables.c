@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codegen/cost_key.h"
 #include "codegen/host/host.h"
 #include "codegen/host/tables.h"
 #include "compiler/compiler.h"
@@ -174,11 +175,21 @@ static int add_values(Tables *w, MlirOperation op) {
   return first;
 }
 
+// ",.cost_key=\"…\"". The kernel: null for a library op.
+static void add_cost_key(Tables *w, MlirOperation op, MlirOperation kernel) {
+  char *key = cost_key(op, kernel);
+  if (!key) return;
+  text_add(&w->steps, ",.cost_key=");
+  text_quoted(&w->steps, key);
+  free(key);
+}
+
 static void add_kernel_steps(Tables *w, const NnStep *s) {
   MlirStringRef symbol = mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(s->op, mlirStringRefCreateFromCString("callee")));
   char *name = text_format("%.*s", (int)symbol.length, symbol.data);
   const HostKernel *k = host_kernel_find(w->kernels, name);
   host_require(k != NULL, "a call of a kernel that does not exist");
+  MlirOperation kernel = nn_module_function(w->module, name);
   free(name);
   int64_t workspace = nn_attr_i64(s->op, "nn.workspace", -1);
   int first = add_values(w, s->op);
@@ -189,7 +200,8 @@ static void add_kernel_steps(Tables *w, const NnStep *s) {
     // The whole cost stands at the first launch.
     text_add(&w->steps, "  {.kind=NNC_STEP_KERNEL,.label=L%d,.n_buffers=%d,.buffers=B+%d,.buffer_bytes=Z+%d,.kernel=%s,.extent=%lld,.grain=%lld,.workspace=-1", (int)(k - w->kernels->items),
              w->n_buffers - first, first, first, l->symbol, (long long)l->extent, (long long)l->grain);
-    if (!i) text_add(&w->steps, ",.flops=%.6g,.bytes=%.6g", nn_op_flops(s->op), nn_op_bytes(s->op));
+    if (!i) text_add(&w->steps, ",.flops=%.6g,.bytes=%.6g,.seconds=%.6g", nn_op_flops(s->op), nn_op_bytes(s->op), host_seconds(s->op));
+    add_cost_key(w, s->op, kernel);
     text_add(&w->steps, "%s},\n", s->recomputed ? ",.recomputed=true" : "");
     w->n_steps++;
   }
@@ -231,9 +243,11 @@ static void add_library_step(Tables *w, const NnStep *s) {
              (long long)m.b_batch, (long long)m.b_row, (long long)m.b_col, (long long)m.c_batch, (long long)m.c_row, (long long)host_library_scratch(s->op));
   }
   char *label = library_label(s->op, conv ? &c : NULL, &m);
-  text_add(&w->steps, "  {.kind=%s,.label=\"%s\",.n_buffers=3,.buffers=B+%d,.buffer_bytes=Z+%d,.%s=&C%d,.workspace=%lld,.flops=%.6g,.bytes=%.6g%s},\n",
+  text_add(&w->steps, "  {.kind=%s,.label=\"%s\",.n_buffers=3,.buffers=B+%d,.buffer_bytes=Z+%d,.%s=&C%d,.workspace=%lld,.flops=%.6g,.bytes=%.6g,.seconds=%.6g%s",
            conv ? "NNC_STEP_CONV" : "NNC_STEP_MATMUL", label, first, first, conv ? "conv" : "matmul", w->n_records++,
-           (long long)nn_attr_i64(s->op, "nn.workspace", -1), nn_op_flops(s->op), nn_op_bytes(s->op), s->recomputed ? ",.recomputed=true" : "");
+           (long long)nn_attr_i64(s->op, "nn.workspace", -1), nn_op_flops(s->op), nn_op_bytes(s->op), host_seconds(s->op), s->recomputed ? ",.recomputed=true" : "");
+  add_cost_key(w, s->op, nn_null_operation());
+  text_add(&w->steps, "},\n");
   free(label);
   w->n_steps++;
 }
@@ -337,7 +351,7 @@ static void declare_kernels(Text *out, const HostKernels *kernels) {
 bool host_tables_write(MlirModule module, const HostKernels *kernels, const HostCpu *cpu, const CodegenOptions *options, Text *out) {
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
-  Tables w = {.kernels = kernels};
+  Tables w = {.module = module, .kernels = kernels};
   Text entries = {0}, tensors = {0};
   declare_kernels(out, kernels);
   int n_persistent = add_persistent(out, n, functions);

@@ -14,6 +14,7 @@ typedef struct Offsets {
 
 // The arrays of program.c while they are written.
 typedef struct Tables {
+  MlirModule module;
   const HostKernels *kernels;
   const Offsets *offsets;          // Borrowed, of the current function
   int n_buffers;  Text buffers, buffer_bytes;   // B, Z: all steps' buffers one after the other

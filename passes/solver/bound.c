@@ -1,36 +1,80 @@
-// bound.c: costs and budgets that no schedule can go below.
+// bound.c: costs and budgets that no schedule can go below, whatever its order: the largest execution, then the
+// moments of bound_moments.h, on scaled costs.
 #include <math.h>
+#include <stdlib.h>
 
-#include "solver.h"
+#include "bound_moments.h"
+
+static const double DEFAULT_TIME = 0.1;  // seconds
+
+// Fixed bytes, the inputs of v, its value and its workspace: live together whenever v executes. `seen` (per node, any
+// number but v + 1) is scratch.
+static int64_t bytes_of_execution(const RematProblem *problem, int v, int *seen) {
+  const RematNode *node = &problem->nodes[v];
+  int64_t bytes = problem->fixed_bytes + node->bytes + node->workspace;
+  for (int i = 0; i < node->n_inputs; i++) {
+    if (seen[node->inputs[i]] != v + 1) bytes += problem->nodes[node->inputs[i]].bytes;
+    seen[node->inputs[i]] = v + 1;
+  }
+  return bytes;
+}
+
+static int64_t largest_execution(const RematProblem *problem) {
+  int64_t most = problem->fixed_bytes;
+  int *seen = solver_allocate((size_t)problem->n_nodes, sizeof *seen);
+  for (int v = 0; v < problem->n_nodes; v++) {
+    int64_t bytes = bytes_of_execution(problem, v, seen);
+    if (bytes > most) most = bytes;
+  }
+  free(seen);
+  return most;
+}
+
+// The greatest common divisor of all costs when they are whole numbers that sum exactly, else 0.
+static double common_divisor(const RematProblem *problem, double base_cost) {
+  uint64_t divisor = 0;
+  if (base_cost >= 0x1p50) return 0;
+  for (int v = 0; v < problem->n_nodes; v++) {
+    double cost = problem->nodes[v].cost;
+    if (cost != floor(cost)) return 0;
+    uint64_t a = (uint64_t)cost;
+    while (a != 0) {
+      uint64_t rest = divisor % a;
+      divisor = a;
+      a = rest;
+    }
+  }
+  return (double)divisor;
+}
+
+// A scaled bound on added cost as a cost, base cost included. Scaling rounded down, and so does this; where costs are
+// whole numbers, so are their sums.
+static double unscale(const BoundGraph *graph, double bound) {
+  if (!(bound > 0) || graph->scale <= 0) return graph->base_cost;
+  double added = bound / graph->scale * (1 - 1e-9), divisor = common_divisor(graph->problem, graph->base_cost);
+  double error = ((double)graph->n + 1) / graph->scale + 1e-6;
+  if (divisor > 0) {
+    double whole = ceil(added / divisor - error / divisor) * divisor;
+    if (whole > added) added = whole;
+  }
+  return graph->base_cost + added;
+}
 
 double remat_lower_bound(const RematProblem *problem, int64_t budget_bytes, double time_limit) {
-  (void)time_limit;
-  double cost = 0;
-  for (int v = 0; v < problem->n_nodes; v++) {
-    const RematNode *node = &problem->nodes[v];
-    int64_t bytes = problem->fixed_bytes + node->bytes + node->workspace;
-    for (int i = 0; i < node->n_inputs; i++) {
-      bool repeated = false;
-      for (int k = 0; k < i; k++) repeated = repeated || node->inputs[k] == node->inputs[i];
-      if (!repeated) bytes += problem->nodes[node->inputs[i]].bytes;
-    }
-    if (bytes > budget_bytes) return INFINITY;
-    cost += node->cost;
-  }
-  return problem->fixed_bytes > budget_bytes ? INFINITY : cost;
+  double start = bound_now(), limit = time_limit > 0 ? time_limit : DEFAULT_TIME;
+  if (largest_execution(problem) > budget_bytes) return INFINITY;
+  BoundGraph graph = bound_graph_create(problem, budget_bytes);
+  double best = bound_moments_search(&graph, start, 0.95 * limit);
+  double bound = unscale(&graph, best);
+  bound_graph_free(&graph);
+  return isinf(best) ? INFINITY : bound;
 }
 
 int64_t remat_min_budget_bound(const RematProblem *problem) {
-  int64_t least = problem->fixed_bytes;
-  for (int v = 0; v < problem->n_nodes; v++) {
-    const RematNode *node = &problem->nodes[v];
-    int64_t bytes = problem->fixed_bytes + node->bytes + node->workspace;
-    for (int i = 0; i < node->n_inputs; i++) {
-      bool repeated = false;
-      for (int k = 0; k < i; k++) repeated = repeated || node->inputs[k] == node->inputs[i];
-      if (!repeated) bytes += problem->nodes[node->inputs[i]].bytes;
-    }
-    if (bytes > least) least = bytes;
-  }
-  return least;
+  int64_t least = largest_execution(problem);
+  BoundGraph graph = bound_graph_create(problem, 0);
+  for (int v = 0; v < graph.n; v++) graph.cost[v] = 0;  // bytes alone count
+  int64_t live = bound_moments_peak(&graph, least, bound_now() + DEFAULT_TIME);
+  bound_graph_free(&graph);
+  return live > least ? live : least;
 }

@@ -313,6 +313,32 @@ const JsonValue *json_get(const JsonValue *object, const char *key) {
   return found;
 }
 
+static int compare_members(const void *left, const void *right) {
+  const JsonValue *a = *(const JsonValue *const *)left, *b = *(const JsonValue *const *)right;
+  int order = strcmp(a->key, b->key);
+  if (order != 0) return order;
+  return a->line != b->line ? a->line - b->line : a->column - b->column;
+}
+
+const JsonValue *json_find_repeat(const JsonValue *object) {
+  const JsonValue *found = NULL;
+  if (!object || object->type != JSON_OBJECT) return NULL;
+  if (object->n <= 16) {
+    for (const JsonValue *a = object->first; a && !found; a = a->next)
+      for (const JsonValue *b = a->next; b && !found; b = b->next)
+        if (strcmp(a->key, b->key) == 0) found = b;
+    return found;
+  }
+  const JsonValue **members = solver_allocate((size_t)object->n, sizeof *members);
+  int n = 0;
+  for (const JsonValue *member = object->first; member; member = member->next) members[n++] = member;
+  qsort(members, (size_t)n, sizeof *members, compare_members);
+  for (int i = 1; i < n && !found; i++)
+    if (strcmp(members[i - 1]->key, members[i]->key) == 0) found = members[i];
+  free(members);
+  return found;
+}
+
 const char *json_type_name(JsonType type) {
   static const char *const names[] = {"null", "a boolean", "a number", "a string", "an array", "an object"};
   return names[type];

@@ -39,6 +39,9 @@ const JsonValue *json_root(const JsonDocument *document);
 // The member of `object` named `key`; the last one when the name repeats; NULL when missing or not an object.
 const JsonValue *json_get(const JsonValue *object, const char *key);
 
+// A member of `object` whose name an earlier member has too; NULL when there is none or it is not an object.
+const JsonValue *json_find_repeat(const JsonValue *object);
+
 // "null", "a boolean", "a number", "a string", "an array", "an object": for messages.
 const char *json_type_name(JsonType type);
 

@@ -1,4 +1,5 @@
 // problem_io.c: problems and schedules as JSON.
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,11 +14,19 @@ typedef struct OwnedProblem {
   int *outputs;            // Owned
   RematAnti *anti;         // Owned
   JsonDocument *document;  // Owned; the names live in it
+  int64_t total_bytes;     // so far, to refuse sums that would overflow at the number that does it
+  double total_cost;
 } OwnedProblem;
 
 static bool fail_type(const JsonValue *value, const char *what, const char *expected, SolverError *error) {
   return solver_fail_at(error, value->line, value->column, "%s must be %s, not %s", what, expected,
                         json_type_name(value->type));
+}
+
+static bool check_members(const JsonValue *object, SolverError *error) {
+  const JsonValue *repeat = json_find_repeat(object);
+  if (!repeat) return true;
+  return solver_fail_at(error, repeat->line, repeat->column, "\"%.60s\" is given twice", repeat->key);
 }
 
 // Each of these leaves *result alone when the member is missing.
@@ -35,6 +44,17 @@ static bool read_bytes(const JsonValue *object, const char *key, int64_t *result
     return solver_fail_at(error, value->line, value->column, "%s must be an integer of at most 63 bits", key);
   if (value->integer < 0) return solver_fail_at(error, value->line, value->column, "%s must be >= 0", key);
   *result = value->integer;
+  return true;
+}
+
+// The same, added to the total; the limit is that of remat_problem_check.
+static bool read_added_bytes(OwnedProblem *owned, const JsonValue *object, const char *key, int64_t *result,
+                             SolverError *error) {
+  if (!read_bytes(object, key, result, error)) return false;
+  const JsonValue *value = json_get(object, key);
+  if (value && *result > INT64_MAX / 4 - owned->total_bytes)
+    return solver_fail_at(error, value->line, value->column, "the sum of all bytes is too large");
+  owned->total_bytes += *result;
   return true;
 }
 
@@ -95,10 +115,57 @@ static bool read_inputs(OwnedProblem *owned, RematNode *node, const JsonValue *o
   return valid;
 }
 
+static bool read_cost(OwnedProblem *owned, const JsonValue *value, double *result, SolverError *error) {
+  if (value->type != JSON_NUMBER) return fail_type(value, "cost", "a number", error);
+  if (value->number < 0) return solver_fail_at(error, value->line, value->column, "cost must be >= 0");
+  *result = value->number;
+  owned->total_cost += value->number;
+  if (owned->total_cost > DBL_MAX)
+    return solver_fail_at(error, value->line, value->column, "the sum of all costs is too large");
+  return true;
+}
+
+// Nodes are known by their place. An "id" may say so too, for the reader; another number would mean that the inputs
+// are meant differently. Text serves as a second name.
+static bool check_id(const JsonValue *object, int number, SolverError *error) {
+  const JsonValue *id = json_get(object, "id");
+  if (!id || id->type == JSON_STRING) return true;
+  if (id->type != JSON_NUMBER) return fail_type(id, "id", "a number or a string", error);
+  if (id->is_integer && id->integer == number) return true;
+  if (id->is_integer && id->integer >= 0 && id->integer < number)
+    return solver_fail_at(error, id->line, id->column, "duplicate id %d: it is that of an earlier node", (int)id->integer);
+  return solver_fail_at(error, id->line, id->column, "the id of node %d must be %d: nodes are numbered by their place",
+                        number, number);
+}
+
+static int compare_ids(const void *left, const void *right) {
+  const JsonValue *a = *(const JsonValue *const *)left, *b = *(const JsonValue *const *)right;
+  int order = strcmp(a->string, b->string);
+  if (order != 0) return order;
+  return a->line != b->line ? a->line - b->line : a->column - b->column;
+}
+
+static bool check_text_ids(const JsonValue *nodes, SolverError *error) {
+  const JsonValue **ids = solver_allocate((size_t)nodes->n, sizeof *ids);
+  int n = 0;
+  bool valid = true;
+  for (const JsonValue *node = nodes->first; node; node = node->next) {
+    const JsonValue *id = json_get(node, "id");
+    if (id && id->type == JSON_STRING) ids[n++] = id;
+  }
+  qsort(ids, (size_t)n, sizeof *ids, compare_ids);
+  for (int i = 1; i < n && valid; i++)
+    if (strcmp(ids[i - 1]->string, ids[i]->string) == 0)
+      valid = solver_fail_at(error, ids[i]->line, ids[i]->column, "duplicate id '%.60s'", ids[i]->string);
+  free(ids);
+  return valid;
+}
+
 static bool read_node(OwnedProblem *owned, const JsonValue *object, int number, int *used, SolverError *error) {
   static const char *const roles[] = {"forward", "backward", "update", NULL};
   static const char *const classes[] = {"cheap", "expensive", NULL};
   if (object->type != JSON_OBJECT) return fail_type(object, "a node", "an object", error);
+  if (!check_members(object, error) || !check_id(object, number, error)) return false;
   RematNode *node = &owned->nodes[number];
   int role = REMAT_FORWARD, cost_class = REMAT_CHEAP;
   const JsonValue *name = json_get(object, "name"), *cost = json_get(object, "cost");
@@ -106,17 +173,18 @@ static bool read_node(OwnedProblem *owned, const JsonValue *object, int number, 
   node->name = name ? name->string : NULL;
   if (!cost || !json_get(object, "bytes"))
     return solver_fail_at(error, object->line, object->column, "node %d lacks \"%s\"", number, cost ? "bytes" : "cost");
-  if (cost->type != JSON_NUMBER) return fail_type(cost, "cost", "a number", error);
-  if (cost->number < 0) return solver_fail_at(error, cost->line, cost->column, "cost must be >= 0");
-  node->cost = cost->number;
+  if (!read_cost(owned, cost, &node->cost, error)) return false;
   if (!read_choice(object, "role", roles, &role, error)) return false;
   if (!read_choice(object, "class", classes, &cost_class, error)) return false;
   node->role = (RematRole)role;
   node->cost_class = (RematCostClass)cost_class;
   node->recomputable = node->role != REMAT_UPDATE;
-  return read_bytes(object, "bytes", &node->bytes, error) &&
-         read_bytes(object, "workspace", &node->workspace, error) &&
-         read_boolean(object, "recomputable", &node->recomputable, error) &&
+  const JsonValue *recomputable = json_get(object, "recomputable");
+  if (!read_boolean(object, "recomputable", &node->recomputable, error)) return false;
+  if (node->role == REMAT_UPDATE && node->recomputable)
+    return solver_fail_at(error, recomputable->line, recomputable->column, "an update must not be recomputable");
+  return read_added_bytes(owned, object, "bytes", &node->bytes, error) &&
+         read_added_bytes(owned, object, "workspace", &node->workspace, error) &&
          read_boolean(object, "checkpoint", &node->checkpoint, error) &&
          read_inputs(owned, node, object, number, used, error);
 }
@@ -134,7 +202,7 @@ static bool read_nodes(OwnedProblem *owned, const JsonValue *nodes, SolverError 
   int number = 0, used = 0;
   for (const JsonValue *node = nodes->first; node; node = node->next)
     if (!read_node(owned, node, number++, &used, error)) return false;
-  return true;
+  return check_text_ids(nodes, error);
 }
 
 static bool read_outputs(OwnedProblem *owned, const JsonValue *root, SolverError *error) {
@@ -162,16 +230,23 @@ static bool read_anti(OwnedProblem *owned, const JsonValue *root, SolverError *e
     if (!read_node_number(item->first, owned->problem.n_nodes, "anti-dependence", &pair->before, error) ||
         !read_node_number(item->first->next, owned->problem.n_nodes, "anti-dependence", &pair->after, error))
       return false;
+    if (pair->before >= pair->after)
+      return solver_fail_at(error, item->line, item->column, "node %d comes before node %d in the given order",
+                            pair->after, pair->before);
+    if (owned->nodes[pair->after].recomputable)
+      return solver_fail_at(error, item->line, item->column, "node %d overwrites, so it must not be recomputable",
+                            pair->after);
   }
   return true;
 }
 
 static bool read_problem(OwnedProblem *owned, const JsonValue *root, SolverError *error) {
   if (root->type != JSON_OBJECT) return fail_type(root, "the problem", "an object", error);
+  if (!check_members(root, error)) return false;
   const JsonValue *nodes = json_get(root, "nodes");
   if (!nodes) return solver_fail_at(error, root->line, root->column, "the problem lacks \"nodes\"");
   if (nodes->type != JSON_ARRAY) return fail_type(nodes, "nodes", "an array", error);
-  return read_bytes(root, "fixed_bytes", &owned->problem.fixed_bytes, error) && read_nodes(owned, nodes, error) &&
+  return read_added_bytes(owned, root, "fixed_bytes", &owned->problem.fixed_bytes, error) && read_nodes(owned, nodes, error) &&
          read_outputs(owned, root, error) && read_anti(owned, root, error) &&
          remat_problem_check(&owned->problem, error);
 }
@@ -307,11 +382,13 @@ static bool check_recorded(const JsonValue *root, const RematSimulation *simulat
 static bool read_steps(const JsonValue *root, const RematProblem *problem, RematSchedule *schedule,
                        SolverError *error) {
   const JsonValue *steps = json_get(root, "steps");
+  if (!check_members(root, error)) return false;
   if (!steps || steps->type != JSON_ARRAY)
     return solver_fail_at(error, root->line, root->column, "the schedule lacks the array \"steps\"");
   schedule->exec = solver_allocate((size_t)steps->n, sizeof(int));
   for (const JsonValue *step = steps->first; step; step = step->next) {
     const JsonValue *execute = json_get(step, "execute");
+    if (!check_members(step, error)) return false;
     if (!execute && !json_get(step, "free"))
       return solver_fail_at(error, step->line, step->column, "a step must be {\"execute\":n} or {\"free\":n}");
     if (execute && json_get(step, "free"))

@@ -274,3 +274,31 @@ void remat_solve(const RematProblem *problem, int64_t budget_bytes, const RematO
 }
 
 void remat_result_free(RematResult *result) { remat_schedule_free(&result->schedule); }
+
+void remat_minimize_peak(const RematProblem *problem, double max_cost, const RematOptions *options,
+                         RematResult *result) {
+  // The first version: a bisection without warm starts.
+  RematSchedule plain = remat_baseline(problem);
+  int64_t low = remat_min_budget_bound(problem), high = plain.peak;
+  RematOptions part = options ? *options : (RematOptions){0};
+  part.time_limit = (part.time_limit > 0 ? part.time_limit : 10) / 10;
+  *result = (RematResult){.feasible = plain.cost <= max_cost * (1 + 1e-12), .schedule = plain};
+  for (int step = 0; step < 10 && low < high; step++) {
+    RematResult found;
+    int64_t middle = low + (high - low) / 2;
+    remat_solve(problem, middle, &part, &found);
+    result->moves += found.moves;
+    result->seconds += found.seconds;
+    if (found.feasible && found.schedule.cost <= max_cost * (1 + 1e-12)) {
+      remat_schedule_free(&result->schedule);
+      result->schedule = found.schedule;
+      high = found.schedule.peak;
+    } else {
+      remat_result_free(&found);
+      low = middle + 1;
+    }
+  }
+  for (int v = 0; v < problem->n_nodes; v++) result->base_cost += problem->nodes[v].cost;
+  result->min_budget_found = result->schedule.peak;
+  result->lower_bound = remat_lower_bound(problem, result->schedule.peak, 0);
+}

@@ -10,6 +10,7 @@
 #ifndef NNC_SOLVER_H
 #define NNC_SOLVER_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -145,6 +146,8 @@ typedef struct RematOptions {
   int64_t max_moves;         // moves tried, seeds included; 0: a default that takes about 1 s, < 0: seeds only
   const RematSchedule *starts;   // Borrowed; legal schedules to begin from, within the budget or not
   int n_starts;              // > 0: the search makes no seeds of its own
+  const volatile sig_atomic_t *interrupt;  // Borrowed, may be NULL. Once it is not 0 the search ends with its best so
+                             // far, within milliseconds; a signal handler may set it
 } RematOptions;
 
 typedef struct RematResult {
@@ -163,11 +166,19 @@ typedef struct RematResult {
 void remat_solve(const RematProblem *problem, int64_t budget_bytes, const RematOptions *options, RematResult *result);
 void remat_result_free(RematResult *result);
 
+// The smallest peak whose cost is at most `max_cost` (an absolute cost: base cost x 1.2 for 20 % overhead; INFINITY: the
+// smallest budget there is any schedule for). Bisects over budgets, each search warm-started from the best schedule of
+// the last. `options` as for remat_solve, the time and the moves being those of all searches together; may be NULL.
+// Always fills `result`: feasible is false only when max_cost is below the base cost, else schedule is the lowest peak
+// found and min_budget_found its peak; lower_bound is the cost bound at that peak. Free it with remat_result_free.
+void remat_minimize_peak(const RematProblem *problem, double max_cost, const RematOptions *options,
+                         RematResult *result);
+
 // ---- bound.c ----
 
 // A cost that no schedule with a peak of at most `budget_bytes` can go below, whatever its order: at least the cost of
-// every node once; infinity when it is certain that nothing fits. `time_limit` in seconds, 0: a default of 0.1; a longer
-// one can only raise the bound.
+// every node once; infinity when it is certain that nothing fits. A schedule whose cost is within 1e-9 of it,
+// relatively, is optimal. `time_limit` in seconds, 0: a default of 0.1; a longer one can only raise the bound.
 double remat_lower_bound(const RematProblem *problem, int64_t budget_bytes, double time_limit);
 
 // A peak in bytes that no schedule can go below.

@@ -7,8 +7,8 @@
 // RUN: not %nnc_opt %s --passes='fuse,schedule,remat{budget=20KiB}' 2>&1 | FileCheck %s --check-prefix=OVER
 // RUN: not %nnc_opt %s --passes='fuse,schedule,remat{budget=170KiB policy=none}' 2>&1 | FileCheck %s --check-prefix=NOT-NONE
 
-// OVER: memory budget 20.0 KiB cannot be met: the smallest budget found is {{[0-9.]+}} KiB
-// NOT-NONE: memory budget 170 KiB cannot be met: the smallest budget found is {{[0-9.]+}} KiB
+// OVER: memory budget 20KiB cannot be met: the smallest budget found is {{[0-9.]+}} KiB
+// NOT-NONE: memory budget 170KiB cannot be met: the smallest budget found is {{[0-9.]+}} KiB
 
 // Four layers of x = tanh(x * w), their gradients and updates; the second activation is marked.
 // NONE-LABEL: func.func @train

@@ -43,7 +43,7 @@ static int generated_add(Generated *g, double cost, int64_t bytes, RematRole rol
 
 // A chain of n nodes of `unit` bytes and cost 1, as tanh: its gradient needs its own output. With `residual`, node i
 // also reads node i - 2, and gradients accumulate.
-static Generated *generate_chain(int n, int64_t unit, bool residual) {
+__attribute__((unused)) static Generated *generate_chain(int n, int64_t unit, bool residual) {
   Generated *g = generated_create(2 * n + 2);
   for (int i = 0; i < n; i++) {
     int inputs[2] = {i - 1, i - 2};

@@ -1,0 +1,80 @@
+// The curve of time over memory: plans of @train for falling budgets, for `nnc --sweep` and for the report.
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "passes/remat.h"
+#include "passes/solver/error.h"
+
+static double seconds_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static RematSweepPoint *add_point(RematSweep *sweep) {
+  sweep->points = solver_reallocate(sweep->points, (size_t)sweep->n + 1, sizeof *sweep->points);
+  return &sweep->points[sweep->n++];
+}
+
+// Plans one budget; false when it cannot be met.
+static bool plan_budget(RematSweep *sweep, const StepProblem *q, const StepBound *bound, int64_t persistent_bytes, const RematGoal *goal) {
+  RematPlan plan;
+  remat_find(q, goal, persistent_bytes, &plan);
+  remat_check_plan(q, &plan);
+  double overhead = plan.exec && q->seconds_none > 0 ? fmax(0, plan.seconds / q->seconds_none - 1) : 0;
+  double least = step_bound_overhead(bound, goal->budget, 0);
+  bool fits = plan.arena <= goal->budget;
+  *add_point(sweep) = (RematSweepPoint){.budget_bytes = goal->budget, .arena_bytes = plan.arena, .overhead = overhead, .lower_bound = fits ? fmin(least, overhead) : least,
+                                        .recomputed = plan.exec ? plan.n - q->p->n_steps : 0, .feasible = fits};
+  remat_plan_free(&plan);
+  return fits;
+}
+
+bool nn_remat_sweep(MlirModule module, const NnTarget *target, double step, double seconds, RematSweep *out) {
+  *out = (RematSweep){0};
+  MlirOperation train = nn_module_function(module, "train");
+  if (mlirOperationIsNull(train)) return false;
+  PlanPersistent persistent;
+  PlanProgram p;
+  StepProblem q;
+  StepBound bound;
+  plan_persistent_build(&persistent, module, target && target->alignment > 0 ? target->alignment : 64);
+  plan_program_build(&p, module, train, target);
+  step_problem_build(&q, &p, persistent.total, target);
+  step_bound_build(&bound, &p, persistent.total, q.step_seconds);
+  out->arena_none = q.arena_none;
+  out->seconds_none = q.seconds_none;
+  RematGoal goal = {.policy = REMAT_POLICY_SOLVE, .max_overhead = -1, .effort = 0.5};
+  double start = seconds_now();
+  if (!(step > 0)) step = 0.05;
+  if (!(seconds > 0)) seconds = 10;
+  bool fits = true;
+  for (int i = 0; fits && 1 - i * step > 0; i++) {
+    goal.budget = (int64_t)((1 - i * step) * (double)q.arena_none);
+    if (seconds_now() - start > seconds) goal.effort = 0.05;
+    fits = plan_budget(out, &q, &bound, persistent.total, &goal);
+  }
+  if (!fits && out->points[out->n - 1].arena_bytes > 0) {   // the first that does not fit names the smallest budget that does
+    goal.budget = out->points[out->n - 1].arena_bytes;
+    plan_budget(out, &q, &bound, persistent.total, &goal);
+  }
+  step_bound_free(&bound);
+  step_problem_free(&q);
+  plan_program_free(&p);
+  plan_persistent_free(&persistent);
+  return true;
+}
+
+void nn_remat_sweep_free(RematSweep *sweep) {
+  free(sweep->points);
+  *sweep = (RematSweep){0};
+}
+
+void nn_remat_sweep_print(const RematSweep *sweep, FILE *out) {
+  fputs("budget_bytes,arena_bytes,overhead,lower_bound,recomputed,feasible\n", out);
+  for (int i = 0; i < sweep->n; i++) {
+    const RematSweepPoint *p = &sweep->points[i];
+    fprintf(out, "%lld,%lld,%.6f,%.6f,%d,%d\n", (long long)p->budget_bytes, (long long)p->arena_bytes, p->overhead, p->lower_bound, p->recomputed, p->feasible);
+  }
+}

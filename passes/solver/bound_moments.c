@@ -1,0 +1,207 @@
+// bound_moments.c: which moments to bound, and how far. First every moment is relaxed by a price on bytes; then the
+// promising ones are solved in integers; then sequences of moments, each the descendant of the one before, add what
+// must be recomputed between two of them.
+#include "bound_moments.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// In large graphs moments whose relaxation stays below this part of the best are left relaxed.
+static const double WORTH = 0.9;
+enum { SMALL_GRAPH = 2000 };
+
+typedef struct Moment {
+  int node;
+  double relaxed;     // bound of the relaxation, scaled cost
+  double attainable;  // no integral bound of this moment is larger
+  double price;
+} Moment;
+
+typedef struct MomentSearch {
+  const BoundGraph *graph;
+  BoundNetwork network;
+  Moment *moments;   // Owned; per node in the order they are looked at
+  double *after;     // Owned; per node: a bound on what is recomputed after its moment
+  double best;
+} MomentSearch;
+
+static int compare_relaxed(const void *left, const void *right) {
+  const Moment *a = left, *b = right;
+  if (a->relaxed != b->relaxed) return a->relaxed > b->relaxed ? -1 : 1;
+  return a->node - b->node;
+}
+
+// All nodes, those at which the plain order holds most bytes first.
+static Moment *list_moments(const RematProblem *problem) {
+  int n = problem->n_nodes;
+  Moment *moments = solver_allocate((size_t)n, sizeof *moments);
+  int *order = solver_allocate((size_t)n, sizeof *order);
+  for (int v = 0; v < n; v++) order[v] = v;
+  RematSimulation plain;
+  if (remat_simulate(problem, order, n, &plain, NULL)) {
+    for (int v = 0; v < n; v++) moments[v] = (Moment){.node = v, .relaxed = (double)plain.live[v]};
+    remat_simulation_free(&plain);
+  }
+  free(order);
+  qsort(moments, (size_t)n, sizeof *moments, compare_relaxed);
+  for (int i = 0; i < n; i++) moments[i].relaxed = 0;
+  return moments;
+}
+
+// The window from the moment of `node` to that of `end`, to the end of the schedule when that is negative. False when
+// nothing has to be recomputed in it.
+static bool build_window(MomentSearch *search, int node, int end) {
+  BoundNetwork *network = &search->network;
+  bound_network_clear(search->graph, network);
+  bound_network_add(search->graph, network, node, end, false);
+  if (network->moments[0].room >= 0 && network->moments[0].most <= network->moments[0].room) return false;
+  bound_network_finish(network);
+  return true;
+}
+
+static void note_bound(MomentSearch *search, int node, double bound) {
+  if (bound > search->after[node]) search->after[node] = bound;
+  if (bound > search->best) search->best = bound;
+}
+
+static void relax_moments(MomentSearch *search, double deadline) {
+  double price = 0;
+  bool is_small = search->graph->n <= SMALL_GRAPH;
+  for (int i = 0; i < search->graph->n && bound_now() < deadline; i++) {
+    Moment *moment = &search->moments[i];
+    if (!build_window(search, moment->node, -1)) continue;
+    double useless = is_small ? 0 : WORTH * search->best;
+    PriceResult result = bound_price_search(&search->network, NULL, price, useless, INFINITY);
+    moment->relaxed = result.bound;
+    moment->attainable = result.attainable;
+    if (result.price > 0) moment->price = price = result.price;
+    note_bound(search, moment->node, result.bound);
+    if (isinf(result.bound)) return;
+  }
+  qsort(search->moments, (size_t)search->graph->n, sizeof *search->moments, compare_relaxed);
+}
+
+// Integral bounds, for each moment that may raise the best a part of the time that is left.
+static void branch_moments(MomentSearch *search, double part, double deadline) {
+  double needed = search->graph->n <= SMALL_GRAPH ? 0 : WORTH * search->best;
+  for (int i = 0; i < search->graph->n && search->moments[i].relaxed > needed; i++) {
+    Moment *moment = &search->moments[i];
+    double start = bound_now(), end = start + part * (deadline - start);
+    if (start >= deadline) return;
+    if (moment->attainable <= search->best) continue;
+    if (!build_window(search, moment->node, -1)) continue;
+    PriceResult root = bound_price_search(&search->network, NULL, moment->price, 0, INFINITY);
+    double best = search->best, bound = bound_branch(&search->network, &root, best, end);
+    note_bound(search, moment->node, bound);
+    // In time means solved, or seen to be no better than the best.
+    if (bound_now() < end) moment->attainable = fmin(moment->attainable, fmax(bound, best));
+  }
+}
+
+static void mark_ancestors(const BoundGraph *graph, int node, bool *ancestor) {
+  memset(ancestor, 0, (size_t)graph->n * sizeof *ancestor);
+  ancestor[node] = true;
+  for (int v = node; v >= 0; v--) {
+    if (!ancestor[v]) continue;
+    const RematNode *n = &graph->problem->nodes[v];
+    for (int i = 0; i < n->n_inputs; i++) ancestor[n->inputs[i]] = true;
+    for (int i = graph->before_start[v]; i < graph->before_start[v + 1]; i++) ancestor[graph->befores[i]] = true;
+  }
+  ancestor[node] = false;
+}
+
+// What is recomputed between the moments of `node` and `end`, as far as it exceeds `wanted`; in integers when
+// `branches`.
+static double bound_window(MomentSearch *search, int node, int end, double *price, double wanted, bool branches,
+                           double deadline) {
+  if (!build_window(search, node, end)) return 0;
+  PriceResult result = bound_price_search(&search->network, NULL, *price, branches ? 0 : wanted, INFINITY);
+  if (result.price > 0) *price = result.price;
+  if (!branches || result.attainable <= wanted) return result.bound;
+  double start = bound_now();
+  return bound_branch(&search->network, &result, wanted, start + (deadline - start) / 8);
+}
+
+// Windows end at the moments of `ends`, last ones first, so that what comes after each is known.
+static void chain_windows(MomentSearch *search, const Moment *ends, int n_ends, bool branches, double deadline) {
+  const BoundGraph *graph = search->graph;
+  bool *ancestor = solver_allocate((size_t)graph->n, sizeof *ancestor);
+  int *of_node = solver_allocate((size_t)graph->n, sizeof *of_node);
+  for (int i = 0; i < graph->n; i++) of_node[search->moments[i].node] = i;
+  for (int e = 0; e < n_ends; e++) {
+    int end = ends[e].node;
+    double start = bound_now(), share = start + 2 * (deadline - start) / (n_ends - e + 1), price = 0;
+    mark_ancestors(graph, end, ancestor);
+    for (int a = end - 1; a >= 0 && bound_now() < share; a--) {
+      if (!ancestor[a]) continue;
+      const Moment *moment = &search->moments[of_node[a]];
+      double wanted = fmax(search->after[a], search->after[end]) - search->after[end];
+      if (moment->relaxed <= 0 || moment->attainable <= wanted) continue;
+      double bound = bound_window(search, a, end, &price, wanted, branches, share);
+      if (bound > 0) note_bound(search, a, bound + search->after[end]);
+    }
+  }
+  free(ancestor);
+  free(of_node);
+}
+
+static int compare_nodes_down(const void *left, const void *right) {
+  const Moment *a = left, *b = right;
+  return b->node - a->node;
+}
+
+// Moments worth ending a window: those with most to come after them.
+static Moment *choose_ends(const MomentSearch *search, int *n_ends) {
+  int n = search->graph->n;
+  Moment *ends = solver_allocate((size_t)n, sizeof *ends);
+  *n_ends = 0;
+  for (int i = 0; i < n; i++) {
+    Moment moment = search->moments[i];
+    moment.relaxed = search->after[moment.node];
+    if (moment.relaxed > 0) ends[(*n_ends)++] = moment;
+  }
+  qsort(ends, (size_t)*n_ends, sizeof *ends, compare_relaxed);
+  if (*n_ends > 24) *n_ends = 24;
+  qsort(ends, (size_t)*n_ends, sizeof *ends, compare_nodes_down);
+  return ends;
+}
+
+double bound_moments_search(const BoundGraph *graph, double start, double limit) {
+  size_t n = (size_t)graph->n;
+  MomentSearch search = {.graph = graph, .network = bound_network_create(graph), .moments = list_moments(graph->problem)};
+  search.after = solver_allocate(n, sizeof *search.after);
+  relax_moments(&search, start + 0.5 * limit);
+  if (search.best > 0 && isfinite(search.best)) {
+    branch_moments(&search, 0.25, start + 0.6 * limit);
+    int n_ends;
+    Moment *ends = choose_ends(&search, &n_ends);
+    chain_windows(&search, ends, n_ends, false, start + 0.75 * limit);
+    chain_windows(&search, ends, n_ends, true, start + 0.9 * limit);
+    free(ends);
+    branch_moments(&search, 1, start + limit);
+  }
+  free(search.moments);
+  free(search.after);
+  bound_network_free(&search.network);
+  return search.best;
+}
+
+int64_t bound_moments_peak(const BoundGraph *graph, int64_t least, double deadline) {
+  MomentSearch search = {.graph = graph, .network = bound_network_create(graph), .moments = list_moments(graph->problem)};
+  for (int i = 0; i < graph->n && bound_now() < deadline; i++) {
+    BoundNetwork *network = &search.network;
+    bound_network_clear(graph, network);
+    bound_network_add(graph, network, search.moments[i].node, -1, false);
+    bound_network_finish(network);
+    int64_t certain = -network->moments[0].room;  // the budget is 0
+    if (certain + network->moments[0].most <= least) continue;
+    // Executions are free and a byte costs one: the cut has the fewest bytes beside the certain ones.
+    double price = 1, excess;
+    bound_network_solve(network, &price, NULL, &excess);
+    if (excess < 0x1p52 && (int64_t)excess > least) least = (int64_t)excess;
+  }
+  free(search.moments);
+  bound_network_free(&search.network);
+  return least;
+}

@@ -1,0 +1,287 @@
+// bound_network.c: the networks of the lower bound. Per moment and value there are two nodes, "needed after the moment"
+// and "executes after the moment"; on the source's side they are true. An edge from the first to the second, priced by
+// bytes, is cut when the value is needed and does not execute: it is live at the moment.
+#include "bound_network.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double SCALE_TOTAL = 0x1p46;  // all costs together, in capacity units
+
+// Lists by key, as start[key] .. start[key + 1].
+typedef struct Lists {
+  int *start, *items;
+} Lists;
+
+static Lists list_users(const RematProblem *problem) {
+  int n = problem->n_nodes, total = 0;
+  int *start = solver_allocate((size_t)n + 2, sizeof(int));
+  int *seen = solver_allocate((size_t)n, sizeof(int));  // the user that listed this value last, plus one
+  for (int v = 0; v < n; v++)
+    for (int i = 0; i < problem->nodes[v].n_inputs; i++) {
+      int u = problem->nodes[v].inputs[i];
+      if (seen[u] == v + 1) continue;
+      seen[u] = v + 1;
+      start[u + 2]++;
+      total++;
+    }
+  for (int v = 0; v < n; v++) start[v + 2] += start[v + 1];
+  int *items = solver_allocate((size_t)total, sizeof(int));
+  memset(seen, 0, (size_t)n * sizeof(int));
+  for (int v = 0; v < n; v++)
+    for (int i = 0; i < problem->nodes[v].n_inputs; i++) {
+      int u = problem->nodes[v].inputs[i];
+      if (seen[u] == v + 1) continue;
+      seen[u] = v + 1;
+      items[start[u + 1]++] = v;
+    }
+  free(seen);
+  return (Lists){start, items};
+}
+
+static Lists list_anti(const RematProblem *problem, bool by_before) {
+  int n = problem->n_nodes;
+  int *start = solver_allocate((size_t)n + 2, sizeof(int));
+  int *items = solver_allocate((size_t)problem->n_anti, sizeof(int));
+  for (int i = 0; i < problem->n_anti; i++)
+    start[(by_before ? problem->anti[i].before : problem->anti[i].after) + 2]++;
+  for (int v = 0; v < n; v++) start[v + 2] += start[v + 1];
+  for (int i = 0; i < problem->n_anti; i++) {
+    RematAnti anti = problem->anti[i];
+    items[start[(by_before ? anti.before : anti.after) + 1]++] = by_before ? anti.after : anti.before;
+  }
+  return (Lists){start, items};
+}
+
+BoundGraph bound_graph_create(const RematProblem *problem, int64_t budget_bytes) {
+  BoundGraph graph = {.problem = problem, .n = problem->n_nodes, .budget = budget_bytes};
+  Lists users = list_users(problem), afters = list_anti(problem, true), befores = list_anti(problem, false);
+  graph.user_start = users.start, graph.users = users.items;
+  graph.after_start = afters.start, graph.afters = afters.items;
+  graph.before_start = befores.start, graph.befores = befores.items;
+  graph.is_output = solver_allocate((size_t)graph.n, sizeof(bool));
+  for (int i = 0; i < problem->n_outputs; i++) graph.is_output[problem->outputs[i]] = true;
+  for (int v = 0; v < graph.n; v++) graph.base_cost += problem->nodes[v].cost;
+  graph.scale = graph.base_cost > 0 ? SCALE_TOTAL / graph.base_cost : 0;
+  if (!isfinite(graph.scale)) graph.scale = 0;
+  graph.cost = solver_allocate((size_t)graph.n, sizeof(int64_t));
+  for (int v = 0; v < graph.n; v++) graph.cost[v] = (int64_t)(problem->nodes[v].cost * graph.scale);
+  return graph;
+}
+
+void bound_graph_free(BoundGraph *graph) {
+  free(graph->user_start);
+  free(graph->users);
+  free(graph->after_start);
+  free(graph->afters);
+  free(graph->before_start);
+  free(graph->befores);
+  free(graph->is_output);
+  free(graph->cost);
+  *graph = (BoundGraph){0};
+}
+
+BoundNetwork bound_network_create(const BoundGraph *graph) {
+  size_t n = (size_t)graph->n;
+  BoundNetwork network = {.relation = solver_allocate(n, 1)};
+  network.again_node = solver_allocate(n, sizeof(int));
+  network.need_node = solver_allocate(n, sizeof(int));
+  network.run_node = solver_allocate(n, sizeof(int));
+  network.pending = solver_allocate(n, sizeof(int));
+  flow_clear(&network.flow);
+  return network;
+}
+
+void bound_network_free(BoundNetwork *network) {
+  flow_free(&network->flow);
+  free(network->moments);
+  free(network->edge_bytes);
+  free(network->again_node);
+  free(network->relation);
+  free(network->need_node);
+  free(network->run_node);
+  free(network->pending);
+  *network = (BoundNetwork){0};
+}
+
+void bound_network_clear(const BoundGraph *graph, BoundNetwork *network) {
+  flow_clear(&network->flow);
+  network->n_moments = 0;
+  memset(network->again_node, 0, (size_t)graph->n * sizeof(int));
+}
+
+// Every first execution of an ancestor comes before that of t, and of a descendant after; an anti-dependence orders
+// first executions too.
+static void mark_relations(const BoundGraph *graph, unsigned char *relation, int t) {
+  memset(relation, BOUND_OTHER, (size_t)graph->n);
+  relation[t] = BOUND_SELF;
+  for (int v = t; v >= 0; v--) {
+    if (relation[v] == BOUND_OTHER) continue;
+    const RematNode *node = &graph->problem->nodes[v];
+    for (int i = 0; i < node->n_inputs; i++) relation[node->inputs[i]] = BOUND_ANCESTOR;
+    for (int i = graph->before_start[v]; i < graph->before_start[v + 1]; i++)
+      relation[graph->befores[i]] = BOUND_ANCESTOR;
+  }
+  for (int v = t; v < graph->n; v++) {
+    if (relation[v] != BOUND_SELF && relation[v] != BOUND_DESCENDANT) continue;
+    for (int i = graph->user_start[v]; i < graph->user_start[v + 1]; i++)
+      relation[graph->users[i]] = BOUND_DESCENDANT;
+    for (int i = graph->after_start[v]; i < graph->after_start[v + 1]; i++)
+      relation[graph->afters[i]] = BOUND_DESCENDANT;
+  }
+}
+
+// Whether v, an ancestor, may execute once more after the moment.
+static bool may_repeat(const BoundGraph *graph, const unsigned char *relation, int v) {
+  if (!graph->problem->nodes[v].recomputable) return false;
+  for (int i = graph->after_start[v]; i < graph->after_start[v + 1]; i++) {
+    unsigned char overwriter = relation[graph->afters[i]];
+    if (overwriter == BOUND_ANCESTOR || overwriter == BOUND_SELF) return false;
+  }
+  return true;
+}
+
+static void add_edge(BoundNetwork *network, int tail, int head, int64_t capacity, int64_t bytes) {
+  int edge = flow_add_edge(&network->flow, tail, head, capacity);
+  if (edge >= network->edge_capacity) {
+    network->edge_capacity = 2 * edge + 1024;
+    network->edge_bytes = solver_reallocate(network->edge_bytes, (size_t)network->edge_capacity, sizeof(int64_t));
+  }
+  network->edge_bytes[edge] = bytes;
+}
+
+// The network node "v executes after the moment", made when missing.
+static int make_run_node(const BoundGraph *graph, BoundNetwork *network, int v, int *n_pending, bool shared) {
+  if (network->run_node[v]) return network->run_node[v];
+  int run = network->run_node[v] = flow_add_node(&network->flow);
+  network->pending[(*n_pending)++] = v;
+  if (network->relation[v] != BOUND_ANCESTOR) return run;  // may execute for the first time, at no added cost
+  if (!shared) {
+    add_edge(network, run, FLOW_SINK, graph->cost[v], -1);
+    return run;
+  }
+  if (!network->again_node[v]) {
+    network->again_node[v] = flow_add_node(&network->flow);
+    add_edge(network, network->again_node[v], FLOW_SINK, graph->cost[v], -1);
+  }
+  add_edge(network, run, network->again_node[v], FLOW_INFINITE, -1);
+  return run;
+}
+
+// States that u is needed once `from` (the source: certainly) is true.
+static void add_need(const BoundGraph *graph, BoundNetwork *network, BoundMoment *moment, int u, int from,
+                     int *n_pending, bool shared) {
+  // Values that are certainly there: t's own and its inputs, marked by need_node < 0; and those that take no room.
+  int64_t bytes = graph->problem->nodes[u].bytes;
+  if (network->need_node[u] < 0 || bytes == 0 || network->relation[u] == BOUND_DESCENDANT) return;
+  bool repeats = network->relation[u] != BOUND_ANCESTOR || may_repeat(graph, network->relation, u);
+  if (from == FLOW_SOURCE) {
+    network->need_node[u] = -1;
+    if (!repeats) {
+      moment->room -= bytes;
+      return;
+    }
+    moment->most += bytes;
+    add_edge(network, FLOW_SOURCE, make_run_node(graph, network, u, n_pending, shared), 0, bytes);
+    return;
+  }
+  if (!network->need_node[u]) {
+    network->need_node[u] = flow_add_node(&network->flow);
+    int run = repeats ? make_run_node(graph, network, u, n_pending, shared) : FLOW_SINK;
+    add_edge(network, network->need_node[u], run, 0, bytes);
+  }
+  add_edge(network, from, network->need_node[u], FLOW_INFINITE, -1);
+}
+
+static void add_certain_needs(const BoundGraph *graph, BoundNetwork *network, BoundMoment *moment, int end,
+                              int *n_pending, bool shared) {
+  bool *wanted = NULL;
+  if (end >= 0) {  // executions that certainly come before that of `end`
+    wanted = solver_allocate((size_t)graph->n, sizeof(bool));
+    wanted[end] = true;
+    for (int v = end; v >= 0; v--) {
+      const RematNode *node = &graph->problem->nodes[v];
+      for (int i = 0; wanted[v] && i < node->n_inputs; i++) wanted[node->inputs[i]] = true;
+      for (int i = graph->before_start[v]; wanted[v] && i < graph->before_start[v + 1]; i++)
+        wanted[graph->befores[i]] = true;
+    }
+  }
+  for (int v = 0; v < graph->n; v++) {
+    const RematNode *node = &graph->problem->nodes[v];
+    if (network->relation[v] == BOUND_DESCENDANT && (!wanted || wanted[v]))
+      for (int i = 0; i < node->n_inputs; i++)
+        add_need(graph, network, moment, node->inputs[i], FLOW_SOURCE, n_pending, shared);
+    if (!wanted && graph->is_output[v]) add_need(graph, network, moment, v, FLOW_SOURCE, n_pending, shared);
+  }
+  free(wanted);
+}
+
+BoundMoment *bound_network_add(const BoundGraph *graph, BoundNetwork *network, int t, int end, bool shared) {
+  const RematNode *node = &graph->problem->nodes[t];
+  if (network->n_moments == network->capacity_moments) {
+    network->capacity_moments = 2 * network->capacity_moments + 8;
+    network->moments = solver_reallocate(network->moments, (size_t)network->capacity_moments, sizeof(BoundMoment));
+  }
+  BoundMoment *moment = &network->moments[network->n_moments++];
+  *moment = (BoundMoment){.node = t, .first_edge = network->flow.n_edges};
+  moment->room = graph->budget - graph->problem->fixed_bytes - node->bytes - node->workspace;
+  mark_relations(graph, network->relation, t);
+  memset(network->need_node, 0, (size_t)graph->n * sizeof(int));
+  memset(network->run_node, 0, (size_t)graph->n * sizeof(int));
+  network->need_node[t] = -1;
+  for (int i = 0; i < node->n_inputs; i++) {
+    int u = node->inputs[i];
+    if (network->need_node[u] == 0) moment->room -= graph->problem->nodes[u].bytes;
+    network->need_node[u] = -1;
+  }
+  int n_pending = 0;
+  add_certain_needs(graph, network, moment, end, &n_pending, shared);
+  while (n_pending > 0) {
+    int v = network->pending[--n_pending];
+    const RematNode *run = &graph->problem->nodes[v];
+    for (int i = 0; i < run->n_inputs; i++)
+      add_need(graph, network, moment, run->inputs[i], network->run_node[v], &n_pending, shared);
+  }
+  moment->last_edge = network->flow.n_edges;
+  return moment;
+}
+
+void bound_network_finish(BoundNetwork *network) { flow_finish(&network->flow); }
+
+bool bound_network_is_live(const BoundNetwork *network, int edge) {
+  const FlowNetwork *flow = &network->flow;
+  return flow_is_source_side(flow, flow->tail[edge]) && !flow_is_source_side(flow, flow->head[edge]);
+}
+
+BoundCut bound_network_solve(BoundNetwork *network, const double *prices, const unsigned char *decisions,
+                             double *excess) {
+  FlowNetwork *flow = &network->flow;
+  for (int m = 0; m < network->n_moments; m++) {
+    const BoundMoment *moment = &network->moments[m];
+    for (int e = moment->first_edge; e < moment->last_edge; e++) {
+      if (network->edge_bytes[e] < 0) continue;
+      double price = prices[m] * (double)network->edge_bytes[e];
+      flow->capacity[e] = (int64_t)(price < 2 * SCALE_TOTAL ? price : 2 * SCALE_TOTAL);
+      if (decisions && decisions[e] != BOUND_OPEN) flow->capacity[e] = decisions[e] == BOUND_LIVE ? 0 : FLOW_INFINITE;
+    }
+  }
+  int64_t value = flow_solve(flow);
+  BoundCut cut = {.value = (double)value};
+  if (value >= FLOW_INFINITE) return (BoundCut){INFINITY, INFINITY};
+  double priced = 0;
+  for (int m = 0; m < network->n_moments; m++) {
+    const BoundMoment *moment = &network->moments[m];
+    double bytes = 0, settled = 0;
+    for (int e = moment->first_edge; e < moment->last_edge; e++) {
+      if (network->edge_bytes[e] < 0) continue;
+      if (decisions && decisions[e] == BOUND_LIVE) settled += (double)network->edge_bytes[e];
+      else if (bound_network_is_live(network, e)) bytes += (double)network->edge_bytes[e];
+    }
+    excess[m] = bytes + settled - (double)moment->room;
+    cut.value += prices[m] * (settled - (double)moment->room);
+    priced += prices[m] * bytes;
+  }
+  cut.cost = (double)value - priced > 0 ? (double)value - priced : 0;
+  return cut;
+}
