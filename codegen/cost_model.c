@@ -1,5 +1,5 @@
 // The roofline and what it counts; cost_model.h. Roofline: Williams, Waterman and Patterson, "Roofline: an insightful visual performance
-// model", CACM 2009. Weights of functions are in additions, from measurements of the host's kernels.
+// model", CACM 2009. Weights of functions are in additions, estimated from a few kernels on the host.
 #include "codegen/cost_model.h"
 
 #include <stdlib.h>

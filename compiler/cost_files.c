@@ -125,9 +125,10 @@ static void read_machine(Reader *r, const JsonValue *root, Machine *m)
   const JsonValue *flops = object_of(r, root, "flops_per_second");
   if (flops) {
     CHECK_KEYS(r, flops, types);
-    for (const JsonValue *v = flops->first; v; v = v->next) number(r, flops, v->key, TINY, false);
-    m->flops_per_second[NN_F32] = number(r, flops, "f32", TINY, false);
-    m->flops_per_second[NN_F64] = json_get(flops, "f64") ? number(r, flops, "f64", TINY, false) : m->flops_per_second[NN_F32] / 2;
+    double rate[sizeof types / sizeof *types];
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) rate[i] = i == 0 || json_get(flops, types[i]) ? number(r, flops, types[i], TINY, false) : 0;
+    m->flops_per_second[NN_F32] = rate[0];
+    m->flops_per_second[NN_F64] = rate[1] > 0 ? rate[1] : rate[0] / 2;
   }
   m->bytes_per_second = number(r, root, "bytes_per_second", TINY, false);
   m->launch_seconds = number(r, root, "launch_seconds", 0, false);

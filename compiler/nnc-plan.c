@@ -25,10 +25,13 @@ static const char usage[] =
     "Usage: nnc-plan remat PROBLEM.json --budget=BYTES|PERCENT% [options]\n"
     "       nnc-plan remat PROBLEM.json --policy=NAME [options]\n"
     "       nnc-plan remat PROBLEM.json --verify=SCHEDULE.json [--budget=...]\n"
+    "       nnc-plan baselines PROBLEM.json [--time-limit=S]\n"
     "       nnc-plan offsets BUFFERS.csv [--capacity=BYTES] [options]\n"
     "\n"
     "remat finds the cheapest order of executions, in which a node may execute more than\n"
-    "once, whose peak fits a budget. offsets places buffers with known lifetimes in one arena.\n"
+    "once, whose peak fits a budget. baselines runs published heuristics, a line each, and\n"
+    "with a time limit the search at the peak each of them reached. offsets places buffers\n"
+    "with known lifetimes in one arena.\n"
     "A file named - is standard input or output. One line of JSON tells the result.\n"
     "\n"
     "      --budget=B         bytes (suffixes KiB, MiB, GiB) or a percentage of the peak of\n"
@@ -260,7 +263,9 @@ static int obtain_schedule(const Options *options, const RematProblem *problem, 
   struct sigaction action = {.sa_handler = note_interrupt, .sa_flags = (int)SA_RESETHAND};  // a second Ctrl-C kills
   sigaction(SIGINT, &action, NULL);
   RematResult result;
-  remat_solve(problem, report_out->budget, &search, &result);
+  // No schedule of a checked problem needs more than the smaller one.
+  int64_t budget = report_out->budget < INT64_MAX / 4 ? report_out->budget : INT64_MAX / 4;
+  remat_solve(problem, budget, &search, &result);
   *schedule = result.schedule;
   report_out->min_budget_found = result.min_budget_found;
   report_out->lower_bound = result.lower_bound;
@@ -309,13 +314,53 @@ static int plan_remat(const Options *options, const RematProblem *problem, Remat
   return status;
 }
 
+// ---- baselines ----
+
+// The search at the peak of a heuristic, for so many seconds.
+static void print_comparison(const RematProblem *problem, const Options *options, int64_t budget, double base_cost) {
+  RematOptions search = {.seed = options->seed, .time_limit = options->time_limit, .max_moves = INT64_MAX};
+  RematResult result;
+  remat_solve(problem, budget, &search, &result);
+  double overhead = base_cost > 0 ? result.schedule.cost / base_cost - 1 : 0;
+  if (result.feasible)
+    printf(",\"search_cost\":%.12g,\"search_overhead\":%.6f", result.schedule.cost, overhead);
+  else
+    printf(",\"search_cost\":null");
+  if (isfinite(result.lower_bound)) printf(",\"lower_bound\":%.12g", result.lower_bound);
+  remat_result_free(&result);
+}
+
+static int print_baseline(const RematProblem *problem, const Options *options, const char *name,
+                          const RematSchedule *schedule, double base_cost) {
+  if (!is_as_claimed(problem, schedule)) return EXIT_INTERNAL;
+  printf("{\"baseline\":\"%s\",\"cost\":%.12g,\"base_cost\":%.12g,\"overhead\":%.6f,\"peak\":%lld", name,
+         schedule->cost, base_cost, base_cost > 0 ? schedule->cost / base_cost - 1 : 0, (long long)schedule->peak);
+  if (options->time_limit > 0) print_comparison(problem, options, schedule->peak, base_cost);
+  puts("}");
+  return EXIT_DONE;
+}
+
+static int print_baselines(const Options *options, const RematProblem *problem) {
+  RematSchedule plain = remat_baseline(problem);
+  double base_cost = plain.cost;
+  int status = print_baseline(problem, options, "none", &plain, base_cost);
+  remat_schedule_free(&plain);
+  for (int kind = 0; kind < REMAT_BASELINES && status == EXIT_DONE; kind++) {
+    RematSchedule schedule = remat_baseline_policy(problem, (RematBaselineKind)kind, 0);
+    status = print_baseline(problem, options, remat_baseline_name((RematBaselineKind)kind), &schedule, base_cost);
+    remat_schedule_free(&schedule);
+  }
+  return status;
+}
+
 static int run_remat(const Options *options) {
   RematPolicy policy = REMAT_POLICY_SOLVE;
+  bool is_baselines = strcmp(options->command, "baselines") == 0;
   if (options->policy && !remat_policy_parse(options->policy, &policy)) {
     fprintf(stderr, "nnc-plan: unknown policy '%s'\n", options->policy);
     return EXIT_USAGE;
   }
-  if (policy == REMAT_POLICY_SOLVE && !options->budget && !options->verify) {
+  if (!is_baselines && policy == REMAT_POLICY_SOLVE && !options->budget && !options->verify) {
     fprintf(stderr, "nnc-plan: remat needs --budget, --policy or --verify\n");
     return EXIT_USAGE;
   }
@@ -326,7 +371,7 @@ static int run_remat(const Options *options) {
   RematProblem *problem = remat_problem_read(text, length, &error);
   free(text);
   if (!problem) return report(options->input, &error);
-  int status = plan_remat(options, problem, policy);
+  int status = is_baselines ? print_baselines(options, problem) : plan_remat(options, problem, policy);
   remat_problem_destroy(problem);
   return status;
 }
@@ -441,7 +486,7 @@ int main(int argc, char **argv) {
   clock_gettime(CLOCK_MONOTONIC, &options.start);
   int status = parse_options(argc, argv, &options);
   if (status >= 0) return status;
-  if (strcmp(options.command, "remat") == 0)
+  if (strcmp(options.command, "remat") == 0 || strcmp(options.command, "baselines") == 0)
     status = run_remat(&options);
   else if (strcmp(options.command, "offsets") == 0)
     status = run_offsets(&options);

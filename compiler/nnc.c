@@ -58,6 +58,7 @@ static char *pipeline_text(const Options *options)
   const char *budget = options->memory_budget, *policy = options->remat ? options->remat : budget || options->max_overhead ? "auto" : "none";
   for (int i = 0; i < stages_for(options->emit, options->sweep); i++) {
     fprintf(out, "%s%s", i > 0 ? "," : "", stages[i]);
+    if (strcmp(stages[i], "recompute") == 0 && options->inside) fprintf(out, "{mode=%s}", options->inside);
     if (strcmp(stages[i], "remat") == 0) {
       fprintf(out, "{policy=%s", policy);
       if (budget) fprintf(out, " budget=%s", budget);
@@ -287,7 +288,7 @@ static bool compile_module(const Options *options, Diagnostics *d, const AstFile
   Planning planning = {.options = options, .d = d, .ok = true};
   bool ok = read_cost_files(options, d, &planning.costs) && run_passes(options, target, module, &planning);
   start = seconds_now();
-  ok = ok && (!options->report || report_output(d, options->report, &planning.capture, module, target));
+  ok = ok && (!options->report || report_output(d, options->report, &planning.capture, module, target, options->remat_time ? strtod(options->remat_time, NULL) : 0));
   ok = ok && (options->emit <= EMIT_plan || options->sweep ? emit_text(options, d, file, module, target) : emit_code(options, module));
   print_time(options, "emit", start);
   if (ok && options->emit == EMIT_exe && !options->sweep) print_summary(options, module);

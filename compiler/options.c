@@ -27,6 +27,8 @@ static const char usage[] =
     "      --remat-time=SECONDS  search that long (default: a fixed number of moves, a few seconds)\n"
     "      --remat-effort=X      X times the default number of moves of the search\n"
     "      --remat-seed=N        random numbers of the search (default: 0)\n"
+    "      --inside=WHAT         cheap values that backward kernels compute again instead of keeping\n"
+    "                            them: all (default), kernels (only what no library call reads) or none\n"
     "      --dtype=TYPE          f32 (default) or f64: type of parameters and arithmetic\n"
     "      --target=NAME         host (default)\n"
     "      --cpu=NAME            native (default) or an LLVM CPU name\n"
@@ -148,7 +150,7 @@ static int parse_pass(const char *option, const char *name, const char **hook)
   return -1;
 }
 
-enum { OPTION_TARGET = 256, OPTION_CPU, OPTION_BUDGET, OPTION_REMAT, OPTION_OVERHEAD, OPTION_REMAT_TIME, OPTION_REMAT_EFFORT, OPTION_REMAT_SEED, OPTION_SWEEP, OPTION_DTYPE, OPTION_EMIT, OPTION_BEFORE, OPTION_AFTER, OPTION_TIME, OPTION_COLOR,
+enum { OPTION_TARGET = 256, OPTION_CPU, OPTION_BUDGET, OPTION_REMAT, OPTION_OVERHEAD, OPTION_REMAT_TIME, OPTION_REMAT_EFFORT, OPTION_REMAT_SEED, OPTION_INSIDE, OPTION_SWEEP, OPTION_DTYPE, OPTION_EMIT, OPTION_BEFORE, OPTION_AFTER, OPTION_TIME, OPTION_COLOR,
        OPTION_TEMPS, OPTION_LIST, OPTION_VERSION, OPTION_REPORT, OPTION_MACHINE, OPTION_COSTS };
 
 static int parse_budget(Options *options)
@@ -206,7 +208,7 @@ static const struct option long_options[] = {
   {"output", required_argument, NULL, 'o'}, {"target", required_argument, NULL, OPTION_TARGET}, {"cpu", required_argument, NULL, OPTION_CPU},
   {"memory-budget", required_argument, NULL, OPTION_BUDGET}, {"remat", required_argument, NULL, OPTION_REMAT}, {"dtype", required_argument, NULL, OPTION_DTYPE},
   {"max-overhead", required_argument, NULL, OPTION_OVERHEAD}, {"remat-time", required_argument, NULL, OPTION_REMAT_TIME}, {"remat-effort", required_argument, NULL, OPTION_REMAT_EFFORT}, {"remat-seed", required_argument, NULL, OPTION_REMAT_SEED},
-  {"sweep", no_argument, NULL, OPTION_SWEEP},
+  {"sweep", no_argument, NULL, OPTION_SWEEP}, {"inside", required_argument, NULL, OPTION_INSIDE},
   {"emit", required_argument, NULL, OPTION_EMIT}, {"print-ir-before", required_argument, NULL, OPTION_BEFORE}, {"print-ir-after", required_argument, NULL, OPTION_AFTER},
   {"time-passes", no_argument, NULL, OPTION_TIME}, {"save-temps", no_argument, NULL, OPTION_TEMPS}, {"verbose", no_argument, NULL, 'v'},
   {"report", required_argument, NULL, OPTION_REPORT}, {"machine", required_argument, NULL, OPTION_MACHINE}, {"costs", required_argument, NULL, OPTION_COSTS},
@@ -220,7 +222,7 @@ static int parse_option(int option, Options *options)
     OPTIONS_EMIT(EMIT)
 #undef EMIT
   };
-  static const char *const policies[] = {"auto", "none", "manual", "sqrt", "speed", "recursive"}, *const dtypes[] = {"f32", "f64"},
+  static const char *const policies[] = {"auto", "none", "manual", "sqrt", "speed", "recursive"}, *const dtypes[] = {"f32", "f64"}, *const insides[] = {"all", "kernels", "none"},
                     *const colors[] = {"auto", "never", "always"};   // ORDER of DiagColor
   int chosen = 0, status = -1;
   switch (option) {
@@ -247,6 +249,7 @@ static int parse_option(int option, Options *options)
     case OPTION_REMAT_EFFORT:
     case OPTION_REMAT_SEED: return parse_search(option, options);
     case OPTION_SWEEP: options->sweep = true; return -1;
+    case OPTION_INSIDE: options->inside = optarg; return CHOOSE("--inside", optarg, insides, &chosen);
     case OPTION_REMAT: options->remat = optarg; return CHOOSE("--remat", optarg, policies, &chosen);
     case OPTION_DTYPE: options->dtype = optarg; return CHOOSE("--dtype", optarg, dtypes, &chosen);
     case OPTION_EMIT: status = CHOOSE("--emit", optarg, emits, &chosen); options->emit = (Emit)chosen; return status;

@@ -31,6 +31,7 @@ typedef struct Options {
   Emit emit;
   const char *target, *cpu;
   const char *memory_budget, *remat, *max_overhead, *remat_time, *remat_effort, *remat_seed;   // as given, checked; NULL: not given
+  const char *inside;                  // what backward kernels compute again; NULL: not given
   bool sweep;
   const char *report;                  // file of the HTML page; NULL: none
   const char *machine, *costs;         // machine description, measured times; NULL: not given

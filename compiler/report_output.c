@@ -29,11 +29,11 @@ static bool plan_before(MlirModule module, const NnTarget *target)
   return ok;
 }
 
-bool report_output(Diagnostics *d, const char *path, ReportCapture *capture, MlirModule module, const NnTarget *target)
+bool report_output(Diagnostics *d, const char *path, ReportCapture *capture, MlirModule module, const NnTarget *target, double seconds)
 {
   NnReport report = {.after = module, .target = target};
   RematSweep sweep = {0};
-  if (!mlirModuleIsNull(capture->before) && nn_remat_sweep(capture->before, target, 0, 0, &sweep)) report.sweep = &sweep;
+  if (!mlirModuleIsNull(capture->before) && nn_remat_sweep(capture->before, target, 0, seconds, &sweep)) report.sweep = &sweep;
   if (!mlirModuleIsNull(capture->before) && plan_before(capture->before, target)) report.before = capture->before;
   char *text = NULL;
   size_t length;

@@ -371,7 +371,7 @@ static void emit_call(Emission *e, int root, Draft *d, MlirOperation before) {
   MlirNamedAttribute attrs[3] = {
     mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("callee")), callee),
     mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("nn.phase")), mlirStringAttrGet(ctx, ref(phase_name(g->groups[root].phases)))),
-    mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("nn.recomputes")), recomputes),
+    mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("nn.inside")), recomputes),
   };
   bool any = mlirStringAttrGetValue(recomputes).length > 0;
   MlirValue *operands = solver_allocate((size_t)d->args.n, sizeof *operands);

@@ -175,7 +175,7 @@ static void reorder(FuseGraph *g, int a, int b) {
   free(after);
 }
 
-static bool try_merge(FuseGraph *g, int a, int b, bool connected) {
+static bool try_merge(FuseGraph *g, int a, int b, bool connected, int max_buffers) {
   a = fuse_find(g, a);
   b = fuse_find(g, b);
   if (a == b || g->ops[a].klass != FUSE_NODE || g->ops[b].klass != FUSE_NODE) return false;
@@ -185,7 +185,7 @@ static bool try_merge(FuseGraph *g, int a, int b, bool connected) {
   }
   FuseGroup merged;
   if (!combine(&g->groups[a], &g->groups[b], connected, &merged)) return false;
-  if (!edges_are_fusible(g, a, b, &merged) || count_buffers(g, a, b) > FUSE_BUFFERS) return false;
+  if (!edges_are_fusible(g, a, b, &merged) || count_buffers(g, a, b) > max_buffers) return false;
   int *found = NULL, n_found, capacity = 0;
   bool ok = reach(g, a, b, &found, &n_found, &capacity);
   free(found);
@@ -224,7 +224,7 @@ static bool merge_with_producers(FuseGraph *g) {
       }
       if (best < 0) break;
       tried[best] = true;
-      changed |= try_merge(g, g->edges[o->first_in + best].from, i, true);
+      changed |= try_merge(g, g->edges[o->first_in + best].from, i, true, FUSE_BUFFERS);
     }
   }
   return changed;
@@ -244,7 +244,7 @@ static bool merge_siblings(FuseGraph *g) {
       if (edge->value < 0 || edge->via != FUSE_DIRECT) continue;
       NnType t = nn_value_type(g->values[edge->value]);
       if (!nn_shape_equal(&t, &g->groups[fuse_find(g, i)].shape)) continue;
-      if (latest[edge->value] >= 0) changed |= try_merge(g, latest[edge->value], i, false);
+      if (latest[edge->value] >= 0) changed |= try_merge(g, latest[edge->value], i, false, FUSE_BUFFERS);
       latest[edge->value] = i;
     }
   }
@@ -277,7 +277,7 @@ static void host_recomputed(FuseGraph *g) {
     int after = -1;
     for (int tries = 0; tries < 4; tries++) {
       int host = find_host(g, i, after);
-      if (host < 0 || try_merge(g, i, host, true)) break;
+      if (host < 0 || try_merge(g, i, host, true, FUSE_HOST_BUFFERS)) break;
       after = g->groups[host].position;
     }
   }

@@ -62,6 +62,8 @@ typedef struct PlanStep {
   int64_t workspace;  // bytes
   bool recomputed;
   int kernel;         // into PlanProgram.kernels, -1: no kernel
+  bool *again;        // Owned, per result: a second execution makes it; NULL: all of them (remat_again.c)
+  bool *reads_again;  // Owned, per input: a second execution reads it; NULL: all of them
 } PlanStep;
 
 // Which result of a kernel may be written over which argument.
@@ -120,6 +122,7 @@ typedef struct PlanLayout {
   int n_instances, n_buffers;
   PlanInstance *instances;       // Owned; arguments first, then results by position
   int *first_instance;           // Owned, per position
+  bool *again;                   // Owned, per position: not the first execution of its step
   PlanBuffer *buffers;           // Owned
   int *workspace;                // Owned, per position: buffer or -1
   int *result_instance;          // Owned, per returned value: its instance

@@ -15,20 +15,29 @@ static int step_at(const PlanLayout *l, int position) { return l->exec ? l->exec
 static int max_int(int a, int b) { return a > b ? a : b; }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Instances: who is made where, and read last where. `current[root]` is the latest instance of a value's buffer.
+// Instances: who is made where, and read last where. `current[root]` is the latest instance of a value's buffer. What a step makes only
+// when it first runs has an empty instance at the others.
+
+static bool makes(const PlanStep *s, int result, bool first) { return first || !s->again || s->again[result]; }
+static bool reads(const PlanStep *s, int input, bool first) { return first || !s->reads_again || s->reads_again[input]; }
 
 static void find_lifetimes(const PlanProgram *p, PlanLayout *l, int *current) {
   int n_results = 0;
   for (int i = 0; i < l->n; i++) n_results += p->steps[step_at(l, i)].n_results;
   l->instances = solver_allocate((size_t)(p->n_args + n_results), sizeof *l->instances);
   l->first_instance = solver_allocate((size_t)l->n, sizeof *l->first_instance);
+  l->again = solver_allocate((size_t)l->n, sizeof *l->again);
+  bool *seen = solver_allocate((size_t)p->n_steps, sizeof *seen);
   for (int a = 0; a < p->n_args; a++) {
     l->instances[l->n_instances] = (PlanInstance){.value = a, .last_use = -1, .buffer = -1, .inplace = -1};
     current[a] = l->n_instances++;
   }
   for (int i = 0; i < l->n; i++) {
     const PlanStep *s = &p->steps[step_at(l, i)];
+    l->again[i] = seen[step_at(l, i)];
+    seen[step_at(l, i)] = true;
     for (int j = 0; j < s->n_inputs; j++) {
+      if (!reads(s, j, !l->again[i])) continue;
       int instance = current[p->values[s->inputs[j]].root];
       assert(instance >= 0);
       l->instances[instance].last_use = i;
@@ -37,9 +46,11 @@ static void find_lifetimes(const PlanProgram *p, PlanLayout *l, int *current) {
     l->first_instance[i] = l->n_instances;
     for (int r = 0; r < s->n_results; r++) {
       l->instances[l->n_instances] = (PlanInstance){.value = s->first_result + r, .position = i, .last_use = i, .buffer = -1, .inplace = -1};
-      current[s->first_result + r] = l->n_instances++;
+      if (makes(s, r, !l->again[i])) current[s->first_result + r] = l->n_instances;
+      l->n_instances++;
     }
   }
+  free(seen);
   for (int r = 0; r < p->n_results; r++) {
     const PlanValue *v = &p->values[p->result[r]];
     l->result_instance[r] = current[v->root];
@@ -82,6 +93,7 @@ static int choose_inplace(PlanProgram *p, const PlanLayout *l, int position, int
   for (int o = 0; o < s->n_inputs; o++) {
     const PlanInstance *old = &l->instances[operands[o]];
     const PlanValue *root = &p->values[old->value];
+    if (!reads(s, o, !l->again[position])) continue;
     if (mode == PLAN_INPLACE_READ && p->values[s->first_result + r].inplace != o) continue;
     if (old->last_use != position || root->persistent || root->bytes != bytes) continue;
     if (p->values[s->inputs[o]].bytes != bytes) continue;
@@ -111,6 +123,10 @@ static void make_buffers(PlanProgram *p, PlanLayout *l, int *current, const int 
     for (int r = 0; r < s->n_results; r++) {
       int id = l->first_instance[pos] + r;
       PlanInstance *i = &l->instances[id];
+      if (!makes(s, r, !l->again[pos])) {
+        i->buffer = add_buffer(l, 0, pos, pos + 1, false);
+        continue;
+      }
       current[i->value] = id;
       if (home[id] >= 0) {
         i->buffer = l->instances[home[id]].buffer;
@@ -229,6 +245,7 @@ int64_t plan_layout_activations(const PlanProgram *p, const PlanLayout *l) {
 void plan_layout_free(PlanLayout *l) {
   free(l->instances);
   free(l->first_instance);
+  free(l->again);
   free(l->buffers);
   free(l->workspace);
   free(l->result_instance);

@@ -137,6 +137,10 @@ void plan_program_build(PlanProgram *p, MlirModule module, MlirOperation func, c
 void plan_program_free(PlanProgram *p) {
   for (int i = 0; i < p->n_kernels; i++) free(p->kernels[i].allowed);
   free(p->kernels);
+  for (int i = 0; i < p->n_steps; i++) {
+    free(p->steps[i].again);
+    free(p->steps[i].reads_again);
+  }
   free(p->values);
   free(p->steps);
   free(p->input_pool);

@@ -11,6 +11,8 @@ typedef struct Printer {
   PlanLayout l;
   int64_t persistent;   // bytes
   int64_t *live;        // Owned, per position: bytes, persistent ones included
+  int *returned;        // Owned, per instance: the first returned value that it is, -1: none
+  int *also_returned;   // Owned, per returned value: the next one that is the same instance
 } Printer;
 
 static const char *bytes(int64_t n, char *buf) { return nn_format_bytes(n, buf, 32); }
@@ -25,6 +27,17 @@ static void find_live(Printer *t) {
   }
   int64_t sum = t->persistent;
   for (int i = 0; i <= l->n; i++) t->live[i] = sum += t->live[i];
+}
+
+static void find_returned(Printer *t) {
+  t->returned = solver_allocate((size_t)t->l.n_instances, sizeof *t->returned);
+  t->also_returned = solver_allocate((size_t)t->p.n_results, sizeof *t->also_returned);
+  for (int i = 0; i < t->l.n_instances; i++) t->returned[i] = -1;
+  for (int q = t->p.n_results - 1; q >= 0; q--) {
+    int *first = &t->returned[t->l.result_instance[q]];
+    t->also_returned[q] = *first;
+    *first = q;
+  }
 }
 
 // "kernel_3 sub+mul+relu", "conv2d", "tap loss".
@@ -62,9 +75,8 @@ static void print_notes(const Printer *t, int i, int r) {
   const PlanStep *s = &t->p.steps[i];
   const PlanInstance *made = &t->l.instances[t->l.first_instance[i] + r];
   if (made->inplace >= 0) fprintf(t->out, "  over operand %d", made->inplace);
-  for (int q = 0; q < t->p.n_results; q++) {
+  for (int q = t->returned[t->l.first_instance[i] + r]; q >= 0; q = t->also_returned[q]) {
     char name[128];
-    if (t->l.result_instance[q] != t->l.first_instance[i] + r) continue;
     if (t->p.tied[q] >= 0) {
       char *arg = plan_argument_name(t->p.func, t->p.tied[q]);
       fprintf(t->out, "  %s %s", t->l.copy_back[q] ? "copied at the end to" : "is", arg);
@@ -100,6 +112,17 @@ static void print_step(const Printer *t, int i) {
     fprintf(t->out, "%6s  %-44s %-28s %12lld %11s\n", "", "", "(workspace)", (long long)nn_attr_i64(s->op, "nn.workspace", -1), bytes(s->workspace, size));
 }
 
+// What the pass `recompute` left on the function.
+static void print_inside(const Printer *t) {
+  char kept[32], saved[32];
+  int kernels = 0;
+  for (int i = 0; i < t->p.n_steps; i++) kernels += nn_has_attr(t->p.steps[i].op, "nn.inside");
+  int64_t less = nn_attr_i64(t->p.func, "nn.checkpoint_saved", 0);
+  if (less <= 0) return;
+  fprintf(t->out, "checkpointed kernels save %s: %d backward kernels compute cheap values again inside; %s kept from forward to backward\n",
+          bytes(less, saved), kernels, bytes(nn_attr_i64(t->p.func, "nn.checkpoint_kept", 0), kept));
+}
+
 // What the remat pass left on the function.
 static void print_remat(const Printer *t) {
   char policy[32], none[32], now[32];
@@ -121,14 +144,18 @@ static void print_function(MlirModule module, MlirOperation func, FILE *out) {
   plan_program_build(&t.p, module, func, NULL);
   plan_layout_build(&t.p, NULL, t.p.n_steps, PLAN_INPLACE_READ, &t.l);
   find_live(&t);
+  find_returned(&t);
   fprintf(out, "@%s: arena %s, live at most %s, persistent %s\n", nn_attr_str(func, "sym_name", name, sizeof name, "?"),
           bytes(nn_attr_i64(func, "nn.arena", 0), arena), bytes(nn_attr_i64(func, "nn.live", 0), live), bytes(t.persistent, persistent));
+  print_inside(&t);
   print_remat(&t);
   print_arguments(&t);
   fprintf(out, "%6s  %-44s %-28s %12s %11s %11s\n", "step", "op", "result", "offset", "size", "live");
   for (int i = 0; i < t.p.n_steps; i++) print_step(&t, i);
   fputc('\n', out);
   free(t.live);
+  free(t.returned);
+  free(t.also_returned);
   plan_layout_free(&t.l);
   plan_program_free(&t.p);
 }

@@ -196,7 +196,14 @@ static void rewrite(Recompute *r) {
   }
 }
 
+static bool has_backward_pass(MlirOperation func) {
+  MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func));
+  while (!mlirOperationIsNull(op) && rewrite_phase_rank(rewrite_phase(op)) != 1) op = mlirOperationGetNextInBlock(op);
+  return !mlirOperationIsNull(op);
+}
+
 static void recompute_function(MlirOperation func, RecomputeMode mode) {
+  if (!has_backward_pass(func)) return;
   int64_t before = recompute_crossing_bytes(func, true);
   if (before == 0) return;
   Recompute r = {0};
@@ -212,7 +219,7 @@ static void recompute_function(MlirOperation func, RecomputeMode mode) {
   }
   int64_t after = recompute_crossing_bytes(func, false);
   nn_set_attr(func, &NN_I64("nn.checkpoint_kept", after));
-  nn_set_attr(func, &NN_I64("nn.checkpoint_saved", before - after));
+  nn_set_attr(func, &NN_I64("nn.checkpoint_saved", before > after ? before - after : 0));   // less: a mean kept beside what it centres
   free(r.again);
   free(r.inside);
   free(r.stored);
@@ -225,7 +232,7 @@ static void recompute_function(MlirOperation func, RecomputeMode mode) {
 // Breaks: nothing. A later `simplify` leaves the clones alone: they differ from the originals in nn.recompute.
 bool nn_pass_recompute(MlirModule module, const NnPassRun *run) {
   const char *text = nn_pass_option(run, "mode", "all");
-  RecomputeMode mode = !strcmp(text, "none") ? RECOMPUTE_NONE : !strcmp(text, "inside") ? RECOMPUTE_INSIDE : RECOMPUTE_ALL;
+  RecomputeMode mode = !strcmp(text, "none") ? RECOMPUTE_NONE : !strcmp(text, "kernels") ? RECOMPUTE_KERNELS : RECOMPUTE_ALL;
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
   for (int f = 0; f < n; f++) recompute_function(functions[f], mode);

@@ -11,7 +11,7 @@
 
 typedef enum RecomputeMode {
   RECOMPUTE_NONE,     // what backward ops read is kept
-  RECOMPUTE_INSIDE,   // only what kernels read is computed again, inside them
+  RECOMPUTE_KERNELS,  // only what kernels read is computed again, inside them
   RECOMPUTE_ALL,      // also what library ops read, as a further result of such a kernel; and attention scores
 } RecomputeMode;
 

@@ -47,6 +47,7 @@ static void set_attributes(const Rematter *m, MlirOperation func, const StepProb
   if (m->goal.budget > 0) nn_set_attr(func, &NN_F64A("nn.overhead_bound", bound < overhead ? bound : overhead));
   nn_set_attr(func, &NN_I64("nn.arena_none", q->arena_none));
   nn_set_attr(func, &NN_I64("nn.activations_none", q->activations_none));
+  nn_set_attr(func, &NN_F64A("nn.seconds_none", q->seconds_none));
 }
 
 static void rematerialize(Rematter *m, MlirOperation func) {

@@ -93,6 +93,18 @@ typedef struct RematPlan {
 void remat_find(const StepProblem *q, const RematGoal *goal, int64_t persistent_bytes, RematPlan *plan);
 void remat_plan_free(RematPlan *plan);
 
+// ---- remat_again.c: steps that update something and make an activation ----
+
+typedef struct AgainKernel { int step; MlirOperation func; } AgainKernel;
+typedef struct AgainKernels { int n; AgainKernel *items; } AgainKernels;   // Owned: free(items)
+
+// Sets PlanStep.again and reads_again of kernels that update something besides making results larger than `small_bytes`, which can be made
+// again without what is updated.
+void remat_find_again(PlanProgram *p, int64_t small_bytes);
+// A call that makes those results of the step, in their order. `operands`: one per input, null for those not read. The kernel is made when
+// it is first needed.
+MlirOperation remat_call_again(AgainKernels *kernels, const PlanProgram *p, int step, const MlirValue *operands);
+
 // ---- remat_check.c ----
 
 // "internal error: remat: …" and exit status 70.

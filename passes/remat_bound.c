@@ -46,7 +46,7 @@ static void add_nodes(StepBound *b, int i, double seconds, int **pool) {
   int64_t total = 0;
   bool again = s->role == NN_STEP_RUN && step_role(s->op) != REMAT_UPDATE;
   for (int r = 0; r < s->n_results; r++) {
-    again &= !is_tied(b, s->first_result + r);
+    again &= s->again || !is_tied(b, s->first_result + r);
     if (!is_tied(b, s->first_result + r)) total += plan_align(p, p->values[s->first_result + r].bytes);
   }
   for (int r = 0; r < n; r++) {

@@ -26,7 +26,7 @@ bool remat_check_sequence(const PlanProgram *p, const int *exec, int n, SolverEr
   for (int r = 0; r < p->n_results; r++) {
     int def = p->values[p->values[p->result[r]].root].def;
     if (p->tied[r] < 0 || def < 0) continue;
-    once[def] = true;
+    once[def] |= !p->steps[def].again;
     writer[p->tied[r]] = def;
   }
   for (int i = 0; i < n && ok; i++) {
@@ -37,9 +37,10 @@ bool remat_check_sequence(const PlanProgram *p, const int *exec, int n, SolverEr
     const PlanStep *s = &p->steps[exec[i]];
     if (runs[exec[i]]++ && once[exec[i]]) ok = solver_fail(error, "position %d: step %d may run only once", i, exec[i]);
     for (int j = 0; j < s->n_inputs && ok; j++) {
+      if (runs[exec[i]] > 1 && s->reads_again && !s->reads_again[j]) continue;
       const PlanValue *root = &p->values[p->values[s->inputs[j]].root];
       if (root->def >= 0 && !runs[root->def]) ok = solver_fail(error, "position %d: step %d reads what step %d has not made yet", i, exec[i], root->def);
-      bool overwritten = root->arg >= 0 && writer[root->arg] >= 0 && writer[root->arg] != exec[i] && runs[writer[root->arg]];
+      bool overwritten = root->arg >= 0 && writer[root->arg] >= 0 && runs[writer[root->arg]];
       if (overwritten && runs[exec[i]] > 1) ok = solver_fail(error, "position %d: step %d runs again and reads argument %d after its update", i, exec[i], root->arg);
     }
   }

@@ -43,11 +43,11 @@ enum { MAX_PARTS = 32 };   // nodes of one step
 
 static bool is_persistent(const PlanLayout *l, int instance) { return l->buffers[l->instances[instance].buffer].persistent; }
 
-// A step may run again unless it updates something or is a tap. What a step computes depends on its operands alone.
+// A step, or what remat_again.c finds of it, may run again unless it updates something or is a tap. What a step computes depends on its operands alone.
 static bool may_run_again(const StepProblem *q, const PlanLayout *l, int i) {
   const PlanStep *s = &q->p->steps[i];
   bool again = s->role == NN_STEP_RUN && step_role(s->op) != REMAT_UPDATE;
-  for (int r = 0; r < s->n_results; r++) again &= !is_persistent(l, l->first_instance[i] + r);
+  for (int r = 0; r < s->n_results; r++) again &= s->again || !is_persistent(l, l->first_instance[i] + r);
   return again;
 }
 
@@ -193,7 +193,14 @@ static void add_step_nodes(StepProblem *q, const PlanLayout *l) {
   }
 }
 
-// A step that writes over an operand needs less than its operands and results together; so does a part that takes bytes over from part 0. The
+// Whether part 0 of the step's node holds the bytes of several large results until their own nodes take them over.
+static bool is_shared(const StepProblem *q, int node) {
+  bool any = false;
+  for (int part = 0; part < q->n_parts[node]; part++) any |= q->large[node - q->part[node] + part];
+  return any;
+}
+
+// A step that writes over an operand needs less than its operands and results together; so does a part while part 0 still holds its bytes. The
 // solver adds them up, and has no negative workspace: every node gets a workspace larger by the largest saving, less its own, and
 // the difference is taken off what is fixed, or, where that is too little, added to the budget: `slack`. Right as long as the operand
 // dies where it did when nothing ran twice; where it lives on, the real plan needs more than the problem says, which is found out when a
@@ -204,7 +211,7 @@ static void count_savings(StepProblem *q, const PlanLayout *l, int64_t persisten
   q->saved = solver_allocate((size_t)n, sizeof *q->saved);
   for (int v = q->n_arg_nodes; v < n; v++) {
     if (q->part[v] == 0) q->saved[v] = step_problem_overlap(q, l, q->first_step[v]);
-    int64_t saved = q->large[v] ? q->nodes[v - q->part[v]].bytes : q->saved[v];
+    int64_t saved = q->part[v] > 0 && is_shared(q, v) ? q->nodes[v - q->part[v]].bytes : q->saved[v];
     q->nodes[v].workspace -= saved;
     if (-q->nodes[v].workspace > most) most = -q->nodes[v].workspace;
   }
@@ -224,7 +231,8 @@ static void add_outputs(StepProblem *q, const PlanLayout *l) {
     int node = node_of_value(q, p->result[r]);
     if (node < 0) continue;
     int first = node - q->part[node];
-    for (int part = 0; part < q->n_parts[node] && p->tied[r] >= 0; part++) q->nodes[first + part].recomputable = false;
+    bool once = p->tied[r] >= 0 && (node < q->n_arg_nodes || !p->steps[q->first_step[node]].again);
+    for (int part = 0; part < q->n_parts[node] && once; part++) q->nodes[first + part].recomputable = false;
     if (l->buffers[l->instances[l->result_instance[r]].buffer].persistent) continue;
     bool seen = false;
     for (int k = 0; k < n; k++) seen |= q->outputs[k] == node;
@@ -278,12 +286,13 @@ static void mark_checkpoints(StepProblem *q) {
 void step_problem_build(StepProblem *q, PlanProgram *p, int64_t persistent_bytes, const NnTarget *target) {
   enum { SMALL = 1024 };   // a step whose results are smaller than the largest value by this factor is not split
   *q = (StepProblem){.p = p};
+  for (int v = 0; v < p->n_values; v++)
+    if (!p->values[v].persistent && p->values[v].bytes / SMALL > q->small_bytes) q->small_bytes = p->values[v].bytes / SMALL;
+  remat_find_again(p, q->small_bytes);
   PlanLayout l;
   plan_layout_build(p, NULL, p->n_steps, PLAN_INPLACE_DECIDE, &l);
   size_t n_inputs = 0, max_nodes = (size_t)(p->n_args + p->n_steps + p->n_values), n_steps = (size_t)p->n_steps;
   for (int i = 0; i < p->n_steps; i++) n_inputs += (size_t)(p->steps[i].n_inputs + 1) * (size_t)(p->steps[i].n_results > 1 ? p->steps[i].n_results : 1);
-  for (int v = 0; v < p->n_values; v++)
-    if (!p->values[v].persistent && p->values[v].bytes / SMALL > q->small_bytes) q->small_bytes = p->values[v].bytes / SMALL;
   q->nodes = solver_allocate(max_nodes, sizeof *q->nodes);
   q->first_step = solver_allocate(max_nodes, sizeof *q->first_step);
   q->large = solver_allocate(max_nodes, sizeof *q->large);

@@ -20,6 +20,7 @@ typedef struct Writer {
   MlirValue *alias;             // Owned, per value
   bool *placed;                 // Owned, per step: it has run
   bool *alias_placed;           // Owned, per value: the original alias has been placed
+  AgainKernels kernels;         // Owned
 } Writer;
 
 static MlirStringRef ref(const char *text) { return mlirStringRefCreateFromCString(text); }
@@ -60,25 +61,35 @@ static void step_name(const PlanProgram *p, int step, char *buf, size_t size) {
   }
 }
 
+// The op that runs step s again: a clone, or a call to a kernel that makes a part of its results. Its operands are read now.
+static MlirOperation run_again(Writer *w, int step) {
+  const PlanStep *s = &w->p->steps[step];
+  char name[96];
+  step_name(w->p, step, name, sizeof name);
+  nn_set_attr(s->op, &NN_STR("nn.name", name));
+  MlirValue *operands = solver_allocate((size_t)s->n_inputs, sizeof *operands);
+  for (int i = 0; i < s->n_inputs; i++)
+    if (!s->reads_again || s->reads_again[i]) operands[i] = read_value(w, s->inputs[i]);
+  MlirOperation op = s->again ? remat_call_again(&w->kernels, w->p, step, operands) : mlirOperationClone(s->op);
+  for (int i = 0; i < s->n_inputs && !s->again; i++) mlirOperationSetOperand(op, i, operands[i]);
+  free(operands);
+  nn_set_attr(op, &NN_STR("nn.recompute", name));
+  mlirOperationRemoveAttributeByName(op, ref("nn.name"));
+  return op;
+}
+
 static void run_step(Writer *w, int position) {
   int step = w->l.exec[position];
   const PlanStep *s = &w->p->steps[step];
   bool again = w->placed[step];
-  MlirOperation op = s->op;
-  if (again) {
-    char name[96];
-    step_name(w->p, step, name, sizeof name);
-    nn_set_attr(s->op, &NN_STR("nn.name", name));
-    op = mlirOperationClone(s->op);
-    nn_set_attr(op, &NN_STR("nn.recompute", name));
-    mlirOperationRemoveAttributeByName(op, ref("nn.name"));
-  }
   w->placed[step] = true;
-  for (int i = 0; i < s->n_inputs; i++) mlirOperationSetOperand(op, i, read_value(w, s->inputs[i]));
+  MlirOperation op = again ? run_again(w, step) : s->op;
+  for (int i = 0; i < s->n_inputs && !again; i++) mlirOperationSetOperand(op, i, read_value(w, s->inputs[i]));
   place(w, op, again);
-  for (int r = 0; r < s->n_results; r++) {
+  for (int r = 0, made = 0; r < s->n_results; r++) {
+    if (again && s->again && !s->again[r]) continue;
     int instance = w->l.first_instance[position] + r;
-    w->instance[instance] = mlirOperationGetResult(op, r);
+    w->instance[instance] = mlirOperationGetResult(op, made++);
     w->current[s->first_result + r] = instance;
   }
 }
@@ -197,5 +208,6 @@ void remat_rewrite(PlanProgram *p, const int *exec, int n) {
   free(w.alias);
   free(w.placed);
   free(w.alias_placed);
+  free(w.kernels.items);
   plan_layout_free(&w.l);
 }

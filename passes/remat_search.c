@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "passes/remat.h"
 #include "passes/solver/error.h"
@@ -13,6 +14,7 @@ typedef struct Search {
   int64_t persistent;        // bytes
   int64_t budget;            // bytes; that of the goal, or a probe
   double max_seconds;        // of the step, 0: any
+  double deadline;           // by the clock, where goal->seconds asks for it
   RematProblem problem;      // that of q, with nodes of its own: see distrust
   RematNode *nodes;          // Owned
   bool *distrusted;          // Owned, per node
@@ -31,6 +33,12 @@ static RematSchedule copy_schedule(const RematSchedule *s) {
   copy.exec = solver_allocate((size_t)s->n, sizeof *copy.exec);
   if (s->n) memcpy(copy.exec, s->exec, (size_t)s->n * sizeof *copy.exec);
   return copy;
+}
+
+static double seconds_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 static bool fits(const Search *search, int64_t arena) { return arena <= search->budget; }
@@ -86,8 +94,9 @@ static RematOptions search_options(Search *search, double part) {
   double moves = part * (goal->effort > 0 ? goal->effort : 1) * 150000000 / (200 + (double)search->problem.n_nodes);
   RematOptions options = {.seed = goal->seed + (uint64_t)search->n_solved++, .max_moves = (int64_t)moves + 1};
   if (goal->seconds > 0) {
+    double left = search->deadline - seconds_now(), share = part * goal->seconds / 2;
     options.max_moves = INT64_MAX;
-    options.time_limit = part * goal->seconds;
+    options.time_limit = fmax(0.01, fmin(share, left));
   }
   return options;
 }
@@ -131,22 +140,39 @@ static bool distrust(Search *search, const RematSchedule *s, int64_t limit) {
   return count > 0;
 }
 
-// The least time within the budget. Where the real plan of the solver's first result does not fit, the problem is corrected, or the result
-// repaired for a smaller peak, starting from itself; then what the best leaves free is given back.
-static void solve_under_budget(Search *search) {
-  enum { REPAIRS = 8, ROUNDS = 2 };
+// Rounds of something: fewer where each takes seconds.
+static int rounds(const Search *search, int usual) {
+  enum { LARGE = 4000 };   // nodes
+  return search->problem.n_nodes < LARGE ? usual : (usual + 2) / 3;
+}
+
+// Repairs a schedule whose real plan needs `excess` bytes too much, starting from itself, until one fits: by correcting the problem, or for
+// smaller and smaller peaks.
+static void repair(Search *search, const RematSchedule *first, int64_t excess, bool correct) {
+  enum { REPAIRS = 6 };
   int64_t target = search->budget + search->q->slack;
-  RematSchedule last = {0};
-  int64_t excess = solve(search, target, NULL, 1, &last) - search->budget;
-  for (int i = 0; i < REPAIRS && excess > 0 && target > 0; i++) {
-    if (!distrust(search, &last, search->budget)) target = (last.peak < target ? last.peak : target) - excess;
+  RematSchedule last = copy_schedule(first);
+  for (int i = 0; i < rounds(search, REPAIRS) && excess > 0 && target > 0; i++) {
+    if (!correct || !distrust(search, &last, search->budget)) target = (last.peak < target ? last.peak : target) - excess;
     RematSchedule next;
     excess = solve(search, target, &last, 0.25, &next) - search->budget;
     remat_schedule_free(&last);
     last = next;
   }
   remat_schedule_free(&last);
-  for (int i = 0; i < ROUNDS && fits(search, search->best.arena); i++) {
+}
+
+// The least time within the budget.
+static void solve_under_budget(Search *search) {
+  enum { ROUNDS = 2 };
+  RematSchedule first;
+  int64_t excess = solve(search, search->budget + search->q->slack, NULL, 1, &first) - search->budget;
+  if (excess > 0) {
+    repair(search, &first, excess, false);
+    repair(search, &first, excess, true);
+  }
+  remat_schedule_free(&first);
+  for (int i = 0; i < ROUNDS && fits(search, search->best.arena); i++) {   // what the best leaves free is given back
     int64_t unused = search->budget - search->best.arena;
     if (unused < search->budget / 256 || search->best.seconds <= search->q->seconds_none) break;
     RematSchedule start = copy_schedule(&search->best.schedule), next;
@@ -158,8 +184,8 @@ static void solve_under_budget(Search *search) {
 
 // The smallest arena within max_seconds, or at any price.
 static void shrink(Search *search) {
-  enum { REPAIRS = 4 };
-  for (int i = 0; i < REPAIRS; i++) {
+  enum { REPAIRS = 3 };
+  for (int i = 0; i < rounds(search, REPAIRS); i++) {
     RematOptions options = search_options(search, i ? 0.5 : 1);
     RematResult result;
     remat_minimize_peak(&search->problem, search->max_seconds > 0 ? search->max_seconds : INFINITY, &options, &result);
@@ -171,7 +197,7 @@ static void shrink(Search *search) {
 }
 
 static Search begin(const StepProblem *q, const RematGoal *goal, int64_t persistent_bytes, int64_t budget) {
-  Search search = {.q = q, .goal = goal, .persistent = persistent_bytes, .budget = budget, .problem = q->problem};
+  Search search = {.q = q, .goal = goal, .persistent = persistent_bytes, .budget = budget, .problem = q->problem, .deadline = seconds_now() + goal->seconds};
   size_t n = (size_t)q->problem.n_nodes;
   search.nodes = solver_allocate(n, sizeof *search.nodes);
   if (n) memcpy(search.nodes, q->problem.nodes, n * sizeof *search.nodes);
@@ -202,14 +228,16 @@ static void consider_policies(Search *search) {
 // Nothing was found that fits: the smallest arena there is. The search for it does not depend on the budget, so that a budget of what it
 // finds can be met.
 static void find_smallest(Search *search) {
-  enum { ATTEMPTS = 4 };
+  enum { ATTEMPTS = 3 };
+  RematGoal quick = *search->goal;
+  quick.effort = 0.5 * (quick.effort > 0 ? quick.effort : 1);
   Search least = begin(search->q, search->goal, search->persistent, 0);
   consider_policy(&least, REMAT_POLICY_NONE);
   consider_policies(&least);
   shrink(&least);
   RematPlan best = end(&least);
-  for (int i = 0; i < ATTEMPTS; i++) {   // a search for a budget sometimes goes below what the search for the smallest peak found
-    Search below = begin(search->q, search->goal, search->persistent, best.arena - best.arena / 32);
+  for (int i = 0; i < rounds(search, ATTEMPTS); i++) {   // a search for a budget sometimes goes below what the search for the smallest peak found
+    Search below = begin(search->q, &quick, search->persistent, best.arena - best.arena / 32);
     if (below.budget + search->q->slack >= remat_min_budget_bound(&search->q->problem)) solve_under_budget(&below);
     RematPlan plan = end(&below);
     bool better = plan.exec && plan.arena < best.arena;

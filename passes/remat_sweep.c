@@ -31,6 +31,18 @@ static bool plan_budget(RematSweep *sweep, const StepProblem *q, const StepBound
   return fits;
 }
 
+// A plan for a smaller budget that is faster serves a larger one.
+static void share_better_plans(RematSweep *sweep) {
+  RematSweepPoint best = {.overhead = INFINITY};
+  for (int i = sweep->n - 1; i >= 0; i--) {
+    RematSweepPoint *at = &sweep->points[i];
+    if (!at->feasible) continue;
+    if (best.overhead < at->overhead && best.arena_bytes <= at->budget_bytes)
+      *at = (RematSweepPoint){at->budget_bytes, best.arena_bytes, best.overhead, fmin(at->lower_bound, best.overhead), best.recomputed, true};
+    best = *at;
+  }
+}
+
 bool nn_remat_sweep(MlirModule module, const NnTarget *target, double step, double seconds, RematSweep *out) {
   *out = (RematSweep){0};
   MlirOperation train = nn_module_function(module, "train");
@@ -45,20 +57,22 @@ bool nn_remat_sweep(MlirModule module, const NnTarget *target, double step, doub
   step_bound_build(&bound, &p, persistent.total, q.step_seconds);
   out->arena_none = q.arena_none;
   out->seconds_none = q.seconds_none;
-  RematGoal goal = {.policy = REMAT_POLICY_SOLVE, .max_overhead = -1, .effort = 0.5};
+  RematGoal goal = {.policy = REMAT_POLICY_SOLVE, .max_overhead = -1, .effort = 0.4};
   double start = seconds_now();
   if (!(step > 0)) step = 0.05;
   if (!(seconds > 0)) seconds = 10;
   bool fits = true;
   for (int i = 0; fits && 1 - i * step > 0; i++) {
     goal.budget = (int64_t)((1 - i * step) * (double)q.arena_none);
-    if (seconds_now() - start > seconds) goal.effort = 0.05;
+    double used = seconds_now() - start;
+    goal.effort = used > seconds ? 0.02 : used > seconds / 2 ? 0.1 : 0.4;
     fits = plan_budget(out, &q, &bound, persistent.total, &goal);
   }
   if (!fits && out->points[out->n - 1].arena_bytes > 0) {   // the first that does not fit names the smallest budget that does
     goal.budget = out->points[out->n - 1].arena_bytes;
     plan_budget(out, &q, &bound, persistent.total, &goal);
   }
+  share_better_plans(out);
   step_bound_free(&bound);
   step_problem_free(&q);
   plan_program_free(&p);

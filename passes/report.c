@@ -16,7 +16,7 @@ typedef struct Page {
 } Page;
 
 static char *attribute_text(MlirOperation op, const char *name, const char *otherwise) {
-  MlirAttribute a = mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString(name));
+  MlirAttribute a = mlirOperationIsNull(op) ? mlirAttributeGetNull() : mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString(name));
   MlirStringRef s = mlirAttributeIsNull(a) || !mlirAttributeIsAString(a) ? mlirStringRefCreateFromCString(otherwise) : mlirStringAttrGetValue(a);
   char *copy = strndup(s.data, s.length);
   if (!copy) abort();
@@ -93,7 +93,7 @@ static void write_sections(const Page *p) {
   fputs("</div><aside>\n", p->out);
   report_write_peaks(p->out, p->shown_before, &p->after);
   fputs("</aside></div></section>\n<section id=\"map\"><h2>The arena</h2>\n<p>Each rectangle is a buffer: where it lies, and from which step to which. Point at one to see what it holds.</p>\n", p->out);
-  report_draw_arena(p->out, &p->after, p->budget);
+  report_draw_arena(p->out, &p->after);
   fputs("</section>\n<section id=\"recomputed\"><h2>What is computed again, and what that frees</h2>\n", p->out);
   report_write_again(p->out, &p->after);
   fputs("</section>\n", p->out);

@@ -85,7 +85,7 @@ void report_draw_curve(FILE *out, const NnReport *report, const ReportPlan *befo
     if (shows_bound(&sweep->points[i]) && sweep->points[i].lower_bound > most) most = sweep->points[i].lower_bound;
     n_bounds += shows_bound(&sweep->points[i]);
   }
-  Curve c = {.points = points, .n = n, .x = report_axis_bytes(widest + widest / 50, LEFT, WIDTH - RIGHT),
+  Curve c = {.points = points, .n = n, .x = report_axis_bytes(0, widest + widest / 50, LEFT, WIDTH - RIGHT),
              .y = report_axis_plain(most > 0 ? 110 * most : 10, TOP + HEIGHT, TOP, 6)};
   fprintf(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"added time over memory\" id=\"curve-chart\">\n", WIDTH, TOP + HEIGHT + BOTTOM);
   if (sweep->n > 0) draw_limit(out, &c, points[n - 1].arena_bytes);

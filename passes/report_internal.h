@@ -40,7 +40,7 @@ typedef struct ReportPlan {
   int peak_step;
   int64_t peak;                            // bytes live at peak_step
   double *seconds, total_seconds;          // Owned, per step: predicted
-  int first_backward;                      // step, n: none
+  int first_backward;                      // step at which the forward pass ends; n: no other
 } ReportPlan;
 
 void report_plan_build(ReportPlan *plan, MlirModule module, const NnTarget *target);
@@ -71,9 +71,9 @@ void report_escape(FILE *out, const char *text);   // for HTML text and attribut
 const char *report_bytes(int64_t bytes, char *buf, size_t size);   // "3.98 GiB"
 const char *report_seconds(double seconds, char *buf, size_t size);   // "1.23 ms"
 
-// A linear axis from 0 to `most` drawn over [low, high] in pixels, with round ticks.
-typedef struct ReportAxis { double most, low, high, tick, unit; const char *unit_name; } ReportAxis;
-ReportAxis report_axis_bytes(int64_t most, double low, double high);
+// A linear axis from `least` to `most` drawn over [low, high] in pixels, with round ticks.
+typedef struct ReportAxis { double least, most, low, high, tick, unit; const char *unit_name; } ReportAxis;
+ReportAxis report_axis_bytes(int64_t least, int64_t most, double low, double high);
 ReportAxis report_axis_plain(double most, double low, double high, int max_ticks);
 double report_axis_at(const ReportAxis *axis, double value);
 // Horizontal grid lines from x to x2 with labels left of x; `name` for the axis, may be NULL.
@@ -85,7 +85,7 @@ enum { REPORT_WIDTH = 1120, REPORT_LEFT = 78, REPORT_RIGHT = 16 };   // pixels o
 
 void report_draw_legend(FILE *out, const bool *present);
 void report_draw_memory(FILE *out, const ReportPlan *before, const ReportPlan *after, int64_t budget);   // report_memory.c
-void report_draw_arena(FILE *out, const ReportPlan *plan, int64_t budget);                               // report_arena.c
+void report_draw_arena(FILE *out, const ReportPlan *plan);   // report_arena.c
 void report_draw_curve(FILE *out, const NnReport *report, const ReportPlan *before, const ReportPlan *after, int64_t budget);   // report_curve.c
 void report_write_again(FILE *out, const ReportPlan *plan);                                              // report_table.c
 void report_write_peaks(FILE *out, const ReportPlan *before, const ReportPlan *after);

@@ -30,7 +30,7 @@ static void draw_area(FILE *out, const ReportPlan *plan, const Column *columns, 
   for (int c = 0; c < n; c++) {
     int64_t sum = 0;
     for (int j = 0; j <= k; j++) sum += plan->live[columns[c].step][j];
-    double top = report_axis_at(y, (double)sum);
+    double top = (double)sum < y->least ? y->low : report_axis_at(y, (double)sum);
     if (top - before < 0.05 && before - top < 0.05) continue;
     fprintf(out, "H%.1fV%.1f", report_axis_at(x, columns[c].begin), top);
     before = top;
@@ -54,13 +54,19 @@ static void draw_phases(FILE *out, const ReportPlan *plan, const ReportAxis *x, 
   fprintf(out, "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\">backward and updates</text>\n", at + 6, top - 5);
 }
 
+// Where the axis begins: 0, unless the persistent part would leave no room for what changes.
+static int64_t axis_start(int64_t persistent, int64_t most) {
+  int64_t start = persistent - (most - persistent) / 4;
+  return (double)persistent > 0.75 * (double)most && start > 0 ? start : 0;
+}
+
 static void draw_panel(FILE *out, const ReportPlan *plan, const char *title, double top, int64_t most, int steps, int64_t budget, int number) {
   char peak[32], text[32];
   int n;
   Column *columns = make_columns(plan, &n);
-  ReportAxis y = report_axis_bytes(most, top + TITLE + HEIGHT, top + TITLE), x = report_axis_plain(steps, REPORT_LEFT, REPORT_WIDTH - REPORT_RIGHT, 12);
-  fprintf(out, "<text class=\"title\" x=\"%d\" y=\"%.1f\">%s<tspan class=\"sub\" dx=\"10\">at most %s live, at step %d of %d; arena %s</tspan></text>\n", REPORT_LEFT, top + 14, title,
-          report_bytes(plan->peak, peak, sizeof peak), plan->peak_step, plan->n, report_bytes(plan->arena, text, sizeof text));
+  ReportAxis y = report_axis_bytes(axis_start(plan->persistent, most), most, top + TITLE + HEIGHT, top + TITLE), x = report_axis_plain(steps, REPORT_LEFT, REPORT_WIDTH - REPORT_RIGHT, 12);
+  fprintf(out, "<text class=\"title\" x=\"%d\" y=\"%.1f\">%s<tspan class=\"sub\" dx=\"10\">at most %s live, at step %d of %d; arena %s%s</tspan></text>\n", REPORT_LEFT, top + 14, title,
+          report_bytes(plan->peak, peak, sizeof peak), plan->peak_step, plan->n, report_bytes(plan->arena, text, sizeof text), y.least > 0 ? "; the axis does not start at 0" : "");
   report_axis_draw_y(out, &y, x.low, x.high);
   for (int k = REPORT_KINDS - 1; k >= 0; k--) draw_area(out, plan, columns, n, k, &x, &y);
   draw_phases(out, plan, &x, top + TITLE, y.low);
@@ -91,7 +97,7 @@ void report_draw_memory(FILE *out, const ReportPlan *before, const ReportPlan *a
   const ReportPlan *first = before ? before : after;
   int64_t most = first->peak > after->peak ? first->peak : after->peak;
   if (budget > most && budget < 2 * most) most = budget;
-  most += most / 20;
+  most += (most - axis_start(after->persistent, most)) / 16;
   int steps = first->n > after->n ? first->n : after->n, height = TITLE + HEIGHT + BOTTOM;
   if (before) height += TITLE + HEIGHT + GAP;
   bool present[REPORT_KINDS] = {0};

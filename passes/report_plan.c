@@ -35,9 +35,9 @@ static int64_t result_offset(MlirOperation op, int r) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Pieces
 
-static ReportPiece *add_piece(ReportPlan *plan, ReportPiece piece) {
-  plan->pieces[plan->n_pieces] = piece;
-  return &plan->pieces[plan->n_pieces++];
+static void add_piece(ReportPlan *plan, ReportPiece piece) {
+  if (piece.upper > plan->n) piece.upper = plan->n;   // what is returned lives one step longer
+  plan->pieces[plan->n_pieces++] = piece;
 }
 
 static void add_arguments(ReportPlan *plan, int *holder) {
@@ -97,6 +97,20 @@ static void find_seconds(ReportPlan *plan, const NnTarget *target) {
   free(kernel);
 }
 
+// Where forward ends: the place with the fewest forward steps after it and others before it. A cheap backward step may run early.
+static int find_boundary(const ReportPlan *plan) {
+  int wrong = 0, best = 0, fewest = 0;
+  for (int i = 0; i < plan->n; i++) {
+    const PlanStep *s = &plan->p.steps[i];
+    if (s->recomputed || s->role != NN_STEP_RUN) continue;
+    wrong += rewrite_phase_rank(rewrite_phase(s->op)) == 0 ? -1 : 1;
+    if (wrong >= fewest) continue;
+    fewest = wrong;
+    best = i + 1;
+  }
+  return best;
+}
+
 static MlirOperation shown_function(MlirModule module) {
   MlirOperation functions[16], train = nn_module_function(module, "train");
   if (!mlirOperationIsNull(train)) return train;
@@ -120,7 +134,7 @@ void report_plan_build(ReportPlan *plan, MlirModule module, const NnTarget *targ
   free(holder);
   find_live(plan);
   find_seconds(plan, target);
-  while (plan->first_backward < plan->n && rewrite_phase_rank(rewrite_phase(plan->p.steps[plan->first_backward].op)) != 1) plan->first_backward++;
+  plan->first_backward = find_boundary(plan);
 }
 
 void report_plan_free(ReportPlan *plan) {

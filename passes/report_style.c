@@ -19,7 +19,7 @@ const char *const report_style[] = {   // in parts: C promises strings of 4095 c
     ".k0{fill:var(--k0)}.k1{fill:var(--k1)}.k2{fill:var(--k2)}.k3{fill:var(--k3)}.k4{fill:var(--k4)}.k5{fill:var(--k5)}.k6{fill:var(--k6)}\n"
     ".b0{background:var(--k0)}.b1{background:var(--k1)}.b2{background:var(--k2)}.b3{background:var(--k3)}.b4{background:var(--k4)}.b5{background:var(--k5)}.b6{background:var(--k6)}\n"
     ,
-    ".empty{fill:var(--card);stroke:var(--line)}.map rect{stroke:var(--edge);stroke-width:.35}.map .thin,.map path{stroke:none}.map rect:hover{stroke:var(--ink);stroke-width:1.5}\n"
+    ".break{stroke:var(--ink);stroke-width:1.2;fill:none}svg .band{paint-order:stroke;stroke:var(--bg);stroke-width:4px;stroke-linejoin:round;pointer-events:none}.empty{fill:var(--card);stroke:var(--line)}.map rect{stroke:var(--edge);stroke-width:.35}.map .thin,.map path{stroke:none}.map rect:hover{stroke:var(--ink);stroke-width:1.5}\n"
     ".legend{display:flex;flex-wrap:wrap;gap:4px 18px;list-style:none;margin:8px 0 10px;padding:0;font-size:13px;color:var(--soft)}.legend i{display:inline-block;width:12px;height:12px;"
     "border-radius:3px;margin-right:6px;vertical-align:-1px}.legend i.line{height:0;width:22px;border-radius:0;vertical-align:4px;border-top:2.5px solid var(--k4);padding:0;margin:0 6px 0 0;background:none}"
     ".legend i.line.bound{border-top:2.5px dashed var(--bound)}.legend i.dot{border-radius:50%;background:var(--k5)}\n"

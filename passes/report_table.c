@@ -28,6 +28,17 @@ static void write_row(FILE *out, const ReportPlan *plan, const ReportAgain *agai
   free(source);
 }
 
+// What the pass `recompute` did before any budget.
+static void write_inside(FILE *out, const ReportPlan *plan) {
+  char text[32];
+  int kernels = 0;
+  int64_t saved = nn_attr_i64(plan->func, "nn.checkpoint_saved", 0);
+  for (int i = 0; i < plan->n; i++) kernels += nn_has_attr(plan->p.steps[i].op, "nn.inside");
+  if (saved <= 0) return;
+  fprintf(out, "<p id=\"inside\">Whatever the budget, %d kernels of the backward pass compute cheap values again inside themselves, without a step of their own: %s of forward results less to keep.</p>\n", kernels,
+          report_bytes(saved, text, sizeof text));
+}
+
 void report_write_again(FILE *out, const ReportPlan *plan) {
   enum { MAX_ROWS = 150 };
   int n, times = 0;
@@ -35,7 +46,8 @@ void report_write_again(FILE *out, const ReportPlan *plan) {
   ReportAgain *list = report_plan_again(plan, &n);
   char text[32], rest_text[32];
   if (n == 0) {
-    fputs("<p>Every value is computed once.</p>\n", out);
+    fputs("<p>Every step runs once.</p>\n", out);
+    write_inside(out, plan);
     free(list);
     return;
   }
@@ -44,8 +56,9 @@ void report_write_again(FILE *out, const ReportPlan *plan) {
     seconds += list[i].seconds;
     if (i >= MAX_ROWS) rest += list[i].seconds;
   }
-  fprintf(out, "<p>%d values are computed again, %d executions in all, %s of predicted time. A value is dropped after its last use in the forward pass and computed again before its next one; the longer "
+  fprintf(out, "<p>%d values are computed again, %d executions in all, %s of predicted time. A value is dropped after a use and computed again before the next one; the longer "
                "the gap and the larger the value, the more it frees. Ordered by bytes × steps.</p>\n", n, times, report_seconds(seconds, text, sizeof text));
+  write_inside(out, plan);
   fputs("<div class=\"wide\"><table><thead><tr><th>value</th><th>type</th><th>size</th><th>steps free</th><th>bytes × steps</th><th>times</th><th>each</th><th>together</th>"
         "<th>of the step</th></tr></thead><tbody>\n", out);
   for (int i = 0; i < n && i < MAX_ROWS; i++) write_row(out, plan, &list[i], list[0].byte_steps);

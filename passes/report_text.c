@@ -47,19 +47,19 @@ ReportAxis report_axis_plain(double most, double low, double high, int max_ticks
   return (ReportAxis){.most = most, .low = low, .high = high, .tick = round_step(most, max_ticks), .unit = 1, .unit_name = ""};
 }
 
-ReportAxis report_axis_bytes(int64_t most, double low, double high) {
+ReportAxis report_axis_bytes(int64_t least, int64_t most, double low, double high) {
   static const char *const names[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  ReportAxis axis = {.most = most > 0 ? (double)most : 1, .low = low, .high = high, .unit = 1, .unit_name = names[0]};
+  ReportAxis axis = {.least = (double)least, .most = most > least ? (double)most : (double)least + 1, .low = low, .high = high, .unit = 1, .unit_name = names[0]};
   for (int u = 1; u < 6 && axis.most / axis.unit >= 2048; u++) {
     axis.unit *= 1024;
     axis.unit_name = names[u];
   }
-  double room = fabs(high - low) / 44;
-  axis.tick = axis.unit * round_step(axis.most / axis.unit, room < 3 ? 3 : room > 8 ? 8 : (int)room);
+  double room = fabs(high - low) / 36;
+  axis.tick = axis.unit * round_step((axis.most - axis.least) / axis.unit, room < 3 ? 3 : room > 8 ? 8 : (int)room);
   return axis;
 }
 
-double report_axis_at(const ReportAxis *axis, double value) { return axis->low + (axis->high - axis->low) * value / axis->most; }
+double report_axis_at(const ReportAxis *axis, double value) { return axis->low + (axis->high - axis->low) * (value - axis->least) / (axis->most - axis->least); }
 
 static int tick_digits(const ReportAxis *axis) {
   double tick = axis->tick / axis->unit;
@@ -68,24 +68,31 @@ static int tick_digits(const ReportAxis *axis) {
   return 4;
 }
 
+// "0", "200 MiB". The buffer holds any.
+static const char *tick_label(const ReportAxis *axis, int i, char *buf, size_t size) {
+  snprintf(buf, size, "%.*f%s%s", i > 0 ? tick_digits(axis) : 0, i * axis->tick / axis->unit, i > 0 && *axis->unit_name ? " " : "", i > 0 ? axis->unit_name : "");
+  return buf;
+}
+
+static int first_tick(const ReportAxis *axis) { return (int)ceil(axis->least / axis->tick - 1e-9); }
+
 void report_axis_draw_y(FILE *out, const ReportAxis *axis, double x, double x2) {
-  for (int i = 0; i * axis->tick <= axis->most * (1 + 1e-9); i++) {
+  char label[48];
+  for (int i = first_tick(axis); i * axis->tick <= axis->most * (1 + 1e-9); i++) {
     double y = report_axis_at(axis, i * axis->tick);
-    fprintf(out, "<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/><text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%.*f%s%s</text>\n", x, y, x2, x - 8, y + 4,
-            tick_digits(axis), i * axis->tick / axis->unit, i > 0 && *axis->unit_name ? " " : "", i > 0 ? axis->unit_name : "");
+    fprintf(out, "<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/><text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", x, y, x2, x - 8, y + 4,
+            tick_label(axis, i, label, sizeof label));
   }
 }
 
 void report_axis_draw_x(FILE *out, const ReportAxis *axis, double y, const char *name) {
-  double right = axis->low;
-  for (int i = 0; i * axis->tick <= axis->most * (1 + 1e-9); i++) {
+  char label[48];
+  for (int i = first_tick(axis); i * axis->tick <= axis->most * (1 + 1e-9); i++) {
     double x = report_axis_at(axis, i * axis->tick);
-    fprintf(out, "<path class=\"axis\" d=\"M%.1f %.1fv5\"/><text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.*f%s%s</text>\n", x, y, x, y + 18, tick_digits(axis),
-            i * axis->tick / axis->unit, i > 0 && *axis->unit_name ? " " : "", i > 0 ? axis->unit_name : "");
-    right = x;
+    fprintf(out, "<path class=\"axis\" d=\"M%.1f %.1fv5\"/><text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n", x, y, x, y + 18,
+            tick_label(axis, i, label, sizeof label));
   }
   fprintf(out, "<path class=\"axis\" d=\"M%.1f %.1fH%.1f\"/>\n", axis->low, y, axis->high);
-  (void)right;
   if (name) fprintf(out, "<text class=\"tick name\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n", (axis->low + axis->high) / 2, y + 35, name);
 }
 

@@ -73,7 +73,7 @@ static int compare_doubles(const void *a, const void *b) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Profile
 
-typedef struct ProfileRow { const char *label, *implementation; double seconds, least, flops, bytes; int calls; bool recomputed; } ProfileRow;
+typedef struct ProfileRow { const char *label, *implementation; double seconds, least, predicted, flops, bytes; int calls; bool recomputed; } ProfileRow;
 
 static int by_seconds(const void *a, const void *b) {
   double x = ((const ProfileRow *)a)->seconds, y = ((const ProfileRow *)b)->seconds;
@@ -84,7 +84,7 @@ static void print_profile(const Executor *e) {
   const NncFunction *f = executor_function(e);
   ProfileRow *rows = xcalloc((size_t)f->n_steps, sizeof *rows);
   int n = 0;
-  double total = 0, least = 0, recomputed = 0;
+  double total = 0, least = 0, predicted = 0, recomputed = 0;
   for (int i = 0; i < f->n_steps; i++) {
     const NncStep *s = &f->steps[i];
     int64_t runs;
@@ -95,17 +95,17 @@ static void print_profile(const Executor *e) {
     int k = 0;
     while (k < n && (strcmp(rows[k].label, label) != 0 || strcmp(rows[k].implementation, implementation) != 0 || rows[k].recomputed != s->recomputed)) k++;
     if (k == n) rows[n++] = (ProfileRow){.label = label, .implementation = implementation, .recomputed = s->recomputed};
-    rows[k].seconds += seconds, rows[k].least += executor_step_least(e, i), rows[k].flops += s->flops, rows[k].bytes += s->bytes, rows[k].calls++;
-    total += seconds, least += executor_step_least(e, i);
+    rows[k].seconds += seconds, rows[k].least += executor_step_least(e, i), rows[k].predicted += s->seconds, rows[k].flops += s->flops, rows[k].bytes += s->bytes, rows[k].calls++;
+    total += seconds, least += executor_step_least(e, i), predicted += s->seconds;
     if (s->recomputed) recomputed += seconds;
   }
   qsort(rows, (size_t)n, sizeof *rows, by_seconds);
-  printf("\n%9s %6s %9s %5s %8s %7s  step of %s; rates of the quickest run\n", "mean ms", "share", "least ms", "calls", "GFLOP/s", "GB/s", f->name);
+  printf("\n%9s %6s %9s %9s %5s %8s %7s  step of %s; rates of the quickest run\n", "mean ms", "share", "least ms", "predicted", "calls", "GFLOP/s", "GB/s", f->name);
   for (int k = 0; k < n; k++)
-    printf("%9.3f %5.1f%% %9.3f %5d %8.1f %7.1f  %s%s%s%s\n", rows[k].seconds * 1e3, 100 * rows[k].seconds / total, rows[k].least * 1e3, rows[k].calls,
+    printf("%9.3f %5.1f%% %9.3f %9.3f %5d %8.1f %7.1f  %s%s%s%s\n", rows[k].seconds * 1e3, 100 * rows[k].seconds / total, rows[k].least * 1e3, rows[k].predicted * 1e3, rows[k].calls,
            rows[k].flops / rows[k].least * 1e-9, rows[k].bytes / rows[k].least * 1e-9, rows[k].label, *rows[k].implementation ? "  " : "",
            rows[k].implementation, rows[k].recomputed ? "  (recomputed)" : "");
-  printf("%9.3f 100.0%% %9.3f  all, %.1f%% of it recomputed\n", total * 1e3, least * 1e3, 100 * recomputed / total);
+  printf("%9.3f 100.0%% %9.3f %9.3f  all, %.1f%% of it recomputed\n", total * 1e3, least * 1e3, predicted * 1e3, 100 * recomputed / total);
   free(rows);
 }
 

@@ -175,13 +175,17 @@ static int add_values(Tables *w, MlirOperation op) {
   return first;
 }
 
-// ",.cost_key=\"…\"". The kernel: null for a library op.
-static void add_cost_key(Tables *w, MlirOperation op, MlirOperation kernel) {
-  char *key = cost_key(op, kernel);
-  if (!key) return;
-  text_add(&w->steps, ",.cost_key=");
-  text_quoted(&w->steps, key);
+// What every call of the kernel has in common, written and computed at the first: its key as K<kernel>, FLOPs, predicted seconds.
+static const KernelCost *kernel_cost(Tables *w, int number, MlirOperation call, MlirOperation kernel) {
+  KernelCost *cost = &w->costs[number];
+  if (cost->known) return cost;
+  char *key = cost_key(call, kernel);
+  *cost = (KernelCost){.known = true, .flops = nn_op_flops(call), .seconds = host_seconds(call)};
+  text_add(&w->keys, "static const char K%d[] = ", number);
+  text_quoted(&w->keys, key);
+  text_add(&w->keys, ";\n");
   free(key);
+  return cost;
 }
 
 static void add_kernel_steps(Tables *w, const NnStep *s) {
@@ -189,7 +193,8 @@ static void add_kernel_steps(Tables *w, const NnStep *s) {
   char *name = text_format("%.*s", (int)symbol.length, symbol.data);
   const HostKernel *k = host_kernel_find(w->kernels, name);
   host_require(k != NULL, "a call of a kernel that does not exist");
-  MlirOperation kernel = nn_module_function(w->module, name);
+  int number = (int)(k - w->kernels->items);
+  const KernelCost *cost = kernel_cost(w, number, s->op, w->costs[number].known ? nn_null_operation() : nn_module_function(w->module, name));
   free(name);
   int64_t workspace = nn_attr_i64(s->op, "nn.workspace", -1);
   int first = add_values(w, s->op);
@@ -198,10 +203,9 @@ static void add_kernel_steps(Tables *w, const NnStep *s) {
   for (int i = 0; i < k->n_launches; i++) {
     const HostLaunch *l = &k->launches[i];
     // The whole cost stands at the first launch.
-    text_add(&w->steps, "  {.kind=NNC_STEP_KERNEL,.label=L%d,.n_buffers=%d,.buffers=B+%d,.buffer_bytes=Z+%d,.kernel=%s,.extent=%lld,.grain=%lld,.workspace=-1", (int)(k - w->kernels->items),
-             w->n_buffers - first, first, first, l->symbol, (long long)l->extent, (long long)l->grain);
-    if (!i) text_add(&w->steps, ",.flops=%.6g,.bytes=%.6g,.seconds=%.6g", nn_op_flops(s->op), nn_op_bytes(s->op), host_seconds(s->op));
-    add_cost_key(w, s->op, kernel);
+    text_add(&w->steps, "  {.kind=NNC_STEP_KERNEL,.label=L%d,.n_buffers=%d,.buffers=B+%d,.buffer_bytes=Z+%d,.kernel=%s,.extent=%lld,.grain=%lld,.workspace=-1,.cost_key=K%d", number,
+             w->n_buffers - first, first, first, l->symbol, (long long)l->extent, (long long)l->grain, number);
+    if (!i) text_add(&w->steps, ",.flops=%.6g,.bytes=%.6g,.seconds=%.6g", cost->flops, nn_op_bytes(s->op), cost->seconds);
     text_add(&w->steps, "%s},\n", s->recomputed ? ",.recomputed=true" : "");
     w->n_steps++;
   }
@@ -246,8 +250,11 @@ static void add_library_step(Tables *w, const NnStep *s) {
   text_add(&w->steps, "  {.kind=%s,.label=\"%s\",.n_buffers=3,.buffers=B+%d,.buffer_bytes=Z+%d,.%s=&C%d,.workspace=%lld,.flops=%.6g,.bytes=%.6g,.seconds=%.6g%s",
            conv ? "NNC_STEP_CONV" : "NNC_STEP_MATMUL", label, first, first, conv ? "conv" : "matmul", w->n_records++,
            (long long)nn_attr_i64(s->op, "nn.workspace", -1), nn_op_flops(s->op), nn_op_bytes(s->op), host_seconds(s->op), s->recomputed ? ",.recomputed=true" : "");
-  add_cost_key(w, s->op, nn_null_operation());
+  char *key = cost_key(s->op, nn_null_operation());
+  text_add(&w->steps, ",.cost_key=");
+  text_quoted(&w->steps, key);
   text_add(&w->steps, "},\n");
+  free(key);
   free(label);
   w->n_steps++;
 }
@@ -351,13 +358,14 @@ static void declare_kernels(Text *out, const HostKernels *kernels) {
 bool host_tables_write(MlirModule module, const HostKernels *kernels, const HostCpu *cpu, const CodegenOptions *options, Text *out) {
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
-  Tables w = {.module = module, .kernels = kernels};
+  Tables w = {.module = module, .kernels = kernels, .costs = host_alloc((size_t)kernels->n + 1, sizeof(KernelCost))};
   Text entries = {0}, tensors = {0};
   declare_kernels(out, kernels);
   int n_persistent = add_persistent(out, n, functions);
   for (int i = 0; i < n; i++) add_function(&w, functions[i], i, &tensors, &entries);
   text_append(out, tensors.data, tensors.size);
   text_append(out, w.records.data, w.records.size);
+  text_append(out, w.keys.data, w.keys.size);
   text_add(out, "static const int64_t B[] = {\n%s0};\n", text_c_string(&w.buffers));
   text_add(out, "static const int64_t Z[] = {\n%s0};\n", text_c_string(&w.buffer_bytes));
   text_add(out, "static const NncTensor T[] = {\n%s  {0}};\n", text_c_string(&w.taps));
@@ -366,6 +374,8 @@ bool host_tables_write(MlirModule module, const HostKernels *kernels, const Host
   tables_add_program(out, module, cpu, options, n, n_persistent);
   text_free(&entries);
   text_free(&tensors);
+  free(w.costs);
+  text_free(&w.keys);
   text_free(&w.records);
   text_free(&w.buffers);
   text_free(&w.buffer_bytes);

@@ -12,10 +12,14 @@ typedef struct Offsets {
   int64_t *at;         // Owned
 } Offsets;
 
+typedef struct KernelCost { bool known; double flops, seconds; } KernelCost;
+
 // The arrays of program.c while they are written.
 typedef struct Tables {
   MlirModule module;
   const HostKernels *kernels;
+  KernelCost *costs;               // Owned; by kernel
+  Text keys;                       // K<kernel>
   const Offsets *offsets;          // Borrowed, of the current function
   int n_buffers;  Text buffers, buffer_bytes;   // B, Z: all steps' buffers one after the other
   int n_records;  Text records;                 // C<i>: convolutions and matrix products

@@ -10,7 +10,7 @@
 #include "runtime/library.h"
 
 // The machine that is assumed where no description is given, per core: a server core with AVX-512 at 3.2 GHz. Peaks scale with the width
-// of its vectors and the number of threads. From measurements of the kernels and of oneDNN (machines/xeon-avx512-2core.json).
+// of its vectors and the number of threads. Peaks are measured, shares fitted by hand to measured kernels, the cache assumed (machines/xeon-avx512-2core.json).
 #define CYCLES_PER_SECOND 3.2e9
 #define BYTES_PER_SECOND 20e9
 #define CACHE_BYTES 1.0e6

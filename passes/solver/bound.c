@@ -1,11 +1,17 @@
-// bound.c: costs and budgets that no schedule can go below, whatever its order: the largest execution, then the
-// moments of bound_moments.h, on scaled costs.
+// bound.c: costs and budgets that no schedule can go below, whatever its order: the optimum of small graphs; for others
+// the largest execution, then the moments of bound_moments.h, on scaled costs.
 #include <math.h>
 #include <stdlib.h>
 
 #include "bound_moments.h"
 
 static const double DEFAULT_TIME = 0.1;  // seconds
+
+// From here on the time is for few moments, and none is spent on proving that nothing fits.
+enum { LARGE_GRAPH = 20000 };
+
+// Up to here the optimum itself is tried for, which takes about 20 ms at most.
+enum { SMALL_GRAPH = 28, SMALL_STATES = 10000 };
 
 // Fixed bytes, the inputs of v, its value and its workspace: live together whenever v executes. `seen` (per node, any
 // number but v + 1) is scratch.
@@ -51,7 +57,8 @@ static double common_divisor(const RematProblem *problem, double base_cost) {
 // whole numbers, so are their sums.
 static double unscale(const BoundGraph *graph, double bound) {
   if (!(bound > 0) || graph->scale <= 0) return graph->base_cost;
-  double added = bound / graph->scale * (1 - 1e-9), divisor = common_divisor(graph->problem, graph->base_cost);
+  double added = fmax(bound - 64, 0) / graph->scale * (1 - 1e-9);
+  double divisor = common_divisor(graph->problem, graph->base_cost);
   double error = ((double)graph->n + 1) / graph->scale + 1e-6;
   if (divisor > 0) {
     double whole = ceil(added / divisor - error / divisor) * divisor;
@@ -60,21 +67,38 @@ static double unscale(const BoundGraph *graph, double bound) {
   return graph->base_cost + added;
 }
 
-double remat_lower_bound(const RematProblem *problem, int64_t budget_bytes, double time_limit) {
-  double start = bound_now(), limit = time_limit > 0 ? time_limit : DEFAULT_TIME;
+// Bytes that every schedule has live at once, when more than `least`; otherwise `least`.
+static int64_t largest_moment(const RematProblem *problem, int64_t least, double deadline) {
+  BoundGraph graph = bound_graph_create(problem, 0);
+  for (int v = 0; v < graph.n; v++) graph.cost[v] = 0;  // bytes alone count
+  least = bound_moments_peak(&graph, least, deadline);
+  bound_graph_free(&graph);
+  return least;
+}
+
+double bound_by_moments(const RematProblem *problem, int64_t budget_bytes, double limit) {
+  double start = bound_now();
   if (largest_execution(problem) > budget_bytes) return INFINITY;
+  bool is_large = problem->n_nodes > LARGE_GRAPH;
+  if (!is_large && largest_moment(problem, budget_bytes, start + 0.2 * limit) > budget_bytes) return INFINITY;
   BoundGraph graph = bound_graph_create(problem, budget_bytes);
-  double best = bound_moments_search(&graph, start, 0.95 * limit);
-  double bound = unscale(&graph, best);
+  double best = bound_moments_search(&graph, start, 0.95 * limit), bound = unscale(&graph, best);
   bound_graph_free(&graph);
   return isinf(best) ? INFINITY : bound;
 }
 
+double remat_lower_bound(const RematProblem *problem, int64_t budget_bytes, double time_limit) {
+  double limit = time_limit > 0 ? time_limit : DEFAULT_TIME;
+  if (problem->n_nodes <= SMALL_GRAPH) {
+    RematSchedule best;
+    RematExact outcome = remat_exact(problem, budget_bytes, SMALL_STATES, &best);
+    double cost = outcome == REMAT_EXACT_OPTIMAL ? best.cost : INFINITY;
+    remat_schedule_free(&best);
+    if (outcome != REMAT_EXACT_UNKNOWN) return cost;
+  }
+  return bound_by_moments(problem, budget_bytes, limit);
+}
+
 int64_t remat_min_budget_bound(const RematProblem *problem) {
-  int64_t least = largest_execution(problem);
-  BoundGraph graph = bound_graph_create(problem, 0);
-  for (int v = 0; v < graph.n; v++) graph.cost[v] = 0;  // bytes alone count
-  int64_t live = bound_moments_peak(&graph, least, bound_now() + DEFAULT_TIME);
-  bound_graph_free(&graph);
-  return live > least ? live : least;
+  return largest_moment(problem, largest_execution(problem), bound_now() + DEFAULT_TIME);
 }

@@ -11,6 +11,9 @@
 static const double WORTH = 0.9;
 enum { SMALL_GRAPH = 2000 };
 
+// How many moments end windows: first few, then as many as there is time for in 0.1 s.
+enum { FEW_ENDS = 24, ENDS_TIMES_NODES = 16000 };
+
 typedef struct Moment {
   int node;
   double relaxed;     // bound of the relaxation, scaled cost
@@ -23,6 +26,7 @@ typedef struct MomentSearch {
   BoundNetwork network;
   Moment *moments;   // Owned; per node in the order they are looked at
   double *after;     // Owned; per node: a bound on what is recomputed after its moment
+  int *next;         // Owned; per node: the moment that ends the window which gave `after`, -1 for none
   double best;
 } MomentSearch;
 
@@ -60,15 +64,18 @@ static bool build_window(MomentSearch *search, int node, int end) {
   return true;
 }
 
-static void note_bound(MomentSearch *search, int node, double bound) {
-  if (bound > search->after[node]) search->after[node] = bound;
+static void note_bound(MomentSearch *search, int node, double bound, int next) {
+  if (bound > search->after[node]) {
+    search->after[node] = bound;
+    search->next[node] = next;
+  }
   if (bound > search->best) search->best = bound;
 }
 
 static void relax_moments(MomentSearch *search, double deadline) {
   double price = 0;
   bool is_small = search->graph->n <= SMALL_GRAPH;
-  for (int i = 0; i < search->graph->n && bound_now() < deadline; i++) {
+  for (int i = 0; i < search->graph->n && (i == 0 || bound_now() < deadline); i++) {
     Moment *moment = &search->moments[i];
     if (!build_window(search, moment->node, -1)) continue;
     double useless = is_small ? 0 : WORTH * search->best;
@@ -76,7 +83,7 @@ static void relax_moments(MomentSearch *search, double deadline) {
     moment->relaxed = result.bound;
     moment->attainable = result.attainable;
     if (result.price > 0) moment->price = price = result.price;
-    note_bound(search, moment->node, result.bound);
+    note_bound(search, moment->node, result.bound, -1);
     if (isinf(result.bound)) return;
   }
   qsort(search->moments, (size_t)search->graph->n, sizeof *search->moments, compare_relaxed);
@@ -93,7 +100,7 @@ static void branch_moments(MomentSearch *search, double part, double deadline) {
     if (!build_window(search, moment->node, -1)) continue;
     PriceResult root = bound_price_search(&search->network, NULL, moment->price, 0, INFINITY);
     double best = search->best, bound = bound_branch(&search->network, &root, best, end);
-    note_bound(search, moment->node, bound);
+    note_bound(search, moment->node, bound, -1);
     // In time means solved, or seen to be no better than the best.
     if (bound_now() < end) moment->attainable = fmin(moment->attainable, fmax(bound, best));
   }
@@ -111,20 +118,20 @@ static void mark_ancestors(const BoundGraph *graph, int node, bool *ancestor) {
   ancestor[node] = false;
 }
 
-// What is recomputed between the moments of `node` and `end`, as far as it exceeds `wanted`; in integers when
-// `branches`.
-static double bound_window(MomentSearch *search, int node, int end, double *price, double wanted, bool branches,
+// What is recomputed between the moments of `node` and `end`, as far as it exceeds `wanted`; in integers for `part` of
+// the time that is left.
+static double bound_window(MomentSearch *search, int node, int end, double *price, double wanted, double part,
                            double deadline) {
   if (!build_window(search, node, end)) return 0;
-  PriceResult result = bound_price_search(&search->network, NULL, *price, branches ? 0 : wanted, INFINITY);
+  PriceResult result = bound_price_search(&search->network, NULL, *price, part > 0 ? 0 : wanted, INFINITY);
   if (result.price > 0) *price = result.price;
-  if (!branches || result.attainable <= wanted) return result.bound;
+  if (!(part > 0) || result.attainable <= wanted) return result.bound;
   double start = bound_now();
-  return bound_branch(&search->network, &result, wanted, start + (deadline - start) / 8);
+  return bound_branch(&search->network, &result, wanted, start + part * (deadline - start));
 }
 
 // Windows end at the moments of `ends`, last ones first, so that what comes after each is known.
-static void chain_windows(MomentSearch *search, const Moment *ends, int n_ends, bool branches, double deadline) {
+static void chain_windows(MomentSearch *search, const Moment *ends, int n_ends, double part, double deadline) {
   const BoundGraph *graph = search->graph;
   bool *ancestor = solver_allocate((size_t)graph->n, sizeof *ancestor);
   int *of_node = solver_allocate((size_t)graph->n, sizeof *of_node);
@@ -138,8 +145,8 @@ static void chain_windows(MomentSearch *search, const Moment *ends, int n_ends, 
       const Moment *moment = &search->moments[of_node[a]];
       double wanted = fmax(search->after[a], search->after[end]) - search->after[end];
       if (moment->relaxed <= 0 || moment->attainable <= wanted) continue;
-      double bound = bound_window(search, a, end, &price, wanted, branches, share);
-      if (bound > 0) note_bound(search, a, bound + search->after[end]);
+      double bound = bound_window(search, a, end, &price, wanted, part, share);
+      if (bound > 0) note_bound(search, a, bound + search->after[end], end);
     }
   }
   free(ancestor);
@@ -151,8 +158,8 @@ static int compare_nodes_down(const void *left, const void *right) {
   return b->node - a->node;
 }
 
-// Moments worth ending a window: those with most to come after them.
-static Moment *choose_ends(const MomentSearch *search, int *n_ends) {
+// Moments worth ending a window, `most` of them: those with most to come after them.
+static Moment *choose_ends(const MomentSearch *search, int most, int *n_ends) {
   int n = search->graph->n;
   Moment *ends = solver_allocate((size_t)n, sizeof *ends);
   *n_ends = 0;
@@ -162,33 +169,58 @@ static Moment *choose_ends(const MomentSearch *search, int *n_ends) {
     if (moment.relaxed > 0) ends[(*n_ends)++] = moment;
   }
   qsort(ends, (size_t)*n_ends, sizeof *ends, compare_relaxed);
-  if (*n_ends > 24) *n_ends = 24;
+  if (*n_ends > most) *n_ends = most;
   qsort(ends, (size_t)*n_ends, sizeof *ends, compare_nodes_down);
   return ends;
 }
 
+// The windows of the best sequence, in integers.
+static void branch_sequence(MomentSearch *search, double deadline) {
+  int head = 0;
+  for (int v = 0; v < search->graph->n; v++)
+    if (search->after[v] > search->after[head]) head = v;
+  double total = 0;
+  for (int v = head; v >= 0; v = search->next[v]) {
+    int end = search->next[v];
+    double window = search->after[v] - (end >= 0 ? search->after[end] : 0), price = 0;
+    if (end >= 0) window = fmax(window, bound_window(search, v, end, &price, window, 0.5, deadline));
+    total += window;
+  }
+  search->best = fmax(search->best, total);
+}
+
 double bound_moments_search(const BoundGraph *graph, double start, double limit) {
   size_t n = (size_t)graph->n;
-  MomentSearch search = {.graph = graph, .network = bound_network_create(graph), .moments = list_moments(graph->problem)};
+  MomentSearch search = {.graph = graph, .network = bound_network_create(graph)};
+  search.moments = list_moments(graph->problem);
   search.after = solver_allocate(n, sizeof *search.after);
-  relax_moments(&search, start + 0.5 * limit);
+  search.next = solver_allocate(n, sizeof *search.next);
+  for (int v = 0; v < graph->n; v++) search.next[v] = -1;
+  relax_moments(&search, start + 0.45 * limit);
   if (search.best > 0 && isfinite(search.best)) {
-    branch_moments(&search, 0.25, start + 0.6 * limit);
-    int n_ends;
-    Moment *ends = choose_ends(&search, &n_ends);
-    chain_windows(&search, ends, n_ends, false, start + 0.75 * limit);
-    chain_windows(&search, ends, n_ends, true, start + 0.9 * limit);
+    branch_moments(&search, 0.25, start + 0.55 * limit);
+    int few, many;
+    Moment *ends = choose_ends(&search, FEW_ENDS, &few);
+    Moment *more_ends = choose_ends(&search, (int)fmax(ENDS_TIMES_NODES / (double)graph->n, FEW_ENDS), &many);
+    chain_windows(&search, ends, few, 0, start + 0.65 * limit);
+    branch_sequence(&search, start + 0.7 * limit);
+    if (many > few) chain_windows(&search, more_ends, many, 0, start + 0.75 * limit);
+    chain_windows(&search, more_ends, many, 0.125, start + 0.9 * limit);
+    branch_sequence(&search, start + 0.95 * limit);
     free(ends);
+    free(more_ends);
     branch_moments(&search, 1, start + limit);
   }
   free(search.moments);
   free(search.after);
+  free(search.next);
   bound_network_free(&search.network);
   return search.best;
 }
 
 int64_t bound_moments_peak(const BoundGraph *graph, int64_t least, double deadline) {
-  MomentSearch search = {.graph = graph, .network = bound_network_create(graph), .moments = list_moments(graph->problem)};
+  MomentSearch search = {.graph = graph, .network = bound_network_create(graph)};
+  search.moments = list_moments(graph->problem);
   for (int i = 0; i < graph->n && bound_now() < deadline; i++) {
     BoundNetwork *network = &search.network;
     bound_network_clear(graph, network);
@@ -196,10 +228,10 @@ int64_t bound_moments_peak(const BoundGraph *graph, int64_t least, double deadli
     bound_network_finish(network);
     int64_t certain = -network->moments[0].room;  // the budget is 0
     if (certain + network->moments[0].most <= least) continue;
-    // Executions are free and a byte costs one: the cut has the fewest bytes beside the certain ones.
+    // Executions are free and a byte costs one: the cut has the fewest bytes, the certain ones included.
     double price = 1, excess;
-    bound_network_solve(network, &price, NULL, &excess);
-    if (excess < 0x1p52 && (int64_t)excess > least) least = (int64_t)excess;
+    double bytes = bound_network_solve(network, &price, NULL, &excess).value;
+    if (bytes < 0x1p53 && (int64_t)bytes > least) least = (int64_t)bytes;
   }
   free(search.moments);
   bound_network_free(&search.network);

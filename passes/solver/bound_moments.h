@@ -8,7 +8,11 @@
 // the graph. Ends at `start` + `limit` (seconds on the clock of bound_now) with its best so far.
 double bound_moments_search(const BoundGraph *graph, double start, double limit);
 
-// Bytes that every schedule has live at once, when more than `least`; otherwise `least`. The graph's budget and costs must be 0.
+// Bytes that every schedule has live at once, when more than `least`; otherwise `least`. The graph's budget and costs
+// must be 0.
 int64_t bound_moments_peak(const BoundGraph *graph, int64_t least, double deadline);
+
+// remat_lower_bound without the exact solver; `limit` in seconds. In bound.c.
+double bound_by_moments(const RematProblem *problem, int64_t budget_bytes, double limit);
 
 #endif

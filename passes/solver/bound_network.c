@@ -257,12 +257,13 @@ bool bound_network_is_live(const BoundNetwork *network, int edge) {
 BoundCut bound_network_solve(BoundNetwork *network, const double *prices, const unsigned char *decisions,
                              double *excess) {
   FlowNetwork *flow = &network->flow;
+  // Less capacity only lowers the bound; finite edges together must stay below an infinite one.
+  double most = fmin(2 * SCALE_TOTAL, (double)(FLOW_INFINITE / 2) / (flow->n_edges + 1));
   for (int m = 0; m < network->n_moments; m++) {
     const BoundMoment *moment = &network->moments[m];
     for (int e = moment->first_edge; e < moment->last_edge; e++) {
       if (network->edge_bytes[e] < 0) continue;
-      double price = prices[m] * (double)network->edge_bytes[e];
-      flow->capacity[e] = (int64_t)(price < 2 * SCALE_TOTAL ? price : 2 * SCALE_TOTAL);
+      flow->capacity[e] = (int64_t)fmin(prices[m] * (double)network->edge_bytes[e], most);
       if (decisions && decisions[e] != BOUND_OPEN) flow->capacity[e] = decisions[e] == BOUND_LIVE ? 0 : FLOW_INFINITE;
     }
   }

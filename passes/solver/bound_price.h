@@ -12,8 +12,8 @@ typedef struct PriceResult {
                       // -1 when there is none: the bound is exact
 } PriceResult;
 
-// Maximises the value of a network of one moment over its price, starting at `first_price`, 0 if unknown. The value is concave
-// in the price, and each cut gives a line above it: the next price is where the lines of two cuts meet (Newton's method
+// Maximises the value of a network of one moment over its price, starting at `first_price`, 0 if unknown. The value is
+// concave in the price, and each cut gives a line above it: the next price is where the lines of two cuts meet (Newton's method
 // for the Lagrangian dual of one constraint). Stops early once the bound cannot exceed `useless`, or once it
 // is at least `enough`.
 PriceResult bound_price_search(BoundNetwork *network, const unsigned char *decisions, double first_price,

@@ -5,9 +5,9 @@
 
 #include "internal.h"
 
-enum { MAX_NODES = 30, DEFAULT_STATES = 100000 };
+enum { MAX_NODES = 60, DEFAULT_STATES = 100000 };
 
-typedef uint32_t NodeSet;
+typedef uint64_t NodeSet;
 
 typedef struct State {
   NodeSet executed, memory;
@@ -44,7 +44,7 @@ typedef struct Exact {
   bool full;                      // max_states reached
 } Exact;
 
-static int lowest(NodeSet set) { return __builtin_ctz(set); }
+static int lowest(NodeSet set) { return __builtin_ctzll(set); }
 
 static bool is_blocked(const Exact *exact, int v, NodeSet executed) {
   return (executed & exact->overwriters[v]) || (exact->once >> v & executed >> v & 1);
@@ -77,7 +77,7 @@ static double certain_extra(const Exact *exact, NodeSet executed, NodeSet memory
   for (NodeSet rest = pending; rest; rest &= rest - 1) again |= exact->inputs[lowest(rest)] & missing;
   double extra = 0;
   for (NodeSet rest = again; rest;) {
-    int v = 31 - __builtin_clz(rest);
+    int v = 63 - __builtin_clzll(rest);
     rest &= ~((NodeSet)1 << v);
     if (is_blocked(exact, v, executed)) return -1;
     extra += exact->cost[v];
@@ -99,7 +99,8 @@ static void heap_push(Exact *exact, HeapEntry entry) {
     exact->heap = solver_reallocate(exact->heap, (size_t)exact->heap_capacity, sizeof *exact->heap);
   }
   int at = exact->heap_size++;
-  for (int up; at > 0 && heap_before(&entry, &exact->heap[up = (at - 1) / 2]); at = up) exact->heap[at] = exact->heap[up];
+  for (int up; at > 0 && heap_before(&entry, &exact->heap[up = (at - 1) / 2]); at = up)
+    exact->heap[at] = exact->heap[up];
   exact->heap[at] = entry;
 }
 
@@ -116,9 +117,10 @@ static HeapEntry heap_pop(Exact *exact) {
 }
 
 static unsigned hash_state(NodeSet executed, NodeSet memory) {
-  uint64_t key = (uint64_t)executed << 32 | memory;
-  key *= UINT64_C(0x9e3779b97f4a7c15);
-  return (unsigned)(key >> 32) ^ (unsigned)(key >> 11);
+  uint64_t key = executed * UINT64_C(0x9e3779b97f4a7c15) ^ memory * UINT64_C(0xc2b2ae3d27d4eb4f);
+  key ^= key >> 29;
+  key *= UINT64_C(0xbf58476d1ce4e5b9);
+  return (unsigned)(key >> 32);
 }
 
 // Notes that (executed, memory) is reached from `parent` by executing `v` with `extra` cost in all.
@@ -147,7 +149,7 @@ static void reach(Exact *exact, NodeSet executed, NodeSet memory, double extra, 
   exact->states[found].extra = extra;
   exact->states[found].parent = parent;
   exact->states[found].executing = v;
-  heap_push(exact, (HeapEntry){extra + rest, __builtin_popcount(executed), found});
+  heap_push(exact, (HeapEntry){extra + rest, __builtin_popcountll(executed), found});
 }
 
 typedef struct Eviction {

@@ -84,17 +84,15 @@ typedef struct WalkRule {
 // Builds the schedule of a rule into `builder`. False when it grew beyond builder->limit.
 bool remat_build_walk(RematBuilder *builder, const WalkRule *rule);
 
-// ---- chain.c ----
-
-// The best checkpointing of the forward pass seen as a chain of segments, for `memory` bytes of held values (dynamic
-// program of Rotor, Beaumont et al. 2019). False when there is none; otherwise *schedule is Owned by the caller.
-bool remat_build_chain(const RematGraph *graph, int64_t memory, RematSchedule *schedule);
-
 // ---- seeds.c ----
 
 // Schedules made for a peak of `budget_bytes`, most promising first; they may miss it. `visit` gets each, owns none, and
 // returns false when it has seen enough.
 void remat_each_budget_seed(const RematGraph *graph, int64_t budget_bytes,
                             bool (*visit)(void *context, const RematSchedule *schedule), void *context);
+
+// The schedule of lowest peak among those of the dynamic program that cost at most `most_cost`; Owned by the caller. False
+// when there is none.
+bool remat_build_within_cost(const RematGraph *graph, double most_cost, RematSchedule *schedule);
 
 #endif

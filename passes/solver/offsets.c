@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "offsets.h"
+#include "offsets_search.h"
 
 // A placed buffer, or one in the way. Times are ranks among the distinct times.
 typedef struct Span {
@@ -37,6 +38,7 @@ typedef struct Allocator {
   int64_t lower_bound;
   int64_t goal;                 // stop at this arena size
   int64_t work, max_work;       // about nanoseconds
+  int64_t pause_work;           // the search over orders goes no further for now
   struct timespec start;
   double time_limit;
 } Allocator;
@@ -385,7 +387,7 @@ static void search_orders(Allocator *allocator, int *order, uint64_t seed) {
   bool best_fit = allocator->best_fit;
   unplace(allocator, 0);
   memcpy(order, allocator->best_order, (size_t)n * sizeof *order);
-  while (!is_done(allocator)) {
+  while (!is_done(allocator) && allocator->work < allocator->pause_work) {
     int64_t target = allocator->best_arena - 1;
     // Now and then aim well below, since a record lowered byte by byte takes long.
     if (since_success % 4 == 1) target = allocator->goal + (target - allocator->goal) / 2;
@@ -410,6 +412,63 @@ static void search_orders(Allocator *allocator, int *order, uint64_t seed) {
     }
     move_forward(allocator, order, culprit, choose_place(allocator, order, culprit, &random));
   }
+}
+
+static bool is_out_of_time(const void *context) {
+  const Allocator *allocator = context;
+  return seconds_since(allocator->start) > allocator->time_limit;
+}
+
+// The buffers that occupy anything, for the search over canonical placements. Owned by the caller.
+static CanonicalItem *list_items(const Allocator *allocator, int *n_items, int *buffer_of) {
+  CanonicalItem *items = solver_allocate((size_t)allocator->n, sizeof *items);
+  *n_items = 0;
+  for (int i = 0; i < allocator->n; i++) {
+    if (is_empty(&allocator->buffers[i])) continue;
+    buffer_of[*n_items] = i;
+    items[(*n_items)++] = (CanonicalItem){allocator->lower[i], allocator->upper[i], allocator->padded[i], allocator->buffers[i].align};
+  }
+  return items;
+}
+
+static void take_items(Allocator *allocator, const int64_t *offsets, const int *buffer_of, int n_items) {
+  int64_t arena = 0;
+  for (int i = 0; i < allocator->n; i++) allocator->best_offset[i] = 0;
+  for (int k = 0; k < n_items; k++) {
+    int b = buffer_of[k];
+    allocator->best_offset[b] = offsets[k];
+    if (offsets[k] + allocator->padded[b] > arena) arena = offsets[k] + allocator->padded[b];
+  }
+  allocator->best_arena = arena;
+}
+
+// The two searches in turns, in growing shares: the one over orders approaches a goal step by step and is at home with
+// many buffers, the one over canonical placements finds tight packings of a few hundred.
+static void search_in_turns(Allocator *allocator, int *order, uint64_t seed) {
+  enum { CANONICAL_LIMIT = 1500 };
+  int *buffer_of = solver_allocate((size_t)allocator->n, sizeof *buffer_of), n_items;
+  CanonicalItem *items = list_items(allocator, &n_items, buffer_of);
+  bool canonical = n_items > 1 && n_items <= CANONICAL_LIMIT;
+  CanonicalSearch *search = canonical ? canonical_create(items, n_items, 2 * n_items, allocator->goal, seed) : NULL;
+  for (int64_t share = 10000000, turn = 0; !is_done(allocator); turn++, share += share / 2) {
+    allocator->pause_work = search && allocator->work < allocator->max_work - share ? allocator->work + share : allocator->max_work;
+    search_orders(allocator, order, seed + (uint64_t)turn);
+    if (!search || is_done(allocator)) continue;
+    int64_t before = canonical_work(search), left = allocator->max_work - allocator->work;
+    CanonicalAnswer answer = canonical_run(search, 20 * share < left ? 20 * share : left, is_out_of_time, allocator);
+    allocator->work += canonical_work(search) - before;
+    if (answer == CANONICAL_FOUND) {
+      take_items(allocator, canonical_offsets(search), buffer_of, n_items);
+      break;
+    }
+    if (answer == CANONICAL_IMPOSSIBLE) {
+      canonical_free(search);
+      search = NULL;
+    }
+  }
+  canonical_free(search);
+  free(items);
+  free(buffer_of);
 }
 
 static void allocator_free(Allocator *allocator) {
@@ -457,7 +516,7 @@ bool offsets_assign(OffsetBuffer *buffers, int n, const OffsetOptions *options, 
   Allocator allocator = allocator_create(buffers, n, options);
   int *order = solver_allocate((size_t)n, sizeof *order);
   try_orders(&allocator, order);
-  if (n > 1 && !is_done(&allocator)) search_orders(&allocator, order, options ? options->seed : 0);
+  if (n > 1 && !is_done(&allocator)) search_in_turns(&allocator, order, options ? options->seed : 0);
   for (int i = 0; i < n; i++) buffers[i].offset = allocator.best_offset[i];
   *result = (OffsetResult){.arena_bytes = n ? allocator.best_arena : 0,
                            .lower_bound = allocator.lower_bound,

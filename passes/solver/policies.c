@@ -100,6 +100,7 @@ typedef struct SegmentSearch {
   RematBuilder builder;
   bool *keep;
   int64_t base_peak, base_activations;  // of the plain order
+  double base_cost;
   RematSchedule best;
   SegmentLimits best_limits;
 } SegmentSearch;
@@ -132,6 +133,22 @@ static void try_limits(SegmentSearch *search, double values, double all) {
   }
 }
 
+// The dynamic program knows more than segments that are recomputed once: at most one forward pass more, in any way.
+static void try_chain(SegmentSearch *search) {
+  const RematGraph *graph = search->graph;
+  double most = search->base_cost;
+  for (int v = 0; v < graph->forward_end; v++)
+    if (graph->problem->nodes[v].recomputable) most += graph->problem->nodes[v].cost;
+  RematSchedule candidate;
+  if (!remat_build_within_cost(graph, most, &candidate)) return;
+  if (is_better(search, &candidate, &search->best)) {
+    remat_schedule_free(&search->best);
+    search->best = candidate;
+  } else {
+    remat_schedule_free(&candidate);
+  }
+}
+
 RematSchedule remat_policy_sqrt(const RematProblem *problem) {
   enum { COARSE = 40, FINE = 12 };
   RematGraph graph = remat_graph_create(problem);
@@ -139,6 +156,7 @@ RematSchedule remat_policy_sqrt(const RematProblem *problem) {
   search.best_limits = (SegmentLimits){INFINITY, INFINITY, 1};
   search.base_peak = search.best.peak;
   search.base_activations = search.best.activations;
+  search.base_cost = search.best.cost;
   search.keep = solver_allocate((size_t)graph.n, sizeof(bool));
   LimitRange range = limit_range(&graph);
   bool any = range.high.values > range.low.values;
@@ -153,6 +171,7 @@ RematSchedule remat_policy_sqrt(const RematProblem *problem) {
   center = search.best_limits;
   for (int i = 1; i <= COARSE && any && isinf(center.values); i++)
     try_limits(&search, spread(range.low.values, range.high.values, i, COARSE), center.all);
+  try_chain(&search);
   RematSchedule best = search.best;
   free(search.keep);
   remat_builder_free(&search.builder);

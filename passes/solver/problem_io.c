@@ -133,7 +133,8 @@ static bool check_id(const JsonValue *object, int number, SolverError *error) {
   if (id->type != JSON_NUMBER) return fail_type(id, "id", "a number or a string", error);
   if (id->is_integer && id->integer == number) return true;
   if (id->is_integer && id->integer >= 0 && id->integer < number)
-    return solver_fail_at(error, id->line, id->column, "duplicate id %d: it is that of an earlier node", (int)id->integer);
+    return solver_fail_at(error, id->line, id->column, "duplicate id %d: it is that of an earlier node",
+                          (int)id->integer);
   return solver_fail_at(error, id->line, id->column, "the id of node %d must be %d: nodes are numbered by their place",
                         number, number);
 }

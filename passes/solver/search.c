@@ -1,7 +1,6 @@
 // search.c: the cheapest schedule within a budget. Each seed is brought under the budget by a greedy descent and
-// trimmed by removing executions that have become useless; the best then goes through a local search on
-// cost + price * overflow, in rounds that start from the best schedule so far and cool down. Counted in moves, not in
-// seconds, so that a seed gives the same schedule everywhere.
+// trimmed (greedy.c); the best then goes through kicks and quenches (kick.c). Counted in moves, not in seconds, so that a
+// seed gives the same schedule everywhere as long as no time limit strikes.
 #include "search.h"
 
 #include <math.h>
@@ -14,291 +13,280 @@ static double seconds_since(struct timespec start) {
   return (double)(now.tv_sec - start.tv_sec) + 1e-9 * (double)(now.tv_nsec - start.tv_nsec);
 }
 
-static bool out_of_time(const RematSearch *search) { return seconds_since(search->start) > search->time_limit; }
+bool remat_search_out_of_time(RematSearch *search) {
+  const RematOptions *options = search->options;
+  if (!search->stopped)
+    search->stopped = seconds_since(search->start) > search->time_limit ||
+                      (options && options->interrupt && *options->interrupt);
+  return search->stopped;
+}
 
-static bool is_feasible(const RematState *state) { return state->n_over == 0 && state->peak <= state->budget; }
+bool remat_search_descent_ends(RematSearch *search) {
+  return remat_search_out_of_time(search) || seconds_since(search->start) > search->descent_end;
+}
 
-// Remembers the state if it is the cheapest within the budget or has the smallest peak.
-static void note_state(RematSearch *search) {
+// Nothing more to find, or no time to.
+static bool is_over(RematSearch *search) {
+  return (search->has_best && search->best_cost <= search->good_cost) || remat_search_out_of_time(search);
+}
+
+bool remat_search_is_done(const RematSearch *search) {
+  return search->stopped || search->moves >= search->max_moves ||
+         (search->has_best && search->best_cost <= search->good_cost);
+}
+
+void remat_search_note(RematSearch *search) {
   const RematState *state = &search->state;
-  if (!search->lowest.exec || state->peak < search->lowest.peak) {
+  bool is_best = false;
+  if (state->n_over == 0 && state->budget >= 0 && !search->is_lowering && (!search->has_best || state->cost < search->best_cost)) is_best = true;
+  if (!search->has_best && !is_best) {
+    int64_t peak = remat_state_peak(state);
+    if (search->lowest.exec && peak >= search->lowest.peak) return;
     remat_schedule_free(&search->lowest);
     int *exec = solver_allocate((size_t)state->n, sizeof *exec);
-    search->lowest = (RematSchedule){.n = state->n, .exec = exec, .cost = state->cost, .peak = state->peak};
-    if (state->n) memcpy(search->lowest.exec, state->exec, (size_t)state->n * sizeof(int));
+    search->lowest = (RematSchedule){.n = remat_state_sequence(state, exec), .exec = exec, .cost = state->cost, .peak = peak};
   }
-  if (!is_feasible(state) || (search->has_best && state->cost >= search->best_cost)) return;
+  if (!is_best) return;
   if (state->n > search->best_capacity) {
     search->best_capacity = 2 * state->n;
     search->best = solver_reallocate(search->best, (size_t)search->best_capacity, sizeof(int));
   }
-  if (state->n) memcpy(search->best, state->exec, (size_t)state->n * sizeof(int));
-  search->n_best = state->n;
+  search->n_best = remat_state_sequence(state, search->best);
   search->best_cost = state->cost;
   search->has_best = true;
 }
 
-static void swap_edits(Edit *left, Edit *right) {
-  Edit kept = *left;
-  *left = *right;
-  *right = kept;
-}
-
-enum { GREEDY_CANDIDATES = 24 };
-
-// The gaps across the position that exceeds the budget most, best guesses first: bytes x positions over budget that
-// the gap spans / cost.
-static int list_candidates(const RematSearch *search, const double *over_before, int *candidates) {
-  const RematState *state = &search->state;
-  double scores[GREEDY_CANDIDATES];
-  int count = 0, worst = 0;
-  for (int p = 0; p < state->n; p++)
-    if (state->occupied[p] > state->occupied[worst]) worst = p;
-  for (int g = 0; g < state->n_gaps; g++) {
-    const Gap *gap = &state->gaps[g];
-    if (gap->from >= worst || gap->to <= worst) continue;
-    const RematNode *node = &search->problem->nodes[gap->value];
-    double relief = (double)node->bytes * (over_before[gap->to] - over_before[gap->from + 1]);
-    double score = relief / (node->cost + 1e-9 * relief + 1e-30);
-    int i = count < GREEDY_CANDIDATES ? count++ : count;
-    if (i == GREEDY_CANDIDATES && score <= scores[i - 1]) continue;
-    if (i == GREEDY_CANDIDATES) i--;
-    for (; i > 0 && scores[i - 1] < score; i--) scores[i] = scores[i - 1], candidates[i] = candidates[i - 1];
-    scores[i] = score;
-    candidates[i] = g;
-  }
-  return count;
-}
-
-// One greedy step: the candidate that frees most overflow per cost. False when none frees any.
-static bool take_greedy_step(RematSearch *search, double *over_before) {
-  RematState *state = &search->state;
-  int candidates[GREEDY_CANDIDATES];
-  over_before[0] = 0;
-  for (int p = 0; p < state->n; p++) over_before[p + 1] = over_before[p] + (state->occupied[p] > state->budget);
-  int count = list_candidates(search, over_before, candidates);
-  double best_score = 0;
-  for (int i = 0; i < count; i++)
-    for (DeadInputs dead = DEAD_HOLD; dead <= DEAD_RECOMPUTE; dead++) {
-      EditPrice price;
-      if (!move_fill_gap(search, &state->gaps[candidates[i]], dead)) continue;
-      search->moves++;
-      if (!remat_state_price(state, &search->edit, &price) || price.overflow >= 0) continue;
-      double score = -price.overflow / (price.cost + 1e-30);
-      if (price.cost <= 0) score = INFINITY;
-      if (score <= best_score) continue;
-      best_score = score;
-      swap_edits(&search->edit, &search->best_edit);
-    }
-  if (best_score <= 0) return false;
-  remat_state_apply(state, &search->best_edit);
-  return true;
-}
-
-// Brings the state under the budget if it can. Bounded, since deep recomputation may add executions without end.
-static void descend(RematSearch *search) {
-  search->insertion_limit = 512;
-  RematState *state = &search->state;
-  int limit = 64 + 30 * search->graph.n;
-  double *over_before = NULL;
-  int capacity = 0;
-  while (state->n_over > 0 && state->n < limit && !out_of_time(search)) {
-    // Trimming takes back a few percent at most.
-    if (search->has_best && state->cost > search->best_cost * 1.05) break;
-    if (state->n + 1 > capacity) {
-      capacity = 2 * state->n + 1;
-      over_before = solver_reallocate(over_before, (size_t)capacity, sizeof *over_before);
-    }
-    if (!take_greedy_step(search, over_before)) break;
-  }
-  free(over_before);
-}
-
-// Removes executions, dearest first, as long as the overflow does not grow.
-static void trim(RematSearch *search) {
-  RematState *state = &search->state;
-  bool changed = true;
-  while (changed && !out_of_time(search)) {
-    changed = false;
-    for (int p = state->n - 1; p >= 0; p--) {
-      EditPrice price;
-      if (p >= state->n) continue;
-      if (!move_remove(search, p)) continue;
-      search->moves++;
-      if (!remat_state_price(state, &search->edit, &price)) continue;
-      if (price.overflow > 0 || price.n_over > 0 || price.cost > 0) continue;
-      remat_state_apply(state, &search->edit);
-      changed = true;
-    }
-  }
-}
-
-static bool propose(RematSearch *search) {
-  RematState *state = &search->state;
-  uint64_t kind = remat_random(&search->random) % 100;
-  if (kind < 40 && state->n > search->graph.n) {
-    for (int tries = 0; tries < 16; tries++) {
-      int p = (int)(remat_random(&search->random) % (uint64_t)state->n);
-      if (state->executions[state->exec[p]] > 1) return move_remove(search, p);
-    }
-    return false;
-  }
-  if (kind < 80 && state->n_gaps > 0) {
-    double total = state->gap_weight[state->n_gaps - 1], at = total * remat_random_unit(&search->random);
-    int low = 0, high = state->n_gaps - 1;
-    while (low < high) {
-      int middle = low + (high - low) / 2;
-      if (state->gap_weight[middle] <= at)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    return move_fill_gap(search, &state->gaps[low], (DeadInputs)(remat_random(&search->random) % 3));
-  }
-  return state->n > 0 && move_shift(search, (int)(remat_random(&search->random) % (uint64_t)state->n));
-}
-
-// One round: from the best schedule, accept worse ones with a probability that falls to zero. `price` is what a byte
-// over budget at one position costs; it rises while the state is over budget and falls while it is not.
-static void anneal_round(RematSearch *search, int64_t moves, double heat, double *price_of_overflow) {
-  RematState *state = &search->state;
-  double base = state->cost / (state->n + 1);  // mean cost of an execution
-  search->insertion_limit = 24;
-  for (int64_t i = 0; i < moves; i++) {
-    if ((i & 255) == 0 && out_of_time(search)) return;
-    double left = 1 - (double)i / (double)moves, temperature = heat * base * left * left;
-    double factor = 1.0 / 1024;
-    *price_of_overflow *= state->n_over > 0 ? 1 + factor : 1 - factor / 2;
-    search->moves++;
-    EditPrice price;
-    if (!propose(search) || !remat_state_price(state, &search->edit, &price)) continue;
-    double change = price.cost + *price_of_overflow * price.overflow;
-    bool was_over = state->n_over > 0, is_over = state->n_over + price.n_over > 0;
-    change += base * 0.5 * ((int)is_over - (int)was_over);
-    if (change > 0 && (temperature <= 0 || change >= -temperature * log(1 - remat_random_unit(&search->random))))
-      continue;
-    remat_state_apply(state, &search->edit);
-    if (state->n_over == 0) note_state(search);
-  }
-}
-
-static void local_search(RematSearch *search) {
-  static const double heats[] = {0.3, 1.0, 0.1, 0.5};
-  RematState *state = &search->state;
-  int64_t round_moves = 2000 + 60 * (int64_t)search->graph.n;
-  // A gap of typical bytes over the whole span is worth about one execution.
-  double bytes = 1;
-  for (int v = 0; v < search->graph.n; v++) bytes += (double)search->problem->nodes[v].bytes / search->graph.n;
-  double price = state->cost / (state->n + 1) / bytes / 10;
-  for (int round = 0; search->moves < search->max_moves && !out_of_time(search); round++) {
-    if (search->has_best) remat_state_load(state, search->best, search->n_best);
-    int64_t moves = search->max_moves - search->moves;
-    anneal_round(search, moves < round_moves ? moves : round_moves, heats[round % 4], &price);
-    if (state->n_over > 0) descend(search);
-    trim(search);
-    note_state(search);
-  }
+// A seed as it is.
+static void take_seed(RematSearch *search, const RematSchedule *seed) {
+  if (search->has_best ? seed->peak > search->budget || seed->cost >= search->best_cost : seed->peak >= search->lowest.peak)
+    return;
+  remat_state_load(&search->state, seed->exec, seed->n);
+  remat_search_note(search);
 }
 
 static void improve_seed(void *context, const RematSchedule *seed) {
   RematSearch *search = context;
-  if (out_of_time(search)) return;
+  if (is_over(search)) return;
   remat_state_load(&search->state, seed->exec, seed->n);
-  note_state(search);
+  remat_search_note(search);
+  if (remat_search_is_done(search)) return;
   // A seed that costs more than the best, before anything is done about its overflow, will hardly become cheaper.
   if (search->has_best && seed->cost >= search->best_cost * 1.5) return;
-  descend(search);
-  note_state(search);
-  trim(search);
-  note_state(search);
+  // Trimming takes back a few percent at most.
+  search->descent_end = fmin(search->time_limit, seconds_since(search->start) + 0.2 * search->time_limit);
+  remat_greedy_descend(search, search->has_best ? search->best_cost * 1.05 : INFINITY);
+  remat_search_note(search);
+  remat_greedy_trim(search);
+  remat_search_note(search);
 }
 
+// Seeds made for the budget come most promising first, and may take long to make.
 static bool improve_budget_seed(void *context, const RematSchedule *seed) {
-  improve_seed(context, seed);
-  return !out_of_time(context);
+  RematSearch *search = context;
+  improve_seed(search, seed);
+  return !remat_search_out_of_time(search) && !(search->has_best && seconds_since(search->start) > 0.15 * search->time_limit);
 }
+
+static void note_baseline(RematSearch *search) {
+  RematSchedule plain = remat_baseline(search->problem);
+  remat_state_load(&search->state, plain.exec, plain.n);
+  remat_search_note(search);
+  remat_schedule_free(&plain);
+}
+
+static const RematPolicy policies[] = {REMAT_POLICY_SQRT, REMAT_POLICY_SPEED, REMAT_POLICY_MANUAL,
+                                       REMAT_POLICY_RECURSIVE};
+enum { POLICIES = sizeof policies / sizeof *policies };
 
 static void run_seeds(RematSearch *search) {
-  static const RematPolicy policies[] = {REMAT_POLICY_NONE, REMAT_POLICY_SQRT, REMAT_POLICY_SPEED,
-                                         REMAT_POLICY_MANUAL, REMAT_POLICY_RECURSIVE};
-  for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
-    RematSchedule seed = remat_policy_run(search->problem, policies[i]);
-    improve_seed(search, &seed);
-    remat_schedule_free(&seed);
-    if (i == 0 && search->has_best && search->best_cost <= seed.cost) return;  // fits as it is
+  RematSchedule seeds[POLICIES] = {0}, plain = remat_baseline(search->problem);
+  // As they are, so that something fits as early as possible; then with what the descent makes of them.
+  for (int i = 0; i < POLICIES && !is_over(search); i++) {
+    seeds[i] = remat_policy_run(search->problem, policies[i]);
+    take_seed(search, &seeds[i]);
   }
+  improve_seed(search, &plain);
+  for (int i = 0; i < POLICIES; i++)
+    if (seeds[i].exec) improve_seed(search, &seeds[i]);
+  for (int i = 0; i < POLICIES; i++) remat_schedule_free(&seeds[i]);
+  remat_schedule_free(&plain);
+  if (is_over(search)) return;
+  remat_each_budget_seed(&search->graph, search->budget, improve_budget_seed, search);
+  if (is_over(search) || seconds_since(search->start) > 0.15 * search->time_limit) return;
   remat_each_segmentation(&search->graph, search->graph.n < 1200 ? 8 : 3, improve_seed, search);
-  remat_each_budget_seed(&search->graph, search->state.budget, improve_budget_seed, search);
 }
 
-static void run_starts(RematSearch *search, const RematOptions *options) {
-  for (int i = 0; i < options->n_starts; i++) improve_seed(search, &options->starts[i]);
+enum { EXACT_NODES = 16 };
+
+// Small problems: the optimum, after which there is nothing to search.
+static void run_exact(RematSearch *search) {
+  RematSchedule optimum = {0};
+  if (remat_search_is_done(search) || remat_exact(search->problem, search->budget, 0, &optimum) != REMAT_EXACT_OPTIMAL)
+    return;
+  remat_state_load(&search->state, optimum.exec, optimum.n);
+  remat_search_note(search);
+  search->good_cost = fmax(search->good_cost, optimum.cost * (1 + 1e-9));
+  remat_schedule_free(&optimum);
 }
 
-static RematSearch search_create(const RematProblem *problem, const RematOptions *options) {
-  RematSearch search = {.problem = problem, .time_limit = 10};
-  clock_gettime(CLOCK_MONOTONIC, &search.start);
-  if (options && options->time_limit > 0) search.time_limit = options->time_limit;
-  search.random = options ? options->seed : 0;
-  search.graph = remat_graph_create(problem);
-  search.edit = edit_create();
-  search.best_edit = edit_create();
-  search.max_moves = options ? options->max_moves : 0;
-  if (search.max_moves == 0) search.max_moves = 150000000 / (200 + (int64_t)problem->n_nodes);
-  return search;
+static void run_starts(RematSearch *search) {
+  for (int i = 0; i < search->options->n_starts; i++) improve_seed(search, &search->options->starts[i]);
+}
+
+// Scales of costs and bytes, for temperatures and prices.
+static void measure_scales(RematSearch *search) {
+  const RematState *state = &search->state;
+  int n = state->n_nodes, counted = 0;
+  double bytes = 0, cost = 0;
+  search->weight = solver_allocate((size_t)n + 1, sizeof(double));
+  for (int v = 0; v < n; v++) {
+    double weight = state->recomputable[v] ? (double)state->bytes[v] : 0;
+    search->weight[v + 1] = search->weight[v] + weight;
+    if (weight <= 0) continue;
+    counted++;
+    bytes += weight;
+    cost += state->cost_of[v];
+  }
+  if (counted == 0) counted = 1;
+  search->step_cost = cost / counted;
+  if (search->step_cost <= 0) search->step_cost = 1;
+  if (bytes <= 0) bytes = 1;
+  // A gap of typical bytes over the whole span is worth about one execution.
+  search->typical_price = search->overflow_price = search->step_cost / (bytes / counted) / 10;
+}
+
+// In place, since the state points to the graph.
+static void search_create(RematSearch *search, const RematProblem *problem, int64_t budget,
+                          const RematOptions *options) {
+  *search = (RematSearch){.problem = problem, .options = options, .budget = budget, .time_limit = 10};
+  clock_gettime(CLOCK_MONOTONIC, &search->start);
+  if (options && options->time_limit > 0) search->time_limit = options->time_limit;
+  search->random = options ? options->seed : 0;
+  search->max_moves = options ? options->max_moves : 0;
+  if (search->max_moves == 0) search->max_moves = 1000000;
+  search->graph = remat_graph_create(problem);
+  search->state = remat_state_create(&search->graph, budget);
+  search->locked = solver_allocate((size_t)problem->n_nodes, sizeof(int));
+  search->kick = 1;
+  measure_scales(search);
+}
+
+static void search_free(RematSearch *search) {
+  free(search->best);
+  free(search->locked);
+  free(search->weight);
+  remat_schedule_free(&search->lowest);
+  remat_state_free(&search->state);
+  remat_graph_free(&search->graph);
+}
+
+// Nothing fits yet: aims at budgets a little below the lowest peak known, one after the other, down to the budget.
+static void lower_peak(RematSearch *search) {
+  RematState *state = &search->state;
+  double fraction = 0.04;
+  search->is_lowering = true;
+  while (!remat_search_is_done(search)) {
+    int64_t peak = search->lowest.peak, aim = peak - 1 - (int64_t)(fraction * (double)(peak - search->problem->fixed_bytes));
+    if (aim <= search->budget) aim = search->budget;
+    search->is_lowering = aim > search->budget;
+    remat_state_set_budget(state, aim);
+    remat_state_load(state, search->lowest.exec, search->lowest.n);
+    search->descent_end = search->time_limit;
+    remat_greedy_descend(search, INFINITY);
+    remat_search_note(search);
+    if (state->n_over > 0) remat_kick_improve(search, 20000 + 20 * (int64_t)state->n_nodes);
+    remat_search_note(search);
+    if (search->has_best) break;
+    fraction = search->lowest.peak < peak ? fmin(fraction * 1.5, 0.1) : fraction / 2;
+    if (fraction < 1e-4) fraction = 0.02;
+  }
+  search->is_lowering = false;
+  remat_state_set_budget(state, search->budget);
+}
+
+static void local_search(RematSearch *search) {
+  if (search->state.n_nodes == 0) return;
+  if (!search->has_best) lower_peak(search);
+  if (!search->has_best || remat_search_is_done(search)) return;
+  remat_greedy_trim(search);
+  remat_search_note(search);
+  remat_state_load(&search->state, search->best, search->n_best);
+  remat_kick_improve(search, INT64_MAX);
+}
+
+static double time_for_bound(double time_limit) { return time_limit < 1 ? time_limit / 10 : 0; }
+
+// As remat_solve; ends as soon as the cost is at most `enough`.
+static void solve(const RematProblem *problem, int64_t budget, const RematOptions *options, double enough,
+                  RematResult *result) {
+  RematSearch search;
+  search_create(&search, problem, budget, options);
+  *result = (RematResult){0};
+  for (int v = 0; v < problem->n_nodes; v++) result->base_cost += problem->nodes[v].cost;
+  result->lower_bound = remat_lower_bound(problem, budget, time_for_bound(search.time_limit));
+  search.good_cost = fmax(result->lower_bound * (1 + 1e-7), enough);
+  note_baseline(&search);
+  if (problem->n_nodes <= EXACT_NODES) run_exact(&search);
+  if (options && options->n_starts > 0) run_starts(&search);
+  else run_seeds(&search);
+  if (!remat_search_is_done(&search)) local_search(&search);
+  result->feasible = search.has_best;
+  const RematSchedule *lowest = &search.lowest;
+  result->schedule = search.has_best ? remat_schedule_measure(problem, search.best, search.n_best)
+                                     : remat_schedule_measure(problem, lowest->exec, lowest->n);
+  result->min_budget_found = result->schedule.peak;
+  result->moves = search.moves;
+  result->seconds = seconds_since(search.start);
+  search_free(&search);
 }
 
 void remat_solve(const RematProblem *problem, int64_t budget_bytes, const RematOptions *options, RematResult *result) {
-  RematSearch search = search_create(problem, options);
-  search.state = remat_state_create(&search.graph, budget_bytes);
-  *result = (RematResult){.lower_bound = remat_lower_bound(problem, budget_bytes, 0)};
-  for (int v = 0; v < problem->n_nodes; v++) result->base_cost += problem->nodes[v].cost;
-  if (options && options->n_starts > 0) run_starts(&search, options);
-  else run_seeds(&search);
-  if (!search.has_best || search.best_cost > result->lower_bound) local_search(&search);
-  result->feasible = search.has_best;
-  result->min_budget_found = search.lowest.peak;
-  if (search.has_best) {
-    result->schedule = remat_schedule_measure(problem, search.best, search.n_best);
-    remat_schedule_free(&search.lowest);
-  } else {
-    result->schedule = search.lowest;
-  }
-  result->moves = search.moves;
-  result->seconds = seconds_since(search.start);
-  free(search.best);
-  edit_free(&search.edit);
-  edit_free(&search.best_edit);
-  remat_state_free(&search.state);
-  remat_graph_free(&search.graph);
+  solve(problem, budget_bytes, options, 0, result);
 }
 
 void remat_result_free(RematResult *result) { remat_schedule_free(&result->schedule); }
 
+enum { BISECTIONS = 12 };
+
 void remat_minimize_peak(const RematProblem *problem, double max_cost, const RematOptions *options,
                          RematResult *result) {
-  // The first version: a bisection without warm starts.
-  RematSchedule plain = remat_baseline(problem);
-  int64_t low = remat_min_budget_bound(problem), high = plain.peak;
+  struct timespec start;
+  clock_gettime(CLOCK_MONOTONIC, &start);
+  RematSchedule best = remat_baseline(problem);
+  double enough = max_cost * (1 + 1e-12);
+  *result = (RematResult){.feasible = best.cost <= enough, .base_cost = best.cost};
+  int64_t low = remat_min_budget_bound(problem);
   RematOptions part = options ? *options : (RematOptions){0};
-  part.time_limit = (part.time_limit > 0 ? part.time_limit : 10) / 10;
-  *result = (RematResult){.feasible = plain.cost <= max_cost * (1 + 1e-12), .schedule = plain};
-  for (int step = 0; step < 10 && low < high; step++) {
+  double time_limit = part.time_limit > 0 ? part.time_limit : 10;
+  for (int i = 0; i < part.n_starts; i++)
+    if (part.starts[i].cost <= enough && part.starts[i].peak < best.peak) {
+      remat_schedule_free(&best);
+      best = remat_schedule_measure(problem, part.starts[i].exec, part.starts[i].n);
+    }
+  part.max_moves = part.max_moves == 0 ? 200000 : part.max_moves == INT64_MAX ? INT64_MAX : part.max_moves / BISECTIONS - 1;
+  for (int step = 0; result->feasible && low < best.peak; step++) {
+    double left = time_limit - seconds_since(start);
+    if (left < 1e-3 || step == 3 * BISECTIONS || (options && options->interrupt && *options->interrupt)) break;
+    part.time_limit = left / 5;
+    // Every second search may begin from the best so far.
+    part.starts = step % 2 ? &best : options ? options->starts : NULL;
+    part.n_starts = step % 2 ? 1 : options ? options->n_starts : 0;
+    part.seed++;
+    int64_t aim = low + (best.peak - low) / 2;
     RematResult found;
-    int64_t middle = low + (high - low) / 2;
-    remat_solve(problem, middle, &part, &found);
+    solve(problem, aim, &part, enough, &found);
     result->moves += found.moves;
-    result->seconds += found.seconds;
-    if (found.feasible && found.schedule.cost <= max_cost * (1 + 1e-12)) {
-      remat_schedule_free(&result->schedule);
-      result->schedule = found.schedule;
-      high = found.schedule.peak;
+    bool better = found.schedule.peak < best.peak && found.schedule.cost <= enough;
+    if (found.schedule.peak > aim || found.schedule.cost > enough) low = aim + 1;
+    if (better) {
+      remat_schedule_free(&best);
+      best = found.schedule;
     } else {
       remat_result_free(&found);
-      low = middle + 1;
     }
   }
-  for (int v = 0; v < problem->n_nodes; v++) result->base_cost += problem->nodes[v].cost;
-  result->min_budget_found = result->schedule.peak;
-  result->lower_bound = remat_lower_bound(problem, result->schedule.peak, 0);
+  result->schedule = best;
+  result->min_budget_found = best.peak;
+  result->lower_bound = remat_lower_bound(problem, best.peak, time_for_bound(time_limit));
+  result->seconds = seconds_since(start);
 }

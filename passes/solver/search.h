@@ -1,5 +1,5 @@
-// search.h: the moves, the greedy descent and the local search, shared by search.c (the plan of the search) and
-// moves.c (what a move is).
+// search.h: what the parts of the search share: search.c (its plan), greedy.c (descent and trimming), kick.c (local
+// search) and moves.c (what a move is).
 #ifndef NNC_SOLVER_SEARCH_H
 #define NNC_SOLVER_SEARCH_H
 
@@ -9,34 +9,82 @@
 
 typedef struct RematSearch {
   const RematProblem *problem;  // Borrowed
+  const RematOptions *options;  // Borrowed, may be NULL
   RematGraph graph;             // Owned
   RematState state;             // Owned
-  Edit edit, best_edit;         // Owned
-  int insertion_limit;          // a move that inserts more is given up
+  int64_t budget;               // bytes; the state's budget may be another for a while
   uint64_t random;
   int64_t moves, max_moves;
   struct timespec start;
-  double time_limit;
-  int *best;                    // Owned; cheapest feasible sequence
+  double time_limit;            // seconds since start
+  double descent_end;           // the same for one descent
+  bool stopped;
+  int insertion_limit;          // a move that inserts more is given up
+  int wanted_room;              // slot before which the last move found too few empty ones, -1
+  int *locked;                  // Owned; per node, the number of the kick that fixed it
+  int kick;
+  int64_t spent[4];             // moves of kicks by length class
+  double *weight;               // Owned, n_nodes + 1; running sum of the bytes of what may execute again
+  double step_cost;             // mean cost of an execution: the scale of temperatures
+  double typical_price;         // where overflow_price begins
+  double overflow_price;        // cost of a byte above the budget at one execution; adapts
+  int *best;                    // Owned; cheapest sequence within `budget`
   int n_best, best_capacity;
   double best_cost;
+  double good_cost;             // the search ends when the best costs no more
+  bool is_lowering;             // the state's budget is above `budget`: what fits it is not a solution yet
   bool has_best;
   RematSchedule lowest;         // Owned; schedule of the smallest peak met
 } RematSearch;
 
-// ---- moves.c: fill search->edit with a candidate; false when there is none ----
+// ---- search.c ----
+
+bool remat_search_out_of_time(RematSearch *search);   // or interrupted
+bool remat_search_descent_ends(RematSearch *search);
+bool remat_search_is_done(const RematSearch *search); // stopped, out of moves, or the best is proven optimal
+
+// Remembers the state if it is the cheapest within the budget or has the smallest peak.
+void remat_search_note(RematSearch *search);
+
+// ---- moves.c ----
+// Each fills a trial of search->state, which is then either priced or rejected. False: there is none (the trial is
+// already rejected).
 
 typedef enum DeadInputs {
   DEAD_HOLD,       // keep the input live up to the new use
   DEAD_RECOMPUTE,  // execute it again as well, and its dead inputs in turn
-  DEAD_MIXED,      // either, at random; a later execution may be pulled forward instead
+  DEAD_MIXED,      // either, at random
 } DeadInputs;
 
 uint64_t remat_random(uint64_t *state);
-double remat_random_unit(uint64_t *state);  // in [0, 1)
+double remat_random_unit(uint64_t *state);             // in [0, 1)
+int remat_random_below(uint64_t *state, int limit);    // in [0, limit)
 
-bool move_fill_gap(RematSearch *search, const Gap *gap, DeadInputs dead);
-bool move_remove(RematSearch *search, int position);  // with the feeders it orphans
-bool move_shift(RematSearch *search, int position);   // to a random legal place
+// Executes `value` again right before the use that is its event `index`.
+bool remat_move_fill(RematSearch *search, int value, int index, DeadInputs dead);
+
+// Removes the execution in `slot`, with the feeders it orphans.
+bool remat_move_drop(RematSearch *search, int slot);
+
+// A random move of the local search.
+bool remat_move_propose(RematSearch *search);
+
+// A random move of a kick: locks the value it is about.
+bool remat_move_toggle(RematSearch *search);
+
+// ---- greedy.c ----
+
+// Brings the state under the budget if it can, by the executions that free most bytes x duration per cost, until it
+// costs more than `cost_limit`.
+void remat_greedy_descend(RematSearch *search, double cost_limit);
+
+// Removes executions, dearest first, while the state stays within the budget.
+void remat_greedy_trim(RematSearch *search);
+
+// ---- kick.c ----
+
+// Improves the state, which may be over the budget, until the search is done or `moves` are spent, and while lowering
+// also until it fits; notes what it finds.
+void remat_kick_improve(RematSearch *search, int64_t moves);
 
 #endif

@@ -138,6 +138,25 @@ bool remat_policy_parse(const char *name, RematPolicy *policy);
 // Runs one of the policies above. Not REMAT_POLICY_SOLVE, which needs a budget.
 RematSchedule remat_policy_run(const RematProblem *problem, RematPolicy policy);
 
+// ---- baselines.c: published heuristics, as published, to compare with ----
+
+typedef enum RematBaselineKind {
+  REMAT_BASELINE_CHEN_SQRT,    // Chen et al. 2016, section 4.2: sqrt(k) segments of equally many nodes, each recomputed once
+  REMAT_BASELINE_CHEN_GREEDY,  // the same, algorithm 3: a segment ends when its bytes exceed b; of 40 values of b the one
+                               // with the lowest peak
+  REMAT_BASELINE_REVOLVE,      // Griewank & Walther 2000: binomial checkpointing, over the articulation points as steps
+  REMAT_BASELINE_MEMORY,       // Salimans & Bulatov 2017: about sqrt(k) articulation points are kept
+  REMAT_BASELINE_SPEED,        // the same authors: convolutions' and matrix products' values are kept
+  REMAT_BASELINES,             // how many there are
+} RematBaselineKind;
+
+// "chen-sqrt", "chen-greedy", "revolve", "memory", "speed".
+const char *remat_baseline_name(RematBaselineKind kind);
+
+// A legal schedule, Owned by the caller. `slots` is the number of checkpoints of Revolve (0: the square root of the
+// number of steps); the others ignore it. A heuristic that finds nothing to do gives the plain order.
+RematSchedule remat_baseline_policy(const RematProblem *problem, RematBaselineKind kind, int slots);
+
 // ---- search.c: the cheapest schedule within a budget ----
 
 typedef struct RematOptions {
@@ -192,7 +211,7 @@ typedef enum RematExact {
   REMAT_EXACT_UNKNOWN,     // given up: the problem is too large
 } RematExact;
 
-// The optimum of a small problem (about 20 nodes), over all orders and recomputations, within `max_states` states
+// The optimum of a small problem (about 24 nodes, never more than 60), over all orders and recomputations, within `max_states` states
 // visited (0: a default that takes about 0.2 s).
 RematExact remat_exact(const RematProblem *problem, int64_t budget_bytes, int64_t max_states, RematSchedule *schedule);
 

@@ -1,557 +1,573 @@
-// state.c: a schedule as a flat sequence with, per value, the sorted list of its executions and uses. An edit is priced
-// from the lists of the few values it touches: their live ranges before and after differ in a few intervals, whose
-// effect on the overflow is one pass over the positions they span. Only an accepted edit pays for rebuilding.
+// state.c: slots, event lists and occupied memory of the schedule under search, and trials: the invariant is that the
+// lists are those of the schedule with the open trial, `over` is that of the schedule without it.
 #include "state.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-// Positions during an edit. An execution at position p has key (p, 0xFFFF); one inserted before it has (p, sequence).
-typedef int64_t Key;
+// Subtracted from the bytes of empty slots, so that none is ever above the budget and pricing need not look.
+static const int64_t EMPTY = INT64_C(1) << 60;
 
-enum { KEY_BITS = 16, KEY_EXISTING = 0xFFFF };
+// ---- pricing ----
 
-static Key existing_key(int position) { return ((Key)position << KEY_BITS) | KEY_EXISTING; }
+// Adds what `bytes` more in n slots do to the overflow. Vectors of four where the machine has them.
+typedef int64_t Lanes __attribute__((vector_size(32), aligned(8)));
 
-typedef struct Event {
-  int value;
-  bool executes;
-  Key key;
-} Event;
+#define PRICE_RANGE_BODY                                                    \
+  Lanes overflow = {0}, count = {0}, more = {bytes, bytes, bytes, bytes};   \
+  int p = 0;                                                                \
+  for (; p + 4 <= n; p += 4) {                                              \
+    Lanes now = *(const Lanes *)(const void *)(over + p), then = now + more; \
+    Lanes was = now > 0, will = then > 0;                                   \
+    overflow += (then & will) - (now & was);                                \
+    count += was - will;                                                    \
+  }                                                                         \
+  int64_t sum = overflow[0] + overflow[1] + overflow[2] + overflow[3];      \
+  int64_t counted = count[0] + count[1] + count[2] + count[3];              \
+  for (; p < n; p++) {                                                      \
+    int64_t now = over[p], then = now + bytes;                              \
+    sum += (then > 0 ? then : 0) - (now > 0 ? now : 0);                     \
+    counted += (then > 0) - (now > 0);                                      \
+  }                                                                         \
+  price->overflow += sum;                                                   \
+  price->n_over += (int)counted;
 
-// `bytes` more (or fewer) live at every key in (after, last].
-typedef struct Change {
-  Key after, last;
-  int64_t bytes;
-} Change;
+static void price_range_portable(const int64_t *over, int n, int64_t bytes, TrialPrice *price) { PRICE_RANGE_BODY }
 
-typedef struct Range {
-  Key begin, end;
-} Range;
+#if defined(__x86_64__) && defined(__GNUC__)
+__attribute__((target("avx2"))) static void price_range_avx2(const int64_t *over, int n, int64_t bytes,
+                                                             TrialPrice *price) {
+  PRICE_RANGE_BODY
+}
+#endif
 
-struct StateScratch {
-  Event *added;       // events of the insertions, by value and key
-  int n_added, added_capacity;
-  Change *changes;
-  int n_changes, change_capacity;
-  Range *before, *after;
-  int range_capacity;
-  int *touched;       // values
-  int n_touched;
-  int *stamp;         // per value, last edit that touched it
-  bool *removed;      // per position
-  int64_t *difference;  // per position
-  int edit_number;
-  int *sequence;      // for applying
-  int sequence_capacity;
-};
-
-// Anti-dependences by node: with `reversed`, of the node that overwrites.
-static void list_anti(const RematProblem *problem, bool reversed, int **start, int **list) {
-  size_t n = (size_t)problem->n_nodes;
-  *start = solver_allocate(n + 1, sizeof(int));
-  *list = solver_allocate((size_t)problem->n_anti, sizeof(int));
-  int *fill = solver_allocate(n + 1, sizeof(int));
-  for (int i = 0; i < problem->n_anti; i++)
-    (*start)[(reversed ? problem->anti[i].after : problem->anti[i].before) + 1]++;
-  for (size_t v = 0; v < n; v++) fill[v + 1] = (*start)[v + 1] += (*start)[v];
-  for (int i = 0; i < problem->n_anti; i++) {
-    RematAnti anti = problem->anti[i];
-    (*list)[fill[reversed ? anti.after : anti.before]++] = reversed ? anti.before : anti.after;
-  }
-  free(fill);
+static void choose_price_range(RematState *state) {
+  state->price_range = price_range_portable;
+#if defined(__x86_64__) && defined(__GNUC__)
+  if (__builtin_cpu_supports("avx2")) state->price_range = price_range_avx2;
+#endif
 }
 
-RematState remat_state_create(const RematGraph *graph, int64_t budget) {
-  const RematProblem *problem = graph->problem;
-  size_t n = (size_t)graph->n;
-  RematState state = {.graph = graph, .budget = budget};
-  state.event_start = solver_allocate(n + 1, sizeof(int));
-  state.executions = solver_allocate(n, sizeof(int));
-  state.first = solver_allocate(n, sizeof(int));
-  list_anti(problem, false, &state.after_start, &state.after);
-  list_anti(problem, true, &state.before_start, &state.before);
-  state.scratch = solver_allocate(1, sizeof *state.scratch);
-  state.scratch->touched = solver_allocate(n, sizeof(int));
-  state.scratch->stamp = solver_allocate(n, sizeof(int));
+static int compare_steps(const void *left, const void *right) {
+  const MemoryStep *a = left, *b = right;
+  return (a->slot > b->slot) - (a->slot < b->slot);
+}
+
+static void sort_steps(Trial *trial) {
+  if (trial->sorted) return;
+  trial->sorted = true;
+  if (trial->n_steps > 256) {
+    qsort(trial->steps, (size_t)trial->n_steps, sizeof(MemoryStep), compare_steps);
+    return;
+  }
+  MemoryStep *steps = trial->steps;
+  for (int i = 1; i < trial->n_steps; i++) {
+    MemoryStep step = steps[i];
+    int j = i;
+    for (; j > 0 && steps[j - 1].slot > step.slot; j--) steps[j] = steps[j - 1];
+    steps[j] = step;
+  }
+}
+
+bool remat_trial_price(RematState *state, int64_t limit, TrialPrice *price) {
+  Trial *trial = &state->trial;
+  *price = (TrialPrice){0};
+  sort_steps(trial);
+  const MemoryStep *steps = trial->steps;
+  int64_t more = 0;
+  bool only_rises = state->n_over == 0;  // where nothing is above the budget, memory that is freed is worth nothing
+  for (int i = 0; i + 1 < trial->n_steps; i++) {
+    more += steps[i].bytes;
+    int begin = steps[i].slot, n = steps[i + 1].slot - begin;
+    if (n == 0 || more == 0 || (only_rises && more < 0)) continue;
+    state->price_range(state->over + begin, n, more, price);
+    if (only_rises && price->overflow > limit) return false;
+  }
+  return price->overflow <= limit;
+}
+
+// ---- events ----
+
+static void add_range(Trial *trial, int begin, int end, int64_t bytes) {
+  if (begin >= end) return;
+  if (trial->n_steps + 2 > trial->step_capacity) {
+    trial->step_capacity = 2 * trial->step_capacity + 64;
+    trial->steps = solver_reallocate(trial->steps, (size_t)trial->step_capacity, sizeof(MemoryStep));
+  }
+  trial->steps[trial->n_steps++] = (MemoryStep){begin, bytes};
+  trial->steps[trial->n_steps++] = (MemoryStep){end, -bytes};
+}
+
+// What the presence of event i of `value` changes, `bytes` being negative when it is about to go. A value is live in
+// the slots of its events and between an event and a use that follows it.
+static void note_event(Trial *trial, const ValueEvents *list, int i, int64_t bytes) {
+  int slot = list->at[i] >> 1;
+  bool next_uses = i + 1 < list->n && !(list->at[i + 1] & 1);
+  if (i == 0) {
+    add_range(trial, slot, next_uses ? list->at[1] >> 1 : slot + 1, bytes);
+    return;
+  }
+  int previous = list->at[i - 1] >> 1;
+  if (list->at[i] & 1) {
+    if (next_uses) add_range(trial, previous + 1, slot, -bytes);
+    else add_range(trial, slot, slot + 1, bytes);
+  } else if (!next_uses) {
+    add_range(trial, previous + 1, slot + 1, bytes);
+  }
+}
+
+static int lower_bound(const ValueEvents *list, int at) {
+  int low = 0, high = list->n;
+  while (high - low > 8) {
+    int middle = (low + high) / 2;
+    if (list->at[middle] < at) low = middle + 1;
+    else high = middle;
+  }
+  while (low < high && list->at[low] < at) low++;
+  return low;
+}
+
+int remat_state_find(const RematState *state, int value, int slot) {
+  return lower_bound(&state->events[value], 2 * slot);
+}
+
+static bool is_bad(const ValueEvents *list) { return list->n == 0 || !(list->at[0] & 1); }
+
+static void add_event(RematState *state, int value, int at, bool note) {
+  ValueEvents *list = &state->events[value];
+  if (list->n == list->capacity) {
+    list->capacity = 2 * list->capacity + 4;
+    list->at = solver_reallocate(list->at, (size_t)list->capacity, sizeof(int));
+  }
+  int i = list->n;
+  state->n_bad -= is_bad(list);
+  if (i > 0 && list->at[i - 1] > at) {
+    i = lower_bound(list, at);
+    memmove(list->at + i + 1, list->at + i, (size_t)(list->n - i) * sizeof(int));
+  }
+  list->at[i] = at;
+  list->n++;
+  state->n_bad += is_bad(list);
+  if (note && state->bytes[value]) note_event(&state->trial, list, i, state->bytes[value]);
+}
+
+static void remove_event(RematState *state, int value, int at, bool note) {
+  ValueEvents *list = &state->events[value];
+  int i = lower_bound(list, at);
+  if (note && state->bytes[value]) note_event(&state->trial, list, i, -state->bytes[value]);
+  state->n_bad -= is_bad(list);
+  list->n--;
+  memmove(list->at + i, list->at + i + 1, (size_t)(list->n - i) * sizeof(int));
+  state->n_bad += is_bad(list);
+}
+
+static void set_repeated(RematState *state, int node, bool repeats) {
+  if (repeats) {
+    state->repeated_index[node] = state->n_repeated;
+    state->repeated[state->n_repeated++] = node;
+    return;
+  }
+  int i = state->repeated_index[node], last = state->repeated[--state->n_repeated];
+  state->repeated[i] = last;
+  state->repeated_index[last] = i;
+}
+
+static void insert_execution(RematState *state, int node, int slot, bool note) {
+  state->node_at[slot] = node;
+  state->n++;
+  if (++state->events[node].executions == 2) set_repeated(state, node, true);
+  add_event(state, node, 2 * slot + 1, note);
+  for (int i = state->input_start[node]; i < state->input_start[node + 1]; i++)
+    add_event(state, state->inputs[i], 2 * slot, note);
+  if (note) add_range(&state->trial, slot, slot + 1, EMPTY + state->workspace[node]);
+}
+
+static void remove_execution(RematState *state, int slot, bool note) {
+  int node = state->node_at[slot];
+  state->node_at[slot] = -1;
+  state->n--;
+  if (--state->events[node].executions == 1) set_repeated(state, node, false);
+  remove_event(state, node, 2 * slot + 1, note);
+  for (int i = state->input_start[node]; i < state->input_start[node + 1]; i++)
+    remove_event(state, state->inputs[i], 2 * slot, note);
+  if (note) add_range(&state->trial, slot, slot + 1, -EMPTY - state->workspace[node]);
+}
+
+// ---- trials ----
+
+void remat_trial_begin(RematState *state) {
+  state->trial.n_operations = state->trial.n_steps = 0;
+  state->trial.sorted = false;
+  state->trial.cost = 0;
+}
+
+static void push_operation(Operation **list, int *n, int *capacity, Operation operation) {
+  if (*n == *capacity) {
+    *capacity = 2 * *capacity + 64;
+    *list = solver_reallocate(*list, (size_t)*capacity, sizeof(Operation));
+  }
+  (*list)[(*n)++] = operation;
+}
+
+static void note_operation(RematState *state, Operation operation) {
+  Trial *trial = &state->trial;
+  push_operation(&trial->operations, &trial->n_operations, &trial->operation_capacity, operation);
+  trial->sorted = false;
+}
+
+void remat_trial_insert(RematState *state, int node, int slot) {
+  insert_execution(state, node, slot, true);
+  state->trial.cost += state->cost_of[node];
+  note_operation(state, (Operation){OPERATION_INSERT, node, slot, 0});
+}
+
+void remat_trial_remove(RematState *state, int slot) {
+  int node = state->node_at[slot];
+  remove_execution(state, slot, true);
+  state->trial.cost -= state->cost_of[node];
+  note_operation(state, (Operation){OPERATION_REMOVE, node, slot, 0});
+}
+
+static int first_execution(const ValueEvents *list) { return list->at[0] >> 1; }
+
+static int last_execution(const ValueEvents *list) {
+  int i = list->n - 1;
+  while (!(list->at[i] & 1)) i--;
+  return list->at[i] >> 1;
+}
+
+bool remat_trial_legal(const RematState *state) {
+  if (state->n_bad > 0) return false;
+  for (int i = 0; i < state->trial.n_operations; i++) {
+    const Operation *operation = &state->trial.operations[i];
+    int node = operation->node;
+    const ValueEvents *list = &state->events[node];
+    if (list->executions > 1 && !state->recomputable[node]) return false;
+    if (operation->kind != OPERATION_INSERT) continue;
+    for (int a = state->after_start[node]; a < state->after_start[node + 1]; a++)
+      if (last_execution(list) > first_execution(&state->events[state->after[a]])) return false;
+    for (int b = state->before_start[node]; b < state->before_start[node + 1]; b++)
+      if (last_execution(&state->events[state->before[b]]) > first_execution(list)) return false;
+  }
+  return true;
+}
+
+static void apply_steps(RematState *state) {
+  Trial *trial = &state->trial;
+  sort_steps(trial);
+  int64_t more = 0;
+  for (int i = 0; i + 1 < trial->n_steps; i++) {
+    more += trial->steps[i].bytes;
+    if (more == 0) continue;
+    for (int p = trial->steps[i].slot; p < trial->steps[i + 1].slot; p++) state->over[p] += more;
+  }
+  trial->n_steps = 0;
+}
+
+void remat_trial_accept(RematState *state, const TrialPrice *price) {
+  Trial *trial = &state->trial;
+  apply_steps(state);
+  state->cost += trial->cost;
+  state->overflow += price->overflow;
+  state->n_over += price->n_over;
+  if (state->journaling)
+    for (int i = 0; i < trial->n_operations; i++)
+      push_operation(&state->journal, &state->n_journal, &state->journal_capacity, trial->operations[i]);
+}
+
+void remat_trial_reject(RematState *state) {
+  Trial *trial = &state->trial;
+  for (int i = trial->n_operations - 1; i >= 0; i--) {
+    const Operation *operation = &trial->operations[i];
+    if (operation->kind == OPERATION_INSERT) remove_execution(state, operation->slot, false);
+    else insert_execution(state, operation->node, operation->slot, false);
+  }
+  trial->n_operations = trial->n_steps = 0;
+}
+
+// ---- slots ----
+
+static void replace_event(RematState *state, int value, int at, int by) {
+  ValueEvents *list = &state->events[value];
+  list->at[lower_bound(list, at)] = by;
+}
+
+// Moves an execution over empty slots. What is live in a slot just passed is what is live across the boundary there.
+static void move_execution(RematState *state, int from, int to) {
+  int node = state->node_at[from];
+  int64_t own = state->bytes[node] + state->workspace[node], *over = state->over;
+  int64_t here = over[from];
+  if (to < from) {
+    // Live after the execution: as in the next slot, less what only lives in that.
+    int64_t next = over[from + 1];
+    int beside = state->node_at[from + 1];
+    if (beside >= 0) next -= state->bytes[beside] + state->workspace[beside] + EMPTY;
+    for (int p = to + 1; p <= from; p++) over[p] = next;
+  } else {
+    for (int p = from; p < to; p++) over[p] = here - own - EMPTY;
+  }
+  over[to] = here;
+  state->node_at[from] = -1;
+  state->node_at[to] = node;
+  replace_event(state, node, 2 * from + 1, 2 * to + 1);
+  for (int i = state->input_start[node]; i < state->input_start[node + 1]; i++)
+    replace_event(state, state->inputs[i], 2 * from, 2 * to);
+}
+
+enum { ROOM_REACH = 256 };  // beyond that many slots it is time to spread all executions again
+
+void remat_state_make_room(RematState *state, int slot, int count) {
+  int empty = 0, p = slot - 1;
+  for (; p >= 0 && slot - p < ROOM_REACH; p--)
+    if (state->node_at[p] < 0 && ++empty == count) break;
+  if (empty < count) {
+    state->scratch = state->scratch_capacity < state->n
+                         ? solver_reallocate(state->scratch, (size_t)(state->scratch_capacity = 2 * state->n), sizeof(int))
+                         : state->scratch;
+    int n = remat_state_sequence(state, state->scratch);
+    double cost = state->cost;
+    remat_state_load(state, state->scratch, n);
+    state->cost = cost;
+    return;
+  }
+  int to = p;
+  for (int from = p; from < slot; from++) {
+    if (state->node_at[from] < 0) continue;
+    if (from != to) {
+      move_execution(state, from, to);
+      if (state->journaling)
+        push_operation(&state->journal, &state->n_journal, &state->journal_capacity,
+                       (Operation){OPERATION_MOVE, 0, to, from});
+    }
+    to++;
+  }
+}
+
+// The last slot is never used, so that every execution has one after it.
+int remat_state_empty_before(const RematState *state, int slot, int hops) {
+  if (slot > state->n_slots - 2) slot = state->n_slots - 2;
+  for (; slot >= 0; slot--) {
+    if (state->node_at[slot] < 0) return slot;
+    if (hops-- == 0) return -1;
+  }
+  return -1;
+}
+
+int remat_state_empty_after(const RematState *state, int slot, int hops) {
+  for (; slot < state->n_slots - 1; slot++) {
+    if (state->node_at[slot] < 0) return slot;
+    if (hops-- == 0) return -1;
+  }
+  return -1;
+}
+
+int remat_state_sequence(const RematState *state, int *exec) {
+  int n = 0;
+  for (int p = 0; p < state->n_slots; p++)
+    if (state->node_at[p] >= 0) exec[n++] = state->node_at[p];
+  return n;
+}
+
+int64_t remat_state_peak(const RematState *state) {
+  int64_t fixed = state->graph->problem->fixed_bytes, most = -state->budget;
+  for (int p = 0; p < state->n_slots; p++)
+    if (state->node_at[p] >= 0 && state->over[p] > most) most = state->over[p];
+  return fixed + ((most + state->budget) << state->shift);
+}
+
+// ---- mark and rollback ----
+
+void remat_state_mark(RematState *state) {
+  if (state->journaling && state->n_journal == 0 && !state->mark.is_stale) return;  // nothing has changed since
+  if (state->n > state->mark.capacity) {
+    state->mark.capacity = 2 * state->n;
+    state->mark.exec = solver_reallocate(state->mark.exec, (size_t)state->mark.capacity, sizeof(int));
+  }
+  state->mark.n = remat_state_sequence(state, state->mark.exec);
+  state->mark.cost = state->cost;
+  state->mark.overflow = state->overflow;
+  state->mark.n_over = state->n_over;
+  state->mark.is_stale = false;
+  state->journaling = true;
+  state->n_journal = 0;
+}
+
+void remat_state_rollback(RematState *state) {
+  if (state->mark.is_stale || state->n_journal > state->n) {
+    remat_state_load(state, state->mark.exec, state->mark.n);
+  } else {
+    remat_trial_begin(state);
+    for (int i = state->n_journal - 1; i >= 0; i--) {
+      const Operation *operation = &state->journal[i];
+      if (operation->kind == OPERATION_INSERT) {
+        remove_execution(state, operation->slot, true);
+      } else if (operation->kind == OPERATION_REMOVE) {
+        insert_execution(state, operation->node, operation->slot, true);
+      } else {
+        apply_steps(state);
+        remat_trial_begin(state);
+        move_execution(state, operation->slot, operation->from);
+      }
+    }
+    state->trial.sorted = false;
+    apply_steps(state);
+  }
+  state->cost = state->mark.cost;
+  state->overflow = state->mark.overflow;
+  state->n_over = state->mark.n_over;
+  state->mark.is_stale = false;
+  state->n_journal = 0;
+}
+
+// ---- whole schedules ----
+
+static void measure(RematState *state) {
+  int64_t now = 0;
+  memset(state->over, 0, ((size_t)state->n_slots + 1) * sizeof *state->over);
+  for (int v = 0; v < state->n_nodes; v++) {
+    const ValueEvents *list = &state->events[v];
+    for (int i = 0; i < list->n; i++) {
+      if (!(list->at[i] & 1)) continue;
+      int begin = list->at[i] >> 1;
+      while (i + 1 < list->n && !(list->at[i + 1] & 1)) i++;
+      int end = list->at[i] >> 1;
+      state->over[begin] += state->bytes[v];
+      if (end < state->n_slots) state->over[end + 1] -= state->bytes[v];
+    }
+  }
+  state->overflow = 0;
+  state->n_over = 0;
+  state->cost = 0;
+  for (int p = 0; p < state->n_slots; p++) {
+    int node = state->node_at[p];
+    now += state->over[p];
+    state->over[p] = now - state->budget + (node < 0 ? -EMPTY : state->workspace[node]);
+    if (node >= 0) state->cost += state->cost_of[node];
+    if (state->over[p] <= 0) continue;
+    state->overflow += state->over[p];
+    state->n_over++;
+  }
+  state->over[state->n_slots] = -EMPTY;
+}
+
+void remat_state_load(RematState *state, const int *exec, int n) {
+  int n_slots = 2 * n + 64;
+  state->node_at = solver_reallocate(state->node_at, (size_t)n_slots, sizeof(int));
+  state->over = solver_reallocate(state->over, (size_t)n_slots + 1, sizeof(int64_t));
+  for (int v = 0; v < state->n_nodes; v++) state->events[v].n = state->events[v].executions = 0;
+  for (int p = 0; p < n_slots; p++) state->node_at[p] = -1;
+  state->n_slots = n_slots;
+  state->n = state->n_repeated = 0;
+  state->n_bad = state->n_nodes;
+  state->trial.n_operations = state->trial.n_steps = 0;
+  if (state->journaling) state->mark.is_stale = true;
+  for (int i = 0; i < n; i++) insert_execution(state, exec[i], 2 * i + 32, false);
+  for (int i = 0; i < state->graph->problem->n_outputs; i++) {
+    int value = state->graph->problem->outputs[i];
+    ValueEvents *list = &state->events[value];
+    if (list->at[list->n - 1] != 2 * n_slots) add_event(state, value, 2 * n_slots, false);
+  }
+  measure(state);
+}
+
+void remat_state_set_budget(RematState *state, int64_t budget_bytes) {
+  state->budget = (budget_bytes - state->graph->problem->fixed_bytes) >> state->shift;
+  if (state->n == 0) return;
+  double cost = state->cost;
+  measure(state);
+  state->cost = cost;
+}
+
+// ---- the problem ----
+
+static void copy_nodes(RematState *state) {
+  const RematProblem *problem = state->graph->problem;
+  size_t n = (size_t)state->n_nodes;
+  double total = 0;
+  for (size_t v = 0; v < n; v++) total += (double)problem->nodes[v].bytes + (double)problem->nodes[v].workspace;
+  while (total > 0x1p44) total /= 2, state->shift++;
+  int64_t round = (INT64_C(1) << state->shift) - 1;
+  state->bytes = solver_allocate(n, sizeof(int64_t));
+  state->workspace = solver_allocate(n, sizeof(int64_t));
+  state->cost_of = solver_allocate(n, sizeof(double));
+  state->recomputable = solver_allocate(n, sizeof(bool));
+  state->input_start = solver_allocate(n + 1, sizeof(int));
+  int *seen = solver_allocate(n, sizeof *seen), capacity = 0;
+  for (size_t v = 0; v < n; v++) capacity += problem->nodes[v].n_inputs;
+  state->inputs = solver_allocate((size_t)capacity, sizeof(int));
+  int count = 0;
+  for (size_t v = 0; v < n; v++) {
+    const RematNode *node = &problem->nodes[v];
+    state->bytes[v] = (node->bytes >> state->shift) + ((node->bytes & round) != 0);
+    state->workspace[v] = (node->workspace >> state->shift) + ((node->workspace & round) != 0);
+    state->cost_of[v] = node->cost;
+    state->recomputable[v] = node->recomputable;
+    state->input_start[v] = count;
+    for (int i = 0; i < node->n_inputs; i++) {
+      int input = node->inputs[i];
+      if (seen[input] == (int)v + 1) continue;
+      seen[input] = (int)v + 1;
+      state->inputs[count++] = input;
+    }
+  }
+  state->input_start[n] = count;
+  free(seen);
+}
+
+static void list_anti(RematState *state) {
+  const RematProblem *problem = state->graph->problem;
+  size_t n = (size_t)state->n_nodes;
+  state->after_start = solver_allocate(n + 2, sizeof(int));
+  state->before_start = solver_allocate(n + 2, sizeof(int));
+  for (int i = 0; i < problem->n_anti; i++) {
+    state->after_start[problem->anti[i].before + 2]++;
+    state->before_start[problem->anti[i].after + 2]++;
+  }
+  for (size_t v = 0; v < n; v++) {
+    state->after_start[v + 2] += state->after_start[v + 1];
+    state->before_start[v + 2] += state->before_start[v + 1];
+  }
+  state->after = solver_allocate((size_t)problem->n_anti, sizeof(int));
+  state->before = solver_allocate((size_t)problem->n_anti, sizeof(int));
+  for (int i = 0; i < problem->n_anti; i++) {
+    RematAnti anti = problem->anti[i];
+    state->after[state->after_start[anti.before + 1]++] = anti.after;
+    state->before[state->before_start[anti.after + 1]++] = anti.before;
+  }
+}
+
+RematState remat_state_create(const RematGraph *graph, int64_t budget_bytes) {
+  RematState state = {.graph = graph, .n_nodes = graph->n};
+  choose_price_range(&state);
+  copy_nodes(&state);
+  list_anti(&state);
+  remat_state_set_budget(&state, budget_bytes);
+  state.events = solver_allocate((size_t)graph->n, sizeof(ValueEvents));
+  state.repeated = solver_allocate((size_t)graph->n, sizeof(int));
+  state.repeated_index = solver_allocate((size_t)graph->n, sizeof(int));
   return state;
 }
 
 void remat_state_free(RematState *state) {
-  struct StateScratch *scratch = state->scratch;
-  void *owned[] = {state->exec,        state->last_use,      state->across,       state->occupied,
-                   state->event_start, state->events,        state->executions,   state->first,
-                   state->gaps,        state->gap_weight,    state->after,        state->after_start,
-                   state->before,      state->before_start,  scratch->added,      scratch->changes,
-                   scratch->before,    scratch->after,       scratch->touched,    scratch->stamp,
-                   scratch->removed,   scratch->difference,  scratch->sequence,   scratch};
-  for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
-  *state = (RematState){0};
-}
-
-static void reserve(RematState *state, int n, int n_events) {
-  struct StateScratch *scratch = state->scratch;
-  if (n >= state->capacity) {
-    size_t capacity = (size_t)n + (size_t)n / 2 + 64;
-    state->capacity = (int)capacity;
-    state->exec = solver_reallocate(state->exec, capacity, sizeof(int));
-    state->last_use = solver_reallocate(state->last_use, capacity, sizeof(int));
-    state->across = solver_reallocate(state->across, capacity + 1, sizeof(int64_t));
-    state->occupied = solver_reallocate(state->occupied, capacity + 1, sizeof(int64_t));
-    scratch->removed = solver_reallocate(scratch->removed, capacity + 1, sizeof(bool));
-    memset(scratch->removed, 0, (capacity + 1) * sizeof(bool));
-    scratch->difference = solver_reallocate(scratch->difference, capacity + 2, sizeof(int64_t));
-    memset(scratch->difference, 0, (capacity + 2) * sizeof(int64_t));
-  }
-  if (n_events > state->event_capacity) {
-    size_t capacity = (size_t)n_events + (size_t)n_events / 2;
-    state->event_capacity = (int)capacity;
-    state->events = solver_reallocate(state->events, capacity, sizeof(int));
-    state->gaps = solver_reallocate(state->gaps, capacity, sizeof(Gap));
-    state->gap_weight = solver_reallocate(state->gap_weight, capacity, sizeof(double));
-  }
-}
-
-// Lists the events of each value, in order of position; a repeated input gives a repeated use, which is harmless.
-static void list_events(RematState *state) {
-  const RematNode *nodes = state->graph->problem->nodes;
-  int n_nodes = state->graph->n, total = 0;
-  int *start = state->event_start;
-  for (int v = 0; v <= n_nodes; v++) start[v] = 0;
-  for (int v = 0; v < n_nodes; v++) state->executions[v] = 0;
-  for (int p = 0; p < state->n; p++) state->executions[state->exec[p]]++;
-  for (int v = 0; v < n_nodes; v++) {
-    start[v] += state->executions[v];
-    for (int i = 0; i < nodes[v].n_inputs; i++) start[nodes[v].inputs[i]] += state->executions[v];
-  }
-  for (int v = 0; v < n_nodes; v++) {
-    int count = start[v];
-    start[v] = total;
-    total += count;
-  }
-  reserve(state, state->n, total + 1);
-  for (int p = 0; p < state->n; p++) {
-    const RematNode *node = &nodes[state->exec[p]];
-    for (int i = 0; i < node->n_inputs; i++) state->events[start[node->inputs[i]]++] = 2 * p;
-    state->events[start[state->exec[p]]++] = 2 * p + 1;
-  }
-  for (int v = n_nodes; v > 0; v--) start[v] = start[v - 1];
-  start[0] = 0;
-}
-
-static void measure(RematState *state) {
-  const RematNode *nodes = state->graph->problem->nodes;
-  int n = state->n;
-  int64_t *freed = state->scratch->difference;  // zero between uses
-  for (int v = 0; v < state->graph->n; v++) {
-    int execution = -1;
-    for (int e = state->event_start[v]; e < state->event_start[v + 1]; e++) {
-      int position = state->events[e] / 2;
-      if (state->events[e] & 1) {
-        if (execution < 0) state->first[v] = position;
-        execution = position;
-      }
-      assert(execution >= 0);
-      state->last_use[execution] = position;
-    }
-  }
-  for (int v = 0; v < state->graph->n; v++) {
-    if (!state->graph->is_output[v]) continue;
-    for (int e = state->event_start[v + 1] - 1; e >= state->event_start[v]; e--)
-      if (state->events[e] & 1) {
-        state->last_use[state->events[e] / 2] = n;
-        break;
-      }
-  }
-  for (int p = 0; p < n; p++) freed[state->last_use[p]] += nodes[state->exec[p]].bytes;
-  int64_t live = state->graph->problem->fixed_bytes;
-  state->cost = state->overflow = 0;
-  state->n_over = 0;
-  state->peak = live;
-  for (int p = 0; p < n; p++) {
-    const RematNode *node = &nodes[state->exec[p]];
-    state->across[p] = live;
-    live += node->bytes;
-    int64_t occupied = state->occupied[p] = live + node->workspace;
-    if (occupied > state->peak) state->peak = occupied;
-    if (occupied > state->budget) {
-      state->overflow += (double)(occupied - state->budget);
-      state->n_over++;
-    }
-    state->cost += node->cost;
-    live -= freed[p];
-    freed[p] = 0;
-  }
-  state->across[n] = live;
-  freed[n] = 0;
-}
-
-static void list_gaps(RematState *state) {
-  const RematNode *nodes = state->graph->problem->nodes;
-  state->n_gaps = 0;
-  double sum = 0;
-  for (int v = 0; v < state->graph->n; v++) {
-    if (!nodes[v].recomputable || nodes[v].bytes == 0) continue;
-    for (int e = state->event_start[v] + 1; e < state->event_start[v + 1]; e++) {
-      int from = state->events[e - 1] / 2, to = state->events[e] / 2;
-      if ((state->events[e] & 1) || to - from < 2) continue;
-      state->gaps[state->n_gaps] = (Gap){v, from, to};
-      sum += (double)nodes[v].bytes;
-      state->gap_weight[state->n_gaps++] = sum;
-    }
-  }
-}
-
-static void rebuild(RematState *state) {
-  list_events(state);
-  measure(state);
-  list_gaps(state);
-}
-
-void remat_state_load(RematState *state, const int *exec, int n) {
-  reserve(state, n, 1);
-  if (n) memcpy(state->exec, exec, (size_t)n * sizeof(int));
-  state->n = n;
-  rebuild(state);
-}
-
-Edit edit_create(void) {
-  return (Edit){solver_allocate(EDIT_LIMIT, sizeof(Insertion)), solver_allocate(EDIT_LIMIT, sizeof(int)), 0, 0};
-}
-
-void edit_free(Edit *edit) {
-  free(edit->insertions);
-  free(edit->removals);
-}
-
-void edit_clear(Edit *edit) { edit->n_insertions = edit->n_removals = 0; }
-
-bool edit_insert(Edit *edit, int node, int before) {
-  if (edit->n_insertions == EDIT_LIMIT) return false;
-  edit->insertions[edit->n_insertions] = (Insertion){node, before, edit->n_insertions + 1};
-  edit->n_insertions++;
-  return true;
-}
-
-bool edit_remove(Edit *edit, int position) {
-  for (int i = 0; i < edit->n_removals; i++)
-    if (edit->removals[i] == position) return true;
-  if (edit->n_removals == EDIT_LIMIT) return false;
-  edit->removals[edit->n_removals++] = position;
-  return true;
-}
-
-int remat_state_event_before(const RematState *state, int value, int position) {
-  int low = state->event_start[value], high = state->event_start[value + 1], start = low;
-  while (low < high) {
-    int middle = low + (high - low) / 2;
-    if (state->events[middle] / 2 < position)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low > start ? low - 1 : -1;
-}
-
-static int compare_insertions(const void *left, const void *right) {
-  const Insertion *a = left, *b = right;
-  if (a->before != b->before) return a->before < b->before ? -1 : 1;
-  return a->sequence - b->sequence;
-}
-
-static int compare_events(const void *left, const void *right) {
-  const Event *a = left, *b = right;
-  if (a->value != b->value) return a->value < b->value ? -1 : 1;
-  return (a->key > b->key) - (a->key < b->key);
-}
-
-// Most edits are so small that calling qsort would cost more than pricing them.
-static void sort_insertions(Edit *edit) {
-  if (edit->n_insertions > 32) {
-    qsort(edit->insertions, (size_t)edit->n_insertions, sizeof(Insertion), compare_insertions);
-    return;
-  }
-  for (int i = 1; i < edit->n_insertions; i++) {
-    Insertion insertion = edit->insertions[i];
-    int j = i;
-    for (; j > 0 && compare_insertions(&edit->insertions[j - 1], &insertion) > 0; j--)
-      edit->insertions[j] = edit->insertions[j - 1];
-    edit->insertions[j] = insertion;
-  }
-}
-
-static void sort_events(Event *events, int n) {
-  if (n > 32) {
-    qsort(events, (size_t)n, sizeof(Event), compare_events);
-    return;
-  }
-  for (int i = 1; i < n; i++) {
-    Event event = events[i];
-    int j = i;
-    for (; j > 0 && compare_events(&events[j - 1], &event) > 0; j--) events[j] = events[j - 1];
-    events[j] = event;
-  }
-}
-
-static void touch(struct StateScratch *scratch, int value) {
-  if (scratch->stamp[value] == scratch->edit_number) return;
-  scratch->stamp[value] = scratch->edit_number;
-  scratch->touched[scratch->n_touched++] = value;
-}
-
-static void add_event(struct StateScratch *scratch, int value, Key key, bool executes) {
-  if (scratch->n_added == scratch->added_capacity) {
-    scratch->added_capacity = 2 * scratch->added_capacity + 64;
-    scratch->added = solver_reallocate(scratch->added, (size_t)scratch->added_capacity, sizeof(Event));
-  }
-  scratch->added[scratch->n_added++] = (Event){value, executes, key};
-}
-
-static Key insertion_key(const Insertion *insertion) {
-  return ((Key)insertion->before << KEY_BITS) | insertion->sequence;
-}
-
-// Collects the touched values and the events that the insertions bring.
-static void collect_events(RematState *state, Edit *edit) {
-  struct StateScratch *scratch = state->scratch;
-  const RematNode *nodes = state->graph->problem->nodes;
-  scratch->edit_number++;
-  scratch->n_touched = scratch->n_added = scratch->n_changes = 0;
-  sort_insertions(edit);
-  for (int i = 0; i < edit->n_insertions; i++) {
-    const Insertion *insertion = &edit->insertions[i];
-    const RematNode *node = &nodes[insertion->node];
-    Key key = insertion_key(insertion);
-    touch(scratch, insertion->node);
-    add_event(scratch, insertion->node, key, true);
-    for (int k = 0; k < node->n_inputs; k++) {
-      touch(scratch, node->inputs[k]);
-      add_event(scratch, node->inputs[k], key, false);
-    }
-  }
-  for (int i = 0; i < edit->n_removals; i++) {
-    int v = state->exec[edit->removals[i]];
-    scratch->removed[edit->removals[i]] = true;
-    touch(scratch, v);
-    for (int k = 0; k < nodes[v].n_inputs; k++) touch(scratch, nodes[v].inputs[k]);
-  }
-  sort_events(scratch->added, scratch->n_added);
-}
-
-static void add_change(struct StateScratch *scratch, Key after, Key last, int64_t bytes) {
-  if (after >= last || bytes == 0) return;
-  if (scratch->n_changes == scratch->change_capacity) {
-    scratch->change_capacity = 2 * scratch->change_capacity + 64;
-    scratch->changes = solver_reallocate(scratch->changes, (size_t)scratch->change_capacity, sizeof(Change));
-  }
-  scratch->changes[scratch->n_changes++] = (Change){after, last, bytes};
-}
-
-// Live ranges of `value` as things are. Returns their number.
-static int ranges_before(const RematState *state, int value, Range *ranges) {
-  int count = 0;
-  for (int e = state->event_start[value]; e < state->event_start[value + 1]; e++) {
-    Key key = existing_key(state->events[e] / 2);
-    if (state->events[e] & 1) ranges[count++].begin = key;
-    ranges[count - 1].end = key;
-  }
-  return count;
-}
-
-// Live ranges of `value` after the edit, from the old events that stay merged with the `n_added` new ones; -1 when
-// some use comes before any execution.
-static int ranges_after(const RematState *state, int value, const Event *added, int n_added, Range *ranges) {
-  const bool *removed = state->scratch->removed;
-  int count = 0, a = 0, e = state->event_start[value], end = state->event_start[value + 1];
-  while (e < end || a < n_added) {
-    Key key = e < end ? existing_key(state->events[e] / 2) : INT64_MAX;
-    bool executes;
-    if (a < n_added && added[a].key < key) {
-      key = added[a].key;
-      executes = added[a++].executes;
-    } else {
-      int event = state->events[e++];
-      if (removed[event / 2]) continue;
-      executes = event & 1;
-    }
-    if (executes) ranges[count++].begin = key;
-    if (count == 0) return -1;
-    ranges[count - 1].end = key;
-  }
-  return count;
-}
-
-// Adds the changes that turn `before` into `after`, leaving out what they share.
-static void diff_ranges(struct StateScratch *scratch, const Range *before, int n_before, const Range *after,
-                        int n_after, int64_t bytes) {
-  while (n_before && n_after && before->begin == after->begin && before->end == after->end)
-    before++, after++, n_before--, n_after--;
-  while (n_before && n_after && before[n_before - 1].begin == after[n_after - 1].begin &&
-         before[n_before - 1].end == after[n_after - 1].end)
-    n_before--, n_after--;
-  if (!n_before && !n_after) return;
-  Range first = n_before ? *before : (Range){0, 0};
-  if (n_before && n_after && before->begin == after->begin) {
-    // Same beginning, so only the tails differ.
-    add_change(scratch, after->end, before->end, -bytes);
-    add_change(scratch, before->end, after->end, bytes);
-    before++, after++, n_before--, n_after--;
-    // A split: the piece freed in the middle ends where the second new range begins, and both end alike.
-    if (n_before == 0 && n_after == 1 && after->end == first.end && scratch->n_changes &&
-        scratch->changes[scratch->n_changes - 1].bytes == -bytes &&
-        scratch->changes[scratch->n_changes - 1].last == first.end) {
-      scratch->changes[scratch->n_changes - 1].last = after->begin - 1;
-      return;
-    }
-  }
-  for (int i = 0; i < n_before; i++) add_change(scratch, before[i].begin - 1, before[i].end, -bytes);
-  for (int i = 0; i < n_after; i++) add_change(scratch, after[i].begin - 1, after[i].end, bytes);
-}
-
-static void reserve_ranges(struct StateScratch *scratch, int count) {
-  if (count <= scratch->range_capacity) return;
-  scratch->range_capacity = 2 * count + 64;
-  scratch->before = solver_reallocate(scratch->before, (size_t)scratch->range_capacity, sizeof(Range));
-  scratch->after = solver_reallocate(scratch->after, (size_t)scratch->range_capacity, sizeof(Range));
-}
-
-// Compares the live ranges of one touched value before and after. False when the edit is illegal.
-static bool compare_value(RematState *state, int value) {
-  struct StateScratch *scratch = state->scratch;
-  const RematNode *node = &state->graph->problem->nodes[value];
-  int low = 0, high = scratch->n_added;
-  while (low < high) {
-    int middle = low + (high - low) / 2;
-    if (scratch->added[middle].value < value)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  for (high = low; high < scratch->n_added && scratch->added[high].value == value;) high++;
-  reserve_ranges(scratch, state->event_start[value + 1] - state->event_start[value] + high - low);
-  int n_before = ranges_before(state, value, scratch->before);
-  int n_after = ranges_after(state, value, scratch->added + low, high - low, scratch->after);
-  if (n_after <= 0 || (n_after > 1 && !node->recomputable)) return false;
-  if (node->bytes == 0) return true;
-  if (state->graph->is_output[value]) {
-    scratch->before[n_before - 1].end = existing_key(state->n);
-    scratch->after[n_after - 1].end = existing_key(state->n);
-  }
-  diff_ranges(scratch, scratch->before, n_before, scratch->after, n_after, node->bytes);
-  return true;
-}
-
-static int64_t change_at(const struct StateScratch *scratch, Key key) {
-  int64_t bytes = 0;
-  for (int i = 0; i < scratch->n_changes; i++)
-    if (scratch->changes[i].after < key && key <= scratch->changes[i].last) bytes += scratch->changes[i].bytes;
-  return bytes;
-}
-
-static void count_over(const RematState *state, int64_t occupied, int sign, EditPrice *price) {
-  if (occupied <= state->budget) return;
-  price->overflow += sign * (double)(occupied - state->budget);
-  price->n_over += sign;
-}
-
-// What the changes do to positions that exist.
-static void price_existing(RematState *state, EditPrice *price) {
-  struct StateScratch *scratch = state->scratch;
-  int64_t *difference = scratch->difference;
-  int low = state->n, high = -1;
-  for (int i = 0; i < scratch->n_changes; i++) {
-    const Change *change = &scratch->changes[i];
-    int begin = (int)((change->after + 1) >> KEY_BITS);
-    int end = (int)((change->last + 1) >> KEY_BITS);  // one past the last existing position covered
-    if (end > state->n) end = state->n;
-    if (begin >= end) continue;
-    difference[begin] += change->bytes;
-    difference[end] -= change->bytes;
-    if (begin < low) low = begin;
-    if (end > high) high = end;
-  }
-  int64_t now = 0, budget = state->budget;
-  for (int p = low; p < high; p++) {
-    now += difference[p];
-    difference[p] = 0;
-    int64_t old_over = state->occupied[p] - budget, new_over = old_over + now;
-    if (now == 0 || (old_over <= 0 && new_over <= 0)) continue;
-    price->overflow += (double)((new_over > 0 ? new_over : 0) - (old_over > 0 ? old_over : 0));
-    price->n_over += (new_over > 0) - (old_over > 0);
-  }
-  if (high >= 0) difference[high] = 0;
-}
-
-// The insertion of `node`, which executes once, or NULL.
-static const Insertion *find_insertion(const Edit *edit, int node) {
-  for (int i = 0; i < edit->n_insertions; i++)
-    if (edit->insertions[i].node == node) return &edit->insertions[i];
-  return NULL;
-}
-
-// Every execution of what `moved` overwrites the input of must stay before it.
-static bool may_move(const RematState *state, const Edit *edit, const Insertion *moved) {
-  for (int b = state->before_start[moved->node]; b < state->before_start[moved->node + 1]; b++) {
-    int reader = state->before[b], e = state->event_start[reader + 1] - 1;
-    while (!(state->events[e] & 1)) e--;
-    if (state->events[e] / 2 >= moved->before) return false;
-    for (int i = 0; i < edit->n_insertions; i++)
-      if (edit->insertions[i].node == reader && insertion_key(&edit->insertions[i]) > insertion_key(moved))
-        return false;
-  }
-  return true;
-}
-
-static bool respects_anti(const RematState *state, const Edit *edit) {
-  for (int i = 0; i < edit->n_insertions; i++) {
-    const Insertion *insertion = &edit->insertions[i];
-    if (!may_move(state, edit, insertion)) return false;
-    for (int a = state->after_start[insertion->node]; a < state->after_start[insertion->node + 1]; a++)
-      if (!find_insertion(edit, state->after[a]) && insertion->before > state->first[state->after[a]]) return false;
-  }
-  return true;
-}
-
-bool remat_state_price(RematState *state, Edit *edit, EditPrice *price) {
-  struct StateScratch *scratch = state->scratch;
-  const RematNode *nodes = state->graph->problem->nodes;
-  *price = (EditPrice){0};
-  if (!respects_anti(state, edit)) return false;
-  collect_events(state, edit);
-  bool legal = true;
-  for (int i = 0; i < scratch->n_touched && legal; i++) legal = compare_value(state, scratch->touched[i]);
-  for (int i = 0; i < edit->n_removals; i++) scratch->removed[edit->removals[i]] = false;
-  if (!legal) return false;
-  price_existing(state, price);
-  for (int i = 0; i < edit->n_insertions; i++) {
-    const Insertion *insertion = &edit->insertions[i];
-    int64_t live = state->across[insertion->before] + change_at(scratch, insertion_key(insertion));
-    int64_t occupied = live + nodes[insertion->node].workspace;
-    count_over(state, occupied, 1, price);
-    price->cost += nodes[insertion->node].cost;
-  }
-  for (int i = 0; i < edit->n_removals; i++) {
-    int p = edit->removals[i];
-    count_over(state, state->occupied[p] + change_at(scratch, existing_key(p)), -1, price);
-    price->cost -= nodes[state->exec[p]].cost;
-  }
-  return true;
-}
-
-void remat_state_apply(RematState *state, const Edit *edit) {
-  struct StateScratch *scratch = state->scratch;
-  int total = state->n + edit->n_insertions, count = 0, next = 0;
-  if (total > scratch->sequence_capacity) {
-    scratch->sequence_capacity = 2 * total + 64;
-    scratch->sequence = solver_reallocate(scratch->sequence, (size_t)scratch->sequence_capacity, sizeof(int));
-  }
-  for (int i = 0; i < edit->n_removals; i++) scratch->removed[edit->removals[i]] = true;
-  for (int p = 0; p <= state->n; p++) {
-    for (; next < edit->n_insertions && edit->insertions[next].before == p; next++)
-      scratch->sequence[count++] = edit->insertions[next].node;
-    if (p < state->n && !scratch->removed[p]) scratch->sequence[count++] = state->exec[p];
-  }
-  for (int i = 0; i < edit->n_removals; i++) scratch->removed[edit->removals[i]] = false;
-  remat_state_load(state, scratch->sequence, count);
+  for (int v = 0; v < state->n_nodes; v++) free(state->events[v].at);
+  free(state->events);
+  free(state->repeated);
+  free(state->repeated_index);
+  free(state->bytes);
+  free(state->workspace);
+  free(state->cost_of);
+  free(state->recomputable);
+  free(state->input_start);
+  free(state->inputs);
+  free(state->after_start);
+  free(state->after);
+  free(state->before_start);
+  free(state->before);
+  free(state->node_at);
+  free(state->over);
+  free(state->trial.operations);
+  free(state->trial.steps);
+  free(state->journal);
+  free(state->mark.exec);
+  free(state->scratch);
 }

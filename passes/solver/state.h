@@ -1,77 +1,125 @@
-// state.h: the search's working form of a schedule, and edits to it that are priced before they are made.
+// state.h: the search's working form of a schedule. Executions stand in slots, with empty slots between them, so that
+// one more or less moves no other; each value has its sorted list of events. A change is tried by making it in the
+// lists, which notes by how much the memory in which slots would change, then pricing those notes, and then it is
+// accepted or undone.
 #ifndef NNC_SOLVER_STATE_H
 #define NNC_SOLVER_STATE_H
 
 #include "internal.h"
 
-// A stretch in which a value is live but not touched: after event `from`, before use `to`. Executing the value again
-// right before `to` frees its bytes in between.
-typedef struct Gap {
-  int value, from, to;  // positions
-} Gap;
+// What happens to one value: 2 * slot, plus 1 for an execution; 2 * slot for a use. Outputs have a last use in slot
+// n_slots.
+typedef struct ValueEvents {
+  int *at;  // Owned; ascending
+  int n, capacity;
+  int executions;
+} ValueEvents;
+
+typedef enum OperationKind {
+  OPERATION_INSERT,
+  OPERATION_REMOVE,
+  OPERATION_MOVE,  // of an execution to another slot with only empty ones between: no change of the schedule
+} OperationKind;
+
+typedef struct Operation {
+  OperationKind kind;
+  int node, slot, from;
+} Operation;
+
+// `bytes` more from `slot` on.
+typedef struct MemoryStep {
+  int slot;
+  int64_t bytes;
+} MemoryStep;
+
+// The change being tried.
+typedef struct Trial {
+  Operation *operations;  // Owned
+  int n_operations, operation_capacity;
+  MemoryStep *steps;      // Owned; in any order until it is priced
+  int n_steps, step_capacity;
+  bool sorted;
+  double cost;            // added
+} Trial;
+
+// What a trial would change. `overflow` sums, over the executions, the bytes above the budget.
+typedef struct TrialPrice {
+  int64_t overflow;
+  int n_over;
+} TrialPrice;
 
 typedef struct RematState {
   const RematGraph *graph;  // Borrowed
-  int64_t budget;           // bytes
-  int n, capacity;          // executions
-  int *exec;                // Owned; node at each position
-  int *last_use;            // Owned; per position, n for "to the end"
-  int64_t *across;          // Owned; n + 1; bytes live across the boundary before each position
-  int64_t *occupied;        // Owned; bytes occupied at each position
-  int *event_start;         // Owned, n_nodes + 1
-  int *events;              // Owned; per value, ascending: 2 * position, plus 1 when it is an execution
-  int *executions;          // Owned; per node, how many
-  int *first;               // Owned; per node, position of its first execution
-  Gap *gaps;                // Owned
-  double *gap_weight;       // Owned; running sum of the weights of gaps
-  int n_gaps, event_capacity, gap_capacity;
+  int n_nodes;
+  // The problem, flat. Sizes are in units of 1 << shift bytes, rounded against the schedule, so that sums over slots
+  // cannot overflow; shift is 0 below 2^44 bytes in all.
+  int shift;
+  int64_t budget;
+  int64_t *bytes, *workspace;     // Owned
+  double *cost_of;                // Owned
+  int *input_start, *inputs;      // Owned; without repeats
+  bool *recomputable;             // Owned
+  int *after_start, *after;       // Owned; nodes that overwrite what a node reads
+  int *before_start, *before;     // Owned; nodes that read what a node overwrites
+  // The schedule.
+  int n, n_slots;
+  int *node_at;                   // Owned, n_slots; -1 in an empty slot
+  int64_t *over;                  // Owned, n_slots + 1; bytes above the budget; in empty slots less by a huge number
+  ValueEvents *events;            // Owned, n_nodes
+  int *repeated, n_repeated;      // Owned; nodes that execute more than once, in no order
+  int *repeated_index;            // Owned
   double cost;
-  double overflow;          // sum over positions of bytes above the budget
-  int n_over;               // positions above the budget: feasible when 0, an integer test
-  int64_t peak;
-  // anti-dependences by node
-  int *after_start, *after;    // Owned; nodes that overwrite what a node reads
-  int *before_start, *before;  // Owned; nodes that read what a node overwrites
-  struct StateScratch *scratch;  // Owned
+  int64_t overflow;
+  int n_over;                     // executions above the budget: feasible when 0, an integer test
+  int n_bad;                      // values whose first event is a use: the schedule is not legal
+  Trial trial;
+  // What was accepted since remat_state_mark.
+  Operation *journal;             // Owned
+  int n_journal, journal_capacity;
+  bool journaling;
+  struct {
+    int *exec;                    // Owned
+    int n, capacity;
+    double cost;
+    int64_t overflow;
+    int n_over;
+    bool is_stale;                // too much has changed for the journal: `exec` has the schedule
+  } mark;
+  int *scratch;                   // Owned
+  int scratch_capacity;
+  void (*price_range)(const int64_t *over, int n, int64_t bytes, TrialPrice *price);
 } RematState;
 
-typedef struct Insertion {
-  int node;
-  int before;    // position; the new execution goes right before it
-  int sequence;  // order among the insertions before the same position
-} Insertion;
-
-// Executions to add and to remove at once.
-typedef struct Edit {
-  Insertion *insertions;  // Owned
-  int *removals;          // Owned; positions
-  int n_insertions, n_removals;
-} Edit;
-
-enum { EDIT_LIMIT = 2048 };  // insertions, and removals, in one edit
-
-// What an edit would change.
-typedef struct EditPrice {
-  double cost, overflow;
-  int n_over;
-} EditPrice;
-
-RematState remat_state_create(const RematGraph *graph, int64_t budget);
+RematState remat_state_create(const RematGraph *graph, int64_t budget_bytes);
 void remat_state_free(RematState *state);
 void remat_state_load(RematState *state, const int *exec, int n);  // a legal sequence
+void remat_state_set_budget(RematState *state, int64_t budget_bytes);
+int remat_state_sequence(const RematState *state, int *exec);      // fills `exec` (room for state->n); returns n
+int64_t remat_state_peak(const RematState *state);                 // bytes
 
-Edit edit_create(void);
-void edit_free(Edit *edit);
-void edit_clear(Edit *edit);
-bool edit_insert(Edit *edit, int node, int before);  // false when full
-bool edit_remove(Edit *edit, int position);          // false when full; removing twice is the same as once
+// Index of the first event of `value` at or after `slot`.
+int remat_state_find(const RematState *state, int value, int slot);
 
-// False when the edit would leave a use without an execution, a node without one, repeat one that must not be
-// repeated, or break an anti-dependence.
-bool remat_state_price(RematState *state, Edit *edit, EditPrice *price);
-void remat_state_apply(RematState *state, const Edit *edit);  // an edit that was priced
+// The first empty slot at or before `slot` that has at most `hops` executions between; -1 when there is none.
+int remat_state_empty_before(const RematState *state, int slot, int hops);
+int remat_state_empty_after(const RematState *state, int slot, int hops);
 
-// The event of `value` that is the last before `position`: index into events, or -1.
-int remat_state_event_before(const RematState *state, int value, int position);
+// Moves executions so that `count` empty slots come right before `slot`, which keeps its place, as do all after it.
+// May rebuild everything with other slots instead. Not while a trial is open.
+void remat_state_make_room(RematState *state, int slot, int count);
+
+// A trial: begin, then any number of insertions and removals, then legality and price, then accept or reject.
+void remat_trial_begin(RematState *state);
+void remat_trial_insert(RematState *state, int node, int slot);  // an empty slot
+void remat_trial_remove(RematState *state, int slot);            // a full one
+bool remat_trial_legal(const RematState *state);
+// False, and *price is not valid, when the overflow would certainly grow by more than `limit`.
+bool remat_trial_price(RematState *state, int64_t limit, TrialPrice *price);
+void remat_trial_accept(RematState *state, const TrialPrice *price);  // trial.operations stay readable until the next
+void remat_trial_reject(RematState *state);
+
+// Remembers the schedule; remat_state_rollback returns to it.
+void remat_state_mark(RematState *state);
+void remat_state_rollback(RematState *state);
 
 #endif

@@ -7,7 +7,6 @@
 #include "generate.h"
 #include "passes/solver/json.h"
 #include "passes/solver/offsets.h"
-#include "passes/solver/state.h"
 
 static int passed, failed;
 
@@ -207,52 +206,6 @@ static void test_policies_on_random_graphs(void) {
   }
 }
 
-static bool random_edit(const RematState *state, Edit *edit, uint64_t *random) {
-  edit_clear(edit);
-  int count = 1 + generate_number(random, 4);
-  for (int i = 0; i < count; i++) {
-    bool added = generate_number(random, 3) ? edit_insert(edit, generate_number(random, state->graph->n),
-                                                          generate_number(random, state->n + 1))
-                                            : edit_remove(edit, generate_number(random, state->n));
-    if (!added) return false;
-  }
-  return true;
-}
-
-// Pricing an edit must agree with making it, for any edit it calls legal; and the simulator must agree on "legal".
-static void test_pricing(void) {
-  int legal = 0;
-  for (uint64_t seed = 1; seed <= 40; seed++) {
-    Generated *g = generate_random(12 + (int)(seed % 20), seed);
-    RematGraph graph = remat_graph_create(&g->problem);
-    RematSchedule none = remat_baseline(&g->problem);
-    RematState state = remat_state_create(&graph, none.peak * 2 / 3);
-    Edit edit = edit_create();
-    remat_state_load(&state, none.exec, none.n);
-    uint64_t random = seed;
-    bool good = true;
-    for (int i = 0; i < 500 && good && random_edit(&state, &edit, &random); i++) {
-      EditPrice price;
-      if (!remat_state_price(&state, &edit, &price)) continue;
-      legal++;
-      double cost = state.cost + price.cost, overflow = state.overflow + price.overflow;
-      int n_over = state.n_over + price.n_over;
-      remat_state_apply(&state, &edit);
-      RematSchedule after = {.n = state.n, .exec = state.exec, .cost = state.cost, .peak = state.peak};
-      good = cost == state.cost && overflow == state.overflow && n_over == state.n_over;
-      good = good && is_legal(&g->problem, &after);
-      if (state.n > 200) remat_state_load(&state, none.exec, none.n);
-    }
-    check(good, "the price of an edit is what it changes", (long long)seed);
-    edit_free(&edit);
-    remat_state_free(&state);
-    remat_schedule_free(&none);
-    remat_graph_free(&graph);
-    generated_free(g);
-  }
-  check(legal > 2000, "enough random edits were legal", legal);
-}
-
 // No nodes, and a single node that neither costs nor takes anything.
 static void test_degenerate(void) {
   Generated *g = generated_create(2);
@@ -448,7 +401,6 @@ int main(void) {
   test_starts();
   test_chain_budgets();
   test_policies_on_random_graphs();
-  test_pricing();
   test_random_against_exact();
   test_degenerate();
   test_determinism();

@@ -86,7 +86,7 @@ def main():
         offset = int(m.group(2))
         lower, upper = map(int, re.search(r'steps (\d+) to (\d+)$', title).groups())
         boxes.append((lower, upper, offset, title))
-    assert len(boxes) > 50, len(boxes)
+    assert len(boxes) > 40, len(boxes)
     for lower, upper, offset, title in boxes:
         assert 0 <= lower <= upper < int(steps) and 0 <= offset < arena, title
     taken = set()

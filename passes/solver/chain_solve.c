@@ -1,0 +1,249 @@
+// chain_solve.c: the dynamic program over the stages (Beaumont et al. 2019, "Rotor", after Griewank's revolve), with
+// exact peaks, values that cross several cuts, and partly held stages. State (i, j, right, m): run the backward parts
+// of stages j - 1 .. i when what enters stage i is held and m units are free beside it; `right` tells that the values
+// that stages j - 1 and j share are still there. Either run ahead to a cut k, hold what crosses it, do (k, j) and then
+// (i, k) from the start again; or hold the values of stage i, or some of them, do (i + 1, j) and then its backward part.
+#include "chain.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int64_t chain_held(const Chain *chain, int i, int k, int j, bool forward) {
+  const ChainStage *stage = &chain->stages[k];
+  int64_t bytes = 0;
+  for (int c = 0; c < stage->n_crossing; c++) {
+    const ChainCrossing *crossing = &stage->crossing[c];
+    if (crossing->stage >= i && (forward ? crossing->next_forward : crossing->next_use) < j) bytes += crossing->bytes;
+  }
+  return bytes;
+}
+
+int64_t chain_gain(const Chain *chain, int i, int k, int j) {
+  const ChainStage *stage = &chain->stages[i];
+  int64_t bytes = 0;
+  for (int c = 0; c < stage->n_crossing; c++) {
+    const ChainCrossing *crossing = &stage->crossing[c];
+    if (!crossing->early && crossing->next_use >= k && crossing->next_use < j) bytes += crossing->bytes;
+  }
+  return bytes;
+}
+
+int64_t chain_option_held(const Chain *chain, int i, int j, int o) {
+  const ChainStage *next = &chain->stages[i + 1];
+  int64_t bytes = chain->stages[i].options[o].held;
+  for (int c = 0; c < next->n_crossing; c++) {
+    const ChainCrossing *crossing = &next->crossing[c];
+    if (crossing->stage == i && crossing->next_use < j && !(crossing->options >> o & 1)) bytes += crossing->bytes;
+  }
+  return bytes;
+}
+
+int chain_units(const ChainTable *table, int64_t bytes) {
+  return (int)fmin(floor((double)bytes / table->unit_bytes + 0.5), 1e6);
+}
+
+// ---- equal ranges ----
+
+static bool same_cut(const ChainStage *a, const ChainStage *b, int shift) {
+  if (a->n_crossing != b->n_crossing || a->other != b->other) return false;
+  for (int c = 0; c < a->n_crossing; c++) {
+    const ChainCrossing *x = &a->crossing[c], *y = &b->crossing[c];
+    bool same_forward = x->next_forward == CHAIN_NEVER ? y->next_forward == CHAIN_NEVER
+                                                       : y->next_forward == x->next_forward + shift;
+    if (!same_forward || x->stage + shift != y->stage || x->next_use + shift != y->next_use || x->early != y->early ||
+        x->bytes != y->bytes || x->options != y->options)
+      return false;
+  }
+  return true;
+}
+
+// Whether stages a and b (later by `shift`) and the cuts before them are alike to the program.
+static bool same_stage(const ChainStage *a, const ChainStage *b, int shift) {
+  if (!same_cut(a, b, shift) || a->run != b->run || a->leaf != b->leaf || a->backward != b->backward ||
+      a->kept != b->kept || a->run_cost != b->run_cost || a->leaf_cost[0] != b->leaf_cost[0] ||
+      a->leaf_cost[1] != b->leaf_cost[1] || a->n_options != b->n_options)
+    return false;
+  for (int o = 0; o < a->n_options; o++) {
+    const ChainOption *x = &a->options[o], *y = &b->options[o];
+    if (x->held != y->held || x->forward != y->forward || x->make != y->make || x->remake != y->remake) return false;
+  }
+  return true;
+}
+
+// Gives each range of stages its slot; ranges that repeat an earlier one, some stages back, share it. A chain of equal
+// stages has n slots instead of n^2 / 2. Where `kept` at the right end matters, the stage before j is in the range.
+static int share_slots(const Chain *chain, int *slot) {
+  enum { LONGEST_PERIOD = 24 };
+  int n = chain->n, n_slots = 0;
+  int *run = solver_allocate((size_t)n + 2, sizeof *run);   // stages from i on that equal those `period` earlier
+  for (int i = 0; i <= n; i++)
+    for (int j = i + 1; j <= n; j++) slot[i * (n + 1) + j] = -1;
+  for (int period = 1; period <= LONGEST_PERIOD && period < n; period++) {
+    run[n + 1] = 0;
+    for (int i = n; i >= 0; i--) {
+      bool same = i >= period && same_stage(&chain->stages[i - period], &chain->stages[i], period);
+      run[i] = same ? 1 + run[i + 1] : 0;
+    }
+    // The cut at j must be alike, and it is part of stage j: n itself is a stage here.
+    for (int i = period; i < n; i++)
+      for (int j = i + 1; j < i + run[i] && j <= n; j++)
+        if (slot[i * (n + 1) + j] < 0) slot[i * (n + 1) + j] = -1 - period;
+  }
+  for (int i = 0; i < n; i++)
+    for (int j = i + 1; j <= n; j++) {
+      int period = -1 - slot[i * (n + 1) + j];
+      slot[i * (n + 1) + j] = period > 0 ? slot[(i - period) * (n + 1) + j - period] : n_slots++;
+    }
+  free(run);
+  return n_slots;
+}
+
+// ---- the program ----
+
+typedef struct Solve {
+  ChainTable *table;
+  const double *ahead;  // cost of running stages before each
+} Solve;
+
+static void update(ChainTable *table, size_t at, int m, float cost, int choice) {
+  if (cost < table->cost[at + (size_t)m]) {
+    table->cost[at + (size_t)m] = cost;
+    table->choice[at + (size_t)m] = (int16_t)choice;
+  }
+}
+
+static void solve_leaf(const Solve *solve, int i, int right) {
+  ChainTable *table = solve->table;
+  const ChainStage *stage = &table->chain->stages[i];
+  int64_t other = table->chain->stages[i + 1].other;
+  int64_t need = stage->leaf + other > stage->backward ? stage->leaf + other : stage->backward;
+  if (stage->leaf_cost[right] == 0) need = stage->backward;
+  int least = chain_units(table, need) - (right ? chain_units(table, stage->kept) : 0);
+  size_t at = chain_state(table, i, i + 1, right);
+  for (int m = least > 0 ? least : 0; m <= table->units; m++)
+    update(table, at, m, (float)stage->leaf_cost[right], CHAIN_LEAF);
+}
+
+static void solve_hold(const Solve *solve, int i, int j, int right) {
+  ChainTable *table = solve->table;
+  const Chain *chain = table->chain;
+  const ChainStage *stage = &chain->stages[i];
+  size_t at = chain_state(table, i, j, right), rest = chain_state(table, i + 1, j, right);
+  int after = chain_units(table, chain_gain(chain, i, i + 1, j)) +
+              (right ? chain_units(table, chain->stages[j - 1].kept) : 0);
+  for (int o = 0; o < stage->n_options; o++) {
+    const ChainOption *option = &stage->options[o];
+    int held = chain_units(table, chain_option_held(chain, i, j, o));
+    int least = chain_units(table, option->forward + chain->stages[j].other);
+    int least_after = chain_units(table, stage->backward) - after;
+    if (least_after > least) least = least_after;
+    if (held > least) least = held;
+    float cost = (float)(option->make + option->remake);
+    for (int m = least; m <= table->units; m++) update(table, at, m, cost + table->cost[rest + (size_t)(m - held)], CHAIN_HOLD - o);
+  }
+}
+
+static void solve_cut(const Solve *solve, int i, int k, int j, int right, int64_t peak) {
+  ChainTable *table = solve->table;
+  const Chain *chain = table->chain;
+  int units = table->units;
+  int64_t bytes = chain_held(chain, i, k, j, false), only_backward = bytes - chain_held(chain, i, k, j, true);
+  int held = chain_units(table, bytes), kept = chain_units(table, chain->stages[k - 1].kept);
+  int least = chain_units(table, peak + only_backward + chain->stages[j].other);
+  if (least < held) least = held;
+  int gain = chain_units(table, chain_gain(chain, i, k, j)) +
+             (right ? chain_units(table, chain->stages[j - 1].kept) : 0);
+  float ahead = (float)(solve->ahead[k] - solve->ahead[i]);
+  float *cost = table->cost + chain_state(table, i, j, right);
+  int16_t *choice = table->choice + chain_state(table, i, j, right);
+  const float *later = table->cost + chain_state(table, k, j, right);
+  for (int stay = 0; stay < 2; stay++) {
+    const float *sooner = table->cost + chain_state(table, i, k, stay);
+    int shift = gain - (stay ? kept : 0), m = least;
+    if (stay && kept == 0 && chain->stages[k - 1].leaf_cost[0] == chain->stages[k - 1].leaf_cost[1]) break;
+    if (m < -shift) m = -shift;
+    int middle = units - (shift > 0 ? shift : 0);
+    int16_t code = (int16_t)(2 * (k - i) + stay);
+    for (; m <= middle; m++) {
+      float sum = ahead + later[m - held] + sooner[m + shift];
+      choice[m] = sum < cost[m] ? code : choice[m];
+      cost[m] = sum < cost[m] ? sum : cost[m];
+    }
+    for (; m <= units; m++) {
+      float sum = ahead + later[m - held] + sooner[units];
+      choice[m] = sum < cost[m] ? code : choice[m];
+      cost[m] = sum < cost[m] ? sum : cost[m];
+    }
+  }
+}
+
+static void solve_range(const Solve *solve, int i, int j) {
+  ChainTable *table = solve->table;
+  const Chain *chain = table->chain;
+  for (int right = 0; right < 2; right++) {
+    size_t at = chain_state(table, i, j, right);
+    for (int m = 0; m <= table->units; m++) {
+      table->cost[at + (size_t)m] = INFINITY;
+      table->choice[at + (size_t)m] = CHAIN_INFEASIBLE;
+    }
+    if (j == i + 1) {
+      solve_leaf(solve, i, right);
+      continue;
+    }
+    solve_hold(solve, i, j, right);
+    int64_t peak = 0;
+    for (int k = i + 1; k < j; k++) {
+      int64_t bytes = chain_held(chain, i, k - 1, j, true) + chain->stages[k - 1].run;
+      if (bytes > peak) peak = bytes;
+      if (chain_units(table, peak + chain->stages[j].other) > table->units) break;
+      solve_cut(solve, i, k, j, right, peak);
+    }
+  }
+}
+
+ChainTable chain_solve(const Chain *chain, int units, double unit_bytes) {
+  int n = chain->n;
+  ChainTable table = {.chain = chain, .units = units, .unit_bytes = unit_bytes};
+  table.slot = solver_allocate((size_t)(n + 1) * (size_t)(n + 1), sizeof(int));
+  table.n_slots = share_slots(chain, table.slot);
+  size_t states = (size_t)table.n_slots * 2 * (size_t)(units + 1);
+  table.cost = solver_allocate(states, sizeof *table.cost);
+  table.choice = solver_allocate(states, sizeof *table.choice);
+  double *ahead = solver_allocate((size_t)n + 1, sizeof *ahead);
+  for (int s = 0; s < n; s++) ahead[s + 1] = ahead[s] + chain->stages[s].run_cost;
+  bool *solved = solver_allocate((size_t)table.n_slots, sizeof *solved);
+  Solve solve = {.table = &table, .ahead = ahead};
+  for (int length = 1; length <= n; length++)
+    for (int i = 0; i + length <= n; i++) {
+      int slot = table.slot[i * (n + 1) + i + length];
+      if (!solved[slot]) solve_range(&solve, i, i + length);
+      solved[slot] = true;
+    }
+  free(solved);
+  free(ahead);
+  return table;
+}
+
+void chain_table_free(ChainTable *table) {
+  free(table->slot);
+  free(table->cost);
+  free(table->choice);
+  *table = (ChainTable){0};
+}
+
+double chain_work(const Chain *chain, int units) {
+  int n = chain->n;
+  int *slot = solver_allocate((size_t)(n + 1) * (size_t)(n + 1), sizeof(int));
+  int n_slots = share_slots(chain, slot);
+  bool *seen = solver_allocate((size_t)n_slots, sizeof *seen);
+  double work = 0;
+  for (int i = 0; i < n; i++)
+    for (int j = i + 1; j <= n; j++) {
+      if (!seen[slot[i * (n + 1) + j]]) work += 4.0 * (j - i) * (units + 16);
+      seen[slot[i * (n + 1) + j]] = true;
+    }
+  free(seen);
+  free(slot);
+  return work;
+}

@@ -1,0 +1,253 @@
+// offsets_search.c: depth-first search over canonical placements (Moffitt, "MiniMalloc", ASPLOS 2023): in every solution
+// the buffers can be pushed down until each rests on the floor or on another, so placing them in order of offset, each
+// at the lowest place that what is placed already leaves it, meets a solution if there is one. Four things prune:
+//   - order: a buffer may only be placed at or above the one before it, and at the same height only in order of rank;
+//   - dominance: not above a place where another buffer fits completely, since that or one in its way comes first;
+//   - sections: at each time, the lowest place of a waiting buffer plus the bytes of all waiting ones must fit;
+//   - decomposition: waiting buffers that no longer share a time are independent problems.
+// A bad decision near the root costs more than a lifetime, so the search starts again after a number of nodes (Luby,
+// Sinclair & Zuckerman 1993) with another ranking, in which buffers from sections that failed come earlier.
+#include "offsets_search.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+
+struct CanonicalSearch {
+  const CanonicalItem *items;  // Borrowed
+  int n;
+  int64_t capacity;
+  int64_t *lowest;             // Owned; lowest place of each waiting item above what is placed
+  int64_t *waiting;            // Owned; per time, bytes of the waiting items
+  int64_t *lift;               // Owned; per time, lowest place of a waiting item
+  int *rank;                   // Owned; a permutation
+  double *failures;            // Owned; per item, how often a section with it failed
+  int64_t *offset;             // Owned
+  int *by_start;               // Owned; items by lower
+  struct Ranked *ranked;       // Owned
+  uint64_t random;
+  int restarts;
+  int64_t nodes_left;
+  int64_t work, work_limit;
+  bool aborted;
+  bool (*stop)(const void *context);
+  const void *context;
+};
+
+typedef struct Ranked {
+  double key;
+  int item;
+} Ranked;
+
+typedef struct Candidate {
+  int64_t offset;
+  int rank, item;
+} Candidate;
+
+static uint64_t next_random(uint64_t *state) {  // splitmix64
+  uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+  z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+  z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+  return z ^ (z >> 31);
+}
+
+static int64_t round_up(int64_t value, int64_t align) { return align <= 1 ? value : (value + align - 1) & -align; }
+
+static int compare_ranked(const void *left, const void *right) {
+  const Ranked *a = left, *b = right;
+  if (a->key != b->key) return a->key < b->key ? -1 : 1;
+  return a->item - b->item;
+}
+
+static int compare_candidates(const void *left, const void *right) {
+  const Candidate *a = left, *b = right;
+  if (a->offset != b->offset) return a->offset < b->offset ? -1 : 1;
+  return a->rank - b->rank;
+}
+
+CanonicalSearch *canonical_create(const CanonicalItem *items, int n, int n_times, int64_t capacity, uint64_t seed) {
+  CanonicalSearch *s = solver_allocate(1, sizeof *s);
+  size_t count = (size_t)n;
+  *s = (CanonicalSearch){.items = items, .n = n, .capacity = capacity, .random = seed};
+  s->lowest = solver_allocate(count, sizeof *s->lowest);
+  s->waiting = solver_allocate((size_t)n_times + 1, sizeof *s->waiting);
+  s->lift = solver_allocate((size_t)n_times + 1, sizeof *s->lift);
+  s->rank = solver_allocate(count, sizeof *s->rank);
+  s->failures = solver_allocate(count, sizeof *s->failures);
+  s->offset = solver_allocate(count, sizeof *s->offset);
+  s->by_start = solver_allocate(count, sizeof *s->by_start);
+  s->ranked = solver_allocate(count, sizeof *s->ranked);
+  for (int i = 0; i < n; i++) {
+    for (int t = items[i].lower; t < items[i].upper; t++) s->waiting[t] += items[i].size;
+    s->ranked[i] = (Ranked){items[i].lower, i};
+  }
+  qsort(s->ranked, count, sizeof *s->ranked, compare_ranked);
+  for (int i = 0; i < n; i++) s->by_start[i] = s->ranked[i].item;
+  return s;
+}
+
+void canonical_free(CanonicalSearch *s) {
+  if (!s) return;
+  void *owned[] = {s->lowest, s->waiting, s->lift, s->rank, s->failures, s->offset, s->by_start, s->ranked, s};
+  for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
+}
+
+const int64_t *canonical_offsets(const CanonicalSearch *s) { return s->offset; }
+int64_t canonical_work(const CanonicalSearch *s) { return s->work; }
+
+static int64_t at_least(int64_t a, int64_t b) { return a > b ? a : b; }
+
+// GCC's 64-bit minimum is scalar without AVX-512 or AVX2's compare, and this loop is half of the search.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#define VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define VECTOR_CLONES
+#endif
+
+VECTOR_CLONES static void lower_to(int64_t *lift, int n, int64_t low) {
+  for (int t = 0; t < n; t++) lift[t] = low < lift[t] ? low : lift[t];
+}
+
+// The section bound for the `n` waiting `items`, all at or above `floor`. Sets the lowest height at which one of them
+// would end. Charges the items of a section that fails.
+static bool sections_fit(CanonicalSearch *s, const int *items, int n, int64_t floor, int end, int64_t *lowest_end) {
+  int begin = s->items[items[0]].lower;
+  *lowest_end = INT64_MAX;
+  for (int t = begin; t < end; t++) s->lift[t] = INT64_MAX;
+  for (int k = 0; k < n; k++) {
+    const CanonicalItem *item = &s->items[items[k]];
+    int64_t low = s->lowest[items[k]];
+    if (low >= floor && low + item->size < *lowest_end) *lowest_end = low + item->size;
+    low = at_least(low, floor);
+    lower_to(s->lift + item->lower, item->upper - item->lower, low);
+    s->work += 4 + (item->upper - item->lower) / 4;
+  }
+  s->work += end - begin;
+  for (int t = begin; t < end; t++) {
+    if (s->lift[t] == INT64_MAX || s->lift[t] <= s->capacity - s->waiting[t]) continue;
+    for (int k = 0; k < n; k++) {
+      const CanonicalItem *item = &s->items[items[k]];
+      if (item->lower <= t && t < item->upper) s->failures[items[k]] += 1.0 / n;
+    }
+    return false;
+  }
+  return true;
+}
+
+// Places `item` at its lowest place and raises what waits above it. `rest` gets the others, `saved` their lowest places.
+// False when one of them no longer fits.
+static bool place(CanonicalSearch *s, int item, const int *items, int n, int *rest, int64_t *saved) {
+  const CanonicalItem *placed = &s->items[item];
+  int64_t top = s->lowest[item] + placed->size;
+  bool fits = true;
+  for (int k = 0, m = 0; k < n; k++) {
+    int other = items[k];
+    if (other == item) continue;
+    const CanonicalItem *o = &s->items[other];
+    rest[m] = other;
+    saved[m++] = s->lowest[other];
+    if (o->lower >= placed->upper || placed->lower >= o->upper || s->lowest[other] >= top) continue;
+    s->lowest[other] = round_up(top, o->align);
+    fits = fits && s->lowest[other] <= s->capacity - o->size;
+  }
+  for (int t = placed->lower; t < placed->upper; t++) s->waiting[t] -= placed->size;
+  s->work += 2 * n;
+  return fits;
+}
+
+static void take_back(CanonicalSearch *s, int item, const int *rest, int n, const int64_t *saved) {
+  for (int k = 0; k < n; k++) s->lowest[rest[k]] = saved[k];
+  for (int t = s->items[item].lower; t < s->items[item].upper; t++) s->waiting[t] += s->items[item].size;
+}
+
+static bool is_spent(CanonicalSearch *s) {
+  if (--s->nodes_left < 0 || s->work > s->work_limit) s->aborted = true;
+  else if ((s->nodes_left & 255) == 0 && s->stop(s->context)) s->aborted = true, s->work_limit = 0;
+  return s->aborted;
+}
+
+static bool solve(CanonicalSearch *s, const int *items, int n, int64_t floor, int last_rank);
+
+// Branches on what comes next among `items`, which are connected and sorted by start.
+static bool branch(CanonicalSearch *s, const int *items, int n, int64_t floor, int last_rank, int end) {
+  int64_t lowest_end;
+  if (is_spent(s) || !sections_fit(s, items, n, floor, end, &lowest_end)) return false;
+  size_t count = (size_t)n;
+  int64_t *saved = solver_reallocate(NULL, count, sizeof *saved + sizeof(Candidate) + sizeof(int));
+  Candidate *candidates = (Candidate *)(saved + count);
+  int *rest = (int *)(candidates + count), n_candidates = 0;
+  for (int k = 0; k < n; k++) {
+    int i = items[k];
+    int64_t low = s->lowest[i];
+    if (low < floor || low >= lowest_end || (low == floor && s->rank[i] < last_rank)) continue;
+    candidates[n_candidates++] = (Candidate){low, s->rank[i], i};
+  }
+  qsort(candidates, (size_t)n_candidates, sizeof *candidates, compare_candidates);
+  bool found = false;
+  for (int c = 0; c < n_candidates && !found && !s->aborted; c++) {
+    int i = candidates[c].item;
+    s->offset[i] = candidates[c].offset;
+    if (place(s, i, items, n, rest, saved)) found = solve(s, rest, n - 1, candidates[c].offset, candidates[c].rank);
+    else s->failures[i] += 0.1 / n;
+    take_back(s, i, rest, n - 1, saved);
+  }
+  free(saved);
+  return found;
+}
+
+// Splits the waiting items where no lifetime crosses, and solves the parts one after the other.
+static bool solve(CanonicalSearch *s, const int *items, int n, int64_t floor, int last_rank) {
+  for (int first = 0, k = 0; first < n; first = k) {
+    int end = s->items[items[first]].upper;
+    for (k = first; k < n && s->items[items[k]].lower < end; k++)
+      if (s->items[items[k]].upper > end) end = s->items[items[k]].upper;
+    if (!branch(s, items + first, k - first, floor, last_rank, end)) return false;
+  }
+  return true;
+}
+
+// 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 …, from 1.
+static int64_t luby(int64_t i) {
+  for (;;) {
+    int64_t power = 1;
+    while (2 * power - 1 < i) power *= 2;
+    if (2 * power - 1 == i) return power;
+    i -= power - 1;
+  }
+}
+
+// A new ranking: long-lived and large buffers first, mixed in a random proportion, with random noise, those that failed
+// often first.
+static void rank_items(CanonicalSearch *s) {
+  uint64_t r = next_random(&s->random);
+  double trust = 0.5 * (double)(r % 3), time_power = 0.5 + 0.25 * (double)(r >> 8 & 3), size_power = 0.5 + 0.25 * (double)(r >> 16 & 3);
+  int kind = (int)(r >> 24 & 3);
+  for (int i = 0; i < s->n; i++) {
+    const CanonicalItem *item = &s->items[i];
+    double time = item->upper - item->lower, size = (double)item->size;
+    double key = kind == 0 ? time * 1e6 + size : kind == 1 ? size * 1e3 + time : pow(time, time_power) * pow(size, size_power);
+    double noise = (double)(next_random(&s->random) >> 11) * 0x1p-53;
+    s->ranked[i] = (Ranked){-key * (1 + trust * s->failures[i]) * (1 + 0.3 * noise), i};
+  }
+  qsort(s->ranked, (size_t)s->n, sizeof *s->ranked, compare_ranked);
+  for (int i = 0; i < s->n; i++) s->rank[s->ranked[i].item] = i;
+  s->work += 100 * (int64_t)s->n;
+}
+
+CanonicalAnswer canonical_run(CanonicalSearch *s, int64_t work, bool (*stop)(const void *context), const void *context) {
+  enum { NODES = 300 };
+  s->work_limit = s->work + work;
+  s->stop = stop;
+  s->context = context;
+  while (s->work <= s->work_limit) {
+    s->nodes_left = NODES * luby(++s->restarts);
+    s->aborted = false;
+    for (int i = 0; i < s->n; i++) s->lowest[i] = 0;
+    rank_items(s);
+    if (solve(s, s->by_start, s->n, 0, -1)) return CANONICAL_FOUND;
+    if (!s->aborted) return CANONICAL_IMPOSSIBLE;
+  }
+  return CANONICAL_UNKNOWN;
+}

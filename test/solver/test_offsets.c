@@ -1,0 +1,137 @@
+// The allocator against what is known: the least arena of tiny instances by trying every order, rectangles that fill the arena without a
+// gap, alignments, and the proof that a capacity is too small.
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/solver/offsets.h"
+#include "passes/solver/offsets_search.h"
+#include "test/check.h"
+
+static uint64_t random_state = 7;
+
+static int64_t draw(int64_t n) {
+  uint64_t z = random_state += UINT64_C(0x9e3779b97f4a7c15);
+  z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+  z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+  return (int64_t)((z ^ (z >> 31)) % (uint64_t)n);
+}
+
+// The least arena: in some order, placing each buffer at the lowest place where it fits gives it.
+static int64_t least_arena(const OffsetBuffer *b, int n, int *order, int placed, int64_t *offset, int64_t arena, int64_t best) {
+  if (arena >= best || placed == n) return arena < best ? arena : best;
+  for (int k = placed; k < n; k++) {
+    int i = order[k];
+    order[k] = order[placed], order[placed] = i;
+    int64_t at = 0;
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (int p = 0; p < placed; p++) {
+        const OffsetBuffer *other = &b[order[p]];
+        int64_t low = offset[order[p]];
+        if (other->lower < b[i].upper && b[i].lower < other->upper && low < at + b[i].size && at < low + other->size) at = low + other->size, moved = true;
+      }
+    }
+    offset[i] = at;
+    best = least_arena(b, n, order, placed + 1, offset, at + b[i].size > arena ? at + b[i].size : arena, best);
+    order[placed] = order[k], order[k] = i;
+  }
+  return best;
+}
+
+static void test_tiny(void) {
+  for (int round = 0; round < 200; round++) {
+    int n = 3 + (int)draw(5), order[8];
+    int64_t offset[8];
+    OffsetBuffer b[8] = {0};
+    for (int i = 0; i < n; i++) {
+      int64_t lower = draw(6);
+      b[i] = (OffsetBuffer){.id = i, .lower = lower, .upper = lower + 1 + draw(4), .size = 1 + draw(9)};
+      order[i] = i;
+    }
+    int64_t least = least_arena(b, n, order, 0, offset, 0, INT64_MAX);
+    OffsetResult result;
+    SolverError error;
+    CHECK(offsets_assign(b, n, NULL, &result, &error), "%s", error.message);
+    CHECK(result.arena_bytes == least, "round %d: %lld instead of %lld", round, (long long)result.arena_bytes, (long long)least);
+    CHECK(offsets_verify(b, n, result.arena_bytes, &error), "%s", error.message);
+  }
+}
+
+// Cuts time x capacity into n rectangles.
+static OffsetBuffer *plant(int n, int64_t times, int64_t capacity) {
+  OffsetBuffer *b = calloc((size_t)n, sizeof *b);
+  b[0] = (OffsetBuffer){.upper = times, .size = capacity};
+  for (int count = 1; count < n;) {
+    OffsetBuffer *part = &b[draw(count)], *more = &b[count];
+    *more = *part;
+    if (draw(2) && part->upper - part->lower > 1) {
+      more->lower = part->upper = part->lower + 1 + draw(part->upper - part->lower - 1);
+    } else if (part->size > 64) {
+      part->size = 1 + draw(part->size - 1);
+      more->size -= part->size;
+    } else {
+      continue;
+    }
+    count++;
+  }
+  for (int i = 0; i < n; i++) b[i].id = i;
+  return b;
+}
+
+static void test_planted(void) {
+  enum { N = 90, CAPACITY = 65536 };
+  for (int round = 0; round < 6; round++) {
+    OffsetBuffer *b = plant(N, N / 2, CAPACITY), *again = calloc(N, sizeof *b);
+    memcpy(again, b, N * sizeof *b);
+    OffsetResult result;
+    SolverError error;
+    OffsetOptions options = {.capacity = CAPACITY, .max_work = 4000000000, .time_limit = 100};
+    CHECK(offsets_assign(b, N, &options, &result, &error), "%s", error.message);
+    CHECK(result.arena_bytes == CAPACITY && result.lower_bound == CAPACITY, "round %d: %lld", round, (long long)result.arena_bytes);
+    CHECK(offsets_verify(b, N, CAPACITY, &error), "%s", error.message);
+    offsets_assign(again, N, &options, &result, &error);
+    CHECK(!memcmp(b, again, N * sizeof *b), "round %d: another answer the second time", round);
+    free(b);
+    free(again);
+  }
+}
+
+static void test_alignment(void) {
+  OffsetBuffer b[60];
+  for (int round = 0; round < 20; round++) {
+    for (int i = 0; i < 60; i++) {
+      int64_t lower = draw(40);
+      b[i] = (OffsetBuffer){.id = i, .lower = lower, .upper = lower + draw(20), .size = draw(5000), .align = INT64_C(1) << draw(9)};
+    }
+    OffsetResult result;
+    SolverError error;
+    CHECK(offsets_assign(b, 60, NULL, &result, &error), "%s", error.message);
+    CHECK(offsets_verify(b, 60, result.arena_bytes, &error), "round %d: %s", round, error.message);
+    CHECK((double)result.arena_bytes <= 1.1 * (double)result.lower_bound, "round %d: %lld of %lld", round, (long long)result.arena_bytes, (long long)result.lower_bound);
+  }
+}
+
+static bool never(const void *context) {
+  (void)context;
+  return false;
+}
+
+// Two live at each time and need 8, but the middle one cannot lie beside both neighbours in the same 8.
+static void test_impossible(void) {
+  const CanonicalItem items[] = {{0, 2, 3, 1}, {0, 1, 5, 1}, {1, 3, 4, 1}, {2, 4, 4, 1}, {3, 5, 3, 1}, {4, 5, 5, 1}};
+  CanonicalSearch *s = canonical_create(items, 6, 5, 8, 1);
+  CHECK(canonical_run(s, 1000000, never, NULL) == CANONICAL_FOUND, "fits in 8");
+  canonical_free(s);
+  const CanonicalItem odd[] = {{0, 2, 3, 1}, {1, 3, 3, 1}, {2, 4, 3, 1}, {0, 1, 4, 1}, {3, 4, 4, 1}, {1, 2, 1, 1}, {2, 3, 1, 1}, {0, 4, 0 + 1, 1}};
+  s = canonical_create(odd, 8, 4, 7, 1);
+  CHECK(canonical_run(s, 1000000, never, NULL) == CANONICAL_IMPOSSIBLE, "8 are live at once");
+  canonical_free(s);
+}
+
+int main(void) {
+  test_tiny();
+  test_planted();
+  test_alignment();
+  test_impossible();
+  return check_report();
+}

@@ -1,0 +1,240 @@
+// test_search.c: the search: its state against the simulator under random trials, and what it promises of its results
+// on random graphs with anti-dependences, workspaces, empty values and nodes that execute once.
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "generate.h"
+#include "passes/solver/state.h"
+
+static int passed, failed;
+
+static bool check(bool condition, const char *what, long long detail) {
+  if (condition) {
+    passed++;
+  } else {
+    failed++;
+    printf("FAILED: %s (%lld)\n", what, detail);
+  }
+  return condition;
+}
+
+// What the simulator says of a sequence, in the state's terms. False when it is not legal.
+static bool measure(const RematProblem *problem, const int *exec, int n, int64_t budget, RematSimulation *simulation,
+                    int64_t *overflow, int *n_over) {
+  if (!remat_simulate(problem, exec, n, simulation, NULL)) return false;
+  *overflow = *n_over = 0;
+  for (int p = 0; p < n; p++)
+    if (simulation->live[p] > budget) *overflow += simulation->live[p] - budget, ++*n_over;
+  return true;
+}
+
+typedef struct Fixture {
+  Generated *g;
+  RematGraph graph;
+  RematState state;
+  int64_t budget;
+  uint64_t random;
+  int *exec;
+  int legal;
+} Fixture;
+
+// Whether the state is what the simulator says of its own sequence.
+static bool agrees(Fixture *f) {
+  RematSimulation simulation;
+  int64_t overflow;
+  int n_over, n = remat_state_sequence(&f->state, f->exec);
+  if (!measure(&f->g->problem, f->exec, n, f->budget, &simulation, &overflow, &n_over)) return false;
+  bool same = n == f->state.n && f->state.overflow == overflow && f->state.n_over == n_over &&
+              fabs(f->state.cost - simulation.cost) < 1e-6 && remat_state_peak(&f->state) == simulation.peak;
+  remat_simulation_free(&simulation);
+  return same;
+}
+
+// Inserts and removes at random; legal or not.
+static void random_trial(Fixture *f) {
+  RematState *state = &f->state;
+  remat_trial_begin(state);
+  int changes = 1 + generate_number(&f->random, 4);
+  for (int i = 0; i < changes; i++) {
+    int slot = generate_number(&f->random, state->n_slots - 1);
+    if (state->node_at[slot] >= 0) {
+      int node = state->node_at[slot];
+      remat_trial_remove(state, slot);
+      // As often a shift as a removal.
+      int other = remat_state_empty_after(state, generate_number(&f->random, state->n_slots - 1), 4);
+      if (other >= 0 && generate_number(&f->random, 2)) remat_trial_insert(state, node, other);
+    } else {
+      remat_trial_insert(state, generate_number(&f->random, state->n_nodes), slot);
+    }
+  }
+}
+
+// One trial, accepted or not: legality and price are the simulator's.
+static bool one_trial(Fixture *f) {
+  RematState *state = &f->state;
+  random_trial(f);
+  bool legal = remat_trial_legal(state);
+  RematSimulation simulation;
+  bool simulates = remat_simulate(&f->g->problem, f->exec, remat_state_sequence(state, f->exec), &simulation, NULL);
+  if (simulates) remat_simulation_free(&simulation);
+  if (legal != simulates) return false;
+  TrialPrice price;
+  if (!legal || generate_number(&f->random, 4) == 0 || !remat_trial_price(state, INT64_MAX, &price)) {
+    remat_trial_reject(state);
+    return true;
+  }
+  f->legal++;
+  remat_trial_accept(state, &price);
+  return agrees(f);
+}
+
+// Random trials, room made and schedules returned to in between.
+static void test_state(void) {
+  int legal = 0;
+  for (uint64_t seed = 1; seed <= 40; seed++) {
+    Fixture f = {.g = generate_random(12 + (int)(seed % 20), seed), .random = seed};
+    f.exec = solver_allocate(10000, sizeof(int));
+    f.graph = remat_graph_create(&f.g->problem);
+    RematSchedule none = remat_baseline(&f.g->problem);
+    f.budget = none.peak * 2 / 3;
+    f.state = remat_state_create(&f.graph, f.budget);
+    remat_state_load(&f.state, none.exec, none.n);
+    bool good = agrees(&f);
+    for (int i = 0; i < 600 && good; i++) {
+      int what = generate_number(&f.random, 20);
+      if (what == 0) {
+        remat_state_mark(&f.state);
+      } else if (what == 1 && f.state.journaling) {
+        remat_state_rollback(&f.state);
+        good = agrees(&f);
+      } else if (what <= 3) {
+        remat_state_make_room(&f.state, 1 + generate_number(&f.random, f.state.n_slots - 2), 1 + generate_number(&f.random, 12));
+        good = agrees(&f);
+      } else {
+        good = one_trial(&f);
+      }
+      if (f.state.n > 200) remat_state_load(&f.state, none.exec, none.n), remat_state_mark(&f.state);
+    }
+    check(good, "the state agrees with the simulator", (long long)seed);
+    legal += f.legal;
+    remat_schedule_free(&none);
+    remat_state_free(&f.state);
+    remat_graph_free(&f.graph);
+    free(f.exec);
+    generated_free(f.g);
+  }
+  check(legal > 2000, "enough random trials were legal", legal);
+}
+
+// A budget between the lowest possible and what the plain order takes.
+static int64_t some_budget(const RematProblem *problem, int percent) {
+  RematSchedule none = remat_baseline(problem);
+  int64_t low = remat_min_budget_bound(problem), budget = low + (none.peak - low) * percent / 100;
+  remat_schedule_free(&none);
+  return budget;
+}
+
+static bool is_as_told(const RematProblem *problem, const RematResult *result, int64_t budget) {
+  RematSimulation simulation;
+  const RematSchedule *schedule = &result->schedule;
+  if (!remat_simulate(problem, schedule->exec, schedule->n, &simulation, NULL)) return false;
+  bool same = simulation.peak == schedule->peak && fabs(simulation.cost - schedule->cost) <= 1e-9 * simulation.cost;
+  remat_simulation_free(&simulation);
+  return same && result->feasible == (schedule->peak <= budget) && result->min_budget_found <= schedule->peak &&
+         (!result->feasible || schedule->cost >= result->lower_bound * (1 - 1e-9));
+}
+
+typedef struct SeedCost {
+  int64_t budget;
+  double cost;     // of the cheapest seed within the budget
+  int64_t lowest;  // peak
+} SeedCost;
+
+static bool note_seed(void *context, const RematSchedule *seed) {
+  SeedCost *best = context;
+  if (seed->peak <= best->budget && seed->cost < best->cost) best->cost = seed->cost;
+  if (seed->peak < best->lowest) best->lowest = seed->peak;
+  return true;
+}
+
+static void note_policy(void *context, const RematSchedule *seed) { note_seed(context, seed); }
+
+// Legal, as reported, no worse than any seed, the same again, and no worse with more moves.
+static void test_results(void) {
+  for (uint64_t seed = 1; seed <= 60; seed++) {
+    Generated *g = generate_random(8 + (int)(seed % 50), seed);
+    const RematProblem *problem = &g->problem;
+    int64_t budget = some_budget(problem, 10 + (int)(seed * 7 % 80));
+    RematOptions options = {.seed = seed, .max_moves = 4000};
+    RematResult first, second;
+    remat_solve(problem, budget, &options, &first);
+    check(is_as_told(problem, &first, budget), "a result is as it is told", (long long)seed);
+    SeedCost best = {budget, INFINITY, INT64_MAX};
+    RematGraph graph = remat_graph_create(problem);
+    remat_each_seed(problem, note_policy, &best);
+    remat_each_budget_seed(&graph, budget, note_seed, &best);
+    remat_graph_free(&graph);
+    check(first.feasible ? first.schedule.cost <= best.cost * (1 + 1e-9) : best.cost == INFINITY && first.min_budget_found <= best.lowest,
+          "a result is no worse than any seed", (long long)seed);
+    remat_solve(problem, budget, &options, &second);
+    check(first.schedule.n == second.schedule.n &&
+              memcmp(first.schedule.exec, second.schedule.exec, (size_t)first.schedule.n * sizeof(int)) == 0,
+          "the same again", (long long)seed);
+    remat_result_free(&first);
+    remat_result_free(&second);
+    generated_free(g);
+  }
+}
+
+// The smallest peak: within the cost, no better than the bound, no worse than the schedule the cost was taken from.
+static void test_minimize_peak(void) {
+  for (uint64_t seed = 1; seed <= 12; seed++) {
+    RematOptions options = {.max_moves = 20000};
+    Generated *g = generate_random(20 + (int)seed, seed);
+    const RematProblem *problem = &g->problem;
+    RematResult at_budget, lowest, any;
+    remat_solve(problem, some_budget(problem, 50), &options, &at_budget);
+    options = (RematOptions){.max_moves = 20000, .starts = &at_budget.schedule, .n_starts = 1};
+    remat_minimize_peak(problem, at_budget.schedule.cost, &options, &lowest);
+    RematOptions from_lowest = {.max_moves = 20000, .starts = &lowest.schedule, .n_starts = 1};
+    remat_minimize_peak(problem, INFINITY, &from_lowest, &any);
+    check(lowest.feasible && is_as_told(problem, &lowest, lowest.schedule.peak), "smallest peak: as told", (long long)seed);
+    check(lowest.schedule.cost <= at_budget.schedule.cost * (1 + 1e-9), "smallest peak: within the cost", (long long)seed);
+    check(lowest.schedule.peak <= at_budget.schedule.peak, "smallest peak: not above a known one", (long long)seed);
+    check(any.schedule.peak <= lowest.schedule.peak && any.schedule.peak >= remat_min_budget_bound(problem),
+          "smallest peak of all", (long long)seed);
+    remat_result_free(&lowest);
+    remat_minimize_peak(problem, at_budget.base_cost * 0.5, &options, &lowest);
+    check(!lowest.feasible, "a cost below the base cost is not feasible", (long long)seed);
+    remat_result_free(&at_budget);
+    remat_result_free(&lowest);
+    remat_result_free(&any);
+    generated_free(g);
+  }
+}
+
+// A time limit is kept, set-up included, and what is found by then is returned.
+static void test_interrupt(void) {
+  Generated *g = generate_chain(300, 64, true);
+  volatile sig_atomic_t interrupted = 1;
+  RematOptions options = {.max_moves = INT64_MAX, .interrupt = &interrupted};
+  RematResult result;
+  RematSchedule none = remat_baseline(&g->problem);
+  int64_t budget = none.peak / 3;
+  remat_solve(&g->problem, budget, &options, &result);
+  check(is_as_told(&g->problem, &result, budget) && result.moves < 100000, "an interrupted search returns at once", result.moves);
+  remat_schedule_free(&none);
+  remat_result_free(&result);
+  generated_free(g);
+}
+
+int main(void) {
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  test_state();
+  test_results();
+  test_minimize_peak();
+  test_interrupt();
+  printf("%d passed, %d failed\n", passed, failed);
+  return failed ? 1 : 0;
+}
