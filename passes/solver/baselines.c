@@ -62,7 +62,8 @@ static RematSchedule run_chen_greedy(const RematGraph *graph) {
 // Positions of the forward pass that a single value crosses, ascending; Owned.
 static int *list_articulations(const RematGraph *graph, int *count) {
   int end = graph->forward_end;
-  int *crossing = solver_allocate((size_t)end + 2, sizeof *crossing), *list = solver_allocate((size_t)end + 1, sizeof *list);
+  int *crossing = solver_allocate((size_t)end + 2, sizeof *crossing);
+  int *list = solver_allocate((size_t)end + 1, sizeof *list);
   for (int v = 0; v < end; v++)
     if (graph->problem->nodes[v].recomputable && graph->last_forward_use[v] > v) {
       crossing[v + 1]++;

@@ -13,9 +13,9 @@ typedef struct PriceResult {
 } PriceResult;
 
 // Maximises the value of a network of one moment over its price, starting at `first_price`, 0 if unknown. The value is
-// concave in the price, and each cut gives a line above it: the next price is where the lines of two cuts meet (Newton's method
-// for the Lagrangian dual of one constraint). Stops early once the bound cannot exceed `useless`, or once it
-// is at least `enough`.
+// concave in the price, and each cut gives a line above it: the next price is where the lines of two cuts meet (Newton's
+// method for the Lagrangian dual of one constraint). Stops early once the bound cannot exceed `useless`, or once it is
+// at least `enough`. `decisions` (per edge, see bound_network_solve) may be NULL.
 PriceResult bound_price_search(BoundNetwork *network, const unsigned char *decisions, double first_price,
                                double useless, double enough);
 

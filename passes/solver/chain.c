@@ -307,7 +307,8 @@ static void find_options(Chain *chain, int s, const bool *used, StageMarks *mark
     for (int v = stage->begin; v < stage->end; v++) {
       if (!held[v]) continue;
       for (int u = stage->begin; u < stage->end; u++) marks->at_hand[u] = held[u] && u != v;
-      double cost = closure_of(chain, s, used, false, marks), score = (double)nodes[v].bytes / (cost - before + 1e-9 * cost + 1e-300);
+      double cost = closure_of(chain, s, used, false, marks);
+      double score = (double)nodes[v].bytes / (cost - before + 1e-9 * cost + 1e-300);
       if (score > best_score) best = v, best_score = score, best_cost = cost;
     }
     memset(marks->at_hand + stage->begin, 0, (size_t)(stage->end - stage->begin));
@@ -315,7 +316,8 @@ static void find_options(Chain *chain, int s, const bool *used, StageMarks *mark
     held[best] = false;
     left -= nodes[best].bytes;
     before = best_cost;
-    if (left <= all * (CHAIN_OPTIONS - stage->n_options) / CHAIN_OPTIONS && left > 0) add_option(chain, s, used, held, marks);
+    int64_t next = all / CHAIN_OPTIONS * (CHAIN_OPTIONS - stage->n_options);  // dividing first cannot overflow
+    if (left <= next && left > 0) add_option(chain, s, used, held, marks);
   }
   free(held);
 }

@@ -140,7 +140,8 @@ static void solve_hold(const Solve *solve, int i, int j, int right) {
     if (least_after > least) least = least_after;
     if (held > least) least = held;
     float cost = (float)(option->make + option->remake);
-    for (int m = least; m <= table->units; m++) update(table, at, m, cost + table->cost[rest + (size_t)(m - held)], CHAIN_HOLD - o);
+    for (int m = least; m <= table->units; m++)
+      update(table, at, m, cost + table->cost[rest + (size_t)(m - held)], CHAIN_HOLD - o);
   }
 }
 

@@ -109,8 +109,9 @@ static void kick(RematSearch *search) {
 
 void remat_kick_improve(RematSearch *search, int64_t moves) {
   int64_t end = moves < INT64_MAX - search->moves ? search->moves + moves : INT64_MAX;
+  bool began_over = search->state.n_over > 0;
   while (search->moves < end && !remat_search_is_done(search) && !remat_search_out_of_time(search)) {
-    if (search->is_lowering && search->state.n_over == 0) return;
+    if (began_over && search->state.n_over == 0) return;
     kick(search);
   }
 }

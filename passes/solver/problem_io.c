@@ -247,8 +247,8 @@ static bool read_problem(OwnedProblem *owned, const JsonValue *root, SolverError
   const JsonValue *nodes = json_get(root, "nodes");
   if (!nodes) return solver_fail_at(error, root->line, root->column, "the problem lacks \"nodes\"");
   if (nodes->type != JSON_ARRAY) return fail_type(nodes, "nodes", "an array", error);
-  return read_added_bytes(owned, root, "fixed_bytes", &owned->problem.fixed_bytes, error) && read_nodes(owned, nodes, error) &&
-         read_outputs(owned, root, error) && read_anti(owned, root, error) &&
+  return read_added_bytes(owned, root, "fixed_bytes", &owned->problem.fixed_bytes, error) &&
+         read_nodes(owned, nodes, error) && read_outputs(owned, root, error) && read_anti(owned, root, error) &&
          remat_problem_check(&owned->problem, error);
 }
 

@@ -2,7 +2,7 @@
 // entering a right part first makes the values that cross into it available, starting from the last cut still held;
 // entering a left part holds nothing. Leaves are recomputed whole. The backward pass asks for values from the end to
 // the start, so the walk is depth first, right to left, and only one path of the tree is held. Where to cut is a rule:
-// bisection here, a dynamic program in chain.c.
+// bisection here, binomial in baselines.c.
 #include <stdlib.h>
 #include <string.h>
 

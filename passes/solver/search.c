@@ -73,7 +73,7 @@ static void improve_seed(void *context, const RematSchedule *seed) {
   // A seed that costs more than the best, before anything is done about its overflow, will hardly become cheaper.
   if (search->has_best && seed->cost >= search->best_cost * 1.5) return;
   // Trimming takes back a few percent at most.
-  search->descent_end = fmin(search->time_limit, seconds_since(search->start) + 0.2 * search->time_limit);
+  search->descent_end = fmin(search->time_limit, seconds_since(search->start) + (search->has_best ? 0.2 : 0.5) * search->time_limit);
   remat_greedy_descend(search, search->has_best ? search->best_cost * 1.05 : INFINITY);
   remat_search_note(search);
   remat_greedy_trim(search);
@@ -84,7 +84,7 @@ static void improve_seed(void *context, const RematSchedule *seed) {
 static bool improve_budget_seed(void *context, const RematSchedule *seed) {
   RematSearch *search = context;
   improve_seed(search, seed);
-  return !remat_search_out_of_time(search) && !(search->has_best && seconds_since(search->start) > 0.15 * search->time_limit);
+  return !remat_search_out_of_time(search) && seconds_since(search->start) < (search->has_best ? 0.15 : 0.4) * search->time_limit;
 }
 
 static void note_baseline(RematSearch *search) {
@@ -98,22 +98,38 @@ static const RematPolicy policies[] = {REMAT_POLICY_SQRT, REMAT_POLICY_SPEED, RE
                                        REMAT_POLICY_RECURSIVE};
 enum { POLICIES = sizeof policies / sizeof *policies };
 
+static void run_budget_seeds(RematSearch *search) {
+  if (is_over(search)) return;
+  if (search->has_best && seconds_since(search->start) > 0.25 * search->time_limit) return;
+  remat_each_budget_seed(&search->graph, search->budget, improve_budget_seed, search);
+}
+
 static void run_seeds(RematSearch *search) {
   RematSchedule seeds[POLICIES] = {0}, plain = remat_baseline(search->problem);
-  // As they are, so that something fits as early as possible; then with what the descent makes of them.
+  // As they are; then with what the descent makes of them.
   for (int i = 0; i < POLICIES && !is_over(search); i++) {
     seeds[i] = remat_policy_run(search->problem, policies[i]);
     take_seed(search, &seeds[i]);
   }
+  // Where segments save much the graph is like a chain, and seeds made for the budget come first: deep recomputation
+  // needs them. Elsewhere they take long and give little.
+  int64_t fixed = search->problem->fixed_bytes;
+  bool is_chain = seeds[0].exec && (seeds[0].peak - fixed) * 2 <= plain.peak - fixed;
+  if (is_chain) run_budget_seeds(search);
   improve_seed(search, &plain);
+  if (!is_chain && !search->has_best && !is_over(search)) {
+    // Often only a little is missing.
+    remat_kick_improve(search, 20000 + 4 * (int64_t)search->graph.n);
+    remat_greedy_trim(search);
+    remat_search_note(search);
+  }
+  if (!is_chain) run_budget_seeds(search);
   for (int i = 0; i < POLICIES; i++)
     if (seeds[i].exec) improve_seed(search, &seeds[i]);
   for (int i = 0; i < POLICIES; i++) remat_schedule_free(&seeds[i]);
   remat_schedule_free(&plain);
-  if (is_over(search)) return;
-  remat_each_budget_seed(&search->graph, search->budget, improve_budget_seed, search);
-  if (is_over(search) || seconds_since(search->start) > 0.15 * search->time_limit) return;
-  remat_each_segmentation(&search->graph, search->graph.n < 1200 ? 8 : 3, improve_seed, search);
+  if (!is_over(search) && seconds_since(search->start) < 0.25 * search->time_limit)
+    remat_each_segmentation(&search->graph, search->graph.n < 1200 ? 8 : 3, improve_seed, search);
 }
 
 enum { EXACT_NODES = 16 };

@@ -83,8 +83,8 @@ void remat_greedy_trim(RematSearch *search);
 
 // ---- kick.c ----
 
-// Improves the state, which may be over the budget, until the search is done or `moves` are spent, and while lowering
-// also until it fits; notes what it finds.
+// Improves the state until the search is done or `moves` are spent; one that is over the budget only until it fits.
+// Notes what it finds.
 void remat_kick_improve(RematSearch *search, int64_t moves);
 
 #endif

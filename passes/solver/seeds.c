@@ -38,8 +38,8 @@ static bool try_memory(Bisection *search, int memory) {
   if (!chain_build(search->table, memory, &schedule)) return false;
   bool fits = schedule.peak <= search->budget;
   RematSchedule *best = fits ? &search->fits : &search->exceeds;
-  bool better = !best->exec || (fits ? schedule.cost < best->cost || (schedule.cost == best->cost && schedule.peak < best->peak)
-                                     : schedule.peak < best->peak);
+  bool lower = schedule.peak < best->peak, cheaper = schedule.cost < best->cost;
+  bool better = !best->exec || (fits ? cheaper || (schedule.cost == best->cost && lower) : lower);
   if (better) {
     remat_schedule_free(best);
     *best = schedule;
@@ -141,7 +141,8 @@ void remat_each_budget_seed(const RematGraph *graph, int64_t budget_bytes,
 }
 
 // The schedule of lowest peak in one table whose cost, measured, is at most `most_cost`; better than *schedule or not.
-static void build_within(const RematGraph *graph, Level level, int64_t memory, double most_cost, RematSchedule *schedule) {
+static void build_within(const RematGraph *graph, Level level, int64_t memory, double most_cost,
+                         RematSchedule *schedule) {
   int64_t divisor = common_divisor(graph);
   bool exact = divisor > 0 && memory / divisor <= EXACT_UNITS / 2;
   int units = exact ? (int)(memory / divisor) : 2 * ROUNDED_UNITS;

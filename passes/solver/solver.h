@@ -105,7 +105,7 @@ RematSchedule remat_baseline(const RematProblem *problem);
 // wait for a common update) together stay below a limit. So segments grow toward the input where values alone count,
 // about sqrt(2 k) of k equal ones, and shrink where gradients accumulate. Halves the activations where it can without
 // raising the peak; among such schedules minimises the peak, then the activations, then the cost. At most one extra
-// forward pass.
+// forward pass. The dynamic program over stages (chain.h), held to that cost, is tried as well.
 RematSchedule remat_policy_sqrt(const RematProblem *problem);
 
 // Salimans & Bulatov's `speed`: keeps expensive values, recomputes cheap ones once, before their first backward use.
