@@ -19,8 +19,8 @@ static int list_cuts(const RematGraph *graph, bool everywhere, int *cuts) {
       waste[v + 1] += graph->problem->nodes[v].bytes;
       waste[graph->last_forward_use[v] + 1] -= graph->problem->nodes[v].bytes;
     }
-  for (int b = 1; b <= end; b++) {
-    waste[b] += waste[b - 1];
+  for (int b = 1; b <= end; b++) waste[b] += waste[b - 1];
+  for (int b = 1; b <= end; b++) {  // goes back at times
     if (best <= previous || waste[b] <= waste[best]) best = b;
     bool good = everywhere || waste[b] <= graph->crossing[b] / 50;
     if (b == end) best = end;

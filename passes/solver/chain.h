@@ -79,7 +79,8 @@ typedef struct ChainTable {
 } ChainTable;
 
 // Rotor's program for every memory up to units * unit_bytes.
-ChainTable chain_solve(const Chain *chain, int units, double unit_bytes);
+// Asks `ends` (may be NULL) now and then whether to give up; every state is infeasible then.
+ChainTable chain_solve(const Chain *chain, int units, double unit_bytes, bool (*ends)(void *context), void *context);
 void chain_table_free(ChainTable *table);
 
 // Multiply-adds that chain_solve would take, about.

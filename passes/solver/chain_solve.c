@@ -203,7 +203,21 @@ static void solve_range(const Solve *solve, int i, int j) {
   }
 }
 
-ChainTable chain_solve(const Chain *chain, int units, double unit_bytes) {
+// Solves the states, shorter ranges first. False when it was told to give up.
+static bool solve_all(Solve *solve, const int *slot, bool *solved, bool (*ends)(void *context), void *context) {
+  int n = solve->table->chain->n;
+  for (int length = 1; length <= n; length++)
+    for (int i = 0; i + length <= n; i++) {
+      int at = slot[i * (n + 1) + i + length];
+      if (solved[at]) continue;
+      if (ends && ends(context)) return false;
+      solve_range(solve, i, i + length);
+      solved[at] = true;
+    }
+  return true;
+}
+
+ChainTable chain_solve(const Chain *chain, int units, double unit_bytes, bool (*ends)(void *context), void *context) {
   int n = chain->n;
   ChainTable table = {.chain = chain, .units = units, .unit_bytes = unit_bytes};
   table.slot = solver_allocate((size_t)(n + 1) * (size_t)(n + 1), sizeof(int));
@@ -215,12 +229,8 @@ ChainTable chain_solve(const Chain *chain, int units, double unit_bytes) {
   for (int s = 0; s < n; s++) ahead[s + 1] = ahead[s] + chain->stages[s].run_cost;
   bool *solved = solver_allocate((size_t)table.n_slots, sizeof *solved);
   Solve solve = {.table = &table, .ahead = ahead};
-  for (int length = 1; length <= n; length++)
-    for (int i = 0; i + length <= n; i++) {
-      int slot = table.slot[i * (n + 1) + i + length];
-      if (!solved[slot]) solve_range(&solve, i, i + length);
-      solved[slot] = true;
-    }
+  if (!solve_all(&solve, table.slot, solved, ends, context))
+    for (size_t i = 0; i < states; i++) table.cost[i] = INFINITY, table.choice[i] = CHAIN_INFEASIBLE;
   free(solved);
   free(ahead);
   return table;

@@ -163,6 +163,78 @@ void remat_greedy_descend(RematSearch *search, double cost_limit) {
   free(heap.score);
 }
 
+enum { PEAK_CANDIDATES = 24 };
+
+// A gap across the peak, and a guess at what recomputing after it is worth.
+typedef struct PeakGap {
+  int value, index;
+  double score;
+} PeakGap;
+
+// The gaps across `slot`, best guesses first: bytes x executions above the budget that the gap spans, per cost.
+// over_before[p] counts those in slots below p.
+static int list_peak_gaps(const RematState *state, int slot, const int *over_before, PeakGap *gaps) {
+  int count = 0;
+  for (int value = 0; value < state->n_nodes; value++) {
+    if (!state->recomputable[value] || state->bytes[value] == 0) continue;
+    const ValueEvents *list = &state->events[value];
+    int i = remat_state_find(state, value, slot);
+    if (i == 0 || i == list->n || (list->at[i] & 1) || (list->at[i] >> 1) == slot || (list->at[i] >> 1) >= state->n_slots)
+      continue;
+    double relief = (double)state->bytes[value] * (over_before[list->at[i] >> 1] - over_before[(list->at[i - 1] >> 1) + 1]);
+    double score = relief / (state->cost_of[value] + 1e-9 * relief + 1e-30);
+    if (count == PEAK_CANDIDATES && score <= gaps[count - 1].score) continue;
+    int k = count < PEAK_CANDIDATES ? count++ : count - 1;
+    for (; k > 0 && gaps[k - 1].score < score; k--) gaps[k] = gaps[k - 1];
+    gaps[k] = (PeakGap){value, i, score};
+  }
+  return count;
+}
+
+// Of a few gaps across the peak, the one that frees most overflow per cost. False when none frees any.
+static bool lower_peak_once(RematSearch *search, double noise, int *over_before) {
+  RematState *state = &search->state;
+  PeakGap gaps[PEAK_CANDIDATES], chosen = {-1, 0, 0};
+  Choice best = {0};
+  int worst = 0;
+  over_before[0] = 0;
+  for (int p = 0; p < state->n_slots; p++) {
+    over_before[p + 1] = over_before[p] + (state->over[p] > 0);
+    if (state->over[p] > state->over[worst]) worst = p;
+  }
+  int count = list_peak_gaps(state, worst, over_before, gaps);
+  for (int i = 0; i < count; i++)
+    for (DeadInputs dead = DEAD_HOLD; dead <= DEAD_RECOMPUTE; dead++) {
+      TrialPrice price;
+      search->moves++;
+      if (!remat_move_fill(search, gaps[i].value, gaps[i].index, dead) &&
+          !remat_move_fill(search, gaps[i].value, gaps[i].index, dead))
+        continue;
+      double cost = state->trial.cost;
+      bool priced = remat_trial_price(state, INT64_MAX, &price);
+      remat_trial_reject(state);
+      if (!priced || price.overflow >= 0) continue;
+      double score = cost > 0 ? -(double)price.overflow / cost : INFINITY;
+      if (noise > 0) score *= exp(noise * (2 * remat_random_unit(&search->random) - 1));
+      if (score > best.score) best = (Choice){gaps[i].index, dead, score}, chosen = gaps[i];
+    }
+  return chosen.value >= 0 && accept_choice(search, chosen.value, &best);
+}
+
+void remat_greedy_lower_peak(RematSearch *search, double cost_limit, double noise) {
+  RematState *state = &search->state;
+  int limit = 64 + 30 * state->n_nodes, capacity = 0, *over_before = NULL;
+  search->insertion_limit = 512;
+  while (state->n_over > 0 && state->n < limit && state->cost <= cost_limit && !remat_search_descent_ends(search)) {
+    if (state->n_slots + 1 > capacity) {
+      capacity = 2 * state->n_slots + 2;
+      over_before = solver_reallocate(over_before, (size_t)capacity, sizeof *over_before);
+    }
+    if (!lower_peak_once(search, noise, over_before)) break;
+  }
+  free(over_before);
+}
+
 typedef struct Candidate {
   double cost;
   int node;

@@ -87,9 +87,10 @@ bool remat_build_walk(RematBuilder *builder, const WalkRule *rule);
 // ---- seeds.c ----
 
 // Schedules made for a peak of `budget_bytes`, most promising first; they may miss it. `visit` gets each, owns none, and
-// returns false when it has seen enough.
+// returns false when it has seen enough; `ends` (may be NULL) is asked now and then whether to give up making one.
 void remat_each_budget_seed(const RematGraph *graph, int64_t budget_bytes,
-                            bool (*visit)(void *context, const RematSchedule *schedule), void *context);
+                            bool (*visit)(void *context, const RematSchedule *schedule), bool (*ends)(void *context),
+                            void *context);
 
 // The schedule of lowest peak among those of the dynamic program that cost at most `most_cost`; Owned by the caller. False
 // when there is none.

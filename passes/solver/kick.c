@@ -1,6 +1,7 @@
 // kick.c: the local search. A kick forces one to three changes onto the schedule, chosen by bytes, and locks the values
-// concerned; a short quench on cost + price x overflow then lets the rest of the schedule follow, the locks opening
-// halfway. What is not better, or as good as that, is taken back.
+// concerned, or tears down the recomputations of a neighbourhood and builds them anew; a short quench on cost + price x
+// overflow then lets the rest of the schedule follow, the locks opening halfway. What is not better, or as good as
+// that, is taken back.
 #include <math.h>
 #include <stdlib.h>
 
@@ -14,7 +15,7 @@ typedef struct Quench {
 static const double PRICE_RISE = 30;  // of overflow, from the beginning of a quench to its end
 
 // Tries one random move at temperature `temperature`.
-static void step(RematSearch *search, double temperature, double price_of_overflow) {
+void remat_search_step(RematSearch *search, double temperature, double price_of_overflow) {
   RematState *state = &search->state;
   search->moves++;
   if (!remat_move_propose(search)) return;
@@ -54,7 +55,7 @@ static void quench(RematSearch *search, const Quench *plan) {
       if (state->n_over == 0 && is_better(state)) return;
     }
     double left = 1 - (double)i / (double)plan->moves;
-    step(search, plan->heat * search->step_cost * left * left, price);
+    remat_search_step(search, plan->heat * search->step_cost * left * left, price);
     price *= growth;
   }
 }
@@ -81,20 +82,68 @@ static int64_t choose_length(RematSearch *search) {
   return moves;
 }
 
+static void accept(RematState *state) {
+  TrialPrice price;
+  remat_trial_price(state, INT64_MAX, &price);
+  remat_trial_accept(state, &price);
+}
+
+// One to three changes, chosen by bytes, the values concerned locked.
+static void toggle(RematSearch *search) {
+  search->insertion_limit = 24;
+  int wanted = 1 + remat_random_below(&search->random, 3), made = 0;
+  for (int tries = 0; made < wanted && tries < 32; tries++) {
+    search->moves++;
+    if (!remat_move_toggle(search)) continue;
+    accept(&search->state);
+    made++;
+  }
+}
+
+// Takes all recomputations away in a neighbourhood of the graph and has them made anew by the greedy descent at the
+// peak, with some chance in its choices (Schrimpf et al. 2000, ruin and recreate).
+static void ruin_and_recreate(RematSearch *search) {
+  RematState *state = &search->state;
+  const RematGraph *graph = state->graph;
+  int wanted = 4 + remat_random_below(&search->random, state->n_nodes / 3 + 1), n = 0;
+  int *queue = search->scratch;
+  search->kick++;
+  int start = state->n_repeated ? state->repeated[remat_random_below(&search->random, state->n_repeated)]
+                                : remat_random_below(&search->random, state->n_nodes);
+  queue[n++] = start;
+  search->locked[start] = search->kick;
+  for (int head = 0; head < n && n < wanted; head++) {
+    int node = queue[head], inputs = state->input_start[node + 1] - state->input_start[node];
+    int users = graph->user_start[node + 1] - graph->user_start[node];
+    for (int i = 0; i < inputs + users && n < wanted; i++) {
+      int next = i < inputs ? state->inputs[state->input_start[node] + i] : graph->users[graph->user_start[node] + i - inputs];
+      if (search->locked[next] == search->kick) continue;
+      search->locked[next] = search->kick;
+      queue[n++] = next;
+    }
+  }
+  search->kick++;
+  for (int i = 0; i < n; i++) {
+    const ValueEvents *list = &state->events[queue[i]];
+    for (int e = list->n - 1; e > 0; e--) {
+      if (e >= list->n || !(list->at[e] & 1) || list->executions < 2) continue;
+      search->moves++;
+      if (remat_move_drop(search, list->at[e] >> 1)) accept(state);
+    }
+  }
+  search->descent_end = search->time_limit;
+  remat_greedy_lower_peak(search, state->mark.cost * 1.1, remat_random_unit(&search->random));
+  search->insertion_limit = 24;
+}
+
+static const double RUIN_SHARE = 0.4;
+
 static void kick(RematSearch *search) {
   RematState *state = &search->state;
   remat_state_mark(state);
   search->kick++;
-  search->insertion_limit = 24;
-  int wanted = 1 + remat_random_below(&search->random, 3), made = 0;
-  for (int tries = 0; made < wanted && tries < 32; tries++) {
-    TrialPrice price;
-    search->moves++;
-    if (!remat_move_toggle(search)) continue;
-    remat_trial_price(state, INT64_MAX, &price);
-    remat_trial_accept(state, &price);
-    made++;
-  }
+  if (state->n_nodes <= PEAK_NODES && remat_random_unit(&search->random) < RUIN_SHARE) ruin_and_recreate(search);
+  else toggle(search);
   static const double heats[] = {0, 0.03, 0.1, 0.3};
   Quench plan = {.moves = choose_length(search), .heat = heats[remat_random_below(&search->random, 4)]};
   quench(search, &plan);

@@ -64,6 +64,19 @@ static void take_seed(RematSearch *search, const RematSchedule *seed) {
   remat_search_note(search);
 }
 
+static void lower_peak_greedily(RematSearch *search, double cost_limit) {
+  remat_greedy_lower_peak(search, cost_limit, 0);
+}
+
+static void descend_and_trim(RematSearch *search, void (*descend)(RematSearch *search, double cost_limit)) {
+  // Trimming takes back a few percent at most.
+  search->descent_end = fmin(search->time_limit, seconds_since(search->start) + (search->has_best ? 0.2 : 0.5) * search->time_limit);
+  descend(search, search->has_best ? search->best_cost * 1.05 : INFINITY);
+  remat_search_note(search);
+  remat_greedy_trim(search);
+  remat_search_note(search);
+}
+
 static void improve_seed(void *context, const RematSchedule *seed) {
   RematSearch *search = context;
   if (is_over(search)) return;
@@ -72,15 +85,18 @@ static void improve_seed(void *context, const RematSchedule *seed) {
   if (remat_search_is_done(search)) return;
   // A seed that costs more than the best, before anything is done about its overflow, will hardly become cheaper.
   if (search->has_best && seed->cost >= search->best_cost * 1.5) return;
-  // Trimming takes back a few percent at most.
-  search->descent_end = fmin(search->time_limit, seconds_since(search->start) + (search->has_best ? 0.2 : 0.5) * search->time_limit);
-  remat_greedy_descend(search, search->has_best ? search->best_cost * 1.05 : INFINITY);
-  remat_search_note(search);
-  remat_greedy_trim(search);
-  remat_search_note(search);
+  descend_and_trim(search, remat_greedy_descend);
+  if (search->graph.n > PEAK_NODES || is_over(search)) return;
+  remat_state_load(&search->state, seed->exec, seed->n);
+  descend_and_trim(search, lower_peak_greedily);
 }
 
 // Seeds made for the budget come most promising first, and may take long to make.
+static bool budget_seeds_end(void *context) {
+  RematSearch *search = context;
+  return remat_search_out_of_time(search) || seconds_since(search->start) > search->seeds_end;
+}
+
 static bool improve_budget_seed(void *context, const RematSchedule *seed) {
   RematSearch *search = context;
   improve_seed(search, seed);
@@ -101,7 +117,9 @@ enum { POLICIES = sizeof policies / sizeof *policies };
 static void run_budget_seeds(RematSearch *search) {
   if (is_over(search)) return;
   if (search->has_best && seconds_since(search->start) > 0.25 * search->time_limit) return;
-  remat_each_budget_seed(&search->graph, search->budget, improve_budget_seed, search);
+  double left = search->time_limit - seconds_since(search->start);
+  search->seeds_end = search->time_limit - (search->has_best ? 0.7 : 0.4) * left;
+  remat_each_budget_seed(&search->graph, search->budget, improve_budget_seed, budget_seeds_end, search);
 }
 
 static void run_seeds(RematSearch *search) {
@@ -182,6 +200,7 @@ static void search_create(RematSearch *search, const RematProblem *problem, int6
   if (search->max_moves == 0) search->max_moves = 1000000;
   search->graph = remat_graph_create(problem);
   search->state = remat_state_create(&search->graph, budget);
+  search->scratch = solver_allocate((size_t)problem->n_nodes, sizeof(int));
   search->locked = solver_allocate((size_t)problem->n_nodes, sizeof(int));
   search->kick = 1;
   measure_scales(search);
@@ -190,6 +209,7 @@ static void search_create(RematSearch *search, const RematProblem *problem, int6
 static void search_free(RematSearch *search) {
   free(search->best);
   free(search->locked);
+  free(search->scratch);
   free(search->weight);
   remat_schedule_free(&search->lowest);
   remat_state_free(&search->state);
@@ -226,8 +246,10 @@ static void local_search(RematSearch *search) {
   if (!search->has_best || remat_search_is_done(search)) return;
   remat_greedy_trim(search);
   remat_search_note(search);
+  search->anneal_price = search->overflow_price;
   remat_state_load(&search->state, search->best, search->n_best);
-  remat_kick_improve(search, INT64_MAX);
+  if (search->graph.n <= PEAK_NODES) remat_tournament(search);
+  else remat_kick_improve(search, INT64_MAX);
 }
 
 static double time_for_bound(double time_limit) { return time_limit < 1 ? time_limit / 10 : 0; }

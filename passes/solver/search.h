@@ -7,6 +7,8 @@
 
 #include "state.h"
 
+enum { PEAK_NODES = 4000 };  // above, descents at the peak would take too long
+
 typedef struct RematSearch {
   const RematProblem *problem;  // Borrowed
   const RematOptions *options;  // Borrowed, may be NULL
@@ -18,16 +20,19 @@ typedef struct RematSearch {
   struct timespec start;
   double time_limit;            // seconds since start
   double descent_end;           // the same for one descent
+  double seeds_end;             // the same for making seeds for the budget
   bool stopped;
   int insertion_limit;          // a move that inserts more is given up
   int wanted_room;              // slot before which the last move found too few empty ones, -1
   int *locked;                  // Owned; per node, the number of the kick that fixed it
   int kick;
+  int *scratch;                 // Owned, n_nodes
   int64_t spent[4];             // moves of kicks by length class
   double *weight;               // Owned, n_nodes + 1; running sum of the bytes of what may execute again
   double step_cost;             // mean cost of an execution: the scale of temperatures
   double typical_price;         // where overflow_price begins
   double overflow_price;        // cost of a byte above the budget at one execution; adapts
+  double anneal_price;          // the same during annealing
   int *best;                    // Owned; cheapest sequence within `budget`
   int n_best, best_capacity;
   double best_cost;
@@ -78,13 +83,33 @@ bool remat_move_toggle(RematSearch *search);
 // costs more than `cost_limit`.
 void remat_greedy_descend(RematSearch *search, double cost_limit);
 
+// The same by another order: always at the execution that exceeds the budget most. Neither way is always better; this
+// one takes time for each step that grows with the number of values. Scores are multiplied by a random factor between
+// exp(-noise) and exp(noise).
+void remat_greedy_lower_peak(RematSearch *search, double cost_limit, double noise);
+
 // Removes executions, dearest first, while the state stays within the budget.
 void remat_greedy_trim(RematSearch *search);
 
 // ---- kick.c ----
 
+// Tries one random move and accepts what adds no more to cost + price_of_overflow x overflow than chance at this
+// temperature (a cost) allows.
+void remat_search_step(RematSearch *search, double temperature, double price_of_overflow);
+
 // Improves the state until the search is done or `moves` are spent; one that is over the budget only until it fits.
 // Notes what it finds.
 void remat_kick_improve(RematSearch *search, int64_t moves);
+
+// ---- anneal.c ----
+
+// Anneals from the state on, from the temperature `heat` (in mean costs of an execution) down to zero, then brings what
+// came out under the budget. Notes what it finds on the way. There must be a best schedule.
+void remat_anneal_round(RematSearch *search, int64_t moves, double heat);
+
+// ---- tournament.c ----
+
+// Improves the best schedule, and others beside it, until the search is done. There must be a best schedule.
+void remat_tournament(RematSearch *search);
 
 #endif

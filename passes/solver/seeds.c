@@ -70,6 +70,7 @@ typedef struct Seeding {
   const RematGraph *graph;
   int64_t budget;
   bool (*visit)(void *context, const RematSchedule *schedule);
+  bool (*ends)(void *context);
   void *context;
   bool fits;       // some schedule visited does
   int stages[4];   // of the chains tried
@@ -113,7 +114,7 @@ static bool seed_at(Seeding *seeding, Level level) {
   Chain chain = create_within(seeding->graph, level, units);
   bool more = true;
   if (!tried(seeding, chain.n)) {
-    ChainTable table = chain_solve(&chain, units, unit_bytes);
+    ChainTable table = chain_solve(&chain, units, unit_bytes, seeding->ends, seeding->context);
     Bisection search = {.table = &table, .budget = seeding->budget};
     bisect(&search);
     seeding->stages[seeding->n_stages++] = chain.n;
@@ -128,11 +129,12 @@ static bool seed_at(Seeding *seeding, Level level) {
 }
 
 void remat_each_budget_seed(const RematGraph *graph, int64_t budget_bytes,
-                            bool (*visit)(void *context, const RematSchedule *schedule), void *context) {
+                            bool (*visit)(void *context, const RematSchedule *schedule), bool (*ends)(void *context),
+                            void *context) {
   // A repeating chain costs little at full length. Otherwise the first table takes a tenth of a second, fine stages
   // some more; stages cut anywhere are for the lowest peaks.
   static const Level levels[] = {{1200, false, 2e8}, {40, false, 2e8}, {300, false, 1e9}, {300, true, 1e9}};
-  Seeding seeding = {.graph = graph, .budget = budget_bytes, .visit = visit, .context = context};
+  Seeding seeding = {.graph = graph, .budget = budget_bytes, .visit = visit, .ends = ends, .context = context};
   if (graph->forward_end < 2 || budget_bytes <= graph->problem->fixed_bytes) return;
   for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
     if (levels[i].everywhere && seeding.fits) break;
@@ -147,7 +149,7 @@ static void build_within(const RematGraph *graph, Level level, int64_t memory, d
   bool exact = divisor > 0 && memory / divisor <= EXACT_UNITS / 2;
   int units = exact ? (int)(memory / divisor) : 2 * ROUNDED_UNITS;
   Chain chain = create_within(graph, level, units);
-  ChainTable table = chain_solve(&chain, units, exact ? (double)divisor : (double)memory / units);
+  ChainTable table = chain_solve(&chain, units, exact ? (double)divisor : (double)memory / units, NULL, NULL);
   const float *cost = table.cost + chain_state(&table, 0, chain.n, 0);
   int low = 0, high = units + 1;
   while (low < units && isinf(cost[low])) low++;

@@ -105,7 +105,7 @@ static bool note(void *context, const RematSchedule *schedule) {
 static double best_seed(const RematProblem *problem, int64_t budget) {
   Best best = {.problem = problem, .budget = budget, .cost = INFINITY};
   RematGraph graph = remat_graph_create(problem);
-  remat_each_budget_seed(&graph, budget, note, &best);
+  remat_each_budget_seed(&graph, budget, note, NULL, &best);
   remat_graph_free(&graph);
   return best.cost;
 }

@@ -173,7 +173,7 @@ static void test_results(void) {
     SeedCost best = {budget, INFINITY, INT64_MAX};
     RematGraph graph = remat_graph_create(problem);
     remat_each_seed(problem, note_policy, &best);
-    remat_each_budget_seed(&graph, budget, note_seed, &best);
+    remat_each_budget_seed(&graph, budget, note_seed, NULL, &best);
     remat_graph_free(&graph);
     check(first.feasible ? first.schedule.cost <= best.cost * (1 + 1e-9) : best.cost == INFINITY && first.min_budget_found <= best.lowest,
           "a result is no worse than any seed", (long long)seed);
