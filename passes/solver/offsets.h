@@ -43,7 +43,7 @@ bool offsets_verify(const OffsetBuffer *buffers, int n, int64_t arena_bytes, Sol
 
 // ---- offsets_io.c: MiniMalloc's CSV ----
 
-// Reads `id,lower,upper,size[,offset]` with a header line naming the columns in any order (ids need not be numbers in
+// Reads `id,lower,upper,size[,offset]`, or `buffer,start,end,size[,offset]`, with a header line naming the columns in any order (ids need not be numbers in
 // order, but must be integers). Returns an Owned array (free) of *n buffers with align 1, or NULL and `error` with
 // line and column.
 OffsetBuffer *offsets_read_csv(const char *text, size_t length, int *n, SolverError *error);

@@ -1,4 +1,4 @@
-// offsets_io.c: buffers as MiniMalloc's CSV, `id,lower,upper,size[,offset]`.
+// offsets_io.c: buffers as MiniMalloc's CSV, `id,lower,upper,size[,offset]` or `buffer,start,end,size`.
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +7,12 @@
 enum { COLUMN_ID, COLUMN_LOWER, COLUMN_UPPER, COLUMN_SIZE, COLUMN_OFFSET, N_COLUMNS, MAX_FIELDS = 32 };
 
 static const char *const column_names[N_COLUMNS] = {"id", "lower", "upper", "size", "offset"};
+// As in the benchmarks that come with MiniMalloc.
+static const char *const other_names[N_COLUMNS] = {"buffer", "start", "end", "size", "offset"};
+
+static bool is_name(const char *name, const char *field, size_t length) {
+  return strlen(name) == length && memcmp(name, field, length) == 0;
+}
 
 typedef struct Line {
   const char *text;
@@ -62,7 +68,7 @@ static bool read_header(const Line *line, int *columns, int *n_columns, SolverEr
     if (*n_columns == MAX_FIELDS) return solver_fail_at(error, line->number, column, "too many columns");
     columns[*n_columns] = -1;
     for (int c = 0; c < N_COLUMNS; c++) {
-      if (strlen(column_names[c]) != length || memcmp(column_names[c], field, length) != 0) continue;
+      if (!is_name(column_names[c], field, length) && !is_name(other_names[c], field, length)) continue;
       if (seen[c]) return solver_fail_at(error, line->number, column, "column '%s' repeats", column_names[c]);
       seen[c] = true;
       columns[*n_columns] = c;

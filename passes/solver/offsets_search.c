@@ -237,7 +237,7 @@ static void rank_items(CanonicalSearch *s) {
 }
 
 CanonicalAnswer canonical_run(CanonicalSearch *s, int64_t work, bool (*stop)(const void *context), const void *context) {
-  enum { NODES = 300 };
+  enum { NODES = 1500 };
   s->work_limit = s->work + work;
   s->stop = stop;
   s->context = context;
