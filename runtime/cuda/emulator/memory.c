@@ -1,0 +1,240 @@
+// What a GPU does not check. Every granule of shared memory has a state (gap, unwritten, being copied to, written), its last writer and its last
+// readers with the time of the access; two accesses by different threads, at least one of them a write, need a barrier in between. Order is kept
+// per warp as in a vector clock (Lamport 1978; FastTrack, Flanagan and Freund, PLDI 2009). Global memory is checked against the ranges of the launch.
+#include "runtime/cuda/emulator/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHARED_ALIGN = 1024, POISON = 0xff };   // 0xff…: NaN in every floating-point type
+
+bool emu_memory_create(EmuWorker *w) {
+  w->capacity = 0;
+  return true;
+}
+
+void emu_memory_destroy(EmuWorker *w) {
+  free(w->shared);
+  free(w->states);
+  free(w->initial_states);
+  free(w->cells);
+}
+
+static bool reserve(EmuWorker *w, uint32_t bytes) {
+  if (bytes <= w->capacity) return true;
+  uint32_t capacity = (bytes + SHARED_ALIGN - 1) / SHARED_ALIGN * SHARED_ALIGN;
+  emu_memory_destroy(w);
+  w->shared = aligned_alloc(SHARED_ALIGN, capacity);
+  w->states = malloc(capacity);
+  w->initial_states = malloc(capacity);
+  w->cells = calloc(capacity, sizeof *w->cells);
+  w->capacity = w->shared && w->states && w->initial_states && w->cells ? capacity : 0;
+  if (w->capacity) return true;
+  emu_memory_destroy(w);
+  w->shared = NULL;
+  w->states = w->initial_states = NULL;
+  w->cells = NULL;
+  return false;
+}
+
+bool emu_memory_begin_launch(EmuWorker *w) {
+  const NncEmuKernel *k = w->launch->kernel;
+  w->shared_bytes = (uint32_t)k->layout_bytes + w->launch->dynamic_bytes;
+  w->granule_shift = k->granule >= 4 ? 2 : k->granule >= 2 ? 1 : 0;
+  if (!reserve(w, w->shared_bytes + 16)) return false;
+  size_t granules = ((size_t)w->shared_bytes >> w->granule_shift) + 1;
+  memset(w->initial_states, EMU_GAP, granules);
+  for (int64_t i = 0; i < k->n_variables; i++)
+    memset(w->initial_states + (k->variables[i].offset >> w->granule_shift), EMU_UNWRITTEN, (size_t)(k->variables[i].bytes + (1 << w->granule_shift) - 1) >> w->granule_shift);
+  memset(w->initial_states + (k->layout_bytes >> w->granule_shift), EMU_UNWRITTEN, w->launch->dynamic_bytes >> w->granule_shift);
+  memset(w->cells, 0, granules * sizeof *w->cells);
+  memset(w->known, 0, sizeof w->known);
+  w->now = 1;
+  return true;
+}
+
+void emu_memory_begin_block(EmuWorker *w) {
+  memcpy(w->states, w->initial_states, ((size_t)w->shared_bytes >> w->granule_shift) + 1);
+  memset(w->shared, POISON, w->shared_bytes);
+  emu_order_warps(w, w->n_warps == 32 ? 0xffffffffu : (1u << w->n_warps) - 1);
+}
+
+void emu_order_warps(EmuWorker *w, uint32_t warps) {
+  uint32_t joined[EMU_MAX_WARPS] = {0};
+  for (uint32_t rest = warps; rest; rest &= rest - 1) {
+    uint32_t *known = w->known[__builtin_ctz(rest)];
+    for (int v = 0; v < w->n_warps; v++)
+      if (known[v] > joined[v]) joined[v] = known[v];
+  }
+  for (uint32_t rest = warps; rest; rest &= rest - 1) joined[__builtin_ctz(rest)] = w->now;
+  for (uint32_t rest = warps; rest; rest &= rest - 1) memcpy(w->known[__builtin_ctz(rest)], joined, sizeof joined);
+  w->now++;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Shared memory
+
+void *nnc_emu_shared_base(void) { return emu_worker->shared; }
+void *nnc_emu_dynamic_base(void) { return emu_worker->shared + emu_worker->launch->kernel->layout_bytes; }
+
+static const char *kind_name(uint32_t kind) { return kind & EMU_ATOMIC ? "atomic access" : kind & EMU_WRITE ? "write" : "read"; }
+
+// "'tile' + 128" or "dynamic shared memory + 16"; outside: beside the variable that ends or begins next to it.
+static const char *place(const EmuWorker *w, int64_t offset, char buf[160]) {
+  const NncEmuKernel *k = w->launch->kernel;
+  if (w->launch->dynamic_bytes && offset >= k->layout_bytes) {
+    snprintf(buf, 160, "dynamic shared memory + %lld (of %u bytes)", (long long)(offset - k->layout_bytes), w->launch->dynamic_bytes);
+    return buf;
+  }
+  const NncEmuVariable *best = NULL;
+  for (int64_t i = 0; i < k->n_variables; i++)
+    if (!best || (k->variables[i].offset <= offset && k->variables[i].offset > best->offset)) best = &k->variables[i];
+  if (best) snprintf(buf, 160, "shared '%s' + %lld (of %lld bytes)", best->name, (long long)(offset - best->offset), (long long)best->bytes);
+  else snprintf(buf, 160, "shared memory, of which the kernel has none");
+  return buf;
+}
+
+_Noreturn static void fail_race(EmuThread *t, uint32_t offset, uint32_t other, const char *this, const char *that, const NncEmuSite *site) {
+  char buf[160], name[48];
+  emu_fail(EMU_RACE, site, "race: %s of %s, which thread %s %s without a barrier in between", this, place(t->worker, offset, buf), emu_thread_name(&t->worker->threads[other], name),
+           that);
+}
+
+static inline bool ordered(const EmuWorker *w, const EmuThread *t, uint32_t other, uint32_t time) { return time <= w->known[t->warp][other / EMU_LANES]; }
+
+static bool readers_ordered(const EmuWorker *w, const EmuThread *t, const EmuCell *c) {
+  for (uint32_t rest = c->read_warps; rest; rest &= rest - 1)
+    if (c->read_time > w->known[t->warp][__builtin_ctz(rest)]) return false;
+  return true;
+}
+
+static void note_read(EmuWorker *w, EmuThread *t, EmuCell *c, uint32_t offset, const NncEmuSite *site) {
+  if (c->writer != t->index && !ordered(w, t, c->writer, c->write_time)) fail_race(t, offset, c->writer, "read", "wrote", site);
+  if (c->read_time == w->now && (c->read_warps >> t->warp & 1) && (c->many_readers || c->reader == t->index)) return;
+  if (!c->read_warps || readers_ordered(w, t, c)) {
+    c->read_warps = 1u << t->warp;
+    c->reader = t->index;
+    c->many_readers = 0;
+  } else if (c->many_readers || c->reader != t->index) {
+    c->many_readers = 1;
+    c->read_warps |= 1u << t->warp;
+  }
+  c->read_time = w->now;
+}
+
+static void note_write(EmuWorker *w, EmuThread *t, EmuCell *c, uint8_t state, uint32_t offset, bool atomic, const NncEmuSite *site) {
+  bool both_atomic = atomic && c->atomic;
+  if (state != EMU_UNWRITTEN && c->writer != t->index && !both_atomic && !ordered(w, t, c->writer, c->write_time))
+    fail_race(t, offset, c->writer, atomic ? "atomic access" : "write", "wrote", site);
+  if (c->read_warps && (c->many_readers || c->reader != t->index) && !readers_ordered(w, t, c))
+    fail_race(t, offset, c->reader, atomic ? "atomic access" : "write", "read", site);
+  *c = (EmuCell){.write_time = w->now, .writer = t->index, .atomic = atomic};
+}
+
+static inline uint32_t offset_in_block(EmuThread *t, const void *p, uint32_t bytes, uint32_t align, const char *what, const NncEmuSite *site) {
+  EmuWorker *w = t->worker;
+  uintptr_t offset = (uintptr_t)p - (uintptr_t)w->shared;
+  char buf[160];
+  if (offset >= w->shared_bytes || bytes > w->shared_bytes - offset)
+    emu_fail(EMU_OUT_OF_BOUNDS, site, "out of bounds: %s of %u bytes at %s", what, bytes, place(w, (int64_t)offset, buf));
+  if (offset & (align - 1)) emu_fail(EMU_MISALIGNED, site, "misaligned: %s of %u bytes at %s needs an address that is a multiple of %u", what, bytes, place(w, (int64_t)offset, buf), align);
+  return (uint32_t)offset;
+}
+
+void emu_shared_access(EmuThread *t, const void *p, uint32_t bytes, uint32_t align, uint32_t kind, const NncEmuSite *site) {
+  EmuWorker *w = t->worker;
+  if (!bytes) return;
+  uint32_t offset = offset_in_block(t, p, bytes, align, kind_name(kind), site);
+  int shift = w->granule_shift;
+  char buf[160];
+  for (uint32_t i = offset >> shift; i <= (offset + bytes - 1) >> shift; i++) {
+    uint8_t state = w->states[i];
+    uint32_t at = i << shift;
+    if (state == EMU_GAP) emu_fail(EMU_OUT_OF_BOUNDS, site, "out of bounds: %s of %u bytes at %s", kind_name(kind), bytes, place(w, offset, buf));
+    if (state == EMU_COPYING)
+      emu_fail(EMU_PENDING_COPY, site, "%s of %s, to which thread %u copies asynchronously: a wait for its group (cp.async.wait) is missing", kind_name(kind), place(w, at, buf),
+               w->cells[i].writer);
+    if ((kind & (EMU_READ | EMU_ATOMIC)) && state == EMU_UNWRITTEN) emu_fail(EMU_UNINITIALIZED, site, "%s of %s, which was never written", kind_name(kind), place(w, at, buf));
+    if (kind == EMU_READ) {
+      note_read(w, t, &w->cells[i], at, site);
+    } else {
+      note_write(w, t, &w->cells[i], state, at, kind & EMU_ATOMIC, site);
+      w->states[i] = EMU_WRITTEN;
+    }
+  }
+}
+
+void emu_mark_copying(EmuThread *t, const void *p, uint32_t bytes, const NncEmuSite *site) {
+  EmuWorker *w = t->worker;
+  emu_shared_access(t, p, bytes, bytes, EMU_WRITE, site);
+  uint32_t offset = (uint32_t)((const char *)p - w->shared);
+  memset(w->shared + offset, POISON, bytes);
+  memset(w->states + (offset >> w->granule_shift), EMU_COPYING, bytes >> w->granule_shift);
+}
+
+void emu_mark_copied(EmuThread *t, uint32_t offset, uint32_t bytes) {
+  EmuWorker *w = t->worker;
+  for (uint32_t i = offset >> w->granule_shift; i < (offset + bytes) >> w->granule_shift; i++) {
+    w->states[i] = EMU_WRITTEN;
+    w->cells[i].write_time = w->now;
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Global memory
+
+static const EmuRange *find_range(const EmuLaunch *l, uintptr_t address) {   // the last that begins at or before address
+  int low = 0, high = l->n_ranges;
+  while (low < high) {
+    int middle = (low + high) / 2;
+    if (l->ranges[middle].address <= address) low = middle + 1;
+    else high = middle;
+  }
+  return low ? &l->ranges[low - 1] : NULL;
+}
+
+void emu_global_access(EmuThread *t, const void *p, uint64_t bytes, uint32_t align, uint32_t kind, const NncEmuSite *site) {
+  EmuWorker *w = t->worker;
+  uintptr_t address = (uintptr_t)p;
+  if (!bytes) return;
+  const EmuRange *r = w->last_range;
+  if (!r || address < r->address || address - r->address > r->bytes || bytes > r->bytes - (address - r->address)) {
+    r = find_range(w->launch, address);
+    if (r && address - r->address < r->bytes && bytes <= r->bytes - (address - r->address)) {
+      w->last_range = r;
+    } else {
+      const EmuRange *next = r ? r + 1 : w->launch->ranges;
+      if (next >= w->launch->ranges + w->launch->n_ranges) next = NULL;
+      if (r && (!next || address - r->address - r->bytes <= next->address - address))
+        emu_fail(EMU_OUT_OF_BOUNDS, site, "out of bounds: %s of %llu bytes in global memory at '%s' + %llu (of %llu bytes)", kind_name(kind), (unsigned long long)bytes, r->name,
+                 (unsigned long long)(address - r->address), (unsigned long long)r->bytes);
+      if (next)
+        emu_fail(EMU_OUT_OF_BOUNDS, site, "out of bounds: %s of %llu bytes in global memory, %llu bytes before '%s' (of %llu bytes)", kind_name(kind), (unsigned long long)bytes,
+                 (unsigned long long)(next->address - address), next->name, (unsigned long long)next->bytes);
+      emu_fail(EMU_OUT_OF_BOUNDS, site, "out of bounds: %s of %llu bytes at %p, and no global memory is allocated", kind_name(kind), (unsigned long long)bytes, p);
+    }
+  }
+  if (address & (align - 1))
+    emu_fail(EMU_MISALIGNED, site, "misaligned: %s of %llu bytes in global memory at '%s' + %llu needs an address that is a multiple of %u", kind_name(kind), (unsigned long long)bytes,
+             r->name, (unsigned long long)(address - r->address), align);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Called from kernels
+
+void nnc_emu_check_shared(const void *p, int64_t bytes, int64_t align, uint32_t kind, const NncEmuSite *site) {
+  emu_shared_access(emu_thread(), p, (uint32_t)bytes, (uint32_t)align, kind, site);
+}
+
+void nnc_emu_check_global(const void *p, int64_t bytes, int64_t align, uint32_t kind, const NncEmuSite *site) {
+  emu_global_access(emu_thread(), p, (uint64_t)bytes, (uint32_t)align, kind, site);
+}
+
+// A pointer without address space: shared memory, this thread's stack, or global memory.
+void nnc_emu_check_generic(const void *p, int64_t bytes, int64_t align, uint32_t kind, const NncEmuSite *site) {
+  EmuThread *t = emu_thread();
+  const char *at = p, *stack = t->context.stack;
+  if (at >= t->worker->shared && at < t->worker->shared + t->worker->shared_bytes) emu_shared_access(t, p, (uint32_t)bytes, (uint32_t)align, kind, site);
+  else if (at < stack || at >= stack + t->context.stack_bytes) emu_global_access(t, p, (uint64_t)bytes, (uint32_t)align, kind, site);
+}

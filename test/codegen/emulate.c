@@ -1,0 +1,251 @@
+// See emulate.h. MCJIT compiles the rewritten module; the emulator's functions are given to it by address.
+#include "test/codegen/emulate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "codegen/cuda/emulate.h"
+#include "llvm-c/Analysis.h"
+#include "llvm-c/ExecutionEngine.h"
+#include "llvm-c/IRReader.h"
+#include "llvm-c/Target.h"
+#include "llvm-c/TargetMachine.h"
+#include "llvm-c/Transforms/PassBuilder.h"
+
+struct Emulated {
+  LLVMContextRef llvm;           // Owned
+  LLVMExecutionEngineRef engine; // Owned
+  const NncEmuModule *module;
+};
+
+static void die(const char *what, const char *detail) {
+  printf("test: %s: %s\n", what, detail);
+  exit(1);
+}
+
+char *emulate_read(const char *name) {
+  char path[4096];
+  const char *slash = strrchr(__FILE__, '/');
+  snprintf(path, sizeof path, "%.*s/Inputs/cuda/%s", (int)(slash - __FILE__), __FILE__, name);
+  FILE *f = fopen(path, "r");
+  if (!f) die("cannot read", path);
+  char *text = NULL;
+  size_t size = 0, n;
+  char buf[4096];
+  FILE *out = open_memstream(&text, &size);
+  while ((n = fread(buf, 1, sizeof buf, f)) > 0) fwrite(buf, 1, n, out);
+  fclose(out);
+  fclose(f);
+  return text;
+}
+
+char *emulate_edit(char *text, const char *from, const char *to) {
+  const char *at = strstr(text, from);
+  if (!at) die("not in the kernel", from);
+  char *edited = NULL;
+  if (asprintf(&edited, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from)) < 0) abort();
+  free(text);
+  return edited;
+}
+
+static LLVMModuleRef parse(const char *ir, LLVMContextRef llvm, char **error) {
+  LLVMMemoryBufferRef buffer = LLVMCreateMemoryBufferWithMemoryRangeCopy(ir, strlen(ir), "kernel.ll");
+  LLVMModuleRef module = NULL;
+  char *message = NULL;
+  if (!LLVMParseIRInContext(llvm, buffer, &module, &message)) return module;
+  if (error) *error = strdup(message);
+  else printf("%s\n", message);
+  LLVMDisposeMessage(message);
+  return NULL;
+}
+
+static LLVMTargetMachineRef machine_create(const char *triple, const char *cpu, const char *features) {
+  char *message = NULL;
+  LLVMTargetRef target;
+  if (LLVMGetTargetFromTriple(triple, &target, &message)) die("no back end", message);
+  return LLVMCreateTargetMachine(target, triple, cpu, features, LLVMCodeGenLevelLess, LLVMRelocPIC, LLVMCodeModelJITDefault);
+}
+
+static bool optimise(LLVMModuleRef module, LLVMTargetMachineRef machine, const char *passes) {
+  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+  LLVMErrorRef error = LLVMRunPasses(module, passes, machine, options);
+  LLVMDisposePassBuilderOptions(options);
+  if (!error) return true;
+  char *message = LLVMGetErrorMessage(error);
+  printf("%s\n", message);
+  LLVMDisposeErrorMessage(message);
+  return false;
+}
+
+static void bind_symbols(LLVMModuleRef module, LLVMExecutionEngineRef engine) {
+  int n;
+  const NncEmuSymbol *symbols = nnc_emu_symbols(&n);
+  for (int i = 0; i < n; i++) {
+    LLVMValueRef f = LLVMGetNamedFunction(module, symbols[i].symbol);
+    if (f) LLVMAddGlobalMapping(engine, f, (void *)(uintptr_t)symbols[i].address);
+  }
+}
+
+Emulated *emulate_take_module(LLVMModuleRef module, char **error) {
+  LLVMInitializeNativeTarget();
+  LLVMInitializeNativeAsmPrinter();
+  LLVMLinkInMCJIT();
+  Emulated *e = calloc(1, sizeof *e);
+  e->llvm = LLVMGetModuleContext(module);
+  char *triple = LLVMGetDefaultTargetTriple(), *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures(), *message = NULL;
+  LLVMTargetMachineRef machine = machine_create(triple, cpu, features);
+  bool ok = cuda_emulate_module(module, machine, "test_kernels", &message);
+  if (!ok && error) *error = message;
+  else if (!ok) printf("%s\n", message);
+  if (!ok && !error) free(message);
+  message = NULL;
+  ok = ok && optimise(module, machine, "default<O1>");
+  if (getenv("NNC_TEST_DUMP")) LLVMDumpModule(module);
+  struct LLVMMCJITCompilerOptions options;
+  LLVMInitializeMCJITCompilerOptions(&options, sizeof options);
+  options.OptLevel = 1;
+  if (ok && LLVMCreateMCJITCompilerForModule(&e->engine, module, &options, sizeof options, &message)) die("no just-in-time compiler", message);
+  if (ok) {
+    bind_symbols(module, e->engine);
+    e->module = (const NncEmuModule *)(uintptr_t)LLVMGetGlobalValueAddress(e->engine, "test_kernels");
+  } else {
+    LLVMDisposeModule(module);
+  }
+  LLVMDisposeTargetMachine(machine);
+  LLVMDisposeMessage(triple);
+  LLVMDisposeMessage(cpu);
+  LLVMDisposeMessage(features);
+  if (ok) return e;
+  emulate_free(e);
+  return NULL;
+}
+
+Emulated *emulate_text(const char *ir, char **error) {
+  LLVMContextRef llvm = LLVMContextCreate();
+  LLVMModuleRef module = parse(ir, llvm, error);
+  if (module) return emulate_take_module(module, error);
+  LLVMContextDispose(llvm);
+  return NULL;
+}
+
+void emulate_free(Emulated *e) {
+  if (!e) return;
+  if (e->engine) LLVMDisposeExecutionEngine(e->engine);
+  LLVMContextDispose(e->llvm);
+  free(e);
+}
+
+const NncEmuModule *emulate_module(const Emulated *e) { return e->module; }
+
+const NncEmuKernel *emulate_kernel(const Emulated *e, const char *name) {
+  for (int64_t i = 0; i < e->module->n_kernels; i++)
+    if (!strcmp(e->module->kernels[i].name, name)) return &e->module->kernels[i];
+  die("no such kernel", name);
+  return NULL;
+}
+
+static int by_address(const void *a, const void *b) {
+  uintptr_t x = ((const EmuRange *)a)->address, y = ((const EmuRange *)b)->address;
+  return (x > y) - (x < y);
+}
+
+EmuFault emulate_run(const Emulated *e, const char *kernel, const EmulateLaunch *launch, char *message, int size) {
+  EmuRange ranges[32];
+  void *arguments[32];
+  EmuLaunch l = {.kernel = emulate_kernel(e, kernel), .dynamic_bytes = launch->dynamic_bytes, .arguments = arguments, .ranges = ranges, .threads = launch->threads};
+  for (int i = 0; i < 3; i++) {
+    l.grid[i] = launch->grid[i] ? launch->grid[i] : 1;
+    l.block[i] = launch->block[i] ? launch->block[i] : 1;
+  }
+  for (int i = 0; i < launch->n; i++) {
+    const EmulateArgument *a = &launch->arguments[i];
+    arguments[i] = a->bytes ? (void *)(uintptr_t)&a->data : a->data;
+    if (a->bytes) ranges[l.n_ranges++] = (EmuRange){a->name, (uintptr_t)a->data, a->bytes};
+  }
+  qsort(ranges, (size_t)l.n_ranges, sizeof *ranges, by_address);
+  return emu_launch(&l, message, size);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+char *emulate_ptx(const char *ir, const char *arch) {
+  LLVMInitializeNVPTXTargetInfo();
+  LLVMInitializeNVPTXTarget();
+  LLVMInitializeNVPTXTargetMC();
+  LLVMInitializeNVPTXAsmPrinter();
+  LLVMContextRef llvm = LLVMContextCreate();
+  LLVMModuleRef module = parse(ir, llvm, NULL);
+  char *ptx = NULL, *message = NULL;
+  if (module) {
+    LLVMTargetMachineRef machine = machine_create("nvptx64-nvidia-cuda", arch, !strcmp(arch, "sm_80") || !strcmp(arch, "sm_89") ? "+ptx78" : "+ptx87");
+    LLVMSetTarget(module, "nvptx64-nvidia-cuda");
+    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
+    LLVMSetModuleDataLayout(module, layout);
+    LLVMDisposeTargetData(layout);
+    LLVMMemoryBufferRef buffer;
+    if (optimise(module, machine, "default<O3>")) {
+      if (LLVMTargetMachineEmitToMemoryBuffer(machine, module, LLVMAssemblyFile, &message, &buffer)) {
+        printf("%s\n", message);
+        LLVMDisposeMessage(message);
+      } else {
+        ptx = strndup(LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
+        LLVMDisposeMemoryBuffer(buffer);
+      }
+    }
+    LLVMDisposeTargetMachine(machine);
+    LLVMDisposeModule(module);
+  }
+  LLVMContextDispose(llvm);
+  return ptx;
+}
+
+bool emulate_assemble(const char *ptx, const char *arch, int *registers, int *spills) {
+  int registers_here = -1, spills_here = -1;
+  bool ok = true;
+  if (system("command -v ptxas >/dev/null 2>&1") == 0) {
+    char path[] = "/tmp/nnc-test-XXXXXX", command[256], line[1024];
+    int fd = mkstemp(path);
+    FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (!f) die("cannot write", path);
+    fputs(ptx, f);
+    fclose(f);
+    snprintf(command, sizeof command, "ptxas -arch=%s -v -o /dev/null %s 2>&1", arch, path);
+    FILE *out = popen(command, "r");
+    char *all = NULL;
+    size_t size = 0;
+    FILE *log = open_memstream(&all, &size);
+    registers_here = spills_here = 0;
+    while (out && fgets(line, sizeof line, out)) {
+      const char *at = strstr(line, "Used "), *spill = strstr(line, "bytes spill stores");
+      int n = at ? atoi(at + 5) : 0;
+      if (n > registers_here) registers_here = n;
+      while (spill && spill > line && spill[-1] != ',') spill--;
+      n = spill ? atoi(spill) : 0;
+      if (n > spills_here) spills_here = n;
+      fputs(line, log);
+    }
+    ok = out && pclose(out) == 0;
+    fclose(log);
+    if (!ok) printf("%s", all);
+    free(all);
+    unlink(path);
+  }
+  if (registers) *registers = registers_here;
+  if (spills) *spills = spills_here;
+  return ok;
+}
+
+uint16_t emulate_to_bf16(float x) {
+  uint32_t u;
+  memcpy(&u, &x, 4);
+  return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+float emulate_from_bf16(uint16_t bits) {
+  uint32_t u = (uint32_t)bits << 16;
+  float x;
+  memcpy(&x, &u, 4);
+  return x;
+}

@@ -1,0 +1,49 @@
+// Kernels as LLVM IR text, compiled in the process for the emulator and launched: for tests of the emulator and of kernel templates.
+#ifndef NNC_TEST_CODEGEN_EMULATE_H
+#define NNC_TEST_CODEGEN_EMULATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "llvm-c/Core.h"
+#include "runtime/cuda/emulator/emulator.h"
+
+// Inputs/cuda/NAME of this folder. Owned: free. Ends the test program if it cannot be read.
+char *emulate_read(const char *name);
+// text with the first occurrence of `from` replaced, which must be there. Frees text.
+char *emulate_edit(char *text, const char *from, const char *to);
+
+typedef struct Emulated Emulated;
+// NULL after printing why: the text is not valid IR, or the emulator lacks something; *error, if wanted, gets the reason instead (free).
+Emulated *emulate_text(const char *ir, char **error);
+// The same of a module, which it takes together with its context.
+Emulated *emulate_take_module(LLVMModuleRef module, char **error);
+void emulate_free(Emulated *e);
+const NncEmuModule *emulate_module(const Emulated *e);
+const NncEmuKernel *emulate_kernel(const Emulated *e, const char *name);   // ends the program if absent
+
+// A launch over host memory. Arguments are given as pairs of address and bytes for memory the kernel may touch, bytes 0 for a scalar's address.
+typedef struct EmulateArgument {
+  const char *name;
+  void *data;
+  uint64_t bytes;
+} EmulateArgument;
+typedef struct EmulateLaunch {
+  uint32_t grid[3], block[3], dynamic_bytes;
+  int n;
+  const EmulateArgument *arguments;
+  int threads;
+} EmulateLaunch;
+EmuFault emulate_run(const Emulated *e, const char *kernel, const EmulateLaunch *launch, char *message, int size);
+
+// PTX of the module for an architecture ("sm_90a"). NULL after printing why. Owned: free.
+char *emulate_ptx(const char *ir, const char *arch);
+// The same, through ptxas where it is found in PATH: false if ptxas refuses it (its output is printed). *registers and *spills, if wanted, get the
+// largest values it reports; -1 without ptxas.
+bool emulate_assemble(const char *ptx, const char *arch, int *registers, int *spills);
+
+uint16_t emulate_to_bf16(float x);
+float emulate_from_bf16(uint16_t bits);
+
+#endif
