@@ -73,7 +73,7 @@ static LLVMTypeRef structure(Emulation *e, const char *name, LLVMTypeRef *fields
 void emulate_table(Emulation *e, const char *symbol, int n, EmulatedKernel *kernels) {
   LLVMTypeRef p = e->pointer, l = e->i64;
   LLVMTypeRef variable = structure(e, "NncEmuVariable", (LLVMTypeRef[]){p, l, l}, 3);
-  LLVMTypeRef kernel = structure(e, "NncEmuKernel", (LLVMTypeRef[]){p, p, p, l, l, l, l, l}, 8);
+  LLVMTypeRef kernel = structure(e, "NncEmuKernel", (LLVMTypeRef[]){p, p, p, l, l, l, l, l, l, p}, 10);
   LLVMTypeRef table = structure(e, "NncEmuModule", (LLVMTypeRef[]){LLVMArrayType2(e->i8, 8), l, p}, 3);
   LLVMValueRef *rows = host_alloc((size_t)n + 1, sizeof *rows);
   for (int i = 0; i < n; i++) {
@@ -83,9 +83,13 @@ void emulate_table(Emulation *e, const char *symbol, int n, EmulatedKernel *kern
     LLVMValueRef *variables = host_alloc((size_t)k->n_variables + 1, sizeof *variables);
     for (int v = 0; v < k->n_variables; v++)
       variables[v] = LLVMConstNamedStruct(variable, (LLVMValueRef[]){emulate_string(e, k->variables[v].name), number(e, k->variables[v].offset), number(e, k->variables[v].bytes)}, 3);
+    int n_parameters = (int)LLVMCountParams(k->function);
+    LLVMValueRef *sizes = host_alloc((size_t)n_parameters + 1, sizeof *sizes);
+    for (int j = 0; j < n_parameters; j++) sizes[j] = number(e, (int64_t)LLVMStoreSizeOfType(e->layout, LLVMTypeOf(LLVMGetParam(k->function, (unsigned)j))));
     LLVMValueRef fields[] = {emulate_string(e, k->name), k->entry, constant_array(e, variable, variables, k->n_variables), number(e, k->n_variables),
-                             number(e, k->static_bytes), number(e, k->layout_bytes), number(e, k->granule), number(e, threads)};
-    rows[i] = LLVMConstNamedStruct(kernel, fields, 8);
+                             number(e, k->static_bytes), number(e, k->layout_bytes), number(e, k->granule), number(e, threads), number(e, n_parameters), constant_array(e, l, sizes, n_parameters)};
+    rows[i] = LLVMConstNamedStruct(kernel, fields, 10);
+    free(sizes);
     free(variables);
   }
   LLVMValueRef fields[] = {LLVMConstStringInContext2(e->llvm, NNC_EMU_MAGIC, 8, true), number(e, n), constant_array(e, kernel, rows, n)};

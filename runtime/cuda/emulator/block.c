@@ -173,10 +173,9 @@ void emu_warp_operation(EmuWarpOp op, uint32_t mask, const NncEmuSite *site) {
 static void describe_deadlock(EmuWorker *w) {
   const EmuThread *waiting = NULL, *other = NULL;
   for (int i = 0; i < w->n_threads && !waiting; i++)
-    if (w->threads[i].state == EMU_AT_BARRIER || w->threads[i].state == EMU_IN_WARP) waiting = &w->threads[i];
-  if (!waiting) {   // nobody waits: an arrival without a waiter is no fault
-    return;
-  }
+    if (w->threads[i].state == EMU_IN_WARP) waiting = &w->threads[i];   // rather than those who wait at a barrier for it
+  for (int i = 0; i < w->n_threads && !waiting; i++)
+    if (w->threads[i].state == EMU_AT_BARRIER) waiting = &w->threads[i];
   char name[48];
   if (waiting->state == EMU_IN_WARP) {
     const EmuThread *warp = &w->threads[waiting->warp * EMU_LANES];

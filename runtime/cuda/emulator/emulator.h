@@ -31,6 +31,8 @@ typedef struct NncEmuKernel {
   int64_t layout_bytes;    // the same with the gaps: dynamic shared memory begins here
   int64_t granule;         // bytes of the smallest access to shared memory: 1, 2 or 4
   int64_t max_threads;     // of a block, from nvvm.maxntid or nvvm.reqntid; 0: not given
+  int64_t n_parameters;
+  const int64_t *parameter_bytes;
 } NncEmuKernel;
 
 #define NNC_EMU_MAGIC "nncemu1"

@@ -137,6 +137,13 @@ void emu_global_access(EmuThread *t, const void *p, uint64_t bytes, uint32_t ali
 void emu_mark_copying(EmuThread *t, const void *p, uint32_t bytes, const NncEmuSite *site);
 void emu_mark_copied(EmuThread *t, uint32_t offset, uint32_t bytes);
 
+// tensor_core.c, math.c: conversions
+float emu_from_bf16(uint16_t bits);
+float emu_from_f16(uint16_t bits);
+uint32_t nnc_emu_f2bf16(float x);
+uint32_t nnc_emu_f2tf32_rna(float x);
+uint32_t nnc_emu_ff2f16x2(float high, float low);
+
 // copy.c: cp.async
 void emu_copies_finish(EmuThread *t, uint64_t groups_pending);
 

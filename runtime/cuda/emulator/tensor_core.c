@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-static float from_bf16(uint16_t bits) { return (union { uint32_t u; float f; }){.u = (uint32_t)bits << 16}.f; }
-static float from_f16(uint16_t bits) {
+float emu_from_bf16(uint16_t bits) { return (union { uint32_t u; float f; }){.u = (uint32_t)bits << 16}.f; }
+float emu_from_f16(uint16_t bits) {
   uint32_t sign = (uint32_t)(bits & 0x8000) << 16, exponent = bits >> 10 & 31, fraction = bits & 0x3ff;
   if (exponent == 31) return (union { uint32_t u; float f; }){.u = sign | 0x7f800000u | fraction << 13}.f;
   if (exponent) return (union { uint32_t u; float f; }){.u = sign | (exponent + 112) << 23 | fraction << 13}.f;
@@ -18,7 +18,7 @@ static float from_tf32(uint32_t bits) { return (union { uint32_t u; float f; }){
 
 static float half_of(uint32_t pair, int which, bool bf16) {
   uint16_t bits = (uint16_t)(pair >> 16 * which);
-  return bf16 ? from_bf16(bits) : from_f16(bits);
+  return bf16 ? emu_from_bf16(bits) : emu_from_f16(bits);
 }
 
 // d = a b + c with a (16, k), b (k, 8), c (16, 8)

@@ -1,0 +1,85 @@
+// The stand-in device: what driver.c, graph.c and blas.c share. As with the real driver there is one per process.
+#ifndef NNC_RUNTIME_CUDA_EMULATOR_DEVICE_H
+#define NNC_RUNTIME_CUDA_EMULATOR_DEVICE_H
+
+#include <stddef.h>
+
+#include "runtime/cuda/driver.h"
+#include "runtime/cuda/emulator/emulator.h"
+
+typedef struct Gemm {                    // cublasGemmStridedBatchedEx, column-major
+  int op_a, op_b, m, n, k;
+  double alpha, beta;
+  const void *a, *b;
+  void *c;
+  int type_a, type_b, type_c, lda, ldb, ldc;
+  long long stride_a, stride_b, stride_c;
+  int batch, compute;
+} Gemm;
+
+typedef enum CommandKind { COMMAND_LAUNCH, COMMAND_COPY, COMMAND_SET, COMMAND_GEMM } CommandKind;
+typedef struct Command {                 // one entry of a stream or node of a graph
+  CommandKind kind;
+  const NncEmuKernel *kernel;
+  uint32_t grid[3], block[3], dynamic_bytes;
+  void **arguments;                      // Owned, one block of memory with the values behind
+  int n_ranges;
+  EmuRange *ranges;                      // Owned; what may be touched. n_ranges 0: all allocations
+  char *to;
+  const char *from;
+  size_t bytes;
+  bool to_device, from_device;
+  uint32_t value;
+  int value_bytes;                       // 1 or 4
+  Gemm gemm;
+} Command;
+
+struct CudaGraph {
+  int n, capacity;
+  Command *commands;                     // Owned
+  int references;                        // the graph itself and what was instantiated from it
+};
+struct CudaStream {
+  CUgraph capture;                       // Borrowed; NULL: not capturing
+  bool origin;                           // of the capture, not joined by an event
+  int n_ranges;
+  EmuRange *ranges;                      // Owned; for the next command
+  struct CudaStream *next;
+};
+struct CudaFunction {
+  const NncEmuKernel *kernel;
+  int max_dynamic_bytes;
+  struct CudaFunction *next;
+};
+
+typedef struct Allocation {
+  char *base;
+  size_t bytes;
+} Allocation;
+typedef struct Device {
+  bool initialised;
+  uint64_t total, used;                  // bytes
+  int n, capacity;
+  Allocation *allocations;               // Owned; sorted by address
+  struct CudaStream null_stream;
+  struct CudaStream *streams;            // Owned
+  CUresult broken;                       // of the first fault; all later work fails with it, as on a device
+  char error[4096];
+  int threads;
+} Device;
+Device *emu_device(void);
+
+// Runs the command now, or records it where the stream captures. Takes its memory.
+CUresult emu_submit(CUstream stream, Command *command);
+CUresult emu_execute(const Command *command);
+void emu_command_free(Command *command);
+// The sorted ranges that the command may touch. Owned: free.
+EmuRange *emu_ranges(const Command *command, int *n);
+CUresult emu_fault(EmuFault fault, const char *message);   // notes and prints it
+bool emu_ranges_contain(const EmuRange *ranges, int n, const void *p, size_t bytes);
+
+void emu_bind_graphs(CudaApi *api);   // graph.c: streams, events, graphs
+void emu_bind_blas(CudaApi *api);     // blas.c
+EmuFault emu_gemm(const Command *command, char *message, size_t size);
+
+#endif

@@ -1,0 +1,215 @@
+// The stand-ins for the driver and cuBLAS, through the same table that an executable uses: memory, launches, a captured graph, matrix products, errors.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/cuda/driver.h"
+#include "test/check.h"
+#include "test/codegen/emulate.c"
+
+static CudaApi api;
+
+#define OK(call)                                                           \
+  do {                                                                     \
+    CUresult r_ = (call);                                                  \
+    const char *name_ = "";                                                \
+    api.driver.GetErrorName(r_, &name_);                                   \
+    CHECK(r_ == CUDA_SUCCESS, "%s", name_);                                \
+  } while (0)
+
+static Emulated *compile(char *text) {
+  Emulated *e = emulate_text(text, NULL);
+  free(text);
+  if (!e) exit(1);
+  return e;
+}
+
+static CUdeviceptr upload(const void *data, size_t bytes) {
+  CUdeviceptr p = 0;
+  OK(api.driver.MemAlloc(&p, bytes));
+  if (data) OK(api.driver.MemcpyHtoD(p, data, bytes));
+  return p;
+}
+
+// Sums of blocks, captured with a copy in and a copy out, replayed on other inputs.
+static void test_graph(void) {
+  enum { N = 1000, BLOCKS = 4 };
+  Emulated *e = compile(emulate_read("block_sum.ll"));
+  CUmodule module;
+  CUfunction f;
+  CUstream stream;
+  CUgraph graph;
+  CUgraphExec exec;
+  OK(api.driver.ModuleLoadDataEx(&module, emulate_module(e), 0, NULL, NULL));
+  CHECK(api.driver.ModuleGetFunction(&f, module, "absent") == CUDA_ERROR_NOT_FOUND, "a function that is not there");
+  OK(api.driver.ModuleGetFunction(&f, module, "block_sum"));
+  OK(api.driver.StreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  float x[N], out[BLOCKS] = {0};
+  CUdeviceptr dx = upload(NULL, sizeof x), dout = upload(NULL, sizeof out);
+  int n = N;
+  OK(api.driver.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+  CHECK(api.driver.StreamSynchronize(stream) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "waiting for a stream that captures");
+  OK(api.driver.MemcpyHtoDAsync(dx, x, sizeof x, stream));
+  void *arguments[] = {&dx, &dout, &n};
+  OK(api.driver.LaunchKernel(f, BLOCKS, 1, 1, 128, 1, 1, 0, stream, arguments, NULL));
+  OK(api.driver.MemcpyDtoHAsync(out, dout, sizeof out, stream));
+  OK(api.driver.StreamEndCapture(stream, &graph));
+  n = -1;   // the graph has its own copy
+  OK(api.driver.GraphInstantiate(&exec, graph, 0));
+  OK(api.driver.GraphDestroy(graph));
+  CHECK(out[0] == 0, "capturing runs nothing");
+  for (int round = 1; round <= 3; round++) {
+    float expected[BLOCKS] = {0};
+    for (int i = 0; i < N; i++) {
+      x[i] = (float)(i % 17 * round);
+      expected[i / 128 % BLOCKS] += x[i];
+    }
+    OK(api.driver.GraphLaunch(exec, stream));
+    OK(api.driver.StreamSynchronize(stream));
+    CHECK(!memcmp(out, expected, sizeof out), "round %d: %g, expected %g", round, (double)out[0], (double)expected[0]);
+  }
+  OK(api.driver.GraphExecDestroy(exec));
+  // A tensor inside of a larger allocation: with its range known, reading beyond it is a fault; without, it is not.
+  n = N - 1;
+  OK(api.driver.LaunchKernel(f, BLOCKS, 1, 1, 128, 1, 1, 0, stream, arguments, NULL));
+  CudaRange ranges[] = {{"sums", dout, sizeof out}, {"x", dx, (N - 2) * 4}};
+  api.expect_ranges(stream, 2, ranges);
+  CHECK(api.driver.LaunchKernel(f, BLOCKS, 1, 1, 128, 1, 1, 0, stream, arguments, NULL) == CUDA_ERROR_ILLEGAL_ADDRESS, "the last element is out of its range");
+  CHECK(strstr(nnc_emu_last_error(), "'x' + 3992 (of 3992 bytes)"), "%s", nnc_emu_last_error());
+  CHECK(api.driver.StreamSynchronize(stream) == CUDA_ERROR_ILLEGAL_ADDRESS, "the context is broken from then on");
+  nnc_emu_reset();
+  OK(api.driver.StreamSynchronize(stream));
+  OK(api.driver.StreamDestroy(stream));
+  OK(api.driver.MemFree(dx));
+  OK(api.driver.MemFree(dout));
+  OK(api.driver.ModuleUnload(module));
+  emulate_free(e);
+}
+
+static void test_dynamic_shared(void) {
+  Emulated *e = compile(emulate_read("mma_bf16.ll"));
+  CUmodule module;
+  CUfunction f;
+  OK(api.driver.ModuleLoadDataEx(&module, emulate_module(e), 0, NULL, NULL));
+  OK(api.driver.ModuleGetFunction(&f, module, "mma_bf16"));
+  uint16_t a[256] = {0}, b[128] = {0};
+  float c[128];
+  CUdeviceptr da = upload(a, sizeof a), db = upload(b, sizeof b), dc = upload(NULL, sizeof c);
+  void *arguments[] = {&da, &db, &dc};
+  CHECK(api.driver.LaunchKernel(f, 1, 1, 1, 32, 1, 1, 60000, NULL, arguments, NULL) == CUDA_ERROR_INVALID_VALUE, "more than 48 KiB without asking");
+  CHECK(api.driver.FuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 240000) == CUDA_ERROR_INVALID_VALUE, "more than there is");
+  OK(api.driver.FuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 60000));
+  OK(api.driver.LaunchKernel(f, 1, 1, 1, 32, 1, 1, 60000, NULL, arguments, NULL));
+  OK(api.driver.MemcpyDtoH(c, dc, sizeof c));
+  CHECK(c[0] == 0 && c[127] == 0, "the product of zeros");
+  int value = 0;
+  OK(api.driver.FuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, f));
+  CHECK(value == 256, "static shared memory %d", value);
+  OK(api.driver.MemFree(da));
+  OK(api.driver.MemFree(db));
+  OK(api.driver.MemFree(dc));
+  OK(api.driver.ModuleUnload(module));
+  emulate_free(e);
+}
+
+static void test_memory(void) {
+  size_t free_bytes, total;
+  CUdeviceptr p;
+  OK(api.driver.MemGetInfo(&free_bytes, &total));
+  CHECK(free_bytes == total, "nothing is allocated");
+  nnc_emu_set_memory(1 << 20);
+  CHECK(api.driver.MemAlloc(&p, (1 << 20) + 1) == CUDA_ERROR_OUT_OF_MEMORY, "more than the device has");
+  OK(api.driver.MemAlloc(&p, 1000));
+  CHECK(nnc_emu_allocated_bytes() == 1024, "%lld", (long long)nnc_emu_allocated_bytes());
+  uint32_t words[250];
+  OK(api.driver.MemcpyDtoH(words, p, sizeof words));
+  CHECK(words[0] == 0xffffffffu && words[249] == 0xffffffffu, "fresh memory is poisoned");
+  OK(api.driver.MemsetD32Async(p, 7, 250, NULL));
+  OK(api.driver.MemsetD8Async(p, 1, 4, NULL));
+  OK(api.driver.MemcpyDtoH(words, p, sizeof words));
+  CHECK(words[0] == 0x01010101u && words[1] == 7 && words[249] == 7, "%x %x", words[0], words[249]);
+  CHECK(api.driver.MemcpyHtoD(p + 8, words, sizeof words) == CUDA_ERROR_ILLEGAL_ADDRESS, "a copy past the end");
+  nnc_emu_reset();
+  CHECK(api.driver.MemFree(p + 1) == CUDA_ERROR_INVALID_VALUE, "not the start of an allocation");
+  OK(api.driver.MemFree(p));
+  CUmodule module;
+  char log[100] = "";
+  CHECK(api.driver.ModuleLoadDataEx(&module, ".version 8.0\n", 2, (int[]){CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES}, (void *[]){log, (void *)sizeof log}) ==
+        CUDA_ERROR_INVALID_IMAGE, "PTX is no module here");
+  CHECK(*log, "no log");
+}
+
+// All transpositions, leading dimensions larger than the rows, batches, three types, against loops.
+static void test_gemm(int type, int compute, double tolerance) {
+  enum { M = 5, N = 7, K = 11, LD = 13, BATCH = 2, SIZE = LD * 13 * BATCH };
+  cublasHandle_t handle;
+  CHECK(api.cublas.Create(&handle) == CUBLAS_STATUS_SUCCESS, "create");
+  size_t element = type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2;
+  double a[SIZE], b[SIZE], c[SIZE];
+  union { double d[SIZE]; float f[SIZE]; uint16_t h[SIZE]; } data[3];
+  double *plain[] = {a, b, c};
+  for (int m = 0; m < 3; m++)
+    for (int i = 0; i < SIZE; i++) {
+      double v = plain[m][i] = (double)((i * 37 + m * 11) % 23 - 11) / 8;   // exact in every type
+      if (element == 8) data[m].d[i] = v;
+      else if (element == 4) data[m].f[i] = (float)v;
+      else data[m].h[i] = emulate_to_bf16((float)v);
+    }
+  CUdeviceptr da = upload(&data[0], SIZE * element), db = upload(&data[1], SIZE * element), dc = 0;
+  double alpha = 0.5, beta = 2;
+  float alpha_f = 0.5f, beta_f = 2;
+  bool wide = compute == CUBLAS_COMPUTE_64F;
+  for (int op = 0; op < 4; op++) {
+    dc = upload(&data[2], SIZE * element);
+    CHECK(api.cublas.GemmStridedBatchedEx(handle, op & 1, op >> 1, M, N, K, wide ? (void *)&alpha : &alpha_f, (void *)(uintptr_t)da, type, LD, LD * 13, (void *)(uintptr_t)db, type, LD, LD * 13,
+                                          wide ? (void *)&beta : &beta_f, (void *)(uintptr_t)dc, type, LD, LD * 13, BATCH, compute, CUBLAS_GEMM_DEFAULT) == CUBLAS_STATUS_SUCCESS, "op %d", op);
+    union { double d[SIZE]; float f[SIZE]; uint16_t h[SIZE]; } out;
+    OK(api.driver.MemcpyDtoH(&out, dc, SIZE * element));
+    int wrong = 0;
+    for (int batch = 0; batch < BATCH; batch++)
+      for (int j = 0; j < 13; j++)
+        for (int i = 0; i < LD; i++) {
+          int at = batch * LD * 13 + j * LD + i;
+          double sum = 0;
+          for (int k = 0; k < K && i < M && j < N; k++) {
+            const double *pa = a + batch * LD * 13, *pb = b + batch * LD * 13;
+            sum += (op & 1 ? pa[i * LD + k] : pa[k * LD + i]) * (op >> 1 ? pb[k * LD + j] : pb[j * LD + k]);
+          }
+          double expected = i < M && j < N ? alpha * sum + beta * c[at] : c[at];
+          double found = element == 8 ? out.d[at] : element == 4 ? (double)out.f[at] : (double)emulate_from_bf16(out.h[at]);
+          wrong += !(fabs(found - expected) <= tolerance * (1 + fabs(expected)));
+        }
+    CHECK(wrong == 0, "type %d op %d: %d elements are wrong", type, op, wrong);
+    OK(api.driver.MemFree(dc));
+  }
+  CHECK(api.cublas.GemmEx(handle, 0, 0, M, N, K, wide ? (void *)&alpha : &alpha_f, (void *)(uintptr_t)da, type, M - 1, (void *)(uintptr_t)db, type, LD, wide ? (void *)&beta : &beta_f,
+                          (void *)(uintptr_t)da, type, LD, compute, CUBLAS_GEMM_DEFAULT) == CUBLAS_STATUS_INVALID_VALUE, "a leading dimension below the rows");
+  CHECK(api.cublas.GemmEx(handle, 0, 0, M, N, 1000, wide ? (void *)&alpha : &alpha_f, (void *)(uintptr_t)da, type, LD, (void *)(uintptr_t)db, type, 1000, wide ? (void *)&beta : &beta_f,
+                          (void *)(uintptr_t)da, type, LD, compute, CUBLAS_GEMM_DEFAULT) == CUBLAS_STATUS_EXECUTION_FAILED, "past the end of an operand");
+  CHECK(strstr(nnc_emu_last_error(), "operand a") && strstr(nnc_emu_last_error(), "out of bounds"), "%s", nnc_emu_last_error());
+  nnc_emu_reset();
+  OK(api.driver.MemFree(da));
+  OK(api.driver.MemFree(db));
+  api.cublas.Destroy(handle);
+}
+
+int main(void) {
+  nnc_emu_bind(&api);
+  int count = 0;
+  CHECK(api.driver.DeviceGetCount(&count) == CUDA_ERROR_NOT_INITIALIZED, "before cuInit");
+  OK(api.driver.Init(0));
+  OK(api.driver.DeviceGetCount(&count));
+  CHECK(count == 1, "%d", count);
+  CUdevice device;
+  CHECK(api.driver.DeviceGet(&device, 1) == CUDA_ERROR_INVALID_DEVICE, "there is one device");
+  // Every field of the table is filled.
+  void *const *fields = (void *const *)(const void *)&api;
+  for (size_t i = 0; i < sizeof api / sizeof *fields; i++) CHECK(fields[i], "field %zu is empty", i);
+  test_graph();
+  test_dynamic_shared();
+  test_gemm(CUDA_R_32F, CUBLAS_COMPUTE_32F, 1e-6);
+  test_gemm(CUDA_R_16BF, CUBLAS_COMPUTE_32F, 4e-3);
+  test_gemm(CUDA_R_64F, CUBLAS_COMPUTE_64F, 1e-14);
+  test_memory();
+  return check_report();
+}
