@@ -67,11 +67,9 @@ typedef struct WalkLevel {
 } WalkLevel;
 
 // How to go on inside a level: hold what crosses `at` and enter [at, high) when the value wanted lies there, enter
-// [low, at) otherwise. `at` == high makes the level a leaf. With hold_all, everything in [low, at) that the backward
-// pass uses is held as well, so the left range needs no second visit.
+// [low, at) otherwise. `at` == high makes the level a leaf.
 typedef struct WalkStep {
   int at;
-  bool hold_all;
   int64_t right_memory;  // memory of the level [at, high)
 } WalkStep;
 

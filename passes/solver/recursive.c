@@ -30,7 +30,7 @@ static void pop_level(Walk *walk) {
 
 // Whether a step holds `value`, which lies in [low, step.at).
 static bool is_held(const RematGraph *graph, const WalkStep *step, int value) {
-  return graph->last_forward_use[value] >= step->at || (step->hold_all && graph->used_backward[value]);
+  return graph->last_forward_use[value] >= step->at;
 }
 
 // Makes the values that the step holds available, and nothing else of what that takes.
@@ -64,10 +64,8 @@ static void demand(Walk *walk, int value, int before) {
       push_level(walk, top.low, step.at, top.memory);
       continue;
     }
-    // What is held for good belongs to this level, not to the right part, which is left first.
-    if (step.hold_all) hold(walk, top.low, &step, before);
     push_level(walk, step.at, top.high, step.right_memory);
-    if (!step.hold_all) hold(walk, top.low, &step, before);
+    hold(walk, top.low, &step, before);
   }
   remat_builder_recompute(walk->builder, value, before, walk->made, &walk->n_made);
 }
@@ -83,13 +81,12 @@ static void hold_first_path(Walk *walk) {
     WalkLevel top = walk->levels[walk->n_levels - 1];
     WalkStep step = walk->rule->choose(walk->rule->context, &top);
     bool leaf = step.at >= top.high;
-    if (!leaf && !step.hold_all) push_level(walk, step.at, top.high, step.right_memory);
+    if (!leaf) push_level(walk, step.at, top.high, step.right_memory);
     for (int v = top.low; v < step.at; v++)
       if (!available[v] && (leaf || is_held(graph, &step, v))) {
         available[v] = true;
         walk->made[walk->n_made++] = v;
       }
-    if (!leaf && step.hold_all) push_level(walk, step.at, top.high, step.right_memory);
     if (leaf) return;
   }
 }
