@@ -103,9 +103,10 @@ static void toggle(RematSearch *search) {
 // Takes all recomputations away in a neighbourhood of the graph and has them made anew by the greedy descent at the
 // peak, with some chance in its choices (Schrimpf et al. 2000, ruin and recreate).
 static void ruin_and_recreate(RematSearch *search) {
+  enum { MOST = 100 };  // values
   RematState *state = &search->state;
   const RematGraph *graph = state->graph;
-  int wanted = 4 + remat_random_below(&search->random, state->n_nodes / 3 + 1), n = 0;
+  int wanted = 4 + remat_random_below(&search->random, state->n_nodes / 3 < MOST ? state->n_nodes / 3 + 1 : MOST), n = 0;
   int *queue = search->scratch;
   search->kick++;
   int start = state->n_repeated ? state->repeated[remat_random_below(&search->random, state->n_repeated)]

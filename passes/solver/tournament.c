@@ -80,7 +80,13 @@ void remat_tournament(RematSearch *search) {
   Member members[MEMBERS] = {0};
   RematSchedule plain = remat_baseline(search->problem);
   int64_t moves = 1000 + 20 * (int64_t)search->state.n_nodes;
-  for (; !is_over(search); moves += moves / 2) run_cycle(search, members, &plain, moves);
+  for (; !is_over(search); moves += moves / 2) {
+    int64_t before = search->moves;
+    run_cycle(search, members, &plain, moves);
+    // The best alone gets as much as all others did.
+    remat_state_load(&search->state, search->best, search->n_best);
+    if (!is_over(search)) remat_kick_improve(search, search->moves - before);
+  }
   for (int i = 0; i < MEMBERS; i++) free(members[i].exec);
   remat_schedule_free(&plain);
 }
