@@ -92,7 +92,8 @@ static void consider_policy(Search *search, RematPolicy policy) {
 static RematOptions search_options(Search *search, double part) {
   const RematGoal *goal = search->goal;
   double moves = part * (goal->effort > 0 ? goal->effort : 1) * 150000000 / (200 + (double)search->problem.n_nodes);
-  RematOptions options = {.seed = goal->seed + (uint64_t)search->n_solved++, .max_moves = (int64_t)moves + 1};
+  RematOptions options = {.seed = goal->seed + (uint64_t)search->n_solved++, .max_moves = (int64_t)moves + 1,
+                          .bound_seconds = 0.02};   // the bound that is reported is another: step_bound_build
   if (goal->seconds > 0) {
     double left = search->deadline - seconds_now(), share = part * goal->seconds / 2;
     options.max_moves = INT64_MAX;
@@ -228,16 +229,17 @@ static void consider_policies(Search *search) {
 // Nothing was found that fits: the smallest arena there is. The search for it does not depend on the budget, so that a budget of what it
 // finds can be met.
 static void find_smallest(Search *search) {
-  enum { ATTEMPTS = 3 };
+  enum { ATTEMPTS = 6, WIDEST = 32, FINER = 3 };
   RematGoal quick = *search->goal;
-  quick.effort = 0.5 * (quick.effort > 0 ? quick.effort : 1);
+  quick.effort = 0.15 * (quick.effort > 0 ? quick.effort : 1);
   Search least = begin(search->q, search->goal, search->persistent, 0);
   consider_policy(&least, REMAT_POLICY_NONE);
   consider_policies(&least);
   shrink(&least);
   RematPlan best = end(&least);
+  int64_t part = WIDEST;
   for (int i = 0; i < rounds(search, ATTEMPTS); i++) {   // a search for a budget sometimes goes below what the search for the smallest peak found
-    Search below = begin(search->q, &quick, search->persistent, best.arena - best.arena / 32);
+    Search below = begin(search->q, &quick, search->persistent, best.arena - best.arena / part);
     if (below.budget + search->q->slack >= remat_min_budget_bound(&search->q->problem)) solve_under_budget(&below);
     RematPlan plan = end(&below);
     bool better = plan.exec && plan.arena < best.arena;
@@ -247,7 +249,7 @@ static void find_smallest(Search *search) {
       plan = worse;
     }
     remat_plan_free(&plan);
-    if (!better) break;
+    if (!better) part *= FINER;
   }
   remat_plan_free(&search->best);
   search->best = best;

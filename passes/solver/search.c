@@ -252,7 +252,10 @@ static void local_search(RematSearch *search) {
   else remat_kick_improve(search, INT64_MAX);
 }
 
-static double time_for_bound(double time_limit) { return time_limit < 1 ? time_limit / 10 : 0; }
+static double time_for_bound(const RematOptions *options, double time_limit) {
+  if (options && options->bound_seconds > 0) return options->bound_seconds;
+  return time_limit < 1 ? time_limit / 10 : 0;
+}
 
 // As remat_solve; ends as soon as the cost is at most `enough`.
 static void solve(const RematProblem *problem, int64_t budget, const RematOptions *options, double enough,
@@ -261,7 +264,7 @@ static void solve(const RematProblem *problem, int64_t budget, const RematOption
   search_create(&search, problem, budget, options);
   *result = (RematResult){0};
   for (int v = 0; v < problem->n_nodes; v++) result->base_cost += problem->nodes[v].cost;
-  result->lower_bound = remat_lower_bound(problem, budget, time_for_bound(search.time_limit));
+  result->lower_bound = remat_lower_bound(problem, budget, time_for_bound(options, search.time_limit));
   search.good_cost = fmax(result->lower_bound * (1 + 1e-7), enough);
   note_baseline(&search);
   if (problem->n_nodes <= EXACT_NODES) run_exact(&search);
@@ -301,6 +304,7 @@ void remat_minimize_peak(const RematProblem *problem, double max_cost, const Rem
       remat_schedule_free(&best);
       best = remat_schedule_measure(problem, part.starts[i].exec, part.starts[i].n);
     }
+  if (part.bound_seconds == 0) part.bound_seconds = 0.02;  // only to end early
   part.max_moves = part.max_moves == 0 ? 200000 : part.max_moves == INT64_MAX ? INT64_MAX : part.max_moves / BISECTIONS - 1;
   for (int step = 0; result->feasible && low < best.peak; step++) {
     double left = time_limit - seconds_since(start);
@@ -325,6 +329,6 @@ void remat_minimize_peak(const RematProblem *problem, double max_cost, const Rem
   }
   result->schedule = best;
   result->min_budget_found = best.peak;
-  result->lower_bound = remat_lower_bound(problem, best.peak, time_for_bound(time_limit));
+  result->lower_bound = remat_lower_bound(problem, best.peak, time_for_bound(options, time_limit));
   result->seconds = seconds_since(start);
 }

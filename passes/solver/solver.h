@@ -165,6 +165,7 @@ typedef struct RematOptions {
   int64_t max_moves;         // moves tried, seeds included; 0: a default that takes about 1 s, < 0: seeds only
   const RematSchedule *starts;   // Borrowed; legal schedules to begin from, within the budget or not
   int n_starts;              // > 0: the search makes no seeds of its own
+  double bound_seconds;      // for the lower bound, which ends the search when it is met; 0: a default, 0.1 at most
   const volatile sig_atomic_t *interrupt;  // Borrowed, may be NULL. Once it is not 0 the search ends with its best so
                              // far, within milliseconds; a signal handler may set it
 } RematOptions;
