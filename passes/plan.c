@@ -89,7 +89,7 @@ static int64_t plan_function(Planner *planner, MlirOperation func) {
     free(name);
   }
   int64_t capacity = planner->budget > planner->persistent.total ? planner->budget - planner->persistent.total : 0;
-  plan_layout_place(&p, &l, capacity, capacity > 0 ? PLAN_EFFORT_LONG : PLAN_EFFORT_SHORT);
+  plan_layout_place(&p, &l, capacity, PLAN_EFFORT_LONG);
   write_plan(planner, &p, &l);
   int64_t arena = planner->persistent.total + l.arena;
   plan_layout_free(&l);

@@ -66,9 +66,11 @@ static int64_t consider(Search *search, const RematSchedule *s) {
   plan_layout_build(q->p, plan.exec, plan.n, PLAN_INPLACE_DECIDE, &l);
   plan.arena = search->persistent + plan_layout_peak(q->p, &l);
   bool may_win = is_better(search, &plan);
-  if (may_win) {
-    plan_layout_place(q->p, &l, search->budget > search->persistent ? search->budget - search->persistent : 0, PLAN_EFFORT_SHORT);
+  int64_t capacity = search->budget > search->persistent ? search->budget - search->persistent : 0;
+  for (PlanEffort effort = PLAN_EFFORT_SHORT; may_win && effort <= PLAN_EFFORT_LONG; effort++) {   // long only where short spoils it
+    plan_layout_place(q->p, &l, capacity, effort);
     plan.arena = search->persistent + l.arena;
+    if (is_better(search, &plan)) break;
   }
   plan_layout_free(&l);
   int64_t arena = plan.arena;
