@@ -1,0 +1,146 @@
+// Kernel templates: kernels built as LLVM IR directly, for the tensor cores. Here are their building blocks (arithmetic, control flow, tiles in shared memory,
+// asynchronous copies, matrix fragments); each template (template_*.c) adds a kernel to a module. The same IR goes to PTX and to the emulator.
+#ifndef NNC_CODEGEN_CUDA_TEMPLATE_H
+#define NNC_CODEGEN_CUDA_TEMPLATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "llvm-c/Core.h"
+
+typedef LLVMValueRef Val;
+
+// What a template multiplies: 16 bit operands with f32 accumulation; f32 operands rounded to tf32; f32 operands split into two tf32 parts each, whose
+// three larger products keep f32's accuracy (Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores", IJHPCA 2022).
+typedef enum TileType { TILE_BF16, TILE_F16, TILE_TF32, TILE_F32 } TileType;
+static inline int tile_element_bytes(TileType t) { return t <= TILE_F16 ? 2 : 4; }
+static inline int tile_chunk(TileType t) { return 16 / tile_element_bytes(t); }   // elements in 16 bytes
+static inline int tile_k(TileType t) { return 2 * tile_chunk(t); }                // depth of one product: 16 or 8
+
+// Launch of a template's kernel.
+typedef struct TemplateLaunch {
+  int64_t grid[3];
+  int threads, shared_bytes;   // dynamic shared memory
+} TemplateLaunch;
+
+// ---------------------------------------------------------------------------------------------------------------------
+// template_build.c: values, control flow
+
+typedef struct Build {
+  LLVMModuleRef module;
+  LLVMContextRef llvm;
+  LLVMBuilderRef builder;      // Owned
+  Val function;
+  LLVMBasicBlockRef entry;     // variables are declared here
+  LLVMTypeRef i1, i32, i64, f32, i16;
+  Val tid, lane, warp;         // i32, of the x axis
+} Build;
+
+// Begins a kernel with these parameters: 'p' a pointer to global memory (aligned to 16 bytes, not aliased), 'r' one that is only read.
+void build_kernel(Build *b, LLVMModuleRef module, const char *name, const char *parameters, int threads);
+void build_finish(Build *b);   // returns from the kernel
+Val build_parameter(Build *b, int index, const char *name);
+
+Val build_i32(Build *b, int64_t value);
+Val build_f32(Build *b, double value);
+Val build_add(Build *b, Val x, Val y);        // i32 or i64, as the operands are
+Val build_sub(Build *b, Val x, Val y);
+Val build_mul(Build *b, Val x, Val y);
+Val build_div(Build *b, Val x, int64_t y);    // unsigned, by a constant
+Val build_mod(Build *b, Val x, int64_t y);
+Val build_xor(Build *b, Val x, Val y);
+Val build_and(Build *b, Val x, Val y);        // i1 too
+Val build_or(Build *b, Val x, Val y);
+Val build_less(Build *b, Val x, Val y);       // signed
+Val build_equal(Build *b, Val x, Val y);
+Val build_min(Build *b, Val x, Val y);
+Val build_max(Build *b, Val x, Val y);
+Val build_select(Build *b, Val condition, Val yes, Val no);
+Val build_i64(Build *b, Val x);               // sign-extended
+Val build_fadd(Build *b, Val x, Val y);       // f32; a product and a sum may become one operation
+Val build_fsub(Build *b, Val x, Val y);
+Val build_fmul(Build *b, Val x, Val y);
+Val build_ffma(Build *b, Val x, Val y, Val z);   // x y + z
+Val build_fmax(Build *b, Val x, Val y);
+Val build_fequal(Build *b, Val x, Val y);
+Val build_exp2(Build *b, Val x);              // approximate, of the special function unit
+Val build_log2(Build *b, Val x);
+Val build_reciprocal(Build *b, Val x);
+Val build_narrow(Build *b, TileType t, Val low, Val high);   // two f32 as one i32 of two 16 bit elements
+Val build_intrinsic(Build *b, const char *name, LLVMTypeRef overload, int n, Val *arguments);   // overload: NULL if the intrinsic has one type only
+
+typedef struct Var { Val slot; LLVMTypeRef type; } Var;   // changes over time
+Var build_var(Build *b, LLVMTypeRef type, Val initial);
+Val build_get(Build *b, Var v);
+void build_set(Build *b, Var v, Val value);
+
+typedef struct Loop { Var index; LLVMBasicBlockRef head, after; Val step; } Loop;
+Val build_loop(Build *b, Loop *loop, Val from, Val to, int step);   // for (i = from; i < to; i += step); returns i
+void build_loop_end(Build *b, Loop *loop);
+typedef struct Branch { LLVMBasicBlockRef after; } Branch;
+void build_if(Build *b, Branch *branch, Val condition);
+void build_if_end(Build *b, Branch *branch);
+
+void build_barrier(Build *b);
+Val build_shuffle_xor(Build *b, Val x, int lane_mask);   // f32, all lanes
+Val build_offset(Build *b, Val pointer, Val bytes);      // pointer + bytes
+Val build_load(Build *b, LLVMTypeRef type, Val pointer, int align);
+void build_store(Build *b, Val value, Val pointer, int align);
+Val build_shared_base(Build *b);                          // dynamic shared memory, aligned to 128 bytes
+
+// ---------------------------------------------------------------------------------------------------------------------
+// template_tile.c: tiles in shared memory, fragments
+
+// rows by columns elements in shared memory, rows of 128 bytes or a multiple. The 16 byte chunks of row r are permuted by exclusive or with r mod 8, so that
+// neither the copies nor ldmatrix meet bank conflicts.
+typedef struct Tile {
+  TileType type;
+  int rows, columns;
+  Val base;                    // i8 pointer in address space 3
+} Tile;
+static inline int tile_bytes(const Tile *t) { return t->rows * t->columns * tile_element_bytes(t->type); }
+Val build_tile_chunk(Build *b, const Tile *t, Val row, Val chunk);   // address of 16 bytes
+
+// Where a tile comes from: row r, column c at base + (r row_stride + c) elements; rows from n_rows on are taken as zero.
+typedef struct TileSource {
+  Val base;
+  int64_t row_stride;          // elements
+  Val first_row;               // i32
+  int64_t n_rows;
+} TileSource;
+// Starts copying the tile, all threads of the block together; the caller commits, waits and meets at a barrier.
+void build_copy_tile(Build *b, const Tile *t, const TileSource *from, int threads);
+void build_commit(Build *b);
+void build_wait(Build *b, int groups_pending);
+
+// Fragments for m16n8k16 (k8 with f32 operands). a: rows row..row+15, depth step s: 4 registers. columns: b of two neighbouring column tiles, 4 registers.
+void build_load_a(Build *b, const Tile *t, Val row, int step, Val a[4]);
+void build_load_b(Build *b, const Tile *t, int row, int step, Val pair[4]);          // b = tile': its rows row..row+15 are columns of the product
+void build_load_b_transposed(Build *b, const Tile *t, int step, int column, Val pair[4]);   // b = tile: rows are the depth, in the order build_narrow_a needs
+// The accumulators of column tiles make up the a operand of depth step s of a following product, without a shuffle: c has tiles of 4.
+void build_narrow_a(Build *b, TileType t, Val (*c)[4], int step, Val a[4]);
+void build_mma(Build *b, TileType t, Val c[4], const Val a[4], const Val b_pair[2]);   // c += a b
+
+// ---------------------------------------------------------------------------------------------------------------------
+// template_attention.c, template_attention_backward.c
+
+// softmax(scale q k' + mask) v for each of batch x heads. Rows of q and k are tokens, columns the head dimension with stride 1.
+typedef struct AttentionStrides { int64_t batch, head, row; } AttentionStrides;   // elements; multiples of 16 bytes
+typedef struct Attention {
+  TileType type;
+  int64_t batch, heads, n_queries, n_keys;
+  int head_dim;                // 64 or 128
+  bool causal;                 // query i sees keys 0 .. i + n_keys - n_queries
+  double scale;
+  AttentionStrides q, k, v, o; // gradients have the strides of their values
+} Attention;
+bool attention_supported(const Attention *a);
+// Adds kernel `name`: parameters q, k, v, o (written), lse (batch, heads, n_queries) f32 (written): the logarithm of the row's sum of exponentials, infinite for a
+// row that sees no key.
+void attention_forward(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch);
+// Gradients, with no sum that depends on timing, by two kernels, one after the other. The first: q, k, v, o, do, lse, dq (written), delta (batch, heads, n_queries) f32
+// (written). The second: q, k, v, do, lse, delta, dk (written), dv (written).
+void attention_backward_q(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch);
+void attention_backward_kv(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch);
+
+#endif

@@ -1,0 +1,184 @@
+// See template_attention.h.
+#include "codegen/cuda/template_attention.h"
+#include "codegen/host/text.h"
+
+// Rows of a block and of a streamed tile: as many as the registers hold without spills (128 threads up to 255 each, 256 threads too).
+static void choose_sizes(AttentionBlock *x) {
+  bool wide = tile_element_bytes(x->a->type) == 4;
+  x->warps = 4;
+  x->m_tiles = 1;
+  x->n = wide ? 32 : 64;
+}
+
+void attention_begin(AttentionBlock *x, const Attention *a, int64_t n_rows, int64_t n_columns, TemplateLaunch *launch) {
+  Build *b = &x->b;
+  x->a = a;
+  x->n_rows = n_rows;
+  x->n_columns = n_columns;
+  x->shared = build_shared_base(b);
+  int64_t rows = 16 * x->m_tiles * x->warps, blocks = (n_rows + rows - 1) / rows;
+  *launch = (TemplateLaunch){.grid = {blocks, a->heads, a->batch}, .threads = 32 * x->warps};
+  Val block = build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.x", NULL, 0, NULL);
+  // Under a causal mask the last rows have the most to do: they go first.
+  if (a->causal) block = build_sub(b, build_i32(b, blocks - 1), block);
+  x->first_row = build_mul(b, block, build_i32(b, rows));
+  x->head = build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.y", NULL, 0, NULL);
+  x->batch = build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.z", NULL, 0, NULL);
+  x->group = build_div(b, b->lane, 4);
+  x->place = build_mod(b, b->lane, 4);
+  x->warp_row = build_mul(b, b->warp, build_i32(b, 16 * x->m_tiles));
+}
+
+void attention_open(AttentionBlock *x, LLVMModuleRef module, const Attention *a, const char *name, const char *parameters) {
+  *x = (AttentionBlock){.a = a};
+  choose_sizes(x);
+  build_kernel(&x->b, module, name, parameters, 32 * x->warps);
+}
+
+void attention_end(AttentionBlock *x, TemplateLaunch *launch) {
+  launch->shared_bytes = x->shared_bytes;
+  build_finish(&x->b);
+}
+
+static Val i64_constant(AttentionBlock *x, int64_t v) { return LLVMConstInt(x->b.i64, (uint64_t)v, true); }
+
+Val attention_operand(AttentionBlock *x, Val base, const AttentionStrides *s) {
+  Build *b = &x->b;
+  int bytes = tile_element_bytes(x->a->type);
+  Val offset = build_add(b, build_mul(b, build_i64(b, x->batch), i64_constant(x, s->batch * bytes)), build_mul(b, build_i64(b, x->head), i64_constant(x, s->head * bytes)));
+  return build_offset(b, base, offset);
+}
+
+Val attention_statistics(AttentionBlock *x, Val base) {
+  Build *b = &x->b;
+  Val index = build_add(b, build_mul(b, build_i64(b, x->batch), i64_constant(x, x->a->heads)), build_i64(b, x->head));
+  return build_offset(b, base, build_mul(b, index, i64_constant(x, 4 * x->a->n_queries)));
+}
+
+Val attention_allocate(AttentionBlock *x, int bytes) {
+  Val at = build_offset(&x->b, x->shared, build_i32(&x->b, x->shared_bytes));
+  x->shared_bytes += (bytes + 127) / 128 * 128;
+  return at;
+}
+
+void attention_rows(AttentionBlock *x, Rows *rows, Val base, const AttentionStrides *s) {
+  *rows = (Rows){.tile = {x->a->type, 16 * x->m_tiles * x->warps, x->a->head_dim, NULL}};
+  rows->tile.base = attention_allocate(x, tile_bytes(&rows->tile));
+  TileSource from = {attention_operand(x, base, s), s->row, x->first_row, x->n_rows};
+  build_copy_tile(&x->b, &rows->tile, &from, 32 * x->warps);
+}
+
+static Val row_of_tile(AttentionBlock *x, int m) { return build_add(&x->b, x->warp_row, build_i32(&x->b, 16 * m)); }
+
+void attention_keep(AttentionBlock *x, Rows *rows) {
+  rows->kept = true;
+  for (int m = 0; m < x->m_tiles; m++)
+    for (int step = 0; step < x->a->head_dim / tile_k(x->a->type); step++) build_load_a(&x->b, &rows->tile, row_of_tile(x, m), step, rows->a[m][step]);
+}
+
+void attention_stream(AttentionBlock *x, Stream *stream, Val base, const AttentionStrides *s) {
+  stream->tile = (Tile){x->a->type, x->n, x->a->head_dim, NULL};
+  stream->base = attention_allocate(x, 2 * tile_bytes(&stream->tile));
+  stream->source = (TileSource){attention_operand(x, base, s), s->row, NULL, x->n_columns};
+}
+
+void attention_current(AttentionBlock *x, Stream *stream, Val parity) {
+  stream->tile.base = build_offset(&x->b, stream->base, build_mul(&x->b, parity, build_i32(&x->b, tile_bytes(&stream->tile))));
+}
+
+void attention_copy(AttentionBlock *x, const Stream *stream, Val index, Val parity) {
+  Stream to = *stream;
+  attention_current(x, &to, parity);
+  to.source.first_row = build_mul(&x->b, index, build_i32(&x->b, x->n));
+  build_copy_tile(&x->b, &to.tile, &to.source, 32 * x->warps);
+}
+
+Val attention_row(AttentionBlock *x, int m, int half) {
+  Build *b = &x->b;
+  return build_add(b, build_add(b, x->first_row, row_of_tile(x, m)), build_add(b, x->group, build_i32(b, 8 * half)));
+}
+
+Val attention_column(AttentionBlock *x, Val tile_index, int tile, int element) {
+  Build *b = &x->b;
+  Val first = build_add(b, build_mul(b, tile_index, build_i32(b, x->n)), build_mul(b, x->place, build_i32(b, 2)));
+  return build_add(b, first, build_i32(b, 8 * tile + element));
+}
+
+void attention_scores(AttentionBlock *x, const Rows *rows, const Tile *tile, Scores s) {
+  Build *b = &x->b;
+  TileType type = x->a->type;
+  for (int m = 0; m < x->m_tiles; m++)
+    for (int t = 0; t < x->n / 8; t++)
+      for (int i = 0; i < 4; i++) s[m][t][i] = build_f32(b, 0);
+  for (int step = 0; step < x->a->head_dim / tile_k(type); step++) {
+    Val a[ATTENTION_M_TILES][4];
+    for (int m = 0; m < x->m_tiles; m++) {
+      if (!rows->kept) build_load_a(b, &rows->tile, row_of_tile(x, m), step, a[m]);
+      for (int i = 0; i < 4 && rows->kept; i++) a[m][i] = rows->a[m][step][i];
+    }
+    for (int t = 0; t < x->n / 8; t += 2) {
+      Val pair[4];
+      build_load_b(b, tile, 8 * t, step, pair);
+      for (int m = 0; m < x->m_tiles; m++)
+        for (int i = 0; i < 2; i++) build_mma(b, type, s[m][t + i], a[m], pair + 2 * i);
+    }
+  }
+}
+
+void attention_sums(AttentionBlock *x, Sums *sums) {
+  for (int m = 0; m < x->m_tiles; m++)
+    for (int t = 0; t < x->a->head_dim / 8; t++)
+      for (int i = 0; i < 4; i++) sums->c[m][t][i] = build_var(&x->b, x->b.f32, build_f32(&x->b, 0));
+}
+
+void attention_accumulate(AttentionBlock *x, Scores p, const Tile *tile, Sums *sums) {
+  Build *b = &x->b;
+  TileType type = x->a->type;
+  for (int step = 0; step < x->n / tile_k(type); step++) {
+    Val a[ATTENTION_M_TILES][4];
+    for (int m = 0; m < x->m_tiles; m++) build_narrow_a(b, type, p[m], step, a[m]);
+    for (int t = 0; t < x->a->head_dim / 8; t += 2) {
+      Val pair[4];
+      build_load_b_transposed(b, tile, step, 8 * t, pair);
+      for (int m = 0; m < x->m_tiles; m++)
+        for (int j = 0; j < 2; j++) {
+          Val c[4];
+          for (int i = 0; i < 4; i++) c[i] = build_get(b, sums->c[m][t + j][i]);
+          build_mma(b, type, c, a[m], pair + 2 * j);
+          for (int i = 0; i < 4; i++) build_set(b, sums->c[m][t + j][i], c[i]);
+        }
+    }
+  }
+}
+
+void attention_store(AttentionBlock *x, const Sums *sums, Val (*factor)[2], Val uniform, Val base, const AttentionStrides *s) {
+  Build *b = &x->b;
+  int bytes = tile_element_bytes(x->a->type);
+  Val operand = attention_operand(x, base, s);
+  for (int m = 0; m < x->m_tiles; m++)
+    for (int half = 0; half < 2; half++) {
+      Val row = attention_row(x, m, half), by = factor ? factor[m][half] : uniform;
+      Val address = build_offset(b, operand, build_add(b, build_mul(b, build_i64(b, row), i64_constant(x, s->row * bytes)), build_i64(b, build_mul(b, x->place, build_i32(b, 2 * bytes)))));
+      Branch inside;
+      build_if(b, &inside, build_less(b, row, build_i32(b, x->n_rows)));
+      for (int t = 0; t < x->a->head_dim / 8; t++) {
+        Val low = build_fmul(b, build_get(b, sums->c[m][t][2 * half]), by), high = build_fmul(b, build_get(b, sums->c[m][t][2 * half + 1]), by);
+        Val at = build_offset(b, address, build_i32(b, 8 * t * bytes));
+        if (bytes == 2) {
+          build_store(b, build_narrow(b, x->a->type, low, high), at, 4);
+        } else {
+          Val pair = LLVMBuildInsertElement(b->builder, LLVMGetPoison(LLVMVectorType(b->f32, 2)), low, build_i32(b, 0), "");
+          build_store(b, LLVMBuildInsertElement(b->builder, pair, high, build_i32(b, 1), ""), at, 8);
+        }
+      }
+      build_if_end(b, &inside);
+    }
+}
+
+Val attention_quad(AttentionBlock *x, Val v, bool maximum) {
+  for (int mask = 1; mask <= 2; mask *= 2) {
+    Val other = build_shuffle_xor(&x->b, v, mask);
+    v = maximum ? build_fmax(&x->b, v, other) : build_fadd(&x->b, v, other);
+  }
+  return v;
+}

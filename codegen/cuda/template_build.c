@@ -1,0 +1,178 @@
+// Values and control flow of kernel templates, over LLVM's builder. Variables live in memory until LLVM's sroa makes them registers, so that loops need no phi.
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/cuda/template.h"
+#include "codegen/host/text.h"
+
+enum { PTX_KERNEL = 71, GLOBAL = 1, SHARED = 3 };
+#define DYNAMIC_SHARED "nnc.dynamic.shared"
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Kernels
+
+static void add_parameter_attribute(Build *b, int index, const char *name, uint64_t value) {
+  LLVMAddAttributeAtIndex(b->function, (LLVMAttributeIndex)index + 1, LLVMCreateEnumAttribute(b->llvm, LLVMGetEnumAttributeKindForName(name, strlen(name)), value));
+}
+
+static void add_string_attribute(Build *b, const char *name, const char *value) {
+  LLVMAttributeRef a = LLVMCreateStringAttribute(b->llvm, name, (unsigned)strlen(name), value, (unsigned)strlen(value));
+  LLVMAddAttributeAtIndex(b->function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
+}
+
+void build_kernel(Build *b, LLVMModuleRef module, const char *name, const char *parameters, int threads) {
+  LLVMContextRef llvm = LLVMGetModuleContext(module);
+  *b = (Build){.module = module, .llvm = llvm, .builder = LLVMCreateBuilderInContext(llvm), .i1 = LLVMInt1TypeInContext(llvm), .i16 = LLVMInt16TypeInContext(llvm),
+               .i32 = LLVMInt32TypeInContext(llvm), .i64 = LLVMInt64TypeInContext(llvm), .f32 = LLVMFloatTypeInContext(llvm)};
+  int n = (int)strlen(parameters);
+  LLVMTypeRef *types = host_alloc((size_t)n + 1, sizeof *types);
+  for (int i = 0; i < n; i++) types[i] = LLVMPointerTypeInContext(llvm, GLOBAL);
+  b->function = LLVMAddFunction(module, name, LLVMFunctionType(LLVMVoidTypeInContext(llvm), types, (unsigned)n, false));
+  free(types);
+  LLVMSetFunctionCallConv(b->function, PTX_KERNEL);
+  for (int i = 0; i < n; i++) {
+    add_parameter_attribute(b, i, "noalias", 0);
+    add_parameter_attribute(b, i, "align", 16);
+    if (parameters[i] == 'r') add_parameter_attribute(b, i, "readonly", 0);
+  }
+  char *block = text_format("%d,1,1", threads);
+  add_string_attribute(b, "nvvm.reqntid", block);
+  add_string_attribute(b, "denormal-fp-math-f32", "preserve-sign,preserve-sign");
+  free(block);
+  b->entry = LLVMAppendBasicBlockInContext(llvm, b->function, "variables");
+  LLVMBasicBlockRef body = LLVMAppendBasicBlockInContext(llvm, b->function, "body");
+  LLVMPositionBuilderAtEnd(b->builder, b->entry);
+  LLVMBuildBr(b->builder, body);
+  LLVMPositionBuilderAtEnd(b->builder, body);
+  b->tid = build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.tid.x", NULL, 0, NULL);
+  b->lane = build_and(b, b->tid, build_i32(b, 31));
+  b->warp = build_div(b, b->tid, 32);
+}
+
+void build_finish(Build *b) {
+  LLVMBuildRetVoid(b->builder);
+  LLVMDisposeBuilder(b->builder);
+}
+
+Val build_parameter(Build *b, int index, const char *name) {
+  Val p = LLVMGetParam(b->function, (unsigned)index);
+  LLVMSetValueName2(p, name, strlen(name));
+  return p;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Arithmetic
+
+Val build_i32(Build *b, int64_t value) { return LLVMConstInt(b->i32, (uint64_t)value, true); }
+Val build_f32(Build *b, double value) { return LLVMConstReal(b->f32, value); }
+Val build_add(Build *b, Val x, Val y) { return LLVMBuildAdd(b->builder, x, y, ""); }
+Val build_sub(Build *b, Val x, Val y) { return LLVMBuildSub(b->builder, x, y, ""); }
+Val build_mul(Build *b, Val x, Val y) { return LLVMBuildMul(b->builder, x, y, ""); }
+Val build_div(Build *b, Val x, int64_t y) { return LLVMBuildUDiv(b->builder, x, LLVMConstInt(LLVMTypeOf(x), (uint64_t)y, false), ""); }
+Val build_mod(Build *b, Val x, int64_t y) { return LLVMBuildURem(b->builder, x, LLVMConstInt(LLVMTypeOf(x), (uint64_t)y, false), ""); }
+Val build_xor(Build *b, Val x, Val y) { return LLVMBuildXor(b->builder, x, y, ""); }
+Val build_and(Build *b, Val x, Val y) { return LLVMBuildAnd(b->builder, x, y, ""); }
+Val build_or(Build *b, Val x, Val y) { return LLVMBuildOr(b->builder, x, y, ""); }
+Val build_less(Build *b, Val x, Val y) { return LLVMBuildICmp(b->builder, LLVMIntSLT, x, y, ""); }
+Val build_equal(Build *b, Val x, Val y) { return LLVMBuildICmp(b->builder, LLVMIntEQ, x, y, ""); }
+Val build_select(Build *b, Val condition, Val yes, Val no) { return LLVMBuildSelect(b->builder, condition, yes, no, ""); }
+Val build_min(Build *b, Val x, Val y) { return build_select(b, build_less(b, x, y), x, y); }
+Val build_max(Build *b, Val x, Val y) { return build_select(b, build_less(b, x, y), y, x); }
+Val build_i64(Build *b, Val x) { return LLVMTypeOf(x) == b->i64 ? x : LLVMBuildSExt(b->builder, x, b->i64, ""); }
+
+static Val contract(Val v) {
+  if (LLVMIsAInstruction(v)) LLVMSetFastMathFlags(v, LLVMFastMathAllowContract | LLVMFastMathNoSignedZeros);
+  return v;
+}
+Val build_fadd(Build *b, Val x, Val y) { return contract(LLVMBuildFAdd(b->builder, x, y, "")); }
+Val build_fsub(Build *b, Val x, Val y) { return contract(LLVMBuildFSub(b->builder, x, y, "")); }
+Val build_fmul(Build *b, Val x, Val y) { return contract(LLVMBuildFMul(b->builder, x, y, "")); }
+Val build_fequal(Build *b, Val x, Val y) { return LLVMBuildFCmp(b->builder, LLVMRealOEQ, x, y, ""); }
+Val build_ffma(Build *b, Val x, Val y, Val z) { return build_intrinsic(b, "llvm.fma", b->f32, 3, (Val[]){x, y, z}); }
+Val build_fmax(Build *b, Val x, Val y) { return build_intrinsic(b, "llvm.maxnum", b->f32, 2, (Val[]){x, y}); }
+Val build_exp2(Build *b, Val x) { return build_intrinsic(b, "llvm.nvvm.ex2.approx.ftz", b->f32, 1, &x); }
+Val build_log2(Build *b, Val x) { return build_intrinsic(b, "llvm.nvvm.lg2.approx.ftz.f", NULL, 1, &x); }
+Val build_reciprocal(Build *b, Val x) { return build_intrinsic(b, "llvm.nvvm.rcp.approx.ftz.f", NULL, 1, &x); }
+
+Val build_narrow(Build *b, TileType t, Val low, Val high) {
+  Val pair = build_intrinsic(b, t == TILE_BF16 ? "llvm.nvvm.ff2bf16x2.rn" : "llvm.nvvm.ff2f16x2.rn", NULL, 2, (Val[]){high, low});
+  return LLVMBuildBitCast(b->builder, pair, b->i32, "");
+}
+
+Val build_intrinsic(Build *b, const char *name, LLVMTypeRef overload, int n, Val *arguments) {
+  unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+  host_require(id != 0, name);
+  LLVMTypeRef type = LLVMIntrinsicGetType(b->llvm, id, &overload, overload != NULL);
+  return LLVMBuildCall2(b->builder, type, LLVMGetIntrinsicDeclaration(b->module, id, &overload, overload != NULL), arguments, (unsigned)n, "");
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Variables, control flow
+
+Var build_var(Build *b, LLVMTypeRef type, Val initial) {
+  LLVMBasicBlockRef here = LLVMGetInsertBlock(b->builder);
+  LLVMPositionBuilderBefore(b->builder, LLVMGetBasicBlockTerminator(b->entry));
+  Var v = {LLVMBuildAlloca(b->builder, type, ""), type};
+  LLVMPositionBuilderAtEnd(b->builder, here);
+  if (initial) build_set(b, v, initial);
+  return v;
+}
+Val build_get(Build *b, Var v) { return LLVMBuildLoad2(b->builder, v.type, v.slot, ""); }
+void build_set(Build *b, Var v, Val value) { LLVMBuildStore(b->builder, value, v.slot); }
+
+static LLVMBasicBlockRef block(Build *b, const char *name) { return LLVMAppendBasicBlockInContext(b->llvm, b->function, name); }
+
+Val build_loop(Build *b, Loop *loop, Val from, Val to, int step) {
+  LLVMBasicBlockRef body = block(b, "loop");
+  *loop = (Loop){.index = build_var(b, b->i32, from), .head = block(b, "head"), .after = block(b, "after"), .step = build_i32(b, step)};
+  LLVMBuildBr(b->builder, loop->head);
+  LLVMPositionBuilderAtEnd(b->builder, loop->head);
+  LLVMBuildCondBr(b->builder, build_less(b, build_get(b, loop->index), to), body, loop->after);
+  LLVMPositionBuilderAtEnd(b->builder, body);
+  return build_get(b, loop->index);
+}
+
+void build_loop_end(Build *b, Loop *loop) {
+  build_set(b, loop->index, build_add(b, build_get(b, loop->index), loop->step));
+  LLVMBuildBr(b->builder, loop->head);
+  LLVMPositionBuilderAtEnd(b->builder, loop->after);
+}
+
+void build_if(Build *b, Branch *branch, Val condition) {
+  LLVMBasicBlockRef then = block(b, "then");
+  branch->after = block(b, "after");
+  LLVMBuildCondBr(b->builder, condition, then, branch->after);
+  LLVMPositionBuilderAtEnd(b->builder, then);
+}
+
+void build_if_end(Build *b, Branch *branch) {
+  LLVMBuildBr(b->builder, branch->after);
+  LLVMPositionBuilderAtEnd(b->builder, branch->after);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Threads, memory
+
+void build_barrier(Build *b) { build_intrinsic(b, "llvm.nvvm.barrier.cta.sync.aligned.all", NULL, 1, (Val[]){build_i32(b, 0)}); }
+
+Val build_shuffle_xor(Build *b, Val x, int lane_mask) {
+  return build_intrinsic(b, "llvm.nvvm.shfl.sync.bfly.f32", NULL, 4, (Val[]){build_i32(b, -1), x, build_i32(b, lane_mask), build_i32(b, 31)});
+}
+
+Val build_offset(Build *b, Val pointer, Val bytes) { return LLVMBuildGEP2(b->builder, LLVMInt8TypeInContext(b->llvm), pointer, &bytes, 1, ""); }
+
+Val build_load(Build *b, LLVMTypeRef type, Val pointer, int align) {
+  Val v = LLVMBuildLoad2(b->builder, type, pointer, "");
+  LLVMSetAlignment(v, (unsigned)align);
+  return v;
+}
+
+void build_store(Build *b, Val value, Val pointer, int align) { LLVMSetAlignment(LLVMBuildStore(b->builder, value, pointer), (unsigned)align); }
+
+Val build_shared_base(Build *b) {
+  Val global = LLVMGetNamedGlobal(b->module, DYNAMIC_SHARED);
+  if (global) return global;
+  global = LLVMAddGlobalInAddressSpace(b->module, LLVMArrayType2(LLVMInt8TypeInContext(b->llvm), 0), DYNAMIC_SHARED, SHARED);
+  LLVMSetAlignment(global, 128);
+  return global;   // external: a static of its own would overlap others
+}

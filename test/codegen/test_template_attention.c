@@ -1,0 +1,187 @@
+// Attention templates in the emulator against plain loops in double: all types, causal or not, odd lengths, more keys than queries and the reverse, packed operands.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/cuda/template.h"
+#include "test/check.h"
+#include "test/codegen/emulate.c"
+
+static char message[4096];
+
+static const char *const type_names[] = {"bf16", "f16", "tf32", "f32"};
+// Largest error of a result relative to the largest result, from the precision of the operands and of the probabilities.
+static const double tolerances[] = {1e-2, 2e-3, 2e-3, 4e-6};
+
+typedef struct Case {
+  Attention a;
+  double *q, *k, *v, *o, *dy, *lse, *dq, *dk, *dv;   // (batch, heads, tokens, head_dim), rounded to the type where they are inputs
+} Case;
+
+__extension__ typedef _Float16 Half;
+static uint16_t to_f16(float x) {
+  Half h = (Half)x;
+  uint16_t bits;
+  memcpy(&bits, &h, 2);
+  return bits;
+}
+static float from_f16(uint16_t bits) {
+  Half h;
+  memcpy(&h, &bits, 2);
+  return (float)h;
+}
+
+static double rounded(TileType t, double x) {
+  float f = (float)x;
+  return t == TILE_BF16 ? (double)emulate_from_bf16(emulate_to_bf16(f)) : t == TILE_F16 ? (double)from_f16(to_f16(f)) : (double)f;
+}
+
+static int64_t size_of(const Attention *a, int64_t tokens) { return a->batch * a->heads * tokens * a->head_dim; }
+
+static double *random_values(const Attention *a, int64_t tokens, uint32_t seed, double scale) {
+  int64_t n = size_of(a, tokens);
+  double *x = malloc((size_t)n * sizeof *x);
+  for (int64_t i = 0; i < n; i++) {
+    seed = seed * 1664525u + 1013904223u;
+    x[i] = rounded(a->type, scale * ((double)(seed >> 8) / (1 << 23) - 1));
+  }
+  return x;
+}
+
+// Everything in double.
+static void reference_head(const Attention *a, Case *c, int64_t head) {
+  int64_t d = a->head_dim, tq = a->n_queries, tk = a->n_keys;
+  const double *q = c->q + head * tq * d, *k = c->k + head * tk * d, *v = c->v + head * tk * d, *dy = c->dy + head * tq * d;
+  double *o = c->o + head * tq * d, *dq = c->dq + head * tq * d, *dk = c->dk + head * tk * d, *dv = c->dv + head * tk * d;
+  double *p = calloc((size_t)tk, sizeof *p);
+  for (int64_t i = 0; i < tq; i++) {
+    int64_t seen = a->causal ? i + tk - tq + 1 : tk;
+    if (seen < 0) seen = 0;
+    double most = -INFINITY, sum = 0, delta = 0;
+    for (int64_t j = 0; j < seen; j++) {
+      p[j] = 0;
+      for (int64_t e = 0; e < d; e++) p[j] += q[i * d + e] * k[j * d + e];
+      p[j] *= a->scale;
+      most = fmax(most, p[j]);
+    }
+    for (int64_t j = 0; j < seen; j++) sum += p[j] = exp(p[j] - most);
+    c->lse[head * tq + i] = seen ? most + log(sum) : INFINITY;
+    for (int64_t e = 0; e < d; e++) o[i * d + e] = 0;
+    for (int64_t j = 0; j < seen; j++)
+      for (int64_t e = 0; e < d; e++) o[i * d + e] += p[j] / sum * v[j * d + e];
+    for (int64_t e = 0; e < d; e++) delta += o[i * d + e] * dy[i * d + e];
+    for (int64_t j = 0; j < seen; j++) {
+      double dp = 0;
+      for (int64_t e = 0; e < d; e++) dp += dy[i * d + e] * v[j * d + e];
+      double ds = p[j] / sum * (dp - delta) * a->scale;
+      for (int64_t e = 0; e < d; e++) {
+        dq[i * d + e] += ds * k[j * d + e];
+        dk[j * d + e] += ds * q[i * d + e];
+        dv[j * d + e] += p[j] / sum * dy[i * d + e];
+      }
+    }
+  }
+  free(p);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Device memory: operands in the type and with the strides of the case
+
+static void *device_alloc(const Attention *a, int64_t tokens, const AttentionStrides *s, uint64_t *bytes) {
+  int64_t last = (a->batch - 1) * s->batch + (a->heads - 1) * s->head + (tokens - 1) * s->row + a->head_dim;
+  *bytes = (uint64_t)(last * tile_element_bytes(a->type));
+  void *p = aligned_alloc(16, (*bytes + 15) / 16 * 16);
+  memset(p, 0xff, *bytes);
+  return p;
+}
+
+static void *place(const Attention *a, void *p, int64_t tokens, const AttentionStrides *s, int64_t i) {
+  int64_t e = i % a->head_dim, token = i / a->head_dim % tokens, head = i / a->head_dim / tokens % a->heads, batch = i / a->head_dim / tokens / a->heads;
+  return (char *)p + (batch * s->batch + head * s->head + token * s->row + e) * tile_element_bytes(a->type);
+}
+
+static void *to_device(const Attention *a, const double *x, int64_t tokens, const AttentionStrides *s, uint64_t *bytes) {
+  void *p = device_alloc(a, tokens, s, bytes);
+  for (int64_t i = 0; i < size_of(a, tokens); i++) {
+    void *at = place(a, p, tokens, s, i);
+    float f = (float)x[i];
+    uint16_t h = a->type == TILE_BF16 ? emulate_to_bf16(f) : to_f16(f);
+    if (tile_element_bytes(a->type) == 2) memcpy(at, &h, 2);
+    else memcpy(at, &f, 4);
+  }
+  return p;
+}
+
+static void compare(const Attention *a, const char *what, void *p, const double *expected, int64_t tokens, const AttentionStrides *s) {
+  double most = 0, worst = 0;
+  bool finite = true;
+  for (int64_t i = 0; i < size_of(a, tokens); i++) {
+    void *at = place(a, p, tokens, s, i);
+    float f;
+    uint16_t h;
+    memcpy(&h, at, 2);
+    if (tile_element_bytes(a->type) == 4) memcpy(&f, at, 4);
+    else f = a->type == TILE_BF16 ? emulate_from_bf16(h) : from_f16(h);
+    finite = finite && isfinite(f);
+    most = fmax(most, fabs(expected[i]));
+    worst = fmax(worst, fabs((double)f - expected[i]));
+  }
+  CHECK(finite && worst <= tolerances[a->type] * most, "%s of %s, head %d, %lld queries, %lld keys%s: error %.3g of %.3g", what, type_names[a->type], a->head_dim, (long long)a->n_queries,
+        (long long)a->n_keys, a->causal ? ", causal" : "", worst, most);
+}
+
+static void compare_statistics(const char *what, const float *found, const double *expected, int64_t n, double tolerance) {
+  double worst = 0;
+  for (int64_t i = 0; i < n; i++)
+    if (isinf(expected[i]) ? (double)found[i] != expected[i] : !(fabs((double)found[i] - expected[i]) <= tolerance)) worst = fmax(worst, fabs((double)found[i] - expected[i]) + 1e-30);
+  CHECK(worst == 0, "%s: error %.3g", what, worst);
+}
+
+static void launch(Emulated *e, const char *kernel, const TemplateLaunch *l, int n, EmulateArgument *arguments) {
+  EmulateLaunch el = {.block = {(uint32_t)l->threads}, .dynamic_bytes = (uint32_t)l->shared_bytes, .n = n, .arguments = arguments};
+  for (int i = 0; i < 3; i++) el.grid[i] = (uint32_t)l->grid[i];
+  CHECK(emulate_run(e, kernel, &el, message, sizeof message) == EMU_OK, "%s", message);
+}
+
+static void test_attention(TileType type, int head_dim, int64_t batch, int64_t heads, int64_t n_queries, int64_t n_keys, bool causal, bool packed) {
+  Attention a = {.type = type, .batch = batch, .heads = heads, .n_queries = n_queries, .n_keys = n_keys, .head_dim = head_dim, .causal = causal, .scale = 1 / sqrt(head_dim)};
+  // Packed: (batch, tokens, heads, head_dim), as a projection leaves it; else (batch, heads, tokens, head_dim).
+  AttentionStrides rows = {heads * n_queries * head_dim, packed ? head_dim : n_queries * head_dim, packed ? heads * head_dim : head_dim};
+  AttentionStrides columns = {heads * n_keys * head_dim, packed ? head_dim : n_keys * head_dim, packed ? heads * head_dim : head_dim};
+  a.q = a.o = rows;
+  a.k = a.v = columns;
+  CHECK(attention_supported(&a), "not supported");
+  int64_t nq = size_of(&a, n_queries), nk = size_of(&a, n_keys), n_rows = batch * heads * n_queries;
+  Case c = {.a = a, .q = random_values(&a, n_queries, 1, 3), .k = random_values(&a, n_keys, 2, 1), .v = random_values(&a, n_keys, 3, 1), .dy = random_values(&a, n_queries, 4, 1),
+            .o = calloc((size_t)nq, 8), .dq = calloc((size_t)nq, 8), .dk = calloc((size_t)nk, 8), .dv = calloc((size_t)nk, 8), .lse = calloc((size_t)n_rows, 8)};
+  for (int64_t h = 0; h < batch * heads; h++) reference_head(&a, &c, h);
+  LLVMModuleRef module = LLVMModuleCreateWithNameInContext("attention", LLVMContextCreate());
+  TemplateLaunch forward;
+  attention_forward(module, &a, "forward", &forward);
+  Emulated *e = emulate_take_module(module, NULL);
+  if (!e) exit(1);
+  uint64_t bq, bk, bv, bo;
+  void *q = to_device(&a, c.q, n_queries, &a.q, &bq), *k = to_device(&a, c.k, n_keys, &a.k, &bk), *v = to_device(&a, c.v, n_keys, &a.v, &bv), *o = device_alloc(&a, n_queries, &a.o, &bo);
+  float *lse = malloc((size_t)n_rows * 4);
+  launch(e, "forward", &forward, 5, (EmulateArgument[]){{"q", q, bq}, {"k", k, bk}, {"v", v, bv}, {"o", o, bo}, {"lse", lse, (uint64_t)n_rows * 4}});
+  compare(&a, "o", o, c.o, n_queries, &a.o);
+  compare_statistics("lse", lse, c.lse, n_rows, type == TILE_TF32 ? 5e-3 : 1e-4);
+  emulate_free(e);
+  void *memory[] = {q, k, v, o, lse, c.q, c.k, c.v, c.o, c.dy, c.dq, c.dk, c.dv, c.lse};
+  for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) free(memory[i]);
+}
+
+int main(void) {
+  test_attention(TILE_BF16, 64, 1, 2, 64, 64, false, false);
+  test_attention(TILE_BF16, 64, 2, 3, 37, 101, false, true);
+  test_attention(TILE_BF16, 64, 1, 2, 131, 131, true, true);
+  test_attention(TILE_BF16, 128, 1, 1, 1, 1, true, false);
+  test_attention(TILE_BF16, 128, 1, 2, 70, 150, true, true);
+  test_attention(TILE_F16, 64, 1, 2, 67, 67, true, false);
+  test_attention(TILE_TF32, 64, 1, 2, 67, 35, false, true);
+  test_attention(TILE_TF32, 128, 1, 1, 41, 41, true, false);
+  test_attention(TILE_F32, 64, 1, 2, 67, 67, true, true);
+  test_attention(TILE_F32, 128, 1, 1, 33, 97, false, false);
+  test_attention(TILE_BF16, 64, 1, 1, 100, 30, true, false);   // the first rows see no key
+  return check_report();
+}
