@@ -17,7 +17,7 @@ typedef struct RowState {      // of the online softmax, per row
 } RowState;
 
 // How many tiles of keys the block's rows see.
-static Val tiles_end(AttentionBlock *x) {
+Val attention_tiles_end(AttentionBlock *x) {
   Build *b = &x->b;
   int64_t all = (x->n_columns + x->n - 1) / x->n;
   if (!x->a->causal) return build_i32(b, all);
@@ -127,7 +127,7 @@ void attention_forward(LLVMModuleRef module, const Attention *a, const char *nam
   build_barrier(b);
   attention_keep(&x, &queries);
   Loop loop;
-  Val end = tiles_end(&x), tile = build_loop(b, &loop, build_i32(b, 0), end, 1);
+  Val end = attention_tiles_end(&x), tile = build_loop(b, &loop, build_i32(b, 0), end, 1);
   Val parity = build_and(b, tile, build_i32(b, 1)), next = build_add(b, tile, build_i32(b, 1));
   build_wait(b, 0);
   build_barrier(b);   // the tile is there, and nobody reads the other buffer any more

@@ -49,6 +49,7 @@ void attention_current(AttentionBlock *x, Stream *stream, Val parity);
 Val attention_row(AttentionBlock *x, int m, int half);                                     // of the problem: row group + 8 half of tile m
 Val attention_column(AttentionBlock *x, Val tile_index, int tile, int element);            // of the problem
 void attention_scores(AttentionBlock *x, const Rows *rows, const Tile *tile, Scores s);    // s = rows tile'
+Val attention_tiles_end(AttentionBlock *x);                                                 // of keys that rows of queries see
 void attention_mask_keys(AttentionBlock *x, Val tile, Scores s);                            // columns are keys: -infinity where a row must not see one
 void attention_sums(AttentionBlock *x, Sums *sums);                                        // zero
 void attention_accumulate(AttentionBlock *x, Scores p, const Tile *tile, Sums *sums);      // sums += p tile

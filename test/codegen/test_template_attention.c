@@ -156,8 +156,10 @@ static void test_attention(TileType type, int head_dim, int64_t batch, int64_t h
             .o = calloc((size_t)nq, 8), .dq = calloc((size_t)nq, 8), .dk = calloc((size_t)nk, 8), .dv = calloc((size_t)nk, 8), .lse = calloc((size_t)n_rows, 8)};
   for (int64_t h = 0; h < batch * heads; h++) reference_head(&a, &c, h);
   LLVMModuleRef module = LLVMModuleCreateWithNameInContext("attention", LLVMContextCreate());
-  TemplateLaunch forward;
+  TemplateLaunch forward, backward_q, backward_kv;
   attention_forward(module, &a, "forward", &forward);
+  attention_backward_q(module, &a, "backward_q", &backward_q);
+  attention_backward_kv(module, &a, "backward_kv", &backward_kv);
   Emulated *e = emulate_take_module(module, NULL);
   if (!e) exit(1);
   uint64_t bq, bk, bv, bo;
@@ -166,8 +168,16 @@ static void test_attention(TileType type, int head_dim, int64_t batch, int64_t h
   launch(e, "forward", &forward, 5, (EmulateArgument[]){{"q", q, bq}, {"k", k, bk}, {"v", v, bv}, {"o", o, bo}, {"lse", lse, (uint64_t)n_rows * 4}});
   compare(&a, "o", o, c.o, n_queries, &a.o);
   compare_statistics("lse", lse, c.lse, n_rows, type == TILE_TF32 ? 5e-3 : 1e-4);
+  uint64_t bytes = (uint64_t)n_rows * 4, bdy, bdq, bdk, bdv;
+  float *delta = malloc(bytes);
+  void *dy = to_device(&a, c.dy, n_queries, &a.o, &bdy), *dq = device_alloc(&a, n_queries, &a.q, &bdq), *dk = device_alloc(&a, n_keys, &a.k, &bdk), *dv = device_alloc(&a, n_keys, &a.v, &bdv);
+  launch(e, "backward_q", &backward_q, 8, (EmulateArgument[]){{"q", q, bq}, {"k", k, bk}, {"v", v, bv}, {"o", o, bo}, {"do", dy, bdy}, {"lse", lse, bytes}, {"dq", dq, bdq}, {"delta", delta, bytes}});
+  launch(e, "backward_kv", &backward_kv, 8, (EmulateArgument[]){{"q", q, bq}, {"k", k, bk}, {"v", v, bv}, {"do", dy, bdy}, {"lse", lse, bytes}, {"delta", delta, bytes}, {"dk", dk, bdk}, {"dv", dv, bdv}});
+  compare(&a, "dq", dq, c.dq, n_queries, &a.q);
+  compare(&a, "dk", dk, c.dk, n_keys, &a.k);
+  compare(&a, "dv", dv, c.dv, n_keys, &a.v);
   emulate_free(e);
-  void *memory[] = {q, k, v, o, lse, c.q, c.k, c.v, c.o, c.dy, c.dq, c.dk, c.dv, c.lse};
+  void *memory[] = {dy, dq, dk, dv, delta, q, k, v, o, lse, c.q, c.k, c.v, c.o, c.dy, c.dq, c.dk, c.dv, c.lse};
   for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) free(memory[i]);
 }
 
