@@ -43,14 +43,30 @@ LLVMValueRef emulate_string(Emulation *e, const char *text) {
   return global;
 }
 
+// An instruction is a line indented by two; deeper ones continue it. Printed at once: LLVM numbers the whole function each time it prints an instruction.
+void emulate_read_texts(Emulation *e, LLVMValueRef function) {
+  char *printed = LLVMPrintValueToString(function), *line = printed;
+  for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(function); b; b = LLVMGetNextBasicBlock(b))
+    for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) {
+      while (*line && (strncmp(line, "  ", 2) != 0 || line[2] == ' ' || line[2] == ']')) line += strcspn(line, "\n") + 1;
+      size_t length = strcspn(line, "\n");
+      if (!length) break;
+      ptr_map_set(&e->lines, i, e->n_texts);
+      e->texts = host_grow(e->texts, (size_t)e->n_texts + 1, sizeof *e->texts);
+      e->texts[e->n_texts++] = text_format("%.*s", (int)length - 2, line + 2);
+      line += length + 1;
+    }
+  LLVMDisposeMessage(printed);
+}
+
 LLVMValueRef emulate_site(Emulation *e, LLVMValueRef instruction) {
-  char *printed = LLVMPrintValueToString(instruction), *text = printed + strspn(printed, " ");
+  int index = ptr_map_get(&e->lines, instruction);
+  const char *text = index < 0 ? "?" : e->texts[index];
   unsigned length = 0, line = LLVMGetDebugLocLine(instruction);
   const char *file = line ? LLVMGetDebugLocFilename(instruction, &length) : NULL;
   char *file_text = file ? text_format("%.*s", (int)length, file) : NULL;
   LLVMValueRef fields[] = {emulate_string(e, text), file_text ? emulate_string(e, file_text) : LLVMConstNull(e->pointer), LLVMConstInt(e->i64, line, false)};
   free(file_text);
-  LLVMDisposeMessage(printed);
   LLVMValueRef global = LLVMAddGlobal(e->module, e->site, "");
   LLVMSetInitializer(global, LLVMConstNamedStruct(e->site, fields, 3));
   LLVMSetGlobalConstant(global, true);
@@ -129,6 +145,7 @@ bool cuda_emulate_module(LLVMModuleRef module, LLVMTargetMachineRef host, const 
   if (!e.error) check_leftovers(&e);
   if (!e.error) kernels = find_kernels(&e, &n);
   for (int i = 0; i < n && !e.error; i++) {
+    emulate_read_texts(&e, kernels[i].function);
     emulate_shared(&e, &kernels[i]);
     emulate_checks(&e, &kernels[i]);
   }
@@ -144,6 +161,9 @@ bool cuda_emulate_module(LLVMModuleRef module, LLVMTargetMachineRef host, const 
     free(kernels[i].name);
   }
   free(kernels);
+  for (int i = 0; i < e.n_texts; i++) free(e.texts[i]);
+  free(e.texts);
+  ptr_map_free(&e.lines);
   LLVMDisposeBuilder(e.builder);
   LLVMDisposeTargetData(e.layout);
   *error = e.error;

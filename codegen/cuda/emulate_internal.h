@@ -4,6 +4,7 @@
 
 #include "codegen/cuda/emulate.h"
 #include "codegen/host/text.h"
+#include "passes/ptr_map.h"
 #include "runtime/cuda/emulator/emulator.h"
 
 enum { SPACE_GENERIC = 0, SPACE_GLOBAL = 1, SPACE_SHARED = 3, SPACE_CONSTANT = 4, SPACE_LOCAL = 5, PTX_KERNEL = 71 };
@@ -15,6 +16,9 @@ typedef struct Emulation {
   LLVMBuilderRef builder;
   LLVMTypeRef i8, i32, i64, pointer, nothing, site;   // site: NncEmuSite
   char *error;               // Owned; the first
+  PtrMap lines;              // instruction → index in texts
+  int n_texts;
+  char **texts;              // Owned
 } Emulation;
 
 typedef struct SharedVariable {
@@ -32,6 +36,7 @@ typedef struct EmulatedKernel {
 
 void emulate_fail(Emulation *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 LLVMValueRef emulate_helper(Emulation *e, const char *symbol, LLVMTypeRef result, int n, const LLVMTypeRef *parameters, LLVMTypeRef *type);
+void emulate_read_texts(Emulation *e, LLVMValueRef function);                             // of its instructions, for emulate_site
 LLVMValueRef emulate_site(Emulation *e, LLVMValueRef instruction);                       // a constant NncEmuSite
 LLVMValueRef emulate_element(Emulation *e, LLVMTypeRef type, LLVMValueRef array, uint64_t index);   // its address
 LLVMValueRef emulate_string(Emulation *e, const char *text);

@@ -125,7 +125,7 @@ void attention_forward(LLVMModuleRef module, const Attention *a, const char *nam
     }
   build_wait(b, 0);
   build_barrier(b);
-  attention_keep(&x, &queries);
+  if (x.m_tiles * a->head_dim * tile_element_bytes(a->type) <= 256) attention_keep(&x, &queries);   // 32 registers; else from shared memory each time
   Loop loop;
   Val end = attention_tiles_end(&x), tile = build_loop(b, &loop, build_i32(b, 0), end, 1);
   Val parity = build_and(b, tile, build_i32(b, 1)), next = build_add(b, tile, build_i32(b, 1));

@@ -2,12 +2,12 @@
 #include "codegen/cuda/template_attention.h"
 #include "codegen/host/text.h"
 
-// Rows of a block and of a streamed tile: as many as the registers hold without spills (128 threads up to 255 each, 256 threads too).
+// Rows of a block and of a streamed tile: as many as the registers hold without spills and 99 KiB of shared memory, the least that an architecture has (8.9).
 static void choose_sizes(AttentionBlock *x) {
   bool wide = tile_element_bytes(x->a->type) == 4;
   x->warps = 4;
   x->m_tiles = 1;
-  x->n = wide ? 32 : 64;
+  x->n = !wide ? 64 : x->a->head_dim == 64 ? 32 : 16;
 }
 
 void attention_begin(AttentionBlock *x, const Attention *a, int64_t n_rows, int64_t n_columns, TemplateLaunch *launch) {

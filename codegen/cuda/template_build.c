@@ -6,7 +6,7 @@
 #include "codegen/host/text.h"
 
 enum { PTX_KERNEL = 71, GLOBAL = 1, SHARED = 3 };
-#define DYNAMIC_SHARED "nnc.dynamic.shared"
+#define DYNAMIC_SHARED "nnc_dynamic_shared"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Kernels

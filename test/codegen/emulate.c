@@ -61,11 +61,11 @@ static LLVMModuleRef parse(const char *ir, LLVMContextRef llvm, char **error) {
   return NULL;
 }
 
-static LLVMTargetMachineRef machine_create(const char *triple, const char *cpu, const char *features) {
+static LLVMTargetMachineRef machine_create(const char *triple, const char *cpu, const char *features, LLVMCodeGenOptLevel level) {
   char *message = NULL;
   LLVMTargetRef target;
   if (LLVMGetTargetFromTriple(triple, &target, &message)) die("no back end", message);
-  return LLVMCreateTargetMachine(target, triple, cpu, features, LLVMCodeGenLevelLess, LLVMRelocPIC, LLVMCodeModelJITDefault);
+  return LLVMCreateTargetMachine(target, triple, cpu, features, level, LLVMRelocPIC, LLVMCodeModelJITDefault);
 }
 
 static bool optimise(LLVMModuleRef module, LLVMTargetMachineRef machine, const char *passes) {
@@ -95,17 +95,17 @@ Emulated *emulate_take_module(LLVMModuleRef module, char **error) {
   Emulated *e = calloc(1, sizeof *e);
   e->llvm = LLVMGetModuleContext(module);
   char *triple = LLVMGetDefaultTargetTriple(), *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures(), *message = NULL;
-  LLVMTargetMachineRef machine = machine_create(triple, cpu, features);
+  LLVMTargetMachineRef machine = machine_create(triple, cpu, features, LLVMCodeGenLevelNone);
   bool ok = cuda_emulate_module(module, machine, "test_kernels", &message);
   if (!ok && error) *error = message;
   else if (!ok) printf("%s\n", message);
   if (!ok && !error) free(message);
   message = NULL;
-  ok = ok && optimise(module, machine, "default<O1>");
+  ok = ok && optimise(module, machine, "function(early-cse,instcombine<no-verify-fixpoint>)");
   if (getenv("NNC_TEST_DUMP")) LLVMDumpModule(module);
   struct LLVMMCJITCompilerOptions options;
   LLVMInitializeMCJITCompilerOptions(&options, sizeof options);
-  options.OptLevel = 1;
+  options.OptLevel = 0;
   if (ok && LLVMCreateMCJITCompilerForModule(&e->engine, module, &options, sizeof options, &message)) die("no just-in-time compiler", message);
   if (ok) {
     bind_symbols(module, e->engine);
@@ -179,7 +179,7 @@ char *emulate_ptx(const char *ir, const char *arch) {
   LLVMModuleRef module = parse(ir, llvm, NULL);
   char *ptx = NULL, *message = NULL;
   if (module) {
-    LLVMTargetMachineRef machine = machine_create("nvptx64-nvidia-cuda", arch, !strcmp(arch, "sm_80") || !strcmp(arch, "sm_89") ? "+ptx78" : "+ptx87");
+    LLVMTargetMachineRef machine = machine_create("nvptx64-nvidia-cuda", arch, !strcmp(arch, "sm_80") || !strcmp(arch, "sm_89") ? "+ptx78" : "+ptx87", LLVMCodeGenLevelDefault);
     LLVMSetTarget(module, "nvptx64-nvidia-cuda");
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
     LLVMSetModuleDataLayout(module, layout);

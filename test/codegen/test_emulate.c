@@ -109,8 +109,32 @@ static void test_atomics(int threads) {
   emulate_free(e);
 }
 
+static void test_warp_operations(void) {
+  Emulated *e = load("warp_operations.ll");
+  int out[32][20];
+  EmulateArgument arguments[] = {{"out", out, sizeof out}};
+  EmulateLaunch launch = {.block = {32}, .n = 1, .arguments = arguments};
+  CHECK(emulate_run(e, "warp_operations", &launch, message, sizeof message) == EMU_OK, "%s", message);
+  for (int lane = 0; lane < 32; lane++) {
+    int expected[] = {lane < 3 ? 100 + lane : 97 + lane, lane > 28 ? 100 + lane : 103 + lane, 100 + (lane ^ 5), 107, lane % 8 < 6 ? 102 + lane : 100 + lane, lane % 8 < 6, 101 + lane / 8 * 8,
+                      (int)0xaaaaaaaa, 1, 0, 32 * 100 + 31 * 16, 100, -100, -100, 31, lane % 2 ? -1 : 240};
+    for (int i = 0; i < 16; i++) CHECK(out[lane][i] == expected[i], "lane %d, operation %d: %d, expected %d", lane, i, out[lane][i], expected[i]);
+  }
+  emulate_free(e);
+}
+
+static void test_named_barriers(void) {
+  Emulated *e = load("named_barriers.ll");
+  int out[32], rounds = 5;
+  EmulateArgument arguments[] = {{"out", out, sizeof out}, {"rounds", &rounds, 0}};
+  EmulateLaunch launch = {.block = {64}, .n = 2, .arguments = arguments};
+  CHECK(emulate_run(e, "named_barriers", &launch, message, sizeof message) == EMU_OK, "%s", message);
+  for (int lane = 0; lane < 32; lane++) CHECK(out[lane] == 10 + 5 * (31 - lane), "lane %d: %d", lane, out[lane]);
+  emulate_free(e);
+}
+
 static void test_ptx(void) {
-  static const char *const files[] = {"block_sum.ll", "transpose.ll", "mma_bf16.ll", "mma_tf32.ll", "atomics.ll"};
+  static const char *const files[] = {"warp_operations.ll", "named_barriers.ll", "block_sum.ll", "transpose.ll", "mma_bf16.ll", "mma_tf32.ll", "atomics.ll"};
   static const char *const archs[] = {"sm_80", "sm_89", "sm_90a", "sm_100"};
   for (size_t f = 0; f < sizeof files / sizeof *files; f++)
     for (size_t a = 0; a < sizeof archs / sizeof *archs; a++) {
@@ -134,6 +158,8 @@ int main(void) {
   test_mma_tf32();
   test_atomics(1);
   test_atomics(3);
+  test_warp_operations();
+  test_named_barriers();
   test_ptx();
   return check_report();
 }

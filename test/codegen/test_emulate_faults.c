@@ -130,6 +130,23 @@ static void test_missing_wait(void) {
   expect(e, "mma_bf16", &mma_launch, EMU_UNINITIALIZED, "read of dynamic shared memory + 32 (of 512 bytes), which was never written", "thread (1, 0, 0)", "ldmatrix");
 }
 
+static void test_named_barriers(void) {
+  // The producer does not wait until its buffer is read: no barrier orders the second round's writes behind the reads.
+  int rounds = 5;
+  EmulateArgument arguments[] = {{"out", out, sizeof out}, {"rounds", &rounds, 0}};
+  EmulateLaunch launch = {.block = {64}, .n = 2, .arguments = arguments};
+#define WAIT "call void @llvm.nvvm.barrier.cta.sync.aligned.count(i32 2, i32 64)"
+  Emulated *e = compile(emulate_edit(emulate_read("named_barriers.ll"), WAIT, ""));
+  expect(e, "named_barriers", &launch, EMU_DIVERGENCE, "arrives a second time at barrier 1, for which 1 of 64 threads are there", "thread (0, 0, 0)", "arrive");
+  e = compile(emulate_edit(emulate_read("named_barriers.ll"), WAIT, "call void @llvm.nvvm.barrier.cta.sync.aligned.count(i32 2, i32 32)"));
+  expect(e, "named_barriers", &launch, EMU_DIVERGENCE, "barrier 1, for which", "thread (", "arrive");
+  // It waits, but the consumer arrives before it has read.
+#define ARRIVE "    call void @llvm.nvvm.barrier.cta.arrive.aligned.count(i32 2, i32 64)\n"
+  char *text = emulate_edit(emulate_read("named_barriers.ll"), "  call void @llvm.nvvm.barrier.cta.arrive.aligned.count(i32 2, i32 64)\n", "");
+  text = emulate_edit(text, "  %found = load", ARRIVE "  %found = load");
+  expect(compile(text), "named_barriers", &launch, EMU_RACE, "race: write of shared 'buffer'", "read without a barrier in between", "store i32 %value");
+}
+
 static void test_bad_launch(void) {
   EmulateLaunch launch = sum_launch;
   launch.block[0] = 1025;
@@ -160,6 +177,7 @@ int main(void) {
   test_divergent_barrier();
   test_bad_lanes();
   test_missing_wait();
+  test_named_barriers();
   test_bad_launch();
   test_unsupported();
   return check_report();

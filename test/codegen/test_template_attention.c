@@ -181,7 +181,40 @@ static void test_attention(TileType type, int head_dim, int64_t batch, int64_t h
   for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) free(memory[i]);
 }
 
+// The three kernels at a training shape as PTX: accepted by ptxas where there is one, without spills.
+static void test_ptx(TileType type, int head_dim, const char *arch) {
+  static void (*const templates[])(LLVMModuleRef, const Attention *, const char *, TemplateLaunch *) = {attention_forward, attention_backward_q, attention_backward_kv};
+  static const char *const names[] = {"forward", "backward_q", "backward_kv"};
+  Attention a = {.type = type, .batch = 4, .heads = 12, .n_queries = 1024, .n_keys = 1024, .head_dim = head_dim, .causal = true, .scale = 0.125};
+  a.q = a.k = a.v = a.o = (AttentionStrides){12 * 1024 * head_dim, head_dim, 12 * head_dim};
+  for (int i = 0; i < 3; i++) {
+    LLVMContextRef llvm = LLVMContextCreate();
+    LLVMModuleRef module = LLVMModuleCreateWithNameInContext("attention", llvm);
+    TemplateLaunch launch;
+    templates[i](module, &a, names[i], &launch);
+    char *ir = LLVMPrintModuleToString(module), *ptx = emulate_ptx(ir, arch);
+    int registers = 0, spills = 0;
+    CHECK(ptx && emulate_assemble(ptx, arch, &registers, &spills), "%s of %s, head %d, for %s is refused", names[i], type_names[type], head_dim, arch);
+    CHECK(spills <= 0, "%s of %s, head %d, for %s spills %d bytes", names[i], type_names[type], head_dim, arch, spills);
+    CHECK(launch.shared_bytes <= 99 * 1024, "%d bytes of shared memory", launch.shared_bytes);
+    if (getenv("NNC_TEST_TABLE")) printf("%-12s %-5s head %3d %-7s registers %3d, spills %d, shared %d, threads %d\n", names[i], type_names[type], head_dim, arch, registers, spills, launch.shared_bytes, launch.threads);
+    free(ptx);
+    LLVMDisposeMessage(ir);
+    LLVMDisposeModule(module);
+    LLVMContextDispose(llvm);
+  }
+}
+
 int main(void) {
+  if (getenv("NNC_TEST_TABLE")) {   // every combination, as in docs/cuda.md; takes a minute
+    static const char *const archs[] = {"sm_80", "sm_89", "sm_90a", "sm_100"};
+    for (int type = 0; type < 4; type++)
+      for (int dim = 64; dim <= 128; dim += 64)
+        for (int i = 0; i < 4; i++) test_ptx((TileType)type, dim, archs[i]);
+    return check_report();
+  }
+  test_ptx(TILE_BF16, 64, "sm_90a");
+  test_ptx(TILE_F32, 64, "sm_80");
   test_attention(TILE_BF16, 64, 1, 2, 64, 64, false, false);
   test_attention(TILE_BF16, 64, 2, 3, 37, 101, false, true);
   test_attention(TILE_BF16, 64, 1, 2, 131, 131, true, true);

@@ -84,10 +84,11 @@ static void resume(EmuWorker *w, EmuThread *t) {
 
 static void release(EmuWorker *w, uint32_t id) {
   EmuBarrier *b = &w->barriers[id];
-  emu_order_warps(w, b->warps);
+  emu_order_warps(w, b->warps, b->time, b->waiting);
   const NncEmuSite *sites[EMU_MAX_WARPS] = {0};
   for (int i = 0; i < w->n_threads; i++) {
     EmuThread *t = &w->threads[i];
+    t->arrived &= ~(1u << id);
     if (t->state != EMU_AT_BARRIER || t->barrier != id) continue;
     if (t->aligned && sites[t->warp] && sites[t->warp] != t->site) {
       emu_describe(w, EMU_DIVERGENCE, t, t->site, "divergent barrier: other threads of the same warp reached barrier %u at another instruction: %s", id,
@@ -114,12 +115,17 @@ static uint32_t arrive(uint32_t id, uint32_t expected, uint32_t kind, uint32_t p
   EmuBarrier *b = &w->barriers[id];
   if (!b->arrived) *b = (EmuBarrier){.expected = expected, .reduced_and = 1};
   if (b->expected != expected) emu_fail(EMU_DIVERGENCE, site, "divergent barrier: barrier %u counts %u threads here and %u elsewhere", id, expected, b->expected);
+  if (t->arrived >> id & 1) emu_fail(EMU_DIVERGENCE, site, "arrives a second time at barrier %u, for which %u of %u threads are there", id, b->arrived, b->expected);
+  t->arrived |= 1u << id;
   b->arrived++;
   b->reduced_and &= predicate != 0;
   b->reduced_or |= predicate != 0;
   b->count += predicate != 0;
   b->warps |= 1u << t->warp;
-  if (wait) {
+  if (!wait) {
+    b->time[t->warp] = w->now++;
+  } else {
+    b->waiting |= 1u << t->warp;
     t->barrier = id;
     t->aligned = aligned;
     t->predicate = kind << 1;
@@ -212,6 +218,7 @@ static void run_block(EmuWorker *w) {
     t->state = EMU_FRESH;
     t->site = NULL;
     t->n_copies = 0;
+    t->arrived = 0;
     t->groups = 0;
   }
   w->n_done = 0;

@@ -58,6 +58,7 @@ struct EmuThread {
   const NncEmuSite *site;                // last operation
   // at a barrier
   uint32_t barrier;
+  uint32_t arrived;                      // a bit for each barrier that has not completed since
   bool aligned;
   uint32_t predicate;                    // in: of barrier.red; out: its result
   // in a warp operation
@@ -74,7 +75,8 @@ struct EmuThread {
 typedef struct EmuBarrier {
   uint32_t arrived, expected;
   uint32_t reduced_and, reduced_or, count;
-  uint32_t warps;                        // a bit each that takes part
+  uint32_t warps, waiting;               // a bit each that takes part, that waits
+  uint32_t time[EMU_MAX_WARPS];          // of the arrival of warps that do not wait: later accesses are not ordered
 } EmuBarrier;
 
 typedef struct EmuCell EmuCell;
@@ -131,7 +133,8 @@ bool emu_memory_create(EmuWorker *w);
 void emu_memory_destroy(EmuWorker *w);
 bool emu_memory_begin_launch(EmuWorker *w);   // false: out of memory
 void emu_memory_begin_block(EmuWorker *w);
-void emu_order_warps(EmuWorker *w, uint32_t warps);   // what these warps did before is before what they do next
+// What `releasing` warps did up to their times (NULL: until now) is before what `acquiring` warps, a part of them, do next.
+void emu_order_warps(EmuWorker *w, uint32_t releasing, const uint32_t *times, uint32_t acquiring);
 void emu_shared_access(EmuThread *t, const void *p, uint32_t bytes, uint32_t align, uint32_t kind, const NncEmuSite *site);
 void emu_global_access(EmuThread *t, const void *p, uint64_t bytes, uint32_t align, uint32_t kind, const NncEmuSite *site);
 void emu_mark_copying(EmuThread *t, const void *p, uint32_t bytes, const NncEmuSite *site);

@@ -57,18 +57,23 @@ bool emu_memory_begin_launch(EmuWorker *w) {
 void emu_memory_begin_block(EmuWorker *w) {
   memcpy(w->states, w->initial_states, ((size_t)w->shared_bytes >> w->granule_shift) + 1);
   memset(w->shared, POISON, w->shared_bytes);
-  emu_order_warps(w, w->n_warps == 32 ? 0xffffffffu : (1u << w->n_warps) - 1);
+  uint32_t all = w->n_warps == 32 ? 0xffffffffu : (1u << w->n_warps) - 1;
+  emu_order_warps(w, all, NULL, all);
 }
 
-void emu_order_warps(EmuWorker *w, uint32_t warps) {
+void emu_order_warps(EmuWorker *w, uint32_t releasing, const uint32_t *times, uint32_t acquiring) {
   uint32_t joined[EMU_MAX_WARPS] = {0};
-  for (uint32_t rest = warps; rest; rest &= rest - 1) {
+  for (uint32_t rest = releasing; rest; rest &= rest - 1) {
     uint32_t *known = w->known[__builtin_ctz(rest)];
     for (int v = 0; v < w->n_warps; v++)
       if (known[v] > joined[v]) joined[v] = known[v];
   }
-  for (uint32_t rest = warps; rest; rest &= rest - 1) joined[__builtin_ctz(rest)] = w->now;
-  for (uint32_t rest = warps; rest; rest &= rest - 1) memcpy(w->known[__builtin_ctz(rest)], joined, sizeof joined);
+  for (uint32_t rest = releasing; rest; rest &= rest - 1) {
+    int v = __builtin_ctz(rest);
+    uint32_t time = times && !(acquiring >> v & 1) ? times[v] : w->now;
+    if (time > joined[v]) joined[v] = time;
+  }
+  for (uint32_t rest = acquiring; rest; rest &= rest - 1) memcpy(w->known[__builtin_ctz(rest)], joined, sizeof joined);
   w->now++;
 }
 

@@ -68,7 +68,7 @@ SHUFFLE(idx)
 
 static void synchronise(EmuThread *warp, uint32_t mask) {
   (void)mask;
-  emu_order_warps(warp->worker, 1u << warp->warp);
+  emu_order_warps(warp->worker, 1u << warp->warp, NULL, 1u << warp->warp);
 }
 
 static void ballot(EmuThread *warp, uint32_t mask) {
