@@ -1,0 +1,2 @@
+" Files of nnc's language
+autocmd BufRead,BufNewFile *.nn setfiletype nn
