@@ -162,15 +162,28 @@ Value emit_binary(Emitter *e, NnOp op, NnDtype dtype, Value a, Value b);   // ad
 Value emit_cast(Emitter *e, Value x, NnDtype from, NnDtype to);
 Value emit_compare(Emitter *e, const char *predicate, Value a, Value b, NnDtype dtype);   // eq ne lt le gt ge; ugt: or unordered
 Value emit_select(Emitter *e, Value condition, Value a, Value b, NnDtype dtype);
-Value emit_math_call(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype);   // libmvec: exp, tanh, pow …
+Value emit_math_call(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype);   // the target's exp, tanh, pow …
+// Lanes [first, first + count) of x, as a vector of `width` >= count lanes (the rest repeats them).
+Value emit_take_lanes(Emitter *e, Value x, const char *element, int lanes, int first, int count, int width);
 Value emit_horizontal(Emitter *e, NnOp op, NnDtype dtype, Value x);   // fixed-order tree over the lanes; the result in all lanes
 Value emit_random(Emitter *e, MlirValue key, NnType type, const IndexMap *map);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Kinds. Each appends its functions to the module and adds its launches to `out`.
 
+// What of the code depends on the target: everything else is written once.
+typedef struct KernelTarget {
+  const char *pointer;      // MLIR type of a buffer's address; the text calls it !buffer
+  int vector_bytes;         // of one register: how many lanes a kernel has; 0: the kernel chooses
+  // Writes the head of a function: binds e->buffer[] and %v1, %v2, the range of the outer loop.
+  void (*open)(Emitter *e, const char *symbol, int n_buffers);
+  // exp, log, sin, cos, tanh, erf, pow of lanes: calls of a library, or arithmetic.
+  Value (*math)(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype);
+} KernelTarget;
+KernelTarget kernel_target_host(const HostCpu *cpu);
+
 typedef struct KernelModule {
-  const HostCpu *cpu;
+  KernelTarget target;
   Text text;                                   // Owned; of the current kernel
   Text declarations;                           // Owned
   int n_externals; char **externals;           // Owned; libmvec functions in declarations

@@ -111,16 +111,8 @@ Value emit_index(Emitter *e, const char *op, Value a, Value b) {
 void emitter_begin(Emitter *e, KernelModule *module, const Kernel *k, const char *symbol, int n_buffers) {
   *e = (Emitter){.module = module, .k = k, .lanes = kernel_lanes(module, k), .vector_group = -1, .mask = -1, .next_id = 3};
   nest_build(k, &e->nest);
-  text_add(&e->scope[0].head, "func.func @%s(%%v0: !llvm.ptr, %%v1: i64, %%v2: i64) {\n", symbol);
   e->buffer = host_alloc((size_t)n_buffers, sizeof *e->buffer);
-  for (int i = 0; i < n_buffers; i++) {
-    Value slot = {0};
-    if (i) slot = emit(e, 0, "llvm.getelementptr %%v0[%d] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr", i);
-    Value address;
-    if (i) address = emit(e, 0, "llvm.load %%v%d : !llvm.ptr -> !llvm.ptr", slot.id);
-    else address = emit(e, 0, "llvm.load %%v0 : !llvm.ptr -> !llvm.ptr");
-    e->buffer[i] = address.id;
-  }
+  module->target.open(e, symbol, n_buffers);
 }
 
 void emitter_end(Emitter *e) {
@@ -334,12 +326,12 @@ static Value all_lanes(Emitter *e) {
 }
 
 static Value gep(Emitter *e, int buffer, NnDtype dtype, Value offset) {
-  return emit(e, offset.depth, "llvm.getelementptr %%v%d[%%v%d] : (!llvm.ptr, i64) -> !llvm.ptr, %s", e->buffer[buffer], offset.id, element_type(dtype));
+  return emit(e, offset.depth, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, i64) -> !buffer, %s", e->buffer[buffer], offset.id, element_type(dtype));
 }
 
 static Value gep_lanes(Emitter *e, int buffer, NnDtype dtype, Value first, int64_t stride) {
   Value indices = emit_lane_indices(e, first, stride, true);
-  return emit(e, indices.depth, "llvm.getelementptr %%v%d[%%v%d] : (!llvm.ptr, vector<%dxi64>) -> vector<%dx!llvm.ptr>, %s", e->buffer[buffer],
+  return emit(e, indices.depth, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, vector<%dxi64>) -> vector<%dx!buffer>, %s", e->buffer[buffer],
               indices.id, e->lanes, e->lanes, element_type(dtype));
 }
 
@@ -364,10 +356,10 @@ static Value load_vector(Emitter *e, NnDtype dtype, Value address) {
   int align = (int)nn_dtype_bytes(dtype);
   Value raw;
   if (e->mask < 0) {
-    raw = emit(e, address.depth, "llvm.load %%v%d {alignment = %d : i64} : !llvm.ptr -> %s", address.id, align, type.text);
+    raw = emit(e, address.depth, "llvm.load %%v%d {alignment = %d : i64} : !buffer -> %s", address.id, align, type.text);
   } else {
     Value zero = emit_splat(e, dtype == NN_I1 ? NN_U8 : dtype, 0);
-    raw = emit(e, address.depth, "llvm.intr.masked.load %%v%d, %%v%d, %%v%d {alignment = %d : i32} : (!llvm.ptr, vector<%dxi1>, %s) -> %s", address.id,
+    raw = emit(e, address.depth, "llvm.intr.masked.load %%v%d, %%v%d, %%v%d {alignment = %d : i32} : (!buffer, vector<%dxi1>, %s) -> %s", address.id,
                e->mask, zero.id, align, e->lanes, type.text, type.text);
   }
   raw.varies = true;
@@ -378,14 +370,14 @@ static void store_vector(Emitter *e, NnDtype dtype, Value address, Value v) {
   TypeName type = vector_memory_type(e, dtype);
   int align = (int)nn_dtype_bytes(dtype);
   if (e->mask < 0)
-    emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !llvm.ptr", v.id, address.id, align, type.text);
+    emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !buffer", v.id, address.id, align, type.text);
   else
-    emit_effect(e, "llvm.intr.masked.store %%v%d, %%v%d, %%v%d {alignment = %d : i32} : %s, vector<%dxi1> into !llvm.ptr", v.id, address.id, e->mask,
+    emit_effect(e, "llvm.intr.masked.store %%v%d, %%v%d, %%v%d {alignment = %d : i32} : %s, vector<%dxi1> into !buffer", v.id, address.id, e->mask,
                 align, type.text, e->lanes);
 }
 
 static Value load_splat(Emitter *e, NnDtype dtype, Value address) {
-  Value scalar = emit(e, address.depth, "llvm.load %%v%d {alignment = %d : i64} : !llvm.ptr -> %s", address.id, (int)nn_dtype_bytes(dtype), element_type(dtype));
+  Value scalar = emit(e, address.depth, "llvm.load %%v%d {alignment = %d : i64} : !buffer -> %s", address.id, (int)nn_dtype_bytes(dtype), element_type(dtype));
   return emit(e, scalar.depth, "vector.broadcast %%v%d : %s to %s", scalar.id, element_type(dtype), vector_memory_type(e, dtype).text);
 }
 
@@ -401,7 +393,7 @@ Value emit_load(Emitter *e, int buffer, NnDtype dtype, const Access *a) {
   } else {
     TypeName type = vector_memory_type(e, dtype);
     Value addresses = gep_lanes(e, buffer, dtype, offset, stride), mask = all_lanes(e), zero = emit_splat(e, dtype == NN_I1 ? NN_U8 : dtype, 0);
-    raw = emit(e, addresses.depth, "llvm.intr.masked.gather %%v%d, %%v%d, %%v%d {alignment = %d : i32} : (vector<%dx!llvm.ptr>, vector<%dxi1>, %s) -> %s",
+    raw = emit(e, addresses.depth, "llvm.intr.masked.gather %%v%d, %%v%d, %%v%d {alignment = %d : i32} : (vector<%dx!buffer>, vector<%dxi1>, %s) -> %s",
                addresses.id, mask.id, zero.id, (int)nn_dtype_bytes(dtype), e->lanes, e->lanes, type.text, type.text);
     raw.varies = true;
   }
@@ -430,7 +422,7 @@ static void store_address(Emitter *e, NnDtype dtype, Value address, Value v, boo
     return;
   }
   Value lane = emit(e, e->depth, "vector.extract %%v%d[0] : %s from %s", raw.id, element_type(dtype), vector_memory_type(e, dtype).text);
-  emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !llvm.ptr", lane.id, address.id, (int)nn_dtype_bytes(dtype), element_type(dtype));
+  emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !buffer", lane.id, address.id, (int)nn_dtype_bytes(dtype), element_type(dtype));
 }
 
 Value emit_load_at(Emitter *e, int buffer, NnDtype dtype, Value offset, bool one_lane) {
@@ -444,8 +436,8 @@ void emit_store_at(Emitter *e, int buffer, NnDtype dtype, Value offset, Value v,
 
 static Value workspace_address(Emitter *e, NnDtype dtype, int64_t byte_offset, Value element) {
   int buffer = e->k->n_args + e->k->n_results;
-  Value base = emit(e, 0, "llvm.getelementptr %%v%d[%lld] : (!llvm.ptr) -> !llvm.ptr, i8", e->buffer[buffer], (long long)byte_offset);
-  return emit(e, element.depth, "llvm.getelementptr %%v%d[%%v%d] : (!llvm.ptr, i64) -> !llvm.ptr, %s", base.id, element.id, element_type(dtype));
+  Value base = emit(e, 0, "llvm.getelementptr %%v%d[%lld] : (!buffer) -> !buffer, i8", e->buffer[buffer], (long long)byte_offset);
+  return emit(e, element.depth, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, i64) -> !buffer, %s", base.id, element.id, element_type(dtype));
 }
 
 Value emit_load_workspace(Emitter *e, NnDtype dtype, int64_t byte_offset, Value element, bool one_lane) {

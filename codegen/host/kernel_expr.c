@@ -1,5 +1,5 @@
 // Evaluates a value of a kernel's body at the current point, one vector at a time: views rewrite the index map, maps become arith and
-// math operations, leaves become loads. Transcendental functions are calls of glibc's vector library libmvec (at most 4 ulp).
+// math operations, leaves become loads. Transcendental functions are the target's.
 //
 // No rewriting of floating point but the contraction of a product and a sum to one fused operation: a kernel is compiled once, so every
 // execution of it gives the same bits.
@@ -121,19 +121,11 @@ Value emit_cast(Emitter *e, Value x, NnDtype from, NnDtype to) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// libmvec
 
-static void declare_external(KernelModule *m, const char *symbol, int n, const char *type) {
-  for (int i = 0; i < m->n_externals; i++)
-    if (!strcmp(m->externals[i], symbol)) return;
-  m->externals = host_grow(m->externals, (size_t)m->n_externals + 1, sizeof *m->externals);
-  m->externals[m->n_externals++] = host_strdup(symbol);
-  text_add(&m->declarations, "llvm.func @%s(%s%s%s) -> %s attributes {memory_effects = #llvm.memory_effects<other = none, argMem = none, inaccessibleMem = none, "
-           "errnoMem = none, targetMem0 = none, targetMem1 = none>, no_unwind, will_return}\n", symbol, type, n > 1 ? ", " : "", n > 1 ? type : "", type);
-}
+Value emit_math_call(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype) { return e->module->target.math(e, name, n, x, dtype); }
 
-// Lanes [first, first + count) of x, as a vector of `width` >= count lanes (the rest repeats them).
-static Value take_lanes(Emitter *e, Value x, const char *element, int lanes, int first, int count, int width) {
+
+Value emit_take_lanes(Emitter *e, Value x, const char *element, int lanes, int first, int count, int width) {
   Text t = {0};
   for (int i = 0; i < width; i++) text_add(&t, "%s%d", i ? ", " : "", first + i % count);
   Value v = emit(e, x.depth, "vector.shuffle %%v%d, %%v%d [%s] : vector<%dx%s>, vector<%dx%s>", x.id, x.id, t.data, lanes, element, lanes, element);
@@ -141,40 +133,6 @@ static Value take_lanes(Emitter *e, Value x, const char *element, int lanes, int
   text_free(&t);
   return v;
 }
-
-static Value call_mvec(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype, int width) {
-  int bytes = width * (int)nn_dtype_bytes(dtype);
-  char symbol[64], type[32];
-  snprintf(symbol, sizeof symbol, "_ZGV%cN%d%s_%s%s", bytes == 64 ? 'e' : bytes == 32 ? 'd' : 'b', width, n == 1 ? "v" : "vv", name, dtype == NN_F32 ? "f" : "");
-  snprintf(type, sizeof type, "vector<%dx%s>", width, element_type(dtype));
-  declare_external(e->module, symbol, n, type);
-  Value v;
-  if (n == 1) v = emit(e, x[0].depth, "llvm.call @%s(%%v%d) : (%s) -> %s", symbol, x[0].id, type, type);
-  else v = emit(e, depth_max(x[0], x[1]), "llvm.call @%s(%%v%d, %%v%d) : (%s, %s) -> %s", symbol, x[0].id, x[1].id, type, type, type);
-  v.varies = x[0].varies || (n > 1 && x[1].varies);
-  return v;
-}
-
-Value emit_math_call(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype) {
-  int widest = e->module->cpu->vector_bytes / (int)nn_dtype_bytes(dtype), narrowest = 16 / (int)nn_dtype_bytes(dtype);
-  if (e->lanes >= narrowest && e->lanes <= widest) return call_mvec(e, name, n, x, dtype, e->lanes);
-  int count = e->lanes < narrowest ? e->lanes : widest, width = e->lanes < narrowest ? narrowest : widest;
-  const char *element = element_type(dtype);
-  Value joined = {0};
-  for (int first = 0; first < e->lanes; first += count) {
-    Value part[2];
-    for (int i = 0; i < n; i++) part[i] = take_lanes(e, x[i], element, e->lanes, first, count, width);
-    Value y = call_mvec(e, name, n, part, dtype, width);
-    if (count < width) return take_lanes(e, y, element, width, 0, count, count);
-    if (!first) joined = emit_splat(e, dtype, 0);
-    joined = emit(e, depth_max(joined, y), "vector.insert_strided_slice %%v%d, %%v%d {offsets = [%d], strides = [1]} : vector<%dx%s> into %s", y.id, joined.id,
-                  first, width, element, vector_type(e, dtype).text);
-    joined.varies = y.varies;
-  }
-  return joined;
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
 
 static Value math1(Emitter *e, const char *name, Value x, NnDtype dtype) { return emit_math_call(e, name, 1, &x, dtype); }
 
@@ -230,7 +188,7 @@ Value emit_horizontal(Emitter *e, NnOp op, NnDtype dtype, Value x) {
   int lanes = e->lanes;
   const char *element = element_type(dtype);
   for (int width = lanes; width > 1; width /= 2) {
-    Value low = take_lanes(e, x, element, width, 0, width / 2, width / 2), high = take_lanes(e, x, element, width, width / 2, width / 2, width / 2);
+    Value low = emit_take_lanes(e, x, element, width, 0, width / 2, width / 2), high = emit_take_lanes(e, x, element, width, width / 2, width / 2, width / 2);
     e->lanes = width / 2;
     x = emit_binary(e, op, dtype, low, high);
     e->lanes = lanes;

@@ -21,7 +21,8 @@ int kernel_lanes(const KernelModule *m, const Kernel *k) {
   LeafCount count = {0};
   for (int i = 0; i < k->n_results; i++) count.wide |= nn_dtype_bytes(k->result_type[i].dtype) == 8;
   if (k->kind != KERNEL_MOVE) kernel_walk_all_leaves(k, count_leaf, &count);
-  return m->cpu->vector_bytes / (count.wide ? 8 : 4);
+  int lanes = m->target.vector_bytes / (count.wide ? 8 : 4);
+  return lanes > 1 ? lanes : 1;
 }
 
 void kernel_add_launch(HostKernel *out, char *symbol, int64_t extent, double work_per_iteration) {

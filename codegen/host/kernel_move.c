@@ -39,7 +39,7 @@ static Value scalar_compare(Emitter *e, const char *predicate, Value a, int64_t 
 
 static void copy_bytes(Emitter *e, int to, Value to_offset, int from, Value from_offset, NnDtype dtype, Value bytes) {
   Value d = emit_address(e, to, dtype, to_offset), s = emit_address(e, from, dtype, from_offset);
-  emit_effect(e, "\"llvm.intr.memcpy\"(%%v%d, %%v%d, %%v%d) <{isVolatile = false}> : (!llvm.ptr, !llvm.ptr, i64) -> ()", d.id, s.id, bytes.id);
+  emit_effect(e, "\"llvm.intr.memcpy\"(%%v%d, %%v%d, %%v%d) <{isVolatile = false}> : (!buffer, !buffer, i64) -> ()", d.id, s.id, bytes.id);
 }
 
 static void copy_run(Emitter *e, int to, Value to_offset, int from, Value from_offset, NnDtype dtype, int64_t count) {
@@ -172,7 +172,7 @@ static void emit_concat(KernelModule *m, const Kernel *k, MlirOperation op, Host
 // The integer at `offset` of an index operand, as i64.
 static Value load_index(Emitter *e, int buffer, NnDtype dtype, Value offset) {
   Value address = emit_address(e, buffer, dtype, offset);
-  Value raw = emit(e, address.depth, "llvm.load %%v%d {alignment = %d : i64} : !llvm.ptr -> %s", address.id, (int)nn_dtype_bytes(dtype), element_type(dtype));
+  Value raw = emit(e, address.depth, "llvm.load %%v%d {alignment = %d : i64} : !buffer -> %s", address.id, (int)nn_dtype_bytes(dtype), element_type(dtype));
   if (dtype == NN_I64) return raw;
   return emit(e, raw.depth, "arith.%s %%v%d : %s to i64", dtype == NN_I32 ? "extsi" : "extui", raw.id, element_type(dtype));
 }
@@ -212,13 +212,13 @@ static void emit_first_rows(Emitter *e, const Kernel *k, MlirOperation op, NnDty
   Value to = emit_address(e, k->n_args, dtype, element);
   if (nn_op_of(op) == NN_OP_scatter_add) {
     Value zero = emit_constant(e, "0 : i8");
-    emit_effect(e, "\"llvm.intr.memset\"(%%v%d, %%v%d, %%v%d) <{isVolatile = false}> : (!llvm.ptr, i8, i64) -> ()", to.id, zero.id, bytes.id);
+    emit_effect(e, "\"llvm.intr.memset\"(%%v%d, %%v%d, %%v%d) <{isVolatile = false}> : (!buffer, i8, i64) -> ()", to.id, zero.id, bytes.id);
     return;
   }
   Value from = emit_address(e, nn_value_index(mlirOperationGetOperand(op, 2)), dtype, element);
-  Value to_number = emit(e, e->depth, "llvm.ptrtoint %%v%d : !llvm.ptr to i64", to.id), from_number = emit(e, e->depth, "llvm.ptrtoint %%v%d : !llvm.ptr to i64", from.id);
+  Value to_number = emit(e, e->depth, "llvm.ptrtoint %%v%d : !buffer to i64", to.id), from_number = emit(e, e->depth, "llvm.ptrtoint %%v%d : !buffer to i64", from.id);
   if_begin(e, emit(e, e->depth, "arith.cmpi ne, %%v%d, %%v%d : i64", to_number.id, from_number.id));
-  emit_effect(e, "\"llvm.intr.memcpy\"(%%v%d, %%v%d, %%v%d) <{isVolatile = false}> : (!llvm.ptr, !llvm.ptr, i64) -> ()", to.id, from.id, bytes.id);
+  emit_effect(e, "\"llvm.intr.memcpy\"(%%v%d, %%v%d, %%v%d) <{isVolatile = false}> : (!buffer, !buffer, i64) -> ()", to.id, from.id, bytes.id);
   if_end(e, 0, NULL, NULL, NULL, NULL);
 }
 

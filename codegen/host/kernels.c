@@ -17,8 +17,9 @@ static void emit_one(KernelModule *m, const Kernel *k, HostKernel *out) {
 }
 
 void host_kernels_emit(MlirModule module, const HostCpu *cpu, HostKernels *out) {
-  KernelModule m = {.cpu = cpu};
+  KernelModule m = {.target = kernel_target_host(cpu)};
   *out = (HostKernels){0};
+  text_add(&m.declarations, "!buffer = %s\n", m.target.pointer);
   MlirBlock body = mlirModuleGetBody(module);
   for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
     if (!nn_is(op, "func.func") || !nn_has_attr(op, "nn.kernel")) continue;
@@ -55,7 +56,7 @@ const HostKernel *host_kernel_find(const HostKernels *kernels, const char *name)
 
 int64_t host_kernel_workspace(MlirOperation func, const HostCpu *cpu) {
   Kernel k;
-  KernelModule m = {.cpu = cpu};
+  KernelModule m = {.target = kernel_target_host(cpu)};
   kernel_read(func, &k);
   int64_t bytes = k.kind == KERNEL_COLUMN ? reduce_workspace_bytes(&k, kernel_lanes(&m, &k)) : 0;
   kernel_free(&k);
