@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "codegen/cuda/cuda.h"
 #include "codegen/host/host.h"
 #include "codegen/scratch.h"
 #include "compiler/output.h"
@@ -113,7 +114,7 @@ static bool emit_executable(const HostKernels *kernels, const HostCpu *cpu, cons
   return ok;
 }
 
-bool codegen_emit(MlirModule module, CodegenEmit what, const CodegenOptions *options) {
+static bool emit_host(MlirModule module, CodegenEmit what, const CodegenOptions *options) {
   HostCpu cpu;
   if (!host_cpu_detect(options->cpu, &cpu)) {
     fprintf(stderr, "nnc: error: unknown CPU '%s'\n", options->cpu);
@@ -133,6 +134,7 @@ bool codegen_emit(MlirModule module, CodegenEmit what, const CodegenOptions *opt
       host_lower_initialize();
       ok = emit_lowered(&kernels, &cpu, what == CODEGEN_LLVM ? HOST_LLVM : HOST_ASM, options);
       break;
+    case CODEGEN_PTX: break;   // the options do not allow it
     case CODEGEN_TABLES:
     case CODEGEN_EXE:
       ok = host_tables_write(module, &kernels, &cpu, options, &text);
@@ -143,4 +145,26 @@ bool codegen_emit(MlirModule module, CodegenEmit what, const CodegenOptions *opt
   host_kernels_free(&kernels);
   host_cpu_free(&cpu);
   return ok;
+}
+
+static bool emit_cuda(MlirModule module, CodegenEmit what, const CodegenOptions *options) {
+  const CudaArch *arch = cuda_arch(options->gpu_arch);
+  HostKernels kernels;
+  cuda_kernels_emit(module, &kernels);
+  Text text = {0};
+  bool ok = true;
+  switch (what) {
+    case CODEGEN_KERNELS: kernels_text(&kernels, &text); break;
+    case CODEGEN_LLVM: ok = cuda_lower(&kernels, arch, CUDA_LLVM, options->time_phases, &text); break;
+    case CODEGEN_PTX: ok = cuda_lower(&kernels, arch, CUDA_PTX, options->time_phases, &text); break;
+    default: ok = false; break;
+  }
+  ok = ok && write_text(options->output, &text);
+  text_free(&text);
+  host_kernels_free(&kernels);
+  return ok;
+}
+
+bool codegen_emit(MlirModule module, CodegenEmit what, const CodegenOptions *options) {
+  return options->gpu_arch ? emit_cuda(module, what, options) : emit_host(module, what, options);
 }

@@ -156,9 +156,9 @@ static bool emit_text(const Options *options, Diagnostics *d, const AstFile *fil
 
 static bool emit_code(const Options *options, MlirModule module)
 {
-  static const CodegenEmit what[] = {[EMIT_kernels] = CODEGEN_KERNELS, [EMIT_llvm] = CODEGEN_LLVM, [EMIT_asm] = CODEGEN_ASM, [EMIT_tables] = CODEGEN_TABLES,
+  static const CodegenEmit what[] = {[EMIT_kernels] = CODEGEN_KERNELS, [EMIT_llvm] = CODEGEN_LLVM, [EMIT_asm] = CODEGEN_ASM, [EMIT_ptx] = CODEGEN_PTX, [EMIT_tables] = CODEGEN_TABLES,
                                      [EMIT_exe] = CODEGEN_EXE};
-  CodegenOptions codegen = {.cpu = options->cpu, .output = options->output, .source_name = options->input, .opt_level = options->opt_level,
+  CodegenOptions codegen = {.cpu = options->cpu, .gpu_arch = options->gpu_arch, .emulate = strcmp(options->target, "cuda-emu") == 0, .output = options->output, .source_name = options->input, .opt_level = options->opt_level,
                             .verbose = options->verbose, .time_phases = options->hooks.time_passes, .keep_temporaries = options->keep_temporaries};
   return codegen_emit(module, what[options->emit], &codegen);
 }
@@ -269,17 +269,17 @@ static bool read_cost_files(const Options *options, Diagnostics *d, CostFile *co
   Machine machine;
   if (options->machine) {
     if (!machine_read(d, options->machine, &machine)) return false;
-    nn_target_host_set_machine(&machine);
+    nn_target_set_machine(&machine);
   }
   if (!options->costs) return true;
   if (!cost_file_read(d, options->costs, costs)) return false;
-  nn_target_host_set_costs(&costs->table);
+  nn_target_set_costs(&costs->table);
   return true;
 }
 
 static bool compile_module(const Options *options, Diagnostics *d, const AstFile *file, MlirContext ctx)
 {
-  const NnTarget *target = nn_target_host(options->cpu);
+  const NnTarget *target = options->gpu_arch ? nn_target_cuda() : nn_target_host(options->cpu);
   if (!target) return false;
   double start = seconds_now();
   MlirModule module = elaborate(ctx, file, options->defines, options->n_defines, options->dtype);
@@ -293,7 +293,7 @@ static bool compile_module(const Options *options, Diagnostics *d, const AstFile
   print_time(options, "emit", start);
   if (ok && options->emit == EMIT_exe && !options->sweep) print_summary(options, module);
   mlirModuleDestroy(module);
-  nn_target_host_set_costs(NULL);
+  nn_target_set_costs(NULL);
   report_capture_free(&planning.capture);
   cost_file_free(&planning.costs);
   return ok;

@@ -1,4 +1,5 @@
 // The command line of nnc. docs/nnc.1 says the same at more length.
+#include "codegen/codegen.h"
 #include "compiler/options.h"
 
 #include <ctype.h>
@@ -30,7 +31,8 @@ static const char usage[] =
     "      --inside=WHAT         cheap values that backward kernels compute again instead of keeping\n"
     "                            them: all (default), kernels (only what no library call reads) or none\n"
     "      --dtype=TYPE          f32 (default) or f64: type of parameters and arithmetic\n"
-    "      --target=NAME         host (default)\n"
+    "      --target=NAME         host (default), cuda, or cuda-emu: cuda's kernels run by an emulator\n"
+    "      --gpu-arch=NAME       architecture of the GPU for cuda (default: sm_80)\n"
     "      --cpu=NAME            native (default) or an LLVM CPU name\n"
     "      --machine=NAME        rates of the machine the plan is for: a file, or a name of\n"
     "                            share/nnc/machines (default: the host's own)\n"
@@ -151,7 +153,7 @@ static int parse_pass(const char *option, const char *name, const char **hook)
 }
 
 enum { OPTION_TARGET = 256, OPTION_CPU, OPTION_BUDGET, OPTION_REMAT, OPTION_OVERHEAD, OPTION_REMAT_TIME, OPTION_REMAT_EFFORT, OPTION_REMAT_SEED, OPTION_INSIDE, OPTION_SWEEP, OPTION_DTYPE, OPTION_EMIT, OPTION_BEFORE, OPTION_AFTER, OPTION_TIME, OPTION_COLOR,
-       OPTION_TEMPS, OPTION_LIST, OPTION_VERSION, OPTION_REPORT, OPTION_MACHINE, OPTION_COSTS };
+       OPTION_TEMPS, OPTION_LIST, OPTION_VERSION, OPTION_REPORT, OPTION_MACHINE, OPTION_COSTS, OPTION_ARCH };
 
 static int parse_budget(Options *options)
 {
@@ -198,14 +200,20 @@ static int parse_target(Options *options)
 {
   static const char *const words[] = {"host", "cuda", "cuda-emu"};
   int chosen;
-  int status = CHOOSE("--target", optarg, words, &chosen);
-  if (status < 0 && chosen > 0) return usage_error("the target '%s' is not built yet; this version compiles for the host", optarg);
   options->target = optarg;
-  return status;
+  return CHOOSE("--target", optarg, words, &chosen);
+}
+
+static int parse_arch(Options *options)
+{
+  options->gpu_arch = optarg;
+  if (nn_gpu_arch_known(optarg)) return -1;
+  fprintf(stderr, "nnc: --gpu-arch takes one of %s, found '%s'\nTry 'nnc --help'.\n", nn_gpu_arch_names(), optarg);
+  return NNC_EXIT_USAGE;
 }
 
 static const struct option long_options[] = {
-  {"output", required_argument, NULL, 'o'}, {"target", required_argument, NULL, OPTION_TARGET}, {"cpu", required_argument, NULL, OPTION_CPU},
+  {"output", required_argument, NULL, 'o'}, {"target", required_argument, NULL, OPTION_TARGET}, {"gpu-arch", required_argument, NULL, OPTION_ARCH}, {"cpu", required_argument, NULL, OPTION_CPU},
   {"memory-budget", required_argument, NULL, OPTION_BUDGET}, {"remat", required_argument, NULL, OPTION_REMAT}, {"dtype", required_argument, NULL, OPTION_DTYPE},
   {"max-overhead", required_argument, NULL, OPTION_OVERHEAD}, {"remat-time", required_argument, NULL, OPTION_REMAT_TIME}, {"remat-effort", required_argument, NULL, OPTION_REMAT_EFFORT}, {"remat-seed", required_argument, NULL, OPTION_REMAT_SEED},
   {"sweep", no_argument, NULL, OPTION_SWEEP}, {"inside", required_argument, NULL, OPTION_INSIDE},
@@ -242,6 +250,7 @@ static int parse_option(int option, Options *options)
       options->write_dependencies = true;
       return -1;
     case OPTION_TARGET: return parse_target(options);
+    case OPTION_ARCH: return parse_arch(options);
     case OPTION_CPU: options->cpu = optarg; return -1;
     case OPTION_BUDGET: return parse_budget(options);
     case OPTION_OVERHEAD: return parse_overhead(options);
@@ -282,6 +291,11 @@ static bool same_file(const char *x, const char *y)
 
 static int check(Options *options)
 {
+  bool cuda = strcmp(options->target, "host") != 0;
+  if (options->gpu_arch && !cuda) return usage_error("--gpu-arch=%s goes with --target=cuda", options->gpu_arch);
+  if (options->emit == EMIT_ptx && !cuda) return usage_error("--emit=ptx goes with --target=cuda%s", "");
+  if (options->emit == EMIT_asm && strcmp(options->target, "cuda") == 0) return usage_error("--emit=asm is for the host; for --target=cuda it is --emit=ptx%s", "");
+  if (cuda && !options->gpu_arch) options->gpu_arch = "sm_80";
   bool text = options->emit != EMIT_exe || options->sweep;
   if (options->sweep && (options->emit != EMIT_exe || options->memory_budget || options->max_overhead))
     return usage_error("--sweep prints and stops: it goes with neither --emit nor --memory-budget nor --max-overhead%s", "");

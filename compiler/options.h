@@ -16,6 +16,7 @@
   EMIT(kernels, "the fused kernels as MLIR") \
   EMIT(llvm, "LLVM IR of the kernels") \
   EMIT(asm, "their assembly") \
+  EMIT(ptx, "their PTX, for a CUDA target") \
   EMIT(tables, "the step tables as C") \
   EMIT(exe, "the executable (default)")
 
@@ -30,6 +31,7 @@ typedef struct Options {
   const char *output;       // Owned; "-": standard output
   Emit emit;
   const char *target, *cpu;
+  const char *gpu_arch;                // "sm_90a"; NULL for the host
   const char *memory_budget, *remat, *max_overhead, *remat_time, *remat_effort, *remat_seed;   // as given, checked; NULL: not given
   const char *inside;                  // what backward kernels compute again; NULL: not given
   bool sweep;

@@ -4,6 +4,7 @@
 
 #include "codegen/codegen.h"
 #include "codegen/host/text.h"
+#include "llvm-c/Types.h"
 #include "runtime/program.h"
 
 // What the kernels must know of the processor.
@@ -18,7 +19,8 @@ void host_cpu_free(HostCpu *cpu);
 // One C symbol per launch; the launches of a kernel run one after the other.
 typedef struct HostLaunch {
   char *symbol;            // Owned
-  int64_t extent, grain;   // iterations of the outer loop; fewest worth a thread
+  int64_t extent, grain;   // host: iterations of the outer loop; fewest worth a thread
+  int64_t grid[3], block[3];   // cuda; grid[0] 0: not set
 } HostLaunch;
 typedef struct HostKernel {
   char *name, *summary;    // Owned; the private function's name, the ops in it
@@ -30,7 +32,7 @@ typedef struct HostKernel {
 typedef struct HostKernels {
   int n;
   HostKernel *items;       // Owned
-  Text declarations;       // libmvec functions that kernels call
+  Text declarations;       // what the text of all of them opens with: aliases, functions that kernels call
 } HostKernels;
 
 // Writes every private kernel of the module as MLIR text.
@@ -42,13 +44,14 @@ int64_t host_kernel_workspace(MlirOperation func, const HostCpu *cpu);          
 // same index is written, and no other access to a exists.
 bool host_kernel_inplace_ok(MlirOperation func, int result, int arg);
 
-double host_seconds(MlirOperation op);   // predicted, of one step
-
 typedef enum HostOutput { HOST_LLVM, HOST_ASM, HOST_OBJECT } HostOutput;
 // Lowers MLIR text to LLVM IR, optimises it for the processor and writes LLVM IR, assembly or an object to path ("-": stdout).
 // May run in several threads after host_lower_initialize. False and a message on stderr: a bug of ours, or the path cannot be written.
 void host_lower_initialize(void);
 bool host_lower(const char *mlir_text, const HostCpu *cpu, int opt_level, HostOutput what, const char *path, bool time_phases);
+
+// MLIR text as an LLVM module in `llvm`; NULL after MLIR has reported. Owned by the caller.
+LLVMModuleRef kernels_translate(const char *mlir_text, LLVMContextRef llvm, bool time_phases);
 
 // Library ops as step records.
 bool host_conv_record(MlirOperation op, NncConv *out);       // false: not a convolution

@@ -29,7 +29,7 @@ void kernel_add_launch(HostKernel *out, char *symbol, int64_t extent, double wor
   // About 10 µs of one thread: below that, waking a second one costs more than it saves.
   double grain = 16384 / (work_per_iteration > 1 ? work_per_iteration : 1);
   out->launches = host_grow(out->launches, (size_t)out->n_launches + 1, sizeof *out->launches);
-  out->launches[out->n_launches++] = (HostLaunch){symbol, extent, grain < 1 ? 1 : (int64_t)grain};
+  out->launches[out->n_launches++] = (HostLaunch){.symbol = symbol, .extent = extent, .grain = grain < 1 ? 1 : (int64_t)grain};
 }
 
 // Evaluates all results at the current point, then stores them: a result may lie in an operand's buffer.

@@ -77,8 +77,8 @@ static bool lower_to_llvm_dialect(MlirContext ctx, MlirModule module) {
   return mlirLogicalResultIsSuccess(result);
 }
 
-// LLVM module in llvm, or NULL after MLIR has reported.
-static LLVMModuleRef translate(const char *text, LLVMContextRef llvm, Timer *timer) {
+LLVMModuleRef kernels_translate(const char *text, LLVMContextRef llvm, bool time_phases) {
+  Timer started = {time_phases, now()}, *timer = &started;
   MlirContext ctx = context_create();
   LLVMModuleRef out = NULL;
   MlirModule module = mlirModuleCreateParse(ctx, mlirStringRefCreateFromCString(text));
@@ -157,7 +157,8 @@ static LLVMTargetMachineRef machine_create(const HostCpu *cpu, int opt_level) {
 bool host_lower(const char *mlir_text, const HostCpu *cpu, int opt_level, HostOutput what, const char *path, bool time_phases) {
   Timer timer = {time_phases, now()};
   LLVMContextRef llvm = LLVMContextCreate();
-  LLVMModuleRef module = translate(mlir_text, llvm, &timer);
+  LLVMModuleRef module = kernels_translate(mlir_text, llvm, time_phases);
+  timer.last = now();
   LLVMTargetMachineRef machine = module ? machine_create(cpu, opt_level) : NULL;
   bool ok = machine != NULL;
   if (ok) {

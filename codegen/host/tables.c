@@ -6,6 +6,7 @@
 #include "codegen/cost_key.h"
 #include "codegen/host/host.h"
 #include "codegen/host/tables.h"
+#include "codegen/target.h"
 #include "compiler/compiler.h"
 #include "passes/plan.h"
 #include "runtime/library.h"
@@ -180,7 +181,7 @@ static const KernelCost *kernel_cost(Tables *w, int number, MlirOperation call, 
   KernelCost *cost = &w->costs[number];
   if (cost->known) return cost;
   char *key = cost_key(call, kernel);
-  *cost = (KernelCost){.known = true, .flops = nn_op_flops(call), .seconds = host_seconds(call)};
+  *cost = (KernelCost){.known = true, .flops = nn_op_flops(call), .seconds = target_seconds(call)};
   text_add(&w->keys, "static const char K%d[] = ", number);
   text_quoted(&w->keys, key);
   text_add(&w->keys, ";\n");
@@ -249,7 +250,7 @@ static void add_library_step(Tables *w, const NnStep *s) {
   char *label = library_label(s->op, conv ? &c : NULL, &m);
   text_add(&w->steps, "  {.kind=%s,.label=\"%s\",.n_buffers=3,.buffers=B+%d,.buffer_bytes=Z+%d,.%s=&C%d,.workspace=%lld,.flops=%.6g,.bytes=%.6g,.seconds=%.6g%s",
            conv ? "NNC_STEP_CONV" : "NNC_STEP_MATMUL", label, first, first, conv ? "conv" : "matmul", w->n_records++,
-           (long long)nn_attr_i64(s->op, "nn.workspace", -1), nn_op_flops(s->op), nn_op_bytes(s->op), host_seconds(s->op), s->recomputed ? ",.recomputed=true" : "");
+           (long long)nn_attr_i64(s->op, "nn.workspace", -1), nn_op_flops(s->op), nn_op_bytes(s->op), target_seconds(s->op), s->recomputed ? ",.recomputed=true" : "");
   char *key = cost_key(s->op, nn_null_operation());
   text_add(&w->steps, ",.cost_key=");
   text_quoted(&w->steps, key);

@@ -4,9 +4,8 @@
 #include <string.h>
 
 #include "codegen/cost_model.h"
-#include "codegen/cost_table.h"
 #include "codegen/host/host.h"
-#include "passes/plan.h"
+#include "codegen/target.h"
 #include "runtime/library.h"
 
 // The machine that is assumed where no description is given, per core: a server core with AVX-512 at 3.2 GHz. Peaks scale with the width
@@ -22,44 +21,15 @@ static const Machine generic = {
             [COST_move] = {0.1, 0.5, 0}},
 };
 
-// The passes call back without a context, so the one target of this process lives here.
+// The passes call back without a context, so the one processor of this process lives here.
 static HostCpu cpu;
-static NnTarget target;
-static Machine machine;
-static const CostTable *costs;   // Borrowed; NULL: none
-
-static MlirOperation callee(MlirOperation call) {
-  MlirOperation top = call;
-  for (MlirOperation up = call; !mlirOperationIsNull(up); up = mlirOperationGetParentOperation(up)) top = up;
-  MlirAttribute name = mlirOperationGetAttributeByName(call, mlirStringRefCreateFromCString("callee"));
-  MlirStringRef wanted = mlirFlatSymbolRefAttrGetValue(name);
-  MlirBlock body = mlirRegionGetFirstBlock(mlirOperationGetRegion(top, 0));
-  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
-    if (!nn_is(op, "func.func")) continue;
-    MlirAttribute symbol = mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("sym_name"));
-    if (mlirStringRefEqual(mlirStringAttrGetValue(symbol), wanted)) return op;
-  }
-  return nn_null_operation();
-}
 
 static int64_t workspace_bytes(MlirOperation op) {
   if (nn_op_of(op) != NN_OP_NONE) return host_library_scratch(op);
   if (!nn_is(op, "func.call")) return 0;
-  MlirOperation func = callee(op);
+  MlirOperation func = target_callee(op);
   return mlirOperationIsNull(func) || !nn_has_attr(func, "nn.kernel") ? 0 : host_kernel_workspace(func, &cpu);
 }
-
-static MlirOperation kernel_of(MlirOperation op) { return nn_op_of(op) == NN_OP_NONE && nn_is(op, "func.call") ? callee(op) : nn_null_operation(); }
-
-static double seconds(const NnTarget *t, MlirOperation op) {
-  (void)t;
-  MlirOperation kernel = kernel_of(op);
-  CostWork work = cost_work(op, kernel);
-  double roofline = machine_seconds(&machine, &work);
-  return costs ? cost_table_seconds(costs, op, kernel, work.class, roofline) : roofline;
-}
-
-double host_seconds(MlirOperation op) { return seconds(&target, op); }
 
 static const char *library_isa(const HostCpu *c) { return c->vector_bytes == 64 ? "avx512_core" : c->vector_bytes == 32 ? "avx2" : "sse41"; }
 
@@ -79,45 +49,11 @@ const NnTarget *nn_target_host(const char *name) {
   host_cpu_free(&cpu);
   cpu = wanted;
   double cores = nnc_library_threads();
-  machine = generic;
+  Machine machine = generic;
   machine.flops_per_second[NN_F32] = cores * CYCLES_PER_SECOND * cpu.vector_bytes;   // two fused multiply-adds of vector_bytes / 4 lanes
   machine.flops_per_second[NN_F64] = machine.flops_per_second[NN_F32] / 2;
   machine.bytes_per_second = cores * BYTES_PER_SECOND;
   machine.cache_bytes = cores * CACHE_BYTES;
   machine.cache_bytes_per_second = cores * CACHE_BYTES_PER_SECOND;
-  target = (NnTarget){.name = "host", .alignment = NNC_ALIGN, .flops_per_second = machine.flops_per_second[NN_F32], .bytes_per_second = machine.bytes_per_second,
-                      .launch_seconds = machine.launch_seconds, .workspace_bytes = workspace_bytes, .seconds = seconds, .channels_last = true,
-                      .inplace_ok = host_kernel_inplace_ok};
-  return &target;
-}
-
-void nn_target_host_set_machine(const Machine *m) {
-  machine = *m;
-  target.flops_per_second = m->flops_per_second[NN_F32];
-  target.bytes_per_second = m->bytes_per_second;
-  target.launch_seconds = m->launch_seconds;
-}
-
-void nn_target_host_set_costs(const CostTable *table) { costs = table; }
-
-int nn_target_host_match_costs(CostTable *table, MlirModule module, int *n_steps) {
-  MlirOperation functions[16];
-  int n = nn_public_functions(module, functions, 16), matched = 0;
-  bool trains = !mlirOperationIsNull(nn_module_function(module, "train"));
-  *n_steps = 0;
-  for (int f = 0; f < n; f++) {
-    char name[16];
-    nn_attr_str(functions[f], "sym_name", name, sizeof name, "");
-    if (trains && strcmp(name, "train") != 0 && strcmp(name, "accumulate") != 0) continue;   // what bench measures
-    NnStepList list = nn_flatten(functions[f]);
-    for (int i = 0; i < list.n; i++) {
-      if (list.items[i].role != NN_STEP_RUN) continue;
-      MlirOperation kernel = kernel_of(list.items[i].op);
-      CostWork work = cost_work(list.items[i].op, kernel);
-      ++*n_steps;
-      matched += cost_table_match(table, list.items[i].op, kernel, work.class, machine_seconds(&machine, &work));
-    }
-    nn_steps_free(&list);
-  }
-  return matched;
+  return target_set("host", &machine, workspace_bytes, host_kernel_inplace_ok);
 }

@@ -1,0 +1,19 @@
+// The architectures that kernels can be made for. The oldest PTX version that knows each is asked for, so that the oldest driver will do.
+#include <string.h>
+
+#include "codegen/cuda/cuda.h"
+
+static const CudaArch archs[] = {
+  {"sm_75", "+ptx70", 70, 7, 5},  {"sm_80", "+ptx70", 70, 8, 0},   {"sm_86", "+ptx71", 71, 8, 6},   {"sm_89", "+ptx78", 78, 8, 9},
+  {"sm_90", "+ptx80", 80, 9, 0},  {"sm_90a", "+ptx80", 80, 9, 0},  {"sm_100", "+ptx86", 86, 10, 0}, {"sm_120", "+ptx87", 87, 12, 0},
+};
+
+const CudaArch *cuda_arch(const char *name) {
+  for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
+    if (!strcmp(archs[i].name, name)) return &archs[i];
+  return NULL;
+}
+
+bool nn_gpu_arch_known(const char *name) { return cuda_arch(name) != NULL; }
+
+const char *nn_gpu_arch_names(void) { return "sm_75, sm_80, sm_86, sm_89, sm_90, sm_90a, sm_100, sm_120"; }

@@ -1,0 +1,33 @@
+// The CUDA target: kernels as LLVM IR for NVPTX (or, under the emulator, for the host), matrix products through cuBLAS.
+//
+// A kernel is read and its expressions are evaluated by the same code as on the host (codegen/host/kernel.h); what differs is the schedule:
+// which thread computes which elements, and how threads of a block add up.
+#ifndef NNC_CODEGEN_CUDA_CUDA_H
+#define NNC_CODEGEN_CUDA_CUDA_H
+
+#include "codegen/host/kernel.h"
+
+// arch.c: the architectures there is code for.
+typedef struct CudaArch {
+  const char *name;        // "sm_90a", as --gpu-arch and ptxas spell it
+  const char *ptx;         // LLVM's feature for the PTX version, "+ptx80"
+  int ptx_version;         // 80
+  int major, minor;        // compute capability
+} CudaArch;
+const CudaArch *cuda_arch(const char *name);   // NULL: unknown
+
+// kernels.c: every private kernel of the module, and the convolutions.
+void cuda_kernels_emit(MlirModule module, HostKernels *out);
+int64_t cuda_kernel_workspace(MlirOperation func);   // bytes, without emitting
+
+// library.c: scratch of convolutions and matrix products.
+int64_t cuda_library_workspace(MlirOperation op);
+
+// lower.c: LLVM IR after optimisation, or PTX, appended to out. False after reporting: a bug of ours.
+typedef enum CudaOutput { CUDA_LLVM, CUDA_PTX } CudaOutput;
+bool cuda_lower(const HostKernels *kernels, const CudaArch *arch, CudaOutput what, bool time_phases, Text *out);
+
+// math.c
+Value cuda_math(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype);
+
+#endif

@@ -1,0 +1,71 @@
+// All kernels of a module for the CUDA target.
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/cuda/cuda.h"
+
+#define THREADS 128
+
+static Value sreg(Emitter *e, const char *name) { return emit(e, 0, "llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.%s\"() : () -> i32", name); }
+
+// One outer iteration a thread.
+static void open_function(Emitter *e, const char *symbol, int n_buffers) {
+  Text *t = &e->scope[0].head;
+  text_add(t, "func.func @%s(", symbol);
+  for (int i = 0; i < n_buffers; i++) {
+    e->buffer[i] = e->next_id++;
+    text_add(t, "%%v%d: !buffer, ", e->buffer[i]);
+  }
+  text_add(t, "%%v0: i64) {\n");
+  Value thread = sreg(e, "tid.x"), block = sreg(e, "ctaid.x"), size = sreg(e, "ntid.x");
+  Value first = emit(e, 0, "arith.muli %%v%d, %%v%d : i32", block.id, size.id), p = emit(e, 0, "arith.addi %%v%d, %%v%d : i32", first.id, thread.id);
+  text_add(&e->scope[0].text, "  %%v1 = arith.extui %%v%d : i32 to i64\n", p.id);
+  Value one = emit_i64(e, 1), end = emit(e, 0, "arith.addi %%v1, %%v%d : i64", one.id);
+  text_add(&e->scope[0].text, "  %%v2 = arith.minsi %%v%d, %%v0 : i64\n", end.id);
+}
+
+static KernelTarget cuda_target(void) { return (KernelTarget){.pointer = "!llvm.ptr<1>", .vector_bytes = 4, .open = open_function, .math = cuda_math}; }
+
+static void emit_one(KernelModule *m, const Kernel *k, HostKernel *out) {
+  *out = (HostKernel){.name = host_strdup(k->name), .summary = kernel_summary(k)};
+  switch (k->kind) {
+    case KERNEL_MAP: kernel_emit_map(m, k, out); break;
+    case KERNEL_ROW:
+    case KERNEL_COLUMN: kernel_emit_reduce(m, k, out); break;
+    case KERNEL_MOVE: kernel_emit_move(m, k, out); break;
+  }
+  for (int i = 0; i < out->n_launches; i++) {
+    HostLaunch *l = &out->launches[i];
+    if (!l->grid[0]) {
+      l->grid[0] = (l->extent + THREADS - 1) / THREADS, l->grid[1] = l->grid[2] = 1;
+      l->block[0] = THREADS, l->block[1] = l->block[2] = 1;
+    }
+  }
+  out->text = m->text;
+  m->text = (Text){0};
+}
+
+void cuda_kernels_emit(MlirModule module, HostKernels *out) {
+  KernelModule m = {.target = cuda_target()};
+  *out = (HostKernels){0};
+  text_add(&m.declarations, "!buffer = %s\n", m.target.pointer);
+  MlirBlock body = mlirModuleGetBody(module);
+  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+    if (!nn_is(op, "func.func") || !nn_has_attr(op, "nn.kernel")) continue;
+    Kernel k;
+    kernel_read(op, &k);
+    out->items = host_grow(out->items, (size_t)out->n + 1, sizeof *out->items);
+    emit_one(&m, &k, &out->items[out->n++]);
+    kernel_free(&k);
+  }
+  out->declarations = m.declarations;
+}
+
+int64_t cuda_kernel_workspace(MlirOperation func) {
+  Kernel k;
+  KernelModule m = {.target = cuda_target()};
+  kernel_read(func, &k);
+  int64_t bytes = k.kind == KERNEL_COLUMN ? reduce_workspace_bytes(&k, kernel_lanes(&m, &k)) : 0;
+  kernel_free(&k);
+  return bytes;
+}

@@ -1,0 +1,140 @@
+// Kernel text to LLVM IR for NVPTX and to PTX. MLIR does the same as for the host; what makes functions kernels (calling convention, launch
+// bounds) is set here, and each entry of the PTX opens with the comment of its kernel.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/cuda/cuda.h"
+#include "llvm-c/Core.h"
+#include "llvm-c/Target.h"
+#include "llvm-c/TargetMachine.h"
+#include "llvm-c/Transforms/PassBuilder.h"
+
+#define TRIPLE "nvptx64-nvidia-cuda"
+#define PTX_KERNEL 71   // LLVM's calling convention ptx_kernel
+
+static void set_attribute(LLVMContextRef llvm, LLVMValueRef function, const char *name, const char *value) {
+  LLVMAttributeRef a = LLVMCreateStringAttribute(llvm, name, (unsigned)strlen(name), value, (unsigned)strlen(value));
+  LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
+}
+
+static void make_kernels(LLVMModuleRef module, LLVMContextRef llvm, const HostKernels *kernels) {
+  for (int i = 0; i < kernels->n; i++)
+    for (int j = 0; j < kernels->items[i].n_launches; j++) {
+      const HostLaunch *l = &kernels->items[i].launches[j];
+      LLVMValueRef function = LLVMGetNamedFunction(module, l->symbol);
+      host_require(function != NULL, "a launch of a function that was not written");
+      char threads[64];
+      snprintf(threads, sizeof threads, "%d,%d,%d", (int)l->block[0], (int)l->block[1], (int)l->block[2]);
+      LLVMSetFunctionCallConv(function, PTX_KERNEL);
+      set_attribute(llvm, function, "nvvm.reqntid", threads);
+    }
+}
+
+static LLVMTargetMachineRef machine_create(const CudaArch *arch) {
+  LLVMInitializeNVPTXTargetInfo();
+  LLVMInitializeNVPTXTarget();
+  LLVMInitializeNVPTXTargetMC();
+  LLVMInitializeNVPTXAsmPrinter();
+  char *message = NULL;
+  LLVMTargetRef target;
+  if (LLVMGetTargetFromTriple(TRIPLE, &target, &message)) {
+    fprintf(stderr, "nnc: no NVPTX back end: %s\n", message);
+    LLVMDisposeMessage(message);
+    return NULL;
+  }
+  return LLVMCreateTargetMachine(target, TRIPLE, arch->name, arch->ptx, LLVMCodeGenLevelDefault, LLVMRelocDefault, LLVMCodeModelDefault);
+}
+
+static bool optimise(LLVMModuleRef module, LLVMTargetMachineRef machine) {
+  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+  LLVMPassBuilderOptionsSetLoopVectorization(options, false);
+  LLVMPassBuilderOptionsSetSLPVectorization(options, false);
+  // Arithmetic on vectors becomes arithmetic on their elements; loads and stores of 16 bytes stay.
+  LLVMErrorRef error = LLVMRunPasses(module, "function(scalarizer<no-load-store>),default<O2>", machine, options);
+  LLVMDisposePassBuilderOptions(options);
+  if (!error) return true;
+  char *message = LLVMGetErrorMessage(error);
+  fprintf(stderr, "nnc: optimising the kernels: %s\n", message);
+  LLVMDisposeErrorMessage(message);
+  return false;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+static const HostKernel *kernel_of(const HostKernels *kernels, const char *symbol, size_t length) {
+  for (int i = 0; i < kernels->n; i++)
+    for (int j = 0; j < kernels->items[i].n_launches; j++) {
+      const char *s = kernels->items[i].launches[j].symbol;
+      if (strlen(s) == length && !memcmp(s, symbol, length)) return &kernels->items[i];
+    }
+  return NULL;
+}
+
+// The comment lines that the text of a kernel opens with.
+static void add_comment(Text *out, const HostKernel *k) {
+  const char *line = text_c_string(&k->text);
+  while (!strncmp(line, "//", 2)) {
+    const char *end = strchr(line, '\n');
+    if (!end) break;
+    text_append(out, line, (size_t)(end - line) + 1);
+    line = end + 1;
+  }
+}
+
+static void annotate(const char *ptx, const HostKernels *kernels, Text *out) {
+  static const char entry[] = ".entry ";
+  while (*ptx) {
+    const char *end = strchr(ptx, '\n'), *next = end ? end + 1 : ptx + strlen(ptx), *at = strstr(ptx, entry);
+    if (at && at < next) {
+      const char *symbol = at + sizeof entry - 1;
+      const HostKernel *k = kernel_of(kernels, symbol, strcspn(symbol, "( \n"));
+      if (k) add_comment(out, k);
+    }
+    text_append(out, ptx, (size_t)(next - ptx));
+    ptx = next;
+  }
+}
+
+static bool write_ptx(LLVMModuleRef module, LLVMTargetMachineRef machine, const HostKernels *kernels, Text *out) {
+  char *message = NULL;
+  LLVMMemoryBufferRef buffer = NULL;
+  if (LLVMTargetMachineEmitToMemoryBuffer(machine, module, LLVMAssemblyFile, &message, &buffer)) {
+    fprintf(stderr, "nnc: generating PTX: %s\n", message);
+    LLVMDisposeMessage(message);
+    return false;
+  }
+  annotate(LLVMGetBufferStart(buffer), kernels, out);
+  LLVMDisposeMemoryBuffer(buffer);
+  return true;
+}
+
+bool cuda_lower(const HostKernels *kernels, const CudaArch *arch, CudaOutput what, bool time_phases, Text *out) {
+  Text text = {0};
+  text_append(&text, kernels->declarations.data, kernels->declarations.size);
+  for (int i = 0; i < kernels->n; i++) text_append(&text, kernels->items[i].text.data, kernels->items[i].text.size);
+  LLVMContextRef llvm = LLVMContextCreate();
+  LLVMModuleRef module = kernels_translate(text_c_string(&text), llvm, time_phases);
+  LLVMTargetMachineRef machine = module ? machine_create(arch) : NULL;
+  bool ok = machine != NULL;
+  if (ok) {
+    LLVMSetTarget(module, TRIPLE);
+    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
+    LLVMSetModuleDataLayout(module, layout);
+    LLVMDisposeTargetData(layout);
+    make_kernels(module, llvm, kernels);
+    ok = optimise(module, machine);
+    if (ok && what == CUDA_LLVM) {
+      char *ir = LLVMPrintModuleToString(module);
+      text_append(out, ir, strlen(ir));
+      LLVMDisposeMessage(ir);
+    } else if (ok) {
+      ok = write_ptx(module, machine, kernels, out);
+    }
+    LLVMDisposeTargetMachine(machine);
+  }
+  if (module) LLVMDisposeModule(module);
+  LLVMContextDispose(llvm);
+  text_free(&text);
+  return ok;
+}

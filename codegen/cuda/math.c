@@ -1,0 +1,220 @@
+// exp, log, sin, cos, tanh, erf and pow as arithmetic, because the NVPTX back end has none of them in f64 and few in f32, and no library is
+// linked. f32 within a few ulp, f64 within about ten; the same operations run in the emulator.
+//
+// Methods: exp in f32 is the hardware's 2^x with the rounding error of x log2 e put back; in f64 a Taylor series after reduction by ln 2
+// (Cody and Waite). log is the series of the inverse hyperbolic tangent around the nearest power of two. tanh is Lambert's continued
+// fraction for small arguments. erf in f32 are polynomials fitted to it and to the logarithm of its complement, in f64 its series.
+#include <math.h>
+#include <string.h>
+
+#include "codegen/cuda/cuda.h"
+
+typedef struct Math {
+  Emitter *e;
+  NnDtype t;
+  bool wide;   // f64
+} Math;
+
+static Value constant(Math *m, double c) { return emit_splat(m->e, m->t, c); }
+static Value product(Math *m, Value a, Value b) { return emit_binary(m->e, NN_OP_mul, m->t, a, b); }
+static Value sum(Math *m, Value a, Value b) { return emit_binary(m->e, NN_OP_add, m->t, a, b); }
+static Value difference(Math *m, Value a, Value b) { return emit_binary(m->e, NN_OP_sub, m->t, a, b); }
+static Value quotient(Math *m, Value a, Value b) { return emit_binary(m->e, NN_OP_div, m->t, a, b); }
+static Value choose(Math *m, Value condition, Value a, Value b) { return emit_select(m->e, condition, a, b, m->t); }
+static Value test(Math *m, const char *predicate, Value a, double b) { return emit_compare(m->e, predicate, a, constant(m, b), m->t); }
+
+static Value unary(Math *m, const char *op, Value x) {
+  Value v = emit(m->e, x.depth, "%s %%v%d : %s", op, x.id, vector_type(m->e, m->t).text);
+  v.varies = x.varies;
+  return v;
+}
+
+// a b + c, rounded once.
+static Value fma3(Math *m, Value a, Value b, Value c) {
+  int depth = depth_max(a, b);
+  Value v = emit(m->e, depth > c.depth ? depth : c.depth, "math.fma %%v%d, %%v%d, %%v%d : %s", a.id, b.id, c.id, vector_type(m->e, m->t).text);
+  v.varies = a.varies || b.varies || c.varies;
+  return v;
+}
+
+// c[0] + c[1] x + …
+static Value polynomial(Math *m, Value x, int n, const double *c) {
+  Value y = constant(m, c[n - 1]);
+  for (int i = n - 2; i >= 0; i--) y = fma3(m, y, x, constant(m, c[i]));
+  return y;
+}
+
+static TypeName bits_type(const Math *m) { return vector_type(m->e, m->wide ? NN_I64 : NN_I32); }
+static NnDtype bits_dtype(const Math *m) { return m->wide ? NN_I64 : NN_I32; }
+
+static Value bitcast(Math *m, Value x, bool to_bits) {
+  TypeName f = vector_type(m->e, m->t), i = bits_type(m);
+  Value v = emit(m->e, x.depth, "arith.bitcast %%v%d : %s to %s", x.id, to_bits ? f.text : i.text, to_bits ? i.text : f.text);
+  v.varies = x.varies;
+  return v;
+}
+
+static Value bits_op(Math *m, const char *op, Value a, int64_t b) {
+  Value c = emit_constant(m->e, "dense<%lld> : %s", (long long)b, bits_type(m).text);
+  Value v = emit(m->e, a.depth, "arith.%s %%v%d, %%v%d : %s", op, a.id, c.id, bits_type(m).text);
+  v.varies = a.varies;
+  return v;
+}
+
+// 2^n for an integer n in the float x, as long as it is a normal number.
+static Value power_of_two(Math *m, Value n) {
+  Value i = emit_cast(m->e, n, m->t, bits_dtype(m));
+  return bitcast(m, bits_op(m, "shli", bits_op(m, "addi", i, m->wide ? 1023 : 127), m->wide ? 52 : 23), false);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+// x log2 e = t + e exactly enough: 2^t (1 + e ln 2).
+static Value exp_f32(Math *m, Value x) {
+  const double log2e = 0x1.715476p+0, rest = 0x1.4ae0bf85ddf44p-26;   // the f32 next to log2 e, and what is missing
+  x = choose(m, test(m, "gt", x, 89), constant(m, 89), x);
+  TypeName type = vector_type(m->e, m->t);
+  Value l = constant(m, log2e), t = emit(m->e, x.depth, "arith.mulf %%v%d, %%v%d : %s", x.id, l.id, type.text);
+  t.varies = x.varies;
+  Value error = fma3(m, x, constant(m, rest), fma3(m, x, l, unary(m, "arith.negf", t)));
+  return product(m, unary(m, "math.exp2", t), fma3(m, error, constant(m, M_LN2), constant(m, 1)));
+}
+
+static Value exp_f64(Math *m, Value x) {
+  double c[14], f = 1;
+  for (int i = 0; i < 14; i++) {
+    c[i] = 1 / f;
+    f *= i + 1;
+  }
+  x = choose(m, test(m, "gt", x, 710), constant(m, 710), x);
+  x = choose(m, test(m, "lt", x, -746), constant(m, -746), x);
+  Value n = unary(m, "math.roundeven", product(m, x, constant(m, M_LOG2E))), minus = unary(m, "arith.negf", n);
+  // ln 2 in two parts, the first with 20 bits to spare.
+  Value r = fma3(m, minus, constant(m, 0x1.62e42fee00000p-1), x);
+  r = fma3(m, minus, constant(m, 0x1.a39ef35793c76p-33), r);
+  // In two factors, since 2^1024 is no number.
+  Value half = unary(m, "math.floor", product(m, n, constant(m, 0.5)));
+  Value is_nan = emit_compare(m->e, "ne", x, x, m->t);
+  Value scaled = product(m, product(m, polynomial(m, r, 14, c), power_of_two(m, half)), power_of_two(m, difference(m, n, half)));
+  return choose(m, is_nan, x, scaled);
+}
+
+static Value exponential(Math *m, Value x) { return m->wide ? exp_f64(m, x) : exp_f32(m, x); }
+
+// x = 2^n (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)); log(1 + f) = 2 atanh(f / (2 + f)).
+static Value logarithm(Math *m, Value x) {
+  double c[11];
+  for (int i = 0; i < 11; i++) c[i] = 2.0 / (2 * i + 3);
+  double least = m->wide ? 0x1p-1022 : 0x1p-126, up = m->wide ? 0x1p54 : 0x1p25;
+  Value small = test(m, "lt", x, least), y = choose(m, small, product(m, x, constant(m, up)), x);
+  int64_t half_root = m->wide ? 0x3fe6a09e667f3bcd : 0x3f3504f3, mantissa = m->wide ? 0xfffffffffffff : 0x7fffff;
+  Value i = bits_op(m, "subi", bitcast(m, y, true), half_root);
+  Value n = emit_cast(m->e, bits_op(m, "shrsi", i, m->wide ? 52 : 23), bits_dtype(m), m->t);
+  n = choose(m, small, difference(m, n, constant(m, m->wide ? 54 : 25)), n);
+  Value f = difference(m, bitcast(m, bits_op(m, "addi", bits_op(m, "andi", i, mantissa), half_root), false), constant(m, 1));
+  Value s = quotient(m, f, sum(m, f, constant(m, 2))), z = product(m, s, s);
+  Value tail = product(m, product(m, s, z), polynomial(m, z, m->wide ? 11 : 4, c));
+  tail = fma3(m, n, constant(m, m->wide ? 0x1.a39ef35793c76p-33 : 0x1.7f7d1cp-20), tail);
+  Value high = product(m, n, constant(m, m->wide ? 0x1.62e42fee00000p-1 : 0x1.62e4p-1));
+  Value result = sum(m, high, fma3(m, s, constant(m, 2), tail));
+  result = choose(m, test(m, "eq", x, INFINITY), x, result);
+  result = choose(m, test(m, "eq", x, 0), constant(m, -INFINITY), result);
+  Value fine = test(m, "ge", x, 0);   // false for NaN
+  return choose(m, fine, result, constant(m, NAN));
+}
+
+// x / (1 + x²/(3 + x²/(5 + …))), the fraction cut after `levels` terms, as a quotient of polynomials in x².
+static Value fraction_tanh(Math *m, Value x, int levels) {
+  double p[16] = {1}, q[16] = {2.0 * levels + 1};   // the innermost: q = 2 levels + 1
+  for (int k = levels - 1; k >= 0; k--) {
+    double next[16] = {0};   // (2k + 1) + x² p / q, with p / q the inner fraction's reciprocal
+    for (int i = 0; i < 16; i++) next[i] = (2 * k + 1) * q[i] + (i ? p[i - 1] : 0);
+    memcpy(p, q, sizeof p);
+    memcpy(q, next, sizeof q);
+  }
+  int n = levels / 2 + 1;
+  double scale = q[0];
+  for (int i = 0; i <= n; i++) p[i] /= scale, q[i] /= scale;
+  Value z = product(m, x, x);
+  return quotient(m, product(m, x, polynomial(m, z, n + 1, p)), polynomial(m, z, n + 1, q));
+}
+
+static Value copy_sign(Math *m, Value size, Value x) { return choose(m, test(m, "lt", x, 0), unary(m, "arith.negf", size), size); }
+
+static Value hyperbolic_tangent(Math *m, Value x) {
+  Value size = unary(m, "math.absf", x), large = test(m, "gt", size, 0.55), one = constant(m, 1), two = constant(m, 2);
+  Value e = exponential(m, product(m, size, two));
+  Value far = copy_sign(m, difference(m, one, quotient(m, two, sum(m, e, one))), x);
+  return choose(m, large, far, fraction_tanh(m, x, m->wide ? 9 : 5));
+}
+
+static Value error_function_f32(Math *m, Value x) {
+  static const double near[] = {1.12837917, -0.376126267, 0.112835947, -0.026854212, 0.00518908744, -0.00080168644, 7.87587544e-05};
+  static const double tail[] = {-0.00076589777, -1.12589365, -0.639141258, -0.103281118, 0.0226047723, -0.00343235139, 0.000316937023, -1.32723619e-05};
+  Value size = unary(m, "math.absf", x), y = choose(m, test(m, "gt", size, 4), constant(m, 4), size);
+  Value far = copy_sign(m, difference(m, constant(m, 1), exponential(m, polynomial(m, y, 8, tail))), x);
+  return choose(m, test(m, "gt", size, 1), far, product(m, x, polynomial(m, product(m, x, x), 7, near)));
+}
+
+// 2/sqrt(pi) x e^(-x²) sum of (2 x²)^k / (1 3 5 … (2k+1)): no term is negative. 1 from 6 on.
+static Value error_function_f64(Math *m, Value x) {
+  Value size = unary(m, "math.absf", x), far = test(m, "gt", size, 6), y = choose(m, far, constant(m, 6), size);
+  Value z = product(m, y, y), s = constant(m, 1);
+  for (int k = 130; k > 0; k--) s = fma3(m, product(m, s, z), constant(m, 2.0 / (2 * k + 1)), constant(m, 1));
+  Value e = exponential(m, unary(m, "arith.negf", z));
+  Value near = product(m, product(m, y, constant(m, M_2_SQRTPI)), product(m, e, s));
+  Value is_nan = emit_compare(m->e, "ne", x, x, m->t);
+  return choose(m, is_nan, x, copy_sign(m, choose(m, far, constant(m, 1), near), x));
+}
+
+// With x = n pi/2 + r, |r| <= pi/4: sin or cos of r, by n modulo 4. shift 1: cosine.
+static Value sine(Math *m, Value x, int shift) {
+  double s[10], c[10], f = 1;
+  for (int i = 0; i < 10; i++) {
+    double sign = i % 2 ? -1 : 1;
+    c[i] = sign / f;
+    s[i] = sign / (f * (2 * i + 1));
+    f *= (2 * i + 1) * (2 * i + 2);
+  }
+  int terms = m->wide ? 10 : 6;
+  Value n = unary(m, "math.roundeven", product(m, x, constant(m, M_2_PI))), minus = unary(m, "arith.negf", n), r = x;
+  static const double parts[2][3] = {{0x1.921fb6p+0, -0x1.777a5cp-25, -0x1.ee59dap-50}, {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54, -0x1.f1976b7ed8fbcp-110}};
+  for (int i = 0; i < 3; i++) r = fma3(m, minus, constant(m, parts[m->wide][i]), r);
+  Value z = product(m, r, r), sin_r = product(m, r, polynomial(m, z, terms, s)), cos_r = polynomial(m, z, terms, c);
+  Value quadrant = bits_op(m, "addi", emit_cast(m->e, n, m->t, bits_dtype(m)), shift);
+  Value zero = emit_splat(m->e, bits_dtype(m), 0);
+  Value odd = emit_compare(m->e, "ne", bits_op(m, "andi", quadrant, 1), zero, bits_dtype(m));
+  Value down = emit_compare(m->e, "ne", bits_op(m, "andi", quadrant, 2), zero, bits_dtype(m));
+  Value y = choose(m, odd, cos_r, sin_r);
+  return choose(m, down, unary(m, "arith.negf", y), y);
+}
+
+// |x|^y as e^(y log |x|) in f64; a negative x needs an integer y, whose lowest bit is the sign.
+static Value power_f64(Math *m, Value x, Value y) {
+  Value size = unary(m, "math.absf", x), p = exp_f64(m, product(m, y, logarithm(m, size)));
+  Value half = product(m, y, constant(m, 0.5)), negative = test(m, "lt", x, 0);
+  Value integer = emit_compare(m->e, "eq", unary(m, "math.floor", y), y, m->t), even = emit_compare(m->e, "eq", unary(m, "math.floor", half), half, m->t);
+  Value signed_p = choose(m, integer, choose(m, even, p, unary(m, "arith.negf", p)), constant(m, NAN));
+  p = choose(m, negative, signed_p, p);
+  p = choose(m, test(m, "eq", x, 1), constant(m, 1), p);
+  return choose(m, test(m, "eq", y, 0), constant(m, 1), p);
+}
+
+static Value power(Math *m, Value x, Value y) {
+  Math wide = {m->e, NN_F64, true};
+  if (m->wide) return power_f64(m, x, y);
+  return emit_cast(m->e, power_f64(&wide, emit_cast(m->e, x, m->t, NN_F64), emit_cast(m->e, y, m->t, NN_F64)), NN_F64, m->t);
+}
+
+Value cuda_math(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype) {
+  Math m = {e, dtype, dtype == NN_F64};
+  (void)n;
+  if (!strcmp(name, "exp")) return exponential(&m, x[0]);
+  if (!strcmp(name, "log")) return logarithm(&m, x[0]);
+  if (!strcmp(name, "sin")) return sine(&m, x[0], 0);
+  if (!strcmp(name, "cos")) return sine(&m, x[0], 1);
+  if (!strcmp(name, "tanh")) return hyperbolic_tangent(&m, x[0]);
+  if (!strcmp(name, "erf")) return m.wide ? error_function_f64(&m, x[0]) : error_function_f32(&m, x[0]);
+  host_require(!strcmp(name, "pow"), "a function that the CUDA target does not know");
+  return power(&m, x[0], x[1]);
+}

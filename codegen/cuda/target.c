@@ -1,0 +1,21 @@
+// The CUDA target as the passes see it: costs, workspaces, which results may lie in an argument's buffer.
+#include "codegen/cuda/cuda.h"
+#include "codegen/target.h"
+
+// An H100's rates where no machine is given (machines/h100.json; published peaks): only ratios matter to the passes.
+static const Machine generic = {
+  .flops_per_second = {[NN_F32] = 67e12, [NN_F64] = 34e12},
+  .bytes_per_second = 3.35e12,
+  .launch_seconds = 3e-6,
+  .share = {[COST_matmul] = {0.8, 0.85, 128}, [COST_conv] = {0.7, 0.85, 64}, [COST_elementwise] = {0.4, 0.85, 0}, [COST_reduction] = {0.3, 0.8, 0},
+            [COST_move] = {0.2, 0.6, 0}},
+};
+
+static int64_t workspace_bytes(MlirOperation op) {
+  if (nn_op_of(op) != NN_OP_NONE) return cuda_library_workspace(op);
+  if (!nn_is(op, "func.call")) return 0;
+  MlirOperation func = target_callee(op);
+  return mlirOperationIsNull(func) || !nn_has_attr(func, "nn.kernel") ? 0 : cuda_kernel_workspace(func);
+}
+
+const NnTarget *nn_target_cuda(void) { return target_set("cuda", &generic, workspace_bytes, host_kernel_inplace_ok); }
