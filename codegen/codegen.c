@@ -93,7 +93,7 @@ static bool build_executable(const HostKernels *kernels, const HostCpu *cpu, con
   HostLink *link = write_text(source, tables) ? host_link_begin(source, folder, options) : NULL;
   for (int i = 0; i < n; i++) objects[i] = parts[i].object;
   bool lowered = link && lower_parts(n, parts);
-  bool ok = link && host_link_end(link, lowered ? n : 0, objects) && lowered;
+  bool ok = link && host_link_end(link, n, objects, lowered);
   for (int i = 0; i < n; i++) {
     free(parts[i].object);
     text_free(&parts[i].text);
@@ -102,14 +102,22 @@ static bool build_executable(const HostKernels *kernels, const HostCpu *cpu, con
   return ok;
 }
 
-static bool emit_executable(const HostKernels *kernels, const HostCpu *cpu, const Text *tables, const CodegenOptions *options) {
+typedef struct HostProgram { const HostKernels *kernels; const HostCpu *cpu; const Text *tables; } HostProgram;
+
+static bool build_host(const void *program, const CodegenOptions *options, const char *folder) {
+  const HostProgram *p = program;
+  return build_executable(p->kernels, p->cpu, p->tables, options, folder);
+}
+
+// Runs `build` in a folder beside the output.
+static bool emit_executable(bool (*build)(const void *program, const CodegenOptions *options, const char *folder), const void *program, const CodegenOptions *options) {
   if (output_is_special(options->output)) {
     fprintf(stderr, "nnc: error: cannot write '%s': it is not a regular file\n", options->output);
     return false;
   }
   Scratch scratch;
   if (!scratch_begin(&scratch, options->output, options->keep_temporaries)) return false;
-  bool ok = build_executable(kernels, cpu, tables, options, scratch.folder);
+  bool ok = build(program, options, scratch.folder);
   scratch_end(&scratch);
   return ok;
 }
@@ -137,13 +145,47 @@ static bool emit_host(MlirModule module, CodegenEmit what, const CodegenOptions 
     case CODEGEN_PTX: break;   // the options do not allow it
     case CODEGEN_TABLES:
     case CODEGEN_EXE:
-      ok = host_tables_write(module, &kernels, &cpu, options, &text);
-      if (ok) ok = what == CODEGEN_TABLES ? write_text(options->output, &text) : emit_executable(&kernels, &cpu, &text, options);
+      ok = host_tables_write(module, &kernels, &cpu, options, NULL, &text);
+      if (ok) ok = what == CODEGEN_TABLES ? write_text(options->output, &text) : emit_executable(build_host, &(HostProgram){&kernels, &cpu, &text}, options);
       break;
   }
   text_free(&text);
   host_kernels_free(&kernels);
   host_cpu_free(&cpu);
+  return ok;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// CUDA
+
+typedef struct CudaProgram { MlirModule module; const HostKernels *kernels; const CudaArch *arch; } CudaProgram;
+
+// The kernels as files in the folder: PTX and, with ptxas, a cubin; or an object for the emulator.
+static bool build_kernels(const CudaProgram *p, const CodegenOptions *options, const char *ptx_path, const char *cubin_path, const char *object, CudaImages *images) {
+  if (options->emulate) return cuda_lower_emulated(p->kernels, p->arch, object, options->time_phases);
+  Text ptx = {0};
+  bool ok = cuda_lower(p->kernels, p->arch, CUDA_PTX, options->time_phases, &ptx) && write_text(ptx_path, &ptx);
+  text_free(&ptx);
+  images->ptx_path = ptx_path;
+  if (ok && cuda_assemble(ptx_path, cubin_path, p->arch, options->verbose)) images->cubin_path = cubin_path;
+  return ok;
+}
+
+static bool build_cuda(const void *program, const CodegenOptions *options, const char *folder) {
+  const CudaProgram *p = program;
+  CudaImages images = {.arch = p->arch->name, .ptx_version = p->arch->ptx_version, .emulated = options->emulate};
+  char *ptx = text_format("%s/kernels.ptx", folder), *cubin = text_format("%s/kernels.cubin", folder), *object = text_format("%s/kernels.o", folder);
+  char *source = text_format("%s/program.c", folder);
+  Text tables = {0};
+  bool ok = build_kernels(p, options, ptx, cubin, object, &images) && host_tables_write(p->module, p->kernels, NULL, options, &images, &tables) && write_text(source, &tables);
+  HostLink *link = ok ? host_link_begin(source, folder, options) : NULL;
+  const char *objects[] = {options->emulate ? object : NULL};
+  ok = link && host_link_end(link, options->emulate ? 1 : 0, objects, ok);
+  text_free(&tables);
+  free(ptx);
+  free(cubin);
+  free(object);
+  free(source);
   return ok;
 }
 
@@ -157,9 +199,15 @@ static bool emit_cuda(MlirModule module, CodegenEmit what, const CodegenOptions 
     case CODEGEN_KERNELS: kernels_text(&kernels, &text); break;
     case CODEGEN_LLVM: ok = cuda_lower(&kernels, arch, CUDA_LLVM, options->time_phases, &text); break;
     case CODEGEN_PTX: ok = cuda_lower(&kernels, arch, CUDA_PTX, options->time_phases, &text); break;
-    default: ok = false; break;
+    case CODEGEN_TABLES: {
+      CudaImages images = {.arch = arch->name, .ptx_version = arch->ptx_version, .emulated = options->emulate, .ptx_path = options->emulate ? NULL : "kernels.ptx"};
+      ok = host_tables_write(module, &kernels, NULL, options, &images, &text);
+      break;
+    }
+    case CODEGEN_EXE: ok = emit_executable(build_cuda, &(CudaProgram){module, &kernels, arch}, options); break;
+    case CODEGEN_ASM: ok = false; break;   // the options do not allow it
   }
-  ok = ok && write_text(options->output, &text);
+  ok = ok && (what == CODEGEN_EXE || write_text(options->output, &text));
   text_free(&text);
   host_kernels_free(&kernels);
   return ok;

@@ -109,7 +109,7 @@ HostLink *host_link_begin(const char *tables_path, const char *folder, const Cod
     l->compiler = start(l, argv);
   }
   if (l->compiler) return l;
-  host_link_end(l, 0, NULL);
+  host_link_end(l, 0, NULL, false);
   return NULL;
 }
 
@@ -125,17 +125,17 @@ static bool link_executable(const HostLink *l, int n_objects, const char *const 
   argv[n++] = l->object;
   for (int i = 0; i < n_objects && n < 48; i++) argv[n++] = objects[i];
   argv[n++] = l->archive;
-  static const char *const libraries[] = {"-ldnnl", "-lgomp", "-lz", "-lmvec", "-lm", "-lpthread", NULL};
+  static const char *const libraries[] = {"-Wl,--as-needed", "-ldnnl", "-lgomp", "-lz", "-lmvec", "-lm", "-lpthread", "-ldl", NULL};
   for (int i = 0; libraries[i]; i++) argv[n++] = libraries[i];
   argv[n] = NULL;
   pid_t pid = start(l, argv);
   return pid && wait_for(l, pid, "linking the executable");
 }
 
-bool host_link_end(HostLink *l, int n_objects, const char *const *objects) {
+bool host_link_end(HostLink *l, int n_objects, const char *const *objects, bool wanted) {
   bool ok = l->compiler != 0;
   if (l->compiler) ok = wait_for(l, l->compiler, "compiling the tables of the program");
-  ok = ok && n_objects > 0;
+  ok = ok && wanted;
   char *path = text_format("%s/executable", l->folder);
   if (ok) ok = link_executable(l, n_objects, objects, path);
   if (ok && rename(path, l->options->output) != 0) {

@@ -24,7 +24,7 @@ static int64_t machine_memory_bytes(void) {
 bool arena_create(Arena *a, int64_t bytes) {
   char need[32], have[32];
   memset(a, 0, sizeof *a);
-  int64_t memory = machine_memory_bytes();
+  int64_t memory = nnc_program.device->open ? -1 : machine_memory_bytes();
   if (memory > 0 && bytes > memory) {
     report_error("the program needs an arena of %s, this machine has %s; compile with a smaller --memory-budget or batch",
                  format_bytes(bytes, need, sizeof need), format_bytes(memory, have, sizeof have));
@@ -40,6 +40,7 @@ bool arena_create(Arena *a, int64_t bytes) {
   }
   a->base = (char *)(((uintptr_t)a->mapping + (uintptr_t)page - 1) / (uintptr_t)page * (uintptr_t)page);
   a->bytes = bytes;
+  if (nnc_program.device->open) return true;   // a mirror: pages come as they are used
 #ifdef MADV_HUGEPAGE
   if (page == HUGE_PAGE) madvise(a->base, (size_t)(bytes / HUGE_PAGE * HUGE_PAGE), MADV_HUGEPAGE);
 #endif
@@ -49,13 +50,23 @@ bool arena_create(Arena *a, int64_t bytes) {
 }
 
 void arena_destroy(Arena *a) {
+  if (a->memory) nnc_program.device->close(a);
   if (a->mapping) munmap(a->mapping, (size_t)a->mapped);
   memset(a, 0, sizeof *a);
 }
 
-void arena_fill(Arena *a, int64_t from, int byte) { memset(a->base + from, byte, (size_t)(a->bytes + GUARD - from)); }
+bool arena_push(const Arena *a, int64_t offset, int64_t bytes) { return !a->memory || bytes == 0 || nnc_program.device->push(a, offset, bytes); }
+bool arena_pull(const Arena *a, int64_t offset, int64_t bytes) { return !a->memory || bytes == 0 || nnc_program.device->pull(a, offset, bytes); }
+bool arena_push_persistent(const Arena *a) { return arena_push(a, 0, nnc_program.persistent_bytes); }
+bool arena_pull_persistent(const Arena *a) { return arena_pull(a, 0, nnc_program.persistent_bytes); }
+
+bool arena_fill(Arena *a, int64_t from, int byte) {
+  memset(a->base + from, byte, (size_t)(a->bytes + GUARD - from));
+  return arena_push(a, from, a->bytes - from);
+}
 
 int64_t arena_high_water(const Arena *a, int byte) {
+  if (!arena_pull(a, 0, a->bytes)) return -1;
   int64_t end = a->bytes + GUARD;
   while (end > 0 && a->base[end - 1] == (char)byte) end--;
   return end;

@@ -1,12 +1,11 @@
 // `bench`: the time of a step and where it goes, and memory planned against memory used.
 #include <getopt.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/runtime.h"
 
-typedef struct BenchOptions { int64_t steps, threads; bool profile, check; const char *function, *costs; } BenchOptions;
+typedef struct BenchOptions { int64_t steps, threads, device; bool profile, check; const char *function, *costs; } BenchOptions;
 
 static void print_help(void) {
   printf("Usage: %s bench [OPTION]...\n\n"
@@ -16,13 +15,13 @@ static void print_help(void) {
          "  --profile          time by step of the program\n"
          "  --costs=FILE       write the median time of every kernel, for nnc --costs=FILE\n"
          "  --check            also fill the arena with a pattern, run, and tell how far it was written\n"
-         "  --threads=N\n      --help\n", report_name());
+         "  --threads=N, --device=N   threads of the host, number of the GPU\n      --help\n", report_name());
 }
 
 static int parse_options(int argc, char **argv, BenchOptions *o) {
   static const struct option options[] = {
     {"steps", required_argument, NULL, 's'}, {"function", required_argument, NULL, 'f'}, {"profile", no_argument, NULL, 'p'},
-    {"check", no_argument, NULL, 'c'}, {"costs", required_argument, NULL, 'k'}, {"threads", required_argument, NULL, 't'}, {"help", no_argument, NULL, 'h'}, {0},
+    {"check", no_argument, NULL, 'c'}, {"costs", required_argument, NULL, 'k'}, {"threads", required_argument, NULL, 't'}, {"device", required_argument, NULL, 'D'}, {"help", no_argument, NULL, 'h'}, {0},
   };
   bool ok = true;
   for (int c; ok && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) switch (c) {
@@ -32,6 +31,7 @@ static int parse_options(int argc, char **argv, BenchOptions *o) {
     case 'c': o->check = true; break;
     case 'k': o->costs = optarg; break;
     case 't': ok = option_integer("threads", optarg, 1, &o->threads); break;
+    case 'D': ok = option_integer("device", optarg, 0, &o->device); break;
     case 'h': print_help(); return EXIT_DONE;
     default: ok = false;
     }
@@ -129,9 +129,10 @@ static bool check_arena(Bench *b) {
   static const int patterns[2] = {0x5b, 0xa4};
   int64_t reached = 0;
   for (int i = 0; i < 2; i++) {
-    arena_fill(&b->s.arena, nnc_program.persistent_bytes, patterns[i]);
+    if (!arena_fill(&b->s.arena, nnc_program.persistent_bytes, patterns[i])) return false;
     time_step(b, 0);
     int64_t r = arena_high_water(&b->s.arena, patterns[i]);
+    if (r < 0) return false;
     reached = r > reached ? r : reached;
   }
   printf("arena written   up to byte %lld\n", (long long)reached);
@@ -158,7 +159,9 @@ static bool measure(Bench *b) {
     double median = n % 2 ? seconds[n / 2] : (seconds[n / 2 - 1] + seconds[n / 2]) / 2;
     double flops = f->flops + (b->earlier ? (double)(b->accumulate - 1) * executor_function(b->earlier)->flops : 0);
     int64_t items = function_batch(f) * b->accumulate;
-    printf("%s on %d threads, %s\n", f->name, omp_get_max_threads(), nnc_library_isa());
+    char where[256];
+    nnc_program.device->describe(where, sizeof where);
+    printf("%s on %s\n", f->name, where);
     printf("step time       %.3f ms median of %lld, %.3f least, %.3f most\n", median * 1e3, (long long)n, seconds[0] * 1e3, seconds[n - 1] * 1e3);
     printf("items           %.1f per second, %lld per step\n", (double)items / median, (long long)items);
     printf("FLOPs           %.3f GFLOP per step, %.1f GFLOP/s\n", flops * 1e-9, flops / median * 1e-9);
@@ -181,12 +184,12 @@ int cmd_bench(int argc, char **argv) {
     report_error("%s has no function %s", nnc_program.source, b.o.function);
     return EXIT_DIAGNOSTIC;
   }
-  bool ok = session_open(&b.s, train ? SESSION_TRAIN : eval ? SESSION_EVAL : SESSION_PREDICT, (int)b.o.threads);
+  bool ok = session_open(&b.s, train ? SESSION_TRAIN : eval ? SESSION_EVAL : SESSION_PREDICT, &(DeviceOptions){(int)b.o.threads, (int)b.o.device});
   if (ok) {
     b.main = train ? b.s.train : eval ? b.s.eval : b.s.predict;
     if (train && nnc_program.accumulate > 1) b.accumulate = nnc_program.accumulate, b.earlier = b.s.accumulate;
     b.s.total_steps = b.o.steps + 3;
-    ok = init_persistent(b.s.arena.base, b.s.seed) && measure(&b);
+    ok = init_persistent(b.s.arena.base, b.s.seed) && arena_push_persistent(&b.s.arena) && measure(&b);
   }
   session_close(&b.s);
   return ok ? EXIT_DONE : signals_stop_requested() ? EXIT_INTERRUPTED : EXIT_DIAGNOSTIC;

@@ -4,19 +4,19 @@
 
 #include "runtime/runtime.h"
 
-typedef struct EvalOptions { const char *data, *weights; int64_t threads; bool json; } EvalOptions;
+typedef struct EvalOptions { const char *data, *weights; int64_t threads, device; bool json; } EvalOptions;
 
 static void print_help(void) {
   printf("Usage: %s eval [OPTION]...\n\n"
          "  --weights=FILE  checkpoint or weight file (default %s.safetensors)\n"
          "  --data=DIR      folder of the data files\n"
          "  --json          one JSON object instead of text\n"
-         "  --threads=N\n      --help\n", report_name(), nnc_program.model);
+         "  --threads=N, --device=N   threads of the host, number of the GPU\n      --help\n", report_name(), nnc_program.model);
 }
 
 static int parse_options(int argc, char **argv, EvalOptions *o) {
   static const struct option options[] = {
-    {"data", required_argument, NULL, 'd'}, {"weights", required_argument, NULL, 'w'}, {"threads", required_argument, NULL, 't'},
+    {"data", required_argument, NULL, 'd'}, {"weights", required_argument, NULL, 'w'}, {"threads", required_argument, NULL, 't'}, {"device", required_argument, NULL, 'D'},
     {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0},
   };
   bool ok = true;
@@ -24,6 +24,7 @@ static int parse_options(int argc, char **argv, EvalOptions *o) {
     case 'd': o->data = optarg; break;
     case 'w': o->weights = optarg; break;
     case 't': ok = option_integer("threads", optarg, 1, &o->threads); break;
+    case 'D': ok = option_integer("device", optarg, 0, &o->device); break;
     case 'j': o->json = true; break;
     case 'h': print_help(); return EXIT_DONE;
     default: ok = false;
@@ -40,7 +41,7 @@ static bool evaluate(const EvalOptions *o, const NncFunction *f) {
   Session s = {0};
   Metrics m = {0};
   char *path = o->weights ? xstrdup(o->weights) : checkpoint_default_path();
-  bool ok = dataset_load("eval", f, o->data, &d) && session_open(&s, SESSION_EVAL, (int)o->threads) && weights_load(path, s.arena.base);
+  bool ok = dataset_load("eval", f, o->data, &d) && session_open(&s, SESSION_EVAL, &(DeviceOptions){(int)o->threads, (int)o->device}) && weights_load(path, s.arena.base) && arena_push_persistent(&s.arena);
   ok = ok && session_evaluate(&s, &d, &m);
   if (ok && o->json) {
     Log log = {.file = stdout};

@@ -47,7 +47,7 @@ static double loss_at(Check *c, const NncTensor *p)
   convert_elements(NNC_F64, c->logical, p->dtype, c->narrow, tensor_elements(p));
   tensor_to_arena(p, c->narrow, base);
   session_write_arguments(c->session, c->f, 0, 0);
-  if (!executor_run(c->session->train, NULL, NULL)) return NAN;
+  if (!arena_push_persistent(&c->session->arena) || !executor_run(c->session->train, NULL, NULL)) return NAN;
   Metrics m;
   metrics_init(&m, c->f);
   metrics_read(&m, c->f, base, 1);
@@ -92,7 +92,7 @@ static int check_all(Session *s, int64_t elements, double bound)
   c.saved = xmalloc((size_t)nnc_program.persistent_bytes + 1);
   memcpy(c.saved, s->arena.base, (size_t)nnc_program.persistent_bytes);
   session_write_arguments(s, c.f, 0, 0);
-  if (!executor_run(s->train, take_gradient, &g)) return EXIT_DIAGNOSTIC;
+  if (!arena_push_persistent(&s->arena) || !executor_run(s->train, take_gradient, &g)) return EXIT_DIAGNOSTIC;
   for (int i = 0; i < g.n; i++) {
     if (!g.value[i]) continue;    // frozen, or not on the way to the loss
     double worst = check_parameter(&c, g.parameter[i], g.value[i], elements);
@@ -131,7 +131,7 @@ int cmd_gradcheck(int argc, char **argv)
     return EXIT_DIAGNOSTIC;
   }
   Session s;
-  if (!session_open(&s, SESSION_TRAIN, 0)) return EXIT_DIAGNOSTIC;
+  if (!session_open(&s, SESSION_TRAIN, &(DeviceOptions){0})) return EXIT_DIAGNOSTIC;
   s.seed = (uint64_t)seed;
   int status = init_persistent(s.arena.base, s.seed) ? check_all(&s, elements, bound) : EXIT_DIAGNOSTIC;
   session_close(&s);

@@ -5,14 +5,14 @@
 
 #include "runtime/runtime.h"
 
-typedef struct PredictOptions { const char *inputs, *outputs, *weights; int64_t threads; } PredictOptions;
+typedef struct PredictOptions { const char *inputs, *outputs, *weights; int64_t threads, device; } PredictOptions;
 
 static void print_help(void) {
   printf("Usage: %s predict --inputs=FILE [OPTION]...\n\n"
          "  --inputs=FILE   safetensors with one tensor per input of the model, any number of records\n"
          "  --outputs=FILE  safetensors to write (default: one JSON line per record on stdout)\n"
          "  --weights=FILE  checkpoint or weight file (default %s.safetensors)\n"
-         "  --threads=N\n      --help\n\nInputs:\n", report_name(), nnc_program.model);
+         "  --threads=N, --device=N   threads of the host, number of the GPU\n      --help\n\nInputs:\n", report_name(), nnc_program.model);
   const NncFunction *f = program_function("predict");
   char shape[128];
   for (int i = 0; f && i < f->n_args; i++)
@@ -24,7 +24,7 @@ static void print_help(void) {
 static int parse_options(int argc, char **argv, PredictOptions *o) {
   static const struct option options[] = {
     {"inputs", required_argument, NULL, 'i'}, {"outputs", required_argument, NULL, 'o'}, {"weights", required_argument, NULL, 'w'},
-    {"threads", required_argument, NULL, 't'}, {"help", no_argument, NULL, 'h'}, {0},
+    {"threads", required_argument, NULL, 't'}, {"device", required_argument, NULL, 'D'}, {"help", no_argument, NULL, 'h'}, {0},
   };
   bool ok = true;
   for (int c; ok && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) switch (c) {
@@ -32,6 +32,7 @@ static int parse_options(int argc, char **argv, PredictOptions *o) {
     case 'o': o->outputs = optarg; break;
     case 'w': o->weights = optarg; break;
     case 't': ok = option_integer("threads", optarg, 1, &o->threads); break;
+    case 'D': ok = option_integer("device", optarg, 0, &o->device); break;
     case 'h': print_help(); return EXIT_DONE;
     default: ok = false;
     }
@@ -107,7 +108,8 @@ static bool predict(const PredictOptions *o, const NncFunction *f, const Safeten
   Session s = {0};
   int64_t batch = function_batch(f);
   char *path = o->weights ? xstrdup(o->weights) : checkpoint_default_path();
-  bool ok = check_outputs(f, records, !o->outputs) && session_open(&s, SESSION_PREDICT, (int)o->threads) && weights_load(path, s.arena.base);
+  bool ok = check_outputs(f, records, !o->outputs) && session_open(&s, SESSION_PREDICT, &(DeviceOptions){(int)o->threads, (int)o->device}) && weights_load(path, s.arena.base) &&
+            arena_push_persistent(&s.arena);
   SafetensorsWriter *w = ok && o->outputs ? begin_outputs(o->outputs, f, records) : NULL;
   ok = ok && (w || !o->outputs);
   for (int64_t first = 0; first < records && ok; first += batch) {

@@ -8,7 +8,7 @@
 
 typedef struct StepOptions {
   const char *inputs, *outputs, *weights, *resume;
-  int64_t seed, step, steps, threads;
+  int64_t seed, step, steps, threads, device;
   bool has_seed, has_step;
 } StepOptions;
 
@@ -27,14 +27,14 @@ static void print_help(void) {
          "  --seed=S        seed of initial values and random ops (default %lld)\n"
          "  --step=N        number of steps done before, for schedule, bias correction and random ops (default 0)\n"
          "  --steps=N       steps of the whole schedule (default: as the model says)\n"
-         "  --threads=N\n      --help\n", report_name(), (long long)nnc_program.seed);
+         "  --threads=N, --device=N   threads of the host, number of the GPU\n      --help\n", report_name(), (long long)nnc_program.seed);
 }
 
 static int parse_options(int argc, char **argv, StepOptions *o) {
   static const struct option options[] = {
     {"inputs", required_argument, NULL, 'i'}, {"outputs", required_argument, NULL, 'o'}, {"weights", required_argument, NULL, 'w'},
     {"resume", required_argument, NULL, 'r'}, {"seed", required_argument, NULL, 's'}, {"step", required_argument, NULL, 'n'},
-    {"steps", required_argument, NULL, 'N'}, {"threads", required_argument, NULL, 't'}, {"help", no_argument, NULL, 'h'}, {0},
+    {"steps", required_argument, NULL, 'N'}, {"threads", required_argument, NULL, 't'}, {"device", required_argument, NULL, 'D'}, {"help", no_argument, NULL, 'h'}, {0},
   };
   bool ok = true;
   for (int c; ok && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) switch (c) {
@@ -46,6 +46,7 @@ static int parse_options(int argc, char **argv, StepOptions *o) {
     case 'n': ok = option_integer("step", optarg, 0, &o->step), o->has_step = true; break;
     case 'N': ok = option_integer("steps", optarg, 1, &o->steps); break;
     case 't': ok = option_integer("threads", optarg, 1, &o->threads); break;
+    case 'D': ok = option_integer("device", optarg, 0, &o->device); break;
     case 'h': print_help(); return EXIT_DONE;
     default: ok = false;
     }
@@ -158,11 +159,12 @@ int cmd_step(int argc, char **argv) {
   Session s = {0};
   Taps taps = {0};
   Metrics m = {0};
-  bool ok = output_path_check(o.outputs) && session_open(&s, SESSION_TRAIN, (int)o.threads) && start_values(&s, &o);
+  bool ok = output_path_check(o.outputs) && session_open(&s, SESSION_TRAIN, &(DeviceOptions){(int)o.threads, (int)o.device}) && start_values(&s, &o) &&
+            arena_push_persistent(&s.arena);
   if (ok) {
     s.total_steps = o.steps ? o.steps : nnc_program.steps > 0 ? nnc_program.steps : o.step + 1;
     metrics_init(&m, executor_function(s.train));
-    ok = run(&s, &o, &taps, &m) && write_outputs(o.outputs, &s, &taps, &m);
+    ok = run(&s, &o, &taps, &m) && arena_pull_persistent(&s.arena) && write_outputs(o.outputs, &s, &taps, &m);
   }
   for (int i = 0; ok && i < m.n; i++) printf("%s %.9g\n", m.names[i], m.values[i]);
   for (int i = 0; i < taps.n; i++) free(taps.items[i].values);

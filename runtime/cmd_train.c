@@ -10,7 +10,7 @@
 typedef struct TrainOptions {
   const char *data, *log, *save, *resume, *weights;
   double epochs;
-  int64_t steps, stop_at, seed, threads, save_every, print_every;
+  int64_t steps, stop_at, seed, threads, device, save_every, print_every;
   bool has_seed, must_resume, quiet;
 } TrainOptions;
 
@@ -44,13 +44,14 @@ static void print_help(void) {
          "  --log=FILE        JSON lines, one per step and evaluation; - for stdout\n"
          "  --print-every=N   steps between lines when stdout is no terminal (default 100)\n"
          "  --threads=N       threads (default: all, up to the number planned for)\n"
+         "  --device=N        number of the GPU, for programs compiled for one (default 0)\n"
          "  -q, --quiet       no progress\n"
          "      --help\n\n"
          "Ctrl-C ends after the current step, saves and exits with status 130; a second Ctrl-C ends at once.\n",
          report_name(), (long long)nnc_program.seed, nnc_program.model);
 }
 
-enum { OPT_DATA = 256, OPT_EPOCHS, OPT_STEPS, OPT_STOP_AT, OPT_SEED, OPT_SAVE, OPT_SAVE_EVERY, OPT_RESUME, OPT_WEIGHTS, OPT_LOG, OPT_PRINT_EVERY, OPT_THREADS, OPT_HELP };
+enum { OPT_DATA = 256, OPT_EPOCHS, OPT_STEPS, OPT_STOP_AT, OPT_SEED, OPT_SAVE, OPT_SAVE_EVERY, OPT_RESUME, OPT_WEIGHTS, OPT_LOG, OPT_PRINT_EVERY, OPT_THREADS, OPT_DEVICE, OPT_HELP };
 
 // -1: go on; otherwise the exit status.
 static int parse_options(int argc, char **argv, TrainOptions *o) {
@@ -59,7 +60,7 @@ static int parse_options(int argc, char **argv, TrainOptions *o) {
     {"stop-at", required_argument, NULL, OPT_STOP_AT},
     {"seed", required_argument, NULL, OPT_SEED}, {"save", required_argument, NULL, OPT_SAVE}, {"save-every", required_argument, NULL, OPT_SAVE_EVERY},
     {"resume", optional_argument, NULL, OPT_RESUME}, {"weights", required_argument, NULL, OPT_WEIGHTS}, {"log", required_argument, NULL, OPT_LOG},
-    {"print-every", required_argument, NULL, OPT_PRINT_EVERY}, {"threads", required_argument, NULL, OPT_THREADS}, {"quiet", no_argument, NULL, 'q'},
+    {"print-every", required_argument, NULL, OPT_PRINT_EVERY}, {"threads", required_argument, NULL, OPT_THREADS}, {"device", required_argument, NULL, OPT_DEVICE}, {"quiet", no_argument, NULL, 'q'},
     {"help", no_argument, NULL, OPT_HELP}, {0},
   };
   bool ok = true;
@@ -76,6 +77,7 @@ static int parse_options(int argc, char **argv, TrainOptions *o) {
     case OPT_LOG: o->log = optarg; break;
     case OPT_PRINT_EVERY: ok = option_integer("print-every", optarg, 1, &o->print_every); break;
     case OPT_THREADS: ok = option_integer("threads", optarg, 1, &o->threads); break;
+    case OPT_DEVICE: ok = option_integer("device", optarg, 0, &o->device); break;
     case 'q': o->quiet = true; break;
     case OPT_HELP: print_help(); return EXIT_DONE;
     default: ok = false;
@@ -127,7 +129,7 @@ static bool start_values(Training *t) {
     return false;
   }
   t->s.seed = (uint64_t)t->state.seed;
-  return true;
+  return arena_push_persistent(&t->s.arena);
 }
 
 static bool open_training(Training *t) {
@@ -142,7 +144,7 @@ static bool open_training(Training *t) {
   t->has_eval = dataset_has_split("eval") && program_function("eval");
   if (!dataset_load("train", f, o->data, &t->train_data)) return false;
   if (t->has_eval && !dataset_load("eval", program_function("eval"), o->data, &t->eval_data)) return false;
-  if (!session_open(&t->s, SESSION_TRAIN | (t->has_eval ? SESSION_EVAL : 0), (int)o->threads)) return false;
+  if (!session_open(&t->s, SESSION_TRAIN | (t->has_eval ? SESSION_EVAL : 0), &(DeviceOptions){(int)o->threads, (int)o->device})) return false;
   if (!count_steps(t) || !start_values(t) || !log_open(&t->log, o->log, o->must_resume)) return false;
   metrics_init(&t->metrics, f);
   t->shuffled_epoch = -1;
@@ -185,7 +187,11 @@ static bool run_step(Training *t) {
 
 static double epoch_of(const Training *t) { return (double)t->state.step / (double)t->steps_per_epoch; }
 
-static bool save(const Training *t) { return checkpoint_save(t->o.save, t->s.arena.base, &t->state, t->steps_per_epoch); }
+static bool save_to(const Training *t, const char *path) {
+  return arena_pull_persistent(&t->s.arena) && checkpoint_save(path, t->s.arena.base, &t->state, t->steps_per_epoch);
+}
+
+static bool save(const Training *t) { return save_to(t, t->o.save); }
 
 static bool evaluate(Training *t) {
   Metrics m;
@@ -208,7 +214,7 @@ static void stop_not_finite(const Training *t) {
   bool has_suffix = n > suffix && strcmp(t->o.save + n - suffix, ".safetensors") == 0;
   char *path = xasprintf("%.*s.nan.safetensors", (int)(has_suffix ? n - suffix : n), t->o.save);
   report_error("the loss is not a finite number at step %lld (epoch %.3f)", (long long)t->state.step, epoch_of(t));
-  if (checkpoint_save(path, t->s.arena.base, &t->state, t->steps_per_epoch))
+  if (save_to(t, path))
     fprintf(stderr, "%s: the state after that step is in %s\n", report_name(), path);
   free(path);
 }

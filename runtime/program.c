@@ -1,6 +1,4 @@
-// The tables of the program: finding functions and tensors, checking at start that every buffer lies where the plan allows, and that this
-// machine is one the program was compiled for.
-#include <omp.h>
+// The tables of the program: finding functions and tensors, checking at start that every buffer lies where the plan allows.
 #include <string.h>
 
 #include "runtime/runtime.h"
@@ -96,32 +94,4 @@ bool program_verify(void) {
     for (int i = 0; i < f->n_steps; i++) ok &= verify_step(f, &f->steps[i]);
   }
   return ok;
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// The machine
-
-static int largest_thread_count(int asked) {
-  int n = asked > 0 ? asked : omp_get_max_threads();
-  int planned = nnc_program.threads;
-  if (planned > 0 && n > planned) {
-    if (asked > 0)
-      report_warning("the workspaces were planned for %d threads: using %d, not %d; compile on this machine for more", planned, planned, asked);
-    n = planned;
-  }
-  return n;
-}
-
-bool program_check_machine(int threads) {
-  const char *isa = nnc_program.isa;
-  if (isa && *isa && !nnc_library_set_isa(isa)) {
-    report_error("compiled for %s (%s), but this machine offers %s: compile %s on this machine", isa,
-                 nnc_program.cpu ? nnc_program.cpu : "unknown cpu", nnc_library_isa(), nnc_program.source);
-    return false;
-  }
-  int n = largest_thread_count(threads);
-  omp_set_dynamic(0);
-  omp_set_num_threads(n);
-  nnc_library_set_threads(n);
-  return true;
 }

@@ -63,6 +63,13 @@ typedef struct NncMatmul {     // C[b] = A[b] (m x k) * B[b] (k x n); buffers A,
 // A generated kernel runs iterations [begin, end) of its outer loop. buffers[i] is the address of its i-th buffer.
 typedef void (*NncKernelFn)(void *const *buffers, int64_t begin, int64_t end);
 
+// A kernel on a GPU: one launch. The arguments are the addresses of the step's buffers, in order.
+typedef struct NncLaunch {
+  const char *symbol;          // in the module of NncCuda
+  int64_t grid[3], block[3];
+  int64_t shared_bytes;        // dynamic shared memory
+} NncLaunch;
+
 typedef enum NncStepKind { NNC_STEP_KERNEL, NNC_STEP_CONV, NNC_STEP_MATMUL, NNC_STEP_COPY, NNC_STEP_TAP } NncStepKind;
 typedef struct NncStep {
   NncStepKind kind;
@@ -72,6 +79,7 @@ typedef struct NncStep {
   NncKernelFn kernel;          // KERNEL
   int64_t extent;              // KERNEL: iterations of the outer loop, shared out over the threads
   int64_t grain;               // KERNEL: fewest iterations worth a thread of its own
+  const NncLaunch *launch;     // KERNEL on a GPU, instead of kernel, extent and grain
   const NncConv *conv;         // CONV
   const NncMatmul *matmul;     // MATMUL
   int64_t workspace;           // arena offset of the library's scratchpad, or -1
@@ -110,6 +118,17 @@ typedef struct NncGroup {      // optimizer parameter group, as far as the runti
   double lr, beta1, beta2;
 } NncGroup;
 
+// What a program for a GPU brings along. One of ptx and module is set.
+struct CudaApi;
+typedef struct NncCuda {
+  const char *arch;                          // "sm_90a": what the kernels were made for
+  int ptx_version;                           // 80: version 8.0 of PTX
+  const char *ptx, *ptx_end;                 // text, *ptx_end is 0; NULL: none
+  const char *cubin, *cubin_end;             // the same, assembled for arch when ptxas was found; NULL: none
+  const void *module;                        // under the emulator: its NncEmuModule
+  bool (*load)(struct CudaApi *api);         // fills the table of the driver's functions; reports
+} NncCuda;
+
 typedef struct NncProgram {
   const char *model, *source, *compiler;     // name, .nn file name, nnc version
   const char *target, *cpu;                  // "host", LLVM CPU name
@@ -129,9 +148,15 @@ typedef struct NncProgram {
   double epochs; int64_t steps;              // one of them > 0
   int64_t eval_every;                        // steps; 0: after each epoch
   int64_t seed;
+  const struct NncDevice *device;            // what runs the steps: nnc_device_host or nnc_device_cuda
+  const NncCuda *cuda;                       // NULL for the host
   int threads;                               // threads that scratch sizes were asked for (nnc_library_threads); 0: not recorded
 } NncProgram;
 
 extern const NncProgram nnc_program;
+
+extern const struct NncDevice nnc_device_host, nnc_device_cuda;
+bool nnc_cuda_load(struct CudaApi *api);       // libcuda and libcublas by dlopen
+bool nnc_cuda_load_emulator(struct CudaApi *api);
 
 #endif

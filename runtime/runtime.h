@@ -49,17 +49,41 @@ bool dtype_convertible(NncDtype from, NncDtype to);
 int64_t tensor_find_outside(const NncTensor *t, NncDtype from, const void *values, int64_t n, int64_t *value);
 
 // ---------------------------------------------------------------------------------------------------------------------
-// arena.c: the one mapping that holds every tensor
+// arena.c: the one mapping that holds every tensor. Where the device has memory of its own, the mapping is a mirror of the device's arena, of
+// which only the parts that the commands read and write are ever touched: arguments, results, persistent values.
 typedef struct Arena {
   char *base;
   int64_t bytes;           // planned
   int64_t mapped;
   void *mapping;           // Owned: munmap
+  void *memory;            // Owned by the device: its own memory; NULL: steps work on the mapping itself
 } Arena;
-bool arena_create(Arena *a, int64_t bytes);             // zeroed, every page touched
+bool arena_create(Arena *a, int64_t bytes);             // zeroed; on the host every page touched
 void arena_destroy(Arena *a);
-void arena_fill(Arena *a, int64_t from, int byte);      // with a guard behind the end; for arena_high_water
-int64_t arena_high_water(const Arena *a, int byte);     // one past the last byte that differs from byte, beyond the end too
+bool arena_push(const Arena *a, int64_t offset, int64_t bytes);   // mirror to device; nothing to do on the host
+bool arena_pull(const Arena *a, int64_t offset, int64_t bytes);   // device to mirror
+bool arena_push_persistent(const Arena *a);             // after the persistent values were set in the mirror
+bool arena_pull_persistent(const Arena *a);             // before they are read there
+bool arena_fill(Arena *a, int64_t from, int byte);      // on the host with a guard behind the end; for arena_high_water
+int64_t arena_high_water(const Arena *a, int byte);     // one past the last byte that differs from byte, on the host beyond the end too; -1 after reporting
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What runs the steps: device_host.c, cuda/device.c. NULL members: nothing to do.
+typedef struct DeviceOptions { int threads, device; } DeviceOptions;   // threads 0: all; device: number of the GPU
+typedef struct NncDevice {
+  const char *name;
+  bool (*check)(const DeviceOptions *o);                // this machine can run the program
+  bool (*open)(Arena *a, const DeviceOptions *o);       // memory of the device for a->bytes: sets a->memory
+  void (*close)(Arena *a);
+  bool (*push)(const Arena *a, int64_t offset, int64_t bytes);
+  bool (*pull)(const Arena *a, int64_t offset, int64_t bytes);
+  void *(*prepare)(const NncFunction *f, const Arena *a);   // what running f needs; NULL after reporting
+  void (*release)(void *prepared);
+  bool (*run)(void *prepared);                          // the whole function but its taps; NULL: step by step
+  bool (*run_step)(void *prepared, int step);           // one step, to its end
+  const char *(*implementation)(const NncStep *s);      // of a library step; static string
+  void (*describe)(char *text, size_t size);            // "8 threads, avx512_core", for bench
+} NncDevice;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // philox.c: counter-based random numbers (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011)
@@ -80,8 +104,6 @@ bool program_is_persistent_role(NncRole role);
 int64_t function_used_bytes(const NncFunction *f);
 // Every buffer lies inside its function's arena, and what is used is what was planned.
 bool program_verify(void);
-// This machine can run it: instruction set, threads; sets both for the library. threads 0: all, up to the planned number.
-bool program_check_machine(int threads);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // execute.c: the step loop
@@ -232,7 +254,7 @@ typedef struct Session {
   int64_t total_steps;                                  // of the schedule
 } Session;
 enum { SESSION_TRAIN = 1, SESSION_EVAL = 2, SESSION_PREDICT = 4 };
-bool session_open(Session *s, int functions, int threads);
+bool session_open(Session *s, int functions, const DeviceOptions *device);
 void session_close(Session *s);
 // Writes rng and hyper arguments of f; draw counts micro-batches, step optimizer steps.
 void session_write_arguments(const Session *s, const NncFunction *f, int64_t step, int64_t draw);

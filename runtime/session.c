@@ -16,7 +16,7 @@ static int64_t needed_bytes(const char *name, bool wanted) {
   return f ? f->arena_bytes : 0;
 }
 
-bool session_open(Session *s, int functions, int threads) {
+bool session_open(Session *s, int functions, const DeviceOptions *device) {
   memset(s, 0, sizeof *s);
   s->seed = (uint64_t)nnc_program.seed;
   s->total_steps = 1;
@@ -25,11 +25,15 @@ bool session_open(Session *s, int functions, int threads) {
     report_error("%s has no train section", nnc_program.source);
     return false;
   }
-  if (!program_check_machine(threads) || !program_verify()) return false;
+  if (!nnc_program.device->check(device) || !program_verify()) return false;
   int64_t bytes = nnc_program.persistent_bytes;
   int64_t needs[] = {needed_bytes("train", train), needed_bytes("accumulate", train), needed_bytes("eval", eval), needed_bytes("predict", predict)};
   for (int i = 0; i < 4; i++) bytes = needs[i] > bytes ? needs[i] : bytes;
   if (!arena_create(&s->arena, bytes)) return false;
+  if (nnc_program.device->open && !nnc_program.device->open(&s->arena, device)) {
+    session_close(s);
+    return false;
+  }
   if (make_executor(&s->arena, "train", train, &s->train) && make_executor(&s->arena, "accumulate", train, &s->accumulate) &&
       make_executor(&s->arena, "eval", eval, &s->eval) && make_executor(&s->arena, "predict", predict, &s->predict))
     return true;

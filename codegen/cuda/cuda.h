@@ -16,6 +16,11 @@ typedef struct CudaArch {
 } CudaArch;
 const CudaArch *cuda_arch(const char *name);   // NULL: unknown
 
+// conv.c: the name of a convolution's kernel, which says all of its descriptor (Owned: free), the scratch it needs, and its code.
+char *cuda_conv_name(const NncConv *c);
+int64_t conv_workspace_bytes(const NncConv *c);
+void cuda_emit_conv(const NncConv *c, const char *name, HostKernel *out);
+
 // kernels.c: every private kernel of the module, and the convolutions.
 void cuda_kernels_emit(MlirModule module, HostKernels *out);
 int64_t cuda_kernel_workspace(MlirOperation func);   // bytes, without emitting
@@ -26,6 +31,12 @@ int64_t cuda_library_workspace(MlirOperation op);
 // lower.c: LLVM IR after optimisation, or PTX, appended to out. False after reporting: a bug of ours.
 typedef enum CudaOutput { CUDA_LLVM, CUDA_PTX } CudaOutput;
 bool cuda_lower(const HostKernels *kernels, const CudaArch *arch, CudaOutput what, bool time_phases, Text *out);
+
+// The same with the emulator's object at `path`.
+bool cuda_lower_emulated(const HostKernels *kernels, const CudaArch *arch, const char *path, bool time_phases);
+
+// assemble.c: ptxas from PATH. False: there is none, or it does not know the architecture; says so if verbose.
+bool cuda_assemble(const char *ptx_path, const char *cubin_path, const CudaArch *arch, bool verbose);
 
 // math.c
 Value cuda_math(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype);

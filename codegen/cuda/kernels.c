@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "codegen/cuda/cuda.h"
+#include "passes/plan.h"
 
 #define THREADS 128
 
@@ -45,6 +46,22 @@ static void emit_one(KernelModule *m, const Kernel *k, HostKernel *out) {
   m->text = (Text){0};
 }
 
+static HostKernel *add_item(HostKernels *out) {
+  out->items = host_grow(out->items, (size_t)out->n + 1, sizeof *out->items);
+  return &out->items[out->n++];
+}
+
+static void emit_convolutions(MlirBlock block, HostKernels *out) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+    NncConv c;
+    if (nn_is(op, "scf.execute_region")) emit_convolutions(mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)), out);
+    if (nn_op_of(op) == NN_OP_NONE || !host_conv_record(op, &c)) continue;
+    char *name = cuda_conv_name(&c);
+    if (!host_kernel_find(out, name)) cuda_emit_conv(&c, name, add_item(out));
+    free(name);
+  }
+}
+
 void cuda_kernels_emit(MlirModule module, HostKernels *out) {
   KernelModule m = {.target = cuda_target()};
   *out = (HostKernels){0};
@@ -54,11 +71,13 @@ void cuda_kernels_emit(MlirModule module, HostKernels *out) {
     if (!nn_is(op, "func.func") || !nn_has_attr(op, "nn.kernel")) continue;
     Kernel k;
     kernel_read(op, &k);
-    out->items = host_grow(out->items, (size_t)out->n + 1, sizeof *out->items);
-    emit_one(&m, &k, &out->items[out->n++]);
+    emit_one(&m, &k, add_item(out));
     kernel_free(&k);
   }
   out->declarations = m.declarations;
+  MlirOperation functions[16];
+  int n = nn_public_functions(module, functions, 16);
+  for (int i = 0; i < n; i++) emit_convolutions(nn_function_body(functions[i]), out);
 }
 
 int64_t cuda_kernel_workspace(MlirOperation func) {

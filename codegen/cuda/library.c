@@ -2,6 +2,11 @@
 #include "codegen/cuda/cuda.h"
 
 int64_t cuda_library_workspace(MlirOperation op) {
-  (void)op;
-  return 0;
+  NncConv conv;
+  NncMatmul m;
+  if (host_conv_record(op, &conv)) return conv_workspace_bytes(&conv);
+  if (!host_matmul_record(op, &m)) return 0;
+  // cuBLAS splits a long sum over few results; room for eight partial results, at most what it recommends for the largest GPUs.
+  int64_t bytes = 8 * m.batch * m.m * m.n * nn_dtype_bytes((NnDtype)m.dtype);
+  return bytes > 32 << 20 ? 32 << 20 : (bytes + 255) / 256 * 256;
 }

@@ -109,32 +109,49 @@ static bool write_ptx(LLVMModuleRef module, LLVMTargetMachineRef machine, const 
   return true;
 }
 
-bool cuda_lower(const HostKernels *kernels, const CudaArch *arch, CudaOutput what, bool time_phases, Text *out) {
+// The kernels as optimised IR for NVPTX. NULL after reporting; *machine is Owned by the caller where the module is.
+static LLVMModuleRef build_module(const HostKernels *kernels, const CudaArch *arch, bool time_phases, LLVMContextRef llvm, LLVMTargetMachineRef *machine) {
   Text text = {0};
   text_append(&text, kernels->declarations.data, kernels->declarations.size);
   for (int i = 0; i < kernels->n; i++) text_append(&text, kernels->items[i].text.data, kernels->items[i].text.size);
-  LLVMContextRef llvm = LLVMContextCreate();
   LLVMModuleRef module = kernels_translate(text_c_string(&text), llvm, time_phases);
-  LLVMTargetMachineRef machine = module ? machine_create(arch) : NULL;
-  bool ok = machine != NULL;
-  if (ok) {
+  text_free(&text);
+  *machine = module ? machine_create(arch) : NULL;
+  if (*machine) {
     LLVMSetTarget(module, TRIPLE);
-    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
+    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(*machine);
     LLVMSetModuleDataLayout(module, layout);
     LLVMDisposeTargetData(layout);
     make_kernels(module, llvm, kernels);
-    ok = optimise(module, machine);
-    if (ok && what == CUDA_LLVM) {
-      char *ir = LLVMPrintModuleToString(module);
-      text_append(out, ir, strlen(ir));
-      LLVMDisposeMessage(ir);
-    } else if (ok) {
-      ok = write_ptx(module, machine, kernels, out);
-    }
-    LLVMDisposeTargetMachine(machine);
+    if (optimise(module, *machine)) return module;
+    LLVMDisposeTargetMachine(*machine);
   }
   if (module) LLVMDisposeModule(module);
+  return NULL;
+}
+
+bool cuda_lower(const HostKernels *kernels, const CudaArch *arch, CudaOutput what, bool time_phases, Text *out) {
+  LLVMContextRef llvm = LLVMContextCreate();
+  LLVMTargetMachineRef machine;
+  LLVMModuleRef module = build_module(kernels, arch, time_phases, llvm, &machine);
+  bool ok = module != NULL;
+  if (ok && what == CUDA_LLVM) {
+    char *ir = LLVMPrintModuleToString(module);
+    text_append(out, ir, strlen(ir));
+    LLVMDisposeMessage(ir);
+  } else if (ok) {
+    ok = write_ptx(module, machine, kernels, out);
+  }
+  if (module) {
+    LLVMDisposeTargetMachine(machine);
+    LLVMDisposeModule(module);
+  }
   LLVMContextDispose(llvm);
-  text_free(&text);
   return ok;
+}
+
+bool cuda_lower_emulated(const HostKernels *kernels, const CudaArch *arch, const char *path, bool time_phases) {
+  (void)kernels, (void)arch, (void)path, (void)time_phases;
+  fprintf(stderr, "nnc: error: the emulator is not built yet\n");
+  return false;
 }

@@ -20,7 +20,7 @@ void host_cpu_free(HostCpu *cpu);
 typedef struct HostLaunch {
   char *symbol;            // Owned
   int64_t extent, grain;   // host: iterations of the outer loop; fewest worth a thread
-  int64_t grid[3], block[3];   // cuda; grid[0] 0: not set
+  int64_t grid[3], block[3], shared_bytes;   // cuda; grid[0] 0: not set
 } HostLaunch;
 typedef struct HostKernel {
   char *name, *summary;    // Owned; the private function's name, the ops in it
@@ -58,14 +58,22 @@ bool host_conv_record(MlirOperation op, NncConv *out);       // false: not a con
 bool host_matmul_record(MlirOperation op, NncMatmul *out);   // false: not a matrix product
 int64_t host_library_scratch(MlirOperation op);              // bytes; cached
 
-// program.c: the step tables.
-bool host_tables_write(MlirModule module, const HostKernels *kernels, const HostCpu *cpu, const CodegenOptions *options, Text *out);
+// What program.c takes the code of a GPU's kernels from.
+typedef struct CudaImages {
+  const char *arch;
+  int ptx_version;
+  const char *ptx_path, *cubin_path;   // files; NULL: none
+  bool emulated;                       // the kernels are host code behind the table CUDA_TABLE_SYMBOL
+} CudaImages;
+#define CUDA_TABLE_SYMBOL "nnc_emulated_kernels"
+// program.c: the step tables. cuda NULL: for the host; cpu NULL: not for the host.
+bool host_tables_write(MlirModule module, const HostKernels *kernels, const HostCpu *cpu, const CodegenOptions *options, const CudaImages *cuda, Text *out);
 
 // Links in two steps, so that the C compiler works on the tables while the kernels are lowered. begin: NULL after reporting. end: links
-// the tables, the kernels' objects and the runtime and renames the result to options->output; with n_objects 0 it only cleans up.
+// the tables, the kernels' objects and the runtime and renames the result to options->output; unless `wanted`, it only cleans up.
 // Always frees; leaves nothing of its own in the folder.
 typedef struct HostLink HostLink;
 HostLink *host_link_begin(const char *tables_path, const char *folder, const CodegenOptions *options);
-bool host_link_end(HostLink *link, int n_objects, const char *const *objects);
+bool host_link_end(HostLink *link, int n_objects, const char *const *objects, bool wanted);
 
 #endif

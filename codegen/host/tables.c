@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "codegen/cost_key.h"
+#include "codegen/cuda/cuda.h"
 #include "codegen/host/host.h"
 #include "codegen/host/tables.h"
 #include "codegen/target.h"
@@ -189,6 +190,35 @@ static const KernelCost *kernel_cost(Tables *w, int number, MlirOperation call, 
   return cost;
 }
 
+static void add_launch(Tables *w, const HostLaunch *l) {
+  if (!l->grid[0]) {
+    text_add(&w->steps, ".kernel=%s,.extent=%lld,.grain=%lld", l->symbol, (long long)l->extent, (long long)l->grain);
+    return;
+  }
+  text_add(&w->steps, ".launch=&(const NncLaunch){\"%s\",", l->symbol);
+  add_numbers(&w->steps, 3, l->grid);
+  text_add(&w->steps, ",");
+  add_numbers(&w->steps, 3, l->block);
+  text_add(&w->steps, ",%lld}", (long long)l->shared_bytes);
+}
+
+// A step per launch of a kernel; they share buffers, the workspace being the last.
+static void add_launches(Tables *w, const NnStep *s, const HostKernel *k, int number, const KernelCost *cost) {
+  int64_t workspace = nn_attr_i64(s->op, "nn.workspace", -1);
+  int first = add_values(w, s->op);
+  host_require(k->workspace_bytes == 0 || workspace >= 0, "a kernel without its workspace");
+  if (k->workspace_bytes) add_buffer(w, workspace, k->workspace_bytes);
+  for (int i = 0; i < k->n_launches; i++) {
+    text_add(&w->steps, "  {.kind=NNC_STEP_KERNEL,.label=L%d,.n_buffers=%d,.buffers=B+%d,.buffer_bytes=Z+%d,.workspace=-1,.cost_key=K%d,", number, w->n_buffers - first,
+             first, first, number);
+    add_launch(w, &k->launches[i]);
+    // The whole cost stands at the first launch.
+    if (!i) text_add(&w->steps, ",.flops=%.6g,.bytes=%.6g,.seconds=%.6g", cost->flops, nn_op_bytes(s->op), cost->seconds);
+    text_add(&w->steps, "%s},\n", s->recomputed ? ",.recomputed=true" : "");
+    w->n_steps++;
+  }
+}
+
 static void add_kernel_steps(Tables *w, const NnStep *s) {
   MlirStringRef symbol = mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(s->op, mlirStringRefCreateFromCString("callee")));
   char *name = text_format("%.*s", (int)symbol.length, symbol.data);
@@ -197,19 +227,7 @@ static void add_kernel_steps(Tables *w, const NnStep *s) {
   int number = (int)(k - w->kernels->items);
   const KernelCost *cost = kernel_cost(w, number, s->op, w->costs[number].known ? nn_null_operation() : nn_module_function(w->module, name));
   free(name);
-  int64_t workspace = nn_attr_i64(s->op, "nn.workspace", -1);
-  int first = add_values(w, s->op);
-  host_require(k->workspace_bytes == 0 || workspace >= 0, "a kernel without its workspace");
-  if (k->workspace_bytes) add_buffer(w, workspace, k->workspace_bytes);
-  for (int i = 0; i < k->n_launches; i++) {
-    const HostLaunch *l = &k->launches[i];
-    // The whole cost stands at the first launch.
-    text_add(&w->steps, "  {.kind=NNC_STEP_KERNEL,.label=L%d,.n_buffers=%d,.buffers=B+%d,.buffer_bytes=Z+%d,.kernel=%s,.extent=%lld,.grain=%lld,.workspace=-1,.cost_key=K%d", number,
-             w->n_buffers - first, first, first, l->symbol, (long long)l->extent, (long long)l->grain, number);
-    if (!i) text_add(&w->steps, ",.flops=%.6g,.bytes=%.6g,.seconds=%.6g", cost->flops, nn_op_bytes(s->op), cost->seconds);
-    text_add(&w->steps, "%s},\n", s->recomputed ? ",.recomputed=true" : "");
-    w->n_steps++;
-  }
+  add_launches(w, s, k, number, cost);
 }
 
 // "conv2d 3x3/2 56x56x64 to 28x28x128", "matmul 12 of 256x64x256" (rows, columns, summed).
@@ -232,6 +250,16 @@ static void add_library_step(Tables *w, const NnStep *s) {
   NncConv c;
   NncMatmul m;
   bool conv = host_conv_record(s->op, &c);
+  if (conv && w->cuda) {
+    char *name = cuda_conv_name(&c);
+    const HostKernel *k = host_kernel_find(w->kernels, name);
+    host_require(k != NULL, "a convolution without a kernel");
+    free(name);
+    int number = (int)(k - w->kernels->items);
+    add_launches(w, s, k, number, kernel_cost(w, number, s->op, nn_null_operation()));
+    return;
+  }
+  int64_t scratch = w->cuda ? cuda_library_workspace(s->op) : host_library_scratch(s->op);
   int first = add_values(w, s->op);
   if (conv) {
     text_add(&w->records,
@@ -239,13 +267,13 @@ static void add_library_step(Tables *w, const NnStep *s) {
              w->n_records, c.pass, c.dtype, c.channels_last, (long long)c.n, (long long)c.c, (long long)c.h, (long long)c.w, (long long)c.o, (long long)c.oh,
              (long long)c.ow, (long long)c.kh, (long long)c.kw, (long long)c.stride[0], (long long)c.stride[1], (long long)c.pad[0], (long long)c.pad[1],
              (long long)c.pad[2], (long long)c.pad[3], (long long)c.dilation[0], (long long)c.dilation[1], (long long)c.groups, c.weights_layout,
-             (long long)host_library_scratch(s->op));
+             (long long)scratch);
   } else {
     bool matmul = host_matmul_record(s->op, &m);
     host_require(matmul, "an op that is neither a kernel nor the library's");
     text_add(&w->records, "static const NncMatmul C%d = {%d, %lld,%lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld, %lld};\n", w->n_records, m.dtype,
              (long long)m.batch, (long long)m.m, (long long)m.n, (long long)m.k, (long long)m.a_batch, (long long)m.a_row, (long long)m.a_col,
-             (long long)m.b_batch, (long long)m.b_row, (long long)m.b_col, (long long)m.c_batch, (long long)m.c_row, (long long)host_library_scratch(s->op));
+             (long long)m.b_batch, (long long)m.b_row, (long long)m.b_col, (long long)m.c_batch, (long long)m.c_row, (long long)scratch);
   }
   char *label = library_label(s->op, conv ? &c : NULL, &m);
   text_add(&w->steps, "  {.kind=%s,.label=\"%s\",.n_buffers=3,.buffers=B+%d,.buffer_bytes=Z+%d,.%s=&C%d,.workspace=%lld,.flops=%.6g,.bytes=%.6g,.seconds=%.6g%s",
@@ -347,7 +375,7 @@ static void declare_kernels(Text *out, const HostKernels *kernels) {
   text_add(out, "// Written by nnc: the tables of the program. runtime/program.h describes them.\n#include \"runtime/program.h\"\n\n");
   for (int i = 0; i < kernels->n; i++) {
     const HostKernel *k = &kernels->items[i];
-    for (int j = 0; j < k->n_launches; j++) text_add(out, "void %s(void *const *, int64_t, int64_t);\n", k->launches[j].symbol);
+    for (int j = 0; j < k->n_launches && !k->launches[j].grid[0]; j++) text_add(out, "void %s(void *const *, int64_t, int64_t);\n", k->launches[j].symbol);
     char *label = text_format("%s: %s", k->name, k->summary);
     text_add(out, "static const char L%d[] = ", i);
     text_quoted(out, label);
@@ -356,10 +384,10 @@ static void declare_kernels(Text *out, const HostKernels *kernels) {
   }
 }
 
-bool host_tables_write(MlirModule module, const HostKernels *kernels, const HostCpu *cpu, const CodegenOptions *options, Text *out) {
+bool host_tables_write(MlirModule module, const HostKernels *kernels, const HostCpu *cpu, const CodegenOptions *options, const CudaImages *cuda, Text *out) {
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
-  Tables w = {.module = module, .kernels = kernels, .costs = host_alloc((size_t)kernels->n + 1, sizeof(KernelCost))};
+  Tables w = {.module = module, .kernels = kernels, .cuda = cuda, .costs = host_alloc((size_t)kernels->n + 1, sizeof(KernelCost))};
   Text entries = {0}, tensors = {0};
   declare_kernels(out, kernels);
   int n_persistent = add_persistent(out, n, functions);
@@ -372,7 +400,7 @@ bool host_tables_write(MlirModule module, const HostKernels *kernels, const Host
   text_add(out, "static const NncTensor T[] = {\n%s  {0}};\n", text_c_string(&w.taps));
   text_append(out, w.steps.data, w.steps.size);
   text_add(out, "static const NncFunction functions[] = {\n%s  {0}};\n", text_c_string(&entries));
-  tables_add_program(out, module, cpu, options, n, n_persistent);
+  tables_add_program(out, module, cpu, options, cuda, n, n_persistent);
   text_free(&entries);
   text_free(&tensors);
   free(w.costs);

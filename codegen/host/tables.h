@@ -20,6 +20,7 @@ typedef struct Tables {
   const HostKernels *kernels;
   KernelCost *costs;               // Owned; by kernel
   Text keys;                       // K<kernel>
+  const CudaImages *cuda;          // Borrowed; NULL: for the host
   const Offsets *offsets;          // Borrowed, of the current function
   int n_buffers;  Text buffers, buffer_bytes;   // B, Z: all steps' buffers one after the other
   int n_records;  Text records;                 // C<i>: convolutions and matrix products
@@ -28,6 +29,6 @@ typedef struct Tables {
 } Tables;
 
 // NncData, NncGroup and nnc_program from the module's attributes.
-void tables_add_program(Text *out, MlirModule module, const HostCpu *cpu, const CodegenOptions *options, int n_functions, int n_persistent);
+void tables_add_program(Text *out, MlirModule module, const HostCpu *cpu, const CodegenOptions *options, const CudaImages *cuda, int n_functions, int n_persistent);
 
 #endif

@@ -89,18 +89,37 @@ static void add_training(Text *t, MlirOperation top, MlirAttribute schedule) {
            (long long)nn_attr_i64(top, "nn.eval_every", 0), (long long)nn_attr_i64(top, "nn.seed", 0));
 }
 
-void tables_add_program(Text *out, MlirModule module, const HostCpu *cpu, const CodegenOptions *options, int n_functions, int n_persistent) {
+// The bytes of a file between two symbols, by the assembler: a C array of a megabyte takes the compiler seconds.
+static void add_file(Text *t, const char *symbol, const char *path) {
+  text_add(t, "__asm__(\".section .rodata\\n.balign 64\\n%s: .incbin \\\"%s\\\"\\n%s_end: .byte 0\\n.previous\\n\");\n", symbol, path, symbol);
+  text_add(t, "extern const char %s[] __attribute__((visibility(\"hidden\"))), %s_end[] __attribute__((visibility(\"hidden\")));\n", symbol, symbol);
+}
+
+static void add_cuda(Text *t, const CudaImages *cuda) {
+  if (cuda->ptx_path) add_file(t, "nnc_ptx", cuda->ptx_path);
+  if (cuda->cubin_path) add_file(t, "nnc_cubin", cuda->cubin_path);
+  if (cuda->emulated) text_add(t, "extern const char " CUDA_TABLE_SYMBOL "[];\n");
+  text_add(t, "static const NncCuda cuda = {.arch=\"%s\",.ptx_version=%d,.load=%s", cuda->arch, cuda->ptx_version, cuda->emulated ? "nnc_cuda_load_emulator" : "nnc_cuda_load");
+  if (cuda->ptx_path) text_add(t, ",.ptx=nnc_ptx,.ptx_end=nnc_ptx_end");
+  if (cuda->cubin_path) text_add(t, ",.cubin=nnc_cubin,.cubin_end=nnc_cubin_end");
+  if (cuda->emulated) text_add(t, ",.module=" CUDA_TABLE_SYMBOL);
+  text_add(t, "};\n");
+}
+
+void tables_add_program(Text *out, MlirModule module, const HostCpu *cpu, const CodegenOptions *options, const CudaImages *cuda, int n_functions, int n_persistent) {
   MlirOperation top = mlirModuleGetOperation(module);
   MlirAttribute (*get)(MlirOperation, MlirStringRef) = mlirOperationGetAttributeByName;
   int n_data = add_data(out, get(top, mlirStringRefCreateFromCString("nn.data")));
   int n_groups = add_groups(out, get(top, mlirStringRefCreateFromCString("nn.groups")));
+  if (cuda) add_cuda(out, cuda);
   text_add(out, "const NncProgram nnc_program = {\n  .model=");
   add_string(out, get(top, mlirStringRefCreateFromCString("nn.model")), "model");
   text_add(out, ",.source=");
   add_string(out, get(top, mlirStringRefCreateFromCString("nn.source")), options->source_name ? options->source_name : "");
-  text_add(out, ",.compiler=\"%s\",\n  .target=\"host\",.cpu=", NNC_VERSION);
-  text_quoted(out, cpu->name);
-  text_add(out, ",.isa=\"%s\",.threads=%d,\n", nnc_library_isa(), nnc_library_threads());
+  text_add(out, ",.compiler=\"%s\",\n  .target=\"%s\",.cpu=", NNC_VERSION, !cuda ? "host" : cuda->emulated ? "cuda-emu" : "cuda");
+  text_quoted(out, cuda ? cuda->arch : cpu->name);
+  if (cuda) text_add(out, ",.isa=\"\",.device=&nnc_device_cuda,.cuda=&cuda,\n");
+  else text_add(out, ",.isa=\"%s\",.device=&nnc_device_host,.threads=%d,\n", nnc_library_isa(), nnc_library_threads());
   text_add(out, "  .arena_bytes=%lld,.persistent_bytes=%lld,.budget_bytes=%lld,.remat=", (long long)nn_attr_i64(top, "nn.arena", 0),
            (long long)nn_attr_i64(top, "nn.persistent", 0), (long long)nn_attr_i64(top, "nn.budget", 0));
   MlirOperation train = nn_module_function(module, "train");

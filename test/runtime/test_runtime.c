@@ -13,7 +13,7 @@ static const char *const names[] = {"x", "y"};
 static const char *const files[] = {"x.npy", "y.npy"};
 static const NncData data[] = {{.split = "train", .reader = "npy", .n_names = 2, .names = names, .n_files = 2, .files = files, .begin_permille = 200,
                                 .end_permille = 1000}};
-const NncProgram nnc_program = {.model = "test", .source = "test.nn", .schedule = "cosine", .schedule_min = 0.02, .schedule_warmup = 4,
+const NncProgram nnc_program = {.model = "test", .source = "test.nn", .device = &nnc_device_host, .schedule = "cosine", .schedule_min = 0.02, .schedule_warmup = 4,
                                 .n_groups = 2, .groups = groups, .n_data = 1, .data = data};
 
 static char *folder;

@@ -1,0 +1,201 @@
+// Convolutions as kernels of our own: forward, data gradient and weight gradient are matrix products over the same description of operands.
+// Activations with the channels last are read along the channels, so the summed index runs over them first.
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/cuda/conv.h"
+
+typedef struct Image { int64_t n, c, y, x; } Image;   // strides in elements
+
+static Image image_strides(bool channels_last, int64_t c, int64_t h, int64_t w) {
+  return channels_last ? (Image){h * w * c, 1, w * c, c} : (Image){c * h * w, h * w, w, 1};
+}
+
+static Digits linear(int64_t stride) { return (Digits){.size1 = 1, .size0 = 1, .stride = {0, 0, stride}}; }
+static Digits pixels(Image s, int64_t h, int64_t w) { return (Digits){.size1 = h, .size0 = w, .stride = {s.x, s.y, s.n}}; }
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+// Enough blocks for a large GPU: the gradient of the weights sums over all pixels, and has few elements.
+static void choose_splits(ConvProduct *p) {
+  enum { BLOCKS = 264, LEAST = 256 };
+  int64_t tiles = p->groups * ((p->m + 63) / 64) * ((p->n + 63) / 64), splits = BLOCKS / (tiles > 0 ? tiles : 1);
+  if (splits > p->k / LEAST) splits = p->k / LEAST;
+  if (splits < 1) splits = 1;
+  p->split_size = (p->k + splits - 1) / splits;
+  p->split_size = (p->split_size + 15) / 16 * 16;
+  p->splits = (p->k + p->split_size - 1) / p->split_size;
+}
+
+void conv_product(const NncConv *c, ConvProduct *p) {
+  int64_t ci = c->c / c->groups, oi = c->o / c->groups, taps = c->kh * c->kw;
+  Image xs = image_strides(c->channels_last, c->c, c->h, c->w), ys = image_strides(c->channels_last, c->o, c->oh, c->ow);
+  Digits window_position = {.size1 = c->oh, .size0 = c->ow, .stride = {0, 0, xs.n}, .y = {0, c->stride[0], 0}, .x = {c->stride[1], 0, 0}, .y0 = -c->pad[0], .x0 = -c->pad[2]};
+  // (kh, kw, channel)
+  Digits window_tap = {.size1 = c->kw, .size0 = ci, .stride = {xs.c, 0, 0}, .y = {0, 0, c->dilation[0]}, .x = {0, c->dilation[1], 0}};
+  ConvOperand window = {.group_stride = ci * xs.c, .outer = window_position, .inner = window_tap, .is_window = true, .step = {1, 1}, .height = c->h, .width = c->w,
+                        .y_stride = xs.y, .x_stride = xs.x};
+  Digits weight_tap = {.size1 = c->kw, .size0 = ci, .stride = {taps, 1, c->kw}};   // (kh, kw, channel) of w[o]
+  *p = (ConvProduct){.groups = c->groups, .splits = 1, .element = element_type((NnDtype)c->dtype), .element_bytes = nn_dtype_bytes((NnDtype)c->dtype)};
+  switch (c->pass) {
+  case NNC_CONV_FORWARD:   // m (n, oh, ow), n o, k (kh, kw, c)
+    p->m = c->n * c->oh * c->ow, p->n = oi, p->k = ci * taps;
+    p->a = window;
+    p->b = (ConvOperand){.buffer = 1, .group_stride = oi * ci * taps, .outer = linear(ci * taps), .inner = weight_tap};
+    p->c_group_stride = oi * ys.c, p->c_rows = pixels(ys, c->oh, c->ow), p->c_cols = linear(ys.c);
+    break;
+  case NNC_CONV_INPUT_GRAD:   // m (n, h, w), n c, k (kh, kw, o)
+    p->m = c->n * c->h * c->w, p->n = ci, p->k = oi * taps;
+    p->a = (ConvOperand){.group_stride = oi * ys.c, .is_window = true, .step = {c->stride[0], c->stride[1]}, .height = c->oh, .width = c->ow, .y_stride = ys.y, .x_stride = ys.x};
+    p->a.outer = (Digits){.size1 = c->h, .size0 = c->w, .stride = {0, 0, ys.n}, .y = {0, 1, 0}, .x = {1, 0, 0}, .y0 = c->pad[0], .x0 = c->pad[2]};
+    p->a.inner = (Digits){.size1 = c->kw, .size0 = oi, .stride = {ys.c, 0, 0}, .y = {0, 0, -c->dilation[0]}, .x = {0, -c->dilation[1], 0}};
+    p->b = (ConvOperand){.buffer = 1, .group_stride = oi * ci * taps, .outer = linear(taps), .inner = {.size1 = c->kw, .size0 = oi, .stride = {ci * taps, 1, c->kw}}};
+    p->c_group_stride = ci * xs.c, p->c_rows = pixels(xs, c->h, c->w), p->c_cols = linear(xs.c);
+    break;
+  case NNC_CONV_WEIGHT_GRAD:   // m o, n (kh, kw, c), k (n, oh, ow)
+    p->m = oi, p->n = ci * taps, p->k = c->n * c->oh * c->ow;
+    p->a = (ConvOperand){.buffer = 1, .group_stride = oi * ys.c, .outer = linear(ys.c), .inner = pixels(ys, c->oh, c->ow), .outer_is_contiguous = c->channels_last};
+    p->b = window, p->b.outer = window_tap, p->b.inner = window_position, p->b.outer_is_contiguous = c->channels_last;
+    p->c_group_stride = oi * ci * taps, p->c_rows = linear(ci * taps), p->c_cols = weight_tap;
+    break;
+  }
+  choose_splits(p);
+  int64_t most = larger(larger(c->n * c->c * c->h * c->w, c->n * c->o * c->oh * c->ow), c->o * ci * taps);
+  most = larger(most, larger(p->m, p->k) + 4096) * p->splits;
+  p->index = most < INT32_MAX / 2 ? "i32" : "i64";
+}
+
+int64_t conv_workspace_bytes(const NncConv *c) {
+  ConvProduct p;
+  conv_product(c, &p);
+  return p.splits > 1 ? (p.splits * p.groups * p.m * p.n * p.element_bytes + 63) / 64 * 64 : 0;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Text
+
+void code_line(Code *c, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  text_append(c->text, "  ", 2);
+  text_addv(c->text, format, args);
+  text_append(c->text, "\n", 1);
+  va_end(args);
+}
+
+int code(Code *c, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  text_add(c->text, "  %%v%d = ", c->next);
+  text_addv(c->text, format, args);
+  text_append(c->text, "\n", 1);
+  va_end(args);
+  return c->next++;
+}
+
+int code_index(Code *c, int64_t value) { return code(c, "arith.constant %lld : %s", (long long)value, c->p->index); }
+int code_op(Code *c, const char *op, int a, int b) { return code(c, "arith.%s %%v%d, %%v%d : %s", op, a, b, c->p->index); }
+int code_op_with(Code *c, const char *op, int a, int64_t b) { return code_op(c, op, a, code_index(c, b)); }
+
+int code_thread(Code *c, const char *sreg) {
+  int id = code(c, "llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.%s\"() : () -> i32", sreg);
+  return strcmp(c->p->index, "i64") ? id : code(c, "arith.extui %%v%d : i32 to i64", id);
+}
+
+int code_and(Code *c, int a, int b) { return a < 0 ? b : b < 0 ? a : code(c, "arith.andi %%v%d, %%v%d : i1", a, b); }
+
+// start + digit[0] step[0] + …; -1: constantly zero.
+static int weighted(Code *c, const int digit[3], const int64_t step[3], int64_t start) {
+  int sum = start ? code_index(c, start) : -1;
+  for (int i = 0; i < 3; i++) {
+    if (!step[i] || digit[i] < 0) continue;
+    int term = step[i] == 1 ? digit[i] : code_op_with(c, "muli", digit[i], step[i]);
+    sum = sum < 0 ? term : code_op(c, "addi", sum, term);
+  }
+  return sum;
+}
+
+CodePlace code_place(Code *c, const Digits *d, int index) {
+  int digit[3] = {-1, -1, index};
+  if (d->size0 > 1) {
+    digit[0] = code_op_with(c, "remui", index, d->size0);
+    digit[2] = code_op_with(c, "divui", index, d->size0);
+  }
+  if (d->size1 > 1) {
+    digit[1] = code_op_with(c, "remui", digit[2], d->size1);
+    digit[2] = code_op_with(c, "divui", digit[2], d->size1);
+  }
+  return (CodePlace){weighted(c, digit, d->y, d->y0), weighted(c, digit, d->x, d->x0), weighted(c, digit, d->stride, 0)};
+}
+
+static int add_maybe(Code *c, int a, int b) { return a < 0 ? b : b < 0 ? a : code_op(c, "addi", a, b); }
+
+// The coordinate of a pixel in its image; narrows `valid`.
+static int coordinate(Code *c, int at, int64_t step, int64_t extent, int *valid) {
+  if (at < 0) return -1;   // constant 0 lies inside
+  if (step > 1) {
+    int sign = code(c, "arith.cmpi sge, %%v%d, %%v%d : %s", at, code_index(c, 0), c->p->index);
+    int rest = code_op_with(c, "remui", at, step);
+    *valid = code_and(c, code_and(c, *valid, sign), code(c, "arith.cmpi eq, %%v%d, %%v%d : %s", rest, code_index(c, 0), c->p->index));
+    at = code_op_with(c, "divui", at, step);
+  }
+  *valid = code_and(c, *valid, code(c, "arith.cmpi ult, %%v%d, %%v%d : %s", at, code_index(c, extent), c->p->index));
+  return at;
+}
+
+int code_element(Code *c, const ConvOperand *o, int group_offset, const CodePlace *outer, const CodePlace *inner, int valid) {
+  const char *element = c->p->element, *index = c->p->index;
+  int offset = add_maybe(c, group_offset, add_maybe(c, outer->offset, inner->offset));
+  if (o->is_window) {
+    int y = coordinate(c, add_maybe(c, outer->y, inner->y), o->step[0], o->height, &valid), x = coordinate(c, add_maybe(c, outer->x, inner->x), o->step[1], o->width, &valid);
+    if (y >= 0) offset = add_maybe(c, offset, code_op_with(c, "muli", y, o->y_stride));
+    if (x >= 0) offset = add_maybe(c, offset, code_op_with(c, "muli", x, o->x_stride));
+  }
+  int zero = code_index(c, 0);
+  if (offset < 0) offset = zero;
+  if (valid >= 0) offset = code(c, "arith.select %%v%d, %%v%d, %%v%d : %s", valid, offset, zero, index);   // the first element can always be read
+  int address = code(c, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, %s) -> !buffer, %s", o->buffer, offset, index, element);
+  int v = code(c, "llvm.load %%v%d {alignment = %d : i64} : !buffer -> %s", address, (int)c->p->element_bytes, element);
+  if (valid < 0) return v;
+  int none = code(c, "arith.constant 0.0 : %s", element);
+  return code(c, "arith.select %%v%d, %%v%d, %%v%d : %s", valid, v, none, element);
+}
+
+void conv_add_launch(HostKernel *out, const char *symbol, int64_t x, int64_t y, int64_t z, int64_t threads) {
+  out->launches = host_grow(out->launches, (size_t)out->n_launches + 1, sizeof *out->launches);
+  out->launches[out->n_launches++] = (HostLaunch){.symbol = host_strdup(symbol), .grid = {x, y, z}, .block = {threads, 1, 1}};
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+static void comment(const NncConv *c, const ConvProduct *p, const char *name, Text *t) {
+  static const char *const passes[] = {"forward", "data gradient", "weight gradient"};
+  text_add(t, "// %s: convolution, %s, %s\n", name, passes[c->pass], p->element);
+  text_add(t, "// x [%lld, %lld, %lld, %lld] (%s), w [%lld, %lld, %lld, %lld], stride %lldx%lld, padding %lld %lld %lld %lld, dilation %lldx%lld, groups %lld\n", (long long)c->n,
+           (long long)(c->channels_last ? c->h : c->c), (long long)(c->channels_last ? c->w : c->h), (long long)(c->channels_last ? c->c : c->w), c->channels_last ? "nhwc" : "nchw",
+           (long long)c->o, (long long)(c->c / c->groups), (long long)c->kh, (long long)c->kw, (long long)c->stride[0], (long long)c->stride[1], (long long)c->pad[0],
+           (long long)c->pad[1], (long long)c->pad[2], (long long)c->pad[3], (long long)c->dilation[0], (long long)c->dilation[1], (long long)c->groups);
+  text_add(t, "// product of %lld x %lld by %lld x %lld, k in %lld parts\n", (long long)p->m, (long long)p->k, (long long)p->k, (long long)p->n, (long long)p->splits);
+}
+
+char *cuda_conv_name(const NncConv *c) {
+  static const char *const passes[] = {"forward", "input_grad", "weight_grad"};
+  return text_format("conv_%s_%s_%lldx%lldx%lldx%lld_%lldx%lldx%lld_s%lldx%lld_p%lld_%lld_%lld_%lld_d%lldx%lld_g%lld_%s", passes[c->pass], element_type((NnDtype)c->dtype),
+                     (long long)c->n, (long long)c->h, (long long)c->w, (long long)c->c, (long long)c->kh, (long long)c->kw, (long long)c->o, (long long)c->stride[0],
+                     (long long)c->stride[1], (long long)c->pad[0], (long long)c->pad[1], (long long)c->pad[2], (long long)c->pad[3], (long long)c->dilation[0],
+                     (long long)c->dilation[1], (long long)c->groups, c->channels_last ? "nhwc" : "nchw");
+}
+
+void cuda_emit_conv(const NncConv *c, const char *name, HostKernel *out) {
+  ConvProduct p;
+  conv_product(c, &p);
+  *out = (HostKernel){.name = host_strdup(name), .summary = host_strdup("convolution"), .workspace_bytes = conv_workspace_bytes(c)};
+  comment(c, &p, name, &out->text);
+  // A tile of 64 columns for a handful of them wastes the rest: depthwise convolutions and those of few channels.
+  if (p.n < 8 || p.m < 8) conv_emit_direct(&p, name, out);
+  else conv_emit_tiled(&p, name, out);
+  if (p.splits == 1) return;
+  char *symbol = text_format("%s_sum", name);
+  conv_emit_sum(&p, symbol, out);
+  free(symbol);
+}

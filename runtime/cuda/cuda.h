@@ -1,0 +1,39 @@
+// Private to runtime/cuda: a program on a GPU. load.c fills the table of the driver's functions, device.c opens the GPU (context, module, arena,
+// staging), execute.c turns a function's steps into launches and captures them as a graph.
+#ifndef NNC_RUNTIME_CUDA_CUDA_H
+#define NNC_RUNTIME_CUDA_CUDA_H
+
+#include "runtime/cuda/driver.h"
+#include "runtime/runtime.h"
+
+// What stands behind Arena.memory.
+typedef struct CudaMemory {
+  CudaApi api;
+  int ordinal;
+  CUdevice device;
+  CUcontext context;          // the device's primary one, retained
+  CUmodule module;
+  CUstream compute, copy;
+  CUevent copied;             // what copy has done last; compute waits for it
+  cublasHandle_t cublas;      // NULL: no matrix products
+  CUdeviceptr arena;
+  char *staging;              // page-locked host memory; Owned
+  int64_t staging_bytes, staging_used;
+  char name[128];             // of the GPU
+} CudaMemory;
+
+// True if the call succeeded; else reports the call, what it was for, and the likely cause. `what`: "loading the kernels".
+bool cuda_ok(const CudaMemory *m, CUresult result, const char *call, const char *what);
+#define CUDA(m, what, call, ...) cuda_ok((m), (m)->api.driver.call(__VA_ARGS__), "cu" #call, (what))
+bool cublas_ok(const CudaMemory *m, cublasStatus_t status, const char *call, const char *what);
+#define CUBLAS(m, what, call, ...) cublas_ok((m), (m)->api.cublas.call(__VA_ARGS__), "cublas" #call, (what))
+bool cuda_needs_cublas(void);   // any step of the program is a matrix product
+bool cuda_wait(const CudaMemory *m, const char *what);   // for the compute stream
+
+// execute.c: members of nnc_device_cuda.
+void *cuda_prepare(const NncFunction *f, const Arena *arena);
+void cuda_release(void *prepared);
+bool cuda_run(void *prepared);
+bool cuda_run_step(void *prepared, int step);
+
+#endif

@@ -1,0 +1,204 @@
+// A GPU as the device of a program: driver, context, kernels, one arena of the planned size, copies between it and the mirror on the host.
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/cuda/cuda.h"
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Errors
+
+static const char *likely_cause(CUresult result) {
+  switch (result) {
+  case CUDA_ERROR_OUT_OF_MEMORY: return "another program holds the GPU's memory; or compile with a smaller --memory-budget or batch";
+  case CUDA_ERROR_NO_DEVICE: return "the driver finds no GPU: look at nvidia-smi and CUDA_VISIBLE_DEVICES";
+  case CUDA_ERROR_INVALID_DEVICE: return "no GPU of that number: look at nvidia-smi and --device";
+  case CUDA_ERROR_NO_BINARY_FOR_GPU: return "compiled for another architecture: compile with the --gpu-arch of this GPU";
+  case CUDA_ERROR_INVALID_IMAGE: return "the kernels in this executable are damaged";
+  case CUDA_ERROR_INVALID_PTX:
+  case CUDA_ERROR_UNSUPPORTED_PTX_VERSION: return "the driver is older than the kernels' PTX: update it, or compile with an older --gpu-arch";
+  case CUDA_ERROR_ILLEGAL_ADDRESS:
+  case CUDA_ERROR_MISALIGNED_ADDRESS:
+  case CUDA_ERROR_LAUNCH_FAILED: return "a bug of a kernel, or a GPU in trouble: try --target=cuda-emu, and look at dmesg for Xid messages";
+  case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: return "the driver's library and its kernel module differ: restart the machine";
+  case CUDA_ERROR_UNKNOWN: return "the driver is in a bad state: look at dmesg";
+  default: return "";
+  }
+}
+
+bool cuda_ok(const CudaMemory *m, CUresult result, const char *call, const char *what) {
+  if (result == CUDA_SUCCESS) return true;
+  const char *name = NULL, *text = NULL, *cause = likely_cause(result);
+  m->api.driver.GetErrorName(result, &name);
+  m->api.driver.GetErrorString(result, &text);
+  report_error("%s: %s failed: %s (%s)%s%s", what, call, name ? name : "unknown error", text ? text : "", *cause ? "\n" : "", cause);
+  return false;
+}
+
+bool cublas_ok(const CudaMemory *m, cublasStatus_t status, const char *call, const char *what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return true;
+  report_error("%s: %s failed: %s", what, call, m->api.cublas.GetStatusName(status));
+  return false;
+}
+
+bool cuda_wait(const CudaMemory *m, const char *what) { return CUDA(m, what, StreamSynchronize, m->compute); }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Opening
+
+static bool open_context(CudaMemory *m) {
+  int count = 0;
+  if (!CUDA(m, "starting the driver", Init, 0) || !CUDA(m, "looking for a GPU", DeviceGetCount, &count)) return false;
+  if (m->ordinal >= count) {
+    report_error("--device=%d, but the driver shows %d GPU%s, numbered from 0%s", m->ordinal, count, count == 1 ? "" : "s",
+                 count ? "" : ": look at nvidia-smi and CUDA_VISIBLE_DEVICES");
+    return false;
+  }
+  if (!CUDA(m, "looking for the GPU", DeviceGet, &m->device, m->ordinal)) return false;
+  m->api.driver.DeviceGetName(m->name, (int)sizeof m->name - 1, m->device);
+  return CUDA(m, "making a context on the GPU", DevicePrimaryCtxRetain, &m->context, m->device) &&
+         CUDA(m, "making a context on the GPU", CtxSetCurrent, m->context) &&
+         CUDA(m, "making a stream", StreamCreate, &m->compute, CU_STREAM_NON_BLOCKING) &&
+         CUDA(m, "making a stream", StreamCreate, &m->copy, CU_STREAM_NON_BLOCKING) &&
+         CUDA(m, "making an event", EventCreate, &m->copied, CU_EVENT_DISABLE_TIMING);
+}
+
+static void dump_ptx(void) {
+  const char *path = getenv("NNC_PTX_DUMP");
+  if (!path || !*path || !nnc_program.cuda->ptx) return;
+  size_t size = (size_t)(nnc_program.cuda->ptx_end - nnc_program.cuda->ptx);
+  FILE *f = fopen(path, "w");
+  bool ok = f && fwrite(nnc_program.cuda->ptx, 1, size, f) == size;
+  if (f && fclose(f) != 0) ok = false;
+  if (!ok) report_warning("NNC_PTX_DUMP: cannot write %s", path);
+}
+
+static CUresult load_image(CudaMemory *m, const void *image, char *log, int size) {
+  int options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void *values[] = {log, (void *)(intptr_t)size};
+  *log = 0;
+  return m->api.driver.ModuleLoadDataEx(&m->module, image, 2, options, values);
+}
+
+// The assembled kernels where they fit this GPU, else PTX, which the driver assembles.
+static bool load_module(CudaMemory *m) {
+  const NncCuda *c = nnc_program.cuda;
+  char *log = xcalloc(1, 8192);
+  CUresult result = CUDA_ERROR_NO_BINARY_FOR_GPU;
+  if (c->cubin) result = load_image(m, c->cubin, log, 8191);
+  if (result != CUDA_SUCCESS && c->ptx) result = load_image(m, c->ptx, log, 8191);
+  if (c->module) result = load_image(m, c->module, log, 8191);
+  int major = 0, minor = 0, version = 0;
+  m->api.driver.DeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, m->device);
+  m->api.driver.DeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, m->device);
+  m->api.driver.DriverGetVersion(&version);
+  if (result != CUDA_SUCCESS) {
+    if (*log) fprintf(stderr, "%s\n", log);
+    cuda_ok(m, result, "cuModuleLoadDataEx", "loading the kernels");
+    fprintf(stderr, "%s: compiled for %s (PTX %d.%d); this GPU, %s, is sm_%d%d, its driver is for CUDA %d.%d\n", report_name(), c->arch, c->ptx_version / 10,
+            c->ptx_version % 10, m->name, major, minor, version / 1000, version % 1000 / 10);
+  }
+  free(log);
+  return result == CUDA_SUCCESS;
+}
+
+static int64_t largest_arguments(void) {
+  int64_t most = 0;
+  for (int i = 0; i < nnc_program.n_functions; i++) {
+    const NncFunction *f = &nnc_program.functions[i];
+    int64_t sum = 0;
+    for (int a = 0; a < f->n_args; a++) sum += (f->args[a].bytes + NNC_ALIGN - 1) / NNC_ALIGN * NNC_ALIGN;
+    if (sum > most) most = sum;
+  }
+  return most;
+}
+
+static bool open_memory(CudaMemory *m, int64_t bytes) {
+  size_t available = 0, total = 0;
+  char need[32], have[32], all[32];
+  if (!CUDA(m, "asking for the GPU's memory", MemGetInfo, &available, &total)) return false;
+  if ((size_t)bytes > available) {
+    report_error("the program needs an arena of %s (%lld bytes), but %s has %s (%lld bytes) free of %s\n%s", format_bytes(bytes, need, sizeof need), (long long)bytes, m->name,
+                 format_bytes((int64_t)available, have, sizeof have), (long long)available, format_bytes((int64_t)total, all, sizeof all), likely_cause(CUDA_ERROR_OUT_OF_MEMORY));
+    return false;
+  }
+  m->staging_bytes = largest_arguments();
+  void *staging = NULL;
+  if (!CUDA(m, "allocating the arena", MemAlloc, &m->arena, (size_t)bytes) || !CUDA(m, "clearing the arena", MemsetD8Async, m->arena, 0, (size_t)bytes, m->compute) ||
+      !cuda_wait(m, "clearing the arena") || !CUDA(m, "allocating the staging buffer", MemAllocHost, &staging, (size_t)(m->staging_bytes ? m->staging_bytes : 1)))
+    return false;
+  m->staging = staging;
+  return true;
+}
+
+static void close_device(Arena *a) {
+  CudaMemory *m = a->memory;
+  const CudaDriver *d = &m->api.driver;
+  if (m->cublas) m->api.cublas.Destroy(m->cublas);
+  if (m->staging) d->MemFreeHost(m->staging);
+  if (m->arena) d->MemFree(m->arena);
+  if (m->module) d->ModuleUnload(m->module);
+  if (m->copied) d->EventDestroy(m->copied);
+  if (m->copy) d->StreamDestroy(m->copy);
+  if (m->compute) d->StreamDestroy(m->compute);
+  if (m->context) d->DevicePrimaryCtxRelease(m->device);
+  free(m);
+  a->memory = NULL;
+}
+
+static bool open_cublas(CudaMemory *m) {
+  if (!cuda_needs_cublas()) return true;
+  return CUBLAS(m, "starting cuBLAS", Create, &m->cublas) && CUBLAS(m, "starting cuBLAS", SetStream, m->cublas, m->compute) &&
+         CUBLAS(m, "starting cuBLAS", SetMathMode, m->cublas, CUBLAS_DEFAULT_MATH);
+}
+
+static bool open_device(Arena *a, const DeviceOptions *o) {
+  CudaMemory *m = xcalloc(1, sizeof *m);
+  m->ordinal = o->device;
+  if (!nnc_program.cuda->load(&m->api)) {
+    free(m);
+    return false;
+  }
+  a->memory = m;   // closed by arena_destroy
+  dump_ptx();
+  return open_context(m) && load_module(m) && open_memory(m, a->bytes) && open_cublas(m);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Copies
+
+// Arguments go through page-locked memory on a stream of their own. The arena is at rest then: results of the last run have been fetched.
+static bool push(const Arena *a, int64_t offset, int64_t bytes) {
+  CudaMemory *m = a->memory;
+  const char *what = "copying to the GPU";
+  int64_t room = (bytes + NNC_ALIGN - 1) / NNC_ALIGN * NNC_ALIGN;
+  if (room > m->staging_bytes) {
+    return cuda_wait(m, what) && CUDA(m, what, MemcpyHtoD, m->arena + (CUdeviceptr)offset, a->base + offset, (size_t)bytes);
+  }
+  if (m->staging_used + room > m->staging_bytes) {
+    if (!CUDA(m, what, StreamSynchronize, m->copy)) return false;
+    m->staging_used = 0;
+  }
+  char *at = m->staging + m->staging_used;
+  m->staging_used += room;
+  memcpy(at, a->base + offset, (size_t)bytes);
+  return CUDA(m, what, MemcpyHtoDAsync, m->arena + (CUdeviceptr)offset, at, (size_t)bytes, m->copy) && CUDA(m, what, EventRecord, m->copied, m->copy) &&
+         CUDA(m, what, StreamWaitEvent, m->compute, m->copied, 0);
+}
+
+static bool pull(const Arena *a, int64_t offset, int64_t bytes) {
+  CudaMemory *m = a->memory;
+  const char *what = "fetching results from the GPU";
+  return CUDA(m, what, MemcpyDtoHAsync, a->base + offset, m->arena + (CUdeviceptr)offset, (size_t)bytes, m->compute) && cuda_wait(m, what);
+}
+
+static bool check(const DeviceOptions *o) {
+  (void)o;
+  return true;   // what the machine must have is asked for when the device is opened
+}
+
+static const char *implementation(const NncStep *s) { return s->kind == NNC_STEP_MATMUL ? "cuBLAS" : ""; }
+
+static void describe(char *text, size_t size) { snprintf(text, size, "%s, %s", nnc_program.target, nnc_program.cuda->arch); }
+
+const NncDevice nnc_device_cuda = {.name = "cuda", .check = check, .open = open_device, .close = close_device, .push = push, .pull = pull, .prepare = cuda_prepare,
+                                   .release = cuda_release, .run = cuda_run, .run_step = cuda_run_step, .implementation = implementation, .describe = describe};

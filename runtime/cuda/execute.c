@@ -1,0 +1,154 @@
+// A function's steps as launches on one stream. The first run of the whole function captures them as a graph, later ones launch it: what changes
+// from step to step (inputs, random keys, learning rates) are arguments in the arena, so that the graph never changes.
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/cuda/cuda.h"
+
+typedef struct CudaStep {
+  CUfunction function;         // KERNEL
+  CUdeviceptr *addresses;      // Borrowed from CudaProgram.addresses; of the step's buffers
+  void **arguments;            // Borrowed from CudaProgram.arguments; pointers to them, as cuLaunchKernel takes them
+  CUdeviceptr workspace;       // MATMUL
+} CudaStep;
+
+typedef struct CudaProgram {
+  const NncFunction *f;
+  CudaMemory *m;
+  CudaStep *steps;             // Owned
+  CUdeviceptr *addresses;      // Owned
+  void **arguments;            // Owned
+  CudaRange *ranges;           // Owned; of one step, for the emulator
+  CUgraph graph;
+  CUgraphExec exec;
+} CudaProgram;
+
+void cuda_release(void *prepared) {
+  CudaProgram *p = prepared;
+  if (p->exec) p->m->api.driver.GraphExecDestroy(p->exec);
+  if (p->graph) p->m->api.driver.GraphDestroy(p->graph);
+  free(p->steps);
+  free(p->addresses);
+  free(p->arguments);
+  free(p->ranges);
+  free(p);
+}
+
+static bool prepare_kernel(const CudaMemory *m, const NncStep *s, CudaStep *step) {
+  if (!CUDA(m, s->launch->symbol, ModuleGetFunction, &step->function, m->module, s->launch->symbol)) return false;
+  if (s->launch->shared_bytes <= 48 * 1024) return true;
+  return CUDA(m, s->label, FuncSetAttribute, step->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)s->launch->shared_bytes);
+}
+
+void *cuda_prepare(const NncFunction *f, const Arena *arena) {
+  CudaProgram *p = xcalloc(1, sizeof *p);
+  p->f = f;
+  p->m = arena->memory;
+  p->steps = xcalloc((size_t)f->n_steps, sizeof *p->steps);
+  size_t n = 0, most = 0;
+  for (int i = 0; i < f->n_steps; i++) {
+    size_t buffers = (size_t)f->steps[i].n_buffers;
+    n += buffers;
+    if (buffers > most) most = buffers;
+  }
+  p->addresses = xcalloc(n + 1, sizeof *p->addresses);
+  p->arguments = xcalloc(n + 1, sizeof *p->arguments);
+  p->ranges = xcalloc(most + 1, sizeof *p->ranges);
+  n = 0;
+  for (int i = 0; i < f->n_steps; i++) {
+    const NncStep *s = &f->steps[i];
+    CudaStep *step = &p->steps[i];
+    step->addresses = p->addresses + n;
+    step->arguments = p->arguments + n;
+    for (int j = 0; j < s->n_buffers; j++, n++) {
+      p->addresses[n] = p->m->arena + (CUdeviceptr)s->buffers[j];
+      p->arguments[n] = &p->addresses[n];
+    }
+    if (s->workspace >= 0) step->workspace = p->m->arena + (CUdeviceptr)s->workspace;
+    if (s->kind == NNC_STEP_KERNEL && !prepare_kernel(p->m, s, step)) {
+      cuda_release(p);
+      return NULL;
+    }
+  }
+  return p;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Steps
+
+static const void *device_pointer(CUdeviceptr p) { return (const void *)(uintptr_t)p; }
+
+static int smallest_stride(int64_t stride, int64_t rows) { return (int)(stride > rows ? stride : rows); }
+
+// C = A B in row-major order is, read by columns, C^T = B^T A^T. One stride of each operand is 1, which says whether it is transposed.
+static bool run_matmul(const CudaMemory *m, const NncStep *s, const CudaStep *step) {
+  const NncMatmul *x = s->matmul;
+  const float one_f = 1, zero_f = 0;
+  const double one_d = 1, zero_d = 0;
+  bool wide = x->dtype == NNC_F64, b_plain = x->b_col == 1, a_plain = x->a_col == 1;
+  int type = wide ? CUDA_R_64F : CUDA_R_32F, compute = wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F;
+  const void *one = wide ? (const void *)&one_d : &one_f, *zero = wide ? (const void *)&zero_d : &zero_f;
+  int op_b = b_plain ? CUBLAS_OP_N : CUBLAS_OP_T, ldb = b_plain ? smallest_stride(x->b_row, x->n) : smallest_stride(x->b_col, x->k);
+  int op_a = a_plain ? CUBLAS_OP_N : CUBLAS_OP_T, lda = a_plain ? smallest_stride(x->a_row, x->k) : smallest_stride(x->a_col, x->m);
+  const void *a = device_pointer(step->addresses[0]), *b = device_pointer(step->addresses[1]);
+  void *c = (void *)(uintptr_t)step->addresses[2], *workspace = s->workspace < 0 ? NULL : (void *)(uintptr_t)step->workspace;
+  if (!CUBLAS(m, s->label, SetWorkspace, m->cublas, workspace, workspace ? (size_t)x->scratch_bytes : 0)) return false;
+  if (x->batch == 1)
+    return CUBLAS(m, s->label, GemmEx, m->cublas, op_b, op_a, (int)x->n, (int)x->m, (int)x->k, one, b, type, ldb, a, type, lda, zero, c, type,
+                  smallest_stride(x->c_row, x->n), compute, CUBLAS_GEMM_DEFAULT);
+  return CUBLAS(m, s->label, GemmStridedBatchedEx, m->cublas, op_b, op_a, (int)x->n, (int)x->m, (int)x->k, one, b, type, ldb, x->b_batch, a, type, lda, x->a_batch,
+                zero, c, type, smallest_stride(x->c_row, x->n), x->c_batch, (int)x->batch, compute, CUBLAS_GEMM_DEFAULT);
+}
+
+// The emulator reports every access outside of the step's buffers.
+static void expect_ranges(const CudaProgram *p, const NncStep *s, const CudaStep *step) {
+  if (!p->m->api.expect_ranges || !s->buffer_bytes) return;
+  int n = 0;
+  for (; n < s->n_buffers; n++) p->ranges[n] = (CudaRange){s->label, step->addresses[n], (size_t)s->buffer_bytes[n]};
+  if (s->kind == NNC_STEP_MATMUL && s->workspace >= 0) p->ranges[n++] = (CudaRange){"workspace", step->workspace, (size_t)s->matmul->scratch_bytes};
+  p->m->api.expect_ranges(p->m->compute, n, p->ranges);
+}
+
+static bool launch(CudaProgram *p, int index) {
+  const NncStep *s = &p->f->steps[index];
+  const CudaStep *step = &p->steps[index];
+  const CudaMemory *m = p->m;
+  switch (s->kind) {
+  case NNC_STEP_KERNEL: {
+    const NncLaunch *l = s->launch;
+    expect_ranges(p, s, step);
+    return CUDA(m, s->label, LaunchKernel, step->function, (unsigned)l->grid[0], (unsigned)l->grid[1], (unsigned)l->grid[2], (unsigned)l->block[0],
+                (unsigned)l->block[1], (unsigned)l->block[2], (unsigned)l->shared_bytes, m->compute, step->arguments, NULL);
+  }
+  case NNC_STEP_MATMUL: expect_ranges(p, s, step); return run_matmul(m, s, step);
+  case NNC_STEP_COPY: return CUDA(m, s->label, MemcpyDtoDAsync, step->addresses[1], step->addresses[0], (size_t)s->copy_bytes, m->compute);
+  case NNC_STEP_TAP: return true;
+  case NNC_STEP_CONV: break;
+  }
+  report_internal("step %s of %s: not a step of a GPU program", s->label, p->f->name);
+}
+
+bool cuda_run_step(void *prepared, int index) {
+  CudaProgram *p = prepared;
+  return launch(p, index) && cuda_wait(p->m, p->f->steps[index].label);
+}
+
+static bool launch_all(CudaProgram *p) {
+  for (int i = 0; i < p->f->n_steps; i++)
+    if (!launch(p, i)) return false;
+  return true;
+}
+
+static bool capture(CudaProgram *p) {
+  const CudaMemory *m = p->m;
+  const char *what = "capturing the step as a graph";
+  if (!CUDA(m, what, StreamBeginCapture, m->compute, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)) return false;
+  bool ok = launch_all(p);
+  return CUDA(m, what, StreamEndCapture, m->compute, &p->graph) && ok && CUDA(m, what, GraphInstantiate, &p->exec, p->graph, 0);
+}
+
+bool cuda_run(void *prepared) {
+  CudaProgram *p = prepared;
+  if (!p->exec && !capture(p)) return false;
+  return CUDA(p->m, p->f->name, GraphLaunch, p->exec, p->m->compute);
+}

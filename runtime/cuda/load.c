@@ -1,0 +1,72 @@
+// The driver and cuBLAS by dlopen: an executable needs neither to be linked nor to start.
+#include <dlfcn.h>
+#include <string.h>
+
+#include "runtime/cuda/cuda.h"
+
+static void *open_library(const char *const *names, char *reason, size_t size) {
+  for (int i = 0; names[i]; i++) {
+    void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    if (library) return library;
+    const char *error = dlerror();
+    if (i == 0) snprintf(reason, size, "%s", error ? error : "unknown reason");
+  }
+  return NULL;
+}
+
+// A function pointer by way of memcpy: ISO C has no cast from an object pointer to it.
+static bool find(void *library, const char *name, void *field) {
+  void *address = dlsym(library, name);
+  memcpy(field, &address, sizeof address);
+  return address != NULL;
+}
+
+static bool load_driver(CudaApi *api) {
+  static const char *const names[] = {"libcuda.so.1", "libcuda.so", NULL};
+  char reason[512];
+  void *library = open_library(names, reason, sizeof reason);
+  if (!library) {
+    report_error("%s was compiled for an NVIDIA GPU (%s), but there is no driver here: %s\n"
+                 "install the driver of the GPU, or compile %s with --target=host", nnc_program.model, nnc_program.cuda->arch, reason, nnc_program.source);
+    return false;
+  }
+#define FIND(type, field, name, parameters)                                                                             \
+  if (!find(library, name, &api->driver.field)) {                                                                       \
+    report_error("the NVIDIA driver is too old: it has no %s; this program needs driver 470 (CUDA 11.4) or later", name); \
+    return false;                                                                                                       \
+  }
+  NNC_CUDA_DRIVER_SYMBOLS(FIND)
+#undef FIND
+  return true;
+}
+
+static bool load_cublas(CudaApi *api) {
+  static const char *const names[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so", NULL};
+  char reason[512];
+  void *library = open_library(names, reason, sizeof reason);
+  if (!library) {
+    report_error("%s needs cuBLAS for its matrix products: %s\ninstall libcublas 11 to 13 (part of the CUDA toolkit), or put its folder into LD_LIBRARY_PATH",
+                 nnc_program.model, reason);
+    return false;
+  }
+#define FIND(type, field, name, parameters)                                        \
+  if (!find(library, name, &api->cublas.field)) {                                  \
+    report_error("cuBLAS is too old: it has no %s; version 11.4 or later", name); \
+    return false;                                                                  \
+  }
+  NNC_CUBLAS_SYMBOLS(FIND)
+#undef FIND
+  return true;
+}
+
+bool cuda_needs_cublas(void) {
+  for (int i = 0; i < nnc_program.n_functions; i++)
+    for (int s = 0; s < nnc_program.functions[i].n_steps; s++)
+      if (nnc_program.functions[i].steps[s].kind == NNC_STEP_MATMUL) return true;
+  return false;
+}
+
+bool nnc_cuda_load(CudaApi *api) {
+  memset(api, 0, sizeof *api);
+  return load_driver(api) && (!cuda_needs_cublas() || load_cublas(api));
+}

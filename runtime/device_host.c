@@ -1,0 +1,131 @@
+// The host as the device of a program: steps work on the arena itself. Kernels and library operations share their own work over the threads.
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+typedef struct Prepared {
+  void **buffers;                      // addresses; Borrowed from HostFunction.addresses
+  const NncOperation *operation;       // CONV, MATMUL
+  void *workspace;
+  int threads;                         // KERNEL
+} Prepared;
+
+typedef struct HostFunction {
+  const NncFunction *f;
+  Prepared *steps;                     // Owned
+  void **addresses;                    // Owned
+} HostFunction;
+
+static int largest_thread_count(int asked) {
+  int n = asked > 0 ? asked : omp_get_max_threads();
+  int planned = nnc_program.threads;
+  if (planned > 0 && n > planned) {
+    if (asked > 0)
+      report_warning("the workspaces were planned for %d threads: using %d, not %d; compile on this machine for more", planned, planned, asked);
+    n = planned;
+  }
+  return n;
+}
+
+static bool check_machine(const DeviceOptions *o) {
+  const char *isa = nnc_program.isa;
+  if (isa && *isa && !nnc_library_set_isa(isa)) {
+    report_error("compiled for %s (%s), but this machine offers %s: compile %s on this machine", isa,
+                 nnc_program.cpu ? nnc_program.cpu : "unknown cpu", nnc_library_isa(), nnc_program.source);
+    return false;
+  }
+  int n = largest_thread_count(o->threads);
+  omp_set_dynamic(0);
+  omp_set_num_threads(n);
+  nnc_library_set_threads(n);
+  return true;
+}
+
+static bool prepare_operation(const NncFunction *f, const NncStep *s, Prepared *p) {
+  char error[256];
+  if (s->kind == NNC_STEP_CONV) p->operation = nnc_conv_prepare(s->conv, error, sizeof error);
+  else p->operation = nnc_matmul_prepare(s->matmul, error, sizeof error);
+  int64_t scratch = s->kind == NNC_STEP_CONV ? s->conv->scratch_bytes : s->matmul->scratch_bytes;
+  if (p->operation && scratch > 0 && s->workspace < 0) report_internal("step %s of %s has no workspace", s->label, f->name);
+  if (!p->operation)
+    report_error("%s in %s: %s; this machine differs from the one it was compiled on: compile %s here", s->label, f->name, error,
+                 nnc_program.source);
+  return p->operation != NULL;
+}
+
+static void release(void *prepared) {
+  HostFunction *h = prepared;
+  free(h->steps);
+  free(h->addresses);
+  free(h);
+}
+
+static void *prepare(const NncFunction *f, const Arena *arena) {
+  HostFunction *h = xcalloc(1, sizeof *h);
+  h->f = f;
+  h->steps = xcalloc((size_t)f->n_steps, sizeof *h->steps);
+  size_t n = 0;
+  for (int i = 0; i < f->n_steps; i++) n += (size_t)f->steps[i].n_buffers;
+  h->addresses = xcalloc(n, sizeof *h->addresses);
+  int max_threads = omp_get_max_threads();
+  n = 0;
+  for (int i = 0; i < f->n_steps; i++) {
+    const NncStep *s = &f->steps[i];
+    Prepared *p = &h->steps[i];
+    p->buffers = h->addresses + n;
+    for (int j = 0; j < s->n_buffers; j++) h->addresses[n++] = arena->base + s->buffers[j];
+    p->workspace = s->workspace < 0 ? NULL : arena->base + s->workspace;
+    int64_t worth = s->grain > 0 ? s->extent / s->grain : s->extent;
+    p->threads = worth < 1 ? 1 : worth < max_threads ? (int)worth : max_threads;
+    if ((s->kind == NNC_STEP_CONV || s->kind == NNC_STEP_MATMUL) && !prepare_operation(f, s, p)) {
+      release(h);
+      return NULL;
+    }
+  }
+  return h;
+}
+
+// Contiguous chunks; the team always has all threads, since a team that changes its size costs more than an idle thread.
+static void run_kernel(const NncStep *s, const Prepared *p) {
+  if (p->threads == 1) {
+    s->kernel(p->buffers, 0, s->extent);
+    return;
+  }
+#pragma omp parallel
+  {
+    int64_t t = omp_get_thread_num(), n = p->threads < omp_get_num_threads() ? p->threads : omp_get_num_threads();
+    if (t < n) {
+      int64_t begin = s->extent / n * t + (s->extent % n < t ? s->extent % n : t);
+      int64_t end = begin + s->extent / n + (t < s->extent % n);
+      if (begin < end) s->kernel(p->buffers, begin, end);
+    }
+  }
+}
+
+static bool run_step(void *prepared, int step) {
+  const HostFunction *h = prepared;
+  const NncStep *s = &h->f->steps[step];
+  const Prepared *p = &h->steps[step];
+  switch (s->kind) {
+  case NNC_STEP_KERNEL: run_kernel(s, p); break;
+  case NNC_STEP_CONV:
+  case NNC_STEP_MATMUL:
+    if (!nnc_operation_execute(p->operation, p->buffers, p->workspace)) report_internal("%s failed in the library", s->label);
+    break;
+  case NNC_STEP_COPY: memmove(p->buffers[1], p->buffers[0], (size_t)s->copy_bytes); break;
+  case NNC_STEP_TAP: break;
+  }
+  return true;
+}
+
+static const char *implementation(const NncStep *s) {
+  if (s->kind == NNC_STEP_CONV) return nnc_conv_implementation(s->conv);
+  return s->kind == NNC_STEP_MATMUL ? nnc_matmul_implementation(s->matmul) : "";
+}
+
+static void describe(char *text, size_t size) { snprintf(text, size, "%d threads, %s", omp_get_max_threads(), nnc_library_isa()); }
+
+const NncDevice nnc_device_host = {.name = "host", .check = check_machine, .prepare = prepare, .release = release, .run_step = run_step,
+                                   .implementation = implementation, .describe = describe};
