@@ -1,4 +1,5 @@
 // All kernels of a module for the CUDA target.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,6 +7,7 @@
 #include "passes/plan.h"
 
 #define THREADS 128
+#define EXTENT "                  extent"   // where the number of iterations goes, once it is known
 
 static Value sreg(Emitter *e, const char *name) { return emit(e, 0, "llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.%s\"() : () -> i32", name); }
 
@@ -15,9 +17,10 @@ static void open_function(Emitter *e, const char *symbol, int n_buffers) {
   text_add(t, "func.func @%s(", symbol);
   for (int i = 0; i < n_buffers; i++) {
     e->buffer[i] = e->next_id++;
-    text_add(t, "%%v%d: !buffer, ", e->buffer[i]);
+    text_add(t, "%s%%v%d: !buffer", i ? ", " : "", e->buffer[i]);
   }
-  text_add(t, "%%v0: i64) {\n");
+  text_add(t, ") {\n");
+  text_add(&e->scope[0].text, "  %%v0 = arith.constant " EXTENT " : i64\n");
   Value thread = sreg(e, "tid.x"), block = sreg(e, "ctaid.x"), size = sreg(e, "ntid.x");
   Value first = emit(e, 0, "arith.muli %%v%d, %%v%d : i32", block.id, size.id), p = emit(e, 0, "arith.addi %%v%d, %%v%d : i32", first.id, thread.id);
   text_add(&e->scope[0].text, "  %%v1 = arith.extui %%v%d : i32 to i64\n", p.id);
@@ -35,9 +38,15 @@ static void emit_one(KernelModule *m, const Kernel *k, HostKernel *out) {
     case KERNEL_COLUMN: kernel_emit_reduce(m, k, out); break;
     case KERNEL_MOVE: kernel_emit_move(m, k, out); break;
   }
+  char *hole = m->text.data;
   for (int i = 0; i < out->n_launches; i++) {
     HostLaunch *l = &out->launches[i];
     if (!l->grid[0]) {
+      hole = strstr(hole, EXTENT);
+      host_require(hole != NULL, "a launch without its function");
+      char number[sizeof EXTENT];
+      snprintf(number, sizeof number, "%*lld", (int)sizeof EXTENT - 1, (long long)l->extent);
+      memcpy(hole, number, sizeof EXTENT - 1);
       l->grid[0] = (l->extent + THREADS - 1) / THREADS, l->grid[1] = l->grid[2] = 1;
       l->block[0] = THREADS, l->block[1] = l->block[2] = 1;
     }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "codegen/cuda/cuda.h"
+#include "codegen/cuda/emulate.h"
 #include "llvm-c/Core.h"
 #include "llvm-c/Target.h"
 #include "llvm-c/TargetMachine.h"
@@ -150,8 +151,54 @@ bool cuda_lower(const HostKernels *kernels, const CudaArch *arch, CudaOutput wha
   return ok;
 }
 
+// ---------------------------------------------------------------------------------------------------------------------
+// The emulator: the IR that would go to the NVPTX back end, for the machine that runs the compiler
+
+static LLVMTargetMachineRef machine_for_host(void) {
+  char *triple = LLVMGetDefaultTargetTriple(), *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures(), *message = NULL;
+  LLVMTargetRef target;
+  LLVMTargetMachineRef machine = NULL;
+  host_lower_initialize();
+  if (LLVMGetTargetFromTriple(triple, &target, &message)) {
+    fprintf(stderr, "nnc: no back end for %s: %s\n", triple, message);
+    LLVMDisposeMessage(message);
+  } else {
+    machine = LLVMCreateTargetMachine(target, triple, cpu, features, LLVMCodeGenLevelLess, LLVMRelocPIC, LLVMCodeModelDefault);
+  }
+  LLVMDisposeMessage(triple);
+  LLVMDisposeMessage(cpu);
+  LLVMDisposeMessage(features);
+  return machine;
+}
+
+static bool write_emulated(LLVMModuleRef module, LLVMTargetMachineRef host, const char *path) {
+  char *error = NULL;
+  if (!cuda_emulate_module(module, host, CUDA_TABLE_SYMBOL, &error)) {
+    fprintf(stderr, "nnc: error: the emulator cannot run these kernels: %s\n", error);
+    free(error);
+    return false;
+  }
+  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+  LLVMErrorRef failed = LLVMRunPasses(module, "default<O1>", host, options);
+  LLVMDisposePassBuilderOptions(options);
+  if (failed) error = LLVMGetErrorMessage(failed);
+  bool ok = !failed && !LLVMTargetMachineEmitToFile(host, module, path, LLVMObjectFile, &error);
+  if (!ok) fprintf(stderr, "nnc: compiling the kernels for the emulator: %s\n", error);
+  if (failed) LLVMDisposeErrorMessage(error);
+  else if (!ok) LLVMDisposeMessage(error);
+  return ok;
+}
+
 bool cuda_lower_emulated(const HostKernels *kernels, const CudaArch *arch, const char *path, bool time_phases) {
-  (void)kernels, (void)arch, (void)path, (void)time_phases;
-  fprintf(stderr, "nnc: error: the emulator is not built yet\n");
-  return false;
+  LLVMContextRef llvm = LLVMContextCreate();
+  LLVMTargetMachineRef machine, host = machine_for_host();
+  LLVMModuleRef module = host ? build_module(kernels, arch, time_phases, llvm, &machine) : NULL;
+  bool ok = module && write_emulated(module, host, path);
+  if (module) {
+    LLVMDisposeTargetMachine(machine);
+    LLVMDisposeModule(module);
+  }
+  if (host) LLVMDisposeTargetMachine(host);
+  LLVMContextDispose(llvm);
+  return ok;
 }
