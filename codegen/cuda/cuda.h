@@ -5,7 +5,7 @@
 #ifndef NNC_CODEGEN_CUDA_CUDA_H
 #define NNC_CODEGEN_CUDA_CUDA_H
 
-#include "codegen/host/kernel.h"
+#include "codegen/host/host.h"
 
 // arch.c: the architectures there is code for.
 typedef struct CudaArch {
@@ -32,13 +32,12 @@ int64_t cuda_library_workspace(MlirOperation op);
 typedef enum CudaOutput { CUDA_LLVM, CUDA_PTX } CudaOutput;
 bool cuda_lower(const HostKernels *kernels, const CudaArch *arch, CudaOutput what, bool time_phases, Text *out);
 
+// The module that PTX is made from. NULL after reporting. Owned by the caller.
+LLVMModuleRef cuda_module(const HostKernels *kernels, const CudaArch *arch, LLVMContextRef llvm);
 // The same with the emulator's object at `path`.
 bool cuda_lower_emulated(const HostKernels *kernels, const CudaArch *arch, const char *path, bool time_phases);
 
 // assemble.c: ptxas from PATH. False: there is none, or it does not know the architecture; says so if verbose.
 bool cuda_assemble(const char *ptx_path, const char *cubin_path, const CudaArch *arch, bool verbose);
-
-// math.c
-Value cuda_math(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype);
 
 #endif

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/cuda/cuda.h"
+#include "codegen/cuda/schedule.h"
 #include "passes/plan.h"
 
 #define THREADS 128

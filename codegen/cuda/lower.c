@@ -131,6 +131,13 @@ static LLVMModuleRef build_module(const HostKernels *kernels, const CudaArch *ar
   return NULL;
 }
 
+LLVMModuleRef cuda_module(const HostKernels *kernels, const CudaArch *arch, LLVMContextRef llvm) {
+  LLVMTargetMachineRef machine;
+  LLVMModuleRef module = build_module(kernels, arch, false, llvm, &machine);
+  if (module) LLVMDisposeTargetMachine(machine);
+  return module;
+}
+
 bool cuda_lower(const HostKernels *kernels, const CudaArch *arch, CudaOutput what, bool time_phases, Text *out) {
   LLVMContextRef llvm = LLVMContextCreate();
   LLVMTargetMachineRef machine;

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "codegen/cuda/cuda.h"
+#include "codegen/cuda/schedule.h"
 
 typedef struct Math {
   Emitter *e;
@@ -167,7 +167,8 @@ static Value error_function_f64(Math *m, Value x) {
   return choose(m, is_nan, x, copy_sign(m, choose(m, far, constant(m, 1), near), x));
 }
 
-// With x = n pi/2 + r, |r| <= pi/4: sin or cos of r, by n modulo 4. shift 1: cosine.
+// With x = n pi/2 + r, |r| <= pi/4: sin or cos of r, by n modulo 4. shift 1: cosine. r is found in f64, with pi/2 in three parts, which is exact
+// enough as long as n is an integer of 53 bits; the sine of a number beyond that is NaN.
 static Value sine(Math *m, Value x, int shift) {
   double s[10], c[10], f = 1;
   for (int i = 0; i < 10; i++) {
@@ -176,22 +177,26 @@ static Value sine(Math *m, Value x, int shift) {
     s[i] = sign / (f * (2 * i + 1));
     f *= (2 * i + 1) * (2 * i + 2);
   }
+  static const double parts[3] = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54, -0x1.f1976b7ed8fbcp-110};
+  Math wide = {m->e, NN_F64, true}, *w = &wide;
+  Value y = emit_cast(m->e, x, m->t, NN_F64);
+  Value fits = emit_compare(m->e, "lt", unary(w, "math.absf", y), constant(w, 0x1p52), NN_F64);
+  y = choose(w, fits, y, constant(w, 0));
+  Value n = unary(w, "math.roundeven", product(w, y, constant(w, M_2_PI))), minus = unary(w, "arith.negf", n);
+  for (int i = 0; i < 3; i++) y = fma3(w, minus, constant(w, parts[i]), y);
   int terms = m->wide ? 10 : 6;
-  Value n = unary(m, "math.roundeven", product(m, x, constant(m, M_2_PI))), minus = unary(m, "arith.negf", n), r = x;
-  static const double parts[2][3] = {{0x1.921fb6p+0, -0x1.777a5cp-25, -0x1.ee59dap-50}, {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54, -0x1.f1976b7ed8fbcp-110}};
-  for (int i = 0; i < 3; i++) r = fma3(m, minus, constant(m, parts[m->wide][i]), r);
-  Value z = product(m, r, r), sin_r = product(m, r, polynomial(m, z, terms, s)), cos_r = polynomial(m, z, terms, c);
-  Value quadrant = bits_op(m, "addi", emit_cast(m->e, n, m->t, bits_dtype(m)), shift);
-  Value zero = emit_splat(m->e, bits_dtype(m), 0);
-  Value odd = emit_compare(m->e, "ne", bits_op(m, "andi", quadrant, 1), zero, bits_dtype(m));
-  Value down = emit_compare(m->e, "ne", bits_op(m, "andi", quadrant, 2), zero, bits_dtype(m));
-  Value y = choose(m, odd, cos_r, sin_r);
-  return choose(m, down, unary(m, "arith.negf", y), y);
+  Value r = emit_cast(m->e, y, NN_F64, m->t), z = product(m, r, r), sin_r = product(m, r, polynomial(m, z, terms, s)), cos_r = polynomial(m, z, terms, c);
+  Value quadrant = bits_op(w, "addi", emit_cast(m->e, n, NN_F64, NN_I64), shift), zero = emit_splat(m->e, NN_I64, 0);
+  Value odd = emit_compare(m->e, "ne", bits_op(w, "andi", quadrant, 1), zero, NN_I64);
+  Value down = emit_compare(m->e, "ne", bits_op(w, "andi", quadrant, 2), zero, NN_I64);
+  Value result = choose(m, odd, cos_r, sin_r);
+  result = choose(m, down, unary(m, "arith.negf", result), result);
+  return choose(m, fits, result, constant(m, NAN));
 }
 
 // |x|^y as e^(y log |x|) in f64; a negative x needs an integer y, whose lowest bit is the sign.
 static Value power_f64(Math *m, Value x, Value y) {
-  Value size = unary(m, "math.absf", x), p = exp_f64(m, product(m, y, logarithm(m, size)));
+  Value size = unary(m, "math.absf", x), l = logarithm(m, size), p = exp_f64(m, product(m, y, l));
   Value half = product(m, y, constant(m, 0.5)), negative = test(m, "lt", x, 0);
   Value integer = emit_compare(m->e, "eq", unary(m, "math.floor", y), y, m->t), even = emit_compare(m->e, "eq", unary(m, "math.floor", half), half, m->t);
   Value signed_p = choose(m, integer, choose(m, even, p, unary(m, "arith.negf", p)), constant(m, NAN));

@@ -98,7 +98,9 @@ Value emit_binary(Emitter *e, NnOp op, NnDtype dtype, Value a, Value b) {
       Value x[2] = {a, b};
       if (f) return emit_math_call(e, "pow", 2, x, dtype);
       for (int i = 0; i < 2; i++) x[i] = emit_cast(e, x[i], dtype, NN_F64);
-      return emit_cast(e, emit_math_call(e, "pow", 2, x, NN_F64), NN_F64, dtype);
+      Value power = emit_math_call(e, "pow", 2, x, NN_F64);
+      // A power of integers that is one may come out a hair below it.
+      return emit_cast(e, unary(e, "math.roundeven", power, vector_type(e, NN_F64)), NN_F64, dtype);
     }
     default: host_require(false, "an op in a kernel that is no map of two operands"); return a;
   }

@@ -1,0 +1,543 @@
+// Kernels of every kind, op and element type at sizes that are 1, prime, and not a multiple of any vector; their operands, and the comparison
+// of results with the interpreter's. Included by test_kernels.c (host) and test_cuda_kernels.c.
+#include "test/codegen/interpret.c"
+
+#include "codegen/host/host.h"
+
+#define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
+
+static int failures;
+static double largest_angle = INFINITY;          // of sin and cos
+static double function_ulps[2] = {4, 4};   // allowed of exp, sin … in f32, f64
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Building kernels
+
+typedef struct Fn { MlirModule module; MlirOperation func; NnBuilder b; } Fn;
+
+static Fn fn_begin(MlirModule module) {
+  static int counter;
+  char name[32];
+  snprintf(name, sizeof name, "kernel_%d", counter++);
+  MlirLocation loc = mlirLocationUnknownGet(mlirModuleGetContext(module));
+  Fn f = {.module = module, .func = nn_function_create(module, name, true, loc)};
+  f.b = nn_builder_at_end(nn_function_body(f.func), loc);
+  return f;
+}
+
+static NnType shape(NnDtype dtype, int rank, const int64_t *dim) { return nn_type(dtype, rank, dim); }
+#define SHAPE(dtype, ...) shape((dtype), (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
+#define I64S(...) ((int64_t[]){__VA_ARGS__})
+
+static MlirValue arg(Fn *f, NnType type) { return nn_function_add_arg(f->func, type, f->b.loc, 0, NULL); }
+
+static void finish(Fn *f, const char *kind, NnType domain, int n_axes, const int64_t *axes, int n, const MlirValue *results) {
+  nn_function_set_results(f->func, n, results, 0);
+  nn_set_unit(f->func, "nn.kernel");
+  nn_set_attr(f->func, &NN_STR("nn.kind", kind));
+  nn_set_attr(f->func, &NN_I64S("nn.domain", domain.dim, domain.rank));
+  if (n_axes) nn_set_attr(f->func, &NN_I64S("nn.axes", axes, n_axes));
+}
+#define RESULTS(...) (int)(sizeof((MlirValue[]){__VA_ARGS__}) / sizeof(MlirValue)), (MlirValue[]){__VA_ARGS__}
+
+static MlirValue along(Fn *f, MlirValue x, NnType to, int64_t axis) { return nn_broadcast(&f->b, x, to, &axis); }
+
+static MlirValue build(Fn *f, NnOp op, int n, const MlirValue *x, int n_attrs, const NnAttr *attrs, const NnType *asked, int result) {
+  MlirOperation o = nn_build(&f->b, op, n, x, n_attrs, attrs, asked);
+  if (mlirOperationIsNull(o)) {
+    fprintf(stderr, "test_kernels: %s\n", f->b.error);
+    exit(1);
+  }
+  return mlirOperationGetResult(o, result);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Cases
+
+static void unary_maps(MlirModule m, NnDtype t, int64_t n) {
+  static const NnOp ops[] = {NN_OP_neg, NN_OP_abs, NN_OP_sign, NN_OP_exp, NN_OP_log, NN_OP_sqrt, NN_OP_rsqrt, NN_OP_recip, NN_OP_sin, NN_OP_cos,
+                             NN_OP_tanh, NN_OP_erf, NN_OP_sigmoid, NN_OP_relu, NN_OP_floor};
+  NnType type = SHAPE(t, n);
+  for (int i = 0; i < COUNT(ops); i++) {
+    Fn f = fn_begin(m);
+    MlirValue x = arg(&f, type);
+    bool positive = ops[i] == NN_OP_log || ops[i] == NN_OP_sqrt || ops[i] == NN_OP_rsqrt;
+    MlirValue y = positive ? x : nn_binary(&f.b, NN_OP_sub, x, nn_constant(&f.b, type, 1.125));
+    finish(&f, "map", type, 0, NULL, RESULTS(nn_unary(&f.b, ops[i], y)));
+  }
+}
+
+// Arguments of this length are filled with numbers from -100 to 100, and with infinities, NaN, zeros and a subnormal number.
+#ifndef WIDE
+#define WIDE 40003
+#endif
+
+// One function of an argument, and nothing else: these are held to 4 units in the last place.
+static void functions(MlirModule m, NnDtype t, int64_t n) {
+  static const NnOp ops[] = {NN_OP_exp, NN_OP_log, NN_OP_sqrt, NN_OP_sin, NN_OP_cos, NN_OP_tanh, NN_OP_erf};
+  for (int i = 0; i < COUNT(ops); i++) {
+    Fn f = fn_begin(m);
+    MlirValue x = arg(&f, SHAPE(t, n));
+    finish(&f, "map", SHAPE(t, n), 0, NULL, RESULTS(nn_unary(&f.b, ops[i], x)));
+  }
+  Fn f = fn_begin(m);
+  MlirValue x = arg(&f, SHAPE(t, n)), y = arg(&f, SHAPE(t, n));
+  finish(&f, "map", SHAPE(t, n), 0, NULL, RESULTS(nn_binary(&f.b, NN_OP_pow, x, y)));
+}
+
+static void binary_maps(MlirModule m, NnDtype t, int64_t rows, int64_t columns) {
+  static const NnOp ops[] = {NN_OP_add, NN_OP_sub, NN_OP_mul, NN_OP_div, NN_OP_max, NN_OP_min, NN_OP_pow};
+  NnType type = SHAPE(t, rows, columns);
+  for (int i = 0; i < COUNT(ops); i++) {
+    if (t == NN_U8 && (ops[i] == NN_OP_sub || ops[i] == NN_OP_pow)) continue;
+    Fn f = fn_begin(m);
+    MlirValue x = arg(&f, type), bias = arg(&f, SHAPE(t, columns)), scale = arg(&f, SHAPE(t, rows));
+    MlirValue y = nn_binary(&f.b, ops[i], x, along(&f, bias, type, 1));
+    MlirValue z = nn_binary(&f.b, ops[i], along(&f, scale, type, 0), x);
+    MlirValue c = nn_compare(&f.b, "lt", y, z);
+    finish(&f, "map", type, 0, NULL, RESULTS(y, c, nn_select(&f.b, c, x, z)));
+  }
+}
+
+static void casts(MlirModule m, int64_t n) {
+  for (int from = 0; from < NN_DTYPE_COUNT; from++)
+    for (int to = 0; to < NN_DTYPE_COUNT; to++) {
+      Fn f = fn_begin(m);
+      MlirValue x = arg(&f, SHAPE((NnDtype)from, 3, n));
+      finish(&f, "map", SHAPE(NN_F32, 3, n), 0, NULL, RESULTS(nn_cast(&f.b, x, (NnDtype)to), nn_compare(&f.b, "ne", x, x)));
+    }
+}
+
+static void scalar_map(MlirModule m, NnDtype t) {
+  Fn f = fn_begin(m);
+  NnType type = nn_scalar(t);
+  MlirValue x = arg(&f, type), y = arg(&f, type);
+  MlirValue keep = nn_unary(&f.b, NN_OP_not, nn_compare(&f.b, "ge", x, y));
+  finish(&f, "map", type, 0, NULL, RESULTS(nn_select(&f.b, keep, nn_unary(&f.b, NN_OP_exp, x), y)));
+}
+
+// The optimizer's shape: f64 scalars cast and repeated over a parameter.
+static void update_map(MlirModule m, NnDtype t, int64_t n) {
+  Fn f = fn_begin(m);
+  NnType type = SHAPE(t, n, 7);
+  MlirValue p = arg(&f, type), g = arg(&f, type), hyper = arg(&f, SHAPE(NN_F64, 6));
+  MlirValue rate = nn_slice(&f.b, hyper, I64S(3), I64S(1), NULL);
+  rate = nn_broadcast(&f.b, nn_cast(&f.b, nn_reshape(&f.b, rate, 0, NULL), t), type, NULL);
+  finish(&f, "map", type, 0, NULL, RESULTS(nn_binary(&f.b, NN_OP_sub, p, nn_binary(&f.b, NN_OP_mul, rate, g))));
+}
+
+static void views(MlirModule m, NnDtype t, int64_t a, int64_t b, int64_t c, int64_t d) {
+  Fn f = fn_begin(m);
+  MlirValue x = arg(&f, SHAPE(t, a, b, c * d));
+  x = nn_transpose(&f.b, nn_reshape(&f.b, x, 4, I64S(a, b, c, d)), I64S(0, 2, 1, 3));
+  finish(&f, "map", SHAPE(t, a, c, b, d), 0, NULL, RESULTS(nn_binary(&f.b, NN_OP_add, x, x)));
+  f = fn_begin(m);
+  x = arg(&f, SHAPE(t, a, b));
+  MlirValue y = arg(&f, SHAPE(t, b, a));
+  finish(&f, "map", SHAPE(t, b, a), 0, NULL, RESULTS(nn_binary(&f.b, NN_OP_sub, nn_transpose(&f.b, x, I64S(1, 0)), y)));
+  f = fn_begin(m);
+  x = nn_slice(&f.b, arg(&f, SHAPE(t, a + 2, b, 2 * c + 3)), I64S(1, 0, 3), I64S(a, b, c), I64S(1, 1, 2));
+  NnType type = SHAPE(t, a, b, c);
+  MlirValue mean = arg(&f, SHAPE(t, a, 1, c));
+  MlirValue root = nn_unary(&f.b, NN_OP_sign, mean);
+  finish(&f, "map", type, 0, NULL, RESULTS(nn_binary(&f.b, NN_OP_mul, x, nn_broadcast(&f.b, root, type, I64S(0, 1, 2)))));
+}
+
+static void random_map(MlirModule m, NnDtype t, int64_t rows, int64_t columns) {
+  Fn f = fn_begin(m);
+  NnType type = SHAPE(t, rows, columns);
+  MlirValue x = arg(&f, type), key = arg(&f, SHAPE(NN_I32, 4));
+  MlirValue u = build(&f, NN_OP_random_uniform, 1, &key, 0, NULL, &type, 0);
+  MlirValue keep = nn_compare(&f.b, "ge", u, nn_constant(&f.b, type, 0.25));
+  MlirValue y = nn_select(&f.b, keep, nn_binary(&f.b, NN_OP_mul, x, nn_constant(&f.b, type, 4.0 / 3)), nn_constant(&f.b, type, 0));
+  finish(&f, "map", type, 0, NULL, RESULTS(y, u));
+}
+
+static void one_hot(MlirModule m, int64_t rows, int64_t classes) {
+  Fn f = fn_begin(m);
+  NnType type = SHAPE(NN_I32, rows, classes);
+  MlirValue labels = arg(&f, SHAPE(NN_I32, rows));
+  MlirValue same = nn_compare(&f.b, "eq", nn_iota(&f.b, type, 1), along(&f, labels, type, 0));
+  finish(&f, "map", type, 0, NULL, RESULTS(nn_cast(&f.b, same, NN_F32), nn_cast(&f.b, nn_iota(&f.b, type, 0), NN_F64)));
+}
+
+// softmax with its log-sum-exp: three levels, results of both shapes.
+static void softmax_row(MlirModule m, NnDtype t, int64_t rows, int64_t columns) {
+  Fn f = fn_begin(m);
+  NnType type = SHAPE(t, rows, columns);
+  MlirValue x = arg(&f, type);
+  MlirValue top = nn_reduce(&f.b, NN_OP_reduce_max, x, 1, I64S(1));
+  MlirValue e = nn_unary(&f.b, NN_OP_exp, nn_binary(&f.b, NN_OP_sub, x, along(&f, top, type, 0)));
+  MlirValue sum = nn_reduce(&f.b, NN_OP_reduce_sum, e, 1, I64S(1));
+  MlirValue y = nn_binary(&f.b, NN_OP_div, e, along(&f, sum, type, 0));
+  MlirValue lse = nn_binary(&f.b, NN_OP_add, nn_unary(&f.b, NN_OP_log, sum), top);
+  finish(&f, "row", type, 1, I64S(1), RESULTS(y, lse));
+}
+
+static void layernorm_row(MlirModule m, NnDtype t, int64_t rows, int64_t b, int64_t c) {
+  Fn f = fn_begin(m);
+  NnType type = SHAPE(t, rows, b, c), row = SHAPE(t, rows);
+  MlirValue x = arg(&f, type), gamma = arg(&f, SHAPE(t, c)), beta = arg(&f, SHAPE(t, b, c));
+  NnAttr axes = NN_I64S("axes", I64S(1, 2), 2);
+  MlirValue mean = build(&f, NN_OP_moments, 1, &x, 1, &axes, NULL, 0), var = mlirOperationGetResult(nn_value_def(mean), 1);
+  MlirValue rstd = nn_unary(&f.b, NN_OP_rsqrt, nn_binary(&f.b, NN_OP_add, var, nn_constant(&f.b, row, 1e-5)));
+  MlirValue y = nn_binary(&f.b, NN_OP_mul, nn_binary(&f.b, NN_OP_sub, x, along(&f, mean, type, 0)), along(&f, rstd, type, 0));
+  y = nn_binary(&f.b, NN_OP_add, nn_binary(&f.b, NN_OP_mul, y, along(&f, gamma, type, 2)), nn_broadcast(&f.b, beta, type, I64S(1, 2)));
+  finish(&f, "row", type, 2, I64S(1, 2), RESULTS(y, mean, rstd));
+}
+
+static void sums_row(MlirModule m, NnDtype t, int64_t rows, int64_t columns) {
+  Fn f = fn_begin(m);
+  NnType type = SHAPE(t, rows, columns);
+  MlirValue x = arg(&f, type), y = arg(&f, SHAPE(t, rows));
+  MlirValue sum = nn_reduce(&f.b, NN_OP_reduce_sum, nn_binary(&f.b, NN_OP_mul, x, along(&f, y, type, 0)), 1, I64S(1));
+  MlirValue top = nn_reduce(&f.b, NN_OP_reduce_max, x, 1, I64S(1));
+  finish(&f, "row", type, 1, I64S(1), RESULTS(nn_binary(&f.b, NN_OP_add, sum, y), top));
+}
+
+// Batch-norm statistics over axes 0 and 1 with running averages as the epilogue.
+static void moments_column(MlirModule m, NnDtype t, int64_t a, int64_t b, int64_t c) {
+  Fn f = fn_begin(m);
+  NnType type = SHAPE(t, a, b, c), kept = SHAPE(t, c);
+  MlirValue x = arg(&f, type), running = arg(&f, kept);
+  NnAttr axes = NN_I64S("axes", I64S(0, 1), 2);
+  MlirValue shifted = nn_binary(&f.b, NN_OP_add, x, nn_constant(&f.b, type, 100));
+  MlirValue mean = build(&f, NN_OP_moments, 1, &shifted, 1, &axes, NULL, 0), var = mlirOperationGetResult(nn_value_def(mean), 1);
+  MlirValue next = nn_binary(&f.b, NN_OP_add, nn_binary(&f.b, NN_OP_mul, running, nn_constant(&f.b, kept, 0.9)), nn_binary(&f.b, NN_OP_mul, mean, nn_constant(&f.b, kept, 0.1)));
+  finish(&f, "column", type, 2, I64S(0, 1), RESULTS(mean, var, next));
+}
+
+// Two sums over a map with a broadcast leaf, and the map itself as a result.
+static void sums_column(MlirModule m, NnDtype t, int64_t a, int64_t b, int64_t c) {
+  Fn f = fn_begin(m);
+  NnType type = SHAPE(t, a, b, c);
+  MlirValue dy = arg(&f, SHAPE(t, a, c)), x = arg(&f, type), mean = arg(&f, SHAPE(t, c));
+  MlirValue g = nn_broadcast(&f.b, dy, type, I64S(0, 2)), d = nn_binary(&f.b, NN_OP_sub, x, along(&f, mean, type, 2));
+  MlirValue p = nn_binary(&f.b, NN_OP_mul, g, d);
+  MlirValue s0 = nn_reduce(&f.b, NN_OP_reduce_sum, g, 2, I64S(0, 1)), s1 = nn_reduce(&f.b, NN_OP_reduce_sum, p, 2, I64S(0, 1));
+  finish(&f, "column", type, 2, I64S(0, 1), RESULTS(s0, nn_binary(&f.b, NN_OP_mul, s1, mean), d));
+}
+
+// [o, r, i]: softmax over the middle axis up to its sum; a reduction that depends on another.
+static void chained_column(MlirModule m, NnDtype t, int64_t o, int64_t r, int64_t i) {
+  Fn f = fn_begin(m);
+  NnType type = SHAPE(t, o, r, i), kept = SHAPE(t, o, i);
+  MlirValue x = arg(&f, type), top = nn_reduce(&f.b, NN_OP_reduce_max, x, 1, I64S(1));
+  MlirValue e = nn_unary(&f.b, NN_OP_exp, nn_binary(&f.b, NN_OP_sub, x, nn_broadcast(&f.b, top, type, I64S(0, 2))));
+  MlirValue sum = nn_reduce(&f.b, NN_OP_reduce_sum, e, 1, I64S(1));
+  MlirValue lse = nn_binary(&f.b, NN_OP_add, nn_unary(&f.b, NN_OP_log, sum), top);
+  finish(&f, "column", type, 1, I64S(1), RESULTS(lse, nn_binary(&f.b, NN_OP_div, lse, nn_constant(&f.b, kept, 3))));
+}
+
+static void total_column(MlirModule m, NnDtype t, int64_t a, int64_t b) {
+  Fn f = fn_begin(m);
+  NnType type = SHAPE(t, a, b);
+  MlirValue x = arg(&f, type), w = arg(&f, SHAPE(t, a));
+  MlirValue square = nn_binary(&f.b, NN_OP_mul, x, x);
+  MlirValue sum = nn_reduce(&f.b, NN_OP_reduce_sum, square, 2, I64S(0, 1));
+  MlirValue weighted = nn_reduce(&f.b, NN_OP_reduce_sum, nn_binary(&f.b, NN_OP_mul, x, along(&f, w, type, 0)), 2, I64S(0, 1));
+  NnAttr axes = NN_I64S("axes", I64S(0, 1), 2);
+  MlirValue mean = build(&f, NN_OP_moments, 1, &x, 1, &axes, NULL, 0), var = mlirOperationGetResult(nn_value_def(mean), 1);
+  finish(&f, "column", type, 2, I64S(0, 1), RESULTS(nn_unary(&f.b, NN_OP_sqrt, sum), weighted, var));
+}
+
+static void plain_total_column(MlirModule m, NnDtype t, int64_t n) {
+  Fn f = fn_begin(m);
+  NnType type = SHAPE(t, n);
+  MlirValue x = arg(&f, type);
+  MlirValue sum = nn_reduce(&f.b, NN_OP_reduce_sum, x, 1, I64S(0)), top = nn_reduce(&f.b, NN_OP_reduce_max, x, 1, I64S(0));
+  finish(&f, "column", type, 1, I64S(0), RESULTS(sum, top));
+}
+
+static void finish_move(Fn *f, MlirOperation op) {
+  MlirValue r[2];
+  int n = (int)mlirOperationGetNumResults(op);
+  for (int i = 0; i < n; i++) r[i] = mlirOperationGetResult(op, i);
+  finish(f, "move", nn_value_type(r[0]), 0, NULL, n, r);
+}
+
+static MlirOperation build_move(Fn *f, NnOp op, int n, const MlirValue *x, int n_attrs, const NnAttr *attrs, const NnType *asked) {
+  return nn_value_def(build(f, op, n, x, n_attrs, attrs, asked, 0));
+}
+
+static void pads(MlirModule m, NnDtype t, int64_t a, int64_t b, int64_t c) {
+  const int64_t low[][3] = {{1, 0, 0}, {0, 2, 0}, {2, 1, 3}, {0, 0, 1}}, high[][3] = {{0, 3, 0}, {1, 0, 0}, {1, 2, 0}, {0, 1, 0}},
+                interior[][3] = {{0, 0, 0}, {0, 1, 0}, {1, 0, 2}, {0, 0, 1}};
+  for (int i = 0; i < COUNT(low); i++) {
+    Fn f = fn_begin(m);
+    MlirValue x = arg(&f, SHAPE(t, a, b, c));
+    finish_move(&f, nn_value_def(nn_pad(&f.b, x, low[i], high[i], interior[i], 1.5)));
+  }
+}
+
+static void concats(MlirModule m, NnDtype t, int64_t a, int64_t b) {
+  for (int64_t axis = 0; axis < 3; axis++) {
+    Fn f = fn_begin(m);
+    MlirValue x[3];
+    for (int i = 0; i < 3; i++) {
+      int64_t dim[3] = {a, b, 5};
+      dim[axis] += i;
+      x[i] = arg(&f, shape(t, 3, dim));
+    }
+    finish_move(&f, nn_value_def(nn_concat(&f.b, 3, x, axis)));
+  }
+}
+
+static void tables(MlirModule m, NnDtype t, NnDtype index, int64_t rows, int64_t width, int64_t n) {
+  Fn f = fn_begin(m);
+  MlirValue x[2] = {arg(&f, SHAPE(t, rows, width)), arg(&f, SHAPE(index, n, 2))};
+  finish_move(&f, build_move(&f, NN_OP_gather, 2, x, 0, NULL, NULL));
+  f = fn_begin(m);
+  MlirValue y[2] = {arg(&f, SHAPE(t, n, 2, width)), arg(&f, SHAPE(index, n, 2))};
+  NnAttr count = NN_I64("rows", rows);
+  finish_move(&f, build_move(&f, NN_OP_scatter_add, 2, y, 1, &count, NULL));
+  f = fn_begin(m);
+  MlirValue z[3] = {arg(&f, SHAPE(t, n, 2, width)), arg(&f, SHAPE(index, n, 2)), arg(&f, SHAPE(t, rows, width))};
+  finish_move(&f, build_move(&f, NN_OP_scatter_add_to, 3, z, 0, NULL, NULL));
+}
+
+static void argmaxes(MlirModule m, NnDtype t, int64_t a, int64_t b, int64_t c) {
+  for (int64_t axis = 0; axis < 3; axis++) {
+    Fn f = fn_begin(m);
+    MlirValue x = arg(&f, SHAPE(t, a, b, c));
+    finish_move(&f, build_move(&f, NN_OP_argmax, 1, &x, 1, &NN_I64("axis", axis), NULL));
+  }
+}
+
+static void pools(MlirModule m, NnDtype t, bool last, int64_t c, int64_t h, int64_t w, const int64_t *kernel, const int64_t *stride, const int64_t *pad) {
+  NnType x = last ? SHAPE(t, 2, h, w, c) : SHAPE(t, 2, c, h, w);
+  for (int include = 0; include < 2; include++) {
+    NnAttr attrs[] = {NN_I64S("kernel", kernel, 2), NN_I64S("strides", stride, 2), NN_I64S("padding", pad, 4), NN_STR("layout", last ? "nhwc" : "nchw"),
+                      NN_BOOL("include_pad", include)};
+    Fn f = fn_begin(m);
+    MlirValue in = arg(&f, x);
+    MlirOperation average = build_move(&f, NN_OP_avgpool2d, 1, &in, 5, attrs, NULL);
+    NnType y = nn_value_type(mlirOperationGetResult(average, 0)), winner = y;
+    winner.dtype = NN_U8;
+    finish_move(&f, average);
+    f = fn_begin(m);
+    in = arg(&f, y);
+    finish_move(&f, build_move(&f, NN_OP_avgpool2d_grad, 1, &in, 5, attrs, &x));
+    if (include) continue;
+    f = fn_begin(m);
+    in = arg(&f, x);
+    finish_move(&f, build_move(&f, NN_OP_maxpool2d, 1, &in, 4, attrs, NULL));
+    f = fn_begin(m);
+    MlirValue both[2] = {arg(&f, y), arg(&f, winner)};
+    finish_move(&f, build_move(&f, NN_OP_maxpool2d_grad, 2, both, 4, attrs, &x));
+  }
+}
+
+static void build_float_cases(MlirModule m, NnDtype t) {
+  static const int64_t lengths[] = {1, 5, 16, 37, 8200, 12301}, rows[][2] = {{1, 1}, {1, 7}, {7, 1}, {5, 16}, {3, 33}, {17, 100}, {2, 1000}};
+  for (int i = 0; i < COUNT(lengths); i++) unary_maps(m, t, lengths[i]);
+  functions(m, t, 40001);
+  functions(m, t, WIDE);
+  for (int i = 0; i < COUNT(rows); i++) {
+    binary_maps(m, t, rows[i][0], rows[i][1]);
+    random_map(m, t, rows[i][0], rows[i][1]);
+    softmax_row(m, t, rows[i][0], rows[i][1]);
+    sums_row(m, t, rows[i][0], rows[i][1]);
+    layernorm_row(m, t, rows[i][0], 1, rows[i][1]);
+    layernorm_row(m, t, 3, rows[i][0], rows[i][1]);
+    total_column(m, t, rows[i][0], rows[i][1]);
+    moments_column(m, t, 1, rows[i][0], rows[i][1]);
+    sums_column(m, t, rows[i][0], 2, rows[i][1]);
+    chained_column(m, t, rows[i][0], 3, rows[i][1]);
+  }
+  static const int64_t columns[][3] = {{40, 20, 1}, {7, 97, 35}, {3, 100, 64}, {2, 4200, 3}, {9, 1000, 16}, {1, 5000, 17}, {3, 33, 300}, {1, 40, 3072}, {2, 700, 1037}};
+  for (int i = 0; i < COUNT(columns); i++) {
+    moments_column(m, t, columns[i][0], columns[i][1], columns[i][2]);
+    sums_column(m, t, columns[i][0], columns[i][1], columns[i][2]);
+    chained_column(m, t, columns[i][0], columns[i][1], columns[i][2]);
+    total_column(m, t, columns[i][1], columns[i][2] * columns[i][0]);
+  }
+  static const int64_t totals[] = {1, 17, 8192, 8193, 50021, 300007};
+  for (int i = 0; i < COUNT(totals); i++) plain_total_column(m, t, totals[i]);
+  scalar_map(m, t);
+  update_map(m, t, 11);
+  update_map(m, t, 3000);
+  views(m, t, 1, 1, 1, 1);
+  views(m, t, 2, 5, 3, 16);
+  views(m, t, 3, 37, 2, 5);
+  pads(m, t, 2, 3, 1);
+  pads(m, t, 3, 4, 21);
+  concats(m, t, 1, 3);
+  concats(m, t, 4, 7000);
+  tables(m, t, NN_I32, 10, 1, 7);
+  tables(m, t, NN_I64, 100, 37, 50);
+  tables(m, t, NN_U8, 5, 64, 3);
+  argmaxes(m, t, 2, 3, 5);
+  argmaxes(m, t, 3, 1, 40);
+  for (int last = 0; last < 2; last++) {
+    pools(m, t, last, 3, 8, 9, I64S(2, 2), I64S(2, 2), I64S(0, 0, 0, 0));
+    pools(m, t, last, 37, 7, 5, I64S(3, 3), I64S(2, 2), I64S(1, 1, 1, 1));
+    pools(m, t, last, 16, 6, 6, I64S(3, 2), I64S(1, 2), I64S(1, 0, 0, 1));
+    pools(m, t, last, 1, 4, 4, I64S(4, 4), I64S(4, 4), I64S(0, 0, 0, 0));
+  }
+}
+
+static void build_integer_cases(MlirModule m) {
+  static const NnDtype integers[] = {NN_I32, NN_I64, NN_U8};
+  for (int i = 0; i < COUNT(integers); i++) {
+    binary_maps(m, integers[i], 3, 37);
+    plain_total_column(m, integers[i] == NN_U8 ? NN_I32 : integers[i], 9001);
+    views(m, integers[i], 3, 19, 2, 5);
+    concats(m, integers[i], 2, 3);
+    pads(m, integers[i], 2, 3, 5);
+    argmaxes(m, integers[i], 3, 2, 37);
+  }
+  casts(m, 1);
+  casts(m, 19);
+  one_hot(m, 1, 1);
+  one_hot(m, 9, 10);
+  one_hot(m, 5, 130);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Running
+
+static uint64_t random_state = 1;
+static double random_unit(void) {
+  random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+  return (double)(random_state >> 11) * 0x1p-53;
+}
+
+static void fill(Tensor *t) {
+  static const double special[] = {0, -0.0, INFINITY, -INFINITY, NAN, 1, -1, 100, -100, 1000, -1000, 1e-30, 0x1p-149, -1e30, 88.8, -87.4, -103.9};
+  bool wide = t->type.rank == 1 && t->type.dim[0] == WIDE;
+  for (int64_t i = 0; i < nn_type_elements(&t->type); i++) {
+    double u = random_unit();
+    if (wide) {
+      double x = i < 2 * COUNT(special) ? special[i % COUNT(special)] : 200 * u - 100;
+      t->data[i] = t->type.dtype == NN_F32 ? (double)(float)x : x;
+      continue;
+    }
+    switch (t->type.dtype) {
+      case NN_F32: t->data[i] = (double)(float)(0.2 + 2 * u); break;
+      case NN_F64: t->data[i] = 0.2 + 2 * u; break;
+      case NN_U8: t->data[i] = floor(10 * u) + 1; break;
+      case NN_I1: t->data[i] = u < 0.5; break;
+      default: t->data[i] = floor(12 * u) - 3; if (t->data[i] == 0) t->data[i] = 5; break;
+    }
+  }
+}
+
+static double element(NnDtype dtype, const void *p, int64_t i) {
+  switch (dtype) {
+    case NN_F32: return (double)((const float *)p)[i];
+    case NN_F64: return ((const double *)p)[i];
+    case NN_I32: return (double)((const int32_t *)p)[i];
+    case NN_I64: return (double)((const int64_t *)p)[i];
+    default: return (double)((const uint8_t *)p)[i];
+  }
+}
+
+static void to_memory(const Tensor *t, void *p) {
+  for (int64_t i = 0; i < nn_type_elements(&t->type); i++) {
+    switch (t->type.dtype) {
+      case NN_F32: ((float *)p)[i] = (float)t->data[i]; break;
+      case NN_F64: ((double *)p)[i] = t->data[i]; break;
+      case NN_I32: ((int32_t *)p)[i] = (int32_t)t->data[i]; break;
+      case NN_I64: ((int64_t *)p)[i] = (int64_t)t->data[i]; break;
+      default: ((uint8_t *)p)[i] = (uint8_t)t->data[i]; break;
+    }
+  }
+}
+
+#define GUARD 256
+static unsigned char *buffer_new(int64_t bytes) {
+  unsigned char *p = aligned_alloc(64, (size_t)((bytes + 2 * GUARD + 63) / 64 * 64));
+  assert(p);
+  memset(p, 0xA5, (size_t)(bytes + 2 * GUARD));
+  return p + GUARD;
+}
+static bool buffer_intact(const unsigned char *p, int64_t bytes) {
+  for (int i = 1; i <= GUARD; i++)
+    if (p[-i] != 0xA5 || p[bytes + i - 1] != 0xA5) return false;
+  return true;
+}
+static void buffer_free(unsigned char *p) { free(p - GUARD); }
+
+typedef struct Run { int n_args, n_results; Tensor *args, *expected; unsigned char **memory; } Run;
+
+// Operands with their values, results as they must be, and memory for both and a workspace. run_free.
+static Run run_new(MlirOperation func, int64_t workspace_bytes) {
+  Run r = {.n_args = nn_function_n_args(func), .n_results = nn_function_n_results(func)};
+  int n = r.n_args + r.n_results + 1;
+  r.args = calloc((size_t)r.n_args + 1, sizeof *r.args);
+  r.expected = calloc((size_t)r.n_results, sizeof *r.expected);
+  r.memory = calloc((size_t)n, sizeof *r.memory);
+  for (int i = 0; i < r.n_args; i++) {
+    r.args[i].type = nn_value_type(mlirBlockGetArgument(nn_function_body(func), i));
+    r.args[i] = tensor_new(&r.args[i].type);
+    fill(&r.args[i]);
+    r.memory[i] = buffer_new(nn_type_bytes(&r.args[i].type));
+    to_memory(&r.args[i], r.memory[i]);
+  }
+  interpret(func, r.args, r.expected);
+  for (int i = 0; i < r.n_results; i++) r.memory[r.n_args + i] = buffer_new(nn_type_bytes(&r.expected[i].type));
+  r.memory[n - 1] = buffer_new(workspace_bytes);
+  return r;
+}
+
+static void run_free(Run *r) {
+  for (int i = 0; i < r->n_args; i++) tensor_free(&r->args[i]);
+  for (int i = 0; i < r->n_results; i++) tensor_free(&r->expected[i]);
+  for (int i = 0; i < r->n_args + r->n_results + 1; i++) buffer_free(r->memory[i]);
+  free(r->args);
+  free(r->expected);
+  free(r->memory);
+}
+
+static void report(const HostKernel *k, MlirOperation func, const char *what) {
+  failures++;
+  if (failures > 20) return;
+  fprintf(stderr, "%s (%s): %s\n", k->name, k->summary, what);
+  if (failures == 1) mlirOperationDump(func);
+}
+
+static bool is_one_function(MlirOperation func) {
+  MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)), next = mlirOperationGetNextInBlock(op);
+  NnOp kind = nn_op_of(op);
+  return nn_op_of(next) == NN_OP_NONE && (kind == NN_OP_pow || (nn_op_info(kind)->kind == NN_KIND_MAP && mlirOperationGetNumOperands(op) == 1));
+}
+
+static void compare_results(const HostKernel *k, MlirOperation func, const Run *r) {
+  for (int i = 0; i < r->n_results; i++) {
+    const Tensor *t = &r->expected[i];
+    NnDtype dtype = t->type.dtype;
+    double tolerance = dtype == NN_F32 ? 4e-5 : dtype == NN_F64 ? 1e-11 : 0;
+    bool strict = is_one_function(func);
+    double ulp = dtype == NN_F32 ? 0x1p-23 : 0x1p-52;   // at least, relative to the value
+    for (int64_t j = 0; j < nn_type_elements(&t->type); j++) {
+      if (strict && fabs(r->args[0].data[j % nn_type_elements(&r->args[0].type)]) > largest_angle && (nn_op_of(mlirBlockGetFirstOperation(nn_function_body(func))) == NN_OP_sin ||
+          nn_op_of(mlirBlockGetFirstOperation(nn_function_body(func))) == NN_OP_cos)) continue;
+      double got = element(dtype, r->memory[r->n_args + i], j), want = dtype == NN_F32 ? (double)(float)t->data[j] : t->data[j];
+      if (got == want || (isnan(got) && isnan(want)) || (strict && fabs(got - want) <= (dtype == NN_F32 ? 0x1p-126 : 0x1p-1022)) || fabs(got - want) <= (strict ? function_ulps[dtype == NN_F64] * ulp * fabs(want) : tolerance * (1 + fabs(want)))) continue;
+      char text[160];
+      snprintf(text, sizeof text, "result %d, element %lld: %.9g instead of %.9g", i, (long long)j, got, want);
+      report(k, func, text);
+      return;
+    }
+    if (!buffer_intact(r->memory[r->n_args + i], nn_type_bytes(&t->type))) report(k, func, "writes outside the result");
+  }
+}
+
+// The kernels of a module that `fuse` has made, instead of the cases above.
+static MlirModule read_module(MlirContext ctx, const char *path) {
+  FILE *f = fopen(path, "r");
+  Text text = {0};
+  char buf[4096];
+  size_t n;
+  if (!f) {
+    perror(path);
+    exit(1);
+  }
+  while ((n = fread(buf, 1, sizeof buf, f)) > 0) text_append(&text, buf, n);
+  fclose(f);
+  MlirModule module = mlirModuleCreateParse(ctx, mlirStringRefCreateFromCString(text_c_string(&text)));
+  text_free(&text);
+  if (mlirModuleIsNull(module)) exit(1);
+  return module;
+}

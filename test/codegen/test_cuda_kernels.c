@@ -1,0 +1,177 @@
+// The CUDA schedule of the same kernels, and convolutions, under the emulator: equal to the interpreter (and, convolutions, to the host's own
+// loops), no access outside of the operands, no fault that the emulator knows. The PTX of all goes through ptxas where there is one.
+#define WIDE 1009
+#include "test/codegen/kernel_cases.c"
+#include "test/codegen/emulate.c"
+
+#include "codegen/cuda/cuda.h"
+#include "runtime/library_internal.h"
+
+static void report_text(const char *name, const char *what) {
+  if (++failures <= 20) fprintf(stderr, "%s: %s\n", name, what);
+}
+
+// A pair of address and size for each buffer.
+static bool launch_all(const Emulated *e, const HostKernel *k, int n, const EmulateArgument *arguments) {
+  for (int l = 0; l < k->n_launches; l++) {
+    const HostLaunch *h = &k->launches[l];
+    EmulateLaunch launch = {.grid = {(uint32_t)h->grid[0], (uint32_t)h->grid[1], (uint32_t)h->grid[2]}, .block = {(uint32_t)h->block[0], (uint32_t)h->block[1], (uint32_t)h->block[2]},
+                            .dynamic_bytes = (uint32_t)h->shared_bytes, .n = n, .arguments = arguments, .threads = 1};
+    char message[1024];
+    if (emulate_run(e, h->symbol, &launch, message, sizeof message) == EMU_OK) continue;
+    report_text(h->symbol, message);
+    return false;
+  }
+  return true;
+}
+
+static bool run_kernel(const Emulated *e, const HostKernel *k, const Run *r, void *const *buffers) {
+  EmulateArgument arguments[NN_MAX_OPERANDS * 4];
+  int n = 0;
+  for (int i = 0; i < r->n_args; i++, n++) arguments[n] = (EmulateArgument){"argument", buffers[n], (uint64_t)nn_type_bytes(&r->args[i].type)};
+  for (int i = 0; i < r->n_results; i++, n++) arguments[n] = (EmulateArgument){"result", buffers[n], (uint64_t)nn_type_bytes(&r->expected[i].type)};
+  if (k->workspace_bytes) arguments[n] = (EmulateArgument){"workspace", buffers[n], (uint64_t)k->workspace_bytes}, n++;
+  return launch_all(e, k, n, arguments);
+}
+
+static void check_in_place(const Emulated *e, const HostKernel *k, MlirOperation func, const Run *r) {
+  int n = r->n_args + r->n_results + 1;
+  void **buffers = calloc((size_t)n, sizeof *buffers);
+  for (int a = 0; a < r->n_args; a++)
+    for (int i = 0; i < r->n_results; i++) {
+      if (!host_kernel_inplace_ok(func, i, a)) continue;
+      for (int b = 0; b < n; b++) buffers[b] = r->memory[b];
+      int64_t bytes = nn_type_bytes(&r->expected[i].type);
+      unsigned char *shared = buffer_new(bytes);
+      to_memory(&r->args[a], shared);
+      buffers[a] = buffers[r->n_args + i] = shared;
+      unsigned char *apart = r->memory[r->n_args + i];
+      bool ran = run_kernel(e, k, r, buffers);
+      if (ran && memcmp(apart, shared, (size_t)bytes) != 0) report(k, func, "another result when computed in place");
+      buffer_free(shared);
+    }
+  free(buffers);
+}
+
+static void check_kernel(const Emulated *e, const HostKernel *k, MlirOperation func) {
+  Run r = run_new(func, k->workspace_bytes);
+  if (k->workspace_bytes != cuda_kernel_workspace(func)) report(k, func, "two opinions on the workspace");
+  if (run_kernel(e, k, &r, (void *const *)r.memory)) {
+    compare_results(k, func, &r);
+    check_in_place(e, k, func, &r);
+  }
+  if (!buffer_intact(r.memory[r.n_args + r.n_results], k->workspace_bytes)) report(k, func, "writes outside the workspace");
+  run_free(&r);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Convolutions
+
+static NncConv conv(NncConvPass pass, NncDtype dtype, bool last, const int64_t shape[6], const int64_t strides[4], const int64_t pad[4], int64_t groups) {
+  NncConv c = {.pass = pass, .dtype = dtype, .channels_last = last, .n = shape[0], .c = shape[1], .h = shape[2], .w = shape[2] + 1, .o = shape[3], .kh = shape[4], .kw = shape[5],
+               .groups = groups, .weights_layout = ""};
+  for (int i = 0; i < 2; i++) c.stride[i] = strides[i], c.dilation[i] = strides[2 + i];
+  for (int i = 0; i < 4; i++) c.pad[i] = pad[i];
+  c.oh = (c.h + pad[0] + pad[1] - c.dilation[0] * (c.kh - 1) - 1) / c.stride[0] + 1;
+  c.ow = (c.w + pad[2] + pad[3] - c.dilation[1] * (c.kw - 1) - 1) / c.stride[1] + 1;
+  return c;
+}
+
+// Whole numbers, so that every order of additions gives the same bits.
+static void fill_whole(NncDtype dtype, void *p, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    double v = floor(random_unit() * 9) - 4;
+    if (dtype == NNC_F64) ((double *)p)[i] = v;
+    else ((float *)p)[i] = (float)v;
+  }
+}
+
+static void check_conv(const Emulated *e, const HostKernel *k, const NncConv *c) {
+  int64_t x = c->n * c->c * c->h * c->w, y = c->n * c->o * c->oh * c->ow, w = c->o * (c->c / c->groups) * c->kh * c->kw, size = c->dtype == NNC_F64 ? 8 : 4;
+  int64_t n[3][3] = {{x, w, y}, {y, w, x}, {x, y, w}};
+  void *buffers[4] = {0};
+  EmulateArgument arguments[4];
+  for (int i = 0; i < 3; i++) {
+    buffers[i] = buffer_new(n[c->pass][i] * size);
+    if (i < 2) fill_whole(c->dtype, buffers[i], n[c->pass][i]);
+    arguments[i] = (EmulateArgument){"operand", buffers[i], (uint64_t)(n[c->pass][i] * size)};
+  }
+  buffers[3] = buffer_new(k->workspace_bytes);
+  arguments[3] = (EmulateArgument){"workspace", buffers[3], (uint64_t)k->workspace_bytes};
+  void *expected[3] = {buffers[0], buffers[1], buffer_new(n[c->pass][2] * size)};
+  direct_conv(c, expected);
+  if (launch_all(e, k, k->workspace_bytes ? 4 : 3, arguments) && memcmp(expected[2], buffers[2], (size_t)(n[c->pass][2] * size)) != 0) report_text(k->name, "differs from the host's loops");
+  for (int i = 0; i < 4; i++) buffer_free(buffers[i]);
+  buffer_free(expected[2]);
+}
+
+// n, channels, height, outputs, kernel; stride and dilation; padding; groups.
+static const struct { int64_t shape[6], strides[4], pad[4], groups; } conv_cases[] = {
+  {{1, 1, 1, 1, 1, 1}, {1, 1, 1, 1}, {0, 0, 0, 0}, 1},      {{2, 3, 7, 11, 3, 3}, {1, 1, 1, 1}, {1, 1, 1, 1}, 1},
+  {{1, 17, 9, 65, 3, 3}, {2, 2, 1, 1}, {1, 1, 1, 1}, 1},    {{2, 8, 10, 8, 5, 3}, {2, 1, 1, 2}, {2, 1, 0, 3}, 1},
+  {{1, 6, 8, 6, 3, 3}, {1, 1, 1, 1}, {1, 1, 1, 1}, 6},      {{2, 6, 9, 12, 3, 3}, {2, 2, 1, 1}, {1, 1, 1, 1}, 6},
+  {{1, 32, 5, 24, 3, 3}, {1, 1, 2, 2}, {2, 2, 2, 2}, 2},    {{3, 64, 8, 16, 1, 1}, {1, 1, 1, 1}, {0, 0, 0, 0}, 1},
+  {{5, 16, 13, 9, 1, 1}, {3, 2, 1, 1}, {0, 0, 0, 0}, 1},
+};
+
+enum { MAX_CONVS = 128 };
+
+static int build_convs(NncConv *list) {
+  int n = 0;
+  for (int i = 0; i < COUNT(conv_cases); i++)
+    for (int pass = 0; pass < 3; pass++)
+      for (int form = 0; form < 3; form++)
+        list[n++] = conv((NncConvPass)pass, form == 2 ? NNC_F64 : NNC_F32, form != 1, conv_cases[i].shape, conv_cases[i].strides, conv_cases[i].pad, conv_cases[i].groups);
+  assert(n <= MAX_CONVS);
+  return n;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+static void check_ptx(const HostKernels *kernels, const char *name) {
+  Text ptx = {0};
+  int registers, spills;
+  if (!cuda_lower(kernels, cuda_arch(name), CUDA_PTX, false, &ptx)) report_text(name, "no PTX");
+  else if (!emulate_assemble(text_c_string(&ptx), name, &registers, &spills)) report_text(name, "ptxas refuses the PTX");
+  text_free(&ptx);
+}
+
+int main(int argc, char **argv) {
+  largest_angle = 1e15;
+  function_ulps[0] = 8, function_ulps[1] = 2000;   // f64: e^(y log x)
+  MlirContext ctx = nn_context_create();
+  MlirModule module = argc > 1 ? read_module(ctx, argv[1]) : mlirModuleCreateEmpty(mlirLocationUnknownGet(ctx));
+  if (argc <= 1) {
+    build_float_cases(module, NN_F32);
+    build_float_cases(module, NN_F64);
+    build_integer_cases(module);
+  }
+  if (!nn_verify_module(module)) return 1;
+  HostKernels kernels;
+  cuda_kernels_emit(module, &kernels);
+  NncConv convs[MAX_CONVS];
+  int n_convs = argc > 1 ? 0 : build_convs(convs), n_kernels = kernels.n;
+  for (int i = 0; i < n_convs; i++) {
+    char *name = cuda_conv_name(&convs[i]);
+    kernels.items = host_grow(kernels.items, (size_t)kernels.n + 1, sizeof *kernels.items);
+    cuda_emit_conv(&convs[i], name, &kernels.items[kernels.n++]);
+    free(name);
+  }
+  LLVMContextRef llvm = LLVMContextCreate();
+  LLVMModuleRef code = cuda_module(&kernels, cuda_arch("sm_90"), llvm);
+  Emulated *e = code ? emulate_take_module(code, NULL) : NULL;
+  if (!e) return 1;
+  int i = 0;
+  MlirBlock body = mlirModuleGetBody(module);
+  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+    if (nn_has_attr(op, "nn.kernel")) check_kernel(e, &kernels.items[i++], op);
+  for (int c = 0; c < n_convs; c++) check_conv(e, &kernels.items[n_kernels + c], &convs[c]);
+  printf("%d kernels, %d convolutions, %d failures\n", n_kernels, n_convs, failures);
+  if (argc > 1) check_ptx(&kernels, argv[2]);
+  emulate_free(e);
+  host_kernels_free(&kernels);
+  mlirModuleDestroy(module);
+  mlirContextDestroy(ctx);
+  if (failures) fprintf(stderr, "%d failures\n", failures);
+  return failures != 0;
+}
