@@ -116,7 +116,10 @@ void build_wait(Build *b, int groups_pending);
 // Fragments for m16n8k16 (k8 with f32 operands). a: rows row..row+15, depth step s: 4 registers. columns: b of two neighbouring column tiles, 4 registers.
 void build_load_a(Build *b, const Tile *t, Val row, int step, Val a[4]);
 void build_load_b(Build *b, const Tile *t, int row, int step, Val pair[4]);          // b = tile': its rows row..row+15 are columns of the product
-void build_load_b_transposed(Build *b, const Tile *t, int step, int column, Val pair[4]);   // b = tile: rows are the depth, in the order build_narrow_a needs
+// b = tile: its rows are the depth, in the order that build_narrow_a and build_load_a_transposed (a = tile') have too. first: bytes of the columns in front of `column`, a value
+// whose bits are not in those of `column`; NULL: none.
+void build_load_b_transposed(Build *b, const Tile *t, int step, Val first, int column, Val pair[4]);
+void build_load_a_transposed(Build *b, const Tile *t, int step, Val first, int column, Val a[4]);
 // The accumulators of column tiles make up the a operand of depth step s of a following product, without a shuffle: c has tiles of 4.
 void build_narrow_a(Build *b, TileType t, Val (*c)[4], int step, Val a[4]);
 void build_mma(Build *b, TileType t, Val c[4], const Val a[4], const Val b_pair[2]);   // c += a b
@@ -142,5 +145,25 @@ void attention_forward(LLVMModuleRef module, const Attention *a, const char *nam
 // (written). The second: q, k, v, do, lse, delta, dk (written), dv (written).
 void attention_backward_q(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch);
 void attention_backward_kv(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// template_conv.c, template_conv_weights.c: convolutions as implicit matrix products; the matrix of windows exists only as tiles in shared memory
+
+// The sizes are those of NncConv, channels last; pad is top, left. Strides are dense.
+typedef struct ConvShape {
+  TileType type;
+  int64_t n, c, h, w, o, oh, ow, kh, kw, stride[2], pad[2], dilation[2], groups;
+} ConvShape;
+bool conv_template_supported(const ConvShape *c);   // both channel counts per group are multiples of 16 bytes
+// Weights (o, c / groups, kh, kw) to the order that the products read: forward (o, kh, kw, c / groups), input gradient (groups, c / groups, kh, kw, o / groups).
+// Parameters w, reordered (written).
+void conv_template_reorder(LLVMModuleRef module, const ConvShape *c, bool input_gradient, const char *name, TemplateLaunch *launch);
+// Parameters x, reordered weights, y (written); for the input gradient dy, reordered weights, dx (written).
+void conv_template_product(LLVMModuleRef module, const ConvShape *c, bool input_gradient, const char *name, TemplateLaunch *launch);
+// Weight gradient: the sum over pixels is cut into parts, whose results a second kernel adds in order. Parameters x, dy, parts (conv_template_parts(c) times the weights, f32,
+// written); then parts, dw (written, (o, c / groups, kh, kw) f32).
+int conv_template_parts(const ConvShape *c);
+void conv_template_weight_gradient(LLVMModuleRef module, const ConvShape *c, const char *name, TemplateLaunch *launch);
+void conv_template_sum(LLVMModuleRef module, const ConvShape *c, const char *name, TemplateLaunch *launch);
 
 #endif

@@ -1,4 +1,6 @@
 // See template_attention.h.
+#include <stddef.h>
+
 #include "codegen/cuda/template_attention.h"
 #include "codegen/host/text.h"
 
@@ -139,7 +141,7 @@ void attention_accumulate(AttentionBlock *x, Scores p, const Tile *tile, Sums *s
     for (int m = 0; m < x->m_tiles; m++) build_narrow_a(b, type, p[m], step, a[m]);
     for (int t = 0; t < x->a->head_dim / 8; t += 2) {
       Val pair[4];
-      build_load_b_transposed(b, tile, step, 8 * t, pair);
+      build_load_b_transposed(b, tile, step, NULL, 8 * t, pair);
       for (int m = 0; m < x->m_tiles; m++)
         for (int j = 0; j < 2; j++) {
           Val c[4];

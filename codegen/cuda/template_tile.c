@@ -1,5 +1,7 @@
 // Tiles in shared memory and the operands of mma.sync. Rows are 16 byte chunks permuted by exclusive or; ldmatrix reads 8 rows by one chunk, which is 8 elements of
 // 16 bits or 4 of 32 bits: the same loads serve m16n8k16 and, on f32 operands, m16n8k8.
+#include <stddef.h>
+
 #include "codegen/cuda/template.h"
 #include "codegen/host/text.h"
 
@@ -30,10 +32,11 @@ void build_wait(Build *b, int groups_pending) { build_intrinsic(b, "llvm.nvvm.cp
 
 // The lane gives the address of row `row`, chunk 2 step + second (0 or 1). Chunk numbers are powers of two apart, so that the step can be joined to the lane's own offset by
 // an exclusive or with a constant: one register serves all steps.
-static void load_matrices(Build *b, const Tile *t, Val row, int first_row, Val second, int step, bool transposed, Val out[4]) {
+static void load_matrices(Build *b, const Tile *t, Val row, int first_row, Val second, Val first, int step, bool transposed, Val out[4]) {
   int row_bytes = t->columns * tile_element_bytes(t->type);
   Val place = build_xor(b, second, build_and(b, row, build_i32(b, 7)));
   Val lane_offset = build_add(b, build_mul(b, row, build_i32(b, row_bytes)), build_mul(b, place, build_i32(b, 16)));
+  if (first) lane_offset = build_xor(b, lane_offset, first);
   Val address = build_offset(b, build_offset(b, t->base, build_xor(b, lane_offset, build_i32(b, 32 * step))), build_i32(b, first_row * row_bytes));
   Val r = build_intrinsic(b, transposed ? "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16" : "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16", LLVMTypeOf(address), 1, &address);
   for (unsigned i = 0; i < 4; i++) out[i] = LLVMBuildExtractValue(b->builder, r, i, "");
@@ -41,37 +44,44 @@ static void load_matrices(Build *b, const Tile *t, Val row, int first_row, Val s
 
 void build_load_a(Build *b, const Tile *t, Val row, int step, Val a[4]) {
   // Lanes 0-15 address the rows at the first chunk of the step, lanes 16-31 at the second.
-  load_matrices(b, t, build_add(b, row, build_mod(b, b->lane, 16)), 0, build_div(b, b->lane, 16), step, false, a);
+  load_matrices(b, t, build_add(b, row, build_mod(b, b->lane, 16)), 0, build_div(b, b->lane, 16), NULL, step, false, a);
 }
 
 void build_load_b(Build *b, const Tile *t, int row, int step, Val pair[4]) {
   Val matrix = build_div(b, b->lane, 8);
   Val at = build_add(b, build_mul(b, build_div(b, matrix, 2), build_i32(b, 8)), build_mod(b, b->lane, 8));
-  load_matrices(b, t, at, row, build_mod(b, matrix, 2), step, false, pair);
+  load_matrices(b, t, at, row, build_mod(b, matrix, 2), NULL, step, false, pair);
 }
 
 // Of 32 bit elements there is no transposing load: each lane reads its own four. Row 2 p of the step's eight stands for depth p, row 2 p + 1 for depth p + 4 (p: lane mod 4),
 // which is how build_narrow_a orders the other operand.
-static void load_b_words(Build *b, const Tile *t, int step, int column, Val pair[4]) {
+static void load_b_words(Build *b, const Tile *t, int step, Val first, int column, Val pair[4]) {
   int row_bytes = t->columns * tile_element_bytes(t->type);
   Val group = build_div(b, b->lane, 4), place = build_mod(b, b->lane, 4);
   for (int i = 0; i < 4; i++) {
     Val row = build_add(b, build_mul(b, place, build_i32(b, 2)), build_i32(b, i % 2));
     Val own = build_xor(b, build_div(b, group, 4), row);   // row is below 8
     Val lane_offset = build_add(b, build_add(b, build_mul(b, row, build_i32(b, row_bytes)), build_mul(b, own, build_i32(b, 16))), build_mul(b, build_mod(b, group, 4), build_i32(b, 4)));
+    if (first) lane_offset = build_xor(b, lane_offset, first);
     Val offset = build_xor(b, lane_offset, build_i32(b, 4 * (column + 8 * (i / 2))));
     pair[i] = build_load(b, b->i32, build_offset(b, build_offset(b, t->base, offset), build_i32(b, 8 * step * row_bytes)), 4);
   }
 }
 
-void build_load_b_transposed(Build *b, const Tile *t, int step, int column, Val pair[4]) {
+void build_load_b_transposed(Build *b, const Tile *t, int step, Val first, int column, Val pair[4]) {
   if (tile_element_bytes(t->type) == 4) {
-    load_b_words(b, t, step, column, pair);
+    load_b_words(b, t, step, first, column, pair);
     return;
   }
   Val matrix = build_div(b, b->lane, 8);
   Val row = build_add(b, build_mul(b, build_mod(b, matrix, 2), build_i32(b, 8)), build_mod(b, b->lane, 8));
-  load_matrices(b, t, row, 16 * step, build_div(b, matrix, 2), column / 16, true, pair);
+  load_matrices(b, t, row, 16 * step, build_div(b, matrix, 2), first, column / 16, true, pair);
+}
+
+void build_load_a_transposed(Build *b, const Tile *t, int step, Val first, int column, Val a[4]) {
+  Val pair[4];
+  build_load_b_transposed(b, t, step, first, column, pair);
+  a[0] = pair[0], a[1] = pair[2], a[2] = pair[1], a[3] = pair[3];
 }
 
 void build_narrow_a(Build *b, TileType t, Val (*c)[4], int step, Val a[4]) {
