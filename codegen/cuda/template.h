@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "llvm-c/Core.h"
+#include "runtime/program.h"
 
 typedef LLVMValueRef Val;
 
@@ -36,7 +37,7 @@ typedef struct Build {
   Val tid, lane, warp;         // i32, of the x axis
 } Build;
 
-// Begins a kernel with these parameters: 'p' a pointer to global memory (aligned to 16 bytes, not aliased), 'r' one that is only read.
+// Begins a kernel with these parameters: 'p' a pointer to global memory (aligned to 16 bytes, not aliased), 'r' one that is only read, '-' one that is not used.
 void build_kernel(Build *b, LLVMModuleRef module, const char *name, const char *parameters, int threads);
 void build_finish(Build *b);   // returns from the kernel
 Val build_parameter(Build *b, int index, const char *name);
@@ -149,21 +150,17 @@ void attention_backward_kv(LLVMModuleRef module, const Attention *a, const char 
 // ---------------------------------------------------------------------------------------------------------------------
 // template_conv.c, template_conv_weights.c: convolutions as implicit matrix products; the matrix of windows exists only as tiles in shared memory
 
-// The sizes are those of NncConv, channels last; pad is top, left. Strides are dense.
 typedef struct ConvShape {
   TileType type;
-  int64_t n, c, h, w, o, oh, ow, kh, kw, stride[2], pad[2], dilation[2], groups;
+  NncConvPass pass;
+  int64_t n, c, h, w, o, oh, ow, kh, kw, stride[2], pad[2], dilation[2], groups;   // pad: top, left
 } ConvShape;
-bool conv_template_supported(const ConvShape *c);   // both channel counts per group are multiples of 16 bytes
-// Weights (o, c / groups, kh, kw) to the order that the products read: forward (o, kh, kw, c / groups), input gradient (groups, c / groups, kh, kw, o / groups).
-// Parameters w, reordered (written).
-void conv_template_reorder(LLVMModuleRef module, const ConvShape *c, bool input_gradient, const char *name, TemplateLaunch *launch);
-// Parameters x, reordered weights, y (written); for the input gradient dy, reordered weights, dx (written).
-void conv_template_product(LLVMModuleRef module, const ConvShape *c, bool input_gradient, const char *name, TemplateLaunch *launch);
-// Weight gradient: the sum over pixels is cut into parts, whose results a second kernel adds in order. Parameters x, dy, parts (conv_template_parts(c) times the weights, f32,
-// written); then parts, dw (written, (o, c / groups, kh, kw) f32).
-int conv_template_parts(const ConvShape *c);
-void conv_template_weight_gradient(LLVMModuleRef module, const ConvShape *c, const char *name, TemplateLaunch *launch);
-void conv_template_sum(LLVMModuleRef module, const ConvShape *c, const char *name, TemplateLaunch *launch);
+// False: not for a template (channels first, other weights than oihw, channel counts per group that are no multiples of 16 bytes, sizes beyond 32 bits).
+bool conv_template_shape(const NncConv *c, TileType type, ConvShape *shape);
+// A convolution is one or two kernels, run in order. All have the same four parameters: the buffers of NncConv in its order, then a workspace. Weights are (o, c / groups, kh, kw);
+// the gradient of the weights is f32 whatever the type.
+int conv_template_launches(const ConvShape *c);
+int64_t conv_template_workspace(const ConvShape *c);   // bytes
+void conv_template_build(LLVMModuleRef module, const ConvShape *c, int which, const char *name, TemplateLaunch *launch);
 
 #endif

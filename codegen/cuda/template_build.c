@@ -31,6 +31,7 @@ void build_kernel(Build *b, LLVMModuleRef module, const char *name, const char *
   free(types);
   LLVMSetFunctionCallConv(b->function, PTX_KERNEL);
   for (int i = 0; i < n; i++) {
+    if (parameters[i] == '-') continue;
     add_parameter_attribute(b, i, "noalias", 0);
     add_parameter_attribute(b, i, "align", 16);
     if (parameters[i] == 'r') add_parameter_attribute(b, i, "readonly", 0);

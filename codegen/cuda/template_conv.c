@@ -1,19 +1,35 @@
 // Convolution and its input gradient as one kind of product: rows are pixels of the result, columns its channels, and the depth runs over taps and, within a tap, channels.
 #include <stddef.h>
+#include <string.h>
 
 #include "codegen/cuda/template_conv.h"
 #include "codegen/host/text.h"
 
-bool conv_template_supported(const ConvShape *c) {
-  int64_t chunk = tile_chunk(c->type);
-  return c->c / c->groups % chunk == 0 && c->o / c->groups % chunk == 0 && c->n * c->h * c->w < INT32_MAX - CONV_ROWS && c->n * c->oh * c->ow < INT32_MAX - CONV_ROWS &&
-         c->groups < 65536 && c->o * c->c / c->groups * c->kh * c->kw < INT32_MAX;
+bool conv_template_shape(const NncConv *c, TileType type, ConvShape *shape) {
+  int64_t chunk = tile_chunk(type);
+  if (!c->channels_last || (*c->weights_layout && strcmp(c->weights_layout, "oihw") != 0)) return false;
+  *shape = (ConvShape){.type = type, .pass = c->pass, .n = c->n, .c = c->c, .h = c->h, .w = c->w, .o = c->o, .oh = c->oh, .ow = c->ow, .kh = c->kh, .kw = c->kw,
+                       .stride = {c->stride[0], c->stride[1]}, .pad = {c->pad[0], c->pad[2]}, .dilation = {c->dilation[0], c->dilation[1]}, .groups = c->groups};
+  if (c->c / c->groups % chunk || c->o / c->groups % chunk) return false;
+  int64_t most = INT32_MAX / 4;
+  return c->n * c->h * c->w < most && c->n * c->oh * c->ow < most && c->o * c->c / c->groups * c->kh * c->kw < most && c->h * c->dilation[0] < most && c->w * c->dilation[1] < most &&
+         c->groups * conv_parts(shape) < 65536;
 }
 
-Gather conv_gather(const ConvShape *c, bool input_gradient) {
+static bool reorders(const ConvShape *c) { return c->pass == NNC_CONV_INPUT_GRAD || c->kh * c->kw > 1; }
+
+int conv_template_launches(const ConvShape *c) { return c->pass == NNC_CONV_WEIGHT_GRAD || reorders(c) ? 2 : 1; }
+
+int64_t conv_template_workspace(const ConvShape *c) {
+  int64_t weights = c->o * c->c / c->groups * c->kh * c->kw;
+  if (c->pass == NNC_CONV_WEIGHT_GRAD) return 4 * weights * conv_parts(c);
+  return reorders(c) ? weights * tile_element_bytes(c->type) : 0;
+}
+
+Gather conv_gather(const ConvShape *c) {
   Gather g = {.positions_h = c->oh, .positions_w = c->ow, .height = c->h, .width = c->w, .channels = c->c, .divide = {1, 1}};
   for (int i = 0; i < 2; i++) g.multiply[i] = c->stride[i], g.offset[i] = -c->pad[i], g.tap[i] = c->dilation[i];
-  if (!input_gradient) return g;
+  if (c->pass != NNC_CONV_INPUT_GRAD) return g;
   g = (Gather){.positions_h = c->h, .positions_w = c->w, .height = c->oh, .width = c->ow, .channels = c->o, .multiply = {1, 1}};
   for (int i = 0; i < 2; i++) g.divide[i] = c->stride[i], g.offset[i] = c->pad[i], g.tap[i] = -c->dilation[i];
   return g;
@@ -155,11 +171,12 @@ static void store_result(ConvProductBlock *x, const ConvAccumulators *sums) {
     }
 }
 
-static void begin_product(ConvProductBlock *x, bool input_gradient, TemplateLaunch *launch) {
+static void begin_product(ConvProductBlock *x, TemplateLaunch *launch) {
   Build *b = &x->b;
   const ConvShape *c = x->c;
   int block = 128 / tile_element_bytes(c->type);
-  x->gather = conv_gather(c, input_gradient);
+  bool input_gradient = c->pass == NNC_CONV_INPUT_GRAD;
+  x->gather = conv_gather(c);
   x->depth = (input_gradient ? c->o : c->c) / c->groups;
   x->columns = (input_gradient ? c->c : c->o) / c->groups;
   x->positions = c->n * x->gather.positions_h * x->gather.positions_w;
@@ -184,14 +201,16 @@ static void begin_product(ConvProductBlock *x, bool input_gradient, TemplateLaun
   }
 }
 
-void conv_template_product(LLVMModuleRef module, const ConvShape *c, bool input_gradient, const char *name, TemplateLaunch *launch) {
+// Weights in the order that is read: (groups, columns, taps, depth), from the workspace or, where they lie so anyway, from their own buffer.
+static void build_product(LLVMModuleRef module, const ConvShape *c, const char *name, TemplateLaunch *launch) {
   ConvProductBlock x = {.c = c};
   Build *b = &x.b;
-  build_kernel(b, module, name, "rrp", CONV_THREADS);
+  bool input_gradient = c->pass == NNC_CONV_INPUT_GRAD;
+  build_kernel(b, module, name, reorders(c) ? "r-pr" : "rrp-", CONV_THREADS);
   x.image = build_parameter(b, 0, input_gradient ? "dy" : "x");
-  x.weights = build_parameter(b, 1, "weights");
+  x.weights = build_parameter(b, reorders(c) ? 3 : 1, "weights");
   x.out = build_parameter(b, 2, input_gradient ? "dx" : "y");
-  begin_product(&x, input_gradient, launch);
+  begin_product(&x, launch);
   ConvAccumulators sums;
   conv_accumulators(b, &sums);
   for (int s = 0; s < CONV_STAGES - 1; s++) {
@@ -218,13 +237,14 @@ void conv_template_product(LLVMModuleRef module, const ConvShape *c, bool input_
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-void conv_template_reorder(LLVMModuleRef module, const ConvShape *c, bool input_gradient, const char *name, TemplateLaunch *launch) {
+static void build_reorder(LLVMModuleRef module, const ConvShape *c, const char *name, TemplateLaunch *launch) {
   Build b;
+  bool input_gradient = c->pass == NNC_CONV_INPUT_GRAD;
   int64_t ci = c->c / c->groups, oi = c->o / c->groups, taps = c->kh * c->kw, total = c->o * ci * taps;
   int bytes = tile_element_bytes(c->type);
   *launch = (TemplateLaunch){.grid = {(total + CONV_THREADS - 1) / CONV_THREADS, 1, 1}, .threads = CONV_THREADS};
-  build_kernel(&b, module, name, "rp", CONV_THREADS);
-  Val from = build_parameter(&b, 0, "w"), to = build_parameter(&b, 1, "reordered");
+  build_kernel(&b, module, name, "-r-p", CONV_THREADS);
+  Val from = build_parameter(&b, 1, "w"), to = build_parameter(&b, 3, "reordered");
   Val block = build_intrinsic(&b, "llvm.nvvm.read.ptx.sreg.ctaid.x", NULL, 0, NULL);
   Val i = build_add(&b, build_mul(&b, block, build_i32(&b, CONV_THREADS)), b.tid);
   Branch inside;
@@ -241,4 +261,10 @@ void conv_template_reorder(LLVMModuleRef module, const ConvShape *c, bool input_
   build_store(&b, value, build_offset(&b, to, build_mul(&b, build_i64(&b, i), i64_constant(&b, bytes))), bytes);
   build_if_end(&b, &inside);
   build_finish(&b);
+}
+
+void conv_template_build(LLVMModuleRef module, const ConvShape *c, int which, const char *name, TemplateLaunch *launch) {
+  bool last = which == conv_template_launches(c) - 1;
+  if (c->pass == NNC_CONV_WEIGHT_GRAD) (last ? conv_sum : conv_weight_gradient)(module, c, name, launch);
+  else (last ? build_product : build_reorder)(module, c, name, launch);
 }

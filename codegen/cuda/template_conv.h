@@ -11,7 +11,7 @@ typedef struct Gather {
   int64_t positions_h, positions_w, height, width, channels;   // channels: of all groups
   int64_t multiply[2], offset[2], tap[2], divide[2];
 } Gather;
-Gather conv_gather(const ConvShape *c, bool input_gradient);
+Gather conv_gather(const ConvShape *c);
 
 typedef struct ConvAccumulators { Var c[CONV_M_TILES][CONV_N_TILES][4]; } ConvAccumulators;
 
@@ -23,5 +23,10 @@ Val conv_pixel(Build *b, const Gather *g, const PixelRow *row, Val image, int el
 void conv_copy_chunk(Build *b, Val to, Val from, Val valid);   // 16 bytes, or zeros
 void conv_accumulators(Build *b, ConvAccumulators *sums);
 Val conv_next_stage(Build *b, Val stage);
+
+// template_conv_weights.c: the gradient of the weights is cut into parts, which the second kernel adds in order.
+int conv_parts(const ConvShape *c);
+void conv_weight_gradient(LLVMModuleRef module, const ConvShape *c, const char *name, TemplateLaunch *launch);
+void conv_sum(LLVMModuleRef module, const ConvShape *c, const char *name, TemplateLaunch *launch);
 
 #endif

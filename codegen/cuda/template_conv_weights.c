@@ -21,7 +21,7 @@ static int depth_block(TileType t) { return 4 * tile_k(t); }
 static Val i64_constant(Build *b, int64_t v) { return LLVMConstInt(b->i64, (uint64_t)v, true); }
 static int64_t tiles(int64_t n, int64_t tile) { return (n + tile - 1) / tile; }
 
-int conv_template_parts(const ConvShape *c) {
+int conv_parts(const ConvShape *c) {
   enum { BLOCKS = 264, LEAST_STEPS = 8 };   // two for each multiprocessor of a large GPU
   int64_t results = c->groups * tiles(c->o / c->groups, CONV_ROWS) * tiles(c->c / c->groups * c->kh * c->kw, CONV_COLUMNS);
   int64_t parts = BLOCKS / results, most = c->n * c->oh * c->ow / (LEAST_STEPS * depth_block(c->type));
@@ -31,7 +31,7 @@ int conv_template_parts(const ConvShape *c) {
 
 static int64_t part_size(const ConvShape *c) {
   int block = depth_block(c->type);
-  return tiles(tiles(c->n * c->oh * c->ow, conv_template_parts(c)), block) * block;
+  return tiles(tiles(c->n * c->oh * c->ow, conv_parts(c)), block) * block;
 }
 
 static void copy_step(WeightBlock *w, Val first, Val stage) {
@@ -107,8 +107,8 @@ static void begin_block(WeightBlock *w, TemplateLaunch *launch) {
   Build *b = &w->b;
   const ConvShape *c = w->c;
   int64_t ci = c->c / c->groups;
-  int parts = conv_template_parts(c), chunks = CONV_COLUMNS / tile_chunk(c->type);
-  w->gather = conv_gather(c, false);
+  int parts = conv_parts(c), chunks = CONV_COLUMNS / tile_chunk(c->type);
+  w->gather = conv_gather(c);
   w->depth_block = depth_block(c->type);
   w->rows = c->o / c->groups;
   w->columns = ci * c->kh * c->kw;
@@ -132,13 +132,13 @@ static void begin_block(WeightBlock *w, TemplateLaunch *launch) {
   w->has_row = build_less(b, build_add(b, w->first_row, chunk), build_i32(b, w->rows));
 }
 
-void conv_template_weight_gradient(LLVMModuleRef module, const ConvShape *c, const char *name, TemplateLaunch *launch) {
+void conv_weight_gradient(LLVMModuleRef module, const ConvShape *c, const char *name, TemplateLaunch *launch) {
   WeightBlock w = {.c = c};
   Build *b = &w.b;
-  build_kernel(b, module, name, "rrp", CONV_THREADS);
+  build_kernel(b, module, name, "rr-p", CONV_THREADS);
   w.x = build_parameter(b, 0, "x");
   w.dy = build_parameter(b, 1, "dy");
-  w.parts = build_parameter(b, 2, "parts");
+  w.parts = build_parameter(b, 3, "parts");
   begin_block(&w, launch);
   ConvAccumulators sums;
   conv_accumulators(b, &sums);
@@ -165,19 +165,19 @@ void conv_template_weight_gradient(LLVMModuleRef module, const ConvShape *c, con
   build_finish(b);
 }
 
-void conv_template_sum(LLVMModuleRef module, const ConvShape *c, const char *name, TemplateLaunch *launch) {
+void conv_sum(LLVMModuleRef module, const ConvShape *c, const char *name, TemplateLaunch *launch) {
   Build b;
   int64_t ci = c->c / c->groups, taps = c->kh * c->kw, total = c->o * ci * taps;
   *launch = (TemplateLaunch){.grid = {tiles(total, CONV_THREADS), 1, 1}, .threads = CONV_THREADS};
-  build_kernel(&b, module, name, "rp", CONV_THREADS);
-  Val parts = build_parameter(&b, 0, "parts"), dw = build_parameter(&b, 1, "dw");
+  build_kernel(&b, module, name, "--pr", CONV_THREADS);
+  Val parts = build_parameter(&b, 3, "parts"), dw = build_parameter(&b, 2, "dw");
   Val block = build_intrinsic(&b, "llvm.nvvm.read.ptx.sreg.ctaid.x", NULL, 0, NULL), i = build_add(&b, build_mul(&b, block, build_i32(&b, CONV_THREADS)), b.tid);
   Branch inside;
   build_if(&b, &inside, build_less(&b, i, build_i32(&b, total)));
   Var sum = build_var(&b, b.f32, build_f32(&b, 0));
   Val from = build_offset(&b, parts, build_mul(&b, build_i64(&b, i), i64_constant(&b, 4)));
   Loop loop;
-  Val p = build_loop(&b, &loop, build_i32(&b, 0), build_i32(&b, conv_template_parts(c)), 1);
+  Val p = build_loop(&b, &loop, build_i32(&b, 0), build_i32(&b, conv_parts(c)), 1);
   build_set(&b, sum, build_fadd(&b, build_get(&b, sum), build_load(&b, b.f32, build_offset(&b, from, build_mul(&b, build_i64(&b, p), i64_constant(&b, 4 * total))), 4)));
   build_loop_end(&b, &loop);
   Val channel = build_mod(&b, i, ci), tap = build_mod(&b, build_div(&b, i, ci), taps), o = build_div(&b, i, ci * taps);

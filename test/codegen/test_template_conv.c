@@ -85,16 +85,30 @@ static void compare(const char *what, const ConvShape *s, TileType stored, const
         (long long)s->w, (long long)s->o, (long long)s->kh, (long long)s->kw, worst, most);
 }
 
-enum { REORDER, REORDER_BACK, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, SUM, N_KERNELS };
-static const char *const names[] = {"reorder", "reorder_back", "forward", "input_gradient", "weight_gradient", "sum"};
+static const char *const pass_names[] = {"y", "dx", "dw"};
 
-static void build(LLVMModuleRef module, const ConvShape *s, TemplateLaunch l[N_KERNELS]) {
-  conv_template_reorder(module, s, false, names[REORDER], &l[REORDER]);
-  conv_template_reorder(module, s, true, names[REORDER_BACK], &l[REORDER_BACK]);
-  conv_template_product(module, s, false, names[FORWARD], &l[FORWARD]);
-  conv_template_product(module, s, true, names[INPUT_GRADIENT], &l[INPUT_GRADIENT]);
-  conv_template_weight_gradient(module, s, names[WEIGHT_GRADIENT], &l[WEIGHT_GRADIENT]);
-  conv_template_sum(module, s, names[SUM], &l[SUM]);
+// One pass: all its launches over three buffers and a workspace, the third compared.
+static void run_pass(NncConv *c, NncConvPass pass, TileType type, const Array *first, const Array *second, const Array *result) {
+  ConvShape s;
+  TemplateLaunch l[2];
+  char name[2][16];
+  c->pass = pass;
+  CHECK(conv_template_shape(c, type, &s), "not supported");
+  LLVMModuleRef module = LLVMModuleCreateWithNameInContext("conv", LLVMContextCreate());
+  for (int i = 0; i < conv_template_launches(&s); i++) {
+    snprintf(name[i], sizeof name[i], "%s_%d", pass_names[pass], i);
+    conv_template_build(module, &s, i, name[i], &l[i]);
+  }
+  Emulated *e = emulate_take_module(module, NULL);
+  if (!e) exit(1);
+  uint64_t bytes = (uint64_t)conv_template_workspace(&s);
+  void *workspace = aligned_alloc(64, (bytes + 64) / 64 * 64);
+  memset(workspace, 0xff, (bytes + 64) / 64 * 64);
+  EmulateArgument arguments[] = {{"first", first->device, first->bytes}, {"second", second->device, second->bytes}, {"result", result->device, result->bytes}, {"workspace", workspace, bytes ? bytes : 1}};
+  for (int i = 0; i < conv_template_launches(&s); i++) launch(e, name[i], &l[i], 4, arguments);
+  compare(pass_names[pass], &s, pass == NNC_CONV_WEIGHT_GRAD ? TILE_F32 : type, result);
+  free(workspace);
+  emulate_free(e);
 }
 
 static void test_conv(ConvShape s) {   // what is 0 and cannot be is 1
@@ -103,30 +117,15 @@ static void test_conv(ConvShape s) {   // what is 0 and cannot be is 1
     if (!*defaults[i]) *defaults[i] = 1;
   s.oh = (s.h + 2 * s.pad[0] - s.dilation[0] * (s.kh - 1) - 1) / s.stride[0] + 1;
   s.ow = (s.w + 2 * s.pad[1] - s.dilation[1] * (s.kw - 1) - 1) / s.stride[1] + 1;
-  CHECK(conv_template_supported(&s), "not supported");
+  NncConv c = {.channels_last = true, .n = s.n, .c = s.c, .h = s.h, .w = s.w, .o = s.o, .oh = s.oh, .ow = s.ow, .kh = s.kh, .kw = s.kw, .stride = {s.stride[0], s.stride[1]},
+               .pad = {s.pad[0], s.pad[0], s.pad[1], s.pad[1]}, .dilation = {s.dilation[0], s.dilation[1]}, .groups = s.groups, .weights_layout = "oihw"};
   int64_t nx = s.n * s.h * s.w * s.c, ny = s.n * s.oh * s.ow * s.o, nw = s.o * s.c / s.groups * s.kh * s.kw;
   Array x = array(s.type, nx, 1), w = array(s.type, nw, 2), dy = array(s.type, ny, 3), y = array(s.type, ny, 0), dx = array(s.type, nx, 0), dw = array(TILE_F32, nw, 0);
-  Array reordered = array(s.type, nw, 0), back = array(s.type, nw, 0), parts = array(TILE_F32, nw * conv_template_parts(&s), 0);
   reference(&s, &x, &w, &dy, &y, &dx, &dw);
-  LLVMModuleRef module = LLVMModuleCreateWithNameInContext("conv", LLVMContextCreate());
-  TemplateLaunch l[N_KERNELS];
-  build(module, &s, l);
-  Emulated *e = emulate_take_module(module, NULL);
-  if (!e) exit(1);
-  EmulateArgument ax = {"x", x.device, x.bytes}, aw = {"w", w.device, w.bytes}, ady = {"dy", dy.device, dy.bytes}, ay = {"y", y.device, y.bytes}, adx = {"dx", dx.device, dx.bytes},
-                  adw = {"dw", dw.device, dw.bytes}, areordered = {"reordered", reordered.device, reordered.bytes}, aback = {"reordered", back.device, back.bytes},
-                  aparts = {"parts", parts.device, parts.bytes};
-  launch(e, names[REORDER], &l[REORDER], 2, (EmulateArgument[]){aw, areordered});
-  launch(e, names[REORDER_BACK], &l[REORDER_BACK], 2, (EmulateArgument[]){aw, aback});
-  launch(e, names[FORWARD], &l[FORWARD], 3, (EmulateArgument[]){ax, areordered, ay});
-  launch(e, names[INPUT_GRADIENT], &l[INPUT_GRADIENT], 3, (EmulateArgument[]){ady, aback, adx});
-  launch(e, names[WEIGHT_GRADIENT], &l[WEIGHT_GRADIENT], 3, (EmulateArgument[]){ax, ady, aparts});
-  launch(e, names[SUM], &l[SUM], 2, (EmulateArgument[]){aparts, adw});
-  compare("y", &s, s.type, &y);
-  compare("dx", &s, s.type, &dx);
-  compare("dw", &s, TILE_F32, &dw);
-  emulate_free(e);
-  Array *all[] = {&x, &w, &dy, &y, &dx, &dw, &reordered, &back, &parts};
+  run_pass(&c, NNC_CONV_FORWARD, s.type, &x, &w, &y);
+  run_pass(&c, NNC_CONV_INPUT_GRAD, s.type, &dy, &w, &dx);
+  run_pass(&c, NNC_CONV_WEIGHT_GRAD, s.type, &x, &dy, &dw);
+  Array *all[] = {&x, &w, &dy, &y, &dx, &dw};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) array_free(all[i]);
 }
 
@@ -135,14 +134,21 @@ static void test_ptx(TileType type, const char *arch) {
   ConvShape s = {.type = type, .n = 32, .c = 128, .h = 28, .w = 28, .o = 128, .oh = 28, .ow = 28, .kh = 3, .kw = 3, .stride = {1, 1}, .pad = {1, 1}, .dilation = {1, 1}, .groups = 1};
   LLVMContextRef llvm = LLVMContextCreate();
   LLVMModuleRef module = LLVMModuleCreateWithNameInContext("conv", llvm);
-  TemplateLaunch l[N_KERNELS];
-  build(module, &s, l);
+  for (int pass = 0; pass < 3; pass++) {
+    s.pass = (NncConvPass)pass;
+    for (int i = 0; i < conv_template_launches(&s); i++) {
+      TemplateLaunch l;
+      char name[16];
+      snprintf(name, sizeof name, "%s_%d", pass_names[pass], i);
+      conv_template_build(module, &s, i, name, &l);
+      CHECK(l.shared_bytes <= 99 * 1024, "%d bytes of shared memory", l.shared_bytes);
+    }
+  }
   char *ir = LLVMPrintModuleToString(module), *ptx = emulate_ptx(ir, arch);
   int registers = 0, spills = 0;
   CHECK(ptx && emulate_assemble(ptx, arch, &registers, &spills), "%s for %s is refused", type_names[type], arch);
   CHECK(spills <= 0, "%s for %s spills %d bytes", type_names[type], arch, spills);
-  for (int i = 0; i < N_KERNELS; i++) CHECK(l[i].shared_bytes <= 99 * 1024, "%d bytes of shared memory", l[i].shared_bytes);
-  if (getenv("NNC_TEST_TABLE")) printf("%-5s %-7s registers %3d, spills %d, shared %d\n", type_names[type], arch, registers, spills, l[FORWARD].shared_bytes);
+  if (getenv("NNC_TEST_TABLE")) printf("%-5s %-7s registers %3d, spills %d\n", type_names[type], arch, registers, spills);
   free(ptx);
   LLVMDisposeMessage(ir);
   LLVMDisposeModule(module);

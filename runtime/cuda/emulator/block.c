@@ -160,8 +160,10 @@ void emu_warp_operation(EmuWarpOp op, uint32_t mask, const NncEmuSite *site) {
   t->op = op;
   t->mask = mask;
   t->state = EMU_IN_WARP;
-  for (uint32_t rest = mask; rest; rest &= rest - 1) {
-    const EmuThread *other = &warp[__builtin_ctz(rest)];
+  for (uint32_t rest = mask; rest;) {    // from the last lane, which comes last as a rule
+    int lane = 31 - __builtin_clz(rest);
+    const EmuThread *other = &warp[lane];
+    rest &= ~(1u << lane);
     if (other->state != EMU_IN_WARP || other->op != op || other->mask != mask) {
       emu_yield();
       return;
@@ -300,7 +302,7 @@ static void run_blocks(Shared *s) {
     w->fault = EMU_OK;
     w->message = message;
     w->message_size = sizeof message;
-    w->last_range = NULL;
+    memset(w->range_of_site, 0, sizeof w->range_of_site);
   }
   if (!w || !emu_memory_begin_launch(w)) {
     int none = EMU_OK;

@@ -14,6 +14,7 @@ enum {
   EMU_SHARED_DEFAULT = 48 * 1024,        // bytes without opting in
   EMU_SHARED_OPTIN = 227 * 1024,         // compute capability 9.0
   EMU_STACK_BYTES = 256 * 1024,
+  EMU_RANGE_CACHE = 256,
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -101,7 +102,7 @@ struct EmuWorker {
   // Order of events. A clock counts synchronisations; known[w][v] is the time of the last one that warp w knows warp v to have passed.
   uint32_t now;
   uint32_t known[EMU_MAX_WARPS][EMU_MAX_WARPS];
-  const EmuRange *last_range;
+  const EmuRange *range_of_site[EMU_RANGE_CACHE];   // where an instruction's last access went, by a hash of its site
   EmuFault fault;
   char *message;                         // Borrowed
   int message_size;

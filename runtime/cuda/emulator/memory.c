@@ -199,15 +199,21 @@ static const EmuRange *find_range(const EmuLaunch *l, uintptr_t address) {   // 
   return low ? &l->ranges[low - 1] : NULL;
 }
 
+static inline bool contains(const EmuRange *r, uintptr_t address, uint64_t bytes) {
+  return address >= r->address && address - r->address < r->bytes && bytes <= r->bytes - (address - r->address);
+}
+
+static inline const EmuRange **range_slot(EmuWorker *w, const NncEmuSite *site) { return &w->range_of_site[((uintptr_t)site >> 3) % EMU_RANGE_CACHE]; }
+
 void emu_global_access(EmuThread *t, const void *p, uint64_t bytes, uint32_t align, uint32_t kind, const NncEmuSite *site) {
   EmuWorker *w = t->worker;
   uintptr_t address = (uintptr_t)p;
   if (!bytes) return;
-  const EmuRange *r = w->last_range;
-  if (!r || address < r->address || address - r->address > r->bytes || bytes > r->bytes - (address - r->address)) {
+  const EmuRange **cached = range_slot(w, site), *r = *cached;
+  if (!r || !contains(r, address, bytes)) {
     r = find_range(w->launch, address);
-    if (r && address - r->address < r->bytes && bytes <= r->bytes - (address - r->address)) {
-      w->last_range = r;
+    if (r && contains(r, address, bytes)) {
+      *cached = r;
     } else {
       const EmuRange *next = r ? r + 1 : w->launch->ranges;
       if (next >= w->launch->ranges + w->launch->n_ranges) next = NULL;
@@ -228,12 +234,24 @@ void emu_global_access(EmuThread *t, const void *p, uint64_t bytes, uint32_t ali
 // ---------------------------------------------------------------------------------------------------------------------
 // Called from kernels
 
+// Most accesses are repeated: their whole check is done here.
 void nnc_emu_check_shared(const void *p, int64_t bytes, int64_t align, uint32_t kind, const NncEmuSite *site) {
-  emu_shared_access(emu_thread(), p, (uint32_t)bytes, (uint32_t)align, kind, site);
+  EmuThread *t = emu_thread();
+  EmuWorker *w = t->worker;
+  uintptr_t offset = (uintptr_t)p - (uintptr_t)w->shared, i = offset >> w->granule_shift;
+  if (kind == EMU_READ && bytes == 1 << w->granule_shift && offset < w->shared_bytes && !(offset & (uintptr_t)(align - 1)) && w->states[i] == EMU_WRITTEN) {
+    const EmuCell *c = &w->cells[i];
+    if ((c->writer == t->index || ordered(w, t, c->writer, c->write_time)) && c->read_time == w->now && (c->read_warps >> t->warp & 1) && (c->many_readers || c->reader == t->index)) return;
+  }
+  emu_shared_access(t, p, (uint32_t)bytes, (uint32_t)align, kind, site);
 }
 
 void nnc_emu_check_global(const void *p, int64_t bytes, int64_t align, uint32_t kind, const NncEmuSite *site) {
-  emu_global_access(emu_thread(), p, (uint64_t)bytes, (uint32_t)align, kind, site);
+  EmuThread *t = emu_thread();
+  const EmuRange *r = *range_slot(t->worker, site);
+  uintptr_t address = (uintptr_t)p;
+  if (r && contains(r, address, (uint64_t)bytes) && !(address & (uintptr_t)(align - 1))) return;
+  emu_global_access(t, p, (uint64_t)bytes, (uint32_t)align, kind, site);
 }
 
 // A pointer without address space: shared memory, this thread's stack, or global memory.
