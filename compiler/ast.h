@@ -156,12 +156,15 @@ typedef struct AstFile {
   int n_items;
   const Source **sources;             // the file and all it imports, for -MD
   int n_sources;
+  bool without_imports;               // the files it imports were not read
   struct Pool *pool;                  // Owned: every node and string
 } AstFile;
 
 // Parses `path` ("-": standard input) and what it imports. Reports through `diagnostics` and goes on after an error, so that several
 // are found; the result holds what could be understood. NULL only when the file itself cannot be read. Owned: ast_free.
 AstFile *ast_parse(struct Diagnostics *diagnostics, const char *path);
+// The same of a source that `diagnostics` already owns. imports false: the files that it names are not opened, as for a formatter.
+AstFile *ast_parse_source(struct Diagnostics *diagnostics, const Source *source, bool imports);
 void ast_free(AstFile *file);
 // The tree as text, one node a line, indented (--emit=ast).
 void ast_print(FILE *out, const AstFile *file);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "compiler/elaborate.h"
+#include "compiler/layer_help.h"
 #include "compiler/names.h"
 
 static const char usage[] =
@@ -56,6 +57,7 @@ static const char usage[] =
     "  -fmax-errors=N            stop after N errors, 0: never (default: 20)\n"
     "  -MD                       also write OUTPUT.d, the files read, as a make rule\n"
     "      --list-ops            the built-in functions of the language\n"
+    "      --help-op=NAME        one of them: arguments, an example, its ops, gradient and FLOPs\n"
     "  -h, --help                this text\n"
     "      --version             the version\n"
     "\n"
@@ -83,6 +85,17 @@ static int list_functions(void)
     printf("%s(%s)\n    %s\n", layer->name, layer->signature, layer->doc);
   }
   return print_and_stop("");
+}
+
+static int help_op(const char *name)
+{
+  if (layer_help_print(stdout, name)) return print_and_stop("");
+  NameSearch search = name_search(name);
+  for (int i = 0; i < layer_count(); i++) name_consider(&search, layer_at(i)->name);
+  fprintf(stderr, "nnc: --help-op: there is no function '%s'", name);
+  if (search.best) fprintf(stderr, "; did you mean '%s'?", search.best);
+  fputs("\nTry 'nnc --list-ops'.\n", stderr);
+  return NNC_EXIT_USAGE;
 }
 
 // Finds text among n words; says what there is and what is near when it is none of them.
@@ -153,7 +166,7 @@ static int parse_pass(const char *option, const char *name, const char **hook)
 }
 
 enum { OPTION_TARGET = 256, OPTION_CPU, OPTION_BUDGET, OPTION_REMAT, OPTION_OVERHEAD, OPTION_REMAT_TIME, OPTION_REMAT_EFFORT, OPTION_REMAT_SEED, OPTION_INSIDE, OPTION_SWEEP, OPTION_DTYPE, OPTION_EMIT, OPTION_BEFORE, OPTION_AFTER, OPTION_TIME, OPTION_COLOR,
-       OPTION_TEMPS, OPTION_LIST, OPTION_VERSION, OPTION_REPORT, OPTION_MACHINE, OPTION_COSTS, OPTION_ARCH };
+       OPTION_TEMPS, OPTION_LIST, OPTION_HELP_OP, OPTION_VERSION, OPTION_REPORT, OPTION_MACHINE, OPTION_COSTS, OPTION_ARCH };
 
 static int parse_budget(Options *options)
 {
@@ -220,7 +233,7 @@ static const struct option long_options[] = {
   {"emit", required_argument, NULL, OPTION_EMIT}, {"print-ir-before", required_argument, NULL, OPTION_BEFORE}, {"print-ir-after", required_argument, NULL, OPTION_AFTER},
   {"time-passes", no_argument, NULL, OPTION_TIME}, {"save-temps", no_argument, NULL, OPTION_TEMPS}, {"verbose", no_argument, NULL, 'v'},
   {"report", required_argument, NULL, OPTION_REPORT}, {"machine", required_argument, NULL, OPTION_MACHINE}, {"costs", required_argument, NULL, OPTION_COSTS},
-  {"color", required_argument, NULL, OPTION_COLOR}, {"list-ops", no_argument, NULL, OPTION_LIST}, {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, OPTION_VERSION}, {NULL, 0, NULL, 0},
+  {"color", required_argument, NULL, OPTION_COLOR}, {"list-ops", no_argument, NULL, OPTION_LIST}, {"help-op", required_argument, NULL, OPTION_HELP_OP}, {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, OPTION_VERSION}, {NULL, 0, NULL, 0},
 };
 
 static int parse_option(int option, Options *options)
@@ -271,6 +284,7 @@ static int parse_option(int option, Options *options)
     case OPTION_TEMPS: options->keep_temporaries = true; return -1;
     case OPTION_COLOR: status = CHOOSE("--color", optarg, colors, &chosen); options->color = (DiagColor)chosen; return status;
     case OPTION_LIST: return list_functions();
+    case OPTION_HELP_OP: return help_op(optarg);
     case OPTION_VERSION: return print_and_stop("nnc " NNC_VERSION "\n");
     default: fputs("Try 'nnc --help'.\n", stderr); return NNC_EXIT_USAGE;   // getopt has said what is wrong
   }

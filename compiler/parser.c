@@ -172,6 +172,7 @@ static bool parse_import(Parser *p, AstPos keyword, int import_depth)
   AstPos pos = p->token.pos;
   if (!parser_expect(p, TOKEN_STRING, "the name of a file in double quotes")) return false;
   if (!end_of_line(p)) return false;
+  if (p->file->without_imports) return true;
   const char *slash = p->lexer.source->name[0] == '<' ? NULL : strrchr(p->lexer.source->name, '/');
   size_t folder = slash && name[0] != '/' ? (size_t)(slash - p->lexer.source->name) + 1 : 0;
   char *path = pool_alloc(p->pool, folder + strlen(name) + 1);
@@ -253,11 +254,16 @@ AstFile *ast_parse(Diagnostics *diagnostics, const char *path)
     diag_error(diagnostics, DIAG_COMMAND_LINE, "cannot read '%s': %s", path, error);
     return NULL;
   }
+  return ast_parse_source(diagnostics, diag_add_source(diagnostics, source), true);
+}
+
+AstFile *ast_parse_source(Diagnostics *diagnostics, const Source *source, bool imports)
+{
   Pool *pool = pool_create();
   AstFile *file = pool_alloc(pool, sizeof *file);
-  *file = (AstFile){.source = diag_add_source(diagnostics, source), .diagnostics = diagnostics, .pool = pool};
+  *file = (AstFile){.source = source, .diagnostics = diagnostics, .without_imports = !imports, .pool = pool};
   parse_source(file, file->source, 0);
-  if (file->n_items == 0 && diag_error_count(diagnostics) == 0)
+  if (file->n_items == 0 && imports && diag_error_count(diagnostics) == 0)
     diag_error(diagnostics, (AstPos){file->source, 1, 1, 0}, "the file is empty: expected a model");
   return file;
 }
