@@ -20,6 +20,10 @@ struct Diagnostics {
   bool dropping;            // the last message was over the limit: its notes and hints go with it
   const Source **sources;
   int n_sources;
+  FILE *json;               // Owned; where objects are collected, NULL: messages are printed
+  char *json_text;          // Owned; what json wrote
+  size_t json_length;
+  int n_json, n_related;    // objects begun; notes and hints of the last
 };
 
 typedef enum Severity { ERROR, WARNING, NOTE } Severity;
@@ -42,6 +46,8 @@ void diag_free(Diagnostics *d)
 {
   if (!d) return;
   for (int i = 0; i < d->n_sources; i++) source_free((Source *)d->sources[i]);
+  if (d->json) fclose(d->json);
+  free(d->json_text);
   free(d->sources);
   free(d);
 }
@@ -123,8 +129,78 @@ static void print_line(const Diagnostics *d, AstPos pos)
   fprintf(d->out, "%s\n", paint(d, "\033[0m"));
 }
 
-static void print_message(const Diagnostics *d, Severity severity, AstPos pos, const char *text)
+// --- JSON --------------------------------------------------------------------------------------------------------------
+
+void diag_collect_json(Diagnostics *d)
 {
+  d->json = open_memstream(&d->json_text, &d->json_length);
+  if (!d->json) abort();
+}
+
+// What is not UTF-8 becomes U+FFFD, so that any reader of JSON takes it.
+static void write_json_string(FILE *out, const char *text)
+{
+  size_t left = strlen(text);
+  putc('"', out);
+  for (int n; left > 0; text += n, left -= (size_t)n) {
+    int bytes = utf8_length((const unsigned char *)text, left);
+    n = bytes ? bytes : 1;
+    if (bytes == 0) fputs("\\ufffd", out);
+    else if (*text == '"' || *text == '\\') fprintf(out, "\\%c", *text);
+    else if ((unsigned char)*text < 0x20 || *text == 0x7f) fprintf(out, "\\u%04x", (unsigned char)*text);
+    else fwrite(text, 1, (size_t)n, out);
+  }
+  putc('"', out);
+}
+
+static void write_json_place(FILE *out, AstPos pos)
+{
+  if (!pos.source) {
+    fputs("{\"file\": null, \"line\": null, \"column\": null, \"end_column\": null, ", out);
+    return;
+  }
+  size_t length;
+  const char *line = source_line(pos.source, pos.line, &length);
+  int end = pos.column + (pos.length > 1 ? pos.length : 1), column = characters_before(line, length, pos.column);
+  int end_column = characters_before(line, length, end);
+  fputs("{\"file\": ", out);
+  write_json_string(out, pos.source->name);
+  fprintf(out, ", \"line\": %d, \"column\": %d, \"end_column\": %d, ", pos.line, column + 1, 1 + (end_column > column ? end_column : column + 1));
+}
+
+static void collect(Diagnostics *d, const char *severity, bool related, AstPos pos, const char *text)
+{
+  if (related && d->n_json == 0) return;
+  if (related) fputs(d->n_related++ ? ", " : "", d->json);
+  else if (d->n_json++) fputs("]},\n", d->json);
+  write_json_place(d->json, pos);
+  fprintf(d->json, "\"severity\": \"%s\", \"message\": ", severity);
+  write_json_string(d->json, text);
+  if (related) {
+    putc('}', d->json);
+  } else {
+    d->n_related = 0;
+    fputs(", \"related\": [", d->json);
+  }
+}
+
+void diag_write_json(Diagnostics *d, FILE *out, int *written)
+{
+  if (d->n_json > 0) {
+    fflush(d->json);
+    fprintf(out, "%s%s]}", *written > 0 ? ",\n" : "", d->json_text);
+  }
+  *written += d->n_json;
+}
+
+// --- Messages ------------------------------------------------------------------------------------------------------------
+
+static void print_message(Diagnostics *d, Severity severity, AstPos pos, const char *text)
+{
+  if (d->json) {
+    collect(d, severities[severity].name, severity == NOTE, pos, text);
+    return;
+  }
   fputs(paint(d, "\033[1m"), d->out);
   if (pos.source) {
     size_t length;
@@ -149,7 +225,7 @@ static bool admit(Diagnostics *d, Severity severity)
   if (severity == NOTE) return !d->dropping;
   if (severity == ERROR) d->n_errors++;
   d->dropping = diag_is_full(d);
-  if (d->dropping && severity == ERROR && d->n_errors == d->max_errors + 1)
+  if (d->dropping && !d->json && severity == ERROR && d->n_errors == d->max_errors + 1)
     fprintf(d->out, "nnc: too many errors; stopped after %d (-fmax-errors=0 shows all)\n", d->max_errors);
   return !d->dropping;
 }
@@ -193,6 +269,14 @@ void diag_hint(Diagnostics *d, const char *format, ...)
   if (d->dropping) return;
   va_list args;
   va_start(args, format);
+  if (d->json) {
+    char *text = NULL;
+    if (vasprintf(&text, format, args) < 0) text = NULL;
+    collect(d, "hint", true, DIAG_COMMAND_LINE, text ? text : format);
+    free(text);
+    va_end(args);
+    return;
+  }
   fprintf(d->out, "      %s= hint:%s ", paint(d, "\033[1;32m"), paint(d, "\033[0m"));
   vfprintf(d->out, format, args);
   putc('\n', d->out);

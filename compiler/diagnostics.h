@@ -21,6 +21,12 @@ typedef enum DiagColor { DIAG_COLOR_AUTO, DIAG_COLOR_NEVER, DIAG_COLOR_ALWAYS } 
 
 typedef struct Diagnostics Diagnostics;
 Diagnostics *diag_create(FILE *out, DiagColor color, int max_errors);   // max_errors 0: no limit. Owned: diag_free
+// From now on messages are not printed but collected for diag_write_json.
+void diag_collect_json(Diagnostics *d);
+// Writes what was collected: objects joined by commas, one a line; *written counts those before, over several Diagnostics.
+//   {"file": "a.nn", "line": 3, "column": 5, "end_column": 8, "severity": "error", "message": "…", "related": [ notes and hints, as objects ]}
+// Lines and columns count from 1, columns in characters; all three and the file are null for what has no place in a source.
+void diag_write_json(Diagnostics *d, FILE *out, int *written);
 void diag_free(Diagnostics *d);                                           // also the sources
 // Takes ownership of s and returns it, so that messages (also MLIR's, by file name) can show its lines.
 const Source *diag_add_source(Diagnostics *d, Source *s);

@@ -348,6 +348,7 @@ int main(int argc, char **argv)
 {
   Options options;
   catch_bugs();
+  if (argc > 1 && strcmp(argv[1], "check") == 0) return command_check(argc - 1, argv + 1);
   int status = options_parse(argc, argv, &options);
   if (status < 0) {
     Diagnostics *d = diag_create(stderr, options.color, options.max_errors);

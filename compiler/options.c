@@ -16,6 +16,7 @@
 
 static const char usage[] =
     "Usage: nnc [options] MODEL.nn\n"
+    "       nnc check [--json] FILE...      mistakes of model files only; 'nnc check --help'\n"
     "Compiles a network and its training to one native executable. MODEL '-' is standard input.\n"
     "\n"
     "  -o, --output=FILE         the executable (default: the model file's name without .nn), or the\n"
@@ -63,7 +64,7 @@ static const char usage[] =
     "\n"
     "Exit status: 0 done, 1 diagnostics, 2 wrong usage, 70 a bug of nnc.\n";
 
-static int usage_error(const char *format, const char *detail)
+int options_usage_error(const char *format, const char *detail)
 {
   fputs("nnc: ", stderr);
   fprintf(stderr, format, detail);
@@ -99,7 +100,7 @@ static int help_op(const char *name)
 }
 
 // Finds text among n words; says what there is and what is near when it is none of them.
-static int choose(const char *option, const char *text, int n, const char *const *words, int *chosen)
+int options_choose(const char *option, const char *text, int n, const char *const *words, int *chosen)
 {
   NameSearch search = name_search(text);
   for (int i = 0; i < n; i++) {
@@ -116,17 +117,17 @@ static int choose(const char *option, const char *text, int n, const char *const
   fputs("\nTry 'nnc --help'.\n", stderr);
   return NNC_EXIT_USAGE;
 }
-#define CHOOSE(option, text, words, chosen) choose(option, text, (int)(sizeof(words) / sizeof *(words)), words, chosen)
+#define CHOOSE(option, text, words, chosen) options_choose(option, text, (int)(sizeof(words) / sizeof *(words)), words, chosen)
 
 // NAME=NUMBER; a later one for the same name replaces the earlier.
-static int parse_define(char *text, Options *options)
+int options_define(char *text, Options *options)
 {
   char *equals = strchr(text, '='), *end;
   bool named = equals && equals != text && !isdigit((unsigned char)*text);
   for (const char *c = text; named && c < equals; c++) named = isalnum((unsigned char)*c) || *c == '_';
-  if (!named) return usage_error("-D takes NAME=NUMBER, found '%s'", text);
+  if (!named) return options_usage_error("-D takes NAME=NUMBER, found '%s'", text);
   double value = strtod(equals + 1, &end);
-  if (end == equals + 1 || *end || !isfinite(value) || isspace((unsigned char)equals[1])) return usage_error("-D %s: the value must be a number", text);
+  if (end == equals + 1 || *end || !isfinite(value) || isspace((unsigned char)equals[1])) return options_usage_error("-D %s: the value must be a number", text);
   *equals = 0;
   for (int i = 0; i < options->n_defines; i++) {
     if (strcmp(options->defines[i].name, text) != 0) continue;
@@ -140,7 +141,7 @@ static int parse_define(char *text, Options *options)
   return -1;
 }
 
-static int parse_number(const char *text, const char *option, int largest, int *value)
+int options_number(const char *text, const char *option, int largest, int *value)
 {
   char *end;
   errno = 0;
@@ -173,7 +174,7 @@ static int parse_budget(Options *options)
   int64_t bytes;
   double percent;
   if (!nn_parse_size(optarg, &bytes, &percent) || bytes == 0)
-    return usage_error("--memory-budget takes a size such as 512MiB or 60%%, found '%s'", optarg);
+    return options_usage_error("--memory-budget takes a size such as 512MiB or 60%%, found '%s'", optarg);
   options->memory_budget = optarg;
   return -1;
 }
@@ -184,7 +185,7 @@ static int parse_overhead(Options *options)
   double percent;
   bool zero = strcmp(optarg, "0%") == 0;
   if (!zero && (!nn_parse_size(optarg, &bytes, &percent) || percent == 0 || percent > 10000))
-    return usage_error("--max-overhead takes a percentage such as 20%% of at most 10000%%, found '%s'", optarg);
+    return options_usage_error("--max-overhead takes a percentage such as 20%% of at most 10000%%, found '%s'", optarg);
   options->max_overhead = zero ? "0.000001%" : optarg;
   return -1;
 }
@@ -196,14 +197,14 @@ static int parse_search(int option, Options *options)
   bool digit = isdigit((unsigned char)*optarg) != 0;
   if (option == OPTION_REMAT_SEED) {
     strtoull(optarg, &end, 10);
-    if (!digit || *end || errno) return usage_error("--remat-seed takes a number below 2^64, found '%s'", optarg);
+    if (!digit || *end || errno) return options_usage_error("--remat-seed takes a number below 2^64, found '%s'", optarg);
     options->remat_seed = optarg;
     return -1;
   }
   double number = strtod(optarg, &end);
   bool fine = digit && !*end && optarg[1] != 'x' && number >= 0.01 && number <= 1e6;
-  if (!fine && option == OPTION_REMAT_TIME) return usage_error("--remat-time takes a number of seconds from 0.01 to 1000000, found '%s'", optarg);
-  if (!fine) return usage_error("--remat-effort takes a number from 0.01 to 1000000, found '%s'", optarg);
+  if (!fine && option == OPTION_REMAT_TIME) return options_usage_error("--remat-time takes a number of seconds from 0.01 to 1000000, found '%s'", optarg);
+  if (!fine) return options_usage_error("--remat-effort takes a number from 0.01 to 1000000, found '%s'", optarg);
   if (option == OPTION_REMAT_TIME) options->remat_time = optarg;
   else options->remat_effort = optarg;
   return -1;
@@ -251,15 +252,15 @@ static int parse_option(int option, Options *options)
       free((char *)options->output);
       options->output = strdup(optarg);
       return -1;
-    case 'D': return parse_define(optarg, options);
-    case 'O': return parse_number(optarg, "-O", 3, &options->opt_level);
+    case 'D': return options_define(optarg, options);
+    case 'O': return options_number(optarg, "-O", 3, &options->opt_level);
     case 'v': options->verbose = true; return -1;
     case 'h': return print_and_stop(usage);
     case 'f':
-      if (strncmp(optarg, "max-errors=", 11) != 0) return usage_error("unknown option '-f%s'", optarg);
-      return parse_number(optarg + 11, "-fmax-errors", 1000000, &options->max_errors);
+      if (strncmp(optarg, "max-errors=", 11) != 0) return options_usage_error("unknown option '-f%s'", optarg);
+      return options_number(optarg + 11, "-fmax-errors", 1000000, &options->max_errors);
     case 'M':
-      if (strcmp(optarg, "D") != 0) return usage_error("unknown option '-M%s'", optarg);
+      if (strcmp(optarg, "D") != 0) return options_usage_error("unknown option '-M%s'", optarg);
       options->write_dependencies = true;
       return -1;
     case OPTION_TARGET: return parse_target(options);
@@ -277,9 +278,9 @@ static int parse_option(int option, Options *options)
     case OPTION_EMIT: status = CHOOSE("--emit", optarg, emits, &chosen); options->emit = (Emit)chosen; return status;
     case OPTION_BEFORE: return parse_pass("--print-ir-before", optarg, &options->hooks.print_before);
     case OPTION_AFTER: return parse_pass("--print-ir-after", optarg, &options->hooks.print_after);
-    case OPTION_REPORT: options->report = optarg; return *optarg ? -1 : usage_error("--report takes a file name%s", "");
-    case OPTION_MACHINE: options->machine = optarg; return *optarg ? -1 : usage_error("--machine takes a name or a file%s", "");
-    case OPTION_COSTS: options->costs = optarg; return *optarg ? -1 : usage_error("--costs takes a file name%s", "");
+    case OPTION_REPORT: options->report = optarg; return *optarg ? -1 : options_usage_error("--report takes a file name%s", "");
+    case OPTION_MACHINE: options->machine = optarg; return *optarg ? -1 : options_usage_error("--machine takes a name or a file%s", "");
+    case OPTION_COSTS: options->costs = optarg; return *optarg ? -1 : options_usage_error("--costs takes a file name%s", "");
     case OPTION_TIME: options->hooks.time_passes = true; return -1;
     case OPTION_TEMPS: options->keep_temporaries = true; return -1;
     case OPTION_COLOR: status = CHOOSE("--color", optarg, colors, &chosen); options->color = (DiagColor)chosen; return status;
@@ -306,26 +307,26 @@ static bool same_file(const char *x, const char *y)
 static int check(Options *options)
 {
   bool cuda = strcmp(options->target, "host") != 0;
-  if (options->gpu_arch && !cuda) return usage_error("--gpu-arch=%s goes with --target=cuda", options->gpu_arch);
-  if (options->emit == EMIT_ptx && !cuda) return usage_error("--emit=ptx goes with --target=cuda%s", "");
-  if (options->emit == EMIT_asm && strcmp(options->target, "cuda") == 0) return usage_error("--emit=asm is for the host; for --target=cuda it is --emit=ptx%s", "");
+  if (options->gpu_arch && !cuda) return options_usage_error("--gpu-arch=%s goes with --target=cuda", options->gpu_arch);
+  if (options->emit == EMIT_ptx && !cuda) return options_usage_error("--emit=ptx goes with --target=cuda%s", "");
+  if (options->emit == EMIT_asm && strcmp(options->target, "cuda") == 0) return options_usage_error("--emit=asm is for the host; for --target=cuda it is --emit=ptx%s", "");
   if (cuda && !options->gpu_arch) options->gpu_arch = "sm_80";
   bool text = options->emit != EMIT_exe || options->sweep;
   if (options->sweep && (options->emit != EMIT_exe || options->memory_budget || options->max_overhead))
-    return usage_error("--sweep prints and stops: it goes with neither --emit nor --memory-budget nor --max-overhead%s", "");
+    return options_usage_error("--sweep prints and stops: it goes with neither --emit nor --memory-budget nor --max-overhead%s", "");
   if (!options->output) options->output = text ? strdup("-") : default_output(options->input);
   if (!options->output) abort();
-  if (!*options->output) return usage_error("-o takes a file name%s", "");
-  if (!text && strcmp(options->output, "-") == 0) return usage_error("an executable cannot be written to standard output%s", "");
-  if (strcmp(options->input, "-") != 0 && same_file(options->input, options->output)) return usage_error("'%s' would overwrite the model", options->output);
-  if (options->report && (options->emit < EMIT_plan || options->sweep)) return usage_error("--report shows the whole plan: not with --emit of an earlier stage%s", "");
-  if (options->report && same_file(options->input, options->report)) return usage_error("'%s' would overwrite the model", options->report);
-  if (options->report && strcmp(options->report, options->output) == 0) return usage_error("--report and -o are both '%s'", options->report);
-  if (options->write_dependencies && strcmp(options->output, "-") == 0) return usage_error("-MD needs an output file: give one with -o%s", "");
+  if (!*options->output) return options_usage_error("-o takes a file name%s", "");
+  if (!text && strcmp(options->output, "-") == 0) return options_usage_error("an executable cannot be written to standard output%s", "");
+  if (strcmp(options->input, "-") != 0 && same_file(options->input, options->output)) return options_usage_error("'%s' would overwrite the model", options->output);
+  if (options->report && (options->emit < EMIT_plan || options->sweep)) return options_usage_error("--report shows the whole plan: not with --emit of an earlier stage%s", "");
+  if (options->report && same_file(options->input, options->report)) return options_usage_error("'%s' would overwrite the model", options->report);
+  if (options->report && strcmp(options->report, options->output) == 0) return options_usage_error("--report and -o are both '%s'", options->report);
+  if (options->write_dependencies && strcmp(options->output, "-") == 0) return options_usage_error("-MD needs an output file: give one with -o%s", "");
   bool policy_has_budget = !options->remat || strcmp(options->remat, "none") != 0;
   if (options->memory_budget && !policy_has_budget && strchr(options->memory_budget, '%'))
-    return usage_error("--memory-budget=%s has no meaning with --remat=none", options->memory_budget);
-  if (options->max_overhead && !policy_has_budget) return usage_error("--max-overhead=%s has no meaning with --remat=none", options->max_overhead);
+    return options_usage_error("--memory-budget=%s has no meaning with --remat=none", options->memory_budget);
+  if (options->max_overhead && !policy_has_budget) return options_usage_error("--max-overhead=%s has no meaning with --remat=none", options->max_overhead);
   return -1;
 }
 
@@ -336,8 +337,8 @@ int options_parse(int argc, char **argv, Options *options)
     int status = parse_option(option, options);
     if (status >= 0) return status;
   }
-  if (optind == argc) return usage_error("no model file%s", "");
-  if (argc - optind > 1) return usage_error("one model file at a time: '%s' is one more", argv[optind + 1]);
+  if (optind == argc) return options_usage_error("no model file%s", "");
+  if (argc - optind > 1) return options_usage_error("one model file at a time: '%s' is one more", argv[optind + 1]);
   options->input = argv[optind];
   return check(options);
 }

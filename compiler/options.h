@@ -51,4 +51,13 @@ typedef struct Options {
 int options_parse(int argc, char **argv, Options *options);
 void options_free(Options *options);
 
+// Parts that the commands share; all return an exit status to stop with, or -1.
+int options_usage_error(const char *format, const char *detail);        // format has one %s
+int options_define(char *text, Options *options);                       // NAME=NUMBER, which is cut at the '='; a later one for a name replaces the earlier
+int options_number(const char *text, const char *option, int largest, int *value);   // 0 to largest
+int options_choose(const char *option, const char *text, int n, const char *const *words, int *chosen);   // suggests the nearest word
+
+// nnc check: diagnostics of any number of files, nothing else (check.c). The exit status; argv[0] is "check".
+int command_check(int argc, char **argv);
+
 #endif
