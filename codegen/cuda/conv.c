@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "codegen/cuda/conv.h"
+#include "codegen/cuda/template.h"
 
 typedef struct Image { int64_t n, c, y, x; } Image;   // strides in elements
 
@@ -65,7 +66,21 @@ void conv_product(const NncConv *c, ConvProduct *p) {
   p->index = most < INT32_MAX / 2 ? "i32" : "i64";
 }
 
+// Tensor cores, where the channels fill a good part of a tile: f32 as three products of tf32 parts.
+static bool uses_template(const NncConv *c, ConvShape *shape) {
+  if (c->dtype != NNC_F32 || !cuda_has_tensor_cores() || !conv_template_shape(c, TILE_F32, shape)) return false;
+  int64_t ci = c->c / c->groups, oi = c->o / c->groups;
+  switch (c->pass) {
+  case NNC_CONV_FORWARD: return oi >= 32 && ci >= 16;
+  case NNC_CONV_INPUT_GRAD: return ci >= 32 && oi >= 16;
+  case NNC_CONV_WEIGHT_GRAD: return oi >= 32 && ci * c->kh * c->kw >= 32;
+  }
+  return false;
+}
+
 int64_t conv_workspace_bytes(const NncConv *c) {
+  ConvShape shape;
+  if (uses_template(c, &shape)) return (conv_template_workspace(&shape) + 63) / 64 * 64;
   ConvProduct p;
   conv_product(c, &p);
   return p.splits > 1 ? (p.splits * p.groups * p.m * p.n * p.element_bytes + 63) / 64 * 64 : 0;
@@ -168,13 +183,16 @@ void conv_add_launch(HostKernel *out, const char *symbol, int64_t x, int64_t y, 
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-static void comment(const NncConv *c, const ConvProduct *p, const char *name, Text *t) {
+static void comment(const NncConv *c, const char *name, Text *t) {
   static const char *const passes[] = {"forward", "data gradient", "weight gradient"};
-  text_add(t, "// %s: convolution, %s, %s\n", name, passes[c->pass], p->element);
+  text_add(t, "// %s: convolution, %s, %s\n", name, passes[c->pass], element_type((NnDtype)c->dtype));
   text_add(t, "// x [%lld, %lld, %lld, %lld] (%s), w [%lld, %lld, %lld, %lld], stride %lldx%lld, padding %lld %lld %lld %lld, dilation %lldx%lld, groups %lld\n", (long long)c->n,
            (long long)(c->channels_last ? c->h : c->c), (long long)(c->channels_last ? c->w : c->h), (long long)(c->channels_last ? c->c : c->w), c->channels_last ? "nhwc" : "nchw",
            (long long)c->o, (long long)(c->c / c->groups), (long long)c->kh, (long long)c->kw, (long long)c->stride[0], (long long)c->stride[1], (long long)c->pad[0],
            (long long)c->pad[1], (long long)c->pad[2], (long long)c->pad[3], (long long)c->dilation[0], (long long)c->dilation[1], (long long)c->groups);
+}
+
+static void comment_product(const ConvProduct *p, Text *t) {
   text_add(t, "// product of %lld x %lld by %lld x %lld, k in %lld parts\n", (long long)p->m, (long long)p->k, (long long)p->k, (long long)p->n, (long long)p->splits);
 }
 
@@ -186,11 +204,37 @@ char *cuda_conv_name(const NncConv *c) {
                      (long long)c->dilation[1], (long long)c->groups, c->channels_last ? "nhwc" : "nchw");
 }
 
+// The launches are known once the kernels are built; here they are built for nothing else.
+static void emit_template(const ConvShape *shape, const char *name, HostKernel *out) {
+  LLVMContextRef llvm = LLVMContextCreate();
+  LLVMModuleRef module = LLVMModuleCreateWithNameInContext("", llvm);
+  int n = conv_template_launches(shape);
+  for (int i = 0; i < n; i++) {
+    TemplateLaunch l;
+    char *symbol = i == n - 1 ? host_strdup(name) : text_format("%s_first", name);
+    conv_template_build(module, shape, i, symbol, &l);
+    conv_add_launch(out, symbol, l.grid[0], l.grid[1], l.grid[2], l.threads);
+    out->launches[i].shared_bytes = l.shared_bytes;
+    free(symbol);
+  }
+  LLVMDisposeModule(module);
+  LLVMContextDispose(llvm);
+  out->conv = host_alloc(1, sizeof *out->conv);
+  *out->conv = *shape;
+  text_add(&out->text, "// tensor cores: each f32 product as three of tf32 parts, tiles of 128 x 128 results\n");
+}
+
 void cuda_emit_conv(const NncConv *c, const char *name, HostKernel *out) {
   ConvProduct p;
+  ConvShape shape;
   conv_product(c, &p);
   *out = (HostKernel){.name = host_strdup(name), .summary = host_strdup("convolution"), .workspace_bytes = conv_workspace_bytes(c)};
-  comment(c, &p, name, &out->text);
+  comment(c, name, &out->text);
+  if (uses_template(c, &shape)) {
+    emit_template(&shape, name, out);
+    return;
+  }
+  comment_product(&p, &out->text);
   // A tile of 64 columns for a handful of them wastes the rest: depthwise convolutions and those of few channels.
   if (p.n < 8 || p.m < 8) conv_emit_direct(&p, name, out);
   else conv_emit_tiled(&p, name, out);

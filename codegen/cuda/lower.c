@@ -6,6 +6,7 @@
 
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/emulate.h"
+#include "codegen/cuda/template.h"
 #include "llvm-c/Core.h"
 #include "llvm-c/Target.h"
 #include "llvm-c/TargetMachine.h"
@@ -17,6 +18,14 @@
 static void set_attribute(LLVMContextRef llvm, LLVMValueRef function, const char *name, const char *value) {
   LLVMAttributeRef a = LLVMCreateStringAttribute(llvm, name, (unsigned)strlen(name), value, (unsigned)strlen(value));
   LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
+}
+
+static void add_templates(LLVMModuleRef module, const HostKernels *kernels) {
+  for (int i = 0; i < kernels->n; i++)
+    for (int j = 0; kernels->items[i].conv && j < kernels->items[i].n_launches; j++) {
+      TemplateLaunch launch;
+      conv_template_build(module, kernels->items[i].conv, j, kernels->items[i].launches[j].symbol, &launch);
+    }
 }
 
 static void make_kernels(LLVMModuleRef module, LLVMContextRef llvm, const HostKernels *kernels) {
@@ -123,6 +132,7 @@ static LLVMModuleRef build_module(const HostKernels *kernels, const CudaArch *ar
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(*machine);
     LLVMSetModuleDataLayout(module, layout);
     LLVMDisposeTargetData(layout);
+    add_templates(module, kernels);
     make_kernels(module, llvm, kernels);
     if (optimise(module, *machine)) return module;
     LLVMDisposeTargetMachine(*machine);

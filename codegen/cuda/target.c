@@ -18,4 +18,11 @@ static int64_t workspace_bytes(MlirOperation op) {
   return mlirOperationIsNull(func) || !nn_has_attr(func, "nn.kernel") ? 0 : cuda_kernel_workspace(func);
 }
 
-const NnTarget *nn_target_cuda(void) { return target_set("cuda", &generic, workspace_bytes, host_kernel_inplace_ok); }
+static const CudaArch *target_arch;   // as the target itself: one per process
+
+bool cuda_has_tensor_cores(void) { return !target_arch || target_arch->major >= 8; }
+
+const NnTarget *nn_target_cuda(const char *gpu_arch) {
+  target_arch = cuda_arch(gpu_arch);
+  return target_set("cuda", &generic, workspace_bytes, host_kernel_inplace_ok);
+}

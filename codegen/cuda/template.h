@@ -157,7 +157,7 @@ typedef struct ConvShape {
 } ConvShape;
 // False: not for a template (channels first, other weights than oihw, channel counts per group that are no multiples of 16 bytes, sizes beyond 32 bits).
 bool conv_template_shape(const NncConv *c, TileType type, ConvShape *shape);
-// A convolution is one or two kernels, run in order. All have the same four parameters: the buffers of NncConv in its order, then a workspace. Weights are (o, c / groups, kh, kw);
+// A convolution is one or two kernels, run in order. All have the same parameters: the buffers of NncConv in its order, then the workspace if there is one. Weights are (o, c / groups, kh, kw);
 // the gradient of the weights is f32 whatever the type.
 int conv_template_launches(const ConvShape *c);
 int64_t conv_template_workspace(const ConvShape *c);   // bytes

@@ -206,7 +206,7 @@ static void build_product(LLVMModuleRef module, const ConvShape *c, const char *
   ConvProductBlock x = {.c = c};
   Build *b = &x.b;
   bool input_gradient = c->pass == NNC_CONV_INPUT_GRAD;
-  build_kernel(b, module, name, reorders(c) ? "r-pr" : "rrp-", CONV_THREADS);
+  build_kernel(b, module, name, reorders(c) ? "r-pr" : "rrp", CONV_THREADS);
   x.image = build_parameter(b, 0, input_gradient ? "dy" : "x");
   x.weights = build_parameter(b, reorders(c) ? 3 : 1, "weights");
   x.out = build_parameter(b, 2, input_gradient ? "dx" : "y");

@@ -41,6 +41,7 @@ void host_kernels_free(HostKernels *kernels) {
     free(k->launches);
     free(k->name);
     free(k->summary);
+    free(k->conv);
     text_free(&k->text);
   }
   free(kernels->items);

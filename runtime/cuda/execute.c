@@ -92,7 +92,9 @@ static bool run_matmul(const CudaMemory *m, const NncStep *s, const CudaStep *st
   int op_a = a_plain ? CUBLAS_OP_N : CUBLAS_OP_T, lda = a_plain ? smallest_stride(x->a_row, x->k) : smallest_stride(x->a_col, x->m);
   const void *a = device_pointer(step->addresses[0]), *b = device_pointer(step->addresses[1]);
   void *c = (void *)(uintptr_t)step->addresses[2], *workspace = s->workspace < 0 ? NULL : (void *)(uintptr_t)step->workspace;
-  if (!CUBLAS(m, s->label, SetWorkspace, m->cublas, workspace, workspace ? (size_t)x->scratch_bytes : 0)) return false;
+  // cuBLAS wants 256 bytes of alignment; the plan has room for it (cuda_library_workspace).
+  size_t padding = workspace ? -(uintptr_t)workspace % 256 : 0;
+  if (!CUBLAS(m, s->label, SetWorkspace, m->cublas, workspace ? (char *)workspace + padding : NULL, workspace ? (size_t)x->scratch_bytes - padding : 0)) return false;
   if (x->batch == 1)
     return CUBLAS(m, s->label, GemmEx, m->cublas, op_b, op_a, (int)x->n, (int)x->m, (int)x->k, one, b, type, ldb, a, type, lda, zero, c, type,
                   smallest_stride(x->c_row, x->n), compute, CUBLAS_GEMM_DEFAULT);
