@@ -166,8 +166,8 @@ AstFile *ast_parse(struct Diagnostics *diagnostics, const char *path);
 // The same of a source that `diagnostics` already owns. imports false: the files that it names are not opened, as for a formatter.
 AstFile *ast_parse_source(struct Diagnostics *diagnostics, const Source *source, bool imports);
 void ast_free(AstFile *file);
-// The tree as text, one node a line, indented (--emit=ast).
-void ast_print(FILE *out, const AstFile *file);
+// The tree as text, one node a line, indented (--emit=ast); places: with line and column.
+void ast_print(FILE *out, const AstFile *file, bool places);
 
 // Spelling of an expression, shortened to about 60 characters, for messages: "4*width", "conv_bn(x, …)". Owned: free().
 char *ast_spell(const AstExpr *expr);

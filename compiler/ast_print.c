@@ -145,13 +145,18 @@ char *ast_spell(const AstExpr *expr) { return spell_within(expr, 60); }
 
 // --- The tree --------------------------------------------------------------------------------------------------------------
 
-typedef struct Printer { FILE *out; int indent; } Printer;
+typedef struct Printer { FILE *out; int indent; bool places; } Printer;
 
 static void print_body(Printer *p, const AstBody *body);
 static void print_expr(Printer *p, const char *label, const AstExpr *e);
 
 static void begin(Printer *p) { fprintf(p->out, "%*s", p->indent, ""); }
-static void end(Printer *p, AstPos pos) { fprintf(p->out, "  @%d:%d\n", pos.line, pos.column); }
+
+static void end(Printer *p, AstPos pos)
+{
+  if (p->places) fprintf(p->out, "  @%d:%d", pos.line, pos.column);
+  putc('\n', p->out);
+}
 
 static void print_spelling(Printer *p, const AstExpr *e)
 {
@@ -315,10 +320,10 @@ static void print_signature(Printer *p, const AstItem *item)
   putc(')', p->out);
 }
 
-void ast_print(FILE *out, const AstFile *file)
+void ast_print(FILE *out, const AstFile *file, bool places)
 {
   static const char *const keywords[] = {[AST_DIM] = "dim", [AST_LET] = "let", [AST_BLOCK] = "block", [AST_MODEL] = "model", [AST_TRAIN] = "train"};
-  Printer p = {out, 0};
+  Printer p = {out, 0, places};
   for (int i = 0; i < file->n_items; i++) {
     const AstItem *item = file->items[i];
     fputs(keywords[item->kind], out);

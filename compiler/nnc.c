@@ -134,7 +134,7 @@ static bool emit_text(const Options *options, Diagnostics *d, const AstFile *fil
   FILE *out = open_memstream(&text, &length);
   if (!out) abort();
   if (options->emit == EMIT_ast) {
-    ast_print(out, file);
+    ast_print(out, file, true);
   } else if (options->sweep) {
     RematSweep sweep;
     nn_remat_sweep(module, target, 0, options->remat_time ? strtod(options->remat_time, NULL) : 0, &sweep);
@@ -349,6 +349,7 @@ int main(int argc, char **argv)
   Options options;
   catch_bugs();
   if (argc > 1 && strcmp(argv[1], "check") == 0) return command_check(argc - 1, argv + 1);
+  if (argc > 1 && strcmp(argv[1], "fmt") == 0) return command_fmt(argc - 1, argv + 1);
   int status = options_parse(argc, argv, &options);
   if (status < 0) {
     Diagnostics *d = diag_create(stderr, options.color, options.max_errors);

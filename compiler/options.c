@@ -17,6 +17,7 @@
 static const char usage[] =
     "Usage: nnc [options] MODEL.nn\n"
     "       nnc check [--json] FILE...      mistakes of model files only; 'nnc check --help'\n"
+    "       nnc fmt [--check] FILE...       files in their one layout; 'nnc fmt --help'\n"
     "Compiles a network and its training to one native executable. MODEL '-' is standard input.\n"
     "\n"
     "  -o, --output=FILE         the executable (default: the model file's name without .nn), or the\n"

@@ -59,5 +59,7 @@ int options_choose(const char *option, const char *text, int n, const char *cons
 
 // nnc check: diagnostics of any number of files, nothing else (check.c). The exit status; argv[0] is "check".
 int command_check(int argc, char **argv);
+// nnc fmt: files in their one layout (fmt.c).
+int command_fmt(int argc, char **argv);
 
 #endif

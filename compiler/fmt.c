@@ -1,0 +1,87 @@
+// nnc fmt: files in the canonical layout, each complete or as it was. Before a file is written the new text is read again and compared with the old
+// program, so that a mistake of the formatter cannot change what a file means.
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "compiler/format.h"
+#include "compiler/options.h"
+#include "compiler/output.h"
+
+static const char usage[] =
+    "Usage: nnc fmt [options] FILE...\n"
+    "Writes model files in their one layout; '-' reads standard input and writes standard output.\n"
+    "\n"
+    "      --check             change nothing; name the files that are not in that layout\n"
+    "      --color=WHEN        auto (default), always or never\n"
+    "  -h, --help              this text\n"
+    "\n"
+    "Exit status: 0 done, 1 files with mistakes, or with --check files to be formatted, 2 wrong usage, 70 a bug of nnc.\n";
+
+// The name that a symbolic link stands for, so that the file is replaced and not the link. Owned: free().
+static char *real_name(const char *path)
+{
+  char *name = realpath(path, NULL);
+  return name ? name : strdup(path);
+}
+
+static bool write_file(Diagnostics *d, const char *path, const char *text, size_t length)
+{
+  struct stat info;
+  char *name = strcmp(path, "-") == 0 ? strdup(path) : real_name(path);
+  if (!name) abort();
+  bool known = stat(name, &info) == 0;
+  bool ok = output_write(name, text, length) && (!known || !S_ISREG(info.st_mode) || chmod(name, info.st_mode & 07777) == 0);
+  if (!ok) diag_error(d, DIAG_COMMAND_LINE, "cannot write '%s': %s", strcmp(path, "-") == 0 ? "standard output" : path, strerror(errno));
+  free(name);
+  return ok;
+}
+
+static bool format_file(const char *path, bool check, Diagnostics *d)
+{
+  const char *error;
+  Source *source = source_read(path, &error);
+  if (!source) return diag_error(d, DIAG_COMMAND_LINE, "cannot read '%s': %s", path, error);
+  diag_add_source(d, source);
+  size_t length;
+  char *text = format_source(d, source, &length);
+  if (!text) return false;
+  Source *after = source_from_text(path, text, length);
+  if (!after || !format_same_program(source, after)) abort();   // ours: the layout would be another program
+  source_free(after);
+  bool same = length == source->length && memcmp(text, source->text, length) == 0, ok = true;
+  if (check && !same) printf("%s\n", source->name);
+  if (check) ok = same;
+  else if (!same || strcmp(path, "-") == 0) ok = write_file(d, path, text, length);
+  free(text);
+  return ok;
+}
+
+int command_fmt(int argc, char **argv)
+{
+  static const char *const colors[] = {"auto", "never", "always"};   // ORDER of DiagColor
+  static const struct option long_options[] = {
+    {"check", no_argument, NULL, 'c'}, {"color", required_argument, NULL, 'C'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0},
+  };
+  bool check = false, ok = true;
+  int color = 0;
+  argv[0] = (char[]){"nnc fmt"};
+  for (int option, status; (option = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
+    if (option == 'h') return fputs(usage, stdout) >= 0 && fflush(stdout) == 0 ? 0 : NNC_EXIT_DIAGNOSTICS;
+    if (option == 'C' && (status = options_choose("--color", optarg, 3, colors, &color)) >= 0) return status;
+    if (option == 'c') check = true;
+    if (option != '?') continue;
+    fputs("Try 'nnc fmt --help'.\n", stderr);   // getopt has said what is wrong
+    return NNC_EXIT_USAGE;
+  }
+  if (optind == argc) return options_usage_error("fmt: no file%s", "");
+  for (int i = optind; i < argc; i++) {
+    Diagnostics *d = diag_create(stderr, (DiagColor)color, DIAG_MAX_ERRORS);
+    ok = format_file(argv[i], check, d) && ok;
+    diag_free(d);
+  }
+  if (fflush(stdout) != 0) ok = false;
+  return ok ? 0 : NNC_EXIT_DIAGNOSTICS;
+}
