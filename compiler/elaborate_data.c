@@ -103,6 +103,18 @@ static bool is_labels(const AstExpr *call, int i)
   return name ? strcmp(name, "labels") == 0 : i == 1;
 }
 
+// The argument that stands for the logits; NULL when there is none.
+static const AstExpr *logits_of(const AstExpr *call)
+{
+  const AstExpr *first = NULL;
+  for (int i = 0; i < call->call.n_args; i++) {
+    const char *name = call->call.args[i].name.text;
+    if (name && strcmp(name, "logits") == 0) return call->call.args[i].value;
+    if (!name && !first) first = call->call.args[i].value;
+  }
+  return first;
+}
+
 // model(f(x)): x is taken to have the shape of the model's parameter, when it is the only data name in the argument.
 static bool infer_from_call(Elaborator *e, const AstExpr *x, int n, DataInput *inputs)
 {
@@ -116,7 +128,7 @@ static bool infer_from_call(Elaborator *e, const AstExpr *x, int n, DataInput *i
     if (!a->name.text) place++;
     else for (k = 0; block && k < block->n_parameters && strcmp(block->parameters[k].name.text, a->name.text) != 0;) k++;
     DataInput *label = !block && is_labels(x, i) && a->value->kind == AST_NAME ? find_input(n, inputs, a->value->text) : NULL;
-    if (label && x->call.n_args == 2) label->logits = x->call.args[1 - i].value;
+    if (label) label->logits = logits_of(x);
     if (!block || k >= block->n_parameters || !block->parameters[k].has_type) continue;
     Search search = {.e = e, .n = n, .inputs = inputs, .budget = 1000};
     search_names(&search, a->value);

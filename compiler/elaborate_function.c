@@ -227,6 +227,9 @@ static int64_t index_limit(MlirValue x, int depth)
       if (mlirOpOperandGetOperandNumber(use) != 1) continue;
       NnType table = nn_value_type(mlirOperationGetOperand(op, 0));
       limit = table.dim[kind == NN_OP_gather ? 0 : table.rank - 1];
+    } else if (kind == NN_OP_scatter_add || kind == NN_OP_scatter_max) {
+      if (mlirOpOperandGetOperandNumber(use) != 1) continue;
+      limit = nn_attr_i64(op, "rows", 0);
     } else if (kind == NN_OP_cast || kind == NN_OP_reshape || kind == NN_OP_transpose || kind == NN_OP_broadcast) {
       limit = index_limit(mlirOperationGetResult(op, 0), depth + 1);
     }

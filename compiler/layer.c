@@ -14,17 +14,22 @@
 static const LayerInfo layers[] = {
   ROW(linear, "x:tensor, features:int, bias:bool=true, init:init=none, bias_init:init=none, weight:tensor=none", true, "x W^T + b over the last axis."),
   ROW(conv2d, "x:tensor, channels:int, kernel:pair=1, stride:pair=1, padding:padding=0, dilation:pair=1, groups:int=1, bias:bool=true, init:init=none, bias_init:init=none", true, "2-D convolution of x[N, C, H, W]."),
+  ROW(conv_transpose2d, "x:tensor, channels:int, kernel:pair=1, stride:pair=1, padding:padding=0, output_padding:pair=0, groups:int=1, bias:bool=true, init:init=none, bias_init:init=none", true, "Transposed convolution: makes x[N, C, H, W] larger by the stride."),
   ROW(batchnorm, "x:tensor, momentum:float=0.1, eps:float=1e-5, axis:int=1", true, "Normalises each channel over the batch; keeps running statistics for evaluation."),
   ROW(layernorm, "x:tensor, eps:float=1e-5", true, "Normalises over the last axis."),
+  ROW(rmsnorm, "x:tensor, eps:float=1e-6", true, "x / sqrt(mean(x^2) + eps) over the last axis, times a learnt weight."),
+  ROW(groupnorm, "x:tensor, groups:int, eps:float=1e-5", true, "Normalises each record's channels of x[N, C, ...] in groups."),
   ROW(embedding, "indices:tensor, rows:int, features:int, init:init=none", true, "Rows of a learnt table."),
   ROW(dropout, "x:tensor, p:float=0.5", false, "Zeroes elements with probability p in training, scales the others by 1/(1-p)."),
   ROW(maxpool, "x:tensor, kernel:pair, stride:pair=none, padding:padding=0", false, "Maximum over windows of x[N, C, H, W]; stride defaults to the kernel."),
   ROW(avgpool, "x:tensor, kernel:pair, stride:pair=none, padding:padding=0, include_pad:bool=true", false, "Mean over windows of x[N, C, H, W]."),
+  ROW(resize, "x:tensor, factor:pair, mode:str=nearest", false, "x[N, C, H, W] larger by whole factors; \"nearest\" or \"bilinear\"."),
   ROW(relu, "x:tensor", false, "max(x, 0)"),
   ROW(relu6, "x:tensor", false, "min(max(x, 0), 6)"),
   ROW(leaky_relu, "x:tensor, slope:float=0.01", false, "x where positive, slope x elsewhere."),
   ROW(gelu, "x:tensor, approximate:bool=false", false, "x Phi(x); approximate: the tanh form."),
   ROW(silu, "x:tensor", false, "x sigmoid(x)"),
+  ROW(swiglu, "x:tensor", false, "silu(a) b, with a and b the halves of the last axis."),
   ROW(sigmoid, "x:tensor", false, "1/(1+e^-x)"),
   ROW(tanh, "x:any", false, "Hyperbolic tangent."),
   ROW(exp, "x:any", false, "e^x"),
@@ -62,13 +67,17 @@ static const LayerInfo layers[] = {
   ROW(len, "x:any", false, "Length of a list, or of a tensor's first axis."),
   ROW(dims, "x:tensor", false, "The sizes of a tensor, as a list."),
   ROW(gather, "table:tensor, indices:tensor", false, "Rows of the table."),
+  ROW(segment_sum, "x:tensor, segments:tensor, count:int", false, "Row s of the result is the sum of the rows of x whose segment is s."),
+  ROW(segment_mean, "x:tensor, segments:tensor, count:int", false, "The same with the mean; 0 for an empty segment."),
+  ROW(segment_max, "x:tensor, segments:tensor, count:int", false, "The same with the maximum; 0 for an empty segment."),
   ROW(matmul, "x:tensor, y:tensor", false, "Matrix product over the last two axes."),
   ROW(einsum, "pattern:str, ...", false, "Sum of products by index names: \"b i d, b j d -> b i j\"."),
   ROW(softmax, "x:tensor, axis:int=-1", false, "e^x normalised to sum 1 along an axis."),
   ROW(log_softmax, "x:tensor, axis:int=-1", false, "Logarithm of softmax."),
   ROW(causal_mask, "x:tensor", false, "Makes x[.., i, j] with j > i very negative."),
-  ROW(cross_entropy, "logits:tensor, labels:tensor", false, "Mean of -log softmax(logits)[label]."),
-  ROW(accuracy, "logits:tensor, labels:tensor", false, "Part of the records whose largest logit is the label's."),
+  ROW(rope, "x:tensor, base:float=10000, interleaved:bool=false", false, "Rotary positions: turns the pairs of x[..., T, D] by angles that grow with T."),
+  ROW(cross_entropy, "logits:tensor, labels:tensor, smoothing:float=0, weights:tensor=none", false, "Mean of -log softmax(logits)[label]; smoothing mixes in that part of all classes alike."),
+  ROW(accuracy, "logits:tensor, labels:tensor, weights:tensor=none", false, "Part of the records whose largest logit is the label's."),
   ROW(mse, "x:tensor, y:tensor", false, "Mean of (x-y)^2."),
   ROW(binary_cross_entropy, "logits:tensor, targets:any", false, "Mean binary cross-entropy of sigmoid(logits)."),
   ROW(normal, "std:number=1, mean:number=0", false, "Initialiser: normal distribution."),
@@ -132,6 +141,7 @@ static Value default_value(const Parameter *p)
   if (strcmp(p->fallback, "none") == 0) return (Value){.kind = VALUE_NONE};
   if (strcmp(p->kind, "bool") == 0) return value_bool(strcmp(p->fallback, "true") == 0);
   if (strcmp(p->kind, "float") == 0) return value_float(atof(p->fallback));
+  if (strcmp(p->kind, "str") == 0) return value_string(p->fallback);
   return value_int(atoll(p->fallback));
 }
 

@@ -185,6 +185,22 @@ static MlirValue mean_of_all(NnBuilder *b, MlirValue x)
   return rank ? layer_mean_of(b, x, rank, axes) : x;
 }
 
+// The mean of x; with weights, sum(weights x) / sum(weights), where weights that are all zero give zero.
+static bool weighted_mean(LayerCall *c, int weights, MlirValue x, Value *result)
+{
+  if (!layer_given(c, weights)) return layer_return(result, mean_of_all(c->b, x));
+  NnType t = nn_value_type(x), w = nn_value_type(layer_tensor(c, weights));
+  if (!nn_shape_equal(&t, &w))
+    return layer_arg_error(c, weights, "must be one weight per label, found %s for labels %s", value_describe(c->e, c->arg[weights]), value_describe(c->e, c->arg[1]));
+  MlirValue weight = nn_cast(c->b, layer_tensor(c, weights), t.dtype);
+  int64_t axes[NN_MAX_RANK];
+  for (int i = 0; i < t.rank; i++) axes[i] = i;
+  MlirValue sum = multiply(c->b, x, weight), total = weight;
+  if (t.rank) sum = nn_reduce(c->b, NN_OP_reduce_sum, sum, t.rank, axes), total = nn_reduce(c->b, NN_OP_reduce_sum, weight, t.rank, axes);
+  MlirValue none = nn_compare(c->b, "eq", total, nn_constant_like(c->b, total, 0));
+  return layer_return(result, nn_binary(c->b, NN_OP_div, sum, nn_select(c->b, none, nn_constant_like(c->b, total, 1), total)));
+}
+
 // logits[..., K] and labels[...] of integers.
 static bool check_labels(LayerCall *c, MlirValue *labels)
 {
@@ -200,12 +216,23 @@ static bool check_labels(LayerCall *c, MlirValue *labels)
   return true;
 }
 
+// With smoothing s: (1 - s) (lse - x[label]) + s (lse - mean(x)), lse = log sum exp(x).
 bool layer_cross_entropy(LayerCall *c, Value *result)
 {
-  MlirValue labels;
+  enum { LOGITS, LABELS, SMOOTHING, WEIGHTS };
+  MlirValue labels, logits = layer_float_tensor(c, LOGITS);
+  double s = layer_float(c, SMOOTHING);
   if (!check_labels(c, &labels)) return false;
-  MlirOperation op = layer_build(c, NN_OP_cross_entropy, 2, (MlirValue[]){layer_float_tensor(c, 0), labels}, 0, NULL, NULL);
-  return !mlirOperationIsNull(op) && layer_return(result, mean_of_all(c->b, mlirOperationGetResult(op, 0)));
+  if (!(s >= 0 && s < 1)) return layer_arg_error(c, SMOOTHING, "must be at least 0 and below 1, found %g", s);
+  MlirOperation op = layer_build(c, NN_OP_cross_entropy, 2, (MlirValue[]){logits, labels}, 0, NULL, NULL);
+  if (mlirOperationIsNull(op)) return false;
+  MlirValue loss = mlirOperationGetResult(op, 0);
+  if (s > 0) {
+    int64_t classes = nn_value_type(logits).rank - 1;
+    MlirValue uniform = nn_binary(c->b, NN_OP_sub, mlirOperationGetResult(op, 1), layer_mean_of(c->b, logits, 1, &classes));
+    loss = nn_binary(c->b, NN_OP_add, layer_scale(c->b, loss, 1 - s), layer_scale(c->b, uniform, s));
+  }
+  return weighted_mean(c, WEIGHTS, loss, result);
 }
 
 bool layer_accuracy(LayerCall *c, Value *result)
@@ -215,7 +242,7 @@ bool layer_accuracy(LayerCall *c, Value *result)
   MlirOperation op = layer_build(c, NN_OP_argmax, 1, &logits, 1, (NnAttr[]){NN_I64("axis", nn_value_type(logits).rank - 1)}, NULL);
   if (mlirOperationIsNull(op)) return false;
   MlirValue hit = nn_compare(c->b, "eq", mlirOperationGetResult(op, 0), labels);
-  return layer_return(result, mean_of_all(c->b, nn_cast(c->b, hit, elaborator_dtype(c->e))));
+  return weighted_mean(c, 2, nn_cast(c->b, hit, elaborator_dtype(c->e)), result);
 }
 
 bool layer_mse(LayerCall *c, Value *result)

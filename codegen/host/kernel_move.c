@@ -1,4 +1,5 @@
 // Move kernels: one op each, an own loop nest. Here pad, concat, gather and scatter_add, which copy runs of elements.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -191,20 +192,37 @@ static void emit_gather(KernelModule *m, const Kernel *k, MlirOperation op, Host
   kernel_add_launch(out, host_strdup(k->name), n, (double)row);
 }
 
-static void add_row(Emitter *e, int source, Value to, Value from, NnDtype dtype, int64_t count) {
+// What is done to each vector of a row of the table.
+typedef enum RowStep { ROW_ADD, ROW_MAX, ROW_LOWEST, ROW_LOWEST_TO_ZERO } RowStep;
+
+static Value row_value(Emitter *e, RowStep step, int source, NnDtype dtype, Value to, Value from) {
+  Value lowest = emit_splat(e, dtype, -INFINITY);
+  if (step == ROW_LOWEST) return lowest;
+  Value old = emit_load_at(e, e->k->n_args, dtype, to, false);
+  if (step == ROW_LOWEST_TO_ZERO) return emit_select(e, emit_compare(e, "eq", old, lowest, dtype), emit_splat(e, dtype, 0), old, dtype);
+  return emit_binary(e, step == ROW_ADD ? NN_OP_add : NN_OP_max, dtype, old, emit_load_at(e, source, dtype, from, false));
+}
+
+static void step_row(Emitter *e, RowStep step, int source, Value to, Value from, NnDtype dtype, int64_t count) {
   int rest = (int)(count % e->lanes);
-  int target = e->k->n_args;
   for (int part = 0; part < 2; part++) {
     if (part ? !rest : count < e->lanes) continue;
     Value i = emit_i64(e, count - rest);
     if (part) emit_set_mask(e, rest);
     else i = for_begin(e, emit_i64(e, 0), i, e->lanes, 0, NULL, NULL, NULL);
     Value d = emit_index(e, "addi", to, i);
-    Value sum = emit_binary(e, NN_OP_add, dtype, emit_load_at(e, target, dtype, d, false), emit_load_at(e, source, dtype, emit_index(e, "addi", from, i), false));
-    emit_store_at(e, target, dtype, d, sum, false);
+    emit_store_at(e, e->k->n_args, dtype, d, row_value(e, step, source, dtype, d, emit_index(e, "addi", from, i)), false);
     if (part) emit_set_mask(e, e->lanes);
     else for_end(e, 0, NULL, NULL, NULL);
   }
+}
+
+// The same on all rows [first, first + count) that an outer iteration owns.
+static void step_rows(Emitter *e, RowStep step, Value first, Value count, NnDtype dtype, int64_t row) {
+  Value r = for_begin(e, emit_i64(e, 0), count, 1, 0, NULL, NULL, NULL);
+  Value to = emit_index_with(e, "muli", emit_index(e, "addi", first, r), row);
+  step_row(e, step, 0, to, to, dtype, row);
+  for_end(e, 0, NULL, NULL, NULL);
 }
 
 // The rows that an outer iteration owns, before anything is added: zero, or those of operand 2 unless the result lies over it.
@@ -222,8 +240,8 @@ static void emit_first_rows(Emitter *e, const Kernel *k, MlirOperation op, NnDty
   if_end(e, 0, NULL, NULL, NULL, NULL);
 }
 
-// scatter_add and scatter_add_to: an outer iteration owns a range of the table's rows: it sets them, then goes through all indices in
-// order and adds what falls into its range, so that the order of additions is that of the indices.
+// scatter_add, scatter_add_to and scatter_max: an outer iteration owns a range of the table's rows: it sets them, then goes through all indices in
+// order and adds what falls into its range, so that the order of additions is that of the indices. A maximum starts from the lowest number.
 static void emit_scatter_add(KernelModule *m, const Kernel *k, MlirOperation op, HostKernel *out) {
   int source = nn_value_index(mlirOperationGetOperand(op, 0)), indices = nn_value_index(mlirOperationGetOperand(op, 1));
   const NnType *t = &k->result_type[0];
@@ -234,15 +252,18 @@ static void emit_scatter_add(KernelModule *m, const Kernel *k, MlirOperation op,
   Emitter e;
   Value p = begin(&e, m, k, k->name);
   Value first = emit_index_with(&e, "muli", p, size), count = emit_index_with(&e, "minsi", emit_index(&e, "subi", emit_i64(&e, rows), first), size);
-  emit_first_rows(&e, k, op, t->dtype, emit_index_with(&e, "muli", first, row), emit_index_with(&e, "muli", count, row * nn_dtype_bytes(t->dtype)));
+  bool max = nn_op_of(op) == NN_OP_scatter_max;
+  if (max) step_rows(&e, ROW_LOWEST, first, count, t->dtype, row);
+  else emit_first_rows(&e, k, op, t->dtype, emit_index_with(&e, "muli", first, row), emit_index_with(&e, "muli", count, row * nn_dtype_bytes(t->dtype)));
   Value i = for_begin(&e, emit_i64(&e, 0), emit_i64(&e, n), 1, 0, NULL, NULL, NULL);
   Value index = load_index(&e, indices, k->arg[indices].dtype, i), within = emit_index(&e, "subi", index, first);
   Value mine = emit(&e, e.depth, "arith.cmpi ult, %%v%d, %%v%d : i64", within.id, count.id);
   if_begin(&e, mine);
   Value target = emit_index_with(&e, "muli", index, row), from = emit_index_with(&e, "muli", i, row);
-  add_row(&e, source, target, from, t->dtype, row);
+  step_row(&e, max ? ROW_MAX : ROW_ADD, source, target, from, t->dtype, row);
   if_end(&e, 0, NULL, NULL, NULL, NULL);
   for_end(&e, 0, NULL, NULL, NULL);
+  if (max) step_rows(&e, ROW_LOWEST_TO_ZERO, first, count, t->dtype, row);
   end(&e);
   kernel_add_launch(out, host_strdup(k->name), ranges, (double)(size * row) + (double)n);
 }
@@ -253,7 +274,7 @@ void kernel_emit_move(KernelModule *m, const Kernel *k, HostKernel *out) {
     case NN_OP_pad: emit_pad(m, k, op, out); break;
     case NN_OP_concat: emit_concat(m, k, op, out); break;
     case NN_OP_gather: emit_gather(m, k, op, out); break;
-    case NN_OP_scatter_add: case NN_OP_scatter_add_to: emit_scatter_add(m, k, op, out); break;
+    case NN_OP_scatter_add: case NN_OP_scatter_add_to: case NN_OP_scatter_max: emit_scatter_add(m, k, op, out); break;
     case NN_OP_argmax: kernel_emit_argmax(m, k, op, out); break;
     default: kernel_emit_pool(m, k, op, out); break;
   }

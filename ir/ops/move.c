@@ -1,4 +1,4 @@
-// Moves: pad, concat, gather, scatter_add, argmax. Each is a loop nest of its own in the generated code.
+// Moves: pad, concat, gather, scatter_add, scatter_max, argmax. Each is a loop nest of its own in the generated code.
 #include "ir/ops/ops.h"
 
 bool nn_infer_pad(NnOpCall *c, int n_results, NnType *result) {
@@ -100,6 +100,24 @@ double nn_flops_scatter_add(MlirOperation op) {
   NnType updates = nn_operand_type(op, 0);
   return (double)nn_type_elements(&updates);
 }
+
+bool nn_infer_scatter_max(NnOpCall *c, int n_results, NnType *result) { return nn_need_float(c, 0) && nn_infer_scatter_add(c, n_results, result); }
+
+// Elements equal to the maximum share the cotangent equally, as with reduce_max.
+void nn_vjp_scatter_max(NnVjp *v) {
+  MlirValue g = v->cotangent[0], x = v->operand[0], indices = v->operand[1];
+  if (!v->needed[0] || nn_value_is_null(g)) return;
+  NnBuilder *b = v->b;
+  MlirValue is_max = nn_compare(b, "eq", x, nn_binary(b, NN_OP_gather, v->result[0], indices));
+  MlirValue counted = nn_select(b, is_max, nn_constant_like(b, x, 1), nn_zeros_like(b, x));
+  NnType table = nn_value_type(g);
+  MlirOperation sum = nn_build(b, NN_OP_scatter_add, 2, (MlirValue[]){counted, indices}, 1, &NN_I64("rows", table.dim[0]), &table);
+  MlirValue count = nn_binary(b, NN_OP_max, mlirOperationGetResult(sum, 0), nn_constant_like(b, g, 1));
+  MlirValue share = nn_binary(b, NN_OP_gather, nn_binary(b, NN_OP_div, g, count), indices);
+  v->operand_cotangent[0] = nn_select(b, is_max, share, nn_zeros_like(b, x));
+}
+
+double nn_flops_scatter_max(MlirOperation op) { return nn_flops_scatter_add(op); }
 
 // updates[I…, rest…], indices[I…], table[rows, rest…] to [rows, rest…]
 bool nn_infer_scatter_add_to(NnOpCall *c, int n_results, NnType *result) {

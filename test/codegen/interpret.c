@@ -243,6 +243,16 @@ static void move(MlirOperation op, int n, const Tensor *const *x, Tensor *y, Ten
       }
       break;
     }
+    case NN_OP_scatter_max: {
+      int64_t rows = y->type.dim[0], row = total / rows;
+      for (int64_t i = 0; i < total; i++) y->data[i] = -INFINITY;
+      for (int64_t i = 0; i < nn_type_elements(&x[0]->type); i++) {
+        int64_t r = (int64_t)x[1]->data[i / row];
+        if (r >= 0 && r < rows) y->data[r * row + i % row] = fmax(y->data[r * row + i % row], x[0]->data[i]);
+      }
+      for (int64_t i = 0; i < total; i++) y->data[i] = isinf(y->data[i]) ? 0 : y->data[i];
+      break;
+    }
     case NN_OP_argmax: {
       int64_t inner = 1, extent = x[0]->type.dim[axis];
       for (int d = (int)axis + 1; d < x[0]->type.rank; d++) inner *= x[0]->type.dim[d];

@@ -291,6 +291,11 @@ static void tables(MlirModule m, NnDtype t, NnDtype index, int64_t rows, int64_t
   MlirValue y[2] = {arg(&f, SHAPE(t, n, 2, width)), arg(&f, SHAPE(index, n, 2))};
   NnAttr count = NN_I64("rows", rows);
   finish_move(&f, build_move(&f, NN_OP_scatter_add, 2, y, 1, &count, NULL));
+  if (nn_dtype_is_float(t)) {
+    f = fn_begin(m);
+    MlirValue w[2] = {arg(&f, SHAPE(t, n, 2, width)), arg(&f, SHAPE(index, n, 2))};
+    finish_move(&f, build_move(&f, NN_OP_scatter_max, 2, w, 1, &count, NULL));
+  }
   f = fn_begin(m);
   MlirValue z[3] = {arg(&f, SHAPE(t, n, 2, width)), arg(&f, SHAPE(index, n, 2)), arg(&f, SHAPE(t, rows, width))};
   finish_move(&f, build_move(&f, NN_OP_scatter_add_to, 3, z, 0, NULL, NULL));

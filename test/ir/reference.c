@@ -143,6 +143,16 @@ static void gather_or_scatter(bool gather, const Tensor *x, const Tensor *indice
     }
 }
 
+static void scatter_max(const Tensor *x, const Tensor *indices, Tensor *y) {
+  int64_t width = count(x) / count(indices);
+  for (int64_t i = 0; i < count(y); i++) y->data[i] = -INFINITY;
+  for (int64_t i = 0; i < count(x); i++) {
+    double *to = &y->data[(int64_t)indices->data[i / width] * width + i % width];
+    *to = fmax(*to, x->data[i]);
+  }
+  for (int64_t i = 0; i < count(y); i++) y->data[i] = isinf(y->data[i]) ? 0 : y->data[i];
+}
+
 static void argmax(MlirOperation operation, const Tensor *x, Tensor *y) {
   int64_t axis = nn_attr_i64(operation, "axis", 0), at[NN_MAX_RANK], full[NN_MAX_RANK];
   for (int64_t i = 0; i < count(y); i++) {
@@ -381,6 +391,7 @@ static void move(MlirOperation operation, NnOp op, int n, const Tensor *const *x
       memcpy(y->data, x[2]->data, (size_t)count(y) * sizeof *y->data);
       gather_or_scatter(false, x[0], x[1], y);
       break;
+    case NN_OP_scatter_max: scatter_max(x[0], x[1], y); break;
     case NN_OP_argmax: argmax(operation, x[0], y); break;
     case NN_OP_maxpool2d: maxpool(operation, x[0], &y[0], &y[1]); break;
     case NN_OP_maxpool2d_grad: maxpool_grad(operation, x[0], x[1], y); break;

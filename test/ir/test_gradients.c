@@ -58,6 +58,7 @@ static const Case cases[] = {
   {"gather", "5x3xf64, 2x4xi32", "2x4x3xf64", .high = 5},
   {"scatter_add", "2x4x3xf64, 2x4xi32", "5x3xf64", .attrs = "rows = 5 : i64", .high = 5},
   {"scatter_add_to", "2x4x3xf64, 2x4xi32, 5x3xf64", "5x3xf64", .attrs = "", .high = 5},
+  {"scatter_max", "2x4x3xf64, 2x4xi32", "5x3xf64", .attrs = "rows = 5 : i64", .high = 5},
   {"maxpool2d", "2x3x7x5xf64", "2x3x3x6xf64, 2x3x3x6xui8", .attrs = POOL},
   {"maxpool2d", "2x7x5x3xf64", "2x3x6x3xf64, 2x3x6x3xui8", .attrs = POOL ", layout = \"nhwc\""},
   {"avgpool2d", "2x3x7x5xf64", "2x3x3x6xf64", .attrs = POOL ", include_pad = true"},
