@@ -95,12 +95,12 @@ static bool input_from_parameter(Elaborator *e, DataInput *input, const AstType 
 
 static bool infer_from_expression(Elaborator *e, const AstExpr *x, int n, DataInput *inputs);
 
-// Whether argument i of a call is the labels of a classification.
+// Whether argument i of a call is the labels of a classification, or their weights.
 static bool is_labels(const AstExpr *call, int i)
 {
   const char *name = call->call.args[i].name.text;
   if (strcmp(call->call.callee, "cross_entropy") != 0 && strcmp(call->call.callee, "accuracy") != 0) return false;
-  return name ? strcmp(name, "labels") == 0 : i == 1;
+  return name ? strcmp(name, "labels") == 0 || strcmp(name, "weights") == 0 : i == 1;
 }
 
 // The argument that stands for the logits; NULL when there is none.
@@ -128,7 +128,10 @@ static bool infer_from_call(Elaborator *e, const AstExpr *x, int n, DataInput *i
     if (!a->name.text) place++;
     else for (k = 0; block && k < block->n_parameters && strcmp(block->parameters[k].name.text, a->name.text) != 0;) k++;
     DataInput *label = !block && is_labels(x, i) && a->value->kind == AST_NAME ? find_input(n, inputs, a->value->text) : NULL;
-    if (label) label->logits = logits_of(x);
+    if (label) {
+      label->logits = logits_of(x);
+      label->is_weights = a->name.text && strcmp(a->name.text, "weights") == 0;
+    }
     if (!block || k >= block->n_parameters || !block->parameters[k].has_type) continue;
     Search search = {.e = e, .n = n, .inputs = inputs, .budget = 1000};
     search_names(&search, a->value);
@@ -161,7 +164,7 @@ static bool infer_label(Elaborator *e, int n, DataInput *inputs, DataInput *labe
   frame_push(e, &frame, NULL, e->train->pos, path_create(e, ""));
   for (int i = 0; i < n; i++) {
     bool typed = inputs[i].typed;
-    set_variable(e, inputs[i].name, inputs[i].pos, typed ? value_tensor(function_add_input(e, inputs[i].name, inputs[i].type)) : (Value){0})->broken = !typed;
+    set_variable(e, inputs[i].name, inputs[i].pos, typed ? value_tensor(function_add_input(e, inputs[i].name, inputs[i].type, inputs[i].whole)) : (Value){0})->broken = !typed;
   }
   bool ok = exec_assignments(e, &e->train->body) && eval(e, label->logits, &v) && v.kind == VALUE_TENSOR;
   NnType t = ok ? nn_value_type(v.tensor) : label->type;
@@ -169,7 +172,7 @@ static bool infer_label(Elaborator *e, int n, DataInput *inputs, DataInput *labe
   function_discard(scratch);
   e->function = outer;
   if (!ok || t.rank < 1) return false;
-  t.dtype = label->fixed_dtype ? label->type.dtype : NN_I32;
+  t.dtype = label->fixed_dtype ? label->type.dtype : label->is_weights ? e->dtype : NN_I32;
   t.rank--;
   label->type = t;
   return label->typed = true;
@@ -185,7 +188,7 @@ static bool infer_rest(Elaborator *e, int n, DataInput *inputs)
   for (int i = 0; i < n; i++) {
     DataInput *input = &inputs[i];
     int errors = e->n_reported;
-    if (input->shape_only && input->logits && !input->fixed_dtype) input->type.dtype = NN_I32;
+    if (input->shape_only && input->logits && !input->fixed_dtype && !input->is_weights) input->type.dtype = NN_I32;
     if (input->typed) continue;
     if (text && input->reader == READER_BYTES) {
       input->type = nn_type(NN_I32, 2, text->type.dim);
@@ -200,15 +203,25 @@ static bool infer_rest(Elaborator *e, int n, DataInput *inputs)
   return ok;
 }
 
+// The input whose first axis counts the records; NULL when all are whole.
+static const DataInput *batched_input(int n, const DataInput *inputs)
+{
+  for (int i = 0; i < n; i++)
+    if (!inputs[i].whole && inputs[i].type.rank > 0) return &inputs[i];
+  return NULL;
+}
+
 static bool check_batches(Elaborator *e, int n, const DataInput *inputs)
 {
   bool ok = true;
+  const DataInput *first = batched_input(n, inputs);
   for (int i = 0; i < n; i++) {
+    if (inputs[i].whole) continue;
     if (inputs[i].type.rank == 0)
       ok = elaborator_error(e, inputs[i].pos, "'%s' has no axes: the first is that of the records", inputs[i].name);
-    else if (inputs[0].type.rank > 0 && inputs[i].type.dim[0] != inputs[0].type.dim[0])
+    else if (inputs[i].type.dim[0] != first->type.dim[0])
       ok = elaborator_error(e, inputs[i].pos, "'%s' has %lld records in a batch, '%s' has %lld", inputs[i].name, (long long)inputs[i].type.dim[0],
-                            inputs[0].name, (long long)inputs[0].type.dim[0]);
+                            first->name, (long long)first->type.dim[0]);
   }
   return ok;
 }
@@ -237,6 +250,16 @@ static bool input_from_argument(Elaborator *e, DataInput *input, const AstExpr *
   return nn_type_is_representable(t) || elaborator_error(e, x->pos, "a tensor has at most 2^40 elements");
 }
 
+// whole=true among the reader's arguments: each tensor is one record.
+static bool line_is_whole(const AstExpr *call)
+{
+  for (int i = 0; i < call->call.n_args; i++) {
+    const AstArg *a = &call->call.args[i];
+    if (a->name.text && strcmp(a->name.text, "whole") == 0 && a->value->kind == AST_BOOL) return a->value->boolean;
+  }
+  return false;
+}
+
 static bool collect_line(Elaborator *e, const AstStmt *s, int *n, int *capacity, DataInput **out)
 {
   Reader reader;
@@ -245,7 +268,7 @@ static bool collect_line(Elaborator *e, const AstStmt *s, int *n, int *capacity,
   const AstExpr *call = call_of(s);
   for (int k = 0; k < s->setting.n_targets; k++) {
     NnDtype dtype = readers[reader].has_dtype ? readers[reader].dtype : e->dtype;
-    DataInput input = {.name = s->setting.targets[k].text, .pos = s->setting.targets[k].pos, .reader = (int)reader, .fixed_dtype = readers[reader].has_dtype, .type = nn_scalar(dtype)};
+    DataInput input = {.name = s->setting.targets[k].text, .pos = s->setting.targets[k].pos, .reader = (int)reader, .fixed_dtype = readers[reader].has_dtype, .whole = line_is_whole(call), .type = nn_scalar(dtype)};
     if (find_input(*n, *out, input.name)) {
       ok = elaborator_error(e, input.pos, "'%s' is read twice", input.name);
       continue;
@@ -278,7 +301,7 @@ bool data_inputs(Elaborator *e, int *n, DataInput **out)
 
 // --- Attributes --------------------------------------------------------------------------------------------------------------
 
-typedef struct ReaderCall { int n_files, n_fields; const char **files, **fields; double begin, end; int64_t sequence; } ReaderCall;
+typedef struct ReaderCall { int n_files, n_fields; const char **files, **fields; double begin, end; int64_t sequence; bool whole; } ReaderCall;
 
 static bool read_fields(Elaborator *e, const CallArg *a, ReaderCall *r)
 {
@@ -302,6 +325,10 @@ static bool read_option(Elaborator *e, const CallArg *a, Reader reader, ReaderCa
       return elaborator_error(e, a->pos, "'%s' must be a part between 0 and 1, found %s", a->name, value_describe(e, a->value));
     *(begin ? &r->begin : &r->end) = number;
     return true;
+  }
+  if (strcmp(a->name, "whole") == 0 && reader == READER_SAFETENSORS) {
+    r->whole = a->value.kind == VALUE_BOOL && a->value.b;
+    return a->value.kind == VALUE_BOOL || elaborator_error(e, a->pos, "'whole' must be true or false, found %s", value_describe(e, a->value));
   }
   if (strcmp(a->name, "sequence") == 0 && reader == READER_BYTES) {
     if (a->value.kind != VALUE_INT || a->value.i < 1) return elaborator_error(e, a->pos, "'sequence' must be a positive integer");
@@ -408,6 +435,12 @@ static bool line_attribute(Elaborator *e, const AstStmt *s, int n, DataInput *in
   Reader reader;
   ReaderCall r;
   if (!reader_of(e, s, &reader) || (is_eval(s) && !check_eval_names(e, s, n, inputs)) || !read_call(e, s, reader, &r)) return false;
+  if (r.whole && (r.begin > 0 || r.end < 1)) return elaborator_error(e, s->pos, "a tensor that is read whole has no part of its records");
+  for (int i = 0; i < s->setting.n_targets; i++) {
+    const DataInput *input = find_input(n, inputs, s->setting.targets[i].text);
+    if (input->whole == r.whole) continue;
+    return elaborator_error(e, s->setting.targets[i].pos, "'%s' is read whole in %s only", input->name, r.whole ? "this line" : "the data line");
+  }
   if (reader == READER_BYTES && !check_sequence(e, s, n, inputs, &r)) return false;
   const char **targets = elaborator_alloc(e, sizeof *targets * (size_t)(s->setting.n_targets + 1));
   for (int i = 0; i < s->setting.n_targets; i++) targets[i] = s->setting.targets[i].text;
@@ -417,6 +450,7 @@ static bool line_attribute(Elaborator *e, const AstStmt *s, int n, DataInput *in
     named_attr(e, "names", names), named_attr(e, "files", texts_attr(e, r.n_files, r.files)),
     named_attr(e, "fields", texts_attr(e, r.n_fields, r.fields)), named_attr(e, "begin", int_attr(e, llround(r.begin * 1000))),
     named_attr(e, "end", int_attr(e, llround(r.end * 1000))), named_attr(e, "sequence", int_attr(e, r.sequence)),
+    named_attr(e, "whole", int_attr(e, r.whole)),
   };
   *out = mlirDictionaryAttrGet(e->ctx, (intptr_t)(sizeof entries / sizeof entries[0]), entries);
   return true;
@@ -435,6 +469,6 @@ bool data_attributes(Elaborator *e, int n, const DataInput *inputs)
   }
   ok = check_eval_complete(e, n, inputs) && ok;
   set_module_attr(e, "nn.data", mlirArrayAttrGet(e->ctx, count, lines));
-  set_module_attr(e, "nn.batch", int_attr(e, n ? inputs[0].type.dim[0] : 1));
+  set_module_attr(e, "nn.batch", int_attr(e, batched_input(n, inputs) ? batched_input(n, inputs)->type.dim[0] : 1));
   return ok;
 }

@@ -30,11 +30,29 @@ static MlirValue placeholder(Elaborator *e, NnType type)
   return mlirBlockAddArgument(e->function->block, nn_type_to_mlir(e->ctx, &type), e->function->builder.loc);
 }
 
-MlirValue function_add_input(Elaborator *e, const char *name, NnType type)
+MlirValue function_add_input(Elaborator *e, const char *name, NnType type, bool whole)
 {
-  Input input = {name, type, placeholder(e, type)};
+  Input input = {name, type, placeholder(e, type), whole};
   PUSH(e, e->function->inputs, e->function->n_inputs, e->function->cap_inputs, input);
   return input.value;
+}
+
+// Counts the inputs that v is computed from; budget bounds the walk.
+static void count_inputs(const Function *f, MlirValue v, int *whole, int *batched, int *budget)
+{
+  if (--*budget < 0) return;
+  for (int i = 0; i < f->n_inputs; i++)
+    if (mlirValueEqual(f->inputs[i].value, v)) ++*(f->inputs[i].whole ? whole : batched);
+  MlirOperation op = nn_value_def(v);
+  for (intptr_t i = 0; !mlirOperationIsNull(op) && i < mlirOperationGetNumOperands(op); i++)
+    count_inputs(f, mlirOperationGetOperand(op, i), whole, batched, budget);
+}
+
+bool function_reads_whole(const Function *f, MlirValue v)
+{
+  int whole = 0, batched = 0, budget = 1000;
+  count_inputs(f, v, &whole, &batched, &budget);
+  return whole > 0 && batched == 0;
 }
 
 void function_add_output(Elaborator *e, const char *role, const char *name, MlirValue value)
@@ -251,9 +269,12 @@ static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int 
   MlirAttribute *dictionaries = elaborator_alloc(e, sizeof *dictionaries * (size_t)(f->n_inputs + f->n_slots + 1));
   for (int i = 0; i < f->n_inputs; i++, n++) {
     int64_t limit = index_limit(f->inputs[i].value, 0);
-    NnAttr attrs[] = {NN_STR("nn.role", "input"), NN_STR("nn.name", f->inputs[i].name), NN_I64("nn.limit", limit)};
+    NnAttr attrs[4] = {NN_STR("nn.role", "input"), NN_STR("nn.name", f->inputs[i].name)};
+    int n_attrs = 2;
+    if (limit) attrs[n_attrs++] = NN_I64("nn.limit", limit);
+    if (f->inputs[i].whole) attrs[n_attrs++] = NN_BOOL("nn.whole", true);
     mlirValueReplaceAllUsesOfWith(f->inputs[i].value, add_argument(func, f->inputs[i].type, loc));
-    dictionaries[n] = nn_attr_dictionary(ctx, limit ? 3 : 2, attrs);
+    dictionaries[n] = nn_attr_dictionary(ctx, n_attrs, attrs);
     for (int k = 0; k < f->n_outputs; k++)
       if (mlirValueEqual(f->outputs[k].value, f->inputs[i].value)) f->outputs[k].value = mlirBlockGetArgument(nn_function_body(func), n);
   }

@@ -54,7 +54,7 @@ typedef struct Slot {     // a parameter or state
   MlirValue updated;      // states: the value after the updates so far
 } Slot;
 
-typedef struct Input { const char *name; NnType type; MlirValue value; } Input;
+typedef struct Input { const char *name; NnType type; MlirValue value; bool whole; } Input;   // whole: without an axis of records
 typedef struct Output { const char *role, *name; MlirValue value; } Output;
 typedef struct Score { const char *name; bool is_loss; AstPos pos; MlirValue value; } Score;   // a loss or metric line
 typedef struct ModelCall { const AstItem *model; const char *path; int n_args; CallArg *args; Value result; } ModelCall;
@@ -93,7 +93,7 @@ struct Elaborator {
   int n_models;
   const AstItem *main_model;   // of the loss, or the first
   bool has_main_call;           // its first call in the train section: what @predict takes its argument types and numbers from
-  int n_main_args; CallArg *main_args; NnType *main_types;
+  int n_main_args; CallArg *main_args; NnType *main_types; bool *main_whole;
   const AstItem *train;         // NULL: none
   int n_settings, cap_settings; const AstStmt **settings;   // the other lines of the train section, as executed
   int n_groups; Group *groups;
@@ -124,7 +124,8 @@ MlirLocation location_of(Elaborator *e, AstPos pos);
 
 // elaborate_function.c
 Function *function_begin(Elaborator *e, const char *name, Mode mode);
-MlirValue function_add_input(Elaborator *e, const char *name, NnType type);
+MlirValue function_add_input(Elaborator *e, const char *name, NnType type, bool whole);
+bool function_reads_whole(const Function *f, MlirValue v);   // v is computed from inputs, and all of them are whole
 void function_add_output(Elaborator *e, const char *role, const char *name, MlirValue value);
 void function_finish(Elaborator *e, Function *f);      // writes the func.func into the module
 void function_discard(Function *f);
@@ -169,7 +170,7 @@ MlirNamedAttribute named_attr(Elaborator *e, const char *name, MlirAttribute val
 void set_module_attr(Elaborator *e, const char *name, MlirAttribute value);
 
 // elaborate_data.c
-typedef struct DataInput { const char *name; AstPos pos; NnType type; bool typed, fixed_dtype, shape_only; int reader; const AstExpr *logits; } DataInput;
+typedef struct DataInput { const char *name; AstPos pos; NnType type; bool typed, fixed_dtype, shape_only, whole, is_weights; int reader; const AstExpr *logits; } DataInput;
 bool data_inputs(Elaborator *e, int *n, DataInput **out);    // names of the `data` lines with their types
 bool data_attributes(Elaborator *e, int n, const DataInput *inputs);
 

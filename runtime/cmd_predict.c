@@ -43,9 +43,16 @@ static int parse_options(int argc, char **argv, PredictOptions *o) {
   return ok ? -1 : option_unknown("predict");
 }
 
+// Records per call. A function of whole inputs, such as one of a graph, has the rows of its first output: the nodes.
+static int64_t rows_per_call(const NncFunction *f) {
+  for (int i = 0; function_is_whole(f) && i < f->n_results; i++)
+    if (f->results[i].role == NNC_OUTPUT && f->results[i].rank > 0) return f->results[i].dim[0];
+  return function_batch(f);
+}
+
 // Outputs must have one row per record, since the last batch is cut.
 static bool check_outputs(const NncFunction *f, int64_t records, bool as_lines) {
-  int64_t batch = function_batch(f);
+  int64_t batch = rows_per_call(f);
   for (int i = 0; i < f->n_results; i++) {
     const NncTensor *t = &f->results[i];
     if (t->role != NNC_OUTPUT || (t->rank > 0 && t->dim[0] == batch)) continue;
@@ -84,7 +91,7 @@ static SafetensorsWriter *begin_outputs(const char *path, const NncFunction *f, 
   for (int i = 0; i < f->n_results; i++) {
     NncTensor t = f->results[i];
     if (t.role != NNC_OUTPUT) continue;
-    if (t.rank > 0) t.dim[0] = t.dim[0] == function_batch(f) ? records : t.dim[0];
+    if (t.rank > 0) t.dim[0] = t.dim[0] == rows_per_call(f) ? records : t.dim[0];
     safetensors_declare(w, t.name, t.dtype, t.rank, t.dim);
   }
   if (safetensors_begin(w)) return w;
@@ -93,7 +100,7 @@ static SafetensorsWriter *begin_outputs(const char *path, const NncFunction *f, 
 }
 
 static bool put_batch(SafetensorsWriter *w, const NncFunction *f, const char *arena, int64_t first, int64_t n) {
-  int64_t batch = function_batch(f);
+  int64_t batch = rows_per_call(f);
   for (int i = 0, index = 0; i < f->n_results; i++) {
     const NncTensor *t = &f->results[i];
     if (t->role != NNC_OUTPUT) continue;
@@ -106,7 +113,8 @@ static bool put_batch(SafetensorsWriter *w, const NncFunction *f, const char *ar
 
 static bool predict(const PredictOptions *o, const NncFunction *f, const Safetensors *in, int64_t records) {
   Session s = {0};
-  int64_t batch = function_batch(f);
+  int64_t batch = rows_per_call(f);
+  if (function_is_whole(f)) records = batch;
   char *path = o->weights ? xstrdup(o->weights) : checkpoint_default_path();
   bool ok = check_outputs(f, records, !o->outputs) && session_open(&s, SESSION_PREDICT, &(DeviceOptions){(int)o->threads, (int)o->device}) && weights_load(path, s.arena.base) &&
             arena_push_persistent(&s.arena);

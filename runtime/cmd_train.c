@@ -21,6 +21,7 @@ typedef struct Training {
   bool has_eval;
   TrainState state;
   int64_t records_per_step, steps_per_epoch, total;
+  bool one_record;                 // all inputs are whole: every step is an epoch, whose end means nothing
   int64_t shuffled_epoch;          // -1: not yet
   Metrics metrics;                 // of the last step
   Log log;
@@ -113,6 +114,7 @@ static bool count_steps(Training *t) {
   t->total = t->o.steps > 0 ? t->o.steps : t->o.epochs > 0 || p->steps <= 0 ? (int64_t)(epochs * (double)t->steps_per_epoch + 0.5) : p->steps;
   if (t->total < 1) t->total = 1;
   t->s.total_steps = t->total;
+  t->one_record = function_is_whole(program_function("train"));
   return true;
 }
 
@@ -229,7 +231,7 @@ static int train_loop(Training *t) {
   while (t->state.step < end && !signals_stop_requested()) {
     double rate = nnc_program.n_groups ? schedule_rate(&nnc_program.groups[0], t->state.step, t->total) : -1;
     if (!run_step(t)) return EXIT_DIAGNOSTIC;
-    bool epoch_ends = t->state.step % t->steps_per_epoch == 0;
+    bool epoch_ends = !t->one_record && t->state.step % t->steps_per_epoch == 0;
     log_record(&t->log, "train", t->state.step, epoch_of(t), &t->metrics, rate, now_seconds() - t->start);
     if (!metrics_losses_finite(&t->metrics, f)) {
       stop_not_finite(t);

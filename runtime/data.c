@@ -72,7 +72,7 @@ static bool read_columns(const NncData *d, const char *folder, Column *out) {
       return false;
     }
     DataSource s = {.path = path, .field = i < d->n_fields ? d->fields[i] : d->names[i], .begin_permille = d->begin_permille,
-                    .end_permille = d->end_permille ? d->end_permille : 1000, .sequence = d->sequence};
+                    .end_permille = d->end_permille ? d->end_permille : 1000, .sequence = d->sequence, .whole = d->whole};
     bool ok = false;
     if (is_bytes) ok = data_read_bytes(&s, &out[0], d->n_names > 1 ? &out[1] : NULL);
     else if (strcmp(d->reader, "idx") == 0) ok = data_read_idx(&s, &out[i]);
@@ -81,6 +81,7 @@ static bool read_columns(const NncData *d, const char *folder, Column *out) {
     else report_internal("unknown reader %s", d->reader);
     free(path);
     if (!ok) return false;
+    out[i].whole = d->whole;
   }
   return true;
 }
@@ -96,7 +97,7 @@ static const NncTensor *find_input(const NncFunction *f, const char *name) {
 
 // Dimensions of 1 do not count: a 28x28 image feeds an input of 1x28x28.
 static bool same_record_shape(const NncTensor *input, const Column *c) {
-  int i = 1, j = 0;
+  int i = input->whole ? 0 : 1, j = 0;
   for (;;) {
     while (i < input->rank && input->dim[i] == 1) i++;
     while (j < c->rank && c->dim[j] == 1) j++;
@@ -109,7 +110,7 @@ static bool check_record(const NncTensor *input, const Column *c) {
   char found[128], expected[128];
   if (!same_record_shape(input, c)) {
     report_error("%s: a record has shape %s, input %s expects %s", c->path, format_shape(c->rank, c->dim, found, sizeof found), input->name,
-                 format_shape(input->rank - 1, input->dim + 1, expected, sizeof expected));
+                 format_shape(input->rank - !input->whole, input->dim + !input->whole, expected, sizeof expected));
     return false;
   }
   if (!dtype_convertible(c->dtype, input->dtype)) {
@@ -144,8 +145,18 @@ bool dataset_has_split(const char *split) {
 
 int64_t function_batch(const NncFunction *f) {
   for (int i = 0; i < f->n_args; i++)
-    if (f->args[i].role == NNC_INPUT && f->args[i].rank > 0) return f->args[i].dim[0];
+    if (f->args[i].role == NNC_INPUT && f->args[i].rank > 0 && !f->args[i].whole) return f->args[i].dim[0];
   return nnc_program.batch;
+}
+
+bool function_is_whole(const NncFunction *f) {
+  bool any = false;
+  for (int i = 0; i < f->n_args; i++) {
+    if (f->args[i].role != NNC_INPUT) continue;
+    any = true;
+    if (!f->args[i].whole) return false;
+  }
+  return any;
 }
 
 static bool add_line(Dataset *d, const NncData *line, const NncFunction *f, const char *folder) {
@@ -175,10 +186,12 @@ static bool check_columns(Dataset *d, const NncFunction *f) {
       return false;
     }
   }
-  d->records = d->n_columns ? d->columns[0].records : 0;
-  for (int k = 1; k < d->n_columns; k++)
-    if (d->columns[k].records != d->records) {
-      report_error("%s has %lld records, %s has %lld", d->columns[0].path, (long long)d->records, d->columns[k].path,
+  int first = 0;   // of those with records; whole tensors go with every batch
+  while (first < d->n_columns - 1 && d->columns[first].whole) first++;
+  d->records = d->n_columns ? d->columns[first].records : 0;
+  for (int k = first + 1; k < d->n_columns; k++)
+    if (!d->columns[k].whole && d->columns[k].records != d->records) {
+      report_error("%s has %lld records, %s has %lld", d->columns[first].path, (long long)d->records, d->columns[k].path,
                    (long long)d->columns[k].records);
       return false;
     }
@@ -223,6 +236,10 @@ void dataset_fill(const Dataset *d, const NncFunction *f, int64_t first, int64_t
     const NncTensor *input = find_input(f, d->names[k]);
     const Column *c = &d->columns[k];
     if (!input) continue;   // the loss does not read it
+    if (c->whole) {
+      convert_elements(c->dtype, c->values, input->dtype, arena + input->offset, tensor_elements(input));
+      continue;
+    }
     int64_t batch = input->dim[0], to_bytes = input->bytes / batch, elements = to_bytes / dtype_bytes(input->dtype);
     for (int64_t i = 0; i < batch; i++) {
       int64_t at = first + i < d->records ? first + i : fill;

@@ -13,6 +13,12 @@ static bool read_field(const Safetensors *file, const DataSource *s, Column *c) 
     report_error("%s: tensor %s is %s; supported are F32, F64, I32, I64, U8, BOOL", s->path, s->field, e->dtype);
     return false;
   }
+  if (s->whole) {
+    *c = (Column){.path = xstrdup(s->path), .dtype = c->dtype, .rank = e->rank, .records = 1, .record_bytes = e->bytes, .first_byte = e->offset, .block_bytes = e->bytes};
+    memcpy(c->dim, e->dim, sizeof *e->dim * (size_t)e->rank);
+    c->values = c->block = xmalloc((size_t)e->bytes);
+    return safetensors_read(file, e, 0, e->bytes, c->values);
+  }
   if (e->rank < 1 || e->dim[0] == 0) {
     report_error("%s: tensor %s holds no records", s->path, s->field);
     return false;

@@ -4,7 +4,7 @@
 
 #include "runtime/runtime.h"
 
-// The tensor must have the input's shape but for the first dimension.
+// The tensor must have the input's shape but, unless it is whole, for the first dimension.
 static const SafetensorsEntry *find_checked(const Safetensors *s, const NncTensor *input) {
   char found[128], expected[128];
   NncDtype dtype;
@@ -15,7 +15,7 @@ static const SafetensorsEntry *find_checked(const Safetensors *s, const NncTenso
   }
   format_shape(e->rank, e->dim, found, sizeof found);
   format_shape(input->rank, input->dim, expected, sizeof expected);
-  if (e->rank != input->rank || (e->rank > 0 && memcmp(e->dim + 1, input->dim + 1, sizeof *e->dim * (size_t)(e->rank - 1)) != 0)) {
+  if (e->rank != input->rank || (e->rank > 0 && memcmp(e->dim + !input->whole, input->dim + !input->whole, sizeof *e->dim * (size_t)(e->rank - !input->whole)) != 0)) {
     report_error("%s: tensor %s has shape %s, the model expects %s", s->path, input->name, found, expected);
     return NULL;
   }
@@ -33,6 +33,7 @@ bool inputs_check(const Safetensors *s, const NncFunction *f, int64_t *records) 
     if (input->role != NNC_INPUT) continue;
     const SafetensorsEntry *e = find_checked(s, input);
     if (!e) return false;
+    if (input->whole) continue;
     int64_t n = e->rank > 0 ? e->dim[0] : 1;
     if (*records >= 0 && n != *records) {
       report_error("%s: tensor %s has %lld records, others have %lld", s->path, input->name, (long long)n, (long long)*records);
@@ -60,7 +61,7 @@ bool inputs_read(const Safetensors *s, const NncFunction *f, int64_t first, char
     const SafetensorsEntry *e = safetensors_find(s, input->name);
     NncDtype dtype = NNC_F32;
     safetensors_dtype(e->dtype, &dtype);
-    int64_t records = e->rank > 0 ? e->dim[0] : 1, batch = input->rank > 0 ? input->dim[0] : 1;
+    int64_t records = e->rank > 0 && !input->whole ? e->dim[0] : 1, batch = input->rank > 0 && !input->whole ? input->dim[0] : 1;
     int64_t from_bytes = e->bytes / records, to_bytes = input->bytes / batch, n = to_bytes / dtype_bytes(input->dtype);
     char *record = xmalloc((size_t)from_bytes);
     bool ok = true;

@@ -40,6 +40,7 @@ typedef struct NncTensor {
   const char *init;          // parameters and state: "zeros", "constant(1)", "normal(0.02)", "uniform(-0.1,0.1)"; docs/language.md
   int group;                 // parameter group, -1 none
   int64_t limit;             // integer inputs that select a row or a class: values lie in [0, limit); 0: any value
+  bool whole;                // inputs: all of the tensor is read, without an axis of records (a graph)
 } NncTensor;
 
 // Convolution and matrix product for the library, in elements. Strides let transposed operands be read in place.
@@ -112,6 +113,7 @@ typedef struct NncData {       // one `data` or `eval` line of the train section
   int n_fields; const char *const *fields;   // safetensors: tensor names, one per input
   int64_t begin_permille, end_permille;      // part of the records used, 0..1000
   int64_t sequence;            // bytes: tokens per record; names = tokens, targets (shifted by one); records overlap by none
+  bool whole;                  // each tensor is one record
 } NncData;
 
 typedef struct NncGroup {      // optimizer parameter group, as far as the runtime needs it

@@ -194,6 +194,7 @@ typedef struct Column {    // the values of one input over all records
   int rank;                // of one record
   int64_t dim[NNC_MAX_RANK];
   int64_t records;
+  bool whole;              // one record, which every batch gets
   int64_t record_bytes;    // distance between records; with bytes records overlap by the shifted targets
   int64_t first_record, first_byte;   // where record 0 lies in the uncompressed file, for messages
   char *values;            // Borrowed from block
@@ -205,6 +206,7 @@ typedef struct DataSource {   // how to open one file of a reader
   const char *field;          // safetensors: tensor name
   int64_t begin_permille, end_permille;
   int64_t sequence;           // bytes
+  bool whole;                 // safetensors: the tensor is one record
 } DataSource;
 bool data_read_idx(const DataSource *s, Column *out);
 bool data_read_npy(const DataSource *s, Column *out);
@@ -237,7 +239,8 @@ void dataset_free(Dataset *d);
 void dataset_shuffle(Dataset *d, uint64_t seed, uint64_t epoch);
 // Writes records [first, first + batch) of the order to the function's inputs; beyond the end repeats record `fill`.
 void dataset_fill(const Dataset *d, const NncFunction *f, int64_t first, int64_t fill, char *arena);
-int64_t function_batch(const NncFunction *f);           // records per call: the first dimension of its inputs
+int64_t function_batch(const NncFunction *f);           // records per call: the first dimension of its inputs that are not whole; 1 when all are
+bool function_is_whole(const NncFunction *f);             // it has inputs, and all are whole
 
 // inputs.c: inputs from elsewhere
 // Every input of f has a tensor in the file with the right type and shape but for the number of records, which all share.

@@ -15,6 +15,10 @@ config.test_source_root = os.path.dirname(os.path.abspath(__file__))
 config.test_exec_root = os.path.join(config.build_dir, "test", "lit")
 config.excludes = ["goldens", "Inputs"]
 
+# Real data sets, for the tests that take them: in the folder NNC_DATA.
+if os.path.exists(os.path.join(os.environ.get("NNC_DATA", ""), "cora.safetensors")):
+    config.available_features.add("cora")
+
 config.environment["PATH"] = os.pathsep.join([os.path.join(config.test_source_root, "bin"), config.build_dir, config.llvm_bin_dir, os.environ.get("PATH", "")])
 for name in ("HOME", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "OMP_NUM_THREADS", "LD_LIBRARY_PATH", "NNC_DATA"):
     if name in os.environ:

@@ -118,6 +118,8 @@ static void add_argument(Text *t, MlirOperation func, int arg) {
   text_add(&extra, ",.group=%lld", (long long)nn_arg_i64(func, arg, "nn.group", -1));
   int64_t limit = nn_arg_i64(func, arg, "nn.limit", 0);
   if (limit) text_add(&extra, ",.limit=%lld", (long long)limit);
+  MlirAttribute whole = nn_arg_attr(func, arg, "nn.whole");
+  if (!mlirAttributeIsNull(whole)) text_add(&extra, ",.whole=true");
   add_tensor(t, name, role_name(role), &type, nn_arg_i64(func, arg, "nn.offset", 0), text_c_string(&extra));
   text_free(&extra);
   free(name);
