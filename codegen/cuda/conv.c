@@ -221,7 +221,7 @@ static void emit_template(const ConvShape *shape, const char *name, HostKernel *
   LLVMContextDispose(llvm);
   out->conv = host_alloc(1, sizeof *out->conv);
   *out->conv = *shape;
-  text_add(&out->text, "// tensor cores: each f32 product as three of tf32 parts, tiles of 128 x 128 results\n");
+  text_add(&out->text, "// tensor cores: each f32 product as three of tf32 parts, tiles of up to 128 x 128 results\n");
 }
 
 void cuda_emit_conv(const NncConv *c, const char *name, HostKernel *out) {

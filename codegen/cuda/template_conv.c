@@ -70,8 +70,9 @@ void conv_copy_chunk(Build *b, Val to, Val from, Val valid) {
   build_intrinsic(b, "llvm.nvvm.cp.async.cg.shared.global.16.s", NULL, 3, (Val[]){to, from, build_select(b, valid, build_i32(b, 16), build_i32(b, 0))});
 }
 
-void conv_accumulators(Build *b, ConvAccumulators *sums) {
-  for (int m = 0; m < CONV_M_TILES; m++)
+void conv_accumulators(Build *b, ConvAccumulators *sums, int m_tiles) {
+  sums->m_tiles = m_tiles;
+  for (int m = 0; m < m_tiles; m++)
     for (int t = 0; t < CONV_N_TILES; t++)
       for (int i = 0; i < 4; i++) sums->c[m][t][i] = build_var(b, b->f32, build_f32(b, 0));
 }
@@ -90,6 +91,8 @@ typedef struct ConvProductBlock {
   int64_t depth, columns;      // per group: channels summed in a tap, channels of the result
   int64_t positions, steps, steps_of_tap;
   Val first_row, first_column, group, chunk_channel;
+  int tile_columns, warps_n;   // of the block's results; warps side by side, 32 columns each
+  Val warp_m, warp_n;          // of the warp in the tile
   PixelRow rows[4];
   Val image, weights, out;
   Tile a, w;                   // stage 0
@@ -111,7 +114,7 @@ static void copy_step(ConvProductBlock *x, Val step, Val stage) {
     Val valid = has_channel, from = conv_pixel(b, &x->gather, &x->rows[i], x->image, bytes, ky, kx, channel, &valid);
     conv_copy_chunk(b, build_tile_chunk(b, &a, build_add(b, row, build_i32(b, 32 * i)), chunk), from, valid);
   }
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < x->tile_columns / 32; i++) {
     Val column = build_add(b, x->first_column, build_add(b, row, build_i32(b, 32 * i)));
     Val valid = build_and(b, has_channel, build_less(b, column, build_i32(b, x->columns)));
     Val at = build_add(b, build_mul(b, build_add(b, build_mul(b, x->group, build_i32(b, x->columns)), column), build_i32(b, x->c->kh * x->c->kw)), tap);
@@ -125,15 +128,14 @@ static void multiply_stage(ConvProductBlock *x, Val stage, ConvAccumulators *sum
   TileType type = x->c->type;
   Tile a = x->a, w = x->w;
   Val offset = build_mul(b, stage, build_i32(b, tile_bytes(&a) + tile_bytes(&w)));
-  Val warp_m = build_mul(b, build_div(b, b->warp, 4), build_i32(b, 64)), warp_n = build_mul(b, build_mod(b, b->warp, 4), build_i32(b, 32));
   a.base = build_offset(b, a.base, offset);
-  w.base = build_offset(b, build_offset(b, w.base, offset), build_mul(b, warp_n, build_i32(b, 128)));   // 32 rows on: the permutation is the same
+  w.base = build_offset(b, build_offset(b, w.base, offset), build_mul(b, x->warp_n, build_i32(b, 128)));   // a multiple of 8 rows on: the permutation is the same
   for (int step = 0; step < a.columns / tile_k(type); step++) {
     Val pairs[CONV_N_TILES / 2][4];
     for (int t = 0; t < CONV_N_TILES / 2; t++) build_load_b(b, &w, 16 * t, step, pairs[t]);
-    for (int m = 0; m < CONV_M_TILES; m++) {
+    for (int m = 0; m < sums->m_tiles; m++) {
       Val fragment[4];
-      build_load_a(b, &a, build_add(b, warp_m, build_i32(b, 16 * m)), step, fragment);
+      build_load_a(b, &a, build_add(b, x->warp_m, build_i32(b, 16 * m)), step, fragment);
       for (int t = 0; t < CONV_N_TILES; t++) {
         Val c[4];
         for (int i = 0; i < 4; i++) c[i] = build_get(b, sums->c[m][t][i]);
@@ -149,9 +151,9 @@ static void store_result(ConvProductBlock *x, const ConvAccumulators *sums) {
   int bytes = tile_element_bytes(x->c->type);
   int64_t channels = x->columns * x->c->groups;
   Val group = build_div(b, b->lane, 4), place = build_mod(b, b->lane, 4);
-  Val row0 = build_add(b, x->first_row, build_add(b, build_mul(b, build_div(b, b->warp, 4), build_i32(b, 64)), group));
-  Val column0 = build_add(b, x->first_column, build_add(b, build_mul(b, build_mod(b, b->warp, 4), build_i32(b, 32)), build_mul(b, place, build_i32(b, 2))));
-  for (int m = 0; m < CONV_M_TILES; m++)
+  Val row0 = build_add(b, x->first_row, build_add(b, x->warp_m, group));
+  Val column0 = build_add(b, x->first_column, build_add(b, x->warp_n, build_mul(b, place, build_i32(b, 2))));
+  for (int m = 0; m < sums->m_tiles; m++)
     for (int half = 0; half < 2; half++) {
       Val row = build_add(b, row0, build_i32(b, 16 * m + 8 * half));
       Val element = build_add(b, build_mul(b, build_i64(b, row), i64_constant(b, channels)), build_i64(b, build_add(b, build_mul(b, x->group, build_i32(b, x->columns)), column0)));
@@ -182,13 +184,18 @@ static void begin_product(ConvProductBlock *x, TemplateLaunch *launch) {
   x->positions = c->n * x->gather.positions_h * x->gather.positions_w;
   x->steps_of_tap = (x->depth + block - 1) / block;
   x->steps = c->kh * c->kw * x->steps_of_tap;
-  x->a = x->w = (Tile){c->type, CONV_ROWS, block, build_shared_base(b)};
+  x->tile_columns = x->columns > 64 ? CONV_COLUMNS : 64;
+  x->warps_n = x->tile_columns / 32;
+  x->warp_m = build_mul(b, build_div(b, b->warp, x->warps_n), build_i32(b, CONV_ROWS * x->warps_n / 8));
+  x->warp_n = build_mul(b, build_mod(b, b->warp, x->warps_n), build_i32(b, 32));
+  x->a = (Tile){c->type, CONV_ROWS, block, build_shared_base(b)};
+  x->w = (Tile){c->type, x->tile_columns, block, NULL};
   x->w.base = build_offset(b, x->a.base, build_i32(b, tile_bytes(&x->a)));
-  *launch = (TemplateLaunch){.grid = {(x->columns + CONV_COLUMNS - 1) / CONV_COLUMNS, (x->positions + CONV_ROWS - 1) / CONV_ROWS, c->groups},
-                             .threads = CONV_THREADS, .shared_bytes = CONV_STAGES * 2 * tile_bytes(&x->a)};
+  *launch = (TemplateLaunch){.grid = {(x->columns + x->tile_columns - 1) / x->tile_columns, (x->positions + CONV_ROWS - 1) / CONV_ROWS, c->groups},
+                             .threads = CONV_THREADS, .shared_bytes = CONV_STAGES * (tile_bytes(&x->a) + tile_bytes(&x->w))};
   // The grid is (column tiles times row tiles, 1, groups): neighbouring blocks share rows, and y has too few.
   Val place = build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.x", NULL, 0, NULL);
-  x->first_column = build_mul(b, build_mod(b, place, launch->grid[0]), build_i32(b, CONV_COLUMNS));
+  x->first_column = build_mul(b, build_mod(b, place, launch->grid[0]), build_i32(b, x->tile_columns));
   x->first_row = build_mul(b, build_div(b, place, launch->grid[0]), build_i32(b, CONV_ROWS));
   x->group = build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.z", NULL, 0, NULL);
   launch->grid[0] *= launch->grid[1];
@@ -212,7 +219,7 @@ static void build_product(LLVMModuleRef module, const ConvShape *c, const char *
   x.out = build_parameter(b, 2, input_gradient ? "dx" : "y");
   begin_product(&x, launch);
   ConvAccumulators sums;
-  conv_accumulators(b, &sums);
+  conv_accumulators(b, &sums, CONV_M_TILES * x.warps_n / 4);
   for (int s = 0; s < CONV_STAGES - 1; s++) {
     if (s < x.steps) copy_step(&x, build_i32(b, s), build_i32(b, s));
     build_commit(b);

@@ -1,4 +1,5 @@
-// What the convolution templates share: tiles of 128 by 128 results, three stages of asynchronous copies, eight warps of 64 by 32 results each.
+// What the convolution templates share: tiles of 128 by 128 results, or half of that where there are no more than 64 channels; three stages of asynchronous copies;
+// eight warps of 64 by 32 results each, or 32 by 32.
 #ifndef NNC_CODEGEN_CUDA_TEMPLATE_CONV_H
 #define NNC_CODEGEN_CUDA_TEMPLATE_CONV_H
 
@@ -13,7 +14,7 @@ typedef struct Gather {
 } Gather;
 Gather conv_gather(const ConvShape *c);
 
-typedef struct ConvAccumulators { Var c[CONV_M_TILES][CONV_N_TILES][4]; } ConvAccumulators;
+typedef struct ConvAccumulators { int m_tiles; Var c[CONV_M_TILES][CONV_N_TILES][4]; } ConvAccumulators;
 
 // One thread's place among the copies of a tile with rows of 128 bytes: chunk tid % 8 of rows tid / 8 + 32 i.
 typedef struct PixelRow { Val inside, y, x, base; } PixelRow;   // i1; i32 before the tap; i64 elements: the image and the channel offset of the chunk
@@ -21,7 +22,7 @@ PixelRow conv_pixel_row(Build *b, const Gather *g, Val position, int64_t n_posit
 // Address of the pixel at a tap, channel first_channel on; *valid: it is inside of the image.
 Val conv_pixel(Build *b, const Gather *g, const PixelRow *row, Val image, int element_bytes, Val ky, Val kx, Val first_channel, Val *valid);
 void conv_copy_chunk(Build *b, Val to, Val from, Val valid);   // 16 bytes, or zeros
-void conv_accumulators(Build *b, ConvAccumulators *sums);
+void conv_accumulators(Build *b, ConvAccumulators *sums, int m_tiles);
 Val conv_next_stage(Build *b, Val stage);
 
 // template_conv_weights.c: the gradient of the weights is cut into parts, which the second kernel adds in order.

@@ -130,8 +130,8 @@ static void test_conv(ConvShape s) {   // what is 0 and cannot be is 1
 }
 
 // A convolution of ResNet-50 as PTX: accepted by ptxas where there is one, without spills.
-static void test_ptx(TileType type, const char *arch) {
-  ConvShape s = {.type = type, .n = 32, .c = 128, .h = 28, .w = 28, .o = 128, .oh = 28, .ow = 28, .kh = 3, .kw = 3, .stride = {1, 1}, .pad = {1, 1}, .dilation = {1, 1}, .groups = 1};
+static void test_ptx(TileType type, int64_t channels, const char *arch) {
+  ConvShape s = {.type = type, .n = 32, .c = channels, .h = 28, .w = 28, .o = channels, .oh = 28, .ow = 28, .kh = 3, .kw = 3, .stride = {1, 1}, .pad = {1, 1}, .dilation = {1, 1}, .groups = 1};
   LLVMContextRef llvm = LLVMContextCreate();
   LLVMModuleRef module = LLVMModuleCreateWithNameInContext("conv", llvm);
   for (int pass = 0; pass < 3; pass++) {
@@ -159,11 +159,11 @@ int main(void) {
   if (getenv("NNC_TEST_TABLE")) {
     static const char *const archs[] = {"sm_80", "sm_89", "sm_90a", "sm_100"};
     for (int t = 0; t < 4; t++)
-      for (int i = 0; i < 4; i++) test_ptx((TileType)t, archs[i]);
+      for (int i = 0; i < 4; i++) test_ptx((TileType)t, 128, archs[i]), test_ptx((TileType)t, 64, archs[i]);
     return check_report();
   }
-  test_ptx(TILE_BF16, "sm_90a");
-  test_ptx(TILE_F32, "sm_80");
+  test_ptx(TILE_BF16, 64, "sm_90a");
+  test_ptx(TILE_F32, 128, "sm_80");
 #define CONV(t, ...) test_conv((ConvShape){.type = t, __VA_ARGS__})
   CONV(TILE_F32, .c = 4, .h = 1, .w = 1, .o = 4, .kh = 1, .kw = 1);
   CONV(TILE_F32, .n = 2, .c = 36, .h = 7, .w = 5, .o = 20, .kh = 3, .kw = 3, .pad = {1, 1});
@@ -171,6 +171,8 @@ int main(void) {
   CONV(TILE_BF16, .n = 3, .c = 16, .h = 9, .w = 9, .o = 136, .kh = 1, .kw = 1, .stride = {2, 2});
   CONV(TILE_BF16, .n = 2, .c = 80, .h = 6, .w = 7, .o = 24, .kh = 3, .kw = 3, .pad = {2, 2}, .dilation = {2, 2});
   CONV(TILE_BF16, .n = 5, .c = 48, .h = 12, .w = 12, .o = 32, .kh = 3, .kw = 3, .pad = {1, 1}, .groups = 2);
+  CONV(TILE_BF16, .n = 2, .c = 72, .h = 5, .w = 5, .o = 72, .kh = 3, .kw = 3, .pad = {1, 1});
+  CONV(TILE_F32, .n = 1, .c = 132, .h = 4, .w = 5, .o = 132, .kh = 1, .kw = 1);
   CONV(TILE_F16, .c = 8, .h = 5, .w = 5, .o = 16, .kh = 5, .kw = 5, .pad = {2, 2});
   CONV(TILE_TF32, .n = 2, .c = 132, .h = 5, .w = 5, .o = 12, .kh = 2, .kw = 2);
   CONV(TILE_TF32, .c = 16, .h = 8, .w = 8, .o = 16, .kh = 3, .kw = 3, .pad = {1, 1}, .stride = {2, 2}, .groups = 4);
