@@ -30,12 +30,13 @@ static void open_function(Emitter *e, const char *symbol, int n_buffers) {
 
 static KernelTarget cuda_target(void) { return (KernelTarget){.pointer = "!llvm.ptr<1>", .vector_bytes = 4, .open = open_function, .math = cuda_math}; }
 
-static void emit_one(KernelModule *m, const Kernel *k, HostKernel *out) {
+static void emit_one(CudaModule *cuda, const Kernel *k, HostKernel *out) {
+  KernelModule *m = &cuda->m;
   *out = (HostKernel){.name = host_strdup(k->name), .summary = kernel_summary(k)};
   switch (k->kind) {
-    case KERNEL_MAP: kernel_emit_map(m, k, out); break;
+    case KERNEL_MAP: schedule_map(cuda, k, out); break;
     case KERNEL_ROW:
-    case KERNEL_COLUMN: kernel_emit_reduce(m, k, out); break;
+    case KERNEL_COLUMN: schedule_reduce(cuda, k, out); break;
     case KERNEL_MOVE: kernel_emit_move(m, k, out); break;
   }
   char *hole = m->text.data;
@@ -55,6 +56,70 @@ static void emit_one(KernelModule *m, const Kernel *k, HostKernel *out) {
   m->text = (Text){0};
 }
 
+// ---------------------------------------------------------------------------------------------------------------------
+// Buffers begin at multiples of 64, but an argument may be a slice of one, at any element. Wide accesses need to know.
+
+typedef struct Alignment { int n; struct { char *kernel; int arg; } *odd; } Alignment;   // Owned; arguments that some call gives an odd address
+
+static int64_t shift_of(MlirValue v) {
+  int64_t shift = 0;
+  for (;;) {
+    MlirOperation op = nn_value_def(v);
+    if (mlirOperationIsNull(op)) return shift;
+    if (nn_is(op, "scf.execute_region")) {
+      v = mlirOperationGetOperand(mlirBlockGetTerminator(mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0))), nn_value_index(v));
+      continue;
+    }
+    NnOp kind = nn_op_of(op);
+    if (kind == NN_OP_NONE || nn_op_info(kind)->kind != NN_KIND_VIEW) return shift;
+    shift += nn_alias_shift(op);
+    v = mlirOperationGetOperand(op, 0);
+  }
+}
+
+static void find_odd(MlirBlock block, Alignment *a) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+    if (nn_is(op, "scf.execute_region")) find_odd(mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)), a);
+    if (!nn_is(op, "func.call")) continue;
+    MlirStringRef callee = mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("callee")));
+    for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+      if (shift_of(mlirOperationGetOperand(op, i)) % 16 == 0) continue;
+      a->odd = host_grow(a->odd, (size_t)a->n + 1, sizeof *a->odd);
+      a->odd[a->n].kernel = text_format("%.*s", (int)callee.length, callee.data);
+      a->odd[a->n++].arg = (int)i;
+    }
+  }
+}
+
+static Alignment *alignment_of(MlirModule module) {
+  Alignment *a = host_alloc(1, sizeof *a);
+  MlirOperation functions[16];
+  int n = nn_public_functions(module, functions, 16);
+  *a = (Alignment){0};
+  for (int i = 0; i < n; i++) find_odd(nn_function_body(functions[i]), a);
+  return a;
+}
+
+static bool *aligned_buffers(const Alignment *a, const Kernel *k) {
+  int n = k->n_args + k->n_results + 1;
+  bool *aligned = host_alloc((size_t)n, sizeof *aligned);
+  for (int i = 0; i < n; i++) aligned[i] = true;
+  for (int i = 0; i < a->n; i++)
+    if (!strcmp(a->odd[i].kernel, k->name)) {
+      aligned[a->odd[i].arg] = false;
+      for (int r = 0; r < k->n_results; r++) aligned[k->n_args + r] = false;   // a result may lie where that argument does
+    }
+  return aligned;
+}
+
+static void alignment_free(Alignment *a) {
+  for (int i = 0; i < a->n; i++) free(a->odd[i].kernel);
+  free(a->odd);
+  free(a);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
 static HostKernel *add_item(HostKernels *out) {
   out->items = host_grow(out->items, (size_t)out->n + 1, sizeof *out->items);
   return &out->items[out->n++];
@@ -72,18 +137,23 @@ static void emit_convolutions(MlirBlock block, HostKernels *out) {
 }
 
 void cuda_kernels_emit(MlirModule module, HostKernels *out) {
-  KernelModule m = {.target = cuda_target()};
+  CudaModule m = {.m = {.target = cuda_target()}};
   *out = (HostKernels){0};
-  text_add(&m.declarations, "!buffer = %s\n", m.target.pointer);
+  text_add(&m.m.declarations, "!buffer = %s\n", m.m.target.pointer);
+  Alignment *alignment = alignment_of(module);
   MlirBlock body = mlirModuleGetBody(module);
   for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
     if (!nn_is(op, "func.func") || !nn_has_attr(op, "nn.kernel")) continue;
     Kernel k;
     kernel_read(op, &k);
+    bool *aligned = aligned_buffers(alignment, &k);
+    m.aligned = aligned;
     emit_one(&m, &k, add_item(out));
+    free(aligned);
     kernel_free(&k);
   }
-  out->declarations = m.declarations;
+  alignment_free(alignment);
+  out->declarations = m.m.declarations;
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
   for (int i = 0; i < n; i++) emit_convolutions(nn_function_body(functions[i]), out);
@@ -91,9 +161,8 @@ void cuda_kernels_emit(MlirModule module, HostKernels *out) {
 
 int64_t cuda_kernel_workspace(MlirOperation func) {
   Kernel k;
-  KernelModule m = {.target = cuda_target()};
   kernel_read(func, &k);
-  int64_t bytes = k.kind == KERNEL_COLUMN ? reduce_workspace_bytes(&k, kernel_lanes(&m, &k)) : 0;
+  int64_t bytes = k.kind == KERNEL_COLUMN ? schedule_reduce_workspace(&k) : 0;
   kernel_free(&k);
   return bytes;
 }

@@ -8,4 +8,25 @@
 // math.c: KernelTarget.math
 Value cuda_math(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype);
 
+// schedule.c: functions, indices of threads, what threads of a block say to each other.
+typedef struct CudaModule {
+  KernelModule m;
+  const bool *aligned;         // Borrowed, of the current kernel: arguments, results, workspace
+} CudaModule;
+void schedule_begin(Emitter *e, CudaModule *m, const Kernel *k, const char *symbol, int n_buffers);   // head with one parameter a buffer
+Value schedule_sreg(Emitter *e, const char *name);                   // "tid.x", as i64
+Value schedule_linear(Emitter *e, int64_t threads, int64_t total);   // ctaid.x threads + tid.x; threads of a block, needed in all
+Value schedule_compare(Emitter *e, const char *predicate, Value a, int64_t b);   // i1
+void schedule_launch(HostKernel *out, char *symbol, int64_t blocks, int64_t x, int64_t y);   // takes symbol; a block of x by y threads
+void schedule_forget(Emitter *e, int lanes);                         // goes on with another number of lanes
+// Lanes of 16 bytes along the innermost axis, if every access allows them; else 1.
+int schedule_lanes(const Kernel *k, const Nest *nest);
+void schedule_barrier(Emitter *e);
+void schedule_warp_barrier(Emitter *e);
+Value schedule_shuffle_xor(Emitter *e, NnDtype dtype, Value x, int distance);   // x: a vector of one lane
+
+void schedule_map(CudaModule *m, const Kernel *k, HostKernel *out);
+void schedule_reduce(CudaModule *m, const Kernel *k, HostKernel *out);          // row and column
+int64_t schedule_reduce_workspace(const Kernel *k);
+
 #endif

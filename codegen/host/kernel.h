@@ -107,6 +107,8 @@ typedef struct Emitter {
   int n_memo, memo_capacity;           Memo *memo;                // Owned
   int n_offsets, offset_capacity;      OffsetMemo *offsets;       // Owned
   int n_constants, constant_capacity;  ConstantMemo *constants;   // Owned
+  const bool *aligned;                 // Borrowed; buffers that begin at a multiple of 16 bytes: wide accesses promise it. NULL: none
+  int align;                           // bytes that the next vector access promises; 0: an element
   int n_workspace; const WorkspaceValue *workspace;               // Borrowed
 } Emitter;
 

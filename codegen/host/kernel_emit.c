@@ -350,10 +350,19 @@ static Value to_memory(Emitter *e, NnDtype dtype, Value v) {
   return raw;
 }
 
+// Bytes that an access along the lanes is a multiple of. The first lane's index is a multiple of the lanes wherever `aligned` is set.
+static int access_align(const Emitter *e, int buffer, NnDtype dtype, const Access *a) {
+  int64_t bytes = e->lanes * nn_dtype_bytes(dtype);
+  if (!e->aligned || !e->aligned[buffer] || e->lanes == 1 || bytes > 16 || a->offset % e->lanes) return 0;
+  for (int g = 0; g < e->nest.n; g++)
+    if (g != e->vector_group && a->stride[e->nest.axis[g]] % e->lanes) return 0;
+  return (int)bytes;
+}
+
 // A memory vector at an address, all lanes or those under the mask.
 static Value load_vector(Emitter *e, NnDtype dtype, Value address) {
   TypeName type = vector_memory_type(e, dtype);
-  int align = (int)nn_dtype_bytes(dtype);
+  int align = e->align ? e->align : (int)nn_dtype_bytes(dtype);
   Value raw;
   if (e->mask < 0) {
     raw = emit(e, address.depth, "llvm.load %%v%d {alignment = %d : i64} : !buffer -> %s", address.id, align, type.text);
@@ -368,7 +377,7 @@ static Value load_vector(Emitter *e, NnDtype dtype, Value address) {
 
 static void store_vector(Emitter *e, NnDtype dtype, Value address, Value v) {
   TypeName type = vector_memory_type(e, dtype);
-  int align = (int)nn_dtype_bytes(dtype);
+  int align = e->align ? e->align : (int)nn_dtype_bytes(dtype);
   if (e->mask < 0)
     emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !buffer", v.id, address.id, align, type.text);
   else
@@ -389,7 +398,9 @@ Value emit_load(Emitter *e, int buffer, NnDtype dtype, const Access *a) {
   if (!vary) {
     raw = load_splat(e, dtype, gep(e, buffer, dtype, offset));
   } else if (stride == 1) {
+    e->align = access_align(e, buffer, dtype, a);
     raw = load_vector(e, dtype, gep(e, buffer, dtype, offset));
+    e->align = 0;
   } else {
     TypeName type = vector_memory_type(e, dtype);
     Value addresses = gep_lanes(e, buffer, dtype, offset, stride), mask = all_lanes(e), zero = emit_splat(e, dtype == NN_I1 ? NN_U8 : dtype, 0);
@@ -405,7 +416,9 @@ void emit_store(Emitter *e, int buffer, NnDtype dtype, const Access *a, Value v)
   int64_t stride;
   Value offset = emit_offset(e, a, &vary, &stride);
   host_require(!vary || stride == 1, "a kernel result that is not contiguous along its lanes");
+  e->align = vary ? access_align(e, buffer, dtype, a) : 0;
   emit_store_at(e, buffer, dtype, offset, v, !vary);
+  e->align = 0;
 }
 
 Value emit_address(Emitter *e, int buffer, NnDtype dtype, Value offset) { return gep(e, buffer, dtype, offset); }

@@ -191,10 +191,14 @@ static void plan_chunks(Reduce *r) {
   r->workspace_bytes = at;
 }
 
-void reduce_plan(const Kernel *k, int lanes, Reduce *r) {
+void reduce_plan_values(const Kernel *k, int lanes, Reduce *r) {
   *r = (Reduce){.k = k, .lanes = lanes};
   plan_passes(r);
   plan_axes(r);
+}
+
+void reduce_plan(const Kernel *k, int lanes, Reduce *r) {
+  reduce_plan_values(k, lanes, r);
   r->tile = choose_tile(r);
   plan_chunks(r);
 }
