@@ -208,12 +208,15 @@ static Value combine_columns(Launch *l, const Unit *u, Value x) {
   schedule_barrier(e);   // what was there has been read
   shared_store(l, u->dtype, mine, x);
   schedule_barrier(e);
-  Value column = emit_index_with(e, "muli", l->column, p->lanes), sum = {0};
-  for (int i = 0; i < p->team; i++) {
-    Value other = shared_load(l, u->dtype, emit_index_with(e, "addi", column, (int64_t)i * p->per_block * p->lanes));
-    sum = i ? emit_binary(e, operation(u), u->dtype, sum, other) : other;
+  // Halves, until one is left.
+  for (int half = p->team / 2; half > 0; half /= 2) {
+    if_begin(e, schedule_compare(e, "ult", l->rank, half));
+    Value other = shared_load(l, u->dtype, emit_index_with(e, "addi", mine, (int64_t)half * p->per_block * p->lanes));
+    shared_store(l, u->dtype, mine, emit_binary(e, operation(u), u->dtype, shared_load(l, u->dtype, mine), other));
+    if_end(e, 0, NULL, NULL, NULL, NULL);
+    schedule_barrier(e);
   }
-  return sum;
+  return shared_load(l, u->dtype, emit_index_with(e, "muli", l->column, p->lanes));
 }
 
 static Value combine_row(Launch *l, const Unit *u, Value x) {
