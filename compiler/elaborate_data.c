@@ -115,6 +115,14 @@ static const AstExpr *logits_of(const AstExpr *call)
   return first;
 }
 
+// Whether argument i of a call is compared with the other one element by element.
+static bool is_compared(const AstExpr *call, int i)
+{
+  const char *name = call->call.args[i].name.text;
+  if (strcmp(call->call.callee, "mse") == 0) return true;
+  return strcmp(call->call.callee, "binary_cross_entropy") == 0 && (name ? strcmp(name, "targets") == 0 : i == 1);
+}
+
 // model(f(x)): x is taken to have the shape of the model's parameter, when it is the only data name in the argument.
 static bool infer_from_call(Elaborator *e, const AstExpr *x, int n, DataInput *inputs)
 {
@@ -127,10 +135,15 @@ static bool infer_from_call(Elaborator *e, const AstExpr *x, int n, DataInput *i
     int k = place;
     if (!a->name.text) place++;
     else for (k = 0; block && k < block->n_parameters && strcmp(block->parameters[k].name.text, a->name.text) != 0;) k++;
-    DataInput *label = !block && is_labels(x, i) && a->value->kind == AST_NAME ? find_input(n, inputs, a->value->text) : NULL;
-    if (label) {
-      label->logits = logits_of(x);
-      label->is_weights = a->name.text && strcmp(a->name.text, "weights") == 0;
+    bool label = !block && is_labels(x, i), target = !block && is_compared(x, i);
+    DataInput *input = (label || target) && a->value->kind == AST_NAME ? find_input(n, inputs, a->value->text) : NULL;
+    if (input && label) {
+      input->logits = logits_of(x);
+      input->is_weights = a->name.text && strcmp(a->name.text, "weights") == 0;
+      input->is_target = false;
+    } else if (input && x->call.n_args == 2 && !input->logits) {
+      input->logits = x->call.args[1 - i].value;
+      input->is_target = true;
     }
     if (!block || k >= block->n_parameters || !block->parameters[k].has_type) continue;
     Search search = {.e = e, .n = n, .inputs = inputs, .budget = 1000};
@@ -155,7 +168,8 @@ static bool infer_from_expression(Elaborator *e, const AstExpr *x, int n, DataIn
   }
 }
 
-// The axes of the logits before the classes, found by computing them in a function that is thrown away.
+// The shape of what a label or a target is compared with, found by computing it in a function that is thrown away. Of logits a label has the axes
+// before the classes.
 static bool infer_label(Elaborator *e, int n, DataInput *inputs, DataInput *label)
 {
   Function *outer = e->function, *scratch = function_begin(e, "labels", MODE_EVAL);
@@ -172,6 +186,11 @@ static bool infer_label(Elaborator *e, int n, DataInput *inputs, DataInput *labe
   function_discard(scratch);
   e->function = outer;
   if (!ok || t.rank < 1) return false;
+  if (label->is_target) {
+    t.dtype = label->fixed_dtype ? label->type.dtype : e->dtype;
+    label->type = t;
+    return label->typed = true;
+  }
   t.dtype = label->fixed_dtype ? label->type.dtype : label->is_weights ? e->dtype : NN_I32;
   t.rank--;
   label->type = t;
@@ -188,13 +207,14 @@ static bool infer_rest(Elaborator *e, int n, DataInput *inputs)
   for (int i = 0; i < n; i++) {
     DataInput *input = &inputs[i];
     int errors = e->n_reported;
-    if (input->shape_only && input->logits && !input->fixed_dtype && !input->is_weights) input->type.dtype = NN_I32;
+    if (input->shape_only && input->logits && !input->is_target && !input->fixed_dtype && !input->is_weights) input->type.dtype = NN_I32;
     if (input->typed) continue;
     if (text && input->reader == READER_BYTES) {
       input->type = nn_type(NN_I32, 2, text->type.dim);
     } else if (!input->logits || !infer_label(e, n, inputs, input)) {
       ok = false;
       if (e->n_reported > errors) continue;   // the model itself has a mistake
+      if (!train_has_loss(e)) return train_missing_loss(e);
       elaborator_error(e, input->pos, "the shape of '%s' is not known from a call of a model", input->name);
       elaborator_hint(e, "give its type to the reader: %s(…, %s=f32[N, …])", readers[input->reader].name, input->name);
     }
@@ -467,7 +487,7 @@ bool data_attributes(Elaborator *e, int n, const DataInput *inputs)
     const AstStmt *s = e->train->body.stmts[i];
     if ((is_data(s) || is_eval(s)) && (ok = line_attribute(e, s, n, mutable_inputs, &lines[count]) && ok)) count++;
   }
-  ok = check_eval_complete(e, n, inputs) && ok;
+  ok = ok && check_eval_complete(e, n, inputs);   // a misspelt name is not also a missing one
   set_module_attr(e, "nn.data", mlirArrayAttrGet(e->ctx, count, lines));
   set_module_attr(e, "nn.batch", int_attr(e, batched_input(n, inputs) ? batched_input(n, inputs)->type.dim[0] : 1));
   return ok;

@@ -1,5 +1,6 @@
 // Evaluation of expressions: compile-time numbers, lists and strings, and tensors as operations of the function being built. Every function here
 // returns false after reporting (or silently where a value that was reported before is used again).
+#include <ctype.h>
 #include <string.h>
 
 #include "compiler/elaborate_internal.h"
@@ -8,6 +9,18 @@ static void set_location(Elaborator *e, AstPos pos) { elaborator_builder(e)->loc
 
 // --- Names -----------------------------------------------------------------------------------------------------------------
 
+// A dim or let below its use, or one that is missing where only such can stand.
+static void hint_declaration(Elaborator *e, const char *name)
+{
+  for (int i = 0; i < e->file->n_items; i++) {
+    const AstItem *item = e->file->items[i];
+    if ((item->kind != AST_DIM && item->kind != AST_LET) || strcmp(item->name.text, name) != 0) continue;
+    elaborator_note(e, item->name.pos, "'%s' is declared here, below its use", name);
+    return;
+  }
+  if (isupper((unsigned char)name[0]) && !name[1]) elaborator_hint(e, "a size is declared with 'dim %s = …' above, or bound by the signature of a block", name);
+}
+
 static void hint_name(Elaborator *e, const char *name)
 {
   NameSearch nearest = name_search(name);
@@ -15,6 +28,7 @@ static void hint_name(Elaborator *e, const char *name)
   for (int i = 0; i < e->globals->n; i++) name_consider(&nearest, e->globals->variables[i].name);
   if (find_block(e, name) || layer_find(name)) elaborator_hint(e, "'%s' is a function: call it as %s(…)", name, name);
   else if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
+  else hint_declaration(e, name);
 }
 
 static bool eval_name(Elaborator *e, const AstExpr *x, Value *result)
@@ -52,8 +66,15 @@ static void unknown_function(Elaborator *e, const AstExpr *x)
   for (int i = 0; i < e->file->n_items; i++)
     if (e->file->items[i]->parameters || e->file->items[i]->kind == AST_BLOCK) name_consider(&nearest, e->file->items[i]->name.text);
   for (int i = 0; i < layer_count(); i++) name_consider(&nearest, layer_at(i)->name);
+  if (find_variable(e->frame, x->call.callee) || find_variable(e->globals, x->call.callee)) {
+    elaborator_error(e, x->pos, "'%s' is a value: only blocks and functions can be called", x->call.callee);
+    elaborator_hint(e, "an element is %s[i], a product %s * y", x->call.callee, x->call.callee);
+    return;
+  }
   elaborator_error(e, x->pos, "unknown function '%s'", x->call.callee);
-  if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
+  const char *own = name_of_other_framework(x->call.callee);
+  if (own) elaborator_hint(e, "that is %s here", own);
+  else if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
   else elaborator_hint(e, "blocks are declared with 'block %s(…) { … }'; nnc --list-ops shows the built-in functions", x->call.callee);
 }
 

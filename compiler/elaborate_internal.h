@@ -169,8 +169,11 @@ MlirAttribute bool_attr(Elaborator *e, bool value);
 MlirNamedAttribute named_attr(Elaborator *e, const char *name, MlirAttribute value);
 void set_module_attr(Elaborator *e, const char *name, MlirAttribute value);
 
+bool train_has_loss(const Elaborator *e);
+bool train_missing_loss(Elaborator *e);   // reports it; false
+
 // elaborate_data.c
-typedef struct DataInput { const char *name; AstPos pos; NnType type; bool typed, fixed_dtype, shape_only, whole, is_weights; int reader; const AstExpr *logits; } DataInput;
+typedef struct DataInput { const char *name; AstPos pos; NnType type; bool typed, fixed_dtype, shape_only, whole, is_weights, is_target; int reader; const AstExpr *logits; } DataInput;
 bool data_inputs(Elaborator *e, int *n, DataInput **out);    // names of the `data` lines with their types
 bool data_attributes(Elaborator *e, int n, const DataInput *inputs);
 

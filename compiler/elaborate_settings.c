@@ -33,6 +33,13 @@ static bool option_value(Elaborator *e, const char *of, const Option *o, const C
   return true;
 }
 
+static void hint_options(Elaborator *e, const char *of, int n, const Option *options)
+{
+  const char *names = options[0].name;
+  for (int i = 1; i < n; i++) names = elaborator_format(e, "%s%s%s", names, i == n - 1 ? " and " : ", ", options[i].name);
+  elaborator_hint(e, "the arguments of %s are %s", of, names);
+}
+
 // Binds arguments to n options; value[] holds the defaults on entry (they may come from elsewhere), given[] is filled.
 static bool read_options(Elaborator *e, AstPos pos, const char *of, int n_args, const CallArg *args, int n, const Option *options, double *value, bool *given)
 {
@@ -47,6 +54,7 @@ static bool read_options(Elaborator *e, AstPos pos, const char *of, int n_args, 
       if (!args[k].name) return elaborator_error(e, args[k].pos, "too many arguments to %s, which takes %d", of, n);
       ok = elaborator_error(e, args[k].name_pos, "%s has no argument '%s'", of, args[k].name);
       if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
+      else hint_options(e, of, n, options);
       continue;
     }
     if (given[i]) { ok = elaborator_error(e, args[k].pos, "'%s' is given twice to %s", options[i].name, of); continue; }
@@ -266,7 +274,7 @@ static const ScheduleInfo schedules[] = {
   {"constant", {WARMUP}, 1}, {"cosine", {WARMUP, MIN}, 2}, {"linear", {WARMUP, MIN}, 2}, {"step", {EVERY, GAMMA, WARMUP, MIN}, 4},
 };
 
-static bool read_schedule(Elaborator *e)
+static bool read_schedule(Elaborator *e, double rate)
 {
   const AstStmt *s = find_setting(e, "schedule");
   const char *callee = "constant";
@@ -294,6 +302,9 @@ static bool read_schedule(Elaborator *e)
   }
   if (!read_options(e, s ? s->pos : e->train->pos, callee, n, args, info->n, options, value, given)) return false;
   for (int i = 0; i < info->n; i++) all[info->options[i]] = value[i];
+  for (int k = 0; k < n && all[MIN] > rate; k++)
+    if (args[k].name && strcmp(args[k].name, "min") == 0)
+      return elaborator_error(e, args[k].pos, "%s: 'min' = %g is above the optimizer's lr = %g, from which the schedule comes down", callee, all[MIN], rate);
   MlirNamedAttribute entries[] = {
     named_attr(e, "kind", text_attr(e, callee)), named_attr(e, "warmup", int_attr(e, (int64_t)all[WARMUP])), named_attr(e, "min", float_attr(e, all[MIN])),
     named_attr(e, "every", int_attr(e, (int64_t)all[EVERY])), named_attr(e, "gamma", float_attr(e, all[GAMMA])),
@@ -331,7 +342,7 @@ bool settings_read(Elaborator *e)
   };
   bool ok = read_optimizer(e), found;
   if (ok) write_groups(e);
-  ok = read_schedule(e) && ok;
+  ok = read_schedule(e, ok ? e->groups[0].lr : INFINITY) && ok;
   ok = read_lengths(e) && ok;
   ok = check_batch(e) && ok;
   double value;

@@ -73,6 +73,13 @@ static void add_metric(Elaborator *e, const Score *s)
   function_add_output(e, "metric", name, s->value);
 }
 
+bool train_missing_loss(Elaborator *e)
+{
+  elaborator_error(e, e->train->pos, "the train section has no loss");
+  elaborator_hint(e, "loss cross_entropy(model(x), label)");
+  return false;
+}
+
 // Several losses are added; each is then also shown as a metric.
 static bool add_results(Elaborator *e)
 {
@@ -87,11 +94,7 @@ static bool add_results(Elaborator *e)
     f->builder.loc = location_of(e, s->pos);
     total = losses++ ? nn_binary(&f->builder, NN_OP_add, total, s->value) : s->value;
   }
-  if (losses == 0) {
-    elaborator_error(e, e->train->pos, "the train section has no loss");
-    elaborator_hint(e, "loss cross_entropy(model(x), label)");
-    return false;
-  }
+  if (losses == 0) return train_missing_loss(e);
   function_add_output(e, "loss", "loss", total);
   for (int i = 0; i < f->n_scores; i++)
     if (!f->scores[i].is_loss || losses > 1) add_metric(e, &f->scores[i]);
@@ -126,6 +129,16 @@ static bool check_groups(Elaborator *e)
     elaborator_hint(e, "nnc --emit=nn shows the names of the parameters");
   }
   return ok;
+}
+
+// Without any loss nothing tells what the data is for: its shapes are then not asked for.
+bool train_has_loss(const Elaborator *e)
+{
+  for (int i = 0; i < e->train->body.n; i++) {
+    const AstStmt *s = e->train->body.stmts[i];
+    if (s->kind != AST_SETTING ? s->kind != AST_ASSIGN : is_keyword(s, "loss")) return true;   // loops and conditions may hold one
+  }
+  return false;
 }
 
 bool elaborate_train(Elaborator *e)

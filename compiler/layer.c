@@ -180,11 +180,12 @@ static const char *convert(const Parameter *p, Value *v)
   return "nothing";   // a signature of ours with an unknown kind
 }
 
-static void hint_nearest(Elaborator *e, const char *name, int n, const Parameter *p)
+static void hint_nearest(Elaborator *e, const LayerInfo *info, const char *name, int n, const Parameter *p)
 {
   NameSearch nearest = name_search(name);
   for (int i = 0; i < n; i++) name_consider(&nearest, p[i].name);
   if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
+  else elaborator_hint(e, "%s(%s)", info->name, info->signature);
 }
 
 typedef struct Binding { Parameter parameter[MAX_PARAMETERS]; Value value[MAX_PARAMETERS]; AstPos pos[MAX_PARAMETERS]; bool given[MAX_PARAMETERS]; int n; } Binding;
@@ -225,7 +226,7 @@ bool layer_call(Elaborator *e, const LayerInfo *info, AstPos pos, int n_args, co
       extra[n_extra++] = args[k];
     } else if (args[k].name) {
       ok = elaborator_error(e, args[k].name_pos, "%s has no argument '%s'", info->name, args[k].name);
-      hint_nearest(e, args[k].name, b.n, b.parameter);
+      hint_nearest(e, info, args[k].name, b.n, b.parameter);
     } else {
       return elaborator_error(e, args[k].pos, "too many arguments to %s, which takes %d: %s", info->name, b.n, info->signature);
     }

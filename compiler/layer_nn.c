@@ -18,8 +18,14 @@ static const char *init_or(const LayerCall *c, int arg, const char *otherwise)
 
 static bool positive(const LayerCall *c, int arg, int64_t value)
 {
-  return value > 0 || layer_arg_error(c, arg, "must be positive, found %lld", (long long)value);
+  if (value > 0) return true;
+  const char *name = c->info->signature;
+  for (int i = 0; i < arg; i++) name += strcspn(name, ",") + 1;
+  name += strspn(name, " ");
+  return layer_arg_error(c, arg, "'%.*s' must be positive, found %lld", (int)strcspn(name, ":"), name, (long long)value);
 }
+
+static bool both_positive(const LayerCall *c, int arg, const int64_t value[2]) { return positive(c, arg, value[0]) && positive(c, arg, value[1]); }
 
 bool layer_linear(LayerCall *c, Value *result)
 {
@@ -69,7 +75,7 @@ bool layer_conv2d(LayerCall *c, Value *result)
   layer_pair(c, STRIDE, stride);
   layer_padding(c, PADDING, padding);
   layer_pair(c, DILATION, dilation);
-  if (!positive(c, CHANNELS, channels) || !positive(c, GROUPS, groups) || !positive(c, KERNEL, kernel[0]) || !positive(c, KERNEL, kernel[1]))
+  if (!positive(c, CHANNELS, channels) || !positive(c, GROUPS, groups) || !both_positive(c, KERNEL, kernel) || !both_positive(c, STRIDE, stride) || !both_positive(c, DILATION, dilation))
     return false;
   if (t.dim[1] % groups || channels % groups)
     return layer_arg_error(c, GROUPS, "%lld groups do not divide %lld input and %lld output channels", (long long)groups,
@@ -170,7 +176,7 @@ bool layer_dropout(LayerCall *c, Value *result)
 {
   MlirValue x = layer_float_tensor(c, 0);
   double p = layer_float(c, 1);
-  if (!(p >= 0 && p < 1)) return layer_arg_error(c, 1, "must be at least 0 and below 1, found %g", p);
+  if (!(p >= 0 && p < 1)) return layer_arg_error(c, 1, "'p' must be at least 0 and below 1, found %g", p);
   if (!elaborator_training(c->e) || p == 0) return layer_return(result, x);
   NnType t = nn_value_type(x);
   MlirValue key = elaborator_random_key(c->e);
@@ -190,6 +196,7 @@ static bool pool(LayerCall *c, NnOp op, Value *result)
   memcpy(stride, kernel, sizeof stride);
   if (layer_given(c, STRIDE)) layer_pair(c, STRIDE, stride);
   layer_padding(c, PADDING, padding);
+  if (!both_positive(c, KERNEL, kernel) || !both_positive(c, STRIDE, stride)) return false;
   NnAttr attrs[5] = {NN_I64S("kernel", kernel, 2), NN_I64S("strides", stride, 2), NN_I64S("padding", padding, 4), NN_STR("layout", "nchw")};
   int n = 4;
   if (op == NN_OP_avgpool2d) attrs[n++] = NN_BOOL("include_pad", layer_bool(c, INCLUDE_PAD));

@@ -18,6 +18,7 @@ bool layer_reshape(LayerCall *c, Value *result)
   if (to.rank < 0) return false;
   for (int i = 0; i < to.rank; i++) {
     if (to.dim[i] == -1 && unknown < 0) { unknown = i; continue; }
+    if (to.dim[i] == -1) return layer_arg_error(c, 1, "only one size may be -1");
     if (to.dim[i] < 1 || to.dim[i] > total) return layer_arg_error(c, 1, "size %lld is not possible for %lld elements", (long long)to.dim[i], (long long)total);
     known *= to.dim[i];
     if (known > total) break;

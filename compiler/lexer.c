@@ -73,6 +73,26 @@ static const struct { const char *found, *meant; } lookalikes[] = {
   {"\u2215", "/"}, {"\u2264", "<="}, {"\u2265", ">="}, {"\u2260", "!="}, {"\u25b7", "|>"}, {"\u00a0", " "},
 };
 
+// A string in other quotes, to its end on this line: one mistake, not two. n: bytes of the opening one.
+static bool report_quoted(Lexer *lexer, const char *c, size_t n)
+{
+  bool single = *c == '\'', typographic = n == 3 && (memcmp(c, "\u201c", 3) == 0 || memcmp(c, "\u2018", 3) == 0);
+  if (!single && !typographic) return false;
+  size_t left = lexer->source->length - lexer->at, end = n;
+  for (; end < left && c[end] != '\n'; end++) {
+    if (single && c[end] == '\'') break;
+    if (typographic && end + 3 <= left && (memcmp(c + end, "\u201d", 3) == 0 || memcmp(c + end, "\u2019", 3) == 0)) break;
+  }
+  if (end >= left || c[end] == '\n') return false;
+  diag_error(lexer->diagnostics, position(lexer, lexer->at, end + n), "strings are written with double quotes");
+  size_t inside = end - n;
+  bool plain = inside <= 40 && !memchr(c + n, '"', inside) && !memchr(c + n, '\\', inside);
+  for (size_t i = n; plain && i < end; i++) plain = (unsigned char)c[i] >= 0x20 && (unsigned char)c[i] < 0x7f;
+  if (plain) diag_hint(lexer->diagnostics, "write \"%.*s\"", (int)inside, c + n);
+  lexer->at += end + n;
+  return true;
+}
+
 // Skips a run of bytes that begin no token, with one message.
 static void report_unexpected(Lexer *lexer)
 {
@@ -87,6 +107,7 @@ static void report_unexpected(Lexer *lexer)
     lexer->at += run;
     return;
   }
+  if (report_quoted(lexer, c, n)) return;
   while ((*c == '&' || *c == '|') && n < left && c[n] == *c) n++;   // && and || are one mistake
   diag_error(lexer->diagnostics, position(lexer, lexer->at, n), "unexpected '%.*s'", n > 40 ? 40 : (int)n, c);
   for (size_t i = 0; i < COUNT(lookalikes); i++)

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 #define MAX_WORD 64   // longer words are never suggested for: nobody mistypes them by a letter
 
@@ -42,4 +43,20 @@ void name_consider(NameSearch *search, const char *candidate)
   if (distance > limit) return;
   search->distance = distance;
   search->best = candidate;
+}
+
+const char *name_of_other_framework(const char *word)
+{
+  static const struct { const char *theirs, *ours; } names[] = {
+    {"dense", "linear"}, {"fc", "linear"}, {"fully_connected", "linear"}, {"conv", "conv2d"}, {"convolution", "conv2d"}, {"batch_norm", "batchnorm"}, {"batchnorm2d", "batchnorm"},
+    {"bn", "batchnorm"}, {"layer_norm", "layernorm"}, {"max_pool2d", "maxpool"}, {"maxpool2d", "maxpool"}, {"maxpooling2d", "maxpool"}, {"avg_pool2d", "avgpool"},
+    {"avgpool2d", "avgpool"}, {"global_avg_pool", "mean(x, axes=[2, 3])"}, {"globalaveragepooling2d", "mean(x, axes=[2, 3])"}, {"adaptive_avg_pool2d", "mean(x, axes=[2, 3])"},
+    {"view", "reshape"}, {"permute", "transpose"}, {"cat", "concat"}, {"concatenate", "concat"}, {"chunk", "split"}, {"einops", "rearrange"}, {"mm", "matmul"}, {"bmm", "matmul"},
+    {"dot", "matmul"}, {"arange", "iota"}, {"masked_fill", "where"}, {"select", "where"}, {"clip", "clamp"}, {"max", "maximum or amax"}, {"min", "minimum or amin"},
+    {"swish", "silu"}, {"astype", "cast"}, {"to", "cast"}, {"crossentropyloss", "cross_entropy"}, {"nll_loss", "cross_entropy"}, {"mse_loss", "mse"}, {"mseloss", "mse"},
+    {"bce", "binary_cross_entropy"}, {"bce_with_logits", "binary_cross_entropy"}, {"expand", "broadcast_to"}, {"size", "dims"}, {"shape", "dims"}, {"pow", "x ** y"},
+  };
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcasecmp(names[i].theirs, word) == 0) return names[i].ours;
+  return NULL;
 }

@@ -13,4 +13,7 @@ typedef struct NameSearch { const char *word, *best; int distance; } NameSearch;
 NameSearch name_search(const char *word);
 void name_consider(NameSearch *search, const char *candidate);   // Borrows the candidate
 
+// What a function of other frameworks is called here ("Dense": "linear"); NULL when nothing is known. Not case sensitive.
+const char *name_of_other_framework(const char *word);
+
 #endif

@@ -330,7 +330,12 @@ bool parse_type(Parser *p, AstType *type)
     type->dtype = p->token.text;
     parser_advance(p);
   }
-  if (!parser_at(p, TOKEN_LBRACKET)) return parser_expected(p, type->dtype ? "'[' and the dimensions" : "a type such as f32[N, 10]");
+  if (!parser_at(p, TOKEN_LBRACKET)) {
+    bool quiet = p->panic;
+    parser_expected(p, type->dtype ? "'[' and the dimensions" : "a type such as f32[N, 10]");
+    if (type->dtype && !quiet) diag_hint(p->diagnostics, "one number is %.60s[], ten are %.60s[10]", type->dtype, type->dtype);
+    return false;
+  }
   AstExpr *dims = parse_list(p);
   if (!dims) return false;
   type->dims = dims->list.items;

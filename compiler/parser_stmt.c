@@ -253,6 +253,7 @@ static bool parse_statement(Parser *p, AstStmt *s)
       return s->expr;
     case TOKEN_DIM: case TOKEN_LET: case TOKEN_BLOCK: case TOKEN_MODEL: case TOKEN_TRAIN: case TOKEN_IMPORT:
       return parser_error(p, p->token.pos, "%s can only stand at the top of a file, outside of every body", token_spelling(p->token.kind));
+    case TOKEN_ELSE: return parser_error(p, p->token.pos, "'else' stands only after the body of an 'if'");
     case TOKEN_NAME:
       if (p->in_train) return parse_train_line(p, s);
       break;
@@ -279,6 +280,7 @@ static void parse_statements(Parser *p, AstBody *body)
     AstPos start = p->token.pos;
     AstStmt *s = pool_alloc(p->pool, sizeof *s);
     *s = (AstStmt){.pos = start, .depth = 1};
+    p->previous = (AstPos){0};   // what is missing here is missing here, not at the end of the line before
     bool ok = parse_statement(p, s) && parse_end(p) && !p->panic;
     if (ok && s->depth > AST_MAX_DEPTH) ok = parser_error(p, start, "nested more than %d deep", AST_MAX_DEPTH);
     if (ok) {
