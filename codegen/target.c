@@ -28,8 +28,19 @@ MlirOperation target_callee(MlirOperation call) {
 
 static MlirOperation kernel_of(MlirOperation op) { return nn_op_of(op) == NN_OP_NONE && nn_is(op, "func.call") ? target_callee(op) : nn_null_operation(); }
 
+// One step after the other.
+static double scan_seconds(const NnTarget *t, const NnScan *scan) {
+  NnStepList steps = nn_flatten(scan->body);
+  double sum = 0;
+  for (int i = 0; i < steps.n; i++)
+    if (steps.items[i].role == NN_STEP_RUN) sum += t->seconds(t, steps.items[i].op);
+  nn_steps_free(&steps);
+  return (double)scan->length * sum;
+}
+
 static double seconds(const NnTarget *t, MlirOperation op) {
-  (void)t;
+  NnScan scan;
+  if (nn_scan_of(op, &scan)) return scan_seconds(t, &scan);
   MlirOperation kernel = kernel_of(op);
   CostWork work = cost_work(op, kernel);
   double roofline = machine_seconds(&machine, &work);
@@ -64,7 +75,7 @@ int nn_target_match_costs(CostTable *table, MlirModule module, int *n_steps) {
     if (trains && strcmp(name, "train") != 0 && strcmp(name, "accumulate") != 0) continue;   // what bench measures
     NnStepList list = nn_flatten(functions[f]);
     for (int i = 0; i < list.n; i++) {
-      if (list.items[i].role != NN_STEP_RUN) continue;
+      if (list.items[i].role != NN_STEP_RUN || nn_has_attr(list.items[i].op, "nn.scan")) continue;   // of a loop no step is measured
       MlirOperation kernel = kernel_of(list.items[i].op);
       CostWork work = cost_work(list.items[i].op, kernel);
       ++*n_steps;

@@ -49,6 +49,7 @@ typedef enum AstExprKind {
   AST_TUPLE,      // list: (1, 2), or `a, b` as the value of a body; () is the empty tuple
   AST_INDEX,      // index: x[:, 0:10, -1]
   AST_RANGE,      // range: 0..n, only as an item of a `for`
+  AST_SCAN,       // scan: a loop over an axis with carried values
   AST_IF,         // if_: an expression and a statement alike; its bodies see and rebind the names outside
 } AstExprKind;
 
@@ -57,6 +58,17 @@ typedef struct AstArg { AstName name; AstExpr *value; } AstArg;   // name.text N
 
 // One entry of an index: x[i] (start alone, is_index), or start:stop:step with what was left out NULL.
 typedef struct AstSlice { AstExpr *start, *stop, *step; bool is_index; AstPos pos; } AstSlice;
+
+// scan(x over T, init=(h0, c0)) { step, (h, c) -> … }
+typedef struct AstScan {
+  AstExpr **inputs, **over;   // what is gone through, and the length of the axis
+  int n_inputs;
+  AstExpr *init, *axis, *reverse;   // axis, reverse NULL: not given; init NULL: an error was reported
+  AstName *names;             // the inputs' steps, then the carried values; parentheses among them are left out
+  int n_names;
+  AstName label;              // the scope of the parameters made in the body
+  AstBody body;
+} AstScan;
 
 struct AstExpr {
   AstExprKind kind;
@@ -78,6 +90,7 @@ struct AstExpr {
     struct { const char *op; AstExpr *x, *y; } binary;
     struct { AstExpr **items; int n; } list;
     struct { AstExpr *x; AstSlice *slices; int n; } index;
+    AstScan *scan;
     struct { AstExpr *start, *stop; } range;                 // stop is not included
     struct {
       AstExpr *condition;
@@ -92,6 +105,8 @@ struct AstExpr {
 typedef enum AstStmtKind {
   AST_ASSIGN,       // assign: x = e, or q, k, v = e
   AST_PARAM,        // param: param wte: f32[V, D] = normal(0.02)
+  AST_STATE,        // param: state h: f32[N, D] = zeros
+  AST_UPDATE,       // assign, of one target: update h = e
   AST_FOR,          // for_
   AST_REPEAT,       // repeat
   AST_CHECKPOINT,   // expr

@@ -125,6 +125,16 @@ static void spell(Spelling *s, const AstExpr *e, int surrounding)
       break;
     case AST_INDEX: spell_index(s, e); break;
     case AST_RANGE: spell(s, e->range.start, 1); spell_text(s, ".."); spell(s, e->range.stop, 1); break;
+    case AST_SCAN:
+      spell_text(s, "scan(");
+      for (int i = 0; i < e->scan->n_inputs; i++) {
+        spell(s, e->scan->inputs[i], 1);
+        spell_text(s, " over ");
+        spell(s, e->scan->over[i], 1);
+        spell_text(s, ", ");
+      }
+      spell_text(s, "…) { … }");
+      break;
     case AST_IF: spell_text(s, "if "); spell(s, e->if_.condition, 0); spell_text(s, " { … }"); break;
   }
   if (parentheses) spell_text(s, ")");
@@ -213,6 +223,16 @@ static void print_children(Printer *p, const AstExpr *e)
         p->indent -= 2;
       }
       break;
+    case AST_SCAN:
+      for (int i = 0; i < e->scan->n_inputs; i++) {
+        print_expr(p, NULL, e->scan->inputs[i]);
+        print_expr(p, "over", e->scan->over[i]);
+      }
+      if (e->scan->axis) print_expr(p, "axis", e->scan->axis);
+      if (e->scan->reverse) print_expr(p, "reverse", e->scan->reverse);
+      print_expr(p, "init", e->scan->init);
+      print_body(p, &e->scan->body);
+      break;
     case AST_RANGE: print_expr(p, NULL, e->range.start); print_expr(p, NULL, e->range.stop); break;
     case AST_IF:
       print_expr(p, NULL, e->if_.condition);
@@ -248,6 +268,11 @@ static void print_expr(Printer *p, const char *label, const AstExpr *e)
     case AST_TUPLE: fputs("tuple", p->out); break;
     case AST_INDEX: fputs("index", p->out); break;
     case AST_RANGE: fputs("range", p->out); break;
+    case AST_SCAN:
+      fputs("scan", p->out);
+      print_names(p, e->scan->names, e->scan->n_names);
+      print_label(p, e->scan->label);
+      break;
     case AST_IF: fputs("if", p->out); break;
   }
   end(p, e->pos);
@@ -260,7 +285,11 @@ static void print_stmt_head(Printer *p, const AstStmt *s)
 {
   switch (s->kind) {
     case AST_ASSIGN: fputs("assign", p->out); print_names(p, s->assign.targets, s->assign.n); break;
-    case AST_PARAM: fprintf(p->out, "param %s: ", s->param.name.text); print_type(p, &s->param.type); break;
+    case AST_PARAM: case AST_STATE:
+      fprintf(p->out, "%s %s: ", s->kind == AST_PARAM ? "param" : "state", s->param.name.text);
+      print_type(p, &s->param.type);
+      break;
+    case AST_UPDATE: fputs("update", p->out); print_names(p, s->assign.targets, s->assign.n); break;
     case AST_FOR: fputs("for", p->out); print_names(p, s->for_.names, s->for_.n_names); print_label(p, s->for_.label); break;
     case AST_REPEAT: fputs("repeat", p->out); print_label(p, s->repeat.label); break;
     case AST_CHECKPOINT: fputs("checkpoint", p->out); break;
@@ -281,8 +310,8 @@ static void print_stmt(Printer *p, const AstStmt *s)
   end(p, s->pos);
   p->indent += 2;
   switch (s->kind) {
-    case AST_ASSIGN: print_expr(p, NULL, s->assign.value); break;
-    case AST_PARAM: if (s->param.init) print_expr(p, NULL, s->param.init); break;
+    case AST_ASSIGN: case AST_UPDATE: print_expr(p, NULL, s->assign.value); break;
+    case AST_PARAM: case AST_STATE: if (s->param.init) print_expr(p, NULL, s->param.init); break;
     case AST_FOR:
       for (int i = 0; i < s->for_.n_items; i++) print_expr(p, "in", s->for_.items[i]);
       print_body(p, &s->for_.body);

@@ -15,7 +15,7 @@ void break_body(Elaborator *e, const AstBody *body)
     const AstStmt *s = body->stmts[i];
     switch (s->kind) {
       case AST_ASSIGN: break_names(e, s->assign.n, s->assign.targets); break;
-      case AST_PARAM: break_names(e, 1, &s->param.name); break;
+      case AST_PARAM: case AST_STATE: break_names(e, 1, &s->param.name); break;
       case AST_REPEAT: break_body(e, &s->repeat.body); break;
       case AST_FOR:
         break_names(e, s->for_.n_names, s->for_.names);
@@ -75,17 +75,17 @@ static const char *eval_init(Elaborator *e, const AstExpr *x)
   return NULL;
 }
 
-static bool declare_param(Elaborator *e, const char *name, AstPos pos, NnType type, const char *init)
+static bool declare_param(Elaborator *e, const char *name, AstPos pos, NnType type, const char *init, bool is_state)
 {
   Path *path = e->frame->path;
   for (int i = 0; i < path->n; i++)
     if (path->names[i].declared && strcmp(path->names[i].name, name) == 0)
-      return elaborator_error(e, pos, "parameter '%s' is declared twice", name);
+      return elaborator_error(e, pos, "%s '%s' is declared twice", is_state ? "state" : "parameter", name);
   PathName declared = {name, 1, true};
   PUSH(e, path->names, path->n, path->capacity, declared);
   const char *outer = e->layer_path;
   e->layer_path = path->text;
-  MlirValue v = elaborator_param(e, pos, name, type, init);
+  MlirValue v = is_state ? elaborator_state(e, pos, name, type, init) : elaborator_param(e, pos, name, type, init);
   e->layer_path = outer;
   Variable *variable = set_variable(e, name, pos, nn_value_is_null(v) ? (Value){0} : value_tensor(v));
   variable->broken = nn_value_is_null(v);
@@ -98,9 +98,34 @@ static bool exec_param(Elaborator *e, const AstStmt *s)
   const AstName *name = &s->param.name;
   const char *init = eval_init(e, s->param.init);
   bool ok = eval_type(e, &s->param.type, &type) && init;
-  if (ok && !nn_dtype_is_float(type.dtype)) ok = elaborator_error(e, s->param.type.pos, "a parameter must have a float type");
+  if (ok && s->kind == AST_PARAM && !nn_dtype_is_float(type.dtype)) ok = elaborator_error(e, s->param.type.pos, "a parameter must have a float type");
   if (!ok) break_names(e, 1, name);
-  return ok && declare_param(e, name->text, name->pos, type, init);
+  return ok && declare_param(e, name->text, name->pos, type, init, s->kind == AST_STATE);
+}
+
+// The value that a state has from the next step on. Until then its name stands for what it was when the step began.
+static bool exec_update(Elaborator *e, const AstStmt *s)
+{
+  Value v;
+  const AstName *name = &s->assign.targets[0];
+  const Variable *variable = find_variable(e->frame, name->text);
+  if (!eval(e, s->assign.value, &v)) return false;
+  if (variable && variable->broken) return false;
+  Slot *slot = variable && variable->value.kind == VALUE_TENSOR ? function_state(e, variable->value.tensor) : NULL;
+  if (!slot) {
+    elaborator_error(e, name->pos, "'%s' is not a state", name->text);
+    elaborator_hint(e, "declare it with 'state %s: f32[…] = zeros', and do not assign its name again", name->text);
+    return false;
+  }
+  MlirValue value;
+  if (!value_to_tensor(e, s->assign.value->pos, v, slot->type.dtype, &value)) return false;
+  NnType t = nn_value_type(value);
+  if (!nn_type_equal(&t, &slot->type))
+    return elaborator_error(e, s->assign.value->pos, "state '%s' is %s, its new value is %s", name->text, value_describe(e, value_tensor(slot->value)),
+                            value_describe(e, value_tensor(value)));
+  if (!mlirValueEqual(slot->updated, slot->value)) return elaborator_error(e, name->pos, "state '%s' is updated twice", name->text);
+  slot->updated = value;
+  return true;
 }
 
 // --- Control flow ----------------------------------------------------------------------------------------------------------
@@ -201,7 +226,8 @@ static bool exec_statement(Elaborator *e, const AstStmt *s, Value *result, bool 
 {
   switch (s->kind) {
     case AST_ASSIGN: return exec_assign(e, s);
-    case AST_PARAM: return exec_param(e, s);
+    case AST_PARAM: case AST_STATE: return exec_param(e, s);
+    case AST_UPDATE: return exec_update(e, s);
     case AST_REPEAT: return exec_repeat(e, s);
     case AST_FOR: return exec_for(e, s);
     case AST_CHECKPOINT: return exec_checkpoint(e, s);

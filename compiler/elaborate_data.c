@@ -321,7 +321,7 @@ bool data_inputs(Elaborator *e, int *n, DataInput **out)
 
 // --- Attributes --------------------------------------------------------------------------------------------------------------
 
-typedef struct ReaderCall { int n_files, n_fields; const char **files, **fields; double begin, end; int64_t sequence; bool whole; } ReaderCall;
+typedef struct ReaderCall { int n_files, n_fields; const char **files, **fields; double begin, end; int64_t sequence; bool whole, continued; } ReaderCall;
 
 static bool read_fields(Elaborator *e, const CallArg *a, ReaderCall *r)
 {
@@ -349,6 +349,11 @@ static bool read_option(Elaborator *e, const CallArg *a, Reader reader, ReaderCa
   if (strcmp(a->name, "whole") == 0 && reader == READER_SAFETENSORS) {
     r->whole = a->value.kind == VALUE_BOOL && a->value.b;
     return a->value.kind == VALUE_BOOL || elaborator_error(e, a->pos, "'whole' must be true or false, found %s", value_describe(e, a->value));
+  }
+  if (strcmp(a->name, "continued") == 0 && reader == READER_BYTES) {
+    if (a->value.kind != VALUE_BOOL) return elaborator_error(e, a->pos, "'continued' must be true or false");
+    r->continued = a->value.b;
+    return true;
   }
   if (strcmp(a->name, "sequence") == 0 && reader == READER_BYTES) {
     if (a->value.kind != VALUE_INT || a->value.i < 1) return elaborator_error(e, a->pos, "'sequence' must be a positive integer");
@@ -471,6 +476,7 @@ static bool line_attribute(Elaborator *e, const AstStmt *s, int n, DataInput *in
     named_attr(e, "fields", texts_attr(e, r.n_fields, r.fields)), named_attr(e, "begin", int_attr(e, llround(r.begin * 1000))),
     named_attr(e, "end", int_attr(e, llround(r.end * 1000))), named_attr(e, "sequence", int_attr(e, r.sequence)),
     named_attr(e, "whole", int_attr(e, r.whole)),
+    named_attr(e, "continued", int_attr(e, r.continued)),
   };
   *out = mlirDictionaryAttrGet(e->ctx, (intptr_t)(sizeof entries / sizeof entries[0]), entries);
   return true;

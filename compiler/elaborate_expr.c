@@ -181,12 +181,31 @@ static bool index_tensor(Elaborator *e, const AstExpr *x, MlirValue v, Value *re
   return value_slice(e, x->pos, v, x->index.n, start, stop, step, drop, result) && function_count_ops(e, x->pos);
 }
 
+// zeros[N, H], ones[N, H]: a tensor of one value.
+static bool full_tensor(Elaborator *e, const AstExpr *x, double value, Value *result)
+{
+  NnType t = nn_scalar(e->dtype);
+  if (x->index.n > NN_MAX_RANK) return elaborator_error(e, x->pos, "a tensor has at most %d axes, found %d", NN_MAX_RANK, x->index.n);
+  for (int i = 0; i < x->index.n; i++) {
+    const AstSlice *s = &x->index.slices[i];
+    if (!s->is_index) return elaborator_error(e, s->pos, "expected a size");
+    if (!eval_int(e, s->start, "a size", &t.dim[i])) return false;
+    if (t.dim[i] < 1) return elaborator_error(e, s->pos, "a size must be positive, found %lld", (long long)t.dim[i]);
+  }
+  t.rank = x->index.n;
+  if (!nn_type_is_representable(&t)) return elaborator_error(e, x->pos, "a tensor has at most 2^40 elements");
+  set_location(e, x->pos);
+  *result = value_tensor(nn_constant(elaborator_builder(e), t, value));
+  return true;
+}
+
 static bool eval_index(Elaborator *e, const AstExpr *x, Value *result)
 {
   Value v;
   if (!eval(e, x->index.x, &v)) return false;
   if (v.kind == VALUE_LIST) return index_list(e, x, v, result);
   if (v.kind == VALUE_TENSOR) return index_tensor(e, x, v.tensor, result);
+  if (v.kind == VALUE_INIT && (strcmp(v.s, "zeros") == 0 || strcmp(v.s, "ones") == 0)) return full_tensor(e, x, v.s[0] == 'o', result);
   return elaborator_error(e, x->pos, "only lists and tensors can be indexed, found %s", value_describe(e, v));
 }
 
@@ -274,6 +293,7 @@ bool eval(Elaborator *e, const AstExpr *x, Value *result)
       if (!eval_if(e, x, result, &has_result)) return false;
       return has_result || elaborator_error(e, x->pos, "this 'if' has no value: its branches must end in an expression, and there must be an else");
     }
+    case AST_SCAN: return eval_scan(e, x, result);
     case AST_RANGE: return elaborator_error(e, x->pos, "a range can only stand in 'for'");
   }
   return false;

@@ -154,6 +154,14 @@ void elaborator_update_state(Elaborator *e, const char *name, MlirValue value)
   s->updated = value;
 }
 
+Slot *function_state(Elaborator *e, MlirValue value)
+{
+  Function *f = e->function;
+  for (int i = 0; i < f->n_slots; i++)
+    if (f->slots[i].is_state && mlirValueEqual(f->slots[i].value, value)) return &f->slots[i];
+  return NULL;
+}
+
 MlirValue elaborator_random_key(Elaborator *e)
 {
   int64_t words = 4;
@@ -231,8 +239,20 @@ static void materialise_key(Elaborator *e, MlirValue rng, int row, MlirValue key
   mlirValueReplaceAllUsesOfWith(key, nn_reshape(&b, cut, 1, &words));
 }
 
+// The step of a scan whose call is not in the module yet.
+static MlirOperation scan_body(MlirModule module, MlirOperation call)
+{
+  NnScan scan = {0};
+  MlirStringRef name = mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(call, mlirStringRefCreateFromCString("callee")));
+  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+    MlirAttribute symbol = mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("sym_name"));
+    if (mlirStringRefEqual(mlirStringAttrGetValue(symbol), name)) nn_scan_of(op, &scan);
+  }
+  return scan.body;
+}
+
 // The rows of the smallest table, or the classes, that x selects of, unchanged or cast, reshaped, transposed or broadcast; 0: none.
-static int64_t index_limit(MlirValue x, int depth)
+static int64_t index_limit(MlirModule module, MlirValue x, int depth)
 {
   NnType type = nn_value_type(x);
   int64_t least = 0;
@@ -249,7 +269,10 @@ static int64_t index_limit(MlirValue x, int depth)
       if (mlirOpOperandGetOperandNumber(use) != 1) continue;
       limit = nn_attr_i64(op, "rows", 0);
     } else if (kind == NN_OP_cast || kind == NN_OP_reshape || kind == NN_OP_transpose || kind == NN_OP_broadcast) {
-      limit = index_limit(mlirOperationGetResult(op, 0), depth + 1);
+      limit = index_limit(module, mlirOperationGetResult(op, 0), depth + 1);
+    } else if (kind == NN_OP_NONE && nn_has_attr(op, "nn.scan")) {
+      MlirOperation body = scan_body(module, op);
+      limit = index_limit(module, mlirBlockGetArgument(nn_function_body(body), mlirOpOperandGetOperandNumber(use)), depth + 1);
     }
     if (limit && (!least || limit < least)) least = limit;
   }
@@ -268,7 +291,7 @@ static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int 
   int n = 0;
   MlirAttribute *dictionaries = elaborator_alloc(e, sizeof *dictionaries * (size_t)(f->n_inputs + f->n_slots + 1));
   for (int i = 0; i < f->n_inputs; i++, n++) {
-    int64_t limit = index_limit(f->inputs[i].value, 0);
+    int64_t limit = index_limit(e->module, f->inputs[i].value, 0);
     NnAttr attrs[4] = {NN_STR("nn.role", "input"), NN_STR("nn.name", f->inputs[i].name)};
     int n_attrs = 2;
     if (limit) attrs[n_attrs++] = NN_I64("nn.limit", limit);

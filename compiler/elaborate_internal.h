@@ -89,6 +89,7 @@ struct Elaborator {
   Frame *frame;           // innermost
   Frame *globals;         // file-level dimensions
   Function *function;
+  int scan_depth;         // bodies of scans around here
   const char *layer_path; // path of the layer being called
   int n_models;
   const AstItem *main_model;   // of the loss, or the first
@@ -131,6 +132,7 @@ void function_finish(Elaborator *e, Function *f);      // writes the func.func i
 void function_discard(Function *f);
 bool function_count_ops(Elaborator *e, AstPos pos);    // false after reporting: too many
 bool function_charge(Elaborator *e, AstPos pos);       // one evaluation
+Slot *function_state(Elaborator *e, MlirValue value);  // the declared or kept state whose value before the step this is; NULL
 bool values_same(const Value *x, const Value *y);      // equal numbers, or tensors computed alike
 
 // elaborate_expr.c
@@ -142,6 +144,9 @@ bool eval_type(Elaborator *e, const AstType *t, NnType *result);
 bool type_dtype(Elaborator *e, const AstType *t, NnDtype *result);
 bool eval_args(Elaborator *e, int n, const AstArg *from, CallArg *args);
 bool eval_if(Elaborator *e, const AstExpr *x, Value *result, bool *has_result);
+
+// elaborate_scan.c
+bool eval_scan(Elaborator *e, const AstExpr *x, Value *result);
 
 // elaborate_block.c
 Variable *find_variable(Frame *f, const char *name);

@@ -37,6 +37,7 @@ bool parser_label(Parser *p, AstName *label);         // [ "as" NAME ]
 // parser_expr.c
 AstExpr *parse_tuple(Parser *p);                      // expr { "," expr }: one expression or a tuple
 AstExpr *parse_expr(Parser *p);
+AstExpr *parse_scan(Parser *p, AstPos pos);           // after the word, at its parenthesis
 bool parse_arguments(Parser *p, AstArg **args, int *n);    // arg { "," arg }
 bool parse_type(Parser *p, AstType *type);
 AstExpr *parser_new_expr(Parser *p, AstExprKind kind, AstPos pos);
@@ -44,6 +45,8 @@ bool parser_set_depth(Parser *p, AstExpr *e, int below);   // below: the deepest
 
 // parser_stmt.c
 bool parse_body(Parser *p, AstBody *body);
+// A body that begins with something of its own behind its brace: head reads it, up to where the statements begin.
+bool parse_body_with_head(Parser *p, AstBody *body, bool (*head)(Parser *p, void *context), void *context);
 int parser_body_depth(const AstBody *body);
 AstExpr *parse_if(Parser *p);
 bool parser_skip_to_body(Parser *p);                  // after a broken head: to its '{' on the same line

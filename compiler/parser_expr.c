@@ -11,7 +11,10 @@
 //   unary   := "-" unary | power
 //   power   := postfix [ "**" unary ]                  -x**2 is -(x**2)
 //   postfix := primary { index }
+//   scan    := "scan" "(" input { "," input } { "," NAME "=" expr } ")" label "{" names "->" statements "}"
 #include "compiler/parser.h"
+
+#include <string.h>
 
 static int larger(int x, int y) { return x > y ? x : y; }
 static int depth_of(const AstExpr *e) { return e ? e->depth : 0; }
@@ -141,6 +144,7 @@ static AstExpr *parse_primary(Parser *p)
     case TOKEN_TRUE: case TOKEN_FALSE: e = parser_new_expr(p, AST_BOOL, t.pos); e->boolean = t.kind == TOKEN_TRUE; break;
     case TOKEN_NAME:
       parser_advance(p);
+      if (strcmp(t.text, "scan") == 0 && parser_at(p, TOKEN_LPAREN) && parser_same_line(p)) return parse_scan(p, t.pos);
       if (parser_at(p, TOKEN_LPAREN) && parser_same_line(p)) return parse_call(p, (AstName){t.text, t.pos}, NULL);
       e = parser_new_expr(p, AST_NAME, t.pos);
       e->text = t.text;

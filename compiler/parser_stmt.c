@@ -2,7 +2,7 @@
 //
 //   body      := "{" { statement end } "}"
 //   end       := newline | ";" | before "}"
-//   statement := assign | param | for | repeat | if | checkpoint | assert | tuple, and in train: setting
+//   statement := assign | param | state | update | for | repeat | if | checkpoint | assert | tuple, and in train: setting
 #include "compiler/parser.h"
 
 #include <string.h>
@@ -88,6 +88,38 @@ static bool parse_param(Parser *p, AstStmt *s)
   s->depth = 1 + depth_of(s->param.init);
   for (int i = 0; i < s->param.type.n_dims; i++) s->depth = larger(s->depth, 1 + s->param.type.dims[i]->depth);
   return true;
+}
+
+// One of the words that begin a statement only before a name, so that they can be names themselves: state, update.
+static bool starts_with_word(const Parser *p, const char *word)
+{
+  if (!parser_at(p, TOKEN_NAME) || strcmp(p->token.text, word) != 0) return false;
+  Parser ahead = *p;
+  ahead.panic = true;
+  parser_advance(&ahead);
+  return parser_at(&ahead, TOKEN_NAME) && !ahead.token.starts_line;
+}
+
+// state := "state" NAME ":" type [ "=" expr ]
+static bool parse_state(Parser *p, AstStmt *s)
+{
+  bool ok = parse_param(p, s);
+  s->kind = AST_STATE;
+  return ok;
+}
+
+// update := "update" NAME "=" tuple
+static bool parse_update(Parser *p, AstStmt *s)
+{
+  AstName name;
+  parser_advance(p);
+  if (!parser_name(p, &name, "the name of a state")) return false;
+  add_name(p, &s->assign.targets, &s->assign.n, name);
+  s->kind = AST_UPDATE;
+  if (!parser_expect(p, TOKEN_ASSIGN, NULL)) return false;
+  s->assign.value = parse_expr(p);
+  s->depth = 1 + depth_of(s->assign.value);
+  return s->assign.value;
 }
 
 // item := expr [ ".." expr ]
@@ -256,6 +288,8 @@ static bool parse_statement(Parser *p, AstStmt *s)
     case TOKEN_ELSE: return parser_error(p, p->token.pos, "'else' stands only after the body of an 'if'");
     case TOKEN_NAME:
       if (p->in_train) return parse_train_line(p, s);
+      if (starts_with_word(p, "state")) return parse_state(p, s);
+      if (starts_with_word(p, "update")) return parse_update(p, s);
       break;
     default: break;
   }
@@ -295,7 +329,9 @@ static void parse_statements(Parser *p, AstBody *body)
   }
 }
 
-bool parse_body(Parser *p, AstBody *body)
+bool parse_body(Parser *p, AstBody *body) { return parse_body_with_head(p, body, NULL, NULL); }
+
+bool parse_body_with_head(Parser *p, AstBody *body, bool (*head)(Parser *p, void *context), void *context)
 {
   int brackets = p->brackets, depth = p->depth;
   bool in_header = p->in_header, ok = false;
@@ -304,12 +340,15 @@ bool parse_body(Parser *p, AstBody *body)
     p->brackets = 0;
     p->in_header = false;
     body->pos = open;
+    bool headed = !head || head(p, context);
+    if (!headed) skip_statement(p, open, 0, true);
     parse_statements(p, body);
     body->end = p->token.pos;
     bool quiet = p->panic;
     ok = parser_at(p, TOKEN_RBRACE);
     if (ok) {
       parser_advance(p);
+      ok = headed;
     } else {
       parser_error(p, p->token.pos, "expected '}', found %s", parser_at(p, TOKEN_END) ? "the end of the file" : token_spelling(p->token.kind));
       if (!quiet && !p->gave_up) diag_note(p->diagnostics, open, "to close the body opened here");

@@ -36,6 +36,8 @@ double nn_op_flops(MlirOperation op) {
     return (double)nn_type_elements(&t);
   }
   if (nn_is(op, "func.call")) {
+    NnScan scan;
+    if (nn_scan_of(op, &scan)) return (double)scan.length * nn_op_flops(scan.body);
     MlirOperation callee = callee_of(op);
     return mlirOperationIsNull(callee) ? 0 : nn_op_flops(callee);
   }

@@ -253,4 +253,31 @@ int nn_function_n_results(MlirOperation func);
 MlirOperation nn_function_return(MlirOperation func);           // func.return, null if absent
 bool nn_is(MlirOperation op, const char *full_name);            // nn_is(op, "func.call")
 
+// ---------------------------------------------------------------------------------------------------------------------
+// Scans (scan.c): a loop over the first axis of tensors, kept as a loop. Its step is a public function with nn.scan_body, its call a
+// func.call of a declaration with nn.kernel and nn.kind = "scan"; docs/internals.md, "Scans".
+
+// Operands of the call:  slices (T, ...), initial values of stacked and of tied carries, invariants.
+// Results of the call:   stacked carries (T + 1, ...), last values of tied carries, outputs (T, ...).
+// Arguments of the body: one step of each slice, stacked carries, tied carries, invariants.
+// Results of the body:   the new stacked carries, the new tied carries, the step's outputs.
+typedef struct NnScan {
+  MlirOperation body;                                              // func.func
+  int64_t length;                                                  // T, steps
+  bool reverse;                                                    // steps T-1 ... 0; a stacked carry then starts in row T
+  int n_slices, n_stacked, n_tied, n_invariants, n_outputs;
+} NnScan;
+// Of a func.call or a declaration. False: not a scan.
+bool nn_scan_of(MlirOperation op, NnScan *out);
+// Declares @name and calls it at b with operands in the order above. The body's signature says the rest.
+MlirOperation nn_scan_build(NnBuilder *b, MlirModule module, const char *name, const NnScan *scan, const MlirValue *operands);
+// Makes a scan of a detached block: its arguments are the steps of the slices, the stacked and the tied carries; `values` what the body
+// returns. Values from outside that the ops use become invariants, constants are copied. `s` needs length, reverse and all counts but that
+// of the invariants; the rest is filled. `operands`: slices and initial values. The block is destroyed. Returns the call, made at b.
+MlirOperation nn_scan_outline(NnBuilder *b, MlirModule module, const char *name, MlirBlock block, NnScan *s, const MlirValue *operands, const MlirValue *values);
+bool nn_is_scan_body(MlirOperation func);
+MlirModule nn_module_of(MlirOperation op);                      // the module that op is in
+// The first of "name", "name_2", "name_3" ... that no function of the module has. Owned: free().
+char *nn_free_symbol(MlirModule module, const char *name);
+
 #endif

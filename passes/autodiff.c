@@ -9,16 +9,7 @@
 #include "passes/ptr_map.h"
 #include "passes/rewrite.h"
 
-// Values that lie between a trained parameter and anything else, numbered; cotangent[i] is null until a gradient reaches value i.
-typedef struct Sweep {
-  MlirOperation func;
-  NnBuilder b;            // before the return
-  PtrMap active;
-  MlirValue *cotangent;   // Owned
-  int n, capacity;
-} Sweep;
-
-static void activate(Sweep *s, MlirValue v) {
+void sweep_activate(Sweep *s, MlirValue v) {
   if (s->n == s->capacity) {
     s->capacity = s->capacity ? 2 * s->capacity : 256;
     s->cotangent = realloc(s->cotangent, sizeof *s->cotangent * (size_t)s->capacity);
@@ -33,46 +24,58 @@ static bool is_active(const Sweep *s, MlirValue v) { return ptr_map_get(&s->acti
 static bool is_float(MlirValue v) { return nn_dtype_is_float(nn_value_type(v).dtype); }
 
 // Forward: what depends on a trained parameter through differentiable ops. False after reporting an op without place here.
-static bool mark_active(Sweep *s, MlirOperation *ops, int n) {
+bool sweep_mark_active(Sweep *s, MlirOperation *ops, int n) {
   for (int i = 0; i < n; i++) {
     bool reads = false;
     for (intptr_t k = 0; k < mlirOperationGetNumOperands(ops[i]); k++) reads |= is_active(s, mlirOperationGetOperand(ops[i], k));
     NnOp kind = nn_op_of(ops[i]);
     if (!reads || nn_is(ops[i], "func.return")) continue;
-    if (kind == NN_OP_NONE) {
+    bool scan = kind == NN_OP_NONE && nn_has_attr(ops[i], "nn.scan");
+    if (kind == NN_OP_NONE && !scan) {
       MlirStringRef name = mlirIdentifierStr(mlirOperationGetName(ops[i]));
       nn_error(ops[i], "autodiff cannot differentiate '%.*s'", (int)name.length, name.data);
       return false;
     }
-    if (!nn_op_info(kind)->vjp) continue;
+    if (!scan && !nn_op_info(kind)->vjp) continue;
     for (intptr_t k = 0; k < mlirOperationGetNumResults(ops[i]); k++)
-      if (is_float(mlirOperationGetResult(ops[i], k))) activate(s, mlirOperationGetResult(ops[i], k));
+      if (is_float(mlirOperationGetResult(ops[i], k))) sweep_activate(s, mlirOperationGetResult(ops[i], k));
   }
   return true;
 }
 
-static MlirValue cotangent_of(const Sweep *s, MlirValue v) {
+MlirValue sweep_cotangent(const Sweep *s, MlirValue v) {
   int id = ptr_map_get(&s->active, v.ptr);
   return id < 0 ? nn_null_value() : s->cotangent[id];
 }
 
-static void contribute(Sweep *s, MlirValue v, MlirValue cotangent) {
+void sweep_contribute(Sweep *s, MlirValue v, MlirValue cotangent) {
   int id = ptr_map_get(&s->active, v.ptr);
   if (id < 0 || nn_value_is_null(cotangent)) return;
   MlirValue *sum = &s->cotangent[id];
   *sum = nn_value_is_null(*sum) ? cotangent : nn_binary(&s->b, NN_OP_add, *sum, cotangent);
 }
 
-static void differentiate(Sweep *s, MlirOperation op) {
-  MlirValue result[NN_MAX_RESULTS], cotangent[NN_MAX_RESULTS];
+void sweep_free(Sweep *s) {
+  free(s->cotangent);
+  ptr_map_free(&s->active);
+}
+
+static bool is_scan(MlirOperation op) { return nn_op_of(op) == NN_OP_NONE && nn_has_attr(op, "nn.scan"); }
+
+void sweep_differentiate(Sweep *s, MlirOperation op) {
   int n = (int)mlirOperationGetNumOperands(op), n_results = (int)mlirOperationGetNumResults(op);
+  MlirValue *result = malloc(sizeof *result * 2 * (size_t)(n_results + 1)), *cotangent = result + n_results;
+  if (!result) abort();
   bool reached = false;
   for (int i = 0; i < n_results; i++) {
     result[i] = mlirOperationGetResult(op, i);
-    cotangent[i] = cotangent_of(s, result[i]);
+    cotangent[i] = sweep_cotangent(s, result[i]);
     reached |= !nn_value_is_null(cotangent[i]);
   }
-  if (!reached) return;
+  if (!reached) {
+    free(result);
+    return;
+  }
   MlirValue *operand = malloc(sizeof *operand * 2 * (size_t)(n + 1)), *operand_cotangent = operand + n;
   bool *needed = malloc((size_t)(n + 1));
   if (!operand || !needed) abort();
@@ -84,9 +87,11 @@ static void differentiate(Sweep *s, MlirOperation op) {
   s->b.loc = mlirOperationGetLocation(op);
   NnVjp vjp = {.b = &s->b, .op = op, .n_operands = n, .n_results = n_results, .operand = operand, .result = result,
                .cotangent = cotangent, .needed = needed, .operand_cotangent = operand_cotangent};
-  nn_op_info(nn_op_of(op))->vjp(&vjp);
+  if (is_scan(op)) scan_vjp(s->module, &vjp);
+  else nn_op_info(nn_op_of(op))->vjp(&vjp);
   for (int i = 0; i < n; i++)
-    if (needed[i]) contribute(s, operand[i], operand_cotangent[i]);
+    if (needed[i]) sweep_contribute(s, operand[i], operand_cotangent[i]);
+  free(result);
   free(operand);
   free(needed);
 }
@@ -111,7 +116,7 @@ static MlirOperation seed(Sweep *s, int64_t micro_batches) {
     s->b.loc = mlirOperationGetLocation(nn_value_def(loss));
     MlirValue one = nn_constant(&s->b, type, 1.0 / (double)micro_batches);
     if (mlirOperationIsNull(first)) first = nn_value_def(one);
-    contribute(s, loss, one);
+    sweep_contribute(s, loss, one);
   }
   if (!any_loss) nn_error(s->func, "@train has no result with nn.role = \"loss\"");
   else if (mlirOperationIsNull(first)) nn_error(s->func, "the loss does not depend on any parameter that is trained");
@@ -120,21 +125,20 @@ static MlirOperation seed(Sweep *s, int64_t micro_batches) {
 
 // Fills the gradients of the parameters. Returns the first op of the backward sweep, or null after reporting.
 static MlirOperation build_gradients(MlirOperation func, TrainedParam *params, int n_params, int64_t micro_batches) {
-  Sweep s = {.func = func, .b = nn_builder_before(nn_function_return(func))};
+  Sweep s = {.func = func, .module = nn_module_of(func), .b = nn_builder_before(nn_function_return(func))};
   s.b.phase = "backward";
   for (int i = 0; i < n_params; i++) {
     params[i].value = mlirBlockGetArgument(nn_function_body(func), params[i].arg);
-    activate(&s, params[i].value);
+    sweep_activate(&s, params[i].value);
   }
   int n;
   MlirOperation *ops = rewrite_ops(nn_function_body(func), &n), first = nn_null_operation();
-  if (mark_active(&s, ops, n)) first = seed(&s, micro_batches);
+  if (sweep_mark_active(&s, ops, n)) first = seed(&s, micro_batches);
   for (int i = n - 1; i >= 0 && !mlirOperationIsNull(first); i--)
-    if (nn_op_of(ops[i]) != NN_OP_NONE) differentiate(&s, ops[i]);
-  for (int i = 0; i < n_params; i++) params[i].gradient = cotangent_of(&s, params[i].value);
+    if (nn_op_of(ops[i]) != NN_OP_NONE || is_scan(ops[i])) sweep_differentiate(&s, ops[i]);
+  for (int i = 0; i < n_params; i++) params[i].gradient = sweep_cotangent(&s, params[i].value);
   free(ops);
-  free(s.cotangent);
-  ptr_map_free(&s.active);
+  sweep_free(&s);
   return first;
 }
 

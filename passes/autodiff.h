@@ -4,6 +4,29 @@
 #define NNC_PASSES_AUTODIFF_H
 
 #include "ir/ir.h"
+#include "passes/ptr_map.h"
+
+// --- autodiff.c: one backward sweep ---
+
+// Values that lie between what is differentiated by and anything else, numbered; cotangent[i] is null until a gradient reaches value i.
+typedef struct Sweep {
+  MlirModule module;
+  MlirOperation func;     // null in the step of a scan
+  NnBuilder b;            // where the gradients go
+  PtrMap active;
+  MlirValue *cotangent;   // Owned
+  int n, capacity;
+} Sweep;
+void sweep_activate(Sweep *s, MlirValue v);
+// Forward: what depends on an active value through differentiable ops. False after reporting an op without place here.
+bool sweep_mark_active(Sweep *s, MlirOperation *ops, int n);
+void sweep_contribute(Sweep *s, MlirValue v, MlirValue cotangent);   // null: nothing
+void sweep_differentiate(Sweep *s, MlirOperation op);                // the op's gradient rule; its users have been there
+MlirValue sweep_cotangent(const Sweep *s, MlirValue v);              // null: none
+void sweep_free(Sweep *s);
+
+// --- autodiff_scan.c ---
+void scan_vjp(MlirModule module, NnVjp *vjp);   // of the call of a scan
 
 // --- autodiff_signature.c: arguments and updates gathered and then written to the function at once (one by one would be quadratic) ---
 

@@ -44,6 +44,9 @@ static bool moves_into(MlirOperation func, int a) {
   return nn_op_of(op) == NN_OP_scatter_add_to && mlirValueEqual(mlirOperationGetOperand(op, 2), arg) && !mlirValueEqual(mlirOperationGetOperand(op, 0), arg);
 }
 
+// The last value of a tied carry over its first: the loop works on it in place.
+static bool scan_allows(const NnScan *s, int r, int a) { return r >= s->n_stacked && r < s->n_stacked + s->n_tied && a == s->n_slices + r; }
+
 // Result r over argument a of a kernel. A row kernel writes its domain-shaped results in its last loop over the row, and reads before it
 // writes; values of the kept shape are written once per row or channel, so they may only meet others of that shape.
 static bool kernel_allows(MlirOperation func, int r, int a) {
@@ -67,8 +70,10 @@ bool plan_inplace_allowed(PlanProgram *p, int step, int result, int operand) {
   assert(operand < k->n_args);
   int8_t *answer = &k->allowed[result * k->n_args + operand];
   if (*answer < 0) {
-    *answer = kernel_allows(k->func, result, operand);
-    if (*answer && p->target && p->target->inplace_ok) *answer = p->target->inplace_ok(k->func, result, operand);
+    NnScan scan;
+    bool is_scan = nn_scan_of(k->func, &scan);
+    *answer = is_scan ? scan_allows(&scan, result, operand) : kernel_allows(k->func, result, operand);
+    if (*answer && !is_scan && p->target && p->target->inplace_ok) *answer = p->target->inplace_ok(k->func, result, operand);
   }
   return *answer;
 }
@@ -90,21 +95,23 @@ static void write_pairs(const PlanProgram *p, const PlanLayout *l, int position)
   free(pairs);
 }
 
+void inplace_function(MlirModule module, MlirOperation func, const NnTarget *target) {
+  PlanProgram p;
+  PlanLayout l;
+  plan_program_build(&p, module, func, target);
+  plan_layout_build(&p, NULL, p.n_steps, PLAN_INPLACE_DECIDE, &l);
+  for (int i = 0; i < p.n_steps; i++) write_pairs(&p, &l, i);
+  nn_set_result_attr_where(func, l.copy_back, &NN_BOOL("nn.copy_back", true));
+  plan_layout_free(&l);
+  plan_program_free(&p);
+}
+
 // Requires: the order is final (schedule, remat have run).
 // Establishes: `nn.inplace` on ops; `nn.copy_back` on the results of public functions that must be copied to their argument at the end.
 // Breaks: reordering, unless the attributes are computed again.
 bool nn_pass_inplace(MlirModule module, const NnPassRun *run) {
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
-  for (int f = 0; f < n; f++) {
-    PlanProgram p;
-    PlanLayout l;
-    plan_program_build(&p, module, functions[f], run->target);
-    plan_layout_build(&p, NULL, p.n_steps, PLAN_INPLACE_DECIDE, &l);
-    for (int i = 0; i < p.n_steps; i++) write_pairs(&p, &l, i);
-    nn_set_result_attr_where(functions[f], l.copy_back, &NN_BOOL("nn.copy_back", true));
-    plan_layout_free(&l);
-    plan_program_free(&p);
-  }
+  for (int f = 0; f < n; f++) inplace_function(module, functions[f], run->target);
   return true;
 }

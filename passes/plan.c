@@ -97,6 +97,30 @@ static int64_t plan_function(Planner *planner, MlirOperation func) {
   return arena;
 }
 
+void plan_scan_body(MlirModule module, MlirOperation body, const NnTarget *target) {
+  Planner planner = {.module = module, .target = target};
+  PlanProgram p;
+  PlanLayout l;
+  plan_program_build(&p, module, body, target);
+  plan_layout_build(&p, NULL, p.n_steps, PLAN_INPLACE_READ, &l);
+  plan_layout_place(&p, &l, 0, PLAN_EFFORT_SHORT);
+  int64_t arena = plan_align(&p, l.arena), copies = 0;
+  for (int r = 0; r < p.n_results; r++)   // carried values that are other carried ones wait here until all are read
+    if (l.copy_back[r] && p.values[p.values[p.result[r]].root].arg >= 0) copies += plan_align(&p, p.values[p.result[r]].bytes);
+  int64_t at = arena + copies;
+  for (int a = 0; a < p.n_args; a++) {
+    l.buffers[l.instances[a].buffer].offset = at;
+    at += plan_align(&p, p.values[a].bytes);
+  }
+  l.arena = arena;
+  write_plan(&planner, &p, &l);
+  nn_set_attr(body, &NN_I64("nn.copies", arena));
+  nn_set_attr(body, &NN_I64("nn.arena", arena + copies));
+  nn_set_attr(body, &NN_I64("nn.bound", at));
+  plan_layout_free(&l);
+  plan_program_free(&p);
+}
+
 // Requires: kernels (fuse), a final order; that remat has kept to nn.budget, if there is one (the pass `check` will see); `nn.inplace` where buffers are to be shared.
 // Establishes: docs/internals.md, "Plan in the IR".
 // Breaks: nothing. Any change of order, values or nn.inplace after it makes the plan wrong.

@@ -37,7 +37,7 @@ void nn_steps_free(NnStepList *list);
 bool nn_is_alias(MlirOperation op);              // a reshape, or a slice that is one contiguous part
 int64_t nn_alias_shift(MlirOperation op);        // bytes from the operand's first element to the result's
 bool nn_is_persistent_role(const char *role);    // param, state, opt, accum
-// The public functions of a module, in order; at most `max`. Returns the number.
+// The public functions of a module, bodies of scans aside, in order; at most `max`. Returns the number.
 int nn_public_functions(MlirModule module, MlirOperation *out, int max);
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -145,6 +145,13 @@ int64_t plan_layout_peak(const PlanProgram *p, const PlanLayout *l);
 // Activations: the most bytes of buffers that hold results of forward steps, first or recomputed, while a backward step runs.
 int64_t plan_layout_activations(const PlanProgram *p, const PlanLayout *l);
 void plan_layout_free(PlanLayout *l);
+
+// One function of the passes schedule and inplace; the passes do all public ones, scan the bodies of scans.
+void schedule_function(MlirModule module, MlirOperation func, const NnTarget *target);
+void inplace_function(MlirModule module, MlirOperation func, const NnTarget *target);
+// Offsets of one step of a scan: its own buffers from 0 to nn.copies, copies of carried values up to nn.arena, which the loop needs as its
+// workspace; behind that up to nn.bound the arguments, which are in truth rows of other buffers: an offset there says which.
+void plan_scan_body(MlirModule module, MlirOperation body, const NnTarget *target);
 
 // Persistent arguments of all public functions by name: the same offset everywhere, in order of first occurrence.
 typedef struct PlanPersistent {   // Owned

@@ -142,7 +142,8 @@ static void check_end(Replay *r) {
 static bool check_function(MlirModule module, MlirOperation func, const NnTarget *target, char **message) {
   PlanProgram p;
   plan_program_build(&p, module, func, target);
-  Replay r = {.p = &p, .arena = nn_attr_i64(mlirModuleGetOperation(module), "nn.arena", 0)};
+  bool body = nn_is_scan_body(func);
+  Replay r = {.p = &p, .arena = nn_attr_i64(body ? func : mlirModuleGetOperation(module), body ? "nn.bound" : "nn.arena", 0)};
   for (int a = 0; a < p.n_args; a++) write_bytes(&r, offset_of(&r, a), p.values[a].bytes, a);
   for (int a = 0; a < p.n_args; a++)
     if (!holds(&r, offset_of(&r, a), p.values[a].bytes, a)) mistake(&r, "argument %d lies over another", a);
@@ -167,6 +168,11 @@ bool nn_pass_check(MlirModule module, const NnPassRun *run) {
   char *message = NULL, name[64];
   bool ok = budget == 0 || arena <= budget;
   if (!ok) fprintf(stderr, "internal error: memory plan: an arena of %lld bytes under a budget of %lld\n", (long long)arena, (long long)budget);
+  for (MlirOperation func = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); ok && !mlirOperationIsNull(func); func = mlirOperationGetNextInBlock(func)) {
+    if (!nn_is_scan_body(func)) continue;
+    ok = check_function(module, func, run->target, &message);
+    if (!ok) fprintf(stderr, "internal error: memory plan: @%s: %s\n", nn_attr_str(func, "sym_name", name, sizeof name, ""), message);
+  }
   for (int f = 0; f < n && ok; f++) {
     ok = check_function(module, functions[f], run->target, &message);
     if (!ok) fprintf(stderr, "internal error: memory plan: @%s: %s\n", nn_attr_str(functions[f], "sym_name", name, sizeof name, ""), message);

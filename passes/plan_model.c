@@ -44,6 +44,8 @@ static int kernel_of(const PlanProgram *p, MlirOperation op) {
 }
 
 static int64_t workspace_of(PlanProgram *p, MlirOperation op, int kernel) {
+  NnScan scan;
+  if (kernel >= 0 && nn_scan_of(p->kernels[kernel].func, &scan)) return nn_attr_i64(scan.body, "nn.arena", 0);   // what one step needs
   if (!p->target || !p->target->workspace_bytes) return nn_attr_i64(op, "nn.workspace_bytes", 0);
   if (kernel < 0) return p->target->workspace_bytes(op);
   PlanKernel *k = &p->kernels[kernel];

@@ -76,6 +76,6 @@ bool nn_is_persistent_role(const char *role) {
 int nn_public_functions(MlirModule module, MlirOperation *out, int max) {
   int n = 0;
   for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
-    if (n < max && nn_is(op, "func.func") && !nn_has_attr(op, "nn.kernel")) out[n++] = op;
+    if (n < max && nn_is(op, "func.func") && !nn_has_attr(op, "nn.kernel") && !nn_is_scan_body(op)) out[n++] = op;
   return n;
 }

@@ -87,9 +87,10 @@ static void find_in_memory(RecomputeGraph *g) {
   int *made_after = solver_allocate((size_t)g->n_values, sizeof *made_after), library_ops = 0;
   for (int i = 0; i < g->n_ops; i++) {
     NnOp kind = nn_op_of(g->ops[i]);
-    if (g->backward[i] || kind == NN_OP_NONE || nn_op_info(kind)->kind == NN_KIND_MARK) continue;
-    bool map = nn_op_info(kind)->kind == NN_KIND_MAP, fused = recompute_reads_elements(kind) || kind == NN_OP_broadcast;
-    library_ops += nn_op_info(kind)->kind == NN_KIND_LIBRARY;
+    bool scan = kind == NN_OP_NONE && nn_has_attr(g->ops[i], "nn.scan");
+    if (g->backward[i] || (kind == NN_OP_NONE && !scan) || (!scan && nn_op_info(kind)->kind == NN_KIND_MARK)) continue;
+    bool map = !scan && nn_op_info(kind)->kind == NN_KIND_MAP, fused = recompute_reads_elements(kind) || kind == NN_OP_broadcast;
+    library_ops += scan || nn_op_info(kind)->kind == NN_KIND_LIBRARY;
     for (intptr_t j = 0; j < mlirOperationGetNumOperands(g->ops[i]); j++) {
       int x = recompute_value_of(g, mlirOperationGetOperand(g->ops[i], j));
       if (!fused || made_after[x] != library_ops) g->values[g->values[x].root].in_memory = true;
@@ -122,7 +123,7 @@ static void find_readers(RecomputeGraph *g) {
     NnOpKind kind = kind_of(op);
     bool returns = nn_is(op, "func.return");
     if (kind == NN_KIND_MARK || (!g->backward[i] && !returns)) continue;
-    bool library = nn_op_of(op) != NN_OP_NONE && kind == NN_KIND_LIBRARY;
+    bool library = (nn_op_of(op) != NN_OP_NONE && kind == NN_KIND_LIBRARY) || nn_has_attr(op, "nn.scan");
     library_ops += library;
     for (intptr_t j = 0; j < mlirOperationGetNumOperands(op); j++) {
       int id = recompute_value_of(g, mlirOperationGetOperand(op, j));

@@ -84,7 +84,7 @@ void remat_find_again(PlanProgram *p, int64_t small_bytes) {
     if (s->kernel < 0 || n_tied == 0 || step_role(s->op) == REMAT_UPDATE) continue;
     bool *keep = solver_allocate((size_t)s->n_results, sizeof *keep), *needed = solver_allocate((size_t)s->n_inputs, sizeof *needed), reads_updated = false;
     for (int r = 0; r < s->n_results; r++) n_kept += keep[r] = !is_tied[s->first_result + r] && p->values[s->first_result + r].bytes > small_bytes;
-    bool fine = n_kept > 0 && find_needed(p->kernels[s->kernel].func, keep, needed);
+    bool fine = n_kept > 0 && !nn_has_attr(p->kernels[s->kernel].func, "nn.body") && find_needed(p->kernels[s->kernel].func, keep, needed);
     for (int o = 0; fine && o < s->n_inputs; o++) {
       int arg = p->values[p->values[s->inputs[o]].root].arg;
       reads_updated |= needed[o] && arg >= 0 && writer[arg] == i;

@@ -82,7 +82,8 @@ int rewrite_erase_dead(MlirBlock block) {
   MlirOperation *ops = rewrite_ops(block, &n);
   for (int i = n - 1; i >= 0; i--) {
     NnOp kind = nn_op_of(ops[i]);
-    if (kind == NN_OP_NONE || nn_op_info(kind)->kind == NN_KIND_MARK || !rewrite_is_unused(ops[i])) continue;
+    bool scan = kind == NN_OP_NONE && nn_has_attr(ops[i], "nn.scan");
+    if ((kind == NN_OP_NONE && !scan) || (!scan && nn_op_info(kind)->kind == NN_KIND_MARK) || !rewrite_is_unused(ops[i])) continue;
     mlirOperationDestroy(ops[i]);
     erased++;
   }

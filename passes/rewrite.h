@@ -20,7 +20,7 @@ bool rewrite_moves_only_ones(const NnType *x, const int64_t *perm);
 // x with its axes permuted (result axis i is x's axis perm[i]): x itself, a reshape where only axes of size 1 move, else a transpose.
 MlirValue rewrite_transpose(NnBuilder *b, MlirValue x, const int64_t *perm);
 bool rewrite_is_private(MlirOperation func);
-// Erases ops of the block without uses, marks and ops of other dialects excepted. Returns how many.
+// Erases ops of the block without uses, marks and ops of other dialects but scans excepted. Returns how many.
 int rewrite_erase_dead(MlirBlock block);
 
 #endif

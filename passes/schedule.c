@@ -196,22 +196,24 @@ static bool has_regions(MlirOperation func) {
   return any;
 }
 
+void schedule_function(MlirModule module, MlirOperation func, const NnTarget *target) {
+  PlanProgram p;
+  Scheduler s;
+  plan_program_build(&p, module, func, target);
+  scheduler_create(&s, &p);
+  list_schedule(&s);
+  if (live_bytes(&p, s.order) <= live_bytes(&p, NULL)) apply_order(&p, s.order);
+  scheduler_free(&s);
+  plan_program_free(&p);
+}
+
 // Requires: kernels (fuse); an order in which operands precede users.
 // Establishes: another such order. Readers of an argument stay before the update tied to it.
 // Breaks: nn.inplace, nn.offset.
 bool nn_pass_schedule(MlirModule module, const NnPassRun *run) {
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
-  for (int f = 0; f < n; f++) {
-    if (has_regions(functions[f])) continue;   // after remat the order is its business
-    PlanProgram p;
-    Scheduler s;
-    plan_program_build(&p, module, functions[f], run->target);
-    scheduler_create(&s, &p);
-    list_schedule(&s);
-    if (live_bytes(&p, s.order) <= live_bytes(&p, NULL)) apply_order(&p, s.order);
-    scheduler_free(&s);
-    plan_program_free(&p);
-  }
+  for (int f = 0; f < n; f++)
+    if (!has_regions(functions[f])) schedule_function(module, functions[f], run->target);   // after remat the order is its business
   return true;
 }

@@ -132,12 +132,17 @@ static bool simplify_block(MlirBlock block) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Private functions that nothing calls
+// Private functions and steps of scans that nothing calls
 
 static MlirWalkResult note_callee(MlirOperation op, void *callees) {
   MlirAttribute callee = nn_is(op, "func.call") ? mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("callee")) : mlirAttributeGetNull();
   // A symbol's name is a uniqued string in the context, so its address stands for it.
   if (!mlirAttributeIsNull(callee)) ptr_map_set(callees, mlirFlatSymbolRefAttrGetValue(callee).data, 1);
+  MlirAttribute body = mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("nn.body"));
+  if (!mlirAttributeIsNull(body)) {   // a scan calls its step
+    MlirAttribute symbol = mlirFlatSymbolRefAttrGet(mlirOperationGetContext(op), mlirStringAttrGetValue(body));
+    ptr_map_set(callees, mlirFlatSymbolRefAttrGetValue(symbol).data, 1);
+  }
   return MlirWalkResultAdvance;
 }
 
@@ -154,7 +159,7 @@ static void erase_uncalled(MlirModule module) {
     mlirOperationWalk(mlirModuleGetOperation(module), note_callee, &callees, MlirWalkPreOrder);
     for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)), next; !mlirOperationIsNull(op); op = next) {
       next = mlirOperationGetNextInBlock(op);
-      if (!nn_is(op, "func.func") || !rewrite_is_private(op) || is_called(&callees, op)) continue;
+      if (!nn_is(op, "func.func") || !(rewrite_is_private(op) || nn_is_scan_body(op)) || is_called(&callees, op)) continue;
       mlirOperationDestroy(op);
       changed = true;
     }

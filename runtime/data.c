@@ -202,6 +202,21 @@ static bool check_columns(Dataset *d, const NncFunction *f) {
   return true;
 }
 
+static void make_order(Dataset *d) {
+  if (d->order) return;
+  d->order = xmalloc(sizeof *d->order * (size_t)d->records);
+  d->bytes += (int64_t)sizeof *d->order * d->records;
+}
+
+// One part of the records per row of a batch; what cannot be divided comes last.
+static void order_rows(Dataset *d, int64_t rows) {
+  int64_t batches = d->records / rows, n = 0;
+  make_order(d);
+  for (int64_t k = 0; k < batches; k++)
+    for (int64_t i = 0; i < rows; i++) d->order[n++] = (uint32_t)(i * batches + k);
+  for (; n < d->records; n++) d->order[n] = (uint32_t)n;
+}
+
 bool dataset_load(const char *split, const NncFunction *f, const char *folder, Dataset *d) {
   memset(d, 0, sizeof *d);
   d->split = split;
@@ -210,7 +225,9 @@ bool dataset_load(const char *split, const NncFunction *f, const char *folder, D
   for (int i = 0; i < nnc_program.n_data && ok; i++)
     if (strcmp(nnc_program.data[i].split, split) == 0) ok = add_line(d, &nnc_program.data[i], f, folder);
   ok = ok && check_columns(d, f);
+  for (int i = 0; i < nnc_program.n_data; i++) d->continued |= strcmp(nnc_program.data[i].split, split) == 0 && nnc_program.data[i].continued;
   for (int k = 0; k < d->n_columns; k++) d->bytes += d->columns[k].block_bytes;
+  if (ok && d->continued) order_rows(d, function_batch(f));
   if (!ok) dataset_free(d);
   return ok;
 }
@@ -224,10 +241,8 @@ void dataset_free(Dataset *d) {
 }
 
 void dataset_shuffle(Dataset *d, uint64_t seed, uint64_t epoch) {
-  if (!d->order) {
-    d->order = xmalloc(sizeof *d->order * (size_t)d->records);
-    d->bytes += (int64_t)sizeof *d->order * d->records;
-  }
+  if (d->continued) return;
+  make_order(d);
   philox_permutation(seed, epoch, d->order, d->records);
 }
 

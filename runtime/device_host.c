@@ -10,11 +10,12 @@ typedef struct Prepared {
   const NncOperation *operation;       // CONV, MATMUL
   void *workspace;
   int threads;                         // KERNEL
+  struct Prepared *inner;              // SCAN: Borrowed from HostFunction.steps
 } Prepared;
 
 typedef struct HostFunction {
   const NncFunction *f;
-  Prepared *steps;                     // Owned
+  Prepared *steps;                     // Owned; the function's, then those inside of scans
   void **addresses;                    // Owned
 } HostFunction;
 
@@ -62,27 +63,41 @@ static void release(void *prepared) {
   free(h);
 }
 
+// `n` counts the addresses given out so far, `inner` is where the prepared steps of the next scan go.
+static bool prepare_step(HostFunction *h, const Arena *arena, const NncStep *s, Prepared *p, size_t *n, Prepared **inner) {
+  p->buffers = h->addresses + *n;
+  for (int j = 0; j < s->n_buffers; j++) h->addresses[(*n)++] = arena->base + s->buffers[j];
+  p->workspace = s->workspace < 0 ? NULL : arena->base + s->workspace;
+  int max_threads = omp_get_max_threads();
+  int64_t worth = s->grain > 0 ? s->extent / s->grain : s->extent;
+  p->threads = worth < 1 ? 1 : worth < max_threads ? (int)worth : max_threads;
+  if (s->kind == NNC_STEP_CONV || s->kind == NNC_STEP_MATMUL) return prepare_operation(h->f, s, p);
+  if (s->kind != NNC_STEP_SCAN) return true;
+  p->inner = *inner;
+  *inner += s->scan->n_steps;
+  for (int i = 0; i < s->scan->n_steps; i++)
+    if (!prepare_step(h, arena, &s->scan->steps[i], &p->inner[i], n, inner)) return false;
+  return true;
+}
+
 static void *prepare(const NncFunction *f, const Arena *arena) {
   HostFunction *h = xcalloc(1, sizeof *h);
   h->f = f;
-  h->steps = xcalloc((size_t)f->n_steps, sizeof *h->steps);
-  size_t n = 0;
-  for (int i = 0; i < f->n_steps; i++) n += (size_t)f->steps[i].n_buffers;
+  size_t n = 0, n_steps = (size_t)f->n_steps;
+  for (int i = 0; i < f->n_steps; i++) {
+    const NncScan *scan = f->steps[i].scan;
+    n += (size_t)f->steps[i].n_buffers;
+    n_steps += scan ? (size_t)scan->n_steps : 0;
+    for (int k = 0; scan && k < scan->n_steps; k++) n += (size_t)scan->steps[k].n_buffers;
+  }
+  h->steps = xcalloc(n_steps, sizeof *h->steps);
   h->addresses = xcalloc(n, sizeof *h->addresses);
-  int max_threads = omp_get_max_threads();
+  Prepared *inner = h->steps + f->n_steps;
   n = 0;
   for (int i = 0; i < f->n_steps; i++) {
-    const NncStep *s = &f->steps[i];
-    Prepared *p = &h->steps[i];
-    p->buffers = h->addresses + n;
-    for (int j = 0; j < s->n_buffers; j++) h->addresses[n++] = arena->base + s->buffers[j];
-    p->workspace = s->workspace < 0 ? NULL : arena->base + s->workspace;
-    int64_t worth = s->grain > 0 ? s->extent / s->grain : s->extent;
-    p->threads = worth < 1 ? 1 : worth < max_threads ? (int)worth : max_threads;
-    if ((s->kind == NNC_STEP_CONV || s->kind == NNC_STEP_MATMUL) && !prepare_operation(f, s, p)) {
-      release(h);
-      return NULL;
-    }
+    if (prepare_step(h, arena, &f->steps[i], &h->steps[i], &n, &inner)) continue;
+    release(h);
+    return NULL;
   }
   return h;
 }
@@ -104,10 +119,9 @@ static void run_kernel(const NncStep *s, const Prepared *p) {
   }
 }
 
-static bool run_step(void *prepared, int step) {
-  const HostFunction *h = prepared;
-  const NncStep *s = &h->f->steps[step];
-  const Prepared *p = &h->steps[step];
+static void run_scan(const NncScan *scan, const Prepared *p);
+
+static void run_one(const NncStep *s, const Prepared *p) {
   switch (s->kind) {
   case NNC_STEP_KERNEL: run_kernel(s, p); break;
   case NNC_STEP_CONV:
@@ -115,8 +129,25 @@ static bool run_step(void *prepared, int step) {
     if (!nnc_operation_execute(p->operation, p->buffers, p->workspace)) report_internal("%s failed in the library", s->label);
     break;
   case NNC_STEP_COPY: memmove(p->buffers[1], p->buffers[0], (size_t)s->copy_bytes); break;
+  case NNC_STEP_SCAN: run_scan(s->scan, p); break;
   case NNC_STEP_TAP: break;
   }
+}
+
+// The addresses of a step move on after it has run, and back to the start after the last iteration.
+static void run_scan(const NncScan *scan, const Prepared *p) {
+  for (int64_t t = 1; t <= scan->iterations; t++) {
+    for (int i = 0; i < scan->n_steps; i++) {
+      run_one(&scan->steps[i], &p->inner[i]);
+      int64_t by = t < scan->iterations ? 1 : 1 - t;
+      for (int j = 0; j < scan->steps[i].n_buffers; j++) p->inner[i].buffers[j] = (char *)p->inner[i].buffers[j] + by * scan->strides[i][j];
+    }
+  }
+}
+
+static bool run_step(void *prepared, int step) {
+  const HostFunction *h = prepared;
+  run_one(&h->f->steps[step], &h->steps[step]);
   return true;
 }
 

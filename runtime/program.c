@@ -38,6 +38,21 @@ static int64_t matmul_end(const NncStep *s) {
   return larger(end, s->workspace < 0 ? 0 : s->workspace + m->scratch_bytes);
 }
 
+static int64_t step_end(const NncStep *s);
+
+// Of the first and the last iteration, since offsets move evenly.
+static int64_t scan_end(const NncScan *scan) {
+  int64_t end = 0;
+  for (int i = 0; i < scan->n_steps; i++) {
+    const NncStep *step = &scan->steps[i];
+    int64_t e = step_end(step);
+    if (e < 0 || !step->buffer_bytes) return -1;
+    end = larger(end, e);
+    for (int j = 0; j < step->n_buffers; j++) end = larger(end, step->buffers[j] + step->buffer_bytes[j] + larger(0, scan->strides[i][j] * (scan->iterations - 1)));
+  }
+  return end;
+}
+
 // One past the last byte a step touches; -1 if its tables do not say.
 static int64_t step_end(const NncStep *s) {
   int64_t end = 0;
@@ -45,6 +60,7 @@ static int64_t step_end(const NncStep *s) {
   case NNC_STEP_CONV: return conv_end(s);
   case NNC_STEP_MATMUL: return matmul_end(s);
   case NNC_STEP_COPY: return larger(s->buffers[0], s->buffers[1]) + s->copy_bytes;
+  case NNC_STEP_SCAN: return scan_end(s->scan);
   case NNC_STEP_TAP: return s->tap->offset + s->tap->bytes;
   case NNC_STEP_KERNEL:
     if (!s->buffer_bytes) return s->n_buffers ? -1 : 0;
@@ -76,6 +92,10 @@ static bool verify_tensor(const NncTensor *t, int64_t from, int64_t limit, const
 
 static bool verify_step(const NncFunction *f, const NncStep *s) {
   bool ok = step_end(s) <= f->arena_bytes;
+  for (int i = 0; s->scan && i < s->scan->n_steps; i++) {   // no buffer before the arena in the last iteration
+    const NncStep *inner = &s->scan->steps[i];
+    for (int j = 0; j < inner->n_buffers; j++) ok &= inner->buffers[j] >= 0 && inner->buffers[j] + s->scan->strides[i][j] * (s->scan->iterations - 1) >= 0;
+  }
   // A buffer may be a slice of another: aligned to its elements only.
   for (int i = 0; i < s->n_buffers; i++) ok &= s->buffers[i] >= 0 && s->buffers[i] <= f->arena_bytes;
   if (!ok) report_error("damaged program: step %s of %s reaches beyond the arena", s->label, f->name);

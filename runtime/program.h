@@ -71,7 +71,7 @@ typedef struct NncLaunch {
   int64_t shared_bytes;        // dynamic shared memory
 } NncLaunch;
 
-typedef enum NncStepKind { NNC_STEP_KERNEL, NNC_STEP_CONV, NNC_STEP_MATMUL, NNC_STEP_COPY, NNC_STEP_TAP } NncStepKind;
+typedef enum NncStepKind { NNC_STEP_KERNEL, NNC_STEP_CONV, NNC_STEP_MATMUL, NNC_STEP_COPY, NNC_STEP_TAP, NNC_STEP_SCAN } NncStepKind;
 typedef struct NncStep {
   NncStepKind kind;
   const char *label;           // "kernel_12: bn+relu", "conv2d", for bench and errors
@@ -85,12 +85,21 @@ typedef struct NncStep {
   const NncMatmul *matmul;     // MATMUL
   int64_t workspace;           // arena offset of the library's scratchpad, or -1
   int64_t copy_bytes;          // COPY
+  const struct NncScan *scan;  // SCAN; its workspace is that of one iteration
   const NncTensor *tap;        // TAP: name, type and offset of the value
   double flops, bytes, seconds;   // of one execution, from the cost model; a kernel's stand at its first launch
   bool recomputed;
   const char *cost_key;        // what it computes on which shapes: equal for equal work; launches of one kernel share it. NULL: not recorded
   const int64_t *buffer_bytes; // KERNEL: bytes of each buffer, so that the runtime can check what is used against the plan; NULL: not recorded
 } NncStep;
+
+// A loop: the steps run one after the other, `iterations` times. A buffer of theirs lies at its offset plus the iteration times its stride:
+// 0 for what is the same in all iterations, the bytes of a row for what is gone through, negative for a loop that goes backwards.
+typedef struct NncScan {
+  int64_t iterations;
+  int n_steps; const NncStep *steps;         // KERNEL, CONV, MATMUL, COPY
+  const int64_t *const *strides;             // per step: one per buffer
+} NncScan;
 
 // "train" runs one whole step (forward, backward, update). With gradient accumulation "accumulate" runs the earlier micro-batches of a
 // step and "train" the last. "eval" computes loss and metrics, "predict" the model's outputs.
@@ -114,6 +123,7 @@ typedef struct NncData {       // one `data` or `eval` line of the train section
   int64_t begin_permille, end_permille;      // part of the records used, 0..1000
   int64_t sequence;            // bytes: tokens per record; names = tokens, targets (shifted by one); records overlap by none
   bool whole;                  // each tensor is one record
+  bool continued;              // row i of a batch follows row i of the batch before; not shuffled
 } NncData;
 
 typedef struct NncGroup {      // optimizer parameter group, as far as the runtime needs it

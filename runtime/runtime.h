@@ -230,6 +230,7 @@ typedef struct Dataset {
   int64_t records;
   int64_t bytes;           // held in memory, the shuffling order included
   uint32_t *order;         // Owned; NULL: as they come
+  bool continued;          // row i of each batch goes through its own part of the records, in order
 } Dataset;
 // Loads what the function's inputs need of a split ("train", "eval"). folder NULL: the default places.
 bool dataset_load(const char *split, const NncFunction *f, const char *folder, Dataset *out);

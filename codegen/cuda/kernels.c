@@ -143,7 +143,7 @@ void cuda_kernels_emit(MlirModule module, HostKernels *out) {
   Alignment *alignment = alignment_of(module);
   MlirBlock body = mlirModuleGetBody(module);
   for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
-    if (!nn_is(op, "func.func") || !nn_has_attr(op, "nn.kernel")) continue;
+    if (!nn_is(op, "func.func") || !nn_has_attr(op, "nn.kernel") || nn_has_attr(op, "nn.body")) continue;
     Kernel k;
     kernel_read(op, &k);
     bool *aligned = aligned_buffers(alignment, &k);

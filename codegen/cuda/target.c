@@ -15,7 +15,7 @@ static int64_t workspace_bytes(MlirOperation op) {
   if (nn_op_of(op) != NN_OP_NONE) return cuda_library_workspace(op);
   if (!nn_is(op, "func.call")) return 0;
   MlirOperation func = target_callee(op);
-  return mlirOperationIsNull(func) || !nn_has_attr(func, "nn.kernel") ? 0 : cuda_kernel_workspace(func);
+  return mlirOperationIsNull(func) || !nn_has_attr(func, "nn.kernel") || nn_has_attr(func, "nn.body") ? 0 : cuda_kernel_workspace(func);
 }
 
 static const CudaArch *target_arch;   // as the target itself: one per process

@@ -22,7 +22,7 @@ void host_kernels_emit(MlirModule module, const HostCpu *cpu, HostKernels *out) 
   text_add(&m.declarations, "!buffer = %s\n", m.target.pointer);
   MlirBlock body = mlirModuleGetBody(module);
   for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
-    if (!nn_is(op, "func.func") || !nn_has_attr(op, "nn.kernel")) continue;
+    if (!nn_is(op, "func.func") || !nn_has_attr(op, "nn.kernel") || nn_has_attr(op, "nn.body")) continue;
     Kernel k;
     kernel_read(op, &k);
     out->items = host_grow(out->items, (size_t)out->n + 1, sizeof *out->items);

@@ -30,6 +30,8 @@ static int64_t offset_of(const Offsets *o, MlirValue v) {
   return o->at[id];
 }
 
+int64_t tables_offset(const Tables *w, MlirValue v) { return offset_of(w->offsets, v); }
+
 // The plan's offsets; an alias is its operand's buffer, a region's result is what it yields.
 static void offsets_of_step(Offsets *o, const NnStep *s) {
   int64_t planned[NN_MAX_RESULTS + 64];
@@ -46,14 +48,14 @@ static void offsets_of_step(Offsets *o, const NnStep *s) {
   }
 }
 
-static void offsets_build(Offsets *o, MlirOperation func, const NnStepList *steps) {
+void tables_offsets_build(Offsets *o, MlirOperation func, const NnStepList *steps) {
   MlirBlock body = nn_function_body(func);
   for (intptr_t i = 0; i < mlirBlockGetNumArguments(body); i++) offset_set(o, mlirBlockGetArgument(body, i), nn_arg_i64(func, (int)i, "nn.offset", 0));
   for (int i = 0; i < steps->n; i++)
     if (steps->items[i].role != NN_STEP_TAP && steps->items[i].role != NN_STEP_MARK) offsets_of_step(o, &steps->items[i]);
 }
 
-static void offsets_free(Offsets *o) {
+void tables_offsets_free(Offsets *o) {
   ptr_map_free(&o->ids);
   free(o->at);
 }
@@ -162,9 +164,12 @@ static int add_persistent(Text *t, int n_functions, const MlirOperation *functio
 // Steps
 
 static int add_buffer(Tables *w, int64_t offset, int64_t bytes) {
+  int64_t stride = 0;
+  if (w->place) offset = scan_place(w->place, offset, &stride);
+  text_add(&w->strides, "%lld,", (long long)stride);
   text_add(&w->buffers, "%lld,", (long long)offset);
   text_add(&w->buffer_bytes, "%lld,", (long long)bytes);
-  if (++w->n_buffers % 16 == 0) text_add(&w->buffers, "\n"), text_add(&w->buffer_bytes, "\n");
+  if (++w->n_buffers % 16 == 0) text_add(&w->buffers, "\n"), text_add(&w->buffer_bytes, "\n"), text_add(&w->strides, "\n");
   return w->n_buffers - 1;
 }
 
@@ -177,6 +182,17 @@ static int add_values(Tables *w, MlirOperation op) {
     add_buffer(w, offset_of(w->offsets, v), nn_type_bytes(&type));
   }
   return first;
+}
+
+// The step that stands last in w->steps, which begins with buffer `first`, is there.
+static void end_step(Tables *w, int first) {
+  w->n_steps++;
+  if (w->place) text_add(&w->stride_rows, "D+%d,", first);
+}
+
+static int64_t workspace_of(const Tables *w, MlirOperation op) {
+  int64_t offset = nn_attr_i64(op, "nn.workspace", -1), stride;
+  return w->place && offset >= 0 ? scan_place(w->place, offset, &stride) : offset;
 }
 
 // What every call of the kernel has in common, written and computed at the first: its key as K<kernel>, FLOPs, predicted seconds.
@@ -217,7 +233,7 @@ static void add_launches(Tables *w, const NnStep *s, const HostKernel *k, int nu
     // The whole cost stands at the first launch.
     if (!i) text_add(&w->steps, ",.flops=%.6g,.bytes=%.6g,.seconds=%.6g", cost->flops, nn_op_bytes(s->op), cost->seconds);
     text_add(&w->steps, "%s},\n", s->recomputed ? ",.recomputed=true" : "");
-    w->n_steps++;
+    end_step(w, first);
   }
 }
 
@@ -280,14 +296,14 @@ static void add_library_step(Tables *w, const NnStep *s) {
   char *label = library_label(s->op, conv ? &c : NULL, &m);
   text_add(&w->steps, "  {.kind=%s,.label=\"%s\",.n_buffers=3,.buffers=B+%d,.buffer_bytes=Z+%d,.%s=&C%d,.workspace=%lld,.flops=%.6g,.bytes=%.6g,.seconds=%.6g%s",
            conv ? "NNC_STEP_CONV" : "NNC_STEP_MATMUL", label, first, first, conv ? "conv" : "matmul", w->n_records++,
-           (long long)nn_attr_i64(s->op, "nn.workspace", -1), nn_op_flops(s->op), nn_op_bytes(s->op), target_seconds(s->op), s->recomputed ? ",.recomputed=true" : "");
+           (long long)workspace_of(w, s->op), nn_op_flops(s->op), nn_op_bytes(s->op), target_seconds(s->op), s->recomputed ? ",.recomputed=true" : "");
   char *key = cost_key(s->op, nn_null_operation());
   text_add(&w->steps, ",.cost_key=");
   text_quoted(&w->steps, key);
   text_add(&w->steps, "},\n");
   free(key);
   free(label);
-  w->n_steps++;
+  end_step(w, first);
 }
 
 static void add_tap(Tables *w, const NnStep *s) {
@@ -300,6 +316,13 @@ static void add_tap(Tables *w, const NnStep *s) {
   free(name);
 }
 
+void tables_add_copy(Tables *w, int64_t from, int64_t to, int64_t bytes) {
+  int first = add_buffer(w, from, bytes);
+  add_buffer(w, to, bytes);
+  text_add(&w->steps, "  {.kind=NNC_STEP_COPY,.label=\"copy\",.n_buffers=2,.buffers=B+%d,.buffer_bytes=Z+%d,.workspace=-1,.copy_bytes=%lld},\n", first, first, (long long)bytes);
+  end_step(w, first);
+}
+
 // Tied updates that could not be computed in their argument's buffer.
 static void add_copies(Tables *w, MlirOperation func) {
   MlirOperation ret = nn_function_return(func);
@@ -308,11 +331,7 @@ static void add_copies(Tables *w, MlirOperation func) {
     if (arg < 0 || mlirAttributeIsNull(nn_result_attr(func, r, "nn.copy_back"))) continue;
     MlirValue v = mlirOperationGetOperand(ret, r);
     NnType type = nn_value_type(v);
-    int64_t bytes = nn_type_bytes(&type);
-    int first = add_buffer(w, offset_of(w->offsets, v), bytes);
-    add_buffer(w, nn_arg_i64(func, (int)arg, "nn.offset", 0), bytes);
-    text_add(&w->steps, "  {.kind=NNC_STEP_COPY,.label=\"copy\",.n_buffers=2,.buffers=B+%d,.buffer_bytes=Z+%d,.workspace=-1,.copy_bytes=%lld},\n", first, first, (long long)bytes);
-    w->n_steps++;
+    tables_add_copy(w, offset_of(w->offsets, v), nn_arg_i64(func, (int)arg, "nn.offset", 0), nn_type_bytes(&type));
   }
 }
 
@@ -338,21 +357,24 @@ static double function_flops(const NnStepList *steps) {
   return sum;
 }
 
+void tables_add_step(Tables *w, const NnStep *s) {
+  NnScan scan;
+  if (s->role == NN_STEP_TAP) add_tap(w, s);
+  if (s->role != NN_STEP_RUN) return;
+  if (nn_scan_of(s->op, &scan)) tables_add_scan(w, s, &scan);
+  else if (nn_is(s->op, "func.call")) add_kernel_steps(w, s);
+  else add_library_step(w, s);
+}
+
 // One function: its steps into w->steps, its entry into `entry`.
 static void add_function(Tables *w, MlirOperation func, int index, Text *out, Text *entry) {
   NnStepList steps = nn_flatten(func);
   Offsets offsets = {0};
-  offsets_build(&offsets, func, &steps);
+  tables_offsets_build(&offsets, func, &steps);
   w->offsets = &offsets;
   w->n_steps = 0;
   text_add(&w->steps, "static const NncStep S%d[] = {\n", index);
-  for (int i = 0; i < steps.n; i++) {
-    const NnStep *s = &steps.items[i];
-    if (s->role == NN_STEP_TAP) add_tap(w, s);
-    if (s->role != NN_STEP_RUN) continue;
-    if (nn_is(s->op, "func.call")) add_kernel_steps(w, s);
-    else add_library_step(w, s);
-  }
+  for (int i = 0; i < steps.n; i++) tables_add_step(w, &steps.items[i]);
   add_copies(w, func);
   text_add(&w->steps, "  {0}};\n");
   int n_args = 0, n_results = 0;
@@ -367,7 +389,7 @@ static void add_function(Tables *w, MlirOperation func, int index, Text *out, Te
            name, n_args, index, n_results, index, w->n_steps, index, (long long)nn_attr_i64(func, "nn.arena", 0), (long long)nn_attr_i64(func, "nn.live", 0),
            function_flops(&steps), nn_attr_f64(func, "nn.overhead", 0));
   free(name);
-  offsets_free(&offsets);
+  tables_offsets_free(&offsets);
   nn_steps_free(&steps);
 }
 
@@ -400,6 +422,8 @@ bool host_tables_write(MlirModule module, const HostKernels *kernels, const Host
   text_add(out, "static const int64_t B[] = {\n%s0};\n", text_c_string(&w.buffers));
   text_add(out, "static const int64_t Z[] = {\n%s0};\n", text_c_string(&w.buffer_bytes));
   text_add(out, "static const NncTensor T[] = {\n%s  {0}};\n", text_c_string(&w.taps));
+  if (w.n_scans) text_add(out, "static const int64_t D[] = {\n%s0};\n", text_c_string(&w.strides));
+  text_append(out, w.scans.data, w.scans.size);
   text_append(out, w.steps.data, w.steps.size);
   text_add(out, "static const NncFunction functions[] = {\n%s  {0}};\n", text_c_string(&entries));
   tables_add_program(out, module, cpu, options, cuda, n, n_persistent);
@@ -411,6 +435,9 @@ bool host_tables_write(MlirModule module, const HostKernels *kernels, const Host
   text_free(&w.buffers);
   text_free(&w.buffer_bytes);
   text_free(&w.taps);
+  text_free(&w.strides);
+  text_free(&w.scans);
+  text_free(&w.stride_rows);
   text_free(&w.steps);
   return true;
 }

@@ -3,6 +3,7 @@
 #define NNC_CODEGEN_HOST_TABLES_H
 
 #include "codegen/host/host.h"
+#include "passes/plan.h"
 #include "passes/ptr_map.h"
 
 // Arena offsets of a function's values.
@@ -26,7 +27,31 @@ typedef struct Tables {
   int n_records;  Text records;                 // C<i>: convolutions and matrix products
   int n_taps;     Text taps;                    // T
   int n_steps;    Text steps;                   // of the current function; S<function>
+  int n_scans;    Text scans;                   // Q<i>: the loops, with their steps and strides
+  Text strides;                                 // D: of the steps' buffers inside of scans, as B
+  Text stride_rows;                             // pointers into D, one per step of the current scan
+  const struct ScanPlace *place;                // of the scan whose step is being written; NULL: none
 } Tables;
+
+// Where the buffers of one step of a scan really are (tables_scan.c).
+typedef struct ScanPlace {
+  int64_t workspace;               // arena offset of what is the step's own
+  int64_t arena;                   // bytes of that; the offsets of arguments begin here
+  int n;
+  int64_t *from, *bytes;           // Owned; by argument: its offset in the body's plan, its size
+  int64_t *to, *stride;            // Owned; its arena offset in the first iteration, and how it moves
+} ScanPlace;
+// The arena offset of byte `offset` of the body's plan; *stride 0 or how it moves.
+int64_t scan_place(const ScanPlace *p, int64_t offset, int64_t *stride);
+
+// Steps (tables.c): one op of a function, and the number of buffers written so far.
+void tables_add_step(Tables *w, const NnStep *s);
+void tables_add_copy(Tables *w, int64_t from, int64_t to, int64_t bytes);
+int64_t tables_offset(const Tables *w, MlirValue v);
+void tables_offsets_build(Offsets *o, MlirOperation func, const NnStepList *steps);
+void tables_offsets_free(Offsets *o);
+// The call of a scan: copies of the initial values, then the loop.
+void tables_add_scan(Tables *w, const NnStep *s, const NnScan *scan);
 
 // NncData, NncGroup and nnc_program from the module's attributes.
 void tables_add_program(Text *out, MlirModule module, const HostCpu *cpu, const CodegenOptions *options, const CudaImages *cuda, int n_functions, int n_persistent);

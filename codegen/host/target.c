@@ -28,7 +28,7 @@ static int64_t workspace_bytes(MlirOperation op) {
   if (nn_op_of(op) != NN_OP_NONE) return host_library_scratch(op);
   if (!nn_is(op, "func.call")) return 0;
   MlirOperation func = target_callee(op);
-  return mlirOperationIsNull(func) || !nn_has_attr(func, "nn.kernel") ? 0 : host_kernel_workspace(func, &cpu);
+  return mlirOperationIsNull(func) || !nn_has_attr(func, "nn.kernel") || nn_has_attr(func, "nn.body") ? 0 : host_kernel_workspace(func, &cpu);
 }
 
 static const char *library_isa(const HostCpu *c) { return c->vector_bytes == 64 ? "avx512_core" : c->vector_bytes == 32 ? "avx2" : "sse41"; }

@@ -10,12 +10,13 @@ typedef struct CudaStep {
   CUdeviceptr *addresses;      // Borrowed from CudaProgram.addresses; of the step's buffers
   void **arguments;            // Borrowed from CudaProgram.arguments; pointers to them, as cuLaunchKernel takes them
   CUdeviceptr workspace;       // MATMUL
+  struct CudaStep *inner;      // SCAN: Borrowed from CudaProgram.steps
 } CudaStep;
 
 typedef struct CudaProgram {
   const NncFunction *f;
   CudaMemory *m;
-  CudaStep *steps;             // Owned
+  CudaStep *steps;             // Owned; the function's, then those inside of scans
   CUdeviceptr *addresses;      // Owned
   void **arguments;            // Owned
   CudaRange *ranges;           // Owned; of one step, for the emulator
@@ -40,35 +41,51 @@ static bool prepare_kernel(const CudaMemory *m, const NncStep *s, CudaStep *step
   return CUDA(m, s->label, FuncSetAttribute, step->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)s->launch->shared_bytes);
 }
 
+// `n` counts the addresses given out so far, `inner` is where the prepared steps of the next scan go.
+static bool prepare_step(CudaProgram *p, const NncStep *s, CudaStep *step, size_t *n, CudaStep **inner) {
+  step->addresses = p->addresses + *n;
+  step->arguments = p->arguments + *n;
+  for (int j = 0; j < s->n_buffers; j++, ++*n) {
+    p->addresses[*n] = p->m->arena + (CUdeviceptr)s->buffers[j];
+    p->arguments[*n] = &p->addresses[*n];
+  }
+  if (s->workspace >= 0) step->workspace = p->m->arena + (CUdeviceptr)s->workspace;
+  if (s->kind == NNC_STEP_KERNEL) return prepare_kernel(p->m, s, step);
+  if (s->kind != NNC_STEP_SCAN) return true;
+  step->inner = *inner;
+  *inner += s->scan->n_steps;
+  for (int i = 0; i < s->scan->n_steps; i++)
+    if (!prepare_step(p, &s->scan->steps[i], &step->inner[i], n, inner)) return false;
+  return true;
+}
+
+static void count_buffers(const NncStep *s, size_t *n, size_t *most) {
+  size_t buffers = (size_t)s->n_buffers;
+  *n += buffers;
+  if (buffers > *most) *most = buffers;
+}
+
 void *cuda_prepare(const NncFunction *f, const Arena *arena) {
   CudaProgram *p = xcalloc(1, sizeof *p);
   p->f = f;
   p->m = arena->memory;
-  p->steps = xcalloc((size_t)f->n_steps, sizeof *p->steps);
-  size_t n = 0, most = 0;
+  size_t n = 0, most = 0, n_steps = (size_t)f->n_steps;
   for (int i = 0; i < f->n_steps; i++) {
-    size_t buffers = (size_t)f->steps[i].n_buffers;
-    n += buffers;
-    if (buffers > most) most = buffers;
+    const NncScan *scan = f->steps[i].scan;
+    count_buffers(&f->steps[i], &n, &most);
+    n_steps += scan ? (size_t)scan->n_steps : 0;
+    for (int k = 0; scan && k < scan->n_steps; k++) count_buffers(&scan->steps[k], &n, &most);
   }
+  p->steps = xcalloc(n_steps, sizeof *p->steps);
   p->addresses = xcalloc(n + 1, sizeof *p->addresses);
   p->arguments = xcalloc(n + 1, sizeof *p->arguments);
   p->ranges = xcalloc(most + 1, sizeof *p->ranges);
+  CudaStep *inner = p->steps + f->n_steps;
   n = 0;
   for (int i = 0; i < f->n_steps; i++) {
-    const NncStep *s = &f->steps[i];
-    CudaStep *step = &p->steps[i];
-    step->addresses = p->addresses + n;
-    step->arguments = p->arguments + n;
-    for (int j = 0; j < s->n_buffers; j++, n++) {
-      p->addresses[n] = p->m->arena + (CUdeviceptr)s->buffers[j];
-      p->arguments[n] = &p->addresses[n];
-    }
-    if (s->workspace >= 0) step->workspace = p->m->arena + (CUdeviceptr)s->workspace;
-    if (s->kind == NNC_STEP_KERNEL && !prepare_kernel(p->m, s, step)) {
-      cuda_release(p);
-      return NULL;
-    }
+    if (prepare_step(p, &f->steps[i], &p->steps[i], &n, &inner)) continue;
+    cuda_release(p);
+    return NULL;
   }
   return p;
 }
@@ -111,9 +128,9 @@ static void expect_ranges(const CudaProgram *p, const NncStep *s, const CudaStep
   p->m->api.expect_ranges(p->m->compute, n, p->ranges);
 }
 
-static bool launch(CudaProgram *p, int index) {
-  const NncStep *s = &p->f->steps[index];
-  const CudaStep *step = &p->steps[index];
+static bool launch_scan(CudaProgram *p, const NncScan *scan, const CudaStep *step);
+
+static bool launch(CudaProgram *p, const NncStep *s, const CudaStep *step) {
   const CudaMemory *m = p->m;
   switch (s->kind) {
   case NNC_STEP_KERNEL: {
@@ -125,19 +142,32 @@ static bool launch(CudaProgram *p, int index) {
   case NNC_STEP_MATMUL: expect_ranges(p, s, step); return run_matmul(m, s, step);
   case NNC_STEP_COPY: return CUDA(m, s->label, MemcpyDtoDAsync, step->addresses[1], step->addresses[0], (size_t)s->copy_bytes, m->compute);
   case NNC_STEP_TAP: return true;
+  case NNC_STEP_SCAN: return launch_scan(p, s->scan, step);
   case NNC_STEP_CONV: break;
   }
   report_internal("step %s of %s: not a step of a GPU program", s->label, p->f->name);
 }
 
+// A launch takes the addresses as they are then, also into a graph; they move on after it, and back to the start after the last iteration.
+static bool launch_scan(CudaProgram *p, const NncScan *scan, const CudaStep *step) {
+  for (int64_t t = 1; t <= scan->iterations; t++) {
+    for (int i = 0; i < scan->n_steps; i++) {
+      if (!launch(p, &scan->steps[i], &step->inner[i])) return false;
+      int64_t by = t < scan->iterations ? 1 : 1 - t;
+      for (int j = 0; j < scan->steps[i].n_buffers; j++) step->inner[i].addresses[j] += (CUdeviceptr)(by * scan->strides[i][j]);
+    }
+  }
+  return true;
+}
+
 bool cuda_run_step(void *prepared, int index) {
   CudaProgram *p = prepared;
-  return launch(p, index) && cuda_wait(p->m, p->f->steps[index].label);
+  return launch(p, &p->f->steps[index], &p->steps[index]) && cuda_wait(p->m, p->f->steps[index].label);
 }
 
 static bool launch_all(CudaProgram *p) {
   for (int i = 0; i < p->f->n_steps; i++)
-    if (!launch(p, i)) return false;
+    if (!launch(p, &p->f->steps[i], &p->steps[i])) return false;
   return true;
 }
 

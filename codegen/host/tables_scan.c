@@ -1,0 +1,135 @@
+// The tables of a loop: the steps of its body once, each buffer with the arena offset of the first iteration and how it moves. The body's
+// plan has the step's own buffers at its beginning and, behind them, a place for each argument that stands for a row of the caller's.
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/host/host.h"
+#include "codegen/host/tables.h"
+#include "codegen/target.h"
+
+int64_t scan_place(const ScanPlace *p, int64_t offset, int64_t *stride) {
+  *stride = 0;
+  if (offset < p->arena) return p->workspace + offset;
+  for (int a = 0; a < p->n; a++) {
+    if (offset < p->from[a] || offset >= p->from[a] + p->bytes[a]) continue;
+    *stride = p->stride[a];
+    return p->to[a] + offset - p->from[a];
+  }
+  host_require(false, "a buffer of a scan's step that is no argument");
+  return 0;
+}
+
+// Argument `arg` stands for the row `row` of what is at `to`, and moves by `stride` rows.
+static void bind(ScanPlace *p, int arg, int64_t to, int64_t row, int64_t stride) {
+  p->to[arg] = to + row * p->bytes[arg];
+  p->stride[arg] = stride * p->bytes[arg];
+}
+
+// The rows of a stack of carried values: 0 ... T, read at one end of the step and written at the other.
+static void bind_all(Tables *w, ScanPlace *p, const NnScan *s, MlirOperation call) {
+  int64_t last = s->length - 1, step = s->reverse ? -1 : 1, first = s->reverse ? last : 0;
+  int n_carries = s->n_stacked + s->n_tied, n_args = s->n_slices + n_carries + s->n_invariants, slot = n_args;
+  for (int i = 0; i < s->n_slices; i++) bind(p, i, tables_offset(w, mlirOperationGetOperand(call, i)), first, step);
+  for (int i = 0; i < s->n_invariants; i++) {
+    int arg = s->n_slices + n_carries + i;
+    bind(p, arg, tables_offset(w, mlirOperationGetOperand(call, arg)), 0, 0);
+  }
+  for (int r = 0; r < n_carries + s->n_outputs; r++) {
+    int64_t at = tables_offset(w, mlirOperationGetResult(call, r));
+    if (r < s->n_stacked) {
+      bind(p, s->n_slices + r, at, s->reverse ? s->length : 0, step);
+      bind(p, slot++, at, s->reverse ? last : 1, step);
+    } else if (r < n_carries) {
+      bind(p, s->n_slices + r, at, 0, 0);
+    } else {
+      bind(p, slot++, at, first, step);
+    }
+  }
+  host_require(slot == p->n, "a scan's step with other arguments than its call");
+}
+
+static ScanPlace place_create(Tables *w, const NnScan *s, MlirOperation call) {
+  ScanPlace p = {.workspace = nn_attr_i64(call, "nn.workspace", 0), .arena = nn_attr_i64(s->body, "nn.arena", -1), .n = nn_function_n_args(s->body)};
+  host_require(p.arena >= 0, "a scan without a plan: the pass `scan` has not run");
+  p.from = host_alloc((size_t)p.n + 1, sizeof *p.from);
+  p.bytes = host_alloc((size_t)p.n + 1, sizeof *p.bytes);
+  p.to = host_alloc((size_t)p.n + 1, sizeof *p.to);
+  p.stride = host_alloc((size_t)p.n + 1, sizeof *p.stride);
+  for (int a = 0; a < p.n; a++) {
+    NnType t = nn_value_type(mlirBlockGetArgument(nn_function_body(s->body), a));
+    p.from[a] = nn_arg_i64(s->body, a, "nn.offset", 0);
+    p.bytes[a] = nn_type_bytes(&t);
+  }
+  bind_all(w, &p, s, call);
+  return p;
+}
+
+// Results that are not in their place yet. Rows first, since they may be carried values that are about to change; carried values that
+// become other carried values wait behind the step's own buffers until all of them have been read.
+static void add_row_copies(Tables *w, const NnScan *s) {
+  MlirOperation end = nn_function_return(s->body);
+  int64_t waiting = nn_attr_i64(s->body, "nn.copies", 0);
+  int first_tied = s->n_stacked, end_tied = first_tied + s->n_tied;
+  for (int phase = 0; phase < 3; phase++) {   // rows and waiting values; new values; values that waited
+    int64_t wait = waiting;
+    for (int r = 0; r < nn_function_n_results(s->body); r++) {
+      if (mlirAttributeIsNull(nn_result_attr(s->body, r, "nn.copy_back"))) continue;
+      MlirValue v = mlirOperationGetOperand(end, r);
+      NnType t = nn_value_type(v);
+      int64_t from = tables_offset(w, v), to = nn_arg_i64(s->body, (int)nn_result_i64(s->body, r, "nn.tied", 0), "nn.offset", 0), bytes = nn_type_bytes(&t);
+      bool tied = r >= first_tied && r < end_tied, waits = tied && from >= nn_attr_i64(s->body, "nn.arena", 0);
+      if (!tied && phase == 0) tables_add_copy(w, from, to, bytes);
+      if (tied && !waits && phase == 1) tables_add_copy(w, from, to, bytes);
+      if (waits && phase == 0) tables_add_copy(w, from, wait, bytes);
+      if (waits && phase == 2) tables_add_copy(w, wait, to, bytes);
+      if (waits) wait += (bytes + NNC_ALIGN - 1) / NNC_ALIGN * NNC_ALIGN;
+    }
+  }
+}
+
+// The initial values, copied to where the loop reads them: the first row of a stack, the place of the last value.
+static void add_initial(Tables *w, const NnScan *s, MlirOperation call) {
+  for (int i = 0; i < s->n_stacked + s->n_tied; i++) {
+    MlirValue init = mlirOperationGetOperand(call, s->n_slices + i);
+    NnType t = nn_value_type(init);
+    int64_t bytes = nn_type_bytes(&t), to = tables_offset(w, mlirOperationGetResult(call, i));
+    if (i < s->n_stacked && s->reverse) to += s->length * bytes;
+    if (tables_offset(w, init) != to) tables_add_copy(w, tables_offset(w, init), to, bytes);
+  }
+}
+
+void tables_add_scan(Tables *w, const NnStep *step, const NnScan *s) {
+  add_initial(w, s, step->op);
+  ScanPlace place = place_create(w, s, step->op);
+  Text outer = w->steps;
+  const Offsets *outer_offsets = w->offsets;
+  int n_outer = w->n_steps;
+  NnStepList steps = nn_flatten(s->body);
+  Offsets offsets = {0};
+  tables_offsets_build(&offsets, s->body, &steps);
+  w->steps = (Text){0};
+  text_free(&w->stride_rows);
+  w->n_steps = 0;
+  w->offsets = &offsets;
+  w->place = &place;
+  for (int i = 0; i < steps.n; i++) tables_add_step(w, &steps.items[i]);
+  add_row_copies(w, s);
+  int number = w->n_scans++;
+  text_add(&w->scans, "static const NncStep QS%d[] = {\n%s  {0}};\nstatic const int64_t *const QD%d[] = {%s0};\n", number, text_c_string(&w->steps), number,
+           w->n_steps ? text_c_string(&w->stride_rows) : "");
+  text_add(&w->scans, "static const NncScan Q%d = {%lld, %d, QS%d, QD%d};\n", number, (long long)s->length, w->n_steps, number, number);
+  text_free(&w->steps);
+  w->steps = outer;
+  w->n_steps = n_outer;
+  w->offsets = outer_offsets;
+  w->place = NULL;
+  text_add(&w->steps, "  {.kind=NNC_STEP_SCAN,.label=\"scan of %lld\",.workspace=%lld,.scan=&Q%d,.flops=%.6g,.bytes=%.6g,.seconds=%.6g%s},\n", (long long)s->length,
+           (long long)place.workspace, number, nn_op_flops(step->op), nn_op_bytes(step->op), target_seconds(step->op), step->recomputed ? ",.recomputed=true" : "");
+  w->n_steps++;
+  tables_offsets_free(&offsets);
+  nn_steps_free(&steps);
+  free(place.from);
+  free(place.bytes);
+  free(place.to);
+  free(place.stride);
+}

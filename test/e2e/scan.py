@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+"""Runs one step of two programs on the same hashed tensors and compares everything that they write, within 1e-12 in f64.
+
+usage: scan.py PROGRAM OTHER WORKDIR
+"""
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'tools'))
+import golden_format as gf
+
+
+def main():
+    one, other, work = sys.argv[1:4]
+    path = lambda name: os.path.join(work, name + '.safetensors')
+    subprocess.run([one, 'export', '--init', path('weights')], check=True, stdout=subprocess.DEVNULL)
+    gf.write_safetensors(path('inputs'), {'x': ('F64', [3, 7, 5], gf.tensor('x', 105)), 'target': ('F64', [3, 7, 2], gf.tensor('target', 42))})
+    outputs = []
+    for program in (one, other):
+        subprocess.run([program, 'step', '--inputs', path('inputs'), '--weights', path('weights'), '--outputs', path('out')], check=True, stdout=subprocess.DEVNULL)
+        outputs.append(gf.read_safetensors(path('out')))
+    assert sorted(outputs[0]) == sorted(outputs[1]), (sorted(outputs[0]), sorted(outputs[1]))
+    for name in sorted(outputs[0]):
+        x, y = outputs[0][name][2], outputs[1][name][2]
+        scale = max(max(abs(v) for v in y), 1e-12)
+        worst = max(abs(a - b) for a, b in zip(x, y)) / scale
+        print(f'{name}: largest difference {worst:.2e} {"ok" if worst <= 1e-12 else "TOO FAR"}')
+        if not worst <= 1e-12:
+            sys.exit(1)
+    print(f'{len(outputs[0])} tensors agree')
+
+
+if __name__ == '__main__':
+    main()
