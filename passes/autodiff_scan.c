@@ -1,6 +1,7 @@
 // The gradient of a scan is a scan in the other direction: back-propagation through time (Werbos, "Backpropagation through time: what it does
 // and how to do it", 1990). Of the forward loop only the carried values are kept, a row per step; each backward step computes its forward
 // step again from them, which is the checkpointed form: memory for T carried values, at the time of one more forward loop.
+// The gradient of a matrix of weights is a sum of products over the rows of all steps: it is made after the loop, in one large product.
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,11 @@ static void add(Values *list, MlirValue v) {
   list->items[list->n++] = v;
 }
 
+// The rows of all steps of a value of the block: a slice of the scan, or the output-th of its outputs. One of them is -1.
+typedef struct Row { int slice, output; } Row;
+// A gradient made after the loop: matmul_rows of two, or reduce_sum of one.
+typedef struct Later { int operand; Row row[2]; NnOp kind; int n_axes; int64_t axes[NN_MAX_RANK]; } Later;
+
 // The backward scan while it is built. Arguments of its block, in order: the forward slices, the carried values before the step, cotangents of
 // the outputs and of the carried values after the step where there are any; then, carried itself, the cotangents of the carried values
 // and sums of those of the invariants.
@@ -29,6 +35,11 @@ typedef struct Backward {
   PtrMap ids;                 // value of the forward body -> now
   Values now;                 // what stands for it in the block
   Values operands, results;   // of the backward scan
+  int n_slices;               // the first of the operands
+  Values outputs;             // the last of the results: rows
+  Row *slice_gradient;        // Owned, per slice of the forward scan; both -1: none
+  int n_later;
+  Later *later;               // Owned
   MlirValue *incoming;        // Owned, per result of the forward scan: the step's row of its cotangent, null: none
   MlirValue *carried;         // Owned, per carry: the cotangent carried in, null: no float
 } Backward;
@@ -78,6 +89,7 @@ static void add_arguments(Backward *w) {
     if (nn_value_is_null(cotangent)) continue;
     w->incoming[r] = add_slice(w, r < f->n_stacked ? rows(w, cotangent, !f->reverse, f->length) : cotangent);
   }
+  w->n_slices = w->operands.n;
   for (int i = 0; i < f->n_stacked; i++) {
     MlirValue init = w->v->operand[f->n_slices + i];
     if (!is_float(init)) continue;
@@ -125,47 +137,122 @@ static MlirValue or_zero(Backward *w, MlirValue cotangent, MlirValue like) {
   return nn_value_is_null(cotangent) ? nn_constant_like(&w->sweep.b, like, 0) : cotangent;
 }
 
-// What the step returns, and which operand of the forward scan each result of the backward one belongs to. Owned: free().
+// ---------------------------------------------------------------------------------------------------------------------
+// What is made after the loop
+
+static bool is_inside(const Backward *w, MlirValue v) {
+  MlirOperation def = nn_value_def(v);
+  return mlirBlockEqual(mlirOperationIsNull(def) ? mlirBlockArgumentGetOwner(v) : mlirOperationGetBlock(def), w->block);
+}
+
+// Where the rows of a value of the block are; both -1 when nowhere yet.
+static Row find_row(const Backward *w, MlirValue v) {
+  if (is_inside(w, v) && mlirOperationIsNull(nn_value_def(v)) && nn_value_index(v) < w->n_slices) return (Row){nn_value_index(v), -1};
+  for (int i = 0; i < w->outputs.n; i++)
+    if (mlirValueEqual(w->outputs.items[i], v)) return (Row){-1, i};
+  return (Row){-1, -1};
+}
+
+static bool is_row(Row r) { return r.slice >= 0 || r.output >= 0; }
+
+static Row make_row(Backward *w, MlirValue v) {
+  Row found = find_row(w, v);
+  if (is_row(found)) return found;
+  add(&w->outputs, v);
+  return (Row){-1, w->outputs.n - 1};
+}
+
+static void add_later(Backward *w, Later later) {
+  w->later = realloc(w->later, sizeof *w->later * (size_t)(w->n_later + 1));
+  if (!w->later) abort();
+  w->later[w->n_later++] = later;
+}
+
+// The gradient of an invariant that sums over rows can do so over those of all steps: always where it is a product; where it is a plain sum
+// only if its rows are kept in any case.
+static bool put_off(Backward *w, int operand, MlirValue cotangent, NnOp kind) {
+  MlirOperation def = nn_value_def(cotangent);
+  if (mlirOperationIsNull(def) || nn_op_of(def) != kind) return false;
+  int n = (int)mlirOperationGetNumOperands(def);
+  Later later = {.operand = operand, .kind = kind};
+  for (int i = 0; i < n; i++)
+    if (!is_inside(w, mlirOperationGetOperand(def, i)) || nn_value_type(mlirOperationGetOperand(def, i)).rank >= NN_MAX_RANK) return false;
+  if (kind == NN_OP_reduce_sum) {
+    later.n_axes = 1 + nn_attr_i64s(def, "axes", later.axes + 1, NN_MAX_RANK - 1);
+    if (!is_row(find_row(w, mlirOperationGetOperand(def, 0)))) return false;
+    for (int i = 1; i < later.n_axes; i++) later.axes[i]++;
+  }
+  for (int i = 0; i < n; i++) later.row[i] = make_row(w, mlirOperationGetOperand(def, i));
+  add_later(w, later);
+  return true;
+}
+
+// Cotangents of the invariants: put off, or summed from step to step. `owner` has room for them from *n on.
+static void add_invariants(Backward *w, int *owner, int *n) {
+  const NnScan *f = &w->forward;
+  int first = f->n_slices + f->n_stacked;
+  MlirValue *cotangent = calloc((size_t)f->n_invariants + 1, sizeof *cotangent);
+  if (!cotangent) abort();
+  for (int i = 0; i < f->n_invariants; i++) {
+    if (is_needed(w, first + i)) cotangent[i] = sweep_cotangent(&w->sweep, current(w, body_arg(w, first + i)));
+    if (!nn_value_is_null(cotangent[i]) && put_off(w, first + i, cotangent[i], NN_OP_matmul_rows)) cotangent[i] = nn_null_value();
+  }
+  for (int i = 0; i < f->n_invariants; i++) {
+    if (nn_value_is_null(cotangent[i]) || put_off(w, first + i, cotangent[i], NN_OP_reduce_sum)) continue;
+    MlirValue sum = add_argument(w, nn_value_type(cotangent[i]));
+    add(&w->operands, nn_constant_like(w->v->b, w->v->operand[first + i], 0));
+    add(&w->results, nn_binary(&w->sweep.b, NN_OP_add, sum, cotangent[i]));
+    owner[(*n)++] = first + i;
+  }
+  free(cotangent);
+}
+
+// What the step returns: carried cotangents, sums for what is not put off, rows. The result tells the owner of each tied one, the operand of
+// the forward scan whose cotangent it is. Owned: free().
 static int *add_results(Backward *w, NnScan *out) {
   const NnScan *f = &w->forward;
-  int n_args = f->n_slices + f->n_stacked, *owner = malloc(sizeof *owner * (size_t)(n_args + f->n_invariants + 1)), n = 0;
+  int *owner = malloc(sizeof *owner * (size_t)(f->n_slices + f->n_stacked + f->n_invariants + 1)), n = 0;
   if (!owner) abort();
   for (int i = 0; i < f->n_stacked; i++) {
     if (nn_value_is_null(w->carried[i])) continue;
     add(&w->results, or_zero(w, sweep_cotangent(&w->sweep, current(w, body_arg(w, f->n_slices + i))), w->carried[i]));
     owner[n++] = f->n_slices + i;
   }
-  for (int i = n_args; i < n_args + f->n_invariants; i++) {
-    MlirValue cotangent = is_needed(w, i) ? sweep_cotangent(&w->sweep, current(w, body_arg(w, i))) : nn_null_value();
-    if (nn_value_is_null(cotangent)) continue;
-    MlirValue sum = add_argument(w, nn_value_type(cotangent));
-    add(&w->operands, nn_constant_like(w->v->b, w->v->operand[i], 0));
-    add(&w->results, nn_binary(&w->sweep.b, NN_OP_add, sum, cotangent));
-    owner[n++] = i;
-  }
-  out->n_tied = n;
   for (int i = 0; i < f->n_slices; i++) {
     if (!is_needed(w, i)) continue;
     MlirValue x = current(w, body_arg(w, i));
-    add(&w->results, or_zero(w, sweep_cotangent(&w->sweep, x), x));
-    owner[n++] = i;
+    w->slice_gradient[i] = make_row(w, or_zero(w, sweep_cotangent(&w->sweep, x), x));
   }
-  out->n_outputs = n - out->n_tied;
-  out->n_slices = w->operands.n - out->n_tied;
+  add_invariants(w, owner, &n);
+  for (int i = 0; i < w->outputs.n; i++) add(&w->results, w->outputs.items[i]);
+  *out = (NnScan){.length = f->length, .reverse = !f->reverse, .n_slices = w->n_slices, .n_tied = n, .n_outputs = w->outputs.n};
   return owner;
+}
+
+static MlirValue stack_of(const Backward *w, MlirOperation call, const NnScan *backward, Row r) {
+  return r.slice >= 0 ? w->operands.items[r.slice] : mlirOperationGetResult(call, backward->n_tied + r.output);
 }
 
 static void give_back(Backward *w, MlirOperation call, const NnScan *backward, const int *owner) {
   const NnScan *f = &w->forward;
-  for (int r = 0; r < backward->n_tied + backward->n_outputs; r++) {
+  NnBuilder *b = w->v->b;
+  for (int r = 0; r < backward->n_tied; r++) {
     MlirValue cotangent = mlirOperationGetResult(call, r);
     int carry = owner[r] - f->n_slices;
-    if (carry >= 0 && carry < f->n_stacked && !nn_value_is_null(w->v->cotangent[carry])) {   // the row of the initial value
+    if (carry < f->n_stacked && !nn_value_is_null(w->v->cotangent[carry])) {   // the row of the initial value
       NnType t = nn_value_type(cotangent);
       MlirValue row = rows(w, w->v->cotangent[carry], f->reverse ? f->length : 0, 1);
-      cotangent = nn_binary(w->v->b, NN_OP_add, cotangent, nn_reshape(w->v->b, row, t.rank, t.dim));
+      cotangent = nn_binary(b, NN_OP_add, cotangent, nn_reshape(b, row, t.rank, t.dim));
     }
     w->v->operand_cotangent[owner[r]] = cotangent;
+  }
+  for (int i = 0; i < f->n_slices; i++)
+    if (is_row(w->slice_gradient[i])) w->v->operand_cotangent[i] = stack_of(w, call, backward, w->slice_gradient[i]);
+  for (int i = 0; i < w->n_later; i++) {
+    const Later *l = &w->later[i];
+    MlirValue x = stack_of(w, call, backward, l->row[0]);
+    if (l->kind == NN_OP_reduce_sum) w->v->operand_cotangent[l->operand] = nn_reduce(b, l->kind, x, l->n_axes, l->axes);
+    else w->v->operand_cotangent[l->operand] = nn_binary(b, l->kind, x, stack_of(w, call, backward, l->row[1]));
   }
 }
 
@@ -176,13 +263,15 @@ void scan_vjp(MlirModule module, NnVjp *v) {
   (void)found;
   w.incoming = calloc((size_t)v->n_results + 1, sizeof *w.incoming);
   w.carried = calloc((size_t)w.forward.n_stacked + 1, sizeof *w.carried);
-  if (!w.incoming || !w.carried) abort();
+  w.slice_gradient = malloc(sizeof *w.slice_gradient * (size_t)(w.forward.n_slices + 1));
+  if (!w.incoming || !w.carried || !w.slice_gradient) abort();
+  for (int i = 0; i < w.forward.n_slices; i++) w.slice_gradient[i] = (Row){-1, -1};
   w.sweep = (Sweep){.module = module, .func = nn_null_operation(), .b = nn_builder_at_end(w.block, v->b->loc)};
   w.sweep.b.ctx = v->b->ctx;
   w.sweep.b.phase = "backward";
   add_arguments(&w);
   sweep_step(&w);
-  NnScan backward = {.length = w.forward.length, .reverse = !w.forward.reverse};
+  NnScan backward;
   int *owner = add_results(&w, &backward);
   char name[128];
   nn_attr_str(w.forward.body, "sym_name", name, sizeof name - 16, "scan");
@@ -192,6 +281,9 @@ void scan_vjp(MlirModule module, NnVjp *v) {
   free(owner);
   free(w.incoming);
   free(w.carried);
+  free(w.slice_gradient);
+  free(w.outputs.items);
+  free(w.later);
   free(w.now.items);
   free(w.operands.items);
   free(w.results.items);
