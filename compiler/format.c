@@ -111,6 +111,14 @@ static void drop_semicolons(Layout *l)
   l->n = n;
 }
 
+// The last piece of what stands on the line of '{': itself, or the names of a scan up to '->'.
+static int end_of_head(const Layout *l, int open)
+{
+  int i = open + 1;
+  while (kind_at(l, i) == TOKEN_NAME || kind_at(l, i) == TOKEN_COMMA || kind_at(l, i) == TOKEN_LPAREN || kind_at(l, i) == TOKEN_RPAREN) i++;
+  return kind_at(l, i) == TOKEN_ARROW ? i : open;
+}
+
 static void find_lines(Layout *l)
 {
   for (int i = 0; i < l->n; i++) l->pieces[i].breaks = i == 0 || l->pieces[i].token.starts_line;
@@ -124,10 +132,12 @@ static void find_lines(Layout *l)
     Piece *open = &l->pieces[i];
     if (open->token.kind != TOKEN_LBRACE || open->match < 0) continue;
     bool tall = has_comment(l, open->match);
+    int first = end_of_head(l, i) + 1;
+    for (int k = i + 1; k < first; k++) l->pieces[k].breaks = has_comment(l, k);
     for (int k = i + 1; k <= open->match && !tall; k++) tall = l->pieces[k].breaks || has_comment(l, k);
     if (open->match == i + 1 && !has_comment(l, i + 1)) tall = false;
     open->tall = l->pieces[open->match].tall = tall;
-    if (tall) l->pieces[i + 1].breaks = l->pieces[open->match].breaks = true;
+    if (tall) l->pieces[first].breaks = l->pieces[open->match].breaks = true;
     else l->pieces[open->match].breaks = false;
   }
 }
@@ -140,11 +150,11 @@ static void find_statements(Layout *l)
     int open = p->inside;
     p->in_train = open > 0 && kind_at(l, open - 1) == TOKEN_TRAIN;
     for (int o = open; o >= 0 && !p->in_train; o = l->pieces[o].inside) p->in_train = o > 0 && kind_at(l, o - 1) == TOKEN_TRAIN;
-    bool after_end = ends_operand(before) || before == TOKEN_SEMICOLON || before == TOKEN_LBRACE || before == TOKEN_END;
+    bool after_end = ends_operand(before) || before == TOKEN_SEMICOLON || before == TOKEN_LBRACE || before == TOKEN_ARROW || before == TOKEN_END;
     // The parser's rule (docs/language.md, "Lines"): after an operator a line goes on, as it does before |>.
     bool setting_alone = i > 0 && l->pieces[i - 1].is_setting;
     p->starts_statement = in_body(l, i) && p->token.kind != TOKEN_RBRACE && p->token.kind != TOKEN_PIPE && p->token.kind != TOKEN_LBRACE && p->token.kind != TOKEN_ELSE
-        && (before == TOKEN_SEMICOLON || before == TOKEN_LBRACE || before == TOKEN_END || (p->token.starts_line && (after_end || setting_alone)));
+        && (before == TOKEN_SEMICOLON || before == TOKEN_LBRACE || before == TOKEN_ARROW || before == TOKEN_END || (p->token.starts_line && (after_end || setting_alone)));
     if (p->starts_statement && p->in_train && p->token.kind == TOKEN_NAME) p->is_setting = kind_at(l, i + 1) != TOKEN_ASSIGN && kind_at(l, i + 1) != TOKEN_COMMA;
     if (p->token.kind == TOKEN_MINUS) p->unary = !ends_operand(before) || setting_alone || p->starts_statement;
   }
