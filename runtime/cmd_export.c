@@ -4,23 +4,25 @@
 
 #include "runtime/runtime.h"
 
-typedef struct ExportOptions { const char *weights, *output; int64_t seed; bool init; } ExportOptions;
+typedef struct ExportOptions { const char *weights, *output, *map; int64_t seed; bool init; } ExportOptions;
 
 static void print_help(void) {
   printf("Usage: %s export [OPTION]... FILE\n\n"
          "  --weights=FILE  checkpoint or weight file to read (default %s.safetensors)\n"
          "  --init[=SEED]   the initial values instead (default seed %lld)\n"
+         "  --map=FILE      write the tensors of another program: the mapping file of `import`, the other way round\n"
          "      --help\n", report_name(), nnc_program.model, (long long)nnc_program.seed);
 }
 
 static int parse_options(int argc, char **argv, ExportOptions *o) {
   static const struct option options[] = {
-    {"weights", required_argument, NULL, 'w'}, {"init", optional_argument, NULL, 'i'}, {"help", no_argument, NULL, 'h'}, {0},
+    {"weights", required_argument, NULL, 'w'}, {"init", optional_argument, NULL, 'i'}, {"map", required_argument, NULL, 'm'}, {"help", no_argument, NULL, 'h'}, {0},
   };
   bool ok = true;
   o->seed = nnc_program.seed;
   for (int c; ok && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) switch (c) {
     case 'w': o->weights = optarg; break;
+    case 'm': o->map = optarg; break;
     case 'i':
       o->init = true;
       if (optarg) ok = option_integer("init", optarg, 0, &o->seed);
@@ -42,9 +44,12 @@ int cmd_export(int argc, char **argv) {
   if (status >= 0) return status;
   char *path = o.weights ? xstrdup(o.weights) : checkpoint_default_path();
   Arena arena = {0};
-  bool ok = output_path_check(o.output) && program_verify() && arena_create(&arena, nnc_program.persistent_bytes);
-  ok = ok && (o.init ? init_persistent(arena.base, (uint64_t)o.seed) : weights_load(path, arena.base)) && weights_save(o.output, arena.base);
+  WeightMap *map = NULL;
+  bool ok = output_path_check(o.output) && (!o.map || (map = weight_map_read(o.map))) && program_verify() && arena_create(&arena, nnc_program.persistent_bytes);
+  ok = ok && (o.init ? init_persistent(arena.base, (uint64_t)o.seed) : weights_load(path, arena.base)) &&
+       (map ? weight_map_export(o.output, map, arena.base) : weights_save(o.output, arena.base));
   arena_destroy(&arena);
+  weight_map_free(map);
   free(path);
   return ok ? EXIT_DONE : EXIT_DIAGNOSTIC;
 }

@@ -14,6 +14,7 @@ static const struct { const char *name; int (*run)(int, char **); const char *do
   {"bench", cmd_bench, "time of a training step, memory planned and used"},
   {"gradcheck", cmd_gradcheck, "gradients against finite differences, for programs without data"},
   {"info", cmd_info, "parameters, arena, budget, data"},
+  {"import", cmd_import, "weights of another program, renamed by a mapping file, as a weight file"},
   {"export", cmd_export, "parameters and states from a checkpoint, as a weight file"},
 };
 

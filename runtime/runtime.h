@@ -187,6 +187,15 @@ bool weights_load(const char *path, char *arena);          // parameters and sta
 char *checkpoint_default_path(void);                       // "<model>.safetensors"; Owned by the caller
 
 // ---------------------------------------------------------------------------------------------------------------------
+// weight_map.c: weight files whose tensors have other names and layouts; format: docs/runtime.md, section import
+typedef struct WeightMap WeightMap;
+WeightMap *weight_map_read(const char *path);              // NULL after reporting file and line
+void weight_map_free(WeightMap *m);                        // m may be NULL
+// Parameters and states from the file; m NULL: names are the same. All is checked before the arena is touched; every differing tensor is reported.
+bool weight_map_import(const char *path, const WeightMap *m, char *arena);
+bool weight_map_export(const char *path, const WeightMap *m, const char *arena);
+
+// ---------------------------------------------------------------------------------------------------------------------
 // data.c and data_*.c: records in memory
 typedef struct Column {    // the values of one input over all records
   char *path;              // Owned
@@ -307,6 +316,7 @@ int cmd_predict(int argc, char **argv);
 int cmd_step(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_info(int argc, char **argv);
+int cmd_import(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_gradcheck(int argc, char **argv);
 // options.c: numbers from the command line; report and return false when malformed

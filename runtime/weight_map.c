@@ -1,0 +1,349 @@
+// Weight files of others: a mapping file says which of their tensors make up each of ours. Grammar and examples: docs/runtime.md, section import.
+// A rule is looked up from our side, so that one file serves both directions: import collects the pieces of a tensor, export takes it apart.
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+typedef struct Rule {
+  char *ours;              // Owned; pattern; NULL: an `ignore` rule
+  int n_theirs;
+  char **theirs;           // Owned; templates, joined along the first axis; of `ignore` one pattern
+  bool transpose;
+} Rule;
+struct WeightMap {
+  char *path;              // Owned
+  int n_rules;
+  Rule *rules;             // Owned
+};
+
+// What `*` stood for, from left to right.
+enum { MAX_CAPTURES = 8 };
+typedef struct Captures { int n; const char *text[MAX_CAPTURES]; size_t length[MAX_CAPTURES]; } Captures;
+
+void weight_map_free(WeightMap *m) {
+  if (!m) return;
+  for (int i = 0; i < m->n_rules; i++) {
+    free(m->rules[i].ours);
+    for (int k = 0; k < m->rules[i].n_theirs; k++) free(m->rules[i].theirs[k]);
+    free(m->rules[i].theirs);
+  }
+  free(m->rules);
+  free(m->path);
+  free(m);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Reading
+
+static bool malformed(const WeightMap *m, int line, const char *what) {
+  report_error("%s:%d: %s", m->path, line, what);
+  return false;
+}
+
+static int count_stars(const char *pattern) {
+  int n = 0;
+  for (; *pattern; pattern++) n += *pattern == '*';
+  return n;
+}
+
+// "{2+1}" at *text: which capture, what is added. Leaves *text behind it.
+static bool parse_reference(const char **text, int *capture, int64_t *add) {
+  char *end;
+  errno = 0;
+  long which = strtol(*text + 1, &end, 10);
+  *add = *end == '+' || *end == '-' ? strtoll(end, &end, 10) : 0;
+  if (errno || *end != '}' || which < 1 || which > MAX_CAPTURES || *add > 1000000 || *add < -1000000) return false;
+  *capture = (int)which - 1;
+  *text = end + 1;
+  return true;
+}
+
+static bool check_template(const WeightMap *m, int line, const char *text, int stars) {
+  while (*text) {
+    int capture;
+    int64_t add;
+    if (*text != '{') {
+      if (*text++ == '*') return malformed(m, line, "a `*` on the right: write {1} for what the first one on the left stood for");
+    } else if (!parse_reference(&text, &capture, &add)) {
+      return malformed(m, line, "expected a reference as in {1} or {2+1}");
+    } else if (capture >= stars) {
+      return malformed(m, line, "a reference to a `*` that the left side does not have");
+    }
+  }
+  return true;
+}
+
+static void add_their(Rule *r, const char *word) {
+  r->theirs = xrealloc(r->theirs, sizeof *r->theirs * (size_t)(r->n_theirs + 1));
+  r->theirs[r->n_theirs++] = xstrdup(word);
+}
+
+// Words of a line: `ignore PATTERN` or `PATTERN = TEMPLATE {, TEMPLATE} [transpose]`.
+static bool parse_rule(WeightMap *m, int line, char *text) {
+  char *save = NULL, *word = strtok_r(text, " \t\r\n", &save);
+  if (!word) return true;
+  m->rules = xrealloc(m->rules, sizeof *m->rules * (size_t)(m->n_rules + 1));
+  Rule *r = &m->rules[m->n_rules++];
+  *r = (Rule){0};
+  if (strcmp(word, "ignore") == 0) {
+    if (!(word = strtok_r(NULL, " \t\r\n", &save))) return malformed(m, line, "expected a pattern after `ignore`");
+    add_their(r, word);
+    return !strtok_r(NULL, " \t\r\n", &save) || malformed(m, line, "expected one pattern after `ignore`");
+  }
+  r->ours = xstrdup(word);
+  int stars = count_stars(r->ours);
+  if (stars > MAX_CAPTURES) return malformed(m, line, "more than 8 `*`");
+  if (!(word = strtok_r(NULL, " \t\r\n", &save)) || strcmp(word, "=") != 0) return malformed(m, line, "expected `=` after the model's name");
+  bool more = true;
+  for (; more; ) {
+    if (!(word = strtok_r(NULL, " \t\r\n", &save))) return malformed(m, line, "expected the name of a tensor in the file");
+    size_t n = strlen(word);
+    more = n > 1 && word[n - 1] == ',';
+    if (more) word[n - 1] = 0;
+    if (!check_template(m, line, word, stars)) return false;
+    add_their(r, word);
+  }
+  word = strtok_r(NULL, " \t\r\n", &save);
+  r->transpose = word && strcmp(word, "transpose") == 0;
+  if (r->transpose) word = strtok_r(NULL, " \t\r\n", &save);
+  return !word || malformed(m, line, "expected `transpose` or the end of the line");
+}
+
+WeightMap *weight_map_read(const char *path) {
+  FILE *f = fopen(path, "r");
+  if (!f) {
+    report_error("cannot open %s: %s", path, strerror(errno));
+    return NULL;
+  }
+  WeightMap *m = xcalloc(1, sizeof *m);
+  m->path = xstrdup(path);
+  char *line = NULL;
+  size_t size = 0;
+  bool ok = true;
+  for (int n = 1; ok && getline(&line, &size, f) >= 0; n++) {
+    line[strcspn(line, "#")] = 0;
+    ok = parse_rule(m, n, line);
+  }
+  if (ok && ferror(f)) {
+    report_error("cannot read %s: %s", path, strerror(errno));
+    ok = false;
+  }
+  free(line);
+  fclose(f);
+  if (ok) return m;
+  weight_map_free(m);
+  return NULL;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Names
+
+// `*` stands for any characters but, in a rule of ours, dots; the shortest that fits.
+static bool matches(const char *pattern, const char *name, bool dots, Captures *c) {
+  for (; *pattern && *pattern != '*'; pattern++, name++)
+    if (*pattern != *name) return false;
+  if (!*pattern) return !*name;
+  int index = c->n++;
+  for (size_t length = 1; name[length - 1] && (dots || name[length - 1] != '.'); length++) {
+    c->n = index + 1;
+    if (index < MAX_CAPTURES) c->text[index] = name, c->length[index] = length;
+    if (matches(pattern + 1, name + length, dots, c)) return true;
+  }
+  return false;
+}
+
+// The template with its references filled in; Owned by the caller. What a sum refers to that is no number counts as 0.
+static char *expand(const char *template, const Captures *c) {
+  char *out = xstrdup("");
+  while (*template) {
+    char *longer;
+    if (*template == '{') {
+      int k = 0;
+      int64_t add = 0;
+      parse_reference(&template, &k, &add);   // checked when it was read
+      longer = add ? xasprintf("%s%" PRId64, out, (int64_t)strtoll(c->text[k], NULL, 10) + add) : xasprintf("%s%.*s", out, (int)c->length[k], c->text[k]);
+    } else {
+      int n = (int)strcspn(template, "{");
+      longer = xasprintf("%s%.*s", out, n, template);
+      template += n;
+    }
+    free(out);
+    out = longer;
+  }
+  return out;
+}
+
+// The pieces of one of our tensors in their file.
+typedef struct Pieces { int n; char **names; bool transpose; int rank; int64_t dim[NNC_MAX_RANK]; } Pieces;   // dim: of each, in their layout
+
+static void pieces_free(Pieces *p) {
+  for (int i = 0; i < p->n; i++) free(p->names[i]);
+  free(p->names);
+}
+
+static bool pieces_of(const WeightMap *m, const NncTensor *t, Pieces *p) {
+  *p = (Pieces){.rank = t->rank};
+  memcpy(p->dim, t->dim, sizeof *t->dim * (size_t)t->rank);
+  Captures c = {0};
+  const Rule *r = NULL;
+  for (int i = 0; m && i < m->n_rules && !r; i++) {
+    c.n = 0;
+    if (m->rules[i].ours && matches(m->rules[i].ours, t->name, false, &c)) r = &m->rules[i];
+  }
+  p->n = r ? r->n_theirs : 1;
+  p->names = xcalloc((size_t)p->n, sizeof *p->names);
+  for (int i = 0; i < p->n; i++) p->names[i] = r ? expand(r->theirs[i], &c) : xstrdup(t->name);
+  if (r && r->transpose && t->rank != 2) {
+    report_error("%s: %s is to be transposed but has %d axes, not 2", m->path, t->name, t->rank);
+    return false;
+  }
+  if (p->n > 1 && (t->rank == 0 || t->dim[0] % p->n != 0)) {
+    report_error("%s: the first axis of %s cannot be cut into %d parts", m->path, t->name, p->n);
+    return false;
+  }
+  if (p->n > 1) p->dim[0] /= p->n;
+  p->transpose = r && r->transpose;
+  if (p->transpose) {
+    int64_t d = p->dim[0];
+    p->dim[0] = p->dim[1], p->dim[1] = d;
+  }
+  return true;
+}
+
+static void transpose(const char *from, int64_t rows, int64_t columns, int64_t element, char *to) {
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t k = 0; k < columns; k++) memcpy(to + (k * rows + i) * element, from + (i * columns + k) * element, (size_t)element);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Import
+
+static bool is_weight(const NncTensor *t) { return t->role == NNC_PARAM || t->role == NNC_STATE; }
+
+static bool check_piece(const Safetensors *s, const NncTensor *t, const Pieces *p, const char *name) {
+  const SafetensorsEntry *e = safetensors_find(s, name);
+  NncDtype dtype;
+  char found[128], expected[128];
+  if (!e) {
+    report_error("%s has no tensor %s, for %s", s->path, name, t->name);
+    return false;
+  }
+  if (e->rank != p->rank || memcmp(e->dim, p->dim, sizeof *p->dim * (size_t)p->rank) != 0) {
+    report_error("%s: tensor %s, for %s, has shape %s, expected %s", s->path, name, t->name, format_shape(e->rank, e->dim, found, sizeof found),
+                 format_shape(p->rank, p->dim, expected, sizeof expected));
+    return false;
+  }
+  bool from_float = safetensors_dtype(e->dtype, &dtype) && (dtype == NNC_F32 || dtype == NNC_F64), to_float = t->dtype == NNC_F32 || t->dtype == NNC_F64;
+  if (from_float ? to_float : safetensors_dtype(e->dtype, &dtype) && dtype == t->dtype) return true;
+  report_error("%s: tensor %s, for %s, is %s, expected %s", s->path, name, t->name, e->dtype, dtype_name(t->dtype));
+  return false;
+}
+
+static bool ignored(const WeightMap *m, const char *name) {
+  for (int i = 0; m && i < m->n_rules; i++) {
+    Captures c = {0};
+    if (!m->rules[i].ours && matches(m->rules[i].theirs[0], name, true, &c)) return true;
+  }
+  return false;
+}
+
+// Every difference between file and model is reported.
+static bool check_all(const Safetensors *s, const WeightMap *m) {
+  bool ok = true;
+  bool *used = xcalloc((size_t)s->n_entries + 1, sizeof *used);
+  for (int i = 0; i < nnc_program.n_persistent; i++) {
+    const NncTensor *t = &nnc_program.persistent[i];
+    if (!is_weight(t)) continue;
+    Pieces p;
+    bool fits = pieces_of(m, t, &p);
+    for (int k = 0; fits && k < p.n; k++) {
+      const SafetensorsEntry *e = safetensors_find(s, p.names[k]);
+      if (e) used[e - s->entries] = true;
+      ok = check_piece(s, t, &p, p.names[k]) && ok;
+    }
+    ok = ok && fits;
+    pieces_free(&p);
+  }
+  for (int i = 0; i < s->n_entries; i++) {
+    if (used[i] || ignored(m, s->entries[i].name)) continue;
+    report_error("%s: tensor %s has no place in the model (`ignore %s` in a mapping file leaves it out)", s->path, s->entries[i].name, s->entries[i].name);
+    ok = false;
+  }
+  free(used);
+  return ok;
+}
+
+static bool import_tensor(const Safetensors *s, const WeightMap *m, const NncTensor *t, char *arena) {
+  Pieces p;
+  bool ok = pieces_of(m, t, &p);
+  int64_t n = tensor_elements(t) / p.n, element = dtype_bytes(t->dtype);
+  char *whole = xmalloc((size_t)t->bytes), *piece = xmalloc((size_t)(n * element));
+  for (int k = 0; ok && k < p.n; k++) {
+    const SafetensorsEntry *e = safetensors_find(s, p.names[k]);
+    NncDtype dtype = t->dtype;
+    safetensors_dtype(e->dtype, &dtype);
+    char *raw = xmalloc((size_t)e->bytes), *out = whole + k * n * element;
+    ok = safetensors_read(s, e, 0, e->bytes, raw);
+    if (ok) convert_elements(dtype, raw, t->dtype, p.transpose ? piece : out, n);
+    if (ok && p.transpose) transpose(piece, p.dim[0], p.dim[1], element, out);
+    free(raw);
+  }
+  if (ok) tensor_to_arena(t, whole, arena);
+  free(piece);
+  free(whole);
+  pieces_free(&p);
+  return ok;
+}
+
+bool weight_map_import(const char *path, const WeightMap *m, char *arena) {
+  Safetensors s;
+  if (!safetensors_open(path, &s)) return false;
+  bool ok = check_all(&s, m);
+  for (int i = 0; i < nnc_program.n_persistent && ok; i++)
+    if (is_weight(&nnc_program.persistent[i])) ok = import_tensor(&s, m, &nnc_program.persistent[i], arena);
+  safetensors_close(&s);
+  return ok;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Export
+
+static bool export_tensor(SafetensorsWriter *w, int *index, const NncTensor *t, const Pieces *p, const char *arena) {
+  int64_t n = tensor_elements(t) / p->n, element = dtype_bytes(t->dtype);
+  char *whole = xmalloc((size_t)t->bytes), *piece = xmalloc((size_t)(n * element));
+  tensor_from_arena(t, arena, whole);
+  bool ok = true;
+  for (int k = 0; k < p->n && ok; k++) {
+    char *from = whole + k * n * element;
+    if (p->transpose) transpose(from, p->dim[1], p->dim[0], element, piece);
+    ok = safetensors_put(w, (*index)++, 0, p->transpose ? piece : from, n * element);
+  }
+  free(piece);
+  free(whole);
+  return ok;
+}
+
+bool weight_map_export(const char *path, const WeightMap *m, const char *arena) {
+  SafetensorsWriter *w = safetensors_create(path);
+  int n = nnc_program.n_persistent, index = 0;
+  Pieces *pieces = xcalloc((size_t)n, sizeof *pieces);
+  bool ok = true;
+  for (int i = 0; i < n; i++) {
+    const NncTensor *t = &nnc_program.persistent[i];
+    if (!is_weight(t)) continue;
+    ok = pieces_of(m, t, &pieces[i]) && ok;
+    for (int k = 0; k < pieces[i].n; k++) safetensors_declare(w, pieces[i].names[k], t->dtype, pieces[i].rank, pieces[i].dim);
+  }
+  ok = ok && safetensors_begin(w);
+  for (int i = 0; i < n && ok; i++)
+    if (pieces[i].n) ok = export_tensor(w, &index, &nnc_program.persistent[i], &pieces[i], arena);
+  for (int i = 0; i < n; i++) pieces_free(&pieces[i]);
+  free(pieces);
+  if (ok) return safetensors_commit(w);
+  safetensors_abandon(w);
+  return false;
+}
