@@ -1,5 +1,6 @@
 # How lit finds and runs the tests. A test is a file with RUN lines; .nn files without any are inputs of other tests.
 # Substitutions: %nnc %nnc_opt %nnc_plan (the tools), %unit (the folder of test programs), %python, %unshare (a shell command of its own mounts), %cmake, %build_dir, %source_dir (the repository), and lit's own %s %t %S %T.
+import ctypes
 import os
 import shutil
 import subprocess
@@ -30,6 +31,10 @@ if config.sanitize:
         config.environment[name] = ":".join(filter(None, ["exitcode=99", os.environ.get(name)]))
 if shutil.which("ptxas", path=config.environment["PATH"]):
     config.available_features.add("ptxas")
+try:
+    ctypes.CDLL("libcuda.so.1")
+except OSError:
+    config.available_features.add("no-cuda")
 # Read-only and full file systems need a mount of their own: root's, or that of a user who may make namespaces.
 config.unshare = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-rm"]
 try:
