@@ -137,6 +137,10 @@ static Slot *find_or_make_slot(Elaborator *e, AstPos pos, const char *name, NnTy
 
 MlirValue elaborator_param(Elaborator *e, AstPos pos, const char *name, NnType type, const char *init)
 {
+  if (e->function->mode != MODE_TRAIN && settings_averaged(e, path_join(e, e->layer_path, name))) {
+    Slot *average = find_or_make_slot(e, pos, elaborator_format(e, "%s.ema", name), type, init, true);
+    return average ? average->value : nn_null_value();
+  }
   Slot *s = find_or_make_slot(e, pos, name, type, init, false);
   return s ? s->value : nn_null_value();
 }

@@ -98,6 +98,7 @@ struct Elaborator {
   const AstItem *train;         // NULL: none
   int n_settings, cap_settings; const AstStmt **settings;   // the other lines of the train section, as executed
   int n_groups; Group *groups;
+  double ema;                   // of the parameters; 0: none
   int n_callers; AstName callers[MAX_CALLERS];              // of the last error
   int n_reported, cap_reported; AstPos *reported;
   bool hushed;            // the last error was a repetition and not shown
@@ -186,5 +187,6 @@ bool data_attributes(Elaborator *e, int n, const DataInput *inputs);
 bool settings_known(Elaborator *e, const AstStmt *s);        // reports an unknown keyword
 bool settings_read(Elaborator *e);                           // e->settings to module attributes and e->groups
 int settings_group_of(Elaborator *e, const char *path);
+bool settings_averaged(Elaborator *e, const char *path);     // @eval and @predict read the parameter's moving average
 
 #endif

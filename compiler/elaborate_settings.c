@@ -68,7 +68,7 @@ static bool read_options(Elaborator *e, AstPos pos, const char *of, int n_args, 
 
 // --- Keywords ----------------------------------------------------------------------------------------------------------------
 
-static const char *const keywords[] = {"data", "eval", "loss", "metric", "optimizer", "group", "schedule", "clip", "accumulate", "epochs", "steps", "batch", "eval_every", "seed"};
+static const char *const keywords[] = {"data", "eval", "loss", "metric", "optimizer", "group", "schedule", "clip", "accumulate", "epochs", "steps", "batch", "eval_every", "seed", "ema", "patience"};
 
 bool settings_known(Elaborator *e, const AstStmt *s)
 {
@@ -263,6 +263,11 @@ int settings_group_of(Elaborator *e, const char *path)
   return 0;
 }
 
+bool settings_averaged(Elaborator *e, const char *path)
+{
+  return e->ema > 0 && e->n_groups > 0 && !e->groups[settings_group_of(e, path)].frozen;
+}
+
 // --- Schedule and the rest ---------------------------------------------------------------------------------------------------
 
 enum { WARMUP, MIN, EVERY, GAMMA, SCHEDULE_OPTIONS };
@@ -338,7 +343,7 @@ static bool check_batch(Elaborator *e)
 bool settings_read(Elaborator *e)
 {
   static const struct { const char *keyword, *attribute; double otherwise, low; } counts[] = {
-    {"accumulate", "nn.accumulate", 1, 1}, {"eval_every", "nn.eval_every", 0, 0}, {"seed", "nn.seed", 0, 0},
+    {"accumulate", "nn.accumulate", 1, 1}, {"eval_every", "nn.eval_every", 0, 0}, {"seed", "nn.seed", 0, 0}, {"patience", "nn.patience", 0, 0},
   };
   bool ok = read_optimizer(e), found;
   if (ok) write_groups(e);
@@ -348,6 +353,8 @@ bool settings_read(Elaborator *e)
   double value;
   if (!read_number(e, "clip", OPTION_REAL, 0, BIG, &value, &found)) ok = false;
   else if (found) set_module_attr(e, "nn.clip_norm", float_attr(e, value));
+  if (!read_number(e, "ema", OPTION_REAL, 0, 1, &value, &found)) ok = false;
+  else if (found) set_module_attr(e, "nn.ema", float_attr(e, e->ema = value));
   for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
     value = counts[i].otherwise;
     ok = read_number(e, counts[i].keyword, OPTION_COUNT, counts[i].low, BIG, &value, &found) && ok;

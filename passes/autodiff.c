@@ -144,8 +144,8 @@ static MlirOperation build_gradients(MlirOperation func, TrainedParam *params, i
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-static char *argument_name(MlirOperation func, int arg) {
-  MlirAttribute name = nn_arg_attr(func, arg, "nn.name");
+static char *argument_text(MlirOperation func, int arg, const char *attribute) {
+  MlirAttribute name = nn_arg_attr(func, arg, attribute);
   MlirStringRef text = mlirAttributeIsNull(name) ? mlirStringRefCreateFromCString("") : mlirStringAttrGetValue(name);
   char *copy = strndup(text.data, text.length);
   if (!copy) abort();
@@ -167,7 +167,7 @@ static int find_params(MlirOperation func, const Optimizer *o, TrainedParam **ou
       return -1;
     }
     if (o->group[group].frozen || !is_float(mlirBlockGetArgument(nn_function_body(func), i))) continue;
-    params[n++] = (TrainedParam){.arg = i, .group = group, .name = argument_name(func, i)};
+    params[n++] = (TrainedParam){.arg = i, .group = group, .name = argument_text(func, i, "nn.name"), .init = argument_text(func, i, "nn.init")};
   }
   return n;
 }
@@ -225,7 +225,7 @@ bool nn_pass_autodiff(MlirModule module, const NnPassRun *run) {
   TrainedParam *params;
   int n = find_params(train, &optimizer, &params);
   bool ok = n >= 0 && build_step(module, train, &optimizer, params, n);
-  for (TrainedParam *p = params; p->name; p++) free(p->name);
+  for (TrainedParam *p = params; p->name; p++) free(p->name), free(p->init);
   free(params);
   optimizer_free(&optimizer);
   return ok;

@@ -55,8 +55,9 @@ typedef struct Optimizer {
   OptimizerGroup *group;   // Owned
   double clip_norm;        // 0: none
   int64_t accumulate;      // micro-batches per step
+  double ema;              // of the parameters: average = ema average + (1 - ema) updated parameter; 0: none
 } Optimizer;
-// Reads nn.optimizer, nn.groups, nn.clip_norm, nn.accumulate. False after reporting. Owned: optimizer_free.
+// Reads nn.optimizer, nn.groups, nn.clip_norm, nn.accumulate, nn.ema. False after reporting. Owned: optimizer_free.
 bool optimizer_read(MlirModule module, Optimizer *out);
 void optimizer_free(Optimizer *o);
 
@@ -64,6 +65,7 @@ typedef struct TrainedParam {
   int arg;              // number of the argument
   int64_t group;
   char *name;           // Owned
+  char *init;           // Owned; how it begins, for its average; NULL: not told
   MlirValue value;      // the argument
   MlirValue gradient;   // null until known; null for ever if the loss does not depend on it
 } TrainedParam;

@@ -31,7 +31,7 @@ static OptimizerGroup read_group(MlirAttribute dictionary) {
 bool optimizer_read(MlirModule module, Optimizer *out) {
   MlirOperation root = mlirModuleGetOperation(module);
   char name[32];
-  *out = (Optimizer){.clip_norm = nn_attr_f64(root, "nn.clip_norm", 0), .accumulate = nn_attr_i64(root, "nn.accumulate", 1)};
+  *out = (Optimizer){.clip_norm = nn_attr_f64(root, "nn.clip_norm", 0), .accumulate = nn_attr_i64(root, "nn.accumulate", 1), .ema = nn_attr_f64(root, "nn.ema", 0)};
   nn_attr_str(root, "nn.optimizer", name, sizeof name, "");
   if (!optimizer_parse(name, &out->kind)) {
     nn_error(root, "nn.optimizer must be sgd, momentum, adam or adamw, found '%s'", name);
@@ -109,11 +109,11 @@ static const Scalars *scalars_of(Step *step, int64_t group) {
   return s;
 }
 
-// A new persistent argument of the parameter's type named <param>.<suffix>, zero at the start. *arg is its number.
-static MlirValue add_companion(Signature *s, const TrainedParam *p, const char *role, const char *suffix, MlirLocation loc, int *arg) {
+// A new persistent argument of the parameter's type named <param>.<suffix>. *arg is its number.
+static MlirValue add_companion(Signature *s, const TrainedParam *p, const char *role, const char *suffix, const char *init, MlirLocation loc, int *arg) {
   char *name;
   if (asprintf(&name, "%s.%s", p->name, suffix) < 0) abort();
-  MlirValue v = signature_add_arg(s, nn_value_type(p->value), loc, role, name, "zeros", p->group);
+  MlirValue v = signature_add_arg(s, nn_value_type(p->value), loc, role, name, init, p->group);
   *arg = s->n_args - 1;
   free(name);
   return v;
@@ -129,9 +129,19 @@ static void update_companion(Signature *s, const TrainedParam *p, const char *su
 // v = momentum v + g; the direction is v, with nesterov g + momentum v.
 static MlirValue momentum_direction(Step *step, NnBuilder *b, const TrainedParam *p, MlirValue g, int *arg, MlirValue *velocity) {
   const OptimizerGroup *group = &step->o->group[p->group];
-  MlirValue v = add_companion(step->s, p, "opt", "momentum", b->loc, arg);
+  MlirValue v = add_companion(step->s, p, "opt", "momentum", "zeros", b->loc, arg);
   *velocity = add(b, scaled(b, v, group->momentum), g);
   return group->nesterov ? add(b, g, scaled(b, *velocity, group->momentum)) : *velocity;
+}
+
+// The updated parameter, and its moving average where one is kept: a state that begins as the parameter does.
+static void add_parameter(Step *step, NnBuilder *b, const TrainedParam *p, MlirValue updated) {
+  signature_add_update(step->s, updated, p->name, p->arg);
+  double decay = step->o->ema;
+  if (decay <= 0) return;
+  int arg;
+  MlirValue average = add_companion(step->s, p, "state", "ema", p->init ? p->init : "zeros", b->loc, &arg);
+  update_companion(step->s, p, "ema", arg, add(b, scaled(b, average, decay), scaled(b, updated, 1 - decay)));
 }
 
 static void update_sgd(Step *step, NnBuilder *b, const TrainedParam *p, MlirValue g) {
@@ -141,7 +151,7 @@ static void update_sgd(Step *step, NnBuilder *b, const TrainedParam *p, MlirValu
   MlirValue velocity = nn_null_value();
   if (step->o->kind == OPTIMIZER_MOMENTUM) g = momentum_direction(step, b, p, g, &arg, &velocity);
   MlirValue rate = spread(b, scalars_of(step, p->group)->rate, g);
-  signature_add_update(step->s, nn_binary(b, NN_OP_sub, p->value, mul(b, rate, g)), p->name, p->arg);
+  add_parameter(step, b, p, nn_binary(b, NN_OP_sub, p->value, mul(b, rate, g)));
   if (arg >= 0) update_companion(step->s, p, "momentum", arg, velocity);
 }
 
@@ -149,8 +159,8 @@ static void update_adam(Step *step, NnBuilder *b, const TrainedParam *p, MlirVal
   const OptimizerGroup *group = &step->o->group[p->group];
   const Scalars *scalars = scalars_of(step, p->group);
   int m_arg, v_arg;
-  MlirValue m = add_companion(step->s, p, "opt", "exp_avg", b->loc, &m_arg);
-  MlirValue v = add_companion(step->s, p, "opt", "exp_avg_sq", b->loc, &v_arg);
+  MlirValue m = add_companion(step->s, p, "opt", "exp_avg", "zeros", b->loc, &m_arg);
+  MlirValue v = add_companion(step->s, p, "opt", "exp_avg_sq", "zeros", b->loc, &v_arg);
   if (step->o->kind == OPTIMIZER_ADAM && group->weight_decay != 0) g = add(b, g, scaled(b, p->value, group->weight_decay));
   m = add(b, scaled(b, m, group->beta1), scaled(b, g, 1 - group->beta1));
   v = add(b, scaled(b, v, group->beta2), scaled(b, mul(b, g, g), 1 - group->beta2));
@@ -158,7 +168,7 @@ static void update_adam(Step *step, NnBuilder *b, const TrainedParam *p, MlirVal
   MlirValue ratio = nn_binary(b, NN_OP_div, m, add(b, root, nn_constant_like(b, root, group->eps)));
   MlirValue value = nn_value_is_null(scalars->decay) ? p->value : mul(b, p->value, spread(b, scalars->decay, p->value));
   value = nn_binary(b, NN_OP_sub, value, mul(b, spread(b, scalars->rate, ratio), ratio));
-  signature_add_update(step->s, value, p->name, p->arg);
+  add_parameter(step, b, p, value);
   update_companion(step->s, p, "exp_avg", m_arg, m);
   update_companion(step->s, p, "exp_avg_sq", v_arg, v);
 }
@@ -244,7 +254,7 @@ void optimizer_build(const Optimizer *o, Signature *s, TrainedParam *params, int
   for (int i = 0; i < n; i++) {
     if (nn_value_is_null(params[i].gradient)) continue;
     NnBuilder b = clips ? builder_at_end(&positions, &params[i], "update") : builder_for(&positions, &params[i]);
-    if (o->accumulate > 1) accumulator[i] = add_companion(s, &params[i], "accum", "grad_accum", b.loc, &accumulator_arg[i]);
+    if (o->accumulate > 1) accumulator[i] = add_companion(s, &params[i], "accum", "grad_accum", "zeros", b.loc, &accumulator_arg[i]);
     gradient[i] = whole_gradient(o, &b, &params[i], accumulator[i]);
   }
   MlirValue factor = nn_null_value();
@@ -273,7 +283,7 @@ void optimizer_build_accumulation(Signature *s, TrainedParam *params, int n) {
     if (nn_value_is_null(params[i].gradient)) continue;
     NnBuilder b = builder_for(&positions, &params[i]);
     int arg;
-    MlirValue accumulator = add_companion(s, &params[i], "accum", "grad_accum", b.loc, &arg);
+    MlirValue accumulator = add_companion(s, &params[i], "accum", "grad_accum", "zeros", b.loc, &arg);
     update_companion(s, &params[i], "grad_accum", arg, add(&b, accumulator, params[i].gradient));
   }
   positions_free(&positions);

@@ -48,6 +48,12 @@ bool checkpoint_save(const char *path, const char *arena, const TrainState *stat
   safetensors_add_metadata(w, "compiler", nnc_program.compiler);
   add_integer(w, "step", state->step);
   add_integer(w, "seed", state->seed);
+  if (nnc_program.patience > 0) {
+    char best[48];
+    snprintf(best, sizeof best, "%a", state->best);
+    safetensors_add_metadata(w, "best_loss", best);
+    add_integer(w, "evaluations_since_best", state->since_best);
+  }
   if (steps_per_epoch > 0) {   // both follow from the step; they are here for readers
     add_integer(w, "epoch", state->step / steps_per_epoch);
     add_integer(w, "step_in_epoch", state->step % steps_per_epoch);
@@ -100,6 +106,17 @@ static bool read_tensor(const Safetensors *s, const SafetensorsEntry *e, const N
   return ok;
 }
 
+// Weights that were trained without a moving average serve as their own.
+static const SafetensorsEntry *find_entry(const Safetensors *s, const NncTensor *t, bool weights_only) {
+  const SafetensorsEntry *e = safetensors_find(s, t->name);
+  size_t n = strlen(t->name), suffix = strlen(".ema");
+  if (e || !weights_only || n <= suffix || strcmp(t->name + n - suffix, ".ema") != 0) return e;
+  char *base = xasprintf("%.*s", (int)(n - suffix), t->name);
+  e = safetensors_find(s, base);
+  free(base);
+  return e;
+}
+
 // All tensors are checked before the first is read, so that a bad file leaves the arena as it was. Of a weight file the optimizer's
 // state is taken where it is there (a file that `step` wrote goes on where that step ended).
 static bool load(const Safetensors *s, char *arena, bool weights_only) {
@@ -108,7 +125,7 @@ static bool load(const Safetensors *s, char *arena, bool weights_only) {
   const char *first = NULL;
   for (int i = 0; i < p->n_persistent; i++) {
     const NncTensor *t = &p->persistent[i];
-    const SafetensorsEntry *e = safetensors_find(s, t->name);
+    const SafetensorsEntry *e = find_entry(s, t, weights_only);
     if (!e) {
       if (weights_only && !is_weight(t)) continue;
       if (!missing++) first = t->name;
@@ -123,7 +140,7 @@ static bool load(const Safetensors *s, char *arena, bool weights_only) {
   }
   for (int i = 0; i < p->n_persistent; i++) {
     const NncTensor *t = &p->persistent[i];
-    const SafetensorsEntry *e = safetensors_find(s, t->name);
+    const SafetensorsEntry *e = find_entry(s, t, weights_only);
     if (e && !read_tensor(s, e, t, arena)) return false;
   }
   return true;
@@ -159,6 +176,12 @@ bool checkpoint_resume(const char *path, char *arena, TrainState *state) {
   if (ok && model && strcmp(model, nnc_program.model) != 0) {
     report_error("%s is a checkpoint of model %s, not of %s", path, model, nnc_program.model);
     ok = false;
+  }
+  if (ok && nnc_program.patience > 0) {
+    const char *best = safetensors_metadata(&s, "best_loss");
+    if (best) state->best = strtod(best, NULL);
+    ok = best && metadata_integer(&s, "evaluations_since_best", &state->since_best);
+    if (!best) report_error("%s: no metadata \"best_loss\", which patience needs", s.path);
   }
   ok = ok && load(&s, arena, false);
   safetensors_close(&s);

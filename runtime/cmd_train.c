@@ -120,6 +120,7 @@ static bool count_steps(Training *t) {
 
 static bool start_values(Training *t) {
   const TrainOptions *o = &t->o;
+  t->state.best = INFINITY;
   t->state.seed = o->has_seed ? o->seed : nnc_program.seed;
   if (o->must_resume) {
     if (!checkpoint_resume(o->resume ? o->resume : o->save, t->s.arena.base, &t->state)) return false;
@@ -195,6 +196,31 @@ static bool save_to(const Training *t, const char *path) {
 
 static bool save(const Training *t) { return save_to(t, t->o.save); }
 
+// "model.safetensors" and ".best" give "model.best.safetensors". Owned.
+static char *path_beside(const char *path, const char *what) {
+  size_t n = strlen(path), suffix = strlen(".safetensors");
+  bool has_suffix = n > suffix && strcmp(path + n - suffix, ".safetensors") == 0;
+  return xasprintf("%.*s%s.safetensors", (int)(has_suffix ? n - suffix : n), path, what);
+}
+
+// Early stopping: the weights of the best evaluation go into a file of their own.
+static bool note_loss(Training *t, const Metrics *m) {
+  if (nnc_program.patience <= 0) return true;
+  double loss = metrics_loss(m, program_function("eval"));
+  if (!(loss < t->state.best)) {
+    t->state.since_best++;
+    return true;
+  }
+  t->state.best = loss;
+  t->state.since_best = 0;
+  char *path = path_beside(t->o.save, ".best");
+  bool ok = weights_save(path, t->s.arena.base);
+  free(path);
+  return ok;
+}
+
+static bool out_of_patience(const Training *t) { return nnc_program.patience > 0 && t->state.since_best >= nnc_program.patience; }
+
 static bool evaluate(Training *t) {
   Metrics m;
   bool ok = session_evaluate(&t->s, &t->eval_data, &m);
@@ -205,6 +231,7 @@ static bool evaluate(Training *t) {
     for (int i = 0; i < m.n; i++) printf("  %s %.4f", m.names[i], m.values[i]);
     printf("  (%lld records)\n", (long long)t->eval_data.records);
     fflush(stdout);
+    ok = note_loss(t, &m);
   }
   metrics_free(&m);
   return ok || signals_stop_requested();
@@ -212,9 +239,7 @@ static bool evaluate(Training *t) {
 
 // Keeps the last good checkpoint: the state after the loss stopped being finite goes into a file of its own.
 static void stop_not_finite(const Training *t) {
-  size_t n = strlen(t->o.save), suffix = strlen(".safetensors");
-  bool has_suffix = n > suffix && strcmp(t->o.save + n - suffix, ".safetensors") == 0;
-  char *path = xasprintf("%.*s.nan.safetensors", (int)(has_suffix ? n - suffix : n), t->o.save);
+  char *path = path_beside(t->o.save, ".nan");
   report_error("the loss is not a finite number at step %lld (epoch %.3f)", (long long)t->state.step, epoch_of(t));
   if (save_to(t, path))
     fprintf(stderr, "%s: the state after that step is in %s\n", report_name(), path);
@@ -228,7 +253,7 @@ static int train_loop(Training *t) {
   bool evaluated = false, saved = false;
   progress_start(&t->progress, f, t->state.step, t->total, t->o.print_every, t->o.quiet);
   int64_t end = t->o.stop_at > 0 && t->o.stop_at < t->total ? t->o.stop_at : t->total;
-  while (t->state.step < end && !signals_stop_requested()) {
+  while (t->state.step < end && !signals_stop_requested() && !out_of_patience(t)) {
     double rate = nnc_program.n_groups ? schedule_rate(&nnc_program.groups[0], t->state.step, t->total) : -1;
     if (!run_step(t)) return EXIT_DIAGNOSTIC;
     bool epoch_ends = !t->one_record && t->state.step % t->steps_per_epoch == 0;
@@ -248,11 +273,14 @@ static int train_loop(Training *t) {
     progress_exclude(&t->progress, now_seconds() - paused);
   }
   progress_end(&t->progress);
-  bool interrupted = t->state.step < end;
+  bool patient = !out_of_patience(t), interrupted = t->state.step < end && patient;
   if (t->state.step == t->total && t->has_eval && !evaluated && !evaluate(t)) return EXIT_DIAGNOSTIC;
   bool began = t->state.step > t->progress.first_step;   // interrupted before the first step: an older checkpoint is worth more
   if (began && !saved && !save(t)) return EXIT_DIAGNOSTIC;
   if (!interrupted) {
+    if (!patient)
+      printf("stopped after step %lld: no better loss than %.4f in %lld evaluations; its weights are in the .best file\n", (long long)t->state.step,
+             t->state.best, (long long)t->state.since_best);
     if (!t->o.quiet) printf("%lld steps done; saved %s\n", (long long)t->state.step, t->o.save);
     return EXIT_DONE;
   }

@@ -48,6 +48,16 @@ static double value(const Init *init, uint64_t seed, uint64_t stream, int64_t i)
   }
 }
 
+// The draws of a tensor are those of its name; the moving average of a parameter begins as the parameter does.
+static uint64_t stream_of(const char *name) {
+  size_t n = strlen(name), suffix = strlen(".ema");
+  if (n <= suffix || strcmp(name + n - suffix, ".ema") != 0) return philox_stream(name);
+  char *base = xasprintf("%.*s", (int)(n - suffix), name);
+  uint64_t stream = philox_stream(base);
+  free(base);
+  return stream;
+}
+
 bool init_tensor(const NncTensor *t, char *arena, uint64_t seed) {
   Init init = {INIT_CONSTANT, 0, 0};
   if (t->init && *t->init && !parse(t->init, &init)) {
@@ -57,7 +67,7 @@ bool init_tensor(const NncTensor *t, char *arena, uint64_t seed) {
   int64_t n = tensor_elements(t), element = dtype_bytes(t->dtype);
   bool permuted = tensor_is_permuted(t);
   char *out = permuted ? xmalloc((size_t)t->bytes) : arena + t->offset;
-  uint64_t stream = philox_stream(t->name);
+  uint64_t stream = stream_of(t->name);
 #pragma omp parallel for schedule(static)
   for (int64_t i = 0; i < n; i++) {
     double v = value(&init, seed, stream, i);

@@ -162,6 +162,7 @@ typedef struct NncProgram {
   int64_t seed;
   const struct NncDevice *device;            // what runs the steps: nnc_device_host or nnc_device_cuda
   const NncCuda *cuda;                       // NULL for the host
+  int64_t patience;                          // evaluations without a better loss before training ends; 0: no such end
   int threads;                               // threads that scratch sizes were asked for (nnc_library_threads); 0: not recorded
 } NncProgram;
 

@@ -179,6 +179,8 @@ bool output_path_check(const char *path);                  // its folder exists 
 typedef struct TrainState {
   int64_t step;            // optimizer steps done
   int64_t seed;
+  double best;             // with patience: least loss of an evaluation so far
+  int64_t since_best;      // evaluations after that one
 } TrainState;
 bool checkpoint_save(const char *path, const char *arena, const TrainState *state, int64_t steps_per_epoch);
 bool checkpoint_resume(const char *path, char *arena, TrainState *state);
