@@ -80,6 +80,7 @@ static const LayerInfo layers[] = {
   ROW(accuracy, "logits:tensor, labels:tensor, weights:tensor=none", false, "Part of the records whose largest logit is the label's."),
   ROW(mse, "x:tensor, y:tensor", false, "Mean of (x-y)^2."),
   ROW(binary_cross_entropy, "logits:tensor, targets:any", false, "Mean binary cross-entropy of sigmoid(logits)."),
+  ROW(training, "", false, "true while the training step is built, false for evaluation and prediction."),
   ROW(normal, "std:number=1, mean:number=0", false, "Initialiser: normal distribution."),
   ROW(uniform, "low:number, high:number", false, "Initialiser: uniform distribution."),
   ROW(constant, "value:number", false, "Initialiser: one value."),
