@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Makes test/models/goldens/*.json with PyTorch in f64: loss, outputs, gradients of one step and parameters after three.
 
-Needs PyTorch and numpy (Debian: python3-torch); nothing in `make demo` or `make check` does.
+usage: make_goldens.py [NAME...]
+Needs PyTorch (Debian: python3-torch); nothing in `make demo` or `make check` does.
 Parameters are matched to those of the compiled .nn file by their order, which is the order of first use on both sides.
 """
 import json
+import math
 import os
 import sys
 
@@ -14,6 +16,7 @@ import torch.nn.functional as F
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import golden_format as gf
+import golden_models as models
 
 torch.set_default_dtype(torch.float64)
 STEPS = 3
@@ -40,115 +43,133 @@ class Lenet(nn.Module):
         return self.e(F.relu(self.d(F.relu(self.c(x.flatten(1))))))
 
 
-class BasicBlock(nn.Module):
-    """The shortcut is declared last because the .nn file uses it last."""
-
-    def __init__(self, inputs, width, stride):
-        super().__init__()
-        self.a, self.an = nn.Conv2d(inputs, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width)
-        self.b, self.bn = nn.Conv2d(width, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width)
-        self.project = stride != 1 or inputs != width
-        if self.project:
-            self.s, self.sn = nn.Conv2d(inputs, width, 1, stride, bias=False), nn.BatchNorm2d(width)
-
-    def forward(self, x):
-        y = self.bn(self.b(F.relu(self.an(self.a(x)))))
-        return F.relu(y + (self.sn(self.s(x)) if self.project else x))
-
-
-class Resnet18(nn.Module):
-    def __init__(self, width=8, classes=10):
-        super().__init__()
-        self.stem, self.norm = nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width)
-        blocks, inputs = [], width
-        for i, stride in enumerate([1, 2, 2, 2]):
-            for k in range(2):
-                blocks.append(BasicBlock(inputs, width << i, stride if k == 0 else 1))
-                inputs = width << i
-        self.blocks, self.head = nn.Sequential(*blocks), nn.Linear(inputs, classes)
-
-    def forward(self, x):
-        return self.head(self.blocks(F.relu(self.norm(self.stem(x)))).mean((2, 3)))
-
-
-class GptBlock(nn.Module):
-    def __init__(self, d, heads):
-        super().__init__()
-        self.heads = heads
-        self.n1, self.qkv, self.proj = nn.LayerNorm(d), nn.Linear(d, 3 * d), nn.Linear(d, d)
-        self.n2, self.up, self.down = nn.LayerNorm(d), nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
-
-    def forward(self, x):
-        b, t, d = x.shape
-        q, k, v = (p.view(b, t, self.heads, -1).transpose(1, 2) for p in self.qkv(self.n1(x)).chunk(3, -1))
-        scores = q @ k.transpose(-1, -2) / (d // self.heads) ** 0.5
-        scores = scores.masked_fill(torch.ones(t, t, dtype=torch.bool).triu(1), float('-inf'))
-        x = x + self.proj((scores.softmax(-1) @ v).transpose(1, 2).reshape(b, t, d))
-        return x + self.down(F.gelu(self.up(self.n2(x)), approximate='tanh'))
-
-
-class Gpt(nn.Module):
-    def __init__(self, vocabulary=65, t=12, d=32, layers=2, heads=4):
-        super().__init__()
-        self.wte, self.wpe = nn.Parameter(torch.empty(vocabulary, d)), nn.Parameter(torch.empty(t, d))
-        self.blocks, self.norm = nn.Sequential(*[GptBlock(d, heads) for _ in range(layers)]), nn.LayerNorm(d)
-
-    def forward(self, tokens):
-        x = self.wte[tokens] + self.wpe
-        return self.norm(self.blocks(x)) @ self.wte.T
-
-
 def is_scale(name, shape):
     return len(shape) == 1 and 'weight' in name     # of a normalisation: around one
 
 
-def make(name, model, inputs, loss_of, optimizer_of, clip=None):
-    golden = {'steps': STEPS, 'inputs': {k: {'dtype': v[0], 'shape': list(v[1]), 'below': v[2]} for k, v in inputs.items()}}
+def values_of(name, inputs):
     data = {}
     for key, (dtype, shape, below) in inputs.items():
         count = int(torch.tensor(shape).prod())
         values = gf.integers(f'{name}.{key}', count, below) if below else gf.tensor(f'{name}.{key}', count)
-        data[key] = torch.tensor(values).reshape(shape)
-    parameters, buffers = list(model.named_parameters()), [(n, b) for n, b in model.named_buffers() if 'num_batches' not in n]
-    golden['parameters'] = []
+        values = torch.tensor(values).reshape(shape)
+        data[key] = values.double() if dtype == 'f' else values
+    return data
+
+
+def set_parameters(name, parameters, smooth):
+    """Smooth: normalised values are small and lie around it, so that they mostly pass the ReLU, without which rounding errors grow a thousandfold through a hundred layers."""
+    said = []
+    scales = {path[:-len('weight')] for path, p in parameters if is_scale(path, p.shape)}
     for i, (path, p) in enumerate(parameters):
         scale = 1.0 / max(1, p[0].numel()) ** 0.5 if p.dim() > 1 else 0.1
         shift = 1.0 if is_scale(path, p.shape) else 0.0
+        if smooth and (path[:-len('weight')] in scales or path[:-len('bias')] in scales):
+            scale, shift = 0.1, 0.3 if is_scale(path, p.shape) else smooth
         p.data = torch.tensor(gf.tensor(f'{name}.p{i}', p.numel(), scale, shift)).reshape(p.shape)
-        golden['parameters'].append({'torch': path, 'shape': list(p.shape), 'scale': scale, 'shift': shift})
-    flat = lambda t: t.detach().double().flatten().tolist()
-    optimizer = optimizer_of(model.parameters())
+        said.append({'torch': path, 'shape': list(p.shape), 'scale': scale, 'shift': shift})
+    return said
+
+
+def flat(t):
+    return t.detach().double().flatten().tolist()
+
+
+def make(name, model, inputs, optimizer_of, clip=None, schedule=None, loss_of=None, smooth=0):
+    """inputs: {name: (dtype, shape, integers below, or 0)}, those that the model takes first; loss_of: (outputs, data) to {name of loss: value};
+    schedule: (optimizer, step) sets the rates."""
+    if only and name not in only:
+        return
+    loss_of = loss_of or (lambda y, data: {'loss': F.cross_entropy(y[0].reshape(-1, y[0].shape[-1]), data['label' if 'label' in data else list(data)[1]].flatten())})
+    golden = {'steps': STEPS, 'inputs': {k: {'dtype': v[0], 'shape': list(v[1]), 'below': v[2]} for k, v in inputs.items()}}
+    data = values_of(name, inputs)
+    parameters, buffers = list(model.named_parameters()), [(n, b) for n, b in model.named_buffers() if 'num_batches' not in n]
+    golden['parameters'] = set_parameters(name, parameters, smooth)
+    taken = model.forward.__code__.co_argcount - 1
+    optimizer = optimizer_of(parameters)
+    rates = [g['lr'] for g in optimizer.param_groups]
     for step in range(STEPS):
+        for g, rate in zip(optimizer.param_groups, rates):
+            g['lr'] = rate * (schedule(step) if schedule else 1)
         optimizer.zero_grad()
-        output = model(data[next(iter(inputs))])
-        loss = loss_of(output, data['label'])
-        loss.backward()
+        outputs = model(*list(data.values())[:taken])
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        losses = loss_of(outputs, data)
+        sum(losses.values()).backward()
+        said = {k: v.item() for k, v in losses.items()}
         if step == 0:
-            golden['loss'], golden['output'] = loss.item(), gf.digest(flat(output))
+            golden['losses'], golden['outputs'] = said, [gf.digest(flat(y)) for y in outputs]
             golden['gradients'] = [gf.digest(flat(p.grad)) for _, p in parameters]
         if clip:
             torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
         optimizer.step()
-    golden['final_loss'] = loss.item()
+    golden['final_losses'] = said
     golden['final'] = [gf.digest(flat(p)) for _, p in parameters]
     golden['state'] = [gf.digest(flat(b)) for _, b in buffers]
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'test', 'models', 'goldens', name + '.json')
     with open(path, 'w') as f:
-        json.dump(golden, f, indent=1)
-    print(f'{name}: loss {golden["loss"]:.6f} -> {golden["final_loss"]:.6f}, {sum(p.numel() for _, p in parameters)} parameters')
+        f.write(json.dumps(golden) + '\n')
+    print(f'{name}: {golden["losses"]} -> {said}, {sum(p.numel() for _, p in parameters)} parameters')
+
+
+def no_decay(matches, optimizer, decay, **options):
+    """Two groups: parameters whose path or shape matches are not decayed."""
+    def of(parameters):
+        free = [p for n, p in parameters if matches(n, p)]
+        rest = [p for n, p in parameters if not matches(n, p)]
+        return optimizer([{'params': rest, 'weight_decay': decay}, {'params': free, 'weight_decay': 0}], **options)
+    return of
+
+
+def all_of(optimizer, **options):
+    return lambda parameters: optimizer([p for _, p in parameters], **options)
+
+
+def bert_losses(y, data):
+    each = F.cross_entropy(y[0].flatten(0, 1), data['label'].flatten(), reduction='none').view(data['label'].shape)
+    return {'masked_words': (each * data['weight']).sum() / data['weight'].sum(), 'next_sentence': F.cross_entropy(y[1], data['next'])}
+
+
+def images(n, size, classes):
+    return {'image': ('f', (n, 3, size, size), 256), 'label': ('I32', (n,), classes)}
+
+
+def warmup(steps):
+    return lambda step: (step + 1) / (steps + 1)
+
+
+def cosine(step):
+    return 0.5 * (1 + math.cos(math.pi * step / STEPS))
 
 
 def main():
-    classify = F.cross_entropy
-    make('mlp', Mlp(), {'x': ('f', (9, 20), 0), 'label': ('I32', (9,), 5)}, classify,
-         lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01, nesterov=True))
-    make('lenet', Lenet(), {'image': ('f', (7, 1, 28, 28), 0), 'label': ('I32', (7,), 10)}, classify,
-         lambda p: torch.optim.AdamW(p, lr=1e-3, weight_decay=0.01))
-    make('resnet18', Resnet18(), {'image': ('f', (5, 3, 32, 32), 0), 'label': ('I32', (5,), 10)}, classify,
-         lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=1e-4))
-    make('gpt', Gpt(), {'tokens': ('I32', (3, 12), 65), 'label': ('I32', (3, 12), 65)},
-         lambda y, t: F.cross_entropy(y.flatten(0, 1), t.flatten()), lambda p: torch.optim.Adam(p, lr=3e-4, weight_decay=0.1), clip=1.0)
+    sgd, adam, adamw = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW
+    # programs of test/models: optimizers and their options
+    make('mlp', Mlp(), {'x': ('f', (9, 20), 0), 'label': ('I32', (9,), 5)}, all_of(sgd, lr=0.1, momentum=0.9, weight_decay=0.01, nesterov=True))
+    make('lenet', Lenet(), {'image': ('f', (7, 1, 28, 28), 0), 'label': ('I32', (7,), 10)}, all_of(adamw, lr=1e-3, weight_decay=0.01))
+    make('resnet18', models.ResnetSmall(8, (2, 2, 2, 2), 10), {'image': ('f', (5, 3, 32, 32), 0), 'label': ('I32', (5,), 10)},
+         all_of(sgd, lr=0.05, momentum=0.9, weight_decay=1e-4))
+    make('gpt', models.Gpt(65, 12, 32, 2, 4), {'tokens': ('I32', (3, 12), 65), 'label': ('I32', (3, 12), 65)}, all_of(adam, lr=3e-4, weight_decay=0.1), clip=1.0)
+    # models/, at the sizes that goldens.test gives with -D
+    biases = lambda n, p: n.endswith('bias')
+    vectors = lambda n, p: p.dim() == 1
+    make('vgg16', models.Vgg16(4, 16, 10, 32), images(4, 32, 10), all_of(sgd, lr=0.01, momentum=0.9, weight_decay=5e-4))
+    for name, depths, smooth in ('resnet50', (3, 4, 6, 3), 1.2), ('resnet152', (3, 8, 36, 3), 0.6):
+        make(name, models.Resnet(4, depths, 10), images(6, 64, 10), no_decay(biases, sgd, 1e-4, lr=0.1, momentum=0.9), schedule=warmup(500), smooth=smooth)
+    make('resnet_deep', models.Resnet(4, (3, 4, 5, 3), 10, pre=True), images(6, 64, 10), all_of(sgd, lr=0.1, momentum=0.9, weight_decay=1e-4), schedule=warmup(500), smooth=1.2)
+    make('resnet_cifar', models.ResnetSmall(4, (3, 3, 3), 10, divisor=255), images(5, 16, 10),
+         all_of(sgd, lr=0.1, momentum=0.9, nesterov=True, weight_decay=1e-4), schedule=warmup(400))
+    make('mobilenetv2', models.Mobilenetv2(4, 10), images(6, 64, 10), all_of(sgd, lr=0.045, momentum=0.9, weight_decay=4e-5), schedule=cosine, smooth=1.2)
+    make('densenet121', models.Densenet121(4, 10), images(6, 64, 10), all_of(sgd, lr=0.1, momentum=0.9, nesterov=True, weight_decay=1e-4), schedule=cosine, smooth=1.2)
+    make('unet', models.Unet(2, 3), {'image': ('f', (2, 3, 32, 32), 256), 'mask': ('I32', (2, 32, 32), 3)}, all_of(adam, lr=1e-4))
+    make('gpt2', models.Gpt(50, 16, 16, 2, 4), {'tokens': ('I32', (2, 12), 50), 'target': ('I32', (2, 12), 50)},
+         no_decay(vectors, adamw, 0.1, lr=6e-4, betas=(0.9, 0.95)), clip=1.0, schedule=warmup(700))
+    make('bert_base', models.Bert(40, 12, 16, 2, 4),
+         {'tokens': ('I32', (4, 12), 40), 'segments': ('I32', (4, 12), 2), 'valid': ('f', (4, 12), 2), 'positions': ('I32', (4, 3), 12),
+          'label': ('I32', (4, 3), 40), 'weight': ('f', (4, 3), 2), 'next': ('I32', (4,), 2)},
+         no_decay(vectors, adamw, 0.01, lr=1e-4), clip=1.0, schedule=warmup(10000), loss_of=bert_losses)
 
 
 if __name__ == '__main__':
+    only = sys.argv[1:]
     main()
