@@ -43,6 +43,25 @@ class Lenet(nn.Module):
         return self.e(F.relu(self.d(F.relu(self.c(x.flatten(1))))))
 
 
+class Recurrent(nn.Module):
+    """A recurrent layer whose state goes on to the next batch, without a gradient."""
+
+    def __init__(self, kind, states, vocabulary=31, n=3, d=6, h=8):
+        super().__init__()
+        self.embedding, self.rnn, self.out = nn.Embedding(vocabulary, d), kind(d, h, batch_first=True), nn.Linear(h, vocabulary)
+        for state in states:
+            self.register_buffer(state, torch.zeros(n, h))
+        self.states = states
+
+    def forward(self, tokens):
+        before = tuple(getattr(self, s).clone()[None] for s in self.states)
+        y, after = self.rnn(self.embedding(tokens), before if len(before) > 1 else before[0])
+        with torch.no_grad():
+            for s, value in zip(self.states, after if len(before) > 1 else (after,)):
+                getattr(self, s).copy_(value[0])
+        return self.out(y)
+
+
 def is_scale(name, shape):
     return len(shape) == 1 and 'weight' in name     # of a normalisation: around one
 
@@ -150,6 +169,8 @@ def main():
     make('resnet18', models.ResnetSmall(8, (2, 2, 2, 2), 10), {'image': ('f', (5, 3, 32, 32), 0), 'label': ('I32', (5,), 10)},
          all_of(sgd, lr=0.05, momentum=0.9, weight_decay=1e-4))
     make('gpt', models.Gpt(65, 12, 32, 2, 4), {'tokens': ('I32', (3, 12), 65), 'label': ('I32', (3, 12), 65)}, all_of(adam, lr=3e-4, weight_decay=0.1), clip=1.0)
+    for name, kind, states in ('lstm', nn.LSTM, ['h0', 'c0']), ('gru', nn.GRU, ['h0']):
+        make(name, Recurrent(kind, states), {'tokens': ('I32', (3, 7), 31), 'label': ('I32', (3, 7), 31)}, all_of(adam, lr=1e-2), clip=0.5)
     # models/, at the sizes that goldens.test gives with -D
     biases = lambda n, p: n.endswith('bias')
     vectors = lambda n, p: p.dim() == 1

@@ -33,7 +33,7 @@ def main():
 
     subprocess.run([model, 'export', '--init', weights], check=True, stdout=subprocess.DEVNULL)
     tensors = gf.read_safetensors(weights)
-    is_state = lambda n: n.endswith('running_mean') or n.endswith('running_var')
+    is_state = lambda n: n.endswith(('running_mean', 'running_var', 'h0', 'c0'))
     names = [n for n in tensors if not is_state(n)]
     states = [n for n in tensors if is_state(n)]
     assert len(names) == len(golden['parameters']), f'{len(names)} parameters, the golden has {len(golden["parameters"])}: {names}'
