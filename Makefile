@@ -4,10 +4,12 @@
 #   make build     configure and build into $(BUILD)
 #   make demo      train LeNet on Fashion-MNIST, twice: without and with a memory budget
 #   make check     build and run all tests; SANITIZE=1 does so under AddressSanitizer and UBSan
+#   make fuzz      random input for all that reads files, 10 CPU-minutes for each reader (SECONDS=60: less); needs clang
 #   make bench     time the models of bench/
 #   make install   into PREFIX (default /usr/local), DESTDIR honoured
 
 SANITIZE ?= 0
+SECONDS ?= 600
 ifeq ($(SANITIZE),1)
 BUILD ?= build-asan
 CONFIGURE = -DNNC_SANITIZE=ON
@@ -34,6 +36,10 @@ demo: build
 check: build
 	@cd $(BUILD) && ctest --output-on-failure
 
+fuzz:
+	@NNC_FUZZ=1 tools/install-deps
+	@BUILD=build-fuzz tools/fuzz $(SECONDS)
+
 bench: build
 	@BUILD=$(BUILD) bench/run
 
@@ -41,6 +47,6 @@ install: build
 	@cmake --install $(BUILD)
 
 clean:
-	@rm -rf build build-asan
+	@rm -rf build build-asan build-fuzz
 
-.PHONY: all deps configure build demo check bench install clean
+.PHONY: all deps configure build demo check fuzz bench install clean
