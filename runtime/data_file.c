@@ -11,6 +11,7 @@ struct DataFile {
   char *path;         // Owned
   gzFile stream;
   int64_t at;         // uncompressed bytes read
+  int64_t size;       // bytes of the file as it is stored; -1: not a regular file
 };
 
 DataFile *data_file_open(const char *path) {
@@ -26,6 +27,7 @@ DataFile *data_file_open(const char *path) {
   DataFile *f = xcalloc(1, sizeof *f);
   f->path = xstrdup(path);
   f->stream = stream;
+  f->size = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? (int64_t)st.st_size : -1;
   return f;
 }
 
@@ -47,6 +49,18 @@ bool data_file_read(DataFile *f, void *out, int64_t bytes, const char *what) {
     p += n, left -= n, f->at += n;
   }
   return true;
+}
+
+// Deflate (RFC 1951) makes at most 258 bytes of two bits, so about 1032 of a byte.
+bool data_file_can_hold(const DataFile *f, int64_t records, int64_t record_bytes, const char *what) {
+  int64_t ratio = gzdirect(f->stream) ? 1 : 1032, bytes;
+  if (__builtin_mul_overflow(records, record_bytes, &bytes)) {
+    report_error("%s: %s is more than 2^63 bytes", f->path, what);
+    return false;
+  }
+  if (bytes <= 1 << 20 || f->size < 0 || (bytes - 1) / ratio <= f->size) return true;
+  report_error("%s: truncated: %s needs %lld bytes, more than a file of %lld bytes can hold", f->path, what, (long long)bytes, (long long)f->size);
+  return false;
 }
 
 int64_t data_file_read_some(DataFile *f, void *out, int64_t bytes) {

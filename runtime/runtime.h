@@ -228,6 +228,8 @@ typedef struct DataFile DataFile;
 DataFile *data_file_open(const char *path);             // NULL after reporting
 bool data_file_read(DataFile *f, void *out, int64_t bytes, const char *what);   // exactly bytes, or reports truncation
 int64_t data_file_read_some(DataFile *f, void *out, int64_t bytes);   // at most bytes; 0 at the end, -1 after reporting
+// False after reporting when more than a MiB is asked for and the file is too small for so many more bytes, whatever its compression: asked before memory is taken for them.
+bool data_file_can_hold(const DataFile *f, int64_t records, int64_t record_bytes, const char *what);
 bool data_file_skip(DataFile *f, int64_t bytes, const char *what);
 bool data_file_at_end(DataFile *f);
 void data_file_close(DataFile *f);
