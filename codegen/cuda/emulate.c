@@ -52,7 +52,7 @@ void emulate_read_texts(Emulation *e, LLVMValueRef function) {
       size_t length = strcspn(line, "\n");
       if (!length) break;
       ptr_map_set(&e->lines, i, e->n_texts);
-      e->texts = host_grow(e->texts, (size_t)e->n_texts + 1, sizeof *e->texts);
+      if ((e->n_texts & (e->n_texts - 1)) == 0) e->texts = host_grow(e->texts, 2 * (size_t)e->n_texts + 1, sizeof *e->texts);
       e->texts[e->n_texts++] = text_format("%.*s", (int)length - 2, line + 2);
       line += length + 1;
     }
