@@ -100,3 +100,19 @@ void data_range(const DataSource *s, int64_t n, int64_t *begin, int64_t *end) {
   *begin = n * s->begin_permille / 1000;
   *end = n * s->end_permille / 1000;
 }
+
+bool data_file_read_records(DataFile *f, const DataSource *s, Column *c) {
+  int64_t all = c->records, begin, end;
+  char what[64];
+  data_range(s, all, &begin, &end);
+  snprintf(what, sizeof what, "reading %lld records of %lld bytes", (long long)all, (long long)c->record_bytes);
+  if (!data_file_can_hold(f, all, c->record_bytes, what)) return false;
+  c->path = xstrdup(s->path);
+  c->records = end - begin;
+  c->first_record = begin;
+  c->first_byte += begin * c->record_bytes;
+  c->block_bytes = c->records * c->record_bytes;
+  c->values = c->block = xmalloc((size_t)c->block_bytes);
+  return data_file_skip(f, begin * c->record_bytes, what) && data_file_read(f, c->values, c->block_bytes, what) &&
+         data_file_skip(f, (all - end) * c->record_bytes, what);
+}

@@ -83,25 +83,7 @@ bool data_read_npy(const DataSource *s, Column *c) {
   memset(c, 0, sizeof *c);
   DataFile *f = data_file_open(s->path);
   if (!f) return false;
-  char what[64];
-  bool ok = read_header(f, s->path, c);
-  if (ok) {
-    int64_t all = c->records, begin, end;
-    data_range(s, all, &begin, &end);
-    snprintf(what, sizeof what, "reading %lld records of %lld bytes", (long long)all, (long long)c->record_bytes);
-    if (!data_file_can_hold(f, all, c->record_bytes, what)) {
-      data_file_close(f);
-      return false;
-    }
-    c->path = xstrdup(s->path);
-    c->records = end - begin;
-    c->first_record = begin;
-    c->first_byte += begin * c->record_bytes;
-    c->block_bytes = c->records * c->record_bytes;
-    c->values = c->block = xmalloc((size_t)c->block_bytes);
-    ok = data_file_skip(f, begin * c->record_bytes, what) && data_file_read(f, c->values, c->block_bytes, what) &&
-         data_file_skip(f, (all - end) * c->record_bytes, what);
-  }
+  bool ok = read_header(f, s->path, c) && data_file_read_records(f, s, c);
   data_file_close(f);
   return ok;
 }

@@ -232,6 +232,9 @@ int64_t data_file_read_some(DataFile *f, void *out, int64_t bytes);   // at most
 bool data_file_can_hold(const DataFile *f, int64_t records, int64_t record_bytes, const char *what);
 bool data_file_skip(DataFile *f, int64_t bytes, const char *what);
 bool data_file_at_end(DataFile *f);
+// After the header, which has set the column's records, record_bytes and first_byte for the whole file: takes the part that the source asks for into
+// memory of the column's own and reads past the rest. False after reporting.
+bool data_file_read_records(DataFile *f, const DataSource *s, Column *c);
 void data_file_close(DataFile *f);
 void data_range(const DataSource *s, int64_t n, int64_t *begin, int64_t *end);
 

@@ -6,19 +6,6 @@
 
 #define THREADS 256
 
-static void emit_point(Emitter *e) {
-  const Kernel *k = e->k;
-  IndexMap domain = index_map_domain(k);
-  Value *v = host_alloc((size_t)k->n_results, sizeof *v);
-  for (int i = 0; i < k->n_results; i++) v[i] = expression(e, k->result[i], &domain);
-  for (int i = 0; i < k->n_results; i++) {
-    Layout own = layout_row_major(&k->result_type[i]);
-    Access a = access_compose(&own, &domain);
-    emit_store(e, k->n_args + i, k->result_type[i].dtype, &a, v[i]);
-  }
-  free(v);
-}
-
 void schedule_map(CudaModule *m, const Kernel *k, HostKernel *out) {
   Nest nest;
   nest_build(k, &nest);
@@ -48,7 +35,7 @@ void schedule_map(CudaModule *m, const Kernel *k, HostKernel *out) {
     e.vector_index[0] = (lanes > 1 ? emit_index_with(&e, "muli", at, lanes) : at).id;
     e.index_depth[nest.n - 1] = e.depth;
   }
-  emit_point(&e);
+  kernel_emit_point(&e);
   if_end(&e, 0, NULL, NULL, NULL, NULL);
   if (rest) {
     schedule_forget(&e, 1);
@@ -56,7 +43,7 @@ void schedule_map(CudaModule *m, const Kernel *k, HostKernel *out) {
     if_begin(&e, schedule_compare(&e, "ult", past, rest));
     e.vector_index[0] = emit(&e, e.depth, "arith.addi %%v%d, %%v%d : i64", past.id, emit_i64(&e, extent - rest).id).id;
     e.index_depth[nest.n - 1] = e.depth;
-    emit_point(&e);
+    kernel_emit_point(&e);
     if_end(&e, 0, NULL, NULL, NULL, NULL);
   }
   emitter_end(&e);

@@ -197,6 +197,8 @@ void kernel_emit_move(KernelModule *m, const Kernel *k, HostKernel *out);
 void kernel_emit_pool(KernelModule *m, const Kernel *k, MlirOperation op, HostKernel *out);   // a move, too
 void kernel_emit_argmax(KernelModule *m, const Kernel *k, MlirOperation op, HostKernel *out);
 void kernel_add_launch(HostKernel *out, char *symbol, int64_t extent, double work_per_iteration);   // takes symbol
+// Evaluates all results of a map at the current point, then stores them: a result may lie in an operand's buffer.
+void kernel_emit_point(Emitter *e);
 void kernel_comment(KernelModule *m, const Kernel *k, const char *space);
 int kernel_lanes(const KernelModule *m, const Kernel *k);
 int64_t reduce_workspace_bytes(const Kernel *k, int lanes);

@@ -32,8 +32,7 @@ void kernel_add_launch(HostKernel *out, char *symbol, int64_t extent, double wor
   out->launches[out->n_launches++] = (HostLaunch){.symbol = symbol, .extent = extent, .grain = grain < 1 ? 1 : (int64_t)grain};
 }
 
-// Evaluates all results at the current point, then stores them: a result may lie in an operand's buffer.
-static void emit_point(Emitter *e) {
+void kernel_emit_point(Emitter *e) {
   const Kernel *k = e->k;
   IndexMap domain = index_map_domain(k);
   Value *v = host_alloc((size_t)k->n_results, sizeof *v);
@@ -53,7 +52,7 @@ static void emit_inner(Emitter *e, Value low, Value high, int64_t extent, const 
     Value i = for_begin(e, low, high, e->lanes, 0, NULL, NULL, NULL);
     e->vector_index[0] = i.id;
     e->index_depth[g] = i.depth;
-    emit_point(e);
+    kernel_emit_point(e);
     for_end(e, 0, NULL, NULL, NULL);
   }
   if (!rest) return;
@@ -63,7 +62,7 @@ static void emit_inner(Emitter *e, Value low, Value high, int64_t extent, const 
   Value start = emit(e, e->depth, "arith.constant %lld : i64", (long long)(extent - rest));
   e->vector_index[0] = start.id;
   e->index_depth[g] = start.depth;
-  emit_point(e);
+  kernel_emit_point(e);
   emit_set_mask(e, e->lanes);
   if (is_last) if_end(e, 0, NULL, NULL, NULL, NULL);
   else block_end(e);
@@ -94,7 +93,7 @@ void kernel_emit_map(KernelModule *m, const Kernel *k, HostKernel *out) {
   emitter_begin(&e, m, k, k->name, k->n_args + k->n_results);
   Value p = for_begin(&e, (Value){1, 0, false}, (Value){2, 0, false}, 1, 0, NULL, NULL, NULL);
   if (!nest.n) {
-    emit_point(&e);
+    kernel_emit_point(&e);
   } else {
     e.vector_group = nest.n - 1;
     int64_t whole = extent - extent % e.lanes;

@@ -3,20 +3,9 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "check.h"
 #include "generate.h"
 #include "passes/solver/bound_moments.h"
-
-static int passed, failed;
-
-static bool check(bool condition, const char *what, long long detail) {
-  if (condition) {
-    passed++;
-  } else {
-    failed++;
-    printf("FAILED: %s (%lld)\n", what, detail);
-  }
-  return condition;
-}
 
 // ---- maximum flow ----
 

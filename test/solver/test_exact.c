@@ -4,21 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "exact.h"
 #include "generate.h"
 #include "passes/solver/bound_moments.h"
-
-static int passed, failed;
-
-static bool check(bool condition, const char *what, long long detail) {
-  if (condition) {
-    passed++;
-  } else {
-    failed++;
-    printf("FAILED: %s (%lld)\n", what, detail);
-  }
-  return condition;
-}
 
 // The exact solver and Dijkstra without any of its ideas agree.
 static void test_exact_against_naive(void) {

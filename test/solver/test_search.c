@@ -4,20 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "generate.h"
 #include "passes/solver/state.h"
-
-static int passed, failed;
-
-static bool check(bool condition, const char *what, long long detail) {
-  if (condition) {
-    passed++;
-  } else {
-    failed++;
-    printf("FAILED: %s (%lld)\n", what, detail);
-  }
-  return condition;
-}
 
 // What the simulator says of a sequence, in the state's terms. False when it is not legal.
 static bool measure(const RematProblem *problem, const int *exec, int n, int64_t budget, RematSimulation *simulation,

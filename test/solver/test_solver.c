@@ -3,22 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "exact.h"
 #include "generate.h"
 #include "passes/solver/json.h"
 #include "passes/solver/offsets.h"
-
-static int passed, failed;
-
-static bool check(bool condition, const char *what, long long detail) {
-  if (condition) {
-    passed++;
-  } else {
-    failed++;
-    printf("FAILED: %s (%lld)\n", what, detail);
-  }
-  return condition;
-}
 
 static bool is_legal(const RematProblem *problem, const RematSchedule *schedule) {
   RematSimulation simulation;
