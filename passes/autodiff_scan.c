@@ -2,6 +2,8 @@
 // and how to do it", 1990). Of the forward loop only the carried values are kept, a row per step; each backward step computes its forward
 // step again from them, which is the checkpointed form: memory for T carried values, at the time of one more forward loop.
 // The gradient of a matrix of weights is a sum of products over the rows of all steps: it is made after the loop, in one large product.
+// Part of the pass autodiff. Requires: a forward scan whose step is a function of its own, and gradients of its results. Establishes: a reversed scan with a step function
+// of its own, the carried values of the forward loop as one more result. Breaks: nothing else.
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
