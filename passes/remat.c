@@ -44,7 +44,7 @@ static void add_need(Rematter *m, int64_t arena, int64_t bound) {
 static void set_attributes(const Rematter *m, MlirOperation func, const StepProblem *q, const RematPlan *plan, double overhead, double bound) {
   nn_set_attr(func, &NN_STR("nn.remat", plan->exec ? m->policy_name : "none"));
   nn_set_attr(func, &NN_F64A("nn.overhead", overhead));
-  if (m->goal.budget > 0) nn_set_attr(func, &NN_F64A("nn.overhead_bound", bound < overhead ? bound : overhead));
+  if (m->goal.budget > 0 || plan->exec) nn_set_attr(func, &NN_F64A("nn.overhead_bound", bound < overhead ? bound : overhead));
   nn_set_attr(func, &NN_I64("nn.arena_none", q->arena_none));
   nn_set_attr(func, &NN_I64("nn.activations_none", q->activations_none));
   nn_set_attr(func, &NN_F64A("nn.seconds_none", q->seconds_none));
@@ -65,7 +65,8 @@ static void rematerialize(Rematter *m, MlirOperation func) {
   add_need(m, plan.arena, step_bound_bytes(&bound));
   if (overhead > m->overhead) m->overhead = overhead;
   if (fits) {
-    double least = overhead > 0 && m->goal.budget > 0 ? step_bound_overhead(&bound, m->goal.budget, 0) : 0;
+    // Without a budget: what any plan adds whose arena is no larger than the one found.
+    double least = overhead > 0 ? step_bound_overhead(&bound, m->goal.budget > 0 ? m->goal.budget : plan.arena, 0) : 0;
     if (plan.exec) remat_rewrite(&p, plan.exec, plan.n);
     set_attributes(m, func, &q, &plan, overhead, least);
   }
