@@ -1,4 +1,4 @@
-// From a planned module to an executable. codegen/host: kernels as MLIR text, LLVM, object code; the step tables as C; the link.
+// From a planned module to an executable. codegen/kernel: what kernels of all targets share. codegen/host: kernels as MLIR text, LLVM, object code; the step tables as C; the link.
 // codegen/cuda: the same kernels scheduled for a GPU, PTX.
 #ifndef NNC_CODEGEN_CODEGEN_H
 #define NNC_CODEGEN_CODEGEN_H

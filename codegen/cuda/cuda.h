@@ -1,6 +1,6 @@
 // The CUDA target: kernels as LLVM IR for NVPTX (or, under the emulator, for the host), matrix products through cuBLAS.
 //
-// A kernel is read and its expressions are evaluated by the same code as on the host (codegen/host/kernel.h); what differs is the schedule:
+// A kernel is read and its expressions are evaluated by the same code as on the host (codegen/kernel/kernel.h); what differs is the schedule:
 // which thread computes which elements, and how threads of a block add up.
 #ifndef NNC_CODEGEN_CUDA_CUDA_H
 #define NNC_CODEGEN_CUDA_CUDA_H

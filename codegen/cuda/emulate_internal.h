@@ -3,7 +3,7 @@
 #define NNC_CODEGEN_CUDA_EMULATE_INTERNAL_H
 
 #include "codegen/cuda/emulate.h"
-#include "codegen/host/text.h"
+#include "codegen/kernel/text.h"
 #include "passes/ptr_map.h"
 #include "runtime/cuda/emulator/emulator.h"
 

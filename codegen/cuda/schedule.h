@@ -3,7 +3,7 @@
 #define NNC_CODEGEN_CUDA_SCHEDULE_H
 
 #include "codegen/cuda/cuda.h"
-#include "codegen/host/kernel.h"
+#include "codegen/kernel/kernel.h"
 
 // math.c: KernelTarget.math
 Value cuda_math(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype);

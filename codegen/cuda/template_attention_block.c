@@ -2,7 +2,7 @@
 #include <stddef.h>
 
 #include "codegen/cuda/template_attention.h"
-#include "codegen/host/text.h"
+#include "codegen/kernel/text.h"
 
 // Rows of a block and of a streamed tile: as many as the registers hold without spills and 99 KiB of shared memory, the least that an architecture has (8.9).
 static void choose_sizes(AttentionBlock *x) {

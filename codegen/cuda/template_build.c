@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "codegen/cuda/template.h"
-#include "codegen/host/text.h"
+#include "codegen/kernel/text.h"
 
 enum { PTX_KERNEL = 71, GLOBAL = 1, SHARED = 3 };
 #define DYNAMIC_SHARED "nnc_dynamic_shared"

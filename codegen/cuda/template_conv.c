@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "codegen/cuda/template_conv.h"
-#include "codegen/host/text.h"
+#include "codegen/kernel/text.h"
 
 bool conv_template_shape(const NncConv *c, TileType type, ConvShape *shape) {
   int64_t chunk = tile_chunk(type);

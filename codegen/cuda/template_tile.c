@@ -3,7 +3,7 @@
 #include <stddef.h>
 
 #include "codegen/cuda/template.h"
-#include "codegen/host/text.h"
+#include "codegen/kernel/text.h"
 
 Val build_tile_chunk(Build *b, const Tile *t, Val row, Val chunk) {
   int row_bytes = t->columns * tile_element_bytes(t->type);

@@ -3,7 +3,7 @@
 #define NNC_CODEGEN_HOST_HOST_H
 
 #include "codegen/codegen.h"
-#include "codegen/host/text.h"
+#include "codegen/kernel/text.h"
 #include "llvm-c/Types.h"
 #include "runtime/program.h"
 

@@ -2,7 +2,7 @@
 // and blocks of a long innermost axis, are one flat outer loop that the runtime shares out over the threads.
 #include <stdlib.h>
 
-#include "codegen/host/kernel.h"
+#include "codegen/kernel/kernel.h"
 
 #define BLOCK 4096   // elements of the innermost axis per outer iteration
 

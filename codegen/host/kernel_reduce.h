@@ -9,7 +9,7 @@
 #ifndef NNC_CODEGEN_HOST_KERNEL_REDUCE_H
 #define NNC_CODEGEN_HOST_KERNEL_REDUCE_H
 
-#include "codegen/host/kernel.h"
+#include "codegen/kernel/kernel.h"
 
 #define MAX_UNITS 64   // reductions in one kernel; fuse keeps far below
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/host/kernel.h"
+#include "codegen/kernel/kernel.h"
 
 static void open_function(Emitter *e, const char *symbol, int n_buffers) {
   text_add(&e->scope[0].head, "func.func @%s(%%v0: !buffer, %%v1: i64, %%v2: i64) {\n", symbol);

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/host/kernel.h"
+#include "codegen/kernel/kernel.h"
 
 static void emit_one(KernelModule *m, const Kernel *k, HostKernel *out) {
   *out = (HostKernel){.name = host_strdup(k->name), .summary = kernel_summary(k)};

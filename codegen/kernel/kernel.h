@@ -1,20 +1,20 @@
-// Private to codegen/host: from one private kernel function (docs/internals.md, Kernels) to MLIR text over LLVM pointers and vectors.
+// For the targets (codegen/host, codegen/cuda): from one private kernel function (docs/internals.md, Kernels) to MLIR text over LLVM pointers and vectors.
 //
 // A kernel is read as a loop nest over its domain. Every value of the body is an index map over the domain followed by a chain of
 // arithmetic that ends in leaves: arguments read with fixed strides, constants, indices, random numbers. The emitter writes the loops
 // as nested scopes and puts every value into the outermost scope in which it is known, so that what does not vary is hoisted.
-#ifndef NNC_CODEGEN_HOST_KERNEL_H
-#define NNC_CODEGEN_HOST_KERNEL_H
+#ifndef NNC_CODEGEN_KERNEL_KERNEL_H
+#define NNC_CODEGEN_KERNEL_KERNEL_H
 
 #include "codegen/host/host.h"
-#include "codegen/host/text.h"
+#include "codegen/kernel/text.h"
 #include "ir/ir.h"
 
 #define MAX_TILE 16    // vectors of one tile: accumulators held at once
 #define MAX_SCOPES 10
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Reading a kernel (kernel_read.c)
+// Reading a kernel (read.c)
 
 typedef enum KernelKind { KERNEL_MAP, KERNEL_ROW, KERNEL_COLUMN, KERNEL_MOVE } KernelKind;
 
@@ -39,7 +39,7 @@ bool kernel_is_kept_shaped(const Kernel *k, const NnType *t);     // and not dom
 char *kernel_summary(const Kernel *k);
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Index maps and strides (kernel_access.c)
+// Index maps and strides (access.c)
 
 // Index of a value's axis as a function of the domain's indices: offset + scale * index[axis]; axis -1: just the offset.
 typedef struct IndexTerm { int axis; int64_t scale, offset; } IndexTerm;
@@ -76,7 +76,7 @@ typedef struct Nest {
 void nest_build(const Kernel *k, Nest *nest);
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Emitting (kernel_emit.c): SSA values, scopes, addresses
+// Emitting (emit.c): SSA values, scopes, addresses
 
 typedef struct Value { int id; int depth; bool varies; } Value;   // %v<id>, known from scope `depth` on; varies: differs between lanes or tiles
 
@@ -155,7 +155,7 @@ Value emit_load_workspace(Emitter *e, NnDtype dtype, int64_t byte_offset, Value 
 void emit_store_workspace(Emitter *e, NnDtype dtype, int64_t byte_offset, Value element, Value v, bool one_lane);
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Expressions (kernel_expr.c): evaluates a value of the body at the current point
+// Expressions (expr.c): evaluates a value of the body at the current point
 
 Value expression(Emitter *e, MlirValue v, const IndexMap *map);
 // Binds a value (a reduction) to a register.

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/host/kernel.h"
+#include "codegen/kernel/kernel.h"
 
 #define CONTRACT "fastmath<contract>"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/host/kernel.h"
+#include "codegen/kernel/kernel.h"
 
 const char *element_type(NnDtype dtype) {
   static const char *const names[] = {[NN_F32] = "f32", [NN_F64] = "f64", [NN_I32] = "i32", [NN_I64] = "i64", [NN_U8] = "i8", [NN_I1] = "i8"};

@@ -1,5 +1,5 @@
 // Growable text and checked allocation for the code generator.
-#include "codegen/host/text.h"
+#include "codegen/kernel/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

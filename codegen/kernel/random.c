@@ -1,7 +1,7 @@
 // nn.random_uniform: Philox 4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3; SC 2011), one counter
 // per element, so that any part of a tensor can be drawn again at any time and in any order.
 // Key row (seed low, seed high, step, stream): counter = (index low, index high, stream, step), key = (seed low, seed high).
-#include "codegen/host/kernel.h"
+#include "codegen/kernel/kernel.h"
 
 #define PHILOX_M0 0xD2511F53u
 #define PHILOX_M1 0xCD9E8D57u

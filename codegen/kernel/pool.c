@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/host/kernel.h"
+#include "codegen/kernel/kernel.h"
 
 typedef struct Pool {
   NnOp op;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/host/kernel.h"
+#include "codegen/kernel/kernel.h"
 
 static int64_t product(const int64_t *dim, int from, int to) {
   int64_t n = 1;

@@ -1,6 +1,6 @@
 // A growable text buffer: kernels, tables and diagnostics are written into it piece by piece.
-#ifndef NNC_CODEGEN_HOST_TEXT_H
-#define NNC_CODEGEN_HOST_TEXT_H
+#ifndef NNC_CODEGEN_KERNEL_TEXT_H
+#define NNC_CODEGEN_KERNEL_TEXT_H
 
 #include <stdarg.h>
 #include <stdbool.h>
