@@ -15,7 +15,14 @@ static const struct { const char *name; bool has_dtype; NnDtype dtype; const cha
 
 static bool is_data(const AstStmt *s) { return s->kind == AST_SETTING && strcmp(s->setting.keyword.text, "data") == 0; }
 static bool is_eval(const AstStmt *s) { return s->kind == AST_SETTING && strcmp(s->setting.keyword.text, "eval") == 0; }
-static const AstExpr *call_of(const AstStmt *s) { return s->setting.args[0].value; }
+static const AstExpr *call_of(const AstStmt *s) { return data_reader(s); }
+
+const AstExpr *data_reader(const AstStmt *s)
+{
+  const AstExpr *x = s->setting.args[0].value;
+  while (x->kind == AST_CALL && x->call.piped && x->call.args[0].value->kind == AST_CALL) x = x->call.args[0].value;
+  return x;
+}
 
 static bool reader_of(Elaborator *e, const AstStmt *s, Reader *out)
 {
@@ -178,7 +185,7 @@ static bool infer_label(Elaborator *e, int n, DataInput *inputs, DataInput *labe
   frame_push(e, &frame, NULL, e->train->pos, path_create(e, ""));
   for (int i = 0; i < n; i++) {
     bool typed = inputs[i].typed;
-    set_variable(e, inputs[i].name, inputs[i].pos, typed ? value_tensor(function_add_input(e, inputs[i].name, inputs[i].type, inputs[i].whole)) : (Value){0})->broken = !typed;
+    set_variable(e, inputs[i].name, inputs[i].pos, typed ? value_tensor(function_add_input(e, inputs[i].name, inputs[i].type, inputs[i].whole, inputs[i].normalise)) : (Value){0})->broken = !typed;
   }
   bool ok = exec_assignments(e, &e->train->body) && eval(e, label->logits, &v) && v.kind == VALUE_TENSOR;
   NnType t = ok ? nn_value_type(v.tensor) : label->type;
@@ -289,6 +296,8 @@ static bool collect_line(Elaborator *e, const AstStmt *s, int *n, int *capacity,
   for (int k = 0; k < s->setting.n_targets; k++) {
     NnDtype dtype = readers[reader].has_dtype ? readers[reader].dtype : e->dtype;
     DataInput input = {.name = s->setting.targets[k].text, .pos = s->setting.targets[k].pos, .reader = (int)reader, .fixed_dtype = readers[reader].has_dtype, .whole = line_is_whole(call), .type = nn_scalar(dtype)};
+    ok = transforms_normalise(e, s, &input) && ok;
+    if (input.normalise) input.fixed_dtype = false, input.type.dtype = e->dtype;
     if (find_input(*n, *out, input.name)) {
       ok = elaborator_error(e, input.pos, "'%s' is read twice", input.name);
       continue;
@@ -403,7 +412,7 @@ static bool read_call(Elaborator *e, const AstStmt *s, Reader reader, ReaderCall
   return reader != READER_SAFETENSORS || r->n_fields == n_names || elaborator_error(e, x->pos, "%d fields do not feed %d names", r->n_fields, n_names);
 }
 
-static MlirAttribute texts_attr(Elaborator *e, int n, const char *const *texts)
+MlirAttribute data_texts(Elaborator *e, int n, const char *const *texts)
 {
   MlirAttribute *items = elaborator_alloc(e, sizeof *items * (size_t)(n + 1));
   for (int i = 0; i < n; i++) items[i] = text_attr(e, texts[i]);
@@ -467,16 +476,19 @@ static bool line_attribute(Elaborator *e, const AstStmt *s, int n, DataInput *in
     return elaborator_error(e, s->setting.targets[i].pos, "'%s' is read whole in %s only", input->name, r.whole ? "this line" : "the data line");
   }
   if (reader == READER_BYTES && !check_sequence(e, s, n, inputs, &r)) return false;
+  Transforms moves;
+  if (!transforms_read(e, s, n, inputs, &moves)) return false;
   const char **targets = elaborator_alloc(e, sizeof *targets * (size_t)(s->setting.n_targets + 1));
   for (int i = 0; i < s->setting.n_targets; i++) targets[i] = s->setting.targets[i].text;
-  MlirAttribute names = texts_attr(e, s->setting.n_targets, targets);
+  MlirAttribute names = data_texts(e, s->setting.n_targets, targets);
   MlirNamedAttribute entries[] = {
     named_attr(e, "split", text_attr(e, is_data(s) ? "train" : "eval")), named_attr(e, "reader", text_attr(e, readers[reader].name)),
-    named_attr(e, "names", names), named_attr(e, "files", texts_attr(e, r.n_files, r.files)),
-    named_attr(e, "fields", texts_attr(e, r.n_fields, r.fields)), named_attr(e, "begin", int_attr(e, llround(r.begin * 1000))),
+    named_attr(e, "names", names), named_attr(e, "files", data_texts(e, r.n_files, r.files)),
+    named_attr(e, "fields", data_texts(e, r.n_fields, r.fields)), named_attr(e, "begin", int_attr(e, llround(r.begin * 1000))),
     named_attr(e, "end", int_attr(e, llround(r.end * 1000))), named_attr(e, "sequence", int_attr(e, r.sequence)),
     named_attr(e, "whole", int_attr(e, r.whole)),
-    named_attr(e, "continued", int_attr(e, r.continued)),
+    named_attr(e, "continued", int_attr(e, r.continued)), named_attr(e, "flip", float_attr(e, moves.flip)), named_attr(e, "crop", int_attr(e, moves.crop)),
+    named_attr(e, "flipped", data_texts(e, moves.n_flipped, moves.flipped)), named_attr(e, "cropped", data_texts(e, moves.n_cropped, moves.cropped)),
   };
   *out = mlirDictionaryAttrGet(e->ctx, (intptr_t)(sizeof entries / sizeof entries[0]), entries);
   return true;

@@ -110,7 +110,7 @@ static bool build_step(Elaborator *e, const char *name, Mode mode, int n, const 
   frame_push(e, &frame, NULL, e->train->pos, path_create(e, ""));
   f->builder.loc = location_of(e, e->train->pos);
   for (int i = 0; i < n; i++)
-    set_variable(e, inputs[i].name, inputs[i].pos, value_tensor(function_add_input(e, inputs[i].name, inputs[i].type, inputs[i].whole)));
+    set_variable(e, inputs[i].name, inputs[i].pos, value_tensor(function_add_input(e, inputs[i].name, inputs[i].type, inputs[i].whole, inputs[i].normalise)));
   bool ok = exec_body(e, &e->train->body, &ignored, &has_value);
   if (mode == MODE_TRAIN) ok = settings_read(e) && ok;
   ok = ok && add_results(e) && !e->gave_up;
@@ -189,7 +189,7 @@ static bool predict_argument(Elaborator *e, const AstItem *model, int i, CallArg
   } else if (!eval_type(e, &p->type, &type)) {
     return false;
   }
-  arg->value = value_tensor(function_add_input(e, p->name.text, type, k >= 0 && e->main_whole[k]));
+  arg->value = value_tensor(function_add_input(e, p->name.text, type, k >= 0 && e->main_whole[k], k >= 0 ? e->main_normalise[k] : NULL));
   return true;
 }
 

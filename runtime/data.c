@@ -159,6 +159,12 @@ bool function_is_whole(const NncFunction *f) {
   return any;
 }
 
+static bool is_named(int n, const char *const *names, const char *name) {
+  for (int i = 0; i < n; i++)
+    if (strcmp(names[i], name) == 0) return true;
+  return false;
+}
+
 static bool add_line(Dataset *d, const NncData *line, const NncFunction *f, const char *folder) {
   size_t n = (size_t)(d->n_columns + line->n_names);
   d->columns = xrealloc(d->columns, sizeof *d->columns * n);
@@ -171,6 +177,8 @@ static bool add_line(Dataset *d, const NncData *line, const NncFunction *f, cons
   for (int i = 0; i < line->n_names; i++) {
     const NncTensor *input = find_input(f, line->names[i]);
     if (input && (!check_record(input, &columns[i]) || !check_limit(input, &columns[i]))) return false;
+    if (is_named(line->n_flipped, line->flipped, line->names[i])) columns[i].flip = line->flip;
+    if (is_named(line->n_cropped, line->cropped, line->names[i])) columns[i].crop = line->crop;
   }
   return true;
 }
@@ -202,6 +210,15 @@ static bool check_columns(Dataset *d, const NncFunction *f) {
   return true;
 }
 
+// Room for the largest image that is moved.
+static void make_room_to_move(Dataset *d) {
+  int64_t bytes = 0;
+  for (int k = 0; k < d->n_columns; k++)
+    if ((d->columns[k].flip > 0 || d->columns[k].crop > 0) && d->columns[k].record_bytes > bytes) bytes = d->columns[k].record_bytes;
+  if (bytes) d->moved = xmalloc((size_t)bytes);
+  d->bytes += bytes;
+}
+
 static void make_order(Dataset *d) {
   if (d->order) return;
   d->order = xmalloc(sizeof *d->order * (size_t)d->records);
@@ -228,6 +245,7 @@ bool dataset_load(const char *split, const NncFunction *f, const char *folder, D
   for (int i = 0; i < nnc_program.n_data; i++) d->continued |= strcmp(nnc_program.data[i].split, split) == 0 && nnc_program.data[i].continued;
   for (int k = 0; k < d->n_columns; k++) d->bytes += d->columns[k].block_bytes;
   if (ok && d->continued) order_rows(d, function_batch(f));
+  if (ok) make_room_to_move(d);
   if (!ok) dataset_free(d);
   return ok;
 }
@@ -237,13 +255,24 @@ void dataset_free(Dataset *d) {
   free(d->columns);
   free(d->names);
   free(d->order);
+  free(d->moved);
   memset(d, 0, sizeof *d);
 }
 
 void dataset_shuffle(Dataset *d, uint64_t seed, uint64_t epoch) {
+  d->seed = seed, d->epoch = epoch;
   if (d->continued) return;
   make_order(d);
   philox_permutation(seed, epoch, d->order, d->records);
+}
+
+// The values of a record as this epoch has them: in the column, or moved. input: [batch, …, height, width].
+static const char *record_values(const Dataset *d, const Column *c, const NncTensor *input, int64_t record) {
+  const char *values = c->values + record * c->record_bytes;
+  if ((c->flip <= 0 && c->crop <= 0) || !d->order) return values;
+  int64_t height = input->dim[input->rank - 2], width = input->dim[input->rank - 1], element = dtype_bytes(c->dtype);
+  augment_move(augment_draw(c, d->seed, d->epoch, c->first_record + record), c->record_bytes / (height * width * element), height, width, element, values, d->moved);
+  return d->moved;
 }
 
 void dataset_fill(const Dataset *d, const NncFunction *f, int64_t first, int64_t fill, char *arena) {
@@ -252,14 +281,14 @@ void dataset_fill(const Dataset *d, const NncFunction *f, int64_t first, int64_t
     const Column *c = &d->columns[k];
     if (!input) continue;   // the loss does not read it
     if (c->whole) {
-      convert_elements(c->dtype, c->values, input->dtype, arena + input->offset, tensor_elements(input));
+      stage_record(input, c->dtype, c->values, arena + input->offset, tensor_elements(input));
       continue;
     }
     int64_t batch = input->dim[0], to_bytes = input->bytes / batch, elements = to_bytes / dtype_bytes(input->dtype);
     for (int64_t i = 0; i < batch; i++) {
       int64_t at = first + i < d->records ? first + i : fill;
       int64_t record = d->order ? d->order[at] : at;
-      convert_elements(c->dtype, c->values + record * c->record_bytes, input->dtype, arena + input->offset + i * to_bytes, elements);
+      stage_record(input, c->dtype, record_values(d, c, input, record), arena + input->offset + i * to_bytes, elements);
     }
   }
 }

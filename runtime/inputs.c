@@ -69,7 +69,7 @@ bool inputs_read(const Safetensors *s, const NncFunction *f, int64_t first, char
       int64_t at = first + r < records ? first + r : records - 1;
       ok = safetensors_read(s, e, at * from_bytes, from_bytes, record);
       ok = ok && check_limit(s, input, dtype, record, n, at);
-      if (ok) convert_elements(dtype, record, input->dtype, arena + input->offset + r * to_bytes, n);
+      if (ok) stage_record(input, dtype, record, arena + input->offset + r * to_bytes, n);
     }
     free(record);
     if (!ok) return false;

@@ -41,6 +41,8 @@ typedef struct NncTensor {
   int group;                 // parameter group, -1 none
   int64_t limit;             // integer inputs that select a row or a class: values lie in [0, limit); 0: any value
   bool whole;                // inputs: all of the tensor is read, without an axis of records (a graph)
+  int n_channels;            // inputs: parts of a record that are normalised alike, x to (x - mean) / deviation, a byte x to (x/255 - mean) / deviation; 0: none is
+  const double *mean, *deviation;   // (n_channels)
 } NncTensor;
 
 // Convolution and matrix product for the library, in elements. Strides let transposed operands be read in place.
@@ -124,6 +126,9 @@ typedef struct NncData {       // one `data` or `eval` line of the train section
   int64_t sequence;            // bytes: tokens per record; names = tokens, targets (shifted by one); records overlap by none
   bool whole;                  // each tensor is one record
   bool continued;              // row i of a batch follows row i of the batch before; not shuffled
+  int n_flipped; const char *const *flipped;   // inputs whose images are mirrored, left to right, with the chance flip
+  int n_cropped; const char *const *cropped;   // inputs whose images get a black border of crop pixels and are cut back to their size somewhere
+  double flip; int64_t crop;
 } NncData;
 
 typedef struct NncGroup {      // optimizer parameter group, as far as the runtime needs it

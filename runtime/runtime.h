@@ -206,6 +206,7 @@ typedef struct Column {    // the values of one input over all records
   int64_t dim[NNC_MAX_RANK];
   int64_t records;
   bool whole;              // one record, which every batch gets
+  double flip; int64_t crop;   // how its images are moved: chance to be mirrored, pixels of border; 0: not
   int64_t record_bytes;    // distance between records; with bytes records overlap by the shifted targets
   int64_t first_record, first_byte;   // where record 0 lies in the uncompressed file, for messages
   char *values;            // Borrowed from block
@@ -238,6 +239,15 @@ bool data_file_read_records(DataFile *f, const DataSource *s, Column *c);
 void data_file_close(DataFile *f);
 void data_range(const DataSource *s, int64_t n, int64_t *begin, int64_t *end);
 
+// augment.c: between the file and the arena
+typedef struct ImageMove { bool mirror; int64_t pad, top, left; } ImageMove;   // mirrored, then cut out of a border of pad pixels at (top, left)
+// The move of one record in one epoch: inputs of a record that are moved at all are moved alike.
+ImageMove augment_draw(const Column *c, uint64_t seed, uint64_t epoch, int64_t record);
+// src, dst: (planes, height, width) of elements of so many bytes, not overlapping; what comes from outside of the image is 0.
+void augment_move(ImageMove move, int64_t planes, int64_t height, int64_t width, int64_t element, const char *src, char *dst);
+// n values of one record into the input's type, normalised where the input says so. to: at the record in the arena.
+void stage_record(const NncTensor *input, NncDtype from, const void *values, char *to, int64_t n);
+
 typedef struct Dataset {
   const char *split;
   int n_columns;
@@ -247,6 +257,8 @@ typedef struct Dataset {
   int64_t bytes;           // held in memory, the shuffling order included
   uint32_t *order;         // Owned; NULL: as they come
   bool continued;          // row i of each batch goes through its own part of the records, in order
+  uint64_t seed, epoch;    // of the shuffle, and so of the images' moves
+  char *moved;             // Owned: the image that is being moved; NULL: none is
 } Dataset;
 // Loads what the function's inputs need of a split ("train", "eval"). folder NULL: the default places.
 bool dataset_load(const char *split, const NncFunction *f, const char *folder, Dataset *out);
@@ -254,7 +266,7 @@ bool dataset_has_split(const char *split);
 bool dataset_files_exist(const char *split, const char *folder);   // reports nothing
 void dataset_free(Dataset *d);
 void dataset_shuffle(Dataset *d, uint64_t seed, uint64_t epoch);
-// Writes records [first, first + batch) of the order to the function's inputs; beyond the end repeats record `fill`.
+// Writes records [first, first + batch) of the order to the function's inputs; beyond the end repeats record `fill`. After a shuffle images are moved.
 void dataset_fill(const Dataset *d, const NncFunction *f, int64_t first, int64_t fill, char *arena);
 int64_t function_batch(const NncFunction *f);           // records per call: the first dimension of its inputs that are not whole; 1 when all are
 bool function_is_whole(const NncFunction *f);             // it has inputs, and all are whole

@@ -122,6 +122,13 @@ static void add_argument(Text *t, MlirOperation func, int arg) {
   if (limit) text_add(&extra, ",.limit=%lld", (long long)limit);
   MlirAttribute whole = nn_arg_attr(func, arg, "nn.whole");
   if (!mlirAttributeIsNull(whole)) text_add(&extra, ",.whole=true");
+  int64_t channels = nn_arg_i64(func, arg, "nn.channels", 0);
+  if (channels) {
+    char *mean = string_of(nn_arg_attr(func, arg, "nn.mean")), *deviation = string_of(nn_arg_attr(func, arg, "nn.std"));
+    text_add(&extra, ",.n_channels=%lld,.mean=(const double[]){%s},.deviation=(const double[]){%s}", (long long)channels, mean, deviation);
+    free(mean);
+    free(deviation);
+  }
   add_tensor(t, name, role_name(role), &type, nn_arg_i64(func, arg, "nn.offset", 0), text_c_string(&extra));
   text_free(&extra);
   free(name);

@@ -57,6 +57,9 @@ static int add_data(Text *t, MlirAttribute list) {
     add_strings(t, "names", entry(d, "names"));
     add_strings(t, "files", entry(d, "files"));
     add_strings(t, "fields", entry(d, "fields"));
+    add_strings(t, "flipped", entry(d, "flipped"));
+    add_strings(t, "cropped", entry(d, "cropped"));
+    text_add(t, ",.flip=%.17g,.crop=%lld", number(entry(d, "flip"), 0), (long long)integer(entry(d, "crop"), 0));
     text_add(t, ",.begin_permille=%lld,.end_permille=%lld,.sequence=%lld,.whole=%s,.continued=%s},\n", (long long)integer(entry(d, "begin"), 0), (long long)integer(entry(d, "end"), 1000),
              (long long)integer(entry(d, "sequence"), 0), integer(entry(d, "whole"), 0) ? "true" : "false",
              integer(entry(d, "continued"), 0) ? "true" : "false");
