@@ -143,6 +143,14 @@ static void add_matmul(CostWork *work, MlirOperation op) {
   work->smallest = smaller(rows, smaller(columns, summed < 1 ? 1 : (int64_t)summed));
 }
 
+// Products of tiles, and one exponential for each pair of query and key; with dropout a random number.
+static void add_attention(CostWork *work, MlirOperation op) {
+  NnAttention a = nn_attention_of(op);
+  work->class = COST_matmul;
+  work->smallest = a.head_dim;
+  work->flops += nn_attention_pairs(&a) * (weight_of(NN_OP_exp) + (a.dropout > 0 ? weight_of(NN_OP_random_uniform) : 0));
+}
+
 enum { REORDER = 8 };   // times the bytes of the weights: they are brought into the library's layout in each call, in short pieces
 
 // As the matrix product of outputs x channels x window that it is.
@@ -169,6 +177,7 @@ CostWork cost_work(MlirOperation op, MlirOperation kernel) {
   work.flops = nn_op_flops(op);
   switch (nn_op_of(op)) {
   case NN_OP_matmul: case NN_OP_matmul_rows: add_matmul(&work, op); break;
+  case NN_OP_attention: case NN_OP_attention_grad: add_attention(&work, op); break;
   case NN_OP_conv2d: case NN_OP_conv2d_input_grad: case NN_OP_conv2d_weight_grad: add_conv(&work, op); break;
   default: break;
   }

@@ -38,7 +38,7 @@ MlirValue layer_mean_of(NnBuilder *b, MlirValue x, int n_axes, const int64_t *ax
   X(floor) X(square) X(softplus) X(clamp) X(maximum) X(minimum) X(where) X(cast) \
   X(sum) X(mean) X(amax) X(amin) X(var) X(argmax) \
   X(reshape) X(flatten) X(transpose) X(rearrange) X(split) X(concat) X(pad) X(broadcast_to) X(iota) X(full) X(len) X(dims) \
-  X(gather) X(matmul) X(einsum) X(softmax) X(log_softmax) X(causal_mask) \
+  X(gather) X(matmul) X(einsum) X(softmax) X(log_softmax) X(causal_mask) X(attention) \
   X(cross_entropy) X(accuracy) X(mse) X(binary_cross_entropy) \
   X(rmsnorm) X(groupnorm) X(rope) X(swiglu) X(conv_transpose2d) X(resize) X(segment_sum) X(segment_mean) X(segment_max) X(training) \
   X(normal) X(uniform) X(constant) X(zeros) X(ones)

@@ -29,6 +29,7 @@ static const struct { const char *name, *inputs, *call; } examples[] = {
   {"iota", ROWS, "iota(64)"}, {"full", ROWS, "full([8, 64], 0.5)"}, {"gather", "table: f32[1000, 64], rows: i32[8]", "gather(table, rows)"},
   {"matmul", "x: f32[8, 64], y: f32[64, 32]", "matmul(x, y)"}, {"einsum", "x: f32[8, 16, 64], y: f32[8, 32, 64]", "einsum(\"b i d, b j d -> b i j\", x, y)"},
   {"softmax", ROWS, "softmax(x)"}, {"log_softmax", ROWS, "log_softmax(x)"}, {"causal_mask", "x: f32[2, 4, 16, 16]", "causal_mask(x)"},
+  {"attention", "x: f32[2, 16, 64]", "attention(x, x, x, heads=4, causal=true)"},
   {"cross_entropy", SCORES, "cross_entropy(scores, label)"}, {"accuracy", SCORES, "accuracy(scores, label)"}, {"mse", PAIR, "mse(x, y)"},
   {"conv_transpose2d", IMAGES, "conv_transpose2d(x, 16, kernel=2, stride=2)"}, {"rmsnorm", ROWS, "rmsnorm(x)"}, {"groupnorm", "x: f32[8, 16, 32, 32]", "groupnorm(x, 4)"},
   {"swiglu", ROWS, "swiglu(x)"}, {"resize", IMAGES, "resize(x, 2)"}, {"rope", "x: f32[2, 4, 16, 64]", "rope(x)"},

@@ -254,6 +254,21 @@ MlirOperation nn_function_return(MlirOperation func);           // func.return, 
 bool nn_is(MlirOperation op, const char *full_name);            // nn_is(op, "func.call")
 
 // ---------------------------------------------------------------------------------------------------------------------
+// Attention (ops/attention.c): what an attention or attention_grad op computes.
+
+typedef struct NnAttention {
+  NnDtype dtype;
+  bool backward, causal, heads_last;             // heads_last: q[B, T, H, D] instead of q[B, H, T, D]
+  int64_t batch, heads, groups, n_queries, n_keys, head_dim;   // groups: heads of keys and values
+  double scale, dropout;
+  int mask, key;                                 // operands; -1: none
+} NnAttention;
+NnAttention nn_attention_of(MlirOperation op);
+// From operand types alone, without attributes but the layout; false: operands behind the n_needed first that are neither mask nor key.
+bool nn_attention_read(int n, const NnType *operand, int n_needed, bool heads_last, NnAttention *out);
+double nn_attention_pairs(const NnAttention *a);   // pairs of a query and a key that it may see by the causal rule, over batch and heads
+
+// ---------------------------------------------------------------------------------------------------------------------
 // Scans (scan.c): a loop over the first axis of tensors, kept as a loop. Its step is a public function with nn.scan_body, its call a
 // func.call of a declaration with nn.kernel and nn.kind = "scan"; docs/internals.md, "Scans".
 

@@ -21,6 +21,7 @@
 #define nn_vjp_compare NULL
 #define nn_vjp_argmax NULL
 #define nn_vjp_maxpool2d_grad NULL
+#define nn_vjp_attention_grad NULL
 #define nn_vjp_tap NULL
 #define nn_vjp_checkpoint NULL
 

@@ -114,7 +114,7 @@ static bool print_data(const char *split, const char *function, const char *fold
 }
 
 static void print_steps(const NncFunction *f) {
-  static const char *const kinds[] = {"kernel", "conv", "matmul", "copy", "tap", "scan"};   // ORDER of NncStepKind
+  static const char *const kinds[] = {"kernel", "conv", "matmul", "copy", "tap", "scan", "attention"};   // ORDER of NncStepKind
   printf("\n%s\n", f->name);
   for (int i = 0; i < f->n_steps; i++) {
     const NncStep *s = &f->steps[i];

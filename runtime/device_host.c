@@ -44,6 +44,15 @@ static bool check_machine(const DeviceOptions *o) {
   return true;
 }
 
+// Own loops need nothing prepared, but their workspace.
+static bool prepare_attention(const NncFunction *f, const NncStep *s) {
+  int64_t needed = nnc_attention_scratch(s->attention);
+  if (needed > 0 && s->workspace < 0) report_internal("step %s of %s has no workspace", s->label, f->name);
+  if (needed <= s->attention->scratch_bytes) return true;
+  report_internal("step %s of %s needs %lld bytes of workspace, the plan has %lld", s->label, f->name, (long long)needed, (long long)s->attention->scratch_bytes);
+  return false;
+}
+
 static bool prepare_operation(const NncFunction *f, const NncStep *s, Prepared *p) {
   char error[256];
   if (s->kind == NNC_STEP_CONV) p->operation = nnc_conv_prepare(s->conv, error, sizeof error);
@@ -72,6 +81,7 @@ static bool prepare_step(HostFunction *h, const Arena *arena, const NncStep *s, 
   int64_t worth = s->grain > 0 ? s->extent / s->grain : s->extent;
   p->threads = worth < 1 ? 1 : worth < max_threads ? (int)worth : max_threads;
   if (s->kind == NNC_STEP_CONV || s->kind == NNC_STEP_MATMUL) return prepare_operation(h->f, s, p);
+  if (s->kind == NNC_STEP_ATTENTION) return prepare_attention(h->f, s);
   if (s->kind != NNC_STEP_SCAN) return true;
   p->inner = *inner;
   *inner += s->scan->n_steps;
@@ -128,6 +138,7 @@ static void run_one(const NncStep *s, const Prepared *p) {
   case NNC_STEP_MATMUL:
     if (!nnc_operation_execute(p->operation, p->buffers, p->workspace)) report_internal("%s failed in the library", s->label);
     break;
+  case NNC_STEP_ATTENTION: nnc_attention_execute(s->attention, p->buffers, p->workspace); break;
   case NNC_STEP_COPY: memmove(p->buffers[1], p->buffers[0], (size_t)s->copy_bytes); break;
   case NNC_STEP_SCAN: run_scan(s->scan, p); break;
   case NNC_STEP_TAP: break;

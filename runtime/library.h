@@ -52,4 +52,12 @@ const NncOperation *nnc_matmul_prepare(const NncMatmul *m, char *error, size_t s
 // when that is 0. Runs on all threads and returns when the result is written. False only when the library fails.
 bool nnc_operation_execute(const NncOperation *op, void *const buffers[3], void *workspace);
 
+// ---------------------------------------------------------------------------------------------------------------------
+// Attention (attention.c): own loops, without state. The result does not depend on the number of threads.
+
+// Workspace in bytes for nnc_library_threads() threads, a multiple of NNC_ALIGN; the field scratch_bytes is not read.
+int64_t nnc_attention_scratch(const NncAttention *a);
+// buffers: as NncAttention says; workspace: nnc_attention_scratch bytes, aligned to NNC_ALIGN. At most nnc_library_threads() threads.
+void nnc_attention_execute(const NncAttention *a, void *const *buffers, void *workspace);
+
 #endif

@@ -40,6 +40,12 @@ static int64_t matmul_end(const NncStep *s) {
 
 static int64_t step_end(const NncStep *s);
 
+static int64_t buffers_end(const NncStep *s) {
+  int64_t end = 0;
+  for (int i = 0; i < s->n_buffers; i++) end = larger(end, s->buffers[i] + s->buffer_bytes[i]);
+  return end;
+}
+
 // Of the first and the last iteration, since offsets move evenly.
 static int64_t scan_end(const NncScan *scan) {
   int64_t end = 0;
@@ -55,7 +61,6 @@ static int64_t scan_end(const NncScan *scan) {
 
 // One past the last byte a step touches; -1 if its tables do not say.
 static int64_t step_end(const NncStep *s) {
-  int64_t end = 0;
   switch (s->kind) {
   case NNC_STEP_CONV: return conv_end(s);
   case NNC_STEP_MATMUL: return matmul_end(s);
@@ -64,9 +69,10 @@ static int64_t step_end(const NncStep *s) {
   case NNC_STEP_TAP: return s->tap->offset + s->tap->bytes;
   case NNC_STEP_KERNEL:
     if (!s->buffer_bytes) return s->n_buffers ? -1 : 0;
-    for (int i = 0; i < s->n_buffers; i++) end = larger(end, s->buffers[i] + s->buffer_bytes[i]);
+    return buffers_end(s);
+  case NNC_STEP_ATTENTION: return larger(buffers_end(s), s->workspace < 0 ? 0 : s->workspace + s->attention->scratch_bytes);
   }
-  return end;
+  return 0;
 }
 
 int64_t function_used_bytes(const NncFunction *f) {

@@ -63,6 +63,17 @@ typedef struct NncMatmul {     // C[b] = A[b] (m x k) * B[b] (k x n); buffers A,
   int64_t scratch_bytes;
 } NncMatmul;
 
+// softmax(scale q k' + mask) v of each batch and head, and its gradients, without the scores in memory. q and what has its shape: (batch, heads, n_queries, head_dim),
+// or with heads_last (batch, n_queries, heads, head_dim); k, v likewise with `groups` heads, each for heads / groups heads of q. buffers: q, k, v, mask, key, o, lse;
+// backward q, k, v, o, lse, do, mask, key, dq, dk, dv; mask (batch, n_keys) bytes and key i32[4] only where masked and where dropout > 0.
+typedef struct NncAttention {
+  NncDtype dtype;              // lse (batch, heads, n_queries) has the same
+  bool backward, causal, heads_last, masked;   // causal: query i sees keys 0 .. i + n_keys - n_queries
+  int64_t batch, heads, groups, n_queries, n_keys, head_dim;
+  double scale, dropout;
+  int64_t scratch_bytes;
+} NncAttention;
+
 // A generated kernel runs iterations [begin, end) of its outer loop. buffers[i] is the address of its i-th buffer.
 typedef void (*NncKernelFn)(void *const *buffers, int64_t begin, int64_t end);
 
@@ -73,7 +84,7 @@ typedef struct NncLaunch {
   int64_t shared_bytes;        // dynamic shared memory
 } NncLaunch;
 
-typedef enum NncStepKind { NNC_STEP_KERNEL, NNC_STEP_CONV, NNC_STEP_MATMUL, NNC_STEP_COPY, NNC_STEP_TAP, NNC_STEP_SCAN } NncStepKind;
+typedef enum NncStepKind { NNC_STEP_KERNEL, NNC_STEP_CONV, NNC_STEP_MATMUL, NNC_STEP_COPY, NNC_STEP_TAP, NNC_STEP_SCAN, NNC_STEP_ATTENTION } NncStepKind;
 typedef struct NncStep {
   NncStepKind kind;
   const char *label;           // "kernel_12: bn+relu", "conv2d", for bench and errors
@@ -85,6 +96,7 @@ typedef struct NncStep {
   const NncLaunch *launch;     // KERNEL on a GPU, instead of kernel, extent and grain
   const NncConv *conv;         // CONV
   const NncMatmul *matmul;     // MATMUL
+  const NncAttention *attention;   // ATTENTION
   int64_t workspace;           // arena offset of the library's scratchpad, or -1
   int64_t copy_bytes;          // COPY
   const struct NncScan *scan;  // SCAN; its workspace is that of one iteration
@@ -92,14 +104,14 @@ typedef struct NncStep {
   double flops, bytes, seconds;   // of one execution, from the cost model; a kernel's stand at its first launch
   bool recomputed;
   const char *cost_key;        // what it computes on which shapes: equal for equal work; launches of one kernel share it. NULL: not recorded
-  const int64_t *buffer_bytes; // KERNEL: bytes of each buffer, so that the runtime can check what is used against the plan; NULL: not recorded
+  const int64_t *buffer_bytes; // KERNEL, ATTENTION: bytes of each buffer, so that the runtime can check what is used against the plan; NULL: not recorded
 } NncStep;
 
 // A loop: the steps run one after the other, `iterations` times. A buffer of theirs lies at its offset plus the iteration times its stride:
 // 0 for what is the same in all iterations, the bytes of a row for what is gone through, negative for a loop that goes backwards.
 typedef struct NncScan {
   int64_t iterations;
-  int n_steps; const NncStep *steps;         // KERNEL, CONV, MATMUL, COPY
+  int n_steps; const NncStep *steps;         // KERNEL, CONV, MATMUL, ATTENTION, COPY
   const int64_t *const *strides;             // per step: one per buffer
 } NncScan;
 

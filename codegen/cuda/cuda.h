@@ -28,7 +28,8 @@ void cuda_emit_conv(const NncConv *c, const char *name, HostKernel *out);
 void cuda_kernels_emit(MlirModule module, HostKernels *out);
 int64_t cuda_kernel_workspace(MlirOperation func);   // bytes, without emitting
 
-// library.c: scratch of convolutions and matrix products.
+// library.c: scratch of library ops, and the name of the kernel that is one (NULL: it is cuBLAS's; Owned: free).
+char *cuda_library_kernel(MlirOperation op);
 int64_t cuda_library_workspace(MlirOperation op);
 
 // lower.c: LLVM IR after optimisation, or PTX, appended to out. False after reporting: a bug of ours.

@@ -1,6 +1,11 @@
 // Convolutions and matrix products on the GPU: what scratch they need.
 #include "codegen/cuda/cuda.h"
 
+char *cuda_library_kernel(MlirOperation op) {
+  NncConv conv;
+  return host_conv_record(op, &conv) ? cuda_conv_name(&conv) : NULL;
+}
+
 int64_t cuda_library_workspace(MlirOperation op) {
   NncConv conv;
   NncMatmul m;

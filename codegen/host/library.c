@@ -1,4 +1,4 @@
-// Convolutions and matrix products as step records for the runtime's library, and the scratch they need.
+// Convolutions, matrix products and attention as step records for the runtime's library, and the scratch they need.
 #include <string.h>
 
 #include "codegen/host/host.h"
@@ -78,10 +78,22 @@ bool host_matmul_record(MlirOperation op, NncMatmul *out) {
   return true;
 }
 
+bool host_is_attention(MlirOperation op) { return nn_op_of(op) == NN_OP_attention || nn_op_of(op) == NN_OP_attention_grad; }
+
+NncAttention host_attention_record(MlirOperation op) {
+  NnAttention a = nn_attention_of(op);
+  return (NncAttention){.dtype = (NncDtype)a.dtype, .backward = a.backward, .causal = a.causal, .heads_last = a.heads_last, .masked = a.mask >= 0, .batch = a.batch,
+                        .heads = a.heads, .groups = a.groups, .n_queries = a.n_queries, .n_keys = a.n_keys, .head_dim = a.head_dim, .scale = a.scale, .dropout = a.dropout};
+}
+
 int64_t host_library_scratch(MlirOperation op) {
   NncConv conv;
   NncMatmul matmul;
   if (host_conv_record(op, &conv)) return nnc_conv_scratch(&conv);
   if (host_matmul_record(op, &matmul)) return nnc_matmul_scratch(&matmul);
+  if (host_is_attention(op)) {
+    NncAttention attention = host_attention_record(op);
+    return nnc_attention_scratch(&attention);
+  }
   return 0;
 }

@@ -255,61 +255,85 @@ static void add_kernel_steps(Tables *w, const NnStep *s) {
   add_launches(w, s, k, number, cost);
 }
 
-// "conv2d 3x3/2 56x56x64 to 28x28x128", "matmul 12 of 256x64x256" (rows, columns, summed).
-static char *library_label(MlirOperation op, const NncConv *c, const NncMatmul *m) {
-  const char *name = nn_op_info(nn_op_of(op))->name;
-  if (!c) {
-    char *batch = m->batch > 1 ? text_format("%lld of ", (long long)m->batch) : host_strdup("");
-    char *label = text_format("%s %s%lldx%lldx%lld", name, batch, (long long)m->m, (long long)m->n, (long long)m->k);
-    free(batch);
-    return label;
-  }
+// A library op's record C<i>, and how its step names it.
+typedef struct LibraryRecord {
+  const char *kind, *field;
+  char *label;                     // Owned
+} LibraryRecord;
+
+// "conv2d 3x3/2 56x56x64 to 28x28x128"
+static LibraryRecord add_conv(Tables *w, const char *name, const NncConv *c, int64_t scratch) {
+  text_add(&w->records,
+           "static const NncConv C%d = {%d,%d,%d, %lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld, {%lld,%lld},{%lld,%lld,%lld,%lld},{%lld,%lld},%lld, \"%s\", %lld};\n",
+           w->n_records, c->pass, c->dtype, c->channels_last, (long long)c->n, (long long)c->c, (long long)c->h, (long long)c->w, (long long)c->o, (long long)c->oh,
+           (long long)c->ow, (long long)c->kh, (long long)c->kw, (long long)c->stride[0], (long long)c->stride[1], (long long)c->pad[0], (long long)c->pad[1],
+           (long long)c->pad[2], (long long)c->pad[3], (long long)c->dilation[0], (long long)c->dilation[1], (long long)c->groups, c->weights_layout,
+           (long long)scratch);
   char *stride = c->stride[0] > 1 ? text_format("/%lld", (long long)c->stride[0]) : host_strdup("");
   char *label = text_format("%s %lldx%lld%s %lldx%lldx%lld to %lldx%lldx%lld", name, (long long)c->kh, (long long)c->kw, stride, (long long)c->h,
                             (long long)c->w, (long long)c->c, (long long)c->oh, (long long)c->ow, (long long)c->o);
   free(stride);
-  return label;
+  return (LibraryRecord){"NNC_STEP_CONV", "conv", label};
+}
+
+// "matmul 12 of 256x64x256" (rows, columns, summed)
+static LibraryRecord add_matmul(Tables *w, const char *name, const NncMatmul *m, int64_t scratch) {
+  text_add(&w->records, "static const NncMatmul C%d = {%d, %lld,%lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld, %lld};\n", w->n_records, m->dtype,
+           (long long)m->batch, (long long)m->m, (long long)m->n, (long long)m->k, (long long)m->a_batch, (long long)m->a_row, (long long)m->a_col,
+           (long long)m->b_batch, (long long)m->b_row, (long long)m->b_col, (long long)m->c_batch, (long long)m->c_row, (long long)scratch);
+  char *batch = m->batch > 1 ? text_format("%lld of ", (long long)m->batch) : host_strdup("");
+  char *label = text_format("%s %s%lldx%lldx%lld", name, batch, (long long)m->m, (long long)m->n, (long long)m->k);
+  free(batch);
+  return (LibraryRecord){"NNC_STEP_MATMUL", "matmul", label};
+}
+
+// "attention 12 of 256x256x64" (heads, queries, keys, head dimension)
+static LibraryRecord add_attention(Tables *w, const char *name, const NncAttention *a, int64_t scratch) {
+  text_add(&w->records, "static const NncAttention C%d = {%d,%d,%d,%d,%d, %lld,%lld,%lld,%lld,%lld,%lld, %.17g,%.17g, %lld};\n", w->n_records, a->dtype, a->backward,
+           a->causal, a->heads_last, a->masked, (long long)a->batch, (long long)a->heads, (long long)a->groups, (long long)a->n_queries, (long long)a->n_keys,
+           (long long)a->head_dim, a->scale, a->dropout, (long long)scratch);
+  char *label = text_format("%s %lld of %lldx%lldx%lld", name, (long long)(a->batch * a->heads), (long long)a->n_queries, (long long)a->n_keys, (long long)a->head_dim);
+  return (LibraryRecord){"NNC_STEP_ATTENTION", "attention", label};
+}
+
+static LibraryRecord add_record(Tables *w, MlirOperation op) {
+  const char *name = nn_op_info(nn_op_of(op))->name;
+  int64_t scratch = w->cuda ? cuda_library_workspace(op) : host_library_scratch(op);
+  NncConv c;
+  NncMatmul m;
+  if (host_conv_record(op, &c)) return add_conv(w, name, &c, scratch);
+  if (host_matmul_record(op, &m)) return add_matmul(w, name, &m, scratch);
+  host_require(host_is_attention(op), "an op that is neither a kernel nor the library's");
+  NncAttention a = host_attention_record(op);
+  return add_attention(w, name, &a, scratch);
+}
+
+// On a GPU convolutions and attention are kernels.
+static void add_kernels_of(Tables *w, const NnStep *s, char *name) {
+  const HostKernel *k = host_kernel_find(w->kernels, name);
+  host_require(k != NULL, "a library op without its kernel");
+  free(name);
+  int number = (int)(k - w->kernels->items);
+  add_launches(w, s, k, number, kernel_cost(w, number, s->op, nn_null_operation()));
 }
 
 static void add_library_step(Tables *w, const NnStep *s) {
-  NncConv c;
-  NncMatmul m;
-  bool conv = host_conv_record(s->op, &c);
-  if (conv && w->cuda) {
-    char *name = cuda_conv_name(&c);
-    const HostKernel *k = host_kernel_find(w->kernels, name);
-    host_require(k != NULL, "a convolution without a kernel");
-    free(name);
-    int number = (int)(k - w->kernels->items);
-    add_launches(w, s, k, number, kernel_cost(w, number, s->op, nn_null_operation()));
+  char *kernel = w->cuda ? cuda_library_kernel(s->op) : NULL;
+  if (kernel) {
+    add_kernels_of(w, s, kernel);
     return;
   }
-  int64_t scratch = w->cuda ? cuda_library_workspace(s->op) : host_library_scratch(s->op);
   int first = add_values(w, s->op);
-  if (conv) {
-    text_add(&w->records,
-             "static const NncConv C%d = {%d,%d,%d, %lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld, {%lld,%lld},{%lld,%lld,%lld,%lld},{%lld,%lld},%lld, \"%s\", %lld};\n",
-             w->n_records, c.pass, c.dtype, c.channels_last, (long long)c.n, (long long)c.c, (long long)c.h, (long long)c.w, (long long)c.o, (long long)c.oh,
-             (long long)c.ow, (long long)c.kh, (long long)c.kw, (long long)c.stride[0], (long long)c.stride[1], (long long)c.pad[0], (long long)c.pad[1],
-             (long long)c.pad[2], (long long)c.pad[3], (long long)c.dilation[0], (long long)c.dilation[1], (long long)c.groups, c.weights_layout,
-             (long long)scratch);
-  } else {
-    bool matmul = host_matmul_record(s->op, &m);
-    host_require(matmul, "an op that is neither a kernel nor the library's");
-    text_add(&w->records, "static const NncMatmul C%d = {%d, %lld,%lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld, %lld};\n", w->n_records, m.dtype,
-             (long long)m.batch, (long long)m.m, (long long)m.n, (long long)m.k, (long long)m.a_batch, (long long)m.a_row, (long long)m.a_col,
-             (long long)m.b_batch, (long long)m.b_row, (long long)m.b_col, (long long)m.c_batch, (long long)m.c_row, (long long)scratch);
-  }
-  char *label = library_label(s->op, conv ? &c : NULL, &m);
-  text_add(&w->steps, "  {.kind=%s,.label=\"%s\",.n_buffers=3,.buffers=B+%d,.buffer_bytes=Z+%d,.%s=&C%d,.workspace=%lld,.flops=%.6g,.bytes=%.6g,.seconds=%.6g%s",
-           conv ? "NNC_STEP_CONV" : "NNC_STEP_MATMUL", label, first, first, conv ? "conv" : "matmul", w->n_records++,
-           (long long)workspace_of(w, s->op), nn_op_flops(s->op), nn_op_bytes(s->op), target_seconds(s->op), s->recomputed ? ",.recomputed=true" : "");
+  LibraryRecord r = add_record(w, s->op);
+  text_add(&w->steps, "  {.kind=%s,.label=\"%s\",.n_buffers=%d,.buffers=B+%d,.buffer_bytes=Z+%d,.%s=&C%d,.workspace=%lld,.flops=%.6g,.bytes=%.6g,.seconds=%.6g%s", r.kind,
+           r.label, w->n_buffers - first, first, first, r.field, w->n_records++, (long long)workspace_of(w, s->op), nn_op_flops(s->op), nn_op_bytes(s->op),
+           target_seconds(s->op), s->recomputed ? ",.recomputed=true" : "");
   char *key = cost_key(s->op, nn_null_operation());
   text_add(&w->steps, ",.cost_key=");
   text_quoted(&w->steps, key);
   text_add(&w->steps, "},\n");
   free(key);
-  free(label);
+  free(r.label);
   end_step(w, first);
 }
 

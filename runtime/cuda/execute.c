@@ -143,7 +143,8 @@ static bool launch(CudaProgram *p, const NncStep *s, const CudaStep *step) {
   case NNC_STEP_COPY: return CUDA(m, s->label, MemcpyDtoDAsync, step->addresses[1], step->addresses[0], (size_t)s->copy_bytes, m->compute);
   case NNC_STEP_TAP: return true;
   case NNC_STEP_SCAN: return launch_scan(p, s->scan, step);
-  case NNC_STEP_CONV: break;
+  case NNC_STEP_CONV:
+  case NNC_STEP_ATTENTION: break;
   }
   report_internal("step %s of %s: not a step of a GPU program", s->label, p->f->name);
 }

@@ -1,4 +1,5 @@
 // The reference interpreter: see reference.h. Ops of one family share a loop; windows, convolutions and composites follow their formulas.
+#include "runtime/runtime.h"
 #include "test/ir/reference.h"
 
 #include <math.h>
@@ -329,6 +330,73 @@ static void matmul_rows(const Tensor *a, const Tensor *b, Tensor *y) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
+// Attention, by its definition: rows of weights as a whole
+
+// Of [batch, head, token] in q, o or, with few heads, k, v.
+static int64_t attention_row(const NnAttention *a, bool keys, int64_t batch, int64_t head, int64_t token) {
+  int64_t tokens = keys ? a->n_keys : a->n_queries, heads = keys ? a->groups : a->heads;
+  if (keys) head /= a->heads / a->groups;
+  return (a->heads_last ? (batch * tokens + token) * heads + head : (batch * heads + head) * tokens + token) * a->head_dim;
+}
+
+static double dot(const double *x, const double *y, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; i++) sum += x[i] * y[i];
+  return sum;
+}
+
+// 1/(1-p) where the draw keeps the weight, else 0: random_uniform of f32 or f64 at this element of [B, H, T of q, T of k].
+static double attention_kept(const NnAttention *a, const Tensor *key, int64_t index) {
+  uint32_t r[4], k[4];
+  for (int i = 0; i < 4; i++) k[i] = (uint32_t)(int32_t)key->data[i];
+  philox4x32((const uint32_t[]){(uint32_t)index, (uint32_t)(index >> 32), k[3], k[2]}, k, r);
+  double u = a->dtype == NN_F64 ? (double)(((uint64_t)r[0] << 32 | r[1]) >> 11) * 0x1p-53 : (double)(r[0] >> 8) * 0x1p-24;
+  return u >= a->dropout ? 1 / (1 - a->dropout) : 0;
+}
+
+// Weights of one row of queries, before dropout, and its log-sum-exp.
+static double attention_weights(const NnAttention *a, const Tensor *const *x, int64_t b, int64_t h, int64_t i, double *p) {
+  double most = -INFINITY, sum = 0;
+  for (int64_t j = 0; j < a->n_keys; j++) {
+    bool seen = (!a->causal || j <= i + a->n_keys - a->n_queries) && (a->mask < 0 || x[a->mask]->data[b * a->n_keys + j] != 0);
+    p[j] = seen ? a->scale * dot(x[0]->data + attention_row(a, false, b, h, i), x[1]->data + attention_row(a, true, b, h, j), a->head_dim) : -INFINITY;
+    most = fmax(most, p[j]);
+  }
+  for (int64_t j = 0; j < a->n_keys; j++) sum += p[j] = most == -INFINITY ? 0 : exp(p[j] - most);
+  for (int64_t j = 0; j < a->n_keys; j++) p[j] /= sum > 0 ? sum : 1;
+  return sum > 0 ? most + log(sum) : INFINITY;
+}
+
+static void attention(MlirOperation op, const Tensor *const *x, Tensor *y) {
+  NnAttention a = nn_attention_of(op);
+  double *p = calloc((size_t)a.n_keys, sizeof *p);
+  for (int64_t row = 0; row < a.batch * a.heads * a.n_queries; row++) {
+    int64_t i = row % a.n_queries, h = row / a.n_queries % a.heads, b = row / a.n_queries / a.heads, at = attention_row(&a, false, b, h, i);
+    double lse = attention_weights(&a, x, b, h, i, p), dp_p = 0;
+    if (!a.backward) y[1].data[row] = lse;
+    for (int64_t j = 0; j < a.n_keys; j++) {
+      int64_t from = attention_row(&a, true, b, h, j);
+      double kept = a.key < 0 ? 1 : attention_kept(&a, x[a.key], row * a.n_keys + j);
+      if (a.backward) dp_p += p[j] * kept * dot(x[5]->data + at, x[2]->data + from, a.head_dim);
+      for (int64_t d = 0; d < a.head_dim; d++) {
+        if (!a.backward) y[0].data[at + d] += p[j] * kept * x[2]->data[from + d];
+        else y[2].data[from + d] += p[j] * kept * x[5]->data[at + d];
+      }
+    }
+    for (int64_t j = 0; j < a.n_keys && a.backward; j++) {
+      int64_t from = attention_row(&a, true, b, h, j);
+      double kept = a.key < 0 ? 1 : attention_kept(&a, x[a.key], row * a.n_keys + j);
+      double ds = a.scale * p[j] * (kept * dot(x[5]->data + at, x[2]->data + from, a.head_dim) - dp_p);
+      for (int64_t d = 0; d < a.head_dim; d++) {
+        y[0].data[at + d] += ds * x[1]->data[from + d];
+        y[1].data[from + d] += ds * x[0]->data[at + d];
+      }
+    }
+  }
+  free(p);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
 // Composites
 
 static double log_sum_exp(const double *row, int64_t n) {
@@ -406,6 +474,7 @@ static void library(MlirOperation operation, NnOp op, const Tensor *const *x, Te
   switch (op) {
     case NN_OP_matmul: matmul(operation, x[0], x[1], y); break;
     case NN_OP_matmul_rows: matmul_rows(x[0], x[1], y); break;
+    case NN_OP_attention: case NN_OP_attention_grad: attention(operation, x, y); break;
     case NN_OP_conv2d: conv(operation, op, &first, &second, y); break;
     case NN_OP_conv2d_input_grad: conv(operation, op, y, &second, &first); break;
     case NN_OP_conv2d_weight_grad: conv(operation, op, &first, y, &second); break;

@@ -68,7 +68,7 @@ static void test_table(void) {
     CHECK((info->expand != NULL) == (info->kind == NN_KIND_COMPOSITE), "%s", info->name);
     CHECK(info->n_results >= 0 && info->n_results <= NN_MAX_RESULTS && info->n_operands <= NN_MAX_OPERANDS, "%s", info->name);
     CHECK((info->n_results == 0) == (info->kind == NN_KIND_MARK), "%s", info->name);
-    if (info->kind == NN_KIND_LIBRARY || info->kind == NN_KIND_COMPOSITE) CHECK(info->vjp && info->flops, "%s", info->name);
+    if (info->kind == NN_KIND_LIBRARY || info->kind == NN_KIND_COMPOSITE) CHECK((info->vjp || i == NN_OP_attention_grad) && info->flops, "%s", info->name);
   }
   CHECK(nn_op_by_name("conv3d") == NN_OP_NONE && nn_op_by_name("") == NN_OP_NONE, "unknown names");
   char *page = nn_op_table_markdown(), *irdl = nn_irdl_text();
@@ -84,6 +84,10 @@ static void test_table(void) {
 typedef struct Wrong { const char *op, *operands, *result, *attrs, *message; } Wrong;
 
 #define WINDOW "strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>"
+
+#define Q "tensor<2x4x5x8xf32>"
+#define K "tensor<2x2x7x8xf32>"
+#define RESULTS Q ", tensor<2x4x5xf32>"
 
 static const Wrong wrong[] = {
   {"add", "tensor<2x3xf32>, tensor<3x2xf32>", "tensor<2x3xf32>", "", "add: shapes differ: f32[2, 3] and f32[3, 2]"},
@@ -123,6 +127,14 @@ static const Wrong wrong[] = {
   {"matmul", "tensor<2x8x16xf32>, tensor<8x4xf32>", "tensor<2x16x4xf32>", "transpose_a = true", "matmul: transpose_a needs operands of equal rank"},
   {"matmul", "tensor<8x16xf32>, tensor<16x4xf32>", "tensor<8x4xf32>", "transpose_a = 1 : i64", "matmul: attribute 'transpose_a' must be true or false"},
   {"matmul_rows", "tensor<2x8x16xf32>, tensor<3x8x4xf32>", "tensor<16x4xf32>", "", "matmul_rows: all axes but the last must be equal: lhs f32[2, 8, 16], rhs f32[3, 8, 4]"},
+  {"attention_3", Q ", tensor<2x3x7x8xf32>, tensor<2x3x7x8xf32>", RESULTS, "scale = 1.0 : f64", "attention: 3 heads of keys and values do not divide the 4 heads of queries"},
+  {"attention_3", Q ", tensor<2x2x7x8xf32>, tensor<2x2x6x8xf32>", RESULTS, "scale = 1.0 : f64", "attention: keys and values differ: k f32[2, 2, 7, 8], v f32[2, 2, 6, 8]"},
+  {"attention_3", Q ", tensor<2x2x7x4xf32>, tensor<2x2x7x4xf32>", RESULTS, "scale = 1.0 : f64", "attention: queries and keys differ in batch or head dimension: q f32[2, 4, 5, 8], k f32[2, 2, 7, 4]"},
+  {"attention_4", Q ", " K ", " K ", tensor<2x5xi1>", RESULTS, "scale = 1.0 : f64", "attention: the mask must be i1[2, 7] for keys f32[2, 2, 7, 8], found i1[2, 5]"},
+  {"attention_4", Q ", " K ", " K ", tensor<2x7xf32>", RESULTS, "scale = 1.0 : f64", "attention: after operand 2 come a mask of i1 and a key of i32, both optional"},
+  {"attention_4", Q ", " K ", " K ", tensor<4xi32>", RESULTS, "scale = 1.0 : f64", "attention: dropout and a key go together"},
+  {"attention_3", Q ", " K ", " K, RESULTS, "scale = 1.0 : f64, layout = \"thbd\"", "attention: layout must be bhtd or bthd, found 'thbd'"},
+  {"attention_grad_6", Q ", " K ", " K ", " Q ", tensor<2x4x7xf32>, " Q, Q ", " K ", " K, "scale = 1.0 : f64", "attention_grad: operand 4 must be f32[2, 4, 5], found f32[2, 4, 7]"},
   {"conv2d", "tensor<1x3x8x8xf32>, tensor<4x2x3x3xf32>", "tensor<1x4x6x6xf32>", WINDOW, "conv2d: image f32[1, 3, 8, 8] has 3 channels in 1 groups, weight f32[4, 2, 3, 3] expects 2 in each group"},
   {"conv2d", "tensor<1x3x2x8xf32>, tensor<4x3x3x3xf32>", "tensor<1x4x1x6xf32>", WINDOW, "conv2d: a window of height 3 does not fit the input of height 2"},
   {"conv2d", "tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>", "tensor<1x4x6x6xf32>", WINDOW ", layout = \"chwn\"", "conv2d: layout must be nchw or nhwc, found 'chwn'"},

@@ -1,0 +1,174 @@
+// Attention on the host: tiles of scores pass through a small workspace per thread, with the softmax computed online (Milakov and Gimelshein, 2018), so that the
+// scores as a whole never exist; the backward pass computes them again from each row's log-sum-exp (Dao, "FlashAttention-2", 2023). Tiles of scores have queries as
+// columns, so that every step of the softmax is one operation on vectors. The loops are built once per element type and instruction set.
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+#include "runtime/library_internal.h"
+#include "runtime/runtime.h"
+
+enum { TILE_QUERIES = 64, TILE_KEYS = 64, BLOCK_ROWS = 6, KEYS_OF_UNIT = 256 };
+
+// Where the operands lie: strides in elements; q stands for o and the gradients of both, k for v and theirs.
+typedef struct Strides { int64_t batch, head, row; } Strides;
+
+static Strides strides_of(const NncAttention *a, int64_t heads, int64_t tokens) {
+  int64_t d = a->head_dim;
+  return a->heads_last ? (Strides){tokens * heads * d, d, heads * d} : (Strides){heads * tokens * d, tokens * d, d};
+}
+
+typedef struct Problem {
+  NncAttention a;
+  Strides q, k;
+  const void *in_q, *in_k, *in_v, *in_o, *in_do;
+  const uint8_t *mask;         // NULL: none
+  const uint32_t *key;         // NULL: no dropout
+  void *o, *dq, *dk, *dv;
+  void *lse;                   // written forward, read backward
+  char *workspace;
+  int64_t bytes_of_thread;
+} Problem;
+
+// A part of the backward pass: of one batch and one head of keys, rows of queries from first to end and keys from first to end.
+typedef struct Part {
+  int64_t batch, group, first_query, end_query, first_key, end_key;
+  bool queries, keys;          // which gradients it makes: dq of its queries, dk and dv of its keys
+} Part;
+
+static int64_t smaller(int64_t x, int64_t y) { return x < y ? x : y; }
+static int64_t larger(int64_t x, int64_t y) { return x > y ? x : y; }
+static int64_t element_bytes(const NncAttention *a) { return a->dtype == NNC_F64 ? 8 : 4; }
+// The head dimension in whole vectors of 64 bytes.
+static int64_t padded(const NncAttention *a) { return (a->head_dim * element_bytes(a) + 63) / 64 * 64 / element_bytes(a); }
+// Keys that queries before `end` see by the causal rule.
+static int64_t keys_before(const NncAttention *a, int64_t end) { return a->causal ? smaller(a->n_keys, larger(0, end + a->n_keys - a->n_queries)) : a->n_keys; }
+// The first query that sees a key.
+static int64_t first_query_of(const NncAttention *a, int64_t key) { return a->causal ? larger(0, key - (a->n_keys - a->n_queries)) : 0; }
+
+#define CONCATENATE_(x, y) x##_##y
+#define CONCATENATE(x, y) CONCATENATE_(x, y)
+#define NAME(x) CONCATENATE(x, SUFFIX)
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC target("arch=skylake-avx512", "prefer-vector-width=512")
+#define VECTOR_BYTES 64
+#define BLOCK_VECTORS 4
+#define T float
+#define SUFFIX f32_avx512
+#include "runtime/attention_loops.inc"
+#undef T
+#undef SUFFIX
+#define T double
+#define SUFFIX f64_avx512
+#define DOUBLE
+#include "runtime/attention_loops.inc"
+#undef T
+#undef SUFFIX
+#undef DOUBLE
+#undef VECTOR_BYTES
+#undef BLOCK_VECTORS
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("arch=haswell")
+#define VECTOR_BYTES 32
+#define BLOCK_VECTORS 2
+#define T float
+#define SUFFIX f32_avx2
+#include "runtime/attention_loops.inc"
+#undef T
+#undef SUFFIX
+#undef VECTOR_BYTES
+#undef BLOCK_VECTORS
+#pragma GCC pop_options
+#endif
+#define VECTOR_BYTES 16
+#define BLOCK_VECTORS 2
+#define T float
+#define SUFFIX f32_any
+#include "runtime/attention_loops.inc"
+#undef T
+#undef SUFFIX
+#define T double
+#define SUFFIX f64_any
+#define DOUBLE
+#include "runtime/attention_loops.inc"
+
+typedef struct Loops {
+  void (*forward)(const Problem *p, int64_t unit, char *workspace);
+  void (*backward)(const Problem *p, const Part *part, char *workspace);
+} Loops;
+
+// By the instruction set that the library is limited to.
+static Loops loops_for(NncDtype dtype) {
+  const char *isa = nnc_library_isa();
+  (void)isa;
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+  if (strcmp(isa, "avx512_core") == 0) return dtype == NNC_F64 ? (Loops){forward_f64_avx512, backward_f64_avx512} : (Loops){forward_f32_avx512, backward_f32_avx512};
+  if (strcmp(isa, "avx2") == 0 && dtype == NNC_F32) return (Loops){forward_f32_avx2, backward_f32_avx2};
+#endif
+  return dtype == NNC_F64 ? (Loops){forward_f64_any, backward_f64_any} : (Loops){forward_f32_any, backward_f32_any};
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+static int64_t bytes_of_thread(const NncAttention *a) {
+  // Tiles of keys and values; per row tile: q' and o', or q', do', dq' and rows of q and do; scores, or weights and gradients of scores; a tile of dk or dv; statistics.
+  int64_t d = padded(a), tiles = 2 * TILE_KEYS * d + (a->backward ? 5 : 2) * TILE_QUERIES * d;
+  tiles += (a->backward ? 2 : 1) * TILE_KEYS * TILE_QUERIES + (a->backward ? TILE_KEYS * d : 0) + 4 * TILE_QUERIES;
+  return library_align(tiles * element_bytes(a));
+}
+
+int64_t nnc_attention_scratch(const NncAttention *a) { return nnc_library_threads() * bytes_of_thread(a); }
+
+static Problem problem_of(const NncAttention *a, void *const *buffers, void *workspace) {
+  Problem p = {.a = *a, .q = strides_of(a, a->heads, a->n_queries), .k = strides_of(a, a->groups, a->n_keys), .workspace = workspace, .bytes_of_thread = bytes_of_thread(a)};
+  int n = 0;
+  p.in_q = buffers[n++], p.in_k = buffers[n++], p.in_v = buffers[n++];
+  if (a->backward) p.in_o = buffers[n++], p.lse = buffers[n++], p.in_do = buffers[n++];
+  if (a->masked) p.mask = buffers[n++];
+  if (a->dropout > 0) p.key = buffers[n++];
+  if (a->backward) p.dq = buffers[n++], p.dk = buffers[n++], p.dv = buffers[n++];
+  else p.o = buffers[n++], p.lse = buffers[n++];
+  return p;
+}
+
+static int64_t tiles_of(int64_t n, int64_t tile) { return (n + tile - 1) / tile; }
+
+static void run_forward(const Problem *p, const Loops *loops) {
+  int64_t units = p->a.batch * p->a.heads * tiles_of(p->a.n_queries, TILE_QUERIES);
+#pragma omp parallel for schedule(dynamic)
+  for (int64_t unit = 0; unit < units; unit++) loops->forward(p, unit, p->workspace + omp_get_thread_num() * p->bytes_of_thread);
+}
+
+// In one go, each part all queries and keys of a head of keys, where that keeps the threads busy; else queries and keys apart, which computes the scores twice. The
+// order of additions into every element is the same.
+static void run_backward(const Problem *p, const Loops *loops) {
+  const NncAttention *a = &p->a;
+  int64_t heads = a->batch * a->groups, threads = omp_get_max_threads(), query_tiles = tiles_of(a->n_queries, TILE_QUERIES), key_parts = tiles_of(a->n_keys, KEYS_OF_UNIT);
+  bool whole = heads >= 4 * threads || heads % threads == 0;
+  int64_t parts = whole ? 1 : query_tiles + key_parts;
+#pragma omp parallel for schedule(dynamic)
+  for (int64_t unit = 0; unit < heads * parts; unit++) {
+    int64_t head = unit / parts, part = unit % parts;
+    Part x = {head / a->groups, head % a->groups, 0, a->n_queries, 0, a->n_keys, true, true};
+    if (!whole && part < query_tiles) {
+      x.keys = false;
+      x.first_query = part * TILE_QUERIES;
+      x.end_query = smaller(a->n_queries, x.first_query + TILE_QUERIES);
+    } else if (!whole) {
+      x.queries = false;
+      x.first_key = (part - query_tiles) * KEYS_OF_UNIT;
+      x.end_key = smaller(a->n_keys, x.first_key + KEYS_OF_UNIT);
+    }
+    loops->backward(p, &x, p->workspace + omp_get_thread_num() * p->bytes_of_thread);
+  }
+}
+
+void nnc_attention_execute(const NncAttention *a, void *const *buffers, void *workspace) {
+  Problem p = problem_of(a, buffers, workspace);
+  Loops loops = loops_for(a->dtype);
+  if (a->backward) run_backward(&p, &loops);
+  else run_forward(&p, &loops);
+}

@@ -1,0 +1,147 @@
+// Attention on the host against its definition (test/ir/reference.c), forward and backward: lengths of 1, primes and multiples of tiles, shared heads, both layouts,
+// masks, dropout; and that the bits do not depend on the number of threads.
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/host/host.h"
+#include "runtime/library.h"
+#include "test/check.h"
+#include "test/ir/reference.c"
+
+typedef struct Shape { int batch, heads, groups, queries, keys, d; bool causal, last, masked; double dropout; } Shape;
+
+static const Shape shapes[] = {
+  {1, 1, 1, 1, 1, 1, .causal = true},
+  {2, 3, 3, 1, 67, 16, .causal = true},
+  {1, 2, 1, 67, 67, 5, .causal = true},
+  {2, 4, 2, 131, 131, 24, .causal = true, .last = true},
+  {1, 2, 2, 64, 128, 64, .causal = true},
+  {1, 1, 1, 193, 70, 17, .causal = true},
+  {3, 2, 1, 71, 65, 8, .masked = true, .last = true},
+  {2, 2, 1, 37, 37, 33, .causal = true, .masked = true, .dropout = 0.3},
+  {1, 3, 3, 70, 300, 20, .dropout = 0.1},
+  {1, 2, 1, 130, 600, 16, .causal = true},
+};
+
+enum { MAX = 11 };
+
+static unsigned state = 7;
+static double random_unit(void) { return (double)((state = state * 1664525u + 1013904223u) >> 8) / 16777216.0; }
+
+static NnType type_of(NnDtype dtype, const Shape *s, bool keys) {
+  int64_t heads = keys ? s->groups : s->heads, tokens = keys ? s->keys : s->queries;
+  return nn_type(dtype, 4, s->last ? (int64_t[]){s->batch, tokens, heads, s->d} : (int64_t[]){s->batch, heads, tokens, s->d});
+}
+
+static Tensor random_tensor(NnType t) {
+  Tensor x = tensor_create(t);
+  for (int64_t i = 0; i < nn_type_elements(&t); i++)
+    x.data[i] = t.dtype == NN_I1 ? random_unit() < 0.6 : t.dtype == NN_I32 ? floor(1000000 * random_unit()) : (float)(2 * random_unit() - 1);
+  return x;
+}
+
+static void *to_memory(const Tensor *t) {
+  int64_t n = nn_type_elements(&t->type);
+  char *p = aligned_alloc(64, (size_t)((n * nn_dtype_bytes(t->type.dtype) + 63) / 64 * 64));
+  for (int64_t i = 0; i < n; i++)
+    switch (t->type.dtype) {
+    case NN_F32: ((float *)p)[i] = (float)t->data[i]; break;
+    case NN_F64: ((double *)p)[i] = t->data[i]; break;
+    case NN_I32: ((int32_t *)p)[i] = (int32_t)t->data[i]; break;
+    default: p[i] = (char)t->data[i];
+    }
+  return p;
+}
+
+// Largest difference over the largest value; infinities must agree.
+static double difference(const Tensor *expected, const void *found) {
+  double worst = 0, largest = 1e-30;
+  for (int64_t i = 0; i < nn_type_elements(&expected->type); i++) {
+    double x = expected->data[i], y = expected->type.dtype == NN_F64 ? ((const double *)found)[i] : ((const float *)found)[i];
+    if (isinf(x) || isnan(y)) worst = x == y ? worst : INFINITY;
+    else worst = fmax(worst, fabs(x - y)), largest = fmax(largest, fabs(x));
+  }
+  return worst / largest;
+}
+
+static void execute(const NncAttention *a, int n, int n_inputs, const Tensor *x, void **memory, int threads) {
+  nnc_library_set_threads(threads);
+  omp_set_num_threads(threads);
+  void *workspace = aligned_alloc(64, (size_t)nnc_attention_scratch(a));
+  memset(workspace, 0xff, (size_t)nnc_attention_scratch(a));   // NaN
+  for (int i = n_inputs; i < n; i++) memset(memory[i], 0xff, (size_t)(nn_type_elements(&x[i].type) * nn_dtype_bytes(x[i].type.dtype)));
+  nnc_attention_execute(a, memory, workspace);
+  free(workspace);
+}
+
+// Runs the op in memory with one and with three threads; x holds its operands and, behind them, what its results should be.
+static void check_op(MlirOperation op, const Shape *s, int n_operands, const Tensor *x) {
+  int n = n_operands + (int)mlirOperationGetNumResults(op);
+  void *memory[MAX];
+  NncAttention a = host_attention_record(op);
+  for (int i = 0; i < n; i++) memory[i] = to_memory(&x[i]);
+  for (int threads = 3; threads >= 1; threads -= 2) {
+    void *before[MAX];
+    for (int i = n_operands; i < n; i++) {
+      int64_t bytes = nn_type_elements(&x[i].type) * nn_dtype_bytes(x[i].type.dtype);
+      before[i] = malloc((size_t)bytes);
+      memcpy(before[i], memory[i], (size_t)bytes);
+    }
+    execute(&a, n, n_operands, x, memory, threads);
+    for (int i = n_operands; i < n; i++) {
+      double worst = difference(&x[i], memory[i]);
+      CHECK(worst < (a.dtype == NNC_F64 ? 1e-13 : 2e-6), "%s %s, %d to %d keys of %d, %d threads: result %d differs by %g", a.backward ? "gradient" : "forward", nn_dtype_name((NnDtype)a.dtype),
+            s->queries, s->keys, s->d, threads, i - n_operands, worst);
+      if (threads == 1) CHECK(!memcmp(before[i], memory[i], (size_t)(nn_type_elements(&x[i].type) * nn_dtype_bytes(x[i].type.dtype))), "result %d depends on the threads", i - n_operands);
+      free(before[i]);
+    }
+  }
+  for (int i = 0; i < n; i++) free(memory[i]);
+}
+
+static void check_shape(MlirContext ctx, const Shape *s, NnDtype dtype) {
+  MlirLocation loc = mlirLocationUnknownGet(ctx);
+  MlirModule module = mlirModuleCreateEmpty(loc);
+  MlirOperation func = nn_function_create(module, "f", false, loc);
+  NnType q = type_of(dtype, s, false), k = type_of(dtype, s, true), mask = nn_type(NN_I1, 2, (int64_t[]){s->batch, s->keys}), key = nn_type(NN_I32, 1, (int64_t[]){4});
+  NnType types[5] = {q, k, k};
+  int n = 3;
+  if (s->masked) types[n++] = mask;
+  if (s->dropout > 0) types[n++] = key;
+  Tensor x[MAX] = {0}, g[MAX] = {0};
+  MlirValue operand[MAX];
+  for (int i = 0; i < n; i++) {
+    x[i] = random_tensor(types[i]);
+    operand[i] = nn_function_add_arg(func, types[i], loc, 0, NULL);
+  }
+  MlirValue d_o = nn_function_add_arg(func, q, loc, 0, NULL);
+  NnAttr attrs[] = {NN_F64A("scale", 0.3), NN_BOOL("causal", s->causal), NN_F64A("dropout", s->dropout), NN_STR("layout", s->last ? "bthd" : "bhtd")};
+  NnBuilder b = nn_builder_at_end(nn_function_body(func), loc);
+  MlirOperation forward = nn_build(&b, NN_OP_attention, n, operand, 4, attrs, NULL);
+  const Tensor *in[MAX];
+  for (int i = 0; i < n; i++) in[i] = &x[i];
+  reference_op(forward, in, x + n);
+  check_op(forward, s, n, x);
+
+  g[0] = x[0], g[1] = x[1], g[2] = x[2], g[3] = x[n], g[4] = x[n + 1], g[5] = random_tensor(q);
+  MlirValue back[MAX] = {operand[0], operand[1], operand[2], mlirOperationGetResult(forward, 0), mlirOperationGetResult(forward, 1), d_o};
+  for (int i = 3; i < n; i++) g[3 + i] = x[i], back[3 + i] = operand[i];
+  MlirOperation backward = nn_build(&b, NN_OP_attention_grad, n + 3, back, 4, attrs, NULL);
+  for (int i = 0; i < n + 3; i++) in[i] = &g[i];
+  reference_op(backward, in, g + n + 3);
+  check_op(backward, s, n + 3, g);
+  for (int i = 0; i < n + 2; i++) tensor_free(&x[i]);
+  tensor_free(&g[5]);
+  for (int i = n + 3; i < n + 6; i++) tensor_free(&g[i]);
+  mlirModuleDestroy(module);
+}
+
+int main(void) {
+  MlirContext ctx = nn_context_create();
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+    for (int dtype = NN_F32; dtype <= NN_F64; dtype++) check_shape(ctx, &shapes[i], (NnDtype)dtype);
+  mlirContextDestroy(ctx);
+  return check_report();
+}
