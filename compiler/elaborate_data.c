@@ -220,6 +220,7 @@ static bool infer_rest(Elaborator *e, int n, DataInput *inputs)
       input->type = nn_type(NN_I32, 2, text->type.dim);
     } else if (!input->logits || !infer_label(e, n, inputs, input)) {
       ok = false;
+      input->broken = true;
       if (e->n_reported > errors) continue;   // the model itself has a mistake
       if (!train_has_loss(e)) return train_missing_loss(e);
       elaborator_error(e, input->pos, "the shape of '%s' is not known from a call of a model", input->name);
@@ -291,7 +292,13 @@ static bool collect_line(Elaborator *e, const AstStmt *s, int *n, int *capacity,
 {
   Reader reader;
   bool ok = true;
-  if (!reader_of(e, s, &reader)) return false;
+  if (!reader_of(e, s, &reader)) {
+    for (int k = 0; k < s->setting.n_targets; k++) {
+      DataInput unread = {.name = s->setting.targets[k].text, .pos = s->setting.targets[k].pos, .broken = true};
+      PUSH(e, *out, *n, *capacity, unread);
+    }
+    return false;
+  }
   const AstExpr *call = call_of(s);
   for (int k = 0; k < s->setting.n_targets; k++) {
     NnDtype dtype = readers[reader].has_dtype ? readers[reader].dtype : e->dtype;

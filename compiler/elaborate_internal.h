@@ -182,7 +182,7 @@ bool train_has_loss(const Elaborator *e);
 bool train_missing_loss(Elaborator *e);   // reports it; false
 
 // elaborate_data.c
-typedef struct DataInput { const char *name; AstPos pos; NnType type; bool typed, fixed_dtype, shape_only, whole, is_weights, is_target; int reader; const AstExpr *logits; const Normalise *normalise; } DataInput;
+typedef struct DataInput { const char *name; AstPos pos; NnType type; bool typed, fixed_dtype, shape_only, whole, is_weights, is_target; int reader; const AstExpr *logits; const Normalise *normalise; bool broken; } DataInput;   // broken: an error was reported, uses stay silent
 // The reader of a data or eval line, without the transformations behind it.
 const AstExpr *data_reader(const AstStmt *s);
 MlirAttribute data_texts(Elaborator *e, int n, const char *const *texts);   // an array of strings

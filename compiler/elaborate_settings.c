@@ -68,7 +68,7 @@ static bool read_options(Elaborator *e, AstPos pos, const char *of, int n_args, 
 
 // --- Keywords ----------------------------------------------------------------------------------------------------------------
 
-static const char *const keywords[] = {"data", "eval", "loss", "metric", "optimizer", "group", "schedule", "clip", "accumulate", "epochs", "steps", "batch", "eval_every", "seed", "ema", "patience"};
+static const char *const keywords[] = {"data", "eval", "loss", "metric", "optimizer", "group", "schedule", "clip", "accumulate", "epochs", "steps", "batch", "eval_every", "seed", "ema", "patience", "validation"};
 
 bool settings_known(Elaborator *e, const AstStmt *s)
 {
@@ -335,9 +335,37 @@ static bool check_batch(Elaborator *e)
   double batch;
   bool found;
   if (!read_number(e, "batch", OPTION_COUNT, 1, BIG, &batch, &found)) return false;
+  if (!nn_has_attr(mlirModuleGetOperation(e->module), "nn.batch")) return true;   // the data has mistakes of its own
   int64_t actual = nn_attr_i64(mlirModuleGetOperation(e->module), "nn.batch", 1);
   if (!found || (int64_t)batch == actual) return true;
   return elaborator_error(e, find_setting(e, "batch")->pos, "the batch is %lld, the first axis of the data is %lld", (long long)batch, (long long)actual);
+}
+
+// The part of the data that is evaluated, and what needs an evaluation.
+static bool check_evaluation(Elaborator *e)
+{
+  static const char *const needs[] = {"patience", "eval_every"};
+  bool found, whole = false, evaluated = false, ok = true;
+  double part;
+  if (!read_number(e, "validation", OPTION_REAL, 0.001, 0.999, &part, &found)) return false;
+  if (found) set_module_attr(e, "nn.validation", float_attr(e, part));
+  for (int i = 0; i < e->function->n_inputs; i++) whole = whole || e->function->inputs[i].whole;
+  for (int i = 0; i < e->train->body.n; i++) {
+    const AstStmt *s = e->train->body.stmts[i];
+    evaluated = evaluated || (s->kind == AST_SETTING && strcmp(s->setting.keyword.text, "eval") == 0);
+  }
+  if (found && whole) {
+    elaborator_error(e, find_setting(e, "validation")->pos, "data that is read whole has no records to leave out of the training");
+    elaborator_hint(e, "masks say which nodes of a graph count: weights= of the loss, and an eval line with another mask");
+    return false;
+  }
+  for (size_t i = 0; !found && !evaluated && i < sizeof needs / sizeof *needs; i++) {
+    const AstStmt *s = find_setting(e, needs[i]);
+    if (!s) continue;
+    ok = elaborator_error(e, s->pos, "'%s' needs data to evaluate", needs[i]);
+    elaborator_hint(e, "an eval line reads it; validation 0.1 takes a tenth of the training data");
+  }
+  return ok;
 }
 
 bool settings_read(Elaborator *e)
@@ -350,6 +378,7 @@ bool settings_read(Elaborator *e)
   ok = read_schedule(e, ok ? e->groups[0].lr : INFINITY) && ok;
   ok = read_lengths(e) && ok;
   ok = check_batch(e) && ok;
+  ok = check_evaluation(e) && ok;
   double value;
   if (!read_number(e, "clip", OPTION_REAL, 0, BIG, &value, &found)) ok = false;
   else if (found) set_module_attr(e, "nn.clip_norm", float_attr(e, value));

@@ -109,8 +109,11 @@ static bool build_step(Elaborator *e, const char *name, Mode mode, int n, const 
   bool has_value;
   frame_push(e, &frame, NULL, e->train->pos, path_create(e, ""));
   f->builder.loc = location_of(e, e->train->pos);
-  for (int i = 0; i < n; i++)
-    set_variable(e, inputs[i].name, inputs[i].pos, value_tensor(function_add_input(e, inputs[i].name, inputs[i].type, inputs[i].whole, inputs[i].normalise)));
+  for (int i = 0; i < n; i++) {
+    bool known = inputs[i].typed && !inputs[i].broken;
+    Value value = known ? value_tensor(function_add_input(e, inputs[i].name, inputs[i].type, inputs[i].whole, inputs[i].normalise)) : (Value){0};
+    set_variable(e, inputs[i].name, inputs[i].pos, value)->broken = !known;
+  }
   bool ok = exec_body(e, &e->train->body, &ignored, &has_value);
   if (mode == MODE_TRAIN) ok = settings_read(e) && ok;
   ok = ok && add_results(e) && !e->gave_up;
@@ -151,7 +154,8 @@ bool elaborate_train(Elaborator *e)
   bool ok = data_inputs(e, &n, &inputs) && data_attributes(e, n, inputs);
   frame_pop(e);
   function_discard(scratch);
-  return ok && build_step(e, "train", MODE_TRAIN, n, inputs) && check_groups(e) && build_step(e, "eval", MODE_EVAL, n, inputs);
+  ok = build_step(e, "train", MODE_TRAIN, n, inputs) && ok;   // also without its data: the settings have mistakes of their own
+  return ok && check_groups(e) && build_step(e, "eval", MODE_EVAL, n, inputs);
 }
 
 // --- Prediction --------------------------------------------------------------------------------------------------------------

@@ -37,11 +37,13 @@ static int parse_options(int argc, char **argv, EvalOptions *o) {
 }
 
 static bool evaluate(const EvalOptions *o, const NncFunction *f) {
-  Dataset d = {0};
+  Dataset train = {0}, d = {0};
   Session s = {0};
   Metrics m = {0};
   char *path = o->weights ? xstrdup(o->weights) : checkpoint_default_path();
-  bool ok = dataset_load("eval", f, o->data, &d) && session_open(&s, SESSION_EVAL, &(DeviceOptions){(int)o->threads, (int)o->device}) && weights_load(path, s.arena.base) && arena_push_persistent(&s.arena);
+  bool ok = dataset_has_split("eval") ? dataset_load("eval", f, o->data, &d) : dataset_load("train", f, o->data, &train);
+  if (ok && train.records) dataset_validation(&train, f, &d);
+  ok = ok && session_open(&s, SESSION_EVAL, &(DeviceOptions){(int)o->threads, (int)o->device}) && weights_load(path, s.arena.base) && arena_push_persistent(&s.arena);
   ok = ok && session_evaluate(&s, &d, &m);
   if (ok && o->json) {
     Log log = {.file = stdout};
@@ -53,6 +55,7 @@ static bool evaluate(const EvalOptions *o, const NncFunction *f) {
   metrics_free(&m);
   session_close(&s);
   dataset_free(&d);
+  dataset_free(&train);
   free(path);
   return ok;
 }
@@ -62,7 +65,7 @@ int cmd_eval(int argc, char **argv) {
   int status = parse_options(argc, argv, &o);
   if (status >= 0) return status;
   const NncFunction *f = program_function("eval");
-  if (!f || !dataset_has_split("eval")) {
+  if (!f || (!dataset_has_split("eval") && !(nnc_program.validation > 0))) {
     report_error("%s names no eval data", nnc_program.source);
     return EXIT_DIAGNOSTIC;
   }

@@ -108,6 +108,7 @@ static bool print_data(const char *split, const char *function, const char *fold
   Dataset d;
   if (!dataset_load(split, f, folder, &d)) return false;
   if (strcmp(split, "train") == 0) dataset_shuffle(&d, 0, 0);   // the order is held too
+  if (d.members) printf("validation      %lld records of the train data\n", (long long)(d.columns[0].records - d.records));
   printf("%-5s data      %lld records, %s held in memory\n", split, (long long)d.records, format_bytes(d.bytes, text, sizeof text));
   dataset_free(&d);
   return true;

@@ -144,9 +144,12 @@ static bool open_training(Training *t) {
     return false;
   }
   if (!output_path_check(o->save)) return false;
-  t->has_eval = dataset_has_split("eval") && program_function("eval");
+  const NncFunction *eval = program_function("eval");
+  bool validation = nnc_program.validation > 0;
+  t->has_eval = eval && (validation || dataset_has_split("eval"));
   if (!dataset_load("train", f, o->data, &t->train_data)) return false;
-  if (t->has_eval && !dataset_load("eval", program_function("eval"), o->data, &t->eval_data)) return false;
+  if (t->has_eval && validation) dataset_validation(&t->train_data, eval, &t->eval_data);
+  else if (t->has_eval && !dataset_load("eval", eval, o->data, &t->eval_data)) return false;
   if (!session_open(&t->s, SESSION_TRAIN | (t->has_eval ? SESSION_EVAL : 0), &(DeviceOptions){(int)o->threads, (int)o->device})) return false;
   if (!count_steps(t) || !start_values(t) || !log_open(&t->log, o->log, o->must_resume)) return false;
   metrics_init(&t->metrics, f);

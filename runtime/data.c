@@ -234,6 +234,49 @@ static void order_rows(Dataset *d, int64_t rows) {
   for (; n < d->records; n++) d->order[n] = (uint32_t)n;
 }
 
+// The part of the records that a program with `validation` trains on, or the rest of them.
+static void choose_members(Dataset *d, int64_t all, int64_t validation, bool rest) {
+  uint32_t *perm = xmalloc(sizeof *perm * (size_t)all);
+  char *left_out = xcalloc((size_t)all, 1);
+  if (d->continued) for (int64_t i = 0; i < all; i++) perm[i] = (uint32_t)(all - 1 - i);
+  else philox_permutation((uint64_t)nnc_program.seed, philox_stream("validation"), perm, all);
+  for (int64_t i = 0; i < validation; i++) left_out[perm[i]] = 1;
+  d->records = rest ? validation : all - validation;
+  d->members = xmalloc(sizeof *d->members * (size_t)d->records);
+  d->bytes += (int64_t)sizeof *d->members * d->records;
+  for (int64_t i = 0, n = 0; i < all; i++)
+    if (left_out[i] == rest) d->members[n++] = (uint32_t)i;
+  free(left_out);
+  free(perm);
+}
+
+static int64_t validation_records(int64_t all) { return (int64_t)((double)all * nnc_program.validation + 0.5); }
+
+static bool leave_out_validation(Dataset *d) {
+  int64_t all = d->records, n = validation_records(all);
+  if (n == 0 || n == all) {
+    report_error("validation %g of %lld records leaves none to %s", nnc_program.validation, (long long)all, n ? "train on" : "evaluate");
+    return false;
+  }
+  choose_members(d, all, n, false);
+  return true;
+}
+
+void dataset_validation(const Dataset *train, const NncFunction *f, Dataset *d) {
+  int64_t all = train->columns[0].records;
+  *d = (Dataset){.split = "validation", .n_columns = train->n_columns, .continued = train->continued};
+  d->columns = xcalloc((size_t)d->n_columns, sizeof *d->columns);
+  d->names = xcalloc((size_t)d->n_columns, sizeof *d->names);
+  for (int k = 0; k < d->n_columns; k++) {
+    d->names[k] = train->names[k];
+    d->columns[k] = train->columns[k];
+    d->columns[k].path = NULL, d->columns[k].block = NULL, d->columns[k].block_bytes = 0;
+    d->columns[k].flip = 0, d->columns[k].crop = 0;
+  }
+  choose_members(d, all, validation_records(all), true);
+  if (d->continued) order_rows(d, function_batch(f));
+}
+
 bool dataset_load(const char *split, const NncFunction *f, const char *folder, Dataset *d) {
   memset(d, 0, sizeof *d);
   d->split = split;
@@ -244,6 +287,7 @@ bool dataset_load(const char *split, const NncFunction *f, const char *folder, D
   ok = ok && check_columns(d, f);
   for (int i = 0; i < nnc_program.n_data; i++) d->continued |= strcmp(nnc_program.data[i].split, split) == 0 && nnc_program.data[i].continued;
   for (int k = 0; k < d->n_columns; k++) d->bytes += d->columns[k].block_bytes;
+  if (ok && nnc_program.validation > 0 && strcmp(split, "train") == 0) ok = leave_out_validation(d);
   if (ok && d->continued) order_rows(d, function_batch(f));
   if (ok) make_room_to_move(d);
   if (!ok) dataset_free(d);
@@ -254,6 +298,7 @@ void dataset_free(Dataset *d) {
   for (int k = 0; k < d->n_columns; k++) free(d->columns[k].block), free(d->columns[k].path);
   free(d->columns);
   free(d->names);
+  free(d->members);
   free(d->order);
   free(d->moved);
   memset(d, 0, sizeof *d);
@@ -263,7 +308,7 @@ void dataset_shuffle(Dataset *d, uint64_t seed, uint64_t epoch) {
   d->seed = seed, d->epoch = epoch;
   if (d->continued) return;
   make_order(d);
-  philox_permutation(seed, epoch, d->order, d->records);
+  philox_permutation(seed, philox_stream("shuffle") + epoch, d->order, d->records);
 }
 
 // The values of a record as this epoch has them: in the column, or moved. input: [batch, …, height, width].
@@ -287,7 +332,7 @@ void dataset_fill(const Dataset *d, const NncFunction *f, int64_t first, int64_t
     int64_t batch = input->dim[0], to_bytes = input->bytes / batch, elements = to_bytes / dtype_bytes(input->dtype);
     for (int64_t i = 0; i < batch; i++) {
       int64_t at = first + i < d->records ? first + i : fill;
-      int64_t record = d->order ? d->order[at] : at;
+      int64_t member = d->order ? d->order[at] : at, record = d->members ? d->members[member] : member;
       stage_record(input, c->dtype, record_values(d, c, input, record), arena + input->offset + i * to_bytes, elements);
     }
   }

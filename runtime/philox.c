@@ -51,9 +51,8 @@ uint64_t philox_stream(const char *name) {
   return h;
 }
 
-void philox_permutation(uint64_t seed, uint64_t epoch, uint32_t *perm, int64_t n) {
+void philox_permutation(uint64_t seed, uint64_t stream, uint32_t *perm, int64_t n) {
   for (int64_t i = 0; i < n; i++) perm[i] = (uint32_t)i;
-  uint64_t stream = philox_stream("shuffle") + epoch;
   for (int64_t i = n - 1; i > 0; i--) {
     // The high half of a 64 by 64 bit product maps 64 random bits to [0, i]; its bias is below 2^-32.
     int64_t j = (int64_t)((uint128)philox_u64(seed, stream, (uint64_t)i) * (uint64_t)(i + 1) >> 64);

@@ -92,8 +92,8 @@ uint64_t philox_u64(uint64_t seed, uint64_t stream, uint64_t index);
 double philox_uniform(uint64_t seed, uint64_t stream, uint64_t index);   // [0, 1), 53 bits
 double philox_normal(uint64_t seed, uint64_t stream, uint64_t index);    // Box-Muller
 uint64_t philox_stream(const char *name);               // FNV-1a of the name: an independent sequence
-// perm[0..n): a permutation that depends on seed and epoch only (Fisher-Yates).
-void philox_permutation(uint64_t seed, uint64_t epoch, uint32_t *perm, int64_t n);
+// perm[0..n): a permutation that depends on seed and stream only (Fisher-Yates).
+void philox_permutation(uint64_t seed, uint64_t stream, uint32_t *perm, int64_t n);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // program.c: looking up things in the tables, and checking them
@@ -255,13 +255,17 @@ typedef struct Dataset {
   const char **names;      // Owned array of borrowed input names
   int64_t records;
   int64_t bytes;           // held in memory, the shuffling order included
-  uint32_t *order;         // Owned; NULL: as they come
+  uint32_t *members;       // Owned; the records of the columns that belong to the data set, ascending; NULL: all
+  uint32_t *order;         // Owned; of the members; NULL: as they come
   bool continued;          // row i of each batch goes through its own part of the records, in order
   uint64_t seed, epoch;    // of the shuffle, and so of the images' moves
   char *moved;             // Owned: the image that is being moved; NULL: none is
 } Dataset;
-// Loads what the function's inputs need of a split ("train", "eval"). folder NULL: the default places.
+// Loads what the function's inputs need of a split ("train", "eval"); of "train" without the records that are kept for validation. folder NULL: the
+// default places.
 bool dataset_load(const char *split, const NncFunction *f, const char *folder, Dataset *out);
+// The records that loading `train` left out, for evaluation: chosen by the program's seed, of a continued text its end. Borrows train's columns.
+void dataset_validation(const Dataset *train, const NncFunction *f, Dataset *out);
 bool dataset_has_split(const char *split);
 bool dataset_files_exist(const char *split, const char *folder);   // reports nothing
 void dataset_free(Dataset *d);

@@ -88,9 +88,9 @@ static void add_training(Text *t, MlirOperation top, MlirAttribute schedule) {
   text_add(t, ",.schedule_min=%.17g,.schedule_warmup=%lld,.schedule_every=%lld,.schedule_gamma=%.17g,\n", has ? number(entry(schedule, "min"), 0) : 0,
            has ? (long long)integer(entry(schedule, "warmup"), 0) : 0LL, has ? (long long)integer(entry(schedule, "every"), 0) : 0LL,
            has ? number(entry(schedule, "gamma"), 1) : 1);
-  text_add(t, "  .batch=%lld,.accumulate=%lld,.epochs=%.17g,.steps=%lld,.eval_every=%lld,.seed=%lld,.patience=%lld,\n", (long long)nn_attr_i64(top, "nn.batch", 1),
+  text_add(t, "  .batch=%lld,.accumulate=%lld,.epochs=%.17g,.steps=%lld,.eval_every=%lld,.seed=%lld,.patience=%lld,.validation=%.17g,\n", (long long)nn_attr_i64(top, "nn.batch", 1),
            (long long)nn_attr_i64(top, "nn.accumulate", 1), nn_attr_f64(top, "nn.epochs", 0), (long long)nn_attr_i64(top, "nn.steps", 0),
-           (long long)nn_attr_i64(top, "nn.eval_every", 0), (long long)nn_attr_i64(top, "nn.seed", 0), (long long)nn_attr_i64(top, "nn.patience", 0));
+           (long long)nn_attr_i64(top, "nn.eval_every", 0), (long long)nn_attr_i64(top, "nn.seed", 0), (long long)nn_attr_i64(top, "nn.patience", 0), nn_attr_f64(top, "nn.validation", 0));
 }
 
 // The bytes of a file between two symbols, by the assembler: a C array of a megabyte takes the compiler seconds.

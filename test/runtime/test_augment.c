@@ -76,7 +76,7 @@ static void test_epochs(const char *folder) {
   for (uint64_t epoch = 0; epoch < 3; epoch++) {
     dataset_shuffle(&d, 7, epoch);
     dataset_fill(&d, &f, 0, 0, (char *)arena[epoch]);
-    philox_permutation(7, epoch, order, RECORDS);
+    philox_permutation(7, philox_stream("shuffle") + epoch, order, RECORDS);
     bool same = true;
     for (int i = 0; i < RECORDS; i++) {
       bool mirror = philox_uniform(7, philox_stream("flip") + epoch, order[i]) < 0.5;
