@@ -13,6 +13,8 @@ typedef struct Rule {
   int n_theirs;
   char **theirs;           // Owned; templates, joined along the first axis; of `ignore` one pattern
   bool transpose;
+  int rank;                // of `reshape`; 0: none
+  int64_t dim[NNC_MAX_RANK];   // in their file, -1 (at most one): what is left
 } Rule;
 struct WeightMap {
   char *path;              // Owned
@@ -82,7 +84,23 @@ static void add_their(Rule *r, const char *word) {
   r->theirs[r->n_theirs++] = xstrdup(word);
 }
 
-// Words of a line: `ignore PATTERN` or `PATTERN = TEMPLATE {, TEMPLATE} [transpose]`.
+// "64,-1": the sizes of a reshape.
+static bool parse_sizes(const WeightMap *m, int line, const char *text, Rule *r) {
+  int open = 0;
+  for (;; text++) {
+    char *end;
+    errno = 0;
+    long long n = text ? strtoll(text, &end, 10) : 0;
+    if (!text || end == text || errno || (n < 1 && n != -1) || n > (1ll << 40) || r->rank == NNC_MAX_RANK || (open += n == -1) > 1)
+      return malformed(m, line, "expected the sizes of the tensor in the file after `reshape`, as in 64,3,3 or 64,-1");
+    r->dim[r->rank++] = n;
+    text = end;
+    if (!*text) return true;
+    if (*text != ',') return malformed(m, line, "expected the sizes of the tensor in the file after `reshape`, as in 64,3,3 or 64,-1");
+  }
+}
+
+// Words of a line: `ignore PATTERN` or `PATTERN = TEMPLATE {, TEMPLATE} [transpose] [reshape SIZE{,SIZE}]`.
 static bool parse_rule(WeightMap *m, int line, char *text) {
   char *save = NULL, *word = strtok_r(text, " \t\r\n", &save);
   if (!word) return true;
@@ -110,7 +128,10 @@ static bool parse_rule(WeightMap *m, int line, char *text) {
   word = strtok_r(NULL, " \t\r\n", &save);
   r->transpose = word && strcmp(word, "transpose") == 0;
   if (r->transpose) word = strtok_r(NULL, " \t\r\n", &save);
-  return !word || malformed(m, line, "expected `transpose` or the end of the line");
+  bool reshape = word && strcmp(word, "reshape") == 0;
+  if (reshape && !parse_sizes(m, line, strtok_r(NULL, " \t\r\n", &save), r)) return false;
+  if (reshape) word = strtok_r(NULL, " \t\r\n", &save);
+  return !word || malformed(m, line, "expected `transpose`, `reshape` or the end of the line");
 }
 
 WeightMap *weight_map_read(const char *path) {
@@ -185,6 +206,21 @@ static void pieces_free(Pieces *p) {
   free(p->names);
 }
 
+// The sizes that a rule gives to each piece of t, which has n elements.
+static bool reshape_pieces(const WeightMap *m, const Rule *r, const NncTensor *t, int64_t n, Pieces *p) {
+  int64_t known = 1;
+  bool fits = true;
+  for (int i = 0; i < r->rank && fits; i++) fits = r->dim[i] == -1 || !__builtin_mul_overflow(known, r->dim[i], &known);
+  for (int i = 0; i < r->rank; i++) p->dim[i] = r->dim[i] == -1 ? n / known : r->dim[i];
+  p->rank = r->rank;
+  bool open = false;
+  for (int i = 0; i < r->rank; i++) open |= r->dim[i] == -1;
+  if (fits && (open ? n % known == 0 : n == known)) return true;
+  char text[128];
+  report_error("%s: %s has %lld numbers, which `reshape %s` does not hold", m->path, t->name, (long long)n, format_shape(r->rank, r->dim, text, sizeof text));
+  return false;
+}
+
 static bool pieces_of(const WeightMap *m, const NncTensor *t, Pieces *p) {
   *p = (Pieces){.rank = t->rank};
   memcpy(p->dim, t->dim, sizeof *t->dim * (size_t)t->rank);
@@ -197,8 +233,9 @@ static bool pieces_of(const WeightMap *m, const NncTensor *t, Pieces *p) {
   p->n = r ? r->n_theirs : 1;
   p->names = xcalloc((size_t)p->n, sizeof *p->names);
   for (int i = 0; i < p->n; i++) p->names[i] = r ? expand(r->theirs[i], &c) : xstrdup(t->name);
-  if (r && r->transpose && t->rank != 2) {
-    report_error("%s: %s is to be transposed but has %d axes, not 2", m->path, t->name, t->rank);
+  int rank = r && r->rank ? r->rank : t->rank;
+  if (r && r->transpose && rank != 2) {
+    report_error("%s: %s is to be transposed but has %d axes, not 2", m->path, t->name, rank);
     return false;
   }
   if (p->n > 1 && (t->rank == 0 || t->dim[0] % p->n != 0)) {
@@ -207,6 +244,7 @@ static bool pieces_of(const WeightMap *m, const NncTensor *t, Pieces *p) {
   }
   if (p->n > 1) p->dim[0] /= p->n;
   p->transpose = r && r->transpose;
+  if (r && r->rank) return reshape_pieces(m, r, t, tensor_elements(t) / p->n, p);
   if (p->transpose) {
     int64_t d = p->dim[0];
     p->dim[0] = p->dim[1], p->dim[1] = d;
