@@ -5,14 +5,16 @@
 
 #include "compiler/elaborate_internal.h"
 
-typedef enum Reader { READER_IDX, READER_NPY, READER_SAFETENSORS, READER_BYTES, READERS } Reader;
+typedef enum Reader { READER_IDX, READER_NPY, READER_SAFETENSORS, READER_BYTES, READER_TOKENS, READERS } Reader;
 static const struct { const char *name; bool has_dtype; NnDtype dtype; const char *use; } readers[READERS] = {
   {"idx", true, NN_U8, "idx(\"images.gz\", \"labels.gz\"): one file per name"},
   {"npy", false, NN_F32, "npy(\"x.npy\", \"y.npy\"): one file per name"},
   {"safetensors", false, NN_F32, "safetensors(\"data.safetensors\", fields=[\"x\", \"y\"]): one tensor per name"},
   {"bytes", true, NN_I32, "bytes(\"text.txt\"): tokens, or tokens and targets"},
+  {"tokens", true, NN_I32, "tokens(\"train.bin\"): tokens, or tokens and targets"},
 };
 
+static bool is_text(int reader) { return reader == READER_BYTES || reader == READER_TOKENS; }
 static bool is_data(const AstStmt *s) { return s->kind == AST_SETTING && strcmp(s->setting.keyword.text, "data") == 0; }
 static bool is_eval(const AstStmt *s) { return s->kind == AST_SETTING && strcmp(s->setting.keyword.text, "eval") == 0; }
 static const AstExpr *call_of(const AstStmt *s) { return data_reader(s); }
@@ -40,7 +42,7 @@ static bool reader_of(Elaborator *e, const AstStmt *s, Reader *out)
   }
   elaborator_error(e, call_of(s)->pos, "unknown data reader '%s'", callee);
   if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
-  else elaborator_hint(e, "the readers are idx, npy, safetensors and bytes");
+  else elaborator_hint(e, "the readers are idx, npy, safetensors, bytes and tokens");
   return false;
 }
 
@@ -210,13 +212,13 @@ static bool infer_rest(Elaborator *e, int n, DataInput *inputs)
   const DataInput *text = NULL;
   bool ok = true;
   for (int i = 0; i < n && !text; i++)
-    if (inputs[i].typed && inputs[i].reader == READER_BYTES && inputs[i].type.rank == 2) text = &inputs[i];
+    if (inputs[i].typed && is_text(inputs[i].reader) && inputs[i].type.rank == 2) text = &inputs[i];
   for (int i = 0; i < n; i++) {
     DataInput *input = &inputs[i];
     int errors = e->n_reported;
     if (input->shape_only && input->logits && !input->is_target && !input->fixed_dtype && !input->is_weights) input->type.dtype = NN_I32;
     if (input->typed) continue;
-    if (text && input->reader == READER_BYTES) {
+    if (text && is_text(input->reader)) {
       input->type = nn_type(NN_I32, 2, text->type.dim);
     } else if (!input->logits || !infer_label(e, n, inputs, input)) {
       ok = false;
@@ -355,7 +357,7 @@ static bool read_option(Elaborator *e, const CallArg *a, Reader reader, ReaderCa
 {
   double number;
   bool begin = strcmp(a->name, "begin") == 0, end = strcmp(a->name, "end") == 0;
-  if (strcmp(a->name, "fields") == 0 && reader == READER_SAFETENSORS) return read_fields(e, a, r);
+  if (strcmp(a->name, "fields") == 0 && (reader == READER_SAFETENSORS || reader == READER_TOKENS)) return read_fields(e, a, r);
   if (begin || end) {
     if (!value_as_number(&a->value, &number) || !(number >= 0 && number <= 1))
       return elaborator_error(e, a->pos, "'%s' must be a part between 0 and 1, found %s", a->name, value_describe(e, a->value));
@@ -366,12 +368,12 @@ static bool read_option(Elaborator *e, const CallArg *a, Reader reader, ReaderCa
     r->whole = a->value.kind == VALUE_BOOL && a->value.b;
     return a->value.kind == VALUE_BOOL || elaborator_error(e, a->pos, "'whole' must be true or false, found %s", value_describe(e, a->value));
   }
-  if (strcmp(a->name, "continued") == 0 && reader == READER_BYTES) {
+  if (strcmp(a->name, "continued") == 0 && is_text(reader)) {
     if (a->value.kind != VALUE_BOOL) return elaborator_error(e, a->pos, "'continued' must be true or false");
     r->continued = a->value.b;
     return true;
   }
-  if (strcmp(a->name, "sequence") == 0 && reader == READER_BYTES) {
+  if (strcmp(a->name, "sequence") == 0 && is_text(reader)) {
     if (a->value.kind != VALUE_INT || a->value.i < 1) return elaborator_error(e, a->pos, "'sequence' must be a positive integer");
     r->sequence = a->value.i;
     return true;
@@ -407,7 +409,7 @@ static bool read_call(Elaborator *e, const AstStmt *s, Reader reader, ReaderCall
   if (!ok) return false;
   if (r->begin >= r->end) return elaborator_error(e, x->pos, "'begin' must be below 'end'");
   bool per_name = reader == READER_IDX || reader == READER_NPY;
-  if (r->n_files != (per_name ? n_names : 1) || (reader == READER_BYTES && n_names > 2)) {
+  if (r->n_files != (per_name ? n_names : 1) || (is_text(reader) && n_names > 2)) {
     elaborator_error(e, x->pos, "%d files do not feed %d names", r->n_files, n_names);
     elaborator_hint(e, "%s", readers[reader].use);
     return false;
@@ -416,6 +418,7 @@ static bool read_call(Elaborator *e, const AstStmt *s, Reader reader, ReaderCall
     r->fields = elaborator_alloc(e, sizeof *r->fields * (size_t)(n_names + 1));
     for (int i = 0; i < n_names; i++) r->fields[r->n_fields++] = s->setting.targets[i].text;
   }
+  if (reader == READER_TOKENS && r->n_fields > 1) return elaborator_error(e, x->pos, "a text is one field, found %d", r->n_fields);
   return reader != READER_SAFETENSORS || r->n_fields == n_names || elaborator_error(e, x->pos, "%d fields do not feed %d names", r->n_fields, n_names);
 }
 
@@ -432,7 +435,7 @@ static bool check_sequence(Elaborator *e, const AstStmt *s, int n, const DataInp
     const DataInput *input = find_input(n, (DataInput *)inputs, s->setting.targets[i].text);
     NnType t = input->type;
     if (t.rank != 2 || nn_dtype_is_float(t.dtype))
-      return elaborator_error(e, s->setting.targets[i].pos, "bytes gives tokens i32[N, T], '%s' is of %d axes", s->setting.targets[i].text, t.rank);
+      return elaborator_error(e, s->setting.targets[i].pos, "a text gives tokens i32[N, T], '%s' is of %d axes", s->setting.targets[i].text, t.rank);
     if (r->sequence == 0) r->sequence = t.dim[1];
     if (r->sequence != t.dim[1])
       return elaborator_error(e, s->setting.targets[i].pos, "'%s' has %lld tokens in a record, not %lld", s->setting.targets[i].text, (long long)t.dim[1], (long long)r->sequence);
@@ -482,7 +485,7 @@ static bool line_attribute(Elaborator *e, const AstStmt *s, int n, DataInput *in
     if (input->whole == r.whole) continue;
     return elaborator_error(e, s->setting.targets[i].pos, "'%s' is read whole in %s only", input->name, r.whole ? "this line" : "the data line");
   }
-  if (reader == READER_BYTES && !check_sequence(e, s, n, inputs, &r)) return false;
+  if (is_text(reader) && !check_sequence(e, s, n, inputs, &r)) return false;
   Transforms moves;
   if (!transforms_read(e, s, n, inputs, &moves)) return false;
   const char **targets = elaborator_alloc(e, sizeof *targets * (size_t)(s->setting.n_targets + 1));

@@ -63,18 +63,19 @@ bool dataset_files_exist(const char *split, const char *folder) {
 
 static bool read_columns(const NncData *d, const char *folder, Column *out) {
   for (int i = 0; i < d->n_names; i++) {
-    bool is_bytes = strcmp(d->reader, "bytes") == 0;
-    if (is_bytes && i > 0) break;   // both columns were made from the one file
+    bool is_bytes = strcmp(d->reader, "bytes") == 0, is_tokens = strcmp(d->reader, "tokens") == 0;
+    if ((is_bytes || is_tokens) && i > 0) break;   // both columns were made from the one file
     const char *file = d->files[i < d->n_files ? i : d->n_files - 1];
     char *path = find_file(file, folder);
     if (!path) {
       report_missing(file, folder);
       return false;
     }
-    DataSource s = {.path = path, .field = i < d->n_fields ? d->fields[i] : d->names[i], .begin_permille = d->begin_permille,
+    DataSource s = {.path = path, .field = i < d->n_fields ? d->fields[i] : is_tokens ? NULL : d->names[i], .begin_permille = d->begin_permille,
                     .end_permille = d->end_permille ? d->end_permille : 1000, .sequence = d->sequence, .whole = d->whole};
     bool ok = false;
     if (is_bytes) ok = data_read_bytes(&s, &out[0], d->n_names > 1 ? &out[1] : NULL);
+    else if (is_tokens) ok = data_read_tokens(&s, &out[0], d->n_names > 1 ? &out[1] : NULL);
     else if (strcmp(d->reader, "idx") == 0) ok = data_read_idx(&s, &out[i]);
     else if (strcmp(d->reader, "npy") == 0) ok = data_read_npy(&s, &out[i]);
     else if (strcmp(d->reader, "safetensors") == 0) ok = data_read_safetensors(&s, &out[i]);

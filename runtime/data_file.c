@@ -116,3 +116,27 @@ bool data_file_read_records(DataFile *f, const DataSource *s, Column *c) {
   return data_file_skip(f, begin * c->record_bytes, what) && data_file_read(f, c->values, c->block_bytes, what) &&
          data_file_skip(f, (all - end) * c->record_bytes, what);
 }
+
+// Grown as it is read, since a gzip file does not tell its size.
+char *data_file_read_whole(const char *path, int64_t *bytes) {
+  struct stat st;
+  DataFile *f = data_file_open(path);
+  if (!f) return NULL;
+  size_t capacity = stat(path, &st) == 0 && st.st_size > 0 ? (size_t)st.st_size : 1 << 16, n = 0;
+  char *text = xmalloc(capacity);
+  int64_t got;
+  while ((got = data_file_read_some(f, text + n, (int64_t)(capacity - n))) > 0) {
+    n += (size_t)got;
+    if (n < capacity) continue;
+    if (data_file_at_end(f)) break;
+    capacity += capacity / 4 + (1 << 16);
+    text = xrealloc(text, capacity);
+  }
+  data_file_close(f);
+  if (got < 0) {
+    free(text);
+    return NULL;
+  }
+  *bytes = (int64_t)n;
+  return text;
+}

@@ -10,7 +10,7 @@ static bool read_field(const Safetensors *file, const DataSource *s, Column *c) 
     return false;
   }
   if (!safetensors_dtype(e->dtype, &c->dtype)) {
-    report_error("%s: tensor %s is %s; supported are F32, F64, I32, I64, U8, BOOL", s->path, s->field, e->dtype);
+    report_error("%s: tensor %s is %s; supported are F32, F64, I32, I64, U8, U16, BOOL", s->path, s->field, e->dtype);
     return false;
   }
   if (s->whole) {

@@ -11,7 +11,10 @@
 #define NNC_MAX_RANK 8
 
 // Order as NnDtype in ir/ir.h. ORDER DTYPE
-typedef enum NncDtype { NNC_F32, NNC_F64, NNC_I32, NNC_I64, NNC_U8, NNC_I1 } NncDtype;
+typedef enum NncDtype {
+  NNC_F32, NNC_F64, NNC_I32, NNC_I64, NNC_U8, NNC_I1,
+  NNC_U16,      // only in data files; the last
+} NncDtype;
 
 typedef enum NncRole {
   NNC_INPUT,    // one batch of data, written by the runtime before each call
@@ -130,12 +133,12 @@ typedef struct NncFunction {
 
 typedef struct NncData {       // one `data` or `eval` line of the train section
   const char *split;           // "train" or "eval"
-  const char *reader;          // "idx", "npy", "safetensors", "bytes"
+  const char *reader;          // "idx", "npy", "safetensors", "bytes", "tokens"
   int n_names; const char *const *names;     // the inputs it feeds, in order
   int n_files; const char *const *files;
   int n_fields; const char *const *fields;   // safetensors: tensor names, one per input
   int64_t begin_permille, end_permille;      // part of the records used, 0..1000
-  int64_t sequence;            // bytes: tokens per record; names = tokens, targets (shifted by one); records overlap by none
+  int64_t sequence;            // bytes, tokens: tokens per record; names = tokens, targets (shifted by one); records overlap by none
   bool whole;                  // each tensor is one record
   bool continued;              // row i of a batch follows row i of the batch before; not shuffled
   int n_flipped; const char *const *flipped;   // inputs whose images are mirrored, left to right, with the chance flip

@@ -215,15 +215,18 @@ typedef struct Column {    // the values of one input over all records
 } Column;
 typedef struct DataSource {   // how to open one file of a reader
   const char *path;
-  const char *field;          // safetensors: tensor name
+  const char *field;          // safetensors: tensor name; tokens: NULL for the only one
   int64_t begin_permille, end_permille;
-  int64_t sequence;           // bytes
+  int64_t sequence;           // bytes, tokens: of a record
   bool whole;                 // safetensors: the tensor is one record
 } DataSource;
 bool data_read_idx(const DataSource *s, Column *out);
 bool data_read_npy(const DataSource *s, Column *out);
 bool data_read_safetensors(const DataSource *s, Column *out);
-bool data_read_bytes(const DataSource *s, Column *tokens, Column *targets);
+bool data_read_bytes(const DataSource *s, Column *tokens, Column *targets);   // targets NULL: none wanted
+bool data_read_tokens(const DataSource *s, Column *tokens, Column *targets);
+// A column of single tokens becomes records of s->sequence of them and the targets one token further, which share its memory.
+bool data_cut_text(const DataSource *s, Column *tokens, Column *targets);
 // Buffered reading of a plain or gzip file; used by the readers.
 typedef struct DataFile DataFile;
 DataFile *data_file_open(const char *path);             // NULL after reporting
@@ -231,6 +234,7 @@ bool data_file_read(DataFile *f, void *out, int64_t bytes, const char *what);   
 int64_t data_file_read_some(DataFile *f, void *out, int64_t bytes);   // at most bytes; 0 at the end, -1 after reporting
 // False after reporting when more than a MiB is asked for and the file is too small for so many more bytes, whatever its compression: asked before memory is taken for them.
 bool data_file_can_hold(const DataFile *f, int64_t records, int64_t record_bytes, const char *what);
+char *data_file_read_whole(const char *path, int64_t *bytes);           // Owned by the caller; NULL after reporting
 bool data_file_skip(DataFile *f, int64_t bytes, const char *what);
 bool data_file_at_end(DataFile *f);
 // After the header, which has set the column's records, record_bytes and first_byte for the whole file: takes the part that the source asks for into

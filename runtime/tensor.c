@@ -4,7 +4,7 @@
 #include "runtime/runtime.h"
 
 // ORDER DTYPE
-static const struct { const char *name; int64_t bytes; } dtypes[] = {{"f32", 4}, {"f64", 8}, {"i32", 4}, {"i64", 8}, {"u8", 1}, {"i1", 1}};
+static const struct { const char *name; int64_t bytes; } dtypes[] = {{"f32", 4}, {"f64", 8}, {"i32", 4}, {"i64", 8}, {"u8", 1}, {"i1", 1}, {"u16", 2}};
 
 int64_t dtype_bytes(NncDtype t) { return dtypes[t].bytes; }
 const char *dtype_name(NncDtype t) { return dtypes[t].name; }
@@ -97,6 +97,7 @@ int64_t tensor_find_outside(const NncTensor *t, NncDtype from, const void *value
   case NNC_I32: CONVERT(S, int32_t); break;                \
   case NNC_I64: CONVERT(S, int64_t); break;                \
   case NNC_U8: case NNC_I1: CONVERT(S, uint8_t); break;    \
+  case NNC_U16: CONVERT(S, uint16_t); break;               \
   }                                                        \
   break
 
@@ -111,5 +112,6 @@ void convert_elements(NncDtype from, const void *src, NncDtype to, void *dst, in
   case NNC_I32: CONVERT_FROM(int32_t);
   case NNC_I64: CONVERT_FROM(int64_t);
   case NNC_U8: case NNC_I1: CONVERT_FROM(uint8_t);
+  case NNC_U16: CONVERT_FROM(uint16_t);
   }
 }
