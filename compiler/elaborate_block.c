@@ -277,12 +277,12 @@ static void remember_call(Elaborator *e, const AstItem *b, const char *path, int
   e->main_args = call.args;
   e->main_types = elaborator_alloc(e, sizeof *e->main_types * (size_t)(n + 1));
   e->main_whole = elaborator_alloc(e, sizeof *e->main_whole * (size_t)(n + 1));
-  e->main_normalise = elaborator_alloc(e, sizeof *e->main_normalise * (size_t)(n + 1));
+  e->main_staging = elaborator_alloc(e, sizeof *e->main_staging * (size_t)(n + 1));
   for (int k = 0; k < n; k++) {
     if (args[k].value.kind != VALUE_TENSOR) continue;
     e->main_types[k] = nn_value_type(args[k].value.tensor);
     e->main_whole[k] = function_reads_whole(f, args[k].value.tensor);
-    e->main_normalise[k] = function_normalise(f, args[k].value.tensor);
+    e->main_staging[k] = function_staging(f, args[k].value.tensor);
   }
 }
 

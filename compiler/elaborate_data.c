@@ -187,7 +187,7 @@ static bool infer_label(Elaborator *e, int n, DataInput *inputs, DataInput *labe
   frame_push(e, &frame, NULL, e->train->pos, path_create(e, ""));
   for (int i = 0; i < n; i++) {
     bool typed = inputs[i].typed;
-    set_variable(e, inputs[i].name, inputs[i].pos, typed ? value_tensor(function_add_input(e, inputs[i].name, inputs[i].type, inputs[i].whole, inputs[i].normalise)) : (Value){0})->broken = !typed;
+    set_variable(e, inputs[i].name, inputs[i].pos, typed ? value_tensor(function_add_input(e, inputs[i].name, inputs[i].type, inputs[i].whole, inputs[i].staging)) : (Value){0})->broken = !typed;
   }
   bool ok = exec_assignments(e, &e->train->body) && eval(e, label->logits, &v) && v.kind == VALUE_TENSOR;
   NnType t = ok ? nn_value_type(v.tensor) : label->type;
@@ -290,6 +290,33 @@ static bool line_is_whole(const AstExpr *call)
   return false;
 }
 
+static bool is_target(const AstStmt *s, const char *name)
+{
+  for (int i = 0; i < s->setting.n_targets; i++)
+    if (strcmp(s->setting.targets[i].text, name) == 0) return true;
+  return false;
+}
+
+// csr=name: the file holds this input as the starts of rows.
+static bool csr_input(Elaborator *e, const AstStmt *s, Reader reader, DataInput *input)
+{
+  const AstExpr *call = call_of(s);
+  for (int i = 0; i < call->call.n_args && reader == READER_SAFETENSORS; i++) {
+    const AstArg *a = &call->call.args[i];
+    if (!a->name.text || strcmp(a->name.text, "csr") != 0) continue;
+    if (a->value->kind != AST_NAME || !is_target(s, a->value->text) || !input->whole) {
+      elaborator_error(e, a->value->pos, input->whole ? "'csr' must be a name of this line" : "'csr' is for graphs, which are read whole");
+      elaborator_hint(e, "safetensors(\"graph.safetensors\", fields=[\"x\", \"indices\", \"indptr\"], csr=target, whole=true)");
+      return false;
+    }
+    if (strcmp(a->value->text, input->name) != 0) continue;
+    Staging *staging = elaborator_alloc(e, sizeof *staging);
+    staging->csr = true;
+    input->staging = staging;
+  }
+  return true;
+}
+
 static bool collect_line(Elaborator *e, const AstStmt *s, int *n, int *capacity, DataInput **out)
 {
   Reader reader;
@@ -305,8 +332,8 @@ static bool collect_line(Elaborator *e, const AstStmt *s, int *n, int *capacity,
   for (int k = 0; k < s->setting.n_targets; k++) {
     NnDtype dtype = readers[reader].has_dtype ? readers[reader].dtype : e->dtype;
     DataInput input = {.name = s->setting.targets[k].text, .pos = s->setting.targets[k].pos, .reader = (int)reader, .fixed_dtype = readers[reader].has_dtype, .whole = line_is_whole(call), .type = nn_scalar(dtype)};
-    ok = transforms_normalise(e, s, &input) && ok;
-    if (input.normalise) input.fixed_dtype = false, input.type.dtype = e->dtype;
+    ok = transforms_normalise(e, s, &input) && csr_input(e, s, reader, &input) && ok;
+    if (input.staging && input.staging->channels) input.fixed_dtype = false, input.type.dtype = e->dtype;
     if (find_input(*n, *out, input.name)) {
       ok = elaborator_error(e, input.pos, "'%s' is read twice", input.name);
       continue;
@@ -383,13 +410,6 @@ static bool read_option(Elaborator *e, const CallArg *a, Reader reader, ReaderCa
   return false;
 }
 
-static bool is_target(const AstStmt *s, const char *name)
-{
-  for (int i = 0; i < s->setting.n_targets; i++)
-    if (strcmp(s->setting.targets[i].text, name) == 0) return true;
-  return false;
-}
-
 static bool read_call(Elaborator *e, const AstStmt *s, Reader reader, ReaderCall *r)
 {
   const AstExpr *x = call_of(s);
@@ -400,7 +420,7 @@ static bool read_call(Elaborator *e, const AstStmt *s, Reader reader, ReaderCall
   bool ok = true;
   for (int i = 0; i < x->call.n_args; i++) {
     const char *name = x->call.args[i].name.text;
-    if (name && is_target(s, name)) continue;   // a type, read before
+    if (name && (is_target(s, name) || (strcmp(name, "csr") == 0 && reader == READER_SAFETENSORS))) continue;   // read before
     if (!eval_args(e, 1, &x->call.args[i], &args[i])) return false;
     if (args[i].name) ok = read_option(e, &args[i], reader, r) && ok;
     else if (args[i].value.kind == VALUE_STRING) r->files[r->n_files++] = args[i].value.s;
@@ -482,6 +502,9 @@ static bool line_attribute(Elaborator *e, const AstStmt *s, int n, DataInput *in
   if (r.whole && (r.begin > 0 || r.end < 1)) return elaborator_error(e, s->pos, "a tensor that is read whole has no part of its records");
   for (int i = 0; i < s->setting.n_targets; i++) {
     const DataInput *input = find_input(n, inputs, s->setting.targets[i].text);
+    if (input->staging && input->staging->csr && (input->type.rank != 1 || nn_dtype_is_float(input->type.dtype)))
+      return elaborator_error(e, s->setting.targets[i].pos, "'%s' is read as rows of edges, one integer for each edge, but has %d axes%s", input->name, input->type.rank,
+                              nn_dtype_is_float(input->type.dtype) ? " of floats" : "");
     if (input->whole == r.whole) continue;
     return elaborator_error(e, s->setting.targets[i].pos, "'%s' is read whole in %s only", input->name, r.whole ? "this line" : "the data line");
   }

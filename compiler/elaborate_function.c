@@ -30,9 +30,9 @@ static MlirValue placeholder(Elaborator *e, NnType type)
   return mlirBlockAddArgument(e->function->block, nn_type_to_mlir(e->ctx, &type), e->function->builder.loc);
 }
 
-MlirValue function_add_input(Elaborator *e, const char *name, NnType type, bool whole, const Normalise *normalise)
+MlirValue function_add_input(Elaborator *e, const char *name, NnType type, bool whole, const Staging *staging)
 {
-  Input input = {name, type, placeholder(e, type), whole, normalise};
+  Input input = {name, type, placeholder(e, type), whole, staging};
   PUSH(e, e->function->inputs, e->function->n_inputs, e->function->cap_inputs, input);
   return input.value;
 }
@@ -55,10 +55,10 @@ bool function_reads_whole(const Function *f, MlirValue v)
   return whole > 0 && batched == 0;
 }
 
-const Normalise *function_normalise(const Function *f, MlirValue v)
+const Staging *function_staging(const Function *f, MlirValue v)
 {
   for (int i = 0; i < f->n_inputs; i++)
-    if (mlirValueEqual(f->inputs[i].value, v)) return f->inputs[i].normalise;
+    if (mlirValueEqual(f->inputs[i].value, v)) return f->inputs[i].staging;
   return NULL;
 }
 
@@ -303,15 +303,16 @@ static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int 
   MlirAttribute *dictionaries = elaborator_alloc(e, sizeof *dictionaries * (size_t)(f->n_inputs + f->n_slots + 1));
   for (int i = 0; i < f->n_inputs; i++, n++) {
     int64_t limit = index_limit(e->module, f->inputs[i].value, 0);
-    NnAttr attrs[7] = {NN_STR("nn.role", "input"), NN_STR("nn.name", f->inputs[i].name)};
-    const Normalise *normalise = f->inputs[i].normalise;
+    NnAttr attrs[8] = {NN_STR("nn.role", "input"), NN_STR("nn.name", f->inputs[i].name)};
+    const Staging *staging = f->inputs[i].staging;
     int n_attrs = 2;
     if (limit) attrs[n_attrs++] = NN_I64("nn.limit", limit);
     if (f->inputs[i].whole) attrs[n_attrs++] = NN_BOOL("nn.whole", true);
-    if (normalise) {
-      attrs[n_attrs++] = NN_I64("nn.channels", normalise->channels);
-      attrs[n_attrs++] = NN_STR("nn.mean", normalise->mean);
-      attrs[n_attrs++] = NN_STR("nn.std", normalise->std);
+    if (staging && staging->csr) attrs[n_attrs++] = NN_BOOL("nn.csr", true);
+    if (staging && staging->channels) {
+      attrs[n_attrs++] = NN_I64("nn.channels", staging->channels);
+      attrs[n_attrs++] = NN_STR("nn.mean", staging->mean);
+      attrs[n_attrs++] = NN_STR("nn.std", staging->std);
     }
     mlirValueReplaceAllUsesOfWith(f->inputs[i].value, add_argument(func, f->inputs[i].type, loc));
     dictionaries[n] = nn_attr_dictionary(ctx, n_attrs, attrs);

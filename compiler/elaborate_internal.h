@@ -54,9 +54,10 @@ typedef struct Slot {     // a parameter or state
   MlirValue updated;      // states: the value after the updates so far
 } Slot;
 
-// x to (x - mean) / std while a batch is staged, channel by channel: numbers as text, separated by commas. channels: 1 or the size of axis 1.
-typedef struct Normalise { int channels; const char *mean, *std; } Normalise;
-typedef struct Input { const char *name; NnType type; MlirValue value; bool whole; const Normalise *normalise; } Input;   // whole: without an axis of records
+// How the numbers of a file become an input's while a batch is staged. channels: x to (x - mean) / std, channel by channel, numbers as text, separated by
+// commas; 1 or the size of axis 1, 0: not. csr: the file has row starts, the input the row of each edge.
+typedef struct Staging { int channels; const char *mean, *std; bool csr; } Staging;
+typedef struct Input { const char *name; NnType type; MlirValue value; bool whole; const Staging *staging; } Input;   // whole: without an axis of records
 typedef struct Output { const char *role, *name; MlirValue value; } Output;
 typedef struct Score { const char *name; bool is_loss; AstPos pos; MlirValue value; } Score;   // a loss or metric line
 typedef struct ModelCall { const AstItem *model; const char *path; int n_args; CallArg *args; Value result; } ModelCall;
@@ -96,7 +97,7 @@ struct Elaborator {
   int n_models;
   const AstItem *main_model;   // of the loss, or the first
   bool has_main_call;           // its first call in the train section: what @predict takes its argument types and numbers from
-  int n_main_args; CallArg *main_args; NnType *main_types; bool *main_whole; const Normalise **main_normalise;
+  int n_main_args; CallArg *main_args; NnType *main_types; bool *main_whole; const Staging **main_staging;
   const AstItem *train;         // NULL: none
   int n_settings, cap_settings; const AstStmt **settings;   // the other lines of the train section, as executed
   int n_groups; Group *groups;
@@ -128,9 +129,9 @@ MlirLocation location_of(Elaborator *e, AstPos pos);
 
 // elaborate_function.c
 Function *function_begin(Elaborator *e, const char *name, Mode mode);
-MlirValue function_add_input(Elaborator *e, const char *name, NnType type, bool whole, const Normalise *normalise);   // NULL: as it is
+MlirValue function_add_input(Elaborator *e, const char *name, NnType type, bool whole, const Staging *staging);   // NULL: as they are
 bool function_reads_whole(const Function *f, MlirValue v);   // v is computed from inputs, and all of them are whole
-const Normalise *function_normalise(const Function *f, MlirValue v);   // of the input that v is; NULL: none
+const Staging *function_staging(const Function *f, MlirValue v);   // of the input that v is; NULL: none
 void function_add_output(Elaborator *e, const char *role, const char *name, MlirValue value);
 void function_finish(Elaborator *e, Function *f);      // writes the func.func into the module
 void function_discard(Function *f);
@@ -182,7 +183,7 @@ bool train_has_loss(const Elaborator *e);
 bool train_missing_loss(Elaborator *e);   // reports it; false
 
 // elaborate_data.c
-typedef struct DataInput { const char *name; AstPos pos; NnType type; bool typed, fixed_dtype, shape_only, whole, is_weights, is_target; int reader; const AstExpr *logits; const Normalise *normalise; bool broken; } DataInput;   // broken: an error was reported, uses stay silent
+typedef struct DataInput { const char *name; AstPos pos; NnType type; bool typed, fixed_dtype, shape_only, whole, is_weights, is_target; int reader; const AstExpr *logits; const Staging *staging; bool broken; } DataInput;   // broken: an error was reported, uses stay silent
 // The reader of a data or eval line, without the transformations behind it.
 const AstExpr *data_reader(const AstStmt *s);
 MlirAttribute data_texts(Elaborator *e, int n, const char *const *texts);   // an array of strings
@@ -191,7 +192,7 @@ bool data_attributes(Elaborator *e, int n, const DataInput *inputs);
 
 // elaborate_transform.c
 typedef struct Transforms { int n_flipped, n_cropped; const char **flipped, **cropped; double flip; int64_t crop; } Transforms;
-bool transforms_normalise(Elaborator *e, const AstStmt *s, DataInput *input);   // sets input->normalise where the line normalises it
+bool transforms_normalise(Elaborator *e, const AstStmt *s, DataInput *input);   // sets input->staging where the line normalises it
 // What moves images, once the types are known; also says what is wrong with the others.
 bool transforms_read(Elaborator *e, const AstStmt *s, int n, const DataInput *inputs, Transforms *out);
 

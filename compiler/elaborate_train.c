@@ -111,7 +111,7 @@ static bool build_step(Elaborator *e, const char *name, Mode mode, int n, const 
   f->builder.loc = location_of(e, e->train->pos);
   for (int i = 0; i < n; i++) {
     bool known = inputs[i].typed && !inputs[i].broken;
-    Value value = known ? value_tensor(function_add_input(e, inputs[i].name, inputs[i].type, inputs[i].whole, inputs[i].normalise)) : (Value){0};
+    Value value = known ? value_tensor(function_add_input(e, inputs[i].name, inputs[i].type, inputs[i].whole, inputs[i].staging)) : (Value){0};
     set_variable(e, inputs[i].name, inputs[i].pos, value)->broken = !known;
   }
   bool ok = exec_body(e, &e->train->body, &ignored, &has_value);
@@ -193,7 +193,7 @@ static bool predict_argument(Elaborator *e, const AstItem *model, int i, CallArg
   } else if (!eval_type(e, &p->type, &type)) {
     return false;
   }
-  arg->value = value_tensor(function_add_input(e, p->name.text, type, k >= 0 && e->main_whole[k], k >= 0 ? e->main_normalise[k] : NULL));
+  arg->value = value_tensor(function_add_input(e, p->name.text, type, k >= 0 && e->main_whole[k], k >= 0 ? e->main_staging[k] : NULL));
   return true;
 }
 

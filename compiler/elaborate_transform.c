@@ -89,7 +89,7 @@ static bool arguments_known(Elaborator *e, const AstExpr *x, TransformKind kind,
   return true;
 }
 
-// --- Normalise ---------------------------------------------------------------------------------------------------------------
+// --- Staging ---------------------------------------------------------------------------------------------------------------
 
 // A number or a list of numbers as text; n: how many.
 static bool numbers(Elaborator *e, const AstExpr *x, const char *name, bool positive, const char **text, int *n, AstPos *pos)
@@ -126,7 +126,7 @@ bool transforms_normalise(Elaborator *e, const AstStmt *s, DataInput *input)
 {
   const AstExpr *x = find(s, NORMALISE);
   if (!x || !is_for(s, x, input->name)) return true;
-  Normalise *out = elaborator_alloc(e, sizeof *out);
+  Staging *out = elaborator_alloc(e, sizeof *out);
   int n_mean, n_std;
   AstPos pos;
   if (!arguments_known(e, x, NORMALISE, "mean", "std") || !numbers(e, x, "mean", false, &out->mean, &n_mean, &pos) || !numbers(e, x, "std", true, &out->std, &n_std, &pos)) return false;
@@ -134,14 +134,14 @@ bool transforms_normalise(Elaborator *e, const AstStmt *s, DataInput *input)
   out->channels = n_mean > n_std ? n_mean : n_std;
   if (n_mean < out->channels) out->mean = repeated(e, out->mean, out->channels);
   if (n_std < out->channels) out->std = repeated(e, out->std, out->channels);
-  input->normalise = out;
+  input->staging = out;
   return true;
 }
 
 static bool check_normalised(Elaborator *e, const AstExpr *x, const DataInput *input)
 {
   char type[256];
-  const Normalise *normalise = input->normalise;
+  const Staging *normalise = input->staging;
   nn_type_format(&input->type, type, sizeof type);
   if (!nn_dtype_is_float(input->type.dtype)) return elaborator_error(e, x->pos, "normalise makes numbers with a fraction, '%s' is %s", input->name, type);
   if (normalise->channels == 1 || (input->type.rank > 1 && input->type.dim[1] == normalise->channels)) return true;
@@ -215,7 +215,7 @@ bool transforms_read(Elaborator *e, const AstStmt *s, int n, const DataInput *in
     bool here = false;
     for (int k = 0; k < s->setting.n_targets; k++) here = here || strcmp(s->setting.targets[k].text, inputs[i].name) == 0;
     if (!here) continue;
-    if (normalise && inputs[i].normalise) ok = check_normalised(e, normalise, &inputs[i]) && ok;
+    if (normalise && inputs[i].staging && inputs[i].staging->channels) ok = check_normalised(e, normalise, &inputs[i]) && ok;
     if (flip && is_for(s, flip, inputs[i].name)) ok = check_image(e, flip, &inputs[i], 0) && ok, out->flipped[out->n_flipped++] = inputs[i].name;
     if (crop && is_for(s, crop, inputs[i].name)) ok = check_image(e, crop, &inputs[i], out->crop) && ok, out->cropped[out->n_cropped++] = inputs[i].name;
   }

@@ -61,7 +61,13 @@ bool dataset_files_exist(const char *split, const char *folder) {
   return any;
 }
 
-static bool read_columns(const NncData *d, const char *folder, Column *out) {
+static const NncTensor *find_input(const NncFunction *f, const char *name) {
+  for (int i = 0; i < f->n_args; i++)
+    if (f->args[i].role == NNC_INPUT && strcmp(f->args[i].name, name) == 0) return &f->args[i];
+  return NULL;
+}
+
+static bool read_columns(const NncData *d, const NncFunction *f, const char *folder, Column *out) {
   for (int i = 0; i < d->n_names; i++) {
     bool is_bytes = strcmp(d->reader, "bytes") == 0, is_tokens = strcmp(d->reader, "tokens") == 0;
     if ((is_bytes || is_tokens) && i > 0) break;   // both columns were made from the one file
@@ -72,7 +78,7 @@ static bool read_columns(const NncData *d, const char *folder, Column *out) {
       return false;
     }
     DataSource s = {.path = path, .field = i < d->n_fields ? d->fields[i] : is_tokens ? NULL : d->names[i], .begin_permille = d->begin_permille,
-                    .end_permille = d->end_permille ? d->end_permille : 1000, .sequence = d->sequence, .whole = d->whole};
+                    .end_permille = d->end_permille ? d->end_permille : 1000, .sequence = d->sequence, .whole = d->whole, .input = find_input(f, d->names[i])};
     bool ok = false;
     if (is_bytes) ok = data_read_bytes(&s, &out[0], d->n_names > 1 ? &out[1] : NULL);
     else if (is_tokens) ok = data_read_tokens(&s, &out[0], d->n_names > 1 ? &out[1] : NULL);
@@ -89,12 +95,6 @@ static bool read_columns(const NncData *d, const char *folder, Column *out) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Checks
-
-static const NncTensor *find_input(const NncFunction *f, const char *name) {
-  for (int i = 0; i < f->n_args; i++)
-    if (f->args[i].role == NNC_INPUT && strcmp(f->args[i].name, name) == 0) return &f->args[i];
-  return NULL;
-}
 
 // Dimensions of 1 do not count: a 28x28 image feeds an input of 1x28x28.
 static bool same_record_shape(const NncTensor *input, const Column *c) {
@@ -174,7 +174,7 @@ static bool add_line(Dataset *d, const NncData *line, const NncFunction *f, cons
   memset(columns, 0, sizeof *columns * (size_t)line->n_names);
   for (int i = 0; i < line->n_names; i++) d->names[d->n_columns + i] = line->names[i];
   d->n_columns += line->n_names;
-  if (!read_columns(line, folder, columns)) return false;
+  if (!read_columns(line, f, folder, columns)) return false;
   for (int i = 0; i < line->n_names; i++) {
     const NncTensor *input = find_input(f, line->names[i]);
     if (input && (!check_record(input, &columns[i]) || !check_limit(input, &columns[i]))) return false;

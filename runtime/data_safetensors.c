@@ -9,6 +9,12 @@ static bool read_field(const Safetensors *file, const DataSource *s, Column *c) 
     report_error("%s has no tensor %s", s->path, s->field);
     return false;
   }
+  if (s->input && s->input->csr) {
+    int64_t edges = tensor_elements(s->input);
+    *c = (Column){.path = xstrdup(s->path), .dtype = NNC_I32, .rank = 1, .dim = {edges}, .records = 1, .record_bytes = 4 * edges, .first_byte = e->offset, .block_bytes = 4 * edges};
+    c->values = c->block = xmalloc((size_t)c->block_bytes);
+    return csr_read(file, e, s->input, c->block);
+  }
   if (!safetensors_dtype(e->dtype, &c->dtype)) {
     report_error("%s: tensor %s is %s; supported are F32, F64, I32, I64, U8, U16, BOOL", s->path, s->field, e->dtype);
     return false;

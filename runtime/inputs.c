@@ -13,6 +13,7 @@ static const SafetensorsEntry *find_checked(const Safetensors *s, const NncTenso
     report_error("%s has no tensor %s", s->path, input->name);
     return NULL;
   }
+  if (input->csr) return e;   // checked when it is read
   format_shape(e->rank, e->dim, found, sizeof found);
   format_shape(input->rank, input->dim, expected, sizeof expected);
   if (e->rank != input->rank || (e->rank > 0 && memcmp(e->dim + !input->whole, input->dim + !input->whole, sizeof *e->dim * (size_t)(e->rank - !input->whole)) != 0)) {
@@ -54,12 +55,25 @@ static bool check_limit(const Safetensors *s, const NncTensor *input, NncDtype d
   return false;
 }
 
+static bool read_rows(const Safetensors *s, const SafetensorsEntry *e, const NncTensor *input, char *arena) {
+  int64_t n = tensor_elements(input);
+  int32_t *rows = xmalloc((size_t)n * sizeof *rows);
+  bool ok = csr_read(s, e, input, rows);
+  if (ok) convert_elements(NNC_I32, rows, input->dtype, arena + input->offset, n);
+  free(rows);
+  return ok;
+}
+
 bool inputs_read(const Safetensors *s, const NncFunction *f, int64_t first, char *arena) {
   for (int i = 0; i < f->n_args; i++) {
     const NncTensor *input = &f->args[i];
     if (input->role != NNC_INPUT) continue;
     const SafetensorsEntry *e = safetensors_find(s, input->name);
     NncDtype dtype = NNC_F32;
+    if (input->csr) {
+      if (!read_rows(s, e, input, arena)) return false;
+      continue;
+    }
     safetensors_dtype(e->dtype, &dtype);
     int64_t records = e->rank > 0 && !input->whole ? e->dim[0] : 1, batch = input->rank > 0 && !input->whole ? input->dim[0] : 1;
     int64_t from_bytes = e->bytes / records, to_bytes = input->bytes / batch, n = to_bytes / dtype_bytes(input->dtype);

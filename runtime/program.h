@@ -46,6 +46,7 @@ typedef struct NncTensor {
   bool whole;                // inputs: all of the tensor is read, without an axis of records (a graph)
   int n_channels;            // inputs: parts of a record that are normalised alike, x to (x - mean) / deviation, a byte x to (x/255 - mean) / deviation; 0: none is
   const double *mean, *deviation;   // (n_channels)
+  bool csr;                  // inputs: files hold the starts of rows, the input the row of each edge
 } NncTensor;
 
 // Convolution and matrix product for the library, in elements. Strides let transposed operands be read in place.

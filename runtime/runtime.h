@@ -219,6 +219,7 @@ typedef struct DataSource {   // how to open one file of a reader
   int64_t begin_permille, end_permille;
   int64_t sequence;           // bytes, tokens: of a record
   bool whole;                 // safetensors: the tensor is one record
+  const NncTensor *input;     // that the file feeds; NULL: none
 } DataSource;
 bool data_read_idx(const DataSource *s, Column *out);
 bool data_read_npy(const DataSource *s, Column *out);
@@ -227,6 +228,8 @@ bool data_read_bytes(const DataSource *s, Column *tokens, Column *targets);   //
 bool data_read_tokens(const DataSource *s, Column *tokens, Column *targets);
 // A column of single tokens becomes records of s->sequence of them and the targets one token further, which share its memory.
 bool data_cut_text(const DataSource *s, Column *tokens, Column *targets);
+// data_csr.c: row starts, one more than rows, from a tensor of a file; the row of each edge into rows, as many as the input has.
+bool csr_read(const Safetensors *s, const SafetensorsEntry *e, const NncTensor *input, int32_t *rows);
 // Buffered reading of a plain or gzip file; used by the readers.
 typedef struct DataFile DataFile;
 DataFile *data_file_open(const char *path);             // NULL after reporting
