@@ -81,11 +81,12 @@ typedef struct NncAttention {
 // A generated kernel runs iterations [begin, end) of its outer loop. buffers[i] is the address of its i-th buffer.
 typedef void (*NncKernelFn)(void *const *buffers, int64_t begin, int64_t end);
 
-// A kernel on a GPU: one launch. The arguments are the addresses of the step's buffers, in order.
+// A kernel on a GPU: one launch. The arguments are the addresses of the step's buffers, in order, then the numbers.
 typedef struct NncLaunch {
   const char *symbol;          // in the module of NncCuda
   int64_t grid[3], block[3];
   int64_t shared_bytes;        // dynamic shared memory
+  int n_numbers; const int32_t *numbers;
 } NncLaunch;
 
 typedef enum NncStepKind { NNC_STEP_KERNEL, NNC_STEP_CONV, NNC_STEP_MATMUL, NNC_STEP_COPY, NNC_STEP_TAP, NNC_STEP_SCAN, NNC_STEP_ATTENTION } NncStepKind;

@@ -2,6 +2,7 @@
 // Activations with the channels last are read along the channels, so the summed index runs over them first.
 #include <stdlib.h>
 #include <string.h>
+#include <string.h>
 
 #include "codegen/cuda/conv.h"
 #include "codegen/cuda/template.h"
@@ -204,21 +205,20 @@ char *cuda_conv_name(const NncConv *c) {
                      (long long)c->dilation[1], (long long)c->groups, c->channels_last ? "nhwc" : "nchw");
 }
 
-// The launches are known once the kernels are built; here they are built for nothing else.
-static void emit_template(const ConvShape *shape, const char *name, HostKernel *out) {
-  LLVMContextRef llvm = LLVMContextCreate();
-  LLVMModuleRef module = LLVMModuleCreateWithNameInContext("", llvm);
-  int n = conv_template_launches(shape);
-  for (int i = 0; i < n; i++) {
+static void emit_template(const ConvShape *shape, HostKernel *out) {
+  for (int i = 0; i < conv_template_launches(shape); i++) {
     TemplateLaunch l;
-    char *symbol = i == n - 1 ? host_strdup(name) : text_format("%s_first", name);
-    conv_template_build(module, shape, i, symbol, &l);
+    char *symbol = conv_template_symbol(shape, i);
+    conv_template_launch(shape, i, &l);
     conv_add_launch(out, symbol, l.grid[0], l.grid[1], l.grid[2], l.threads);
-    out->launches[i].shared_bytes = l.shared_bytes;
+    HostLaunch *launch = &out->launches[i];
+    launch->shared_bytes = l.shared_bytes;
+    launch->n_numbers = l.n_numbers;
+    launch->numbers = host_alloc((size_t)l.n_numbers, sizeof *launch->numbers);
+    memcpy(launch->numbers, l.numbers, (size_t)l.n_numbers * sizeof *l.numbers);
+    text_add(&out->text, "// launch %d: %s, grid %lld x %lld x %lld\n", i, symbol, (long long)l.grid[0], (long long)l.grid[1], (long long)l.grid[2]);
     free(symbol);
   }
-  LLVMDisposeModule(module);
-  LLVMContextDispose(llvm);
   out->conv = host_alloc(1, sizeof *out->conv);
   *out->conv = *shape;
   text_add(&out->text, "// tensor cores: each f32 product as three of tf32 parts, tiles of up to 128 x 128 results\n");
@@ -231,7 +231,7 @@ void cuda_emit_conv(const NncConv *c, const char *name, HostKernel *out) {
   *out = (HostKernel){.name = host_strdup(name), .summary = host_strdup("convolution"), .workspace_bytes = conv_workspace_bytes(c)};
   comment(c, name, &out->text);
   if (uses_template(c, &shape)) {
-    emit_template(&shape, name, out);
+    emit_template(&shape, out);
     return;
   }
   comment_product(&p, &out->text);

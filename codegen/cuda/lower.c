@@ -23,8 +23,8 @@ static void set_attribute(LLVMContextRef llvm, LLVMValueRef function, const char
 static void add_templates(LLVMModuleRef module, const HostKernels *kernels) {
   for (int i = 0; i < kernels->n; i++)
     for (int j = 0; kernels->items[i].conv && j < kernels->items[i].n_launches; j++) {
-      TemplateLaunch launch;
-      conv_template_build(module, kernels->items[i].conv, j, kernels->items[i].launches[j].symbol, &launch);
+      const char *symbol = kernels->items[i].launches[j].symbol;   // many shapes share it
+      if (!LLVMGetNamedFunction(module, symbol)) conv_template_build(module, kernels->items[i].conv, j, symbol);
     }
 }
 
@@ -72,13 +72,12 @@ static bool optimise(LLVMModuleRef module, LLVMTargetMachineRef machine) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-static const HostKernel *kernel_of(const HostKernels *kernels, const char *symbol, size_t length) {
-  for (int i = 0; i < kernels->n; i++)
-    for (int j = 0; j < kernels->items[i].n_launches; j++) {
-      const char *s = kernels->items[i].launches[j].symbol;
-      if (strlen(s) == length && !memcmp(s, symbol, length)) return &kernels->items[i];
-    }
-  return NULL;
+static bool launches(const HostKernel *k, const char *symbol, size_t length) {
+  for (int j = 0; j < k->n_launches; j++) {
+    const char *s = k->launches[j].symbol;
+    if (strlen(s) == length && !memcmp(s, symbol, length)) return true;
+  }
+  return false;
 }
 
 // The comment lines that the text of a kernel opens with.
@@ -98,8 +97,9 @@ static void annotate(const char *ptx, const HostKernels *kernels, Text *out) {
     const char *end = strchr(ptx, '\n'), *next = end ? end + 1 : ptx + strlen(ptx), *at = strstr(ptx, entry);
     if (at && at < next) {
       const char *symbol = at + sizeof entry - 1;
-      const HostKernel *k = kernel_of(kernels, symbol, strcspn(symbol, "( \n"));
-      if (k) add_comment(out, k);
+      // A template's kernel has the comments of all shapes that it serves.
+      for (int i = 0; i < kernels->n; i++)
+        if (launches(&kernels->items[i], symbol, strcspn(symbol, "( \n"))) add_comment(out, &kernels->items[i]);
     }
     text_append(out, ptx, (size_t)(next - ptx));
     ptx = next;

@@ -19,9 +19,12 @@ static inline int tile_chunk(TileType t) { return 16 / tile_element_bytes(t); } 
 static inline int tile_k(TileType t) { return 2 * tile_chunk(t); }                // depth of one product: 16 or 8
 
 // Launch of a template's kernel.
+enum { TEMPLATE_NUMBERS = 56 };
 typedef struct TemplateLaunch {
   int64_t grid[3];
   int threads, shared_bytes;   // dynamic shared memory
+  int n_numbers;               // arguments after the buffers, i32 each
+  int32_t numbers[TEMPLATE_NUMBERS];
 } TemplateLaunch;
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -37,7 +40,8 @@ typedef struct Build {
   Val tid, lane, warp;         // i32, of the x axis
 } Build;
 
-// Begins a kernel with these parameters: 'p' a pointer to global memory (aligned to 16 bytes, not aliased), 'r' one that is only read, '-' one that is not used.
+// Begins a kernel with these parameters: 'p' a pointer to global memory (aligned to 16 bytes, not aliased), 'r' one that is only read, '-' one that is not used,
+// 'i' an i32.
 void build_kernel(Build *b, LLVMModuleRef module, const char *name, const char *parameters, int threads);
 void build_finish(Build *b);   // returns from the kernel
 Val build_parameter(Build *b, int index, const char *name);
@@ -49,6 +53,9 @@ Val build_sub(Build *b, Val x, Val y);
 Val build_mul(Build *b, Val x, Val y);
 Val build_div(Build *b, Val x, int64_t y);    // unsigned, by a constant
 Val build_mod(Build *b, Val x, int64_t y);
+typedef struct Divisor { Val value, multiplier, shift; } Divisor;   // i32, arguments of the kernel; see set_divisor in template_conv_shape.c
+Val build_div_by(Build *b, Val x, const Divisor *d);                // x: i32, below 2^31
+Val build_mod_by(Build *b, Val x, const Divisor *d);
 Val build_xor(Build *b, Val x, Val y);
 Val build_and(Build *b, Val x, Val y);        // i1 too
 Val build_or(Build *b, Val x, Val y);
@@ -148,7 +155,7 @@ void attention_backward_q(LLVMModuleRef module, const Attention *a, const char *
 void attention_backward_kv(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch);
 
 // ---------------------------------------------------------------------------------------------------------------------
-// template_conv.c, template_conv_weights.c: convolutions as implicit matrix products; the matrix of windows exists only as tiles in shared memory
+// template_conv*.c: convolutions as implicit matrix products; the matrix of windows exists only as tiles in shared memory
 
 typedef struct ConvShape {
   TileType type;
@@ -157,10 +164,12 @@ typedef struct ConvShape {
 } ConvShape;
 // False: not for a template (channels first, other weights than oihw, channel counts per group that are no multiples of 16 bytes, sizes beyond 32 bits).
 bool conv_template_shape(const NncConv *c, TileType type, ConvShape *shape);
-// A convolution is one or two kernels, run in order. All have the same parameters: the buffers of NncConv in its order, then the workspace if there is one. Weights are (o, c / groups, kh, kw);
-// the gradient of the weights is f32 whatever the type.
+// A convolution is one or two kernels, run in order. All have the same parameters: the buffers of NncConv in its order, the workspace if there is one, then the launch's numbers.
+// Weights are (o, c / groups, kh, kw); the gradient of the weights is f32 whatever the type.
 int conv_template_launches(const ConvShape *c);
-int64_t conv_template_workspace(const ConvShape *c);   // bytes
-void conv_template_build(LLVMModuleRef module, const ConvShape *c, int which, const char *name, TemplateLaunch *launch);
+int64_t conv_template_workspace(const ConvShape *c);                  // bytes
+char *conv_template_symbol(const ConvShape *c, int which);           // Owned: free. Equal for shapes that one kernel serves
+void conv_template_launch(const ConvShape *c, int which, TemplateLaunch *launch);
+void conv_template_build(LLVMModuleRef module, const ConvShape *c, int which, const char *name);
 
 #endif

@@ -26,12 +26,12 @@ void build_kernel(Build *b, LLVMModuleRef module, const char *name, const char *
                .i32 = LLVMInt32TypeInContext(llvm), .i64 = LLVMInt64TypeInContext(llvm), .f32 = LLVMFloatTypeInContext(llvm)};
   int n = (int)strlen(parameters);
   LLVMTypeRef *types = host_alloc((size_t)n + 1, sizeof *types);
-  for (int i = 0; i < n; i++) types[i] = LLVMPointerTypeInContext(llvm, GLOBAL);
+  for (int i = 0; i < n; i++) types[i] = parameters[i] == 'i' ? b->i32 : LLVMPointerTypeInContext(llvm, GLOBAL);
   b->function = LLVMAddFunction(module, name, LLVMFunctionType(LLVMVoidTypeInContext(llvm), types, (unsigned)n, false));
   free(types);
   LLVMSetFunctionCallConv(b->function, PTX_KERNEL);
   for (int i = 0; i < n; i++) {
-    if (parameters[i] == '-') continue;
+    if (parameters[i] == '-' || parameters[i] == 'i') continue;
     add_parameter_attribute(b, i, "noalias", 0);
     add_parameter_attribute(b, i, "align", 16);
     if (parameters[i] == 'r') add_parameter_attribute(b, i, "readonly", 0);
@@ -71,6 +71,14 @@ Val build_sub(Build *b, Val x, Val y) { return LLVMBuildSub(b->builder, x, y, ""
 Val build_mul(Build *b, Val x, Val y) { return LLVMBuildMul(b->builder, x, y, ""); }
 Val build_div(Build *b, Val x, int64_t y) { return LLVMBuildUDiv(b->builder, x, LLVMConstInt(LLVMTypeOf(x), (uint64_t)y, false), ""); }
 Val build_mod(Build *b, Val x, int64_t y) { return LLVMBuildURem(b->builder, x, LLVMConstInt(LLVMTypeOf(x), (uint64_t)y, false), ""); }
+
+Val build_div_by(Build *b, Val x, const Divisor *d) {
+  Val product = LLVMBuildMul(b->builder, LLVMBuildZExt(b->builder, x, b->i64, ""), LLVMBuildZExt(b->builder, d->multiplier, b->i64, ""), "");
+  Val high = LLVMBuildTrunc(b->builder, LLVMBuildLShr(b->builder, product, LLVMConstInt(b->i64, 32, false), ""), b->i32, "");
+  return LLVMBuildLShr(b->builder, build_add(b, high, x), d->shift, "");
+}
+Val build_mod_by(Build *b, Val x, const Divisor *d) { return build_sub(b, x, build_mul(b, build_div_by(b, x, d), d->value)); }
+
 Val build_xor(Build *b, Val x, Val y) { return LLVMBuildXor(b->builder, x, y, ""); }
 Val build_and(Build *b, Val x, Val y) { return LLVMBuildAnd(b->builder, x, y, ""); }
 Val build_or(Build *b, Val x, Val y) { return LLVMBuildOr(b->builder, x, y, ""); }

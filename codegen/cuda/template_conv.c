@@ -3,67 +3,62 @@
 #include <string.h>
 
 #include "codegen/cuda/template_conv.h"
-#include "codegen/kernel/text.h"
-
-bool conv_template_shape(const NncConv *c, TileType type, ConvShape *shape) {
-  int64_t chunk = tile_chunk(type);
-  if (!c->channels_last || (*c->weights_layout && strcmp(c->weights_layout, "oihw") != 0)) return false;
-  *shape = (ConvShape){.type = type, .pass = c->pass, .n = c->n, .c = c->c, .h = c->h, .w = c->w, .o = c->o, .oh = c->oh, .ow = c->ow, .kh = c->kh, .kw = c->kw,
-                       .stride = {c->stride[0], c->stride[1]}, .pad = {c->pad[0], c->pad[2]}, .dilation = {c->dilation[0], c->dilation[1]}, .groups = c->groups};
-  if (c->c / c->groups % chunk || c->o / c->groups % chunk) return false;
-  int64_t most = INT32_MAX / 4;
-  return c->n * c->h * c->w < most && c->n * c->oh * c->ow < most && c->o * c->c / c->groups * c->kh * c->kw < most && c->h * c->dilation[0] < most && c->w * c->dilation[1] < most &&
-         c->groups * conv_parts(shape) < 65536;
-}
-
-static bool reorders(const ConvShape *c) { return c->pass == NNC_CONV_INPUT_GRAD || c->kh * c->kw > 1; }
-
-int conv_template_launches(const ConvShape *c) { return c->pass == NNC_CONV_WEIGHT_GRAD || reorders(c) ? 2 : 1; }
-
-int64_t conv_template_workspace(const ConvShape *c) {
-  int64_t weights = c->o * c->c / c->groups * c->kh * c->kw;
-  if (c->pass == NNC_CONV_WEIGHT_GRAD) return 4 * weights * conv_parts(c);
-  return reorders(c) ? weights * tile_element_bytes(c->type) : 0;
-}
-
-Gather conv_gather(const ConvShape *c) {
-  Gather g = {.positions_h = c->oh, .positions_w = c->ow, .height = c->h, .width = c->w, .channels = c->c, .divide = {1, 1}};
-  for (int i = 0; i < 2; i++) g.multiply[i] = c->stride[i], g.offset[i] = -c->pad[i], g.tap[i] = c->dilation[i];
-  if (c->pass != NNC_CONV_INPUT_GRAD) return g;
-  g = (Gather){.positions_h = c->h, .positions_w = c->w, .height = c->oh, .width = c->ow, .channels = c->o, .multiply = {1, 1}};
-  for (int i = 0; i < 2; i++) g.divide[i] = c->stride[i], g.offset[i] = c->pad[i], g.tap[i] = -c->dilation[i];
-  return g;
-}
 
 static Val i64_constant(Build *b, int64_t v) { return LLVMConstInt(b->i64, (uint64_t)v, true); }
 
-PixelRow conv_pixel_row(Build *b, const Gather *g, Val position, int64_t n_positions, Val channel) {
-  Val in_image = build_mod(b, position, g->positions_h * g->positions_w), image = build_div(b, position, g->positions_h * g->positions_w);
-  PixelRow row = {.inside = build_less(b, position, build_i32(b, n_positions))};
-  row.y = build_add(b, build_mul(b, build_div(b, in_image, g->positions_w), build_i32(b, g->multiply[0])), build_i32(b, g->offset[0]));
-  row.x = build_add(b, build_mul(b, build_mod(b, in_image, g->positions_w), build_i32(b, g->multiply[1])), build_i32(b, g->offset[1]));
-  row.base = build_add(b, build_mul(b, build_i64(b, image), i64_constant(b, g->height * g->width * g->channels)), build_i64(b, channel));
+void conv_kernel(Build *b, LLVMModuleRef module, const char *name, const char *buffers) {
+  char parameters[CONV_MAX_BUFFERS + CONV_NUMBERS + 1];
+  size_t n = strlen(buffers);
+  memcpy(parameters, buffers, n);
+  memset(parameters + n, 'i', CONV_NUMBERS);
+  parameters[n + CONV_NUMBERS] = 0;
+  build_kernel(b, module, name, parameters, CONV_THREADS);
+}
+
+Val conv_number(Build *b, ConvNumber which) { return LLVMGetParam(b->function, LLVMCountParams(b->function) - CONV_NUMBERS + (unsigned)which); }
+Val conv_number_i64(Build *b, ConvNumber which) { return build_i64(b, conv_number(b, which)); }
+Divisor conv_divisor(Build *b, ConvNumber which) { return (Divisor){conv_number(b, which), conv_number(b, which + 1), conv_number(b, which + 2)}; }
+
+PixelRow conv_pixel_row(Build *b, Val position, Val channel) {
+  Divisor of_image = conv_divisor(b, CONV_IMAGE_POSITIONS), of_row = conv_divisor(b, CONV_ROW_POSITIONS);
+  Val image = build_div_by(b, position, &of_image), in_image = build_sub(b, position, build_mul(b, image, of_image.value));
+  Val y = build_div_by(b, in_image, &of_row), x = build_sub(b, in_image, build_mul(b, y, of_row.value));
+  PixelRow row = {.inside = build_less(b, position, conv_number(b, CONV_POSITIONS))};
+  row.y = build_add(b, build_mul(b, y, conv_number(b, CONV_MULTIPLY)), conv_number(b, CONV_OFFSET));
+  row.x = build_add(b, build_mul(b, x, conv_number(b, CONV_MULTIPLY + 1)), conv_number(b, CONV_OFFSET + 1));
+  Val image_elements = build_mul(b, build_mul(b, conv_number_i64(b, CONV_HEIGHT), conv_number_i64(b, CONV_WIDTH)), conv_number_i64(b, CONV_CHANNELS));
+  row.base = build_add(b, build_mul(b, build_i64(b, image), image_elements), build_i64(b, channel));
   return row;
 }
 
+void conv_tap(Build *b, const ConvShape *c, Val tap, Val *ky, Val *kx) {
+  *ky = *kx = build_i32(b, 0);
+  if (conv_one_tap(c)) return;
+  Divisor width = conv_divisor(b, CONV_KERNEL_WIDTH);
+  *ky = build_div_by(b, tap, &width);
+  *kx = build_sub(b, tap, build_mul(b, *ky, width.value));
+}
+
 // start + k tap, divided; *valid gets the condition that the quotient is whole and below size.
-static Val coordinate(Build *b, Val start, Val k, int64_t tap, int64_t divide, int64_t size, Val *valid) {
-  Val v = build_add(b, start, build_mul(b, k, build_i32(b, tap)));
+static Val coordinate(Build *b, const ConvShape *c, int axis, Val start, Val k, Val *valid) {
+  Val v = build_add(b, start, build_mul(b, k, conv_number(b, CONV_TAP + (ConvNumber)axis)));
   *valid = build_and(b, *valid, build_less(b, build_i32(b, -1), v));
-  if (divide > 1) {
-    *valid = build_and(b, *valid, build_equal(b, build_mod(b, v, divide), build_i32(b, 0)));
-    v = build_div(b, v, divide);
+  if (conv_divides(c)) {
+    Divisor by = conv_divisor(b, axis ? CONV_DIVIDE_X : CONV_DIVIDE_Y);
+    Val quotient = build_div_by(b, v, &by);
+    *valid = build_and(b, *valid, build_equal(b, build_mul(b, quotient, by.value), v));
+    v = quotient;
   }
-  *valid = build_and(b, *valid, build_less(b, v, build_i32(b, size)));
+  *valid = build_and(b, *valid, build_less(b, v, conv_number(b, axis ? CONV_WIDTH : CONV_HEIGHT)));
   return v;
 }
 
-Val conv_pixel(Build *b, const Gather *g, const PixelRow *row, Val image, int element_bytes, Val ky, Val kx, Val first_channel, Val *valid) {
+Val conv_pixel(Build *b, const ConvShape *c, const PixelRow *row, Val image, Val ky, Val kx, Val first_channel, Val *valid) {
   *valid = build_and(b, *valid, row->inside);
-  Val y = coordinate(b, row->y, ky, g->tap[0], g->divide[0], g->height, valid), x = coordinate(b, row->x, kx, g->tap[1], g->divide[1], g->width, valid);
-  Val pixel = build_add(b, build_mul(b, y, build_i32(b, g->width)), x);
-  Val offset = build_add(b, build_add(b, row->base, build_i64(b, first_channel)), build_mul(b, build_i64(b, pixel), i64_constant(b, g->channels)));
-  return build_offset(b, image, build_mul(b, offset, i64_constant(b, element_bytes)));
+  Val y = coordinate(b, c, 0, row->y, ky, valid), x = coordinate(b, c, 1, row->x, kx, valid);
+  Val pixel = build_add(b, build_mul(b, y, conv_number(b, CONV_WIDTH)), x);
+  Val offset = build_add(b, build_add(b, row->base, build_i64(b, first_channel)), build_mul(b, build_i64(b, pixel), conv_number_i64(b, CONV_CHANNELS)));
+  return build_offset(b, image, build_mul(b, offset, i64_constant(b, tile_element_bytes(c->type))));
 }
 
 void conv_copy_chunk(Build *b, Val to, Val from, Val valid) {
@@ -87,9 +82,9 @@ Val conv_next_stage(Build *b, Val stage) {
 typedef struct ConvProductBlock {
   Build b;
   const ConvShape *c;          // Borrowed
-  Gather gather;
-  int64_t depth, columns;      // per group: channels summed in a tap, channels of the result
-  int64_t positions, steps, steps_of_tap;
+  Val depth, columns;          // per group: channels summed in a tap, channels of the result
+  Val positions, steps;
+  Divisor steps_of_tap;
   Val first_row, first_column, group, chunk_channel;
   int tile_columns, warps_n;   // of the block's results; warps side by side, 32 columns each
   Val warp_m, warp_n;          // of the warp in the tile
@@ -102,23 +97,28 @@ typedef struct ConvProductBlock {
 static void copy_step(ConvProductBlock *x, Val step, Val stage) {
   Build *b = &x->b;
   int bytes = tile_element_bytes(x->c->type), block = 128 / bytes;
-  Val tap = build_div(b, step, x->steps_of_tap), ky = build_div(b, tap, x->c->kw), kx = build_mod(b, tap, x->c->kw);
-  Val channel = build_mul(b, build_mod(b, step, x->steps_of_tap), build_i32(b, block));
-  Val has_channel = build_less(b, build_add(b, channel, x->chunk_channel), build_i32(b, x->depth));
+  Val tap = build_i32(b, 0), channel = build_mul(b, step, build_i32(b, block)), ky, kx;
+  if (!conv_one_tap(x->c)) {
+    tap = build_div_by(b, step, &x->steps_of_tap);
+    channel = build_mul(b, build_sub(b, step, build_mul(b, tap, x->steps_of_tap.value)), build_i32(b, block));
+  }
+  conv_tap(b, x->c, tap, &ky, &kx);
+  Val has_channel = build_less(b, build_add(b, channel, x->chunk_channel), x->depth);
   Tile a = x->a, w = x->w;
   Val offset = build_mul(b, stage, build_i32(b, tile_bytes(&a) + tile_bytes(&w)));
   a.base = build_offset(b, a.base, offset);
   w.base = build_offset(b, w.base, offset);
   Val chunk = build_mod(b, b->tid, 8), row = build_div(b, b->tid, 8);
   for (int i = 0; i < 4; i++) {
-    Val valid = has_channel, from = conv_pixel(b, &x->gather, &x->rows[i], x->image, bytes, ky, kx, channel, &valid);
+    Val valid = has_channel, from = conv_pixel(b, x->c, &x->rows[i], x->image, ky, kx, channel, &valid);
     conv_copy_chunk(b, build_tile_chunk(b, &a, build_add(b, row, build_i32(b, 32 * i)), chunk), from, valid);
   }
   for (int i = 0; i < x->tile_columns / 32; i++) {
     Val column = build_add(b, x->first_column, build_add(b, row, build_i32(b, 32 * i)));
-    Val valid = build_and(b, has_channel, build_less(b, column, build_i32(b, x->columns)));
-    Val at = build_add(b, build_mul(b, build_add(b, build_mul(b, x->group, build_i32(b, x->columns)), column), build_i32(b, x->c->kh * x->c->kw)), tap);
-    Val element = build_add(b, build_mul(b, build_i64(b, at), i64_constant(b, x->depth)), build_i64(b, build_add(b, channel, x->chunk_channel)));
+    Val valid = build_and(b, has_channel, build_less(b, column, x->columns));
+    Val at = build_add(b, build_mul(b, x->group, x->columns), column);
+    if (!conv_one_tap(x->c)) at = build_add(b, build_mul(b, at, conv_number(b, CONV_TAPS)), tap);
+    Val element = build_add(b, build_mul(b, build_i64(b, at), build_i64(b, x->depth)), build_i64(b, build_add(b, channel, x->chunk_channel)));
     conv_copy_chunk(b, build_tile_chunk(b, &w, build_add(b, row, build_i32(b, 32 * i)), chunk), build_offset(b, x->weights, build_mul(b, element, i64_constant(b, bytes))), valid);
   }
 }
@@ -149,18 +149,17 @@ static void multiply_stage(ConvProductBlock *x, Val stage, ConvAccumulators *sum
 static void store_result(ConvProductBlock *x, const ConvAccumulators *sums) {
   Build *b = &x->b;
   int bytes = tile_element_bytes(x->c->type);
-  int64_t channels = x->columns * x->c->groups;
   Val group = build_div(b, b->lane, 4), place = build_mod(b, b->lane, 4);
   Val row0 = build_add(b, x->first_row, build_add(b, x->warp_m, group));
   Val column0 = build_add(b, x->first_column, build_add(b, x->warp_n, build_mul(b, place, build_i32(b, 2))));
   for (int m = 0; m < sums->m_tiles; m++)
     for (int half = 0; half < 2; half++) {
       Val row = build_add(b, row0, build_i32(b, 16 * m + 8 * half));
-      Val element = build_add(b, build_mul(b, build_i64(b, row), i64_constant(b, channels)), build_i64(b, build_add(b, build_mul(b, x->group, build_i32(b, x->columns)), column0)));
-      Val address = build_offset(b, x->out, build_mul(b, element, i64_constant(b, bytes))), inside = build_less(b, row, build_i32(b, x->positions));
+      Val element = build_add(b, build_mul(b, build_i64(b, row), conv_number_i64(b, CONV_RESULT_CHANNELS)), build_i64(b, build_add(b, build_mul(b, x->group, x->columns), column0)));
+      Val address = build_offset(b, x->out, build_mul(b, element, i64_constant(b, bytes))), inside = build_less(b, row, x->positions);
       for (int t = 0; t < CONV_N_TILES; t++) {
         Branch write;
-        build_if(b, &write, build_and(b, inside, build_less(b, build_add(b, column0, build_i32(b, 8 * t)), build_i32(b, x->columns))));
+        build_if(b, &write, build_and(b, inside, build_less(b, build_add(b, column0, build_i32(b, 8 * t)), x->columns)));
         Val low = build_get(b, sums->c[m][t][2 * half]), high = build_get(b, sums->c[m][t][2 * half + 1]), at = build_offset(b, address, build_i32(b, 8 * t * bytes));
         if (bytes == 2) {
           build_store(b, build_narrow(b, x->c->type, low, high), at, 4);
@@ -173,64 +172,61 @@ static void store_result(ConvProductBlock *x, const ConvAccumulators *sums) {
     }
 }
 
-static void begin_product(ConvProductBlock *x, TemplateLaunch *launch) {
+static void begin_product(ConvProductBlock *x) {
   Build *b = &x->b;
   const ConvShape *c = x->c;
-  int block = 128 / tile_element_bytes(c->type);
-  bool input_gradient = c->pass == NNC_CONV_INPUT_GRAD;
-  x->gather = conv_gather(c);
-  x->depth = (input_gradient ? c->o : c->c) / c->groups;
-  x->columns = (input_gradient ? c->c : c->o) / c->groups;
-  x->positions = c->n * x->gather.positions_h * x->gather.positions_w;
-  x->steps_of_tap = (x->depth + block - 1) / block;
-  x->steps = c->kh * c->kw * x->steps_of_tap;
-  x->tile_columns = x->columns > 64 ? CONV_COLUMNS : 64;
+  int block = conv_depth_block(c);
+  x->depth = conv_number(b, CONV_DEPTH);
+  x->columns = conv_number(b, CONV_RESULT_COLUMNS);
+  x->positions = conv_number(b, CONV_POSITIONS);
+  x->steps = conv_number(b, CONV_STEPS);
+  x->steps_of_tap = conv_divisor(b, CONV_TAP_STEPS);
+  x->tile_columns = conv_tile_channels(c);
   x->warps_n = x->tile_columns / 32;
   x->warp_m = build_mul(b, build_div(b, b->warp, x->warps_n), build_i32(b, CONV_ROWS * x->warps_n / 8));
   x->warp_n = build_mul(b, build_mod(b, b->warp, x->warps_n), build_i32(b, 32));
   x->a = (Tile){c->type, CONV_ROWS, block, build_shared_base(b)};
   x->w = (Tile){c->type, x->tile_columns, block, NULL};
   x->w.base = build_offset(b, x->a.base, build_i32(b, tile_bytes(&x->a)));
-  *launch = (TemplateLaunch){.grid = {(x->columns + x->tile_columns - 1) / x->tile_columns, (x->positions + CONV_ROWS - 1) / CONV_ROWS, c->groups},
-                             .threads = CONV_THREADS, .shared_bytes = CONV_STAGES * (tile_bytes(&x->a) + tile_bytes(&x->w))};
-  // The grid is (column tiles times row tiles, 1, groups): neighbouring blocks share rows, and y has too few.
+  Divisor column_tiles = conv_divisor(b, CONV_COLUMN_TILES);
   Val place = build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.x", NULL, 0, NULL);
-  x->first_column = build_mul(b, build_mod(b, place, launch->grid[0]), build_i32(b, x->tile_columns));
-  x->first_row = build_mul(b, build_div(b, place, launch->grid[0]), build_i32(b, CONV_ROWS));
+  x->first_column = build_mul(b, build_mod_by(b, place, &column_tiles), build_i32(b, x->tile_columns));
+  x->first_row = build_mul(b, build_div_by(b, place, &column_tiles), build_i32(b, CONV_ROWS));
   x->group = build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.z", NULL, 0, NULL);
-  launch->grid[0] *= launch->grid[1];
-  launch->grid[1] = 1;
   x->chunk_channel = build_mul(b, build_mod(b, b->tid, 8), build_i32(b, tile_chunk(c->type)));
-  Val channel = build_add(b, build_mul(b, x->group, build_i32(b, x->depth)), x->chunk_channel);
+  Val channel = build_add(b, build_mul(b, x->group, x->depth), x->chunk_channel);
   for (int i = 0; i < 4; i++) {
     Val row = build_add(b, x->first_row, build_add(b, build_div(b, b->tid, 8), build_i32(b, 32 * i)));
-    x->rows[i] = conv_pixel_row(b, &x->gather, row, x->positions, channel);
+    x->rows[i] = conv_pixel_row(b, row, channel);
   }
 }
 
 // Weights in the order that is read: (groups, columns, taps, depth), from the workspace or, where they lie so anyway, from their own buffer.
-static void build_product(LLVMModuleRef module, const ConvShape *c, const char *name, TemplateLaunch *launch) {
+static void build_product(LLVMModuleRef module, const ConvShape *c, const char *name) {
   ConvProductBlock x = {.c = c};
   Build *b = &x.b;
   bool input_gradient = c->pass == NNC_CONV_INPUT_GRAD;
-  build_kernel(b, module, name, reorders(c) ? "r-pr" : "rrp", CONV_THREADS);
+  conv_kernel(b, module, name, conv_reorders(c) ? "r-pr" : "rrp");
   x.image = build_parameter(b, 0, input_gradient ? "dy" : "x");
-  x.weights = build_parameter(b, reorders(c) ? 3 : 1, "weights");
+  x.weights = build_parameter(b, conv_reorders(c) ? 3 : 1, "weights");
   x.out = build_parameter(b, 2, input_gradient ? "dx" : "y");
-  begin_product(&x, launch);
+  begin_product(&x);
   ConvAccumulators sums;
   conv_accumulators(b, &sums, CONV_M_TILES * x.warps_n / 4);
   for (int s = 0; s < CONV_STAGES - 1; s++) {
-    if (s < x.steps) copy_step(&x, build_i32(b, s), build_i32(b, s));
+    Branch more;
+    build_if(b, &more, build_less(b, build_i32(b, s), x.steps));
+    copy_step(&x, build_i32(b, s), build_i32(b, s));
+    build_if_end(b, &more);
     build_commit(b);
   }
   Var read = build_var(b, b->i32, build_i32(b, 0)), write = build_var(b, b->i32, build_i32(b, CONV_STAGES - 1));
   Loop loop;
-  Val step = build_loop(b, &loop, build_i32(b, 0), build_i32(b, x.steps), 1), ahead = build_add(b, step, build_i32(b, CONV_STAGES - 1));
+  Val step = build_loop(b, &loop, build_i32(b, 0), x.steps, 1), ahead = build_add(b, step, build_i32(b, CONV_STAGES - 1));
   build_wait(b, CONV_STAGES - 2);
   build_barrier(b);
   Branch more;
-  build_if(b, &more, build_less(b, ahead, build_i32(b, x.steps)));
+  build_if(b, &more, build_less(b, ahead, x.steps));
   copy_step(&x, ahead, build_get(b, write));
   build_if_end(b, &more);
   build_commit(b);
@@ -244,25 +240,26 @@ static void build_product(LLVMModuleRef module, const ConvShape *c, const char *
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-static void build_reorder(LLVMModuleRef module, const ConvShape *c, const char *name, TemplateLaunch *launch) {
+// Weights (o, channel, tap) to (row, tap, last): rows are output channels and the last axis their inputs, or, for the gradient of the input, the other way round in each group.
+static void build_reorder(LLVMModuleRef module, const ConvShape *c, const char *name) {
   Build b;
   bool input_gradient = c->pass == NNC_CONV_INPUT_GRAD;
-  int64_t ci = c->c / c->groups, oi = c->o / c->groups, taps = c->kh * c->kw, total = c->o * ci * taps;
   int bytes = tile_element_bytes(c->type);
-  *launch = (TemplateLaunch){.grid = {(total + CONV_THREADS - 1) / CONV_THREADS, 1, 1}, .threads = CONV_THREADS};
-  build_kernel(&b, module, name, "-r-p", CONV_THREADS);
+  conv_kernel(&b, module, name, "-r-p");
   Val from = build_parameter(&b, 1, "w"), to = build_parameter(&b, 3, "reordered");
   Val block = build_intrinsic(&b, "llvm.nvvm.read.ptx.sreg.ctaid.x", NULL, 0, NULL);
   Val i = build_add(&b, build_mul(&b, block, build_i32(&b, CONV_THREADS)), b.tid);
   Branch inside;
-  build_if(&b, &inside, build_less(&b, i, build_i32(&b, total)));
-  int64_t inner = input_gradient ? oi : ci;   // i = (row taps + tap) inner + last
-  Val last = build_mod(&b, i, inner), tap = build_mod(&b, build_div(&b, i, inner), taps), row = build_div(&b, i, inner * taps), o = row, channel = last;
+  build_if(&b, &inside, build_less(&b, i, conv_number(&b, CONV_WEIGHTS)));
+  Divisor ci = conv_divisor(&b, CONV_CHANNELS_IN), oi = conv_divisor(&b, CONV_CHANNELS_OUT), taps = conv_divisor(&b, CONV_TAPS), *inner = input_gradient ? &oi : &ci;
+  Val row_tap = build_div_by(&b, i, inner), last = build_sub(&b, i, build_mul(&b, row_tap, inner->value));
+  Val row = build_div_by(&b, row_tap, &taps), tap = build_sub(&b, row_tap, build_mul(&b, row, taps.value)), o = row, channel = last;
   if (input_gradient) {
-    o = build_add(&b, build_mul(&b, build_div(&b, row, ci), build_i32(&b, oi)), last);
-    channel = build_mod(&b, row, ci);
+    Val group = build_div_by(&b, row, &ci);
+    o = build_add(&b, build_mul(&b, group, oi.value), last);
+    channel = build_sub(&b, row, build_mul(&b, group, ci.value));
   }
-  Val source = build_add(&b, build_mul(&b, build_add(&b, build_mul(&b, o, build_i32(&b, ci)), channel), build_i32(&b, taps)), tap);
+  Val source = build_add(&b, build_mul(&b, build_add(&b, build_mul(&b, o, ci.value), channel), taps.value), tap);
   LLVMTypeRef type = bytes == 2 ? b.i16 : b.i32;
   Val value = build_load(&b, type, build_offset(&b, from, build_mul(&b, build_i64(&b, source), i64_constant(&b, bytes))), bytes);
   build_store(&b, value, build_offset(&b, to, build_mul(&b, build_i64(&b, i), i64_constant(&b, bytes))), bytes);
@@ -270,8 +267,8 @@ static void build_reorder(LLVMModuleRef module, const ConvShape *c, const char *
   build_finish(&b);
 }
 
-void conv_template_build(LLVMModuleRef module, const ConvShape *c, int which, const char *name, TemplateLaunch *launch) {
+void conv_template_build(LLVMModuleRef module, const ConvShape *c, int which, const char *name) {
   bool last = which == conv_template_launches(c) - 1;
-  if (c->pass == NNC_CONV_WEIGHT_GRAD) (last ? conv_sum : conv_weight_gradient)(module, c, name, launch);
-  else (last ? build_product : build_reorder)(module, c, name, launch);
+  if (c->pass == NNC_CONV_WEIGHT_GRAD) (last ? conv_sum : conv_weight_gradient)(module, c, name);
+  else (last ? build_product : build_reorder)(module, c, name);
 }

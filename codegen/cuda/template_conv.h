@@ -7,27 +7,53 @@
 
 enum { CONV_ROWS = 128, CONV_COLUMNS = 128, CONV_THREADS = 256, CONV_STAGES = 3, CONV_M_TILES = 4, CONV_N_TILES = 4 };
 
-// How pixels of an image are visited: for position (y, x) of the other image and tap (ky, kx) the pixel (y multiply + offset + ky tap) / divide, if that is whole and inside.
-typedef struct Gather {
-  int64_t positions_h, positions_w, height, width, channels;   // channels: of all groups
-  int64_t multiply[2], offset[2], tap[2], divide[2];
-} Gather;
-Gather conv_gather(const ConvShape *c);
+// The arguments of every kernel after its buffers. A divisor takes three.
+typedef enum ConvNumber {
+  CONV_POSITIONS,                               // pixels of the image whose pixels are gone through
+  CONV_IMAGE_POSITIONS,                         // divisor: of one image
+  CONV_ROW_POSITIONS = CONV_IMAGE_POSITIONS + 3,   // divisor: of one row of it
+  CONV_HEIGHT = CONV_ROW_POSITIONS + 3,         // of the other image, whose pixels are gathered
+  CONV_WIDTH, CONV_CHANNELS,                    // channels: of all groups
+  CONV_MULTIPLY, CONV_OFFSET = CONV_MULTIPLY + 2, CONV_TAP = CONV_OFFSET + 2,   // y, x: for position (y, x) and tap k the pixel (y multiply + offset + k tap) / divide, if that is whole and inside
+  CONV_DIVIDE_Y = CONV_TAP + 2, CONV_DIVIDE_X = CONV_DIVIDE_Y + 3,              // divisors
+  CONV_DEPTH = CONV_DIVIDE_X + 3,               // channels of a group that are summed in a tap
+  CONV_RESULT_COLUMNS, CONV_RESULT_ROWS, CONV_RESULT_CHANNELS,   // of a group's product; of all groups
+  CONV_GROUPS, CONV_STEPS, CONV_WEIGHTS, CONV_PART_POSITIONS,
+  CONV_TAP_STEPS,                               // divisors from here on
+  CONV_KERNEL_WIDTH = CONV_TAP_STEPS + 3, CONV_TAPS = CONV_KERNEL_WIDTH + 3, CONV_COLUMN_TILES = CONV_TAPS + 3, CONV_CHANNELS_IN = CONV_COLUMN_TILES + 3,
+  CONV_CHANNELS_OUT = CONV_CHANNELS_IN + 3, CONV_PARTS = CONV_CHANNELS_OUT + 3, CONV_NUMBERS = CONV_PARTS + 3
+} ConvNumber;
+
+enum { CONV_MAX_BUFFERS = 4 };
+// Begins a kernel over the buffers ("r-pr", as build_kernel has them; the fourth is the workspace) and the numbers.
+void conv_kernel(Build *b, LLVMModuleRef module, const char *name, const char *buffers);
+Val conv_number(Build *b, ConvNumber which);
+Divisor conv_divisor(Build *b, ConvNumber which);
+Val conv_number_i64(Build *b, ConvNumber which);
 
 typedef struct ConvAccumulators { int m_tiles; Var c[CONV_M_TILES][CONV_N_TILES][4]; } ConvAccumulators;
 
 // One thread's place among the copies of a tile with rows of 128 bytes: chunk tid % 8 of rows tid / 8 + 32 i.
 typedef struct PixelRow { Val inside, y, x, base; } PixelRow;   // i1; i32 before the tap; i64 elements: the image and the channel offset of the chunk
-PixelRow conv_pixel_row(Build *b, const Gather *g, Val position, int64_t n_positions, Val channel);
+PixelRow conv_pixel_row(Build *b, Val position, Val channel);
 // Address of the pixel at a tap, channel first_channel on; *valid: it is inside of the image.
-Val conv_pixel(Build *b, const Gather *g, const PixelRow *row, Val image, int element_bytes, Val ky, Val kx, Val first_channel, Val *valid);
+Val conv_pixel(Build *b, const ConvShape *c, const PixelRow *row, Val image, Val ky, Val kx, Val first_channel, Val *valid);
+// Row and column of a tap.
+void conv_tap(Build *b, const ConvShape *c, Val tap, Val *ky, Val *kx);
 void conv_copy_chunk(Build *b, Val to, Val from, Val valid);   // 16 bytes, or zeros
 void conv_accumulators(Build *b, ConvAccumulators *sums, int m_tiles);
 Val conv_next_stage(Build *b, Val stage);
 
+// template_conv_shape.c. Of the fields of a shape, kernels may look at these only, and at its pass and type: they make up the variant, which is in the kernel's symbol.
+bool conv_one_tap(const ConvShape *c);
+bool conv_reorders(const ConvShape *c);         // weights go through the workspace
+bool conv_divides(const ConvShape *c);          // an input gradient with a stride
+int conv_tile_channels(const ConvShape *c);     // 64 or 128
+int conv_depth_block(const ConvShape *c);       // depth of a stage: channels, or pixels
+int conv_parts(const ConvShape *c);             // not for kernels
+
 // template_conv_weights.c: the gradient of the weights is cut into parts, which the second kernel adds in order.
-int conv_parts(const ConvShape *c);
-void conv_weight_gradient(LLVMModuleRef module, const ConvShape *c, const char *name, TemplateLaunch *launch);
-void conv_sum(LLVMModuleRef module, const ConvShape *c, const char *name, TemplateLaunch *launch);
+void conv_weight_gradient(LLVMModuleRef module, const ConvShape *c, const char *name);
+void conv_sum(LLVMModuleRef module, const ConvShape *c, const char *name);
 
 #endif

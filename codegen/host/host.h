@@ -21,6 +21,7 @@ typedef struct HostLaunch {
   char *symbol;            // Owned
   int64_t extent, grain;   // host: iterations of the outer loop; fewest worth a thread
   int64_t grid[3], block[3], shared_bytes;   // cuda; grid[0] 0: not set
+  int n_numbers; int32_t *numbers;           // Owned; cuda: arguments after the buffers
 } HostLaunch;
 typedef struct HostKernel {
   char *name, *summary;    // Owned; the private function's name, the ops in it

@@ -37,7 +37,10 @@ void host_kernels_emit(MlirModule module, const HostCpu *cpu, HostKernels *out) 
 void host_kernels_free(HostKernels *kernels) {
   for (int i = 0; i < kernels->n; i++) {
     HostKernel *k = &kernels->items[i];
-    for (int j = 0; j < k->n_launches; j++) free(k->launches[j].symbol);
+    for (int j = 0; j < k->n_launches; j++) {
+      free(k->launches[j].symbol);
+      free(k->launches[j].numbers);
+    }
     free(k->launches);
     free(k->name);
     free(k->summary);

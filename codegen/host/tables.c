@@ -225,7 +225,10 @@ static void add_launch(Tables *w, const HostLaunch *l) {
   add_numbers(&w->steps, 3, l->grid);
   text_add(&w->steps, ",");
   add_numbers(&w->steps, 3, l->block);
-  text_add(&w->steps, ",%lld}", (long long)l->shared_bytes);
+  text_add(&w->steps, ",%lld", (long long)l->shared_bytes);
+  if (l->n_numbers) text_add(&w->steps, ",%d,(const int32_t[]){", l->n_numbers);
+  for (int i = 0; i < l->n_numbers; i++) text_add(&w->steps, "%s%d", i ? "," : "", (int)l->numbers[i]);
+  text_add(&w->steps, l->n_numbers ? "}}" : "}");
 }
 
 // A step per launch of a kernel; they share buffers, the workspace being the last.

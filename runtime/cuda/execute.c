@@ -41,7 +41,7 @@ static bool prepare_kernel(const CudaMemory *m, const NncStep *s, CudaStep *step
   return CUDA(m, s->label, FuncSetAttribute, step->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)s->launch->shared_bytes);
 }
 
-// `n` counts the addresses given out so far, `inner` is where the prepared steps of the next scan go.
+// `n` counts the arguments given out so far, `inner` is where the prepared steps of the next scan go.
 static bool prepare_step(CudaProgram *p, const NncStep *s, CudaStep *step, size_t *n, CudaStep **inner) {
   step->addresses = p->addresses + *n;
   step->arguments = p->arguments + *n;
@@ -49,6 +49,7 @@ static bool prepare_step(CudaProgram *p, const NncStep *s, CudaStep *step, size_
     p->addresses[*n] = p->m->arena + (CUdeviceptr)s->buffers[j];
     p->arguments[*n] = &p->addresses[*n];
   }
+  for (int j = 0; s->launch && j < s->launch->n_numbers; j++, ++*n) p->arguments[*n] = (void *)(uintptr_t)&s->launch->numbers[j];
   if (s->workspace >= 0) step->workspace = p->m->arena + (CUdeviceptr)s->workspace;
   if (s->kind == NNC_STEP_KERNEL) return prepare_kernel(p->m, s, step);
   if (s->kind != NNC_STEP_SCAN) return true;
@@ -59,9 +60,9 @@ static bool prepare_step(CudaProgram *p, const NncStep *s, CudaStep *step, size_
   return true;
 }
 
-static void count_buffers(const NncStep *s, size_t *n, size_t *most) {
+static void count_arguments(const NncStep *s, size_t *n, size_t *most) {
   size_t buffers = (size_t)s->n_buffers;
-  *n += buffers;
+  *n += buffers + (s->launch ? (size_t)s->launch->n_numbers : 0);
   if (buffers > *most) *most = buffers;
 }
 
@@ -72,9 +73,9 @@ void *cuda_prepare(const NncFunction *f, const Arena *arena) {
   size_t n = 0, most = 0, n_steps = (size_t)f->n_steps;
   for (int i = 0; i < f->n_steps; i++) {
     const NncScan *scan = f->steps[i].scan;
-    count_buffers(&f->steps[i], &n, &most);
+    count_arguments(&f->steps[i], &n, &most);
     n_steps += scan ? (size_t)scan->n_steps : 0;
-    for (int k = 0; scan && k < scan->n_steps; k++) count_buffers(&scan->steps[k], &n, &most);
+    for (int k = 0; scan && k < scan->n_steps; k++) count_arguments(&scan->steps[k], &n, &most);
   }
   p->steps = xcalloc(n_steps, sizeof *p->steps);
   p->addresses = xcalloc(n + 1, sizeof *p->addresses);

@@ -152,8 +152,8 @@ static int by_address(const void *a, const void *b) {
 }
 
 EmuFault emulate_run(const Emulated *e, const char *kernel, const EmulateLaunch *launch, char *message, int size) {
-  EmuRange ranges[32];
-  void *arguments[32];
+  EmuRange ranges[128];
+  void *arguments[128];
   EmuLaunch l = {.kernel = emulate_kernel(e, kernel), .dynamic_bytes = launch->dynamic_bytes, .arguments = arguments, .ranges = ranges, .threads = launch->threads};
   for (int i = 0; i < 3; i++) {
     l.grid[i] = launch->grid[i] ? launch->grid[i] : 1;

@@ -5,6 +5,7 @@
 #include "test/codegen/emulate.c"
 
 #include "codegen/cuda/cuda.h"
+#include "codegen/cuda/template.h"
 #include "runtime/library_internal.h"
 
 static void report_text(const char *name, const char *what) {
@@ -12,9 +13,13 @@ static void report_text(const char *name, const char *what) {
 }
 
 // A pair of address and size for each buffer.
-static bool launch_all(const Emulated *e, const HostKernel *k, int n, const EmulateArgument *arguments) {
+static bool launch_all(const Emulated *e, const HostKernel *k, int n_buffers, const EmulateArgument *buffers) {
   for (int l = 0; l < k->n_launches; l++) {
     const HostLaunch *h = &k->launches[l];
+    EmulateArgument arguments[NN_MAX_OPERANDS * 4 + TEMPLATE_NUMBERS];
+    int n = n_buffers;
+    memcpy(arguments, buffers, (size_t)n * sizeof *arguments);
+    for (int i = 0; i < h->n_numbers; i++, n++) arguments[n] = (EmulateArgument){"number", &h->numbers[i], 0};
     EmulateLaunch launch = {.grid = {(uint32_t)h->grid[0], (uint32_t)h->grid[1], (uint32_t)h->grid[2]}, .block = {(uint32_t)h->block[0], (uint32_t)h->block[1], (uint32_t)h->block[2]},
                             .dynamic_bytes = (uint32_t)h->shared_bytes, .n = n, .arguments = arguments, .threads = 1};
     char message[1024];

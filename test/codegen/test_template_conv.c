@@ -68,7 +68,8 @@ static void reference(const ConvShape *s, const Array *x, const Array *w, const 
         }
 }
 
-static void launch(Emulated *e, const char *kernel, const TemplateLaunch *l, int n, EmulateArgument *arguments) {
+static void launch(Emulated *e, const char *kernel, TemplateLaunch *l, int n, EmulateArgument *arguments) {
+  for (int i = 0; i < l->n_numbers; i++) arguments[n++] = (EmulateArgument){"number", &l->numbers[i], 0};
   EmulateLaunch el = {.block = {(uint32_t)l->threads}, .dynamic_bytes = (uint32_t)l->shared_bytes, .n = n, .arguments = arguments};
   for (int i = 0; i < 3; i++) el.grid[i] = (uint32_t)l->grid[i];
   CHECK(emulate_run(e, kernel, &el, message, sizeof message) == EMU_OK, "%s", message);
@@ -97,15 +98,17 @@ static void run_pass(NncConv *c, NncConvPass pass, TileType type, const Array *f
   LLVMModuleRef module = LLVMModuleCreateWithNameInContext("conv", LLVMContextCreate());
   for (int i = 0; i < conv_template_launches(&s); i++) {
     snprintf(name[i], sizeof name[i], "%s_%d", pass_names[pass], i);
-    conv_template_build(module, &s, i, name[i], &l[i]);
+    conv_template_launch(&s, i, &l[i]);
+    conv_template_build(module, &s, i, name[i]);
   }
   Emulated *e = emulate_take_module(module, NULL);
   if (!e) exit(1);
   uint64_t bytes = (uint64_t)conv_template_workspace(&s);
   void *workspace = aligned_alloc(64, (bytes + 64) / 64 * 64);
   memset(workspace, 0xff, (bytes + 64) / 64 * 64);
-  EmulateArgument arguments[] = {{"first", first->device, first->bytes}, {"second", second->device, second->bytes}, {"result", result->device, result->bytes}, {"workspace", workspace, bytes ? bytes : 1}};
-  for (int i = 0; i < conv_template_launches(&s); i++) launch(e, name[i], &l[i], 4, arguments);
+  EmulateArgument arguments[4 + TEMPLATE_NUMBERS] = {{"first", first->device, first->bytes}, {"second", second->device, second->bytes}, {"result", result->device, result->bytes},
+                                                     {"workspace", workspace, bytes}};
+  for (int i = 0; i < conv_template_launches(&s); i++) launch(e, name[i], &l[i], bytes ? 4 : 3, arguments);
   compare(pass_names[pass], &s, pass == NNC_CONV_WEIGHT_GRAD ? TILE_F32 : type, result);
   free(workspace);
   emulate_free(e);
@@ -140,7 +143,8 @@ static void test_ptx(TileType type, int64_t channels, const char *arch) {
       TemplateLaunch l;
       char name[16];
       snprintf(name, sizeof name, "%s_%d", pass_names[pass], i);
-      conv_template_build(module, &s, i, name, &l);
+      conv_template_launch(&s, i, &l);
+      conv_template_build(module, &s, i, name);
       CHECK(l.shared_bytes <= 99 * 1024, "%d bytes of shared memory", l.shared_bytes);
     }
   }

@@ -1,0 +1,121 @@
+// What the host knows of a convolution on the tensor cores: whether there is a template for it, which kernels it launches, and the numbers they get. A kernel is one
+// for all shapes of a variant (pass, type, size of its tile, one tap or several): a network's dozens of convolutions are a handful of kernels.
+#include <string.h>
+
+#include "codegen/cuda/template_conv.h"
+#include "codegen/kernel/text.h"
+
+bool conv_template_shape(const NncConv *c, TileType type, ConvShape *shape) {
+  int64_t chunk = tile_chunk(type);
+  if (!c->channels_last || (*c->weights_layout && strcmp(c->weights_layout, "oihw") != 0)) return false;
+  *shape = (ConvShape){.type = type, .pass = c->pass, .n = c->n, .c = c->c, .h = c->h, .w = c->w, .o = c->o, .oh = c->oh, .ow = c->ow, .kh = c->kh, .kw = c->kw,
+                       .stride = {c->stride[0], c->stride[1]}, .pad = {c->pad[0], c->pad[2]}, .dilation = {c->dilation[0], c->dilation[1]}, .groups = c->groups};
+  if (c->c / c->groups % chunk || c->o / c->groups % chunk) return false;
+  int64_t most = INT32_MAX / 4;
+  return c->n * c->h * c->w < most && c->n * c->oh * c->ow < most && c->o * c->c / c->groups * c->kh * c->kw < most && c->h * c->dilation[0] < most && c->w * c->dilation[1] < most &&
+         c->groups * conv_parts(shape) < 65536;
+}
+
+static int64_t tiles(int64_t n, int64_t tile) { return (n + tile - 1) / tile; }
+static int64_t channels_in(const ConvShape *c) { return c->c / c->groups; }
+static int64_t channels_out(const ConvShape *c) { return c->o / c->groups; }
+static int64_t weights(const ConvShape *c) { return c->o * channels_in(c) * c->kh * c->kw; }
+
+bool conv_one_tap(const ConvShape *c) { return c->kh * c->kw == 1; }
+bool conv_reorders(const ConvShape *c) { return c->pass != NNC_CONV_WEIGHT_GRAD && (c->pass == NNC_CONV_INPUT_GRAD || !conv_one_tap(c)); }
+bool conv_divides(const ConvShape *c) { return c->pass == NNC_CONV_INPUT_GRAD && c->stride[0] * c->stride[1] > 1; }
+int conv_depth_block(const ConvShape *c) { return c->pass == NNC_CONV_WEIGHT_GRAD ? 4 * tile_k(c->type) : 128 / tile_element_bytes(c->type); }
+
+// Of the tile, the side that is halved where a group has no more than 64 channels.
+int conv_tile_channels(const ConvShape *c) { return (c->pass == NNC_CONV_INPUT_GRAD ? channels_in(c) : channels_out(c)) > 64 ? CONV_COLUMNS : CONV_COLUMNS / 2; }
+
+int conv_parts(const ConvShape *c) {
+  enum { BLOCKS = 264, LEAST_STEPS = 8 };   // two for each multiprocessor of a large GPU
+  if (c->pass != NNC_CONV_WEIGHT_GRAD) return 1;
+  int64_t results = c->groups * tiles(channels_out(c), conv_tile_channels(c)) * tiles(channels_in(c) * c->kh * c->kw, CONV_COLUMNS);
+  int64_t parts = BLOCKS / results, most = c->n * c->oh * c->ow / (LEAST_STEPS * conv_depth_block(c));
+  if (parts > most) parts = most;
+  return parts < 1 ? 1 : (int)parts;
+}
+
+int conv_template_launches(const ConvShape *c) { return c->pass == NNC_CONV_WEIGHT_GRAD || conv_reorders(c) ? 2 : 1; }
+
+int64_t conv_template_workspace(const ConvShape *c) {
+  if (c->pass == NNC_CONV_WEIGHT_GRAD) return 4 * weights(c) * conv_parts(c);
+  return conv_reorders(c) ? weights(c) * tile_element_bytes(c->type) : 0;
+}
+
+char *conv_template_symbol(const ConvShape *c, int which) {
+  static const char *const passes[] = {"forward", "input_grad", "weight_grad"}, *const types[] = {"bf16", "f16", "tf32", "f32"};
+  bool last = which == conv_template_launches(c) - 1;
+  if (conv_reorders(c) && !last) return text_format("conv_%s_reorder_%d", passes[c->pass], tile_element_bytes(c->type));
+  if (c->pass == NNC_CONV_WEIGHT_GRAD && last) return host_strdup("conv_weight_grad_sum");
+  return text_format("conv_%s_%s_%d%s%s", passes[c->pass], types[c->type], conv_tile_channels(c), conv_one_tap(c) ? "_1x1" : "", conv_divides(c) ? "_strided" : "");
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Numbers
+
+// Granlund and Montgomery, "Division by Invariant Integers using Multiplication" (1994): n / d = (n + high word of n multiplier) >> shift for n below 2^31.
+static void set_divisor(int32_t *out, ConvNumber which, int64_t d) {
+  int shift = 0;
+  while (((int64_t)1 << shift) < d) shift++;
+  uint64_t multiplier = (((uint64_t)1 << 32) * (((uint64_t)1 << shift) - (uint64_t)d)) / (uint64_t)d + 1;
+  out[which] = (int32_t)d;
+  out[which + 1] = (int32_t)(uint32_t)multiplier;
+  out[which + 2] = shift;
+}
+
+static void set_gather(const ConvShape *c, int32_t *out) {
+  bool input_gradient = c->pass == NNC_CONV_INPUT_GRAD;
+  int64_t h = input_gradient ? c->h : c->oh, w = input_gradient ? c->w : c->ow;
+  out[CONV_POSITIONS] = (int32_t)(c->n * h * w);
+  set_divisor(out, CONV_IMAGE_POSITIONS, h * w);
+  set_divisor(out, CONV_ROW_POSITIONS, w);
+  out[CONV_HEIGHT] = (int32_t)(input_gradient ? c->oh : c->h);
+  out[CONV_WIDTH] = (int32_t)(input_gradient ? c->ow : c->w);
+  out[CONV_CHANNELS] = (int32_t)(input_gradient ? c->o : c->c);
+  for (int i = 0; i < 2; i++) {
+    out[CONV_MULTIPLY + i] = (int32_t)(input_gradient ? 1 : c->stride[i]);
+    out[CONV_OFFSET + i] = (int32_t)(input_gradient ? c->pad[i] : -c->pad[i]);
+    out[CONV_TAP + i] = (int32_t)(input_gradient ? -c->dilation[i] : c->dilation[i]);
+    set_divisor(out, i ? CONV_DIVIDE_X : CONV_DIVIDE_Y, input_gradient ? c->stride[i] : 1);
+  }
+}
+
+static void set_numbers(const ConvShape *c, int32_t *out) {
+  bool input_gradient = c->pass == NNC_CONV_INPUT_GRAD, weight_gradient = c->pass == NNC_CONV_WEIGHT_GRAD;
+  int64_t depth = input_gradient ? channels_out(c) : channels_in(c), columns = input_gradient ? channels_in(c) : channels_out(c), block = conv_depth_block(c);
+  set_gather(c, out);
+  out[CONV_DEPTH] = (int32_t)depth;
+  out[CONV_RESULT_COLUMNS] = (int32_t)(weight_gradient ? channels_in(c) * c->kh * c->kw : columns);
+  out[CONV_RESULT_ROWS] = (int32_t)channels_out(c);
+  out[CONV_RESULT_CHANNELS] = (int32_t)(input_gradient ? c->c : c->o);
+  out[CONV_GROUPS] = (int32_t)c->groups;
+  out[CONV_STEPS] = (int32_t)(c->kh * c->kw * tiles(depth, block));
+  out[CONV_WEIGHTS] = (int32_t)weights(c);
+  out[CONV_PART_POSITIONS] = (int32_t)(tiles(tiles(c->n * c->oh * c->ow, conv_parts(c)), block) * block);
+  set_divisor(out, CONV_TAP_STEPS, tiles(depth, block));
+  set_divisor(out, CONV_KERNEL_WIDTH, c->kw);
+  set_divisor(out, CONV_TAPS, c->kh * c->kw);
+  set_divisor(out, CONV_COLUMN_TILES, tiles(columns, conv_tile_channels(c)));
+  set_divisor(out, CONV_CHANNELS_IN, channels_in(c));
+  set_divisor(out, CONV_CHANNELS_OUT, channels_out(c));
+  set_divisor(out, CONV_PARTS, conv_parts(c));
+}
+
+void conv_template_launch(const ConvShape *c, int which, TemplateLaunch *launch) {
+  bool last = which == conv_template_launches(c) - 1, weight_gradient = c->pass == NNC_CONV_WEIGHT_GRAD;
+  *launch = (TemplateLaunch){.grid = {tiles(weights(c), CONV_THREADS), 1, 1}, .threads = CONV_THREADS, .n_numbers = CONV_NUMBERS};
+  set_numbers(c, launch->numbers);
+  if (last == weight_gradient) return;   // weights reordered, parts added up: a thread for each
+  int element = tile_element_bytes(c->type), channels = conv_tile_channels(c), depth = conv_depth_block(c);
+  launch->shared_bytes = CONV_STAGES * (CONV_ROWS + channels) * depth * element;
+  if (weight_gradient) {
+    launch->grid[0] = tiles(channels_in(c) * c->kh * c->kw, CONV_COLUMNS);
+    launch->grid[1] = tiles(channels_out(c), channels);
+  } else {   // neighbouring blocks share rows, and the y axis of a grid is too short for them
+    launch->grid[0] = tiles(launch->numbers[CONV_POSITIONS], CONV_ROWS) * launch->numbers[CONV_COLUMN_TILES];
+  }
+  launch->grid[2] = c->groups * conv_parts(c);
+}
