@@ -102,6 +102,7 @@ struct Elaborator {
   int n_settings, cap_settings; const AstStmt **settings;   // the other lines of the train section, as executed
   int n_groups; Group *groups;
   double ema;                   // of the parameters; 0: none
+  int n_labels; AstPos labels_pos;   // names of the classes; 0: none
   int n_callers; AstName callers[MAX_CALLERS];              // of the last error
   int n_reported, cap_reported; AstPos *reported;
   bool hushed;            // the last error was a repetition and not shown

@@ -68,7 +68,7 @@ static bool read_options(Elaborator *e, AstPos pos, const char *of, int n_args, 
 
 // --- Keywords ----------------------------------------------------------------------------------------------------------------
 
-static const char *const keywords[] = {"data", "eval", "loss", "metric", "optimizer", "group", "schedule", "clip", "accumulate", "epochs", "steps", "batch", "eval_every", "seed", "ema", "patience", "validation"};
+static const char *const keywords[] = {"data", "eval", "loss", "metric", "optimizer", "group", "schedule", "clip", "accumulate", "epochs", "steps", "batch", "eval_every", "seed", "ema", "patience", "validation", "labels"};
 
 bool settings_known(Elaborator *e, const AstStmt *s)
 {
@@ -368,6 +368,31 @@ static bool check_evaluation(Elaborator *e)
   return ok;
 }
 
+// labels ["cat", "dog"]: names of the classes, which predict prints
+static bool read_labels(Elaborator *e)
+{
+  const AstStmt *s = find_setting(e, "labels");
+  CallArg arg;
+  if (!s) return true;
+  if (s->setting.n_args != 1 || s->setting.args[0].name.text) {
+    elaborator_error(e, s->pos, "'labels' needs a list of names");
+    elaborator_hint(e, "labels [\"cat\", \"dog\"]");
+    return false;
+  }
+  if (!eval_args(e, 1, s->setting.args, &arg)) return false;
+  bool ok = arg.value.kind == VALUE_LIST && arg.value.list.n > 0;
+  const char **names = elaborator_alloc(e, sizeof *names * (size_t)(ok ? arg.value.list.n : 1));
+  for (int i = 0; ok && i < arg.value.list.n; i++) {
+    ok = arg.value.list.items[i].kind == VALUE_STRING;
+    if (ok) names[i] = arg.value.list.items[i].s;
+  }
+  if (!ok) return elaborator_error(e, arg.pos, "'labels' must be a list of strings, found %s", value_describe(e, arg.value));
+  e->n_labels = arg.value.list.n;
+  e->labels_pos = s->pos;
+  set_module_attr(e, "nn.labels", data_texts(e, e->n_labels, names));
+  return true;
+}
+
 bool settings_read(Elaborator *e)
 {
   static const struct { const char *keyword, *attribute; double otherwise, low; } counts[] = {
@@ -379,6 +404,7 @@ bool settings_read(Elaborator *e)
   ok = read_lengths(e) && ok;
   ok = check_batch(e) && ok;
   ok = check_evaluation(e) && ok;
+  ok = read_labels(e) && ok;
   double value;
   if (!read_number(e, "clip", OPTION_REAL, 0, BIG, &value, &found)) ok = false;
   else if (found) set_module_attr(e, "nn.clip_norm", float_attr(e, value));

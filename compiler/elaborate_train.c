@@ -200,6 +200,9 @@ static bool predict_argument(Elaborator *e, const AstItem *model, int i, CallArg
 static void add_predictions(Elaborator *e, const AstItem *model, const Value *result)
 {
   const char *name = elaborator_format(e, "output.%s", model->name.text);
+  NnType t = result->kind == VALUE_TENSOR ? nn_value_type(result->tensor) : nn_scalar(NN_F32);
+  if (e->n_labels && t.rank > 0 && t.dim[t.rank - 1] != e->n_labels)
+    elaborator_error(e, e->labels_pos, "%d labels, the last axis of '%s' has %lld classes", e->n_labels, model->name.text, (long long)t.dim[t.rank - 1]);
   if (result->kind == VALUE_TENSOR) function_add_output(e, "output", name, result->tensor);
   for (int i = 0; result->kind == VALUE_LIST && i < result->list.n; i++)
     if (result->list.items[i].kind == VALUE_TENSOR)

@@ -185,6 +185,7 @@ typedef struct NncProgram {
   const struct NncDevice *device;            // what runs the steps: nnc_device_host or nnc_device_cuda
   const NncCuda *cuda;                       // NULL for the host
   int64_t patience;                          // evaluations without a better loss before training ends; 0: no such end
+  int n_labels; const char *const *labels;   // names of the classes, in order
   double validation;                         // part of the train data that is left out and evaluated, 0: none
   int threads;                               // threads that scratch sizes were asked for (nnc_library_threads); 0: not recorded
 } NncProgram;

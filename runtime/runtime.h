@@ -349,6 +349,26 @@ int cmd_info(int argc, char **argv);
 int cmd_import(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_gradcheck(int argc, char **argv);
+// labels.c: names of classes or tokens
+typedef struct Labels { int n; char **names; } Labels;  // Owned
+bool labels_open(Labels *l, const char *path);          // path NULL: the program's own, perhaps none; else a name on each line, with \n \t \\ for characters
+void labels_close(Labels *l);
+bool labels_check(const Labels *l, int64_t classes);    // there are none or as many; reports
+void softmax_in_place(double *p, int64_t n, double temperature);   // in place
+int64_t next_likeliest(const double *p, int64_t n, int64_t last);   // in the order of falling values, after `last` (-1: the first); -1: none
+// "3: 7 sneaker 0.9312, 5 sandal 0.0500": the `count` likeliest classes; scores become probabilities.
+void print_classes(const Labels *l, int64_t record, double *scores, int64_t classes, int64_t count);
+
+// sample.c
+typedef struct SampleOptions {
+  const char *weights, *labels, *prompt;                // NULL: the default
+  int64_t count, top_k;                                 // tokens to draw; of how many likeliest, 0: all
+  double temperature;                                   // 0: always the likeliest
+  uint64_t seed;
+  DeviceOptions device;
+} SampleOptions;
+bool sample_text(const SampleOptions *o);               // the prompt and `count` tokens to stdout
+
 // options.c: numbers from the command line; report and return false when malformed
 bool option_integer(const char *name, const char *text, int64_t least, int64_t *out);
 bool option_number(const char *name, const char *text, double *out);

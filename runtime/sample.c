@@ -1,0 +1,194 @@
+// `predict --sample`: a language model goes on with a text. Each token is drawn from what the model says follows the tokens so far, of which it sees the
+// last as many as its context holds. The draws depend on the seed and the number of the token only.
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+typedef struct Sampler {
+  const SampleOptions *o;
+  Labels labels;
+  Session s;
+  const NncTensor *input, *output;   // tokens [B, T], scores [B, T, V]
+  int64_t context, tokens;           // T, V
+  bool text;                         // tokens are bytes
+  int64_t n, capacity, *sequence;    // Owned: the prompt and what was drawn
+  double *scores;                    // Owned: of the token that comes next
+} Sampler;
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What is sampled from
+
+static bool find_tensors(Sampler *p, const NncFunction *f) {
+  int inputs = 0;
+  for (int i = 0; i < f->n_args; i++)
+    if (f->args[i].role == NNC_INPUT) p->input = &f->args[i], inputs++;
+  if (inputs != 1 || p->input->rank != 2 || p->input->dtype == NNC_F32 || p->input->dtype == NNC_F64) {
+    report_error("--sample is for a language model, whose one input is tokens [batch, length]; see predict --help for the inputs of %s", nnc_program.model);
+    return false;
+  }
+  for (int i = 0; i < f->n_results && !p->output; i++) {
+    const NncTensor *t = &f->results[i];
+    if (t->role == NNC_OUTPUT && t->rank == 3 && t->dim[0] == p->input->dim[0] && t->dim[1] == p->input->dim[1]) p->output = t;
+  }
+  if (!p->output) {
+    report_error("--sample needs scores of the next token after each token, an output [%lld, %lld, tokens]", (long long)p->input->dim[0], (long long)p->input->dim[1]);
+    return false;
+  }
+  p->context = p->input->dim[1];
+  p->tokens = p->output->dim[2];
+  bool bytes = nnc_program.n_data == 0;
+  for (int i = 0; i < nnc_program.n_data; i++) bytes |= strcmp(nnc_program.data[i].reader, "bytes") == 0;
+  p->text = bytes && p->tokens <= 256 && p->labels.n == 0;
+  return labels_check(&p->labels, p->tokens);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The prompt
+
+static void append(Sampler *p, int64_t token) {
+  if (p->n == p->capacity) {
+    p->capacity = p->capacity ? 2 * p->capacity : 256;
+    p->sequence = xrealloc(p->sequence, sizeof *p->sequence * (size_t)p->capacity);
+  }
+  p->sequence[p->n++] = token;
+}
+
+// The longest label that the text begins with; -1: none.
+static int64_t find_label(const Labels *l, const char *text, size_t *length) {
+  int64_t best = -1;
+  *length = 0;
+  for (int i = 0; i < l->n; i++) {
+    size_t n = strlen(l->names[i]);
+    if (n > *length && strncmp(text, l->names[i], n) == 0) best = i, *length = n;
+  }
+  return best;
+}
+
+static bool check_token(const Sampler *p, int64_t token, int64_t at) {
+  int64_t limit = p->input->limit > 0 ? p->input->limit : p->tokens;
+  if (token >= 0 && token < limit) return true;
+  report_error("--prompt: token %lld at position %lld is outside of 0..%lld", (long long)token, (long long)at, (long long)(limit - 1));
+  return false;
+}
+
+static bool read_prompt(Sampler *p) {
+  const char *text = p->o->prompt ? p->o->prompt : "";
+  for (const char *at = text; *at;) {
+    int64_t token;
+    size_t length = 1;
+    char *end;
+    if (p->text) {
+      token = (unsigned char)*at;
+    } else if (p->labels.n) {
+      token = find_label(&p->labels, at, &length);
+      if (token < 0) {
+        report_error("--prompt: no label is the beginning of \"%s\"", at);
+        return false;
+      }
+    } else {
+      token = strtoll(at, &end, 10);
+      if (end == at) {
+        report_error("--prompt: expected the numbers of tokens, found \"%s\"; --labels=FILE gives tokens a text", at);
+        return false;
+      }
+      length = (size_t)(end - at) + strspn(end, ", ");
+    }
+    if (!check_token(p, token, at - text)) return false;
+    append(p, token);
+    at += length;
+  }
+  if (p->n == 0) append(p, p->text && (p->input->limit <= 0 || p->input->limit > '\n') ? '\n' : 0);   // a text begins with a line
+  return true;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Drawing
+
+// The scores of what follows the sequence; `after` stands where its end leaves the context empty.
+static bool run(Sampler *p, int64_t after) {
+  const NncFunction *f = executor_function(p->s.predict);
+  int64_t first = p->n > p->context ? p->n - p->context : 0, elements = tensor_elements(p->input), element = dtype_bytes(p->input->dtype);
+  char *at = p->s.arena.base + p->input->offset;
+  for (int64_t i = 0; i < elements; i++) {
+    int64_t k = first + i % p->context, token = k < p->n ? p->sequence[k] : after;
+    convert_elements(NNC_I64, &token, p->input->dtype, at + i * element, 1);
+  }
+  session_write_arguments(&p->s, f, 0, 0);
+  if (!executor_run(p->s.predict, NULL, NULL)) return false;
+  int64_t row = p->n - first - 1, bytes = p->tokens * dtype_bytes(p->output->dtype);
+  convert_elements(p->output->dtype, p->s.arena.base + p->output->offset + row * bytes, NNC_F64, p->scores, p->tokens);
+  return true;
+}
+
+// A model that sees what comes after a token says nothing about what follows it.
+static bool check_causal(Sampler *p) {
+  int64_t bytes = p->tokens * (int64_t)sizeof *p->scores;
+  if (p->n >= p->context) return true;
+  if (!run(p, 0)) return false;
+  double *first = xmalloc((size_t)bytes);
+  memcpy(first, p->scores, (size_t)bytes);
+  bool ok = run(p, 1), same = memcmp(first, p->scores, (size_t)bytes) == 0;
+  free(first);
+  if (ok && !same) report_error("--sample: the scores of %s after a token depend on the tokens behind it; a language model sees those before only (causal_mask)", nnc_program.model);
+  return ok && same;
+}
+
+static int64_t draw(Sampler *p, int64_t number) {
+  if (p->o->temperature == 0) return next_likeliest(p->scores, p->tokens, -1);
+  softmax_in_place(p->scores, p->tokens, p->o->temperature);
+  int64_t kept = p->o->top_k > 0 && p->o->top_k < p->tokens ? p->o->top_k : p->tokens, last = -1;
+  double all = 1;
+  if (kept < p->tokens) {
+    all = 0;
+    for (int64_t k = 0, token = -1; k < kept && (token = next_likeliest(p->scores, p->tokens, token)) >= 0; k++) all += p->scores[last = token];
+  }
+  double left = all * philox_uniform(p->o->seed, philox_stream("sample"), (uint64_t)number);
+  int64_t chosen = -1;
+  for (int64_t i = 0; i < p->tokens; i++) {
+    bool in = last < 0 || p->scores[i] > p->scores[last] || (p->scores[i] == p->scores[last] && i <= last);
+    if (!in || !(p->scores[i] > 0)) continue;
+    chosen = i;
+    if ((left -= p->scores[i]) < 0) break;
+  }
+  return chosen;
+}
+
+static void print_token(const Sampler *p, int64_t token, bool first) {
+  if (p->text) putchar((int)token);
+  else if (p->labels.n) fputs(p->labels.names[token], stdout);
+  else printf("%s%lld", first ? "" : " ", (long long)token);
+}
+
+static bool sample(Sampler *p) {
+  for (int64_t i = 0; i < p->n; i++) print_token(p, p->sequence[i], i == 0);
+  for (int64_t i = 0; i < p->o->count && !signals_stop_requested(); i++) {
+    if (!run(p, 0)) return false;
+    int64_t token = draw(p, i);
+    if (token < 0) {
+      report_error("the scores after token %lld are not finite numbers", (long long)p->n);
+      return false;
+    }
+    append(p, token);
+    print_token(p, token, false);
+    fflush(stdout);
+  }
+  putchar('\n');
+  return !signals_stop_requested();
+}
+
+bool sample_text(const SampleOptions *o) {
+  Sampler p = {.o = o};
+  const NncFunction *f = program_function("predict");
+  char *path = o->weights ? xstrdup(o->weights) : checkpoint_default_path();
+  bool ok = labels_open(&p.labels, o->labels) && find_tensors(&p, f) && read_prompt(&p) && session_open(&p.s, SESSION_PREDICT, &o->device) &&
+            weights_load(path, p.s.arena.base) && arena_push_persistent(&p.s.arena);
+  if (ok) p.scores = xmalloc(sizeof *p.scores * (size_t)p.tokens);
+  ok = ok && check_causal(&p) && sample(&p);
+  session_close(&p.s);
+  labels_close(&p.labels);
+  free(p.sequence);
+  free(p.scores);
+  free(path);
+  return ok;
+}
