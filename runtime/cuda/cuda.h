@@ -1,4 +1,4 @@
-// Private to runtime/cuda: a program on a GPU. load.c fills the table of the driver's functions, device.c opens the GPU (context, module, arena,
+// Private to runtime/cuda: a program on a GPU. load.c fills the table of the driver's functions, errors.c reports their failures, device.c opens the GPU (context, module, arena,
 // staging), execute.c turns a function's steps into launches and captures them as a graph.
 #ifndef NNC_RUNTIME_CUDA_CUDA_H
 #define NNC_RUNTIME_CUDA_CUDA_H
@@ -22,6 +22,7 @@ typedef struct CudaMemory {
   char name[128];             // of the GPU
 } CudaMemory;
 
+const char *cuda_likely_cause(CUresult result);   // "" where nothing is known
 // True if the call succeeded; else reports the call, what it was for, and the likely cause. `what`: "loading the kernels".
 bool cuda_ok(const CudaMemory *m, CUresult result, const char *call, const char *what);
 #define CUDA(m, what, call, ...) cuda_ok((m), (m)->api.driver.call(__VA_ARGS__), "cu" #call, (what))

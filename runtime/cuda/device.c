@@ -5,44 +5,6 @@
 #include "runtime/cuda/cuda.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Errors
-
-static const char *likely_cause(CUresult result) {
-  switch (result) {
-  case CUDA_ERROR_OUT_OF_MEMORY: return "another program holds the GPU's memory; or compile with a smaller --memory-budget or batch";
-  case CUDA_ERROR_NO_DEVICE: return "the driver finds no GPU: look at nvidia-smi and CUDA_VISIBLE_DEVICES";
-  case CUDA_ERROR_INVALID_DEVICE: return "no GPU of that number: look at nvidia-smi and --device";
-  case CUDA_ERROR_NO_BINARY_FOR_GPU: return "compiled for another architecture: compile with the --gpu-arch of this GPU";
-  case CUDA_ERROR_INVALID_IMAGE: return "the kernels in this executable are damaged";
-  case CUDA_ERROR_INVALID_PTX:
-  case CUDA_ERROR_UNSUPPORTED_PTX_VERSION: return "the driver is older than the kernels' PTX: update it, or compile with an older --gpu-arch";
-  case CUDA_ERROR_ILLEGAL_ADDRESS:
-  case CUDA_ERROR_MISALIGNED_ADDRESS:
-  case CUDA_ERROR_LAUNCH_FAILED: return "a bug of a kernel, or a GPU in trouble: try --target=cuda-emu, and look at dmesg for Xid messages";
-  case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: return "the driver's library and its kernel module differ: restart the machine";
-  case CUDA_ERROR_UNKNOWN: return "the driver is in a bad state: look at dmesg";
-  default: return "";
-  }
-}
-
-bool cuda_ok(const CudaMemory *m, CUresult result, const char *call, const char *what) {
-  if (result == CUDA_SUCCESS) return true;
-  const char *name = NULL, *text = NULL, *cause = likely_cause(result);
-  m->api.driver.GetErrorName(result, &name);
-  m->api.driver.GetErrorString(result, &text);
-  report_error("%s: %s failed: %s (%s)%s%s", what, call, name ? name : "unknown error", text ? text : "", *cause ? "\n" : "", cause);
-  return false;
-}
-
-bool cublas_ok(const CudaMemory *m, cublasStatus_t status, const char *call, const char *what) {
-  if (status == CUBLAS_STATUS_SUCCESS) return true;
-  report_error("%s: %s failed: %s", what, call, m->api.cublas.GetStatusName(status));
-  return false;
-}
-
-bool cuda_wait(const CudaMemory *m, const char *what) { return CUDA(m, what, StreamSynchronize, m->compute); }
-
-// ---------------------------------------------------------------------------------------------------------------------
 // Opening
 
 static bool open_context(CudaMemory *m) {
@@ -118,7 +80,7 @@ static bool open_memory(CudaMemory *m, int64_t bytes) {
   if (!CUDA(m, "asking for the GPU's memory", MemGetInfo, &available, &total)) return false;
   if ((size_t)bytes > available) {
     report_error("the program needs an arena of %s (%lld bytes), but %s has %s (%lld bytes) free of %s\n%s", format_bytes(bytes, need, sizeof need), (long long)bytes, m->name,
-                 format_bytes((int64_t)available, have, sizeof have), (long long)available, format_bytes((int64_t)total, all, sizeof all), likely_cause(CUDA_ERROR_OUT_OF_MEMORY));
+                 format_bytes((int64_t)available, have, sizeof have), (long long)available, format_bytes((int64_t)total, all, sizeof all), cuda_likely_cause(CUDA_ERROR_OUT_OF_MEMORY));
     return false;
   }
   m->staging_bytes = largest_arguments();

@@ -13,11 +13,13 @@
 #include "llvm-c/Target.h"
 #include "llvm-c/TargetMachine.h"
 #include "llvm-c/Transforms/PassBuilder.h"
+#include "test/codegen/record.c"
 
 struct Emulated {
   LLVMContextRef llvm;           // Owned
   LLVMExecutionEngineRef engine; // Owned
   const NncEmuModule *module;
+  Record *record;                // Owned; NULL: launches are not recorded
 };
 
 static void die(const char *what, const char *detail) {
@@ -61,11 +63,11 @@ static LLVMModuleRef parse(const char *ir, LLVMContextRef llvm, char **error) {
   return NULL;
 }
 
-static LLVMTargetMachineRef machine_create(const char *triple, const char *cpu, const char *features, LLVMCodeGenOptLevel level) {
+static LLVMTargetMachineRef machine_create(const char *triple, const char *cpu, const char *features, LLVMCodeGenOptLevel level, LLVMCodeModel model) {
   char *message = NULL;
   LLVMTargetRef target;
   if (LLVMGetTargetFromTriple(triple, &target, &message)) die("no back end", message);
-  return LLVMCreateTargetMachine(target, triple, cpu, features, level, LLVMRelocPIC, LLVMCodeModelJITDefault);
+  return LLVMCreateTargetMachine(target, triple, cpu, features, level, LLVMRelocPIC, model);
 }
 
 static bool optimise(LLVMModuleRef module, LLVMTargetMachineRef machine, const char *passes) {
@@ -88,14 +90,48 @@ static void bind_symbols(LLVMModuleRef module, LLVMExecutionEngineRef engine) {
   }
 }
 
-Emulated *emulate_take_module(LLVMModuleRef module, char **error) {
+// For record.c; the text of a test's only module at a time is kept until the next.
+static const char *recorded_ptx(void *module, const char *arch) {
+  static char *ptx;
+  free(ptx);
+  char *ir = LLVMPrintModuleToString(module);
+  ptx = emulate_ptx(ir, arch);
+  LLVMDisposeMessage(ir);
+  return ptx ? ptx : "";
+}
+
+static LLVMTargetMachineRef machine_for_host(LLVMCodeModel model) {
+  char *triple = LLVMGetDefaultTargetTriple(), *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures();
   LLVMInitializeNativeTarget();
   LLVMInitializeNativeAsmPrinter();
+  LLVMTargetMachineRef machine = machine_create(triple, cpu, features, LLVMCodeGenLevelNone, model);
+  LLVMDisposeMessage(triple);
+  LLVMDisposeMessage(cpu);
+  LLVMDisposeMessage(features);
+  return machine;
+}
+
+void emulate_library(LLVMModuleRef module, const char *folder, const char *name) {
+  char object[4096], command[9000], *message = NULL;
+  snprintf(object, sizeof object, "%s/%s.o", folder, name);
+  LLVMTargetMachineRef machine = machine_for_host(LLVMCodeModelDefault);
+  LLVMModuleRef copy = LLVMCloneModule(module);
+  if (!cuda_emulate_module(copy, machine, "test_kernels", &message) || !optimise(copy, machine, "function(early-cse,instcombine<no-verify-fixpoint>)") ||
+      LLVMTargetMachineEmitToFile(machine, copy, object, LLVMObjectFile, &message)) die("no object", message ? message : "");
+  snprintf(command, sizeof command, "cc -shared -o '%.*s.so' '%s' && rm '%s'", (int)strlen(object) - 2, object, object, object);
+  if (system(command) != 0) die("cannot link", object);
+  LLVMDisposeModule(copy);
+  LLVMDisposeTargetMachine(machine);
+}
+
+Emulated *emulate_take_module(LLVMModuleRef module, char **error) {
   LLVMLinkInMCJIT();
   Emulated *e = calloc(1, sizeof *e);
+  char name[256], *message = NULL;
+  e->record = record_new(recorded_ptx, module, name, sizeof name);
+  if (e->record && getenv("NNC_TEST_RECORD_EMULATED")) emulate_library(module, getenv("NNC_TEST_RECORD"), name);
   e->llvm = LLVMGetModuleContext(module);
-  char *triple = LLVMGetDefaultTargetTriple(), *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures(), *message = NULL;
-  LLVMTargetMachineRef machine = machine_create(triple, cpu, features, LLVMCodeGenLevelNone);
+  LLVMTargetMachineRef machine = machine_for_host(LLVMCodeModelJITDefault);
   bool ok = cuda_emulate_module(module, machine, "test_kernels", &message);
   if (!ok && error) *error = message;
   else if (!ok) printf("%s\n", message);
@@ -114,9 +150,6 @@ Emulated *emulate_take_module(LLVMModuleRef module, char **error) {
     LLVMDisposeModule(module);
   }
   LLVMDisposeTargetMachine(machine);
-  LLVMDisposeMessage(triple);
-  LLVMDisposeMessage(cpu);
-  LLVMDisposeMessage(features);
   if (ok) return e;
   emulate_free(e);
   return NULL;
@@ -132,6 +165,7 @@ Emulated *emulate_text(const char *ir, char **error) {
 
 void emulate_free(Emulated *e) {
   if (!e) return;
+  record_free(e->record);
   if (e->engine) LLVMDisposeExecutionEngine(e->engine);
   LLVMContextDispose(e->llvm);
   free(e);
@@ -165,7 +199,11 @@ EmuFault emulate_run(const Emulated *e, const char *kernel, const EmulateLaunch 
     if (a->bytes) ranges[l.n_ranges++] = (EmuRange){a->name, (uintptr_t)a->data, a->bytes};
   }
   qsort(ranges, (size_t)l.n_ranges, sizeof *ranges, by_address);
-  return emu_launch(&l, message, size);
+  int64_t *before = e->record ? record_before(e->record, l.kernel, launch) : NULL;
+  EmuFault fault = emu_launch(&l, message, size);
+  if (e->record && fault == EMU_OK) record_after(e->record, l.kernel, launch, before);
+  free(before);
+  return fault;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -179,7 +217,7 @@ char *emulate_ptx(const char *ir, const char *arch) {
   LLVMModuleRef module = parse(ir, llvm, NULL);
   char *ptx = NULL, *message = NULL;
   if (module) {
-    LLVMTargetMachineRef machine = machine_create("nvptx64-nvidia-cuda", arch, !strcmp(arch, "sm_80") || !strcmp(arch, "sm_89") ? "+ptx78" : "+ptx87", LLVMCodeGenLevelDefault);
+    LLVMTargetMachineRef machine = machine_create("nvptx64-nvidia-cuda", arch, !strcmp(arch, "sm_80") || !strcmp(arch, "sm_89") ? "+ptx78" : "+ptx87", LLVMCodeGenLevelDefault, LLVMCodeModelDefault);
     LLVMSetTarget(module, "nvptx64-nvidia-cuda");
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
     LLVMSetModuleDataLayout(module, layout);

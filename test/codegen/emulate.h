@@ -15,11 +15,14 @@ char *emulate_read(const char *name);
 char *emulate_edit(char *text, const char *from, const char *to);
 
 typedef struct Emulated Emulated;
+typedef struct Record Record;
 // NULL after printing why: the text is not valid IR, or the emulator lacks something; *error, if wanted, gets the reason instead (free).
 Emulated *emulate_text(const char *ir, char **error);
 // The same of a module, which it takes together with its context.
 Emulated *emulate_take_module(LLVMModuleRef module, char **error);
 void emulate_free(Emulated *e);
+// The module for the emulator as FOLDER/NAME.so, whose test_kernels is its NncEmuModule: what bench/gpu/replay.c runs where there is no GPU.
+void emulate_library(LLVMModuleRef module, const char *folder, const char *name);
 const NncEmuModule *emulate_module(const Emulated *e);
 const NncEmuKernel *emulate_kernel(const Emulated *e, const char *name);   // ends the program if absent
 
@@ -34,6 +37,9 @@ typedef struct EmulateLaunch {
   int n;
   const EmulateArgument *arguments;
   int threads;
+  // For a comparison with a GPU (record.c). Per argument: 'f' f32, 'd' f64, 'b' bf16, 'h' f16, 'i' bytes that are equal, '-' not compared. NULL: all f32.
+  const char *types;
+  double tolerance;          // of the largest value; 0: 1e-5 in f32, 1e-12 in f64, 1e-2 in 16 bits
 } EmulateLaunch;
 EmuFault emulate_run(const Emulated *e, const char *kernel, const EmulateLaunch *launch, char *message, int size);
 

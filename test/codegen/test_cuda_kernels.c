@@ -13,7 +13,7 @@ static void report_text(const char *name, const char *what) {
 }
 
 // A pair of address and size for each buffer.
-static bool launch_all(const Emulated *e, const HostKernel *k, int n_buffers, const EmulateArgument *buffers) {
+static bool launch_all(const Emulated *e, const HostKernel *k, int n_buffers, const EmulateArgument *buffers, const char *types) {
   for (int l = 0; l < k->n_launches; l++) {
     const HostLaunch *h = &k->launches[l];
     EmulateArgument arguments[NN_MAX_OPERANDS * 4 + TEMPLATE_NUMBERS];
@@ -21,7 +21,7 @@ static bool launch_all(const Emulated *e, const HostKernel *k, int n_buffers, co
     memcpy(arguments, buffers, (size_t)n * sizeof *arguments);
     for (int i = 0; i < h->n_numbers; i++, n++) arguments[n] = (EmulateArgument){"number", &h->numbers[i], 0};
     EmulateLaunch launch = {.grid = {(uint32_t)h->grid[0], (uint32_t)h->grid[1], (uint32_t)h->grid[2]}, .block = {(uint32_t)h->block[0], (uint32_t)h->block[1], (uint32_t)h->block[2]},
-                            .dynamic_bytes = (uint32_t)h->shared_bytes, .n = n, .arguments = arguments, .threads = 1};
+                            .dynamic_bytes = (uint32_t)h->shared_bytes, .n = n, .arguments = arguments, .threads = 1, .types = types};
     char message[1024];
     if (emulate_run(e, h->symbol, &launch, message, sizeof message) == EMU_OK) continue;
     report_text(h->symbol, message);
@@ -30,13 +30,17 @@ static bool launch_all(const Emulated *e, const HostKernel *k, int n_buffers, co
   return true;
 }
 
+static char type_letter(const NnType *t) { return t->dtype == NN_F32 ? 'f' : t->dtype == NN_F64 ? 'd' : 'i'; }
+
 static bool run_kernel(const Emulated *e, const HostKernel *k, const Run *r, void *const *buffers) {
   EmulateArgument arguments[NN_MAX_OPERANDS * 4];
+  char types[NN_MAX_OPERANDS * 4];
   int n = 0;
-  for (int i = 0; i < r->n_args; i++, n++) arguments[n] = (EmulateArgument){"argument", buffers[n], (uint64_t)nn_type_bytes(&r->args[i].type)};
-  for (int i = 0; i < r->n_results; i++, n++) arguments[n] = (EmulateArgument){"result", buffers[n], (uint64_t)nn_type_bytes(&r->expected[i].type)};
+  for (int i = 0; i < r->n_args; i++, n++) types[n] = type_letter(&r->args[i].type), arguments[n] = (EmulateArgument){"argument", buffers[n], (uint64_t)nn_type_bytes(&r->args[i].type)};
+  for (int i = 0; i < r->n_results; i++, n++) types[n] = type_letter(&r->expected[i].type), arguments[n] = (EmulateArgument){"result", buffers[n], (uint64_t)nn_type_bytes(&r->expected[i].type)};
+  types[n] = '-';
   if (k->workspace_bytes) arguments[n] = (EmulateArgument){"workspace", buffers[n], (uint64_t)k->workspace_bytes}, n++;
-  return launch_all(e, k, n, arguments);
+  return launch_all(e, k, n, arguments, types);
 }
 
 static void check_in_place(const Emulated *e, const HostKernel *k, MlirOperation func, const Run *r) {
@@ -105,7 +109,7 @@ static void check_conv(const Emulated *e, const HostKernel *k, const NncConv *c)
   arguments[3] = (EmulateArgument){"workspace", buffers[3], (uint64_t)k->workspace_bytes};
   void *expected[3] = {buffers[0], buffers[1], buffer_new(n[c->pass][2] * size)};
   direct_conv(c, expected);
-  if (launch_all(e, k, k->workspace_bytes ? 4 : 3, arguments) && memcmp(expected[2], buffers[2], (size_t)(n[c->pass][2] * size)) != 0) report_text(k->name, "differs from the host's loops");
+  if (launch_all(e, k, k->workspace_bytes ? 4 : 3, arguments, size == 8 ? "ddd-" : "fff-") && memcmp(expected[2], buffers[2], (size_t)(n[c->pass][2] * size)) != 0) report_text(k->name, "differs from the host's loops");
   for (int i = 0; i < 4; i++) buffer_free(buffers[i]);
   buffer_free(expected[2]);
 }

@@ -137,8 +137,10 @@ static void compare_statistics(const char *what, const float *found, const doubl
   CHECK(worst == 0, "%s: error %.3g", what, worst);
 }
 
-static void launch(Emulated *e, const char *kernel, const TemplateLaunch *l, int n, EmulateArgument *arguments) {
-  EmulateLaunch el = {.block = {(uint32_t)l->threads}, .dynamic_bytes = (uint32_t)l->shared_bytes, .n = n, .arguments = arguments};
+static void launch(Emulated *e, TileType type, const char *kernel, const TemplateLaunch *l, int n, EmulateArgument *arguments) {
+  char types[16] = {0};
+  for (int i = 0; i < n; i++) types[i] = !strcmp(arguments[i].name, "lse") || !strcmp(arguments[i].name, "delta") ? 'f' : "bhff"[type];
+  EmulateLaunch el = {.block = {(uint32_t)l->threads}, .dynamic_bytes = (uint32_t)l->shared_bytes, .n = n, .arguments = arguments, .types = types, .tolerance = tolerances[type]};
   for (int i = 0; i < 3; i++) el.grid[i] = (uint32_t)l->grid[i];
   CHECK(emulate_run(e, kernel, &el, message, sizeof message) == EMU_OK, "%s", message);
 }
@@ -165,14 +167,14 @@ static void test_attention(TileType type, int head_dim, int64_t batch, int64_t h
   uint64_t bq, bk, bv, bo;
   void *q = to_device(&a, c.q, n_queries, &a.q, &bq), *k = to_device(&a, c.k, n_keys, &a.k, &bk), *v = to_device(&a, c.v, n_keys, &a.v, &bv), *o = device_alloc(&a, n_queries, &a.o, &bo);
   float *lse = malloc((size_t)n_rows * 4);
-  launch(e, "forward", &forward, 5, (EmulateArgument[]){{"q", q, bq}, {"k", k, bk}, {"v", v, bv}, {"o", o, bo}, {"lse", lse, (uint64_t)n_rows * 4}});
+  launch(e, type, "forward", &forward, 5, (EmulateArgument[]){{"q", q, bq}, {"k", k, bk}, {"v", v, bv}, {"o", o, bo}, {"lse", lse, (uint64_t)n_rows * 4}});
   compare(&a, "o", o, c.o, n_queries, &a.o);
   compare_statistics("lse", lse, c.lse, n_rows, type == TILE_TF32 ? 5e-3 : 1e-4);
   uint64_t bytes = (uint64_t)n_rows * 4, bdy, bdq, bdk, bdv;
   float *delta = malloc(bytes);
   void *dy = to_device(&a, c.dy, n_queries, &a.o, &bdy), *dq = device_alloc(&a, n_queries, &a.q, &bdq), *dk = device_alloc(&a, n_keys, &a.k, &bdk), *dv = device_alloc(&a, n_keys, &a.v, &bdv);
-  launch(e, "backward_q", &backward_q, 8, (EmulateArgument[]){{"q", q, bq}, {"k", k, bk}, {"v", v, bv}, {"o", o, bo}, {"do", dy, bdy}, {"lse", lse, bytes}, {"dq", dq, bdq}, {"delta", delta, bytes}});
-  launch(e, "backward_kv", &backward_kv, 8, (EmulateArgument[]){{"q", q, bq}, {"k", k, bk}, {"v", v, bv}, {"do", dy, bdy}, {"lse", lse, bytes}, {"delta", delta, bytes}, {"dk", dk, bdk}, {"dv", dv, bdv}});
+  launch(e, type, "backward_q", &backward_q, 8, (EmulateArgument[]){{"q", q, bq}, {"k", k, bk}, {"v", v, bv}, {"o", o, bo}, {"do", dy, bdy}, {"lse", lse, bytes}, {"dq", dq, bdq}, {"delta", delta, bytes}});
+  launch(e, type, "backward_kv", &backward_kv, 8, (EmulateArgument[]){{"q", q, bq}, {"k", k, bk}, {"v", v, bv}, {"do", dy, bdy}, {"lse", lse, bytes}, {"delta", delta, bytes}, {"dk", dk, bdk}, {"dv", dv, bdv}});
   compare(&a, "dq", dq, c.dq, n_queries, &a.q);
   compare(&a, "dk", dk, c.dk, n_keys, &a.k);
   compare(&a, "dv", dv, c.dv, n_keys, &a.v);

@@ -68,9 +68,9 @@ static void reference(const ConvShape *s, const Array *x, const Array *w, const 
         }
 }
 
-static void launch(Emulated *e, const char *kernel, TemplateLaunch *l, int n, EmulateArgument *arguments) {
+static void launch(Emulated *e, const char *kernel, TemplateLaunch *l, int n, EmulateArgument *arguments, const char *types, double tolerance) {
   for (int i = 0; i < l->n_numbers; i++) arguments[n++] = (EmulateArgument){"number", &l->numbers[i], 0};
-  EmulateLaunch el = {.block = {(uint32_t)l->threads}, .dynamic_bytes = (uint32_t)l->shared_bytes, .n = n, .arguments = arguments};
+  EmulateLaunch el = {.block = {(uint32_t)l->threads}, .dynamic_bytes = (uint32_t)l->shared_bytes, .n = n, .arguments = arguments, .types = types, .tolerance = tolerance};
   for (int i = 0; i < 3; i++) el.grid[i] = (uint32_t)l->grid[i];
   CHECK(emulate_run(e, kernel, &el, message, sizeof message) == EMU_OK, "%s", message);
 }
@@ -108,7 +108,8 @@ static void run_pass(NncConv *c, NncConvPass pass, TileType type, const Array *f
   memset(workspace, 0xff, (bytes + 64) / 64 * 64);
   EmulateArgument arguments[4 + TEMPLATE_NUMBERS] = {{"first", first->device, first->bytes}, {"second", second->device, second->bytes}, {"result", result->device, result->bytes},
                                                      {"workspace", workspace, bytes}};
-  for (int i = 0; i < conv_template_launches(&s); i++) launch(e, name[i], &l[i], bytes ? 4 : 3, arguments);
+  char of = "bhff"[type], types[] = {of, of, pass == NNC_CONV_WEIGHT_GRAD ? 'f' : of, '-', 0};
+  for (int i = 0; i < conv_template_launches(&s); i++) launch(e, name[i], &l[i], bytes ? 4 : 3, arguments, types, tolerances[type]);
   compare(pass_names[pass], &s, pass == NNC_CONV_WEIGHT_GRAD ? TILE_F32 : type, result);
   free(workspace);
   emulate_free(e);

@@ -1,0 +1,174 @@
+// Writes the tensor-core templates at the sizes of the benchmarks as suites of timed cases for replay.c: attention of a language model, convolutions of
+// ResNet-50, and for each convolution the matrix product of the same size by cuBLAS.
+//   kernels FOLDER ARCH [tiny]      tiny: sizes for the emulator, whose libraries are written, too
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/cuda/template.h"
+#include "runtime/cuda/driver.h"
+#include "test/codegen/emulate.c"
+
+typedef struct Writer {
+  const char *folder, *arch;
+  bool tiny;
+  LLVMModuleRef module;
+  FILE *cases;
+  int n_kernels;
+} Writer;
+
+static FILE *create(const Writer *w, const char *name, const char *suffix) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s/%s.%s", w->folder, name, suffix);
+  FILE *f = fopen(path, "w");
+  if (!f) die("cannot write", path);
+  return f;
+}
+
+static void begin(Writer *w, const char *name) {
+  w->module = LLVMModuleCreateWithNameInContext(name, LLVMContextCreate());
+  w->cases = create(w, name, "cases");
+  fclose(create(w, name, "data"));
+}
+
+// The PTX of all kernels since `begin`; for the emulator their library.
+static void end(Writer *w, const char *name) {
+  fclose(w->cases);
+  char *ir = LLVMPrintModuleToString(w->module), *ptx = emulate_ptx(ir, w->arch);
+  if (!ptx) exit(1);
+  FILE *f = create(w, name, "ptx");
+  fputs(ptx, f);
+  fclose(f);
+  free(ptx);
+  LLVMDisposeMessage(ir);
+  LLVMContextRef llvm = LLVMGetModuleContext(w->module);
+  if (w->tiny) emulate_library(w->module, w->folder, name);
+  LLVMDisposeModule(w->module);
+  LLVMContextDispose(llvm);
+}
+
+static void add_case(Writer *w, double flops, double bytes, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  fputs("case ", w->cases);
+  vfprintf(w->cases, format, args);
+  fprintf(w->cases, "\ntimed %.17g %.17g\n", flops, bytes);
+  va_end(args);
+}
+
+static void add_buffer(Writer *w, char type, int64_t bytes) { fprintf(w->cases, "buffer %c 0 %lld -1 -2\n", type, (long long)bytes); }
+
+static void add_launch(Writer *w, const char *symbol, const TemplateLaunch *l, int n, const int *buffers) {
+  fprintf(w->cases, "launch %s %lld %lld %lld %d 1 1 %d %d", symbol, (long long)l->grid[0], (long long)l->grid[1], (long long)l->grid[2], l->threads, l->shared_bytes, n);
+  for (int i = 0; i < n; i++) fprintf(w->cases, " %d", buffers[i]);
+  fputc('\n', w->cases);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+static void attention(Writer *w, TileType type, int head_dim, int64_t tokens) {
+  int64_t width = w->tiny ? head_dim : 2048, total = w->tiny ? tokens : 16384;
+  Attention a = {.type = type, .batch = total / tokens, .heads = width / head_dim, .n_queries = tokens, .n_keys = tokens, .head_dim = head_dim, .causal = true, .scale = 1 / sqrt(head_dim)};
+  a.q = a.k = a.v = a.o = (AttentionStrides){tokens * width, head_dim, width};
+  char element = "bhff"[type], symbol[3][64];
+  int64_t bytes = total * width * tile_element_bytes(type), rows = a.batch * a.heads * tokens * 4;
+  double flops = 2 * (double)a.batch * (double)a.heads * (double)tokens * (double)tokens * head_dim;   // two products, half of them masked
+  static void (*const templates[])(LLVMModuleRef, const Attention *, const char *, TemplateLaunch *) = {attention_forward, attention_backward_q, attention_backward_kv};
+  TemplateLaunch l[3];
+  for (int i = 0; i < 3; i++) {
+    snprintf(symbol[i], sizeof symbol[i], "attention_%d_%d", w->n_kernels++, i);
+    templates[i](w->module, &a, symbol[i], &l[i]);
+  }
+  const char *name = type == TILE_BF16 ? "bf16" : "tf32";
+  add_case(w, flops, 4 * (double)bytes, "attention forward %s d%d T%lld", name, head_dim, (long long)tokens);
+  for (int i = 0; i < 4; i++) add_buffer(w, element, bytes);
+  add_buffer(w, 'f', rows);
+  add_launch(w, symbol[0], &l[0], 5, (int[]){0, 1, 2, 3, 4});
+  // q k v o do lse dq delta dk dv; the statistics are random, which changes no work.
+  add_case(w, 2.5 * flops, 8 * (double)bytes, "attention backward %s d%d T%lld", name, head_dim, (long long)tokens);
+  for (int i = 0; i < 5; i++) add_buffer(w, element, bytes);
+  add_buffer(w, 'f', rows);
+  add_buffer(w, element, bytes);
+  add_buffer(w, 'f', rows);
+  add_buffer(w, element, bytes);
+  add_buffer(w, element, bytes);
+  add_launch(w, symbol[1], &l[1], 8, (int[]){0, 1, 2, 3, 4, 5, 6, 7});
+  add_launch(w, symbol[2], &l[2], 8, (int[]){0, 1, 2, 4, 5, 7, 8, 9});
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+static const char *const pass_names[] = {"forward", "input_grad", "weight_grad"};
+
+// A product of the convolution's size, operands as its pass has them: with channels last all three are plain row-major products.
+static void gemm(Writer *w, TileType type, const char *name, int64_t m, int64_t n, int64_t k, double flops) {
+  int64_t size = tile_element_bytes(type);
+  int cuda_type = type == TILE_BF16 ? CUDA_R_16BF : type == TILE_F16 ? CUDA_R_16F : CUDA_R_32F, compute = type == TILE_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  char element = "bhff"[type];
+  add_case(w, flops, (double)(size * (m * k + k * n + m * n)), "%s", name);
+  add_buffer(w, element, m * k * size);
+  add_buffer(w, element, k * n * size);
+  add_buffer(w, element, m * n * size);
+  fprintf(w->cases, "gemm %d %d %d %d %lld %lld %lld\n", cuda_type, compute, CUBLAS_OP_T, CUBLAS_OP_N, (long long)m, (long long)n, (long long)k);
+}
+
+static void convolution(Writer *w, TileType type, int64_t batch, int64_t size, int64_t channels, int64_t outputs, int64_t kernel) {
+  NncConv c = {.channels_last = true, .n = batch, .c = channels, .h = size, .w = size, .o = outputs, .oh = size, .ow = size, .kh = kernel, .kw = kernel, .stride = {1, 1}, .dilation = {1, 1},
+               .pad = {kernel / 2, kernel / 2, kernel / 2, kernel / 2}, .groups = 1, .weights_layout = "oihw"};
+  int64_t bytes = tile_element_bytes(type), pixels = batch * size * size, taps = kernel * kernel, x = pixels * channels * bytes, y = pixels * outputs * bytes, weights = outputs * channels * taps;
+  int64_t sizes[3][3] = {{x, weights * bytes, y}, {y, weights * bytes, x}, {x, y, weights * 4}};
+  int64_t product[3][3] = {{outputs, pixels, channels * taps}, {channels, pixels, outputs * taps}, {channels * taps, outputs, pixels}};
+  double flops = 2 * (double)pixels * (double)weights;
+  char element = "bhff"[type], label[128], name[200];
+  for (int pass = 0; pass < 3; pass++) {
+    ConvShape s;
+    c.pass = (NncConvPass)pass;
+    if (!conv_template_shape(&c, type, &s)) die("no template for", pass_names[pass]);
+    snprintf(label, sizeof label, "%s %s %lldx%lld %lld to %lld at %lld", pass_names[pass], type == TILE_BF16 ? "bf16" : "tf32", (long long)kernel, (long long)kernel, (long long)channels,
+             (long long)outputs, (long long)size);
+    add_case(w, flops, (double)(x + y + weights * bytes), "conv %s", label);
+    for (int i = 0; i < 3; i++) add_buffer(w, pass == 2 && i == 2 ? 'f' : element, sizes[pass][i]);
+    add_buffer(w, '-', conv_template_workspace(&s) + 16);
+    for (int i = 0; i < conv_template_launches(&s); i++) {
+      TemplateLaunch l;
+      snprintf(name, sizeof name, "conv_%d", w->n_kernels++);
+      conv_template_build(w->module, &s, i, name, &l);
+      int used[4], n = 0;   // a kernel declares all of the buffers, or the three operands where there is no workspace
+      for (int b = 0; b < (conv_template_workspace(&s) ? 4 : 3); b++) used[n++] = b;
+      add_launch(w, name, &l, n, used);
+    }
+    snprintf(name, sizeof name, "gemm %s", label);
+    gemm(w, type, name, product[pass][0], product[pass][1], product[pass][2], flops);
+  }
+}
+
+int main(int argc, char **argv) {
+  if (argc < 3) {
+    fprintf(stderr, "usage: kernels FOLDER ARCH [tiny]\n");
+    return 2;
+  }
+  Writer w = {.folder = argv[1], .arch = argv[2], .tiny = argc > 3};
+  begin(&w, "attention");
+  for (int d = 64; d <= 128; d *= 2)
+    for (int64_t t = w.tiny ? 64 : 1024; t <= (w.tiny ? 128 : 16384); t *= 2) attention(&w, TILE_BF16, d, t);
+  end(&w, "attention");
+  begin(&w, "conv");
+  int64_t batch = w.tiny ? 1 : 128;
+  for (int stage = 0; stage < (w.tiny ? 1 : 4); stage++) {
+    int64_t width = w.tiny ? 16 : 64 << stage, size = w.tiny ? 5 : 56 >> stage;
+    convolution(&w, TILE_BF16, batch, size, width, width, 3);
+    convolution(&w, TILE_BF16, batch, size, width, 4 * width, 1);
+    convolution(&w, TILE_BF16, batch, size, 4 * width, width, 1);
+    convolution(&w, TILE_TF32, batch, size, width, width, 3);
+  }
+  static const int64_t sizes[] = {4096, 8192};
+  for (int i = 0; i < 2; i++) {
+    int64_t n = w.tiny ? 64 : sizes[i];
+    gemm(&w, TILE_BF16, i ? "gemm bf16 8192" : "gemm bf16 4096", n, n, n, 2 * pow((double)n, 3));
+  }
+  gemm(&w, TILE_TF32, "gemm tf32 4096", w.tiny ? 64 : 4096, w.tiny ? 64 : 4096, w.tiny ? 64 : 4096, 2 * pow(w.tiny ? 64 : 4096, 3));
+  gemm(&w, TILE_F32, "gemm f32 4096", w.tiny ? 64 : 4096, w.tiny ? 64 : 4096, w.tiny ? 64 : 4096, 2 * pow(w.tiny ? 64 : 4096, 3));
+  end(&w, "conv");
+  return 0;
+}
