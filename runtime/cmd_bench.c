@@ -118,6 +118,8 @@ static void print_memory(const Bench *b) {
   int64_t used = function_used_bytes(f), peak = resident_peak_bytes();
   printf("arena planned   %lld bytes (%s)\n", (long long)f->arena_bytes, format_bytes(f->arena_bytes, text, sizeof text));
   if (used >= 0) printf("arena used      %lld bytes\n", (long long)used);
+  int64_t taken = nnc_program.device->taken ? nnc_program.device->taken(&b->s.arena) : -1;
+  if (taken >= 0) printf("device memory   %lld bytes beyond the context, %+lld beyond the arena\n", (long long)taken, (long long)(taken - b->s.arena.bytes));
   if (nnc_program.budget_bytes > 0) printf("budget          %s\n", format_bytes(nnc_program.budget_bytes, text, sizeof text));
   if (peak < 0) return;
   printf("resident peak   %s", format_bytes(peak, text, sizeof text));

@@ -59,20 +59,28 @@ static void note_time(Executor *e, int step, double seconds) {
   if (e->profiled_runs == 0 || seconds < t->least) t->least = seconds;
 }
 
+// The time of a step by the device's clock where it has one.
+static bool time_step(const Executor *e, int step, double *seconds) {
+  if (e->device->time_step) return e->device->time_step(e->prepared, step, seconds);
+  double before = now_seconds();
+  bool ok = e->device->run_step(e->prepared, step);
+  *seconds = now_seconds() - before;
+  return ok;
+}
+
 static bool run_steps(Executor *e, TapFn tap, void *context) {
-  double before = e->profile ? now_seconds() : 0;
   for (int i = 0; i < e->f->n_steps; i++) {
     const NncStep *s = &e->f->steps[i];
     if (s->kind == NNC_STEP_TAP && tap) {
       if (!arena_pull(e->arena, s->tap->offset, s->tap->bytes)) return false;
       tap(context, s->tap, e->arena->base);
+    } else if (s->kind != NNC_STEP_TAP && e->profile) {
+      double seconds;
+      if (!time_step(e, i, &seconds)) return false;
+      note_time(e, i, seconds);
     } else if (s->kind != NNC_STEP_TAP && !e->device->run_step(e->prepared, i)) {
       return false;
     }
-    if (!e->profile) continue;
-    double now = now_seconds();
-    note_time(e, i, now - before);
-    before = now;
   }
   if (e->profile) e->profiled_runs++;
   return true;

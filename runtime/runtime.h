@@ -82,6 +82,8 @@ typedef struct NncDevice {
   bool (*run)(void *prepared);                          // the whole function but its taps; NULL: step by step
   bool (*run_step)(void *prepared, int step);           // one step, to its end
   const char *(*implementation)(const NncStep *s);      // of a library step; static string
+  bool (*time_step)(void *prepared, int step, double *seconds);   // run_step with the device's own clock
+  int64_t (*taken)(const Arena *arena);                 // bytes of the device's memory that went since its context was made; -1 after reporting
   void (*describe)(char *text, size_t size);            // "8 threads, avx512_core", for bench
 } NncDevice;
 

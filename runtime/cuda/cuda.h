@@ -15,6 +15,8 @@ typedef struct CudaMemory {
   CUmodule module;
   CUstream compute, copy;
   CUevent copied;             // what copy has done last; compute waits for it
+  CUevent before, after;      // around a step that is timed
+  size_t free_at_start;       // bytes of the GPU's memory, before anything but the context was made
   cublasHandle_t cublas;      // NULL: no matrix products
   CUdeviceptr arena;
   char *staging;              // page-locked host memory; Owned
@@ -36,5 +38,6 @@ void *cuda_prepare(const NncFunction *f, const Arena *arena);
 void cuda_release(void *prepared);
 bool cuda_run(void *prepared);
 bool cuda_run_step(void *prepared, int step);
+bool cuda_time_step(void *prepared, int step, double *seconds);   // the same, with the GPU's own clock
 
 #endif

@@ -21,7 +21,8 @@ static bool open_context(CudaMemory *m) {
          CUDA(m, "making a context on the GPU", CtxSetCurrent, m->context) &&
          CUDA(m, "making a stream", StreamCreate, &m->compute, CU_STREAM_NON_BLOCKING) &&
          CUDA(m, "making a stream", StreamCreate, &m->copy, CU_STREAM_NON_BLOCKING) &&
-         CUDA(m, "making an event", EventCreate, &m->copied, CU_EVENT_DISABLE_TIMING);
+         CUDA(m, "making an event", EventCreate, &m->copied, CU_EVENT_DISABLE_TIMING) && CUDA(m, "making an event", EventCreate, &m->before, CU_EVENT_DEFAULT) &&
+         CUDA(m, "making an event", EventCreate, &m->after, CU_EVENT_DEFAULT) && CUDA(m, "asking for the GPU's memory", MemGetInfo, &m->free_at_start, &(size_t){0});
 }
 
 static void dump_ptx(void) {
@@ -99,7 +100,9 @@ static void close_device(Arena *a) {
   if (m->staging) d->MemFreeHost(m->staging);
   if (m->arena) d->MemFree(m->arena);
   if (m->module) d->ModuleUnload(m->module);
-  if (m->copied) d->EventDestroy(m->copied);
+  CUevent events[] = {m->copied, m->before, m->after};
+  for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+    if (events[i]) d->EventDestroy(events[i]);
   if (m->copy) d->StreamDestroy(m->copy);
   if (m->compute) d->StreamDestroy(m->compute);
   if (m->context) d->DevicePrimaryCtxRelease(m->device);
@@ -158,9 +161,15 @@ static bool check(const DeviceOptions *o) {
   return true;   // what the machine must have is asked for when the device is opened
 }
 
+static int64_t taken(const Arena *a) {
+  CudaMemory *m = a->memory;
+  size_t now = 0, total = 0;
+  return CUDA(m, "asking for the GPU's memory", MemGetInfo, &now, &total) ? (int64_t)m->free_at_start - (int64_t)now : -1;
+}
+
 static const char *implementation(const NncStep *s) { return s->kind == NNC_STEP_MATMUL ? "cuBLAS" : ""; }
 
 static void describe(char *text, size_t size) { snprintf(text, size, "%s, %s", nnc_program.target, nnc_program.cuda->arch); }
 
 const NncDevice nnc_device_cuda = {.name = "cuda", .check = check, .open = open_device, .close = close_device, .push = push, .pull = pull, .prepare = cuda_prepare,
-                                   .release = cuda_release, .run = cuda_run, .run_step = cuda_run_step, .implementation = implementation, .describe = describe};
+                                   .release = cuda_release, .run = cuda_run, .run_step = cuda_run_step, .time_step = cuda_time_step, .taken = taken, .implementation = implementation, .describe = describe};

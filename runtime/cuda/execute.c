@@ -167,6 +167,17 @@ bool cuda_run_step(void *prepared, int index) {
   return launch(p, &p->f->steps[index], &p->steps[index]) && cuda_wait(p->m, p->f->steps[index].label);
 }
 
+bool cuda_time_step(void *prepared, int index, double *seconds) {
+  CudaProgram *p = prepared;
+  const CudaMemory *m = p->m;
+  const NncStep *s = &p->f->steps[index];
+  float ms = 0;
+  bool ok = CUDA(m, s->label, EventRecord, m->before, m->compute) && launch(p, s, &p->steps[index]) && CUDA(m, s->label, EventRecord, m->after, m->compute) &&
+            cuda_wait(m, s->label) && CUDA(m, s->label, EventElapsedTime, &ms, m->before, m->after);
+  *seconds = (double)ms * 1e-3;
+  return ok;
+}
+
 static bool launch_all(CudaProgram *p) {
   for (int i = 0; i < p->f->n_steps; i++)
     if (!launch(p, &p->f->steps[i], &p->steps[i])) return false;
