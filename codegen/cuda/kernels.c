@@ -6,29 +6,7 @@
 #include "codegen/cuda/schedule.h"
 #include "passes/plan.h"
 
-#define THREADS 128
-#define EXTENT "                  extent"   // where the number of iterations goes, once it is known
-
-static Value sreg(Emitter *e, const char *name) { return emit(e, 0, "llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.%s\"() : () -> i32", name); }
-
-// One outer iteration a thread.
-static void open_function(Emitter *e, const char *symbol, int n_buffers) {
-  Text *t = &e->scope[0].head;
-  text_add(t, "func.func @%s(", symbol);
-  for (int i = 0; i < n_buffers; i++) {
-    e->buffer[i] = e->next_id++;
-    text_add(t, "%s%%v%d: !buffer", i ? ", " : "", e->buffer[i]);
-  }
-  text_add(t, ") {\n");
-  text_add(&e->scope[0].text, "  %%v0 = arith.constant " EXTENT " : i64\n");
-  Value thread = sreg(e, "tid.x"), block = sreg(e, "ctaid.x"), size = sreg(e, "ntid.x");
-  Value first = emit(e, 0, "arith.muli %%v%d, %%v%d : i32", block.id, size.id), p = emit(e, 0, "arith.addi %%v%d, %%v%d : i32", first.id, thread.id);
-  text_add(&e->scope[0].text, "  %%v1 = arith.extui %%v%d : i32 to i64\n", p.id);
-  Value one = emit_i64(e, 1), end = emit(e, 0, "arith.addi %%v1, %%v%d : i64", one.id);
-  text_add(&e->scope[0].text, "  %%v2 = arith.minsi %%v%d, %%v0 : i64\n", end.id);
-}
-
-static KernelTarget cuda_target(void) { return (KernelTarget){.pointer = "!llvm.ptr<1>", .vector_bytes = 4, .open = open_function, .math = cuda_math}; }
+static KernelTarget cuda_target(void) { return (KernelTarget){.pointer = "!llvm.ptr<1>", .vector_bytes = 4, .open = schedule_open, .math = cuda_math}; }
 
 static void emit_one(CudaModule *cuda, const Kernel *k, HostKernel *out) {
   KernelModule *m = &cuda->m;
@@ -37,20 +15,7 @@ static void emit_one(CudaModule *cuda, const Kernel *k, HostKernel *out) {
     case KERNEL_MAP: schedule_map(cuda, k, out); break;
     case KERNEL_ROW:
     case KERNEL_COLUMN: schedule_reduce(cuda, k, out); break;
-    case KERNEL_MOVE: kernel_emit_move(m, k, out); break;
-  }
-  char *hole = m->text.data;
-  for (int i = 0; i < out->n_launches; i++) {
-    HostLaunch *l = &out->launches[i];
-    if (!l->grid[0]) {
-      hole = strstr(hole, EXTENT);
-      host_require(hole != NULL, "a launch without its function");
-      char number[sizeof EXTENT];
-      snprintf(number, sizeof number, "%*lld", (int)sizeof EXTENT - 1, (long long)l->extent);
-      memcpy(hole, number, sizeof EXTENT - 1);
-      l->grid[0] = (l->extent + THREADS - 1) / THREADS, l->grid[1] = l->grid[2] = 1;
-      l->block[0] = THREADS, l->block[1] = l->block[2] = 1;
-    }
+    case KERNEL_MOVE: schedule_move(cuda, k, out); break;
   }
   out->text = m->text;
   m->text = (Text){0};

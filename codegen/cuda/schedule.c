@@ -4,7 +4,7 @@
 
 #include "codegen/cuda/schedule.h"
 
-static void open_plain(Emitter *e, const char *symbol, int n_buffers) {
+void schedule_open(Emitter *e, const char *symbol, int n_buffers) {
   Text *t = &e->scope[0].head;
   text_add(t, "func.func @%s(", symbol);
   for (int i = 0; i < n_buffers; i++) {
@@ -15,10 +15,7 @@ static void open_plain(Emitter *e, const char *symbol, int n_buffers) {
 }
 
 void schedule_begin(Emitter *e, CudaModule *m, const Kernel *k, const char *symbol, int n_buffers) {
-  KernelTarget before = m->m.target;
-  m->m.target.open = open_plain;
   emitter_begin(e, &m->m, k, symbol, n_buffers);
-  m->m.target = before;
   e->aligned = m->aligned;
   e->valid = e->lanes;
 }

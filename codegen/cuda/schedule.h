@@ -13,6 +13,7 @@ typedef struct CudaModule {
   KernelModule m;
   const bool *aligned;         // Borrowed, of the current kernel: arguments, results, workspace
 } CudaModule;
+void schedule_open(Emitter *e, const char *symbol, int n_buffers);   // KernelTarget.open: a parameter for each buffer
 void schedule_begin(Emitter *e, CudaModule *m, const Kernel *k, const char *symbol, int n_buffers);   // head with one parameter a buffer
 Value schedule_sreg(Emitter *e, const char *name);                   // "tid.x", as i64
 Value schedule_linear(Emitter *e, int64_t threads, int64_t total);   // ctaid.x threads + tid.x; threads of a block, needed in all
@@ -27,6 +28,7 @@ Value schedule_shuffle_xor(Emitter *e, NnDtype dtype, Value x, int distance);   
 
 void schedule_map(CudaModule *m, const Kernel *k, HostKernel *out);
 void schedule_reduce(CudaModule *m, const Kernel *k, HostKernel *out);          // row and column
+void schedule_move(CudaModule *m, const Kernel *k, HostKernel *out);
 int64_t schedule_reduce_workspace(const Kernel *k);
 
 #endif

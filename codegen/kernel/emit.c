@@ -359,10 +359,16 @@ static int access_align(const Emitter *e, int buffer, NnDtype dtype, const Acces
   return (int)bytes;
 }
 
+// Bytes that an access of all lanes promises.
+static int vector_align(const Emitter *e, NnDtype dtype) {
+  int own = (int)nn_dtype_bytes(dtype), all = e->lanes * own;
+  return !e->align ? own : e->align < all ? e->align : all;
+}
+
 // A memory vector at an address, all lanes or those under the mask.
 static Value load_vector(Emitter *e, NnDtype dtype, Value address) {
   TypeName type = vector_memory_type(e, dtype);
-  int align = e->align ? e->align : (int)nn_dtype_bytes(dtype);
+  int align = vector_align(e, dtype);
   Value raw;
   if (e->mask < 0) {
     raw = emit(e, address.depth, "llvm.load %%v%d {alignment = %d : i64} : !buffer -> %s", address.id, align, type.text);
@@ -377,7 +383,7 @@ static Value load_vector(Emitter *e, NnDtype dtype, Value address) {
 
 static void store_vector(Emitter *e, NnDtype dtype, Value address, Value v) {
   TypeName type = vector_memory_type(e, dtype);
-  int align = e->align ? e->align : (int)nn_dtype_bytes(dtype);
+  int align = vector_align(e, dtype);
   if (e->mask < 0)
     emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !buffer", v.id, address.id, align, type.text);
   else

@@ -3,15 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/kernel/kernel.h"
+#include "codegen/kernel/move.h"
 
-static int64_t product(const int64_t *dim, int from, int to) {
+int64_t move_product(const int64_t *dim, int from, int to) {
   int64_t n = 1;
   for (int i = from; i < to; i++) n *= dim[i];
   return n;
 }
 
-static MlirOperation only_op(const Kernel *k) {
+MlirOperation move_op(const Kernel *k) {
   MlirBlock body = nn_function_body(k->func);
   for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
     NnOp kind = nn_op_of(op);
@@ -32,9 +32,9 @@ static void end(Emitter *e) {
   emitter_end(e);
 }
 
-static Value scalar_and(Emitter *e, Value a, Value b) { return emit(e, depth_max(a, b), "arith.andi %%v%d, %%v%d : i1", a.id, b.id); }
+Value move_and(Emitter *e, Value a, Value b) { return emit(e, depth_max(a, b), "arith.andi %%v%d, %%v%d : i1", a.id, b.id); }
 
-static Value scalar_compare(Emitter *e, const char *predicate, Value a, int64_t b) {
+Value move_compare(Emitter *e, const char *predicate, Value a, int64_t b) {
   return emit(e, a.depth, "arith.cmpi %s, %%v%d, %%v%d : i64", predicate, a.id, emit_i64(e, b).id);
 }
 
@@ -64,26 +64,18 @@ static void fill_run(Emitter *e, int buffer, Value offset, NnDtype dtype, int64_
 // ---------------------------------------------------------------------------------------------------------------------
 // pad: one outer iteration per row, a row being the last padded axis and everything inside it
 
-typedef struct Pad {
-  const NnType *x, *y;
-  int64_t low[NN_MAX_RANK], high[NN_MAX_RANK], interior[NN_MAX_RANK];
-  int axis;         // the last padded one
-  int64_t inner;    // elements inside it
-} Pad;
-
-static Pad pad_read(const Kernel *k, MlirOperation op) {
+Pad pad_read(const Kernel *k, MlirOperation op) {
   Pad p = {.x = &k->arg[nn_value_index(mlirOperationGetOperand(op, 0))], .y = &k->result_type[0]};
   nn_attr_i64s(op, "low", p.low, NN_MAX_RANK);
   nn_attr_i64s(op, "high", p.high, NN_MAX_RANK);
   nn_attr_i64s(op, "interior", p.interior, NN_MAX_RANK);
   p.axis = p.y->rank - 1;
   while (p.axis > 0 && !p.low[p.axis] && !p.high[p.axis] && !p.interior[p.axis]) p.axis--;
-  p.inner = product(p.y->dim, p.axis + 1, p.y->rank);
+  p.inner = move_product(p.y->dim, p.axis + 1, p.y->rank);
   return p;
 }
 
-// Offset of the operand's row that falls on result row p, and whether there is one.
-static Value pad_source_row(Emitter *e, const Pad *pad, Value p, Value *valid) {
+Value pad_source_row(Emitter *e, const Pad *pad, Value p, Value *valid) {
   int64_t stride = pad->x->dim[pad->axis] * pad->inner;
   Value offset = emit_i64(e, 0), rest = p;
   *valid = emit_constant(e, "true");
@@ -91,12 +83,12 @@ static Value pad_source_row(Emitter *e, const Pad *pad, Value p, Value *valid) {
     Value index = a ? emit_index_with(e, "remui", rest, pad->y->dim[a]) : rest;
     if (a) rest = emit_index_with(e, "divui", rest, pad->y->dim[a]);
     Value at = emit_index_with(e, "subi", index, pad->low[a]);
-    *valid = scalar_and(e, *valid, scalar_compare(e, "sge", at, 0));
+    *valid = move_and(e, *valid, move_compare(e, "sge", at, 0));
     if (pad->interior[a]) {
-      *valid = scalar_and(e, *valid, scalar_compare(e, "eq", emit_index_with(e, "remsi", at, pad->interior[a] + 1), 0));
+      *valid = move_and(e, *valid, move_compare(e, "eq", emit_index_with(e, "remsi", at, pad->interior[a] + 1), 0));
       at = emit_index_with(e, "divsi", at, pad->interior[a] + 1);
     }
-    *valid = scalar_and(e, *valid, scalar_compare(e, "slt", at, pad->x->dim[a]));
+    *valid = move_and(e, *valid, move_compare(e, "slt", at, pad->x->dim[a]));
     offset = emit_index(e, "addi", offset, emit_index_with(e, "muli", at, stride));
     stride *= pad->x->dim[a];
   }
@@ -127,7 +119,7 @@ static void pad_copy_row(Emitter *e, const Pad *pad, Value to, Value from) {
 static void emit_pad(KernelModule *m, const Kernel *k, MlirOperation op, HostKernel *out) {
   Pad pad = pad_read(k, op);
   NnDtype dtype = pad.y->dtype;
-  int64_t rows = product(pad.y->dim, 0, pad.axis), row = pad.y->dim[pad.axis] * pad.inner;
+  int64_t rows = move_product(pad.y->dim, 0, pad.axis), row = pad.y->dim[pad.axis] * pad.inner;
   kernel_comment(m, k, "outer loop: rows of the last padded axis");
   Emitter e;
   Value p = begin(&e, m, k, k->name);
@@ -148,7 +140,7 @@ static void emit_pad(KernelModule *m, const Kernel *k, MlirOperation op, HostKer
 static void emit_concat(KernelModule *m, const Kernel *k, MlirOperation op, HostKernel *out) {
   const NnType *y = &k->result_type[0];
   int axis = (int)nn_attr_i64(op, "axis", 0);
-  int64_t inner = product(y->dim, axis + 1, y->rank), outer = product(y->dim, 0, axis), row = y->dim[axis] * inner, at = 0;
+  int64_t inner = move_product(y->dim, axis + 1, y->rank), outer = move_product(y->dim, 0, axis), row = y->dim[axis] * inner, at = 0;
   kernel_comment(m, k, "one launch per operand; outer loop: rows x blocks of the joined axis");
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
     int arg = nn_value_index(mlirOperationGetOperand(op, i));
@@ -170,8 +162,7 @@ static void emit_concat(KernelModule *m, const Kernel *k, MlirOperation op, Host
   }
 }
 
-// The integer at `offset` of an index operand, as i64.
-static Value load_index(Emitter *e, int buffer, NnDtype dtype, Value offset) {
+Value move_load_index(Emitter *e, int buffer, NnDtype dtype, Value offset) {
   Value address = emit_address(e, buffer, dtype, offset);
   Value raw = emit(e, address.depth, "llvm.load %%v%d {alignment = %d : i64} : !buffer -> %s", address.id, (int)nn_dtype_bytes(dtype), element_type(dtype));
   if (dtype == NN_I64) return raw;
@@ -181,21 +172,18 @@ static Value load_index(Emitter *e, int buffer, NnDtype dtype, Value offset) {
 static void emit_gather(KernelModule *m, const Kernel *k, MlirOperation op, HostKernel *out) {
   int table = nn_value_index(mlirOperationGetOperand(op, 0)), indices = nn_value_index(mlirOperationGetOperand(op, 1));
   const NnType *t = &k->arg[table];
-  int64_t row = product(t->dim, 1, t->rank), n = nn_type_elements(&k->arg[indices]);
+  int64_t row = move_product(t->dim, 1, t->rank), n = nn_type_elements(&k->arg[indices]);
   kernel_comment(m, k, "outer loop: indices, clamped to the table");
   Emitter e;
   Value p = begin(&e, m, k, k->name);
-  Value index = load_index(&e, indices, k->arg[indices].dtype, p);
+  Value index = move_load_index(&e, indices, k->arg[indices].dtype, p);
   index = emit_index_with(&e, "minsi", emit_index_with(&e, "maxsi", index, 0), t->dim[0] - 1);
   copy_run(&e, k->n_args, emit_index_with(&e, "muli", p, row), table, emit_index_with(&e, "muli", index, row), t->dtype, row);
   end(&e);
   kernel_add_launch(out, host_strdup(k->name), n, (double)row);
 }
 
-// What is done to each vector of a row of the table.
-typedef enum RowStep { ROW_ADD, ROW_MAX, ROW_LOWEST, ROW_LOWEST_TO_ZERO } RowStep;
-
-static Value row_value(Emitter *e, RowStep step, int source, NnDtype dtype, Value to, Value from) {
+Value row_value(Emitter *e, RowStep step, int source, NnDtype dtype, Value to, Value from) {
   Value lowest = emit_splat(e, dtype, -INFINITY);
   if (step == ROW_LOWEST) return lowest;
   Value old = emit_load_at(e, e->k->n_args, dtype, to, false);
@@ -245,7 +233,7 @@ static void emit_first_rows(Emitter *e, const Kernel *k, MlirOperation op, NnDty
 static void emit_scatter_add(KernelModule *m, const Kernel *k, MlirOperation op, HostKernel *out) {
   int source = nn_value_index(mlirOperationGetOperand(op, 0)), indices = nn_value_index(mlirOperationGetOperand(op, 1));
   const NnType *t = &k->result_type[0];
-  int64_t rows = t->dim[0], row = product(t->dim, 1, t->rank), n = nn_type_elements(&k->arg[indices]);
+  int64_t rows = t->dim[0], row = move_product(t->dim, 1, t->rank), n = nn_type_elements(&k->arg[indices]);
   int64_t ranges = min64(rows, row < 64 ? 8 : 32), size = (rows + ranges - 1) / ranges;
   ranges = (rows + size - 1) / size;
   kernel_comment(m, k, "outer loop: ranges of the table's rows; each goes through all indices");
@@ -256,7 +244,7 @@ static void emit_scatter_add(KernelModule *m, const Kernel *k, MlirOperation op,
   if (max) step_rows(&e, ROW_LOWEST, first, count, t->dtype, row);
   else emit_first_rows(&e, k, op, t->dtype, emit_index_with(&e, "muli", first, row), emit_index_with(&e, "muli", count, row * nn_dtype_bytes(t->dtype)));
   Value i = for_begin(&e, emit_i64(&e, 0), emit_i64(&e, n), 1, 0, NULL, NULL, NULL);
-  Value index = load_index(&e, indices, k->arg[indices].dtype, i), within = emit_index(&e, "subi", index, first);
+  Value index = move_load_index(&e, indices, k->arg[indices].dtype, i), within = emit_index(&e, "subi", index, first);
   Value mine = emit(&e, e.depth, "arith.cmpi ult, %%v%d, %%v%d : i64", within.id, count.id);
   if_begin(&e, mine);
   Value target = emit_index_with(&e, "muli", index, row), from = emit_index_with(&e, "muli", i, row);
@@ -269,7 +257,7 @@ static void emit_scatter_add(KernelModule *m, const Kernel *k, MlirOperation op,
 }
 
 void kernel_emit_move(KernelModule *m, const Kernel *k, HostKernel *out) {
-  MlirOperation op = only_op(k);
+  MlirOperation op = move_op(k);
   switch (nn_op_of(op)) {
     case NN_OP_pad: emit_pad(m, k, op, out); break;
     case NN_OP_concat: emit_concat(m, k, op, out); break;

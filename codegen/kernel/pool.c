@@ -6,16 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/kernel/kernel.h"
-
-typedef struct Pool {
-  NnOp op;
-  bool include_pad;
-  int64_t n, h, w, c, oh, ow;      // x: n h w c, y: n oh ow c
-  int64_t kernel[2], stride[2], padding[4];
-  NnDtype dtype;
-  int in[2], out[2];               // buffers of the op's operands and results; -1: not returned
-} Pool;
+#include "codegen/kernel/move.h"
 
 static int result_buffer(const Kernel *k, MlirOperation op, int result) {
   for (int i = 0; i < k->n_results; i++)
@@ -23,11 +14,12 @@ static int result_buffer(const Kernel *k, MlirOperation op, int result) {
   return -1;
 }
 
-static Pool pool_read(const Kernel *k, MlirOperation op) {
+Pool pool_read(const Kernel *k, MlirOperation op) {
   char layout[8];
   Pool p = {.op = nn_op_of(op), .include_pad = nn_attr_bool(op, "include_pad", false)};
   bool backward = p.op == NN_OP_maxpool2d_grad || p.op == NN_OP_avgpool2d_grad;
   NnType in = nn_value_type(mlirOperationGetOperand(op, 0)), result = nn_value_type(mlirOperationGetResult(op, 0));
+  p.input = backward;
   const NnType *x = backward ? &result : &in, *y = backward ? &in : &result;
   for (int i = 0; i < 2; i++) {
     p.in[i] = i < mlirOperationGetNumOperands(op) ? nn_value_index(mlirOperationGetOperand(op, i)) : -1;
@@ -87,8 +79,6 @@ static Value window_share(Emitter *e, const Pool *p, Value oh, Value ow) {
   Value lanes = emit_cast(e, splat_i64(e, count), NN_I32, p->dtype);
   return emit_binary(e, NN_OP_div, p->dtype, emit_splat(e, p->dtype, 1), lanes);
 }
-
-typedef struct Point { Value image, row, column, channel; } Point;   // of the result
 
 static void max_forward(Emitter *e, const Pool *p, const Point *at) {
   Value low[2], high[2];
@@ -155,7 +145,7 @@ static void backward(Emitter *e, const Pool *p, const Point *at) {
   emit_store_at(e, p->out[0], p->dtype, position(e, p, true, at->image, at->row, at->column, at->channel), sum, false);
 }
 
-static void pool_point(Emitter *e, const Pool *p, const Point *at) {
+void pool_point(Emitter *e, const Pool *p, const Point *at) {
   if (p->op == NN_OP_maxpool2d) max_forward(e, p, at);
   else if (p->op == NN_OP_avgpool2d) average_forward(e, p, at);
   else backward(e, p, at);
@@ -178,8 +168,7 @@ static void pool_channels(Emitter *e, const Pool *p, Point *at) {
 
 void kernel_emit_pool(KernelModule *m, const Kernel *k, MlirOperation op, HostKernel *out) {
   Pool p = pool_read(k, op);
-  bool input = p.op == NN_OP_maxpool2d_grad || p.op == NN_OP_avgpool2d_grad;
-  int64_t height = input ? p.h : p.oh, width = input ? p.w : p.ow;
+  int64_t height = p.input ? p.h : p.oh, width = p.input ? p.w : p.ow;
   kernel_comment(m, k, "outer loop: images x rows of the result");
   Emitter e;
   emitter_begin(&e, m, k, k->name, k->n_args + k->n_results);
@@ -195,11 +184,9 @@ void kernel_emit_pool(KernelModule *m, const Kernel *k, MlirOperation op, HostKe
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// argmax over [outer, reduced, inner]
+// argmax
 
-typedef struct Argmax { NnDtype dtype; int64_t outer, reduced, inner; } Argmax;
-
-static Value lowest(Emitter *e, NnDtype dtype) {
+Value argmax_lowest(Emitter *e, NnDtype dtype) {
   switch (dtype) {
     case NN_F32:
     case NN_F64: return emit_splat(e, dtype, -INFINITY);
@@ -209,7 +196,7 @@ static Value lowest(Emitter *e, NnDtype dtype) {
   }
 }
 
-static void keep_better(Emitter *e, NnDtype dtype, Value x, Value index, Value best[2]) {
+void argmax_keep_better(Emitter *e, NnDtype dtype, Value x, Value index, Value best[2]) {
   Value better = emit_compare(e, "gt", x, best[0], dtype);
   if (e->mask >= 0) better = emit(e, better.depth, "arith.andi %%v%d, %%v%d : vector<%dxi1>", better.id, e->mask, e->lanes);
   best[0] = emit_select(e, better, x, best[0], dtype);
@@ -220,17 +207,17 @@ static void keep_better(Emitter *e, NnDtype dtype, Value x, Value index, Value b
 static void argmax_row(Emitter *e, const Argmax *a, Value p) {
   int rest = (int)(a->reduced % e->lanes);
   TypeName types[2] = {vector_type(e, a->dtype), vector_type(e, NN_I32)};
-  Value best[2] = {lowest(e, a->dtype), emit_lane_indices(e, emit_i64(e, 0), 1, false)}, args[2];
+  Value best[2] = {argmax_lowest(e, a->dtype), emit_lane_indices(e, emit_i64(e, 0), 1, false)}, args[2];
   Value row = emit_index_with(e, "muli", p, a->reduced);
   if (a->reduced >= e->lanes) {
     Value i = for_begin(e, emit_i64(e, 0), emit_i64(e, a->reduced - rest), e->lanes, 2, best, types, args);
-    keep_better(e, a->dtype, emit_load_at(e, 0, a->dtype, emit_index(e, "addi", row, i), false), emit_lane_indices(e, i, 1, false), args);
+    argmax_keep_better(e, a->dtype, emit_load_at(e, 0, a->dtype, emit_index(e, "addi", row, i), false), emit_lane_indices(e, i, 1, false), args);
     for_end(e, 2, args, types, best);
   }
   if (rest) {
     Value i = emit_i64(e, a->reduced - rest);
     emit_set_mask(e, rest);
-    keep_better(e, a->dtype, emit_load_at(e, 0, a->dtype, emit_index(e, "addi", row, i), false), emit_lane_indices(e, i, 1, false), best);
+    argmax_keep_better(e, a->dtype, emit_load_at(e, 0, a->dtype, emit_index(e, "addi", row, i), false), emit_lane_indices(e, i, 1, false), best);
     emit_set_mask(e, e->lanes);
   }
   Value top = emit_horizontal(e, NN_OP_max, a->dtype, best[0]);
@@ -239,23 +226,28 @@ static void argmax_row(Emitter *e, const Argmax *a, Value p) {
   emit_store_at(e, e->k->n_args, NN_I32, p, emit_horizontal(e, NN_OP_min, NN_I32, candidates), true);
 }
 
-static void argmax_columns(Emitter *e, const Argmax *a, Value outer, Value column) {
+void argmax_columns(Emitter *e, const Argmax *a, Value outer, Value column) {
   TypeName types[2] = {vector_type(e, a->dtype), vector_type(e, NN_I32)};
-  Value best[2] = {lowest(e, a->dtype), emit_splat(e, NN_I32, 0)}, args[2];
+  Value best[2] = {argmax_lowest(e, a->dtype), emit_splat(e, NN_I32, 0)}, args[2];
   Value i = for_begin(e, emit_i64(e, 0), emit_i64(e, a->reduced), 1, 2, best, types, args);
   Value at = emit_index(e, "addi", emit_index_with(e, "muli", outer, a->reduced), i);
   at = emit_index(e, "addi", emit_index_with(e, "muli", at, a->inner), column);
-  keep_better(e, a->dtype, emit_load_at(e, 0, a->dtype, at, false), splat_i64(e, i), args);
+  argmax_keep_better(e, a->dtype, emit_load_at(e, 0, a->dtype, at, false), splat_i64(e, i), args);
   for_end(e, 2, args, types, best);
   emit_store_at(e, e->k->n_args, NN_I32, emit_index(e, "addi", emit_index_with(e, "muli", outer, a->inner), column), best[1], false);
 }
 
-void kernel_emit_argmax(KernelModule *m, const Kernel *k, MlirOperation op, HostKernel *out) {
+Argmax argmax_read(const Kernel *k, MlirOperation op) {
   const NnType *x = &k->arg[0];
   int axis = (int)nn_attr_i64(op, "axis", 0);
   Argmax a = {.dtype = x->dtype, .outer = 1, .reduced = x->dim[axis], .inner = 1};
   for (int i = 0; i < axis; i++) a.outer *= x->dim[i];
   for (int i = axis + 1; i < x->rank; i++) a.inner *= x->dim[i];
+  return a;
+}
+
+void kernel_emit_argmax(KernelModule *m, const Kernel *k, MlirOperation op, HostKernel *out) {
+  Argmax a = argmax_read(k, op);
   kernel_comment(m, k, a.inner == 1 ? "outer loop: rows, lanes on the reduced axis" : "outer loop: rows, lanes on the kept axis");
   Emitter e;
   emitter_begin(&e, m, k, k->name, k->n_args + k->n_results);

@@ -367,13 +367,17 @@ static void build_float_cases(MlirModule m, NnDtype t) {
   views(m, t, 3, 37, 2, 5);
   pads(m, t, 2, 3, 1);
   pads(m, t, 3, 4, 21);
+  pads(m, t, 2, 3, 16);
   concats(m, t, 1, 3);
   concats(m, t, 4, 7000);
   tables(m, t, NN_I32, 10, 1, 7);
   tables(m, t, NN_I64, 100, 37, 50);
   tables(m, t, NN_U8, 5, 64, 3);
+  tables(m, t, NN_I32, 30, 1040, 150);
+  tables(m, t, NN_I64, 1300, 8, 130);
   argmaxes(m, t, 2, 3, 5);
   argmaxes(m, t, 3, 1, 40);
+  argmaxes(m, t, 5, 7, 132);
   for (int last = 0; last < 2; last++) {
     pools(m, t, last, 3, 8, 9, I64S(2, 2), I64S(2, 2), I64S(0, 0, 0, 0));
     pools(m, t, last, 37, 7, 5, I64S(3, 3), I64S(2, 2), I64S(1, 1, 1, 1));
