@@ -60,8 +60,9 @@ static void add_case(Writer *w, double flops, double bytes, const char *format, 
 static void add_buffer(Writer *w, char type, int64_t bytes) { fprintf(w->cases, "buffer %c 0 %lld -1 -2\n", type, (long long)bytes); }
 
 static void add_launch(Writer *w, const char *symbol, const TemplateLaunch *l, int n, const int *buffers) {
-  fprintf(w->cases, "launch %s %lld %lld %lld %d 1 1 %d %d", symbol, (long long)l->grid[0], (long long)l->grid[1], (long long)l->grid[2], l->threads, l->shared_bytes, n);
+  fprintf(w->cases, "launch %s %lld %lld %lld %d 1 1 %d %d", symbol, (long long)l->grid[0], (long long)l->grid[1], (long long)l->grid[2], l->threads, l->shared_bytes, n + l->n_numbers);
   for (int i = 0; i < n; i++) fprintf(w->cases, " %d", buffers[i]);
+  for (int i = 0; i < l->n_numbers; i++) fprintf(w->cases, " =%d", l->numbers[i]);
   fputc('\n', w->cases);
 }
 
@@ -129,14 +130,14 @@ static void convolution(Writer *w, TileType type, int64_t batch, int64_t size, i
              (long long)outputs, (long long)size);
     add_case(w, flops, (double)(x + y + weights * bytes), "conv %s", label);
     for (int i = 0; i < 3; i++) add_buffer(w, pass == 2 && i == 2 ? 'f' : element, sizes[pass][i]);
-    add_buffer(w, '-', conv_template_workspace(&s) + 16);
+    if (conv_template_workspace(&s)) add_buffer(w, '-', conv_template_workspace(&s));
     for (int i = 0; i < conv_template_launches(&s); i++) {
       TemplateLaunch l;
-      snprintf(name, sizeof name, "conv_%d", w->n_kernels++);
-      conv_template_build(w->module, &s, i, name, &l);
-      int used[4], n = 0;   // a kernel declares all of the buffers, or the three operands where there is no workspace
-      for (int b = 0; b < (conv_template_workspace(&s) ? 4 : 3); b++) used[n++] = b;
-      add_launch(w, name, &l, n, used);
+      char *symbol = conv_template_symbol(&s, i);
+      conv_template_launch(&s, i, &l);
+      if (!LLVMGetNamedFunction(w->module, symbol)) conv_template_build(w->module, &s, i, symbol);
+      add_launch(w, symbol, &l, conv_template_workspace(&s) ? 4 : 3, (int[]){0, 1, 2, 3});
+      free(symbol);
     }
     snprintf(name, sizeof name, "gemm %s", label);
     gemm(w, type, name, product[pass][0], product[pass][1], product[pass][2], flops);

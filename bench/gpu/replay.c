@@ -97,6 +97,12 @@ static bool add_launch(Replay *r, Suite *s, Case *c, char *words) {
   l.buffers = xcalloc((size_t)l.n + 1, sizeof *l.buffers);
   for (int i = 0; i < l.n; i++) {
     words += used;
+    int number = 0;
+    if (sscanf(words, " =%d%n", &number, &used) == 1) {   // a number of four bytes
+      l.buffers[i] = c->n_buffers;
+      memcpy(&add_buffer(c)->scalar, &number, sizeof number);
+      continue;
+    }
     if (sscanf(words, "%d%n", &l.buffers[i], &used) != 1 || l.buffers[i] < 0 || l.buffers[i] >= c->n_buffers) {
       free(l.buffers);
       return false;
