@@ -87,6 +87,7 @@ static bool declare_param(Elaborator *e, const char *name, AstPos pos, NnType ty
   e->layer_path = path->text;
   MlirValue v = is_state ? elaborator_state(e, pos, name, type, init) : elaborator_param(e, pos, name, type, init);
   e->layer_path = outer;
+  if (is_state && !nn_value_is_null(v)) function_state(e, v)->declared = true;
   Variable *variable = set_variable(e, name, pos, nn_value_is_null(v) ? (Value){0} : value_tensor(v));
   variable->broken = nn_value_is_null(v);
   return !variable->broken;

@@ -509,6 +509,7 @@ static bool line_attribute(Elaborator *e, const AstStmt *s, int n, DataInput *in
     return elaborator_error(e, s->setting.targets[i].pos, "'%s' is read whole in %s only", input->name, r.whole ? "this line" : "the data line");
   }
   if (is_text(reader) && !check_sequence(e, s, n, inputs, &r)) return false;
+  e->continued = e->continued || r.continued;
   Transforms moves;
   if (!transforms_read(e, s, n, inputs, &moves)) return false;
   const char **targets = elaborator_alloc(e, sizeof *targets * (size_t)(s->setting.n_targets + 1));

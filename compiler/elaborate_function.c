@@ -330,9 +330,11 @@ static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int 
       Slot *s = &f->slots[i];
       if (s->is_state != (bool)state) continue;
       NnAttr attrs[4] = {NN_STR("nn.role", state ? "state" : "param"), NN_STR("nn.name", s->path), NN_STR("nn.init", s->init)};
+      bool carried = s->declared && e->continued;
       if (!state) attrs[3] = NN_I64("nn.group", settings_group_of(e, s->path));
+      else if (carried) attrs[3] = NN_BOOL("nn.carried", true);
       MlirValue arg = add_argument(func, s->type, loc);
-      dictionaries[n] = nn_attr_dictionary(ctx, state ? 3 : 4, attrs);
+      dictionaries[n] = nn_attr_dictionary(ctx, state && !carried ? 3 : 4, attrs);
       for (int k = 0; k < f->n_outputs; k++)
         if (mlirValueEqual(f->outputs[k].value, s->value)) f->outputs[k].value = arg;
       mlirValueReplaceAllUsesOfWith(s->value, arg);
@@ -342,9 +344,11 @@ static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int 
   nn_function_set_arg_attrs(func, n, dictionaries);
 }
 
-static bool state_changed(const Function *f, const Slot *s)
+// Evaluation changes no state but those that are carried through its text; the runtime gives the training its own back.
+static bool state_changed(const Elaborator *e, const Function *f, const Slot *s)
 {
-  return s->is_state && f->mode == MODE_TRAIN && !mlirValueEqual(s->updated, s->value);
+  bool changes = f->mode == MODE_TRAIN || (f->mode == MODE_EVAL && s->declared && e->continued);
+  return s->is_state && changes && !mlirValueEqual(s->updated, s->value);
 }
 
 static void write_results(Elaborator *e, Function *f, MlirOperation func, const int *index_of_slot)
@@ -355,13 +359,13 @@ static void write_results(Elaborator *e, Function *f, MlirOperation func, const 
   MlirAttribute *dictionaries = elaborator_alloc(e, sizeof *dictionaries * (size_t)(room + 1));
   for (int i = 0; i < f->n_outputs; i++) values[n++] = f->outputs[i].value;
   for (int i = 0; i < f->n_slots; i++)
-    if (state_changed(f, &f->slots[i])) values[n++] = f->slots[i].updated;
+    if (state_changed(e, f, &f->slots[i])) values[n++] = f->slots[i].updated;
   nn_function_set_results(func, n, values, 0);
   for (int i = 0; i < f->n_outputs; i++)
     dictionaries[i] = nn_attr_dictionary(ctx, 2, (NnAttr[]){NN_STR("nn.role", f->outputs[i].role), NN_STR("nn.name", f->outputs[i].name)});
   n = f->n_outputs;
   for (int i = 0; i < f->n_slots; i++) {
-    if (!state_changed(f, &f->slots[i])) continue;
+    if (!state_changed(e, f, &f->slots[i])) continue;
     NnAttr attrs[] = {NN_STR("nn.role", "update"), NN_STR("nn.name", f->slots[i].path), NN_I64("nn.tied", index_of_slot[i])};
     dictionaries[n++] = nn_attr_dictionary(ctx, 3, attrs);
   }

@@ -49,6 +49,7 @@ typedef struct Slot {     // a parameter or state
   const char *path, *init;
   NnType type;
   bool is_state;
+  bool declared;          // by `state`, not by a layer
   AstPos pos;             // where it was first made
   MlirValue value;        // placeholder argument
   MlirValue updated;      // states: the value after the updates so far
@@ -102,6 +103,7 @@ struct Elaborator {
   int n_settings, cap_settings; const AstStmt **settings;   // the other lines of the train section, as executed
   int n_groups; Group *groups;
   double ema;                   // of the parameters; 0: none
+  bool continued;               // the data is a text that goes on from batch to batch, and declared states with it
   int n_labels; AstPos labels_pos;   // names of the classes; 0: none
   int n_callers; AstName callers[MAX_CALLERS];              // of the last error
   int n_reported, cap_reported; AstPos *reported;

@@ -42,7 +42,7 @@ static bool evaluate(const EvalOptions *o, const NncFunction *f) {
   Metrics m = {0};
   char *path = o->weights ? xstrdup(o->weights) : checkpoint_default_path();
   bool ok = dataset_has_split("eval") ? dataset_load("eval", f, o->data, &d) : dataset_load("train", f, o->data, &train);
-  if (ok && train.records) dataset_validation(&train, f, &d);
+  if (ok && train.records) ok = dataset_validation(&train, f, &d);
   ok = ok && session_open(&s, SESSION_EVAL, &(DeviceOptions){(int)o->threads, (int)o->device}) && weights_load(path, s.arena.base) && arena_push_persistent(&s.arena);
   ok = ok && session_evaluate(&s, &d, &m);
   if (ok && o->json) {

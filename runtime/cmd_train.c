@@ -148,8 +148,7 @@ static bool open_training(Training *t) {
   bool validation = nnc_program.validation > 0;
   t->has_eval = eval && (validation || dataset_has_split("eval"));
   if (!dataset_load("train", f, o->data, &t->train_data)) return false;
-  if (t->has_eval && validation) dataset_validation(&t->train_data, eval, &t->eval_data);
-  else if (t->has_eval && !dataset_load("eval", eval, o->data, &t->eval_data)) return false;
+  if (t->has_eval && !(validation ? dataset_validation(&t->train_data, eval, &t->eval_data) : dataset_load("eval", eval, o->data, &t->eval_data))) return false;
   if (!session_open(&t->s, SESSION_TRAIN | (t->has_eval ? SESSION_EVAL : 0), &(DeviceOptions){(int)o->threads, (int)o->device})) return false;
   if (!count_steps(t) || !start_values(t) || !log_open(&t->log, o->log, o->must_resume)) return false;
   metrics_init(&t->metrics, f);
@@ -177,6 +176,7 @@ static bool run_step(Training *t) {
     dataset_shuffle(&t->train_data, t->s.seed, (uint64_t)epoch);
     t->shuffled_epoch = epoch;
   }
+  if (position == 0 && !session_begin_text(&t->s, NULL)) return false;
   metrics_reset(&t->metrics);
   for (int64_t micro = 0; micro < accumulate; micro++) {
     Executor *e = micro + 1 < accumulate ? t->s.accumulate : t->s.train;

@@ -226,13 +226,18 @@ static void make_order(Dataset *d) {
   d->bytes += (int64_t)sizeof *d->order * d->records;
 }
 
-// One part of the records per row of a batch; what cannot be divided comes last.
-static void order_rows(Dataset *d, int64_t rows) {
+// One part of the records per row of a batch; what cannot be divided is left out.
+static bool order_rows(Dataset *d, int64_t rows) {
   int64_t batches = d->records / rows, n = 0;
+  if (batches == 0) {
+    report_error("the %s data has %lld records, a batch of texts that go on takes %lld", d->split, (long long)d->records, (long long)rows);
+    return false;
+  }
+  d->records = batches * rows;
   make_order(d);
   for (int64_t k = 0; k < batches; k++)
     for (int64_t i = 0; i < rows; i++) d->order[n++] = (uint32_t)(i * batches + k);
-  for (; n < d->records; n++) d->order[n] = (uint32_t)n;
+  return true;
 }
 
 // The part of the records that a program with `validation` trains on, or the rest of them.
@@ -263,7 +268,7 @@ static bool leave_out_validation(Dataset *d) {
   return true;
 }
 
-void dataset_validation(const Dataset *train, const NncFunction *f, Dataset *d) {
+bool dataset_validation(const Dataset *train, const NncFunction *f, Dataset *d) {
   int64_t all = train->columns[0].records;
   *d = (Dataset){.split = "validation", .n_columns = train->n_columns, .continued = train->continued};
   d->columns = xcalloc((size_t)d->n_columns, sizeof *d->columns);
@@ -275,7 +280,7 @@ void dataset_validation(const Dataset *train, const NncFunction *f, Dataset *d) 
     d->columns[k].flip = 0, d->columns[k].crop = 0;
   }
   choose_members(d, all, validation_records(all), true);
-  if (d->continued) order_rows(d, function_batch(f));
+  return !d->continued || order_rows(d, function_batch(f));
 }
 
 bool dataset_load(const char *split, const NncFunction *f, const char *folder, Dataset *d) {
@@ -289,7 +294,7 @@ bool dataset_load(const char *split, const NncFunction *f, const char *folder, D
   for (int i = 0; i < nnc_program.n_data; i++) d->continued |= strcmp(nnc_program.data[i].split, split) == 0 && nnc_program.data[i].continued;
   for (int k = 0; k < d->n_columns; k++) d->bytes += d->columns[k].block_bytes;
   if (ok && nnc_program.validation > 0 && strcmp(split, "train") == 0) ok = leave_out_validation(d);
-  if (ok && d->continued) order_rows(d, function_batch(f));
+  if (ok && d->continued) ok = order_rows(d, function_batch(f));
   if (ok) make_room_to_move(d);
   if (!ok) dataset_free(d);
   return ok;

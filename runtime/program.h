@@ -46,6 +46,7 @@ typedef struct NncTensor {
   bool whole;                // inputs: all of the tensor is read, without an axis of records (a graph)
   int n_channels;            // inputs: parts of a record that are normalised alike, x to (x - mean) / deviation, a byte x to (x/255 - mean) / deviation; 0: none is
   const double *mean, *deviation;   // (n_channels)
+  bool carried;              // states: goes on from batch to batch with a text, and begins anew with it
   bool csr;                  // inputs: files hold the starts of rows, the input the row of each edge
 } NncTensor;
 

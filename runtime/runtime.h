@@ -274,7 +274,7 @@ typedef struct Dataset {
 // default places.
 bool dataset_load(const char *split, const NncFunction *f, const char *folder, Dataset *out);
 // The records that loading `train` left out, for evaluation: chosen by the program's seed, of a continued text its end. Borrows train's columns.
-void dataset_validation(const Dataset *train, const NncFunction *f, Dataset *out);
+bool dataset_validation(const Dataset *train, const NncFunction *f, Dataset *out);
 bool dataset_has_split(const char *split);
 bool dataset_files_exist(const char *split, const char *folder);   // reports nothing
 void dataset_free(Dataset *d);
@@ -303,6 +303,9 @@ bool session_open(Session *s, int functions, const DeviceOptions *device);
 void session_close(Session *s);
 // Writes rng and hyper arguments of f; draw counts micro-batches, step optimizer steps.
 void session_write_arguments(const Session *s, const NncFunction *f, int64_t step, int64_t draw);
+// Carried states become what they are where a text begins. With saved: keeps them there (NULL: nothing was carried), for session_restore_carried.
+bool session_begin_text(const Session *s, char **saved);   // saved may be NULL; *saved Owned by the caller
+bool session_restore_carried(const Session *s, char *saved);   // frees saved
 // Losses and metrics of one call or an average over several.
 typedef struct Metrics { int n; const char **names; double *values; } Metrics;
 void metrics_init(Metrics *m, const NncFunction *f);
@@ -313,7 +316,8 @@ void metrics_reset(Metrics *m);                         // to zero; a NaN does n
 void metrics_scale(Metrics *m, double factor);
 double metrics_loss(const Metrics *m, const NncFunction *f);   // the sum of the losses
 bool metrics_losses_finite(const Metrics *m, const NncFunction *f);
-// Mean over every record of the data set; see docs/runtime.md for the last, incomplete batch.
+// Mean over every record of the data set; see docs/runtime.md for the last, incomplete batch. Carried states go through a continued text and are as before
+// afterwards.
 bool session_evaluate(Session *s, const Dataset *d, Metrics *out);
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -182,7 +182,7 @@ bool sample_text(const SampleOptions *o) {
   const NncFunction *f = program_function("predict");
   char *path = o->weights ? xstrdup(o->weights) : checkpoint_default_path();
   bool ok = labels_open(&p.labels, o->labels) && find_tensors(&p, f) && read_prompt(&p) && session_open(&p.s, SESSION_PREDICT, &o->device) &&
-            weights_load(path, p.s.arena.base) && arena_push_persistent(&p.s.arena);
+            weights_load(path, p.s.arena.base) && arena_push_persistent(&p.s.arena) && session_begin_text(&p.s, NULL);
   if (ok) p.scores = xmalloc(sizeof *p.scores * (size_t)p.tokens);
   ok = ok && check_causal(&p) && sample(&p);
   session_close(&p.s);

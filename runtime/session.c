@@ -63,6 +63,36 @@ void session_write_arguments(const Session *s, const NncFunction *f, int64_t ste
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
+// States that go on with a text
+
+bool session_begin_text(const Session *s, char **saved) {
+  int64_t bytes = 0, at = 0;
+  for (int i = 0; i < nnc_program.n_persistent; i++) bytes += nnc_program.persistent[i].carried ? nnc_program.persistent[i].bytes : 0;
+  if (saved) *saved = bytes ? xmalloc((size_t)bytes) : NULL;
+  for (int i = 0; i < nnc_program.n_persistent; i++) {
+    const NncTensor *t = &nnc_program.persistent[i];
+    if (!t->carried) continue;
+    if (saved && !arena_pull(&s->arena, t->offset, t->bytes)) return false;
+    if (saved) memcpy(*saved + at, s->arena.base + t->offset, (size_t)t->bytes), at += t->bytes;
+    if (!init_tensor(t, s->arena.base, s->seed) || !arena_push(&s->arena, t->offset, t->bytes)) return false;
+  }
+  return true;
+}
+
+bool session_restore_carried(const Session *s, char *saved) {
+  int64_t at = 0;
+  bool ok = true;
+  for (int i = 0; saved && i < nnc_program.n_persistent; i++) {
+    const NncTensor *t = &nnc_program.persistent[i];
+    if (!t->carried) continue;
+    memcpy(s->arena.base + t->offset, saved + at, (size_t)t->bytes), at += t->bytes;
+    ok = ok && arena_push(&s->arena, t->offset, t->bytes);
+  }
+  free(saved);
+  return ok;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
 // Metrics
 
 static bool is_measured(const NncTensor *t) { return t->role == NNC_LOSS || t->role == NNC_METRIC; }
@@ -123,9 +153,8 @@ static bool evaluate_batch(Session *s, const Dataset *d, int64_t first, Metrics 
 // The last batch of r records is filled up with copies of the last record; one more batch of nothing but that record tells what a copy
 // contributes to the mean, so that it can be taken out again:
 //   sum over the r records = B mean(last batch) - (B - r) mean(copies).
-bool session_evaluate(Session *s, const Dataset *d, Metrics *out) {
+static bool evaluate_all(Session *s, const Dataset *d, Metrics *out) {
   const NncFunction *f = executor_function(s->eval);
-  metrics_init(out, f);
   int64_t batch = function_batch(f), full = d->records / batch, rest = d->records % batch;
   for (int64_t i = 0; i < full; i++) {
     if (!evaluate_batch(s, d, i * batch, out, (double)batch)) return false;
@@ -135,4 +164,12 @@ bool session_evaluate(Session *s, const Dataset *d, Metrics *out) {
     return false;
   metrics_scale(out, 1 / (double)d->records);
   return true;
+}
+
+bool session_evaluate(Session *s, const Dataset *d, Metrics *out) {
+  char *saved = NULL;
+  metrics_init(out, executor_function(s->eval));
+  if (!session_begin_text(s, &saved)) return false;
+  bool ok = evaluate_all(s, d, out);
+  return session_restore_carried(s, saved) && ok;
 }

@@ -122,6 +122,7 @@ static void add_argument(Text *t, MlirOperation func, int arg) {
   if (limit) text_add(&extra, ",.limit=%lld", (long long)limit);
   MlirAttribute whole = nn_arg_attr(func, arg, "nn.whole");
   if (!mlirAttributeIsNull(whole)) text_add(&extra, ",.whole=true");
+  if (!mlirAttributeIsNull(nn_arg_attr(func, arg, "nn.carried"))) text_add(&extra, ",.carried=true");
   if (!mlirAttributeIsNull(nn_arg_attr(func, arg, "nn.csr"))) text_add(&extra, ",.csr=true");
   int64_t channels = nn_arg_i64(func, arg, "nn.channels", 0);
   if (channels) {
