@@ -116,14 +116,13 @@ void tables_add_program(Text *out, MlirModule module, const HostCpu *cpu, const 
   int n_data = add_data(out, get(top, mlirStringRefCreateFromCString("nn.data")));
   int n_groups = add_groups(out, get(top, mlirStringRefCreateFromCString("nn.groups")));
   if (cuda) add_cuda(out, cuda);
-  text_add(out, "const NncProgram nnc_program = {\n  .target=\"%s\"", !cuda ? "host" : cuda->emulated ? "cuda-emu" : "cuda");
-  add_strings(out, "labels", get(top, mlirStringRefCreateFromCString("nn.labels")));
-  text_add(out, ",\n  .model=");
+  text_add(out, "const NncProgram nnc_program = {\n  .model=");
   add_string(out, get(top, mlirStringRefCreateFromCString("nn.model")), "model");
   text_add(out, ",.source=");
   add_string(out, get(top, mlirStringRefCreateFromCString("nn.source")), options->source_name ? options->source_name : "");
-  text_add(out, ",.compiler=\"%s\",\n  .cpu=", NNC_VERSION);
+  text_add(out, ",.compiler=\"%s\",\n  .target=\"%s\",.cpu=", NNC_VERSION, !cuda ? "host" : cuda->emulated ? "cuda-emu" : "cuda");
   text_quoted(out, cuda ? cuda->arch : cpu->name);
+  add_strings(out, "labels", get(top, mlirStringRefCreateFromCString("nn.labels")));
   if (cuda) text_add(out, ",.isa=\"\",.device=&nnc_device_cuda,.cuda=&cuda,\n");
   else text_add(out, ",.isa=\"%s\",.device=&nnc_device_host,.threads=%d,\n", nnc_library_isa(), nnc_library_threads());
   text_add(out, "  .arena_bytes=%lld,.persistent_bytes=%lld,.budget_bytes=%lld,.remat=", (long long)nn_attr_i64(top, "nn.arena", 0),
