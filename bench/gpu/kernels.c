@@ -70,7 +70,7 @@ static void add_launch(Writer *w, const char *symbol, const TemplateLaunch *l, i
 
 static void attention(Writer *w, TileType type, int head_dim, int64_t tokens) {
   int64_t width = w->tiny ? head_dim : 2048, total = w->tiny ? tokens : 16384;
-  Attention a = {.type = type, .batch = total / tokens, .heads = width / head_dim, .n_queries = tokens, .n_keys = tokens, .head_dim = head_dim, .causal = true, .scale = 1 / sqrt(head_dim)};
+  Attention a = {.type = type, .batch = total / tokens, .heads = width / head_dim, .groups = width / head_dim, .n_queries = tokens, .n_keys = tokens, .head_dim = head_dim, .causal = true, .scale = 1 / sqrt(head_dim)};
   a.q = a.k = a.v = a.o = (AttentionStrides){tokens * width, head_dim, width};
   char element = "bhff"[type], symbol[3][64];
   int64_t bytes = total * width * tile_element_bytes(type), rows = a.batch * a.heads * tokens * 4;
@@ -86,16 +86,11 @@ static void attention(Writer *w, TileType type, int head_dim, int64_t tokens) {
   for (int i = 0; i < 4; i++) add_buffer(w, element, bytes);
   add_buffer(w, 'f', rows);
   add_launch(w, symbol[0], &l[0], 5, (int[]){0, 1, 2, 3, 4});
-  // q k v o do lse dq delta dk dv; the statistics are random, which changes no work.
+  // q k v o lse do dq dk dv delta; the statistics are random, which changes no work.
   add_case(w, 2.5 * flops, 8 * (double)bytes, "attention backward %s d%d T%lld", name, head_dim, (long long)tokens);
-  for (int i = 0; i < 5; i++) add_buffer(w, element, bytes);
+  for (int i = 0; i < 9; i++) add_buffer(w, i == 4 ? 'f' : element, i == 4 ? rows : bytes);
   add_buffer(w, 'f', rows);
-  add_buffer(w, element, bytes);
-  add_buffer(w, 'f', rows);
-  add_buffer(w, element, bytes);
-  add_buffer(w, element, bytes);
-  add_launch(w, symbol[1], &l[1], 8, (int[]){0, 1, 2, 3, 4, 5, 6, 7});
-  add_launch(w, symbol[2], &l[2], 8, (int[]){0, 1, 2, 4, 5, 7, 8, 9});
+  for (int i = 1; i < 3; i++) add_launch(w, symbol[i], &l[i], 10, (int[]){0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

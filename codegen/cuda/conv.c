@@ -177,11 +177,6 @@ int code_element(Code *c, const ConvOperand *o, int group_offset, const CodePlac
   return code(c, "arith.select %%v%d, %%v%d, %%v%d : %s", valid, v, none, element);
 }
 
-void conv_add_launch(HostKernel *out, const char *symbol, int64_t x, int64_t y, int64_t z, int64_t threads) {
-  out->launches = host_grow(out->launches, (size_t)out->n_launches + 1, sizeof *out->launches);
-  out->launches[out->n_launches++] = (HostLaunch){.symbol = host_strdup(symbol), .grid = {x, y, z}, .block = {threads, 1, 1}};
-}
-
 // ---------------------------------------------------------------------------------------------------------------------
 
 static void comment(const NncConv *c, const char *name, Text *t) {
@@ -210,7 +205,7 @@ static void emit_template(const ConvShape *shape, HostKernel *out) {
     TemplateLaunch l;
     char *symbol = conv_template_symbol(shape, i);
     conv_template_launch(shape, i, &l);
-    conv_add_launch(out, symbol, l.grid[0], l.grid[1], l.grid[2], l.threads);
+    cuda_add_launch(out, symbol, l.grid[0], l.grid[1], l.grid[2], l.threads);
     HostLaunch *launch = &out->launches[i];
     launch->shared_bytes = l.shared_bytes;
     launch->n_numbers = l.n_numbers;

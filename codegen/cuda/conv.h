@@ -54,6 +54,5 @@ int code_and(Code *c, int a, int b);                                 // of i1; -
 void conv_emit_tiled(const ConvProduct *p, const char *symbol, HostKernel *out);
 void conv_emit_direct(const ConvProduct *p, const char *symbol, HostKernel *out);   // a thread per element
 void conv_emit_sum(const ConvProduct *p, const char *symbol, HostKernel *out);      // of the splits
-void conv_add_launch(HostKernel *out, const char *symbol, int64_t x, int64_t y, int64_t z, int64_t threads);
 
 #endif

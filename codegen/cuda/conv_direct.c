@@ -68,7 +68,7 @@ void conv_emit_direct(const ConvProduct *p, const char *symbol, HostKernel *out)
   }
   code_line(c, "}");
   text_add(&out->text, "  return\n}\n\n");
-  conv_add_launch(out, symbol, (total + THREADS - 1) / THREADS, 1, 1, THREADS);
+  cuda_add_launch(out, symbol, (total + THREADS - 1) / THREADS, 1, 1, THREADS);
 }
 
 void conv_emit_sum(const ConvProduct *p, const char *symbol, HostKernel *out) {
@@ -89,5 +89,5 @@ void conv_emit_sum(const ConvProduct *p, const char *symbol, HostKernel *out) {
   store(c, 2, result_offset(c, group, m, n), sum);
   code_line(c, "}");
   text_add(&out->text, "  return\n}\n\n");
-  conv_add_launch(out, symbol, (total + THREADS - 1) / THREADS, 1, 1, THREADS);
+  cuda_add_launch(out, symbol, (total + THREADS - 1) / THREADS, 1, 1, THREADS);
 }

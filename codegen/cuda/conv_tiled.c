@@ -199,5 +199,5 @@ void conv_emit_tiled(const ConvProduct *p, const char *symbol, HostKernel *out) 
   main_loop(&t, pieces, acc);
   write_results(&t, acc);
   text_add(&out->text, "  return\n}\n\n");
-  conv_add_launch(out, symbol, (p->m + TILE - 1) / TILE, (p->n + TILE - 1) / TILE, p->groups * p->splits, THREADS);
+  cuda_add_launch(out, symbol, (p->m + TILE - 1) / TILE, (p->n + TILE - 1) / TILE, p->groups * p->splits, THREADS);
 }

@@ -24,7 +24,18 @@ char *cuda_conv_name(const NncConv *c);
 int64_t conv_workspace_bytes(const NncConv *c);
 void cuda_emit_conv(const NncConv *c, const char *name, HostKernel *out);
 
-// kernels.c: every private kernel of the module, and the convolutions.
+// attention.c: the same of attention and its gradients.
+char *cuda_attention_name(MlirOperation op);
+int64_t cuda_attention_workspace(MlirOperation op);
+void cuda_emit_attention(MlirOperation op, const char *name, HostKernel *out);
+
+// library.c: one more launch of a kernel.
+void cuda_add_launch(HostKernel *out, const char *symbol, int64_t x, int64_t y, int64_t z, int64_t threads);
+
+// kernels.c: bytes from the start of its buffer at which an operand lies, where it is an alias.
+int64_t cuda_operand_shift(MlirValue v);
+
+// kernels.c: every private kernel of the module, convolutions and attention.
 void cuda_kernels_emit(MlirModule module, HostKernels *out);
 int64_t cuda_kernel_workspace(MlirOperation func);   // bytes, without emitting
 

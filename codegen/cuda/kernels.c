@@ -26,7 +26,7 @@ static void emit_one(CudaModule *cuda, const Kernel *k, HostKernel *out) {
 
 typedef struct Alignment { int n; struct { char *kernel; int arg; } *odd; } Alignment;   // Owned; arguments that some call gives an odd address
 
-static int64_t shift_of(MlirValue v) {
+int64_t cuda_operand_shift(MlirValue v) {
   int64_t shift = 0;
   for (;;) {
     MlirOperation op = nn_value_def(v);
@@ -48,7 +48,7 @@ static void find_odd(MlirBlock block, Alignment *a) {
     if (!nn_is(op, "func.call")) continue;
     MlirStringRef callee = mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("callee")));
     for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
-      if (shift_of(mlirOperationGetOperand(op, i)) % 16 == 0) continue;
+      if (cuda_operand_shift(mlirOperationGetOperand(op, i)) % 16 == 0) continue;
       a->odd = host_grow(a->odd, (size_t)a->n + 1, sizeof *a->odd);
       a->odd[a->n].kernel = text_format("%.*s", (int)callee.length, callee.data);
       a->odd[a->n++].arg = (int)i;
@@ -90,13 +90,15 @@ static HostKernel *add_item(HostKernels *out) {
   return &out->items[out->n++];
 }
 
-static void emit_convolutions(MlirBlock block, HostKernels *out) {
+static void emit_library_kernels(MlirBlock block, HostKernels *out) {
   for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+    if (nn_is(op, "scf.execute_region")) emit_library_kernels(mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)), out);
+    char *name = nn_op_of(op) == NN_OP_NONE ? NULL : cuda_library_kernel(op);
     NncConv c;
-    if (nn_is(op, "scf.execute_region")) emit_convolutions(mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)), out);
-    if (nn_op_of(op) == NN_OP_NONE || !host_conv_record(op, &c)) continue;
-    char *name = cuda_conv_name(&c);
-    if (!host_kernel_find(out, name)) cuda_emit_conv(&c, name, add_item(out));
+    if (name && !host_kernel_find(out, name)) {
+      if (host_conv_record(op, &c)) cuda_emit_conv(&c, name, add_item(out));
+      else cuda_emit_attention(op, name, add_item(out));
+    }
     free(name);
   }
 }
@@ -121,7 +123,7 @@ void cuda_kernels_emit(MlirModule module, HostKernels *out) {
   out->declarations = m.m.declarations;
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
-  for (int i = 0; i < n; i++) emit_convolutions(nn_function_body(functions[i]), out);
+  for (int i = 0; i < n; i++) emit_library_kernels(nn_function_body(functions[i]), out);
 }
 
 int64_t cuda_kernel_workspace(MlirOperation func) {

@@ -1,8 +1,14 @@
-// Convolutions and matrix products on the GPU: what scratch they need.
+// Convolutions, matrix products and attention on the GPU: their kernels and what scratch they need.
 #include "codegen/cuda/cuda.h"
+
+void cuda_add_launch(HostKernel *out, const char *symbol, int64_t x, int64_t y, int64_t z, int64_t threads) {
+  out->launches = host_grow(out->launches, (size_t)out->n_launches + 1, sizeof *out->launches);
+  out->launches[out->n_launches++] = (HostLaunch){.symbol = host_strdup(symbol), .grid = {x, y, z}, .block = {threads, 1, 1}};
+}
 
 char *cuda_library_kernel(MlirOperation op) {
   NncConv conv;
+  if (host_is_attention(op)) return cuda_attention_name(op);
   return host_conv_record(op, &conv) ? cuda_conv_name(&conv) : NULL;
 }
 
@@ -10,6 +16,7 @@ int64_t cuda_library_workspace(MlirOperation op) {
   NncConv conv;
   NncMatmul m;
   if (host_conv_record(op, &conv)) return conv_workspace_bytes(&conv);
+  if (host_is_attention(op)) return cuda_attention_workspace(op);
   if (!host_matmul_record(op, &m)) return 0;
   // cuBLAS splits a long sum over few results; room for eight partial results, at most what it recommends for the largest GPUs.
   int64_t bytes = 8 * m.batch * m.m * m.n * nn_dtype_bytes((NnDtype)m.dtype);

@@ -27,6 +27,11 @@ static void add_templates(LLVMModuleRef module, const HostKernels *kernels) {
       const char *symbol = kernels->items[i].launches[j].symbol;   // many shapes share it
       if (!LLVMGetNamedFunction(module, symbol)) conv_template_build(module, kernels->items[i].conv, j, symbol);
     }
+  for (int i = 0; i < kernels->n; i++)
+    for (int j = 0; kernels->items[i].attention && j < kernels->items[i].n_launches; j++) {
+      TemplateLaunch launch;
+      attention_build(module, kernels->items[i].attention, j, kernels->items[i].launches[j].symbol, &launch);
+    }
 }
 
 static void make_kernels(LLVMModuleRef module, LLVMContextRef llvm, const HostKernels *kernels) {

@@ -12,9 +12,9 @@
 typedef LLVMValueRef Val;
 
 // What a template multiplies: 16 bit operands with f32 accumulation; f32 operands rounded to tf32; f32 operands split into two tf32 parts each, whose
-// three larger products keep f32's accuracy (Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores", IJHPCA 2022).
-typedef enum TileType { TILE_BF16, TILE_F16, TILE_TF32, TILE_F32 } TileType;
-static inline int tile_element_bytes(TileType t) { return t <= TILE_F16 ? 2 : 4; }
+// three larger products keep f32's accuracy (Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores", IJHPCA 2022). f64 is for kernels without tensor cores.
+typedef enum TileType { TILE_BF16, TILE_F16, TILE_TF32, TILE_F32, TILE_F64 } TileType;
+static inline int tile_element_bytes(TileType t) { return t <= TILE_F16 ? 2 : t == TILE_F64 ? 8 : 4; }
 static inline int tile_chunk(TileType t) { return 16 / tile_element_bytes(t); }   // elements in 16 bytes
 static inline int tile_k(TileType t) { return 2 * tile_chunk(t); }                // depth of one product: 16 or 8
 
@@ -36,12 +36,12 @@ typedef struct Build {
   LLVMBuilderRef builder;      // Owned
   Val function;
   LLVMBasicBlockRef entry;     // variables are declared here
-  LLVMTypeRef i1, i32, i64, f32, i16;
+  LLVMTypeRef i1, i8, i16, i32, i64, f32, f64;
   Val tid, lane, warp;         // i32, of the x axis
 } Build;
 
-// Begins a kernel with these parameters: 'p' a pointer to global memory (aligned to 16 bytes, not aliased), 'r' one that is only read, '-' one that is not used,
-// 'i' an i32.
+// Begins a kernel with these parameters: 'p' a pointer to global memory (aligned to 16 bytes, not aliased), 'r' one that is only read, 'R' a read one aligned to its
+// elements only, '-' one that is not used, 'i' an i32.
 void build_kernel(Build *b, LLVMModuleRef module, const char *name, const char *parameters, int threads);
 void build_finish(Build *b);   // returns from the kernel
 Val build_parameter(Build *b, int index, const char *name);
@@ -68,7 +68,7 @@ Val build_i64(Build *b, Val x);               // sign-extended
 Val build_fadd(Build *b, Val x, Val y);       // f32; a product and a sum may become one operation
 Val build_fsub(Build *b, Val x, Val y);
 Val build_fmul(Build *b, Val x, Val y);
-Val build_ffma(Build *b, Val x, Val y, Val z);   // x y + z
+Val build_ffma(Build *b, Val x, Val y, Val z);   // x y + z; f32 or f64, as the operands are, and so the next
 Val build_fmax(Build *b, Val x, Val y);
 Val build_fequal(Build *b, Val x, Val y);
 Val build_exp2(Build *b, Val x);              // approximate, of the special function unit
@@ -90,7 +90,8 @@ void build_if(Build *b, Branch *branch, Val condition);
 void build_if_end(Build *b, Branch *branch);
 
 void build_barrier(Build *b);
-Val build_shuffle_xor(Build *b, Val x, int lane_mask);   // f32, all lanes
+Val build_shuffle_xor(Build *b, Val x, int lane_mask);   // f32 or f64, all lanes
+Val build_shuffle_from(Build *b, Val x, Val lane);       // the value of one lane, for all
 Val build_offset(Build *b, Val pointer, Val bytes);      // pointer + bytes
 Val build_load(Build *b, LLVMTypeRef type, Val pointer, int align);
 void build_store(Build *b, Val value, Val pointer, int align);
@@ -133,26 +134,36 @@ void build_narrow_a(Build *b, TileType t, Val (*c)[4], int step, Val a[4]);
 void build_mma(Build *b, TileType t, Val c[4], const Val a[4], const Val b_pair[2]);   // c += a b
 
 // ---------------------------------------------------------------------------------------------------------------------
-// template_attention.c, template_attention_backward.c
+// template_random.c: Philox 4x32-10 (Salmon et al., SC 2011), with the counters of random_uniform.
+
+typedef struct RandomKey { Val word[4]; } RandomKey;
+RandomKey build_random_key(Build *b, Val row);     // row: pointer to i32[4]
+// 1/(1-p) where the draw of element `index` (i64) keeps it, else 0; `type` f32 or f64, in which the number is drawn.
+Val build_keep(Build *b, const RandomKey *key, Val index, double p, LLVMTypeRef type);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// template_attention*.c
 
 // softmax(scale q k' + mask) v for each of batch x heads. Rows of q and k are tokens, columns the head dimension with stride 1.
-typedef struct AttentionStrides { int64_t batch, head, row; } AttentionStrides;   // elements; multiples of 16 bytes
+typedef struct AttentionStrides { int64_t batch, head, row; } AttentionStrides;   // elements
 typedef struct Attention {
   TileType type;
-  int64_t batch, heads, n_queries, n_keys;
-  int head_dim;                // 64 or 128
-  bool causal;                 // query i sees keys 0 .. i + n_keys - n_queries
-  double scale;
+  int64_t batch, heads, groups, n_queries, n_keys;   // groups: heads of keys and values, each for heads / groups of the queries'
+  int head_dim;
+  bool backward, causal;       // causal: query i sees keys 0 .. i + n_keys - n_queries
+  bool masked;                 // keys whose byte of mask is 0 are not seen
+  bool plain;                  // without tensor cores
+  double scale, dropout;
   AttentionStrides q, k, v, o; // gradients have the strides of their values
 } Attention;
+// Whether the tensor-core kernels fit: head dimension 64 or 128, rows of multiples of 16 bytes.
 bool attention_supported(const Attention *a);
-// Adds kernel `name`: parameters q, k, v, o (written), lse (batch, heads, n_queries) f32 (written): the logarithm of the row's sum of exponentials, infinite for a
-// row that sees no key.
-void attention_forward(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch);
-// Gradients, with no sum that depends on timing, by two kernels, one after the other. The first: q, k, v, o, do, lse, dq (written), delta (batch, heads, n_queries) f32
-// (written). The second: q, k, v, do, lse, delta, dk (written), dv (written).
-void attention_backward_q(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch);
-void attention_backward_kv(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch);
+// The kernels of attention or, if `backward`, of its gradients, run in order. All have the same parameters. Forward: q, k, v, mask (batch, n_keys) bytes if masked, key
+// i32[4] if dropout > 0, o (written), lse (batch, heads, n_queries) f32, or f64 with f64 (written): the logarithm of the row's sum of exponentials, infinite for a row that
+// sees no key. Backward: q, k, v, o, lse, do, mask, key, dq, dk, dv (written), delta (as lse; workspace). No sum depends on timing.
+int attention_launches(const Attention *a);
+int64_t attention_workspace(const Attention *a);   // bytes
+void attention_build(LLVMModuleRef module, const Attention *a, int which, const char *name, TemplateLaunch *launch);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // template_conv*.c: convolutions as implicit matrix products; the matrix of windows exists only as tiles in shared memory

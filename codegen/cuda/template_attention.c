@@ -9,7 +9,8 @@ bool attention_supported(const Attention *a) {
   const AttentionStrides *s[] = {&a->q, &a->k, &a->v, &a->o};
   for (int i = 0; i < 4; i++)
     if (s[i]->batch % tile_chunk(a->type) || s[i]->head % tile_chunk(a->type) || s[i]->row % tile_chunk(a->type)) return false;
-  return (a->head_dim == 64 || a->head_dim == 128) && a->n_queries > 0 && a->n_keys > 0 && a->n_queries < 1 << 30 && a->n_keys < 1 << 30 && a->heads < 65536 && a->batch < 65536;
+  // A scale below 0 would turn the maximum of the scores into their minimum.
+  return a->type != TILE_F64 && a->scale > 0 && (a->head_dim == 64 || a->head_dim == 128) && a->n_queries > 0 && a->n_keys > 0 && a->n_queries < 1 << 30 && a->n_keys < 1 << 30 && a->heads < 65536 && a->batch < 65536;
 }
 
 typedef struct RowState {      // of the online softmax, per row
@@ -32,19 +33,24 @@ void attention_mask_keys(AttentionBlock *x, Val tile, Scores s) {
   const Attention *a = x->a;
   Val end = build_mul(b, build_add(b, tile, build_i32(b, 1)), build_i32(b, x->n));
   Val needed = build_less(b, build_i32(b, a->n_keys), end);
-  if (a->causal) needed = build_or(b, needed, build_less(b, build_add(b, build_add(b, x->first_row, x->warp_row), build_i32(b, a->n_keys - a->n_queries + 1)), end));
+  if (a->masked) needed = LLVMConstInt(b->i1, 1, false);
+  else if (a->causal) needed = build_or(b, needed, build_less(b, build_add(b, build_add(b, x->first_row, x->warp_row), build_i32(b, a->n_keys - a->n_queries + 1)), end));
   Var held[ATTENTION_M_TILES][ATTENTION_N_TILES][4];
   for (int m = 0; m < x->m_tiles; m++)
     for (int t = 0; t < x->n / 8; t++)
       for (int i = 0; i < 4; i++) held[m][t][i] = build_var(b, b->f32, s[m][t][i]);
   Branch masked;
   build_if(b, &masked, needed);
+  Val seen[ATTENTION_N_TILES][2];   // by the mask
+  for (int t = 0; t < x->n / 8; t++)
+    for (int i = 0; i < 2; i++) seen[t][i] = attention_seen(x, build_min(b, attention_column(x, tile, t, i), build_i32(b, a->n_keys - 1)));
   for (int m = 0; m < x->m_tiles; m++)
     for (int t = 0; t < x->n / 8; t++)
       for (int i = 0; i < 4; i++) {
         Val column = attention_column(x, tile, t, i % 2), visible = build_less(b, column, build_i32(b, a->n_keys));
         Val reach = build_add(b, attention_row(x, m, i / 2), build_i32(b, a->n_keys - a->n_queries + 1));
         if (a->causal) visible = build_and(b, visible, build_less(b, column, reach));
+        if (a->masked) visible = build_and(b, visible, seen[t][i % 2]);
         build_set(b, held[m][t][i], build_select(b, visible, s[m][t][i], build_f32(b, -INFINITY)));
       }
   build_if_end(b, &masked);
@@ -98,24 +104,30 @@ static void finish(AttentionBlock *x, const RowState *state, const Sums *sums, V
       build_store(b, build_select(b, none, build_f32(b, INFINITY), log), build_offset(b, statistics, build_mul(b, row, build_i32(b, 4))), 4);
       build_if_end(b, &writes);
     }
-  attention_store(x, sums, factor, NULL, o, &x->a->o);
+  attention_store(x, sums, factor, NULL, o, &x->a->o, x->head);
+}
+
+// The weights that dropout keeps, scaled.
+static void drop(AttentionBlock *x, Val tile, Scores s) {
+  for (int m = 0; m < x->m_tiles && x->p.key; m++)
+    for (int t = 0; t < x->n / 8; t++)
+      for (int i = 0; i < 4; i++)
+        s[m][t][i] = build_fmul(&x->b, s[m][t][i], attention_keep(x, NULL, attention_row(x, m, i / 2), attention_column(x, tile, t, i % 2)));
 }
 
 void attention_forward(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch) {
   AttentionBlock x;
-  attention_open(&x, module, a, name, "rrrpp");
+  attention_begin(&x, module, a, ATTENTION_FORWARD, name, launch);
   Build *b = &x.b;
-  Val q = build_parameter(b, 0, "q"), k = build_parameter(b, 1, "k"), v = build_parameter(b, 2, "v"), o = build_parameter(b, 3, "o"), lse = build_parameter(b, 4, "lse");
-  attention_begin(&x, a, a->n_queries, a->n_keys, launch);
   Rows queries;
   Stream keys, values;
   Sums sums;
   RowState state;
-  attention_stream(&x, &keys, k, &a->k);
-  attention_stream(&x, &values, v, &a->v);
-  attention_rows(&x, &queries, q, &a->q);
-  attention_copy(&x, &keys, build_i32(b, 0), build_i32(b, 0));
-  attention_copy(&x, &values, build_i32(b, 0), build_i32(b, 0));
+  attention_stream(&x, &keys, x.p.k, &a->k, x.group);
+  attention_stream(&x, &values, x.p.v, &a->v, x.group);
+  attention_rows(&x, &queries, x.p.q, &a->q, x.head);
+  attention_copy(&x, &keys, NULL, build_i32(b, 0), build_i32(b, 0));
+  attention_copy(&x, &values, NULL, build_i32(b, 0), build_i32(b, 0));
   build_commit(b);
   attention_sums(&x, &sums);
   for (int m = 0; m < x.m_tiles; m++)
@@ -125,7 +137,7 @@ void attention_forward(LLVMModuleRef module, const Attention *a, const char *nam
     }
   build_wait(b, 0);
   build_barrier(b);
-  if (x.m_tiles * a->head_dim * tile_element_bytes(a->type) <= 256) attention_keep(&x, &queries);   // 32 registers; else from shared memory each time
+  if (x.m_tiles * a->head_dim * tile_element_bytes(a->type) <= 256) attention_hold(&x, &queries);   // 32 registers; else from shared memory each time
   Loop loop;
   Val end = attention_tiles_end(&x), tile = build_loop(b, &loop, build_i32(b, 0), end, 1);
   Val parity = build_and(b, tile, build_i32(b, 1)), next = build_add(b, tile, build_i32(b, 1));
@@ -133,8 +145,8 @@ void attention_forward(LLVMModuleRef module, const Attention *a, const char *nam
   build_barrier(b);   // the tile is there, and nobody reads the other buffer any more
   Branch more;
   build_if(b, &more, build_less(b, next, end));
-  attention_copy(&x, &keys, next, build_xor(b, parity, build_i32(b, 1)));
-  attention_copy(&x, &values, next, build_xor(b, parity, build_i32(b, 1)));
+  attention_copy(&x, &keys, NULL, next, build_xor(b, parity, build_i32(b, 1)));
+  attention_copy(&x, &values, NULL, next, build_xor(b, parity, build_i32(b, 1)));
   build_if_end(b, &more);
   build_commit(b);
   attention_current(&x, &keys, parity);
@@ -143,8 +155,9 @@ void attention_forward(LLVMModuleRef module, const Attention *a, const char *nam
   attention_scores(&x, &queries, &keys.tile, s);
   attention_mask_keys(&x, tile, s);
   online_softmax(&x, s, &state, &sums);
+  drop(&x, tile, s);
   attention_accumulate(&x, s, &values.tile, &sums);
   build_loop_end(b, &loop);
-  finish(&x, &state, &sums, o, lse);
+  finish(&x, &state, &sums, x.p.o, x.p.lse);
   attention_end(&x, launch);
 }

@@ -5,18 +5,31 @@
 
 #include "codegen/cuda/template.h"
 
+typedef enum AttentionKernel { ATTENTION_FORWARD, ATTENTION_BACKWARD_Q, ATTENTION_BACKWARD_KV } AttentionKernel;
+
+// The parameters of a kernel; NULL where it has none of that name. dy: the gradient of o.
+typedef struct AttentionOperands { Val q, k, v, mask, key, o, lse, dy, dq, dk, dv, delta; } AttentionOperands;
+// Begins the kernel and names its parameters.
+AttentionOperands attention_declare(Build *b, LLVMModuleRef module, const Attention *a, AttentionKernel kernel, const char *name, int threads);
+void attention_plain(LLVMModuleRef module, const Attention *a, AttentionKernel kernel, const char *name, TemplateLaunch *launch);   // template_attention_plain.c
+void attention_forward(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch);                         // with tensor cores
+void attention_backward_q(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch);
+void attention_backward_kv(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch);
+
 enum { ATTENTION_M_TILES = 2, ATTENTION_N_TILES = 8, ATTENTION_COLUMNS = 16, ATTENTION_STEPS = 16 };
 
 typedef struct AttentionBlock {
   Build b;
   const Attention *a;          // Borrowed
+  AttentionOperands p;
   int warps, m_tiles;          // rows of the block: 16 m_tiles warps
   int n;                       // rows of a streamed tile: columns of the scores
   int64_t n_rows, n_columns;   // of the whole problem
   Val first_row;               // i32; of the block
   Val warp_row;                // of the warp in the block
-  Val group, place;            // lane / 4, lane % 4
-  Val batch, head;             // i32
+  Val quad, place;             // lane / 4, lane % 4
+  Val batch, head, group;      // i32; head of the queries (of the first of them, where keys are rows), of the keys
+  RandomKey key;               // with dropout
   Val shared;                  // next free byte
   int shared_bytes;
 } AttentionBlock;
@@ -32,29 +45,32 @@ typedef struct Stream {        // one of the operands that are streamed: two til
   Tile tile;                   // the one of the current iteration, after attention_current
   Val base;
   TileSource source;
+  int64_t head_bytes;          // from one head to the next
 } Stream;
 
-// Declares the kernel; then attention_begin works out the place of the block, then come operands, and attention_end closes it.
-void attention_open(AttentionBlock *x, LLVMModuleRef module, const Attention *a, const char *name, const char *parameters);
-void attention_begin(AttentionBlock *x, const Attention *a, int64_t n_rows, int64_t n_columns, TemplateLaunch *launch);
+// Declares the kernel and works out the place of the block; then come operands, and attention_end closes it.
+void attention_begin(AttentionBlock *x, LLVMModuleRef module, const Attention *a, AttentionKernel kernel, const char *name, TemplateLaunch *launch);
 void attention_end(AttentionBlock *x, TemplateLaunch *launch);
-Val attention_operand(AttentionBlock *x, Val base, const AttentionStrides *s);              // of this batch and head
+Val attention_operand(AttentionBlock *x, Val base, const AttentionStrides *s, Val head);   // of this batch and a head
 Val attention_statistics(AttentionBlock *x, Val base);                                     // of this batch and head: (n_queries) f32
 Val attention_allocate(AttentionBlock *x, int bytes);
-void attention_rows(AttentionBlock *x, Rows *rows, Val base, const AttentionStrides *s);    // starts the copy
-void attention_keep(AttentionBlock *x, Rows *rows);                                        // into registers
-void attention_stream(AttentionBlock *x, Stream *stream, Val base, const AttentionStrides *s);
-void attention_copy(AttentionBlock *x, const Stream *stream, Val index, Val parity);       // tile `index` into buffer 0 or 1
+void attention_rows(AttentionBlock *x, Rows *rows, Val base, const AttentionStrides *s, Val head);     // starts the copy
+void attention_hold(AttentionBlock *x, Rows *rows);                                        // into registers
+void attention_stream(AttentionBlock *x, Stream *stream, Val base, const AttentionStrides *s, Val head);
+void attention_copy(AttentionBlock *x, const Stream *stream, Val head, Val index, Val parity);   // tile `index` into buffer 0 or 1, of the head so many further (NULL: 0)
 void attention_current(AttentionBlock *x, Stream *stream, Val parity);
 Val attention_row(AttentionBlock *x, int m, int half);                                     // of the problem: row group + 8 half of tile m
 Val attention_column(AttentionBlock *x, Val tile_index, int tile, int element);            // of the problem
 void attention_scores(AttentionBlock *x, const Rows *rows, const Tile *tile, Scores s);    // s = rows tile'
 Val attention_tiles_end(AttentionBlock *x);                                                 // of keys that rows of queries see
 void attention_mask_keys(AttentionBlock *x, Val tile, Scores s);                            // columns are keys: -infinity where a row must not see one
+Val attention_seen(AttentionBlock *x, Val key);                                            // i1: the mask shows the key; NULL without one. key: i32, below n_keys
+// What dropout makes of a weight: 1/(1-p) or 0; NULL without it. head: how many after x->head (NULL: 0).
+Val attention_keep(AttentionBlock *x, Val head, Val query, Val key);
 void attention_sums(AttentionBlock *x, Sums *sums);                                        // zero
 void attention_accumulate(AttentionBlock *x, Scores p, const Tile *tile, Sums *sums);      // sums += p tile
 // Sums times factor (a value per row: m, half; NULL: factor is `uniform`) in the element type to the operand's rows.
-void attention_store(AttentionBlock *x, const Sums *sums, Val (*factor)[2], Val uniform, Val base, const AttentionStrides *s);
+void attention_store(AttentionBlock *x, const Sums *sums, Val (*factor)[2], Val uniform, Val base, const AttentionStrides *s, Val head);
 Val attention_quad(AttentionBlock *x, Val v, bool maximum);                                // over the four lanes that share a row
 
 #endif

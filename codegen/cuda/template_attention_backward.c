@@ -6,9 +6,9 @@
 #include "codegen/cuda/template_attention.h"
 
 // The double-buffered loop over tiles: body(context, tile) runs with both streams current. statistics: two arrays of a value per column, copied along, or NULL.
-typedef struct Columns { Val from[2]; Val shared[2]; } Columns;   // from: (n_columns) f32; shared: two buffers of n each
+typedef struct Columns { Val from[2]; Val shared[2]; } Columns;   // from: (n_columns) f32 of the first head; shared: two buffers of n each
 
-static void copy_columns(AttentionBlock *x, const Columns *c, Val tile, Val parity) {
+static void copy_columns(AttentionBlock *x, const Columns *c, Val head, Val tile, Val parity) {
   Build *b = &x->b;
   Branch mine;
   build_if(b, &mine, build_less(b, b->tid, build_i32(b, x->n)));
@@ -16,30 +16,45 @@ static void copy_columns(AttentionBlock *x, const Columns *c, Val tile, Val pari
   Val bytes = build_select(b, build_less(b, column, build_i32(b, x->n_columns)), build_i32(b, 4), build_i32(b, 0));
   for (int i = 0; i < 2; i++) {
     Val to = build_offset(b, c->shared[i], build_mul(b, build_add(b, build_mul(b, parity, build_i32(b, x->n)), b->tid), build_i32(b, 4)));
-    Val arguments[] = {to, build_offset(b, c->from[i], build_mul(b, build_i64(b, column), LLVMConstInt(b->i64, 4, false))), bytes};
+    Val index = build_i64(b, column);
+    if (head) index = build_add(b, index, build_mul(b, build_i64(b, head), LLVMConstInt(b->i64, (uint64_t)x->n_columns, false)));
+    Val arguments[] = {to, build_offset(b, c->from[i], build_mul(b, index, LLVMConstInt(b->i64, 4, false))), bytes};
     build_intrinsic(b, "llvm.nvvm.cp.async.ca.shared.global.4.s", NULL, 3, arguments);
   }
   build_if_end(b, &mine);
 }
 
-static void copy_all(AttentionBlock *x, const Stream streams[2], const Columns *columns, Val tile, Val parity) {
-  for (int i = 0; i < 2; i++) attention_copy(x, &streams[i], tile, parity);
-  if (columns) copy_columns(x, columns, tile, parity);
+static void copy_all(AttentionBlock *x, const Stream streams[2], const Columns *columns, Val head, Val tile, Val parity) {
+  for (int i = 0; i < 2; i++) attention_copy(x, &streams[i], head, tile, parity);
+  if (columns) copy_columns(x, columns, head, tile, parity);
 }
 
-typedef struct Pipeline { Loop loop; Val tile, parity; } Pipeline;
+// Iterations of the loop: of each of some heads in turn, the tiles from `first` to `end`. head, tile: of the current one; head NULL: there is but one.
+typedef struct Pipeline { Loop loop; int64_t heads; Val first, end, head, tile, parity; } Pipeline;
 
-// Tile `first` is on its way already (into buffer 0). Opens the loop and makes the current tile readable.
-static void pipeline_begin(AttentionBlock *x, Pipeline *p, Stream streams[2], const Columns *columns, Val first, Val end) {
+static void pipeline_place(AttentionBlock *x, const Pipeline *p, Val index, Val *head, Val *tile) {
   Build *b = &x->b;
-  p->tile = build_loop(b, &p->loop, first, end, 1);
-  p->parity = build_and(b, build_sub(b, p->tile, first), build_i32(b, 1));
-  Val next = build_add(b, p->tile, build_i32(b, 1));
+  *head = NULL;
+  *tile = build_add(b, index, p->first);
+  if (p->heads == 1) return;
+  Val n = build_sub(b, p->end, p->first);
+  *head = LLVMBuildUDiv(b->builder, index, n, "");
+  *tile = build_add(b, build_sub(b, index, build_mul(b, *head, n)), p->first);
+}
+
+// Copies the first tile, opens the loop and makes the current tile readable.
+static void pipeline_begin(AttentionBlock *x, Pipeline *p, Stream streams[2], const Columns *columns) {
+  Build *b = &x->b;
+  Val total = build_mul(b, build_max(b, build_sub(b, p->end, p->first), build_i32(b, 0)), build_i32(b, p->heads)), index = build_loop(b, &p->loop, build_i32(b, 0), total, 1);
+  pipeline_place(x, p, index, &p->head, &p->tile);
+  p->parity = build_and(b, index, build_i32(b, 1));
+  Val next = build_add(b, index, build_i32(b, 1)), next_head, next_tile;
   build_wait(b, 0);
   build_barrier(b);
   Branch more;
-  build_if(b, &more, build_less(b, next, end));
-  copy_all(x, streams, columns, next, build_xor(b, p->parity, build_i32(b, 1)));
+  build_if(b, &more, build_less(b, next, total));
+  pipeline_place(x, p, next, &next_head, &next_tile);
+  copy_all(x, streams, columns, next_head, next_tile, build_xor(b, p->parity, build_i32(b, 1)));
   build_if_end(b, &more);
   build_commit(b);
   for (int i = 0; i < 2; i++) attention_current(x, &streams[i], p->parity);
@@ -50,11 +65,13 @@ static void pipeline_end(AttentionBlock *x, Pipeline *p) {
   build_wait(&x->b, 0);
 }
 
-// p = exp(scale s - lse) and ds = p (dp - delta), for one element; lse times log2 e.
-static void differentiate(AttentionBlock *x, Val *s, Val *dp, Val lse2, Val delta) {
+// p = exp(scale s - lse) and ds = p (dp - delta), for one element; lse times log2 e. kept: what dropout makes of p, NULL: nothing.
+static void differentiate(AttentionBlock *x, Val *s, Val *dp, Val lse2, Val delta, Val kept) {
   Build *b = &x->b;
+  if (kept) *dp = build_fmul(b, *dp, kept);
   *s = build_exp2(b, build_fsub(b, build_fmul(b, *s, build_f32(b, x->a->scale * M_LOG2E)), lse2));
   *dp = build_fmul(b, *s, build_fsub(b, *dp, delta));
+  if (kept) *s = build_fmul(b, *s, kept);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -108,36 +125,36 @@ static void row_values(AttentionBlock *x, Val o, Val dy, Val lse, Val delta, Val
 
 void attention_backward_q(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch) {
   AttentionBlock x;
-  attention_open(&x, module, a, name, "rrrrrrpp");
+  attention_begin(&x, module, a, ATTENTION_BACKWARD_Q, name, launch);
   Build *b = &x.b;
-  static const char *const names[] = {"q", "k", "v", "o", "do", "lse", "dq", "delta"};
-  Val p[8];
-  for (int i = 0; i < 8; i++) p[i] = build_parameter(b, i, names[i]);
-  attention_begin(&x, a, a->n_queries, a->n_keys, launch);
   Rows queries, dy;
   Stream streams[2];   // keys, values
   Sums dq;
-  attention_stream(&x, &streams[0], p[1], &a->k);
-  attention_stream(&x, &streams[1], p[2], &a->v);
-  attention_rows(&x, &queries, p[0], &a->q);
-  attention_rows(&x, &dy, p[4], &a->o);
-  copy_all(&x, streams, NULL, build_i32(b, 0), build_i32(b, 0));
+  attention_stream(&x, &streams[0], x.p.k, &a->k, x.group);
+  attention_stream(&x, &streams[1], x.p.v, &a->v, x.group);
+  attention_rows(&x, &queries, x.p.q, &a->q, x.head);
+  attention_rows(&x, &dy, x.p.dy, &a->o, x.head);
+  copy_all(&x, streams, NULL, NULL, build_i32(b, 0), build_i32(b, 0));
   build_commit(b);
   Val lse2[ATTENTION_M_TILES][2], delta[ATTENTION_M_TILES][2];
-  row_values(&x, attention_operand(&x, p[3], &a->o), attention_operand(&x, p[4], &a->o), attention_statistics(&x, p[5]), attention_statistics(&x, p[7]), lse2, delta);
+  row_values(&x, attention_operand(&x, x.p.o, &a->o, x.head), attention_operand(&x, x.p.dy, &a->o, x.head), attention_statistics(&x, x.p.lse),
+             attention_statistics(&x, x.p.delta), lse2, delta);
   attention_sums(&x, &dq);
-  Pipeline pipeline;
-  pipeline_begin(&x, &pipeline, streams, NULL, build_i32(b, 0), attention_tiles_end(&x));
+  Pipeline pipeline = {.heads = 1, .first = build_i32(b, 0), .end = attention_tiles_end(&x)};
+  pipeline_begin(&x, &pipeline, streams, NULL);
   Scores s, dp;
   attention_scores(&x, &queries, &streams[0].tile, s);
   attention_mask_keys(&x, pipeline.tile, s);
   attention_scores(&x, &dy, &streams[1].tile, dp);
   for (int m = 0; m < x.m_tiles; m++)
     for (int t = 0; t < x.n / 8; t++)
-      for (int i = 0; i < 4; i++) differentiate(&x, &s[m][t][i], &dp[m][t][i], lse2[m][i / 2], delta[m][i / 2]);
+      for (int i = 0; i < 4; i++) {
+        Val kept = attention_keep(&x, NULL, attention_row(&x, m, i / 2), attention_column(&x, pipeline.tile, t, i % 2));
+        differentiate(&x, &s[m][t][i], &dp[m][t][i], lse2[m][i / 2], delta[m][i / 2], kept);
+      }
   attention_accumulate(&x, dp, &streams[0].tile, &dq);
   pipeline_end(&x, &pipeline);
-  attention_store(&x, &dq, NULL, build_f32(b, a->scale), p[6], &a->q);
+  attention_store(&x, &dq, NULL, build_f32(b, a->scale), x.p.dq, &a->q, x.head);
   attention_end(&x, launch);
 }
 
@@ -150,6 +167,17 @@ static Val tiles_begin(AttentionBlock *x) {
   if (!x->a->causal) return build_i32(b, 0);
   Val first = build_max(b, build_sub(b, x->first_row, build_i32(b, x->a->n_keys - x->a->n_queries)), build_i32(b, 0));
   return build_div(b, first, x->n);
+}
+
+// -infinity in the rows of keys that the mask hides.
+static void mask_rows(AttentionBlock *x, Scores s) {
+  Build *b = &x->b;
+  for (int m = 0; m < x->m_tiles && x->p.mask; m++)
+    for (int half = 0; half < 2; half++) {
+      Val seen = attention_seen(x, build_min(b, attention_row(x, m, half), build_i32(b, x->n_rows - 1)));
+      for (int t = 0; t < x->n / 8; t++)
+        for (int i = 0; i < 2; i++) s[m][t][2 * half + i] = build_select(b, seen, s[m][t][2 * half + i], build_f32(b, -INFINITY));
+    }
 }
 
 // Under a causal mask, -infinity where the column's query comes before the row's key.
@@ -187,31 +215,27 @@ static void column_values(AttentionBlock *x, const Columns *c, int which, Val pa
 
 void attention_backward_kv(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch) {
   AttentionBlock x;
-  attention_open(&x, module, a, name, "rrrrrrpp");
+  attention_begin(&x, module, a, ATTENTION_BACKWARD_KV, name, launch);
   Build *b = &x.b;
-  static const char *const names[] = {"q", "k", "v", "do", "lse", "delta", "dk", "dv"};
-  Val p[8];
-  for (int i = 0; i < 8; i++) p[i] = build_parameter(b, i, names[i]);
-  attention_begin(&x, a, a->n_keys, a->n_queries, launch);
   Rows keys, values;
   Stream streams[2];   // queries, gradients of the output
   Sums dk, dv;
-  Columns columns = {{attention_statistics(&x, p[4]), attention_statistics(&x, p[5])}, {attention_allocate(&x, 8 * x.n), attention_allocate(&x, 8 * x.n)}};
-  Val first = tiles_begin(&x), end = build_i32(b, (a->n_queries + x.n - 1) / x.n);
-  attention_stream(&x, &streams[0], p[0], &a->q);
-  attention_stream(&x, &streams[1], p[3], &a->o);
-  attention_rows(&x, &keys, p[1], &a->k);
-  attention_rows(&x, &values, p[2], &a->v);
-  copy_all(&x, streams, &columns, first, build_i32(b, 0));
+  Columns columns = {{attention_statistics(&x, x.p.lse), attention_statistics(&x, x.p.delta)}, {attention_allocate(&x, 8 * x.n), attention_allocate(&x, 8 * x.n)}};
+  Pipeline pipeline = {.heads = a->heads / a->groups, .first = tiles_begin(&x), .end = build_i32(b, (a->n_queries + x.n - 1) / x.n)};
+  attention_stream(&x, &streams[0], x.p.q, &a->q, x.head);
+  attention_stream(&x, &streams[1], x.p.dy, &a->o, x.head);
+  attention_rows(&x, &keys, x.p.k, &a->k, x.group);
+  attention_rows(&x, &values, x.p.v, &a->v, x.group);
+  copy_all(&x, streams, &columns, NULL, pipeline.first, build_i32(b, 0));
   build_commit(b);
   attention_sums(&x, &dk);
   attention_sums(&x, &dv);
-  Pipeline pipeline;
-  pipeline_begin(&x, &pipeline, streams, &columns, first, end);
+  pipeline_begin(&x, &pipeline, streams, &columns);
   // Columns beyond the last query need no mask: their rows of q and do, lse and delta are zero, and so is all that they add.
   Scores s, dp;
   attention_scores(&x, &keys, &streams[0].tile, s);
   mask_queries(&x, pipeline.tile, s);
+  mask_rows(&x, s);
   attention_scores(&x, &values, &streams[1].tile, dp);
   for (int t = 0; t < x.n / 8; t++) {
     Val lse[2], delta[2];
@@ -219,12 +243,15 @@ void attention_backward_kv(LLVMModuleRef module, const Attention *a, const char 
     column_values(&x, &columns, 1, pipeline.parity, t, delta);
     for (int i = 0; i < 2; i++) lse[i] = build_fmul(b, lse[i], build_f32(b, M_LOG2E));
     for (int m = 0; m < x.m_tiles; m++)
-      for (int i = 0; i < 4; i++) differentiate(&x, &s[m][t][i], &dp[m][t][i], lse[i % 2], delta[i % 2]);
+      for (int i = 0; i < 4; i++) {
+        Val kept = attention_keep(&x, pipeline.head, attention_column(&x, pipeline.tile, t, i % 2), attention_row(&x, m, i / 2));
+        differentiate(&x, &s[m][t][i], &dp[m][t][i], lse[i % 2], delta[i % 2], kept);
+      }
   }
   attention_accumulate(&x, s, &streams[1].tile, &dv);
   attention_accumulate(&x, dp, &streams[0].tile, &dk);
   pipeline_end(&x, &pipeline);
-  attention_store(&x, &dk, NULL, build_f32(b, a->scale), p[6], &a->k);
-  attention_store(&x, &dv, NULL, build_f32(b, 1), p[7], &a->v);
+  attention_store(&x, &dk, NULL, build_f32(b, a->scale), x.p.dk, &a->k, x.group);
+  attention_store(&x, &dv, NULL, build_f32(b, 1), x.p.dv, &a->v, x.group);
   attention_end(&x, launch);
 }

@@ -1,40 +1,84 @@
 // See template_attention.h.
 #include <stddef.h>
+#include <string.h>
 
 #include "codegen/cuda/template_attention.h"
 #include "codegen/kernel/text.h"
+
+// ---------------------------------------------------------------------------------------------------------------------
+// All kernels
+
+int attention_launches(const Attention *a) { return a->backward ? 2 : 1; }
+
+int64_t attention_workspace(const Attention *a) { return a->backward ? a->batch * a->heads * a->n_queries * (a->type == TILE_F64 ? 8 : 4) : 0; }
+
+void attention_build(LLVMModuleRef module, const Attention *a, int which, const char *name, TemplateLaunch *launch) {
+  AttentionKernel kernel = !a->backward ? ATTENTION_FORWARD : which == 0 ? ATTENTION_BACKWARD_Q : ATTENTION_BACKWARD_KV;
+  if (a->plain) attention_plain(module, a, kernel, name, launch);
+  else if (kernel == ATTENTION_FORWARD) attention_forward(module, a, name, launch);
+  else if (kernel == ATTENTION_BACKWARD_Q) attention_backward_q(module, a, name, launch);
+  else attention_backward_kv(module, a, name, launch);
+}
+
+// In order: name, how each kernel uses it (template.h), and where it goes.
+typedef struct Parameter { const char *name; char use[3]; Val *to; } Parameter;
+
+AttentionOperands attention_declare(Build *b, LLVMModuleRef module, const Attention *a, AttentionKernel kernel, const char *name, int threads) {
+  AttentionOperands p = {0};
+  const Parameter forward[] = {{"q", "r", &p.q}, {"k", "r", &p.k}, {"v", "r", &p.v}, {"mask", "r", &p.mask}, {"key", "r", &p.key}, {"o", "p", &p.o}, {"lse", "p", &p.lse}};
+  const Parameter backward[] = {{"q", "-rr", &p.q}, {"k", "-rr", &p.k}, {"v", "-rr", &p.v}, {"o", "-r-", &p.o}, {"lse", "-rr", &p.lse}, {"do", "-rr", &p.dy},
+                                {"mask", "-rr", &p.mask}, {"key", "-rr", &p.key}, {"dq", "-p-", &p.dq}, {"dk", "--p", &p.dk}, {"dv", "--p", &p.dv}, {"delta", "-pr", &p.delta}};
+  const Parameter *all = a->backward ? backward : forward, *kept[12];
+  char uses[13];
+  int n = 0, total = a->backward ? 12 : 7;
+  for (int i = 0; i < total; i++) {
+    if ((all[i].to == &p.mask && !a->masked) || (all[i].to == &p.key && a->dropout <= 0)) continue;
+    char use = all[i].use[kernel];
+    uses[n] = use == 'r' && (a->plain || all[i].to == &p.mask || all[i].to == &p.key) ? 'R' : use;
+    kept[n++] = &all[i];
+  }
+  uses[n] = 0;
+  build_kernel(b, module, name, uses, threads);
+  for (int i = 0; i < n; i++) {
+    Val v = build_parameter(b, i, kept[i]->name);
+    if (uses[i] != '-') *kept[i]->to = v;
+  }
+  return p;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Those with tensor cores
 
 // Rows of a block and of a streamed tile: as many as the registers hold without spills and 99 KiB of shared memory, the least that an architecture has (8.9).
 static void choose_sizes(AttentionBlock *x) {
   bool wide = tile_element_bytes(x->a->type) == 4;
   x->warps = 4;
   x->m_tiles = 1;
-  x->n = !wide ? 64 : x->a->head_dim == 64 ? 32 : 16;
+  // Drawing random numbers takes registers.
+  x->n = !wide ? (x->a->head_dim == 128 && x->a->dropout > 0 ? 32 : 64) : x->a->head_dim == 64 ? 32 : 16;
 }
 
-void attention_begin(AttentionBlock *x, const Attention *a, int64_t n_rows, int64_t n_columns, TemplateLaunch *launch) {
+void attention_begin(AttentionBlock *x, LLVMModuleRef module, const Attention *a, AttentionKernel kernel, const char *name, TemplateLaunch *launch) {
+  bool keys = kernel == ATTENTION_BACKWARD_KV;
+  *x = (AttentionBlock){.a = a, .n_rows = keys ? a->n_keys : a->n_queries, .n_columns = keys ? a->n_queries : a->n_keys};
+  choose_sizes(x);
   Build *b = &x->b;
-  x->a = a;
-  x->n_rows = n_rows;
-  x->n_columns = n_columns;
+  x->p = attention_declare(b, module, a, kernel, name, 32 * x->warps);
   x->shared = build_shared_base(b);
-  int64_t rows = 16 * x->m_tiles * x->warps, blocks = (n_rows + rows - 1) / rows;
-  *launch = (TemplateLaunch){.grid = {blocks, a->heads, a->batch}, .threads = 32 * x->warps};
+  int64_t rows = 16 * x->m_tiles * x->warps, blocks = (x->n_rows + rows - 1) / rows, shared = a->heads / a->groups;
+  *launch = (TemplateLaunch){.grid = {blocks, keys ? a->groups : a->heads, a->batch}, .threads = 32 * x->warps};
   Val block = build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.x", NULL, 0, NULL);
   // Under a causal mask the last rows have the most to do: they go first.
   if (a->causal) block = build_sub(b, build_i32(b, blocks - 1), block);
   x->first_row = build_mul(b, block, build_i32(b, rows));
-  x->head = build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.y", NULL, 0, NULL);
+  Val head = build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.y", NULL, 0, NULL);
+  x->head = keys && shared > 1 ? build_mul(b, head, build_i32(b, shared)) : head;
+  x->group = keys || shared == 1 ? head : build_div(b, head, shared);
   x->batch = build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.z", NULL, 0, NULL);
-  x->group = build_div(b, b->lane, 4);
+  x->quad = build_div(b, b->lane, 4);
   x->place = build_mod(b, b->lane, 4);
   x->warp_row = build_mul(b, b->warp, build_i32(b, 16 * x->m_tiles));
-}
-
-void attention_open(AttentionBlock *x, LLVMModuleRef module, const Attention *a, const char *name, const char *parameters) {
-  *x = (AttentionBlock){.a = a};
-  choose_sizes(x);
-  build_kernel(&x->b, module, name, parameters, 32 * x->warps);
+  if (x->p.key) x->key = build_random_key(b, x->p.key);
 }
 
 void attention_end(AttentionBlock *x, TemplateLaunch *launch) {
@@ -44,10 +88,10 @@ void attention_end(AttentionBlock *x, TemplateLaunch *launch) {
 
 static Val i64_constant(AttentionBlock *x, int64_t v) { return LLVMConstInt(x->b.i64, (uint64_t)v, true); }
 
-Val attention_operand(AttentionBlock *x, Val base, const AttentionStrides *s) {
+Val attention_operand(AttentionBlock *x, Val base, const AttentionStrides *s, Val head) {
   Build *b = &x->b;
   int bytes = tile_element_bytes(x->a->type);
-  Val offset = build_add(b, build_mul(b, build_i64(b, x->batch), i64_constant(x, s->batch * bytes)), build_mul(b, build_i64(b, x->head), i64_constant(x, s->head * bytes)));
+  Val offset = build_add(b, build_mul(b, build_i64(b, x->batch), i64_constant(x, s->batch * bytes)), build_mul(b, build_i64(b, head), i64_constant(x, s->head * bytes)));
   return build_offset(b, base, offset);
 }
 
@@ -63,33 +107,35 @@ Val attention_allocate(AttentionBlock *x, int bytes) {
   return at;
 }
 
-void attention_rows(AttentionBlock *x, Rows *rows, Val base, const AttentionStrides *s) {
+void attention_rows(AttentionBlock *x, Rows *rows, Val base, const AttentionStrides *s, Val head) {
   *rows = (Rows){.tile = {x->a->type, 16 * x->m_tiles * x->warps, x->a->head_dim, NULL}};
   rows->tile.base = attention_allocate(x, tile_bytes(&rows->tile));
-  TileSource from = {attention_operand(x, base, s), s->row, x->first_row, x->n_rows};
+  TileSource from = {attention_operand(x, base, s, head), s->row, x->first_row, x->n_rows};
   build_copy_tile(&x->b, &rows->tile, &from, 32 * x->warps);
 }
 
 static Val row_of_tile(AttentionBlock *x, int m) { return build_add(&x->b, x->warp_row, build_i32(&x->b, 16 * m)); }
 
-void attention_keep(AttentionBlock *x, Rows *rows) {
+void attention_hold(AttentionBlock *x, Rows *rows) {
   rows->kept = true;
   for (int m = 0; m < x->m_tiles; m++)
     for (int step = 0; step < x->a->head_dim / tile_k(x->a->type); step++) build_load_a(&x->b, &rows->tile, row_of_tile(x, m), step, rows->a[m][step]);
 }
 
-void attention_stream(AttentionBlock *x, Stream *stream, Val base, const AttentionStrides *s) {
+void attention_stream(AttentionBlock *x, Stream *stream, Val base, const AttentionStrides *s, Val head) {
   stream->tile = (Tile){x->a->type, x->n, x->a->head_dim, NULL};
   stream->base = attention_allocate(x, 2 * tile_bytes(&stream->tile));
-  stream->source = (TileSource){attention_operand(x, base, s), s->row, NULL, x->n_columns};
+  stream->source = (TileSource){attention_operand(x, base, s, head), s->row, NULL, x->n_columns};
+  stream->head_bytes = s->head * tile_element_bytes(x->a->type);
 }
 
 void attention_current(AttentionBlock *x, Stream *stream, Val parity) {
   stream->tile.base = build_offset(&x->b, stream->base, build_mul(&x->b, parity, build_i32(&x->b, tile_bytes(&stream->tile))));
 }
 
-void attention_copy(AttentionBlock *x, const Stream *stream, Val index, Val parity) {
+void attention_copy(AttentionBlock *x, const Stream *stream, Val head, Val index, Val parity) {
   Stream to = *stream;
+  if (head) to.source.base = build_offset(&x->b, to.source.base, build_mul(&x->b, build_i64(&x->b, head), i64_constant(x, stream->head_bytes)));
   attention_current(x, &to, parity);
   to.source.first_row = build_mul(&x->b, index, build_i32(&x->b, x->n));
   build_copy_tile(&x->b, &to.tile, &to.source, 32 * x->warps);
@@ -97,7 +143,7 @@ void attention_copy(AttentionBlock *x, const Stream *stream, Val index, Val pari
 
 Val attention_row(AttentionBlock *x, int m, int half) {
   Build *b = &x->b;
-  return build_add(b, build_add(b, x->first_row, row_of_tile(x, m)), build_add(b, x->group, build_i32(b, 8 * half)));
+  return build_add(b, build_add(b, x->first_row, row_of_tile(x, m)), build_add(b, x->quad, build_i32(b, 8 * half)));
 }
 
 Val attention_column(AttentionBlock *x, Val tile_index, int tile, int element) {
@@ -153,10 +199,10 @@ void attention_accumulate(AttentionBlock *x, Scores p, const Tile *tile, Sums *s
   }
 }
 
-void attention_store(AttentionBlock *x, const Sums *sums, Val (*factor)[2], Val uniform, Val base, const AttentionStrides *s) {
+void attention_store(AttentionBlock *x, const Sums *sums, Val (*factor)[2], Val uniform, Val base, const AttentionStrides *s, Val head) {
   Build *b = &x->b;
   int bytes = tile_element_bytes(x->a->type);
-  Val operand = attention_operand(x, base, s);
+  Val operand = attention_operand(x, base, s, head);
   for (int m = 0; m < x->m_tiles; m++)
     for (int half = 0; half < 2; half++) {
       Val row = attention_row(x, m, half), by = factor ? factor[m][half] : uniform;
@@ -183,4 +229,19 @@ Val attention_quad(AttentionBlock *x, Val v, bool maximum) {
     v = maximum ? build_fmax(&x->b, v, other) : build_fadd(&x->b, v, other);
   }
   return v;
+}
+
+Val attention_seen(AttentionBlock *x, Val key) {
+  Build *b = &x->b;
+  if (!x->p.mask) return NULL;
+  Val index = build_add(b, build_mul(b, build_i64(b, x->batch), i64_constant(x, x->a->n_keys)), build_i64(b, key));
+  return LLVMBuildICmp(b->builder, LLVMIntNE, build_load(b, b->i8, build_offset(b, x->p.mask, index), 1), LLVMConstInt(b->i8, 0, false), "");
+}
+
+Val attention_keep(AttentionBlock *x, Val head, Val query, Val key) {
+  Build *b = &x->b;
+  if (!x->p.key) return NULL;
+  Val index = build_add(b, build_mul(b, build_i64(b, x->batch), i64_constant(x, x->a->heads)), build_i64(b, head ? build_add(b, x->head, head) : x->head));
+  index = build_add(b, build_mul(b, index, i64_constant(x, x->a->n_queries)), build_i64(b, query));
+  return build_keep(b, &x->key, build_add(b, build_mul(b, index, i64_constant(x, x->a->n_keys)), build_i64(b, key)), x->a->dropout, b->f32);
 }

@@ -22,8 +22,8 @@ static void add_string_attribute(Build *b, const char *name, const char *value) 
 
 void build_kernel(Build *b, LLVMModuleRef module, const char *name, const char *parameters, int threads) {
   LLVMContextRef llvm = LLVMGetModuleContext(module);
-  *b = (Build){.module = module, .llvm = llvm, .builder = LLVMCreateBuilderInContext(llvm), .i1 = LLVMInt1TypeInContext(llvm), .i16 = LLVMInt16TypeInContext(llvm),
-               .i32 = LLVMInt32TypeInContext(llvm), .i64 = LLVMInt64TypeInContext(llvm), .f32 = LLVMFloatTypeInContext(llvm)};
+  *b = (Build){.module = module, .llvm = llvm, .builder = LLVMCreateBuilderInContext(llvm), .i1 = LLVMInt1TypeInContext(llvm), .i8 = LLVMInt8TypeInContext(llvm), .i16 = LLVMInt16TypeInContext(llvm),
+               .i32 = LLVMInt32TypeInContext(llvm), .i64 = LLVMInt64TypeInContext(llvm), .f32 = LLVMFloatTypeInContext(llvm), .f64 = LLVMDoubleTypeInContext(llvm)};
   int n = (int)strlen(parameters);
   LLVMTypeRef *types = host_alloc((size_t)n + 1, sizeof *types);
   for (int i = 0; i < n; i++) types[i] = parameters[i] == 'i' ? b->i32 : LLVMPointerTypeInContext(llvm, GLOBAL);
@@ -33,8 +33,8 @@ void build_kernel(Build *b, LLVMModuleRef module, const char *name, const char *
   for (int i = 0; i < n; i++) {
     if (parameters[i] == '-' || parameters[i] == 'i') continue;
     add_parameter_attribute(b, i, "noalias", 0);
-    add_parameter_attribute(b, i, "align", 16);
-    if (parameters[i] == 'r') add_parameter_attribute(b, i, "readonly", 0);
+    if (parameters[i] != 'R') add_parameter_attribute(b, i, "align", 16);
+    if (parameters[i] == 'r' || parameters[i] == 'R') add_parameter_attribute(b, i, "readonly", 0);
   }
   char *block = text_format("%d,1,1", threads);
   add_string_attribute(b, "nvvm.reqntid", block);
@@ -97,8 +97,8 @@ Val build_fadd(Build *b, Val x, Val y) { return contract(LLVMBuildFAdd(b->builde
 Val build_fsub(Build *b, Val x, Val y) { return contract(LLVMBuildFSub(b->builder, x, y, "")); }
 Val build_fmul(Build *b, Val x, Val y) { return contract(LLVMBuildFMul(b->builder, x, y, "")); }
 Val build_fequal(Build *b, Val x, Val y) { return LLVMBuildFCmp(b->builder, LLVMRealOEQ, x, y, ""); }
-Val build_ffma(Build *b, Val x, Val y, Val z) { return build_intrinsic(b, "llvm.fma", b->f32, 3, (Val[]){x, y, z}); }
-Val build_fmax(Build *b, Val x, Val y) { return build_intrinsic(b, "llvm.maxnum", b->f32, 2, (Val[]){x, y}); }
+Val build_ffma(Build *b, Val x, Val y, Val z) { return build_intrinsic(b, "llvm.fma", LLVMTypeOf(x), 3, (Val[]){x, y, z}); }
+Val build_fmax(Build *b, Val x, Val y) { return build_intrinsic(b, "llvm.maxnum", LLVMTypeOf(x), 2, (Val[]){x, y}); }
 Val build_exp2(Build *b, Val x) { return build_intrinsic(b, "llvm.nvvm.ex2.approx.ftz", b->f32, 1, &x); }
 Val build_log2(Build *b, Val x) { return build_intrinsic(b, "llvm.nvvm.lg2.approx.ftz.f", NULL, 1, &x); }
 Val build_reciprocal(Build *b, Val x) { return build_intrinsic(b, "llvm.nvvm.rcp.approx.ftz.f", NULL, 1, &x); }
@@ -164,9 +164,20 @@ void build_if_end(Build *b, Branch *branch) {
 
 void build_barrier(Build *b) { build_intrinsic(b, "llvm.nvvm.barrier.cta.sync.aligned.all", NULL, 1, (Val[]){build_i32(b, 0)}); }
 
-Val build_shuffle_xor(Build *b, Val x, int lane_mask) {
-  return build_intrinsic(b, "llvm.nvvm.shfl.sync.bfly.f32", NULL, 4, (Val[]){build_i32(b, -1), x, build_i32(b, lane_mask), build_i32(b, 31)});
+static Val shuffle(Build *b, Val x, bool exclusive_or, Val lane) {
+  bool wide = LLVMTypeOf(x) == b->f64;
+  const char *name = exclusive_or ? (wide ? "llvm.nvvm.shfl.sync.bfly.i32" : "llvm.nvvm.shfl.sync.bfly.f32") : wide ? "llvm.nvvm.shfl.sync.idx.i32" : "llvm.nvvm.shfl.sync.idx.f32";
+  if (!wide) return build_intrinsic(b, name, NULL, 4, (Val[]){build_i32(b, -1), x, lane, build_i32(b, 31)});
+  Val halves = LLVMBuildBitCast(b->builder, x, LLVMVectorType(b->i32, 2), "");
+  for (int i = 0; i < 2; i++) {
+    Val moved = build_intrinsic(b, name, NULL, 4, (Val[]){build_i32(b, -1), LLVMBuildExtractElement(b->builder, halves, build_i32(b, i), ""), lane, build_i32(b, 31)});
+    halves = LLVMBuildInsertElement(b->builder, halves, moved, build_i32(b, i), "");
+  }
+  return LLVMBuildBitCast(b->builder, halves, b->f64, "");
 }
+
+Val build_shuffle_xor(Build *b, Val x, int lane_mask) { return shuffle(b, x, true, build_i32(b, lane_mask)); }
+Val build_shuffle_from(Build *b, Val x, Val lane) { return shuffle(b, x, false, lane); }
 
 Val build_offset(Build *b, Val pointer, Val bytes) { return LLVMBuildGEP2(b->builder, LLVMInt8TypeInContext(b->llvm), pointer, &bytes, 1, ""); }
 

@@ -30,6 +30,7 @@ typedef struct HostKernel {
   int64_t workspace_bytes; // the buffer after arguments and results, if > 0
   Text text;               // its functions in MLIR, one per launch, under a comment
   struct ConvShape *conv;  // Owned; cuda: its functions are built from a template instead (codegen/cuda/template.h), the text is the comment alone; NULL: text
+  struct Attention *attention;   // likewise
 } HostKernel;
 typedef struct HostKernels {
   int n;

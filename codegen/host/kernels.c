@@ -45,6 +45,7 @@ void host_kernels_free(HostKernels *kernels) {
     free(k->name);
     free(k->summary);
     free(k->conv);
+    free(k->attention);
     text_free(&k->text);
   }
   free(kernels->items);

@@ -1,13 +1,16 @@
-// Attention on the host against its definition (test/ir/reference.c), forward and backward: lengths of 1, primes and multiples of tiles, shared heads, both layouts,
-// masks, dropout; and that the bits do not depend on the number of threads.
+// Attention against its definition (test/ir/reference.c), forward and backward: lengths of 1, primes and multiples of tiles, shared heads, both layouts, masks, dropout. On
+// the host, where the bits do not depend on the number of threads, and as the kernels of a GPU in the emulator, with tensor cores and without.
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "codegen/cuda/cuda.h"
+#include "codegen/cuda/template.h"
 #include "codegen/host/host.h"
 #include "runtime/library.h"
 #include "test/check.h"
+#include "test/codegen/emulate.c"
 #include "test/ir/reference.c"
 
 typedef struct Shape { int batch, heads, groups, queries, keys, d; bool causal, last, masked; double dropout; } Shape;
@@ -23,6 +26,12 @@ static const Shape shapes[] = {
   {2, 2, 1, 37, 37, 33, .causal = true, .masked = true, .dropout = 0.3},
   {1, 3, 3, 70, 300, 20, .dropout = 0.1},
   {1, 2, 1, 130, 600, 16, .causal = true},
+  {1, 1, 1, 33, 70, 150, .last = true},
+  {2, 4, 2, 67, 67, 64, .causal = true, .last = true},
+  {1, 2, 1, 37, 101, 64, .masked = true},
+  {1, 3, 1, 70, 41, 64, .causal = true, .masked = true, .dropout = 0.3},
+  {1, 2, 2, 1, 33, 128, .dropout = 0.2},
+  {2, 4, 1, 70, 70, 128, .causal = true, .last = true, .masked = true},
 };
 
 enum { MAX = 11 };
@@ -76,6 +85,44 @@ static void execute(const NncAttention *a, int n, int n_inputs, const Tensor *x,
   free(workspace);
 }
 
+static void run_kernel(Emulated *e, const HostLaunch *l, int n, const EmulateArgument *arguments) {
+  char message[4096];
+  EmulateLaunch launch = {.dynamic_bytes = (uint32_t)l->shared_bytes, .n = n, .arguments = arguments};
+  for (int i = 0; i < 3; i++) launch.grid[i] = (uint32_t)l->grid[i], launch.block[i] = (uint32_t)l->block[i];
+  CHECK(emulate_run(e, l->symbol, &launch, message, sizeof message) == EMU_OK, "%s", message);
+}
+
+// The kernels that the CUDA target has for the op.
+static void check_emulated(MlirOperation op, const Shape *s, int n_operands, const Tensor *x) {
+  int n = n_operands + (int)mlirOperationGetNumResults(op);
+  char *name = cuda_attention_name(op);
+  HostKernel kernel;
+  cuda_emit_attention(op, name, &kernel);
+  LLVMModuleRef module = LLVMModuleCreateWithNameInContext("attention", LLVMContextCreate());
+  TemplateLaunch ignored;
+  for (int i = 0; i < kernel.n_launches; i++) attention_build(module, kernel.attention, i, kernel.launches[i].symbol, &ignored);
+  Emulated *e = emulate_take_module(module, NULL);
+  if (!e) exit(1);
+  EmulateArgument arguments[MAX + 1];
+  for (int i = 0; i < n; i++) {
+    uint64_t bytes = (uint64_t)(nn_type_elements(&x[i].type) * nn_dtype_bytes(x[i].type.dtype));
+    arguments[i] = (EmulateArgument){"operand", to_memory(&x[i]), bytes};
+    if (i >= n_operands) memset(arguments[i].data, 0xff, bytes);
+  }
+  if (kernel.workspace_bytes) arguments[n] = (EmulateArgument){"workspace", aligned_alloc(64, (size_t)kernel.workspace_bytes), (uint64_t)kernel.workspace_bytes};
+  for (int i = 0; i < kernel.n_launches; i++) run_kernel(e, &kernel.launches[i], n + (kernel.workspace_bytes > 0), arguments);
+  for (int i = n_operands; i < n; i++) {
+    double worst = difference(&x[i], arguments[i].data);
+    CHECK(worst < (x[0].type.dtype == NN_F64 ? 1e-12 : 1e-5), "%s, %d to %d keys: result %d differs by %g", name, s->queries, s->keys, i - n_operands, worst);
+  }
+  for (int i = 0; i < n + (kernel.workspace_bytes > 0); i++) free(arguments[i].data);
+  emulate_free(e);
+  HostKernels kernels = {.n = 1, .items = host_alloc(1, sizeof kernel)};
+  kernels.items[0] = kernel;
+  host_kernels_free(&kernels);
+  free(name);
+}
+
 // Runs the op in memory with one and with three threads; x holds its operands and, behind them, what its results should be.
 static void check_op(MlirOperation op, const Shape *s, int n_operands, const Tensor *x) {
   int n = n_operands + (int)mlirOperationGetNumResults(op);
@@ -99,6 +146,8 @@ static void check_op(MlirOperation op, const Shape *s, int n_operands, const Ten
     }
   }
   for (int i = 0; i < n; i++) free(memory[i]);
+  // In f64 all shapes have the same kernels, as have small head dimensions in f32.
+  if (a.dtype == NNC_F32 || s->d < 64) check_emulated(op, s, n_operands, x);
 }
 
 static void check_shape(MlirContext ctx, const Shape *s, NnDtype dtype) {

@@ -9,7 +9,7 @@
 
 static char message[4096];
 
-static const char *const type_names[] = {"bf16", "f16", "tf32", "f32"};
+static const char *const type_names[] = {"bf16", "f16", "tf32", "f32", "f64"};
 // Largest error of a result relative to the largest result, from the precision of the operands and of the probabilities.
 static const double tolerances[] = {1e-2, 2e-3, 2e-3, 4e-6};
 
@@ -146,7 +146,7 @@ static void launch(Emulated *e, TileType type, const char *kernel, const Templat
 }
 
 static void test_attention(TileType type, int head_dim, int64_t batch, int64_t heads, int64_t n_queries, int64_t n_keys, bool causal, bool packed) {
-  Attention a = {.type = type, .batch = batch, .heads = heads, .n_queries = n_queries, .n_keys = n_keys, .head_dim = head_dim, .causal = causal, .scale = 1 / sqrt(head_dim)};
+  Attention a = {.type = type, .batch = batch, .heads = heads, .groups = heads, .n_queries = n_queries, .n_keys = n_keys, .head_dim = head_dim, .causal = causal, .scale = 1 / sqrt(head_dim)};
   // Packed: (batch, tokens, heads, head_dim), as a projection leaves it; else (batch, heads, tokens, head_dim).
   AttentionStrides rows = {heads * n_queries * head_dim, packed ? head_dim : n_queries * head_dim, packed ? heads * head_dim : head_dim};
   AttentionStrides columns = {heads * n_keys * head_dim, packed ? head_dim : n_keys * head_dim, packed ? heads * head_dim : head_dim};
@@ -159,9 +159,10 @@ static void test_attention(TileType type, int head_dim, int64_t batch, int64_t h
   for (int64_t h = 0; h < batch * heads; h++) reference_head(&a, &c, h);
   LLVMModuleRef module = LLVMModuleCreateWithNameInContext("attention", LLVMContextCreate());
   TemplateLaunch forward, backward_q, backward_kv;
-  attention_forward(module, &a, "forward", &forward);
-  attention_backward_q(module, &a, "backward_q", &backward_q);
-  attention_backward_kv(module, &a, "backward_kv", &backward_kv);
+  attention_build(module, &a, 0, "forward", &forward);
+  a.backward = true;
+  attention_build(module, &a, 0, "backward_q", &backward_q);
+  attention_build(module, &a, 1, "backward_kv", &backward_kv);
   Emulated *e = emulate_take_module(module, NULL);
   if (!e) exit(1);
   uint64_t bq, bk, bv, bo;
@@ -173,8 +174,9 @@ static void test_attention(TileType type, int head_dim, int64_t batch, int64_t h
   uint64_t bytes = (uint64_t)n_rows * 4, bdy, bdq, bdk, bdv;
   float *delta = malloc(bytes);
   void *dy = to_device(&a, c.dy, n_queries, &a.o, &bdy), *dq = device_alloc(&a, n_queries, &a.q, &bdq), *dk = device_alloc(&a, n_keys, &a.k, &bdk), *dv = device_alloc(&a, n_keys, &a.v, &bdv);
-  launch(e, type, "backward_q", &backward_q, 8, (EmulateArgument[]){{"q", q, bq}, {"k", k, bk}, {"v", v, bv}, {"o", o, bo}, {"do", dy, bdy}, {"lse", lse, bytes}, {"dq", dq, bdq}, {"delta", delta, bytes}});
-  launch(e, type, "backward_kv", &backward_kv, 8, (EmulateArgument[]){{"q", q, bq}, {"k", k, bk}, {"v", v, bv}, {"do", dy, bdy}, {"lse", lse, bytes}, {"delta", delta, bytes}, {"dk", dk, bdk}, {"dv", dv, bdv}});
+  EmulateArgument arguments[] = {{"q", q, bq}, {"k", k, bk}, {"v", v, bv}, {"o", o, bo}, {"lse", lse, bytes}, {"do", dy, bdy}, {"dq", dq, bdq}, {"dk", dk, bdk}, {"dv", dv, bdv}, {"delta", delta, bytes}};
+  launch(e, type, "backward_q", &backward_q, 10, arguments);
+  launch(e, type, "backward_kv", &backward_kv, 10, arguments);
   compare(&a, "dq", dq, c.dq, n_queries, &a.q);
   compare(&a, "dk", dk, c.dk, n_keys, &a.k);
   compare(&a, "dv", dv, c.dv, n_keys, &a.v);
@@ -184,22 +186,24 @@ static void test_attention(TileType type, int head_dim, int64_t batch, int64_t h
 }
 
 // The three kernels at a training shape as PTX: accepted by ptxas where there is one, without spills.
-static void test_ptx(TileType type, int head_dim, const char *arch) {
-  static void (*const templates[])(LLVMModuleRef, const Attention *, const char *, TemplateLaunch *) = {attention_forward, attention_backward_q, attention_backward_kv};
+static void test_ptx(TileType type, int head_dim, bool plain, double dropout, const char *arch) {
   static const char *const names[] = {"forward", "backward_q", "backward_kv"};
-  Attention a = {.type = type, .batch = 4, .heads = 12, .n_queries = 1024, .n_keys = 1024, .head_dim = head_dim, .causal = true, .scale = 0.125};
+  Attention a = {.type = type, .batch = 4, .heads = 12, .groups = 12, .n_queries = 1024, .n_keys = 1024, .head_dim = head_dim, .causal = true, .scale = 0.125, .plain = plain,
+                 .masked = dropout > 0, .dropout = dropout};
+  if (dropout > 0) a.groups = 4;
   a.q = a.k = a.v = a.o = (AttentionStrides){12 * 1024 * head_dim, head_dim, 12 * head_dim};
   for (int i = 0; i < 3; i++) {
     LLVMContextRef llvm = LLVMContextCreate();
     LLVMModuleRef module = LLVMModuleCreateWithNameInContext("attention", llvm);
     TemplateLaunch launch;
-    templates[i](module, &a, names[i], &launch);
+    a.backward = i > 0;
+    attention_build(module, &a, i == 2, names[i], &launch);
     char *ir = LLVMPrintModuleToString(module), *ptx = emulate_ptx(ir, arch);
     int registers = 0, spills = 0;
     CHECK(ptx && emulate_assemble(ptx, arch, &registers, &spills), "%s of %s, head %d, for %s is refused", names[i], type_names[type], head_dim, arch);
     CHECK(spills <= 0, "%s of %s, head %d, for %s spills %d bytes", names[i], type_names[type], head_dim, arch, spills);
     CHECK(launch.shared_bytes <= 99 * 1024, "%d bytes of shared memory", launch.shared_bytes);
-    if (getenv("NNC_TEST_TABLE")) printf("%-12s %-5s head %3d %-7s registers %3d, spills %d, shared %d, threads %d\n", names[i], type_names[type], head_dim, arch, registers, spills, launch.shared_bytes, launch.threads);
+    if (getenv("NNC_TEST_TABLE")) printf("%-12s %-5s head %3d %-7s%s%s registers %3d, spills %d, shared %d, threads %d\n", names[i], type_names[type], head_dim, arch, plain ? " plain" : "", dropout > 0 ? " masked, dropout" : "", registers, spills, launch.shared_bytes, launch.threads);
     free(ptx);
     LLVMDisposeMessage(ir);
     LLVMDisposeModule(module);
@@ -210,13 +214,16 @@ static void test_ptx(TileType type, int head_dim, const char *arch) {
 int main(void) {
   if (getenv("NNC_TEST_TABLE")) {   // every combination, as in docs/cuda.md; takes a minute
     static const char *const archs[] = {"sm_80", "sm_89", "sm_90a", "sm_100"};
-    for (int type = 0; type < 4; type++)
+    for (int type = 0; type < 5; type++)
       for (int dim = 64; dim <= 128; dim += 64)
-        for (int i = 0; i < 4; i++) test_ptx((TileType)type, dim, archs[i]);
+        for (int i = 0; i < 4; i++)
+          for (int p = 0; p < 2; p++) test_ptx((TileType)type, dim, type == TILE_F64, 0.1 * p, archs[i]);
     return check_report();
   }
-  test_ptx(TILE_BF16, 64, "sm_90a");
-  test_ptx(TILE_F32, 64, "sm_80");
+  test_ptx(TILE_BF16, 64, false, 0, "sm_90a");
+  test_ptx(TILE_F32, 64, false, 0, "sm_80");
+  test_ptx(TILE_F32, 64, false, 0.1, "sm_89");
+  test_ptx(TILE_F64, 80, true, 0.1, "sm_100");
   test_attention(TILE_BF16, 64, 1, 2, 64, 64, false, false);
   test_attention(TILE_BF16, 64, 2, 3, 37, 101, false, true);
   test_attention(TILE_BF16, 64, 1, 2, 131, 131, true, true);

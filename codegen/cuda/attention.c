@@ -1,0 +1,84 @@
+// Attention and its gradients as kernels: which family, their names, launches and workspace.
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/cuda/cuda.h"
+#include "codegen/cuda/template.h"
+
+static AttentionStrides strides(const NncAttention *a, int64_t heads, int64_t tokens) {
+  int64_t d = a->head_dim;
+  return a->heads_last ? (AttentionStrides){tokens * heads * d, d, heads * d} : (AttentionStrides){heads * tokens * d, tokens * d, d};
+}
+
+static bool is_aligned(MlirOperation op) {
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+    if (nn_dtype_is_float(nn_value_type(mlirOperationGetOperand(op, i)).dtype) && cuda_operand_shift(mlirOperationGetOperand(op, i)) % 16 != 0) return false;
+  return true;
+}
+
+// Tensor cores where they fit: f32 as three products of tf32 parts.
+static Attention attention_of(MlirOperation op) {
+  NncAttention r = host_attention_record(op);
+  Attention a = {.type = r.dtype == NNC_F64 ? TILE_F64 : TILE_F32, .batch = r.batch, .heads = r.heads, .groups = r.groups, .n_queries = r.n_queries, .n_keys = r.n_keys,
+                 .head_dim = (int)r.head_dim, .backward = r.backward, .causal = r.causal, .masked = r.masked, .scale = r.scale, .dropout = r.dropout};
+  a.q = a.o = strides(&r, r.heads, r.n_queries);
+  a.k = a.v = strides(&r, r.groups, r.n_keys);
+  a.plain = !cuda_has_tensor_cores() || !attention_supported(&a) || !is_aligned(op);
+  return a;
+}
+
+static unsigned long long bits(double x) {
+  unsigned long long u;
+  memcpy(&u, &x, sizeof u);
+  return u;
+}
+
+static char *name_of(const Attention *a) {
+  static const char *const types[] = {"bf16", "f16", "tf32", "f32", "f64"};
+  return text_format("attention%s_%s_%lldx%lldx%lldx%lldx%lldx%d_%s%s%s%s_s%016llx_p%016llx", a->backward ? "_grad" : "", types[a->type], (long long)a->batch, (long long)a->heads,
+                     (long long)a->groups, (long long)a->n_queries, (long long)a->n_keys, a->head_dim, a->q.row == a->head_dim ? "bhtd" : "bthd", a->causal ? "_causal" : "",
+                     a->masked ? "_masked" : "", a->plain ? "_plain" : "", bits(a->scale), bits(a->dropout));
+}
+
+char *cuda_attention_name(MlirOperation op) {
+  Attention a = attention_of(op);
+  return name_of(&a);
+}
+
+int64_t cuda_attention_workspace(MlirOperation op) {
+  Attention a = attention_of(op);
+  return (attention_workspace(&a) + NNC_ALIGN - 1) / NNC_ALIGN * NNC_ALIGN;
+}
+
+static void comment(const Attention *a, const char *name, Text *t) {
+  text_add(t, "// %s: %s of %lld x %lld heads (%lld of keys), %lld queries, %lld keys of %d%s\n", name, a->backward ? "gradients of attention" : "attention", (long long)a->batch,
+           (long long)a->heads, (long long)a->groups, (long long)a->n_queries, (long long)a->n_keys, a->head_dim, a->causal ? ", causal" : "");
+  text_add(t, "// %s%s\n", a->plain ? "a warp for each row" : "tensor cores: tiles of scores, each f32 product as three of tf32 parts",
+           a->backward ? "; computes the scores again from q, k and each row's log-sum-exp" : "; softmax online");
+}
+
+// The launches are known once the kernels are built; here they are built for nothing else. The last has the kernel's name.
+static void add_launches(const Attention *a, const char *name, HostKernel *out) {
+  LLVMContextRef llvm = LLVMContextCreate();
+  LLVMModuleRef module = LLVMModuleCreateWithNameInContext("", llvm);
+  int n = attention_launches(a);
+  for (int i = 0; i < n; i++) {
+    TemplateLaunch l;
+    char *symbol = i == n - 1 ? host_strdup(name) : text_format("%s_first", name);
+    attention_build(module, a, i, symbol, &l);
+    cuda_add_launch(out, symbol, l.grid[0], l.grid[1], l.grid[2], l.threads);
+    out->launches[i].shared_bytes = l.shared_bytes;
+    free(symbol);
+  }
+  LLVMDisposeModule(module);
+  LLVMContextDispose(llvm);
+}
+
+void cuda_emit_attention(MlirOperation op, const char *name, HostKernel *out) {
+  Attention a = attention_of(op);
+  *out = (HostKernel){.name = host_strdup(name), .summary = host_strdup(a.backward ? "attention gradient" : "attention"), .workspace_bytes = cuda_attention_workspace(op)};
+  comment(&a, name, &out->text);
+  add_launches(&a, name, out);
+  out->attention = host_alloc(1, sizeof *out->attention);
+  *out->attention = a;
+}
