@@ -26,6 +26,7 @@ typedef struct Problem {
   const uint32_t *key;         // NULL: no dropout
   void *o, *dq, *dk, *dv;
   void *lse;                   // written forward, read backward
+  int64_t columns;             // of a tile of scores: its queries, in whole vectors
   char *workspace;
   int64_t bytes_of_thread;
 } Problem;
@@ -41,6 +42,11 @@ static int64_t larger(int64_t x, int64_t y) { return x > y ? x : y; }
 static int64_t element_bytes(const NncAttention *a) { return a->dtype == NNC_F64 ? 8 : 4; }
 // The head dimension in whole vectors of 64 bytes.
 static int64_t padded(const NncAttention *a) { return (a->head_dim * element_bytes(a) + 63) / 64 * 64 / element_bytes(a); }
+static int64_t tile_columns(const NncAttention *a) {
+  int64_t lanes = 64 / element_bytes(a);
+  return smaller(TILE_QUERIES, (a->n_queries + lanes - 1) / lanes * lanes);
+}
+static int64_t tile_keys(const NncAttention *a) { return smaller(TILE_KEYS, a->n_keys); }
 // Keys that queries before `end` see by the causal rule.
 static int64_t keys_before(const NncAttention *a, int64_t end) { return a->causal ? smaller(a->n_keys, larger(0, end + a->n_keys - a->n_queries)) : a->n_keys; }
 // The first query that sees a key.
@@ -51,9 +57,11 @@ static int64_t first_query_of(const NncAttention *a, int64_t key) { return a->ca
 #define NAME(x) CONCATENATE(x, SUFFIX)
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#include <immintrin.h>
 #pragma GCC push_options
-#pragma GCC target("arch=skylake-avx512", "prefer-vector-width=512")
+#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,prefer-vector-width=512")
 #define VECTOR_BYTES 64
+#define MULTIPLY_LOW(x, c) ((Words)_mm512_mul_epu32((__m512i)(x), _mm512_set1_epi64(c)))
 #define BLOCK_VECTORS 4
 #define T float
 #define SUFFIX f32_avx512
@@ -68,11 +76,13 @@ static int64_t first_query_of(const NncAttention *a, int64_t key) { return a->ca
 #undef SUFFIX
 #undef DOUBLE
 #undef VECTOR_BYTES
+#undef MULTIPLY_LOW
 #undef BLOCK_VECTORS
 #pragma GCC pop_options
 #pragma GCC push_options
-#pragma GCC target("arch=haswell")
+#pragma GCC target("avx2,fma")
 #define VECTOR_BYTES 32
+#define MULTIPLY_LOW(x, c) ((Words)_mm256_mul_epu32((__m256i)(x), _mm256_set1_epi64x(c)))
 #define BLOCK_VECTORS 2
 #define T float
 #define SUFFIX f32_avx2
@@ -80,10 +90,12 @@ static int64_t first_query_of(const NncAttention *a, int64_t key) { return a->ca
 #undef T
 #undef SUFFIX
 #undef VECTOR_BYTES
+#undef MULTIPLY_LOW
 #undef BLOCK_VECTORS
 #pragma GCC pop_options
 #endif
 #define VECTOR_BYTES 16
+#define MULTIPLY_LOW(x, c) (((x) & UINT32_MAX) * (uint64_t)(c))   // products of the low halves of 64 bit lanes
 #define BLOCK_VECTORS 2
 #define T float
 #define SUFFIX f32_any
@@ -115,15 +127,15 @@ static Loops loops_for(NncDtype dtype) {
 
 static int64_t bytes_of_thread(const NncAttention *a) {
   // Tiles of keys and values; per row tile: q' and o', or q', do', dq' and rows of q and do; scores, or weights and gradients of scores; a tile of dk or dv; statistics.
-  int64_t d = padded(a), tiles = 2 * TILE_KEYS * d + (a->backward ? 5 : 2) * TILE_QUERIES * d;
-  tiles += (a->backward ? 2 : 1) * TILE_KEYS * TILE_QUERIES + (a->backward ? TILE_KEYS * d : 0) + 4 * TILE_QUERIES;
-  return library_align(tiles * element_bytes(a));
+  int64_t d = padded(a), queries = tile_columns(a), keys = tile_keys(a);
+  int64_t elements = 2 * keys * d + (a->backward ? 5 : 2) * queries * d + (a->backward ? 2 : 1) * keys * queries + (a->backward ? keys * d : 0) + 4 * queries;
+  return library_align(elements * element_bytes(a));
 }
 
 int64_t nnc_attention_scratch(const NncAttention *a) { return nnc_library_threads() * bytes_of_thread(a); }
 
 static Problem problem_of(const NncAttention *a, void *const *buffers, void *workspace) {
-  Problem p = {.a = *a, .q = strides_of(a, a->heads, a->n_queries), .k = strides_of(a, a->groups, a->n_keys), .workspace = workspace, .bytes_of_thread = bytes_of_thread(a)};
+  Problem p = {.a = *a, .q = strides_of(a, a->heads, a->n_queries), .k = strides_of(a, a->groups, a->n_keys), .columns = tile_columns(a), .workspace = workspace, .bytes_of_thread = bytes_of_thread(a)};
   int n = 0;
   p.in_q = buffers[n++], p.in_k = buffers[n++], p.in_v = buffers[n++];
   if (a->backward) p.in_o = buffers[n++], p.lse = buffers[n++], p.in_do = buffers[n++];
