@@ -75,11 +75,11 @@ static void attention(Writer *w, TileType type, int head_dim, int64_t tokens) {
   char element = "bhff"[type], symbol[3][64];
   int64_t bytes = total * width * tile_element_bytes(type), rows = a.batch * a.heads * tokens * 4;
   double flops = 2 * (double)a.batch * (double)a.heads * (double)tokens * (double)tokens * head_dim;   // two products, half of them masked
-  static void (*const templates[])(LLVMModuleRef, const Attention *, const char *, TemplateLaunch *) = {attention_forward, attention_backward_q, attention_backward_kv};
   TemplateLaunch l[3];
   for (int i = 0; i < 3; i++) {
     snprintf(symbol[i], sizeof symbol[i], "attention_%d_%d", w->n_kernels++, i);
-    templates[i](w->module, &a, symbol[i], &l[i]);
+    a.backward = i > 0;
+    attention_build(w->module, &a, i == 2, symbol[i], &l[i]);
   }
   const char *name = type == TILE_BF16 ? "bf16" : "tf32";
   add_case(w, flops, 4 * (double)bytes, "attention forward %s d%d T%lld", name, head_dim, (long long)tokens);
