@@ -89,7 +89,12 @@ static int64_t plan_function(Planner *planner, MlirOperation func) {
     free(name);
   }
   int64_t capacity = planner->budget > planner->persistent.total ? planner->budget - planner->persistent.total : 0;
-  plan_layout_place(&p, &l, capacity, PLAN_EFFORT_LONG);
+  // Remat has found that the budget is kept, but by offsets for its own sequence: where the function that it wrote shares other buffers the search must find it again.
+  bool possible = plan_layout_peak(&p, &l) <= capacity;
+  for (PlanEffort effort = PLAN_EFFORT_LONG; effort <= (possible ? PLAN_EFFORT_LAST : PLAN_EFFORT_LONG); effort++) {
+    plan_layout_place(&p, &l, capacity, effort);
+    if (l.arena <= capacity) break;
+  }
   write_plan(planner, &p, &l);
   int64_t arena = planner->persistent.total + l.arena;
   plan_layout_free(&l);

@@ -136,7 +136,8 @@ typedef enum PlanInplace { PLAN_INPLACE_DECIDE, PLAN_INPLACE_READ } PlanInplace;
 // Lifetimes, buffers shared in place, tied results. `exec` (n steps, may repeat) or NULL for the function's own order.
 void plan_layout_build(PlanProgram *p, const int *exec, int n, PlanInplace mode, PlanLayout *out);
 // Offsets and arena, within 0.1 % of the peak where the search finds it. capacity > 0: bytes that it must not exceed, where possible.
-typedef enum PlanEffort { PLAN_EFFORT_SHORT, PLAN_EFFORT_LONG } PlanEffort;   // of the search: about 0.1 s or 0.5 s at most
+// Of the search: about 0.1 s or 0.5 s at most; each effort beyond LONG takes as much once more, with other random numbers.
+typedef enum PlanEffort { PLAN_EFFORT_SHORT, PLAN_EFFORT_LONG, PLAN_EFFORT_LAST = PLAN_EFFORT_LONG + 10 } PlanEffort;
 void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity, PlanEffort effort);
 // Bytes of the buffers live at each position, n + 1 of them, without the persistent part. Owned: free().
 int64_t *plan_layout_live(const PlanProgram *p, const PlanLayout *l);

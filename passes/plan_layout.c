@@ -189,7 +189,7 @@ void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity, Pl
   SolverError error;
   // Close to the lower bound is good enough, unless a budget asks for more; where none can be met the first placement tells enough.
   int64_t peak = plan_layout_peak(p, l), goal = peak + peak / 1024;
-  OffsetOptions options = {.seed = 1, .capacity = capacity > 0 && capacity < goal ? capacity : goal, .max_work = effort == PLAN_EFFORT_LONG ? 500000000 : 40000000};
+  OffsetOptions options = {.seed = effort > PLAN_EFFORT_LONG ? (uint64_t)effort : 1, .capacity = capacity > 0 && capacity < goal ? capacity : goal, .max_work = effort >= PLAN_EFFORT_LONG ? 500000000 : 40000000};
   if (capacity > 0 && capacity < peak) options.max_work = -1;
   bool ok = offsets_assign(list, n, &options, &result, &error) && offsets_verify(list, n, result.arena_bytes, &error);
   if (!ok) {
