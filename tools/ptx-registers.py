@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
-"""Registers, shared memory and spills of the kernels of a PTX file, by kind, as a Markdown table: ptx-registers.py FILE.ptx sm_90a
+"""Registers, shared memory and spills of kernels as a Markdown table; needs ptxas in PATH.
 
-Needs ptxas in PATH. Make the file with nnc MODEL --target=cuda --gpu-arch=sm_90a --emit=ptx -o FILE.ptx
+ptx-registers.py FILE.ptx sm_90a                          by kind of kernel; make the file with nnc MODEL --target=cuda --gpu-arch=sm_90a --emit=ptx -o FILE.ptx
+ptx-registers.py --models NNC sm_80,sm_90 MODEL.nn...     by model, which NNC compiles for each architecture
 """
 import collections
+import os
 import re
 import subprocess
 import sys
+import tempfile
+
+Kernel = collections.namedtuple('Kernel', 'kind registers shared spills')
 
 
-def main():
-    path, arch = sys.argv[1:3]
+def kinds(path):
+    """The kind of each entry, from the comment that it opens with."""
     kind, entries = '', {}
     for line in open(path):
         comment = re.match(r'// (?:kernel_\S+ \((\w+)\)|conv_(\w+?)_f\d\d)', line)
@@ -19,8 +24,13 @@ def main():
         entry = re.match(r'\.visible \.entry (\w+)\(', line)
         if entry:
             entries[entry.group(1)] = kind
+    return entries
+
+
+def assemble(path, arch):
+    entries = kinds(path)
     log = subprocess.run(['ptxas', '-arch=' + arch, '-v', '-o', '/dev/null', path], stderr=subprocess.PIPE, check=True, universal_newlines=True).stderr
-    rows, name, spills = collections.defaultdict(list), None, 0
+    out, name, spills = [], None, 0
     for line in log.splitlines():
         compiled = re.search(r"Compiling entry function '(\w+)'", line)
         name = compiled.group(1) if compiled else name
@@ -29,12 +39,37 @@ def main():
         used = re.search(r'Used (\d+) registers', line)
         if used:
             shared = re.search(r'(\d+) bytes smem', line)
-            rows[entries[name]].append((int(used.group(1)), int(shared.group(1)) if shared else 0, spills))
+            out.append(Kernel(entries[name], int(used.group(1)), int(shared.group(1)) if shared else 0, spills))
+    return out
+
+
+def by_kind(path, arch):
+    rows = collections.defaultdict(list)
+    for k in assemble(path, arch):
+        rows[k.kind].append(k)
     print(f'| {arch} | kernels | registers, most | shared memory, most, bytes | kernels that spill |\n|---|---|---|---|---|')
     for kind in sorted(rows):
         r = rows[kind]
-        print(f'| {kind} | {len(r)} | {max(x[0] for x in r)} | {max(x[1] for x in r)} | {sum(x[2] > 0 for x in r)} |')
+        print(f'| {kind} | {len(r)} | {max(k.registers for k in r)} | {max(k.shared for k in r)} | {sum(k.spills > 0 for k in r)} |')
+
+
+def by_model(nnc, archs, models):
+    print('| | kernels | registers, most: ' + ' | '.join(archs) + ' | shared memory, most, bytes | kernels that spill |')
+    print('|---' * (len(archs) + 4) + '|')
+    for model in models:
+        runs = []
+        for arch in archs:
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, 'model.ptx')
+                subprocess.run([nnc, model, '--target=cuda', '--gpu-arch=' + arch, '--emit=ptx', '-o', path], check=True)
+                runs.append(assemble(path, arch))
+        most = ' | '.join(str(max(k.registers for k in r)) for r in runs)
+        shared, spills = max(k.shared for r in runs for k in r), sum(k.spills > 0 for r in runs for k in r)
+        print(f'| {os.path.basename(model)[:-3]} | {len(runs[0])} | {most} | {shared} | {spills} |', flush=True)
 
 
 if __name__ == '__main__':
-    main()
+    if sys.argv[1] == '--models':
+        by_model(sys.argv[2], sys.argv[3].split(','), sys.argv[4:])
+    else:
+        by_kind(*sys.argv[1:3])

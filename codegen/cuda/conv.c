@@ -6,6 +6,7 @@
 
 #include "codegen/cuda/conv.h"
 #include "codegen/cuda/template.h"
+#include "codegen/cuda/template_depthwise.h"
 
 typedef struct Image { int64_t n, c, y, x; } Image;   // strides in elements
 
@@ -81,6 +82,7 @@ static bool uses_template(const NncConv *c, ConvShape *shape) {
 
 int64_t conv_workspace_bytes(const NncConv *c) {
   ConvShape shape;
+  if (depthwise_supported(c)) return (depthwise_workspace(c) + 63) / 64 * 64;
   if (uses_template(c, &shape)) return (conv_template_workspace(&shape) + 63) / 64 * 64;
   ConvProduct p;
   conv_product(c, &p);
@@ -200,23 +202,37 @@ char *cuda_conv_name(const NncConv *c) {
                      (long long)c->dilation[1], (long long)c->groups, c->channels_last ? "nhwc" : "nchw");
 }
 
+static void add_template_launch(HostKernel *out, char *symbol, const TemplateLaunch *l) {   // takes symbol
+  cuda_add_launch(out, symbol, l->grid[0], l->grid[1], l->grid[2], l->threads);
+  HostLaunch *launch = &out->launches[out->n_launches - 1];
+  launch->shared_bytes = l->shared_bytes;
+  launch->n_numbers = l->n_numbers;
+  launch->numbers = host_alloc((size_t)l->n_numbers, sizeof *launch->numbers);
+  memcpy(launch->numbers, l->numbers, (size_t)l->n_numbers * sizeof *l->numbers);
+  text_add(&out->text, "// launch %d: %s, grid %lld x %lld x %lld\n", out->n_launches - 1, symbol, (long long)l->grid[0], (long long)l->grid[1], (long long)l->grid[2]);
+  free(symbol);
+}
+
 static void emit_template(const ConvShape *shape, HostKernel *out) {
+  TemplateLaunch l;
   for (int i = 0; i < conv_template_launches(shape); i++) {
-    TemplateLaunch l;
-    char *symbol = conv_template_symbol(shape, i);
     conv_template_launch(shape, i, &l);
-    cuda_add_launch(out, symbol, l.grid[0], l.grid[1], l.grid[2], l.threads);
-    HostLaunch *launch = &out->launches[i];
-    launch->shared_bytes = l.shared_bytes;
-    launch->n_numbers = l.n_numbers;
-    launch->numbers = host_alloc((size_t)l.n_numbers, sizeof *launch->numbers);
-    memcpy(launch->numbers, l.numbers, (size_t)l.n_numbers * sizeof *l.numbers);
-    text_add(&out->text, "// launch %d: %s, grid %lld x %lld x %lld\n", i, symbol, (long long)l.grid[0], (long long)l.grid[1], (long long)l.grid[2]);
-    free(symbol);
+    add_template_launch(out, conv_template_symbol(shape, i), &l);
   }
   out->conv = host_alloc(1, sizeof *out->conv);
   *out->conv = *shape;
   text_add(&out->text, "// tensor cores: each f32 product as three of tf32 parts, tiles of up to 128 x 128 results\n");
+}
+
+static void emit_depthwise(const NncConv *c, HostKernel *out) {
+  TemplateLaunch l;
+  for (int i = 0; i < depthwise_launches(c); i++) {
+    depthwise_launch(c, i, &l);
+    add_template_launch(out, depthwise_symbol(c, i), &l);
+  }
+  out->depthwise = host_alloc(1, sizeof *out->depthwise);
+  *out->depthwise = *c;
+  text_add(&out->text, "// depthwise: a thread makes a strip of results with the weights of its channels in registers\n");
 }
 
 void cuda_emit_conv(const NncConv *c, const char *name, HostKernel *out) {
@@ -225,6 +241,10 @@ void cuda_emit_conv(const NncConv *c, const char *name, HostKernel *out) {
   conv_product(c, &p);
   *out = (HostKernel){.name = host_strdup(name), .summary = host_strdup("convolution"), .workspace_bytes = conv_workspace_bytes(c)};
   comment(c, name, &out->text);
+  if (depthwise_supported(c)) {
+    emit_depthwise(c, out);
+    return;
+  }
   if (uses_template(c, &shape)) {
     emit_template(&shape, out);
     return;

@@ -7,6 +7,7 @@
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/emulate.h"
 #include "codegen/cuda/template.h"
+#include "codegen/cuda/template_depthwise.h"
 #include "llvm-c/Core.h"
 #include "llvm-c/Target.h"
 #include "llvm-c/TargetMachine.h"
@@ -21,17 +22,22 @@ static void set_attribute(LLVMContextRef llvm, LLVMValueRef function, const char
   LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
 }
 
+static bool from_template(const HostKernel *k) { return k->conv || k->depthwise || k->attention; }
+
 static void add_templates(LLVMModuleRef module, const HostKernels *kernels) {
-  for (int i = 0; i < kernels->n; i++)
-    for (int j = 0; kernels->items[i].conv && j < kernels->items[i].n_launches; j++) {
-      const char *symbol = kernels->items[i].launches[j].symbol;   // many shapes share it
-      if (!LLVMGetNamedFunction(module, symbol)) conv_template_build(module, kernels->items[i].conv, j, symbol);
+  for (int i = 0; i < kernels->n; i++) {
+    const HostKernel *k = &kernels->items[i];
+    for (int j = 0; from_template(k) && j < k->n_launches; j++) {
+      const char *symbol = k->launches[j].symbol;   // many shapes share it
+      if (LLVMGetNamedFunction(module, symbol)) continue;
+      if (k->conv) conv_template_build(module, k->conv, j, symbol);
+      else if (k->depthwise) depthwise_build(module, k->depthwise, j, symbol);
+      else {
+        TemplateLaunch launch;
+        attention_build(module, k->attention, j, symbol, &launch);
+      }
     }
-  for (int i = 0; i < kernels->n; i++)
-    for (int j = 0; kernels->items[i].attention && j < kernels->items[i].n_launches; j++) {
-      TemplateLaunch launch;
-      attention_build(module, kernels->items[i].attention, j, kernels->items[i].launches[j].symbol, &launch);
-    }
+  }
 }
 
 static void make_kernels(LLVMModuleRef module, LLVMContextRef llvm, const HostKernels *kernels) {
@@ -45,7 +51,7 @@ static void make_kernels(LLVMModuleRef module, LLVMContextRef llvm, const HostKe
       LLVMSetFunctionCallConv(function, PTX_KERNEL);
       set_attribute(llvm, function, "nvvm.reqntid", threads);
       // With many buffers ptxas would rather keep an address in local memory than lose the fourth block of a multiprocessor.
-      if (LLVMCountParams(function) >= MANY_BUFFERS && !kernels->items[i].conv) set_attribute(llvm, function, "nvvm.minctasm", "2");
+      if (LLVMCountParams(function) >= MANY_BUFFERS && !from_template(&kernels->items[i])) set_attribute(llvm, function, "nvvm.minctasm", "2");
     }
 }
 

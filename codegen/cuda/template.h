@@ -53,7 +53,8 @@ Val build_sub(Build *b, Val x, Val y);
 Val build_mul(Build *b, Val x, Val y);
 Val build_div(Build *b, Val x, int64_t y);    // unsigned, by a constant
 Val build_mod(Build *b, Val x, int64_t y);
-typedef struct Divisor { Val value, multiplier, shift; } Divisor;   // i32, arguments of the kernel; see set_divisor in template_conv_shape.c
+typedef struct Divisor { Val value, multiplier, shift; } Divisor;   // i32, arguments of the kernel
+void template_divisor(int32_t out[3], int64_t d);                   // what they are for d
 Val build_div_by(Build *b, Val x, const Divisor *d);                // x: i32, below 2^31
 Val build_mod_by(Build *b, Val x, const Divisor *d);
 Val build_xor(Build *b, Val x, Val y);

@@ -72,6 +72,16 @@ Val build_mul(Build *b, Val x, Val y) { return LLVMBuildMul(b->builder, x, y, ""
 Val build_div(Build *b, Val x, int64_t y) { return LLVMBuildUDiv(b->builder, x, LLVMConstInt(LLVMTypeOf(x), (uint64_t)y, false), ""); }
 Val build_mod(Build *b, Val x, int64_t y) { return LLVMBuildURem(b->builder, x, LLVMConstInt(LLVMTypeOf(x), (uint64_t)y, false), ""); }
 
+// Granlund and Montgomery, "Division by Invariant Integers using Multiplication" (1994): n / d = (n + high word of n multiplier) >> shift for n below 2^31.
+void template_divisor(int32_t out[3], int64_t d) {
+  int shift = 0;
+  while (((int64_t)1 << shift) < d) shift++;
+  uint64_t multiplier = (((uint64_t)1 << 32) * (((uint64_t)1 << shift) - (uint64_t)d)) / (uint64_t)d + 1;
+  out[0] = (int32_t)d;
+  out[1] = (int32_t)(uint32_t)multiplier;
+  out[2] = shift;
+}
+
 Val build_div_by(Build *b, Val x, const Divisor *d) {
   Val product = LLVMBuildMul(b->builder, LLVMBuildZExt(b->builder, x, b->i64, ""), LLVMBuildZExt(b->builder, d->multiplier, b->i64, ""), "");
   Val high = LLVMBuildTrunc(b->builder, LLVMBuildLShr(b->builder, product, LLVMConstInt(b->i64, 32, false), ""), b->i32, "");

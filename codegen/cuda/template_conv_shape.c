@@ -56,15 +56,7 @@ char *conv_template_symbol(const ConvShape *c, int which) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Numbers
 
-// Granlund and Montgomery, "Division by Invariant Integers using Multiplication" (1994): n / d = (n + high word of n multiplier) >> shift for n below 2^31.
-static void set_divisor(int32_t *out, ConvNumber which, int64_t d) {
-  int shift = 0;
-  while (((int64_t)1 << shift) < d) shift++;
-  uint64_t multiplier = (((uint64_t)1 << 32) * (((uint64_t)1 << shift) - (uint64_t)d)) / (uint64_t)d + 1;
-  out[which] = (int32_t)d;
-  out[which + 1] = (int32_t)(uint32_t)multiplier;
-  out[which + 2] = shift;
-}
+static void set_divisor(int32_t *out, ConvNumber which, int64_t d) { template_divisor(out + which, d); }
 
 static void set_gather(const ConvShape *c, int32_t *out) {
   bool input_gradient = c->pass == NNC_CONV_INPUT_GRAD;

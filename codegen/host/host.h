@@ -31,6 +31,7 @@ typedef struct HostKernel {
   Text text;               // its functions in MLIR, one per launch, under a comment
   struct ConvShape *conv;  // Owned; cuda: its functions are built from a template instead (codegen/cuda/template.h), the text is the comment alone; NULL: text
   struct Attention *attention;   // likewise
+  NncConv *depthwise;      // Owned; cuda: the same for a depthwise convolution
 } HostKernel;
 typedef struct HostKernels {
   int n;

@@ -46,6 +46,7 @@ void host_kernels_free(HostKernels *kernels) {
     free(k->summary);
     free(k->conv);
     free(k->attention);
+    free(k->depthwise);
     text_free(&k->text);
   }
   free(kernels->items);
