@@ -23,6 +23,7 @@ typedef struct Training {
   int64_t records_per_step, steps_per_epoch, total;
   bool one_record;                 // all inputs are whole: every step is an epoch, whose end means nothing
   int64_t shuffled_epoch;          // -1: not yet
+  bool staged;                     // the next batch is on its way to the device
   Metrics metrics;                 // of the last step
   Log log;
   Progress progress;
@@ -169,22 +170,41 @@ static void close_training(Training *t) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Steps
 
-static bool run_step(Training *t) {
-  int64_t epoch = t->state.step / t->steps_per_epoch, position = t->state.step % t->steps_per_epoch;
-  int64_t accumulate = nnc_program.accumulate > 1 ? nnc_program.accumulate : 1;
+static int64_t micro_batches(void) { return nnc_program.accumulate > 1 ? nnc_program.accumulate : 1; }
+
+static Executor *executor_of(const Training *t, int64_t micro) { return micro + 1 < micro_batches() ? t->s.accumulate : t->s.train; }
+
+static void write_batch(Training *t, int64_t step, int64_t micro) {
+  int64_t epoch = step / t->steps_per_epoch, position = step % t->steps_per_epoch, accumulate = micro_batches();
   if (epoch != t->shuffled_epoch) {
     dataset_shuffle(&t->train_data, t->s.seed, (uint64_t)epoch);
     t->shuffled_epoch = epoch;
   }
-  if (position == 0 && !session_begin_text(&t->s, NULL)) return false;
+  const NncFunction *f = executor_function(executor_of(t, micro));
+  int64_t first = position * t->records_per_step + micro * (t->records_per_step / accumulate);
+  dataset_fill(&t->train_data, f, first, first, t->s.arena.base);
+  session_write_arguments(&t->s, f, step, step * accumulate + micro);
+}
+
+// While a device works on a batch the next one is made and copied.
+static bool stage_next(Training *t, int64_t micro) {
+  int64_t step = t->state.step + (micro + 1) / micro_batches(), next = (micro + 1) % micro_batches();
+  Executor *e = executor_of(t, next);
+  t->staged = executor_can_stage(e) && step < t->total;
+  if (!t->staged) return true;
+  write_batch(t, step, next);
+  return executor_stage(e);
+}
+
+static bool run_step(Training *t) {
+  int64_t accumulate = micro_batches();
+  if (t->state.step % t->steps_per_epoch == 0 && !session_begin_text(&t->s, NULL)) return false;
   metrics_reset(&t->metrics);
   for (int64_t micro = 0; micro < accumulate; micro++) {
-    Executor *e = micro + 1 < accumulate ? t->s.accumulate : t->s.train;
+    Executor *e = executor_of(t, micro);
     const NncFunction *f = executor_function(e);
-    int64_t first = position * t->records_per_step + micro * (t->records_per_step / accumulate);
-    dataset_fill(&t->train_data, f, first, first, t->s.arena.base);
-    session_write_arguments(&t->s, f, t->state.step, t->state.step * accumulate + micro);
-    if (!executor_run(e, NULL, NULL)) return false;
+    if (!t->staged) write_batch(t, t->state.step, micro);
+    if (!executor_start(e) || !stage_next(t, micro) || !executor_finish(e)) return false;
     metrics_read(&t->metrics, f, t->s.arena.base, 1 / (double)accumulate);
   }
   t->state.step++;

@@ -86,10 +86,20 @@ static bool run_steps(Executor *e, TapFn tap, void *context) {
   return true;
 }
 
+bool executor_can_stage(const Executor *e) { return e->device->start && !e->profile; }
+
+bool executor_stage(Executor *e) { return e->device->stage(e->prepared); }
+
+bool executor_start(Executor *e) {
+  if (executor_can_stage(e)) return e->device->start(e->prepared);
+  return push_arguments(e) && run_steps(e, NULL, NULL) && pull_results(e);
+}
+
+bool executor_finish(Executor *e) { return !executor_can_stage(e) || e->device->finish(e->prepared); }
+
 bool executor_run(Executor *e, TapFn tap, void *context) {
-  if (!push_arguments(e)) return false;
-  bool at_once = e->device->run && !tap && !e->profile;
-  return (at_once ? e->device->run(e->prepared) : run_steps(e, tap, context)) && pull_results(e);
+  if (!tap) return executor_start(e) && executor_finish(e);
+  return push_arguments(e) && run_steps(e, tap, context) && pull_results(e);
 }
 
 void executor_profile(Executor *e, bool on) { e->profile = on; }

@@ -79,7 +79,11 @@ typedef struct NncDevice {
   bool (*pull)(const Arena *a, int64_t offset, int64_t bytes);
   void *(*prepare)(const NncFunction *f, const Arena *a);   // what running f needs; NULL after reporting
   void (*release)(void *prepared);
-  bool (*run)(void *prepared);                          // the whole function but its taps; NULL: step by step
+  // The whole function but its taps; NULL: step by step. stage takes the arguments out of the mirror, also while another run goes on; start, with
+  // what was staged or else the mirror's arguments, returns at once; finish waits and leaves the results in the mirror.
+  bool (*stage)(void *prepared);
+  bool (*start)(void *prepared);
+  bool (*finish)(void *prepared);
   bool (*run_step)(void *prepared, int step);           // one step, to its end
   const char *(*implementation)(const NncStep *s);      // of a library step; static string
   bool (*time_step)(void *prepared, int step, double *seconds);   // run_step with the device's own clock
@@ -115,6 +119,12 @@ Executor *executor_create(const NncFunction *f, const Arena *arena);   // makes 
 void executor_destroy(Executor *e);
 const NncFunction *executor_function(const Executor *e);
 bool executor_run(Executor *e, TapFn tap, void *context);              // tap may be NULL
+// The same in halves: start may return before the run has ended, finish waits. Between them the arguments of the next run, of this or another executor, may
+// be written to the arena and staged, where executor_can_stage: its start then takes those. One run at a time.
+bool executor_can_stage(const Executor *e);
+bool executor_stage(Executor *e);
+bool executor_start(Executor *e);
+bool executor_finish(Executor *e);
 void executor_profile(Executor *e, bool on);
 double executor_step_seconds(const Executor *e, int step, int64_t *runs);   // total over the runs profiled
 double executor_step_least(const Executor *e, int step);   // of the quickest run: what is left when other programs disturb

@@ -15,6 +15,8 @@ typedef struct CudaMemory {
   CUmodule module;
   CUstream compute, copy;
   CUevent copied;             // what copy has done last; compute waits for it
+  CUevent done;               // the last started run has left its results
+  const void *uploaded;       // the prepared function whose staged arguments lie in the arena; NULL: none
   CUevent before, after;      // around a step that is timed
   size_t free_at_start;       // bytes of the GPU's memory, before anything but the context was made
   cublasHandle_t cublas;      // NULL: no matrix products
@@ -36,7 +38,9 @@ bool cuda_wait(const CudaMemory *m, const char *what);   // for the compute stre
 // execute.c: members of nnc_device_cuda.
 void *cuda_prepare(const NncFunction *f, const Arena *arena);
 void cuda_release(void *prepared);
-bool cuda_run(void *prepared);
+bool cuda_stage(void *prepared);
+bool cuda_start(void *prepared);
+bool cuda_finish(void *prepared);
 bool cuda_run_step(void *prepared, int step);
 bool cuda_time_step(void *prepared, int step, double *seconds);   // the same, with the GPU's own clock
 

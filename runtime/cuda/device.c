@@ -21,7 +21,8 @@ static bool open_context(CudaMemory *m) {
          CUDA(m, "making a context on the GPU", CtxSetCurrent, m->context) &&
          CUDA(m, "making a stream", StreamCreate, &m->compute, CU_STREAM_NON_BLOCKING) &&
          CUDA(m, "making a stream", StreamCreate, &m->copy, CU_STREAM_NON_BLOCKING) &&
-         CUDA(m, "making an event", EventCreate, &m->copied, CU_EVENT_DISABLE_TIMING) && CUDA(m, "making an event", EventCreate, &m->before, CU_EVENT_DEFAULT) &&
+         CUDA(m, "making an event", EventCreate, &m->copied, CU_EVENT_DISABLE_TIMING) && CUDA(m, "making an event", EventCreate, &m->done, CU_EVENT_DISABLE_TIMING) &&
+         CUDA(m, "making an event", EventCreate, &m->before, CU_EVENT_DEFAULT) &&
          CUDA(m, "making an event", EventCreate, &m->after, CU_EVENT_DEFAULT) && CUDA(m, "asking for the GPU's memory", MemGetInfo, &m->free_at_start, &(size_t){0});
 }
 
@@ -100,7 +101,7 @@ static void close_device(Arena *a) {
   if (m->staging) d->MemFreeHost(m->staging);
   if (m->arena) d->MemFree(m->arena);
   if (m->module) d->ModuleUnload(m->module);
-  CUevent events[] = {m->copied, m->before, m->after};
+  CUevent events[] = {m->copied, m->done, m->before, m->after};
   for (size_t i = 0; i < sizeof events / sizeof *events; i++)
     if (events[i]) d->EventDestroy(events[i]);
   if (m->copy) d->StreamDestroy(m->copy);
@@ -136,8 +137,9 @@ static bool push(const Arena *a, int64_t offset, int64_t bytes) {
   CudaMemory *m = a->memory;
   const char *what = "copying to the GPU";
   int64_t room = (bytes + NNC_ALIGN - 1) / NNC_ALIGN * NNC_ALIGN;
+  m->uploaded = NULL;
   if (room > m->staging_bytes) {
-    return cuda_wait(m, what) && CUDA(m, what, MemcpyHtoD, m->arena + (CUdeviceptr)offset, a->base + offset, (size_t)bytes);
+    return cuda_wait(m, what) && CUDA(m, what, StreamSynchronize, m->copy) && CUDA(m, what, MemcpyHtoD, m->arena + (CUdeviceptr)offset, a->base + offset, (size_t)bytes);
   }
   if (m->staging_used + room > m->staging_bytes) {
     if (!CUDA(m, what, StreamSynchronize, m->copy)) return false;
@@ -172,4 +174,4 @@ static const char *implementation(const NncStep *s) { return s->kind == NNC_STEP
 static void describe(char *text, size_t size) { snprintf(text, size, "%s, %s", nnc_program.target, nnc_program.cuda->arch); }
 
 const NncDevice nnc_device_cuda = {.name = "cuda", .check = check, .open = open_device, .close = close_device, .push = push, .pull = pull, .prepare = cuda_prepare,
-                                   .release = cuda_release, .run = cuda_run, .run_step = cuda_run_step, .time_step = cuda_time_step, .taken = taken, .implementation = implementation, .describe = describe};
+                                   .release = cuda_release, .stage = cuda_stage, .start = cuda_start, .finish = cuda_finish, .run_step = cuda_run_step, .time_step = cuda_time_step, .taken = taken, .implementation = implementation, .describe = describe};

@@ -1,5 +1,6 @@
 // A function's steps as launches on one stream. The first run of the whole function captures them as a graph, later ones launch it: what changes
-// from step to step (inputs, random keys, learning rates) are arguments in the arena, so that the graph never changes.
+// from step to step (inputs, random keys, learning rates) are arguments in the arena, so that the graph never changes. Arguments are staged in
+// page-locked memory while the run before goes on, and copied by a second stream once that has left its results: the arena has no second place for them.
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,18 +17,25 @@ typedef struct CudaStep {
 typedef struct CudaProgram {
   const NncFunction *f;
   CudaMemory *m;
+  char *mirror;                // Borrowed: the arena's on the host
   CudaStep *steps;             // Owned; the function's, then those inside of scans
   CUdeviceptr *addresses;      // Owned
   void **arguments;            // Owned
   CudaRange *ranges;           // Owned; of one step, for the emulator
   CUgraph graph;
   CUgraphExec exec;
+  char *staged[2], *fetched;   // Owned, page-locked: arguments of this run and the next, results; one after the other
+  int turn;                    // which of the two was staged last
+  bool is_staged;
 } CudaProgram;
 
 void cuda_release(void *prepared) {
   CudaProgram *p = prepared;
   if (p->exec) p->m->api.driver.GraphExecDestroy(p->exec);
   if (p->graph) p->m->api.driver.GraphDestroy(p->graph);
+  char *pinned[] = {p->staged[0], p->staged[1], p->fetched};
+  for (int i = 0; i < 3; i++)
+    if (pinned[i]) p->m->api.driver.MemFreeHost(pinned[i]);
   free(p->steps);
   free(p->addresses);
   free(p->arguments);
@@ -66,9 +74,23 @@ static void count_arguments(const NncStep *s, size_t *n, size_t *most) {
   if (buffers > *most) *most = buffers;
 }
 
+static size_t bytes_of(int n, const NncTensor *tensors) {
+  size_t sum = 1;   // nothing cannot be allocated
+  for (int i = 0; i < n; i++) sum += (size_t)tensors[i].bytes;
+  return sum;
+}
+
+static bool allocate_pinned(CudaProgram *p, char **out, size_t bytes) {
+  void *memory = NULL;
+  bool ok = CUDA(p->m, "allocating page-locked memory for arguments and results", MemAllocHost, &memory, bytes);
+  *out = memory;
+  return ok;
+}
+
 void *cuda_prepare(const NncFunction *f, const Arena *arena) {
   CudaProgram *p = xcalloc(1, sizeof *p);
   p->f = f;
+  p->mirror = arena->base;
   p->m = arena->memory;
   size_t n = 0, most = 0, n_steps = (size_t)f->n_steps;
   for (int i = 0; i < f->n_steps; i++) {
@@ -88,7 +110,10 @@ void *cuda_prepare(const NncFunction *f, const Arena *arena) {
     cuda_release(p);
     return NULL;
   }
-  return p;
+  size_t arguments = bytes_of(f->n_args, f->args), results = bytes_of(f->n_results, f->results);
+  if (allocate_pinned(p, &p->staged[0], arguments) && allocate_pinned(p, &p->staged[1], arguments) && allocate_pinned(p, &p->fetched, results)) return p;
+  cuda_release(p);
+  return NULL;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -164,6 +189,7 @@ static bool launch_scan(CudaProgram *p, const NncScan *scan, const CudaStep *ste
 
 bool cuda_run_step(void *prepared, int index) {
   CudaProgram *p = prepared;
+  p->m->uploaded = NULL;
   return launch(p, &p->f->steps[index], &p->steps[index]) && cuda_wait(p->m, p->f->steps[index].label);
 }
 
@@ -192,8 +218,53 @@ static bool capture(CudaProgram *p) {
   return CUDA(m, what, StreamEndCapture, m->compute, &p->graph) && ok && CUDA(m, what, GraphInstantiate, &p->exec, p->graph, 0);
 }
 
-bool cuda_run(void *prepared) {
+// ---------------------------------------------------------------------------------------------------------------------
+// Whole runs. stage may come while another run goes on: in what it overwrites nothing is left to do since that run's own arguments were copied before the
+// run before it ended (two buffers).
+
+// Once the results of the run before are on their way: they may lie where the arguments go.
+static bool upload(CudaProgram *p) {
+  CudaMemory *m = p->m;
+  const char *what = "copying arguments to the GPU", *from = p->staged[p->turn];
+  if (!CUDA(m, what, StreamWaitEvent, m->copy, m->done, 0)) return false;
+  for (int i = 0; i < p->f->n_args; from += p->f->args[i++].bytes) {
+    const NncTensor *t = &p->f->args[i];
+    if (t->bytes && !CUDA(m, what, MemcpyHtoDAsync, m->arena + (CUdeviceptr)t->offset, from, (size_t)t->bytes, m->copy)) return false;
+  }
+  m->uploaded = p;
+  return CUDA(m, what, EventRecord, m->copied, m->copy);
+}
+
+bool cuda_stage(void *prepared) {
   CudaProgram *p = prepared;
+  p->turn = !p->turn;
+  char *to = p->staged[p->turn];
+  for (int i = 0; i < p->f->n_args; to += p->f->args[i++].bytes) memcpy(to, p->mirror + p->f->args[i].offset, (size_t)p->f->args[i].bytes);
+  p->is_staged = true;
+  return upload(p);
+}
+
+bool cuda_start(void *prepared) {
+  CudaProgram *p = prepared;
+  CudaMemory *m = p->m;
+  const char *what = "fetching results from the GPU";
   if (!p->exec && !capture(p)) return false;
-  return CUDA(p->m, p->f->name, GraphLaunch, p->exec, p->m->compute);
+  if (!p->is_staged ? !cuda_stage(p) : m->uploaded != p && !upload(p)) return false;   // another run has had the arena since
+  p->is_staged = false;
+  m->uploaded = NULL;
+  if (!CUDA(m, p->f->name, StreamWaitEvent, m->compute, m->copied, 0) || !CUDA(m, p->f->name, GraphLaunch, p->exec, m->compute)) return false;
+  char *to = p->fetched;
+  for (int i = 0; i < p->f->n_results; to += p->f->results[i++].bytes) {
+    const NncTensor *t = &p->f->results[i];
+    if (t->bytes && !CUDA(m, what, MemcpyDtoHAsync, to, m->arena + (CUdeviceptr)t->offset, (size_t)t->bytes, m->compute)) return false;
+  }
+  return CUDA(m, what, EventRecord, m->done, m->compute);
+}
+
+bool cuda_finish(void *prepared) {
+  CudaProgram *p = prepared;
+  if (!CUDA(p->m, p->f->name, EventSynchronize, p->m->done)) return false;
+  const char *from = p->fetched;
+  for (int i = 0; i < p->f->n_results; from += p->f->results[i++].bytes) memcpy(p->mirror + p->f->results[i].offset, from, (size_t)p->f->results[i].bytes);
+  return true;
 }

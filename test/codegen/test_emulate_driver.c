@@ -193,6 +193,46 @@ static void test_gemm(int type, int compute, double tolerance) {
   api.cublas.Destroy(handle);
 }
 
+// Two streams, work as late as events allow: what waits for nobody comes too early or too late, what waits is in order.
+static void test_order(void) {
+  CUstream writer, reader;
+  CUevent written, read;
+  CUdeviceptr memory;
+  uint32_t got[2] = {0, 0}, pinned = 5;
+  nnc_emu_set_late(~0u);
+  OK(api.driver.StreamCreate(&writer, CU_STREAM_NON_BLOCKING));
+  OK(api.driver.StreamCreate(&reader, CU_STREAM_NON_BLOCKING));
+  OK(api.driver.EventCreate(&written, CU_EVENT_DISABLE_TIMING));
+  OK(api.driver.EventCreate(&read, CU_EVENT_DISABLE_TIMING));
+  OK(api.driver.MemAlloc(&memory, 4));
+  OK(api.driver.StreamWaitEvent(reader, written, 0));   // never recorded: nothing to wait for
+  OK(api.driver.MemsetD32Async(memory, 1, 1, writer));
+  OK(api.driver.EventRecord(written, writer));
+  OK(api.driver.MemcpyDtoHAsync(&got[0], memory, 4, reader));
+  OK(api.driver.StreamSynchronize(reader));
+  CHECK(got[0] == 0xffffffffu, "nobody waited, but the write was there: %x", got[0]);
+  OK(api.driver.StreamWaitEvent(reader, written, 0));
+  OK(api.driver.MemcpyDtoHAsync(&got[1], memory, 4, reader));
+  OK(api.driver.EventRecord(read, reader));
+  OK(api.driver.MemcpyHtoDAsync(memory, &pinned, 4, writer));
+  pinned = 6;   // before the copy has run
+  OK(api.driver.EventSynchronize(read));
+  CHECK(got[1] == 1, "after the event: %x", got[1]);
+  OK(api.driver.StreamSynchronize(writer));
+  OK(api.driver.MemcpyDtoH(got, memory, 4));
+  CHECK(got[0] == 6, "a copy that has not run reads what is there then: %u", got[0]);
+  // A fault shows where somebody waits, not where the work was submitted.
+  OK(api.driver.MemsetD32Async(memory + 4, 1, 1, writer));
+  CHECK(api.driver.StreamSynchronize(writer) == CUDA_ERROR_ILLEGAL_ADDRESS, "a memset past the end");
+  nnc_emu_reset();
+  OK(api.driver.EventDestroy(written));
+  OK(api.driver.EventDestroy(read));
+  OK(api.driver.StreamDestroy(writer));
+  OK(api.driver.StreamDestroy(reader));
+  OK(api.driver.MemFree(memory));
+  nnc_emu_set_late(0);
+}
+
 int main(void) {
   nnc_emu_bind(&api);
   int count = 0;
@@ -206,6 +246,7 @@ int main(void) {
   void *const *fields = (void *const *)(const void *)&api;
   for (size_t i = 0; i < sizeof api / sizeof *fields; i++) CHECK(fields[i], "field %zu is empty", i);
   test_graph();
+  test_order();
   test_dynamic_shared();
   test_gemm(CUDA_R_32F, CUBLAS_COMPUTE_32F, 1e-6);
   test_gemm(CUDA_R_16BF, CUBLAS_COMPUTE_32F, 4e-3);

@@ -17,7 +17,8 @@ typedef struct Gemm {                    // cublasGemmStridedBatchedEx, column-m
   int batch, compute;
 } Gemm;
 
-typedef enum CommandKind { COMMAND_LAUNCH, COMMAND_COPY, COMMAND_SET, COMMAND_GEMM } CommandKind;
+// RECORD, WAIT and GRAPH stand only in queues.
+typedef enum CommandKind { COMMAND_LAUNCH, COMMAND_COPY, COMMAND_SET, COMMAND_GEMM, COMMAND_RECORD, COMMAND_WAIT, COMMAND_GRAPH } CommandKind;
 typedef struct Command {                 // one entry of a stream or node of a graph
   CommandKind kind;
   const NncEmuKernel *kernel;
@@ -32,6 +33,9 @@ typedef struct Command {                 // one entry of a stream or node of a g
   uint32_t value;
   int value_bytes;                       // 1 or 4
   Gemm gemm;
+  CUevent event;                         // RECORD, WAIT: Borrowed
+  int64_t record;                        // which record of it
+  CUgraph graph;                         // GRAPH: a reference
 } Command;
 
 struct CudaGraph {
@@ -44,6 +48,9 @@ struct CudaStream {
   bool origin;                           // of the capture, not joined by an event
   int n_ranges;
   EmuRange *ranges;                      // Owned; for the next command
+  Command *queue;                        // Owned; what has not run yet, where work runs late
+  int queue_begin, queue_end, queue_capacity;
+  bool late;                             // else its work runs as soon as the events allow
   struct CudaStream *next;
 };
 struct CudaFunction {
@@ -66,12 +73,17 @@ typedef struct Device {
   CUresult broken;                       // of the first fault; all later work fails with it, as on a device
   char error[4096];
   int threads;
+  unsigned late;                         // bit i: work of the i-th stream made runs when somebody waits for it
+  unsigned n_streams;                    // made so far
 } Device;
 Device *emu_device(void);
 
 // Runs the command now, or records it where the stream captures. Takes its memory.
 CUresult emu_submit(CUstream stream, Command *command);
 CUresult emu_execute(const Command *command);
+bool emu_queue(CUstream stream, const Command *command);   // and runs what may run early; false: out of memory
+CUresult emu_drain(CUstream stream);                       // runs what is queued, and before that what it waits for
+CUresult emu_drain_all(void);
 void emu_command_free(Command *command);
 // The sorted ranges that the command may touch. Owned: free.
 EmuRange *emu_ranges(const Command *command, int *n);

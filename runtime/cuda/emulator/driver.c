@@ -70,6 +70,7 @@ void nnc_emu_reset(void) {
   device.broken = CUDA_SUCCESS;
   device.error[0] = 0;
 }
+void nnc_emu_set_late(unsigned streams) { device.late = streams; }
 void nnc_emu_set_threads(int threads) { device.threads = threads; }
 void nnc_emu_set_memory(uint64_t bytes) { device.total = bytes; }
 int64_t nnc_emu_allocated_bytes(void) { return (int64_t)device.used; }
@@ -81,6 +82,7 @@ static CUresult init(unsigned flags) {
   const char *memory = getenv("NNC_EMU_MEMORY"), *threads = getenv("NNC_EMU_THREADS");
   if (memory && !device.initialised) device.total = strtoull(memory, NULL, 10);
   if (threads && !device.initialised) device.threads = atoi(threads);
+  if (getenv("NNC_EMU_LATE")) device.late = (unsigned)atoi(getenv("NNC_EMU_LATE"));
   device.initialised = true;
   return flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
@@ -180,6 +182,7 @@ static CUresult mem_alloc(CUdeviceptr *address, size_t bytes) {
 
 static CUresult mem_free(CUdeviceptr address) {
   if (!address) return CUDA_SUCCESS;
+  emu_drain_all();
   pthread_mutex_lock(&lock);
   CUresult result = CUDA_ERROR_INVALID_VALUE;
   for (int i = 0; i < device.n; i++) {
@@ -200,6 +203,7 @@ static CUresult mem_alloc_host(void **address, size_t bytes) {
 }
 
 static CUresult mem_free_host(void *address) {
+  emu_drain_all();
   free(address);
   return CUDA_SUCCESS;
 }
@@ -240,6 +244,7 @@ static CUresult module_load(CUmodule *module, const void *image, unsigned n, con
 
 static CUresult module_unload(CUmodule module) {
   if (!module) return CUDA_ERROR_INVALID_HANDLE;
+  emu_drain_all();
   for (CUfunction f = module->functions, next; f; f = next) {
     next = f->next;
     free(f);
@@ -366,6 +371,7 @@ CUresult emu_execute(const Command *c) {
     for (size_t i = 0; i < c->bytes && !result; i += (size_t)c->value_bytes) memcpy(c->to + i, &c->value, (size_t)c->value_bytes);
     return result;
   case COMMAND_GEMM: return emu_fault(emu_gemm(c, message, sizeof message), message);
+  case COMMAND_RECORD: case COMMAND_WAIT: case COMMAND_GRAPH: break;
   }
   return CUDA_ERROR_INVALID_VALUE;
 }
@@ -397,6 +403,9 @@ CUresult emu_submit(CUstream stream, Command *c) {
     result = more ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
     kept = more != NULL;
     if (kept) g->commands[g->n++] = *c;
+  } else if (device.late && stream) {
+    kept = emu_queue(stream, c);
+    result = kept ? device.broken : CUDA_ERROR_OUT_OF_MEMORY;
   } else {
     result = emu_execute(c);
   }

@@ -108,6 +108,9 @@ EmuFault emu_launch(const EmuLaunch *launch, char *message, int size);
 const char *nnc_emu_last_error(void);        // description of the last fault, "" if none; valid until the next launch
 void nnc_emu_reset(void);                    // forgets a fault (a real context would stay broken), frees nothing
 void nnc_emu_set_threads(int threads);       // EmuLaunch.threads of later launches
+// Bit i: work submitted to the i-th stream that is made runs when somebody waits for it, in the latest order that events allow; that of the other streams as early
+// as they allow. A program that forgets to wait computes something else with one of the sets. NNC_EMU_LATE=N does the same.
+void nnc_emu_set_late(unsigned streams);
 void nnc_emu_set_memory(uint64_t bytes);     // device memory that the stand-in pretends to have; default 2 GiB
 int64_t nnc_emu_allocated_bytes(void);       // by cuMemAlloc, now
 

@@ -1,4 +1,5 @@
 // Stand-in for streams, events and graphs. A capture records commands in the order of their submission; launching the graph runs them in that order.
+// Work runs at once, or (nnc_emu_set_late) is queued until somebody waits for it.
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -9,6 +10,8 @@ struct CudaEvent {
   CUgraph capture;                       // recorded on a stream that captures
   bool recorded;
   double seconds;
+  CUstream stream;                       // of the last record
+  int64_t records, done;                 // submitted, run
 };
 struct CudaGraphExec { CUgraph graph; }; // holds a reference
 
@@ -19,13 +22,104 @@ static CUresult stream_create(CUstream *stream, unsigned flags) {
   if (!*stream) return CUDA_ERROR_OUT_OF_MEMORY;
   (*stream)->next = d->streams;
   d->streams = *stream;
+  (*stream)->late = d->n_streams < 32 && d->late >> d->n_streams & 1;
+  d->n_streams++;
   return CUDA_SUCCESS;
 }
 
+static void release(CUgraph graph) {
+  if (--graph->references) return;
+  for (int i = 0; i < graph->n; i++) emu_command_free(&graph->commands[i]);
+  free(graph->commands);
+  free(graph);
+}
+
+static CUresult run_graph(CUgraph graph) {
+  CUresult result = emu_device()->broken;
+  for (int i = 0; i < graph->n && !result; i++) result = emu_execute(&graph->commands[i]);
+  return result;
+}
+
+static void note_record(CUevent event) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  event->seconds = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Queues
+
+static void run_early(CUstream s);
+
+bool emu_queue(CUstream s, const Command *c) {
+  if (s->queue_begin == s->queue_end) s->queue_begin = s->queue_end = 0;
+  if (s->queue_end == s->queue_capacity) {
+    int larger = 2 * s->queue_capacity + 16;
+    Command *more = realloc(s->queue, (size_t)larger * sizeof *more);
+    if (!more) return false;
+    s->queue = more;
+    s->queue_capacity = larger;
+  }
+  s->queue[s->queue_end++] = *c;
+  run_early(s);
+  return true;
+}
+
+static CUresult run_until(CUstream s, CUevent event, int64_t record);
+
+static CUresult run_next(CUstream s) {
+  Command c = s->queue[s->queue_begin++];
+  switch (c.kind) {
+  case COMMAND_WAIT: return run_until(c.event->stream, c.event, c.record);
+  case COMMAND_RECORD:
+    c.event->done = c.record;
+    note_record(c.event);
+    for (CUstream other = emu_device()->streams; other; other = other->next) run_early(other);
+    return emu_device()->broken;
+  case COMMAND_GRAPH: {
+    CUresult result = run_graph(c.graph);
+    release(c.graph);
+    return result;
+  }
+  default: {
+    CUresult result = emu_execute(&c);
+    emu_command_free(&c);
+    return result;
+  }
+  }
+}
+
+static CUresult run_until(CUstream s, CUevent event, int64_t record) {
+  while (event->done < record && s->queue_begin < s->queue_end) run_next(s);
+  return emu_device()->broken;
+}
+
+static void run_early(CUstream s) {
+  while (!s->late && s->queue_begin < s->queue_end) {
+    const Command *c = &s->queue[s->queue_begin];
+    if (c->kind == COMMAND_WAIT && c->event->done < c->record) return;
+    run_next(s);
+  }
+}
+
+CUresult emu_drain(CUstream s) {
+  while (s && s->queue_begin < s->queue_end) run_next(s);
+  return emu_device()->broken;
+}
+
+CUresult emu_drain_all(void) {
+  for (CUstream s = emu_device()->streams; s; s = s->next) emu_drain(s);
+  return emu_device()->broken;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
 static CUresult stream_destroy(CUstream stream) {
+  emu_drain_all();
   for (CUstream *at = &emu_device()->streams; *at; at = &(*at)->next) {
     if (*at != stream) continue;
     *at = stream->next;
+    free(stream->queue);
     free(stream->ranges);
     free(stream);
     return CUDA_SUCCESS;
@@ -33,12 +127,12 @@ static CUresult stream_destroy(CUstream stream) {
   return CUDA_ERROR_INVALID_HANDLE;
 }
 
-static CUresult stream_synchronize(CUstream stream) { return stream && stream->capture ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : emu_device()->broken; }
+static CUresult stream_synchronize(CUstream stream) { return stream && stream->capture ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : emu_drain(stream); }
 
 static CUresult context_synchronize(void) {
   for (CUstream s = emu_device()->streams; s; s = s->next)
     if (s->capture) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  return emu_device()->broken;
+  return emu_drain_all();
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -50,22 +144,28 @@ static CUresult event_create(CUevent *event, unsigned flags) {
 }
 
 static CUresult event_destroy(CUevent event) {
+  emu_drain_all();
   free(event);
   return CUDA_SUCCESS;
 }
 
 static CUresult event_record(CUevent event, CUstream stream) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  event->seconds = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+  note_record(event);
   event->recorded = true;
   event->capture = stream ? stream->capture : NULL;
+  event->records++;
+  event->stream = stream;
+  bool queued = emu_device()->late && stream && !event->capture;
+  if (!queued) event->done = event->records;
+  else if (!emu_queue(stream, &(Command){.kind = COMMAND_RECORD, .event = event, .record = event->records})) return CUDA_ERROR_OUT_OF_MEMORY;
   return emu_device()->broken;
 }
 
 // A stream that waits for an event of a capture takes part in it.
 static CUresult stream_wait_event(CUstream stream, CUevent event, unsigned flags) {
   if (flags) return CUDA_ERROR_INVALID_VALUE;
+  if (!event->capture && stream && event->done < event->records && !emu_queue(stream, &(Command){.kind = COMMAND_WAIT, .event = event, .record = event->records}))
+    return CUDA_ERROR_OUT_OF_MEMORY;
   if (!event->capture) return emu_device()->broken;
   if (!stream) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (stream->capture && stream->capture != event->capture) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
@@ -73,7 +173,10 @@ static CUresult stream_wait_event(CUstream stream, CUevent event, unsigned flags
   return emu_device()->broken;
 }
 
-static CUresult event_synchronize(CUevent event) { return event->capture ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : emu_device()->broken; }
+static CUresult event_synchronize(CUevent event) {
+  if (event->capture) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  return event->stream ? run_until(event->stream, event, event->records) : emu_device()->broken;
+}
 
 static CUresult event_elapsed_time(float *milliseconds, CUevent from, CUevent to) {
   if (!from->recorded || !to->recorded) return CUDA_ERROR_INVALID_HANDLE;
@@ -82,13 +185,6 @@ static CUresult event_elapsed_time(float *milliseconds, CUevent from, CUevent to
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-
-static void release(CUgraph graph) {
-  if (--graph->references) return;
-  for (int i = 0; i < graph->n; i++) emu_command_free(&graph->commands[i]);
-  free(graph->commands);
-  free(graph);
-}
 
 static CUresult begin_capture(CUstream stream, int mode) {
   (void)mode;
@@ -120,9 +216,9 @@ static CUresult graph_instantiate(CUgraphExec *exec, CUgraph graph, unsigned lon
 
 static CUresult graph_launch(CUgraphExec exec, CUstream stream) {
   if (stream && stream->capture) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  CUresult result = CUDA_SUCCESS;
-  for (int i = 0; i < exec->graph->n && !result; i++) result = emu_execute(&exec->graph->commands[i]);
-  return result;
+  if (!emu_device()->late || !stream) return run_graph(exec->graph);
+  exec->graph->references++;
+  return emu_queue(stream, &(Command){.kind = COMMAND_GRAPH, .graph = exec->graph}) ? emu_device()->broken : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult graph_exec_destroy(CUgraphExec exec) {
