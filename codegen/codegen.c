@@ -173,7 +173,7 @@ static bool build_kernels(const CudaProgram *p, const CodegenOptions *options, c
 
 static bool build_cuda(const void *program, const CodegenOptions *options, const char *folder) {
   const CudaProgram *p = program;
-  CudaImages images = {.arch = p->arch->name, .ptx_version = p->arch->ptx_version, .emulated = options->emulate};
+  CudaImages images = {.arch = p->arch->name, .ptx_version = p->arch->ptx_version, .tf32 = cuda_uses_tf32(), .emulated = options->emulate};
   char *ptx = text_format("%s/kernels.ptx", folder), *cubin = text_format("%s/kernels.cubin", folder), *object = text_format("%s/kernels.o", folder);
   char *source = text_format("%s/program.c", folder);
   Text tables = {0};
@@ -200,7 +200,7 @@ static bool emit_cuda(MlirModule module, CodegenEmit what, const CodegenOptions 
     case CODEGEN_LLVM: ok = cuda_lower(&kernels, arch, CUDA_LLVM, options->time_phases, &text); break;
     case CODEGEN_PTX: ok = cuda_lower(&kernels, arch, CUDA_PTX, options->time_phases, &text); break;
     case CODEGEN_TABLES: {
-      CudaImages images = {.arch = arch->name, .ptx_version = arch->ptx_version, .emulated = options->emulate, .ptx_path = options->emulate ? NULL : "kernels.ptx"};
+      CudaImages images = {.arch = arch->name, .ptx_version = arch->ptx_version, .tf32 = cuda_uses_tf32(), .emulated = options->emulate, .ptx_path = options->emulate ? NULL : "kernels.ptx"};
       ok = host_tables_write(module, &kernels, NULL, options, &images, &text);
       break;
     }

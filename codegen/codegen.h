@@ -19,7 +19,8 @@ typedef struct CodegenOptions {
 } CodegenOptions;
 
 const NnTarget *nn_target_host(const char *cpu);   // NULL and a message on stderr: unknown CPU
-const NnTarget *nn_target_cuda(const char *gpu_arch);   // a known one
+const NnTarget *nn_target_cuda(const char *gpu_arch, bool tf32);   // a known one; tf32: products of f32 operands keep 11 bits of each
+bool nn_gpu_arch_has_tf32(const char *name);
 bool nn_gpu_arch_known(const char *name);           // a name that --gpu-arch takes
 const char *nn_gpu_arch_names(void);                // "sm_80, sm_89, …". Static
 // After one of these: what its predicted times are made from. The table is Borrowed while passes run; NULL: none.

@@ -187,6 +187,7 @@ CostWork cost_work(MlirOperation op, MlirOperation kernel) {
 double machine_seconds(const Machine *machine, const CostWork *work) {
   double peak = machine->flops_per_second[work->dtype], half = machine->share[work->class].half_size;
   if (peak <= 0) peak = machine->flops_per_second[NN_F32];
+  if (work->dtype == NN_F32 && machine->tf32_flops_per_second > 0 && (work->class == COST_matmul || work->class == COST_conv)) peak = machine->tf32_flops_per_second;
   double share = machine->share[work->class].flops;
   if (half > 0 && work->smallest > 0) share *= (double)work->smallest / ((double)work->smallest + half);
   bool cached = work->bytes <= machine->cache_bytes;

@@ -11,6 +11,7 @@
 static NnTarget target;
 static Machine machine;
 static const CostTable *costs;   // Borrowed; NULL: none
+static bool uses_tf32;
 
 MlirOperation target_callee(MlirOperation call) {
   MlirOperation top = call;
@@ -49,6 +50,8 @@ static double seconds(const NnTarget *t, MlirOperation op) {
 
 double target_seconds(MlirOperation op) { return seconds(&target, op); }
 
+void target_use_tf32(bool tf32) { uses_tf32 = tf32; }
+
 const NnTarget *target_set(const char *name, const Machine *m, int64_t (*workspace_bytes)(MlirOperation), bool (*inplace_ok)(MlirOperation, int, int)) {
   target = (NnTarget){.name = name, .alignment = NNC_ALIGN, .workspace_bytes = workspace_bytes, .seconds = seconds, .channels_last = true, .inplace_ok = inplace_ok};
   nn_target_set_machine(m);
@@ -57,6 +60,7 @@ const NnTarget *target_set(const char *name, const Machine *m, int64_t (*workspa
 
 void nn_target_set_machine(const Machine *m) {
   machine = *m;
+  if (!uses_tf32) machine.tf32_flops_per_second = 0;
   target.flops_per_second = m->flops_per_second[NN_F32];
   target.bytes_per_second = m->bytes_per_second;
   target.launch_seconds = m->launch_seconds;

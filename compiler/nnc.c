@@ -282,7 +282,7 @@ static bool read_cost_files(const Options *options, Diagnostics *d, CostFile *co
 
 static bool compile_module(const Options *options, Diagnostics *d, const AstFile *file, MlirContext ctx)
 {
-  const NnTarget *target = options->gpu_arch ? nn_target_cuda(options->gpu_arch) : nn_target_host(options->cpu);
+  const NnTarget *target = options->gpu_arch ? nn_target_cuda(options->gpu_arch, options->math && !strcmp(options->math, "tf32")) : nn_target_host(options->cpu);
   if (!target) return false;
   double start = seconds_now();
   MlirModule module = elaborate(ctx, file, options->defines, options->n_defines, options->dtype);

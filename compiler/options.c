@@ -34,6 +34,8 @@ static const char usage[] =
     "      --inside=WHAT         cheap values that backward kernels compute again instead of keeping\n"
     "                            them: all (default), kernels (only what no library call reads) or none\n"
     "      --dtype=TYPE          f32 (default) or f64: type of parameters and arithmetic\n"
+    "      --math=TYPE           what f32 products are made of on a GPU: f32 (default), or tf32, which is\n"
+    "                            faster and keeps 11 bits of each factor\n"
     "      --target=NAME         host (default), cuda, or cuda-emu: cuda's kernels run by an emulator\n"
     "      --gpu-arch=NAME       architecture of the GPU for cuda (default: sm_80)\n"
     "      --cpu=NAME            native (default) or an LLVM CPU name\n"
@@ -168,7 +170,7 @@ static int parse_pass(const char *option, const char *name, const char **hook)
 }
 
 enum { OPTION_TARGET = 256, OPTION_CPU, OPTION_BUDGET, OPTION_REMAT, OPTION_OVERHEAD, OPTION_REMAT_TIME, OPTION_REMAT_EFFORT, OPTION_REMAT_SEED, OPTION_INSIDE, OPTION_SWEEP, OPTION_DTYPE, OPTION_EMIT, OPTION_BEFORE, OPTION_AFTER, OPTION_TIME, OPTION_COLOR,
-       OPTION_TEMPS, OPTION_LIST, OPTION_HELP_OP, OPTION_VERSION, OPTION_REPORT, OPTION_MACHINE, OPTION_COSTS, OPTION_ARCH };
+       OPTION_TEMPS, OPTION_LIST, OPTION_HELP_OP, OPTION_VERSION, OPTION_REPORT, OPTION_MACHINE, OPTION_COSTS, OPTION_ARCH, OPTION_MATH };
 
 static int parse_budget(Options *options)
 {
@@ -228,7 +230,7 @@ static int parse_arch(Options *options)
 }
 
 static const struct option long_options[] = {
-  {"output", required_argument, NULL, 'o'}, {"target", required_argument, NULL, OPTION_TARGET}, {"gpu-arch", required_argument, NULL, OPTION_ARCH}, {"cpu", required_argument, NULL, OPTION_CPU},
+  {"output", required_argument, NULL, 'o'}, {"target", required_argument, NULL, OPTION_TARGET}, {"gpu-arch", required_argument, NULL, OPTION_ARCH}, {"math", required_argument, NULL, OPTION_MATH}, {"cpu", required_argument, NULL, OPTION_CPU},
   {"memory-budget", required_argument, NULL, OPTION_BUDGET}, {"remat", required_argument, NULL, OPTION_REMAT}, {"dtype", required_argument, NULL, OPTION_DTYPE},
   {"max-overhead", required_argument, NULL, OPTION_OVERHEAD}, {"remat-time", required_argument, NULL, OPTION_REMAT_TIME}, {"remat-effort", required_argument, NULL, OPTION_REMAT_EFFORT}, {"remat-seed", required_argument, NULL, OPTION_REMAT_SEED},
   {"sweep", no_argument, NULL, OPTION_SWEEP}, {"inside", required_argument, NULL, OPTION_INSIDE},
@@ -246,7 +248,7 @@ static int parse_option(int option, Options *options)
 #undef EMIT
   };
   static const char *const policies[] = {"auto", "none", "manual", "sqrt", "speed", "recursive"}, *const dtypes[] = {"f32", "f64"}, *const insides[] = {"all", "kernels", "none"},
-                    *const colors[] = {"auto", "never", "always"};   // ORDER of DiagColor
+                    *const maths[] = {"f32", "tf32"}, *const colors[] = {"auto", "never", "always"};   // ORDER of DiagColor
   int chosen = 0, status = -1;
   switch (option) {
     case 'o':
@@ -266,6 +268,7 @@ static int parse_option(int option, Options *options)
       return -1;
     case OPTION_TARGET: return parse_target(options);
     case OPTION_ARCH: return parse_arch(options);
+    case OPTION_MATH: options->math = optarg; return CHOOSE("--math", optarg, maths, &chosen);
     case OPTION_CPU: options->cpu = optarg; return -1;
     case OPTION_BUDGET: return parse_budget(options);
     case OPTION_OVERHEAD: return parse_overhead(options);
@@ -311,7 +314,9 @@ static int check(Options *options)
   if (options->gpu_arch && !cuda) return options_usage_error("--gpu-arch=%s goes with --target=cuda", options->gpu_arch);
   if (options->emit == EMIT_ptx && !cuda) return options_usage_error("--emit=ptx goes with --target=cuda%s", "");
   if (options->emit == EMIT_asm && strcmp(options->target, "cuda") == 0) return options_usage_error("--emit=asm is for the host; for --target=cuda it is --emit=ptx%s", "");
+  if (options->math && !cuda) return options_usage_error("--math=%s goes with --target=cuda", options->math);
   if (cuda && !options->gpu_arch) options->gpu_arch = "sm_80";
+  if (options->math && !strcmp(options->math, "tf32") && !nn_gpu_arch_has_tf32(options->gpu_arch)) return options_usage_error("--math=tf32 needs sm_80 or later, not %s", options->gpu_arch);
   bool text = options->emit != EMIT_exe || options->sweep;
   if (options->sweep && (options->emit != EMIT_exe || options->memory_budget || options->max_overhead))
     return options_usage_error("--sweep prints and stops: it goes with neither --emit nor --memory-budget nor --max-overhead%s", "");

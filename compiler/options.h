@@ -32,6 +32,7 @@ typedef struct Options {
   Emit emit;
   const char *target, *cpu;
   const char *gpu_arch;                // "sm_90a"; NULL for the host
+  const char *math;                    // of f32 products on a GPU, "f32" or "tf32"; NULL: not given
   const char *memory_budget, *remat, *max_overhead, *remat_time, *remat_effort, *remat_seed;   // as given, checked; NULL: not given
   const char *inside;                  // what backward kernels compute again; NULL: not given
   bool sweep;

@@ -131,7 +131,7 @@ int cmd_info(int argc, char **argv) {
   int status = parse_options(argc, argv, &o);
   if (status >= 0) return status;
   const NncProgram *p = &nnc_program;
-  printf("%s, compiled from %s by nnc %s for %s (%s)\n\n", p->model, p->source, p->compiler, p->cpu, p->isa);
+  printf("%s, compiled from %s by nnc %s for %s (%s)\n\n", p->model, p->source, p->compiler, p->cpu, !p->cuda ? p->isa : p->cuda->tf32 ? "f32 products in tf32" : "f32 products in f32");
   print_parameters(o.arena);
   print_arena();
   printf("batch           %lld", (long long)p->batch);

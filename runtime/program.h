@@ -158,6 +158,7 @@ struct CudaApi;
 typedef struct NncCuda {
   const char *arch;                          // "sm_90a": what the kernels were made for
   int ptx_version;                           // 80: version 8.0 of PTX
+  bool tf32;                                 // products of f32 operands keep 11 bits of each
   const char *ptx, *ptx_end;                 // text, *ptx_end is 0; NULL: none
   const char *cubin, *cubin_end;             // the same, assembled for arch when ptxas was found; NULL: none
   const void *module;                        // under the emulator: its NncEmuModule

@@ -16,4 +16,6 @@ const CudaArch *cuda_arch(const char *name) {
 
 bool nn_gpu_arch_known(const char *name) { return cuda_arch(name) != NULL; }
 
+bool nn_gpu_arch_has_tf32(const char *name) { return cuda_arch(name)->major >= 8; }
+
 const char *nn_gpu_arch_names(void) { return "sm_75, sm_80, sm_86, sm_89, sm_90, sm_90a, sm_100, sm_120"; }

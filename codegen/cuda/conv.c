@@ -68,9 +68,9 @@ void conv_product(const NncConv *c, ConvProduct *p) {
   p->index = most < INT32_MAX / 2 ? "i32" : "i64";
 }
 
-// Tensor cores, where the channels fill a good part of a tile: f32 as three products of tf32 parts.
+// Tensor cores, where the channels fill a good part of a tile: f32 as three products of tf32 parts, or as one of what tf32 keeps.
 static bool uses_template(const NncConv *c, ConvShape *shape) {
-  if (c->dtype != NNC_F32 || !cuda_has_tensor_cores() || !conv_template_shape(c, TILE_F32, shape)) return false;
+  if (c->dtype != NNC_F32 || !cuda_has_tensor_cores() || !conv_template_shape(c, cuda_uses_tf32() ? TILE_TF32 : TILE_F32, shape)) return false;
   int64_t ci = c->c / c->groups, oi = c->o / c->groups;
   switch (c->pass) {
   case NNC_CONV_FORWARD: return oi >= 32 && ci >= 16;
@@ -221,7 +221,7 @@ static void emit_template(const ConvShape *shape, HostKernel *out) {
   }
   out->conv = host_alloc(1, sizeof *out->conv);
   *out->conv = *shape;
-  text_add(&out->text, "// tensor cores: each f32 product as three of tf32 parts, tiles of up to 128 x 128 results\n");
+  text_add(&out->text, "// tensor cores: each f32 product as %s, tiles of up to 128 x 128 results\n", shape->type == TILE_TF32 ? "one of tf32" : "three of tf32 parts");
 }
 
 static void emit_depthwise(const NncConv *c, HostKernel *out) {

@@ -5,6 +5,7 @@
 // An H100's rates where no machine is given (machines/h100.json; published peaks): only ratios matter to the passes.
 static const Machine generic = {
   .flops_per_second = {[NN_F32] = 67e12, [NN_F64] = 34e12},
+  .tf32_flops_per_second = 494e12,
   .bytes_per_second = 3.35e12,
   .launch_seconds = 3e-6,
   .share = {[COST_matmul] = {0.8, 0.85, 128}, [COST_conv] = {0.7, 0.85, 64}, [COST_elementwise] = {0.4, 0.85, 0}, [COST_reduction] = {0.3, 0.8, 0},
@@ -19,10 +20,15 @@ static int64_t workspace_bytes(MlirOperation op) {
 }
 
 static const CudaArch *target_arch;   // as the target itself: one per process
+static bool target_tf32;
 
 bool cuda_has_tensor_cores(void) { return !target_arch || target_arch->major >= 8; }
 
-const NnTarget *nn_target_cuda(const char *gpu_arch) {
+bool cuda_uses_tf32(void) { return target_tf32; }
+
+const NnTarget *nn_target_cuda(const char *gpu_arch, bool tf32) {
   target_arch = cuda_arch(gpu_arch);
+  target_tf32 = tf32;
+  target_use_tf32(tf32);
   return target_set("cuda", &generic, workspace_bytes, host_kernel_inplace_ok);
 }

@@ -68,6 +68,7 @@ int64_t host_library_scratch(MlirOperation op);              // bytes; cached
 typedef struct CudaImages {
   const char *arch;
   int ptx_version;
+  bool tf32;                           // cuBLAS may round operands in f32 to tf32
   const char *ptx_path, *cubin_path;   // files; NULL: none
   bool emulated;                       // the kernels are host code behind the table CUDA_TABLE_SYMBOL
 } CudaImages;

@@ -103,7 +103,7 @@ static void add_cuda(Text *t, const CudaImages *cuda) {
   if (cuda->ptx_path) add_file(t, "nnc_ptx", cuda->ptx_path);
   if (cuda->cubin_path) add_file(t, "nnc_cubin", cuda->cubin_path);
   if (cuda->emulated) text_add(t, "extern const char " CUDA_TABLE_SYMBOL "[];\n");
-  text_add(t, "static const NncCuda cuda = {.arch=\"%s\",.ptx_version=%d,.load=%s", cuda->arch, cuda->ptx_version, cuda->emulated ? "nnc_cuda_load_emulator" : "nnc_cuda_load");
+  text_add(t, "static const NncCuda cuda = {.arch=\"%s\",.ptx_version=%d,.tf32=%s,.load=%s", cuda->arch, cuda->ptx_version, cuda->tf32 ? "true" : "false", cuda->emulated ? "nnc_cuda_load_emulator" : "nnc_cuda_load");
   if (cuda->ptx_path) text_add(t, ",.ptx=nnc_ptx,.ptx_end=nnc_ptx_end");
   if (cuda->cubin_path) text_add(t, ",.cubin=nnc_cubin,.cubin_end=nnc_cubin_end");
   if (cuda->emulated) text_add(t, ",.module=" CUDA_TABLE_SYMBOL);
