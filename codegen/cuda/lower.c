@@ -14,7 +14,6 @@
 #include "llvm-c/Transforms/PassBuilder.h"
 
 #define TRIPLE "nvptx64-nvidia-cuda"
-#define MANY_BUFFERS 12
 #define PTX_KERNEL 71   // LLVM's calling convention ptx_kernel
 
 static void set_attribute(LLVMContextRef llvm, LLVMValueRef function, const char *name, const char *value) {
@@ -50,8 +49,8 @@ static void make_kernels(LLVMModuleRef module, LLVMContextRef llvm, const HostKe
       snprintf(threads, sizeof threads, "%d,%d,%d", (int)l->block[0], (int)l->block[1], (int)l->block[2]);
       LLVMSetFunctionCallConv(function, PTX_KERNEL);
       set_attribute(llvm, function, "nvvm.reqntid", threads);
-      // With many buffers ptxas would rather keep an address in local memory than lose the fourth block of a multiprocessor.
-      if (LLVMCountParams(function) >= MANY_BUFFERS && !from_template(&kernels->items[i])) set_attribute(llvm, function, "nvvm.minctasm", "2");
+      // Left to itself, ptxas would rather keep a few values in local memory than lose a fifth or sixth block of a multiprocessor.
+      if (!from_template(&kernels->items[i])) set_attribute(llvm, function, "nvvm.minctasm", "2");
     }
 }
 
