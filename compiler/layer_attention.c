@@ -46,6 +46,8 @@ bool layer_attention(LayerCall *c, Value *result)
   for (int i = Q; i <= V; i++) operand[i] = layer_float_tensor(c, i);
   if (!find_head_dim(c, operand, &head_dim)) return false;
   NnType given = nn_value_type(operand[Q]);
+  // The op is of f32 or f64; narrower floats are computed as f32.
+  for (int i = Q; i <= V; i++) operand[i] = nn_cast(c->b, operand[i], given.dtype == NN_F64 ? NN_F64 : NN_F32);
   for (int i = Q; i <= V && head_dim; i++) operand[i] = split_heads(c, operand[i], head_dim);
   double p = layer_float(c, DROPOUT), scale = layer_given(c, SCALE) ? layer_float(c, SCALE) : 1 / sqrt((double)nn_value_type(operand[Q]).dim[3]);
   if (!(p >= 0 && p < 1)) return layer_arg_error(c, DROPOUT, "'dropout' must be at least 0 and below 1, found %g", p);
@@ -57,5 +59,6 @@ bool layer_attention(LayerCall *c, Value *result)
   if (drops) operand[n++] = elaborator_random_key(c->e);
   NnAttr attrs[] = {NN_F64A("scale", scale), NN_BOOL("causal", layer_bool(c, CAUSAL)), NN_F64A("dropout", drops ? p : 0), NN_STR("layout", head_dim ? "bthd" : "bhtd")};
   MlirOperation op = layer_build(c, NN_OP_attention, n, operand, 4, attrs, NULL);
-  return !mlirOperationIsNull(op) && layer_return(result, nn_reshape(c->b, mlirOperationGetResult(op, 0), given.rank, given.dim));
+  if (mlirOperationIsNull(op)) return false;
+  return layer_return(result, nn_cast(c->b, nn_reshape(c->b, mlirOperationGetResult(op, 0), given.rank, given.dim), given.dtype));
 }
