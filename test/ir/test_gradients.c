@@ -5,95 +5,8 @@
 #include <string.h>
 
 #include "test/check.h"
+#include "test/ir/gradient_cases.h"
 #include "test/ir/reference.c"
-
-typedef struct Case {
-  const char *op, *operands, *results, *attrs;   // types as "3x4xf64, 3xi32"
-  bool positive;       // floats in [0.5, 1.5) instead of [-1.5, 1.5)
-  int low, high;       // integers in [low, high)
-  int constant_results;   // the last so many results are constants to differentiation
-} Case;
-
-#define POOL "kernel = array<i64: 3, 2>, strides = array<i64: 2, 1>, padding = array<i64: 1, 0, 1, 1>"
-#define CONV "strides = array<i64: 2, 1>, padding = array<i64: 1, 2, 0, 1>, dilation = array<i64: 1, 2>, groups = 2 : i64"
-
-static const Case cases[] = {
-  {"neg", "2x3xf64", "2x3xf64", .attrs = ""},
-  {"abs", "2x3xf64", "2x3xf64", .attrs = ""},
-  {"exp", "2x3xf64", "2x3xf64", .attrs = ""},
-  {"log", "2x3xf64", "2x3xf64", .positive = true},
-  {"sqrt", "2x3xf64", "2x3xf64", .positive = true},
-  {"rsqrt", "2x3xf64", "2x3xf64", .positive = true},
-  {"recip", "2x3xf64", "2x3xf64", .positive = true},
-  {"sin", "2x3xf64", "2x3xf64", .attrs = ""},
-  {"cos", "2x3xf64", "2x3xf64", .attrs = ""},
-  {"tanh", "2x3xf64", "2x3xf64", .attrs = ""},
-  {"erf", "2x3xf64", "2x3xf64", .attrs = ""},
-  {"sigmoid", "2x3xf64", "2x3xf64", .attrs = ""},
-  {"relu", "4x5xf64", "4x5xf64", .attrs = ""},
-  {"add", "2x3xf64, 2x3xf64", "2x3xf64", .attrs = ""},
-  {"sub", "2x3xf64, 2x3xf64", "2x3xf64", .attrs = ""},
-  {"mul", "2x3xf64, 2x3xf64", "2x3xf64", .attrs = ""},
-  {"div", "2x3xf64, 2x3xf64", "2x3xf64", .positive = true},
-  {"pow", "2x3xf64, 2x3xf64", "2x3xf64", .positive = true},
-  {"max", "4x5xf64, 4x5xf64", "4x5xf64", .attrs = ""},
-  {"min", "4x5xf64, 4x5xf64", "4x5xf64", .attrs = ""},
-  {"select", "4x5xi1, 4x5xf64, 4x5xf64", "4x5xf64", .high = 2},
-  {"cast", "2x3xf64", "2x3xf32", .attrs = ""},
-  {"broadcast", "3x1xf64", "2x3x4x5xf64", .attrs = "dims = array<i64: 1, 3>"},
-  {"broadcast", "f64", "2x3xf64", .attrs = "dims = array<i64>"},
-  {"broadcast", "1x3xf64", "1x3x1xf64", .attrs = "dims = array<i64: 0, 1>"},
-  {"reshape", "2x6xf64", "3x4xf64", .attrs = ""},
-  {"transpose", "2x3x4xf64", "4x2x3xf64", .attrs = "perm = array<i64: 2, 0, 1>"},
-  {"slice", "5x7xf64", "2x3xf64", .attrs = "starts = array<i64: 1, 0>, sizes = array<i64: 2, 3>, strides = array<i64: 3, 2>"},
-  {"slice", "5x7xf64", "1x7xf64", .attrs = "starts = array<i64: 4, 0>, sizes = array<i64: 1, 7>, strides = array<i64: 9, 1>"},
-  {"reduce_sum", "2x3x4xf64", "3xf64", .attrs = "axes = array<i64: 0, 2>"},
-  {"reduce_sum", "2x3xf64", "f64", .attrs = "axes = array<i64: 0, 1>"},
-  {"reduce_max", "2x3x4xf64", "2x4xf64", .attrs = "axes = array<i64: 1>"},
-  {"moments", "2x3x4xf64", "3xf64, 3xf64", .attrs = "axes = array<i64: 0, 2>"},
-  {"pad", "2x3xf64", "5x8xf64", .attrs = "low = array<i64: 1, 0>, high = array<i64: 1, 1>, interior = array<i64: 1, 2>, value = 3.0 : f64"},
-  {"pad", "1x3xf64", "4x3xf64", .attrs = "low = array<i64: 1, 0>, high = array<i64: 2, 0>, interior = array<i64: 5, 0>, value = 0.0 : f64"},
-  {"concat", "2x3xf64, 2x1xf64, 2x2xf64", "2x6xf64", .attrs = "axis = 1 : i64"},
-  {"concat", "2x3xf64, 4x3xf64", "6x3xf64", .attrs = "axis = 0 : i64"},
-  {"gather", "5x3xf64, 2x4xi32", "2x4x3xf64", .high = 5},
-  {"scatter_add", "2x4x3xf64, 2x4xi32", "5x3xf64", .attrs = "rows = 5 : i64", .high = 5},
-  {"scatter_add_to", "2x4x3xf64, 2x4xi32, 5x3xf64", "5x3xf64", .attrs = "", .high = 5},
-  {"scatter_max", "2x4x3xf64, 2x4xi32", "5x3xf64", .attrs = "rows = 5 : i64", .high = 5},
-  {"maxpool2d", "2x3x7x5xf64", "2x3x3x6xf64, 2x3x3x6xui8", .attrs = POOL},
-  {"maxpool2d", "2x7x5x3xf64", "2x3x6x3xf64, 2x3x6x3xui8", .attrs = POOL ", layout = \"nhwc\""},
-  {"avgpool2d", "2x3x7x5xf64", "2x3x3x6xf64", .attrs = POOL ", include_pad = true"},
-  {"avgpool2d", "2x7x5x3xf64", "2x3x6x3xf64", .attrs = POOL ", include_pad = false, layout = \"nhwc\""},
-  {"avgpool2d_grad", "2x3x3x6xf64", "2x3x7x5xf64", .attrs = POOL ", include_pad = false"},
-  {"matmul", "3x4xf64, 4x2xf64", "3x2xf64", .attrs = ""},
-  {"matmul", "3x4xf64, 2x4xf64", "3x2xf64", .attrs = "transpose_b = true"},
-  {"matmul", "4x3xf64, 4x2xf64", "3x2xf64", .attrs = "transpose_a = true"},
-  {"matmul", "4x3xf64, 2x4xf64", "3x2xf64", .attrs = "transpose_a = true, transpose_b = true"},
-  {"matmul", "2x3x4xf64, 2x4x2xf64", "2x3x2xf64", .attrs = ""},
-  {"matmul", "2x3x4xf64, 2x2x4xf64", "2x3x2xf64", .attrs = "transpose_b = true"},
-  {"matmul", "2x4x3xf64, 2x4x2xf64", "2x3x2xf64", .attrs = "transpose_a = true"},
-  {"matmul", "2x4x3xf64, 2x2x4xf64", "2x3x2xf64", .attrs = "transpose_a = true, transpose_b = true"},
-  {"matmul", "2x5x3x4xf64, 4x2xf64", "2x5x3x2xf64", .attrs = ""},
-  {"matmul", "2x5x3x4xf64, 2x4xf64", "2x5x3x2xf64", .attrs = "transpose_b = true"},
-  {"matmul_rows", "2x5x3xf64, 2x5x4xf64", "3x4xf64", .attrs = ""},
-  {"conv2d", "2x4x7x5xf64, 6x2x3x2xf64", "2x6x4x4xf64", .attrs = CONV},
-  {"conv2d", "2x7x5x4xf64, 6x2x3x2xf64", "2x4x4x6xf64", .attrs = CONV ", layout = \"nhwc\""},
-  {"conv2d_input_grad", "2x6x4x4xf64, 6x2x3x2xf64", "2x4x7x5xf64", .attrs = CONV},
-  {"conv2d_weight_grad", "2x4x7x5xf64, 2x6x4x4xf64", "6x2x3x2xf64", .attrs = CONV},
-  {"attention", "2x3x5x4xf64, 2x3x7x4xf64, 2x3x7x4xf64", "2x3x5x4xf64, 2x3x5xf64", .attrs = "scale = 0.5 : f64", .constant_results = 1},
-  {"attention", "1x1x1x1xf64, 1x1x1x1xf64, 1x1x1x1xf64", "1x1x1x1xf64, 1x1x1xf64", .attrs = "scale = 0.5 : f64, causal = true", .constant_results = 1},
-  {"attention", "2x4x5x3xf64, 2x2x5x3xf64, 2x2x5x3xf64", "2x4x5x3xf64, 2x4x5xf64", .attrs = "scale = 0.7 : f64, causal = true", .constant_results = 1},
-  {"attention", "2x3x6x2xf64, 2x7x2x2xf64, 2x7x2x2xf64", "2x3x6x2xf64, 2x6x3xf64", .attrs = "scale = 0.7 : f64, causal = true, layout = \"bthd\"", .constant_results = 1},
-  {"attention", "2x2x7x3xf64, 2x2x5x3xf64, 2x2x5x3xf64", "2x2x7x3xf64, 2x2x7xf64", .attrs = "scale = 0.7 : f64, causal = true", .constant_results = 1},
-  {"attention", "2x2x3x3xf64, 2x2x5x3xf64, 2x2x5x3xf64, 2x5xi1", "2x2x3x3xf64, 2x2x3xf64", .attrs = "scale = 0.7 : f64", .high = 2, .constant_results = 1},
-  {"attention", "2x2x3x3xf64, 2x1x5x3xf64, 2x1x5x3xf64, 2x5xi1, 4xi32", "2x2x3x3xf64, 2x2x3xf64", .attrs = "scale = 0.7 : f64, causal = true, dropout = 0.4 : f64", .high = 2, .constant_results = 1},
-  {"softmax", "2x3x4xf64", "2x3x4xf64", .attrs = ""},
-  {"log_softmax", "2x3x4xf64", "2x3x4xf64", .attrs = ""},
-  {"cross_entropy", "2x6x4xf64, 2x6xi32", "2x6xf64, 2x6xf64", .low = -1, .high = 6},
-  {"cross_entropy", "6x4xf64, 6xi64", "6xf64, 6xf64", .high = 4, .constant_results = 1},
-  {"layernorm", "2x3x5xf64, 5xf64, 5xf64", "2x3x5xf64, 2x3xf64, 2x3xf64", .attrs = "eps = 1.0e-5 : f64", .constant_results = 2},
-  {"batchnorm", "4x3x5xf64, 3xf64, 3xf64", "4x3x5xf64, 3xf64, 3xf64", .attrs = "eps = 1.0e-5 : f64, axis = 1 : i64", .constant_results = 2},
-  {"batchnorm", "4x5x3xf64, 3xf64, 3xf64", "4x5x3xf64, 3xf64, 3xf64", .attrs = "eps = 1.0e-3 : f64, axis = 2 : i64", .constant_results = 2},
-};
 
 enum { MAX_VALUES = 8 };
 
@@ -261,19 +174,47 @@ static void check_expansion(MlirContext ctx, const Case *c, const char *text) {
   mlirModuleDestroy(module);
 }
 
-int main(void) {
-  MlirContext ctx = nn_context_create();
-  bool covered[NN_OP_COUNT] = {0};
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    NnOp op = nn_op_by_name(cases[i].op);
-    char *text = case_text(&cases[i]);
-    covered[op] = true;
-    check_gradient(ctx, &cases[i], text);
-    if (nn_op_info(op)->expand) check_expansion(ctx, &cases[i], text);
-    free(text);
+static bool has_odd_size(const char *types) {   // other than one, of a dimension
+  for (const char *c = types; (c = strchr(c, 'x')); c++) {
+    const char *digit = c;
+    while (digit > types && digit[-1] >= '0' && digit[-1] <= '9') digit--;
+    if (digit < c && atoi(digit) > 1 && atoi(digit) % 2) return true;
   }
-  for (int op = 0; op < NN_OP_COUNT; op++)
-    CHECK(covered[op] || !nn_op_info((NnOp)op)->vjp, "%s has a gradient rule and no case here", nn_op_info((NnOp)op)->name);
+  return false;
+}
+
+typedef struct Coverage { int cases, odd; } Coverage;
+
+static void check_case(MlirContext ctx, const Case *c, Coverage *coverage) {
+  NnOp op = nn_op_by_name(c->op);
+  char *text = case_text(c);
+  coverage[op].cases++;
+  coverage[op].odd += has_odd_size(c->operands) || has_odd_size(c->results);
+  check_gradient(ctx, c, text);
+  if (nn_op_info(op)->expand) check_expansion(ctx, c, text);
+  free(text);
+}
+
+static void check_map(MlirContext ctx, const MapCase *c, const char *shape, Coverage *coverage) {
+  char operands[128], result[32];
+  size_t length = 0;
+  for (int i = 0; i < 3 && c->operands[i]; i++) length += (size_t)snprintf(operands + length, sizeof operands - length, "%s%s%s", i ? ", " : "", shape, c->operands[i]);
+  snprintf(result, sizeof result, "%s%s", shape, c->result);
+  check_case(ctx, &(Case){c->op, operands, result, "", .positive = c->positive, .high = 2}, coverage);
+}
+
+int main(void) {
+  enum { SHAPES = 6 };
+  MlirContext ctx = nn_context_create();
+  Coverage coverage[NN_OP_COUNT] = {0};
+  for (size_t i = 0; i < sizeof map_cases / sizeof *map_cases; i++)
+    for (size_t k = 0; k < sizeof map_shapes / sizeof *map_shapes; k++) check_map(ctx, &map_cases[i], map_shapes[k], coverage);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_case(ctx, &cases[i], coverage);
+  for (int op = 0; op < NN_OP_COUNT; op++) {
+    const NnOpInfo *info = nn_op_info((NnOp)op);
+    CHECK(!info->vjp || coverage[op].cases >= SHAPES, "%s has a gradient rule and %d cases here, fewer than %d", info->name, coverage[op].cases, SHAPES);
+    CHECK(!info->vjp || 2 * coverage[op].odd >= SHAPES, "%s: %d cases with an odd size, fewer than %d", info->name, coverage[op].odd, SHAPES / 2);
+  }
   mlirContextDestroy(ctx);
   return check_report();
 }
