@@ -143,6 +143,15 @@ static void views(MlirModule m, NnDtype t, int64_t a, int64_t b, int64_t c, int6
   finish(&f, "map", type, 0, NULL, RESULTS(nn_binary(&f.b, NN_OP_mul, x, nn_broadcast(&f.b, root, type, I64S(0, 1, 2)))));
 }
 
+static void logic(MlirModule m, NnDtype t, int64_t rows, int64_t columns) {
+  Fn f = fn_begin(m);
+  NnType type = SHAPE(t, rows, columns);
+  MlirValue x = arg(&f, type), y = arg(&f, type);
+  MlirValue less = nn_compare(&f.b, "lt", x, y), low = nn_unary(&f.b, NN_OP_not, nn_compare(&f.b, "gt", x, nn_constant(&f.b, type, 1)));
+  MlirValue both = nn_select(&f.b, nn_binary(&f.b, NN_OP_and, less, low), x, y), either = nn_select(&f.b, nn_binary(&f.b, NN_OP_or, less, low), x, y);
+  finish(&f, "map", type, 0, NULL, RESULTS(both, either));
+}
+
 static void random_map(MlirModule m, NnDtype t, int64_t rows, int64_t columns) {
   Fn f = fn_begin(m);
   NnType type = SHAPE(t, rows, columns);
@@ -340,6 +349,7 @@ static void build_float_cases(MlirModule m, NnDtype t) {
   functions(m, t, WIDE);
   for (int i = 0; i < COUNT(rows); i++) {
     binary_maps(m, t, rows[i][0], rows[i][1]);
+    logic(m, t, rows[i][0], rows[i][1]);
     random_map(m, t, rows[i][0], rows[i][1]);
     softmax_row(m, t, rows[i][0], rows[i][1]);
     sums_row(m, t, rows[i][0], rows[i][1]);
@@ -365,6 +375,9 @@ static void build_float_cases(MlirModule m, NnDtype t) {
   views(m, t, 1, 1, 1, 1);
   views(m, t, 2, 5, 3, 16);
   views(m, t, 3, 37, 2, 5);
+  views(m, t, 1, 7, 1, 3);
+  views(m, t, 5, 1, 9, 1);
+  views(m, t, 7, 3, 5, 3);
   pads(m, t, 2, 3, 1);
   pads(m, t, 3, 4, 21);
   pads(m, t, 2, 3, 16);
@@ -375,6 +388,9 @@ static void build_float_cases(MlirModule m, NnDtype t) {
   tables(m, t, NN_U8, 5, 64, 3);
   tables(m, t, NN_I32, 30, 1040, 150);
   tables(m, t, NN_I64, 1300, 8, 130);
+  tables(m, t, NN_I32, 1, 5, 1);
+  tables(m, t, NN_I32, 13, 3, 9);
+  tables(m, t, NN_I64, 7, 33, 1);
   argmaxes(m, t, 2, 3, 5);
   argmaxes(m, t, 3, 1, 40);
   argmaxes(m, t, 5, 7, 132);
@@ -401,6 +417,47 @@ static void build_integer_cases(MlirModule m) {
   one_hot(m, 1, 1);
   one_hot(m, 9, 10);
   one_hot(m, 5, 130);
+  one_hot(m, 1, 37);
+  one_hot(m, 37, 1);
+  one_hot(m, 3, 7);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Coverage: every op that kernels are made of occurs at six shapes or more, three of them with an odd size
+
+typedef struct OpShapes { int n, odd; uint64_t seen[6]; } OpShapes;
+
+static void note_shapes(MlirOperation op, OpShapes *shapes) {
+  uint64_t hash = 14695981039346656037u;
+  bool odd = false;
+  int n = (int)mlirOperationGetNumOperands(op);
+  for (int i = 0; i <= n; i++) {
+    NnType t = nn_value_type(i < n ? mlirOperationGetOperand(op, i) : mlirOperationGetResult(op, 0));
+    for (int d = 0; d < t.rank; d++) {
+      hash = (hash ^ (uint64_t)t.dim[d]) * 1099511628211u;
+      odd |= t.dim[d] > 1 && t.dim[d] % 2;
+    }
+    hash = (hash ^ 0x5bd1e995u) * 1099511628211u;
+  }
+  for (int i = 0; i < shapes->n; i++)
+    if (shapes->seen[i] == hash) return;
+  if (shapes->n < COUNT(shapes->seen)) shapes->seen[shapes->n++] = hash;
+  shapes->odd += odd;
+}
+
+static void check_coverage(MlirModule module) {
+  OpShapes shapes[NN_OP_COUNT] = {0};
+  MlirBlock body = mlirModuleGetBody(module);
+  for (MlirOperation func = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(func); func = mlirOperationGetNextInBlock(func))
+    for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+      if (nn_op_of(op) != NN_OP_NONE) note_shapes(op, &shapes[nn_op_of(op)]);
+  for (int op = 0; op < NN_OP_COUNT; op++) {
+    const NnOpInfo *info = nn_op_info((NnOp)op);
+    if (info->kind == NN_KIND_LIBRARY || info->kind == NN_KIND_COMPOSITE || info->kind == NN_KIND_MARK) continue;
+    if (shapes[op].n >= COUNT(shapes[op].seen) && 2 * shapes[op].odd >= shapes[op].n) continue;
+    fprintf(stderr, "%s: %d shapes, %d with an odd size\n", info->name, shapes[op].n, shapes[op].odd);
+    failures++;
+  }
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

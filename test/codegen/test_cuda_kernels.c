@@ -159,6 +159,7 @@ int main(int argc, char **argv) {
     softmax_row(module, NN_F64, 7, 33);
     moments_column(module, NN_F64, 40, 3, 9);
     build_integer_cases(module);
+    check_coverage(module);
   }
   if (!nn_verify_module(module)) return 1;
   HostKernels kernels;

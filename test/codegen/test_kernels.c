@@ -107,6 +107,7 @@ int main(int argc, char **argv) {
     build_float_cases(module, NN_F32);
     build_float_cases(module, NN_F64);
     build_integer_cases(module);
+    check_coverage(module);
   }
   if (!nn_verify_module(module)) return 1;
   host_lower_initialize();

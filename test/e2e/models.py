@@ -2,7 +2,8 @@
 """Compiles the program of a golden at its size without a budget and with three, between the smallest that the compiler finds and none; runs two steps of each
 on the golden's inputs and compares all tensors that the second step wrote (loss, gradients, parameters, optimizer state) bit by bit. Dropout is on.
 
-usage: models.py NNC GOLDEN.json WORKDIR [OPTION of nnc]...
+usage: models.py NNC GOLDEN.json WORKDIR LEAST [OPTION of nnc]...
+LEAST is the smallest budget, as a part of what is needed without: `found`, or a percentage for a network so deep that the search for it takes minutes.
 Fails when anything differs, when a budget is not kept, or when no variant recomputes anything though less memory could be had.
 """
 import json
@@ -25,13 +26,13 @@ def run(*command, may_fail=False):
 
 
 def main():
-    nnc, golden_path, work = sys.argv[1:4]
+    nnc, golden_path, work, least = sys.argv[1:5]
     os.makedirs(work, exist_ok=True)
     exe, inputs, weights, out = (os.path.join(work, n) for n in ('model', 'inputs', 'weights', 'out'))
     with open(golden_path) as f:
         golden = json.load(f)
-    sizes = ' '.join(golden['options']).replace('-D p=0', '').split()
-    compile = [nnc, os.path.join(ROOT, golden['program']), '-o', exe] + sizes + sys.argv[4:]
+    sizes = ' '.join(golden['options']).replace('p=0', 'p=0.1').split()
+    compile = [nnc, os.path.join(ROOT, golden['program']), '-o', exe] + sizes + sys.argv[5:]
     gf.write_safetensors(inputs, gf.inputs(golden, 'F32'))
 
     def step(*option):
@@ -43,11 +44,14 @@ def main():
         return int(re.search(r'arena\s.*?\(?([\d,]+) bytes', info).group(1).replace(',', '')), int(re.search(r'train .*?(\d+) recomputed', info).group(1)), gf.read_safetensors(out)
 
     whole, _, reference = step('--remat=none')
-    smallest = re.search(r'smallest budget found is .*\((\d+) bytes\)', run(*compile, '--memory-budget=1%', may_fail=True))
-    least, recomputing = int(smallest.group(1)), 0
+    if least == 'found':
+        least = int(re.search(r'smallest budget found is .*\((\d+) bytes\)', run(*compile, '--memory-budget=1%', may_fail=True)).group(1))
+    else:
+        least = int(float(least.rstrip('%')) / 100 * whole)
+    recomputing = 0
     print(f'{golden["program"]}: {whole} bytes without a budget, {least} at least')
-    budgets = [least + (whole - least) * part // 3 for part in range(3)]
-        for budget in budgets:
+    budgets = [least + int(part * (whole - least)) for part in (0.1, 0.4, 0.7)]
+    for budget in budgets:
         arena, recomputed, written = step(f'--memory-budget={budget}')
         recomputing += recomputed > 0
         kept = arena <= budget
