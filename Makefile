@@ -3,6 +3,7 @@
 #   make deps      install the Debian packages that are missing (as root)
 #   make build     configure and build into $(BUILD)
 #   make demo      train LeNet on Fashion-MNIST, twice: without and with a memory budget
+#   make demo-all  train on Fashion-MNIST, a text and a graph, about an hour; texts and graphs from NNC_DATA=folder
 #   make check     build and run all tests; SANITIZE=1 does so under AddressSanitizer and UBSan
 #   make fuzz      random input for all that reads files, 10 CPU-minutes for each reader (SECONDS=60: less); needs clang
 #   make bench     time the models of bench/
@@ -33,6 +34,9 @@ build: configure
 demo: build
 	@BUILD=$(BUILD) tools/demo
 
+demo-all: build
+	@BUILD=$(BUILD) tools/demo-all
+
 check: build
 	@cd $(BUILD) && ctest --output-on-failure
 
@@ -49,4 +53,4 @@ install: build
 clean:
 	@rm -rf build build-asan build-fuzz
 
-.PHONY: all deps configure build demo check fuzz bench install clean
+.PHONY: all deps configure build demo demo-all check fuzz bench install clean

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Draws the pictures of the README as SVG: live memory over the steps of plans, and loss curves. Standard library only.
+"""Draws the project's pictures as SVG: live memory over the steps of plans, and curves of training runs. Standard library only.
 
 usage: plot.py memory OUT.svg TITLE LABEL=PLAN.txt …      (PLAN.txt: nnc --emit=plan)
-       plot.py loss OUT.svg TITLE LABEL=LOG.jsonl …       (LOG.jsonl: train --log)
+       plot.py loss|accuracy OUT.svg TITLE LABEL=LOG.jsonl …       (LOG.jsonl: train --log; evaluations become curves of their own)
 """
 import json
 import re
@@ -31,16 +31,25 @@ def memory_points(path):
     return list(enumerate(points))
 
 
-def loss_points(path):
-    points, window = [], []
+def curve_points(path, key):
+    """The mean of 50 training steps at each step, and the evaluations."""
+    points, window, evaluations = [], [], []
     with open(path) as f:
         for line in f:
             record = json.loads(line)
-            if record['kind'] != 'train':
-                continue
-            window = (window + [record['loss']])[-50:]
-            points.append((record['step'], sum(window) / len(window)))
-    return points[::max(1, len(points) // 400)]
+            if record['kind'] == 'train':
+                window = (window + [record[key]])[-50:]
+                points.append((record['step'], sum(window) / len(window)))
+            elif record['kind'] == 'eval':
+                evaluations.append((record['step'], record[key]))
+    return points[::max(1, len(points) // 400)], evaluations
+
+
+def curves(label, path, key):
+    points, evaluations = curve_points(path, key)
+    yield label, points
+    if len(evaluations) > 1:
+        yield f'{label}, evaluation', evaluations
 
 
 def ticks(top):
@@ -78,8 +87,11 @@ def draw(out, title, xlabel, ylabel, series):
 
 def main():
     kind, out, title, *files = sys.argv[1:]
-    read, xlabel, ylabel = (memory_points, 'step of the program', 'live memory, MiB') if kind == 'memory' else (loss_points, 'training step', 'loss')
-    draw(out, title, xlabel, ylabel, [(label, read(path)) for label, path in (f.rsplit('=', 1) for f in files)])
+    files = [f.rsplit('=', 1) for f in files]
+    if kind == 'memory':
+        draw(out, title, 'step of the program', 'live memory, MiB', [(label, memory_points(path)) for label, path in files])
+    else:
+        draw(out, title, 'training step', kind, [curve for label, path in files for curve in curves(label, path, kind)])
 
 
 if __name__ == '__main__':
