@@ -109,6 +109,7 @@ typedef struct Emitter {
   int n_constants, constant_capacity;  ConstantMemo *constants;   // Owned
   const bool *aligned;                 // Borrowed; buffers that begin at a multiple of 16 bytes: wide accesses promise it. NULL: none
   int align;                           // bytes that the next vector access promises; 0: an element
+  bool fetch_ahead;                    // the loops read their operands from one end to the other
   int n_workspace; const WorkspaceValue *workspace;               // Borrowed
 } Emitter;
 
