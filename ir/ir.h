@@ -17,7 +17,7 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Types
 
-typedef enum NnDtype { NN_F32, NN_F64, NN_I32, NN_I64, NN_U8, NN_I1, NN_DTYPE_COUNT } NnDtype;
+typedef enum NnDtype { NN_F32, NN_F64, NN_BF16, NN_F16, NN_I32, NN_I64, NN_U8, NN_I1, NN_DTYPE_COUNT } NnDtype;   // ORDER DTYPE
 
 #define NN_MAX_RANK 8
 #define NN_MAX_RESULTS 8
@@ -31,8 +31,12 @@ typedef struct NnType {
 } NnType;
 
 int64_t nn_dtype_bytes(NnDtype dtype);           // bytes of one element in memory; i1 takes one byte
-const char *nn_dtype_name(NnDtype dtype);        // "f32", "f64", "i32", "i64", "u8", "i1"
+const char *nn_dtype_name(NnDtype dtype);        // "f32", "f64", "bf16", "f16", "i32", "i64", "u8", "i1"
 bool nn_dtype_is_float(NnDtype dtype);
+bool nn_dtype_is_narrow(NnDtype dtype);          // bf16 or f16: a type to store and to multiply in; sums and statistics need a wider one
+NnDtype nn_dtype_wide(NnDtype dtype);            // the type in which arithmetic on it is done: f32 for bf16 and f16, itself otherwise
+NnDtype nn_dtype_common(NnDtype a, NnDtype b);   // of two float types the one that holds both: f32 for bf16 and f16
+double nn_dtype_round(NnDtype dtype, double x);  // to the nearest value that the type holds, ties to even; floats only
 bool nn_dtype_parse(const char *name, NnDtype *out);
 NnType nn_type(NnDtype dtype, int rank, const int64_t *dim);
 NnType nn_scalar(NnDtype dtype);

@@ -1,5 +1,6 @@
 // Element types and static tensor types, and their spelling in MLIR. The bottom of ir/: everything above speaks NnType, and
 // only this file knows that u8 is ui8 and that a tensor is a ranked tensor without encoding.
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,13 +8,37 @@
 #include "ir/internal.h"
 
 static const struct { const char *name; int bytes; bool is_float; } dtypes[NN_DTYPE_COUNT] = {
-  [NN_F32] = {"f32", 4, true}, [NN_F64] = {"f64", 8, true}, [NN_I32] = {"i32", 4, false},
+  [NN_F32] = {"f32", 4, true}, [NN_F64] = {"f64", 8, true}, [NN_BF16] = {"bf16", 2, true}, [NN_F16] = {"f16", 2, true}, [NN_I32] = {"i32", 4, false},
   [NN_I64] = {"i64", 8, false}, [NN_U8] = {"u8", 1, false}, [NN_I1] = {"i1", 1, false},
 };
 
 int64_t nn_dtype_bytes(NnDtype dtype) { return dtypes[dtype].bytes; }
 const char *nn_dtype_name(NnDtype dtype) { return dtypes[dtype].name; }
 bool nn_dtype_is_float(NnDtype dtype) { return dtypes[dtype].is_float; }
+bool nn_dtype_is_narrow(NnDtype dtype) { return dtype == NN_BF16 || dtype == NN_F16; }
+NnDtype nn_dtype_wide(NnDtype dtype) { return nn_dtype_is_narrow(dtype) ? NN_F32 : dtype; }
+
+NnDtype nn_dtype_common(NnDtype a, NnDtype b) { return a == b ? a : a == NN_F64 || b == NN_F64 ? NN_F64 : NN_F32; }
+
+// To `digits` binary digits with exponents of at least `least`: subnormal numbers have fewer digits.
+static double round_to(double x, int digits, int least) {
+  int exponent;
+  if (x == 0 || !isfinite(x)) return x;
+  frexp(x, &exponent);
+  int unit = (exponent > least ? exponent : least) - digits;
+  return ldexp(nearbyint(ldexp(x, -unit)), unit);
+}
+
+double nn_dtype_round(NnDtype dtype, double x) {
+  if (dtype == NN_F64) return x;
+  // In two steps as kernels do it: to f32, then to the narrow type.
+  double single = (double)(float)x, y;
+  switch (dtype) {
+    case NN_BF16: y = round_to(single, 8, -125); return fabs(y) > 0x1.fep127 ? copysign(INFINITY, x) : y;
+    case NN_F16: y = round_to(single, 11, -13); return fabs(y) > 65504 ? copysign(INFINITY, x) : y;
+    default: return single;
+  }
+}
 
 bool nn_dtype_parse(const char *name, NnDtype *out) {
   for (int i = 0; i < NN_DTYPE_COUNT; i++) {
@@ -74,6 +99,8 @@ static MlirType element_to_mlir(MlirContext ctx, NnDtype dtype) {
   switch (dtype) {
     case NN_F32: return mlirF32TypeGet(ctx);
     case NN_F64: return mlirF64TypeGet(ctx);
+    case NN_BF16: return mlirBF16TypeGet(ctx);
+    case NN_F16: return mlirF16TypeGet(ctx);
     case NN_I32: return mlirIntegerTypeGet(ctx, 32);
     case NN_I64: return mlirIntegerTypeGet(ctx, 64);
     case NN_U8: return mlirIntegerTypeUnsignedGet(ctx, 8);
@@ -89,6 +116,8 @@ MlirType nn_type_to_mlir(MlirContext ctx, const NnType *t) {
 static bool element_from_mlir(MlirType type, NnDtype *out) {
   if (mlirTypeIsAF32(type)) *out = NN_F32;
   else if (mlirTypeIsAF64(type)) *out = NN_F64;
+  else if (mlirTypeIsABF16(type)) *out = NN_BF16;
+  else if (mlirTypeIsAF16(type)) *out = NN_F16;
   else if (!mlirTypeIsAInteger(type)) return false;
   else if (mlirIntegerTypeIsUnsigned(type) && mlirIntegerTypeGetWidth(type) == 8) *out = NN_U8;
   else if (!mlirIntegerTypeIsSignless(type)) return false;

@@ -80,7 +80,7 @@ static bool value_types(MlirOperation op, const char *what, intptr_t n, MlirValu
   char message[NN_ERROR_SIZE];
   for (intptr_t i = 0; i < n; i++) {
     if (nn_type_from_mlir(mlirValueGetType(get(op, i)), &out[i])) continue;
-    snprintf(message, sizeof message, "%s: %s %d must be a tensor of f32, f64, i32, i64, ui8 or i1 with known sizes and at most %d axes",
+    snprintf(message, sizeof message, "%s: %s %d must be a tensor of f32, f64, bf16, f16, i32, i64, ui8 or i1 with known sizes and at most %d axes",
              nn_op_info(nn_op_of(op))->name, what, (int)i, NN_MAX_RANK);
     return report(op, message);
   }

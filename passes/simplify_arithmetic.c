@@ -32,7 +32,7 @@ static bool to_element(NnDtype dtype, double v, double *out) {
   *out = v;
   switch (dtype) {
     case NN_F64: return true;
-    case NN_F32: *out = (double)(float)v; return true;
+    case NN_F32: case NN_BF16: case NN_F16: *out = nn_dtype_round(dtype, v); return true;
     case NN_I32: return v == trunc(v) && v >= INT32_MIN && v <= INT32_MAX;
     case NN_I64: return v == trunc(v) && fabs(v) <= 0x1p53;
     case NN_U8: return v == trunc(v) && v >= 0 && v <= 255;
@@ -159,6 +159,8 @@ static MlirValue rule_sub(const Rule *r) {
   return nn_value_is_null(ny) ? none() : rebuilt(r, NN_OP_add, r->x, ny);
 }
 
+static double least_normal(NnDtype dtype) { return dtype == NN_F64 ? 0x1p-1022 : dtype == NN_F16 ? 0x1p-14 : 0x1p-126; }
+
 // (x a) c = x (a c), when the inner product serves nothing else and a c neither overflows nor underflows.
 static MlirValue chained_factor(const Rule *r) {
   MlirOperation inner;
@@ -166,7 +168,7 @@ static MlirValue chained_factor(const Rule *r) {
   if (!r->has_c || !simplify_is(r->x, NN_OP_mul, &inner) || !rewrite_has_one_use(r->x) || !simplify_is_constant(operand(inner, 1), &a)) return none();
   NnDtype dtype = nn_value_type(r->x).dtype;
   if (!to_element(dtype, a * r->c, &product)) return none();
-  if (r->is_float && (!isfinite(product) || fabs(product) < (dtype == NN_F32 ? 0x1p-126 : 0x1p-1022))) return none();
+  if (r->is_float && (!isfinite(product) || fabs(product) < least_normal(dtype))) return none();
   NnBuilder b = rewrite_builder(r->op);
   return nn_binary(&b, NN_OP_mul, operand(inner, 0), nn_constant_like(&b, r->x, product));
 }
@@ -231,9 +233,11 @@ static MlirValue rule_select(MlirOperation op) {
 static bool cast_is_exact(NnDtype from, NnDtype to) {
   static const unsigned exact[NN_DTYPE_COUNT] = {
     [NN_F32] = 1u << NN_F64,
+    [NN_BF16] = 1u << NN_F32 | 1u << NN_F64,
+    [NN_F16] = 1u << NN_F32 | 1u << NN_F64,
     [NN_I32] = 1u << NN_I64 | 1u << NN_F64,
-    [NN_U8] = 1u << NN_F32 | 1u << NN_F64 | 1u << NN_I32 | 1u << NN_I64,
-    [NN_I1] = 1u << NN_F32 | 1u << NN_F64 | 1u << NN_I32 | 1u << NN_I64 | 1u << NN_U8,
+    [NN_U8] = 1u << NN_BF16 | 1u << NN_F16 | 1u << NN_F32 | 1u << NN_F64 | 1u << NN_I32 | 1u << NN_I64,
+    [NN_I1] = 1u << NN_BF16 | 1u << NN_F16 | 1u << NN_F32 | 1u << NN_F64 | 1u << NN_I32 | 1u << NN_I64 | 1u << NN_U8,
   };
   return exact[from] >> to & 1;
 }

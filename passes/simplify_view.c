@@ -141,8 +141,8 @@ static MlirValue rule_reduce(MlirOperation op, MlirValue x) {
   if (!simplify_is_constant(x, &value)) return none();
   if (nn_op_of(op) == NN_OP_reduce_max) return nn_constant(&b, to, value);
   double total = value * ((double)nn_type_elements(&from) / (double)nn_type_elements(&to));
-  if (to.dtype == NN_F32) total = (double)(float)total;
-  else if (to.dtype != NN_F64 && (total < INT32_MIN || total > INT32_MAX || to.dtype == NN_U8)) return none();
+  if (nn_dtype_is_float(to.dtype)) total = nn_dtype_round(to.dtype, total);
+  else if (total < INT32_MIN || total > INT32_MAX || to.dtype == NN_U8) return none();
   return nn_constant(&b, to, total);
 }
 
@@ -180,6 +180,14 @@ static MlirValue rule_constant_view(MlirOperation op) {
   return nn_constant(&b, nn_value_type(result(op)), value);
 }
 
+// Rows of a table are cast after they are taken: fewer elements, and their gradient is added up in the table's own type.
+static MlirValue rule_gather(MlirOperation op) {
+  MlirOperation cast;
+  if (!simplify_is(operand(op, 0), NN_OP_cast, &cast)) return none();
+  NnBuilder b = rewrite_builder(op);
+  return nn_cast(&b, nn_binary(&b, NN_OP_gather, operand(cast, 0), operand(op, 1)), nn_value_type(result(op)).dtype);
+}
+
 MlirValue simplify_view(MlirOperation op) {
   NnOp kind = nn_op_of(op);
   if (nn_op_info(kind)->kind == NN_KIND_VIEW) {
@@ -194,6 +202,7 @@ MlirValue simplify_view(MlirOperation op) {
     case NN_OP_pad: return rule_pad(op, operand(op, 0));
     case NN_OP_concat: return mlirOperationGetNumOperands(op) == 1 ? operand(op, 0) : none();
     case NN_OP_reduce_sum: case NN_OP_reduce_max: return rule_reduce(op, operand(op, 0));
+    case NN_OP_gather: return rule_gather(op);
     case NN_OP_matmul: return rule_matmul(op);
     default: return none();
   }

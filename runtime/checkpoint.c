@@ -82,7 +82,7 @@ static bool check_shape(const Safetensors *s, const SafetensorsEntry *e, const N
     return false;
   }
   bool known = safetensors_dtype(e->dtype, &dtype);
-  bool both_float = known && (dtype == NNC_F32 || dtype == NNC_F64) && (t->dtype == NNC_F32 || t->dtype == NNC_F64);
+  bool both_float = known && dtype_is_float(dtype) && dtype_is_float(t->dtype);
   if (!known || (dtype != t->dtype && !both_float)) {
     report_error("%s: tensor %s is %s, the model expects %s", s->path, t->name, e->dtype, dtype_name(t->dtype));
     return false;

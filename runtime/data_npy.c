@@ -21,14 +21,14 @@ static const char *find_value(const char *header, const char *key) {
 
 static bool parse_dtype(const char *path, const char *at, NncDtype *out) {
   static const struct { const char *descr; NncDtype dtype; } types[] = {
-    {"'|u1'", NNC_U8}, {"'<u1'", NNC_U8}, {"'|b1'", NNC_I1}, {"'<u2'", NNC_U16}, {"'<i4'", NNC_I32}, {"'<i8'", NNC_I64}, {"'<f4'", NNC_F32}, {"'<f8'", NNC_F64},
+    {"'|u1'", NNC_U8}, {"'<u1'", NNC_U8}, {"'|b1'", NNC_I1}, {"'<u2'", NNC_U16}, {"'<i4'", NNC_I32}, {"'<i8'", NNC_I64}, {"'<f2'", NNC_F16}, {"'<f4'", NNC_F32}, {"'<f8'", NNC_F64},
   };
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
     if (strncmp(at, types[i].descr, strlen(types[i].descr)) == 0) {
       *out = types[i].dtype;
       return true;
     }
-  report_error("%s: element type %.8s; supported are u1, b1, and little-endian u2, i4, i8, f4, f8", path, at);
+  report_error("%s: element type %.8s; supported are u1, b1, and little-endian u2, i4, i8, f2, f4, f8", path, at);
   return false;
 }
 

@@ -99,7 +99,7 @@ void inputs_make(const NncFunction *f, uint64_t seed, char *arena) {
     int64_t n = tensor_elements(input), element = dtype_bytes(input->dtype), limit = input->limit ? input->limit : 256;
     if (input->dtype == NNC_U8 && limit > 256) limit = 256;
     if (input->dtype != NNC_U8 && !input->limit) limit = 1;
-    bool is_float = input->dtype == NNC_F32 || input->dtype == NNC_F64;
+    bool is_float = dtype_is_float(input->dtype);
     uint64_t stream = philox_stream(input->name);
     for (int64_t k = 0; k < n; k++) {
       double v = philox_uniform(seed, stream, (uint64_t)k);

@@ -1,6 +1,7 @@
 // The host's library of convolutions and matrix products: oneDNN's set-up, the cache of operations and their execution.
 // See library.h; library_conv.c and library_matmul.c choose implementations, direct.c has the loops for what oneDNN lacks.
 #include "runtime/library_internal.h"
+#include "runtime/runtime.h"
 
 #include <omp.h>
 #include <stdio.h>
@@ -10,8 +11,10 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Set-up
 
-// f32 code in oneDNN does not use what lies above avx512_core, so that machines above it plan and run alike.
+// f32 code in oneDNN does not use what lies above avx512_core, so that machines above it plan and run alike. For bf16 what avx512_core_bf16
+// adds is used; below it oneDNN's bf16 is a slow emulation, and products are done in f32 instead.
 static const struct { const char *name; dnnl_cpu_isa_t isa; } isa_names[] = {
+  {"avx512_core_bf16", dnnl_cpu_isa_avx512_core_bf16},
   {"avx512_core", dnnl_cpu_isa_avx512_core},
   {"avx2", dnnl_cpu_isa_avx2},
   {"avx", dnnl_cpu_isa_avx},
@@ -44,6 +47,8 @@ const char *nnc_library_isa(void) {
 
 void nnc_library_set_threads(int n) { library.threads = n < 1 ? 0 : n; }
 int nnc_library_threads(void) { return library.threads ? library.threads : omp_get_max_threads(); }
+
+bool library_has_bf16(void) { return strcmp(nnc_library_isa(), isa_names[0].name) == 0; }
 
 static void check(dnnl_status_t status, const char *what) {
   if (status == dnnl_success) return;
@@ -151,7 +156,7 @@ static bool matmul_equal(const NncMatmul *a, const NncMatmul *b) {
 }
 
 // Primitives take their number of threads from OpenMP's setting at the time they are described.
-static NncOperation *find_or_describe(const NncConv *c, const NncMatmul *m) {
+NncOperation *library_find(const NncConv *c, const NncMatmul *m) {
   Library *lib = library_get();
   int threads = nnc_library_threads();
   NncConv conv;
@@ -182,23 +187,37 @@ static NncOperation *find_or_describe(const NncConv *c, const NncMatmul *m) {
   return op;
 }
 
+// A product of bf16 or f16 done in f32: the same product of dense f32 copies, which stand in the workspace before its own.
+void library_adopt_converted(NncOperation *op, const NncOperation *inner) {
+  op->inner = inner;
+  op->implementation = inner->implementation;
+  int64_t offset = 0;
+  for (int i = 0; i < 3; i++) {
+    LibraryCopy *c = &op->copy[i];
+    c->offset = offset;
+    offset += library_align(c->count[0] * c->count[1] * c->count[2] * (int64_t)sizeof(float));
+  }
+  op->scratchpad_offset = offset;
+  op->scratch_bytes = offset + inner->scratch_bytes;
+}
+
 int64_t nnc_conv_scratch(const NncConv *c) {
-  const NncOperation *op = find_or_describe(c, NULL);
+  const NncOperation *op = library_find(c, NULL);
   return op ? op->scratch_bytes : -1;
 }
 
 int64_t nnc_matmul_scratch(const NncMatmul *m) {
-  const NncOperation *op = find_or_describe(NULL, m);
+  const NncOperation *op = library_find(NULL, m);
   return op ? op->scratch_bytes : -1;
 }
 
 const char *nnc_conv_implementation(const NncConv *c) {
-  const NncOperation *op = find_or_describe(c, NULL);
+  const NncOperation *op = library_find(c, NULL);
   return op ? op->implementation : "invalid";
 }
 
 const char *nnc_matmul_implementation(const NncMatmul *m) {
-  const NncOperation *op = find_or_describe(NULL, m);
+  const NncOperation *op = library_find(NULL, m);
   return op ? op->implementation : "invalid";
 }
 
@@ -235,21 +254,22 @@ static const NncOperation *prepare(NncOperation *op, int64_t planned, char *erro
              nnc_library_isa(), op->threads, (long long)op->scratch_bytes, (long long)planned);
     return NULL;
   }
-  if (!op->is_prepared) {
+  for (NncOperation *o = op; o; o = (NncOperation *)o->inner) {
+    if (o->is_prepared) continue;
     int before = omp_get_max_threads();
-    omp_set_num_threads(op->threads);
-    make_primitives(library_get(), op);
+    omp_set_num_threads(o->threads);
+    make_primitives(library_get(), o);
     omp_set_num_threads(before);
   }
   return op;
 }
 
 const NncOperation *nnc_conv_prepare(const NncConv *c, char *error, size_t size) {
-  return prepare(find_or_describe(c, NULL), c->scratch_bytes, error, size);
+  return prepare(library_find(c, NULL), c->scratch_bytes, error, size);
 }
 
 const NncOperation *nnc_matmul_prepare(const NncMatmul *m, char *error, size_t size) {
-  return prepare(find_or_describe(NULL, m), m->scratch_bytes, error, size);
+  return prepare(library_find(NULL, m), m->scratch_bytes, error, size);
 }
 
 static bool run_reorder(const NncOperation *op, const LibraryOperand *o) {
@@ -261,7 +281,31 @@ static bool run_reorder(const NncOperation *op, const LibraryOperand *o) {
   return dnnl_primitive_execute(o->reorder, library.stream, op->scratchpad ? 3 : 2, args) == dnnl_success;
 }
 
+// Runs of neighbours, one after another: count[2] elements, of which count[0] x count[1] lie where the strides say.
+static void convert_copy(const LibraryCopy *c, NncDtype dtype, void *buffer, char *workspace, bool out) {
+  float *copy = (float *)(void *)(workspace + c->offset);
+  const int64_t piece = 4096, run = c->count[2], pieces = (run + piece - 1) / piece, total = c->count[0] * c->count[1] * pieces;
+#pragma omp parallel for schedule(static)
+  for (int64_t p = 0; p < total; p++) {
+    int64_t row = p / pieces, first = p % pieces * piece, n = run - first < piece ? run - first : piece;
+    uint16_t *narrow = (uint16_t *)buffer + row / c->count[1] * c->stride[0] + row % c->count[1] * c->stride[1] + first;
+    if (out) narrow_from_float(copy + row * run + first, dtype, narrow, n);
+    else narrow_to_float(dtype, narrow, copy + row * run + first, n);
+  }
+}
+
+static bool execute_converted(const NncOperation *op, void *const buffers[3], char *workspace) {
+  NncDtype dtype = op->is_conv ? op->conv.dtype : op->matmul.dtype;
+  void *copies[3];
+  for (int i = 0; i < 3; i++) copies[i] = workspace + op->copy[i].offset;
+  for (int i = 0; i < 2; i++) convert_copy(&op->copy[i], dtype, buffers[i], workspace, false);
+  if (!nnc_operation_execute(op->inner, copies, workspace + op->scratchpad_offset)) return false;
+  convert_copy(&op->copy[2], dtype, buffers[2], workspace, true);
+  return true;
+}
+
 bool nnc_operation_execute(const NncOperation *op, void *const buffers[3], void *workspace) {
+  if (op->inner) return execute_converted(op, buffers, workspace);
   dnnl_exec_arg_t args[4];
   void *address[3];
   bool ok = true;

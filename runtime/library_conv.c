@@ -22,7 +22,7 @@ static bool is_consistent(const NncConv *c) {
 }
 
 static bool describe_any(dnnl_memory_desc_t *out, const dnnl_memory_desc_t *like) {
-  return dnnl_memory_desc_init_by_tag(out, like->ndims, like->dims, dnnl_f32, dnnl_format_tag_any) == dnnl_success;
+  return dnnl_memory_desc_init_by_tag(out, like->ndims, like->dims, like->data_type, dnnl_format_tag_any) == dnnl_success;
 }
 
 // The best implementation for these layouts, or NULL. Backward passes want a forward descriptor as a hint.
@@ -50,7 +50,7 @@ static dnnl_primitive_desc_t describe(Library *lib, const NncConv *c, const dnnl
 // oneDNN's strided 1x1 kernels gather the pixels in scratch memory whole vectors of channels at a time: with a part of a vector left over
 // they write past what they asked for, over the scratch of other threads and whatever lies behind.
 static bool overruns_scratch(const NncConv *c, const char *implementation) {
-  return strncmp(implementation, "jit_1x1", 7) == 0 && (c->stride[0] > 1 || c->stride[1] > 1) && c->c % 16 != 0;
+  return strstr(implementation, "1x1") && (c->stride[0] > 1 || c->stride[1] > 1) && c->c % 16 != 0;
 }
 
 static bool try_layouts(Library *lib, NncOperation *op, const dnnl_memory_desc_t *x, const dnnl_memory_desc_t *w,
@@ -59,7 +59,7 @@ static bool try_layouts(Library *lib, NncOperation *op, const dnnl_memory_desc_t
   if (!found) return false;
   const char *name = "ref";
   dnnl_primitive_desc_query(found, dnnl_query_impl_info_str, 0, &name);
-  if (!library_is_reference(name) && !overruns_scratch(&op->conv, name) && library_adopt(lib, op, found)) return true;
+  if (!library_is_slow(name, x->data_type) && !overruns_scratch(&op->conv, name) && library_adopt(lib, op, found)) return true;
   dnnl_primitive_desc_destroy(found);
   return false;
 }
@@ -98,6 +98,18 @@ static bool as_product(const NncConv *c, NncMatmul *out) {
   return library_gemm_fits(out);
 }
 
+static bool describe_converted(NncOperation *op) {
+  NncConv f = op->conv;
+  f.dtype = NNC_F32;
+  const int64_t x = f.n * f.c * f.h * f.w, w = f.o * (f.c / f.groups) * f.kh * f.kw, y = f.n * f.o * f.oh * f.ow;
+  const int64_t sizes[3][3] = {{x, w, y}, {y, w, x}, {x, y, w}};   // by pass, in the order of the buffers
+  for (int i = 0; i < 3; i++) op->copy[i] = (LibraryCopy){.count = {1, 1, sizes[f.pass][i]}};
+  const NncOperation *inner = library_find(&f, NULL);
+  if (!inner) return false;
+  library_adopt_converted(op, inner);
+  return true;
+}
+
 bool library_describe_conv(Library *lib, NncOperation *op) {
   const NncConv *c = &op->conv;
   if (!is_consistent(c)) return false;
@@ -109,11 +121,14 @@ bool library_describe_conv(Library *lib, NncOperation *op) {
   int64_t split[NNC_MAX_RANK];
   int perm[NNC_MAX_RANK];
   if (!nnc_weights_layout_split(c->weights_layout, c, &rank, split, perm)) return false;
-  if (c->dtype != NNC_F32) return c->dtype == NNC_F64 && strcmp(c->weights_layout, "oihw") == 0 && library_adopt_direct(lib, op);
+  bool narrow = c->dtype == NNC_BF16 || c->dtype == NNC_F16;
+  if (c->dtype == NNC_F16 || (narrow && !library_has_bf16())) return describe_converted(op);
+  if (!narrow && c->dtype != NNC_F32) return c->dtype == NNC_F64 && strcmp(c->weights_layout, "oihw") == 0 && library_adopt_direct(lib, op);
 
+  dnnl_data_type_t type = narrow ? dnnl_bf16 : dnnl_f32;
   dnnl_memory_desc_t any_x, any_w, any_y;
-  if (dnnl_memory_desc_init_by_tag(&x->given, 4, xd, dnnl_f32, tag) != dnnl_success ||
-      dnnl_memory_desc_init_by_tag(&y->given, 4, yd, dnnl_f32, tag) != dnnl_success ||
+  if (dnnl_memory_desc_init_by_tag(&x->given, 4, xd, type, tag) != dnnl_success ||
+      dnnl_memory_desc_init_by_tag(&y->given, 4, yd, type, tag) != dnnl_success ||
       !library_weights_desc(c->weights_layout, c, &w->given) || !describe_any(&any_x, &x->given) || !describe_any(&any_w, &w->given) ||
       !describe_any(&any_y, &y->given))
     return false;
@@ -122,7 +137,10 @@ bool library_describe_conv(Library *lib, NncOperation *op) {
   bool fits = pixels <= INT32_MAX && channels <= INT32_MAX / pixels && c->n <= INT32_MAX / pixels;
   if (fits && as_product(c, &op->matmul)) return library_adopt_gemm(lib, op);
   if (fits && (try_layouts(lib, op, &x->given, &any_w, &y->given) || try_layouts(lib, op, &any_x, &any_w, &any_y))) return true;
-
+  if (narrow) {
+    for (int i = 0; i < 3; i++) op->operand[i] = (LibraryOperand){0};
+    return describe_converted(op);
+  }
   for (int i = 0; i < 3; i++) op->operand[i].used = op->operand[i].given;
   return library_weights_desc("oihw", c, &w->used) && library_adopt_direct(lib, op);
 }
@@ -133,7 +151,11 @@ const char *nnc_conv_weights_layout(const NncConv *c, char *buf, size_t size) {
   NncOperation op = {.is_conv = true, .conv = plain};
   const char *name = "oihw";
   Library *lib = library_get();
-  if (c->dtype == NNC_F32 && library_describe_conv(lib, &op)) {
+  if (c->dtype == NNC_F16 || (c->dtype == NNC_BF16 && !library_has_bf16())) {
+    plain.dtype = NNC_F32;
+    return nnc_conv_weights_layout(&plain, buf, size);
+  }
+  if (c->dtype != NNC_F64 && library_describe_conv(lib, &op)) {
     const LibraryOperand *w = &op.operand[c->pass == NNC_CONV_WEIGHT_GRAD ? 2 : 1];
     if (op.desc) name = library_weights_name(&w->used, c, buf, size);
     library_release(&op);

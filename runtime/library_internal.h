@@ -3,6 +3,7 @@
 #define NNC_RUNTIME_LIBRARY_INTERNAL_H
 
 #include <oneapi/dnnl/dnnl.h>
+#include <string.h>
 
 #include "runtime/library.h"
 
@@ -17,6 +18,10 @@ typedef struct LibraryOperand {
   dnnl_primitive_t reorder;             // Owned
   dnnl_memory_t memory_given, memory_used;   // Owned
 } LibraryOperand;
+
+// An operand that is converted to f32 and back: count[0] x count[1] runs of count[2] neighbours, the runs stride[0] and stride[1] elements
+// apart in the plan's buffer and dense in the workspace.
+typedef struct LibraryCopy { int64_t count[3], stride[2], offset; } LibraryCopy;
 
 struct NncOperation {
   bool is_conv;
@@ -33,6 +38,8 @@ struct NncOperation {
   dnnl_primitive_desc_t desc;       // Owned
   dnnl_primitive_t primitive;       // Owned; made by the first prepare
   dnnl_memory_t scratchpad;         // Owned
+  const NncOperation *inner;        // the operation on f32 copies, where this type has none of its own
+  LibraryCopy copy[3];              // in the order of the buffers
   bool is_prepared;
   struct NncOperation *next;
 };
@@ -48,7 +55,10 @@ typedef struct Library {
 Library *library_get(void);         // made on first use; oneDNN's engine lives as long as the process
 
 static inline int64_t library_align(int64_t bytes) { return (bytes + NNC_ALIGN - 1) / NNC_ALIGN * NNC_ALIGN; }
-static inline bool library_is_reference(const char *implementation) { return __builtin_strncmp(implementation, "ref", 3) == 0; }
+// oneDNN's reference loops, and for bf16 its products over an unpacked image or with a copy of the result in f32.
+static inline bool library_is_slow(const char *implementation, dnnl_data_type_t type) {
+  return strncmp(implementation, "ref", 3) == 0 || (type == dnnl_bf16 && strstr(implementation, "gemm"));
+}
 
 // Fill desc, operands, implementation of an operation whose conv or matmul is set. False: the descriptor is invalid.
 bool library_describe_conv(Library *lib, NncOperation *op);
@@ -60,10 +70,14 @@ bool library_adopt_direct(Library *lib, NncOperation *op);
 bool library_adopt_gemm(Library *lib, NncOperation *op);   // by op->matmul, which library_gemm_fits
 bool library_gemm_fits(const NncMatmul *m);
 bool library_gemm(const NncOperation *op, void *const address[3]);
+// Takes op->copy[] and the operation on them.
+void library_adopt_converted(NncOperation *op, const NncOperation *inner);
+NncOperation *library_find(const NncConv *c, const NncMatmul *m);   // one of the two; NULL: invalid
+bool library_has_bf16(void);        // oneDNN multiplies bf16 with the processor's own instructions
 void library_release(NncOperation *op);   // the descriptors of an operation that was only described
 
 // The oneDNN descriptor of weights (o, c/groups, kh, kw) in a named layout; false: no such layout for c.
-bool library_weights_desc(const char *layout, const NncConv *c, dnnl_memory_desc_t *out);
+bool library_weights_desc(const char *layout, const NncConv *c, dnnl_memory_desc_t *out);   // of c's type
 // The name of a descriptor's layout, if it holds the logical elements and nothing else; "oihw" if it has none. buf: 32 bytes.
 const char *library_weights_name(const dnnl_memory_desc_t *desc, const NncConv *c, char *buf, size_t size);
 

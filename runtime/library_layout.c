@@ -48,7 +48,7 @@ bool library_weights_desc(const char *layout, const NncConv *c, dnnl_memory_desc
   int rank = weight_dims(c, dims);
   for (int tag = dnnl_format_tag_any + 1; tag < dnnl_format_tag_last; tag++) {
     const char *known = dnnl_fmt_tag2str((dnnl_format_tag_t)tag);
-    if (strcmp(known, tag_name) == 0) return dnnl_memory_desc_init_by_tag(out, rank, dims, dnnl_f32, (dnnl_format_tag_t)tag) == dnnl_success;
+    if (strcmp(known, tag_name) == 0) return dnnl_memory_desc_init_by_tag(out, rank, dims, c->dtype == NNC_BF16 ? dnnl_bf16 : dnnl_f32, (dnnl_format_tag_t)tag) == dnnl_success;
   }
   return false;
 }
@@ -63,7 +63,7 @@ const char *library_weights_name(const dnnl_memory_desc_t *desc, const NncConv *
   if (library_weights_desc("oihw", c, &candidate) && dnnl_memory_desc_equal(&candidate, desc)) return "oihw";
   for (int tag = dnnl_format_tag_any + 1; tag < dnnl_format_tag_last; tag++) {
     if (!translate(dnnl_fmt_tag2str((dnnl_format_tag_t)tag), g ? "abcde" : "abcd", axis_letters[g], buf, size)) continue;
-    if (dnnl_memory_desc_init_by_tag(&candidate, rank, dims, dnnl_f32, (dnnl_format_tag_t)tag) != dnnl_success) continue;
+    if (dnnl_memory_desc_init_by_tag(&candidate, rank, dims, desc->data_type, (dnnl_format_tag_t)tag) != dnnl_success) continue;
     if (!dnnl_memory_desc_equal(&candidate, desc)) continue;
     if (nnc_weights_layout_split(buf, c, &split_rank, split, perm)) return buf;
   }

@@ -3,12 +3,12 @@
 #include "runtime/library_internal.h"
 
 static bool describe_matrix(dnnl_memory_desc_t *out, int64_t batch, int64_t rows, int64_t cols, int64_t s_batch, int64_t s_row,
-                            int64_t s_col, bool batched) {
+                            int64_t s_col, bool batched, dnnl_data_type_t type) {
   // A batch stride of 0 repeats one matrix: oneDNN calls that a batch of 1.
   if (s_batch == 0) batch = 1;
   dnnl_dims_t dims = {batch, rows, cols}, strides = {s_batch ? s_batch : rows * cols, s_row, s_col};
   int skip = batched ? 0 : 1;
-  return dnnl_memory_desc_init_by_strides(out, batched ? 3 : 2, dims + skip, dnnl_f32, strides + skip) == dnnl_success;
+  return dnnl_memory_desc_init_by_strides(out, batched ? 3 : 2, dims + skip, type, strides + skip) == dnnl_success;
 }
 
 static bool is_blas_matrix(int64_t rows, int64_t cols, int64_t row, int64_t col) {
@@ -30,22 +30,53 @@ bool library_gemm(const NncOperation *op, void *const address[3]) {
                     tb ? m->b_col : m->b_row, 0, address[at[2]], m->c_row) == dnnl_success;
 }
 
+// The dense copy of a matrix, whose runs are its rows or, where it lies transposed, its columns. False: neither are runs of neighbours.
+static bool copy_matrix(LibraryCopy *c, int64_t batch, int64_t rows, int64_t cols, int64_t s_batch, int64_t *s_row, int64_t *s_col) {
+  bool transposed = *s_col != 1 && *s_row == 1;
+  if (*s_col != 1 && !transposed && cols != 1) return false;
+  *c = (LibraryCopy){.count = {batch, transposed ? cols : rows, transposed ? rows : cols}, .stride = {s_batch, transposed ? *s_col : *s_row}};
+  *s_row = transposed ? 1 : cols;
+  *s_col = transposed ? rows : 1;
+  return true;
+}
+
+static bool describe_converted(NncOperation *op) {
+  NncMatmul f = op->matmul;
+  f.dtype = NNC_F32;
+  int64_t c_batch = f.batch > 1 && !f.c_batch ? f.m * f.n : f.c_batch, c_col = 1;
+  if (!copy_matrix(&op->copy[0], f.a_batch ? f.batch : 1, f.m, f.k, f.a_batch, &f.a_row, &f.a_col) ||
+      !copy_matrix(&op->copy[1], f.b_batch ? f.batch : 1, f.k, f.n, f.b_batch, &f.b_row, &f.b_col) ||
+      !copy_matrix(&op->copy[2], f.batch, f.m, f.n, c_batch, &f.c_row, &c_col))
+    return false;
+  f.a_batch = f.a_batch ? f.m * f.k : 0;
+  f.b_batch = f.b_batch ? f.k * f.n : 0;
+  f.c_batch = f.m * f.n;
+  const NncOperation *inner = library_find(NULL, &f);
+  if (!inner) return false;
+  library_adopt_converted(op, inner);
+  return true;
+}
+
 bool library_describe_matmul(Library *lib, NncOperation *op) {
   const NncMatmul *m = &op->matmul;
   if (m->batch < 1 || m->m < 1 || m->n < 1 || m->k < 1) return false;
-  if (m->dtype != NNC_F32) return m->dtype == NNC_F64 && library_adopt_direct(lib, op);
+  if (m->dtype == NNC_F64) return library_adopt_direct(lib, op);
+  bool narrow = m->dtype == NNC_BF16 || m->dtype == NNC_F16;
+  if (!narrow && m->dtype != NNC_F32) return false;
+  if (m->dtype == NNC_F16 || (narrow && !library_has_bf16())) return describe_converted(op);
   // oneDNN 2.6 keeps some sizes in 32 bits and divides by what is left of them.
   const int64_t sizes[] = {m->batch, m->m, m->n, m->k, m->a_row, m->a_col, m->b_row, m->b_col, m->c_row};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-    if (sizes[i] > INT32_MAX) return library_adopt_direct(lib, op);
+    if (sizes[i] > INT32_MAX) return narrow ? describe_converted(op) : library_adopt_direct(lib, op);
   static const int args[3] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
   for (int i = 0; i < 3; i++) op->operand[i].arg = args[i];
   op->operand[2].is_output = true;
   bool batched = m->batch > 1;
-  bool ok = describe_matrix(&op->operand[0].given, m->batch, m->m, m->k, m->a_batch, m->a_row, m->a_col, batched) &&
-            describe_matrix(&op->operand[1].given, m->batch, m->k, m->n, m->b_batch, m->b_row, m->b_col, batched) &&
+  dnnl_data_type_t type = narrow ? dnnl_bf16 : dnnl_f32;
+  bool ok = describe_matrix(&op->operand[0].given, m->batch, m->m, m->k, m->a_batch, m->a_row, m->a_col, batched, type) &&
+            describe_matrix(&op->operand[1].given, m->batch, m->k, m->n, m->b_batch, m->b_row, m->b_col, batched, type) &&
             describe_matrix(&op->operand[2].given, m->batch, m->m, m->n, batched && !m->c_batch ? m->m * m->n : m->c_batch, m->c_row, 1,
-                            batched);
+                            batched, type);
   if (ok && library_gemm_fits(m)) return library_adopt_gemm(lib, op);
   dnnl_matmul_desc_t desc;
   dnnl_primitive_desc_t found = NULL;
@@ -54,8 +85,12 @@ bool library_describe_matmul(Library *lib, NncOperation *op) {
   if (ok) {
     const char *name = "ref";
     dnnl_primitive_desc_query(found, dnnl_query_impl_info_str, 0, &name);
-    if (!library_is_reference(name) && library_adopt(lib, op, found)) return true;
+    if (!library_is_slow(name, type) && library_adopt(lib, op, found)) return true;
     dnnl_primitive_desc_destroy(found);
+  }
+  if (narrow) {
+    for (int i = 0; i < 3; i++) op->operand[i] = (LibraryOperand){0};
+    return describe_converted(op);
   }
   for (int i = 0; i < 3; i++) op->operand[i].used = op->operand[i].given;
   return library_adopt_direct(lib, op);

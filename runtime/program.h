@@ -12,7 +12,7 @@
 
 // Order as NnDtype in ir/ir.h. ORDER DTYPE
 typedef enum NncDtype {
-  NNC_F32, NNC_F64, NNC_I32, NNC_I64, NNC_U8, NNC_I1,
+  NNC_F32, NNC_F64, NNC_BF16, NNC_F16, NNC_I32, NNC_I64, NNC_U8, NNC_I1,
   NNC_U16,      // only in data files; the last
 } NncDtype;
 

@@ -36,6 +36,10 @@ int64_t resident_peak_bytes(void);                                              
 // tensor.c: element types and layouts
 int64_t dtype_bytes(NncDtype t);
 const char *dtype_name(NncDtype t);                     // "f32"
+bool dtype_is_float(NncDtype t);
+// Between bf16 or f16 and f32.
+void narrow_to_float(NncDtype from, const void *src, float *dst, int64_t n);
+void narrow_from_float(const float *src, NncDtype to, void *dst, int64_t n);
 int64_t tensor_elements(const NncTensor *t);
 bool tensor_is_permuted(const NncTensor *t);
 // Copies between the logical row-major order and the order in the arena; t->bytes bytes each.

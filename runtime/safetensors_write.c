@@ -144,7 +144,7 @@ static char *build_header(const SafetensorsWriter *w, size_t *length) {
   if (!f) report_internal("out of memory");
   fputc('{', f);
   if (w->metadata) fprintf(f, "\"__metadata__\":{%s}%s", w->metadata, w->n_tensors ? "," : "");
-  static const char *const names[] = {"F32", "F64", "I32", "I64", "U8", "BOOL"};   // ORDER DTYPE
+  static const char *const names[] = {"F32", "F64", "BF16", "F16", "I32", "I64", "U8", "BOOL"};   // ORDER DTYPE
   for (int i = 0; i < w->n_tensors; i++) {
     const Declared *d = &w->tensors[i];
     char *name = quote(d->name);

@@ -1,13 +1,16 @@
 // Element types, and tensors that lie permuted in the arena (weights packed for the convolutions).
 #include <string.h>
 
+#include "runtime/narrow.h"
 #include "runtime/runtime.h"
 
 // ORDER DTYPE
-static const struct { const char *name; int64_t bytes; } dtypes[] = {{"f32", 4}, {"f64", 8}, {"i32", 4}, {"i64", 8}, {"u8", 1}, {"i1", 1}, {"u16", 2}};
+static const struct { const char *name; int64_t bytes; } dtypes[] = {{"f32", 4}, {"f64", 8}, {"bf16", 2}, {"f16", 2}, {"i32", 4}, {"i64", 8}, {"u8", 1}, {"i1", 1}, {"u16", 2}};
 
 int64_t dtype_bytes(NncDtype t) { return dtypes[t].bytes; }
 const char *dtype_name(NncDtype t) { return dtypes[t].name; }
+bool dtype_is_float(NncDtype t) { return t == NNC_F32 || t == NNC_F64 || t == NNC_BF16 || t == NNC_F16; }
+static bool is_narrow(NncDtype t) { return t == NNC_BF16 || t == NNC_F16; }
 
 int64_t tensor_elements(const NncTensor *t) {
   int64_t n = 1;
@@ -64,8 +67,7 @@ double tensor_scalar(const NncTensor *t, const char *arena) {
 
 bool dtype_convertible(NncDtype from, NncDtype to) {
   if (from == to) return true;
-  bool to_float = to == NNC_F32 || to == NNC_F64, from_float = from == NNC_F32 || from == NNC_F64;
-  return from_float ? to_float : to != NNC_U8 && to != NNC_I1;
+  return dtype_is_float(from) ? dtype_is_float(to) : to != NNC_U8 && to != NNC_I1;
 }
 
 int64_t tensor_find_outside(const NncTensor *t, NncDtype from, const void *values, int64_t n, int64_t *value) {
@@ -84,6 +86,37 @@ int64_t tensor_find_outside(const NncTensor *t, NncDtype from, const void *value
   return -1;
 }
 
+void narrow_to_float(NncDtype from, const void *src, float *dst, int64_t n) {
+  const uint16_t *s = src;
+  if (from == NNC_BF16)
+    for (int64_t i = 0; i < n; i++) dst[i] = bf16_to_float(s[i]);
+  else
+    for (int64_t i = 0; i < n; i++) dst[i] = f16_to_float(s[i]);
+}
+
+void narrow_from_float(const float *src, NncDtype to, void *dst, int64_t n) {
+  uint16_t *d = dst;
+  if (to == NNC_BF16)
+    for (int64_t i = 0; i < n; i++) d[i] = float_to_bf16(src[i]);
+  else
+    for (int64_t i = 0; i < n; i++) d[i] = float_to_f16(src[i]);
+}
+
+// All conversions of bf16 and f16 go by way of f32, a piece at a time.
+static void convert_narrow(NncDtype from, const char *src, NncDtype to, char *dst, int64_t n) {
+  enum { CHUNK = 1024 };
+  float chunk[CHUNK];
+  for (int64_t first = 0; first < n; first += CHUNK) {
+    int64_t count = n - first < CHUNK ? n - first : CHUNK;
+    const void *s = src + first * dtype_bytes(from);
+    void *d = dst + first * dtype_bytes(to);
+    if (is_narrow(from)) narrow_to_float(from, s, chunk, count);
+    else convert_elements(from, s, NNC_F32, chunk, count);
+    if (is_narrow(to)) narrow_from_float(chunk, to, d, count);
+    else convert_elements(NNC_F32, chunk, to, d, count);
+  }
+}
+
 #define CONVERT(S, D)                                      \
   do {                                                     \
     const S *s = src;                                      \
@@ -98,6 +131,7 @@ int64_t tensor_find_outside(const NncTensor *t, NncDtype from, const void *value
   case NNC_I64: CONVERT(S, int64_t); break;                \
   case NNC_U8: case NNC_I1: CONVERT(S, uint8_t); break;    \
   case NNC_U16: CONVERT(S, uint16_t); break;               \
+  case NNC_BF16: case NNC_F16: break;                      \
   }                                                        \
   break
 
@@ -106,7 +140,12 @@ void convert_elements(NncDtype from, const void *src, NncDtype to, void *dst, in
     memcpy(dst, src, (size_t)(n * dtype_bytes(from)));
     return;
   }
+  if (is_narrow(from) || is_narrow(to)) {
+    convert_narrow(from, src, to, dst, n);
+    return;
+  }
   switch (from) {
+  case NNC_BF16: case NNC_F16: break;
   case NNC_F32: CONVERT_FROM(float);
   case NNC_F64: CONVERT_FROM(double);
   case NNC_I32: CONVERT_FROM(int32_t);

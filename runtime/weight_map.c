@@ -275,7 +275,7 @@ static bool check_piece(const Safetensors *s, const NncTensor *t, const Pieces *
                  format_shape(p->rank, p->dim, expected, sizeof expected));
     return false;
   }
-  bool from_float = safetensors_dtype(e->dtype, &dtype) && (dtype == NNC_F32 || dtype == NNC_F64), to_float = t->dtype == NNC_F32 || t->dtype == NNC_F64;
+  bool from_float = safetensors_dtype(e->dtype, &dtype) && dtype_is_float(dtype), to_float = dtype_is_float(t->dtype);
   if (from_float ? to_float : safetensors_dtype(e->dtype, &dtype) && dtype == t->dtype) return true;
   report_error("%s: tensor %s, for %s, is %s, expected %s", s->path, name, t->name, e->dtype, dtype_name(t->dtype));
   return false;

@@ -406,7 +406,7 @@ static void emit_direct(CudaModule *m, const Plan *p, HostKernel *out) {
       if (!active[u]) continue;
       const Unit *unit = &r->units[u];
       if (unit->kind == UNIT_MEAN || unit->kind == UNIT_M2) l.value[u] = reduce_divide(&e, unit, l.value[u], count);
-      expression_bind(&e, unit->value, &kept, l.value[u]);
+      reduce_bind(&e, unit, &kept, l.value[u]);
     }
   }
   write_kept_results(&l);
@@ -522,7 +522,7 @@ static void emit_combination(CudaModule *m, const Plan *whole, int stage, HostKe
     if (unit->kind == UNIT_MEAN || unit->kind == UNIT_M2) x = reduce_divide(&e, unit, x, count);
     x.depth = e.depth;
     l.value[u] = x;
-    expression_bind(&e, unit->value, &kept, x);
+    reduce_bind(&e, unit, &kept, x);
   }
   if (!is_last) {
     Value first = schedule_compare(&e, "eq", l.rank, 0);

@@ -25,7 +25,7 @@ static void add_unit(Reduce *r, UnitKind kind, MlirOperation op, int result, Lev
   host_require(r->n_units < MAX_UNITS, "too many reductions in a kernel");
   MlirValue value = mlirOperationGetResult(op, result);
   Unit *u = &r->units[r->n_units++];
-  *u = (Unit){.kind = kind, .dtype = nn_value_type(value).dtype, .value = value, .operand = mlirOperationGetOperand(op, 0), .level = operand.level, .stage = operand.stage};
+  *u = (Unit){.kind = kind, .dtype = nn_dtype_wide(nn_value_type(value).dtype), .value = value, .operand = mlirOperationGetOperand(op, 0), .level = operand.level, .stage = operand.stage};
   if (kind == UNIT_M2) {
     u->level++;
     u->mean = r->n_units - 2;
@@ -234,6 +234,10 @@ Value reduce_divide(Emitter *e, const Unit *u, Value sum, int64_t count) {
   return emit_binary(e, NN_OP_div, u->dtype, sum, emit_splat(e, u->dtype, (double)count));
 }
 
+void reduce_bind(Emitter *e, const Unit *u, const IndexMap *kept, Value total) {
+  expression_bind(e, u->value, kept, emit_round(e, nn_value_type(u->value).dtype, total));
+}
+
 void reduce_emit_kept_results(Emitter *e, const Reduce *r, int tile) {
   const Kernel *k = r->k;
   IndexMap kept = index_map_kept(k);
@@ -309,7 +313,7 @@ static void direct_body(Emitter *e, const Reduce *r, int tile, void *user) {
       for (int j = 0; j < (r->lanes_on_reduced ? 1 : tile); j++) {
         e->tile = j;
         if (unit->kind == UNIT_MEAN || unit->kind == UNIT_M2) values.value[u][j] = reduce_divide(e, unit, values.value[u][j], count);
-        expression_bind(e, unit->value, &kept, values.value[u][j]);
+        reduce_bind(e, unit, &kept, values.value[u][j]);
       }
       e->tile = 0;
     }

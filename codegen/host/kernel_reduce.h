@@ -17,7 +17,7 @@
 typedef enum UnitKind { UNIT_SUM, UNIT_MAX, UNIT_MEAN, UNIT_M2 } UnitKind;
 typedef struct Unit {
   UnitKind kind;
-  NnDtype dtype;
+  NnDtype dtype;             // that it is added up in: f32 for bf16 and f16
   MlirValue value;           // the result it computes
   MlirValue operand;
   int level;                 // direct: the pass over the reduced elements that computes it
@@ -79,6 +79,7 @@ int64_t reduce_tiles(const Reduce *r, int tile);
 void reduce_emit_kept_results(Emitter *e, const Reduce *r, int tile);
 Value reduce_divide(Emitter *e, const Unit *u, Value sum, int64_t count);
 Value reduce_combine(Emitter *e, const Unit *u, Value a, Value b);
+void reduce_bind(Emitter *e, const Unit *u, const IndexMap *kept, Value total);   // total becomes the value of the unit's result
 Value reduce_identity(Emitter *e, const Unit *u);
 
 #endif

@@ -190,7 +190,7 @@ static void combine_body(Emitter *e, const Reduce *r, int tile, void *user) {
   for (int i = 0; i < n; i++) {
     const Unit *u = &r->units[units[i]];
     if (u->kind == UNIT_M2) result[i] = reduce_divide(e, u, result[i], count);
-    if (l->is_last_stage) expression_bind(e, u->value, &kept, result[i]);
+    if (l->is_last_stage) reduce_bind(e, u, &kept, result[i]);
     else emit_store_workspace(e, u->dtype, u->combined, at, result[i], r->lanes_on_reduced);
   }
   if (l->is_last_stage) reduce_emit_kept_results(e, r, 1);

@@ -110,6 +110,21 @@ static void add_cuda(Text *t, const CudaImages *cuda) {
   text_add(t, "};\n");
 }
 
+static MlirWalkResult find_bf16(MlirOperation op, void *found) {
+  NnOp kind = nn_op_of(op);
+  if (kind == NN_OP_NONE || nn_op_info(kind)->kind != NN_KIND_LIBRARY || nn_value_type(mlirOperationGetOperand(op, 0)).dtype != NN_BF16) return MlirWalkResultAdvance;
+  *(bool *)found = true;
+  return MlirWalkResultInterrupt;
+}
+
+// What the library must be able to do on the machine that runs the program: for products of f32 no more than avx512_core.
+static const char *needed_isa(MlirModule module) {
+  const char *isa = nnc_library_isa();
+  bool bf16 = false;
+  mlirOperationWalk(mlirModuleGetOperation(module), find_bf16, &bf16, MlirWalkPreOrder);
+  return !bf16 && !strcmp(isa, "avx512_core_bf16") ? "avx512_core" : isa;
+}
+
 void tables_add_program(Text *out, MlirModule module, const HostCpu *cpu, const CodegenOptions *options, const CudaImages *cuda, int n_functions, int n_persistent) {
   MlirOperation top = mlirModuleGetOperation(module);
   MlirAttribute (*get)(MlirOperation, MlirStringRef) = mlirOperationGetAttributeByName;
@@ -124,7 +139,7 @@ void tables_add_program(Text *out, MlirModule module, const HostCpu *cpu, const 
   text_quoted(out, cuda ? cuda->arch : cpu->name);
   add_strings(out, "labels", get(top, mlirStringRefCreateFromCString("nn.labels")));
   if (cuda) text_add(out, ",.isa=\"\",.device=&nnc_device_cuda,.cuda=&cuda,\n");
-  else text_add(out, ",.isa=\"%s\",.device=&nnc_device_host,.threads=%d,\n", nnc_library_isa(), nnc_library_threads());
+  else text_add(out, ",.isa=\"%s\",.device=&nnc_device_host,.threads=%d,\n", needed_isa(module), nnc_library_threads());
   text_add(out, "  .arena_bytes=%lld,.persistent_bytes=%lld,.budget_bytes=%lld,.remat=", (long long)nn_attr_i64(top, "nn.arena", 0),
            (long long)nn_attr_i64(top, "nn.persistent", 0), (long long)nn_attr_i64(top, "nn.budget", 0));
   MlirOperation train = nn_module_function(module, "train");

@@ -3,6 +3,7 @@
 // Scope 0 is the function's entry; each loop opens a scope. A value is written into the scope of its depth, the deepest index it
 // depends on, and is remembered until that scope closes, so it is computed once however often it is used.
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "codegen/kernel/kernel.h"
 
 const char *element_type(NnDtype dtype) {
-  static const char *const names[] = {[NN_F32] = "f32", [NN_F64] = "f64", [NN_I32] = "i32", [NN_I64] = "i64", [NN_U8] = "i8", [NN_I1] = "i8"};
+  static const char *const names[] = {[NN_F32] = "f32", [NN_F64] = "f64", [NN_BF16] = "i16", [NN_F16] = "f16", [NN_I32] = "i32", [NN_I64] = "i64", [NN_U8] = "i8", [NN_I1] = "i8"};
   return names[dtype];
 }
 
@@ -21,7 +22,7 @@ TypeName vector_memory_type(const Emitter *e, NnDtype dtype) {
 }
 
 TypeName vector_type(const Emitter *e, NnDtype dtype) {
-  TypeName t = vector_memory_type(e, dtype);
+  TypeName t = vector_memory_type(e, nn_dtype_wide(dtype));
   if (dtype == NN_I1) snprintf(t.text, sizeof t.text, "vector<%dxi1>", e->lanes);
   return t;
 }
@@ -84,8 +85,8 @@ Value emit_index_with(Emitter *e, const char *op, Value a, int64_t b) { return e
 
 Value emit_splat(Emitter *e, NnDtype dtype, double value) {
   TypeName type = vector_type(e, dtype);
-  if (dtype == NN_F32) {
-    float f = (float)value;
+  if (nn_dtype_wide(dtype) == NN_F32) {
+    float f = (float)nn_dtype_round(dtype, value);
     uint32_t bits;
     memcpy(&bits, &f, sizeof bits);
     return emit_constant(e, "dense<0x%08X> : %s", bits, type.text);
@@ -335,19 +336,58 @@ static Value gep_lanes(Emitter *e, int buffer, NnDtype dtype, Value first, int64
               indices.id, e->lanes, e->lanes, element_type(dtype));
 }
 
-static Value from_memory(Emitter *e, NnDtype dtype, Value raw) {
-  if (dtype != NN_I1) return raw;
-  Value zero = emit_splat(e, NN_U8, 0);
-  Value v = emit(e, raw.depth, "arith.cmpi ne, %%v%d, %%v%d : vector<%dxi8>", raw.id, zero.id, e->lanes);
-  v.varies = raw.varies;
+// Vectors of 32-bit words: a bf16 is the upper half of an f32.
+static Value bits(Emitter *e, const char *op, Value a, Value b) {
+  Value v = emit(e, depth_max(a, b), "arith.%s %%v%d, %%v%d : vector<%dxi32>", op, a.id, b.id, e->lanes);
+  v.varies = a.varies || b.varies;
   return v;
 }
 
+static Value bits_with(Emitter *e, const char *op, Value a, uint32_t b) { return bits(e, op, a, emit_constant(e, "dense<0x%08X> : vector<%dxi32>", b, e->lanes)); }
+
+static Value convert(Emitter *e, const char *op, Value x, const char *from, const char *to) {
+  Value v = emit(e, x.depth, "arith.%s %%v%d : vector<%dx%s> to vector<%dx%s>", op, x.id, e->lanes, from, e->lanes, to);
+  v.varies = x.varies;
+  return v;
+}
+
+Value emit_round(Emitter *e, NnDtype dtype, Value x) {
+  if (dtype == NN_F16) return convert(e, "extf", convert(e, "truncf", x, "f32", "f16"), "f16", "f32");
+  if (dtype != NN_BF16) return x;
+  // In integers: not every machine has instructions for it, and those of some flush subnormal numbers.
+  Value whole = convert(e, "bitcast", x, "f32", "i32"), odd = bits_with(e, "andi", bits_with(e, "shrui", whole, 16), 1);
+  Value rounded = bits_with(e, "andi", bits(e, "addi", bits_with(e, "addi", whole, 0x7fff), odd), 0xffff0000u);
+  Value nan = emit_compare(e, "ne", x, x, NN_F32);   // rounding up could run over
+  return emit_select(e, nan, emit_splat(e, NN_F32, NAN), convert(e, "bitcast", rounded, "i32", "f32"), NN_F32);
+}
+
+static Value from_memory(Emitter *e, NnDtype dtype, Value raw) {
+  switch (dtype) {
+    case NN_I1: {
+      Value zero = emit_splat(e, NN_U8, 0);
+      Value v = emit(e, raw.depth, "arith.cmpi ne, %%v%d, %%v%d : vector<%dxi8>", raw.id, zero.id, e->lanes);
+      v.varies = raw.varies;
+      return v;
+    }
+    case NN_BF16: return convert(e, "bitcast", bits_with(e, "shli", convert(e, "extui", raw, "i16", "i32"), 16), "i32", "f32");
+    case NN_F16: return convert(e, "extf", raw, "f16", "f32");
+    default: return raw;
+  }
+}
+
 static Value to_memory(Emitter *e, NnDtype dtype, Value v) {
-  if (dtype != NN_I1) return v;
-  Value raw = emit(e, v.depth, "arith.extui %%v%d : vector<%dxi1> to vector<%dxi8>", v.id, e->lanes, e->lanes);
-  raw.varies = v.varies;
-  return raw;
+  switch (dtype) {
+    case NN_I1: return convert(e, "extui", v, "i1", "i8");
+    case NN_BF16: return convert(e, "trunci", bits_with(e, "shrui", convert(e, "bitcast", v, "f32", "i32"), 16), "i32", "i16");
+    case NN_F16: return convert(e, "truncf", v, "f32", "f16");
+    default: return v;
+  }
+}
+
+// What masked lanes of a load hold.
+static Value memory_zero(Emitter *e, NnDtype dtype) {
+  if (!nn_dtype_is_narrow(dtype)) return emit_splat(e, dtype == NN_I1 ? NN_U8 : dtype, 0);
+  return emit_constant(e, "dense<%s> : %s", dtype == NN_F16 ? "0.0" : "0", vector_memory_type(e, dtype).text);
 }
 
 // Bytes that an access along the lanes is a multiple of. The first lane's index is a multiple of the lanes wherever `aligned` is set.
@@ -373,7 +413,7 @@ static Value load_vector(Emitter *e, NnDtype dtype, Value address) {
   if (e->mask < 0) {
     raw = emit(e, address.depth, "llvm.load %%v%d {alignment = %d : i64} : !buffer -> %s", address.id, align, type.text);
   } else {
-    Value zero = emit_splat(e, dtype == NN_I1 ? NN_U8 : dtype, 0);
+    Value zero = memory_zero(e, dtype);
     raw = emit(e, address.depth, "llvm.intr.masked.load %%v%d, %%v%d, %%v%d {alignment = %d : i32} : (!buffer, vector<%dxi1>, %s) -> %s", address.id,
                e->mask, zero.id, align, e->lanes, type.text, type.text);
   }
@@ -425,7 +465,7 @@ Value emit_load(Emitter *e, int buffer, NnDtype dtype, const Access *a) {
     fetch_ahead(e, dtype, a, address);
   } else {
     TypeName type = vector_memory_type(e, dtype);
-    Value addresses = gep_lanes(e, buffer, dtype, offset, stride), mask = all_lanes(e), zero = emit_splat(e, dtype == NN_I1 ? NN_U8 : dtype, 0);
+    Value addresses = gep_lanes(e, buffer, dtype, offset, stride), mask = all_lanes(e), zero = memory_zero(e, dtype);
     raw = emit(e, addresses.depth, "llvm.intr.masked.gather %%v%d, %%v%d, %%v%d {alignment = %d : i32} : (vector<%dx!buffer>, vector<%dxi1>, %s) -> %s",
                addresses.id, mask.id, zero.id, (int)nn_dtype_bytes(dtype), e->lanes, e->lanes, type.text, type.text);
     raw.varies = true;

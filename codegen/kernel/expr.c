@@ -107,6 +107,8 @@ Value emit_binary(Emitter *e, NnOp op, NnDtype dtype, Value a, Value b) {
 }
 
 Value emit_cast(Emitter *e, Value x, NnDtype from, NnDtype to) {
+  if (nn_dtype_is_narrow(to)) return from == to ? x : emit_round(e, to, emit_cast(e, x, from, NN_F32));
+  from = nn_dtype_wide(from);
   TypeName a = vector_type(e, from), b = vector_type(e, to);
   if (from == to) return x;
   bool from_float = nn_dtype_is_float(from), to_float = nn_dtype_is_float(to);
@@ -125,7 +127,6 @@ Value emit_cast(Emitter *e, Value x, NnDtype from, NnDtype to) {
 // ---------------------------------------------------------------------------------------------------------------------
 
 Value emit_math_call(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype) { return e->module->target.math(e, name, n, x, dtype); }
-
 
 Value emit_take_lanes(Emitter *e, Value x, const char *element, int lanes, int first, int count, int width) {
   Text t = {0};
@@ -187,6 +188,7 @@ static Value emit_unary(Emitter *e, NnOp op, NnDtype dtype, Value x) {
 }
 
 Value emit_horizontal(Emitter *e, NnOp op, NnDtype dtype, Value x) {
+  dtype = nn_dtype_wide(dtype);
   int lanes = e->lanes;
   const char *element = element_type(dtype);
   for (int width = lanes; width > 1; width /= 2) {
@@ -197,6 +199,14 @@ Value emit_horizontal(Emitter *e, NnOp op, NnDtype dtype, Value x) {
   }
   Value scalar = emit(e, x.depth, "vector.extract %%v%d[0] : %s from vector<1x%s>", x.id, element, element);
   return emit(e, x.depth, "vector.broadcast %%v%d : %s to %s", scalar.id, element, vector_type(e, dtype).text);
+}
+
+// The result is one of the operands' values, up to the sign, or a small integer: no narrow type needs to round it.
+static bool is_exact(NnOp op) {
+  switch (op) {
+    case NN_OP_neg: case NN_OP_abs: case NN_OP_sign: case NN_OP_relu: case NN_OP_floor: case NN_OP_max: case NN_OP_min: return true;
+    default: return false;
+  }
 }
 
 static Value map_op(Emitter *e, MlirOperation op, NnDtype result, const IndexMap *map) {
@@ -212,7 +222,9 @@ static Value map_op(Emitter *e, MlirOperation op, NnDtype result, const IndexMap
     char predicate[8];
     return emit_compare(e, nn_attr_str(op, "predicate", predicate, sizeof predicate, "eq"), x[0], x[1], dtype);
   }
-  return n == 1 ? emit_unary(e, kind, dtype, x[0]) : emit_binary(e, kind, dtype, x[0], x[1]);
+  NnDtype wide = nn_dtype_wide(dtype);
+  Value y = n == 1 ? emit_unary(e, kind, wide, x[0]) : emit_binary(e, kind, wide, x[0], x[1]);
+  return is_exact(kind) ? y : emit_round(e, dtype, y);
 }
 
 static Value iota(Emitter *e, MlirOperation op, const NnType *type, const IndexMap *map) {
@@ -238,9 +250,9 @@ static Value load_reduced(Emitter *e, MlirValue v, const NnType *type, const Ind
   host_require(w != NULL, "a reduction is used before it is complete, or at another row");
   Layout own = layout_row_major(type);
   Access a = access_compose(&own, map);
-  // The workspace is the buffer after arguments and results; its values start at multiples of eight bytes.
-  a.offset += w->byte_offset / nn_dtype_bytes(type->dtype);
-  return emit_load(e, e->k->n_args + e->k->n_results, type->dtype, &a);
+  // The workspace is the buffer after arguments and results; its values start at multiples of eight bytes. They are of the type summed in.
+  a.offset += w->byte_offset / nn_dtype_bytes(w->dtype);
+  return emit_round(e, type->dtype, emit_load(e, e->k->n_args + e->k->n_results, w->dtype, &a));
 }
 
 static Value evaluate(Emitter *e, MlirValue v, const IndexMap *map) {

@@ -125,8 +125,10 @@ Value emit_splat(Emitter *e, NnDtype dtype, double value);       // vector of la
 Value emit_index(Emitter *e, const char *op, Value a, Value b);  // arith.<op> on i64, at the deeper of the two
 int depth_max(Value a, Value b);
 
-const char *element_type(NnDtype dtype);      // in memory: i1 and u8 are i8
-// "vector<16xf32>"; in registers i1 is i1.
+// Types in memory and in registers differ: i1 is i8 in memory; bf16 (in memory i16) and f16 are f32 in registers, where a value is always one
+// that the narrow type holds: what computes it rounds it (emit_round), storing only drops bits.
+const char *element_type(NnDtype dtype);      // in memory
+// "vector<16xf32>"; in registers, and in memory.
 typedef struct TypeName { char text[32]; } TypeName;
 TypeName vector_type(const Emitter *e, NnDtype dtype);
 TypeName vector_memory_type(const Emitter *e, NnDtype dtype);
@@ -163,6 +165,7 @@ Value expression(Emitter *e, MlirValue v, const IndexMap *map);
 void expression_bind(Emitter *e, MlirValue v, const IndexMap *map, Value value);
 Value emit_binary(Emitter *e, NnOp op, NnDtype dtype, Value a, Value b);   // add, mul, max … on vectors
 Value emit_cast(Emitter *e, Value x, NnDtype from, NnDtype to);
+Value emit_round(Emitter *e, NnDtype dtype, Value x);   // an f32 to the nearest bf16 or f16; x for all other types
 Value emit_compare(Emitter *e, const char *predicate, Value a, Value b, NnDtype dtype);   // eq ne lt le gt ge; ugt: or unordered
 Value emit_select(Emitter *e, Value condition, Value a, Value b, NnDtype dtype);
 Value emit_math_call(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype);   // the target's exp, tanh, pow …

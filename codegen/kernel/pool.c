@@ -71,13 +71,14 @@ static Value splat_i64(Emitter *e, Value scalar) {
 
 // 1 / number of elements that the window at (oh, ow) averages.
 static Value window_share(Emitter *e, const Pool *p, Value oh, Value ow) {
-  if (p->include_pad) return emit_splat(e, p->dtype, 1.0 / (double)(p->kernel[0] * p->kernel[1]));
+  NnDtype wide = nn_dtype_wide(p->dtype);
+  if (p->include_pad) return emit_splat(e, wide, 1.0 / (double)(p->kernel[0] * p->kernel[1]));
   Value low[2], high[2];
   window_bounds(e, p, 0, oh, &low[0], &high[0]);
   window_bounds(e, p, 1, ow, &low[1], &high[1]);
   Value count = emit_index(e, "muli", emit_index(e, "subi", high[0], low[0]), emit_index(e, "subi", high[1], low[1]));
-  Value lanes = emit_cast(e, splat_i64(e, count), NN_I32, p->dtype);
-  return emit_binary(e, NN_OP_div, p->dtype, emit_splat(e, p->dtype, 1), lanes);
+  Value lanes = emit_cast(e, splat_i64(e, count), NN_I32, wide);
+  return emit_binary(e, NN_OP_div, wide, emit_splat(e, wide, 1), lanes);
 }
 
 static void max_forward(Emitter *e, const Pool *p, const Point *at) {
@@ -118,7 +119,7 @@ static void average_forward(Emitter *e, const Pool *p, const Point *at) {
   for_end(e, 1, &sum, &type, &sum);
   for_end(e, 1, &sum, &type, &sum);
   Value mean = emit_binary(e, NN_OP_mul, p->dtype, sum, window_share(e, p, at->row, at->column));
-  emit_store_at(e, p->out[0], p->dtype, position(e, p, false, at->image, at->row, at->column, at->channel), mean, false);
+  emit_store_at(e, p->out[0], p->dtype, position(e, p, false, at->image, at->row, at->column, at->channel), emit_round(e, p->dtype, mean), false);
 }
 
 static void backward(Emitter *e, const Pool *p, const Point *at) {
@@ -142,7 +143,7 @@ static void backward(Emitter *e, const Pool *p, const Point *at) {
   sum = emit_binary(e, NN_OP_add, p->dtype, columns, part);
   for_end(e, 1, &sum, &type, &sum);
   for_end(e, 1, &sum, &type, &sum);
-  emit_store_at(e, p->out[0], p->dtype, position(e, p, true, at->image, at->row, at->column, at->channel), sum, false);
+  emit_store_at(e, p->out[0], p->dtype, position(e, p, true, at->image, at->row, at->column, at->channel), emit_round(e, p->dtype, sum), false);
 }
 
 void pool_point(Emitter *e, const Pool *p, const Point *at) {
@@ -188,8 +189,7 @@ void kernel_emit_pool(KernelModule *m, const Kernel *k, MlirOperation op, HostKe
 
 Value argmax_lowest(Emitter *e, NnDtype dtype) {
   switch (dtype) {
-    case NN_F32:
-    case NN_F64: return emit_splat(e, dtype, -INFINITY);
+    case NN_F32: case NN_F64: case NN_BF16: case NN_F16: return emit_splat(e, dtype, -INFINITY);
     case NN_I32: return emit_splat(e, dtype, INT32_MIN);
     case NN_I64: return emit_splat(e, dtype, (double)INT64_MIN);
     default: return emit_splat(e, dtype, 0);

@@ -1,6 +1,8 @@
 // nn.random_uniform: Philox 4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3; SC 2011), one counter
 // per element, so that any part of a tensor can be drawn again at any time and in any order.
 // Key row (seed low, seed high, step, stream): counter = (index low, index high, stream, step), key = (seed low, seed high).
+#include <math.h>
+
 #include "codegen/kernel/kernel.h"
 
 #define PHILOX_M0 0xD2511F53u
@@ -61,9 +63,10 @@ Value emit_random(Emitter *e, MlirValue key, NnType type, const IndexMap *map) {
   Value x[4] = {index, high_half(e, index), widen(e, key_word(e, key, 3)), widen(e, key_word(e, key, 2))};
   philox(e, x, k);
   int n = e->lanes;
-  if (type.dtype == NN_F32) {
-    Value bits = words(e, "shrui", low_half(e, x[0]), word(e, 8));
-    return emit_binary(e, NN_OP_mul, NN_F32, emit_cast(e, narrow(e, bits), NN_I32, NN_F32), emit_splat(e, NN_F32, 0x1p-24));
+  if (type.dtype != NN_F64) {
+    int digits = type.dtype == NN_BF16 ? 8 : type.dtype == NN_F16 ? 11 : 24;   // as many as all values below 1 have
+    Value bits = words(e, "shrui", low_half(e, x[0]), word(e, (uint32_t)(32 - digits)));
+    return emit_binary(e, NN_OP_mul, NN_F32, emit_cast(e, narrow(e, bits), NN_I32, NN_F32), emit_splat(e, NN_F32, ldexp(1, -digits)));
   }
   Value all = words(e, "ori", words(e, "shli", x[0], word(e, 32)), low_half(e, x[1])), bits = words(e, "shrui", all, word(e, 11));
   Value f = emit(e, bits.depth, "arith.sitofp %%v%d : vector<%dxi64> to vector<%dxf64>", bits.id, n, n);

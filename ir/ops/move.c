@@ -69,16 +69,25 @@ bool nn_infer_gather(NnOpCall *c, int n_results, NnType *result) {
   return true;
 }
 
+// The sums of rows that share an index. Many small terms may meet in one place, so narrow types are added up in the wide one.
+static MlirValue scatter_sum(NnBuilder *b, MlirValue updates, MlirValue indices, int64_t rows) {
+  NnDtype dtype = nn_value_type(updates).dtype;
+  updates = nn_cast(b, updates, nn_dtype_wide(dtype));
+  MlirOperation op = nn_build(b, NN_OP_scatter_add, 2, (MlirValue[]){updates, indices}, 1, &NN_I64("rows", rows), NULL);
+  return nn_cast(b, mlirOperationGetResult(op, 0), dtype);
+}
+
 void nn_vjp_gather(NnVjp *v) {
   if (!v->needed[0] || nn_value_is_null(v->cotangent[0])) return;
-  NnType table = nn_value_type(v->operand[0]);
-  MlirOperation op = nn_build(v->b, NN_OP_scatter_add, 2, (MlirValue[]){v->cotangent[0], v->operand[1]}, 1, &NN_I64("rows", table.dim[0]), &table);
-  v->operand_cotangent[0] = mlirOperationGetResult(op, 0);
+  v->operand_cotangent[0] = scatter_sum(v->b, v->cotangent[0], v->operand[1], nn_value_type(v->operand[0]).dim[0]);
+}
+
+static bool wide_sum(NnOpCall *c) {
+  return !nn_dtype_is_narrow(c->operand[0].dtype) || nn_fail(c, "adds up in f32 or f64, found %s", nn_text(&c->operand[0]).text);
 }
 
 // updates[I…, rest…], indices[I…] to [rows, rest…]
-bool nn_infer_scatter_add(NnOpCall *c, int n_results, NnType *result) {
-  (void)n_results;
+static bool scattered(NnOpCall *c, NnType *result) {
   const NnType *updates = &c->operand[0], *indices = &c->operand[1];
   int64_t rows = nn_call_i64(c, "rows", 0);
   if (!nn_need_number(c, 0) || !nn_need_integer(c, 1)) return false;
@@ -91,6 +100,11 @@ bool nn_infer_scatter_add(NnOpCall *c, int n_results, NnType *result) {
   return true;
 }
 
+bool nn_infer_scatter_add(NnOpCall *c, int n_results, NnType *result) {
+  (void)n_results;
+  return wide_sum(c) && scattered(c, result);
+}
+
 void nn_vjp_scatter_add(NnVjp *v) {
   if (!v->needed[0] || nn_value_is_null(v->cotangent[0])) return;
   v->operand_cotangent[0] = nn_binary(v->b, NN_OP_gather, v->cotangent[0], v->operand[1]);
@@ -101,7 +115,10 @@ double nn_flops_scatter_add(MlirOperation op) {
   return (double)nn_type_elements(&updates);
 }
 
-bool nn_infer_scatter_max(NnOpCall *c, int n_results, NnType *result) { return nn_need_float(c, 0) && nn_infer_scatter_add(c, n_results, result); }
+bool nn_infer_scatter_max(NnOpCall *c, int n_results, NnType *result) {
+  (void)n_results;
+  return nn_need_float(c, 0) && scattered(c, result);
+}
 
 // Elements equal to the maximum share the cotangent equally, as with reduce_max.
 void nn_vjp_scatter_max(NnVjp *v) {
@@ -110,9 +127,8 @@ void nn_vjp_scatter_max(NnVjp *v) {
   NnBuilder *b = v->b;
   MlirValue is_max = nn_compare(b, "eq", x, nn_binary(b, NN_OP_gather, v->result[0], indices));
   MlirValue counted = nn_select(b, is_max, nn_constant_like(b, x, 1), nn_zeros_like(b, x));
-  NnType table = nn_value_type(g);
-  MlirOperation sum = nn_build(b, NN_OP_scatter_add, 2, (MlirValue[]){counted, indices}, 1, &NN_I64("rows", table.dim[0]), &table);
-  MlirValue count = nn_binary(b, NN_OP_max, mlirOperationGetResult(sum, 0), nn_constant_like(b, g, 1));
+  MlirValue sum = scatter_sum(b, counted, indices, nn_value_type(g).dim[0]);
+  MlirValue count = nn_binary(b, NN_OP_max, sum, nn_constant_like(b, g, 1));
   MlirValue share = nn_binary(b, NN_OP_gather, nn_binary(b, NN_OP_div, g, count), indices);
   v->operand_cotangent[0] = nn_select(b, is_max, share, nn_zeros_like(b, x));
 }
@@ -123,7 +139,7 @@ double nn_flops_scatter_max(MlirOperation op) { return nn_flops_scatter_add(op);
 bool nn_infer_scatter_add_to(NnOpCall *c, int n_results, NnType *result) {
   (void)n_results;
   const NnType *updates = &c->operand[0], *indices = &c->operand[1], *table = &c->operand[2];
-  if (!nn_need_number(c, 0) || !nn_need_integer(c, 1) || !nn_need_min_rank(c, 2, 1)) return false;
+  if (!nn_need_number(c, 0) || !wide_sum(c) || !nn_need_integer(c, 1) || !nn_need_min_rank(c, 2, 1)) return false;
   bool fits = updates->dtype == table->dtype && updates->rank == indices->rank + table->rank - 1;
   for (int i = 0; fits && i < indices->rank; i++) fits = updates->dim[i] == indices->dim[i];
   for (int i = 1; fits && i < table->rank; i++) fits = updates->dim[indices->rank + i - 1] == table->dim[i];

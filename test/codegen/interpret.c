@@ -49,7 +49,7 @@ static int64_t ravel(const NnType *t, const int64_t *index) {
 
 static double round_to(NnDtype dtype, double x) {
   switch (dtype) {
-    case NN_F32: return (double)(float)x;
+    case NN_F32: case NN_BF16: case NN_F16: return nn_dtype_round(dtype, x);
     case NN_I32: return (double)(int32_t)(int64_t)x;
     case NN_I64: return (double)(int64_t)x;
     case NN_U8: return (double)(uint8_t)(int64_t)x;
@@ -58,7 +58,7 @@ static double round_to(NnDtype dtype, double x) {
   }
 }
 
-static bool is_float(NnDtype d) { return d == NN_F32 || d == NN_F64; }
+static bool is_float(NnDtype d) { return nn_dtype_is_float(d); }
 
 static double compare(const char *p, double a, double b) {
   if (!strcmp(p, "eq")) return a == b;
@@ -115,7 +115,8 @@ static double uniform(const double *key, uint64_t index, NnDtype dtype) {
     k[0] += 0x9E3779B9u;
     k[1] += 0xBB67AE85u;
   }
-  if (dtype == NN_F32) return (double)(c[0] >> 8) * 0x1p-24;
+  int digits = dtype == NN_F32 ? 24 : dtype == NN_BF16 ? 8 : 11;
+  if (dtype != NN_F64) return ldexp((double)(c[0] >> (32 - digits)), -digits);
   return (double)((((uint64_t)c[0] << 32) | c[1]) >> 11) * 0x1p-53;
 }
 
@@ -302,8 +303,8 @@ static void run_op(Scope *scope, MlirOperation op) {
     default: move(op, n, x, &y[0], &y[1]); break;
   }
   for (int i = 0; i < results; i++) {
-    // Floats keep double precision in between: the reference is better than what it judges.
-    if (!is_float(y[i].type.dtype) || kind == NN_OP_constant)
+    // f32 and f64 keep double precision in between: the reference is better than what it judges. A bf16 or f16 is one wherever it stands.
+    if (!is_float(y[i].type.dtype) || nn_dtype_is_narrow(y[i].type.dtype) || kind == NN_OP_constant)
       for (int64_t j = 0; j < nn_type_elements(&y[i].type); j++) y[i].data[j] = round_to(y[i].type.dtype, y[i].data[j]);
     bind(scope, mlirOperationGetResult(op, i), y[i]);
   }

@@ -1,5 +1,6 @@
 // Kernels of every kind, op and element type at sizes that are 1, prime, and not a multiple of any vector; their operands, and the comparison
 // of results with the interpreter's. Included by test_kernels.c (host) and test_cuda_kernels.c.
+#include "runtime/narrow.h"
 #include "test/codegen/interpret.c"
 
 #include "codegen/host/host.h"
@@ -296,15 +297,18 @@ static void tables(MlirModule m, NnDtype t, NnDtype index, int64_t rows, int64_t
   Fn f = fn_begin(m);
   MlirValue x[2] = {arg(&f, SHAPE(t, rows, width)), arg(&f, SHAPE(index, n, 2))};
   finish_move(&f, build_move(&f, NN_OP_gather, 2, x, 0, NULL, NULL));
-  f = fn_begin(m);
-  MlirValue y[2] = {arg(&f, SHAPE(t, n, 2, width)), arg(&f, SHAPE(index, n, 2))};
   NnAttr count = NN_I64("rows", rows);
-  finish_move(&f, build_move(&f, NN_OP_scatter_add, 2, y, 1, &count, NULL));
+  if (!nn_dtype_is_narrow(t)) {   // those are added up in f32
+    f = fn_begin(m);
+    MlirValue y[2] = {arg(&f, SHAPE(t, n, 2, width)), arg(&f, SHAPE(index, n, 2))};
+    finish_move(&f, build_move(&f, NN_OP_scatter_add, 2, y, 1, &count, NULL));
+  }
   if (nn_dtype_is_float(t)) {
     f = fn_begin(m);
     MlirValue w[2] = {arg(&f, SHAPE(t, n, 2, width)), arg(&f, SHAPE(index, n, 2))};
     finish_move(&f, build_move(&f, NN_OP_scatter_max, 2, w, 1, &count, NULL));
   }
+  if (nn_dtype_is_narrow(t)) return;
   f = fn_begin(m);
   MlirValue z[3] = {arg(&f, SHAPE(t, n, 2, width)), arg(&f, SHAPE(index, n, 2)), arg(&f, SHAPE(t, rows, width))};
   finish_move(&f, build_move(&f, NN_OP_scatter_add_to, 3, z, 0, NULL, NULL));
@@ -402,6 +406,35 @@ static void build_float_cases(MlirModule m, NnDtype t) {
   }
 }
 
+// The schedules are those of f32: what differs is how elements are loaded, rounded and stored.
+static void build_narrow_cases(MlirModule m, NnDtype t) {
+  functions(m, t, WIDE);
+  unary_maps(m, t, 37);
+  unary_maps(m, t, 8200);
+  static const int64_t rows[][2] = {{1, 1}, {7, 1}, {5, 16}, {3, 33}, {17, 100}};
+  for (int i = 0; i < COUNT(rows); i++) {
+    binary_maps(m, t, rows[i][0], rows[i][1]);
+    random_map(m, t, rows[i][0], rows[i][1]);
+    softmax_row(m, t, rows[i][0], rows[i][1]);
+    sums_row(m, t, rows[i][0], rows[i][1]);
+    layernorm_row(m, t, 3, rows[i][0], rows[i][1]);
+    moments_column(m, t, 1, rows[i][0], rows[i][1]);
+    chained_column(m, t, rows[i][0], 3, rows[i][1]);
+  }
+  static const int64_t columns[][3] = {{7, 97, 35}, {2, 4200, 3}, {9, 1000, 16}, {3, 33, 300}, {1, 40, 3072}, {2, 700, 1037}};
+  for (int i = 0; i < COUNT(columns); i++) {
+    moments_column(m, t, columns[i][0], columns[i][1], columns[i][2]);
+    sums_column(m, t, columns[i][0], columns[i][1], columns[i][2]);
+  }
+  plain_total_column(m, t, 50021);
+  views(m, t, 3, 37, 2, 5);
+  pads(m, t, 3, 4, 21);
+  concats(m, t, 4, 7000);
+  tables(m, t, NN_I32, 100, 37, 50);
+  argmaxes(m, t, 3, 1, 40);
+  for (int last = 0; last < 2; last++) pools(m, t, last, 37, 7, 5, I64S(3, 3), I64S(2, 2), I64S(1, 1, 1, 1));
+}
+
 static void build_integer_cases(MlirModule m) {
   static const NnDtype integers[] = {NN_I32, NN_I64, NN_U8};
   for (int i = 0; i < COUNT(integers); i++) {
@@ -477,12 +510,11 @@ static void fill(Tensor *t) {
     if (few) u = floor(256 * u) / 256;
     if (wide) {
       double x = i < 2 * COUNT(special) ? special[i % COUNT(special)] : 200 * u - 100;
-      t->data[i] = t->type.dtype == NN_F32 ? (double)(float)x : x;
+      t->data[i] = nn_dtype_round(t->type.dtype, x);
       continue;
     }
     switch (t->type.dtype) {
-      case NN_F32: t->data[i] = (double)(float)(0.2 + 2 * u); break;
-      case NN_F64: t->data[i] = 0.2 + 2 * u; break;
+      case NN_F32: case NN_F64: case NN_BF16: case NN_F16: t->data[i] = nn_dtype_round(t->type.dtype, 0.2 + 2 * u); break;
       case NN_U8: t->data[i] = floor(10 * u) + 1; break;
       case NN_I1: t->data[i] = u < 0.5; break;
       default: t->data[i] = floor(12 * u) - 3; if (t->data[i] == 0) t->data[i] = 5; break;
@@ -494,6 +526,8 @@ static double element(NnDtype dtype, const void *p, int64_t i) {
   switch (dtype) {
     case NN_F32: return (double)((const float *)p)[i];
     case NN_F64: return ((const double *)p)[i];
+    case NN_BF16: return (double)bf16_to_float(((const uint16_t *)p)[i]);
+    case NN_F16: return (double)f16_to_float(((const uint16_t *)p)[i]);
     case NN_I32: return (double)((const int32_t *)p)[i];
     case NN_I64: return (double)((const int64_t *)p)[i];
     default: return (double)((const uint8_t *)p)[i];
@@ -505,6 +539,8 @@ static void to_memory(const Tensor *t, void *p) {
     switch (t->type.dtype) {
       case NN_F32: ((float *)p)[i] = (float)t->data[i]; break;
       case NN_F64: ((double *)p)[i] = t->data[i]; break;
+      case NN_BF16: ((uint16_t *)p)[i] = float_to_bf16((float)t->data[i]); break;
+      case NN_F16: ((uint16_t *)p)[i] = float_to_f16((float)t->data[i]); break;
       case NN_I32: ((int32_t *)p)[i] = (int32_t)t->data[i]; break;
       case NN_I64: ((int64_t *)p)[i] = (int64_t)t->data[i]; break;
       default: ((uint8_t *)p)[i] = (uint8_t)t->data[i]; break;
@@ -574,14 +610,18 @@ static void compare_results(const HostKernel *k, MlirOperation func, const Run *
   for (int i = 0; i < r->n_results; i++) {
     const Tensor *t = &r->expected[i];
     NnDtype dtype = t->type.dtype;
-    double tolerance = dtype == NN_F32 ? 4e-5 : dtype == NN_F64 ? 1e-11 : 0;
+    // A sum in another order may round to the next bf16, and what is computed from it differs by a little more.
+    double tolerance = dtype == NN_F32 ? 4e-5 : dtype == NN_F64 ? 1e-11 : dtype == NN_BF16 ? 0x1p-6 : dtype == NN_F16 ? 0x1p-9 : 0;
     bool strict = is_one_function(func);
-    double ulp = dtype == NN_F32 ? 0x1p-23 : 0x1p-52;   // at least, relative to the value
+    double ulp = dtype == NN_F32 ? 0x1p-23 : dtype == NN_F64 ? 0x1p-52 : 0, least = 0x1p-126;   // ulp: at least, relative to the value
+    if (nn_dtype_is_narrow(dtype)) ulp = (dtype == NN_BF16 ? 0x1p-7 : 0x1p-10) / function_ulps[0];
+    if (dtype == NN_F64) least = 0x1p-1022;
+    if (dtype == NN_F16) least = 0x1p-24;
     for (int64_t j = 0; j < nn_type_elements(&t->type); j++) {
       if (strict && fabs(r->args[0].data[j % nn_type_elements(&r->args[0].type)]) > largest_angle && (nn_op_of(mlirBlockGetFirstOperation(nn_function_body(func))) == NN_OP_sin ||
           nn_op_of(mlirBlockGetFirstOperation(nn_function_body(func))) == NN_OP_cos)) continue;
-      double got = element(dtype, r->memory[r->n_args + i], j), want = dtype == NN_F32 ? (double)(float)t->data[j] : t->data[j];
-      if (got == want || (isnan(got) && isnan(want)) || (strict && fabs(got - want) <= (dtype == NN_F32 ? 0x1p-126 : 0x1p-1022)) || fabs(got - want) <= (strict ? function_ulps[dtype == NN_F64] * ulp * fabs(want) : tolerance * (1 + fabs(want)))) continue;
+      double got = element(dtype, r->memory[r->n_args + i], j), want = nn_dtype_is_float(dtype) ? nn_dtype_round(dtype, t->data[j]) : t->data[j];
+      if (got == want || (isnan(got) && isnan(want)) || (strict && fabs(got - want) <= least) || fabs(got - want) <= (strict ? function_ulps[dtype == NN_F64] * ulp * fabs(want) : tolerance * (1 + fabs(want)))) continue;
       char text[160];
       snprintf(text, sizeof text, "result %d, element %lld: %.9g instead of %.9g", i, (long long)j, got, want);
       report(k, func, text);

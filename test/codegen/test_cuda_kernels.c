@@ -156,6 +156,8 @@ int main(int argc, char **argv) {
   if (argc <= 1) {
     build_float_cases(module, NN_F32);
     functions(module, NN_F64, WIDE);   // f64 is arithmetic of our own; the schedules are the same
+    build_narrow_cases(module, NN_BF16);
+    build_narrow_cases(module, NN_F16);
     softmax_row(module, NN_F64, 7, 33);
     moments_column(module, NN_F64, 40, 3, 9);
     build_integer_cases(module);

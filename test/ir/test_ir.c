@@ -95,7 +95,7 @@ static const Wrong wrong[] = {
   {"add", "tensor<2xi1>, tensor<2xi1>", "tensor<2xi1>", "", "add: operand 0 must be of a numeric type, found i1[2]"},
   {"exp", "tensor<2xi32>", "tensor<2xi32>", "", "exp: operand 0 must be of a floating-point type, found i32[2]"},
   {"exp", "tensor<2xf32>", "tensor<3xf32>", "", "exp: result 0 is f32[3], but the operands give f32[2]"},
-  {"exp", "tensor<2xbf16>", "tensor<2xbf16>", "", "exp: operand 0 must be a tensor of f32, f64, i32, i64, ui8 or i1 with known sizes"},
+  {"exp", "tensor<2xi16>", "tensor<2xi16>", "", "exp: operand 0 must be a tensor of f32, f64, bf16, f16, i32, i64, ui8 or i1 with known sizes"},
   {"exp", "tensor<0xf32>", "tensor<0xf32>", "", "exp: operand 0 would be f32[0], but no size may be below 1"},
   {"exp", "tensor<1048576x2097152xf32>", "tensor<1048576x2097152xf32>", "", "exp: operand 0 would be f32[1048576, 2097152], which has more elements than any machine holds"},
   {"compare", "tensor<2xf32>, tensor<2xf32>", "tensor<2xi1>", "predicate = \"less\"", "compare: predicate must be eq, ne, lt, le, gt or ge, found 'less'"},

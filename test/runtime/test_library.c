@@ -1,20 +1,23 @@
 // Convolutions and matrix products of runtime/library.c against plain loops: every pass, layout, stride, padding, dilation and group,
-// both float types; weights in the layout the library prefers; the workspace it asked for and not a byte more.
+// all float types; weights in the layout the library prefers; the workspace it asked for and not a byte more.
 #include "runtime/library.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/runtime.h"
 #include "test/check.h"
 
-static double *random_values(int64_t n, unsigned seed) {
+// Of bf16 and f16 they are numbers that both hold.
+static double *random_values(int64_t n, unsigned seed, NncDtype dtype) {
   double *v = malloc(sizeof *v * (size_t)n);
   for (int64_t i = 0; i < n; i++) {
     unsigned h = ((unsigned)i + seed * 7919u) * 2654435761u;
     h ^= h >> 15;
     h *= 2246822519u;
     v[i] = (double)(int)(h >> 16) / 32768 - 1;
+    if (dtype == NNC_BF16 || dtype == NNC_F16) v[i] = floor(v[i] * 64) / 64;
   }
   return v;
 }
@@ -24,14 +27,18 @@ static void *to_type(const double *v, int64_t n, NncDtype dtype) {
   size_t bytes = ((size_t)n * 8 + 127) / 64 * 64;
   void *out = aligned_alloc(64, bytes);
   memset(out, 0xff, bytes);   // NaN beyond the end and where nothing is written
-  for (int64_t i = 0; i < n && v; i++) {
-    if (dtype == NNC_F64) ((double *)out)[i] = v[i];
-    else ((float *)out)[i] = (float)v[i];
-  }
+  if (v) convert_elements(NNC_F64, v, dtype, out, n);
   return out;
 }
 
-static double value_at(const void *p, int64_t i, NncDtype dtype) { return dtype == NNC_F64 ? ((const double *)p)[i] : ((const float *)p)[i]; }
+static double value_at(const void *p, int64_t i, NncDtype dtype) {
+  double v;
+  convert_elements(dtype, (const char *)p + i * dtype_bytes(dtype), NNC_F64, &v, 1);
+  return v;
+}
+
+// Of one rounding to the type, or of the sums.
+static double bound(NncDtype dtype, double of_f32) { return dtype == NNC_F64 ? 1e-13 : dtype == NNC_BF16 ? 0x1p-8 : dtype == NNC_F16 ? 0x1p-11 : of_f32; }
 
 // Offset of image element (n, c, y, x).
 static int64_t image_at(const NncConv *c, int64_t channels, int64_t h, int64_t w, int64_t n, int64_t ch, int64_t y, int64_t x) {
@@ -86,7 +93,7 @@ static void check_conv(NncConv c, bool preferred) {
 
   int64_t nx = c.n * c.c * c.h * c.w, ny = c.n * c.o * c.oh * c.ow, nw = c.o * (c.c / c.groups) * c.kh * c.kw;
   int64_t sizes[3][3] = {{nx, nw, ny}, {ny, nw, nx}, {nx, ny, nw}}, *size = sizes[c.pass];
-  double *a = random_values(size[0], 1), *b = random_values(size[1], 2), *want = malloc(sizeof *want * (size_t)size[2]);
+  double *a = random_values(size[0], 1, c.dtype), *b = random_values(size[1], 2, c.dtype), *want = malloc(sizeof *want * (size_t)size[2]);
   reference_conv(&c, a, b, want, size[2]);
   double *b_laid = c.pass == NNC_CONV_WEIGHT_GRAD ? NULL : permute(b, nw, rank, split, perm);
   double *want_laid = c.pass == NNC_CONV_WEIGHT_GRAD ? permute(want, nw, rank, split, perm) : want;
@@ -109,7 +116,7 @@ static void check_conv(NncConv c, bool preferred) {
     if (!(d <= worst)) worst = d;
     if (fabs(want_laid[i]) > scale) scale = fabs(want_laid[i]);
   }
-  CHECK(worst / scale < (c.dtype == NNC_F64 ? 1e-13 : 2e-5),
+  CHECK(worst / scale < bound(c.dtype, 2e-5),
         "pass %d n%d c%d %dx%d o%d k%dx%d s%d,%d p%d,%d,%d,%d d%d g%d %s %s (%s): %g", c.pass, (int)c.n, (int)c.c, (int)c.h, (int)c.w,
         (int)c.o, (int)c.kh, (int)c.kw, (int)c.stride[0], (int)c.stride[1], (int)c.pad[0], (int)c.pad[1], (int)c.pad[2], (int)c.pad[3],
         (int)c.dilation[0], (int)c.groups, c.channels_last ? "nhwc" : "nchw", layout, nnc_conv_implementation(&c), worst / scale);
@@ -141,11 +148,14 @@ static void check_convs(void) {
         NncConv c = shapes[i];
         c.pass = (NncConvPass)pass;
         c.channels_last = last;
-        c.dtype = NNC_F32;
-        check_conv(c, false);
-        check_conv(c, true);
-        c.dtype = NNC_F64;
-        check_conv(c, false);
+        static const NncDtype types[] = {NNC_F32, NNC_BF16, NNC_F16, NNC_F64};
+        for (int t = 0; t < 4; t++) {
+          bool narrow = types[t] == NNC_BF16 || types[t] == NNC_F16;
+          c.dtype = types[t];
+          if (narrow && !last) continue;   // the compiler makes them all channels-last
+          if (!narrow) check_conv(c, false);
+          if (c.dtype != NNC_F64) check_conv(c, true);
+        }
       }
 }
 
@@ -155,7 +165,7 @@ static void check_matmul(NncDtype dtype, int64_t batch, int64_t m, int64_t n, in
   d.a_row = ta ? 1 : lda, d.a_col = ta ? lda : 1, d.a_batch = (ta ? k : m) * lda;
   d.b_row = tb ? 1 : ldb, d.b_col = tb ? ldb : 1, d.b_batch = shared_b ? 0 : (tb ? n : k) * ldb;
   int64_t na = batch * d.a_batch, nb = shared_b ? (tb ? n : k) * ldb : batch * d.b_batch, nc = batch * d.c_batch;
-  double *a = random_values(na, 3), *b = random_values(nb, 4);
+  double *a = random_values(na, 3, dtype), *b = random_values(nb, 4, dtype);
   void *buffers[3] = {to_type(a, na, dtype), to_type(b, nb, dtype), to_type(NULL, nc, dtype)};
   d.scratch_bytes = nnc_matmul_scratch(&d);
   char error[200] = "";
@@ -163,7 +173,7 @@ static void check_matmul(NncDtype dtype, int64_t batch, int64_t m, int64_t n, in
   CHECK(op != NULL, "%s", error);
   void *workspace = aligned_alloc(64, (size_t)d.scratch_bytes + 64);
   if (op) CHECK(nnc_operation_execute(op, buffers, workspace), "execute");
-  double worst = 0;
+  double worst = 0, scale = sqrt((double)k);
   bool padding_kept = true;
   for (int64_t g = 0; g < batch; g++)
     for (int64_t i = 0; i < m; i++)
@@ -175,9 +185,10 @@ static void check_matmul(NncDtype dtype, int64_t batch, int64_t m, int64_t n, in
         }
         for (int64_t x = 0; x < k; x++)
           want += a[g * d.a_batch + i * d.a_row + x * d.a_col] * b[g * d.b_batch + x * d.b_row + j * d.b_col];
+        if (fabs(want) > scale) scale = fabs(want);
         if (!(fabs(got - want) <= worst)) worst = fabs(got - want);
       }
-  CHECK(worst / sqrt((double)k) < (dtype == NNC_F64 ? 1e-14 : 1e-5) && padding_kept, "%d: %dx(%dx%d)x(%dx%d) %d%d slack %d shared %d (%s): %g",
+  CHECK(worst / scale < bound(dtype, 1e-5) && padding_kept, "%d: %dx(%dx%d)x(%dx%d) %d%d slack %d shared %d (%s): %g",
         dtype, (int)batch, (int)m, (int)k, (int)k, (int)n, ta, tb, (int)slack, shared_b, nnc_matmul_implementation(&d), worst);
   for (int i = 0; i < 3; i++) free(buffers[i]);
   free(a), free(b), free(workspace);
@@ -187,10 +198,10 @@ static void check_matmuls(void) {
   static const int64_t shapes[][4] = {{1, 7, 5, 3}, {1, 64, 64, 64}, {1, 1, 10, 84}, {1, 128, 10, 84}, {1, 10, 84, 128}, {1, 33, 1, 65},
                                       {3, 17, 19, 23}, {12, 32, 32, 16}, {1, 200, 130, 70}, {4, 1, 1, 1}, {5, 1, 9, 2}};
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
-    for (int variant = 0; variant < 32; variant++) {
+    for (int variant = 0; variant < 64; variant++) {
       bool shared = variant & 8;
       if (shared && shapes[s][0] == 1) continue;
-      check_matmul(variant & 16 ? NNC_F64 : NNC_F32, shapes[s][0], shapes[s][1], shapes[s][2], shapes[s][3], variant & 1, variant & 2,
+      check_matmul((NncDtype)(variant / 16), shapes[s][0], shapes[s][1], shapes[s][2], shapes[s][3], variant & 1, variant & 2,
                    variant & 4 ? 7 : 0, shared);
     }
 }
@@ -214,7 +225,34 @@ static void check_errors(void) {
   CHECK(nnc_library_set_isa(nnc_library_isa()), "the current instruction set");
 }
 
+// Every bf16 and f16, and numbers around the ends of their ranges and halfway between two of them.
+static void check_conversions(void) {
+  for (unsigned i = 0; i < 65536; i++) {
+    uint16_t h = (uint16_t)i, back[2];
+    float f[2];
+    narrow_to_float(NNC_BF16, &h, &f[0], 1);
+    narrow_to_float(NNC_F16, &h, &f[1], 1);
+    narrow_from_float(&f[0], NNC_BF16, &back[0], 1);
+    narrow_from_float(&f[1], NNC_F16, &back[1], 1);
+    for (int t = 0; t < 2; t++) CHECK(isnan(f[t]) ? (back[t] & 0x7fff) > (t ? 0x7c00 : 0x7f80) : back[t] == h, "%04x -> %g -> %04x", i, (double)f[t], back[t]);
+    unsigned exponent = i >> 10 & 31;
+    double want = exponent == 31 ? (i & 1023 ? NAN : INFINITY) : exponent ? ldexp(1 + (i & 1023) / 1024.0, (int)exponent - 15) : ldexp(i & 1023, -24);
+    CHECK(isnan(want) ? isnan(f[1]) : fabs((double)f[1]) == want, "f16 %04x is %g", i, (double)f[1]);
+  }
+  static const struct { float x; uint16_t bf16, f16; } ties[] = {
+    {0x1.01p0f, 0x3f80, 0x3c04}, {0x1.03p0f, 0x3f82, 0x3c0c}, {0x1.002p0f, 0x3f80, 0x3c00}, {0x1.006p0f, 0x3f80, 0x3c02}, {65519, 0x4780, 0x7bff},
+    {65520, 0x4780, 0x7c00}, {0x1.fffp127f, 0x7f80, 0x7c00}, {-0x1p-25f, 0xb300, 0x8000}, {0x1.8p-24f, 0x33c0, 0x0002}, {0x1p-140f, 0x0000, 0x0000},
+  };
+  for (size_t i = 0; i < sizeof ties / sizeof *ties; i++) {
+    uint16_t h[2];
+    narrow_from_float(&ties[i].x, NNC_BF16, &h[0], 1);
+    narrow_from_float(&ties[i].x, NNC_F16, &h[1], 1);
+    CHECK(h[0] == ties[i].bf16 && h[1] == ties[i].f16, "%a: %04x %04x", (double)ties[i].x, h[0], h[1]);
+  }
+}
+
 int main(void) {
+  check_conversions();
   check_convs();
   check_matmuls();
   check_errors();
