@@ -159,6 +159,7 @@ typedef struct AstItem {
   AstExpr *value;          // dim, let
   AstParameter *parameters;   // block, model
   int n_parameters;
+  AstName precision;       // block, model: no text where none is written
   AstBody body;            // block, model, train
 } AstItem;
 
@@ -169,6 +170,7 @@ typedef struct AstFile {
   struct Diagnostics *diagnostics;    // Borrowed: where to report; it also owns the sources
   AstItem **items;
   int n_items;
+  AstName precision;                  // of the file itself; no text: not written
   const Source **sources;             // the file and all it imports, for -MD
   int n_sources;
   bool without_imports;               // the files it imports were not read

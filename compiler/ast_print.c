@@ -347,12 +347,17 @@ static void print_signature(Printer *p, const AstItem *item)
     }
   }
   putc(')', p->out);
+  if (item->precision.text) fprintf(p->out, " precision %s", item->precision.text);
 }
 
 void ast_print(FILE *out, const AstFile *file, bool places)
 {
   static const char *const keywords[] = {[AST_DIM] = "dim", [AST_LET] = "let", [AST_BLOCK] = "block", [AST_MODEL] = "model", [AST_TRAIN] = "train"};
   Printer p = {out, 0, places};
+  if (file->precision.text) {
+    fprintf(out, "precision %s", file->precision.text);
+    end(&p, file->precision.pos);
+  }
   for (int i = 0; i < file->n_items; i++) {
     const AstItem *item = file->items[i];
     fputs(keywords[item->kind], out);

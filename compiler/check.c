@@ -61,7 +61,7 @@ static const struct option long_options[] = {
 
 static int parse_option(int option, Options *options, bool *json)
 {
-  static const char *const dtypes[] = {"f32", "f64"}, *const colors[] = {"auto", "never", "always"};   // ORDER of DiagColor
+  static const char *const dtypes[] = {"f32", "f64", "bf16", "f16"}, *const colors[] = {"auto", "never", "always"};   // ORDER of DiagColor
   int chosen = 0, status;
   switch (option) {
     case 'D': return options_define(optarg, options);
@@ -81,7 +81,7 @@ static int parse_option(int option, Options *options, bool *json)
 
 int command_check(int argc, char **argv)
 {
-  Options options = {.cpu = "native", .dtype = "f32", .max_errors = DIAG_MAX_ERRORS};
+  Options options = {.cpu = "native", .max_errors = DIAG_MAX_ERRORS};
   bool json = false;
   int status = -1, written = 0;
   argv[0] = (char[]){"nnc check"};

@@ -226,17 +226,16 @@ static void build_functions(Elaborator *e)
 
 MlirModule elaborate(MlirContext ctx, const AstFile *file, Define *defines, int n_defines, const char *dtype)
 {
-  Elaborator e = {.ctx = ctx, .file = file, .diagnostics = file->diagnostics, .pool = pool_create(), .dtype = NN_F32, .stack_base = __builtin_frame_address(0)};
+  Elaborator e = {.ctx = ctx, .file = file, .diagnostics = file->diagnostics, .pool = pool_create(), .precision = NN_F32, .stack_base = __builtin_frame_address(0)};
   int errors = diag_error_count(e.diagnostics);
-  if (dtype) {
-    e.dtype_given = true;
-    if (!nn_dtype_parse(dtype, &e.dtype) || !nn_dtype_is_float(e.dtype))
-      diag_error(e.diagnostics, DIAG_COMMAND_LINE, "--dtype must be f32 or f64, found '%s'", dtype);
-  }
+  if (dtype && (!nn_dtype_parse(dtype, &e.precision) || !nn_dtype_is_float(e.precision)))
+    diag_error(e.diagnostics, DIAG_COMMAND_LINE, "--dtype must be f32, f64, bf16 or f16, found '%s'", dtype);
+  e.dtype = nn_dtype_wide(e.precision);
   e.module = mlirModuleCreateEmpty(location_of(&e, (AstPos){file->source, 1, 1, 0}));
-  Frame globals = {.path = path_create(&e, "")};
+  Frame globals = {.path = path_create(&e, ""), .precision = e.dtype};
   e.frame = e.globals = &globals;
   Function *scratch = function_begin(&e, "constants", MODE_PREDICT);   // where a tensor expression at file level lands
+  if (!dtype) precision_read(&e, &file->precision, &e.precision);
   check_declarations(&e);
   evaluate_constants(&e, defines, n_defines);
   function_discard(scratch);

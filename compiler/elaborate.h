@@ -36,9 +36,10 @@ void *elaborator_alloc(Elaborator *e, size_t size);              // zeroed, free
 char *elaborator_format(Elaborator *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 NnBuilder *elaborator_builder(Elaborator *e);                    // at the end of the function being built, location of the call
 bool elaborator_training(const Elaborator *e);                   // false in @eval and @predict
-NnDtype elaborator_element_type(const Elaborator *e, NnDtype written);   // floats become what --dtype says, where it was given
-NnDtype elaborator_dtype(const Elaborator *e);                   // what parameters and literals are made of
-// The parameter <current layer path>.<name>; made on first use. An existing one of another type is an error (null value).
+NnDtype elaborator_element_type(const Elaborator *e, NnDtype written);   // f32 and f64 become the program's float type
+NnDtype elaborator_dtype(const Elaborator *e);                   // the precision of the block around here: what literals are made of
+// The parameter <current layer path>.<name>; made on first use. An existing one of another type is an error (null value). One of a narrow type is
+// kept in f32, and cast.
 MlirValue elaborator_param(Elaborator *e, AstPos pos, const char *name, NnType type, const char *init);
 MlirValue elaborator_state(Elaborator *e, AstPos pos, const char *name, NnType type, const char *init);
 void elaborator_update_state(Elaborator *e, const char *name, MlirValue value);    // becomes an `update` result of @train
@@ -64,6 +65,9 @@ typedef struct LayerInfo {
   LayerFn fn;
   const char *doc;
   bool has_parameters;     // makes parameters or state: gets a path of its own
+  // What it does with tensors of bf16 and f16. AS_GIVEN: computes on them, with sums in f32. IN_F32: on f32 copies, the result is rounded once.
+  // TO_F32: the same, and the result stays f32 (losses and metrics).
+  enum { LAYER_AS_GIVEN, LAYER_IN_F32, LAYER_TO_F32 } arithmetic;
 } LayerInfo;
 const LayerInfo *layer_find(const char *name);
 int layer_count(void);

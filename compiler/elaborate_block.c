@@ -25,7 +25,7 @@ Variable *set_variable(Elaborator *e, const char *name, AstPos pos, Value value)
 
 void frame_push(Elaborator *e, Frame *f, const AstItem *block, AstPos pos, Path *path)
 {
-  *f = (Frame){.caller = e->frame, .block = block, .call_pos = pos, .depth = e->frame->depth + 1, .path = path};
+  *f = (Frame){.caller = e->frame, .block = block, .call_pos = pos, .depth = e->frame->depth + 1, .path = path, .precision = e->frame->precision};
   e->frame = f;
 }
 
@@ -168,14 +168,15 @@ static bool convert_dtype(Elaborator *e, const AstItem *b, const AstParameter *p
   NnDtype wanted, found = nn_value_type(*v).dtype;
   if (!p->type.dtype) return true;
   if (!type_dtype(e, &p->type, &wanted)) return false;
-  if (wanted == found) return true;
+  if (wanted == found || (wanted == e->dtype && found == e->frame->precision)) return true;
   if (nn_dtype_is_float(found) && !nn_dtype_is_float(wanted)) {
     argument_error(e, b, p, arg->pos, describe_expected(e, &p->type), arg->value, "");
     elaborator_hint(e, "cast(x, \"%s\") drops the fraction", nn_dtype_name(wanted));
     return false;
   }
   if (nn_dtype_is_float(found)) {
-    argument_error(e, b, p, arg->pos, describe_expected(e, &p->type), arg->value, "");
+    argument_error(e, b, p, arg->pos, describe_expected(e, &p->type), value_tensor(*v), "");
+    elaborator_hint(e, "'%s' computes in %s; cast(x, \"%s\") changes the type", b->name.text, nn_dtype_name(e->frame->precision), nn_dtype_name(wanted));
     return false;
   }
   elaborator_builder(e)->loc = location_of(e, arg->pos);
@@ -209,6 +210,11 @@ static bool bind_value(Elaborator *e, const Call *c, int i)
 {
   const AstParameter *p = &c->block->parameters[i];
   Value value = c->bound[i]->value;
+  NnDtype inside = e->frame->precision;
+  if (inside != e->frame->caller->precision) {
+    elaborator_builder(e)->loc = location_of(e, c->bound[i]->pos);
+    value = value_cast(e, value, inside);
+  }
   bool ok = !p->has_type || bind_tensor(e, c->block, p, c->bound[i], &value);
   set_variable(e, p->name.text, c->bound[i]->pos, value)->broken = !ok;
   return ok;
@@ -286,13 +292,18 @@ static void remember_call(Elaborator *e, const AstItem *b, const char *path, int
   }
 }
 
+// Where a block computes in another type than its caller, what goes in and what comes out is cast.
 static bool exec_block(Elaborator *e, const Call *c, Path *path, Value *result)
 {
   Frame frame;
   bool has_result = false;
+  NnDtype outside = e->frame->precision, inside = c->block->kind == AST_MODEL ? e->precision : outside;
+  if (!precision_read(e, &c->block->precision, &inside)) return false;
   frame_push(e, &frame, c->block, c->pos, path);
+  frame.precision = inside;
   bool ok = bind_parameters(e, c) && exec_body(e, &c->block->body, result, &has_result);
   frame_pop(e);
+  if (ok && has_result && inside != outside) *result = value_cast(e, *result, outside);
   if (ok && !has_result) {
     ok = elaborator_error(e, c->block->name.pos, "'%s' has no value: its last statement must be an expression", c->block->name.text);
   }

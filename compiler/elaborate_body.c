@@ -88,6 +88,7 @@ static bool declare_param(Elaborator *e, const char *name, AstPos pos, NnType ty
   MlirValue v = is_state ? elaborator_state(e, pos, name, type, init) : elaborator_param(e, pos, name, type, init);
   e->layer_path = outer;
   if (is_state && !nn_value_is_null(v)) function_state(e, v)->declared = true;
+  if (!nn_value_is_null(v) && type.dtype == e->dtype) v = value_cast(e, value_tensor(v), e->frame->precision).tensor;
   Variable *variable = set_variable(e, name, pos, nn_value_is_null(v) ? (Value){0} : value_tensor(v));
   variable->broken = nn_value_is_null(v);
   return !variable->broken;
@@ -100,6 +101,10 @@ static bool exec_param(Elaborator *e, const AstStmt *s)
   const char *init = eval_init(e, s->param.init);
   bool ok = eval_type(e, &s->param.type, &type) && init;
   if (ok && s->kind == AST_PARAM && !nn_dtype_is_float(type.dtype)) ok = elaborator_error(e, s->param.type.pos, "a parameter must have a float type");
+  if (ok && s->kind == AST_PARAM && nn_dtype_is_narrow(type.dtype)) {
+    ok = elaborator_error(e, s->param.type.pos, "a parameter is kept in f32, not %s", nn_dtype_name(type.dtype));
+    elaborator_hint(e, "write f32; what it is used in is the precision of the block: block f(…) precision %s { … }", nn_dtype_name(type.dtype));
+  }
   if (!ok) break_names(e, 1, name);
   return ok && declare_param(e, name->text, name->pos, type, init, s->kind == AST_STATE);
 }
@@ -120,6 +125,7 @@ static bool exec_update(Elaborator *e, const AstStmt *s)
   }
   MlirValue value;
   if (!value_to_tensor(e, s->assign.value->pos, v, slot->type.dtype, &value)) return false;
+  if (nn_dtype_is_float(slot->type.dtype)) value = value_cast(e, value_tensor(value), slot->type.dtype).tensor;
   NnType t = nn_value_type(value);
   if (!nn_type_equal(&t, &slot->type))
     return elaborator_error(e, s->assign.value->pos, "state '%s' is %s, its new value is %s", name->text, value_describe(e, value_tensor(slot->value)),

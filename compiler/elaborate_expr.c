@@ -184,7 +184,7 @@ static bool index_tensor(Elaborator *e, const AstExpr *x, MlirValue v, Value *re
 // zeros[N, H], ones[N, H]: a tensor of one value.
 static bool full_tensor(Elaborator *e, const AstExpr *x, double value, Value *result)
 {
-  NnType t = nn_scalar(e->dtype);
+  NnType t = nn_scalar(elaborator_dtype(e));
   if (x->index.n > NN_MAX_RANK) return elaborator_error(e, x->pos, "a tensor has at most %d axes, found %d", NN_MAX_RANK, x->index.n);
   for (int i = 0; i < x->index.n; i++) {
     const AstSlice *s = &x->index.slices[i];
@@ -307,7 +307,7 @@ bool type_dtype(Elaborator *e, const AstType *t, NnDtype *result)
   if (!t->dtype) return true;
   if (!nn_dtype_parse(t->dtype, result)) {
     elaborator_error(e, t->pos, "unknown element type '%s'", t->dtype);
-    elaborator_hint(e, "the element types are f32, f64, i32, i64 and u8");
+    elaborator_hint(e, "the element types are f32, f64, bf16, f16, i32, i64 and u8");
     return false;
   }
   *result = elaborator_element_type(e, *result);

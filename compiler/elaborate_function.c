@@ -91,8 +91,8 @@ bool function_charge(Elaborator *e, AstPos pos)
 
 NnBuilder *elaborator_builder(Elaborator *e) { return &e->function->builder; }
 bool elaborator_training(const Elaborator *e) { return e->function->mode == MODE_TRAIN; }
-NnDtype elaborator_dtype(const Elaborator *e) { return e->dtype; }
-NnDtype elaborator_element_type(const Elaborator *e, NnDtype written) { return nn_dtype_is_float(written) && e->dtype_given ? e->dtype : written; }
+NnDtype elaborator_dtype(const Elaborator *e) { return e->frame->precision; }
+NnDtype elaborator_element_type(const Elaborator *e, NnDtype written) { return nn_dtype_is_float(written) && (e->dtype == NN_F64 || !nn_dtype_is_narrow(written)) ? e->dtype : written; }
 
 static unsigned hash(const char *s)
 {
@@ -144,12 +144,11 @@ static Slot *find_or_make_slot(Elaborator *e, AstPos pos, const char *name, NnTy
 
 MlirValue elaborator_param(Elaborator *e, AstPos pos, const char *name, NnType type, const char *init)
 {
-  if (e->function->mode != MODE_TRAIN && settings_averaged(e, path_join(e, e->layer_path, name))) {
-    Slot *average = find_or_make_slot(e, pos, elaborator_format(e, "%s.ema", name), type, init, true);
-    return average ? average->value : nn_null_value();
-  }
-  Slot *s = find_or_make_slot(e, pos, name, type, init, false);
-  return s ? s->value : nn_null_value();
+  NnDtype used = type.dtype;
+  type.dtype = nn_dtype_wide(used);
+  bool average = e->function->mode != MODE_TRAIN && settings_averaged(e, path_join(e, e->layer_path, name));
+  Slot *s = find_or_make_slot(e, pos, average ? elaborator_format(e, "%s.ema", name) : name, type, init, average);
+  return s ? nn_cast(&e->function->builder, s->value, used) : nn_null_value();
 }
 
 MlirValue elaborator_state(Elaborator *e, AstPos pos, const char *name, NnType type, const char *init)
@@ -168,6 +167,7 @@ void elaborator_update_state(Elaborator *e, const char *name, MlirValue value)
 Slot *function_state(Elaborator *e, MlirValue value)
 {
   Function *f = e->function;
+  if (nn_op_of(nn_value_def(value)) == NN_OP_cast) value = mlirOperationGetOperand(nn_value_def(value), 0);   // to the precision it is used in
   for (int i = 0; i < f->n_slots; i++)
     if (f->slots[i].is_state && mlirValueEqual(f->slots[i].value, value)) return &f->slots[i];
   return NULL;

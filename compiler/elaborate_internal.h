@@ -39,6 +39,7 @@ typedef struct Frame {
   AstPos call_pos;
   int depth;
   Path *path;
+  NnDtype precision;      // the type that is computed in
   int n, capacity;
   Variable *variables;
 } Frame;
@@ -85,8 +86,8 @@ struct Elaborator {
   MlirContext ctx;
   MlirModule module;
   const AstFile *file;
-  NnDtype dtype;
-  bool dtype_given;       // --dtype replaces the float types that the file writes
+  NnDtype dtype;          // f32 or f64: of parameters, of the train section; stands for the f32 and f64 that the file writes
+  NnDtype precision;      // of models that do not say theirs
   Diagnostics *diagnostics;
   Pool *pool;
   char *stack_base;
@@ -142,6 +143,11 @@ bool function_count_ops(Elaborator *e, AstPos pos);    // false after reporting:
 bool function_charge(Elaborator *e, AstPos pos);       // one evaluation
 Slot *function_state(Elaborator *e, MlirValue value);  // the declared or kept state whose value before the step this is; NULL
 bool values_same(const Value *x, const Value *y);      // equal numbers, or tensors computed alike
+
+// elaborate_precision.c
+bool precision_read(Elaborator *e, const AstName *written, NnDtype *precision);   // unchanged where none is written; false after reporting
+// Floats of x, a tensor or a list of them, as another type; all else as it is.
+Value value_cast(Elaborator *e, Value x, NnDtype dtype);
 
 // elaborate_expr.c
 bool eval(Elaborator *e, const AstExpr *x, Value *result);

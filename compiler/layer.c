@@ -10,49 +10,51 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROW(name, signature, parameters, doc) {#name, signature, layer_##name, doc, parameters}
+#define ROW(name, signature, parameters, doc) {#name, signature, layer_##name, doc, parameters, LAYER_AS_GIVEN}
+#define F32_ROW(name, signature, parameters, doc) {#name, signature, layer_##name, doc, parameters, LAYER_IN_F32}
+#define SCORE(name, signature, parameters, doc) {#name, signature, layer_##name, doc, parameters, LAYER_TO_F32}
 static const LayerInfo layers[] = {
   ROW(linear, "x:tensor, features:int, bias:bool=true, init:init=none, bias_init:init=none, weight:tensor=none", true, "x W^T + b over the last axis."),
   ROW(conv2d, "x:tensor, channels:int, kernel:pair=1, stride:pair=1, padding:padding=0, dilation:pair=1, groups:int=1, bias:bool=true, init:init=none, bias_init:init=none", true, "2-D convolution of x[N, C, H, W]."),
   ROW(conv_transpose2d, "x:tensor, channels:int, kernel:pair=1, stride:pair=1, padding:padding=0, output_padding:pair=0, groups:int=1, bias:bool=true, init:init=none, bias_init:init=none", true, "Transposed convolution: makes x[N, C, H, W] larger by the stride."),
-  ROW(batchnorm, "x:tensor, momentum:float=0.1, eps:float=1e-5, axis:int=1", true, "Normalises each channel over the batch; keeps running statistics for evaluation."),
-  ROW(layernorm, "x:tensor, eps:float=1e-5", true, "Normalises over the last axis."),
-  ROW(rmsnorm, "x:tensor, eps:float=1e-6", true, "x / sqrt(mean(x^2) + eps) over the last axis, times a learnt weight."),
-  ROW(groupnorm, "x:tensor, groups:int, eps:float=1e-5", true, "Normalises each record's channels of x[N, C, ...] in groups."),
+  F32_ROW(batchnorm, "x:tensor, momentum:float=0.1, eps:float=1e-5, axis:int=1", true, "Normalises each channel over the batch; keeps running statistics for evaluation."),
+  F32_ROW(layernorm, "x:tensor, eps:float=1e-5", true, "Normalises over the last axis."),
+  F32_ROW(rmsnorm, "x:tensor, eps:float=1e-6", true, "x / sqrt(mean(x^2) + eps) over the last axis, times a learnt weight."),
+  F32_ROW(groupnorm, "x:tensor, groups:int, eps:float=1e-5", true, "Normalises each record's channels of x[N, C, ...] in groups."),
   ROW(embedding, "indices:tensor, rows:int, features:int, init:init=none", true, "Rows of a learnt table."),
   ROW(dropout, "x:tensor, p:float=0.5", false, "Zeroes elements with probability p in training, scales the others by 1/(1-p)."),
   ROW(maxpool, "x:tensor, kernel:pair, stride:pair=none, padding:padding=0", false, "Maximum over windows of x[N, C, H, W]; stride defaults to the kernel."),
   ROW(avgpool, "x:tensor, kernel:pair, stride:pair=none, padding:padding=0, include_pad:bool=true", false, "Mean over windows of x[N, C, H, W]."),
-  ROW(resize, "x:tensor, factor:pair, mode:str=nearest", false, "x[N, C, H, W] larger by whole factors; \"nearest\" or \"bilinear\"."),
+  F32_ROW(resize, "x:tensor, factor:pair, mode:str=nearest", false, "x[N, C, H, W] larger by whole factors; \"nearest\" or \"bilinear\"."),
   ROW(relu, "x:tensor", false, "max(x, 0)"),
   ROW(relu6, "x:tensor", false, "min(max(x, 0), 6)"),
-  ROW(leaky_relu, "x:tensor, slope:float=0.01", false, "x where positive, slope x elsewhere."),
-  ROW(gelu, "x:tensor, approximate:bool=false", false, "x Phi(x); approximate: the tanh form."),
-  ROW(silu, "x:tensor", false, "x sigmoid(x)"),
-  ROW(swiglu, "x:tensor", false, "silu(a) b, with a and b the halves of the last axis."),
-  ROW(sigmoid, "x:tensor", false, "1/(1+e^-x)"),
-  ROW(tanh, "x:any", false, "Hyperbolic tangent."),
-  ROW(exp, "x:any", false, "e^x"),
-  ROW(log, "x:any", false, "Natural logarithm."),
-  ROW(sqrt, "x:any", false, "Square root."),
-  ROW(rsqrt, "x:any", false, "1/sqrt(x)"),
+  F32_ROW(leaky_relu, "x:tensor, slope:float=0.01", false, "x where positive, slope x elsewhere."),
+  F32_ROW(gelu, "x:tensor, approximate:bool=false", false, "x Phi(x); approximate: the tanh form."),
+  F32_ROW(silu, "x:tensor", false, "x sigmoid(x)"),
+  F32_ROW(swiglu, "x:tensor", false, "silu(a) b, with a and b the halves of the last axis."),
+  F32_ROW(sigmoid, "x:tensor", false, "1/(1+e^-x)"),
+  F32_ROW(tanh, "x:any", false, "Hyperbolic tangent."),
+  F32_ROW(exp, "x:any", false, "e^x"),
+  F32_ROW(log, "x:any", false, "Natural logarithm."),
+  F32_ROW(sqrt, "x:any", false, "Square root."),
+  F32_ROW(rsqrt, "x:any", false, "1/sqrt(x)"),
   ROW(abs, "x:any", false, "|x|"),
-  ROW(sin, "x:any", false, "Sine."),
-  ROW(cos, "x:any", false, "Cosine."),
-  ROW(erf, "x:any", false, "Error function."),
+  F32_ROW(sin, "x:any", false, "Sine."),
+  F32_ROW(cos, "x:any", false, "Cosine."),
+  F32_ROW(erf, "x:any", false, "Error function."),
   ROW(floor, "x:any", false, "Largest integer not above x."),
   ROW(square, "x:any", false, "x x"),
-  ROW(softplus, "x:tensor", false, "log(1+e^x), without overflow."),
+  F32_ROW(softplus, "x:tensor", false, "log(1+e^x), without overflow."),
   ROW(clamp, "x:tensor, low:float, high:float", false, "Limits x to [low, high]."),
   ROW(maximum, "x:any, y:any", false, "Larger of the two."),
   ROW(minimum, "x:any, y:any", false, "Smaller of the two."),
   ROW(where, "condition:tensor, x:any, y:any", false, "x where the condition holds, else y."),
   ROW(cast, "x:tensor, dtype:str", false, "To another element type."),
-  ROW(sum, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Sum over axes, all by default."),
-  ROW(mean, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Mean over axes, all by default."),
+  F32_ROW(sum, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Sum over axes, all by default."),
+  F32_ROW(mean, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Mean over axes, all by default."),
   ROW(amax, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Maximum over axes, all by default."),
   ROW(amin, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Minimum over axes, all by default."),
-  ROW(var, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Population variance over axes, all by default."),
+  F32_ROW(var, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Population variance over axes, all by default."),
   ROW(argmax, "x:tensor, axis:int=-1", false, "Index of the first maximum along an axis."),
   ROW(reshape, "x:tensor, shape:ints", false, "Same elements in row-major order; one size may be -1."),
   ROW(flatten, "x:tensor, start:int=1", false, "Joins the axes from `start` on."),
@@ -67,20 +69,20 @@ static const LayerInfo layers[] = {
   ROW(len, "x:any", false, "Length of a list, or of a tensor's first axis."),
   ROW(dims, "x:tensor", false, "The sizes of a tensor, as a list."),
   ROW(gather, "table:tensor, indices:tensor", false, "Rows of the table."),
-  ROW(segment_sum, "x:tensor, segments:tensor, count:int", false, "Row s of the result is the sum of the rows of x whose segment is s."),
-  ROW(segment_mean, "x:tensor, segments:tensor, count:int", false, "The same with the mean; 0 for an empty segment."),
+  F32_ROW(segment_sum, "x:tensor, segments:tensor, count:int", false, "Row s of the result is the sum of the rows of x whose segment is s."),
+  F32_ROW(segment_mean, "x:tensor, segments:tensor, count:int", false, "The same with the mean; 0 for an empty segment."),
   ROW(segment_max, "x:tensor, segments:tensor, count:int", false, "The same with the maximum; 0 for an empty segment."),
   ROW(matmul, "x:tensor, y:tensor", false, "Matrix product over the last two axes."),
   ROW(einsum, "pattern:str, ...", false, "Sum of products by index names: \"b i d, b j d -> b i j\"."),
-  ROW(softmax, "x:tensor, axis:int=-1", false, "e^x normalised to sum 1 along an axis."),
-  ROW(log_softmax, "x:tensor, axis:int=-1", false, "Logarithm of softmax."),
+  F32_ROW(softmax, "x:tensor, axis:int=-1", false, "e^x normalised to sum 1 along an axis."),
+  F32_ROW(log_softmax, "x:tensor, axis:int=-1", false, "Logarithm of softmax."),
   ROW(causal_mask, "x:tensor", false, "Makes x[.., i, j] with j > i very negative."),
-  ROW(attention, "q:tensor, k:tensor, v:tensor, heads:int=none, causal:bool=false, mask:tensor=none, scale:float=none, dropout:float=0", false, "softmax(scale q k') v over the last two axes of [B, H, T, D], or of [B, T, H D] with heads=H; scale is 1/sqrt(D) by default, mask[B, T of k] is 0 for keys not to be seen, dropout applies to the weights."),
-  ROW(rope, "x:tensor, base:float=10000, interleaved:bool=false", false, "Rotary positions: turns the pairs of x[..., T, D] by angles that grow with T."),
-  ROW(cross_entropy, "logits:tensor, labels:tensor, smoothing:float=0, weights:tensor=none", false, "Mean of -log softmax(logits)[label]; smoothing mixes in that part of all classes alike."),
-  ROW(accuracy, "logits:tensor, labels:tensor, weights:tensor=none", false, "Part of the records whose largest logit is the label's."),
-  ROW(mse, "x:tensor, y:tensor", false, "Mean of (x-y)^2."),
-  ROW(binary_cross_entropy, "logits:tensor, targets:any", false, "Mean binary cross-entropy of sigmoid(logits)."),
+  F32_ROW(attention, "q:tensor, k:tensor, v:tensor, heads:int=none, causal:bool=false, mask:tensor=none, scale:float=none, dropout:float=0", false, "softmax(scale q k') v over the last two axes of [B, H, T, D], or of [B, T, H D] with heads=H; scale is 1/sqrt(D) by default, mask[B, T of k] is 0 for keys not to be seen, dropout applies to the weights."),
+  F32_ROW(rope, "x:tensor, base:float=10000, interleaved:bool=false", false, "Rotary positions: turns the pairs of x[..., T, D] by angles that grow with T."),
+  SCORE(cross_entropy, "logits:tensor, labels:tensor, smoothing:float=0, weights:tensor=none", false, "Mean of -log softmax(logits)[label]; smoothing mixes in that part of all classes alike."),
+  SCORE(accuracy, "logits:tensor, labels:tensor, weights:tensor=none", false, "Part of the records whose largest logit is the label's."),
+  SCORE(mse, "x:tensor, y:tensor", false, "Mean of (x-y)^2."),
+  SCORE(binary_cross_entropy, "logits:tensor, targets:any", false, "Mean binary cross-entropy of sigmoid(logits)."),
   ROW(training, "", false, "true while the training step is built, false for evaluation and prediction."),
   ROW(normal, "std:number=1, mean:number=0", false, "Initialiser: normal distribution."),
   ROW(uniform, "low:number, high:number", false, "Initialiser: uniform distribution."),
@@ -89,6 +91,8 @@ static const LayerInfo layers[] = {
   ROW(ones, "", false, "Initialiser: ones."),
 };
 #undef ROW
+#undef F32_ROW
+#undef SCORE
 
 int layer_count(void) { return (int)(sizeof layers / sizeof layers[0]); }
 const LayerInfo *layer_at(int i) { return &layers[i]; }
@@ -246,7 +250,7 @@ bool layer_call(Elaborator *e, const LayerInfo *info, AstPos pos, int n_args, co
   }
   if (!ok) return false;
   LayerCall call = {e, elaborator_builder(e), pos, info, b.value, b.pos, n_extra, extra};
-  return info->fn(&call, result);
+  return layer_run(&call, b.n, result);
 }
 
 // --- Access to bound arguments -----------------------------------------------------------------------------------------

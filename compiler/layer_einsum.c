@@ -391,12 +391,16 @@ static bool bind_operands(Pattern *p, const char *text, const char *arrow, Opera
 static bool collect_operands(LayerCall *c, Operand *operand)
 {
   NnDtype dtype = elaborator_dtype(c->e);
+  bool any = false;
   if (c->n_extra == 0 || c->n_extra > MAX_OPERANDS) return layer_error(c, "needs between 1 and %d tensors", MAX_OPERANDS);
   for (int k = 0; k < c->n_extra; k++) {
     const CallArg *a = &c->extra[k];
     if (a->name) return elaborator_error(c->e, a->pos, "einsum has no argument '%s'", a->name);
     if (a->value.kind != VALUE_TENSOR) return elaborator_error(c->e, a->pos, "einsum: expected a tensor, found %s", value_describe(c->e, a->value));
-    if (nn_value_type(a->value.tensor).dtype == NN_F64) dtype = NN_F64;
+    NnDtype given = nn_value_type(a->value.tensor).dtype;
+    if (!nn_dtype_is_float(given)) continue;
+    dtype = any ? nn_dtype_common(dtype, given) : given;
+    any = true;
   }
   for (int k = 0; k < c->n_extra; k++) operand[k].value = nn_cast(c->b, c->extra[k].value.tensor, dtype);
   return true;

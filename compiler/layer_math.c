@@ -114,7 +114,7 @@ bool layer_cast(LayerCall *c, Value *result)
 {
   NnDtype dtype;
   if (!nn_dtype_parse(layer_string(c, 1), &dtype))
-    return layer_arg_error(c, 1, "unknown element type \"%s\"; known are f32, f64, i32, i64, u8", layer_string(c, 1));
+    return layer_arg_error(c, 1, "unknown element type \"%s\"; known are f32, f64, bf16, f16, i32, i64, u8", layer_string(c, 1));
   return layer_return(result, nn_cast(c->b, layer_tensor(c, 0), elaborator_element_type(c->e, dtype)));
 }
 

@@ -178,11 +178,12 @@ bool layer_dropout(LayerCall *c, Value *result)
   double p = layer_float(c, 1);
   if (!(p >= 0 && p < 1)) return layer_arg_error(c, 1, "'p' must be at least 0 and below 1, found %g", p);
   if (!elaborator_training(c->e) || p == 0) return layer_return(result, x);
-  NnType t = nn_value_type(x);
+  NnType t = nn_value_type(x), u = t;
+  u.dtype = nn_dtype_wide(t.dtype);   // the same mask in every precision
   MlirValue key = elaborator_random_key(c->e);
-  MlirOperation draw = layer_build(c, NN_OP_random_uniform, 1, &key, 0, NULL, &t);
+  MlirOperation draw = layer_build(c, NN_OP_random_uniform, 1, &key, 0, NULL, &u);
   if (mlirOperationIsNull(draw)) return false;
-  MlirValue keep = nn_compare(c->b, "ge", mlirOperationGetResult(draw, 0), nn_constant(c->b, t, p));
+  MlirValue keep = nn_compare(c->b, "ge", mlirOperationGetResult(draw, 0), nn_constant(c->b, u, p));
   return layer_return(result, nn_select(c->b, keep, layer_scale(c->b, x, 1 / (1 - p)), nn_constant(c->b, t, 0)));
 }
 

@@ -33,7 +33,8 @@ static const char usage[] =
     "      --remat-seed=N        random numbers of the search (default: 0)\n"
     "      --inside=WHAT         cheap values that backward kernels compute again instead of keeping\n"
     "                            them: all (default), kernels (only what no library call reads) or none\n"
-    "      --dtype=TYPE          f32 (default) or f64: type of parameters and arithmetic\n"
+    "      --dtype=TYPE          f32, f64, bf16 or f16 in place of the file's precision;\n"
+    "                            f64 also for parameters and all blocks\n"
     "      --math=TYPE           what f32 products are made of on a GPU: f32 (default), or tf32, which is\n"
     "                            faster and keeps 11 bits of each factor\n"
     "      --target=NAME         host (default), cuda, or cuda-emu: cuda's kernels run by an emulator\n"
@@ -247,7 +248,7 @@ static int parse_option(int option, Options *options)
     OPTIONS_EMIT(EMIT)
 #undef EMIT
   };
-  static const char *const policies[] = {"auto", "none", "manual", "sqrt", "speed", "recursive"}, *const dtypes[] = {"f32", "f64"}, *const insides[] = {"all", "kernels", "none"},
+  static const char *const policies[] = {"auto", "none", "manual", "sqrt", "speed", "recursive"}, *const dtypes[] = {"f32", "f64", "bf16", "f16"}, *const insides[] = {"all", "kernels", "none"},
                     *const maths[] = {"f32", "tf32"}, *const colors[] = {"auto", "never", "always"};   // ORDER of DiagColor
   int chosen = 0, status = -1;
   switch (option) {
@@ -338,7 +339,7 @@ static int check(Options *options)
 
 int options_parse(int argc, char **argv, Options *options)
 {
-  *options = (Options){.target = "host", .cpu = "native", .dtype = "f32", .emit = EMIT_exe, .opt_level = 2, .max_errors = DIAG_MAX_ERRORS};
+  *options = (Options){.target = "host", .cpu = "native", .emit = EMIT_exe, .opt_level = 2, .max_errors = DIAG_MAX_ERRORS};
   for (int option; (option = getopt_long(argc, argv, "o:D:O:f:M:vh", long_options, NULL)) != -1;) {
     int status = parse_option(option, options);
     if (status >= 0) return status;

@@ -38,7 +38,7 @@ typedef struct Options {
   bool sweep;
   const char *report;                  // file of the HTML page; NULL: none
   const char *machine, *costs;         // machine description, measured times; NULL: not given
-  const char *dtype;                   // "f32" or "f64"
+  const char *dtype;                   // "f32", "f64", "bf16", "f16"; NULL: as the file says
   int n_defines;
   Define *defines;                     // Owned
   NnPipelineHooks hooks;

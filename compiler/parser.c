@@ -1,7 +1,7 @@
 // Files and their items; the tokens under all of the parser.
 //
 //   file := { item }
-//   item := dim | let | block | model | train | import
+//   item := dim | let | block | model | train | import | precision
 #include "compiler/parser.h"
 #include "compiler/names.h"
 
@@ -151,10 +151,42 @@ static bool parse_constant(Parser *p, AstItem *item)
   return parser_name(p, &item->name, "a name") && parser_expect(p, TOKEN_ASSIGN, NULL) && (item->value = parse_expr(p)) && end_of_line(p);
 }
 
-// block := "block" NAME signature body     model := "model" NAME signature body     train := "train" body
+static bool at_precision(const Parser *p) { return parser_at(p, TOKEN_NAME) && strcmp(p->token.text, "precision") == 0; }
+
+// precision := "precision" NAME       a name like any other elsewhere
+static bool parse_precision(Parser *p, AstName *precision)
+{
+  parser_advance(p);
+  return parser_name(p, precision, "f32, bf16 or f16 after 'precision'");
+}
+
+// A file has one; that of an imported file is left out, as its train section.
+static bool parse_file_precision(Parser *p, int import_depth)
+{
+  AstPos pos = p->token.pos;
+  AstName precision, *of_file = &p->file->precision;
+  if (!parse_precision(p, &precision) || !end_of_line(p)) return false;
+  if (import_depth > 0) return true;
+  if (of_file->text) {
+    parser_error(p, pos, "a second precision of the file");
+    diag_note(p->diagnostics, of_file->pos, "the first is here");
+    return false;
+  }
+  *of_file = precision;
+  return true;
+}
+
+// head := NAME signature [ precision ]
+static bool parse_head(Parser *p, AstItem *item)
+{
+  if (!parser_name(p, &item->name, item->kind == AST_BLOCK ? "the name of the block" : "the name of the model") || !parse_signature(p, item)) return false;
+  return !at_precision(p) || parse_precision(p, &item->precision);
+}
+
+// block := "block" head body     model := "model" head body     train := "train" body
 static bool parse_definition(Parser *p, AstItem *item)
 {
-  bool ok = item->kind == AST_TRAIN || (parser_name(p, &item->name, item->kind == AST_BLOCK ? "the name of the block" : "the name of the model") && parse_signature(p, item));
+  bool ok = item->kind == AST_TRAIN || parse_head(p, item);
   // The body of a broken head is still read for its own mistakes.
   if (!ok && !parser_skip_to_body(p)) return false;
   p->in_train = item->kind == AST_TRAIN;
@@ -203,16 +235,17 @@ static AstItemKind item_kind(TokenKind keyword)
 
 static bool parse_item(Parser *p, int import_depth)
 {
+  if (at_precision(p) && !p->panic) return parse_file_precision(p, import_depth);
   if (!starts_item(p)) {
     AstPos pos = p->token.pos;
     bool word = parser_at(p, TOKEN_NAME) && !p->panic;
     const char *text = p->token.text;
     p->previous = (AstPos){0};
-    parser_expected(p, "dim, let, block, model, train or import");
+    parser_expected(p, "dim, let, block, model, train, import or precision");
     if (!word) return false;
     NameSearch search = name_search(text);
-    static const char *const words[] = {"dim", "let", "block", "model", "train", "import"};
-    for (int i = 0; i < 6; i++) name_consider(&search, words[i]);
+    static const char *const words[] = {"dim", "let", "block", "model", "train", "import", "precision"};
+    for (int i = 0; i < 7; i++) name_consider(&search, words[i]);
     parser_advance(p);
     if (search.best) diag_hint(p->diagnostics, "did you mean '%s'?", search.best);
     else if (parser_at(p, TOKEN_ASSIGN) && p->token.pos.line == pos.line) diag_hint(p->diagnostics, "a constant is declared with 'dim %.60s = …' or 'let %.60s = …'", text, text);

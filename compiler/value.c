@@ -142,7 +142,7 @@ static bool broadcast_shape(const NnType *x, const NnType *y, NnType *out)
   return nn_type_is_representable(out);
 }
 
-// Element type of an arithmetic result: a float side wins, f64 over f32; a number beside a float tensor takes the tensor's type.
+// Element type of an arithmetic result: a float side wins, of two the one that holds both (bf16 and f16 give f32); a number beside a float tensor takes the tensor's type.
 static NnDtype common_dtype(Elaborator *e, const Value *x, const Value *y, bool division)
 {
   NnDtype best = NN_I1;
@@ -153,13 +153,13 @@ static NnDtype common_dtype(Elaborator *e, const Value *x, const Value *y, bool 
     if (v->kind != VALUE_TENSOR) continue;
     NnDtype d = nn_value_type(v->tensor).dtype;
     if (nn_dtype_is_float(d)) {
-      best = nn_dtype_is_float(best) && best == NN_F64 ? NN_F64 : d;
+      best = nn_dtype_is_float(best) ? nn_dtype_common(best, d) : d;
       is_float = true;
     } else if (!nn_dtype_is_float(best)) {
       if (d == NN_I64 || (d == NN_I32 && best != NN_I64) || (d == NN_U8 && best == NN_I1)) best = d;
     }
   }
-  if (is_float) return nn_dtype_is_float(best) ? best : elaborator_dtype(e);
+  if (is_float) return nn_dtype_is_float(best) ? best : nn_dtype_wide(elaborator_dtype(e));   // an integer may need more digits than bf16 has
   return best == NN_I1 || best == NN_U8 ? NN_I32 : best;
 }
 

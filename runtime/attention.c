@@ -117,7 +117,7 @@ static Loops loops_for(NncDtype dtype) {
   const char *isa = nnc_library_isa();
   (void)isa;
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-  if (strcmp(isa, "avx512_core") == 0) return dtype == NNC_F64 ? (Loops){forward_f64_avx512, backward_f64_avx512} : (Loops){forward_f32_avx512, backward_f32_avx512};
+  if (strncmp(isa, "avx512_core", 11) == 0) return dtype == NNC_F64 ? (Loops){forward_f64_avx512, backward_f64_avx512} : (Loops){forward_f32_avx512, backward_f32_avx512};
   if (strcmp(isa, "avx2") == 0 && dtype == NNC_F32) return (Loops){forward_f32_avx2, backward_f32_avx2};
 #endif
   return dtype == NNC_F64 ? (Loops){forward_f64_any, backward_f64_any} : (Loops){forward_f32_any, backward_f32_any};
