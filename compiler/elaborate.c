@@ -211,6 +211,23 @@ static void evaluate_constants(Elaborator *e, Define *defines, int n)
   }
 }
 
+static MlirWalkResult find_f16(MlirOperation op, void *found)
+{
+  if (nn_op_of(op) != NN_OP_cast || nn_value_type(mlirOperationGetResult(op, 0)).dtype != NN_F16) return MlirWalkResultAdvance;
+  *(bool *)found = true;
+  return MlirWalkResultInterrupt;
+}
+
+// Gradients of f16 vanish without a scale, which is easily forgotten.
+static void default_loss_scale(Elaborator *e)
+{
+  bool f16 = false;
+  MlirOperation train = nn_module_function(e->module, "train");
+  if (mlirOperationIsNull(train) || nn_has_attr(mlirModuleGetOperation(e->module), "nn.loss_scale")) return;
+  mlirOperationWalk(train, find_f16, &f16, MlirWalkPreOrder);
+  if (f16) settings_loss_scale(e, 65536, 2000);
+}
+
 static void build_functions(Elaborator *e)
 {
   const char *name = e->file->source->name, *slash = strrchr(name, '/');
@@ -219,6 +236,7 @@ static void build_functions(Elaborator *e)
     return;
   }
   if (e->train && !elaborate_train(e)) return;
+  default_loss_scale(e);
   set_module_attr(e, "nn.source", text_attr(e, slash ? slash + 1 : name));
   set_module_attr(e, "nn.model", text_attr(e, e->main_model ? e->main_model->name.text : "train"));
   if (e->main_model) elaborate_predict(e, e->main_model);

@@ -208,6 +208,7 @@ bool transforms_read(Elaborator *e, const AstStmt *s, int n, const DataInput *in
 // elaborate_settings.c
 bool settings_known(Elaborator *e, const AstStmt *s);        // reports an unknown keyword
 bool settings_read(Elaborator *e);                           // e->settings to module attributes and e->groups
+void settings_loss_scale(Elaborator *e, double init, int64_t every);   // every 0: it stays
 int settings_group_of(Elaborator *e, const char *path);
 bool settings_averaged(Elaborator *e, const char *path);     // @eval and @predict read the parameter's moving average
 

@@ -68,7 +68,7 @@ static bool read_options(Elaborator *e, AstPos pos, const char *of, int n_args, 
 
 // --- Keywords ----------------------------------------------------------------------------------------------------------------
 
-static const char *const keywords[] = {"data", "eval", "loss", "metric", "optimizer", "group", "schedule", "clip", "accumulate", "epochs", "steps", "batch", "eval_every", "seed", "ema", "patience", "validation", "labels"};
+static const char *const keywords[] = {"data", "eval", "loss", "metric", "optimizer", "group", "schedule", "clip", "accumulate", "epochs", "steps", "batch", "eval_every", "seed", "ema", "patience", "validation", "labels", "loss_scale"};
 
 bool settings_known(Elaborator *e, const AstStmt *s)
 {
@@ -318,6 +318,41 @@ static bool read_schedule(Elaborator *e, double rate)
   return true;
 }
 
+// `loss_scale 1024`, `loss_scale dynamic(init=65536, every=2000)`. Without the line it is dynamic where the step computes in f16.
+static bool read_loss_scale(Elaborator *e)
+{
+  static const Option options[] = {{"init", OPTION_REAL, 65536, 1, 0x1p24}, {"every", OPTION_COUNT, 2000, 1, 1e6}};
+  const AstStmt *s = find_setting(e, "loss_scale");
+  double value[2] = {65536, 2000};
+  bool given[2], found;
+  if (!s) return true;
+  const AstExpr *x = s->setting.n_args == 1 && !s->setting.args[0].name.text ? s->setting.args[0].value : NULL;
+  bool named = x && (x->kind == AST_CALL || (x->kind == AST_NAME && strcmp(x->text, "dynamic") == 0));
+  if (named) {
+    const char *callee;
+    int n;
+    CallArg *args;
+    if (!call_of(e, s, &callee, &n, &args)) return false;
+    if (strcmp(callee, "dynamic") != 0) {
+      elaborator_error(e, x->pos, "unknown loss scale '%s'", callee);
+      elaborator_hint(e, "it is a number, or dynamic(init=65536, every=2000)");
+      return false;
+    }
+    if (!read_options(e, s->pos, callee, n, args, 2, options, value, given)) return false;
+  } else {
+    value[1] = 0;
+    if (!read_number(e, "loss_scale", OPTION_REAL, 0x1p-24, 0x1p24, &value[0], &found)) return false;
+  }
+  settings_loss_scale(e, value[0], (int64_t)value[1]);
+  return true;
+}
+
+void settings_loss_scale(Elaborator *e, double init, int64_t every)
+{
+  MlirNamedAttribute entries[] = {named_attr(e, "init", float_attr(e, init)), named_attr(e, "every", int_attr(e, every))};
+  set_module_attr(e, "nn.loss_scale", mlirDictionaryAttrGet(e->ctx, 2, entries));
+}
+
 static bool read_lengths(Elaborator *e)
 {
   double epochs = 1, steps = 0;
@@ -401,6 +436,7 @@ bool settings_read(Elaborator *e)
   bool ok = read_optimizer(e), found;
   if (ok) write_groups(e);
   ok = read_schedule(e, ok ? e->groups[0].lr : INFINITY) && ok;
+  ok = read_loss_scale(e) && ok;
   ok = read_lengths(e) && ok;
   ok = check_batch(e) && ok;
   ok = check_evaluation(e) && ok;

@@ -96,9 +96,9 @@ void sweep_differentiate(Sweep *s, MlirOperation op) {
   free(needed);
 }
 
-// The cotangent of each loss is 1/K for K micro-batches a step: gradients of the micro-batches then add up to that of the mean.
+// The cotangent of each loss is 1/K for K micro-batches a step: gradients of the micro-batches then add up to that of the mean; and times the scale.
 // Returns the first op of the backward sweep, or null after reporting.
-static MlirOperation seed(Sweep *s, int64_t micro_batches) {
+static MlirOperation seed(Sweep *s, const Optimizer *o, MlirValue scale) {
   MlirOperation end = nn_function_return(s->func), first = nn_null_operation();
   bool any_loss = false;
   for (int i = 0; i < nn_function_n_results(s->func); i++) {
@@ -114,7 +114,7 @@ static MlirOperation seed(Sweep *s, int64_t micro_batches) {
     }
     if (!is_active(s, loss)) continue;
     s->b.loc = mlirOperationGetLocation(nn_value_def(loss));
-    MlirValue one = nn_constant(&s->b, type, 1.0 / (double)micro_batches);
+    MlirValue one = loss_scale_seed(o, &s->b, type, o->accumulate, scale);
     if (mlirOperationIsNull(first)) first = nn_value_def(one);
     sweep_contribute(s, loss, one);
   }
@@ -124,7 +124,7 @@ static MlirOperation seed(Sweep *s, int64_t micro_batches) {
 }
 
 // Fills the gradients of the parameters. Returns the first op of the backward sweep, or null after reporting.
-static MlirOperation build_gradients(MlirOperation func, TrainedParam *params, int n_params, int64_t micro_batches) {
+static MlirOperation build_gradients(MlirOperation func, TrainedParam *params, int n_params, const Optimizer *o, MlirValue scale) {
   Sweep s = {.func = func, .module = nn_module_of(func), .b = nn_builder_before(nn_function_return(func))};
   s.b.phase = "backward";
   for (int i = 0; i < n_params; i++) {
@@ -133,7 +133,7 @@ static MlirOperation build_gradients(MlirOperation func, TrainedParam *params, i
   }
   int n;
   MlirOperation *ops = rewrite_ops(nn_function_body(func), &n), first = nn_null_operation();
-  if (sweep_mark_active(&s, ops, n)) first = seed(&s, micro_batches);
+  if (sweep_mark_active(&s, ops, n)) first = seed(&s, o, scale);
   for (int i = n - 1; i >= 0 && !mlirOperationIsNull(first); i--)
     if (nn_op_of(ops[i]) != NN_OP_NONE || is_scan(ops[i])) sweep_differentiate(&s, ops[i]);
   for (int i = 0; i < n_params; i++) params[i].gradient = sweep_cotangent(&s, params[i].value);
@@ -192,15 +192,16 @@ static bool build_step(MlirModule module, MlirOperation train, const Optimizer *
   }
   if (o->accumulate > 1) {
     MlirOperation accumulate = clone_for_accumulation(train);
-    if (mlirOperationIsNull(build_gradients(accumulate, params, n, o->accumulate))) return false;
     Signature s = signature_of(accumulate);
+    if (mlirOperationIsNull(build_gradients(accumulate, params, n, o, loss_scale_add(o, &s)))) return false;
     optimizer_build_accumulation(&s, params, n);
     signature_finish(&s);
   }
-  MlirOperation first = build_gradients(train, params, n, o->accumulate);
-  if (mlirOperationIsNull(first)) return false;
   Signature s = signature_of(train);
-  optimizer_build(o, &s, params, n, first);
+  MlirValue scale = loss_scale_add(o, &s);
+  MlirOperation first = build_gradients(train, params, n, o, scale);
+  if (mlirOperationIsNull(first)) return false;
+  optimizer_build(o, &s, params, n, first, scale);
   signature_finish(&s);
   return true;
 }

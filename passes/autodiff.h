@@ -55,9 +55,11 @@ typedef struct Optimizer {
   OptimizerGroup *group;   // Owned
   double clip_norm;        // 0: none
   int64_t accumulate;      // micro-batches per step
+  double loss_scale;       // the loss is differentiated times this, at first; 1: none
+  int64_t scale_every;     // steps without overflow until the scale doubles; 0: it stays
   double ema;              // of the parameters: average = ema average + (1 - ema) updated parameter; 0: none
 } Optimizer;
-// Reads nn.optimizer, nn.groups, nn.clip_norm, nn.accumulate, nn.ema. False after reporting. Owned: optimizer_free.
+// Reads nn.optimizer, nn.groups, nn.clip_norm, nn.accumulate, nn.loss_scale, nn.ema. False after reporting. Owned: optimizer_free.
 bool optimizer_read(MlirModule module, Optimizer *out);
 void optimizer_free(Optimizer *o);
 
@@ -71,9 +73,17 @@ typedef struct TrainedParam {
 } TrainedParam;
 
 // Adds the update of every parameter with a gradient, in the order of the arguments, and what it needs: hyper, optimizer state,
-// accumulators, clipping, taps. `start` is an op before which the step's scalars are computed.
-void optimizer_build(const Optimizer *o, Signature *s, TrainedParam *params, int n, MlirOperation start);
+// accumulators, clipping, taps. `start` is an op before which the step's scalars are computed; scale is of loss_scale_add.
+void optimizer_build(const Optimizer *o, Signature *s, TrainedParam *params, int n, MlirOperation start, MlirValue scale);
 // In @accumulate: adds the gradients to the accumulators.
 void optimizer_build_accumulation(Signature *s, TrainedParam *params, int n);
+
+// loss_scale.c. A changing scale is an argument of the step; null where there is none.
+MlirValue loss_scale_add(const Optimizer *o, Signature *s);
+MlirValue loss_scale_seed(const Optimizer *o, NnBuilder *b, NnType loss, int64_t micro_batches, MlirValue scale);   // the cotangent of the loss
+MlirValue loss_scale_remove(const Optimizer *o, NnBuilder *b, MlirValue gradient, MlirValue scale);
+MlirValue loss_scale_choose(NnBuilder *b, MlirValue finite, MlirValue updated, MlirValue old);   // old where the step overflowed; updated if finite is null
+// States that the forward pass updates keep their values, too (the first n_states results); the scale itself gets its update.
+void loss_scale_update(const Optimizer *o, NnBuilder *b, Signature *s, int n_states, MlirValue scale, MlirValue finite);
 
 #endif

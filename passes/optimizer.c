@@ -1,6 +1,7 @@
 // From gradients to updates: accumulation, clipping by the global norm, and the formulas of SGD, momentum, Adam (Kingma & Ba, 2015) and
 // AdamW (Loshchilov & Hutter, 2019), as PyTorch computes them. Learning rate and bias corrections come in the argument `hyper`, so that
 // one compiled step serves every step.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,11 @@ bool optimizer_read(MlirModule module, Optimizer *out) {
   MlirOperation root = mlirModuleGetOperation(module);
   char name[32];
   *out = (Optimizer){.clip_norm = nn_attr_f64(root, "nn.clip_norm", 0), .accumulate = nn_attr_i64(root, "nn.accumulate", 1), .ema = nn_attr_f64(root, "nn.ema", 0)};
+  MlirAttribute scale = mlirOperationGetAttributeByName(root, mlirStringRefCreateFromCString("nn.loss_scale"));
+  NnOpCall scaling = {.attrs = scale};
+  bool scaled = !mlirAttributeIsNull(scale) && mlirAttributeIsADictionary(scale);
+  out->loss_scale = scaled ? nn_call_f64(&scaling, "init", 1) : 1;
+  out->scale_every = scaled ? nn_call_i64(&scaling, "every", 0) : 0;
   nn_attr_str(root, "nn.optimizer", name, sizeof name, "");
   if (!optimizer_parse(name, &out->kind)) {
     nn_error(root, "nn.optimizer must be sgd, momentum, adam or adamw, found '%s'", name);
@@ -100,6 +106,7 @@ typedef struct Step {
   Signature *s;
   Scalars *scalars;      // one per group
   MlirValue hyper;
+  MlirValue finite;      // i1: no gradient overflowed; null where that is not asked
   MlirOperation start;
 } Step;
 
@@ -126,6 +133,12 @@ static void update_companion(Signature *s, const TrainedParam *p, const char *su
   free(name);
 }
 
+// The same of what an overflow leaves as it was.
+static void update_state(Step *step, NnBuilder *b, const TrainedParam *p, const char *suffix, int arg, MlirValue value) {
+  MlirValue old = mlirBlockGetArgument(nn_function_body(step->s->func), arg);
+  update_companion(step->s, p, suffix, arg, loss_scale_choose(b, step->finite, value, old));
+}
+
 // v = momentum v + g; the direction is v, with nesterov g + momentum v.
 static MlirValue momentum_direction(Step *step, NnBuilder *b, const TrainedParam *p, MlirValue g, int *arg, MlirValue *velocity) {
   const OptimizerGroup *group = &step->o->group[p->group];
@@ -136,12 +149,13 @@ static MlirValue momentum_direction(Step *step, NnBuilder *b, const TrainedParam
 
 // The updated parameter, and its moving average where one is kept: a state that begins as the parameter does.
 static void add_parameter(Step *step, NnBuilder *b, const TrainedParam *p, MlirValue updated) {
+  updated = loss_scale_choose(b, step->finite, updated, p->value);
   signature_add_update(step->s, updated, p->name, p->arg);
   double decay = step->o->ema;
   if (decay <= 0) return;
   int arg;
   MlirValue average = add_companion(step->s, p, "state", "ema", p->init ? p->init : "zeros", b->loc, &arg);
-  update_companion(step->s, p, "ema", arg, add(b, scaled(b, average, decay), scaled(b, updated, 1 - decay)));
+  update_state(step, b, p, "ema", arg, add(b, scaled(b, average, decay), scaled(b, updated, 1 - decay)));
 }
 
 static void update_sgd(Step *step, NnBuilder *b, const TrainedParam *p, MlirValue g) {
@@ -152,7 +166,7 @@ static void update_sgd(Step *step, NnBuilder *b, const TrainedParam *p, MlirValu
   if (step->o->kind == OPTIMIZER_MOMENTUM) g = momentum_direction(step, b, p, g, &arg, &velocity);
   MlirValue rate = spread(b, scalars_of(step, p->group)->rate, g);
   add_parameter(step, b, p, nn_binary(b, NN_OP_sub, p->value, mul(b, rate, g)));
-  if (arg >= 0) update_companion(step->s, p, "momentum", arg, velocity);
+  if (arg >= 0) update_state(step, b, p, "momentum", arg, velocity);
 }
 
 static void update_adam(Step *step, NnBuilder *b, const TrainedParam *p, MlirValue g) {
@@ -169,8 +183,8 @@ static void update_adam(Step *step, NnBuilder *b, const TrainedParam *p, MlirVal
   MlirValue value = nn_value_is_null(scalars->decay) ? p->value : mul(b, p->value, spread(b, scalars->decay, p->value));
   value = nn_binary(b, NN_OP_sub, value, mul(b, spread(b, scalars->rate, ratio), ratio));
   add_parameter(step, b, p, value);
-  update_companion(step->s, p, "exp_avg", m_arg, m);
-  update_companion(step->s, p, "exp_avg_sq", v_arg, v);
+  update_state(step, b, p, "exp_avg", m_arg, m);
+  update_state(step, b, p, "exp_avg_sq", v_arg, v);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -219,8 +233,7 @@ static void tap_gradient(NnBuilder *b, const TrainedParam *p, MlirValue gradient
   free(name);
 }
 
-// min(1, c / (norm + 1e-6)) with the norm over all gradients.
-static MlirValue clip_factor(NnBuilder *b, double clip_norm, const MlirValue *gradients, int n) {
+static MlirValue sum_of_squares(NnBuilder *b, const MlirValue *gradients, int n) {
   static const int64_t all_axes[NN_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
   MlirValue sum = nn_null_value();
   for (int i = 0; i < n; i++) {
@@ -229,46 +242,64 @@ static MlirValue clip_factor(NnBuilder *b, double clip_norm, const MlirValue *gr
     if (nn_value_is_null(sum)) sum = square;
     else sum = add(b, sum, nn_cast(b, square, nn_value_type(sum).dtype));
   }
-  MlirValue norm = nn_unary(b, NN_OP_sqrt, sum);
+  return sum;
+}
+
+// min(1, c / (norm + 1e-6)) with the norm over all gradients.
+static MlirValue clip_factor(NnBuilder *b, double clip_norm, MlirValue squares) {
+  MlirValue norm = nn_unary(b, NN_OP_sqrt, squares);
   MlirValue ratio = nn_binary(b, NN_OP_div, nn_constant_like(b, norm, clip_norm), add(b, norm, nn_constant_like(b, norm, 1e-6)));
   return nn_binary(b, NN_OP_min, ratio, nn_constant_like(b, ratio, 1));
 }
 
 // The gradient of the whole step: with accumulation what the earlier micro-batches left is added, and the accumulator set to zero.
-static MlirValue whole_gradient(const Optimizer *o, NnBuilder *b, const TrainedParam *p, MlirValue accumulator) {
+static MlirValue whole_gradient(const Optimizer *o, NnBuilder *b, const TrainedParam *p, MlirValue accumulator, MlirValue scale) {
   MlirValue g = o->accumulate > 1 ? add(b, accumulator, p->gradient) : p->gradient;
+  g = loss_scale_remove(o, b, g, scale);
   tap_gradient(b, p, g);
   return g;
 }
 
-void optimizer_build(const Optimizer *o, Signature *s, TrainedParam *params, int n, MlirOperation start) {
+// What all gradients together decide: the factor that clips them, and whether any overflowed.
+static MlirValue judge_gradients(Step *step, NnBuilder *b, const MlirValue *gradient, int n, MlirValue scale) {
+  MlirValue squares = sum_of_squares(b, gradient, n), factor = nn_null_value();
+  if (!nn_value_is_null(scale)) step->finite = nn_compare(b, "lt", squares, nn_constant_like(b, squares, INFINITY));
+  if (step->o->clip_norm > 0) factor = clip_factor(b, step->o->clip_norm, squares);
+  return factor;
+}
+
+void optimizer_build(const Optimizer *o, Signature *s, TrainedParam *params, int n, MlirOperation start, MlirValue scale) {
   Positions positions = positions_of(s->func);
-  Step step = {.o = o, .s = s, .start = start, .scalars = calloc((size_t)o->n_groups, sizeof *step.scalars)};
+  Step step = {.o = o, .s = s, .start = start, .scalars = calloc((size_t)o->n_groups, sizeof *step.scalars), .finite = nn_null_value()};
   MlirValue *gradient = calloc((size_t)n + 1, sizeof *gradient);
   MlirValue *accumulator = calloc((size_t)n + 1, sizeof *accumulator);
   int *accumulator_arg = calloc((size_t)n + 1, sizeof *accumulator_arg);
   if (!step.scalars || !gradient || !accumulator || !accumulator_arg) abort();
-  bool clips = o->clip_norm > 0;
+  bool waits = o->clip_norm > 0 || !nn_value_is_null(scale), judged = false;
+  int n_states = s->n_results;
   NnType hyper = {.dtype = NN_F64, .rank = 1, .dim = {3 * o->n_groups}};
   step.hyper = signature_add_arg(s, hyper, mlirOperationGetLocation(s->func), "hyper", "hyper", NULL, -1);
   for (int i = 0; i < n; i++) {
     if (nn_value_is_null(params[i].gradient)) continue;
-    NnBuilder b = clips ? builder_at_end(&positions, &params[i], "update") : builder_for(&positions, &params[i]);
+    NnBuilder b = waits ? builder_at_end(&positions, &params[i], "update") : builder_for(&positions, &params[i]);
     if (o->accumulate > 1) accumulator[i] = add_companion(s, &params[i], "accum", "grad_accum", "zeros", b.loc, &accumulator_arg[i]);
-    gradient[i] = whole_gradient(o, &b, &params[i], accumulator[i]);
+    gradient[i] = whole_gradient(o, &b, &params[i], accumulator[i], scale);
   }
   MlirValue factor = nn_null_value();
   for (int i = 0; i < n; i++) {
     if (nn_value_is_null(gradient[i])) continue;
-    NnBuilder b = clips ? builder_at_end(&positions, &params[i], "backward") : builder_for(&positions, &params[i]);
-    if (clips) {
-      if (nn_value_is_null(factor)) factor = clip_factor(&b, o->clip_norm, gradient, n);
-      gradient[i] = mul(&b, gradient[i], spread(&b, factor, gradient[i]));
-      b.phase = "update";
-    }
+    NnBuilder b = waits ? builder_at_end(&positions, &params[i], "backward") : builder_for(&positions, &params[i]);
+    if (waits && !judged) factor = judge_gradients(&step, &b, gradient, n, scale), judged = true;
+    if (!nn_value_is_null(factor)) gradient[i] = mul(&b, gradient[i], spread(&b, factor, gradient[i]));
+    b.phase = "update";
     if (o->kind == OPTIMIZER_SGD || o->kind == OPTIMIZER_MOMENTUM) update_sgd(&step, &b, &params[i], gradient[i]);
     else update_adam(&step, &b, &params[i], gradient[i]);
     if (o->accumulate > 1) update_companion(s, &params[i], "grad_accum", accumulator_arg[i], nn_constant_like(&b, accumulator[i], 0));
+  }
+  if (judged) {
+    NnBuilder b = nn_builder_before(positions.ops[positions.n - 1]);
+    b.phase = "update";
+    loss_scale_update(o, &b, s, n_states, scale, step.finite);
   }
   free(step.scalars);
   free(gradient);

@@ -39,7 +39,9 @@ void conv_product(const NncConv *c, ConvProduct *p) {
   ConvOperand window = {.group_stride = ci * xs.c, .outer = window_position, .inner = window_tap, .is_window = true, .step = {1, 1}, .height = c->h, .width = c->w,
                         .y_stride = xs.y, .x_stride = xs.x};
   Digits weight_tap = {.size1 = c->kw, .size0 = ci, .stride = {taps, 1, c->kw}};   // (kh, kw, channel) of w[o]
-  *p = (ConvProduct){.groups = c->groups, .splits = 1, .element = element_type((NnDtype)c->dtype), .element_bytes = nn_dtype_bytes((NnDtype)c->dtype)};
+  *p = (ConvProduct){.groups = c->groups, .splits = 1, .dtype = (NnDtype)c->dtype};
+  p->element = element_type(nn_dtype_wide(p->dtype));
+  p->element_bytes = nn_dtype_bytes(nn_dtype_wide(p->dtype));
   switch (c->pass) {
   case NNC_CONV_FORWARD:   // m (n, oh, ow), n o, k (kh, kw, c)
     p->m = c->n * c->oh * c->ow, p->n = oi, p->k = ci * taps;
@@ -68,9 +70,10 @@ void conv_product(const NncConv *c, ConvProduct *p) {
   p->index = most < INT32_MAX / 2 ? "i32" : "i64";
 }
 
-// Tensor cores, where the channels fill a good part of a tile: f32 as three products of tf32 parts, or as one of what tf32 keeps.
+// Tensor cores, where the channels fill a good part of a tile: bf16 and f16, f32 as three products of tf32 parts or as one of what tf32 keeps.
 static bool uses_template(const NncConv *c, ConvShape *shape) {
-  if (c->dtype != NNC_F32 || !cuda_has_tensor_cores() || !conv_template_shape(c, cuda_uses_tf32() ? TILE_TF32 : TILE_F32, shape)) return false;
+  TileType type = c->dtype == NNC_BF16 ? TILE_BF16 : c->dtype == NNC_F16 ? TILE_F16 : cuda_uses_tf32() ? TILE_TF32 : TILE_F32;
+  if (c->dtype == NNC_F64 || !cuda_has_tensor_cores() || !conv_template_shape(c, type, shape)) return false;
   int64_t ci = c->c / c->groups, oi = c->o / c->groups;
   switch (c->pass) {
   case NNC_CONV_FORWARD: return oi >= 32 && ci >= 16;
@@ -161,6 +164,35 @@ static int coordinate(Code *c, int at, int64_t step, int64_t extent, int *valid)
   return at;
 }
 
+static int load(Code *c, int buffer, int offset) {
+  const char *memory = element_type(c->p->dtype);
+  int address = code(c, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, %s) -> !buffer, %s", buffer, offset, c->p->index, memory);
+  int v = code(c, "llvm.load %%v%d {alignment = %d : i64} : !buffer -> %s", address, (int)nn_dtype_bytes(c->p->dtype), memory);
+  if (c->p->dtype == NN_F16) return code(c, "arith.extf %%v%d : f16 to f32", v);
+  if (c->p->dtype != NN_BF16) return v;
+  int half = code(c, "arith.constant 16 : i32"), word = code(c, "arith.extui %%v%d : i16 to i32", v);
+  return code(c, "arith.bitcast %%v%d : i32 to f32", code(c, "arith.shli %%v%d, %%v%d : i32", word, half));
+}
+
+// An f32 to the nearest bf16, ties to even, as i16.
+static int round_to_bf16(Code *c, int value) {
+  int half = code(c, "arith.constant 16 : i32"), one = code(c, "arith.constant 1 : i32"), most = code(c, "arith.constant 32767 : i32"), quiet = code(c, "arith.constant 32704 : i16");
+  int word = code(c, "arith.bitcast %%v%d : f32 to i32", value);
+  int odd = code(c, "arith.andi %%v%d, %%v%d : i32", code(c, "arith.shrui %%v%d, %%v%d : i32", word, half), one);
+  int sum = code(c, "arith.addi %%v%d, %%v%d : i32", code(c, "arith.addi %%v%d, %%v%d : i32", word, most), odd);
+  int rounded = code(c, "arith.trunci %%v%d : i32 to i16", code(c, "arith.shrui %%v%d, %%v%d : i32", sum, half));
+  int nan = code(c, "arith.cmpf uno, %%v%d, %%v%d : f32", value, value);
+  return code(c, "arith.select %%v%d, %%v%d, %%v%d : i16", nan, quiet, rounded);
+}
+
+void code_store(Code *c, int buffer, int offset, int value) {
+  NnDtype dtype = buffer == 2 ? c->p->dtype : nn_dtype_wide(c->p->dtype);
+  if (dtype == NN_BF16) value = round_to_bf16(c, value);
+  if (dtype == NN_F16) value = code(c, "arith.truncf %%v%d : f32 to f16", value);
+  int address = code(c, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, %s) -> !buffer, %s", buffer, offset, c->p->index, element_type(dtype));
+  code_line(c, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !buffer", value, address, (int)nn_dtype_bytes(dtype), element_type(dtype));
+}
+
 int code_element(Code *c, const ConvOperand *o, int group_offset, const CodePlace *outer, const CodePlace *inner, int valid) {
   const char *element = c->p->element, *index = c->p->index;
   int offset = add_maybe(c, group_offset, add_maybe(c, outer->offset, inner->offset));
@@ -172,8 +204,7 @@ int code_element(Code *c, const ConvOperand *o, int group_offset, const CodePlac
   int zero = code_index(c, 0);
   if (offset < 0) offset = zero;
   if (valid >= 0) offset = code(c, "arith.select %%v%d, %%v%d, %%v%d : %s", valid, offset, zero, index);   // the first element can always be read
-  int address = code(c, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, %s) -> !buffer, %s", o->buffer, offset, index, element);
-  int v = code(c, "llvm.load %%v%d {alignment = %d : i64} : !buffer -> %s", address, (int)c->p->element_bytes, element);
+  int v = load(c, o->buffer, offset);
   if (valid < 0) return v;
   int none = code(c, "arith.constant 0.0 : %s", element);
   return code(c, "arith.select %%v%d, %%v%d, %%v%d : %s", valid, v, none, element);
@@ -183,7 +214,7 @@ int code_element(Code *c, const ConvOperand *o, int group_offset, const CodePlac
 
 static void comment(const NncConv *c, const char *name, Text *t) {
   static const char *const passes[] = {"forward", "data gradient", "weight gradient"};
-  text_add(t, "// %s: convolution, %s, %s\n", name, passes[c->pass], element_type((NnDtype)c->dtype));
+  text_add(t, "// %s: convolution, %s, %s\n", name, passes[c->pass], nn_dtype_name((NnDtype)c->dtype));
   text_add(t, "// x [%lld, %lld, %lld, %lld] (%s), w [%lld, %lld, %lld, %lld], stride %lldx%lld, padding %lld %lld %lld %lld, dilation %lldx%lld, groups %lld\n", (long long)c->n,
            (long long)(c->channels_last ? c->h : c->c), (long long)(c->channels_last ? c->w : c->h), (long long)(c->channels_last ? c->c : c->w), c->channels_last ? "nhwc" : "nchw",
            (long long)c->o, (long long)(c->c / c->groups), (long long)c->kh, (long long)c->kw, (long long)c->stride[0], (long long)c->stride[1], (long long)c->pad[0],
@@ -196,7 +227,7 @@ static void comment_product(const ConvProduct *p, Text *t) {
 
 char *cuda_conv_name(const NncConv *c) {
   static const char *const passes[] = {"forward", "input_grad", "weight_grad"};
-  return text_format("conv_%s_%s_%lldx%lldx%lldx%lld_%lldx%lldx%lld_s%lldx%lld_p%lld_%lld_%lld_%lld_d%lldx%lld_g%lld_%s", passes[c->pass], element_type((NnDtype)c->dtype),
+  return text_format("conv_%s_%s_%lldx%lldx%lldx%lld_%lldx%lldx%lld_s%lldx%lld_p%lld_%lld_%lld_%lld_d%lldx%lld_g%lld_%s", passes[c->pass], nn_dtype_name((NnDtype)c->dtype),
                      (long long)c->n, (long long)c->h, (long long)c->w, (long long)c->c, (long long)c->kh, (long long)c->kw, (long long)c->o, (long long)c->stride[0],
                      (long long)c->stride[1], (long long)c->pad[0], (long long)c->pad[1], (long long)c->pad[2], (long long)c->pad[3], (long long)c->dilation[0],
                      (long long)c->dilation[1], (long long)c->groups, c->channels_last ? "nhwc" : "nchw");

@@ -29,7 +29,8 @@ typedef struct ConvProduct {
   ConvOperand a, b;
   int64_t c_group_stride;
   Digits c_rows, c_cols;
-  const char *element;         // "f32"
+  NnDtype dtype;               // of the operands and the result
+  const char *element;         // "f32": what is computed in, and what partial products are
   int64_t element_bytes;
   const char *index;           // "i32", "i64": type that holds every offset
 } ConvProduct;
@@ -48,6 +49,8 @@ typedef struct CodePlace { int y, x, offset; } CodePlace;            // y, x: -1
 CodePlace code_place(Code *c, const Digits *d, int index);
 // The element of o at two places, zero where `valid` (-1: true) is false or the pixel is outside.
 int code_element(Code *c, const ConvOperand *o, int group_offset, const CodePlace *outer, const CodePlace *inner, int valid);
+// Stores a result into buffer 2, rounded to its type, or a partial product into the workspace.
+void code_store(Code *c, int buffer, int offset, int value);
 int code_and(Code *c, int a, int b);                                 // of i1; -1 is true
 
 // Kernels: each appends its function to `text`. Values %v<buffer> for the buffers: 0 to 2 the operands, 3 the workspace.

@@ -19,11 +19,6 @@ static int thread_below(Code *c, int64_t n) {
   return i;
 }
 
-static void store(Code *c, int buffer, int offset, int value) {
-  int address = code(c, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, %s) -> !buffer, %s", buffer, offset, c->p->index, c->p->element);
-  code_line(c, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !buffer", value, address, (int)c->p->element_bytes, c->p->element);
-}
-
 static int result_offset(Code *c, int group, int m, int n) {
   const ConvProduct *p = c->p;
   int offset = code_op_with(c, "muli", group, p->c_group_stride);
@@ -62,9 +57,9 @@ void conv_emit_direct(const ConvProduct *p, const char *symbol, HostKernel *out)
   code_line(c, "}");
   if (split) {
     int at = code_op(c, "addi", code_op_with(c, "muli", group, p->m * p->n), code_op(c, "addi", code_op_with(c, "muli", m, p->n), n));
-    store(c, 3, code_op(c, "addi", at, code_op_with(c, "muli", part, p->groups * p->m * p->n)), sum);
+    code_store(c, 3, code_op(c, "addi", at, code_op_with(c, "muli", part, p->groups * p->m * p->n)), sum);
   } else {
-    store(c, 2, result_offset(c, group, m, n), sum);
+    code_store(c, 2, result_offset(c, group, m, n), sum);
   }
   code_line(c, "}");
   text_add(&out->text, "  return\n}\n\n");
@@ -86,7 +81,7 @@ void conv_emit_sum(const ConvProduct *p, const char *symbol, HostKernel *out) {
   int next = code(c, "arith.addf %%v%d, %%v%d : %s", acc, v, p->element);
   code_line(c, "scf.yield %%v%d : %s", next, p->element);
   code_line(c, "}");
-  store(c, 2, result_offset(c, group, m, n), sum);
+  code_store(c, 2, result_offset(c, group, m, n), sum);
   code_line(c, "}");
   text_add(&out->text, "  return\n}\n\n");
   cuda_add_launch(out, symbol, (total + THREADS - 1) / THREADS, 1, 1, THREADS);

@@ -155,9 +155,7 @@ static void write_results(Tiled *t, const int acc[OWN]) {
                             code(c, "arith.cmpi ult, %%v%d, %%v%d : %s", column, code_index(c, p->n), p->index));
       code_line(c, "scf.if %%v%d {", inside);
       int offset = element_offset(t, row, column);
-      int address = code(c, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, %s) -> !buffer, %s", buffer, offset, p->index, e);
-      int v = code(c, "vector.extract %%v%d[%d] : %s from vector<4x%s>", acc[i], j, e, e);
-      code_line(c, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !buffer", v, address, (int)p->element_bytes, e);
+      code_store(c, buffer, offset, code(c, "vector.extract %%v%d[%d] : %s from vector<4x%s>", acc[i], j, e, e));
       code_line(c, "}");
     }
 }

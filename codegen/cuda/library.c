@@ -19,7 +19,7 @@ int64_t cuda_library_workspace(MlirOperation op) {
   if (host_is_attention(op)) return cuda_attention_workspace(op);
   if (!host_matmul_record(op, &m)) return 0;
   // cuBLAS splits a long sum over few results; room for eight partial results, at most what it recommends for the largest GPUs.
-  int64_t bytes = 8 * m.batch * m.m * m.n * nn_dtype_bytes((NnDtype)m.dtype);
+  int64_t bytes = 8 * m.batch * m.m * m.n * nn_dtype_bytes(nn_dtype_wide((NnDtype)m.dtype));
   bytes = bytes > 32 << 20 ? 32 << 20 : (bytes + 255) / 256 * 256;
   return bytes + 256 - NNC_ALIGN;   // so that the runtime can align it to 256 bytes
 }

@@ -90,7 +90,7 @@ static Value shuffle_word(Emitter *e, Value word, int distance) {
 
 // As words of 32 bits.
 Value schedule_shuffle_xor(Emitter *e, NnDtype dtype, Value x, int distance) {
-  int bytes = (int)nn_dtype_bytes(dtype);
+  int bytes = (int)nn_dtype_bytes(nn_dtype_wide(dtype));
   TypeName type = vector_type(e, dtype);
   if (bytes < 4) {
     const char *element = dtype == NN_I1 ? "i1" : "i8";

@@ -306,7 +306,7 @@ static void argmax_rows(CudaModule *m, const Kernel *k, const Argmax *a, HostKer
   Value place = emit_select(&e, emit_compare(&e, "eq", best[0], top, a->dtype), best[1], emit_splat(&e, NN_I32, INT32_MAX), NN_I32);
   place = emit_horizontal(&e, NN_OP_min, NN_I32, place);
   if (lanes > 1) {
-    top = emit_take_lanes(&e, top, a->dtype == NN_I1 ? "i1" : element_type(a->dtype), lanes, 0, 1, 1);
+    top = emit_take_lanes(&e, top, a->dtype == NN_I1 ? "i1" : element_type(nn_dtype_wide(a->dtype)), lanes, 0, 1, 1);
     place = emit_take_lanes(&e, place, "i32", lanes, 0, 1, 1);
   }
   schedule_forget(&e, 1);

@@ -123,13 +123,17 @@ static const void *device_pointer(CUdeviceptr p) { return (const void *)(uintptr
 
 static int smallest_stride(int64_t stride, int64_t rows) { return (int)(stride > rows ? stride : rows); }
 
+static int cublas_type(NncDtype dtype) {
+  return dtype == NNC_F64 ? CUDA_R_64F : dtype == NNC_BF16 ? CUDA_R_16BF : dtype == NNC_F16 ? CUDA_R_16F : CUDA_R_32F;
+}
+
 // C = A B in row-major order is, read by columns, C^T = B^T A^T. One stride of each operand is 1, which says whether it is transposed.
 static bool run_matmul(const CudaMemory *m, const NncStep *s, const CudaStep *step) {
   const NncMatmul *x = s->matmul;
   const float one_f = 1, zero_f = 0;
   const double one_d = 1, zero_d = 0;
   bool wide = x->dtype == NNC_F64, b_plain = x->b_col == 1, a_plain = x->a_col == 1;
-  int type = wide ? CUDA_R_64F : CUDA_R_32F, compute = wide ? CUBLAS_COMPUTE_64F : nnc_program.cuda->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  int type = cublas_type(x->dtype), compute = wide ? CUBLAS_COMPUTE_64F : x->dtype == NNC_F32 && nnc_program.cuda->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   const void *one = wide ? (const void *)&one_d : &one_f, *zero = wide ? (const void *)&zero_d : &zero_f;
   int op_b = b_plain ? CUBLAS_OP_N : CUBLAS_OP_T, ldb = b_plain ? smallest_stride(x->b_row, x->n) : smallest_stride(x->b_col, x->k);
   int op_a = a_plain ? CUBLAS_OP_N : CUBLAS_OP_T, lda = a_plain ? smallest_stride(x->a_row, x->k) : smallest_stride(x->a_col, x->m);

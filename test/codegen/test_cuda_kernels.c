@@ -7,6 +7,7 @@
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/template.h"
 #include "runtime/library_internal.h"
+#include "runtime/runtime.h"
 
 static void report_text(const char *name, const char *what) {
   if (++failures <= 20) fprintf(stderr, "%s: %s\n", name, what);
@@ -30,7 +31,7 @@ static bool launch_all(const Emulated *e, const HostKernel *k, int n_buffers, co
   return true;
 }
 
-static char type_letter(const NnType *t) { return t->dtype == NN_F32 ? 'f' : t->dtype == NN_F64 ? 'd' : 'i'; }
+static char type_letter(const NnType *t) { return t->dtype == NN_F32 ? 'f' : t->dtype == NN_F64 ? 'd' : nn_dtype_is_narrow(t->dtype) ? '-' : 'i'; }
 
 static bool run_kernel(const Emulated *e, const HostKernel *k, const Run *r, void *const *buffers) {
   EmulateArgument arguments[NN_MAX_OPERANDS * 4];
@@ -91,12 +92,32 @@ static void fill_whole(NncDtype dtype, void *p, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
     double v = floor(random_unit() * 9) - 4;
     if (dtype == NNC_F64) ((double *)p)[i] = v;
+    else if (dtype == NNC_BF16) ((uint16_t *)p)[i] = float_to_bf16((float)v);
+    else if (dtype == NNC_F16) ((uint16_t *)p)[i] = float_to_f16((float)v);
     else ((float *)p)[i] = (float)v;
   }
 }
 
+// The host's loops; of bf16 and f16 on f32 copies, the result rounded once.
+static void expected_conv(const NncConv *c, const int64_t n[3], void *const buffers[3]) {
+  NncConv f = *c;
+  if (c->dtype == NNC_F32 || c->dtype == NNC_F64) {
+    direct_conv(c, buffers);
+    return;
+  }
+  f.dtype = NNC_F32;
+  float *wide[3];
+  for (int i = 0; i < 3; i++) {
+    wide[i] = malloc((size_t)n[i] * sizeof *wide[i]);
+    if (i < 2) narrow_to_float(c->dtype, buffers[i], wide[i], n[i]);
+  }
+  direct_conv(&f, (void *const[3]){wide[0], wide[1], wide[2]});
+  narrow_from_float(wide[2], c->dtype, buffers[2], n[2]);
+  for (int i = 0; i < 3; i++) free(wide[i]);
+}
+
 static void check_conv(const Emulated *e, const HostKernel *k, const NncConv *c) {
-  int64_t x = c->n * c->c * c->h * c->w, y = c->n * c->o * c->oh * c->ow, w = c->o * (c->c / c->groups) * c->kh * c->kw, size = c->dtype == NNC_F64 ? 8 : 4;
+  int64_t x = c->n * c->c * c->h * c->w, y = c->n * c->o * c->oh * c->ow, w = c->o * (c->c / c->groups) * c->kh * c->kw, size = dtype_bytes(c->dtype);
   int64_t n[3][3] = {{x, w, y}, {y, w, x}, {x, y, w}};
   void *buffers[4] = {0};
   EmulateArgument arguments[4];
@@ -108,8 +129,9 @@ static void check_conv(const Emulated *e, const HostKernel *k, const NncConv *c)
   buffers[3] = buffer_new(k->workspace_bytes);
   arguments[3] = (EmulateArgument){"workspace", buffers[3], (uint64_t)k->workspace_bytes};
   void *expected[3] = {buffers[0], buffers[1], buffer_new(n[c->pass][2] * size)};
-  direct_conv(c, expected);
-  if (launch_all(e, k, k->workspace_bytes ? 4 : 3, arguments, size == 8 ? "ddd-" : "fff-") && memcmp(expected[2], buffers[2], (size_t)(n[c->pass][2] * size)) != 0) report_text(k->name, "differs from the host's loops");
+  expected_conv(c, n[c->pass], expected);
+  const char *types = size == 8 ? "ddd-" : size == 4 ? "fff-" : "----";
+  if (launch_all(e, k, k->workspace_bytes ? 4 : 3, arguments, types) && memcmp(expected[2], buffers[2], (size_t)(n[c->pass][2] * size)) != 0) report_text(k->name, "differs from the host's loops");
   for (int i = 0; i < 4; i++) buffer_free(buffers[i]);
   buffer_free(expected[2]);
 }
@@ -126,14 +148,15 @@ static const struct { int64_t shape[6], strides[4], pad[4], groups; } conv_cases
   {{1, 132, 7, 64, 1, 1}, {2, 2, 1, 1}, {0, 0, 0, 0}, 1},   {{2, 72, 5, 64, 3, 3}, {2, 2, 1, 1}, {1, 1, 1, 1}, 2},
 };
 
-enum { MAX_CONVS = 160 };
+enum { MAX_CONVS = 256 };
 
 static int build_convs(NncConv *list) {
+  static const NncDtype types[] = {NNC_F32, NNC_F32, NNC_F64, NNC_BF16, NNC_F16};
   int n = 0;
   for (int i = 0; i < COUNT(conv_cases); i++)
     for (int pass = 0; pass < 3; pass++)
-      for (int form = 0; form < 3; form++)
-        list[n++] = conv((NncConvPass)pass, form == 2 ? NNC_F64 : NNC_F32, form != 1, conv_cases[i].shape, conv_cases[i].strides, conv_cases[i].pad, conv_cases[i].groups);
+      for (int form = 0; form < (i % 3 ? 4 : 5); form++)
+        list[n++] = conv((NncConvPass)pass, types[form], form != 1, conv_cases[i].shape, conv_cases[i].strides, conv_cases[i].pad, conv_cases[i].groups);
   assert(n <= MAX_CONVS);
   return n;
 }
@@ -157,7 +180,11 @@ int main(int argc, char **argv) {
     build_float_cases(module, NN_F32);
     functions(module, NN_F64, WIDE);   // f64 is arithmetic of our own; the schedules are the same
     build_narrow_cases(module, NN_BF16);
-    build_narrow_cases(module, NN_F16);
+    functions(module, NN_F16, WIDE);
+    unary_maps(module, NN_F16, 37);
+    softmax_row(module, NN_F16, 17, 100);
+    moments_column(module, NN_F16, 7, 97, 35);
+    argmaxes(module, NN_F16, 3, 1, 40);
     softmax_row(module, NN_F64, 7, 33);
     moments_column(module, NN_F64, 40, 3, 9);
     build_integer_cases(module);

@@ -7,7 +7,7 @@ syntax keyword nnKeyword dim let block model train import param for repeat if el
 syntax keyword nnOperator and or not in as
 syntax keyword nnBoolean true false
 syntax keyword nnType f16 bf16 f32 f64 i1 i32 i64 u8
-syntax match nnSetting "^\s*\zs\(accumulate\|batch\|clip\|data\|ema\|epochs\|eval\|eval_every\|group\|labels\|loss\|metric\|optimizer\|patience\|schedule\|seed\|steps\|validation\)\>\ze\s*[^= ]"
+syntax match nnSetting "^\s*\zs\(accumulate\|batch\|clip\|data\|ema\|epochs\|eval\|eval_every\|group\|labels\|loss\|loss_scale\|metric\|optimizer\|patience\|schedule\|seed\|steps\|validation\)\>\ze\s*[^= ]"
 syntax match nnFunction "\<\(linear\|conv2d\|conv_transpose2d\|batchnorm\|layernorm\|rmsnorm\|groupnorm\|embedding\|dropout\|maxpool\|avgpool\|resize\|relu\|relu6\|leaky_relu\|gelu\|silu\|swiglu\|sigmoid\|tanh\|exp\|log\|sqrt\|rsqrt\|abs\|sin\|cos\|erf\|floor\|square\|softplus\|clamp\|maximum\|minimum\|where\|cast\|sum\|mean\|amax\|amin\|var\|argmax\|reshape\|flatten\|transpose\|rearrange\|split\|concat\|pad\|broadcast_to\|iota\|full\|len\|dims\|gather\|segment_sum\|segment_mean\|segment_max\|matmul\|einsum\|softmax\|log_softmax\|causal_mask\|attention\|rope\|cross_entropy\|accuracy\|mse\|binary_cross_entropy\|training\|normal\|uniform\|constant\|zeros\|ones\)\>\ze\s*\((\|$\||\|)\)"
 syntax match nnPipe "|>"
 syntax match nnNumber "\<\d[0-9_]*\(\.\d\+\)\?\([eE][-+]\?\d\+\)\?\>"
