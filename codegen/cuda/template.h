@@ -43,6 +43,8 @@ typedef struct Build {
 // Begins a kernel with these parameters: 'p' a pointer to global memory (aligned to 16 bytes, not aliased), 'r' one that is only read, 'R' a read one aligned to its
 // elements only, '-' one that is not used, 'i' an i32.
 void build_kernel(Build *b, LLVMModuleRef module, const char *name, const char *parameters, int threads);
+// As few blocks on a multiprocessor are enough: ptxas may give each thread what registers that leaves, rather than keep values in local memory for more blocks.
+void build_min_blocks(Build *b, int blocks);
 void build_finish(Build *b);   // returns from the kernel
 Val build_parameter(Build *b, int index, const char *name);
 

@@ -118,6 +118,7 @@ static void begin(Plain *x, Branch *branch, LLVMModuleRef module, const Attentio
   *x = (Plain){.a = a};
   Build *b = &x->b;
   x->p = attention_declare(b, module, a, kernel, name, 32 * WARPS);
+  build_min_blocks(b, 4);
   x->type = a->type == TILE_F64 ? b->f64 : b->f32;
   int64_t parts = (a->head_dim + 32 * COLUMNS - 1) / (32 * COLUMNS);
   *launch = (TemplateLaunch){.grid = {(n_rows + WARPS - 1) / WARPS, heads * parts, a->batch}, .threads = 32 * WARPS};

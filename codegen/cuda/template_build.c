@@ -50,6 +50,12 @@ void build_kernel(Build *b, LLVMModuleRef module, const char *name, const char *
   b->warp = build_div(b, b->tid, 32);
 }
 
+void build_min_blocks(Build *b, int blocks) {
+  char *text = text_format("%d", blocks);
+  add_string_attribute(b, "nvvm.minctasm", text);
+  free(text);
+}
+
 void build_finish(Build *b) {
   LLVMBuildRetVoid(b->builder);
   LLVMDisposeBuilder(b->builder);
