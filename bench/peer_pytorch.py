@@ -7,40 +7,15 @@ import argparse
 import json
 import os
 import statistics
+import sys
 import time
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-
-class Bottleneck(nn.Module):
-    def __init__(self, channels, width, stride):
-        super().__init__()
-        def conv_bn(inputs, outputs, kernel=1, stride=1):
-            return nn.Sequential(nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(outputs))
-        self.a, self.b, self.c = conv_bn(channels, width), conv_bn(width, width, 3, stride), conv_bn(width, 4 * width)
-        self.skip = conv_bn(channels, 4 * width, 1, stride) if stride != 1 or channels != 4 * width else None
-
-    def forward(self, x):
-        y = self.c(F.relu(self.b(F.relu(self.a(x)))))
-        return F.relu((self.skip(x) if self.skip else x) + y)
-
-
-class Resnet50(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.stem, self.norm = nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64)
-        blocks, channels = [], 64
-        for width, depth, stride in (64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2):
-            for i in range(depth):
-                blocks.append(Bottleneck(channels, width, stride if i == 0 else 1))
-                channels = 4 * width
-        self.blocks, self.head = nn.Sequential(*blocks), nn.Linear(2048, 1000)
-
-    def forward(self, x):
-        x = F.max_pool2d(F.relu(self.norm(self.stem(x))), 3, 2, 1)
-        return self.head(self.blocks(x).mean((2, 3)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), 'gpu'))
+from peers import Resnet50
 
 
 class Layer(nn.Module):

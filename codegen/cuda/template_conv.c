@@ -123,6 +123,15 @@ static void copy_step(ConvProductBlock *x, Val step, Val stage) {
   }
 }
 
+void conv_accumulate(Build *b, TileType type, const ConvAccumulators *sums, int m, const Val fragment[4], Val (*pairs)[4]) {
+  for (int t = 0; t < CONV_N_TILES; t++) {
+    Val c[4];
+    for (int i = 0; i < 4; i++) c[i] = build_get(b, sums->c[m][t][i]);
+    build_mma(b, type, c, fragment, pairs[t / 2] + t % 2 * 2);
+    for (int i = 0; i < 4; i++) build_set(b, sums->c[m][t][i], c[i]);
+  }
+}
+
 static void multiply_stage(ConvProductBlock *x, Val stage, ConvAccumulators *sums) {
   Build *b = &x->b;
   TileType type = x->c->type;
@@ -136,12 +145,7 @@ static void multiply_stage(ConvProductBlock *x, Val stage, ConvAccumulators *sum
     for (int m = 0; m < sums->m_tiles; m++) {
       Val fragment[4];
       build_load_a(b, &a, build_add(b, x->warp_m, build_i32(b, 16 * m)), step, fragment);
-      for (int t = 0; t < CONV_N_TILES; t++) {
-        Val c[4];
-        for (int i = 0; i < 4; i++) c[i] = build_get(b, sums->c[m][t][i]);
-        build_mma(b, type, c, fragment, pairs[t / 2] + t % 2 * 2);
-        for (int i = 0; i < 4; i++) build_set(b, sums->c[m][t][i], c[i]);
-      }
+      conv_accumulate(b, type, sums, m, fragment, pairs);
     }
   }
 }

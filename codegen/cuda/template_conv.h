@@ -42,6 +42,8 @@ Val conv_pixel(Build *b, const ConvShape *c, const PixelRow *row, Val image, Val
 void conv_tap(Build *b, const ConvShape *c, Val tap, Val *ky, Val *kx);
 void conv_copy_chunk(Build *b, Val to, Val from, Val valid);   // 16 bytes, or zeros
 void conv_accumulators(Build *b, ConvAccumulators *sums, int m_tiles);
+// Row m of the warp's tiles plus fragment (a, as build_load_a gives it) times pairs (b of two neighbouring tiles each).
+void conv_accumulate(Build *b, TileType type, const ConvAccumulators *sums, int m, const Val fragment[4], Val (*pairs)[4]);
 Val conv_next_stage(Build *b, Val stage);
 
 // template_conv_shape.c. Of the fields of a shape, kernels may look at these only, and at its pass and type: they make up the variant, which is in the kernel's symbol.

@@ -68,12 +68,7 @@ static void multiply_stage(WeightBlock *w, Val stage, ConvAccumulators *sums) {
     for (int m = 0; m < sums->m_tiles; m++) {
       Val fragment[4];
       build_load_a_transposed(b, &a, step, build_mul(b, warp_m, build_i32(b, w->tile_rows / 2 * bytes)), 16 * m, fragment);
-      for (int t = 0; t < CONV_N_TILES; t++) {
-        Val c[4];
-        for (int i = 0; i < 4; i++) c[i] = build_get(b, sums->c[m][t][i]);
-        build_mma(b, type, c, fragment, pairs[t / 2] + t % 2 * 2);
-        for (int i = 0; i < 4; i++) build_set(b, sums->c[m][t][i], c[i]);
-      }
+      conv_accumulate(b, type, sums, m, fragment, pairs);
     }
   }
 }
