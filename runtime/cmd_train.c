@@ -25,6 +25,7 @@ typedef struct Training {
   int64_t shuffled_epoch;          // -1: not yet
   bool staged;                     // the next batch is on its way to the device
   Metrics metrics;                 // of the last step
+  int64_t saved_step;              // of the checkpoint that this run last wrote; 0: none yet
   Log log;
   Progress progress;
   double start;
@@ -217,7 +218,11 @@ static bool save_to(const Training *t, const char *path) {
   return arena_pull_persistent(&t->s.arena) && checkpoint_save(path, t->s.arena.base, &t->state, t->steps_per_epoch);
 }
 
-static bool save(const Training *t) { return save_to(t, t->o.save); }
+static bool save(Training *t) {
+  bool ok = save_to(t, t->o.save);
+  if (ok) t->saved_step = t->state.step;
+  return ok;
+}
 
 // "model.safetensors" and ".best" give "model.best.safetensors". Owned.
 static char *path_beside(const char *path, const char *what) {
@@ -269,6 +274,15 @@ static void stop_not_finite(const Training *t) {
   free(path);
 }
 
+// The device or the data failed, and has said why. What was saved before stays as it is.
+static int stop_failed(const Training *t) {
+  progress_clear();
+  fprintf(stderr, "%s: stopped in step %lld of %lld", report_name(), (long long)t->state.step + 1, (long long)t->total);
+  if (t->saved_step > 0) fprintf(stderr, "; %s holds the state after step %lld: continue with --resume", t->o.save, (long long)t->saved_step);
+  fputc('\n', stderr);
+  return EXIT_DIAGNOSTIC;
+}
+
 // The exit status.
 static int train_loop(Training *t) {
   const NncFunction *f = executor_function(t->s.train);
@@ -278,7 +292,7 @@ static int train_loop(Training *t) {
   int64_t end = t->o.stop_at > 0 && t->o.stop_at < t->total ? t->o.stop_at : t->total;
   while (t->state.step < end && !signals_stop_requested() && !out_of_patience(t)) {
     double rate = nnc_program.n_groups ? schedule_rate(&nnc_program.groups[0], t->state.step, t->total) : -1;
-    if (!run_step(t)) return EXIT_DIAGNOSTIC;
+    if (!run_step(t)) return stop_failed(t);
     bool epoch_ends = !t->one_record && t->state.step % t->steps_per_epoch == 0;
     log_record(&t->log, "train", t->state.step, epoch_of(t), &t->metrics, rate, now_seconds() - t->start);
     if (!metrics_losses_finite(&t->metrics, f)) {

@@ -29,6 +29,7 @@ typedef struct CudaMemory {
 const char *cuda_likely_cause(CUresult result);   // "" where nothing is known
 // True if the call succeeded; else reports the call, what it was for, and the likely cause. `what`: "loading the kernels".
 bool cuda_ok(const CudaMemory *m, CUresult result, const char *call, const char *what);
+bool cuda_ok_or(const CudaMemory *m, CUresult result, const char *call, const char *what, const char *cause);   // with a likely cause of one's own, "" for none
 #define CUDA(m, what, call, ...) cuda_ok((m), (m)->api.driver.call(__VA_ARGS__), "cu" #call, (what))
 bool cublas_ok(const CudaMemory *m, cublasStatus_t status, const char *call, const char *what);
 #define CUBLAS(m, what, call, ...) cublas_ok((m), (m)->api.cublas.call(__VA_ARGS__), "cublas" #call, (what))

@@ -43,6 +43,14 @@ static CUresult load_image(CudaMemory *m, const void *image, char *log, int size
   return m->api.driver.ModuleLoadDataEx(&m->module, image, 2, options, values);
 }
 
+// Why the kernels were refused, as far as their architecture and the GPU's (10 major + minor) tell; the driver says the same of both with several codes.
+static const char *refusal(const char *arch, int gpu, CUresult result) {
+  int compiled = atoi(arch + strlen("sm_"));
+  if (gpu < compiled) return "the GPU is older than the kernels: compile with its --gpu-arch";
+  if (gpu != compiled && strchr(arch, 'a')) return "kernels for an architecture with an 'a' run on no other: compile with the --gpu-arch of this GPU, or without the 'a'";
+  return cuda_likely_cause(result);
+}
+
 // The assembled kernels where they fit this GPU, else PTX, which the driver assembles.
 static bool load_module(CudaMemory *m) {
   const NncCuda *c = nnc_program.cuda;
@@ -55,11 +63,10 @@ static bool load_module(CudaMemory *m) {
   m->api.driver.DeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, m->device);
   m->api.driver.DeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, m->device);
   m->api.driver.DriverGetVersion(&version);
-  if (result != CUDA_SUCCESS) {
-    if (*log) fprintf(stderr, "%s\n", log);
-    cuda_ok(m, result, "cuModuleLoadDataEx", "loading the kernels");
+  if (!cuda_ok_or(m, result, "cuModuleLoadDataEx", "loading the kernels", refusal(c->arch, 10 * major + minor, result))) {
     fprintf(stderr, "%s: compiled for %s (PTX %d.%d); this GPU, %s, is sm_%d%d, its driver is for CUDA %d.%d\n", report_name(), c->arch, c->ptx_version / 10,
             c->ptx_version % 10, m->name, major, minor, version / 1000, version % 1000 / 10);
+    if (*log) fprintf(stderr, "%s: the driver's log: %s\n", report_name(), log);
   }
   free(log);
   return result == CUDA_SUCCESS;

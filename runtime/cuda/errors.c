@@ -7,21 +7,30 @@ const char *cuda_likely_cause(CUresult result) {
   case CUDA_ERROR_NO_DEVICE: return "the driver finds no GPU: look at nvidia-smi and CUDA_VISIBLE_DEVICES";
   case CUDA_ERROR_INVALID_DEVICE: return "no GPU of that number: look at nvidia-smi and --device";
   case CUDA_ERROR_NO_BINARY_FOR_GPU: return "compiled for another architecture: compile with the --gpu-arch of this GPU";
-  case CUDA_ERROR_INVALID_IMAGE: return "the kernels in this executable are damaged";
-  case CUDA_ERROR_INVALID_PTX:
+  case CUDA_ERROR_INVALID_IMAGE:
+  case CUDA_ERROR_INVALID_PTX: return "the kernels in this executable are damaged: build it again";
   case CUDA_ERROR_UNSUPPORTED_PTX_VERSION: return "the driver is older than the kernels' PTX: update it, or compile with an older --gpu-arch";
+  case CUDA_ERROR_STUB_LIBRARY: return "the library found is the CUDA toolkit's stub: take its folder out of LD_LIBRARY_PATH";
+  case CUDA_ERROR_DEVICE_UNAVAILABLE: return "another process has the GPU for itself, or it has dropped off the bus: look at nvidia-smi and dmesg";
+  case CUDA_ERROR_ECC_UNCORRECTABLE: return "the GPU's memory is faulty: look at nvidia-smi -q -d ECC, and reset or replace the GPU";
+  case CUDA_ERROR_NVLINK_UNCORRECTABLE: return "a link between GPUs is faulty: look at nvidia-smi nvlink -e";
+  case CUDA_ERROR_LAUNCH_TIMEOUT: return "the GPU drives a display, which stops kernels that run for seconds: use another GPU";
   case CUDA_ERROR_ILLEGAL_ADDRESS:
+  case CUDA_ERROR_ILLEGAL_INSTRUCTION:
   case CUDA_ERROR_MISALIGNED_ADDRESS:
-  case CUDA_ERROR_LAUNCH_FAILED: return "a bug of a kernel, or a GPU in trouble: try --target=cuda-emu, and look at dmesg for Xid messages";
+  case CUDA_ERROR_HARDWARE_STACK_ERROR:
+  case CUDA_ERROR_LAUNCH_FAILED: return "a bug of a kernel (bench --profile runs them one by one, --target=cuda-emu checks each access), or a GPU in trouble: look at dmesg for Xid messages";
   case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: return "the driver's library and its kernel module differ: restart the machine";
   case CUDA_ERROR_UNKNOWN: return "the driver is in a bad state: look at dmesg";
   default: return "";
   }
 }
 
-bool cuda_ok(const CudaMemory *m, CUresult result, const char *call, const char *what) {
+bool cuda_ok(const CudaMemory *m, CUresult result, const char *call, const char *what) { return cuda_ok_or(m, result, call, what, cuda_likely_cause(result)); }
+
+bool cuda_ok_or(const CudaMemory *m, CUresult result, const char *call, const char *what, const char *cause) {
   if (result == CUDA_SUCCESS) return true;
-  const char *name = NULL, *text = NULL, *cause = cuda_likely_cause(result);
+  const char *name = NULL, *text = NULL;
   m->api.driver.GetErrorName(result, &name);
   m->api.driver.GetErrorString(result, &text);
   report_error("%s: %s failed: %s (%s)%s%s", what, call, name ? name : "unknown error", text ? text : "", *cause ? "\n" : "", cause);
