@@ -77,7 +77,7 @@ static const LayerInfo layers[] = {
   F32_ROW(softmax, "x:tensor, axis:int=-1", false, "e^x normalised to sum 1 along an axis."),
   F32_ROW(log_softmax, "x:tensor, axis:int=-1", false, "Logarithm of softmax."),
   ROW(causal_mask, "x:tensor", false, "Makes x[.., i, j] with j > i very negative."),
-  F32_ROW(attention, "q:tensor, k:tensor, v:tensor, heads:int=none, causal:bool=false, mask:tensor=none, scale:float=none, dropout:float=0", false, "softmax(scale q k') v over the last two axes of [B, H, T, D], or of [B, T, H D] with heads=H; scale is 1/sqrt(D) by default, mask[B, T of k] is 0 for keys not to be seen, dropout applies to the weights."),
+  ROW(attention, "q:tensor, k:tensor, v:tensor, heads:int=none, causal:bool=false, mask:tensor=none, scale:float=none, dropout:float=0", false, "softmax(scale q k') v over the last two axes of [B, H, T, D], or of [B, T, H D] with heads=H; scale is 1/sqrt(D) by default, mask[B, T of k] is 0 for keys not to be seen, dropout applies to the weights."),
   F32_ROW(rope, "x:tensor, base:float=10000, interleaved:bool=false", false, "Rotary positions: turns the pairs of x[..., T, D] by angles that grow with T."),
   SCORE(cross_entropy, "logits:tensor, labels:tensor, smoothing:float=0, weights:tensor=none", false, "Mean of -log softmax(logits)[label]; smoothing mixes in that part of all classes alike."),
   SCORE(accuracy, "logits:tensor, labels:tensor, weights:tensor=none", false, "Part of the records whose largest logit is the label's."),

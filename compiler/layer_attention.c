@@ -38,6 +38,17 @@ static bool find_head_dim(const LayerCall *c, const MlirValue *x, int64_t *head_
   return true;
 }
 
+// The type of all three or, where they differ, the wide one.
+static NnDtype common_type(const MlirValue *x)
+{
+  NnDtype type = nn_value_type(x[Q]).dtype;
+  for (int i = K; i <= V; i++) {
+    NnDtype other = nn_value_type(x[i]).dtype;
+    if (other != type) type = type == NN_F64 || other == NN_F64 ? NN_F64 : NN_F32;
+  }
+  return type;
+}
+
 bool layer_attention(LayerCall *c, Value *result)
 {
   MlirValue operand[5];
@@ -46,8 +57,8 @@ bool layer_attention(LayerCall *c, Value *result)
   for (int i = Q; i <= V; i++) operand[i] = layer_float_tensor(c, i);
   if (!find_head_dim(c, operand, &head_dim)) return false;
   NnType given = nn_value_type(operand[Q]);
-  // The op is of f32 or f64; narrower floats are computed as f32.
-  for (int i = Q; i <= V; i++) operand[i] = nn_cast(c->b, operand[i], given.dtype == NN_F64 ? NN_F64 : NN_F32);
+  NnDtype type = common_type(operand);
+  for (int i = Q; i <= V; i++) operand[i] = nn_cast(c->b, operand[i], type);
   for (int i = Q; i <= V && head_dim; i++) operand[i] = split_heads(c, operand[i], head_dim);
   double p = layer_float(c, DROPOUT), scale = layer_given(c, SCALE) ? layer_float(c, SCALE) : 1 / sqrt((double)nn_value_type(operand[Q]).dim[3]);
   if (!(p >= 0 && p < 1)) return layer_arg_error(c, DROPOUT, "'dropout' must be at least 0 and below 1, found %g", p);

@@ -8,6 +8,7 @@
 #include "runtime/library_internal.h"
 #include "runtime/runtime.h"
 
+// bf16 and f16 become f32 tile by tile; dk and dv are summed in f32 for a part at a time.
 enum { TILE_QUERIES = 64, TILE_KEYS = 64, BLOCK_ROWS = 6, KEYS_OF_UNIT = 256 };
 
 // Where the operands lie: strides in elements; q stands for o and the gradients of both, k for v and theirs.
@@ -39,7 +40,8 @@ typedef struct Part {
 
 static int64_t smaller(int64_t x, int64_t y) { return x < y ? x : y; }
 static int64_t larger(int64_t x, int64_t y) { return x > y ? x : y; }
-static int64_t element_bytes(const NncAttention *a) { return a->dtype == NNC_F64 ? 8 : 4; }
+static bool is_narrow(const NncAttention *a) { return a->dtype == NNC_BF16 || a->dtype == NNC_F16; }
+static int64_t element_bytes(const NncAttention *a) { return a->dtype == NNC_F64 ? 8 : 4; }   // of the arithmetic
 // The head dimension in whole vectors of 64 bytes.
 static int64_t padded(const NncAttention *a) { return (a->head_dim * element_bytes(a) + 63) / 64 * 64 / element_bytes(a); }
 static int64_t tile_columns(const NncAttention *a) {
@@ -127,8 +129,10 @@ static Loops loops_for(NncDtype dtype) {
 
 static int64_t bytes_of_thread(const NncAttention *a) {
   // Tiles of keys and values; per row tile: q' and o', or q', do', dq' and rows of q and do; scores, or weights and gradients of scores; a tile of dk or dv; statistics.
+  // Of narrow types also the sums of dk and dv.
   int64_t d = padded(a), queries = tile_columns(a), keys = tile_keys(a);
   int64_t elements = 2 * keys * d + (a->backward ? 5 : 2) * queries * d + (a->backward ? 2 : 1) * keys * queries + (a->backward ? keys * d : 0) + 4 * queries;
+  if (a->backward && is_narrow(a)) elements += 2 * a->n_keys * d;
   return library_align(elements * element_bytes(a));
 }
 

@@ -16,14 +16,24 @@ static bool is_aligned(MlirOperation op) {
   return true;
 }
 
-// Tensor cores where they fit: f32 as three products of tf32 parts.
+static TileType type_of(NncDtype dtype) {
+  switch (dtype) {
+  case NNC_F64: return TILE_F64;
+  case NNC_BF16: return TILE_BF16;
+  case NNC_F16: return TILE_F16;
+  default: return cuda_uses_tf32() ? TILE_TF32 : TILE_F32;
+  }
+}
+
+// Tensor cores where they fit: f32 as three products of tf32 parts, or as one of what tf32 keeps.
 static Attention attention_of(MlirOperation op) {
   NncAttention r = host_attention_record(op);
-  Attention a = {.type = r.dtype == NNC_F64 ? TILE_F64 : TILE_F32, .batch = r.batch, .heads = r.heads, .groups = r.groups, .n_queries = r.n_queries, .n_keys = r.n_keys,
+  Attention a = {.type = type_of(r.dtype), .batch = r.batch, .heads = r.heads, .groups = r.groups, .n_queries = r.n_queries, .n_keys = r.n_keys,
                  .head_dim = (int)r.head_dim, .backward = r.backward, .causal = r.causal, .masked = r.masked, .scale = r.scale, .dropout = r.dropout};
   a.q = a.o = strides(&r, r.heads, r.n_queries);
   a.k = a.v = strides(&r, r.groups, r.n_keys);
   a.plain = !cuda_has_tensor_cores() || !attention_supported(&a) || !is_aligned(op);
+  if (a.plain && a.type == TILE_TF32) a.type = TILE_F32;
   return a;
 }
 
@@ -50,10 +60,19 @@ int64_t cuda_attention_workspace(MlirOperation op) {
   return (attention_workspace(&a) + NNC_ALIGN - 1) / NNC_ALIGN * NNC_ALIGN;
 }
 
+static const char *arithmetic(const Attention *a) {
+  if (a->plain) return "a warp for each row";
+  switch (a->type) {
+  case TILE_TF32: return "tensor cores: tiles of scores, each f32 product as one of tf32";
+  case TILE_F32: return "tensor cores: tiles of scores, each f32 product as three of tf32 parts";
+  default: return "tensor cores: tiles of scores, sums in f32";
+  }
+}
+
 static void comment(const Attention *a, const char *name, Text *t) {
   text_add(t, "// %s: %s of %lld x %lld heads (%lld of keys), %lld queries, %lld keys of %d%s\n", name, a->backward ? "gradients of attention" : "attention", (long long)a->batch,
            (long long)a->heads, (long long)a->groups, (long long)a->n_queries, (long long)a->n_keys, a->head_dim, a->causal ? ", causal" : "");
-  text_add(t, "// %s%s\n", a->plain ? "a warp for each row" : "tensor cores: tiles of scores, each f32 product as three of tf32 parts",
+  text_add(t, "// %s%s\n", arithmetic(a),
            a->backward ? "; computes the scores again from q, k and each row's log-sum-exp" : "; softmax online");
 }
 

@@ -43,11 +43,20 @@ static Val load_element(Plain *x, Val row, Val column) {
   return LLVMBuildBitCast(b->builder, LLVMBuildShl(b->builder, LLVMBuildZExt(b->builder, v, b->i32, ""), build_i32(b, 16), ""), b->f32, "");
 }
 
+// The upper half of the bits is the nearest bf16, ties to even. In integer arithmetic, for architectures before 8.0 have no instruction for it.
+static Val rounded_to_bf16(Plain *x, Val value) {
+  Build *b = &x->b;
+  Val bits = LLVMBuildBitCast(b->builder, value, b->i32, ""), odd = build_and(b, LLVMBuildLShr(b->builder, bits, build_i32(b, 16), ""), build_i32(b, 1));
+  Val sum = build_add(b, build_add(b, bits, build_i32(b, 0x7fff)), odd);
+  return build_select(b, LLVMBuildFCmp(b->builder, LLVMRealUNO, value, value, ""), build_i32(b, 0x7fc00000), sum);
+}
+
 static void store_element(Plain *x, Val row, Val column, Val value) {
   Build *b = &x->b;
   int bytes = tile_element_bytes(x->a->type);
   Val at = build_offset(b, row, build_mul(b, build_i64(b, column), i64(x, bytes)));
-  if (bytes == 2) value = LLVMBuildTrunc(b->builder, build_narrow(b, x->a->type, value, real(x, 0)), b->i16, "");
+  if (x->a->type == TILE_F16) value = LLVMBuildFPTrunc(b->builder, value, LLVMHalfTypeInContext(b->llvm), "");
+  if (x->a->type == TILE_BF16) value = LLVMBuildTrunc(b->builder, LLVMBuildLShr(b->builder, rounded_to_bf16(x, value), build_i32(b, 16), ""), b->i16, "");
   build_store(b, value, at, bytes);
 }
 

@@ -40,7 +40,6 @@ static bool check(NnOpCall *c, int n_needed, NnAttention *a) {
   if (c->n_operands < n_needed) return nn_fail(c, "takes at least %d operands, found %d", n_needed, c->n_operands);
   for (int i = 0; i < 3; i++)
     if (!nn_need_float(c, i) || !nn_need_rank(c, i, 4) || !nn_need_same_dtype(c, 0, i)) return false;
-  if (c->operand[0].dtype != NN_F32 && c->operand[0].dtype != NN_F64) return nn_fail(c, "takes f32 or f64, found %s", nn_text(&c->operand[0]).text);
   const NnType *q = &c->operand[0], *k = &c->operand[1], *v = &c->operand[2];
   bool complete = nn_attention_read(c->n_operands, c->operand, n_needed, !strcmp(layout, "bthd"), a);
   if (!nn_type_equal(k, v)) return nn_fail(c, "keys and values differ: k %s, v %s", nn_text(k).text, nn_text(v).text);
@@ -58,8 +57,9 @@ static bool check(NnOpCall *c, int n_needed, NnAttention *a) {
   return (p > 0) == (a->key >= 0) || nn_fail(c, "dropout and a key go together");
 }
 
+// Statistics and sums are of the wide type.
 static NnType statistics_type(const NnAttention *a) {
-  return (NnType){.dtype = a->dtype, .rank = 3, .dim = {a->batch, a->heads, a->n_queries}};
+  return (NnType){.dtype = nn_dtype_wide(a->dtype), .rank = 3, .dim = {a->batch, a->heads, a->n_queries}};
 }
 
 bool nn_infer_attention(NnOpCall *c, int n_results, NnType *result) {
