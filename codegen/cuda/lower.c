@@ -9,6 +9,7 @@
 #include "codegen/cuda/template.h"
 #include "codegen/cuda/template_depthwise.h"
 #include "llvm-c/Core.h"
+#include "llvm-c/Linker.h"
 #include "llvm-c/Target.h"
 #include "llvm-c/TargetMachine.h"
 #include "llvm-c/Transforms/PassBuilder.h"
@@ -39,9 +40,9 @@ static void add_templates(LLVMModuleRef module, const HostKernels *kernels) {
   }
 }
 
-static void make_kernels(LLVMModuleRef module, LLVMContextRef llvm, const HostKernels *kernels) {
+static void make_kernels(LLVMModuleRef module, LLVMContextRef llvm, const HostKernels *kernels, bool templates) {
   for (int i = 0; i < kernels->n; i++)
-    for (int j = 0; j < kernels->items[i].n_launches; j++) {
+    for (int j = 0; from_template(&kernels->items[i]) == templates && j < kernels->items[i].n_launches; j++) {
       const HostLaunch *l = &kernels->items[i].launches[j];
       LLVMValueRef function = LLVMGetNamedFunction(module, l->symbol);
       host_require(function != NULL, "a launch of a function that was not written");
@@ -50,7 +51,7 @@ static void make_kernels(LLVMModuleRef module, LLVMContextRef llvm, const HostKe
       LLVMSetFunctionCallConv(function, PTX_KERNEL);
       set_attribute(llvm, function, "nvvm.reqntid", threads);
       // Left to itself, ptxas would rather keep a few values in local memory than lose a fifth or sixth block of a multiprocessor.
-      if (!from_template(&kernels->items[i])) set_attribute(llvm, function, "nvvm.minctasm", "2");
+      if (!templates) set_attribute(llvm, function, "nvvm.minctasm", "2");
     }
 }
 
@@ -69,12 +70,18 @@ static LLVMTargetMachineRef machine_create(const CudaArch *arch) {
   return LLVMCreateTargetMachine(target, TRIPLE, arch->name, arch->ptx, LLVMCodeGenLevelDefault, LLVMRelocDefault, LLVMCodeModelDefault);
 }
 
-static bool optimise(LLVMModuleRef module, LLVMTargetMachineRef machine) {
+// Arithmetic on vectors becomes arithmetic on their elements; loads and stores of 16 bytes stay.
+#define SCALARS "function(scalarizer<no-load-store>),"
+// Kernels that were written as text need little of LLVM, and ptxas does most of it again: the default pipeline takes five times as long for code of the same
+// speed. Templates rely on it.
+#define TEXT_PASSES SCALARS KERNEL_PASSES
+#define TEMPLATE_PASSES SCALARS "default<O2>"
+
+static bool optimise(LLVMModuleRef module, LLVMTargetMachineRef machine, const char *passes) {
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
   LLVMPassBuilderOptionsSetLoopVectorization(options, false);
   LLVMPassBuilderOptionsSetSLPVectorization(options, false);
-  // Arithmetic on vectors becomes arithmetic on their elements; loads and stores of 16 bytes stay.
-  LLVMErrorRef error = LLVMRunPasses(module, "function(scalarizer<no-load-store>),default<O2>", machine, options);
+  LLVMErrorRef error = LLVMRunPasses(module, passes, machine, options);
   LLVMDisposePassBuilderOptions(options);
   if (!error) return true;
   char *message = LLVMGetErrorMessage(error);
@@ -105,11 +112,11 @@ static void add_comment(Text *out, const HostKernel *k) {
 }
 
 static void annotate(const char *ptx, const HostKernels *kernels, Text *out) {
-  static const char entry[] = ".entry ";
+  static const char entry[] = ".visible .entry ";
   while (*ptx) {
-    const char *end = strchr(ptx, '\n'), *next = end ? end + 1 : ptx + strlen(ptx), *at = strstr(ptx, entry);
-    if (at && at < next) {
-      const char *symbol = at + sizeof entry - 1;
+    const char *end = strchr(ptx, '\n'), *next = end ? end + 1 : ptx + strlen(ptx);
+    if (!strncmp(ptx, entry, sizeof entry - 1)) {
+      const char *symbol = ptx + sizeof entry - 1;
       // A template's kernel has the comments of all shapes that it serves.
       for (int i = 0; i < kernels->n; i++)
         if (launches(&kernels->items[i], symbol, strcspn(symbol, "( \n"))) add_comment(out, &kernels->items[i]);
@@ -132,6 +139,24 @@ static bool write_ptx(LLVMModuleRef module, LLVMTargetMachineRef machine, const 
   return true;
 }
 
+static void set_target(LLVMModuleRef module, LLVMTargetMachineRef machine) {
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
+  LLVMSetTarget(module, TRIPLE);
+  LLVMSetModuleDataLayout(module, layout);
+  LLVMDisposeTargetData(layout);
+}
+
+// Kernels from templates as optimised IR, linked into the module of the others.
+static bool link_templates(LLVMModuleRef module, LLVMTargetMachineRef machine, const HostKernels *kernels, LLVMContextRef llvm) {
+  LLVMModuleRef templates = LLVMModuleCreateWithNameInContext("templates", llvm);
+  set_target(templates, machine);
+  add_templates(templates, kernels);
+  make_kernels(templates, llvm, kernels, true);
+  if (optimise(templates, machine, TEMPLATE_PASSES)) return !LLVMLinkModules2(module, templates);   // which disposes of the templates
+  LLVMDisposeModule(templates);
+  return false;
+}
+
 // The kernels as optimised IR for NVPTX. NULL after reporting; *machine is Owned by the caller where the module is.
 static LLVMModuleRef build_module(const HostKernels *kernels, const CudaArch *arch, bool time_phases, LLVMContextRef llvm, LLVMTargetMachineRef *machine) {
   Text text = {0};
@@ -141,13 +166,14 @@ static LLVMModuleRef build_module(const HostKernels *kernels, const CudaArch *ar
   text_free(&text);
   *machine = module ? machine_create(arch) : NULL;
   if (*machine) {
-    LLVMSetTarget(module, TRIPLE);
-    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(*machine);
-    LLVMSetModuleDataLayout(module, layout);
-    LLVMDisposeTargetData(layout);
-    add_templates(module, kernels);
-    make_kernels(module, llvm, kernels);
-    if (optimise(module, *machine)) return module;
+    PhaseTimer timer = phase_timer(time_phases);
+    set_target(module, *machine);
+    make_kernels(module, llvm, kernels, false);
+    bool ok = optimise(module, *machine, TEXT_PASSES);
+    phase_lap(&timer, "kernels: LLVM passes");
+    ok = ok && link_templates(module, *machine, kernels, llvm);
+    phase_lap(&timer, "kernels: LLVM passes, templates");
+    if (ok) return module;
     LLVMDisposeTargetMachine(*machine);
   }
   if (module) LLVMDisposeModule(module);
@@ -171,7 +197,9 @@ bool cuda_lower(const HostKernels *kernels, const CudaArch *arch, CudaOutput wha
     text_append(out, ir, strlen(ir));
     LLVMDisposeMessage(ir);
   } else if (ok) {
+    PhaseTimer timer = phase_timer(time_phases);
     ok = write_ptx(module, machine, kernels, out);
+    phase_lap(&timer, "kernels: code generation");
   }
   if (module) {
     LLVMDisposeTargetMachine(machine);

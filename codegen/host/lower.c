@@ -27,15 +27,15 @@
 
 #define TRIPLE "x86_64-unknown-linux-gnu"
 
-typedef struct Timer { bool wanted; double last; } Timer;
-
 static double now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void timer_lap(Timer *timer, const char *what) {
+PhaseTimer phase_timer(bool wanted) { return (PhaseTimer){wanted, now()}; }
+
+void phase_lap(PhaseTimer *timer, const char *what) {
   double t = now();
   if (timer->wanted) fprintf(stderr, "%9.1f ms  %s\n", 1e3 * (t - timer->last), what);
   timer->last = t;
@@ -78,20 +78,20 @@ static bool lower_to_llvm_dialect(MlirContext ctx, MlirModule module) {
 }
 
 LLVMModuleRef kernels_translate(const char *text, LLVMContextRef llvm, bool time_phases) {
-  Timer started = {time_phases, now()}, *timer = &started;
+  PhaseTimer started = phase_timer(time_phases), *timer = &started;
   MlirContext ctx = context_create();
   LLVMModuleRef out = NULL;
   MlirModule module = mlirModuleCreateParse(ctx, mlirStringRefCreateFromCString(text));
-  timer_lap(timer, "kernels: parse");
+  phase_lap(timer, "kernels: parse");
   if (!mlirModuleIsNull(module)) {
     if (lower_to_llvm_dialect(ctx, module)) {
-      timer_lap(timer, "kernels: to the LLVM dialect");
+      phase_lap(timer, "kernels: to the LLVM dialect");
       out = mlirTranslateModuleToLLVMIR(mlirModuleGetOperation(module), llvm);
     }
     mlirModuleDestroy(module);
   }
   mlirContextDestroy(ctx);
-  timer_lap(timer, "kernels: to LLVM IR");
+  phase_lap(timer, "kernels: to LLVM IR");
   return out;
 }
 
@@ -101,17 +101,11 @@ static bool fail(const char *what, char *message) {
   return false;
 }
 
-// What the kernels need of LLVM: the emitter has placed and vectorised everything already, so that the default pipeline finds little
-// more to do in eight times the time (kernels of ResNet-50: 0.03 s against 0.25 s for 43 of them, same speed).
-#define SHORT_PIPELINE                                                                                     \
-  "function(early-cse,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(loop-rotate,licm),early-cse<memssa>," \
-  "instcombine<no-verify-fixpoint>,simplifycfg)"
-
 static bool optimise(LLVMModuleRef module, LLVMTargetMachineRef machine, int opt_level) {
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
   LLVMPassBuilderOptionsSetLoopVectorization(options, false);
   LLVMPassBuilderOptionsSetSLPVectorization(options, false);
-  const char *passes = opt_level >= 3 ? "default<O3>" : opt_level >= 1 ? SHORT_PIPELINE : "default<O0>";
+  const char *passes = opt_level >= 3 ? "default<O3>" : opt_level >= 1 ? KERNEL_PASSES : "default<O0>";
   LLVMErrorRef error = LLVMRunPasses(module, passes, machine, options);
   LLVMDisposePassBuilderOptions(options);
   if (!error) return true;
@@ -155,10 +149,10 @@ static LLVMTargetMachineRef machine_create(const HostCpu *cpu, int opt_level) {
 }
 
 bool host_lower(const char *mlir_text, const HostCpu *cpu, int opt_level, HostOutput what, const char *path, bool time_phases) {
-  Timer timer = {time_phases, now()};
+  PhaseTimer timer = phase_timer(time_phases);
   LLVMContextRef llvm = LLVMContextCreate();
   LLVMModuleRef module = kernels_translate(mlir_text, llvm, time_phases);
-  timer.last = now();
+  timer = phase_timer(time_phases);
   LLVMTargetMachineRef machine = module ? machine_create(cpu, opt_level) : NULL;
   bool ok = machine != NULL;
   if (ok) {
@@ -167,9 +161,9 @@ bool host_lower(const char *mlir_text, const HostCpu *cpu, int opt_level, HostOu
     LLVMSetModuleDataLayout(module, layout);
     LLVMDisposeTargetData(layout);
     ok = optimise(module, machine, opt_level);
-    timer_lap(&timer, "kernels: LLVM passes");
+    phase_lap(&timer, "kernels: LLVM passes");
     ok = ok && write_output(module, machine, what, path);
-    timer_lap(&timer, "kernels: code generation");
+    phase_lap(&timer, "kernels: code generation");
     LLVMDisposeTargetMachine(machine);
   }
   if (module) LLVMDisposeModule(module);
