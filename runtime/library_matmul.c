@@ -22,12 +22,24 @@ bool library_gemm_fits(const NncMatmul *m) {
          is_blas_matrix(m->k, m->n, m->b_row, m->b_col) && m->c_row >= m->n;
 }
 
+// Each thread multiplies its own columns, so that none waits for what another copies: whole tiles of dnnl_sgemm's kernel, 48 columns wide.
+// A transposed A or more rows than columns are left to the threads of dnnl_sgemm, which are not slower there (docs/performance.md).
 bool library_gemm(const NncOperation *op, void *const address[3]) {
+  enum { TILE = 48 };
   const NncMatmul *m = &op->matmul;
-  const int *at = op->gemm_buffer;
-  bool ta = m->a_col != 1, tb = m->b_col != 1;
-  return dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m->m, m->n, m->k, 1, address[at[0]], ta ? m->a_col : m->a_row, address[at[1]],
-                    tb ? m->b_col : m->b_row, 0, address[at[2]], m->c_row) == dnnl_success;
+  const float *a = address[op->gemm_buffer[0]], *b = address[op->gemm_buffer[1]];
+  float *c = address[op->gemm_buffer[2]];
+  bool ta = m->a_col != 1, tb = m->b_col != 1, ok = true;
+  int64_t tiles = (m->n + TILE - 1) / TILE, threads = nnc_library_threads();
+  if (ta || m->n < m->m || tiles < threads) threads = 1;
+#pragma omp parallel for num_threads((int)threads) schedule(static, 1) reduction(&& : ok) if (threads > 1)
+  for (int64_t t = 0; t < threads; t++) {
+    int64_t first = tiles * t / threads * TILE, end = tiles * (t + 1) / threads * TILE;
+    if (end > m->n) end = m->n;
+    ok = dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m->m, end - first, m->k, 1, a, ta ? m->a_col : m->a_row, b + first * m->b_col,
+                    tb ? m->b_col : m->b_row, 0, c + first, m->c_row) == dnnl_success && ok;
+  }
+  return ok;
 }
 
 // The dense copy of a matrix, whose runs are its rows or, where it lies transposed, its columns. False: neither are runs of neighbours.
