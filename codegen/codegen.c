@@ -24,7 +24,10 @@ static bool write_text(const char *path, const Text *text) {
 static void kernels_text(const HostKernels *kernels, Text *out) {
   text_append(out, kernels->declarations.data, kernels->declarations.size);
   text_add(out, "\n");
-  for (int i = 0; i < kernels->n; i++) text_append(out, kernels->items[i].text.data, kernels->items[i].text.size);
+  for (int i = 0; i < kernels->n; i++) {
+    text_append(out, kernels->items[i].text.data, kernels->items[i].text.size);
+    text_append(out, kernels->items[i].called.data, kernels->items[i].called.size);
+  }
 }
 
 static bool emit_lowered(const HostKernels *kernels, const HostCpu *cpu, HostOutput what, const CodegenOptions *options) {

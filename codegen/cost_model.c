@@ -105,6 +105,8 @@ static double short_rows(const Body *b, const int64_t *domain, int rank) {
   return broadcasts && rank > 1 && domain[rank - 1] > 1 && domain[rank - 1] < LONG ? ROW * n : 0;
 }
 
+static void add_conv(CostWork *work, MlirOperation op);
+
 static void add_kernel(CostWork *work, MlirOperation kernel) {
   char kind[16];
   int64_t domain[NN_MAX_RANK];
@@ -120,13 +122,16 @@ static void add_kernel(CostWork *work, MlirOperation kernel) {
     reduces |= reduction;
     double n = (double)elements(reduction ? mlirOperationGetOperand(b.ops[id], 0) : mlirOperationGetResult(b.ops[id], 0));
     int times = again && !reduction ? __builtin_popcountll(b.used[id]) : 1;
-    work->flops += weight_of(op) * n * times;
+    bool library = nn_op_info(op)->kind == NN_KIND_LIBRARY;
+    work->flops += library ? nn_op_flops(b.ops[id]) : weight_of(op) * n * times;
     // Of a table that is read by index, only what is read.
     if (op == NN_OP_gather && mlirOperationGetNumOperands(b.ops[id]) > 0)
       work->bytes -= larger(0, (double)(elements(mlirOperationGetOperand(b.ops[id], 0)) - elements(mlirOperationGetResult(b.ops[id], 0))) * 4);
   }
   work->class = !strcmp(kind, "move") ? COST_move : reduces ? COST_reduction : COST_elementwise;
-  work->flops += short_rows(&b, domain, rank);
+  bool begins_with_conv = b.n && nn_op_of(b.ops[0]) != NN_OP_NONE && nn_op_info(nn_op_of(b.ops[0]))->kind == NN_KIND_LIBRARY;
+  if (begins_with_conv) add_conv(work, b.ops[0]);   // the rest is done while results are at hand
+  else work->flops += short_rows(&b, domain, rank);
   body_free(&b);
 }
 

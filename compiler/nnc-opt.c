@@ -19,6 +19,7 @@ static const char usage[] =
     "  --passes=PIPELINE         passes with options, e.g. 'simplify,remat{budget=512MiB policy=sqrt}'\n"
     "  -o, --output=FILE         where the module goes; '-', the default, is standard output\n"
     "  --cpu=NAME                the target's CPU (default: native)\n"
+    "  --gpu-arch=NAME           the target is CUDA, for this architecture\n"
     "  --print-ir-before=PASS    print the module on standard error before the pass, or before 'all'\n"
     "  --print-ir-after=PASS     the same after\n"
     "  --time-passes             a table of times on standard error\n"
@@ -31,7 +32,7 @@ static const char usage[] =
     "Exit status: 0 done, 1 diagnostics, 2 wrong usage, 70 a bug of nnc-opt.\n";
 
 typedef struct Options {
-  const char *passes, *input, *output, *cpu;
+  const char *passes, *input, *output, *cpu, *gpu_arch;
   DiagColor color;
   NnPipelineHooks hooks;
 } Options;
@@ -68,7 +69,7 @@ static int dump_irdl(void) {
   return status;
 }
 
-enum { OPTION_PASSES = 256, OPTION_CPU, OPTION_BEFORE, OPTION_AFTER, OPTION_TIME, OPTION_LIST, OPTION_IRDL, OPTION_COLOR, OPTION_VERSION };
+enum { OPTION_PASSES = 256, OPTION_CPU, OPTION_GPU_ARCH, OPTION_BEFORE, OPTION_AFTER, OPTION_TIME, OPTION_LIST, OPTION_IRDL, OPTION_COLOR, OPTION_VERSION };
 
 // Returns an exit status to stop with, or -1 to go on.
 static int parse_option(int option, Options *options) {
@@ -76,6 +77,7 @@ static int parse_option(int option, Options *options) {
     case OPTION_PASSES: options->passes = optarg; return -1;
     case 'o': options->output = optarg; return -1;
     case OPTION_CPU: options->cpu = optarg; return -1;
+    case OPTION_GPU_ARCH: options->gpu_arch = optarg; return -1;
     case OPTION_BEFORE:
     case OPTION_AFTER:
       if (strcmp(optarg, "all") != 0 && !nn_pass_by_name(optarg)) return usage_error("unknown pass '%s'", optarg);
@@ -100,6 +102,7 @@ static int parse_options(int argc, char **argv, Options *options) {
   static const struct option names[] = {{"passes", required_argument, NULL, OPTION_PASSES},
                                         {"output", required_argument, NULL, 'o'},
                                         {"cpu", required_argument, NULL, OPTION_CPU},
+                                        {"gpu-arch", required_argument, NULL, OPTION_GPU_ARCH},
                                         {"print-ir-before", required_argument, NULL, OPTION_BEFORE},
                                         {"print-ir-after", required_argument, NULL, OPTION_AFTER},
                                         {"time-passes", no_argument, NULL, OPTION_TIME},
@@ -164,7 +167,8 @@ static bool write_module(MlirModule module, const char *path) {
 }
 
 static int run(const Options *options) {
-  const NnTarget *target = nn_target_host(options->cpu);
+  if (options->gpu_arch && !nn_gpu_arch_known(options->gpu_arch)) return usage_error("--gpu-arch takes one of %s", nn_gpu_arch_names());
+  const NnTarget *target = options->gpu_arch ? nn_target_cuda(options->gpu_arch, false) : nn_target_host(options->cpu);
   if (!target) return NNC_EXIT_DIAGNOSTICS;
   NnPipeline pipeline;
   char error[NN_ERROR_SIZE];

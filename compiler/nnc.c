@@ -29,12 +29,13 @@ static const char *const stages[] = {
   "simplify",    // 6. the parts share work
   "recompute",   // 7. what is cheap is not kept from forward to backward; before fuse, which puts it into kernels
   "fuse",        // 8. before remat: what is recomputed is whole kernels, and no budget changes a kernel
-  "scan",        // 9. what one step of each loop needs: the workspace of the loop in all that follows
-  "schedule",    // 10. the order that remat improves upon
-  "remat",       // 11. the budget pass
-  "inplace",     // 12. on the final order: who may overwrite whom
-  "plan",        // 13. offsets; from here on memory is only numbers
-  "check",       // 14. a judge of its own replays the plan before code is made for it
+  "epilogue",    // 9. kernels that go over a convolution's result become part of it, where the target can
+  "scan",        // 10. what one step of each loop needs: the workspace of the loop in all that follows
+  "schedule",    // 11. the order that remat improves upon
+  "remat",       // 12. the budget pass
+  "inplace",     // 13. on the final order: who may overwrite whom
+  "plan",        // 14. offsets; from here on memory is only numbers
+  "check",       // 15. a judge of its own replays the plan before code is made for it
 };
 #define N_STAGES (int)(sizeof stages / sizeof *stages)
 

@@ -59,7 +59,8 @@ static bool find_needed(MlirOperation func, const bool *keep, bool *needed) {
     for (intptr_t o = 0; is_wanted && o < mlirOperationGetNumOperands(ops[i]); o++) ptr_map_set(&wanted, mlirOperationGetOperand(ops[i], o).ptr, 1);
     NnOp kind = nn_op_of(ops[i]);
     bool alone = kind != NN_OP_NONE && nn_op_info(kind)->kind != NN_KIND_MAP;   // nothing is contracted with it
-    fine &= !is_wanted || (is_exact(kind) && (alone || is_used_in_part(&wanted, end, keep, mlirOperationGetResult(ops[i], 0))));
+    bool library = kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_LIBRARY;   // the same code whatever follows it
+    fine &= !is_wanted || ((library || is_exact(kind)) && (alone || is_used_in_part(&wanted, end, keep, mlirOperationGetResult(ops[i], 0))));
   }
   for (int a = 0; a < nn_function_n_args(func); a++) needed[a] = ptr_map_get(&wanted, mlirBlockGetArgument(body, a).ptr) > 0;
   free(ops);

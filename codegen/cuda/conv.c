@@ -71,7 +71,7 @@ void conv_product(const NncConv *c, ConvProduct *p) {
 }
 
 // Tensor cores, where the channels fill a good part of a tile: bf16 and f16, f32 as three products of tf32 parts or as one of what tf32 keeps.
-static bool uses_template(const NncConv *c, ConvShape *shape) {
+bool conv_uses_template(const NncConv *c, ConvShape *shape) {
   TileType type = c->dtype == NNC_BF16 ? TILE_BF16 : c->dtype == NNC_F16 ? TILE_F16 : cuda_uses_tf32() ? TILE_TF32 : TILE_F32;
   if (c->dtype == NNC_F64 || !cuda_has_tensor_cores() || !conv_template_shape(c, type, shape)) return false;
   int64_t ci = c->c / c->groups, oi = c->o / c->groups;
@@ -86,7 +86,7 @@ static bool uses_template(const NncConv *c, ConvShape *shape) {
 int64_t conv_workspace_bytes(const NncConv *c) {
   ConvShape shape;
   if (depthwise_supported(c)) return (depthwise_workspace(c) + 63) / 64 * 64;
-  if (uses_template(c, &shape)) return (conv_template_workspace(&shape) + 63) / 64 * 64;
+  if (conv_uses_template(c, &shape) || conv_grouped_shape(c, &shape)) return (conv_template_workspace(&shape) + 63) / 64 * 64;
   ConvProduct p;
   conv_product(c, &p);
   return p.splits > 1 ? (p.splits * p.groups * p.m * p.n * p.element_bytes + 63) / 64 * 64 : 0;
@@ -244,15 +244,21 @@ static void add_template_launch(HostKernel *out, char *symbol, const TemplateLau
   free(symbol);
 }
 
-static void emit_template(const ConvShape *shape, HostKernel *out) {
+void cuda_add_template(const ConvShape *shape, HostKernel *out) {
   TemplateLaunch l;
   for (int i = 0; i < conv_template_launches(shape); i++) {
     conv_template_launch(shape, i, &l);
     add_template_launch(out, conv_template_symbol(shape, i), &l);
   }
+  if (shape->folds) {
+    conv_fold_launch(shape, &l);
+    add_template_launch(out, conv_fold_symbol(shape), &l);
+  }
   out->conv = host_alloc(1, sizeof *out->conv);
   *out->conv = *shape;
-  text_add(&out->text, "// tensor cores: each f32 product as %s, tiles of up to 128 x 128 results\n", shape->type == TILE_TF32 ? "one of tf32" : "three of tf32 parts");
+  if (shape->grouped) text_add(&out->text, "// groups: a thread makes 16 bytes of channels of four pixels\n");
+  else text_add(&out->text, "// tensor cores: %stiles of up to 128 x 128 results\n",
+                shape->type == TILE_TF32 ? "each f32 product as one of tf32, " : shape->type == TILE_F32 ? "each f32 product as three of tf32 parts, " : "");
 }
 
 static void emit_depthwise(const NncConv *c, HostKernel *out) {
@@ -276,8 +282,8 @@ void cuda_emit_conv(const NncConv *c, const char *name, HostKernel *out) {
     emit_depthwise(c, out);
     return;
   }
-  if (uses_template(c, &shape)) {
-    emit_template(&shape, out);
+  if (conv_uses_template(c, &shape) || conv_grouped_shape(c, &shape)) {
+    cuda_add_template(&shape, out);
     return;
   }
   comment_product(&p, &out->text);

@@ -25,6 +25,13 @@ char *cuda_conv_name(const NncConv *c);
 int64_t conv_workspace_bytes(const NncConv *c);
 void cuda_emit_conv(const NncConv *c, const char *name, HostKernel *out);
 
+// The tensor cores' template serves it: *shape says how. cuda_add_template adds its launches and comments.
+struct ConvShape;
+bool conv_uses_template(const NncConv *c, struct ConvShape *shape);
+void cuda_add_template(const struct ConvShape *shape, HostKernel *out);
+// epilogue.c: there is code for a kernel that begins with a convolution.
+bool cuda_epilogue_ok(MlirOperation func);
+
 // attention.c: the same of attention and its gradients.
 char *cuda_attention_name(MlirOperation op);
 int64_t cuda_attention_workspace(MlirOperation op);

@@ -11,6 +11,10 @@ static KernelTarget cuda_target(void) { return (KernelTarget){.pointer = "!llvm.
 static void emit_one(CudaModule *cuda, const Kernel *k, HostKernel *out) {
   KernelModule *m = &cuda->m;
   *out = (HostKernel){.name = host_strdup(k->name), .summary = kernel_summary(k)};
+  if (!mlirOperationIsNull(k->library)) {
+    schedule_conv(cuda, k, out);
+    return;
+  }
   switch (k->kind) {
     case KERNEL_MAP: schedule_map(cuda, k, out); break;
     case KERNEL_ROW:
@@ -120,6 +124,8 @@ void cuda_kernels_emit(MlirModule module, HostKernels *out) {
     kernel_free(&k);
   }
   alignment_free(alignment);
+  for (int i = 0; i < m.n_epilogues; i++) free(m.epilogues[i]);
+  free(m.epilogues);
   out->declarations = m.m.declarations;
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
@@ -129,7 +135,7 @@ void cuda_kernels_emit(MlirModule module, HostKernels *out) {
 int64_t cuda_kernel_workspace(MlirOperation func) {
   Kernel k;
   kernel_read(func, &k);
-  int64_t bytes = k.kind == KERNEL_COLUMN ? schedule_reduce_workspace(&k) : 0;
+  int64_t bytes = !mlirOperationIsNull(k.library) ? schedule_conv_workspace(&k) : k.kind == KERNEL_COLUMN ? schedule_reduce_workspace(&k) : 0;
   kernel_free(&k);
   return bytes;
 }

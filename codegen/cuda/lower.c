@@ -22,15 +22,23 @@ static void set_attribute(LLVMContextRef llvm, LLVMValueRef function, const char
   LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
 }
 
-static bool from_template(const HostKernel *k) { return k->conv || k->depthwise || k->attention; }
+// How many of its launches are from a template: the first.
+static int template_launches(const HostKernel *k) {
+  if (k->conv) return conv_template_launches(k->conv) + k->conv->folds;
+  return k->depthwise || k->attention ? k->n_launches : 0;
+}
 
-static void add_templates(LLVMModuleRef module, const HostKernels *kernels) {
+// Templates are convolutions, depthwise ones included, or attention.
+static bool takes_part(const HostKernel *k, bool attention) { return template_launches(k) && (k->attention != NULL) == attention; }
+
+static void add_templates(LLVMModuleRef module, const HostKernels *kernels, bool attention) {
   for (int i = 0; i < kernels->n; i++) {
     const HostKernel *k = &kernels->items[i];
-    for (int j = 0; from_template(k) && j < k->n_launches; j++) {
+    for (int j = 0; takes_part(k, attention) && j < template_launches(k); j++) {
       const char *symbol = k->launches[j].symbol;   // many shapes share it
       if (LLVMGetNamedFunction(module, symbol)) continue;
-      if (k->conv) conv_template_build(module, k->conv, j, symbol);
+      if (k->conv && j == conv_template_launches(k->conv)) conv_fold_build(module, k->conv, symbol);
+      else if (k->conv) conv_template_build(module, k->conv, j, symbol);
       else if (k->depthwise) depthwise_build(module, k->depthwise, j, symbol);
       else {
         TemplateLaunch launch;
@@ -40,9 +48,10 @@ static void add_templates(LLVMModuleRef module, const HostKernels *kernels) {
   }
 }
 
-static void make_kernels(LLVMModuleRef module, LLVMContextRef llvm, const HostKernels *kernels, bool templates) {
+static void make_kernels(LLVMModuleRef module, LLVMContextRef llvm, const HostKernels *kernels, bool templates, bool attention) {
   for (int i = 0; i < kernels->n; i++)
-    for (int j = 0; from_template(&kernels->items[i]) == templates && j < kernels->items[i].n_launches; j++) {
+    for (int j = 0; j < kernels->items[i].n_launches; j++) {
+      if ((j < template_launches(&kernels->items[i])) != templates || (templates && !takes_part(&kernels->items[i], attention))) continue;
       const HostLaunch *l = &kernels->items[i].launches[j];
       LLVMValueRef function = LLVMGetNamedFunction(module, l->symbol);
       host_require(function != NULL, "a launch of a function that was not written");
@@ -73,9 +82,11 @@ static LLVMTargetMachineRef machine_create(const CudaArch *arch) {
 // Arithmetic on vectors becomes arithmetic on their elements; loads and stores of 16 bytes stay.
 #define SCALARS "function(scalarizer<no-load-store>),"
 // Kernels that were written as text need little of LLVM, and ptxas does most of it again: the default pipeline takes five times as long for code of the same
-// speed. Templates rely on it.
+// speed. So it does for convolutions, whose templates are unrolled as they are built: what they need besides is their variables in registers and their epilogues inlined (the
+// same number of instructions, as many registers or fewer). Attention relies on it.
 #define TEXT_PASSES SCALARS KERNEL_PASSES
-#define TEMPLATE_PASSES SCALARS "default<O2>"
+#define CONV_PASSES "always-inline,function(scalarizer<no-load-store>,sroa)," KERNEL_PASSES ",function(early-cse<memssa>),globaldce"
+#define ATTENTION_PASSES SCALARS "default<O2>"
 
 static bool optimise(LLVMModuleRef module, LLVMTargetMachineRef machine, const char *passes) {
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
@@ -146,13 +157,26 @@ static void set_target(LLVMModuleRef module, LLVMTargetMachineRef machine) {
   LLVMDisposeTargetData(layout);
 }
 
+// A module of what the templates call.
+static LLVMModuleRef templates_begin(const HostKernels *kernels, LLVMContextRef llvm, bool attention) {
+  Text text = {0};
+  for (int i = 0; i < kernels->n && !attention; i++) text_append(&text, kernels->items[i].called.data, kernels->items[i].called.size);
+  LLVMModuleRef module = text.size ? kernels_translate(text_c_string(&text), llvm, false) : LLVMModuleCreateWithNameInContext("templates", llvm);
+  text_free(&text);
+  return module;
+}
+
 // Kernels from templates as optimised IR, linked into the module of the others.
-static bool link_templates(LLVMModuleRef module, LLVMTargetMachineRef machine, const HostKernels *kernels, LLVMContextRef llvm) {
-  LLVMModuleRef templates = LLVMModuleCreateWithNameInContext("templates", llvm);
+static bool link_templates(LLVMModuleRef module, LLVMTargetMachineRef machine, const HostKernels *kernels, LLVMContextRef llvm, bool attention) {
+  bool any = false;
+  for (int i = 0; i < kernels->n; i++) any |= takes_part(&kernels->items[i], attention);
+  if (!any) return true;
+  LLVMModuleRef templates = templates_begin(kernels, llvm, attention);
+  if (!templates) return false;
   set_target(templates, machine);
-  add_templates(templates, kernels);
-  make_kernels(templates, llvm, kernels, true);
-  if (optimise(templates, machine, TEMPLATE_PASSES)) return !LLVMLinkModules2(module, templates);   // which disposes of the templates
+  add_templates(templates, kernels, attention);
+  make_kernels(templates, llvm, kernels, true, attention);
+  if (optimise(templates, machine, attention ? ATTENTION_PASSES : CONV_PASSES)) return !LLVMLinkModules2(module, templates);   // which disposes of the templates
   LLVMDisposeModule(templates);
   return false;
 }
@@ -168,10 +192,10 @@ static LLVMModuleRef build_module(const HostKernels *kernels, const CudaArch *ar
   if (*machine) {
     PhaseTimer timer = phase_timer(time_phases);
     set_target(module, *machine);
-    make_kernels(module, llvm, kernels, false);
+    make_kernels(module, llvm, kernels, false, false);
     bool ok = optimise(module, *machine, TEXT_PASSES);
     phase_lap(&timer, "kernels: LLVM passes");
-    ok = ok && link_templates(module, *machine, kernels, llvm);
+    ok = ok && link_templates(module, *machine, kernels, llvm, false) && link_templates(module, *machine, kernels, llvm, true);
     phase_lap(&timer, "kernels: LLVM passes, templates");
     if (ok) return module;
     LLVMDisposeTargetMachine(*machine);

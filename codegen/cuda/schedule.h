@@ -12,6 +12,7 @@ Value cuda_math(Emitter *e, const char *name, int n, const Value *x, NnDtype dty
 typedef struct CudaModule {
   KernelModule m;
   const bool *aligned;         // Borrowed, of the current kernel: arguments, results, workspace
+  int n_epilogues; char **epilogues;   // Owned; what epilogue<i> is (epilogue.c)
 } CudaModule;
 void schedule_open(Emitter *e, const char *symbol, int n_buffers);   // KernelTarget.open: a parameter for each buffer
 void schedule_begin(Emitter *e, CudaModule *m, const Kernel *k, const char *symbol, int n_buffers);   // head with one parameter a buffer
@@ -30,5 +31,13 @@ void schedule_map(CudaModule *m, const Kernel *k, HostKernel *out);
 void schedule_reduce(CudaModule *m, const Kernel *k, HostKernel *out);          // row and column
 void schedule_move(CudaModule *m, const Kernel *k, HostKernel *out);
 int64_t schedule_reduce_workspace(const Kernel *k);
+// The second half of a column kernel over channels whose partial sums others have left, for `rows` elements of a channel at a time, in the workspace from byte `from`
+// on: an array (parts, channels) per sum, two per moments, *pitch bytes apart. The plan is the bytes of the whole workspace.
+int64_t schedule_combine_plan(const Kernel *k, int64_t rows, int64_t from, int64_t *pitch);   // pitch may be NULL
+void schedule_combine(CudaModule *m, const Kernel *k, int64_t rows, int64_t from, HostKernel *out);
+
+// epilogue.c: kernels that begin with a convolution.
+void schedule_conv(CudaModule *m, const Kernel *k, HostKernel *out);
+int64_t schedule_conv_workspace(const Kernel *k);
 
 #endif

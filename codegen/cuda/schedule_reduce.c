@@ -540,6 +540,36 @@ static void emit_combination(CudaModule *m, const Plan *whole, int stage, HostKe
   emitter_end(&e);
 }
 
+// ---------------------------------------------------------------------------------------------------------------------
+// Only the combination: convolutions leave the partial results
+
+static int64_t plan_combine(Plan *p, const Kernel *k, int64_t rows, int64_t from) {
+  plan(k, p);
+  host_require(p->columns && p->r.outer_extent == 1 && p->r.n_stages == 1, "sums that are not by channel");
+  p->chunked = true;
+  p->chunk_size = rows;
+  p->n_chunks = ceil_div(p->r.row_extent, rows);
+  int64_t pitch = ceil_div(p->r.vector_extent * p->n_chunks * 4, 64) * 64;
+  p->team = power_of_two(p->n_chunks, BLOCK / p->per_block);
+  if (p->team * p->per_block < WARP) p->team = WARP / p->per_block;
+  p->bytes = from;
+  for (int i = 0; i < p->r.n_units; i++, p->bytes += pitch) p->r.units[i].partial = p->bytes;
+  return pitch;
+}
+
+int64_t schedule_combine_plan(const Kernel *k, int64_t rows, int64_t from, int64_t *pitch) {
+  Plan p;
+  int64_t apart = plan_combine(&p, k, rows, from);
+  if (pitch) *pitch = apart;
+  return p.bytes;
+}
+
+void schedule_combine(CudaModule *m, const Kernel *k, int64_t rows, int64_t from, HostKernel *out) {
+  Plan p;
+  plan_combine(&p, k, rows, from);
+  emit_combination(m, &p, 0, out);
+}
+
 void schedule_reduce(CudaModule *m, const Kernel *k, HostKernel *out) {
   Plan p;
   plan(k, &p);

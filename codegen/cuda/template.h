@@ -19,7 +19,7 @@ static inline int tile_chunk(TileType t) { return 16 / tile_element_bytes(t); } 
 static inline int tile_k(TileType t) { return 2 * tile_chunk(t); }                // depth of one product: 16 or 8
 
 // Launch of a template's kernel.
-enum { TEMPLATE_NUMBERS = 56 };
+enum { TEMPLATE_NUMBERS = 60 };
 typedef struct TemplateLaunch {
   int64_t grid[3];
   int threads, shared_bytes;   // dynamic shared memory
@@ -41,7 +41,7 @@ typedef struct Build {
 } Build;
 
 // Begins a kernel with these parameters: 'p' a pointer to global memory (aligned to 16 bytes, not aliased), 'r' one that is only read, 'R' a read one aligned to its
-// elements only, '-' one that is not used, 'i' an i32.
+// elements only, 'e' one of which nothing is known, '-' one that is not used, 'i' an i32.
 void build_kernel(Build *b, LLVMModuleRef module, const char *name, const char *parameters, int threads);
 // As few blocks on a multiprocessor are enough: ptxas may give each thread what registers that leaves, rather than keep values in local memory for more blocks.
 void build_min_blocks(Build *b, int blocks);
@@ -171,19 +171,47 @@ void attention_build(LLVMModuleRef module, const Attention *a, int which, const 
 // ---------------------------------------------------------------------------------------------------------------------
 // template_conv*.c: convolutions as implicit matrix products; the matrix of windows exists only as tiles in shared memory
 
+// What is done with results before they are written (epilogue.c): a function of the module from a vector of EPILOGUE_LANES neighbouring results in f32, and of each input as
+// it lies in memory, to a vector for each output as it lies in memory, then one in f32 for each sum.
+enum { EPILOGUE_INPUTS = 12, EPILOGUE_OUTPUTS = 4, EPILOGUE_SUMS = 4, EPILOGUE_LANES = 4 };
+typedef enum EpilogueShape { EPILOGUE_ELEMENT, EPILOGUE_CHANNEL, EPILOGUE_SCALAR } EpilogueShape;   // one for each result, for each channel, one in all
+typedef struct EpilogueValue { NncDtype dtype; EpilogueShape shape; bool aligned; } EpilogueValue;   // aligned: its buffer begins at a multiple of 16 bytes
+typedef struct ConvEpilogue {
+  char function[24];           // "": none, the results are written as they are
+  int n_inputs, n_outputs, n_sums;
+  EpilogueValue input[EPILOGUE_INPUTS], output[EPILOGUE_OUTPUTS];   // outputs are of shape EPILOGUE_ELEMENT
+  // Over all pixels, by channel: the sum, or the mean and the sum of squared differences from it. Each block leaves what its rows of the product give, one array
+  // (row blocks, channels) in f32 for a sum, two for moments, in the workspace.
+  bool moments[EPILOGUE_SUMS];
+} ConvEpilogue;
+
 typedef struct ConvShape {
   TileType type;
   NncConvPass pass;
   int64_t n, c, h, w, o, oh, ow, kh, kw, stride[2], pad[2], dilation[2], groups;   // pad: top, left
+  bool grouped;                // by the kernels of template_grouped.c
+  ConvEpilogue epilogue;       // of the forward pass and the input gradient
+  int64_t partials, partials_pitch;   // where the arrays of partial sums begin in the workspace, and how far apart, in elements
+  bool folds;                  // one more kernel joins CONV_FOLD of them to one, into arrays of their own
+  int64_t folded, folded_pitch;
 } ConvShape;
 // False: not for a template (channels first, other weights than oihw, channel counts per group that are no multiples of 16 bytes, sizes beyond 32 bits).
 bool conv_template_shape(const NncConv *c, TileType type, ConvShape *shape);
+// The same for groups of any number of channels, in f32 and f64, forward and the input gradient, without tensor cores: *shape is `grouped`, and has all functions below.
+bool conv_grouped_shape(const NncConv *c, ConvShape *shape);
 // A convolution is one or two kernels, run in order. All have the same parameters: the buffers of NncConv in its order, the workspace if there is one, then the launch's numbers.
 // Weights are (o, c / groups, kh, kw); the gradient of the weights is f32 whatever the type.
+// With an epilogue the last kernel's are x, w (or dy, w), two that stand for nothing if there is no workspace, else one and the workspace, inputs, outputs.
 int conv_template_launches(const ConvShape *c);
 int64_t conv_template_workspace(const ConvShape *c);                  // bytes
+enum { CONV_FOLD = 64 };
+int conv_template_rows(void);                                         // rows of a block: pixels whose partial sums are one
 char *conv_template_symbol(const ConvShape *c, int which);           // Owned: free. Equal for shapes that one kernel serves
 void conv_template_launch(const ConvShape *c, int which, TemplateLaunch *launch);
 void conv_template_build(LLVMModuleRef module, const ConvShape *c, int which, const char *name);
+// The kernel that folds partial sums; its parameters: the workspace, then the numbers.
+char *conv_fold_symbol(const ConvShape *c);                        // Owned: free
+void conv_fold_launch(const ConvShape *c, TemplateLaunch *launch);
+void conv_fold_build(LLVMModuleRef module, const ConvShape *c, const char *name);
 
 #endif

@@ -31,7 +31,7 @@ void build_kernel(Build *b, LLVMModuleRef module, const char *name, const char *
   free(types);
   LLVMSetFunctionCallConv(b->function, PTX_KERNEL);
   for (int i = 0; i < n; i++) {
-    if (parameters[i] == '-' || parameters[i] == 'i') continue;
+    if (parameters[i] == '-' || parameters[i] == 'i' || parameters[i] == 'e') continue;
     add_parameter_attribute(b, i, "noalias", 0);
     if (parameters[i] != 'R') add_parameter_attribute(b, i, "align", 16);
     if (parameters[i] == 'r' || parameters[i] == 'R') add_parameter_attribute(b, i, "readonly", 0);

@@ -1,8 +1,10 @@
 // Convolution and its input gradient as one kind of product: rows are pixels of the result, columns its channels, and the depth runs over taps and, within a tap, channels.
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "codegen/cuda/template_conv.h"
+#include "codegen/kernel/text.h"
 
 static Val i64_constant(Build *b, int64_t v) { return LLVMConstInt(b->i64, (uint64_t)v, true); }
 
@@ -79,19 +81,6 @@ Val conv_next_stage(Build *b, Val stage) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-typedef struct ConvProductBlock {
-  Build b;
-  const ConvShape *c;          // Borrowed
-  Val depth, columns;          // per group: channels summed in a tap, channels of the result
-  Val positions, steps;
-  Divisor steps_of_tap;
-  Val first_row, first_column, group, chunk_channel;
-  int tile_columns, warps_n;   // of the block's results; warps side by side, 32 columns each
-  Val warp_m, warp_n;          // of the warp in the tile
-  PixelRow rows[4];
-  Val image, weights, out;
-  Tile a, w;                   // stage 0
-} ConvProductBlock;
 
 // Copies of depth step `step` into a stage.
 static void copy_step(ConvProductBlock *x, Val step, Val stage) {
@@ -210,7 +199,10 @@ static void build_product(LLVMModuleRef module, const ConvShape *c, const char *
   ConvProductBlock x = {.c = c};
   Build *b = &x.b;
   bool input_gradient = c->pass == NNC_CONV_INPUT_GRAD;
-  conv_kernel(b, module, name, conv_reorders(c) ? "r-pr" : "rrp");
+  bool has_epilogue = *c->epilogue.function;
+  char *buffers = has_epilogue ? conv_epilogue_buffers(c) : host_strdup(conv_reorders(c) ? "r-pr" : "rrp");
+  conv_kernel(b, module, name, buffers);
+  free(buffers);
   x.image = build_parameter(b, 0, input_gradient ? "dy" : "x");
   x.weights = build_parameter(b, conv_reorders(c) ? 3 : 1, "weights");
   x.out = build_parameter(b, 2, input_gradient ? "dx" : "y");
@@ -238,7 +230,8 @@ static void build_product(LLVMModuleRef module, const ConvShape *c, const char *
   build_set(b, read, conv_next_stage(b, build_get(b, read)));
   build_set(b, write, conv_next_stage(b, build_get(b, write)));
   build_loop_end(b, &loop);
-  store_result(&x, &sums);
+  if (has_epilogue) conv_epilogue(&x, &sums);
+  else store_result(&x, &sums);
   build_finish(b);
 }
 
@@ -273,6 +266,7 @@ static void build_reorder(LLVMModuleRef module, const ConvShape *c, const char *
 
 void conv_template_build(LLVMModuleRef module, const ConvShape *c, int which, const char *name) {
   bool last = which == conv_template_launches(c) - 1;
-  if (c->pass == NNC_CONV_WEIGHT_GRAD) (last ? conv_sum : conv_weight_gradient)(module, c, name);
+  if (c->grouped) conv_grouped(module, c, last, name);
+  else if (c->pass == NNC_CONV_WEIGHT_GRAD) (last ? conv_sum : conv_weight_gradient)(module, c, name);
   else (last ? build_product : build_reorder)(module, c, name);
 }

@@ -21,10 +21,11 @@ typedef enum ConvNumber {
   CONV_GROUPS, CONV_STEPS, CONV_WEIGHTS, CONV_PART_POSITIONS,
   CONV_TAP_STEPS,                               // divisors from here on
   CONV_KERNEL_WIDTH = CONV_TAP_STEPS + 3, CONV_TAPS = CONV_KERNEL_WIDTH + 3, CONV_COLUMN_TILES = CONV_TAPS + 3, CONV_CHANNELS_IN = CONV_COLUMN_TILES + 3,
-  CONV_CHANNELS_OUT = CONV_CHANNELS_IN + 3, CONV_PARTS = CONV_CHANNELS_OUT + 3, CONV_NUMBERS = CONV_PARTS + 3
+  CONV_CHANNELS_OUT = CONV_CHANNELS_IN + 3, CONV_PARTS = CONV_CHANNELS_OUT + 3, CONV_PARTIALS = CONV_PARTS + 3, CONV_PARTIALS_PITCH, CONV_FOLDED, CONV_FOLDED_PITCH,   // no divisors
+  CONV_FOLDED_CHANNELS, CONV_NUMBERS = CONV_FOLDED_CHANNELS + 3
 } ConvNumber;
 
-enum { CONV_MAX_BUFFERS = 4 };
+enum { CONV_MAX_BUFFERS = 4 + EPILOGUE_INPUTS + EPILOGUE_OUTPUTS };
 // Begins a kernel over the buffers ("r-pr", as build_kernel has them; the fourth is the workspace) and the numbers.
 void conv_kernel(Build *b, LLVMModuleRef module, const char *name, const char *buffers);
 Val conv_number(Build *b, ConvNumber which);
@@ -47,12 +48,37 @@ void conv_accumulate(Build *b, TileType type, const ConvAccumulators *sums, int 
 Val conv_next_stage(Build *b, Val stage);
 
 // template_conv_shape.c. Of the fields of a shape, kernels may look at these only, and at its pass and type: they make up the variant, which is in the kernel's symbol.
+bool conv_shape(const NncConv *c, TileType type, ConvShape *shape);   // channels last, weights oihw, sizes below 2^31
 bool conv_one_tap(const ConvShape *c);
 bool conv_reorders(const ConvShape *c);         // weights go through the workspace
 bool conv_divides(const ConvShape *c);          // an input gradient with a stride
 int conv_tile_channels(const ConvShape *c);     // 64 or 128
 int conv_depth_block(const ConvShape *c);       // depth of a stage: channels, or pixels
 int conv_parts(const ConvShape *c);             // not for kernels
+
+// One block of a forward pass or an input gradient.
+typedef struct ConvProductBlock {
+  Build b;
+  const ConvShape *c;          // Borrowed
+  Val depth, columns;          // per group: channels summed in a tap, channels of the result
+  Val positions, steps;
+  Divisor steps_of_tap;
+  Val first_row, first_column, group, chunk_channel;
+  int tile_columns, warps_n;   // of the block's results; warps side by side, 32 columns each
+  Val warp_m, warp_n;          // of the warp in the tile
+  PixelRow rows[4];
+  Val image, weights, out;
+  Tile a, w;                   // stage 0
+} ConvProductBlock;
+
+// template_conv_epilogue.c: in place of storing the results. The parameters that its kernel has (Owned: free).
+char *conv_epilogue_buffers(const ConvShape *c);
+void conv_epilogue(ConvProductBlock *x, const ConvAccumulators *sums);
+
+// template_grouped.c
+char *conv_grouped_symbol(const ConvShape *c, bool product);
+void conv_grouped_launch(const ConvShape *c, TemplateLaunch *launch);
+void conv_grouped(LLVMModuleRef module, const ConvShape *c, bool product, const char *name);
 
 // template_conv_weights.c: the gradient of the weights is cut into parts, which the second kernel adds in order.
 void conv_weight_gradient(LLVMModuleRef module, const ConvShape *c, const char *name);

@@ -5,15 +5,18 @@
 #include "codegen/cuda/template_conv.h"
 #include "codegen/kernel/text.h"
 
-bool conv_template_shape(const NncConv *c, TileType type, ConvShape *shape) {
-  int64_t chunk = tile_chunk(type);
+bool conv_shape(const NncConv *c, TileType type, ConvShape *shape) {
   if (!c->channels_last || (*c->weights_layout && strcmp(c->weights_layout, "oihw") != 0)) return false;
   *shape = (ConvShape){.type = type, .pass = c->pass, .n = c->n, .c = c->c, .h = c->h, .w = c->w, .o = c->o, .oh = c->oh, .ow = c->ow, .kh = c->kh, .kw = c->kw,
                        .stride = {c->stride[0], c->stride[1]}, .pad = {c->pad[0], c->pad[2]}, .dilation = {c->dilation[0], c->dilation[1]}, .groups = c->groups};
-  if (c->c / c->groups % chunk || c->o / c->groups % chunk) return false;
   int64_t most = INT32_MAX / 4;
   return c->n * c->h * c->w < most && c->n * c->oh * c->ow < most && c->o * c->c / c->groups * c->kh * c->kw < most && c->h * c->dilation[0] < most && c->w * c->dilation[1] < most &&
          c->groups * conv_parts(shape) < 65536;
+}
+
+bool conv_template_shape(const NncConv *c, TileType type, ConvShape *shape) {
+  int64_t chunk = tile_chunk(type);
+  return conv_shape(c, type, shape) && c->c / c->groups % chunk == 0 && c->o / c->groups % chunk == 0;
 }
 
 static int64_t tiles(int64_t n, int64_t tile) { return (n + tile - 1) / tile; }
@@ -22,12 +25,14 @@ static int64_t channels_out(const ConvShape *c) { return c->o / c->groups; }
 static int64_t weights(const ConvShape *c) { return c->o * channels_in(c) * c->kh * c->kw; }
 
 bool conv_one_tap(const ConvShape *c) { return c->kh * c->kw == 1; }
-bool conv_reorders(const ConvShape *c) { return c->pass != NNC_CONV_WEIGHT_GRAD && (c->pass == NNC_CONV_INPUT_GRAD || !conv_one_tap(c)); }
+bool conv_reorders(const ConvShape *c) { return c->pass != NNC_CONV_WEIGHT_GRAD && (c->grouped || c->pass == NNC_CONV_INPUT_GRAD || !conv_one_tap(c)); }
 bool conv_divides(const ConvShape *c) { return c->pass == NNC_CONV_INPUT_GRAD && c->stride[0] * c->stride[1] > 1; }
 int conv_depth_block(const ConvShape *c) { return c->pass == NNC_CONV_WEIGHT_GRAD ? 4 * tile_k(c->type) : 128 / tile_element_bytes(c->type); }
 
 // Of the tile, the side that is halved where a group has no more than 64 channels.
 int conv_tile_channels(const ConvShape *c) { return (c->pass == NNC_CONV_INPUT_GRAD ? channels_in(c) : channels_out(c)) > 64 ? CONV_COLUMNS : CONV_COLUMNS / 2; }
+
+int conv_template_rows(void) { return CONV_ROWS; }
 
 int conv_parts(const ConvShape *c) {
   enum { BLOCKS = 264, LEAST_STEPS = 8 };   // two for each multiprocessor of a large GPU
@@ -48,9 +53,11 @@ int64_t conv_template_workspace(const ConvShape *c) {
 char *conv_template_symbol(const ConvShape *c, int which) {
   static const char *const passes[] = {"forward", "input_grad", "weight_grad"}, *const types[] = {"bf16", "f16", "tf32", "f32"};
   bool last = which == conv_template_launches(c) - 1;
+  if (c->grouped) return conv_grouped_symbol(c, last);
   if (conv_reorders(c) && !last) return text_format("conv_%s_reorder_%d", passes[c->pass], tile_element_bytes(c->type));
   if (c->pass == NNC_CONV_WEIGHT_GRAD && last) return host_strdup("conv_weight_grad_sum");
-  return text_format("conv_%s_%s_%d%s%s", passes[c->pass], types[c->type], conv_tile_channels(c), conv_one_tap(c) ? "_1x1" : "", conv_divides(c) ? "_strided" : "");
+  return text_format("conv_%s_%s_%d%s%s%s%s", passes[c->pass], types[c->type], conv_tile_channels(c), conv_one_tap(c) ? "_1x1" : "", conv_divides(c) ? "_strided" : "",
+                     *c->epilogue.function ? "_" : "", c->epilogue.function);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -94,6 +101,11 @@ static void set_numbers(const ConvShape *c, int32_t *out) {
   set_divisor(out, CONV_CHANNELS_IN, channels_in(c));
   set_divisor(out, CONV_CHANNELS_OUT, channels_out(c));
   set_divisor(out, CONV_PARTS, conv_parts(c));
+  out[CONV_PARTIALS] = (int32_t)c->partials;
+  out[CONV_PARTIALS_PITCH] = (int32_t)c->partials_pitch;
+  out[CONV_FOLDED] = (int32_t)c->folded;
+  out[CONV_FOLDED_PITCH] = (int32_t)c->folded_pitch;
+  set_divisor(out, CONV_FOLDED_CHANNELS, out[CONV_RESULT_CHANNELS]);
 }
 
 void conv_template_launch(const ConvShape *c, int which, TemplateLaunch *launch) {
@@ -101,6 +113,10 @@ void conv_template_launch(const ConvShape *c, int which, TemplateLaunch *launch)
   *launch = (TemplateLaunch){.grid = {tiles(weights(c), CONV_THREADS), 1, 1}, .threads = CONV_THREADS, .n_numbers = CONV_NUMBERS};
   set_numbers(c, launch->numbers);
   if (last == weight_gradient) return;   // weights reordered, parts added up: a thread for each
+  if (c->grouped) {
+    conv_grouped_launch(c, launch);
+    return;
+  }
   int element = tile_element_bytes(c->type), channels = conv_tile_channels(c), depth = conv_depth_block(c);
   launch->shared_bytes = CONV_STAGES * (CONV_ROWS + channels) * depth * element;
   if (weight_gradient) {

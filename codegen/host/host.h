@@ -22,6 +22,7 @@ typedef struct HostLaunch {
   int64_t extent, grain;   // host: iterations of the outer loop; fewest worth a thread
   int64_t grid[3], block[3], shared_bytes;   // cuda; grid[0] 0: not set
   int n_numbers; int32_t *numbers;           // Owned; cuda: arguments after the buffers
+  int n_buffers, *buffers;                   // Owned; cuda: which of the kernel's buffers it gets, in order; NULL: all
 } HostLaunch;
 typedef struct HostKernel {
   char *name, *summary;    // Owned; the private function's name, the ops in it
@@ -29,6 +30,7 @@ typedef struct HostKernel {
   HostLaunch *launches;    // Owned
   int64_t workspace_bytes; // the buffer after arguments and results, if > 0
   Text text;               // its functions in MLIR, one per launch, under a comment
+  Text called;             // functions that its template calls, in MLIR; another kernel's template may call them, too
   struct ConvShape *conv;  // Owned; cuda: its functions are built from a template instead (codegen/cuda/template.h), the text is the comment alone; NULL: text
   struct Attention *attention;   // likewise
   NncConv *depthwise;      // Owned; cuda: the same for a depthwise convolution

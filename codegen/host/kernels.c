@@ -40,6 +40,7 @@ void host_kernels_free(HostKernels *kernels) {
     for (int j = 0; j < k->n_launches; j++) {
       free(k->launches[j].symbol);
       free(k->launches[j].numbers);
+      free(k->launches[j].buffers);
     }
     free(k->launches);
     free(k->name);
@@ -48,6 +49,7 @@ void host_kernels_free(HostKernels *kernels) {
     free(k->attention);
     free(k->depthwise);
     text_free(&k->text);
+    text_free(&k->called);
   }
   free(kernels->items);
   text_free(&kernels->declarations);
@@ -82,6 +84,13 @@ static void check_leaf(void *user, int arg, MlirValue value, const Access *a) {
   if (arg == c->arg && memcmp(a, &c->wanted, sizeof *a) != 0) c->ok = false;
 }
 
+// A convolution reads its operands while others write.
+static bool is_operand_of_library(const Kernel *k, int arg) {
+  for (intptr_t i = 0; !mlirOperationIsNull(k->library) && i < mlirOperationGetNumOperands(k->library); i++)
+    if (nn_value_index(mlirOperationGetOperand(k->library, i)) == arg) return true;
+  return false;
+}
+
 bool host_kernel_inplace_ok(MlirOperation func, int result, int arg) {
   Kernel k;
   kernel_read(func, &k);
@@ -90,6 +99,8 @@ bool host_kernel_inplace_ok(MlirOperation func, int result, int arg) {
   if (ok && k.kind == KERNEL_MOVE) {
     MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func));
     ok = nn_op_of(op) == NN_OP_scatter_add_to && nn_value_index(mlirOperationGetOperand(op, 2)) == arg && nn_value_index(mlirOperationGetOperand(op, 0)) != arg;
+  } else if (ok && is_operand_of_library(&k, arg)) {
+    ok = false;
   } else if (ok) {
     // Every access to the argument must be the result's own: same strides over the domain. Axes of size 1 have no stride to speak of.
     bool kept = kernel_is_kept_shaped(&k, r);

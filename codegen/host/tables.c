@@ -232,20 +232,39 @@ static void add_launch(Tables *w, const HostLaunch *l) {
   text_add(&w->steps, l->n_numbers ? "}}" : "}");
 }
 
+// Some of the buffers from `first` on, once more.
+static int repeat_buffers(Tables *w, const NnStep *s, const HostKernel *k, int64_t workspace, int n, const int *which) {
+  int first = w->n_buffers;
+  intptr_t operands = mlirOperationGetNumOperands(s->op), results = mlirOperationGetNumResults(s->op);
+  for (int i = 0; i < n; i++) {
+    if (which[i] == operands + results) {
+      add_buffer(w, workspace, k->workspace_bytes);
+      continue;
+    }
+    MlirValue v = which[i] < operands ? mlirOperationGetOperand(s->op, which[i]) : mlirOperationGetResult(s->op, which[i] - operands);
+    NnType type = nn_value_type(v);
+    add_buffer(w, offset_of(w->offsets, v), nn_type_bytes(&type));
+  }
+  return first;
+}
+
 // A step per launch of a kernel; they share buffers, the workspace being the last.
 static void add_launches(Tables *w, const NnStep *s, const HostKernel *k, int number, const KernelCost *cost) {
   int64_t workspace = nn_attr_i64(s->op, "nn.workspace", -1);
   int first = add_values(w, s->op);
   host_require(k->workspace_bytes == 0 || workspace >= 0, "a kernel without its workspace");
   if (k->workspace_bytes) add_buffer(w, workspace, k->workspace_bytes);
+  int n_all = w->n_buffers - first;
   for (int i = 0; i < k->n_launches; i++) {
-    text_add(&w->steps, "  {.kind=NNC_STEP_KERNEL,.label=L%d,.n_buffers=%d,.buffers=B+%d,.buffer_bytes=Z+%d,.workspace=-1,.cost_key=K%d,", number, w->n_buffers - first,
-             first, first, number);
-    add_launch(w, &k->launches[i]);
+    const HostLaunch *l = &k->launches[i];
+    int from = l->buffers ? repeat_buffers(w, s, k, workspace, l->n_buffers, l->buffers) : first;
+    text_add(&w->steps, "  {.kind=NNC_STEP_KERNEL,.label=L%d,.n_buffers=%d,.buffers=B+%d,.buffer_bytes=Z+%d,.workspace=-1,.cost_key=K%d,", number,
+             l->buffers ? l->n_buffers : n_all, from, from, number);
+    add_launch(w, l);
     // The whole cost stands at the first launch.
     if (!i) text_add(&w->steps, ",.flops=%.6g,.bytes=%.6g,.seconds=%.6g", cost->flops, nn_op_bytes(s->op), cost->seconds);
     text_add(&w->steps, "%s},\n", s->recomputed ? ",.recomputed=true" : "");
-    end_step(w, first);
+    end_step(w, from);
   }
 }
 

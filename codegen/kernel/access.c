@@ -190,7 +190,7 @@ static void walk(Walk *w, MlirValue v, const IndexMap *map) {
     return;
   }
   NnType type = nn_value_type(v);
-  if (kind == NN_OP_iota || kind == NN_OP_random_uniform || family == NN_KIND_REDUCE) {
+  if (kind == NN_OP_iota || kind == NN_OP_random_uniform || family == NN_KIND_REDUCE || family == NN_KIND_LIBRARY) {
     Layout own = layout_row_major(&type);
     if (kind == NN_OP_iota)
       for (int i = 0; i < own.rank; i++) own.stride[i] = i == nn_attr_i64(op, "axis", 0);

@@ -116,12 +116,17 @@ void emitter_begin(Emitter *e, KernelModule *module, const Kernel *k, const char
   module->target.open(e, symbol, n_buffers);
 }
 
-void emitter_end(Emitter *e) {
+void emitter_end(Emitter *e) { emitter_end_with(e, 0, NULL, NULL); }
+
+void emitter_end_with(Emitter *e, int n, const Value *values, const TypeName *types) {
   assert(e->depth == 0);
   Text *out = &e->module->text;
   text_append(out, e->scope[0].head.data, e->scope[0].head.size);
   text_append(out, e->scope[0].text.data, e->scope[0].text.size);
-  text_add(out, "  return\n}\n\n");
+  text_add(out, "  return");
+  for (int i = 0; i < n; i++) text_add(out, "%s%%v%d", i ? ", " : " ", values[i].id);
+  for (int i = 0; i < n; i++) text_add(out, "%s%s", i ? ", " : " : ", types[i].text);
+  text_add(out, "\n}\n\n");
   for (int i = 0; i < MAX_SCOPES; i++) {
     text_free(&e->scope[i].head);
     text_free(&e->scope[i].text);
@@ -361,7 +366,7 @@ Value emit_round(Emitter *e, NnDtype dtype, Value x) {
   return emit_select(e, nan, emit_splat(e, NN_F32, NAN), convert(e, "bitcast", rounded, "i32", "f32"), NN_F32);
 }
 
-static Value from_memory(Emitter *e, NnDtype dtype, Value raw) {
+Value emit_from_memory(Emitter *e, NnDtype dtype, Value raw) {
   switch (dtype) {
     case NN_I1: {
       Value zero = emit_splat(e, NN_U8, 0);
@@ -375,7 +380,7 @@ static Value from_memory(Emitter *e, NnDtype dtype, Value raw) {
   }
 }
 
-static Value to_memory(Emitter *e, NnDtype dtype, Value v) {
+Value emit_to_memory(Emitter *e, NnDtype dtype, Value v) {
   switch (dtype) {
     case NN_I1: return convert(e, "extui", v, "i1", "i8");
     case NN_BF16: return convert(e, "trunci", bits_with(e, "shrui", convert(e, "bitcast", v, "f32", "i32"), 16), "i32", "i16");
@@ -470,7 +475,7 @@ Value emit_load(Emitter *e, int buffer, NnDtype dtype, const Access *a) {
                addresses.id, mask.id, zero.id, (int)nn_dtype_bytes(dtype), e->lanes, e->lanes, type.text, type.text);
     raw.varies = true;
   }
-  return from_memory(e, dtype, raw);
+  return emit_from_memory(e, dtype, raw);
 }
 
 void emit_store(Emitter *e, int buffer, NnDtype dtype, const Access *a, Value v) {
@@ -486,11 +491,11 @@ void emit_store(Emitter *e, int buffer, NnDtype dtype, const Access *a, Value v)
 Value emit_address(Emitter *e, int buffer, NnDtype dtype, Value offset) { return gep(e, buffer, dtype, offset); }
 
 static Value load_address(Emitter *e, NnDtype dtype, Value address, bool one_lane) {
-  return from_memory(e, dtype, one_lane ? load_splat(e, dtype, address) : load_vector(e, dtype, address));
+  return emit_from_memory(e, dtype, one_lane ? load_splat(e, dtype, address) : load_vector(e, dtype, address));
 }
 
 static void store_address(Emitter *e, NnDtype dtype, Value address, Value v, bool one_lane) {
-  Value raw = to_memory(e, dtype, v);
+  Value raw = emit_to_memory(e, dtype, v);
   // A mask of one lane is a scalar store: LLVM 22 writes too many bytes for a truncated vector stored under a constant mask of one lane.
   if (!one_lane && !(e->mask >= 0 && e->valid == 1)) {
     store_vector(e, dtype, address, raw);

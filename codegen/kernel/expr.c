@@ -261,7 +261,7 @@ static Value evaluate(Emitter *e, MlirValue v, const IndexMap *map) {
   NnType type = nn_value_type(v);
   if (layout_of_argument(v, &arg, &layout)) {
     Access a = access_compose(&layout, map);
-    return emit_load(e, arg, type.dtype, &a);
+    return e->argument ? e->argument(e, arg, type.dtype, &a) : emit_load(e, arg, type.dtype, &a);
   }
   MlirOperation op = nn_value_def(v);
   NnOp kind = nn_op_of(op);
@@ -272,6 +272,7 @@ static Value evaluate(Emitter *e, MlirValue v, const IndexMap *map) {
       host_require(ok, "a reshape of a computed value inside a kernel");
       return expression(e, mlirOperationGetOperand(op, 0), &inner);
     }
+    case NN_KIND_LIBRARY: host_require(false, "the result of a library op that nobody bound"); return (Value){0};
     case NN_KIND_REDUCE: return load_reduced(e, v, &type, map);
     case NN_KIND_SOURCE:
       if (kind == NN_OP_constant) return emit_splat(e, type.dtype, nn_attr_f64(op, "value", 0));

@@ -28,6 +28,7 @@ typedef struct Kernel {
   NnType *arg;                // Owned
   NnType *result_type;        // Owned
   MlirValue *result;          // Owned; func.return's operands
+  MlirOperation library;      // map, column: the convolution that the body begins with, whose result it goes over; null: none
 } Kernel;
 
 void kernel_read(MlirOperation func, Kernel *k);   // asserts the contract; kernel_free
@@ -60,7 +61,7 @@ Access access_compose(const Layout *layout, const IndexMap *map);
 
 typedef struct AccessList { int n, capacity; Access *items; } AccessList;   // Owned items
 typedef void (*LeafFn)(void *user, int arg, MlirValue value, const Access *access);
-// Calls fn for each distinct leaf under v: arguments (arg >= 0) and indices and reductions (arg -1), with their strides.
+// Calls fn for each distinct leaf under v: arguments (arg >= 0) and indices, reductions and results of library ops (arg -1), with their strides.
 void kernel_walk_leaves(const Kernel *k, MlirValue v, const IndexMap *map, LeafFn fn, void *user);
 // All of the kernel: results and operands of reductions.
 void kernel_walk_all_leaves(const Kernel *k, LeafFn fn, void *user);
@@ -78,6 +79,7 @@ void nest_build(const Kernel *k, Nest *nest);
 // ---------------------------------------------------------------------------------------------------------------------
 // Emitting (emit.c): SSA values, scopes, addresses
 
+typedef struct TypeName { char text[32]; } TypeName;
 typedef struct Value { int id; int depth; bool varies; } Value;   // %v<id>, known from scope `depth` on; varies: differs between lanes or tiles
 
 typedef struct Memo { const void *value; IndexMap map; int tile; Value result; } Memo;
@@ -109,12 +111,15 @@ typedef struct Emitter {
   int n_constants, constant_capacity;  ConstantMemo *constants;   // Owned
   const bool *aligned;                 // Borrowed; buffers that begin at a multiple of 16 bytes: wide accesses promise it. NULL: none
   int align;                           // bytes that the next vector access promises; 0: an element
+  Value (*argument)(struct Emitter *e, int arg, NnDtype dtype, const Access *a);   // where the kernel's arguments are not in memory; NULL: they are
+  void *user;                          // Borrowed; the hook's
   bool fetch_ahead;                    // the loops read their operands from one end to the other
   int n_workspace; const WorkspaceValue *workspace;               // Borrowed
 } Emitter;
 
 void emitter_begin(Emitter *e, struct KernelModule *module, const Kernel *k, const char *symbol, int n_buffers);
 void emitter_end(Emitter *e);   // closes the function, appends it to the module's text, frees
+void emitter_end_with(Emitter *e, int n, const Value *values, const TypeName *types);   // the same of a function that returns values
 // Writes `%vN = <text>` into the scope of that depth.
 Value emit(Emitter *e, int depth, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void emit_effect(Emitter *e, const char *format, ...) __attribute__((format(printf, 2, 3)));   // a line without result, current scope
@@ -129,9 +134,10 @@ int depth_max(Value a, Value b);
 // that the narrow type holds: what computes it rounds it (emit_round), storing only drops bits.
 const char *element_type(NnDtype dtype);      // in memory
 // "vector<16xf32>"; in registers, and in memory.
-typedef struct TypeName { char text[32]; } TypeName;
 TypeName vector_type(const Emitter *e, NnDtype dtype);
 TypeName vector_memory_type(const Emitter *e, NnDtype dtype);
+Value emit_from_memory(Emitter *e, NnDtype dtype, Value raw);
+Value emit_to_memory(Emitter *e, NnDtype dtype, Value v);
 
 // Scopes. `for` binds its induction variable; iteration arguments have the given types.
 Value for_begin(Emitter *e, Value low, Value high, int64_t step, int n, const Value *init, const TypeName *types, Value *args);

@@ -268,6 +268,34 @@ static void move(MlirOperation op, int n, const Tensor *const *x, Tensor *y, Ten
   }
 }
 
+// conv2d: a is x, out is y; its input gradient: a is dy, out is dx.
+static void convolve(MlirOperation op, const Tensor *a, const Tensor *w, Tensor *out) {
+  char layout[8];
+  int64_t stride[2] = {1, 1}, pad[4] = {0}, dilation[2] = {1, 1}, groups = nn_attr_i64(op, "groups", 1), p[4], q[4];
+  nn_attr_i64s(op, "strides", stride, 2);
+  nn_attr_i64s(op, "padding", pad, 4);
+  nn_attr_i64s(op, "dilation", dilation, 2);
+  bool last = !strcmp(nn_attr_str(op, "layout", layout, sizeof layout, "nchw"), "nhwc"), backward = nn_op_of(op) == NN_OP_conv2d_input_grad;
+  const NnType *x = backward ? &out->type : &a->type, *y = backward ? &a->type : &out->type;
+  int c = last ? 3 : 1, h = last ? 1 : 2;
+  int64_t ci = x->dim[c] / groups, oi = y->dim[c] / groups;
+  assert(nn_op_of(op) == NN_OP_conv2d || backward);
+  for (int64_t i = 0; i < nn_type_elements(y); i++) {
+    unravel(y, i, p);
+    for (int64_t j = 0; j < ci * w->type.dim[2] * w->type.dim[3]; j++) {
+      int64_t k[4];
+      unravel(&w->type, j, k);
+      q[0] = p[0], q[c] = p[c] / oi * ci + k[1];
+      for (int d = 0; d < 2; d++) q[h + d] = p[h + d] * stride[d] - pad[2 * d] + k[2 + d] * dilation[d];
+      if (q[h] < 0 || q[h] >= x->dim[h] || q[h + 1] < 0 || q[h + 1] >= x->dim[h + 1]) continue;
+      k[0] = p[c];
+      double weight = w->data[ravel(&w->type, k)];
+      if (backward) out->data[ravel(x, q)] += a->data[i] * weight;
+      else out->data[i] += a->data[ravel(x, q)] * weight;
+    }
+  }
+}
+
 static void run_op(Scope *scope, MlirOperation op) {
   NnOp kind = nn_op_of(op);
   int n = (int)mlirOperationGetNumOperands(op);
@@ -300,6 +328,7 @@ static void run_op(Scope *scope, MlirOperation op) {
       break;
     case NN_KIND_VIEW: view(op, x[0], &y[0]); break;
     case NN_KIND_REDUCE: reduce(op, x[0], &y[0], results > 1 ? &y[1] : NULL); break;
+    case NN_KIND_LIBRARY: convolve(op, x[0], x[1], &y[0]); break;
     default: move(op, n, x, &y[0], &y[1]); break;
   }
   for (int i = 0; i < results; i++) {

@@ -89,12 +89,12 @@ static void compare(const char *what, const ConvShape *s, TileType stored, const
 static const char *const pass_names[] = {"y", "dx", "dw"};
 
 // One pass: all its launches over three buffers and a workspace, the third compared.
-static void run_pass(NncConv *c, NncConvPass pass, TileType type, const Array *first, const Array *second, const Array *result) {
+static void run_pass(NncConv *c, NncConvPass pass, TileType type, bool grouped, const Array *first, const Array *second, const Array *result) {
   ConvShape s;
   TemplateLaunch l[2];
   char name[2][16];
   c->pass = pass;
-  CHECK(conv_template_shape(c, type, &s), "not supported");
+  CHECK(grouped ? conv_grouped_shape(c, &s) : conv_template_shape(c, type, &s), "not supported");
   LLVMModuleRef module = LLVMModuleCreateWithNameInContext("conv", LLVMContextCreate());
   for (int i = 0; i < conv_template_launches(&s); i++) {
     snprintf(name[i], sizeof name[i], "%s_%d", pass_names[pass], i);
@@ -126,9 +126,9 @@ static void test_conv(ConvShape s) {   // what is 0 and cannot be is 1
   int64_t nx = s.n * s.h * s.w * s.c, ny = s.n * s.oh * s.ow * s.o, nw = s.o * s.c / s.groups * s.kh * s.kw;
   Array x = array(s.type, nx, 1), w = array(s.type, nw, 2), dy = array(s.type, ny, 3), y = array(s.type, ny, 0), dx = array(s.type, nx, 0), dw = array(TILE_F32, nw, 0);
   reference(&s, &x, &w, &dy, &y, &dx, &dw);
-  run_pass(&c, NNC_CONV_FORWARD, s.type, &x, &w, &y);
-  run_pass(&c, NNC_CONV_INPUT_GRAD, s.type, &dy, &w, &dx);
-  run_pass(&c, NNC_CONV_WEIGHT_GRAD, s.type, &x, &dy, &dw);
+  run_pass(&c, NNC_CONV_FORWARD, s.type, s.grouped, &x, &w, &y);
+  run_pass(&c, NNC_CONV_INPUT_GRAD, s.type, s.grouped, &dy, &w, &dx);
+  if (!s.grouped) run_pass(&c, NNC_CONV_WEIGHT_GRAD, s.type, false, &x, &dy, &dw);
   Array *all[] = {&x, &w, &dy, &y, &dx, &dw};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) array_free(all[i]);
 }
@@ -181,5 +181,10 @@ int main(void) {
   CONV(TILE_F16, .c = 8, .h = 5, .w = 5, .o = 16, .kh = 5, .kw = 5, .pad = {2, 2});
   CONV(TILE_TF32, .n = 2, .c = 132, .h = 5, .w = 5, .o = 12, .kh = 2, .kw = 2);
   CONV(TILE_TF32, .c = 16, .h = 8, .w = 8, .o = 16, .kh = 3, .kw = 3, .pad = {1, 1}, .stride = {2, 2}, .groups = 4);
+#define GROUPED(...) test_conv((ConvShape){.type = TILE_F32, .grouped = true, __VA_ARGS__})
+  GROUPED(.n = 2, .c = 12, .h = 7, .w = 5, .o = 12, .kh = 3, .kw = 3, .pad = {1, 1}, .groups = 3);
+  GROUPED(.n = 1, .c = 6, .h = 9, .w = 6, .o = 10, .kh = 3, .kw = 2, .stride = {2, 1}, .pad = {1, 0}, .groups = 2);
+  GROUPED(.n = 3, .c = 7, .h = 5, .w = 5, .o = 21, .kh = 1, .kw = 1, .groups = 7);
+  GROUPED(.n = 1, .c = 40, .h = 6, .w = 7, .o = 24, .kh = 3, .kw = 3, .stride = {2, 2}, .pad = {2, 2}, .dilation = {2, 2}, .groups = 4);
   return check_report();
 }

@@ -1,0 +1,292 @@
+// Kernels that begin with a convolution: what follows it becomes a function from results and operands in registers to results in registers, which the convolution's
+// template calls before it writes (template_conv_epilogue.c). The function knows no shape, so that it and the kernel around it serve all shapes of one chain of ops. Sums
+// over the pixels leave partial results, which the combining launch of a column kernel adds up.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/cuda/schedule.h"
+#include "codegen/cuda/template.h"
+#include "codegen/host/kernel_reduce.h"
+
+enum { MOST_OPS = 48 };
+
+typedef struct Chain {
+  const Kernel *k;
+  NncConv conv;
+  ConvShape shape;
+  ConvEpilogue e;
+  int input_arg[EPILOGUE_INPUTS];          // which argument of the kernel
+  int output_result[EPILOGUE_OUTPUTS];     // which result
+  MlirValue term[EPILOGUE_SUMS];
+  bool fits;
+} Chain;
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What of the body the function needs
+
+static bool shape_of(const Kernel *k, const Access *a, EpilogueShape *out) {
+  Layout dense = layout_row_major(&k->domain);
+  int last = k->domain.rank - 1;
+  bool element = a->offset == 0, channel = element, scalar = element;
+  for (int i = 0; i < k->domain.rank; i++) {
+    if (k->domain.dim[i] == 1) continue;
+    element &= a->stride[i] == dense.stride[i];
+    channel &= a->stride[i] == (i == last);
+    scalar &= a->stride[i] == 0;
+  }
+  *out = scalar ? EPILOGUE_SCALAR : channel ? EPILOGUE_CHANNEL : EPILOGUE_ELEMENT;
+  return scalar || channel || element;
+}
+
+static int find_input(const Chain *c, int arg, EpilogueShape shape) {
+  for (int i = 0; i < c->e.n_inputs; i++)
+    if (c->input_arg[i] == arg && c->e.input[i].shape == shape) return i;
+  return -1;
+}
+
+static void add_leaf(void *user, int arg, MlirValue value, const Access *a) {
+  Chain *c = user;
+  EpilogueShape shape;
+  bool known = shape_of(c->k, a, &shape);
+  if (arg < 0) {   // of what is computed on the way only the convolution's own result, at its own place
+    c->fits &= known && shape != EPILOGUE_SCALAR && mlirOperationEqual(nn_value_def(value), c->k->library);
+    return;
+  }
+  c->fits &= known && (c->e.n_inputs < EPILOGUE_INPUTS || find_input(c, arg, shape) >= 0);
+  if (!c->fits || find_input(c, arg, shape) >= 0) return;
+  c->input_arg[c->e.n_inputs] = arg;
+  c->e.input[c->e.n_inputs++] = (EpilogueValue){.dtype = (NncDtype)c->k->arg[arg].dtype, .shape = shape, .aligned = true};
+}
+
+static void add_outputs(Chain *c) {
+  const Kernel *k = c->k;
+  IndexMap domain = index_map_domain(k);
+  for (int r = 0; r < k->n_results && c->fits; r++) {
+    if (kernel_is_kept_shaped(k, &k->result_type[r])) continue;
+    c->fits &= c->e.n_outputs < EPILOGUE_OUTPUTS && nn_shape_equal(&k->result_type[r], &k->domain);
+    if (!c->fits) return;
+    kernel_walk_leaves(k, k->result[r], &domain, add_leaf, c);
+    c->output_result[c->e.n_outputs] = r;
+    c->e.output[c->e.n_outputs++] = (EpilogueValue){.dtype = (NncDtype)k->result_type[r].dtype, .aligned = true};
+  }
+}
+
+// Sums over all axes but the channels', of values known without any other sum.
+static void add_sums(Chain *c, const Reduce *r) {
+  IndexMap domain = index_map_domain(c->k);
+  bool any_moments = false;
+  c->fits &= r->n_stages <= 1 && !r->lanes_on_reduced && r->outer_extent == 1 && r->vector_extent == c->k->domain.dim[c->k->domain.rank - 1];
+  for (int i = 0; i < r->n_units && c->fits; i++) {
+    const Unit *u = &r->units[i];
+    if (u->kind == UNIT_M2) continue;   // with its mean
+    bool moments = u->kind == UNIT_MEAN;
+    c->fits &= u->kind != UNIT_MAX && u->dtype == NN_F32 && c->e.n_sums < EPILOGUE_SUMS && !(moments && any_moments);
+    any_moments |= moments;
+    if (!c->fits) return;
+    kernel_walk_leaves(c->k, u->operand, &domain, add_leaf, c);
+    c->term[c->e.n_sums] = u->operand;
+    c->e.moments[c->e.n_sums++] = moments;
+  }
+}
+
+static int count_ops(const Kernel *k) {
+  int n = 0;
+  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(k->func)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+    NnOp kind = nn_op_of(op);
+    n += kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_MAP;
+    if (kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_LIBRARY && !mlirOperationEqual(op, k->library)) return MOST_OPS + 1;   // one convolution is enough
+  }
+  return n;
+}
+
+static bool is_aligned(const bool *aligned, int buffer) { return !aligned || aligned[buffer]; }
+
+// aligned: by buffer, NULL: all begin at multiples of 16 bytes.
+static Chain chain_of(const Kernel *k, const bool *aligned) {
+  Chain c = {.k = k};
+  c.fits = (k->kind == KERNEL_MAP || k->kind == KERNEL_COLUMN) && host_conv_record(k->library, &c.conv) && c.conv.pass != NNC_CONV_WEIGHT_GRAD && conv_uses_template(&c.conv, &c.shape) &&
+           count_ops(k) <= MOST_OPS;
+  if (!c.fits) return c;
+  add_outputs(&c);
+  if (k->kind == KERNEL_COLUMN && c.fits) {
+    Reduce r;
+    reduce_plan_values(k, 1, &r);
+    add_sums(&c, &r);
+  }
+  for (int i = 0; i < c.e.n_inputs; i++) c.e.input[i].aligned = is_aligned(aligned, c.input_arg[i]);
+  for (int i = 0; i < c.e.n_outputs; i++) c.e.output[i].aligned = is_aligned(aligned, k->n_args + c.output_result[i]);
+  return c;
+}
+
+bool cuda_epilogue_ok(MlirOperation func) {
+  Kernel k;
+  kernel_read(func, &k);
+  Chain c = chain_of(&k, NULL);
+  kernel_free(&k);
+  return c.fits;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The function
+
+typedef struct FunctionValues { const Chain *c; Value input[EPILOGUE_INPUTS]; } FunctionValues;
+
+static Value argument(Emitter *e, int arg, NnDtype dtype, const Access *a) {
+  const FunctionValues *f = e->user;
+  EpilogueShape shape;
+  bool known = shape_of(e->k, a, &shape);
+  int i = find_input(f->c, arg, shape);
+  host_require(known && i >= 0 && dtype == e->k->arg[arg].dtype, "an operand of an epilogue that was not foreseen");
+  return f->input[i];
+}
+
+static void open_nothing(Emitter *e, const char *symbol, int n_buffers) { (void)e, (void)symbol, (void)n_buffers; }
+
+static void write_head(Emitter *e, const Chain *c, const int *id, int accumulator) {
+  Text *head = &e->scope[0].head;
+  text_add(head, "func.func @%s(%%v%d: %s", c->e.function, accumulator, vector_type(e, NN_F32).text);
+  for (int i = 0; i < c->e.n_inputs; i++) text_add(head, ", %%v%d: %s", id[i], vector_memory_type(e, (NnDtype)c->e.input[i].dtype).text);
+  text_add(head, ") -> (");
+  for (int i = 0; i < c->e.n_outputs + c->e.n_sums; i++)
+    text_add(head, "%s%s", i ? ", " : "", i < c->e.n_outputs ? vector_memory_type(e, (NnDtype)c->e.output[i].dtype).text : vector_type(e, NN_F32).text);
+  text_add(head, ") {\n");
+}
+
+static void write_function(CudaModule *m, const Chain *c) {
+  const Kernel *k = c->k;
+  KernelTarget target = m->m.target;
+  FunctionValues f = {.c = c};
+  Emitter e;
+  int id[EPILOGUE_INPUTS], n = 0;
+  m->m.target.open = open_nothing;
+  emitter_begin(&e, &m->m, k, c->e.function, k->n_args + k->n_results);
+  m->m.target = target;
+  schedule_forget(&e, EPILOGUE_LANES);
+  e.argument = argument;
+  e.user = &f;
+  IndexMap domain = index_map_domain(k);
+  Value accumulator = {e.next_id++, 0, true};
+  for (int i = 0; i < c->e.n_inputs; i++) id[i] = e.next_id++;
+  write_head(&e, c, id, accumulator.id);
+  for (int i = 0; i < c->e.n_inputs; i++) f.input[i] = emit_from_memory(&e, (NnDtype)c->e.input[i].dtype, (Value){id[i], 0, true});
+  MlirValue y = mlirOperationGetResult(k->library, 0);
+  expression_bind(&e, y, &domain, emit_round(&e, nn_value_type(y).dtype, accumulator));
+  Value values[EPILOGUE_OUTPUTS + EPILOGUE_SUMS];
+  TypeName types[EPILOGUE_OUTPUTS + EPILOGUE_SUMS];
+  for (int i = 0; i < c->e.n_outputs; i++, n++) {
+    NnDtype dtype = (NnDtype)c->e.output[i].dtype;
+    values[n] = emit_to_memory(&e, dtype, expression(&e, k->result[c->output_result[i]], &domain));
+    types[n] = vector_memory_type(&e, dtype);
+  }
+  for (int i = 0; i < c->e.n_sums; i++, n++) {
+    values[n] = expression(&e, c->term[i], &domain);
+    types[n] = vector_type(&e, NN_F32);
+  }
+  emitter_end_with(&e, n, values, types);
+}
+
+// What tells one epilogue from another besides the function: where its operands come from.
+static char *signature_of(const Chain *c) {
+  Text t = {0};
+  for (int i = 0; i < c->e.n_inputs; i++) text_add(&t, "%c%d%s,", "ecs"[c->e.input[i].shape], (int)c->e.input[i].dtype, c->e.input[i].aligned ? "" : "u");
+  text_add(&t, ":");
+  for (int i = 0; i < c->e.n_outputs; i++) text_add(&t, "%d%s,", (int)c->e.output[i].dtype, c->e.output[i].aligned ? "" : "u");
+  text_add(&t, ":");
+  for (int i = 0; i < c->e.n_sums; i++) text_add(&t, "%c", c->e.moments[i] ? 'm' : 's');
+  text_add(&t, "\n");
+  return t.data;
+}
+
+// Names the chain's function; appends it to the module's text unless an equal one is there.
+static void add_function(CudaModule *m, Chain *c) {
+  Text *text = &m->m.text;
+  size_t before = text->size;
+  strcpy(c->e.function, "epilogue");
+  write_function(m, c);
+  char *signature = signature_of(c), *key = text_format("%s%s", signature, text_c_string(text) + before);
+  free(signature);
+  text->size = before;
+  int i = 0;
+  while (i < m->n_epilogues && strcmp(m->epilogues[i], key) != 0) i++;
+  snprintf(c->e.function, sizeof c->e.function, "epilogue%d", i);
+  if (i < m->n_epilogues) {
+    free(key);
+    return;
+  }
+  write_function(m, c);
+  m->epilogues = host_grow(m->epilogues, (size_t)m->n_epilogues + 1, sizeof *m->epilogues);
+  m->epilogues[m->n_epilogues++] = key;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The kernel
+
+static int64_t round_up(int64_t n) { return (n + 63) / 64 * 64; }
+
+// Places of what is added up by channel: the template's own workspace first, partial sums of row blocks, those folded, where there are many. Returns the bytes of all.
+static int64_t place_sums(Chain *c, int64_t *combine_from, int64_t *combine_rows) {
+  enum { MANY = 96 };
+  int64_t from = round_up(conv_template_workspace(&c->shape)), rows = conv_template_rows(), channels = c->k->domain.dim[c->k->domain.rank - 1], pitch;
+  if (!c->e.n_sums) return from;
+  int64_t blocks = (nn_type_elements(&c->k->domain) / channels + rows - 1) / rows, bytes = schedule_combine_plan(c->k, rows, from, &pitch);
+  c->shape.partials = from / 4;
+  c->shape.partials_pitch = pitch / 4;
+  c->shape.folds = blocks > MANY;
+  if (c->shape.folds) {
+    from = bytes;
+    rows *= CONV_FOLD;
+    bytes = schedule_combine_plan(c->k, rows, from, &pitch);
+    c->shape.folded = from / 4;
+    c->shape.folded_pitch = pitch / 4;
+  }
+  host_require(bytes / 4 < INT32_MAX, "more to add up than the numbers of a kernel hold");
+  *combine_from = from;
+  *combine_rows = rows;
+  return bytes;
+}
+
+int64_t schedule_conv_workspace(const Kernel *k) {
+  int64_t from, rows;
+  Chain c = chain_of(k, NULL);
+  return place_sums(&c, &from, &rows);
+}
+
+static int argument_of(const Kernel *k, int operand) { return nn_value_index(mlirOperationGetOperand(k->library, operand)); }
+
+static void add_buffers(const Chain *c, int launch, bool has_workspace, HostLaunch *l) {
+  const Kernel *k = c->k;
+  int x = argument_of(k, 0), workspace = has_workspace ? k->n_args + k->n_results : x, products = conv_template_launches(&c->shape);
+  bool product = launch == products - 1;
+  l->buffers = host_alloc(4 + EPILOGUE_INPUTS + EPILOGUE_OUTPUTS, sizeof *l->buffers);
+  if (launch == products) {   // the fold
+    l->buffers[l->n_buffers++] = workspace;
+    return;
+  }
+  const int first[] = {x, argument_of(k, 1), x, workspace};   // nothing reads the third
+  for (int i = 0; i < 4; i++) l->buffers[l->n_buffers++] = first[i];
+  for (int i = 0; i < c->e.n_inputs && product; i++) l->buffers[l->n_buffers++] = c->input_arg[i];
+  for (int i = 0; i < c->e.n_outputs && product; i++) l->buffers[l->n_buffers++] = k->n_args + c->output_result[i];
+}
+
+static void move_text(CudaModule *m, Text *out) {
+  text_append(out, m->m.text.data, m->m.text.size);
+  text_free(&m->m.text);
+}
+
+void schedule_conv(CudaModule *m, const Kernel *k, HostKernel *out) {
+  int64_t from, rows;
+  Chain c = chain_of(k, m->aligned);
+  host_require(c.fits, "an epilogue that the convolution cannot take");
+  out->workspace_bytes = place_sums(&c, &from, &rows);
+  kernel_comment(&m->m, k, "a convolution; the rest is done to its results before they are written");
+  move_text(m, &out->text);
+  add_function(m, &c);
+  move_text(m, &out->called);
+  c.shape.epilogue = c.e;
+  cuda_add_template(&c.shape, out);
+  for (int i = 0; i < out->n_launches; i++) add_buffers(&c, i, out->workspace_bytes > 0, &out->launches[i]);
+  if (!c.e.n_sums) return;
+  schedule_combine(m, k, rows, from, out);
+  move_text(m, &out->text);
+}

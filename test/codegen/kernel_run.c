@@ -1,0 +1,199 @@
+// Kernels built in a test, their operands, and the comparison of results with the interpreter's. Included by the tests of kernels.
+#ifndef NNC_TEST_CODEGEN_KERNEL_RUN
+#define NNC_TEST_CODEGEN_KERNEL_RUN
+#include "runtime/narrow.h"
+#include "test/codegen/interpret.c"
+
+#include "codegen/host/host.h"
+
+#define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
+
+static int failures;
+static double largest_angle = INFINITY;          // of sin and cos
+static double function_ulps[2] = {4, 4};   // allowed of exp, sin … in f32, f64
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Building kernels
+
+typedef struct Fn { MlirModule module; MlirOperation func; NnBuilder b; } Fn;
+
+static Fn fn_begin(MlirModule module) {
+  static int counter;
+  char name[32];
+  snprintf(name, sizeof name, "kernel_%d", counter++);
+  MlirLocation loc = mlirLocationUnknownGet(mlirModuleGetContext(module));
+  Fn f = {.module = module, .func = nn_function_create(module, name, true, loc)};
+  f.b = nn_builder_at_end(nn_function_body(f.func), loc);
+  return f;
+}
+
+static NnType shape(NnDtype dtype, int rank, const int64_t *dim) { return nn_type(dtype, rank, dim); }
+#define SHAPE(dtype, ...) shape((dtype), (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
+#define I64S(...) ((int64_t[]){__VA_ARGS__})
+
+static MlirValue arg(Fn *f, NnType type) { return nn_function_add_arg(f->func, type, f->b.loc, 0, NULL); }
+
+static void finish(Fn *f, const char *kind, NnType domain, int n_axes, const int64_t *axes, int n, const MlirValue *results) {
+  nn_function_set_results(f->func, n, results, 0);
+  nn_set_unit(f->func, "nn.kernel");
+  nn_set_attr(f->func, &NN_STR("nn.kind", kind));
+  nn_set_attr(f->func, &NN_I64S("nn.domain", domain.dim, domain.rank));
+  if (n_axes) nn_set_attr(f->func, &NN_I64S("nn.axes", axes, n_axes));
+}
+#define RESULTS(...) (int)(sizeof((MlirValue[]){__VA_ARGS__}) / sizeof(MlirValue)), (MlirValue[]){__VA_ARGS__}
+
+static MlirValue along(Fn *f, MlirValue x, NnType to, int64_t axis) { return nn_broadcast(&f->b, x, to, &axis); }
+
+static MlirValue build(Fn *f, NnOp op, int n, const MlirValue *x, int n_attrs, const NnAttr *attrs, const NnType *asked, int result) {
+  MlirOperation o = nn_build(&f->b, op, n, x, n_attrs, attrs, asked);
+  if (mlirOperationIsNull(o)) {
+    fprintf(stderr, "test_kernels: %s\n", f->b.error);
+    exit(1);
+  }
+  return mlirOperationGetResult(o, result);
+}
+
+// Arguments of this length are filled with numbers from -100 to 100, and with infinities, NaN, zeros and a subnormal number.
+#ifndef WIDE
+#define WIDE 40003
+#endif
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Running
+
+static uint64_t random_state = 1;
+static double random_unit(void) {
+  random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+  return (double)(random_state >> 11) * 0x1p-53;
+}
+
+static void fill(Tensor *t) {
+  static const double special[] = {0, -0.0, INFINITY, -INFINITY, NAN, 1, -1, 100, -100, 1000, -1000, 1e-30, 0x1p-149, -1e30, 88.8, -87.4, -103.9};
+  bool wide = t->type.rank == 1 && t->type.dim[0] == WIDE, few = nn_type_elements(&t->type) > 100000;   // few values: what record.c writes can be compressed
+  for (int64_t i = 0; i < nn_type_elements(&t->type); i++) {
+    double u = random_unit();
+    if (few) u = floor(256 * u) / 256;
+    if (wide) {
+      double x = i < 2 * COUNT(special) ? special[i % COUNT(special)] : 200 * u - 100;
+      t->data[i] = nn_dtype_round(t->type.dtype, x);
+      continue;
+    }
+    switch (t->type.dtype) {
+      case NN_F32: case NN_F64: case NN_BF16: case NN_F16: t->data[i] = nn_dtype_round(t->type.dtype, 0.2 + 2 * u); break;
+      case NN_U8: t->data[i] = floor(10 * u) + 1; break;
+      case NN_I1: t->data[i] = u < 0.5; break;
+      default: t->data[i] = floor(12 * u) - 3; if (t->data[i] == 0) t->data[i] = 5; break;
+    }
+  }
+}
+
+static double element(NnDtype dtype, const void *p, int64_t i) {
+  switch (dtype) {
+    case NN_F32: return (double)((const float *)p)[i];
+    case NN_F64: return ((const double *)p)[i];
+    case NN_BF16: return (double)bf16_to_float(((const uint16_t *)p)[i]);
+    case NN_F16: return (double)f16_to_float(((const uint16_t *)p)[i]);
+    case NN_I32: return (double)((const int32_t *)p)[i];
+    case NN_I64: return (double)((const int64_t *)p)[i];
+    default: return (double)((const uint8_t *)p)[i];
+  }
+}
+
+static void to_memory(const Tensor *t, void *p) {
+  for (int64_t i = 0; i < nn_type_elements(&t->type); i++) {
+    switch (t->type.dtype) {
+      case NN_F32: ((float *)p)[i] = (float)t->data[i]; break;
+      case NN_F64: ((double *)p)[i] = t->data[i]; break;
+      case NN_BF16: ((uint16_t *)p)[i] = float_to_bf16((float)t->data[i]); break;
+      case NN_F16: ((uint16_t *)p)[i] = float_to_f16((float)t->data[i]); break;
+      case NN_I32: ((int32_t *)p)[i] = (int32_t)t->data[i]; break;
+      case NN_I64: ((int64_t *)p)[i] = (int64_t)t->data[i]; break;
+      default: ((uint8_t *)p)[i] = (uint8_t)t->data[i]; break;
+    }
+  }
+}
+
+#define GUARD 256
+static unsigned char *buffer_new(int64_t bytes) {
+  unsigned char *p = aligned_alloc(64, (size_t)((bytes + 2 * GUARD + 63) / 64 * 64));
+  assert(p);
+  memset(p, 0xA5, (size_t)(bytes + 2 * GUARD));
+  return p + GUARD;
+}
+static bool buffer_intact(const unsigned char *p, int64_t bytes) {
+  for (int i = 1; i <= GUARD; i++)
+    if (p[-i] != 0xA5 || p[bytes + i - 1] != 0xA5) return false;
+  return true;
+}
+static void buffer_free(unsigned char *p) { free(p - GUARD); }
+
+typedef struct Run { int n_args, n_results; Tensor *args, *expected; unsigned char **memory; } Run;
+
+// Operands with their values, results as they must be, and memory for both and a workspace. run_free.
+static Run run_new(MlirOperation func, int64_t workspace_bytes) {
+  Run r = {.n_args = nn_function_n_args(func), .n_results = nn_function_n_results(func)};
+  int n = r.n_args + r.n_results + 1;
+  r.args = calloc((size_t)r.n_args + 1, sizeof *r.args);
+  r.expected = calloc((size_t)r.n_results, sizeof *r.expected);
+  r.memory = calloc((size_t)n, sizeof *r.memory);
+  for (int i = 0; i < r.n_args; i++) {
+    r.args[i].type = nn_value_type(mlirBlockGetArgument(nn_function_body(func), i));
+    r.args[i] = tensor_new(&r.args[i].type);
+    fill(&r.args[i]);
+    r.memory[i] = buffer_new(nn_type_bytes(&r.args[i].type));
+    to_memory(&r.args[i], r.memory[i]);
+  }
+  interpret(func, r.args, r.expected);
+  for (int i = 0; i < r.n_results; i++) r.memory[r.n_args + i] = buffer_new(nn_type_bytes(&r.expected[i].type));
+  r.memory[n - 1] = buffer_new(workspace_bytes);
+  return r;
+}
+
+static void run_free(Run *r) {
+  for (int i = 0; i < r->n_args; i++) tensor_free(&r->args[i]);
+  for (int i = 0; i < r->n_results; i++) tensor_free(&r->expected[i]);
+  for (int i = 0; i < r->n_args + r->n_results + 1; i++) buffer_free(r->memory[i]);
+  free(r->args);
+  free(r->expected);
+  free(r->memory);
+}
+
+static void report(const HostKernel *k, MlirOperation func, const char *what) {
+  failures++;
+  if (failures > 20) return;
+  fprintf(stderr, "%s (%s): %s\n", k->name, k->summary, what);
+  if (failures == 1) mlirOperationDump(func);
+}
+
+static bool is_one_function(MlirOperation func) {
+  MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)), next = mlirOperationGetNextInBlock(op);
+  NnOp kind = nn_op_of(op);
+  return nn_op_of(next) == NN_OP_NONE && (kind == NN_OP_pow || (nn_op_info(kind)->kind == NN_KIND_MAP && mlirOperationGetNumOperands(op) == 1));
+}
+
+static void compare_results(const HostKernel *k, MlirOperation func, const Run *r) {
+  for (int i = 0; i < r->n_results; i++) {
+    const Tensor *t = &r->expected[i];
+    NnDtype dtype = t->type.dtype;
+    // A sum in another order may round to the next bf16, and what is computed from it differs by a little more.
+    double tolerance = dtype == NN_F32 ? 4e-5 : dtype == NN_F64 ? 1e-11 : dtype == NN_BF16 ? 0x1p-6 : dtype == NN_F16 ? 0x1p-9 : 0;
+    bool strict = is_one_function(func);
+    double ulp = dtype == NN_F32 ? 0x1p-23 : dtype == NN_F64 ? 0x1p-52 : 0, least = 0x1p-126;   // ulp: at least, relative to the value
+    if (nn_dtype_is_narrow(dtype)) ulp = (dtype == NN_BF16 ? 0x1p-7 : 0x1p-10) / function_ulps[0];
+    if (dtype == NN_F64) least = 0x1p-1022;
+    if (dtype == NN_F16) least = 0x1p-24;
+    for (int64_t j = 0; j < nn_type_elements(&t->type); j++) {
+      if (strict && fabs(r->args[0].data[j % nn_type_elements(&r->args[0].type)]) > largest_angle && (nn_op_of(mlirBlockGetFirstOperation(nn_function_body(func))) == NN_OP_sin ||
+          nn_op_of(mlirBlockGetFirstOperation(nn_function_body(func))) == NN_OP_cos)) continue;
+      double got = element(dtype, r->memory[r->n_args + i], j), want = nn_dtype_is_float(dtype) ? nn_dtype_round(dtype, t->data[j]) : t->data[j];
+      if (got == want || (isnan(got) && isnan(want)) || (strict && fabs(got - want) <= least) || fabs(got - want) <= (strict ? function_ulps[dtype == NN_F64] * ulp * fabs(want) : tolerance * (1 + fabs(want)))) continue;
+      char text[160];
+      snprintf(text, sizeof text, "result %d, element %lld: %.9g instead of %.9g", i, (long long)j, got, want);
+      report(k, func, text);
+      return;
+    }
+    if (!buffer_intact(r->memory[r->n_args + i], nn_type_bytes(&t->type))) report(k, func, "writes outside the result");
+  }
+}
+
+#endif
