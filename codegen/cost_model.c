@@ -129,8 +129,9 @@ static void add_kernel(CostWork *work, MlirOperation kernel) {
       work->bytes -= larger(0, (double)(elements(mlirOperationGetOperand(b.ops[id], 0)) - elements(mlirOperationGetResult(b.ops[id], 0))) * 4);
   }
   work->class = !strcmp(kind, "move") ? COST_move : reduces ? COST_reduction : COST_elementwise;
-  bool begins_with_conv = b.n && nn_op_of(b.ops[0]) != NN_OP_NONE && nn_op_info(nn_op_of(b.ops[0]))->kind == NN_KIND_LIBRARY;
-  if (begins_with_conv) add_conv(work, b.ops[0]);   // the rest is done while results are at hand
+  int conv = 0;
+  while (conv < b.n && (nn_op_of(b.ops[conv]) == NN_OP_NONE || nn_op_info(nn_op_of(b.ops[conv]))->kind != NN_KIND_LIBRARY)) conv++;
+  if (conv < b.n) add_conv(work, b.ops[conv]);   // the rest is done while its operand or its results are at hand
   else work->flops += short_rows(&b, domain, rank);
   body_free(&b);
 }

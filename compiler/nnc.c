@@ -29,7 +29,7 @@ static const char *const stages[] = {
   "simplify",    // 6. the parts share work
   "recompute",   // 7. what is cheap is not kept from forward to backward; before fuse, which puts it into kernels
   "fuse",        // 8. before remat: what is recomputed is whole kernels, and no budget changes a kernel
-  "epilogue",    // 9. kernels that go over a convolution's result become part of it, where the target can
+  "epilogue",    // 9. kernels around a convolution become part of it, where the target can
   "scan",        // 10. what one step of each loop needs: the workspace of the loop in all that follows
   "schedule",    // 11. the order that remat improves upon
   "remat",       // 12. the budget pass

@@ -1,6 +1,6 @@
 // The pass `epilogue`: the kernel that goes over a convolution's result becomes part of the convolution, on targets that can compute it where the result
 // is still in registers. What was written and read again in between (or at least read again) is not, and the launch is saved: normalisation and activation
-// in evaluation, statistics of a batch-norm, the sums of its gradient and the mask of the activation before it.
+// in evaluation, statistics of a batch-norm, the sums of its gradient and the mask of the activation before it. Likewise the map that alone makes its first operand.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +28,7 @@ typedef struct Epilogue {
   PtrMap functions;            // symbol -> index into function
   int n_functions; MlirOperation *function;    // Owned
   int n_made; Made *made;      // Owned
+  int n_fed; struct Fed *fed;  // Owned
   PtrMap position;             // op of the current function -> number
   PtrMap tied;                 // value that the current function returns -> argument it overwrites
 } Epilogue;
@@ -65,21 +66,23 @@ static void remove_pass_attributes(MlirOperation op) {
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) mlirOperationRemoveAttributeByName(op, ref(names[i]));
 }
 
-static void set_names(Epilogue *e, MlirOperation func, MlirOperation kernel, MlirOperation conv) {
-  char name[128], label[96], text[160];
+// Named after `kernel`; its label tells of both.
+static void set_names(Epilogue *e, MlirOperation func, MlirOperation kernel, const char *suffix, const char *first, const char *second) {
+  char name[128], text[200];
   nn_attr_str(kernel, "sym_name", name, sizeof name, "");
-  snprintf(text, sizeof text, "%s_conv", name);
+  snprintf(text, sizeof text, "%s%s", name, suffix);
   char *symbol = nn_free_symbol(e->module, text);
   nn_set_attr(func, &NN_STR("sym_name", symbol));
   free(symbol);
-  snprintf(text, sizeof text, "%s+%s", nn_op_info(nn_op_of(conv))->name, nn_attr_str(kernel, "nn.label", label, sizeof label, ""));
+  snprintf(text, sizeof text, "%s+%s", first, second);
   nn_set_attr(func, &NN_STR("nn.label", text));
 }
 
 // The kernel with the convolution in front: its arguments without the one that is computed now, then the convolution's operands that it lacks.
 static MlirOperation make_function(Epilogue *e, MlirOperation kernel, MlirOperation conv, const Made *m) {
   MlirOperation func = mlirOperationClone(kernel);
-  set_names(e, func, kernel, conv);
+  char label[96];
+  set_names(e, func, kernel, "_conv", nn_op_info(nn_op_of(conv))->name, nn_attr_str(kernel, "nn.label", label, sizeof label, ""));
   mlirBlockInsertOwnedOperationAfter(mlirModuleGetBody(e->module), kernel, func);
   MlirBlock body = nn_function_body(func);
   MlirOperation copy = mlirOperationClone(conv);
@@ -148,13 +151,13 @@ static bool phases_fit(MlirOperation conv, MlirOperation call) {
   return a == b || (a == 1 && b == 2);
 }
 
-// Nothing between the two overwrites an argument that the convolution, which is to run later, reads.
-static bool can_wait(const Epilogue *e, MlirOperation conv, MlirOperation call) {
-  for (MlirOperation op = mlirOperationGetNextInBlock(conv); !mlirOperationEqual(op, call); op = mlirOperationGetNextInBlock(op))
+// Nothing between the two overwrites an argument that the first, which is to run later, reads.
+static bool can_wait(const Epilogue *e, MlirOperation first, MlirOperation call) {
+  for (MlirOperation op = mlirOperationGetNextInBlock(first); !mlirOperationEqual(op, call); op = mlirOperationGetNextInBlock(op))
     for (intptr_t r = 0; r < mlirOperationGetNumResults(op); r++) {
       int overwritten = ptr_map_get(&e->tied, mlirOperationGetResult(op, r).ptr);
-      for (int i = 0; i < 2 && overwritten >= 0; i++) {
-        MlirValue v = mlirOperationGetOperand(conv, i);
+      for (intptr_t i = 0; i < mlirOperationGetNumOperands(first) && overwritten >= 0; i++) {
+        MlirValue v = mlirOperationGetOperand(first, i);
         if (mlirValueIsABlockArgument(v) && nn_value_index(v) == overwritten) return false;
       }
     }
@@ -219,21 +222,176 @@ static void consider(Epilogue *e, MlirOperation conv) {
   if (!mlirAttributeIsNull(m.result)) replace(e, call, conv, &m);
 }
 
-static void run_function(Epilogue *e, MlirOperation func) {
-  int n;
-  MlirOperation *ops = rewrite_ops(nn_function_body(func), &n), end = nn_function_return(func);
+// ---------------------------------------------------------------------------------------------------------------------
+// Prologues: the map that alone makes a convolution's first operand, which nothing else reads
+
+enum { MOST_OPERANDS = 16 };   // of such a map
+
+// What has been made of a map in front of a convolution, or of a kernel that has one.
+typedef struct Fed {
+  const void *map, *callee, *attributes, *type[2];   // symbols; of a convolution by itself its dictionary and operand types
+  int same[MOST_OPERANDS];     // operand of the call, or of the convolution, that an operand of the map is, too; -1: none
+  MlirAttribute result;
+} Fed;
+
+static bool has_library_op(MlirOperation func) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+    if (nn_op_of(op) != NN_OP_NONE && nn_op_info(nn_op_of(op))->kind == NN_KIND_LIBRARY) return true;
+  return false;
+}
+
+static MlirOperation convolution_in(MlirOperation func) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+    if (nn_op_of(op) == NN_OP_conv2d) return op;
+  return nn_null_operation();
+}
+
+// The convolution by itself as a kernel.
+static MlirOperation wrap(Epilogue *e, MlirOperation conv) {
+  MlirLocation loc = mlirOperationGetLocation(conv);
+  MlirOperation func = nn_function_create(e->module, "conv", true, loc), copy = mlirOperationClone(conv);
+  remove_pass_attributes(copy);
+  for (int i = 0; i < 2; i++) mlirOperationSetOperand(copy, i, nn_function_add_arg(func, nn_value_type(mlirOperationGetOperand(conv, i)), loc, 0, NULL));
+  mlirBlockAppendOwnedOperation(nn_function_body(func), copy);
+  MlirValue y = mlirOperationGetResult(copy, 0);
+  NnType type = nn_value_type(y);
+  nn_function_set_results(func, 1, &y, 0);
+  nn_set_unit(func, "nn.kernel");
+  nn_set_attr(func, &NN_STR("nn.kind", "map"));
+  nn_set_attr(func, &NN_I64S("nn.domain", type.dim, type.rank));
+  nn_set_attr(func, &NN_STR("nn.label", "conv2d"));
+  return func;
+}
+
+// `func` with the body of `map` in front of its convolution; argument `at` goes, the map's that are not there come last.
+static void put_in_front(MlirOperation func, MlirOperation map, const int *same, int at) {
+  MlirBlock body = nn_function_body(func), from = nn_function_body(map);
+  MlirOperation first = mlirBlockGetFirstOperation(body), end = nn_function_return(map);
+  int n = 0, n_args = nn_function_n_args(map);
+  PtrMap ids = {0};
+  MlirValue *values = solver_allocate((size_t)n_args, sizeof *values);
+  for (; n < n_args; n++) {
+    MlirValue arg = mlirBlockGetArgument(from, n);
+    values[n] = same[n] >= 0 ? mlirBlockGetArgument(body, same[n]) : nn_function_add_arg(func, nn_value_type(arg), mlirOperationGetLocation(map), 0, NULL);
+    ptr_map_set(&ids, arg.ptr, n);
+  }
+  for (MlirOperation op = mlirBlockGetFirstOperation(from); !mlirOperationEqual(op, end); op = mlirOperationGetNextInBlock(op)) {
+    MlirOperation copy = mlirOperationClone(op);
+    for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) mlirOperationSetOperand(copy, i, values[ptr_map_get(&ids, mlirOperationGetOperand(op, i).ptr)]);
+    mlirBlockInsertOwnedOperationBefore(body, first, copy);
+    for (intptr_t r = 0; r < mlirOperationGetNumResults(op); r++) {
+      values = solver_reallocate(values, (size_t)n + 1, sizeof *values);
+      values[n] = mlirOperationGetResult(copy, r);
+      ptr_map_set(&ids, mlirOperationGetResult(op, r).ptr, n++);
+    }
+  }
+  mlirValueReplaceAllUsesOfWith(mlirBlockGetArgument(body, at), values[ptr_map_get(&ids, mlirOperationGetOperand(end, 0).ptr)]);
+  nn_function_remove_arg(func, at);
+  free(values);
+  ptr_map_free(&ids);
+}
+
+static MlirAttribute fed_function(Epilogue *e, MlirOperation map, MlirOperation kernel, MlirOperation op, int at, Fed *f) {
+  for (int i = 0; i < e->n_fed; i++) {
+    f->result = e->fed[i].result;
+    if (!memcmp(f, &e->fed[i], sizeof *f)) return f->result;
+  }
+  bool alone = mlirOperationIsNull(kernel);
+  MlirOperation func = alone ? wrap(e, op) : mlirOperationClone(kernel);
+  if (!alone) mlirBlockInsertOwnedOperationAfter(mlirModuleGetBody(e->module), kernel, func);
+  char first[96], second[96];
+  nn_attr_str(map, "nn.label", first, sizeof first, "");
+  nn_attr_str(func, "nn.label", second, sizeof second, "");
+  set_names(e, func, alone ? map : kernel, alone ? "_conv" : "_fed", first, second);
+  put_in_front(func, map, f->same, at);
+  f->result = (MlirAttribute){NULL};
+  if (e->target->epilogue_ok(func)) f->result = add_function(e, func);
+  else mlirOperationDestroy(func);
+  e->fed = solver_reallocate(e->fed, (size_t)e->n_fed + 1, sizeof *e->fed);
+  e->fed[e->n_fed++] = *f;
+  return f->result;
+}
+
+static void replace_fed(MlirOperation op, MlirOperation call, int at, const Fed *f) {
+  int n = (int)mlirOperationGetNumOperands(op), n_results = (int)mlirOperationGetNumResults(op), k = 0;
+  MlirValue *operands = solver_allocate((size_t)n + MOST_OPERANDS, sizeof *operands);
+  MlirType *types = solver_allocate((size_t)n_results, sizeof *types);
+  for (int i = 0; i < n; i++)
+    if (i != at) operands[k++] = mlirOperationGetOperand(op, i);
+  for (int i = 0; i < (int)mlirOperationGetNumOperands(call); i++)
+    if (f->same[i] < 0) operands[k++] = mlirOperationGetOperand(call, i);
+  for (int r = 0; r < n_results; r++) types[r] = mlirValueGetType(mlirOperationGetResult(op, r));
+  MlirOperationState state = mlirOperationStateGet(ref("func.call"), mlirOperationGetLocation(op));
+  mlirOperationStateAddOperands(&state, k, operands);
+  mlirOperationStateAddResults(&state, n_results, types);
+  MlirContext ctx = mlirOperationGetContext(op);
+  MlirNamedAttribute callee = mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("callee")), f->result);
+  mlirOperationStateAddAttributes(&state, 1, &callee);
+  MlirOperation fed = mlirOperationCreate(&state);
+  static const char *const kept[] = {"nn.phase", "nn.inside"};
+  for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+    if (nn_has_attr(op, kept[i])) mlirOperationSetAttributeByName(fed, ref(kept[i]), attribute(op, kept[i]));
+  mlirBlockInsertOwnedOperationBefore(mlirOperationGetBlock(op), op, fed);
+  for (int r = 0; r < n_results; r++) mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(op, r), mlirOperationGetResult(fed, r));
+  mlirOperationDestroy(op);
+  mlirOperationDestroy(call);
+  free(operands);
+  free(types);
+}
+
+static void consider_map(Epilogue *e, MlirOperation op, MlirOperation *ops) {
+  bool alone = nn_op_of(op) == NN_OP_conv2d;
+  MlirOperation kernel = alone ? nn_null_operation() : callee_of(e, op), conv = alone ? op : mlirOperationIsNull(kernel) ? kernel : convolution_in(kernel);
+  if (mlirOperationIsNull(conv)) return;
+  MlirValue own = mlirOperationGetOperand(conv, 0);
+  int at = alone ? 0 : nn_value_index(own);
+  if (!alone && (!mlirValueIsABlockArgument(own) || !rewrite_has_one_use(own))) return;
+  MlirValue x = mlirOperationGetOperand(op, at);
+  MlirOperation call = nn_value_def(x), map = mlirOperationIsNull(call) ? call : callee_of(e, call);
+  char kind[16];
+  if (mlirOperationIsNull(map) || !rewrite_has_one_use(x) || strcmp(nn_attr_str(map, "nn.kind", kind, sizeof kind, ""), "map") != 0 || nn_function_n_results(map) != 1) return;
+  if (has_library_op(map) || nn_function_n_args(map) > MOST_OPERANDS || nn_has_attr(call, "nn.inside")) return;
+  if (rewrite_phase_rank(rewrite_phase(call)) != rewrite_phase_rank(rewrite_phase(op)) || !can_wait(e, call, op)) return;
+  Fed f;
+  memset(&f, 0, sizeof f);   // compared as bytes
+  f.map = attribute(call, "callee").ptr;
+  f.callee = alone ? NULL : attribute(op, "callee").ptr;
+  if (alone) f.attributes = dictionary_of(op).ptr;
+  for (int i = 0; i < 2 && alone; i++) f.type[i] = mlirValueGetType(mlirOperationGetOperand(op, i)).ptr;
+  for (int i = 0; i < nn_function_n_args(map); i++) f.same[i] = operand_number(op, mlirOperationGetOperand(call, i));
+  f.result = fed_function(e, map, kernel, op, at, &f);
+  if (mlirAttributeIsNull(f.result)) return;
+  ops[ptr_map_get(&e->position, call.ptr)] = nn_null_operation();
+  replace_fed(op, call, at, &f);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+static MlirOperation *number_ops(Epilogue *e, MlirOperation func, int *n) {
+  MlirOperation *ops = rewrite_ops(nn_function_body(func), n), end = nn_function_return(func);
   ptr_map_clear(&e->position);
   ptr_map_clear(&e->tied);
-  for (int i = 0; i < n; i++) ptr_map_set(&e->position, ops[i].ptr, i);
+  for (int i = 0; i < *n; i++) ptr_map_set(&e->position, ops[i].ptr, i);
   for (int r = 0; r < nn_function_n_results(func); r++) {
     int tied = (int)nn_result_i64(func, r, "nn.tied", -1);
     if (tied >= 0) ptr_map_set(&e->tied, mlirOperationGetOperand(end, r).ptr, tied);
   }
-  // From the end: a call is replaced before the convolutions in front of it are looked at.
+  return ops;
+}
+
+// From the end: a call is replaced before the ops in front of it are looked at.
+static void run_function(Epilogue *e, MlirOperation func) {
+  int n;
+  MlirOperation *ops = number_ops(e, func, &n);
   for (int i = n - 1; i >= 0; i--) {
     NnOp kind = nn_op_of(ops[i]);
     if (kind == NN_OP_conv2d || kind == NN_OP_conv2d_input_grad) consider(e, ops[i]);
   }
+  free(ops);
+  // Only now: a convolution that is part of a kernel already takes its map there.
+  ops = number_ops(e, func, &n);
+  for (int i = n - 1; i >= 0; i--)
+    if (!mlirOperationIsNull(ops[i])) consider_map(e, ops[i], ops);
   free(ops);
 }
 
@@ -254,7 +412,7 @@ static void erase_uncalled(Epilogue *e) {
 }
 
 // Requires: `fuse` has run; calls and library ops stand in the entry blocks of public functions.
-// Establishes: a kernel of kind `map` or `column` may begin with a convolution whose result it goes over (docs/internals.md, Kernels).
+// Establishes: a kernel of kind `map` or `column` may contain a convolution whose result it goes over, with a map on its operand in front (docs/internals.md, Kernels).
 // Breaks: nothing.
 bool nn_pass_epilogue(MlirModule module, const NnPassRun *run) {
   if (!run->target || !run->target->epilogue_ok) return true;
@@ -267,6 +425,7 @@ bool nn_pass_epilogue(MlirModule module, const NnPassRun *run) {
   erase_uncalled(&e);
   free(e.function);
   free(e.made);
+  free(e.fed);
   ptr_map_free(&e.functions);
   ptr_map_free(&e.position);
   ptr_map_free(&e.tied);

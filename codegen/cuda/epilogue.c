@@ -1,6 +1,6 @@
-// Kernels that begin with a convolution: what follows it becomes a function from results and operands in registers to results in registers, which the convolution's
-// template calls before it writes (template_conv_epilogue.c). The function knows no shape, so that it and the kernel around it serve all shapes of one chain of ops. Sums
-// over the pixels leave partial results, which the combining launch of a column kernel adds up.
+// Kernels with a convolution: what follows it becomes a function from results and operands in registers to results in registers, which the convolution's template calls
+// before it writes (template_conv_epilogue.c); what stands in front of it becomes one on its operand (template_conv_prologue.c). The functions know no shape, so that they and
+// the kernel around them serve all shapes of one chain of ops. Sums over the pixels leave partial results, which the combining launch of a column kernel adds up.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +12,14 @@
 enum { MOST_OPS = 48 };
 
 typedef struct Chain {
-  const Kernel *k;
+  const Kernel *k;                         // Borrowed; its domain is what the chain goes over
   NncConv conv;
   ConvShape shape;
   ConvEpilogue e;
   int input_arg[EPILOGUE_INPUTS];          // which argument of the kernel
   int output_result[EPILOGUE_OUTPUTS];     // which result
   MlirValue term[EPILOGUE_SUMS];
+  MlirValue operand;                       // of a prologue: what it makes; null in an epilogue
   bool fits;
 } Chain;
 
@@ -49,6 +50,10 @@ static void add_leaf(void *user, int arg, MlirValue value, const Access *a) {
   Chain *c = user;
   EpilogueShape shape;
   bool known = shape_of(c->k, a, &shape);
+  if (arg < 0 && !nn_value_is_null(c->operand)) {
+    c->fits = false;
+    return;
+  }
   if (arg < 0) {   // of what is computed on the way only the convolution's own result, at its own place
     c->fits &= known && shape != EPILOGUE_SCALAR && mlirOperationEqual(nn_value_def(value), c->k->library);
     return;
@@ -100,6 +105,17 @@ static int count_ops(const Kernel *k) {
   return n;
 }
 
+// The kernel as one over the convolution's first operand.
+static Kernel kernel_of_operand(const Kernel *k) {
+  Kernel of = *k;
+  of.domain = nn_value_type(mlirOperationGetOperand(k->library, 0));
+  of.n_results = 0;
+  memset(of.reduced, 0, sizeof of.reduced);
+  return of;
+}
+
+static bool has_prologue(const Kernel *k) { return !mlirValueIsABlockArgument(mlirOperationGetOperand(k->library, 0)); }
+
 static bool is_aligned(const bool *aligned, int buffer) { return !aligned || aligned[buffer]; }
 
 // aligned: by buffer, NULL: all begin at multiples of 16 bytes.
@@ -119,10 +135,33 @@ static Chain chain_of(const Kernel *k, const bool *aligned) {
   return c;
 }
 
+// What stands in front of the convolution: a map of one tensor of the operand's shape and type; all else is by channel or a scalar. of: kernel_of_operand.
+static Chain prologue_of(const Kernel *of, const Chain *behind, const bool *aligned) {
+  Chain c = {.k = of, .conv = behind->conv, .shape = behind->shape, .operand = mlirOperationGetOperand(of->library, 0)};
+  c.fits = conv_takes_prologue(&c.shape);
+  IndexMap domain = index_map_domain(of);
+  if (c.fits) kernel_walk_leaves(of, c.operand, &domain, add_leaf, &c);
+  int n_elements = 0;
+  for (int i = 0; i < c.e.n_inputs && c.fits; i++) {
+    bool element = c.e.input[i].shape == EPILOGUE_ELEMENT;
+    c.e.input[i].aligned = element || is_aligned(aligned, c.input_arg[i]);   // operands of a convolution are
+    n_elements += element;
+    c.fits &= !element || c.e.input[i].dtype == c.conv.dtype;
+  }
+  c.e.n_outputs = 1;
+  c.e.output[0] = (EpilogueValue){.dtype = c.conv.dtype, .aligned = true};
+  c.fits &= n_elements == 1;
+  return c;
+}
+
 bool cuda_epilogue_ok(MlirOperation func) {
   Kernel k;
   kernel_read(func, &k);
   Chain c = chain_of(&k, NULL);
+  if (c.fits && has_prologue(&k)) {
+    Kernel of = kernel_of_operand(&k);
+    c.fits = prologue_of(&of, &c, NULL).fits;
+  }
   kernel_free(&k);
   return c.fits;
 }
@@ -145,8 +184,10 @@ static void open_nothing(Emitter *e, const char *symbol, int n_buffers) { (void)
 
 static void write_head(Emitter *e, const Chain *c, const int *id, int accumulator) {
   Text *head = &e->scope[0].head;
-  text_add(head, "func.func @%s(%%v%d: %s", c->e.function, accumulator, vector_type(e, NN_F32).text);
-  for (int i = 0; i < c->e.n_inputs; i++) text_add(head, ", %%v%d: %s", id[i], vector_memory_type(e, (NnDtype)c->e.input[i].dtype).text);
+  bool epilogue = nn_value_is_null(c->operand);
+  text_add(head, "func.func @%s(", c->e.function);
+  if (epilogue) text_add(head, "%%v%d: %s", accumulator, vector_type(e, NN_F32).text);
+  for (int i = 0; i < c->e.n_inputs; i++) text_add(head, "%s%%v%d: %s", i || epilogue ? ", " : "", id[i], vector_memory_type(e, (NnDtype)c->e.input[i].dtype).text);
   text_add(head, ") -> (");
   for (int i = 0; i < c->e.n_outputs + c->e.n_sums; i++)
     text_add(head, "%s%s", i ? ", " : "", i < c->e.n_outputs ? vector_memory_type(e, (NnDtype)c->e.output[i].dtype).text : vector_type(e, NN_F32).text);
@@ -170,13 +211,14 @@ static void write_function(CudaModule *m, const Chain *c) {
   for (int i = 0; i < c->e.n_inputs; i++) id[i] = e.next_id++;
   write_head(&e, c, id, accumulator.id);
   for (int i = 0; i < c->e.n_inputs; i++) f.input[i] = emit_from_memory(&e, (NnDtype)c->e.input[i].dtype, (Value){id[i], 0, true});
+  bool epilogue = nn_value_is_null(c->operand);
   MlirValue y = mlirOperationGetResult(k->library, 0);
-  expression_bind(&e, y, &domain, emit_round(&e, nn_value_type(y).dtype, accumulator));
+  if (epilogue) expression_bind(&e, y, &domain, emit_round(&e, nn_value_type(y).dtype, accumulator));
   Value values[EPILOGUE_OUTPUTS + EPILOGUE_SUMS];
   TypeName types[EPILOGUE_OUTPUTS + EPILOGUE_SUMS];
   for (int i = 0; i < c->e.n_outputs; i++, n++) {
     NnDtype dtype = (NnDtype)c->e.output[i].dtype;
-    values[n] = emit_to_memory(&e, dtype, expression(&e, k->result[c->output_result[i]], &domain));
+    values[n] = emit_to_memory(&e, dtype, expression(&e, epilogue ? k->result[c->output_result[i]] : c->operand, &domain));
     types[n] = vector_memory_type(&e, dtype);
   }
   for (int i = 0; i < c->e.n_sums; i++, n++) {
@@ -202,14 +244,15 @@ static char *signature_of(const Chain *c) {
 static void add_function(CudaModule *m, Chain *c) {
   Text *text = &m->m.text;
   size_t before = text->size;
-  strcpy(c->e.function, "epilogue");
+  const char *base = nn_value_is_null(c->operand) ? "epilogue" : "prologue";
+  strcpy(c->e.function, base);
   write_function(m, c);
   char *signature = signature_of(c), *key = text_format("%s%s", signature, text_c_string(text) + before);
   free(signature);
   text->size = before;
   int i = 0;
   while (i < m->n_epilogues && strcmp(m->epilogues[i], key) != 0) i++;
-  snprintf(c->e.function, sizeof c->e.function, "epilogue%d", i);
+  snprintf(c->e.function, sizeof c->e.function, "%s%d", base, i);
   if (i < m->n_epilogues) {
     free(key);
     return;
@@ -252,21 +295,29 @@ int64_t schedule_conv_workspace(const Kernel *k) {
   return place_sums(&c, &from, &rows);
 }
 
-static int argument_of(const Kernel *k, int operand) { return nn_value_index(mlirOperationGetOperand(k->library, operand)); }
+// The argument that is an operand of the convolution or, in front of a prologue, what that is made of.
+static int argument_of(const Kernel *k, const Chain *prologue, int operand) {
+  if (operand == 1 || !has_prologue(k)) return nn_value_index(mlirOperationGetOperand(k->library, operand));
+  int i = 0;
+  while (prologue->e.input[i].shape != EPILOGUE_ELEMENT) i++;
+  return prologue->input_arg[i];
+}
 
-static void add_buffers(const Chain *c, int launch, bool has_workspace, HostLaunch *l) {
+static void add_buffers(const Chain *c, const Chain *prologue, int launch, bool has_workspace, HostLaunch *l) {
   const Kernel *k = c->k;
-  int x = argument_of(k, 0), workspace = has_workspace ? k->n_args + k->n_results : x, products = conv_template_launches(&c->shape);
+  int x = argument_of(k, prologue, 0), workspace = has_workspace ? k->n_args + k->n_results : x, products = conv_template_launches(&c->shape);
   bool product = launch == products - 1;
-  l->buffers = host_alloc(4 + EPILOGUE_INPUTS + EPILOGUE_OUTPUTS, sizeof *l->buffers);
+  l->buffers = host_alloc(4 + 2 * EPILOGUE_INPUTS + EPILOGUE_OUTPUTS, sizeof *l->buffers);
   if (launch == products) {   // the fold
     l->buffers[l->n_buffers++] = workspace;
     return;
   }
-  const int first[] = {x, argument_of(k, 1), x, workspace};   // nothing reads the third
+  const int first[] = {x, argument_of(k, prologue, 1), x, workspace};   // nothing reads the third
   for (int i = 0; i < 4; i++) l->buffers[l->n_buffers++] = first[i];
   for (int i = 0; i < c->e.n_inputs && product; i++) l->buffers[l->n_buffers++] = c->input_arg[i];
   for (int i = 0; i < c->e.n_outputs && product; i++) l->buffers[l->n_buffers++] = k->n_args + c->output_result[i];
+  for (int i = 0; i < prologue->e.n_inputs && product; i++)
+    if (prologue->e.input[i].shape != EPILOGUE_ELEMENT) l->buffers[l->n_buffers++] = prologue->input_arg[i];
 }
 
 static void move_text(CudaModule *m, Text *out) {
@@ -279,13 +330,22 @@ void schedule_conv(CudaModule *m, const Kernel *k, HostKernel *out) {
   Chain c = chain_of(k, m->aligned);
   host_require(c.fits, "an epilogue that the convolution cannot take");
   out->workspace_bytes = place_sums(&c, &from, &rows);
-  kernel_comment(&m->m, k, "a convolution; the rest is done to its results before they are written");
+  kernel_comment(&m->m, k, has_prologue(k) ? "a convolution; what is in front of it is done to its operand on the way, what follows to its results before they are written"
+                                           : "a convolution; the rest is done to its results before they are written");
   move_text(m, &out->text);
   add_function(m, &c);
-  move_text(m, &out->called);
   c.shape.epilogue = c.e;
+  Kernel of = kernel_of_operand(k);
+  Chain prologue = {0};
+  if (has_prologue(k)) {
+    prologue = prologue_of(&of, &c, m->aligned);
+    host_require(prologue.fits, "a prologue that the convolution cannot take");
+    add_function(m, &prologue);
+    c.shape.prologue = prologue.e;
+  }
+  move_text(m, &out->called);
   cuda_add_template(&c.shape, out);
-  for (int i = 0; i < out->n_launches; i++) add_buffers(&c, i, out->workspace_bytes > 0, &out->launches[i]);
+  for (int i = 0; i < out->n_launches; i++) add_buffers(&c, &prologue, i, out->workspace_bytes > 0, &out->launches[i]);
   if (!c.e.n_sums) return;
   schedule_combine(m, k, rows, from, out);
   move_text(m, &out->text);

@@ -191,6 +191,7 @@ typedef struct ConvShape {
   int64_t n, c, h, w, o, oh, ow, kh, kw, stride[2], pad[2], dilation[2], groups;   // pad: top, left
   bool grouped;                // by the kernels of template_grouped.c
   ConvEpilogue epilogue;       // of the forward pass and the input gradient
+  ConvEpilogue prologue;       // of a forward pass with one tap: what the first operand goes through; its one input of shape EPILOGUE_ELEMENT is that operand, its one output the new one
   int64_t partials, partials_pitch;   // where the arrays of partial sums begin in the workspace, and how far apart, in elements
   bool folds;                  // one more kernel joins CONV_FOLD of them to one, into arrays of their own
   int64_t folded, folded_pitch;
@@ -201,8 +202,10 @@ bool conv_template_shape(const NncConv *c, TileType type, ConvShape *shape);
 bool conv_grouped_shape(const NncConv *c, ConvShape *shape);
 // A convolution is one or two kernels, run in order. All have the same parameters: the buffers of NncConv in its order, the workspace if there is one, then the launch's numbers.
 // Weights are (o, c / groups, kh, kw); the gradient of the weights is f32 whatever the type.
-// With an epilogue the last kernel's are x, w (or dy, w), two that stand for nothing if there is no workspace, else one and the workspace, inputs, outputs.
+// With an epilogue the last kernel's are x, w (or dy, w), two that stand for nothing if there is no workspace, else one and the workspace, inputs, outputs, those
+// inputs of the prologue that are not x.
 int conv_template_launches(const ConvShape *c);
+bool conv_takes_prologue(const ConvShape *c);
 int64_t conv_template_workspace(const ConvShape *c);                  // bytes
 enum { CONV_FOLD = 64 };
 int conv_template_rows(void);                                         // rows of a block: pixels whose partial sums are one

@@ -82,8 +82,8 @@ Val conv_next_stage(Build *b, Val stage) {
 // ---------------------------------------------------------------------------------------------------------------------
 
 
-// Copies of depth step `step` into a stage.
-static void copy_step(ConvProductBlock *x, Val step, Val stage) {
+// Copies of depth step `step` into a stage. Returns which of this thread's chunks of the image are inside, as bits.
+static Val copy_step(ConvProductBlock *x, Val step, Val stage) {
   Build *b = &x->b;
   int bytes = tile_element_bytes(x->c->type), block = 128 / bytes;
   Val tap = build_i32(b, 0), channel = build_mul(b, step, build_i32(b, block)), ky, kx;
@@ -97,10 +97,11 @@ static void copy_step(ConvProductBlock *x, Val step, Val stage) {
   Val offset = build_mul(b, stage, build_i32(b, tile_bytes(&a) + tile_bytes(&w)));
   a.base = build_offset(b, a.base, offset);
   w.base = build_offset(b, w.base, offset);
-  Val chunk = build_mod(b, b->tid, 8), row = build_div(b, b->tid, 8);
+  Val chunk = build_mod(b, b->tid, 8), row = build_div(b, b->tid, 8), inside = build_i32(b, 0);
   for (int i = 0; i < 4; i++) {
     Val valid = has_channel, from = conv_pixel(b, x->c, &x->rows[i], x->image, ky, kx, channel, &valid);
     conv_copy_chunk(b, build_tile_chunk(b, &a, build_add(b, row, build_i32(b, 32 * i)), chunk), from, valid);
+    inside = build_or(b, inside, build_select(b, valid, build_i32(b, 1 << i), build_i32(b, 0)));
   }
   for (int i = 0; i < x->tile_columns / 32; i++) {
     Val column = build_add(b, x->first_column, build_add(b, row, build_i32(b, 32 * i)));
@@ -110,6 +111,7 @@ static void copy_step(ConvProductBlock *x, Val step, Val stage) {
     Val element = build_add(b, build_mul(b, build_i64(b, at), build_i64(b, x->depth)), build_i64(b, build_add(b, channel, x->chunk_channel)));
     conv_copy_chunk(b, build_tile_chunk(b, &w, build_add(b, row, build_i32(b, 32 * i)), chunk), build_offset(b, x->weights, build_mul(b, element, i64_constant(b, bytes))), valid);
   }
+  return inside;
 }
 
 void conv_accumulate(Build *b, TileType type, const ConvAccumulators *sums, int m, const Val fragment[4], Val (*pairs)[4]) {
@@ -209,26 +211,35 @@ static void build_product(LLVMModuleRef module, const ConvShape *c, const char *
   begin_product(&x);
   ConvAccumulators sums;
   conv_accumulators(b, &sums, CONV_M_TILES * x.warps_n / 4);
+  bool has_prologue = *c->prologue.function;
+  Var inside[CONV_STAGES];   // what is inside of the image in the step that is multiplied, and in those on their way
+  for (int s = 0; s < CONV_STAGES && has_prologue; s++) inside[s] = build_var(b, b->i32, build_i32(b, 0));
   for (int s = 0; s < CONV_STAGES - 1; s++) {
     Branch more;
     build_if(b, &more, build_less(b, build_i32(b, s), x.steps));
-    copy_step(&x, build_i32(b, s), build_i32(b, s));
+    Val bits = copy_step(&x, build_i32(b, s), build_i32(b, s));
+    if (has_prologue) build_set(b, inside[s], bits);
     build_if_end(b, &more);
     build_commit(b);
   }
   Var read = build_var(b, b->i32, build_i32(b, 0)), write = build_var(b, b->i32, build_i32(b, CONV_STAGES - 1));
   Loop loop;
   Val step = build_loop(b, &loop, build_i32(b, 0), x.steps, 1), ahead = build_add(b, step, build_i32(b, CONV_STAGES - 1));
+  ConvPrologueInputs inputs;
+  if (has_prologue) conv_prologue_load(&x, step, &inputs);
   build_wait(b, CONV_STAGES - 2);
+  if (has_prologue) conv_prologue_apply(&x, &inputs, build_get(b, read), build_get(b, inside[0]));
   build_barrier(b);
   Branch more;
   build_if(b, &more, build_less(b, ahead, x.steps));
-  copy_step(&x, ahead, build_get(b, write));
+  Val bits = copy_step(&x, ahead, build_get(b, write));
+  if (has_prologue) build_set(b, inside[CONV_STAGES - 1], bits);
   build_if_end(b, &more);
   build_commit(b);
   multiply_stage(&x, build_get(b, read), &sums);
   build_set(b, read, conv_next_stage(b, build_get(b, read)));
   build_set(b, write, conv_next_stage(b, build_get(b, write)));
+  for (int s = 0; s + 1 < CONV_STAGES && has_prologue; s++) build_set(b, inside[s], build_get(b, inside[s + 1]));
   build_loop_end(b, &loop);
   if (has_epilogue) conv_epilogue(&x, &sums);
   else store_result(&x, &sums);

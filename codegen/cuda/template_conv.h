@@ -25,7 +25,7 @@ typedef enum ConvNumber {
   CONV_FOLDED_CHANNELS, CONV_NUMBERS = CONV_FOLDED_CHANNELS + 3
 } ConvNumber;
 
-enum { CONV_MAX_BUFFERS = 4 + EPILOGUE_INPUTS + EPILOGUE_OUTPUTS };
+enum { CONV_MAX_BUFFERS = 4 + 2 * EPILOGUE_INPUTS + EPILOGUE_OUTPUTS };
 // Begins a kernel over the buffers ("r-pr", as build_kernel has them; the fourth is the workspace) and the numbers.
 void conv_kernel(Build *b, LLVMModuleRef module, const char *name, const char *buffers);
 Val conv_number(Build *b, ConvNumber which);
@@ -74,6 +74,14 @@ typedef struct ConvProductBlock {
 // template_conv_epilogue.c: in place of storing the results. The parameters that its kernel has (Owned: free).
 char *conv_epilogue_buffers(const ConvShape *c);
 void conv_epilogue(ConvProductBlock *x, const ConvAccumulators *sums);
+Val conv_inlined_function(Build *b, const char *name);   // of the module, made internal and always inlined
+LLVMTypeRef conv_memory_type(Build *b, NncDtype t);
+Val conv_load_input(Build *b, const EpilogueValue *v, Val base, Val element, Val channel);   // a vector of EPILOGUE_LANES; element: i64, channel: i32
+
+// template_conv_prologue.c: what a thread has copied of the first operand goes through the prologue once it has landed.
+typedef struct ConvPrologueInputs { Val value[EPILOGUE_INPUTS][2]; } ConvPrologueInputs;   // for both halves of a chunk of eight
+void conv_prologue_load(ConvProductBlock *x, Val step, ConvPrologueInputs *inputs);        // of a depth step, ahead of use
+void conv_prologue_apply(ConvProductBlock *x, const ConvPrologueInputs *inputs, Val stage, Val valid);   // valid: i32, bit i: chunk i of this thread is inside
 
 // template_grouped.c
 char *conv_grouped_symbol(const ConvShape *c, bool product);

@@ -14,6 +14,7 @@ char *conv_epilogue_buffers(const ConvShape *c) {
   // An output may lie over an input of its own shape: element by element they are read before they are written.
   text_add(&t, "%s%s", conv_reorders(c) ? "r--" : "rr-", c->epilogue.n_sums || conv_reorders(c) ? "e" : "-");
   for (int i = 0; i < c->epilogue.n_inputs + c->epilogue.n_outputs; i++) text_add(&t, "e");
+  for (int i = 0; i < c->prologue.n_inputs - 1; i++) text_add(&t, "e");
   return t.data;
 }
 
@@ -35,7 +36,7 @@ static int dtype_bytes(NncDtype t) {
   return bytes[t];
 }
 
-static LLVMTypeRef memory_type(Build *b, NncDtype t) {
+LLVMTypeRef conv_memory_type(Build *b, NncDtype t) {
   switch (t) {
     case NNC_F32: return b->f32;
     case NNC_F64: return b->f64;
@@ -99,12 +100,10 @@ static void rows_end(Site *s, Rows *r) {
   build_loop_end(&s->x->b, &r->loop);
 }
 
-static Val load_input(Site *s, int i, Val element) {
-  Build *b = &s->x->b;
-  const EpilogueValue *v = &s->e->input[i];
-  LLVMTypeRef type = memory_type(b, v->dtype);
-  if (v->shape == EPILOGUE_SCALAR) return splat(b, build_load(b, type, s->input[i], dtype_bytes(v->dtype)));
-  return build_load(b, LLVMVectorType(type, LANES), address(b, s->input[i], v->shape == EPILOGUE_CHANNEL ? build_i64(b, s->channel) : element, v->dtype), align_of(v));
+Val conv_load_input(Build *b, const EpilogueValue *v, Val base, Val element, Val channel) {
+  LLVMTypeRef type = conv_memory_type(b, v->dtype);
+  if (v->shape == EPILOGUE_SCALAR) return splat(b, build_load(b, type, base, dtype_bytes(v->dtype)));
+  return build_load(b, LLVMVectorType(type, LANES), address(b, base, v->shape == EPILOGUE_CHANNEL ? build_i64(b, channel) : element, v->dtype), align_of(v));
 }
 
 // The function's results: a struct where there are several.
@@ -118,7 +117,7 @@ static void finish_rows(Site *s) {
   rows_begin(s, &r);
   Val arguments[1 + EPILOGUE_INPUTS], element = build_add(b, build_mul(b, build_i64(b, r.row), conv_number_i64(b, CONV_RESULT_CHANNELS)), build_i64(b, s->channel));
   arguments[0] = build_load(b, s->vector, shared_row(s, r.in_tile), 16);
-  for (int i = 0; i < s->e->n_inputs; i++) arguments[1 + i] = load_input(s, i, element);
+  for (int i = 0; i < s->e->n_inputs; i++) arguments[1 + i] = conv_load_input(b, &s->e->input[i], s->input[i], element, s->channel);
   Val call = LLVMBuildCall2(b->builder, LLVMGlobalGetValueType(s->function), s->function, arguments, 1 + (unsigned)s->e->n_inputs, "");
   for (int i = 0; i < s->e->n_outputs; i++) build_store(b, result_of(s, call, i), address(b, s->output[i], element, s->e->output[i].dtype), align_of(&s->e->output[i]));
   for (int i = 0; i < s->e->n_sums; i++) {
@@ -205,7 +204,7 @@ static void write_sums(Site *s) {
   }
 }
 
-static Val function_of(Build *b, const char *name) {
+Val conv_inlined_function(Build *b, const char *name) {
   static const char always[] = "alwaysinline";
   Val function = LLVMGetNamedFunction(b->module, name);
   host_require(function != NULL, "an epilogue that was not written");
@@ -217,7 +216,7 @@ static Val function_of(Build *b, const char *name) {
 void conv_epilogue(ConvProductBlock *x, const ConvAccumulators *sums) {
   Build *b = &x->b;
   Site s = {.x = x, .e = &x->c->epilogue, .pitch = x->tile_columns + PAD, .row_step = CONV_THREADS * LANES / x->tile_columns, .vector = LLVMVectorType(b->f32, LANES)};
-  s.function = function_of(b, x->c->epilogue.function);
+  s.function = conv_inlined_function(b, x->c->epilogue.function);
   for (int i = 0; i < s.e->n_inputs; i++) s.input[i] = build_parameter(b, FIRST_INPUT + i, "input");
   for (int i = 0; i < s.e->n_outputs; i++) s.output[i] = build_parameter(b, FIRST_INPUT + s.e->n_inputs + i, "output");
   for (int i = 0; i < s.e->n_sums; i++) s.sum[i] = build_var(b, s.vector, LLVMConstNull(s.vector));

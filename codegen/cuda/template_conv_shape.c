@@ -24,6 +24,9 @@ static int64_t channels_in(const ConvShape *c) { return c->c / c->groups; }
 static int64_t channels_out(const ConvShape *c) { return c->o / c->groups; }
 static int64_t weights(const ConvShape *c) { return c->o * channels_in(c) * c->kh * c->kw; }
 
+// Each element is loaded once for each tile of columns; with several taps it would go through the map for each of them.
+bool conv_takes_prologue(const ConvShape *c) { return c->pass == NNC_CONV_FORWARD && conv_one_tap(c) && !c->grouped; }
+
 bool conv_one_tap(const ConvShape *c) { return c->kh * c->kw == 1; }
 bool conv_reorders(const ConvShape *c) { return c->pass != NNC_CONV_WEIGHT_GRAD && (c->grouped || c->pass == NNC_CONV_INPUT_GRAD || !conv_one_tap(c)); }
 bool conv_divides(const ConvShape *c) { return c->pass == NNC_CONV_INPUT_GRAD && c->stride[0] * c->stride[1] > 1; }
@@ -56,8 +59,8 @@ char *conv_template_symbol(const ConvShape *c, int which) {
   if (c->grouped) return conv_grouped_symbol(c, last);
   if (conv_reorders(c) && !last) return text_format("conv_%s_reorder_%d", passes[c->pass], tile_element_bytes(c->type));
   if (c->pass == NNC_CONV_WEIGHT_GRAD && last) return host_strdup("conv_weight_grad_sum");
-  return text_format("conv_%s_%s_%d%s%s%s%s", passes[c->pass], types[c->type], conv_tile_channels(c), conv_one_tap(c) ? "_1x1" : "", conv_divides(c) ? "_strided" : "",
-                     *c->epilogue.function ? "_" : "", c->epilogue.function);
+  return text_format("conv_%s_%s_%d%s%s%s%s%s%s", passes[c->pass], types[c->type], conv_tile_channels(c), conv_one_tap(c) ? "_1x1" : "", conv_divides(c) ? "_strided" : "",
+                     *c->prologue.function ? "_" : "", c->prologue.function, *c->epilogue.function ? "_" : "", c->epilogue.function);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -84,10 +84,18 @@ static void check_leaf(void *user, int arg, MlirValue value, const Access *a) {
   if (arg == c->arg && memcmp(a, &c->wanted, sizeof *a) != 0) c->ok = false;
 }
 
+static bool depends_on(MlirValue v, int arg) {
+  if (mlirValueIsABlockArgument(v)) return nn_value_index(v) == arg;
+  MlirOperation op = nn_value_def(v);
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+    if (depends_on(mlirOperationGetOperand(op, i), arg)) return true;
+  return false;
+}
+
 // A convolution reads its operands while others write.
 static bool is_operand_of_library(const Kernel *k, int arg) {
   for (intptr_t i = 0; !mlirOperationIsNull(k->library) && i < mlirOperationGetNumOperands(k->library); i++)
-    if (nn_value_index(mlirOperationGetOperand(k->library, i)) == arg) return true;
+    if (depends_on(mlirOperationGetOperand(k->library, i), arg)) return true;
   return false;
 }
 

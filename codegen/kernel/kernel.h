@@ -28,7 +28,7 @@ typedef struct Kernel {
   NnType *arg;                // Owned
   NnType *result_type;        // Owned
   MlirValue *result;          // Owned; func.return's operands
-  MlirOperation library;      // map, column: the convolution that the body begins with, whose result it goes over; null: none
+  MlirOperation library;      // map, column: the convolution whose result the body goes over, which maps of its own domain may stand in front of; null: none
 } Kernel;
 
 void kernel_read(MlirOperation func, Kernel *k);   // asserts the contract; kernel_free

@@ -32,9 +32,11 @@ void kernel_read(MlirOperation func, Kernel *k) {
     k->reduced[axes[i]] = true;
   }
   MlirBlock body = nn_function_body(func);
-  MlirOperation first = mlirBlockGetFirstOperation(body);
-  NnOp op = nn_op_of(first);
-  k->library = op != NN_OP_NONE && nn_op_info(op)->kind == NN_KIND_LIBRARY ? first : nn_null_operation();
+  k->library = nn_null_operation();
+  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+    NnOp kind = nn_op_of(op);
+    if (mlirOperationIsNull(k->library) && kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_LIBRARY) k->library = op;
+  }
   k->n_args = (int)mlirBlockGetNumArguments(body);
   k->arg = host_alloc((size_t)k->n_args, sizeof *k->arg);
   for (int i = 0; i < k->n_args; i++) k->arg[i] = nn_value_type(mlirBlockGetArgument(body, i));
