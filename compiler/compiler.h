@@ -14,8 +14,8 @@
 #define NNC_EXIT_USAGE 2
 #define NNC_EXIT_BUG 70
 
-// -D NAME=VALUE
-typedef struct Define { const char *name; double value; bool used; } Define;
+// -D NAME=VALUE: a number, true, false or a text
+typedef struct Define { const char *name, *text; bool is_number; double number; bool used; } Define;   // text: the value as it was written
 
 // Lowers a parsed file to a module with @train, @eval and @predict (docs/internals.md, "What the frontend builds").
 // Reports any number of errors through diag_*; returns the null module when there were some.

@@ -162,19 +162,38 @@ static Define *find_define(Define *defines, int n, const char *name)
   return found;
 }
 
-// dim: a positive integer. let: any constant; only numbers can be overridden.
+// The value that -D gives instead of one of the same kind: numbers, true and false (also as 1 and 0), strings.
+static bool override(Elaborator *e, const char *name, const Define *define, Value *value)
+{
+  bool is_true = strcmp(define->text, "true") == 0, is_word = is_true || strcmp(define->text, "false") == 0;
+  bool whole = define->is_number && define->number == floor(define->number) && fabs(define->number) < 9e15;
+  double number;
+  switch (value->kind) {
+    case VALUE_STRING: *value = value_string(define->text); return true;
+    case VALUE_BOOL:
+      if (!is_word && !define->is_number) break;
+      *value = value_bool(is_word ? is_true : define->number != 0);
+      return true;
+    default:
+      if (!value_as_number(value, &number) || !define->is_number) break;
+      *value = whole ? value_int((int64_t)define->number) : value_float(define->number);
+      return true;
+  }
+  elaborator_error(e, DIAG_COMMAND_LINE, "-D %s=%.60s: '%s' is %s", name, define->text, name, value_describe(e, *value));
+  if (value->kind == VALUE_BOOL) elaborator_hint(e, "true or false");
+  else if (value_as_number(value, &number)) elaborator_hint(e, "only a number can stand for it");
+  else elaborator_hint(e, "numbers, true and false, and strings can be given here");
+  return false;
+}
+
+// dim: a positive integer. let: any constant.
 static bool constant_value(Elaborator *e, const AstItem *item, const Define *define, Value *value)
 {
   const char *name = item->name.text;
   if (!eval(e, item->value, value)) return false;
-  double number;
-  if (define && !value_as_number(value, &number))
-    return elaborator_error(e, DIAG_COMMAND_LINE, "-D %s=%g: '%s' is %s, not a number", name, define->value, name, value_describe(e, *value));
-  bool whole = define && define->value == floor(define->value) && fabs(define->value) < 9e15;
-  if (define && item->kind == AST_DIM && !whole)
-    return elaborator_error(e, DIAG_COMMAND_LINE, "-D %s=%g: '%s' is a dimension, a positive integer", name, define->value, name);
-  if (define && value->kind == VALUE_BOOL) *value = value_bool(define->value != 0);
-  else if (define) *value = whole ? value_int((int64_t)define->value) : value_float(define->value);
+  if (define && item->kind == AST_DIM && !(define->is_number && define->number == floor(define->number) && fabs(define->number) < 9e15))
+    return elaborator_error(e, DIAG_COMMAND_LINE, "-D %s=%.60s: '%s' is a dimension, a positive integer", name, define->text, name);
+  if (define && !override(e, name, define, value)) return false;
   if (item->kind == AST_DIM && (value->kind != VALUE_INT || value->i < 1))
     return elaborator_error(e, define ? DIAG_COMMAND_LINE : item->value->pos, "dimension '%s' must be a positive integer, found %s", name, value_describe(e, *value));
   if (value->kind == VALUE_TENSOR) return elaborator_error(e, item->value->pos, "'%s' must be a constant, found %s", name, value_describe(e, *value));
@@ -206,7 +225,7 @@ static void evaluate_constants(Elaborator *e, Define *defines, int n)
   }
   for (int i = 0; i < n; i++) {
     if (defines[i].used) continue;
-    elaborator_error(e, DIAG_COMMAND_LINE, "-D %s=%g: %s declares no dim or let '%s'", defines[i].name, defines[i].value, e->file->source->name, defines[i].name);
+    elaborator_error(e, DIAG_COMMAND_LINE, "-D %s=%.60s: %s declares no dim or let '%s'", defines[i].name, defines[i].text, e->file->source->name, defines[i].name);
     hint_unused_define(e, defines[i].name);
   }
 }

@@ -1,4 +1,4 @@
-// Calls of blocks and models: arguments, dimensions bound by the shapes in the signature, parameter names, and the sharing of a model's
+// Calls of blocks and models: arguments, parameter names, and the sharing of a model's
 // computation between calls with the same arguments (the loss and a metric).
 #include <stdio.h>
 #include <string.h>
@@ -109,102 +109,7 @@ static bool bind_arguments(Elaborator *e, Call *c, int n, const CallArg *args)
   return ok;
 }
 
-// --- Shapes in signatures ----------------------------------------------------------------------------------------------------
-
-static Variable *find_dim(Elaborator *e, const AstExpr *x)
-{
-  if (x->kind != AST_NAME) return NULL;
-  Variable *v = find_variable(e->frame, x->text);
-  return v ? v : find_variable(e->globals, x->text);
-}
-
-// "[N=8, C, 28]": what the signature asks for, as far as it is known.
-static const char *describe_expected(Elaborator *e, const AstType *t)
-{
-  const char *text = t->dtype ? t->dtype : "";
-  for (int i = 0; i < t->n_dims; i++) {
-    const AstExpr *x = t->dims[i];
-    Variable *v = find_dim(e, x);
-    const char *dim = x->kind == AST_NAME ? x->text : x->kind == AST_INT ? elaborator_format(e, "%lld", (long long)x->integer) : "…";
-    if (v && v->value.kind == VALUE_INT) dim = elaborator_format(e, "%s=%lld", dim, (long long)v->value.i);
-    text = elaborator_format(e, "%s%s%s", text, i ? ", " : "[", dim);
-  }
-  return elaborator_format(e, "%s%s", text, t->n_dims ? "]" : "[]");
-}
-
-// Mistakes in an argument are the caller's: they are reported outside the block that is being entered.
-static void argument_error(Elaborator *e, const AstItem *b, const AstParameter *p, AstPos pos, const char *expected, Value found, const char *detail)
-{
-  Frame *inner = e->frame;
-  e->frame = inner->caller;
-  elaborator_error(e, pos, "'%s' of '%s' must be %s, found %s%s", p->name.text, b->name.text, expected, value_describe(e, found), detail);
-  e->frame = inner;
-}
-
-static bool bind_axis(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, int axis, int64_t size)
-{
-  const AstExpr *x = p->type.dims[axis];
-  Variable *v = find_dim(e, x);
-  if (x->kind == AST_NAME && !v) {
-    v = set_variable(e, x->text, arg->pos, value_int(size));
-    v->is_dim = true;
-    v->origin = elaborator_format(e, "axis %d of '%s'", axis, p->name.text);
-    return true;
-  }
-  int64_t expected;
-  if (!eval_int(e, x, "a dimension", &expected)) return false;
-  if (expected == size) return true;
-  const char *name = x->kind == AST_NAME ? elaborator_format(e, "%s = %lld", x->text, (long long)expected) : elaborator_format(e, "%lld", (long long)expected);
-  argument_error(e, b, p, arg->pos, describe_expected(e, &p->type), arg->value, elaborator_format(e, ": axis %d is %lld, not %s", axis, (long long)size, name));
-  if (v && v->is_dim) elaborator_note(e, v->pos, "%s comes from %s", name, v->origin);
-  else if (v) elaborator_note(e, v->pos, "%s comes from here", name);
-  else elaborator_note(e, x->pos, "expected here");
-  return false;
-}
-
-// Integers become floats, or integers of another width, where the signature says so; nothing loses a fraction silently.
-static bool convert_dtype(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, MlirValue *v)
-{
-  NnDtype wanted, found = nn_value_type(*v).dtype;
-  if (!p->type.dtype) return true;
-  if (!type_dtype(e, &p->type, &wanted)) return false;
-  if (wanted == found || (wanted == e->dtype && found == e->frame->precision)) return true;
-  if (nn_dtype_is_float(found) && !nn_dtype_is_float(wanted)) {
-    argument_error(e, b, p, arg->pos, describe_expected(e, &p->type), arg->value, "");
-    elaborator_hint(e, "cast(x, \"%s\") drops the fraction", nn_dtype_name(wanted));
-    return false;
-  }
-  if (nn_dtype_is_float(found)) {
-    argument_error(e, b, p, arg->pos, describe_expected(e, &p->type), value_tensor(*v), "");
-    elaborator_hint(e, "'%s' computes in %s; cast(x, \"%s\") changes the type", b->name.text, nn_dtype_name(e->frame->precision), nn_dtype_name(wanted));
-    return false;
-  }
-  elaborator_builder(e)->loc = location_of(e, arg->pos);
-  *v = nn_cast(elaborator_builder(e), *v, wanted);
-  return true;
-}
-
-static bool bind_tensor(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, Value *value)
-{
-  const AstType *t = &p->type;
-  double number;
-  NnDtype dtype;
-  if (t->n_dims == 0 && value_as_number(value, &number) && type_dtype(e, t, &dtype))
-    *value = value_tensor(nn_constant(elaborator_builder(e), nn_scalar(dtype), number));
-  if (value->kind != VALUE_TENSOR) {
-    argument_error(e, b, p, arg->pos, elaborator_format(e, "a tensor %s", describe_expected(e, t)), *value, "");
-    return false;
-  }
-  NnType type = nn_value_type(value->tensor);
-  if (type.rank != t->n_dims) {
-    argument_error(e, b, p, arg->pos, describe_expected(e, t), *value, elaborator_format(e, ": %d axes, not %d", type.rank, t->n_dims));
-    elaborator_note(e, t->pos, "declared here");
-    return false;
-  }
-  for (int i = 0; i < type.rank; i++)
-    if (!bind_axis(e, b, p, arg, i, type.dim[i])) return false;
-  return convert_dtype(e, b, p, arg, &value->tensor);
-}
+// --- Values ----------------------------------------------------------------------------------------------------------------
 
 static bool bind_value(Elaborator *e, const Call *c, int i)
 {
@@ -215,7 +120,7 @@ static bool bind_value(Elaborator *e, const Call *c, int i)
     elaborator_builder(e)->loc = location_of(e, c->bound[i]->pos);
     value = value_cast(e, value, inside);
   }
-  bool ok = !p->has_type || bind_tensor(e, c->block, p, c->bound[i], &value);
+  bool ok = !p->has_type || signature_bind(e, c->block, p, c->bound[i], &value);
   set_variable(e, p->name.text, c->bound[i]->pos, value)->broken = !ok;
   return ok;
 }

@@ -172,6 +172,9 @@ bool call_block(Elaborator *e, const AstItem *b, AstPos pos, const char *name, i
 void frame_push(Elaborator *e, Frame *f, const AstItem *block, AstPos pos, Path *path);
 void frame_pop(Elaborator *e);
 
+// elaborate_signature.c
+bool signature_bind(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, Value *value);   // against p's type, in the frame of b
+
 // elaborate_body.c
 bool exec_assignments(Elaborator *e, const AstBody *body);   // only the assignments that stand directly in it
 void break_body(Elaborator *e, const AstBody *body);   // what a body that is not executed would have assigned

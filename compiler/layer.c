@@ -49,6 +49,7 @@ static const LayerInfo layers[] = {
   ROW(maximum, "x:any, y:any", false, "Larger of the two."),
   ROW(minimum, "x:any, y:any", false, "Smaller of the two."),
   ROW(where, "condition:tensor, x:any, y:any", false, "x where the condition holds, else y."),
+  ROW(stop_gradient, "x:any", false, "x itself, as a constant for the gradient: nothing before it is trained through it."),
   ROW(cast, "x:tensor, dtype:str", false, "To another element type."),
   F32_ROW(sum, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Sum over axes, all by default."),
   F32_ROW(mean, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Mean over axes, all by default."),

@@ -110,6 +110,12 @@ bool layer_where(LayerCall *c, Value *result)
                                         nn_broadcast_trailing(c->b, y.tensor, to)));
 }
 
+bool layer_stop_gradient(LayerCall *c, Value *result)
+{
+  if (c->arg[0].kind != VALUE_TENSOR) { *result = c->arg[0]; return true; }
+  return layer_return(result, nn_unary(c->b, NN_OP_stop_gradient, c->arg[0].tensor));
+}
+
 bool layer_cast(LayerCall *c, Value *result)
 {
   NnDtype dtype;

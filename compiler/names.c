@@ -53,7 +53,7 @@ const char *name_of_other_framework(const char *word)
     {"avgpool2d", "avgpool"}, {"global_avg_pool", "mean(x, axes=[2, 3])"}, {"globalaveragepooling2d", "mean(x, axes=[2, 3])"}, {"adaptive_avg_pool2d", "mean(x, axes=[2, 3])"},
     {"view", "reshape"}, {"permute", "transpose"}, {"cat", "concat"}, {"concatenate", "concat"}, {"chunk", "split"}, {"einops", "rearrange"}, {"mm", "matmul"}, {"bmm", "matmul"},
     {"dot", "matmul"}, {"arange", "iota"}, {"masked_fill", "where"}, {"select", "where"}, {"clip", "clamp"}, {"max", "maximum or amax"}, {"min", "minimum or amin"},
-    {"swish", "silu"}, {"astype", "cast"}, {"to", "cast"}, {"crossentropyloss", "cross_entropy"}, {"nll_loss", "cross_entropy"}, {"mse_loss", "mse"}, {"mseloss", "mse"},
+    {"swish", "silu"}, {"detach", "stop_gradient"}, {"no_grad", "stop_gradient"}, {"astype", "cast"}, {"to", "cast"}, {"crossentropyloss", "cross_entropy"}, {"nll_loss", "cross_entropy"}, {"mse_loss", "mse"}, {"mseloss", "mse"},
     {"bce", "binary_cross_entropy"}, {"bce_with_logits", "binary_cross_entropy"}, {"expand", "broadcast_to"}, {"size", "dims"}, {"shape", "dims"}, {"pow", "x ** y"},
   };
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)

@@ -22,7 +22,7 @@ static const char usage[] =
     "\n"
     "  -o, --output=FILE         the executable (default: the model file's name without .nn), or the\n"
     "                            text of --emit (default: '-', standard output)\n"
-    "  -D NAME=NUMBER            another value for a 'dim' or 'let' of the model file\n"
+    "  -D NAME=VALUE             another value for a 'dim' or 'let' of the model file\n"
     "      --memory-budget=SIZE  arena the step must fit in: 512MiB, 2GB, or 60% of what it would need\n"
     "      --remat=POLICY        what to recompute: auto, none, manual, sqrt, speed or recursive\n"
     "                            (default: auto with a budget, none without)\n"
@@ -123,25 +123,26 @@ int options_choose(const char *option, const char *text, int n, const char *cons
 }
 #define CHOOSE(option, text, words, chosen) options_choose(option, text, (int)(sizeof(words) / sizeof *(words)), words, chosen)
 
-// NAME=NUMBER; a later one for the same name replaces the earlier.
+// NAME=VALUE, whose kind is that of the value it replaces; a later one for the same name replaces the earlier.
 int options_define(char *text, Options *options)
 {
   char *equals = strchr(text, '='), *end;
   bool named = equals && equals != text && !isdigit((unsigned char)*text);
   for (const char *c = text; named && c < equals; c++) named = isalnum((unsigned char)*c) || *c == '_';
-  if (!named) return options_usage_error("-D takes NAME=NUMBER, found '%s'", text);
-  double value = strtod(equals + 1, &end);
-  if (end == equals + 1 || *end || !isfinite(value) || isspace((unsigned char)equals[1])) return options_usage_error("-D %s: the value must be a number", text);
+  if (!named) return options_usage_error("-D takes NAME=VALUE, found '%s'", text);
+  if (!equals[1]) return options_usage_error("-D %s: the value is missing", text);
+  Define define = {.name = text, .text = equals + 1, .number = strtod(equals + 1, &end)};
+  define.is_number = end != equals + 1 && !*end && isfinite(define.number) && !isspace((unsigned char)equals[1]);
   *equals = 0;
   for (int i = 0; i < options->n_defines; i++) {
     if (strcmp(options->defines[i].name, text) != 0) continue;
-    options->defines[i].value = value;
+    options->defines[i] = define;
     return -1;
   }
   Define *defines = realloc(options->defines, (size_t)(options->n_defines + 1) * sizeof *defines);
   if (!defines) abort();
   options->defines = defines;
-  options->defines[options->n_defines++] = (Define){.name = text, .value = value};
+  options->defines[options->n_defines++] = define;
   return -1;
 }
 

@@ -181,6 +181,8 @@ NnBuilder nn_builder_before(MlirOperation op);   // also takes op's location
 // Returns the null operation and sets b->error when the shape rule refuses.
 MlirOperation nn_build(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands, int n_attrs, const NnAttr *attrs,
                        const NnType *asked);
+// Builds `op` with the attributes of `from` (which must have the same ones) and the asked result type (NULL: inferred).
+MlirValue nn_build_like(NnBuilder *b, NnOp op, MlirOperation from, int n_operands, const MlirValue *operands, const NnType *asked);
 
 // Short forms for the passes and layers. They assert that the shape rule holds (exit status 70 otherwise): user mistakes must be
 // caught before. A form that would change nothing (a cast to the same dtype, a reshape to the same shape, a full slice …) returns x.

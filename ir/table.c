@@ -9,7 +9,7 @@
 
 // A rule that is missing must be said to be missing here, else the program does not link.
 
-// Without gradient: no tensor operand, or a result that is an integer or a step function of the operands.
+// Without gradient: no tensor operand, a result that is an integer or a step function of the operands, or one that is to have none.
 #define nn_vjp_constant NULL
 #define nn_vjp_iota NULL
 #define nn_vjp_random_uniform NULL
@@ -22,6 +22,7 @@
 #define nn_vjp_argmax NULL
 #define nn_vjp_maxpool2d_grad NULL
 #define nn_vjp_attention_grad NULL
+#define nn_vjp_stop_gradient NULL
 #define nn_vjp_tap NULL
 #define nn_vjp_checkpoint NULL
 
@@ -34,6 +35,7 @@
 #define FLOPS_LIBRARY(op) nn_flops_##op
 #define FLOPS_COMPOSITE(op) nn_flops_##op
 #define FLOPS_MARK(op) NULL
+#define nn_flops_stop_gradient NULL
 #define nn_flops_pad NULL
 #define nn_flops_concat NULL
 #define nn_flops_gather NULL

@@ -51,6 +51,12 @@ MlirValue sweep_cotangent(const Sweep *s, MlirValue v) {
 void sweep_contribute(Sweep *s, MlirValue v, MlirValue cotangent) {
   int id = ptr_map_get(&s->active, v.ptr);
   if (id < 0 || nn_value_is_null(cotangent)) return;
+  MlirValue master = sweep_master(s, v);
+  if (!nn_value_is_null(master)) {
+    sweep_contribute(s, master, sweep_widen(&s->b, cotangent, nn_value_type(master).dtype));
+    return;
+  }
+  cotangent = nn_cast(&s->b, cotangent, nn_value_type(v).dtype);   // sums over the steps of a scan are wide
   MlirValue *sum = &s->cotangent[id];
   *sum = nn_value_is_null(*sum) ? cotangent : nn_binary(&s->b, NN_OP_add, *sum, cotangent);
 }

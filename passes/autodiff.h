@@ -25,6 +25,10 @@ void sweep_differentiate(Sweep *s, MlirOperation op);                // the op's
 MlirValue sweep_cotangent(const Sweep *s, MlirValue v);              // null: none
 void sweep_free(Sweep *s);
 
+// --- autodiff_wide.c: parameters in f32 that are used in bf16 or f16 ---
+MlirValue sweep_master(const Sweep *s, MlirValue v);                          // the active f32 argument that v is a narrow copy of; null: none
+MlirValue sweep_widen(NnBuilder *b, MlirValue cotangent, NnDtype dtype);      // a cotangent that nothing reads yet, formed in the wide type
+
 // --- autodiff_scan.c ---
 void scan_vjp(MlirModule module, NnVjp *vjp);   // of the call of a scan
 

@@ -201,9 +201,11 @@ static void add_invariants(Backward *w, int *owner, int *n) {
   }
   for (int i = 0; i < f->n_invariants; i++) {
     if (nn_value_is_null(cotangent[i]) || put_off(w, first + i, cotangent[i], NN_OP_reduce_sum)) continue;
-    MlirValue sum = add_argument(w, nn_value_type(cotangent[i]));
-    add(&w->operands, nn_constant_like(w->v->b, w->v->operand[first + i], 0));
-    add(&w->results, nn_binary(&w->sweep.b, NN_OP_add, sum, cotangent[i]));
+    NnType type = nn_value_type(cotangent[i]);
+    type.dtype = nn_dtype_wide(type.dtype);
+    MlirValue sum = add_argument(w, type);
+    add(&w->operands, nn_constant(w->v->b, type, 0));
+    add(&w->results, nn_binary(&w->sweep.b, NN_OP_add, sum, sweep_widen(&w->sweep.b, cotangent[i], type.dtype)));
     owner[(*n)++] = first + i;
   }
   free(cotangent);
@@ -255,6 +257,8 @@ static void give_back(Backward *w, MlirOperation call, const NnScan *backward, c
     MlirValue x = stack_of(w, call, backward, l->row[0]);
     if (l->kind == NN_OP_reduce_sum) w->v->operand_cotangent[l->operand] = nn_reduce(b, l->kind, x, l->n_axes, l->axes);
     else w->v->operand_cotangent[l->operand] = nn_binary(b, l->kind, x, stack_of(w, call, backward, l->row[1]));
+    // Where the step casts the invariant itself, its gradient is that of the wide one.
+    w->v->operand_cotangent[l->operand] = sweep_widen(b, w->v->operand_cotangent[l->operand], nn_value_type(w->v->operand[l->operand]).dtype);
   }
 }
 

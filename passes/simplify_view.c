@@ -170,7 +170,9 @@ static MlirValue rule_matmul(MlirOperation op) {
   bool flips_x = equal_ranks && is_matrix_transpose(x, &x), flips_y = is_matrix_transpose(y, &y);
   if (!flips_x && !flips_y) return none();
   NnBuilder b = rewrite_builder(op);
-  return nn_matmul(&b, x, y, tx != flips_x, ty != flips_y);
+  NnAttr attrs[] = {NN_BOOL("transpose_a", tx != flips_x), NN_BOOL("transpose_b", ty != flips_y)};
+  NnType type = nn_value_type(result(op));
+  return mlirOperationGetResult(nn_build(&b, NN_OP_matmul, 2, (MlirValue[]){x, y}, 2, attrs, &type), 0);
 }
 
 static MlirValue rule_constant_view(MlirOperation op) {

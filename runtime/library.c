@@ -142,7 +142,7 @@ void library_release(NncOperation *op) {
 }
 
 static bool conv_equal(const NncConv *a, const NncConv *b) {
-  return a->pass == b->pass && a->dtype == b->dtype && a->channels_last == b->channels_last && a->n == b->n && a->c == b->c &&
+  return a->pass == b->pass && a->dtype == b->dtype && a->result == b->result && a->channels_last == b->channels_last && a->n == b->n && a->c == b->c &&
          a->h == b->h && a->w == b->w && a->o == b->o && a->oh == b->oh && a->ow == b->ow && a->kh == b->kh && a->kw == b->kw &&
          memcmp(a->stride, b->stride, sizeof a->stride) == 0 && memcmp(a->pad, b->pad, sizeof a->pad) == 0 &&
          memcmp(a->dilation, b->dilation, sizeof a->dilation) == 0 && a->groups == b->groups &&
@@ -150,7 +150,7 @@ static bool conv_equal(const NncConv *a, const NncConv *b) {
 }
 
 static bool matmul_equal(const NncMatmul *a, const NncMatmul *b) {
-  return a->dtype == b->dtype && a->batch == b->batch && a->m == b->m && a->n == b->n && a->k == b->k && a->a_batch == b->a_batch &&
+  return a->dtype == b->dtype && a->result == b->result && a->batch == b->batch && a->m == b->m && a->n == b->n && a->k == b->k && a->a_batch == b->a_batch &&
          a->a_row == b->a_row && a->a_col == b->a_col && a->b_batch == b->b_batch && a->b_row == b->b_row && a->b_col == b->b_col &&
          a->c_batch == b->c_batch && a->c_row == b->c_row;
 }
@@ -187,7 +187,7 @@ NncOperation *library_find(const NncConv *c, const NncMatmul *m) {
   return op;
 }
 
-// A product of bf16 or f16 done in f32: the same product of dense f32 copies, which stand in the workspace before its own.
+// A product of bf16 or f16 done in f32: the same product of dense f32 copies, which stand in the workspace before its own. An f32 result needs none.
 void library_adopt_converted(NncOperation *op, const NncOperation *inner) {
   op->inner = inner;
   op->implementation = inner->implementation;
@@ -297,7 +297,7 @@ static void convert_copy(const LibraryCopy *c, NncDtype dtype, void *buffer, cha
 static bool execute_converted(const NncOperation *op, void *const buffers[3], char *workspace) {
   NncDtype dtype = op->is_conv ? op->conv.dtype : op->matmul.dtype;
   void *copies[3];
-  for (int i = 0; i < 3; i++) copies[i] = workspace + op->copy[i].offset;
+  for (int i = 0; i < 3; i++) copies[i] = op->copy[i].count[0] ? workspace + op->copy[i].offset : buffers[i];
   for (int i = 0; i < 2; i++) convert_copy(&op->copy[i], dtype, buffers[i], workspace, false);
   if (!nnc_operation_execute(op->inner, copies, workspace + op->scratchpad_offset)) return false;
   convert_copy(&op->copy[2], dtype, buffers[2], workspace, true);

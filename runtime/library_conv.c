@@ -87,7 +87,7 @@ static bool as_product(const NncConv *c, NncMatmul *out) {
   bool dense = c->kh == 1 && c->kw == 1 && c->stride[0] == 1 && c->stride[1] == 1 && c->groups == 1 && c->oh == c->h && c->ow == c->w && c->pad[0] == 0 && c->pad[2] == 0;
   bool faster = pixels <= 1024 || (c->pass == NNC_CONV_WEIGHT_GRAD && c->o <= c->c);
   if (!dense || !faster || !c->channels_last || strcmp(c->weights_layout, "oihw") != 0) return false;
-  NncMatmul m = {.dtype = c->dtype, .batch = 1};
+  NncMatmul m = {.dtype = c->dtype, .result = c->result, .batch = 1};
   switch (c->pass) {
   case NNC_CONV_FORWARD: m.m = pixels, m.n = c->o, m.k = c->c, m.a_row = c->c, m.a_col = 1, m.b_row = 1, m.b_col = c->c; break;
   case NNC_CONV_INPUT_GRAD: m.m = pixels, m.n = c->c, m.k = c->o, m.a_row = c->o, m.a_col = 1, m.b_row = c->c, m.b_col = 1; break;
@@ -100,10 +100,11 @@ static bool as_product(const NncConv *c, NncMatmul *out) {
 
 static bool describe_converted(NncOperation *op) {
   NncConv f = op->conv;
-  f.dtype = NNC_F32;
+  bool converts = f.result != NNC_F32;
+  f.dtype = f.result = NNC_F32;
   const int64_t x = f.n * f.c * f.h * f.w, w = f.o * (f.c / f.groups) * f.kh * f.kw, y = f.n * f.o * f.oh * f.ow;
   const int64_t sizes[3][3] = {{x, w, y}, {y, w, x}, {x, y, w}};   // by pass, in the order of the buffers
-  for (int i = 0; i < 3; i++) op->copy[i] = (LibraryCopy){.count = {1, 1, sizes[f.pass][i]}};
+  for (int i = 0; i < (converts ? 3 : 2); i++) op->copy[i] = (LibraryCopy){.count = {1, 1, sizes[f.pass][i]}};
   const NncOperation *inner = library_find(&f, NULL);
   if (!inner) return false;
   library_adopt_converted(op, inner);
@@ -112,7 +113,7 @@ static bool describe_converted(NncOperation *op) {
 
 bool library_describe_conv(Library *lib, NncOperation *op) {
   const NncConv *c = &op->conv;
-  if (!is_consistent(c)) return false;
+  if (!is_consistent(c) || !library_result_fits(c->dtype, c->result)) return false;
   LibraryOperand *x, *w, *y;
   assign_operands(op, &x, &w, &y);
   dnnl_format_tag_t tag = c->channels_last ? dnnl_nhwc : dnnl_nchw;
@@ -152,7 +153,7 @@ const char *nnc_conv_weights_layout(const NncConv *c, char *buf, size_t size) {
   const char *name = "oihw";
   Library *lib = library_get();
   if (c->dtype == NNC_F16 || (c->dtype == NNC_BF16 && !library_has_bf16())) {
-    plain.dtype = NNC_F32;
+    plain.dtype = plain.result = NNC_F32;
     return nnc_conv_weights_layout(&plain, buf, size);
   }
   if (c->dtype != NNC_F64 && library_describe_conv(lib, &op)) {

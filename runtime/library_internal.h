@@ -20,7 +20,7 @@ typedef struct LibraryOperand {
 } LibraryOperand;
 
 // An operand that is converted to f32 and back: count[0] x count[1] runs of count[2] neighbours, the runs stride[0] and stride[1] elements
-// apart in the plan's buffer and dense in the workspace.
+// apart in the plan's buffer and dense in the workspace. count[0] is 0 where the buffer itself is f32.
 typedef struct LibraryCopy { int64_t count[3], stride[2], offset; } LibraryCopy;
 
 struct NncOperation {
@@ -73,11 +73,12 @@ bool library_gemm(const NncOperation *op, void *const address[3]);
 // Takes op->copy[] and the operation on them.
 void library_adopt_converted(NncOperation *op, const NncOperation *inner);
 NncOperation *library_find(const NncConv *c, const NncMatmul *m);   // one of the two; NULL: invalid
+static inline bool library_result_fits(NncDtype dtype, NncDtype result) { return result == dtype || (result == NNC_F32 && (dtype == NNC_BF16 || dtype == NNC_F16)); }
 bool library_has_bf16(void);        // oneDNN multiplies bf16 with the processor's own instructions
 void library_release(NncOperation *op);   // the descriptors of an operation that was only described
 
-// The oneDNN descriptor of weights (o, c/groups, kh, kw) in a named layout; false: no such layout for c.
-bool library_weights_desc(const char *layout, const NncConv *c, dnnl_memory_desc_t *out);   // of c's type
+// The oneDNN descriptor of weights (o, c/groups, kh, kw), or of their gradient, in a named layout; false: no such layout for c.
+bool library_weights_desc(const char *layout, const NncConv *c, dnnl_memory_desc_t *out);
 // The name of a descriptor's layout, if it holds the logical elements and nothing else; "oihw" if it has none. buf: 32 bytes.
 const char *library_weights_name(const dnnl_memory_desc_t *desc, const NncConv *c, char *buf, size_t size);
 

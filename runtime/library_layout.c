@@ -46,9 +46,10 @@ bool library_weights_desc(const char *layout, const NncConv *c, dnnl_memory_desc
   if (!translate(group_spelling(layout, c), axis_letters[g], g ? "abcde" : "abcd", tag_name, sizeof tag_name)) return false;
   dnnl_dims_t dims;
   int rank = weight_dims(c, dims);
+  dnnl_data_type_t type = (c->pass == NNC_CONV_WEIGHT_GRAD ? c->result : c->dtype) == NNC_BF16 ? dnnl_bf16 : dnnl_f32;
   for (int tag = dnnl_format_tag_any + 1; tag < dnnl_format_tag_last; tag++) {
     const char *known = dnnl_fmt_tag2str((dnnl_format_tag_t)tag);
-    if (strcmp(known, tag_name) == 0) return dnnl_memory_desc_init_by_tag(out, rank, dims, c->dtype == NNC_BF16 ? dnnl_bf16 : dnnl_f32, (dnnl_format_tag_t)tag) == dnnl_success;
+    if (strcmp(known, tag_name) == 0) return dnnl_memory_desc_init_by_tag(out, rank, dims, type, (dnnl_format_tag_t)tag) == dnnl_success;
   }
   return false;
 }

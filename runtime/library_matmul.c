@@ -54,15 +54,16 @@ static bool copy_matrix(LibraryCopy *c, int64_t batch, int64_t rows, int64_t col
 
 static bool describe_converted(NncOperation *op) {
   NncMatmul f = op->matmul;
-  f.dtype = NNC_F32;
+  bool converts = f.result != NNC_F32;
+  f.dtype = f.result = NNC_F32;
   int64_t c_batch = f.batch > 1 && !f.c_batch ? f.m * f.n : f.c_batch, c_col = 1;
   if (!copy_matrix(&op->copy[0], f.a_batch ? f.batch : 1, f.m, f.k, f.a_batch, &f.a_row, &f.a_col) ||
       !copy_matrix(&op->copy[1], f.b_batch ? f.batch : 1, f.k, f.n, f.b_batch, &f.b_row, &f.b_col) ||
-      !copy_matrix(&op->copy[2], f.batch, f.m, f.n, c_batch, &f.c_row, &c_col))
+      (converts && !copy_matrix(&op->copy[2], f.batch, f.m, f.n, c_batch, &f.c_row, &c_col)))
     return false;
   f.a_batch = f.a_batch ? f.m * f.k : 0;
   f.b_batch = f.b_batch ? f.k * f.n : 0;
-  f.c_batch = f.m * f.n;
+  if (converts) f.c_batch = f.m * f.n;
   const NncOperation *inner = library_find(NULL, &f);
   if (!inner) return false;
   library_adopt_converted(op, inner);
@@ -72,6 +73,7 @@ static bool describe_converted(NncOperation *op) {
 bool library_describe_matmul(Library *lib, NncOperation *op) {
   const NncMatmul *m = &op->matmul;
   if (m->batch < 1 || m->m < 1 || m->n < 1 || m->k < 1) return false;
+  if (!library_result_fits(m->dtype, m->result)) return false;
   if (m->dtype == NNC_F64) return library_adopt_direct(lib, op);
   bool narrow = m->dtype == NNC_BF16 || m->dtype == NNC_F16;
   if (!narrow && m->dtype != NNC_F32) return false;
@@ -84,11 +86,11 @@ bool library_describe_matmul(Library *lib, NncOperation *op) {
   for (int i = 0; i < 3; i++) op->operand[i].arg = args[i];
   op->operand[2].is_output = true;
   bool batched = m->batch > 1;
-  dnnl_data_type_t type = narrow ? dnnl_bf16 : dnnl_f32;
+  dnnl_data_type_t type = narrow ? dnnl_bf16 : dnnl_f32, result = m->result == NNC_BF16 ? dnnl_bf16 : dnnl_f32;
   bool ok = describe_matrix(&op->operand[0].given, m->batch, m->m, m->k, m->a_batch, m->a_row, m->a_col, batched, type) &&
             describe_matrix(&op->operand[1].given, m->batch, m->k, m->n, m->b_batch, m->b_row, m->b_col, batched, type) &&
             describe_matrix(&op->operand[2].given, m->batch, m->m, m->n, batched && !m->c_batch ? m->m * m->n : m->c_batch, m->c_row, 1,
-                            batched, type);
+                            batched, result);
   if (ok && library_gemm_fits(m)) return library_adopt_gemm(lib, op);
   dnnl_matmul_desc_t desc;
   dnnl_primitive_desc_t found = NULL;

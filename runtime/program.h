@@ -54,7 +54,7 @@ typedef struct NncTensor {
 typedef enum NncConvPass { NNC_CONV_FORWARD, NNC_CONV_INPUT_GRAD, NNC_CONV_WEIGHT_GRAD } NncConvPass;
 typedef struct NncConv {       // buffers: forward x, w, y; input gradient dy, w, dx; weight gradient x, dy, dw
   NncConvPass pass;
-  NncDtype dtype;
+  NncDtype dtype, result;      // of the operands; of what is written: the same, or f32 for the weight gradient of narrow ones
   bool channels_last;          // of x, y and their gradients; w is as weights_tag says
   int64_t n, c, h, w, o, oh, ow, kh, kw;
   int64_t stride[2], pad[4], dilation[2], groups;   // pad: top, bottom, left, right; dilation 1 = dense
@@ -62,7 +62,7 @@ typedef struct NncConv {       // buffers: forward x, w, y; input gradient dy, w
   int64_t scratch_bytes;
 } NncConv;
 typedef struct NncMatmul {     // C[b] = A[b] (m x k) * B[b] (k x n); buffers A, B, C
-  NncDtype dtype;
+  NncDtype dtype, result;      // of A and B; of C: the same, or f32 where they are bf16 or f16
   int64_t batch, m, n, k;
   int64_t a_batch, a_row, a_col, b_batch, b_row, b_col, c_batch, c_row;   // strides; C's columns are contiguous
   int64_t scratch_bytes;

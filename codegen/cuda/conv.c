@@ -39,7 +39,7 @@ void conv_product(const NncConv *c, ConvProduct *p) {
   ConvOperand window = {.group_stride = ci * xs.c, .outer = window_position, .inner = window_tap, .is_window = true, .step = {1, 1}, .height = c->h, .width = c->w,
                         .y_stride = xs.y, .x_stride = xs.x};
   Digits weight_tap = {.size1 = c->kw, .size0 = ci, .stride = {taps, 1, c->kw}};   // (kh, kw, channel) of w[o]
-  *p = (ConvProduct){.groups = c->groups, .splits = 1, .dtype = (NnDtype)c->dtype};
+  *p = (ConvProduct){.groups = c->groups, .splits = 1, .dtype = (NnDtype)c->dtype, .result = (NnDtype)c->result};
   p->element = element_type(nn_dtype_wide(p->dtype));
   p->element_bytes = nn_dtype_bytes(nn_dtype_wide(p->dtype));
   switch (c->pass) {
@@ -78,7 +78,7 @@ bool conv_uses_template(const NncConv *c, ConvShape *shape) {
   switch (c->pass) {
   case NNC_CONV_FORWARD: return oi >= 32 && ci >= 16;
   case NNC_CONV_INPUT_GRAD: return ci >= 32 && oi >= 16;
-  case NNC_CONV_WEIGHT_GRAD: return oi >= 32 && ci * c->kh * c->kw >= 32;
+  case NNC_CONV_WEIGHT_GRAD: return oi >= 32 && ci * c->kh * c->kw >= 32 && c->result == NNC_F32;   // in which the parts are added up
   }
   return false;
 }
@@ -186,7 +186,7 @@ static int round_to_bf16(Code *c, int value) {
 }
 
 void code_store(Code *c, int buffer, int offset, int value) {
-  NnDtype dtype = buffer == 2 ? c->p->dtype : nn_dtype_wide(c->p->dtype);
+  NnDtype dtype = buffer == 2 ? c->p->result : nn_dtype_wide(c->p->dtype);
   if (dtype == NN_BF16) value = round_to_bf16(c, value);
   if (dtype == NN_F16) value = code(c, "arith.truncf %%v%d : f32 to f16", value);
   int address = code(c, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, %s) -> !buffer, %s", buffer, offset, c->p->index, element_type(dtype));
@@ -227,7 +227,8 @@ static void comment_product(const ConvProduct *p, Text *t) {
 
 char *cuda_conv_name(const NncConv *c) {
   static const char *const passes[] = {"forward", "input_grad", "weight_grad"};
-  return text_format("conv_%s_%s_%lldx%lldx%lldx%lld_%lldx%lldx%lld_s%lldx%lld_p%lld_%lld_%lld_%lld_d%lldx%lld_g%lld_%s", passes[c->pass], nn_dtype_name((NnDtype)c->dtype),
+  const char *result = c->result == c->dtype ? "" : "_to_f32";
+  return text_format("conv_%s_%s%s_%lldx%lldx%lldx%lld_%lldx%lldx%lld_s%lldx%lld_p%lld_%lld_%lld_%lld_d%lldx%lld_g%lld_%s", passes[c->pass], nn_dtype_name((NnDtype)c->dtype), result,
                      (long long)c->n, (long long)c->h, (long long)c->w, (long long)c->c, (long long)c->kh, (long long)c->kw, (long long)c->o, (long long)c->stride[0],
                      (long long)c->stride[1], (long long)c->pad[0], (long long)c->pad[1], (long long)c->pad[2], (long long)c->pad[3], (long long)c->dilation[0],
                      (long long)c->dilation[1], (long long)c->groups, c->channels_last ? "nhwc" : "nchw");

@@ -29,7 +29,7 @@ typedef struct ConvProduct {
   ConvOperand a, b;
   int64_t c_group_stride;
   Digits c_rows, c_cols;
-  NnDtype dtype;               // of the operands and the result
+  NnDtype dtype, result;       // of the operands; of the result
   const char *element;         // "f32": what is computed in, and what partial products are
   int64_t element_bytes;
   const char *index;           // "i32", "i64": type that holds every offset

@@ -32,7 +32,7 @@ bool host_conv_record(MlirOperation op, NncConv *out) {
   char layout[8];
   bool last = !strcmp(nn_attr_str(op, "layout", layout, sizeof layout, "nchw"), "nhwc");
   int c = last ? 3 : 1, h = last ? 1 : 2;
-  *out = (NncConv){.pass = pass, .dtype = (NncDtype)x.dtype, .channels_last = last, .n = x.dim[0], .c = x.dim[c], .h = x.dim[h], .w = x.dim[h + 1], .o = y.dim[c],
+  *out = (NncConv){.pass = pass, .dtype = (NncDtype)x.dtype, .result = (NncDtype)result(op).dtype, .channels_last = last, .n = x.dim[0], .c = x.dim[c], .h = x.dim[h], .w = x.dim[h + 1], .o = y.dim[c],
                    .oh = y.dim[h], .ow = y.dim[h + 1], .kh = w.dim[2], .kw = w.dim[3], .dilation = {1, 1}, .stride = {1, 1},
                    .groups = nn_attr_i64(op, "groups", 1), .weights_layout = weights_layout(op)};
   nn_attr_i64s(op, "strides", out->stride, 2);
@@ -67,7 +67,7 @@ bool host_matmul_record(MlirOperation op, NncMatmul *out) {
   NnOp kind = nn_op_of(op);
   if (kind != NN_OP_matmul && kind != NN_OP_matmul_rows) return false;
   NnType a = operand(op, 0), b = operand(op, 1);
-  *out = (NncMatmul){.dtype = (NncDtype)a.dtype, .batch = 1};
+  *out = (NncMatmul){.dtype = (NncDtype)a.dtype, .result = (NncDtype)result(op).dtype, .batch = 1};
   if (kind == NN_OP_matmul) {
     product_of_matrices(op, &a, &b, out);
   } else {

@@ -288,8 +288,8 @@ typedef struct LibraryRecord {
 // "conv2d 3x3/2 56x56x64 to 28x28x128"
 static LibraryRecord add_conv(Tables *w, const char *name, const NncConv *c, int64_t scratch) {
   text_add(&w->records,
-           "static const NncConv C%d = {%d,%d,%d, %lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld, {%lld,%lld},{%lld,%lld,%lld,%lld},{%lld,%lld},%lld, \"%s\", %lld};\n",
-           w->n_records, c->pass, c->dtype, c->channels_last, (long long)c->n, (long long)c->c, (long long)c->h, (long long)c->w, (long long)c->o, (long long)c->oh,
+           "static const NncConv C%d = {%d,%d,%d,%d, %lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld, {%lld,%lld},{%lld,%lld,%lld,%lld},{%lld,%lld},%lld, \"%s\", %lld};\n",
+           w->n_records, c->pass, c->dtype, c->result, c->channels_last, (long long)c->n, (long long)c->c, (long long)c->h, (long long)c->w, (long long)c->o, (long long)c->oh,
            (long long)c->ow, (long long)c->kh, (long long)c->kw, (long long)c->stride[0], (long long)c->stride[1], (long long)c->pad[0], (long long)c->pad[1],
            (long long)c->pad[2], (long long)c->pad[3], (long long)c->dilation[0], (long long)c->dilation[1], (long long)c->groups, c->weights_layout,
            (long long)scratch);
@@ -302,7 +302,7 @@ static LibraryRecord add_conv(Tables *w, const char *name, const NncConv *c, int
 
 // "matmul 12 of 256x64x256" (rows, columns, summed)
 static LibraryRecord add_matmul(Tables *w, const char *name, const NncMatmul *m, int64_t scratch) {
-  text_add(&w->records, "static const NncMatmul C%d = {%d, %lld,%lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld, %lld};\n", w->n_records, m->dtype,
+  text_add(&w->records, "static const NncMatmul C%d = {%d,%d, %lld,%lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld, %lld};\n", w->n_records, m->dtype, m->result,
            (long long)m->batch, (long long)m->m, (long long)m->n, (long long)m->k, (long long)m->a_batch, (long long)m->a_row, (long long)m->a_col,
            (long long)m->b_batch, (long long)m->b_row, (long long)m->b_col, (long long)m->c_batch, (long long)m->c_row, (long long)scratch);
   char *batch = m->batch > 1 ? text_format("%lld of ", (long long)m->batch) : host_strdup("");

@@ -42,7 +42,8 @@ bool nn_infer_conv2d_input_grad(NnOpCall *c, int n_results, NnType *result) {
 
 bool nn_infer_conv2d_weight_grad(NnOpCall *c, int n_results, NnType *result) {
   (void)n_results;
-  return float_pair(c) && nn_need_asked(c, result) && fits_output(c, &c->operand[0], result, &c->operand[1]);
+  NnDtype dtype;
+  return float_pair(c) && nn_need_asked(c, result) && nn_need_product_dtype(c, result, &dtype) && fits_output(c, &c->operand[0], result, &c->operand[1]);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -76,6 +77,7 @@ void nn_vjp_conv2d_input_grad(NnVjp *v) {
 void nn_vjp_conv2d_weight_grad(NnVjp *v) {
   MlirValue g = v->cotangent[0], x = v->operand[0], dy = v->operand[1];
   if (nn_value_is_null(g)) return;
+  g = nn_cast(v->b, g, nn_value_type(x).dtype);
   if (v->needed[0]) v->operand_cotangent[0] = input_grad(v, dy, g, x);
   if (v->needed[1]) v->operand_cotangent[1] = forward(v, x, g);
 }

@@ -1,4 +1,4 @@
-// Marks: tap and checkpoint accept any value and have no results.
+// Marks: tap and checkpoint accept any value and have no results. stop_gradient is a mark on the way of a value: the value itself, once autodiff has seen it.
 #include "ir/ops/ops.h"
 
 bool nn_infer_tap(NnOpCall *c, int n_results, NnType *result) {
@@ -9,4 +9,15 @@ bool nn_infer_tap(NnOpCall *c, int n_results, NnType *result) {
 bool nn_infer_checkpoint(NnOpCall *c, int n_results, NnType *result) {
   (void)c, (void)n_results, (void)result;
   return true;
+}
+
+bool nn_infer_stop_gradient(NnOpCall *c, int n_results, NnType *result) {
+  (void)n_results;
+  *result = c->operand[0];
+  return true;
+}
+
+void nn_expand_stop_gradient(NnBuilder *b, MlirOperation op, MlirValue *results) {
+  (void)b;
+  results[0] = mlirOperationGetOperand(op, 0);
 }

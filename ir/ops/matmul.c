@@ -13,10 +13,18 @@ static bool same_leading(const NnType *a, const NnType *b, int trailing) {
   return true;
 }
 
+bool nn_need_product_dtype(NnOpCall *c, const NnType *asked, NnDtype *dtype) {
+  NnDtype given = c->operand[0].dtype, wide = nn_dtype_wide(given);
+  *dtype = asked->rank >= 0 && asked->dtype == wide ? wide : given;
+  return asked->rank < 0 || asked->dtype == *dtype ||
+         nn_fail(c, "a product of %s is %s%s%s, found %s", nn_dtype_name(given), nn_dtype_name(given), wide == given ? "" : " or ", wide == given ? "" : nn_dtype_name(wide), nn_text(asked).text);
+}
+
 // a[…, M, K] b[…, K, N], either transposed in its last two axes; or a[…, K] b[K, N].
 bool nn_infer_matmul(NnOpCall *c, int n_results, NnType *result) {
   (void)n_results;
-  if (!matrices(c)) return false;
+  NnDtype dtype;
+  if (!matrices(c) || !nn_need_product_dtype(c, result, &dtype)) return false;
   const NnType *a = &c->operand[0], *b = &c->operand[1];
   bool ta = nn_call_bool(c, "transpose_a", false), tb = nn_call_bool(c, "transpose_b", false);
   if (b->rank != a->rank || !same_leading(a, b, 2)) {
@@ -27,6 +35,7 @@ bool nn_infer_matmul(NnOpCall *c, int n_results, NnType *result) {
   if (inner_a != inner_b)
     return nn_fail(c, "inner dimensions differ: lhs %s has %lld, rhs %s has %lld", nn_text(a).text, (long long)inner_a, nn_text(b).text, (long long)inner_b);
   *result = *a;
+  result->dtype = dtype;
   result->dim[a->rank - 2] = a->dim[a->rank - (ta ? 1 : 2)];
   result->dim[a->rank - 1] = b->dim[b->rank - (tb ? 2 : 1)];
   return true;
@@ -34,10 +43,16 @@ bool nn_infer_matmul(NnOpCall *c, int n_results, NnType *result) {
 
 static MlirValue matmul_rows(NnBuilder *b, MlirValue x, MlirValue y) { return nn_binary(b, NN_OP_matmul_rows, x, y); }
 
+// The cotangent in the type of the operands, where the product was asked for in a wider one.
+static MlirValue narrow_cotangent(NnVjp *v) {
+  MlirValue g = v->cotangent[0];
+  return nn_value_is_null(g) ? g : nn_cast(v->b, g, nn_value_type(v->operand[0]).dtype);
+}
+
 // C = A' B' with ' the optional transpositions. dA' = dC B'ᵀ and dB' = A'ᵀ dC; where A' = Aᵀ the product is written transposed, so that no
 // transpose is built. With B one matrix for all rows, dB sums over the rows: matmul_rows.
 void nn_vjp_matmul(NnVjp *v) {
-  MlirValue g = v->cotangent[0], a = v->operand[0], b = v->operand[1];
+  MlirValue g = narrow_cotangent(v), a = v->operand[0], b = v->operand[1];
   if (nn_value_is_null(g)) return;
   bool ta = nn_attr_bool(v->op, "transpose_a", false), tb = nn_attr_bool(v->op, "transpose_b", false);
   bool one_matrix = !ta && nn_value_type(b).rank == 2;
@@ -50,16 +65,17 @@ void nn_vjp_matmul(NnVjp *v) {
 // a[…, M], b[…, N] to [M, N]
 bool nn_infer_matmul_rows(NnOpCall *c, int n_results, NnType *result) {
   (void)n_results;
-  if (!matrices(c)) return false;
+  NnDtype dtype;
+  if (!matrices(c) || !nn_need_product_dtype(c, result, &dtype)) return false;
   const NnType *a = &c->operand[0], *b = &c->operand[1];
   if (!same_leading(a, b, 1)) return nn_fail(c, "all axes but the last must be equal: lhs %s, rhs %s", nn_text(a).text, nn_text(b).text);
-  *result = (NnType){.dtype = a->dtype, .rank = 2, .dim = {a->dim[a->rank - 1], b->dim[b->rank - 1]}};
+  *result = (NnType){.dtype = dtype, .rank = 2, .dim = {a->dim[a->rank - 1], b->dim[b->rank - 1]}};
   return true;
 }
 
 // R[m, n] = sum over rows of a[m] b[n]: da = b Rᵀ, db = a R, row by row.
 void nn_vjp_matmul_rows(NnVjp *v) {
-  MlirValue g = v->cotangent[0];
+  MlirValue g = narrow_cotangent(v);
   if (nn_value_is_null(g)) return;
   if (v->needed[0]) v->operand_cotangent[0] = nn_matmul(v->b, v->operand[1], g, false, true);
   if (v->needed[1]) v->operand_cotangent[1] = nn_matmul(v->b, v->operand[0], g, false, false);

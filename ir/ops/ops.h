@@ -30,6 +30,8 @@ bool nn_need_min_rank(NnOpCall *c, int operand, int rank);
 bool nn_need_same_dtype(NnOpCall *c, int operand, int other);
 // The attribute has exactly n entries, each at least `least`; copies them.
 bool nn_need_i64s(NnOpCall *c, const char *name, int n, int64_t least, int64_t *out);
+// The type of a product's elements: the operands', or where the result is asked for in it the wide one in which it is summed.
+bool nn_need_product_dtype(NnOpCall *c, const NnType *asked, NnDtype *dtype);
 bool nn_need_axis(NnOpCall *c, int rank, int64_t *axis);         // attribute `axis` in 0..rank-1
 
 // Spatial geometry shared by convolutions and pools: where batch, channels, height and width stand, and the sizes of windows.
@@ -53,8 +55,6 @@ MlirValue nn_along_rows(NnBuilder *b, MlirValue v, MlirValue like);
 // v of one axis, which becomes `axis` of the result, repeated along all others.
 MlirValue nn_along_axis(NnBuilder *b, MlirValue v, MlirValue like, int64_t axis);
 MlirValue nn_sum_last(NnBuilder *b, MlirValue x);                // over the last axis
-// Builds `op` with the attributes of `from` (which must have the same ones) and the asked result type (NULL: inferred).
-MlirValue nn_build_like(NnBuilder *b, NnOp op, MlirOperation from, int n_operands, const MlirValue *operands, const NnType *asked);
 
 // --- Costs -----------------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,4 @@
 // The reference interpreter: see reference.h. Ops of one family share a loop; windows, convolutions and composites follow their formulas.
-#include "runtime/runtime.h"
 #include "test/ir/reference.h"
 
 #include <math.h>
@@ -31,6 +30,38 @@ static int64_t ravel(const NnType *t, const int64_t *index) {
   return linear;
 }
 
+static double round_to(NnDtype dtype, double x) {
+  switch (dtype) {
+    case NN_F32: case NN_BF16: case NN_F16: return nn_dtype_round(dtype, x);
+    case NN_I32: return (double)(int32_t)(int64_t)x;
+    case NN_I64: return (double)(int64_t)x;
+    case NN_U8: return (double)(uint8_t)(int64_t)x;
+    case NN_I1: return x != 0;
+    default: return x;
+  }
+}
+
+// Philox 4x32-10 of draw `index` under key (seed low, seed high, micro-batch, row), straight from the paper.
+static void philox(const double *key, uint64_t index, uint32_t c[4]) {
+  c[0] = (uint32_t)index, c[1] = (uint32_t)(index >> 32), c[2] = (uint32_t)(int32_t)key[3], c[3] = (uint32_t)(int32_t)key[2];
+  uint32_t k[2] = {(uint32_t)(int32_t)key[0], (uint32_t)(int32_t)key[1]};
+  for (int round = 0; round < 10; round++) {
+    uint64_t a = (uint64_t)0xD2511F53u * c[0], b = (uint64_t)0xCD9E8D57u * c[2];
+    uint32_t next[4] = {(uint32_t)(b >> 32) ^ c[1] ^ k[0], (uint32_t)b, (uint32_t)(a >> 32) ^ c[3] ^ k[1], (uint32_t)a};
+    memcpy(c, next, sizeof next);
+    k[0] += 0x9E3779B9u;
+    k[1] += 0xBB67AE85u;
+  }
+}
+
+static double uniform(const double *key, uint64_t index, NnDtype dtype) {
+  uint32_t c[4];
+  philox(key, index, c);
+  int digits = dtype == NN_F32 ? 24 : dtype == NN_BF16 ? 8 : 11;
+  if (dtype != NN_F64) return ldexp((double)(c[0] >> (32 - digits)), -digits);
+  return (double)((((uint64_t)c[0] << 32) | c[1]) >> 11) * 0x1p-53;
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Maps
 
@@ -38,7 +69,7 @@ static double map1(NnOp op, double x, NnDtype to) {
   switch (op) {
     case NN_OP_neg: return -x;
     case NN_OP_abs: return fabs(x);
-    case NN_OP_sign: return (x > 0) - (x < 0);
+    case NN_OP_sign: return x > 0 ? 1 : x < 0 ? -1 : x;
     case NN_OP_exp: return exp(x);
     case NN_OP_log: return log(x);
     case NN_OP_sqrt: return sqrt(x);
@@ -49,7 +80,7 @@ static double map1(NnOp op, double x, NnDtype to) {
     case NN_OP_tanh: return tanh(x);
     case NN_OP_erf: return erf(x);
     case NN_OP_sigmoid: return 1 / (1 + exp(-x));
-    case NN_OP_relu: return x > 0 ? x : 0;
+    case NN_OP_relu: return x < 0 ? 0 : x;
     case NN_OP_floor: return floor(x);
     case NN_OP_not: return x == 0;
     case NN_OP_cast: return nn_dtype_is_float(to) ? x : to == NN_I1 ? x != 0 : trunc(x);
@@ -134,22 +165,29 @@ static void concat(MlirOperation operation, int n, const Tensor *const *x, Tenso
   }
 }
 
-static void gather_or_scatter(bool gather, const Tensor *x, const Tensor *indices, Tensor *y) {
-  int64_t width = (gather ? count(y) : count(x)) / count(indices);
-  for (int64_t i = 0; i < count(indices); i++)
-    for (int64_t k = 0; k < width; k++) {
-      int64_t row = (int64_t)indices->data[i] * width + k;
-      if (gather) y->data[i * width + k] = x->data[row];
-      else y->data[row] += x->data[i * width + k];
-    }
+// An index outside of the table takes its nearest row, and adds nothing.
+static void gather(const Tensor *x, const Tensor *indices, Tensor *y) {
+  int64_t rows = x->type.dim[0], width = count(x) / rows;
+  for (int64_t i = 0; i < count(y); i++) {
+    int64_t row = (int64_t)indices->data[i / width];
+    y->data[i] = x->data[(row < 0 ? 0 : row >= rows ? rows - 1 : row) * width + i % width];
+  }
+}
+
+static void scatter_add(const Tensor *x, const Tensor *indices, Tensor *y) {
+  int64_t rows = y->type.dim[0], width = count(y) / rows;
+  for (int64_t i = 0; i < count(x); i++) {
+    int64_t row = (int64_t)indices->data[i / width];
+    if (row >= 0 && row < rows) y->data[row * width + i % width] += x->data[i];
+  }
 }
 
 static void scatter_max(const Tensor *x, const Tensor *indices, Tensor *y) {
-  int64_t width = count(x) / count(indices);
+  int64_t rows = y->type.dim[0], width = count(y) / rows;
   for (int64_t i = 0; i < count(y); i++) y->data[i] = -INFINITY;
   for (int64_t i = 0; i < count(x); i++) {
-    double *to = &y->data[(int64_t)indices->data[i / width] * width + i % width];
-    *to = fmax(*to, x->data[i]);
+    int64_t row = (int64_t)indices->data[i / width];
+    if (row >= 0 && row < rows) y->data[row * width + i % width] = fmax(y->data[row * width + i % width], x->data[i]);
   }
   for (int64_t i = 0; i < count(y); i++) y->data[i] = isinf(y->data[i]) ? 0 : y->data[i];
 }
@@ -204,7 +242,7 @@ static void reduce(MlirOperation operation, NnOp op, const Tensor *x, Tensor *y)
   for (int64_t i = 0; op == NN_OP_reduce_max && i < count(y); i++) y->data[i] = -INFINITY;
   for (int64_t i = 0; i < count(x); i++) {
     double *to = &y->data[reduced_place(&x->type, n, axes, i)];
-    *to = op == NN_OP_reduce_sum ? *to + x->data[i] : fmax(*to, x->data[i]);
+    *to = op == NN_OP_reduce_sum ? *to + x->data[i] : x->data[i] > *to ? x->data[i] : *to;
   }
 }
 
@@ -248,10 +286,11 @@ static void maxpool(MlirOperation op, const Tensor *x, Tensor *y, Tensor *winner
   for (int64_t i = 0; i < count(y); i++) {
     int64_t to[4];
     unravel(&y->type, i, to);
-    y->data[i] = -INFINITY;
+    bool any = false;
     for (int64_t k = 0; k < w.kernel[0] * w.kernel[1]; k++) {
       int64_t from = under(&w, &x->type, to, to[w.channel], k / w.kernel[1], k % w.kernel[1]);
-      if (from < 0 || x->data[from] <= y->data[i]) continue;
+      if (from < 0 || (any && !(x->data[from] > y->data[i]))) continue;
+      any = true;
       y->data[i] = x->data[from];
       winner->data[i] = (double)k;
     }
@@ -263,7 +302,8 @@ static void maxpool_grad(MlirOperation op, const Tensor *dy, const Tensor *winne
   for (int64_t i = 0; i < count(dy); i++) {
     int64_t to[4], k = (int64_t)winner->data[i];
     unravel(&dy->type, i, to);
-    dx->data[under(&w, &dx->type, to, to[w.channel], k / w.kernel[1], k % w.kernel[1])] += dy->data[i];
+    int64_t at = k < w.kernel[0] * w.kernel[1] ? under(&w, &dx->type, to, to[w.channel], k / w.kernel[1], k % w.kernel[1]) : -1;
+    if (at >= 0) dx->data[at] += dy->data[i];
   }
 }
 
@@ -347,11 +387,7 @@ static double dot(const double *x, const double *y, int64_t n) {
 
 // 1/(1-p) where the draw keeps the weight, else 0: random_uniform of f32 or f64 at this element of [B, H, T of q, T of k].
 static double attention_kept(const NnAttention *a, const Tensor *key, int64_t index) {
-  uint32_t r[4], k[4];
-  for (int i = 0; i < 4; i++) k[i] = (uint32_t)(int32_t)key->data[i];
-  philox4x32((const uint32_t[]){(uint32_t)index, (uint32_t)(index >> 32), k[3], k[2]}, k, r);
-  double u = a->dtype == NN_F64 ? (double)(((uint64_t)r[0] << 32 | r[1]) >> 11) * 0x1p-53 : (double)(r[0] >> 8) * 0x1p-24;
-  return u >= a->dropout ? 1 / (1 - a->dropout) : 0;
+  return uniform(key->data, (uint64_t)index, a->dtype == NN_F64 ? NN_F64 : NN_F32) >= a->dropout ? 1 / (1 - a->dropout) : 0;
 }
 
 // Weights of one row of queries, before dropout, and its log-sum-exp.
@@ -441,11 +477,12 @@ static void normalise(MlirOperation operation, NnOp op, const Tensor *const *x, 
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-static void source(MlirOperation operation, NnOp op, Tensor *y) {
+static void source(MlirOperation operation, NnOp op, const Tensor *const *x, Tensor *y) {
   int64_t at[NN_MAX_RANK];
   for (int64_t i = 0; i < count(y); i++) {
     unravel(&y->type, i, at);
-    y->data[i] = op == NN_OP_constant ? nn_attr_f64(operation, "value", 0) : (double)at[nn_attr_i64(operation, "axis", 0)];
+    if (op == NN_OP_random_uniform) y->data[i] = uniform(x[0]->data, (uint64_t)i, y->type.dtype);
+    else y->data[i] = op == NN_OP_constant ? nn_attr_f64(operation, "value", 0) : (double)at[nn_attr_i64(operation, "axis", 0)];
   }
 }
 
@@ -454,10 +491,11 @@ static void move(MlirOperation operation, NnOp op, int n, const Tensor *const *x
   switch (op) {
     case NN_OP_pad: pad(operation, x[0], y); break;
     case NN_OP_concat: concat(operation, n, x, y); break;
-    case NN_OP_gather: case NN_OP_scatter_add: gather_or_scatter(op == NN_OP_gather, x[0], x[1], y); break;
+    case NN_OP_gather: gather(x[0], x[1], y); break;
+    case NN_OP_scatter_add: scatter_add(x[0], x[1], y); break;
     case NN_OP_scatter_add_to:
       memcpy(y->data, x[2]->data, (size_t)count(y) * sizeof *y->data);
-      gather_or_scatter(false, x[0], x[1], y);
+      scatter_add(x[0], x[1], y);
       break;
     case NN_OP_scatter_max: scatter_max(x[0], x[1], y); break;
     case NN_OP_argmax: argmax(operation, x[0], y); break;
@@ -484,11 +522,11 @@ static void library(MlirOperation operation, NnOp op, const Tensor *const *x, Te
 
 bool reference_op(MlirOperation operation, const Tensor *const *x, Tensor *y) {
   NnOp op = nn_op_of(operation);
-  if (op == NN_OP_NONE || op == NN_OP_random_uniform) return false;
+  if (op == NN_OP_NONE) return false;
   const NnOpInfo *info = nn_op_info(op);
   for (int i = 0; i < info->n_results; i++) y[i] = tensor_create(nn_value_type(mlirOperationGetResult(operation, i)));
   switch (info->kind) {
-    case NN_KIND_SOURCE: source(operation, op, y); break;
+    case NN_KIND_SOURCE: source(operation, op, x, y); break;
     case NN_KIND_MAP: map(operation, op, x, y); break;
     case NN_KIND_VIEW: view(operation, op, x[0], y); break;
     case NN_KIND_REDUCE: reduce(operation, op, x[0], y); break;
@@ -496,10 +534,16 @@ bool reference_op(MlirOperation operation, const Tensor *const *x, Tensor *y) {
     case NN_KIND_LIBRARY: library(operation, op, x, y); break;
     case NN_KIND_MARK: break;
     case NN_KIND_COMPOSITE:
-      if (op == NN_OP_softmax || op == NN_OP_log_softmax) softmax(op, x[0], y);
+      if (op == NN_OP_stop_gradient) memcpy(y->data, x[0]->data, sizeof *y->data * (size_t)nn_type_elements(&y->type));
+      else if (op == NN_OP_softmax || op == NN_OP_log_softmax) softmax(op, x[0], y);
       else if (op == NN_OP_cross_entropy) cross_entropy(x[0], x[1], y);
       else normalise(operation, op, x, y);
       break;
+  }
+  for (int i = 0; i < info->n_results; i++) {
+    NnDtype dtype = y[i].type.dtype;
+    if (nn_dtype_is_float(dtype) && !nn_dtype_is_narrow(dtype) && op != NN_OP_constant) continue;
+    for (int64_t k = 0; k < count(&y[i]); k++) y[i].data[k] = round_to(dtype, y[i].data[k]);
   }
   return true;
 }

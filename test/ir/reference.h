@@ -5,7 +5,8 @@
 
 #include "ir/ir.h"
 
-// Elements of any dtype as doubles, row-major. f32 results are not rounded.
+// Elements of any dtype as doubles, row-major. f32 results are not rounded: the reference is better than what it judges. A bf16, an f16 or an integer is one wherever it
+// stands, and so is a constant.
 typedef struct Tensor {
   NnType type;
   double *data;   // Owned: tensor_free
@@ -14,7 +15,7 @@ typedef struct Tensor {
 Tensor tensor_create(NnType type);   // zeros
 void tensor_free(Tensor *t);
 
-// Evaluates one nn op: result[i] are created. False if the op is not known here (random_uniform).
+// Evaluates one nn op: result[i] are created. False if the op is not known here.
 bool reference_op(MlirOperation op, const Tensor *const *operand, Tensor *result);
 // Runs a function of nn ops and func.return on its arguments. Returns the number of results, -1 on an op it does not know.
 int reference_run(MlirOperation func, const Tensor *args, Tensor *results, int max_results);

@@ -2,6 +2,8 @@
 // RUN: split-file %s %t
 // RUN: %nnc_opt %t/sgd.mlir --passes=autodiff,simplify | FileCheck %t/sgd.mlir
 // RUN: %nnc_opt %t/shared.mlir --passes=autodiff,simplify | FileCheck %t/shared.mlir
+// RUN: %nnc_opt %t/narrow.mlir --passes=autodiff,simplify | FileCheck %t/narrow.mlir
+// RUN: %nnc_opt %t/stopped.mlir --passes=autodiff,decompose,simplify | FileCheck %t/stopped.mlir
 // RUN: %nnc_opt %t/momentum.mlir --passes=autodiff,simplify | FileCheck %t/momentum.mlir
 // RUN: %nnc_opt %t/adam.mlir --passes=autodiff,simplify | FileCheck %t/adam.mlir
 // RUN: %nnc_opt %t/adamw.mlir --passes=autodiff,simplify | FileCheck %t/adamw.mlir
@@ -58,6 +60,53 @@ module attributes {nn.optimizer = "sgd"} {
     %b = "nn.matmul"(%a, %w) : (tensor<2x3xf64>, tensor<3x3xf64>) -> tensor<2x3xf64>
     %s = "nn.reduce_sum"(%b) {axes = array<i64: 0, 1>} : (tensor<2x3xf64>) -> tensor<f64>
     return %s : tensor<f64>
+  }
+}
+
+//--- narrow.mlir
+// Parameters in f32 that are used in bf16: products give f32 gradients, sums over rows and over two uses are f32; nothing is rounded to bf16 on the way.
+// CHECK-LABEL: func.func @train
+// CHECK: %[[W:.*]] = "nn.cast"(%arg1) {{.*}} -> tensor<3x3xbf16>
+// CHECK: %[[D2:.*]] = "nn.matmul_rows"({{.*}}) {nn.phase = "backward"} : (tensor<2x3xbf16>, tensor<2x3xbf16>) -> tensor<3x3xf32>
+// CHECK: "nn.cast"({{.*}}) {nn.phase = "backward"} : (tensor<2x3xbf16>) -> tensor<2x3xf32>
+// CHECK-NEXT: %[[DB:.*]] = "nn.reduce_sum"({{.*}}) {axes = array<i64: 0>, nn.phase = "backward"} : (tensor<2x3xf32>) -> tensor<3xf32>
+// CHECK-NEXT: "nn.tap"(%[[DB]]) {name = "grad.b"
+// CHECK: %[[D1:.*]] = "nn.matmul_rows"({{.*}}) {nn.phase = "backward"} : (tensor<2x3xbf16>, tensor<2x3xbf16>) -> tensor<3x3xf32>
+// CHECK: %[[T:.*]] = "nn.transpose"(%[[D1]])
+// CHECK: %[[G:.*]] = "nn.add"(%[[D2]], %[[T]]) {nn.phase = "backward"} : (tensor<3x3xf32>
+// CHECK: "nn.tap"(%[[G]]) {name = "grad.w"
+module attributes {nn.optimizer = "sgd"} {
+  func.func @train(%x: tensor<2x3xbf16> {nn.role = "input", nn.name = "x"}, %w: tensor<3x3xf32> {nn.role = "param", nn.name = "w"}, %b: tensor<3xf32> {nn.role = "param", nn.name = "b"})
+      -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
+    %n = "nn.cast"(%w) : (tensor<3x3xf32>) -> tensor<3x3xbf16>
+    %t = "nn.transpose"(%n) {perm = array<i64: 1, 0>} : (tensor<3x3xbf16>) -> tensor<3x3xbf16>
+    %m = "nn.cast"(%b) : (tensor<3xf32>) -> tensor<3xbf16>
+    %a = "nn.matmul"(%x, %t) : (tensor<2x3xbf16>, tensor<3x3xbf16>) -> tensor<2x3xbf16>
+    %r = "nn.broadcast"(%m) {dims = array<i64: 1>} : (tensor<3xbf16>) -> tensor<2x3xbf16>
+    %c = "nn.add"(%a, %r) : (tensor<2x3xbf16>, tensor<2x3xbf16>) -> tensor<2x3xbf16>
+    %d = "nn.matmul"(%c, %n) : (tensor<2x3xbf16>, tensor<3x3xbf16>) -> tensor<2x3xbf16>
+    %f = "nn.cast"(%d) : (tensor<2x3xbf16>) -> tensor<2x3xf32>
+    %s = "nn.reduce_sum"(%f) {axes = array<i64: 0, 1>} : (tensor<2x3xf32>) -> tensor<f32>
+    return %s : tensor<f32>
+  }
+}
+
+//--- stopped.mlir
+// loss = sum(x w · stop(x w)): the gradient goes through the first factor only, and the mark is gone.
+// CHECK-LABEL: func.func @train
+// CHECK-NOT: stop_gradient
+// CHECK: %[[Y:.*]] = "nn.mul"(%arg0, %arg1)
+// CHECK: %[[G:.*]] = "nn.mul"(%[[Y]], %arg0) {nn.phase = "backward"}
+// CHECK: "nn.tap"(%[[G]]) {name = "grad.w"
+// CHECK-NOT: stop_gradient
+module attributes {nn.optimizer = "sgd"} {
+  func.func @train(%x: tensor<4xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<4xf32> {nn.role = "param", nn.name = "w"})
+      -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
+    %y = "nn.mul"(%x, %w) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %k = "nn.stop_gradient"(%y) : (tensor<4xf32>) -> tensor<4xf32>
+    %q = "nn.mul"(%y, %k) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %s = "nn.reduce_sum"(%q) {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+    return %s : tensor<f32>
   }
 }
 

@@ -97,7 +97,7 @@ static void check_conv(NncConv c, bool preferred) {
   reference_conv(&c, a, b, want, size[2]);
   double *b_laid = c.pass == NNC_CONV_WEIGHT_GRAD ? NULL : permute(b, nw, rank, split, perm);
   double *want_laid = c.pass == NNC_CONV_WEIGHT_GRAD ? permute(want, nw, rank, split, perm) : want;
-  void *buffers[3] = {to_type(a, size[0], c.dtype), to_type(b_laid ? b_laid : b, size[1], c.dtype), to_type(NULL, size[2], c.dtype)};
+  void *buffers[3] = {to_type(a, size[0], c.dtype), to_type(b_laid ? b_laid : b, size[1], c.dtype), to_type(NULL, size[2], c.result)};
 
   c.scratch_bytes = nnc_conv_scratch(&c);
   CHECK(c.scratch_bytes >= 0 && c.scratch_bytes % NNC_ALIGN == 0, "%lld", (long long)c.scratch_bytes);
@@ -112,11 +112,11 @@ static void check_conv(NncConv c, bool preferred) {
 
   double worst = 0, scale = 1e-30;
   for (int64_t i = 0; i < size[2]; i++) {
-    double d = fabs(value_at(buffers[2], i, c.dtype) - want_laid[i]);
+    double d = fabs(value_at(buffers[2], i, c.result) - want_laid[i]);
     if (!(d <= worst)) worst = d;
     if (fabs(want_laid[i]) > scale) scale = fabs(want_laid[i]);
   }
-  CHECK(worst / scale < bound(c.dtype, 2e-5),
+  CHECK(worst / scale < bound(c.result, 2e-5),
         "pass %d n%d c%d %dx%d o%d k%dx%d s%d,%d p%d,%d,%d,%d d%d g%d %s %s (%s): %g", c.pass, (int)c.n, (int)c.c, (int)c.h, (int)c.w,
         (int)c.o, (int)c.kh, (int)c.kw, (int)c.stride[0], (int)c.stride[1], (int)c.pad[0], (int)c.pad[1], (int)c.pad[2], (int)c.pad[3],
         (int)c.dilation[0], (int)c.groups, c.channels_last ? "nhwc" : "nchw", layout, nnc_conv_implementation(&c), worst / scale);
@@ -151,22 +151,25 @@ static void check_convs(void) {
         static const NncDtype types[] = {NNC_F32, NNC_BF16, NNC_F16, NNC_F64};
         for (int t = 0; t < 4; t++) {
           bool narrow = types[t] == NNC_BF16 || types[t] == NNC_F16;
-          c.dtype = types[t];
+          c.dtype = c.result = types[t];
           if (narrow && !last) continue;   // the compiler makes them all channels-last
           if (!narrow) check_conv(c, false);
           if (c.dtype != NNC_F64) check_conv(c, true);
+          if (!narrow || pass != NNC_CONV_WEIGHT_GRAD) continue;
+          c.result = NNC_F32;   // the gradient of weights that are kept in f32
+          check_conv(c, true);
         }
       }
 }
 
-static void check_matmul(NncDtype dtype, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb, int64_t slack, bool shared_b) {
+static void check_matmul(NncDtype dtype, NncDtype result, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb, int64_t slack, bool shared_b) {
   int64_t lda = (ta ? m : k) + slack, ldb = (tb ? k : n) + slack, ldc = n + slack;
-  NncMatmul d = {.dtype = dtype, .batch = batch, .m = m, .n = n, .k = k, .c_row = ldc, .c_batch = m * ldc};
+  NncMatmul d = {.dtype = dtype, .result = result, .batch = batch, .m = m, .n = n, .k = k, .c_row = ldc, .c_batch = m * ldc};
   d.a_row = ta ? 1 : lda, d.a_col = ta ? lda : 1, d.a_batch = (ta ? k : m) * lda;
   d.b_row = tb ? 1 : ldb, d.b_col = tb ? ldb : 1, d.b_batch = shared_b ? 0 : (tb ? n : k) * ldb;
   int64_t na = batch * d.a_batch, nb = shared_b ? (tb ? n : k) * ldb : batch * d.b_batch, nc = batch * d.c_batch;
   double *a = random_values(na, 3, dtype), *b = random_values(nb, 4, dtype);
-  void *buffers[3] = {to_type(a, na, dtype), to_type(b, nb, dtype), to_type(NULL, nc, dtype)};
+  void *buffers[3] = {to_type(a, na, dtype), to_type(b, nb, dtype), to_type(NULL, nc, result)};
   d.scratch_bytes = nnc_matmul_scratch(&d);
   char error[200] = "";
   const NncOperation *op = nnc_matmul_prepare(&d, error, sizeof error);
@@ -178,7 +181,7 @@ static void check_matmul(NncDtype dtype, int64_t batch, int64_t m, int64_t n, in
   for (int64_t g = 0; g < batch; g++)
     for (int64_t i = 0; i < m; i++)
       for (int64_t j = 0; j < ldc; j++) {
-        double got = value_at(buffers[2], g * d.c_batch + i * d.c_row + j, dtype), want = 0;
+        double got = value_at(buffers[2], g * d.c_batch + i * d.c_row + j, result), want = 0;
         if (j >= n) {
           padding_kept &= isnan(got);
           continue;
@@ -188,8 +191,8 @@ static void check_matmul(NncDtype dtype, int64_t batch, int64_t m, int64_t n, in
         if (fabs(want) > scale) scale = fabs(want);
         if (!(fabs(got - want) <= worst)) worst = fabs(got - want);
       }
-  CHECK(worst / scale < bound(dtype, 1e-5) && padding_kept, "%d: %dx(%dx%d)x(%dx%d) %d%d slack %d shared %d (%s): %g",
-        dtype, (int)batch, (int)m, (int)k, (int)k, (int)n, ta, tb, (int)slack, shared_b, nnc_matmul_implementation(&d), worst);
+  CHECK(worst / scale < bound(result, 1e-5) && padding_kept, "%d to %d: %dx(%dx%d)x(%dx%d) %d%d slack %d shared %d (%s): %g",
+        dtype, result, (int)batch, (int)m, (int)k, (int)k, (int)n, ta, tb, (int)slack, shared_b, nnc_matmul_implementation(&d), worst);
   for (int i = 0; i < 3; i++) free(buffers[i]);
   free(a), free(b), free(workspace);
 }
@@ -201,8 +204,9 @@ static void check_matmuls(void) {
     for (int variant = 0; variant < 64; variant++) {
       bool shared = variant & 8;
       if (shared && shapes[s][0] == 1) continue;
-      check_matmul((NncDtype)(variant / 16), shapes[s][0], shapes[s][1], shapes[s][2], shapes[s][3], variant & 1, variant & 2,
-                   variant & 4 ? 7 : 0, shared);
+      NncDtype dtype = (NncDtype)(variant / 16);
+      for (int wide = 0; wide < (dtype == NNC_BF16 || dtype == NNC_F16 ? 2 : 1); wide++)
+        check_matmul(dtype, wide ? NNC_F32 : dtype, shapes[s][0], shapes[s][1], shapes[s][2], shapes[s][3], variant & 1, variant & 2, variant & 4 ? 7 : 0, shared);
     }
 }
 

@@ -1,0 +1,173 @@
+// The shapes in signatures: dimensions that an argument binds, or that follow from one by arithmetic ([N, 2*C] of 6 columns makes C 3), those that it must have,
+// and the conversion of element types.
+#include <string.h>
+
+#include "compiler/elaborate_internal.h"
+
+static Variable *find_dim(Elaborator *e, const AstExpr *x)
+{
+  if (x->kind != AST_NAME) return NULL;
+  Variable *v = find_variable(e->frame, x->text);
+  return v ? v : find_variable(e->globals, x->text);
+}
+
+// "[N=8, C, 28]": what the signature asks for, as far as it is known.
+static const char *describe_expected(Elaborator *e, const AstType *t)
+{
+  const char *text = t->dtype ? t->dtype : "";
+  for (int i = 0; i < t->n_dims; i++) {
+    const AstExpr *x = t->dims[i];
+    Variable *v = find_dim(e, x);
+    const char *dim = x->kind == AST_NAME ? x->text : x->kind == AST_INT ? elaborator_format(e, "%lld", (long long)x->integer) : "…";
+    if (v && v->value.kind == VALUE_INT) dim = elaborator_format(e, "%s=%lld", dim, (long long)v->value.i);
+    text = elaborator_format(e, "%s%s%s", text, i ? ", " : "[", dim);
+  }
+  return elaborator_format(e, "%s%s", text, t->n_dims ? "]" : "[]");
+}
+
+// Mistakes in an argument are the caller's: they are reported outside the block that is being entered.
+static void argument_error(Elaborator *e, const AstItem *b, const AstParameter *p, AstPos pos, const char *expected, Value found, const char *detail)
+{
+  Frame *inner = e->frame;
+  e->frame = inner->caller;
+  elaborator_error(e, pos, "'%s' of '%s' must be %s, found %s%s", p->name.text, b->name.text, expected, value_describe(e, found), detail);
+  e->frame = inner;
+}
+
+// --- Axes ----------------------------------------------------------------------------------------------------------------------
+
+// Names in x that stand for no value yet; the last one found goes to *name.
+static int count_unknown(Elaborator *e, const AstExpr *x, const AstExpr **name)
+{
+  switch (x->kind) {
+    case AST_NAME:
+      if (find_dim(e, x)) return 0;
+      *name = x;
+      return 1;
+    case AST_UNARY: return count_unknown(e, x->unary.x, name);
+    case AST_BINARY: return count_unknown(e, x->binary.x, name) + count_unknown(e, x->binary.y, name);
+    default: return 0;
+  }
+}
+
+static bool is_op(const AstExpr *x, const char *op) { return x->kind == AST_BINARY && strcmp(x->binary.op, op) == 0; }
+
+// Sums, differences and products tell the one unknown name in them from the size of the axis; a quotient, which is rounded, does not.
+static bool can_solve(Elaborator *e, const AstExpr *x)
+{
+  const AstExpr *name;
+  if (x->kind == AST_NAME) return true;
+  if (!is_op(x, "+") && !is_op(x, "-") && !is_op(x, "*")) return false;
+  return can_solve(e, count_unknown(e, x->binary.x, &name) ? x->binary.x : x->binary.y);
+}
+
+// x = size for the unknown name in x. *value is at least 1, or 0 where no dimension fits. False after reporting.
+static bool solve(Elaborator *e, const AstExpr *x, int64_t size, int64_t *value)
+{
+  const AstExpr *name;
+  int64_t known;
+  *value = size > 0 ? size : 0;
+  if (x->kind == AST_NAME || size <= -NN_MAX_ELEMENTS || size > NN_MAX_ELEMENTS) return true;
+  bool left = count_unknown(e, x->binary.x, &name) > 0;
+  if (!eval_int(e, left ? x->binary.y : x->binary.x, "a dimension", &known)) return false;
+  *value = 0;
+  if (known > NN_MAX_ELEMENTS || known < -NN_MAX_ELEMENTS) return true;
+  if (is_op(x, "*") && (known == 0 || size % known)) return true;
+  int64_t rest = is_op(x, "+") ? size - known : is_op(x, "*") ? size / known : left ? size + known : known - size;
+  return solve(e, left ? x->binary.x : x->binary.y, rest, value);
+}
+
+// A dimension that the axis tells: its name, or arithmetic with one unknown name. *bound: it did.
+static bool bind_unknown(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, int axis, int64_t size, bool *bound)
+{
+  const AstExpr *x = p->type.dims[axis], *name;
+  int64_t value;
+  *bound = count_unknown(e, x, &name) == 1 && can_solve(e, x);
+  if (!*bound) return true;
+  if (!solve(e, x, size, &value)) return false;
+  if (value < 1) {
+    argument_error(e, b, p, arg->pos, describe_expected(e, &p->type), arg->value, elaborator_format(e, ": axis %d is %lld, which no '%s' gives", axis, (long long)size, name->text));
+    elaborator_note(e, x->pos, "expected here");
+    return false;
+  }
+  Variable *v = set_variable(e, name->text, arg->pos, value_int(value));
+  v->is_dim = true;
+  v->origin = elaborator_format(e, "axis %d of '%s'", axis, p->name.text);
+  return true;
+}
+
+static bool check_axis(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, int axis, int64_t size)
+{
+  const AstExpr *x = p->type.dims[axis];
+  Variable *v = find_dim(e, x);
+  int64_t expected;
+  if (!eval_int(e, x, "a dimension", &expected)) return false;
+  if (expected == size) return true;
+  const char *name = x->kind == AST_NAME ? elaborator_format(e, "%s = %lld", x->text, (long long)expected) : elaborator_format(e, "%lld", (long long)expected);
+  argument_error(e, b, p, arg->pos, describe_expected(e, &p->type), arg->value, elaborator_format(e, ": axis %d is %lld, not %s", axis, (long long)size, name));
+  if (v && v->is_dim) elaborator_note(e, v->pos, "%s comes from %s", name, v->origin);
+  else if (v) elaborator_note(e, v->pos, "%s comes from here", name);
+  else elaborator_note(e, x->pos, "expected here");
+  return false;
+}
+
+// Unknown dimensions first, wherever they stand and for as long as one tells another; then all others, which may use them.
+static bool bind_axes(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, const NnType *type)
+{
+  bool bound[NN_MAX_RANK] = {false};
+  for (bool any = true; any;) {
+    any = false;
+    for (int i = 0; i < type->rank; i++) {
+      if (bound[i]) continue;
+      if (!bind_unknown(e, b, p, arg, i, type->dim[i], &bound[i])) return false;
+      any |= bound[i];
+    }
+  }
+  for (int i = 0; i < type->rank; i++)
+    if (!bound[i] && !check_axis(e, b, p, arg, i, type->dim[i])) return false;
+  return true;
+}
+
+// --- Element types ---------------------------------------------------------------------------------------------------------
+
+// Integers become floats, or integers of another width, where the signature says so; nothing loses a fraction silently.
+static bool convert_dtype(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, MlirValue *v)
+{
+  NnDtype wanted, found = nn_value_type(*v).dtype;
+  if (!p->type.dtype) return true;
+  if (!type_dtype(e, &p->type, &wanted)) return false;
+  if (wanted == found || (wanted == e->dtype && found == e->frame->precision)) return true;
+  if (nn_dtype_is_float(found) && !nn_dtype_is_float(wanted)) {
+    argument_error(e, b, p, arg->pos, describe_expected(e, &p->type), arg->value, "");
+    elaborator_hint(e, "cast(x, \"%s\") drops the fraction", nn_dtype_name(wanted));
+    return false;
+  }
+  if (nn_dtype_is_float(found)) {
+    argument_error(e, b, p, arg->pos, describe_expected(e, &p->type), value_tensor(*v), "");
+    elaborator_hint(e, "'%s' computes in %s; cast(x, \"%s\") changes the type", b->name.text, nn_dtype_name(e->frame->precision), nn_dtype_name(wanted));
+    return false;
+  }
+  elaborator_builder(e)->loc = location_of(e, arg->pos);
+  *v = nn_cast(elaborator_builder(e), *v, wanted);
+  return true;
+}
+
+bool signature_bind(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, Value *value)
+{
+  const AstType *t = &p->type;
+  double number;
+  NnDtype dtype;
+  if (t->n_dims == 0 && value_as_number(value, &number) && type_dtype(e, t, &dtype))
+    *value = value_tensor(nn_constant(elaborator_builder(e), nn_scalar(dtype), number));
+  if (value->kind != VALUE_TENSOR) {
+    argument_error(e, b, p, arg->pos, elaborator_format(e, "a tensor %s", describe_expected(e, t)), *value, "");
+    return false;
+  }
+  NnType type = nn_value_type(value->tensor);
+  if (type.rank != t->n_dims) {
+    argument_error(e, b, p, arg->pos, describe_expected(e, t), *value, elaborator_format(e, ": %d axes, not %d", type.rank, t->n_dims));
+    elaborator_note(e, t->pos, "declared here");
+    return false;
+  }
+  return bind_axes(e, b, p, arg, &type) && convert_dtype(e, b, p, arg, &value->tensor);
+}
