@@ -1,8 +1,11 @@
-// Kernels built in a test, their operands, and the comparison of results with the interpreter's. Included by the tests of kernels.
+// Kernels built in a test, their operands, and the comparison of results with the reference interpreter's. Included by the tests of kernels.
 #ifndef NNC_TEST_CODEGEN_KERNEL_RUN
 #define NNC_TEST_CODEGEN_KERNEL_RUN
 #include "runtime/narrow.h"
-#include "test/codegen/interpret.c"
+#include "test/ir/reference.c"
+
+#include <assert.h>
+#include <stdio.h>
 
 #include "codegen/host/host.h"
 
@@ -138,12 +141,14 @@ static Run run_new(MlirOperation func, int64_t workspace_bytes) {
   r.memory = calloc((size_t)n, sizeof *r.memory);
   for (int i = 0; i < r.n_args; i++) {
     r.args[i].type = nn_value_type(mlirBlockGetArgument(nn_function_body(func), i));
-    r.args[i] = tensor_new(&r.args[i].type);
+    r.args[i] = tensor_create(r.args[i].type);
     fill(&r.args[i]);
     r.memory[i] = buffer_new(nn_type_bytes(&r.args[i].type));
     to_memory(&r.args[i], r.memory[i]);
   }
-  interpret(func, r.args, r.expected);
+  int n_results = reference_run(func, r.args, r.expected, r.n_results);
+  assert(n_results == r.n_results);
+  (void)n_results;
   for (int i = 0; i < r.n_results; i++) r.memory[r.n_args + i] = buffer_new(nn_type_bytes(&r.expected[i].type));
   r.memory[n - 1] = buffer_new(workspace_bytes);
   return r;
@@ -194,6 +199,27 @@ static void compare_results(const HostKernel *k, MlirOperation func, const Run *
     }
     if (!buffer_intact(r->memory[r->n_args + i], nn_type_bytes(&t->type))) report(k, func, "writes outside the result");
   }
+}
+
+// Runs a kernel on other buffers than the run's own; false after reporting.
+typedef bool (*KernelRunner)(const void *code, const HostKernel *k, const Run *r, void *const *buffers);
+
+// Every result that may take over an argument's buffer does, one at a time; all bits must stay.
+static void check_in_place(const HostKernel *k, MlirOperation func, const Run *r, KernelRunner run, const void *code) {
+  int n = r->n_args + r->n_results + 1;
+  void **buffers = calloc((size_t)n, sizeof *buffers);
+  for (int a = 0; a < r->n_args; a++)
+    for (int i = 0; i < r->n_results; i++) {
+      if (!host_kernel_inplace_ok(func, i, a)) continue;
+      for (int b = 0; b < n; b++) buffers[b] = r->memory[b];
+      int64_t bytes = nn_type_bytes(&r->expected[i].type);
+      unsigned char *shared = buffer_new(bytes);
+      to_memory(&r->args[a], shared);
+      buffers[a] = buffers[r->n_args + i] = shared;
+      if (run(code, k, r, buffers) && memcmp(r->memory[r->n_args + i], shared, (size_t)bytes) != 0) report(k, func, "another result when computed in place");
+      buffer_free(shared);
+    }
+  free(buffers);
 }
 
 #endif

@@ -10,8 +10,8 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Convolutions
 
-static NncConv conv(NncConvPass pass, NncDtype dtype, bool last, const int64_t shape[6], const int64_t strides[4], const int64_t pad[4], int64_t groups) {
-  NncConv c = {.pass = pass, .dtype = dtype, .channels_last = last, .n = shape[0], .c = shape[1], .h = shape[2], .w = shape[2] + 1, .o = shape[3], .kh = shape[4], .kw = shape[5],
+static NncConv make_conv(NncConvPass pass, NncDtype dtype, NncDtype result, bool last, const int64_t shape[6], const int64_t strides[4], const int64_t pad[4], int64_t groups) {
+  NncConv c = {.pass = pass, .dtype = dtype, .result = result, .channels_last = last, .n = shape[0], .c = shape[1], .h = shape[2], .w = shape[2] + 1, .o = shape[3], .kh = shape[4], .kw = shape[5],
                .groups = groups, .weights_layout = ""};
   for (int i = 0; i < 2; i++) c.stride[i] = strides[i], c.dilation[i] = strides[2 + i];
   for (int i = 0; i < 4; i++) c.pad[i] = pad[i];
@@ -38,33 +38,34 @@ static void expected_conv(const NncConv *c, const int64_t n[3], void *const buff
     direct_conv(c, buffers);
     return;
   }
-  f.dtype = NNC_F32;
+  f.dtype = f.result = NNC_F32;
   float *wide[3];
   for (int i = 0; i < 3; i++) {
     wide[i] = malloc((size_t)n[i] * sizeof *wide[i]);
     if (i < 2) narrow_to_float(c->dtype, buffers[i], wide[i], n[i]);
   }
   direct_conv(&f, (void *const[3]){wide[0], wide[1], wide[2]});
-  narrow_from_float(wide[2], c->dtype, buffers[2], n[2]);
+  if (c->result == NNC_F32) memcpy(buffers[2], wide[2], (size_t)n[2] * sizeof *wide[2]);
+  else narrow_from_float(wide[2], c->result, buffers[2], n[2]);
   for (int i = 0; i < 3; i++) free(wide[i]);
 }
 
 static void check_conv(const Emulated *e, const HostKernel *k, const NncConv *c) {
-  int64_t x = c->n * c->c * c->h * c->w, y = c->n * c->o * c->oh * c->ow, w = c->o * (c->c / c->groups) * c->kh * c->kw, size = dtype_bytes(c->dtype);
-  int64_t n[3][3] = {{x, w, y}, {y, w, x}, {x, y, w}};
+  int64_t x = c->n * c->c * c->h * c->w, y = c->n * c->o * c->oh * c->ow, w = c->o * (c->c / c->groups) * c->kh * c->kw;
+  int64_t size[3] = {dtype_bytes(c->dtype), dtype_bytes(c->dtype), dtype_bytes(c->result)}, n[3][3] = {{x, w, y}, {y, w, x}, {x, y, w}};
   void *buffers[4] = {0};
   EmulateArgument arguments[4];
   for (int i = 0; i < 3; i++) {
-    buffers[i] = buffer_new(n[c->pass][i] * size);
+    buffers[i] = buffer_new(n[c->pass][i] * size[i]);
     if (i < 2) fill_whole(c->dtype, buffers[i], n[c->pass][i]);
-    arguments[i] = (EmulateArgument){"operand", buffers[i], (uint64_t)(n[c->pass][i] * size)};
+    arguments[i] = (EmulateArgument){"operand", buffers[i], (uint64_t)(n[c->pass][i] * size[i])};
   }
   buffers[3] = buffer_new(k->workspace_bytes);
   arguments[3] = (EmulateArgument){"workspace", buffers[3], (uint64_t)k->workspace_bytes};
-  void *expected[3] = {buffers[0], buffers[1], buffer_new(n[c->pass][2] * size)};
+  void *expected[3] = {buffers[0], buffers[1], buffer_new(n[c->pass][2] * size[2])};
   expected_conv(c, n[c->pass], expected);
-  const char *types = size == 8 ? "ddd-" : size == 4 ? "fff-" : "----";
-  if (launch_all(e, k, k->workspace_bytes ? 4 : 3, arguments, types) && memcmp(expected[2], buffers[2], (size_t)(n[c->pass][2] * size)) != 0) report_text(k->name, "differs from the host's loops");
+  const char *types = size[0] == 8 ? "ddd-" : size[0] == 4 ? "fff-" : size[2] == 4 ? "--f-" : "----";
+  if (launch_all(e, k, k->workspace_bytes ? 4 : 3, arguments, types) && memcmp(expected[2], buffers[2], (size_t)(n[c->pass][2] * size[2])) != 0) report_text(k->name, "differs from the host's loops");
   for (int i = 0; i < 4; i++) buffer_free(buffers[i]);
   buffer_free(expected[2]);
 }
@@ -89,7 +90,7 @@ static int build_convs(NncConv *list) {
   for (int i = 0; i < COUNT(conv_cases); i++)
     for (int pass = 0; pass < 3; pass++)
       for (int form = 0; form < (i % 3 ? 4 : 5); form++)
-        list[n++] = conv((NncConvPass)pass, types[form], form != 1, conv_cases[i].shape, conv_cases[i].strides, conv_cases[i].pad, conv_cases[i].groups);
+        list[n++] = make_conv((NncConvPass)pass, types[form], pass == NNC_CONV_WEIGHT_GRAD && i % 2 ? (NncDtype)nn_dtype_wide((NnDtype)types[form]) : types[form], form != 1, conv_cases[i].shape, conv_cases[i].strides, conv_cases[i].pad, conv_cases[i].groups);
   assert(n <= MAX_CONVS);
   return n;
 }

@@ -18,26 +18,10 @@ static void run(const HostKernel *k, void *library, void *const *buffers, int pi
   }
 }
 
-// Every result that may take over an argument's buffer does, one at a time; all bits must stay.
-static void check_inplace(const HostKernel *k, MlirOperation func, void *library, const Run *r) {
-  int n = r->n_args + r->n_results + 1;
-  void **buffers = calloc((size_t)n, sizeof *buffers);
-  for (int a = 0; a < r->n_args; a++)
-    for (int i = 0; i < r->n_results; i++) {
-      if (!host_kernel_inplace_ok(func, i, a)) continue;
-      for (int b = 0; b < n; b++) buffers[b] = r->memory[b];
-      int64_t bytes = nn_type_bytes(&r->expected[i].type);
-      unsigned char *shared = buffer_new(bytes);
-      to_memory(&r->args[a], shared);
-      buffers[a] = buffers[r->n_args + i] = shared;
-      void *keep = malloc((size_t)bytes);
-      memcpy(keep, r->memory[r->n_args + i], (size_t)bytes);
-      run(k, library, buffers, 2);
-      if (memcmp(keep, shared, (size_t)bytes) != 0) report(k, func, "another result when computed in place");
-      free(keep);
-      buffer_free(shared);
-    }
-  free(buffers);
+static bool run_in_two(const void *library, const HostKernel *k, const Run *r, void *const *buffers) {
+  (void)r;
+  run(k, (void *)(uintptr_t)library, buffers, 2);
+  return true;
 }
 
 static void check_kernel(const HostKernel *k, MlirOperation func, void *library, const HostCpu *cpu) {
@@ -55,7 +39,7 @@ static void check_kernel(const HostKernel *k, MlirOperation func, void *library,
     free(keep);
   }
   if (!buffer_intact(r.memory[n - 1], k->workspace_bytes)) report(k, func, "writes outside the workspace");
-  check_inplace(k, func, library, &r);
+  check_in_place(k, func, &r, run_in_two, library);
   run_free(&r);
 }
 
