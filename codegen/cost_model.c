@@ -139,6 +139,12 @@ static void add_kernel(CostWork *work, MlirOperation kernel) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Library ops
 
+// Products run at the rate of their operands' type, whatever they are summed in.
+static NnDtype product_dtype(MlirOperation op, NnDtype dtype) {
+  NnDtype operand = nn_value_type(mlirOperationGetOperand(op, 0)).dtype;
+  return nn_dtype_is_narrow(operand) ? operand : dtype;
+}
+
 static void add_matmul(CostWork *work, MlirOperation op) {
   NnType b = nn_value_type(mlirOperationGetOperand(op, 1)), c = nn_value_type(mlirOperationGetResult(op, 0));
   int64_t rows = c.rank > 1 ? c.dim[c.rank - 2] : 1, columns = c.dim[c.rank - 1];
@@ -185,8 +191,9 @@ CostWork cost_work(MlirOperation op, MlirOperation kernel) {
   case NN_OP_matmul: case NN_OP_matmul_rows: add_matmul(&work, op); break;
   case NN_OP_attention: case NN_OP_attention_grad: add_attention(&work, op); break;
   case NN_OP_conv2d: case NN_OP_conv2d_input_grad: case NN_OP_conv2d_weight_grad: add_conv(&work, op); break;
-  default: break;
+  default: return work;
   }
+  work.dtype = product_dtype(op, work.dtype);
   return work;
 }
 

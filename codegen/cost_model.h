@@ -29,7 +29,7 @@ CostWork cost_work(MlirOperation op, MlirOperation kernel);
 
 // Seconds of one step = launch + max(flops / (peak * share), bytes / (bandwidth * share)) + copied / bandwidth. Read from a description file (docs/targets.md).
 typedef struct Machine {
-  double flops_per_second[NN_DTYPE_COUNT];   // peak: a fused multiply-add counts two; f32 and f64
+  double flops_per_second[NN_DTYPE_COUNT];   // peak: a fused multiply-add counts two; 0: as f32
   double tf32_flops_per_second;              // of matrix products and convolutions of f32 operands with --math=tf32; 0: as f32
   double bytes_per_second;                   // of memory
   double cache_bytes, cache_bytes_per_second;   // steps whose operands and results fit in cache_bytes; 0: none

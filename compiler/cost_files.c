@@ -129,6 +129,8 @@ static void read_machine(Reader *r, const JsonValue *root, Machine *m)
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) rate[i] = i == 0 || json_get(flops, types[i]) ? number(r, flops, types[i], TINY, false) : 0;
     m->flops_per_second[NN_F32] = rate[0];
     m->tf32_flops_per_second = rate[2];
+    m->flops_per_second[NN_F16] = rate[3];
+    m->flops_per_second[NN_BF16] = rate[4];
     m->flops_per_second[NN_F64] = rate[1] > 0 ? rate[1] : rate[0] / 2;
   }
   m->bytes_per_second = number(r, root, "bytes_per_second", TINY, false);

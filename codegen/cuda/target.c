@@ -4,7 +4,7 @@
 
 // An H100's rates where no machine is given (machines/h100.json; published peaks): only ratios matter to the passes.
 static const Machine generic = {
-  .flops_per_second = {[NN_F32] = 67e12, [NN_F64] = 34e12},
+  .flops_per_second = {[NN_F32] = 67e12, [NN_F64] = 34e12, [NN_F16] = 989e12, [NN_BF16] = 989e12},
   .tf32_flops_per_second = 494e12,
   .bytes_per_second = 3.35e12,
   .launch_seconds = 3e-6,
