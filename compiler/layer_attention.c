@@ -38,7 +38,7 @@ static bool find_head_dim(const LayerCall *c, const MlirValue *x, int64_t *head_
   return true;
 }
 
-// The type of all three or, where they differ, the wide one.
+// The type of all three or, where they differ, the wide one, as of an operator.
 static NnDtype common_type(const MlirValue *x)
 {
   NnDtype type = nn_value_type(x[Q]).dtype;
@@ -71,5 +71,5 @@ bool layer_attention(LayerCall *c, Value *result)
   NnAttr attrs[] = {NN_F64A("scale", scale), NN_BOOL("causal", layer_bool(c, CAUSAL)), NN_F64A("dropout", drops ? p : 0), NN_STR("layout", head_dim ? "bthd" : "bhtd")};
   MlirOperation op = layer_build(c, NN_OP_attention, n, operand, 4, attrs, NULL);
   if (mlirOperationIsNull(op)) return false;
-  return layer_return(result, nn_cast(c->b, nn_reshape(c->b, mlirOperationGetResult(op, 0), given.rank, given.dim), given.dtype));
+  return layer_return(result, nn_reshape(c->b, mlirOperationGetResult(op, 0), given.rank, given.dim));
 }
