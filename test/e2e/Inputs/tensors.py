@@ -1,4 +1,4 @@
-# tensors.py npy OUT D0,D1,… EXPRESSION: a float32 .npy file; EXPRESSION is evaluated at each linear index i.
+# tensors.py npy OUT D0,D1,… EXPRESSION [i4]: a .npy file of float32 (or int32); EXPRESSION is evaluated at each linear index i.
 # tensors.py show FILE NAME…: tensors of a safetensors file, one line each.
 import json
 import math
@@ -7,11 +7,13 @@ import sys
 
 if sys.argv[1] == "npy":
     shape = [int(d) for d in sys.argv[3].split(",")]
-    values = [float(eval(sys.argv[4], {"i": i, "math": math})) for i in range(math.prod(shape))]
-    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({', '.join(map(str, shape))},), }}"
+    kind, convert = ("i4", int) if sys.argv[5:] == ["i4"] else ("f4", float)
+    code = compile(sys.argv[4], "expression", "eval")
+    values = [convert(eval(code, {"i": i, "math": math})) for i in range(math.prod(shape))]
+    header = f"{{'descr': '<{kind}', 'fortran_order': False, 'shape': ({', '.join(map(str, shape))},), }}"
     header += " " * (63 - (10 + len(header)) % 64) + "\n"
     with open(sys.argv[2], "wb") as out:
-        out.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}f", *values))
+        out.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}{kind[0]}", *values))
 else:
     data = open(sys.argv[2], "rb").read()
     size = struct.unpack("<Q", data[:8])[0]
