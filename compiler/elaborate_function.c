@@ -250,18 +250,6 @@ static void materialise_key(Elaborator *e, MlirValue rng, int row, MlirValue key
   mlirValueReplaceAllUsesOfWith(key, nn_reshape(&b, cut, 1, &words));
 }
 
-// The step of a scan whose call is not in the module yet.
-static MlirOperation scan_body(MlirModule module, MlirOperation call)
-{
-  NnScan scan = {0};
-  MlirStringRef name = mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(call, mlirStringRefCreateFromCString("callee")));
-  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
-    MlirAttribute symbol = mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("sym_name"));
-    if (mlirStringRefEqual(mlirStringAttrGetValue(symbol), name)) nn_scan_of(op, &scan);
-  }
-  return scan.body;
-}
-
 // The rows of the smallest table, or the classes, that x selects of, unchanged or cast, reshaped, transposed or broadcast; 0: none.
 static int64_t index_limit(MlirModule module, MlirValue x, int depth)
 {
@@ -282,8 +270,8 @@ static int64_t index_limit(MlirModule module, MlirValue x, int depth)
     } else if (kind == NN_OP_cast || kind == NN_OP_reshape || kind == NN_OP_transpose || kind == NN_OP_broadcast) {
       limit = index_limit(module, mlirOperationGetResult(op, 0), depth + 1);
     } else if (kind == NN_OP_NONE && nn_has_attr(op, "nn.scan")) {
-      MlirOperation body = scan_body(module, op);
-      limit = index_limit(module, mlirBlockGetArgument(nn_function_body(body), mlirOpOperandGetOperandNumber(use)), depth + 1);
+      NnScan scan;
+      if (nn_scan_called(module, op, &scan)) limit = index_limit(module, mlirBlockGetArgument(nn_function_body(scan.body), mlirOpOperandGetOperandNumber(use)), depth + 1);
     }
     if (limit && (!least || limit < least)) least = limit;
   }

@@ -94,7 +94,6 @@ struct Elaborator {
   Frame *frame;           // innermost
   Frame *globals;         // file-level dimensions
   Function *function;
-  int scan_depth;         // bodies of scans around here
   const char *layer_path; // path of the layer being called
   int n_models;
   const AstItem *main_model;   // of the loss, or the first

@@ -196,12 +196,10 @@ static bool build_body(Elaborator *e, Scan *s)
   if (frame->n) memcpy(frame->variables, saved.variables, sizeof *saved.variables * (size_t)frame->n);
   if (s->ast->label.text) frame->path = path_enter(e, frame->path, s->ast->label.text, true);
   f->builder.block = s->block;
-  e->scan_depth++;
   add_names(e, s);
   bool ok = exec_body(e, &s->ast->body, &v, &has_value);
   if (ok && !has_value) ok = elaborator_error(e, s->ast->body.pos, "the body of a scan ends with the new carried values");
   ok = ok && check_values(e, s, v) && check_effects(e, s, calls);
-  e->scan_depth--;
   f->builder.block = outer;
   frame->variables = saved.variables;
   frame->n = saved.n;
@@ -281,7 +279,6 @@ bool eval_scan(Elaborator *e, const AstExpr *x, Value *result)
   Scan s = {.ast = x->scan, .pos = x->pos};
   bool ok = eval_inputs(e, &s);
   if (!eval_init(e, &s) || !eval_reverse(e, &s) || !ok) return false;
-  if (e->scan_depth > 0) return elaborator_error(e, x->pos, "a scan cannot stand inside of another");
   if (s.ast->n_names != s.ast->n_inputs + s.n_carries) {
     elaborator_error(e, s.ast->names[0].pos, "the body names %d values: it needs one for the step of each input (%d) and for each carried value (%d)", s.ast->n_names,
                      s.ast->n_inputs, s.n_carries);

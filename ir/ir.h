@@ -290,6 +290,7 @@ typedef struct NnScan {
 } NnScan;
 // Of a func.call or a declaration. False: not a scan.
 bool nn_scan_of(MlirOperation op, NnScan *out);
+bool nn_scan_called(MlirModule module, MlirOperation call, NnScan *out);   // the same of a call that may stand in a block that is not in the module yet
 // Declares @name and calls it at b with operands in the order above. The body's signature says the rest.
 MlirOperation nn_scan_build(NnBuilder *b, MlirModule module, const char *name, const NnScan *scan, const MlirValue *operands);
 // Makes a scan of a detached block: its arguments are the steps of the slices, the stacked and the tied carries; `values` what the body

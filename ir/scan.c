@@ -15,9 +15,8 @@ MlirModule nn_module_of(MlirOperation op) {
 
 bool nn_is_scan_body(MlirOperation func) { return nn_has_attr(func, "nn.scan_body"); }
 
-// The function that a symbol attribute of op names; null if there is none.
-static MlirOperation function_named(MlirOperation op, MlirStringRef wanted) {
-  MlirBlock body = mlirModuleGetBody(nn_module_of(op));
+static MlirOperation function_named(MlirModule module, MlirStringRef wanted) {
+  MlirBlock body = mlirModuleGetBody(module);
   for (MlirOperation f = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(f); f = mlirOperationGetNextInBlock(f)) {
     MlirAttribute symbol = mlirOperationGetAttributeByName(f, nn_ref("sym_name"));
     if (!mlirAttributeIsNull(symbol) && mlirStringRefEqual(mlirStringAttrGetValue(symbol), wanted)) return f;
@@ -25,19 +24,24 @@ static MlirOperation function_named(MlirOperation op, MlirStringRef wanted) {
   return nn_null_operation();
 }
 
-bool nn_scan_of(MlirOperation op, NnScan *out) {
-  if (mlirOperationIsNull(op) || nn_op_of(op) != NN_OP_NONE) return false;
-  if (nn_is(op, "func.call")) {
-    if (!nn_has_attr(op, "nn.scan")) return false;
-    op = function_named(op, mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(op, nn_ref("callee"))));
-  }
+static bool declared(MlirOperation op, NnScan *out) {
   if (mlirOperationIsNull(op) || !nn_has_attr(op, "nn.body")) return false;
   int64_t counts[5];
   if (nn_attr_i64s(op, "nn.counts", counts, 5) != 5) return false;
   MlirAttribute body = mlirOperationGetAttributeByName(op, nn_ref("nn.body"));
-  *out = (NnScan){.body = function_named(op, mlirStringAttrGetValue(body)), .length = nn_attr_i64(op, "nn.length", 0), .reverse = nn_attr_bool(op, "nn.reverse", false),
+  *out = (NnScan){.body = function_named(nn_module_of(op), mlirStringAttrGetValue(body)), .length = nn_attr_i64(op, "nn.length", 0), .reverse = nn_attr_bool(op, "nn.reverse", false),
                   .n_slices = (int)counts[0], .n_stacked = (int)counts[1], .n_tied = (int)counts[2], .n_invariants = (int)counts[3], .n_outputs = (int)counts[4]};
   return !mlirOperationIsNull(out->body);
+}
+
+bool nn_scan_of(MlirOperation op, NnScan *out) {
+  if (mlirOperationIsNull(op) || nn_op_of(op) != NN_OP_NONE) return false;
+  if (nn_is(op, "func.call")) return nn_has_attr(op, "nn.scan") && nn_scan_called(nn_module_of(op), op, out);
+  return declared(op, out);
+}
+
+bool nn_scan_called(MlirModule module, MlirOperation call, NnScan *out) {
+  return declared(function_named(module, mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(call, nn_ref("callee")))), out);
 }
 
 char *nn_free_symbol(MlirModule module, const char *name) {

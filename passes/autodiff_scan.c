@@ -264,7 +264,7 @@ static void give_back(Backward *w, MlirOperation call, const NnScan *backward, c
 
 void scan_vjp(MlirModule module, NnVjp *v) {
   Backward w = {.v = v, .block = mlirBlockCreate(0, NULL, NULL)};
-  bool found = nn_scan_of(v->op, &w.forward);
+  bool found = nn_scan_called(module, v->op, &w.forward);
   assert(found && w.forward.n_tied == 0);   // the frontend stacks what it may have to differentiate
   (void)found;
   w.incoming = calloc((size_t)v->n_results + 1, sizeof *w.incoming);

@@ -154,6 +154,9 @@ void inplace_function(MlirModule module, MlirOperation func, const NnTarget *tar
 // workspace; behind that up to nn.bound the arguments, which are in truth rows of other buffers: an offset there says which.
 void plan_scan_body(MlirModule module, MlirOperation body, const NnTarget *target);
 
+// scan.c: the plan of a scan's step, if it has none yet, and of the scans inside of it.
+void plan_scan(MlirModule module, const NnScan *scan, const NnTarget *target);
+
 // Persistent arguments of all public functions by name: the same offset everywhere, in order of first occurrence.
 typedef struct PlanPersistent {   // Owned
   int n;

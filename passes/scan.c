@@ -17,19 +17,28 @@ static void add_rows(const NnScan *s) {
   for (int a = 0; a < nn_function_n_args(s->body); a++) nn_set_arg_attr(s->body, a, &NN_STR("nn.role", "state"));
 }
 
-// Requires: kernels (fuse); no scan in the step of another.
+// Those inside of the step first: what they need is a workspace in it.
+void plan_scan(MlirModule module, const NnScan *scan, const NnTarget *target) {
+  if (nn_has_attr(scan->body, "nn.arena")) return;
+  NnStepList steps = nn_flatten(scan->body);
+  for (int i = 0; i < steps.n; i++) {
+    NnScan inside;
+    if (steps.items[i].role == NN_STEP_RUN && nn_scan_of(steps.items[i].op, &inside)) plan_scan(module, &inside, target);
+  }
+  nn_steps_free(&steps);
+  add_rows(scan);
+  schedule_function(module, scan->body, target);
+  inplace_function(module, scan->body, target);
+  plan_scan_body(module, scan->body, target);
+}
+
+// Requires: kernels (fuse).
 // Establishes: on the body of each scan docs/internals.md, "Scans": arguments for what is stacked, nn.tied on all results, a plan of its own.
 // Breaks: nothing. The step of a scan is final.
 bool nn_pass_scan(MlirModule module, const NnPassRun *run) {
-  MlirOperation next;
-  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op); op = next) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
     NnScan scan;
-    next = mlirOperationGetNextInBlock(op);
-    if (!nn_is(op, "func.func") || !nn_scan_of(op, &scan) || nn_has_attr(scan.body, "nn.arena")) continue;
-    add_rows(&scan);
-    schedule_function(module, scan.body, run->target);
-    inplace_function(module, scan.body, run->target);
-    plan_scan_body(module, scan.body, run->target);
+    if (nn_is(op, "func.func") && nn_scan_of(op, &scan)) plan_scan(module, &scan, run->target);
   }
   return true;
 }

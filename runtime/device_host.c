@@ -90,16 +90,18 @@ static bool prepare_step(HostFunction *h, const Arena *arena, const NncStep *s, 
   return true;
 }
 
+// Steps inside of a scan, and all buffers.
+static void count_step(const NncStep *s, size_t *n_inside, size_t *n_buffers) {
+  *n_buffers += (size_t)s->n_buffers;
+  if (s->scan) *n_inside += (size_t)s->scan->n_steps;
+  for (int i = 0; s->scan && i < s->scan->n_steps; i++) count_step(&s->scan->steps[i], n_inside, n_buffers);
+}
+
 static void *prepare(const NncFunction *f, const Arena *arena) {
   HostFunction *h = xcalloc(1, sizeof *h);
   h->f = f;
   size_t n = 0, n_steps = (size_t)f->n_steps;
-  for (int i = 0; i < f->n_steps; i++) {
-    const NncScan *scan = f->steps[i].scan;
-    n += (size_t)f->steps[i].n_buffers;
-    n_steps += scan ? (size_t)scan->n_steps : 0;
-    for (int k = 0; scan && k < scan->n_steps; k++) n += (size_t)scan->steps[k].n_buffers;
-  }
+  for (int i = 0; i < f->n_steps; i++) count_step(&f->steps[i], &n_steps, &n);
   h->steps = xcalloc(n_steps, sizeof *h->steps);
   h->addresses = xcalloc(n, sizeof *h->addresses);
   Prepared *inner = h->steps + f->n_steps;
@@ -145,13 +147,19 @@ static void run_one(const NncStep *s, const Prepared *p) {
   }
 }
 
+// Moves step i of a scan, and what is inside of it, by so many iterations of the loop that is `level` loops around that scan.
+static void move_step(const NncScan *scan, int i, const Prepared *p, int level, int64_t by) {
+  const NncStep *s = &scan->steps[i];
+  for (int j = 0; j < s->n_buffers; j++) p->buffers[j] = (char *)p->buffers[j] + by * scan->strides[i][j * scan->depth + level];
+  for (int k = 0; s->scan && k < s->scan->n_steps; k++) move_step(s->scan, k, &p->inner[k], level + 1, by);
+}
+
 // The addresses of a step move on after it has run, and back to the start after the last iteration.
 static void run_scan(const NncScan *scan, const Prepared *p) {
   for (int64_t t = 1; t <= scan->iterations; t++) {
     for (int i = 0; i < scan->n_steps; i++) {
       run_one(&scan->steps[i], &p->inner[i]);
-      int64_t by = t < scan->iterations ? 1 : 1 - t;
-      for (int j = 0; j < scan->steps[i].n_buffers; j++) p->inner[i].buffers[j] = (char *)p->inner[i].buffers[j] + by * scan->strides[i][j];
+      move_step(scan, i, &p->inner[i], 0, t < scan->iterations ? 1 : 1 - t);
     }
   }
 }

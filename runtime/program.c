@@ -46,17 +46,53 @@ static int64_t buffers_end(const NncStep *s) {
   return end;
 }
 
-// Of the first and the last iteration, since offsets move evenly.
-static int64_t scan_end(const NncScan *scan) {
+// The loops around a step, the innermost first.
+typedef struct Loop { const NncScan *scan; const struct Loop *around; } Loop;
+
+// The bytes that buffer j of step i reaches into in all iterations of the loops: it moves evenly, so the first and the last of each tell.
+static void buffer_span(const Loop *loop, int i, int j, int64_t *begin, int64_t *end) {
+  const NncStep *step = &loop->scan->steps[i];
+  const int64_t *stride = loop->scan->strides[i] + (ptrdiff_t)j * loop->scan->depth;
+  *begin = step->buffers[j];
+  *end = step->buffers[j] + step->buffer_bytes[j];
+  for (const Loop *l = loop; l; l = l->around, stride++) {
+    int64_t move = *stride * (l->scan->iterations - 1);
+    *begin += move < 0 ? move : 0;
+    *end += larger(0, move);
+  }
+}
+
+static int64_t scan_end(const NncScan *scan, const Loop *around) {
+  Loop loop = {scan, around};
   int64_t end = 0;
   for (int i = 0; i < scan->n_steps; i++) {
     const NncStep *step = &scan->steps[i];
-    int64_t e = step_end(step);
-    if (e < 0 || !step->buffer_bytes) return -1;
+    int64_t e = step->kind == NNC_STEP_SCAN ? scan_end(step->scan, &loop) : step_end(step);
+    if (e < 0 || (step->n_buffers && !step->buffer_bytes)) return -1;
     end = larger(end, e);
-    for (int j = 0; j < step->n_buffers; j++) end = larger(end, step->buffers[j] + step->buffer_bytes[j] + larger(0, scan->strides[i][j] * (scan->iterations - 1)));
+    for (int j = 0; j < step->n_buffers; j++) {
+      int64_t from, to;
+      buffer_span(&loop, i, j, &from, &to);
+      end = larger(end, to);
+    }
   }
   return end;
+}
+
+// No buffer lies before the arena in any iteration.
+static bool scan_begins(const NncScan *scan, const Loop *around) {
+  Loop loop = {scan, around};
+  bool ok = true;
+  for (int i = 0; i < scan->n_steps; i++) {
+    const NncStep *step = &scan->steps[i];
+    for (int j = 0; j < step->n_buffers; j++) {
+      int64_t from, to;
+      buffer_span(&loop, i, j, &from, &to);
+      ok &= step->buffers[j] >= 0 && from >= 0;
+    }
+    if (step->kind == NNC_STEP_SCAN) ok &= scan_begins(step->scan, &loop);
+  }
+  return ok;
 }
 
 // One past the last byte a step touches; -1 if its tables do not say.
@@ -65,7 +101,7 @@ static int64_t step_end(const NncStep *s) {
   case NNC_STEP_CONV: return conv_end(s);
   case NNC_STEP_MATMUL: return matmul_end(s);
   case NNC_STEP_COPY: return larger(s->buffers[0], s->buffers[1]) + s->copy_bytes;
-  case NNC_STEP_SCAN: return scan_end(s->scan);
+  case NNC_STEP_SCAN: return scan_end(s->scan, NULL);
   case NNC_STEP_TAP: return s->tap->offset + s->tap->bytes;
   case NNC_STEP_KERNEL:
     if (!s->buffer_bytes) return s->n_buffers ? -1 : 0;
@@ -98,10 +134,7 @@ static bool verify_tensor(const NncTensor *t, int64_t from, int64_t limit, const
 
 static bool verify_step(const NncFunction *f, const NncStep *s) {
   bool ok = step_end(s) <= f->arena_bytes;
-  for (int i = 0; s->scan && i < s->scan->n_steps; i++) {   // no buffer before the arena in the last iteration
-    const NncStep *inner = &s->scan->steps[i];
-    for (int j = 0; j < inner->n_buffers; j++) ok &= inner->buffers[j] >= 0 && inner->buffers[j] + s->scan->strides[i][j] * (s->scan->iterations - 1) >= 0;
-  }
+  if (ok && s->scan) ok = scan_begins(s->scan, NULL);
   // A buffer may be a slice of another: aligned to its elements only.
   for (int i = 0; i < s->n_buffers; i++) ok &= s->buffers[i] >= 0 && s->buffers[i] <= f->arena_bytes;
   if (!ok) report_error("damaged program: step %s of %s reaches beyond the arena", s->label, f->name);

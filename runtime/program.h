@@ -114,11 +114,13 @@ typedef struct NncStep {
 } NncStep;
 
 // A loop: the steps run one after the other, `iterations` times. A buffer of theirs lies at its offset plus the iteration times its stride:
-// 0 for what is the same in all iterations, the bytes of a row for what is gone through, negative for a loop that goes backwards.
+// 0 for what is the same in all iterations, the bytes of a row for what is gone through, negative for a loop that goes backwards. In a loop
+// inside of another, it moves with the iterations of both.
 typedef struct NncScan {
   int64_t iterations;
-  int n_steps; const NncStep *steps;         // KERNEL, CONV, MATMUL, ATTENTION, COPY
-  const int64_t *const *strides;             // per step: one per buffer
+  int n_steps; const NncStep *steps;         // KERNEL, CONV, MATMUL, ATTENTION, COPY, SCAN
+  int depth;                                 // strides per buffer
+  const int64_t *const *strides;             // per step, then per buffer: by an iteration of this loop, of the one around it, and so on
 } NncScan;
 
 // "train" runs one whole step (forward, backward, update). With gradient accumulation "accumulate" runs the earlier micro-batches of a

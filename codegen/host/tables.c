@@ -173,9 +173,12 @@ static int add_persistent(Text *t, int n_functions, const MlirOperation *functio
 // Steps
 
 static int add_buffer(Tables *w, int64_t offset, int64_t bytes) {
-  int64_t stride = 0;
-  if (w->place) offset = scan_place(w->place, offset, &stride);
-  text_add(&w->strides, "%lld,", (long long)stride);
+  const ScanPlace *place = w->place;
+  for (int level = 0; level < w->depth; level++) {
+    int64_t stride = 0;
+    if (place) offset = scan_place(place, offset, &stride), place = place->around;
+    text_add(&w->strides, "%lld,", (long long)stride);
+  }
   text_add(&w->buffers, "%lld,", (long long)offset);
   text_add(&w->buffer_bytes, "%lld,", (long long)bytes);
   if (++w->n_buffers % 16 == 0) text_add(&w->buffers, "\n"), text_add(&w->buffer_bytes, "\n"), text_add(&w->strides, "\n");
@@ -193,15 +196,15 @@ static int add_values(Tables *w, MlirOperation op) {
   return first;
 }
 
-// The step that stands last in w->steps, which begins with buffer `first`, is there.
-static void end_step(Tables *w, int first) {
+void tables_end_step(Tables *w, int first) {
   w->n_steps++;
-  if (w->place) text_add(&w->stride_rows, "D+%d,", first);
+  if (w->place) text_add(&w->stride_rows, "D+%d,", first * w->depth);
 }
 
-static int64_t workspace_of(const Tables *w, MlirOperation op) {
+int64_t tables_workspace(const Tables *w, MlirOperation op) {
   int64_t offset = nn_attr_i64(op, "nn.workspace", -1), stride;
-  return w->place && offset >= 0 ? scan_place(w->place, offset, &stride) : offset;
+  for (const ScanPlace *place = w->place; place && offset >= 0; place = place->around) offset = scan_place(place, offset, &stride);
+  return offset;
 }
 
 // What every call of the kernel has in common, written and computed at the first: its key as K<kernel>, FLOPs, predicted seconds.
@@ -264,7 +267,7 @@ static void add_launches(Tables *w, const NnStep *s, const HostKernel *k, int nu
     // The whole cost stands at the first launch.
     if (!i) text_add(&w->steps, ",.flops=%.6g,.bytes=%.6g,.seconds=%.6g", cost->flops, nn_op_bytes(s->op), cost->seconds);
     text_add(&w->steps, "%s},\n", s->recomputed ? ",.recomputed=true" : "");
-    end_step(w, from);
+    tables_end_step(w, from);
   }
 }
 
@@ -350,7 +353,7 @@ static void add_library_step(Tables *w, const NnStep *s) {
   int first = add_values(w, s->op);
   LibraryRecord r = add_record(w, s->op);
   text_add(&w->steps, "  {.kind=%s,.label=\"%s\",.n_buffers=%d,.buffers=B+%d,.buffer_bytes=Z+%d,.%s=&C%d,.workspace=%lld,.flops=%.6g,.bytes=%.6g,.seconds=%.6g%s", r.kind,
-           r.label, w->n_buffers - first, first, first, r.field, w->n_records++, (long long)workspace_of(w, s->op), nn_op_flops(s->op), nn_op_bytes(s->op),
+           r.label, w->n_buffers - first, first, first, r.field, w->n_records++, (long long)tables_workspace(w, s->op), nn_op_flops(s->op), nn_op_bytes(s->op),
            target_seconds(s->op), s->recomputed ? ",.recomputed=true" : "");
   char *key = cost_key(s->op, nn_null_operation());
   text_add(&w->steps, ",.cost_key=");
@@ -358,7 +361,7 @@ static void add_library_step(Tables *w, const NnStep *s) {
   text_add(&w->steps, "},\n");
   free(key);
   free(r.label);
-  end_step(w, first);
+  tables_end_step(w, first);
 }
 
 static void add_tap(Tables *w, const NnStep *s) {
@@ -375,7 +378,7 @@ void tables_add_copy(Tables *w, int64_t from, int64_t to, int64_t bytes) {
   int first = add_buffer(w, from, bytes);
   add_buffer(w, to, bytes);
   text_add(&w->steps, "  {.kind=NNC_STEP_COPY,.label=\"copy\",.n_buffers=2,.buffers=B+%d,.buffer_bytes=Z+%d,.workspace=-1,.copy_bytes=%lld},\n", first, first, (long long)bytes);
-  end_step(w, first);
+  tables_end_step(w, first);
 }
 
 // Tied updates that could not be computed in their argument's buffer.
@@ -469,6 +472,10 @@ bool host_tables_write(MlirModule module, const HostKernels *kernels, const Host
   Tables w = {.module = module, .kernels = kernels, .cuda = cuda, .costs = host_alloc((size_t)kernels->n + 1, sizeof(KernelCost))};
   Text entries = {0}, tensors = {0};
   declare_kernels(out, kernels);
+  for (int i = 0; i < n; i++) {
+    int depth = scan_depth(functions[i]);
+    if (depth > w.depth) w.depth = depth;
+  }
   int n_persistent = add_persistent(out, n, functions);
   for (int i = 0; i < n; i++) add_function(&w, functions[i], i, &tensors, &entries);
   text_append(out, tensors.data, tensors.size);

@@ -28,26 +28,32 @@ typedef struct Tables {
   int n_taps;     Text taps;                    // T
   int n_steps;    Text steps;                   // of the current function; S<function>
   int n_scans;    Text scans;                   // Q<i>: the loops, with their steps and strides
-  Text strides;                                 // D: of the steps' buffers inside of scans, as B
+  int depth;      Text strides;                 // D: how the buffers inside of scans move, as B but `depth` numbers each: the most loops around a step
   Text stride_rows;                             // pointers into D, one per step of the current scan
   const struct ScanPlace *place;                // of the scan whose step is being written; NULL: none
 } Tables;
 
-// Where the buffers of one step of a scan really are (tables_scan.c).
+// Where the buffers of one step of a scan really are (tables_scan.c): offsets in the plan of the function that calls it, which may be the
+// step of another scan.
 typedef struct ScanPlace {
-  int64_t workspace;               // arena offset of what is the step's own
+  const struct ScanPlace *around;  // Borrowed; of that other scan, NULL: none
+  int64_t workspace;               // offset of what is the step's own
   int64_t arena;                   // bytes of that; the offsets of arguments begin here
   int n;
   int64_t *from, *bytes;           // Owned; by argument: its offset in the body's plan, its size
-  int64_t *to, *stride;            // Owned; its arena offset in the first iteration, and how it moves
+  int64_t *to, *stride;            // Owned; its offset in the first iteration, and how it moves
 } ScanPlace;
-// The arena offset of byte `offset` of the body's plan; *stride 0 or how it moves.
+// Where byte `offset` of the body's plan is in that of the caller; *stride 0 or how it moves.
 int64_t scan_place(const ScanPlace *p, int64_t offset, int64_t *stride);
+// The most scans inside of each other in a function.
+int scan_depth(MlirOperation func);
 
 // Steps (tables.c): one op of a function, and the number of buffers written so far.
 void tables_add_step(Tables *w, const NnStep *s);
 void tables_add_copy(Tables *w, int64_t from, int64_t to, int64_t bytes);
 int64_t tables_offset(const Tables *w, MlirValue v);
+int64_t tables_workspace(const Tables *w, MlirOperation op);   // arena offset, in the first iteration of the loops around; -1: none
+void tables_end_step(Tables *w, int first);   // the step that stands last in w->steps, which begins with buffer `first`, is complete
 void tables_offsets_build(Offsets *o, MlirOperation func, const NnStepList *steps);
 void tables_offsets_free(Offsets *o);
 // The call of a scan: copies of the initial values, then the loop.

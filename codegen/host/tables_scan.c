@@ -49,7 +49,7 @@ static void bind_all(Tables *w, ScanPlace *p, const NnScan *s, MlirOperation cal
 }
 
 static ScanPlace place_create(Tables *w, const NnScan *s, MlirOperation call) {
-  ScanPlace p = {.workspace = nn_attr_i64(call, "nn.workspace", 0), .arena = nn_attr_i64(s->body, "nn.arena", -1), .n = nn_function_n_args(s->body)};
+  ScanPlace p = {.around = w->place, .workspace = nn_attr_i64(call, "nn.workspace", 0), .arena = nn_attr_i64(s->body, "nn.arena", -1), .n = nn_function_n_args(s->body)};
   host_require(p.arena >= 0, "a scan without a plan: the pass `scan` has not run");
   p.from = host_alloc((size_t)p.n + 1, sizeof *p.from);
   p.bytes = host_alloc((size_t)p.n + 1, sizeof *p.bytes);
@@ -98,17 +98,30 @@ static void add_initial(Tables *w, const NnScan *s, MlirOperation call) {
   }
 }
 
+int scan_depth(MlirOperation func) {
+  NnStepList steps = nn_flatten(func);
+  int depth = 0;
+  for (int i = 0; i < steps.n; i++) {
+    NnScan scan;
+    if (steps.items[i].role != NN_STEP_RUN || !nn_scan_of(steps.items[i].op, &scan)) continue;
+    int inside = 1 + scan_depth(scan.body);
+    if (inside > depth) depth = inside;
+  }
+  nn_steps_free(&steps);
+  return depth;
+}
+
 void tables_add_scan(Tables *w, const NnStep *step, const NnScan *s) {
   add_initial(w, s, step->op);
+  int64_t workspace = tables_workspace(w, step->op);
   ScanPlace place = place_create(w, s, step->op);
-  Text outer = w->steps;
+  Text outer = w->steps, outer_rows = w->stride_rows;
   const Offsets *outer_offsets = w->offsets;
   int n_outer = w->n_steps;
   NnStepList steps = nn_flatten(s->body);
   Offsets offsets = {0};
   tables_offsets_build(&offsets, s->body, &steps);
-  w->steps = (Text){0};
-  text_free(&w->stride_rows);
+  w->steps = w->stride_rows = (Text){0};
   w->n_steps = 0;
   w->offsets = &offsets;
   w->place = &place;
@@ -117,15 +130,17 @@ void tables_add_scan(Tables *w, const NnStep *step, const NnScan *s) {
   int number = w->n_scans++;
   text_add(&w->scans, "static const NncStep QS%d[] = {\n%s  {0}};\nstatic const int64_t *const QD%d[] = {%s0};\n", number, text_c_string(&w->steps), number,
            w->n_steps ? text_c_string(&w->stride_rows) : "");
-  text_add(&w->scans, "static const NncScan Q%d = {%lld, %d, QS%d, QD%d};\n", number, (long long)s->length, w->n_steps, number, number);
+  text_add(&w->scans, "static const NncScan Q%d = {%lld, %d, QS%d, %d, QD%d};\n", number, (long long)s->length, w->n_steps, number, w->depth, number);
   text_free(&w->steps);
+  text_free(&w->stride_rows);
   w->steps = outer;
+  w->stride_rows = outer_rows;
   w->n_steps = n_outer;
   w->offsets = outer_offsets;
-  w->place = NULL;
+  w->place = place.around;
   text_add(&w->steps, "  {.kind=NNC_STEP_SCAN,.label=\"scan of %lld\",.workspace=%lld,.scan=&Q%d,.flops=%.6g,.bytes=%.6g,.seconds=%.6g%s},\n", (long long)s->length,
-           (long long)place.workspace, number, nn_op_flops(step->op), nn_op_bytes(step->op), target_seconds(step->op), step->recomputed ? ",.recomputed=true" : "");
-  w->n_steps++;
+           (long long)workspace, number, nn_op_flops(step->op), nn_op_bytes(step->op), target_seconds(step->op), step->recomputed ? ",.recomputed=true" : "");
+  tables_end_step(w, 0);
   tables_offsets_free(&offsets);
   nn_steps_free(&steps);
   free(place.from);

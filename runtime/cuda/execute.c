@@ -68,10 +68,13 @@ static bool prepare_step(CudaProgram *p, const NncStep *s, CudaStep *step, size_
   return true;
 }
 
-static void count_arguments(const NncStep *s, size_t *n, size_t *most) {
+// Steps inside of a scan, all arguments, and the most buffers of one step.
+static void count_step(const NncStep *s, size_t *n_inside, size_t *n, size_t *most) {
   size_t buffers = (size_t)s->n_buffers;
   *n += buffers + (s->launch ? (size_t)s->launch->n_numbers : 0);
   if (buffers > *most) *most = buffers;
+  if (s->scan) *n_inside += (size_t)s->scan->n_steps;
+  for (int i = 0; s->scan && i < s->scan->n_steps; i++) count_step(&s->scan->steps[i], n_inside, n, most);
 }
 
 static size_t bytes_of(int n, const NncTensor *tensors) {
@@ -93,12 +96,7 @@ void *cuda_prepare(const NncFunction *f, const Arena *arena) {
   p->mirror = arena->base;
   p->m = arena->memory;
   size_t n = 0, most = 0, n_steps = (size_t)f->n_steps;
-  for (int i = 0; i < f->n_steps; i++) {
-    const NncScan *scan = f->steps[i].scan;
-    count_arguments(&f->steps[i], &n, &most);
-    n_steps += scan ? (size_t)scan->n_steps : 0;
-    for (int k = 0; scan && k < scan->n_steps; k++) count_arguments(&scan->steps[k], &n, &most);
-  }
+  for (int i = 0; i < f->n_steps; i++) count_step(&f->steps[i], &n_steps, &n, &most);
   p->steps = xcalloc(n_steps, sizeof *p->steps);
   p->addresses = xcalloc(n + 1, sizeof *p->addresses);
   p->arguments = xcalloc(n + 1, sizeof *p->arguments);
@@ -179,13 +177,19 @@ static bool launch(CudaProgram *p, const NncStep *s, const CudaStep *step) {
   report_internal("step %s of %s: not a step of a GPU program", s->label, p->f->name);
 }
 
+// Moves step i of a scan, and what is inside of it, by so many iterations of the loop that is `level` loops around that scan.
+static void move_step(const NncScan *scan, int i, const CudaStep *step, int level, int64_t by) {
+  const NncStep *s = &scan->steps[i];
+  for (int j = 0; j < s->n_buffers; j++) step->addresses[j] += (CUdeviceptr)(by * scan->strides[i][j * scan->depth + level]);
+  for (int k = 0; s->scan && k < s->scan->n_steps; k++) move_step(s->scan, k, &step->inner[k], level + 1, by);
+}
+
 // A launch takes the addresses as they are then, also into a graph; they move on after it, and back to the start after the last iteration.
 static bool launch_scan(CudaProgram *p, const NncScan *scan, const CudaStep *step) {
   for (int64_t t = 1; t <= scan->iterations; t++) {
     for (int i = 0; i < scan->n_steps; i++) {
       if (!launch(p, &scan->steps[i], &step->inner[i])) return false;
-      int64_t by = t < scan->iterations ? 1 : 1 - t;
-      for (int j = 0; j < scan->steps[i].n_buffers; j++) step->inner[i].addresses[j] += (CUdeviceptr)(by * scan->strides[i][j]);
+      move_step(scan, i, &step->inner[i], 0, t < scan->iterations ? 1 : 1 - t);
     }
   }
   return true;

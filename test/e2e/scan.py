@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Runs one step of two programs on the same hashed tensors and compares everything that they write, within 1e-12 in f64.
 
-usage: scan.py PROGRAM OTHER WORKDIR
+usage: scan.py PROGRAM OTHER WORKDIR INPUT=DIM,DIM,...
 """
+import math
 import os
 import subprocess
 import sys
@@ -15,7 +16,8 @@ def main():
     one, other, work = sys.argv[1:4]
     path = lambda name: os.path.join(work, name + '.safetensors')
     subprocess.run([one, 'export', '--init', path('weights')], check=True, stdout=subprocess.DEVNULL)
-    gf.write_safetensors(path('inputs'), {'x': ('F64', [3, 7, 5], gf.tensor('x', 105)), 'target': ('F64', [3, 7, 2], gf.tensor('target', 42))})
+    inputs = {name: [int(d) for d in dims.split(',')] for name, dims in (a.split('=') for a in sys.argv[4:])}
+    gf.write_safetensors(path('inputs'), {name: ('F64', dims, gf.tensor(name, math.prod(dims))) for name, dims in inputs.items()})
     outputs = []
     for program in (one, other):
         subprocess.run([program, 'step', '--inputs', path('inputs'), '--weights', path('weights'), '--outputs', path('out')], check=True, stdout=subprocess.DEVNULL)
