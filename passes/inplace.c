@@ -99,7 +99,7 @@ void inplace_function(MlirModule module, MlirOperation func, const NnTarget *tar
   PlanProgram p;
   PlanLayout l;
   plan_program_build(&p, module, func, target);
-  plan_layout_build(&p, NULL, p.n_steps, PLAN_INPLACE_DECIDE, &l);
+  plan_layout_build(&p, NULL, p.n_steps, nn_has_attr(func, "nn.placed") ? PLAN_INPLACE_READ : PLAN_INPLACE_DECIDE, &l);   // placed: remat has decided
   for (int i = 0; i < p.n_steps; i++) write_pairs(&p, &l, i);
   nn_set_result_attr_where(func, l.copy_back, &NN_BOOL("nn.copy_back", true));
   plan_layout_free(&l);

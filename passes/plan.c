@@ -89,12 +89,8 @@ static int64_t plan_function(Planner *planner, MlirOperation func) {
     free(name);
   }
   int64_t capacity = planner->budget > planner->persistent.total ? planner->budget - planner->persistent.total : 0;
-  // Remat has found that the budget is kept, but by offsets for its own sequence: where the function that it wrote shares other buffers the search must find it again.
-  bool possible = plan_layout_peak(&p, &l) <= capacity;
-  for (PlanEffort effort = PLAN_EFFORT_LONG; effort <= (possible ? PLAN_EFFORT_LAST : PLAN_EFFORT_LONG); effort++) {
-    plan_layout_place(&p, &l, capacity, effort);
-    if (l.arena <= capacity) break;
-  }
+  if (!plan_layout_take_places(&p, &l, planner->persistent.total)) plan_layout_place(&p, &l, capacity, PLAN_EFFORT_LONG);
+  mlirOperationRemoveAttributeByName(func, ref("nn.placed"));
   write_plan(planner, &p, &l);
   int64_t arena = planner->persistent.total + l.arena;
   plan_layout_free(&l);
@@ -127,6 +123,7 @@ void plan_scan_body(MlirModule module, MlirOperation body, const NnTarget *targe
 }
 
 // Requires: kernels (fuse), a final order; that remat has kept to nn.budget, if there is one (the pass `check` will see); `nn.inplace` where buffers are to be shared.
+// Where remat has placed a function's buffers (nn.placed) that is the plan.
 // Establishes: docs/internals.md, "Plan in the IR".
 // Breaks: nothing. Any change of order, values or nn.inplace after it makes the plan wrong.
 bool nn_pass_plan(MlirModule module, const NnPassRun *run) {

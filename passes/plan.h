@@ -136,9 +136,12 @@ typedef enum PlanInplace { PLAN_INPLACE_DECIDE, PLAN_INPLACE_READ } PlanInplace;
 // Lifetimes, buffers shared in place, tied results. `exec` (n steps, may repeat) or NULL for the function's own order.
 void plan_layout_build(PlanProgram *p, const int *exec, int n, PlanInplace mode, PlanLayout *out);
 // Offsets and arena, within 0.1 % of the peak where the search finds it. capacity > 0: bytes that it must not exceed, where possible.
-// Of the search: about 0.1 s or 0.5 s at most; each effort beyond LONG takes as much once more, with other random numbers.
-typedef enum PlanEffort { PLAN_EFFORT_SHORT, PLAN_EFFORT_LONG, PLAN_EFFORT_LAST = PLAN_EFFORT_LONG + 10 } PlanEffort;
+// Of the search: about 0.1 s or 0.5 s at most.
+typedef enum PlanEffort { PLAN_EFFORT_SHORT, PLAN_EFFORT_LONG } PlanEffort;
 void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity, PlanEffort effort);
+// The offsets that remat has written on the function (nn.placed), which begin behind `persistent` bytes. False where there are none or the
+// layout is another than the one that they were found for; offsets are undefined then. The layout: of the function's own order.
+bool plan_layout_take_places(const PlanProgram *p, PlanLayout *l, int64_t persistent);
 // Bytes of the buffers live at each position, n + 1 of them, without the persistent part. Owned: free().
 int64_t *plan_layout_live(const PlanProgram *p, const PlanLayout *l);
 // The largest sum of live buffers at one position, without the persistent part: no offsets can do better.

@@ -177,19 +177,26 @@ void plan_layout_build(PlanProgram *p, const int *exec, int n, PlanInplace mode,
   free(current);
 }
 
-void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity, PlanEffort effort) {
+// The buffers that need an offset. Owned: free().
+static OffsetBuffer *list_buffers(const PlanProgram *p, const PlanLayout *l, int *n) {
   OffsetBuffer *list = solver_allocate((size_t)l->n_buffers, sizeof *list);
-  int n = 0;
+  *n = 0;
   for (int b = 0; b < l->n_buffers; b++) {
     const PlanBuffer *from = &l->buffers[b];
     if (from->persistent) continue;
-    list[n++] = (OffsetBuffer){.id = b, .lower = from->lower, .upper = from->upper, .size = from->bytes, .align = p->alignment};
+    list[(*n)++] = (OffsetBuffer){.id = b, .lower = from->lower, .upper = from->upper, .size = from->bytes, .align = p->alignment, .offset = from->offset};
   }
+  return list;
+}
+
+void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity, PlanEffort effort) {
+  int n;
+  OffsetBuffer *list = list_buffers(p, l, &n);
   OffsetResult result;
   SolverError error;
   // Close to the lower bound is good enough, unless a budget asks for more; where none can be met the first placement tells enough.
   int64_t peak = plan_layout_peak(p, l), goal = peak + peak / 1024;
-  OffsetOptions options = {.seed = effort > PLAN_EFFORT_LONG ? (uint64_t)effort : 1, .capacity = capacity > 0 && capacity < goal ? capacity : goal, .max_work = effort >= PLAN_EFFORT_LONG ? 500000000 : 40000000};
+  OffsetOptions options = {.seed = 1, .capacity = capacity > 0 && capacity < goal ? capacity : goal, .max_work = effort == PLAN_EFFORT_LONG ? 500000000 : 40000000};
   if (capacity > 0 && capacity < peak) options.max_work = -1;
   bool ok = offsets_assign(list, n, &options, &result, &error) && offsets_verify(list, n, result.arena_bytes, &error);
   if (!ok) {
@@ -200,6 +207,49 @@ void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity, Pl
   l->arena = result.arena_bytes;
   l->live = result.lower_bound;
   free(list);
+}
+
+// A buffer has one place, whichever of the values in it tells. `known` holds, per buffer, whether one has.
+static bool take_place(PlanLayout *l, bool *known, int buffer, int64_t offset) {
+  PlanBuffer *b = &l->buffers[buffer];
+  if (b->persistent) return true;
+  bool fits = offset >= 0 && (!known[buffer] || b->offset == offset);
+  known[buffer] = true;
+  b->offset = offset;
+  return fits;
+}
+
+static bool take_all_places(const PlanProgram *p, PlanLayout *l, int64_t persistent, bool *known) {
+  int64_t *offset = solver_allocate((size_t)(p->n_args + p->n_values) + 1, sizeof *offset);
+  bool ok = nn_attr_i64s(p->func, "nn.placed", offset, p->n_args + 1) == p->n_args;
+  for (int a = 0; a < p->n_args && ok; a++) ok = take_place(l, known, l->instances[a].buffer, offset[a] - persistent);
+  for (int i = 0; i < p->n_steps && ok; i++) {
+    const PlanStep *s = &p->steps[i];
+    if (s->n_results) ok = nn_attr_i64s(s->op, "nn.offset", offset, s->n_results + 1) == s->n_results;
+    for (int r = 0; r < s->n_results && ok; r++) ok = take_place(l, known, l->instances[l->first_instance[i] + r].buffer, offset[r] - persistent);
+    if (ok && l->workspace[i] >= 0) ok = take_place(l, known, l->workspace[i], nn_attr_i64(s->op, "nn.workspace", -1) - persistent);
+  }
+  free(offset);
+  return ok;
+}
+
+bool plan_layout_take_places(const PlanProgram *p, PlanLayout *l, int64_t persistent) {
+  bool *known = solver_allocate((size_t)l->n_buffers, sizeof *known), ok = take_all_places(p, l, persistent, known);
+  free(known);
+  if (!ok) return false;
+  SolverError error;
+  int n;
+  OffsetBuffer *list = list_buffers(p, l, &n);
+  l->arena = 0;
+  l->live = plan_layout_peak(p, l);
+  for (int i = 0; i < n; i++) {
+    int64_t end = list[i].offset + list[i].size;
+    if (end > l->arena) l->arena = end;
+  }
+  l->arena = plan_align(p, l->arena);
+  ok = offsets_verify(list, n, l->arena, &error);
+  free(list);
+  return ok;
 }
 
 int64_t *plan_layout_live(const PlanProgram *p, const PlanLayout *l) {

@@ -67,7 +67,7 @@ static void rematerialize(Rematter *m, MlirOperation func) {
   if (fits) {
     // Without a budget: what any plan adds whose arena is no larger than the one found.
     double least = overhead > 0 ? step_bound_overhead(&bound, m->goal.budget > 0 ? m->goal.budget : plan.arena, 0) : 0;
-    if (plan.exec) remat_rewrite(&p, plan.exec, plan.n);
+    if (plan.exec) remat_rewrite(&p, &plan, m->persistent);
     set_attributes(m, func, &q, &plan, overhead, least);
   }
   remat_plan_free(&plan);
@@ -126,8 +126,9 @@ static bool report(const Rematter *m) {
 
 // Requires: kernels (fuse); schedule's order is what the search starts from.
 // Establishes: docs/internals.md, "Remat in the IR"; nn.remat, nn.overhead, nn.arena_none on the functions, nn.budget on the module.
-// With a budget, the arena that inplace and plan find fits it. A policy that saves nothing leaves the function as it was.
-// Breaks: nn.inplace, nn.offset; checkpoint marks are gone from rewritten functions.
+// With a budget, the arena that inplace and plan find fits it: they keep to the places that are written on rewritten functions (nn.placed).
+// A policy that saves nothing leaves the function as it was.
+// Breaks: checkpoint marks are gone from rewritten functions.
 bool nn_pass_remat(MlirModule module, const NnPassRun *run) {
   Rematter m = {.module = module, .target = run->target};
   PlanPersistent persistent;

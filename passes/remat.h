@@ -85,6 +85,7 @@ typedef struct RematPlan {
   int *exec;                 // Owned; steps, NULL: each once, in order
   double seconds;            // predicted
   int64_t arena;             // bytes, of the real plan: in-place results and offsets included
+  int64_t *offset;           // Owned, per buffer of the layout of exec: from the end of the persistent part
   RematSchedule schedule;    // Owned; the schedule of the problem behind exec
 } RematPlan;
 
@@ -117,9 +118,10 @@ void remat_check_plan(const StepProblem *q, const RematPlan *plan);
 
 // ---- remat_rewrite.c ----
 
-// Rewrites the function so that its steps run as `exec` says (n step numbers of p; each first occurrence is the op itself, the others
-// are clones in regions). p describes the function before and is stale after. Checkpoint marks are erased: they have been heard.
-void remat_rewrite(PlanProgram *p, const int *exec, int n);
+// Rewrites the function so that its steps run as the plan says, which is not "each once" (of a step the first occurrence is the op itself,
+// the others are clones in regions), and writes down where the plan has placed their results: nn.inplace, nn.offset, nn.workspace, and
+// nn.placed on the function. p describes the function before and is stale after. Checkpoint marks are erased: they have been heard.
+void remat_rewrite(PlanProgram *p, const RematPlan *plan, int64_t persistent_bytes);
 
 // ---- remat_sweep.c: the curve of time over memory ----
 

@@ -1,6 +1,6 @@
 // Writes a sequence of executions into a function. Walks the sequence, keeping for each value the instance that is current; an op's
 // operands become the current instances, a second execution becomes a clone, and neighbouring clones share one
-// scf.execute_region that yields what is used after it.
+// scf.execute_region that yields what is used after it. What the plan has decided about memory goes with the ops.
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +21,8 @@ typedef struct Writer {
   bool *placed;                 // Owned, per step: it has run
   bool *alias_placed;           // Owned, per value: the original alias has been placed
   AgainKernels kernels;         // Owned
+  const int64_t *offset;        // Borrowed, per buffer of the layout
+  int64_t persistent;           // bytes before them
 } Writer;
 
 static MlirStringRef ref(const char *text) { return mlirStringRefCreateFromCString(text); }
@@ -78,6 +80,33 @@ static MlirOperation run_again(Writer *w, int step) {
   return op;
 }
 
+static bool is_made(const PlanStep *s, int result, bool again) { return !again || !s->again || s->again[result]; }
+
+// Where the op's results and workspace are, and which of them lie over operands. A part of a kernel has some of the results and operands.
+static void write_place(const Writer *w, int position, MlirOperation op) {
+  const PlanStep *s = &w->p->steps[w->l.exec[position]];
+  bool again = w->l.again[position];
+  int64_t *offset = solver_allocate((size_t)s->n_results, sizeof *offset), *pairs = solver_allocate(2 * (size_t)s->n_results, sizeof *pairs);
+  int n = 0, n_pairs = 0;
+  for (int r = 0; r < s->n_results; r++) {
+    const PlanInstance *made = &w->l.instances[w->l.first_instance[position] + r];
+    if (!is_made(s, r, again)) continue;
+    if (made->inplace >= 0) {
+      int operand = 0;
+      for (int o = 0; o < made->inplace; o++) operand += !again || !s->reads_again || s->reads_again[o];
+      pairs[n_pairs++] = n;
+      pairs[n_pairs++] = operand;
+    }
+    offset[n++] = w->offset[made->buffer] + (w->l.buffers[made->buffer].persistent ? 0 : w->persistent);
+  }
+  if (n) nn_set_attr(op, &NN_I64S("nn.offset", offset, n));
+  if (n_pairs) nn_set_attr(op, &NN_I64S("nn.inplace", pairs, n_pairs));
+  int workspace = w->l.workspace[position];
+  if (workspace >= 0) nn_set_attr(op, &NN_I64("nn.workspace", w->persistent + w->offset[workspace]));
+  free(offset);
+  free(pairs);
+}
+
 static void run_step(Writer *w, int position) {
   int step = w->l.exec[position];
   const PlanStep *s = &w->p->steps[step];
@@ -86,8 +115,9 @@ static void run_step(Writer *w, int position) {
   MlirOperation op = again ? run_again(w, step) : s->op;
   for (int i = 0; i < s->n_inputs && !again; i++) mlirOperationSetOperand(op, i, read_value(w, s->inputs[i]));
   place(w, op, again);
+  write_place(w, position, op);
   for (int r = 0, made = 0; r < s->n_results; r++) {
-    if (again && s->again && !s->again[r]) continue;
+    if (!is_made(s, r, again)) continue;
     int instance = w->l.first_instance[position] + r;
     w->instance[instance] = mlirOperationGetResult(op, made++);
     w->current[s->first_result + r] = instance;
@@ -182,9 +212,20 @@ static void erase_leftovers(Writer *w) {
   nn_steps_free(&list);
 }
 
-void remat_rewrite(PlanProgram *p, const int *exec, int n) {
-  Writer w = {.p = p, .end = nn_function_return(p->func)};
-  plan_layout_build(p, exec, n, PLAN_INPLACE_DECIDE, &w.l);
+// Of the function's arguments.
+static void write_argument_places(const Writer *w) {
+  int64_t *offset = solver_allocate((size_t)w->p->n_args, sizeof *offset);
+  for (int a = 0; a < w->p->n_args; a++) {
+    int buffer = w->l.instances[a].buffer;
+    offset[a] = w->offset[buffer] + (w->l.buffers[buffer].persistent ? 0 : w->persistent);
+  }
+  nn_set_attr(w->p->func, &NN_I64S("nn.placed", offset, w->p->n_args));
+  free(offset);
+}
+
+void remat_rewrite(PlanProgram *p, const RematPlan *plan, int64_t persistent_bytes) {
+  Writer w = {.p = p, .end = nn_function_return(p->func), .offset = plan->offset, .persistent = persistent_bytes};
+  plan_layout_build(p, plan->exec, plan->n, PLAN_INPLACE_DECIDE, &w.l);
   size_t values = (size_t)p->n_values;
   w.current = solver_allocate(values, sizeof *w.current);
   w.instance = solver_allocate((size_t)w.l.n_instances, sizeof *w.instance);
@@ -199,6 +240,7 @@ void remat_rewrite(PlanProgram *p, const int *exec, int n) {
     w.instance[a] = p->values[a].value;
   }
   write_sequence(&w);
+  write_argument_places(&w);
   for (int r = 0; r < p->n_results; r++) mlirOperationSetOperand(w.end, r, read_value(&w, p->result[r]));
   erase_leftovers(&w);
   free(w.current);

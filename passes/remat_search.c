@@ -24,6 +24,7 @@ typedef struct Search {
 
 void remat_plan_free(RematPlan *plan) {
   free(plan->exec);
+  free(plan->offset);
   remat_schedule_free(&plan->schedule);
   *plan = (RematPlan){0};
 }
@@ -71,6 +72,10 @@ static int64_t consider(Search *search, const RematSchedule *s) {
     plan_layout_place(q->p, &l, capacity, effort);
     plan.arena = search->persistent + l.arena;
     if (is_better(search, &plan)) break;
+  }
+  if (may_win) {
+    plan.offset = solver_allocate((size_t)l.n_buffers, sizeof *plan.offset);
+    for (int b = 0; b < l.n_buffers; b++) plan.offset[b] = l.buffers[b].offset;
   }
   plan_layout_free(&l);
   int64_t arena = plan.arena;

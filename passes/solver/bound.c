@@ -100,5 +100,5 @@ double remat_lower_bound(const RematProblem *problem, int64_t budget_bytes, doub
 }
 
 int64_t remat_min_budget_bound(const RematProblem *problem) {
-  return largest_moment(problem, largest_execution(problem), bound_now() + DEFAULT_TIME);
+  return largest_moment(problem, largest_execution(problem), bound_now() + 10 * DEFAULT_TIME);   // a safety: it counts
 }

@@ -7,22 +7,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double seconds_since(struct timespec start) {
+// A limit that is no more than a safety counts the processor's time, so that results do not vary with what else the machine does.
+static struct timespec time_now(const RematOptions *options) {
   struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)(now.tv_sec - start.tv_sec) + 1e-9 * (double)(now.tv_nsec - start.tv_nsec);
+  clock_gettime(options && options->time_limit > 0 && !options->processor_time ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID, &now);
+  return now;
 }
+
+static double seconds_between(struct timespec start, struct timespec now) { return (double)(now.tv_sec - start.tv_sec) + 1e-9 * (double)(now.tv_nsec - start.tv_nsec); }
+
+static double seconds_of(const RematSearch *search) { return seconds_between(search->start, time_now(search->options)); }
 
 bool remat_search_out_of_time(RematSearch *search) {
   const RematOptions *options = search->options;
   if (!search->stopped)
-    search->stopped = seconds_since(search->start) > search->time_limit ||
+    search->stopped = seconds_of(search) > search->time_limit ||
                       (options && options->interrupt && *options->interrupt);
   return search->stopped;
 }
 
 bool remat_search_descent_ends(RematSearch *search) {
-  return remat_search_out_of_time(search) || seconds_since(search->start) > search->descent_end;
+  return remat_search_out_of_time(search) || seconds_of(search) > search->descent_end;
 }
 
 // Nothing more to find, or no time to.
@@ -70,7 +75,7 @@ static void lower_peak_greedily(RematSearch *search, double cost_limit) {
 
 static void descend_and_trim(RematSearch *search, void (*descend)(RematSearch *search, double cost_limit)) {
   // Trimming takes back a few percent at most.
-  search->descent_end = fmin(search->time_limit, seconds_since(search->start) + (search->has_best ? 0.2 : 0.5) * search->time_limit);
+  search->descent_end = fmin(search->time_limit, seconds_of(search) + (search->has_best ? 0.2 : 0.5) * search->time_limit);
   descend(search, search->has_best ? search->best_cost * 1.05 : INFINITY);
   remat_search_note(search);
   remat_greedy_trim(search);
@@ -94,13 +99,13 @@ static void improve_seed(void *context, const RematSchedule *seed) {
 // Seeds made for the budget come most promising first, and may take long to make.
 static bool budget_seeds_end(void *context) {
   RematSearch *search = context;
-  return remat_search_out_of_time(search) || seconds_since(search->start) > search->seeds_end;
+  return remat_search_out_of_time(search) || seconds_of(search) > search->seeds_end;
 }
 
 static bool improve_budget_seed(void *context, const RematSchedule *seed) {
   RematSearch *search = context;
   improve_seed(search, seed);
-  return !remat_search_out_of_time(search) && seconds_since(search->start) < (search->has_best ? 0.15 : 0.4) * search->time_limit;
+  return !remat_search_out_of_time(search) && seconds_of(search) < (search->has_best ? 0.15 : 0.4) * search->time_limit;
 }
 
 static void note_baseline(RematSearch *search) {
@@ -116,8 +121,8 @@ enum { POLICIES = sizeof policies / sizeof *policies };
 
 static void run_budget_seeds(RematSearch *search) {
   if (is_over(search)) return;
-  if (search->has_best && seconds_since(search->start) > 0.25 * search->time_limit) return;
-  double left = search->time_limit - seconds_since(search->start);
+  if (search->has_best && seconds_of(search) > 0.25 * search->time_limit) return;
+  double left = search->time_limit - seconds_of(search);
   search->seeds_end = search->time_limit - (search->has_best ? 0.7 : 0.4) * left;
   remat_each_budget_seed(&search->graph, search->budget, improve_budget_seed, budget_seeds_end, search);
 }
@@ -146,7 +151,7 @@ static void run_seeds(RematSearch *search) {
     if (seeds[i].exec) improve_seed(search, &seeds[i]);
   for (int i = 0; i < POLICIES; i++) remat_schedule_free(&seeds[i]);
   remat_schedule_free(&plain);
-  if (!is_over(search) && seconds_since(search->start) < 0.25 * search->time_limit)
+  if (!is_over(search) && seconds_of(search) < 0.25 * search->time_limit)
     remat_each_segmentation(&search->graph, search->graph.n < 1200 ? 8 : 3, improve_seed, search);
 }
 
@@ -193,7 +198,7 @@ static void measure_scales(RematSearch *search) {
 static void search_create(RematSearch *search, const RematProblem *problem, int64_t budget,
                           const RematOptions *options) {
   *search = (RematSearch){.problem = problem, .options = options, .budget = budget, .time_limit = 10};
-  clock_gettime(CLOCK_MONOTONIC, &search->start);
+  search->start = time_now(options);
   if (options && options->time_limit > 0) search->time_limit = options->time_limit;
   search->random = options ? options->seed : 0;
   search->max_moves = options ? options->max_moves : 0;
@@ -277,7 +282,7 @@ static void solve(const RematProblem *problem, int64_t budget, const RematOption
                                      : remat_schedule_measure(problem, lowest->exec, lowest->n);
   result->min_budget_found = result->schedule.peak;
   result->moves = search.moves;
-  result->seconds = seconds_since(search.start);
+  result->seconds = seconds_of(&search);
   search_free(&search);
 }
 
@@ -291,14 +296,14 @@ enum { BISECTIONS = 12 };
 
 void remat_minimize_peak(const RematProblem *problem, double max_cost, const RematOptions *options,
                          RematResult *result) {
-  struct timespec start;
-  clock_gettime(CLOCK_MONOTONIC, &start);
+  struct timespec start = time_now(options);
   RematSchedule best = remat_baseline(problem);
   double enough = max_cost * (1 + 1e-12);
   *result = (RematResult){.feasible = best.cost <= enough, .base_cost = best.cost};
   int64_t low = remat_min_budget_bound(problem);
   RematOptions part = options ? *options : (RematOptions){0};
   double time_limit = part.time_limit > 0 ? part.time_limit : 10;
+  part.processor_time |= part.time_limit <= 0;
   for (int i = 0; i < part.n_starts; i++)
     if (part.starts[i].cost <= enough && part.starts[i].peak < best.peak) {
       remat_schedule_free(&best);
@@ -307,7 +312,7 @@ void remat_minimize_peak(const RematProblem *problem, double max_cost, const Rem
   if (part.bound_seconds == 0) part.bound_seconds = 0.02;  // only to end early
   part.max_moves = part.max_moves == 0 ? 200000 : part.max_moves == INT64_MAX ? INT64_MAX : part.max_moves / BISECTIONS - 1;
   for (int step = 0; result->feasible && low < best.peak; step++) {
-    double left = time_limit - seconds_since(start);
+    double left = time_limit - seconds_between(start, time_now(options));
     if (left < 1e-3 || step == 3 * BISECTIONS || (options && options->interrupt && *options->interrupt)) break;
     part.time_limit = left / 5;
     // Every second search may begin from the best so far.
@@ -330,5 +335,5 @@ void remat_minimize_peak(const RematProblem *problem, double max_cost, const Rem
   result->schedule = best;
   result->min_budget_found = best.peak;
   result->lower_bound = remat_lower_bound(problem, best.peak, time_for_bound(options, time_limit));
-  result->seconds = seconds_since(start);
+  result->seconds = seconds_between(start, time_now(options));
 }

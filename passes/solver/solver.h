@@ -161,7 +161,8 @@ RematSchedule remat_baseline_policy(const RematProblem *problem, RematBaselineKi
 
 typedef struct RematOptions {
   uint64_t seed;             // same problem, budget and options: same schedule
-  double time_limit;         // seconds; 0: the default of 10. A safety only: when it strikes, results may vary
+  double time_limit;         // seconds; 0: the default of 10 of processor time. A safety only: when it strikes, results may vary
+  bool processor_time;       // the limit is of the processor's time for this process, not of the clock's
   int64_t max_moves;         // moves tried, seeds included; 0: a default that takes about 1 s, < 0: seeds only
   const RematSchedule *starts;   // Borrowed; legal schedules to begin from, within the budget or not
   int n_starts;              // > 0: the search makes no seeds of its own

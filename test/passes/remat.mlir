@@ -22,12 +22,12 @@
 // MANUAL-SAME: nn.remat = "manual"
 // MANUAL-NOT: "nn.checkpoint"
 // MANUAL: %[[M0:.*]] = "nn.matmul"(%arg0, %arg1) {nn.name = "matmul.0"
-// MANUAL-NEXT: %[[H0:.*]] = call @[[TANH:kernel_[0-9]+]](%[[M0]]) {nn.name = "[[TANH]].1"
+// MANUAL-NEXT: %[[H0:.*]] = call @[[TANH:kernel_[0-9]+]](%[[M0]]) {{{.*}}nn.name = "[[TANH]].1"
 // MANUAL-NOT: nn.recompute = "matmul.2
 // MANUAL-NOT: phase = "update", nn.recompute
 // MANUAL: %[[AGAIN:.*]] = scf.execute_region -> tensor<256x32xf32> no_inline {
-// MANUAL-NEXT: %[[M:.*]] = "nn.matmul"(%arg0, %arg1) {nn.phase = "forward", nn.recompute = "matmul.0"
-// MANUAL-NEXT: %[[H:.*]] = func.call @[[TANH]](%[[M]]) {nn.phase = "forward", nn.recompute = "[[TANH]].1"}
+// MANUAL-NEXT: %[[M:.*]] = "nn.matmul"(%arg0, %arg1) {nn.offset = [[AT:.*]], nn.phase = "forward", nn.recompute = "matmul.0"
+// MANUAL-NEXT: %[[H:.*]] = func.call @[[TANH]](%[[M]]) {nn.inplace = array<i64: 0, 0>, nn.offset = [[AT]], nn.phase = "forward", nn.recompute = "[[TANH]].1"}
 // MANUAL-NEXT: scf.yield %[[H]]
 // MANUAL-NEXT: } {nn.recompute = "matmul.0, [[TANH]].1"}
 // MANUAL-NEXT: "nn.matmul"(%[[AGAIN]],
