@@ -1,9 +1,11 @@
 // The gradient of a scan is a scan in the other direction: back-propagation through time (Werbos, "Backpropagation through time: what it does
 // and how to do it", 1990). Of the forward loop only the carried values are kept, a row per step; each backward step computes its forward
 // step again from them, which is the checkpointed form: memory for T carried values, at the time of one more forward loop.
-// The gradient of a matrix of weights is a sum of products over the rows of all steps: it is made after the loop, in one large product.
+// The gradient of a matrix of weights is a sum of products over the rows of steps. A long loop is cut into segments, a loop of loops: the products
+// are made after each segment, in one product, so that only its rows are kept; and the pass remat may compute the carried values of a segment
+// again from those at its beginning (scan_forms.c). Segments do not depend on the budget, so neither do sums.
 // Part of the pass autodiff. Requires: a forward scan whose step is a function of its own, and gradients of its results. Establishes: a reversed scan with a step function
-// of its own, the carried values of the forward loop as one more result. Breaks: nothing else.
+// of its own, which is one of segments where it has nn.forward, the name of the forward scan. Breaks: nothing else.
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,11 +34,14 @@ typedef struct Later { int operand; Row row[2]; NnOp kind; int n_axes; int64_t a
 typedef struct Backward {
   NnVjp *v;
   NnScan forward;
+  int64_t length;             // steps of a segment; all of them where there is one segment
+  NnBuilder outer;            // of segments: in the step of the loop over them, whose arguments are like those of `block`; else where the gradient goes
   MlirBlock block;
   Sweep sweep;                // in the block
   PtrMap ids;                 // value of the forward body -> now
   Values now;                 // what stands for it in the block
-  Values operands, results;   // of the backward scan
+  Values operands, results;   // of the backward scan, of one segment
+  Values stacks;              // what its slices are cut from, then the initial values
   int n_slices;               // the first of the operands
   Values outputs;             // the last of the results: rows
   Row *slice_gradient;        // Owned, per slice of the forward scan; both -1: none
@@ -53,7 +58,9 @@ static NnType row_type(MlirValue stack) {
   return t;
 }
 
-static MlirValue add_argument(Backward *w, NnType type) { return mlirBlockAddArgument(w->block, nn_type_to_mlir(w->v->b->ctx, &type), w->v->b->loc); }
+static bool has_segments(const Backward *w) { return w->length < w->forward.length; }
+
+static MlirValue add_argument(const Backward *w, MlirBlock block, NnType type) { return mlirBlockAddArgument(block, nn_type_to_mlir(w->v->b->ctx, &type), w->v->b->loc); }
 
 // Rows first ... first + n - 1.
 static MlirValue rows(Backward *w, MlirValue x, int64_t first, int64_t n) {
@@ -64,9 +71,28 @@ static MlirValue rows(Backward *w, MlirValue x, int64_t first, int64_t n) {
   return nn_slice(w->v->b, x, starts, sizes, NULL);
 }
 
+// [T, ...] as [T / length, length, ...]
+static MlirValue cut(Backward *w, MlirValue stack) {
+  NnType t = nn_value_type(stack);
+  for (int i = t.rank++; i > 1; i--) t.dim[i] = t.dim[i - 1];
+  t.dim[0] /= t.dim[1] = w->length;
+  return nn_reshape(w->v->b, stack, t.rank, t.dim);
+}
+
 static MlirValue add_slice(Backward *w, MlirValue stack) {
-  add(&w->operands, stack);
-  return add_argument(w, row_type(stack));
+  NnType row = row_type(stack);
+  if (has_segments(w)) stack = cut(w, stack);
+  add(&w->stacks, stack);
+  add(&w->operands, has_segments(w) ? add_argument(w, w->outer.block, row_type(stack)) : stack);
+  return add_argument(w, w->block, row);
+}
+
+// A value that each step overwrites, zeros at first.
+static MlirValue add_tied(Backward *w, NnType type) {
+  MlirValue zeros = nn_constant(w->v->b, type, 0);
+  add(&w->stacks, zeros);
+  add(&w->operands, has_segments(w) ? add_argument(w, w->outer.block, type) : zeros);
+  return add_argument(w, w->block, type);
 }
 
 static void stand_for(Backward *w, MlirValue forward, MlirValue now) {
@@ -95,8 +121,7 @@ static void add_arguments(Backward *w) {
   for (int i = 0; i < f->n_stacked; i++) {
     MlirValue init = w->v->operand[f->n_slices + i];
     if (!is_float(init)) continue;
-    w->carried[i] = add_argument(w, nn_value_type(init));
-    add(&w->operands, nn_constant_like(w->v->b, init, 0));
+    w->carried[i] = add_tied(w, nn_value_type(init));
   }
 }
 
@@ -203,8 +228,7 @@ static void add_invariants(Backward *w, int *owner, int *n) {
     if (nn_value_is_null(cotangent[i]) || put_off(w, first + i, cotangent[i], NN_OP_reduce_sum)) continue;
     NnType type = nn_value_type(cotangent[i]);
     type.dtype = nn_dtype_wide(type.dtype);
-    MlirValue sum = add_argument(w, type);
-    add(&w->operands, nn_constant(w->v->b, type, 0));
+    MlirValue sum = add_tied(w, type);
     add(&w->results, nn_binary(&w->sweep.b, NN_OP_add, sum, sweep_widen(&w->sweep.b, cotangent[i], type.dtype)));
     owner[(*n)++] = first + i;
   }
@@ -229,7 +253,7 @@ static int *add_results(Backward *w, NnScan *out) {
   }
   add_invariants(w, owner, &n);
   for (int i = 0; i < w->outputs.n; i++) add(&w->results, w->outputs.items[i]);
-  *out = (NnScan){.length = f->length, .reverse = !f->reverse, .n_slices = w->n_slices, .n_tied = n, .n_outputs = w->outputs.n};
+  *out = (NnScan){.length = w->length, .reverse = !f->reverse, .n_slices = w->n_slices, .n_tied = n, .n_outputs = w->outputs.n};
   return owner;
 }
 
@@ -237,7 +261,51 @@ static MlirValue stack_of(const Backward *w, MlirOperation call, const NnScan *b
   return r.slice >= 0 ? w->operands.items[r.slice] : mlirOperationGetResult(call, backward->n_tied + r.output);
 }
 
-static void give_back(Backward *w, MlirOperation call, const NnScan *backward, const int *owner) {
+// Where the step casts the invariant itself, its gradient is that of the wide one; sums over segments are wide in any case.
+static MlirValue make_later(Backward *w, MlirOperation call, const NnScan *backward, const Later *l) {
+  MlirValue x = stack_of(w, call, backward, l->row[0]);
+  MlirValue sum = l->kind == NN_OP_reduce_sum ? nn_reduce(&w->outer, l->kind, x, l->n_axes, l->axes)
+                                              : nn_binary(&w->outer, l->kind, x, stack_of(w, call, backward, l->row[1]));
+  NnDtype given = nn_value_type(w->v->operand[l->operand]).dtype;
+  return sweep_widen(&w->outer, sum, has_segments(w) ? nn_dtype_wide(given) : given);
+}
+
+// The loop over the segments, around the call of a segment. Its results: those tied of a segment, sums of what is made after each segment,
+// and the gradients of slices.
+static MlirOperation add_segments(Backward *w, MlirModule module, const char *name, MlirOperation call, const NnScan *backward) {
+  const NnScan *f = &w->forward;
+  Values values = {0};
+  NnScan outer = {.length = f->length / w->length, .reverse = backward->reverse, .n_slices = w->n_slices, .n_tied = backward->n_tied + w->n_later};
+  for (int r = 0; r < backward->n_tied; r++) add(&values, mlirOperationGetResult(call, r));
+  for (int i = 0; i < w->n_later; i++) {
+    MlirValue more = make_later(w, call, backward, &w->later[i]), sum = add_argument(w, w->outer.block, nn_value_type(more));
+    add(&w->stacks, nn_constant(w->v->b, nn_value_type(more), 0));
+    add(&values, nn_binary(&w->outer, NN_OP_add, sum, more));
+  }
+  for (int i = 0; i < f->n_slices; i++) {
+    if (w->slice_gradient[i].output < 0) continue;
+    add(&values, mlirOperationGetResult(call, backward->n_tied + w->slice_gradient[i].output));
+    w->slice_gradient[i].output = outer.n_outputs++;
+  }
+  MlirStringRef callee = mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(w->v->op, mlirStringRefCreateFromCString("callee")));
+  char *forward = strndup(callee.data, callee.length);
+  MlirOperation all = nn_scan_outline(w->v->b, module, name, w->outer.block, &outer, w->stacks.items, values.items);
+  free(values.items);
+  nn_set_attr(all, &NN_STR("nn.forward", forward));
+  free(forward);
+  return all;
+}
+
+// The gradient of slice i, of all steps.
+static MlirValue slice_gradient(Backward *w, MlirOperation call, int n_tied, int i) {
+  Row r = w->slice_gradient[i];
+  MlirValue stack = r.slice >= 0 ? w->stacks.items[r.slice] : mlirOperationGetResult(call, n_tied + r.output);
+  NnType t = nn_value_type(w->v->operand[i]);
+  return has_segments(w) ? nn_reshape(w->v->b, stack, t.rank, t.dim) : stack;
+}
+
+// `call`: of all steps, with n_tied tied results. `owner`: of those of a segment.
+static void give_back(Backward *w, MlirOperation call, int n_tied, const NnScan *backward, const int *owner) {
   const NnScan *f = &w->forward;
   NnBuilder *b = w->v->b;
   for (int r = 0; r < backward->n_tied; r++) {
@@ -251,15 +319,51 @@ static void give_back(Backward *w, MlirOperation call, const NnScan *backward, c
     w->v->operand_cotangent[owner[r]] = cotangent;
   }
   for (int i = 0; i < f->n_slices; i++)
-    if (is_row(w->slice_gradient[i])) w->v->operand_cotangent[i] = stack_of(w, call, backward, w->slice_gradient[i]);
-  for (int i = 0; i < w->n_later; i++) {
-    const Later *l = &w->later[i];
-    MlirValue x = stack_of(w, call, backward, l->row[0]);
-    if (l->kind == NN_OP_reduce_sum) w->v->operand_cotangent[l->operand] = nn_reduce(b, l->kind, x, l->n_axes, l->axes);
-    else w->v->operand_cotangent[l->operand] = nn_binary(b, l->kind, x, stack_of(w, call, backward, l->row[1]));
-    // Where the step casts the invariant itself, its gradient is that of the wide one.
-    w->v->operand_cotangent[l->operand] = sweep_widen(b, w->v->operand_cotangent[l->operand], nn_value_type(w->v->operand[l->operand]).dtype);
+    if (is_row(w->slice_gradient[i])) w->v->operand_cotangent[i] = slice_gradient(w, call, n_tied, i);
+  for (int i = 0; i < w->n_later; i++)
+    w->v->operand_cotangent[w->later[i].operand] = has_segments(w) ? mlirOperationGetResult(call, backward->n_tied + i) : make_later(w, call, backward, &w->later[i]);
+}
+
+// Steps of a segment: what is kept is the carried values at the beginning of each and those of one, so about the root of all steps is best.
+// Only whole segments: of 4 steps at least, and 4 of them, else there is one.
+static int64_t segment_length(int64_t steps) {
+  enum { LEAST = 4 };
+  int64_t best = steps;
+  for (int64_t n = LEAST; n * LEAST <= steps; n++)
+    if (steps % n == 0 && n + steps / n < best + steps / best) best = n;
+  return best;
+}
+
+// "train_scan_backward" of the step "train_scan_body"
+static void backward_name(const Backward *w, const char *suffix, char *name, size_t size) {
+  enum { ROOM = 16 };
+  nn_attr_str(w->forward.body, "sym_name", name, size - ROOM, "scan");
+  char *end = strstr(name, "_body");
+  strcpy(end ? end : name + strlen(name), suffix);
+}
+
+static void scan_backward(Backward *w, MlirModule module) {
+  char name[128];
+  add_arguments(w);
+  sweep_step(w);
+  NnScan backward;
+  int *owner = add_results(w, &backward), n_tied = backward.n_tied;
+  backward_name(w, has_segments(w) ? "_segment" : "_backward", name, sizeof name);
+  MlirOperation call = nn_scan_outline(&w->outer, module, name, w->block, &backward, w->operands.items, w->results.items);
+  if (has_segments(w)) {
+    n_tied += w->n_later;
+    backward_name(w, "_backward", name, sizeof name);
+    call = add_segments(w, module, name, call, &backward);
   }
+  give_back(w, call, n_tied, &backward, owner);
+  free(owner);
+}
+
+static NnBuilder builder_in(const Backward *w, MlirBlock block) {
+  NnBuilder b = nn_builder_at_end(block, w->v->b->loc);
+  b.ctx = w->v->b->ctx;
+  b.phase = "backward";
+  return b;
 }
 
 void scan_vjp(MlirModule module, NnVjp *v) {
@@ -272,19 +376,10 @@ void scan_vjp(MlirModule module, NnVjp *v) {
   w.slice_gradient = malloc(sizeof *w.slice_gradient * (size_t)(w.forward.n_slices + 1));
   if (!w.incoming || !w.carried || !w.slice_gradient) abort();
   for (int i = 0; i < w.forward.n_slices; i++) w.slice_gradient[i] = (Row){-1, -1};
-  w.sweep = (Sweep){.module = module, .func = nn_null_operation(), .b = nn_builder_at_end(w.block, v->b->loc)};
-  w.sweep.b.ctx = v->b->ctx;
-  w.sweep.b.phase = "backward";
-  add_arguments(&w);
-  sweep_step(&w);
-  NnScan backward;
-  int *owner = add_results(&w, &backward);
-  char name[128];
-  nn_attr_str(w.forward.body, "sym_name", name, sizeof name - 16, "scan");
-  char *end = strstr(name, "_body");
-  strcpy(end ? end : name + strlen(name), "_backward");
-  give_back(&w, nn_scan_outline(v->b, module, name, w.block, &backward, w.operands.items, w.results.items), &backward, owner);
-  free(owner);
+  w.length = segment_length(w.forward.length);
+  w.outer = has_segments(&w) ? builder_in(&w, mlirBlockCreate(0, NULL, NULL)) : *v->b;
+  w.sweep = (Sweep){.module = module, .func = nn_null_operation(), .b = builder_in(&w, w.block)};
+  scan_backward(&w, module);
   free(w.incoming);
   free(w.carried);
   free(w.slice_gradient);
@@ -292,6 +387,7 @@ void scan_vjp(MlirModule module, NnVjp *v) {
   free(w.later);
   free(w.now.items);
   free(w.operands.items);
+  free(w.stacks.items);
   free(w.results.items);
   ptr_map_free(&w.ids);
   sweep_free(&w.sweep);

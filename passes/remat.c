@@ -41,39 +41,36 @@ static void add_need(Rematter *m, int64_t arena, int64_t bound) {
   if (bound > m->bound) m->bound = bound;
 }
 
-static void set_attributes(const Rematter *m, MlirOperation func, const StepProblem *q, const RematPlan *plan, double overhead, double bound) {
-  nn_set_attr(func, &NN_STR("nn.remat", plan->exec ? m->policy_name : "none"));
+static void set_attributes(const Rematter *m, const RematForms *forms, int form, const RematPlan *plan, double overhead, double bound) {
+  MlirOperation func = forms->items[form].func;
+  const StepProblem *q = &forms->items[0].q;
+  bool changed = plan->exec || form;
+  nn_set_attr(func, &NN_STR("nn.remat", changed ? m->policy_name : "none"));
   nn_set_attr(func, &NN_F64A("nn.overhead", overhead));
-  if (m->goal.budget > 0 || plan->exec) nn_set_attr(func, &NN_F64A("nn.overhead_bound", bound < overhead ? bound : overhead));
+  if (m->goal.budget > 0 || changed) nn_set_attr(func, &NN_F64A("nn.overhead_bound", bound < overhead ? bound : overhead));
+  if (form) nn_set_attr(func, &NN_I64("nn.segmented", forms->items[form].n_segmented));
   nn_set_attr(func, &NN_I64("nn.arena_none", q->arena_none));
   nn_set_attr(func, &NN_I64("nn.activations_none", q->activations_none));
   nn_set_attr(func, &NN_F64A("nn.seconds_none", q->seconds_none));
 }
 
 static void rematerialize(Rematter *m, MlirOperation func) {
-  PlanProgram p;
-  StepProblem q;
-  StepBound bound;
+  RematForms forms;
   RematPlan plan;
-  plan_program_build(&p, m->module, func, m->target);
-  step_problem_build(&q, &p, m->persistent, m->target);
-  step_bound_build(&bound, &p, m->persistent, q.step_seconds);
-  remat_find(&q, &m->goal, m->persistent, &plan);
-  remat_check_plan(&q, &plan);
-  double overhead = plan.exec && q.seconds_none > 0 ? fmax(0, plan.seconds / q.seconds_none - 1) : 0;
+  remat_forms_build(&forms, m->module, func, m->target, m->persistent);
+  int form = remat_forms_find(&forms, &m->goal, &plan);
+  double overhead = remat_forms_overhead(&forms, form, &plan);
   bool fits = m->goal.budget == 0 || plan.arena <= m->goal.budget;
-  add_need(m, plan.arena, step_bound_bytes(&bound));
+  add_need(m, plan.arena, remat_forms_bytes(&forms));
   if (overhead > m->overhead) m->overhead = overhead;
   if (fits) {
     // Without a budget: what any plan adds whose arena is no larger than the one found.
-    double least = overhead > 0 ? step_bound_overhead(&bound, m->goal.budget > 0 ? m->goal.budget : plan.arena, 0) : 0;
-    if (plan.exec) remat_rewrite(&p, &plan, m->persistent);
-    set_attributes(m, func, &q, &plan, overhead, least);
+    double least = overhead > 0 ? remat_forms_bound(&forms, m->goal.budget > 0 ? m->goal.budget : plan.arena) : 0;
+    set_attributes(m, &forms, form, &plan, overhead, least);
+    if (plan.exec) remat_rewrite(&forms.items[form].p, &plan, m->persistent);
   }
   remat_plan_free(&plan);
-  step_bound_free(&bound);
-  step_problem_free(&q);
-  plan_program_free(&p);
+  remat_forms_end(&forms, fits ? form : 0);
 }
 
 // The table of options (passes.def) has been checked against the text.

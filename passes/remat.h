@@ -94,6 +94,33 @@ typedef struct RematPlan {
 void remat_find(const StepProblem *q, const RematGoal *goal, int64_t persistent_bytes, RematPlan *plan);
 void remat_plan_free(RematPlan *plan);
 
+// ---- remat_forms.c: the forms of a function's loops ----
+
+typedef struct RematForm {
+  MlirOperation func;        // in the module
+  int n_segmented;           // loops that keep their carried values between segments only
+  PlanProgram p;
+  StepProblem q;
+  StepBound bound;
+} RematForm;
+
+typedef struct RematForms {
+  MlirModule module;
+  const NnTarget *target;    // Borrowed
+  int64_t persistent;        // bytes
+  int n, n_loops;
+  RematForm *items;          // Owned; the first is the function as it was
+} RematForms;
+
+void remat_forms_build(RematForms *f, MlirModule module, MlirOperation func, const NnTarget *target, int64_t persistent_bytes);
+// As remat_find, for all forms, which are made when they are first needed. Returns the form that the plan is for; the plan is judged.
+int remat_forms_find(RematForms *f, const RematGoal *goal, RematPlan *plan);
+double remat_forms_overhead(const RematForms *f, int form, const RematPlan *plan);   // added time, over that of the first form when nothing runs again
+double remat_forms_bound(const RematForms *f, int64_t bytes);    // what no plan of the forms made adds less than, in an arena of so many bytes
+int64_t remat_forms_bytes(const RematForms *f);                  // no arena of theirs can be smaller
+// Keeps one form under the function's name, and returns it; the others, and what only they call, are erased.
+MlirOperation remat_forms_end(RematForms *f, int keep);
+
 // ---- remat_again.c: steps that update something and make an activation ----
 
 typedef struct AgainKernel { int step; MlirOperation func; } AgainKernel;

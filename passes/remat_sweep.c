@@ -18,15 +18,13 @@ static RematSweepPoint *add_point(RematSweep *sweep) {
 }
 
 // Plans one budget; false when it cannot be met.
-static bool plan_budget(RematSweep *sweep, const StepProblem *q, const StepBound *bound, int64_t persistent_bytes, const RematGoal *goal) {
+static bool plan_budget(RematSweep *sweep, RematForms *forms, const RematGoal *goal) {
   RematPlan plan;
-  remat_find(q, goal, persistent_bytes, &plan);
-  remat_check_plan(q, &plan);
-  double overhead = plan.exec && q->seconds_none > 0 ? fmax(0, plan.seconds / q->seconds_none - 1) : 0;
-  double least = step_bound_overhead(bound, goal->budget, 0);
+  int form = remat_forms_find(forms, goal, &plan);
+  double overhead = remat_forms_overhead(forms, form, &plan), least = remat_forms_bound(forms, goal->budget);
   bool fits = plan.arena <= goal->budget;
   *add_point(sweep) = (RematSweepPoint){.budget_bytes = goal->budget, .arena_bytes = plan.arena, .overhead = overhead, .lower_bound = fits ? fmin(least, overhead) : least,
-                                        .recomputed = plan.exec ? plan.n - q->p->n_steps : 0, .feasible = fits};
+                                        .recomputed = plan.exec ? plan.n - forms->items[form].p.n_steps : 0, .feasible = fits};
   remat_plan_free(&plan);
   return fits;
 }
@@ -48,34 +46,28 @@ bool nn_remat_sweep(MlirModule module, const NnTarget *target, double step, doub
   MlirOperation train = nn_module_function(module, "train");
   if (mlirOperationIsNull(train)) return false;
   PlanPersistent persistent;
-  PlanProgram p;
-  StepProblem q;
-  StepBound bound;
+  RematForms forms;
   plan_persistent_build(&persistent, module, target && target->alignment > 0 ? target->alignment : 64);
-  plan_program_build(&p, module, train, target);
-  step_problem_build(&q, &p, persistent.total, target);
-  step_bound_build(&bound, &p, persistent.total, q.step_seconds);
-  out->arena_none = q.arena_none;
-  out->seconds_none = q.seconds_none;
+  remat_forms_build(&forms, module, train, target, persistent.total);
+  out->arena_none = forms.items[0].q.arena_none;
+  out->seconds_none = forms.items[0].q.seconds_none;
   RematGoal goal = {.policy = REMAT_POLICY_SOLVE, .max_overhead = -1, .effort = 0.4};
   double start = seconds_now();
   if (!(step > 0)) step = 0.05;
   if (!(seconds > 0)) seconds = 10;
   bool fits = true;
   for (int i = 0; fits && 1 - i * step > 0; i++) {
-    goal.budget = (int64_t)((1 - i * step) * (double)q.arena_none);
+    goal.budget = (int64_t)((1 - i * step) * (double)out->arena_none);
     double used = seconds_now() - start;
     goal.effort = used > seconds ? 0.02 : used > seconds / 2 ? 0.1 : 0.4;
-    fits = plan_budget(out, &q, &bound, persistent.total, &goal);
+    fits = plan_budget(out, &forms, &goal);
   }
   if (!fits && out->points[out->n - 1].arena_bytes > 0) {   // the first that does not fit names the smallest budget that does
     goal.budget = out->points[out->n - 1].arena_bytes;
-    plan_budget(out, &q, &bound, persistent.total, &goal);
+    plan_budget(out, &forms, &goal);
   }
   share_better_plans(out);
-  step_bound_free(&bound);
-  step_problem_free(&q);
-  plan_program_free(&p);
+  remat_forms_end(&forms, 0);
   plan_persistent_free(&persistent);
   return true;
 }

@@ -152,7 +152,7 @@ static bool is_called(const PtrMap *callees, MlirOperation func) {
   return ptr_map_get(callees, mlirFlatSymbolRefAttrGetValue(symbol).data) >= 0;
 }
 
-static void erase_uncalled(MlirModule module) {
+void simplify_erase_uncalled(MlirModule module) {
   for (bool changed = true; changed;) {
     changed = false;
     PtrMap callees = {0};
@@ -178,6 +178,6 @@ bool nn_pass_simplify(MlirModule module, const NnPassRun *run) {
     for (int round = 0; round < MAX_ROUNDS && simplify_block(nn_function_body(op)); round++) continue;
     rewrite_erase_dead(nn_function_body(op));
   }
-  erase_uncalled(module);
+  simplify_erase_uncalled(module);
   return true;
 }

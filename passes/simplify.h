@@ -15,5 +15,7 @@ bool simplify_pool_of_relu(MlirOperation op);
 bool simplify_is_constant(MlirValue v, double *value);
 // v is the first result of `kind`; gives the op.
 bool simplify_is(MlirValue v, NnOp kind, MlirOperation *def);
+// Private functions and steps of scans that nothing calls go; remat wants that, too.
+void simplify_erase_uncalled(MlirModule module);
 
 #endif
