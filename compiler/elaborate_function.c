@@ -332,28 +332,31 @@ static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int 
   nn_function_set_arg_attrs(func, n, dictionaries);
 }
 
-// Evaluation changes no state but those that are carried through its text; the runtime gives the training its own back.
-static bool state_changed(const Elaborator *e, const Function *f, const Slot *s)
+// Evaluation and prediction change no state but those that are carried through a text; the runtime gives the training its own back. `arg` stands for
+// the state: where a model returns it, prediction shows what it was, and leaves it.
+static bool state_changed(const Elaborator *e, const Function *f, const Slot *s, MlirValue arg)
 {
-  bool changes = f->mode == MODE_TRAIN || (f->mode == MODE_EVAL && s->declared && e->continued);
+  bool changes = f->mode == MODE_TRAIN || (s->declared && e->continued);
+  for (int k = 0; k < f->n_outputs && f->mode == MODE_PREDICT; k++) changes = changes && !mlirValueEqual(f->outputs[k].value, arg);
   return s->is_state && changes && !mlirValueEqual(s->updated, s->value);
 }
 
 static void write_results(Elaborator *e, Function *f, MlirOperation func, const int *index_of_slot)
 {
   MlirContext ctx = mlirOperationGetContext(func);
+  MlirBlock body = nn_function_body(func);
   int n = 0, room = f->n_outputs + f->n_slots;
   MlirValue *values = elaborator_alloc(e, sizeof *values * (size_t)(room + 1));
   MlirAttribute *dictionaries = elaborator_alloc(e, sizeof *dictionaries * (size_t)(room + 1));
   for (int i = 0; i < f->n_outputs; i++) values[n++] = f->outputs[i].value;
   for (int i = 0; i < f->n_slots; i++)
-    if (state_changed(e, f, &f->slots[i])) values[n++] = f->slots[i].updated;
+    if (state_changed(e, f, &f->slots[i], mlirBlockGetArgument(body, index_of_slot[i]))) values[n++] = f->slots[i].updated;
   nn_function_set_results(func, n, values, 0);
   for (int i = 0; i < f->n_outputs; i++)
     dictionaries[i] = nn_attr_dictionary(ctx, 2, (NnAttr[]){NN_STR("nn.role", f->outputs[i].role), NN_STR("nn.name", f->outputs[i].name)});
   n = f->n_outputs;
   for (int i = 0; i < f->n_slots; i++) {
-    if (!state_changed(e, f, &f->slots[i])) continue;
+    if (!state_changed(e, f, &f->slots[i], mlirBlockGetArgument(body, index_of_slot[i]))) continue;
     NnAttr attrs[] = {NN_STR("nn.role", "update"), NN_STR("nn.name", f->slots[i].path), NN_I64("nn.tied", index_of_slot[i])};
     dictionaries[n++] = nn_attr_dictionary(ctx, 3, attrs);
   }

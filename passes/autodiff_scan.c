@@ -48,6 +48,7 @@ typedef struct Backward {
   int n_later;
   Later *later;               // Owned
   MlirValue *incoming;        // Owned, per result of the forward scan: the step's row of its cotangent, null: none
+  MlirValue *last, *initial;  // Owned, per stacked carry: the cotangents of the rows after the last step and before the first, null: none
   MlirValue *carried;         // Owned, per carry: the cotangent carried in, null: no float
 } Backward;
 
@@ -87,12 +88,12 @@ static MlirValue add_slice(Backward *w, MlirValue stack) {
   return add_argument(w, w->block, row);
 }
 
-// A value that each step overwrites, zeros at first.
-static MlirValue add_tied(Backward *w, NnType type) {
-  MlirValue zeros = nn_constant(w->v->b, type, 0);
-  add(&w->stacks, zeros);
-  add(&w->operands, has_segments(w) ? add_argument(w, w->outer.block, type) : zeros);
-  return add_argument(w, w->block, type);
+// A value that each step overwrites, beginning with `first`, or with zeros of `type`.
+static MlirValue add_tied(Backward *w, MlirValue first, NnType type) {
+  if (nn_value_is_null(first)) first = nn_constant(w->v->b, type, 0);
+  add(&w->stacks, first);
+  add(&w->operands, has_segments(w) ? add_argument(w, w->outer.block, nn_value_type(first)) : first);
+  return add_argument(w, w->block, nn_value_type(first));
 }
 
 static void stand_for(Backward *w, MlirValue forward, MlirValue now) {
@@ -106,6 +107,52 @@ static MlirValue body_arg(const Backward *w, int i) { return mlirBlockGetArgumen
 
 static bool is_float(MlirValue v) { return nn_dtype_is_float(nn_value_type(v).dtype); }
 
+// What reaches rows of a stack by slices comes as a sum of pads. The rows are told apart: those after each step, after the last, before the first.
+typedef struct Reaching { MlirValue after, last, initial; } Reaching;
+
+static void add_to(Backward *w, MlirValue *sum, MlirValue more) { *sum = nn_value_is_null(*sum) ? more : nn_binary(w->v->b, NN_OP_add, *sum, more); }
+
+static bool is_pad_of_rows(MlirOperation op, int64_t *first) {
+  int64_t low[NN_MAX_RANK], high[NN_MAX_RANK], interior[NN_MAX_RANK];
+  if (mlirOperationIsNull(op) || nn_op_of(op) != NN_OP_pad || nn_attr_f64(op, "value", 0) != 0) return false;
+  int n = nn_attr_i64s(op, "low", low, NN_MAX_RANK);
+  nn_attr_i64s(op, "high", high, NN_MAX_RANK);
+  nn_attr_i64s(op, "interior", interior, NN_MAX_RANK);
+  bool rows = interior[0] == 0;
+  for (int i = 1; i < n; i++) rows &= !low[i] && !high[i] && !interior[i];
+  *first = low[0];
+  return rows;
+}
+
+static MlirValue row_alone(Backward *w, MlirValue row) {
+  NnType t = row_type(row);
+  return nn_reshape(w->v->b, row, t.rank, t.dim);
+}
+
+static void tell_apart(Backward *w, MlirValue cotangent, Reaching *r) {
+  const NnScan *f = &w->forward;
+  MlirOperation def = nn_value_def(cotangent);
+  int64_t first = 0;
+  if (!mlirOperationIsNull(def) && nn_op_of(def) == NN_OP_add) {
+    tell_apart(w, mlirOperationGetOperand(def, 0), r);
+    tell_apart(w, mlirOperationGetOperand(def, 1), r);
+    return;
+  }
+  bool pad = is_pad_of_rows(def, &first);
+  MlirValue padded = pad ? mlirOperationGetOperand(def, 0) : cotangent;
+  int64_t n = pad ? nn_value_type(padded).dim[0] : 0;
+  if (n == 1 && (first == 0 || first == f->length)) {
+    add_to(w, (first == 0) == f->reverse ? &r->last : &r->initial, row_alone(w, padded));
+    return;
+  }
+  if (n == f->length && first == !f->reverse) {
+    add_to(w, &r->after, padded);
+    return;
+  }
+  add_to(w, &r->after, rows(w, cotangent, !f->reverse, f->length));
+  add_to(w, &r->initial, row_alone(w, rows(w, cotangent, f->reverse ? f->length : 0, 1)));
+}
+
 static void add_arguments(Backward *w) {
   const NnScan *f = &w->forward;
   int n_args = f->n_slices + f->n_stacked;
@@ -115,13 +162,20 @@ static void add_arguments(Backward *w) {
   for (int r = 0; r < f->n_stacked + f->n_outputs; r++) {
     MlirValue cotangent = w->v->cotangent[r];
     if (nn_value_is_null(cotangent)) continue;
-    w->incoming[r] = add_slice(w, r < f->n_stacked ? rows(w, cotangent, !f->reverse, f->length) : cotangent);
+    if (r < f->n_stacked) {
+      Reaching reaching = {nn_null_value(), nn_null_value(), nn_null_value()};
+      tell_apart(w, cotangent, &reaching);
+      cotangent = reaching.after;
+      w->last[r] = reaching.last;
+      w->initial[r] = reaching.initial;
+    }
+    if (!nn_value_is_null(cotangent)) w->incoming[r] = add_slice(w, cotangent);
   }
   w->n_slices = w->operands.n;
   for (int i = 0; i < f->n_stacked; i++) {
     MlirValue init = w->v->operand[f->n_slices + i];
     if (!is_float(init)) continue;
-    w->carried[i] = add_tied(w, nn_value_type(init));
+    w->carried[i] = add_tied(w, w->last[i], nn_value_type(init));
   }
 }
 
@@ -228,7 +282,7 @@ static void add_invariants(Backward *w, int *owner, int *n) {
     if (nn_value_is_null(cotangent[i]) || put_off(w, first + i, cotangent[i], NN_OP_reduce_sum)) continue;
     NnType type = nn_value_type(cotangent[i]);
     type.dtype = nn_dtype_wide(type.dtype);
-    MlirValue sum = add_tied(w, type);
+    MlirValue sum = add_tied(w, nn_null_value(), type);
     add(&w->results, nn_binary(&w->sweep.b, NN_OP_add, sum, sweep_widen(&w->sweep.b, cotangent[i], type.dtype)));
     owner[(*n)++] = first + i;
   }
@@ -311,11 +365,7 @@ static void give_back(Backward *w, MlirOperation call, int n_tied, const NnScan 
   for (int r = 0; r < backward->n_tied; r++) {
     MlirValue cotangent = mlirOperationGetResult(call, r);
     int carry = owner[r] - f->n_slices;
-    if (carry < f->n_stacked && !nn_value_is_null(w->v->cotangent[carry])) {   // the row of the initial value
-      NnType t = nn_value_type(cotangent);
-      MlirValue row = rows(w, w->v->cotangent[carry], f->reverse ? f->length : 0, 1);
-      cotangent = nn_binary(b, NN_OP_add, cotangent, nn_reshape(b, row, t.rank, t.dim));
-    }
+    if (carry < f->n_stacked && !nn_value_is_null(w->initial[carry])) cotangent = nn_binary(b, NN_OP_add, cotangent, w->initial[carry]);
     w->v->operand_cotangent[owner[r]] = cotangent;
   }
   for (int i = 0; i < f->n_slices; i++)
@@ -374,7 +424,9 @@ void scan_vjp(MlirModule module, NnVjp *v) {
   w.incoming = calloc((size_t)v->n_results + 1, sizeof *w.incoming);
   w.carried = calloc((size_t)w.forward.n_stacked + 1, sizeof *w.carried);
   w.slice_gradient = malloc(sizeof *w.slice_gradient * (size_t)(w.forward.n_slices + 1));
-  if (!w.incoming || !w.carried || !w.slice_gradient) abort();
+  w.last = calloc((size_t)w.forward.n_stacked + 1, sizeof *w.last);
+  w.initial = calloc((size_t)w.forward.n_stacked + 1, sizeof *w.initial);
+  if (!w.incoming || !w.carried || !w.slice_gradient || !w.last || !w.initial) abort();
   for (int i = 0; i < w.forward.n_slices; i++) w.slice_gradient[i] = (Row){-1, -1};
   w.length = segment_length(w.forward.length);
   w.outer = has_segments(&w) ? builder_in(&w, mlirBlockCreate(0, NULL, NULL)) : *v->b;
@@ -382,6 +434,8 @@ void scan_vjp(MlirModule module, NnVjp *v) {
   scan_backward(&w, module);
   free(w.incoming);
   free(w.carried);
+  free(w.last);
+  free(w.initial);
   free(w.slice_gradient);
   free(w.outputs.items);
   free(w.later);

@@ -193,12 +193,12 @@ static bool predict(const PredictOptions *o, const NncFunction *f, const Safeten
   bool show = !o->outputs && !o->json && (o->classes || labels->n);
   const NncTensor *scores = show ? find_scores(f) : NULL;
   bool ok = (show ? scores && labels_check(labels, scores->dim[1]) : check_outputs(f, records, !o->outputs)) && session_open(&s, SESSION_PREDICT, &(DeviceOptions){(int)o->threads, (int)o->device}) && weights_load(path, s.arena.base) &&
-            arena_push_persistent(&s.arena) && session_begin_text(&s, NULL);
+            arena_push_persistent(&s.arena);
   SafetensorsWriter *w = ok && o->outputs ? begin_outputs(o->outputs, f, records) : NULL;
   ok = ok && (w || !o->outputs);
   for (int64_t first = 0; first < records && ok; first += batch) {
     int64_t n = records - first < batch ? records - first : batch;
-    ok = inputs_read(in, f, first, s.arena.base);
+    ok = session_begin_text(&s, NULL) && inputs_read(in, f, first, s.arena.base);
     if (!ok) break;
     session_write_arguments(&s, f, 0, 0);
     ok = executor_run(s.predict, NULL, NULL) && !signals_stop_requested();

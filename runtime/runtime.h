@@ -319,6 +319,7 @@ void session_close(Session *s);
 void session_write_arguments(const Session *s, const NncFunction *f, int64_t step, int64_t draw);
 // Carried states become what they are where a text begins. With saved: keeps them there (NULL: nothing was carried), for session_restore_carried.
 bool session_begin_text(const Session *s, char **saved);   // saved may be NULL; *saved Owned by the caller
+bool session_save_carried(const Session *s, char **saved);     // a copy, NULL: nothing is carried. Owned: session_restore_carried
 bool session_restore_carried(const Session *s, char *saved);   // frees saved
 // Losses and metrics of one call or an average over several.
 typedef struct Metrics { int n; const char **names; double *values; } Metrics;

@@ -1,5 +1,6 @@
 // `predict --sample`: a language model goes on with a text. Each token is drawn from what the model says follows the tokens so far, of which it sees the
-// last as many as its context holds. The draws depend on the seed and the number of the token only.
+// last as many as its context holds; what is before them is in the states of a model that carries some through a text. The draws depend on the seed and
+// the number of the token only.
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,8 @@ typedef struct Sampler {
   const NncTensor *input, *output;   // tokens [B, T], scores [B, T, V]
   int64_t context, tokens;           // T, V
   bool text;                         // tokens are bytes
+  bool carries;                      // states go on with the text
+  int64_t passed;                    // tokens that have gone into the states
   int64_t n, capacity, *sequence;    // Owned: the prompt and what was drawn
   double *scores;                    // Owned: of the token that comes next
 } Sampler;
@@ -37,6 +40,7 @@ static bool find_tensors(Sampler *p, const NncFunction *f) {
   }
   p->context = p->input->dim[1];
   p->tokens = p->output->dim[2];
+  for (int i = 0; i < nnc_program.n_persistent; i++) p->carries |= nnc_program.persistent[i].carried;
   bool bytes = nnc_program.n_data == 0;
   for (int i = 0; i < nnc_program.n_data; i++) bytes |= strcmp(nnc_program.data[i].reader, "bytes") == 0;
   p->text = bytes && p->tokens <= 256 && p->labels.n == 0;
@@ -105,17 +109,36 @@ static bool read_prompt(Sampler *p) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Drawing
 
-// The scores of what follows the sequence; `after` stands where its end leaves the context empty.
-static bool run(Sampler *p, int64_t after) {
+// The model on the tokens from `first` on; `after` stands where the end of the sequence leaves the context empty.
+static bool run_model(Sampler *p, int64_t first, int64_t after) {
   const NncFunction *f = executor_function(p->s.predict);
-  int64_t first = p->n > p->context ? p->n - p->context : 0, elements = tensor_elements(p->input), element = dtype_bytes(p->input->dtype);
+  int64_t elements = tensor_elements(p->input), element = dtype_bytes(p->input->dtype);
   char *at = p->s.arena.base + p->input->offset;
   for (int64_t i = 0; i < elements; i++) {
     int64_t k = first + i % p->context, token = k < p->n ? p->sequence[k] : after;
     convert_elements(NNC_I64, &token, p->input->dtype, at + i * element, 1);
   }
   session_write_arguments(&p->s, f, 0, 0);
-  if (!executor_run(p->s.predict, NULL, NULL)) return false;
+  return executor_run(p->s.predict, NULL, NULL);
+}
+
+// Where the context begins. States take in whole contexts that are full; one that the sequence ends in is looked at without them being changed.
+static bool pass_on(Sampler *p, int64_t *first) {
+  *first = p->n > p->context ? p->n - p->context : 0;
+  if (!p->carries) return true;
+  for (; p->n - p->passed > p->context; p->passed += p->context)
+    if (!run_model(p, p->passed, 0)) return false;
+  *first = p->passed;
+  return true;
+}
+
+// The scores of what follows the sequence.
+static bool run(Sampler *p, int64_t after) {
+  int64_t first;
+  char *saved = NULL;
+  if (!pass_on(p, &first) || (p->carries && !session_save_carried(&p->s, &saved))) return false;
+  bool ok = run_model(p, first, after);
+  if (!session_restore_carried(&p->s, saved) || !ok) return false;
   int64_t row = p->n - first - 1, bytes = p->tokens * dtype_bytes(p->output->dtype);
   convert_elements(p->output->dtype, p->s.arena.base + p->output->offset + row * bytes, NNC_F64, p->scores, p->tokens);
   return true;

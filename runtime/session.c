@@ -65,15 +65,24 @@ void session_write_arguments(const Session *s, const NncFunction *f, int64_t ste
 // ---------------------------------------------------------------------------------------------------------------------
 // States that go on with a text
 
-bool session_begin_text(const Session *s, char **saved) {
+bool session_save_carried(const Session *s, char **saved) {
   int64_t bytes = 0, at = 0;
   for (int i = 0; i < nnc_program.n_persistent; i++) bytes += nnc_program.persistent[i].carried ? nnc_program.persistent[i].bytes : 0;
-  if (saved) *saved = bytes ? xmalloc((size_t)bytes) : NULL;
+  *saved = bytes ? xmalloc((size_t)bytes) : NULL;
   for (int i = 0; i < nnc_program.n_persistent; i++) {
     const NncTensor *t = &nnc_program.persistent[i];
     if (!t->carried) continue;
-    if (saved && !arena_pull(&s->arena, t->offset, t->bytes)) return false;
-    if (saved) memcpy(*saved + at, s->arena.base + t->offset, (size_t)t->bytes), at += t->bytes;
+    if (!arena_pull(&s->arena, t->offset, t->bytes)) return false;
+    memcpy(*saved + at, s->arena.base + t->offset, (size_t)t->bytes), at += t->bytes;
+  }
+  return true;
+}
+
+bool session_begin_text(const Session *s, char **saved) {
+  if (saved && !session_save_carried(s, saved)) return false;
+  for (int i = 0; i < nnc_program.n_persistent; i++) {
+    const NncTensor *t = &nnc_program.persistent[i];
+    if (!t->carried) continue;
     if (!init_tensor(t, s->arena.base, s->seed) || !arena_push(&s->arena, t->offset, t->bytes)) return false;
   }
   return true;
