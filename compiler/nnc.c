@@ -243,7 +243,9 @@ static void print_summary(const Options *options, MlirModule module)
     count_work(nn_function_body(train), false, &work);
     double once = work.flops - work.recomputed_flops;
     fputs(" and optimizer state; ", stderr);
-    if (work.recomputed == 0) fputs("recomputes nothing", stderr);
+    int64_t loops = nn_attr_i64(train, "nn.segmented", 0);
+    if (loops) fprintf(stderr, "%lld loop%s in segments; ", (long long)loops, loops > 1 ? "s" : "");
+    if (work.recomputed == 0) fprintf(stderr, "recomputes nothing%s", loops ? " else" : "");
     else fprintf(stderr, "recomputes %d of %d ops, %.1f%% more arithmetic", work.recomputed, work.ops - work.recomputed, once > 0 ? 100 * work.recomputed_flops / once : 0);
   }
   fputc('\n', stderr);
