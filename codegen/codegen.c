@@ -196,6 +196,7 @@ static bool emit_cuda(MlirModule module, CodegenEmit what, const CodegenOptions 
   const CudaArch *arch = cuda_arch(options->gpu_arch);
   HostKernels kernels;
   cuda_kernels_emit(module, &kernels);
+  cuda_share_kernels(&kernels, SHARE_MANY, SHARE_ALIKE);
   Text text = {0};
   bool ok = true;
   switch (what) {

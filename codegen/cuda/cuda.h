@@ -47,6 +47,10 @@ int64_t cuda_operand_shift(MlirValue v);
 void cuda_kernels_emit(MlirModule module, HostKernels *out);
 int64_t cuda_kernel_workspace(MlirOperation func);   // bytes, without emitting
 
+// share.c: where there are at least `many` launches, those of `alike` or more kernels that differ only in numbers become launches of one function.
+enum { SHARE_MANY = 200, SHARE_ALIKE = 3 };
+void cuda_share_kernels(HostKernels *kernels, int many, int alike);
+
 // library.c: scratch of library ops, and the name of the kernel that is one (NULL: it is cuBLAS's; Owned: free).
 char *cuda_library_kernel(MlirOperation op);
 int64_t cuda_library_workspace(MlirOperation op);

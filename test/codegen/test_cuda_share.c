@@ -1,0 +1,89 @@
+// Kernels that differ only in numbers become one: which do, what the numbers of each launch are, that division by a number is exact, and that LLVM takes the text.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/cuda/cuda.h"
+
+static int failures;
+#define CHECK(condition, ...)                                        \
+  do {                                                               \
+    if (!(condition)) failures++, fprintf(stderr, __VA_ARGS__), fputc('\n', stderr); \
+  } while (0)
+
+typedef struct Case { const char *name; int divisor; long long extent; int offset; const char *splat; int threads; bool large; } Case;
+
+// A map over rows of `divisor` elements; large: what is divided is not known to be below 2^31.
+static void add(HostKernels *kernels, const Case *c) {
+  kernels->items = host_grow(kernels->items, (size_t)kernels->n + 1, sizeof *kernels->items);
+  HostKernel *k = &kernels->items[kernels->n++];
+  *k = (HostKernel){.name = host_strdup(c->name), .summary = host_strdup("div"), .n_launches = 1, .launches = host_alloc(1, sizeof *k->launches)};
+  k->launches[0] = (HostLaunch){.symbol = host_strdup(c->name), .grid = {4, 1, 1}, .block = {c->threads, 1, 1}};
+  text_add(&k->text, "// %s (map)\n", c->name);
+  text_add(&k->text, "llvm.mlir.global internal @%s_shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<64 x i8>\n", c->name);
+  text_add(&k->text, "func.func @%s(%%v0: !buffer, %%v1: !buffer) {\n", c->name);
+  text_add(&k->text, "  %%v2 = llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.tid.x\"() : () -> i32\n  %%v3 = arith.extui %%v2 : i32 to i64\n");
+  if (c->large) text_add(&k->text, "  %%v4 = arith.muli %%v3, %%v3 : i64\n");
+  else text_add(&k->text, "  %%v4 = arith.extui %%v2 : i32 to i64\n");
+  text_add(&k->text, "  %%v5 = arith.constant %d : i64\n  %%v6 = arith.divui %%v4, %%v5 : i64\n  %%v7 = arith.remui %%v4, %%v5 : i64\n", c->divisor);
+  text_add(&k->text, "  %%v8 = arith.constant %lld : i64\n  %%v9 = arith.cmpi ult, %%v6, %%v8 : i64\n  %%v10 = arith.constant dense<0x%s> : vector<4xf32>\n", c->extent, c->splat);
+  text_add(&k->text, "  %%v11 = llvm.getelementptr %%v1[%d] : (!buffer) -> !buffer, i8\n  %%v12 = llvm.getelementptr %%v11[%%v7] : (!buffer, i64) -> !buffer, f32\n", c->offset);
+  text_add(&k->text, "  scf.if %%v9 {\n    llvm.store %%v10, %%v12 {alignment = 4 : i64} : vector<4xf32>, !buffer\n  }\n  return\n}\n");
+}
+
+static void check_division(const HostLaunch *l, int divisor) {
+  bool found = false;
+  for (int i = 0; i + 1 < l->n_numbers && !found; i++) {
+    uint64_t factor = (uint32_t)l->numbers[i], shift = (uint32_t)l->numbers[i + 1], seed = 1;
+    if (shift < 31 || shift > 62) continue;
+    found = true;
+    for (int trial = 0; trial < 100000 && found; trial++) {
+      seed = seed * 6364136223846793005u + 1442695040888963407u;
+      uint64_t n = trial < 1000 ? (uint64_t)trial * (uint64_t)divisor - (trial > 0 && trial % 2) : seed >> 33;
+      if (trial == 1000) n = INT32_MAX;
+      if (n <= INT32_MAX && n * factor >> shift != n / (uint64_t)divisor) found = false;
+    }
+  }
+  CHECK(found, "%s: no exact reciprocal of %d", l->symbol, divisor);
+}
+
+static int count(const char *text, const char *what) {
+  int n = 0;
+  for (const char *s = text; (s = strstr(s, what)); s++) n++;
+  return n;
+}
+
+int main(void) {
+  static const Case cases[] = {
+    {"a", 7, 100, 64, "3F800000", 256, false}, {"b", 640, 9, 128, "40000000", 256, false}, {"c", 2147483647, 5, 2147483646, "BF800000", 256, false}, {"d", 1, 5, 64, "3F800000", 256, false},
+    {"threads", 7, 100, 64, "3F800000", 128, false}, {"beyond", 7, 1LL << 33, 64, "3F800000", 256, false}, {"large", 7, 100, 64, "3F800000", 256, true}, {"larger", 8, 100, 64, "3F800000", 256, true},
+  };
+  enum { CASES = sizeof cases / sizeof *cases, ALIKE = 4 };
+  HostKernels kernels = {0};
+  text_add(&kernels.declarations, "!buffer = !llvm.ptr<1>\n");
+  for (int i = 0; i < CASES; i++) add(&kernels, &cases[i]);
+  cuda_share_kernels(&kernels, CASES + 1, 2);
+  for (int i = 0; i < CASES; i++) CHECK(kernels.items[i].launches[0].n_numbers == 0, "%s is shared although there are few", cases[i].name);
+  cuda_share_kernels(&kernels, CASES, 2);
+  for (int i = 0; i < CASES; i++) {
+    const HostKernel *k = &kernels.items[i];
+    const HostLaunch *l = &k->launches[0];
+    bool shared = i < ALIKE;
+    CHECK(!strcmp(l->symbol, shared ? "a" : cases[i].name), "%s is launched as %s", cases[i].name, l->symbol);
+    CHECK((l->n_numbers > 0) == shared, "%s has %d numbers", cases[i].name, l->n_numbers);
+    CHECK(count(k->text.data, "func.func") == (i == 0 || !shared) && count(k->text.data, "// ") == 1 && count(k->text.data, "mlir.global") == (i == 0 || !shared), "%s:\n%s", cases[i].name, k->text.data);
+    CHECK(l->block[0] == cases[i].threads, "%s: another block", cases[i].name);
+    if (!shared) continue;
+    // In order of the text, then the reciprocal.
+    int32_t bits = (int32_t)strtoull(cases[i].splat, NULL, 16), expected[] = {cases[i].divisor, (int32_t)cases[i].extent, bits, cases[i].offset};
+    CHECK(l->n_numbers == 6 && !memcmp(l->numbers, expected, sizeof expected), "%s: other numbers", cases[i].name);
+    check_division(l, cases[i].divisor);
+  }
+  Text ptx = {0};
+  CHECK(cuda_lower(&kernels, cuda_arch("sm_80"), CUDA_PTX, false, &ptx) && count(ptx.data, ".visible .entry") == 1 + CASES - ALIKE, "not the entries expected:\n%s", text_c_string(&ptx));
+  CHECK(count(text_c_string(&ptx), "// a (map)") == 1 && count(text_c_string(&ptx), "// d (map)") == 1, "the entry lacks the comments of its shapes");
+  text_free(&ptx);
+  host_kernels_free(&kernels);
+  if (failures) fprintf(stderr, "%d failures\n", failures);
+  return failures != 0;
+}
