@@ -2,7 +2,6 @@
 #include "codegen/codegen.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +9,9 @@
 
 #include "codegen/cuda/cuda.h"
 #include "codegen/host/host.h"
+#include "codegen/parallel.h"
 #include "codegen/scratch.h"
 #include "compiler/output.h"
-
-#define MAX_PARTS 8   // threads that lower kernels, and objects they write
 
 static bool write_text(const char *path, const Text *text) {
   if (output_write(path, text_c_string(text), text->size)) return true;
@@ -49,10 +47,9 @@ typedef struct Part {
   bool time, ok;
 } Part;
 
-static void *lower_part(void *p) {
+static void lower_part(void *p) {
   Part *part = p;
   part->ok = host_lower(text_c_string(&part->text), part->cpu, part->options->opt_level, HOST_OBJECT, part->object, part->time);
-  return NULL;
 }
 
 // Kernels go to the part with the least text so far: their compile times follow their sizes.
@@ -75,16 +72,10 @@ static int split_kernels(const HostKernels *kernels, const HostCpu *cpu, const C
 }
 
 static bool lower_parts(int n, Part *parts) {
-  pthread_t threads[MAX_PARTS];
-  bool started[MAX_PARTS] = {false}, ok = true;
+  bool ok = true;
   host_lower_initialize();
-  for (int i = 1; i < n; i++) started[i] = pthread_create(&threads[i], NULL, lower_part, &parts[i]) == 0;
-  for (int i = 0; i < n; i++)
-    if (!started[i]) lower_part(&parts[i]);
-  for (int i = 0; i < n; i++) {
-    if (started[i]) pthread_join(threads[i], NULL);
-    ok = ok && parts[i].ok;
-  }
+  codegen_parallel(n, lower_part, parts, sizeof *parts);
+  for (int i = 0; i < n; i++) ok = ok && parts[i].ok;
   return ok;
 }
 
@@ -167,7 +158,7 @@ typedef struct CudaProgram { MlirModule module; const HostKernels *kernels; cons
 static bool build_kernels(const CudaProgram *p, const CodegenOptions *options, const char *ptx_path, const char *cubin_path, const char *object, CudaImages *images) {
   if (options->emulate) return cuda_lower_emulated(p->kernels, p->arch, object, options->time_phases);
   Text ptx = {0};
-  bool ok = cuda_lower(p->kernels, p->arch, CUDA_PTX, options->time_phases, &ptx) && write_text(ptx_path, &ptx);
+  bool ok = cuda_lower_ptx(p->kernels, p->arch, options->time_phases, &ptx) && write_text(ptx_path, &ptx);
   text_free(&ptx);
   images->ptx_path = ptx_path;
   if (ok && cuda_assemble(ptx_path, cubin_path, p->arch, options->verbose)) images->cubin_path = cubin_path;
@@ -202,7 +193,7 @@ static bool emit_cuda(MlirModule module, CodegenEmit what, const CodegenOptions 
   switch (what) {
     case CODEGEN_KERNELS: kernels_text(&kernels, &text); break;
     case CODEGEN_LLVM: ok = cuda_lower(&kernels, arch, CUDA_LLVM, options->time_phases, &text); break;
-    case CODEGEN_PTX: ok = cuda_lower(&kernels, arch, CUDA_PTX, options->time_phases, &text); break;
+    case CODEGEN_PTX: ok = cuda_lower_ptx(&kernels, arch, options->time_phases, &text); break;
     case CODEGEN_TABLES: {
       CudaImages images = {.arch = arch->name, .ptx_version = arch->ptx_version, .tf32 = cuda_uses_tf32(), .emulated = options->emulate, .ptx_path = options->emulate ? NULL : "kernels.ptx"};
       ok = host_tables_write(module, &kernels, NULL, options, &images, &text);

@@ -55,9 +55,11 @@ void cuda_share_kernels(HostKernels *kernels, int many, int alike);
 char *cuda_library_kernel(MlirOperation op);
 int64_t cuda_library_workspace(MlirOperation op);
 
-// lower.c: LLVM IR after optimisation, or PTX, appended to out. False after reporting: a bug of ours.
+// lower.c: LLVM IR after optimisation, or PTX, appended to out. False after reporting: a bug of ours. May run in several threads.
 typedef enum CudaOutput { CUDA_LLVM, CUDA_PTX } CudaOutput;
 bool cuda_lower(const HostKernels *kernels, const CudaArch *arch, CudaOutput what, bool time_phases, Text *out);
+// parts.c: PTX of many kernels, on several threads.
+bool cuda_lower_ptx(const HostKernels *kernels, const CudaArch *arch, bool time_phases, Text *out);
 
 // The module that PTX is made from. NULL after reporting. Owned by the caller.
 LLVMModuleRef cuda_module(const HostKernels *kernels, const CudaArch *arch, LLVMContextRef llvm);

@@ -1,5 +1,6 @@
 // Kernel text to LLVM IR for NVPTX and to PTX. MLIR does the same as for the host; what makes functions kernels (calling convention, launch
 // bounds) is set here, and each entry of the PTX opens with the comment of its kernel.
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,11 +65,16 @@ static void make_kernels(LLVMModuleRef module, LLVMContextRef llvm, const HostKe
     }
 }
 
-static LLVMTargetMachineRef machine_create(const CudaArch *arch) {
+static void initialize(void) {
   LLVMInitializeNVPTXTargetInfo();
   LLVMInitializeNVPTXTarget();
   LLVMInitializeNVPTXTargetMC();
   LLVMInitializeNVPTXAsmPrinter();
+}
+
+static LLVMTargetMachineRef machine_create(const CudaArch *arch) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, initialize);
   char *message = NULL;
   LLVMTargetRef target;
   if (LLVMGetTargetFromTriple(TRIPLE, &target, &message)) {
@@ -166,6 +172,12 @@ static LLVMModuleRef templates_begin(const HostKernels *kernels, LLVMContextRef 
   return module;
 }
 
+// What kernels call is inlined and gone.
+static void hide_called(LLVMModuleRef module) {
+  for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f))
+    if (!LLVMIsDeclaration(f) && LLVMGetFunctionCallConv(f) != PTX_KERNEL) LLVMSetLinkage(f, LLVMInternalLinkage);
+}
+
 // Kernels from templates as optimised IR, linked into the module of the others.
 static bool link_templates(LLVMModuleRef module, LLVMTargetMachineRef machine, const HostKernels *kernels, LLVMContextRef llvm, bool attention) {
   bool any = false;
@@ -176,6 +188,7 @@ static bool link_templates(LLVMModuleRef module, LLVMTargetMachineRef machine, c
   set_target(templates, machine);
   add_templates(templates, kernels, attention);
   make_kernels(templates, llvm, kernels, true, attention);
+  hide_called(templates);
   if (optimise(templates, machine, attention ? ATTENTION_PASSES : CONV_PASSES)) return !LLVMLinkModules2(module, templates);   // which disposes of the templates
   LLVMDisposeModule(templates);
   return false;

@@ -1,0 +1,101 @@
+// PTX of many kernels, made in parts at the same time. How they are divided depends on the kernels alone, so that the PTX is the same on every machine.
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/cuda/cuda.h"
+#include "codegen/parallel.h"
+
+enum { PARTS = 4, FEW = 48, TEMPLATE_WEIGHT = 32 << 10 };   // FEW: launches that are not worth threads; weight: as much work as a kernel of so many bytes of text
+
+typedef struct Part {
+  HostKernels kernels;   // items Owned, what they point to Borrowed
+  size_t weight;
+  const CudaArch *arch;
+  bool time, ok;
+  Text called, ptx;      // Owned
+} Part;
+
+static void lower_part(void *item) {
+  Part *p = item;
+  p->ok = cuda_lower(&p->kernels, p->arch, CUDA_PTX, p->time, &p->ptx);
+}
+
+// The part that has a function of this name already: shapes share those of templates, and in a large program others.
+static int part_with(const Part *parts, const char *symbol) {
+  for (int p = 0; p < PARTS; p++)
+    for (int i = 0; i < parts[p].kernels.n; i++)
+      for (int j = 0; j < parts[p].kernels.items[i].n_launches; j++)
+        if (!strcmp(parts[p].kernels.items[i].launches[j].symbol, symbol)) return p;
+  return -1;
+}
+
+static size_t weight_of(const HostKernel *k) { return k->conv || k->attention || k->depthwise ? (size_t)TEMPLATE_WEIGHT : k->text.size; }
+
+// Of each kernel in order: to the part with its functions, else to the lightest.
+static void divide(const HostKernels *kernels, Part *parts) {
+  for (int p = 0; p < PARTS; p++) {
+    parts[p].kernels = *kernels;
+    parts[p].kernels.n = 0;
+    parts[p].kernels.items = host_alloc((size_t)kernels->n + 1, sizeof *kernels->items);
+  }
+  for (int i = 0; i < kernels->n; i++) {
+    const HostKernel *k = &kernels->items[i];
+    int p = -1;
+    for (int j = 0; j < k->n_launches && p < 0; j++) p = part_with(parts, k->launches[j].symbol);
+    if (p < 0) {
+      p = 0;
+      for (int q = 1; q < PARTS; q++)
+        if (parts[q].weight < parts[p].weight) p = q;
+      parts[p].weight += weight_of(k);
+    }
+    parts[p].kernels.items[parts[p].kernels.n++] = *k;
+  }
+}
+
+// A template may call what another part's kernel brings along: each part gets the functions of all, in an item without launches, and drops what it does not use.
+static void add_called(const HostKernels *kernels, Part *part) {
+  HostKernel others = {.name = ""};
+  for (int i = 0, own = 0; i < kernels->n; i++) {
+    if (own < part->kernels.n && part->kernels.items[own].name == kernels->items[i].name) own++;
+    else text_append(&part->called, kernels->items[i].called.data, kernels->items[i].called.size);
+  }
+  others.called = part->called;
+  part->kernels.items[part->kernels.n++] = others;
+}
+
+// Appends a part without what stands in the text already: the head, and the declaration of dynamic shared memory.
+static void append_part(Text *out, const char *ptx) {
+  static const char last_of_head[] = ".address_size 64\n", external[] = ".extern .shared ";
+  const char *head = out->size ? strstr(ptx, last_of_head) : NULL;
+  if (head) ptx = head + strlen(last_of_head);
+  for (const char *next; *ptx; ptx = next) {
+    next = strchr(ptx, '\n');
+    next = next ? next + 1 : ptx + strlen(ptx);
+    char *line = strncmp(ptx, external, strlen(external)) ? NULL : text_format("%.*s", (int)(next - ptx), ptx);
+    if (!line || !strstr(text_c_string(out), line)) text_append(out, ptx, (size_t)(next - ptx));
+    free(line);
+  }
+}
+
+bool cuda_lower_ptx(const HostKernels *kernels, const CudaArch *arch, bool time_phases, Text *out) {
+  int n_launches = 0;
+  for (int i = 0; i < kernels->n; i++) n_launches += kernels->items[i].n_launches;
+  if (n_launches < FEW) return cuda_lower(kernels, arch, CUDA_PTX, time_phases, out);
+  Part parts[PARTS] = {0};
+  divide(kernels, parts);
+  for (int p = 0; p < PARTS; p++) {
+    parts[p].arch = arch;
+    parts[p].time = time_phases && p == 0;
+    add_called(kernels, &parts[p]);
+  }
+  codegen_parallel(PARTS, lower_part, parts, sizeof *parts);
+  bool ok = true;
+  for (int p = 0; p < PARTS; p++) {
+    ok = ok && parts[p].ok;
+    if (ok) append_part(out, text_c_string(&parts[p].ptx));
+    text_free(&parts[p].ptx);
+    text_free(&parts[p].called);
+    free(parts[p].kernels.items);
+  }
+  return ok;
+}
