@@ -232,8 +232,13 @@ static void read_entry(Reader *r, const JsonValue *v, CostTable *table)
   else cost_table_add(table, key->string, seconds, v->line);
 }
 
-static void read_costs(Reader *r, const JsonValue *root, CostFile *file)
+static void read_costs(Reader *r, const JsonValue *root, const char *wanted, CostFile *file)
 {
+  const JsonValue *target = json_get(root, "target");
+  if (target && (target->type != JSON_STRING || strcmp(target->string, wanted) != 0)) {
+    r->ok = diag_error(r->d, at(r, target), "these times are of the target '%s', not of '%s'", target->type == JSON_STRING ? target->string : "?", wanted);
+    return;
+  }
   const JsonValue *model = json_get(root, "model"), *threads = json_get(root, "threads"), *costs = json_get(root, "costs");
   if (!model || model->type != JSON_STRING) {
     r->ok = diag_error(r->d, at(r, model ? model : root), "'model' must be the name of the model that was measured");
@@ -251,18 +256,18 @@ static void read_costs(Reader *r, const JsonValue *root, CostFile *file)
   const CostEntry *twice = cost_table_sort(&file->table);
   if (twice) r->ok = diag_error(r->d, (AstPos){.source = r->source, .line = twice->place, .column = 1}, "'%s' has two times", twice->key);
   int here = nnc_library_threads();
-  if (r->ok && threads && threads->type == JSON_NUMBER && threads->number != here)
+  if (r->ok && !strcmp(wanted, "host") && threads && threads->type == JSON_NUMBER && threads->number != here)
     diag_warning(r->d, at(r, threads), "measured on %g threads; this program will use %d", threads->number, here);
 }
 
-bool cost_file_read(Diagnostics *d, const char *path, CostFile *file)
+bool cost_file_read(Diagnostics *d, const char *path, const char *target, CostFile *file)
 {
   Reader r = {.d = d, .ok = true};
   *file = (CostFile){.path = path};
   JsonDocument *document = open_json(&r, path, "--costs");
   r.ok = document && check_format(&r, json_root(document), "nnc-costs 1");
   file->source = r.source;
-  if (r.ok) read_costs(&r, json_root(document), file);
+  if (r.ok) read_costs(&r, json_root(document), target, file);
   if (document) json_destroy(document);
   return r.ok;
 }

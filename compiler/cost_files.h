@@ -16,8 +16,9 @@ typedef struct CostFile {
   int model_line, model_column;
 } CostFile;
 
-// Reads the file and checks it; warns when it was measured with another number of threads than this machine has. False: reported.
-bool cost_file_read(Diagnostics *d, const char *path, CostFile *file);
+// Reads the file and checks it: its times must be of the target ("host", "cuda", "cuda-emu"); for the host, warns when it was measured with another number of threads than this
+// machine has. False: reported.
+bool cost_file_read(Diagnostics *d, const char *path, const char *target, CostFile *file);
 void cost_file_free(CostFile *file);
 // Before `remat`: the times must be of this model, and of some of its steps; steps that have none are a warning.
 bool cost_file_match(Diagnostics *d, CostFile *file, MlirModule module);

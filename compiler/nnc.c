@@ -278,7 +278,7 @@ static bool read_cost_files(const Options *options, Diagnostics *d, CostFile *co
     nn_target_set_machine(&machine);
   }
   if (!options->costs) return true;
-  if (!cost_file_read(d, options->costs, costs)) return false;
+  if (!cost_file_read(d, options->costs, options->target, costs)) return false;
   nn_target_set_costs(&costs->table);
   return true;
 }

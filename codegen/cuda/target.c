@@ -5,7 +5,7 @@
 // An H100's rates where no machine is given (machines/h100.json; published peaks): only ratios matter to the passes.
 static const Machine generic = {
   .flops_per_second = {[NN_F32] = 67e12, [NN_F64] = 34e12, [NN_F16] = 989e12, [NN_BF16] = 989e12},
-  .tf32_flops_per_second = 494e12,
+  .tf32_flops_per_second = 495e12,
   .bytes_per_second = 3.35e12,
   .launch_seconds = 3e-6,
   .share = {[COST_matmul] = {0.8, 0.85, 128}, [COST_conv] = {0.7, 0.85, 64}, [COST_elementwise] = {0.4, 0.85, 0}, [COST_reduction] = {0.3, 0.8, 0},
