@@ -1,5 +1,6 @@
 // Reading a plain or gzip file from front to back into the caller's memory; zlib's own buffers are all it needs besides.
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,6 +12,7 @@ struct DataFile {
   char *path;         // Owned
   gzFile stream;
   int64_t at;         // uncompressed bytes read
+  int64_t record_bytes, first_record_at;   // 0 before the records
   int64_t size;       // bytes of the file as it is stored; -1: not a regular file
 };
 
@@ -31,8 +33,21 @@ DataFile *data_file_open(const char *path) {
   return f;
 }
 
+// ", in record 12" where the records have begun, else "".
+static const char *in_record(const DataFile *f, char *buf, size_t size) {
+  buf[0] = 0;
+  if (f->record_bytes > 0) snprintf(buf, size, ", in record %lld", (long long)((f->at - f->first_record_at) / f->record_bytes));
+  return buf;
+}
+
+// What zlib says, without the path that it puts in front.
+static const char *without_path(const DataFile *f, const char *reason) {
+  size_t n = strlen(f->path);
+  return strncmp(reason, f->path, n) == 0 && strncmp(reason + n, ": ", 2) == 0 ? reason + n + 2 : reason;
+}
+
 bool data_file_read(DataFile *f, void *out, int64_t bytes, const char *what) {
-  char *p = out;
+  char *p = out, record[48];
   for (int64_t left = bytes; left > 0;) {
     unsigned want = left < (1 << 30) ? (unsigned)left : 1u << 30;
     int n = gzread(f->stream, p, want);
@@ -40,10 +55,10 @@ bool data_file_read(DataFile *f, void *out, int64_t bytes, const char *what) {
       int code = Z_OK;
       const char *reason = gzerror(f->stream, &code);
       if (code == Z_ERRNO) report_error("cannot read %s: %s", f->path, strerror(errno));
-      else if (code == Z_DATA_ERROR) report_error("%s: damaged gzip data after %lld uncompressed bytes: %s", f->path, (long long)f->at, reason);
-      else report_error("%s: truncated: %s needs bytes %lld to %lld, the %sdata ends at %lld", f->path, what,
+      else if (code == Z_DATA_ERROR) report_error("%s: damaged gzip data after %lld uncompressed bytes%s: %s", f->path, (long long)f->at, in_record(f, record, sizeof record), without_path(f, reason));
+      else report_error("%s: truncated: %s needs bytes %lld to %lld, the %sdata ends at %lld%s", f->path, what,
                         (long long)f->at, (long long)(f->at + left), gzdirect(f->stream) ? "" : "uncompressed ",
-                        (long long)f->at);
+                        (long long)f->at, in_record(f, record, sizeof record));
       return false;
     }
     p += n, left -= n, f->at += n;
@@ -68,7 +83,9 @@ int64_t data_file_read_some(DataFile *f, void *out, int64_t bytes) {
   int code = Z_OK;
   const char *reason = gzerror(f->stream, &code);
   if (n < 0 || code == Z_BUF_ERROR) {
-    report_error("cannot read %s: %s", f->path, code == Z_ERRNO ? strerror(errno) : code == Z_BUF_ERROR ? "the gzip data is truncated" : reason);
+    if (code == Z_ERRNO) report_error("cannot read %s: %s", f->path, strerror(errno));
+    else report_error("%s: %s gzip data after %lld uncompressed bytes%s%s", f->path, code == Z_BUF_ERROR ? "truncated" : "damaged", (long long)f->at, code == Z_BUF_ERROR ? "" : ": ",
+                      code == Z_BUF_ERROR ? "" : without_path(f, reason));
     return -1;
   }
   f->at += n;
@@ -86,6 +103,12 @@ bool data_file_at_end(DataFile *f) {
   int c = gzgetc(f->stream);
   if (c != -1) gzungetc(c, f->stream);
   return c == -1;
+}
+
+bool data_file_ends(DataFile *f, int64_t records, int64_t record_bytes) {
+  if (data_file_at_end(f)) return true;
+  report_error("%s: more data than the %lld records of %lld bytes its header gives, from byte %lld on", f->path, (long long)records, (long long)record_bytes, (long long)f->at);
+  return false;
 }
 
 void data_file_close(DataFile *f) {
@@ -107,6 +130,8 @@ bool data_file_read_records(DataFile *f, const DataSource *s, Column *c) {
   data_range(s, all, &begin, &end);
   snprintf(what, sizeof what, "reading %lld records of %lld bytes", (long long)all, (long long)c->record_bytes);
   if (!data_file_can_hold(f, all, c->record_bytes, what)) return false;
+  f->record_bytes = c->record_bytes;
+  f->first_record_at = f->at;
   c->path = xstrdup(s->path);
   c->records = end - begin;
   c->first_record = begin;

@@ -30,7 +30,7 @@ static bool read_header(DataFile *f, const char *path, Column *c) {
     }
     c->dim[i - 1] = n;
     if (n == 0 || c->record_bytes > ((int64_t)1 << 40) / n) {
-      report_error("%s: the header gives dimension %d as %lld", path, i, (long long)n);
+      report_error("%s: the header gives dimension %d (byte %d) as %lld", path, i, 4 + 4 * i, (long long)n);
       return false;
     }
     c->record_bytes *= n;
@@ -55,11 +55,7 @@ bool data_read_idx(const DataSource *s, Column *c) {
   bool ok = read_header(f, s->path, c);
   if (ok) {
     int64_t all = c->records;
-    ok = data_file_read_records(f, s, c);
-    if (ok && !data_file_at_end(f)) {
-      report_error("%s: more data than the %lld records of %lld bytes its header gives", s->path, (long long)all, (long long)c->record_bytes);
-      ok = false;
-    }
+    ok = data_file_read_records(f, s, c) && data_file_ends(f, all, c->record_bytes);
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     if (ok) swap_bytes(c->values, c->block_bytes / dtype_bytes(c->dtype), dtype_bytes(c->dtype));
 #endif

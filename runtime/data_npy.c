@@ -4,10 +4,15 @@
 
 #include "runtime/runtime.h"
 
-static bool malformed(const char *path, const char *what) {
-  report_error("%s: not a npy file this program reads: %s", path, what);
+// A header while it is read: what is wrong with it is told with the byte of the file.
+typedef struct Header { const char *path, *text; int64_t first_byte; } Header;
+
+static bool malformed_at(const char *path, int64_t byte, const char *what) {
+  report_error("%s: not a npy file this program reads: byte %lld: %s", path, (long long)byte, what);
   return false;
 }
+
+static bool malformed(const Header *h, const char *at, const char *what) { return malformed_at(h->path, h->first_byte + (at - h->text), what); }
 
 // The text after 'key': in the header, or NULL.
 static const char *find_value(const char *header, const char *key) {
@@ -19,7 +24,7 @@ static const char *find_value(const char *header, const char *key) {
   return at;
 }
 
-static bool parse_dtype(const char *path, const char *at, NncDtype *out) {
+static bool parse_dtype(const Header *h, const char *at, NncDtype *out) {
   static const struct { const char *descr; NncDtype dtype; } types[] = {
     {"'|u1'", NNC_U8}, {"'<u1'", NNC_U8}, {"'|b1'", NNC_I1}, {"'<u2'", NNC_U16}, {"'<i4'", NNC_I32}, {"'<i8'", NNC_I64}, {"'<f2'", NNC_F16}, {"'<f4'", NNC_F32}, {"'<f8'", NNC_F64},
   };
@@ -28,34 +33,35 @@ static bool parse_dtype(const char *path, const char *at, NncDtype *out) {
       *out = types[i].dtype;
       return true;
     }
-  report_error("%s: element type %.8s; supported are u1, b1, and little-endian u2, i4, i8, f2, f4, f8", path, at);
+  report_error("%s: byte %lld: element type %.*s; supported are u1, b1, and little-endian u2, i4, i8, f2, f4, f8", h->path, (long long)(h->first_byte + (at - h->text)),
+               (int)strcspn(at, ",}"), at);
   return false;
 }
 
-static bool parse_shape(const char *path, const char *at, Column *c) {
-  if (*at++ != '(') return malformed(path, "no shape");
+static bool parse_shape(const Header *h, const char *at, Column *c) {
+  if (*at++ != '(') return malformed(h, at - 1, "no shape");
   int rank = 0;
   c->record_bytes = dtype_bytes(c->dtype);
   while (*at != ')') {
     char *end;
-    if (*at < '0' || *at > '9') return malformed(path, "bad shape");
+    if (*at < '0' || *at > '9') return malformed(h, at, "bad shape");
     long long n = strtoll(at, &end, 10);
-    if (rank == NNC_MAX_RANK || n > (1ll << 40) || (rank > 0 && (n == 0 || c->record_bytes > (1ll << 40) / n))) return malformed(path, "bad shape");
+    if (rank == NNC_MAX_RANK || n > (1ll << 40) || (rank > 0 && (n == 0 || c->record_bytes > (1ll << 40) / n))) return malformed(h, at, "bad shape");
     if (rank == 0) c->records = n;
     else c->dim[rank - 1] = n, c->record_bytes *= n;
     rank++;
     for (at = end; *at == ',' || *at == ' ' || *at == 'L';) at++;
   }
-  if (rank == 0) return malformed(path, "a single number, not records");
+  if (rank == 0) return malformed(h, at, "a single number, not records");
   c->rank = rank - 1;
   return true;
 }
 
-static bool parse_header(const char *path, const char *header, Column *c) {
-  const char *descr = find_value(header, "'descr'"), *order = find_value(header, "'fortran_order'"), *shape = find_value(header, "'shape'");
-  if (!descr || !order || !shape) return malformed(path, "the header lacks descr, fortran_order or shape");
-  if (strncmp(order, "False", 5) != 0) return malformed(path, "column-major order (fortran_order)");
-  return parse_dtype(path, descr, &c->dtype) && parse_shape(path, shape, c);
+static bool parse_header(const Header *h, Column *c) {
+  const char *descr = find_value(h->text, "'descr'"), *order = find_value(h->text, "'fortran_order'"), *shape = find_value(h->text, "'shape'");
+  if (!descr || !order || !shape) return malformed(h, h->text, "the header lacks descr, fortran_order or shape");
+  if (strncmp(order, "False", 5) != 0) return malformed(h, order, "column-major order (fortran_order)");
+  return parse_dtype(h, descr, &c->dtype) && parse_shape(h, shape, c);
 }
 
 static bool read_header(DataFile *f, const char *path, Column *c) {
@@ -67,13 +73,13 @@ static bool read_header(DataFile *f, const char *path, Column *c) {
     return false;
   }
   int length_bytes = head[6] == 1 ? 2 : 4;
-  if (head[6] < 1 || head[6] > 3) return malformed(path, "unknown version");
+  if (head[6] < 1 || head[6] > 3) return malformed_at(path, 6, "unknown version");
   if (!data_file_read(f, head + 8, length_bytes, "the header length")) return false;
   int64_t length = head[8] | head[9] << 8;
   if (length_bytes == 4) length |= (int64_t)head[10] << 16 | (int64_t)head[11] << 24;
-  if (length > 1 << 20) return malformed(path, "header too long");
+  if (length > 1 << 20) return malformed_at(path, 8, "header too long");
   char *header = xcalloc((size_t)length + 1, 1);
-  bool ok = data_file_read(f, header, length, "the header") && parse_header(path, header, c);
+  bool ok = data_file_read(f, header, length, "the header") && parse_header(&(Header){path, header, 8 + length_bytes}, c);
   free(header);
   c->first_byte = 8 + length_bytes + length;
   return ok;
@@ -83,7 +89,9 @@ bool data_read_npy(const DataSource *s, Column *c) {
   memset(c, 0, sizeof *c);
   DataFile *f = data_file_open(s->path);
   if (!f) return false;
-  bool ok = read_header(f, s->path, c) && data_file_read_records(f, s, c);
+  bool ok = read_header(f, s->path, c);
+  int64_t all = c->records;
+  ok = ok && data_file_read_records(f, s, c) && data_file_ends(f, all, c->record_bytes);
   data_file_close(f);
   return ok;
 }

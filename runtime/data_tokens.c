@@ -50,7 +50,7 @@ static bool check_row(const Column *c) {
     report_error("%s: tokens are one row of numbers, not records of shape %s", c->path, format_shape(c->rank, c->dim, shape, sizeof shape));
     return false;
   }
-  if (c->dtype != NNC_F32 && c->dtype != NNC_F64 && c->dtype != NNC_I1) return true;
+  if (!dtype_is_float(c->dtype) && c->dtype != NNC_I1) return true;
   report_error("%s: tokens are integers, not %s", c->path, dtype_name(c->dtype));
   return false;
 }

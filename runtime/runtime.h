@@ -256,6 +256,7 @@ bool data_file_can_hold(const DataFile *f, int64_t records, int64_t record_bytes
 char *data_file_read_whole(const char *path, int64_t *bytes);           // Owned by the caller; NULL after reporting
 bool data_file_skip(DataFile *f, int64_t bytes, const char *what);
 bool data_file_at_end(DataFile *f);
+bool data_file_ends(DataFile *f, int64_t records, int64_t record_bytes);   // reports what follows the records
 // After the header, which has set the column's records, record_bytes and first_byte for the whole file: takes the part that the source asks for into
 // memory of the column's own and reads past the rest. False after reporting.
 bool data_file_read_records(DataFile *f, const DataSource *s, Column *c);
