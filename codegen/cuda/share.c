@@ -302,23 +302,25 @@ static void make_one(Function *const *of, int n) {
 
 static char *piece(const char *begin, const char *end) { return text_format("%.*s", (int)(end - begin), begin); }
 
-// Takes a kernel's text apart: comments, then of each launch its shared memory and its function. False: it is made otherwise.
-static bool take_apart(HostKernel *k, Function *out) {
-  const char *text = text_c_string(&k->text), *s = text;
-  for (int j = 0; j < k->n_launches; j++) {
+// Takes a kernel's text apart: comments, then of each launch that is text its shared memory and its function. The number of functions; 0: it is made otherwise.
+static int take_apart(HostKernel *k, Function *out) {
+  const char *s = text_c_string(&k->text);
+  int n = 0;
+  bool ok = true;
+  for (int j = 0; j < k->n_launches && ok; j++) {
     char *head = text_format("func.func @%s(", k->launches[j].symbol);
     const char *begin = strstr(s, head), *end = begin ? strstr(begin, "\n}\n") : NULL, *globals = begin ? strstr(s, "llvm.mlir.global ") : NULL;
     free(head);
-    bool other = begin && memmem(s, (size_t)(begin - s), "func.func ", 10) != NULL;
-    if (!end || other || k->launches[j].n_numbers) {
-      for (int i = 0; i < j; i++) free(out[i].globals), free(out[i].body);
-      return false;
-    }
+    if (!begin) continue;   // from a template
+    ok = end && !memmem(s, (size_t)(begin - s), "func.func ", 10) && !k->launches[j].n_numbers;
+    if (!ok) continue;
     if (!globals || globals > begin) globals = begin;
-    out[j] = (Function){.kernel = k, .launch = &k->launches[j], .globals = piece(globals, begin), .body = piece(begin, end + 3)};
+    out[n++] = (Function){.kernel = k, .launch = &k->launches[j], .globals = piece(globals, begin), .body = piece(begin, end + 3)};
     s = end + 3;
   }
-  return true;
+  if (ok && !strstr(s, "func.func ")) return n;
+  for (int i = 0; i < n; i++) free(out[i].globals), free(out[i].body);
+  return 0;
 }
 
 static int by_form(const void *a, const void *b) {
@@ -344,16 +346,24 @@ static void put_together(Function *f, int n) {
   f->kernel->text = out;
 }
 
+static int launched(const HostKernels *kernels, const char *symbol) {
+  int n = 0;
+  for (int i = 0; i < kernels->n; i++)
+    for (int j = 0; j < kernels->items[i].n_launches; j++) n += !strcmp(kernels->items[i].launches[j].symbol, symbol);
+  return n;
+}
+
 void cuda_share_kernels(HostKernels *kernels, int many, int alike) {
   int n = 0, n_launches = 0;
   for (int i = 0; i < kernels->n; i++) n_launches += kernels->items[i].n_launches;
   if (n_launches < many) return;
   Function *functions = host_alloc((size_t)n_launches + 1, sizeof *functions), **sorted = host_alloc((size_t)n_launches + 1, sizeof(Function *));
   for (int i = 0; i < kernels->n; i++)
-    if (take_apart(&kernels->items[i], functions + n)) n += kernels->items[i].n_launches;
+    n += take_apart(&kernels->items[i], functions + n);
   for (int i = 0; i < n; i++) {
     functions[i].order = i;
     read_form(&functions[i]);
+    if (launched(kernels, functions[i].launch->symbol) > 1) text_add(&functions[i].form, "%d\n", i);   // stays as it is: other launches know it by its name
     sorted[i] = &functions[i];
   }
   qsort(sorted, (size_t)n, sizeof *sorted, by_form);
@@ -361,7 +371,10 @@ void cuda_share_kernels(HostKernels *kernels, int many, int alike) {
     for (end = i + 1; end < n && !strcmp(sorted[i]->form.data, sorted[end]->form.data);) end++;
     if (end - i >= alike) make_one(sorted + i, end - i);
   }
-  for (int i = 0; i < n; i += functions[i].kernel->n_launches) put_together(&functions[i], functions[i].kernel->n_launches);
+  for (int i = 0, end; i < n; i = end) {
+    for (end = i + 1; end < n && functions[end].kernel == functions[i].kernel;) end++;
+    put_together(&functions[i], end - i);
+  }
   for (int i = 0; i < n; i++) {
     free(functions[i].globals);
     free(functions[i].body);

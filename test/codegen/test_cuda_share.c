@@ -11,13 +11,15 @@ static int failures;
     if (!(condition)) failures++, fprintf(stderr, __VA_ARGS__), fputc('\n', stderr); \
   } while (0)
 
-typedef struct Case { const char *name; int divisor; long long extent; int offset; const char *splat; int threads; bool large; } Case;
+typedef struct Case { const char *name; int divisor; long long extent; int offset; const char *splat; int threads; bool large, with_template; } Case;
 
 // A map over rows of `divisor` elements; large: what is divided is not known to be below 2^31.
 static void add(HostKernels *kernels, const Case *c) {
   kernels->items = host_grow(kernels->items, (size_t)kernels->n + 1, sizeof *kernels->items);
   HostKernel *k = &kernels->items[kernels->n++];
-  *k = (HostKernel){.name = host_strdup(c->name), .summary = host_strdup("div"), .n_launches = 1, .launches = host_alloc(1, sizeof *k->launches)};
+  // The second launch is of a function that is not in the text, as those of templates are.
+  *k = (HostKernel){.name = host_strdup(c->name), .summary = host_strdup("div"), .n_launches = c->with_template ? 2 : 1, .launches = host_alloc(2, sizeof *k->launches)};
+  if (c->with_template) k->launches[1] = (HostLaunch){.symbol = host_strdup("elsewhere"), .grid = {1, 1, 1}, .block = {32, 1, 1}};
   k->launches[0] = (HostLaunch){.symbol = host_strdup(c->name), .grid = {4, 1, 1}, .block = {c->threads, 1, 1}};
   text_add(&k->text, "// %s (map)\n", c->name);
   text_add(&k->text, "llvm.mlir.global internal @%s_shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<64 x i8>\n", c->name);
@@ -55,14 +57,14 @@ static int count(const char *text, const char *what) {
 
 int main(void) {
   static const Case cases[] = {
-    {"a", 7, 100, 64, "3F800000", 256, false}, {"b", 640, 9, 128, "40000000", 256, false}, {"c", 2147483647, 5, 2147483646, "BF800000", 256, false}, {"d", 1, 5, 64, "3F800000", 256, false},
-    {"threads", 7, 100, 64, "3F800000", 128, false}, {"beyond", 7, 1LL << 33, 64, "3F800000", 256, false}, {"large", 7, 100, 64, "3F800000", 256, true}, {"larger", 8, 100, 64, "3F800000", 256, true},
+    {"a", 7, 100, 64, "3F800000", 256, false, false}, {"b", 640, 9, 128, "40000000", 256, false, false}, {"c", 2147483647, 5, 2147483646, "BF800000", 256, false, false}, {"d", 1, 5, 64, "3F800000", 256, false, true},
+    {"threads", 7, 100, 64, "3F800000", 128, false, false}, {"beyond", 7, 1LL << 33, 64, "3F800000", 256, false, false}, {"large", 7, 100, 64, "3F800000", 256, true, false}, {"larger", 8, 100, 64, "3F800000", 256, true, false},
   };
   enum { CASES = sizeof cases / sizeof *cases, ALIKE = 4 };
   HostKernels kernels = {0};
   text_add(&kernels.declarations, "!buffer = !llvm.ptr<1>\n");
   for (int i = 0; i < CASES; i++) add(&kernels, &cases[i]);
-  cuda_share_kernels(&kernels, CASES + 1, 2);
+  cuda_share_kernels(&kernels, CASES + 2, 2);
   for (int i = 0; i < CASES; i++) CHECK(kernels.items[i].launches[0].n_numbers == 0, "%s is shared although there are few", cases[i].name);
   cuda_share_kernels(&kernels, CASES, 2);
   for (int i = 0; i < CASES; i++) {
@@ -73,12 +75,15 @@ int main(void) {
     CHECK((l->n_numbers > 0) == shared, "%s has %d numbers", cases[i].name, l->n_numbers);
     CHECK(count(k->text.data, "func.func") == (i == 0 || !shared) && count(k->text.data, "// ") == 1 && count(k->text.data, "mlir.global") == (i == 0 || !shared), "%s:\n%s", cases[i].name, k->text.data);
     CHECK(l->block[0] == cases[i].threads, "%s: another block", cases[i].name);
+    if (k->n_launches > 1) CHECK(!strcmp(k->launches[1].symbol, "elsewhere"), "the launch of a template became %s", k->launches[1].symbol);
     if (!shared) continue;
     // In order of the text, then the reciprocal.
     int32_t bits = (int32_t)strtoull(cases[i].splat, NULL, 16), expected[] = {cases[i].divisor, (int32_t)cases[i].extent, bits, cases[i].offset};
     CHECK(l->n_numbers == 6 && !memcmp(l->numbers, expected, sizeof expected), "%s: other numbers", cases[i].name);
     check_division(l, cases[i].divisor);
   }
+  for (int i = 0; i < CASES; i++)
+    if (kernels.items[i].n_launches > 1) free(kernels.items[i].launches[--kernels.items[i].n_launches].symbol);
   Text ptx = {0};
   CHECK(cuda_lower(&kernels, cuda_arch("sm_80"), CUDA_PTX, false, &ptx) && count(ptx.data, ".visible .entry") == 1 + CASES - ALIKE, "not the entries expected:\n%s", text_c_string(&ptx));
   CHECK(count(text_c_string(&ptx), "// a (map)") == 1 && count(text_c_string(&ptx), "// d (map)") == 1, "the entry lacks the comments of its shapes");
