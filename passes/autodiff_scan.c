@@ -5,7 +5,7 @@
 // are made after each segment, in one product, so that only its rows are kept; and the pass remat may compute the carried values of a segment
 // again from those at its beginning (scan_forms.c). Segments do not depend on the budget, so neither do sums.
 // Part of the pass autodiff. Requires: a forward scan whose step is a function of its own, and gradients of its results. Establishes: a reversed scan with a step function
-// of its own, which is one of segments where it has nn.forward, the name of the forward scan. Breaks: nothing else.
+// of its own, whose call has nn.forward, the name of the forward scan; nn.kept on library ops of both steps that have the same result. Breaks: nothing else.
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,6 +187,11 @@ static MlirOperation *clone_step(Backward *w, int *n) {
     MlirOperation copy = mlirOperationClone(ops[i]);
     for (intptr_t k = 0; k < mlirOperationGetNumOperands(copy); k++) mlirOperationSetOperand(copy, k, current(w, mlirOperationGetOperand(ops[i], k)));
     nn_set_attr(copy, &NN_STR("nn.phase", "backward"));
+    NnOp kind = nn_op_of(copy);
+    if (kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_LIBRARY) {   // what memory allows may be kept instead (scan_forms.c)
+      nn_set_attr(ops[i], &NN_I64("nn.kept", i));
+      nn_set_attr(copy, &NN_I64("nn.kept", i));
+    }
     mlirBlockAppendOwnedOperation(w->block, copy);
     for (intptr_t r = 0; r < mlirOperationGetNumResults(copy); r++) stand_for(w, mlirOperationGetResult(ops[i], r), mlirOperationGetResult(copy, r));
     ops[i] = copy;
@@ -341,12 +346,8 @@ static MlirOperation add_segments(Backward *w, MlirModule module, const char *na
     add(&values, mlirOperationGetResult(call, backward->n_tied + w->slice_gradient[i].output));
     w->slice_gradient[i].output = outer.n_outputs++;
   }
-  MlirStringRef callee = mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(w->v->op, mlirStringRefCreateFromCString("callee")));
-  char *forward = strndup(callee.data, callee.length);
   MlirOperation all = nn_scan_outline(w->v->b, module, name, w->outer.block, &outer, w->stacks.items, values.items);
   free(values.items);
-  nn_set_attr(all, &NN_STR("nn.forward", forward));
-  free(forward);
   return all;
 }
 
@@ -405,6 +406,8 @@ static void scan_backward(Backward *w, MlirModule module) {
     backward_name(w, "_backward", name, sizeof name);
     call = add_segments(w, module, name, call, &backward);
   }
+  MlirAttribute callee = mlirOperationGetAttributeByName(w->v->op, mlirStringRefCreateFromCString("callee"));
+  mlirOperationSetAttributeByName(call, mlirStringRefCreateFromCString("nn.forward"), mlirStringAttrGet(w->v->b->ctx, mlirFlatSymbolRefAttrGetValue(callee)));
   give_back(w, call, n_tied, &backward, owner);
   free(owner);
 }

@@ -54,23 +54,21 @@ static void set_attributes(const Rematter *m, const RematForms *forms, int form,
   nn_set_attr(func, &NN_F64A("nn.seconds_none", q->seconds_none));
 }
 
-static void rematerialize(Rematter *m, MlirOperation func) {
-  RematForms forms;
+static void rematerialize(Rematter *m, RematForms *forms) {
   RematPlan plan;
-  remat_forms_build(&forms, m->module, func, m->target, m->persistent);
-  int form = remat_forms_find(&forms, &m->goal, &plan);
-  double overhead = remat_forms_overhead(&forms, form, &plan);
+  int form = remat_forms_find(forms, &m->goal, &plan);
+  double overhead = remat_forms_overhead(forms, form, &plan);
   bool fits = m->goal.budget == 0 || plan.arena <= m->goal.budget;
-  add_need(m, plan.arena, remat_forms_bytes(&forms));
+  add_need(m, plan.arena, remat_forms_bytes(forms));
   if (overhead > m->overhead) m->overhead = overhead;
   if (fits) {
     // Without a budget: what any plan adds whose arena is no larger than the one found.
-    double least = overhead > 0 ? remat_forms_bound(&forms, m->goal.budget > 0 ? m->goal.budget : plan.arena) : 0;
-    set_attributes(m, &forms, form, &plan, overhead, least);
-    if (plan.exec) remat_rewrite(&forms.items[form].p, &plan, m->persistent);
+    double least = overhead > 0 ? remat_forms_bound(forms, m->goal.budget > 0 ? m->goal.budget : plan.arena) : 0;
+    set_attributes(m, forms, form, &plan, overhead, least);
+    if (plan.exec) remat_rewrite(&forms->items[form].p, &plan, m->persistent);
   }
   remat_plan_free(&plan);
-  remat_forms_end(&forms, fits ? form : 0);
+  remat_forms_end(forms, fits ? form : 0);
 }
 
 // The table of options (passes.def) has been checked against the text.
@@ -90,12 +88,12 @@ static void read_options(Rematter *m, const NnPassRun *run) {
 }
 
 // The budget in bytes; a percentage is of the largest arena without recomputation. Adds what the functions need in which nothing runs again.
-static void find_budget(Rematter *m, const MlirOperation *functions, int n) {
+static void find_budget(Rematter *m, const MlirOperation *functions, const RematForms *forms, int n) {
   int64_t largest = 0;
   double percent = 0;
   if (!m->budget_text) return;
   for (int f = 0; f < n; f++) {
-    int64_t arena = function_arena(m, functions[f]);
+    int64_t arena = forms[f].n ? forms[f].items[0].q.arena_none : function_arena(m, functions[f]);
     if (arena > largest) largest = arena;
     if (!may_recompute(functions[f])) add_need(m, arena, m->persistent);
   }
@@ -134,10 +132,13 @@ bool nn_pass_remat(MlirModule module, const NnPassRun *run) {
   plan_persistent_free(&persistent);
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
+  RematForms forms[16] = {0};
   read_options(&m, run);
-  find_budget(&m, functions, n);
   for (int f = 0; f < n; f++)
-    if (may_recompute(functions[f])) rematerialize(&m, functions[f]);
+    if (may_recompute(functions[f])) remat_forms_build(&forms[f], module, functions[f], run->target, m.persistent);
+  find_budget(&m, functions, forms, n);
+  for (int f = 0; f < n; f++)
+    if (forms[f].n) rematerialize(&m, &forms[f]);
   if (m.goal.budget > 0) nn_set_attr(mlirModuleGetOperation(module), &NN_I64("nn.budget", m.goal.budget));
   return report(&m);
 }

@@ -108,8 +108,10 @@ typedef struct RematForms {
   MlirModule module;
   const NnTarget *target;    // Borrowed
   int64_t persistent;        // bytes
+  MlirOperation origin;      // the function; its forms are clones of it, where it has loops that are differentiated
   int n, n_loops;
-  RematForm *items;          // Owned; the first is the function as it was
+  bool some;                 // not all forms there are
+  RematForm *items;          // Owned; the first is the fastest when nothing runs again
 } RematForms;
 
 void remat_forms_build(RematForms *f, MlirModule module, MlirOperation func, const NnTarget *target, int64_t persistent_bytes);
@@ -118,7 +120,7 @@ int remat_forms_find(RematForms *f, const RematGoal *goal, RematPlan *plan);
 double remat_forms_overhead(const RematForms *f, int form, const RematPlan *plan);   // added time, over that of the first form when nothing runs again
 double remat_forms_bound(const RematForms *f, int64_t bytes);    // what no plan of the forms made adds less than, in an arena of so many bytes
 int64_t remat_forms_bytes(const RematForms *f);                  // no arena of theirs can be smaller
-// Keeps one form under the function's name, and returns it; the others, and what only they call, are erased.
+// Keeps one form under the function's name, and returns it, or, with -1, the function as it was; the others, and what only they call, are erased.
 MlirOperation remat_forms_end(RematForms *f, int keep);
 
 // ---- remat_again.c: steps that update something and make an activation ----

@@ -1,5 +1,6 @@
-// The forms of a function: each loop that is differentiated keeps all of its carried values, or those between segments (scan_forms.c). To the
-// search a form is another function, whose steps have other memory and time; the forms are searched one by one, and the best plan wins.
+// The forms of a function: each loop that is differentiated keeps what the library computes in its steps, or its carried values, or those between
+// segments (scan_forms.c). To the search a form is another function, whose steps have other memory and time; the forms are searched one by
+// one, and the best plan wins. The first form is the fastest: all loops keep what they can.
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,8 +9,8 @@
 #include "passes/simplify.h"
 #include "passes/solver/error.h"
 
-// Of up to ALL loops every choice is a form; of more, each alone and all together.
-enum { PAIRS = 8, ALL = 3, FORMS = PAIRS + 2 };
+// Where all choices together are no more than ALL they are the forms; else those in which all loops do the same.
+enum { PAIRS = 8, ALL = 9 };
 
 static void add_form(RematForms *f, MlirOperation func, int n_segmented) {
   RematForm *form = &f->items[f->n++];
@@ -20,16 +21,13 @@ static void add_form(RematForms *f, MlirOperation func, int n_segmented) {
   step_bound_build(&form->bound, &form->p, f->persistent, form->q.step_seconds);
 }
 
-void remat_forms_build(RematForms *f, MlirModule module, MlirOperation func, const NnTarget *target, int64_t persistent_bytes) {
-  *f = (RematForms){.module = module, .target = target, .persistent = persistent_bytes, .items = solver_allocate(FORMS, sizeof *f->items)};
-  add_form(f, func, 0);
-}
+// The form that a loop takes for a choice: the choice, or the nearest that it has.
+static ScanForm form_of(const ScanPair *p, ScanForm choice) { return p->has[choice] ? choice : SCAN_ROWS; }
 
-// With the loops of which `mask` has a bit in segments.
-static void make_form(RematForms *f, int mask) {
+static void make_form(RematForms *f, const ScanForm *choice) {
   char name[128];
-  MlirOperation func = mlirOperationClone(f->items[0].func);
-  mlirBlockInsertOwnedOperationAfter(mlirModuleGetBody(f->module), f->items[0].func, func);
+  MlirOperation func = mlirOperationClone(f->origin);
+  mlirBlockInsertOwnedOperationAfter(mlirModuleGetBody(f->module), f->origin, func);
   nn_attr_str(func, "sym_name", name, sizeof name, "");
   char *symbol = nn_free_symbol(f->module, name);
   nn_set_attr(func, &NN_STR("sym_name", symbol));
@@ -37,20 +35,41 @@ static void make_form(RematForms *f, int mask) {
   ScanPair pairs[PAIRS];
   int n = scan_pairs_find(func, pairs, PAIRS), n_segmented = 0;
   for (int i = 0; i < n; i++) {
-    if (!(mask >> i & 1)) continue;
-    scan_pair_rewrite(f->module, &pairs[i], f->target);
-    n_segmented++;
+    ScanForm form = form_of(&pairs[i], choice[i]);
+    scan_pair_rewrite(f->module, &pairs[i], form, f->target);
+    n_segmented += form == SCAN_SEGMENTS;
   }
   add_form(f, func, n_segmented);
 }
 
+static const ScanForm fastest_first[SCAN_FORMS] = {SCAN_PRODUCTS, SCAN_ROWS, SCAN_SEGMENTS};
+
+void remat_forms_build(RematForms *f, MlirModule module, MlirOperation func, const NnTarget *target, int64_t persistent_bytes) {
+  ScanPair pairs[PAIRS];
+  ScanForm choice[PAIRS];
+  *f = (RematForms){.module = module, .target = target, .persistent = persistent_bytes, .origin = func, .items = solver_allocate(ALL, sizeof *f->items)};
+  f->n_loops = scan_pairs_find(func, pairs, PAIRS);
+  for (int i = 0; i < PAIRS; i++) choice[i] = SCAN_PRODUCTS;
+  if (f->n_loops) make_form(f, choice);
+  else add_form(f, func, 0);
+}
+
 static void make_forms(RematForms *f) {
   ScanPair pairs[PAIRS];
-  if (f->n > 1) return;
-  int n = f->n_loops = scan_pairs_find(f->items[0].func, pairs, PAIRS);
-  for (int mask = 1; n <= ALL && mask < 1 << n; mask++) make_form(f, mask);
-  for (int i = 0; n > ALL && i < n; i++) make_form(f, 1 << i);
-  if (n > ALL) make_form(f, (1 << n) - 1);
+  ScanForm choice[PAIRS];
+  if (f->n > 1 || !f->n_loops) return;
+  scan_pairs_find(f->origin, pairs, PAIRS);
+  int n = 1;
+  for (int i = 0; i < f->n_loops && n <= ALL; i++) n *= SCAN_FORMS;
+  f->some = n > ALL;
+  for (int k = 1; k < (f->some ? SCAN_FORMS : n); k++) {
+    bool known = false;   // as another, where a loop lacks a form
+    for (int i = 0, digits = k; i < f->n_loops; i++, digits /= f->some ? 1 : SCAN_FORMS) {
+      choice[i] = fastest_first[digits % SCAN_FORMS];
+      known |= !f->some && form_of(&pairs[i], choice[i]) != choice[i];
+    }
+    if (!known) make_form(f, choice);
+  }
 }
 
 static bool is_better(const RematGoal *goal, const RematPlan *plan, const RematPlan *best) {
@@ -61,27 +80,38 @@ static bool is_better(const RematGoal *goal, const RematPlan *plan, const RematP
   return plan->seconds < best->seconds;
 }
 
-int remat_forms_find(RematForms *f, const RematGoal *goal, RematPlan *plan) {
-  int best = 0;
-  remat_find(&f->items[0].q, goal, f->persistent, plan);
-  remat_check_plan(&f->items[0].q, plan);
-  if (goal->policy != REMAT_POLICY_SOLVE || !plan->exec) return 0;
-  make_forms(f);
-  for (int i = 1; i < f->n; i++) {
-    RematGoal own = *goal;   // time is allowed in terms of the first form's
-    if (goal->budget == 0) own.max_overhead = (1 + goal->max_overhead) * f->items[0].q.seconds_none / f->items[i].q.seconds_none - 1;
-    if (goal->budget == 0 && own.max_overhead < 0) continue;
-    RematPlan other;
-    remat_find(&f->items[i].q, &own, f->persistent, &other);
-    remat_check_plan(&f->items[i].q, &other);
-    if (is_better(goal, &other, plan)) {
-      RematPlan worse = *plan;
-      *plan = other;
-      other = worse;
-      best = i;
-    }
-    remat_plan_free(&other);
+// The plan of one form, if it is better than the best, takes its place.
+static void try_form(RematForms *f, int form, const RematGoal *goal, double effort, RematPlan *best, int *best_form) {
+  RematForm *own = &f->items[form];
+  RematGoal part = *goal;
+  part.effort = effort * (goal->effort > 0 ? goal->effort : 1);
+  if (goal->budget == 0) part.max_overhead = (1 + goal->max_overhead) * f->items[0].q.seconds_none / own->q.seconds_none - 1;   // time is allowed in terms of the first form's
+  if (goal->budget == 0 && part.max_overhead < 0) return;
+  RematPlan plan;
+  remat_find(&own->q, &part, f->persistent, &plan);
+  remat_check_plan(&own->q, &plan);
+  if (*best_form < 0 || is_better(goal, &plan, best)) {
+    RematPlan worse = *best;
+    *best = plan;
+    plan = worse;
+    *best_form = form;
   }
+  remat_plan_free(&plan);
+}
+
+int remat_forms_find(RematForms *f, const RematGoal *goal, RematPlan *plan) {
+  static const double quick = 0.15;
+  bool solves = goal->policy == REMAT_POLICY_SOLVE && (goal->budget > 0 ? f->items[0].q.arena_none > goal->budget : goal->max_overhead >= 0);
+  if (!solves || !f->n_loops) {
+    remat_find(&f->items[0].q, goal, f->persistent, plan);
+    remat_check_plan(&f->items[0].q, plan);
+    return 0;
+  }
+  int best = -1;
+  *plan = (RematPlan){0};
+  make_forms(f);
+  for (int i = 0; i < f->n; i++) try_form(f, i, goal, quick, plan, &best);
+  try_form(f, best, goal, 1, plan, &best);
   return best;
 }
 
@@ -97,7 +127,7 @@ double remat_forms_bound(const RematForms *f, int64_t bytes) {
     double own = step_bound_overhead(&f->items[i].bound, bytes, 0);
     least = fmin(least, (1 + own) * f->items[i].q.seconds_none / none - 1);
   }
-  return f->n > 1 && f->n_loops > ALL ? 0 : fmax(least, 0);
+  return f->some ? 0 : fmax(least, 0);
 }
 
 int64_t remat_forms_bytes(const RematForms *f) {
@@ -111,17 +141,20 @@ int64_t remat_forms_bytes(const RematForms *f) {
 
 MlirOperation remat_forms_end(RematForms *f, int keep) {
   char name[128];
-  bool several = f->n > 1;
-  MlirOperation kept = f->items[keep].func;
-  nn_attr_str(f->items[0].func, "sym_name", name, sizeof name, "");
+  bool cloned = f->n_loops > 0;
+  MlirOperation kept = cloned && keep >= 0 ? f->items[keep].func : f->origin;
+  nn_attr_str(f->origin, "sym_name", name, sizeof name, "");
   for (int i = 0; i < f->n; i++) {
     step_bound_free(&f->items[i].bound);
     step_problem_free(&f->items[i].q);
     plan_program_free(&f->items[i].p);
-    if (i != keep) mlirOperationDestroy(f->items[i].func);
+    if (cloned && i != keep) mlirOperationDestroy(f->items[i].func);
   }
-  if (keep) nn_set_attr(kept, &NN_STR("sym_name", name));
-  if (several) simplify_erase_uncalled(f->module);
+  if (cloned && keep >= 0) {
+    mlirOperationDestroy(f->origin);
+    nn_set_attr(kept, &NN_STR("sym_name", name));
+  }
+  if (cloned) simplify_erase_uncalled(f->module);
   free(f->items);
   *f = (RematForms){0};
   return kept;

@@ -381,17 +381,15 @@ static char *node_name(const StepProblem *q, int node) {
 
 void nn_remat_problem_print(MlirModule module, const NnTarget *target, FILE *out) {
   PlanPersistent persistent;
-  PlanProgram p;
-  StepProblem q;
+  RematForms forms;
   plan_persistent_build(&persistent, module, target && target->alignment > 0 ? target->alignment : 64);
-  plan_program_build(&p, module, nn_module_function(module, "train"), target);
-  step_problem_build(&q, &p, persistent.total, target);
-  char **names = solver_allocate((size_t)q.problem.n_nodes, sizeof *names);
-  for (int n = 0; n < q.problem.n_nodes; n++) q.nodes[n].name = names[n] = node_name(&q, n);
-  remat_problem_write(out, &q.problem);
-  for (int n = 0; n < q.problem.n_nodes; n++) free(names[n]);
+  remat_forms_build(&forms, module, nn_module_function(module, "train"), target, persistent.total);
+  StepProblem *q = &forms.items[0].q;
+  char **names = solver_allocate((size_t)q->problem.n_nodes, sizeof *names);
+  for (int n = 0; n < q->problem.n_nodes; n++) q->nodes[n].name = names[n] = node_name(q, n);
+  remat_problem_write(out, &q->problem);
+  for (int n = 0; n < q->problem.n_nodes; n++) free(names[n]);
   free(names);
-  step_problem_free(&q);
-  plan_program_free(&p);
+  remat_forms_end(&forms, -1);
   plan_persistent_free(&persistent);
 }

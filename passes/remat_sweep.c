@@ -67,7 +67,7 @@ bool nn_remat_sweep(MlirModule module, const NnTarget *target, double step, doub
     plan_budget(out, &forms, &goal);
   }
   share_better_plans(out);
-  remat_forms_end(&forms, 0);
+  remat_forms_end(&forms, -1);
   plan_persistent_free(&persistent);
   return true;
 }

@@ -1,6 +1,7 @@
-// The other form of a loop and its gradient, for the pass remat: of the carried values the forward loop keeps those at the beginning of each
-// segment, and the gradient computes those of a segment again from there. Steps are the same functions in both forms, and sums have the same
-// order (autodiff_scan.c), so the bits are the same; memory is that of T / s + s rows in place of T, at the time of one more forward loop.
+// Other forms of a loop and its gradient, for the pass remat. With more memory the forward loop keeps what the library computes in each step,
+// too, and the gradient does not do that again. With less it keeps the carried values at the beginning of each segment only, and the gradient
+// computes those of a segment again from there: T / s + s rows in place of T, at the time of one more forward loop. Steps are the same ops in
+// all forms, and sums have the same order (autodiff_scan.c), so the bits are the same.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,9 +48,9 @@ static bool only_in_segments(MlirValue rows, MlirOperation backward) {
   return true;
 }
 
-static bool has_form(const ScanPair *p) {
+static bool has_segments(const ScanPair *p) {
   const NnScan *f = &p->f;
-  if (f->n_tied || p->b.n_slices < f->n_slices + f->n_stacked || f->length % p->b.length) return false;
+  if (f->n_tied || p->b.n_slices < f->n_slices + f->n_stacked || f->length % p->b.length || f->length == p->b.length) return false;
   for (int r = 0; r < f->n_stacked; r++) {
     for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(p->forward, r)); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
       MlirOperation op = mlirOpOperandGetOwner(use);
@@ -58,6 +59,33 @@ static bool has_form(const ScanPair *p) {
     }
   }
   return true;
+}
+
+// The call of the scan over one segment; of all steps where they are one.
+static MlirOperation segment_call(const ScanPair *p) {
+  if (p->b.length == p->f.length) return p->backward;
+  MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(p->b.body));
+  while (!nn_has_attr(op, "nn.scan")) op = mlirOperationGetNextInBlock(op);
+  return op;
+}
+
+// The op of a step that has the same result as `op` of the other; null if there is none.
+static MlirOperation counterpart(MlirOperation step, MlirOperation op) {
+  int64_t number = nn_attr_i64(op, "nn.kept", -1);
+  for (MlirOperation o = mlirBlockGetFirstOperation(nn_function_body(step)); number >= 0 && !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
+    if (nn_attr_i64(o, "nn.kept", -1) != number) continue;
+    NnType mine = nn_value_type(mlirOperationGetResult(op, 0)), other = nn_value_type(mlirOperationGetResult(o, 0));
+    bool one = mlirOperationGetNumResults(op) == 1 && mlirOperationGetNumResults(o) == 1;
+    return one && nn_type_equal(&mine, &other) && mine.rank + 1 < NN_MAX_RANK ? o : nn_null_operation();
+  }
+  return nn_null_operation();
+}
+
+static int n_kept(const ScanPair *p) {
+  int n = 0;
+  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(p->f.body)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+    n += !mlirOperationIsNull(counterpart(p->steps.body, op));
+  return n;
 }
 
 int scan_pairs_find(MlirOperation func, ScanPair *out, int max) {
@@ -73,7 +101,12 @@ int scan_pairs_find(MlirOperation func, ScanPair *out, int max) {
       p.forward = list.items[k].op;
       calls++;
     }
-    if (calls == 1 && nn_scan_of(p.forward, &p.f) && nn_scan_of(p.backward, &p.b) && has_form(&p)) out[n++] = p;
+    if (calls != 1 || !nn_scan_of(p.forward, &p.f) || !nn_scan_of(p.backward, &p.b)) continue;
+    nn_scan_of(segment_call(&p), &p.steps);
+    p.has[SCAN_ROWS] = true;
+    p.has[SCAN_SEGMENTS] = has_segments(&p);
+    p.has[SCAN_PRODUCTS] = n_kept(&p) > 0;
+    if (p.has[SCAN_SEGMENTS] || p.has[SCAN_PRODUCTS]) out[n++] = p;
   }
   nn_steps_free(&list);
   return n;
@@ -119,24 +152,37 @@ static void copy_args(Copy *c, MlirOperation from, int first, int n) {
   for (int i = first; i < first + n; i++) stand_for(c, argument_of(from, i), add_arg(c, nn_value_type(argument_of(from, i))));
 }
 
-// The ops, without what a plan has said about them.
-static void copy_ops(Copy *c, MlirOperation from) {
+static bool is_known(const Copy *c, MlirOperation op) {
+  return mlirOperationGetNumResults(op) > 0 && ptr_map_get(&c->ids, mlirOperationGetResult(op, 0).ptr) >= 0;
+}
+
+// The ops for which nothing stands yet, without what a plan has said about them; up to `end`, the return.
+static void copy_ops(Copy *c, MlirOperation first, MlirOperation end) {
   static const char *const plan[] = {"nn.offset", "nn.inplace", "nn.workspace", "nn.workspace_bytes"};
-  int n;
-  MlirOperation *ops = rewrite_ops(nn_function_body(from), &n);
-  for (int i = 0; i < n - 1; i++) {   // the return aside
-    MlirOperation op = mlirOperationClone(ops[i]);
-    for (intptr_t k = 0; k < mlirOperationGetNumOperands(op); k++) mlirOperationSetOperand(op, k, current(c, mlirOperationGetOperand(ops[i], k)));
+  for (MlirOperation from = first; !mlirOperationEqual(from, end); from = mlirOperationGetNextInBlock(from)) {
+    if (is_known(c, from)) continue;
+    MlirOperation op = mlirOperationClone(from);
+    for (intptr_t k = 0; k < mlirOperationGetNumOperands(op); k++) mlirOperationSetOperand(op, k, current(c, mlirOperationGetOperand(from, k)));
     for (size_t k = 0; k < sizeof plan / sizeof *plan; k++) mlirOperationRemoveAttributeByName(op, ref(plan[k]));
     mlirBlockAppendOwnedOperation(c->block, op);
-    for (intptr_t r = 0; r < mlirOperationGetNumResults(op); r++) stand_for(c, mlirOperationGetResult(ops[i], r), mlirOperationGetResult(op, r));
+    for (intptr_t r = 0; r < mlirOperationGetNumResults(op); r++) stand_for(c, mlirOperationGetResult(from, r), mlirOperationGetResult(op, r));
   }
+}
+
+static void copy_all_ops(Copy *c, MlirOperation func) { copy_ops(c, mlirBlockGetFirstOperation(nn_function_body(func)), nn_function_return(func)); }
+
+static void erase_unused(MlirBlock block) {
+  int n;
+  MlirOperation *ops = rewrite_ops(block, &n);
+  for (int i = n - 2; i >= 0; i--)   // the return aside
+    if (rewrite_is_unused(ops[i])) mlirOperationDestroy(ops[i]);
   free(ops);
 }
 
 // Ends the step of `s`, whose results are `values`, with a plan.
 static MlirOperation copy_end(Copy *c, MlirModule module, NnScan *s, const MlirValue *values, const NnTarget *target) {
   nn_function_set_results(c->func, s->n_stacked + s->n_tied + s->n_outputs, values, 0);
+  erase_unused(c->block);
   for (int i = 0; i < s->n_tied; i++) nn_set_result_attr(c->func, s->n_stacked + i, &NN_I64("nn.tied", s->n_slices + s->n_stacked + i));
   s->body = c->func;
   plan_scan(module, s, target);
@@ -185,7 +231,7 @@ static NnScan make_steps(MlirModule module, const ScanPair *p, int64_t length, c
   char *name = name_of(f, "steps_body");
   Copy c = copy_begin(module, name, f->body);
   copy_args(&c, f->body, 0, f->n_slices + f->n_stacked + f->n_invariants);
-  copy_ops(&c, f->body);
+  copy_all_ops(&c, f->body);
   MlirOperation end = nn_function_return(f->body);
   MlirValue *values = solver_allocate((size_t)(2 * f->n_stacked + f->n_outputs), sizeof *values);
   int n = 0;
@@ -277,7 +323,7 @@ static NnScan make_again(MlirModule module, const ScanPair *p, int64_t length, c
   char *symbol = nn_free_symbol(module, call_name);
   MlirOperation call = nn_scan_build(&b, module, symbol, &again, operands);
   for (int r = 0; r < f->n_stacked; r++) stand_for(&c, argument_of(p->b.body, f->n_slices + r), rows_of(&b, mlirOperationGetResult(call, r), f->reverse, length));
-  copy_ops(&c, p->b.body);
+  copy_all_ops(&c, p->b.body);
   int n_values = s.n_tied + s.n_outputs;
   MlirValue *values = solver_allocate((size_t)n_values, sizeof *values);
   for (int r = 0; r < n_values; r++) values[r] = current(&c, mlirOperationGetOperand(nn_function_return(p->b.body), r));
@@ -290,15 +336,23 @@ static NnScan make_again(MlirModule module, const ScanPair *p, int64_t length, c
   return s;
 }
 
-// `label` says in tables what the loop does, by segments of so many steps.
+// `label` says in tables what the loop does.
 static MlirOperation call_scan(NnBuilder *b, MlirModule module, const ScanPair *p, const NnScan *s, const char *suffix, const MlirValue *operands, const char *label) {
-  char *name = name_of(&p->f, suffix), *symbol = nn_free_symbol(module, name), text[64];
+  char *name = name_of(&p->f, suffix), *symbol = nn_free_symbol(module, name);
   MlirOperation call = nn_scan_build(b, module, symbol, s, operands);
-  snprintf(text, sizeof text, "scan, %s every %lld", label, (long long)(p->f.length / s->length));
-  nn_set_attr(nn_module_function(module, symbol), &NN_STR("nn.label", text));
+  nn_set_attr(nn_module_function(module, symbol), &NN_STR("nn.label", label));
   free(symbol);
   free(name);
   return call;
+}
+
+// The first results of `call` are those of `old`.
+static void replace_call(MlirOperation old, MlirOperation call) {
+  int n = (int)mlirOperationGetNumResults(old);
+  MlirValue *results = solver_allocate((size_t)n, sizeof *results);
+  for (int r = 0; r < n; r++) results[r] = mlirOperationGetResult(call, r);
+  rewrite_replace(old, results);
+  free(results);
 }
 
 static void replace_backward(MlirModule module, const ScanPair *p, const NnScan *s, MlirOperation segments) {
@@ -309,12 +363,10 @@ static void replace_backward(MlirModule module, const ScanPair *p, const NnScan 
   for (int i = 0; i < n_own; i++) operands[i] = mlirOperationGetOperand(p->backward, i);
   for (int r = 0; r < f->n_stacked; r++) operands[f->n_slices + r] = rows_of(&b, mlirOperationGetResult(segments, r), f->reverse, p->b.length);
   for (int i = 0; i < f->n_invariants; i++) operands[n_own + i] = mlirOperationGetOperand(p->forward, f->n_slices + f->n_stacked + i);
-  MlirOperation call = call_scan(&b, module, p, s, "backward_again", operands, "again from");
-  int n_results = (int)mlirOperationGetNumResults(call);
-  MlirValue *results = solver_allocate((size_t)n_results, sizeof *results);
-  for (int r = 0; r < n_results; r++) results[r] = mlirOperationGetResult(call, r);
-  rewrite_replace(p->backward, results);
-  free(results);
+  char label[64];
+  snprintf(label, sizeof label, "scan, again from every %lld", (long long)(f->length / p->b.length));
+  MlirOperation call = call_scan(&b, module, p, s, "backward_again", operands, label);
+  replace_call(p->backward, call);
   free(operands);
 }
 
@@ -325,12 +377,14 @@ static MlirOperation call_segments(NnBuilder *b, MlirModule module, const ScanPa
     operands[i] = mlirOperationGetOperand(p->forward, i);
     if (i < p->f.n_slices) operands[i] = cut(b, operands[i], length);
   }
-  MlirOperation call = call_scan(b, module, p, s, "segments", operands, "kept at");
+  char label[64];
+  snprintf(label, sizeof label, "scan, kept at every %lld", (long long)length);
+  MlirOperation call = call_scan(b, module, p, s, "segments", operands, label);
   free(operands);
   return call;
 }
 
-void scan_pair_rewrite(MlirModule module, ScanPair *p, const NnTarget *target) {
+static void rewrite_segments(MlirModule module, const ScanPair *p, const NnTarget *target) {
   const NnScan *f = &p->f;
   int64_t length = f->length / p->b.length;
   MlirBlock block = mlirOperationGetBlock(p->forward);
@@ -352,4 +406,116 @@ void scan_pair_rewrite(MlirModule module, ScanPair *p, const NnTarget *target) {
   }
   mlirOperationDestroy(p->forward);
   free(after);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What is not computed again
+
+typedef struct Kept { int n; MlirOperation *ops; } Kept;   // Owned; of the forward step
+
+static Kept find_kept(const ScanPair *p) {
+  Kept k = {.ops = solver_allocate((size_t)n_kept(p), sizeof *k.ops)};
+  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(p->f.body)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+    if (!mlirOperationIsNull(counterpart(p->steps.body, op))) k.ops[k.n++] = op;
+  return k;
+}
+
+// The forward step with the kept results as outputs.
+static NnScan keep_in_step(MlirModule module, const ScanPair *p, const Kept *k, const NnTarget *target) {
+  NnScan s = p->f;
+  int n = s.n_stacked + s.n_outputs, n_args = s.n_slices + s.n_stacked + s.n_invariants;
+  s.n_outputs += k->n;
+  char *name = name_of(&p->f, "keeping_body");
+  Copy c = copy_begin(module, name, p->f.body);
+  copy_args(&c, p->f.body, 0, n_args);
+  copy_all_ops(&c, p->f.body);
+  MlirValue *values = solver_allocate((size_t)(n + k->n), sizeof *values);
+  for (int r = 0; r < n; r++) values[r] = current(&c, mlirOperationGetOperand(nn_function_return(p->f.body), r));
+  for (int i = 0; i < k->n; i++) values[n + i] = current(&c, mlirOperationGetResult(k->ops[i], 0));
+  copy_end(&c, module, &s, values, target);
+  free(values);
+  free(name);
+  return s;
+}
+
+static void copy_results(Copy *c, MlirModule module, NnScan *s, MlirOperation from, const NnTarget *target) {
+  int n = s->n_tied + s->n_outputs;
+  MlirValue *values = solver_allocate((size_t)n, sizeof *values);
+  for (int r = 0; r < n; r++) values[r] = current(c, mlirOperationGetOperand(nn_function_return(from), r));
+  copy_end(c, module, s, values, target);
+  free(values);
+}
+
+// A step of the gradient that reads them: as slices behind its own.
+static NnScan read_in_step(MlirModule module, const ScanPair *p, const Kept *k, const NnTarget *target) {
+  NnScan s = p->steps;
+  int n_args = s.n_slices + s.n_tied + s.n_invariants;
+  char *name = name_of(&p->f, "reading_body");
+  Copy c = copy_begin(module, name, s.body);
+  MlirOperation from = s.body;
+  copy_args(&c, from, 0, s.n_slices);
+  for (int i = 0; i < k->n; i++) {
+    MlirValue result = mlirOperationGetResult(counterpart(from, k->ops[i]), 0);
+    stand_for(&c, result, add_arg(&c, nn_value_type(result)));
+  }
+  copy_args(&c, from, s.n_slices, n_args - s.n_slices);
+  copy_all_ops(&c, from);
+  s.n_slices += k->n;
+  copy_results(&c, module, &s, from, target);
+  free(name);
+  return s;
+}
+
+// A segment of such steps.
+static NnScan read_in_segment(MlirModule module, const ScanPair *p, const Kept *k, const NnScan *steps, const NnTarget *target) {
+  NnScan s = p->b;
+  MlirOperation from = s.body, old = segment_call(p);
+  int n_args = s.n_slices + s.n_tied + s.n_invariants, n_old = (int)mlirOperationGetNumOperands(old);
+  char *name = name_of(&p->f, "reading_segment_body"), *call_name = name_of(&p->f, "reading");
+  Copy c = copy_begin(module, name, from);
+  MlirValue *operands = solver_allocate((size_t)(n_old + k->n), sizeof *operands);
+  copy_args(&c, from, 0, s.n_slices);
+  for (int i = 0; i < k->n; i++) operands[p->steps.n_slices + i] = add_arg(&c, segment_type(nn_value_type(mlirOperationGetResult(k->ops[i], 0)), p->steps.length));
+  copy_args(&c, from, s.n_slices, n_args - s.n_slices);
+  copy_ops(&c, mlirBlockGetFirstOperation(nn_function_body(from)), old);
+  for (int i = 0; i < n_old; i++) operands[i < p->steps.n_slices ? i : i + k->n] = current(&c, mlirOperationGetOperand(old, i));
+  NnBuilder b = builder_of(p->backward, c.block);
+  char *symbol = nn_free_symbol(module, call_name);
+  MlirOperation call = nn_scan_build(&b, module, symbol, steps, operands);
+  for (intptr_t r = 0; r < mlirOperationGetNumResults(old); r++) stand_for(&c, mlirOperationGetResult(old, r), mlirOperationGetResult(call, r));
+  copy_ops(&c, mlirOperationGetNextInBlock(old), nn_function_return(from));
+  s.n_slices += k->n;
+  copy_results(&c, module, &s, from, target);
+  free(operands);
+  free(symbol);
+  free(call_name);
+  free(name);
+  return s;
+}
+
+static void rewrite_products(MlirModule module, const ScanPair *p, const NnTarget *target) {
+  Kept k = find_kept(p);
+  NnScan forward = keep_in_step(module, p, &k, target), backward = read_in_step(module, p, &k, target);
+  bool segments = p->b.length < p->f.length;
+  if (segments) backward = read_in_segment(module, p, &k, &backward, target);
+  int n_forward = (int)mlirOperationGetNumOperands(p->forward), n_backward = (int)mlirOperationGetNumOperands(p->backward), first = p->f.n_stacked + p->f.n_outputs;
+  MlirValue *operands = solver_allocate((size_t)(n_forward + n_backward + k.n), sizeof *operands);
+  for (int i = 0; i < n_forward; i++) operands[i] = mlirOperationGetOperand(p->forward, i);
+  NnBuilder b = rewrite_builder(p->forward);
+  MlirOperation call = call_scan(&b, module, p, &forward, "keeping", operands, "scan, products kept");
+  b = rewrite_builder(p->backward);
+  for (int i = 0; i < n_backward; i++) operands[i < p->b.n_slices ? i : i + k.n] = mlirOperationGetOperand(p->backward, i);
+  for (int i = 0; i < k.n; i++) {
+    MlirValue rows = mlirOperationGetResult(call, first + i);
+    operands[p->b.n_slices + i] = segments ? cut(&b, rows, p->steps.length) : rows;
+  }
+  replace_call(p->backward, call_scan(&b, module, p, &backward, "backward_reading", operands, "scan, products read"));
+  replace_call(p->forward, call);
+  free(operands);
+  free(k.ops);
+}
+
+void scan_pair_rewrite(MlirModule module, ScanPair *p, ScanForm form, const NnTarget *target) {
+  if (form == SCAN_SEGMENTS) rewrite_segments(module, p, target);
+  if (form == SCAN_PRODUCTS) rewrite_products(module, p, target);
 }
