@@ -23,7 +23,7 @@ def kinds(path):
             kind = comment.group(1) or 'conv ' + comment.group(2)
         entry = re.match(r'\.visible \.entry (\w+)\(', line)
         if entry:
-            own = re.match(r'conv_(?:grouped_|depthwise_)?(forward|input_grad|weight_grad|fold)', entry.group(1))   # shared by kernels of several kinds
+            own = re.match(r'conv_(?:grouped_|depthwise_)?(forward|input_grad|weight_grad)', entry.group(1))   # shared by kernels of several kinds
             entries[entry.group(1)] = 'conv ' + own.group(1) if own else kind
     return entries
 

@@ -1,5 +1,7 @@
 // The partial sums that the blocks of a large convolution leave are too many for the few threads of the launch that combines them by channel: here a thread for each
 // channel and each FOLD of them joins those, in order.
+#include <stdlib.h>
+
 #include "codegen/cuda/template_conv.h"
 #include "codegen/kernel/text.h"
 
@@ -75,9 +77,9 @@ void conv_fold_build(LLVMModuleRef module, const ConvShape *c, const char *name)
 }
 
 char *conv_fold_symbol(const ConvShape *c) {
-  char kinds[EPILOGUE_SUMS + 1] = {0};
-  for (int i = 0; i < c->epilogue.n_sums; i++) kinds[i] = c->epilogue.moments[i] ? 'm' : 's';
-  return text_format("conv_fold_%s", kinds);
+  char *product = conv_template_symbol(c, conv_template_launches(c) - 1), *symbol = text_format("%s_fold", product);   // not shared by others: parts.c keeps the two together
+  free(product);
+  return symbol;
 }
 
 void conv_fold_launch(const ConvShape *c, TemplateLaunch *launch) {
