@@ -19,12 +19,13 @@ typedef struct Draft {
   PtrMap ids;              // number of each value in the kernel
   int n_ids;
   Words key;
+  uint32_t copies[(NN_OP_COUNT + 31) / 32];   // kinds of ops that other kernels compute as well
   const char *kind;        // "map", "row", "column", "move"; NULL: nothing needs it
   NnType domain;
   uint32_t axes;
 } Draft;
 
-typedef struct Known { uint64_t hash; Words key; MlirAttribute callee; } Known;
+typedef struct Known { uint64_t hash; Words key; MlirAttribute callee; MlirOperation func; } Known;
 struct FuseKernels {
   MlirModule module;
   int n, capacity;         // capacity is a power of two, at most half full
@@ -111,6 +112,13 @@ static bool computes(FuseGraph *g, int root, int home, int def, bool direct) {
 
 static int walk(FuseGraph *g, Draft *d, int root, int home, MlirValue v, bool direct);
 
+// A value of another kernel that this one makes for itself, and numbers that the forward pass has drawn.
+static void note_copy(FuseGraph *g, Draft *d, int root, int def) {
+  const FuseOp *o = &g->ops[def];
+  bool drawn_again = o->kind == NN_OP_random_uniform && g->groups[root].phases & FUSE_BACKWARD;
+  if (drawn_again || (o->klass == FUSE_NODE && fuse_find(g, def) != root)) d->copies[o->kind / 32] |= 1u << o->kind % 32;
+}
+
 static void append(FuseGraph *g, Draft *d, int root, int home, int def, bool direct) {
   const FuseOp *o = &g->ops[def];
   int n = (int)mlirOperationGetNumOperands(o->op);
@@ -119,6 +127,7 @@ static void append(FuseGraph *g, Draft *d, int root, int home, int def, bool dir
   if (nn_op_info(o->kind)->kind == NN_KIND_VIEW || o->kind == NN_OP_random_uniform) direct = false;
   for (int i = 0; i < n; i++) operands[i] = walk(g, d, root, home, mlirOperationGetOperand(o->op, i), direct);
   add_op(&d->ops, o->op);
+  note_copy(g, d, root, def);
   add_word(&d->key, (uint64_t)o->kind);
   add_word(&d->key, (uint64_t)(uintptr_t)op_dictionary(o->op).ptr);
   for (int i = 0; i < n; i++) add_word(&d->key, (uint64_t)operands[i]);
@@ -297,11 +306,26 @@ static void fill_body(MlirOperation func, const Draft *d, MlirLocation loc) {
   free(values);
 }
 
-static MlirAttribute kernel_for(FuseKernels *k, Draft *d) {
+// "add relu": for the comment of the kernel.
+static void write_copies(MlirOperation func, const Draft *d) {
+  size_t length = 0, room = 1;
+  for (int pass = 0; pass < 2; pass++) {
+    char *text = pass ? solver_allocate(room, 1) : NULL;
+    for (int op = 0; op < NN_OP_COUNT; op++) {
+      if (!(d->copies[op / 32] >> op % 32 & 1)) continue;
+      if (pass) length += (size_t)snprintf(text + length, room - length, "%s%s", length ? " " : "", nn_op_info((NnOp)op)->name);
+      else room += strlen(nn_op_info((NnOp)op)->name) + 1;
+    }
+    if (length) nn_set_attr(func, &NN_STR("nn.repeated", text));
+    free(text);
+  }
+}
+
+static const Known *kernel_for(FuseKernels *k, Draft *d) {
   if (2 * (k->n + 1) > k->capacity) grow_known(k);
   uint64_t hash = hash_words(&d->key);
   Known *known = find_known(k, hash, &d->key);
-  if (known->key.n) return known->callee;
+  if (known->key.n) return known;
   char name[32], label[48];
   snprintf(name, sizeof name, "kernel_%d", k->next_name++);
   MlirLocation loc = mlirOperationGetLocation(d->ops.items[d->ops.n - 1]);
@@ -317,10 +341,11 @@ static MlirAttribute kernel_for(FuseKernels *k, Draft *d) {
   if (n_axes) nn_set_attr(func, &NN_I64S("nn.axes", axes, n_axes));
   label_of(d, label, sizeof label);
   nn_set_attr(func, &NN_STR("nn.label", label));
-  *known = (Known){hash, d->key, mlirFlatSymbolRefAttrGet(mlirModuleGetContext(k->module), ref(name))};
+  write_copies(func, d);
+  *known = (Known){hash, d->key, mlirFlatSymbolRefAttrGet(mlirModuleGetContext(k->module), ref(name)), func};
   d->key = (Words){0};   // now the table's
   k->n++;
-  return known->callee;
+  return known;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -367,13 +392,15 @@ static MlirAttribute recomputed_names(MlirContext ctx, const Draft *d) {
 static void emit_call(Emission *e, int root, Draft *d, MlirOperation before) {
   FuseGraph *g = e->g;
   MlirContext ctx = mlirModuleGetContext(e->kernels->module);
-  MlirAttribute callee = kernel_for(e->kernels, d), recomputes = recomputed_names(ctx, d);
+  const Known *kernel = kernel_for(e->kernels, d);
+  MlirAttribute recomputes = recomputed_names(ctx, d);
   MlirNamedAttribute attrs[3] = {
-    mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("callee")), callee),
+    mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("callee")), kernel->callee),
     mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("nn.phase")), mlirStringAttrGet(ctx, ref(phase_name(g->groups[root].phases)))),
     mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("nn.inside")), recomputes),
   };
   bool any = mlirStringAttrGetValue(recomputes).length > 0;
+  if (any && !nn_has_attr(kernel->func, "nn.inside")) mlirOperationSetAttributeByName(kernel->func, ref("nn.inside"), recomputes);   // of its first such call
   MlirValue *operands = solver_allocate((size_t)d->args.n, sizeof *operands);
   MlirType *types = solver_allocate((size_t)d->results.n, sizeof *types);
   for (int i = 0; i < d->args.n; i++) operands[i] = current(e, d->args.items[i]);

@@ -72,6 +72,7 @@ static const char *arithmetic(const Attention *a) {
 static void comment(const Attention *a, const char *name, Text *t) {
   text_add(t, "// %s: %s of %lld x %lld heads (%lld of keys), %lld queries, %lld keys of %d%s\n", name, a->backward ? "gradients of attention" : "attention", (long long)a->batch,
            (long long)a->heads, (long long)a->groups, (long long)a->n_queries, (long long)a->n_keys, a->head_dim, a->causal ? ", causal" : "");
+  text_add(t, "// recomputes %s%s\n", a->backward ? "the probabilities" : "nothing", a->backward && a->dropout > 0 ? " and the draws of the dropout" : "");
   text_add(t, "// %s%s\n", arithmetic(a),
            a->backward ? "; computes the scores again from q, k and each row's log-sum-exp" : "; softmax online");
 }

@@ -210,6 +210,7 @@ void kernel_add_launch(HostKernel *out, char *symbol, int64_t extent, double wor
 // Evaluates all results of a map at the current point, then stores them: a result may lie in an operand's buffer.
 void kernel_emit_point(Emitter *e);
 void kernel_comment(KernelModule *m, const Kernel *k, const char *space);
+void kernel_comment_again(Text *t, MlirOperation func);   // its last line: what the kernel recomputes
 int kernel_lanes(const KernelModule *m, const Kernel *k);
 int64_t reduce_workspace_bytes(const Kernel *k, int lanes);
 

@@ -89,7 +89,22 @@ static void add_shape(Text *t, const NnType *type) {
   text_add(t, "%s", nn_type_format(type, buf, sizeof buf));
 }
 
-// The comment above a generated kernel: what it computes, on what shapes, over which space.
+static bool add_again(Text *t, MlirOperation func, const char *attribute, const char *before, const char *after) {
+  MlirAttribute a = mlirOperationGetAttributeByName(func, mlirStringRefCreateFromCString(attribute));
+  if (mlirAttributeIsNull(a)) return false;
+  MlirStringRef s = mlirStringAttrGetValue(a);
+  text_add(t, "%s%.*s%s", before, (int)s.length, s.data, after);
+  return true;
+}
+
+// "// recomputes relu.12, mul.40 of the forward pass; random_uniform, as other kernels do"
+void kernel_comment_again(Text *t, MlirOperation func) {
+  text_add(t, "// recomputes ");
+  bool inside = add_again(t, func, "nn.inside", "", " of the forward pass"), copies = add_again(t, func, "nn.repeated", inside ? "; " : "", ", as other kernels do");
+  text_add(t, inside || copies ? "\n" : "nothing\n");
+}
+
+// The comment above a generated kernel: what it computes, on what shapes, over which space, and what of it was computed before.
 void kernel_comment(KernelModule *m, const Kernel *k, const char *space) {
   static const char *const kinds[] = {"map", "row", "column", "move"};
   char *summary = kernel_summary(k);
@@ -105,5 +120,6 @@ void kernel_comment(KernelModule *m, const Kernel *k, const char *space) {
     add_shape(t, &k->result_type[i]);
   }
   text_add(t, "\n// %s\n", space);
+  kernel_comment_again(t, k->func);
   free(summary);
 }
