@@ -6,7 +6,9 @@
 #include "codegen/cuda/schedule.h"
 #include "passes/plan.h"
 
-static KernelTarget cuda_target(void) { return (KernelTarget){.pointer = "!llvm.ptr<1>", .vector_bytes = 4, .open = schedule_open, .math = cuda_math}; }
+static KernelTarget cuda_target(void) {
+  return (KernelTarget){.pointer = "!llvm.ptr<1>", .vector_bytes = 4, .open = schedule_open, .math = cuda_math, .round_bf16 = cuda_has_tensor_cores() ? cuda_round_bf16 : NULL};
+}
 
 static void emit_one(CudaModule *cuda, const Kernel *k, HostKernel *out) {
   KernelModule *m = &cuda->m;

@@ -223,3 +223,31 @@ Value cuda_math(Emitter *e, const char *name, int n, const Value *x, NnDtype dty
   host_require(!strcmp(name, "pow"), "a function that the CUDA target does not know");
   return power(&m, x[0], x[1]);
 }
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+static Value lane(Emitter *e, Value x, int i) { return emit(e, x.depth, "vector.extract %%v%d[%d] : f32 from vector<%dxf32>", x.id, i, e->lanes); }
+
+static Value insert(Emitter *e, Value x, Value word, int i) {
+  Value f = emit(e, word.depth, "arith.bitcast %%v%d : i32 to f32", word.id);
+  return emit(e, f.depth, "vector.insert %%v%d, %%v%d [%d] : f32 into vector<%dxf32>", f.id, x.id, i, e->lanes);
+}
+
+// Two lanes by one instruction: the first becomes the lower half of a word.
+Value cuda_round_bf16(Emitter *e, Value x) {
+  Value y = x, sixteen = emit_constant(e, "16 : i32"), upper = emit_constant(e, "-65536 : i32");
+  int depth = x.depth;
+  for (int i = 0; i + 1 < e->lanes; i += 2) {
+    Value pair = emit(e, depth, "llvm.call_intrinsic \"llvm.nvvm.ff2bf16x2.rn\"(%%v%d, %%v%d) : (f32, f32) -> vector<2xbf16>", lane(e, x, i + 1).id, lane(e, x, i).id);
+    Value word = emit(e, depth, "llvm.bitcast %%v%d : vector<2xbf16> to i32", pair.id);
+    y = insert(e, y, emit(e, depth, "arith.shli %%v%d, %%v%d : i32", word.id, sixteen.id), i);
+    y = insert(e, y, emit(e, depth, "arith.andi %%v%d, %%v%d : i32", word.id, upper.id), i + 1);
+  }
+  if (e->lanes % 2) {
+    Value half = emit(e, depth, "llvm.call_intrinsic \"llvm.nvvm.f2bf16.rn\"(%%v%d) : (f32) -> bf16", lane(e, x, e->lanes - 1).id);
+    Value word = emit(e, depth, "arith.extui %%v%d : i16 to i32", emit(e, depth, "llvm.bitcast %%v%d : bf16 to i16", half.id).id);
+    y = insert(e, y, emit(e, depth, "arith.shli %%v%d, %%v%d : i32", word.id, sixteen.id), e->lanes - 1);
+  }
+  y.varies = x.varies;
+  return y;
+}

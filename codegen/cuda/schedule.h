@@ -7,6 +7,7 @@
 
 // math.c: KernelTarget.math
 Value cuda_math(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype);
+Value cuda_round_bf16(Emitter *e, Value x);   // KernelTarget.round_bf16, of 8.0 and later
 
 // schedule.c: functions, indices of threads, what threads of a block say to each other.
 typedef struct CudaModule {

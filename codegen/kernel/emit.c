@@ -359,6 +359,7 @@ static Value convert(Emitter *e, const char *op, Value x, const char *from, cons
 Value emit_round(Emitter *e, NnDtype dtype, Value x) {
   if (dtype == NN_F16) return convert(e, "extf", convert(e, "truncf", x, "f32", "f16"), "f16", "f32");
   if (dtype != NN_BF16) return x;
+  if (e->module->target.round_bf16) return e->module->target.round_bf16(e, x);
   // In integers: not every machine has instructions for it, and those of some flush subnormal numbers.
   Value whole = convert(e, "bitcast", x, "f32", "i32"), odd = bits_with(e, "andi", bits_with(e, "shrui", whole, 16), 1);
   Value rounded = bits_with(e, "andi", bits(e, "addi", bits_with(e, "addi", whole, 0x7fff), odd), 0xffff0000u);
