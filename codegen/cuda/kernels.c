@@ -18,7 +18,9 @@ static void emit_one(CudaModule *cuda, const Kernel *k, HostKernel *out) {
     return;
   }
   switch (k->kind) {
-    case KERNEL_MAP: schedule_map(cuda, k, out); break;
+    case KERNEL_MAP:
+      if (!schedule_transpose(cuda, k, out)) schedule_map(cuda, k, out);
+      break;
     case KERNEL_ROW:
     case KERNEL_COLUMN: schedule_reduce(cuda, k, out); break;
     case KERNEL_MOVE: schedule_move(cuda, k, out); break;

@@ -29,6 +29,7 @@ void schedule_warp_barrier(Emitter *e);
 Value schedule_shuffle_xor(Emitter *e, NnDtype dtype, Value x, int distance);   // x: a vector of one lane
 
 void schedule_map(CudaModule *m, const Kernel *k, HostKernel *out);
+bool schedule_transpose(CudaModule *m, const Kernel *k, HostKernel *out);       // false: the map reads nothing across
 void schedule_reduce(CudaModule *m, const Kernel *k, HostKernel *out);          // row and column
 void schedule_move(CudaModule *m, const Kernel *k, HostKernel *out);
 int64_t schedule_reduce_workspace(const Kernel *k);

@@ -457,6 +457,8 @@ static void fetch_ahead(Emitter *e, NnDtype dtype, const Access *a, Value addres
 }
 
 Value emit_load(Emitter *e, int buffer, NnDtype dtype, const Access *a) {
+  Value tiled;
+  if (e->load_tiled && e->load_tiled(e, buffer, a, &tiled)) return tiled;
   bool vary;
   int64_t stride;
   Value offset = emit_offset(e, a, &vary, &stride);

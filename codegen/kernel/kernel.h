@@ -115,6 +115,9 @@ typedef struct Emitter {
   void *user;                          // Borrowed; the hook's
   bool fetch_ahead;                    // the loops read their operands from one end to the other
   int n_workspace; const WorkspaceValue *workspace;               // Borrowed
+  // Where an argument's elements are kept elsewhere, in a tile: false for those that are not. NULL: none are.
+  bool (*load_tiled)(struct Emitter *e, int buffer, const Access *a, Value *out);
+  const void *tiled;                   // Borrowed; its own
 } Emitter;
 
 void emitter_begin(Emitter *e, struct KernelModule *module, const Kernel *k, const char *symbol, int n_buffers);

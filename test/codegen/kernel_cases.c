@@ -88,6 +88,22 @@ static void views(MlirModule m, NnDtype t, int64_t a, int64_t b, int64_t c, int6
   finish(&f, "map", type, 0, NULL, RESULTS(nn_binary(&f.b, NN_OP_mul, x, nn_broadcast(&f.b, root, type, I64S(0, 1, 2)))));
 }
 
+// Large enough for tiles: two operands read across, one of them twice, beside one read along and one that is repeated; a truth value; the outermost axis read innermost.
+static void transposes(MlirModule m, NnDtype t, int64_t a, int64_t b, int64_t c) {
+  Fn f = fn_begin(m);
+  MlirValue x = arg(&f, SHAPE(t, a, b, c)), w = arg(&f, SHAPE(t, a, b, c)), y = arg(&f, SHAPE(t, a, c, b)), v = arg(&f, SHAPE(t, b));
+  NnType type = SHAPE(t, a, c, b);
+  x = nn_transpose(&f.b, x, I64S(0, 2, 1));
+  MlirValue sum = nn_binary(&f.b, NN_OP_add, nn_binary(&f.b, NN_OP_sub, x, y), nn_binary(&f.b, NN_OP_max, x, nn_transpose(&f.b, w, I64S(0, 2, 1))));
+  MlirValue above = nn_compare(&f.b, "gt", x, y);
+  finish(&f, "map", type, 0, NULL, RESULTS(nn_binary(&f.b, NN_OP_sub, sum, nn_broadcast(&f.b, v, type, I64S(2))), above));
+  f = fn_begin(m);
+  above = arg(&f, SHAPE(NN_I1, a, b, c));
+  x = arg(&f, SHAPE(t, c, a, b));
+  above = nn_transpose(&f.b, above, I64S(2, 0, 1));
+  finish(&f, "map", SHAPE(t, c, a, b), 0, NULL, RESULTS(nn_select(&f.b, above, x, nn_constant(&f.b, SHAPE(t, c, a, b), 3))));
+}
+
 static void logic(MlirModule m, NnDtype t, int64_t rows, int64_t columns) {
   Fn f = fn_begin(m);
   NnType type = SHAPE(t, rows, columns);
@@ -326,6 +342,9 @@ static void build_float_cases(MlirModule m, NnDtype t) {
   views(m, t, 1, 7, 1, 3);
   views(m, t, 5, 1, 9, 1);
   views(m, t, 7, 3, 5, 3);
+  transposes(m, t, 2, 37, 70);
+  transposes(m, t, 1, 8, 64);
+  transposes(m, t, 33, 9, 31);
   pads(m, t, 2, 3, 1);
   pads(m, t, 3, 4, 21);
   pads(m, t, 2, 3, 16);
@@ -372,6 +391,7 @@ static void build_narrow_cases(MlirModule m, NnDtype t) {
   }
   plain_total_column(m, t, 50021);
   views(m, t, 3, 37, 2, 5);
+  transposes(m, t, 3, 33, 40);
   pads(m, t, 3, 4, 21);
   concats(m, t, 4, 7000);
   tables(m, t, NN_I32, 100, 37, 50);
@@ -385,6 +405,7 @@ static void build_integer_cases(MlirModule m) {
     binary_maps(m, integers[i], 3, 37);
     plain_total_column(m, integers[i] == NN_U8 ? NN_I32 : integers[i], 9001);
     views(m, integers[i], 3, 19, 2, 5);
+    transposes(m, integers[i], 1, 33, 17);
     concats(m, integers[i], 2, 3);
     pads(m, integers[i], 2, 3, 5);
     argmaxes(m, integers[i], 3, 2, 37);
