@@ -33,9 +33,10 @@ static const char *const stages[] = {
   "scan",        // 10. what one step of each loop needs: the workspace of the loop in all that follows
   "schedule",    // 11. the order that remat improves upon
   "remat",       // 12. the budget pass
-  "inplace",     // 13. on the final order: who may overwrite whom
-  "plan",        // 14. offsets; from here on memory is only numbers
-  "check",       // 15. a judge of its own replays the plan before code is made for it
+  "gather",      // 13. updates side by side where memory allows it: what remat kept to is final, and they are launched together
+  "inplace",     // 14. on the final order: who may overwrite whom
+  "plan",        // 15. offsets; from here on memory is only numbers
+  "check",       // 16. a judge of its own replays the plan before code is made for it
 };
 #define N_STAGES (int)(sizeof stages / sizeof *stages)
 

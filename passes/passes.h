@@ -16,6 +16,7 @@ typedef struct NnTarget {
   double (*seconds)(const struct NnTarget *t, MlirOperation op);   // predicted time of one execution
   bool channels_last;                              // layout the convolutions want
   bool (*epilogue_ok)(MlirOperation kernel);       // it can run a kernel that begins with a convolution; NULL: none
+  bool groups_updates;                             // one launch for adjacent updates: `gather` is worth its while
   bool (*inplace_ok)(MlirOperation kernel, int result, int arg);   // its code may write result over arg; NULL: wherever the body allows it
 } NnTarget;
 

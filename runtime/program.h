@@ -87,6 +87,7 @@ typedef struct NncLaunch {
   const char *symbol;          // in the module of NncCuda
   int64_t grid[3], block[3];
   int64_t shared_bytes;        // dynamic shared memory
+  int n_hidden;                // of the step's buffers, the last: no arguments, the kernel finds them from the first one, the arena
   int n_numbers; const int32_t *numbers;
 } NncLaunch;
 

@@ -111,14 +111,28 @@ static void emit_library_kernels(MlirBlock block, HostKernels *out) {
   }
 }
 
+static void emit_groups(CudaModule *m, HostKernels *out) {
+  for (int b = 0; b < out->groups->n_bodies; b++) {
+    if (!out->groups->bodies[b].n_rows) continue;
+    Kernel k;
+    kernel_read(out->groups->bodies[b].kernel, &k);
+    HostKernel *item = add_item(out);
+    *item = (HostKernel){.name = host_strdup(out->groups->bodies[b].name), .summary = kernel_summary(&k)};
+    schedule_group(m, out->groups, b, &k, item);
+    item->text = m->m.text;
+    m->m.text = (Text){0};
+    kernel_free(&k);
+  }
+}
+
 void cuda_kernels_emit(MlirModule module, HostKernels *out) {
   CudaModule m = {.m = {.target = cuda_target()}};
-  *out = (HostKernels){0};
+  *out = (HostKernels){.groups = cuda_groups_build(module)};
   text_add(&m.m.declarations, "!buffer = %s\n", m.m.target.pointer);
   Alignment *alignment = alignment_of(module);
   MlirBlock body = mlirModuleGetBody(module);
   for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
-    if (!nn_is(op, "func.func") || !nn_has_attr(op, "nn.kernel") || nn_has_attr(op, "nn.body")) continue;
+    if (!nn_is(op, "func.func") || !nn_has_attr(op, "nn.kernel") || nn_has_attr(op, "nn.body") || ptr_map_get(&out->groups->only_grouped, op.ptr) > 0) continue;
     Kernel k;
     kernel_read(op, &k);
     bool *aligned = aligned_buffers(alignment, &k);
@@ -128,6 +142,7 @@ void cuda_kernels_emit(MlirModule module, HostKernels *out) {
     kernel_free(&k);
   }
   alignment_free(alignment);
+  emit_groups(&m, out);
   for (int i = 0; i < m.n_epilogues; i++) free(m.epilogues[i]);
   free(m.epilogues);
   out->declarations = m.m.declarations;

@@ -3,6 +3,7 @@
 #define NNC_CODEGEN_CUDA_SCHEDULE_H
 
 #include "codegen/cuda/cuda.h"
+#include "codegen/cuda/group.h"
 #include "codegen/kernel/kernel.h"
 
 // math.c: KernelTarget.math
@@ -14,6 +15,7 @@ typedef struct CudaModule {
   KernelModule m;
   const bool *aligned;         // Borrowed, of the current kernel: arguments, results, workspace
   int n_epilogues; char **epilogues;   // Owned; what epilogue<i> is (epilogue.c)
+  int64_t constant_bytes;      // of constant memory, in use
 } CudaModule;
 void schedule_open(Emitter *e, const char *symbol, int n_buffers);   // KernelTarget.open: a parameter for each buffer
 void schedule_begin(Emitter *e, CudaModule *m, const Kernel *k, const char *symbol, int n_buffers);   // head with one parameter a buffer
@@ -41,5 +43,7 @@ void schedule_combine(CudaModule *m, const Kernel *k, int64_t rows, int64_t from
 // epilogue.c: kernels that begin with a convolution.
 void schedule_conv(CudaModule *m, const Kernel *k, HostKernel *out);
 int64_t schedule_conv_workspace(const Kernel *k);
+// The groups of body `number`, whose kernel is k: their launches and their numbers in them.
+void schedule_group(CudaModule *m, const CudaGroups *groups, int number, const Kernel *k, HostKernel *out);
 
 #endif

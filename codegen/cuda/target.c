@@ -30,5 +30,5 @@ const NnTarget *nn_target_cuda(const char *gpu_arch, bool tf32) {
   target_arch = cuda_arch(gpu_arch);
   target_tf32 = tf32;
   target_use_tf32(tf32);
-  return target_set("cuda", &generic, workspace_bytes, host_kernel_inplace_ok, cuda_epilogue_ok);
+  return target_set("cuda", &generic, workspace_bytes, host_kernel_inplace_ok, cuda_epilogue_ok, true);
 }

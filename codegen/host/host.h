@@ -39,6 +39,7 @@ typedef struct HostKernels {
   int n;
   HostKernel *items;       // Owned
   Text declarations;       // what the text of all of them opens with: aliases, functions that kernels call
+  struct CudaGroups *groups;   // Owned; cuda: calls that are made one launch (codegen/cuda/group.h). NULL: none
 } HostKernels;
 
 // Writes every private kernel of the module as MLIR text.

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codegen/cuda/group.h"
 #include "codegen/kernel/kernel.h"
 
 static void emit_one(KernelModule *m, const Kernel *k, HostKernel *out) {
@@ -53,6 +54,7 @@ void host_kernels_free(HostKernels *kernels) {
   }
   free(kernels->items);
   text_free(&kernels->declarations);
+  cuda_groups_free(kernels->groups);
   *kernels = (HostKernels){0};
 }
 

@@ -5,6 +5,7 @@
 
 #include "codegen/cost_key.h"
 #include "codegen/cuda/cuda.h"
+#include "codegen/cuda/group.h"
 #include "codegen/host/host.h"
 #include "codegen/host/tables.h"
 #include "codegen/target.h"
@@ -24,13 +25,13 @@ static void offset_set(Offsets *o, MlirValue v, int64_t offset) {
   o->at[o->n++] = offset;
 }
 
-static int64_t offset_of(const Offsets *o, MlirValue v) {
+int64_t tables_offset_of(const Offsets *o, MlirValue v) {
   int id = ptr_map_get(&o->ids, v.ptr);
   host_require(id >= 0, "a value without a place in the arena");
   return o->at[id];
 }
 
-int64_t tables_offset(const Tables *w, MlirValue v) { return offset_of(w->offsets, v); }
+int64_t tables_offset(const Tables *w, MlirValue v) { return tables_offset_of(w->offsets, v); }
 
 // The plan's offsets; an alias is its operand's buffer, a region's result is what it yields.
 static void offsets_of_step(Offsets *o, const NnStep *s) {
@@ -39,8 +40,8 @@ static void offsets_of_step(Offsets *o, const NnStep *s) {
   MlirOperation yield = s->role == NN_STEP_REGION ? mlirBlockGetTerminator(mlirRegionGetFirstBlock(mlirOperationGetRegion(s->op, 0))) : s->op;
   for (intptr_t r = 0; r < mlirOperationGetNumResults(s->op); r++) {
     MlirValue v = mlirOperationGetResult(s->op, r);
-    if (s->role == NN_STEP_ALIAS) offset_set(o, v, offset_of(o, mlirOperationGetOperand(s->op, 0)) + nn_alias_shift(s->op));
-    else if (s->role == NN_STEP_REGION) offset_set(o, v, offset_of(o, mlirOperationGetOperand(yield, r)));
+    if (s->role == NN_STEP_ALIAS) offset_set(o, v, tables_offset_of(o, mlirOperationGetOperand(s->op, 0)) + nn_alias_shift(s->op));
+    else if (s->role == NN_STEP_REGION) offset_set(o, v, tables_offset_of(o, mlirOperationGetOperand(yield, r)));
     else {
       host_require(r < n, "an op without nn.offset: the pass `plan` has not run");
       offset_set(o, v, planned[r]);
@@ -191,7 +192,7 @@ static int add_values(Tables *w, MlirOperation op) {
     intptr_t operands = mlirOperationGetNumOperands(op);
     MlirValue v = i < operands ? mlirOperationGetOperand(op, i) : mlirOperationGetResult(op, i - operands);
     NnType type = nn_value_type(v);
-    add_buffer(w, offset_of(w->offsets, v), nn_type_bytes(&type));
+    add_buffer(w, tables_offset_of(w->offsets, v), nn_type_bytes(&type));
   }
   return first;
 }
@@ -220,7 +221,8 @@ static const KernelCost *kernel_cost(Tables *w, int number, MlirOperation call, 
   return cost;
 }
 
-static void add_launch(Tables *w, const HostLaunch *l) {
+// hidden: of the step's buffers, those that its kernel finds in a table of its own.
+static void add_launch(Tables *w, const HostLaunch *l, int hidden) {
   if (!l->grid[0]) {
     text_add(&w->steps, ".kernel=%s,.extent=%lld,.grain=%lld", l->symbol, (long long)l->extent, (long long)l->grain);
     return;
@@ -229,7 +231,7 @@ static void add_launch(Tables *w, const HostLaunch *l) {
   add_numbers(&w->steps, 3, l->grid);
   text_add(&w->steps, ",");
   add_numbers(&w->steps, 3, l->block);
-  text_add(&w->steps, ",%lld", (long long)l->shared_bytes);
+  text_add(&w->steps, ",%lld,%d", (long long)l->shared_bytes, hidden);
   if (l->n_numbers) text_add(&w->steps, ",%d,(const int32_t[]){", l->n_numbers);
   for (int i = 0; i < l->n_numbers; i++) text_add(&w->steps, "%s%d", i ? "," : "", (int)l->numbers[i]);
   text_add(&w->steps, l->n_numbers ? "}}" : "}");
@@ -246,7 +248,7 @@ static int repeat_buffers(Tables *w, const NnStep *s, const HostKernel *k, int64
     }
     MlirValue v = which[i] < operands ? mlirOperationGetOperand(s->op, which[i]) : mlirOperationGetResult(s->op, which[i] - operands);
     NnType type = nn_value_type(v);
-    add_buffer(w, offset_of(w->offsets, v), nn_type_bytes(&type));
+    add_buffer(w, tables_offset_of(w->offsets, v), nn_type_bytes(&type));
   }
   return first;
 }
@@ -263,7 +265,7 @@ static void add_launches(Tables *w, const NnStep *s, const HostKernel *k, int nu
     int from = l->buffers ? repeat_buffers(w, s, k, workspace, l->n_buffers, l->buffers) : first;
     text_add(&w->steps, "  {.kind=NNC_STEP_KERNEL,.label=L%d,.n_buffers=%d,.buffers=B+%d,.buffer_bytes=Z+%d,.workspace=-1,.cost_key=K%d,", number,
              l->buffers ? l->n_buffers : n_all, from, from, number);
-    add_launch(w, l);
+    add_launch(w, l, 0);
     // The whole cost stands at the first launch.
     if (!i) text_add(&w->steps, ",.flops=%.6g,.bytes=%.6g,.seconds=%.6g", cost->flops, nn_op_bytes(s->op), cost->seconds);
     text_add(&w->steps, "%s},\n", s->recomputed ? ",.recomputed=true" : "");
@@ -271,7 +273,32 @@ static void add_launches(Tables *w, const NnStep *s, const HostKernel *k, int nu
   }
 }
 
+// All calls of a group, where the last of them stands: the arena is the kernel's only address, the buffers are known to the runtime.
+static void add_group_step(Tables *w, const NnStep *s, const CudaGroup *g) {
+  if (g->calls[g->n - 1].ptr != s->op.ptr) return;
+  const HostKernel *k = host_kernel_find(w->kernels, w->kernels->groups->bodies[g->body].name);
+  host_require(k != NULL, "a group without its kernel");
+  int first = add_buffer(w, 0, 0);
+  double flops = 0, bytes = 0, seconds = 0;
+  for (int i = 0; i < g->n; i++) {
+    add_values(w, g->calls[i]);
+    flops += nn_op_flops(g->calls[i]);
+    bytes += nn_op_bytes(g->calls[i]);
+    seconds += target_seconds(g->calls[i]);
+  }
+  int n = w->n_buffers - first;
+  text_add(&w->steps, "  {.kind=NNC_STEP_KERNEL,.label=L%d,.n_buffers=%d,.buffers=B+%d,.buffer_bytes=Z+%d,.workspace=-1,", (int)(k - w->kernels->items), n, first, first);
+  add_launch(w, &k->launches[g->launch], n - 1);
+  text_add(&w->steps, ",.flops=%.6g,.bytes=%.6g,.seconds=%.6g},\n", flops, bytes, seconds);
+  tables_end_step(w, first);
+}
+
 static void add_kernel_steps(Tables *w, const NnStep *s) {
+  const CudaGroup *group = cuda_group_of(w->kernels->groups, s->op);
+  if (group) {
+    add_group_step(w, s, group);
+    return;
+  }
   MlirStringRef symbol = mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(s->op, mlirStringRefCreateFromCString("callee")));
   char *name = text_format("%.*s", (int)symbol.length, symbol.data);
   const HostKernel *k = host_kernel_find(w->kernels, name);
@@ -368,7 +395,7 @@ static void add_tap(Tables *w, const NnStep *s) {
   MlirValue v = mlirOperationGetOperand(s->op, 0);
   NnType type = nn_value_type(v);
   char *name = string_of(mlirOperationGetAttributeByName(s->op, mlirStringRefCreateFromCString("name")));
-  add_tensor(&w->taps, name, "NNC_OUTPUT", &type, offset_of(w->offsets, v), ",.group=-1");
+  add_tensor(&w->taps, name, "NNC_OUTPUT", &type, tables_offset_of(w->offsets, v), ",.group=-1");
   text_add(&w->steps, "  {.kind=NNC_STEP_TAP,.label=\"tap\",.workspace=-1,.tap=T+%d},\n", w->n_taps++);
   w->n_steps++;
   free(name);
@@ -389,7 +416,7 @@ static void add_copies(Tables *w, MlirOperation func) {
     if (arg < 0 || mlirAttributeIsNull(nn_result_attr(func, r, "nn.copy_back"))) continue;
     MlirValue v = mlirOperationGetOperand(ret, r);
     NnType type = nn_value_type(v);
-    tables_add_copy(w, offset_of(w->offsets, v), nn_arg_i64(func, (int)arg, "nn.offset", 0), nn_type_bytes(&type));
+    tables_add_copy(w, tables_offset_of(w->offsets, v), nn_arg_i64(func, (int)arg, "nn.offset", 0), nn_type_bytes(&type));
   }
 }
 
@@ -400,7 +427,7 @@ static void add_results(Tables *w, Text *t, MlirOperation func, int *count) {
     if (*role && strcmp(role, "update") != 0) {
       MlirValue v = mlirOperationGetOperand(ret, r);
       NnType type = nn_value_type(v);
-      add_tensor(t, name, role_name(role), &type, offset_of(w->offsets, v), ",.group=-1");
+      add_tensor(t, name, role_name(role), &type, tables_offset_of(w->offsets, v), ",.group=-1");
       (*count)++;
     }
     free(role);

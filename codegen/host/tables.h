@@ -1,4 +1,4 @@
-// Private to tables.c and tables_program.c.
+// Private to tables*.c and to what needs the arena offsets of values (codegen/cuda/group.c).
 #ifndef NNC_CODEGEN_HOST_TABLES_H
 #define NNC_CODEGEN_HOST_TABLES_H
 
@@ -56,6 +56,7 @@ int64_t tables_workspace(const Tables *w, MlirOperation op);   // arena offset, 
 void tables_end_step(Tables *w, int first);   // the step that stands last in w->steps, which begins with buffer `first`, is complete
 void tables_offsets_build(Offsets *o, MlirOperation func, const NnStepList *steps);
 void tables_offsets_free(Offsets *o);
+int64_t tables_offset_of(const Offsets *o, MlirValue v);
 // The call of a scan: copies of the initial values, then the loop.
 void tables_add_scan(Tables *w, const NnStep *s, const NnScan *scan);
 

@@ -53,11 +53,13 @@ static bool prepare_kernel(const CudaMemory *m, const NncStep *s, CudaStep *step
 static bool prepare_step(CudaProgram *p, const NncStep *s, CudaStep *step, size_t *n, CudaStep **inner) {
   step->addresses = p->addresses + *n;
   step->arguments = p->arguments + *n;
-  for (int j = 0; j < s->n_buffers; j++, ++*n) {
-    p->addresses[*n] = p->m->arena + (CUdeviceptr)s->buffers[j];
-    p->arguments[*n] = &p->addresses[*n];
+  for (int j = 0; j < s->n_buffers; j++) {
+    step->addresses[j] = p->m->arena + (CUdeviceptr)s->buffers[j];
+    step->arguments[j] = &step->addresses[j];
   }
-  for (int j = 0; s->launch && j < s->launch->n_numbers; j++, ++*n) p->arguments[*n] = (void *)(uintptr_t)&s->launch->numbers[j];
+  int n_numbers = s->launch ? s->launch->n_numbers : 0, shown = s->launch ? s->n_buffers - s->launch->n_hidden : 0;
+  for (int j = 0; j < n_numbers; j++) step->arguments[shown + j] = (void *)(uintptr_t)&s->launch->numbers[j];
+  *n += (size_t)(s->n_buffers + n_numbers);
   if (s->workspace >= 0) step->workspace = p->m->arena + (CUdeviceptr)s->workspace;
   if (s->kind == NNC_STEP_KERNEL) return prepare_kernel(p->m, s, step);
   if (s->kind != NNC_STEP_SCAN) return true;
@@ -151,7 +153,8 @@ static bool run_matmul(const CudaMemory *m, const NncStep *s, const CudaStep *st
 static void expect_ranges(const CudaProgram *p, const NncStep *s, const CudaStep *step) {
   if (!p->m->api.expect_ranges || !s->buffer_bytes) return;
   int n = 0;
-  for (; n < s->n_buffers; n++) p->ranges[n] = (CudaRange){s->label, step->addresses[n], (size_t)s->buffer_bytes[n]};
+  for (int j = 0; j < s->n_buffers; j++)
+    if (s->buffer_bytes[j]) p->ranges[n++] = (CudaRange){s->label, step->addresses[j], (size_t)s->buffer_bytes[j]};
   if (s->kind == NNC_STEP_MATMUL && s->workspace >= 0) p->ranges[n++] = (CudaRange){"workspace", step->workspace, (size_t)s->matmul->scratch_bytes};
   p->m->api.expect_ranges(p->m->compute, n, p->ranges);
 }

@@ -1,0 +1,296 @@
+// Which launches of small kernels are made one. The updates of an optimizer are a kernel for each shape of a parameter and a launch for each parameter:
+// hundreds of launches of the same arithmetic. A group takes the calls of kernels that differ in their shapes alone.
+//
+// It is found on the finished plan, so that it costs no memory: a call may wait until a step needs the bytes that it reads, or touches those that it
+// writes. The buffers of a gradient are given away early where memory is short, and the groups are small there.
+#include "codegen/cuda/group.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/cuda/schedule.h"
+#include "codegen/host/tables.h"
+#include "passes/plan.h"
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Signatures
+
+typedef struct Flat { bool ok; int group; Text *text; } Flat;
+
+// One run of elements through all operands, each of which is read along it or is one element.
+static void check_leaf(void *user, int arg, MlirValue value, const Access *a) {
+  Flat *f = user;
+  int64_t stride = a->stride[f->group];
+  if (stride != 0 && stride != 1) f->ok = false;
+  if (arg < 0 && !mlirValueIsABlockArgument(value) && nn_value_def(value).ptr && nn_op_info(nn_op_of(nn_value_def(value)))->kind == NN_KIND_SOURCE) f->ok = false;   // an index, a random number
+  text_add(f->text, "%d:%lld+%lld ", arg, (long long)stride, (long long)a->offset);
+}
+
+static void append_string(MlirStringRef s, void *text) { text_append(text, s.data, s.length); }
+
+// An operand without the views in between: what they read stands among the leaves.
+static void add_operand(Text *t, const PtrMap *numbers, MlirValue v) {
+  while (!mlirValueIsABlockArgument(v) && nn_op_info(nn_op_of(nn_value_def(v)))->kind == NN_KIND_VIEW) v = mlirOperationGetOperand(nn_value_def(v), 0);
+  if (mlirValueIsABlockArgument(v)) text_add(t, " a%d", nn_value_index(v));
+  else text_add(t, " v%d", ptr_map_get(numbers, v.ptr));
+}
+
+static void add_ops(Text *t, const Kernel *k) {
+  PtrMap numbers = {0};
+  int n = 0;
+  MlirBlock body = nn_function_body(k->func);
+  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+    NnOp kind = nn_op_of(op);
+    if (kind == NN_OP_NONE || nn_op_info(kind)->kind == NN_KIND_VIEW) continue;
+    MlirValue v = mlirOperationGetResult(op, 0);
+    NnType type = nn_value_type(v);
+    ptr_map_set(&numbers, v.ptr, n++);
+    text_add(t, "%s/%d", nn_op_info(kind)->name, (int)type.dtype);
+    for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) add_operand(t, &numbers, mlirOperationGetOperand(op, i));
+    for (intptr_t i = 0; i < mlirOperationGetNumAttributes(op); i++) {
+      MlirNamedAttribute a = mlirOperationGetAttribute(op, i);
+      MlirStringRef name = mlirIdentifierStr(a.name);
+      text_add(t, " %.*s=", (int)name.length, name.data);
+      mlirAttributePrint(a.attribute, append_string, t);
+    }
+    text_add(t, "\n");
+  }
+  for (int i = 0; i < k->n_results; i++) add_operand(t, &numbers, k->result[i]);
+  ptr_map_free(&numbers);
+}
+
+// What kernels that may share a function have in common. NULL: the kernel is not of that kind. Owned.
+static char *signature_of(MlirOperation func) {
+  Kernel k;
+  kernel_read(func, &k);
+  Nest nest;
+  Text t = {0};
+  Flat flat = {.ok = k.kind == KERNEL_MAP && mlirOperationIsNull(k.library), .text = &t};
+  if (flat.ok) nest_build(&k, &nest);
+  flat.ok = flat.ok && nest.n == 1 && nn_type_elements(&k.domain) <= INT32_MAX;
+  if (flat.ok) {
+    flat.group = nest.axis[0];
+    for (int i = 0; i < k.n_args; i++) text_add(&t, "%d ", (int)k.arg[i].dtype);
+    for (int i = 0; i < k.n_results; i++) flat.ok = flat.ok && nn_type_elements(&k.result_type[i]) == nn_type_elements(&k.domain);
+    kernel_walk_all_leaves(&k, check_leaf, &flat);
+    add_ops(&t, &k);
+  }
+  kernel_free(&k);
+  if (flat.ok) return t.data;
+  text_free(&t);
+  return NULL;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Bytes that steps read and write
+
+typedef struct Bytes { int64_t from, to; bool written; } Bytes;
+typedef struct BytesList { int n, capacity; Bytes *items; } BytesList;   // Owned
+
+static void add_bytes(BytesList *l, int64_t from, int64_t bytes, bool written) {
+  if (l->n == l->capacity) {
+    l->capacity = l->capacity ? 2 * l->capacity : 16;
+    l->items = host_grow(l->items, (size_t)l->capacity, sizeof *l->items);
+  }
+  l->items[l->n++] = (Bytes){from, from + bytes, written};
+}
+
+static void add_value(BytesList *l, const Offsets *o, MlirValue v, bool written) {
+  NnType type = nn_value_type(v);
+  add_bytes(l, tables_offset_of(o, v), nn_type_bytes(&type), written);
+}
+
+static void bytes_of_step(BytesList *l, const Offsets *o, MlirOperation op) {
+  l->n = 0;
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) add_value(l, o, mlirOperationGetOperand(op, i), false);
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) add_value(l, o, mlirOperationGetResult(op, i), true);
+  int64_t workspace = nn_attr_i64(op, "nn.workspace", -1);
+  if (workspace >= 0) add_bytes(l, workspace, nn_attr_i64(op, "nn.workspace_bytes", 0), true);
+}
+
+static bool conflict(const BytesList *a, const BytesList *b) {
+  for (int i = 0; i < a->n; i++)
+    for (int j = 0; j < b->n; j++)
+      if ((a->items[i].written || b->items[j].written) && a->items[i].from < b->items[j].to && b->items[j].from < a->items[i].to) return true;
+  return false;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Groups
+
+typedef struct Waiting {           // calls of one body that may still wait
+  int n;
+  MlirOperation *calls;            // Owned
+  BytesList bytes;                 // of all of them
+} Waiting;
+
+typedef struct Finder {
+  MlirModule module;
+  CudaGroups *out;
+  const Offsets *offsets;          // Borrowed, of the current function
+  PtrMap body_of;                  // kernel function -> body + 1, 0: none
+  PtrMap calls, grouped;           // kernel function -> how many calls it has, and how many are in groups
+  Waiting *waiting;                // Owned; by body
+} Finder;
+
+static MlirOperation callee_of(const Finder *f, MlirOperation call) {
+  MlirStringRef symbol = mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(call, mlirStringRefCreateFromCString("callee")));
+  char *name = text_format("%.*s", (int)symbol.length, symbol.data);
+  MlirOperation func = nn_module_function(f->module, name);
+  free(name);
+  return func;
+}
+
+static int find_body(Finder *f, MlirOperation func) {
+  char *signature = signature_of(func);
+  if (!signature) return -1;
+  CudaGroups *g = f->out;
+  for (int i = 0; i < g->n_bodies; i++)
+    if (!strcmp(g->bodies[i].signature, signature)) {
+      free(signature);
+      return i;
+    }
+  g->bodies = host_grow(g->bodies, (size_t)g->n_bodies + 1, sizeof *g->bodies);
+  g->bodies[g->n_bodies] = (CudaBody){.name = text_format("group_%d", g->n_bodies), .kernel = func, .signature = signature};
+  f->waiting = host_grow(f->waiting, (size_t)g->n_bodies + 1, sizeof *f->waiting);
+  f->waiting[g->n_bodies] = (Waiting){0};
+  return g->n_bodies++;
+}
+
+static int body_of(Finder *f, MlirOperation call) {
+  MlirOperation func = callee_of(f, call);
+  if (!nn_has_attr(func, "nn.kernel") || nn_has_attr(func, "nn.body")) return -1;
+  int known = ptr_map_get(&f->body_of, func.ptr);
+  if (known < 0) {
+    known = find_body(f, func) + 1;
+    ptr_map_set(&f->body_of, func.ptr, known);
+  }
+  return known - 1;
+}
+
+static void count(PtrMap *map, const void *key) {
+  int n = ptr_map_get(map, key);
+  ptr_map_set(map, key, n < 0 ? 1 : n + 1);
+}
+
+static int n_buffers(MlirOperation call) { return (int)(mlirOperationGetNumOperands(call) + mlirOperationGetNumResults(call)); }
+static MlirValue buffer_value(MlirOperation call, int i) {
+  intptr_t operands = mlirOperationGetNumOperands(call);
+  return i < operands ? mlirOperationGetOperand(call, i) : mlirOperationGetResult(call, i - operands);
+}
+
+// The calls of a body that wait become a group, if they are more than one.
+static void end_waiting(Finder *f, int body) {
+  Waiting *w = &f->waiting[body];
+  if (w->n > 1) {
+    CudaGroups *out = f->out;
+    out->items = host_grow(out->items, (size_t)out->n + 1, sizeof *out->items);
+    CudaGroup *g = &out->items[out->n];
+    int n_values = out->bodies[body].n_buffers = n_buffers(w->calls[0]);
+    *g = (CudaGroup){.n = w->n, .body = body, .calls = w->calls};
+    g->offsets = host_alloc((size_t)(w->n * n_values), sizeof *g->offsets);
+    g->elements = host_alloc((size_t)w->n, sizeof *g->elements);
+    for (int c = 0; c < w->n; c++) {
+      NnType type = nn_value_type(mlirOperationGetResult(w->calls[c], 0));
+      g->elements[c] = nn_type_elements(&type);
+      for (int i = 0; i < n_values; i++) g->offsets[c * n_values + i] = tables_offset_of(f->offsets, buffer_value(w->calls[c], i));
+      ptr_map_set(&out->of_call, w->calls[c].ptr, out->n);
+      count(&f->grouped, callee_of(f, w->calls[c]).ptr);
+    }
+    out->bodies[body].n_rows += w->n;
+    out->n++;
+    w->calls = NULL;
+  }
+  free(w->calls);
+  w->calls = NULL;
+  w->n = w->bytes.n = 0;
+}
+
+// What is read or written in vectors begins at a multiple of 16 bytes.
+static bool can_wait(const Finder *f, MlirOperation call) {
+  NnType domain = nn_value_type(mlirOperationGetResult(call, 0));
+  for (int i = 0; i < n_buffers(call); i++) {
+    NnType type = nn_value_type(buffer_value(call, i));
+    if (nn_type_elements(&type) == nn_type_elements(&domain) && tables_offset_of(f->offsets, buffer_value(call, i)) % 16) return false;
+  }
+  return true;
+}
+
+static void add_waiting(Finder *f, int body, MlirOperation call, const BytesList *bytes) {
+  Waiting *w = &f->waiting[body];
+  w->calls = host_grow(w->calls, (size_t)w->n + 1, sizeof *w->calls);
+  w->calls[w->n++] = call;
+  for (int i = 0; i < bytes->n; i++) add_bytes(&w->bytes, bytes->items[i].from, bytes->items[i].to - bytes->items[i].from, bytes->items[i].written);
+}
+
+static void find_in_function(Finder *f, MlirOperation func) {
+  NnStepList steps = nn_flatten(func);
+  Offsets offsets = {0};
+  BytesList bytes = {0};
+  tables_offsets_build(&offsets, func, &steps);
+  f->offsets = &offsets;
+  for (int i = 0; i < steps.n; i++) {
+    NnScan scan;
+    MlirOperation op = steps.items[i].op;
+    if (steps.items[i].role != NN_STEP_RUN && steps.items[i].role != NN_STEP_TAP) continue;
+    bytes_of_step(&bytes, &offsets, op);
+    for (int b = 0; b < f->out->n_bodies; b++)
+      if (conflict(&f->waiting[b].bytes, &bytes)) end_waiting(f, b);
+    if (!nn_is(op, "func.call") || nn_scan_of(op, &scan)) continue;
+    int body = body_of(f, op);
+    if (body >= 0 && can_wait(f, op)) add_waiting(f, body, op, &bytes);
+  }
+  for (int b = 0; b < f->out->n_bodies; b++) end_waiting(f, b);
+  free(bytes.items);
+  tables_offsets_free(&offsets);
+  nn_steps_free(&steps);
+}
+
+static MlirWalkResult count_call(MlirOperation op, void *user) {
+  Finder *f = user;
+  if (nn_is(op, "func.call")) count(&f->calls, callee_of(f, op).ptr);
+  return MlirWalkResultAdvance;
+}
+
+CudaGroups *cuda_groups_build(MlirModule module) {
+  CudaGroups *out = host_alloc(1, sizeof *out);
+  Finder f = {.module = module, .out = out};
+  MlirOperation functions[16];
+  int n = nn_public_functions(module, functions, 16);
+  mlirOperationWalk(mlirModuleGetOperation(module), count_call, &f, MlirWalkPreOrder);
+  for (int i = 0; i < n; i++) find_in_function(&f, functions[i]);
+  for (int i = 0; i < out->n; i++)
+    for (int c = 0; c < out->items[i].n; c++) {
+      MlirOperation func = callee_of(&f, out->items[i].calls[c]);
+      if (ptr_map_get(&f.calls, func.ptr) == ptr_map_get(&f.grouped, func.ptr)) ptr_map_set(&out->only_grouped, func.ptr, 1);
+    }
+  for (int b = 0; b < out->n_bodies; b++) free(f.waiting[b].bytes.items);
+  free(f.waiting);
+  ptr_map_free(&f.body_of);
+  ptr_map_free(&f.calls);
+  ptr_map_free(&f.grouped);
+  return out;
+}
+
+void cuda_groups_free(CudaGroups *groups) {
+  if (!groups) return;
+  for (int i = 0; i < groups->n; i++) {
+    free(groups->items[i].calls);
+    free(groups->items[i].offsets);
+    free(groups->items[i].elements);
+  }
+  for (int b = 0; b < groups->n_bodies; b++) {
+    free(groups->bodies[b].name);
+    free(groups->bodies[b].signature);
+  }
+  free(groups->items);
+  free(groups->bodies);
+  ptr_map_free(&groups->of_call);
+  ptr_map_free(&groups->only_grouped);
+  free(groups);
+}
+
+const CudaGroup *cuda_group_of(const CudaGroups *groups, MlirOperation call) {
+  int i = groups ? ptr_map_get(&groups->of_call, call.ptr) : -1;
+  return i < 0 ? NULL : &groups->items[i];
+}

@@ -1,0 +1,43 @@
+// Private to codegen: launches of one kernel over many tensors (group.c, schedule_group.c).
+#ifndef NNC_CODEGEN_CUDA_GROUP_H
+#define NNC_CODEGEN_CUDA_GROUP_H
+
+#include "codegen/host/host.h"
+#include "ir/ir.h"
+#include "passes/ptr_map.h"
+
+// Calls that are made one launch, which runs where the last of them stands. No step in between, and none of them, touches what another writes.
+typedef struct CudaGroup {
+  int n;
+  MlirOperation *calls;      // Owned; in order
+  int64_t *offsets;          // Owned; n rows of one arena offset for each argument and result of the kernel
+  int64_t *elements;         // Owned; n
+  int body;                  // into CudaGroups.bodies
+  int launch;                // of the body's kernel
+} CudaGroup;
+
+// Kernels that differ in their shapes alone: one function serves their groups.
+typedef struct CudaBody {
+  char *name;                // Owned; of the function
+  MlirOperation kernel;      // one of them, from which it is written
+  char *signature;           // Owned; of what they have in common
+  int n_buffers;             // arguments and results of the kernel
+  int n_rows;                // of its table: the calls of its groups
+} CudaBody;
+
+typedef struct CudaGroups {
+  int n;
+  CudaGroup *items;          // Owned
+  int n_bodies;
+  CudaBody *bodies;          // Owned
+  PtrMap of_call;            // op -> group
+  PtrMap only_grouped;       // kernel function -> 1: no call of it is left
+} CudaGroups;
+
+// Finds them in all functions of a planned module. Owned: cuda_groups_free, NULL allowed.
+CudaGroups *cuda_groups_build(MlirModule module);
+void cuda_groups_free(CudaGroups *groups);
+// The group of a call; NULL: it has none, or there are no groups.
+const CudaGroup *cuda_group_of(const CudaGroups *groups, MlirOperation call);
+
+#endif

@@ -1,0 +1,238 @@
+// One launch of a map over many tensors of different sizes. Arguments are the arena and which rows of a table in constant memory the launch is about; a
+// block finds its tensor there by bisection (all its threads read the same words) and goes through a part of it.
+#include <stdlib.h>
+
+#include "codegen/cuda/schedule.h"
+
+enum { THREADS = 256, MOST_EACH = 16, ENOUGH_BLOCKS = 2112, CONSTANT_BYTES = 60 * 1024 };   // MOST_EACH: vectors of a thread
+
+// A row of the table, of words of 64 bits: the elements in the upper half, the first block in the lower, then a word for each column. Where all rows of a
+// buffer agree its offset is in the code, and a result in its argument's place has that one's column.
+typedef struct GroupEmitter {
+  Emitter e;
+  const Kernel *k;
+  const CudaBody *body;
+  int n_columns, *column;          // Owned; by buffer, -1: constant
+  int64_t *constant;               // Owned; by buffer
+  int space;                       // of the table: 4, constant memory, while there is room
+  int arena, first, count, part;   // parameters; part: elements of a block, a multiple of those that its threads make at once
+  int steps;                       // of the bisection
+} GroupEmitter;
+
+static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+static void group_open(Emitter *e, const char *symbol, int n_buffers) {
+  (void)n_buffers;
+  for (int i = 0; i < 4; i++) e->buffer[i] = e->next_id++;
+  text_add(&e->scope[0].head, "func.func @%s(%%v%d: !buffer, %%v%d: i32, %%v%d: i32, %%v%d: i32) {\n", symbol, e->buffer[0], e->buffer[1], e->buffer[2], e->buffer[3]);
+}
+
+static Value i32(Emitter *e, const char *op, int a, int b) { return emit(e, 0, "arith.%s %%v%d, %%v%d : i32", op, a, b); }
+static int i32_constant(Emitter *e, int value) { return emit_constant(e, "%d : i32", value).id; }
+static Value to_i64(Emitter *e, Value v) { return emit(e, 0, "arith.extui %%v%d : i32 to i64", v.id); }
+
+// Word `at` of a row.
+static Value word(GroupEmitter *g, Value row, int at) {
+  Emitter *e = &g->e;
+  Value base = emit(e, 0, "llvm.mlir.addressof @%s_table : !llvm.ptr<%d>", g->body->name, g->space), i = i32(e, "muli", row.id, i32_constant(e, 1 + g->n_columns));
+  i = to_i64(e, i32(e, "addi", i.id, i32_constant(e, at)));
+  Value address = emit(e, 0, "llvm.getelementptr %%v%d[%%v%d] : (!llvm.ptr<%d>, i64) -> !llvm.ptr<%d>, i64", base.id, i.id, g->space, g->space);
+  return emit(e, 0, "llvm.load %%v%d {alignment = 8 : i64} : !llvm.ptr<%d> -> i64", address.id, g->space);
+}
+
+static Value lower_half(Emitter *e, Value v) { return emit(e, 0, "arith.trunci %%v%d : i64 to i32", v.id); }
+
+// The last row whose first block is not past this one.
+static Value find_row(GroupEmitter *g, Value block) {
+  Emitter *e = &g->e;
+  Value row = {g->first, 0, false}, last = i32(e, "addi", g->first, g->count);
+  last = i32(e, "subi", last.id, i32_constant(e, 1));
+  for (int step = 1 << g->steps; step > 0; step /= 2) {
+    Value next = i32(e, "minsi", i32(e, "addi", row.id, i32_constant(e, step)).id, last.id), from = lower_half(e, word(g, next, 0));
+    Value reached = emit(e, 0, "arith.cmpi sle, %%v%d, %%v%d : i32", from.id, block.id);
+    row = emit(e, 0, "arith.select %%v%d, %%v%d, %%v%d : i32", reached.id, next.id, row.id);
+  }
+  return row;
+}
+
+static void bind_buffers(GroupEmitter *g, Value row) {
+  Emitter *e = &g->e;
+  int *of_column = host_alloc((size_t)g->n_columns, sizeof *of_column);
+  for (int i = 0; i < g->body->n_buffers; i++) {
+    int c = g->column[i];
+    if (c >= 0 && of_column[c]) {
+      e->buffer[i] = of_column[c];
+      continue;
+    }
+    Value offset = c < 0 ? emit_i64(e, g->constant[i]) : word(g, row, 1 + c);
+    e->buffer[i] = emit(e, 0, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, i64) -> !buffer, i8", g->arena, offset.id).id;
+    if (c >= 0) of_column[c] = e->buffer[i];
+  }
+  free(of_column);
+}
+
+// The block's part of a tensor of n elements: vectors, then what is left at the end of the last part, an element a thread.
+static void emit_part(GroupEmitter *g, Value start, Value n, Value tid, int lanes) {
+  Emitter *e = &g->e;
+  e->vector_group = 0;
+  Value end = emit_index(e, "minsi", emit_index(e, "addi", start, to_i64(e, (Value){g->part, 0, false})), n), rest = emit_index_with(e, "remui", n, lanes);
+  Value whole = emit_index(e, "subi", n, rest), to = emit_index(e, "minsi", end, whole);
+  Value at = for_begin(e, emit_index(e, "addi", start, emit_index_with(e, "muli", tid, lanes)), to, (int64_t)THREADS * lanes, 0, NULL, NULL, NULL);
+  e->vector_index[0] = at.id;
+  e->index_depth[0] = e->depth;
+  kernel_emit_point(e);
+  for_end(e, 0, NULL, NULL, NULL);
+  if (lanes == 1) return;
+  schedule_forget(e, 1);
+  Value own = emit_index(e, "addi", whole, tid), within = emit(e, 0, "arith.cmpi slt, %%v%d, %%v%d : i64", own.id, end.id);
+  if_begin(e, within);
+  e->vector_index[0] = own.id;
+  e->index_depth[0] = 0;
+  kernel_emit_point(e);
+  if_end(e, 0, NULL, NULL, NULL, NULL);
+}
+
+static int group_lanes(const Kernel *k) {
+  Nest nest;
+  nest_build(k, &nest);
+  nest.extent[0] = 1024;   // the tensors have all sizes: what is left at their ends is made element by element
+  return schedule_lanes(k, &nest);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Tables and launches
+
+// Elements of a block: fewer where that leaves too few blocks for a GPU.
+static int64_t part_of(const CudaGroup *g, int lanes) {
+  int64_t sum = 0, least = (int64_t)THREADS * lanes, each;
+  for (int i = 0; i < g->n; i++) sum += g->elements[i];
+  for (each = 1; each < MOST_EACH && ceil_div(sum, 2 * each * least) >= ENOUGH_BLOCKS;) each *= 2;
+  return each * least;
+}
+
+static void add_launch(HostKernel *out, const CudaBody *body, const CudaGroup *g, int64_t blocks, int first, int64_t part) {
+  schedule_launch(out, host_strdup(body->name), blocks, THREADS, 1);
+  HostLaunch *l = &out->launches[out->n_launches - 1];
+  l->n_numbers = 3;
+  l->numbers = host_alloc(3, sizeof *l->numbers);
+  l->numbers[0] = first;
+  l->numbers[1] = g->n;
+  l->numbers[2] = (int32_t)part;
+}
+
+static int64_t offset_at(const CudaGroups *groups, const CudaGroup *g, int row, int buffer) { return g->offsets[row * groups->bodies[g->body].n_buffers + buffer]; }
+
+// Buffer a is where b is in all rows; b -1: where it is in the first.
+static bool agree(const CudaGroups *groups, int body, int a, int b) {
+  const CudaGroup *first = NULL;
+  for (int i = 0; i < groups->n; i++) {
+    const CudaGroup *g = &groups->items[i];
+    if (g->body != body) continue;
+    if (!first) first = g;
+    for (int c = 0; c < g->n; c++)
+      if (offset_at(groups, g, c, a) != (b < 0 ? offset_at(groups, first, 0, a) : offset_at(groups, g, c, b))) return false;
+  }
+  return true;
+}
+
+static void choose_columns(GroupEmitter *g, const CudaGroups *groups, int body) {
+  int n = g->body->n_buffers;
+  g->column = host_alloc((size_t)n, sizeof *g->column);
+  g->constant = host_alloc((size_t)n, sizeof *g->constant);
+  for (int i = 0; i < n; i++) {
+    g->column[i] = -1;
+    if (agree(groups, body, i, -1)) {
+      for (int j = groups->n - 1; j >= 0; j--)
+        if (groups->items[j].body == body) g->constant[i] = offset_at(groups, &groups->items[j], 0, i);
+      continue;
+    }
+    for (int j = 0; j < i && g->column[i] < 0; j++)
+      if (g->column[j] >= 0 && agree(groups, body, i, j)) g->column[i] = g->column[j];
+    if (g->column[i] < 0) g->column[i] = g->n_columns++;
+  }
+}
+
+static void add_row(GroupEmitter *g, const CudaGroups *groups, const CudaGroup *group, int row, int64_t block, Text *table) {
+  text_add(table, "%s%lld", table->size ? ", " : "", (long long)(group->elements[row] << 32 | block));
+  for (int c = 0, i = 0; c < g->n_columns; c++) {
+    while (g->column[i] != c) i++;
+    text_add(table, ", %lld", (long long)offset_at(groups, group, row, i));
+  }
+}
+
+// The rows of all groups of the body; the launch of each, with a line of the comment.
+static void add_groups(GroupEmitter *e, const CudaGroups *groups, int body, int lanes, Text *table, Text *comment, HostKernel *out) {
+  int first = 0;
+  for (int i = 0; i < groups->n; i++) {
+    CudaGroup *g = &groups->items[i];
+    if (g->body != body) continue;
+    int64_t blocks = 0, elements = 0, part = part_of(g, lanes);
+    for (int c = 0; c < g->n; c++) {
+      add_row(e, groups, g, c, blocks, table);
+      blocks += ceil_div(g->elements[c], part);
+      elements += g->elements[c];
+    }
+    g->launch = out->n_launches;
+    text_add(comment, "// launch %d: %d tensors of %lld elements together, grid %lld x %d threads, %lld elements a block, %d a thread at once\n", out->n_launches, g->n,
+             (long long)elements, (long long)blocks, THREADS, (long long)part, lanes);
+    add_launch(out, &groups->bodies[body], g, blocks, first, part);
+    first += g->n;
+  }
+}
+
+static void add_types(Text *t, const Kernel *k, const NnType *types, int n) {
+  for (int i = 0; i < n; i++) text_add(t, "%s%s%s", i ? ", " : "", nn_dtype_name(types[i].dtype), nn_type_elements(&types[i]) == nn_type_elements(&k->domain) ? "[n]" : "");
+}
+
+static void add_table(GroupEmitter *g, CudaModule *m, const Text *rows) {
+  int64_t words = (int64_t)g->body->n_rows * (1 + g->n_columns);
+  g->space = m->constant_bytes + 8 * words <= CONSTANT_BYTES ? 4 : 1;
+  if (g->space == 4) m->constant_bytes += 8 * words;
+  text_add(&m->m.text, "llvm.mlir.global internal constant @%s_table(dense<[%s]> : tensor<%lldxi64>) {addr_space = %d : i32, alignment = 16 : i64} : !llvm.array<%lld x i64>\n", g->body->name,
+           text_c_string(rows), (long long)words, g->space, (long long)words);
+}
+
+static void begin_group(GroupEmitter *g, CudaModule *m, int lanes) {
+  void (*open)(Emitter *, const char *, int) = m->m.target.open;
+  Emitter *e = &g->e;
+  m->m.target.open = group_open;
+  schedule_begin(e, m, g->k, g->body->name, g->body->n_buffers + 4);
+  m->m.target.open = open;
+  g->arena = e->buffer[0], g->first = e->buffer[1], g->count = e->buffer[2], g->part = e->buffer[3];
+  schedule_forget(e, lanes);
+}
+
+void schedule_group(CudaModule *m, const CudaGroups *groups, int number, const Kernel *k, HostKernel *out) {
+  GroupEmitter g = {.k = k, .body = &groups->bodies[number]};
+  Text table = {0}, comment = {0}, *t = &m->m.text;
+  int lanes = group_lanes(k), most = 0;
+  choose_columns(&g, groups, number);
+  add_groups(&g, groups, number, lanes, &table, &comment, out);
+  for (int i = 0; i < out->n_launches; i++)
+    if (out->launches[i].numbers[1] > most) most = out->launches[i].numbers[1];
+  while (2 << g.steps < most) g.steps++;
+  text_add(t, "// %s (map over many tensors): %s\n// reads ", g.body->name, out->summary);
+  add_types(t, k, k->arg, k->n_args);
+  text_add(t, "; writes ");
+  add_types(t, k, k->result_type, k->n_results);
+  text_add(t, "\n%s", text_c_string(&comment));
+  kernel_comment_again(t, k->func);
+  add_table(&g, m, &table);
+  bool *aligned = host_alloc((size_t)g.body->n_buffers, sizeof *aligned);
+  for (int i = 0; i < g.body->n_buffers; i++) aligned[i] = nn_type_elements(i < k->n_args ? &k->arg[i] : &k->result_type[i - k->n_args]) == nn_type_elements(&k->domain);
+  m->aligned = aligned;
+  begin_group(&g, m, lanes);
+  Emitter *e = &g.e;
+  Value block = emit(e, 0, "llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.ctaid.x\"() : () -> i32"), row = find_row(&g, block), head = word(&g, row, 0);
+  Value within = i32(e, "subi", block.id, lower_half(e, head).id), n = emit_index_with(e, "shrui", head, 32);
+  Value start = emit_index(e, "muli", to_i64(e, within), to_i64(e, (Value){g.part, 0, false}));
+  bind_buffers(&g, row);
+  emit_part(&g, start, n, schedule_sreg(e, "tid.x"), lanes);
+  emitter_end(e);
+  m->aligned = NULL;
+  free(aligned);
+  free(g.column);
+  free(g.constant);
+  text_free(&table);
+  text_free(&comment);
+}
