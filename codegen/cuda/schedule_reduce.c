@@ -3,97 +3,15 @@
 // that differ in threadIdx.y (through shared memory). The order of additions is fixed by the shape.
 //
 // Where there are too few teams for a GPU, the reduced elements are cut into chunks: one launch leaves partial results in the workspace, a
-// second combines them. Moments are taken in two passes over a chunk, the second out of the cache, and combined by the formula of Chan, Golub and
-// LeVeque (1979). A short row is read once: its elements stay in registers from pass to pass.
+// second combines them. A short row is read once: its elements stay in registers from pass to pass. Of longer ones mean and squared differences come from one
+// pass, as do the maximum and the sum of exponentials of a softmax (Milakov and Gimelshein, 2018): a thread keeps moments about the first element that it sees,
+// or the sum for the largest one so far. Moments of threads and chunks are joined by the formula of Chan, Golub and LeVeque (1979), as differences from one element.
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/cuda/schedule.h"
-#include "codegen/host/kernel_reduce.h"
-
-enum { BLOCK = 256, WARP = 32, MAX_RESIDENT = 8, ENOUGH_BLOCKS = 264 };
-
-typedef struct Plan {
-  Reduce r;
-  int lanes;
-  bool columns;                 // teams along threadIdx.y
-  int team, per_block;          // threads of a team, teams of a block
-  int resident;                 // vectors of a row that a thread keeps; 0: loops
-  int64_t width;                // vectors of the kept axis (columns), else 1
-  int64_t teams;                // outer x width
-  bool chunked, chunk_vector;
-  int64_t n_chunks, chunk_size; // of rows, or of elements of the vector axis
-  int64_t bytes;                // of the workspace
-} Plan;
+#include "codegen/cuda/schedule_reduce.h"
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static int power_of_two(int64_t n, int most) {
-  int p = 1;
-  while (p < n && p < most) p *= 2;
-  return p;
-}
-
-static void plan_teams(Plan *p) {
-  const Reduce *r = &p->r;
-  p->columns = !r->lanes_on_reduced;
-  if (p->columns) {
-    p->width = r->vector_extent / p->lanes;
-    p->per_block = power_of_two(p->width, WARP);
-    p->team = power_of_two(r->row_extent, BLOCK / p->per_block);
-    if (p->team * p->per_block < WARP) p->team = WARP / p->per_block;
-    return;
-  }
-  p->width = 1;
-  int64_t each = r->row_extent * (r->vector_extent / p->lanes);
-  p->team = each <= 8 * WARP ? WARP : BLOCK;
-  p->per_block = p->team == WARP ? 4 : 1;
-  int64_t vectors = r->vector_extent / p->lanes;
-  if (r->row_extent == 1 && ceil_div(vectors, p->team) <= MAX_RESIDENT) p->resident = (int)ceil_div(vectors, p->team);
-}
-
-static void plan_chunks(Plan *p) {
-  Reduce *r = &p->r;
-  int64_t blocks = ceil_div(p->teams, p->per_block), total = p->columns || r->row_extent > 1 ? r->row_extent : r->vector_extent;
-  p->chunk_vector = !p->columns && r->row_extent == 1;
-  int64_t least = p->columns ? 8 * p->team : p->chunk_vector ? (int64_t)8 * BLOCK * p->lanes : 4;
-  int64_t chunks = smaller(ENOUGH_BLOCKS / (blocks > 0 ? blocks : 1), total / least);
-  p->chunked = r->k->kind == KERNEL_COLUMN && r->n_units && chunks > 1;
-  p->n_chunks = 1;
-  p->chunk_size = total;
-  if (!p->chunked) return;
-  p->resident = 0;
-  p->chunk_size = ceil_div(total, chunks);
-  if (p->chunk_vector) p->chunk_size = ceil_div(p->chunk_size, p->lanes) * p->lanes;
-  p->n_chunks = ceil_div(total, p->chunk_size);
-  int64_t kept = r->outer_extent * p->width * (p->columns ? p->lanes : 1);
-  for (int i = 0; i < r->n_units; i++) {
-    Unit *u = &r->units[i];
-    int64_t bytes = kept * nn_dtype_bytes(u->dtype);
-    u->partial = p->bytes;
-    p->bytes += ceil_div(bytes * p->n_chunks, 64) * 64;
-    u->combined = p->bytes;
-    p->bytes += ceil_div(bytes, 64) * 64;
-  }
-}
-
-static void plan(const Kernel *k, Plan *p) {
-  *p = (Plan){0};
-  reduce_plan_values(k, 1, &p->r);
-  Reduce *r = &p->r;
-  p->lanes = schedule_lanes(k, &r->nest);
-  if (r->vector_extent % p->lanes) p->lanes = 1;
-  r->lanes = p->lanes;
-  plan_teams(p);
-  p->teams = r->outer_extent * p->width;
-  plan_chunks(p);
-}
-
-int64_t schedule_reduce_workspace(const Kernel *k) {
-  Plan p;
-  plan(k, &p);
-  return p.bytes;
-}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // One launch
@@ -109,7 +27,8 @@ typedef struct Launch {
   Value low, high;              // of rows
   Value from, to;               // of the reduced vector axis
   Value valid[MAX_RESIDENT];    // resident: i1; id -1: always
-  Value value[MAX_UNITS];       // combined, of the current stage
+  Value value[MAX_UNITS];       // combined, of the current stage; means are final, but in a launch of partial results
+  Value origin[MAX_UNITS];      // of a mean: an element of the team's, from which differences are summed
 } Launch;
 
 static bool all_active(const Plan *p) { return p->columns ? p->width % p->per_block == 0 : p->teams % p->per_block == 0; }
@@ -266,11 +185,49 @@ static Value term(Launch *l, const Unit *u) {
   return emit_binary(e, NN_OP_mul, u->dtype, d, d);
 }
 
-typedef struct Pass { int n, unit[MAX_UNITS]; TypeName types[MAX_UNITS]; bool write; } Pass;
+// Values that a loop carries, `first` those of each unit: one, or more where another unit is joined to it.
+enum { MOMENT_VALUES = 4, MAX_CARRIED = MOMENT_VALUES * MAX_UNITS };   // the first element, sums of differences from it and of their squares, how many
+typedef struct Pass { int n, unit[MAX_UNITS], first[MAX_UNITS], n_carried; TypeName types[MAX_CARRIED]; bool write; } Pass;
+
+static Value add(Launch *l, const Unit *u, Value a, Value b) { return emit_binary(l->e, NN_OP_add, u->dtype, a, b); }
+static Value sub(Launch *l, const Unit *u, Value a, Value b) { return emit_binary(l->e, NN_OP_sub, u->dtype, a, b); }
+static Value mul(Launch *l, const Unit *u, Value a, Value b) { return emit_binary(l->e, NN_OP_mul, u->dtype, a, b); }
+
+static void visit_moments(Launch *l, const Unit *u, Value *acc) {
+  Emitter *e = l->e;
+  Value x = term(l, u), none = emit_splat(e, u->dtype, 0);
+  acc[0] = emit_select(e, emit_compare(e, "eq", acc[3], none, u->dtype), x, acc[0], u->dtype);
+  Value d = sub(l, u, x, acc[0]);
+  acc[1] = add(l, u, acc[1], d);
+  acc[2] = add(l, u, acc[2], mul(l, u, d, d));
+  acc[3] = add(l, u, acc[3], emit_splat(e, u->dtype, 1));
+}
+
+// Minus infinity, the maximum of nothing and of masked elements, would make the difference of two of them NaN.
+static Value finite_maximum(Launch *l, const Unit *u, Value m) { return emit_binary(l->e, NN_OP_max, u->dtype, m, emit_splat(l->e, u->dtype, u->dtype == NN_F32 ? -0x1.fffffep127 : -0x1.fffffffffffffp1023)); }
+
+// The largest of the lanes' elements and of those before, the same in all lanes, and the sum of exponentials for it.
+static void visit_softmax(Launch *l, const Unit *u, Value *acc) {
+  Emitter *e = l->e;
+  Value x = term(l, u), old = acc[0], largest = x;
+  if (e->lanes > 1) {
+    largest = emit_horizontal(e, NN_OP_max, u->dtype, x);
+    old = emit_take_lanes(e, old, element_type(u->dtype), e->lanes, 0, 1, e->lanes);
+  }
+  acc[0] = emit_binary(e, NN_OP_max, u->dtype, old, largest);
+  Value to = finite_maximum(l, u, acc[0]), scale = emit_exponential(e, sub(l, u, finite_maximum(l, u, old), to), u->dtype);
+  acc[1] = add(l, u, mul(l, u, acc[1], scale), emit_exponential(e, sub(l, u, x, to), u->dtype));
+}
 
 static void visit(Launch *l, const Pass *pass, Value *acc) {
   const Reduce *r = &l->p->r;
-  for (int i = 0; i < pass->n; i++) acc[i] = reduce_combine(l->e, &r->units[pass->unit[i]], acc[i], term(l, &r->units[pass->unit[i]]));
+  for (int i = 0; i < pass->n; i++) {
+    const Unit *u = &r->units[pass->unit[i]];
+    Value *own = acc + pass->first[i];
+    if (plan_companion(l->p, pass->unit[i]) < 0) *own = reduce_combine(l->e, u, *own, term(l, u));
+    else if (u->kind == UNIT_MEAN) visit_moments(l, u, own);
+    else visit_softmax(l, u, own);
+  }
   if (!pass->write) return;
   if (l->active.id >= 0) if_begin(l->e, l->active);
   reduce_write_domain_results(l->e, r->k);
@@ -287,6 +244,7 @@ static void visit_resident(Launch *l, const Pass *pass, Value *acc) {
     for (int i = 0; i < pass->n; i++) {
       const Unit *u = &r->units[pass->unit[i]];
       Value x = term(l, u);
+      if (u->kind == UNIT_MEAN) x = sub(l, u, x, l->origin[pass->unit[i]]);
       if (l->valid[j].id >= 0) x = emit_select(e, splat_bit(e, l->valid[j]), x, reduce_identity(e, u), u->dtype);
       acc[i] = reduce_combine(e, u, acc[i], x);
     }
@@ -321,41 +279,117 @@ static void bind_resident(Launch *l) {
 static void vector_loop(Launch *l, const Pass *pass, Value *acc) {
   Emitter *e = l->e;
   const Plan *p = l->p;
-  Value args[MAX_UNITS];
+  Value args[MAX_CARRIED];
   Value first = emit_index(e, "addi", l->from, emit_index_with(e, "muli", l->rank, p->lanes));
-  Value i = for_begin(e, first, l->to, (int64_t)p->team * p->lanes, pass->n, acc, pass->types, args);
+  Value i = for_begin(e, first, l->to, (int64_t)p->team * p->lanes, pass->n_carried, acc, pass->types, args);
   e->vector_index[0] = i.id;
   e->index_depth[p->r.vector_group] = e->depth;
   visit(l, pass, args);
-  for_end(e, pass->n, args, pass->types, acc);
+  for_end(e, pass->n_carried, args, pass->types, acc);
 }
 
-static void run_pass(Launch *l, const bool *active, bool write) {
+// The first of the elements of which the team adds up all or some, in all lanes of a row. As a tile of its own: the others' values are other elements.
+static Value first_element(Launch *l, const Unit *u) {
+  Emitter *e = l->e;
+  const Plan *p = l->p;
+  int column = e->vector_index[0], depth = e->index_depth[p->r.vector_group];
+  block_begin(e);
+  e->tile = MAX_TILE - 1;
+  e->vector_index[e->tile] = column;
+  if (p->r.n_rows) {
+    Value row = emit_i64(e, 0);
+    row.depth = e->depth;
+    emit_split_index(e, row, p->r.n_rows, p->r.rows);
+  }
+  if (!p->columns) {
+    e->vector_index[e->tile] = emit_i64(e, 0).id;
+    e->index_depth[p->r.vector_group] = e->depth;
+  }
+  Value x = term(l, u);
+  if (!p->columns && p->lanes > 1) x = emit_take_lanes(e, x, element_type(u->dtype), p->lanes, 0, 1, p->lanes);
+  e->tile = 0;
+  block_end(e);
+  e->index_depth[p->r.vector_group] = depth;
+  x.depth = e->depth;
+  x.varies = false;
+  return x;
+}
+
+// Mean and M2 of the team; count: how many elements it has gone through.
+static void finish_moments(Launch *l, int mean, const Value *acc, Value count) {
+  Emitter *e = l->e;
+  const Unit *u = &l->p->r.units[mean];
+  int squares = plan_companion(l->p, mean);
+  Value zero = emit_splat(e, u->dtype, 0), n = emit_binary(e, NN_OP_max, u->dtype, acc[3], emit_splat(e, u->dtype, 1));
+  Value shift = emit_binary(e, NN_OP_div, u->dtype, acc[1], n), own = add(l, u, sub(l, u, acc[0], l->origin[mean]), shift);
+  own = emit_select(e, emit_compare(e, "eq", acc[3], zero, u->dtype), zero, own, u->dtype);   // a thread without elements
+  Value between = emit_binary(e, NN_OP_div, u->dtype, combine(l, u, mul(l, u, acc[3], own)), count), d = sub(l, u, own, between);
+  Value within = sub(l, u, acc[2], mul(l, u, acc[1], shift));
+  l->value[mean] = l->p->relative ? between : add(l, u, l->origin[mean], between);
+  l->value[squares] = combine(l, &l->p->r.units[squares], add(l, u, within, mul(l, u, acc[3], mul(l, u, d, d))));
+}
+
+static void finish_softmax(Launch *l, int maximum, const Value *acc) {
+  const Unit *u = &l->p->r.units[maximum];
+  int sum = plan_companion(l->p, maximum);
+  l->value[maximum] = combine(l, u, acc[0]);
+  Value scale = emit_exponential(l->e, sub(l, u, finite_maximum(l, u, acc[0]), l->value[maximum]), u->dtype);
+  l->value[sum] = combine(l, &l->p->r.units[sum], mul(l, u, acc[1], scale));
+}
+
+static void carry(Launch *l, Pass *pass, int unit, Value *acc) {
+  const Unit *u = &l->p->r.units[unit];
+  int n = plan_companion(l->p, unit) < 0 ? 1 : u->kind == UNIT_MEAN ? MOMENT_VALUES : 2;
+  pass->unit[pass->n] = unit;
+  pass->first[pass->n++] = pass->n_carried;
+  for (int i = 0; i < n; i++) {
+    acc[pass->n_carried] = i ? emit_splat(l->e, u->dtype, 0) : reduce_identity(l->e, u);
+    acc[pass->n_carried].varies = true;
+    pass->types[pass->n_carried++] = vector_type(l->e, u->dtype);
+  }
+}
+
+static void pass_loops(Launch *l, const Pass *pass, Value *acc) {
   Emitter *e = l->e;
   const Plan *p = l->p;
   const Reduce *r = &p->r;
-  Pass pass = {.write = write};
-  Value acc[MAX_UNITS], args[MAX_UNITS];
-  for (int u = 0; u < r->n_units; u++) {
-    if (!active[u]) continue;
-    acc[pass.n] = reduce_identity(e, &r->units[u]);
-    acc[pass.n].varies = true;
-    pass.types[pass.n] = vector_type(e, r->units[u].dtype);
-    pass.unit[pass.n++] = u;
-  }
+  Value args[MAX_CARRIED];
   if (p->resident) {
-    visit_resident(l, &pass, acc);
+    visit_resident(l, pass, acc);
   } else if (!p->columns && r->row_extent == 1) {
-    vector_loop(l, &pass, acc);
+    vector_loop(l, pass, acc);
   } else {
     Value low = p->columns ? emit_index(e, "addi", l->low, l->rank) : l->low;
-    Value row = for_begin(e, low, l->high, p->columns ? p->team : 1, pass.n, acc, pass.types, args);
+    Value row = for_begin(e, low, l->high, p->columns ? p->team : 1, pass->n_carried, acc, pass->types, args);
     emit_split_index(e, row, r->n_rows, r->rows);
-    if (p->columns) visit(l, &pass, args);
-    else vector_loop(l, &pass, args);
-    for_end(e, pass.n, args, pass.types, acc);
+    if (p->columns) visit(l, pass, args);
+    else vector_loop(l, pass, args);
+    for_end(e, pass->n_carried, args, pass->types, acc);
   }
-  for (int i = 0; i < pass.n; i++) l->value[pass.unit[i]] = combine(l, &r->units[pass.unit[i]], acc[i]);
+}
+
+// The units `active`, with those that are joined to them. count: the elements that the team goes through, of any unit's type.
+static void run_pass(Launch *l, const bool *active, bool write, Value (*count)(Launch *l, NnDtype dtype)) {
+  const Plan *p = l->p;
+  const Reduce *r = &p->r;
+  Pass pass = {.write = write};
+  Value acc[MAX_CARRIED];
+  for (int u = 0; u < r->n_units; u++)
+    if (active[u] && p->joined[u] < 0) carry(l, &pass, u, acc);
+  if (!pass.n && !write) return;   // all is known from the pass before
+  for (int i = 0; i < pass.n; i++)
+    if (r->units[pass.unit[i]].kind == UNIT_MEAN) l->origin[pass.unit[i]] = first_element(l, &r->units[pass.unit[i]]);
+  pass_loops(l, &pass, acc);
+  for (int i = 0; i < pass.n; i++) {
+    int unit = pass.unit[i];
+    const Unit *u = &r->units[unit];
+    const Value *own = acc + pass.first[i];
+    bool alone = plan_companion(p, unit) < 0;
+    if (alone) l->value[unit] = combine(l, u, *own);
+    if (alone && u->kind == UNIT_MEAN) l->value[unit] = add(l, u, l->origin[unit], emit_binary(l->e, NN_OP_div, u->dtype, l->value[unit], count(l, u->dtype)));
+    if (!alone && u->kind == UNIT_MEAN) finish_moments(l, unit, own, count(l, u->dtype));
+    if (!alone && u->kind == UNIT_MAX) finish_softmax(l, unit, own);
+  }
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -388,6 +422,11 @@ static void whole_range(Launch *l) {
   l->to = emit_i64(l->e, l->p->r.vector_extent);
 }
 
+static Value whole_count(Launch *l, NnDtype dtype) {
+  const Plan *p = l->p;
+  return emit_splat(l->e, dtype, (double)(p->r.row_extent * (p->columns ? 1 : p->r.vector_extent)));
+}
+
 static void emit_direct(CudaModule *m, const Plan *p, HostKernel *out) {
   Emitter e;
   Launch l;
@@ -401,11 +440,11 @@ static void emit_direct(CudaModule *m, const Plan *p, HostKernel *out) {
   for (int pass = 0; pass < r->n_passes; pass++) {
     bool active[MAX_UNITS];
     for (int u = 0; u < r->n_units; u++) active[u] = r->units[u].level == pass;
-    run_pass(&l, active, pass == r->write_pass);
+    run_pass(&l, active, pass == r->write_pass, whole_count);
     for (int u = 0; u < r->n_units; u++) {
       if (!active[u]) continue;
       const Unit *unit = &r->units[u];
-      if (unit->kind == UNIT_MEAN || unit->kind == UNIT_M2) l.value[u] = reduce_divide(&e, unit, l.value[u], count);
+      if (unit->kind == UNIT_M2) l.value[u] = reduce_divide(&e, unit, l.value[u], count);
       reduce_bind(&e, unit, &kept, l.value[u]);
     }
   }
@@ -441,12 +480,14 @@ static Value chunk_count(Launch *l, Value chunk) {
   return emit_index_with(e, "muli", emit_index(e, "subi", end, start), per);
 }
 
+static Value own_count(Launch *l, NnDtype dtype) { return reduce_splat_count(l->e, dtype, chunk_count(l, l->chunk)); }
+
 static void emit_partials(CudaModule *m, const Plan *p, int stage, HostKernel *out) {
   Emitter e;
   Launch l;
   const Reduce *r = &p->r;
   WorkspaceValue known[MAX_UNITS];
-  bool sums[MAX_UNITS], squares[MAX_UNITS], any_squares = false, write = stage == r->n_stages - 1 && r->has_domain_result;
+  bool here[MAX_UNITS], write = stage == r->n_stages - 1 && r->has_domain_result;
   begin_launch(&l, &e, m, p, "partial results of chunks", 2 * stage, p->n_chunks, out);
   e.workspace = known;
   e.n_workspace = workspace_values(r, stage, known);
@@ -455,32 +496,26 @@ static void emit_partials(CudaModule *m, const Plan *p, int stage, HostKernel *o
   Value start = emit_index_with(&e, "muli", l.chunk, p->chunk_size), end = emit_index_with(&e, "addi", start, p->chunk_size);
   if (p->chunk_vector) l.from = start, l.to = emit_index_with(&e, "minui", end, r->vector_extent);
   else l.low = start, l.high = emit_index_with(&e, "minui", end, r->row_extent);
-  for (int u = 0; u < r->n_units; u++) {
-    bool here = r->units[u].stage == stage, m2 = r->units[u].kind == UNIT_M2;
-    sums[u] = here && !m2;
-    squares[u] = here && m2;
-    any_squares |= squares[u];
-  }
-  run_pass(&l, sums, write && !any_squares);
-  Value count = chunk_count(&l, l.chunk);
-  for (int u = 0; u < r->n_units; u++) {
-    if (!sums[u] || r->units[u].kind != UNIT_MEAN) continue;
-    l.value[u] = emit_binary(&e, NN_OP_div, r->units[u].dtype, l.value[u], reduce_splat_count(&e, r->units[u].dtype, count));
-  }
-  if (any_squares) run_pass(&l, squares, write);
+  for (int u = 0; u < r->n_units; u++) here[u] = r->units[u].stage == stage;
+  run_pass(&l, here, write, own_count);
   Value first = schedule_compare(&e, "eq", l.rank, 0);
   if (l.active.id >= 0) first = emit(&e, e.depth, "arith.andi %%v%d, %%v%d : i1", first.id, l.active.id);
   if_begin(&e, first);
   Value at = partial_index(&l, l.chunk);
   for (int u = 0; u < r->n_units; u++)
-    if (sums[u] || squares[u]) emit_store_workspace(&e, r->units[u].dtype, r->units[u].partial, at, l.value[u], !p->columns);
+    if (here[u]) emit_store_workspace(&e, r->units[u].dtype, r->units[u].partial, at, l.value[u], !p->columns);
+  if_begin(&e, schedule_compare(&e, "eq", l.chunk, 0));
+  for (int u = 0; u < r->n_units; u++)
+    if (here[u] && r->units[u].kind == UNIT_MEAN) emit_store_workspace(&e, r->units[u].dtype, r->units[u].combined, kept_index(&l, l.outer), l.origin[u], !p->columns);
+  if_end(&e, 0, NULL, NULL, NULL, NULL);
   if_end(&e, 0, NULL, NULL, NULL, NULL);
   block_end(&e);
   emitter_end(&e);
 }
 
-// Sums over the chunks what `part` makes of each; the team shares them out.
-static Value over_chunks(Launch *l, int unit, bool square) {
+// Sums over the chunks; the team shares them out. Means are differences from one number, which is `origin` unless they were left so: large ones would lose what sets
+// them apart.
+static Value over_chunks(Launch *l, int unit, bool square, const Value *origin) {
   Emitter *e = l->e;
   const Plan *p = l->p;
   const Unit *u = &p->r.units[unit];
@@ -489,6 +524,7 @@ static Value over_chunks(Launch *l, int unit, bool square) {
   TypeName type = vector_type(e, u->dtype);
   Value i = for_begin(e, l->rank, emit_i64(e, p->n_chunks), p->team, 1, &acc, &type, &arg);
   Value at = partial_index(l, i), x = emit_load_workspace(e, u->dtype, square ? p->r.units[u->mean].partial : u->partial, at, !p->columns);
+  if ((u->kind == UNIT_MEAN || square) && !p->relative) x = emit_binary(e, NN_OP_sub, u->dtype, x, *origin);
   if (square) {
     Value d = emit_binary(e, NN_OP_sub, u->dtype, x, l->value[u->mean]);
     x = emit_binary(e, NN_OP_mul, u->dtype, d, d);
@@ -507,6 +543,7 @@ static void emit_combination(CudaModule *m, const Plan *whole, int stage, HostKe
   if (!p.columns) p.lanes = 1, p.r.lanes = 1, p.team = WARP, p.per_block = 4;   // a warp for each kept element
   const Reduce *r = &p.r;
   WorkspaceValue known[MAX_UNITS];
+  Value origin = {0}, final[MAX_UNITS];
   bool is_last = stage == r->n_stages - 1;
   int64_t count = r->row_extent * (p.columns ? 1 : r->vector_extent);
   begin_launch(&l, &e, m, &p, "combination", 2 * stage + 1, 1, out);
@@ -517,20 +554,25 @@ static void emit_combination(CudaModule *m, const Plan *whole, int stage, HostKe
   for (int u = 0; u < r->n_units; u++) {
     const Unit *unit = &r->units[u];
     if (unit->stage != stage) continue;
-    Value x = combine(&l, unit, over_chunks(&l, u, false));
-    if (unit->kind == UNIT_M2) x = emit_binary(&e, NN_OP_add, unit->dtype, x, combine(&l, unit, over_chunks(&l, u, true)));
+    if (unit->kind == UNIT_MEAN)
+      origin = emit_load_workspace(&e, unit->dtype, p.relative ? unit->combined : unit->partial, p.relative ? kept_index(&l, l.outer) : partial_index(&l, emit_i64(&e, 0)), !p.columns);
+    Value x = combine(&l, unit, over_chunks(&l, u, false, &origin));
+    if (unit->kind == UNIT_M2) x = emit_binary(&e, NN_OP_add, unit->dtype, x, combine(&l, unit, over_chunks(&l, u, true, &origin)));
     if (unit->kind == UNIT_MEAN || unit->kind == UNIT_M2) x = reduce_divide(&e, unit, x, count);
     x.depth = e.depth;
-    l.value[u] = x;
-    reduce_bind(&e, unit, &kept, x);
+    l.value[u] = final[u] = x;   // M2, which comes next, takes the difference
+    if (unit->kind == UNIT_MEAN) final[u] = emit_binary(&e, NN_OP_add, unit->dtype, origin, x);
+    reduce_bind(&e, unit, &kept, final[u]);
   }
   if (!is_last) {
+    if (p.columns || p.team > WARP) schedule_barrier(&e);   // all have read where the means began
+    else schedule_warp_barrier(&e);
     Value first = schedule_compare(&e, "eq", l.rank, 0);
     if (l.active.id >= 0) first = emit(&e, e.depth, "arith.andi %%v%d, %%v%d : i1", first.id, l.active.id);
     if_begin(&e, first);
     Value at = kept_index(&l, l.outer);
     for (int u = 0; u < r->n_units; u++)
-      if (r->units[u].stage == stage) emit_store_workspace(&e, r->units[u].dtype, r->units[u].combined, at, l.value[u], !p.columns);
+      if (r->units[u].stage == stage) emit_store_workspace(&e, r->units[u].dtype, r->units[u].combined, at, final[u], !p.columns);
     if_end(&e, 0, NULL, NULL, NULL, NULL);
   } else {
     // Reductions of earlier stages are read from the workspace.
@@ -544,13 +586,14 @@ static void emit_combination(CudaModule *m, const Plan *whole, int stage, HostKe
 // Only the combination: convolutions leave the partial results
 
 static int64_t plan_combine(Plan *p, const Kernel *k, int64_t rows, int64_t from) {
-  plan(k, p);
+  plan_reduce(k, p);
   host_require(p->columns && p->r.outer_extent == 1 && p->r.n_stages == 1, "sums that are not by channel");
   p->chunked = true;
+  p->relative = false;
   p->chunk_size = rows;
   p->n_chunks = ceil_div(p->r.row_extent, rows);
   int64_t pitch = ceil_div(p->r.vector_extent * p->n_chunks * 4, 64) * 64;
-  p->team = power_of_two(p->n_chunks, BLOCK / p->per_block);
+  p->team = plan_power_of_two(p->n_chunks, BLOCK / p->per_block);
   if (p->team * p->per_block < WARP) p->team = WARP / p->per_block;
   p->bytes = from;
   for (int i = 0; i < p->r.n_units; i++, p->bytes += pitch) p->r.units[i].partial = p->bytes;
@@ -572,7 +615,7 @@ void schedule_combine(CudaModule *m, const Kernel *k, int64_t rows, int64_t from
 
 void schedule_reduce(CudaModule *m, const Kernel *k, HostKernel *out) {
   Plan p;
-  plan(k, &p);
+  plan_reduce(k, &p);
   out->workspace_bytes = p.bytes;
   if (!p.chunked) {
     emit_direct(m, &p, out);

@@ -141,7 +141,7 @@ static Value math1(Emitter *e, const char *name, Value x, NnDtype dtype) { retur
 
 // libmvec leaves its fast path, a hundred times slower, where the result would be subnormal; masked scores of attention are such. Those
 // results are 0 here.
-static Value exponential(Emitter *e, Value x, NnDtype dtype) {
+Value emit_exponential(Emitter *e, Value x, NnDtype dtype) {
   Value zero = emit_splat(e, dtype, 0), least = emit_splat(e, dtype, dtype == NN_F32 ? -0x1.5d589ep6 : -0x1.6232bdd7abcd2p9);   // log of the least normal number
   Value vanishes = emit_compare(e, "lt", x, least, dtype);
   return emit_select(e, vanishes, zero, math1(e, "exp", emit_select(e, vanishes, zero, x, dtype), dtype), dtype);
@@ -172,13 +172,13 @@ static Value emit_unary(Emitter *e, NnOp op, NnDtype dtype, Value x) {
     case NN_OP_sqrt: return unary(e, "math.sqrt", x, type);
     case NN_OP_rsqrt: return emit_binary(e, NN_OP_div, dtype, one, unary(e, "math.sqrt", x, type));
     case NN_OP_recip: return emit_binary(e, NN_OP_div, dtype, one, x);
-    case NN_OP_exp: return exponential(e, x, dtype);
+    case NN_OP_exp: return emit_exponential(e, x, dtype);
     case NN_OP_log: return math1(e, "log", x, dtype);
     case NN_OP_sin: return math1(e, "sin", x, dtype);
     case NN_OP_cos: return math1(e, "cos", x, dtype);
     case NN_OP_tanh: return math1(e, "tanh", x, dtype);
     case NN_OP_erf: return math1(e, "erf", x, dtype);
-    case NN_OP_sigmoid: return emit_binary(e, NN_OP_div, dtype, one, emit_binary(e, NN_OP_add, dtype, one, exponential(e, negate(e, dtype, x), dtype)));
+    case NN_OP_sigmoid: return emit_binary(e, NN_OP_div, dtype, one, emit_binary(e, NN_OP_add, dtype, one, emit_exponential(e, negate(e, dtype, x), dtype)));
     // 0 > x ? 0 : x keeps a NaN, so that a diverging run is seen.
     case NN_OP_relu: return emit_select(e, emit_compare(e, "gt", zero, x, dtype), zero, x, dtype);
     case NN_OP_floor: return f ? unary(e, "math.floor", x, type) : x;

@@ -177,6 +177,7 @@ Value emit_cast(Emitter *e, Value x, NnDtype from, NnDtype to);
 Value emit_round(Emitter *e, NnDtype dtype, Value x);   // an f32 to the nearest bf16 or f16; x for all other types
 Value emit_compare(Emitter *e, const char *predicate, Value a, Value b, NnDtype dtype);   // eq ne lt le gt ge; ugt: or unordered
 Value emit_select(Emitter *e, Value condition, Value a, Value b, NnDtype dtype);
+Value emit_exponential(Emitter *e, Value x, NnDtype dtype);   // e^x, 0 where that would be subnormal
 Value emit_math_call(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype);   // the target's exp, tanh, pow …
 // Lanes [first, first + count) of x, as a vector of `width` >= count lanes (the rest repeats them).
 Value emit_take_lanes(Emitter *e, Value x, const char *element, int lanes, int first, int count, int width);

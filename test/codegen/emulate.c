@@ -188,7 +188,7 @@ static int by_address(const void *a, const void *b) {
 EmuFault emulate_run(const Emulated *e, const char *kernel, const EmulateLaunch *launch, char *message, int size) {
   EmuRange ranges[128];
   void *arguments[128];
-  EmuLaunch l = {.kernel = emulate_kernel(e, kernel), .dynamic_bytes = launch->dynamic_bytes, .arguments = arguments, .ranges = ranges, .threads = launch->threads};
+  EmuLaunch l = {.kernel = emulate_kernel(e, kernel), .dynamic_bytes = launch->dynamic_bytes, .arguments = arguments, .ranges = ranges, .threads = launch->threads, .traffic = launch->traffic};
   for (int i = 0; i < 3; i++) {
     l.grid[i] = launch->grid[i] ? launch->grid[i] : 1;
     l.block[i] = launch->block[i] ? launch->block[i] : 1;

@@ -89,6 +89,8 @@ typedef struct EmuRange {  // memory that a kernel may touch
   uint64_t bytes;
 } EmuRange;
 
+typedef struct EmuTraffic { uint64_t read, written; } EmuTraffic;   // bytes of global memory, each access counted
+
 typedef struct EmuLaunch {
   const NncEmuKernel *kernel;
   uint32_t grid[3], block[3];
@@ -97,6 +99,7 @@ typedef struct EmuLaunch {
   int n_ranges;
   const EmuRange *ranges;  // sorted by address, not overlapping unless equal ends meet
   int threads;             // OS threads for blocks; <= 1: one, in order, deterministic also where f32 atomics add
+  EmuTraffic *traffic;     // is added to; of one OS thread. NULL: not counted
 } EmuLaunch;
 
 // Runs all blocks. Returns EMU_OK or the first fault, whose description (no newline at the end) is written to message.

@@ -248,6 +248,9 @@ void nnc_emu_check_shared(const void *p, int64_t bytes, int64_t align, uint32_t 
 
 void nnc_emu_check_global(const void *p, int64_t bytes, int64_t align, uint32_t kind, const NncEmuSite *site) {
   EmuThread *t = emu_thread();
+  EmuTraffic *traffic = t->worker->launch->traffic;
+  if (traffic && kind & EMU_READ) traffic->read += (uint64_t)bytes;
+  if (traffic && kind & EMU_WRITE) traffic->written += (uint64_t)bytes;
   const EmuRange *r = *range_slot(t->worker, site);
   uintptr_t address = (uintptr_t)p;
   if (r && contains(r, address, (uint64_t)bytes) && !(address & (uintptr_t)(align - 1))) return;

@@ -1,0 +1,30 @@
+// Private to schedule_reduce*.c: how the threads of a GPU share the work of a row or column kernel.
+#ifndef NNC_CODEGEN_CUDA_SCHEDULE_REDUCE_H
+#define NNC_CODEGEN_CUDA_SCHEDULE_REDUCE_H
+
+#include "codegen/cuda/schedule.h"
+#include "codegen/host/kernel_reduce.h"
+
+enum { BLOCK = 256, WARP = 32, MAX_RESIDENT = 8, ENOUGH_BLOCKS = 264 };
+
+typedef struct Plan {
+  Reduce r;
+  int lanes;
+  bool columns;                 // teams along threadIdx.y
+  int team, per_block;          // threads of a team, teams of a block
+  int resident;                 // vectors of a row that a thread keeps; 0: loops
+  int64_t width;                // vectors of the kept axis (columns), else 1
+  int64_t teams;                // outer x width
+  bool chunked, chunk_vector;
+  int64_t n_chunks, chunk_size; // of rows, or of elements of the vector axis
+  int64_t bytes;                // of the workspace
+  bool relative;                // partial means are differences from an element, which is where the combined mean will be
+  int joined[MAX_UNITS];        // the unit of the pass before whose loop computes it as well: M2 with its mean, a sum of exponentials with its maximum; -1: its own
+} Plan;
+
+// schedule_reduce_plan.c
+void plan_reduce(const Kernel *k, Plan *p);
+int plan_companion(const Plan *p, int unit);      // the unit that is computed along with this one, -1: none
+int plan_power_of_two(int64_t n, int most);       // the least that is no smaller, at most `most`
+
+#endif

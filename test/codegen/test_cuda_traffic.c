@@ -1,0 +1,151 @@
+// What row and column kernels read and write, counted access by access in the emulator, and moments of numbers whose mean is a hundred thousand times
+// their deviation. A kernel that goes through its elements once more than it must fails.
+#include "test/codegen/kernel_run.c"
+#include "test/codegen/emulate.c"
+
+#include "codegen/cuda/cuda.h"
+
+typedef struct Case {
+  const char *what;
+  double reads, writes;   // times the elements of the first argument, at most
+  double tolerance;       // of the far moments: relative error of the variance; 0: random elements
+} Case;
+
+enum { MAX_CASES = 16 };
+static Case cases[MAX_CASES];
+static int n_cases;
+
+static void add_case(const char *what, double reads, double writes, double tolerance) {
+  assert(n_cases < MAX_CASES);
+  cases[n_cases++] = (Case){what, reads, writes, tolerance};
+}
+
+static void softmax_rows(MlirModule m, int64_t rows, int64_t columns) {
+  Fn f = fn_begin(m);
+  NnType type = SHAPE(NN_F32, rows, columns);
+  MlirValue x = arg(&f, type), top = nn_reduce(&f.b, NN_OP_reduce_max, x, 1, I64S(1));
+  MlirValue e = nn_unary(&f.b, NN_OP_exp, nn_binary(&f.b, NN_OP_sub, x, along(&f, top, type, 0)));
+  MlirValue sum = nn_reduce(&f.b, NN_OP_reduce_sum, e, 1, I64S(1));
+  finish(&f, "row", type, 1, I64S(1), RESULTS(nn_binary(&f.b, NN_OP_div, e, along(&f, sum, type, 0))));
+}
+
+static void transpose(MlirModule m, int64_t rows, int64_t columns) {
+  Fn f = fn_begin(m);
+  NnType type = SHAPE(NN_F32, columns, rows);
+  MlirValue x = nn_transpose(&f.b, arg(&f, SHAPE(NN_F32, rows, columns)), I64S(1, 0));
+  finish(&f, "map", type, 0, NULL, RESULTS(nn_binary(&f.b, NN_OP_add, x, arg(&f, type))));
+}
+
+// The loss: nothing of the domain's shape is written.
+static void loss_rows(MlirModule m, int64_t rows, int64_t columns) {
+  Fn f = fn_begin(m);
+  NnType type = SHAPE(NN_F32, rows, columns);
+  MlirValue x = arg(&f, type), top = nn_reduce(&f.b, NN_OP_reduce_max, x, 1, I64S(1));
+  MlirValue e = nn_unary(&f.b, NN_OP_exp, nn_binary(&f.b, NN_OP_sub, x, along(&f, top, type, 0)));
+  MlirValue sum = nn_reduce(&f.b, NN_OP_reduce_sum, e, 1, I64S(1));
+  finish(&f, "row", type, 1, I64S(1), RESULTS(nn_binary(&f.b, NN_OP_add, nn_unary(&f.b, NN_OP_log, sum), top)));
+}
+
+static void moments(MlirModule m, const char *kind, NnType type, int64_t first, int64_t second) {
+  Fn f = fn_begin(m);
+  MlirValue x = arg(&f, type);
+  NnAttr axes = NN_I64S("axes", I64S(first, second), 2);
+  MlirValue mean = build(&f, NN_OP_moments, 1, &x, 1, &axes, NULL, 0);
+  finish(&f, kind, type, 2, I64S(first, second), RESULTS(mean, mlirOperationGetResult(nn_value_def(mean), 1)));
+}
+
+static void build_cases(MlirModule m) {
+  add_case("log-sum-exp of a large vocabulary", 1.01, 0.01, 0), loss_rows(m, 2, 50257);
+  add_case("softmax of a large vocabulary", 2.01, 1.01, 0), softmax_rows(m, 2, 50257);
+  add_case("softmax of a short row", 1.03, 1.01, 0), softmax_rows(m, 8, 1000);
+  add_case("far moments of columns", 1.3, 0.1, 1e-3), moments(m, "column", SHAPE(NN_F32, 40, 97, 32), 0, 1);
+  add_case("far moments of many columns", 1.3, 0.1, 1e-3), moments(m, "column", SHAPE(NN_F32, 3, 61, 1031), 0, 1);
+  add_case("far moments of a long row", 1.3, 0.01, 1e-3), moments(m, "row", SHAPE(NN_F32, 3, 9, 3001), 1, 2);
+  add_case("far moments of a short row", 1.3, 0.01, 1e-3), moments(m, "row", SHAPE(NN_F32, 7, 3, 333), 1, 2);
+  add_case("far moments of channels in planes", 1.3, 0.1, 1e-3), moments(m, "column", SHAPE(NN_F32, 30, 5, 1500), 0, 2);
+  add_case("a transpose and a sum", 2.01, 1.01, 0), transpose(m, 64, 96);
+}
+
+static void fill_far(Tensor *t, void *memory) {
+  for (int64_t i = 0; i < nn_type_elements(&t->type); i++) {
+    double sum = -6;
+    for (int k = 0; k < 12; k++) sum += random_unit();
+    t->data[i] = (double)(float)(1e4 + 0.1 * sum);
+  }
+  to_memory(t, memory);
+}
+
+static void check_far(const Case *c, const Run *r) {
+  const Tensor *mean = &r->expected[0], *var = &r->expected[1];
+  for (int64_t i = 0; i < nn_type_elements(&mean->type); i++) {
+    double m = element(NN_F32, r->memory[1], i), v = element(NN_F32, r->memory[2], i);
+    if (fabs(m - mean->data[i]) <= 2e-3 && fabs(v / var->data[i] - 1) <= c->tolerance) continue;
+    failures++;
+    fprintf(stderr, "%s: mean %.9g and variance %.9g instead of %.9g and %.9g\n", c->what, m, v, mean->data[i], var->data[i]);
+    return;
+  }
+}
+
+static EmuTraffic traffic;   // of all launches so far
+
+static bool run_counted(const void *emulated, const HostKernel *k, const Run *r, void *const *buffers) {
+  EmulateArgument arguments[NN_MAX_OPERANDS * 4];
+  int n = 0;
+  for (int i = 0; i < r->n_args; i++, n++) arguments[n] = (EmulateArgument){"argument", buffers[n], (uint64_t)nn_type_bytes(&r->args[i].type)};
+  for (int i = 0; i < r->n_results; i++, n++) arguments[n] = (EmulateArgument){"result", buffers[n], (uint64_t)nn_type_bytes(&r->expected[i].type)};
+  if (k->workspace_bytes) arguments[n] = (EmulateArgument){"workspace", buffers[n], (uint64_t)k->workspace_bytes}, n++;
+  for (int l = 0; l < k->n_launches; l++) {
+    const HostLaunch *h = &k->launches[l];
+    EmulateLaunch launch = {.grid = {(uint32_t)h->grid[0], (uint32_t)h->grid[1], (uint32_t)h->grid[2]}, .block = {(uint32_t)h->block[0], (uint32_t)h->block[1], (uint32_t)h->block[2]},
+                            .dynamic_bytes = (uint32_t)h->shared_bytes, .n = n, .arguments = arguments, .threads = 1, .traffic = &traffic};
+    char message[1024];
+    if (emulate_run(emulated, h->symbol, &launch, message, sizeof message) == EMU_OK) continue;
+    failures++;
+    fprintf(stderr, "%s: %s\n", h->symbol, message);
+    return false;
+  }
+  return true;
+}
+
+static void check_case(const Emulated *e, const HostKernel *k, MlirOperation func, const Case *c) {
+  Run r = run_new(func, k->workspace_bytes);
+  traffic = (EmuTraffic){0};
+  if (c->tolerance > 0) {
+    fill_far(&r.args[0], r.memory[0]);
+    for (int i = 0; i < r.n_results; i++) tensor_free(&r.expected[i]);
+    reference_run(func, r.args, r.expected, r.n_results);
+  }
+  if (run_counted(e, k, &r, (void *const *)r.memory)) {
+    if (c->tolerance > 0) check_far(c, &r);
+    else compare_results(k, func, &r);
+    double bytes = (double)nn_type_bytes(&r.args[0].type), reads = (double)traffic.read / bytes, writes = (double)traffic.written / bytes;
+    printf("%s: reads its elements %.3f times, writes %.3f\n", c->what, reads, writes);
+    if (reads > c->reads || writes > c->writes) {
+      failures++;
+      fprintf(stderr, "%s: reads its elements %.3f times and writes %.3f, not %.3f and %.3f\n", c->what, reads, writes, c->reads, c->writes);
+    }
+  }
+  check_in_place(k, func, &r, run_counted, e);
+  run_free(&r);
+}
+
+int main(void) {
+  MlirContext ctx = nn_context_create();
+  MlirModule module = mlirModuleCreateEmpty(mlirLocationUnknownGet(ctx));
+  build_cases(module);
+  if (!nn_verify_module(module)) return 1;
+  HostKernels kernels;
+  cuda_kernels_emit(module, &kernels);
+  LLVMModuleRef code = cuda_module(&kernels, cuda_arch("sm_90"), LLVMContextCreate());
+  Emulated *e = code ? emulate_take_module(code, NULL) : NULL;
+  if (!e) return 1;
+  int i = 0;
+  MlirBlock body = mlirModuleGetBody(module);
+  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op) && i < n_cases; op = mlirOperationGetNextInBlock(op), i++) check_case(e, &kernels.items[i], op, &cases[i]);
+  emulate_free(e);
+  host_kernels_free(&kernels);
+  mlirModuleDestroy(module);
+  mlirContextDestroy(ctx);
+  if (failures) fprintf(stderr, "%d failures\n", failures);
+  return failures != 0;
+}
