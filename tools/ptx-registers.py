@@ -18,7 +18,7 @@ def kinds(path):
     """The kind of each entry, from the comment that it opens with."""
     kind, entries = '', {}
     for line in open(path):
-        comment = re.match(r'// (?:kernel_\S+ \((\w+)\)|conv_(\w+?)_f\d\d)', line)
+        comment = re.match(r'// (?:(?:kernel|group)_\S+ \((\w+)[^)]*\)|conv_(\w+?)_f\d\d)', line)
         if comment:
             kind = comment.group(1) or 'conv ' + comment.group(2)
         entry = re.match(r'\.visible \.entry (\w+)\(', line)

@@ -47,7 +47,8 @@ static void add_ops(Text *t, const Kernel *k) {
     ptr_map_set(&numbers, v.ptr, n++);
     text_add(t, "%s/%d", nn_op_info(kind)->name, (int)type.dtype);
     for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) add_operand(t, &numbers, mlirOperationGetOperand(op, i));
-    for (intptr_t i = 0; i < mlirOperationGetNumAttributes(op); i++) {
+    bool reduces = nn_op_info(kind)->kind == NN_KIND_REDUCE;   // over all axes, how many there are
+    for (intptr_t i = 0; i < mlirOperationGetNumAttributes(op) && !reduces; i++) {
       MlirNamedAttribute a = mlirOperationGetAttribute(op, i);
       MlirStringRef name = mlirIdentifierStr(a.name);
       text_add(t, " %.*s=", (int)name.length, name.data);
@@ -65,13 +66,14 @@ static char *signature_of(MlirOperation func) {
   kernel_read(func, &k);
   Nest nest;
   Text t = {0};
-  Flat flat = {.ok = k.kind == KERNEL_MAP && mlirOperationIsNull(k.library), .text = &t};
+  bool total = k.kind != KERNEL_MAP;
+  Flat flat = {.ok = mlirOperationIsNull(k.library) && (!total || schedule_is_total(&k)), .text = &t};
   if (flat.ok) nest_build(&k, &nest);
   flat.ok = flat.ok && nest.n == 1 && nn_type_elements(&k.domain) <= INT32_MAX;
   if (flat.ok) {
     flat.group = nest.axis[0];
     for (int i = 0; i < k.n_args; i++) text_add(&t, "%d ", (int)k.arg[i].dtype);
-    for (int i = 0; i < k.n_results; i++) flat.ok = flat.ok && nn_type_elements(&k.result_type[i]) == nn_type_elements(&k.domain);
+    for (int i = 0; i < k.n_results && !total; i++) flat.ok = flat.ok && nn_type_elements(&k.result_type[i]) == nn_type_elements(&k.domain);
     kernel_walk_all_leaves(&k, check_leaf, &flat);
     add_ops(&t, &k);
   }
@@ -179,6 +181,12 @@ static MlirValue buffer_value(MlirOperation call, int i) {
   return i < operands ? mlirOperationGetOperand(call, i) : mlirOperationGetResult(call, i - operands);
 }
 
+static int64_t domain_elements(const Finder *f, MlirOperation call) {
+  int64_t dim[NN_MAX_RANK];
+  NnType domain = nn_type(NN_F32, nn_attr_i64s(callee_of(f, call), "nn.domain", dim, NN_MAX_RANK), dim);
+  return nn_type_elements(&domain);
+}
+
 // The calls of a body that wait become a group, if they are more than one.
 static void end_waiting(Finder *f, int body) {
   Waiting *w = &f->waiting[body];
@@ -191,8 +199,7 @@ static void end_waiting(Finder *f, int body) {
     g->offsets = host_alloc((size_t)(w->n * n_values), sizeof *g->offsets);
     g->elements = host_alloc((size_t)w->n, sizeof *g->elements);
     for (int c = 0; c < w->n; c++) {
-      NnType type = nn_value_type(mlirOperationGetResult(w->calls[c], 0));
-      g->elements[c] = nn_type_elements(&type);
+      g->elements[c] = domain_elements(f, w->calls[c]);
       for (int i = 0; i < n_values; i++) g->offsets[c * n_values + i] = tables_offset_of(f->offsets, buffer_value(w->calls[c], i));
       ptr_map_set(&out->of_call, w->calls[c].ptr, out->n);
       count(&f->grouped, callee_of(f, w->calls[c]).ptr);
@@ -208,10 +215,10 @@ static void end_waiting(Finder *f, int body) {
 
 // What is read or written in vectors begins at a multiple of 16 bytes.
 static bool can_wait(const Finder *f, MlirOperation call) {
-  NnType domain = nn_value_type(mlirOperationGetResult(call, 0));
+  int64_t elements = domain_elements(f, call);
   for (int i = 0; i < n_buffers(call); i++) {
     NnType type = nn_value_type(buffer_value(call, i));
-    if (nn_type_elements(&type) == nn_type_elements(&domain) && tables_offset_of(f->offsets, buffer_value(call, i)) % 16) return false;
+    if (nn_type_elements(&type) == elements && tables_offset_of(f->offsets, buffer_value(call, i)) % 16) return false;
   }
   return true;
 }

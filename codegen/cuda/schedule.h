@@ -43,6 +43,7 @@ void schedule_combine(CudaModule *m, const Kernel *k, int64_t rows, int64_t from
 // epilogue.c: kernels that begin with a convolution.
 void schedule_conv(CudaModule *m, const Kernel *k, HostKernel *out);
 int64_t schedule_conv_workspace(const Kernel *k);
+bool schedule_is_total(const Kernel *k);   // a reduction that a group may have
 // The groups of body `number`, whose kernel is k: their launches and their numbers in them.
 void schedule_group(CudaModule *m, const CudaGroups *groups, int number, const Kernel *k, HostKernel *out);
 

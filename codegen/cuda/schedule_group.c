@@ -3,8 +3,9 @@
 #include <stdlib.h>
 
 #include "codegen/cuda/schedule.h"
+#include "codegen/host/kernel_reduce.h"
 
-enum { THREADS = 256, MOST_EACH = 16, ENOUGH_BLOCKS = 2112, CONSTANT_BYTES = 60 * 1024 };   // MOST_EACH: vectors of a thread
+enum { THREADS = 256, WARP = 32, MOST_EACH = 16, ENOUGH_BLOCKS = 2112, CONSTANT_BYTES = 60 * 1024 };   // MOST_EACH: vectors of a thread
 
 // A row of the table, of words of 64 bits: the elements in the upper half, the first block in the lower, then a word for each column. Where all rows of a
 // buffer agree its offset is in the code, and a result in its argument's place has that one's column.
@@ -92,7 +93,56 @@ static void emit_part(GroupEmitter *g, Value start, Value n, Value tid, int lane
   if_end(e, 0, NULL, NULL, NULL, NULL);
 }
 
+// One block sums a tensor: each thread every 256th element, then the warps by shuffles, then their sums from shared memory.
+static void emit_total(GroupEmitter *g, Value n, Value tid) {
+  Emitter *e = &g->e;
+  Reduce r;
+  reduce_plan_values(g->k, 1, &r);
+  const Unit *u = &r.units[0];
+  IndexMap domain = index_map_domain(g->k), kept = index_map_kept(g->k);
+  TypeName type = vector_type(e, u->dtype);
+  block_begin(e);
+  e->vector_group = 0;
+  Value x = reduce_identity(e, u), arg;
+  x.varies = true;
+  Value at = for_begin(e, tid, n, THREADS, 1, &x, &type, &arg);
+  e->vector_index[0] = at.id;
+  e->index_depth[0] = e->depth;
+  Value sum = reduce_combine(e, u, arg, expression(e, u->operand, &domain));
+  for_end(e, 1, &sum, &type, &x);
+  for (int distance = WARP / 2; distance > 0; distance /= 2) x = reduce_combine(e, u, x, schedule_shuffle_xor(e, u->dtype, x, distance));
+  Value base = emit(e, 0, "llvm.mlir.addressof @%s_shared : !llvm.ptr<3>", g->body->name), warp = emit_index_with(e, "divui", tid, WARP);
+  if_begin(e, schedule_compare(e, "eq", emit_index_with(e, "remui", tid, WARP), 0));
+  Value mine = emit(e, e->depth, "llvm.getelementptr %%v%d[%%v%d] : (!llvm.ptr<3>, i64) -> !llvm.ptr<3>, %s", base.id, warp.id, element_type(u->dtype));
+  emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !llvm.ptr<3>", x.id, mine.id, (int)nn_dtype_bytes(u->dtype), type.text);
+  if_end(e, 0, NULL, NULL, NULL, NULL);
+  schedule_barrier(e);
+  for (int i = 0; i < THREADS / WARP; i++) {
+    Value from = emit(e, e->depth, "llvm.getelementptr %%v%d[%d] : (!llvm.ptr<3>) -> !llvm.ptr<3>, %s", base.id, i, element_type(u->dtype));
+    Value other = emit(e, e->depth, "llvm.load %%v%d {alignment = %d : i64} : !llvm.ptr<3> -> %s", from.id, (int)nn_dtype_bytes(u->dtype), type.text);
+    x = i ? reduce_combine(e, u, x, other) : other;
+  }
+  x.varies = false;
+  if_begin(e, schedule_compare(e, "eq", tid, 0));
+  reduce_bind(e, u, &kept, x);
+  reduce_emit_kept_results(e, &r, 1);
+  if_end(e, 0, NULL, NULL, NULL, NULL);
+  block_end(e);
+}
+
+// A sum of f32 or f64 over everything, by one block.
+bool schedule_is_total(const Kernel *k) {
+  if (k->kind != KERNEL_ROW && k->kind != KERNEL_COLUMN) return false;
+  for (int a = 0; a < k->domain.rank; a++)
+    if (!k->reduced[a]) return false;
+  Reduce r;
+  reduce_plan_values(k, 1, &r);
+  bool wide = r.n_units == 1 && (r.units[0].dtype == NN_F32 || r.units[0].dtype == NN_F64);
+  return wide && r.units[0].kind == UNIT_SUM && !r.has_domain_result && k->n_results == 1 && schedule_reduce_workspace(k) == 0;
+}
+
 static int group_lanes(const Kernel *k) {
+  if (k->kind != KERNEL_MAP) return 1;
   Nest nest;
   nest_build(k, &nest);
   nest.extent[0] = 1024;   // the tensors have all sizes: what is left at their ends is made element by element
@@ -103,7 +153,8 @@ static int group_lanes(const Kernel *k) {
 // Tables and launches
 
 // Elements of a block: fewer where that leaves too few blocks for a GPU.
-static int64_t part_of(const CudaGroup *g, int lanes) {
+static int64_t part_of(const CudaGroup *g, const Kernel *k, int lanes) {
+  if (k->kind != KERNEL_MAP) return INT32_MAX;   // one block each
   int64_t sum = 0, least = (int64_t)THREADS * lanes, each;
   for (int i = 0; i < g->n; i++) sum += g->elements[i];
   for (each = 1; each < MOST_EACH && ceil_div(sum, 2 * each * least) >= ENOUGH_BLOCKS;) each *= 2;
@@ -166,15 +217,16 @@ static void add_groups(GroupEmitter *e, const CudaGroups *groups, int body, int 
   for (int i = 0; i < groups->n; i++) {
     CudaGroup *g = &groups->items[i];
     if (g->body != body) continue;
-    int64_t blocks = 0, elements = 0, part = part_of(g, lanes);
+    int64_t blocks = 0, elements = 0, part = part_of(g, e->k, lanes);
     for (int c = 0; c < g->n; c++) {
       add_row(e, groups, g, c, blocks, table);
       blocks += ceil_div(g->elements[c], part);
       elements += g->elements[c];
     }
     g->launch = out->n_launches;
-    text_add(comment, "// launch %d: %d tensors of %lld elements together, grid %lld x %d threads, %lld elements a block, %d a thread at once\n", out->n_launches, g->n,
-             (long long)elements, (long long)blocks, THREADS, (long long)part, lanes);
+    text_add(comment, "// launch %d: %d tensors of %lld elements together, grid %lld x %d threads, ", out->n_launches, g->n, (long long)elements, (long long)blocks, THREADS);
+    if (e->k->kind == KERNEL_MAP) text_add(comment, "%lld elements a block, %d a thread at once\n", (long long)part, lanes);
+    else text_add(comment, "a block for each\n");
     add_launch(out, &groups->bodies[body], g, blocks, first, part);
     first += g->n;
   }
@@ -211,13 +263,15 @@ void schedule_group(CudaModule *m, const CudaGroups *groups, int number, const K
   for (int i = 0; i < out->n_launches; i++)
     if (out->launches[i].numbers[1] > most) most = out->launches[i].numbers[1];
   while (2 << g.steps < most) g.steps++;
-  text_add(t, "// %s (map over many tensors): %s\n// reads ", g.body->name, out->summary);
+  text_add(t, "// %s (%s over many tensors): %s\n// reads ", g.body->name, k->kind == KERNEL_MAP ? "map" : "sum", out->summary);
   add_types(t, k, k->arg, k->n_args);
   text_add(t, "; writes ");
   add_types(t, k, k->result_type, k->n_results);
   text_add(t, "\n%s", text_c_string(&comment));
   kernel_comment_again(t, k->func);
   add_table(&g, m, &table);
+  if (k->kind != KERNEL_MAP)
+    text_add(t, "llvm.mlir.global internal @%s_shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<%d x i8>\n", g.body->name, THREADS / WARP * 8);
   bool *aligned = host_alloc((size_t)g.body->n_buffers, sizeof *aligned);
   for (int i = 0; i < g.body->n_buffers; i++) aligned[i] = nn_type_elements(i < k->n_args ? &k->arg[i] : &k->result_type[i - k->n_args]) == nn_type_elements(&k->domain);
   m->aligned = aligned;
@@ -227,7 +281,8 @@ void schedule_group(CudaModule *m, const CudaGroups *groups, int number, const K
   Value within = i32(e, "subi", block.id, lower_half(e, head).id), n = emit_index_with(e, "shrui", head, 32);
   Value start = emit_index(e, "muli", to_i64(e, within), to_i64(e, (Value){g.part, 0, false}));
   bind_buffers(&g, row);
-  emit_part(&g, start, n, schedule_sreg(e, "tid.x"), lanes);
+  if (k->kind == KERNEL_MAP) emit_part(&g, start, n, schedule_sreg(e, "tid.x"), lanes);
+  else emit_total(&g, n, schedule_sreg(e, "tid.x"));
   emitter_end(e);
   m->aligned = NULL;
   free(aligned);
