@@ -10,6 +10,7 @@
 #include "llvm-c/Analysis.h"
 #include "llvm-c/ExecutionEngine.h"
 #include "llvm-c/IRReader.h"
+#include "llvm-c/Support.h"
 #include "llvm-c/Target.h"
 #include "llvm-c/TargetMachine.h"
 #include "llvm-c/Transforms/PassBuilder.h"
@@ -81,8 +82,13 @@ static bool optimise(LLVMModuleRef module, LLVMTargetMachineRef machine, const c
   return false;
 }
 
+// What the code generator calls for bf16 on processors without instructions for it: the emulator's own, which linked programs find by name.
+extern float __truncsfbf2(float x), __truncdfbf2(double x);
+
 static void bind_symbols(LLVMModuleRef module, LLVMExecutionEngineRef engine) {
   int n;
+  LLVMAddSymbol("__truncsfbf2", (void *)(uintptr_t)__truncsfbf2);
+  LLVMAddSymbol("__truncdfbf2", (void *)(uintptr_t)__truncdfbf2);
   const NncEmuSymbol *symbols = nnc_emu_symbols(&n);
   for (int i = 0; i < n; i++) {
     LLVMValueRef f = LLVMGetNamedFunction(module, symbols[i].symbol);
