@@ -20,36 +20,60 @@ static void lower_part(void *item) {
   p->ok = cuda_lower(&p->kernels, p->arch, CUDA_PTX, p->time, &p->ptx);
 }
 
-// The part that has a function of this name already: shapes share those of templates, and in a large program others.
-static int part_with(const Part *parts, const char *symbol) {
-  for (int p = 0; p < PARTS; p++)
-    for (int i = 0; i < parts[p].kernels.n; i++)
-      for (int j = 0; j < parts[p].kernels.items[i].n_launches; j++)
-        if (!strcmp(parts[p].kernels.items[i].launches[j].symbol, symbol)) return p;
+// The first kernel of a group, those that have functions in common, directly or through others: shapes share those of templates, and in a large
+// program others.
+static int group_of(int *group, int i) {
+  while (group[i] != i) i = group[i] = group[group[i]];
+  return i;
+}
+
+static int kernel_with(const HostKernels *kernels, int n, const char *symbol) {
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < kernels->items[i].n_launches; j++)
+      if (!strcmp(kernels->items[i].launches[j].symbol, symbol)) return i;
   return -1;
+}
+
+// Joins kernel i to the groups of its functions; true if one of them is new.
+static bool join_group(const HostKernels *kernels, int i, int *group) {
+  bool is_new = kernels->items[i].n_launches == 0;
+  group[i] = i;
+  for (int j = 0; j < kernels->items[i].n_launches; j++) {
+    int other = kernel_with(kernels, i, kernels->items[i].launches[j].symbol);
+    is_new = is_new || other < 0;
+    if (other < 0) continue;
+    int a = group_of(group, other), b = group_of(group, i);
+    group[a > b ? a : b] = a < b ? a : b;
+  }
+  return is_new;
 }
 
 static size_t weight_of(const HostKernel *k) { return k->conv || k->attention || k->depthwise ? (size_t)TEMPLATE_WEIGHT : k->text.size; }
 
-// Of each kernel in order: to the part with its functions, else to the lightest.
+// Of each group in order: to the lightest part. A function is written into the part of its group, and only there.
 static void divide(const HostKernels *kernels, Part *parts) {
+  int *group = host_alloc((size_t)kernels->n + 1, sizeof *group), *part = host_alloc((size_t)kernels->n + 1, sizeof *part);
+  size_t *weight = host_alloc((size_t)kernels->n + 1, sizeof *weight);
   for (int p = 0; p < PARTS; p++) {
     parts[p].kernels = *kernels;
     parts[p].kernels.n = 0;
     parts[p].kernels.items = host_alloc((size_t)kernels->n + 1, sizeof *kernels->items);
   }
+  for (int i = 0; i < kernels->n; i++) weight[i] = join_group(kernels, i, group) ? weight_of(&kernels->items[i]) : 0;
+  for (int i = kernels->n - 1; i >= 0; i--)
+    if (group_of(group, i) != i) weight[group_of(group, i)] += weight[i];
   for (int i = 0; i < kernels->n; i++) {
-    const HostKernel *k = &kernels->items[i];
-    int p = -1;
-    for (int j = 0; j < k->n_launches && p < 0; j++) p = part_with(parts, k->launches[j].symbol);
-    if (p < 0) {
-      p = 0;
+    int first = group_of(group, i);
+    if (first == i) {
+      part[i] = 0;
       for (int q = 1; q < PARTS; q++)
-        if (parts[q].weight < parts[p].weight) p = q;
-      parts[p].weight += weight_of(k);
+        if (parts[q].weight < parts[part[i]].weight) part[i] = q;
+      parts[part[i]].weight += weight[i];
     }
-    parts[p].kernels.items[parts[p].kernels.n++] = *k;
+    Part *p = &parts[part[first]];
+    p->kernels.items[p->kernels.n++] = kernels->items[i];
   }
+  free(group), free(part), free(weight);
 }
 
 // A template may call what another part's kernel brings along: each part gets the functions of all, in an item without launches, and drops what it does not use.
