@@ -53,6 +53,14 @@ static Object object;
     return CUDA_SUCCESS;                    \
   }
 
+// Memory goes back whatever has failed, so that what a program leaks shows.
+#define RELEASE(name, parameters, body)     \
+  EXPORT CUresult name parameters;          \
+  EXPORT CUresult name parameters {         \
+    body;                                   \
+    return enter(#name);                    \
+  }
+
 static const struct { int code; const char *name, *text; } errors[] = {
   {2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"}, {46, "CUDA_ERROR_DEVICE_UNAVAILABLE", "CUDA-capable device(s) is/are busy or unavailable"},
   {100, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"}, {101, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
@@ -98,9 +106,9 @@ CALL(cuCtxSetCurrent, (CUcontext context), )
 CALL(cuCtxSynchronize, (void), )
 CALL(cuMemGetInfo_v2, (size_t *available, size_t *total), *available = free_bytes(); *total = total_bytes())
 CALL(cuMemAlloc_v2, (CUdeviceptr *address, size_t bytes), if (bytes > free_bytes()) return CUDA_ERROR_OUT_OF_MEMORY; *address = (CUdeviceptr)(uintptr_t)calloc(1, bytes); allocated += bytes)
-CALL(cuMemFree_v2, (CUdeviceptr address), free(at(address)))
+RELEASE(cuMemFree_v2, (CUdeviceptr address), free(at(address)))
 CALL(cuMemAllocHost_v2, (void **address, size_t bytes), *address = calloc(1, bytes))
-CALL(cuMemFreeHost, (void *address), free(address))
+RELEASE(cuMemFreeHost, (void *address), free(address))
 CALL(cuMemcpyHtoD_v2, (CUdeviceptr to, const void *from, size_t bytes), memcpy(at(to), from, bytes))
 CALL(cuMemcpyDtoH_v2, (void *to, CUdeviceptr from, size_t bytes), memcpy(to, at(from), bytes))
 CALL(cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void *from, size_t bytes, CUstream stream), memcpy(at(to), from, bytes))
