@@ -40,11 +40,26 @@ static void add_times(Cost *cost, const Executor *e, int begin, int end) {
   free(sums);
 }
 
+// A launch for several calls: its time is divided as their predicted seconds are.
+static int add_parts(Cost *costs, int n, const Executor *e, int step) {
+  const NncStep *s = &executor_function(e)->steps[step];
+  Cost whole = {0};
+  if (s->n_parts) add_times(&whole, e, step, step + 1);
+  for (int i = 0; i < s->n_parts; i++) {
+    const NncPart *p = &s->parts[i];
+    double share = s->seconds > 0 ? p->seconds / s->seconds : 1.0 / s->n_parts;
+    costs[n++] = (Cost){.key = p->cost_key, .label = s->label, .flops = p->flops, .bytes = p->bytes, .predicted = p->seconds, .calls = 1,
+                        .seconds = share * whole.seconds, .least = share * whole.least};
+  }
+  return n;
+}
+
 static int add_calls(Cost *costs, int n, const Executor *e) {
   const NncFunction *f = executor_function(e);
   for (int i = 0, end; i < f->n_steps; i = end) {
     const NncStep *s = &f->steps[i];
     for (end = i + 1; end < f->n_steps && s->cost_key && f->steps[end].buffers == s->buffers; end++) {}
+    n = add_parts(costs, n, e, i);
     if (!s->cost_key) continue;
     costs[n] = (Cost){.key = s->cost_key, .label = s->label, .flops = s->flops, .bytes = s->bytes, .predicted = s->seconds, .calls = 1};
     add_times(&costs[n++], e, i, end);
@@ -116,9 +131,15 @@ static bool write_file(const char *path, const Cost *costs, int n) {
   return ok;
 }
 
+static size_t calls_of(const NncFunction *f) {
+  size_t n = (size_t)f->n_steps;
+  for (int i = 0; i < f->n_steps; i++) n += (size_t)f->steps[i].n_parts;
+  return n;
+}
+
 bool costs_write(const char *path, int n, Executor *const *executors) {
   size_t total = 0;
-  for (int i = 0; i < n; i++) total += (size_t)executor_function(executors[i])->n_steps;
+  for (int i = 0; i < n; i++) total += calls_of(executor_function(executors[i]));
   Cost *costs = xcalloc(total + 1, sizeof *costs);
   int used = 0;
   for (int i = 0; i < n; i++) used = add_calls(costs, used, executors[i]);

@@ -91,6 +91,9 @@ typedef struct NncLaunch {
   int n_numbers; const int32_t *numbers;
 } NncLaunch;
 
+// A call among those of one launch: what NncStep says of a step of its own.
+typedef struct NncPart { const char *cost_key; double flops, bytes, seconds; } NncPart;
+
 typedef enum NncStepKind { NNC_STEP_KERNEL, NNC_STEP_CONV, NNC_STEP_MATMUL, NNC_STEP_COPY, NNC_STEP_TAP, NNC_STEP_SCAN, NNC_STEP_ATTENTION } NncStepKind;
 typedef struct NncStep {
   NncStepKind kind;
@@ -111,6 +114,7 @@ typedef struct NncStep {
   double flops, bytes, seconds;   // of one execution, from the cost model; a kernel's stand at its first launch
   bool recomputed;
   const char *cost_key;        // what it computes on which shapes: equal for equal work; launches of one kernel share it. NULL: not recorded
+  int n_parts; const NncPart *parts;   // KERNEL that does the work of several calls in one launch: them, with their cost_key; then it has none itself
   const int64_t *buffer_bytes; // KERNEL, ATTENTION: bytes of each buffer, so that the runtime can check what is used against the plan; NULL: not recorded
 } NncStep;
 

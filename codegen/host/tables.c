@@ -273,23 +273,41 @@ static void add_launches(Tables *w, const NnStep *s, const HostKernel *k, int nu
   }
 }
 
+static char *callee_of(MlirOperation call) {
+  MlirStringRef symbol = mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(call, mlirStringRefCreateFromCString("callee")));
+  return text_format("%.*s", (int)symbol.length, symbol.data);
+}
+
+// One of a group's calls, appended to the list of its step's parts.
+static NncPart add_part(const Tables *w, MlirOperation call, Text *list) {
+  char *name = callee_of(call), *key = cost_key(call, nn_module_function(w->module, name));
+  NncPart part = {.flops = nn_op_flops(call), .bytes = nn_op_bytes(call), .seconds = target_seconds(call)};
+  text_add(list, "{");
+  text_quoted(list, key);
+  text_add(list, ",%.6g,%.6g,%.6g},", part.flops, part.bytes, part.seconds);
+  free(name);
+  free(key);
+  return part;
+}
+
 // All calls of a group, where the last of them stands: the arena is the kernel's only address, the buffers are known to the runtime.
 static void add_group_step(Tables *w, const NnStep *s, const CudaGroup *g) {
   if (g->calls[g->n - 1].ptr != s->op.ptr) return;
   const HostKernel *k = host_kernel_find(w->kernels, w->kernels->groups->bodies[g->body].name);
   host_require(k != NULL, "a group without its kernel");
   int first = add_buffer(w, 0, 0);
-  double flops = 0, bytes = 0, seconds = 0;
+  NncPart all = {0};
+  Text parts = {0};
   for (int i = 0; i < g->n; i++) {
     add_values(w, g->calls[i]);
-    flops += nn_op_flops(g->calls[i]);
-    bytes += nn_op_bytes(g->calls[i]);
-    seconds += target_seconds(g->calls[i]);
+    NncPart part = add_part(w, g->calls[i], &parts);
+    all.flops += part.flops, all.bytes += part.bytes, all.seconds += part.seconds;
   }
   int n = w->n_buffers - first;
   text_add(&w->steps, "  {.kind=NNC_STEP_KERNEL,.label=L%d,.n_buffers=%d,.buffers=B+%d,.buffer_bytes=Z+%d,.workspace=-1,", (int)(k - w->kernels->items), n, first, first);
   add_launch(w, &k->launches[g->launch], n - 1);
-  text_add(&w->steps, ",.flops=%.6g,.bytes=%.6g,.seconds=%.6g},\n", flops, bytes, seconds);
+  text_add(&w->steps, ",.flops=%.6g,.bytes=%.6g,.seconds=%.6g,.n_parts=%d,.parts=(const NncPart[]){%s}},\n", all.flops, all.bytes, all.seconds, g->n, text_c_string(&parts));
+  text_free(&parts);
   tables_end_step(w, first);
 }
 
@@ -299,8 +317,7 @@ static void add_kernel_steps(Tables *w, const NnStep *s) {
     add_group_step(w, s, group);
     return;
   }
-  MlirStringRef symbol = mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(s->op, mlirStringRefCreateFromCString("callee")));
-  char *name = text_format("%.*s", (int)symbol.length, symbol.data);
+  char *name = callee_of(s->op);
   const HostKernel *k = host_kernel_find(w->kernels, name);
   host_require(k != NULL, "a call of a kernel that does not exist");
   int number = (int)(k - w->kernels->items);
