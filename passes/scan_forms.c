@@ -248,12 +248,21 @@ static NnScan make_steps(MlirModule module, const ScanPair *p, int64_t length, c
   return s;
 }
 
+// A loop inside of another's step: `steps`, in a function named after the loop and the suffix.
+static MlirOperation build_inner(NnBuilder *b, MlirModule module, const NnScan *f, const char *suffix, const NnScan *steps, const MlirValue *operands) {
+  char *name = name_of(f, suffix), *symbol = nn_free_symbol(module, name);
+  MlirOperation call = nn_scan_build(b, module, symbol, steps, operands);
+  free(symbol);
+  free(name);
+  return call;
+}
+
 // The loop over segments: its carried values are stacked.
 static NnScan make_segments(MlirModule module, const ScanPair *p, int64_t length, const NnTarget *target) {
   const NnScan *f = &p->f;
   NnScan steps = make_steps(module, p, length, target);
   NnScan s = {.length = f->length / length, .reverse = f->reverse, .n_slices = f->n_slices, .n_stacked = f->n_stacked, .n_invariants = f->n_invariants, .n_outputs = steps.n_outputs};
-  char *name = name_of(f, "segments_body"), *call_name = name_of(f, "steps");
+  char *name = name_of(f, "segments_body");
   Copy c = copy_begin(module, name, f->body);
   int n_args = f->n_slices + f->n_stacked + f->n_invariants;
   MlirValue *operands = solver_allocate((size_t)n_args, sizeof *operands);
@@ -262,16 +271,13 @@ static NnScan make_segments(MlirModule module, const ScanPair *p, int64_t length
     operands[i] = add_arg(&c, i < f->n_slices ? segment_type(row, length) : row);
   }
   NnBuilder b = builder_of(p->forward, c.block);
-  char *symbol = nn_free_symbol(module, call_name);
-  MlirOperation call = nn_scan_build(&b, module, symbol, &steps, operands);
+  MlirOperation call = build_inner(&b, module, f, "steps", &steps, operands);
   int n = (int)mlirOperationGetNumResults(call);
   MlirValue *values = solver_allocate((size_t)n, sizeof *values);
   for (int r = 0; r < n; r++) values[r] = mlirOperationGetResult(call, r);
   copy_end(&c, module, &s, values, target);
   free(values);
   free(operands);
-  free(symbol);
-  free(call_name);
   free(name);
   return s;
 }
@@ -310,7 +316,7 @@ static NnScan make_again(MlirModule module, const ScanPair *p, int64_t length, c
   NnScan again = *f, s = p->b;
   again.length = length;
   s.n_invariants += f->n_invariants;
-  char *name = name_of(f, "again_body"), *call_name = name_of(f, "again");
+  char *name = name_of(f, "again_body");
   Copy c = copy_begin(module, name, p->b.body);
   int n_carries = f->n_slices + f->n_stacked, n_own = p->b.n_slices + p->b.n_tied + p->b.n_invariants, n_operands = n_carries + f->n_invariants;
   MlirValue *operands = solver_allocate((size_t)n_operands, sizeof *operands);
@@ -320,8 +326,7 @@ static NnScan make_again(MlirModule module, const ScanPair *p, int64_t length, c
   for (int i = 0; i < f->n_slices; i++) operands[i] = current(&c, argument_of(p->b.body, i));
   for (int i = n_carries; i < n_operands; i++) operands[i] = add_arg(&c, nn_value_type(argument_of(f->body, i)));
   NnBuilder b = builder_of(p->backward, c.block);
-  char *symbol = nn_free_symbol(module, call_name);
-  MlirOperation call = nn_scan_build(&b, module, symbol, &again, operands);
+  MlirOperation call = build_inner(&b, module, f, "again", &again, operands);
   for (int r = 0; r < f->n_stacked; r++) stand_for(&c, argument_of(p->b.body, f->n_slices + r), rows_of(&b, mlirOperationGetResult(call, r), f->reverse, length));
   copy_all_ops(&c, p->b.body);
   int n_values = s.n_tied + s.n_outputs;
@@ -330,8 +335,6 @@ static NnScan make_again(MlirModule module, const ScanPair *p, int64_t length, c
   copy_end(&c, module, &s, values, target);
   free(values);
   free(operands);
-  free(symbol);
-  free(call_name);
   free(name);
   return s;
 }
@@ -487,8 +490,6 @@ static NnScan read_in_segment(MlirModule module, const ScanPair *p, const Kept *
   s.n_slices += k->n;
   copy_results(&c, module, &s, from, target);
   free(operands);
-  free(symbol);
-  free(call_name);
   free(name);
   return s;
 }

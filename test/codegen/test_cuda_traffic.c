@@ -20,13 +20,23 @@ static void add_case(const char *what, double reads, double writes, double toler
   cases[n_cases++] = (Case){what, reads, writes, tolerance};
 }
 
+typedef struct Exponentials { MlirValue top, value, sum; } Exponentials;
+
+// Of rows, relative to their largest elements.
+static Exponentials exponentials(Fn *f, NnType type) {
+  Exponentials e;
+  MlirValue x = arg(f, type);
+  e.top = nn_reduce(&f->b, NN_OP_reduce_max, x, 1, I64S(1));
+  e.value = nn_unary(&f->b, NN_OP_exp, nn_binary(&f->b, NN_OP_sub, x, along(f, e.top, type, 0)));
+  e.sum = nn_reduce(&f->b, NN_OP_reduce_sum, e.value, 1, I64S(1));
+  return e;
+}
+
 static void softmax_rows(MlirModule m, int64_t rows, int64_t columns) {
   Fn f = fn_begin(m);
   NnType type = SHAPE(NN_F32, rows, columns);
-  MlirValue x = arg(&f, type), top = nn_reduce(&f.b, NN_OP_reduce_max, x, 1, I64S(1));
-  MlirValue e = nn_unary(&f.b, NN_OP_exp, nn_binary(&f.b, NN_OP_sub, x, along(&f, top, type, 0)));
-  MlirValue sum = nn_reduce(&f.b, NN_OP_reduce_sum, e, 1, I64S(1));
-  finish(&f, "row", type, 1, I64S(1), RESULTS(nn_binary(&f.b, NN_OP_div, e, along(&f, sum, type, 0))));
+  Exponentials e = exponentials(&f, type);
+  finish(&f, "row", type, 1, I64S(1), RESULTS(nn_binary(&f.b, NN_OP_div, e.value, along(&f, e.sum, type, 0))));
 }
 
 static void transpose(MlirModule m, int64_t rows, int64_t columns) {
@@ -40,10 +50,8 @@ static void transpose(MlirModule m, int64_t rows, int64_t columns) {
 static void loss_rows(MlirModule m, int64_t rows, int64_t columns) {
   Fn f = fn_begin(m);
   NnType type = SHAPE(NN_F32, rows, columns);
-  MlirValue x = arg(&f, type), top = nn_reduce(&f.b, NN_OP_reduce_max, x, 1, I64S(1));
-  MlirValue e = nn_unary(&f.b, NN_OP_exp, nn_binary(&f.b, NN_OP_sub, x, along(&f, top, type, 0)));
-  MlirValue sum = nn_reduce(&f.b, NN_OP_reduce_sum, e, 1, I64S(1));
-  finish(&f, "row", type, 1, I64S(1), RESULTS(nn_binary(&f.b, NN_OP_add, nn_unary(&f.b, NN_OP_log, sum), top)));
+  Exponentials e = exponentials(&f, type);
+  finish(&f, "row", type, 1, I64S(1), RESULTS(nn_binary(&f.b, NN_OP_add, nn_unary(&f.b, NN_OP_log, e.sum), e.top)));
 }
 
 static void moments(MlirModule m, const char *kind, NnType type, int64_t first, int64_t second) {
