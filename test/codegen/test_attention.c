@@ -10,10 +10,9 @@
 #include "codegen/cuda/template.h"
 #include "codegen/host/host.h"
 #include "runtime/library.h"
-#include "runtime/narrow.h"
 #include "test/check.h"
 #include "test/codegen/emulate.c"
-#include "test/ir/reference.c"
+#include "test/codegen/buffers.c"
 
 typedef struct Shape { int batch, heads, groups, queries, keys, d; bool causal, last, masked; double dropout; } Shape;
 
@@ -61,24 +60,11 @@ static Tensor random_tensor(NnType t) {
   return x;
 }
 
-static double element(NnDtype dtype, const void *p, int64_t i) {
-  if (dtype == NN_F64) return ((const double *)p)[i];
-  if (dtype == NN_F32) return (double)((const float *)p)[i];
-  return (double)(dtype == NN_BF16 ? bf16_to_float(((const uint16_t *)p)[i]) : f16_to_float(((const uint16_t *)p)[i]));
-}
+static int64_t tensor_bytes(const Tensor *t) { return nn_type_bytes(&t->type); }
 
-static void *to_memory(const Tensor *t) {
-  int64_t n = nn_type_elements(&t->type);
-  char *p = aligned_alloc(64, (size_t)((n * nn_dtype_bytes(t->type.dtype) + 63) / 64 * 64));
-  for (int64_t i = 0; i < n; i++)
-    switch (t->type.dtype) {
-    case NN_F32: ((float *)p)[i] = (float)t->data[i]; break;
-    case NN_F64: ((double *)p)[i] = t->data[i]; break;
-    case NN_BF16: ((uint16_t *)p)[i] = float_to_bf16((float)t->data[i]); break;
-    case NN_F16: ((uint16_t *)p)[i] = float_to_f16((float)t->data[i]); break;
-    case NN_I32: ((int32_t *)p)[i] = (int32_t)t->data[i]; break;
-    default: p[i] = (char)t->data[i];
-    }
+static unsigned char *buffer_of(const Tensor *t) {
+  unsigned char *p = buffer_new(tensor_bytes(t));
+  to_memory(t, p);
   return p;
 }
 
@@ -98,7 +84,7 @@ static void execute(const NncAttention *a, int n, int n_inputs, const Tensor *x,
   omp_set_num_threads(threads);
   void *workspace = aligned_alloc(64, (size_t)nnc_attention_scratch(a));
   memset(workspace, 0xff, (size_t)nnc_attention_scratch(a));   // NaN
-  for (int i = n_inputs; i < n; i++) memset(memory[i], 0xff, (size_t)(nn_type_elements(&x[i].type) * nn_dtype_bytes(x[i].type.dtype)));
+  for (int i = n_inputs; i < n; i++) memset(memory[i], 0xff, (size_t)tensor_bytes(&x[i]));
   nnc_attention_execute(a, memory, workspace);
   free(workspace);
 }
@@ -124,17 +110,17 @@ static void check_emulated(MlirOperation op, const Shape *s, int n_operands, con
   if (!e) exit(1);
   EmulateArgument arguments[MAX + 1];
   for (int i = 0; i < n; i++) {
-    uint64_t bytes = (uint64_t)(nn_type_elements(&x[i].type) * nn_dtype_bytes(x[i].type.dtype));
-    arguments[i] = (EmulateArgument){"operand", to_memory(&x[i]), bytes};
+    uint64_t bytes = (uint64_t)tensor_bytes(&x[i]);
+    arguments[i] = (EmulateArgument){"operand", buffer_of(&x[i]), bytes};
     if (i >= n_operands) memset(arguments[i].data, 0xff, bytes);
   }
-  if (kernel.workspace_bytes) arguments[n] = (EmulateArgument){"workspace", aligned_alloc(64, (size_t)kernel.workspace_bytes), (uint64_t)kernel.workspace_bytes};
+  if (kernel.workspace_bytes) arguments[n] = (EmulateArgument){"workspace", buffer_new(kernel.workspace_bytes), (uint64_t)kernel.workspace_bytes};
   for (int i = 0; i < kernel.n_launches; i++) run_kernel(e, &kernel.launches[i], n + (kernel.workspace_bytes > 0), arguments);
   for (int i = n_operands; i < n; i++) {
     double worst = difference(&x[i], arguments[i].data);
     CHECK(worst < emulated_bound(x[i].type.dtype, tf32), "%s, %d to %d keys: result %d differs by %g", name, s->queries, s->keys, i - n_operands, worst);
   }
-  for (int i = 0; i < n + (kernel.workspace_bytes > 0); i++) free(arguments[i].data);
+  for (int i = 0; i < n + (kernel.workspace_bytes > 0); i++) buffer_free(arguments[i].data);
   emulate_free(e);
   HostKernels kernels = {.n = 1, .items = host_alloc(1, sizeof kernel)};
   kernels.items[0] = kernel;
@@ -147,24 +133,26 @@ static void check_op(MlirOperation op, const Shape *s, int n_operands, const Ten
   int n = n_operands + (int)mlirOperationGetNumResults(op);
   void *memory[MAX];
   NncAttention a = host_attention_record(op);
-  for (int i = 0; i < n; i++) memory[i] = to_memory(&x[i]);
+  for (int i = 0; i < n; i++) memory[i] = buffer_of(&x[i]);
   for (int threads = 3; threads >= 1; threads -= 2) {
     void *before[MAX];
     for (int i = n_operands; i < n; i++) {
-      int64_t bytes = nn_type_elements(&x[i].type) * nn_dtype_bytes(x[i].type.dtype);
-      before[i] = malloc((size_t)bytes);
-      memcpy(before[i], memory[i], (size_t)bytes);
+      before[i] = malloc((size_t)tensor_bytes(&x[i]));
+      memcpy(before[i], memory[i], (size_t)tensor_bytes(&x[i]));
     }
     execute(&a, n, n_operands, x, memory, threads);
     for (int i = n_operands; i < n; i++) {
       double worst = difference(&x[i], memory[i]);
       CHECK(worst < host_bound(x[i].type.dtype, a.backward), "%s %s, %d to %d keys of %d, %d threads: result %d differs by %g", a.backward ? "gradient" : "forward", nn_dtype_name((NnDtype)a.dtype),
             s->queries, s->keys, s->d, threads, i - n_operands, worst);
-      if (threads == 1) CHECK(!memcmp(before[i], memory[i], (size_t)(nn_type_elements(&x[i].type) * nn_dtype_bytes(x[i].type.dtype))), "result %d depends on the threads", i - n_operands);
+      if (threads == 1) CHECK(!memcmp(before[i], memory[i], (size_t)tensor_bytes(&x[i])), "result %d depends on the threads", i - n_operands);
       free(before[i]);
     }
   }
-  for (int i = 0; i < n; i++) free(memory[i]);
+  for (int i = 0; i < n; i++) {
+    CHECK(buffer_intact(memory[i], tensor_bytes(&x[i])), "writes outside of operand %d", i);
+    buffer_free(memory[i]);
+  }
   // In f64 all shapes have the same kernels; of the narrow types' families of small heads some shapes are enough.
   int64_t index = s - shapes;
   bool wanted = a.dtype == NNC_F64 ? s->d < 64 : a.dtype == NNC_BF16 ? s->d >= 64 || index % 4 == 1 : a.dtype == NNC_F16 ? index % 4 == 3 : true;

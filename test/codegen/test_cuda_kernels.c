@@ -50,7 +50,7 @@ static void expected_conv(const NncConv *c, const int64_t n[3], void *const buff
   for (int i = 0; i < 3; i++) free(wide[i]);
 }
 
-static void check_conv(const Emulated *e, const HostKernel *k, const NncConv *c) {
+static void check_conv(CudaCode *code, const HostKernel *k, const NncConv *c) {
   int64_t x = c->n * c->c * c->h * c->w, y = c->n * c->o * c->oh * c->ow, w = c->o * (c->c / c->groups) * c->kh * c->kw;
   int64_t size[3] = {dtype_bytes(c->dtype), dtype_bytes(c->dtype), dtype_bytes(c->result)}, n[3][3] = {{x, w, y}, {y, w, x}, {x, y, w}};
   void *buffers[4] = {0};
@@ -65,7 +65,7 @@ static void check_conv(const Emulated *e, const HostKernel *k, const NncConv *c)
   void *expected[3] = {buffers[0], buffers[1], buffer_new(n[c->pass][2] * size[2])};
   expected_conv(c, n[c->pass], expected);
   const char *types = size[0] == 8 ? "ddd-" : size[0] == 4 ? "fff-" : size[2] == 4 ? "--f-" : "----";
-  if (launch_all(e, k, k->workspace_bytes ? 4 : 3, arguments, types) && memcmp(expected[2], buffers[2], (size_t)(n[c->pass][2] * size[2])) != 0) report_text(k->name, "differs from the host's loops");
+  if (launch_all(code, k, k->workspace_bytes ? 4 : 3, arguments, types) && memcmp(expected[2], buffers[2], (size_t)(n[c->pass][2] * size[2])) != 0) report_text(k->name, "differs from the host's loops");
   for (int i = 0; i < 4; i++) buffer_free(buffers[i]);
   buffer_free(expected[2]);
 }
@@ -127,18 +127,15 @@ int main(int argc, char **argv) {
     cuda_emit_conv(&convs[i], name, &kernels.items[kernels.n++]);
     free(name);
   }
-  LLVMContextRef llvm = LLVMContextCreate();
-  LLVMModuleRef code = cuda_module(&kernels, cuda_arch("sm_90"), llvm);
-  Emulated *e = code ? emulate_take_module(code, NULL) : NULL;
-  if (!e) return 1;
+  CudaCode code = compile_kernels(&kernels);
   int i = 0;
   MlirBlock body = mlirModuleGetBody(module);
   for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
-    if (nn_has_attr(op, "nn.kernel")) check_kernel(e, &kernels.items[i++], op);
-  for (int c = 0; c < n_convs; c++) check_conv(e, &kernels.items[n_kernels + c], &convs[c]);
+    if (nn_has_attr(op, "nn.kernel")) check_kernel(&code, &kernels.items[i++], op);
+  for (int c = 0; c < n_convs; c++) check_conv(&code, &kernels.items[n_kernels + c], &convs[c]);
   printf("%d kernels, %d convolutions, %d failures\n", n_kernels, n_convs, failures);
   if (argc > 1) check_ptx(&kernels, argv[2], true);
-  emulate_free(e);
+  emulate_free(code.e);
   host_kernels_free(&kernels);
   mlirModuleDestroy(module);
   mlirContextDestroy(ctx);

@@ -1,9 +1,6 @@
 // What row and column kernels read and write, counted access by access in the emulator, and moments of numbers whose mean is a hundred thousand times
 // their deviation. A kernel that goes through its elements once more than it must fails.
-#include "test/codegen/kernel_run.c"
-#include "test/codegen/emulate.c"
-
-#include "codegen/cuda/cuda.h"
+#include "test/codegen/cuda_cases.c"
 
 typedef struct Case {
   const char *what;
@@ -94,46 +91,25 @@ static void check_far(const Case *c, const Run *r) {
   }
 }
 
-static EmuTraffic traffic;   // of all launches so far
-
-static bool run_counted(const void *emulated, const HostKernel *k, const Run *r, void *const *buffers) {
-  EmulateArgument arguments[NN_MAX_OPERANDS * 4];
-  int n = 0;
-  for (int i = 0; i < r->n_args; i++, n++) arguments[n] = (EmulateArgument){"argument", buffers[n], (uint64_t)nn_type_bytes(&r->args[i].type)};
-  for (int i = 0; i < r->n_results; i++, n++) arguments[n] = (EmulateArgument){"result", buffers[n], (uint64_t)nn_type_bytes(&r->expected[i].type)};
-  if (k->workspace_bytes) arguments[n] = (EmulateArgument){"workspace", buffers[n], (uint64_t)k->workspace_bytes}, n++;
-  for (int l = 0; l < k->n_launches; l++) {
-    const HostLaunch *h = &k->launches[l];
-    EmulateLaunch launch = {.grid = {(uint32_t)h->grid[0], (uint32_t)h->grid[1], (uint32_t)h->grid[2]}, .block = {(uint32_t)h->block[0], (uint32_t)h->block[1], (uint32_t)h->block[2]},
-                            .dynamic_bytes = (uint32_t)h->shared_bytes, .n = n, .arguments = arguments, .threads = 1, .traffic = &traffic};
-    char message[1024];
-    if (emulate_run(emulated, h->symbol, &launch, message, sizeof message) == EMU_OK) continue;
-    failures++;
-    fprintf(stderr, "%s: %s\n", h->symbol, message);
-    return false;
-  }
-  return true;
-}
-
-static void check_case(const Emulated *e, const HostKernel *k, MlirOperation func, const Case *c) {
+static void check_case(CudaCode *code, const HostKernel *k, MlirOperation func, const Case *c) {
   Run r = run_new(func, k->workspace_bytes);
-  traffic = (EmuTraffic){0};
+  code->traffic = (EmuTraffic){0};
   if (c->tolerance > 0) {
     fill_far(&r.args[0], r.memory[0]);
     for (int i = 0; i < r.n_results; i++) tensor_free(&r.expected[i]);
     reference_run(func, r.args, r.expected, r.n_results);
   }
-  if (run_counted(e, k, &r, (void *const *)r.memory)) {
+  if (run_kernel(code, k, &r, (void *const *)r.memory)) {
     if (c->tolerance > 0) check_far(c, &r);
     else compare_results(k, func, &r);
-    double bytes = (double)nn_type_bytes(&r.args[0].type), reads = (double)traffic.read / bytes, writes = (double)traffic.written / bytes;
+    double bytes = (double)nn_type_bytes(&r.args[0].type), reads = (double)code->traffic.read / bytes, writes = (double)code->traffic.written / bytes;
     printf("%s: reads its elements %.3f times, writes %.3f\n", c->what, reads, writes);
     if (reads > c->reads || writes > c->writes) {
       failures++;
       fprintf(stderr, "%s: reads its elements %.3f times and writes %.3f, not %.3f and %.3f\n", c->what, reads, writes, c->reads, c->writes);
     }
   }
-  check_in_place(k, func, &r, run_counted, e);
+  check_in_place(k, func, &r, run_kernel, code);
   run_free(&r);
 }
 
@@ -144,13 +120,11 @@ int main(void) {
   if (!nn_verify_module(module)) return 1;
   HostKernels kernels;
   cuda_kernels_emit(module, &kernels);
-  LLVMModuleRef code = cuda_module(&kernels, cuda_arch("sm_90"), LLVMContextCreate());
-  Emulated *e = code ? emulate_take_module(code, NULL) : NULL;
-  if (!e) return 1;
+  CudaCode code = compile_kernels(&kernels);
   int i = 0;
   MlirBlock body = mlirModuleGetBody(module);
-  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op) && i < n_cases; op = mlirOperationGetNextInBlock(op), i++) check_case(e, &kernels.items[i], op, &cases[i]);
-  emulate_free(e);
+  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op) && i < n_cases; op = mlirOperationGetNextInBlock(op), i++) check_case(&code, &kernels.items[i], op, &cases[i]);
+  emulate_free(code.e);
   host_kernels_free(&kernels);
   mlirModuleDestroy(module);
   mlirContextDestroy(ctx);

@@ -18,9 +18,9 @@ static void run(const HostKernel *k, void *library, void *const *buffers, int pi
   }
 }
 
-static bool run_in_two(const void *library, const HostKernel *k, const Run *r, void *const *buffers) {
+static bool run_in_two(void *library, const HostKernel *k, const Run *r, void *const *buffers) {
   (void)r;
-  run(k, (void *)(uintptr_t)library, buffers, 2);
+  run(k, library, buffers, 2);
   return true;
 }
 
