@@ -99,6 +99,7 @@ void cuda_emit_attention(MlirOperation op, const char *name, HostKernel *out) {
   *out = (HostKernel){.name = host_strdup(name), .summary = host_strdup(a.backward ? "attention gradient" : "attention"), .workspace_bytes = cuda_attention_workspace(op)};
   comment(&a, name, &out->text);
   add_launches(&a, name, out);
+  cuda_comment_launches(out, &out->text);
   out->attention = host_alloc(1, sizeof *out->attention);
   *out->attention = a;
 }

@@ -2,7 +2,6 @@
 // Activations with the channels last are read along the channels, so the summed index runs over them first.
 #include <stdlib.h>
 #include <string.h>
-#include <string.h>
 
 #include "codegen/cuda/conv.h"
 #include "codegen/cuda/template.h"
@@ -219,6 +218,7 @@ static void comment(const NncConv *c, const char *name, Text *t) {
            (long long)(c->channels_last ? c->h : c->c), (long long)(c->channels_last ? c->w : c->h), (long long)(c->channels_last ? c->c : c->w), c->channels_last ? "nhwc" : "nchw",
            (long long)c->o, (long long)(c->c / c->groups), (long long)c->kh, (long long)c->kw, (long long)c->stride[0], (long long)c->stride[1], (long long)c->pad[0],
            (long long)c->pad[1], (long long)c->pad[2], (long long)c->pad[3], (long long)c->dilation[0], (long long)c->dilation[1], (long long)c->groups);
+  text_add(t, "// recomputes nothing\n");
 }
 
 static void comment_product(const ConvProduct *p, Text *t) {
@@ -241,7 +241,6 @@ static void add_template_launch(HostKernel *out, char *symbol, const TemplateLau
   launch->n_numbers = l->n_numbers;
   launch->numbers = host_alloc((size_t)l->n_numbers, sizeof *launch->numbers);
   memcpy(launch->numbers, l->numbers, (size_t)l->n_numbers * sizeof *l->numbers);
-  text_add(&out->text, "// launch %d: %s, grid %lld x %lld x %lld\n", out->n_launches - 1, symbol, (long long)l->grid[0], (long long)l->grid[1], (long long)l->grid[2]);
   free(symbol);
 }
 
@@ -255,8 +254,10 @@ void cuda_add_template(const ConvShape *shape, HostKernel *out) {
     conv_fold_launch(shape, &l);
     add_template_launch(out, conv_fold_symbol(shape), &l);
   }
+  cuda_comment_launches(out, &out->text);
   out->conv = host_alloc(1, sizeof *out->conv);
   *out->conv = *shape;
+  if (shape->pass != NNC_CONV_WEIGHT_GRAD && conv_template_launches(shape) > 1) text_add(&out->text, "// every call puts the weights into another order\n");
   if (shape->grouped) text_add(&out->text, "// groups: a thread makes 16 bytes of channels of four pixels\n");
   else text_add(&out->text, "// tensor cores: %stiles of up to 128 x 128 results\n",
                 shape->type == TILE_TF32 ? "each f32 product as one of tf32, " : shape->type == TILE_F32 ? "each f32 product as three of tf32 parts, " : "");
@@ -268,15 +269,35 @@ static void emit_depthwise(const NncConv *c, HostKernel *out) {
     depthwise_launch(c, i, &l);
     add_template_launch(out, depthwise_symbol(c, i), &l);
   }
+  cuda_comment_launches(out, &out->text);
   out->depthwise = host_alloc(1, sizeof *out->depthwise);
   *out->depthwise = *c;
   text_add(&out->text, "// depthwise: a thread makes a strip of results with the weights of its channels in registers\n");
 }
 
-void cuda_emit_conv(const NncConv *c, const char *name, HostKernel *out) {
+// Written as text; its launches are known when it is, and stand in the comment in front of it.
+static void emit_product(const NncConv *c, const char *name, HostKernel *out) {
+  Text head = out->text;
   ConvProduct p;
-  ConvShape shape;
   conv_product(c, &p);
+  out->text = (Text){0};
+  // A tile of 64 columns for a handful of them wastes the rest: depthwise convolutions and those of few channels.
+  if (p.n < 8 || p.m < 8) conv_emit_direct(&p, name, out);
+  else conv_emit_tiled(&p, name, out);
+  if (p.splits > 1) {
+    char *symbol = text_format("%s_sum", name);
+    conv_emit_sum(&p, symbol, out);
+    free(symbol);
+  }
+  comment_product(&p, &head);
+  cuda_comment_launches(out, &head);
+  text_append(&head, out->text.data, out->text.size);
+  text_free(&out->text);
+  out->text = head;
+}
+
+void cuda_emit_conv(const NncConv *c, const char *name, HostKernel *out) {
+  ConvShape shape;
   *out = (HostKernel){.name = host_strdup(name), .summary = host_strdup("convolution"), .workspace_bytes = conv_workspace_bytes(c)};
   comment(c, name, &out->text);
   if (depthwise_supported(c)) {
@@ -287,12 +308,5 @@ void cuda_emit_conv(const NncConv *c, const char *name, HostKernel *out) {
     cuda_add_template(&shape, out);
     return;
   }
-  comment_product(&p, &out->text);
-  // A tile of 64 columns for a handful of them wastes the rest: depthwise convolutions and those of few channels.
-  if (p.n < 8 || p.m < 8) conv_emit_direct(&p, name, out);
-  else conv_emit_tiled(&p, name, out);
-  if (p.splits == 1) return;
-  char *symbol = text_format("%s_sum", name);
-  conv_emit_sum(&p, symbol, out);
-  free(symbol);
+  emit_product(c, name, out);
 }

@@ -37,8 +37,9 @@ char *cuda_attention_name(MlirOperation op);
 int64_t cuda_attention_workspace(MlirOperation op);
 void cuda_emit_attention(MlirOperation op, const char *name, HostKernel *out);
 
-// library.c: one more launch of a kernel.
+// library.c: one more launch of a kernel; and the lines of a comment that tell all of them.
 void cuda_add_launch(HostKernel *out, const char *symbol, int64_t x, int64_t y, int64_t z, int64_t threads);
+void cuda_comment_launches(const HostKernel *k, Text *t);
 
 // kernels.c: bytes from the start of its buffer at which an operand lies, where it is an alias.
 int64_t cuda_operand_shift(MlirValue v);

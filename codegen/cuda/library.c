@@ -6,6 +6,13 @@ void cuda_add_launch(HostKernel *out, const char *symbol, int64_t x, int64_t y, 
   out->launches[out->n_launches++] = (HostLaunch){.symbol = host_strdup(symbol), .grid = {x, y, z}, .block = {threads, 1, 1}};
 }
 
+void cuda_comment_launches(const HostKernel *k, Text *t) {
+  for (int i = 0; i < k->n_launches; i++) {
+    const HostLaunch *l = &k->launches[i];
+    text_add(t, "// launch %d: %s, grid %lld x %lld x %lld, %lld threads a block\n", i, l->symbol, (long long)l->grid[0], (long long)l->grid[1], (long long)l->grid[2], (long long)l->block[0]);
+  }
+}
+
 char *cuda_library_kernel(MlirOperation op) {
   NncConv conv;
   if (host_is_attention(op)) return cuda_attention_name(op);
