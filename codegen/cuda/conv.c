@@ -77,7 +77,7 @@ bool conv_uses_template(const NncConv *c, ConvShape *shape) {
   switch (c->pass) {
   case NNC_CONV_FORWARD: return oi >= 32 && ci >= 16;
   case NNC_CONV_INPUT_GRAD: return ci >= 32 && oi >= 16;
-  case NNC_CONV_WEIGHT_GRAD: return oi >= 32 && ci * c->kh * c->kw >= 32 && c->result == NNC_F32;   // in which the parts are added up
+  case NNC_CONV_WEIGHT_GRAD: return oi >= 32 && ci * c->kh * c->kw >= 32;
   }
   return false;
 }
@@ -258,7 +258,8 @@ void cuda_add_template(const ConvShape *shape, HostKernel *out) {
   out->conv = host_alloc(1, sizeof *out->conv);
   *out->conv = *shape;
   if (shape->pass != NNC_CONV_WEIGHT_GRAD && conv_template_launches(shape) > 1) text_add(&out->text, "// every call puts the weights into another order\n");
-  if (shape->grouped) text_add(&out->text, "// groups: a thread makes 16 bytes of channels of four pixels\n");
+  if (shape->grouped && shape->pass == NNC_CONV_WEIGHT_GRAD) text_add(&out->text, "// groups: a thread makes the products of a vector of outputs and one of inputs for one tap\n");
+  else if (shape->grouped) text_add(&out->text, "// groups: a thread makes 16 bytes of channels of four pixels\n");
   else text_add(&out->text, "// tensor cores: %stiles of up to 128 x 128 results\n",
                 shape->type == TILE_TF32 ? "each f32 product as one of tf32, " : shape->type == TILE_F32 ? "each f32 product as three of tf32 parts, " : "");
 }

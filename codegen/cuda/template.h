@@ -78,6 +78,10 @@ Val build_exp2(Build *b, Val x);              // approximate, of the special fun
 Val build_log2(Build *b, Val x);
 Val build_reciprocal(Build *b, Val x);
 Val build_narrow(Build *b, TileType t, Val low, Val high);   // two f32 as one i32 of two 16 bit elements
+// What lies in memory, of 16 bits as i16, and what is computed with, f32 or f64: elements, or vectors of them.
+LLVMTypeRef build_memory_type(Build *b, TileType t);
+Val build_widened(Build *b, TileType t, Val x);
+Val build_rounded(Build *b, TileType t, Val x);   // to nearest, ties to even; on all architectures
 Val build_intrinsic(Build *b, const char *name, LLVMTypeRef overload, int n, Val *arguments);   // overload: NULL if the intrinsic has one type only
 
 typedef struct Var { Val slot; LLVMTypeRef type; } Var;   // changes over time
@@ -99,6 +103,8 @@ Val build_offset(Build *b, Val pointer, Val bytes);      // pointer + bytes
 Val build_load(Build *b, LLVMTypeRef type, Val pointer, int align);
 void build_store(Build *b, Val value, Val pointer, int align);
 Val build_shared_base(Build *b);                          // dynamic shared memory, aligned to 128 bytes
+// Adds up over the rows of a block, `width` threads each, a power of two: the sum is in the threads of row 0. v: `bytes` of an element or a vector; shared: room for one of each thread.
+Val build_add_rows(Build *b, Val shared, Val row, int threads, int64_t width, Val v, int bytes);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // template_tile.c: tiles in shared memory, fragments
@@ -189,7 +195,8 @@ typedef struct ConvShape {
   TileType type;
   NncConvPass pass;
   int64_t n, c, h, w, o, oh, ow, kh, kw, stride[2], pad[2], dilation[2], groups;   // pad: top, left
-  bool grouped;                // by the kernels of template_grouped.c
+  TileType result;             // TILE_F32 for f32 results of narrow operands: gradients of weights
+  bool grouped;                // by the kernels of template_grouped*.c
   ConvEpilogue epilogue;       // of the forward pass and the input gradient
   ConvEpilogue prologue;       // of a forward pass with one tap: what the first operand goes through; its one input of shape EPILOGUE_ELEMENT is that operand, its one output the new one
   int64_t partials, partials_pitch;   // where the arrays of partial sums begin in the workspace, and how far apart, in elements
@@ -198,10 +205,10 @@ typedef struct ConvShape {
 } ConvShape;
 // False: not for a template (channels first, other weights than oihw, channel counts per group that are no multiples of 16 bytes, sizes beyond 32 bits).
 bool conv_template_shape(const NncConv *c, TileType type, ConvShape *shape);
-// The same for groups of any number of channels, in f32 and f64, forward and the input gradient, without tensor cores: *shape is `grouped`, and has all functions below.
+// The same for groups of any number of channels, in all types, without tensor cores: *shape is `grouped`, and has all functions below.
 bool conv_grouped_shape(const NncConv *c, ConvShape *shape);
 // A convolution is one or two kernels, run in order. All have the same parameters: the buffers of NncConv in its order, the workspace if there is one, then the launch's numbers.
-// Weights are (o, c / groups, kh, kw); the gradient of the weights is f32 whatever the type.
+// Weights are (o, c / groups, kh, kw).
 // With an epilogue the last kernel's are x, w (or dy, w), two that stand for nothing if there is no workspace, else one and the workspace, inputs, outputs, those
 // inputs of the prologue that are not x.
 int conv_template_launches(const ConvShape *c);

@@ -37,27 +37,14 @@ static Val load_element(Plain *x, Val row, Val column) {
   Build *b = &x->b;
   int bytes = tile_element_bytes(x->a->type);
   Val at = build_offset(b, row, build_mul(b, build_i64(b, column), i64(x, bytes)));
-  if (bytes > 2) return build_load(b, x->type, at, bytes);
-  Val v = build_load(b, b->i16, at, 2);
-  if (x->a->type == TILE_F16) return LLVMBuildFPExt(b->builder, LLVMBuildBitCast(b->builder, v, LLVMHalfTypeInContext(b->llvm), ""), b->f32, "");
-  return LLVMBuildBitCast(b->builder, LLVMBuildShl(b->builder, LLVMBuildZExt(b->builder, v, b->i32, ""), build_i32(b, 16), ""), b->f32, "");
-}
-
-// The upper half of the bits is the nearest bf16, ties to even. In integer arithmetic, for architectures before 8.0 have no instruction for it.
-static Val rounded_to_bf16(Plain *x, Val value) {
-  Build *b = &x->b;
-  Val bits = LLVMBuildBitCast(b->builder, value, b->i32, ""), odd = build_and(b, LLVMBuildLShr(b->builder, bits, build_i32(b, 16), ""), build_i32(b, 1));
-  Val sum = build_add(b, build_add(b, bits, build_i32(b, 0x7fff)), odd);
-  return build_select(b, LLVMBuildFCmp(b->builder, LLVMRealUNO, value, value, ""), build_i32(b, 0x7fc00000), sum);
+  return build_widened(b, x->a->type, build_load(b, build_memory_type(b, x->a->type), at, bytes));
 }
 
 static void store_element(Plain *x, Val row, Val column, Val value) {
   Build *b = &x->b;
   int bytes = tile_element_bytes(x->a->type);
   Val at = build_offset(b, row, build_mul(b, build_i64(b, column), i64(x, bytes)));
-  if (x->a->type == TILE_F16) value = LLVMBuildFPTrunc(b->builder, value, LLVMHalfTypeInContext(b->llvm), "");
-  if (x->a->type == TILE_BF16) value = LLVMBuildTrunc(b->builder, LLVMBuildLShr(b->builder, rounded_to_bf16(x, value), build_i32(b, 16), ""), b->i16, "");
-  build_store(b, value, at, bytes);
+  build_store(b, build_rounded(b, x->a->type, value), at, bytes);
 }
 
 // Element of lse or delta: (batch, heads, n_queries).

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codegen/cuda/cuda.h"
 #include "codegen/cuda/template.h"
 #include "codegen/kernel/text.h"
 
@@ -124,6 +125,37 @@ Val build_narrow(Build *b, TileType t, Val low, Val high) {
   return LLVMBuildBitCast(b->builder, pair, b->i32, "");
 }
 
+LLVMTypeRef build_memory_type(Build *b, TileType t) { return tile_element_bytes(t) == 2 ? b->i16 : t == TILE_F64 ? b->f64 : b->f32; }
+
+static Val widened(Build *b, TileType t, Val x) {
+  if (t == TILE_F16) return LLVMBuildFPExt(b->builder, LLVMBuildBitCast(b->builder, x, LLVMHalfTypeInContext(b->llvm), ""), b->f32, "");
+  return LLVMBuildBitCast(b->builder, LLVMBuildShl(b->builder, LLVMBuildZExt(b->builder, x, b->i32, ""), build_i32(b, 16), ""), b->f32, "");
+}
+
+static Val rounded(Build *b, TileType t, Val x) {
+  if (t == TILE_F16) return LLVMBuildBitCast(b->builder, LLVMBuildFPTrunc(b->builder, x, LLVMHalfTypeInContext(b->llvm), ""), b->i16, "");
+  if (cuda_has_tensor_cores()) return LLVMBuildBitCast(b->builder, build_intrinsic(b, "llvm.nvvm.f2bf16.rn", NULL, 1, &x), b->i16, "");
+  // Before 8.0 there is no instruction for it: the upper half of the bits, rounded as an integer.
+  Val bits = LLVMBuildBitCast(b->builder, x, b->i32, ""), odd = build_and(b, LLVMBuildLShr(b->builder, bits, build_i32(b, 16), ""), build_i32(b, 1));
+  Val sum = build_add(b, build_add(b, bits, build_i32(b, 0x7fff)), odd);
+  sum = build_select(b, LLVMBuildFCmp(b->builder, LLVMRealUNO, x, x, ""), build_i32(b, 0x7fc00000), sum);
+  return LLVMBuildTrunc(b->builder, LLVMBuildLShr(b->builder, sum, build_i32(b, 16), ""), b->i16, "");
+}
+
+// f of x or, if that is a vector, of each of its elements.
+static Val each(Build *b, TileType t, Val x, LLVMTypeRef to, Val (*f)(Build *b, TileType t, Val x)) {
+  LLVMTypeRef type = LLVMTypeOf(x);
+  if (tile_element_bytes(t) > 2) return x;
+  if (LLVMGetTypeKind(type) != LLVMVectorTypeKind) return f(b, t, x);
+  Val all = LLVMGetPoison(LLVMVectorType(to, LLVMGetVectorSize(type)));
+  for (unsigned i = 0; i < LLVMGetVectorSize(type); i++)
+    all = LLVMBuildInsertElement(b->builder, all, f(b, t, LLVMBuildExtractElement(b->builder, x, build_i32(b, i), "")), build_i32(b, i), "");
+  return all;
+}
+
+Val build_widened(Build *b, TileType t, Val x) { return each(b, t, x, b->f32, widened); }
+Val build_rounded(Build *b, TileType t, Val x) { return each(b, t, x, b->i16, rounded); }
+
 Val build_intrinsic(Build *b, const char *name, LLVMTypeRef overload, int n, Val *arguments) {
   unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
   host_require(id != 0, name);
@@ -211,4 +243,21 @@ Val build_shared_base(Build *b) {
   global = LLVMAddGlobalInAddressSpace(b->module, LLVMArrayType2(LLVMInt8TypeInContext(b->llvm), 0), DYNAMIC_SHARED, SHARED);
   LLVMSetAlignment(global, 128);
   return global;   // external: a static of its own would overlap others
+}
+
+Val build_add_rows(Build *b, Val shared, Val row, int threads, int64_t width, Val v, int bytes) {
+  LLVMTypeRef type = LLVMTypeOf(v);
+  Val mine = build_offset(b, shared, build_mul(b, b->tid, build_i32(b, bytes)));
+  build_barrier(b);   // what was there has been read
+  build_store(b, v, mine, bytes);
+  build_barrier(b);
+  for (int64_t half = threads / width / 2; half > 0; half /= 2) {
+    Branch lower;
+    build_if(b, &lower, build_less(b, row, build_i32(b, half)));
+    Val other = build_load(b, type, build_offset(b, mine, build_i32(b, half * width * bytes)), bytes);
+    build_store(b, LLVMBuildFAdd(b->builder, build_load(b, type, mine, bytes), other, ""), mine, bytes);
+    build_if_end(b, &lower);
+    build_barrier(b);
+  }
+  return build_load(b, type, mine, bytes);
 }

@@ -277,7 +277,8 @@ static void build_reorder(LLVMModuleRef module, const ConvShape *c, const char *
 
 void conv_template_build(LLVMModuleRef module, const ConvShape *c, int which, const char *name) {
   bool last = which == conv_template_launches(c) - 1;
-  if (c->grouped) conv_grouped(module, c, last, name);
-  else if (c->pass == NNC_CONV_WEIGHT_GRAD) (last ? conv_sum : conv_weight_gradient)(module, c, name);
+  if (c->pass == NNC_CONV_WEIGHT_GRAD && last) conv_sum(module, c, name);
+  else if (c->grouped) conv_grouped(module, c, last, name);
+  else if (c->pass == NNC_CONV_WEIGHT_GRAD) conv_weight_gradient(module, c, name);
   else (last ? build_product : build_reorder)(module, c, name);
 }

@@ -83,10 +83,15 @@ typedef struct ConvPrologueInputs { Val value[EPILOGUE_INPUTS][2]; } ConvPrologu
 void conv_prologue_load(ConvProductBlock *x, Val step, ConvPrologueInputs *inputs);        // of a depth step, ahead of use
 void conv_prologue_apply(ConvProductBlock *x, const ConvPrologueInputs *inputs, Val stage, Val valid);   // valid: i32, bit i: chunk i of this thread is inside
 
-// template_grouped.c
-char *conv_grouped_symbol(const ConvShape *c, bool product);
+// template_grouped.c: `last` of a forward pass or an input gradient is the product. template_grouped_weights.c: the first of a weight gradient, whose parts conv_sum adds up.
+char *conv_grouped_symbol(const ConvShape *c, bool last);
 void conv_grouped_launch(const ConvShape *c, TemplateLaunch *launch);
-void conv_grouped(LLVMModuleRef module, const ConvShape *c, bool product, const char *name);
+void conv_grouped(LLVMModuleRef module, const ConvShape *c, bool last, const char *name);
+int conv_grouped_lanes(const ConvShape *c, int64_t channels);   // elements of a vector that divides `channels`: 16 bytes, or less
+int conv_grouped_parts(const ConvShape *c);
+char *conv_grouped_weights_symbol(const ConvShape *c);
+void conv_grouped_weights_launch(const ConvShape *c, TemplateLaunch *launch);
+void conv_grouped_weights(LLVMModuleRef module, const ConvShape *c, const char *name);
 
 // template_conv_weights.c: the gradient of the weights is cut into parts, which the second kernel adds in order.
 void conv_weight_gradient(LLVMModuleRef module, const ConvShape *c, const char *name);

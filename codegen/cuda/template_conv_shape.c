@@ -7,7 +7,7 @@
 
 bool conv_shape(const NncConv *c, TileType type, ConvShape *shape) {
   if (!c->channels_last || (*c->weights_layout && strcmp(c->weights_layout, "oihw") != 0)) return false;
-  *shape = (ConvShape){.type = type, .pass = c->pass, .n = c->n, .c = c->c, .h = c->h, .w = c->w, .o = c->o, .oh = c->oh, .ow = c->ow, .kh = c->kh, .kw = c->kw,
+  *shape = (ConvShape){.type = type, .result = c->result == c->dtype ? type : TILE_F32, .pass = c->pass, .n = c->n, .c = c->c, .h = c->h, .w = c->w, .o = c->o, .oh = c->oh, .ow = c->ow, .kh = c->kh, .kw = c->kw,
                        .stride = {c->stride[0], c->stride[1]}, .pad = {c->pad[0], c->pad[2]}, .dilation = {c->dilation[0], c->dilation[1]}, .groups = c->groups};
   int64_t most = INT32_MAX / 4;
   return c->n * c->h * c->w < most && c->n * c->oh * c->ow < most && c->o * c->c / c->groups * c->kh * c->kw < most && c->h * c->dilation[0] < most && c->w * c->dilation[1] < most &&
@@ -40,6 +40,7 @@ int conv_template_rows(void) { return CONV_ROWS; }
 int conv_parts(const ConvShape *c) {
   enum { BLOCKS = 264, LEAST_STEPS = 8 };   // two for each multiprocessor of a large GPU
   if (c->pass != NNC_CONV_WEIGHT_GRAD) return 1;
+  if (c->grouped) return conv_grouped_parts(c);
   int64_t results = c->groups * tiles(channels_out(c), conv_tile_channels(c)) * tiles(channels_in(c) * c->kh * c->kw, CONV_COLUMNS);
   int64_t parts = BLOCKS / results, most = c->n * c->oh * c->ow / (LEAST_STEPS * conv_depth_block(c));
   if (parts > most) parts = most;
@@ -49,16 +50,17 @@ int conv_parts(const ConvShape *c) {
 int conv_template_launches(const ConvShape *c) { return c->pass == NNC_CONV_WEIGHT_GRAD || conv_reorders(c) ? 2 : 1; }
 
 int64_t conv_template_workspace(const ConvShape *c) {
-  if (c->pass == NNC_CONV_WEIGHT_GRAD) return 4 * weights(c) * conv_parts(c);
+  if (c->pass == NNC_CONV_WEIGHT_GRAD) return (c->type == TILE_F64 ? 8 : 4) * weights(c) * conv_parts(c);
   return conv_reorders(c) ? weights(c) * tile_element_bytes(c->type) : 0;
 }
 
 char *conv_template_symbol(const ConvShape *c, int which) {
-  static const char *const passes[] = {"forward", "input_grad", "weight_grad"}, *const types[] = {"bf16", "f16", "tf32", "f32"};
+  static const char *const passes[] = {"forward", "input_grad", "weight_grad"}, *const types[] = {"bf16", "f16", "tf32", "f32", "f64"};
   bool last = which == conv_template_launches(c) - 1;
+  if (c->pass == NNC_CONV_WEIGHT_GRAD && last)
+    return text_format("conv_weight_grad_sum%s%s", tile_element_bytes(c->result) == 4 ? "" : "_", tile_element_bytes(c->result) == 4 ? "" : types[c->result]);
   if (c->grouped) return conv_grouped_symbol(c, last);
   if (conv_reorders(c) && !last) return text_format("conv_%s_reorder_%d", passes[c->pass], tile_element_bytes(c->type));
-  if (c->pass == NNC_CONV_WEIGHT_GRAD && last) return host_strdup("conv_weight_grad_sum");
   return text_format("conv_%s_%s_%d%s%s%s%s%s%s", passes[c->pass], types[c->type], conv_tile_channels(c), conv_one_tap(c) ? "_1x1" : "", conv_divides(c) ? "_strided" : "",
                      *c->prologue.function ? "_" : "", c->prologue.function, *c->epilogue.function ? "_" : "", c->epilogue.function);
 }

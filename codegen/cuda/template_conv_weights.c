@@ -157,24 +157,26 @@ void conv_weight_gradient(LLVMModuleRef module, const ConvShape *c, const char *
 }
 
 void conv_sum(LLVMModuleRef module, const ConvShape *c, const char *name) {
-  (void)c;   // one kernel for all
   Build b;
   conv_kernel(&b, module, name, "--pr");
+  LLVMTypeRef type = c->type == TILE_F64 ? b.f64 : b.f32;   // of the parts
+  int bytes = c->type == TILE_F64 ? 8 : 4;
   Val total = conv_number(&b, CONV_WEIGHTS), parts = build_parameter(&b, 3, "parts"), dw = build_parameter(&b, 2, "dw");
   Val block = build_intrinsic(&b, "llvm.nvvm.read.ptx.sreg.ctaid.x", NULL, 0, NULL), i = build_add(&b, build_mul(&b, block, build_i32(&b, CONV_THREADS)), b.tid);
   Branch inside;
   build_if(&b, &inside, build_less(&b, i, total));
-  Var sum = build_var(&b, b.f32, build_f32(&b, 0));
-  Val from = build_offset(&b, parts, build_mul(&b, build_i64(&b, i), i64_constant(&b, 4))), step = build_mul(&b, build_i64(&b, total), i64_constant(&b, 4));
+  Var sum = build_var(&b, type, LLVMConstNull(type));
+  Val from = build_offset(&b, parts, build_mul(&b, build_i64(&b, i), i64_constant(&b, bytes))), step = build_mul(&b, build_i64(&b, total), i64_constant(&b, bytes));
   Loop loop;
   Val p = build_loop(&b, &loop, build_i32(&b, 0), conv_number(&b, CONV_PARTS), 1);
-  build_set(&b, sum, build_fadd(&b, build_get(&b, sum), build_load(&b, b.f32, build_offset(&b, from, build_mul(&b, build_i64(&b, p), step)), 4)));
+  build_set(&b, sum, build_fadd(&b, build_get(&b, sum), build_load(&b, type, build_offset(&b, from, build_mul(&b, build_i64(&b, p), step)), bytes)));
   build_loop_end(&b, &loop);
   Divisor ci = conv_divisor(&b, CONV_CHANNELS_IN), taps = conv_divisor(&b, CONV_TAPS);
   Val row_tap = build_div_by(&b, i, &ci), channel = build_sub(&b, i, build_mul(&b, row_tap, ci.value)), o = build_div_by(&b, row_tap, &taps);
   Val tap = build_sub(&b, row_tap, build_mul(&b, o, taps.value));
   Val to = build_add(&b, build_mul(&b, build_add(&b, build_mul(&b, o, ci.value), channel), taps.value), tap);
-  build_store(&b, build_get(&b, sum), build_offset(&b, dw, build_mul(&b, build_i64(&b, to), i64_constant(&b, 4))), 4);
+  int result = tile_element_bytes(c->result);
+  build_store(&b, build_rounded(&b, c->result, build_get(&b, sum)), build_offset(&b, dw, build_mul(&b, build_i64(&b, to), i64_constant(&b, result))), result);
   build_if_end(&b, &inside);
   build_finish(&b);
 }

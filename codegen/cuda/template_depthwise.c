@@ -1,5 +1,5 @@
 // Depthwise convolutions: each channel has its own window and no other, so there is nothing to multiply in tiles; what counts is how often an element is read. A thread makes a
-// strip of results, 16 bytes of channels each, with the weights of these channels in registers, and reads every element under the strip once. One kernel serves all shapes of
+// strip of results, 16 bytes of channels each (in f32, whatever the type in memory), with the weights of these channels in registers, and reads every element under the strip once. One kernel serves all shapes of
 // one window: sizes are arguments.
 #include <stdlib.h>
 #include <string.h>
@@ -20,20 +20,21 @@ typedef enum Number {
 } Number;
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int element_bytes(const NncConv *c) { return c->dtype == NNC_F64 ? 8 : 4; }
+static TileType type_of(NncDtype t) { return t == NNC_F64 ? TILE_F64 : t == NNC_BF16 ? TILE_BF16 : t == NNC_F16 ? TILE_F16 : TILE_F32; }
+static int wide_bytes(const NncConv *c) { return c->dtype == NNC_F64 ? 8 : 4; }   // of an element that is computed with
 static bool gradient(const NncConv *c) { return c->pass == NNC_CONV_INPUT_GRAD; }
 static bool strided(const NncConv *c) { return gradient(c) && c->stride[0] * c->stride[1] > 1; }   // not every pixel lies under every tap
 static int taps(const NncConv *c) { return (int)(c->kh * c->kw); }
 
 static int lanes(const NncConv *c) {
-  int n = 16 / element_bytes(c);
+  int n = 16 / wide_bytes(c);
   while (c->c % n) n /= 2;
   return n;
 }
 
 bool depthwise_supported(const NncConv *c) {
   int64_t most = INT32_MAX / 4;
-  return c->channels_last && c->groups == c->c && c->groups == c->o && c->groups > 1 && (c->dtype == NNC_F32 || c->dtype == NNC_F64) && taps(c) <= MOST_TAPS &&
+  return c->channels_last && c->groups == c->c && c->groups == c->o && c->groups > 1 && taps(c) <= MOST_TAPS &&
          (!*c->weights_layout || !strcmp(c->weights_layout, "oihw")) && c->n * c->h * c->w * c->c < most && c->n * c->oh * c->ow * c->c < most;
 }
 
@@ -56,14 +57,15 @@ static int64_t parts(const NncConv *c) {
 }
 
 int depthwise_launches(const NncConv *c) { return c->pass == NNC_CONV_WEIGHT_GRAD && parts(c) > 1 ? 2 : 1; }
-int64_t depthwise_workspace(const NncConv *c) { return depthwise_launches(c) == 2 ? parts(c) * c->c * taps(c) * element_bytes(c) : 0; }
+int64_t depthwise_workspace(const NncConv *c) { return depthwise_launches(c) == 2 ? parts(c) * c->c * taps(c) * wide_bytes(c) : 0; }
 
 char *depthwise_symbol(const NncConv *c, int which) {
   static const char *const passes[] = {"forward", "input_grad", "weight_grad"};
-  const char *type = c->dtype == NNC_F64 ? "f64" : "f32";
-  if (which == 1) return text_format("conv_depthwise_sum_%s", type);
-  char *width = c->pass == NNC_CONV_WEIGHT_GRAD ? text_format("_w%d%s", (int)block_width(c), parts(c) > 1 ? "_parts" : "") : host_strdup("");
-  char *symbol = text_format("conv_depthwise_%s_%s_%dx%d_s%dx%d_d%dx%d_x%d%s", passes[c->pass], type, (int)c->kh, (int)c->kw, (int)c->stride[0], (int)c->stride[1], (int)c->dilation[0],
+  static const char *const types[] = {[NNC_F32] = "f32", [NNC_F64] = "f64", [NNC_BF16] = "bf16", [NNC_F16] = "f16"};
+  if (which == 1) return text_format("conv_depthwise_sum_%s", types[c->result]);
+  bool in_parts = depthwise_launches(c) == 2;
+  char *width = c->pass == NNC_CONV_WEIGHT_GRAD ? text_format("_w%d%s", (int)block_width(c), in_parts ? "_parts" : c->result != c->dtype ? "_to_f32" : "") : host_strdup("");
+  char *symbol = text_format("conv_depthwise_%s_%s_%dx%d_s%dx%d_d%dx%d_x%d%s", passes[c->pass], types[c->dtype], (int)c->kh, (int)c->kw, (int)c->stride[0], (int)c->stride[1], (int)c->dilation[0],
                      (int)c->dilation[1], lanes(c), width);
   free(width);
   return symbol;
@@ -96,7 +98,7 @@ void depthwise_launch(const NncConv *c, int which, TemplateLaunch *launch) {
   if (c->pass == NNC_CONV_WEIGHT_GRAD && which == 0) {
     launch->grid[0] = ceil_div(vectors, block_width(c));
     launch->grid[1] = parts(c);
-    launch->shared_bytes = THREADS * lanes(c) * element_bytes(c);
+    launch->shared_bytes = THREADS * lanes(c) * wide_bytes(c);
   }
 }
 
@@ -106,8 +108,9 @@ void depthwise_launch(const NncConv *c, int which, TemplateLaunch *launch) {
 typedef struct Depthwise {
   Build b;
   const NncConv *c;            // Borrowed; only the window, the stride, the dilation, the type and the lanes may be looked at
-  int lanes, bytes;
-  LLVMTypeRef element, vector;
+  int lanes;
+  TileType type, wide, result;  // in memory: of operands, of what is computed with, of results
+  LLVMTypeRef element, vector; // that are computed with
   Val channel;                 // first of this thread's
   Val weights[MOST_TAPS];      // vectors
 } Depthwise;
@@ -122,9 +125,9 @@ static void begin(Depthwise *d, LLVMModuleRef module, const NncConv *c, const ch
   memcpy(parameters, buffers, n);
   memset(parameters + n, 'i', NUMBERS);
   parameters[n + NUMBERS] = 0;
-  *d = (Depthwise){.c = c, .lanes = lanes(c), .bytes = element_bytes(c)};
+  *d = (Depthwise){.c = c, .lanes = lanes(c), .type = type_of(c->dtype), .wide = c->dtype == NNC_F64 ? TILE_F64 : TILE_F32, .result = type_of(c->result)};
   build_kernel(&d->b, module, name, parameters, THREADS);
-  d->element = c->dtype == NNC_F64 ? LLVMDoubleTypeInContext(d->b.llvm) : d->b.f32;
+  d->element = build_memory_type(&d->b, d->wide);
   d->vector = LLVMVectorType(d->element, (unsigned)d->lanes);
 }
 
@@ -138,8 +141,17 @@ static Val divide(Build *b, Val a, const Divisor *by, Val *rest) {
 static Val zero(Depthwise *d) { return LLVMConstNull(d->vector); }
 static Val multiply_add(Depthwise *d, Val x, Val y, Val sum) { return build_intrinsic(&d->b, "llvm.fma", d->vector, 3, (Val[]){x, y, sum}); }
 
-static Val address(Depthwise *d, Val base, Val element) { return build_offset(&d->b, base, build_mul(&d->b, build_i64(&d->b, element), LLVMConstInt(d->b.i64, (uint64_t)d->bytes, false))); }
-static Val load_vector(Depthwise *d, Val base, Val element) { return build_load(&d->b, d->vector, address(d, base, element), d->lanes * d->bytes); }
+static Val address(Depthwise *d, TileType t, Val base, Val element) {
+  return build_offset(&d->b, base, build_mul(&d->b, build_i64(&d->b, element), LLVMConstInt(d->b.i64, (uint64_t)tile_element_bytes(t), false)));
+}
+// Of an operand.
+static Val load_vector(Depthwise *d, Val base, Val element) {
+  LLVMTypeRef type = LLVMVectorType(build_memory_type(&d->b, d->type), (unsigned)d->lanes);
+  return build_widened(&d->b, d->type, build_load(&d->b, type, address(d, d->type, base, element), d->lanes * tile_element_bytes(d->type)));
+}
+static void store_as(Depthwise *d, TileType t, Val base, Val element, Val v, int n) {   // n elements
+  build_store(&d->b, build_rounded(&d->b, t, v), address(d, t, base, element), n * tile_element_bytes(t));
+}
 
 // This thread's channels of pixel (y, x) of the image that is gathered from; zero outside. rows: pixels in front of the image.
 static Val pixel(Depthwise *d, Val image, Val rows, Val y, Val x, Val valid) {
@@ -240,7 +252,7 @@ static void build_strip(LLVMModuleRef module, const NncConv *c, const char *name
     Branch write;
     build_if(b, &write, build_less(b, build_add(b, at.x, constant(&d, s)), number(&d, RESULT_WIDTH)));
     Val element = build_add(b, build_mul(b, build_add(b, at.pixel, constant(&d, s)), number(&d, CHANNELS)), d.channel);
-    build_store(b, sum[s], address(&d, out, element), d.lanes * d.bytes);
+    store_as(&d, d.result, out, element, sum[s], d.lanes);
     build_if_end(b, &write);
   }
   build_if_end(b, &inside);
@@ -268,25 +280,6 @@ static void add_pixels(Depthwise *d, Val x, Val dy, Val first_row, int64_t rows,
   build_loop_end(b, &loop);
 }
 
-// Adds up over the block's rows; the sum is in the threads of row 0.
-static Val meet(Depthwise *d, Val shared, Val row, int64_t width, Val v) {
-  Build *b = &d->b;
-  int align = d->lanes * d->bytes;
-  Val mine = build_offset(b, shared, build_mul(b, b->tid, constant(d, align)));
-  build_barrier(b);   // what was there has been read
-  build_store(b, v, mine, align);
-  build_barrier(b);
-  for (int64_t half = THREADS / width / 2; half > 0; half /= 2) {
-    Branch lower;
-    build_if(b, &lower, build_less(b, row, constant(d, half)));
-    Val other = build_load(b, d->vector, build_offset(b, mine, constant(d, half * width * align)), align);
-    build_store(b, LLVMBuildFAdd(b->builder, build_load(b, d->vector, mine, align), other, ""), mine, align);
-    build_if_end(b, &lower);
-    build_barrier(b);
-  }
-  return build_load(b, d->vector, mine, align);
-}
-
 static void build_weights(LLVMModuleRef module, const NncConv *c, const char *name) {
   Depthwise d;
   bool in_parts = depthwise_launches(c) == 2;
@@ -302,12 +295,12 @@ static void build_weights(LLVMModuleRef module, const NncConv *c, const char *na
   add_pixels(&d, x, dy, row, rows, sums);
   Val part = build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.y", NULL, 0, NULL), base = build_mul(b, part, number(&d, RESULTS)), shared = build_shared_base(b);
   for (int t = 0; t < taps(c); t++) {
-    Val v = meet(&d, shared, row, width, build_get(b, sums[t]));
+    Val v = build_add_rows(b, shared, row, THREADS, width, build_get(b, sums[t]), d.lanes * tile_element_bytes(d.wide));
     Branch write;
     build_if(b, &write, build_and(b, has_vector, build_equal(b, row, constant(&d, 0))));
     for (int l = 0; l < d.lanes; l++) {
       Val element = build_add(b, base, build_add(b, build_mul(b, build_add(b, d.channel, constant(&d, l)), constant(&d, taps(c))), constant(&d, t)));
-      build_store(b, LLVMBuildExtractElement(b->builder, v, constant(&d, l), ""), address(&d, out, element), d.bytes);
+      store_as(&d, in_parts ? d.wide : d.result, out, element, LLVMBuildExtractElement(b->builder, v, constant(&d, l), ""), 1);
     }
     build_if_end(b, &write);
   }
@@ -324,9 +317,9 @@ static void build_sum(LLVMModuleRef module, const NncConv *c, const char *name) 
   Var sum = build_var(b, d.element, LLVMConstNull(d.element));
   Loop loop;
   Val p = build_loop(b, &loop, constant(&d, 0), number(&d, PARTS), 1), element = build_add(b, build_mul(b, p, number(&d, RESULTS)), i);
-  build_set(b, sum, LLVMBuildFAdd(b->builder, build_get(b, sum), build_load(b, d.element, address(&d, from, element), d.bytes), ""));
+  build_set(b, sum, LLVMBuildFAdd(b->builder, build_get(b, sum), build_load(b, d.element, address(&d, d.wide, from, element), tile_element_bytes(d.wide)), ""));
   build_loop_end(b, &loop);
-  build_store(b, build_get(b, sum), address(&d, out, i), d.bytes);
+  store_as(&d, d.result, out, i, build_get(b, sum), 1);
   build_if_end(b, &inside);
   build_finish(b);
 }

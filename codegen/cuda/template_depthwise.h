@@ -1,4 +1,4 @@
-// Depthwise convolutions (as many groups as channels, in and out) with the channels last, as kernel templates: forward, input gradient, weight gradient, in f32 and f64.
+// Depthwise convolutions (as many groups as channels, in and out) with the channels last, as kernel templates: forward, input gradient, weight gradient, in all types; sums in f32 or f64.
 #ifndef NNC_CODEGEN_CUDA_TEMPLATE_DEPTHWISE_H
 #define NNC_CODEGEN_CUDA_TEMPLATE_DEPTHWISE_H
 

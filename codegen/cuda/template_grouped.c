@@ -1,6 +1,6 @@
 // Convolutions in groups of a few channels, forward and the gradient of the input: too little for a tile of the tensor cores. A thread makes 16 bytes of a group's channels of
 // four neighbouring pixels, and goes through taps and the group's other channels: each vector of weights serves four pixels, each vector of elements all its channels.
-// One kernel serves all shapes of one width of vectors.
+// One kernel serves all shapes of one width of vectors. Sums are f32 or f64, whatever the type in memory.
 #include "codegen/cuda/template_conv.h"
 #include "codegen/kernel/text.h"
 
@@ -9,31 +9,36 @@ enum { STRIP = 4 };
 static int64_t results(const ConvShape *c) { return (c->pass == NNC_CONV_INPUT_GRAD ? c->c : c->o) / c->groups; }
 static int64_t summed(const ConvShape *c) { return (c->pass == NNC_CONV_INPUT_GRAD ? c->o : c->c) / c->groups; }
 
-// Elements of a vector that divides `channels`: 16 bytes, or less.
-static int lanes(const ConvShape *c, int64_t channels) {
+int conv_grouped_lanes(const ConvShape *c, int64_t channels) {
   int n = 16 / tile_element_bytes(c->type);
   while (channels % n) n /= 2;
   return n;
 }
 
-static int64_t vectors(const ConvShape *c) { return c->groups * results(c) / lanes(c, results(c)); }
+static int64_t vectors(const ConvShape *c) { return c->groups * results(c) / conv_grouped_lanes(c, results(c)); }
 static int64_t positions(const ConvShape *c) { return c->pass == NNC_CONV_INPUT_GRAD ? c->n * c->h * c->w : c->n * c->oh * c->ow; }
 static int64_t threads(const ConvShape *c) { return (positions(c) + STRIP - 1) / STRIP * vectors(c); }
 
 bool conv_grouped_shape(const NncConv *c, ConvShape *shape) {
-  if (c->groups == 1 || c->pass == NNC_CONV_WEIGHT_GRAD || (c->dtype != NNC_F32 && c->dtype != NNC_F64)) return false;
-  if (!conv_shape(c, c->dtype == NNC_F64 ? TILE_F64 : TILE_F32, shape)) return false;
+  static const TileType types[] = {[NNC_F32] = TILE_F32, [NNC_F64] = TILE_F64, [NNC_BF16] = TILE_BF16, [NNC_F16] = TILE_F16};
+  if (c->groups == 1 || !conv_shape(c, types[c->dtype], shape)) return false;
   shape->grouped = true;
   return threads(shape) < INT32_MAX / 2;
 }
 
-char *conv_grouped_symbol(const ConvShape *c, bool product) {
-  const char *pass = c->pass == NNC_CONV_INPUT_GRAD ? "input_grad" : "forward", *type = c->type == TILE_F64 ? "f64" : "f32";
-  if (!product) return text_format("conv_grouped_%s_reorder_%s", pass, type);
-  return text_format("conv_grouped_%s_%s_%dx%d%s%s", pass, type, lanes(c, results(c)), lanes(c, summed(c)), conv_one_tap(c) ? "_1x1" : "", conv_divides(c) ? "_strided" : "");
+char *conv_grouped_symbol(const ConvShape *c, bool last) {
+  static const char *const types[] = {[TILE_BF16] = "bf16", [TILE_F16] = "f16", [TILE_F32] = "f32", [TILE_F64] = "f64"};
+  const char *pass = c->pass == NNC_CONV_INPUT_GRAD ? "input_grad" : "forward", *type = types[c->type];
+  if (c->pass == NNC_CONV_WEIGHT_GRAD) return conv_grouped_weights_symbol(c);
+  if (!last) return text_format("conv_grouped_%s_reorder_%d", pass, tile_element_bytes(c->type));
+  return text_format("conv_grouped_%s_%s_%dx%d%s%s", pass, type, conv_grouped_lanes(c, results(c)), conv_grouped_lanes(c, summed(c)), conv_one_tap(c) ? "_1x1" : "", conv_divides(c) ? "_strided" : "");
 }
 
 void conv_grouped_launch(const ConvShape *c, TemplateLaunch *launch) {
+  if (c->pass == NNC_CONV_WEIGHT_GRAD) {
+    conv_grouped_weights_launch(c, launch);
+    return;
+  }
   template_divisor(launch->numbers + CONV_COLUMN_TILES, vectors(c));
   launch->grid[0] = (threads(c) + CONV_THREADS - 1) / CONV_THREADS;
   launch->grid[1] = launch->grid[2] = 1;
@@ -46,7 +51,7 @@ typedef struct Grouped {
   Build b;
   const ConvShape *c;          // Borrowed; only what the symbol says may be looked at
   int own, depth, bytes;       // lanes of results, of what is summed; of an element
-  LLVMTypeRef element, result, operand;   // and vectors of it
+  LLVMTypeRef memory, result, operand;   // an element as it lies in memory; vectors of what is computed with
   Val image, weights, out;
   Val group, channel, place;   // the thread's group; its first channel of the group, and of all
   Val first;                   // position
@@ -55,6 +60,11 @@ typedef struct Grouped {
 static Val i64_constant(Build *b, int64_t v) { return LLVMConstInt(b->i64, (uint64_t)v, true); }
 static Val address(Grouped *g, Val base, Val element) { return build_offset(&g->b, base, build_mul(&g->b, element, i64_constant(&g->b, g->bytes))); }
 
+static Val load_vector(Grouped *g, Val base, Val element, int n) {
+  Build *b = &g->b;
+  return build_widened(b, g->c->type, build_load(b, LLVMVectorType(g->memory, (unsigned)n), address(g, base, element), n * g->bytes));
+}
+
 static Val thread_number(Build *b) {
   return build_add(b, build_mul(b, build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.x", NULL, 0, NULL), build_i32(b, CONV_THREADS)), b->tid);
 }
@@ -62,11 +72,12 @@ static Val thread_number(Build *b) {
 static Divisor divisor_of_results(Grouped *g) { return conv_divisor(&g->b, g->c->pass == NNC_CONV_INPUT_GRAD ? CONV_CHANNELS_IN : CONV_CHANNELS_OUT); }
 
 static void begin(Grouped *g, LLVMModuleRef module, const ConvShape *c, const char *name, const char *buffers) {
-  *g = (Grouped){.c = c, .own = lanes(c, results(c)), .depth = lanes(c, summed(c)), .bytes = tile_element_bytes(c->type)};
+  *g = (Grouped){.c = c, .own = conv_grouped_lanes(c, results(c)), .depth = conv_grouped_lanes(c, summed(c)), .bytes = tile_element_bytes(c->type)};
   conv_kernel(&g->b, module, name, buffers);
-  g->element = c->type == TILE_F64 ? g->b.f64 : g->b.f32;
-  g->result = LLVMVectorType(g->element, (unsigned)g->own);
-  g->operand = LLVMVectorType(g->element, (unsigned)g->depth);
+  LLVMTypeRef element = c->type == TILE_F64 ? g->b.f64 : g->b.f32;
+  g->memory = build_memory_type(&g->b, c->type);
+  g->result = LLVMVectorType(element, (unsigned)g->own);
+  g->operand = LLVMVectorType(element, (unsigned)g->depth);
 }
 
 // Weights (o, channel, tap) to (group, tap, summed, result).
@@ -85,7 +96,7 @@ static void build_reorder(LLVMModuleRef module, const ConvShape *c, const char *
   Divisor *outer = gradient ? &of_summed : &of_results, *inner = gradient ? &of_results : &of_summed;
   Val o = build_add(b, build_mul(b, group, outer->value), gradient ? sum : result);
   Val source = build_add(b, build_mul(b, build_add(b, build_mul(b, o, inner->value), gradient ? result : sum), taps.value), tap);
-  build_store(b, build_load(b, g.element, address(&g, from, build_i64(b, source)), g.bytes), address(&g, to, build_i64(b, i)), g.bytes);
+  build_store(b, build_load(b, g.memory, address(&g, from, build_i64(b, source)), g.bytes), address(&g, to, build_i64(b, i)), g.bytes);
   build_if_end(b, &inside);
   build_finish(b);
 }
@@ -104,10 +115,10 @@ static void add_tap(Grouped *g, const PixelRow *rows, Val tap, Var *sums) {
   Val row = build_mul(b, build_add(b, build_mul(b, g->group, conv_number(b, CONV_TAPS)), tap), depth);
   Loop loop;
   Val d = build_loop(b, &loop, build_i32(b, 0), depth, g->depth), x[STRIP];
-  for (int s = 0; s < STRIP; s++) x[s] = build_select(b, valid[s], build_load(b, g->operand, address(g, from[s], build_i64(b, d)), g->depth * g->bytes), zero);
+  for (int s = 0; s < STRIP; s++) x[s] = build_select(b, valid[s], load_vector(g, from[s], build_i64(b, d), g->depth), zero);
   for (int l = 0; l < g->depth; l++) {
     Val at = build_add(b, build_mul(b, build_add(b, row, build_add(b, d, build_i32(b, l))), of_results.value), g->channel);
-    Val w = build_load(b, g->result, address(g, g->weights, build_i64(b, at)), g->own * g->bytes);
+    Val w = load_vector(g, g->weights, build_i64(b, at), g->own);
     for (int s = 0; s < STRIP; s++) {
       Val one = LLVMBuildExtractElement(b->builder, x[s], build_i32(b, l), ""), all = LLVMGetPoison(g->result);
       for (int i = 0; i < g->own; i++) all = LLVMBuildInsertElement(b->builder, all, one, build_i32(b, i), "");
@@ -146,11 +157,14 @@ static void build_product(LLVMModuleRef module, const ConvShape *c, const char *
     Branch write;
     build_if(b, &write, rows[s].inside);
     Val at = build_mul(b, build_i64(b, build_add(b, g.first, build_i32(b, s))), conv_number_i64(b, CONV_RESULT_CHANNELS));
-    build_store(b, build_get(b, sums[s]), address(&g, g.out, build_add(b, at, build_i64(b, g.place))), g.own * g.bytes);
+    build_store(b, build_rounded(b, c->type, build_get(b, sums[s])), address(&g, g.out, build_add(b, at, build_i64(b, g.place))), g.own * g.bytes);
     build_if_end(b, &write);
   }
   build_if_end(b, &inside);
   build_finish(b);
 }
 
-void conv_grouped(LLVMModuleRef module, const ConvShape *c, bool product, const char *name) { (product ? build_product : build_reorder)(module, c, name); }
+void conv_grouped(LLVMModuleRef module, const ConvShape *c, bool last, const char *name) {
+  if (c->pass == NNC_CONV_WEIGHT_GRAD) conv_grouped_weights(module, c, name);
+  else (last ? build_product : build_reorder)(module, c, name);
+}

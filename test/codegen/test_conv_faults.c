@@ -49,7 +49,7 @@ static void move_access(const Planted *p, const char *line, const char *next, co
   free(text);
 }
 
-// *copies: how many copies were seen; those of the first stage are enough.
+// *copies: how many copies were seen; some are enough.
 static void plant_in_line(const Planted *p, const char *line, const char *next, bool *waited, int *copies) {
   char *text = text_format("%.*s", (int)(next - line), line);
   const char *space = strstr(text, "ptr addrspace(1) "), *pointer = space ? line + (space - text) + strlen("ptr addrspace(1) ") : NULL;
@@ -59,7 +59,7 @@ static void plant_in_line(const Planted *p, const char *line, const char *next, 
     *waited = true;
     expect(p, line, next, "", EMU_PENDING_COPY);
   }
-  if (pointer && (wide || (copy && ++*copies <= 8))) move_access(p, line, next, pointer, 4, EMU_MISALIGNED);
+  if (pointer && (wide || (copy && ++*copies <= 4))) move_access(p, line, next, pointer, 4, EMU_MISALIGNED);
   if (pointer && !copy && (loads || wide)) move_access(p, line, next, pointer, 32, EMU_OUT_OF_BOUNDS);   // sums that are stored one by one stay in the workspace
   free(text);
 }

@@ -97,12 +97,14 @@ static int build_convs(NncConv *list) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
+// With a file of a module and an architecture the kernels of that one instead; with "convolutions" these alone.
 int main(int argc, char **argv) {
+  bool only_convs = argc == 2 && !strcmp(argv[1], "convolutions"), given = argc > 2;
   largest_angle = 1e15;
   function_ulps[0] = 8, function_ulps[1] = 2000;   // f64: e^(y log x)
   MlirContext ctx = nn_context_create();
-  MlirModule module = argc > 1 ? read_module(ctx, argv[1]) : mlirModuleCreateEmpty(mlirLocationUnknownGet(ctx));
-  if (argc <= 1) {
+  MlirModule module = given ? read_module(ctx, argv[1]) : mlirModuleCreateEmpty(mlirLocationUnknownGet(ctx));
+  if (!given && !only_convs) {
     build_float_cases(module, NN_F32);
     functions(module, NN_F64, WIDE);   // f64 is arithmetic of our own; the schedules are the same
     build_narrow_cases(module, NN_BF16);
@@ -120,7 +122,7 @@ int main(int argc, char **argv) {
   HostKernels kernels;
   cuda_kernels_emit(module, &kernels);
   NncConv convs[MAX_CONVS];
-  int n_convs = argc > 1 ? 0 : build_convs(convs), n_kernels = kernels.n;
+  int n_convs = given ? 0 : build_convs(convs), n_kernels = kernels.n;
   for (int i = 0; i < n_convs; i++) {
     char *name = cuda_conv_name(&convs[i]);
     kernels.items = host_grow(kernels.items, (size_t)kernels.n + 1, sizeof *kernels.items);
@@ -134,7 +136,7 @@ int main(int argc, char **argv) {
     if (nn_has_attr(op, "nn.kernel")) check_kernel(&code, &kernels.items[i++], op);
   for (int c = 0; c < n_convs; c++) check_conv(&code, &kernels.items[n_kernels + c], &convs[c]);
   printf("%d kernels, %d convolutions, %d failures\n", n_kernels, n_convs, failures);
-  if (argc > 1) check_ptx(&kernels, argv[2], true);
+  if (given) check_ptx(&kernels, argv[2], true);
   emulate_free(code.e);
   host_kernels_free(&kernels);
   mlirModuleDestroy(module);

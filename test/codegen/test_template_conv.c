@@ -94,6 +94,8 @@ static void run_pass(NncConv *c, NncConvPass pass, TileType type, bool grouped, 
   TemplateLaunch l[2];
   char name[2][16];
   c->pass = pass;
+  c->dtype = (NncDtype[]){NNC_BF16, NNC_F16, NNC_F32, NNC_F32}[type];
+  c->result = pass == NNC_CONV_WEIGHT_GRAD ? NNC_F32 : c->dtype;
   CHECK(grouped ? conv_grouped_shape(c, &s) : conv_template_shape(c, type, &s), "not supported");
   LLVMModuleRef module = LLVMModuleCreateWithNameInContext("conv", LLVMContextCreate());
   for (int i = 0; i < conv_template_launches(&s); i++) {
@@ -128,7 +130,7 @@ static void test_conv(ConvShape s) {   // what is 0 and cannot be is 1
   reference(&s, &x, &w, &dy, &y, &dx, &dw);
   run_pass(&c, NNC_CONV_FORWARD, s.type, s.grouped, &x, &w, &y);
   run_pass(&c, NNC_CONV_INPUT_GRAD, s.type, s.grouped, &dy, &w, &dx);
-  if (!s.grouped) run_pass(&c, NNC_CONV_WEIGHT_GRAD, s.type, false, &x, &dy, &dw);
+  run_pass(&c, NNC_CONV_WEIGHT_GRAD, s.type, s.grouped, &x, &dy, &dw);
   Array *all[] = {&x, &w, &dy, &y, &dx, &dw};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) array_free(all[i]);
 }
