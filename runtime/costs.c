@@ -41,10 +41,10 @@ static void add_times(Cost *cost, const Executor *e, int begin, int end) {
 }
 
 // A launch for several calls: its time is divided as their predicted seconds are.
-static int add_parts(Cost *costs, int n, const Executor *e, int step) {
+static int add_parts(Cost *costs, int n, const Executor *e, int step, int end) {
   const NncStep *s = &executor_function(e)->steps[step];
   Cost whole = {0};
-  if (s->n_parts) add_times(&whole, e, step, step + 1);
+  if (s->n_parts) add_times(&whole, e, step, end);
   for (int i = 0; i < s->n_parts; i++) {
     const NncPart *p = &s->parts[i];
     double share = s->seconds > 0 ? p->seconds / s->seconds : 1.0 / s->n_parts;
@@ -58,8 +58,8 @@ static int add_calls(Cost *costs, int n, const Executor *e) {
   const NncFunction *f = executor_function(e);
   for (int i = 0, end; i < f->n_steps; i = end) {
     const NncStep *s = &f->steps[i];
-    for (end = i + 1; end < f->n_steps && s->cost_key && f->steps[end].buffers == s->buffers; end++) {}
-    n = add_parts(costs, n, e, i);
+    for (end = i + 1; end < f->n_steps && (s->cost_key || s->n_parts) && f->steps[end].buffers == s->buffers; end++) {}
+    n = add_parts(costs, n, e, i, end);
     if (!s->cost_key) continue;
     costs[n] = (Cost){.key = s->cost_key, .label = s->label, .flops = s->flops, .bytes = s->bytes, .predicted = s->seconds, .calls = 1};
     add_times(&costs[n++], e, i, end);

@@ -60,8 +60,8 @@ static void add_ops(Text *t, const Kernel *k) {
   ptr_map_free(&numbers);
 }
 
-// What kernels that may share a function have in common. NULL: the kernel is not of that kind. Owned.
-static char *signature_of(MlirOperation func) {
+// What kernels that may share a function have in common. NULL: the kernel is of no such kind. Owned.
+static char *signature_of(MlirOperation func, CudaBodyKind *kind) {
   Kernel k;
   kernel_read(func, &k);
   Nest nest;
@@ -76,6 +76,8 @@ static char *signature_of(MlirOperation func) {
     for (int i = 0; i < k.n_results && !total; i++) flat.ok = flat.ok && nn_type_elements(&k.result_type[i]) == nn_type_elements(&k.domain);
     kernel_walk_all_leaves(&k, check_leaf, &flat);
     add_ops(&t, &k);
+    *kind = !total ? CUDA_BODY_MAP : schedule_reduce_workspace(&k) ? CUDA_BODY_LARGE_TOTAL : CUDA_BODY_TOTAL;
+    text_add(&t, " %d", (int)*kind);
   }
   kernel_free(&k);
   if (flat.ok) return t.data;
@@ -124,6 +126,7 @@ typedef struct Waiting {           // calls of one body that may still wait
   int n;
   MlirOperation *calls;            // Owned
   BytesList bytes;                 // of all of them
+  int64_t parts;                   // of large totals
 } Waiting;
 
 typedef struct Finder {
@@ -144,7 +147,8 @@ static MlirOperation callee_of(const Finder *f, MlirOperation call) {
 }
 
 static int find_body(Finder *f, MlirOperation func) {
-  char *signature = signature_of(func);
+  CudaBodyKind kind = CUDA_BODY_MAP;
+  char *signature = signature_of(func, &kind);
   if (!signature) return -1;
   CudaGroups *g = f->out;
   for (int i = 0; i < g->n_bodies; i++)
@@ -153,7 +157,7 @@ static int find_body(Finder *f, MlirOperation func) {
       return i;
     }
   g->bodies = host_grow(g->bodies, (size_t)g->n_bodies + 1, sizeof *g->bodies);
-  g->bodies[g->n_bodies] = (CudaBody){.name = text_format("group_%d", g->n_bodies), .kernel = func, .signature = signature};
+  g->bodies[g->n_bodies] = (CudaBody){.name = text_format("group_%d", g->n_bodies), .kernel = func, .signature = signature, .kind = kind};
   f->waiting = host_grow(f->waiting, (size_t)g->n_bodies + 1, sizeof *f->waiting);
   f->waiting[g->n_bodies] = (Waiting){0};
   return g->n_bodies++;
@@ -187,10 +191,10 @@ static int64_t domain_elements(const Finder *f, MlirOperation call) {
   return nn_type_elements(&domain);
 }
 
-// The calls of a body that wait become a group, if they are more than one.
+// The calls of a body that wait become a group, if they are more than one, or sums.
 static void end_waiting(Finder *f, int body) {
   Waiting *w = &f->waiting[body];
-  if (w->n > 1) {
+  if (w->n > (f->out->bodies[body].kind == CUDA_BODY_MAP)) {
     CudaGroups *out = f->out;
     out->items = host_grow(out->items, (size_t)out->n + 1, sizeof *out->items);
     CudaGroup *g = &out->items[out->n];
@@ -204,6 +208,7 @@ static void end_waiting(Finder *f, int body) {
       ptr_map_set(&out->of_call, w->calls[c].ptr, out->n);
       count(&f->grouped, callee_of(f, w->calls[c]).ptr);
     }
+    g->workspace = nn_attr_i64(w->calls[w->n - 1], "nn.workspace", 0);
     out->bodies[body].n_rows += w->n;
     out->n++;
     w->calls = NULL;
@@ -211,6 +216,7 @@ static void end_waiting(Finder *f, int body) {
   free(w->calls);
   w->calls = NULL;
   w->n = w->bytes.n = 0;
+  w->parts = 0;
 }
 
 // What is read or written in vectors begins at a multiple of 16 bytes.
@@ -223,11 +229,23 @@ static bool can_wait(const Finder *f, MlirOperation call) {
   return true;
 }
 
+int64_t cuda_total_part(int64_t elements) {
+  enum { LEAST = 16 << 10, MOST_PARTS = 264 };
+  int64_t part = LEAST;
+  while (part * MOST_PARTS < elements) part *= 2;
+  return part;
+}
+
 static void add_waiting(Finder *f, int body, MlirOperation call, const BytesList *bytes) {
   Waiting *w = &f->waiting[body];
+  int64_t elements = domain_elements(f, call), part = cuda_total_part(elements), parts = (elements + part - 1) / part;
+  bool large = f->out->bodies[body].kind == CUDA_BODY_LARGE_TOTAL;
+  if (large && w->parts + parts > CUDA_TOTAL_PARTS) end_waiting(f, body);
+  w->parts += parts;
   w->calls = host_grow(w->calls, (size_t)w->n + 1, sizeof *w->calls);
   w->calls[w->n++] = call;
-  for (int i = 0; i < bytes->n; i++) add_bytes(&w->bytes, bytes->items[i].from, bytes->items[i].to - bytes->items[i].from, bytes->items[i].written);
+  // The workspace, the last of them, is that of the group's last call when the group runs.
+  for (int i = 0; i < bytes->n - large; i++) add_bytes(&w->bytes, bytes->items[i].from, bytes->items[i].to - bytes->items[i].from, bytes->items[i].written);
 }
 
 static void find_in_function(Finder *f, MlirOperation func) {

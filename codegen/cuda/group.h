@@ -13,8 +13,15 @@ typedef struct CudaGroup {
   int64_t *offsets;          // Owned; n rows of one arena offset for each argument and result of the kernel
   int64_t *elements;         // Owned; n
   int body;                  // into CudaGroups.bodies
-  int launch;                // of the body's kernel
+  int launch;                // of the body's kernel; of large totals the first of two
+  int64_t workspace;         // large totals: where the last call's workspace is, which holds the partial sums of all
 } CudaGroup;
+
+// Sums over whole tensors: a block for each or, of large ones, a block for each part, whose sums a second launch adds up. They are always made in groups, of one call if
+// need be, so that their order of additions depends on nothing but their sizes.
+typedef enum CudaBodyKind { CUDA_BODY_MAP, CUDA_BODY_TOTAL, CUDA_BODY_LARGE_TOTAL } CudaBodyKind;
+enum { CUDA_TOTAL_PARTS = 2112 };   // of a group; each has 8 bytes of the workspace
+int64_t cuda_total_part(int64_t elements);   // elements of a part of a large tensor
 
 // Kernels that differ in their shapes alone: one function serves their groups.
 typedef struct CudaBody {
@@ -23,6 +30,7 @@ typedef struct CudaBody {
   char *signature;           // Owned; of what they have in common
   int n_buffers;             // arguments and results of the kernel
   int n_rows;                // of its table: the calls of its groups
+  CudaBodyKind kind;
 } CudaBody;
 
 typedef struct CudaGroups {

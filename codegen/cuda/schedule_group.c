@@ -8,15 +8,16 @@
 enum { THREADS = 256, WARP = 32, MOST_EACH = 16, ENOUGH_BLOCKS = 2112, CONSTANT_BYTES = 60 * 1024 };   // MOST_EACH: vectors of a thread
 
 // A row of the table, of words of 64 bits: the elements in the upper half, the first block in the lower, then a word for each column. Where all rows of a
-// buffer agree its offset is in the code, and a result in its argument's place has that one's column.
+// buffer agree its offset is in the code, and a result in its argument's place has that one's column. Large totals have the elements of a part in the last word.
 typedef struct GroupEmitter {
   Emitter e;
   const Kernel *k;
   const CudaBody *body;
   int n_columns, *column;          // Owned; by buffer, -1: constant
   int64_t *constant;               // Owned; by buffer
+  const char *symbol;              // Borrowed; of the function that is written
   int space;                       // of the table: 4, constant memory, while there is room
-  int arena, first, count, part;   // parameters; part: elements of a block, a multiple of those that its threads make at once
+  int arena, first, count, last;   // parameters; last: elements of a block, a multiple of those that its threads make at once, or where the workspace is, in units of NNC_ALIGN bytes
   int steps;                       // of the bisection
 } GroupEmitter;
 
@@ -32,10 +33,12 @@ static Value i32(Emitter *e, const char *op, int a, int b) { return emit(e, 0, "
 static int i32_constant(Emitter *e, int value) { return emit_constant(e, "%d : i32", value).id; }
 static Value to_i64(Emitter *e, Value v) { return emit(e, 0, "arith.extui %%v%d : i32 to i64", v.id); }
 
+static int row_words(const GroupEmitter *g) { return 1 + g->n_columns + (g->body->kind == CUDA_BODY_LARGE_TOTAL); }
+
 // Word `at` of a row.
 static Value word(GroupEmitter *g, Value row, int at) {
   Emitter *e = &g->e;
-  Value base = emit(e, 0, "llvm.mlir.addressof @%s_table : !llvm.ptr<%d>", g->body->name, g->space), i = i32(e, "muli", row.id, i32_constant(e, 1 + g->n_columns));
+  Value base = emit(e, 0, "llvm.mlir.addressof @%s_table : !llvm.ptr<%d>", g->body->name, g->space), i = i32(e, "muli", row.id, i32_constant(e, row_words(g)));
   i = to_i64(e, i32(e, "addi", i.id, i32_constant(e, at)));
   Value address = emit(e, 0, "llvm.getelementptr %%v%d[%%v%d] : (!llvm.ptr<%d>, i64) -> !llvm.ptr<%d>, i64", base.id, i.id, g->space, g->space);
   return emit(e, 0, "llvm.load %%v%d {alignment = 8 : i64} : !llvm.ptr<%d> -> i64", address.id, g->space);
@@ -76,7 +79,7 @@ static void bind_buffers(GroupEmitter *g, Value row) {
 static void emit_part(GroupEmitter *g, Value start, Value n, Value tid, int lanes) {
   Emitter *e = &g->e;
   e->vector_group = 0;
-  Value end = emit_index(e, "minsi", emit_index(e, "addi", start, to_i64(e, (Value){g->part, 0, false})), n), rest = emit_index_with(e, "remui", n, lanes);
+  Value end = emit_index(e, "minsi", emit_index(e, "addi", start, to_i64(e, (Value){g->last, 0, false})), n), rest = emit_index_with(e, "remui", n, lanes);
   Value whole = emit_index(e, "subi", n, rest), to = emit_index(e, "minsi", end, whole);
   Value at = for_begin(e, emit_index(e, "addi", start, emit_index_with(e, "muli", tid, lanes)), to, (int64_t)THREADS * lanes, 0, NULL, NULL, NULL);
   e->vector_index[0] = at.id;
@@ -93,44 +96,121 @@ static void emit_part(GroupEmitter *g, Value start, Value n, Value tid, int lane
   if_end(e, 0, NULL, NULL, NULL, NULL);
 }
 
-// One block sums a tensor: each thread every 256th element, then the warps by shuffles, then their sums from shared memory.
-static void emit_total(GroupEmitter *g, Value n, Value tid) {
+// The sum of a tensor's elements from `start` to `end`: each thread's own, vectors first.
+static Value sum_elements(GroupEmitter *g, const Unit *u, Value start, Value end, Value tid, int lanes) {
+  Emitter *e = &g->e;
+  IndexMap domain = index_map_domain(g->k);
+  e->vector_group = 0;
+  Value count = emit_index(e, "subi", end, start), whole = emit_index(e, "subi", end, emit_index_with(e, "remui", count, lanes));
+  Value x = reduce_identity(e, u);
+  for (int pass = lanes > 1 ? 0 : 1; pass < 2; pass++) {
+    int n = pass ? 1 : lanes;
+    if (pass && lanes > 1) {
+      x = emit_take_lanes(e, emit_horizontal(e, NN_OP_add, u->dtype, x), element_type(u->dtype), lanes, 0, 1, 1);
+      schedule_forget(e, 1);
+    }
+    TypeName type = vector_type(e, u->dtype);
+    Value arg, at = emit_index(e, "addi", pass && lanes > 1 ? whole : start, emit_index_with(e, "muli", tid, n));
+    x.varies = true;
+    at = for_begin(e, at, pass ? end : whole, (int64_t)THREADS * n, 1, &x, &type, &arg);
+    e->vector_index[0] = at.id;
+    e->index_depth[0] = e->depth;
+    Value sum = reduce_combine(e, u, arg, expression(e, u->operand, &domain));
+    for_end(e, 1, &sum, &type, &x);
+  }
+  return x;
+}
+
+static Value element_address(Emitter *e, const char *pointer, Value base, Value i, NnDtype dtype) {
+  return emit(e, e->depth, "llvm.getelementptr %%v%d[%%v%d] : (%s, i64) -> %s, %s", base.id, i.id, pointer, pointer, element_type(dtype));
+}
+
+static Value load_element(Emitter *e, const char *pointer, Value base, Value i, NnDtype dtype) {
+  return emit(e, e->depth, "llvm.load %%v%d {alignment = %d : i64} : %s -> %s", element_address(e, pointer, base, i, dtype).id, (int)nn_dtype_bytes(dtype), pointer, vector_type(e, dtype).text);
+}
+
+static void store_element(Emitter *e, const char *pointer, Value base, Value i, NnDtype dtype, Value x) {
+  emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, %s", x.id, element_address(e, pointer, base, i, dtype).id, (int)nn_dtype_bytes(dtype), vector_type(e, dtype).text, pointer);
+}
+
+// Of what each thread of the block has: the warps by shuffles, then their sums from shared memory.
+static Value block_sum(GroupEmitter *g, const Unit *u, Value x, Value tid) {
+  Emitter *e = &g->e;
+  for (int distance = WARP / 2; distance > 0; distance /= 2) x = reduce_combine(e, u, x, schedule_shuffle_xor(e, u->dtype, x, distance));
+  Value base = emit(e, 0, "llvm.mlir.addressof @%s_shared : !llvm.ptr<3>", g->symbol), warp = emit_index_with(e, "divui", tid, WARP);
+  if_begin(e, schedule_compare(e, "eq", emit_index_with(e, "remui", tid, WARP), 0));
+  store_element(e, "!llvm.ptr<3>", base, warp, u->dtype, x);
+  if_end(e, 0, NULL, NULL, NULL, NULL);
+  schedule_barrier(e);
+  for (int i = 0; i < THREADS / WARP; i++) {
+    Value other = load_element(e, "!llvm.ptr<3>", base, emit_i64(e, i), u->dtype);
+    x = i ? reduce_combine(e, u, x, other) : other;
+  }
+  x.varies = false;
+  return x;
+}
+
+static void store_total(GroupEmitter *g, Reduce *r, Value x, Value tid) {
+  Emitter *e = &g->e;
+  IndexMap kept = index_map_kept(g->k);
+  if_begin(e, schedule_compare(e, "eq", tid, 0));
+  reduce_bind(e, &r->units[0], &kept, x);
+  reduce_emit_kept_results(e, r, 1);
+  if_end(e, 0, NULL, NULL, NULL, NULL);
+}
+
+// One block sums a tensor.
+static void emit_total(GroupEmitter *g, Value n, Value tid, int lanes) {
+  Emitter *e = &g->e;
+  Reduce r;
+  reduce_plan_values(g->k, 1, &r);
+  block_begin(e);
+  store_total(g, &r, block_sum(g, &r.units[0], sum_elements(g, &r.units[0], emit_i64(e, 0), n, tid, lanes), tid), tid);
+  block_end(e);
+}
+
+static Value partial_sums(GroupEmitter *g) {
+  Emitter *e = &g->e;
+  Value offset = emit_index_with(e, "muli", to_i64(e, (Value){g->last, 0, false}), NNC_ALIGN);
+  return emit(e, 0, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, i64) -> !buffer, i8", g->arena, offset.id);
+}
+
+// A block sums a part of a large tensor. Partial sums lie in the order of the blocks.
+static void emit_partial(GroupEmitter *g, Value row, Value block, Value within, Value n, Value tid, int lanes) {
   Emitter *e = &g->e;
   Reduce r;
   reduce_plan_values(g->k, 1, &r);
   const Unit *u = &r.units[0];
-  IndexMap domain = index_map_domain(g->k), kept = index_map_kept(g->k);
-  TypeName type = vector_type(e, u->dtype);
+  Value part = word(g, row, row_words(g) - 1), sums = partial_sums(g), start = emit_index(e, "muli", to_i64(e, within), part), end = emit_index(e, "minsi", emit_index(e, "addi", start, part), n);
   block_begin(e);
-  e->vector_group = 0;
-  Value x = reduce_identity(e, u), arg;
-  x.varies = true;
-  Value at = for_begin(e, tid, n, THREADS, 1, &x, &type, &arg);
-  e->vector_index[0] = at.id;
-  e->index_depth[0] = e->depth;
-  Value sum = reduce_combine(e, u, arg, expression(e, u->operand, &domain));
-  for_end(e, 1, &sum, &type, &x);
-  for (int distance = WARP / 2; distance > 0; distance /= 2) x = reduce_combine(e, u, x, schedule_shuffle_xor(e, u->dtype, x, distance));
-  Value base = emit(e, 0, "llvm.mlir.addressof @%s_shared : !llvm.ptr<3>", g->body->name), warp = emit_index_with(e, "divui", tid, WARP);
-  if_begin(e, schedule_compare(e, "eq", emit_index_with(e, "remui", tid, WARP), 0));
-  Value mine = emit(e, e->depth, "llvm.getelementptr %%v%d[%%v%d] : (!llvm.ptr<3>, i64) -> !llvm.ptr<3>, %s", base.id, warp.id, element_type(u->dtype));
-  emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !llvm.ptr<3>", x.id, mine.id, (int)nn_dtype_bytes(u->dtype), type.text);
-  if_end(e, 0, NULL, NULL, NULL, NULL);
-  schedule_barrier(e);
-  for (int i = 0; i < THREADS / WARP; i++) {
-    Value from = emit(e, e->depth, "llvm.getelementptr %%v%d[%d] : (!llvm.ptr<3>) -> !llvm.ptr<3>, %s", base.id, i, element_type(u->dtype));
-    Value other = emit(e, e->depth, "llvm.load %%v%d {alignment = %d : i64} : !llvm.ptr<3> -> %s", from.id, (int)nn_dtype_bytes(u->dtype), type.text);
-    x = i ? reduce_combine(e, u, x, other) : other;
-  }
-  x.varies = false;
+  Value x = block_sum(g, u, sum_elements(g, u, start, end, tid, lanes), tid);
   if_begin(e, schedule_compare(e, "eq", tid, 0));
-  reduce_bind(e, u, &kept, x);
-  reduce_emit_kept_results(e, &r, 1);
+  store_element(e, "!buffer", sums, to_i64(e, block), u->dtype, x);
   if_end(e, 0, NULL, NULL, NULL, NULL);
   block_end(e);
 }
 
-// A sum of f32 or f64 over everything, by one block.
+// The second launch: a block adds up the partial sums of a tensor.
+static void emit_sum_of_partials(GroupEmitter *g) {
+  Emitter *e = &g->e;
+  Reduce r;
+  reduce_plan_values(g->k, 1, &r);
+  const Unit *u = &r.units[0];
+  Value block = emit(e, 0, "llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.ctaid.x\"() : () -> i32"), row = i32(e, "addi", g->first, block.id), head = word(g, row, 0), part = word(g, row, row_words(g) - 1);
+  Value from = to_i64(e, lower_half(e, head)), n = emit_index_with(e, "shrui", head, 32), tid = schedule_sreg(e, "tid.x"), sums = partial_sums(g);
+  Value blocks = emit_index(e, "divui", emit_index(e, "addi", n, emit_index_with(e, "subi", part, 1)), part), to = emit_index(e, "addi", from, blocks);
+  bind_buffers(g, row);
+  block_begin(e);
+  TypeName type = vector_type(e, u->dtype);
+  Value x = reduce_identity(e, u), arg;
+  x.varies = true;
+  Value at = for_begin(e, emit_index(e, "addi", from, tid), to, THREADS, 1, &x, &type, &arg), sum = reduce_combine(e, u, arg, load_element(e, "!buffer", sums, at, u->dtype));
+  for_end(e, 1, &sum, &type, &x);
+  store_total(g, &r, block_sum(g, u, x, tid), tid);
+  block_end(e);
+}
+
+// A sum of f32 or f64 over everything.
 bool schedule_is_total(const Kernel *k) {
   if (k->kind != KERNEL_ROW && k->kind != KERNEL_COLUMN) return false;
   for (int a = 0; a < k->domain.rank; a++)
@@ -138,11 +218,10 @@ bool schedule_is_total(const Kernel *k) {
   Reduce r;
   reduce_plan_values(k, 1, &r);
   bool wide = r.n_units == 1 && (r.units[0].dtype == NN_F32 || r.units[0].dtype == NN_F64);
-  return wide && r.units[0].kind == UNIT_SUM && !r.has_domain_result && k->n_results == 1 && schedule_reduce_workspace(k) == 0;
+  return wide && r.units[0].kind == UNIT_SUM && !r.has_domain_result && k->n_results == 1;
 }
 
 static int group_lanes(const Kernel *k) {
-  if (k->kind != KERNEL_MAP) return 1;
   Nest nest;
   nest_build(k, &nest);
   nest.extent[0] = 1024;   // the tensors have all sizes: what is left at their ends is made element by element
@@ -153,22 +232,21 @@ static int group_lanes(const Kernel *k) {
 // Tables and launches
 
 // Elements of a block: fewer where that leaves too few blocks for a GPU.
-static int64_t part_of(const CudaGroup *g, const Kernel *k, int lanes) {
-  if (k->kind != KERNEL_MAP) return INT32_MAX;   // one block each
+static int64_t part_of(const CudaGroup *g, int lanes) {
   int64_t sum = 0, least = (int64_t)THREADS * lanes, each;
   for (int i = 0; i < g->n; i++) sum += g->elements[i];
   for (each = 1; each < MOST_EACH && ceil_div(sum, 2 * each * least) >= ENOUGH_BLOCKS;) each *= 2;
   return each * least;
 }
 
-static void add_launch(HostKernel *out, const CudaBody *body, const CudaGroup *g, int64_t blocks, int first, int64_t part) {
-  schedule_launch(out, host_strdup(body->name), blocks, THREADS, 1);
+static void add_launch(HostKernel *out, char *symbol, const CudaGroup *g, int64_t blocks, int first, int64_t last) {   // takes symbol
+  schedule_launch(out, symbol, blocks, THREADS, 1);
   HostLaunch *l = &out->launches[out->n_launches - 1];
   l->n_numbers = 3;
   l->numbers = host_alloc(3, sizeof *l->numbers);
   l->numbers[0] = first;
   l->numbers[1] = g->n;
-  l->numbers[2] = (int32_t)part;
+  l->numbers[2] = (int32_t)last;
 }
 
 static int64_t offset_at(const CudaGroups *groups, const CudaGroup *g, int row, int buffer) { return g->offsets[row * groups->bodies[g->body].n_buffers + buffer]; }
@@ -209,6 +287,7 @@ static void add_row(GroupEmitter *g, const CudaGroups *groups, const CudaGroup *
     while (g->column[i] != c) i++;
     text_add(table, ", %lld", (long long)offset_at(groups, group, row, i));
   }
+  if (g->body->kind == CUDA_BODY_LARGE_TOTAL) text_add(table, ", %lld", (long long)cuda_total_part(group->elements[row]));
 }
 
 // The rows of all groups of the body; the launch of each, with a line of the comment.
@@ -217,17 +296,20 @@ static void add_groups(GroupEmitter *e, const CudaGroups *groups, int body, int 
   for (int i = 0; i < groups->n; i++) {
     CudaGroup *g = &groups->items[i];
     if (g->body != body) continue;
-    int64_t blocks = 0, elements = 0, part = part_of(g, e->k, lanes);
+    int64_t blocks = 0, elements = 0, part = part_of(g, lanes);
     for (int c = 0; c < g->n; c++) {
       add_row(e, groups, g, c, blocks, table);
-      blocks += ceil_div(g->elements[c], part);
+      blocks += e->body->kind == CUDA_BODY_TOTAL ? 1 : ceil_div(g->elements[c], e->body->kind == CUDA_BODY_MAP ? part : cuda_total_part(g->elements[c]));
       elements += g->elements[c];
     }
     g->launch = out->n_launches;
     text_add(comment, "// launch %d: %d tensors of %lld elements together, grid %lld x %d threads, ", out->n_launches, g->n, (long long)elements, (long long)blocks, THREADS);
-    if (e->k->kind == KERNEL_MAP) text_add(comment, "%lld elements a block, %d a thread at once\n", (long long)part, lanes);
-    else text_add(comment, "a block for each\n");
-    add_launch(out, &groups->bodies[body], g, blocks, first, part);
+    if (e->body->kind == CUDA_BODY_MAP) text_add(comment, "%lld elements a block, %d a thread at once\n", (long long)part, lanes);
+    else if (e->body->kind == CUDA_BODY_TOTAL) text_add(comment, "a block for each\n");
+    else text_add(comment, "a block for each part, and launch %d, grid %d x %d threads, for their sums\n", out->n_launches + 1, g->n, THREADS);
+    bool large = e->body->kind == CUDA_BODY_LARGE_TOTAL;
+    add_launch(out, host_strdup(e->body->name), g, blocks, first, large ? g->workspace / NNC_ALIGN : part);
+    if (large) add_launch(out, text_format("%s_sums", e->body->name), g, g->n, first, g->workspace / NNC_ALIGN);
     first += g->n;
   }
 }
@@ -237,21 +319,45 @@ static void add_types(Text *t, const Kernel *k, const NnType *types, int n) {
 }
 
 static void add_table(GroupEmitter *g, CudaModule *m, const Text *rows) {
-  int64_t words = (int64_t)g->body->n_rows * (1 + g->n_columns);
+  int64_t words = (int64_t)g->body->n_rows * row_words(g);
   g->space = m->constant_bytes + 8 * words <= CONSTANT_BYTES ? 4 : 1;
   if (g->space == 4) m->constant_bytes += 8 * words;
   text_add(&m->m.text, "llvm.mlir.global internal constant @%s_table(dense<[%s]> : tensor<%lldxi64>) {addr_space = %d : i32, alignment = 16 : i64} : !llvm.array<%lld x i64>\n", g->body->name,
            text_c_string(rows), (long long)words, g->space, (long long)words);
 }
 
-static void begin_group(GroupEmitter *g, CudaModule *m, int lanes) {
+static void begin_group(GroupEmitter *g, CudaModule *m, const char *symbol, int lanes) {
   void (*open)(Emitter *, const char *, int) = m->m.target.open;
   Emitter *e = &g->e;
+  g->symbol = symbol;
+  if (g->body->kind != CUDA_BODY_MAP)
+    text_add(&m->m.text, "llvm.mlir.global internal @%s_shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<%d x i8>\n", symbol, THREADS / WARP * 8);
   m->m.target.open = group_open;
-  schedule_begin(e, m, g->k, g->body->name, g->body->n_buffers + 4);
+  schedule_begin(e, m, g->k, symbol, g->body->n_buffers + 4);
   m->m.target.open = open;
-  g->arena = e->buffer[0], g->first = e->buffer[1], g->count = e->buffer[2], g->part = e->buffer[3];
+  g->arena = e->buffer[0], g->first = e->buffer[1], g->count = e->buffer[2], g->last = e->buffer[3];
   schedule_forget(e, lanes);
+}
+
+// A block finds its tensor, and does its part of it.
+static void emit_group(GroupEmitter *g, CudaModule *m, int lanes) {
+  begin_group(g, m, g->body->name, lanes);
+  Emitter *e = &g->e;
+  Value block = emit(e, 0, "llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.ctaid.x\"() : () -> i32"), row = find_row(g, block), head = word(g, row, 0);
+  Value within = i32(e, "subi", block.id, lower_half(e, head).id), n = emit_index_with(e, "shrui", head, 32), tid = schedule_sreg(e, "tid.x");
+  bind_buffers(g, row);
+  switch (g->body->kind) {
+    case CUDA_BODY_MAP: emit_part(g, emit_index(e, "muli", to_i64(e, within), to_i64(e, (Value){g->last, 0, false})), n, tid, lanes); break;
+    case CUDA_BODY_TOTAL: emit_total(g, n, tid, lanes); break;
+    case CUDA_BODY_LARGE_TOTAL: emit_partial(g, row, block, within, n, tid, lanes); break;
+  }
+  emitter_end(e);
+  if (g->body->kind != CUDA_BODY_LARGE_TOTAL) return;
+  char *symbol = text_format("%s_sums", g->body->name);
+  begin_group(g, m, symbol, 1);
+  emit_sum_of_partials(g);
+  emitter_end(e);
+  free(symbol);
 }
 
 void schedule_group(CudaModule *m, const CudaGroups *groups, int number, const Kernel *k, HostKernel *out) {
@@ -270,20 +376,10 @@ void schedule_group(CudaModule *m, const CudaGroups *groups, int number, const K
   text_add(t, "\n%s", text_c_string(&comment));
   kernel_comment_again(t, k->func);
   add_table(&g, m, &table);
-  if (k->kind != KERNEL_MAP)
-    text_add(t, "llvm.mlir.global internal @%s_shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<%d x i8>\n", g.body->name, THREADS / WARP * 8);
   bool *aligned = host_alloc((size_t)g.body->n_buffers, sizeof *aligned);
   for (int i = 0; i < g.body->n_buffers; i++) aligned[i] = nn_type_elements(i < k->n_args ? &k->arg[i] : &k->result_type[i - k->n_args]) == nn_type_elements(&k->domain);
   m->aligned = aligned;
-  begin_group(&g, m, lanes);
-  Emitter *e = &g.e;
-  Value block = emit(e, 0, "llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.ctaid.x\"() : () -> i32"), row = find_row(&g, block), head = word(&g, row, 0);
-  Value within = i32(e, "subi", block.id, lower_half(e, head).id), n = emit_index_with(e, "shrui", head, 32);
-  Value start = emit_index(e, "muli", to_i64(e, within), to_i64(e, (Value){g.part, 0, false}));
-  bind_buffers(&g, row);
-  if (k->kind == KERNEL_MAP) emit_part(&g, start, n, schedule_sreg(e, "tid.x"), lanes);
-  else emit_total(&g, n, schedule_sreg(e, "tid.x"));
-  emitter_end(e);
+  emit_group(&g, m, lanes);
   m->aligned = NULL;
   free(aligned);
   free(g.column);

@@ -616,7 +616,7 @@ void schedule_combine(CudaModule *m, const Kernel *k, int64_t rows, int64_t from
 void schedule_reduce(CudaModule *m, const Kernel *k, HostKernel *out) {
   Plan p;
   plan_reduce(k, &p);
-  out->workspace_bytes = p.bytes;
+  out->workspace_bytes = schedule_reduce_workspace(k);
   if (!p.chunked) {
     emit_direct(m, &p, out);
     return;

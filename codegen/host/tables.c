@@ -303,12 +303,18 @@ static void add_group_step(Tables *w, const NnStep *s, const CudaGroup *g) {
     NncPart part = add_part(w, g->calls[i], &parts);
     all.flops += part.flops, all.bytes += part.bytes, all.seconds += part.seconds;
   }
+  bool large = w->kernels->groups->bodies[g->body].kind == CUDA_BODY_LARGE_TOTAL;
+  if (large) add_buffer(w, g->workspace, 8 * CUDA_TOTAL_PARTS);
   int n = w->n_buffers - first;
-  text_add(&w->steps, "  {.kind=NNC_STEP_KERNEL,.label=L%d,.n_buffers=%d,.buffers=B+%d,.buffer_bytes=Z+%d,.workspace=-1,", (int)(k - w->kernels->items), n, first, first);
-  add_launch(w, &k->launches[g->launch], n - 1);
-  text_add(&w->steps, ",.flops=%.6g,.bytes=%.6g,.seconds=%.6g,.n_parts=%d,.parts=(const NncPart[]){%s}},\n", all.flops, all.bytes, all.seconds, g->n, text_c_string(&parts));
+  for (int l = 0; l < 1 + large; l++) {
+    text_add(&w->steps, "  {.kind=NNC_STEP_KERNEL,.label=L%d,.n_buffers=%d,.buffers=B+%d,.buffer_bytes=Z+%d,.workspace=-1,", (int)(k - w->kernels->items), n, first, first);
+    add_launch(w, &k->launches[g->launch + l], n - 1);
+    // The whole cost stands at the first launch.
+    if (!l) text_add(&w->steps, ",.flops=%.6g,.bytes=%.6g,.seconds=%.6g,.n_parts=%d,.parts=(const NncPart[]){%s}", all.flops, all.bytes, all.seconds, g->n, text_c_string(&parts));
+    text_add(&w->steps, "},\n");
+    tables_end_step(w, first);
+  }
   text_free(&parts);
-  tables_end_step(w, first);
 }
 
 static void add_kernel_steps(Tables *w, const NnStep *s) {
