@@ -408,12 +408,11 @@ static void attention(MlirOperation op, const Tensor *const *x, Tensor *y) {
   double *p = calloc((size_t)a.n_keys, sizeof *p);
   for (int64_t row = 0; row < a.batch * a.heads * a.n_queries; row++) {
     int64_t i = row % a.n_queries, h = row / a.n_queries % a.heads, b = row / a.n_queries / a.heads, at = attention_row(&a, false, b, h, i);
-    double lse = attention_weights(&a, x, b, h, i, p), dp_p = 0;
+    double lse = attention_weights(&a, x, b, h, i, p), dp_p = a.backward ? dot(x[5]->data + at, x[3]->data + at, a.head_dim) : 0;
     if (!a.backward) y[1].data[row] = lse;
     for (int64_t j = 0; j < a.n_keys; j++) {
       int64_t from = attention_row(&a, true, b, h, j);
       double kept = a.key < 0 ? 1 : attention_kept(&a, x[a.key], row * a.n_keys + j);
-      if (a.backward) dp_p += p[j] * kept * dot(x[5]->data + at, x[2]->data + from, a.head_dim);
       for (int64_t d = 0; d < a.head_dim; d++) {
         if (!a.backward) y[0].data[at + d] += p[j] * kept * x[2]->data[from + d];
         else y[2].data[from + d] += p[j] * kept * x[5]->data[at + d];
@@ -565,18 +564,58 @@ static const Tensor *look_up(const Environment *e, MlirValue value) {
   abort();
 }
 
+static bool scan(const NnScan *s, const Tensor *const *operand, Tensor *result);
+
 static bool step(Environment *e, MlirOperation op) {
   intptr_t n = mlirOperationGetNumOperands(op);
   const Tensor **operand = calloc((size_t)n + 1, sizeof *operand);
-  Tensor result[NN_MAX_RESULTS];
+  Tensor *result = calloc((size_t)mlirOperationGetNumResults(op) + NN_MAX_RESULTS, sizeof *result);
+  NnScan s;
   for (intptr_t i = 0; i < n; i++) operand[i] = look_up(e, mlirOperationGetOperand(op, i));
-  bool known = reference_op(op, operand, result);
+  bool is_scan = nn_scan_of(op, &s);
+  for (intptr_t i = 0; is_scan && i < mlirOperationGetNumResults(op); i++) result[i] = tensor_create(nn_value_type(mlirOperationGetResult(op, i)));
+  bool known = is_scan ? scan(&s, operand, result) : reference_op(op, operand, result);
   for (intptr_t i = 0; known && i < mlirOperationGetNumResults(op); i++) bind(e, mlirOperationGetResult(op, i), result[i], true);
   free(operand);
+  free(result);
+  return known;
+}
+
+// Row `to` of y = row `from` of x, rows of the size of one of them.
+static void copy_row(const Tensor *x, int64_t from, Tensor *y, int64_t to) {
+  int64_t size = count(x) < count(y) ? count(x) : count(y);
+  memcpy(y->data + to * size, x->data + from * size, (size_t)size * sizeof *y->data);
+}
+
+// A loop by its definition (ir.h, Scans). Tied carries are the results themselves.
+static bool scan(const NnScan *s, const Tensor *const *operand, Tensor *result) {
+  int carries = s->n_stacked + s->n_tied, n_args = s->n_slices + carries + s->n_invariants, n = carries + s->n_outputs;
+  Tensor *args = calloc((size_t)n_args + 1, sizeof *args), *made = calloc((size_t)n + 1, sizeof *made);
+  for (int i = 0; i < n_args; i++) args[i] = tensor_create(nn_value_type(mlirBlockGetArgument(nn_function_body(s->body), i)));
+  for (int i = 0; i < carries; i++) copy_row(operand[s->n_slices + i], 0, &result[i], i < s->n_stacked && s->reverse ? s->length : 0);
+  for (int i = s->n_slices + carries; i < n_args; i++) copy_row(operand[i], 0, &args[i], 0);
+  bool known = true;
+  for (int64_t t = 0; t < s->length && known; t++) {
+    int64_t row = s->reverse ? s->length - 1 - t : t;
+    for (int i = 0; i < s->n_slices; i++) copy_row(operand[i], row, &args[i], 0);
+    for (int i = 0; i < carries; i++) copy_row(&result[i], i < s->n_stacked ? row + s->reverse : 0, &args[s->n_slices + i], 0);
+    known = reference_run(s->body, args, made, n) == n;
+    for (int i = 0; known && i < n; i++) {
+      copy_row(&made[i], 0, &result[i], i < s->n_stacked ? row + !s->reverse : i < carries ? 0 : row);
+      tensor_free(&made[i]);
+    }
+  }
+  for (int i = 0; i < n_args; i++) tensor_free(&args[i]);
+  free(args);
+  free(made);
   return known;
 }
 
 int reference_run(MlirOperation func, const Tensor *args, Tensor *results, int max_results) {
+  return reference_run_tapped(func, args, results, max_results, NULL, NULL);
+}
+
+int reference_run_tapped(MlirOperation func, const Tensor *args, Tensor *results, int max_results, void (*tap)(void *data, MlirOperation op, const Tensor *value), void *data) {
   Environment e = {0};
   MlirBlock body = nn_function_body(func);
   int n = -1;
@@ -592,6 +631,7 @@ int reference_run(MlirOperation func, const Tensor *args, Tensor *results, int m
     } else if (!step(&e, op)) {
       break;
     }
+    if (tap && nn_op_of(op) == NN_OP_tap) tap(data, op, look_up(&e, mlirOperationGetOperand(op, 0)));
   }
   for (int i = 0; i < e.n; i++)
     if (e.at[i].owned) tensor_free(&e.at[i].tensor);

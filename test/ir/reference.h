@@ -17,7 +17,9 @@ void tensor_free(Tensor *t);
 
 // Evaluates one nn op: result[i] are created. False if the op is not known here.
 bool reference_op(MlirOperation op, const Tensor *const *operand, Tensor *result);
-// Runs a function of nn ops and func.return on its arguments. Returns the number of results, -1 on an op it does not know.
+// Runs a function of nn ops, scans and func.return on its arguments. Returns the number of results, -1 on an op it does not know.
 int reference_run(MlirOperation func, const Tensor *args, Tensor *results, int max_results);
+// The same, and calls tap on each nn.tap with what it marks.
+int reference_run_tapped(MlirOperation func, const Tensor *args, Tensor *results, int max_results, void (*tap)(void *data, MlirOperation op, const Tensor *value), void *data);
 
 #endif
