@@ -3,7 +3,7 @@
 #   make deps      install the Debian packages that are missing (as root)
 #   make build     configure and build into $(BUILD)
 #   make demo      train LeNet on Fashion-MNIST, twice: without and with a memory budget
-#   make demo-all  train on Fashion-MNIST, a text and a graph, about an hour; texts and graphs from NNC_DATA=folder
+#   make demo-all  train on Fashion-MNIST, a text and a graph, about an hour; texts and graphs from NNC_DATA=folder; STEPS=20: a short try
 #   make check     build and run all tests; SANITIZE=1 does so under AddressSanitizer and UBSan
 #   make fuzz      random input for all that reads files, 10 CPU-minutes for each reader (SECONDS=60: less); needs clang
 #   make bench     time the models of bench/
