@@ -199,14 +199,20 @@ static bool build_step(MlirModule module, MlirOperation train, const Optimizer *
   if (o->accumulate > 1) {
     MlirOperation accumulate = clone_for_accumulation(train);
     Signature s = signature_of(accumulate);
-    if (mlirOperationIsNull(build_gradients(accumulate, params, n, o, loss_scale_add(o, &s)))) return false;
+    if (mlirOperationIsNull(build_gradients(accumulate, params, n, o, loss_scale_add(o, &s)))) {
+      signature_free(&s);
+      return false;
+    }
     optimizer_build_accumulation(&s, params, n);
     signature_finish(&s);
   }
   Signature s = signature_of(train);
   MlirValue scale = loss_scale_add(o, &s);
   MlirOperation first = build_gradients(train, params, n, o, scale);
-  if (mlirOperationIsNull(first)) return false;
+  if (mlirOperationIsNull(first)) {
+    signature_free(&s);
+    return false;
+  }
   optimizer_build(o, &s, params, n, first, scale);
   signature_finish(&s);
   return true;

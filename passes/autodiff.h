@@ -46,6 +46,7 @@ MlirValue signature_add_arg(Signature *s, NnType type, MlirLocation loc, const c
 // value becomes the new content of argument `tied`.
 void signature_add_update(Signature *s, MlirValue value, const char *name, int tied);
 void signature_finish(Signature *s);         // writes type, attributes and return; frees
+void signature_free(Signature *s);           // without writing: after an error
 
 // --- optimizer.c ---
 

@@ -84,6 +84,10 @@ void signature_finish(Signature *s) {
   mlirOperationSetAttributeByName(s->func, ref("res_attrs"), mlirArrayAttrGet(ctx, s->n_results, s->result_attrs));
   mlirOperationSetOperands(nn_function_return(s->func), s->n_results, s->results);
   free(types);
+  signature_free(s);
+}
+
+void signature_free(Signature *s) {
   free(s->arg_attrs);
   free(s->result_attrs);
   free(s->results);

@@ -474,7 +474,7 @@ static NnScan read_in_segment(MlirModule module, const ScanPair *p, const Kept *
   NnScan s = p->b;
   MlirOperation from = s.body, old = segment_call(p);
   int n_args = s.n_slices + s.n_tied + s.n_invariants, n_old = (int)mlirOperationGetNumOperands(old);
-  char *name = name_of(&p->f, "reading_segment_body"), *call_name = name_of(&p->f, "reading");
+  char *name = name_of(&p->f, "reading_segment_body");
   Copy c = copy_begin(module, name, from);
   MlirValue *operands = solver_allocate((size_t)(n_old + k->n), sizeof *operands);
   copy_args(&c, from, 0, s.n_slices);
@@ -483,8 +483,7 @@ static NnScan read_in_segment(MlirModule module, const ScanPair *p, const Kept *
   copy_ops(&c, mlirBlockGetFirstOperation(nn_function_body(from)), old);
   for (int i = 0; i < n_old; i++) operands[i < p->steps.n_slices ? i : i + k->n] = current(&c, mlirOperationGetOperand(old, i));
   NnBuilder b = builder_of(p->backward, c.block);
-  char *symbol = nn_free_symbol(module, call_name);
-  MlirOperation call = nn_scan_build(&b, module, symbol, steps, operands);
+  MlirOperation call = build_inner(&b, module, &p->f, "reading", steps, operands);
   for (intptr_t r = 0; r < mlirOperationGetNumResults(old); r++) stand_for(&c, mlirOperationGetResult(old, r), mlirOperationGetResult(call, r));
   copy_ops(&c, mlirOperationGetNextInBlock(old), nn_function_return(from));
   s.n_slices += k->n;
