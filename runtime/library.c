@@ -135,6 +135,13 @@ bool library_adopt_gemm(Library *lib, NncOperation *op) {
   return lay_out_workspace(lib, op, 0);
 }
 
+bool library_adopt_winograd(Library *lib, NncOperation *op) {
+  op->is_winograd = true;
+  op->implementation = "winograd";
+  for (int i = 0; i < 3; i++) op->operand[i].used = op->operand[i].given;
+  return lay_out_workspace(lib, op, winograd_scratch(&op->conv, op->threads));
+}
+
 void library_release(NncOperation *op) {
   drop_reorders(op);
   if (op->desc) dnnl_primitive_desc_destroy(op->desc);
@@ -324,6 +331,8 @@ bool nnc_operation_execute(const NncOperation *op, void *const buffers[3], void 
   if (op->is_direct) {
     if (op->is_conv) direct_conv(&op->conv, address);
     else direct_matmul(&op->matmul, address);
+  } else if (op->is_winograd) {
+    winograd_execute(&op->conv, op->threads, address, (char *)workspace + op->scratchpad_offset);
   } else if (op->is_gemm) {
     if (!library_gemm(op, address)) return false;
   } else {

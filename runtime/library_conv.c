@@ -137,6 +137,7 @@ bool library_describe_conv(Library *lib, NncOperation *op) {
   int64_t pixels = c->h * c->w > c->oh * c->ow ? c->h * c->w : c->oh * c->ow, channels = c->c > c->o ? c->c : c->o;
   bool fits = pixels <= INT32_MAX && channels <= INT32_MAX / pixels && c->n <= INT32_MAX / pixels;
   if (fits && as_product(c, &op->matmul)) return library_adopt_gemm(lib, op);
+  if (fits && !narrow && winograd_fits(c, op->threads)) return library_adopt_winograd(lib, op);
   if (fits && (try_layouts(lib, op, &x->given, &any_w, &y->given) || try_layouts(lib, op, &any_x, &any_w, &any_y))) return true;
   if (narrow) {
     for (int i = 0; i < 3; i++) op->operand[i] = (LibraryOperand){0};
@@ -149,7 +150,7 @@ bool library_describe_conv(Library *lib, NncOperation *op) {
 const char *nnc_conv_weights_layout(const NncConv *c, char *buf, size_t size) {
   NncConv plain = *c;
   plain.weights_layout = "oihw";
-  NncOperation op = {.is_conv = true, .conv = plain};
+  NncOperation op = {.is_conv = true, .conv = plain, .threads = nnc_library_threads()};
   const char *name = "oihw";
   Library *lib = library_get();
   if (c->dtype == NNC_F16 || (c->dtype == NNC_BF16 && !library_has_bf16())) {

@@ -30,6 +30,7 @@ struct NncOperation {
   int threads;
   const char *implementation;       // Borrowed from oneDNN, or "direct"
   bool is_direct;
+  bool is_winograd;
   bool is_gemm;                     // dnnl_sgemm, which keeps its packed blocks (a few MiB) to itself
   int gemm_buffer[3];               // which buffers are A, B and C
   int64_t scratch_bytes;            // reordered copies, then the scratchpad
@@ -70,6 +71,7 @@ bool library_adopt_direct(Library *lib, NncOperation *op);
 bool library_adopt_gemm(Library *lib, NncOperation *op);   // by op->matmul, which library_gemm_fits
 bool library_gemm_fits(const NncMatmul *m);
 bool library_gemm(const NncOperation *op, void *const address[3]);
+bool library_adopt_winograd(Library *lib, NncOperation *op);   // by op->conv, which winograd_fits
 // Takes op->copy[] and the operation on them.
 void library_adopt_converted(NncOperation *op, const NncOperation *inner);
 NncOperation *library_find(const NncConv *c, const NncMatmul *m);   // one of the two; NULL: invalid
@@ -85,5 +87,11 @@ const char *library_weights_name(const dnnl_memory_desc_t *desc, const NncConv *
 // Own loops, for any float type: deterministic for any number of threads. Weights in row-major (o, c/groups, kh, kw).
 void direct_conv(const NncConv *c, void *const buffers[3]);
 void direct_matmul(const NncMatmul *m, void *const buffers[3]);
+
+// Winograd's filtering (winograd.c), for 3x3 convolutions of stride 1 where it is faster than any other way; buffers as those of NncConv. The result
+// does not depend on the number of threads. winograd_scratch: bytes of its workspace, which is aligned to NNC_ALIGN.
+bool winograd_fits(const NncConv *c, int threads);
+int64_t winograd_scratch(const NncConv *c, int threads);
+void winograd_execute(const NncConv *c, int threads, void *const buffers[3], void *workspace);
 
 #endif

@@ -162,6 +162,65 @@ static void check_convs(void) {
       }
 }
 
+// Convolutions that Winograd's filtering takes: every edge that a tile can have, unequal channels.
+static void check_winograd(void) {
+  if (strncmp(nnc_library_isa(), "avx512_core", 11) != 0) return;
+  static const NncConv shapes[] = {
+    {.n = 2, .c = 32, .h = 16, .w = 16, .o = 64, .pad = {1, 1, 1, 1}}, {.n = 3, .c = 64, .h = 14, .w = 15, .o = 32},
+    {.n = 1, .c = 96, .h = 22, .w = 27, .o = 32, .pad = {2, 0, 0, 1}}, {.n = 2, .c = 32, .h = 15, .w = 17, .o = 96, .pad = {2, 2, 2, 2}},
+  };
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+    for (int pass = 0; pass < 3; pass++) {
+      NncConv c = shapes[i];
+      c.pass = (NncConvPass)pass;
+      c.kh = c.kw = 3, c.groups = c.channels_last = 1, c.stride[0] = c.stride[1] = c.dilation[0] = c.dilation[1] = 1;
+      c.dtype = c.result = NNC_F32, c.weights_layout = "oihw";
+      c.oh = c.h + c.pad[0] + c.pad[1] - 2, c.ow = c.w + c.pad[2] + c.pad[3] - 2;
+      CHECK(strcmp(nnc_conv_implementation(&c), "winograd") == 0, "pass %d of shape %d is %s", pass, (int)i, nnc_conv_implementation(&c));
+      check_conv(c, false);
+    }
+}
+
+static void run_conv(NncConv c, void *a, void *b, void *out) {
+  char error[200] = "";
+  c.scratch_bytes = nnc_conv_scratch(&c);
+  const NncOperation *op = nnc_conv_prepare(&c, error, sizeof error);
+  void *workspace = aligned_alloc(64, (size_t)c.scratch_bytes + 64);
+  CHECK(op && nnc_operation_execute(op, (void *[3]){a, b, out}, workspace), "%s", error);
+  free(workspace);
+}
+
+// Many images: the same bits on any number of threads, and what each image gives alone, although its tiles lie in other chunks then.
+static void check_winograd_parts(void) {
+  enum { IMAGES = 7 };
+  for (int pass = 0; pass < 3; pass++) {
+    NncConv c = {.pass = (NncConvPass)pass, .dtype = NNC_F32, .result = NNC_F32, .channels_last = true, .n = IMAGES, .c = 64, .h = 56, .w = 56, .o = 96, .oh = 56,
+                 .ow = 56, .kh = 3, .kw = 3, .stride = {1, 1}, .pad = {1, 1, 1, 1}, .dilation = {1, 1}, .groups = 1, .weights_layout = "oihw"}, one = c;
+    one.n = 1;
+    bool gradient = pass == NNC_CONV_WEIGHT_GRAD;
+    int64_t x = c.c * c.h * c.w, y = c.o * c.oh * c.ow, nw = c.o * c.c * 9;
+    int64_t image[3][3] = {{x, 0, y}, {y, 0, x}, {x, y, 0}}, size[3];   // floats of an image in the three buffers
+    for (int i = 0; i < 3; i++) size[i] = image[pass][i] ? IMAGES * image[pass][i] : nw;
+    double *a = random_values(size[0], 1, NNC_F32), *b = random_values(size[1], 2, NNC_F32), *sum = calloc((size_t)nw, sizeof *sum), worst = 0, scale = 0;
+    float *in = to_type(a, size[0], NNC_F32), *other = to_type(b, size[1], NNC_F32), *out = to_type(NULL, size[2], NNC_F32), *again = to_type(NULL, size[2], NNC_F32);
+    run_conv(c, in, other, out);
+    for (int threads = 1; threads < 5; threads++) {
+      nnc_library_set_threads(threads);
+      run_conv(c, in, other, again);
+      CHECK(memcmp(out, again, (size_t)size[2] * sizeof *out) == 0, "pass %d (%s): %d threads give other bits", pass, nnc_conv_implementation(&c), threads);
+    }
+    nnc_library_set_threads(0);
+    for (int i = 0; i < IMAGES; i++) {
+      run_conv(one, in + i * image[pass][0], other + i * image[pass][1], again);
+      if (!gradient) CHECK(memcmp(out + i * image[pass][2], again, (size_t)image[pass][2] * sizeof *out) == 0, "pass %d: image %d", pass, i);
+      for (int64_t k = 0; gradient && k < nw; k++) sum[k] += (double)again[k];
+    }
+    for (int64_t k = 0; gradient && k < nw; k++) worst = fmax(worst, fabs(sum[k] - (double)out[k])), scale = fmax(scale, fabs(sum[k]));
+    CHECK(worst <= 1e-5 * scale, "the gradient is not the sum over images: %g of %g", worst, scale);
+    free(in), free(other), free(out), free(again), free(a), free(b), free(sum);
+  }
+}
+
 static void check_matmul(NncDtype dtype, NncDtype result, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb, int64_t slack, bool shared_b) {
   int64_t lda = (ta ? m : k) + slack, ldb = (tb ? k : n) + slack, ldc = n + slack;
   NncMatmul d = {.dtype = dtype, .result = result, .batch = batch, .m = m, .n = n, .k = k, .c_row = ldc, .c_batch = m * ldc};
@@ -258,6 +317,8 @@ static void check_conversions(void) {
 int main(void) {
   check_conversions();
   check_convs();
+  check_winograd();
+  check_winograd_parts();
   check_matmuls();
   check_errors();
   return check_report();
