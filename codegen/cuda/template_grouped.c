@@ -15,6 +15,12 @@ int conv_grouped_lanes(const ConvShape *c, int64_t channels) {
   return n;
 }
 
+// No more than four of what is summed: a thread has them for each of its pixels.
+static int depth_lanes(const ConvShape *c) {
+  int n = conv_grouped_lanes(c, summed(c));
+  return n < 4 ? n : 4;
+}
+
 static int64_t vectors(const ConvShape *c) { return c->groups * results(c) / conv_grouped_lanes(c, results(c)); }
 static int64_t positions(const ConvShape *c) { return c->pass == NNC_CONV_INPUT_GRAD ? c->n * c->h * c->w : c->n * c->oh * c->ow; }
 static int64_t threads(const ConvShape *c) { return (positions(c) + STRIP - 1) / STRIP * vectors(c); }
@@ -31,7 +37,7 @@ char *conv_grouped_symbol(const ConvShape *c, bool last) {
   const char *pass = c->pass == NNC_CONV_INPUT_GRAD ? "input_grad" : "forward", *type = types[c->type];
   if (c->pass == NNC_CONV_WEIGHT_GRAD) return conv_grouped_weights_symbol(c);
   if (!last) return text_format("conv_grouped_%s_reorder_%d", pass, tile_element_bytes(c->type));
-  return text_format("conv_grouped_%s_%s_%dx%d%s%s", pass, type, conv_grouped_lanes(c, results(c)), conv_grouped_lanes(c, summed(c)), conv_one_tap(c) ? "_1x1" : "", conv_divides(c) ? "_strided" : "");
+  return text_format("conv_grouped_%s_%s_%dx%d%s%s", pass, type, conv_grouped_lanes(c, results(c)), depth_lanes(c), conv_one_tap(c) ? "_1x1" : "", conv_divides(c) ? "_strided" : "");
 }
 
 void conv_grouped_launch(const ConvShape *c, TemplateLaunch *launch) {
@@ -72,7 +78,7 @@ static Val thread_number(Build *b) {
 static Divisor divisor_of_results(Grouped *g) { return conv_divisor(&g->b, g->c->pass == NNC_CONV_INPUT_GRAD ? CONV_CHANNELS_IN : CONV_CHANNELS_OUT); }
 
 static void begin(Grouped *g, LLVMModuleRef module, const ConvShape *c, const char *name, const char *buffers) {
-  *g = (Grouped){.c = c, .own = conv_grouped_lanes(c, results(c)), .depth = conv_grouped_lanes(c, summed(c)), .bytes = tile_element_bytes(c->type)};
+  *g = (Grouped){.c = c, .own = conv_grouped_lanes(c, results(c)), .depth = depth_lanes(c), .bytes = tile_element_bytes(c->type)};
   conv_kernel(&g->b, module, name, buffers);
   LLVMTypeRef element = c->type == TILE_F64 ? g->b.f64 : g->b.f32;
   g->memory = build_memory_type(&g->b, c->type);
@@ -132,6 +138,7 @@ static void build_product(LLVMModuleRef module, const ConvShape *c, const char *
   Grouped g;
   begin(&g, module, c, name, "r-pr");
   Build *b = &g.b;
+  build_min_blocks(b, 2);
   g.image = build_parameter(b, 0, "image");
   g.out = build_parameter(b, 2, "out");
   g.weights = build_parameter(b, 3, "weights");
