@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/cuda/driver.h"
+#include "runtime/cuda/emulator/errors.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -61,26 +61,17 @@ static Object object;
     return enter(#name);                    \
   }
 
-static const struct { int code; const char *name, *text; } errors[] = {
-  {2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"}, {46, "CUDA_ERROR_DEVICE_UNAVAILABLE", "CUDA-capable device(s) is/are busy or unavailable"},
-  {100, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"}, {101, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
-  {209, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device"},
-  {214, "CUDA_ERROR_ECC_UNCORRECTABLE", "uncorrectable ECC error encountered"}, {218, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"},
-  {222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "the provided PTX was compiled with an unsupported toolchain."},
-  {500, "CUDA_ERROR_NOT_FOUND", "named symbol not found"}, {719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
-};
-
 EXPORT CUresult cuGetErrorName(CUresult error, const char **name);
 EXPORT CUresult cuGetErrorName(CUresult error, const char **name) {
-  for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
-    if (errors[i].code == error) return *name = errors[i].name, CUDA_SUCCESS;
-  return CUDA_ERROR_INVALID_VALUE;
+  const CudaErrorText *e = cuda_error_text(error);
+  if (e) *name = e->name;
+  return e ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 EXPORT CUresult cuGetErrorString(CUresult error, const char **text);
 EXPORT CUresult cuGetErrorString(CUresult error, const char **text) {
-  for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
-    if (errors[i].code == error) return *text = errors[i].text, CUDA_SUCCESS;
-  return CUDA_ERROR_INVALID_VALUE;
+  const CudaErrorText *e = cuda_error_text(error);
+  if (e) *text = e->text;
+  return e ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 static size_t allocated;

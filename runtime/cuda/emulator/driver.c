@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/cuda/emulator/device.h"
+#include "runtime/cuda/emulator/errors.h"
 #include "runtime/cuda/emulator/internal.h"
 
 enum { ALIGNMENT = 512, POISON = 0xff, PROCESSORS = 132 };
@@ -26,32 +27,11 @@ Device *emu_device(void) { return &device; }
 // ---------------------------------------------------------------------------------------------------------------------
 // Errors
 
-static const struct { CUresult code; const char *name, *text; } errors[] = {
-  {CUDA_SUCCESS, "CUDA_SUCCESS", "no error"},
-  {CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
-  {CUDA_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
-  {CUDA_ERROR_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
-  {CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
-  {CUDA_ERROR_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
-  {CUDA_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
-  {CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
-  {CUDA_ERROR_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
-  {CUDA_ERROR_MISALIGNED_ADDRESS, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
-  {CUDA_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
-  {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
-  {CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error during capture"},
-};
-
 static CUresult get_error(CUresult code, const char **name, const char **text) {
-  for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
-    if (errors[i].code != code) continue;
-    if (name) *name = errors[i].name;
-    if (text) *text = errors[i].text;
-    return CUDA_SUCCESS;
-  }
-  if (name) *name = "CUDA_ERROR_UNKNOWN";
-  if (text) *text = "unknown error";
-  return CUDA_ERROR_INVALID_VALUE;
+  const CudaErrorText *e = cuda_error_text(code);
+  if (name) *name = e ? e->name : "CUDA_ERROR_UNKNOWN";
+  if (text) *text = e ? e->text : "unknown error";
+  return e ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 static CUresult get_error_name(CUresult code, const char **name) { return get_error(code, name, NULL); }
 static CUresult get_error_string(CUresult code, const char **text) { return get_error(code, NULL, text); }
