@@ -68,6 +68,7 @@ Val build_min(Build *b, Val x, Val y);
 Val build_max(Build *b, Val x, Val y);
 Val build_select(Build *b, Val condition, Val yes, Val no);
 Val build_i64(Build *b, Val x);               // sign-extended
+Val build_i64_constant(Build *b, int64_t value);
 Val build_fadd(Build *b, Val x, Val y);       // f32; a product and a sum may become one operation
 Val build_fsub(Build *b, Val x, Val y);
 Val build_fmul(Build *b, Val x, Val y);
@@ -83,6 +84,9 @@ LLVMTypeRef build_memory_type(Build *b, TileType t);
 Val build_widened(Build *b, TileType t, Val x);
 Val build_rounded(Build *b, TileType t, Val x);   // to nearest, ties to even; on all architectures
 Val build_intrinsic(Build *b, const char *name, LLVMTypeRef overload, int n, Val *arguments);   // overload: NULL if the intrinsic has one type only
+
+Val build_block_id(Build *b, char axis);         // 'x', 'y', 'z'; i32
+Val build_thread_number(Build *b, int threads);  // of all blocks along x, which have so many
 
 typedef struct Var { Val slot; LLVMTypeRef type; } Var;   // changes over time
 Var build_var(Build *b, LLVMTypeRef type, Val initial);
@@ -100,6 +104,7 @@ void build_barrier(Build *b);
 Val build_shuffle_xor(Build *b, Val x, int lane_mask);   // f32 or f64, all lanes
 Val build_shuffle_from(Build *b, Val x, Val lane);       // the value of one lane, for all
 Val build_offset(Build *b, Val pointer, Val bytes);      // pointer + bytes
+Val build_element(Build *b, TileType t, Val base, Val i);   // address of element i, an i64
 Val build_load(Build *b, LLVMTypeRef type, Val pointer, int align);
 void build_store(Build *b, Val value, Val pointer, int align);
 Val build_shared_base(Build *b);                          // dynamic shared memory, aligned to 128 bytes

@@ -67,14 +67,14 @@ void attention_begin(AttentionBlock *x, LLVMModuleRef module, const Attention *a
   x->shared = build_shared_base(b);
   int64_t rows = 16 * x->m_tiles * x->warps, blocks = (x->n_rows + rows - 1) / rows, shared = a->heads / a->groups;
   *launch = (TemplateLaunch){.grid = {blocks, keys ? a->groups : a->heads, a->batch}, .threads = 32 * x->warps};
-  Val block = build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.x", NULL, 0, NULL);
+  Val block = build_block_id(b, 'x');
   // Under a causal mask the last rows have the most to do: they go first.
   if (a->causal) block = build_sub(b, build_i32(b, blocks - 1), block);
   x->first_row = build_mul(b, block, build_i32(b, rows));
-  Val head = build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.y", NULL, 0, NULL);
+  Val head = build_block_id(b, 'y');
   x->head = keys && shared > 1 ? build_mul(b, head, build_i32(b, shared)) : head;
   x->group = keys || shared == 1 ? head : build_div(b, head, shared);
-  x->batch = build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.z", NULL, 0, NULL);
+  x->batch = build_block_id(b, 'z');
   x->quad = build_div(b, b->lane, 4);
   x->place = build_mod(b, b->lane, 4);
   x->warp_row = build_mul(b, b->warp, build_i32(b, 16 * x->m_tiles));
@@ -86,7 +86,7 @@ void attention_end(AttentionBlock *x, TemplateLaunch *launch) {
   build_finish(&x->b);
 }
 
-static Val i64_constant(AttentionBlock *x, int64_t v) { return LLVMConstInt(x->b.i64, (uint64_t)v, true); }
+static Val i64_constant(AttentionBlock *x, int64_t v) { return build_i64_constant(&x->b, v); }
 
 Val attention_operand(AttentionBlock *x, Val base, const AttentionStrides *s, Val head) {
   Build *b = &x->b;

@@ -118,8 +118,8 @@ static void begin(Plain *x, Branch *branch, LLVMModuleRef module, const Attentio
   x->type = a->type == TILE_F64 ? b->f64 : b->f32;
   int64_t parts = (a->head_dim + 32 * COLUMNS - 1) / (32 * COLUMNS);
   *launch = (TemplateLaunch){.grid = {(n_rows + WARPS - 1) / WARPS, heads * parts, a->batch}, .threads = 32 * WARPS};
-  Val block = build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.x", NULL, 0, NULL), y = build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.y", NULL, 0, NULL);
-  x->batch = build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.z", NULL, 0, NULL);
+  Val block = build_block_id(b, 'x'), y = build_block_id(b, 'y');
+  x->batch = build_block_id(b, 'z');
   x->row = build_add(b, build_mul(b, block, build_i32(b, WARPS)), b->warp);
   x->head = build_div(b, y, parts);
   x->group = build_div(b, x->head, heads / a->groups);

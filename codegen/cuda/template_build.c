@@ -163,6 +163,16 @@ Val build_intrinsic(Build *b, const char *name, LLVMTypeRef overload, int n, Val
   return LLVMBuildCall2(b->builder, type, LLVMGetIntrinsicDeclaration(b->module, id, &overload, overload != NULL), arguments, (unsigned)n, "");
 }
 
+Val build_i64_constant(Build *b, int64_t value) { return LLVMConstInt(b->i64, (uint64_t)value, true); }
+Val build_element(Build *b, TileType t, Val base, Val i) { return build_offset(b, base, build_mul(b, i, build_i64_constant(b, tile_element_bytes(t)))); }
+
+Val build_block_id(Build *b, char axis) {
+  static const char *const names[] = {"llvm.nvvm.read.ptx.sreg.ctaid.x", "llvm.nvvm.read.ptx.sreg.ctaid.y", "llvm.nvvm.read.ptx.sreg.ctaid.z"};
+  return build_intrinsic(b, names[axis - 'x'], NULL, 0, NULL);
+}
+
+Val build_thread_number(Build *b, int threads) { return build_add(b, build_mul(b, build_block_id(b, 'x'), build_i32(b, threads)), b->tid); }
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Variables, control flow
 

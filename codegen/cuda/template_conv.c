@@ -6,7 +6,6 @@
 #include "codegen/cuda/template_conv.h"
 #include "codegen/kernel/text.h"
 
-static Val i64_constant(Build *b, int64_t v) { return LLVMConstInt(b->i64, (uint64_t)v, true); }
 
 void conv_kernel(Build *b, LLVMModuleRef module, const char *name, const char *buffers) {
   char parameters[CONV_MAX_BUFFERS + CONV_NUMBERS + 1];
@@ -60,7 +59,7 @@ Val conv_pixel(Build *b, const ConvShape *c, const PixelRow *row, Val image, Val
   Val y = coordinate(b, c, 0, row->y, ky, valid), x = coordinate(b, c, 1, row->x, kx, valid);
   Val pixel = build_add(b, build_mul(b, y, conv_number(b, CONV_WIDTH)), x);
   Val offset = build_add(b, build_add(b, row->base, build_i64(b, first_channel)), build_mul(b, build_i64(b, pixel), conv_number_i64(b, CONV_CHANNELS)));
-  return build_offset(b, image, build_mul(b, offset, i64_constant(b, tile_element_bytes(c->type))));
+  return build_offset(b, image, build_mul(b, offset, build_i64_constant(b, tile_element_bytes(c->type))));
 }
 
 void conv_copy_chunk(Build *b, Val to, Val from, Val valid) {
@@ -109,7 +108,7 @@ static Val copy_step(ConvProductBlock *x, Val step, Val stage) {
     Val at = build_add(b, build_mul(b, x->group, x->columns), column);
     if (!conv_one_tap(x->c)) at = build_add(b, build_mul(b, at, conv_number(b, CONV_TAPS)), tap);
     Val element = build_add(b, build_mul(b, build_i64(b, at), build_i64(b, x->depth)), build_i64(b, build_add(b, channel, x->chunk_channel)));
-    conv_copy_chunk(b, build_tile_chunk(b, &w, build_add(b, row, build_i32(b, 32 * i)), chunk), build_offset(b, x->weights, build_mul(b, element, i64_constant(b, bytes))), valid);
+    conv_copy_chunk(b, build_tile_chunk(b, &w, build_add(b, row, build_i32(b, 32 * i)), chunk), build_offset(b, x->weights, build_mul(b, element, build_i64_constant(b, bytes))), valid);
   }
   return inside;
 }
@@ -151,7 +150,7 @@ static void store_result(ConvProductBlock *x, const ConvAccumulators *sums) {
     for (int half = 0; half < 2; half++) {
       Val row = build_add(b, row0, build_i32(b, 16 * m + 8 * half));
       Val element = build_add(b, build_mul(b, build_i64(b, row), conv_number_i64(b, CONV_RESULT_CHANNELS)), build_i64(b, build_add(b, build_mul(b, x->group, x->columns), column0)));
-      Val address = build_offset(b, x->out, build_mul(b, element, i64_constant(b, bytes))), inside = build_less(b, row, x->positions);
+      Val address = build_offset(b, x->out, build_mul(b, element, build_i64_constant(b, bytes))), inside = build_less(b, row, x->positions);
       for (int t = 0; t < CONV_N_TILES; t++) {
         Branch write;
         build_if(b, &write, build_and(b, inside, build_less(b, build_add(b, column0, build_i32(b, 8 * t)), x->columns)));
@@ -184,10 +183,10 @@ static void begin_product(ConvProductBlock *x) {
   x->w = (Tile){c->type, x->tile_columns, block, NULL};
   x->w.base = build_offset(b, x->a.base, build_i32(b, tile_bytes(&x->a)));
   Divisor column_tiles = conv_divisor(b, CONV_COLUMN_TILES);
-  Val place = build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.x", NULL, 0, NULL);
+  Val place = build_block_id(b, 'x');
   x->first_column = build_mul(b, build_mod_by(b, place, &column_tiles), build_i32(b, x->tile_columns));
   x->first_row = build_mul(b, build_div_by(b, place, &column_tiles), build_i32(b, CONV_ROWS));
-  x->group = build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.z", NULL, 0, NULL);
+  x->group = build_block_id(b, 'z');
   x->chunk_channel = build_mul(b, build_mod(b, b->tid, 8), build_i32(b, tile_chunk(c->type)));
   Val channel = build_add(b, build_mul(b, x->group, x->depth), x->chunk_channel);
   for (int i = 0; i < 4; i++) {
@@ -255,8 +254,7 @@ static void build_reorder(LLVMModuleRef module, const ConvShape *c, const char *
   int bytes = tile_element_bytes(c->type);
   conv_kernel(&b, module, name, "-r-p");
   Val from = build_parameter(&b, 1, "w"), to = build_parameter(&b, 3, "reordered");
-  Val block = build_intrinsic(&b, "llvm.nvvm.read.ptx.sreg.ctaid.x", NULL, 0, NULL);
-  Val i = build_add(&b, build_mul(&b, block, build_i32(&b, CONV_THREADS)), b.tid);
+  Val i = build_thread_number(&b, CONV_THREADS);
   Branch inside;
   build_if(&b, &inside, build_less(&b, i, conv_number(&b, CONV_WEIGHTS)));
   Divisor ci = conv_divisor(&b, CONV_CHANNELS_IN), oi = conv_divisor(&b, CONV_CHANNELS_OUT), taps = conv_divisor(&b, CONV_TAPS), *inner = input_gradient ? &oi : &ci;
@@ -269,8 +267,8 @@ static void build_reorder(LLVMModuleRef module, const ConvShape *c, const char *
   }
   Val source = build_add(&b, build_mul(&b, build_add(&b, build_mul(&b, o, ci.value), channel), taps.value), tap);
   LLVMTypeRef type = bytes == 2 ? b.i16 : b.i32;
-  Val value = build_load(&b, type, build_offset(&b, from, build_mul(&b, build_i64(&b, source), i64_constant(&b, bytes))), bytes);
-  build_store(&b, value, build_offset(&b, to, build_mul(&b, build_i64(&b, i), i64_constant(&b, bytes))), bytes);
+  Val value = build_load(&b, type, build_offset(&b, from, build_mul(&b, build_i64(&b, source), build_i64_constant(&b, bytes))), bytes);
+  build_store(&b, value, build_offset(&b, to, build_mul(&b, build_i64(&b, i), build_i64_constant(&b, bytes))), bytes);
   build_if_end(&b, &inside);
   build_finish(&b);
 }

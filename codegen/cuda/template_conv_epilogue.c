@@ -29,7 +29,6 @@ typedef struct Site {
   Var sum[EPILOGUE_SUMS];      // vectors
 } Site;
 
-static Val i64_constant(Build *b, int64_t v) { return LLVMConstInt(b->i64, (uint64_t)v, true); }
 
 static int dtype_bytes(NncDtype t) {
   static const int bytes[] = {[NNC_F32] = 4, [NNC_F64] = 8, [NNC_BF16] = 2, [NNC_F16] = 2, [NNC_I32] = 4, [NNC_I64] = 8, [NNC_U8] = 1, [NNC_I1] = 1, [NNC_U16] = 2};
@@ -54,7 +53,7 @@ static Val splat(Build *b, Val x) {
   return v;
 }
 
-static Val address(Build *b, Val base, Val element, NncDtype t) { return build_offset(b, base, build_mul(b, element, i64_constant(b, dtype_bytes(t)))); }
+static Val address(Build *b, Val base, Val element, NncDtype t) { return build_offset(b, base, build_mul(b, element, build_i64_constant(b, dtype_bytes(t)))); }
 
 static int align_of(const EpilogueValue *v) {
   int bytes = dtype_bytes(v->dtype), all = bytes * LANES;
@@ -175,7 +174,7 @@ static void square_differences(Site *s, int i) {
 static void write_partial(Site *s, int array, Val value) {
   Build *b = &s->x->b;
   Val tile = build_div(b, s->x->first_row, CONV_ROWS), channel = build_add(b, build_mul(b, s->x->group, s->x->columns), build_add(b, s->x->first_column, b->tid));
-  Val at = build_add(b, conv_number_i64(b, CONV_PARTIALS), build_mul(b, conv_number_i64(b, CONV_PARTIALS_PITCH), i64_constant(b, array)));
+  Val at = build_add(b, conv_number_i64(b, CONV_PARTIALS), build_mul(b, conv_number_i64(b, CONV_PARTIALS_PITCH), build_i64_constant(b, array)));
   at = build_add(b, at, build_add(b, build_mul(b, build_i64(b, tile), conv_number_i64(b, CONV_RESULT_CHANNELS)), build_i64(b, channel)));
   build_store(b, value, address(b, build_parameter(b, 3, "workspace"), at, NNC_F32), 4);
 }

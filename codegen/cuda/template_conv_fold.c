@@ -10,14 +10,13 @@ typedef struct Fold {
   Val workspace, channels, channel, part, first, end, positions;   // i32: row blocks [first, end) become part `part`
 } Fold;
 
-static Val i64_constant(Build *b, int64_t v) { return LLVMConstInt(b->i64, (uint64_t)v, true); }
 
 // Element (row, channel) of an array of either generation.
 static Val address(Fold *f, bool folded, int array, Val row) {
   Build *b = &f->b;
-  Val at = build_add(b, conv_number_i64(b, folded ? CONV_FOLDED : CONV_PARTIALS), build_mul(b, conv_number_i64(b, folded ? CONV_FOLDED_PITCH : CONV_PARTIALS_PITCH), i64_constant(b, array)));
+  Val at = build_add(b, conv_number_i64(b, folded ? CONV_FOLDED : CONV_PARTIALS), build_mul(b, conv_number_i64(b, folded ? CONV_FOLDED_PITCH : CONV_PARTIALS_PITCH), build_i64_constant(b, array)));
   at = build_add(b, at, build_add(b, build_mul(b, build_i64(b, row), build_i64(b, f->channels)), build_i64(b, f->channel)));
-  return build_offset(b, f->workspace, build_mul(b, at, i64_constant(b, 4)));
+  return build_offset(b, f->workspace, build_mul(b, at, build_i64_constant(b, 4)));
 }
 static Val load(Fold *f, int array, Val row) { return build_load(&f->b, f->b.f32, address(f, false, array, row), 4); }
 
@@ -54,7 +53,7 @@ void conv_fold_build(LLVMModuleRef module, const ConvShape *c, const char *name)
   f.positions = conv_number(b, CONV_POSITIONS);
   Divisor channels = conv_divisor(b, CONV_FOLDED_CHANNELS);
   Val fold = build_i32(b, CONV_FOLD), tiles = build_div(b, build_add(b, f.positions, build_i32(b, CONV_ROWS - 1)), CONV_ROWS);
-  Val i = build_add(b, build_mul(b, build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.x", NULL, 0, NULL), build_i32(b, CONV_THREADS)), b->tid);
+  Val i = build_thread_number(b, CONV_THREADS);
   f.part = build_div_by(b, i, &channels);
   f.channel = build_sub(b, i, build_mul(b, f.part, channels.value));
   f.first = build_mul(b, f.part, fold);

@@ -17,7 +17,6 @@ typedef struct WeightBlock {
   Tile a, w;                   // stage 0: dy (pixels, output channels), x (pixels, taps and input channels)
 } WeightBlock;
 
-static Val i64_constant(Build *b, int64_t v) { return LLVMConstInt(b->i64, (uint64_t)v, true); }
 
 static Val stage_offset(WeightBlock *w, Val stage) { return build_mul(&w->b, stage, build_i32(&w->b, tile_bytes(&w->a) + tile_bytes(&w->w))); }
 
@@ -43,7 +42,7 @@ static void copy_step(WeightBlock *w, Val first, Val stage) {
     Val valid = build_and(b, w->has_row, build_less(b, position, w->end));
     Val channel = build_add(b, build_add(b, build_mul(b, w->group, w->rows), w->first_row), build_mul(b, chunk, build_i32(b, tile_chunk(c->type))));
     Val element = build_add(b, build_mul(b, build_i64(b, position), conv_number_i64(b, CONV_RESULT_CHANNELS)), build_i64(b, channel));
-    conv_copy_chunk(b, build_tile_chunk(b, &a, row, chunk), build_offset(b, w->dy, build_mul(b, element, i64_constant(b, bytes))), valid);
+    conv_copy_chunk(b, build_tile_chunk(b, &a, row, chunk), build_offset(b, w->dy, build_mul(b, element, build_i64_constant(b, bytes))), valid);
   }
   for (int i = 0; i < rounds(&x); i++) {
     Val row = row_of_round(b, &x, i, &chunk), position = build_add(b, first, row);
@@ -83,7 +82,7 @@ static void store_part(WeightBlock *w, const ConvAccumulators *sums) {
     for (int half = 0; half < 2; half++) {
       Val row = build_add(b, row0, build_i32(b, 16 * m + 8 * half)), inside = build_less(b, row, w->rows);
       Val element = build_add(b, base, build_i64(b, build_add(b, build_mul(b, row, w->columns), column0)));
-      Val address = build_offset(b, w->parts, build_mul(b, element, i64_constant(b, 4)));
+      Val address = build_offset(b, w->parts, build_mul(b, element, build_i64_constant(b, 4)));
       for (int t = 0; t < CONV_N_TILES; t++) {
         Branch write;
         build_if(b, &write, build_and(b, inside, build_less(b, build_add(b, column0, build_i32(b, 8 * t)), w->columns)));
@@ -106,9 +105,9 @@ static void begin_block(WeightBlock *w) {
   w->a = (Tile){c->type, w->depth_block, w->tile_rows, build_shared_base(b)};
   w->w = (Tile){c->type, w->depth_block, CONV_COLUMNS, NULL};
   w->w.base = build_offset(b, w->a.base, build_i32(b, tile_bytes(&w->a)));
-  w->first_column = build_mul(b, build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.x", NULL, 0, NULL), build_i32(b, CONV_COLUMNS));
-  w->first_row = build_mul(b, build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.y", NULL, 0, NULL), build_i32(b, w->tile_rows));
-  Val z = build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.z", NULL, 0, NULL), size = conv_number(b, CONV_PART_POSITIONS);
+  w->first_column = build_mul(b, build_block_id(b, 'x'), build_i32(b, CONV_COLUMNS));
+  w->first_row = build_mul(b, build_block_id(b, 'y'), build_i32(b, w->tile_rows));
+  Val z = build_block_id(b, 'z'), size = conv_number(b, CONV_PART_POSITIONS);
   Divisor parts = conv_divisor(b, CONV_PARTS), channels = conv_divisor(b, CONV_CHANNELS_IN);
   w->group = build_div_by(b, z, &parts);
   w->part = build_sub(b, z, build_mul(b, w->group, parts.value));
@@ -162,11 +161,11 @@ void conv_sum(LLVMModuleRef module, const ConvShape *c, const char *name) {
   LLVMTypeRef type = c->type == TILE_F64 ? b.f64 : b.f32;   // of the parts
   int bytes = c->type == TILE_F64 ? 8 : 4;
   Val total = conv_number(&b, CONV_WEIGHTS), parts = build_parameter(&b, 3, "parts"), dw = build_parameter(&b, 2, "dw");
-  Val block = build_intrinsic(&b, "llvm.nvvm.read.ptx.sreg.ctaid.x", NULL, 0, NULL), i = build_add(&b, build_mul(&b, block, build_i32(&b, CONV_THREADS)), b.tid);
+  Val i = build_thread_number(&b, CONV_THREADS);
   Branch inside;
   build_if(&b, &inside, build_less(&b, i, total));
   Var sum = build_var(&b, type, LLVMConstNull(type));
-  Val from = build_offset(&b, parts, build_mul(&b, build_i64(&b, i), i64_constant(&b, bytes))), step = build_mul(&b, build_i64(&b, total), i64_constant(&b, bytes));
+  Val from = build_offset(&b, parts, build_mul(&b, build_i64(&b, i), build_i64_constant(&b, bytes))), step = build_mul(&b, build_i64(&b, total), build_i64_constant(&b, bytes));
   Loop loop;
   Val p = build_loop(&b, &loop, build_i32(&b, 0), conv_number(&b, CONV_PARTS), 1);
   build_set(&b, sum, build_fadd(&b, build_get(&b, sum), build_load(&b, type, build_offset(&b, from, build_mul(&b, build_i64(&b, p), step)), bytes)));
@@ -176,7 +175,7 @@ void conv_sum(LLVMModuleRef module, const ConvShape *c, const char *name) {
   Val tap = build_sub(&b, row_tap, build_mul(&b, o, taps.value));
   Val to = build_add(&b, build_mul(&b, build_add(&b, build_mul(&b, o, ci.value), channel), taps.value), tap);
   int result = tile_element_bytes(c->result);
-  build_store(&b, build_rounded(&b, c->result, build_get(&b, sum)), build_offset(&b, dw, build_mul(&b, build_i64(&b, to), i64_constant(&b, result))), result);
+  build_store(&b, build_rounded(&b, c->result, build_get(&b, sum)), build_offset(&b, dw, build_mul(&b, build_i64(&b, to), build_i64_constant(&b, result))), result);
   build_if_end(&b, &inside);
   build_finish(&b);
 }

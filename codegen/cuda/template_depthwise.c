@@ -141,9 +141,7 @@ static Val divide(Build *b, Val a, const Divisor *by, Val *rest) {
 static Val zero(Depthwise *d) { return LLVMConstNull(d->vector); }
 static Val multiply_add(Depthwise *d, Val x, Val y, Val sum) { return build_intrinsic(&d->b, "llvm.fma", d->vector, 3, (Val[]){x, y, sum}); }
 
-static Val address(Depthwise *d, TileType t, Val base, Val element) {
-  return build_offset(&d->b, base, build_mul(&d->b, build_i64(&d->b, element), LLVMConstInt(d->b.i64, (uint64_t)tile_element_bytes(t), false)));
-}
+static Val address(Depthwise *d, TileType t, Val base, Val element) { return build_element(&d->b, t, base, build_i64(&d->b, element)); }
 // Of an operand.
 static Val load_vector(Depthwise *d, Val base, Val element) {
   LLVMTypeRef type = LLVMVectorType(build_memory_type(&d->b, d->type), (unsigned)d->lanes);
@@ -231,16 +229,12 @@ static void strided_sum(Depthwise *d, Val image, const Place *at, Val *sum) {
   }
 }
 
-static Val thread_number(Build *b) {
-  return build_add(b, build_mul(b, build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.x", NULL, 0, NULL), build_i32(b, THREADS)), b->tid);
-}
-
 // Forward and input gradient.
 static void build_strip(LLVMModuleRef module, const NncConv *c, const char *name) {
   Depthwise d;
   begin(&d, module, c, name, "rrp");
   Build *b = &d.b;
-  Val image = build_parameter(b, 0, gradient(c) ? "dy" : "x"), w = build_parameter(b, 1, "w"), out = build_parameter(b, 2, gradient(c) ? "dx" : "y"), i = thread_number(b), sum[STRIP];
+  Val image = build_parameter(b, 0, gradient(c) ? "dy" : "x"), w = build_parameter(b, 1, "w"), out = build_parameter(b, 2, gradient(c) ? "dx" : "y"), i = build_thread_number(b, THREADS), sum[STRIP];
   Branch inside;
   build_if(b, &inside, build_less(b, i, number(&d, TOTAL)));
   Place at = place_of(&d, i);
@@ -266,7 +260,7 @@ static void add_pixels(Depthwise *d, Val x, Val dy, Val first_row, int64_t rows,
   Build *b = &d->b;
   const NncConv *c = d->c;
   Divisor of_width = divisor(d, OF_STRIPS), of_rows = divisor(d, OF_ROWS);
-  Val part = build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.y", NULL, 0, NULL), low = build_mul(b, part, number(d, PART_POSITIONS));
+  Val part = build_block_id(b, 'y'), low = build_mul(b, part, number(d, PART_POSITIONS));
   Val high = build_min(b, build_add(b, low, number(d, PART_POSITIONS)), number(d, POSITIONS));
   Loop loop;
   Val p = build_loop(b, &loop, build_add(b, low, first_row), high, (int)rows), ox, oy;
@@ -287,13 +281,13 @@ static void build_weights(LLVMModuleRef module, const NncConv *c, const char *na
   begin(&d, module, c, name, in_parts ? "rr-p" : "rrp");
   Build *b = &d.b;
   Val x = build_parameter(b, 0, "x"), dy = build_parameter(b, 1, "dy"), out = build_parameter(b, in_parts ? 3 : 2, in_parts ? "parts" : "dw");
-  Val row = build_div(b, b->tid, width), of_block = build_mul(b, build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.x", NULL, 0, NULL), constant(&d, width));
+  Val row = build_div(b, b->tid, width), of_block = build_mul(b, build_block_id(b, 'x'), constant(&d, width));
   Val vector = build_add(b, of_block, build_mod(b, b->tid, width)), has_vector = build_less(b, vector, number(&d, OF_CHANNELS));
   d.channel = build_mul(b, build_select(b, has_vector, vector, constant(&d, 0)), constant(&d, d.lanes));   // the others work in vain
   Var sums[MOST_TAPS];
   for (int t = 0; t < taps(c); t++) sums[t] = build_var(b, d.vector, zero(&d));
   add_pixels(&d, x, dy, row, rows, sums);
-  Val part = build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.y", NULL, 0, NULL), base = build_mul(b, part, number(&d, RESULTS)), shared = build_shared_base(b);
+  Val part = build_block_id(b, 'y'), base = build_mul(b, part, number(&d, RESULTS)), shared = build_shared_base(b);
   for (int t = 0; t < taps(c); t++) {
     Val v = build_add_rows(b, shared, row, THREADS, width, build_get(b, sums[t]), d.lanes * tile_element_bytes(d.wide));
     Branch write;
@@ -311,7 +305,7 @@ static void build_sum(LLVMModuleRef module, const NncConv *c, const char *name) 
   Depthwise d;
   begin(&d, module, c, name, "--pr");
   Build *b = &d.b;
-  Val out = build_parameter(b, 2, "dw"), from = build_parameter(b, 3, "parts"), i = thread_number(b);
+  Val out = build_parameter(b, 2, "dw"), from = build_parameter(b, 3, "parts"), i = build_thread_number(b, THREADS);
   Branch inside;
   build_if(b, &inside, build_less(b, i, number(&d, TOTAL)));
   Var sum = build_var(b, d.element, LLVMConstNull(d.element));

@@ -63,16 +63,11 @@ typedef struct Grouped {
   Val first;                   // position
 } Grouped;
 
-static Val i64_constant(Build *b, int64_t v) { return LLVMConstInt(b->i64, (uint64_t)v, true); }
-static Val address(Grouped *g, Val base, Val element) { return build_offset(&g->b, base, build_mul(&g->b, element, i64_constant(&g->b, g->bytes))); }
+static Val address(Grouped *g, Val base, Val element) { return build_element(&g->b, g->c->type, base, element); }
 
 static Val load_vector(Grouped *g, Val base, Val element, int n) {
   Build *b = &g->b;
   return build_widened(b, g->c->type, build_load(b, LLVMVectorType(g->memory, (unsigned)n), address(g, base, element), n * g->bytes));
-}
-
-static Val thread_number(Build *b) {
-  return build_add(b, build_mul(b, build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.ctaid.x", NULL, 0, NULL), build_i32(b, CONV_THREADS)), b->tid);
 }
 
 static Divisor divisor_of_results(Grouped *g) { return conv_divisor(&g->b, g->c->pass == NNC_CONV_INPUT_GRAD ? CONV_CHANNELS_IN : CONV_CHANNELS_OUT); }
@@ -91,7 +86,7 @@ static void build_reorder(LLVMModuleRef module, const ConvShape *c, const char *
   Grouped g;
   begin(&g, module, c, name, "-R-p");
   Build *b = &g.b;
-  Val from = build_parameter(b, 1, "w"), to = build_parameter(b, 3, "reordered"), i = thread_number(b);
+  Val from = build_parameter(b, 1, "w"), to = build_parameter(b, 3, "reordered"), i = build_thread_number(b, CONV_THREADS);
   Branch inside;
   build_if(b, &inside, build_less(b, i, conv_number(b, CONV_WEIGHTS)));
   bool gradient = c->pass == NNC_CONV_INPUT_GRAD;
@@ -143,7 +138,7 @@ static void build_product(LLVMModuleRef module, const ConvShape *c, const char *
   g.out = build_parameter(b, 2, "out");
   g.weights = build_parameter(b, 3, "weights");
   Divisor of_vectors = conv_divisor(b, CONV_COLUMN_TILES), of_results = divisor_of_results(&g);
-  Val i = thread_number(b), strip = build_div_by(b, i, &of_vectors);
+  Val i = build_thread_number(b, CONV_THREADS), strip = build_div_by(b, i, &of_vectors);
   g.place = build_mul(b, build_sub(b, i, build_mul(b, strip, of_vectors.value)), build_i32(b, g.own));
   g.group = build_div_by(b, g.place, &of_results);
   g.channel = build_sub(b, g.place, build_mul(b, g.group, of_results.value));

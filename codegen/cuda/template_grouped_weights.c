@@ -54,9 +54,6 @@ typedef struct GroupedWeights {
   Var sum[MOST_LANES];         // of each output, with all inputs
 } GroupedWeights;
 
-static Val element(Build *b, TileType t, Val base, Val i) { return build_offset(b, base, build_mul(b, i, LLVMConstInt(b->i64, (uint64_t)tile_element_bytes(t), true))); }
-static Val block_id(Build *b, const char *name) { return build_intrinsic(b, name, NULL, 0, NULL); }
-
 static Val load_operand(GroupedWeights *w, Val address, int n) {
   TileType t = w->c->type;
   return build_widened(&w->b, t, build_load(&w->b, LLVMVectorType(build_memory_type(&w->b, t), (unsigned)n), address, n * tile_element_bytes(t)));
@@ -68,7 +65,7 @@ static void add_pixels(GroupedWeights *w) {
   conv_tap(b, w->c, w->tap, &ky, &kx);
   Loop loop;
   Val p = build_loop(b, &loop, build_add(b, low, w->row), high, CONV_THREADS / width(w->c));
-  Val gradient = load_operand(w, element(b, w->c->type, w->dy, build_add(b, build_mul(b, build_i64(b, p), conv_number_i64(b, CONV_RESULT_CHANNELS)), build_i64(b, w->output))), outputs(w->c));
+  Val gradient = load_operand(w, build_element(b, w->c->type, w->dy, build_add(b, build_mul(b, build_i64(b, p), conv_number_i64(b, CONV_RESULT_CHANNELS)), build_i64(b, w->output))), outputs(w->c));
   PixelRow row = conv_pixel_row(b, p, w->input);
   Val valid = LLVMConstInt(b->i1, 1, false), at = conv_pixel(b, w->c, &row, w->x, ky, kx, build_i32(b, 0), &valid);
   Val x = build_select(b, valid, load_operand(w, build_select(b, valid, at, w->x), inputs(w->c)), LLVMConstNull(w->vector));   // the first can always be read
@@ -91,7 +88,7 @@ static void store_part(GroupedWeights *w, Val parts, Val has_pair) {
     build_if(b, &write, build_and(b, has_pair, build_equal(b, w->row, build_i32(b, 0))));
     Val tap = build_add(b, build_mul(b, build_add(b, w->output, build_i32(b, o)), conv_number(b, CONV_TAPS)), w->tap);
     Val at = build_add(b, build_mul(b, tap, conv_number(b, CONV_CHANNELS_IN)), w->channel);
-    build_store(b, v, element(b, wide(w->c), parts, build_add(b, base, build_i64(b, at))), bytes);
+    build_store(b, v, build_element(b, wide(w->c), parts, build_add(b, base, build_i64(b, at))), bytes);
     build_if_end(b, &write);
   }
 }
@@ -104,10 +101,10 @@ void conv_grouped_weights(LLVMModuleRef module, const ConvShape *c, const char *
   w.dy = build_parameter(b, 1, "dy");
   w.vector = LLVMVectorType(build_memory_type(b, wide(c)), (unsigned)inputs(c));
   w.row = build_div(b, b->tid, width(c));
-  w.tap = block_id(b, "llvm.nvvm.read.ptx.sreg.ctaid.y");
-  w.part = block_id(b, "llvm.nvvm.read.ptx.sreg.ctaid.z");
+  w.tap = build_block_id(b, 'y');
+  w.part = build_block_id(b, 'z');
   Divisor of_inputs = conv_divisor(b, CONV_CHANNELS_IN), of_outputs = conv_divisor(b, CONV_CHANNELS_OUT);
-  Val pair = build_add(b, build_mul(b, block_id(b, "llvm.nvvm.read.ptx.sreg.ctaid.x"), build_i32(b, width(c))), build_mod(b, b->tid, width(c)));
+  Val pair = build_add(b, build_mul(b, build_block_id(b, 'x'), build_i32(b, width(c))), build_mod(b, b->tid, width(c)));
   Val has_pair = build_less(b, pair, conv_number(b, CONV_COLUMN_TILES));
   Val place = build_mul(b, build_select(b, has_pair, pair, build_i32(b, 0)), build_i32(b, inputs(c)));   // the others work in vain
   Val vector = build_div_by(b, place, &of_inputs);
