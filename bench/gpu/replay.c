@@ -93,7 +93,7 @@ static bool add_launch(Replay *r, Suite *s, Case *c, char *words) {
   char *symbol = words + strspn(words, " ");
   words = symbol + strcspn(symbol, " ");
   if (*words) *words++ = 0;
-  if (sscanf(words, "%u %u %u %u %u %u %u %d%n", &l.grid[0], &l.grid[1], &l.grid[2], &l.block[0], &l.block[1], &l.block[2], &l.shared, &l.n, &used) != 8 || l.n < 0 || l.n > 64) return false;
+  if (sscanf(words, "%u %u %u %u %u %u %u %d%n", &l.grid[0], &l.grid[1], &l.grid[2], &l.block[0], &l.block[1], &l.block[2], &l.shared, &l.n, &used) != 8 || l.n < 0 || l.n > 1000) return false;
   l.buffers = xcalloc((size_t)l.n + 1, sizeof *l.buffers);
   for (int i = 0; i < l.n; i++) {
     words += used;
@@ -254,12 +254,14 @@ static bool run_gemm(Replay *r, const Case *c) {
 static bool run_once(Replay *r, Case *c) {
   for (int i = 0; i < c->n_launches; i++) {
     const Launch *l = &c->launches[i];
-    void *arguments[64];
+    void **arguments = xcalloc((size_t)l->n + 1, sizeof *arguments);
     for (int a = 0; a < l->n; a++) {
       Buffer *b = &c->buffers[l->buffers[a]];
       arguments[a] = b->bytes || b->same >= 0 ? (void *)&b->address : &b->scalar;
     }
-    if (!CUDA(&r->m, c->name, LaunchKernel, l->function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->shared, r->m.compute, arguments, NULL)) return false;
+    bool ok = CUDA(&r->m, c->name, LaunchKernel, l->function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->shared, r->m.compute, arguments, NULL);
+    free(arguments);
+    if (!ok) return false;
   }
   return !c->gemm.m || run_gemm(r, c);
 }
