@@ -27,7 +27,7 @@ typedef struct Launch { CUfunction function; unsigned grid[3], block[3], shared;
 typedef struct Gemm { int type, compute, m, n, k, op_a, op_b; } Gemm;
 typedef struct Case { char *name; double flops, bytes; bool timed; Buffer *buffers; int n_buffers; Launch *launches; int n_launches; Gemm gemm; } Case;   // all Owned
 typedef struct Suite { const char *path; FILE *data; CUmodule module; void *library; } Suite;
-typedef struct Replay { CudaMemory m; double seconds; int failures; cublasHandle_t cublas; CUdeviceptr workspace; } Replay;
+typedef struct Replay { CudaMemory m; double seconds; int failures; CUdeviceptr workspace; } Replay;
 
 enum { WORKSPACE = 32 << 20 };   // cuBLAS's own choice for Hopper
 
@@ -246,7 +246,7 @@ static bool run_gemm(Replay *r, const Case *c) {
   const float one = 1, zero = 0;
   const double one_d = 1, zero_d = 0;
   bool wide = g->compute == CUBLAS_COMPUTE_64F;
-  return CUBLAS(&r->m, c->name, GemmEx, r->cublas, g->op_a, g->op_b, g->m, g->n, g->k, wide ? (const void *)&one_d : &one, (const void *)(uintptr_t)c->buffers[0].address, g->type,
+  return CUBLAS(&r->m, c->name, GemmEx, r->m.cublas, g->op_a, g->op_b, g->m, g->n, g->k, wide ? (const void *)&one_d : &one, (const void *)(uintptr_t)c->buffers[0].address, g->type,
                 g->op_a ? g->k : g->m, (const void *)(uintptr_t)c->buffers[1].address, g->type, g->op_b ? g->n : g->k, wide ? (const void *)&zero_d : &zero,
                 (void *)(uintptr_t)c->buffers[2].address, g->type, g->m, g->compute, CUBLAS_GEMM_DEFAULT);
 }
@@ -374,13 +374,12 @@ static bool open_gpu(Replay *r) {
   if (!cuda.load(&m->api)) return false;
   if (!CUDA(m, "starting the driver", Init, 0) || !CUDA(m, "looking for the GPU", DeviceGet, &m->device, m->ordinal) ||
       !CUDA(m, "making a context", DevicePrimaryCtxRetain, &m->context, m->device) || !CUDA(m, "making a context", CtxSetCurrent, m->context) ||
-      !CUDA(m, "making a stream", StreamCreate, &m->compute, CU_STREAM_NON_BLOCKING) || !CUBLAS(m, "starting cuBLAS", Create, &r->cublas) ||
-      !CUBLAS(m, "starting cuBLAS", SetStream, r->cublas, m->compute) || !CUDA(m, "workspace of cuBLAS", MemAlloc, &r->workspace, (size_t)WORKSPACE) ||
-      !CUBLAS(m, "workspace of cuBLAS", SetWorkspace, r->cublas, (void *)(uintptr_t)r->workspace, (size_t)WORKSPACE))
+      !CUDA(m, "making a stream", StreamCreate, &m->compute, CU_STREAM_NON_BLOCKING) || !cuda_open_cublas(m) || !CUDA(m, "workspace of cuBLAS", MemAlloc, &r->workspace, (size_t)WORKSPACE) ||
+      !CUBLAS(m, "workspace of cuBLAS", SetWorkspace, m->cublas, (void *)(uintptr_t)r->workspace, (size_t)WORKSPACE))
     return false;
   m->api.driver.DeviceGetName(m->name, (int)sizeof m->name - 1, m->device);
   m->api.driver.DriverGetVersion(&version);
-  m->api.cublas.GetVersion(r->cublas, &cublas);
+  m->api.cublas.GetVersion(m->cublas, &cublas);
   printf("{\"kind\": \"device\", \"name\": \"%s\", \"cuda\": \"%d.%d\", \"cublas\": %d}\n", m->name, version / 1000, version % 1000 / 10, cublas);
   return true;
 }

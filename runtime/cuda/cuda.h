@@ -34,6 +34,9 @@ bool cuda_ok_or(const CudaMemory *m, CUresult result, const char *call, const ch
 bool cublas_ok(const CudaMemory *m, cublasStatus_t status, const char *call, const char *what);
 #define CUBLAS(m, what, call, ...) cublas_ok((m), (m)->api.cublas.call(__VA_ARGS__), "cublas" #call, (what))
 bool cuda_needs_cublas(void);   // any step of the program is a matrix product
+bool cuda_open_cublas(CudaMemory *m);   // device.c: sets m->cublas, for products on m->compute
+// Page-locked memory of the host; *out NULL after a failure. Whoever asks for it frees it (MemFreeHost).
+bool cuda_allocate_pinned(const CudaMemory *m, const char *what, size_t bytes, char **out);
 bool cuda_wait(const CudaMemory *m, const char *what);   // for the compute stream
 
 // execute.c: members of nnc_device_cuda.

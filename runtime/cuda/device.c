@@ -118,10 +118,10 @@ static void close_device(Arena *a) {
   a->memory = NULL;
 }
 
-static bool open_cublas(CudaMemory *m) {
-  if (!cuda_needs_cublas()) return true;
+// Sums stay in the compute type: by default cuBLAS may add the parts of a long sum in bf16 or f16 where the result has that type.
+bool cuda_open_cublas(CudaMemory *m) {
   return CUBLAS(m, "starting cuBLAS", Create, &m->cublas) && CUBLAS(m, "starting cuBLAS", SetStream, m->cublas, m->compute) &&
-         CUBLAS(m, "starting cuBLAS", SetMathMode, m->cublas, CUBLAS_DEFAULT_MATH);
+         CUBLAS(m, "starting cuBLAS", SetMathMode, m->cublas, CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION);
 }
 
 static bool open_device(Arena *a, const DeviceOptions *o) {
@@ -133,7 +133,7 @@ static bool open_device(Arena *a, const DeviceOptions *o) {
   }
   a->memory = m;   // closed by arena_destroy
   dump_ptx();
-  return open_context(m) && load_module(m) && open_memory(m, a->bytes) && open_cublas(m);
+  return open_context(m) && load_module(m) && open_memory(m, a->bytes) && (!cuda_needs_cublas() || cuda_open_cublas(m));
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

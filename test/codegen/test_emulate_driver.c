@@ -155,10 +155,16 @@ static void test_gemm(int type, int compute, double tolerance) {
       else if (element == 4) data[m].f[i] = (float)v;
       else data[m].h[i] = emulate_to_bf16((float)v);
     }
-  CUdeviceptr da = upload(&data[0], SIZE * element), db = upload(&data[1], SIZE * element), dc = 0;
+  CUdeviceptr da = upload(&data[0], SIZE * element), db = upload(&data[1], SIZE * element), dc = upload(&data[2], SIZE * element);
   double alpha = 0.5, beta = 2;
   float alpha_f = 0.5f, beta_f = 2;
   bool wide = compute == CUBLAS_COMPUTE_64F;
+  // A product with a narrow result is taken only where its sums cannot be narrow.
+  cublasStatus_t plain_mode = api.cublas.GemmEx(handle, 0, 0, M, N, K, wide ? (void *)&alpha : &alpha_f, (void *)(uintptr_t)da, type, LD, (void *)(uintptr_t)db, type, LD,
+                                                wide ? (void *)&beta : &beta_f, (void *)(uintptr_t)dc, type, LD, compute, CUBLAS_GEMM_DEFAULT);
+  CHECK(plain_mode == (element == 2 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS), "type %d without a math mode: %d", type, plain_mode);
+  CHECK(api.cublas.SetMathMode(handle, CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION) == CUBLAS_STATUS_SUCCESS, "math mode");
+  OK(api.driver.MemFree(dc));
   for (int op = 0; op < 4; op++) {
     dc = upload(&data[2], SIZE * element);
     CHECK(api.cublas.GemmStridedBatchedEx(handle, op & 1, op >> 1, M, N, K, wide ? (void *)&alpha : &alpha_f, (void *)(uintptr_t)da, type, LD, LD * 13, (void *)(uintptr_t)db, type, LD, LD * 13,

@@ -159,9 +159,13 @@ static cublasStatus_t gemm_strided(cublasHandle_t handle, int op_a, int op_b, in
   (void)algorithm;
   if (m < 0 || n < 0 || k < 0 || batch < 0 || lda < (op_a ? k : m) || ldb < (op_b ? n : k) || ldc < m || lda < 1 || ldb < 1 || ldc < 1) return CUBLAS_STATUS_INVALID_VALUE;
   if (!supported(type_a, type_b, type_c, compute)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (element_bytes(type_c) < 4 && !(handle->math & CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)) {
+    emu_fault(EMU_BAD_LAUNCH, "cuBLAS product with a narrow result: without CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION it may add parts of a sum in the result's type");
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
   if (!m || !n || !batch) return CUBLAS_STATUS_SUCCESS;
   bool wide = compute == CUBLAS_COMPUTE_64F;
-  if (compute == CUBLAS_COMPUTE_32F && handle->math == CUBLAS_TF32_TENSOR_OP_MATH) compute = CUBLAS_COMPUTE_32F_FAST_TF32;
+  if (compute == CUBLAS_COMPUTE_32F && (handle->math & ~CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION) == CUBLAS_TF32_TENSOR_OP_MATH) compute = CUBLAS_COMPUTE_32F_FAST_TF32;
   Command command = {.kind = COMMAND_GEMM,
                      .gemm = {.op_a = op_a, .op_b = op_b, .m = m, .n = n, .k = k, .alpha = wide ? *(const double *)alpha : (double)*(const float *)alpha,
                               .beta = wide ? *(const double *)beta : (double)*(const float *)beta, .a = a, .b = b, .c = c, .type_a = type_a, .type_b = type_b, .type_c = type_c,
