@@ -5,7 +5,7 @@
 
 #include "runtime/runtime.h"
 
-typedef struct BenchOptions { int64_t steps, threads, device; bool profile, check; const char *function, *costs; } BenchOptions;
+typedef struct BenchOptions { int64_t steps; int threads, device; bool profile, check; const char *function, *costs; } BenchOptions;
 
 static void print_help(void) {
   printf("Usage: %s bench [OPTION]...\n\n"
@@ -30,8 +30,8 @@ static int parse_options(int argc, char **argv, BenchOptions *o) {
     case 'p': o->profile = true; break;
     case 'c': o->check = true; break;
     case 'k': o->costs = optarg; break;
-    case 't': ok = option_integer("threads", optarg, 1, &o->threads); break;
-    case 'D': ok = option_integer("device", optarg, 0, &o->device); break;
+    case 't': ok = option_count("threads", optarg, 1, &o->threads); break;
+    case 'D': ok = option_count("device", optarg, 0, &o->device); break;
     case 'h': print_help(); return EXIT_DONE;
     default: ok = false;
     }
@@ -51,18 +51,19 @@ typedef struct Bench {
 } Bench;
 
 // Seconds of one step without the making of inputs, which a data set would only copy. Input buffers may be reused within a step.
-static double time_step(Bench *b, int64_t step) {
-  double seconds = 0;
+// False after reporting when the device failed.
+static bool time_step(Bench *b, int64_t step, double *seconds) {
+  *seconds = 0;
   for (int64_t micro = 0; micro < b->accumulate; micro++) {
     Executor *e = micro + 1 < b->accumulate ? b->earlier : b->main;
     const NncFunction *f = executor_function(e);
     inputs_make(f, b->s.seed, b->s.arena.base);
     session_write_arguments(&b->s, f, step, step);
     double start = now_seconds();
-    executor_run(e, NULL, NULL);
-    seconds += now_seconds() - start;
+    if (!executor_run(e, NULL, NULL)) return false;
+    *seconds += now_seconds() - start;
   }
-  return seconds;
+  return true;
 }
 
 static int compare_doubles(const void *a, const void *b) {
@@ -112,13 +113,13 @@ static void print_profile(const Executor *e) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Memory
 
-static void print_memory(const Bench *b) {
+// `taken`: bytes of the device's memory beyond its context, -1: not told.
+static void print_memory(const Bench *b, int64_t taken) {
   char text[32];
   const NncFunction *f = executor_function(b->main);
   int64_t used = function_used_bytes(f), peak = resident_peak_bytes();
   printf("arena planned   %lld bytes (%s)\n", (long long)f->arena_bytes, format_bytes(f->arena_bytes, text, sizeof text));
   if (used >= 0) printf("arena used      %lld bytes\n", (long long)used);
-  int64_t taken = nnc_program.device->taken ? nnc_program.device->taken(&b->s.arena) : -1;
   if (taken >= 0) printf("device memory   %lld bytes beyond the context, %+lld beyond the arena\n", (long long)taken, (long long)(taken - b->s.arena.bytes));
   if (nnc_program.budget_bytes > 0) printf("budget          %s\n", format_bytes(nnc_program.budget_bytes, text, sizeof text));
   if (peak < 0) return;
@@ -130,9 +131,9 @@ static void print_memory(const Bench *b) {
 static bool check_arena(Bench *b) {
   static const int patterns[2] = {0x5b, 0xa4};
   int64_t reached = 0;
+  double seconds;
   for (int i = 0; i < 2; i++) {
-    if (!arena_fill(&b->s.arena, nnc_program.persistent_bytes, patterns[i])) return false;
-    time_step(b, 0);
+    if (!arena_fill(&b->s.arena, nnc_program.persistent_bytes, patterns[i]) || !time_step(b, 0, &seconds)) return false;
     int64_t r = arena_high_water(&b->s.arena, patterns[i]);
     if (r < 0) return false;
     reached = r > reached ? r : reached;
@@ -143,35 +144,49 @@ static bool check_arena(Bench *b) {
   return false;
 }
 
-static bool measure(Bench *b) {
+// `seconds` of the timed steps, sorted.
+static void print_times(const Bench *b, const double *seconds, int64_t n) {
   const NncFunction *f = executor_function(b->main);
-  double *seconds = xcalloc((size_t)b->o.steps, sizeof *seconds);
-  for (int i = 0; i < 3; i++) time_step(b, i);
+  double median = n % 2 ? seconds[n / 2] : (seconds[n / 2 - 1] + seconds[n / 2]) / 2;
+  double flops = f->flops + (b->earlier ? (double)(b->accumulate - 1) * executor_function(b->earlier)->flops : 0);
+  int64_t items = function_batch(f) * b->accumulate;
+  char where[256];
+  nnc_program.device->describe(where, sizeof where);
+  printf("%s on %s\n", f->name, where);
+  printf("step time       %.3f ms median of %lld, %.3f least, %.3f most\n", median * 1e3, (long long)n, seconds[0] * 1e3, seconds[n - 1] * 1e3);
+  printf("items           %.1f per second, %lld per step\n", (double)items / median, (long long)items);
+  printf("FLOPs           %.3f GFLOP per step, %.1f GFLOP/s\n", flops * 1e-9, flops / median * 1e-9);
+  if (f->recompute_overhead > 0) printf("recomputation   %.1f%% more time predicted\n", 100 * f->recompute_overhead);
+}
+
+// Three steps that are not timed, then up to `steps` of them, `*n` when the user stops it earlier.
+static bool time_steps(Bench *b, double *seconds, int64_t *n) {
+  for (int i = 0; i < 3; i++)
+    if (!time_step(b, i, seconds)) return false;
   if (b->o.profile || b->o.costs) executor_profile(b->main, true);
   if (b->o.costs) executor_keep_samples(b->main, b->o.steps);
   if (b->o.costs && b->earlier) {
     executor_profile(b->earlier, true);
     executor_keep_samples(b->earlier, b->o.steps * (b->accumulate - 1));
   }
-  int64_t n = 0;
-  for (; n < b->o.steps && !signals_stop_requested(); n++) seconds[n] = time_step(b, 3 + n);
-  bool ok = n > 0;
+  for (*n = 0; *n < b->o.steps && !signals_stop_requested(); ++*n)
+    if (!time_step(b, 3 + *n, &seconds[*n])) return false;
+  return *n > 0;
+}
+
+// Nothing is printed or written of a run that failed.
+static bool measure(Bench *b) {
+  double *seconds = xcalloc((size_t)b->o.steps, sizeof *seconds);
+  int64_t n, taken = -1;
+  bool ok = time_steps(b, seconds, &n);
+  if (ok && nnc_program.device->taken) ok = (taken = nnc_program.device->taken(&b->s.arena)) >= 0;
   if (ok) {
     qsort(seconds, (size_t)n, sizeof *seconds, compare_doubles);
-    double median = n % 2 ? seconds[n / 2] : (seconds[n / 2 - 1] + seconds[n / 2]) / 2;
-    double flops = f->flops + (b->earlier ? (double)(b->accumulate - 1) * executor_function(b->earlier)->flops : 0);
-    int64_t items = function_batch(f) * b->accumulate;
-    char where[256];
-    nnc_program.device->describe(where, sizeof where);
-    printf("%s on %s\n", f->name, where);
-    printf("step time       %.3f ms median of %lld, %.3f least, %.3f most\n", median * 1e3, (long long)n, seconds[0] * 1e3, seconds[n - 1] * 1e3);
-    printf("items           %.1f per second, %lld per step\n", (double)items / median, (long long)items);
-    printf("FLOPs           %.3f GFLOP per step, %.1f GFLOP/s\n", flops * 1e-9, flops / median * 1e-9);
-    if (f->recompute_overhead > 0) printf("recomputation   %.1f%% more time predicted\n", 100 * f->recompute_overhead);
-    print_memory(b);
-    if (b->o.check) ok = check_arena(b);
-    if (b->o.profile) print_profile(b->main);
-    if (b->o.costs) ok &= costs_write(b->o.costs, b->earlier ? 2 : 1, (Executor *const[]){b->main, b->earlier});
+    print_times(b, seconds, n);
+    print_memory(b, taken);
+    ok = !b->o.check || check_arena(b);
+    if (ok && b->o.profile) print_profile(b->main);
+    if (ok && b->o.costs) ok = costs_write(b->o.costs, b->earlier ? 2 : 1, (Executor *const[]){b->main, b->earlier});
   }
   free(seconds);
   return ok;
@@ -186,7 +201,7 @@ int cmd_bench(int argc, char **argv) {
     report_error("%s has no function %s", nnc_program.source, b.o.function);
     return EXIT_DIAGNOSTIC;
   }
-  bool ok = session_open(&b.s, train ? SESSION_TRAIN : eval ? SESSION_EVAL : SESSION_PREDICT, &(DeviceOptions){(int)b.o.threads, (int)b.o.device});
+  bool ok = session_open(&b.s, train ? SESSION_TRAIN : eval ? SESSION_EVAL : SESSION_PREDICT, &(DeviceOptions){b.o.threads, b.o.device});
   if (ok) {
     b.main = train ? b.s.train : eval ? b.s.eval : b.s.predict;
     if (train && nnc_program.accumulate > 1) b.accumulate = nnc_program.accumulate, b.earlier = b.s.accumulate;

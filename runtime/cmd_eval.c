@@ -4,7 +4,7 @@
 
 #include "runtime/runtime.h"
 
-typedef struct EvalOptions { const char *data, *weights; int64_t threads, device; bool json; } EvalOptions;
+typedef struct EvalOptions { const char *data, *weights; int threads, device; bool json; } EvalOptions;
 
 static void print_help(void) {
   printf("Usage: %s eval [OPTION]...\n\n"
@@ -23,8 +23,8 @@ static int parse_options(int argc, char **argv, EvalOptions *o) {
   for (int c; ok && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) switch (c) {
     case 'd': o->data = optarg; break;
     case 'w': o->weights = optarg; break;
-    case 't': ok = option_integer("threads", optarg, 1, &o->threads); break;
-    case 'D': ok = option_integer("device", optarg, 0, &o->device); break;
+    case 't': ok = option_count("threads", optarg, 1, &o->threads); break;
+    case 'D': ok = option_count("device", optarg, 0, &o->device); break;
     case 'j': o->json = true; break;
     case 'h': print_help(); return EXIT_DONE;
     default: ok = false;
@@ -43,7 +43,7 @@ static bool evaluate(const EvalOptions *o, const NncFunction *f) {
   char *path = o->weights ? xstrdup(o->weights) : checkpoint_default_path();
   bool ok = dataset_has_split("eval") ? dataset_load("eval", f, o->data, &d) : dataset_load("train", f, o->data, &train);
   if (ok && train.records) ok = dataset_validation(&train, f, &d);
-  ok = ok && session_open(&s, SESSION_EVAL, &(DeviceOptions){(int)o->threads, (int)o->device}) && weights_load(path, s.arena.base) && arena_push_persistent(&s.arena);
+  ok = ok && session_open(&s, SESSION_EVAL, &(DeviceOptions){o->threads, o->device}) && weights_load(path, s.arena.base) && arena_push_persistent(&s.arena);
   ok = ok && session_evaluate(&s, &d, &m);
   if (ok && o->json) {
     Log log = {.file = stdout};

@@ -10,11 +10,12 @@
 static void usage(FILE *out)
 {
   fprintf(out,
-          "usage: %s gradcheck [--elements N] [--bound X] [--seed S]\n"
+          "usage: %s gradcheck [--elements N] [--bound X] [--seed S] [--threads N] [--device N]\n"
           "Compares gradients with finite differences of the loss.\n"
           "  --elements N   check at most N elements of each parameter, evenly spaced (default 64)\n"
           "  --bound X      largest difference allowed, relative to the parameter's largest gradient (default 1e-6)\n"
-          "  --seed S       of the initial parameters and the draws (default: the program's)\n",
+          "  --seed S       of the initial parameters and the draws (default: the program's)\n"
+          "  --threads N, --device N   threads of the host, number of the GPU\n",
           report_name());
 }
 
@@ -38,7 +39,7 @@ static void take_gradient(void *context, const NncTensor *tensor, const char *ar
   }
 }
 
-typedef struct Check { Session *session; const NncFunction *f; char *saved; double *logical; void *narrow; } Check;
+typedef struct Check { Session *session; const NncFunction *f; char *saved; double *logical; void *narrow; bool failed; } Check;   // failed: the device has, and said why
 
 static double loss_at(Check *c, const NncTensor *p)
 {
@@ -47,7 +48,10 @@ static double loss_at(Check *c, const NncTensor *p)
   convert_elements(NNC_F64, c->logical, p->dtype, c->narrow, tensor_elements(p));
   tensor_to_arena(p, c->narrow, base);
   session_write_arguments(c->session, c->f, 0, 0);
-  if (!arena_push_persistent(&c->session->arena) || !executor_run(c->session->train, NULL, NULL)) return NAN;
+  if (!arena_push_persistent(&c->session->arena) || !executor_run(c->session->train, NULL, NULL)) {
+    c->failed = true;
+    return NAN;
+  }
   Metrics m;
   metrics_init(&m, c->f);
   metrics_read(&m, c->f, base, 1);
@@ -67,7 +71,7 @@ static double check_parameter(Check *c, const NncTensor *p, const double *gradie
   tensor_from_arena(p, c->session->arena.base, c->narrow);
   convert_elements(p->dtype, c->narrow, NNC_F64, c->logical, n);
   for (int64_t i = 0; i < n; i++) scale = fmax(scale, fabs(gradient[i]));
-  for (int64_t i = 0; i < n; i += step) {
+  for (int64_t i = 0; i < n && !c->failed && !isnan(worst); i += step) {
     double x = c->logical[i], h = (p->dtype == NNC_F64 ? 1e-5 : 1e-2) * fmax(1, fabs(x));
     c->logical[i] = x + h;
     double above = loss_at(c, p);
@@ -95,14 +99,14 @@ static int check_all(Session *s, int64_t elements, double bound)
   if (!arena_push_persistent(&s->arena) || !executor_run(s->train, take_gradient, &g)) return EXIT_DIAGNOSTIC;
   for (int i = 0; i < g.n; i++) {
     if (!g.value[i]) continue;    // frozen, or not on the way to the loss
-    double worst = check_parameter(&c, g.parameter[i], g.value[i], elements);
+    double worst = c.failed ? NAN : check_parameter(&c, g.parameter[i], g.value[i], elements);
     bool ok = worst <= bound;
-    printf("%-40s largest relative difference %.2e %s\n", g.parameter[i]->name, worst, ok ? "ok" : "TOO FAR");
+    if (!c.failed) printf("%-40s largest relative difference %.2e %s\n", g.parameter[i]->name, worst, ok ? "ok" : "TOO FAR");
     failed += !ok;
     checked++;
     free(g.value[i]);
   }
-  printf("gradcheck: %d passed, %d failed\n", checked - failed, failed);
+  if (!c.failed) printf("gradcheck: %d passed, %d failed\n", checked - failed, failed);
   free(c.saved);
   free(g.parameter);
   free(g.value);
@@ -112,14 +116,18 @@ static int check_all(Session *s, int64_t elements, double bound)
 int cmd_gradcheck(int argc, char **argv)
 {
   static const struct option options[] = {{"elements", required_argument, NULL, 'n'}, {"bound", required_argument, NULL, 'b'},
-                                          {"seed", required_argument, NULL, 's'}, {"help", no_argument, NULL, 'h'}, {0}};
+                                          {"seed", required_argument, NULL, 's'}, {"threads", required_argument, NULL, 't'},
+                                          {"device", required_argument, NULL, 'D'}, {"help", no_argument, NULL, 'h'}, {0}};
   int64_t elements = 64, seed = nnc_program.seed;
   double bound = 1e-6;
+  DeviceOptions device = {0};
   for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
     switch (c) {
       case 'n': if (!option_integer("elements", optarg, 1, &elements)) return EXIT_USAGE; break;
       case 'b': if (!option_number("bound", optarg, &bound)) return EXIT_USAGE; break;
       case 's': if (!option_integer("seed", optarg, 0, &seed)) return EXIT_USAGE; break;
+      case 't': if (!option_count("threads", optarg, 1, &device.threads)) return EXIT_USAGE; break;
+      case 'D': if (!option_count("device", optarg, 0, &device.device)) return EXIT_USAGE; break;
       case 'h': usage(stdout); return EXIT_DONE;
       default: return option_unknown("gradcheck");
     }
@@ -131,7 +139,7 @@ int cmd_gradcheck(int argc, char **argv)
     return EXIT_DIAGNOSTIC;
   }
   Session s;
-  if (!session_open(&s, SESSION_TRAIN, &(DeviceOptions){0})) return EXIT_DIAGNOSTIC;
+  if (!session_open(&s, SESSION_TRAIN, &device)) return EXIT_DIAGNOSTIC;
   s.seed = (uint64_t)seed;
   int status = init_persistent(s.arena.base, s.seed) ? check_all(&s, elements, bound) : EXIT_DIAGNOSTIC;
   session_close(&s);

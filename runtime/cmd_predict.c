@@ -8,7 +8,8 @@
 
 typedef struct PredictOptions {
   const char *inputs, *outputs, *weights, *labels;
-  int64_t threads, device, classes, seed;
+  int64_t classes, seed;
+  int threads, device;
   bool json;
   SampleOptions sample;
   bool has_sample, has_sample_option;
@@ -85,15 +86,15 @@ static int parse_options(int argc, char **argv, PredictOptions *o) {
     case 'T': ok = option_temperature(optarg, &o->sample.temperature); break;
     case 'k': ok = option_integer("top-k", optarg, 1, &o->sample.top_k); break;
     case 's': ok = option_integer("seed", optarg, 0, &o->seed); break;
-    case 't': ok = option_integer("threads", optarg, 1, &o->threads); break;
-    case 'D': ok = option_integer("device", optarg, 0, &o->device); break;
+    case 't': ok = option_count("threads", optarg, 1, &o->threads); break;
+    case 'D': ok = option_count("device", optarg, 0, &o->device); break;
     case 'h': print_help(); return EXIT_DONE;
     default: ok = false;
     }
   }
   if (!ok || !check_options(o, optind < argc ? argv[optind] : NULL)) return option_unknown("predict");
   o->sample.labels = o->labels, o->sample.weights = o->weights, o->sample.seed = (uint64_t)o->seed;
-  o->sample.device = (DeviceOptions){(int)o->threads, (int)o->device};
+  o->sample.device = (DeviceOptions){o->threads, o->device};
   return -1;
 }
 
@@ -192,7 +193,7 @@ static bool predict(const PredictOptions *o, const NncFunction *f, const Safeten
   char *path = o->weights ? xstrdup(o->weights) : checkpoint_default_path();
   bool show = !o->outputs && !o->json && (o->classes || labels->n);
   const NncTensor *scores = show ? find_scores(f) : NULL;
-  bool ok = (show ? scores && labels_check(labels, scores->dim[1]) : check_outputs(f, records, !o->outputs)) && session_open(&s, SESSION_PREDICT, &(DeviceOptions){(int)o->threads, (int)o->device}) && weights_load(path, s.arena.base) &&
+  bool ok = (show ? scores && labels_check(labels, scores->dim[1]) : check_outputs(f, records, !o->outputs)) && session_open(&s, SESSION_PREDICT, &(DeviceOptions){o->threads, o->device}) && weights_load(path, s.arena.base) &&
             arena_push_persistent(&s.arena);
   SafetensorsWriter *w = ok && o->outputs ? begin_outputs(o->outputs, f, records) : NULL;
   ok = ok && (w || !o->outputs);

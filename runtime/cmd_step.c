@@ -8,7 +8,8 @@
 
 typedef struct StepOptions {
   const char *inputs, *outputs, *weights, *resume;
-  int64_t seed, step, steps, threads, device;
+  int64_t seed, step, steps;
+  int threads, device;
   bool has_seed, has_step;
 } StepOptions;
 
@@ -45,8 +46,8 @@ static int parse_options(int argc, char **argv, StepOptions *o) {
     case 's': ok = option_integer("seed", optarg, 0, &o->seed), o->has_seed = true; break;
     case 'n': ok = option_integer("step", optarg, 0, &o->step), o->has_step = true; break;
     case 'N': ok = option_integer("steps", optarg, 1, &o->steps); break;
-    case 't': ok = option_integer("threads", optarg, 1, &o->threads); break;
-    case 'D': ok = option_integer("device", optarg, 0, &o->device); break;
+    case 't': ok = option_count("threads", optarg, 1, &o->threads); break;
+    case 'D': ok = option_count("device", optarg, 0, &o->device); break;
     case 'h': print_help(); return EXIT_DONE;
     default: ok = false;
     }
@@ -159,7 +160,7 @@ int cmd_step(int argc, char **argv) {
   Session s = {0};
   Taps taps = {0};
   Metrics m = {0};
-  bool ok = output_path_check(o.outputs) && session_open(&s, SESSION_TRAIN, &(DeviceOptions){(int)o.threads, (int)o.device}) && start_values(&s, &o) &&
+  bool ok = output_path_check(o.outputs) && session_open(&s, SESSION_TRAIN, &(DeviceOptions){o.threads, o.device}) && start_values(&s, &o) &&
             arena_push_persistent(&s.arena);
   if (ok) {
     s.total_steps = o.steps ? o.steps : nnc_program.steps > 0 ? nnc_program.steps : o.step + 1;

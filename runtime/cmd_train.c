@@ -10,7 +10,8 @@
 typedef struct TrainOptions {
   const char *data, *log, *save, *resume, *weights;
   double epochs;
-  int64_t steps, stop_at, seed, threads, device, save_every, print_every;
+  int64_t steps, stop_at, seed, save_every, print_every;
+  int threads, device;
   bool has_seed, must_resume, quiet;
 } TrainOptions;
 
@@ -79,8 +80,8 @@ static int parse_options(int argc, char **argv, TrainOptions *o) {
     case OPT_WEIGHTS: o->weights = optarg; break;
     case OPT_LOG: o->log = optarg; break;
     case OPT_PRINT_EVERY: ok = option_integer("print-every", optarg, 1, &o->print_every); break;
-    case OPT_THREADS: ok = option_integer("threads", optarg, 1, &o->threads); break;
-    case OPT_DEVICE: ok = option_integer("device", optarg, 0, &o->device); break;
+    case OPT_THREADS: ok = option_count("threads", optarg, 1, &o->threads); break;
+    case OPT_DEVICE: ok = option_count("device", optarg, 0, &o->device); break;
     case 'q': o->quiet = true; break;
     case OPT_HELP: print_help(); return EXIT_DONE;
     default: ok = false;
@@ -151,7 +152,7 @@ static bool open_training(Training *t) {
   t->has_eval = eval && (validation || dataset_has_split("eval"));
   if (!dataset_load("train", f, o->data, &t->train_data)) return false;
   if (t->has_eval && !(validation ? dataset_validation(&t->train_data, eval, &t->eval_data) : dataset_load("eval", eval, o->data, &t->eval_data))) return false;
-  if (!session_open(&t->s, SESSION_TRAIN | (t->has_eval ? SESSION_EVAL : 0), &(DeviceOptions){(int)o->threads, (int)o->device})) return false;
+  if (!session_open(&t->s, SESSION_TRAIN | (t->has_eval ? SESSION_EVAL : 0), &(DeviceOptions){o->threads, o->device})) return false;
   if (!count_steps(t) || !start_values(t) || !log_open(&t->log, o->log, o->must_resume)) return false;
   metrics_init(&t->metrics, f);
   t->shuffled_epoch = -1;

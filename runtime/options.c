@@ -1,5 +1,6 @@
 // Values on the command line.
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -14,6 +15,17 @@ bool option_integer(const char *name, const char *text, int64_t least, int64_t *
     return false;
   }
   *out = v;
+  return true;
+}
+
+bool option_count(const char *name, const char *text, int least, int *out) {
+  int64_t v;
+  if (!option_integer(name, text, least, &v)) return false;
+  if (v > INT_MAX) {
+    report_error("--%s expects an integer of at most %d, not \"%s\"", name, INT_MAX, text);
+    return false;
+  }
+  *out = (int)v;
   return true;
 }
 

@@ -28,7 +28,11 @@ static bool open_context(CudaMemory *m) {
 
 static void dump_ptx(void) {
   const char *path = getenv("NNC_PTX_DUMP");
-  if (!path || !*path || !nnc_program.cuda->ptx) return;
+  if (!path || !*path) return;
+  if (!nnc_program.cuda->ptx) {
+    report_warning("NNC_PTX_DUMP: this executable holds no PTX, its kernels run in the emulator: nnc --target=cuda-emu --emit=ptx shows it");
+    return;
+  }
   size_t size = (size_t)(nnc_program.cuda->ptx_end - nnc_program.cuda->ptx);
   FILE *f = fopen(path, "w");
   bool ok = f && fwrite(nnc_program.cuda->ptx, 1, size, f) == size;
@@ -57,6 +61,7 @@ static bool load_module(CudaMemory *m) {
   char *log = xcalloc(1, 8192);
   CUresult result = CUDA_ERROR_NO_BINARY_FOR_GPU;
   if (c->cubin) result = load_image(m, c->cubin, log, 8191);
+  CUresult refused = c->cubin ? result : CUDA_SUCCESS;
   if (result != CUDA_SUCCESS && c->ptx) result = load_image(m, c->ptx, log, 8191);
   if (c->module) result = load_image(m, c->module, log, 8191);
   int major = 0, minor = 0, version = 0;
@@ -67,6 +72,11 @@ static bool load_module(CudaMemory *m) {
     fprintf(stderr, "%s: compiled for %s (PTX %d.%d); this GPU, %s, is sm_%d%d, its driver is for CUDA %d.%d\n", report_name(), c->arch, c->ptx_version / 10,
             c->ptx_version % 10, m->name, major, minor, version / 1000, version % 1000 / 10);
     if (*log) fprintf(stderr, "%s: the driver's log: %s\n", report_name(), log);
+  } else if (refused != CUDA_SUCCESS) {
+    const char *name = NULL;
+    m->api.driver.GetErrorName(refused, &name);
+    report_warning("the kernels assembled for %s do not run on this GPU, %s (sm_%d%d): %s; the driver has assembled their PTX, which takes time at every start", c->arch, m->name, major, minor,
+                   name ? name : "unknown error");
   }
   free(log);
   return result == CUDA_SUCCESS;
@@ -83,22 +93,34 @@ static int64_t largest_arguments(void) {
   return most;
 }
 
-static bool open_memory(CudaMemory *m, int64_t bytes) {
-  size_t available = 0, total = 0;
+// What is needed and what is free, in bytes, and why that may be. Owned.
+static char *shortage(const CudaMemory *m, int64_t bytes, size_t available, size_t total) {
   char need[32], have[32], all[32];
+  return xasprintf("the program needs an arena of %s (%lld bytes), but %s has %s (%lld bytes) free of %s\n%s", format_bytes(bytes, need, sizeof need), (long long)bytes, m->name,
+                   format_bytes((int64_t)available, have, sizeof have), (long long)available, format_bytes((int64_t)total, all, sizeof all), cuda_likely_cause(CUDA_ERROR_OUT_OF_MEMORY));
+}
+
+// What was free when it was asked for need not be any more, or lies in pieces.
+static bool allocate_arena(CudaMemory *m, int64_t bytes) {
+  size_t available = 0, total = 0;
   if (!CUDA(m, "asking for the GPU's memory", MemGetInfo, &available, &total)) return false;
   if ((size_t)bytes > available) {
-    report_error("the program needs an arena of %s (%lld bytes), but %s has %s (%lld bytes) free of %s\n%s", format_bytes(bytes, need, sizeof need), (long long)bytes, m->name,
-                 format_bytes((int64_t)available, have, sizeof have), (long long)available, format_bytes((int64_t)total, all, sizeof all), cuda_likely_cause(CUDA_ERROR_OUT_OF_MEMORY));
+    char *text = shortage(m, bytes, available, total);
+    report_error("%s", text);
+    free(text);
     return false;
   }
+  CUresult result = m->api.driver.MemAlloc(&m->arena, (size_t)bytes);
+  char *text = result == CUDA_ERROR_OUT_OF_MEMORY && m->api.driver.MemGetInfo(&available, &total) == CUDA_SUCCESS ? shortage(m, bytes, available, total) : NULL;
+  bool ok = cuda_ok_or(m, result, "cuMemAlloc", "allocating the arena", text ? text : cuda_likely_cause(result));
+  free(text);
+  return ok;
+}
+
+static bool open_memory(CudaMemory *m, int64_t bytes) {
   m->staging_bytes = largest_arguments();
-  void *staging = NULL;
-  if (!CUDA(m, "allocating the arena", MemAlloc, &m->arena, (size_t)bytes) || !CUDA(m, "clearing the arena", MemsetD8Async, m->arena, 0, (size_t)bytes, m->compute) ||
-      !cuda_wait(m, "clearing the arena") || !CUDA(m, "allocating the staging buffer", MemAllocHost, &staging, (size_t)(m->staging_bytes ? m->staging_bytes : 1)))
-    return false;
-  m->staging = staging;
-  return true;
+  return allocate_arena(m, bytes) && CUDA(m, "clearing the arena", MemsetD8Async, m->arena, 0, (size_t)bytes, m->compute) && cuda_wait(m, "clearing the arena") &&
+         cuda_allocate_pinned(m, "allocating the staging buffer", (size_t)(m->staging_bytes ? m->staging_bytes : 1), &m->staging);
 }
 
 static void close_device(Arena *a) {

@@ -1,9 +1,12 @@
 // Failed calls of the driver and of cuBLAS: which call, what it was for, and what is likely to be the matter.
+#include <stdlib.h>
+
 #include "runtime/cuda/cuda.h"
 
 const char *cuda_likely_cause(CUresult result) {
   switch (result) {
   case CUDA_ERROR_OUT_OF_MEMORY: return "another program holds the GPU's memory; or compile with a smaller --memory-budget or batch";
+  case CUDA_ERROR_NOT_INITIALIZED: return "the driver has not started: look at nvidia-smi, and whether this user may open /dev/nvidia*";
   case CUDA_ERROR_NO_DEVICE: return "the driver finds no GPU: look at nvidia-smi and CUDA_VISIBLE_DEVICES";
   case CUDA_ERROR_INVALID_DEVICE: return "no GPU of that number: look at nvidia-smi and --device";
   case CUDA_ERROR_NO_BINARY_FOR_GPU: return "compiled for another architecture: compile with the --gpu-arch of this GPU";
@@ -20,6 +23,12 @@ const char *cuda_likely_cause(CUresult result) {
   case CUDA_ERROR_MISALIGNED_ADDRESS:
   case CUDA_ERROR_HARDWARE_STACK_ERROR:
   case CUDA_ERROR_LAUNCH_FAILED: return "a bug of a kernel (bench --profile runs them one by one, --target=cuda-emu checks each access), or a GPU in trouble: look at dmesg for Xid messages";
+  case CUDA_ERROR_NOT_FOUND: return "the kernels in this executable are not those that its steps ask for: build it again";
+  case CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES: return "the kernel takes more registers or threads than this GPU has: compile with its --gpu-arch";
+  case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
+  case CUDA_ERROR_STREAM_CAPTURE_INVALIDATED: return "a step that cannot be captured as a graph, or that failed while it was: bench --profile runs steps one by one and names it";
+  case CUDA_ERROR_SYSTEM_NOT_READY: return "the machine's GPUs are not set up yet: where they are joined by NVSwitch, nvidia-fabricmanager must run";
+  case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE: return "the libcuda found is of the compatibility package, which this GPU does not take: take its folder out of LD_LIBRARY_PATH, or update the driver";
   case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: return "the driver's library and its kernel module differ: restart the machine";
   case CUDA_ERROR_UNKNOWN: return "the driver is in a bad state: look at dmesg";
   default: return "";
@@ -37,10 +46,33 @@ bool cuda_ok_or(const CudaMemory *m, CUresult result, const char *call, const ch
   return false;
 }
 
+static const char *cublas_likely_cause(cublasStatus_t status) {
+  switch (status) {
+  case CUBLAS_STATUS_NOT_INITIALIZED: return "cuBLAS could not start: it is newer than the driver, or another program holds the GPU's memory: look at nvidia-smi";
+  case CUBLAS_STATUS_ALLOC_FAILED: return "cuBLAS needs some memory of its own: another program holds the GPU's, or compile with a smaller --memory-budget";
+  case CUBLAS_STATUS_ARCH_MISMATCH: return "this cuBLAS does not know the GPU, or the GPU lacks the type: install a cuBLAS for it, or compile with --dtype=f32";
+  case CUBLAS_STATUS_EXECUTION_FAILED: return "a kernel of cuBLAS, or one before it, failed (bench --profile runs them one by one): look at dmesg for Xid messages";
+  case CUBLAS_STATUS_NOT_SUPPORTED: return "this cuBLAS lacks a product of these types: install a newer one, or compile with --dtype=f32";
+  default: return "";
+  }
+}
+
 bool cublas_ok(const CudaMemory *m, cublasStatus_t status, const char *call, const char *what) {
   if (status == CUBLAS_STATUS_SUCCESS) return true;
-  report_error("%s: %s failed: %s", what, call, m->api.cublas.GetStatusName(status));
+  const char *cause = cublas_likely_cause(status);
+  report_error("%s: %s failed: %s%s%s", what, call, m->api.cublas.GetStatusName(status), *cause ? "\n" : "", cause);
   return false;
+}
+
+bool cuda_allocate_pinned(const CudaMemory *m, const char *what, size_t bytes, char **out) {
+  void *memory = NULL;
+  CUresult result = m->api.driver.MemAllocHost(&memory, bytes);
+  char *cause = result != CUDA_ERROR_OUT_OF_MEMORY ? NULL
+                : xasprintf("%zu bytes of the machine's memory, not of the GPU's, could not be page-locked: look at ulimit -l, a container's limit, and free memory", bytes);
+  bool ok = cuda_ok_or(m, result, "cuMemAllocHost", what, cause ? cause : cuda_likely_cause(result));
+  free(cause);
+  *out = ok ? memory : NULL;
+  return ok;
 }
 
 bool cuda_wait(const CudaMemory *m, const char *what) { return CUDA(m, what, StreamSynchronize, m->compute); }

@@ -85,13 +85,6 @@ static size_t bytes_of(int n, const NncTensor *tensors) {
   return sum;
 }
 
-static bool allocate_pinned(CudaProgram *p, char **out, size_t bytes) {
-  void *memory = NULL;
-  bool ok = CUDA(p->m, "allocating page-locked memory for arguments and results", MemAllocHost, &memory, bytes);
-  *out = memory;
-  return ok;
-}
-
 void *cuda_prepare(const NncFunction *f, const Arena *arena) {
   CudaProgram *p = xcalloc(1, sizeof *p);
   p->f = f;
@@ -111,7 +104,9 @@ void *cuda_prepare(const NncFunction *f, const Arena *arena) {
     return NULL;
   }
   size_t arguments = bytes_of(f->n_args, f->args), results = bytes_of(f->n_results, f->results);
-  if (allocate_pinned(p, &p->staged[0], arguments) && allocate_pinned(p, &p->staged[1], arguments) && allocate_pinned(p, &p->fetched, results)) return p;
+  const char *what = "allocating page-locked memory for arguments and results";
+  if (cuda_allocate_pinned(p->m, what, arguments, &p->staged[0]) && cuda_allocate_pinned(p->m, what, arguments, &p->staged[1]) && cuda_allocate_pinned(p->m, what, results, &p->fetched))
+    return p;
   cuda_release(p);
   return NULL;
 }
@@ -225,8 +220,11 @@ static bool capture(CudaProgram *p) {
   const CudaMemory *m = p->m;
   const char *what = "capturing the step as a graph";
   if (!CUDA(m, what, StreamBeginCapture, m->compute, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)) return false;
-  bool ok = launch_all(p);
-  return CUDA(m, what, StreamEndCapture, m->compute, &p->graph) && ok && CUDA(m, what, GraphInstantiate, &p->exec, p->graph, 0);
+  if (!launch_all(p)) {
+    m->api.driver.StreamEndCapture(m->compute, &p->graph);   // fails as well, for the reason reported
+    return false;
+  }
+  return CUDA(m, what, StreamEndCapture, m->compute, &p->graph) && CUDA(m, what, GraphInstantiate, &p->exec, p->graph, 0);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

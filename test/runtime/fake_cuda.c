@@ -170,7 +170,14 @@ CALL(cuGraphDestroy, (CUgraph graph), )
   }
 
 EXPORT const char *cublasGetStatusName(cublasStatus_t status);
-EXPORT const char *cublasGetStatusName(cublasStatus_t status) { return status == CUBLAS_STATUS_EXECUTION_FAILED ? "CUBLAS_STATUS_EXECUTION_FAILED" : "CUBLAS_STATUS_NOT_SUPPORTED"; }
+EXPORT const char *cublasGetStatusName(cublasStatus_t status) {
+  static const struct { cublasStatus_t status; const char *name; } names[] = {
+    {1, "CUBLAS_STATUS_NOT_INITIALIZED"}, {3, "CUBLAS_STATUS_ALLOC_FAILED"}, {8, "CUBLAS_STATUS_ARCH_MISMATCH"}, {13, "CUBLAS_STATUS_EXECUTION_FAILED"}, {15, "CUBLAS_STATUS_NOT_SUPPORTED"},
+  };
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (names[i].status == status) return names[i].name;
+  return "CUBLAS_STATUS_UNKNOWN";
+}
 
 CALL(cublasCreate_v2, (cublasHandle_t *handle), *handle = malloc(1))
 CALL(cublasDestroy_v2, (cublasHandle_t handle), free(handle))

@@ -1,5 +1,6 @@
 // Stand-in for libcuda: a device of compute capability 9.0 in host memory. Work runs when it is submitted, which is one of the orders that streams allow.
 // After a fault in a kernel every call fails, as a real context does.
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,11 +59,27 @@ int64_t nnc_emu_allocated_bytes(void) { return (int64_t)device.used; }
 // ---------------------------------------------------------------------------------------------------------------------
 // Device
 
+// A number in the environment, *out as it is where there is none.
+static bool read_setting(const char *name, uint64_t least, uint64_t most, uint64_t *out) {
+  const char *text = getenv(name);
+  if (!text) return true;
+  char *end;
+  errno = 0;
+  unsigned long long v = strtoull(text, &end, 10);
+  if (*text < '0' || *text > '9' || *end || errno || v < least || v > most) {
+    fprintf(stderr, "cuda-emu: %s expects an integer of %llu to %llu, not \"%s\"\n", name, (unsigned long long)least, (unsigned long long)most, text);
+    return false;
+  }
+  *out = v;
+  return true;
+}
+
 static CUresult init(unsigned flags) {
-  const char *memory = getenv("NNC_EMU_MEMORY"), *threads = getenv("NNC_EMU_THREADS");
-  if (memory && !device.initialised) device.total = strtoull(memory, NULL, 10);
-  if (threads && !device.initialised) device.threads = atoi(threads);
-  if (getenv("NNC_EMU_LATE")) device.late = (unsigned)atoi(getenv("NNC_EMU_LATE"));
+  uint64_t memory = device.total, threads = (uint64_t)device.threads, late = device.late;
+  if (!read_setting("NNC_EMU_MEMORY", 0, INT64_MAX, &memory) || !read_setting("NNC_EMU_THREADS", 1, 1024, &threads) || !read_setting("NNC_EMU_LATE", 0, UINT32_MAX, &late))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (!device.initialised) device.total = memory, device.threads = (int)threads;
+  device.late = (unsigned)late;
   device.initialised = true;
   return flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }

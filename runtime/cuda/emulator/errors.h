@@ -27,8 +27,11 @@ static inline const CudaErrorText *cuda_error_text(CUresult code) {
     ERROR(CUDA_ERROR_INVALID_HANDLE, "invalid resource handle"),
     ERROR(CUDA_ERROR_NOT_FOUND, "named symbol not found"),
     ERROR(CUDA_ERROR_ILLEGAL_ADDRESS, "an illegal memory access was encountered"),
+    ERROR(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "too many resources requested for launch"),
     ERROR(CUDA_ERROR_MISALIGNED_ADDRESS, "misaligned address"),
     ERROR(CUDA_ERROR_LAUNCH_FAILED, "unspecified launch failure"),
+    ERROR(CUDA_ERROR_SYSTEM_NOT_READY, "system not yet initialized"),
+    ERROR(CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE, "forward compatibility was attempted on non supported HW"),
     ERROR(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "operation not permitted when stream is capturing"),
     ERROR(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "operation failed due to a previous error during capture"),
   };
