@@ -25,7 +25,8 @@ Value schedule_compare(Emitter *e, const char *predicate, Value a, int64_t b);  
 void schedule_launch(HostKernel *out, char *symbol, int64_t blocks, int64_t x, int64_t y);   // takes symbol; a block of x by y threads
 void schedule_forget(Emitter *e, int lanes);                         // goes on with another number of lanes
 // Lanes of 16 bytes along the innermost axis, if every access allows them; else 1.
-int schedule_lanes(const Kernel *k, const Nest *nest);
+int schedule_lanes(const Kernel *k, const Nest *nest);       // at most 4: reductions keep f32 sums of each in registers
+int schedule_map_lanes(const Kernel *k, const Nest *nest);   // 8 where no element has more than 2 bytes
 void schedule_barrier(Emitter *e);
 void schedule_warp_barrier(Emitter *e);
 Value schedule_shuffle_xor(Emitter *e, NnDtype dtype, Value x, int distance);   // x: a vector of one lane

@@ -225,7 +225,7 @@ static int group_lanes(const Kernel *k) {
   Nest nest;
   nest_build(k, &nest);
   nest.extent[0] = 1024;   // the tensors have all sizes: what is left at their ends is made element by element
-  return schedule_lanes(k, &nest);
+  return schedule_map_lanes(k, &nest);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

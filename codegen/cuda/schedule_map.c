@@ -9,7 +9,7 @@
 void schedule_map(CudaModule *m, const Kernel *k, HostKernel *out) {
   Nest nest;
   nest_build(k, &nest);
-  int lanes = schedule_lanes(k, &nest), groups[NN_MAX_RANK];
+  int lanes = schedule_map_lanes(k, &nest), groups[NN_MAX_RANK];
   int64_t outer = 1, extent = nest.n ? nest.extent[nest.n - 1] : 1, vectors = extent / lanes, rest = extent % lanes;
   for (int g = 0; g + 1 < nest.n; g++) {
     outer *= nest.extent[g];
