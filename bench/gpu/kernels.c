@@ -1,6 +1,7 @@
 // Writes the tensor-core templates at the sizes of the benchmarks as suites of timed cases for replay.c: attention of a language model, convolutions of
 // ResNet-50, and for each convolution the matrix product of the same size by cuBLAS.
 //   kernels FOLDER ARCH [tiny]      tiny: sizes for the emulator, whose libraries are written, too
+//   kernels shapes                  prints the convolutions in bf16, which PyTorch runs, too (shapes.py)
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -109,20 +110,29 @@ static void gemm(Writer *w, TileType type, const char *name, int64_t m, int64_t 
   fprintf(w->cases, "gemm %d %d %d %d %lld %lld %lld\n", cuda_type, compute, CUBLAS_OP_T, CUBLAS_OP_N, (long long)m, (long long)n, (long long)k);
 }
 
-static void convolution(Writer *w, TileType type, int64_t batch, int64_t size, int64_t channels, int64_t outputs, int64_t kernel) {
-  NncConv c = {.channels_last = true, .n = batch, .c = channels, .h = size, .w = size, .o = outputs, .oh = size, .ow = size, .kh = kernel, .kw = kernel, .stride = {1, 1}, .dilation = {1, 1},
+typedef struct Shape { int64_t size, channels, outputs, kernel, stride; } Shape;   // size: of the images that go in
+
+static void label_of(const Shape *s, char *text, size_t size) {
+  snprintf(text, size, "%lldx%lld %lld to %lld at %lld%s", (long long)s->kernel, (long long)s->kernel, (long long)s->channels, (long long)s->outputs, (long long)s->size,
+           s->stride == 2 ? " stride 2" : "");
+}
+
+// `pixels` are those of the result, so that all three products have the convolution's FLOPs, whatever its stride.
+static void convolution(Writer *w, TileType type, int64_t batch, const Shape *shape) {
+  int64_t size = shape->size, channels = shape->channels, outputs = shape->outputs, kernel = shape->kernel, stride = shape->stride, result = (size - 1) / stride + 1;
+  NncConv c = {.channels_last = true, .n = batch, .c = channels, .h = size, .w = size, .o = outputs, .oh = result, .ow = result, .kh = kernel, .kw = kernel, .stride = {stride, stride}, .dilation = {1, 1},
                .pad = {kernel / 2, kernel / 2, kernel / 2, kernel / 2}, .groups = 1, .weights_layout = "oihw"};
-  int64_t bytes = tile_element_bytes(type), pixels = batch * size * size, taps = kernel * kernel, x = pixels * channels * bytes, y = pixels * outputs * bytes, weights = outputs * channels * taps;
+  int64_t bytes = tile_element_bytes(type), pixels = batch * result * result, taps = kernel * kernel, x = batch * size * size * channels * bytes, y = pixels * outputs * bytes, weights = outputs * channels * taps;
   int64_t sizes[3][3] = {{x, weights * bytes, y}, {y, weights * bytes, x}, {x, y, weights * 4}};
   int64_t product[3][3] = {{outputs, pixels, channels * taps}, {channels, pixels, outputs * taps}, {channels * taps, outputs, pixels}};
   double flops = 2 * (double)pixels * (double)weights;
-  char element = "bhff"[type], label[128], name[200];
+  char element = "bhff"[type], of[128], label[200], name[256];
+  label_of(shape, of, sizeof of);
   for (int pass = 0; pass < 3; pass++) {
     ConvShape s;
     c.pass = (NncConvPass)pass;
     if (!conv_template_shape(&c, type, &s)) die("no template for", pass_names[pass]);
-    snprintf(label, sizeof label, "%s %s %lldx%lld %lld to %lld at %lld", pass_names[pass], type == TILE_BF16 ? "bf16" : "tf32", (long long)kernel, (long long)kernel, (long long)channels,
-             (long long)outputs, (long long)size);
+    snprintf(label, sizeof label, "%s %s %s", pass_names[pass], type == TILE_BF16 ? "bf16" : "tf32", of);
     add_case(w, flops, (double)(x + y + weights * bytes), "conv %s", label);
     for (int i = 0; i < 3; i++) add_buffer(w, pass == 2 && i == 2 ? 'f' : element, sizes[pass][i]);
     if (conv_template_workspace(&s)) add_buffer(w, '-', conv_template_workspace(&s));
@@ -139,9 +149,33 @@ static void convolution(Writer *w, TileType type, int64_t batch, int64_t size, i
   }
 }
 
+// Every 3x3 and 1x1 convolution of ResNet-50, each once: those of the first block of a stage, its projection among them, then those of the others. The first
+// stage has no stride and its projection is the shape of its last convolution.
+static void convolutions(Writer *w, void (*each)(Writer *w, TileType type, int64_t batch, const Shape *shape)) {
+  for (int stage = 0; stage < (w->tiny ? 2 : 4); stage++) {
+    int64_t batch = w->tiny ? 1 : 128, width = (w->tiny ? 16 : 64) << stage, size = stage ? (w->tiny ? 5 : 112 >> stage) : w->tiny ? 5 : 56, inside = stage ? (size - 1) / 2 + 1 : size;
+    Shape all[] = {{size, stage ? 2 * width : width, width, 1, 1}, {size, width, width, 3, 2}, {size, 2 * width, 4 * width, 1, 2}, {inside, width, 4 * width, 1, 1}, {inside, 4 * width, width, 1, 1},
+                   {inside, width, width, 3, 1}};
+    for (int i = 0; i < (int)(sizeof all / sizeof *all); i++)
+      if (stage || all[i].stride == 1) each(w, TILE_BF16, batch, &all[i]);
+    each(w, TILE_TF32, batch, &all[5]);
+  }
+}
+
+static void print_shape(Writer *w, TileType type, int64_t batch, const Shape *shape) {
+  char text[128];
+  (void)w, (void)batch;
+  label_of(shape, text, sizeof text);
+  if (type == TILE_BF16) printf("%s\n", text);
+}
+
 int main(int argc, char **argv) {
+  if (argc == 2 && strcmp(argv[1], "shapes") == 0) {
+    convolutions(&(Writer){0}, print_shape);
+    return 0;
+  }
   if (argc < 3) {
-    fprintf(stderr, "usage: kernels FOLDER ARCH [tiny]\n");
+    fprintf(stderr, "usage: kernels FOLDER ARCH [tiny] | kernels shapes\n");
     return 2;
   }
   Writer w = {.folder = argv[1], .arch = argv[2], .tiny = argc > 3};
@@ -150,14 +184,7 @@ int main(int argc, char **argv) {
     for (int64_t t = w.tiny ? 64 : 1024; t <= (w.tiny ? 128 : 16384); t *= 2) attention(&w, TILE_BF16, d, t);
   end(&w, "attention");
   begin(&w, "conv");
-  int64_t batch = w.tiny ? 1 : 128;
-  for (int stage = 0; stage < (w.tiny ? 1 : 4); stage++) {
-    int64_t width = w.tiny ? 16 : 64 << stage, size = w.tiny ? 5 : 56 >> stage;
-    convolution(&w, TILE_BF16, batch, size, width, width, 3);
-    convolution(&w, TILE_BF16, batch, size, width, 4 * width, 1);
-    convolution(&w, TILE_BF16, batch, size, 4 * width, width, 1);
-    convolution(&w, TILE_TF32, batch, size, width, width, 3);
-  }
+  convolutions(&w, convolution);
   static const int64_t sizes[] = {4096, 8192};
   for (int i = 0; i < 2; i++) {
     int64_t n = w.tiny ? 64 : sizes[i];

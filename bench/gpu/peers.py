@@ -16,6 +16,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+import shapes
+
 
 class Bottleneck(nn.Module):
     def __init__(self, channels, width, stride):
@@ -152,20 +154,19 @@ def attention(o):
 
 
 def conv(o):
-    for stage in range(1 if o.tiny else 4):
-        width, size, batch = (16, 5, 1) if o.tiny else (64 << stage, 56 >> stage, 128)
-        for kernel, inputs, outputs in (3, width, width), (1, width, 4 * width), (1, 4 * width, width):
-            kind = dict(device='cpu') if o.tiny else dict(device='cuda', dtype=torch.bfloat16)
-            x = torch.randn(batch, inputs, size, size, **kind).to(memory_format=torch.channels_last).requires_grad_()
-            w = torch.randn(outputs, inputs, kernel, kernel, **kind).to(memory_format=torch.channels_last).requires_grad_()
-            label = f'bf16 {kernel}x{kernel} {inputs} to {outputs} at {size}'
-            flops = 2 * batch * size * size * inputs * outputs * kernel * kernel
-            y = F.conv2d(x, w, padding=kernel // 2)
-            gradient = torch.randn_like(y)
-            with torch.no_grad():
-                emit(kind='peer', model='conv', name='forward ' + label, flops=flops, **measure(o, lambda: F.conv2d(x, w, padding=kernel // 2), 3 if o.tiny else 20))
-            for name, of in ('input_grad', x), ('weight_grad', w):
-                emit(kind='peer', model='conv', name=f'{name} {label}', flops=flops, **measure(o, lambda: torch.autograd.grad(y, of, gradient, retain_graph=True), 3 if o.tiny else 20))
+    batch = 1 if o.tiny else 128
+    for size, inputs, outputs, kernel, stride in shapes.convolutions(o.tiny):
+        kind = dict(device='cpu') if o.tiny else dict(device='cuda', dtype=torch.bfloat16)
+        x = torch.randn(batch, inputs, size, size, **kind).to(memory_format=torch.channels_last).requires_grad_()
+        w = torch.randn(outputs, inputs, kernel, kernel, **kind).to(memory_format=torch.channels_last).requires_grad_()
+        label = 'bf16 ' + shapes.label(size, inputs, outputs, kernel, stride)
+        y = F.conv2d(x, w, stride=stride, padding=kernel // 2)
+        flops = 2 * y.shape[0] * y.shape[2] * y.shape[3] * inputs * outputs * kernel * kernel
+        gradient = torch.randn_like(y)
+        with torch.no_grad():
+            emit(kind='peer', model='conv', name='forward ' + label, flops=flops, **measure(o, lambda: F.conv2d(x, w, stride=stride, padding=kernel // 2), 3 if o.tiny else 20))
+        for name, of in ('input_grad', x), ('weight_grad', w):
+            emit(kind='peer', model='conv', name=f'{name} {label}', flops=flops, **measure(o, lambda: torch.autograd.grad(y, of, gradient, retain_graph=True), 3 if o.tiny else 20))
 
 
 def main():
