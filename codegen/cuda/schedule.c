@@ -53,22 +53,26 @@ void schedule_forget(Emitter *e, int lanes) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-typedef struct LaneCheck { int axis; bool ok; int64_t widest; const Nest *nest; int n_uneven; } LaneCheck;   // n_uneven: accesses whose rows do not begin at multiples of 8 elements
+typedef struct LaneCheck { int axis; bool ok; int64_t widest; const Nest *nest; bool narrow; int n_uneven; } LaneCheck;   // n_uneven: accesses whose rows do not begin at multiples of 8 elements
 
 static void check_access(void *user, int arg, MlirValue value, const Access *a) {
   LaneCheck *c = user;
   int64_t stride = a->stride[c->axis], bytes = nn_dtype_bytes(nn_value_type(value).dtype);
   if (arg >= 0 && stride != 0 && stride != 1) c->ok = false;
-  if (stride && bytes > c->widest) c->widest = bytes;
-  bool uneven = stride && a->offset % 8;
-  for (int g = 0; stride && g + 1 < c->nest->n; g++) uneven |= a->stride[c->nest->axis[g]] % 8 != 0;
-  c->n_uneven += uneven;
+  bool uneven = a->offset % 8, again = false;
+  for (int g = 0; g + 1 < c->nest->n; g++) {
+    int64_t outer = a->stride[c->nest->axis[g]];
+    uneven |= outer % 8 != 0;
+    again |= outer == 0 && c->nest->extent[g] > 1;
+  }
+  if (stride && !(again && c->narrow) && bytes > c->widest) c->widest = bytes;
+  c->n_uneven += stride && uneven;
 }
 
-// `least`: bytes that every element counts for, as many 16 bytes hold so many lanes at most.
-static int lanes_of(const Kernel *k, const Nest *nest, int64_t least) {
+// At most 4 or, for elements of two bytes (`narrow`), 8. Wider operands that are read again for every row, such as one for each channel, do not count then: they are in a cache.
+static int lanes_of(const Kernel *k, const Nest *nest, bool narrow) {
   if (!nest->n) return 1;
-  LaneCheck c = {.axis = nest->axis[nest->n - 1], .ok = true, .widest = least, .nest = nest};
+  LaneCheck c = {.axis = nest->axis[nest->n - 1], .ok = true, .widest = narrow ? 2 : 4, .nest = nest, .narrow = narrow};
   kernel_walk_all_leaves(k, check_access, &c);
   int64_t extent = nest->extent[nest->n - 1];
   int lanes = (int)(16 / c.widest);
@@ -76,11 +80,11 @@ static int lanes_of(const Kernel *k, const Nest *nest, int64_t least) {
   return extent % lanes == 0 || (nest->n == 1 && extent > 4 * lanes) ? lanes : 1;
 }
 
-int schedule_lanes(const Kernel *k, const Nest *nest) { return lanes_of(k, nest, 4); }
+int schedule_lanes(const Kernel *k, const Nest *nest) { return lanes_of(k, nest, false); }
 
 int schedule_map_lanes(const Kernel *k, const Nest *nest) {
-  int lanes = lanes_of(k, nest, 2);
-  return lanes > 1 ? lanes : lanes_of(k, nest, 4);
+  int lanes = lanes_of(k, nest, true);
+  return lanes > 4 ? lanes : lanes_of(k, nest, false);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ void schedule_launch(HostKernel *out, char *symbol, int64_t blocks, int64_t x, i
 void schedule_forget(Emitter *e, int lanes);                         // goes on with another number of lanes
 // Lanes of 16 bytes along the innermost axis, if every access allows them; else 1.
 int schedule_lanes(const Kernel *k, const Nest *nest);       // at most 4: reductions keep f32 sums of each in registers
-int schedule_map_lanes(const Kernel *k, const Nest *nest);   // 8 where no element has more than 2 bytes
+int schedule_map_lanes(const Kernel *k, const Nest *nest);   // 8 where what is read or written once has 2 bytes at most
 void schedule_barrier(Emitter *e);
 void schedule_warp_barrier(Emitter *e);
 Value schedule_shuffle_xor(Emitter *e, NnDtype dtype, Value x, int distance);   // x: a vector of one lane

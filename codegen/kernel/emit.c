@@ -399,10 +399,10 @@ static Value memory_zero(Emitter *e, NnDtype dtype) {
 // Bytes that an access along the lanes is a multiple of. The first lane's index is a multiple of the lanes wherever `aligned` is set.
 static int access_align(const Emitter *e, int buffer, NnDtype dtype, const Access *a) {
   int64_t bytes = e->lanes * nn_dtype_bytes(dtype);
-  if (!e->aligned || !e->aligned[buffer] || e->lanes == 1 || bytes > 16 || a->offset % e->lanes) return 0;
+  if (!e->aligned || !e->aligned[buffer] || e->lanes == 1 || a->offset % e->lanes) return 0;
   for (int g = 0; g < e->nest.n; g++)
     if (g != e->vector_group && a->stride[e->nest.axis[g]] % e->lanes) return 0;
-  return (int)bytes;
+  return bytes < 16 ? (int)bytes : 16;
 }
 
 // Bytes that an access of all lanes promises.
