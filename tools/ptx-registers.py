@@ -2,7 +2,7 @@
 """Registers, shared memory and spills of kernels as a Markdown table; needs ptxas in PATH.
 
 ptx-registers.py FILE.ptx sm_90a                          by kind of kernel; make the file with nnc MODEL --target=cuda --gpu-arch=sm_90a --emit=ptx -o FILE.ptx
-ptx-registers.py --models NNC sm_80,sm_90 MODEL.nn...     by model, which NNC compiles for each architecture
+ptx-registers.py --models NNC sm_80,sm_90 MODEL.nn...     by model, which NNC compiles for each architecture; on standard error the kernels that spill
 """
 import collections
 import os
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-Kernel = collections.namedtuple('Kernel', 'kind registers shared spills')
+Kernel = collections.namedtuple('Kernel', 'name kind registers shared spills')
 
 
 def kinds(path):
@@ -40,7 +40,7 @@ def assemble(path, arch):
         used = re.search(r'Used (\d+) registers', line)
         if used:
             shared = re.search(r'(\d+) bytes smem', line)
-            out.append(Kernel(entries[name], int(used.group(1)), int(shared.group(1)) if shared else 0, spills))
+            out.append(Kernel(name, entries[name], int(used.group(1)), int(shared.group(1)) if shared else 0, spills))
     return out
 
 
@@ -64,6 +64,9 @@ def by_model(nnc, archs, models):
                 path = os.path.join(folder, 'model.ptx')
                 subprocess.run([nnc, model, '--target=cuda', '--gpu-arch=' + arch, '--emit=ptx', '-o', path], check=True)
                 runs.append(assemble(path, arch))
+            for k in runs[-1]:
+                if k.spills:
+                    print(f'{os.path.basename(model)}: {arch}: {k.name} spills {k.spills} bytes', file=sys.stderr)
         most = ' | '.join(str(max(k.registers for k in r)) for r in runs)
         shared, spills = max(k.shared for r in runs for k in r), sum(k.spills > 0 for r in runs for k in r)
         print(f'| {os.path.basename(model)[:-3]} | {len(runs[0])} | {most} | {shared} | {spills} |', flush=True)

@@ -136,8 +136,8 @@ void build_copy_tile(Build *b, const Tile *t, const TileSource *from, int thread
 void build_commit(Build *b);
 void build_wait(Build *b, int groups_pending);
 
-// Fragments for m16n8k16 (k8 with f32 operands). a: rows row..row+15, depth step s: 4 registers. columns: b of two neighbouring column tiles, 4 registers.
-void build_load_a(Build *b, const Tile *t, Val row, int step, Val a[4]);
+// Fragments for m16n8k16 (k8 with f32 operands). a: 16 rows from row + rows_on (a multiple of 8) on, depth step s: 4 registers. What is an int costs no register of its own. columns: b of two neighbouring column tiles, 4 registers.
+void build_load_a(Build *b, const Tile *t, Val row, int rows_on, int step, Val a[4]);
 void build_load_b(Build *b, const Tile *t, int row, int step, Val pair[4]);          // b = tile': its rows row..row+15 are columns of the product
 // b = tile: its rows are the depth, in the order that build_narrow_a and build_load_a_transposed (a = tile') have too. first: bytes of the columns in front of `column`, a value
 // whose bits are not in those of `column`; NULL: none.

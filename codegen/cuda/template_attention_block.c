@@ -119,7 +119,7 @@ static Val row_of_tile(AttentionBlock *x, int m) { return build_add(&x->b, x->wa
 void attention_hold(AttentionBlock *x, Rows *rows) {
   rows->kept = true;
   for (int m = 0; m < x->m_tiles; m++)
-    for (int step = 0; step < x->a->head_dim / tile_k(x->a->type); step++) build_load_a(&x->b, &rows->tile, row_of_tile(x, m), step, rows->a[m][step]);
+    for (int step = 0; step < x->a->head_dim / tile_k(x->a->type); step++) build_load_a(&x->b, &rows->tile, row_of_tile(x, m), 0, step, rows->a[m][step]);
 }
 
 void attention_stream(AttentionBlock *x, Stream *stream, Val base, const AttentionStrides *s, Val head) {
@@ -161,7 +161,7 @@ void attention_scores(AttentionBlock *x, const Rows *rows, const Tile *tile, Sco
   for (int step = 0; step < x->a->head_dim / tile_k(type); step++) {
     Val a[ATTENTION_M_TILES][4];
     for (int m = 0; m < x->m_tiles; m++) {
-      if (!rows->kept) build_load_a(b, &rows->tile, row_of_tile(x, m), step, a[m]);
+      if (!rows->kept) build_load_a(b, &rows->tile, row_of_tile(x, m), 0, step, a[m]);
       for (int i = 0; i < 4 && rows->kept; i++) a[m][i] = rows->a[m][step][i];
     }
     for (int t = 0; t < x->n / 8; t += 2) {

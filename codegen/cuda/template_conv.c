@@ -20,15 +20,14 @@ Val conv_number(Build *b, ConvNumber which) { return LLVMGetParam(b->function, L
 Val conv_number_i64(Build *b, ConvNumber which) { return build_i64(b, conv_number(b, which)); }
 Divisor conv_divisor(Build *b, ConvNumber which) { return (Divisor){conv_number(b, which), conv_number(b, which + 1), conv_number(b, which + 2)}; }
 
-PixelRow conv_pixel_row(Build *b, Val position, Val channel) {
+PixelRow conv_pixel_row(Build *b, Val position) {
   Divisor of_image = conv_divisor(b, CONV_IMAGE_POSITIONS), of_row = conv_divisor(b, CONV_ROW_POSITIONS);
   Val image = build_div_by(b, position, &of_image), in_image = build_sub(b, position, build_mul(b, image, of_image.value));
   Val y = build_div_by(b, in_image, &of_row), x = build_sub(b, in_image, build_mul(b, y, of_row.value));
   PixelRow row = {.inside = build_less(b, position, conv_number(b, CONV_POSITIONS))};
   row.y = build_add(b, build_mul(b, y, conv_number(b, CONV_MULTIPLY)), conv_number(b, CONV_OFFSET));
   row.x = build_add(b, build_mul(b, x, conv_number(b, CONV_MULTIPLY + 1)), conv_number(b, CONV_OFFSET + 1));
-  Val image_elements = build_mul(b, build_mul(b, conv_number_i64(b, CONV_HEIGHT), conv_number_i64(b, CONV_WIDTH)), conv_number_i64(b, CONV_CHANNELS));
-  row.base = build_add(b, build_mul(b, build_i64(b, image), image_elements), build_i64(b, channel));
+  row.first = build_mul(b, image, build_mul(b, conv_number(b, CONV_HEIGHT), conv_number(b, CONV_WIDTH)));
   return row;
 }
 
@@ -54,11 +53,11 @@ static Val coordinate(Build *b, const ConvShape *c, int axis, Val start, Val k, 
   return v;
 }
 
-Val conv_pixel(Build *b, const ConvShape *c, const PixelRow *row, Val image, Val ky, Val kx, Val first_channel, Val *valid) {
+Val conv_pixel(Build *b, const ConvShape *c, const PixelRow *row, Val image, Val ky, Val kx, Val channel, Val *valid) {
   *valid = build_and(b, *valid, row->inside);
   Val y = coordinate(b, c, 0, row->y, ky, valid), x = coordinate(b, c, 1, row->x, kx, valid);
-  Val pixel = build_add(b, build_mul(b, y, conv_number(b, CONV_WIDTH)), x);
-  Val offset = build_add(b, build_add(b, row->base, build_i64(b, first_channel)), build_mul(b, build_i64(b, pixel), conv_number_i64(b, CONV_CHANNELS)));
+  Val pixel = build_add(b, row->first, build_add(b, build_mul(b, y, conv_number(b, CONV_WIDTH)), x));
+  Val offset = build_add(b, build_mul(b, build_i64(b, pixel), conv_number_i64(b, CONV_CHANNELS)), build_i64(b, channel));
   return build_offset(b, image, build_mul(b, offset, build_i64_constant(b, tile_element_bytes(c->type))));
 }
 
@@ -78,8 +77,11 @@ Val conv_next_stage(Build *b, Val stage) {
   return build_select(b, build_equal(b, next, build_i32(b, CONV_STAGES)), build_i32(b, 0), next);
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+Val conv_stage_before(Build *b, Val stage) {
+  return build_select(b, build_equal(b, stage, build_i32(b, 0)), build_i32(b, CONV_STAGES - 1), build_sub(b, stage, build_i32(b, 1)));
+}
 
+// ---------------------------------------------------------------------------------------------------------------------
 
 // Copies of depth step `step` into a stage. Returns which of this thread's chunks of the image are inside, as bits.
 static Val copy_step(ConvProductBlock *x, Val step, Val stage) {
@@ -91,15 +93,15 @@ static Val copy_step(ConvProductBlock *x, Val step, Val stage) {
     channel = build_mul(b, build_sub(b, step, build_mul(b, tap, x->steps_of_tap.value)), build_i32(b, block));
   }
   conv_tap(b, x->c, tap, &ky, &kx);
-  Val has_channel = build_less(b, build_add(b, channel, x->chunk_channel), x->depth);
-  Tile a = x->a, w = x->w;
-  Val offset = build_mul(b, stage, build_i32(b, tile_bytes(&a) + tile_bytes(&w)));
-  a.base = build_offset(b, a.base, offset);
-  w.base = build_offset(b, w.base, offset);
-  Val chunk = build_mod(b, b->tid, 8), row = build_div(b, b->tid, 8), inside = build_i32(b, 0);
+  channel = build_add(b, channel, x->chunk_channel);
+  Val has_channel = build_less(b, channel, x->depth), of_all = build_add(b, build_mul(b, x->group, x->depth), channel);
+  Tile a = x->a;
+  a.base = build_offset(b, a.base, build_mul(b, stage, build_i32(b, tile_bytes(&x->a) + tile_bytes(&x->w))));
+  // Rows that are a multiple of 8 on have the same permutation: constants for them, and for the other tile behind this one.
+  Val row = build_div(b, b->tid, 8), inside = build_i32(b, 0), place = build_tile_chunk(b, &a, row, build_mod(b, b->tid, 8)), to_w = build_i32(b, tile_bytes(&a));
   for (int i = 0; i < 4; i++) {
-    Val valid = has_channel, from = conv_pixel(b, x->c, &x->rows[i], x->image, ky, kx, channel, &valid);
-    conv_copy_chunk(b, build_tile_chunk(b, &a, build_add(b, row, build_i32(b, 32 * i)), chunk), from, valid);
+    Val valid = has_channel, from = conv_pixel(b, x->c, &x->rows[i], x->image, ky, kx, of_all, &valid);
+    conv_copy_chunk(b, build_offset(b, place, build_i32(b, 32 * 128 * i)), from, valid);
     inside = build_or(b, inside, build_select(b, valid, build_i32(b, 1 << i), build_i32(b, 0)));
   }
   for (int i = 0; i < x->tile_columns / 32; i++) {
@@ -107,8 +109,8 @@ static Val copy_step(ConvProductBlock *x, Val step, Val stage) {
     Val valid = build_and(b, has_channel, build_less(b, column, x->columns));
     Val at = build_add(b, build_mul(b, x->group, x->columns), column);
     if (!conv_one_tap(x->c)) at = build_add(b, build_mul(b, at, conv_number(b, CONV_TAPS)), tap);
-    Val element = build_add(b, build_mul(b, build_i64(b, at), build_i64(b, x->depth)), build_i64(b, build_add(b, channel, x->chunk_channel)));
-    conv_copy_chunk(b, build_tile_chunk(b, &w, build_add(b, row, build_i32(b, 32 * i)), chunk), build_offset(b, x->weights, build_mul(b, element, build_i64_constant(b, bytes))), valid);
+    Val element = build_add(b, build_mul(b, build_i64(b, at), build_i64(b, x->depth)), build_i64(b, channel));
+    conv_copy_chunk(b, build_offset(b, place, build_add(b, to_w, build_i32(b, 32 * 128 * i))), build_offset(b, x->weights, build_mul(b, element, build_i64_constant(b, bytes))), valid);
   }
   return inside;
 }
@@ -134,7 +136,7 @@ static void multiply_stage(ConvProductBlock *x, Val stage, ConvAccumulators *sum
     for (int t = 0; t < CONV_N_TILES / 2; t++) build_load_b(b, &w, 16 * t, step, pairs[t]);
     for (int m = 0; m < sums->m_tiles; m++) {
       Val fragment[4];
-      build_load_a(b, &a, build_add(b, x->warp_m, build_i32(b, 16 * m)), step, fragment);
+      build_load_a(b, &a, x->warp_m, 16 * m, step, fragment);
       conv_accumulate(b, type, sums, m, fragment, pairs);
     }
   }
@@ -188,11 +190,7 @@ static void begin_product(ConvProductBlock *x) {
   x->first_row = build_mul(b, build_div_by(b, place, &column_tiles), build_i32(b, CONV_ROWS));
   x->group = build_block_id(b, 'z');
   x->chunk_channel = build_mul(b, build_mod(b, b->tid, 8), build_i32(b, tile_chunk(c->type)));
-  Val channel = build_add(b, build_mul(b, x->group, x->depth), x->chunk_channel);
-  for (int i = 0; i < 4; i++) {
-    Val row = build_add(b, x->first_row, build_add(b, build_div(b, b->tid, 8), build_i32(b, 32 * i)));
-    x->rows[i] = conv_pixel_row(b, row, channel);
-  }
+  for (int i = 0; i < 4; i++) x->rows[i] = conv_pixel_row(b, build_add(b, x->first_row, build_add(b, build_div(b, b->tid, 8), build_i32(b, 32 * i))));
 }
 
 // Weights in the order that is read: (groups, columns, taps, depth), from the workspace or, where they lie so anyway, from their own buffer.
@@ -221,7 +219,7 @@ static void build_product(LLVMModuleRef module, const ConvShape *c, const char *
     build_if_end(b, &more);
     build_commit(b);
   }
-  Var read = build_var(b, b->i32, build_i32(b, 0)), write = build_var(b, b->i32, build_i32(b, CONV_STAGES - 1));
+  Var read = build_var(b, b->i32, build_i32(b, 0));
   Loop loop;
   Val step = build_loop(b, &loop, build_i32(b, 0), x.steps, 1), ahead = build_add(b, step, build_i32(b, CONV_STAGES - 1));
   ConvPrologueInputs inputs;
@@ -231,13 +229,12 @@ static void build_product(LLVMModuleRef module, const ConvShape *c, const char *
   build_barrier(b);
   Branch more;
   build_if(b, &more, build_less(b, ahead, x.steps));
-  Val bits = copy_step(&x, ahead, build_get(b, write));
+  Val bits = copy_step(&x, ahead, conv_stage_before(b, build_get(b, read)));
   if (has_prologue) build_set(b, inside[CONV_STAGES - 1], bits);
   build_if_end(b, &more);
   build_commit(b);
   multiply_stage(&x, build_get(b, read), &sums);
   build_set(b, read, conv_next_stage(b, build_get(b, read)));
-  build_set(b, write, conv_next_stage(b, build_get(b, write)));
   for (int s = 0; s + 1 < CONV_STAGES && has_prologue; s++) build_set(b, inside[s], build_get(b, inside[s + 1]));
   build_loop_end(b, &loop);
   if (has_epilogue) conv_epilogue(&x, &sums);

@@ -35,17 +35,19 @@ Val conv_number_i64(Build *b, ConvNumber which);
 typedef struct ConvAccumulators { int m_tiles; Var c[CONV_M_TILES][CONV_N_TILES][4]; } ConvAccumulators;
 
 // One thread's place among the copies of a tile with rows of 128 bytes: chunk tid % 8 of rows tid / 8 + 32 i.
-typedef struct PixelRow { Val inside, y, x, base; } PixelRow;   // i1; i32 before the tap; i64 elements: the image and the channel offset of the chunk
-PixelRow conv_pixel_row(Build *b, Val position, Val channel);
-// Address of the pixel at a tap, channel first_channel on; *valid: it is inside of the image.
-Val conv_pixel(Build *b, const ConvShape *c, const PixelRow *row, Val image, Val ky, Val kx, Val first_channel, Val *valid);
+typedef struct PixelRow { Val inside, y, x, first; } PixelRow;   // i1; i32 before the tap; i32 the number of the image's first pixel
+PixelRow conv_pixel_row(Build *b, Val position);
+// Address of the pixel at a tap, from a channel of all groups on; *valid: it is inside of the image.
+Val conv_pixel(Build *b, const ConvShape *c, const PixelRow *row, Val image, Val ky, Val kx, Val channel, Val *valid);
 // Row and column of a tap.
 void conv_tap(Build *b, const ConvShape *c, Val tap, Val *ky, Val *kx);
 void conv_copy_chunk(Build *b, Val to, Val from, Val valid);   // 16 bytes, or zeros
 void conv_accumulators(Build *b, ConvAccumulators *sums, int m_tiles);
 // Row m of the warp's tiles plus fragment (a, as build_load_a gives it) times pairs (b of two neighbouring tiles each).
 void conv_accumulate(Build *b, TileType type, const ConvAccumulators *sums, int m, const Val fragment[4], Val (*pairs)[4]);
+// Around the ring of stages: while one is multiplied, the one before it is filled for CONV_STAGES - 1 steps later.
 Val conv_next_stage(Build *b, Val stage);
+Val conv_stage_before(Build *b, Val stage);
 
 // template_conv_shape.c. Of the fields of a shape, kernels may look at these only, and at its pass and type: they make up the variant, which is in the kernel's symbol.
 bool conv_shape(const NncConv *c, TileType type, ConvShape *shape);   // channels last, weights oihw, sizes below 2^31

@@ -46,9 +46,9 @@ static void copy_step(WeightBlock *w, Val first, Val stage) {
   }
   for (int i = 0; i < rounds(&x); i++) {
     Val row = row_of_round(b, &x, i, &chunk), position = build_add(b, first, row);
-    PixelRow pixel = conv_pixel_row(b, position, w->channel);
+    PixelRow pixel = conv_pixel_row(b, position);
     pixel.inside = build_and(b, build_less(b, position, w->end), w->has_column);
-    Val valid = pixel.inside, from = conv_pixel(b, c, &pixel, w->x, w->ky, w->kx, build_i32(b, 0), &valid);
+    Val valid = pixel.inside, from = conv_pixel(b, c, &pixel, w->x, w->ky, w->kx, w->channel, &valid);
     conv_copy_chunk(b, build_tile_chunk(b, &x, row, chunk), from, valid);
   }
 }
@@ -136,19 +136,18 @@ void conv_weight_gradient(LLVMModuleRef module, const ConvShape *c, const char *
     copy_step(&w, build_add(b, w.begin, build_i32(b, s * w.depth_block)), build_i32(b, s));
     build_commit(b);
   }
-  Var read = build_var(b, b->i32, build_i32(b, 0)), write = build_var(b, b->i32, build_i32(b, CONV_STAGES - 1));
+  Var read = build_var(b, b->i32, build_i32(b, 0));
   Loop loop;
   Val first = build_loop(b, &loop, w.begin, w.end, w.depth_block), ahead = build_add(b, first, build_i32(b, (CONV_STAGES - 1) * w.depth_block));
   build_wait(b, CONV_STAGES - 2);
   build_barrier(b);
   Branch more;
   build_if(b, &more, build_less(b, ahead, w.end));
-  copy_step(&w, ahead, build_get(b, write));
+  copy_step(&w, ahead, conv_stage_before(b, build_get(b, read)));
   build_if_end(b, &more);
   build_commit(b);
   multiply_stage(&w, build_get(b, read), &sums);
   build_set(b, read, conv_next_stage(b, build_get(b, read)));
-  build_set(b, write, conv_next_stage(b, build_get(b, write)));
   build_loop_end(b, &loop);
   build_wait(b, 0);
   store_part(&w, &sums);

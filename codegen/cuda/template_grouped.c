@@ -109,7 +109,7 @@ static void add_tap(Grouped *g, const PixelRow *rows, Val tap, Var *sums) {
   conv_tap(b, g->c, tap, &ky, &kx);
   for (int s = 0; s < STRIP; s++) {
     valid[s] = LLVMConstInt(b->i1, 1, false);
-    Val at = conv_pixel(b, g->c, &rows[s], g->image, ky, kx, build_i32(b, 0), &valid[s]);
+    Val at = conv_pixel(b, g->c, &rows[s], g->image, ky, kx, build_mul(b, g->group, depth), &valid[s]);
     from[s] = build_select(b, valid[s], at, g->image);   // the first can always be read
   }
   Divisor of_results = divisor_of_results(g);
@@ -148,7 +148,7 @@ static void build_product(LLVMModuleRef module, const ConvShape *c, const char *
   PixelRow rows[STRIP];
   Var sums[STRIP];
   for (int s = 0; s < STRIP; s++) {
-    rows[s] = conv_pixel_row(b, build_add(b, g.first, build_i32(b, s)), build_mul(b, g.group, conv_number(b, CONV_DEPTH)));
+    rows[s] = conv_pixel_row(b, build_add(b, g.first, build_i32(b, s)));
     sums[s] = build_var(b, g.result, LLVMConstNull(g.result));
   }
   Loop loop;

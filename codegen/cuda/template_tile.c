@@ -42,9 +42,9 @@ static void load_matrices(Build *b, const Tile *t, Val row, int first_row, Val s
   for (unsigned i = 0; i < 4; i++) out[i] = LLVMBuildExtractValue(b->builder, r, i, "");
 }
 
-void build_load_a(Build *b, const Tile *t, Val row, int step, Val a[4]) {
+void build_load_a(Build *b, const Tile *t, Val row, int rows_on, int step, Val a[4]) {
   // Lanes 0-15 address the rows at the first chunk of the step, lanes 16-31 at the second.
-  load_matrices(b, t, build_add(b, row, build_mod(b, b->lane, 16)), 0, build_div(b, b->lane, 16), NULL, step, false, a);
+  load_matrices(b, t, build_add(b, row, build_mod(b, b->lane, 16)), rows_on, build_div(b, b->lane, 16), NULL, step, false, a);
 }
 
 void build_load_b(Build *b, const Tile *t, int row, int step, Val pair[4]) {
