@@ -1,5 +1,6 @@
 // The table of ops: the rows of ir/ops.def tied to their rules in ir/ops/. Autodiff, verification, costs, the dialect's IRDL text and
 // the reference page all read this one table.
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,9 +71,32 @@ const NnOpInfo *nn_op_info(NnOp op) {
   return &rows[op];
 }
 
+// Rows by a hash of their names: passes ask for the kind of an op more often than for anything else. Filled once, before it is read.
+enum { SLOTS = 256 };
+static unsigned char row_at[SLOTS];   // row + 1; 0: free
+static pthread_once_t row_at_filled = PTHREAD_ONCE_INIT;
+_Static_assert(NN_OP_COUNT < SLOTS / 2, "room for the rows");
+
+static unsigned slot_of(const char *name, size_t length) {
+  unsigned h = (unsigned)length;
+  for (size_t i = 0; i < length; i++) h = h * 31 + (unsigned char)name[i];
+  return (h ^ h >> 8) % SLOTS;
+}
+
+static void fill_slots(void) {
+  for (int i = 0; i < NN_OP_COUNT; i++) {
+    unsigned s = slot_of(rows[i].name, name_length[i]);
+    while (row_at[s]) s = (s + 1) % SLOTS;
+    row_at[s] = (unsigned char)(i + 1);
+  }
+}
+
 static NnOp find(const char *name, size_t length) {
-  for (int i = 0; i < NN_OP_COUNT; i++)
+  pthread_once(&row_at_filled, fill_slots);
+  for (unsigned s = slot_of(name, length); row_at[s]; s = (s + 1) % SLOTS) {
+    int i = row_at[s] - 1;
     if (name_length[i] == length && memcmp(rows[i].name, name, length) == 0) return (NnOp)i;
+  }
   return NN_OP_NONE;
 }
 

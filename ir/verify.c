@@ -103,15 +103,88 @@ bool nn_verify_op(MlirOperation op) {
   return ok;
 }
 
-static MlirWalkResult verify_one(MlirOperation op, void *all_well) {
-  if (!nn_verify_op(op)) *(bool *)all_well = false;
+// ---------------------------------------------------------------------------------------------------------------------
+// A deep network repeats a few ops thousands of times. What a rule looks at (name, types, attributes) the context holds once each, so that ops of which it is the same
+// are known by their pointers, and one of them is verified for all.
+
+typedef struct Verified {
+  const void **words;     // Owned. Of all signatures, one behind the other: how many words follow, then they
+  size_t n_words, capacity;
+  size_t *slot;           // Owned. Places in words + 1; 0: free
+  size_t n_slots, n;      // a power of two, at most half full
+  bool all_well;
+} Verified;
+
+static void add_word(Verified *v, const void *word) {
+  if (v->n_words == v->capacity) {
+    v->capacity = v->capacity ? 2 * v->capacity : 1024;
+    v->words = realloc(v->words, v->capacity * sizeof *v->words);
+    if (!v->words) abort();
+  }
+  v->words[v->n_words++] = word;
+}
+
+// Appends the op's signature.
+static void add_signature(Verified *v, MlirOperation op) {
+  size_t start = v->n_words;
+  intptr_t n = mlirOperationGetNumOperands(op), n_results = mlirOperationGetNumResults(op), n_attributes = mlirOperationGetNumDiscardableAttributes(op);
+  add_word(v, NULL);
+  add_word(v, mlirOperationGetName(op).ptr);
+  add_word(v, (const void *)n);
+  for (intptr_t i = 0; i < n; i++) add_word(v, mlirValueGetType(mlirOperationGetOperand(op, i)).ptr);
+  for (intptr_t i = 0; i < n_results; i++) add_word(v, mlirValueGetType(mlirOperationGetResult(op, i)).ptr);
+  for (intptr_t i = 0; i < n_attributes; i++) {
+    MlirNamedAttribute a = mlirOperationGetDiscardableAttribute(op, i);
+    add_word(v, a.name.ptr);
+    add_word(v, a.attribute.ptr);
+  }
+  v->words[start] = (const void *)(v->n_words - start - 1);
+}
+
+static size_t signature_words(const Verified *v, size_t at) { return (size_t)v->words[at] + 1; }
+
+// The slot of the signature at `at`, or the free one where it belongs.
+static size_t *find_signature(const Verified *v, size_t at) {
+  size_t n = signature_words(v, at), hash = n;
+  for (size_t i = 0; i < n; i++) hash = (hash ^ (uintptr_t)v->words[at + i]) * 0x9e3779b97f4a7c15u;
+  for (size_t s = hash >> 20 & (v->n_slots - 1);; s = (s + 1) & (v->n_slots - 1)) {
+    size_t other = v->slot[s] - 1;
+    if (!v->slot[s] || !memcmp(v->words + at, v->words + other, n * sizeof *v->words)) return &v->slot[s];
+  }
+}
+
+static void grow_slots(Verified *v) {
+  free(v->slot);
+  v->n_slots = v->n_slots ? 2 * v->n_slots : 256;
+  v->slot = calloc(v->n_slots, sizeof *v->slot);
+  if (!v->slot) abort();
+  for (size_t at = 0; at < v->n_words; at += signature_words(v, at)) *find_signature(v, at) = at + 1;
+}
+
+static MlirWalkResult verify_one(MlirOperation op, void *context) {
+  Verified *v = context;
+  if (nn_op_of(op) == NN_OP_NONE) return MlirWalkResultAdvance;
+  if (2 * v->n >= v->n_slots) grow_slots(v);
+  size_t at = v->n_words;
+  add_signature(v, op);
+  size_t *slot = find_signature(v, at);
+  bool known = *slot != 0;
+  if (!known && nn_verify_op(op)) {
+    *slot = at + 1;
+    v->n++;
+    return MlirWalkResultAdvance;
+  }
+  v->all_well = v->all_well && known;
+  v->n_words = at;
   return MlirWalkResultAdvance;
 }
 
 bool nn_verify_module(MlirModule module) {
   MlirOperation root = mlirModuleGetOperation(module);
   if (!mlirOperationVerify(root)) return false;
-  bool all_well = true;
-  mlirOperationWalk(root, verify_one, &all_well, MlirWalkPreOrder);
-  return all_well;
+  Verified v = {.all_well = true};
+  mlirOperationWalk(root, verify_one, &v, MlirWalkPreOrder);
+  free(v.words);
+  free(v.slot);
+  return v.all_well;
 }

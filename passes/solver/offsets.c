@@ -107,13 +107,28 @@ static void rank_times(Allocator *allocator, const Event *events, int n_events) 
   }
 }
 
-// Visits the pairs that live at the same time: counts them, or (with `fill`) lists them. Stops once they exceed
-// `limit`.
-static int64_t visit_pairs(Allocator *allocator, const Event *events, int n_events, int64_t *fill, int64_t limit) {
+// The number of pairs that live at the same time, and into counts[b + 1] in how many of them b is: those that begin before b ends, but for those
+// that end before b begins, and itself.
+static int64_t count_pairs(const Event *events, int n_events, int64_t *counts) {
+  int64_t begun = 0, ended = 0, pairs = 0;
+  for (int e = 0; e < n_events; e++) {
+    int64_t *count = &counts[events[e].buffer + 1];
+    if (events[e].begins) {
+      *count = -ended - 1;
+      pairs += begun++ - ended;
+    } else {
+      *count += begun;
+      ended++;
+    }
+  }
+  return pairs;
+}
+
+// Lists the pairs that live at the same time, those of b from fill[b] on.
+static void list_pairs(Allocator *allocator, const Event *events, int n_events, int64_t *fill) {
   int n_live = 0;
   int *live = allocator->rank, *place = solver_allocate((size_t)allocator->n, sizeof *place);
-  int64_t pairs = 0;
-  for (int e = 0; e < n_events && pairs <= limit; e++) {
+  for (int e = 0; e < n_events; e++) {
     int b = events[e].buffer;
     if (!events[e].begins) {
       int last = live[--n_live];
@@ -122,20 +137,13 @@ static int64_t visit_pairs(Allocator *allocator, const Event *events, int n_even
       continue;
     }
     for (int i = 0; i < n_live; i++) {
-      if (fill) {
-        allocator->neighbours[fill[b]++] = live[i];
-        allocator->neighbours[fill[live[i]]++] = b;
-      } else {
-        allocator->neighbour_start[b + 1]++;
-        allocator->neighbour_start[live[i] + 1]++;
-      }
+      allocator->neighbours[fill[b]++] = live[i];
+      allocator->neighbours[fill[live[i]]++] = b;
     }
-    pairs += n_live;
     place[b] = n_live;
     live[n_live++] = b;
   }
   free(place);
-  return pairs;
 }
 
 // Decides between walking and listing, and lists.
@@ -143,7 +151,7 @@ static void list_neighbours(Allocator *allocator, const Event *events, int n_eve
   enum { PAIR_LIMIT = 20000000 };
   int64_t n = allocator->n;
   allocator->neighbour_start = solver_allocate((size_t)n + 1, sizeof(int64_t));
-  int64_t pairs = visit_pairs(allocator, events, n_events, NULL, PAIR_LIMIT);
+  int64_t pairs = count_pairs(events, n_events, allocator->neighbour_start);
   // Sorting a neighbour takes about 16 times as long as stepping over a placed buffer.
   allocator->walks = pairs > PAIR_LIMIT || pairs * 16 > n * n / 2;
   if (allocator->walks) {
@@ -155,7 +163,7 @@ static void list_neighbours(Allocator *allocator, const Event *events, int n_eve
   allocator->neighbours = solver_allocate((size_t)pairs * 2, sizeof(int));
   int64_t *fill = solver_allocate((size_t)n + 1, sizeof *fill);
   memcpy(fill, allocator->neighbour_start, (size_t)n * sizeof *fill);
-  visit_pairs(allocator, events, n_events, fill, PAIR_LIMIT);
+  list_pairs(allocator, events, n_events, fill);
   free(fill);
 }
 

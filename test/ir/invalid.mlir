@@ -1,6 +1,7 @@
 // Shape errors in a module name the op, both types and the place; every one of them is reported, not only the first.
 // RUN: split-file %s %t
 // RUN: not %nnc_opt %t/shapes.mlir 2>&1 | FileCheck %t/shapes.mlir --implicit-check-not=error:
+// RUN: not %nnc_opt %t/repeated.mlir 2>&1 | FileCheck %t/repeated.mlir --implicit-check-not=error:
 // RUN: not %nnc_opt %t/counts.mlir 2>&1 | FileCheck %t/counts.mlir
 // RUN: not %nnc_opt %t/attribute.mlir 2>&1 | FileCheck %t/attribute.mlir
 // RUN: not %nnc_opt %t/unknown.mlir 2>&1 | FileCheck %t/unknown.mlir
@@ -19,6 +20,20 @@ func.func @f(%a: tensor<2x3xf32>, %b: tensor<3x2xf32>, %c: tensor<2x3xf64>, %ima
   %4 = "nn.conv2d"(%image, %w) {strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>} : (tensor<1x3x8x8xf32>, tensor<4x2x3x3xf32>) -> tensor<1x4x6x6xf32>
   // CHECK: shapes.mlir:[[@LINE+1]]:{{[0-9]+}}: error: reshape: f32[2, 3] has 6 elements, f32[7] has 7
   %5 = "nn.reshape"(%a) : (tensor<2x3xf32>) -> tensor<7xf32>
+  return
+}
+
+//--- repeated.mlir
+// An op like one before it is known to be right only where types and attributes are the same; a mistake made twice is reported twice.
+func.func @f(%a: tensor<2x3xf32>, %b: tensor<3x2xf32>) {
+  %0 = "nn.transpose"(%a) {perm = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %1 = "nn.transpose"(%a) {perm = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  // CHECK: repeated.mlir:[[@LINE+1]]:{{[0-9]+}}: error: transpose: result 0 is f32[3, 2], but the operands give f32[2, 3]
+  %2 = "nn.transpose"(%a) {perm = array<i64: 0, 1>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  // CHECK: repeated.mlir:[[@LINE+1]]:{{[0-9]+}}: error: transpose: result 0 is f32[3, 2], but the operands give f32[2, 3]
+  %3 = "nn.transpose"(%b) {perm = array<i64: 1, 0>} : (tensor<3x2xf32>) -> tensor<3x2xf32>
+  // CHECK: repeated.mlir:[[@LINE+1]]:{{[0-9]+}}: error: transpose: result 0 is f32[3, 2], but the operands give f32[2, 3]
+  %4 = "nn.transpose"(%a) {perm = array<i64: 0, 1>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
   return
 }
 
