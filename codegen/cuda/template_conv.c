@@ -24,8 +24,9 @@ PixelRow conv_pixel_row(Build *b, Val position) {
   Divisor of_image = conv_divisor(b, CONV_IMAGE_POSITIONS), of_row = conv_divisor(b, CONV_ROW_POSITIONS);
   Val image = build_div_by(b, position, &of_image), in_image = build_sub(b, position, build_mul(b, image, of_image.value));
   Val y = build_div_by(b, in_image, &of_row), x = build_sub(b, in_image, build_mul(b, y, of_row.value));
-  PixelRow row = {.inside = build_less(b, position, conv_number(b, CONV_POSITIONS))};
+  PixelRow row = {.inside = build_less(b, position, conv_number(b, CONV_POSITIONS))};   // as far above the image as no tap reaches, where it is not
   row.y = build_add(b, build_mul(b, y, conv_number(b, CONV_MULTIPLY)), conv_number(b, CONV_OFFSET));
+  row.y = build_select(b, row.inside, row.y, build_i32(b, -(1 << 30)));
   row.x = build_add(b, build_mul(b, x, conv_number(b, CONV_MULTIPLY + 1)), conv_number(b, CONV_OFFSET + 1));
   row.first = build_mul(b, image, build_mul(b, conv_number(b, CONV_HEIGHT), conv_number(b, CONV_WIDTH)));
   return row;
@@ -54,7 +55,6 @@ static Val coordinate(Build *b, const ConvShape *c, int axis, Val start, Val k, 
 }
 
 Val conv_pixel(Build *b, const ConvShape *c, const PixelRow *row, Val image, Val ky, Val kx, Val channel, Val *valid) {
-  *valid = build_and(b, *valid, row->inside);
   Val y = coordinate(b, c, 0, row->y, ky, valid), x = coordinate(b, c, 1, row->x, kx, valid);
   Val pixel = build_add(b, row->first, build_add(b, build_mul(b, y, conv_number(b, CONV_WIDTH)), x));
   Val offset = build_add(b, build_mul(b, build_i64(b, pixel), conv_number_i64(b, CONV_CHANNELS)), build_i64(b, channel));
@@ -104,13 +104,16 @@ static Val copy_step(ConvProductBlock *x, Val step, Val stage) {
     conv_copy_chunk(b, build_offset(b, place, build_i32(b, 32 * 128 * i)), from, valid);
     inside = build_or(b, inside, build_select(b, valid, build_i32(b, 1 << i), build_i32(b, 0)));
   }
+  Val column = build_add(b, x->first_column, row), at = build_add(b, build_mul(b, x->group, x->columns), column), pitch = x->depth;
+  if (!conv_one_tap(x->c)) {
+    at = build_add(b, build_mul(b, at, conv_number(b, CONV_TAPS)), tap);
+    pitch = build_mul(b, pitch, conv_number(b, CONV_TAPS));
+  }
+  Val element = build_add(b, build_mul(b, build_i64(b, at), build_i64(b, x->depth)), build_i64(b, channel)), from = build_offset(b, x->weights, build_mul(b, element, build_i64_constant(b, bytes)));
   for (int i = 0; i < x->tile_columns / 32; i++) {
-    Val column = build_add(b, x->first_column, build_add(b, row, build_i32(b, 32 * i)));
-    Val valid = build_and(b, has_channel, build_less(b, column, x->columns));
-    Val at = build_add(b, build_mul(b, x->group, x->columns), column);
-    if (!conv_one_tap(x->c)) at = build_add(b, build_mul(b, at, conv_number(b, CONV_TAPS)), tap);
-    Val element = build_add(b, build_mul(b, build_i64(b, at), build_i64(b, x->depth)), build_i64(b, channel));
-    conv_copy_chunk(b, build_offset(b, place, build_add(b, to_w, build_i32(b, 32 * 128 * i))), build_offset(b, x->weights, build_mul(b, element, build_i64_constant(b, bytes))), valid);
+    Val valid = build_and(b, has_channel, build_less(b, build_add(b, column, build_i32(b, 32 * i)), x->columns));
+    Val on = build_mul(b, build_i64(b, pitch), build_i64_constant(b, 32 * i * bytes));   // the same in all threads
+    conv_copy_chunk(b, build_offset(b, place, build_add(b, to_w, build_i32(b, 32 * 128 * i))), build_offset(b, from, on), valid);
   }
   return inside;
 }

@@ -35,7 +35,7 @@ Val conv_number_i64(Build *b, ConvNumber which);
 typedef struct ConvAccumulators { int m_tiles; Var c[CONV_M_TILES][CONV_N_TILES][4]; } ConvAccumulators;
 
 // One thread's place among the copies of a tile with rows of 128 bytes: chunk tid % 8 of rows tid / 8 + 32 i.
-typedef struct PixelRow { Val inside, y, x, first; } PixelRow;   // i1; i32 before the tap; i32 the number of the image's first pixel
+typedef struct PixelRow { Val inside, y, x, first; } PixelRow;   // i1; i32 before the tap, far outside unless inside; i32 the number of the image's first pixel
 PixelRow conv_pixel_row(Build *b, Val position);
 // Address of the pixel at a tap, from a channel of all groups on; *valid: it is inside of the image.
 Val conv_pixel(Build *b, const ConvShape *c, const PixelRow *row, Val image, Val ky, Val kx, Val channel, Val *valid);

@@ -47,8 +47,7 @@ static void copy_step(WeightBlock *w, Val first, Val stage) {
   for (int i = 0; i < rounds(&x); i++) {
     Val row = row_of_round(b, &x, i, &chunk), position = build_add(b, first, row);
     PixelRow pixel = conv_pixel_row(b, position);
-    pixel.inside = build_and(b, build_less(b, position, w->end), w->has_column);
-    Val valid = pixel.inside, from = conv_pixel(b, c, &pixel, w->x, w->ky, w->kx, w->channel, &valid);
+    Val valid = build_and(b, build_less(b, position, w->end), w->has_column), from = conv_pixel(b, c, &pixel, w->x, w->ky, w->kx, w->channel, &valid);
     conv_copy_chunk(b, build_tile_chunk(b, &x, row, chunk), from, valid);
   }
 }
