@@ -169,13 +169,20 @@ static bool build_cuda(const void *program, const CodegenOptions *options, const
   const CudaProgram *p = program;
   CudaImages images = {.arch = p->arch->name, .ptx_version = p->arch->ptx_version, .tf32 = cuda_uses_tf32(), .emulated = options->emulate};
   char *ptx = text_format("%s/kernels.ptx", folder), *cubin = text_format("%s/kernels.cubin", folder), *object = text_format("%s/kernels.o", folder);
-  char *source = text_format("%s/program.c", folder);
-  Text tables = {0};
-  bool ok = build_kernels(p, options, ptx, cubin, object, &images) && host_tables_write(p->module, p->kernels, NULL, options, &images, &tables) && write_text(source, &tables);
+  char *source = text_format("%s/program.c", folder), *bytes = text_format("%s/images.s", folder);
+  Text tables = {0}, images_text = {0};
+  bool ok = host_tables_write(p->module, p->kernels, NULL, options, &images, &tables) && write_text(source, &tables);
   HostLink *link = ok ? host_link_begin(source, folder, options) : NULL;
-  const char *objects[] = {options->emulate ? object : NULL};
-  ok = link && host_link_end(link, options->emulate ? 1 : 0, objects, ok);
+  ok = link && build_kernels(p, options, ptx, cubin, object, &images);
+  if (ok && !options->emulate) {
+    host_images_write(&images, &images_text);
+    ok = write_text(bytes, &images_text);
+  }
+  const char *objects[] = {options->emulate ? object : bytes};
+  ok = link && host_link_end(link, 1, objects, ok);
   text_free(&tables);
+  text_free(&images_text);
+  free(bytes);
   free(ptx);
   free(cubin);
   free(object);
@@ -195,7 +202,7 @@ static bool emit_cuda(MlirModule module, CodegenEmit what, const CodegenOptions 
     case CODEGEN_LLVM: ok = cuda_lower(&kernels, arch, CUDA_LLVM, options->time_phases, &text); break;
     case CODEGEN_PTX: ok = cuda_lower_ptx(&kernels, arch, options->time_phases, &text); break;
     case CODEGEN_TABLES: {
-      CudaImages images = {.arch = arch->name, .ptx_version = arch->ptx_version, .tf32 = cuda_uses_tf32(), .emulated = options->emulate, .ptx_path = options->emulate ? NULL : "kernels.ptx"};
+      CudaImages images = {.arch = arch->name, .ptx_version = arch->ptx_version, .tf32 = cuda_uses_tf32(), .emulated = options->emulate};
       ok = host_tables_write(module, &kernels, NULL, options, &images, &text);
       break;
     }

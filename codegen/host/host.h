@@ -78,7 +78,7 @@ NncAttention host_attention_record(MlirOperation op);         // of attention an
 bool host_is_attention(MlirOperation op);
 int64_t host_library_scratch(MlirOperation op);              // bytes; cached
 
-// What program.c takes the code of a GPU's kernels from.
+// The code of a GPU's kernels, which program.c points to.
 typedef struct CudaImages {
   const char *arch;
   int ptx_version;
@@ -87,7 +87,9 @@ typedef struct CudaImages {
   bool emulated;                       // the kernels are host code behind the table CUDA_TABLE_SYMBOL
 } CudaImages;
 #define CUDA_TABLE_SYMBOL "nnc_emulated_kernels"
-// program.c: the step tables. cuda NULL: for the host; cpu NULL: not for the host.
+// images.s: the bytes of those files between the symbols that program.c names; a C array of a megabyte would take the compiler seconds.
+void host_images_write(const CudaImages *cuda, Text *out);
+// program.c: the step tables. Which files cuda names does not matter. cuda NULL: for the host; cpu NULL: not for the host.
 bool host_tables_write(MlirModule module, const HostKernels *kernels, const HostCpu *cpu, const CodegenOptions *options, const CudaImages *cuda, Text *out);
 
 // Links in two steps, so that the C compiler works on the tables while the kernels are lowered. begin: NULL after reporting. end: links

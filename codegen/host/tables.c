@@ -222,19 +222,25 @@ static const KernelCost *kernel_cost(Tables *w, int number, MlirOperation call, 
 }
 
 // hidden: of the step's buffers, those that its kernel finds in a table of its own.
+static int launch_id(Tables *w, const HostLaunch *l, int hidden) {
+  int known = ptr_map_get(&w->launch_ids, l);
+  if (known >= 0) return known;
+  Text *t = &w->launches;
+  text_add(t, "  {\"%s\",", l->symbol);
+  add_numbers(t, 3, l->grid);
+  text_add(t, ",");
+  add_numbers(t, 3, l->block);
+  text_add(t, ",%lld,%d", (long long)l->shared_bytes, hidden);
+  if (l->n_numbers) text_add(t, ",%d,(const int32_t[]){", l->n_numbers);
+  for (int i = 0; i < l->n_numbers; i++) text_add(t, "%s%d", i ? "," : "", (int)l->numbers[i]);
+  text_add(t, l->n_numbers ? "}},\n" : "},\n");
+  ptr_map_set(&w->launch_ids, l, w->n_launches);
+  return w->n_launches++;
+}
+
 static void add_launch(Tables *w, const HostLaunch *l, int hidden) {
-  if (!l->grid[0]) {
-    text_add(&w->steps, ".kernel=%s,.extent=%lld,.grain=%lld", l->symbol, (long long)l->extent, (long long)l->grain);
-    return;
-  }
-  text_add(&w->steps, ".launch=&(const NncLaunch){\"%s\",", l->symbol);
-  add_numbers(&w->steps, 3, l->grid);
-  text_add(&w->steps, ",");
-  add_numbers(&w->steps, 3, l->block);
-  text_add(&w->steps, ",%lld,%d", (long long)l->shared_bytes, hidden);
-  if (l->n_numbers) text_add(&w->steps, ",%d,(const int32_t[]){", l->n_numbers);
-  for (int i = 0; i < l->n_numbers; i++) text_add(&w->steps, "%s%d", i ? "," : "", (int)l->numbers[i]);
-  text_add(&w->steps, l->n_numbers ? "}}" : "}");
+  if (l->grid[0]) text_add(&w->steps, ".launch=G+%d", launch_id(w, l, hidden));
+  else text_add(&w->steps, ".kernel=%s,.extent=%lld,.grain=%lld", l->symbol, (long long)l->extent, (long long)l->grain);
 }
 
 // Some of the buffers from `first` on, once more.
@@ -535,6 +541,7 @@ bool host_tables_write(MlirModule module, const HostKernels *kernels, const Host
   text_add(out, "static const int64_t Z[] = {\n%s0};\n", text_c_string(&w.buffer_bytes));
   text_add(out, "static const NncTensor T[] = {\n%s  {0}};\n", text_c_string(&w.taps));
   if (w.n_scans) text_add(out, "static const int64_t D[] = {\n%s0};\n", text_c_string(&w.strides));
+  if (w.n_launches) text_add(out, "static const NncLaunch G[] = {\n%s};\n", text_c_string(&w.launches));
   text_append(out, w.scans.data, w.scans.size);
   text_append(out, w.steps.data, w.steps.size);
   text_add(out, "static const NncFunction functions[] = {\n%s  {0}};\n", text_c_string(&entries));
@@ -543,6 +550,8 @@ bool host_tables_write(MlirModule module, const HostKernels *kernels, const Host
   text_free(&tensors);
   free(w.costs);
   text_free(&w.keys);
+  ptr_map_free(&w.launch_ids);
+  text_free(&w.launches);
   text_free(&w.records);
   text_free(&w.buffers);
   text_free(&w.buffer_bytes);

@@ -24,6 +24,8 @@ typedef struct Tables {
   const CudaImages *cuda;          // Borrowed; NULL: for the host
   const Offsets *offsets;          // Borrowed, of the current function
   int n_buffers;  Text buffers, buffer_bytes;   // B, Z: all steps' buffers one after the other
+  PtrMap launch_ids;
+  int n_launches; Text launches;                // G: launches, which many steps share
   int n_records;  Text records;                 // C<i>: convolutions and matrix products
   int n_taps;     Text taps;                    // T
   int n_steps;    Text steps;                   // of the current function; S<function>

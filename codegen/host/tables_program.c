@@ -93,20 +93,24 @@ static void add_training(Text *t, MlirOperation top, MlirAttribute schedule) {
            (long long)nn_attr_i64(top, "nn.eval_every", 0), (long long)nn_attr_i64(top, "nn.seed", 0), (long long)nn_attr_i64(top, "nn.patience", 0), nn_attr_f64(top, "nn.validation", 0));
 }
 
-// The bytes of a file between two symbols, by the assembler: a C array of a megabyte takes the compiler seconds.
 static void add_file(Text *t, const char *symbol, const char *path) {
-  text_add(t, "__asm__(\".section .rodata\\n.balign 64\\n%s: .incbin \\\"%s\\\"\\n%s_end: .byte 0\\n.previous\\n\");\n", symbol, path, symbol);
-  text_add(t, "extern const char %s[] __attribute__((visibility(\"hidden\"))), %s_end[] __attribute__((visibility(\"hidden\")));\n", symbol, symbol);
+  text_add(t, ".globl %s, %s_end\n.hidden %s, %s_end\n.balign 64\n%s:\n", symbol, symbol, symbol, symbol, symbol);
+  if (path) text_add(t, ".incbin \"%s\"\n", path);
+  text_add(t, "%s_end: .byte 0\n", symbol);
+}
+
+void host_images_write(const CudaImages *cuda, Text *out) {
+  text_add(out, ".section .rodata\n");
+  add_file(out, "nnc_ptx", cuda->ptx_path);
+  add_file(out, "nnc_cubin", cuda->cubin_path);
+  text_add(out, ".section .note.GNU-stack,\"\",@progbits\n");
 }
 
 static void add_cuda(Text *t, const CudaImages *cuda) {
-  if (cuda->ptx_path) add_file(t, "nnc_ptx", cuda->ptx_path);
-  if (cuda->cubin_path) add_file(t, "nnc_cubin", cuda->cubin_path);
   if (cuda->emulated) text_add(t, "extern const char " CUDA_TABLE_SYMBOL "[];\n");
+  else text_add(t, "#define HIDDEN __attribute__((visibility(\"hidden\")))\nextern const char nnc_ptx[] HIDDEN, nnc_ptx_end[] HIDDEN, nnc_cubin[] HIDDEN, nnc_cubin_end[] HIDDEN;\n");
   text_add(t, "static const NncCuda cuda = {.arch=\"%s\",.ptx_version=%d,.tf32=%s,.load=%s", cuda->arch, cuda->ptx_version, cuda->tf32 ? "true" : "false", cuda->emulated ? "nnc_cuda_load_emulator" : "nnc_cuda_load");
-  if (cuda->ptx_path) text_add(t, ",.ptx=nnc_ptx,.ptx_end=nnc_ptx_end");
-  if (cuda->cubin_path) text_add(t, ",.cubin=nnc_cubin,.cubin_end=nnc_cubin_end");
-  if (cuda->emulated) text_add(t, ",.module=" CUDA_TABLE_SYMBOL);
+  text_add(t, cuda->emulated ? ",.module=" CUDA_TABLE_SYMBOL : ",.ptx=nnc_ptx,.ptx_end=nnc_ptx_end,.cubin=nnc_cubin,.cubin_end=nnc_cubin_end");
   text_add(t, "};\n");
 }
 

@@ -60,8 +60,9 @@ static bool load_module(CudaMemory *m) {
   const NncCuda *c = nnc_program.cuda;
   char *log = xcalloc(1, 8192);
   CUresult result = CUDA_ERROR_NO_BINARY_FOR_GPU;
-  if (c->cubin) result = load_image(m, c->cubin, log, 8191);
-  CUresult refused = c->cubin ? result : CUDA_SUCCESS;
+  const bool has_cubin = c->cubin != c->cubin_end;
+  if (has_cubin) result = load_image(m, c->cubin, log, 8191);
+  CUresult refused = has_cubin ? result : CUDA_SUCCESS;
   if (result != CUDA_SUCCESS && c->ptx) result = load_image(m, c->ptx, log, 8191);
   if (c->module) result = load_image(m, c->module, log, 8191);
   int major = 0, minor = 0, version = 0;
