@@ -221,7 +221,9 @@ static void evaluate_constants(Elaborator *e, Define *defines, int n)
     }
     Value value = {0};
     bool ok = constant_value(e, item, find_define(defines, n, name), &value);
-    set_variable(e, name, item->name.pos, value)->broken = !ok;
+    Variable *v = set_variable(e, name, item->name.pos, value);
+    v->broken = !ok;
+    v->is_dim = item->kind == AST_DIM;
   }
   for (int i = 0; i < n; i++) {
     if (defines[i].used) continue;

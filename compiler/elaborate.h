@@ -37,6 +37,7 @@ char *elaborator_format(Elaborator *e, const char *format, ...) __attribute__((f
 NnBuilder *elaborator_builder(Elaborator *e);                    // at the end of the function being built, location of the call
 bool elaborator_training(const Elaborator *e);                   // false in @eval and @predict
 NnDtype elaborator_element_type(const Elaborator *e, NnDtype written);   // f32 and f64 become the program's float type
+bool shapes_do_not_fit(Elaborator *e, AstPos pos, const char *operator, const NnType *x, const NnType *y);   // reports it, with the names of dimensions and where they are from; false
 NnDtype elaborator_dtype(const Elaborator *e);                   // the precision of the block around here: what literals are made of
 // The parameter <current layer path>.<name>; made on first use. An existing one of another type is an error (null value). One of a narrow type is
 // kept in f32, and cast.

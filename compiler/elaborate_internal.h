@@ -20,9 +20,9 @@ typedef struct Variable {
   const char *name;
   Value value;
   bool broken;            // an error was reported where it was assigned: uses stay silent
-  bool is_dim;            // bound by a shape in the signature
+  bool is_dim;            // bound by a shape in the signature, or a `dim` of the file
   AstPos pos;             // where it got its value
-  const char *origin;     // dims: "axis 1 of 'x'"
+  const char *origin;     // dims bound by a shape: "axis 1 of 'x'"
 } Variable;
 
 typedef struct PathName { const char *name; int count; bool declared; } PathName;

@@ -96,6 +96,11 @@ static bool bind_unknown(Elaborator *e, const AstItem *b, const AstParameter *p,
   return true;
 }
 
+static void note_origin(Elaborator *e, const Variable *v, const char *what)
+{
+  elaborator_note(e, v->pos, "%s comes from %s", what, v->origin ? v->origin : "here");
+}
+
 static bool check_axis(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, int axis, int64_t size)
 {
   const AstExpr *x = p->type.dims[axis];
@@ -105,9 +110,48 @@ static bool check_axis(Elaborator *e, const AstItem *b, const AstParameter *p, c
   if (expected == size) return true;
   const char *name = x->kind == AST_NAME ? elaborator_format(e, "%s = %lld", x->text, (long long)expected) : elaborator_format(e, "%lld", (long long)expected);
   argument_error(e, b, p, arg->pos, describe_expected(e, &p->type), arg->value, elaborator_format(e, ": axis %d is %lld, not %s", axis, (long long)size, name));
-  if (v && v->is_dim) elaborator_note(e, v->pos, "%s comes from %s", name, v->origin);
-  else if (v) elaborator_note(e, v->pos, "%s comes from here", name);
+  if (v) note_origin(e, v, name);
   else elaborator_note(e, x->pos, "expected here");
+  return false;
+}
+
+// The named dimension of this size, of the block if it has one, else of the file; NULL where there is none, or several. A size of 1 has no name: any axis may have it.
+static const Variable *dim_of_size(const Elaborator *e, int64_t size)
+{
+  const Variable *found = NULL;
+  const Frame *frames[] = {e->frame, e->frame == e->globals ? NULL : e->globals};
+  for (int f = 0; f < 2 && frames[f] && !found && size > 1; f++)
+    for (int i = 0; i < frames[f]->n; i++) {
+      const Variable *v = &frames[f]->variables[i];
+      if (!v->is_dim || v->value.kind != VALUE_INT || v->value.i != size) continue;
+      if (found) return NULL;
+      found = v;
+    }
+  return found;
+}
+
+// "f32[N=8, 4]"
+static const char *describe_shape(Elaborator *e, const NnType *t)
+{
+  const char *text = elaborator_format(e, "%s[", nn_dtype_name(t->dtype));
+  for (int i = 0; i < t->rank; i++) {
+    const Variable *v = dim_of_size(e, t->dim[i]);
+    text = elaborator_format(e, "%s%s%s%s%lld", text, i ? ", " : "", v ? v->name : "", v ? "=" : "", (long long)t->dim[i]);
+  }
+  return t->rank ? elaborator_format(e, "%s]", text) : nn_dtype_name(t->dtype);
+}
+
+bool shapes_do_not_fit(Elaborator *e, AstPos pos, const char *operator, const NnType *x, const NnType *y)
+{
+  elaborator_error(e, pos, "shapes do not fit: %s %s %s", describe_shape(e, x), operator, describe_shape(e, y));
+  elaborator_hint(e, "axes align from the right; sizes must be equal or 1");
+  for (int i = 1; i <= x->rank && i <= y->rank; i++) {
+    int64_t size[2] = {x->dim[x->rank - i], y->dim[y->rank - i]};
+    for (int s = 0; s < 2 && size[0] != size[1] && size[0] != 1 && size[1] != 1; s++) {
+      const Variable *v = dim_of_size(e, size[s]);
+      if (v) note_origin(e, v, elaborator_format(e, "%s = %lld", v->name, (long long)size[s]));
+    }
+  }
   return false;
 }
 

@@ -173,12 +173,7 @@ static bool tensor_binary(Elaborator *e, AstPos pos, Operator op, Value x, Value
   NnType t[2] = {nn_value_type(side[0]), nn_value_type(side[1])}, to;
   if (logical && (t[0].dtype != NN_I1 || t[1].dtype != NN_I1))
     return elaborator_error(e, pos, "'%s' needs comparisons on both sides", operators[op].text);
-  if (!broadcast_shape(&t[0], &t[1], &to)) {
-    elaborator_error(e, pos, "shapes do not fit: %s %s %s", value_describe(e, value_tensor(side[0])), operators[op].text,
-                     value_describe(e, value_tensor(side[1])));
-    elaborator_hint(e, "axes align from the right; sizes must be equal or 1");
-    return false;
-  }
+  if (!broadcast_shape(&t[0], &t[1], &to)) return shapes_do_not_fit(e, pos, operators[op].text, &t[0], &t[1]);
   to.dtype = dtype;
   for (int s = 0; s < 2; s++) side[s] = nn_broadcast_trailing(b, nn_cast(b, side[s], dtype), to);
   if (operators[op].predicate) {
