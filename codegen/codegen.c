@@ -110,9 +110,15 @@ static bool emit_executable(bool (*build)(const void *program, const CodegenOpti
     return false;
   }
   Scratch scratch;
-  if (!scratch_begin(&scratch, options->output, options->keep_temporaries)) return false;
-  bool ok = build(program, options, scratch.folder);
-  scratch_end(&scratch);
+  CodegenOptions real = *options;
+  char *output = output_real_name(options->output);
+  real.output = output;
+  bool ok = scratch_begin(&scratch, output, options->keep_temporaries);
+  if (ok) {
+    ok = build(program, &real, scratch.folder);
+    scratch_end(&scratch);
+  }
+  free(output);
   return ok;
 }
 

@@ -20,22 +20,12 @@ static const char usage[] =
     "\n"
     "Exit status: 0 done, 1 files with mistakes, or with --check files to be formatted, 2 wrong usage, 70 a bug of nnc.\n";
 
-// The name that a symbolic link stands for, so that the file is replaced and not the link. Owned: free().
-static char *real_name(const char *path)
-{
-  char *name = realpath(path, NULL);
-  return name ? name : strdup(path);
-}
-
 static bool write_file(Diagnostics *d, const char *path, const char *text, size_t length)
 {
   struct stat info;
-  char *name = strcmp(path, "-") == 0 ? strdup(path) : real_name(path);
-  if (!name) abort();
-  bool known = stat(name, &info) == 0;
-  bool ok = output_write(name, text, length) && (!known || !S_ISREG(info.st_mode) || chmod(name, info.st_mode & 07777) == 0);
+  bool known = strcmp(path, "-") != 0 && stat(path, &info) == 0;
+  bool ok = output_write(path, text, length) && (!known || !S_ISREG(info.st_mode) || chmod(path, info.st_mode & 07777) == 0);
   if (!ok) diag_error(d, DIAG_COMMAND_LINE, "cannot write '%s': %s", strcmp(path, "-") == 0 ? "standard output" : path, strerror(errno));
-  free(name);
   return ok;
 }
 

@@ -14,6 +14,7 @@
 #include "passes/solver/json.h"
 #include "passes/solver/offsets.h"
 #include "passes/solver/solver.h"
+#include "runtime/output.h"
 
 #ifndef NNC_VERSION
 #define NNC_VERSION "0.1.0"
@@ -100,24 +101,24 @@ static char *read_file(const char *path, size_t *length) {
 // A file that takes its name only once it is complete: written beside it, then renamed. What exists but is not a
 // plain file (a device, a pipe) is written directly.
 typedef struct OutputFile {
-  const char *path;  // Borrowed
-  char *temporary;   // Owned; NULL when writing directly
+  const char *path;        // Borrowed
+  char *real, *temporary;  // Owned; where it goes in the end; temporary is NULL when writing directly
   FILE *file;
 } OutputFile;
 
 static bool output_open(OutputFile *output, const char *path) {
-  struct stat status;
   *output = (OutputFile){.path = path};
   if (strcmp(path, "-") == 0) {
     output->file = stdout;
     return true;
   }
-  if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
+  output->real = output_real_name(path);
+  if (output_is_special(path)) {
     output->file = fopen(path, "wb");
   } else {
-    size_t size = strlen(path) + sizeof ".XXXXXX";
+    size_t size = strlen(output->real) + sizeof ".XXXXXX";
     output->temporary = solver_allocate(size, 1);
-    snprintf(output->temporary, size, "%s.XXXXXX", path);
+    snprintf(output->temporary, size, "%s.XXXXXX", output->real);
     int descriptor = mkstemp(output->temporary);
     mode_t mask = umask(0);
     umask(mask);
@@ -126,18 +127,20 @@ static bool output_open(OutputFile *output, const char *path) {
   if (output->file) return true;
   fprintf(stderr, "nnc-plan: cannot write '%s': %s\n", path, strerror(errno));
   free(output->temporary);
+  free(output->real);
   return false;
 }
 
 static bool output_close(OutputFile *output) {
   bool good = fflush(output->file) == 0 && !ferror(output->file);
   if (output->file != stdout) good = fclose(output->file) == 0 && good;
-  if (good && output->temporary) good = rename(output->temporary, output->path) == 0;
+  if (good && output->temporary) good = rename(output->temporary, output->real) == 0;
   if (!good) {
     fprintf(stderr, "nnc-plan: cannot write '%s': %s\n", output->path, strerror(errno));
     if (output->temporary) unlink(output->temporary);
   }
   free(output->temporary);
+  free(output->real);
   return good;
 }
 

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static bool write_all(FILE *out, const char *data, size_t size)
@@ -20,12 +19,6 @@ static bool write_all(FILE *out, const char *data, size_t size)
   return ok;
 }
 
-bool output_is_special(const char *path)
-{
-  struct stat found;
-  return stat(path, &found) == 0 && !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode);
-}
-
 bool output_write(const char *path, const char *data, size_t size)
 {
   errno = 0;
@@ -34,13 +27,14 @@ bool output_write(const char *path, const char *data, size_t size)
     FILE *special = fopen(path, "wb");
     return special && write_all(special, data, size);
   }
-  char *temporary;
-  if (asprintf(&temporary, "%s.%ld.tmp", path, (long)getpid()) < 0) abort();
+  char *real = output_real_name(path), *temporary;
+  if (asprintf(&temporary, "%s.%ld.tmp", real, (long)getpid()) < 0) abort();
   FILE *out = fopen(temporary, "wb");
-  bool ok = out && write_all(out, data, size) && rename(temporary, path) == 0;
+  bool ok = out && write_all(out, data, size) && rename(temporary, real) == 0;
   int error = errno;
   if (!ok && out) unlink(temporary);
   free(temporary);
+  free(real);
   errno = error;
   return ok;
 }

@@ -5,9 +5,9 @@
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/output.h"
 #include "runtime/runtime.h"
 
 typedef struct Cost {
@@ -114,20 +114,20 @@ static void write_costs(FILE *out, const Cost *costs, int n) {
 }
 
 static bool write_file(const char *path, const Cost *costs, int n) {
-  struct stat found;
-  bool special = stat(path, &found) == 0 && !S_ISREG(found.st_mode);   // /dev/stdout: nothing to rename over
-  char *temporary = special ? xstrdup(path) : xasprintf("%s.%ld.tmp", path, (long)getpid());
+  bool special = output_is_special(path);   // a terminal or a pipe behind /dev/stdout: nothing to rename over
+  char *real = output_real_name(path), *temporary = special ? xstrdup(path) : xasprintf("%s.%ld.tmp", real, (long)getpid());
   FILE *out = fopen(temporary, "w");
   bool ok = out != NULL;
   if (out) {
     write_costs(out, costs, n);
     ok = !ferror(out);
     ok &= fclose(out) == 0;
-    ok = ok && (special || rename(temporary, path) == 0);
+    ok = ok && (special || rename(temporary, real) == 0);
   }
   if (!ok) report_error("cannot write '%s': %s", path, strerror(errno));
   if (!ok && out && !special) unlink(temporary);
   free(temporary);
+  free(real);
   return ok;
 }
 

@@ -177,7 +177,7 @@ const char *safetensors_metadata(const Safetensors *s, const char *key);   // NU
 bool safetensors_read(const Safetensors *s, const SafetensorsEntry *e, int64_t from, int64_t bytes, void *out);
 bool safetensors_dtype(const char *name, NncDtype *out);
 
-// Writing: declare all tensors, begin (writes the header), put parts in any order, commit (sync and rename). Until commit succeeds
+// Writing, to the file that a symbolic link leads to: declare all tensors, begin (writes the header), put parts in any order, commit (sync and rename). Until commit succeeds
 // the file at path is untouched; abandon removes what was written.
 typedef struct SafetensorsWriter SafetensorsWriter;
 SafetensorsWriter *safetensors_create(const char *path);   // never NULL
@@ -188,7 +188,7 @@ bool safetensors_put(SafetensorsWriter *w, int index, int64_t from, const void *
 bool safetensors_commit(SafetensorsWriter *w);             // frees w in every case
 void safetensors_abandon(SafetensorsWriter *w);            // frees w
 void safetensors_unlink_pending(void);                     // async-signal-safe: removes a temporary file that is being written
-bool output_path_check(const char *path);                  // its folder exists and can be written
+bool output_path_check(const char *path);                  // its folder exists and can be written, and it is new or a regular file
 
 // ---------------------------------------------------------------------------------------------------------------------
 // checkpoint.c: persistent values to and from files

@@ -7,12 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/output.h"
 #include "runtime/runtime.h"
 
 typedef struct Declared { char *name; NncDtype dtype; int rank; int64_t dim[NNC_MAX_RANK], offset, bytes; } Declared;
 
 struct SafetensorsWriter {
-  char *path, *temporary;       // Owned
+  char *path, *temporary;       // Owned; path has no symbolic link at its end
   int fd;
   bool is_nameless;             // made with O_TMPFILE
   int n_tensors, capacity;
@@ -40,7 +41,7 @@ static char *folder_of(const char *path) {
 }
 
 bool output_path_check(const char *path) {
-  char *folder = folder_of(path);
+  char *real = output_real_name(path), *folder = folder_of(real);
   struct stat st;
   bool ok = true;
   if (stat(folder, &st) != 0) {
@@ -55,14 +56,18 @@ bool output_path_check(const char *path) {
   } else if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
     report_error("cannot write %s: it is a folder", path);
     ok = false;
+  } else if (output_is_special(path)) {
+    report_error("cannot write %s: it is not a regular file", path);
+    ok = false;
   }
   free(folder);
+  free(real);
   return ok;
 }
 
 SafetensorsWriter *safetensors_create(const char *path) {
   SafetensorsWriter *w = xcalloc(1, sizeof *w);
-  w->path = xstrdup(path);
+  w->path = output_real_name(path);
   w->fd = -1;
   return w;
 }

@@ -1,0 +1,46 @@
+// Names of files that are renamed into place when they are complete; output.h. A rename over a symbolic link would replace the link, one
+// over a device the device.
+#include "runtime/output.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAX_LINKS 40   // as Linux follows
+
+// Where one link leads, seen from where its own path is. Owned; NULL for what is no link.
+static char *follow(const char *path)
+{
+  char target[PATH_MAX];
+  ssize_t n = readlink(path, target, sizeof target - 1);
+  if (n <= 0) return NULL;
+  target[n] = 0;
+  const char *slash = strrchr(path, '/');
+  int folder = slash && target[0] != '/' ? (int)(slash - path) + 1 : 0;
+  char *name;
+  if (asprintf(&name, "%.*s%s", folder, path, target) < 0) abort();
+  return name;
+}
+
+char *output_real_name(const char *path)
+{
+  char *name = strdup(path);
+  if (!name) abort();
+  for (int i = 0; i < MAX_LINKS; i++) {
+    char *real = realpath(name, NULL), *next = real ? real : follow(name);
+    if (!next) break;
+    free(name);
+    name = next;
+    if (real) break;
+  }
+  return name;
+}
+
+bool output_is_special(const char *path)
+{
+  struct stat found;
+  return stat(path, &found) == 0 && !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode);
+}
