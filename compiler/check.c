@@ -25,6 +25,10 @@ static void check_module(const Options *options, const AstFile *file, MlirContex
 {
   MlirModule module = elaborate(ctx, file, options->defines, options->n_defines, options->dtype);
   if (mlirModuleIsNull(module)) return;
+  if (mlirOperationIsNull(nn_module_function(module, "train"))) {   // without gradients there is nothing more to find
+    mlirModuleDestroy(module);
+    return;
+  }
   NnPipeline pipeline;
   NnPipelineHooks hooks = {0};
   char error[NN_ERROR_SIZE];

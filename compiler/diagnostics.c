@@ -24,11 +24,15 @@ struct Diagnostics {
   char *json_text;          // Owned; what json wrote
   size_t json_length;
   int n_json, n_related;    // objects begun; notes and hints of the last
+  bool holding, too_many_held;   // messages wait for diag_release; also the one that there are too many
+  int n_held, capacity_held;
+  struct Held *held;        // Owned, texts too
 };
 
-typedef enum Severity { ERROR, WARNING, NOTE } Severity;
+typedef enum Severity { ERROR, WARNING, NOTE, HINT } Severity;
+typedef struct Held { Severity severity; AstPos pos; char *text; int group, place; AstPos of; } Held;   // place: its number; group: the error or warning it belongs to, whose place is `of`
 static const struct { const char *name, *color; } severities[] = {
-  [ERROR] = {"error", "\033[1;31m"}, [WARNING] = {"warning", "\033[1;35m"}, [NOTE] = {"note", "\033[1;36m"},
+  [ERROR] = {"error", "\033[1;31m"}, [WARNING] = {"warning", "\033[1;35m"}, [NOTE] = {"note", "\033[1;36m"}, [HINT] = {"hint", "\033[1;32m"},
 };
 
 Diagnostics *diag_create(FILE *out, DiagColor color, int max_errors)
@@ -45,8 +49,10 @@ Diagnostics *diag_create(FILE *out, DiagColor color, int max_errors)
 void diag_free(Diagnostics *d)
 {
   if (!d) return;
+  diag_release(d);
   for (int i = 0; i < d->n_sources; i++) source_free((Source *)d->sources[i]);
   if (d->json) fclose(d->json);
+  free(d->held);
   free(d->json_text);
   free(d->sources);
   free(d);
@@ -57,6 +63,7 @@ const Source *diag_add_source(Diagnostics *d, Source *s)
   const Source **sources = realloc(d->sources, (size_t)(d->n_sources + 1) * sizeof *sources);
   if (!sources) abort();
   d->sources = sources;
+  s->order = d->n_sources;
   return d->sources[d->n_sources++] = s;
 }
 
@@ -193,12 +200,68 @@ void diag_write_json(Diagnostics *d, FILE *out, int *written)
   *written += d->n_json;
 }
 
+// --- Order of messages -------------------------------------------------------------------------------------------------
+
+static void print_message(Diagnostics *d, Severity severity, AstPos pos, const char *text);
+
+static void hold(Diagnostics *d, Severity severity, AstPos pos, const char *text)
+{
+  if (d->n_held == d->capacity_held) {
+    d->capacity_held = d->capacity_held ? 2 * d->capacity_held : 16;
+    d->held = realloc(d->held, sizeof *d->held * (size_t)d->capacity_held);
+    if (!d->held) abort();
+  }
+  const Held *last = d->n_held ? &d->held[d->n_held - 1] : NULL;
+  bool own = severity < NOTE || !last;
+  Held *h = &d->held[d->n_held];
+  *h = (Held){.severity = severity, .pos = pos, .text = strdup(text), .group = own ? d->n_held : last->group, .place = d->n_held, .of = own ? pos : last->of};
+  if (!h->text) abort();
+  d->n_held++;
+}
+
+// The file given to nnc before those that it imports, then lines and columns; what has no place first. Equal ones as they came.
+static int compare_held(const void *a, const void *b)
+{
+  const Held *x = a, *y = b;
+  int order_x = x->of.source ? x->of.source->order : -1, order_y = y->of.source ? y->of.source->order : -1;
+  if (order_x != order_y) return order_x - order_y;
+  if (x->of.line != y->of.line) return x->of.line - y->of.line;
+  if (x->of.column != y->of.column) return x->of.column - y->of.column;
+  return x->group != y->group ? x->group - y->group : x->place - y->place;
+}
+
+static void say_too_many(const Diagnostics *d) { fprintf(d->out, "nnc: too many errors; stopped after %d (-fmax-errors=0 shows all)\n", d->max_errors); }
+
+void diag_hold(Diagnostics *d) { d->holding = true; }
+
+void diag_release(Diagnostics *d)
+{
+  if (!d->holding) return;
+  d->holding = false;
+  if (d->n_held) qsort(d->held, (size_t)d->n_held, sizeof *d->held, compare_held);
+  for (int i = 0; i < d->n_held; i++) {
+    print_message(d, d->held[i].severity, d->held[i].pos, d->held[i].text);
+    free(d->held[i].text);
+  }
+  d->n_held = 0;
+  if (d->too_many_held) say_too_many(d);
+  d->too_many_held = false;
+}
+
 // --- Messages ------------------------------------------------------------------------------------------------------------
 
 static void print_message(Diagnostics *d, Severity severity, AstPos pos, const char *text)
 {
+  if (d->holding) {
+    hold(d, severity, pos, text);
+    return;
+  }
   if (d->json) {
-    collect(d, severities[severity].name, severity == NOTE, pos, text);
+    collect(d, severities[severity].name, severity >= NOTE, pos, text);
+    return;
+  }
+  if (severity == HINT) {
+    fprintf(d->out, "      %s= hint:%s %s\n", paint(d, severities[HINT].color), paint(d, "\033[0m"), text);
     return;
   }
   fputs(paint(d, "\033[1m"), d->out);
@@ -222,11 +285,13 @@ static void print_message(Diagnostics *d, Severity severity, AstPos pos, const c
 // Counts an error; false when it is over the limit and must not be printed.
 static bool admit(Diagnostics *d, Severity severity)
 {
-  if (severity == NOTE) return !d->dropping;
+  if (severity >= NOTE) return !d->dropping;
   if (severity == ERROR) d->n_errors++;
   d->dropping = diag_is_full(d);
-  if (d->dropping && !d->json && severity == ERROR && d->n_errors == d->max_errors + 1)
-    fprintf(d->out, "nnc: too many errors; stopped after %d (-fmax-errors=0 shows all)\n", d->max_errors);
+  if (d->dropping && !d->json && severity == ERROR && d->n_errors == d->max_errors + 1) {
+    if (d->holding) d->too_many_held = true;
+    else say_too_many(d);
+  }
   return !d->dropping;
 }
 
@@ -266,20 +331,9 @@ void diag_note(Diagnostics *d, AstPos pos, const char *format, ...)
 
 void diag_hint(Diagnostics *d, const char *format, ...)
 {
-  if (d->dropping) return;
   va_list args;
   va_start(args, format);
-  if (d->json) {
-    char *text = NULL;
-    if (vasprintf(&text, format, args) < 0) text = NULL;
-    collect(d, "hint", true, DIAG_COMMAND_LINE, text ? text : format);
-    free(text);
-    va_end(args);
-    return;
-  }
-  fprintf(d->out, "      %s= hint:%s ", paint(d, "\033[1;32m"), paint(d, "\033[0m"));
-  vfprintf(d->out, format, args);
-  putc('\n', d->out);
+  report(d, HINT, DIAG_COMMAND_LINE, format, args);
   va_end(args);
 }
 

@@ -39,6 +39,10 @@ void diag_warning(Diagnostics *d, AstPos pos, const char *format, ...) __attribu
 void diag_note(Diagnostics *d, AstPos pos, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void diag_hint(Diagnostics *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+// Between the two, messages wait, each with its notes and hints; then they come in the order of the lines, however they were found.
+void diag_hold(Diagnostics *d);
+void diag_release(Diagnostics *d);
+
 int diag_error_count(const Diagnostics *d);
 bool diag_is_full(const Diagnostics *d);   // the limit was reached: stop early
 

@@ -252,10 +252,6 @@ static void default_loss_scale(Elaborator *e)
 static void build_functions(Elaborator *e)
 {
   const char *name = e->file->source->name, *slash = strrchr(name, '/');
-  if (!e->train && !e->main_model) {
-    elaborator_error(e, (AstPos){e->file->source, 1, 1, 0}, "the file has no model");
-    return;
-  }
   if (e->train && !elaborate_train(e)) return;
   default_loss_scale(e);
   set_module_attr(e, "nn.source", text_attr(e, slash ? slash + 1 : name));
@@ -267,6 +263,7 @@ MlirModule elaborate(MlirContext ctx, const AstFile *file, Define *defines, int 
 {
   Elaborator e = {.ctx = ctx, .file = file, .diagnostics = file->diagnostics, .pool = pool_create(), .precision = NN_F32, .stack_base = __builtin_frame_address(0)};
   int errors = diag_error_count(e.diagnostics);
+  diag_hold(e.diagnostics);
   if (dtype && (!nn_dtype_parse(dtype, &e.precision) || !nn_dtype_is_float(e.precision)))
     diag_error(e.diagnostics, DIAG_COMMAND_LINE, "--dtype must be f32, f64, bf16 or f16, found '%s'", dtype);
   e.dtype = nn_dtype_wide(e.precision);
@@ -278,8 +275,13 @@ MlirModule elaborate(MlirContext ctx, const AstFile *file, Define *defines, int 
   check_declarations(&e);
   evaluate_constants(&e, defines, n_defines);
   function_discard(scratch);
-  if (diag_error_count(e.diagnostics) == errors) build_functions(&e);
+  if (diag_error_count(e.diagnostics) == errors) {
+    build_functions(&e);
+    elaborate_others(&e);
+  }
+  check_names(&e);
   flush_callers(&e);
+  diag_release(e.diagnostics);
   pool_free(e.pool);
   if (diag_error_count(e.diagnostics) == errors) return e.module;
   mlirModuleDestroy(e.module);

@@ -109,6 +109,16 @@ static bool bind_arguments(Elaborator *e, Call *c, int n, const CallArg *args)
   return ok;
 }
 
+void block_check_arguments(Elaborator *e, const AstItem *b, AstPos pos, int n, const CallArg *args)
+{
+  bind_arguments(e, &(Call){.block = b, .pos = pos}, n, args);
+}
+
+bool report_no_value(Elaborator *e, const AstItem *b)
+{
+  return elaborator_error(e, b->name.pos, "'%s' has no value: its last statement must be an expression", b->name.text);
+}
+
 // --- Values ----------------------------------------------------------------------------------------------------------------
 
 static bool bind_value(Elaborator *e, const Call *c, int i)
@@ -178,6 +188,7 @@ static void remember_call(Elaborator *e, const AstItem *b, const char *path, int
   bool first = true;
   memcpy(call.args, args, sizeof *args * (size_t)n);
   for (int i = 0; i < f->n_calls; i++) first = first && f->calls[i].model != b;
+  if (first) PUSH(e, e->called, e->n_called, e->cap_called, b);
   PUSH(e, f->calls, f->n_calls, f->cap_calls, call);
   if (e->frame->block || f->mode != MODE_TRAIN) return;
   if (first) tap_outputs(e, b, &result);
@@ -209,10 +220,7 @@ static bool exec_block(Elaborator *e, const Call *c, Path *path, Value *result)
   bool ok = bind_parameters(e, c) && exec_body(e, &c->block->body, result, &has_result);
   frame_pop(e);
   if (ok && has_result && inside != outside) *result = value_cast(e, *result, outside);
-  if (ok && !has_result) {
-    ok = elaborator_error(e, c->block->name.pos, "'%s' has no value: its last statement must be an expression", c->block->name.text);
-  }
-  return ok;
+  return ok && (has_result || report_no_value(e, c->block));
 }
 
 bool call_block(Elaborator *e, const AstItem *b, AstPos pos, const char *name, int n, const CallArg *args, Value *result)

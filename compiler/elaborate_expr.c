@@ -31,17 +31,29 @@ static void hint_name(Elaborator *e, const char *name)
   else hint_declaration(e, name);
 }
 
+// zeros, ones: functions that are called without parentheses.
+static const LayerInfo *constant_find(const char *name)
+{
+  const LayerInfo *info = layer_find(name);
+  return info && info->signature[0] == 0 ? info : NULL;
+}
+
+bool name_is_known(Elaborator *e, const char *name) { return find_variable(e->frame, name) || find_variable(e->globals, name) || constant_find(name); }
+
+bool report_unknown_name(Elaborator *e, const AstExpr *x)
+{
+  elaborator_error(e, x->pos, "unknown name '%s'", x->text);
+  hint_name(e, x->text);
+  return false;
+}
+
 static bool eval_name(Elaborator *e, const AstExpr *x, Value *result)
 {
   Variable *v = find_variable(e->frame, x->text);
   if (!v) v = find_variable(e->globals, x->text);
-  const LayerInfo *constant = v ? NULL : layer_find(x->text);
-  if (constant && constant->signature[0] == 0) return layer_call(e, constant, x->pos, 0, NULL, result);   // zeros, ones
-  if (!v) {
-    elaborator_error(e, x->pos, "unknown name '%s'", x->text);
-    hint_name(e, x->text);
-    return false;
-  }
+  const LayerInfo *constant = v ? NULL : constant_find(x->text);
+  if (constant) return layer_call(e, constant, x->pos, 0, NULL, result);
+  if (!v) return report_unknown_name(e, x);
   *result = v->value;
   return !v->broken;
 }
@@ -60,7 +72,7 @@ bool eval_args(Elaborator *e, int n, const AstArg *from, CallArg *args)
   return ok;
 }
 
-static void unknown_function(Elaborator *e, const AstExpr *x)
+void report_unknown_function(Elaborator *e, const AstExpr *x)
 {
   NameSearch nearest = name_search(x->call.callee);
   for (int i = 0; i < e->file->n_items; i++)
@@ -120,7 +132,7 @@ static bool eval_call(Elaborator *e, const AstExpr *x, Value *result)
   CallArg *args = elaborator_alloc(e, sizeof *args * (size_t)(n + 1));
   bool ok = eval_args(e, n, x->call.args, args);
   if (!block && !layer) {
-    unknown_function(e, x);
+    report_unknown_function(e, x);
     return false;
   }
   if (!ok) return false;

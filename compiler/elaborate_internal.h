@@ -97,6 +97,7 @@ struct Elaborator {
   const char *layer_path; // path of the layer being called
   int n_models;
   const AstItem *main_model;   // of the loss, or the first
+  int n_called, cap_called; const AstItem **called;   // models that were built
   bool has_main_call;           // its first call in the train section: what @predict takes its argument types and numbers from
   int n_main_args; CallArg *main_args; NnType *main_types; bool *main_whole; const Staging **main_staging;
   const AstItem *train;         // NULL: none
@@ -107,6 +108,7 @@ struct Elaborator {
   int n_labels; AstPos labels_pos;   // names of the classes; 0: none
   int n_callers; AstName callers[MAX_CALLERS];              // of the last error
   int n_reported, cap_reported; AstPos *reported;
+  int scan_depth;         // bodies of scans around what is being built
   bool hushed;            // the last error was a repetition and not shown
   bool gave_up;           // a limit was hit: stop without further messages
 };
@@ -161,6 +163,13 @@ bool eval_if(Elaborator *e, const AstExpr *x, Value *result, bool *has_result);
 // elaborate_scan.c
 bool eval_scan(Elaborator *e, const AstExpr *x, Value *result);
 
+bool name_is_known(Elaborator *e, const char *name);
+bool report_unknown_name(Elaborator *e, const AstExpr *x);   // false
+void report_unknown_function(Elaborator *e, const AstExpr *x);
+
+// elaborate_names.c
+void check_names(Elaborator *e);   // of all blocks and models
+
 // elaborate_block.c
 Variable *find_variable(Frame *f, const char *name);
 Variable *set_variable(Elaborator *e, const char *name, AstPos pos, Value value);
@@ -168,6 +177,8 @@ Path *path_create(Elaborator *e, const char *text);
 Path *path_enter(Elaborator *e, Path *parent, const char *name, bool explicit_name);
 const char *path_join(Elaborator *e, const char *parent, const char *name);
 bool call_block(Elaborator *e, const AstItem *b, AstPos pos, const char *name, int n_args, const CallArg *args, Value *result);
+void block_check_arguments(Elaborator *e, const AstItem *b, AstPos pos, int n, const CallArg *args);   // their names and number
+bool report_no_value(Elaborator *e, const AstItem *b);   // false
 void frame_push(Elaborator *e, Frame *f, const AstItem *block, AstPos pos, Path *path);
 void frame_pop(Elaborator *e);
 
@@ -182,6 +193,8 @@ bool exec_body(Elaborator *e, const AstBody *body, Value *result, bool *has_resu
 // elaborate_train.c
 bool elaborate_train(Elaborator *e);                         // @train, @eval and the module's attributes
 bool elaborate_predict(Elaborator *e, const AstItem *model);
+// Builds the models that have not been built, as far as their signatures tell all shapes, for their mistakes only.
+void elaborate_others(Elaborator *e);
 bool exec_setting(Elaborator *e, const AstStmt *s);          // a line of the train section
 MlirAttribute text_attr(Elaborator *e, const char *text);
 MlirAttribute int_attr(Elaborator *e, int64_t value);

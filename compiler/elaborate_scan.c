@@ -155,6 +155,13 @@ static bool check_values(Elaborator *e, Scan *s, Value v)
   return true;
 }
 
+// v is made in the block, or is one of its arguments.
+static bool belongs_to(MlirValue v, MlirBlock block)
+{
+  if (mlirValueIsABlockArgument(v)) return mlirBlockEqual(mlirBlockArgumentGetOwner(v), block);
+  return mlirBlockEqual(mlirOperationGetBlock(nn_value_def(v)), block);
+}
+
 // What a loop cannot do: share a model's computation with the outside, or update a state.
 static bool check_effects(Elaborator *e, const Scan *s, int calls_before)
 {
@@ -165,8 +172,7 @@ static bool check_effects(Elaborator *e, const Scan *s, int calls_before)
     return false;
   }
   for (int i = 0; i < f->n_slots; i++) {
-    MlirOperation def = nn_value_def(f->slots[i].updated);
-    if (mlirOperationIsNull(def) || !mlirBlockEqual(mlirOperationGetBlock(def), s->block)) continue;
+    if (!belongs_to(f->slots[i].updated, s->block)) continue;
     elaborator_error(e, s->pos, "'%s' is updated inside of a scan", f->slots[i].path);
     elaborator_hint(e, "carry the value, and update the state after the loop");
     return false;
@@ -197,7 +203,9 @@ static bool build_body(Elaborator *e, Scan *s)
   if (s->ast->label.text) frame->path = path_enter(e, frame->path, s->ast->label.text, true);
   f->builder.block = s->block;
   add_names(e, s);
+  e->scan_depth++;
   bool ok = exec_body(e, &s->ast->body, &v, &has_value);
+  e->scan_depth--;
   if (ok && !has_value) ok = elaborator_error(e, s->ast->body.pos, "the body of a scan ends with the new carried values");
   ok = ok && check_values(e, s, v) && check_effects(e, s, calls);
   f->builder.block = outer;
@@ -268,8 +276,7 @@ static void discard_block(Elaborator *e, MlirBlock block)
 {
   Function *f = e->function;
   for (int i = 0; i < f->n_slots; i++) {
-    MlirOperation def = nn_value_def(f->slots[i].updated);
-    if (!mlirOperationIsNull(def) && mlirBlockEqual(mlirOperationGetBlock(def), block)) f->slots[i].updated = f->slots[i].value;
+    if (belongs_to(f->slots[i].updated, block)) f->slots[i].updated = f->slots[i].value;
   }
   mlirBlockDestroy(block);
 }

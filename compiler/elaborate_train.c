@@ -199,9 +199,10 @@ static bool predict_argument(Elaborator *e, const AstItem *model, int i, CallArg
 
 static void add_predictions(Elaborator *e, const AstItem *model, const Value *result)
 {
+  bool labelled = e->n_labels && model == e->main_model;
   const char *name = elaborator_format(e, "output.%s", model->name.text);
   NnType t = result->kind == VALUE_TENSOR ? nn_value_type(result->tensor) : nn_scalar(NN_F32);
-  if (e->n_labels && t.rank > 0 && t.dim[t.rank - 1] != e->n_labels)
+  if (labelled && t.rank > 0 && t.dim[t.rank - 1] != e->n_labels)
     elaborator_error(e, e->labels_pos, "%d labels, the last axis of '%s' has %lld classes", e->n_labels, model->name.text, (long long)t.dim[t.rank - 1]);
   if (result->kind == VALUE_TENSOR) function_add_output(e, "output", name, result->tensor);
   for (int i = 0; result->kind == VALUE_LIST && i < result->list.n; i++)
@@ -211,9 +212,10 @@ static void add_predictions(Elaborator *e, const AstItem *model, const Value *re
     elaborator_error(e, model->name.pos, "model '%s' must compute a tensor, found %s", model->name.text, value_describe(e, *result));
 }
 
-bool elaborate_predict(Elaborator *e, const AstItem *model)
+// The model by itself, of inputs as its signature says. Owned: function_finish or function_discard. false: after reporting.
+static bool build_prediction(Elaborator *e, const AstItem *model, Function **out)
 {
-  Function *f = function_begin(e, "predict", MODE_PREDICT);
+  Function *f = *out = function_begin(e, "predict", MODE_PREDICT);
   CallArg *args = elaborator_alloc(e, sizeof *args * (size_t)(model->n_parameters + 1));
   Frame frame;
   int n = 0;
@@ -230,7 +232,62 @@ bool elaborate_predict(Elaborator *e, const AstItem *model)
   if (ok) add_predictions(e, model, &result);
   ok = ok && f->n_outputs > 0 && !e->gave_up;
   frame_pop(e);
+  return ok;
+}
+
+bool elaborate_predict(Elaborator *e, const AstItem *model)
+{
+  Function *f;
+  bool ok = build_prediction(e, model, &f);
   if (ok) function_finish(e, f);
   else function_discard(f);
   return ok;
+}
+
+// --- Models that nothing calls -------------------------------------------------------------------------------------------------
+
+static bool is_constant(Elaborator *e, const AstExpr *x)
+{
+  switch (x->kind) {
+    case AST_INT: return true;
+    case AST_NAME: return find_variable(e->globals, x->text) != NULL;
+    case AST_UNARY: return is_constant(e, x->unary.x);
+    case AST_BINARY: return is_constant(e, x->binary.x) && is_constant(e, x->binary.y);
+    default: return false;
+  }
+}
+
+// Every argument has a default, or a type whose sizes the file gives.
+static bool says_its_shapes(Elaborator *e, const AstItem *model)
+{
+  for (int i = 0; i < model->n_parameters; i++) {
+    const AstParameter *p = &model->parameters[i];
+    if (p->otherwise) continue;
+    if (!p->has_type || !p->type.dtype) return false;
+    for (int k = 0; k < p->type.n_dims; k++)
+      if (!is_constant(e, p->type.dims[k])) return false;
+  }
+  return true;
+}
+
+static bool was_called(const Elaborator *e, const AstItem *model)
+{
+  for (int i = 0; i < e->n_called; i++)
+    if (e->called[i] == model) return true;
+  return false;
+}
+
+void elaborate_others(Elaborator *e)
+{
+  MlirModule module = e->module;
+  e->module = mlirModuleCreateEmpty(location_of(e, (AstPos){e->file->source, 1, 1, 0}));   // for the bodies of scans
+  for (int i = 0; i < e->file->n_items && !e->gave_up; i++) {
+    const AstItem *model = e->file->items[i];
+    Function *f;
+    if (model->kind != AST_MODEL || model == e->main_model || was_called(e, model) || !says_its_shapes(e, model)) continue;
+    build_prediction(e, model, &f);
+    function_discard(f);
+  }
+  mlirModuleDestroy(e->module);
+  e->module = module;
 }

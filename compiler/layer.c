@@ -197,12 +197,12 @@ static void hint_nearest(Elaborator *e, const LayerInfo *info, const char *name,
 
 typedef struct Binding { Parameter parameter[MAX_PARAMETERS]; Value value[MAX_PARAMETERS]; AstPos pos[MAX_PARAMETERS]; bool given[MAX_PARAMETERS]; int n; } Binding;
 
-static bool bind_one(Elaborator *e, const LayerInfo *info, Binding *b, int i, const CallArg *arg)
+static bool bind_one(Elaborator *e, const LayerInfo *info, Binding *b, int i, const CallArg *arg, bool values)
 {
   if (b->given[i]) return elaborator_error(e, arg->pos, "'%s' is given twice to %s", b->parameter[i].name, info->name);
   Value v = arg->value;
   b->given[i] = true;   // also when it does not fit: one message is enough
-  const char *expected = convert(&b->parameter[i], &v);
+  const char *expected = values ? convert(&b->parameter[i], &v) : NULL;
   if (expected)
     return elaborator_error(e, arg->pos, "%s: '%s' must be %s, found %s", info->name, b->parameter[i].name, expected,
                             value_describe(e, arg->value));
@@ -218,40 +218,55 @@ static int parameter_index(const Binding *b, const char *name)
   return -1;
 }
 
-bool layer_call(Elaborator *e, const LayerInfo *info, AstPos pos, int n_args, const CallArg *args, Value *result)
+// Arguments to parameters and, where the signature is open, to `extra`. values false: names and numbers of arguments alone.
+static bool bind_all(Elaborator *e, const LayerInfo *info, Binding *b, bool values, AstPos pos, int n_args, const CallArg *args, int *n_extra, CallArg *extra)
 {
-  Binding b = {0};
   bool open, ok = true;
-  b.n = parse_signature(info->signature, b.parameter, &open);
-  CallArg *extra = elaborator_alloc(e, sizeof *extra * (size_t)(n_args + 1));
-  int n_extra = 0, place = 0;
+  int place = 0;
+  b->n = parse_signature(info->signature, b->parameter, &open);
   for (int k = 0; k < n_args; k++) {
-    int i = args[k].name ? parameter_index(&b, args[k].name) : place++;
-    if (i >= 0 && i < b.n) {
-      ok = bind_one(e, info, &b, i, &args[k]) && ok;
+    int i = args[k].name ? parameter_index(b, args[k].name) : place++;
+    if (i >= 0 && i < b->n) {
+      ok = bind_one(e, info, b, i, &args[k], values) && ok;
     } else if (open) {
-      extra[n_extra++] = args[k];
+      extra[(*n_extra)++] = args[k];
     } else if (args[k].name) {
       ok = elaborator_error(e, args[k].name_pos, "%s has no argument '%s'", info->name, args[k].name);
-      hint_nearest(e, info, args[k].name, b.n, b.parameter);
+      hint_nearest(e, info, args[k].name, b->n, b->parameter);
     } else {
-      return elaborator_error(e, args[k].pos, "too many arguments to %s, which takes %d: %s", info->name, b.n, info->signature);
+      return elaborator_error(e, args[k].pos, "too many arguments to %s, which takes %d: %s", info->name, b->n, info->signature);
     }
   }
   if (!ok) return false;   // a misspelt argument is not also a missing one
-  for (int i = 0; i < b.n; i++) {
-    if (b.given[i]) continue;
-    b.pos[i] = pos;
-    if (!b.parameter[i].fallback[0]) {
-      ok = elaborator_error(e, pos, "%s needs '%s'", info->name, b.parameter[i].name);
+  for (int i = 0; i < b->n; i++) {
+    if (b->given[i]) continue;
+    b->pos[i] = pos;
+    if (!b->parameter[i].fallback[0]) {
+      ok = elaborator_error(e, pos, "%s needs '%s'", info->name, b->parameter[i].name);
       elaborator_hint(e, "%s(%s)", info->name, info->signature);
     } else {
-      b.value[i] = default_value(&b.parameter[i]);
+      b->value[i] = default_value(&b->parameter[i]);
     }
   }
-  if (!ok) return false;
+  return ok;
+}
+
+bool layer_call(Elaborator *e, const LayerInfo *info, AstPos pos, int n_args, const CallArg *args, Value *result)
+{
+  Binding b = {0};
+  CallArg *extra = elaborator_alloc(e, sizeof *extra * (size_t)(n_args + 1));
+  int n_extra = 0;
+  if (!bind_all(e, info, &b, true, pos, n_args, args, &n_extra, extra)) return false;
   LayerCall call = {e, elaborator_builder(e), pos, info, b.value, b.pos, n_extra, extra};
   return layer_run(&call, b.n, result);
+}
+
+void layer_check_arguments(Elaborator *e, const LayerInfo *info, AstPos pos, int n_args, const CallArg *args)
+{
+  Binding b = {0};
+  CallArg *extra = elaborator_alloc(e, sizeof *extra * (size_t)(n_args + 1));
+  int n_extra = 0;
+  bind_all(e, info, &b, false, pos, n_args, args, &n_extra, extra);
 }
 
 // --- Access to bound arguments -----------------------------------------------------------------------------------------

@@ -292,6 +292,10 @@ static bool compile_module(const Options *options, Diagnostics *d, const AstFile
   MlirModule module = elaborate(ctx, file, options->defines, options->n_defines, options->dtype);
   print_time(options, "elaborate", start);
   if (mlirModuleIsNull(module)) return false;
+  if (mlirOperationIsNull(nn_module_function(module, "train")) && mlirOperationIsNull(nn_module_function(module, "predict"))) {
+    mlirModuleDestroy(module);
+    return diag_error(d, (AstPos){file->source, 1, 1, 0}, "the file has no model");
+  }
   Planning planning = {.options = options, .d = d, .ok = true};
   bool ok = read_cost_files(options, d, &planning.costs) && run_passes(options, target, module, &planning);
   start = seconds_now();

@@ -60,10 +60,11 @@ Source *source_read(const char *path, const char **error)
     *error = strerror(errno);
     return NULL;
   }
-  struct stat info;
+  struct stat info = {0};
   size_t length = 0;
   char *text = NULL;
-  if (fstat(fileno(in), &info) == 0 && S_ISDIR(info.st_mode))
+  if (fstat(fileno(in), &info) != 0) info.st_mode = 0;
+  if (S_ISDIR(info.st_mode))
     *error = strerror(EISDIR);
   else
     text = read_all(in, &length, error);
@@ -71,7 +72,48 @@ Source *source_read(const char *path, const char **error)
   if (!text) return NULL;
   Source *s = source_create(standard_input ? "<stdin>" : path, text, length);
   if (!s) *error = strerror(ENOMEM);
+  else if (S_ISREG(info.st_mode)) s->device = (uint64_t)info.st_dev, s->inode = (uint64_t)info.st_ino;
   return s;
+}
+
+bool source_is_file(const Source *s, const char *path)
+{
+  struct stat info;
+  return s->inode && stat(path, &info) == 0 && s->device == (uint64_t)info.st_dev && s->inode == (uint64_t)info.st_ino;
+}
+
+// Where the last part of out[0, n) begins.
+static size_t last_part(const char *out, size_t n)
+{
+  while (n > 0 && out[n - 1] != '/') n--;
+  return n;
+}
+
+char *source_tidy_path(const char *path)
+{
+  size_t n = 0;
+  char *out = malloc(strlen(path) + 2);
+  if (!out) abort();
+  if (path[0] == '/') out[n++] = '/';
+  for (const char *p = path, *end; *p; p = end) {
+    p += strspn(p, "/");
+    end = p + strcspn(p, "/");
+    size_t length = (size_t)(end - p), before = n > 1 ? last_part(out, n - 1) : n;
+    if (length == 0 || (length == 1 && p[0] == '.')) continue;
+    bool up = length == 2 && memcmp(p, "..", 2) == 0, stays = before == n || (n - before == 3 && memcmp(out + before, "../", 3) == 0);
+    if (up && !stays) {
+      n = before;
+      continue;
+    }
+    memcpy(out + n, p, length);
+    n += length;
+    if (*end) out[n++] = '/';
+  }
+  out[n] = 0;
+  struct stat tidy, given;
+  bool same = n > 0 && stat(out, &tidy) == 0 && stat(path, &given) == 0 && tidy.st_dev == given.st_dev && tidy.st_ino == given.st_ino;
+  if (!same) strcpy(out, path);
+  return out;
 }
 
 Source *source_from_text(const char *name, const char *text, size_t length)

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define SOURCE_MAX_BYTES (8u << 20)   // a larger file is refused: it is not a program, and its tree could outgrow the memory
 
@@ -13,6 +14,8 @@ typedef struct Source {
   size_t length;
   size_t *line_start;   // byte offset of each line
   int n_lines;          // at least 1
+  int order;            // among the sources of a run, which messages follow
+  uint64_t device, inode;   // of the file that was read; 0, 0: not one
 } Source;
 
 // A place in a source. A null source means the command line: such diagnostics have no line to show.
@@ -27,6 +30,9 @@ typedef struct AstPos {
 Source *source_read(const char *path, const char **error);
 Source *source_from_text(const char *name, const char *text, size_t length);   // copies both
 void source_free(Source *s);
+bool source_is_file(const Source *s, const char *path);   // path leads to the file that s was read from, whatever it is called
+// The path without "./", "//" and "folder/..", as long as that names the same file (a folder may be a symbolic link). Owned: free().
+char *source_tidy_path(const char *path);
 // Line `line` without its newline; length in *length. An empty line when there is no such line.
 const char *source_line(const Source *s, int line, size_t *length);
 
