@@ -207,13 +207,16 @@ static bool parse_import(Parser *p, AstPos keyword, int import_depth)
   if (p->file->without_imports) return true;
   const char *slash = p->lexer.source->name[0] == '<' ? NULL : strrchr(p->lexer.source->name, '/');
   size_t folder = slash && name[0] != '/' ? (size_t)(slash - p->lexer.source->name) + 1 : 0;
-  char *path = pool_alloc(p->pool, folder + strlen(name) + 1);
-  memcpy(path, p->lexer.source->name, folder);
-  strcpy(path + folder, name);
+  char *written = pool_alloc(p->pool, folder + strlen(name) + 1);
+  memcpy(written, p->lexer.source->name, folder);
+  strcpy(written + folder, name);
 
   AstFile *file = p->file;
   for (int i = 0; i < file->n_sources; i++)
-    if (strcmp(file->sources[i]->name, path) == 0) return true;
+    if (source_is_file(file->sources[i], written)) return true;
+  char *tidy = source_tidy_path(written);
+  const char *path = pool_string(p->pool, tidy, strlen(tidy));
+  free(tidy);
   if (import_depth >= MAX_IMPORT_DEPTH) return parser_error(p, keyword, "imports are nested more than %d deep", MAX_IMPORT_DEPTH);
   const char *error;
   Source *source = strcmp(name, "-") == 0 ? (error = "standard input cannot be imported", NULL) : source_read(path, &error);
