@@ -18,7 +18,7 @@ typedef struct PredictOptions {
 static void print_help(void) {
   printf("Usage: %s predict --inputs=FILE [OPTION]...\n"
          "       %s predict --sample=N [--prompt=TEXT] [OPTION]...\n\n"
-         "  --inputs=FILE   safetensors with one tensor per input of the model, any number of records\n"
+         "  --inputs=FILE   safetensors with one tensor per input of the model, called as it or as its field in the data section, any number of records\n"
          "  --outputs=FILE  safetensors to write (default: one line per record on stdout)\n"
          "  --classes[=K]   the K likeliest classes of each record, or node of a graph, with probabilities\n"
          "  --labels=FILE   their names, one on a line (default: as the program says); implies --classes\n"

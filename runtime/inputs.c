@@ -4,24 +4,44 @@
 
 #include "runtime/runtime.h"
 
+// What the train section calls the tensor of an input in its own files: the field of a data line. NULL: as the input is called.
+static const char *field_of(const char *input) {
+  for (int i = 0; i < nnc_program.n_data; i++) {
+    const NncData *d = &nnc_program.data[i];
+    if (strcmp(d->split, "train") != 0 || strcmp(d->reader, "safetensors") != 0) continue;
+    for (int k = 0; k < d->n_names && k < d->n_fields; k++)
+      if (!strcmp(d->names[k], input)) return d->fields[k];
+  }
+  return NULL;
+}
+
+// By the name of the input, or else by that of its field, so that the file that the program was trained on can be given as it is.
+static const SafetensorsEntry *find_input(const Safetensors *s, const NncTensor *input) {
+  const SafetensorsEntry *e = safetensors_find(s, input->name);
+  const char *field = e ? NULL : field_of(input->name);
+  return field ? safetensors_find(s, field) : e;
+}
+
 // The tensor must have the input's shape but, unless it is whole, for the first dimension.
 static const SafetensorsEntry *find_checked(const Safetensors *s, const NncTensor *input) {
   char found[128], expected[128];
   NncDtype dtype;
-  const SafetensorsEntry *e = safetensors_find(s, input->name);
+  const SafetensorsEntry *e = find_input(s, input);
   if (!e) {
-    report_error("%s has no tensor %s", s->path, input->name);
+    const char *field = field_of(input->name);
+    if (field && strcmp(field, input->name) != 0) report_error("%s has no tensor %s, and none with its name in the training data, %s", s->path, input->name, field);
+    else report_error("%s has no tensor %s", s->path, input->name);
     return NULL;
   }
   if (input->csr) return e;   // checked when it is read
   format_shape(e->rank, e->dim, found, sizeof found);
   format_shape(input->rank, input->dim, expected, sizeof expected);
   if (e->rank != input->rank || (e->rank > 0 && memcmp(e->dim + !input->whole, input->dim + !input->whole, sizeof *e->dim * (size_t)(e->rank - !input->whole)) != 0)) {
-    report_error("%s: tensor %s has shape %s, the model expects %s", s->path, input->name, found, expected);
+    report_error("%s: tensor %s has shape %s, the model expects %s", s->path, e->name, found, expected);
     return NULL;
   }
   if (!safetensors_dtype(e->dtype, &dtype) || !dtype_convertible(dtype, input->dtype)) {
-    report_error("%s: tensor %s is %s, the model expects %s", s->path, input->name, e->dtype, dtype_name(input->dtype));
+    report_error("%s: tensor %s is %s, the model expects %s", s->path, e->name, e->dtype, dtype_name(input->dtype));
     return NULL;
   }
   return e;
@@ -37,7 +57,7 @@ bool inputs_check(const Safetensors *s, const NncFunction *f, int64_t *records) 
     if (input->whole) continue;
     int64_t n = e->rank > 0 ? e->dim[0] : 1;
     if (*records >= 0 && n != *records) {
-      report_error("%s: tensor %s has %lld records, others have %lld", s->path, input->name, (long long)n, (long long)*records);
+      report_error("%s: tensor %s has %lld records, others have %lld", s->path, e->name, (long long)n, (long long)*records);
       return false;
     }
     *records = n;
@@ -68,7 +88,7 @@ bool inputs_read(const Safetensors *s, const NncFunction *f, int64_t first, char
   for (int i = 0; i < f->n_args; i++) {
     const NncTensor *input = &f->args[i];
     if (input->role != NNC_INPUT) continue;
-    const SafetensorsEntry *e = safetensors_find(s, input->name);
+    const SafetensorsEntry *e = find_input(s, input);
     NncDtype dtype = NNC_F32;
     if (input->csr) {
       if (!read_rows(s, e, input, arena)) return false;
