@@ -41,6 +41,12 @@ static void add_need(Rematter *m, int64_t arena, int64_t bound) {
   if (bound > m->bound) m->bound = bound;
 }
 
+static double function_flops(const PlanProgram *p) {
+  double flops = 0;
+  for (int i = 0; i < p->n_steps; i++) flops += nn_op_flops(p->steps[i].op);
+  return flops;
+}
+
 static void set_attributes(const Rematter *m, const RematForms *forms, int form, const RematPlan *plan, double overhead, double bound) {
   MlirOperation func = forms->items[form].func;
   const StepProblem *q = &forms->items[0].q;
@@ -52,6 +58,7 @@ static void set_attributes(const Rematter *m, const RematForms *forms, int form,
   nn_set_attr(func, &NN_I64("nn.arena_none", q->arena_none));
   nn_set_attr(func, &NN_I64("nn.activations_none", q->activations_none));
   nn_set_attr(func, &NN_F64A("nn.seconds_none", q->seconds_none));
+  nn_set_attr(func, &NN_F64A("nn.flops_none", function_flops(&forms->items[0].p)));
 }
 
 static void rematerialize(Rematter *m, RematForms *forms) {

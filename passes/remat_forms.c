@@ -10,7 +10,7 @@
 #include "passes/solver/error.h"
 
 // Where all choices together are no more than ALL they are the forms; else those in which all loops do the same.
-enum { PAIRS = 8, ALL = 9 };
+enum { PAIRS = 8, ALL = 16 };
 
 static void add_form(RematForms *f, MlirOperation func, int n_segmented) {
   RematForm *form = &f->items[f->n++];
@@ -22,7 +22,10 @@ static void add_form(RematForms *f, MlirOperation func, int n_segmented) {
 }
 
 // The form that a loop takes for a choice: the choice, or the nearest that it has.
-static ScanForm form_of(const ScanPair *p, ScanForm choice) { return p->has[choice] ? choice : SCAN_ROWS; }
+static ScanForm form_of(const ScanPair *p, ScanForm choice) {
+  if (choice == SCAN_SEGMENT_PRODUCTS && !p->has[choice]) choice = SCAN_SEGMENTS;
+  return p->has[choice] ? choice : SCAN_ROWS;
+}
 
 static void make_form(RematForms *f, const ScanForm *choice) {
   char name[128];
@@ -37,12 +40,12 @@ static void make_form(RematForms *f, const ScanForm *choice) {
   for (int i = 0; i < n; i++) {
     ScanForm form = form_of(&pairs[i], choice[i]);
     scan_pair_rewrite(f->module, &pairs[i], form, f->target);
-    n_segmented += form == SCAN_SEGMENTS;
+    n_segmented += form == SCAN_SEGMENTS || form == SCAN_SEGMENT_PRODUCTS;
   }
   add_form(f, func, n_segmented);
 }
 
-static const ScanForm fastest_first[SCAN_FORMS] = {SCAN_PRODUCTS, SCAN_ROWS, SCAN_SEGMENTS};
+static const ScanForm fastest_first[SCAN_FORMS] = {SCAN_PRODUCTS, SCAN_ROWS, SCAN_SEGMENT_PRODUCTS, SCAN_SEGMENTS};
 
 void remat_forms_build(RematForms *f, MlirModule module, MlirOperation func, const NnTarget *target, int64_t persistent_bytes) {
   ScanPair pairs[PAIRS];

@@ -1,7 +1,7 @@
 // Other forms of a loop and its gradient, for the pass remat. With more memory the forward loop keeps what the library computes in each step,
 // too, and the gradient does not do that again. With less it keeps the carried values at the beginning of each segment only, and the gradient
-// computes those of a segment again from there: T / s + s rows in place of T, at the time of one more forward loop. Steps are the same ops in
-// all forms, and sums have the same order (autodiff_scan.c), so the bits are the same.
+// computes those of a segment again from there: T / s + s rows in place of T, at the time of one more forward loop, of two where it does not keep what the library
+// computes meanwhile. Steps are the same ops in all forms, and sums have the same order (autodiff_scan.c), so the bits are the same.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,6 +106,7 @@ int scan_pairs_find(MlirOperation func, ScanPair *out, int max) {
     p.has[SCAN_ROWS] = true;
     p.has[SCAN_SEGMENTS] = has_segments(&p);
     p.has[SCAN_PRODUCTS] = n_kept(&p) > 0;
+    p.has[SCAN_SEGMENT_PRODUCTS] = p.has[SCAN_SEGMENTS] && p.has[SCAN_PRODUCTS];
     if (p.has[SCAN_SEGMENTS] || p.has[SCAN_PRODUCTS]) out[n++] = p;
   }
   nn_steps_free(&list);
@@ -308,110 +309,6 @@ static void replace_slices(NnBuilder *b, const ScanPair *p, int r, MlirValue sta
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// The gradient
-
-// A segment: its carried values again, then what it was.
-static NnScan make_again(MlirModule module, const ScanPair *p, int64_t length, const NnTarget *target) {
-  const NnScan *f = &p->f;
-  NnScan again = *f, s = p->b;
-  again.length = length;
-  s.n_invariants += f->n_invariants;
-  char *name = name_of(f, "again_body");
-  Copy c = copy_begin(module, name, p->b.body);
-  int n_carries = f->n_slices + f->n_stacked, n_own = p->b.n_slices + p->b.n_tied + p->b.n_invariants, n_operands = n_carries + f->n_invariants;
-  MlirValue *operands = solver_allocate((size_t)n_operands, sizeof *operands);
-  copy_args(&c, p->b.body, 0, f->n_slices);
-  for (int r = 0; r < f->n_stacked; r++) operands[f->n_slices + r] = add_arg(&c, nn_value_type(argument_of(f->body, f->n_slices + r)));
-  copy_args(&c, p->b.body, n_carries, n_own - n_carries);
-  for (int i = 0; i < f->n_slices; i++) operands[i] = current(&c, argument_of(p->b.body, i));
-  for (int i = n_carries; i < n_operands; i++) operands[i] = add_arg(&c, nn_value_type(argument_of(f->body, i)));
-  NnBuilder b = builder_of(p->backward, c.block);
-  MlirOperation call = build_inner(&b, module, f, "again", &again, operands);
-  for (int r = 0; r < f->n_stacked; r++) stand_for(&c, argument_of(p->b.body, f->n_slices + r), rows_of(&b, mlirOperationGetResult(call, r), f->reverse, length));
-  copy_all_ops(&c, p->b.body);
-  int n_values = s.n_tied + s.n_outputs;
-  MlirValue *values = solver_allocate((size_t)n_values, sizeof *values);
-  for (int r = 0; r < n_values; r++) values[r] = current(&c, mlirOperationGetOperand(nn_function_return(p->b.body), r));
-  copy_end(&c, module, &s, values, target);
-  free(values);
-  free(operands);
-  free(name);
-  return s;
-}
-
-// `label` says in tables what the loop does.
-static MlirOperation call_scan(NnBuilder *b, MlirModule module, const ScanPair *p, const NnScan *s, const char *suffix, const MlirValue *operands, const char *label) {
-  char *name = name_of(&p->f, suffix), *symbol = nn_free_symbol(module, name);
-  MlirOperation call = nn_scan_build(b, module, symbol, s, operands);
-  nn_set_attr(nn_module_function(module, symbol), &NN_STR("nn.label", label));
-  free(symbol);
-  free(name);
-  return call;
-}
-
-// The first results of `call` are those of `old`.
-static void replace_call(MlirOperation old, MlirOperation call) {
-  int n = (int)mlirOperationGetNumResults(old);
-  MlirValue *results = solver_allocate((size_t)n, sizeof *results);
-  for (int r = 0; r < n; r++) results[r] = mlirOperationGetResult(call, r);
-  rewrite_replace(old, results);
-  free(results);
-}
-
-static void replace_backward(MlirModule module, const ScanPair *p, const NnScan *s, MlirOperation segments) {
-  const NnScan *f = &p->f;
-  NnBuilder b = rewrite_builder(p->backward);
-  int n_own = p->b.n_slices + p->b.n_tied + p->b.n_invariants, n = n_own + f->n_invariants;
-  MlirValue *operands = solver_allocate((size_t)n, sizeof *operands);
-  for (int i = 0; i < n_own; i++) operands[i] = mlirOperationGetOperand(p->backward, i);
-  for (int r = 0; r < f->n_stacked; r++) operands[f->n_slices + r] = rows_of(&b, mlirOperationGetResult(segments, r), f->reverse, p->b.length);
-  for (int i = 0; i < f->n_invariants; i++) operands[n_own + i] = mlirOperationGetOperand(p->forward, f->n_slices + f->n_stacked + i);
-  char label[64];
-  snprintf(label, sizeof label, "scan, again from every %lld", (long long)(f->length / p->b.length));
-  MlirOperation call = call_scan(&b, module, p, s, "backward_again", operands, label);
-  replace_call(p->backward, call);
-  free(operands);
-}
-
-static MlirOperation call_segments(NnBuilder *b, MlirModule module, const ScanPair *p, const NnScan *s, int64_t length) {
-  int n = (int)mlirOperationGetNumOperands(p->forward);
-  MlirValue *operands = solver_allocate((size_t)n, sizeof *operands);
-  for (int i = 0; i < n; i++) {
-    operands[i] = mlirOperationGetOperand(p->forward, i);
-    if (i < p->f.n_slices) operands[i] = cut(b, operands[i], length);
-  }
-  char label[64];
-  snprintf(label, sizeof label, "scan, kept at every %lld", (long long)length);
-  MlirOperation call = call_scan(b, module, p, s, "segments", operands, label);
-  free(operands);
-  return call;
-}
-
-static void rewrite_segments(MlirModule module, const ScanPair *p, const NnTarget *target) {
-  const NnScan *f = &p->f;
-  int64_t length = f->length / p->b.length;
-  MlirBlock block = mlirOperationGetBlock(p->forward);
-  NnScan forward = make_segments(module, p, length, target), backward = make_again(module, p, length, target);
-  NnBuilder b = rewrite_builder(p->forward);
-  MlirOperation segments = call_segments(&b, module, p, &forward, length);
-  bool *after = solver_allocate((size_t)f->n_stacked, sizeof *after);
-  for (int r = 0; r < f->n_stacked; r++) after[r] = has_rows_after(p, r);
-  replace_backward(module, p, &backward, segments);
-  rewrite_erase_dead(block);   // the rows that only the gradient has read
-  int output = f->n_stacked;
-  for (int r = 0; r < f->n_stacked; r++) {
-    MlirValue rows = after[r] ? whole(&b, mlirOperationGetResult(segments, output++)) : nn_null_value();
-    replace_slices(&b, p, r, mlirOperationGetResult(segments, r), rows);
-  }
-  for (int r = 0; r < f->n_outputs; r++) {
-    MlirValue rows = whole(&b, mlirOperationGetResult(segments, output++));
-    mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(p->forward, f->n_stacked + r), rows);
-  }
-  mlirOperationDestroy(p->forward);
-  free(after);
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
 // What is not computed again
 
 typedef struct Kept { int n; MlirOperation *ops; } Kept;   // Owned; of the forward step
@@ -469,28 +366,146 @@ static NnScan read_in_step(MlirModule module, const ScanPair *p, const Kept *k, 
   return s;
 }
 
-// A segment of such steps.
+// The ops of a segment, the step of the gradient's loop over segments, around a call of such steps: rows[i] are those of what k.ops[i] computes.
+static void copy_segment(Copy *c, MlirModule module, const ScanPair *p, const Kept *k, const NnScan *steps, const MlirValue *rows) {
+  MlirOperation from = p->b.body, old = segment_call(p);
+  int n_old = (int)mlirOperationGetNumOperands(old);
+  MlirValue *operands = solver_allocate((size_t)(n_old + k->n), sizeof *operands);
+  copy_ops(c, mlirBlockGetFirstOperation(nn_function_body(from)), old);
+  for (int i = 0; i < n_old; i++) operands[i < p->steps.n_slices ? i : i + k->n] = current(c, mlirOperationGetOperand(old, i));
+  for (int i = 0; i < k->n; i++) operands[p->steps.n_slices + i] = rows[i];
+  NnBuilder b = builder_of(p->backward, c->block);
+  MlirOperation call = build_inner(&b, module, &p->f, "reading", steps, operands);
+  for (intptr_t r = 0; r < mlirOperationGetNumResults(old); r++) stand_for(c, mlirOperationGetResult(old, r), mlirOperationGetResult(call, r));
+  copy_ops(c, mlirOperationGetNextInBlock(old), nn_function_return(from));
+  free(operands);
+}
+
+// A segment of such steps, whose rows come from outside.
 static NnScan read_in_segment(MlirModule module, const ScanPair *p, const Kept *k, const NnScan *steps, const NnTarget *target) {
   NnScan s = p->b;
-  MlirOperation from = s.body, old = segment_call(p);
-  int n_args = s.n_slices + s.n_tied + s.n_invariants, n_old = (int)mlirOperationGetNumOperands(old);
+  int n_args = s.n_slices + s.n_tied + s.n_invariants;
   char *name = name_of(&p->f, "reading_segment_body");
-  Copy c = copy_begin(module, name, from);
-  MlirValue *operands = solver_allocate((size_t)(n_old + k->n), sizeof *operands);
+  Copy c = copy_begin(module, name, s.body);
+  MlirOperation from = s.body;
+  MlirValue *rows = solver_allocate((size_t)k->n, sizeof *rows);
   copy_args(&c, from, 0, s.n_slices);
-  for (int i = 0; i < k->n; i++) operands[p->steps.n_slices + i] = add_arg(&c, segment_type(nn_value_type(mlirOperationGetResult(k->ops[i], 0)), p->steps.length));
+  for (int i = 0; i < k->n; i++) rows[i] = add_arg(&c, segment_type(nn_value_type(mlirOperationGetResult(k->ops[i], 0)), p->steps.length));
   copy_args(&c, from, s.n_slices, n_args - s.n_slices);
-  copy_ops(&c, mlirBlockGetFirstOperation(nn_function_body(from)), old);
-  for (int i = 0; i < n_old; i++) operands[i < p->steps.n_slices ? i : i + k->n] = current(&c, mlirOperationGetOperand(old, i));
-  NnBuilder b = builder_of(p->backward, c.block);
-  MlirOperation call = build_inner(&b, module, &p->f, "reading", steps, operands);
-  for (intptr_t r = 0; r < mlirOperationGetNumResults(old); r++) stand_for(&c, mlirOperationGetResult(old, r), mlirOperationGetResult(call, r));
-  copy_ops(&c, mlirOperationGetNextInBlock(old), nn_function_return(from));
+  copy_segment(&c, module, p, k, steps, rows);
   s.n_slices += k->n;
   copy_results(&c, module, &s, from, target);
+  free(rows);
+  free(name);
+  return s;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The gradient
+
+// A segment: its carried values again, with what the library computes in each step where `k` is given, then what it was.
+static NnScan make_again(MlirModule module, const ScanPair *p, const Kept *k, int64_t length, const NnTarget *target) {
+  const NnScan *f = &p->f;
+  NnScan again = k ? keep_in_step(module, p, k, target) : *f, s = p->b;
+  again.length = length;
+  s.n_invariants += f->n_invariants;
+  char *name = name_of(f, "again_body");
+  Copy c = copy_begin(module, name, p->b.body);
+  int n_carries = f->n_slices + f->n_stacked, n_own = p->b.n_slices + p->b.n_tied + p->b.n_invariants, n_operands = n_carries + f->n_invariants;
+  MlirValue *operands = solver_allocate((size_t)n_operands, sizeof *operands);
+  copy_args(&c, p->b.body, 0, f->n_slices);
+  for (int r = 0; r < f->n_stacked; r++) operands[f->n_slices + r] = add_arg(&c, nn_value_type(argument_of(f->body, f->n_slices + r)));
+  copy_args(&c, p->b.body, n_carries, n_own - n_carries);
+  for (int i = 0; i < f->n_slices; i++) operands[i] = current(&c, argument_of(p->b.body, i));
+  for (int i = n_carries; i < n_operands; i++) operands[i] = add_arg(&c, nn_value_type(argument_of(f->body, i)));
+  NnBuilder b = builder_of(p->backward, c.block);
+  MlirOperation call = build_inner(&b, module, f, "again", &again, operands);
+  for (int r = 0; r < f->n_stacked; r++) stand_for(&c, argument_of(p->b.body, f->n_slices + r), rows_of(&b, mlirOperationGetResult(call, r), f->reverse, length));
+  if (k) {
+    NnScan steps = read_in_step(module, p, k, target);
+    MlirValue *rows = solver_allocate((size_t)k->n, sizeof *rows);
+    for (int i = 0; i < k->n; i++) rows[i] = mlirOperationGetResult(call, f->n_stacked + f->n_outputs + i);
+    copy_segment(&c, module, p, k, &steps, rows);
+    free(rows);
+  } else {
+    copy_all_ops(&c, p->b.body);
+  }
+  copy_results(&c, module, &s, p->b.body, target);
   free(operands);
   free(name);
   return s;
+}
+
+// `label` says in tables what the loop does.
+static MlirOperation call_scan(NnBuilder *b, MlirModule module, const ScanPair *p, const NnScan *s, const char *suffix, const MlirValue *operands, const char *label) {
+  char *name = name_of(&p->f, suffix), *symbol = nn_free_symbol(module, name);
+  MlirOperation call = nn_scan_build(b, module, symbol, s, operands);
+  nn_set_attr(nn_module_function(module, symbol), &NN_STR("nn.label", label));
+  free(symbol);
+  free(name);
+  return call;
+}
+
+// The first results of `call` are those of `old`.
+static void replace_call(MlirOperation old, MlirOperation call) {
+  int n = (int)mlirOperationGetNumResults(old);
+  MlirValue *results = solver_allocate((size_t)n, sizeof *results);
+  for (int r = 0; r < n; r++) results[r] = mlirOperationGetResult(call, r);
+  rewrite_replace(old, results);
+  free(results);
+}
+
+static void replace_backward(MlirModule module, const ScanPair *p, const NnScan *s, MlirOperation segments) {
+  const NnScan *f = &p->f;
+  NnBuilder b = rewrite_builder(p->backward);
+  int n_own = p->b.n_slices + p->b.n_tied + p->b.n_invariants, n = n_own + f->n_invariants;
+  MlirValue *operands = solver_allocate((size_t)n, sizeof *operands);
+  for (int i = 0; i < n_own; i++) operands[i] = mlirOperationGetOperand(p->backward, i);
+  for (int r = 0; r < f->n_stacked; r++) operands[f->n_slices + r] = rows_of(&b, mlirOperationGetResult(segments, r), f->reverse, p->b.length);
+  for (int i = 0; i < f->n_invariants; i++) operands[n_own + i] = mlirOperationGetOperand(p->forward, f->n_slices + f->n_stacked + i);
+  char label[64];
+  snprintf(label, sizeof label, "scan, again from every %lld", (long long)(f->length / p->b.length));
+  MlirOperation call = call_scan(&b, module, p, s, "backward_again", operands, label);
+  replace_call(p->backward, call);
+  free(operands);
+}
+
+static MlirOperation call_segments(NnBuilder *b, MlirModule module, const ScanPair *p, const NnScan *s, int64_t length) {
+  int n = (int)mlirOperationGetNumOperands(p->forward);
+  MlirValue *operands = solver_allocate((size_t)n, sizeof *operands);
+  for (int i = 0; i < n; i++) {
+    operands[i] = mlirOperationGetOperand(p->forward, i);
+    if (i < p->f.n_slices) operands[i] = cut(b, operands[i], length);
+  }
+  char label[64];
+  snprintf(label, sizeof label, "scan, kept at every %lld", (long long)length);
+  MlirOperation call = call_scan(b, module, p, s, "segments", operands, label);
+  free(operands);
+  return call;
+}
+
+static void rewrite_segments(MlirModule module, const ScanPair *p, const Kept *k, const NnTarget *target) {
+  const NnScan *f = &p->f;
+  int64_t length = f->length / p->b.length;
+  MlirBlock block = mlirOperationGetBlock(p->forward);
+  NnScan forward = make_segments(module, p, length, target), backward = make_again(module, p, k, length, target);
+  NnBuilder b = rewrite_builder(p->forward);
+  MlirOperation segments = call_segments(&b, module, p, &forward, length);
+  bool *after = solver_allocate((size_t)f->n_stacked, sizeof *after);
+  for (int r = 0; r < f->n_stacked; r++) after[r] = has_rows_after(p, r);
+  replace_backward(module, p, &backward, segments);
+  rewrite_erase_dead(block);   // the rows that only the gradient has read
+  int output = f->n_stacked;
+  for (int r = 0; r < f->n_stacked; r++) {
+    MlirValue rows = after[r] ? whole(&b, mlirOperationGetResult(segments, output++)) : nn_null_value();
+    replace_slices(&b, p, r, mlirOperationGetResult(segments, r), rows);
+  }
+  for (int r = 0; r < f->n_outputs; r++) {
+    MlirValue rows = whole(&b, mlirOperationGetResult(segments, output++));
+    mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(p->forward, f->n_stacked + r), rows);
+  }
+  mlirOperationDestroy(p->forward);
+  free(after);
 }
 
 static void rewrite_products(MlirModule module, const ScanPair *p, const NnTarget *target) {
@@ -516,6 +531,11 @@ static void rewrite_products(MlirModule module, const ScanPair *p, const NnTarge
 }
 
 void scan_pair_rewrite(MlirModule module, ScanPair *p, ScanForm form, const NnTarget *target) {
-  if (form == SCAN_SEGMENTS) rewrite_segments(module, p, target);
+  if (form == SCAN_SEGMENTS) rewrite_segments(module, p, NULL, target);
+  if (form == SCAN_SEGMENT_PRODUCTS) {
+    Kept k = find_kept(p);
+    rewrite_segments(module, p, &k, target);
+    free(k.ops);
+  }
   if (form == SCAN_PRODUCTS) rewrite_products(module, p, target);
 }

@@ -8,6 +8,7 @@ typedef enum ScanForm {
   SCAN_ROWS,       // as it is: the carried values of all steps are kept, and each step is computed again
   SCAN_PRODUCTS,   // so are the results of the step's library ops, which are not computed again
   SCAN_SEGMENTS,   // the carried values between segments are kept, and those of a segment computed again from there
+  SCAN_SEGMENT_PRODUCTS,   // the same, and with those of a segment the results of its library ops, so that each step is computed again once
   SCAN_FORMS,
 } ScanForm;
 
