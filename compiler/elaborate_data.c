@@ -317,6 +317,33 @@ static bool csr_input(Elaborator *e, const AstStmt *s, Reader reader, DataInput 
   return true;
 }
 
+// Arguments of a reader that have a name: options, and the names of the line, whose types they give.
+static bool check_argument_names(Elaborator *e, const AstStmt *s, Reader reader)
+{
+  static const char *const options[READERS][6] = {
+    [READER_IDX] = {"begin", "end"}, [READER_NPY] = {"begin", "end"}, [READER_SAFETENSORS] = {"begin", "end", "fields", "whole", "csr"},
+    [READER_BYTES] = {"begin", "end", "sequence", "continued"}, [READER_TOKENS] = {"begin", "end", "sequence", "continued", "fields"},
+  };
+  const AstExpr *call = call_of(s);
+  bool ok = true;
+  for (int i = 0; i < call->call.n_args; i++) {
+    const AstName *name = &call->call.args[i].name;
+    if (!name->text || is_target(s, name->text)) continue;
+    NameSearch nearest = name_search(name->text);
+    bool known = false;
+    for (int k = 0; k < s->setting.n_targets; k++) name_consider(&nearest, s->setting.targets[k].text);
+    for (const char *const *option = options[reader]; *option; option++) {
+      known |= strcmp(*option, name->text) == 0;
+      name_consider(&nearest, *option);
+    }
+    if (known) continue;
+    ok = elaborator_error(e, name->pos, "%s has no argument '%s'", readers[reader].name, name->text);
+    if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
+    else elaborator_hint(e, "%s; begin= and end= choose a part of the records", readers[reader].use);
+  }
+  return ok;
+}
+
 static bool collect_line(Elaborator *e, const AstStmt *s, int *n, int *capacity, DataInput **out)
 {
   Reader reader;
@@ -329,6 +356,7 @@ static bool collect_line(Elaborator *e, const AstStmt *s, int *n, int *capacity,
     return false;
   }
   const AstExpr *call = call_of(s);
+  ok = check_argument_names(e, s, reader);
   for (int k = 0; k < s->setting.n_targets; k++) {
     NnDtype dtype = readers[reader].has_dtype ? readers[reader].dtype : e->dtype;
     DataInput input = {.name = s->setting.targets[k].text, .pos = s->setting.targets[k].pos, .reader = (int)reader, .fixed_dtype = readers[reader].has_dtype, .whole = line_is_whole(call), .type = nn_scalar(dtype)};
@@ -355,6 +383,9 @@ bool data_inputs(Elaborator *e, int *n, DataInput **out)
   *out = NULL;
   for (int i = 0; i < body->n; i++)
     if (is_data(body->stmts[i])) ok = collect_line(e, body->stmts[i], n, &capacity, out) && ok;
+  Reader reader;
+  for (int i = 0; i < body->n; i++)
+    if (is_eval(body->stmts[i])) ok = reader_of(e, body->stmts[i], &reader) && check_argument_names(e, body->stmts[i], reader) && ok;
   for (int i = 0; ok && i < body->n; i++) {
     const AstStmt *s = body->stmts[i];
     if (s->kind == AST_ASSIGN) ok = infer_from_expression(e, s->assign.value, *n, *out);
@@ -405,9 +436,7 @@ static bool read_option(Elaborator *e, const CallArg *a, Reader reader, ReaderCa
     r->sequence = a->value.i;
     return true;
   }
-  elaborator_error(e, a->name_pos, "%s has no argument '%s'", readers[reader].name, a->name);
-  elaborator_hint(e, "%s; begin= and end= choose a part of the records", readers[reader].use);
-  return false;
+  return false;   // check_argument_names has reported it
 }
 
 static bool read_call(Elaborator *e, const AstStmt *s, Reader reader, ReaderCall *r)
@@ -416,6 +445,7 @@ static bool read_call(Elaborator *e, const AstStmt *s, Reader reader, ReaderCall
   int n_names = s->setting.n_targets;
   CallArg *args = elaborator_alloc(e, sizeof *args * (size_t)(x->call.n_args + 1));
   *r = (ReaderCall){.end = 1};
+  if (!check_argument_names(e, s, reader)) return false;
   r->files = elaborator_alloc(e, sizeof *r->files * (size_t)(x->call.n_args + 1));
   bool ok = true;
   for (int i = 0; i < x->call.n_args; i++) {

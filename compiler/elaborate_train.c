@@ -123,13 +123,42 @@ static bool build_step(Elaborator *e, const char *name, Mode mode, int n, const 
   return ok;
 }
 
+static const char *parameter_path(Elaborator *e, MlirOperation train, int i)
+{
+  char role[32], name[512];
+  if (strcmp(nn_arg_str(train, i, "nn.role", role, sizeof role, ""), "param") != 0) return NULL;
+  return elaborator_format(e, "%s", nn_arg_str(train, i, "nn.name", name, sizeof name, ""));
+}
+
+// The parameters nearest to a pattern, three at most; the first ones where none is near.
+static void hint_parameters(Elaborator *e, const char *pattern)
+{
+  MlirOperation train = nn_module_function(e->module, "train");
+  int n = (int)mlirBlockGetNumArguments(nn_function_body(train)), least = name_pattern_limit(pattern), n_listed = 0;
+  const char *listed = NULL;
+  for (int pass = 0; pass < 2 && !listed; pass++) {
+    for (int i = 0; i < n && pass == 0; i++) {   // how near the nearest is
+      const char *path = parameter_path(e, train, i);
+      int distance = path ? name_pattern_distance(pattern, path, least) : least + 1;
+      if (distance <= least) least = distance;
+    }
+    for (int i = 0; i < n && n_listed < 3; i++) {
+      const char *path = parameter_path(e, train, i);
+      if (!path || (pass == 0 && name_pattern_distance(pattern, path, least) > least)) continue;
+      listed = listed ? elaborator_format(e, "%s, %s", listed, path) : path;
+      n_listed++;
+    }
+    if (listed) elaborator_hint(e, "the %s parameter%s %s", pass ? "first" : "nearest", n_listed > 1 ? "s are" : " is", listed);
+  }
+}
+
 static bool check_groups(Elaborator *e)
 {
   bool ok = true;
   for (int i = 1; i < e->n_groups; i++) {
     if (e->groups[i].matched) continue;
     ok = elaborator_error(e, e->groups[i].pos, "group \"%s\" matches no parameter", e->groups[i].patterns[0]);
-    elaborator_hint(e, "nnc --emit=nn shows the names of the parameters");
+    hint_parameters(e, e->groups[i].patterns[0]);
   }
   return ok;
 }

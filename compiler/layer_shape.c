@@ -8,6 +8,16 @@ static bool shape_result(LayerCall *c, MlirValue x, NnType t, Value *result)
   return layer_return(result, nn_reshape(c->b, x, t.rank, t.dim));
 }
 
+// "[4, -1]", as argument i was given
+static const char *shape_asked(const LayerCall *c, int i)
+{
+  int64_t dims[NN_MAX_RANK];
+  int n = layer_ints(c, i, dims, NN_MAX_RANK);
+  const char *text = "[";
+  for (int k = 0; k < n; k++) text = elaborator_format(c->e, "%s%s%lld", text, k ? ", " : "", (long long)dims[k]);
+  return elaborator_format(c->e, "%s]", text);
+}
+
 bool layer_reshape(LayerCall *c, Value *result)
 {
   MlirValue x = layer_tensor(c, 0);
@@ -25,7 +35,7 @@ bool layer_reshape(LayerCall *c, Value *result)
   }
   if (unknown >= 0 && total % known == 0) { to.dim[unknown] = total / known; known = total; }
   if (known != total)
-    return layer_arg_error(c, 1, "%s has %lld elements, which do not fill the asked shape", value_describe(c->e, c->arg[0]), (long long)total);
+    return layer_arg_error(c, 1, "%s has %lld elements, which do not fill the asked shape %s", value_describe(c->e, c->arg[0]), (long long)total, shape_asked(c, 1));
   return shape_result(c, x, to, result);
 }
 

@@ -2,9 +2,11 @@
 #include "compiler/names.h"
 
 #include <ctype.h>
+#include <stdbool.h>
 #include <string.h>
 #include <strings.h>
 
+#define MAX_PATH 256  // characters of a parameter's path, or of a pattern for such
 #define MAX_WORD 64   // longer words are never suggested for: nobody mistypes them by a letter
 
 static int minimum(int x, int y) { return x < y ? x : y; }
@@ -43,6 +45,32 @@ void name_consider(NameSearch *search, const char *candidate)
   if (distance > limit) return;
   search->distance = distance;
   search->best = candidate;
+}
+
+int name_pattern_limit(const char *pattern)
+{
+  int letters = 0;
+  for (const char *p = pattern; *p && letters < MAX_WORD; p++) letters += *p != '*';
+  return minimum((letters + 2) / 3, 3);
+}
+
+// As above; '*' matches the next character, or nothing, for free.
+int name_pattern_distance(const char *pattern, const char *text, int limit)
+{
+  int n = (int)strnlen(pattern, MAX_PATH + 1), m = (int)strnlen(text, MAX_PATH + 1);
+  if (n > MAX_PATH || m > MAX_PATH) return limit + 1;
+  int rows[2][MAX_PATH + 1];
+  for (int j = 0; j <= m; j++) rows[0][j] = j;
+  for (int i = 1; i <= n; i++) {
+    int *row = rows[i % 2], *above = rows[(i + 1) % 2];
+    bool any = pattern[i - 1] == '*';
+    row[0] = above[0] + !any;
+    for (int j = 1; j <= m; j++) {
+      int other = pattern[i - 1] != '?' && pattern[i - 1] != text[j - 1];
+      row[j] = any ? minimum(above[j], row[j - 1]) : minimum(above[j - 1] + other, minimum(above[j], row[j - 1]) + 1);
+    }
+  }
+  return minimum(rows[n % 2][m], limit + 1);
 }
 
 const char *name_of_other_framework(const char *word)

@@ -13,6 +13,10 @@ typedef struct NameSearch { const char *word, *best; int distance; } NameSearch;
 NameSearch name_search(const char *word);
 void name_consider(NameSearch *search, const char *candidate);   // Borrows the candidate
 
+// The same distance between a pattern, in which '*' stands for any text and '?' for any character, and the nearest text it matches; case counts.
+int name_pattern_distance(const char *pattern, const char *text, int limit);
+int name_pattern_limit(const char *pattern);   // how far a misspelt pattern may be from what was meant
+
 // What a function of other frameworks is called here ("Dense": "linear"); NULL when nothing is known. Not case sensitive.
 const char *name_of_other_framework(const char *word);
 
