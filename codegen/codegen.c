@@ -19,7 +19,7 @@ static bool write_text(const char *path, const Text *text) {
   return false;
 }
 
-static void kernels_text(const HostKernels *kernels, Text *out) {
+static void kernels_text(const EmittedKernels *kernels, Text *out) {
   text_append(out, kernels->declarations.data, kernels->declarations.size);
   text_add(out, "\n");
   for (int i = 0; i < kernels->n; i++) {
@@ -28,7 +28,7 @@ static void kernels_text(const HostKernels *kernels, Text *out) {
   }
 }
 
-static bool emit_lowered(const HostKernels *kernels, const HostCpu *cpu, HostOutput what, const CodegenOptions *options) {
+static bool emit_lowered(const EmittedKernels *kernels, const HostCpu *cpu, HostOutput what, const CodegenOptions *options) {
   Text text = {0};
   kernels_text(kernels, &text);
   bool ok = host_lower(text_c_string(&text), cpu, options->opt_level, what, options->output, options->time_phases);
@@ -53,7 +53,7 @@ static void lower_part(void *p) {
 }
 
 // Kernels go to the part with the least text so far: their compile times follow their sizes.
-static int split_kernels(const HostKernels *kernels, const HostCpu *cpu, const CodegenOptions *options, const char *folder, Part *parts) {
+static int split_kernels(const EmittedKernels *kernels, const HostCpu *cpu, const CodegenOptions *options, const char *folder, Part *parts) {
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
   int n = cores < 1 ? 1 : cores > MAX_PARTS ? MAX_PARTS : (int)cores;
   if (n > (kernels->n + 3) / 4) n = (kernels->n + 3) / 4;
@@ -79,7 +79,7 @@ static bool lower_parts(int n, Part *parts) {
   return ok;
 }
 
-static bool build_executable(const HostKernels *kernels, const HostCpu *cpu, const Text *tables, const CodegenOptions *options, const char *folder) {
+static bool build_executable(const EmittedKernels *kernels, const HostCpu *cpu, const Text *tables, const CodegenOptions *options, const char *folder) {
   Part parts[MAX_PARTS];
   const char *objects[MAX_PARTS];
   int n = split_kernels(kernels, cpu, options, folder, parts);
@@ -96,7 +96,7 @@ static bool build_executable(const HostKernels *kernels, const HostCpu *cpu, con
   return ok;
 }
 
-typedef struct HostProgram { const HostKernels *kernels; const HostCpu *cpu; const Text *tables; } HostProgram;
+typedef struct HostProgram { const EmittedKernels *kernels; const HostCpu *cpu; const Text *tables; } HostProgram;
 
 static bool build_host(const void *program, const CodegenOptions *options, const char *folder) {
   const HostProgram *p = program;
@@ -128,7 +128,7 @@ static bool emit_host(MlirModule module, CodegenEmit what, const CodegenOptions 
     fprintf(stderr, "nnc: error: unknown CPU '%s'\n", options->cpu);
     return false;
   }
-  HostKernels kernels;
+  EmittedKernels kernels;
   host_kernels_emit(module, &cpu, &kernels);
   Text text = {0};
   bool ok = true;
@@ -150,7 +150,7 @@ static bool emit_host(MlirModule module, CodegenEmit what, const CodegenOptions 
       break;
   }
   text_free(&text);
-  host_kernels_free(&kernels);
+  emitted_kernels_free(&kernels);
   host_cpu_free(&cpu);
   return ok;
 }
@@ -158,7 +158,7 @@ static bool emit_host(MlirModule module, CodegenEmit what, const CodegenOptions 
 // ---------------------------------------------------------------------------------------------------------------------
 // CUDA
 
-typedef struct CudaProgram { MlirModule module; const HostKernels *kernels; const CudaArch *arch; } CudaProgram;
+typedef struct CudaProgram { MlirModule module; const EmittedKernels *kernels; const CudaArch *arch; } CudaProgram;
 
 // The kernels as files in the folder: PTX and, with ptxas, a cubin; or an object for the emulator.
 static bool build_kernels(const CudaProgram *p, const CodegenOptions *options, const char *ptx_path, const char *cubin_path, const char *object, CudaImages *images) {
@@ -198,7 +198,7 @@ static bool build_cuda(const void *program, const CodegenOptions *options, const
 
 static bool emit_cuda(MlirModule module, CodegenEmit what, const CodegenOptions *options) {
   const CudaArch *arch = cuda_arch(options->gpu_arch);
-  HostKernels kernels;
+  EmittedKernels kernels;
   cuda_kernels_emit(module, &kernels);
   cuda_share_kernels(&kernels, SHARE_MANY, SHARE_ALIKE);
   Text text = {0};
@@ -217,7 +217,7 @@ static bool emit_cuda(MlirModule module, CodegenEmit what, const CodegenOptions 
   }
   ok = ok && (what == CODEGEN_EXE || write_text(options->output, &text));
   text_free(&text);
-  host_kernels_free(&kernels);
+  emitted_kernels_free(&kernels);
   return ok;
 }
 

@@ -78,7 +78,7 @@ static void comment(const Attention *a, const char *name, Text *t) {
 }
 
 // The launches are known once the kernels are built; here they are built for nothing else. The last has the kernel's name.
-static void add_launches(const Attention *a, const char *name, HostKernel *out) {
+static void add_launches(const Attention *a, const char *name, EmittedKernel *out) {
   LLVMContextRef llvm = LLVMContextCreate();
   LLVMModuleRef module = LLVMModuleCreateWithNameInContext("", llvm);
   int n = attention_launches(a);
@@ -94,9 +94,9 @@ static void add_launches(const Attention *a, const char *name, HostKernel *out) 
   LLVMContextDispose(llvm);
 }
 
-void cuda_emit_attention(MlirOperation op, const char *name, HostKernel *out) {
+void cuda_emit_attention(MlirOperation op, const char *name, EmittedKernel *out) {
   Attention a = attention_of(op);
-  *out = (HostKernel){.name = host_strdup(name), .summary = host_strdup(a.backward ? "attention gradient" : "attention"), .workspace_bytes = cuda_attention_workspace(op)};
+  *out = (EmittedKernel){.name = host_strdup(name), .summary = host_strdup(a.backward ? "attention gradient" : "attention"), .workspace_bytes = cuda_attention_workspace(op)};
   comment(&a, name, &out->text);
   add_launches(&a, name, out);
   cuda_comment_launches(out, &out->text);

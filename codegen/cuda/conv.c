@@ -234,9 +234,9 @@ char *cuda_conv_name(const NncConv *c) {
                      (long long)c->dilation[1], (long long)c->groups, c->channels_last ? "nhwc" : "nchw");
 }
 
-static void add_template_launch(HostKernel *out, char *symbol, const TemplateLaunch *l) {   // takes symbol
+static void add_template_launch(EmittedKernel *out, char *symbol, const TemplateLaunch *l) {   // takes symbol
   cuda_add_launch(out, symbol, l->grid[0], l->grid[1], l->grid[2], l->threads);
-  HostLaunch *launch = &out->launches[out->n_launches - 1];
+  KernelLaunch *launch = &out->launches[out->n_launches - 1];
   launch->shared_bytes = l->shared_bytes;
   launch->n_numbers = l->n_numbers;
   launch->numbers = host_alloc((size_t)l->n_numbers, sizeof *launch->numbers);
@@ -244,7 +244,7 @@ static void add_template_launch(HostKernel *out, char *symbol, const TemplateLau
   free(symbol);
 }
 
-void cuda_add_template(const ConvShape *shape, HostKernel *out) {
+void cuda_add_template(const ConvShape *shape, EmittedKernel *out) {
   TemplateLaunch l;
   for (int i = 0; i < conv_template_launches(shape); i++) {
     conv_template_launch(shape, i, &l);
@@ -264,7 +264,7 @@ void cuda_add_template(const ConvShape *shape, HostKernel *out) {
                 shape->type == TILE_TF32 ? "each f32 product as one of tf32, " : shape->type == TILE_F32 ? "each f32 product as three of tf32 parts, " : "");
 }
 
-static void emit_depthwise(const NncConv *c, HostKernel *out) {
+static void emit_depthwise(const NncConv *c, EmittedKernel *out) {
   TemplateLaunch l;
   for (int i = 0; i < depthwise_launches(c); i++) {
     depthwise_launch(c, i, &l);
@@ -277,7 +277,7 @@ static void emit_depthwise(const NncConv *c, HostKernel *out) {
 }
 
 // Written as text; its launches are known when it is, and stand in the comment in front of it.
-static void emit_product(const NncConv *c, const char *name, HostKernel *out) {
+static void emit_product(const NncConv *c, const char *name, EmittedKernel *out) {
   Text head = out->text;
   ConvProduct p;
   conv_product(c, &p);
@@ -297,9 +297,9 @@ static void emit_product(const NncConv *c, const char *name, HostKernel *out) {
   out->text = head;
 }
 
-void cuda_emit_conv(const NncConv *c, const char *name, HostKernel *out) {
+void cuda_emit_conv(const NncConv *c, const char *name, EmittedKernel *out) {
   ConvShape shape;
-  *out = (HostKernel){.name = host_strdup(name), .summary = host_strdup("convolution"), .workspace_bytes = conv_workspace_bytes(c)};
+  *out = (EmittedKernel){.name = host_strdup(name), .summary = host_strdup("convolution"), .workspace_bytes = conv_workspace_bytes(c)};
   comment(c, name, &out->text);
   if (depthwise_supported(c)) {
     emit_depthwise(c, out);

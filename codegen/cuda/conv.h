@@ -54,8 +54,8 @@ void code_store(Code *c, int buffer, int offset, int value);
 int code_and(Code *c, int a, int b);                                 // of i1; -1 is true
 
 // Kernels: each appends its function to `text`. Values %v<buffer> for the buffers: 0 to 2 the operands, 3 the workspace.
-void conv_emit_tiled(const ConvProduct *p, const char *symbol, HostKernel *out);
-void conv_emit_direct(const ConvProduct *p, const char *symbol, HostKernel *out);   // a thread per element
-void conv_emit_sum(const ConvProduct *p, const char *symbol, HostKernel *out);      // of the splits
+void conv_emit_tiled(const ConvProduct *p, const char *symbol, EmittedKernel *out);
+void conv_emit_direct(const ConvProduct *p, const char *symbol, EmittedKernel *out);   // a thread per element
+void conv_emit_sum(const ConvProduct *p, const char *symbol, EmittedKernel *out);      // of the splits
 
 #endif

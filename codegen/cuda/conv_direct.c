@@ -34,7 +34,7 @@ static int next_digit(Code *c, int *index, int64_t extent) {
   return digit;
 }
 
-void conv_emit_direct(const ConvProduct *p, const char *symbol, HostKernel *out) {
+void conv_emit_direct(const ConvProduct *p, const char *symbol, EmittedKernel *out) {
   Code code_state = {.text = &out->text, .p = p}, *c = &code_state;
   bool split = p->splits > 1;
   begin(c, symbol, split ? 4 : 3);
@@ -66,7 +66,7 @@ void conv_emit_direct(const ConvProduct *p, const char *symbol, HostKernel *out)
   cuda_add_launch(out, symbol, (total + THREADS - 1) / THREADS, 1, 1, THREADS);
 }
 
-void conv_emit_sum(const ConvProduct *p, const char *symbol, HostKernel *out) {
+void conv_emit_sum(const ConvProduct *p, const char *symbol, EmittedKernel *out) {
   Code code_state = {.text = &out->text, .p = p}, *c = &code_state;
   int64_t total = p->groups * p->m * p->n;
   begin(c, symbol, 4);

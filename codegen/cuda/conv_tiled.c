@@ -160,7 +160,7 @@ static void write_results(Tiled *t, const int acc[OWN]) {
     }
 }
 
-static void begin(Tiled *t, const char *symbol, HostKernel *out) {
+static void begin(Tiled *t, const char *symbol, EmittedKernel *out) {
   Code *c = t->c;
   const ConvProduct *p = t->p;
   int buffers = p->splits > 1 ? 4 : 3;
@@ -186,7 +186,7 @@ static void begin(Tiled *t, const char *symbol, HostKernel *out) {
   t->b_group = code_op_with(c, "muli", t->group, p->b.group_stride);
 }
 
-void conv_emit_tiled(const ConvProduct *p, const char *symbol, HostKernel *out) {
+void conv_emit_tiled(const ConvProduct *p, const char *symbol, EmittedKernel *out) {
   Code c = {.text = &out->text, .p = p};
   Tiled t = {.c = &c, .p = p};
   begin(&t, symbol, out);

@@ -23,34 +23,34 @@ bool cuda_uses_tf32(void);     // --math=tf32
 // conv.c: the name of a convolution's kernel, which says all of its descriptor (Owned: free), the scratch it needs, and its code.
 char *cuda_conv_name(const NncConv *c);
 int64_t conv_workspace_bytes(const NncConv *c);
-void cuda_emit_conv(const NncConv *c, const char *name, HostKernel *out);
+void cuda_emit_conv(const NncConv *c, const char *name, EmittedKernel *out);
 
 // The tensor cores' template serves it: *shape says how. cuda_add_template adds its launches and comments.
 struct ConvShape;
 bool conv_uses_template(const NncConv *c, struct ConvShape *shape);
-void cuda_add_template(const struct ConvShape *shape, HostKernel *out);
+void cuda_add_template(const struct ConvShape *shape, EmittedKernel *out);
 // epilogue.c: there is code for a kernel that begins with a convolution.
 bool cuda_epilogue_ok(MlirOperation func);
 
 // attention.c: the same of attention and its gradients.
 char *cuda_attention_name(MlirOperation op);
 int64_t cuda_attention_workspace(MlirOperation op);
-void cuda_emit_attention(MlirOperation op, const char *name, HostKernel *out);
+void cuda_emit_attention(MlirOperation op, const char *name, EmittedKernel *out);
 
 // library.c: one more launch of a kernel; and the lines of a comment that tell all of them.
-void cuda_add_launch(HostKernel *out, const char *symbol, int64_t x, int64_t y, int64_t z, int64_t threads);
-void cuda_comment_launches(const HostKernel *k, Text *t);
+void cuda_add_launch(EmittedKernel *out, const char *symbol, int64_t x, int64_t y, int64_t z, int64_t threads);
+void cuda_comment_launches(const EmittedKernel *k, Text *t);
 
 // kernels.c: bytes from the start of its buffer at which an operand lies, where it is an alias.
 int64_t cuda_operand_shift(MlirValue v);
 
 // kernels.c: every private kernel of the module, convolutions and attention.
-void cuda_kernels_emit(MlirModule module, HostKernels *out);
+void cuda_kernels_emit(MlirModule module, EmittedKernels *out);
 int64_t cuda_kernel_workspace(MlirOperation func);   // bytes, without emitting
 
 // share.c: where there are at least `many` launches, those of `alike` or more kernels that differ only in numbers become launches of one function.
 enum { SHARE_MANY = 200, SHARE_ALIKE = 3 };
-void cuda_share_kernels(HostKernels *kernels, int many, int alike);
+void cuda_share_kernels(EmittedKernels *kernels, int many, int alike);
 
 // library.c: scratch of library ops, and the name of the kernel that is one (NULL: it is cuBLAS's; Owned: free).
 char *cuda_library_kernel(MlirOperation op);
@@ -58,14 +58,14 @@ int64_t cuda_library_workspace(MlirOperation op);
 
 // lower.c: LLVM IR after optimisation, or PTX, appended to out. False after reporting: a bug of ours. May run in several threads.
 typedef enum CudaOutput { CUDA_LLVM, CUDA_PTX } CudaOutput;
-bool cuda_lower(const HostKernels *kernels, const CudaArch *arch, CudaOutput what, bool time_phases, Text *out);
+bool cuda_lower(const EmittedKernels *kernels, const CudaArch *arch, CudaOutput what, bool time_phases, Text *out);
 // parts.c: PTX of many kernels, on several threads.
-bool cuda_lower_ptx(const HostKernels *kernels, const CudaArch *arch, bool time_phases, Text *out);
+bool cuda_lower_ptx(const EmittedKernels *kernels, const CudaArch *arch, bool time_phases, Text *out);
 
 // The module that PTX is made from. NULL after reporting. Owned by the caller.
-LLVMModuleRef cuda_module(const HostKernels *kernels, const CudaArch *arch, LLVMContextRef llvm);
+LLVMModuleRef cuda_module(const EmittedKernels *kernels, const CudaArch *arch, LLVMContextRef llvm);
 // The same with the emulator's object at `path`.
-bool cuda_lower_emulated(const HostKernels *kernels, const CudaArch *arch, const char *path, bool time_phases);
+bool cuda_lower_emulated(const EmittedKernels *kernels, const CudaArch *arch, const char *path, bool time_phases);
 
 // assemble.c: ptxas from PATH. False: there is none, or it does not know the architecture; says so if verbose.
 bool cuda_assemble(const char *ptx_path, const char *cubin_path, const CudaArch *arch, bool verbose);

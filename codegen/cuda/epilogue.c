@@ -303,7 +303,7 @@ static int argument_of(const Kernel *k, const Chain *prologue, int operand) {
   return prologue->input_arg[i];
 }
 
-static void add_buffers(const Chain *c, const Chain *prologue, int launch, bool has_workspace, HostLaunch *l) {
+static void add_buffers(const Chain *c, const Chain *prologue, int launch, bool has_workspace, KernelLaunch *l) {
   const Kernel *k = c->k;
   int x = argument_of(k, prologue, 0), workspace = has_workspace ? k->n_args + k->n_results : x, products = conv_template_launches(&c->shape);
   bool product = launch == products - 1;
@@ -325,7 +325,7 @@ static void move_text(CudaModule *m, Text *out) {
   text_free(&m->m.text);
 }
 
-void schedule_conv(CudaModule *m, const Kernel *k, HostKernel *out) {
+void schedule_conv(CudaModule *m, const Kernel *k, EmittedKernel *out) {
   int64_t from, rows;
   Chain c = chain_of(k, m->aligned);
   host_require(c.fits, "an epilogue that the convolution cannot take");

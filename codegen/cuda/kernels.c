@@ -10,9 +10,9 @@ static KernelTarget cuda_target(void) {
   return (KernelTarget){.pointer = "!llvm.ptr<1>", .vector_bytes = 4, .open = schedule_open, .math = cuda_math, .round_bf16 = cuda_has_tensor_cores() ? cuda_round_bf16 : NULL};
 }
 
-static void emit_one(CudaModule *cuda, const Kernel *k, HostKernel *out) {
+static void emit_one(CudaModule *cuda, const Kernel *k, EmittedKernel *out) {
   KernelModule *m = &cuda->m;
-  *out = (HostKernel){.name = host_strdup(k->name), .summary = kernel_summary(k)};
+  *out = (EmittedKernel){.name = host_strdup(k->name), .summary = kernel_summary(k)};
   if (!mlirOperationIsNull(k->library)) {
     schedule_conv(cuda, k, out);
     return;
@@ -93,17 +93,17 @@ static void alignment_free(Alignment *a) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-static HostKernel *add_item(HostKernels *out) {
+static EmittedKernel *add_item(EmittedKernels *out) {
   out->items = host_grow(out->items, (size_t)out->n + 1, sizeof *out->items);
   return &out->items[out->n++];
 }
 
-static void emit_library_kernels(MlirBlock block, HostKernels *out) {
+static void emit_library_kernels(MlirBlock block, EmittedKernels *out) {
   for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
     if (nn_is(op, "scf.execute_region")) emit_library_kernels(mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)), out);
     char *name = nn_op_of(op) == NN_OP_NONE ? NULL : cuda_library_kernel(op);
     NncConv c;
-    if (name && !host_kernel_find(out, name)) {
+    if (name && !emitted_kernel_find(out, name)) {
       if (host_conv_record(op, &c)) cuda_emit_conv(&c, name, add_item(out));
       else cuda_emit_attention(op, name, add_item(out));
     }
@@ -111,13 +111,13 @@ static void emit_library_kernels(MlirBlock block, HostKernels *out) {
   }
 }
 
-static void emit_groups(CudaModule *m, HostKernels *out) {
+static void emit_groups(CudaModule *m, EmittedKernels *out) {
   for (int b = 0; b < out->groups->n_bodies; b++) {
     if (!out->groups->bodies[b].n_rows) continue;
     Kernel k;
     kernel_read(out->groups->bodies[b].kernel, &k);
-    HostKernel *item = add_item(out);
-    *item = (HostKernel){.name = host_strdup(out->groups->bodies[b].name), .summary = kernel_summary(&k)};
+    EmittedKernel *item = add_item(out);
+    *item = (EmittedKernel){.name = host_strdup(out->groups->bodies[b].name), .summary = kernel_summary(&k)};
     schedule_group(m, out->groups, b, &k, item);
     item->text = m->m.text;
     m->m.text = (Text){0};
@@ -125,9 +125,9 @@ static void emit_groups(CudaModule *m, HostKernels *out) {
   }
 }
 
-void cuda_kernels_emit(MlirModule module, HostKernels *out) {
+void cuda_kernels_emit(MlirModule module, EmittedKernels *out) {
   CudaModule m = {.m = {.target = cuda_target()}};
-  *out = (HostKernels){.groups = cuda_groups_build(module)};
+  *out = (EmittedKernels){.groups = cuda_groups_build(module)};
   text_add(&m.m.declarations, "!buffer = %s\n", m.m.target.pointer);
   Alignment *alignment = alignment_of(module);
   MlirBlock body = mlirModuleGetBody(module);

@@ -1,14 +1,14 @@
 // Convolutions, matrix products and attention on the GPU: their kernels and what scratch they need.
 #include "codegen/cuda/cuda.h"
 
-void cuda_add_launch(HostKernel *out, const char *symbol, int64_t x, int64_t y, int64_t z, int64_t threads) {
+void cuda_add_launch(EmittedKernel *out, const char *symbol, int64_t x, int64_t y, int64_t z, int64_t threads) {
   out->launches = host_grow(out->launches, (size_t)out->n_launches + 1, sizeof *out->launches);
-  out->launches[out->n_launches++] = (HostLaunch){.symbol = host_strdup(symbol), .grid = {x, y, z}, .block = {threads, 1, 1}};
+  out->launches[out->n_launches++] = (KernelLaunch){.symbol = host_strdup(symbol), .grid = {x, y, z}, .block = {threads, 1, 1}};
 }
 
-void cuda_comment_launches(const HostKernel *k, Text *t) {
+void cuda_comment_launches(const EmittedKernel *k, Text *t) {
   for (int i = 0; i < k->n_launches; i++) {
-    const HostLaunch *l = &k->launches[i];
+    const KernelLaunch *l = &k->launches[i];
     text_add(t, "// launch %d: %s, grid %lld x %lld x %lld, %lld threads a block\n", i, l->symbol, (long long)l->grid[0], (long long)l->grid[1], (long long)l->grid[2], (long long)l->block[0]);
   }
 }

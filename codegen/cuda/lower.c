@@ -24,17 +24,17 @@ static void set_attribute(LLVMContextRef llvm, LLVMValueRef function, const char
 }
 
 // How many of its launches are from a template: the first.
-static int template_launches(const HostKernel *k) {
+static int template_launches(const EmittedKernel *k) {
   if (k->conv) return conv_template_launches(k->conv) + k->conv->folds;
   return k->depthwise || k->attention ? k->n_launches : 0;
 }
 
 // Templates are convolutions, depthwise ones included, or attention.
-static bool takes_part(const HostKernel *k, bool attention) { return template_launches(k) && (k->attention != NULL) == attention; }
+static bool takes_part(const EmittedKernel *k, bool attention) { return template_launches(k) && (k->attention != NULL) == attention; }
 
-static void add_templates(LLVMModuleRef module, const HostKernels *kernels, bool attention) {
+static void add_templates(LLVMModuleRef module, const EmittedKernels *kernels, bool attention) {
   for (int i = 0; i < kernels->n; i++) {
-    const HostKernel *k = &kernels->items[i];
+    const EmittedKernel *k = &kernels->items[i];
     for (int j = 0; takes_part(k, attention) && j < template_launches(k); j++) {
       const char *symbol = k->launches[j].symbol;   // many shapes share it
       if (LLVMGetNamedFunction(module, symbol)) continue;
@@ -49,11 +49,11 @@ static void add_templates(LLVMModuleRef module, const HostKernels *kernels, bool
   }
 }
 
-static void make_kernels(LLVMModuleRef module, LLVMContextRef llvm, const HostKernels *kernels, bool templates, bool attention) {
+static void make_kernels(LLVMModuleRef module, LLVMContextRef llvm, const EmittedKernels *kernels, bool templates, bool attention) {
   for (int i = 0; i < kernels->n; i++)
     for (int j = 0; j < kernels->items[i].n_launches; j++) {
       if ((j < template_launches(&kernels->items[i])) != templates || (templates && !takes_part(&kernels->items[i], attention))) continue;
-      const HostLaunch *l = &kernels->items[i].launches[j];
+      const KernelLaunch *l = &kernels->items[i].launches[j];
       LLVMValueRef function = LLVMGetNamedFunction(module, l->symbol);
       host_require(function != NULL, "a launch of a function that was not written");
       char threads[64];
@@ -109,7 +109,7 @@ static bool optimise(LLVMModuleRef module, LLVMTargetMachineRef machine, const c
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-static bool launches(const HostKernel *k, const char *symbol, size_t length) {
+static bool launches(const EmittedKernel *k, const char *symbol, size_t length) {
   for (int j = 0; j < k->n_launches; j++) {
     const char *s = k->launches[j].symbol;
     if (strlen(s) == length && !memcmp(s, symbol, length)) return true;
@@ -118,7 +118,7 @@ static bool launches(const HostKernel *k, const char *symbol, size_t length) {
 }
 
 // The comment lines that the text of a kernel opens with.
-static void add_comment(Text *out, const HostKernel *k) {
+static void add_comment(Text *out, const EmittedKernel *k) {
   const char *line = text_c_string(&k->text);
   while (!strncmp(line, "//", 2)) {
     const char *end = strchr(line, '\n');
@@ -128,7 +128,7 @@ static void add_comment(Text *out, const HostKernel *k) {
   }
 }
 
-static void annotate(const char *ptx, const HostKernels *kernels, Text *out) {
+static void annotate(const char *ptx, const EmittedKernels *kernels, Text *out) {
   static const char entry[] = ".visible .entry ";
   while (*ptx) {
     const char *end = strchr(ptx, '\n'), *next = end ? end + 1 : ptx + strlen(ptx);
@@ -143,7 +143,7 @@ static void annotate(const char *ptx, const HostKernels *kernels, Text *out) {
   }
 }
 
-static bool write_ptx(LLVMModuleRef module, LLVMTargetMachineRef machine, const HostKernels *kernels, Text *out) {
+static bool write_ptx(LLVMModuleRef module, LLVMTargetMachineRef machine, const EmittedKernels *kernels, Text *out) {
   char *message = NULL;
   LLVMMemoryBufferRef buffer = NULL;
   if (LLVMTargetMachineEmitToMemoryBuffer(machine, module, LLVMAssemblyFile, &message, &buffer)) {
@@ -164,7 +164,7 @@ static void set_target(LLVMModuleRef module, LLVMTargetMachineRef machine) {
 }
 
 // A module of what the templates call.
-static LLVMModuleRef templates_begin(const HostKernels *kernels, LLVMContextRef llvm, bool attention) {
+static LLVMModuleRef templates_begin(const EmittedKernels *kernels, LLVMContextRef llvm, bool attention) {
   Text text = {0};
   for (int i = 0; i < kernels->n && !attention; i++) text_append(&text, kernels->items[i].called.data, kernels->items[i].called.size);
   LLVMModuleRef module = text.size ? kernels_translate(text_c_string(&text), llvm, false) : LLVMModuleCreateWithNameInContext("templates", llvm);
@@ -179,7 +179,7 @@ static void hide_called(LLVMModuleRef module) {
 }
 
 // Kernels from templates as optimised IR, linked into the module of the others.
-static bool link_templates(LLVMModuleRef module, LLVMTargetMachineRef machine, const HostKernels *kernels, LLVMContextRef llvm, bool attention) {
+static bool link_templates(LLVMModuleRef module, LLVMTargetMachineRef machine, const EmittedKernels *kernels, LLVMContextRef llvm, bool attention) {
   bool any = false;
   for (int i = 0; i < kernels->n; i++) any |= takes_part(&kernels->items[i], attention);
   if (!any) return true;
@@ -195,7 +195,7 @@ static bool link_templates(LLVMModuleRef module, LLVMTargetMachineRef machine, c
 }
 
 // The kernels as optimised IR for NVPTX. NULL after reporting; *machine is Owned by the caller where the module is.
-static LLVMModuleRef build_module(const HostKernels *kernels, const CudaArch *arch, bool time_phases, LLVMContextRef llvm, LLVMTargetMachineRef *machine) {
+static LLVMModuleRef build_module(const EmittedKernels *kernels, const CudaArch *arch, bool time_phases, LLVMContextRef llvm, LLVMTargetMachineRef *machine) {
   Text text = {0};
   text_append(&text, kernels->declarations.data, kernels->declarations.size);
   for (int i = 0; i < kernels->n; i++) text_append(&text, kernels->items[i].text.data, kernels->items[i].text.size);
@@ -217,14 +217,14 @@ static LLVMModuleRef build_module(const HostKernels *kernels, const CudaArch *ar
   return NULL;
 }
 
-LLVMModuleRef cuda_module(const HostKernels *kernels, const CudaArch *arch, LLVMContextRef llvm) {
+LLVMModuleRef cuda_module(const EmittedKernels *kernels, const CudaArch *arch, LLVMContextRef llvm) {
   LLVMTargetMachineRef machine;
   LLVMModuleRef module = build_module(kernels, arch, false, llvm, &machine);
   if (module) LLVMDisposeTargetMachine(machine);
   return module;
 }
 
-bool cuda_lower(const HostKernels *kernels, const CudaArch *arch, CudaOutput what, bool time_phases, Text *out) {
+bool cuda_lower(const EmittedKernels *kernels, const CudaArch *arch, CudaOutput what, bool time_phases, Text *out) {
   LLVMContextRef llvm = LLVMContextCreate();
   LLVMTargetMachineRef machine;
   LLVMModuleRef module = build_module(kernels, arch, time_phases, llvm, &machine);
@@ -284,7 +284,7 @@ static bool write_emulated(LLVMModuleRef module, LLVMTargetMachineRef host, cons
   return ok;
 }
 
-bool cuda_lower_emulated(const HostKernels *kernels, const CudaArch *arch, const char *path, bool time_phases) {
+bool cuda_lower_emulated(const EmittedKernels *kernels, const CudaArch *arch, const char *path, bool time_phases) {
   LLVMContextRef llvm = LLVMContextCreate();
   LLVMTargetMachineRef machine, host = machine_for_host();
   LLVMModuleRef module = host ? build_module(kernels, arch, time_phases, llvm, &machine) : NULL;

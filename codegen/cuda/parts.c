@@ -8,7 +8,7 @@
 enum { PARTS = 4, FEW = 48, TEMPLATE_WEIGHT = 32 << 10 };   // FEW: launches that are not worth threads; weight: as much work as a kernel of so many bytes of text
 
 typedef struct Part {
-  HostKernels kernels;   // items Owned, what they point to Borrowed
+  EmittedKernels kernels;   // items Owned, what they point to Borrowed
   size_t weight;
   const CudaArch *arch;
   bool time, ok;
@@ -27,7 +27,7 @@ static int group_of(int *group, int i) {
   return i;
 }
 
-static int kernel_with(const HostKernels *kernels, int n, const char *symbol) {
+static int kernel_with(const EmittedKernels *kernels, int n, const char *symbol) {
   for (int i = 0; i < n; i++)
     for (int j = 0; j < kernels->items[i].n_launches; j++)
       if (!strcmp(kernels->items[i].launches[j].symbol, symbol)) return i;
@@ -35,7 +35,7 @@ static int kernel_with(const HostKernels *kernels, int n, const char *symbol) {
 }
 
 // Joins kernel i to the groups of its functions; true if one of them is new.
-static bool join_group(const HostKernels *kernels, int i, int *group) {
+static bool join_group(const EmittedKernels *kernels, int i, int *group) {
   bool is_new = kernels->items[i].n_launches == 0;
   group[i] = i;
   for (int j = 0; j < kernels->items[i].n_launches; j++) {
@@ -48,10 +48,10 @@ static bool join_group(const HostKernels *kernels, int i, int *group) {
   return is_new;
 }
 
-static size_t weight_of(const HostKernel *k) { return k->conv || k->attention || k->depthwise ? (size_t)TEMPLATE_WEIGHT : k->text.size; }
+static size_t weight_of(const EmittedKernel *k) { return k->conv || k->attention || k->depthwise ? (size_t)TEMPLATE_WEIGHT : k->text.size; }
 
 // Of each group in order: to the lightest part. A function is written into the part of its group, and only there.
-static void divide(const HostKernels *kernels, Part *parts) {
+static void divide(const EmittedKernels *kernels, Part *parts) {
   int *group = host_alloc((size_t)kernels->n + 1, sizeof *group), *part = host_alloc((size_t)kernels->n + 1, sizeof *part);
   size_t *weight = host_alloc((size_t)kernels->n + 1, sizeof *weight);
   for (int p = 0; p < PARTS; p++) {
@@ -77,8 +77,8 @@ static void divide(const HostKernels *kernels, Part *parts) {
 }
 
 // A template may call what another part's kernel brings along: each part gets the functions of all, in an item without launches, and drops what it does not use.
-static void add_called(const HostKernels *kernels, Part *part) {
-  HostKernel others = {.name = ""};
+static void add_called(const EmittedKernels *kernels, Part *part) {
+  EmittedKernel others = {.name = ""};
   for (int i = 0, own = 0; i < kernels->n; i++) {
     if (own < part->kernels.n && part->kernels.items[own].name == kernels->items[i].name) own++;
     else text_append(&part->called, kernels->items[i].called.data, kernels->items[i].called.size);
@@ -101,7 +101,7 @@ static void append_part(Text *out, const char *ptx) {
   }
 }
 
-bool cuda_lower_ptx(const HostKernels *kernels, const CudaArch *arch, bool time_phases, Text *out) {
+bool cuda_lower_ptx(const EmittedKernels *kernels, const CudaArch *arch, bool time_phases, Text *out) {
   int n_launches = 0;
   for (int i = 0; i < kernels->n; i++) n_launches += kernels->items[i].n_launches;
   if (n_launches < FEW) return cuda_lower(kernels, arch, CUDA_PTX, time_phases, out);

@@ -41,9 +41,9 @@ Value schedule_compare(Emitter *e, const char *predicate, Value a, int64_t b) {
   return emit(e, a.depth, "arith.cmpi %s, %%v%d, %%v%d : i64", predicate, a.id, emit_i64(e, b).id);
 }
 
-void schedule_launch(HostKernel *out, char *symbol, int64_t blocks, int64_t x, int64_t y) {
+void schedule_launch(EmittedKernel *out, char *symbol, int64_t blocks, int64_t x, int64_t y) {
   out->launches = host_grow(out->launches, (size_t)out->n_launches + 1, sizeof *out->launches);
-  out->launches[out->n_launches++] = (HostLaunch){.symbol = symbol, .grid = {blocks, 1, 1}, .block = {x, y, 1}};
+  out->launches[out->n_launches++] = (KernelLaunch){.symbol = symbol, .grid = {blocks, 1, 1}, .block = {x, y, 1}};
 }
 
 void schedule_forget(Emitter *e, int lanes) {

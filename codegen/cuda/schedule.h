@@ -22,7 +22,7 @@ void schedule_begin(Emitter *e, CudaModule *m, const Kernel *k, const char *symb
 Value schedule_sreg(Emitter *e, const char *name);                   // "tid.x", as i64
 Value schedule_linear(Emitter *e, int64_t threads, int64_t total);   // ctaid.x threads + tid.x; threads of a block, needed in all
 Value schedule_compare(Emitter *e, const char *predicate, Value a, int64_t b);   // i1
-void schedule_launch(HostKernel *out, char *symbol, int64_t blocks, int64_t x, int64_t y);   // takes symbol; a block of x by y threads
+void schedule_launch(EmittedKernel *out, char *symbol, int64_t blocks, int64_t x, int64_t y);   // takes symbol; a block of x by y threads
 void schedule_forget(Emitter *e, int lanes);                         // goes on with another number of lanes
 // Lanes of 16 bytes along the innermost axis, if every access allows them; else 1.
 int schedule_lanes(const Kernel *k, const Nest *nest);       // at most 4: reductions keep f32 sums of each in registers
@@ -31,21 +31,21 @@ void schedule_barrier(Emitter *e);
 void schedule_warp_barrier(Emitter *e);
 Value schedule_shuffle_xor(Emitter *e, NnDtype dtype, Value x, int distance);   // x: a vector of one lane
 
-void schedule_map(CudaModule *m, const Kernel *k, HostKernel *out);
-bool schedule_transpose(CudaModule *m, const Kernel *k, HostKernel *out);       // false: the map reads nothing across
-void schedule_reduce(CudaModule *m, const Kernel *k, HostKernel *out);          // row and column
-void schedule_move(CudaModule *m, const Kernel *k, HostKernel *out);
+void schedule_map(CudaModule *m, const Kernel *k, EmittedKernel *out);
+bool schedule_transpose(CudaModule *m, const Kernel *k, EmittedKernel *out);       // false: the map reads nothing across
+void schedule_reduce(CudaModule *m, const Kernel *k, EmittedKernel *out);          // row and column
+void schedule_move(CudaModule *m, const Kernel *k, EmittedKernel *out);
 int64_t schedule_reduce_workspace(const Kernel *k);
 // The second half of a column kernel over channels whose partial sums others have left, for `rows` elements of a channel at a time, in the workspace from byte `from`
 // on: an array (parts, channels) per sum, two per moments, *pitch bytes apart. The plan is the bytes of the whole workspace.
 int64_t schedule_combine_plan(const Kernel *k, int64_t rows, int64_t from, int64_t *pitch);   // pitch may be NULL
-void schedule_combine(CudaModule *m, const Kernel *k, int64_t rows, int64_t from, HostKernel *out);
+void schedule_combine(CudaModule *m, const Kernel *k, int64_t rows, int64_t from, EmittedKernel *out);
 
 // epilogue.c: kernels that begin with a convolution.
-void schedule_conv(CudaModule *m, const Kernel *k, HostKernel *out);
+void schedule_conv(CudaModule *m, const Kernel *k, EmittedKernel *out);
 int64_t schedule_conv_workspace(const Kernel *k);
 bool schedule_is_total(const Kernel *k);   // a reduction that a group may have
 // The groups of body `number`, whose kernel is k: their launches and their numbers in them.
-void schedule_group(CudaModule *m, const CudaGroups *groups, int number, const Kernel *k, HostKernel *out);
+void schedule_group(CudaModule *m, const CudaGroups *groups, int number, const Kernel *k, EmittedKernel *out);
 
 #endif

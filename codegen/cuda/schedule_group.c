@@ -239,9 +239,9 @@ static int64_t part_of(const CudaGroup *g, int lanes) {
   return each * least;
 }
 
-static void add_launch(HostKernel *out, char *symbol, const CudaGroup *g, int64_t blocks, int first, int64_t last) {   // takes symbol
+static void add_launch(EmittedKernel *out, char *symbol, const CudaGroup *g, int64_t blocks, int first, int64_t last) {   // takes symbol
   schedule_launch(out, symbol, blocks, THREADS, 1);
-  HostLaunch *l = &out->launches[out->n_launches - 1];
+  KernelLaunch *l = &out->launches[out->n_launches - 1];
   l->n_numbers = 3;
   l->numbers = host_alloc(3, sizeof *l->numbers);
   l->numbers[0] = first;
@@ -291,7 +291,7 @@ static void add_row(GroupEmitter *g, const CudaGroups *groups, const CudaGroup *
 }
 
 // The rows of all groups of the body; the launch of each, with a line of the comment.
-static void add_groups(GroupEmitter *e, const CudaGroups *groups, int body, int lanes, Text *table, Text *comment, HostKernel *out) {
+static void add_groups(GroupEmitter *e, const CudaGroups *groups, int body, int lanes, Text *table, Text *comment, EmittedKernel *out) {
   int first = 0;
   for (int i = 0; i < groups->n; i++) {
     CudaGroup *g = &groups->items[i];
@@ -360,7 +360,7 @@ static void emit_group(GroupEmitter *g, CudaModule *m, int lanes) {
   free(symbol);
 }
 
-void schedule_group(CudaModule *m, const CudaGroups *groups, int number, const Kernel *k, HostKernel *out) {
+void schedule_group(CudaModule *m, const CudaGroups *groups, int number, const Kernel *k, EmittedKernel *out) {
   GroupEmitter g = {.k = k, .body = &groups->bodies[number]};
   Text table = {0}, comment = {0}, *t = &m->m.text;
   int lanes = group_lanes(k), most = 0;

@@ -6,7 +6,7 @@
 
 #define THREADS 256
 
-void schedule_map(CudaModule *m, const Kernel *k, HostKernel *out) {
+void schedule_map(CudaModule *m, const Kernel *k, EmittedKernel *out) {
   Nest nest;
   nest_build(k, &nest);
   int lanes = schedule_map_lanes(k, &nest), groups[NN_MAX_RANK];

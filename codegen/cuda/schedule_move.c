@@ -29,7 +29,7 @@ static void begin_function(Emitter *e, CudaModule *m, const Kernel *k, const cha
 }
 
 // A thread for each of `threads` vectors: its number.
-static Value begin(Emitter *e, CudaModule *m, const Kernel *k, char *symbol, int lanes, int64_t threads, HostKernel *out) {
+static Value begin(Emitter *e, CudaModule *m, const Kernel *k, char *symbol, int lanes, int64_t threads, EmittedKernel *out) {
   int64_t blocks = ceil_div(threads, THREADS);
   char *space = text_format("%s: grid %lld x %d threads, %d elements a thread of %lld", symbol, (long long)blocks, THREADS, lanes, (long long)(threads * lanes));
   if (!out->n_launches) kernel_comment(&m->m, k, space);
@@ -59,7 +59,7 @@ static Value sum(Emitter *e, Value a, Value b) { return emit_index(e, "addi", a,
 // ---------------------------------------------------------------------------------------------------------------------
 
 // Where an axis has gaps between its elements the vectors run inside it, else along it, too.
-static void move_pad(CudaModule *m, const Kernel *k, MlirOperation op, HostKernel *out) {
+static void move_pad(CudaModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
   Emitter e;
   Pad pad = pad_read(k, op);
   NnDtype dtype = as_bytes(pad.y->dtype);
@@ -90,7 +90,7 @@ static void move_pad(CudaModule *m, const Kernel *k, MlirOperation op, HostKerne
 }
 
 // One launch per operand.
-static void move_concat(CudaModule *m, const Kernel *k, MlirOperation op, HostKernel *out) {
+static void move_concat(CudaModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
   const NnType *y = &k->result_type[0];
   NnDtype dtype = as_bytes(y->dtype);
   int axis = (int)nn_attr_i64(op, "axis", 0);
@@ -109,7 +109,7 @@ static void move_concat(CudaModule *m, const Kernel *k, MlirOperation op, HostKe
   }
 }
 
-static void move_gather(CudaModule *m, const Kernel *k, MlirOperation op, HostKernel *out) {
+static void move_gather(CudaModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
   Emitter e;
   int table = nn_value_index(mlirOperationGetOperand(op, 0)), indices = nn_value_index(mlirOperationGetOperand(op, 1));
   const NnType *t = &k->arg[table];
@@ -126,7 +126,7 @@ static void move_gather(CudaModule *m, const Kernel *k, MlirOperation op, HostKe
   end(&e);
 }
 
-static void move_pool(CudaModule *m, const Kernel *k, MlirOperation op, HostKernel *out) {
+static void move_pool(CudaModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
   Emitter e;
   Pool pool = pool_read(k, op);
   int lanes = move_lanes(m, k, pool.dtype, 1, &pool.c);
@@ -252,7 +252,7 @@ static void emit_scatter(Scatter *s, bool max) {
   if (max) own_rows(s, lowest_to_zero);
 }
 
-static void move_scatter(CudaModule *m, const Kernel *k, MlirOperation op, HostKernel *out) {
+static void move_scatter(CudaModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
   Emitter e;
   const NnType *t = &k->result_type[0];
   Scatter s = {.e = &e, .source = nn_value_index(mlirOperationGetOperand(op, 0)), .indices = nn_value_index(mlirOperationGetOperand(op, 1)), .base = -1, .dtype = t->dtype,
@@ -285,7 +285,7 @@ static void move_scatter(CudaModule *m, const Kernel *k, MlirOperation op, HostK
 // argmax
 
 // A warp for each row. The first of equal elements wins: within a lane by order, between lanes and threads by the smaller index.
-static void argmax_rows(CudaModule *m, const Kernel *k, const Argmax *a, HostKernel *out) {
+static void argmax_rows(CudaModule *m, const Kernel *k, const Argmax *a, EmittedKernel *out) {
   Emitter e;
   int lanes = move_lanes(m, k, a->dtype, 1, &a->reduced);
   if (lanes > 4) lanes = 4;
@@ -326,7 +326,7 @@ static void argmax_rows(CudaModule *m, const Kernel *k, const Argmax *a, HostKer
   schedule_launch(out, host_strdup(k->name), blocks, THREADS, 1);
 }
 
-static void move_argmax(CudaModule *m, const Kernel *k, MlirOperation op, HostKernel *out) {
+static void move_argmax(CudaModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
   Argmax a = argmax_read(k, op);
   if (a.inner == 1) {
     argmax_rows(m, k, &a, out);
@@ -340,7 +340,7 @@ static void move_argmax(CudaModule *m, const Kernel *k, MlirOperation op, HostKe
   end(&e);
 }
 
-void schedule_move(CudaModule *m, const Kernel *k, HostKernel *out) {
+void schedule_move(CudaModule *m, const Kernel *k, EmittedKernel *out) {
   MlirOperation op = move_op(k);
   switch (nn_op_of(op)) {
     case NN_OP_pad: move_pad(m, k, op, out); break;

@@ -33,7 +33,7 @@ typedef struct Launch {
 
 static bool all_active(const Plan *p) { return p->columns ? p->width % p->per_block == 0 : p->teams % p->per_block == 0; }
 
-static void begin_launch(Launch *l, Emitter *e, CudaModule *m, const Plan *p, const char *what, int index, int64_t chunks, HostKernel *out) {
+static void begin_launch(Launch *l, Emitter *e, CudaModule *m, const Plan *p, const char *what, int index, int64_t chunks, EmittedKernel *out) {
   const Kernel *k = p->r.k;
   *l = (Launch){.e = e, .p = p, .symbol = index ? text_format("%s_launch%d", k->name, index) : host_strdup(k->name)};
   Text *t = &m->m.text;
@@ -427,7 +427,7 @@ static Value whole_count(Launch *l, NnDtype dtype) {
   return emit_splat(l->e, dtype, (double)(p->r.row_extent * (p->columns ? 1 : p->r.vector_extent)));
 }
 
-static void emit_direct(CudaModule *m, const Plan *p, HostKernel *out) {
+static void emit_direct(CudaModule *m, const Plan *p, EmittedKernel *out) {
   Emitter e;
   Launch l;
   const Reduce *r = &p->r;
@@ -482,7 +482,7 @@ static Value chunk_count(Launch *l, Value chunk) {
 
 static Value own_count(Launch *l, NnDtype dtype) { return reduce_splat_count(l->e, dtype, chunk_count(l, l->chunk)); }
 
-static void emit_partials(CudaModule *m, const Plan *p, int stage, HostKernel *out) {
+static void emit_partials(CudaModule *m, const Plan *p, int stage, EmittedKernel *out) {
   Emitter e;
   Launch l;
   const Reduce *r = &p->r;
@@ -536,7 +536,7 @@ static Value over_chunks(Launch *l, int unit, bool square, const Value *origin) 
   return acc;
 }
 
-static void emit_combination(CudaModule *m, const Plan *whole, int stage, HostKernel *out) {
+static void emit_combination(CudaModule *m, const Plan *whole, int stage, EmittedKernel *out) {
   Emitter e;
   Launch l;
   Plan p = *whole;
@@ -607,13 +607,13 @@ int64_t schedule_combine_plan(const Kernel *k, int64_t rows, int64_t from, int64
   return p.bytes;
 }
 
-void schedule_combine(CudaModule *m, const Kernel *k, int64_t rows, int64_t from, HostKernel *out) {
+void schedule_combine(CudaModule *m, const Kernel *k, int64_t rows, int64_t from, EmittedKernel *out) {
   Plan p;
   plan_combine(&p, k, rows, from);
   emit_combination(m, &p, 0, out);
 }
 
-void schedule_reduce(CudaModule *m, const Kernel *k, HostKernel *out) {
+void schedule_reduce(CudaModule *m, const Kernel *k, EmittedKernel *out) {
   Plan p;
   plan_reduce(k, &p);
   out->workspace_bytes = schedule_reduce_workspace(k);

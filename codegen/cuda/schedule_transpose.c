@@ -123,7 +123,7 @@ static void add_head(CudaModule *m, const Kernel *k, const Transposed *t, int64_
              element_type(nn_dtype_wide(t->leaf[i].dtype)));
 }
 
-bool schedule_transpose(CudaModule *m, const Kernel *k, HostKernel *out) {
+bool schedule_transpose(CudaModule *m, const Kernel *k, EmittedKernel *out) {
   Nest nest;
   Transposed t;
   Emitter e;

@@ -16,8 +16,8 @@ typedef struct Number { int kind, id, width; int64_t value; } Number;   // id: o
 
 // One launch of a kernel that is text.
 typedef struct Function {
-  HostKernel *kernel;          // Borrowed
-  HostLaunch *launch;          // Borrowed
+  EmittedKernel *kernel;          // Borrowed
+  KernelLaunch *launch;          // Borrowed
   char *globals;               // Owned; its shared memory
   char *body;                  // Owned; "func.func @…" to "}\n"
   Text form;                   // the body without its name and numbers: equal for kernels that can be one
@@ -124,7 +124,7 @@ static void read_form(Function *f) {
   Small small = {0}, fixed = {0};
   find_small(f->body, &small);
   find_divisors(f->body, &small, &fixed);
-  const HostLaunch *l = f->launch;
+  const KernelLaunch *l = f->launch;
   text_add(&f->form, "%lld x %lld x %lld\n", (long long)l->block[0], (long long)l->block[1], (long long)l->block[2]);
   append_unnamed(&f->form, f->globals, f->globals + strlen(f->globals), l->symbol);
   for (const char *s = f->body, *next; *s; s = next) {
@@ -270,7 +270,7 @@ static void write_body(const Group *g, int n_arguments, Text *out) {
 
 static void give_numbers(const Group *g, int n_arguments) {
   for (int f = 0; f < g->n; f++) {
-    HostLaunch *l = g->of[f]->launch;
+    KernelLaunch *l = g->of[f]->launch;
     const Number *numbers = g->of[f]->numbers;
     l->n_numbers = n_arguments;
     l->numbers = host_alloc((size_t)n_arguments + 1, sizeof *l->numbers);
@@ -303,7 +303,7 @@ static void make_one(Function *const *of, int n) {
 static char *piece(const char *begin, const char *end) { return text_format("%.*s", (int)(end - begin), begin); }
 
 // Takes a kernel's text apart: comments, then of each launch that is text its shared memory and its function. The number of functions; 0: it is made otherwise.
-static int take_apart(HostKernel *k, Function *out) {
+static int take_apart(EmittedKernel *k, Function *out) {
   const char *s = text_c_string(&k->text);
   int n = 0;
   bool ok = true;
@@ -346,14 +346,14 @@ static void put_together(Function *f, int n) {
   f->kernel->text = out;
 }
 
-static int launched(const HostKernels *kernels, const char *symbol) {
+static int launched(const EmittedKernels *kernels, const char *symbol) {
   int n = 0;
   for (int i = 0; i < kernels->n; i++)
     for (int j = 0; j < kernels->items[i].n_launches; j++) n += !strcmp(kernels->items[i].launches[j].symbol, symbol);
   return n;
 }
 
-void cuda_share_kernels(HostKernels *kernels, int many, int alike) {
+void cuda_share_kernels(EmittedKernels *kernels, int many, int alike) {
   int n = 0, n_launches = 0;
   for (int i = 0; i < kernels->n; i++) n_launches += kernels->items[i].n_launches;
   if (n_launches < many) return;

@@ -1,5 +1,6 @@
 // The CUDA target as the passes see it: costs, workspaces, which results may lie in an argument's buffer.
 #include "codegen/cuda/cuda.h"
+#include "codegen/kernel/kernel.h"
 #include "codegen/target.h"
 
 // An H100's rates where no machine is given (machines/h100.json; published peaks): only ratios matter to the passes.
@@ -30,5 +31,5 @@ const NnTarget *nn_target_cuda(const char *gpu_arch, bool tf32) {
   target_arch = cuda_arch(gpu_arch);
   target_tf32 = tf32;
   target_use_tf32(tf32);
-  return target_set("cuda", &generic, workspace_bytes, host_kernel_inplace_ok, cuda_epilogue_ok, true);
+  return target_set("cuda", &generic, workspace_bytes, kernel_inplace_ok, cuda_epilogue_ok, true);
 }

@@ -3,7 +3,7 @@
 #define NNC_CODEGEN_HOST_HOST_H
 
 #include "codegen/codegen.h"
-#include "codegen/kernel/text.h"
+#include "codegen/kernel/emitted.h"
 #include "llvm-c/Types.h"
 #include "runtime/program.h"
 
@@ -16,40 +16,10 @@ typedef struct HostCpu {
 bool host_cpu_detect(const char *name, HostCpu *cpu);
 void host_cpu_free(HostCpu *cpu);
 
-// One C symbol per launch; the launches of a kernel run one after the other.
-typedef struct HostLaunch {
-  char *symbol;            // Owned
-  int64_t extent, grain;   // host: iterations of the outer loop; fewest worth a thread
-  int64_t grid[3], block[3], shared_bytes;   // cuda; grid[0] 0: not set
-  int n_numbers; int32_t *numbers;           // Owned; cuda: arguments after the buffers
-  int n_buffers, *buffers;                   // Owned; cuda: which of the kernel's buffers it gets, in order; NULL: all
-} HostLaunch;
-typedef struct HostKernel {
-  char *name, *summary;    // Owned; the private function's name, the ops in it
-  int n_launches;
-  HostLaunch *launches;    // Owned
-  int64_t workspace_bytes; // the buffer after arguments and results, if > 0
-  Text text;               // its functions in MLIR, one per launch, under a comment
-  Text called;             // functions that its template calls, in MLIR; another kernel's template may call them, too
-  struct ConvShape *conv;  // Owned; cuda: its functions are built from a template instead (codegen/cuda/template.h), the text is the comment alone; NULL: text
-  struct Attention *attention;   // likewise
-  NncConv *depthwise;      // Owned; cuda: the same for a depthwise convolution
-} HostKernel;
-typedef struct HostKernels {
-  int n;
-  HostKernel *items;       // Owned
-  Text declarations;       // what the text of all of them opens with: aliases, functions that kernels call
-  struct CudaGroups *groups;   // Owned; cuda: calls that are made one launch (codegen/cuda/group.h). NULL: none
-} HostKernels;
-
+struct KernelTarget kernel_target_host(const HostCpu *cpu);   // codegen/kernel/kernel.h
 // Writes every private kernel of the module as MLIR text.
-void host_kernels_emit(MlirModule module, const HostCpu *cpu, HostKernels *out);
-void host_kernels_free(HostKernels *kernels);
-const HostKernel *host_kernel_find(const HostKernels *kernels, const char *name);   // NULL if absent
+void host_kernels_emit(MlirModule module, const HostCpu *cpu, EmittedKernels *out);
 int64_t host_kernel_workspace(MlirOperation func, const HostCpu *cpu);              // without emitting
-// Result r of a call to this kernel may share its buffer with argument a: every element of a is read before r's element at the
-// same index is written, and no other access to a exists.
-bool host_kernel_inplace_ok(MlirOperation func, int result, int arg);
 
 typedef enum HostOutput { HOST_LLVM, HOST_ASM, HOST_OBJECT } HostOutput;
 // Lowers MLIR text to LLVM IR, optimises it for the processor and writes LLVM IR, assembly or an object to path ("-": stdout).
@@ -90,7 +60,7 @@ typedef struct CudaImages {
 // images.s: the bytes of those files between the symbols that program.c names; a C array of a megabyte would take the compiler seconds.
 void host_images_write(const CudaImages *cuda, Text *out);
 // program.c: the step tables. Which files cuda names does not matter. cuda NULL: for the host; cpu NULL: not for the host.
-bool host_tables_write(MlirModule module, const HostKernels *kernels, const HostCpu *cpu, const CodegenOptions *options, const CudaImages *cuda, Text *out);
+bool host_tables_write(MlirModule module, const EmittedKernels *kernels, const HostCpu *cpu, const CodegenOptions *options, const CudaImages *cuda, Text *out);
 
 // Links in two steps, so that the C compiler works on the tables while the kernels are lowered. begin: NULL after reporting. end: links
 // the tables, the kernels' objects and the runtime and renames the result to options->output; unless `wanted`, it only cleans up.

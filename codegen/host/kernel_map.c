@@ -25,11 +25,11 @@ int kernel_lanes(const KernelModule *m, const Kernel *k) {
   return lanes > 1 ? lanes : 1;
 }
 
-void kernel_add_launch(HostKernel *out, char *symbol, int64_t extent, double work_per_iteration) {
+void kernel_add_launch(EmittedKernel *out, char *symbol, int64_t extent, double work_per_iteration) {
   // About 10 µs of one thread: below that, waking a second one costs more than it saves.
   double grain = 16384 / (work_per_iteration > 1 ? work_per_iteration : 1);
   out->launches = host_grow(out->launches, (size_t)out->n_launches + 1, sizeof *out->launches);
-  out->launches[out->n_launches++] = (HostLaunch){.symbol = symbol, .extent = extent, .grain = grain < 1 ? 1 : (int64_t)grain};
+  out->launches[out->n_launches++] = (KernelLaunch){.symbol = symbol, .extent = extent, .grain = grain < 1 ? 1 : (int64_t)grain};
 }
 
 void kernel_emit_point(Emitter *e) {
@@ -75,7 +75,7 @@ static char *describe(const Nest *nest, int64_t blocks, int64_t outer) {
   return t.data;
 }
 
-void kernel_emit_map(KernelModule *m, const Kernel *k, HostKernel *out) {
+void kernel_emit_map(KernelModule *m, const Kernel *k, EmittedKernel *out) {
   Nest nest;
   nest_build(k, &nest);
   int64_t outer = 1, extent = nest.n ? nest.extent[nest.n - 1] : 1;

@@ -321,7 +321,7 @@ static void direct_body(Emitter *e, const Reduce *r, int tile, void *user) {
   reduce_emit_kept_results(e, r, r->lanes_on_reduced ? 1 : tile);
 }
 
-static void emit_direct(KernelModule *m, const Reduce *r, HostKernel *out) {
+static void emit_direct(KernelModule *m, const Reduce *r, EmittedKernel *out) {
   const Kernel *k = r->k;
   int64_t tiles = r->lanes_on_reduced ? 1 : reduce_tiles(r, r->tile);
   char *space = text_format("outer loop: %lld rows x %lld tiles; %d passes over %lld x %lld elements, lanes on the %s axis", (long long)r->outer_extent,
@@ -349,7 +349,7 @@ static void emit_direct(KernelModule *m, const Reduce *r, HostKernel *out) {
   kernel_add_launch(out, host_strdup(k->name), r->outer_extent * tiles, elements * r->n_passes);
 }
 
-void kernel_emit_reduce(KernelModule *m, const Kernel *k, HostKernel *out) {
+void kernel_emit_reduce(KernelModule *m, const Kernel *k, EmittedKernel *out) {
   Reduce r;
   reduce_plan(k, kernel_lanes(m, k), &r);
   out->workspace_bytes = r.workspace_bytes;

@@ -65,7 +65,7 @@ void reduce_plan(const Kernel *k, int lanes, Reduce *r);
 // results if `write`.
 typedef struct PassValues { Value value[MAX_UNITS][MAX_TILE]; } PassValues;
 void reduce_emit_pass(Emitter *e, const Reduce *r, const Range *range, int tile, const bool *active, bool write, PassValues *values);
-void reduce_emit_chunked(KernelModule *m, const Reduce *r, HostKernel *out);
+void reduce_emit_chunked(KernelModule *m, const Reduce *r, EmittedKernel *out);
 Value reduce_partial_index(Emitter *e, const Reduce *r, Value outer, Value chunk, int tile);   // in partial results; at the current vector
 Value reduce_splat_count(Emitter *e, NnDtype dtype, Value count);
 // Streams a chunk: block is the index of the column block. active, squares: units (sums and means; M2) to run; write: domain results.

@@ -104,7 +104,7 @@ static void begin_launch(Emitter *e, KernelModule *m, const Reduce *r, const cha
   e->vector_group = r->vector_group;
 }
 
-static void emit_partials(KernelModule *m, const Reduce *r, int stage, HostKernel *out) {
+static void emit_partials(KernelModule *m, const Reduce *r, int stage, EmittedKernel *out) {
   char *symbol = launch_symbol(r, 2 * stage);
   int64_t tiles = r->lanes_on_reduced ? 1 : r->stream ? (r->vector_extent + r->block - 1) / r->block : reduce_tiles(r, r->tile);
   text_add(&m->text, "// launch %d: %lld rows x %lld chunks of %lld x %lld tiles, partial results to the workspace\n", 2 * stage, (long long)r->outer_extent,
@@ -196,7 +196,7 @@ static void combine_body(Emitter *e, const Reduce *r, int tile, void *user) {
   if (l->is_last_stage) reduce_emit_kept_results(e, r, 1);
 }
 
-static void emit_combination(KernelModule *m, const Reduce *r, int stage, HostKernel *out) {
+static void emit_combination(KernelModule *m, const Reduce *r, int stage, EmittedKernel *out) {
   char *symbol = launch_symbol(r, 2 * stage + 1);
   int64_t tiles = r->lanes_on_reduced ? 1 : reduce_tiles(r, 1);
   text_add(&m->text, "// launch %d: combines %lld chunks for %lld rows x %lld vectors%s\n", 2 * stage + 1, (long long)r->n_chunks, (long long)r->outer_extent,
@@ -218,7 +218,7 @@ static void emit_combination(KernelModule *m, const Reduce *r, int stage, HostKe
   kernel_add_launch(out, symbol, r->outer_extent * tiles, (double)r->n_chunks * r->lanes);
 }
 
-void reduce_emit_chunked(KernelModule *m, const Reduce *r, HostKernel *out) {
+void reduce_emit_chunked(KernelModule *m, const Reduce *r, EmittedKernel *out) {
   char *space = text_format("reduces %lld x %lld elements for each of %lld x %lld, in %lld chunks, lanes on the %s axis", (long long)r->row_extent,
                             r->lanes_on_reduced ? (long long)r->vector_extent : 1LL, (long long)r->outer_extent,
                             r->lanes_on_reduced ? 1LL : (long long)r->vector_extent, (long long)r->n_chunks, r->lanes_on_reduced ? "reduced" : "kept");

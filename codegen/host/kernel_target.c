@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codegen/host/host.h"
 #include "codegen/kernel/kernel.h"
 
 static void open_function(Emitter *e, const char *symbol, int n_buffers) {

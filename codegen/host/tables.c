@@ -222,7 +222,7 @@ static const KernelCost *kernel_cost(Tables *w, int number, MlirOperation call, 
 }
 
 // hidden: of the step's buffers, those that its kernel finds in a table of its own.
-static int launch_id(Tables *w, const HostLaunch *l, int hidden) {
+static int launch_id(Tables *w, const KernelLaunch *l, int hidden) {
   int known = ptr_map_get(&w->launch_ids, l);
   if (known >= 0) return known;
   Text *t = &w->launches;
@@ -238,13 +238,13 @@ static int launch_id(Tables *w, const HostLaunch *l, int hidden) {
   return w->n_launches++;
 }
 
-static void add_launch(Tables *w, const HostLaunch *l, int hidden) {
+static void add_launch(Tables *w, const KernelLaunch *l, int hidden) {
   if (l->grid[0]) text_add(&w->steps, ".launch=G+%d", launch_id(w, l, hidden));
   else text_add(&w->steps, ".kernel=%s,.extent=%lld,.grain=%lld", l->symbol, (long long)l->extent, (long long)l->grain);
 }
 
 // Some of the buffers from `first` on, once more.
-static int repeat_buffers(Tables *w, const NnStep *s, const HostKernel *k, int64_t workspace, int n, const int *which) {
+static int repeat_buffers(Tables *w, const NnStep *s, const EmittedKernel *k, int64_t workspace, int n, const int *which) {
   int first = w->n_buffers;
   intptr_t operands = mlirOperationGetNumOperands(s->op), results = mlirOperationGetNumResults(s->op);
   for (int i = 0; i < n; i++) {
@@ -260,14 +260,14 @@ static int repeat_buffers(Tables *w, const NnStep *s, const HostKernel *k, int64
 }
 
 // A step per launch of a kernel; they share buffers, the workspace being the last.
-static void add_launches(Tables *w, const NnStep *s, const HostKernel *k, int number, const KernelCost *cost) {
+static void add_launches(Tables *w, const NnStep *s, const EmittedKernel *k, int number, const KernelCost *cost) {
   int64_t workspace = nn_attr_i64(s->op, "nn.workspace", -1);
   int first = add_values(w, s->op);
   host_require(k->workspace_bytes == 0 || workspace >= 0, "a kernel without its workspace");
   if (k->workspace_bytes) add_buffer(w, workspace, k->workspace_bytes);
   int n_all = w->n_buffers - first;
   for (int i = 0; i < k->n_launches; i++) {
-    const HostLaunch *l = &k->launches[i];
+    const KernelLaunch *l = &k->launches[i];
     int from = l->buffers ? repeat_buffers(w, s, k, workspace, l->n_buffers, l->buffers) : first;
     text_add(&w->steps, "  {.kind=NNC_STEP_KERNEL,.label=L%d,.n_buffers=%d,.buffers=B+%d,.buffer_bytes=Z+%d,.workspace=-1,.cost_key=K%d,", number,
              l->buffers ? l->n_buffers : n_all, from, from, number);
@@ -299,7 +299,7 @@ static NncPart add_part(const Tables *w, MlirOperation call, Text *list) {
 // All calls of a group, where the last of them stands: the arena is the kernel's only address, the buffers are known to the runtime.
 static void add_group_step(Tables *w, const NnStep *s, const CudaGroup *g) {
   if (g->calls[g->n - 1].ptr != s->op.ptr) return;
-  const HostKernel *k = host_kernel_find(w->kernels, w->kernels->groups->bodies[g->body].name);
+  const EmittedKernel *k = emitted_kernel_find(w->kernels, w->kernels->groups->bodies[g->body].name);
   host_require(k != NULL, "a group without its kernel");
   int first = add_buffer(w, 0, 0);
   NncPart all = {0};
@@ -330,7 +330,7 @@ static void add_kernel_steps(Tables *w, const NnStep *s) {
     return;
   }
   char *name = callee_of(s->op);
-  const HostKernel *k = host_kernel_find(w->kernels, name);
+  const EmittedKernel *k = emitted_kernel_find(w->kernels, name);
   host_require(k != NULL, "a call of a kernel that does not exist");
   int number = (int)(k - w->kernels->items);
   const KernelCost *cost = kernel_cost(w, number, s->op, w->costs[number].known ? nn_null_operation() : nn_module_function(w->module, name));
@@ -393,7 +393,7 @@ static LibraryRecord add_record(Tables *w, MlirOperation op) {
 
 // On a GPU convolutions and attention are kernels.
 static void add_kernels_of(Tables *w, const NnStep *s, char *name) {
-  const HostKernel *k = host_kernel_find(w->kernels, name);
+  const EmittedKernel *k = emitted_kernel_find(w->kernels, name);
   host_require(k != NULL, "a library op without its kernel");
   free(name);
   int number = (int)(k - w->kernels->items);
@@ -509,10 +509,10 @@ static void add_function(Tables *w, MlirOperation func, int index, Text *out, Te
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-static void declare_kernels(Text *out, const HostKernels *kernels) {
+static void declare_kernels(Text *out, const EmittedKernels *kernels) {
   text_add(out, "// Written by nnc: the tables of the program. runtime/program.h describes them.\n#include \"runtime/program.h\"\n\n");
   for (int i = 0; i < kernels->n; i++) {
-    const HostKernel *k = &kernels->items[i];
+    const EmittedKernel *k = &kernels->items[i];
     for (int j = 0; j < k->n_launches && !k->launches[j].grid[0]; j++) text_add(out, "void %s(void *const *, int64_t, int64_t);\n", k->launches[j].symbol);
     char *label = text_format("%s: %s", k->name, k->summary);
     text_add(out, "static const char L%d[] = ", i);
@@ -522,7 +522,7 @@ static void declare_kernels(Text *out, const HostKernels *kernels) {
   }
 }
 
-bool host_tables_write(MlirModule module, const HostKernels *kernels, const HostCpu *cpu, const CodegenOptions *options, const CudaImages *cuda, Text *out) {
+bool host_tables_write(MlirModule module, const EmittedKernels *kernels, const HostCpu *cpu, const CodegenOptions *options, const CudaImages *cuda, Text *out) {
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
   Tables w = {.module = module, .kernels = kernels, .cuda = cuda, .costs = host_alloc((size_t)kernels->n + 1, sizeof(KernelCost))};

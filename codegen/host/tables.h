@@ -18,7 +18,7 @@ typedef struct KernelCost { bool known; double flops, seconds; } KernelCost;
 // The arrays of program.c while they are written.
 typedef struct Tables {
   MlirModule module;
-  const HostKernels *kernels;
+  const EmittedKernels *kernels;
   KernelCost *costs;               // Owned; by kernel
   Text keys;                       // K<kernel>
   const CudaImages *cuda;          // Borrowed; NULL: for the host

@@ -5,6 +5,7 @@
 
 #include "codegen/cost_model.h"
 #include "codegen/host/host.h"
+#include "codegen/kernel/kernel.h"
 #include "codegen/target.h"
 #include "runtime/library.h"
 
@@ -55,5 +56,5 @@ const NnTarget *nn_target_host(const char *name) {
   machine.bytes_per_second = cores * BYTES_PER_SECOND;
   machine.cache_bytes = cores * CACHE_BYTES;
   machine.cache_bytes_per_second = cores * CACHE_BYTES_PER_SECOND;
-  return target_set("host", &machine, workspace_bytes, host_kernel_inplace_ok, NULL, false);
+  return target_set("host", &machine, workspace_bytes, kernel_inplace_ok, NULL, false);
 }

@@ -6,9 +6,7 @@
 #ifndef NNC_CODEGEN_KERNEL_KERNEL_H
 #define NNC_CODEGEN_KERNEL_KERNEL_H
 
-#include "codegen/host/host.h"
-#include "codegen/kernel/text.h"
-#include "ir/ir.h"
+#include "codegen/kernel/emitted.h"
 
 #define MAX_TILE 16    // vectors of one tile: accumulators held at once
 #define MAX_SCOPES 10
@@ -38,6 +36,11 @@ NnType kernel_kept_type(const Kernel *k, NnDtype dtype);
 bool kernel_is_kept_shaped(const Kernel *k, const NnType *t);     // and not domain-shaped
 // Ops of the body as "add mul exp" (each once, in order), for labels and comments. Owned: free().
 char *kernel_summary(const Kernel *k);
+
+// inplace.c
+// Result r of a call to this kernel may share its buffer with argument a: every element of a is read before r's element at the
+// same index is written, and no other access to a exists.
+bool kernel_inplace_ok(MlirOperation func, int result, int arg);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Index maps and strides (access.c)
@@ -198,7 +201,6 @@ typedef struct KernelTarget {
   // An f32 to the nearest that bf16 holds, by the machine's instructions; NULL: in integers.
   Value (*round_bf16)(Emitter *e, Value x);
 } KernelTarget;
-KernelTarget kernel_target_host(const HostCpu *cpu);
 
 typedef struct KernelModule {
   KernelTarget target;
@@ -207,12 +209,12 @@ typedef struct KernelModule {
   int n_externals; char **externals;           // Owned; libmvec functions in declarations
 } KernelModule;
 
-void kernel_emit_map(KernelModule *m, const Kernel *k, HostKernel *out);
-void kernel_emit_reduce(KernelModule *m, const Kernel *k, HostKernel *out);   // row and column
-void kernel_emit_move(KernelModule *m, const Kernel *k, HostKernel *out);
-void kernel_emit_pool(KernelModule *m, const Kernel *k, MlirOperation op, HostKernel *out);   // a move, too
-void kernel_emit_argmax(KernelModule *m, const Kernel *k, MlirOperation op, HostKernel *out);
-void kernel_add_launch(HostKernel *out, char *symbol, int64_t extent, double work_per_iteration);   // takes symbol
+void kernel_emit_map(KernelModule *m, const Kernel *k, EmittedKernel *out);
+void kernel_emit_reduce(KernelModule *m, const Kernel *k, EmittedKernel *out);   // row and column
+void kernel_emit_move(KernelModule *m, const Kernel *k, EmittedKernel *out);
+void kernel_emit_pool(KernelModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out);   // a move, too
+void kernel_emit_argmax(KernelModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out);
+void kernel_add_launch(EmittedKernel *out, char *symbol, int64_t extent, double work_per_iteration);   // takes symbol
 // Evaluates all results of a map at the current point, then stores them: a result may lie in an operand's buffer.
 void kernel_emit_point(Emitter *e);
 void kernel_comment(KernelModule *m, const Kernel *k, const char *space);

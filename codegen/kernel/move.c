@@ -116,7 +116,7 @@ static void pad_copy_row(Emitter *e, const Pad *pad, Value to, Value from) {
   for_end(e, 0, NULL, NULL, NULL);
 }
 
-static void emit_pad(KernelModule *m, const Kernel *k, MlirOperation op, HostKernel *out) {
+static void emit_pad(KernelModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
   Pad pad = pad_read(k, op);
   NnDtype dtype = pad.y->dtype;
   int64_t rows = move_product(pad.y->dim, 0, pad.axis), row = pad.y->dim[pad.axis] * pad.inner;
@@ -137,7 +137,7 @@ static void emit_pad(KernelModule *m, const Kernel *k, MlirOperation op, HostKer
 #define COPY_BLOCK 16384
 
 // concat: one launch per operand, which copies its runs.
-static void emit_concat(KernelModule *m, const Kernel *k, MlirOperation op, HostKernel *out) {
+static void emit_concat(KernelModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
   const NnType *y = &k->result_type[0];
   int axis = (int)nn_attr_i64(op, "axis", 0);
   int64_t inner = move_product(y->dim, axis + 1, y->rank), outer = move_product(y->dim, 0, axis), row = y->dim[axis] * inner, at = 0;
@@ -169,7 +169,7 @@ Value move_load_index(Emitter *e, int buffer, NnDtype dtype, Value offset) {
   return emit(e, raw.depth, "arith.%s %%v%d : %s to i64", dtype == NN_I32 ? "extsi" : "extui", raw.id, element_type(dtype));
 }
 
-static void emit_gather(KernelModule *m, const Kernel *k, MlirOperation op, HostKernel *out) {
+static void emit_gather(KernelModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
   int table = nn_value_index(mlirOperationGetOperand(op, 0)), indices = nn_value_index(mlirOperationGetOperand(op, 1));
   const NnType *t = &k->arg[table];
   int64_t row = move_product(t->dim, 1, t->rank), n = nn_type_elements(&k->arg[indices]);
@@ -230,7 +230,7 @@ static void emit_first_rows(Emitter *e, const Kernel *k, MlirOperation op, NnDty
 
 // scatter_add, scatter_add_to and scatter_max: an outer iteration owns a range of the table's rows: it sets them, then goes through all indices in
 // order and adds what falls into its range, so that the order of additions is that of the indices. A maximum starts from the lowest number.
-static void emit_scatter_add(KernelModule *m, const Kernel *k, MlirOperation op, HostKernel *out) {
+static void emit_scatter_add(KernelModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
   int source = nn_value_index(mlirOperationGetOperand(op, 0)), indices = nn_value_index(mlirOperationGetOperand(op, 1));
   const NnType *t = &k->result_type[0];
   int64_t rows = t->dim[0], row = move_product(t->dim, 1, t->rank), n = nn_type_elements(&k->arg[indices]);
@@ -256,7 +256,7 @@ static void emit_scatter_add(KernelModule *m, const Kernel *k, MlirOperation op,
   kernel_add_launch(out, host_strdup(k->name), ranges, (double)(size * row) + (double)n);
 }
 
-void kernel_emit_move(KernelModule *m, const Kernel *k, HostKernel *out) {
+void kernel_emit_move(KernelModule *m, const Kernel *k, EmittedKernel *out) {
   MlirOperation op = move_op(k);
   switch (nn_op_of(op)) {
     case NN_OP_pad: emit_pad(m, k, op, out); break;

@@ -167,7 +167,7 @@ static void pool_channels(Emitter *e, const Pool *p, Point *at) {
   emit_set_mask(e, e->lanes);
 }
 
-void kernel_emit_pool(KernelModule *m, const Kernel *k, MlirOperation op, HostKernel *out) {
+void kernel_emit_pool(KernelModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
   Pool p = pool_read(k, op);
   int64_t height = p.input ? p.h : p.oh, width = p.input ? p.w : p.ow;
   kernel_comment(m, k, "outer loop: images x rows of the result");
@@ -246,7 +246,7 @@ Argmax argmax_read(const Kernel *k, MlirOperation op) {
   return a;
 }
 
-void kernel_emit_argmax(KernelModule *m, const Kernel *k, MlirOperation op, HostKernel *out) {
+void kernel_emit_argmax(KernelModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
   Argmax a = argmax_read(k, op);
   kernel_comment(m, k, a.inner == 1 ? "outer loop: rows, lanes on the reduced axis" : "outer loop: rows, lanes on the kept axis");
   Emitter e;

@@ -13,7 +13,7 @@ static void report_text(const char *name, const char *what) {
 }
 
 // Ends the test if it cannot be compiled. emulate_free.
-__attribute__((unused)) static CudaCode compile_kernels(const HostKernels *kernels) {
+__attribute__((unused)) static CudaCode compile_kernels(const EmittedKernels *kernels) {
   LLVMModuleRef module = cuda_module(kernels, cuda_arch("sm_90"), LLVMContextCreate());
   CudaCode code = {.e = module ? emulate_take_module(module, NULL) : NULL};
   if (!code.e) exit(1);
@@ -21,10 +21,10 @@ __attribute__((unused)) static CudaCode compile_kernels(const HostKernels *kerne
 }
 
 // All launches of a kernel, up to the first that fails, which *at and the message name. A pair of address and size for each buffer.
-static EmuFault launch_kernel(CudaCode *code, const HostKernel *k, int n_buffers, const EmulateArgument *buffers, const char *types, int *at, char *message, int size) {
+static EmuFault launch_kernel(CudaCode *code, const EmittedKernel *k, int n_buffers, const EmulateArgument *buffers, const char *types, int *at, char *message, int size) {
   EmuFault fault = EMU_OK;
   for (*at = 0; *at < k->n_launches; ++*at) {
-    const HostLaunch *h = &k->launches[*at];
+    const KernelLaunch *h = &k->launches[*at];
     EmulateArgument arguments[NN_MAX_OPERANDS * 4 + TEMPLATE_NUMBERS];
     char letters[NN_MAX_OPERANDS * 4 + 1] = {0};
     int n = h->buffers ? h->n_buffers : n_buffers;
@@ -41,7 +41,7 @@ static EmuFault launch_kernel(CudaCode *code, const HostKernel *k, int n_buffers
   return fault;
 }
 
-static bool launch_all(CudaCode *code, const HostKernel *k, int n_buffers, const EmulateArgument *buffers, const char *types) {
+static bool launch_all(CudaCode *code, const EmittedKernel *k, int n_buffers, const EmulateArgument *buffers, const char *types) {
   char message[1024];
   int at;
   if (launch_kernel(code, k, n_buffers, buffers, types, &at, message, sizeof message) == EMU_OK) return true;
@@ -54,7 +54,7 @@ static char type_letter(const NnType *t) { return t->dtype == NN_F32 ? 'f' : t->
 enum { MOST_BUFFERS = NN_MAX_OPERANDS * 4 };
 
 // Operands, results and workspace of a run; how many.
-static int buffers_of_run(const HostKernel *k, const Run *r, void *const *memory, EmulateArgument buffers[MOST_BUFFERS], char types[MOST_BUFFERS]) {
+static int buffers_of_run(const EmittedKernel *k, const Run *r, void *const *memory, EmulateArgument buffers[MOST_BUFFERS], char types[MOST_BUFFERS]) {
   int n = 0;
   for (int i = 0; i < r->n_args; i++, n++) types[n] = type_letter(&r->args[i].type), buffers[n] = (EmulateArgument){"argument", memory[n], (uint64_t)nn_type_bytes(&r->args[i].type)};
   for (int i = 0; i < r->n_results; i++, n++) types[n] = type_letter(&r->expected[i].type), buffers[n] = (EmulateArgument){"result", memory[n], (uint64_t)nn_type_bytes(&r->expected[i].type)};
@@ -63,14 +63,14 @@ static int buffers_of_run(const HostKernel *k, const Run *r, void *const *memory
   return n;
 }
 
-static bool run_kernel(void *code, const HostKernel *k, const Run *r, void *const *memory) {
+static bool run_kernel(void *code, const EmittedKernel *k, const Run *r, void *const *memory) {
   EmulateArgument buffers[MOST_BUFFERS];
   char types[MOST_BUFFERS];
   int n = buffers_of_run(k, r, memory, buffers, types);
   return launch_all(code, k, n, buffers, types);
 }
 
-__attribute__((unused)) static void check_kernel(CudaCode *code, const HostKernel *k, MlirOperation func) {
+__attribute__((unused)) static void check_kernel(CudaCode *code, const EmittedKernel *k, MlirOperation func) {
   Run r = run_new(func, k->workspace_bytes);
   if (k->workspace_bytes != cuda_kernel_workspace(func)) report(k, func, "two opinions on the workspace");
   if (run_kernel(code, k, &r, (void *const *)r.memory)) {
@@ -82,7 +82,7 @@ __attribute__((unused)) static void check_kernel(CudaCode *code, const HostKerne
 }
 
 // The PTX goes through ptxas, where there is one.
-__attribute__((unused)) static void check_ptx(const HostKernels *kernels, const char *arch, bool may_spill) {
+__attribute__((unused)) static void check_ptx(const EmittedKernels *kernels, const char *arch, bool may_spill) {
   Text ptx = {0};
   int registers = 0, spills = 0;
   if (!cuda_lower(kernels, cuda_arch(arch), CUDA_PTX, false, &ptx)) report_text(arch, "no PTX");

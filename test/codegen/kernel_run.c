@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "codegen/host/host.h"
+#include "codegen/kernel/kernel.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 
@@ -121,7 +122,7 @@ static void run_free(Run *r) {
   free(r->memory);
 }
 
-static void report(const HostKernel *k, MlirOperation func, const char *what) {
+static void report(const EmittedKernel *k, MlirOperation func, const char *what) {
   failures++;
   if (failures > 20) return;
   fprintf(stderr, "%s (%s): %s\n", k->name, k->summary, what);
@@ -142,7 +143,7 @@ static double scale_of(const Tensor *t) {
   return fmin(largest, 1);
 }
 
-static void compare_results(const HostKernel *k, MlirOperation func, const Run *r) {
+static void compare_results(const EmittedKernel *k, MlirOperation func, const Run *r) {
   for (int i = 0; i < r->n_results; i++) {
     const Tensor *t = &r->expected[i];
     NnDtype dtype = t->type.dtype;
@@ -168,15 +169,15 @@ static void compare_results(const HostKernel *k, MlirOperation func, const Run *
 }
 
 // Runs a kernel on other buffers than the run's own; false after reporting.
-typedef bool (*KernelRunner)(void *code, const HostKernel *k, const Run *r, void *const *buffers);
+typedef bool (*KernelRunner)(void *code, const EmittedKernel *k, const Run *r, void *const *buffers);
 
 // Every result that may take over an argument's buffer does, one at a time; all bits must stay.
-static void check_in_place(const HostKernel *k, MlirOperation func, const Run *r, KernelRunner run, void *code) {
+static void check_in_place(const EmittedKernel *k, MlirOperation func, const Run *r, KernelRunner run, void *code) {
   int n = r->n_args + r->n_results + 1;
   void **buffers = calloc((size_t)n, sizeof *buffers);
   for (int a = 0; a < r->n_args; a++)
     for (int i = 0; i < r->n_results; i++) {
-      if (!host_kernel_inplace_ok(func, i, a)) continue;
+      if (!kernel_inplace_ok(func, i, a)) continue;
       for (int b = 0; b < n; b++) buffers[b] = r->memory[b];
       int64_t bytes = nn_type_bytes(&r->expected[i].type);
       unsigned char *shared = buffer_new(bytes);

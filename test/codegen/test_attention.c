@@ -89,7 +89,7 @@ static void execute(const NncAttention *a, int n, int n_inputs, const Tensor *x,
   free(workspace);
 }
 
-static void run_kernel(Emulated *e, const HostLaunch *l, int n, const EmulateArgument *arguments) {
+static void run_kernel(Emulated *e, const KernelLaunch *l, int n, const EmulateArgument *arguments) {
   char message[4096];
   EmulateLaunch launch = {.dynamic_bytes = (uint32_t)l->shared_bytes, .n = n, .arguments = arguments};
   for (int i = 0; i < 3; i++) launch.grid[i] = (uint32_t)l->grid[i], launch.block[i] = (uint32_t)l->block[i];
@@ -101,7 +101,7 @@ static void check_emulated(MlirOperation op, const Shape *s, int n_operands, con
   nn_target_cuda("sm_80", tf32);
   int n = n_operands + (int)mlirOperationGetNumResults(op);
   char *name = cuda_attention_name(op);
-  HostKernel kernel;
+  EmittedKernel kernel;
   cuda_emit_attention(op, name, &kernel);
   LLVMModuleRef module = LLVMModuleCreateWithNameInContext("attention", LLVMContextCreate());
   TemplateLaunch ignored;
@@ -122,9 +122,9 @@ static void check_emulated(MlirOperation op, const Shape *s, int n_operands, con
   }
   for (int i = 0; i < n + (kernel.workspace_bytes > 0); i++) buffer_free(arguments[i].data);
   emulate_free(e);
-  HostKernels kernels = {.n = 1, .items = host_alloc(1, sizeof kernel)};
+  EmittedKernels kernels = {.n = 1, .items = host_alloc(1, sizeof kernel)};
   kernels.items[0] = kernel;
-  host_kernels_free(&kernels);
+  emitted_kernels_free(&kernels);
   free(name);
 }
 

@@ -50,10 +50,10 @@ static void check_registers(MlirContext ctx) {
   CASE(NN_F32, false, .n = 1, .c = 36, .h = 6, .w = 7, .o = 132, .k = 3, .stride = 1, .pad = 1, .groups = 1, .what = AFFINE | RESIDUAL | LONG | POSITIVE);
   CASE(NN_F32, false, .n = 2, .c = 100, .h = 9, .w = 9, .o = 132, .k = 1, .stride = 1, .groups = 1, .what = FED | MOMENTS | KEEP);
   CASE(NN_F32, true, .n = 1, .c = 100, .h = 17, .w = 9, .o = 16, .k = 3, .stride = 2, .pad = 1, .groups = 1, .what = RESIDUAL | MASK | SUMS);
-  HostKernels kernels;
+  EmittedKernels kernels;
   cuda_kernels_emit(m, &kernels);
   for (int i = 0; i < (getenv("NNC_TEST_TABLE") ? COUNT(archs) : 1); i++) check_ptx(&kernels, archs[i], false);
-  host_kernels_free(&kernels);
+  emitted_kernels_free(&kernels);
   mlirModuleDestroy(m);
 }
 
@@ -62,7 +62,7 @@ int main(void) {
   MlirModule module = mlirModuleCreateEmpty(mlirLocationUnknownGet(ctx));
   build_cases(module);
   if (!nn_verify_module(module)) return 1;
-  HostKernels kernels;
+  EmittedKernels kernels;
   cuda_kernels_emit(module, &kernels);
   CudaCode code = compile_kernels(&kernels);
   int i = 0;
@@ -74,7 +74,7 @@ int main(void) {
   check_registers(ctx);
   printf("%d kernels, %d failures\n", i, failures);
   emulate_free(code.e);
-  host_kernels_free(&kernels);
+  emitted_kernels_free(&kernels);
   mlirModuleDestroy(module);
   mlirContextDestroy(ctx);
   return failures != 0;

@@ -9,7 +9,7 @@ static char message[4096];
 static int n_planted;
 
 typedef struct Planted {
-  const HostKernel *k;         // Borrowed
+  const EmittedKernel *k;         // Borrowed
   int product;                 // the launch whose code is changed
   char *ir;                    // Owned
   EmulateArgument buffers[MOST_BUFFERS];
@@ -98,7 +98,7 @@ int main(void) {
   CASE(NN_BF16, false, .n = 3, .c = 264, .h = 7, .w = 9, .o = 40, .k = 1, .stride = 1, .groups = 1, .what = FED | MOMENTS | RESIDUAL | KEEP);
   // As many steps as leave the last one where the results are put: else the barrier in between would be idle.
   CASE(NN_BF16, true, .n = 2, .c = 40, .h = 8, .w = 9, .o = 72, .k = 2, .stride = 1, .pad = 1, .groups = 1, .what = MASK | SUMS);
-  HostKernels kernels;
+  EmittedKernels kernels;
   cuda_kernels_emit(m, &kernels);
   LLVMModuleRef code = cuda_module(&kernels, cuda_arch("sm_90"), LLVMContextCreate());
   if (!code) return 1;
@@ -116,7 +116,7 @@ int main(void) {
   LLVMContextRef llvm = LLVMGetModuleContext(code);
   LLVMDisposeModule(code);
   LLVMContextDispose(llvm);
-  host_kernels_free(&kernels);
+  emitted_kernels_free(&kernels);
   mlirModuleDestroy(m);
   mlirContextDestroy(ctx);
   return failures != 0;

@@ -50,7 +50,7 @@ static void expected_conv(const NncConv *c, const int64_t n[3], void *const buff
   for (int i = 0; i < 3; i++) free(wide[i]);
 }
 
-static void check_conv(CudaCode *code, const HostKernel *k, const NncConv *c) {
+static void check_conv(CudaCode *code, const EmittedKernel *k, const NncConv *c) {
   int64_t x = c->n * c->c * c->h * c->w, y = c->n * c->o * c->oh * c->ow, w = c->o * (c->c / c->groups) * c->kh * c->kw;
   int64_t size[3] = {dtype_bytes(c->dtype), dtype_bytes(c->dtype), dtype_bytes(c->result)}, n[3][3] = {{x, w, y}, {y, w, x}, {x, y, w}};
   void *buffers[4] = {0};
@@ -119,7 +119,7 @@ int main(int argc, char **argv) {
     check_coverage(module);
   }
   if (!nn_verify_module(module)) return 1;
-  HostKernels kernels;
+  EmittedKernels kernels;
   cuda_kernels_emit(module, &kernels);
   NncConv convs[MAX_CONVS];
   int n_convs = given ? 0 : build_convs(convs), n_kernels = kernels.n;
@@ -138,7 +138,7 @@ int main(int argc, char **argv) {
   printf("%d kernels, %d convolutions, %d failures\n", n_kernels, n_convs, failures);
   if (given) check_ptx(&kernels, argv[2], true);
   emulate_free(code.e);
-  host_kernels_free(&kernels);
+  emitted_kernels_free(&kernels);
   mlirModuleDestroy(module);
   mlirContextDestroy(ctx);
   if (failures) fprintf(stderr, "%d failures\n", failures);

@@ -14,13 +14,13 @@ static int failures;
 typedef struct Case { const char *name; int divisor; long long extent; int offset; const char *splat; int threads; bool large, with_template; } Case;
 
 // A map over rows of `divisor` elements; large: what is divided is not known to be below 2^31.
-static void add(HostKernels *kernels, const Case *c) {
+static void add(EmittedKernels *kernels, const Case *c) {
   kernels->items = host_grow(kernels->items, (size_t)kernels->n + 1, sizeof *kernels->items);
-  HostKernel *k = &kernels->items[kernels->n++];
+  EmittedKernel *k = &kernels->items[kernels->n++];
   // The second launch is of a function that is not in the text, as those of templates are.
-  *k = (HostKernel){.name = host_strdup(c->name), .summary = host_strdup("div"), .n_launches = c->with_template ? 2 : 1, .launches = host_alloc(2, sizeof *k->launches)};
-  if (c->with_template) k->launches[1] = (HostLaunch){.symbol = host_strdup("elsewhere"), .grid = {1, 1, 1}, .block = {32, 1, 1}};
-  k->launches[0] = (HostLaunch){.symbol = host_strdup(c->name), .grid = {4, 1, 1}, .block = {c->threads, 1, 1}};
+  *k = (EmittedKernel){.name = host_strdup(c->name), .summary = host_strdup("div"), .n_launches = c->with_template ? 2 : 1, .launches = host_alloc(2, sizeof *k->launches)};
+  if (c->with_template) k->launches[1] = (KernelLaunch){.symbol = host_strdup("elsewhere"), .grid = {1, 1, 1}, .block = {32, 1, 1}};
+  k->launches[0] = (KernelLaunch){.symbol = host_strdup(c->name), .grid = {4, 1, 1}, .block = {c->threads, 1, 1}};
   text_add(&k->text, "// %s (map)\n", c->name);
   text_add(&k->text, "llvm.mlir.global internal @%s_shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<64 x i8>\n", c->name);
   text_add(&k->text, "func.func @%s(%%v0: !buffer, %%v1: !buffer) {\n", c->name);
@@ -33,7 +33,7 @@ static void add(HostKernels *kernels, const Case *c) {
   text_add(&k->text, "  scf.if %%v9 {\n    llvm.store %%v10, %%v12 {alignment = 4 : i64} : vector<4xf32>, !buffer\n  }\n  return\n}\n");
 }
 
-static void check_division(const HostLaunch *l, int divisor) {
+static void check_division(const KernelLaunch *l, int divisor) {
   bool found = false;
   for (int i = 0; i + 1 < l->n_numbers && !found; i++) {
     uint64_t factor = (uint32_t)l->numbers[i], shift = (uint32_t)l->numbers[i + 1], seed = 1;
@@ -61,15 +61,15 @@ int main(void) {
     {"threads", 7, 100, 64, "3F800000", 128, false, false}, {"beyond", 7, 1LL << 33, 64, "3F800000", 256, false, false}, {"large", 7, 100, 64, "3F800000", 256, true, false}, {"larger", 8, 100, 64, "3F800000", 256, true, false},
   };
   enum { CASES = sizeof cases / sizeof *cases, ALIKE = 4 };
-  HostKernels kernels = {0};
+  EmittedKernels kernels = {0};
   text_add(&kernels.declarations, "!buffer = !llvm.ptr<1>\n");
   for (int i = 0; i < CASES; i++) add(&kernels, &cases[i]);
   cuda_share_kernels(&kernels, CASES + 2, 2);
   for (int i = 0; i < CASES; i++) CHECK(kernels.items[i].launches[0].n_numbers == 0, "%s is shared although there are few", cases[i].name);
   cuda_share_kernels(&kernels, CASES, 2);
   for (int i = 0; i < CASES; i++) {
-    const HostKernel *k = &kernels.items[i];
-    const HostLaunch *l = &k->launches[0];
+    const EmittedKernel *k = &kernels.items[i];
+    const KernelLaunch *l = &k->launches[0];
     bool shared = i < ALIKE;
     CHECK(!strcmp(l->symbol, shared ? "a" : cases[i].name), "%s is launched as %s", cases[i].name, l->symbol);
     CHECK((l->n_numbers > 0) == shared, "%s has %d numbers", cases[i].name, l->n_numbers);
@@ -88,7 +88,7 @@ int main(void) {
   CHECK(cuda_lower(&kernels, cuda_arch("sm_80"), CUDA_PTX, false, &ptx) && count(ptx.data, ".visible .entry") == 1 + CASES - ALIKE, "not the entries expected:\n%s", text_c_string(&ptx));
   CHECK(count(text_c_string(&ptx), "// a (map)") == 1 && count(text_c_string(&ptx), "// d (map)") == 1, "the entry lacks the comments of its shapes");
   text_free(&ptx);
-  host_kernels_free(&kernels);
+  emitted_kernels_free(&kernels);
   if (failures) fprintf(stderr, "%d failures\n", failures);
   return failures != 0;
 }

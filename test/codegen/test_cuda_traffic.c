@@ -91,7 +91,7 @@ static void check_far(const Case *c, const Run *r) {
   }
 }
 
-static void check_case(CudaCode *code, const HostKernel *k, MlirOperation func, const Case *c) {
+static void check_case(CudaCode *code, const EmittedKernel *k, MlirOperation func, const Case *c) {
   Run r = run_new(func, k->workspace_bytes);
   code->traffic = (EmuTraffic){0};
   if (c->tolerance > 0) {
@@ -118,14 +118,14 @@ int main(void) {
   MlirModule module = mlirModuleCreateEmpty(mlirLocationUnknownGet(ctx));
   build_cases(module);
   if (!nn_verify_module(module)) return 1;
-  HostKernels kernels;
+  EmittedKernels kernels;
   cuda_kernels_emit(module, &kernels);
   CudaCode code = compile_kernels(&kernels);
   int i = 0;
   MlirBlock body = mlirModuleGetBody(module);
   for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op) && i < n_cases; op = mlirOperationGetNextInBlock(op), i++) check_case(&code, &kernels.items[i], op, &cases[i]);
   emulate_free(code.e);
-  host_kernels_free(&kernels);
+  emitted_kernels_free(&kernels);
   mlirModuleDestroy(module);
   mlirContextDestroy(ctx);
   if (failures) fprintf(stderr, "%d failures\n", failures);

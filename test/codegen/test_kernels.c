@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 // Runs all launches; with `pieces` > 1 the outer iterations in that many parts, last part first.
-static void run(const HostKernel *k, void *library, void *const *buffers, int pieces) {
+static void run(const EmittedKernel *k, void *library, void *const *buffers, int pieces) {
   for (int l = 0; l < k->n_launches; l++) {
     void *symbol = dlsym(library, k->launches[l].symbol);
     assert(symbol);
@@ -18,13 +18,13 @@ static void run(const HostKernel *k, void *library, void *const *buffers, int pi
   }
 }
 
-static bool run_in_two(void *library, const HostKernel *k, const Run *r, void *const *buffers) {
+static bool run_in_two(void *library, const EmittedKernel *k, const Run *r, void *const *buffers) {
   (void)r;
   run(k, library, buffers, 2);
   return true;
 }
 
-static void check_kernel(const HostKernel *k, MlirOperation func, void *library, const HostCpu *cpu) {
+static void check_kernel(const EmittedKernel *k, MlirOperation func, void *library, const HostCpu *cpu) {
   Run r = run_new(func, k->workspace_bytes);
   int n = r.n_args + r.n_results + 1;
   if (k->workspace_bytes != host_kernel_workspace(func, cpu)) report(k, func, "two opinions on the workspace");
@@ -48,7 +48,7 @@ static void check_cpu(MlirModule module, const char *cpu_name, const char *folde
   bool known = host_cpu_detect(cpu_name, &cpu);
   assert(known);
   (void)known;
-  HostKernels kernels;
+  EmittedKernels kernels;
   host_kernels_emit(module, &cpu, &kernels);
   Text text = {0};
   text_append(&text, kernels.declarations.data, kernels.declarations.size);
@@ -74,7 +74,7 @@ static void check_cpu(MlirModule module, const char *cpu_name, const char *folde
   free(shared);
   free(command);
   text_free(&text);
-  host_kernels_free(&kernels);
+  emitted_kernels_free(&kernels);
   host_cpu_free(&cpu);
 }
 
