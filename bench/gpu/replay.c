@@ -217,6 +217,8 @@ static double difference(const Buffer *b, const void *found, const void *expecte
 
 static double tolerance(const Buffer *b) { return b->tolerance > 0 ? b->tolerance : b->type == 'f' ? 1e-5 : b->type == 'd' ? 1e-12 : b->type == 'i' ? 0 : 1e-2; }
 
+static const char *name_of(const Suite *s) { return strrchr(s->path, '/') ? strrchr(s->path, '/') + 1 : s->path; }
+
 static void compare(Replay *r, const Suite *s, const Case *c) {
   double worst = 0;
   int failed = -1;
@@ -232,7 +234,7 @@ static void compare(Replay *r, const Suite *s, const Case *c) {
     free(expected);
   }
   if (failed >= 0) r->failures++;
-  printf("{\"kind\": \"check\", \"suite\": \"%s\", \"name\": \"%s\", \"ok\": %s, \"difference\": %.3g", strrchr(s->path, '/') ? strrchr(s->path, '/') + 1 : s->path, c->name,
+  printf("{\"kind\": \"check\", \"suite\": \"%s\", \"name\": \"%s\", \"ok\": %s, \"difference\": %.3g", name_of(s), c->name,
          failed < 0 ? "true" : "false", isfinite(worst) ? worst : 1e300);
   if (failed >= 0) printf(", \"buffer\": %d, \"bound\": %.3g", failed, tolerance(&c->buffers[failed]));
   printf("}\n");
@@ -317,6 +319,8 @@ static bool run_case(Replay *r, Suite *s, Case *c) {
 
 static bool run_suite(Replay *r, const char *path) {
   Suite s = {.path = path};
+  printf("{\"kind\": \"suite\", \"name\": \"%s\"}\n", name_of(&s));
+  fflush(stdout);
   char *cases = xasprintf("%s.cases", path), *data = xasprintf("%s.data", path), *line = NULL;
   FILE *f = fopen(cases, "r");
   size_t room = 0;

@@ -18,6 +18,9 @@ static double element(NnDtype dtype, const void *p, int64_t i) {
   }
 }
 
+// How a recording compares elements (EmulateLaunch.types).
+__attribute__((unused)) static char type_letter(NnDtype dtype) { return dtype == NN_F32 ? 'f' : dtype == NN_F64 ? 'd' : dtype == NN_BF16 ? 'b' : dtype == NN_F16 ? 'h' : 'i'; }
+
 static void to_memory(const Tensor *t, void *p) {
   for (int64_t i = 0; i < nn_type_elements(&t->type); i++) {
     switch (t->type.dtype) {

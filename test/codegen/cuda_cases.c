@@ -49,15 +49,13 @@ static bool launch_all(CudaCode *code, const EmittedKernel *k, int n_buffers, co
   return false;
 }
 
-static char type_letter(const NnType *t) { return t->dtype == NN_F32 ? 'f' : t->dtype == NN_F64 ? 'd' : nn_dtype_is_narrow(t->dtype) ? '-' : 'i'; }
-
 enum { MOST_BUFFERS = NN_MAX_OPERANDS * 4 };
 
 // Operands, results and workspace of a run; how many.
 static int buffers_of_run(const EmittedKernel *k, const Run *r, void *const *memory, EmulateArgument buffers[MOST_BUFFERS], char types[MOST_BUFFERS]) {
   int n = 0;
-  for (int i = 0; i < r->n_args; i++, n++) types[n] = type_letter(&r->args[i].type), buffers[n] = (EmulateArgument){"argument", memory[n], (uint64_t)nn_type_bytes(&r->args[i].type)};
-  for (int i = 0; i < r->n_results; i++, n++) types[n] = type_letter(&r->expected[i].type), buffers[n] = (EmulateArgument){"result", memory[n], (uint64_t)nn_type_bytes(&r->expected[i].type)};
+  for (int i = 0; i < r->n_args; i++, n++) types[n] = type_letter(r->args[i].type.dtype), buffers[n] = (EmulateArgument){"argument", memory[n], (uint64_t)nn_type_bytes(&r->args[i].type)};
+  for (int i = 0; i < r->n_results; i++, n++) types[n] = type_letter(r->expected[i].type.dtype), buffers[n] = (EmulateArgument){"result", memory[n], (uint64_t)nn_type_bytes(&r->expected[i].type)};
   types[n] = '-';
   if (k->workspace_bytes) buffers[n] = (EmulateArgument){"workspace", memory[n], (uint64_t)k->workspace_bytes}, n++;
   return n;

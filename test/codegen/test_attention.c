@@ -89,9 +89,10 @@ static void execute(const NncAttention *a, int n, int n_inputs, const Tensor *x,
   free(workspace);
 }
 
-static void run_kernel(Emulated *e, const KernelLaunch *l, int n, const EmulateArgument *arguments) {
+// A tolerance for a GPU: sums in another order may turn the rounding of an operand to tf32.
+static void run_kernel(Emulated *e, const KernelLaunch *l, int n, const EmulateArgument *arguments, const char *types, bool tf32) {
   char message[4096];
-  EmulateLaunch launch = {.dynamic_bytes = (uint32_t)l->shared_bytes, .n = n, .arguments = arguments};
+  EmulateLaunch launch = {.dynamic_bytes = (uint32_t)l->shared_bytes, .n = n, .arguments = arguments, .types = types, .tolerance = tf32 ? 1e-3 : 0};
   for (int i = 0; i < 3; i++) launch.grid[i] = (uint32_t)l->grid[i], launch.block[i] = (uint32_t)l->block[i];
   CHECK(emulate_run(e, l->symbol, &launch, message, sizeof message) == EMU_OK, "%s", message);
 }
@@ -109,13 +110,16 @@ static void check_emulated(MlirOperation op, const Shape *s, int n_operands, con
   Emulated *e = emulate_take_module(module, NULL);
   if (!e) exit(1);
   EmulateArgument arguments[MAX + 1];
+  char types[MAX + 2] = {0};
   for (int i = 0; i < n; i++) {
     uint64_t bytes = (uint64_t)tensor_bytes(&x[i]);
     arguments[i] = (EmulateArgument){"operand", buffer_of(&x[i]), bytes};
+    types[i] = type_letter(x[i].type.dtype);
     if (i >= n_operands) memset(arguments[i].data, 0xff, bytes);
   }
   if (kernel.workspace_bytes) arguments[n] = (EmulateArgument){"workspace", buffer_new(kernel.workspace_bytes), (uint64_t)kernel.workspace_bytes};
-  for (int i = 0; i < kernel.n_launches; i++) run_kernel(e, &kernel.launches[i], n + (kernel.workspace_bytes > 0), arguments);
+  types[n] = '-';
+  for (int i = 0; i < kernel.n_launches; i++) run_kernel(e, &kernel.launches[i], n + (kernel.workspace_bytes > 0), arguments, types, tf32);
   for (int i = n_operands; i < n; i++) {
     double worst = difference(&x[i], arguments[i].data);
     CHECK(worst < emulated_bound(x[i].type.dtype, tf32), "%s, %d to %d keys: result %d differs by %g", name, s->queries, s->keys, i - n_operands, worst);
