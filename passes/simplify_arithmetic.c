@@ -139,8 +139,55 @@ static MlirValue scattered_to(const Rule *r, MlirValue scattered, MlirValue tabl
   return mlirOperationGetResult(op, 0);
 }
 
+typedef struct Padding { int64_t low[NN_MAX_RANK], high[NN_MAX_RANK], interior[NN_MAX_RANK]; } Padding;
+
+// v is x with zeros around it along one axis, and serves nothing else; gives x and the axis.
+static bool is_padded(MlirValue v, MlirValue *x, int64_t *axis, Padding *p) {
+  MlirOperation def;
+  int axes = 0;
+  if (!simplify_is(v, NN_OP_pad, &def) || nn_attr_f64(def, "value", 0) != 0 || !mlirOpOperandIsNull(mlirOpOperandGetNextUse(mlirValueGetFirstUse(v)))) return false;
+  *x = operand(def, 0);
+  int rank = nn_attr_i64s(def, "low", p->low, NN_MAX_RANK);
+  nn_attr_i64s(def, "high", p->high, NN_MAX_RANK);
+  nn_attr_i64s(def, "interior", p->interior, NN_MAX_RANK);
+  for (int i = 0; i < rank; i++) {
+    if (p->interior[i]) return false;
+    if (p->low[i] || p->high[i]) *axis = i, axes++;
+  }
+  return axes == 1;
+}
+
+// The parts of v along an axis, into `parts`: those of a concatenation along it that serves nothing else, else v itself. Returns how many.
+static int parts_along(MlirValue v, int64_t axis, int most, MlirValue *parts) {
+  MlirOperation def;
+  bool whole = !simplify_is(v, NN_OP_concat, &def) || nn_attr_i64(def, "axis", 0) != axis || mlirOperationGetNumOperands(def) > most ||
+               !mlirOpOperandIsNull(mlirOpOperandGetNextUse(mlirValueGetFirstUse(v)));
+  int n = whole ? 1 : (int)mlirOperationGetNumOperands(def);
+  for (int i = 0; i < n; i++) parts[i] = whole ? v : operand(def, i);
+  return n;
+}
+
+// Two neighbours along an axis, each among zeros, added: their concatenation, among the zeros that remain. The gradient of a value that was taken apart in
+// slices is such a sum: the queries, keys and values of attention.
+static MlirValue joined(const Rule *r, MlirValue left, MlirValue right) {
+  enum { MOST = 8 };
+  MlirValue x, y, parts[2 * MOST];
+  int64_t axis = 0, other = 0;
+  Padding p, q;
+  if (!is_padded(left, &x, &axis, &p) || !is_padded(right, &y, &other, &q) || axis != other) return none();
+  NnType xt = nn_value_type(x);
+  if (q.low[axis] != p.low[axis] + xt.dim[axis]) return none();
+  NnBuilder b = rewrite_builder(r->op);
+  int n = parts_along(x, axis, MOST, parts);
+  n += parts_along(y, axis, MOST, parts + n);
+  return nn_pad(&b, nn_concat(&b, n, parts, axis), p.low, q.high, p.interior, 0);
+}
+
 static MlirValue rule_add(const Rule *r) {
   if (r->has_c && r->c == 0) return r->x;
+  MlirValue both = joined(r, r->x, r->y);
+  if (nn_value_is_null(both)) both = joined(r, r->y, r->x);
+  if (!nn_value_is_null(both)) return both;
   MlirValue table = scattered_to(r, r->x, r->y);
   if (nn_value_is_null(table)) table = scattered_to(r, r->y, r->x);
   if (!nn_value_is_null(table)) return table;

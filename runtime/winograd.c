@@ -23,7 +23,6 @@ typedef struct Image { int64_t height, width, channels; } Image;
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,prefer-vector-width=512")
-#pragma GCC optimize("O3")
 #define NAME(x) x##_avx512
 #include "runtime/winograd_loops.inc"
 #pragma GCC pop_options

@@ -212,6 +212,30 @@ func.func @moves(%x: tensor<4x1xf32>, %y: tensor<3xf32>) -> (tensor<4x1xf32>, te
   return %1, %3, %4, %sum : tensor<4x1xf32>, tensor<2xf32>, tensor<4xf32>, tensor<f32>
 }
 
+// Neighbours among zeros that are added are concatenated, in whatever order they come; a gap between them leaves the sum.
+// CHECK-LABEL: func.func @sums_of_pads
+// CHECK-NEXT: %[[LOW:.*]] = "nn.pad"(%arg0)
+// CHECK-NEXT: %[[HIGH:.*]] = "nn.pad"(%arg2)
+// CHECK-NEXT: %[[ALL:.*]] = "nn.concat_3"(%arg0, %arg1, %arg2) {axis = 1 : i64}
+// CHECK-NEXT: %[[TWO:.*]] = "nn.concat"(%arg1, %arg2) {axis = 1 : i64}
+// CHECK-NEXT: %[[PAD:.*]] = "nn.pad"(%[[TWO]]) {high = array<i64: 0, 0>, interior = array<i64: 0, 0>, low = array<i64: 0, 2>
+// CHECK-NEXT: %[[SUM:.*]] = "nn.add"(%[[LOW]], %[[HIGH]])
+// CHECK-NEXT: return %[[ALL]], %[[PAD]], %[[SUM]]
+func.func @sums_of_pads(%x: tensor<4x2xf32>, %y: tensor<4x3xf32>, %z: tensor<4x1xf32>) -> (tensor<4x6xf32>, tensor<4x6xf32>, tensor<4x6xf32>) {
+  %0 = "nn.pad"(%x) {low = array<i64: 0, 0>, high = array<i64: 0, 4>, interior = array<i64: 0, 0>, value = 0.0 : f64} : (tensor<4x2xf32>) -> tensor<4x6xf32>
+  %1 = "nn.pad"(%y) {low = array<i64: 0, 2>, high = array<i64: 0, 1>, interior = array<i64: 0, 0>, value = 0.0 : f64} : (tensor<4x3xf32>) -> tensor<4x6xf32>
+  %2 = "nn.pad"(%z) {low = array<i64: 0, 5>, high = array<i64: 0, 0>, interior = array<i64: 0, 0>, value = 0.0 : f64} : (tensor<4x1xf32>) -> tensor<4x6xf32>
+  %3 = "nn.add"(%2, %1) : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
+  %all = "nn.add"(%3, %0) : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
+  %4 = "nn.pad"(%y) {low = array<i64: 0, 2>, high = array<i64: 0, 1>, interior = array<i64: 0, 0>, value = 0.0 : f64} : (tensor<4x3xf32>) -> tensor<4x6xf32>
+  %5 = "nn.pad"(%z) {low = array<i64: 0, 5>, high = array<i64: 0, 0>, interior = array<i64: 0, 0>, value = 0.0 : f64} : (tensor<4x1xf32>) -> tensor<4x6xf32>
+  %two = "nn.add"(%4, %5) : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
+  %6 = "nn.pad"(%x) {low = array<i64: 0, 0>, high = array<i64: 0, 4>, interior = array<i64: 0, 0>, value = 0.0 : f64} : (tensor<4x2xf32>) -> tensor<4x6xf32>
+  %7 = "nn.pad"(%z) {low = array<i64: 0, 5>, high = array<i64: 0, 0>, interior = array<i64: 0, 0>, value = 0.0 : f64} : (tensor<4x1xf32>) -> tensor<4x6xf32>
+  %gap = "nn.add"(%6, %7) : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
+  return %all, %two, %gap : tensor<4x6xf32>, tensor<4x6xf32>, tensor<4x6xf32>
+}
+
 // Products read transposed operands in place.
 // CHECK-LABEL: func.func @products
 // CHECK-NEXT: %[[A:.*]] = "nn.matmul"(%arg0, %arg1) {transpose_a = true, transpose_b = true}
