@@ -161,25 +161,24 @@ static bool emit_host(MlirModule module, CodegenEmit what, const CodegenOptions 
 typedef struct CudaProgram { MlirModule module; const EmittedKernels *kernels; const CudaArch *arch; } CudaProgram;
 
 // The kernels as files in the folder: PTX and, with ptxas, a cubin; or an object for the emulator.
-static bool build_kernels(const CudaProgram *p, const CodegenOptions *options, const char *ptx_path, const char *cubin_path, const char *object, CudaImages *images) {
+static bool build_kernels(const CudaProgram *p, const CodegenOptions *options, const char *ptx_path, const char *object, CudaImages *images) {
   if (options->emulate) return cuda_lower_emulated(p->kernels, p->arch, object, options->time_phases);
   Text ptx = {0};
-  bool ok = cuda_lower_ptx(p->kernels, p->arch, options->time_phases, &ptx) && write_text(ptx_path, &ptx);
+  bool ok = cuda_build_ptx(p->kernels, p->arch, images->folder, options, &ptx, &images->n_cubins) && write_text(ptx_path, &ptx);
   text_free(&ptx);
   images->ptx_path = ptx_path;
-  if (ok && cuda_assemble(ptx_path, cubin_path, p->arch, options->verbose)) images->cubin_path = cubin_path;
   return ok;
 }
 
 static bool build_cuda(const void *program, const CodegenOptions *options, const char *folder) {
   const CudaProgram *p = program;
-  CudaImages images = {.arch = p->arch->name, .ptx_version = p->arch->ptx_version, .tf32 = cuda_uses_tf32(), .emulated = options->emulate};
-  char *ptx = text_format("%s/kernels.ptx", folder), *cubin = text_format("%s/kernels.cubin", folder), *object = text_format("%s/kernels.o", folder);
+  CudaImages images = {.arch = p->arch->name, .ptx_version = p->arch->ptx_version, .tf32 = cuda_uses_tf32(), .emulated = options->emulate, .folder = folder};
+  char *ptx = text_format("%s/kernels.ptx", folder), *object = text_format("%s/kernels.o", folder);
   char *source = text_format("%s/program.c", folder), *bytes = text_format("%s/images.s", folder);
   Text tables = {0}, images_text = {0};
   bool ok = host_tables_write(p->module, p->kernels, NULL, options, &images, &tables) && write_text(source, &tables);
   HostLink *link = ok ? host_link_begin(source, folder, options) : NULL;
-  ok = link && build_kernels(p, options, ptx, cubin, object, &images);
+  ok = link && build_kernels(p, options, ptx, object, &images);
   if (ok && !options->emulate) {
     host_images_write(&images, &images_text);
     ok = write_text(bytes, &images_text);
@@ -190,7 +189,6 @@ static bool build_cuda(const void *program, const CodegenOptions *options, const
   text_free(&images_text);
   free(bytes);
   free(ptx);
-  free(cubin);
   free(object);
   free(source);
   return ok;

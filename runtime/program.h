@@ -167,7 +167,7 @@ typedef struct NncCuda {
   int ptx_version;                           // 80: version 8.0 of PTX
   bool tf32;                                 // products of f32 operands keep 11 bits of each
   const char *ptx, *ptx_end;                 // text, *ptx_end is 0; NULL under the emulator
-  const char *cubin, *cubin_end;             // the same, assembled for arch when ptxas was found; equal: none
+  const void *const *cubins;                 // the same in parts, assembled for arch when ptxas was found; NULL behind the last
   const void *module;                        // under the emulator: its NncEmuModule
   bool (*load)(struct CudaApi *api);         // fills the table of the driver's functions; reports
 } NncCuda;

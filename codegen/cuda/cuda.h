@@ -59,8 +59,10 @@ int64_t cuda_library_workspace(MlirOperation op);
 // lower.c: LLVM IR after optimisation, or PTX, appended to out. False after reporting: a bug of ours. May run in several threads.
 typedef enum CudaOutput { CUDA_LLVM, CUDA_PTX } CudaOutput;
 bool cuda_lower(const EmittedKernels *kernels, const CudaArch *arch, CudaOutput what, bool time_phases, Text *out);
-// parts.c: PTX of many kernels, on several threads.
+// parts.c: PTX of many kernels, on several threads. With a folder the parts are assembled there, too: kernels_0.cubin and so on, *n_cubins of them, or 0
+// where ptxas is missing or refuses one.
 bool cuda_lower_ptx(const EmittedKernels *kernels, const CudaArch *arch, bool time_phases, Text *out);
+bool cuda_build_ptx(const EmittedKernels *kernels, const CudaArch *arch, const char *folder, const CodegenOptions *options, Text *out, int *n_cubins);
 
 // The module that PTX is made from. NULL after reporting. Owned by the caller.
 LLVMModuleRef cuda_module(const EmittedKernels *kernels, const CudaArch *arch, LLVMContextRef llvm);

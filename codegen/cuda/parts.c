@@ -4,6 +4,7 @@
 
 #include "codegen/cuda/cuda.h"
 #include "codegen/parallel.h"
+#include "compiler/output.h"
 
 enum { PARTS = 4, FEW = 48, TEMPLATE_WEIGHT = 32 << 10 };   // FEW: launches that are not worth threads; weight: as much work as a kernel of so many bytes of text
 
@@ -12,12 +13,20 @@ typedef struct Part {
   size_t weight;
   const CudaArch *arch;
   bool time, ok;
+  int number;
+  const char *folder;    // to assemble in; NULL: not asked for
+  bool verbose, assembled;
   Text called, ptx;      // Owned
 } Part;
 
 static void lower_part(void *item) {
   Part *p = item;
   p->ok = cuda_lower(&p->kernels, p->arch, CUDA_PTX, p->time, &p->ptx);
+  if (!p->ok || !p->folder) return;
+  char *ptx = text_format("%s/kernels_%d.ptx", p->folder, p->number), *cubin = text_format("%s/kernels_%d.cubin", p->folder, p->number);
+  p->assembled = output_write(ptx, text_c_string(&p->ptx), p->ptx.size) && cuda_assemble(ptx, cubin, p->arch, p->verbose);
+  free(ptx);
+  free(cubin);
 }
 
 // The first kernel of a group, those that have functions in common, directly or through others: shapes share those of templates, and in a large
@@ -101,25 +110,48 @@ static void append_part(Text *out, const char *ptx) {
   }
 }
 
-bool cuda_lower_ptx(const EmittedKernels *kernels, const CudaArch *arch, bool time_phases, Text *out) {
+// All kernels as one part.
+static bool lower_together(const EmittedKernels *kernels, Part like, Text *out, int *n_assembled) {
+  like.kernels = *kernels;
+  lower_part(&like);
+  text_append(out, like.ptx.data, like.ptx.size);
+  text_free(&like.ptx);
+  *n_assembled = like.assembled;
+  return like.ok;
+}
+
+static bool lower(const EmittedKernels *kernels, Part like, Text *out, int *n_assembled) {
   int n_launches = 0;
   for (int i = 0; i < kernels->n; i++) n_launches += kernels->items[i].n_launches;
-  if (n_launches < FEW) return cuda_lower(kernels, arch, CUDA_PTX, time_phases, out);
-  Part parts[PARTS] = {0};
-  divide(kernels, parts);
+  if (n_launches < FEW) return lower_together(kernels, like, out, n_assembled);
+  Part parts[PARTS];
   for (int p = 0; p < PARTS; p++) {
-    parts[p].arch = arch;
-    parts[p].time = time_phases && p == 0;
-    add_called(kernels, &parts[p]);
+    parts[p] = like;
+    parts[p].number = p;
+    parts[p].time = like.time && p == 0;
   }
+  divide(kernels, parts);
+  for (int p = 0; p < PARTS; p++) add_called(kernels, &parts[p]);
   codegen_parallel(PARTS, lower_part, parts, sizeof *parts);
   bool ok = true;
+  *n_assembled = 0;
   for (int p = 0; p < PARTS; p++) {
     ok = ok && parts[p].ok;
+    *n_assembled += parts[p].assembled;
     if (ok) append_part(out, text_c_string(&parts[p].ptx));
     text_free(&parts[p].ptx);
     text_free(&parts[p].called);
     free(parts[p].kernels.items);
   }
+  if (*n_assembled < PARTS) *n_assembled = 0;
   return ok;
+}
+
+bool cuda_lower_ptx(const EmittedKernels *kernels, const CudaArch *arch, bool time_phases, Text *out) {
+  int none;
+  return lower(kernels, (Part){.arch = arch, .time = time_phases}, out, &none);
+}
+
+bool cuda_build_ptx(const EmittedKernels *kernels, const CudaArch *arch, const char *folder, const CodegenOptions *options, Text *out, int *n_cubins) {
+  return lower(kernels, (Part){.arch = arch, .time = options->time_phases, .folder = folder, .verbose = options->verbose}, out, n_cubins);
 }

@@ -53,7 +53,8 @@ typedef struct CudaImages {
   const char *arch;
   int ptx_version;
   bool tf32;                           // cuBLAS may round operands in f32 to tf32
-  const char *ptx_path, *cubin_path;   // files; NULL: none
+  const char *ptx_path, *folder;       // a file; a folder with kernels_0.cubin and so on
+  int n_cubins;
   bool emulated;                       // the kernels are host code behind the table CUDA_TABLE_SYMBOL
 } CudaImages;
 #define CUDA_TABLE_SYMBOL "nnc_emulated_kernels"

@@ -93,24 +93,21 @@ static void add_training(Text *t, MlirOperation top, MlirAttribute schedule) {
            (long long)nn_attr_i64(top, "nn.eval_every", 0), (long long)nn_attr_i64(top, "nn.seed", 0), (long long)nn_attr_i64(top, "nn.patience", 0), nn_attr_f64(top, "nn.validation", 0));
 }
 
-static void add_file(Text *t, const char *symbol, const char *path) {
-  text_add(t, ".globl %s, %s_end\n.hidden %s, %s_end\n.balign 64\n%s:\n", symbol, symbol, symbol, symbol, symbol);
-  if (path) text_add(t, ".incbin \"%s\"\n", path);
-  text_add(t, "%s_end: .byte 0\n", symbol);
-}
-
 void host_images_write(const CudaImages *cuda, Text *out) {
-  text_add(out, ".section .rodata\n");
-  add_file(out, "nnc_ptx", cuda->ptx_path);
-  add_file(out, "nnc_cubin", cuda->cubin_path);
+  text_add(out, ".globl nnc_ptx, nnc_ptx_end, nnc_cubins\n.hidden nnc_ptx, nnc_ptx_end, nnc_cubins\n.section .rodata\n.balign 64\nnnc_ptx:\n");
+  text_add(out, ".incbin \"%s\"\nnnc_ptx_end: .byte 0\n", cuda->ptx_path);
+  for (int i = 0; i < cuda->n_cubins; i++) text_add(out, ".balign 64\ncubin_%d:\n.incbin \"%s/kernels_%d.cubin\"\n", i, cuda->folder, i);
+  text_add(out, ".section .data.rel.ro,\"aw\"\n.balign 8\nnnc_cubins:\n");
+  for (int i = 0; i < cuda->n_cubins; i++) text_add(out, ".quad cubin_%d\n", i);
+  text_add(out, ".quad 0\n");
   text_add(out, ".section .note.GNU-stack,\"\",@progbits\n");
 }
 
 static void add_cuda(Text *t, const CudaImages *cuda) {
   if (cuda->emulated) text_add(t, "extern const char " CUDA_TABLE_SYMBOL "[];\n");
-  else text_add(t, "#define HIDDEN __attribute__((visibility(\"hidden\")))\nextern const char nnc_ptx[] HIDDEN, nnc_ptx_end[] HIDDEN, nnc_cubin[] HIDDEN, nnc_cubin_end[] HIDDEN;\n");
+  else text_add(t, "#define HIDDEN __attribute__((visibility(\"hidden\")))\nextern const char nnc_ptx[] HIDDEN, nnc_ptx_end[] HIDDEN;\nextern const void *const nnc_cubins[] HIDDEN;\n");
   text_add(t, "static const NncCuda cuda = {.arch=\"%s\",.ptx_version=%d,.tf32=%s,.load=%s", cuda->arch, cuda->ptx_version, cuda->tf32 ? "true" : "false", cuda->emulated ? "nnc_cuda_load_emulator" : "nnc_cuda_load");
-  text_add(t, cuda->emulated ? ",.module=" CUDA_TABLE_SYMBOL : ",.ptx=nnc_ptx,.ptx_end=nnc_ptx_end,.cubin=nnc_cubin,.cubin_end=nnc_cubin_end");
+  text_add(t, cuda->emulated ? ",.module=" CUDA_TABLE_SYMBOL : ",.ptx=nnc_ptx,.ptx_end=nnc_ptx_end,.cubins=nnc_cubins");
   text_add(t, "};\n");
 }
 

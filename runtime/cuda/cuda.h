@@ -12,7 +12,8 @@ typedef struct CudaMemory {
   int ordinal;
   CUdevice device;
   CUcontext context;          // the device's primary one, retained
-  CUmodule module;
+  CUmodule *modules;          // Owned; the parts of the kernels, or all of them
+  int n_modules;
   CUstream compute, copy;
   CUevent copied;             // what copy has done last; compute waits for it
   CUevent done;               // the last started run has left its results

@@ -40,11 +40,31 @@ static void dump_ptx(void) {
   if (!ok) report_warning("NNC_PTX_DUMP: cannot write %s", path);
 }
 
-static CUresult load_image(CudaMemory *m, const void *image, char *log, int size) {
+static CUresult load_image(const CudaMemory *m, const void *image, CUmodule *module, char *log, int size) {
   int options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
   void *values[] = {log, (void *)(intptr_t)size};
   *log = 0;
-  return m->api.driver.ModuleLoadDataEx(&m->module, image, 2, options, values);
+  return m->api.driver.ModuleLoadDataEx(module, image, 2, options, values);
+}
+
+static void unload(CudaMemory *m) {
+  while (m->n_modules > 0) m->api.driver.ModuleUnload(m->modules[--m->n_modules]);
+}
+
+// All or none.
+static CUresult load_cubins(CudaMemory *m, const void *const *cubins, char *log, int size) {
+  CUresult result = CUDA_ERROR_NO_BINARY_FOR_GPU;
+  int n = 0;
+  while (cubins[n]) n++;
+  if (!n) return result;
+  m->modules = xrealloc(m->modules, (size_t)n * sizeof(CUmodule));
+  for (int i = 0; i < n; i++) {
+    result = load_image(m, cubins[i], &m->modules[i], log, size);
+    if (result != CUDA_SUCCESS) break;
+    m->n_modules++;
+  }
+  if (result != CUDA_SUCCESS) unload(m);
+  return result;
 }
 
 // Why the kernels were refused, as far as their architecture and the GPU's (10 major + minor) tell; the driver says the same of both with several codes.
@@ -60,11 +80,13 @@ static bool load_module(CudaMemory *m) {
   const NncCuda *c = nnc_program.cuda;
   char *log = xcalloc(1, 8192);
   CUresult result = CUDA_ERROR_NO_BINARY_FOR_GPU;
-  const bool has_cubin = c->cubin != c->cubin_end;
-  if (has_cubin) result = load_image(m, c->cubin, log, 8191);
-  CUresult refused = has_cubin ? result : CUDA_SUCCESS;
-  if (result != CUDA_SUCCESS && c->ptx) result = load_image(m, c->ptx, log, 8191);
-  if (c->module) result = load_image(m, c->module, log, 8191);
+  m->modules = xcalloc(1, sizeof(CUmodule));
+  if (c->cubins) result = load_cubins(m, c->cubins, log, 8191);
+  CUresult refused = c->cubins && c->cubins[0] ? result : CUDA_SUCCESS;
+  if (result != CUDA_SUCCESS) {
+    result = load_image(m, c->module ? c->module : c->ptx, &m->modules[0], log, 8191);
+    m->n_modules = result == CUDA_SUCCESS;
+  }
   int major = 0, minor = 0, version = 0;
   m->api.driver.DeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, m->device);
   m->api.driver.DeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, m->device);
@@ -130,7 +152,8 @@ static void close_device(Arena *a) {
   if (m->cublas) m->api.cublas.Destroy(m->cublas);
   if (m->staging) d->MemFreeHost(m->staging);
   if (m->arena) d->MemFree(m->arena);
-  if (m->module) d->ModuleUnload(m->module);
+  unload(m);
+  free(m->modules);
   CUevent events[] = {m->copied, m->done, m->before, m->after};
   for (size_t i = 0; i < sizeof events / sizeof *events; i++)
     if (events[i]) d->EventDestroy(events[i]);

@@ -44,7 +44,9 @@ void cuda_release(void *prepared) {
 }
 
 static bool prepare_kernel(const CudaMemory *m, const NncStep *s, CudaStep *step) {
-  if (!CUDA(m, s->launch->symbol, ModuleGetFunction, &step->function, m->module, s->launch->symbol)) return false;
+  bool found = false;
+  for (int i = 0; i + 1 < m->n_modules && !found; i++) found = m->api.driver.ModuleGetFunction(&step->function, m->modules[i], s->launch->symbol) == CUDA_SUCCESS;
+  if (!found && !CUDA(m, s->launch->symbol, ModuleGetFunction, &step->function, m->modules[m->n_modules - 1], s->launch->symbol)) return false;
   if (s->launch->shared_bytes <= 48 * 1024) return true;
   return CUDA(m, s->label, FuncSetAttribute, step->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)s->launch->shared_bytes);
 }

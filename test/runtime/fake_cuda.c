@@ -6,6 +6,7 @@
 //   FAKE_CUDA_ARCH=NUMBER        compute capability (80); a cubin is refused unless FAKE_CUDA_CUBIN is set
 //   FAKE_CUDA_PTX=NUMBER         the newest version of PTX that the driver knows (99)
 //   FAKE_CUDA_LOG=FILE           names of modules' images and of failed calls are appended to it
+#include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,9 +133,21 @@ static CUresult load(const char *image, unsigned n, const int *options, void **v
   return CUDA_SUCCESS;
 }
 
-CALL(cuModuleLoadDataEx, (CUmodule *module, const void *image, unsigned n, const int *options, void **values), *module = (CUmodule)(void *)&object; return load(image, n, options, values))
+// Of a cubin: whether it has the kernel's section. PTX has all kernels.
+static CUresult find_kernel(const char *image, const char *name) {
+  if (memcmp(image, "\177ELF", 4)) return CUDA_SUCCESS;
+  const Elf64_Ehdr *elf = (const void *)image;
+  const Elf64_Shdr *sections = (const void *)(image + elf->e_shoff);
+  for (int i = 0; i < elf->e_shnum; i++) {
+    const char *section = image + sections[elf->e_shstrndx].sh_offset + sections[i].sh_name;
+    if (!strncmp(section, ".text.", 6) && !strcmp(section + 6, name)) return CUDA_SUCCESS;
+  }
+  return CUDA_ERROR_NOT_FOUND;
+}
+
+CALL(cuModuleLoadDataEx, (CUmodule *module, const void *image, unsigned n, const int *options, void **values), *module = (CUmodule)(uintptr_t)image; return load(image, n, options, values))
 CALL(cuModuleUnload, (CUmodule module), )
-CALL(cuModuleGetFunction, (CUfunction *function, CUmodule module, const char *name), *function = (CUfunction)(void *)&object)
+CALL(cuModuleGetFunction, (CUfunction *function, CUmodule module, const char *name), *function = (CUfunction)(void *)&object; return find_kernel((const char *)module, name))
 CALL(cuFuncSetAttribute, (CUfunction function, int attribute, int value), )
 CALL(cuFuncGetAttribute, (int *value, int attribute, CUfunction function), *value = 0)
 CALL(cuLaunchKernel, (CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream stream, void **arguments, void **extra), )
