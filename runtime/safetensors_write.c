@@ -13,7 +13,8 @@
 typedef struct Declared { char *name; NncDtype dtype; int rank; int64_t dim[NNC_MAX_RANK], offset, bytes; } Declared;
 
 struct SafetensorsWriter {
-  char *path, *temporary;       // Owned; path has no symbolic link at its end
+  char *name;                   // Owned; as given, for messages
+  char *path, *temporary;       // Owned; where links lead
   int fd;
   bool is_nameless;             // made with O_TMPFILE
   int n_tensors, capacity;
@@ -67,6 +68,7 @@ bool output_path_check(const char *path) {
 
 SafetensorsWriter *safetensors_create(const char *path) {
   SafetensorsWriter *w = xcalloc(1, sizeof *w);
+  w->name = xstrdup(path);
   w->path = output_real_name(path);
   w->fd = -1;
   return w;
@@ -111,7 +113,7 @@ int safetensors_declare(SafetensorsWriter *w, const char *name, NncDtype dtype, 
 }
 
 static bool fail(SafetensorsWriter *w) {
-  if (!w->failed) report_error("cannot write %s: %s", w->path, strerror(errno));
+  if (!w->failed) report_error("cannot write %s: %s", w->name, strerror(errno));
   w->failed = true;
   return false;
 }
@@ -165,7 +167,7 @@ static char *build_header(const SafetensorsWriter *w, size_t *length) {
 }
 
 bool safetensors_begin(SafetensorsWriter *w) {
-  if (!output_path_check(w->path)) {
+  if (!output_path_check(w->name)) {
     w->failed = true;
     return false;
   }
@@ -199,7 +201,7 @@ static void free_writer(SafetensorsWriter *w) {
   if (w->fd >= 0) close(w->fd);
   for (int i = 0; i < w->n_tensors; i++) free(w->tensors[i].name);
   pending = NULL;
-  free(w->tensors), free(w->metadata), free(w->path), free(w->temporary), free(w);
+  free(w->tensors), free(w->metadata), free(w->name), free(w->path), free(w->temporary), free(w);
 }
 
 void safetensors_abandon(SafetensorsWriter *w) {

@@ -48,6 +48,11 @@ static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // Planes a multiple of 4 KiB apart would share the sets of a cache.
 static int64_t plane_floats(int64_t floats) { return divide_up(floats, 1024) * 1024 + APART; }
 
+// Of the convolution's three tensors.
+static int64_t operand_bytes(const NncConv *c) {
+  return (int64_t)sizeof(float) * (c->n * (c->h * c->w * c->c + c->oh * c->ow * c->o) + 9 * c->c * c->o);
+}
+
 static Filtering filtering_of(const NncConv *c, int threads) {
   Filtering f = {.images = c->n, .in = {c->h, c->w, c->c}, .out = {c->oh, c->ow, c->o}, .pad = {c->pad[0], c->pad[2]}, .s_out = 9 * c->c, .s_in = 9,
                  .is_gradient = c->pass == NNC_CONV_WEIGHT_GRAD, .threads = threads};
@@ -58,7 +63,7 @@ static Filtering filtering_of(const NncConv *c, int threads) {
   }
   f.rows = divide_up(f.out.height, TILE), f.columns = divide_up(f.out.width, TILE), f.tiles = f.images * f.rows * f.columns;
   int64_t bytes_of_tile = POINTS * (int64_t)sizeof(float) * (f.in.channels + (f.is_gradient ? f.out.channels : 0));
-  int64_t chunks = divide_up(f.tiles * bytes_of_tile, CHUNK_BYTES);
+  int64_t chunk_bytes = operand_bytes(c) < CHUNK_BYTES ? operand_bytes(c) : CHUNK_BYTES, chunks = divide_up(f.tiles * bytes_of_tile, chunk_bytes);
   f.chunk = divide_up(f.tiles, chunks);
   f.panels = f.out.channels / PANEL;
   if (f.is_gradient) {
@@ -91,8 +96,9 @@ bool winograd_fits(const NncConv *c, int threads) {
   for (int i = 0; i < 4; i++) shape &= c->pad[i] <= 2;
   if (!shape || strncmp(nnc_library_isa(), "avx512_core", 11) != 0) return false;
   // Transforming the filters costs about as much as 16 tiles: with few tiles direct is as fast, or faster. So it is with more threads than units.
+  // And a workspace much larger than the tensors themselves would cost small networks the memory that budgets are about.
   Filtering f = filtering_of(c, threads);
-  return unit_count(&f) >= threads && 8 * (f.tiles + (f.is_gradient ? 0 : 16)) <= f.images * f.out.height * f.out.width;
+  return unit_count(&f) >= threads && 2 * winograd_scratch(c, threads) <= 3 * operand_bytes(c) && 8 * (f.tiles + (f.is_gradient ? 0 : 16)) <= f.images * f.out.height * f.out.width;
 }
 
 static void place(const Filtering *f, int64_t tile, int64_t *image, int64_t *y, int64_t *x) {

@@ -147,7 +147,8 @@ static void check_conv(NncConv c, bool preferred) {
     if (!(d <= worst)) worst = d;
     if (fabs(want_laid[i]) > scale) scale = fabs(want_laid[i]);
   }
-  CHECK(worst / scale < bound(c.result, 2e-6),
+  bool is_winograd = strcmp(nnc_conv_implementation(&c), "winograd") == 0;   // it rounds about twice as far, docs/performance.md
+  CHECK(worst / scale < bound(c.result, is_winograd ? 4e-6 : 2e-6),
         "pass %d n%d c%d %dx%d o%d k%dx%d s%d,%d p%d,%d,%d,%d d%d g%d %s %s (%s): %g", c.pass, (int)c.n, (int)c.c, (int)c.h, (int)c.w,
         (int)c.o, (int)c.kh, (int)c.kw, (int)c.stride[0], (int)c.stride[1], (int)c.pad[0], (int)c.pad[1], (int)c.pad[2], (int)c.pad[3],
         (int)c.dilation[0], (int)c.groups, c.channels_last ? "nhwc" : "nchw", layout, nnc_conv_implementation(&c), worst / scale);
@@ -197,8 +198,8 @@ static void check_convs(void) {
 static void check_winograd(void) {
   if (strncmp(nnc_library_isa(), "avx512_core", 11) != 0) return;
   static const NncConv shapes[] = {
-    {.n = 2, .c = 32, .h = 16, .w = 16, .o = 64, .pad = {1, 1, 1, 1}}, {.n = 3, .c = 64, .h = 14, .w = 15, .o = 32},
-    {.n = 1, .c = 96, .h = 22, .w = 27, .o = 32, .pad = {2, 0, 0, 1}}, {.n = 2, .c = 32, .h = 15, .w = 17, .o = 96, .pad = {2, 2, 2, 2}},
+    {.n = 16, .c = 32, .h = 16, .w = 16, .o = 64, .pad = {1, 1, 1, 1}}, {.n = 24, .c = 64, .h = 14, .w = 15, .o = 32},
+    {.n = 9, .c = 96, .h = 22, .w = 27, .o = 32, .pad = {2, 0, 0, 1}}, {.n = 17, .c = 32, .h = 15, .w = 17, .o = 96, .pad = {2, 2, 2, 2}},
   };
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
     for (int pass = 0; pass < 3; pass++) {
@@ -209,6 +210,8 @@ static void check_winograd(void) {
       c.oh = c.h + c.pad[0] + c.pad[1] - 2, c.ow = c.w + c.pad[2] + c.pad[3] - 2;
       CHECK(strcmp(nnc_conv_implementation(&c), "winograd") == 0, "pass %d of shape %d is %s", pass, (int)i, nnc_conv_implementation(&c));
       check_conv(c, false);
+      c.n = 1;
+      CHECK(strcmp(nnc_conv_implementation(&c), "winograd") != 0, "pass %d of shape %d with one image takes a workspace larger than its tensors", pass, (int)i);
     }
 }
 

@@ -10,7 +10,7 @@ loader.exec_module(run)
 
 rows = [{'part': 'checks', 'name': 'passed', 'n': 3, 'largest_difference': 0, 'ok': True}]
 for name, beyond in ('near', 1 << 20), ('far', 5 << 20), ('less', -4096), ('silent', None):
-    rows.append({'part': 'curves', 'name': name, 'ok': True, 'largest_difference': 1e-6, 'bound': 1e-4, 'arena': 1 << 20, **({} if beyond is None else {'beyond_arena': beyond})})
+    rows.append({'part': 'curves', 'name': name, 'ok': True, 'steps': 20, 'largest_difference': 1e-6, 'bound': 1e-4, 'arena': 1 << 20, **({} if beyond is None else {'beyond_arena': beyond})})
 for name, ms in ('conv forward bf16 3x3 64 to 64 at 56', 2.0), ('gemm forward bf16 3x3 64 to 64 at 56', 1.3), ('conv forward bf16 3x3 128 to 128 at 56 stride 2', 4.0), (
         'gemm forward bf16 3x3 128 to 128 at 56 stride 2', 1.0):
     rows.append({'part': 'kernels', 'kind': 'time', 'name': name, 'median_ms': ms, 'flops': 1e9, 'bytes': 1e6})
