@@ -30,7 +30,8 @@ def kinds(path):
 
 def assemble(path, arch):
     entries = kinds(path)
-    log = subprocess.run(['ptxas', '-arch=' + arch, '-v', '-o', '/dev/null', path], stderr=subprocess.PIPE, check=True, universal_newlines=True).stderr
+    with tempfile.TemporaryDirectory() as work:   # not /dev/null: a tool that removes its output after an error would, as root, remove that
+        log = subprocess.run(['ptxas', '-arch=' + arch, '-v', '-o', os.path.join(work, 'cubin'), path], stderr=subprocess.PIPE, check=True, universal_newlines=True).stderr
     out, name, spills = [], None, 0
     for line in log.splitlines():
         compiled = re.search(r"Compiling entry function '(\w+)'", line)
