@@ -20,6 +20,29 @@ __attribute__((unused)) static CudaCode compile_kernels(const EmittedKernels *ke
   return code;
 }
 
+// A module of cases, its kernels for a GPU, and these compiled for the emulator.
+typedef struct CudaCases { MlirContext ctx; MlirModule module; EmittedKernels kernels; CudaCode code; } CudaCases;
+
+__attribute__((unused)) static CudaCases cuda_cases_begin(void (*build)(MlirModule module)) {
+  CudaCases c = {.ctx = nn_context_create()};
+  c.module = mlirModuleCreateEmpty(mlirLocationUnknownGet(c.ctx));
+  build(c.module);
+  if (!nn_verify_module(c.module)) exit(1);
+  cuda_kernels_emit(c.module, &c.kernels);
+  c.code = compile_kernels(&c.kernels);
+  return c;
+}
+
+// The program's exit status.
+__attribute__((unused)) static int cuda_cases_end(CudaCases *c) {
+  emulate_free(c->code.e);
+  emitted_kernels_free(&c->kernels);
+  mlirModuleDestroy(c->module);
+  mlirContextDestroy(c->ctx);
+  if (failures) fprintf(stderr, "%d failures\n", failures);
+  return failures != 0;
+}
+
 // All launches of a kernel, up to the first that fails, which *at and the message name. A pair of address and size for each buffer.
 static EmuFault launch_kernel(CudaCode *code, const EmittedKernel *k, int n_buffers, const EmulateArgument *buffers, const char *types, int *at, char *message, int size) {
   EmuFault fault = EMU_OK;

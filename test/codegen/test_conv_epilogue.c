@@ -58,24 +58,14 @@ static void check_registers(MlirContext ctx) {
 }
 
 int main(void) {
-  MlirContext ctx = nn_context_create();
-  MlirModule module = mlirModuleCreateEmpty(mlirLocationUnknownGet(ctx));
-  build_cases(module);
-  if (!nn_verify_module(module)) return 1;
-  EmittedKernels kernels;
-  cuda_kernels_emit(module, &kernels);
-  CudaCode code = compile_kernels(&kernels);
+  CudaCases c = cuda_cases_begin(build_cases);
   int i = 0;
-  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
-    if (!cuda_epilogue_ok(op)) report_text(kernels.items[i].name, "refused");
-    check_kernel(&code, &kernels.items[i++], op);
+  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(c.module)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+    if (!cuda_epilogue_ok(op)) report_text(c.kernels.items[i].name, "refused");
+    check_kernel(&c.code, &c.kernels.items[i++], op);
   }
-  check_refused(ctx);
-  check_registers(ctx);
+  check_refused(c.ctx);
+  check_registers(c.ctx);
   printf("%d kernels, %d failures\n", i, failures);
-  emulate_free(code.e);
-  emitted_kernels_free(&kernels);
-  mlirModuleDestroy(module);
-  mlirContextDestroy(ctx);
-  return failures != 0;
+  return cuda_cases_end(&c);
 }

@@ -129,18 +129,13 @@ int main(int argc, char **argv) {
     cuda_emit_conv(&convs[i], name, &kernels.items[kernels.n++]);
     free(name);
   }
-  CudaCode code = compile_kernels(&kernels);
+  CudaCases all = {ctx, module, kernels, compile_kernels(&kernels)};
   int i = 0;
   MlirBlock body = mlirModuleGetBody(module);
   for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
-    if (nn_has_attr(op, "nn.kernel")) check_kernel(&code, &kernels.items[i++], op);
-  for (int c = 0; c < n_convs; c++) check_conv(&code, &kernels.items[n_kernels + c], &convs[c]);
+    if (nn_has_attr(op, "nn.kernel")) check_kernel(&all.code, &kernels.items[i++], op);
+  for (int c = 0; c < n_convs; c++) check_conv(&all.code, &kernels.items[n_kernels + c], &convs[c]);
   printf("%d kernels, %d convolutions, %d failures\n", n_kernels, n_convs, failures);
   if (given) check_ptx(&kernels, argv[2], true);
-  emulate_free(code.e);
-  emitted_kernels_free(&kernels);
-  mlirModuleDestroy(module);
-  mlirContextDestroy(ctx);
-  if (failures) fprintf(stderr, "%d failures\n", failures);
-  return failures != 0;
+  return cuda_cases_end(&all);
 }

@@ -114,20 +114,9 @@ static void check_case(CudaCode *code, const EmittedKernel *k, MlirOperation fun
 }
 
 int main(void) {
-  MlirContext ctx = nn_context_create();
-  MlirModule module = mlirModuleCreateEmpty(mlirLocationUnknownGet(ctx));
-  build_cases(module);
-  if (!nn_verify_module(module)) return 1;
-  EmittedKernels kernels;
-  cuda_kernels_emit(module, &kernels);
-  CudaCode code = compile_kernels(&kernels);
+  CudaCases c = cuda_cases_begin(build_cases);
   int i = 0;
-  MlirBlock body = mlirModuleGetBody(module);
-  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op) && i < n_cases; op = mlirOperationGetNextInBlock(op), i++) check_case(&code, &kernels.items[i], op, &cases[i]);
-  emulate_free(code.e);
-  emitted_kernels_free(&kernels);
-  mlirModuleDestroy(module);
-  mlirContextDestroy(ctx);
-  if (failures) fprintf(stderr, "%d failures\n", failures);
-  return failures != 0;
+  MlirBlock body = mlirModuleGetBody(c.module);
+  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op) && i < n_cases; op = mlirOperationGetNextInBlock(op), i++) check_case(&c.code, &c.kernels.items[i], op, &cases[i]);
+  return cuda_cases_end(&c);
 }
