@@ -105,7 +105,7 @@ HostLink *host_link_begin(const char *tables_path, const char *folder, const Cod
   if (!find_runtime(l)) {
     fprintf(stderr, "nnc: error: the runtime library libnncrt.a was not found, neither beside the compiler nor in " NNC_INSTALL_LIBDIR "\n");
   } else {
-    const char *argv[] = {C_COMPILER, "-std=gnu17", "-O1", "-c", "-I", l->include, "-o", l->object, tables_path, NULL};
+    const char *argv[] = {C_COMPILER, "-std=gnu17", "-O1", "-pipe", "-c", "-I", l->include, "-o", l->object, tables_path, NULL};
     l->compiler = start(l, argv);
   }
   if (l->compiler) return l;

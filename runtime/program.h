@@ -36,12 +36,12 @@ typedef struct NncTensor {
   int64_t dim[NNC_MAX_RANK];   // logical shape, as the user wrote it and as weight files hold it
   int64_t bytes;
   int64_t offset;
+  int group;                 // parameter group, -1 none
+  const char *init;          // parameters and state: "zeros", "constant(1)", "normal(0.02)", "uniform(-0.1,0.1)"; docs/language.md
   // How it lies in the arena when not row-major: dim is first reshaped to split, then permuted by perm. split_rank 0: row-major.
   int split_rank;
   int64_t split[NNC_MAX_RANK];
   int perm[NNC_MAX_RANK];
-  const char *init;          // parameters and state: "zeros", "constant(1)", "normal(0.02)", "uniform(-0.1,0.1)"; docs/language.md
-  int group;                 // parameter group, -1 none
   int64_t limit;             // integer inputs that select a row or a class: values lie in [0, limit); 0: any value
   bool whole;                // inputs: all of the tensor is read, without an axis of records (a graph)
   int n_channels;            // inputs: parts of a record that are normalised alike, x to (x - mean) / deviation, a byte x to (x/255 - mean) / deviation; 0: none is
@@ -95,11 +95,16 @@ typedef struct NncLaunch {
 typedef struct NncPart { const char *cost_key; double flops, bytes, seconds; } NncPart;
 
 typedef enum NncStepKind { NNC_STEP_KERNEL, NNC_STEP_CONV, NNC_STEP_MATMUL, NNC_STEP_COPY, NNC_STEP_TAP, NNC_STEP_SCAN, NNC_STEP_ATTENTION } NncStepKind;
-typedef struct NncStep {
+typedef struct NncStep {        // what every step has stands first, so that the tables need not name it
   NncStepKind kind;
   const char *label;           // "kernel_12: bn+relu", "conv2d", for bench and errors
   int n_buffers;
   const int64_t *buffers;      // arena offsets; COPY: source, destination
+  const int64_t *buffer_bytes; // KERNEL, ATTENTION: bytes of each buffer, so that the runtime can check what is used against the plan; NULL: not recorded
+  int64_t workspace;           // arena offset of the library's scratchpad, or -1
+  double flops, bytes, seconds;   // of one execution, from the cost model; a kernel's stand at its first launch
+  bool recomputed;
+  const char *cost_key;        // what it computes on which shapes: equal for equal work; launches of one kernel share it. NULL: not recorded
   NncKernelFn kernel;          // KERNEL
   int64_t extent;              // KERNEL: iterations of the outer loop, shared out over the threads
   int64_t grain;               // KERNEL: fewest iterations worth a thread of its own
@@ -107,15 +112,10 @@ typedef struct NncStep {
   const NncConv *conv;         // CONV
   const NncMatmul *matmul;     // MATMUL
   const NncAttention *attention;   // ATTENTION
-  int64_t workspace;           // arena offset of the library's scratchpad, or -1
   int64_t copy_bytes;          // COPY
   const struct NncScan *scan;  // SCAN; its workspace is that of one iteration
   const NncTensor *tap;        // TAP: name, type and offset of the value
-  double flops, bytes, seconds;   // of one execution, from the cost model; a kernel's stand at its first launch
-  bool recomputed;
-  const char *cost_key;        // what it computes on which shapes: equal for equal work; launches of one kernel share it. NULL: not recorded
   int n_parts; const NncPart *parts;   // KERNEL that does the work of several calls in one launch: them, with their cost_key; then it has none itself
-  const int64_t *buffer_bytes; // KERNEL, ATTENTION: bytes of each buffer, so that the runtime can check what is used against the plan; NULL: not recorded
 } NncStep;
 
 // A loop: the steps run one after the other, `iterations` times. A buffer of theirs lies at its offset plus the iteration times its stride:

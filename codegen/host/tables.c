@@ -1,5 +1,5 @@
-// program.c: the tables of runtime/program.h as C initialisers, from the planned module. Buffer offsets of all steps lie in one array, so
-// that the text stays small and the C compiler is quick with it.
+// program.c: the tables of runtime/program.h as C initialisers, from the planned module. Buffer offsets of all steps lie in one array, equal
+// records are one, and what every step has is not named, so that the text stays small and the C compiler is quick with it.
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,12 +92,12 @@ static int integers_of(MlirAttribute a, int64_t *out) {
   return (int)n;
 }
 
-static void add_tensor(Text *t, const char *name, const char *role, const NnType *type, int64_t offset, const char *extra) {
-  text_add(t, "  {.name=");
+static void add_tensor(Text *t, const char *name, const char *role, const NnType *type, int64_t offset, int64_t group, const char *extra) {
+  text_add(t, "  {");
   text_quoted(t, name);
-  text_add(t, ",.role=%s,.dtype=%d,.rank=%d,.dim=", role, (int)type->dtype, type->rank);
+  text_add(t, ",%s,%d,%d,", role, (int)type->dtype, type->rank);
   add_numbers(t, type->rank ? type->rank : 1, type->rank ? type->dim : (const int64_t[]){0});
-  text_add(t, ",.bytes=%lld,.offset=%lld%s},\n", (long long)nn_type_bytes(type), (long long)offset, extra);
+  text_add(t, ",%lld,%lld,%lld%s},\n", (long long)nn_type_bytes(type), (long long)offset, (long long)group, extra);
 }
 
 static void add_argument(Text *t, MlirOperation func, int arg) {
@@ -107,6 +107,10 @@ static void add_argument(Text *t, MlirOperation func, int arg) {
   Text extra = {0};
   int rank = integers_of(nn_arg_attr(func, arg, "nn.logical_shape"), logical), n = integers_of(nn_arg_attr(func, arg, "nn.split"), split);
   if (rank) type = nn_type(type.dtype, rank, logical);
+  if (*init) {
+    text_add(&extra, ",");
+    text_quoted(&extra, init);
+  }
   if (n) {
     integers_of(nn_arg_attr(func, arg, "nn.perm"), perm);
     text_add(&extra, ",.split_rank=%d,.split=", n);
@@ -114,11 +118,6 @@ static void add_argument(Text *t, MlirOperation func, int arg) {
     text_add(&extra, ",.perm=");
     add_numbers(&extra, n, perm);
   }
-  if (*init) {
-    text_add(&extra, ",.init=");
-    text_quoted(&extra, init);
-  }
-  text_add(&extra, ",.group=%lld", (long long)nn_arg_i64(func, arg, "nn.group", -1));
   int64_t limit = nn_arg_i64(func, arg, "nn.limit", 0);
   if (limit) text_add(&extra, ",.limit=%lld", (long long)limit);
   MlirAttribute whole = nn_arg_attr(func, arg, "nn.whole");
@@ -132,7 +131,7 @@ static void add_argument(Text *t, MlirOperation func, int arg) {
     free(mean);
     free(deviation);
   }
-  add_tensor(t, name, role_name(role), &type, nn_arg_i64(func, arg, "nn.offset", 0), text_c_string(&extra));
+  add_tensor(t, name, role_name(role), &type, nn_arg_i64(func, arg, "nn.offset", 0), nn_arg_i64(func, arg, "nn.group", -1), text_c_string(&extra));
   text_free(&extra);
   free(name);
   free(role);
@@ -144,29 +143,22 @@ static bool is_persistent(MlirOperation func, int arg) {
   return nn_is_persistent_role(nn_arg_str(func, arg, "nn.role", role, sizeof role, ""));
 }
 
-// Persistent tensors of all functions, each name once.
+// Persistent tensors of all functions, each name once: equal attributes are one.
 static int add_persistent(Text *t, int n_functions, const MlirOperation *functions) {
-  int n = 0, n_names = 0;
-  char **names = NULL;
+  int n = 0;
+  PtrMap seen = {0};
   text_add(t, "static const NncTensor persistent[] = {\n");
   for (int f = 0; f < n_functions; f++)
     for (int a = 0; a < nn_function_n_args(functions[f]); a++) {
       if (!is_persistent(functions[f], a)) continue;
-      char *name = string_of(nn_arg_attr(functions[f], a, "nn.name"));
-      bool seen = false;
-      for (int i = 0; i < n_names && !seen; i++) seen = !strcmp(names[i], name);
-      if (seen) {
-        free(name);
-        continue;
-      }
-      names = host_grow(names, (size_t)n_names + 1, sizeof *names);
-      names[n_names++] = name;
+      const void *name = nn_arg_attr(functions[f], a, "nn.name").ptr;
+      host_require(name != NULL, "a persistent tensor without a name");
+      if (ptr_map_get(&seen, name) >= 0) continue;
+      ptr_map_set(&seen, name, n++);
       add_argument(t, functions[f], a);
-      n++;
     }
   text_add(t, "  {0}};\n");
-  for (int i = 0; i < n_names; i++) free(names[i]);
-  free(names);
+  ptr_map_free(&seen);
   return n;
 }
 
@@ -200,6 +192,13 @@ static int add_values(Tables *w, MlirOperation op) {
 void tables_end_step(Tables *w, int first) {
   w->n_steps++;
   if (w->place) text_add(&w->stride_rows, "D+%d,", first * w->depth);
+}
+
+void tables_begin_step(Tables *w, const StepHead *h) {
+  text_add(&w->steps, "  {%s,%s,%d,", h->kind, h->label, h->n_buffers);
+  if (h->n_buffers) text_add(&w->steps, "B+%d,Z+%d", h->first, h->first);
+  else text_add(&w->steps, "0,0");
+  text_add(&w->steps, ",%lld,%.6g,%.6g,%.6g,%d,%s,", (long long)h->workspace, h->flops, h->bytes, h->seconds, h->recomputed, h->cost_key ? h->cost_key : "0");
 }
 
 int64_t tables_workspace(const Tables *w, MlirOperation op) {
@@ -240,7 +239,7 @@ static int launch_id(Tables *w, const KernelLaunch *l, int hidden) {
 
 static void add_launch(Tables *w, const KernelLaunch *l, int hidden) {
   if (l->grid[0]) text_add(&w->steps, ".launch=G+%d", launch_id(w, l, hidden));
-  else text_add(&w->steps, ".kernel=%s,.extent=%lld,.grain=%lld", l->symbol, (long long)l->extent, (long long)l->grain);
+  else text_add(&w->steps, "%s,%lld,%lld", l->symbol, (long long)l->extent, (long long)l->grain);
 }
 
 // Some of the buffers from `first` on, once more.
@@ -269,12 +268,13 @@ static void add_launches(Tables *w, const NnStep *s, const EmittedKernel *k, int
   for (int i = 0; i < k->n_launches; i++) {
     const KernelLaunch *l = &k->launches[i];
     int from = l->buffers ? repeat_buffers(w, s, k, workspace, l->n_buffers, l->buffers) : first;
-    text_add(&w->steps, "  {.kind=NNC_STEP_KERNEL,.label=L%d,.n_buffers=%d,.buffers=B+%d,.buffer_bytes=Z+%d,.workspace=-1,.cost_key=K%d,", number,
-             l->buffers ? l->n_buffers : n_all, from, from, number);
+    char label[16], key[16];
+    snprintf(label, sizeof label, "L%d", number), snprintf(key, sizeof key, "K%d", number);
+    StepHead head = {.kind = "NNC_STEP_KERNEL", .label = label, .n_buffers = l->buffers ? l->n_buffers : n_all, .first = from, .workspace = -1, .recomputed = s->recomputed, .cost_key = key};
+    if (!i) head.flops = cost->flops, head.bytes = nn_op_bytes(s->op), head.seconds = cost->seconds;   // the whole cost stands at the first launch
+    tables_begin_step(w, &head);
     add_launch(w, l, 0);
-    // The whole cost stands at the first launch.
-    if (!i) text_add(&w->steps, ",.flops=%.6g,.bytes=%.6g,.seconds=%.6g", cost->flops, nn_op_bytes(s->op), cost->seconds);
-    text_add(&w->steps, "%s},\n", s->recomputed ? ",.recomputed=true" : "");
+    text_add(&w->steps, "},\n");
     tables_end_step(w, from);
   }
 }
@@ -313,10 +313,13 @@ static void add_group_step(Tables *w, const NnStep *s, const CudaGroup *g) {
   if (large) add_buffer(w, g->workspace, 8 * CUDA_TOTAL_PARTS);
   int n = w->n_buffers - first;
   for (int l = 0; l < 1 + large; l++) {
-    text_add(&w->steps, "  {.kind=NNC_STEP_KERNEL,.label=L%d,.n_buffers=%d,.buffers=B+%d,.buffer_bytes=Z+%d,.workspace=-1,", (int)(k - w->kernels->items), n, first, first);
+    char label[16];
+    snprintf(label, sizeof label, "L%d", (int)(k - w->kernels->items));
+    StepHead head = {.kind = "NNC_STEP_KERNEL", .label = label, .n_buffers = n, .first = first, .workspace = -1};
+    if (!l) head.flops = all.flops, head.bytes = all.bytes, head.seconds = all.seconds;   // the whole cost stands at the first launch
+    tables_begin_step(w, &head);
     add_launch(w, &k->launches[g->launch + l], n - 1);
-    // The whole cost stands at the first launch.
-    if (!l) text_add(&w->steps, ",.flops=%.6g,.bytes=%.6g,.seconds=%.6g,.n_parts=%d,.parts=(const NncPart[]){%s}", all.flops, all.bytes, all.seconds, g->n, text_c_string(&parts));
+    if (!l) text_add(&w->steps, ",.n_parts=%d,.parts=(const NncPart[]){%s}", g->n, text_c_string(&parts));
     text_add(&w->steps, "},\n");
     tables_end_step(w, first);
   }
@@ -338,57 +341,79 @@ static void add_kernel_steps(Tables *w, const NnStep *s) {
   add_launches(w, s, k, number, cost);
 }
 
-// A library op's record C<i>, and how its step names it.
+// A library op's record, and how its step names it.
 typedef struct LibraryRecord {
-  const char *kind, *field;
-  char *label;                     // Owned
+  const char *kind, *type, *field;
+  char *fields, *label;            // Owned; the record's initialiser
 } LibraryRecord;
 
 // "conv2d 3x3/2 56x56x64 to 28x28x128"
-static LibraryRecord add_conv(Tables *w, const char *name, const NncConv *c, int64_t scratch) {
-  text_add(&w->records,
-           "static const NncConv C%d = {%d,%d,%d,%d, %lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld, {%lld,%lld},{%lld,%lld,%lld,%lld},{%lld,%lld},%lld, \"%s\", %lld};\n",
-           w->n_records, c->pass, c->dtype, c->result, c->channels_last, (long long)c->n, (long long)c->c, (long long)c->h, (long long)c->w, (long long)c->o, (long long)c->oh,
-           (long long)c->ow, (long long)c->kh, (long long)c->kw, (long long)c->stride[0], (long long)c->stride[1], (long long)c->pad[0], (long long)c->pad[1],
-           (long long)c->pad[2], (long long)c->pad[3], (long long)c->dilation[0], (long long)c->dilation[1], (long long)c->groups, c->weights_layout,
-           (long long)scratch);
+static LibraryRecord conv_record(const char *name, const NncConv *c, int64_t scratch) {
+  LibraryRecord r = {"NNC_STEP_CONV", "NncConv", "conv", NULL, NULL};
+  r.fields = text_format("%d,%d,%d,%d, %lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld, {%lld,%lld},{%lld,%lld,%lld,%lld},{%lld,%lld},%lld, \"%s\", %lld",
+                         c->pass, c->dtype, c->result, c->channels_last, (long long)c->n, (long long)c->c, (long long)c->h, (long long)c->w, (long long)c->o, (long long)c->oh,
+                         (long long)c->ow, (long long)c->kh, (long long)c->kw, (long long)c->stride[0], (long long)c->stride[1], (long long)c->pad[0], (long long)c->pad[1],
+                         (long long)c->pad[2], (long long)c->pad[3], (long long)c->dilation[0], (long long)c->dilation[1], (long long)c->groups, c->weights_layout,
+                         (long long)scratch);
   char *stride = c->stride[0] > 1 ? text_format("/%lld", (long long)c->stride[0]) : host_strdup("");
-  char *label = text_format("%s %lldx%lld%s %lldx%lldx%lld to %lldx%lldx%lld", name, (long long)c->kh, (long long)c->kw, stride, (long long)c->h,
-                            (long long)c->w, (long long)c->c, (long long)c->oh, (long long)c->ow, (long long)c->o);
+  r.label = text_format("%s %lldx%lld%s %lldx%lldx%lld to %lldx%lldx%lld", name, (long long)c->kh, (long long)c->kw, stride, (long long)c->h,
+                        (long long)c->w, (long long)c->c, (long long)c->oh, (long long)c->ow, (long long)c->o);
   free(stride);
-  return (LibraryRecord){"NNC_STEP_CONV", "conv", label};
+  return r;
 }
 
 // "matmul 12 of 256x64x256" (rows, columns, summed)
-static LibraryRecord add_matmul(Tables *w, const char *name, const NncMatmul *m, int64_t scratch) {
-  text_add(&w->records, "static const NncMatmul C%d = {%d,%d, %lld,%lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld, %lld};\n", w->n_records, m->dtype, m->result,
-           (long long)m->batch, (long long)m->m, (long long)m->n, (long long)m->k, (long long)m->a_batch, (long long)m->a_row, (long long)m->a_col,
-           (long long)m->b_batch, (long long)m->b_row, (long long)m->b_col, (long long)m->c_batch, (long long)m->c_row, (long long)scratch);
+static LibraryRecord matmul_record(const char *name, const NncMatmul *m, int64_t scratch) {
+  LibraryRecord r = {"NNC_STEP_MATMUL", "NncMatmul", "matmul", NULL, NULL};
+  r.fields = text_format("%d,%d, %lld,%lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld, %lld", m->dtype, m->result,
+                         (long long)m->batch, (long long)m->m, (long long)m->n, (long long)m->k, (long long)m->a_batch, (long long)m->a_row, (long long)m->a_col,
+                         (long long)m->b_batch, (long long)m->b_row, (long long)m->b_col, (long long)m->c_batch, (long long)m->c_row, (long long)scratch);
   char *batch = m->batch > 1 ? text_format("%lld of ", (long long)m->batch) : host_strdup("");
-  char *label = text_format("%s %s%lldx%lldx%lld", name, batch, (long long)m->m, (long long)m->n, (long long)m->k);
+  r.label = text_format("%s %s%lldx%lldx%lld", name, batch, (long long)m->m, (long long)m->n, (long long)m->k);
   free(batch);
-  return (LibraryRecord){"NNC_STEP_MATMUL", "matmul", label};
+  return r;
 }
 
 // "attention 12 of 256x256x64" (heads, queries, keys, head dimension)
-static LibraryRecord add_attention(Tables *w, const char *name, const NncAttention *a, int64_t scratch) {
-  text_add(&w->records, "static const NncAttention C%d = {%d,%d,%d,%d,%d, %lld,%lld,%lld,%lld,%lld,%lld, %.17g,%.17g, %lld};\n", w->n_records, a->dtype, a->backward,
-           a->causal, a->heads_last, a->masked, (long long)a->batch, (long long)a->heads, (long long)a->groups, (long long)a->n_queries, (long long)a->n_keys,
-           (long long)a->head_dim, a->scale, a->dropout, (long long)scratch);
-  char *label = text_format("%s %lld of %lldx%lldx%lld", name, (long long)(a->batch * a->heads), (long long)a->n_queries, (long long)a->n_keys, (long long)a->head_dim);
-  return (LibraryRecord){"NNC_STEP_ATTENTION", "attention", label};
+static LibraryRecord attention_record(const char *name, const NncAttention *a, int64_t scratch) {
+  LibraryRecord r = {"NNC_STEP_ATTENTION", "NncAttention", "attention", NULL, NULL};
+  r.fields = text_format("%d,%d,%d,%d,%d, %lld,%lld,%lld,%lld,%lld,%lld, %.17g,%.17g, %lld", a->dtype, a->backward,
+                         a->causal, a->heads_last, a->masked, (long long)a->batch, (long long)a->heads, (long long)a->groups, (long long)a->n_queries, (long long)a->n_keys,
+                         (long long)a->head_dim, a->scale, a->dropout, (long long)scratch);
+  r.label = text_format("%s %lld of %lldx%lldx%lld", name, (long long)(a->batch * a->heads), (long long)a->n_queries, (long long)a->n_keys, (long long)a->head_dim);
+  return r;
 }
 
-static LibraryRecord add_record(Tables *w, MlirOperation op) {
+static LibraryRecord record_of(const Tables *w, MlirOperation op) {
   const char *name = nn_op_info(nn_op_of(op))->name;
   int64_t scratch = w->cuda ? cuda_library_workspace(op) : host_library_scratch(op);
   NncConv c;
   NncMatmul m;
-  if (host_conv_record(op, &c)) return add_conv(w, name, &c, scratch);
-  if (host_matmul_record(op, &m)) return add_matmul(w, name, &m, scratch);
+  if (host_conv_record(op, &c)) return conv_record(name, &c, scratch);
+  if (host_matmul_record(op, &m)) return matmul_record(name, &m, scratch);
   host_require(host_is_attention(op), "an op that is neither a kernel nor the library's");
   NncAttention a = host_attention_record(op);
-  return add_attention(w, name, &a, scratch);
+  return attention_record(name, &a, scratch);
+}
+
+// The number i of record C<i>, its label CL<i> and its key CK<i>; ops that have all three in common share them. Texts are told apart by MLIR's
+// table of strings: equal ones are one attribute.
+static int record_id(Tables *w, MlirOperation op, const LibraryRecord *r) {
+  char *key = cost_key(op, nn_null_operation()), *text = text_format("%s %s\n%s\n%s", r->type, r->fields, r->label, key);
+  const void *unique = mlirStringAttrGet(mlirOperationGetContext(op), mlirStringRefCreateFromCString(text)).ptr;
+  int id = ptr_map_get(&w->record_ids, unique);
+  if (id < 0) {
+    id = w->n_records++;
+    ptr_map_set(&w->record_ids, unique, id);
+    text_add(&w->records, "static const %s C%d = {%s};\nstatic const char CL%d[] = ", r->type, id, r->fields, id);
+    text_quoted(&w->records, r->label);
+    text_add(&w->records, ", CK%d[] = ", id);
+    text_quoted(&w->records, key);
+    text_add(&w->records, ";\n");
+  }
+  free(text);
+  free(key);
+  return id;
 }
 
 // On a GPU convolutions and attention are kernels.
@@ -407,15 +432,13 @@ static void add_library_step(Tables *w, const NnStep *s) {
     return;
   }
   int first = add_values(w, s->op);
-  LibraryRecord r = add_record(w, s->op);
-  text_add(&w->steps, "  {.kind=%s,.label=\"%s\",.n_buffers=%d,.buffers=B+%d,.buffer_bytes=Z+%d,.%s=&C%d,.workspace=%lld,.flops=%.6g,.bytes=%.6g,.seconds=%.6g%s", r.kind,
-           r.label, w->n_buffers - first, first, first, r.field, w->n_records++, (long long)tables_workspace(w, s->op), nn_op_flops(s->op), nn_op_bytes(s->op),
-           target_seconds(s->op), s->recomputed ? ",.recomputed=true" : "");
-  char *key = cost_key(s->op, nn_null_operation());
-  text_add(&w->steps, ",.cost_key=");
-  text_quoted(&w->steps, key);
-  text_add(&w->steps, "},\n");
-  free(key);
+  LibraryRecord r = record_of(w, s->op);
+  int id = record_id(w, s->op, &r);
+  char label[16], key[16];
+  snprintf(label, sizeof label, "CL%d", id), snprintf(key, sizeof key, "CK%d", id);
+  tables_begin_step(w, &(StepHead){r.kind, label, w->n_buffers - first, first, tables_workspace(w, s->op), nn_op_flops(s->op), nn_op_bytes(s->op), target_seconds(s->op), s->recomputed, key});
+  text_add(&w->steps, ".%s=&C%d},\n", r.field, id);
+  free(r.fields);
   free(r.label);
   tables_end_step(w, first);
 }
@@ -424,8 +447,9 @@ static void add_tap(Tables *w, const NnStep *s) {
   MlirValue v = mlirOperationGetOperand(s->op, 0);
   NnType type = nn_value_type(v);
   char *name = string_of(mlirOperationGetAttributeByName(s->op, mlirStringRefCreateFromCString("name")));
-  add_tensor(&w->taps, name, "NNC_OUTPUT", &type, tables_offset_of(w->offsets, v), ",.group=-1");
-  text_add(&w->steps, "  {.kind=NNC_STEP_TAP,.label=\"tap\",.workspace=-1,.tap=T+%d},\n", w->n_taps++);
+  add_tensor(&w->taps, name, "NNC_OUTPUT", &type, tables_offset_of(w->offsets, v), -1, "");
+  tables_begin_step(w, &(StepHead){.kind = "NNC_STEP_TAP", .label = "\"tap\"", .workspace = -1});
+  text_add(&w->steps, ".tap=T+%d},\n", w->n_taps++);
   w->n_steps++;
   free(name);
 }
@@ -433,7 +457,8 @@ static void add_tap(Tables *w, const NnStep *s) {
 void tables_add_copy(Tables *w, int64_t from, int64_t to, int64_t bytes) {
   int first = add_buffer(w, from, bytes);
   add_buffer(w, to, bytes);
-  text_add(&w->steps, "  {.kind=NNC_STEP_COPY,.label=\"copy\",.n_buffers=2,.buffers=B+%d,.buffer_bytes=Z+%d,.workspace=-1,.copy_bytes=%lld},\n", first, first, (long long)bytes);
+  tables_begin_step(w, &(StepHead){.kind = "NNC_STEP_COPY", .label = "\"copy\"", .n_buffers = 2, .first = first, .workspace = -1});
+  text_add(&w->steps, ".copy_bytes=%lld},\n", (long long)bytes);
   tables_end_step(w, first);
 }
 
@@ -456,7 +481,7 @@ static void add_results(Tables *w, Text *t, MlirOperation func, int *count) {
     if (*role && strcmp(role, "update") != 0) {
       MlirValue v = mlirOperationGetOperand(ret, r);
       NnType type = nn_value_type(v);
-      add_tensor(t, name, role_name(role), &type, tables_offset_of(w->offsets, v), ",.group=-1");
+      add_tensor(t, name, role_name(role), &type, tables_offset_of(w->offsets, v), -1, "");
       (*count)++;
     }
     free(role);
@@ -552,6 +577,7 @@ bool host_tables_write(MlirModule module, const EmittedKernels *kernels, const H
   text_free(&w.keys);
   ptr_map_free(&w.launch_ids);
   text_free(&w.launches);
+  ptr_map_free(&w.record_ids);
   text_free(&w.records);
   text_free(&w.buffers);
   text_free(&w.buffer_bytes);

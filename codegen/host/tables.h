@@ -26,7 +26,8 @@ typedef struct Tables {
   int n_buffers;  Text buffers, buffer_bytes;   // B, Z: all steps' buffers one after the other
   PtrMap launch_ids;
   int n_launches; Text launches;                // G: launches, which many steps share
-  int n_records;  Text records;                 // C<i>: convolutions and matrix products
+  PtrMap record_ids;
+  int n_records;  Text records;                 // C<i>, CL<i>, CK<i>: convolutions, matrix products, attention, which many steps share
   int n_taps;     Text taps;                    // T
   int n_steps;    Text steps;                   // of the current function; S<function>
   int n_scans;    Text scans;                   // Q<i>: the loops, with their steps and strides
@@ -49,6 +50,18 @@ typedef struct ScanPlace {
 int64_t scan_place(const ScanPlace *p, int64_t offset, int64_t *stride);
 // The most scans inside of each other in a function.
 int scan_depth(MlirOperation func);
+
+// What every step has; label and cost_key are expressions of C, NULL: none.
+typedef struct StepHead {
+  const char *kind, *label;
+  int n_buffers, first;            // of w->buffers
+  int64_t workspace;
+  double flops, bytes, seconds;
+  bool recomputed;
+  const char *cost_key;
+} StepHead;
+// Writes it; what the kind has of its own and "}," follow.
+void tables_begin_step(Tables *w, const StepHead *h);
 
 // Steps (tables.c): one op of a function, and the number of buffers written so far.
 void tables_add_step(Tables *w, const NnStep *s);

@@ -138,8 +138,11 @@ void tables_add_scan(Tables *w, const NnStep *step, const NnScan *s) {
   w->n_steps = n_outer;
   w->offsets = outer_offsets;
   w->place = place.around;
-  text_add(&w->steps, "  {.kind=NNC_STEP_SCAN,.label=\"scan of %lld\",.workspace=%lld,.scan=&Q%d,.flops=%.6g,.bytes=%.6g,.seconds=%.6g%s},\n", (long long)s->length,
-           (long long)workspace, number, nn_op_flops(step->op), nn_op_bytes(step->op), target_seconds(step->op), step->recomputed ? ",.recomputed=true" : "");
+  char label[40];
+  snprintf(label, sizeof label, "\"scan of %lld\"", (long long)s->length);
+  tables_begin_step(w, &(StepHead){.kind = "NNC_STEP_SCAN", .label = label, .workspace = workspace, .flops = nn_op_flops(step->op), .bytes = nn_op_bytes(step->op), .seconds = target_seconds(step->op),
+                                   .recomputed = step->recomputed});
+  text_add(&w->steps, ".scan=&Q%d},\n", number);
   tables_end_step(w, 0);
   tables_offsets_free(&offsets);
   nn_steps_free(&steps);
