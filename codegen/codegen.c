@@ -39,6 +39,20 @@ static bool emit_lowered(const EmittedKernels *kernels, const HostCpu *cpu, Host
 // ---------------------------------------------------------------------------------------------------------------------
 // The executable: everything is made in a folder beside it, so that the last step is a rename on the same file system
 
+// Program: what is made into an executable in `folder`.
+typedef struct Program {
+  MlirModule module;
+  const EmittedKernels *kernels;
+  const HostCpu *cpu;               // NULL: for a GPU, arch
+  const CudaArch *arch;
+  const CodegenOptions *options;
+  const char *folder;
+  CudaImages *images;               // NULL: for the host
+  HostLink *link;                   // NULL: could not be begun
+  bool (*lower)(struct Program *program);
+  bool lowered;
+} Program;
+
 typedef struct Part {
   Text text;                 // Owned
   char *object;              // Owned
@@ -73,38 +87,61 @@ static int split_kernels(const EmittedKernels *kernels, const HostCpu *cpu, cons
 
 static bool lower_parts(int n, Part *parts) {
   bool ok = true;
-  host_lower_initialize();
   codegen_parallel(n, lower_part, parts, sizeof *parts);
   for (int i = 0; i < n; i++) ok = ok && parts[i].ok;
   return ok;
 }
 
-static bool build_executable(const EmittedKernels *kernels, const HostCpu *cpu, const Text *tables, const CodegenOptions *options, const char *folder) {
-  Part parts[MAX_PARTS];
-  const char *objects[MAX_PARTS];
-  int n = split_kernels(kernels, cpu, options, folder, parts);
-  char *source = text_format("%s/program.c", folder);
-  HostLink *link = write_text(source, tables) ? host_link_begin(source, folder, options) : NULL;
-  for (int i = 0; i < n; i++) objects[i] = parts[i].object;
-  bool lowered = link && lower_parts(n, parts);
-  bool ok = link && host_link_end(link, n, objects, lowered);
-  for (int i = 0; i < n; i++) {
-    free(parts[i].object);
-    text_free(&parts[i].text);
-  }
+// The tables, for the C compiler to be at work on while the kernels are lowered.
+static void begin_link(Program *p) {
+  Text tables = {0};
+  char *source = text_format("%s/program.c", p->folder);
+  if (host_tables_write(p->module, p->kernels, p->cpu, p->options, p->images, &tables) && write_text(source, &tables)) p->link = host_link_begin(source, p->folder, p->options);
+  text_free(&tables);
   free(source);
+}
+
+static void run_half(void *half) {
+  Program *p = *(Program **)half;
+  if (p->lower) p->lowered = p->lower(p);
+  else begin_link(p);
+}
+
+// Both at the same time: only one of them reads the module.
+static bool build_halves(Program *p, bool (*lower)(Program *program)) {
+  Program tables = *p;
+  Program *halves[] = {&tables, p};
+  p->lower = lower;
+  codegen_parallel(2, run_half, halves, sizeof *halves);
+  p->link = tables.link;
+  return p->link && p->lowered;
+}
+
+typedef struct HostObjects { Program program; Part parts[MAX_PARTS]; int n; } HostObjects;
+
+static bool lower_host(Program *program) {
+  HostObjects *h = (HostObjects *)program;
+  return lower_parts(h->n, h->parts);
+}
+
+static bool build_host(const Program *program, const CodegenOptions *options, const char *folder) {
+  HostObjects h = {.program = *program};
+  const char *objects[MAX_PARTS];
+  h.program.options = options, h.program.folder = folder;
+  h.n = split_kernels(program->kernels, program->cpu, options, folder, h.parts);
+  for (int i = 0; i < h.n; i++) objects[i] = h.parts[i].object;
+  host_lower_initialize();
+  bool ok = build_halves(&h.program, lower_host);
+  ok = h.program.link && host_link_end(h.program.link, h.n, objects, ok);
+  for (int i = 0; i < h.n; i++) {
+    free(h.parts[i].object);
+    text_free(&h.parts[i].text);
+  }
   return ok;
 }
 
-typedef struct HostProgram { const EmittedKernels *kernels; const HostCpu *cpu; const Text *tables; } HostProgram;
-
-static bool build_host(const void *program, const CodegenOptions *options, const char *folder) {
-  const HostProgram *p = program;
-  return build_executable(p->kernels, p->cpu, p->tables, options, folder);
-}
-
 // Runs `build` in a folder beside the output.
-static bool emit_executable(bool (*build)(const void *program, const CodegenOptions *options, const char *folder), const void *program, const CodegenOptions *options) {
+static bool emit_executable(bool (*build)(const Program *program, const CodegenOptions *options, const char *folder), const Program *program, const CodegenOptions *options) {
   if (output_is_special(options->output)) {
     fprintf(stderr, "nnc: error: cannot write '%s': it is not a regular file\n", options->output);
     return false;
@@ -143,11 +180,8 @@ static bool emit_host(MlirModule module, CodegenEmit what, const CodegenOptions 
       ok = emit_lowered(&kernels, &cpu, what == CODEGEN_LLVM ? HOST_LLVM : HOST_ASM, options);
       break;
     case CODEGEN_PTX: break;   // the options do not allow it
-    case CODEGEN_TABLES:
-    case CODEGEN_EXE:
-      ok = host_tables_write(module, &kernels, &cpu, options, NULL, &text);
-      if (ok) ok = what == CODEGEN_TABLES ? write_text(options->output, &text) : emit_executable(build_host, &(HostProgram){&kernels, &cpu, &text}, options);
-      break;
+    case CODEGEN_TABLES: ok = host_tables_write(module, &kernels, &cpu, options, NULL, &text) && write_text(options->output, &text); break;
+    case CODEGEN_EXE: ok = emit_executable(build_host, &(Program){.module = module, .kernels = &kernels, .cpu = &cpu}, options); break;
   }
   text_free(&text);
   emitted_kernels_free(&kernels);
@@ -158,39 +192,38 @@ static bool emit_host(MlirModule module, CodegenEmit what, const CodegenOptions 
 // ---------------------------------------------------------------------------------------------------------------------
 // CUDA
 
-typedef struct CudaProgram { MlirModule module; const EmittedKernels *kernels; const CudaArch *arch; } CudaProgram;
+typedef struct CudaObjects { Program program; CudaImages images; char *ptx, *object; } CudaObjects;   // ptx, object: Owned; paths
 
 // The kernels as files in the folder: PTX and, with ptxas, a cubin; or an object for the emulator.
-static bool build_kernels(const CudaProgram *p, const CodegenOptions *options, const char *ptx_path, const char *object, CudaImages *images) {
-  if (options->emulate) return cuda_lower_emulated(p->kernels, p->arch, object, options->time_phases);
+static bool lower_cuda(Program *program) {
+  CudaObjects *c = (CudaObjects *)program;
+  if (program->options->emulate) return cuda_lower_emulated(program->kernels, program->arch, c->object, program->options->time_phases);
   Text ptx = {0};
-  bool ok = cuda_build_ptx(p->kernels, p->arch, images->folder, options, &ptx, &images->n_cubins) && write_text(ptx_path, &ptx);
+  bool ok = cuda_build_ptx(program->kernels, program->arch, program->folder, program->options, &ptx, &c->images.n_cubins) && write_text(c->ptx, &ptx);
   text_free(&ptx);
-  images->ptx_path = ptx_path;
   return ok;
 }
 
-static bool build_cuda(const void *program, const CodegenOptions *options, const char *folder) {
-  const CudaProgram *p = program;
-  CudaImages images = {.arch = p->arch->name, .ptx_version = p->arch->ptx_version, .tf32 = cuda_uses_tf32(), .emulated = options->emulate, .folder = folder};
-  char *ptx = text_format("%s/kernels.ptx", folder), *object = text_format("%s/kernels.o", folder);
-  char *source = text_format("%s/program.c", folder), *bytes = text_format("%s/images.s", folder);
-  Text tables = {0}, images_text = {0};
-  bool ok = host_tables_write(p->module, p->kernels, NULL, options, &images, &tables) && write_text(source, &tables);
-  HostLink *link = ok ? host_link_begin(source, folder, options) : NULL;
-  ok = link && build_kernels(p, options, ptx, object, &images);
-  if (ok && !options->emulate) {
-    host_images_write(&images, &images_text);
-    ok = write_text(bytes, &images_text);
-  }
-  const char *objects[] = {options->emulate ? object : bytes};
-  ok = link && host_link_end(link, 1, objects, ok);
-  text_free(&tables);
-  text_free(&images_text);
+static bool write_images(const CudaObjects *c, const char *path) {
+  Text text = {0};
+  host_images_write(&c->images, &text);
+  bool ok = write_text(path, &text);
+  text_free(&text);
+  return ok;
+}
+
+static bool build_cuda(const Program *program, const CodegenOptions *options, const char *folder) {
+  CudaObjects c = {.program = *program, .ptx = text_format("%s/kernels.ptx", folder), .object = text_format("%s/kernels.o", folder)};
+  c.images = (CudaImages){.arch = program->arch->name, .ptx_version = program->arch->ptx_version, .tf32 = cuda_uses_tf32(), .emulated = options->emulate, .folder = folder, .ptx_path = c.ptx};
+  c.program.options = options, c.program.folder = folder, c.program.images = &c.images;
+  char *bytes = text_format("%s/images.s", folder);
+  bool ok = build_halves(&c.program, lower_cuda);
+  if (ok && !options->emulate) ok = write_images(&c, bytes);
+  const char *objects[] = {options->emulate ? c.object : bytes};
+  ok = c.program.link && host_link_end(c.program.link, 1, objects, ok);
   free(bytes);
-  free(ptx);
-  free(object);
-  free(source);
+  free(c.ptx);
+  free(c.object);
   return ok;
 }
 
@@ -210,7 +243,7 @@ static bool emit_cuda(MlirModule module, CodegenEmit what, const CodegenOptions 
       ok = host_tables_write(module, &kernels, NULL, options, &images, &text);
       break;
     }
-    case CODEGEN_EXE: ok = emit_executable(build_cuda, &(CudaProgram){module, &kernels, arch}, options); break;
+    case CODEGEN_EXE: ok = emit_executable(build_cuda, &(Program){.module = module, .kernels = &kernels, .arch = arch}, options); break;
     case CODEGEN_ASM: ok = false; break;   // the options do not allow it
   }
   ok = ok && (what == CODEGEN_EXE || write_text(options->output, &text));

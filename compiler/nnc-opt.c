@@ -118,6 +118,7 @@ static int parse_options(int argc, char **argv, Options *options) {
   }
   if (argc - optind != 1) return usage_error("expected one input file%s", argc > optind ? ", found several" : "");
   options->input = argv[optind];
+  options->hooks.verify_each = true;
   return -1;
 }
 

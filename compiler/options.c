@@ -54,6 +54,7 @@ static const char usage[] =
     "      --sweep               print the predicted time for budgets from 100 % down, as CSV\n"
     "      --print-ir-before=PASS, --print-ir-after=PASS\n"
     "                            print the module on standard error before or after a pass, or 'all'\n"
+    "      --verify-each         verify after each pass\n"
     "      --time-passes         times of all stages on standard error\n"
     "      --save-temps          keep the intermediate files of the link\n"
     "  -v, --verbose             say what is run\n"
@@ -171,7 +172,7 @@ static int parse_pass(const char *option, const char *name, const char **hook)
   return -1;
 }
 
-enum { OPTION_TARGET = 256, OPTION_CPU, OPTION_BUDGET, OPTION_REMAT, OPTION_OVERHEAD, OPTION_REMAT_TIME, OPTION_REMAT_EFFORT, OPTION_REMAT_SEED, OPTION_INSIDE, OPTION_SWEEP, OPTION_DTYPE, OPTION_EMIT, OPTION_BEFORE, OPTION_AFTER, OPTION_TIME, OPTION_COLOR,
+enum { OPTION_TARGET = 256, OPTION_CPU, OPTION_BUDGET, OPTION_REMAT, OPTION_OVERHEAD, OPTION_REMAT_TIME, OPTION_REMAT_EFFORT, OPTION_REMAT_SEED, OPTION_INSIDE, OPTION_SWEEP, OPTION_DTYPE, OPTION_EMIT, OPTION_BEFORE, OPTION_AFTER, OPTION_VERIFY, OPTION_TIME, OPTION_COLOR,
        OPTION_TEMPS, OPTION_LIST, OPTION_HELP_OP, OPTION_VERSION, OPTION_REPORT, OPTION_MACHINE, OPTION_COSTS, OPTION_ARCH, OPTION_MATH };
 
 static int parse_budget(Options *options)
@@ -237,7 +238,7 @@ static const struct option long_options[] = {
   {"max-overhead", required_argument, NULL, OPTION_OVERHEAD}, {"remat-time", required_argument, NULL, OPTION_REMAT_TIME}, {"remat-effort", required_argument, NULL, OPTION_REMAT_EFFORT}, {"remat-seed", required_argument, NULL, OPTION_REMAT_SEED},
   {"sweep", no_argument, NULL, OPTION_SWEEP}, {"inside", required_argument, NULL, OPTION_INSIDE},
   {"emit", required_argument, NULL, OPTION_EMIT}, {"print-ir-before", required_argument, NULL, OPTION_BEFORE}, {"print-ir-after", required_argument, NULL, OPTION_AFTER},
-  {"time-passes", no_argument, NULL, OPTION_TIME}, {"save-temps", no_argument, NULL, OPTION_TEMPS}, {"verbose", no_argument, NULL, 'v'},
+  {"verify-each", no_argument, NULL, OPTION_VERIFY}, {"time-passes", no_argument, NULL, OPTION_TIME}, {"save-temps", no_argument, NULL, OPTION_TEMPS}, {"verbose", no_argument, NULL, 'v'},
   {"report", required_argument, NULL, OPTION_REPORT}, {"machine", required_argument, NULL, OPTION_MACHINE}, {"costs", required_argument, NULL, OPTION_COSTS},
   {"color", required_argument, NULL, OPTION_COLOR}, {"list-ops", no_argument, NULL, OPTION_LIST}, {"help-op", required_argument, NULL, OPTION_HELP_OP}, {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, OPTION_VERSION}, {NULL, 0, NULL, 0},
 };
@@ -287,6 +288,7 @@ static int parse_option(int option, Options *options)
     case OPTION_REPORT: options->report = optarg; return *optarg ? -1 : options_usage_error("--report takes a file name%s", "");
     case OPTION_MACHINE: options->machine = optarg; return *optarg ? -1 : options_usage_error("--machine takes a name or a file%s", "");
     case OPTION_COSTS: options->costs = optarg; return *optarg ? -1 : options_usage_error("--costs takes a file name%s", "");
+    case OPTION_VERIFY: options->hooks.verify_each = true; return -1;
     case OPTION_TIME: options->hooks.time_passes = true; return -1;
     case OPTION_TEMPS: options->keep_temporaries = true; return -1;
     case OPTION_COLOR: status = CHOOSE("--color", optarg, colors, &chosen); options->color = (DiagColor)chosen; return status;

@@ -55,7 +55,10 @@ static bool to_bool(MlirAttribute a, bool otherwise) {
 static const char *to_str(MlirAttribute a, char *buf, size_t size, const char *otherwise) {
   if (!nn_attr_has_type(a, "str")) return otherwise;
   MlirStringRef text = mlirStringAttrGetValue(a);
-  snprintf(buf, size, "%.*s", (int)text.length, text.data);
+  if (size == 0) return buf;
+  size_t n = text.length < size ? text.length : size - 1;
+  memcpy(buf, text.data, n);
+  buf[n] = 0;
   return buf;
 }
 

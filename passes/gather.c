@@ -87,11 +87,19 @@ static int64_t arena(PlanProgram *p, const int *exec, int64_t *peak) {
   return bytes;
 }
 
+static int64_t peak(PlanProgram *p) {
+  PlanLayout l;
+  plan_layout_build(p, NULL, p->n_steps, PLAN_INPLACE_DECIDE, &l);
+  int64_t bytes = plan_layout_peak(p, &l);
+  plan_layout_free(&l);
+  return bytes;
+}
+
 static bool fits(const Gather *g) {
-  int64_t old_peak, new_peak, new = arena(g->p, g->exec, &new_peak), old;
+  int64_t old_peak = peak(g->p), new_peak, new = arena(g->p, g->exec, &new_peak);
   if (new <= g->room) return true;
-  old = arena(g->p, NULL, &old_peak);
-  return new <= old && new_peak <= old_peak;
+  if (new_peak > old_peak) return false;
+  return new <= old_peak || new <= arena(g->p, NULL, &old_peak);   // no arena is smaller than its peak
 }
 
 // What shows its results, too.

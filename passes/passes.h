@@ -38,11 +38,12 @@ typedef bool (*NnPassFn)(MlirModule module, const NnPassRun *run);
 typedef struct NnPassInfo {
   const char *name, *doc, *options;
   NnPassFn fn;
+  bool ends_stage;
 } NnPassInfo;
 extern const NnPassInfo nn_passes[];
 extern const int nn_n_passes;
 const NnPassInfo *nn_pass_by_name(const char *name);   // NULL if there is none
-#define NN_PASS(name, options, doc) bool nn_pass_##name(MlirModule module, const NnPassRun *run);
+#define NN_PASS(name, extent, options, doc) bool nn_pass_##name(MlirModule module, const NnPassRun *run);
 #include "passes/passes.def"
 #undef NN_PASS
 
@@ -50,13 +51,13 @@ typedef struct NnPipeline { int n; NnPassRun *runs; } NnPipeline;
 // "simplify,autodiff,remat{policy=sqrt}". Returns false and writes `error` (NN_ERROR_SIZE). Owned: nn_pipeline_free.
 bool nn_pipeline_parse(const char *text, const NnTarget *target, NnPipeline *out, char *error);
 void nn_pipeline_free(NnPipeline *p);
-typedef struct NnPipelineHooks {    // printing and timing
+typedef struct NnPipelineHooks {    // printing, timing and verification
   const char *print_before, *print_after;   // pass name, "all" or NULL
-  bool time_passes;
+  bool time_passes, verify_each;
   void (*before_pass)(void *context, const NnPassInfo *pass, MlirModule module);   // NULL: none; must leave the module as it is
   void *context;
 } NnPipelineHooks;
-// Runs each pass and verifies after each (a module that fails to verify after a pass is our bug: the report names the pass).
+// Runs each pass, and verifies the module where a stage ends and after the last, or after each (a module that does not verify is our bug: the report names the pass).
 bool nn_pipeline_run(const NnPipeline *p, MlirModule module, const NnPipelineHooks *hooks);
 
 // Reports through MLIR's diagnostics at op's location, so that the driver prints it with the source line.

@@ -1,5 +1,5 @@
 // The pass table and the pipeline: textual pipelines ("simplify,remat{budget=512MiB}") are parsed against the table, then run pass by
-// pass with verification after each, so that a module that breaks names the pass that broke it.
+// pass, with verification at the end of each stage, or after each pass, so that a module that breaks names the pass that broke it.
 #include "passes/passes.h"
 
 #include <ctype.h>
@@ -13,8 +13,9 @@
 
 #include "mlir-c/Diagnostics.h"
 
+enum { NN_STEP, NN_STAGE };
 const NnPassInfo nn_passes[] = {
-#define NN_PASS(pass, pass_options, text) {.name = #pass, .doc = text, .options = pass_options, .fn = nn_pass_##pass},
+#define NN_PASS(pass, extent, pass_options, text) {.name = #pass, .doc = text, .options = pass_options, .fn = nn_pass_##pass, .ends_stage = NN_##extent},
 #include "passes/passes.def"
 #undef NN_PASS
 };
@@ -249,9 +250,10 @@ bool nn_pipeline_run(const NnPipeline *p, MlirModule module, const NnPipelineHoo
     seconds[i] = done - start;
     print_if(hooks->print_after, "after", info, module);
     if (!ok) break;
+    if (!hooks->verify_each && !info->ends_stage && i + 1 < p->n) continue;
     start = seconds_now();
     if (!nn_verify_module(module)) {
-      fprintf(stderr, "internal error: the module does not verify after pass '%s'\n", info->name);
+      fprintf(stderr, "internal error: the module does not verify after pass '%s'%s\n", info->name, hooks->verify_each ? "" : "; which broke it, --verify-each tells");
       exit(70);
     }
     verification += seconds_now() - start;

@@ -131,7 +131,8 @@ static void print_remat(const Printer *t) {
   if (!nn_has_attr(t->p.func, "nn.remat")) return;
   fprintf(t->out, "remat %s: %d of %d steps run again (marked *), %+.2f %% time", nn_attr_str(t->p.func, "nn.remat", policy, sizeof policy, "none"), again,
           t->p.n_steps, 100 * nn_attr_f64(t->p.func, "nn.overhead", 0));
-  int64_t segmented = nn_attr_i64(t->p.func, "nn.segmented", 0), before = nn_attr_i64(t->p.func, "nn.arena_none", -1);
+  // Where nothing was asked for the plan is the one without recomputation.
+  int64_t segmented = nn_attr_i64(t->p.func, "nn.segmented", 0), before = nn_attr_i64(t->p.func, "nn.arena_none", nn_attr_i64(t->p.func, "nn.arena", -1));
   if (segmented) fprintf(t->out, "; %lld loop%s in segments", (long long)segmented, segmented > 1 ? "s" : "");
   if (before >= 0) fprintf(t->out, "; without: %s", bytes(before, none));
   before = nn_attr_i64(t->p.func, "nn.activations_none", -1);

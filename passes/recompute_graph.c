@@ -202,7 +202,8 @@ static void classify(RecomputeGraph *g) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-void recompute_graph_build(RecomputeGraph *g, MlirOperation func, RecomputeMode mode) {
+// Ops and values, without how they are read.
+static void list_values(RecomputeGraph *g, MlirOperation func, RecomputeMode mode) {
   *g = (RecomputeGraph){.func = func, .mode = mode, .n_args = nn_function_n_args(func)};
   g->ops = rewrite_ops(nn_function_body(func), &g->n_ops);
   size_t n = (size_t)g->n_ops, n_values = (size_t)g->n_args;
@@ -215,6 +216,10 @@ void recompute_graph_build(RecomputeGraph *g, MlirOperation func, RecomputeMode 
     g->backward[i] = is_backward(g->ops[i]);
     add_results(g, i);
   }
+}
+
+void recompute_graph_build(RecomputeGraph *g, MlirOperation func, RecomputeMode mode) {
+  list_values(g, func, mode);
   find_spans(g);
   find_in_memory(g);
   find_readers(g);
@@ -232,7 +237,7 @@ void recompute_graph_free(RecomputeGraph *g) {
 
 int64_t recompute_crossing_bytes(MlirOperation func, bool draws) {
   RecomputeGraph g;
-  recompute_graph_build(&g, func, RECOMPUTE_NONE);
+  list_values(&g, func, RECOMPUTE_NONE);
   bool *seen = solver_allocate((size_t)g.n_values, sizeof *seen);
   int64_t bytes = 0;
   for (int i = 0; i < g.n_ops; i++) {

@@ -61,6 +61,20 @@ static void set_attributes(const Rematter *m, const RematForms *forms, int form,
   nn_set_attr(func, &NN_F64A("nn.flops_none", function_flops(&forms->items[0].p)));
 }
 
+// Nothing is asked for, and there is no loop that can take other forms: each step once. The pass `plan` will tell the arena.
+static void leave(const Rematter *m, MlirOperation func) {
+  PlanProgram p;
+  PlanLayout l;
+  plan_program_build(&p, m->module, func, m->target);
+  plan_layout_build(&p, NULL, p.n_steps, PLAN_INPLACE_DECIDE, &l);
+  nn_set_attr(func, &NN_STR("nn.remat", "none"));
+  nn_set_attr(func, &NN_F64A("nn.overhead", 0));
+  nn_set_attr(func, &NN_I64("nn.activations_none", plan_layout_activations(&p, &l)));
+  nn_set_attr(func, &NN_F64A("nn.flops_none", function_flops(&p)));
+  plan_layout_free(&l);
+  plan_program_free(&p);
+}
+
 static void rematerialize(Rematter *m, RematForms *forms) {
   RematPlan plan;
   int form = remat_forms_find(forms, &m->goal, &plan);
@@ -141,8 +155,12 @@ bool nn_pass_remat(MlirModule module, const NnPassRun *run) {
   int n = nn_public_functions(module, functions, 16);
   RematForms forms[16] = {0};
   read_options(&m, run);
-  for (int f = 0; f < n; f++)
-    if (may_recompute(functions[f])) remat_forms_build(&forms[f], module, functions[f], run->target, m.persistent);
+  bool nothing_asked = m.goal.policy == REMAT_POLICY_NONE && !m.budget_text;
+  for (int f = 0; f < n; f++) {
+    if (!may_recompute(functions[f])) continue;
+    if (nothing_asked && !remat_has_loops(functions[f])) leave(&m, functions[f]);
+    else remat_forms_build(&forms[f], module, functions[f], run->target, m.persistent);
+  }
   find_budget(&m, functions, forms, n);
   for (int f = 0; f < n; f++)
     if (forms[f].n) rematerialize(&m, &forms[f]);

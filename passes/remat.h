@@ -114,6 +114,7 @@ typedef struct RematForms {
   RematForm *items;          // Owned; the first is the fastest when nothing runs again
 } RematForms;
 
+bool remat_has_loops(MlirOperation func);   // that are differentiated
 void remat_forms_build(RematForms *f, MlirModule module, MlirOperation func, const NnTarget *target, int64_t persistent_bytes);
 // As remat_find, for all forms, which are made when they are first needed. Returns the form that the plan is for; the plan is judged.
 int remat_forms_find(RematForms *f, const RematGoal *goal, RematPlan *plan);

@@ -47,6 +47,11 @@ static void make_form(RematForms *f, const ScanForm *choice) {
 
 static const ScanForm fastest_first[SCAN_FORMS] = {SCAN_PRODUCTS, SCAN_ROWS, SCAN_SEGMENT_PRODUCTS, SCAN_SEGMENTS};
 
+bool remat_has_loops(MlirOperation func) {
+  ScanPair pairs[PAIRS];
+  return scan_pairs_find(func, pairs, PAIRS) > 0;
+}
+
 void remat_forms_build(RematForms *f, MlirModule module, MlirOperation func, const NnTarget *target, int64_t persistent_bytes) {
   ScanPair pairs[PAIRS];
   ScanForm choice[PAIRS];
