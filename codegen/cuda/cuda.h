@@ -48,7 +48,7 @@ int64_t cuda_operand_shift(MlirValue v);
 void cuda_kernels_emit(MlirModule module, EmittedKernels *out);
 int64_t cuda_kernel_workspace(MlirOperation func);   // bytes, without emitting
 
-// share.c: where there are at least `many` launches, those of `alike` or more kernels that differ only in numbers become launches of one function.
+// share.c: where there are at least `many` launches, those of `alike` or more kernels that differ only in numbers become launches of one function; those that add up parts always do.
 enum { SHARE_MANY = 200, SHARE_ALIKE = 3 };
 void cuda_share_kernels(EmittedKernels *kernels, int many, int alike);
 

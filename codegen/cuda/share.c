@@ -1,5 +1,6 @@
 // Kernels that differ only in numbers become one, which takes the numbers as arguments. A network with a hundred widths (DenseNet) has some hundred kernels of a few dozen kinds,
-// and most of the time of compiling goes into LLVM and ptxas, per kernel. Where there are few kernels each keeps its constants, which is better code.
+// and most of the time of compiling goes into LLVM and ptxas, per kernel. Where there are few kernels each keeps its constants, which is better code; but not what only adds up the
+// parts of a sum, a few blocks that wait for memory.
 //
 // It works on the text: integer constants, float splats and constant offsets of addresses are the numbers; all else must be equal. A division by such a number becomes a
 // product with its reciprocal (Granlund and Montgomery, "Division by invariant integers using multiplication", PLDI 1994), exact for dividends below 2^31.
@@ -10,6 +11,7 @@
 
 #include "codegen/cuda/cuda.h"
 
+enum { FEW_BLOCKS = 64 };
 enum { NOT_A_NUMBER, INTEGER, OFFSET, SPLAT };
 
 typedef struct Number { int kind, id, width; int64_t value; } Number;   // id: of the constant's SSA value; width: of the splat's vector
@@ -20,6 +22,7 @@ typedef struct Function {
   KernelLaunch *launch;          // Borrowed
   char *globals;               // Owned; its shared memory
   char *body;                  // Owned; "func.func @…" to "}\n"
+  char *original;              // Owned; the body as it was, where `body` has a constant for each use; NULL: it is that
   Text form;                   // the body without its name and numbers: equal for kernels that can be one
   int n; Number *numbers;      // Owned; in order of the text
   int order;
@@ -143,6 +146,63 @@ static void read_form(Function *f) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
+// A number that happens to be another, too, is one constant of two uses: functions that differ in nothing but such a chance differ in form.
+
+typedef struct Values { int n; const char **constant; int *number; } Values;   // Owned; by id: what stands behind "= " of a constant, Borrowed; its new id, -1: none yet
+
+static Values values_of(const char *body) {
+  Values v = {0};
+  for (const char *s = body; (s = strstr(s, "%v")); s++)
+    if (value_id(s) >= v.n) v.n = value_id(s) + 1;
+  v.constant = host_alloc((size_t)v.n + 1, sizeof *v.constant);
+  v.number = host_alloc((size_t)v.n + 1, sizeof *v.number);
+  for (int i = 0; i < v.n; i++) v.number[i] = -1;
+  for (const char *s = body; *s; s = strchr(s, '\n') + 1) {
+    Line l = line_of(s);
+    if (l.id >= 0 && starts(l.op, "arith.constant ")) v.constant[l.id] = l.op;
+  }
+  return v;
+}
+
+// One line with its values numbered anew, behind the constants that it uses, each for itself.
+static void append_line(Values *v, const char *s, const char *next, int *n, Text *out) {
+  Text line = {0};
+  int indent = (int)strspn(s, " ");
+  for (const char *at; s < next; s = at) {
+    int id = value_id(s);
+    at = s + 1;
+    if (id < 0) {
+      text_append(&line, s, 1);
+      continue;
+    }
+    for (at = s + 2; isdigit((unsigned char)*at);) at++;
+    int number = v->constant[id] ? *n : v->number[id] < 0 ? (v->number[id] = *n) : v->number[id];
+    *n += number == *n;
+    text_add(&line, "%%v%d", number);
+    if (!v->constant[id]) continue;
+    const char *constant = v->constant[id];
+    text_add(out, "%*s%%v%d = %.*s\n", indent, "", number, (int)strcspn(constant, "\n"), constant);
+  }
+  text_append(out, line.data, line.size);
+  text_free(&line);
+}
+
+// Owned: free().
+static char *constant_per_use(const char *body) {
+  Values v = values_of(body);
+  Text out = {0};
+  int n = 0;
+  for (const char *s = body, *next; *s; s = next) {
+    next = strchr(s, '\n') + 1;
+    Line l = line_of(s);
+    if (l.id < 0 || !v.constant[l.id]) append_line(&v, s, next, &n, &out);
+  }
+  free(v.constant);
+  free(v.number);
+  return out.data;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
 // Writing a group of functions as one
 
 typedef struct Group {
@@ -196,6 +256,9 @@ static int choose_reciprocals(Group *g) {
     Line l = line_of(s);
     int i = l.id >= 0 && divides(l) ? number_by_id(first, l.b) : -1;
     if (i < 0 || g->argument[i] < 0 || g->reciprocal[i] >= 0) continue;
+    for (int j = 0; j < first->n && g->reciprocal[i] < 0; j++)
+      if (g->argument[j] == g->argument[i]) g->reciprocal[i] = g->reciprocal[j];
+    if (g->reciprocal[i] >= 0) continue;
     g->reciprocal[i] = n;
     n += 2;
   }
@@ -287,6 +350,10 @@ static void give_numbers(const Group *g, int n_arguments) {
 static void make_one(Function *const *of, int n) {
   Group g = {.n = n, .of = of};
   Text body = {0};
+  for (int f = 0; f < n; f++) {
+    free(of[f]->original);
+    of[f]->original = NULL;
+  }
   choose_arguments(&g);
   int n_arguments = choose_reciprocals(&g);
   write_body(&g, n_arguments, &body);
@@ -353,23 +420,43 @@ static int launched(const EmittedKernels *kernels, const char *symbol) {
   return n;
 }
 
+// What adds up the parts that an earlier launch of the kernel has left, in so few blocks that it is the memory it waits for that counts.
+static bool adds_up(const Function *f) { return f->launch > f->kernel->launches && f->launch->grid[0] * f->launch->grid[1] * f->launch->grid[2] <= FEW_BLOCKS; }
+
+static void find_form(const EmittedKernels *kernels, Function *f, bool all) {
+  bool sums = adds_up(f);
+  if (sums) {
+    f->original = f->body;
+    f->body = constant_per_use(f->original);
+    text_add(&f->form, "sums ");
+  }
+  read_form(f);
+  if ((!all && !sums) || launched(kernels, f->launch->symbol) > 1) text_add(&f->form, "%d\n", f->order);   // stays as it is; in the second case other launches know it by its name
+}
+
+static void keep(Function *f) {
+  if (!f->original) return;
+  free(f->body);
+  f->body = f->original;
+  f->original = NULL;
+}
+
 void cuda_share_kernels(EmittedKernels *kernels, int many, int alike) {
   int n = 0, n_launches = 0;
   for (int i = 0; i < kernels->n; i++) n_launches += kernels->items[i].n_launches;
-  if (n_launches < many) return;
   Function *functions = host_alloc((size_t)n_launches + 1, sizeof *functions), **sorted = host_alloc((size_t)n_launches + 1, sizeof(Function *));
   for (int i = 0; i < kernels->n; i++)
     n += take_apart(&kernels->items[i], functions + n);
   for (int i = 0; i < n; i++) {
     functions[i].order = i;
-    read_form(&functions[i]);
-    if (launched(kernels, functions[i].launch->symbol) > 1) text_add(&functions[i].form, "%d\n", i);   // stays as it is: other launches know it by its name
+    find_form(kernels, &functions[i], n_launches >= many);
     sorted[i] = &functions[i];
   }
   qsort(sorted, (size_t)n, sizeof *sorted, by_form);
   for (int i = 0, end; i < n; i = end) {
     for (end = i + 1; end < n && !strcmp(sorted[i]->form.data, sorted[end]->form.data);) end++;
-    if (end - i >= alike) make_one(sorted + i, end - i);
+    if (end - i >= (adds_up(sorted[i]) ? 2 : alike)) make_one(sorted + i, end - i);
+    for (int k = i; k < end; k++) keep(sorted[k]);
   }
   for (int i = 0, end; i < n; i = end) {
     for (end = i + 1; end < n && functions[end].kernel == functions[i].kernel;) end++;

@@ -55,7 +55,49 @@ static int count(const char *text, const char *what) {
   return n;
 }
 
+// What adds up parts in its second launch: `parts` rows of `columns`. Where both are the same number it is one constant, as the emitter writes it; `blocks` of it.
+static void add_sum(EmittedKernels *kernels, const char *name, int columns, int parts, int blocks) {
+  kernels->items = host_grow(kernels->items, (size_t)kernels->n + 1, sizeof *kernels->items);
+  EmittedKernel *k = &kernels->items[kernels->n++];
+  *k = (EmittedKernel){.name = host_strdup(name), .summary = host_strdup("sum"), .n_launches = 2, .launches = host_alloc(2, sizeof *k->launches)};
+  for (int j = 0; j < 2; j++) {
+    k->launches[j] = (KernelLaunch){.symbol = text_format("%s_launch%d", name, j), .grid = {j ? blocks : 500, 1, 1}, .block = {32, 1, 1}};
+    Text *t = &k->text;
+    bool same = columns == parts;
+    text_add(t, "func.func @%s(%%v0: !buffer, %%v1: !buffer) {\n", k->launches[j].symbol);
+    text_add(t, "  %%v2 = llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.tid.x\"() : () -> i32\n  %%v3 = arith.extui %%v2 : i32 to i64\n");
+    text_add(t, "  %%v4 = arith.constant %d : i64\n  %%v5 = arith.remui %%v3, %%v4 : i64\n  %%v6 = arith.constant 0 : i64\n  %%v7 = arith.constant 1 : i64\n", columns);
+    if (!same) text_add(t, "  %%v8 = arith.constant %d : i64\n", parts);
+    text_add(t, "  %%v9 = arith.constant 0.0 : f32\n  %%v15 = scf.for %%v10 = %%v6 to %%v%d step %%v7 iter_args(%%v11 = %%v9) -> (f32) : i64 {\n    %%v12 = arith.muli %%v10, %%v4 : i64\n", same ? 4 : 8);
+    text_add(t, "    %%v13 = arith.addi %%v12, %%v5 : i64\n    %%v16 = llvm.getelementptr %%v0[%%v13] : (!buffer, i64) -> !buffer, f32\n    %%v17 = llvm.load %%v16 : !buffer -> f32\n");
+    text_add(t, "    %%v14 = arith.addf %%v11, %%v17 : f32\n    scf.yield %%v14 : f32\n  }\n  %%v18 = llvm.getelementptr %%v1[%%v5] : (!buffer, i64) -> !buffer, f32\n  llvm.store %%v15, %%v18 : f32, !buffer\n  return\n}\n");
+  }
+}
+
+// The first launches stay three, though they are alike, since there are few; the second ones become one, but for the one of many blocks.
+static void check_sums(void) {
+  EmittedKernels kernels = {0};
+  text_add(&kernels.declarations, "!buffer = !llvm.ptr<1>\n");
+  static const int columns[] = {7, 9, 24, 7}, parts[] = {5, 9, 13, 5}, blocks[] = {2, 64, 1, 65};
+  static const char *const names[] = {"a", "b", "c", "many"}, *const symbols[] = {"a_launch1", "a_launch1", "a_launch1", "many_launch1"};
+  for (int i = 0; i < 4; i++) add_sum(&kernels, names[i], columns[i], parts[i], blocks[i]);
+  cuda_share_kernels(&kernels, 1000, 1000);
+  for (int i = 0; i < 4; i++) {
+    const KernelLaunch *first = &kernels.items[i].launches[0], *second = &kernels.items[i].launches[1];
+    CHECK(!first->n_numbers && first->symbol[0] == names[i][0], "%s: the first launch is shared", names[i]);
+    CHECK(!strcmp(second->symbol, symbols[i]), "%s: the second launch is of %s", names[i], second->symbol);
+    CHECK(second->n_numbers == (i < 3 ? 4 : 0), "%s: %d numbers", names[i], second->n_numbers);
+    if (i < 3 && second->n_numbers == 4) CHECK(second->numbers[0] == columns[i] && second->numbers[1] == parts[i], "%s: numbers %d, %d", names[i], second->numbers[0], second->numbers[1]);
+    if (i < 3) check_division(second, columns[i]);
+  }
+  Text ptx = {0};
+  CHECK(cuda_lower(&kernels, cuda_arch("sm_80"), CUDA_PTX, false, &ptx) && count(text_c_string(&ptx), ".visible .entry") == 6, "not the entries expected:\n%s", text_c_string(&ptx));
+  text_free(&ptx);
+  emitted_kernels_free(&kernels);
+}
+
 int main(void) {
+  check_sums();
   static const Case cases[] = {
     {"a", 7, 100, 64, "3F800000", 256, false, false}, {"b", 640, 9, 128, "40000000", 256, false, false}, {"c", 2147483647, 5, 2147483646, "BF800000", 256, false, false}, {"d", 1, 5, 64, "3F800000", 256, false, true},
     {"threads", 7, 100, 64, "3F800000", 128, false, false}, {"beyond", 7, 1LL << 33, 64, "3F800000", 256, false, false}, {"large", 7, 100, 64, "3F800000", 256, true, false}, {"larger", 8, 100, 64, "3F800000", 256, true, false},
