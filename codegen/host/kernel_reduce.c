@@ -135,9 +135,9 @@ static int choose_tile(const Reduce *r) {
 static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 #define MAX_CHUNKS 512
-#define STREAM_VECTORS 16      // a row of at least so many vectors is streamed
+#define STREAM_VECTORS 4       // a row of at least so many vectors is streamed
 #define BLOCK_VECTORS 64       // of it, at most so many at a time: a page
-#define CHUNK_VECTORS 4096     // and so many in a chunk: a second pass finds them in the second-level cache
+#define CHUNK_VECTORS 4096     // and so many in a chunk
 
 static void plan_stream(Reduce *r) {
   int64_t vectors = (r->vector_extent + r->lanes - 1) / r->lanes, blocks = (vectors + BLOCK_VECTORS - 1) / BLOCK_VECTORS;
@@ -146,11 +146,11 @@ static void plan_stream(Reduce *r) {
   r->block = vectors * r->lanes;
   int64_t rows = CHUNK_VECTORS / vectors, parts = r->outer_extent * blocks, chunks = (r->row_extent + rows - 1) / rows;
   // Enough parts for the threads of a larger machine, if their chunks stay worth the combining.
-  if (parts * chunks < 16) chunks = (16 + parts - 1) / parts;
+  if (parts * chunks < 32) chunks = (32 + parts - 1) / parts;
   if (chunks > r->row_extent / 16) chunks = r->row_extent / 16;
   if (chunks > MAX_CHUNKS) chunks = MAX_CHUNKS;
   if (chunks < 1) chunks = 1;
-  r->chunk_size = (r->row_extent + chunks - 1) / chunks;
+  r->chunk_size = round_up((r->row_extent + chunks - 1) / chunks, STREAM_ROWS);
   r->n_chunks = (r->row_extent + r->chunk_size - 1) / r->chunk_size;
 }
 
@@ -185,6 +185,8 @@ static void plan_chunks(Reduce *r) {
     int64_t bytes = kept * nn_dtype_bytes(u->dtype);
     u->partial = at;
     at += round_up(bytes * r->n_chunks, 64);
+    u->pilot = at;
+    if (r->stream && u->kind == UNIT_MEAN) at += round_up(bytes * r->n_chunks, 64);
     u->combined = at;
     if (r->n_stages > 1) at += round_up(bytes, 64);
   }

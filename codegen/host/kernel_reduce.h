@@ -11,7 +11,8 @@
 
 #include "codegen/kernel/kernel.h"
 
-#define MAX_UNITS 64   // reductions in one kernel; fuse keeps far below
+#define MAX_UNITS 64     // reductions in one kernel; fuse keeps far below
+#define STREAM_ROWS 4    // rows of a streamed chunk that are taken together
 
 // `moments` is two units: the mean, and the sum of squared differences from it (M2).
 typedef enum UnitKind { UNIT_SUM, UNIT_MAX, UNIT_MEAN, UNIT_M2 } UnitKind;
@@ -24,6 +25,7 @@ typedef struct Unit {
   int stage;                 // chunked: the pair of launches that computes it
   int mean;                  // M2: the unit of its mean
   int64_t partial, combined; // chunked: byte offsets in the workspace
+  int64_t pilot;             // the same of a streamed mean: a value near it
 } Unit;
 
 typedef struct Reduce {
@@ -68,8 +70,8 @@ void reduce_emit_pass(Emitter *e, const Reduce *r, const Range *range, int tile,
 void reduce_emit_chunked(KernelModule *m, const Reduce *r, EmittedKernel *out);
 Value reduce_partial_index(Emitter *e, const Reduce *r, Value outer, Value chunk, int tile);   // in partial results; at the current vector
 Value reduce_splat_count(Emitter *e, NnDtype dtype, Value count);
-// Streams a chunk: block is the index of the column block. active, squares: units (sums and means; M2) to run; write: domain results.
-typedef struct StreamChunk { Value outer, chunk, block, low, high, count; const bool *sums, *squares; bool any_squares, write; } StreamChunk;
+// Streams a chunk: block is the index of the column block; units: those to run; write: domain results.
+typedef struct StreamChunk { Value outer, chunk, block, low, high, count; const bool *units; bool write; } StreamChunk;
 void reduce_emit_stream(Emitter *e, const Reduce *r, const StreamChunk *c);
 void reduce_write_domain_results(Emitter *e, const Kernel *k);
 // Opens the scopes of one vector tile of the kept axis: p counts the tiles; calls body for whole tiles and once for the masked rest.

@@ -1,7 +1,8 @@
 // Column kernels in chunks: one launch leaves a partial result per chunk of the reduced elements in the workspace, the next combines
 // them in order of the chunks and goes on: to the results, or, where a reduction depends on another one, to a second such pair.
 // Partial moments are combined by the formula of Chan, Golub and LeVeque (Updating formulae and a pairwise algorithm for computing
-// sample variances, 1979); inside a chunk the mean is taken first and the squared differences in a second pass, out of the cache.
+// sample variances, 1979); inside a chunk the mean is taken first and the squared differences in a second pass, out of the cache, but for
+// streamed chunks (kernel_reduce_stream.c).
 #include <stdlib.h>
 
 #include "codegen/host/kernel_reduce.h"
@@ -123,9 +124,10 @@ static void emit_partials(KernelModule *m, const Reduce *r, int stage, EmittedKe
   emit_split_index(&e, l.outer, r->n_outer, r->outer);
   set_range(&e, r, &l);
   if (r->stream) {
-    bool sums[MAX_UNITS], squares[MAX_UNITS], any_squares = units_of_stage(r, stage, sums, squares);
-    StreamChunk c = {.outer = l.outer, .chunk = l.chunk, .block = tile, .low = l.range.low, .high = l.range.high, .count = l.count, .sums = sums, .squares = squares,
-                     .any_squares = any_squares, .write = l.is_last_stage && r->has_domain_result};
+    bool units[MAX_UNITS];
+    for (int u = 0; u < r->n_units; u++) units[u] = r->units[u].stage == stage;
+    StreamChunk c = {.outer = l.outer, .chunk = l.chunk, .block = tile, .low = l.range.low, .high = l.range.high, .count = l.count, .units = units,
+                     .write = l.is_last_stage && r->has_domain_result};
     reduce_emit_stream(&e, r, &c);
   } else if (r->lanes_on_reduced) {
     partial_body(&e, r, r->tile, &l);
