@@ -53,6 +53,20 @@ static int64_t tile_keys(const NncAttention *a) { return smaller(TILE_KEYS, a->n
 static int64_t keys_before(const NncAttention *a, int64_t end) { return a->causal ? smaller(a->n_keys, larger(0, end + a->n_keys - a->n_queries)) : a->n_keys; }
 // The first query that sees a key.
 static int64_t first_query_of(const NncAttention *a, int64_t key) { return a->causal ? larger(0, key - (a->n_keys - a->n_queries)) : 0; }
+// Of the tile of queries from first_query on and keys from first_key on: how many of the keys its first query sees; each next one sees one more.
+static int64_t keys_seen(const NncAttention *a, int64_t first_query, int64_t first_key) {
+  return a->causal ? first_query + 1 + a->n_keys - a->n_queries - first_key : TILE_KEYS;
+}
+// How many queries of that tile do not see a key by the causal rule.
+static int64_t hidden_queries(const Problem *p, int64_t first_query, int64_t key) {
+  return larger(0, smaller(p->columns, first_query_of(&p->a, key) - first_query));
+}
+// Whether dk and dv are summed in the workspace.
+static bool sums_apart(const NncAttention *a) { return is_narrow(a) || a->head_dim != padded(a); }
+
+// What a product over a tile on the diagonal may leave out: later keys in a sum over keys, for rows of queries; earlier queries in a sum over queries, or earlier queries'
+// columns, for rows of keys.
+typedef enum Corner { LATER_KEYS_OF_K, EARLIER_QUERIES_OF_K, EARLIER_QUERIES_OF_N } Corner;
 
 #define CONCATENATE_(x, y) x##_##y
 #define CONCATENATE(x, y) CONCATENATE_(x, y)
@@ -128,11 +142,10 @@ static Loops loops_for(NncDtype dtype) {
 // ---------------------------------------------------------------------------------------------------------------------
 
 static int64_t bytes_of_thread(const NncAttention *a) {
-  // Tiles of keys and values; per row tile: q' and o', or q', do', dq' and rows of q and do; scores, or weights and gradients of scores; a tile of dk or dv; statistics.
-  // Of narrow types also the sums of dk and dv.
+  // Tiles of keys and values; per row tile: q' and o, or q', do', dq and rows of q and do; scores, or weights and gradients of scores; statistics; maybe the sums of dk and dv.
   int64_t d = padded(a), queries = tile_columns(a), keys = tile_keys(a);
-  int64_t elements = 2 * keys * d + (a->backward ? 5 : 2) * queries * d + (a->backward ? 2 : 1) * keys * queries + (a->backward ? keys * d : 0) + 4 * queries;
-  if (a->backward && is_narrow(a)) elements += 2 * a->n_keys * d;
+  int64_t elements = 2 * keys * d + (a->backward ? 5 : 2) * queries * d + (a->backward ? 2 : 1) * keys * queries + 4 * queries;
+  if (a->backward && sums_apart(a)) elements += 2 * a->n_keys * d;
   return library_align(elements * element_bytes(a));
 }
 
