@@ -237,6 +237,7 @@ bool nn_pass_autodiff(MlirModule module, const NnPassRun *run) {
   if (!optimizer_read(module, &optimizer)) return false;
   TrainedParam *params;
   int n = find_params(train, &optimizer, &params);
+  if (n >= 0) scan_split(module);
   bool ok = n >= 0 && build_step(module, train, &optimizer, params, n);
   for (TrainedParam *p = params; p->name; p++) free(p->name), free(p->init);
   free(params);

@@ -32,6 +32,11 @@ MlirValue sweep_widen(NnBuilder *b, MlirValue cotangent, NnDtype dtype);      //
 // --- autodiff_scan.c ---
 void scan_vjp(MlirModule module, NnVjp *vjp);   // of the call of a scan
 
+// --- scan_split.c ---
+int64_t scan_segment_length(int64_t steps);   // steps of each segment of a loop of so many, a divisor; all of them where it has one segment
+int64_t scan_rest(int64_t steps);             // how many of the last steps are better a loop of their own, so that those before can be cut; 0: none
+void scan_split(MlirModule module);           // all loops that may be differentiated; the call of a rest has nn.rest
+
 // --- autodiff_signature.c: arguments and updates gathered and then written to the function at once (one by one would be quadratic) ---
 
 typedef struct Signature {

@@ -3,7 +3,8 @@
 // step again from them, which is the checkpointed form: memory for T carried values, at the time of one more forward loop.
 // The gradient of a matrix of weights is a sum of products over the rows of steps. A long loop is cut into segments, a loop of loops: the products
 // are made after each segment, in one product, so that only its rows are kept; and the pass remat may compute the carried values of a segment
-// again from those at its beginning (scan_forms.c). Segments do not depend on the budget, so neither do sums.
+// again from those at its beginning (scan_forms.c). Segments do not depend on the budget, so neither do sums. Loops of a number of steps that
+// cannot be cut so have been made two before (scan_split.c).
 // Part of the pass autodiff. Requires: a forward scan whose step is a function of its own, and gradients of its results. Establishes: a reversed scan with a step function
 // of its own, whose call has nn.forward, the name of the forward scan; nn.kept on library ops of both steps that have the same result. Breaks: nothing else.
 #include <assert.h>
@@ -375,16 +376,6 @@ static void give_back(Backward *w, MlirOperation call, int n_tied, const NnScan 
     w->v->operand_cotangent[w->later[i].operand] = has_segments(w) ? mlirOperationGetResult(call, backward->n_tied + i) : make_later(w, call, backward, &w->later[i]);
 }
 
-// Steps of a segment: what is kept is the carried values at the beginning of each and those of one, so about the root of all steps is best.
-// Only whole segments: of 4 steps at least, and 4 of them, else there is one.
-static int64_t segment_length(int64_t steps) {
-  enum { LEAST = 4 };
-  int64_t best = steps;
-  for (int64_t n = LEAST; n * LEAST <= steps; n++)
-    if (steps % n == 0 && n + steps / n < best + steps / best) best = n;
-  return best;
-}
-
 // "train_scan_backward" of the step "train_scan_body"
 static void backward_name(const Backward *w, const char *suffix, char *name, size_t size) {
   enum { ROOM = 16 };
@@ -431,7 +422,7 @@ void scan_vjp(MlirModule module, NnVjp *v) {
   w.initial = calloc((size_t)w.forward.n_stacked + 1, sizeof *w.initial);
   if (!w.incoming || !w.carried || !w.slice_gradient || !w.last || !w.initial) abort();
   for (int i = 0; i < w.forward.n_slices; i++) w.slice_gradient[i] = (Row){-1, -1};
-  w.length = segment_length(w.forward.length);
+  w.length = scan_segment_length(w.forward.length);
   w.outer = has_segments(&w) ? builder_in(&w, mlirBlockCreate(0, NULL, NULL)) : *v->b;
   w.sweep = (Sweep){.module = module, .func = nn_null_operation(), .b = builder_in(&w, w.block)};
   scan_backward(&w, module);

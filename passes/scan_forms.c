@@ -102,6 +102,7 @@ int scan_pairs_find(MlirOperation func, ScanPair *out, int max) {
       calls++;
     }
     if (calls != 1 || !nn_scan_of(p.forward, &p.f) || !nn_scan_of(p.backward, &p.b)) continue;
+    if (nn_has_attr(p.forward, "nn.rest")) continue;   // a few steps
     nn_scan_of(segment_call(&p), &p.steps);
     p.has[SCAN_ROWS] = true;
     p.has[SCAN_SEGMENTS] = has_segments(&p);
