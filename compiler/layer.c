@@ -22,6 +22,8 @@ static const LayerInfo layers[] = {
   F32_ROW(rmsnorm, "x:tensor, eps:float=1e-6", true, "x / sqrt(mean(x^2) + eps) over the last axis, times a learnt weight."),
   F32_ROW(groupnorm, "x:tensor, groups:int, eps:float=1e-5", true, "Normalises each record's channels of x[N, C, ...] in groups."),
   ROW(embedding, "indices:tensor, rows:int, features:int, init:init=none", true, "Rows of a learnt table."),
+  ROW(lstm_cell, "x:tensor, h:tensor, c:tensor, bias:bool=true, projected:bool=false, init:init=none", true, "One step of an LSTM: the next h and c, each [N, H], from x[N, D], or with projected=true from x W^T + b, [N, 4H]. Gates and parameters are those of PyTorch's LSTMCell."),
+  ROW(gru_cell, "x:tensor, h:tensor, bias:bool=true, projected:bool=false, init:init=none", true, "One step of a GRU: the next h[N, H] from x[N, D], or with projected=true from x W^T + b, [N, 3H]. Gates and parameters are those of PyTorch's GRUCell."),
   ROW(dropout, "x:tensor, p:float=0.5", false, "Zeroes elements with probability p in training, scales the others by 1/(1-p)."),
   ROW(maxpool, "x:tensor, kernel:pair, stride:pair=none, padding:padding=0", false, "Maximum over windows of x[N, C, H, W]; stride defaults to the kernel."),
   ROW(avgpool, "x:tensor, kernel:pair, stride:pair=none, padding:padding=0, include_pad:bool=true", false, "Mean over windows of x[N, C, H, W]."),
@@ -381,6 +383,13 @@ MlirOperation layer_build(const LayerCall *c, NnOp op, int n, const MlirValue *o
     return nn_null_operation();
   }
   return made;
+}
+
+MlirValue layer_product(const LayerCall *c, MlirValue x, MlirValue weight)
+{
+  NnAttr attrs[] = {NN_BOOL("transpose_a", false), NN_BOOL("transpose_b", true)};
+  MlirOperation product = layer_build(c, NN_OP_matmul, 2, (MlirValue[]){x, weight}, 2, attrs, NULL);
+  return mlirOperationIsNull(product) ? nn_null_value() : mlirOperationGetResult(product, 0);
 }
 
 bool layer_return(Value *result, MlirValue v)

@@ -26,6 +26,7 @@ MlirValue layer_float_tensor(const LayerCall *c, int i);
 // Builds an op, turning a refusal of its shape rule into a diagnostic. Null operation after reporting.
 MlirOperation layer_build(const LayerCall *c, NnOp op, int n, const MlirValue *operands, int n_attrs, const NnAttr *attrs,
                           const NnType *asked);
+MlirValue layer_product(const LayerCall *c, MlirValue x, MlirValue weight);   // x weight^T; null after reporting
 bool layer_return(Value *result, MlirValue v);
 // x + v with v along `axis` of x.
 MlirValue layer_add_along(NnBuilder *b, MlirValue x, MlirValue v, int64_t axis);
@@ -41,7 +42,7 @@ MlirValue layer_mean_of(NnBuilder *b, MlirValue x, int n_axes, const int64_t *ax
   X(reshape) X(flatten) X(transpose) X(rearrange) X(split) X(concat) X(pad) X(broadcast_to) X(iota) X(full) X(len) X(dims) \
   X(gather) X(matmul) X(einsum) X(softmax) X(log_softmax) X(causal_mask) X(attention) \
   X(cross_entropy) X(accuracy) X(mse) X(binary_cross_entropy) \
-  X(rmsnorm) X(groupnorm) X(rope) X(swiglu) X(conv_transpose2d) X(resize) X(segment_sum) X(segment_mean) X(segment_max) X(training) \
+  X(rmsnorm) X(groupnorm) X(rope) X(lstm_cell) X(gru_cell) X(swiglu) X(conv_transpose2d) X(resize) X(segment_sum) X(segment_mean) X(segment_max) X(training) \
   X(normal) X(uniform) X(constant) X(zeros) X(ones)
 #define X(name) bool layer_##name(LayerCall *c, Value *result);
 LAYER_FUNCTIONS(X)

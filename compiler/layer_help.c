@@ -14,6 +14,7 @@
 #define PAIR "x: f32[8, 64], y: f32[8, 64]"
 #define SCORES "scores: f32[8, 10], label: i32[8]"
 #define SEGMENTS "x: f32[32, 64], node: i32[32]"
+#define STEP "x: f32[8, 64], h: f32[8, 32]"
 static const struct { const char *name, *inputs, *call; } examples[] = {
   {"linear", ROWS, "linear(x, 10)"}, {"conv2d", IMAGES, "conv2d(x, 16, kernel=3, padding=1)"}, {"batchnorm", IMAGES, "batchnorm(x)"},
   {"layernorm", ROWS, "layernorm(x)"}, {"embedding", "tokens: i32[8, 16]", "embedding(tokens, 1000, 64)"}, {"dropout", ROWS, "dropout(x, 0.1)"},
@@ -32,6 +33,7 @@ static const struct { const char *name, *inputs, *call; } examples[] = {
   {"attention", "x: f32[2, 16, 64]", "attention(x, x, x, heads=4, causal=true)"},
   {"cross_entropy", SCORES, "cross_entropy(scores, label)"}, {"accuracy", SCORES, "accuracy(scores, label)"}, {"mse", PAIR, "mse(x, y)"},
   {"conv_transpose2d", IMAGES, "conv_transpose2d(x, 16, kernel=2, stride=2)"}, {"rmsnorm", ROWS, "rmsnorm(x)"}, {"groupnorm", "x: f32[8, 16, 32, 32]", "groupnorm(x, 4)"},
+  {"lstm_cell", STEP ", c: f32[8, 32]", "lstm_cell(x, h, c)"}, {"gru_cell", STEP, "gru_cell(x, h)"},
   {"swiglu", ROWS, "swiglu(x)"}, {"resize", IMAGES, "resize(x, 2)"}, {"rope", "x: f32[2, 4, 16, 64]", "rope(x)"},
   {"segment_sum", SEGMENTS, "segment_sum(x, node, 10)"}, {"segment_mean", SEGMENTS, "segment_mean(x, node, 10)"}, {"segment_max", SEGMENTS, "segment_max(x, node, 10)"}, {"binary_cross_entropy", PAIR, "binary_cross_entropy(x, y)"},
 };

@@ -52,10 +52,8 @@ bool layer_linear(LayerCall *c, Value *result)
     weight = elaborator_param(c->e, c->pos, "weight", w, init_or(c, INIT, fan_in_init(c, inputs)));
   }
   if (nn_value_is_null(weight)) return false;
-  MlirOperation product = layer_build(c, NN_OP_matmul, 2, (MlirValue[]){x, weight}, 2,
-                                      (NnAttr[]){NN_BOOL("transpose_a", false), NN_BOOL("transpose_b", true)}, NULL);
-  if (mlirOperationIsNull(product)) return false;
-  MlirValue y = mlirOperationGetResult(product, 0);
+  MlirValue y = layer_product(c, x, weight);
+  if (nn_value_is_null(y)) return false;
   if (layer_bool(c, BIAS)) {
     MlirValue bias = elaborator_param(c->e, c->pos, "bias", nn_type(t.dtype, 1, &features), init_or(c, BIAS_INIT, fan_in_init(c, inputs)));
     if (nn_value_is_null(bias)) return false;
