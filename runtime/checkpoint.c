@@ -41,10 +41,14 @@ static void add_integer(SafetensorsWriter *w, const char *key, int64_t value) {
   safetensors_add_metadata(w, key, text);
 }
 
-bool checkpoint_save(const char *path, const char *arena, const TrainState *state, int64_t steps_per_epoch) {
-  SafetensorsWriter *w = safetensors_create(path);
+void weights_add_metadata(SafetensorsWriter *w) {
   safetensors_add_metadata(w, "format", "nnc");
   safetensors_add_metadata(w, "model", nnc_program.model);
+}
+
+bool checkpoint_save(const char *path, const char *arena, const TrainState *state, int64_t steps_per_epoch) {
+  SafetensorsWriter *w = safetensors_create(path);
+  weights_add_metadata(w);
   safetensors_add_metadata(w, "compiler", nnc_program.compiler);
   add_integer(w, "step", state->step);
   add_integer(w, "seed", state->seed);
@@ -63,8 +67,7 @@ bool checkpoint_save(const char *path, const char *arena, const TrainState *stat
 
 bool weights_save(const char *path, const char *arena) {
   SafetensorsWriter *w = safetensors_create(path);
-  safetensors_add_metadata(w, "format", "nnc");
-  safetensors_add_metadata(w, "model", nnc_program.model);
+  weights_add_metadata(w);
   return save(w, arena, true);
 }
 

@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -350,11 +351,44 @@ bool weight_map_import(const char *path, const WeightMap *m, char *arena) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Export
 
-static bool export_tensor(SafetensorsWriter *w, int *index, const NncTensor *t, const Pieces *p, const char *arena) {
-  int64_t n = tensor_elements(t) / p->n, element = dtype_bytes(t->dtype);
-  char *whole = xmalloc((size_t)t->bytes), *piece = xmalloc((size_t)(n * element));
-  tensor_from_arena(t, arena, whole);
-  bool ok = true;
+// Numbers that the type cannot hold would come back as infinite.
+static bool check_range(const NncTensor *t, const char *own, NncDtype dtype, const char *written, int64_t n) {
+  enum { CHUNK = 512 };
+  double before[CHUNK], after[CHUNK];
+  for (int64_t first = 0; first < n; first += CHUNK) {
+    int64_t count = n - first < CHUNK ? n - first : CHUNK;
+    convert_elements(t->dtype, own + first * dtype_bytes(t->dtype), NNC_F64, before, count);
+    convert_elements(dtype, written + first * dtype_bytes(dtype), NNC_F64, after, count);
+    for (int64_t i = 0; i < count; i++) {
+      if (!isfinite(before[i]) || isfinite(after[i])) continue;
+      report_error("%s: element %lld is %g, which %s cannot hold", t->name, (long long)(first + i), before[i], dtype_name(dtype));
+      return false;
+    }
+  }
+  return true;
+}
+
+// The tensor in logical order and in the type of the file; Owned. NULL after reporting.
+static char *values_for_file(const NncTensor *t, NncDtype dtype, const char *arena) {
+  char *own = xmalloc((size_t)t->bytes);
+  tensor_from_arena(t, arena, own);
+  if (dtype == t->dtype) return own;
+  int64_t n = tensor_elements(t);
+  char *written = xmalloc((size_t)(n * dtype_bytes(dtype)));
+  convert_elements(t->dtype, own, dtype, written, n);
+  bool ok = check_range(t, own, dtype, written, n);
+  free(own);
+  if (ok) return written;
+  free(written);
+  return NULL;
+}
+
+static NncDtype type_in_file(const NncTensor *t, const NncDtype *floats) { return floats && dtype_is_float(t->dtype) ? *floats : t->dtype; }
+
+static bool export_tensor(SafetensorsWriter *w, int *index, const NncTensor *t, const Pieces *p, NncDtype dtype, const char *arena) {
+  int64_t n = tensor_elements(t) / p->n, element = dtype_bytes(dtype);
+  char *whole = values_for_file(t, dtype, arena), *piece = xmalloc((size_t)(n * element));
+  bool ok = whole;
   for (int k = 0; k < p->n && ok; k++) {
     char *from = whole + k * n * element;
     if (p->transpose) transpose(from, p->dim[1], p->dim[0], element, piece);
@@ -365,20 +399,23 @@ static bool export_tensor(SafetensorsWriter *w, int *index, const NncTensor *t, 
   return ok;
 }
 
-bool weight_map_export(const char *path, const WeightMap *m, const char *arena) {
+bool weight_map_export(const char *path, const WeightMap *m, const NncDtype *floats, const char *arena) {
   SafetensorsWriter *w = safetensors_create(path);
   int n = nnc_program.n_persistent, index = 0;
   Pieces *pieces = xcalloc((size_t)n, sizeof *pieces);
   bool ok = true;
+  if (!m) weights_add_metadata(w);
   for (int i = 0; i < n; i++) {
     const NncTensor *t = &nnc_program.persistent[i];
     if (!is_weight(t)) continue;
     ok = pieces_of(m, t, &pieces[i]) && ok;
-    for (int k = 0; k < pieces[i].n; k++) safetensors_declare(w, pieces[i].names[k], t->dtype, pieces[i].rank, pieces[i].dim);
+    for (int k = 0; k < pieces[i].n; k++) safetensors_declare(w, pieces[i].names[k], type_in_file(t, floats), pieces[i].rank, pieces[i].dim);
   }
   ok = ok && safetensors_begin(w);
-  for (int i = 0; i < n && ok; i++)
-    if (pieces[i].n) ok = export_tensor(w, &index, &nnc_program.persistent[i], &pieces[i], arena);
+  for (int i = 0; i < n && ok; i++) {
+    const NncTensor *t = &nnc_program.persistent[i];
+    if (pieces[i].n) ok = export_tensor(w, &index, t, &pieces[i], type_in_file(t, floats), arena);
+  }
   for (int i = 0; i < n; i++) pieces_free(&pieces[i]);
   free(pieces);
   if (ok) return safetensors_commit(w);

@@ -2,6 +2,8 @@
 
 narrow_weights.py TYPE IN OUT    the tensors of IN, all F32, as TYPE: BF16 or F16, rounded to the nearest, ties to even
 narrow_weights.py same WIDE NARROW      every tensor of NARROW is in WIDE as F32, with the same numbers
+narrow_weights.py equal A B      both have the same tensors, with the same types and bits
+narrow_weights.py set FILE NAME INDEX VALUE OUT      FILE, all F32, with another number in it
 """
 import json
 import struct
@@ -31,19 +33,35 @@ def wide(dtype, data):
     return struct.unpack(f"<{len(data) // 4}f", data)
 
 
-kind, first, second = sys.argv[1:]
-tensors = read(first)
-if kind == "same":
-    other = read(second)
-    for name, (dtype, shape, data) in other.items():
-        assert tensors[name][0] == "F32" and tensors[name][1] == shape and wide("F32", tensors[name][2]) == wide(dtype, data), name
-    print(len(other), "tensors:", *sorted({dtype for dtype, _, _ in other.values()}))
-else:
+def write(path, tensors):
     header, blob = {}, b""
     for name, (dtype, shape, data) in tensors.items():
-        assert dtype == "F32", name
-        packed = narrow(wide(dtype, data), kind)
-        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(blob), len(blob) + len(packed)]}
-        blob += packed
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(blob), len(blob) + len(data)]}
+        blob += data
     text = json.dumps(header).encode()
-    open(second, "wb").write(struct.pack("<Q", len(text)) + text + blob)
+    open(path, "wb").write(struct.pack("<Q", len(text)) + text + blob)
+
+
+def count(tensors):
+    print(len(tensors), "tensors:", *sorted({dtype for dtype, _, _ in tensors.values()}))
+
+
+kind, first = sys.argv[1:3]
+tensors = read(first)
+if kind == "same":
+    other = read(sys.argv[3])
+    for name, (dtype, shape, data) in other.items():
+        assert tensors[name][0] == "F32" and tensors[name][1] == shape and wide("F32", tensors[name][2]) == wide(dtype, data), name
+    count(other)
+elif kind == "equal":
+    other = read(sys.argv[3])
+    assert sorted(tensors) == sorted(other) and all(tensors[name] == other[name] for name in other), [name for name in other if tensors.get(name) != other[name]]
+    count(other)
+elif kind == "set":
+    name, index, value, path = sys.argv[3:]
+    dtype, shape, data = tensors[name]
+    tensors[name] = dtype, shape, data[:4 * int(index)] + struct.pack("<f", float(value)) + data[4 * int(index) + 4:]
+    write(path, tensors)
+else:
+    assert all(dtype == "F32" for dtype, _, _ in tensors.values())
+    write(sys.argv[3], {name: (kind, shape, narrow(wide(dtype, data), kind)) for name, (dtype, shape, data) in tensors.items()})
