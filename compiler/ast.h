@@ -150,17 +150,18 @@ typedef enum AstItemKind {
   AST_BLOCK,     // block name(…) { … }
   AST_MODEL,     // model name(…) { … }
   AST_TRAIN,     // train { … }
+  AST_REQUIRE,   // assert N % 2 == 0, "…": the only statement of body
 } AstItemKind;
 
 typedef struct AstItem {
   AstItemKind kind;
   AstPos pos;              // its keyword
-  AstName name;            // no text for train
+  AstName name;            // no text for train and assert
   AstExpr *value;          // dim, let
   AstParameter *parameters;   // block, model
   int n_parameters;
   AstName precision;       // block, model: no text where none is written
-  AstBody body;            // block, model, train
+  AstBody body;            // block, model, train, assert
 } AstItem;
 
 // One program: the items of the file and, before them, in the place of each import, those of the files it imports (each file once,

@@ -360,6 +360,10 @@ void ast_print(FILE *out, const AstFile *file, bool places)
   }
   for (int i = 0; i < file->n_items; i++) {
     const AstItem *item = file->items[i];
+    if (item->kind == AST_REQUIRE) {
+      print_stmt(&p, item->body.stmts[0]);
+      continue;
+    }
     fputs(keywords[item->kind], out);
     if (item->name.text) fprintf(out, " %s", item->name.text);
     if (item->kind == AST_BLOCK || item->kind == AST_MODEL) print_signature(&p, item);

@@ -211,6 +211,8 @@ static void evaluate_constants(Elaborator *e, Define *defines, int n)
 {
   for (int i = 0; i < e->file->n_items; i++) {
     const AstItem *item = e->file->items[i];
+    bool has_result;
+    if (item->kind == AST_REQUIRE) exec_body(e, &item->body, &(Value){0}, &has_result);
     if (item->kind != AST_DIM && item->kind != AST_LET) continue;
     const char *name = item->name.text;
     Variable *earlier = find_variable(e->globals, name);

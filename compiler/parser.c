@@ -1,7 +1,7 @@
 // Files and their items; the tokens under all of the parser.
 //
 //   file := { item }
-//   item := dim | let | block | model | train | import | precision
+//   item := dim | let | assert | block | model | train | import | precision
 #include "compiler/parser.h"
 #include "compiler/names.h"
 
@@ -98,15 +98,16 @@ bool parser_label(Parser *p, AstName *label)
 static bool starts_item(const Parser *p)
 {
   TokenKind kind = p->token.kind;
-  return kind == TOKEN_DIM || kind == TOKEN_LET || kind == TOKEN_BLOCK || kind == TOKEN_MODEL || kind == TOKEN_TRAIN || kind == TOKEN_IMPORT;
+  return kind == TOKEN_DIM || kind == TOKEN_LET || kind == TOKEN_BLOCK || kind == TOKEN_MODEL || kind == TOKEN_TRAIN || kind == TOKEN_IMPORT || kind == TOKEN_ASSERT;
 }
 
-// To the next item: its keyword at the start of a line, or a word at the margin that may be a misspelt one.
+// To the next item: its keyword at the start of a line, or a word at the margin that may be a misspelt one. An assert elsewhere is one of a body.
 static void skip_to_item(Parser *p, AstPos start)
 {
   for (; !parser_at(p, TOKEN_END); parser_advance(p)) {
     bool moved = p->token.pos.line != start.line || p->token.pos.column != start.column;
-    if (moved && p->token.starts_line && (starts_item(p) || (parser_at(p, TOKEN_NAME) && p->token.pos.column == 1))) break;
+    bool margin = p->token.pos.column == 1, word = parser_at(p, TOKEN_NAME) || parser_at(p, TOKEN_ASSERT);
+    if (moved && p->token.starts_line && (word ? margin : starts_item(p))) break;
   }
   p->panic = false;
   p->depth = p->brackets = 0;
@@ -183,6 +184,16 @@ static bool parse_head(Parser *p, AstItem *item)
   return !at_precision(p) || parse_precision(p, &item->precision);
 }
 
+// The same statement as in a body, about what the file declares above it.
+static bool parse_requirement(Parser *p, AstItem *item)
+{
+  AstStmt *s = pool_alloc(p->pool, sizeof *s);
+  s->pos = item->pos;
+  item->body.stmts = pool_append(p->pool, item->body.stmts, 0, sizeof *item->body.stmts);
+  item->body.stmts[item->body.n++] = s;
+  return parse_assert(p, s) && end_of_line(p);
+}
+
 // block := "block" head body     model := "model" head body     train := "train" body
 static bool parse_definition(Parser *p, AstItem *item)
 {
@@ -232,6 +243,7 @@ static AstItemKind item_kind(TokenKind keyword)
     case TOKEN_LET: return AST_LET;
     case TOKEN_BLOCK: return AST_BLOCK;
     case TOKEN_MODEL: return AST_MODEL;
+    case TOKEN_ASSERT: return AST_REQUIRE;
     default: return AST_TRAIN;
   }
 }
@@ -244,24 +256,24 @@ static bool parse_item(Parser *p, int import_depth)
     bool word = parser_at(p, TOKEN_NAME) && !p->panic;
     const char *text = p->token.text;
     p->previous = (AstPos){0};
-    parser_expected(p, "dim, let, block, model, train, import or precision");
+    parser_expected(p, "dim, let, assert, block, model, train, import or precision");
     if (!word) return false;
     NameSearch search = name_search(text);
-    static const char *const words[] = {"dim", "let", "block", "model", "train", "import", "precision"};
-    for (int i = 0; i < 7; i++) name_consider(&search, words[i]);
+    static const char *const words[] = {"dim", "let", "assert", "block", "model", "train", "import", "precision"};
+    for (int i = 0; i < 8; i++) name_consider(&search, words[i]);
     parser_advance(p);
     if (search.best) diag_hint(p->diagnostics, "did you mean '%s'?", search.best);
     else if (parser_at(p, TOKEN_ASSIGN) && p->token.pos.line == pos.line) diag_hint(p->diagnostics, "a constant is declared with 'dim %.60s = …' or 'let %.60s = …'", text, text);
     return false;
   }
   Token keyword = p->token;
-  parser_advance(p);
+  if (keyword.kind != TOKEN_ASSERT) parser_advance(p);
   if (keyword.kind == TOKEN_IMPORT) return parse_import(p, keyword.pos, import_depth);
   AstItem *item = pool_alloc(p->pool, sizeof *item);
   item->kind = item_kind(keyword.kind);
   item->pos = keyword.pos;
   bool constant = item->kind == AST_DIM || item->kind == AST_LET;
-  if (!(constant ? parse_constant(p, item) : parse_definition(p, item))) return false;
+  if (!(constant ? parse_constant(p, item) : item->kind == AST_REQUIRE ? parse_requirement(p, item) : parse_definition(p, item))) return false;
   if (item->kind == AST_TRAIN && import_depth > 0) return true;
   AstFile *file = p->file;
   file->items = pool_append(p->pool, file->items, file->n_items, sizeof *file->items);

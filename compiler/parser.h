@@ -47,6 +47,7 @@ bool parser_set_depth(Parser *p, AstExpr *e, int below);   // below: the deepest
 bool parse_body(Parser *p, AstBody *body);
 // A body that begins with something of its own behind its brace: head reads it, up to where the statements begin.
 bool parse_body_with_head(Parser *p, AstBody *body, bool (*head)(Parser *p, void *context), void *context);
+bool parse_assert(Parser *p, AstStmt *s);               // at its keyword
 int parser_body_depth(const AstBody *body);
 AstExpr *parse_if(Parser *p);
 bool parser_skip_to_body(Parser *p);                  // after a broken head: to its '{' on the same line

@@ -220,7 +220,7 @@ AstExpr *parse_if(Parser *p)
 }
 
 // assert := "assert" expr [ "," STRING ]
-static bool parse_assert(Parser *p, AstStmt *s)
+bool parse_assert(Parser *p, AstStmt *s)
 {
   s->kind = AST_ASSERT;
   parser_advance(p);
