@@ -168,7 +168,7 @@ bool report_unknown_name(Elaborator *e, const AstExpr *x);   // false
 void report_unknown_function(Elaborator *e, const AstExpr *x);
 
 // elaborate_names.c
-void check_names(Elaborator *e);   // of all blocks and models
+void check_names(Elaborator *e);   // of all blocks, models and the train section
 
 // elaborate_block.c
 Variable *find_variable(Frame *f, const char *name);
@@ -222,6 +222,7 @@ bool transforms_read(Elaborator *e, const AstStmt *s, int n, const DataInput *in
 
 // elaborate_settings.c
 bool settings_known(Elaborator *e, const AstStmt *s);        // reports an unknown keyword
+void settings_check_call(Elaborator *e, const AstStmt *s);   // optimizer and schedule: which one, and the names of its arguments
 bool settings_read(Elaborator *e);                           // e->settings to module attributes and e->groups
 void settings_loss_scale(Elaborator *e, double init, int64_t every);   // every 0: it stays
 int settings_group_of(Elaborator *e, const char *path);

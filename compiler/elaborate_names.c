@@ -1,5 +1,7 @@
-// Names in blocks and models, whether or not they are called: every function that is called and its argument names, and every name that stands for a value.
+// Names in blocks, models and the train section, whether or not what they stand in is called or the branch is taken: every function that is called and its argument names, and every name that stands for a value.
 // What runs has been elaborated before; a mistake is reported once for its place. Shapes and numbers are only known where something is called.
+#include <string.h>
+
 #include "compiler/elaborate_internal.h"
 
 static void check_body(Elaborator *e, const AstBody *body);
@@ -98,6 +100,22 @@ static void check_loop(Elaborator *e, const AstBody *body)
   check_body(e, body);
 }
 
+static bool is_setting(const AstStmt *s, const char *keyword) { return s->kind == AST_SETTING && strcmp(s->setting.keyword.text, keyword) == 0; }
+
+// A line of the train section. What data and eval read is known from the start, and their readers are no functions; nor are optimizers and schedules.
+static void check_setting(Elaborator *e, const AstStmt *s)
+{
+  bool call = is_setting(s, "optimizer") || is_setting(s, "schedule") || is_setting(s, "loss_scale");
+  if (!settings_known(e, s) || is_setting(s, "data") || is_setting(s, "eval")) return;
+  if (call && !is_setting(s, "loss_scale")) settings_check_call(e, s);
+  for (int i = 0; i < s->setting.n_args; i++) {
+    const AstExpr *x = s->setting.args[i].value;
+    if (call && x->kind == AST_NAME) continue;
+    if (!call || x->kind != AST_CALL) check_expr(e, x);
+    else for (int k = 0; k < x->call.n_args; k++) check_expr(e, x->call.args[k].value);
+  }
+}
+
 static void check_statement(Elaborator *e, const AstStmt *s)
 {
   switch (s->kind) {
@@ -122,7 +140,7 @@ static void check_statement(Elaborator *e, const AstStmt *s)
       return;
     case AST_CHECKPOINT: case AST_EXPR: check_expr(e, s->expr); return;
     case AST_ASSERT: check_expr(e, s->assert_.condition); return;
-    case AST_SETTING: return;
+    case AST_SETTING: check_setting(e, s); return;
   }
 }
 
@@ -165,8 +183,20 @@ static void check_item(Elaborator *e, const AstItem *item)
   frame_pop(e);
 }
 
+static void check_train(Elaborator *e)
+{
+  Frame frame;
+  const AstBody *body = &e->train->body;
+  frame_push(e, &frame, NULL, e->train->pos, path_create(e, ""));
+  for (int i = 0; i < body->n; i++)
+    for (int k = 0; is_setting(body->stmts[i], "data") && k < body->stmts[i]->setting.n_targets; k++) know(e, &body->stmts[i]->setting.targets[k]);
+  check_body(e, body);
+  frame_pop(e);
+}
+
 void check_names(Elaborator *e)
 {
+  if (e->train && !e->gave_up) check_train(e);
   for (int i = 0; i < e->file->n_items && !e->gave_up; i++)
     if (e->file->items[i]->kind == AST_BLOCK || e->file->items[i]->kind == AST_MODEL) check_item(e, e->file->items[i]);
 }

@@ -40,23 +40,29 @@ static void hint_options(Elaborator *e, const char *of, int n, const Option *opt
   elaborator_hint(e, "the arguments of %s are %s", of, names);
 }
 
+// The option that an argument names; n after reporting.
+static int find_option(Elaborator *e, const char *of, const char *name, AstPos pos, int n, const Option *options)
+{
+  NameSearch nearest = name_search(name);
+  for (int i = 0; i < n; i++) {
+    if (strcmp(options[i].name, name) == 0) return i;
+    name_consider(&nearest, options[i].name);
+  }
+  elaborator_error(e, pos, "%s has no argument '%s'", of, name);
+  if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
+  else hint_options(e, of, n, options);
+  return n;
+}
+
 // Binds arguments to n options; value[] holds the defaults on entry (they may come from elsewhere), given[] is filled.
 static bool read_options(Elaborator *e, AstPos pos, const char *of, int n_args, const CallArg *args, int n, const Option *options, double *value, bool *given)
 {
   bool ok = true;
   memset(given, 0, sizeof *given * (size_t)n);
   for (int k = 0, place = 0; k < n_args; k++) {
-    int i = place;
-    NameSearch nearest = name_search(args[k].name ? args[k].name : "");
-    if (!args[k].name) place++;
-    else for (i = 0; i < n && strcmp(options[i].name, args[k].name) != 0; i++) name_consider(&nearest, options[i].name);
-    if (i >= n) {
-      if (!args[k].name) return elaborator_error(e, args[k].pos, "too many arguments to %s, which takes %d", of, n);
-      ok = elaborator_error(e, args[k].name_pos, "%s has no argument '%s'", of, args[k].name);
-      if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
-      else hint_options(e, of, n, options);
-      continue;
-    }
+    if (!args[k].name && place >= n) return elaborator_error(e, args[k].pos, "too many arguments to %s, which takes %d", of, n);
+    int i = args[k].name ? find_option(e, of, args[k].name, args[k].name_pos, n, options) : place++;
+    if (i == n) { ok = false; continue; }
     if (given[i]) { ok = elaborator_error(e, args[k].pos, "'%s' is given twice to %s", options[i].name, of); continue; }
     given[i] = true;
     ok = option_value(e, of, &options[i], &args[k], &value[i]) && ok;
@@ -140,6 +146,14 @@ static const OptimizerInfo optimizers[] = {
   {"adam", 1e-3, 0, 0, {LR, BETA1, BETA2, EPS, WEIGHT_DECAY}, 5}, {"adamw", 1e-3, 0.01, 0, {LR, BETA1, BETA2, EPS, WEIGHT_DECAY}, 5},
 };
 
+// Those that this optimizer has, and `frozen` for groups.
+static int options_of(const OptimizerInfo *o, bool is_group, Option *out)
+{
+  for (int i = 0; i < o->n; i++) out[i] = group_options[o->options[i]];
+  if (is_group) out[o->n] = group_options[FROZEN];
+  return o->n + is_group;
+}
+
 static void unpack(const double *v, Group *g)
 {
   g->lr = v[LR];
@@ -152,15 +166,13 @@ static void unpack(const double *v, Group *g)
   g->frozen = v[FROZEN] != 0;
 }
 
-// Reads the options that this optimizer has (and `frozen` for groups) into v, which holds the values to start from.
+// Reads the options into v, which holds the values to start from.
 static bool read_group(Elaborator *e, AstPos pos, const char *of, const OptimizerInfo *o, bool is_group, int n, const CallArg *args, double *v)
 {
   Option options[MAX_OPTIONS + 1] = {0};
   double value[MAX_OPTIONS + 1];
   bool given[MAX_OPTIONS + 1];
-  int n_options = 0;
-  for (int i = 0; i < o->n; i++) options[n_options++] = group_options[o->options[i]];
-  if (is_group) options[n_options++] = group_options[FROZEN];
+  int n_options = options_of(o, is_group, options);
   for (int i = 0; i < n_options; i++) value[i] = v[i < o->n ? o->options[i] : FROZEN];
   if (!read_options(e, pos, of, n, args, n_options, options, value, given)) return false;
   for (int i = 0; i < n_options; i++) v[i < o->n ? o->options[i] : FROZEN] = value[i];
@@ -279,6 +291,25 @@ static const ScheduleInfo schedules[] = {
   {"constant", {WARMUP}, 1}, {"cosine", {WARMUP, MIN}, 2}, {"linear", {WARMUP, MIN}, 2}, {"step", {EVERY, GAMMA, WARMUP, MIN}, 4},
 };
 
+static const ScheduleInfo *find_schedule(Elaborator *e, AstPos pos, const char *name)
+{
+  NameSearch nearest = name_search(name);
+  for (size_t i = 0; i < sizeof schedules / sizeof schedules[0]; i++) {
+    if (strcmp(schedules[i].name, name) == 0) return &schedules[i];
+    name_consider(&nearest, schedules[i].name);
+  }
+  elaborator_error(e, pos, "unknown schedule '%s'", name);
+  if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
+  else elaborator_hint(e, "the schedules are constant, cosine, linear and step");
+  return NULL;
+}
+
+static int schedule_options_of(const ScheduleInfo *info, Option *out)
+{
+  for (int i = 0; i < info->n; i++) out[i] = schedule_options[info->options[i]];
+  return info->n;
+}
+
 static bool read_schedule(Elaborator *e, double rate)
 {
   const AstStmt *s = find_setting(e, "schedule");
@@ -286,25 +317,13 @@ static bool read_schedule(Elaborator *e, double rate)
   int n = 0;
   CallArg *args = NULL;
   if (s && !call_of(e, s, &callee, &n, &args)) return false;
-  const ScheduleInfo *info = NULL;
-  NameSearch nearest = name_search(callee);
-  for (size_t i = 0; i < sizeof schedules / sizeof schedules[0]; i++) {
-    if (strcmp(schedules[i].name, callee) == 0) info = &schedules[i];
-    name_consider(&nearest, schedules[i].name);
-  }
-  if (!info) {
-    elaborator_error(e, s->setting.args[0].value->pos, "unknown schedule '%s'", callee);
-    if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
-    else elaborator_hint(e, "the schedules are constant, cosine, linear and step");
-    return false;
-  }
+  const ScheduleInfo *info = find_schedule(e, s ? s->setting.args[0].value->pos : e->train->pos, callee);
+  if (!info) return false;
   Option options[SCHEDULE_OPTIONS];
   double value[SCHEDULE_OPTIONS], all[SCHEDULE_OPTIONS] = {[GAMMA] = 0.1};
   bool given[SCHEDULE_OPTIONS];
-  for (int i = 0; i < info->n; i++) {
-    options[i] = schedule_options[info->options[i]];
-    value[i] = options[i].otherwise;
-  }
+  schedule_options_of(info, options);
+  for (int i = 0; i < info->n; i++) value[i] = options[i].otherwise;
   if (!read_options(e, s ? s->pos : e->train->pos, callee, n, args, info->n, options, value, given)) return false;
   for (int i = 0; i < info->n; i++) all[info->options[i]] = value[i];
   for (int k = 0; k < n && all[MIN] > rate; k++)
@@ -426,6 +445,24 @@ static bool read_labels(Elaborator *e)
   e->labels_pos = s->pos;
   set_module_attr(e, "nn.labels", data_texts(e, e->n_labels, names));
   return true;
+}
+
+void settings_check_call(Elaborator *e, const AstStmt *s)
+{
+  const AstExpr *x = s->setting.n_args == 1 && !s->setting.args[0].name.text ? s->setting.args[0].value : NULL;
+  if (!x || (x->kind != AST_NAME && x->kind != AST_CALL)) return;
+  const char *callee = x->kind == AST_NAME ? x->text : x->call.callee;
+  Option options[MAX_OPTIONS];
+  int n = 0;
+  if (strcmp(s->setting.keyword.text, "optimizer") == 0) {
+    const OptimizerInfo *o = find_optimizer(e, x->pos, callee);
+    if (o) n = options_of(o, false, options);
+  } else {
+    const ScheduleInfo *info = find_schedule(e, x->pos, callee);
+    if (info) n = schedule_options_of(info, options);
+  }
+  for (int i = 0; n > 0 && x->kind == AST_CALL && i < x->call.n_args; i++)
+    if (x->call.args[i].name.text) find_option(e, callee, x->call.args[i].name.text, x->call.args[i].name.pos, n, options);
 }
 
 bool settings_read(Elaborator *e)
