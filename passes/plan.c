@@ -98,6 +98,14 @@ static int64_t plan_function(Planner *planner, MlirOperation func) {
   return arena;
 }
 
+// Result r ends in the place of an argument: it is one, or was computed over one.
+static bool ends_in_argument(const PlanProgram *p, const PlanLayout *l, int r) {
+  int buffer = l->instances[l->result_instance[r]].buffer;
+  for (int a = 0; a < p->n_args; a++)
+    if (l->instances[a].buffer == buffer) return true;
+  return false;
+}
+
 void plan_scan_body(MlirModule module, MlirOperation body, const NnTarget *target) {
   Planner planner = {.module = module, .target = target};
   PlanProgram p;
@@ -106,8 +114,8 @@ void plan_scan_body(MlirModule module, MlirOperation body, const NnTarget *targe
   plan_layout_build(&p, NULL, p.n_steps, PLAN_INPLACE_READ, &l);
   plan_layout_place(&p, &l, 0, PLAN_EFFORT_SHORT);
   int64_t arena = plan_align(&p, l.arena), copies = 0;
-  for (int r = 0; r < p.n_results; r++)   // carried values that are other carried ones wait here until all are read
-    if (l.copy_back[r] && p.values[p.values[p.result[r]].root].arg >= 0) copies += plan_align(&p, p.values[p.result[r]].bytes);
+  for (int r = 0; r < p.n_results; r++)   // carried values that lie in the place of others wait here until all are read
+    if (l.copy_back[r] && ends_in_argument(&p, &l, r)) copies += plan_align(&p, p.values[p.result[r]].bytes);
   int64_t at = arena + copies;
   for (int a = 0; a < p.n_args; a++) {
     l.buffers[l.instances[a].buffer].offset = at;
