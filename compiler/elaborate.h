@@ -36,7 +36,6 @@ void *elaborator_alloc(Elaborator *e, size_t size);              // zeroed, free
 char *elaborator_format(Elaborator *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 NnBuilder *elaborator_builder(Elaborator *e);                    // at the end of the function being built, location of the call
 bool elaborator_training(const Elaborator *e);                   // false in @eval and @predict
-bool elaborator_in_scan(const Elaborator *e);                    // in the body of a loop, which cannot update a state
 NnDtype elaborator_element_type(const Elaborator *e, NnDtype written);   // f32 and f64 become the program's float type
 bool shapes_do_not_fit(Elaborator *e, AstPos pos, const char *operator, const NnType *x, const NnType *y);   // reports it, with the names of dimensions and where they are from; false
 NnDtype elaborator_dtype(const Elaborator *e);                   // the precision of the block around here: what literals are made of

@@ -91,7 +91,6 @@ bool function_charge(Elaborator *e, AstPos pos)
 
 NnBuilder *elaborator_builder(Elaborator *e) { return &e->function->builder; }
 bool elaborator_training(const Elaborator *e) { return e->function->mode == MODE_TRAIN; }
-bool elaborator_in_scan(const Elaborator *e) { return e->scan_depth > 0; }
 NnDtype elaborator_dtype(const Elaborator *e) { return e->frame->precision; }
 NnDtype elaborator_element_type(const Elaborator *e, NnDtype written) { return nn_dtype_is_float(written) && (e->dtype == NN_F64 || !nn_dtype_is_narrow(written)) ? e->dtype : written; }
 

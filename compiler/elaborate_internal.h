@@ -108,7 +108,6 @@ struct Elaborator {
   int n_labels; AstPos labels_pos;   // names of the classes; 0: none
   int n_callers; AstName callers[MAX_CALLERS];              // of the last error
   int n_reported, cap_reported; AstPos *reported;
-  int scan_depth;         // bodies of scans around what is being built
   bool hushed;            // the last error was a repetition and not shown
   bool gave_up;           // a limit was hit: stop without further messages
 };

@@ -14,6 +14,8 @@ typedef struct Scan {
   MlirValue *slices, *init;   // as operands: the axis first
   MlirValue *value;           // what the body computes
   MlirBlock block;
+  int n_states, *state;       // slots of the function that layers in the body update, such as running statistics: carried behind the program's own values
+  MlirValue *state_init, *state_value;
 } Scan;
 
 static NnType step_type(NnType t)
@@ -162,7 +164,7 @@ static bool belongs_to(MlirValue v, MlirBlock block)
   return mlirBlockEqual(mlirOperationGetBlock(nn_value_def(v)), block);
 }
 
-// What a loop cannot do: share a model's computation with the outside, or update a state.
+// What a loop cannot do: share a model's computation with the outside, or say what a state is from the next step of the training on.
 static bool check_effects(Elaborator *e, const Scan *s, int calls_before)
 {
   const Function *f = e->function;
@@ -172,12 +174,40 @@ static bool check_effects(Elaborator *e, const Scan *s, int calls_before)
     return false;
   }
   for (int i = 0; i < f->n_slots; i++) {
-    if (!belongs_to(f->slots[i].updated, s->block)) continue;
+    if (!f->slots[i].declared || !belongs_to(f->slots[i].updated, s->block)) continue;
     elaborator_error(e, s->pos, "'%s' is updated inside of a scan", f->slots[i].path);
     elaborator_hint(e, "carry the value, and update the state after the loop");
     return false;
   }
   return true;
+}
+
+static void replace_in_block(MlirBlock block, MlirValue old, MlirValue now)
+{
+  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+    for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+      if (mlirValueEqual(mlirOperationGetOperand(op, i), old)) mlirOperationSetOperand(op, i, now);
+}
+
+// A layer's state that the body updates goes from step to step, without a gradient. before[i]: slot i as it was outside; slots behind n_before are new.
+static void carry_states(Elaborator *e, Scan *s, int n_before, const MlirValue *before)
+{
+  Function *f = e->function;
+  NnBuilder b = f->builder;
+  b.block = s->block;
+  s->state = elaborator_alloc(e, sizeof *s->state * (size_t)(f->n_slots + 1));
+  s->state_init = elaborator_alloc(e, sizeof *s->state_init * (size_t)(f->n_slots + 1));
+  s->state_value = elaborator_alloc(e, sizeof *s->state_value * (size_t)(f->n_slots + 1));
+  for (int i = 0; i < f->n_slots; i++) {
+    const Slot *slot = &f->slots[i];
+    if (!belongs_to(slot->updated, s->block)) continue;
+    MlirValue outside = i < n_before ? before[i] : slot->value;
+    MlirValue arg = mlirBlockAddArgument(s->block, mlirValueGetType(outside), b.loc);
+    replace_in_block(s->block, outside, arg);
+    s->state[s->n_states] = i;
+    s->state_init[s->n_states] = outside;
+    s->state_value[s->n_states++] = nn_unary(&b, NN_OP_stop_gradient, slot->updated);
+  }
 }
 
 // Marks mean nothing inside of a step.
@@ -203,9 +233,7 @@ static bool build_body(Elaborator *e, Scan *s)
   if (s->ast->label.text) frame->path = path_enter(e, frame->path, s->ast->label.text, true);
   f->builder.block = s->block;
   add_names(e, s);
-  e->scan_depth++;
   bool ok = exec_body(e, &s->ast->body, &v, &has_value);
-  e->scan_depth--;
   if (ok && !has_value) ok = elaborator_error(e, s->ast->body.pos, "the body of a scan ends with the new carried values");
   ok = ok && check_values(e, s, v) && check_effects(e, s, calls);
   f->builder.block = outer;
@@ -242,9 +270,10 @@ static MlirValue rows_after(Elaborator *e, const Scan *s, MlirValue stack)
 static void build_call(Elaborator *e, Scan *s, Value *result)
 {
   bool stacked = elaborator_training(e);
-  int n_values = s->n_carries + s->n_outputs, n = s->n_carries, *carry = elaborator_alloc(e, sizeof *carry * (size_t)(n_values + 1));
-  MlirValue *values = elaborator_alloc(e, sizeof *values * (size_t)n_values), *operands = elaborator_alloc(e, sizeof *operands * (size_t)(s->ast->n_names + 1));
-  for (int i = 0; i < n; i++) values[i] = s->value[i];
+  int n_values = s->n_carries + s->n_outputs, n_carried = s->n_carries + s->n_states, n = n_carried, *carry = elaborator_alloc(e, sizeof *carry * (size_t)(n_values + 1));
+  MlirValue *values = elaborator_alloc(e, sizeof *values * (size_t)(n_values + s->n_states)), *operands = elaborator_alloc(e, sizeof *operands * (size_t)(s->ast->n_names + s->n_states + 1));
+  memcpy(values, s->value, sizeof *values * (size_t)s->n_carries);
+  if (s->n_states) memcpy(values + s->n_carries, s->state_value, sizeof *values * (size_t)s->n_states);
   for (int i = s->n_carries; i < n_values; i++) {   // carry[i]: number of the result that output i is
     carry[i] = -1;
     for (int k = 0; stacked && k < s->n_carries && carry[i] < 0; k++)
@@ -257,8 +286,8 @@ static void build_call(Elaborator *e, Scan *s, Value *result)
   }
   memcpy(operands, s->slices, sizeof *operands * (size_t)s->ast->n_inputs);
   memcpy(operands + s->ast->n_inputs, s->init, sizeof *operands * (size_t)s->n_carries);
-  NnScan scan = {.length = s->length, .reverse = s->reverse, .n_slices = s->ast->n_inputs, .n_stacked = stacked ? s->n_carries : 0, .n_tied = stacked ? 0 : s->n_carries,
-                 .n_outputs = n - s->n_carries};
+  if (s->n_states) memcpy(operands + s->ast->n_names, s->state_init, sizeof *operands * (size_t)s->n_states);
+  NnScan scan = {.length = s->length, .reverse = s->reverse, .n_slices = s->ast->n_inputs, .n_stacked = stacked ? n_carried : 0, .n_tied = stacked ? 0 : n_carried, .n_outputs = n - n_carried};
   drop_marks(s->block);
   const char *name = elaborator_format(e, "%s_scan", e->function->name);
   MlirOperation call = nn_scan_outline(elaborator_builder(e), e->module, name, s->block, &scan, operands, values);
@@ -268,15 +297,19 @@ static void build_call(Elaborator *e, Scan *s, Value *result)
     if (i < s->n_carries) items[i] = value_tensor(stacked ? last_row(e, s, v) : v);
     else items[i] = value_tensor(axis_from_front(e, carry[i] < s->n_carries && stacked ? rows_after(e, s, v) : v, s->axis));
   }
+  for (int i = 0; i < s->n_states; i++) {
+    MlirValue v = mlirOperationGetResult(call, s->n_carries + i);
+    e->function->slots[s->state[i]].updated = stacked ? last_row(e, s, v) : v;
+  }
   *result = n_values == 1 ? items[0] : (Value){.kind = VALUE_LIST, .list = {items, n_values}};
 }
 
-// Uses before definitions, so that no value is destroyed while it is used; states keep what is outside.
-static void discard_block(Elaborator *e, MlirBlock block)
+// States keep what is outside.
+static void discard_block(Elaborator *e, MlirBlock block, int n_before, const MlirValue *before)
 {
   Function *f = e->function;
   for (int i = 0; i < f->n_slots; i++) {
-    if (belongs_to(f->slots[i].updated, block)) f->slots[i].updated = f->slots[i].value;
+    if (belongs_to(f->slots[i].updated, block)) f->slots[i].updated = i < n_before ? before[i] : f->slots[i].value;
   }
   mlirBlockDestroy(block);
 }
@@ -291,15 +324,18 @@ bool eval_scan(Elaborator *e, const AstExpr *x, Value *result)
                      s.ast->n_inputs, s.n_carries);
     return false;
   }
-  int calls = e->function->n_calls;
+  int calls = e->function->n_calls, n_slots = e->function->n_slots;
+  MlirValue *before = elaborator_alloc(e, sizeof *before * (size_t)(n_slots + 1));
+  for (int i = 0; i < n_slots; i++) before[i] = e->function->slots[i].updated;
   s.block = mlirBlockCreate(0, NULL, NULL);
   elaborator_builder(e)->loc = location_of(e, x->pos);
   if (!build_body(e, &s)) {
     e->function->n_calls = calls;   // what was made inside is gone
-    discard_block(e, s.block);
+    discard_block(e, s.block, n_slots, before);
     return false;
   }
   elaborator_builder(e)->loc = location_of(e, x->pos);
+  carry_states(e, &s, n_slots, before);
   build_call(e, &s, result);
   return function_count_ops(e, x->pos);
 }

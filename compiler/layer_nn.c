@@ -125,11 +125,6 @@ bool layer_batchnorm(LayerCall *c, Value *result)
   int64_t axis;
   if (!layer_axis(c, 3, t.rank, &axis)) return false;
   if (t.rank < 2) return layer_arg_error(c, 0, "needs at least two axes, found %s", value_describe(c->e, c->arg[0]));
-  if (elaborator_in_scan(c->e)) {
-    layer_error(c, "it updates its running statistics, which cannot be done inside of a scan");
-    elaborator_hint(c->e, "layernorm, rmsnorm and groupnorm keep none");
-    return false;
-  }
   NnType s = nn_type(t.dtype, 1, &t.dim[axis]);
   MlirValue gamma = elaborator_param(c->e, c->pos, "weight", s, "ones");
   MlirValue beta = elaborator_param(c->e, c->pos, "bias", s, "zeros");
