@@ -97,6 +97,7 @@ static bool fold(MlirOperation op) {
   if (mlirOperationGetNumResults(op) != 1) return false;
   MlirValue value = simplify_arithmetic(op);
   if (nn_value_is_null(value)) value = simplify_view(op);
+  if (nn_value_is_null(value)) value = simplify_loop_input(op);
   if (nn_value_is_null(value)) return false;
   rewrite_replace(op, &value);
   return true;

@@ -8,6 +8,9 @@
 MlirValue simplify_arithmetic(MlirOperation op);   // maps: constants folded, neutral elements, chains
 MlirValue simplify_view(MlirOperation op);         // views, reductions, moves, operands of products
 
+// The transpose of what loops go over, moved up to something smaller (simplify_loop.c).
+MlirValue simplify_loop_input(MlirOperation op);
+
 // Moves a ReLU behind the max-pooling that alone reads it; op is the pooling. Changes the IR itself; false when it does not apply.
 bool simplify_pool_of_relu(MlirOperation op);
 
