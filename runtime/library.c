@@ -124,15 +124,28 @@ bool library_adopt_direct(Library *lib, NncOperation *op) {
   return lay_out_workspace(lib, op, 0);
 }
 
-bool library_adopt_gemm(Library *lib, NncOperation *op) {
+// Which buffer is which matrix.
+static void adopt_product(NncOperation *op) {
   bool swapped = op->is_conv && op->conv.pass == NNC_CONV_WEIGHT_GRAD;   // dw = dy' x, buffers x, dy, dw
-  op->is_gemm = true;
-  op->implementation = "sgemm";
   for (int i = 0; i < 3; i++) {
     op->gemm_buffer[i] = swapped && i < 2 ? 1 - i : i;
     op->operand[i].used = op->operand[i].given;
   }
+}
+
+bool library_adopt_gemm(Library *lib, NncOperation *op) {
+  adopt_product(op);
+  op->is_gemm = true;
+  op->implementation = "sgemm";
   return lay_out_workspace(lib, op, 0);
+}
+
+bool library_adopt_packed(Library *lib, NncOperation *op, const Gemm *gemm) {
+  adopt_product(op);
+  op->is_packed = true;
+  op->gemm = *gemm;
+  op->implementation = "packed";
+  return lay_out_workspace(lib, op, gemm_scratch(gemm, op->threads));
 }
 
 bool library_adopt_winograd(Library *lib, NncOperation *op) {
@@ -333,6 +346,9 @@ bool nnc_operation_execute(const NncOperation *op, void *const buffers[3], void 
     else direct_matmul(&op->matmul, address);
   } else if (op->is_winograd) {
     winograd_execute(&op->conv, op->threads, address, (char *)workspace + op->scratchpad_offset);
+  } else if (op->is_packed) {
+    gemm_execute(&op->gemm, op->threads, address[op->gemm_buffer[0]], address[op->gemm_buffer[1]], address[op->gemm_buffer[2]],
+                 (char *)workspace + op->scratchpad_offset);
   } else if (op->is_gemm) {
     if (!library_gemm(op, address)) return false;
   } else {

@@ -1,4 +1,5 @@
-// Convolutions and matrix products on the host: oneDNN where it has a good implementation, own loops (direct.c) elsewhere and for f64.
+// Convolutions and matrix products on the host: oneDNN where it has a good implementation, own loops where they are faster (winograd.c, gemm.c),
+// elsewhere and for f64 (direct.c).
 // The compiler links this too, so that the scratch bytes in the plan and the scratch bytes at run time come from the same code.
 // Everything an operation needs beyond its operands lies in one workspace: oneDNN's scratchpad, reordered weights and, where no
 // implementation takes the given layout, reordered activations. Only dnnl_sgemm allocates during execution: some MiB of packed blocks.

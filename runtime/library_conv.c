@@ -79,14 +79,16 @@ static void assign_operands(NncOperation *op, LibraryOperand **x, LibraryOperand
   *y = &op->operand[role[op->conv.pass][2]];
 }
 
-// A dense 1x1 convolution of channels-last images is one product over all pixels. oneDNN's 1x1 kernels read the weights once per image and
-// reorder them, which costs up to half of the time on small images with many channels; on large ones they are ahead, but for weight
-// gradients with more columns than rows. Figures: docs/performance.md.
-static bool as_product(const NncConv *c, NncMatmul *out) {
-  int64_t pixels = c->n * c->h * c->w;
-  bool dense = c->kh == 1 && c->kw == 1 && c->stride[0] == 1 && c->stride[1] == 1 && c->groups == 1 && c->oh == c->h && c->ow == c->w && c->pad[0] == 0 && c->pad[2] == 0;
-  bool faster = pixels <= 1024 || (c->pass == NNC_CONV_WEIGHT_GRAD && c->o <= c->c);
-  if (!dense || !faster || !c->channels_last || strcmp(c->weights_layout, "oihw") != 0) return false;
+// A 1x1 convolution of channels-last images is one product over all pixels that it reads: of own loops (gemm.c), which pick the pixels of a strided
+// one while packing, or dnnl_sgemm. oneDNN's 1x1 kernels read the weights once per image and reorder them, which costs up to half of the
+// time on small images with many channels, and copy the pixels of strided ones; on large dense ones they are ahead, but for weight gradients with
+// more columns than rows. Figures: docs/performance.md.
+static bool adopt_product_of(Library *lib, NncOperation *op) {
+  const NncConv *c = &op->conv;
+  int64_t pixels = c->n * c->oh * c->ow;
+  bool pointwise = c->kh == 1 && c->kw == 1 && c->groups == 1 && c->pad[0] == 0 && c->pad[1] == 0 && c->pad[2] == 0 && c->pad[3] == 0;
+  bool dense = c->stride[0] == 1 && c->stride[1] == 1, narrows = c->o < c->c, is_weight_grad = c->pass == NNC_CONV_WEIGHT_GRAD;
+  if (!pointwise || !c->channels_last || strcmp(c->weights_layout, "oihw") != 0) return false;
   NncMatmul m = {.dtype = c->dtype, .result = c->result, .batch = 1};
   switch (c->pass) {
   case NNC_CONV_FORWARD: m.m = pixels, m.n = c->o, m.k = c->c, m.a_row = c->c, m.a_col = 1, m.b_row = 1, m.b_col = c->c; break;
@@ -94,8 +96,18 @@ static bool as_product(const NncConv *c, NncMatmul *out) {
   case NNC_CONV_WEIGHT_GRAD: m.m = c->o, m.n = c->c, m.k = pixels, m.a_row = 1, m.a_col = c->o, m.b_row = c->c, m.b_col = 1; break;
   }
   m.c_row = m.n;
-  *out = m;
-  return library_gemm_fits(out);
+  Gemm gemm = {.m = m.m, .n = m.n, .k = m.k, .a_rows.pixel = m.a_row, .a_col = m.a_col, .b_rows.pixel = m.b_row, .b_col = m.b_col, .c_rows.pixel = m.c_row};
+  if (!dense) {
+    GemmRows picked = {.pixel = c->stride[1] * c->c, .line = c->stride[0] * c->w * c->c, .image = c->h * c->w * c->c, .width = c->ow, .height = c->oh};
+    if (c->pass == NNC_CONV_FORWARD) gemm.a_rows = picked;
+    else if (is_weight_grad) gemm.b_rows = picked;
+    else gemm.c_rows = picked, gemm.clears_c = true, gemm.c_elements = c->n * c->h * c->w * c->c;
+  }
+  bool packed = !dense || pixels <= 1024 || (pixels <= 2048 && !(narrows && c->pass == NNC_CONV_FORWARD));
+  if (packed && c->dtype == NNC_F32 && gemm_fits(&gemm)) return library_adopt_packed(lib, op, &gemm);
+  bool single = dense && (pixels <= 1024 || (is_weight_grad && c->o <= c->c));
+  op->matmul = m;
+  return single && library_gemm_fits(&m) && library_adopt_gemm(lib, op);
 }
 
 static bool describe_converted(NncOperation *op) {
@@ -136,7 +148,7 @@ bool library_describe_conv(Library *lib, NncOperation *op) {
   // oneDNN 2.6 keeps some sizes in 32 bits.
   int64_t pixels = c->h * c->w > c->oh * c->ow ? c->h * c->w : c->oh * c->ow, channels = c->c > c->o ? c->c : c->o;
   bool fits = pixels <= INT32_MAX && channels <= INT32_MAX / pixels && c->n <= INT32_MAX / pixels;
-  if (fits && as_product(c, &op->matmul)) return library_adopt_gemm(lib, op);
+  if (fits && adopt_product_of(lib, op)) return true;
   if (fits && !narrow && winograd_fits(c, op->threads)) return library_adopt_winograd(lib, op);
   if (fits && (try_layouts(lib, op, &x->given, &any_w, &y->given) || try_layouts(lib, op, &any_x, &any_w, &any_y))) return true;
   if (narrow) {

@@ -5,6 +5,7 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <string.h>
 
+#include "runtime/gemm.h"
 #include "runtime/library.h"
 
 // One operand of an operation: the memory as the plan has it and, where the implementation wants another layout, a copy in the workspace.
@@ -32,6 +33,8 @@ struct NncOperation {
   bool is_direct;
   bool is_winograd;
   bool is_gemm;                     // dnnl_sgemm, which keeps its packed blocks (a few MiB) to itself
+  bool is_packed;                   // a product by own loops, as `gemm` says
+  Gemm gemm;
   int gemm_buffer[3];               // which buffers are A, B and C
   int64_t scratch_bytes;            // reordered copies, then the scratchpad
   int64_t scratchpad_offset, scratchpad_bytes;
@@ -69,6 +72,7 @@ bool library_describe_matmul(Library *lib, NncOperation *op);
 bool library_adopt(Library *lib, NncOperation *op, dnnl_primitive_desc_t desc);
 bool library_adopt_direct(Library *lib, NncOperation *op);
 bool library_adopt_gemm(Library *lib, NncOperation *op);   // by op->matmul, which library_gemm_fits
+bool library_adopt_packed(Library *lib, NncOperation *op, const Gemm *gemm);   // which gemm_fits
 bool library_gemm_fits(const NncMatmul *m);
 bool library_gemm(const NncOperation *op, void *const address[3]);
 bool library_adopt_winograd(Library *lib, NncOperation *op);   // by op->conv, which winograd_fits

@@ -1,0 +1,291 @@
+// Products of f32 matrices on the host: A is packed in tiles of rows that stay in a core's second cache, B in panels of 32 columns that stay in
+// its first, and the sums of a panel in a buffer beside A until all of k is through. While a panel is used the next one is fetched.
+// Threads take panels, or blocks of rows, as they get free; the blocks of k depend on k alone, and with them the order of each sum.
+#include "runtime/gemm.h"
+
+#include <omp.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "runtime/library.h"
+
+enum { PANEL = 32, TILE_ROWS = 14, K_STEP = 8, K_BLOCK = 256, ROWS_AHEAD = 16, ROWS_OF_BLOCK = 256, MOST_ROWS = 1022, LEAST_ROWS = 112, UNITS_OF_THREAD = 4, SPINS = 1000 };
+#define MOST_PACKED (1 << 20)    // bytes of A that a thread packs at a time: half of a second cache
+#define LEAST_PACKED (1 << 17)
+#define LEAST_WORK (1 << 21)     // m * n * k
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#include <immintrin.h>
+
+typedef struct Tile {
+  const float *a, *b;          // [k][rows], [k][PANEL]; k a multiple of K_STEP
+  int64_t k;
+  const float *in;             // added; NULL: nothing
+  float *out;
+  int64_t in_row, out_row;
+  const float *next;           // what is used next begins here; offsets of its lines in bytes, one for K_STEP of k
+  const int32_t *ahead;
+} Tile;
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,prefer-vector-width=512")
+#define NAME(x) x##_avx512
+#include "runtime/gemm_loops.inc"
+#pragma GCC pop_options
+
+// How the product is cut.
+typedef struct Blocking {
+  int64_t k_block, chunk, chunks;     // of k; a chunk is several blocks
+  int64_t blocks, panels;             // of rows; of columns
+  int64_t rows;                       // of a block, at most
+  bool by_rows;                       // threads take blocks of rows, else panels of a block that they share
+  int64_t packed, floats;             // of a block's packed rows; of what a thread has besides
+  int64_t lines;                      // entries of `ahead` that differ
+} Blocking;
+
+static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static int64_t row_offset(const GemmRows *r, int64_t i) {
+  if (!r->width) return i * r->pixel;
+  int64_t line = i / r->width;
+  return line / r->height * r->image + line % r->height * r->line + i % r->width * r->pixel;
+}
+
+static Blocking blocking_of(const Gemm *g, int threads) {
+  Blocking b = {.panels = divide_up(g->n, PANEL), .by_rows = g->m > g->n};
+  b.k_block = round_up(divide_up(g->k, divide_up(g->k, K_BLOCK)), K_STEP);
+  int64_t operands = 4 * (g->m * g->k + g->k * g->n + g->m * g->n);
+  int64_t packed = most(least(operands / (b.by_rows ? 2 * threads : 2), MOST_PACKED), LEAST_PACKED) / 4;
+  // Few rows at a time would pack B too often, so that k is cut first.
+  int64_t rows = b.by_rows ? most(least(g->m / (threads * UNITS_OF_THREAD), ROWS_OF_BLOCK), least(LEAST_ROWS, g->m)) : least(g->m, ROWS_OF_BLOCK);
+  int64_t most_chunk = most(packed / rows / b.k_block, 1) * b.k_block;
+  b.chunks = divide_up(g->k, most_chunk);
+  b.chunk = round_up(divide_up(g->k, b.chunks), b.k_block);
+  b.chunks = divide_up(g->k, b.chunk);
+  int64_t fit = most(least(packed / round_up(least(b.chunk, g->k), K_STEP), MOST_ROWS), TILE_ROWS);
+  b.blocks = divide_up(g->m, fit);
+  if (b.by_rows) b.blocks = most(round_up(b.blocks, threads), threads * most(1, least(g->m / (threads * LEAST_ROWS), UNITS_OF_THREAD)));
+  b.rows = divide_up(g->m, b.blocks);
+  b.packed = round_up(b.rows * round_up(least(b.chunk, g->k), K_STEP), NNC_ALIGN / 4);
+  b.lines = PANEL * most(2 * divide_up(b.k_block, PANEL), divide_up(b.k_block, 16));
+  b.floats = round_up(b.k_block * PANEL + b.rows * PANEL + b.lines + b.k_block / K_STEP, NNC_ALIGN / 4);
+  return b;
+}
+
+// Buffers of packed rows.
+static int64_t buffers_of(const Blocking *b, int threads) { return b->by_rows ? threads : b->chunks * b->blocks > 1 ? 2 : 1; }
+
+bool gemm_fits(const Gemm *g) {
+  bool a = g->a_col == 1 || (g->a_rows.pixel == 1 && !g->a_rows.width), b = g->b_col == 1 || (g->b_rows.pixel == 1 && !g->b_rows.width);
+  return a && b && g->m >= TILE_ROWS && g->n >= PANEL && g->k >= K_STEP && g->m <= INT32_MAX && g->n <= INT32_MAX && g->k <= INT32_MAX &&
+         (double)g->m * (double)g->n * (double)g->k >= LEAST_WORK && strncmp(nnc_library_isa(), "avx512_core", 11) == 0;
+}
+
+int64_t gemm_scratch(const Gemm *g, int threads) { 
+  Blocking b = blocking_of(g, threads);
+  return 4 * (b.packed * buffers_of(&b, threads) + b.floats * threads);
+}
+
+// What one thread works with.
+typedef struct Worker {
+  const Gemm *g;
+  const Blocking *blocking;
+  const float *a, *b;
+  float *c;
+  float *packed, *panel, *sums;
+  int32_t *ahead;
+  int64_t block, chunk;        // that `packed` holds
+} Worker;
+
+// What the threads of a product share.
+typedef struct Team {
+  int threads;
+  atomic_int arrived, turn;
+  atomic_llong tile, unit;     // taken so far
+} Team;
+
+typedef struct Rows { int64_t first, count, tiles; } Rows;
+
+static Rows rows_of_block(const Worker *w) {
+  Rows r = {.first = w->g->m * w->block / w->blocking->blocks};
+  r.count = w->g->m * (w->block + 1) / w->blocking->blocks - r.first;
+  r.tiles = divide_up(r.count, TILE_ROWS);
+  return r;
+}
+
+static void zero_tail(float *to, int64_t k, int64_t width) { memset(to + k * width, 0, (size_t)((round_up(k, K_STEP) - k) * width) * sizeof *to); }
+
+static void pack_tile(const Gemm *g, const float *a, int64_t row, int rows, int64_t k0, int64_t k, float *to) {
+  if (g->a_col == 1) {
+    int64_t offset[TILE_ROWS];
+    for (int r = 0; r < rows; r++) offset[r] = row_offset(&g->a_rows, row + r);
+    NAME(pack_runs)(a + k0, offset, rows, k, to, rows);
+  } else {
+    NAME(pack_rows)(a + row + k0 * g->a_col, g->a_col, rows, k, to, rows);
+  }
+  zero_tail(to, k, rows);
+}
+
+// The lines of a block of B in the order in which they are fetched, as offsets from its first.
+static void lay_out_ahead(Worker *w) {
+  const Gemm *g = w->g;
+  const Blocking *b = w->blocking;
+  int64_t of_run = g->b_col == 1 ? 2 : divide_up(b->k_block, 16), step = 4 * (g->b_col == 1 ? g->b_rows.pixel : g->b_col), lines = b->lines;
+  bool known = !g->b_rows.width && step < INT32_MAX / most(b->k_block, PANEL);
+  for (int64_t l = 0; l < lines + b->k_block / K_STEP; l++) {
+    int64_t at = least(l, lines - 1);
+    w->ahead[l] = known ? (int32_t)(at / of_run * step + at % of_run * 64) : 0;
+  }
+}
+
+// Tiles [from, to) of the worker's block and chunk.
+static void pack_tiles(const Worker *w, int64_t from, int64_t to) {
+  const Gemm *g = w->g;
+  const Blocking *b = w->blocking;
+  Rows rows = rows_of_block(w);
+  int64_t end = least((w->chunk + 1) * b->chunk, g->k);
+  float *of_block = w->packed;
+  for (int64_t k0 = w->chunk * b->chunk; k0 < end; k0 += b->k_block) {
+    int64_t k = least(b->k_block, end - k0), padded = round_up(k, K_STEP);
+    for (int64_t t = from; t < to; t++) {
+      int64_t first = rows.count * t / rows.tiles, height = rows.count * (t + 1) / rows.tiles - first;
+      pack_tile(g, w->a, rows.first + first, (int)height, k0, k, of_block + first * padded);
+    }
+    of_block += rows.count * padded;
+  }
+}
+
+static void pack_panel(const Worker *w, int64_t column, int columns, int64_t k0, int64_t k) {
+  const Gemm *g = w->g;
+  float *to = w->panel;
+  if (g->b_col != 1) {
+    int64_t offset[PANEL];
+    for (int i = 0; i < columns; i++) offset[i] = (column + i) * g->b_col;
+    NAME(pack_runs)(w->b + k0, offset, columns, k, to, PANEL);
+  } else if (!g->b_rows.width) {
+    NAME(pack_rows)(w->b + column + k0 * g->b_rows.pixel, g->b_rows.pixel, columns, k, to, PANEL);
+  } else {
+    for (int64_t i = 0, run; i < k; i += run) {   // line by line
+      run = least(g->b_rows.width - (k0 + i) % g->b_rows.width, k - i);
+      NAME(pack_rows)(w->b + column + row_offset(&g->b_rows, k0 + i), g->b_rows.pixel, columns, run, to + i * PANEL, PANEL);
+    }
+  }
+  zero_tail(to, k, PANEL);
+}
+
+// Between C and the buffer of sums, where tiles cannot write C themselves.
+static void move_sums(const Worker *w, int64_t first, int64_t rows, int64_t column, int columns, bool out) {
+  for (int64_t r = 0; r < rows; r++) {
+    float *c = w->c + row_offset(&w->g->c_rows, first + r) + column, *sum = w->sums + r * PANEL;
+    memcpy(out ? c : sum, out ? sum : c, (size_t)columns * sizeof *c);
+  }
+}
+
+// The packed block of rows times one panel.
+static void multiply_panel(const Worker *w, int64_t panel, int64_t next_panel) {
+  const Gemm *g = w->g;
+  const Blocking *b = w->blocking;
+  Rows rows = rows_of_block(w);
+  int64_t begin = w->chunk * b->chunk, end = least(begin + b->chunk, g->k), column = panel * PANEL;
+  int columns = (int)least(PANEL, g->n - column);
+  bool in_place = columns == PANEL && !g->c_rows.width;
+  float *c = w->c + rows.first * g->c_rows.pixel + column;
+  if (!in_place && begin > 0) move_sums(w, rows.first, rows.count, column, columns, false);
+  const float *a = w->packed;
+  for (int64_t k0 = begin; k0 < end; k0 += b->k_block) {
+    int64_t k = least(b->k_block, end - k0), steps = divide_up(k, K_STEP);
+    bool last = k0 + b->k_block >= end, buffered_in = k0 > begin || !in_place, buffered_out = !last || !in_place;
+    pack_panel(w, column, columns, k0, k);
+    const float *next = last ? w->b + next_panel * PANEL * g->b_col + begin * g->b_rows.pixel : w->b + column * g->b_col + (k0 + b->k_block) * g->b_rows.pixel;
+    for (int64_t t = 0; t < rows.tiles; t++) {
+      int64_t from = rows.count * t / rows.tiles, height = rows.count * (t + 1) / rows.tiles - from;
+      float *sums = w->sums + from * PANEL, *of_c = c + from * g->c_rows.pixel;
+      Tile tile = {.a = a, .b = w->panel, .k = steps * K_STEP, .in = k0 == 0 ? NULL : buffered_in ? sums : of_c, .in_row = buffered_in ? PANEL : g->c_rows.pixel,
+                   .out = buffered_out ? sums : of_c, .out_row = buffered_out ? PANEL : g->c_rows.pixel, .next = next, .ahead = w->ahead + least(t * steps, b->lines)};
+      NAME(tile)((int)height, &tile);
+      a += height * steps * K_STEP;
+    }
+  }
+  if (!in_place) move_sums(w, rows.first, rows.count, column, columns, true);
+}
+
+// Of a count that all threads draw from, the next number if it lies in [begin, end); a number beyond is kept for later. -1: none.
+static int64_t take(atomic_llong *next, int64_t *held, int64_t begin, int64_t end) {
+  if (*held < begin) *held = atomic_fetch_add_explicit(next, 1, memory_order_relaxed);
+  if (*held >= end) return -1;
+  int64_t number = *held - begin;
+  *held = -1;
+  return number;
+}
+
+static void wait_for_all(Team *team) {
+  int turn = atomic_load_explicit(&team->turn, memory_order_acquire);
+  if (atomic_fetch_add_explicit(&team->arrived, 1, memory_order_acq_rel) + 1 == team->threads) {
+    atomic_store_explicit(&team->arrived, 0, memory_order_relaxed);
+    atomic_store_explicit(&team->turn, turn + 1, memory_order_release);
+    return;
+  }
+  for (int spins = 0; atomic_load_explicit(&team->turn, memory_order_acquire) == turn; spins++) {
+    if (spins < SPINS) __builtin_ia32_pause();
+    else sched_yield();
+  }
+}
+
+// Threads share the packed rows and take panels. Who has no panel left packs for the next phase, into the other of two buffers.
+static void by_columns(Worker *w, Team *team, float *packed) {
+  const Blocking *b = w->blocking;
+  int64_t phases = b->chunks * b->blocks, tiles = divide_up(b->rows, TILE_ROWS), held_tile = -1, held_panel = -1, i;
+  for (int64_t phase = 0; phase < phases; phase++) {
+    w->chunk = phase / b->blocks;
+    w->block = phase % b->blocks;
+    w->packed = packed + phase % 2 * b->packed;
+    int64_t of_block = rows_of_block(w).tiles;
+    while ((i = take(&team->tile, &held_tile, phase * tiles, (phase + 1) * tiles)) >= 0)
+      if (i < of_block) pack_tiles(w, i, i + 1);
+    wait_for_all(team);
+    while ((i = take(&team->unit, &held_panel, phase * b->panels, (phase + 1) * b->panels)) >= 0)
+      multiply_panel(w, i, (i + team->threads) % b->panels);
+  }
+}
+
+// Threads take blocks of rows.
+static void by_rows(Worker *w, Team *team) {
+  const Blocking *b = w->blocking;
+  int64_t held = -1;
+  while ((w->block = take(&team->unit, &held, 0, b->blocks)) >= 0)
+    for (w->chunk = 0; w->chunk < b->chunks; w->chunk++) {
+      pack_tiles(w, 0, rows_of_block(w).tiles);
+      for (int64_t panel = 0; panel < b->panels; panel++) multiply_panel(w, panel, (panel + 1) % b->panels);
+    }
+}
+
+void gemm_execute(const Gemm *g, int threads, const float *a, const float *b, float *c, void *workspace) {
+  Blocking blocking = blocking_of(g, threads);
+  Team team = {.threads = threads};
+#pragma omp parallel num_threads(threads)
+  {
+#pragma omp single
+    team.threads = omp_get_num_threads();
+    int thread = omp_get_thread_num();
+    float *packed = workspace, *own = packed + blocking.packed * buffers_of(&blocking, threads) + thread * blocking.floats;
+    Worker w = {.g = g, .blocking = &blocking, .a = a, .b = b, .c = c, .packed = packed + (blocking.by_rows ? thread * blocking.packed : 0), .panel = own};
+    w.sums = w.panel + blocking.k_block * PANEL;
+    w.ahead = (int32_t *)(void *)(w.sums + blocking.rows * PANEL);
+    lay_out_ahead(&w);
+    if (g->clears_c) {
+#pragma omp for schedule(static)
+      for (int64_t i = 0; i < g->c_elements; i++) c[i] = 0;
+    }
+    if (blocking.by_rows) by_rows(&w, &team);
+    else by_columns(&w, &team, packed);
+  }
+}
+#else
+bool gemm_fits(const Gemm *g) { return (void)g, false; }
+int64_t gemm_scratch(const Gemm *g, int threads) { return (void)g, (void)threads, 0; }
+void gemm_execute(const Gemm *g, int threads, const float *a, const float *b, float *c, void *workspace) { (void)g, (void)threads, (void)a, (void)b, (void)c, (void)workspace; }
+#endif
