@@ -22,7 +22,8 @@ typedef struct Function {
   KernelLaunch *launch;          // Borrowed
   char *globals;               // Owned; its shared memory
   char *body;                  // Owned; "func.func @…" to "}\n"
-  char *original;              // Owned; the body as it was, where `body` has a constant for each use; NULL: it is that
+  char *original;              // Owned; the body as it was, where `body` is plain_body's; NULL: it is that
+  int n_used, *used;           // Owned; the arguments of `original` that are those of `body`
   Text form;                   // the body without its name and numbers: equal for kernels that can be one
   int n; Number *numbers;      // Owned; in order of the text
   int order;
@@ -146,7 +147,8 @@ static void read_form(Function *f) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// A number that happens to be another, too, is one constant of two uses: functions that differ in nothing but such a chance differ in form.
+// A number that happens to be another, too, is one constant of two uses, and an argument may be there for another launch: functions that differ in nothing else differ in form. The
+// plain body has a constant for each use, and the arguments that are read, in the order in which they are.
 
 typedef struct Values { int n; const char **constant; int *number; } Values;   // Owned; by id: what stands behind "= " of a constant, Borrowed; its new id, -1: none yet
 
@@ -187,19 +189,62 @@ static void append_line(Values *v, const char *s, const char *next, int *n, Text
   text_free(&line);
 }
 
-// Owned: free().
-static char *constant_per_use(const char *body) {
-  Values v = values_of(body);
-  Text out = {0};
+// Where argument n of the function stands in its first line, NULL: it has no more.
+static const char *argument_of(const char *body, int n) {
+  const char *end = strchr(body, '\n'), *s = memchr(body, '(', (size_t)(end - body));
+  for (; s && n >= 0; n--) s = memchr(s + 1, '%', (size_t)(end - s - 1));
+  return s;
+}
+
+static void append_head(Function *f, const Values *v, Text *out) {
   int n = 0;
-  for (const char *s = body, *next; *s; s = next) {
+  const char *argument;
+  while ((argument = argument_of(f->body, n))) n++;
+  f->used = host_alloc((size_t)n + 1, sizeof *f->used);
+  text_append(out, f->body, (size_t)(strchr(f->body, '(') + 1 - f->body));
+  // Numbers were given in the order of use.
+  for (;;) {
+    int next = -1;
+    for (int i = 0; i < n; i++) {
+      int number = v->number[value_id(argument_of(f->body, i))];
+      if (number < 0 || (f->n_used && number <= v->number[value_id(argument_of(f->body, f->used[f->n_used - 1]))])) continue;
+      if (next < 0 || number < v->number[value_id(argument_of(f->body, next))]) next = i;
+    }
+    if (next < 0) break;
+    text_add(out, "%s%%v%d: !buffer", f->n_used ? ", " : "", v->number[value_id(argument_of(f->body, next))]);
+    f->used[f->n_used++] = next;
+  }
+  text_add(out, ") {\n");
+}
+
+static void make_plain(Function *f) {
+  Values v = values_of(f->body);
+  Text head = {0}, out = {0};
+  int n = 0;
+  for (const char *s = strchr(f->body, '\n') + 1, *next; *s; s = next) {
     next = strchr(s, '\n') + 1;
     Line l = line_of(s);
     if (l.id < 0 || !v.constant[l.id]) append_line(&v, s, next, &n, &out);
   }
+  append_head(f, &v, &head);
+  text_append(&head, out.data, out.size);
+  text_free(&out);
   free(v.constant);
   free(v.number);
-  return out.data;
+  f->original = f->body;
+  f->body = head.data;
+}
+
+// The launch gets the buffers that are left.
+static void take_used(Function *f) {
+  KernelLaunch *l = f->launch;
+  int *buffers = host_alloc((size_t)f->n_used + 1, sizeof *buffers);
+  for (int i = 0; i < f->n_used; i++) buffers[i] = l->buffers ? l->buffers[f->used[i]] : f->used[i];
+  free(l->buffers);
+  l->buffers = buffers;
+  l->n_buffers = f->n_used;
+  free(f->original);
+  f->original = NULL;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -350,10 +395,8 @@ static void give_numbers(const Group *g, int n_arguments) {
 static void make_one(Function *const *of, int n) {
   Group g = {.n = n, .of = of};
   Text body = {0};
-  for (int f = 0; f < n; f++) {
-    free(of[f]->original);
-    of[f]->original = NULL;
-  }
+  for (int f = 0; f < n; f++)
+    if (of[f]->original) take_used(of[f]);
   choose_arguments(&g);
   int n_arguments = choose_reciprocals(&g);
   write_body(&g, n_arguments, &body);
@@ -426,8 +469,7 @@ static bool adds_up(const Function *f) { return f->launch > f->kernel->launches 
 static void find_form(const EmittedKernels *kernels, Function *f, bool all) {
   bool sums = adds_up(f);
   if (sums) {
-    f->original = f->body;
-    f->body = constant_per_use(f->original);
+    make_plain(f);
     text_add(&f->form, "sums ");
   }
   read_form(f);
@@ -466,6 +508,7 @@ void cuda_share_kernels(EmittedKernels *kernels, int many, int alike) {
     free(functions[i].globals);
     free(functions[i].body);
     free(functions[i].numbers);
+    free(functions[i].used);
     text_free(&functions[i].form);
   }
   free(functions);

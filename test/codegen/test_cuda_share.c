@@ -56,7 +56,8 @@ static int count(const char *text, const char *what) {
 }
 
 // What adds up parts in its second launch: `parts` rows of `columns`. Where both are the same number it is one constant, as the emitter writes it; `blocks` of it.
-static void add_sum(EmittedKernels *kernels, const char *name, int columns, int parts, int blocks) {
+// turned: the arguments stand in another order, around one for another launch.
+static void add_sum(EmittedKernels *kernels, const char *name, int columns, int parts, int blocks, bool turned) {
   kernels->items = host_grow(kernels->items, (size_t)kernels->n + 1, sizeof *kernels->items);
   EmittedKernel *k = &kernels->items[kernels->n++];
   *k = (EmittedKernel){.name = host_strdup(name), .summary = host_strdup("sum"), .n_launches = 2, .launches = host_alloc(2, sizeof *k->launches)};
@@ -64,7 +65,7 @@ static void add_sum(EmittedKernels *kernels, const char *name, int columns, int 
     k->launches[j] = (KernelLaunch){.symbol = text_format("%s_launch%d", name, j), .grid = {j ? blocks : 500, 1, 1}, .block = {32, 1, 1}};
     Text *t = &k->text;
     bool same = columns == parts;
-    text_add(t, "func.func @%s(%%v0: !buffer, %%v1: !buffer) {\n", k->launches[j].symbol);
+    text_add(t, "func.func @%s(%s) {\n", k->launches[j].symbol, turned ? "%v1: !buffer, %v19: !buffer, %v0: !buffer" : "%v0: !buffer, %v1: !buffer");
     text_add(t, "  %%v2 = llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.tid.x\"() : () -> i32\n  %%v3 = arith.extui %%v2 : i32 to i64\n");
     text_add(t, "  %%v4 = arith.constant %d : i64\n  %%v5 = arith.remui %%v3, %%v4 : i64\n  %%v6 = arith.constant 0 : i64\n  %%v7 = arith.constant 1 : i64\n", columns);
     if (!same) text_add(t, "  %%v8 = arith.constant %d : i64\n", parts);
@@ -80,7 +81,7 @@ static void check_sums(void) {
   text_add(&kernels.declarations, "!buffer = !llvm.ptr<1>\n");
   static const int columns[] = {7, 9, 24, 7}, parts[] = {5, 9, 13, 5}, blocks[] = {2, 64, 1, 65};
   static const char *const names[] = {"a", "b", "c", "many"}, *const symbols[] = {"a_launch1", "a_launch1", "a_launch1", "many_launch1"};
-  for (int i = 0; i < 4; i++) add_sum(&kernels, names[i], columns[i], parts[i], blocks[i]);
+  for (int i = 0; i < 4; i++) add_sum(&kernels, names[i], columns[i], parts[i], blocks[i], i == 2);
   cuda_share_kernels(&kernels, 1000, 1000);
   for (int i = 0; i < 4; i++) {
     const KernelLaunch *first = &kernels.items[i].launches[0], *second = &kernels.items[i].launches[1];
@@ -89,6 +90,7 @@ static void check_sums(void) {
     CHECK(second->n_numbers == (i < 3 ? 4 : 0), "%s: %d numbers", names[i], second->n_numbers);
     if (i < 3 && second->n_numbers == 4) CHECK(second->numbers[0] == columns[i] && second->numbers[1] == parts[i], "%s: numbers %d, %d", names[i], second->numbers[0], second->numbers[1]);
     if (i < 3) check_division(second, columns[i]);
+    if (i < 3) CHECK(second->n_buffers == 2 && second->buffers[0] == (i == 2 ? 2 : 0) && second->buffers[1] == (i == 2 ? 0 : 1), "%s: other buffers", names[i]);
   }
   Text ptx = {0};
   CHECK(cuda_lower(&kernels, cuda_arch("sm_80"), CUDA_PTX, false, &ptx) && count(text_c_string(&ptx), ".visible .entry") == 6, "not the entries expected:\n%s", text_c_string(&ptx));
