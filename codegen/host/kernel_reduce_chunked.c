@@ -113,6 +113,7 @@ static void emit_partials(KernelModule *m, const Reduce *r, int stage, EmittedKe
   Emitter e;
   WorkspaceValue known[MAX_UNITS];
   begin_launch(&e, m, r, symbol);
+  e.fetch_ahead = true;
   e.workspace = known;
   e.n_workspace = workspace_values(r, stage, known);
   Value p = for_begin(&e, (Value){1, 0, false}, (Value){2, 0, false}, 1, 0, NULL, NULL, NULL);

@@ -152,8 +152,6 @@ void reduce_emit_stream(Emitter *e, const Reduce *r, const StreamChunk *c) {
     for_vectors(&s, divide_pilot);
     s.pilot = false;
   }
-  e->fetch_ahead = true;
   pass(&s, c->units, c->high, c->write);
-  e->fetch_ahead = false;
   if (moments) for_vectors(&s, finish_moments);
 }

@@ -37,3 +37,20 @@ func.func @greedy(%x: tensor<64x64xf32>, %v: tensor<64x1xf32>) -> (tensor<1x64xf
   %s = "nn.matmul"(%a, %v) {transpose_a = false, transpose_b = false, nn.phase = "backward"} : (tensor<64x64xf32>, tensor<64x1xf32>) -> tensor<64x1xf32>
   return %b, %s : tensor<1x64xf32>, tensor<64x1xf32>
 }
+
+// A gradient's norm follows what makes the gradient, which a cache still holds, although it frees nothing.
+// CHECK-LABEL: func.func @norms
+// CHECK-NEXT: %[[A:.*]] = "nn.matmul"(%arg0, %arg0)
+// CHECK-NEXT: %[[NA:.*]] = call @{{.*}}(%[[A]])
+// CHECK-NEXT: %[[B:.*]] = "nn.matmul"(%arg1, %arg1)
+// CHECK-NEXT: %[[NB:.*]] = call @{{.*}}(%[[B]])
+// CHECK-NEXT: %[[C:.*]] = "nn.matmul"(%arg2, %arg2)
+// CHECK-NEXT: return %[[A]], %[[B]], %[[NA]], %[[NB]], %[[C]]
+func.func @norms(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>, %z: tensor<256x256xf32>) -> (tensor<64x64xf32>, tensor<64x64xf32>, tensor<f32>, tensor<f32>, tensor<256x256xf32>) {
+  %a = "nn.matmul"(%x, %x) {transpose_a = false, transpose_b = false, nn.phase = "backward"} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %b = "nn.matmul"(%y, %y) {transpose_a = false, transpose_b = false, nn.phase = "backward"} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %c = "nn.matmul"(%z, %z) {transpose_a = false, transpose_b = false, nn.phase = "backward"} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+  %na = "nn.reduce_sum"(%a) {axes = array<i64: 0, 1>, nn.phase = "backward"} : (tensor<64x64xf32>) -> tensor<f32>
+  %nb = "nn.reduce_sum"(%b) {axes = array<i64: 0, 1>, nn.phase = "backward"} : (tensor<64x64xf32>) -> tensor<f32>
+  return %a, %b, %na, %nb, %c : tensor<64x64xf32>, tensor<64x64xf32>, tensor<f32>, tensor<f32>, tensor<256x256xf32>
+}
