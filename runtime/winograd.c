@@ -6,7 +6,7 @@
 
 #include <omp.h>
 
-enum { POINTS = 36, TILE = 4, PANEL = 32, ROWS = 14, TILES_OF_BLOCK = 56, TILES_OF_SUM = 112, APART = 48 };
+enum { POINTS = 36, TILE = 4, PANEL = 32, ROWS = 14, TILES_OF_BLOCK = 56, TILES_OF_SUM = 112, LEAST_UNITS = 8, APART = 48 };
 #define CHUNK_BYTES (6 << 20)
 
 // The points 0, +-A, +-B and infinity. These sizes keep what the transforms multiply with small (Barabasz et al., "Error Analysis and Improving the Accuracy of
@@ -37,6 +37,7 @@ typedef struct Filtering {
   int64_t plane_in, plane_out; // floats from a point to the next
   int64_t step_in, step_out;   // weight gradient: floats from a tile to the next
   int64_t panels, parts;       // outputs / PANEL; parts of a chunk's tiles, or of the inputs
+  int64_t groups;              // of panels; weight gradient: those of one group at a time are at the points
   int64_t s_out, s_in;         // weights: floats from an output channel to the next, an input channel to the next
   bool flipped, is_gradient;
   int64_t unit_floats;         // of a thread, or in a weight gradient of several chunks of each unit
@@ -53,9 +54,17 @@ static int64_t operand_bytes(const NncConv *c) {
   return (int64_t)sizeof(float) * (c->n * (c->h * c->w * c->c + c->oh * c->ow * c->o) + 9 * c->c * c->o);
 }
 
+// The least number of groups with which all tiles of x and those of a group of dy take no more than `bytes`, 1 if there is none that leaves threads enough to do.
+static int64_t groups_of(const Filtering *f, int64_t bytes) {
+  int64_t of_channel = f->tiles * POINTS * (int64_t)sizeof(float), x = of_channel * f->in.channels, dy = of_channel * f->out.channels;
+  for (int64_t groups = 2; f->panels % groups == 0 && f->panels / groups * (f->in.channels / PANEL) >= LEAST_UNITS; groups *= 2)
+    if (x + dy / groups <= bytes) return groups;
+  return 1;
+}
+
 static Filtering filtering_of(const NncConv *c, int threads) {
   Filtering f = {.images = c->n, .in = {c->h, c->w, c->c}, .out = {c->oh, c->ow, c->o}, .pad = {c->pad[0], c->pad[2]}, .s_out = 9 * c->c, .s_in = 9,
-                 .is_gradient = c->pass == NNC_CONV_WEIGHT_GRAD, .threads = threads};
+                 .groups = 1, .is_gradient = c->pass == NNC_CONV_WEIGHT_GRAD, .threads = threads};
   if (c->pass == NNC_CONV_INPUT_GRAD) {
     Image in = f.out;
     f.out = f.in, f.in = in, f.s_out = 9, f.s_in = 9 * c->c, f.flipped = true;
@@ -67,7 +76,10 @@ static Filtering filtering_of(const NncConv *c, int threads) {
   f.chunk = divide_up(f.tiles, chunks);
   f.panels = f.out.channels / PANEL;
   if (f.is_gradient) {
-    f.step_in = f.in.channels + 16, f.step_out = f.out.channels + 16;
+    // Several chunks keep the sums of all units between them. Where all tiles of x fit, some outputs at a time take less.
+    f.groups = chunks > 1 ? groups_of(&f, chunk_bytes) : 1;
+    if (f.groups > 1) chunks = 1, f.chunk = f.tiles;
+    f.step_in = f.in.channels + 16, f.step_out = f.out.channels / f.groups + 16;
     f.plane_in = plane_floats(f.chunk * f.step_in), f.plane_out = plane_floats(f.chunk * f.step_out);
     f.parts = f.in.channels / (f.in.channels % 64 == 0 && f.in.channels / 64 * f.panels >= 2 * f.threads ? 64 : 32);
     f.unit_floats = POINTS * plane_floats(f.in.channels / f.parts * PANEL);
@@ -81,7 +93,8 @@ static Filtering filtering_of(const NncConv *c, int threads) {
   return f;
 }
 
-static int64_t unit_count(const Filtering *f) { return f->panels * f->parts; }
+// Of what threads share at a time.
+static int64_t unit_count(const Filtering *f) { return f->panels / f->groups * f->parts; }
 
 // Bytes; independent of the number of images once they fill a chunk.
 int64_t winograd_scratch(const NncConv *c, int threads) {
@@ -170,25 +183,27 @@ static void sum_unit(const Filtering *f, const float *x, const float *dy, int64_
 
 static void filter_gradient(const Filtering *f, const float *x, const float *dy, float *dw, float *workspace) {
   float *x_points = workspace, *dy_points = x_points + POINTS * f->plane_in, *units = dy_points + POINTS * f->plane_out;
-  int64_t inputs = f->in.channels / f->parts;
+  int64_t inputs = f->in.channels / f->parts, panels = f->panels / f->groups, outputs = panels * PANEL;
 #pragma omp parallel num_threads(f->threads)
-  for (int64_t first = 0; first < f->tiles; first += f->chunk) {
-    int64_t count = f->tiles - first < f->chunk ? f->tiles - first : f->chunk;
+  for (int64_t group = 0; group < f->groups; group++)
+    for (int64_t first = 0; first < f->tiles; first += f->chunk) {
+      int64_t count = f->tiles - first < f->chunk ? f->tiles - first : f->chunk;
 #pragma omp for schedule(dynamic, 8)
-    for (int64_t t = 0; t < count; t++) {
-      int64_t image, row, column;
-      place(f, first + t, &image, &row, &column);
-      NAME(data_tile)(&f->in, image_at(&f->in, x, image), row - f->pad[0], column - f->pad[1], x_points + t * f->step_in, f->plane_in, 16);
-      NAME(gradient_tile)(&f->out, image_at(&f->out, dy, image), row, column, dy_points + t * f->step_out, f->plane_out, 16);
-    }
+      for (int64_t t = 0; t < count; t++) {
+        int64_t image, row, column;
+        place(f, first + t, &image, &row, &column);
+        if (group == 0) NAME(data_tile)(&f->in, image_at(&f->in, x, image), row - f->pad[0], column - f->pad[1], x_points + t * f->step_in, f->plane_in, 16);
+        NAME(gradient_tile)(&f->out, image_at(&f->out, dy, image) + group * outputs, outputs, row, column, dy_points + t * f->step_out, f->plane_out, 16);
+      }
 #pragma omp for schedule(dynamic, 1)
-    for (int64_t u = 0; u < f->panels * f->parts; u++) {
-      int64_t panel = u / f->parts, part = u % f->parts;
-      float *sums = units + (f->keeps_units ? u : omp_get_thread_num()) * f->unit_floats;
-      sum_unit(f, x_points + part * inputs, dy_points + panel * PANEL, count, sums, first > 0);
-      if (first + count == f->tiles) NAME(filter_gradients)(sums, plane_floats(inputs * PANEL), inputs, dw + panel * PANEL * f->s_out + part * inputs * f->s_in, f->s_out, f->s_in);
+      for (int64_t u = 0; u < panels * f->parts; u++) {
+        int64_t panel = u / f->parts, part = u % f->parts;
+        float *sums = units + (f->keeps_units ? u : omp_get_thread_num()) * f->unit_floats;
+        float *w = dw + (group * outputs + panel * PANEL) * f->s_out + part * inputs * f->s_in;
+        sum_unit(f, x_points + part * inputs, dy_points + panel * PANEL, count, sums, first > 0);
+        if (first + count == f->tiles) NAME(filter_gradients)(sums, plane_floats(inputs * PANEL), inputs, w, f->s_out, f->s_in);
+      }
     }
-  }
 }
 
 void winograd_execute(const NncConv *c, int threads, void *const buffers[3], void *workspace) {
