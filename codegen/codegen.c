@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "codegen/cuda/cuda.h"
@@ -12,6 +13,8 @@
 #include "codegen/parallel.h"
 #include "codegen/scratch.h"
 #include "compiler/output.h"
+
+enum { NICENESS = 10 };   // of the threads that lower kernels
 
 static bool write_text(const char *path, const Text *text) {
   if (output_write(path, text_c_string(text), text->size)) return true;
@@ -103,8 +106,13 @@ static void begin_link(Program *p) {
 
 static void run_half(void *half) {
   Program *p = *(Program **)half;
-  if (p->lower) p->lowered = p->lower(p);
-  else begin_link(p);
+  if (!p->lower) {
+    begin_link(p);
+    return;
+  }
+  // Of this thread and those that it makes, on Linux: the C compiler is one process, and with too little of two cores it ends last.
+  setpriority(PRIO_PROCESS, 0, NICENESS);
+  p->lowered = p->lower(p);
 }
 
 // Both at the same time: only one of them reads the module.
