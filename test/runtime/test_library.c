@@ -12,15 +12,15 @@
 
 // The shapes that each library op was tried at: six at least, three of them with an odd size.
 enum { SHAPES = 6, MOST_SHAPES = 64 };
-typedef struct Coverage { int n, odd; int64_t seen[MOST_SHAPES]; } Coverage;
+typedef struct Coverage { int n, odd; uint64_t seen[MOST_SHAPES]; } Coverage;
 static Coverage coverage[NN_OP_COUNT];
 
 static void note_shape(NnOp op, int n, const int64_t *sizes) {
   Coverage *c = &coverage[op];
-  int64_t hash = 17;
+  uint64_t hash = 17;
   bool odd = false;
   for (int i = 0; i < n; i++) {
-    hash = hash * 1000003 + sizes[i];
+    hash = hash * 1000003 + (uint64_t)sizes[i];
     odd |= sizes[i] > 1 && sizes[i] % 2;
   }
   for (int i = 0; i < c->n; i++)
