@@ -179,17 +179,24 @@ static bool read_group(Elaborator *e, AstPos pos, const char *of, const Optimize
   return true;
 }
 
-static const OptimizerInfo *find_optimizer(Elaborator *e, AstPos pos, const char *name)
+// The entry of a table whose `n` entries, `size` bytes each, begin with their names. NULL with an error: no such name; kind and all say what there is.
+static const void *find_named(Elaborator *e, AstPos pos, const char *name, const void *table, size_t n, size_t size, const char *kind, const char *all)
 {
   NameSearch nearest = name_search(name);
-  for (size_t i = 0; i < sizeof optimizers / sizeof optimizers[0]; i++) {
-    if (strcmp(optimizers[i].name, name) == 0) return &optimizers[i];
-    name_consider(&nearest, optimizers[i].name);
+  for (size_t i = 0; i < n; i++) {
+    const char *const *entry = (const void *)((const char *)table + i * size);
+    if (strcmp(*entry, name) == 0) return entry;
+    name_consider(&nearest, *entry);
   }
-  elaborator_error(e, pos, "unknown optimizer '%s'", name);
+  elaborator_error(e, pos, "unknown %s '%s'", kind, name);
   if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
-  else elaborator_hint(e, "the optimizers are sgd, momentum, adam and adamw");
+  else elaborator_hint(e, "the %ss are %s", kind, all);
   return NULL;
+}
+
+static const OptimizerInfo *find_optimizer(Elaborator *e, AstPos pos, const char *name)
+{
+  return find_named(e, pos, name, optimizers, sizeof optimizers / sizeof *optimizers, sizeof *optimizers, "optimizer", "sgd, momentum, adam and adamw");
 }
 
 // group "*.bias", "*.norm.*", weight_decay=0: patterns, then what differs from the optimizer's own arguments
@@ -293,15 +300,7 @@ static const ScheduleInfo schedules[] = {
 
 static const ScheduleInfo *find_schedule(Elaborator *e, AstPos pos, const char *name)
 {
-  NameSearch nearest = name_search(name);
-  for (size_t i = 0; i < sizeof schedules / sizeof schedules[0]; i++) {
-    if (strcmp(schedules[i].name, name) == 0) return &schedules[i];
-    name_consider(&nearest, schedules[i].name);
-  }
-  elaborator_error(e, pos, "unknown schedule '%s'", name);
-  if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
-  else elaborator_hint(e, "the schedules are constant, cosine, linear and step");
-  return NULL;
+  return find_named(e, pos, name, schedules, sizeof schedules / sizeof *schedules, sizeof *schedules, "schedule", "constant, cosine, linear and step");
 }
 
 static int schedule_options_of(const ScheduleInfo *info, Option *out)

@@ -27,6 +27,7 @@ static int64_t n_kept(int64_t steps, int64_t rest) {
 int64_t scan_rest(int64_t steps) {
   enum { MOST = 256 };   // among so many numbers below any there is one with a divisor near its root
   int64_t best = 0;
+  if (steps < LEAST * LEAST) return 0;
   for (int64_t rest = 1; rest <= MOST && rest < n_kept(steps, best) && steps - rest >= LEAST * LEAST; rest++)
     if (n_kept(steps, rest) < n_kept(steps, best)) best = rest;
   return 3 * n_kept(steps, best) <= 2 * n_kept(steps, 0) ? best : 0;   // two loops in place of one for a third less at least

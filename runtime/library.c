@@ -135,17 +135,19 @@ static void adopt_product(NncOperation *op) {
 
 bool library_adopt_gemm(Library *lib, NncOperation *op) {
   adopt_product(op);
+  if (!lay_out_workspace(lib, op, 0)) return false;
   op->is_gemm = true;
   op->implementation = "sgemm";
-  return lay_out_workspace(lib, op, 0);
+  return true;
 }
 
 bool library_adopt_packed(Library *lib, NncOperation *op, const Gemm *gemm) {
   adopt_product(op);
+  if (!lay_out_workspace(lib, op, gemm_scratch(gemm, op->threads))) return false;
   op->is_packed = true;
   op->gemm = *gemm;
   op->implementation = "packed";
-  return lay_out_workspace(lib, op, gemm_scratch(gemm, op->threads));
+  return true;
 }
 
 bool library_adopt_winograd(Library *lib, NncOperation *op) {
