@@ -1,4 +1,5 @@
 // Element types, and tensors that lie permuted in the arena (weights packed for the convolutions).
+#include <math.h>
 #include <string.h>
 
 #include "runtime/narrow.h"
@@ -102,16 +103,30 @@ void narrow_from_float(const float *src, NncDtype to, void *dst, int64_t n) {
     for (int64_t i = 0; i < n; i++) d[i] = float_to_f16(src[i]);
 }
 
-// All conversions of bf16 and f16 go by way of f32, a piece at a time.
+// The neighbour in f32 with an odd last digit, x itself where f32 holds it. With more than two digits to spare, what is rounded from this is what would
+// be rounded from x (Boldo and Melquiond 2008, "Emulation of a FMA and correctly rounded sums", theorem 3): rounding to the nearest twice is not.
+static float double_to_odd_float(double x) {
+  float f = (float)x;
+  if ((double)f == x || x != x) return f;
+  uint32_t bits = float_bits(f), outwards = fabs((double)f) > fabs(x);   // beyond FLT_MAX, too, which is odd
+  return float_from_bits((bits - outwards) | 1);
+}
+
+// All conversions of bf16 and f16 go by way of f32, a piece at a time. Of other types each number is rounded once (but for integers beyond 2^53).
 static void convert_narrow(NncDtype from, const char *src, NncDtype to, char *dst, int64_t n) {
   enum { CHUNK = 1024 };
   float chunk[CHUNK];
+  double wide[CHUNK];
   for (int64_t first = 0; first < n; first += CHUNK) {
     int64_t count = n - first < CHUNK ? n - first : CHUNK;
     const void *s = src + first * dtype_bytes(from);
     void *d = dst + first * dtype_bytes(to);
     if (is_narrow(from)) narrow_to_float(from, s, chunk, count);
-    else convert_elements(from, s, NNC_F32, chunk, count);
+    else if (from == NNC_F32) memcpy(chunk, s, sizeof *chunk * (size_t)count);
+    else {
+      convert_elements(from, s, NNC_F64, wide, count);
+      for (int64_t i = 0; i < count; i++) chunk[i] = double_to_odd_float(wide[i]);
+    }
     if (is_narrow(to)) narrow_from_float(chunk, to, d, count);
     else convert_elements(NNC_F32, chunk, to, d, count);
   }

@@ -1,4 +1,4 @@
-// The runtime's parts on their own: Philox against published vectors, shuffling, schedules, initial values, packed tensors, the data
+// The runtime's parts on their own: Philox against published vectors, shuffling, schedules, initial values, roundings, packed tensors, the data
 // readers, and safetensors headers spoiled at random, which must end in an error and never in a crash.
 #include <math.h>
 #include <stdlib.h>
@@ -259,6 +259,33 @@ static void test_damaged_safetensors(void) {
   free(good), free(path);
 }
 
+// What lies a little to either side of the middle of two neighbours goes to the nearer one, the middle itself to the even one: for all neighbours, from a
+// type in which the middle has digits to spare for that.
+static void test_narrow(void) {
+  static const struct { NncDtype type; uint16_t infinite; } types[] = {{NNC_BF16, 0x7f80}, {NNC_F16, 0x7c00}};
+  for (int t = 0; t < 2; t++) {
+    int wrong = 0;
+    double last = 0;
+    for (uint16_t low = 0; low + 1 < types[t].infinite; low++) {
+      uint16_t pair[2] = {low, (uint16_t)(low + 1)}, to[4];
+      double v[2];
+      convert_elements(types[t].type, pair, NNC_F64, v, 2);
+      double middle = (v[0] + v[1]) / 2, from[4] = {nextafter(middle, 0), middle, nextafter(middle, 2 * v[1]), -nextafter(middle, 2 * v[1])};
+      convert_elements(NNC_F64, from, types[t].type, to, 4);
+      wrong += to[0] != low || to[1] != low + (low & 1) || to[2] != low + 1 || to[3] != ((low + 1) | 0x8000);
+      last = v[1] + (v[1] - v[0]) / 2;
+    }
+    uint16_t to[3];
+    convert_elements(NNC_F64, (double[]){nextafter(last, 0), last, -1e300}, types[t].type, to, 3);
+    CHECK(wrong == 0 && to[0] == types[t].infinite - 1 && to[1] == types[t].infinite && to[2] == (types[t].infinite | 0x8000), "%s: %d of all middles, the ends %04x %04x %04x",
+          dtype_name(types[t].type), wrong, to[0], to[1], to[2]);
+  }
+  int32_t middle[3] = {(1 << 24) + (1 << 16), (1 << 24) + (1 << 16) + 1, 3};   // f32 does not hold the second, bf16 neither
+  uint16_t to[3];
+  convert_elements(NNC_I32, middle, NNC_BF16, to, 3);
+  CHECK(to[0] == 0x4b80 && to[1] == 0x4b81 && to[2] == 0x4040, "integers: %04x %04x %04x", to[0], to[1], to[2]);
+}
+
 int main(void) {
   report_set_name("test_runtime");
   char template[] = "test-runtime-XXXXXX";
@@ -270,6 +297,7 @@ int main(void) {
   test_permutation();
   test_schedule();
   test_init();
+  test_narrow();
   test_npy();
   test_bytes();
   test_safetensors();
