@@ -109,15 +109,21 @@ static bool read_tensor(const Safetensors *s, const SafetensorsEntry *e, const N
   return ok;
 }
 
+const char *averaged_parameter(const char *name) {
+  size_t n = strlen(name), suffix = strlen(".ema");
+  if (n <= suffix || strcmp(name + n - suffix, ".ema") != 0) return NULL;
+  for (int i = 0; i < nnc_program.n_persistent; i++) {   // a parameter may be called ema
+    const char *parameter = nnc_program.persistent[i].name;
+    if (strlen(parameter) == n - suffix && strncmp(parameter, name, n - suffix) == 0) return parameter;
+  }
+  return NULL;
+}
+
 // Weights that were trained without a moving average serve as their own.
 static const SafetensorsEntry *find_entry(const Safetensors *s, const NncTensor *t, bool weights_only) {
   const SafetensorsEntry *e = safetensors_find(s, t->name);
-  size_t n = strlen(t->name), suffix = strlen(".ema");
-  if (e || !weights_only || n <= suffix || strcmp(t->name + n - suffix, ".ema") != 0) return e;
-  char *base = xasprintf("%.*s", (int)(n - suffix), t->name);
-  e = safetensors_find(s, base);
-  free(base);
-  return e;
+  const char *parameter = e || !weights_only ? NULL : averaged_parameter(t->name);
+  return parameter ? safetensors_find(s, parameter) : e;
 }
 
 // All tensors are checked before the first is read, so that a bad file leaves the arena as it was. Of a weight file the optimizer's

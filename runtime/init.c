@@ -50,12 +50,8 @@ static double value(const Init *init, uint64_t seed, uint64_t stream, int64_t i)
 
 // The draws of a tensor are those of its name; the moving average of a parameter begins as the parameter does.
 static uint64_t stream_of(const char *name) {
-  size_t n = strlen(name), suffix = strlen(".ema");
-  if (n <= suffix || strcmp(name + n - suffix, ".ema") != 0) return philox_stream(name);
-  char *base = xasprintf("%.*s", (int)(n - suffix), name);
-  uint64_t stream = philox_stream(base);
-  free(base);
-  return stream;
+  const char *parameter = averaged_parameter(name);
+  return philox_stream(parameter ? parameter : name);
 }
 
 bool init_tensor(const NncTensor *t, char *arena, uint64_t seed) {

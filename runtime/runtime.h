@@ -203,6 +203,7 @@ bool checkpoint_resume(const char *path, char *arena, TrainState *state);
 void weights_add_metadata(SafetensorsWriter *w);           // of files of this model
 bool weights_save(const char *path, const char *arena);    // parameters and states only
 bool weights_load(const char *path, char *arena);          // parameters and states; all must be there with the right shape
+const char *averaged_parameter(const char *name);          // the parameter whose moving average has this name; NULL: none
 char *checkpoint_default_path(void);                       // "<model>.safetensors"; Owned by the caller
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -210,7 +211,7 @@ char *checkpoint_default_path(void);                       // "<model>.safetenso
 typedef struct WeightMap WeightMap;
 WeightMap *weight_map_read(const char *path);              // NULL after reporting file and line
 void weight_map_free(WeightMap *m);                        // m may be NULL
-// Parameters and states from the file; m NULL: names are the same. All is checked before the arena is touched; every differing tensor is reported.
+// Parameters and states from the file, or as their initialisers say where the map says `new`; m NULL: names are the same. All is checked before the arena is touched; every differing tensor is reported.
 bool weight_map_import(const char *path, const WeightMap *m, char *arena);
 // The other way round. floats: the type of floats in the file, NULL: as they are; a number that it cannot hold is an error.
 bool weight_map_export(const char *path, const WeightMap *m, const NncDtype *floats, const char *arena);

@@ -9,10 +9,12 @@
 
 #include "runtime/runtime.h"
 
+typedef enum RuleKind { RULE_PIECES, RULE_IGNORE, RULE_NEW } RuleKind;
 typedef struct Rule {
-  char *ours;              // Owned; pattern; NULL: an `ignore` rule
+  RuleKind kind;
+  char *ours;              // Owned; pattern; of `ignore` in their file; `*` stands for dots too but in RULE_PIECES
   int n_theirs;
-  char **theirs;           // Owned; templates, joined along the first axis; of `ignore` one pattern
+  char **theirs;           // Owned; templates, joined along the first axis; RULE_PIECES only
   bool transpose;
   int rank;                // of `reshape`; 0: none
   int64_t dim[NNC_MAX_RANK];   // in their file, -1 (at most one): what is left
@@ -101,22 +103,26 @@ static bool parse_sizes(const WeightMap *m, int line, const char *text, Rule *r)
   }
 }
 
-// Words of a line: `ignore PATTERN` or `PATTERN = TEMPLATE {, TEMPLATE} [transpose] [reshape SIZE{,SIZE}]`.
+static bool parse_pattern(const WeightMap *m, int line, Rule *r, const char *pattern, const char *rest) {
+  if (!pattern || rest) return malformed(m, line, r->kind == RULE_NEW ? "expected one pattern after `new`" : "expected one pattern after `ignore`");
+  r->ours = xstrdup(pattern);
+  return true;
+}
+
+// Words of a line: `ignore PATTERN`, `new PATTERN` or `PATTERN = TEMPLATE {, TEMPLATE} [transpose] [reshape SIZE{,SIZE}]`.
 static bool parse_rule(WeightMap *m, int line, char *text) {
   char *save = NULL, *word = strtok_r(text, " \t\r\n", &save);
   if (!word) return true;
   m->rules = xrealloc(m->rules, sizeof *m->rules * (size_t)(m->n_rules + 1));
   Rule *r = &m->rules[m->n_rules++];
   *r = (Rule){0};
-  if (strcmp(word, "ignore") == 0) {
-    if (!(word = strtok_r(NULL, " \t\r\n", &save))) return malformed(m, line, "expected a pattern after `ignore`");
-    add_their(r, word);
-    return !strtok_r(NULL, " \t\r\n", &save) || malformed(m, line, "expected one pattern after `ignore`");
-  }
+  char *second = strtok_r(NULL, " \t\r\n", &save);
+  r->kind = second && strcmp(second, "=") == 0 ? RULE_PIECES : strcmp(word, "ignore") == 0 ? RULE_IGNORE : strcmp(word, "new") == 0 ? RULE_NEW : RULE_PIECES;
+  if (r->kind != RULE_PIECES) return parse_pattern(m, line, r, second, strtok_r(NULL, " \t\r\n", &save));
   r->ours = xstrdup(word);
   int stars = count_stars(r->ours);
   if (stars > MAX_CAPTURES) return malformed(m, line, "more than 8 `*`");
-  if (!(word = strtok_r(NULL, " \t\r\n", &save)) || strcmp(word, "=") != 0) return malformed(m, line, "expected `=` after the model's name");
+  if (!second || strcmp(second, "=") != 0) return malformed(m, line, "expected `=` after the model's name");
   bool more = true;
   for (; more; ) {
     if (!(word = strtok_r(NULL, " \t\r\n", &save))) return malformed(m, line, "expected the name of a tensor in the file");
@@ -229,14 +235,14 @@ static bool pieces_of(const WeightMap *m, const NncTensor *t, Pieces *p) {
   const Rule *r = NULL;
   for (int i = 0; m && i < m->n_rules && !r; i++) {
     c.n = 0;
-    if (m->rules[i].ours && matches(m->rules[i].ours, t->name, false, &c)) r = &m->rules[i];
+    if (m->rules[i].kind == RULE_PIECES && matches(m->rules[i].ours, t->name, false, &c)) r = &m->rules[i];
   }
   p->n = r ? r->n_theirs : 1;
   p->names = xcalloc((size_t)p->n, sizeof *p->names);
   for (int i = 0; i < p->n; i++) p->names[i] = r ? expand(r->theirs[i], &c) : xstrdup(t->name);
   int rank = r && r->rank ? r->rank : t->rank;
   if (r && r->transpose && rank != 2) {
-    report_error("%s: %s is to be transposed but has %d axes, not 2", m->path, t->name, rank);
+    report_error("%s: %s is to be transposed but has %d ax%s, not 2", m->path, t->name, rank, rank == 1 ? "is" : "es");
     return false;
   }
   if (p->n > 1 && (t->rank == 0 || t->dim[0] % p->n != 0)) {
@@ -282,12 +288,31 @@ static bool check_piece(const Safetensors *s, const NncTensor *t, const Pieces *
   return false;
 }
 
-static bool ignored(const WeightMap *m, const char *name) {
+// Whether an `ignore` or a `new` rule is for this name.
+static bool named(const WeightMap *m, RuleKind kind, const char *name) {
   for (int i = 0; m && i < m->n_rules; i++) {
     Captures c = {0};
-    if (!m->rules[i].ours && matches(m->rules[i].theirs[0], name, true, &c)) return true;
+    if (m->rules[i].kind == kind && matches(m->rules[i].ours, name, true, &c)) return true;
   }
   return false;
+}
+
+// A moving average that is not in the file begins as its parameter, whose name this is; else NULL.
+static const char *borrowed_from(const Safetensors *s, const WeightMap *m, const NncTensor *t) {
+  const char *parameter = averaged_parameter(t->name);
+  if (!parameter) return NULL;
+  Pieces p;
+  bool found = !pieces_of(m, t, &p);
+  for (int k = 0; k < p.n; k++) found |= safetensors_find(s, p.names[k]) != NULL;
+  pieces_free(&p);
+  return found ? NULL : parameter;
+}
+
+// Parameters and states that are read; a moving average of what begins anew does so, too.
+static bool is_imported(const WeightMap *m, const NncTensor *t) {
+  const char *parameter = averaged_parameter(t->name);
+  bool anew = named(m, RULE_NEW, t->name) || (parameter && named(m, RULE_NEW, parameter));
+  return is_weight(t) && !anew;
 }
 
 // Every difference between file and model is reported.
@@ -296,7 +321,7 @@ static bool check_all(const Safetensors *s, const WeightMap *m) {
   bool *used = xcalloc((size_t)s->n_entries + 1, sizeof *used);
   for (int i = 0; i < nnc_program.n_persistent; i++) {
     const NncTensor *t = &nnc_program.persistent[i];
-    if (!is_weight(t)) continue;
+    if (!is_imported(m, t) || borrowed_from(s, m, t)) continue;   // the parameter is checked where it is
     Pieces p;
     bool fits = pieces_of(m, t, &p);
     for (int k = 0; fits && k < p.n; k++) {
@@ -308,7 +333,7 @@ static bool check_all(const Safetensors *s, const WeightMap *m) {
     pieces_free(&p);
   }
   for (int i = 0; i < s->n_entries; i++) {
-    if (used[i] || ignored(m, s->entries[i].name)) continue;
+    if (used[i] || named(m, RULE_IGNORE, s->entries[i].name)) continue;
     report_error("%s: tensor %s has no place in the model (`ignore %s` in a mapping file leaves it out)", s->path, s->entries[i].name, s->entries[i].name);
     ok = false;
   }
@@ -318,7 +343,10 @@ static bool check_all(const Safetensors *s, const WeightMap *m) {
 
 static bool import_tensor(const Safetensors *s, const WeightMap *m, const NncTensor *t, char *arena) {
   Pieces p;
-  bool ok = pieces_of(m, t, &p);
+  NncTensor from = *t;
+  const char *parameter = borrowed_from(s, m, t);
+  if (parameter) from.name = parameter;
+  bool ok = pieces_of(m, &from, &p);
   int64_t n = tensor_elements(t) / p.n, element = dtype_bytes(t->dtype);
   char *whole = xmalloc((size_t)t->bytes), *piece = xmalloc((size_t)(n * element));
   for (int k = 0; ok && k < p.n; k++) {
@@ -342,8 +370,10 @@ bool weight_map_import(const char *path, const WeightMap *m, char *arena) {
   Safetensors s;
   if (!safetensors_open(path, &s)) return false;
   bool ok = check_all(&s, m);
-  for (int i = 0; i < nnc_program.n_persistent && ok; i++)
-    if (is_weight(&nnc_program.persistent[i])) ok = import_tensor(&s, m, &nnc_program.persistent[i], arena);
+  for (int i = 0; i < nnc_program.n_persistent && ok; i++) {
+    const NncTensor *t = &nnc_program.persistent[i];
+    ok = is_imported(m, t) ? import_tensor(&s, m, t, arena) : !is_weight(t) || init_tensor(t, arena, (uint64_t)nnc_program.seed);
+  }
   safetensors_close(&s);
   return ok;
 }
@@ -399,6 +429,20 @@ static bool export_tensor(SafetensorsWriter *w, int *index, const NncTensor *t, 
   return ok;
 }
 
+// A file holds a name once: two tensors of ours, or two pieces, under one name would be one.
+static bool check_names(const WeightMap *m, int n, const Pieces *pieces) {
+  bool ok = true;
+  for (int i = 0; i < n; i++)
+    for (int k = 0; k < pieces[i].n; k++)
+      for (int j = 0; j <= i; j++)
+        for (int l = 0; l < (j < i ? pieces[j].n : k); l++) {
+          if (strcmp(pieces[i].names[k], pieces[j].names[l]) != 0) continue;
+          report_error("%s: %s and %s would both be written as %s", m->path, nnc_program.persistent[j].name, nnc_program.persistent[i].name, pieces[i].names[k]);
+          ok = false;
+        }
+  return ok;
+}
+
 bool weight_map_export(const char *path, const WeightMap *m, const NncDtype *floats, const char *arena) {
   SafetensorsWriter *w = safetensors_create(path);
   int n = nnc_program.n_persistent, index = 0;
@@ -411,7 +455,7 @@ bool weight_map_export(const char *path, const WeightMap *m, const NncDtype *flo
     ok = pieces_of(m, t, &pieces[i]) && ok;
     for (int k = 0; k < pieces[i].n; k++) safetensors_declare(w, pieces[i].names[k], type_in_file(t, floats), pieces[i].rank, pieces[i].dim);
   }
-  ok = ok && safetensors_begin(w);
+  ok = ok && (!m || check_names(m, n, pieces)) && safetensors_begin(w);
   for (int i = 0; i < n && ok; i++) {
     const NncTensor *t = &nnc_program.persistent[i];
     if (pieces[i].n) ok = export_tensor(w, &index, t, &pieces[i], type_in_file(t, floats), arena);
