@@ -10,7 +10,7 @@
 
 #include "runtime/library.h"
 
-enum { PANEL = 32, TILE_ROWS = 14, K_STEP = 8, K_BLOCK = 256, ROWS_AHEAD = 16, ROWS_OF_BLOCK = 256, MOST_ROWS = 1022, LEAST_ROWS = 112, UNITS_OF_THREAD = 4, SPINS = 1000 };
+enum { PANEL = 32, TILE_ROWS = 14, K_STEP = 8, K_BLOCK = 256, ROWS_AHEAD = 16, ROWS_OF_BLOCK = 256, MOST_ROWS = 1022, LEAST_ROWS = 112, LEAST_K = 64, UNITS_OF_THREAD = 4, SPINS = 1000 };
 #define MOST_PACKED (1 << 20)    // bytes of A that a thread packs at a time: half of a second cache
 #define LEAST_PACKED (1 << 17)
 #define LEAST_WORK (1 << 21)     // m * n * k
@@ -81,7 +81,7 @@ static int64_t buffers_of(const Blocking *b, int threads) { return b->by_rows ? 
 
 bool gemm_fits(const Gemm *g) {
   bool a = g->a_col == 1 || (g->a_rows.pixel == 1 && !g->a_rows.width), b = g->b_col == 1 || (g->b_rows.pixel == 1 && !g->b_rows.width);
-  return a && b && g->m >= TILE_ROWS && g->n >= PANEL && g->k >= K_STEP && g->m <= INT32_MAX && g->n <= INT32_MAX && g->k <= INT32_MAX &&
+  return a && b && g->m >= TILE_ROWS && g->n >= PANEL && g->k >= LEAST_K && g->m <= INT32_MAX && g->n <= INT32_MAX && g->k <= INT32_MAX &&
          (double)g->m * (double)g->n * (double)g->k >= LEAST_WORK && strncmp(nnc_library_isa(), "avx512_core", 11) == 0;
 }
 

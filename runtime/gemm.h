@@ -1,4 +1,4 @@
-// Products of f32 matrices by own packed loops (gemm.c), for AVX-512: what library_conv.c takes for some 1x1 convolutions.
+// Products of f32 matrices by own packed loops (gemm.c), for AVX-512: what linear layers and some 1x1 convolutions are computed by.
 #ifndef NNC_RUNTIME_GEMM_H
 #define NNC_RUNTIME_GEMM_H
 

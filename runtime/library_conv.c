@@ -79,8 +79,8 @@ static void assign_operands(NncOperation *op, LibraryOperand **x, LibraryOperand
   *y = &op->operand[role[op->conv.pass][2]];
 }
 
-// A 1x1 convolution of channels-last images is one product over all pixels that it reads: of own loops (gemm.c), which pick the pixels of a strided
-// one while packing, or dnnl_sgemm. oneDNN's 1x1 kernels read the weights once per image and reorder them, which costs up to half of the
+// A 1x1 convolution of channels-last images is one product over all pixels that it reads: by library_adopt_product, or of own loops that
+// pick the pixels of a strided one while packing. oneDNN's 1x1 kernels read the weights once per image and reorder them, which costs up to half of the
 // time on small images with many channels, and copy the pixels of strided ones; on large dense ones they are ahead, but for weight gradients with
 // more columns than rows. Figures: docs/performance.md.
 static bool adopt_product_of(Library *lib, NncOperation *op) {
@@ -96,18 +96,16 @@ static bool adopt_product_of(Library *lib, NncOperation *op) {
   case NNC_CONV_WEIGHT_GRAD: m.m = c->o, m.n = c->c, m.k = pixels, m.a_row = 1, m.a_col = c->o, m.b_row = c->c, m.b_col = 1; break;
   }
   m.c_row = m.n;
-  Gemm gemm = {.m = m.m, .n = m.n, .k = m.k, .a_rows.pixel = m.a_row, .a_col = m.a_col, .b_rows.pixel = m.b_row, .b_col = m.b_col, .c_rows.pixel = m.c_row};
+  Gemm gemm = library_gemm_of(&m);
   if (!dense) {
     GemmRows picked = {.pixel = c->stride[1] * c->c, .line = c->stride[0] * c->w * c->c, .image = c->h * c->w * c->c, .width = c->ow, .height = c->oh};
     if (c->pass == NNC_CONV_FORWARD) gemm.a_rows = picked;
     else if (is_weight_grad) gemm.b_rows = picked;
     else gemm.c_rows = picked, gemm.clears_c = true, gemm.c_elements = c->n * c->h * c->w * c->c;
+    return c->dtype == NNC_F32 && gemm_fits(&gemm) && library_adopt_packed(lib, op, &gemm);
   }
-  bool packed = !dense || pixels <= 1024 || (pixels <= 2048 && !(narrows && c->pass == NNC_CONV_FORWARD));
-  if (packed && c->dtype == NNC_F32 && gemm_fits(&gemm)) return library_adopt_packed(lib, op, &gemm);
-  bool single = dense && (pixels <= 1024 || (is_weight_grad && c->o <= c->c));
-  op->matmul = m;
-  return single && library_gemm_fits(&m) && library_adopt_gemm(lib, op);
+  bool few = pixels <= 1024 || (pixels <= 2048 && !(narrows && c->pass == NNC_CONV_FORWARD) && gemm_fits(&gemm));
+  return (few || (is_weight_grad && c->o <= c->c)) && library_product_fits(&m) && library_adopt_product(lib, op, &m);
 }
 
 static bool describe_converted(NncOperation *op) {

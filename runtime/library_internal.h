@@ -71,9 +71,12 @@ bool library_describe_matmul(Library *lib, NncOperation *op);
 // False (nothing kept) when a reorder is not available.
 bool library_adopt(Library *lib, NncOperation *op, dnnl_primitive_desc_t desc);
 bool library_adopt_direct(Library *lib, NncOperation *op);
-bool library_adopt_gemm(Library *lib, NncOperation *op);   // by op->matmul, which library_gemm_fits
+bool library_adopt_gemm(Library *lib, NncOperation *op);   // by op->matmul, which library_product_fits
 bool library_adopt_packed(Library *lib, NncOperation *op, const Gemm *gemm);   // which gemm_fits
-bool library_gemm_fits(const NncMatmul *m);
+// A single product of f32 matrices, the only kind that library_product_fits: by own loops (gemm.h) or, where those do not fit, dnnl_sgemm.
+bool library_product_fits(const NncMatmul *m);
+bool library_adopt_product(Library *lib, NncOperation *op, const NncMatmul *m);
+Gemm library_gemm_of(const NncMatmul *m);
 bool library_gemm(const NncOperation *op, void *const address[3]);
 bool library_adopt_winograd(Library *lib, NncOperation *op);   // by op->conv, which winograd_fits
 // Takes op->copy[] and the operation on them.

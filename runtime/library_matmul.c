@@ -1,5 +1,5 @@
-// Matrix products through oneDNN with the strides of the operands, so that transposed and interleaved operands are read in place: single ones
-// through dnnl_sgemm, batches and what BLAS cannot say through the matmul primitive.
+// Matrix products with the strides of the operands, so that transposed and interleaved operands are read in place: single ones by own loops (gemm.h),
+// small ones and those on other processors through dnnl_sgemm, batches and what BLAS cannot say through oneDNN's matmul primitive.
 #include "runtime/library_internal.h"
 
 static bool describe_matrix(dnnl_memory_desc_t *out, int64_t batch, int64_t rows, int64_t cols, int64_t s_batch, int64_t s_row,
@@ -17,9 +17,20 @@ static bool is_blas_matrix(int64_t rows, int64_t cols, int64_t row, int64_t col)
 
 // The primitive's first choice, brg:avx512_core, copies its operands badly when rows lie a multiple of 4 KiB apart or A is transposed: it
 // reaches half of dnnl_sgemm's rate there, and nowhere much more. docs/performance.md has the figures. With a handful of rows it is ahead.
-bool library_gemm_fits(const NncMatmul *m) {
+bool library_product_fits(const NncMatmul *m) {
   return m->batch == 1 && m->dtype == NNC_F32 && (m->m >= 16 || m->b_col == 1) && is_blas_matrix(m->m, m->k, m->a_row, m->a_col) &&
          is_blas_matrix(m->k, m->n, m->b_row, m->b_col) && m->c_row >= m->n;
+}
+
+Gemm library_gemm_of(const NncMatmul *m) {
+  return (Gemm){.m = m->m, .n = m->n, .k = m->k, .a_rows.pixel = m->a_row, .a_col = m->a_col, .b_rows.pixel = m->b_row, .b_col = m->b_col, .c_rows.pixel = m->c_row};
+}
+
+bool library_adopt_product(Library *lib, NncOperation *op, const NncMatmul *m) {
+  Gemm gemm = library_gemm_of(m);
+  if (gemm_fits(&gemm)) return library_adopt_packed(lib, op, &gemm);
+  op->matmul = *m;
+  return library_adopt_gemm(lib, op);
 }
 
 // Each thread multiplies its own columns, so that none waits for what another copies: whole tiles of dnnl_sgemm's kernel, 48 columns wide.
@@ -91,7 +102,7 @@ bool library_describe_matmul(Library *lib, NncOperation *op) {
             describe_matrix(&op->operand[1].given, m->batch, m->k, m->n, m->b_batch, m->b_row, m->b_col, batched, type) &&
             describe_matrix(&op->operand[2].given, m->batch, m->m, m->n, batched && !m->c_batch ? m->m * m->n : m->c_batch, m->c_row, 1,
                             batched, result);
-  if (ok && library_gemm_fits(m)) return library_adopt_gemm(lib, op);
+  if (ok && library_product_fits(m)) return library_adopt_product(lib, op, m);
   dnnl_matmul_desc_t desc;
   dnnl_primitive_desc_t found = NULL;
   ok = ok && dnnl_matmul_desc_init(&desc, &op->operand[0].given, &op->operand[1].given, NULL, &op->operand[2].given) == dnnl_success &&
