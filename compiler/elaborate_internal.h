@@ -221,7 +221,7 @@ bool transforms_read(Elaborator *e, const AstStmt *s, int n, const DataInput *in
 
 // elaborate_settings.c
 bool settings_known(Elaborator *e, const AstStmt *s);        // reports an unknown keyword
-void settings_check_call(Elaborator *e, const AstStmt *s);   // optimizer and schedule: which one, and the names of its arguments
+void settings_check_line(Elaborator *e, const AstStmt *s);   // optimizer, schedule and group: which one, names of arguments, values that are written out
 bool settings_read(Elaborator *e);                           // e->settings to module attributes and e->groups
 void settings_loss_scale(Elaborator *e, double init, int64_t every);   // every 0: it stays
 int settings_group_of(Elaborator *e, const char *path);

@@ -107,7 +107,7 @@ static void check_setting(Elaborator *e, const AstStmt *s)
 {
   bool call = is_setting(s, "optimizer") || is_setting(s, "schedule") || is_setting(s, "loss_scale");
   if (!settings_known(e, s) || is_setting(s, "data") || is_setting(s, "eval")) return;
-  if (call && !is_setting(s, "loss_scale")) settings_check_call(e, s);
+  settings_check_line(e, s);
   for (int i = 0; i < s->setting.n_args; i++) {
     const AstExpr *x = s->setting.args[i].value;
     if (call && x->kind == AST_NAME) continue;

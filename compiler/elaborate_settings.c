@@ -22,13 +22,14 @@ static const char *const option_kinds[] = {"a number", "an integer", "true or fa
 static bool option_value(Elaborator *e, const char *of, const Option *o, const CallArg *a, double *value)
 {
   const Value *v = &a->value;
+  const char *name = strcmp(of, o->name) == 0 ? elaborator_format(e, "'%s'", of) : elaborator_format(e, "%s: '%s'", of, o->name);   // of `clip 1.0` the setting itself
   bool fits = o->kind == OPTION_FLAG ? v->kind == VALUE_BOOL : v->kind == VALUE_INT || (o->kind == OPTION_REAL && v->kind == VALUE_FLOAT);
   if (!fits || !value_as_number(v, value))
-    return elaborator_error(e, a->pos, "%s: '%s' must be %s, found %s", of, o->name, option_kinds[o->kind], value_describe(e, *v));
+    return elaborator_error(e, a->pos, "%s must be %s, found %s", name, option_kinds[o->kind], value_describe(e, *v));
   if (*value < o->low || *value > o->high || !isfinite(*value)) {
-    if (o->high >= BIG && *value > o->high) return elaborator_error(e, a->pos, "%s: '%s' is too large: %g", of, o->name, *value);
-    if (o->high >= BIG) return elaborator_error(e, a->pos, "%s: '%s' must be at least %g, found %g", of, o->name, o->low, *value);
-    return elaborator_error(e, a->pos, "%s: '%s' must be between %g and %g, found %g", of, o->name, o->low, o->high, *value);
+    if (o->high >= BIG && *value > o->high) return elaborator_error(e, a->pos, "%s is too large: %g", name, *value);
+    if (o->high >= BIG) return elaborator_error(e, a->pos, "%s must be at least %g, found %g", name, o->low, *value);
+    return elaborator_error(e, a->pos, "%s must be between %g and %g, found %g", name, o->low, o->high, *value);
   }
   return true;
 }
@@ -199,6 +200,18 @@ static const OptimizerInfo *find_optimizer(Elaborator *e, AstPos pos, const char
   return find_named(e, pos, name, optimizers, sizeof optimizers / sizeof *optimizers, sizeof *optimizers, "optimizer", "sgd, momentum, adam and adamw");
 }
 
+static bool pattern_of(Elaborator *e, const CallArg *a)
+{
+  return a->value.kind == VALUE_STRING || elaborator_error(e, a->pos, "a pattern of parameter names must be a string, found %s", value_describe(e, a->value));
+}
+
+static bool group_incomplete(Elaborator *e, const AstStmt *s)
+{
+  elaborator_error(e, s->pos, "'group' needs a pattern of parameter names and what differs for them");
+  elaborator_hint(e, "group \"*.bias\", weight_decay=0");
+  return false;
+}
+
 // group "*.bias", "*.norm.*", weight_decay=0: patterns, then what differs from the optimizer's own arguments
 static bool read_group_line(Elaborator *e, const AstStmt *s, const OptimizerInfo *o, const double *base)
 {
@@ -207,15 +220,10 @@ static bool read_group_line(Elaborator *e, const AstStmt *s, const OptimizerInfo
   if (!eval_args(e, n, s->setting.args, args)) return false;
   Group g = {.pos = s->pos, .patterns = elaborator_alloc(e, sizeof *g.patterns * (size_t)(n + 1))};
   for (; n_patterns < n && !args[n_patterns].name; n_patterns++) {
-    if (args[n_patterns].value.kind != VALUE_STRING)
-      return elaborator_error(e, args[n_patterns].pos, "a pattern of parameter names must be a string, found %s", value_describe(e, args[n_patterns].value));
+    if (!pattern_of(e, &args[n_patterns])) return false;
     g.patterns[g.n_patterns++] = args[n_patterns].value.s;
   }
-  if (n_patterns == 0 || n_patterns == n) {
-    elaborator_error(e, s->pos, "'group' needs a pattern of parameter names and what differs for them");
-    elaborator_hint(e, "group \"*.bias\", weight_decay=0");
-    return false;
-  }
+  if (n_patterns == 0 || n_patterns == n) return group_incomplete(e, s);
   double v[GROUP_OPTIONS];
   memcpy(v, base, sizeof v);
   if (!read_group(e, s->pos, "group", o, true, n - n_patterns, args + n_patterns, v)) return false;
@@ -243,13 +251,12 @@ static bool read_optimizer(Elaborator *e)
   v[LR] = o->lr;
   v[WEIGHT_DECAY] = o->weight_decay;
   v[MOMENTUM] = o->momentum;
-  if (!read_group(e, s->pos, o->name, o, false, n, args, v)) return false;
+  bool ok = read_group(e, s->pos, o->name, o, false, n, args, v);
   const char *kind = strcmp(o->name, "sgd") == 0 && v[MOMENTUM] > 0 ? "momentum" : o->name;
   set_module_attr(e, "nn.optimizer", text_attr(e, kind));
   e->groups = elaborator_alloc(e, sizeof *e->groups * (size_t)(e->n_settings + 1));
   e->n_groups = 1;
   unpack(v, &e->groups[0]);
-  bool ok = true;
   for (int i = 0; i < e->n_settings; i++)
     if (strcmp(e->settings[i]->setting.keyword.text, "group") == 0) ok = read_group_line(e, e->settings[i], o, v) && ok;
   return ok;
@@ -446,23 +453,85 @@ static bool read_labels(Elaborator *e)
   return true;
 }
 
-void settings_check_call(Elaborator *e, const AstStmt *s)
+// --- Lines in branches that are not taken ------------------------------------------------------------------------------------
+
+// An argument whose value is written out; nothing is executed here, not even a sign.
+static bool literal_argument(Elaborator *e, const AstExpr *x, CallArg *arg)
 {
+  Value v;
+  *arg = (CallArg){.pos = x->pos};
+  switch (x->kind) {
+    case AST_INT: v = value_int(x->integer); break;
+    case AST_FLOAT: v = value_float(x->number); break;
+    case AST_BOOL: v = value_bool(x->boolean); break;
+    case AST_STRING: v = value_string(x->text); break;
+    case AST_UNARY: {
+      CallArg inner;
+      if (!literal_argument(e, x->unary.x, &inner) || !value_unary(e, x->pos, x->unary.op, inner.value, &v)) return false;
+      break;
+    }
+    default: return false;
+  }
+  arg->value = v;
+  return true;
+}
+
+// The names of arguments, and the values that are written out; what a name stands for is not known here.
+static void check_written(Elaborator *e, AstPos pos, const char *of, int n_args, const AstArg *args, int n, const Option *options)
+{
+  bool given[GROUP_OPTIONS] = {0};
+  double ignored;
+  for (int k = 0, place = 0; k < n_args; k++) {
+    CallArg arg;
+    int i = args[k].name.text ? find_option(e, of, args[k].name.text, args[k].name.pos, n, options) : place++;
+    if (i >= n) {
+      if (!args[k].name.text) elaborator_error(e, args[k].value->pos, "too many arguments to %s, which takes %d", of, n);
+      continue;
+    }
+    given[i] = true;
+    if (literal_argument(e, args[k].value, &arg)) option_value(e, of, &options[i], &arg, &ignored);
+  }
+  for (int i = 0; i < n; i++)
+    if (!given[i] && isnan(options[i].otherwise)) elaborator_error(e, pos, "%s needs '%s'", of, options[i].name);
+}
+
+// Whose optimizer it is is not known: it may have any option that some optimizer has.
+static void check_group(Elaborator *e, const AstStmt *s)
+{
+  int n = s->setting.n_args, n_patterns = 0;
+  Option options[GROUP_OPTIONS];
+  memcpy(options, group_options, sizeof options);
+  options[LR].otherwise = 0;   // that of the optimizer
+  for (; n_patterns < n && !s->setting.args[n_patterns].name.text; n_patterns++) {
+    CallArg arg;
+    if (literal_argument(e, s->setting.args[n_patterns].value, &arg)) pattern_of(e, &arg);
+  }
+  if (n_patterns == 0 || n_patterns == n) group_incomplete(e, s);
+  else check_written(e, s->pos, "group", n - n_patterns, s->setting.args + n_patterns, GROUP_OPTIONS, options);
+}
+
+void settings_check_line(Elaborator *e, const AstStmt *s)
+{
+  const char *keyword = s->setting.keyword.text;
   const AstExpr *x = s->setting.n_args == 1 && !s->setting.args[0].name.text ? s->setting.args[0].value : NULL;
-  if (!x || (x->kind != AST_NAME && x->kind != AST_CALL)) return;
+  bool optimizer = strcmp(keyword, "optimizer") == 0, schedule = strcmp(keyword, "schedule") == 0;
+  if (strcmp(keyword, "group") == 0) check_group(e, s);
+  if ((!optimizer && !schedule) || !x || (x->kind != AST_NAME && x->kind != AST_CALL)) return;
   const char *callee = x->kind == AST_NAME ? x->text : x->call.callee;
   Option options[MAX_OPTIONS];
   int n = 0;
-  if (strcmp(s->setting.keyword.text, "optimizer") == 0) {
+  if (optimizer) {
     const OptimizerInfo *o = find_optimizer(e, x->pos, callee);
     if (o) n = options_of(o, false, options);
+    if (n) options[0].otherwise = o->lr;
   } else {
     const ScheduleInfo *info = find_schedule(e, x->pos, callee);
     if (info) n = schedule_options_of(info, options);
   }
-  for (int i = 0; n > 0 && x->kind == AST_CALL && i < x->call.n_args; i++)
-    if (x->call.args[i].name.text) find_option(e, callee, x->call.args[i].name.text, x->call.args[i].name.pos, n, options);
+  if (n) check_written(e, s->pos, callee, x->kind == AST_CALL ? x->call.n_args : 0, x->kind == AST_CALL ? x->call.args : NULL, n, options);
 }
+
+// --- All of the section ------------------------------------------------------------------------------------------------------
 
 bool settings_read(Elaborator *e)
 {
