@@ -24,6 +24,8 @@ bool cuda_uses_tf32(void);     // --math=tf32
 char *cuda_conv_name(const NncConv *c);
 int64_t conv_workspace_bytes(const NncConv *c);
 void cuda_emit_conv(const NncConv *c, const char *name, EmittedKernel *out);
+// conv_endings.c: finished kernels that are one product with different epilogues become one kernel with a number to choose by. Once, before their code is built.
+void cuda_join_endings(EmittedKernels *kernels);
 
 // The tensor cores' template serves it: *shape says how. cuda_add_template adds its launches and comments.
 struct ConvShape;

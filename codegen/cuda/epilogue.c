@@ -312,7 +312,7 @@ static void add_buffers(const Chain *c, const Chain *prologue, int launch, bool 
     l->buffers[l->n_buffers++] = workspace;
     return;
   }
-  const int first[] = {x, argument_of(k, prologue, 1), x, workspace};   // nothing reads the third
+  const int first[] = {x, argument_of(k, prologue, 1), x, workspace};   // nothing writes the third
   for (int i = 0; i < 4; i++) l->buffers[l->n_buffers++] = first[i];
   for (int i = 0; i < c->e.n_inputs && product; i++) l->buffers[l->n_buffers++] = c->input_arg[i];
   for (int i = 0; i < c->e.n_outputs && product; i++) l->buffers[l->n_buffers++] = k->n_args + c->output_result[i];
@@ -335,6 +335,7 @@ void schedule_conv(CudaModule *m, const Kernel *k, EmittedKernel *out) {
   move_text(m, &out->text);
   add_function(m, &c);
   c.shape.epilogue = c.e;
+  c.shape.ending_buffers = c.e.n_inputs + c.e.n_outputs;
   Kernel of = kernel_of_operand(k);
   Chain prologue = {0};
   if (has_prologue(k)) {

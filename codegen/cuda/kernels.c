@@ -149,6 +149,7 @@ void cuda_kernels_emit(MlirModule module, EmittedKernels *out) {
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
   for (int i = 0; i < n; i++) emit_library_kernels(nn_function_body(functions[i]), out);
+  cuda_join_endings(out);
 }
 
 int64_t cuda_kernel_workspace(MlirOperation func) {

@@ -6,7 +6,7 @@
 #include "codegen/parallel.h"
 #include "compiler/output.h"
 
-enum { PARTS = 4, FEW = 48, TEMPLATE_WEIGHT = 32 << 10 };   // FEW: launches that are not worth threads; weight: as much work as a kernel of so many bytes of text
+enum { PARTS = 4, FEW = 48, TEMPLATE_WEIGHT = 32 << 10, ENDING_WEIGHT = 8 << 10 };   // FEW: launches that are not worth threads; weights: as much work as a kernel of so many bytes of text
 
 typedef struct Part {
   EmittedKernels kernels;   // items Owned, what they point to Borrowed
@@ -68,7 +68,10 @@ static void divide(const EmittedKernels *kernels, Part *parts) {
     parts[p].kernels.n = 0;
     parts[p].kernels.items = host_alloc((size_t)kernels->n + 1, sizeof *kernels->items);
   }
-  for (int i = 0; i < kernels->n; i++) weight[i] = join_group(kernels, i, group) ? weight_of(&kernels->items[i]) : 0;
+  for (int i = 0; i < kernels->n; i++) {
+    const EmittedKernel *k = &kernels->items[i];
+    weight[i] = join_group(kernels, i, group) ? weight_of(k) : k->conv && k->called.size ? (size_t)ENDING_WEIGHT : 0;   // what a kernel of others calls in addition
+  }
   for (int i = kernels->n - 1; i >= 0; i--)
     if (group_of(group, i) != i) weight[group_of(group, i)] += weight[i];
   for (int i = 0; i < kernels->n; i++) {

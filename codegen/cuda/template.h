@@ -120,6 +120,9 @@ typedef struct Tile {
   TileType type;
   int rows, columns;
   Val base;                    // i8 pointer in address space 3
+  // Bytes to go on from base, which change in a loop; both multiples of 128; NULL: none. Fragments join what tells depth steps apart to the address, so that a loop keeps one
+  // number for all steps.
+  Val moved;
 } Tile;
 static inline int tile_bytes(const Tile *t) { return t->rows * t->columns * tile_element_bytes(t->type); }
 Val build_tile_chunk(Build *b, const Tile *t, Val row, Val chunk);   // address of 16 bytes
@@ -207,6 +210,10 @@ typedef struct ConvShape {
   int64_t partials, partials_pitch;   // where the arrays of partial sums begin in the workspace, and how far apart, in elements
   bool folds;                  // one more kernel joins CONV_FOLD of them to one, into arrays of their own
   int64_t folded, folded_pitch;
+  // What the shapes of one kernel do with its results, with an epilogue or without: its ending number `ending`, an argument (conv_endings.c). One: the shape's own.
+  int ending;
+  int ending_buffers;          // the most inputs and outputs that an epilogue of the kernel has
+  const struct ConvShape *next_ending;   // Borrowed; in the shape that the kernel is built from, and so on; NULL: none
 } ConvShape;
 // False: not for a template (channels first, other weights than oihw, channel counts per group that are no multiples of 16 bytes, sizes beyond 32 bits).
 bool conv_template_shape(const NncConv *c, TileType type, ConvShape *shape);
@@ -214,8 +221,8 @@ bool conv_template_shape(const NncConv *c, TileType type, ConvShape *shape);
 bool conv_grouped_shape(const NncConv *c, ConvShape *shape);
 // A convolution is one or two kernels, run in order. All have the same parameters: the buffers of NncConv in its order, the workspace if there is one, then the launch's numbers.
 // Weights are (o, c / groups, kh, kw).
-// With an epilogue the last kernel's are x, w (or dy, w), two that stand for nothing if there is no workspace, else one and the workspace, inputs, outputs, those
-// inputs of the prologue that are not x.
+// With an epilogue the last kernel's are x, w (or dy, w), y (or dx), or what stands for nothing, the workspace likewise, the epilogue's inputs and outputs, so many as
+// ending_buffers says, those inputs of the prologue that are not x.
 int conv_template_launches(const ConvShape *c);
 bool conv_takes_prologue(const ConvShape *c);
 int64_t conv_template_workspace(const ConvShape *c);                  // bytes

@@ -123,7 +123,7 @@ void attention_hold(AttentionBlock *x, Rows *rows) {
 }
 
 void attention_stream(AttentionBlock *x, Stream *stream, Val base, const AttentionStrides *s, Val head) {
-  stream->tile = (Tile){x->a->type, x->n, x->a->head_dim, NULL};
+  stream->tile = (Tile){.type = x->a->type, .rows = x->n, .columns = x->a->head_dim};
   stream->base = attention_allocate(x, 2 * tile_bytes(&stream->tile));
   stream->source = (TileSource){attention_operand(x, base, s, head), s->row, NULL, x->n_columns};
   stream->head_bytes = s->head * tile_element_bytes(x->a->type);

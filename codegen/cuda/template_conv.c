@@ -20,7 +20,8 @@ Val conv_number(Build *b, ConvNumber which) { return LLVMGetParam(b->function, L
 Val conv_number_i64(Build *b, ConvNumber which) { return build_i64(b, conv_number(b, which)); }
 Divisor conv_divisor(Build *b, ConvNumber which) { return (Divisor){conv_number(b, which), conv_number(b, which + 1), conv_number(b, which + 2)}; }
 
-PixelRow conv_pixel_row(Build *b, Val position) {
+PixelRow conv_pixel_row(Build *b, const ConvShape *c, Val position) {
+  if (conv_dense(c)) return (PixelRow){.inside = build_less(b, position, conv_number(b, CONV_POSITIONS)), .first = position};
   Divisor of_image = conv_divisor(b, CONV_IMAGE_POSITIONS), of_row = conv_divisor(b, CONV_ROW_POSITIONS);
   Val image = build_div_by(b, position, &of_image), in_image = build_sub(b, position, build_mul(b, image, of_image.value));
   Val y = build_div_by(b, in_image, &of_row), x = build_sub(b, in_image, build_mul(b, y, of_row.value));
@@ -55,8 +56,13 @@ static Val coordinate(Build *b, const ConvShape *c, int axis, Val start, Val k, 
 }
 
 Val conv_pixel(Build *b, const ConvShape *c, const PixelRow *row, Val image, Val ky, Val kx, Val channel, Val *valid) {
-  Val y = coordinate(b, c, 0, row->y, ky, valid), x = coordinate(b, c, 1, row->x, kx, valid);
-  Val pixel = build_add(b, row->first, build_add(b, build_mul(b, y, conv_number(b, CONV_WIDTH)), x));
+  Val pixel = row->first;
+  if (conv_dense(c)) {
+    *valid = build_and(b, *valid, row->inside);
+  } else {
+    Val y = coordinate(b, c, 0, row->y, ky, valid), x = coordinate(b, c, 1, row->x, kx, valid);
+    pixel = build_add(b, pixel, build_add(b, build_mul(b, y, conv_number(b, CONV_WIDTH)), x));
+  }
   Val offset = build_add(b, build_mul(b, build_i64(b, pixel), conv_number_i64(b, CONV_CHANNELS)), build_i64(b, channel));
   return build_offset(b, image, build_mul(b, offset, build_i64_constant(b, tile_element_bytes(c->type))));
 }
@@ -83,6 +89,16 @@ Val conv_stage_before(Build *b, Val stage) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
+// As conv_pixel, of row i of this thread's four. Of a dense shape they are as far apart in all threads: one address is kept for all.
+static Val image_chunk(ConvProductBlock *x, int i, Val ky, Val kx, Val channel, Val *valid) {
+  Build *b = &x->b;
+  if (!conv_dense(x->c)) return conv_pixel(b, x->c, &x->rows[i], x->image, ky, kx, channel, valid);
+  Val all = build_and(b, *valid, build_less(b, x->rows[0].first, build_sub(b, x->positions, build_i32(b, 32 * i))));
+  Val first = conv_pixel(b, x->c, &x->rows[0], x->image, ky, kx, channel, valid);
+  *valid = all;
+  return build_offset(b, first, build_mul(b, conv_number_i64(b, CONV_CHANNELS), build_i64_constant(b, 32 * i * tile_element_bytes(x->c->type))));
+}
+
 // Copies of depth step `step` into a stage. Returns which of this thread's chunks of the image are inside, as bits.
 static Val copy_step(ConvProductBlock *x, Val step, Val stage) {
   Build *b = &x->b;
@@ -100,7 +116,7 @@ static Val copy_step(ConvProductBlock *x, Val step, Val stage) {
   // Rows that are a multiple of 8 on have the same permutation: constants for them, and for the other tile behind this one.
   Val row = build_div(b, b->tid, 8), inside = build_i32(b, 0), place = build_tile_chunk(b, &a, row, build_mod(b, b->tid, 8)), to_w = build_i32(b, tile_bytes(&a));
   for (int i = 0; i < 4; i++) {
-    Val valid = has_channel, from = conv_pixel(b, x->c, &x->rows[i], x->image, ky, kx, of_all, &valid);
+    Val valid = has_channel, from = image_chunk(x, i, ky, kx, of_all, &valid);
     conv_copy_chunk(b, build_offset(b, place, build_i32(b, 32 * 128 * i)), from, valid);
     inside = build_or(b, inside, build_select(b, valid, build_i32(b, 1 << i), build_i32(b, 0)));
   }
@@ -111,7 +127,7 @@ static Val copy_step(ConvProductBlock *x, Val step, Val stage) {
   }
   Val element = build_add(b, build_mul(b, build_i64(b, at), build_i64(b, x->depth)), build_i64(b, channel)), from = build_offset(b, x->weights, build_mul(b, element, build_i64_constant(b, bytes)));
   for (int i = 0; i < x->tile_columns / 32; i++) {
-    Val valid = build_and(b, has_channel, build_less(b, build_add(b, column, build_i32(b, 32 * i)), x->columns));
+    Val valid = build_and(b, has_channel, build_less(b, column, build_sub(b, x->columns, build_i32(b, 32 * i))));
     Val on = build_mul(b, build_i64(b, pitch), build_i64_constant(b, 32 * i * bytes));   // the same in all threads
     conv_copy_chunk(b, build_offset(b, place, build_add(b, to_w, build_i32(b, 32 * 128 * i))), build_offset(b, from, on), valid);
   }
@@ -132,43 +148,17 @@ static void multiply_stage(ConvProductBlock *x, Val stage, ConvAccumulators *sum
   TileType type = x->c->type;
   Tile a = x->a, w = x->w;
   Val offset = build_mul(b, stage, build_i32(b, tile_bytes(&a) + tile_bytes(&w)));
-  a.base = build_offset(b, a.base, offset);
-  w.base = build_offset(b, build_offset(b, w.base, offset), build_mul(b, x->warp_n, build_i32(b, 128)));   // a multiple of 8 rows on: the permutation is the same
+  a.moved = w.moved = offset;
+  w.base = build_offset(b, a.base, build_mul(b, x->warp_n, build_i32(b, 128)));   // a multiple of 8 rows on: the permutation is the same
   for (int step = 0; step < a.columns / tile_k(type); step++) {
     Val pairs[CONV_N_TILES / 2][4];
-    for (int t = 0; t < CONV_N_TILES / 2; t++) build_load_b(b, &w, 16 * t, step, pairs[t]);
+    for (int t = 0; t < CONV_N_TILES / 2; t++) build_load_b(b, &w, CONV_ROWS + 16 * t, step, pairs[t]);   // the weights lie behind the other tile's rows
     for (int m = 0; m < sums->m_tiles; m++) {
       Val fragment[4];
       build_load_a(b, &a, x->warp_m, 16 * m, step, fragment);
       conv_accumulate(b, type, sums, m, fragment, pairs);
     }
   }
-}
-
-static void store_result(ConvProductBlock *x, const ConvAccumulators *sums) {
-  Build *b = &x->b;
-  int bytes = tile_element_bytes(x->c->type);
-  Val group = build_div(b, b->lane, 4), place = build_mod(b, b->lane, 4);
-  Val row0 = build_add(b, x->first_row, build_add(b, x->warp_m, group));
-  Val column0 = build_add(b, x->first_column, build_add(b, x->warp_n, build_mul(b, place, build_i32(b, 2))));
-  for (int m = 0; m < sums->m_tiles; m++)
-    for (int half = 0; half < 2; half++) {
-      Val row = build_add(b, row0, build_i32(b, 16 * m + 8 * half));
-      Val element = build_add(b, build_mul(b, build_i64(b, row), conv_number_i64(b, CONV_RESULT_CHANNELS)), build_i64(b, build_add(b, build_mul(b, x->group, x->columns), column0)));
-      Val address = build_offset(b, x->out, build_mul(b, element, build_i64_constant(b, bytes))), inside = build_less(b, row, x->positions);
-      for (int t = 0; t < CONV_N_TILES; t++) {
-        Branch write;
-        build_if(b, &write, build_and(b, inside, build_less(b, build_add(b, column0, build_i32(b, 8 * t)), x->columns)));
-        Val low = build_get(b, sums->c[m][t][2 * half]), high = build_get(b, sums->c[m][t][2 * half + 1]), at = build_offset(b, address, build_i32(b, 8 * t * bytes));
-        if (bytes == 2) {
-          build_store(b, build_narrow(b, x->c->type, low, high), at, 4);
-        } else {
-          Val pair = LLVMBuildInsertElement(b->builder, LLVMGetPoison(LLVMVectorType(b->f32, 2)), low, build_i32(b, 0), "");
-          build_store(b, LLVMBuildInsertElement(b->builder, pair, high, build_i32(b, 1), ""), at, 8);
-        }
-        build_if_end(b, &write);
-      }
-    }
 }
 
 static void begin_product(ConvProductBlock *x) {
@@ -184,8 +174,8 @@ static void begin_product(ConvProductBlock *x) {
   x->warps_n = x->tile_columns / 32;
   x->warp_m = build_mul(b, build_div(b, b->warp, x->warps_n), build_i32(b, CONV_ROWS * x->warps_n / 8));
   x->warp_n = build_mul(b, build_mod(b, b->warp, x->warps_n), build_i32(b, 32));
-  x->a = (Tile){c->type, CONV_ROWS, block, build_shared_base(b)};
-  x->w = (Tile){c->type, x->tile_columns, block, NULL};
+  x->a = (Tile){.type = c->type, .rows = CONV_ROWS, .columns = block, .base = build_shared_base(b)};
+  x->w = (Tile){.type = c->type, .rows = x->tile_columns, .columns = block};
   x->w.base = build_offset(b, x->a.base, build_i32(b, tile_bytes(&x->a)));
   Divisor column_tiles = conv_divisor(b, CONV_COLUMN_TILES);
   Val place = build_block_id(b, 'x');
@@ -193,7 +183,7 @@ static void begin_product(ConvProductBlock *x) {
   x->first_row = build_mul(b, build_div_by(b, place, &column_tiles), build_i32(b, CONV_ROWS));
   x->group = build_block_id(b, 'z');
   x->chunk_channel = build_mul(b, build_mod(b, b->tid, 8), build_i32(b, tile_chunk(c->type)));
-  for (int i = 0; i < 4; i++) x->rows[i] = conv_pixel_row(b, build_add(b, x->first_row, build_add(b, build_div(b, b->tid, 8), build_i32(b, 32 * i))));
+  for (int i = 0; i < 4; i++) x->rows[i] = conv_pixel_row(b, c, build_add(b, x->first_row, build_add(b, build_div(b, b->tid, 8), build_i32(b, 32 * i))));
 }
 
 // Weights in the order that is read: (groups, columns, taps, depth), from the workspace or, where they lie so anyway, from their own buffer.
@@ -201,10 +191,10 @@ static void build_product(LLVMModuleRef module, const ConvShape *c, const char *
   ConvProductBlock x = {.c = c};
   Build *b = &x.b;
   bool input_gradient = c->pass == NNC_CONV_INPUT_GRAD;
-  bool has_epilogue = *c->epilogue.function;
-  char *buffers = has_epilogue ? conv_epilogue_buffers(c) : host_strdup(conv_reorders(c) ? "r-pr" : "rrp");
+  char *buffers = conv_product_buffers(c);
   conv_kernel(b, module, name, buffers);
   free(buffers);
+  if (conv_tile_channels(c) < CONV_COLUMNS) build_min_blocks(b, 2);   // ptxas would keep values in local memory for a third
   x.image = build_parameter(b, 0, input_gradient ? "dy" : "x");
   x.weights = build_parameter(b, conv_reorders(c) ? 3 : 1, "weights");
   x.out = build_parameter(b, 2, input_gradient ? "dx" : "y");
@@ -231,17 +221,17 @@ static void build_product(LLVMModuleRef module, const ConvShape *c, const char *
   if (has_prologue) conv_prologue_apply(&x, &inputs, build_get(b, read), build_get(b, inside[0]));
   build_barrier(b);
   Branch more;
-  build_if(b, &more, build_less(b, ahead, x.steps));
+  bool branches = has_prologue || !conv_dense(c);   // else no channel is left behind the last step
+  if (branches) build_if(b, &more, build_less(b, ahead, x.steps));
   Val bits = copy_step(&x, ahead, conv_stage_before(b, build_get(b, read)));
   if (has_prologue) build_set(b, inside[CONV_STAGES - 1], bits);
-  build_if_end(b, &more);
+  if (branches) build_if_end(b, &more);
   build_commit(b);
   multiply_stage(&x, build_get(b, read), &sums);
   build_set(b, read, conv_next_stage(b, build_get(b, read)));
   for (int s = 0; s + 1 < CONV_STAGES && has_prologue; s++) build_set(b, inside[s], build_get(b, inside[s + 1]));
   build_loop_end(b, &loop);
-  if (has_epilogue) conv_epilogue(&x, &sums);
-  else store_result(&x, &sums);
+  conv_end_product(&x, &sums);
   build_finish(b);
 }
 

@@ -22,7 +22,7 @@ typedef enum ConvNumber {
   CONV_TAP_STEPS,                               // divisors from here on
   CONV_KERNEL_WIDTH = CONV_TAP_STEPS + 3, CONV_TAPS = CONV_KERNEL_WIDTH + 3, CONV_COLUMN_TILES = CONV_TAPS + 3, CONV_CHANNELS_IN = CONV_COLUMN_TILES + 3,
   CONV_CHANNELS_OUT = CONV_CHANNELS_IN + 3, CONV_PARTS = CONV_CHANNELS_OUT + 3, CONV_PARTIALS = CONV_PARTS + 3, CONV_PARTIALS_PITCH, CONV_FOLDED, CONV_FOLDED_PITCH,   // no divisors
-  CONV_FOLDED_CHANNELS, CONV_NUMBERS = CONV_FOLDED_CHANNELS + 3
+  CONV_FOLDED_CHANNELS, CONV_ENDING = CONV_FOLDED_CHANNELS + 3, CONV_NUMBERS
 } ConvNumber;
 
 enum { CONV_MAX_BUFFERS = 4 + 2 * EPILOGUE_INPUTS + EPILOGUE_OUTPUTS };
@@ -35,8 +35,8 @@ Val conv_number_i64(Build *b, ConvNumber which);
 typedef struct ConvAccumulators { int m_tiles; Var c[CONV_M_TILES][CONV_N_TILES][4]; } ConvAccumulators;
 
 // One thread's place among the copies of a tile with rows of 128 bytes: chunk tid % 8 of rows tid / 8 + 32 i.
-typedef struct PixelRow { Val inside, y, x, first; } PixelRow;   // i1; i32 before the tap, far outside unless inside; i32 the number of the image's first pixel
-PixelRow conv_pixel_row(Build *b, Val position);
+typedef struct PixelRow { Val inside, y, x, first; } PixelRow;   // i1; i32 before the tap, far outside unless inside; i32 the number of the image's first pixel or, of a dense shape, the pixel
+PixelRow conv_pixel_row(Build *b, const ConvShape *c, Val position);
 // Address of the pixel at a tap, from a channel of all groups on; *valid: it is inside of the image.
 Val conv_pixel(Build *b, const ConvShape *c, const PixelRow *row, Val image, Val ky, Val kx, Val channel, Val *valid);
 // Row and column of a tap.
@@ -51,9 +51,10 @@ Val conv_stage_before(Build *b, Val stage);
 
 // template_conv_shape.c. Of the fields of a shape, kernels may look at these only, and at its pass and type: they make up the variant, which is in the kernel's symbol.
 bool conv_shape(const NncConv *c, TileType type, ConvShape *shape);   // channels last, weights oihw, sizes below 2^31
-bool conv_one_tap(const ConvShape *c);
+bool conv_one_tap(const ConvShape *c);          // the kernel knows; that of a weight gradient which is not dense serves any taps
+bool conv_dense(const ConvShape *c);            // one tap for each pixel: both images have the same
 bool conv_reorders(const ConvShape *c);         // weights go through the workspace
-bool conv_divides(const ConvShape *c);          // an input gradient with a stride
+bool conv_divides(const ConvShape *c);          // an input gradient with a stride, or of one tap and not dense
 int conv_tile_channels(const ConvShape *c);     // 64 or 128
 int conv_depth_block(const ConvShape *c);       // depth of a stage: channels, or pixels
 int conv_parts(const ConvShape *c);             // not for kernels
@@ -73,9 +74,9 @@ typedef struct ConvProductBlock {
   Tile a, w;                   // stage 0
 } ConvProductBlock;
 
-// template_conv_epilogue.c: in place of storing the results. The parameters that its kernel has (Owned: free).
-char *conv_epilogue_buffers(const ConvShape *c);
-void conv_epilogue(ConvProductBlock *x, const ConvAccumulators *sums);
+// template_conv_epilogue.c: the results are stored, or go through an epilogue. The parameters of the kernel (Owned: free).
+char *conv_product_buffers(const ConvShape *c);
+void conv_end_product(ConvProductBlock *x, const ConvAccumulators *sums);
 Val conv_inlined_function(Build *b, const char *name);   // of the module, made internal and always inlined
 LLVMTypeRef conv_memory_type(Build *b, NncDtype t);
 Val conv_load_input(Build *b, const EpilogueValue *v, Val base, Val element, Val channel);   // a vector of EPILOGUE_LANES; element: i64, channel: i32

@@ -1,6 +1,6 @@
-// The end of a convolution on the tensor cores where a map or sums by channel follow it. Results go through shared memory, which the operands' tiles are done with, so that
-// a thread has four neighbours of 16 bytes and a warp whole rows; each four go through a function of the module, and a thread adds up its rows of its columns. No two
-// blocks add to one place: each leaves its own sums, in the workspace.
+// The end of a convolution on the tensor cores. Results go through shared memory, which the operands' tiles are done with, so that a thread has four neighbours of 16 bytes
+// and a warp whole rows. They are stored or, where a map or sums by channel follow, each four go through a function of the module, and a thread adds up its rows of its
+// columns. No two blocks add to one place: each leaves its own sums, in the workspace. Which of a kernel's endings it is, all threads find in an argument.
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,11 +9,14 @@
 
 enum { LANES = EPILOGUE_LANES, FIRST_INPUT = 4, PAD = 8 };   // elements of a row beyond the columns: rows of a fragment meet different banks
 
-char *conv_epilogue_buffers(const ConvShape *c) {
+char *conv_product_buffers(const ConvShape *c) {
+  if (!c->ending_buffers) return host_strdup(conv_reorders(c) ? "r-pr" : "rrp");
+  bool sums = false, plain = false;
+  for (const ConvShape *e = c; e; e = e->next_ending) sums |= e->epilogue.n_sums > 0, plain |= !*e->epilogue.function;
   Text t = {0};
   // An output may lie over an input of its own shape: element by element they are read before they are written.
-  text_add(&t, "%s%s", conv_reorders(c) ? "r--" : "rr-", c->epilogue.n_sums || conv_reorders(c) ? "e" : "-");
-  for (int i = 0; i < c->epilogue.n_inputs + c->epilogue.n_outputs; i++) text_add(&t, "e");
+  text_add(&t, "r%s%s%s", conv_reorders(c) ? "-" : "r", plain ? "e" : "-", sums || conv_reorders(c) ? "e" : "-");
+  for (int i = 0; i < c->ending_buffers; i++) text_add(&t, "e");
   for (int i = 0; i < c->prologue.n_inputs - 1; i++) text_add(&t, "e");
   return t.data;
 }
@@ -212,19 +215,58 @@ Val conv_inlined_function(Build *b, const char *name) {
   return function;
 }
 
-void conv_epilogue(ConvProductBlock *x, const ConvAccumulators *sums) {
+// Four results as they lie in memory.
+static Val stored_form(Build *b, TileType type, Val results) {
+  if (tile_element_bytes(type) == 4) return results;
+  Val pairs = LLVMGetPoison(LLVMVectorType(b->i32, LANES / 2)), lane[LANES];
+  for (int i = 0; i < LANES; i++) lane[i] = LLVMBuildExtractElement(b->builder, results, build_i32(b, i), "");
+  for (int i = 0; i < LANES / 2; i++) pairs = LLVMBuildInsertElement(b->builder, pairs, build_narrow(b, type, lane[2 * i], lane[2 * i + 1]), build_i32(b, i), "");
+  return pairs;
+}
+
+static void store_results(Site *s) {
+  Build *b = &s->x->b;
+  int bytes = tile_element_bytes(s->x->c->type);
+  Rows r;
+  rows_begin(s, &r);
+  Val element = build_add(b, build_mul(b, build_i64(b, r.row), conv_number_i64(b, CONV_RESULT_CHANNELS)), build_i64(b, s->channel));
+  Val results = build_load(b, s->vector, shared_row(s, r.in_tile), 16);
+  build_store(b, stored_form(b, s->x->c->type, results), build_offset(b, s->x->out, build_mul(b, element, build_i64_constant(b, bytes))), LANES * bytes);
+  rows_end(s, &r);
+}
+
+static void end_with(Site *s, const ConvEpilogue *e) {
+  Build *b = &s->x->b;
+  if (!*e->function) {
+    store_results(s);
+    return;
+  }
+  s->e = e;
+  s->function = conv_inlined_function(b, e->function);
+  for (int i = 0; i < e->n_inputs; i++) s->input[i] = build_parameter(b, FIRST_INPUT + i, "buffer");
+  for (int i = 0; i < e->n_outputs; i++) s->output[i] = build_parameter(b, FIRST_INPUT + e->n_inputs + i, "buffer");
+  for (int i = 0; i < e->n_sums; i++) s->sum[i] = build_var(b, s->vector, LLVMConstNull(s->vector));
+  finish_rows(s);
+  if (e->n_sums) write_sums(s);
+}
+
+void conv_end_product(ConvProductBlock *x, const ConvAccumulators *sums) {
   Build *b = &x->b;
-  Site s = {.x = x, .e = &x->c->epilogue, .pitch = x->tile_columns + PAD, .row_step = CONV_THREADS * LANES / x->tile_columns, .vector = LLVMVectorType(b->f32, LANES)};
-  s.function = conv_inlined_function(b, x->c->epilogue.function);
-  for (int i = 0; i < s.e->n_inputs; i++) s.input[i] = build_parameter(b, FIRST_INPUT + i, "input");
-  for (int i = 0; i < s.e->n_outputs; i++) s.output[i] = build_parameter(b, FIRST_INPUT + s.e->n_inputs + i, "output");
-  for (int i = 0; i < s.e->n_sums; i++) s.sum[i] = build_var(b, s.vector, LLVMConstNull(s.vector));
+  Site s = {.x = x, .pitch = x->tile_columns + PAD, .row_step = CONV_THREADS * LANES / x->tile_columns, .vector = LLVMVectorType(b->f32, LANES)};
   s.column = build_mul(b, build_mod(b, b->tid, x->tile_columns / LANES), build_i32(b, LANES));
   s.row = build_div(b, b->tid, x->tile_columns / LANES);
   Val column = build_add(b, x->first_column, s.column);
   s.has_column = build_less(b, column, x->columns);
   s.channel = build_add(b, build_mul(b, x->group, x->columns), column);
   share_results(&s, sums);
-  finish_rows(&s);
-  if (s.e->n_sums) write_sums(&s);
+  if (!x->c->next_ending) {
+    end_with(&s, &x->c->epilogue);
+    return;
+  }
+  for (const ConvShape *c = x->c; c; c = c->next_ending) {
+    Branch chosen;
+    build_if(b, &chosen, build_equal(b, conv_number(b, CONV_ENDING), build_i32(b, c->ending)));
+    end_with(&s, &c->epilogue);
+    build_if_end(b, &chosen);
+  }
 }

@@ -76,9 +76,12 @@ void conv_fold_build(LLVMModuleRef module, const ConvShape *c, const char *name)
 }
 
 char *conv_fold_symbol(const ConvShape *c) {
-  char *product = conv_template_symbol(c, conv_template_launches(c) - 1), *symbol = text_format("%s_fold", product);   // not shared by others: parts.c keeps the two together
+  char *product = conv_template_symbol(c, conv_template_launches(c) - 1);   // not shared by those of others: parts.c keeps the two together
+  Text t = {0};
+  text_add(&t, "%s_fold_", product);
+  for (int i = 0; i < c->epilogue.n_sums; i++) text_add(&t, "%c", c->epilogue.moments[i] ? 'm' : 's');
   free(product);
-  return symbol;
+  return t.data;
 }
 
 void conv_fold_launch(const ConvShape *c, TemplateLaunch *launch) {

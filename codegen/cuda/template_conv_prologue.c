@@ -7,9 +7,7 @@
 
 // The prologue's inputs but for the operand, in order; they are the kernel's last buffers.
 static Val parameter(ConvProductBlock *x, int which) {
-  const ConvShape *c = x->c;
-  unsigned first = 4 + (unsigned)(c->epilogue.n_inputs + c->epilogue.n_outputs);
-  return LLVMGetParam(x->b.function, first + (unsigned)which);
+  return LLVMGetParam(x->b.function, 4 + (unsigned)(x->c->ending_buffers + which));
 }
 
 static int parts(const ConvShape *c) { return tile_chunk(c->type) / EPILOGUE_LANES; }

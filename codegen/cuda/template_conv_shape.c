@@ -27,9 +27,10 @@ static int64_t weights(const ConvShape *c) { return c->o * channels_in(c) * c->k
 // Each element is loaded once for each tile of columns; with several taps it would go through the map for each of them.
 bool conv_takes_prologue(const ConvShape *c) { return c->pass == NNC_CONV_FORWARD && conv_one_tap(c) && !c->grouped; }
 
-bool conv_one_tap(const ConvShape *c) { return c->kh * c->kw == 1; }
+bool conv_one_tap(const ConvShape *c) { return c->kh * c->kw == 1 && (c->pass != NNC_CONV_WEIGHT_GRAD || c->grouped || conv_dense(c)); }
 bool conv_reorders(const ConvShape *c) { return c->pass != NNC_CONV_WEIGHT_GRAD && (c->grouped || c->pass == NNC_CONV_INPUT_GRAD || !conv_one_tap(c)); }
-bool conv_divides(const ConvShape *c) { return c->pass == NNC_CONV_INPUT_GRAD && c->stride[0] * c->stride[1] > 1; }
+bool conv_dense(const ConvShape *c) { return !c->grouped && c->kh * c->kw == 1 && c->stride[0] * c->stride[1] == 1 && !c->pad[0] && !c->pad[1] && c->h == c->oh && c->w == c->ow; }
+bool conv_divides(const ConvShape *c) { return c->pass == NNC_CONV_INPUT_GRAD && (c->stride[0] * c->stride[1] > 1 || (!c->grouped && conv_one_tap(c) && !conv_dense(c))); }
 int conv_depth_block(const ConvShape *c) { return c->pass == NNC_CONV_WEIGHT_GRAD ? 4 * tile_k(c->type) : 128 / tile_element_bytes(c->type); }
 
 // Of the tile, the side that is halved where a group has no more than 64 channels.
@@ -61,8 +62,10 @@ char *conv_template_symbol(const ConvShape *c, int which) {
     return text_format("conv_weight_grad_sum%s%s", tile_element_bytes(c->result) == 4 ? "" : "_", tile_element_bytes(c->result) == 4 ? "" : types[c->result]);
   if (c->grouped) return conv_grouped_symbol(c, last);
   if (conv_reorders(c) && !last) return text_format("conv_%s_reorder_%d", passes[c->pass], tile_element_bytes(c->type));
-  return text_format("conv_%s_%s_%d%s%s%s%s%s%s", passes[c->pass], types[c->type], conv_tile_channels(c), conv_one_tap(c) ? "_1x1" : "", conv_divides(c) ? "_strided" : "",
-                     *c->prologue.function ? "_" : "", c->prologue.function, *c->epilogue.function ? "_" : "", c->epilogue.function);
+  if (c->pass == NNC_CONV_WEIGHT_GRAD) return text_format("conv_weight_grad_%s_%d%s", types[c->type], conv_tile_channels(c), conv_dense(c) ? "_1x1" : "");
+  bool strided = conv_divides(c) || (conv_one_tap(c) && !conv_dense(c));
+  return text_format("conv_%s_%s_%d%s%s%s%s", passes[c->pass], types[c->type], conv_tile_channels(c), conv_one_tap(c) ? "_1x1" : "", strided ? "_strided" : "",
+                     *c->prologue.function ? "_" : "", c->prologue.function);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -111,6 +114,7 @@ static void set_numbers(const ConvShape *c, int32_t *out) {
   out[CONV_FOLDED] = (int32_t)c->folded;
   out[CONV_FOLDED_PITCH] = (int32_t)c->folded_pitch;
   set_divisor(out, CONV_FOLDED_CHANNELS, out[CONV_RESULT_CHANNELS]);
+  out[CONV_ENDING] = c->ending;
 }
 
 void conv_template_launch(const ConvShape *c, int which, TemplateLaunch *launch) {

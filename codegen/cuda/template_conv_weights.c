@@ -46,7 +46,7 @@ static void copy_step(WeightBlock *w, Val first, Val stage) {
   }
   for (int i = 0; i < rounds(&x); i++) {
     Val row = row_of_round(b, &x, i, &chunk), position = build_add(b, first, row);
-    PixelRow pixel = conv_pixel_row(b, position);
+    PixelRow pixel = conv_pixel_row(b, c, position);
     Val valid = build_and(b, build_less(b, position, w->end), w->has_column), from = conv_pixel(b, c, &pixel, w->x, w->ky, w->kx, w->channel, &valid);
     conv_copy_chunk(b, build_tile_chunk(b, &x, row, chunk), from, valid);
   }
@@ -101,8 +101,8 @@ static void begin_block(WeightBlock *w) {
   w->rows = conv_number(b, CONV_RESULT_ROWS);
   w->columns = conv_number(b, CONV_RESULT_COLUMNS);
   w->tile_rows = conv_tile_channels(c);
-  w->a = (Tile){c->type, w->depth_block, w->tile_rows, build_shared_base(b)};
-  w->w = (Tile){c->type, w->depth_block, CONV_COLUMNS, NULL};
+  w->a = (Tile){.type = c->type, .rows = w->depth_block, .columns = w->tile_rows, .base = build_shared_base(b)};
+  w->w = (Tile){.type = c->type, .rows = w->depth_block, .columns = CONV_COLUMNS};
   w->w.base = build_offset(b, w->a.base, build_i32(b, tile_bytes(&w->a)));
   w->first_column = build_mul(b, build_block_id(b, 'x'), build_i32(b, CONV_COLUMNS));
   w->first_row = build_mul(b, build_block_id(b, 'y'), build_i32(b, w->tile_rows));

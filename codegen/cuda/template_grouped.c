@@ -148,7 +148,7 @@ static void build_product(LLVMModuleRef module, const ConvShape *c, const char *
   PixelRow rows[STRIP];
   Var sums[STRIP];
   for (int s = 0; s < STRIP; s++) {
-    rows[s] = conv_pixel_row(b, build_add(b, g.first, build_i32(b, s)));
+    rows[s] = conv_pixel_row(b, c, build_add(b, g.first, build_i32(b, s)));
     sums[s] = build_var(b, g.result, LLVMConstNull(g.result));
   }
   Loop loop;

@@ -66,7 +66,7 @@ static void add_pixels(GroupedWeights *w) {
   Loop loop;
   Val p = build_loop(b, &loop, build_add(b, low, w->row), high, CONV_THREADS / width(w->c));
   Val gradient = load_operand(w, build_element(b, w->c->type, w->dy, build_add(b, build_mul(b, build_i64(b, p), conv_number_i64(b, CONV_RESULT_CHANNELS)), build_i64(b, w->output))), outputs(w->c));
-  PixelRow row = conv_pixel_row(b, p);
+  PixelRow row = conv_pixel_row(b, w->c, p);
   Val valid = LLVMConstInt(b->i1, 1, false), at = conv_pixel(b, w->c, &row, w->x, ky, kx, w->input, &valid);
   Val x = build_select(b, valid, load_operand(w, build_select(b, valid, at, w->x), inputs(w->c)), LLVMConstNull(w->vector));   // the first can always be read
   for (int o = 0; o < outputs(w->c); o++) {

@@ -30,6 +30,12 @@ void build_wait(Build *b, int groups_pending) { build_intrinsic(b, "llvm.nvvm.cp
 
 // ---------------------------------------------------------------------------------------------------------------------
 
+static Val xor_address(Build *b, Val pointer, int bits) {
+  if (!bits) return pointer;
+  Val number = LLVMBuildPtrToInt(b->builder, pointer, b->i64, "");
+  return LLVMBuildIntToPtr(b->builder, build_xor(b, number, build_i64_constant(b, bits)), LLVMTypeOf(pointer), "");
+}
+
 // The lane gives the address of row `row`, chunk 2 step + second (0 or 1). Chunk numbers are powers of two apart, so that the step can be joined to the lane's own offset by
 // an exclusive or with a constant: one register serves all steps.
 static void load_matrices(Build *b, const Tile *t, Val row, int first_row, Val second, Val first, int step, bool transposed, Val out[4]) {
@@ -37,7 +43,8 @@ static void load_matrices(Build *b, const Tile *t, Val row, int first_row, Val s
   Val place = build_xor(b, second, build_and(b, row, build_i32(b, 7)));
   Val lane_offset = build_add(b, build_mul(b, row, build_i32(b, row_bytes)), build_mul(b, place, build_i32(b, 16)));
   if (first) lane_offset = build_xor(b, lane_offset, first);
-  Val address = build_offset(b, build_offset(b, t->base, build_xor(b, lane_offset, build_i32(b, 32 * step))), build_i32(b, first_row * row_bytes));
+  Val address = t->moved ? xor_address(b, build_offset(b, build_offset(b, t->base, lane_offset), t->moved), 32 * step) : build_offset(b, t->base, build_xor(b, lane_offset, build_i32(b, 32 * step)));
+  address = build_offset(b, address, build_i32(b, first_row * row_bytes));
   Val r = build_intrinsic(b, transposed ? "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16" : "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16", LLVMTypeOf(address), 1, &address);
   for (unsigned i = 0; i < 4; i++) out[i] = LLVMBuildExtractValue(b->builder, r, i, "");
 }

@@ -57,6 +57,20 @@ static void check_registers(MlirContext ctx) {
   mlirModuleDestroy(m);
 }
 
+// Those that differ in their epilogues alone are one kernel, and each has its own number in it.
+static void check_shared(const EmittedKernels *kernels) {
+  int shared = 0;
+  for (int i = 0; i < kernels->n; i++)
+    for (int j = 0; j < i; j++) {
+      const ConvShape *a = kernels->items[i].conv, *b = kernels->items[j].conv;
+      bool one_kernel = !strcmp(kernels->items[i].launches[conv_template_launches(a) - 1].symbol, kernels->items[j].launches[conv_template_launches(b) - 1].symbol);
+      bool one_ending = !strcmp(a->epilogue.function, b->epilogue.function);
+      shared += one_kernel && !one_ending;
+      if (one_kernel && one_ending != (a->ending == b->ending)) report_text(kernels->items[i].name, "has the number of another ending");
+    }
+  if (shared < 8) report_text("endings", "are hardly shared");
+}
+
 int main(void) {
   CudaCases c = cuda_cases_begin(build_cases);
   int i = 0;
@@ -64,6 +78,7 @@ int main(void) {
     if (!cuda_epilogue_ok(op)) report_text(c.kernels.items[i].name, "refused");
     check_kernel(&c.code, &c.kernels.items[i++], op);
   }
+  check_shared(&c.kernels);
   check_refused(c.ctx);
   check_registers(c.ctx);
   printf("%d kernels, %d failures\n", i, failures);
