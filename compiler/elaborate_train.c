@@ -45,6 +45,13 @@ static bool exec_score(Elaborator *e, const AstStmt *s, bool is_loss)
     return false;
   }
   const char *name = arg->name.text ? arg->name.text : arg->value->kind == AST_CALL ? arg->value->call.callee : s->setting.keyword.text;
+  static const char *const log_keys[] = {"kind", "step", "epoch", "lr", "seconds"};
+  for (size_t i = 0; !is_loss && i < sizeof log_keys / sizeof *log_keys; i++)
+    if (strcmp(name, log_keys[i]) == 0) {
+      elaborator_error(e, arg->name.text ? arg->name.pos : arg->value->pos, "a metric cannot be named '%s': each record of the log has a number of that name", name);
+      elaborator_hint(e, "metric %s_value = …", name);
+      return false;
+    }
   Score score = {.name = name, .is_loss = is_loss, .pos = s->pos, .value = v.tensor};
   PUSH(e, e->function->scores, e->function->n_scores, e->function->cap_scores, score);
   return true;
