@@ -406,5 +406,6 @@ int main(int argc, char **argv) {
   if (ok && !strcmp(argv[optind], "copy")) ok = optind + 1 < argc && run_copy(&r, argv[optind + 1]);
   else
     for (int i = optind; ok && i < argc; i++) ok = run_suite(&r, argv[i]);   // after a failed launch the context is of no use
+  if (r.m.cublas) r.m.api.cublas.Destroy(r.m.cublas);
   return !ok || r.failures ? EXIT_DIAGNOSTIC : EXIT_DONE;
 }
