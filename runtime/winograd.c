@@ -21,8 +21,6 @@ enum { POINTS = 36, TILE = 4, PANEL = 32, ROWS = 14, TILES_OF_BLOCK = 56, TILES_
 typedef struct Image { int64_t height, width, channels; } Image;
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#include <immintrin.h>
-
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,prefer-vector-width=512")
 #define NAME(x) x##_avx512
