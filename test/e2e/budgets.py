@@ -88,7 +88,7 @@ def main():
         if percent is None:
             break
         percent -= options.by
-        budget = int(base.arena * percent / 100)
+        budget = max(1, int(base.arena * percent / 100))   # that of one byte is not met
     if not recomputing:
         sys.exit('FAILED: no budget makes anything run again: the test shows nothing')
 
