@@ -99,7 +99,7 @@ static bool lower_parts(int n, Part *parts) {
 static void begin_link(Program *p) {
   Text tables = {0};
   char *source = text_format("%s/program.c", p->folder);
-  if (host_tables_write(p->module, p->kernels, p->cpu, p->options, p->images, &tables) && write_text(source, &tables)) p->link = host_link_begin(source, p->folder, p->options);
+  if (host_tables_write(p->module, p->kernels, p->cpu, p->options, p->images, p->folder, &tables) && write_text(source, &tables)) p->link = host_link_begin(source, p->folder, p->options);
   text_free(&tables);
   free(source);
 }
@@ -188,7 +188,7 @@ static bool emit_host(MlirModule module, CodegenEmit what, const CodegenOptions 
       ok = emit_lowered(&kernels, &cpu, what == CODEGEN_LLVM ? HOST_LLVM : HOST_ASM, options);
       break;
     case CODEGEN_PTX: break;   // the options do not allow it
-    case CODEGEN_TABLES: ok = host_tables_write(module, &kernels, &cpu, options, NULL, &text) && write_text(options->output, &text); break;
+    case CODEGEN_TABLES: ok = host_tables_write(module, &kernels, &cpu, options, NULL, NULL, &text) && write_text(options->output, &text); break;
     case CODEGEN_EXE: ok = emit_executable(build_host, &(Program){.module = module, .kernels = &kernels, .cpu = &cpu}, options); break;
   }
   text_free(&text);
@@ -248,7 +248,7 @@ static bool emit_cuda(MlirModule module, CodegenEmit what, const CodegenOptions 
     case CODEGEN_PTX: ok = cuda_lower_ptx(&kernels, arch, options->time_phases, &text); break;
     case CODEGEN_TABLES: {
       CudaImages images = {.arch = arch->name, .ptx_version = arch->ptx_version, .tf32 = cuda_uses_tf32(), .emulated = options->emulate};
-      ok = host_tables_write(module, &kernels, NULL, options, &images, &text);
+      ok = host_tables_write(module, &kernels, NULL, options, &images, NULL, &text);
       break;
     }
     case CODEGEN_EXE: ok = emit_executable(build_cuda, &(Program){.module = module, .kernels = &kernels, .arch = arch}, options); break;

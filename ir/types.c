@@ -129,12 +129,14 @@ static bool element_from_mlir(MlirType type, NnDtype *out) {
 }
 
 bool nn_type_from_mlir(MlirType type, NnType *out) {
-  if (mlirTypeIsNull(type) || !mlirTypeIsARankedTensor(type) || !mlirShapedTypeHasStaticShape(type)) return false;
-  if (!mlirAttributeIsNull(mlirRankedTensorTypeGetEncoding(type))) return false;
+  if (mlirTypeIsNull(type) || !mlirTypeIsARankedTensor(type) || !mlirAttributeIsNull(mlirRankedTensorTypeGetEncoding(type))) return false;
   int64_t rank = mlirShapedTypeGetRank(type);
   NnType t = {.rank = (int)rank};
   if (rank > NN_MAX_RANK || !element_from_mlir(mlirShapedTypeGetElementType(type), &t.dtype)) return false;
-  for (int i = 0; i < t.rank; i++) t.dim[i] = mlirShapedTypeGetDimSize(type, i);
+  for (int i = 0; i < t.rank; i++) {
+    t.dim[i] = mlirShapedTypeGetDimSize(type, i);
+    if (mlirShapedTypeIsDynamicSize(t.dim[i])) return false;
+  }
   *out = t;
   return true;
 }

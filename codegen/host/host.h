@@ -60,8 +60,9 @@ typedef struct CudaImages {
 #define CUDA_TABLE_SYMBOL "nnc_emulated_kernels"
 // images.s: the bytes of those files between the symbols that program.c names; a C array of a megabyte would take the compiler seconds.
 void host_images_write(const CudaImages *cuda, Text *out);
-// program.c: the step tables. Which files cuda names does not matter. cuda NULL: for the host; cpu NULL: not for the host.
-bool host_tables_write(MlirModule module, const EmittedKernels *kernels, const HostCpu *cpu, const CodegenOptions *options, const CudaImages *cuda, Text *out);
+// program.c: the step tables. Which files cuda names does not matter. cuda NULL: for the host; cpu NULL: not for the host. folder: where the long arrays of numbers
+// go, for program.c to include; NULL: they are part of the text.
+bool host_tables_write(MlirModule module, const EmittedKernels *kernels, const HostCpu *cpu, const CodegenOptions *options, const CudaImages *cuda, const char *folder, Text *out);
 
 // Links in two steps, so that the C compiler works on the tables while the kernels are lowered. begin: NULL after reporting. end: links
 // the tables, the kernels' objects and the runtime and renames the result to options->output; unless `wanted`, it only cleans up.

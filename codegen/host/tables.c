@@ -1,5 +1,7 @@
 // program.c: the tables of runtime/program.h as C initialisers, from the planned module. Buffer offsets of all steps lie in one array, equal
 // records are one, and what every step has is not named, so that the text stays small and the C compiler is quick with it.
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +12,7 @@
 #include "codegen/host/tables.h"
 #include "codegen/target.h"
 #include "compiler/compiler.h"
+#include "compiler/output.h"
 #include "passes/plan.h"
 #include "runtime/library.h"
 
@@ -165,17 +168,18 @@ static int add_persistent(Text *t, int n_functions, const MlirOperation *functio
 // ---------------------------------------------------------------------------------------------------------------------
 // Steps
 
+static void add_number(Text *numbers, int64_t number) { text_append(numbers, (const char *)&number, sizeof number); }
+
 static int add_buffer(Tables *w, int64_t offset, int64_t bytes) {
   const ScanPlace *place = w->place;
   for (int level = 0; level < w->depth; level++) {
     int64_t stride = 0;
     if (place) offset = scan_place(place, offset, &stride), place = place->around;
-    text_add(&w->strides, "%lld,", (long long)stride);
+    add_number(&w->strides, stride);
   }
-  text_add(&w->buffers, "%lld,", (long long)offset);
-  text_add(&w->buffer_bytes, "%lld,", (long long)bytes);
-  if (++w->n_buffers % 16 == 0) text_add(&w->buffers, "\n"), text_add(&w->buffer_bytes, "\n"), text_add(&w->strides, "\n");
-  return w->n_buffers - 1;
+  add_number(&w->buffers, offset);
+  add_number(&w->buffer_bytes, bytes);
+  return w->n_buffers++;
 }
 
 static int add_values(Tables *w, MlirOperation op) {
@@ -547,7 +551,35 @@ static void declare_kernels(Text *out, const EmittedKernels *kernels) {
   }
 }
 
-bool host_tables_write(MlirModule module, const EmittedKernels *kernels, const HostCpu *cpu, const CodegenOptions *options, const CudaImages *cuda, Text *out) {
+// An array of numbers: in the text or, with a folder, as a file there, since the C compiler takes microseconds for each number.
+static bool add_array(Text *out, const char *name, Text *numbers, const char *folder) {
+  size_t n = numbers->size / sizeof(int64_t);
+  if (!folder) {
+    text_add(out, "static const int64_t %s[] = {", name);
+    for (size_t i = 0; i < n; i++) {
+      int64_t number;
+      memcpy(&number, numbers->data + i * sizeof number, sizeof number);
+      text_add(out, "%s%lld,", i % 16 ? "" : "\n", (long long)number);
+    }
+    text_add(out, "\n0};\n");
+    return true;
+  }
+  char *path = text_format("%s/%s.bin", folder, name);
+  Text directives = {0};
+  text_add(&directives, ".section .rodata\n.balign 8\nnnc_%s: .incbin ", name);
+  text_quoted(&directives, path);
+  text_add(&directives, "\n.quad 0\n.previous");
+  text_add(out, "extern const int64_t %s[] __asm__(\"nnc_%s\") __attribute__((visibility(\"hidden\")));\n__asm__(", name, name);
+  text_quoted(out, text_c_string(&directives));
+  text_add(out, ");\n");
+  text_free(&directives);
+  bool ok = output_write(path, text_c_string(numbers), numbers->size);
+  if (!ok) fprintf(stderr, "nnc: error: cannot write '%s': %s\n", path, strerror(errno));
+  free(path);
+  return ok;
+}
+
+bool host_tables_write(MlirModule module, const EmittedKernels *kernels, const HostCpu *cpu, const CodegenOptions *options, const CudaImages *cuda, const char *folder, Text *out) {
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
   Tables w = {.module = module, .kernels = kernels, .cuda = cuda, .costs = host_alloc((size_t)kernels->n + 1, sizeof(KernelCost))};
@@ -562,10 +594,9 @@ bool host_tables_write(MlirModule module, const EmittedKernels *kernels, const H
   text_append(out, tensors.data, tensors.size);
   text_append(out, w.records.data, w.records.size);
   text_append(out, w.keys.data, w.keys.size);
-  text_add(out, "static const int64_t B[] = {\n%s0};\n", text_c_string(&w.buffers));
-  text_add(out, "static const int64_t Z[] = {\n%s0};\n", text_c_string(&w.buffer_bytes));
+  bool ok = add_array(out, "B", &w.buffers, folder) && add_array(out, "Z", &w.buffer_bytes, folder);
   text_add(out, "static const NncTensor T[] = {\n%s  {0}};\n", text_c_string(&w.taps));
-  if (w.n_scans) text_add(out, "static const int64_t D[] = {\n%s0};\n", text_c_string(&w.strides));
+  if (w.n_scans) ok = ok && add_array(out, "D", &w.strides, folder);
   if (w.n_launches) text_add(out, "static const NncLaunch G[] = {\n%s};\n", text_c_string(&w.launches));
   text_append(out, w.scans.data, w.scans.size);
   text_append(out, w.steps.data, w.steps.size);
@@ -586,5 +617,5 @@ bool host_tables_write(MlirModule module, const EmittedKernels *kernels, const H
   text_free(&w.scans);
   text_free(&w.stride_rows);
   text_free(&w.steps);
-  return true;
+  return ok;
 }

@@ -23,7 +23,7 @@ typedef struct Tables {
   Text keys;                       // K<kernel>
   const CudaImages *cuda;          // Borrowed; NULL: for the host
   const Offsets *offsets;          // Borrowed, of the current function
-  int n_buffers;  Text buffers, buffer_bytes;   // B, Z: all steps' buffers one after the other
+  int n_buffers;  Text buffers, buffer_bytes;   // B, Z: all steps' buffers one after the other; the bytes of int64_t
   PtrMap launch_ids;
   int n_launches; Text launches;                // G: launches, which many steps share
   PtrMap record_ids;
