@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHARED_ALIGN = 1024, POISON = 0xff };   // 0xff…: NaN in every floating-point type
+enum { SHARED_ALIGN = 1 << 18, POISON = 0xff };   // it begins at 0 in the 18 bits that descriptors of wgmma have; 0xff…: NaN in every floating-point type
 
 bool emu_memory_create(EmuWorker *w) {
   w->capacity = 0;
