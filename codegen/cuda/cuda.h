@@ -18,6 +18,7 @@ const CudaArch *cuda_arch(const char *name);   // NULL: unknown
 
 // target.c: the architecture compiled for has mma of tf32 and bf16 and asynchronous copies (8.0 and later); true where none was chosen.
 bool cuda_has_tensor_cores(void);
+bool cuda_has_wgmma(void);     // sm_90a alone; false where none was chosen
 bool cuda_uses_tf32(void);     // --math=tf32
 
 // conv.c: the name of a convolution's kernel, which says all of its descriptor (Owned: free), the scratch it needs, and its code.

@@ -103,6 +103,35 @@ static void replace_call(Emulation *e, LLVMValueRef call, const NncEmuSymbol *s)
   LLVMInstructionEraseFromParent(call);
 }
 
+// Operands and results in one array, a word of 64 bits each.
+static void replace_packed_call(Emulation *e, LLVMValueRef call, const NncEmuSymbol *s) {
+  LLVMTypeRef result = LLVMTypeOf(call), type;
+  unsigned operands = LLVMGetNumArgOperands(call), results = LLVMGetTypeKind(result) == LLVMStructTypeKind ? LLVMCountStructElementTypes(result) : 0;
+  LLVMPositionBuilderBefore(e->builder, call);
+  LLVMValueRef words = entry_alloca(e, call, LLVMArrayType2(e->i64, operands > results ? operands : results));
+  for (unsigned i = 0; i < operands; i++) {
+    LLVMValueRef v = LLVMGetOperand(call, i);
+    LLVMTypeRef t = LLVMTypeOf(v);
+    if (!bits_of(t) || bits_of(t) > 64) {
+      emulate_fail(e, "an operand of intrinsic '%s' has a type that the emulator cannot take", s->intrinsic);
+      return;
+    }
+    if (LLVMGetTypeKind(t) != LLVMIntegerTypeKind) v = LLVMBuildBitCast(e->builder, v, LLVMIntTypeInContext(e->llvm, bits_of(t)), "");
+    LLVMBuildStore(e->builder, LLVMBuildZExtOrBitCast(e->builder, v, e->i64, ""), emulate_element(e, e->i64, words, i));
+  }
+  LLVMValueRef arguments[] = {words, LLVMConstInt(e->i32, operands, false), emulate_site(e, call)};
+  LLVMValueRef function = emulate_helper(e, s->symbol, e->nothing, 3, (LLVMTypeRef[]){e->pointer, e->i32, e->pointer}, &type);
+  add_attributes(e, function, s);
+  LLVMBuildCall2(e->builder, type, function, arguments, 3, "");
+  LLVMValueRef value = results ? LLVMGetPoison(result) : NULL;
+  for (unsigned i = 0; i < results; i++) {
+    LLVMValueRef bits = LLVMBuildLoad2(e->builder, e->i64, emulate_element(e, e->i64, words, i), "");
+    value = LLVMBuildInsertValue(e->builder, value, receive(e, bits, LLVMStructGetTypeAtIndex(result, i)), i, "");
+  }
+  if (value) LLVMReplaceAllUsesWith(call, value);
+  LLVMInstructionEraseFromParent(call);
+}
+
 static void replace_function(Emulation *e, LLVMValueRef function, const char *intrinsic) {
   const NncEmuSymbol *s = nnc_emu_find_symbol(intrinsic);
   if (!s && LLVMGetFirstUse(function)) {
@@ -115,7 +144,7 @@ static void replace_function(Emulation *e, LLVMValueRef function, const char *in
       emulate_fail(e, "'%s' is used other than by a call", intrinsic);
       return;
     }
-    replace_call(e, user, s);
+    (s->flags & EMU_PACKED ? replace_packed_call : replace_call)(e, user, s);
   }
   if (!e->error) LLVMDeleteFunction(function);
 }

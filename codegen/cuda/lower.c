@@ -229,6 +229,7 @@ bool cuda_lower(const EmittedKernels *kernels, const CudaArch *arch, CudaOutput 
   LLVMTargetMachineRef machine;
   LLVMModuleRef module = build_module(kernels, arch, time_phases, llvm, &machine);
   bool ok = module != NULL;
+  if (ok) template_expand_assembly(module);
   if (ok && what == CUDA_LLVM) {
     char *ir = LLVMPrintModuleToString(module);
     text_append(out, ir, strlen(ir));

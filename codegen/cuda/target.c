@@ -1,4 +1,6 @@
 // The CUDA target as the passes see it: costs, workspaces, which results may lie in an argument's buffer.
+#include <string.h>
+
 #include "codegen/cuda/cuda.h"
 #include "codegen/kernel/kernel.h"
 #include "codegen/target.h"
@@ -24,6 +26,8 @@ static const CudaArch *target_arch;   // as the target itself: one per process
 static bool target_tf32;
 
 bool cuda_has_tensor_cores(void) { return !target_arch || target_arch->major >= 8; }
+
+bool cuda_has_wgmma(void) { return target_arch && !strcmp(target_arch->name, "sm_90a"); }
 
 bool cuda_uses_tf32(void) { return target_tf32; }
 

@@ -151,6 +151,39 @@ void build_narrow_a(Build *b, TileType t, Val (*c)[4], int step, Val a[4]);
 void build_mma(Build *b, TileType t, Val c[4], const Val a[4], const Val b_pair[2]);   // c += a b
 
 // ---------------------------------------------------------------------------------------------------------------------
+// template_wgmma.c: products of a warpgroup (warps 4 g to 4 g + 3), only for sm_90a (cuda_has_wgmma). d (64, columns) += a (64, 16) b (16, columns), asynchronously:
+//   build_wgmma_fence     before the first product, and wherever accumulators or fragments of a were set or read since the last group
+//   build_wgmma ...       products with the same accumulators follow each other without a wait
+//   build_wgmma_commit    makes a group of them
+//   build_wgmma_wait      until at most so many groups are on their way
+// Until the wait the accumulators and fragments of a may not be touched, and what is read of shared memory may not be written; the wait returns the values of those accumulators whose
+// groups are over, and accumulators on their way may be passed on to further products without one. Shared memory that threads have written (copied, too, after the wait for the copy)
+// may be read by products after build_async_fence in the writing thread and a barrier.
+
+enum { WGMMA_ALIGN = 1024, WGMMA_DEPTH = 16 };
+typedef struct Wgmma {
+  TileType type;               // TILE_BF16 or TILE_F16
+  int columns;                 // a multiple of 8 up to 256
+  bool a_in_registers;
+  bool a_transposed, b_transposed;   // in shared memory rows are the depth; a in registers cannot be
+} Wgmma;
+void build_align_shared(Build *b);   // build_shared_base is aligned to WGMMA_ALIGN bytes, as tiles for these products have to be
+// What tells an operand in shared memory: a part of a Tile with rows of 128 bytes, from a row that is a multiple of 8 on. Not transposed: its rows are those of a or the columns of b,
+// and `pointer` is the first of them, plus 32 bytes for each depth step; `stride` (1024) are the bytes from 8 rows to the next 8; `leading` means nothing (16).
+// Transposed: its rows are the depth, 16 of them 2048 bytes a depth step on, and each has 64 rows of a or columns of b; `leading`: bytes to the tile with the next 64; stride as above.
+Val build_descriptor(Build *b, Val pointer, int leading, int stride);   // i64
+Val build_descriptor_on(Build *b, Val descriptor, Val bytes);           // the same so many bytes on, a multiple of 16, i32 or i64, in the same matrix or others of the kind
+// c: columns / 2 accumulators, f32, replaced by the new ones. Of lane 4 g + p of warp w c[4 t + i] is row 16 (w mod 4) + g + 8 (i / 2), column 8 t + 2 p + i mod 2: tiles of build_mma.
+// a: its descriptor, or the 4 registers of the warp's 16 rows as in build_mma (build_narrow_a makes them). scale: i32, 0: d = a b; NULL: 1.
+void build_wgmma(Build *b, const Wgmma *w, Val *c, const Val *a, Val b_descriptor, Val scale);
+void build_wgmma_fence(Build *b);
+void build_wgmma_commit(Build *b);
+void build_wgmma_wait(Build *b, int groups_pending, int n, Val *c);     // c: n accumulators, not 1, replaced; those that are still on their way stay so. n: 0, none is looked at
+void build_async_fence(Build *b);
+// The functions that the above calls, as inline assembly: before PTX is written, and not for the emulator.
+void template_expand_assembly(LLVMModuleRef module);
+
+// ---------------------------------------------------------------------------------------------------------------------
 // template_random.c: Philox 4x32-10 (Salmon et al., SC 2011), with the counters of random_uniform.
 
 typedef struct RandomKey { Val word[4]; } RandomKey;
@@ -205,6 +238,7 @@ typedef struct ConvShape {
   int64_t n, c, h, w, o, oh, ow, kh, kw, stride[2], pad[2], dilation[2], groups;   // pad: top, left
   TileType result;             // TILE_F32 for f32 results of narrow operands: gradients of weights
   bool grouped;                // by the kernels of template_grouped*.c
+  bool wgmma;                  // products of warpgroups: 16 bit types on sm_90a
   ConvEpilogue epilogue;       // of the forward pass and the input gradient
   ConvEpilogue prologue;       // of a forward pass with one tap: what the first operand goes through; its one input of shape EPILOGUE_ELEMENT is that operand, its one output the new one
   int64_t partials, partials_pitch;   // where the arrays of partial sums begin in the workspace, and how far apart, in elements

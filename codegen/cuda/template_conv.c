@@ -71,20 +71,22 @@ void conv_copy_chunk(Build *b, Val to, Val from, Val valid) {
   build_intrinsic(b, "llvm.nvvm.cp.async.cg.shared.global.16.s", NULL, 3, (Val[]){to, from, build_select(b, valid, build_i32(b, 16), build_i32(b, 0))});
 }
 
-void conv_accumulators(Build *b, ConvAccumulators *sums, int m_tiles) {
+void conv_accumulators(Build *b, ConvAccumulators *sums, int m_tiles, int n_tiles) {
   sums->m_tiles = m_tiles;
+  sums->n_tiles = n_tiles;
   for (int m = 0; m < m_tiles; m++)
-    for (int t = 0; t < CONV_N_TILES; t++)
+    for (int t = 0; t < n_tiles; t++)
       for (int i = 0; i < 4; i++) sums->c[m][t][i] = build_var(b, b->f32, build_f32(b, 0));
 }
 
-Val conv_next_stage(Build *b, Val stage) {
+Val conv_next_stage(Build *b, const ConvShape *c, Val stage) {
   Val next = build_add(b, stage, build_i32(b, 1));
-  return build_select(b, build_equal(b, next, build_i32(b, CONV_STAGES)), build_i32(b, 0), next);
+  return build_select(b, build_equal(b, next, build_i32(b, conv_stages(c))), build_i32(b, 0), next);
 }
 
-Val conv_stage_before(Build *b, Val stage) {
-  return build_select(b, build_equal(b, stage, build_i32(b, 0)), build_i32(b, CONV_STAGES - 1), build_sub(b, stage, build_i32(b, 1)));
+Val conv_stage_ahead(Build *b, const ConvShape *c, Val stage) {
+  if (conv_lag(c)) return build_and(b, build_add(b, stage, build_i32(b, conv_ahead(c))), build_i32(b, conv_stages(c) - 1));   // a power of two
+  return build_select(b, build_equal(b, stage, build_i32(b, 0)), build_i32(b, conv_stages(c) - 1), build_sub(b, stage, build_i32(b, 1)));
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -161,6 +163,14 @@ static void multiply_stage(ConvProductBlock *x, Val stage, ConvAccumulators *sum
   }
 }
 
+// Each warpgroup has 64 rows and all columns.
+static void multiply_stage_wgmma(ConvProductBlock *x, Val stage, ConvAccumulators *sums) {
+  Build *b = &x->b;
+  Wgmma form = {.type = x->c->type, .columns = x->tile_columns};
+  Val offset = build_mul(b, stage, build_i32(b, tile_bytes(&x->a) + tile_bytes(&x->w)));
+  conv_wgmma(b, &form, sums, x->a.columns / WGMMA_DEPTH, build_descriptor_on(b, x->descriptor, offset), build_descriptor_on(b, build_descriptor(b, x->w.base, 16, 1024), offset));
+}
+
 static void begin_product(ConvProductBlock *x) {
   Build *b = &x->b;
   const ConvShape *c = x->c;
@@ -177,6 +187,12 @@ static void begin_product(ConvProductBlock *x) {
   x->a = (Tile){.type = c->type, .rows = CONV_ROWS, .columns = block, .base = build_shared_base(b)};
   x->w = (Tile){.type = c->type, .rows = x->tile_columns, .columns = block};
   x->w.base = build_offset(b, x->a.base, build_i32(b, tile_bytes(&x->a)));
+  if (c->wgmma) {
+    build_align_shared(b);
+    x->warp_m = build_mul(b, b->warp, build_i32(b, 16));
+    x->warp_n = build_i32(b, 0);
+    x->descriptor = build_descriptor(b, build_offset(b, x->a.base, build_mul(b, build_div(b, b->warp, 4), build_i32(b, 64 * 128))), 16, 1024);
+  }
   Divisor column_tiles = conv_divisor(b, CONV_COLUMN_TILES);
   Val place = build_block_id(b, 'x');
   x->first_column = build_mul(b, build_mod_by(b, place, &column_tiles), build_i32(b, x->tile_columns));
@@ -184,6 +200,46 @@ static void begin_product(ConvProductBlock *x) {
   x->group = build_block_id(b, 'z');
   x->chunk_channel = build_mul(b, build_mod(b, b->tid, 8), build_i32(b, tile_chunk(c->type)));
   for (int i = 0; i < 4; i++) x->rows[i] = conv_pixel_row(b, c, build_add(b, x->first_row, build_add(b, build_div(b, b->tid, 8), build_i32(b, 32 * i))));
+}
+
+// The loop over depth steps. Products of warps are done when the next step begins; those of warpgroups are begun before copies and are on their way meanwhile.
+static void sum_product(ConvProductBlock *x, ConvAccumulators *sums) {
+  Build *b = &x->b;
+  const ConvShape *c = x->c;
+  bool has_prologue = *c->prologue.function;
+  int copies_ahead = conv_ahead(c);
+  Var inside[CONV_STAGES];   // what is inside of the image in the step that is multiplied, and in those on their way
+  for (int s = 0; s <= copies_ahead && has_prologue; s++) inside[s] = build_var(b, b->i32, build_i32(b, 0));
+  for (int s = 0; s < copies_ahead; s++) {
+    Branch more;
+    build_if(b, &more, build_less(b, build_i32(b, s), x->steps));
+    Val bits = copy_step(x, build_i32(b, s), build_i32(b, s));
+    if (has_prologue) build_set(b, inside[s], bits);
+    build_if_end(b, &more);
+    build_commit(b);
+  }
+  Var read = build_var(b, b->i32, build_i32(b, 0));
+  Loop loop;
+  Val step = build_loop(b, &loop, build_i32(b, 0), x->steps, 1), ahead = build_add(b, step, build_i32(b, copies_ahead));
+  ConvPrologueInputs inputs;
+  if (has_prologue) conv_prologue_load(x, step, &inputs);
+  build_wait(b, copies_ahead - 1);
+  if (has_prologue) conv_prologue_apply(x, &inputs, build_get(b, read), build_get(b, inside[0]));
+  if (c->wgmma) conv_wgmma_meet(b, c);
+  build_barrier(b);
+  if (c->wgmma) multiply_stage_wgmma(x, build_get(b, read), sums);
+  Branch more;
+  bool branches = has_prologue || !conv_dense(c);   // else no channel is left behind the last step
+  if (branches) build_if(b, &more, build_less(b, ahead, x->steps));
+  Val bits = copy_step(x, ahead, conv_stage_ahead(b, c, build_get(b, read)));
+  if (has_prologue) build_set(b, inside[copies_ahead], bits);
+  if (branches) build_if_end(b, &more);
+  build_commit(b);
+  if (!c->wgmma) multiply_stage(x, build_get(b, read), sums);
+  build_set(b, read, conv_next_stage(b, c, build_get(b, read)));
+  for (int s = 0; s < copies_ahead && has_prologue; s++) build_set(b, inside[s], build_get(b, inside[s + 1]));
+  build_loop_end(b, &loop);
+  if (c->wgmma) conv_wgmma_finish(b, sums);
 }
 
 // Weights in the order that is read: (groups, columns, taps, depth), from the workspace or, where they lie so anyway, from their own buffer.
@@ -194,43 +250,15 @@ static void build_product(LLVMModuleRef module, const ConvShape *c, const char *
   char *buffers = conv_product_buffers(c);
   conv_kernel(b, module, name, buffers);
   free(buffers);
-  if (conv_tile_channels(c) < CONV_COLUMNS) build_min_blocks(b, 2);   // ptxas would keep values in local memory for a third
+  if (c->wgmma || conv_tile_channels(c) < CONV_COLUMNS) build_min_blocks(b, 2);   // ptxas would keep values in local memory for a third
   x.image = build_parameter(b, 0, input_gradient ? "dy" : "x");
   x.weights = build_parameter(b, conv_reorders(c) ? 3 : 1, "weights");
   x.out = build_parameter(b, 2, input_gradient ? "dx" : "y");
   begin_product(&x);
   ConvAccumulators sums;
-  conv_accumulators(b, &sums, CONV_M_TILES * x.warps_n / 4);
-  bool has_prologue = *c->prologue.function;
-  Var inside[CONV_STAGES];   // what is inside of the image in the step that is multiplied, and in those on their way
-  for (int s = 0; s < CONV_STAGES && has_prologue; s++) inside[s] = build_var(b, b->i32, build_i32(b, 0));
-  for (int s = 0; s < CONV_STAGES - 1; s++) {
-    Branch more;
-    build_if(b, &more, build_less(b, build_i32(b, s), x.steps));
-    Val bits = copy_step(&x, build_i32(b, s), build_i32(b, s));
-    if (has_prologue) build_set(b, inside[s], bits);
-    build_if_end(b, &more);
-    build_commit(b);
-  }
-  Var read = build_var(b, b->i32, build_i32(b, 0));
-  Loop loop;
-  Val step = build_loop(b, &loop, build_i32(b, 0), x.steps, 1), ahead = build_add(b, step, build_i32(b, CONV_STAGES - 1));
-  ConvPrologueInputs inputs;
-  if (has_prologue) conv_prologue_load(&x, step, &inputs);
-  build_wait(b, CONV_STAGES - 2);
-  if (has_prologue) conv_prologue_apply(&x, &inputs, build_get(b, read), build_get(b, inside[0]));
-  build_barrier(b);
-  Branch more;
-  bool branches = has_prologue || !conv_dense(c);   // else no channel is left behind the last step
-  if (branches) build_if(b, &more, build_less(b, ahead, x.steps));
-  Val bits = copy_step(&x, ahead, conv_stage_before(b, build_get(b, read)));
-  if (has_prologue) build_set(b, inside[CONV_STAGES - 1], bits);
-  if (branches) build_if_end(b, &more);
-  build_commit(b);
-  multiply_stage(&x, build_get(b, read), &sums);
-  build_set(b, read, conv_next_stage(b, build_get(b, read)));
-  for (int s = 0; s + 1 < CONV_STAGES && has_prologue; s++) build_set(b, inside[s], build_get(b, inside[s + 1]));
-  build_loop_end(b, &loop);
+  if (c->wgmma) conv_accumulators(b, &sums, 1, x.tile_columns / 8);
+  else conv_accumulators(b, &sums, CONV_M_TILES * x.warps_n / 4, CONV_N_TILES);
+  sum_product(&x, &sums);
   conv_end_product(&x, &sums);
   build_finish(b);
 }

@@ -1,11 +1,11 @@
-// What the convolution templates share: tiles of 128 by 128 results, or half of that where there are no more than 64 channels; three stages of asynchronous copies;
-// eight warps of 64 by 32 results each, or 32 by 32.
+// What the convolution templates share: tiles of 128 by 128 results, or half of that where there are no more than 64 channels; three or four stages of asynchronous copies;
+// eight warps of 64 by 32 results each, or 32 by 32, or two warpgroups of 64 by 128 or 64 by 64.
 #ifndef NNC_CODEGEN_CUDA_TEMPLATE_CONV_H
 #define NNC_CODEGEN_CUDA_TEMPLATE_CONV_H
 
 #include "codegen/cuda/template.h"
 
-enum { CONV_ROWS = 128, CONV_COLUMNS = 128, CONV_THREADS = 256, CONV_STAGES = 3, CONV_M_TILES = 4, CONV_N_TILES = 4 };
+enum { CONV_ROWS = 128, CONV_COLUMNS = 128, CONV_THREADS = 256, CONV_STAGES = 3, CONV_M_TILES = 4, CONV_N_TILES = 4, CONV_MOST_N_TILES = 16 };
 
 // The arguments of every kernel after its buffers. A divisor takes three.
 typedef enum ConvNumber {
@@ -32,7 +32,8 @@ Val conv_number(Build *b, ConvNumber which);
 Divisor conv_divisor(Build *b, ConvNumber which);
 Val conv_number_i64(Build *b, ConvNumber which);
 
-typedef struct ConvAccumulators { int m_tiles; Var c[CONV_M_TILES][CONV_N_TILES][4]; } ConvAccumulators;
+// Of a warp: tiles of 16 by 8 results. Of products of warpgroups one row of them.
+typedef struct ConvAccumulators { int m_tiles, n_tiles; Var c[CONV_M_TILES][CONV_MOST_N_TILES][4]; } ConvAccumulators;
 
 // One thread's place among the copies of a tile with rows of 128 bytes: chunk tid % 8 of rows tid / 8 + 32 i.
 typedef struct PixelRow { Val inside, y, x, first; } PixelRow;   // i1; i32 before the tap, far outside unless inside; i32 the number of the image's first pixel or, of a dense shape, the pixel
@@ -42,12 +43,12 @@ Val conv_pixel(Build *b, const ConvShape *c, const PixelRow *row, Val image, Val
 // Row and column of a tap.
 void conv_tap(Build *b, const ConvShape *c, Val tap, Val *ky, Val *kx);
 void conv_copy_chunk(Build *b, Val to, Val from, Val valid);   // 16 bytes, or zeros
-void conv_accumulators(Build *b, ConvAccumulators *sums, int m_tiles);
+void conv_accumulators(Build *b, ConvAccumulators *sums, int m_tiles, int n_tiles);
 // Row m of the warp's tiles plus fragment (a, as build_load_a gives it) times pairs (b of two neighbouring tiles each).
 void conv_accumulate(Build *b, TileType type, const ConvAccumulators *sums, int m, const Val fragment[4], Val (*pairs)[4]);
-// Around the ring of stages: while one is multiplied, the one before it is filled for CONV_STAGES - 1 steps later.
-Val conv_next_stage(Build *b, Val stage);
-Val conv_stage_before(Build *b, Val stage);
+// Around the ring of stages: while one is multiplied, the one before it is filled for conv_ahead steps later or, where products of one more step may be on their way, that before it.
+Val conv_next_stage(Build *b, const ConvShape *c, Val stage);
+Val conv_stage_ahead(Build *b, const ConvShape *c, Val stage);
 
 // template_conv_shape.c. Of the fields of a shape, kernels may look at these only, and at its pass and type: they make up the variant, which is in the kernel's symbol.
 bool conv_shape(const NncConv *c, TileType type, ConvShape *shape);   // channels last, weights oihw, sizes below 2^31
@@ -57,7 +58,16 @@ bool conv_reorders(const ConvShape *c);         // weights go through the worksp
 bool conv_divides(const ConvShape *c);          // an input gradient with a stride, or of one tap and not dense
 int conv_tile_channels(const ConvShape *c);     // 64 or 128
 int conv_depth_block(const ConvShape *c);       // depth of a stage: channels, or pixels
+int conv_stages(const ConvShape *c);
+int conv_lag(const ConvShape *c);               // groups of products that are on their way while the next stage is waited for
+int conv_ahead(const ConvShape *c);             // steps that copies are ahead
 int conv_parts(const ConvShape *c);             // not for kernels
+
+// template_conv_wgmma.c: the products of a stage as a group on its way, and the end of all.
+void conv_wgmma(Build *b, const Wgmma *form, const ConvAccumulators *sums, int steps, Val a, Val w);   // a, w: descriptors of the first step
+void conv_wgmma_finish(Build *b, const ConvAccumulators *sums);
+// What this thread has copied is made ready for the products, and those that read the stage to be filled next are over, behind the barrier that follows.
+void conv_wgmma_meet(Build *b, const ConvShape *c);
 
 // One block of a forward pass or an input gradient.
 typedef struct ConvProductBlock {
@@ -72,6 +82,7 @@ typedef struct ConvProductBlock {
   PixelRow rows[4];
   Val image, weights, out;
   Tile a, w;                   // stage 0
+  Val descriptor;              // of the warpgroup's rows in it
 } ConvProductBlock;
 
 // template_conv_epilogue.c: the results are stored, or go through an epilogue. The parameters of the kernel (Owned: free).

@@ -78,7 +78,7 @@ static void share_results(Site *s, const ConvAccumulators *sums) {
   build_barrier(b);   // all have multiplied what lies there
   for (int m = 0; m < sums->m_tiles; m++)
     for (int half = 0; half < 2; half++)
-      for (int t = 0; t < CONV_N_TILES; t++) {
+      for (int t = 0; t < sums->n_tiles; t++) {
         Val pair = LLVMGetPoison(LLVMVectorType(b->f32, 2));
         for (int j = 0; j < 2; j++) pair = LLVMBuildInsertElement(b->builder, pair, build_get(b, sums->c[m][t][2 * half + j]), build_i32(b, j), "");
         build_store(b, pair, build_offset(b, base, build_i32(b, 4 * ((16 * m + 8 * half) * s->pitch + 8 * t))), 8);

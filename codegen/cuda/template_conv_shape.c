@@ -2,6 +2,7 @@
 // for all shapes of a variant (pass, type, size of its tile, one tap or several): a network's dozens of convolutions are a handful of kernels.
 #include <string.h>
 
+#include "codegen/cuda/cuda.h"
 #include "codegen/cuda/template_conv.h"
 #include "codegen/kernel/text.h"
 
@@ -9,6 +10,7 @@ bool conv_shape(const NncConv *c, TileType type, ConvShape *shape) {
   if (!c->channels_last || (*c->weights_layout && strcmp(c->weights_layout, "oihw") != 0)) return false;
   *shape = (ConvShape){.type = type, .result = c->result == c->dtype ? type : TILE_F32, .pass = c->pass, .n = c->n, .c = c->c, .h = c->h, .w = c->w, .o = c->o, .oh = c->oh, .ow = c->ow, .kh = c->kh, .kw = c->kw,
                        .stride = {c->stride[0], c->stride[1]}, .pad = {c->pad[0], c->pad[2]}, .dilation = {c->dilation[0], c->dilation[1]}, .groups = c->groups};
+  shape->wgmma = cuda_has_wgmma() && tile_element_bytes(type) == 2;
   int64_t most = INT32_MAX / 4;
   return c->n * c->h * c->w < most && c->n * c->oh * c->ow < most && c->o * c->c / c->groups * c->kh * c->kw < most && c->h * c->dilation[0] < most && c->w * c->dilation[1] < most &&
          c->groups * conv_parts(shape) < 65536;
@@ -35,6 +37,11 @@ int conv_depth_block(const ConvShape *c) { return c->pass == NNC_CONV_WEIGHT_GRA
 
 // Of the tile, the side that is halved where a group has no more than 64 channels.
 int conv_tile_channels(const ConvShape *c) { return (c->pass == NNC_CONV_INPUT_GRAD ? channels_in(c) : channels_out(c)) > 64 ? CONV_COLUMNS : CONV_COLUMNS / 2; }
+
+// Two blocks of a multiprocessor have 113 KB of shared memory each.
+int conv_stages(const ConvShape *c) { return c->wgmma && conv_tile_channels(c) < CONV_COLUMNS ? CONV_STAGES + 1 : CONV_STAGES; }
+int conv_lag(const ConvShape *c) { return conv_stages(c) - CONV_STAGES; }
+int conv_ahead(const ConvShape *c) { return conv_stages(c) - 1 - conv_lag(c); }
 
 int conv_template_rows(void) { return CONV_ROWS; }
 
@@ -127,7 +134,7 @@ void conv_template_launch(const ConvShape *c, int which, TemplateLaunch *launch)
     return;
   }
   int element = tile_element_bytes(c->type), channels = conv_tile_channels(c), depth = conv_depth_block(c);
-  launch->shared_bytes = CONV_STAGES * (CONV_ROWS + channels) * depth * element;
+  launch->shared_bytes = conv_stages(c) * (CONV_ROWS + channels) * depth * element;
   if (weight_gradient) {
     launch->grid[0] = tiles(channels_in(c) * c->kh * c->kw, CONV_COLUMNS);
     launch->grid[1] = tiles(channels_out(c), channels);

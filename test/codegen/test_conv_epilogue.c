@@ -2,6 +2,8 @@
 // other; no fault that the emulator knows, no register spilled.
 #include "test/codegen/conv_cases.c"
 
+#include "codegen/codegen.h"
+
 static void build_cases(MlirModule m) {
   CASE(NN_F32, false, .n = 2, .c = 36, .h = 7, .w = 5, .o = 36, .k = 3, .stride = 1, .pad = 1, .groups = 1, .what = AFFINE);
   CASE(NN_F32, false, .n = 1, .c = 16, .h = 1, .w = 1, .o = 132, .k = 1, .stride = 1, .groups = 1, .what = AFFINE | RESIDUAL);
@@ -25,6 +27,19 @@ static void build_cases(MlirModule m) {
   CASE(NN_BF16, false, .n = 2, .c = 80, .h = 6, .w = 7, .o = 40, .k = 1, .stride = 1, .groups = 1, .what = FED | MOMENTS | KEEP);
   CASE(NN_F32, false, .n = 2, .c = 64, .h = 6, .w = 7, .o = 80, .k = 1, .stride = 1, .groups = 2, .what = FED | AFFINE);
   CASE(NN_BF16, true, .n = 2, .c = 40, .h = 8, .w = 9, .o = 16, .k = 3, .stride = 1, .pad = 1, .groups = 1, .what = MASK | SUMS);
+}
+
+// Those of 16 bits once more, by products of warpgroups.
+static void build_narrow_cases(MlirModule m) {
+  CASE(NN_BF16, false, .n = 2, .c = 16, .h = 9, .w = 7, .o = 40, .k = 3, .stride = 1, .pad = 1, .groups = 1, .what = AFFINE | RESIDUAL);
+  CASE(NN_F16, true, .n = 1, .c = 72, .h = 5, .w = 5, .o = 24, .k = 3, .stride = 1, .pad = 1, .groups = 1, .what = MASK | SCALE);
+  CASE(NN_BF16, false, .n = 3, .c = 16, .h = 9, .w = 9, .o = 72, .k = 1, .stride = 1, .groups = 1, .what = MOMENTS | KEEP);
+  CASE(NN_BF16, false, .n = 2, .c = 80, .h = 6, .w = 7, .o = 40, .k = 1, .stride = 1, .groups = 1, .what = FED | MOMENTS | KEEP);
+  CASE(NN_BF16, true, .n = 2, .c = 40, .h = 8, .w = 9, .o = 16, .k = 3, .stride = 1, .pad = 1, .groups = 1, .what = MASK | SUMS);
+  CASE(NN_BF16, false, .n = 2, .c = 264, .h = 9, .w = 9, .o = 136, .k = 1, .stride = 1, .groups = 1, .what = FED | MOMENTS | KEEP);
+  CASE(NN_F16, false, .n = 1, .c = 64, .h = 11, .w = 13, .o = 272, .k = 3, .stride = 2, .pad = 1, .groups = 2, .what = AFFINE | RESIDUAL | LONG | POSITIVE);
+  CASE(NN_BF16, true, .n = 3, .c = 264, .h = 9, .w = 8, .o = 40, .k = 2, .stride = 2, .pad = 1, .groups = 1, .what = RESIDUAL | MASK | SUMS);
+  CASE(NN_BF16, false, .n = 3, .c = 16, .h = 65, .w = 65, .o = 32, .k = 1, .stride = 1, .groups = 1, .what = MOMENTS | SUMS | KEEP);
 }
 
 // The target says no where a kernel would not be right or not worth it.
@@ -71,16 +86,27 @@ static void check_shared(const EmittedKernels *kernels) {
   if (shared < 8) report_text("endings", "are hardly shared");
 }
 
+static int check_cases(CudaCases *c, bool wgmma) {
+  int i = 0;
+  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(c->module)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+    if (!cuda_epilogue_ok(op)) report_text(c->kernels.items[i].name, "refused");
+    if (c->kernels.items[i].conv->wgmma != wgmma) report_text(c->kernels.items[i].name, "is of the other kind");
+    check_kernel(&c->code, &c->kernels.items[i++], op);
+  }
+  return i;
+}
+
 int main(void) {
   CudaCases c = cuda_cases_begin(build_cases);
-  int i = 0;
-  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(c.module)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
-    if (!cuda_epilogue_ok(op)) report_text(c.kernels.items[i].name, "refused");
-    check_kernel(&c.code, &c.kernels.items[i++], op);
-  }
+  int i = check_cases(&c, false);
   check_shared(&c.kernels);
   check_refused(c.ctx);
   check_registers(c.ctx);
+  cuda_cases_end(&c);
+  nn_target_cuda("sm_90a", false);
+  c = cuda_cases_begin(build_narrow_cases);
+  i += check_cases(&c, true);
+  check_ptx(&c.kernels, "sm_90a", false);
   printf("%d kernels, %d failures\n", i, failures);
   return cuda_cases_end(&c);
 }

@@ -1,8 +1,10 @@
-// Faults planted in the finished code of convolutions that take a prologue and an epilogue: each barrier, and the wait for the copies of the loop, is removed; each access of
+// Faults planted in the finished code of convolutions that take a prologue and an epilogue: each barrier, and the wait for the copies of the loop, is removed, and of products of
+// warpgroups what orders them; each access of
 // global memory is moved by an element, which misaligns vectors, and by two vectors, which leaves the buffer; sizes are one too large. The emulator finds each; the code as it
 // is has none.
 #include "test/codegen/conv_cases.c"
 
+#include "codegen/codegen.h"
 #include "codegen/cuda/template_conv.h"
 
 static char message[4096];
@@ -59,6 +61,9 @@ static void plant_in_line(const Planted *p, const char *line, const char *next, 
     *waited = true;
     expect(p, line, next, "", EMU_PENDING_COPY);
   }
+  if (strstr(text, "fence.proxy.async")) expect(p, line, next, "", EMU_UNFENCED);
+  if (strstr(text, "wgmma.fence") || (strstr(text, "nnc.asm.wgmma.wait") && strstr(text, "call {}"))) expect(p, line, next, "", EMU_RACE);
+  if (strstr(text, "wgmma.commit")) expect(p, line, next, "", EMU_OK);
   if (pointer && (wide || (copy && ++*copies <= 4))) move_access(p, line, next, pointer, 4, EMU_MISALIGNED);
   if (pointer && !copy && (loads || wide)) move_access(p, line, next, pointer, 32, EMU_OUT_OF_BOUNDS);   // sums that are stored one by one stay in the workspace
   free(text);
@@ -92,16 +97,16 @@ static void check_faults(const Planted *p) {
   if (!waited) report_text(p->k->name, "has no wait");
 }
 
-int main(void) {
-  MlirContext ctx = nn_context_create();
+static void check_all(MlirContext ctx, bool wgmma) {
   MlirModule m = mlirModuleCreateEmpty(mlirLocationUnknownGet(ctx));
   CASE(NN_BF16, false, .n = 3, .c = 264, .h = 7, .w = 9, .o = 40, .k = 1, .stride = 1, .groups = 1, .what = FED | MOMENTS | RESIDUAL | KEEP);
   // As many steps as leave the last one where the results are put: else the barrier in between would be idle.
-  CASE(NN_BF16, true, .n = 2, .c = 40, .h = 8, .w = 9, .o = 72, .k = 2, .stride = 1, .pad = 1, .groups = 1, .what = MASK | SUMS);
+  CASE(NN_BF16, true, .n = 2, .c = 40, .h = 8, .w = 9, .o = wgmma ? 40 : 72, .k = wgmma ? 3 : 2, .stride = 1, .pad = 1, .groups = 1, .what = MASK | SUMS);
+  if (wgmma) CASE(NN_BF16, false, .n = 1, .c = 24, .h = 7, .w = 9, .o = 136, .k = 2, .stride = 1, .pad = 1, .groups = 1, .what = KEEP | AFFINE);
   EmittedKernels kernels;
   cuda_kernels_emit(m, &kernels);
   LLVMModuleRef code = cuda_module(&kernels, cuda_arch("sm_90"), LLVMContextCreate());
-  if (!code) return 1;
+  if (!code) exit(1);
   MlirOperation func = mlirBlockGetFirstOperation(mlirModuleGetBody(m));
   for (int i = 0; i < kernels.n; i++, func = mlirOperationGetNextInBlock(func)) {
     Planted p = {.k = &kernels.items[i], .product = conv_template_launches(kernels.items[i].conv) - 1, .ir = LLVMPrintModuleToString(code)};
@@ -112,12 +117,19 @@ int main(void) {
     LLVMDisposeMessage(p.ir);
     run_free(&r);
   }
-  printf("%d faults, %d failures\n", n_planted, failures);
   LLVMContextRef llvm = LLVMGetModuleContext(code);
   LLVMDisposeModule(code);
   LLVMContextDispose(llvm);
   emitted_kernels_free(&kernels);
   mlirModuleDestroy(m);
+}
+
+int main(void) {
+  MlirContext ctx = nn_context_create();
+  check_all(ctx, false);
+  nn_target_cuda("sm_90a", false);
+  check_all(ctx, true);
+  printf("%d faults, %d failures\n", n_planted, failures);
   mlirContextDestroy(ctx);
   return failures != 0;
 }

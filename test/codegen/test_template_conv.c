@@ -33,6 +33,8 @@ static double load(TileType t, const void *p, int64_t i) {
 
 typedef struct Array { void *device; double *value; int64_t n; uint64_t bytes; } Array;   // value: what the device has, or the expected result
 
+static bool wgmma;   // the kernels of sm_90a
+
 static Array array(TileType t, int64_t n, uint32_t seed) {   // seed 0: zeros expected, poison on the device
   Array a = {.n = n, .bytes = (uint64_t)(n * tile_element_bytes(t))};
   a.device = aligned_alloc(16, (a.bytes + 15) / 16 * 16);
@@ -97,6 +99,7 @@ static void run_pass(NncConv *c, NncConvPass pass, TileType type, bool grouped, 
   c->dtype = (NncDtype[]){NNC_BF16, NNC_F16, NNC_F32, NNC_F32}[type];
   c->result = pass == NNC_CONV_WEIGHT_GRAD ? NNC_F32 : c->dtype;
   CHECK(grouped ? conv_grouped_shape(c, &s) : conv_template_shape(c, type, &s), "not supported");
+  s.wgmma = wgmma && tile_element_bytes(type) == 2;
   LLVMModuleRef module = LLVMModuleCreateWithNameInContext("conv", LLVMContextCreate());
   for (int i = 0; i < conv_template_launches(&s); i++) {
     snprintf(name[i], sizeof name[i], "%s_%d", pass_names[pass], i);
@@ -137,7 +140,8 @@ static void test_conv(ConvShape s) {   // what is 0 and cannot be is 1
 
 // A convolution of ResNet-50 as PTX: accepted by ptxas where there is one, without spills.
 static void test_ptx(TileType type, int64_t channels, const char *arch) {
-  ConvShape s = {.type = type, .n = 32, .c = channels, .h = 28, .w = 28, .o = channels, .oh = 28, .ow = 28, .kh = 3, .kw = 3, .stride = {1, 1}, .pad = {1, 1}, .dilation = {1, 1}, .groups = 1};
+  bool uses = !strcmp(arch, "sm_90a") && tile_element_bytes(type) == 2;
+  ConvShape s = {.type = type, .n = 32, .c = channels, .h = 28, .w = 28, .o = channels, .oh = 28, .ow = 28, .kh = 3, .kw = 3, .stride = {1, 1}, .pad = {1, 1}, .dilation = {1, 1}, .groups = 1, .wgmma = uses};
   LLVMContextRef llvm = LLVMContextCreate();
   LLVMModuleRef module = LLVMModuleCreateWithNameInContext("conv", llvm);
   for (int pass = 0; pass < 3; pass++) {
@@ -153,6 +157,7 @@ static void test_ptx(TileType type, int64_t channels, const char *arch) {
   }
   char *ir = LLVMPrintModuleToString(module), *ptx = emulate_ptx(ir, arch);
   int registers = 0, spills = 0;
+  CHECK(ptx && uses == (strstr(ptx, "wgmma.mma_async") != NULL), "products of %s for %s", type_names[type], arch);
   CHECK(ptx && emulate_assemble(ptx, arch, &registers, &spills), "%s for %s is refused", type_names[type], arch);
   CHECK(spills <= 0, "%s for %s spills %d bytes", type_names[type], arch, spills);
   if (getenv("NNC_TEST_TABLE")) printf("%-5s %-7s registers %3d, spills %d\n", type_names[type], arch, registers, spills);
@@ -160,6 +165,19 @@ static void test_ptx(TileType type, int64_t channels, const char *arch) {
   LLVMDisposeMessage(ir);
   LLVMDisposeModule(module);
   LLVMContextDispose(llvm);
+}
+
+// Of 16 bits: both with the products of warps and with those of warpgroups.
+static void test_narrow(void) {
+#define CONV(t, ...) test_conv((ConvShape){.type = t, __VA_ARGS__})
+  CONV(TILE_BF16, .n = 3, .c = 16, .h = 9, .w = 9, .o = 136, .kh = 1, .kw = 1, .stride = {2, 2});
+  CONV(TILE_BF16, .n = 2, .c = 80, .h = 6, .w = 7, .o = 24, .kh = 3, .kw = 3, .pad = {2, 2}, .dilation = {2, 2});
+  CONV(TILE_BF16, .n = 5, .c = 48, .h = 12, .w = 12, .o = 32, .kh = 3, .kw = 3, .pad = {1, 1}, .groups = 2);
+  CONV(TILE_BF16, .n = 2, .c = 72, .h = 5, .w = 5, .o = 72, .kh = 3, .kw = 3, .pad = {1, 1});
+  CONV(TILE_F16, .c = 8, .h = 5, .w = 5, .o = 16, .kh = 5, .kw = 5, .pad = {2, 2});
+  CONV(TILE_BF16, .n = 3, .c = 136, .h = 9, .w = 7, .o = 136, .kh = 2, .kw = 2, .pad = {1, 0});
+  CONV(TILE_F16, .n = 2, .c = 328, .h = 9, .w = 9, .o = 64, .kh = 1, .kw = 1);
+  CONV(TILE_F16, .n = 3, .c = 64, .h = 9, .w = 10, .o = 200, .kh = 1, .kw = 1);
 }
 
 int main(void) {
@@ -171,16 +189,14 @@ int main(void) {
   }
   test_ptx(TILE_BF16, 64, "sm_90a");
   test_ptx(TILE_F32, 128, "sm_80");
-#define CONV(t, ...) test_conv((ConvShape){.type = t, __VA_ARGS__})
+  test_ptx(TILE_F16, 128, "sm_90a");
+  test_narrow();
+  wgmma = true;
+  test_narrow();
   CONV(TILE_F32, .c = 4, .h = 1, .w = 1, .o = 4, .kh = 1, .kw = 1);
   CONV(TILE_F32, .n = 2, .c = 36, .h = 7, .w = 5, .o = 20, .kh = 3, .kw = 3, .pad = {1, 1});
   CONV(TILE_F32, .c = 16, .h = 11, .w = 13, .o = 8, .kh = 3, .kw = 2, .stride = {2, 3}, .pad = {1, 0});
-  CONV(TILE_BF16, .n = 3, .c = 16, .h = 9, .w = 9, .o = 136, .kh = 1, .kw = 1, .stride = {2, 2});
-  CONV(TILE_BF16, .n = 2, .c = 80, .h = 6, .w = 7, .o = 24, .kh = 3, .kw = 3, .pad = {2, 2}, .dilation = {2, 2});
-  CONV(TILE_BF16, .n = 5, .c = 48, .h = 12, .w = 12, .o = 32, .kh = 3, .kw = 3, .pad = {1, 1}, .groups = 2);
-  CONV(TILE_BF16, .n = 2, .c = 72, .h = 5, .w = 5, .o = 72, .kh = 3, .kw = 3, .pad = {1, 1});
   CONV(TILE_F32, .n = 1, .c = 132, .h = 4, .w = 5, .o = 132, .kh = 1, .kw = 1);
-  CONV(TILE_F16, .c = 8, .h = 5, .w = 5, .o = 16, .kh = 5, .kw = 5, .pad = {2, 2});
   CONV(TILE_TF32, .n = 2, .c = 132, .h = 5, .w = 5, .o = 12, .kh = 2, .kw = 2);
   CONV(TILE_TF32, .c = 16, .h = 8, .w = 8, .o = 16, .kh = 3, .kw = 3, .pad = {1, 1}, .stride = {2, 2}, .groups = 4);
 #define GROUPED(...) test_conv((ConvShape){.type = TILE_F32, .grouped = true, __VA_ARGS__})

@@ -61,6 +61,7 @@ static void thread_main(void *argument) {
   EmuWorker *w = t->worker;
   emu_context_entered(&w->scheduler);
   w->launch->kernel->entry(w->launch->arguments);
+  emu_wgmma_end(t);
   t->groups++;
   emu_copies_finish(t, 0);               // what nobody waited for lands at the end
   t->state = EMU_DONE;
@@ -183,8 +184,17 @@ static void describe_deadlock(EmuWorker *w) {
   for (int i = 0; i < w->n_threads && !waiting; i++)
     if (w->threads[i].state == EMU_IN_WARP) waiting = &w->threads[i];   // rather than those who wait at a barrier for it
   for (int i = 0; i < w->n_threads && !waiting; i++)
+    if (w->threads[i].state == EMU_IN_WARPGROUP) waiting = &w->threads[i];
+  for (int i = 0; i < w->n_threads && !waiting; i++)
     if (w->threads[i].state == EMU_AT_BARRIER) waiting = &w->threads[i];
   char name[48];
+  if (waiting->state == EMU_IN_WARPGROUP) {
+    for (int i = waiting->warp / 4 * 4 * EMU_LANES; !other; i++)
+      if (w->threads[i].state != EMU_IN_WARPGROUP) other = &w->threads[i];
+    emu_describe(w, EMU_DIVERGENCE, waiting, waiting->site, "divergent wgmma: thread %s of the warpgroup %s%s", emu_thread_name(other, name),
+                 other->state == EMU_DONE ? "has exited" : "waits elsewhere: ", other->state == EMU_DONE ? "" : other->site->text);
+    return;
+  }
   if (waiting->state == EMU_IN_WARP) {
     const EmuThread *warp = &w->threads[waiting->warp * EMU_LANES];
     for (uint32_t rest = waiting->mask; rest && !other; rest &= rest - 1) {
@@ -222,6 +232,7 @@ static void run_block(EmuWorker *w) {
     t->n_copies = 0;
     t->arrived = 0;
     t->groups = 0;
+    emu_wgmma_begin(t);
   }
   w->n_done = 0;
   memset(w->barriers, 0, sizeof w->barriers);
@@ -257,11 +268,13 @@ static void worker_free(EmuWorker *w) {
   if (!w) return;
   for (int i = 0; w->threads && i < EMU_MAX_THREADS; i++) {
     free(w->threads[i].copies);
+    free(w->threads[i].results);
     free(w->threads[i].context.platform);
   }
   free(w->scheduler.platform);
   free(w->threads);
   emu_memory_destroy(w);
+  emu_wgmma_free(w);
   emu_stacks_unmap(w->mapping, w->mapped);
   free(w);
 }

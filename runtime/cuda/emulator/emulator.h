@@ -46,13 +46,14 @@ typedef struct NncEmuModule {
 // What can be called from emulated kernels
 
 enum { EMU_READ = 1, EMU_WRITE = 2, EMU_ATOMIC = 4 };   // kind of access
-enum { EMU_HAS_SITE = 1, EMU_PURE = 2 };                // flags of an intrinsic
+enum { EMU_HAS_SITE = 1, EMU_PURE = 2, EMU_PACKED = 4 };   // flags of an intrinsic
 
 // Intrinsics have one calling convention, so that no C ABI question arises: i1, i8, i16, half and bfloat are passed as uint32_t bits, vectors of 32
 // bits too; float, double, 32 and 64 bit integers and pointers as themselves. A struct is returned through a first argument uint64_t *, one field
-// each. With EMU_HAS_SITE the site is the last argument.
+// each. With EMU_HAS_SITE the site is the last argument. With EMU_PACKED operands of at most 64 bits come as the bits in an array uint64_t *, in which results go back, then
+// how many there are and the site.
 typedef struct NncEmuSymbol {
-  const char *intrinsic;   // "shfl.sync.bfly.f32" without "llvm.nvvm."; "asm.NAME" for a wrapper function "nnc.asm.NAME"; "" for helpers
+  const char *intrinsic;   // "shfl.sync.bfly.f32" without "llvm.nvvm."; "asm.NAME" for a function "nnc.asm.NAME", where a * at the end stands for anything; "" for helpers
   const char *symbol;      // the C function
   void (*address)(void);
   int flags;
@@ -74,13 +75,14 @@ void nnc_emu_check_generic(const void *p, int64_t bytes, int64_t align, uint32_t
 typedef enum EmuFault {
   EMU_OK,
   EMU_UNINITIALIZED,       // read of shared memory that nothing was written to
-  EMU_PENDING_COPY,        // access to shared memory before cp.async.wait
+  EMU_PENDING_COPY,        // access to shared memory before cp.async.wait, to accumulators before wgmma.wait_group
   EMU_OUT_OF_BOUNDS,
   EMU_MISALIGNED,
   EMU_RACE,                // two threads of a block, no barrier in between
   EMU_DIVERGENCE,          // a barrier or warp operation that some threads never reach
   EMU_BAD_LANES,           // a warp operation whose mask or source lane is wrong
   EMU_BAD_LAUNCH,          // sizes that no GPU accepts
+  EMU_UNFENCED,            // wgmma of shared memory that no fence.proxy.async made ready for it
 } EmuFault;
 
 typedef struct EmuRange {  // memory that a kernel may touch

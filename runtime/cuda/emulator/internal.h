@@ -15,6 +15,7 @@ enum {
   EMU_SHARED_OPTIN = 227 * 1024,         // compute capability 9.0
   EMU_STACK_BYTES = 256 * 1024,
   EMU_RANGE_CACHE = 256,
+  EMU_FENCES = 16,
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -37,7 +38,7 @@ void emu_context_entered(EmuContext *from);   // first thing that start does; fr
 // ---------------------------------------------------------------------------------------------------------------------
 // block.c: threads, barriers, faults
 
-typedef enum EmuState { EMU_FRESH, EMU_READY, EMU_AT_BARRIER, EMU_IN_WARP, EMU_DONE } EmuState;
+typedef enum EmuState { EMU_FRESH, EMU_READY, EMU_AT_BARRIER, EMU_IN_WARP, EMU_IN_WARPGROUP, EMU_DONE } EmuState;
 
 typedef struct EmuCopy {                 // cp.async that has not landed
   uint32_t to;                           // offset in shared memory
@@ -45,6 +46,9 @@ typedef struct EmuCopy {                 // cp.async that has not landed
   const char *from;
   uint64_t group;
 } EmuCopy;
+
+typedef struct EmuResult EmuResult;             // of wgmma, on its way
+typedef struct EmuMatrixReads EmuMatrixReads;   // of shared memory, by a wgmma in flight
 
 typedef struct EmuWorker EmuWorker;
 typedef struct EmuThread EmuThread;
@@ -71,6 +75,15 @@ struct EmuThread {
   EmuCopy *copies;                       // Owned
   int n_copies, max_copies;
   uint64_t groups;                       // committed
+  // wgmma
+  uint64_t *words;                       // Borrowed: operands of the one it waits for the others in
+  int n_words;
+  EmuResult *results;                    // Owned
+  int n_results;
+  uint64_t wgmma_groups, wgmma_waited;   // committed, waited for
+  bool wgmma_fenced;                     // since the last commit or wait
+  uint32_t async_fences[EMU_FENCES];     // times of the last fences of the asynchronous proxy
+  uint32_t n_async_fences;
 };
 
 typedef struct EmuBarrier {
@@ -102,6 +115,8 @@ struct EmuWorker {
   // Order of events. A clock counts synchronisations; known[w][v] is the time of the last one that warp w knows warp v to have passed.
   uint32_t now;
   uint32_t known[EMU_MAX_WARPS][EMU_MAX_WARPS];
+  EmuMatrixReads *matrix_reads;          // Owned
+  int n_matrix_reads;
   const EmuRange *range_of_site[EMU_RANGE_CACHE];   // where an instruction's last access went, by a hash of its site
   EmuFault fault;
   char *message;                         // Borrowed
@@ -129,6 +144,7 @@ struct EmuCell {
   uint16_t writer, reader;               // threads
   uint16_t many_readers;                 // more than `reader` alone
   uint16_t atomic;                       // the last write was one
+  uint32_t in_flight;                    // warps for which a wgmma may still read it
 };
 bool emu_memory_create(EmuWorker *w);
 void emu_memory_destroy(EmuWorker *w);
@@ -140,6 +156,15 @@ void emu_shared_access(EmuThread *t, const void *p, uint32_t bytes, uint32_t ali
 void emu_global_access(EmuThread *t, const void *p, uint64_t bytes, uint32_t align, uint32_t kind, const NncEmuSite *site);
 void emu_mark_copying(EmuThread *t, const void *p, uint32_t bytes, const NncEmuSite *site);
 void emu_mark_copied(EmuThread *t, uint32_t offset, uint32_t bytes);
+
+// A wgmma reads for the warp of t; and that it no longer may.
+void emu_matrix_access(EmuThread *t, uint32_t offset, uint32_t bytes, const NncEmuSite *site);
+void emu_matrix_release(EmuThread *t, uint32_t offset, uint32_t bytes);
+
+// wgmma.c
+void emu_wgmma_begin(EmuThread *t);
+void emu_wgmma_end(EmuThread *t);        // faults if one is in flight
+void emu_wgmma_free(EmuWorker *w);
 
 // tensor_core.c, math.c: conversions
 float emu_from_bf16(uint16_t bits);

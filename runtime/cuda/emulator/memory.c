@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHARED_ALIGN = 1024, POISON = 0xff };   // 0xff…: NaN in every floating-point type
+enum { SHARED_ALIGN = 1 << 18, POISON = 0xff };   // it begins at 0 in the 18 bits that descriptors of wgmma have; 0xff…: NaN in every floating-point type
 
 bool emu_memory_create(EmuWorker *w) {
   w->capacity = 0;
@@ -130,6 +130,8 @@ static void note_read(EmuWorker *w, EmuThread *t, EmuCell *c, uint32_t offset, c
 
 static void note_write(EmuWorker *w, EmuThread *t, EmuCell *c, uint8_t state, uint32_t offset, bool atomic, const NncEmuSite *site) {
   bool both_atomic = atomic && c->atomic;
+  char buf[160];
+  if (c->in_flight) emu_fail(EMU_RACE, site, "race: write of %s, which a wgmma in flight reads: a wait for its group (wgmma.wait_group) is missing", place(w, offset, buf));
   if (state != EMU_UNWRITTEN && c->writer != t->index && !both_atomic && !ordered(w, t, c->writer, c->write_time))
     fail_race(t, offset, c->writer, atomic ? "atomic access" : "write", "wrote", site);
   if (c->read_warps && (c->many_readers || c->reader != t->index) && !readers_ordered(w, t, c))
@@ -183,6 +185,36 @@ void emu_mark_copied(EmuThread *t, uint32_t offset, uint32_t bytes) {
   for (uint32_t i = offset >> w->granule_shift; i < (offset + bytes) >> w->granule_shift; i++) {
     w->states[i] = EMU_WRITTEN;
     w->cells[i].write_time = w->now;
+  }
+}
+
+// The fence of the writer that made it ready, and that this warp knows of: times of fences rise.
+static void check_fenced(const EmuWorker *w, const EmuThread *t, const EmuCell *c, uint32_t offset, const NncEmuSite *site) {
+  const EmuThread *writer = &w->threads[c->writer];
+  uint32_t n = writer->n_async_fences, first = n > EMU_FENCES ? n - EMU_FENCES : 0;
+  char buf[160], name[48];
+  while (first < n && writer->async_fences[first % EMU_FENCES] < c->write_time) first++;
+  if (first == n) emu_fail(EMU_UNFENCED, site, "wgmma reads %s, which thread %s wrote without a fence.proxy.async behind it", place(w, offset, buf), emu_thread_name(writer, name));
+  if (!ordered(w, t, c->writer, writer->async_fences[first % EMU_FENCES]))
+    emu_fail(EMU_UNFENCED, site, "wgmma reads %s, and no barrier follows the fence.proxy.async of thread %s, which wrote it", place(w, offset, buf), emu_thread_name(writer, name));
+}
+
+void emu_matrix_access(EmuThread *t, uint32_t offset, uint32_t bytes, const NncEmuSite *site) {
+  EmuWorker *w = t->worker;
+  emu_shared_access(t, w->shared + offset, bytes, bytes, EMU_READ, site);
+  for (uint32_t i = offset >> w->granule_shift; i < (offset + bytes) >> w->granule_shift; i++) {
+    EmuCell *c = &w->cells[i];
+    check_fenced(w, t, c, i << w->granule_shift, site);
+    c->in_flight++;
+  }
+}
+
+void emu_matrix_release(EmuThread *t, uint32_t offset, uint32_t bytes) {
+  EmuWorker *w = t->worker;
+  for (uint32_t i = offset >> w->granule_shift; i < (offset + bytes) >> w->granule_shift; i++) {
+    EmuCell *c = &w->cells[i];
+    c->in_flight--;
+    note_read(w, t, c, i << w->granule_shift, t->site);
   }
 }
 

@@ -4,7 +4,7 @@
 #include "runtime/cuda/emulator/emulator.h"
 
 // The functions have many types; here only their addresses count.
-enum { S = EMU_HAS_SITE, P = EMU_PURE };
+enum { S = EMU_HAS_SITE, P = EMU_PURE, A = EMU_PACKED };
 #define X(intrinsic, function, flags) extern char address_of_##function[] __asm__(#function);
 #include "runtime/cuda/emulator/symbols.def"
 #undef X
@@ -21,7 +21,11 @@ const NncEmuSymbol *nnc_emu_symbols(int *n) {
 }
 
 const NncEmuSymbol *nnc_emu_find_symbol(const char *intrinsic) {
-  for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++)
-    if (*symbols[i].intrinsic && !strcmp(symbols[i].intrinsic, intrinsic)) return &symbols[i];
+  for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
+    const char *name = symbols[i].intrinsic;
+    size_t length = strlen(name);
+    bool family = length && name[length - 1] == '*';
+    if (length && (family ? !strncmp(name, intrinsic, length - 1) : !strcmp(name, intrinsic))) return &symbols[i];
+  }
   return NULL;
 }
