@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHARED_ALIGN = 1024, POISON = 0xff };   // 0xff…: NaN in every floating-point type
+// Descriptors hold 18 bits of an address, which may not wrap inside of a block's memory. 0xff…: NaN in every floating-point type.
+enum { SHARED_ALIGN = 256 * 1024, POISON = 0xff };
 
 bool emu_memory_create(EmuWorker *w) {
   w->capacity = 0;
