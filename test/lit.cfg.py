@@ -1,5 +1,5 @@
 # How lit finds and runs the tests. A test is a file with RUN lines; .nn files without any are inputs of other tests.
-# Substitutions: %nnc %nnc_opt %nnc_plan (the tools), %unit (the folder of test programs), %python, %unshare (a shell command of its own mounts), %cmake, %build_dir, %source_dir (the repository), and lit's own %s %t %S %T.
+# Substitutions: %nnc %nnc_opt %nnc_plan (the tools), %unit (the folder of test programs), %python, %cuda (a CUDA toolkit with headers, in tests that require cuda-headers), %unshare (a shell command of its own mounts), %cmake, %build_dir, %source_dir (the repository), and lit's own %s %t %S %T.
 import ctypes
 import os
 import shutil
@@ -29,8 +29,13 @@ if config.sanitize:
     config.available_features.add("sanitize")
     for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):   # 1 would look like a diagnostic
         config.environment[name] = ":".join(filter(None, ["exitcode=99", os.environ.get(name)]))
-if shutil.which("ptxas", path=config.environment["PATH"]):
+ptxas = shutil.which("ptxas", path=config.environment["PATH"])
+if ptxas:
     config.available_features.add("ptxas")
+toolkits = [os.environ.get("CUDA_HOME"), "/usr/local/cuda", ptxas and os.path.dirname(os.path.dirname(os.path.realpath(ptxas)))]
+config.cuda = next((t for t in toolkits if t and os.path.exists(os.path.join(t, "include", "cublas_v2.h"))), "")
+if config.cuda and shutil.which("cc") and shutil.which("nm"):
+    config.available_features.add("cuda-headers")
 try:
     ctypes.CDLL("libcuda.so.1")
 except OSError:
@@ -52,6 +57,7 @@ config.substitutions += [
     (r"%python\b", config.python),
     (r"%unshare\b", " ".join(config.unshare)),
     (r"%cmake\b", config.cmake),
+    (r"%cuda\b", config.cuda),
     (r"%build_dir\b", config.build_dir),
     (r"%source_dir\b", os.path.dirname(config.test_source_root)),
 ]

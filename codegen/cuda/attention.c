@@ -34,6 +34,7 @@ static Attention attention_of(MlirOperation op) {
   a.k = a.v = strides(&r, r.groups, r.n_keys);
   a.plain = !cuda_has_tensor_cores() || !attention_supported(&a) || !is_aligned(op);
   if (a.plain && a.type == TILE_TF32) a.type = TILE_F32;
+  a.wgmma = cuda_has_wgmma() && attention_wgmma_supported(&a);
   return a;
 }
 
@@ -45,9 +46,9 @@ static unsigned long long bits(double x) {
 
 static char *name_of(const Attention *a) {
   static const char *const types[] = {"bf16", "f16", "tf32", "f32", "f64"};
-  return text_format("attention%s_%s_%lldx%lldx%lldx%lldx%lldx%d_%s%s%s%s_s%016llx_p%016llx", a->backward ? "_grad" : "", types[a->type], (long long)a->batch, (long long)a->heads,
+  return text_format("attention%s_%s_%lldx%lldx%lldx%lldx%lldx%d_%s%s%s%s%s_s%016llx_p%016llx", a->backward ? "_grad" : "", types[a->type], (long long)a->batch, (long long)a->heads,
                      (long long)a->groups, (long long)a->n_queries, (long long)a->n_keys, a->head_dim, a->q.row == a->head_dim ? "bhtd" : "bthd", a->causal ? "_causal" : "",
-                     a->masked ? "_masked" : "", a->plain ? "_plain" : "", bits(a->scale), bits(a->dropout));
+                     a->masked ? "_masked" : "", a->plain ? "_plain" : "", a->wgmma ? "_wgmma" : "", bits(a->scale), bits(a->dropout));
 }
 
 char *cuda_attention_name(MlirOperation op) {
@@ -65,7 +66,7 @@ static const char *arithmetic(const Attention *a) {
   switch (a->type) {
   case TILE_TF32: return "tensor cores: tiles of scores, each f32 product as one of tf32";
   case TILE_F32: return "tensor cores: tiles of scores, each f32 product as three of tf32 parts";
-  default: return "tensor cores: tiles of scores, sums in f32";
+  default: return a->wgmma ? "tensor cores, products of warpgroups: tiles of scores, sums in f32" : "tensor cores: tiles of scores, sums in f32";
   }
 }
 

@@ -116,6 +116,7 @@ static void replace_packed_call(Emulation *e, LLVMValueRef call, const NncEmuSym
       emulate_fail(e, "an operand of intrinsic '%s' has a type that the emulator cannot take", s->intrinsic);
       return;
     }
+    if (LLVMIsUndef(v)) v = LLVMConstNull(t);   // or poison: an accumulator that is not read, rather than what the array had before
     if (LLVMGetTypeKind(t) != LLVMIntegerTypeKind) v = LLVMBuildBitCast(e->builder, v, LLVMIntTypeInContext(e->llvm, bits_of(t)), "");
     LLVMBuildStore(e->builder, LLVMBuildZExtOrBitCast(e->builder, v, e->i64, ""), emulate_element(e, e->i64, words, i));
   }

@@ -1,5 +1,6 @@
 // Convolutions, matrix products and attention on the GPU: their kernels and what scratch they need.
 #include "codegen/cuda/cuda.h"
+#include "runtime/cuda/driver.h"
 
 void cuda_add_launch(EmittedKernel *out, const char *symbol, int64_t x, int64_t y, int64_t z, int64_t threads) {
   out->launches = host_grow(out->launches, (size_t)out->n_launches + 1, sizeof *out->launches);
@@ -27,6 +28,6 @@ int64_t cuda_library_workspace(MlirOperation op) {
   if (!host_matmul_record(op, &m)) return 0;
   // cuBLAS splits a long sum over few results; room for eight partial results, at most what it recommends for the largest GPUs.
   int64_t bytes = 8 * m.batch * m.m * m.n * nn_dtype_bytes(nn_dtype_wide((NnDtype)m.dtype));
-  bytes = bytes > 32 << 20 ? 32 << 20 : (bytes + 255) / 256 * 256;
+  bytes = bytes > 32 << 20 ? 32 << 20 : bytes < CUBLAS_LEAST_WORKSPACE ? CUBLAS_LEAST_WORKSPACE : (bytes + 255) / 256 * 256;
   return bytes + 256 - NNC_ALIGN;   // so that the runtime can align it to 256 bytes
 }

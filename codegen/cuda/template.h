@@ -203,11 +203,13 @@ typedef struct Attention {
   bool backward, causal;       // causal: query i sees keys 0 .. i + n_keys - n_queries
   bool masked;                 // keys whose byte of mask is 0 are not seen
   bool plain;                  // without tensor cores
+  bool wgmma;                  // with the products of warpgroups
   double scale, dropout;
   AttentionStrides q, k, v, o; // gradients have the strides of their values
 } Attention;
 // Whether the tensor-core kernels fit: head dimension 64 or 128, rows of multiples of 16 bytes.
 bool attention_supported(const Attention *a);
+bool attention_wgmma_supported(const Attention *a);   // and those with the products of warpgroups, where the architecture has them
 // The kernels of attention or, if `backward`, of its gradients, run in order. All have the same parameters. Forward: q, k, v, mask (batch, n_keys) bytes if masked, key
 // i32[4] if dropout > 0, o (written), lse (batch, heads, n_queries) f32, or f64 with f64 (written): the logarithm of the row's sum of exponentials, infinite for a row that
 // sees no key. Backward: q, k, v, o, lse, do, mask, key, dq, dk, dv (written), delta (as lse; workspace). No sum depends on timing.

@@ -13,10 +13,6 @@ bool attention_supported(const Attention *a) {
   return a->type != TILE_F64 && a->scale > 0 && (a->head_dim == 64 || a->head_dim == 128) && a->n_queries > 0 && a->n_keys > 0 && a->n_queries < 1 << 30 && a->n_keys < 1 << 30 && a->heads < 65536 && a->batch < 65536;
 }
 
-typedef struct RowState {      // of the online softmax, per row
-  Var max[ATTENTION_M_TILES][2], sum[ATTENTION_M_TILES][2];   // scores' maximum (without the scale); this lane's part of the sum
-} RowState;
-
 // How many tiles of keys the block's rows see.
 Val attention_tiles_end(AttentionBlock *x) {
   Build *b = &x->b;
@@ -89,10 +85,18 @@ static void online_softmax(AttentionBlock *x, Scores s, RowState *state, Sums *s
     }
 }
 
-// Divides by the sums and writes the output and each row's statistic.
-static void finish(AttentionBlock *x, const RowState *state, const Sums *sums, Val o, Val lse) {
+void attention_row_state(AttentionBlock *x, RowState *state) {
   Build *b = &x->b;
-  Val factor[ATTENTION_M_TILES][2], statistics = attention_statistics(x, lse);
+  for (int m = 0; m < x->m_tiles; m++)
+    for (int half = 0; half < 2; half++) {
+      state->max[m][half] = build_var(b, b->f32, build_f32(b, -INFINITY));
+      state->sum[m][half] = build_var(b, b->f32, build_f32(b, 0));
+    }
+}
+
+void attention_finish(AttentionBlock *x, const RowState *state, const Sums *sums) {
+  Build *b = &x->b;
+  Val factor[ATTENTION_M_TILES][2], statistics = attention_statistics(x, x->p.lse);
   for (int m = 0; m < x->m_tiles; m++)
     for (int half = 0; half < 2; half++) {
       Val sum = attention_quad(x, build_get(b, state->sum[m][half]), false), none = build_fequal(b, sum, build_f32(b, 0));
@@ -104,11 +108,10 @@ static void finish(AttentionBlock *x, const RowState *state, const Sums *sums, V
       build_store(b, build_select(b, none, build_f32(b, INFINITY), log), build_offset(b, statistics, build_mul(b, row, build_i32(b, 4))), 4);
       build_if_end(b, &writes);
     }
-  attention_store(x, sums, factor, NULL, o, &x->a->o, x->head);
+  attention_store(x, sums, factor, NULL, x->p.o, &x->a->o, x->head);
 }
 
-// The weights that dropout keeps, scaled.
-static void drop(AttentionBlock *x, Val tile, Scores s) {
+void attention_drop(AttentionBlock *x, Val tile, Scores s) {
   for (int m = 0; m < x->m_tiles && x->p.key; m++)
     for (int t = 0; t < x->n / 8; t++)
       for (int i = 0; i < 4; i++)
@@ -130,11 +133,7 @@ void attention_forward(LLVMModuleRef module, const Attention *a, const char *nam
   attention_copy(&x, &values, NULL, build_i32(b, 0), build_i32(b, 0));
   build_commit(b);
   attention_sums(&x, &sums);
-  for (int m = 0; m < x.m_tiles; m++)
-    for (int half = 0; half < 2; half++) {
-      state.max[m][half] = build_var(b, b->f32, build_f32(b, -INFINITY));
-      state.sum[m][half] = build_var(b, b->f32, build_f32(b, 0));
-    }
+  attention_row_state(&x, &state);
   build_wait(b, 0);
   build_barrier(b);
   if (x.m_tiles * a->head_dim * tile_element_bytes(a->type) <= 256) attention_hold(&x, &queries);   // 32 registers; else from shared memory each time
@@ -155,9 +154,9 @@ void attention_forward(LLVMModuleRef module, const Attention *a, const char *nam
   attention_scores(&x, &queries, &keys.tile, s);
   attention_mask_keys(&x, tile, s);
   online_softmax(&x, s, &state, &sums);
-  drop(&x, tile, s);
+  attention_drop(&x, tile, s);
   attention_accumulate(&x, s, &values.tile, &sums);
   build_loop_end(b, &loop);
-  finish(&x, &state, &sums, x.p.o, x.p.lse);
+  attention_finish(&x, &state, &sums);
   attention_end(&x, launch);
 }

@@ -15,8 +15,9 @@ void attention_plain(LLVMModuleRef module, const Attention *a, AttentionKernel k
 void attention_forward(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch);                         // with tensor cores
 void attention_backward_q(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch);
 void attention_backward_kv(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch);
+void attention_wgmma_forward(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch);                   // template_attention_wgmma.c
 
-enum { ATTENTION_M_TILES = 2, ATTENTION_N_TILES = 8, ATTENTION_COLUMNS = 16, ATTENTION_STEPS = 16 };
+enum { ATTENTION_M_TILES = 2, ATTENTION_N_TILES = 16, ATTENTION_COLUMNS = 16, ATTENTION_STEPS = 16 };
 
 typedef struct AttentionBlock {
   Build b;
@@ -48,9 +49,15 @@ typedef struct Stream {        // one of the operands that are streamed: two til
   int64_t head_bytes;          // from one head to the next
 } Stream;
 
+typedef struct RowState {      // of the online softmax, per row
+  Var max[ATTENTION_M_TILES][2], sum[ATTENTION_M_TILES][2];   // scores' maximum (without the scale); this lane's part of the sum
+} RowState;
+
 // Declares the kernel and works out the place of the block; then come operands, and attention_end closes it.
 void attention_begin(AttentionBlock *x, LLVMModuleRef module, const Attention *a, AttentionKernel kernel, const char *name, TemplateLaunch *launch);
 void attention_end(AttentionBlock *x, TemplateLaunch *launch);
+void attention_wgmma_sizes(AttentionBlock *x, AttentionKernel kernel);                      // template_attention_wgmma.c
+void attention_wgmma_place(AttentionBlock *x, bool keys, int64_t grid[3], Val *block, Val *head);   // grid (blocks, heads, batch) becomes another, x->batch is set
 Val attention_operand(AttentionBlock *x, Val base, const AttentionStrides *s, Val head);   // of this batch and a head
 Val attention_statistics(AttentionBlock *x, Val base);                                     // of this batch and head: (n_queries) f32
 Val attention_allocate(AttentionBlock *x, int bytes);
@@ -62,11 +69,14 @@ void attention_current(AttentionBlock *x, Stream *stream, Val parity);
 Val attention_row(AttentionBlock *x, int m, int half);                                     // of the problem: row group + 8 half of tile m
 Val attention_column(AttentionBlock *x, Val tile_index, int tile, int element);            // of the problem
 void attention_scores(AttentionBlock *x, const Rows *rows, const Tile *tile, Scores s);    // s = rows tile'
+void attention_row_state(AttentionBlock *x, RowState *state);                              // no key seen yet
+void attention_finish(AttentionBlock *x, const RowState *state, const Sums *sums);         // divides by the sums, writes the output and each row's statistic
 Val attention_tiles_end(AttentionBlock *x);                                                 // of keys that rows of queries see
 void attention_mask_keys(AttentionBlock *x, Val tile, Scores s);                            // columns are keys: -infinity where a row must not see one
 Val attention_seen(AttentionBlock *x, Val key);                                            // i1: the mask shows the key; NULL without one. key: i32, below n_keys
 // What dropout makes of a weight: 1/(1-p) or 0; NULL without it. head: how many after x->head (NULL: 0).
 Val attention_keep(AttentionBlock *x, Val head, Val query, Val key);
+void attention_drop(AttentionBlock *x, Val tile, Scores s);                                // the weights that dropout keeps, scaled
 void attention_sums(AttentionBlock *x, Sums *sums);                                        // zero
 void attention_accumulate(AttentionBlock *x, Scores p, const Tile *tile, Sums *sums);      // sums += p tile
 // Sums times factor (a value per row: m, half; NULL: factor is `uniform`) in the element type to the operand's rows.

@@ -15,6 +15,7 @@ int64_t attention_workspace(const Attention *a) { return a->backward ? a->batch 
 void attention_build(LLVMModuleRef module, const Attention *a, int which, const char *name, TemplateLaunch *launch) {
   AttentionKernel kernel = !a->backward ? ATTENTION_FORWARD : which == 0 ? ATTENTION_BACKWARD_Q : ATTENTION_BACKWARD_KV;
   if (a->plain) attention_plain(module, a, kernel, name, launch);
+  else if (a->wgmma && kernel == ATTENTION_FORWARD) attention_wgmma_forward(module, a, name, launch);
   else if (kernel == ATTENTION_FORWARD) attention_forward(module, a, name, launch);
   else if (kernel == ATTENTION_BACKWARD_Q) attention_backward_q(module, a, name, launch);
   else attention_backward_kv(module, a, name, launch);
@@ -50,10 +51,14 @@ AttentionOperands attention_declare(Build *b, LLVMModuleRef module, const Attent
 // Those with tensor cores
 
 // Rows of a block and of a streamed tile: as many as the registers hold without spills and 99 KiB of shared memory, the least that an architecture has (8.9).
-static void choose_sizes(AttentionBlock *x) {
+static void choose_sizes(AttentionBlock *x, AttentionKernel kernel) {
   bool wide = tile_element_bytes(x->a->type) == 4;
-  x->warps = 4;
   x->m_tiles = 1;
+  if (x->a->wgmma) {
+    attention_wgmma_sizes(x, kernel);
+    return;
+  }
+  x->warps = 4;
   // Drawing random numbers takes registers.
   x->n = !wide ? (x->a->head_dim == 128 && x->a->dropout > 0 ? 32 : 64) : x->a->head_dim == 64 ? 32 : 16;
 }
@@ -61,20 +66,22 @@ static void choose_sizes(AttentionBlock *x) {
 void attention_begin(AttentionBlock *x, LLVMModuleRef module, const Attention *a, AttentionKernel kernel, const char *name, TemplateLaunch *launch) {
   bool keys = kernel == ATTENTION_BACKWARD_KV;
   *x = (AttentionBlock){.a = a, .n_rows = keys ? a->n_keys : a->n_queries, .n_columns = keys ? a->n_queries : a->n_keys};
-  choose_sizes(x);
+  choose_sizes(x, kernel);
   Build *b = &x->b;
   x->p = attention_declare(b, module, a, kernel, name, 32 * x->warps);
   x->shared = build_shared_base(b);
   int64_t rows = 16 * x->m_tiles * x->warps, blocks = (x->n_rows + rows - 1) / rows, shared = a->heads / a->groups;
   *launch = (TemplateLaunch){.grid = {blocks, keys ? a->groups : a->heads, a->batch}, .threads = 32 * x->warps};
-  Val block = build_block_id(b, 'x');
+  Val block, head = NULL;
+  if (a->wgmma) attention_wgmma_place(x, keys, launch->grid, &block, &head);
+  else block = build_block_id(b, 'x');
   // Under a causal mask the last rows have the most to do: they go first.
-  if (a->causal) block = build_sub(b, build_i32(b, blocks - 1), block);
+  if (a->causal && !(a->wgmma && keys)) block = build_sub(b, build_i32(b, blocks - 1), block);
   x->first_row = build_mul(b, block, build_i32(b, rows));
-  Val head = build_block_id(b, 'y');
+  if (!a->wgmma) head = build_block_id(b, 'y');
   x->head = keys && shared > 1 ? build_mul(b, head, build_i32(b, shared)) : head;
   x->group = keys || shared == 1 ? head : build_div(b, head, shared);
-  x->batch = build_block_id(b, 'z');
+  if (!a->wgmma) x->batch = build_block_id(b, 'z');
   x->quad = build_div(b, b->lane, 4);
   x->place = build_mod(b, b->lane, 4);
   x->warp_row = build_mul(b, b->warp, build_i32(b, 16 * x->m_tiles));

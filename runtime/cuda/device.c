@@ -164,7 +164,7 @@ static void close_device(Arena *a) {
   a->memory = NULL;
 }
 
-// Sums stay in the compute type: by default cuBLAS may add the parts of a long sum in bf16 or f16 where the result has that type.
+// The stream comes first: setting it takes the workspace away again. Sums stay in the compute type: by default cuBLAS may add the parts of a long sum in bf16 or f16 where the result has that type.
 bool cuda_open_cublas(CudaMemory *m) {
   return CUBLAS(m, "starting cuBLAS", Create, &m->cublas) && CUBLAS(m, "starting cuBLAS", SetStream, m->cublas, m->compute) &&
          CUBLAS(m, "starting cuBLAS", SetMathMode, m->cublas, CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION);

@@ -122,6 +122,8 @@ enum {   // cublasMath_t, a set of bits
   CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION = 16,
 };
 enum { CUBLAS_POINTER_MODE_HOST = 0, CUBLAS_POINTER_MODE_DEVICE = 1 };
+// With less, says the manual of cublasSetWorkspace, a product may fail with CUBLAS_STATUS_ALLOC_FAILED. Not the library's name.
+#define CUBLAS_LEAST_WORKSPACE (16 << 10)
 
 // ---------------------------------------------------------------------------------------------------------------------
 // X(result type, field, exported name, parameters). Names carry the version suffix of the ABI declared here.

@@ -47,8 +47,10 @@ static bool prepare_kernel(const CudaMemory *m, const NncStep *s, CudaStep *step
   bool found = false;
   for (int i = 0; i + 1 < m->n_modules && !found; i++) found = m->api.driver.ModuleGetFunction(&step->function, m->modules[i], s->launch->symbol) == CUDA_SUCCESS;
   if (!found && !CUDA(m, s->launch->symbol, ModuleGetFunction, &step->function, m->modules[m->n_modules - 1], s->launch->symbol)) return false;
+  int granted = 0;   // to another step that launches the same kernel
   if (s->launch->shared_bytes <= 48 * 1024) return true;
-  return CUDA(m, s->label, FuncSetAttribute, step->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)s->launch->shared_bytes);
+  if (!CUDA(m, s->label, FuncGetAttribute, &granted, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, step->function)) return false;
+  return granted >= s->launch->shared_bytes || CUDA(m, s->label, FuncSetAttribute, step->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)s->launch->shared_bytes);
 }
 
 // `n` counts the arguments given out so far, `inner` is where the prepared steps of the next scan go.
@@ -218,10 +220,11 @@ static bool launch_all(CudaProgram *p) {
   return true;
 }
 
+// Relaxed: the first use of a kernel of cuBLAS loads it, which the driver refuses during a capture of another mode. That the launches do nothing unsafe is known.
 static bool capture(CudaProgram *p) {
   const CudaMemory *m = p->m;
   const char *what = "capturing the step as a graph";
-  if (!CUDA(m, what, StreamBeginCapture, m->compute, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)) return false;
+  if (!CUDA(m, what, StreamBeginCapture, m->compute, CU_STREAM_CAPTURE_MODE_RELAXED)) return false;
   if (!launch_all(p)) {
     m->api.driver.StreamEndCapture(m->compute, &p->graph);   // fails as well, for the reason reported
     return false;

@@ -41,7 +41,7 @@ static bool load_driver(CudaApi *api) {
 }
 
 static bool load_cublas(CudaApi *api) {
-  static const char *const names[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so", NULL};
+  static const char *const names[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so", "/usr/local/cuda/lib64/libcublas.so", NULL};
   char reason[512];
   void *library = open_library(names, reason, sizeof reason);
   if (!library) {

@@ -33,6 +33,8 @@ static const Shape shapes[] = {
   {1, 3, 1, 70, 41, 64, .causal = true, .masked = true, .dropout = 0.3},
   {1, 2, 2, 1, 33, 128, .dropout = 0.2},
   {2, 4, 1, 70, 70, 128, .causal = true, .last = true, .masked = true},
+  {1, 2, 1, 300, 331, 64, .causal = true, .masked = true, .dropout = 0.1},
+  {1, 1, 1, 261, 261, 128, .causal = true, .last = true},
 };
 
 enum { MAX = 11 };
@@ -98,8 +100,8 @@ static void run_kernel(Emulated *e, const KernelLaunch *l, int n, const EmulateA
 }
 
 // The kernels that the CUDA target has for the op.
-static void check_emulated(MlirOperation op, const Shape *s, int n_operands, const Tensor *x, bool tf32) {
-  nn_target_cuda("sm_80", tf32);
+static void check_emulated(MlirOperation op, const Shape *s, int n_operands, const Tensor *x, const char *arch, bool tf32) {
+  nn_target_cuda(arch, tf32);
   int n = n_operands + (int)mlirOperationGetNumResults(op);
   char *name = cuda_attention_name(op);
   EmittedKernel kernel;
@@ -160,8 +162,10 @@ static void check_op(MlirOperation op, const Shape *s, int n_operands, const Ten
   // In f64 all shapes have the same kernels; of the narrow types' families of small heads some shapes are enough.
   int64_t index = s - shapes;
   bool wanted = a.dtype == NNC_F64 ? s->d < 64 : a.dtype == NNC_BF16 ? s->d >= 64 || index % 4 == 1 : a.dtype == NNC_F16 ? index % 4 == 3 : true;
-  if (wanted) check_emulated(op, s, n_operands, x, false);
-  if (a.dtype == NNC_F32 && (s->d == 64 || s->d == 128)) check_emulated(op, s, n_operands, x, true);
+  if (wanted) check_emulated(op, s, n_operands, x, "sm_80", false);
+  if (s->d != 64 && s->d != 128) return;
+  if (a.dtype == NNC_F32) check_emulated(op, s, n_operands, x, "sm_80", true);
+  if (a.dtype == NNC_BF16 || a.dtype == NNC_F16) check_emulated(op, s, n_operands, x, "sm_90a", false);
 }
 
 static void check_shape(MlirContext ctx, const Shape *s, NnDtype dtype) {

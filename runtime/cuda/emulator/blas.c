@@ -127,12 +127,12 @@ static cublasStatus_t set_stream(cublasHandle_t handle, CUstream stream) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// The workspace must be device memory aligned to 256 bytes; nothing is written to it here.
+// The workspace must be device memory aligned to 256 bytes, and enough for any product; nothing is written to it here.
 static cublasStatus_t set_workspace(cublasHandle_t handle, void *workspace, size_t bytes) {
   (void)handle;
   int n;
   EmuRange *ranges = emu_ranges(&(Command){0}, &n);
-  bool ok = ranges && (uintptr_t)workspace % 256 == 0 && emu_ranges_contain(ranges, n, workspace, bytes);
+  bool ok = ranges && bytes >= CUBLAS_LEAST_WORKSPACE && (uintptr_t)workspace % 256 == 0 && emu_ranges_contain(ranges, n, workspace, bytes);
   free(ranges);
   return ok ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
