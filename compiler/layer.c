@@ -334,29 +334,44 @@ int layer_axes(const LayerCall *c, int i, const NnType *type, int64_t *out)
   return count;
 }
 
-static bool report(const LayerCall *c, AstPos pos, const char *format, va_list args)
+// Of argument i, in the signature of the table, "kernel:pair, stride:pair=1".
+static const char *argument_name(const LayerCall *c, int i, int *length)
 {
-  char text[NN_ERROR_SIZE];
-  vsnprintf(text, sizeof text, format, args);
-  return elaborator_error(c->e, pos, "%s: %s", c->info->name, text);
+  const char *name = c->info->signature;
+  for (; i > 0; i--) name += strcspn(name, ",") + 1;
+  name += strspn(name, " ");
+  *length = (int)strcspn(name, ":");
+  return name;
 }
+
+static bool begins_with(const char *text, const char *start) { return strncmp(text, start, strlen(start)) == 0; }
 
 bool layer_error(const LayerCall *c, const char *format, ...)
 {
   va_list args;
+  char text[NN_ERROR_SIZE];
   va_start(args, format);
-  report(c, c->pos, format, args);
+  vsnprintf(text, sizeof text, format, args);
   va_end(args);
-  return false;
+  return elaborator_error(c->e, c->pos, "%s: %s", c->info->name, text);
 }
 
 bool layer_arg_error(const LayerCall *c, int i, const char *format, ...)
 {
   va_list args;
+  char text[NN_ERROR_SIZE];
+  int length = 0;
+  const char *name = argument_name(c, i, &length);
+  bool predicate = begins_with(format, "must ") || begins_with(format, "is ") || begins_with(format, "has ");
   va_start(args, format);
-  report(c, c->arg_pos[i], format, args);
+  vsnprintf(text, sizeof text, format, args);
   va_end(args);
-  return false;
+  return predicate ? elaborator_error(c->e, c->arg_pos[i], "%s: '%.*s' %s", c->info->name, length, name, text) : elaborator_error(c->e, c->arg_pos[i], "%s: %s", c->info->name, text);
+}
+
+bool layer_not_negative(const LayerCall *c, int i)
+{
+  return layer_float(c, i) >= 0 || layer_arg_error(c, i, "must not be negative, found %g", layer_float(c, i));
 }
 
 // --- Small builders that several layers share -----------------------------------------------------------------------

@@ -19,7 +19,8 @@ int layer_ints(const LayerCall *c, int i, int64_t *out, int max);
 int layer_axes(const LayerCall *c, int i, const NnType *type, int64_t *out);
 bool layer_axis(const LayerCall *c, int i, int rank, int64_t *out);
 bool layer_error(const LayerCall *c, const char *format, ...) __attribute__((format(printf, 2, 3)));            // at the call
-bool layer_arg_error(const LayerCall *c, int i, const char *format, ...) __attribute__((format(printf, 3, 4))); // at the argument
+bool layer_arg_error(const LayerCall *c, int i, const char *format, ...) __attribute__((format(printf, 3, 4))); // at the argument; what begins with "must", "is" or "has" is said of it by name
+bool layer_not_negative(const LayerCall *c, int i);   // a float argument; reports
 bool layer_run(LayerCall *c, int n_args, Value *result);   // info->fn, with narrow arguments as the row says
 // The tensor as the float type of the program; integers are cast.
 MlirValue layer_float_tensor(const LayerCall *c, int i);

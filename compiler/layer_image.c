@@ -24,11 +24,11 @@ bool layer_conv_transpose2d(LayerCall *c, Value *result)
     return layer_arg_error(c, GROUPS, "%lld groups do not divide %lld input and %lld output channels", (long long)groups, (long long)t.dim[1], (long long)channels);
   y.dim[1] = channels;
   for (int i = 0; i < 2; i++) {
-    if (kernel[i] < 1 || kernel[i] > 1 << 20) return layer_arg_error(c, KERNEL, "must be positive, found %lld", (long long)kernel[i]);
-    if (stride[i] < 1 || stride[i] > 1 << 20) return layer_arg_error(c, STRIDE, "must be positive, found %lld", (long long)stride[i]);
+    if (kernel[i] < 1 || kernel[i] > 1 << 20) return layer_arg_error(c, KERNEL, "must be from 1 to 2^20, found %lld", (long long)kernel[i]);
+    if (stride[i] < 1 || stride[i] > 1 << 20) return layer_arg_error(c, STRIDE, "must be from 1 to 2^20, found %lld", (long long)stride[i]);
     if (extra[i] < 0 || extra[i] >= stride[i]) return layer_arg_error(c, OUTPUT_PADDING, "must be at least 0 and below the stride, found %lld", (long long)extra[i]);
     if (padding[2 * i] < 0 || padding[2 * i + 1] < 0 || padding[2 * i] > 1 << 20 || padding[2 * i + 1] > 1 << 20)
-      return layer_arg_error(c, PADDING, "must not be negative, found %lld", (long long)padding[2 * i]);
+      return layer_arg_error(c, PADDING, "must be from 0 to 2^20, found %lld", (long long)(padding[2 * i] < 0 || padding[2 * i] > 1 << 20 ? padding[2 * i] : padding[2 * i + 1]));
     y.dim[2 + i] = (t.dim[2 + i] - 1) * stride[i] - padding[2 * i] - padding[2 * i + 1] + kernel[i] + extra[i];
     if (y.dim[2 + i] < 1) return layer_arg_error(c, PADDING, "leaves nothing of the image");
   }

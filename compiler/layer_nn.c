@@ -18,11 +18,7 @@ static const char *init_or(const LayerCall *c, int arg, const char *otherwise)
 
 static bool positive(const LayerCall *c, int arg, int64_t value)
 {
-  if (value > 0) return true;
-  const char *name = c->info->signature;
-  for (int i = 0; i < arg; i++) name += strcspn(name, ",") + 1;
-  name += strspn(name, " ");
-  return layer_arg_error(c, arg, "'%.*s' must be positive, found %lld", (int)strcspn(name, ":"), name, (long long)value);
+  return value > 0 || layer_arg_error(c, arg, "must be positive, found %lld", (long long)value);
 }
 
 static bool both_positive(const LayerCall *c, int arg, const int64_t value[2]) { return positive(c, arg, value[0]) && positive(c, arg, value[1]); }
@@ -125,6 +121,8 @@ bool layer_batchnorm(LayerCall *c, Value *result)
   int64_t axis;
   if (!layer_axis(c, 3, t.rank, &axis)) return false;
   if (t.rank < 2) return layer_arg_error(c, 0, "needs at least two axes, found %s", value_describe(c->e, c->arg[0]));
+  if (!(layer_float(c, 1) >= 0 && layer_float(c, 1) <= 1)) return layer_arg_error(c, 1, "must be from 0 to 1, found %g", layer_float(c, 1));
+  if (!layer_not_negative(c, 2)) return false;
   NnType s = nn_type(t.dtype, 1, &t.dim[axis]);
   MlirValue gamma = elaborator_param(c->e, c->pos, "weight", s, "ones");
   MlirValue beta = elaborator_param(c->e, c->pos, "bias", s, "zeros");
@@ -147,6 +145,7 @@ bool layer_layernorm(LayerCall *c, Value *result)
   MlirValue x = layer_float_tensor(c, 0);
   NnType t = nn_value_type(x);
   if (t.rank < 1) return layer_arg_error(c, 0, "needs at least one axis, found a scalar");
+  if (!layer_not_negative(c, 1)) return false;
   NnType s = nn_type(t.dtype, 1, &t.dim[t.rank - 1]);
   MlirValue gamma = elaborator_param(c->e, c->pos, "weight", s, "ones");
   MlirValue beta = elaborator_param(c->e, c->pos, "bias", s, "zeros");

@@ -9,6 +9,7 @@ bool layer_rmsnorm(LayerCall *c, Value *result)
   MlirValue x = layer_float_tensor(c, 0);
   NnType t = nn_value_type(x);
   if (t.rank < 1) return layer_arg_error(c, 0, "needs at least one axis, found a scalar");
+  if (!layer_not_negative(c, 1)) return false;
   int64_t last = t.rank - 1, dims[NN_MAX_RANK];
   MlirValue weight = elaborator_param(c->e, c->pos, "weight", nn_type(t.dtype, 1, &t.dim[last]), "ones");
   if (nn_value_is_null(weight)) return false;
@@ -28,6 +29,7 @@ bool layer_groupnorm(LayerCall *c, Value *result)
   if (t.rank < 2) return layer_arg_error(c, 0, "needs x[N, C, …], found %s", value_describe(c->e, c->arg[0]));
   if (groups < 1 || t.dim[1] % groups)
     return layer_arg_error(c, 1, "%lld groups do not divide the %lld channels of %s", (long long)groups, (long long)t.dim[1], value_describe(c->e, c->arg[0]));
+  if (!layer_not_negative(c, 2)) return false;
   MlirValue gamma = elaborator_param(c->e, c->pos, "weight", nn_type(t.dtype, 1, &t.dim[1]), "ones");
   MlirValue beta = elaborator_param(c->e, c->pos, "bias", nn_type(t.dtype, 1, &t.dim[1]), "zeros");
   if (nn_value_is_null(gamma) || nn_value_is_null(beta)) return false;

@@ -1,5 +1,5 @@
 // Other forms of a loop and its gradient, for the pass remat. With more memory the forward loop keeps what the library computes in each step,
-// too, and the gradient does not do that again. With less it keeps the carried values at the beginning of each segment only, and the gradient
+// too, or what is made of it (scan_keep.c), and the gradient does not do that again. With less it keeps the carried values at the beginning of each segment only, and the gradient
 // computes those of a segment again from there: T / s + s rows in place of T, at the time of one more forward loop, of two where it does not keep what the library
 // computes meanwhile. Steps are the same ops in all forms, and sums have the same order (autodiff_scan.c), so the bits are the same.
 #include <stdio.h>
@@ -61,31 +61,11 @@ static bool has_segments(const ScanPair *p) {
   return true;
 }
 
-// The call of the scan over one segment; of all steps where they are one.
-static MlirOperation segment_call(const ScanPair *p) {
+MlirOperation scan_segment_call(const ScanPair *p) {
   if (p->b.length == p->f.length) return p->backward;
   MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(p->b.body));
   while (!nn_has_attr(op, "nn.scan")) op = mlirOperationGetNextInBlock(op);
   return op;
-}
-
-// The op of a step that has the same result as `op` of the other; null if there is none.
-static MlirOperation counterpart(MlirOperation step, MlirOperation op) {
-  int64_t number = nn_attr_i64(op, "nn.kept", -1);
-  for (MlirOperation o = mlirBlockGetFirstOperation(nn_function_body(step)); number >= 0 && !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
-    if (nn_attr_i64(o, "nn.kept", -1) != number) continue;
-    NnType mine = nn_value_type(mlirOperationGetResult(op, 0)), other = nn_value_type(mlirOperationGetResult(o, 0));
-    bool one = mlirOperationGetNumResults(op) == 1 && mlirOperationGetNumResults(o) == 1;
-    return one && nn_type_equal(&mine, &other) && mine.rank + 1 < NN_MAX_RANK ? o : nn_null_operation();
-  }
-  return nn_null_operation();
-}
-
-static int n_kept(const ScanPair *p) {
-  int n = 0;
-  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(p->f.body)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
-    n += !mlirOperationIsNull(counterpart(p->steps.body, op));
-  return n;
 }
 
 int scan_pairs_find(MlirOperation func, ScanPair *out, int max) {
@@ -103,10 +83,12 @@ int scan_pairs_find(MlirOperation func, ScanPair *out, int max) {
     }
     if (calls != 1 || !nn_scan_of(p.forward, &p.f) || !nn_scan_of(p.backward, &p.b)) continue;
     if (nn_has_attr(p.forward, "nn.rest")) continue;   // a few steps
-    nn_scan_of(segment_call(&p), &p.steps);
+    nn_scan_of(scan_segment_call(&p), &p.steps);
     p.has[SCAN_ROWS] = true;
     p.has[SCAN_SEGMENTS] = has_segments(&p);
-    p.has[SCAN_PRODUCTS] = n_kept(&p) > 0;
+    ScanKept kept = scan_find_kept(&p, false);
+    p.has[SCAN_PRODUCTS] = kept.n > 0;
+    scan_kept_free(&kept);
     p.has[SCAN_SEGMENT_PRODUCTS] = p.has[SCAN_SEGMENTS] && p.has[SCAN_PRODUCTS];
     if (p.has[SCAN_SEGMENTS] || p.has[SCAN_PRODUCTS]) out[n++] = p;
   }
@@ -181,10 +163,28 @@ static void erase_unused(MlirBlock block) {
   free(ops);
 }
 
-// Ends the step of `s`, whose results are `values`, with a plan.
-static MlirOperation copy_end(Copy *c, MlirModule module, NnScan *s, const MlirValue *values, const NnTarget *target) {
+// Takes the slices that the step of `s` does not read out of its arguments; unread[i]: i was one of them.
+static void drop_unread(MlirOperation func, NnScan *s, bool *unread) {
+  for (int i = s->n_slices - 1; i >= 0; i--) {
+    unread[i] = mlirOpOperandIsNull(mlirValueGetFirstUse(argument_of(func, i)));
+    if (!unread[i]) continue;
+    nn_function_remove_arg(func, i);
+    s->n_slices--;
+  }
+}
+
+// `all` without the operands for slices that are not read; of n.
+static void read_operands(MlirValue *all, int n, const bool *unread, int n_slices) {
+  int left = 0;
+  for (int i = 0; i < n; i++)
+    if (i >= n_slices || !unread[i]) all[left++] = all[i];
+}
+
+// Ends the step of `s`, whose results are `values`, with a plan. `unread`: per slice, NULL: slices stay whether they are read or not.
+static MlirOperation copy_end(Copy *c, MlirModule module, NnScan *s, const MlirValue *values, bool *unread, const NnTarget *target) {
   nn_function_set_results(c->func, s->n_stacked + s->n_tied + s->n_outputs, values, 0);
   erase_unused(c->block);
+  if (unread) drop_unread(c->func, s, unread);
   for (int i = 0; i < s->n_tied; i++) nn_set_result_attr(c->func, s->n_stacked + i, &NN_I64("nn.tied", s->n_slices + s->n_stacked + i));
   s->body = c->func;
   plan_scan(module, s, target);
@@ -244,7 +244,7 @@ static NnScan make_steps(MlirModule module, const ScanPair *p, int64_t length, c
     s.n_outputs++;
   }
   for (int r = 0; r < f->n_outputs; r++) values[n++] = current(&c, mlirOperationGetOperand(end, f->n_stacked + r));
-  copy_end(&c, module, &s, values, target);
+  copy_end(&c, module, &s, values, NULL, target);
   free(values);
   free(name);
   return s;
@@ -277,7 +277,7 @@ static NnScan make_segments(MlirModule module, const ScanPair *p, int64_t length
   int n = (int)mlirOperationGetNumResults(call);
   MlirValue *values = solver_allocate((size_t)n, sizeof *values);
   for (int r = 0; r < n; r++) values[r] = mlirOperationGetResult(call, r);
-  copy_end(&c, module, &s, values, target);
+  copy_end(&c, module, &s, values, NULL, target);
   free(values);
   free(operands);
   free(name);
@@ -312,17 +312,8 @@ static void replace_slices(NnBuilder *b, const ScanPair *p, int r, MlirValue sta
 // ---------------------------------------------------------------------------------------------------------------------
 // What is not computed again
 
-typedef struct Kept { int n; MlirOperation *ops; } Kept;   // Owned; of the forward step
-
-static Kept find_kept(const ScanPair *p) {
-  Kept k = {.ops = solver_allocate((size_t)n_kept(p), sizeof *k.ops)};
-  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(p->f.body)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
-    if (!mlirOperationIsNull(counterpart(p->steps.body, op))) k.ops[k.n++] = op;
-  return k;
-}
-
 // The forward step with the kept results as outputs.
-static NnScan keep_in_step(MlirModule module, const ScanPair *p, const Kept *k, const NnTarget *target) {
+static NnScan keep_in_step(MlirModule module, const ScanPair *p, const ScanKept *k, const NnTarget *target) {
   NnScan s = p->f;
   int n = s.n_stacked + s.n_outputs, n_args = s.n_slices + s.n_stacked + s.n_invariants;
   s.n_outputs += k->n;
@@ -332,49 +323,47 @@ static NnScan keep_in_step(MlirModule module, const ScanPair *p, const Kept *k, 
   copy_all_ops(&c, p->f.body);
   MlirValue *values = solver_allocate((size_t)(n + k->n), sizeof *values);
   for (int r = 0; r < n; r++) values[r] = current(&c, mlirOperationGetOperand(nn_function_return(p->f.body), r));
-  for (int i = 0; i < k->n; i++) values[n + i] = current(&c, mlirOperationGetResult(k->ops[i], 0));
-  copy_end(&c, module, &s, values, target);
+  for (int i = 0; i < k->n; i++) values[n + i] = current(&c, k->forward[i]);
+  copy_end(&c, module, &s, values, NULL, target);
   free(values);
   free(name);
   return s;
 }
 
-static void copy_results(Copy *c, MlirModule module, NnScan *s, MlirOperation from, const NnTarget *target) {
+static void copy_results(Copy *c, MlirModule module, NnScan *s, MlirOperation from, bool *unread, const NnTarget *target) {
   int n = s->n_tied + s->n_outputs;
   MlirValue *values = solver_allocate((size_t)n, sizeof *values);
   for (int r = 0; r < n; r++) values[r] = current(c, mlirOperationGetOperand(nn_function_return(from), r));
-  copy_end(c, module, s, values, target);
+  copy_end(c, module, s, values, unread, target);
   free(values);
 }
 
-// A step of the gradient that reads them: as slices behind its own.
-static NnScan read_in_step(MlirModule module, const ScanPair *p, const Kept *k, const NnTarget *target) {
+// A step of the gradient that reads them: as slices behind its own. unread: of all of these, those that it does without.
+static NnScan read_in_step(MlirModule module, const ScanPair *p, const ScanKept *k, bool *unread, const NnTarget *target) {
   NnScan s = p->steps;
   int n_args = s.n_slices + s.n_tied + s.n_invariants;
   char *name = name_of(&p->f, "reading_body");
   Copy c = copy_begin(module, name, s.body);
   MlirOperation from = s.body;
   copy_args(&c, from, 0, s.n_slices);
-  for (int i = 0; i < k->n; i++) {
-    MlirValue result = mlirOperationGetResult(counterpart(from, k->ops[i]), 0);
-    stand_for(&c, result, add_arg(&c, nn_value_type(result)));
-  }
+  for (int i = 0; i < k->n; i++) stand_for(&c, k->back[i], add_arg(&c, nn_value_type(k->back[i])));
   copy_args(&c, from, s.n_slices, n_args - s.n_slices);
   copy_all_ops(&c, from);
   s.n_slices += k->n;
-  copy_results(&c, module, &s, from, target);
+  copy_results(&c, module, &s, from, unread, target);
   free(name);
   return s;
 }
 
-// The ops of a segment, the step of the gradient's loop over segments, around a call of such steps: rows[i] are those of what k.ops[i] computes.
-static void copy_segment(Copy *c, MlirModule module, const ScanPair *p, const Kept *k, const NnScan *steps, const MlirValue *rows) {
-  MlirOperation from = p->b.body, old = segment_call(p);
+// The ops of a segment, the step of the gradient's loop over segments, around a call of such steps: rows[i] are those of the i-th value that is kept.
+static void copy_segment(Copy *c, MlirModule module, const ScanPair *p, const ScanKept *k, const NnScan *steps, const bool *unread, const MlirValue *rows) {
+  MlirOperation from = p->b.body, old = scan_segment_call(p);
   int n_old = (int)mlirOperationGetNumOperands(old);
   MlirValue *operands = solver_allocate((size_t)(n_old + k->n), sizeof *operands);
   copy_ops(c, mlirBlockGetFirstOperation(nn_function_body(from)), old);
   for (int i = 0; i < n_old; i++) operands[i < p->steps.n_slices ? i : i + k->n] = current(c, mlirOperationGetOperand(old, i));
   for (int i = 0; i < k->n; i++) operands[p->steps.n_slices + i] = rows[i];
+  read_operands(operands, n_old + k->n, unread, p->steps.n_slices + k->n);
   NnBuilder b = builder_of(p->backward, c->block);
   MlirOperation call = build_inner(&b, module, &p->f, "reading", steps, operands);
   for (intptr_t r = 0; r < mlirOperationGetNumResults(old); r++) stand_for(c, mlirOperationGetResult(old, r), mlirOperationGetResult(call, r));
@@ -382,8 +371,8 @@ static void copy_segment(Copy *c, MlirModule module, const ScanPair *p, const Ke
   free(operands);
 }
 
-// A segment of such steps, whose rows come from outside.
-static NnScan read_in_segment(MlirModule module, const ScanPair *p, const Kept *k, const NnScan *steps, const NnTarget *target) {
+// A segment of such steps, whose rows come from outside. unread: what the steps do without, then what the segment does.
+static NnScan read_in_segment(MlirModule module, const ScanPair *p, const ScanKept *k, const NnScan *steps, bool *unread, const NnTarget *target) {
   NnScan s = p->b;
   int n_args = s.n_slices + s.n_tied + s.n_invariants;
   char *name = name_of(&p->f, "reading_segment_body");
@@ -391,11 +380,11 @@ static NnScan read_in_segment(MlirModule module, const ScanPair *p, const Kept *
   MlirOperation from = s.body;
   MlirValue *rows = solver_allocate((size_t)k->n, sizeof *rows);
   copy_args(&c, from, 0, s.n_slices);
-  for (int i = 0; i < k->n; i++) rows[i] = add_arg(&c, segment_type(nn_value_type(mlirOperationGetResult(k->ops[i], 0)), p->steps.length));
+  for (int i = 0; i < k->n; i++) rows[i] = add_arg(&c, segment_type(nn_value_type(k->forward[i]), p->steps.length));
   copy_args(&c, from, s.n_slices, n_args - s.n_slices);
-  copy_segment(&c, module, p, k, steps, rows);
+  copy_segment(&c, module, p, k, steps, unread, rows);
   s.n_slices += k->n;
-  copy_results(&c, module, &s, from, target);
+  copy_results(&c, module, &s, from, unread, target);
   free(rows);
   free(name);
   return s;
@@ -405,7 +394,7 @@ static NnScan read_in_segment(MlirModule module, const ScanPair *p, const Kept *
 // The gradient
 
 // A segment: its carried values again, with what the library computes in each step where `k` is given, then what it was.
-static NnScan make_again(MlirModule module, const ScanPair *p, const Kept *k, int64_t length, const NnTarget *target) {
+static NnScan make_again(MlirModule module, const ScanPair *p, const ScanKept *k, int64_t length, const NnTarget *target) {
   const NnScan *f = &p->f;
   NnScan again = k ? keep_in_step(module, p, k, target) : *f, s = p->b;
   again.length = length;
@@ -423,15 +412,17 @@ static NnScan make_again(MlirModule module, const ScanPair *p, const Kept *k, in
   MlirOperation call = build_inner(&b, module, f, "again", &again, operands);
   for (int r = 0; r < f->n_stacked; r++) stand_for(&c, argument_of(p->b.body, f->n_slices + r), rows_of(&b, mlirOperationGetResult(call, r), f->reverse, length));
   if (k) {
-    NnScan steps = read_in_step(module, p, k, target);
+    bool *unread = solver_allocate((size_t)(p->steps.n_slices + k->n), sizeof *unread);
+    NnScan steps = read_in_step(module, p, k, unread, target);
     MlirValue *rows = solver_allocate((size_t)k->n, sizeof *rows);
     for (int i = 0; i < k->n; i++) rows[i] = mlirOperationGetResult(call, f->n_stacked + f->n_outputs + i);
-    copy_segment(&c, module, p, k, &steps, rows);
+    copy_segment(&c, module, p, k, &steps, unread, rows);
+    free(unread);
     free(rows);
   } else {
     copy_all_ops(&c, p->b.body);
   }
-  copy_results(&c, module, &s, p->b.body, target);
+  copy_results(&c, module, &s, p->b.body, NULL, target);
   free(operands);
   free(name);
   return s;
@@ -485,7 +476,7 @@ static MlirOperation call_segments(NnBuilder *b, MlirModule module, const ScanPa
   return call;
 }
 
-static void rewrite_segments(MlirModule module, const ScanPair *p, const Kept *k, const NnTarget *target) {
+static void rewrite_segments(MlirModule module, const ScanPair *p, const ScanKept *k, const NnTarget *target) {
   const NnScan *f = &p->f;
   int64_t length = f->length / p->b.length;
   MlirBlock block = mlirOperationGetBlock(p->forward);
@@ -510,10 +501,11 @@ static void rewrite_segments(MlirModule module, const ScanPair *p, const Kept *k
 }
 
 static void rewrite_products(MlirModule module, const ScanPair *p, const NnTarget *target) {
-  Kept k = find_kept(p);
-  NnScan forward = keep_in_step(module, p, &k, target), backward = read_in_step(module, p, &k, target);
-  bool segments = p->b.length < p->f.length;
-  if (segments) backward = read_in_segment(module, p, &k, &backward, target);
+  ScanKept k = scan_find_kept(p, false);
+  int n_slices = p->b.n_slices + k.n;
+  bool segments = p->b.length < p->f.length, *unread = solver_allocate((size_t)n_slices, sizeof *unread);
+  NnScan forward = keep_in_step(module, p, &k, target), backward = read_in_step(module, p, &k, unread, target);
+  if (segments) backward = read_in_segment(module, p, &k, &backward, unread, target);
   int n_forward = (int)mlirOperationGetNumOperands(p->forward), n_backward = (int)mlirOperationGetNumOperands(p->backward), first = p->f.n_stacked + p->f.n_outputs;
   MlirValue *operands = solver_allocate((size_t)(n_forward + n_backward + k.n), sizeof *operands);
   for (int i = 0; i < n_forward; i++) operands[i] = mlirOperationGetOperand(p->forward, i);
@@ -525,18 +517,21 @@ static void rewrite_products(MlirModule module, const ScanPair *p, const NnTarge
     MlirValue rows = mlirOperationGetResult(call, first + i);
     operands[p->b.n_slices + i] = segments ? cut(&b, rows, p->steps.length) : rows;
   }
+  read_operands(operands, n_backward + k.n, unread, n_slices);
   replace_call(p->backward, call_scan(&b, module, p, &backward, "backward_reading", operands, "scan, products read"));
   replace_call(p->forward, call);
+  rewrite_erase_dead(mlirOperationGetBlock(call));   // slices cut into segments that are not read
+  free(unread);
   free(operands);
-  free(k.ops);
+  scan_kept_free(&k);
 }
 
 void scan_pair_rewrite(MlirModule module, ScanPair *p, ScanForm form, const NnTarget *target) {
   if (form == SCAN_SEGMENTS) rewrite_segments(module, p, NULL, target);
   if (form == SCAN_SEGMENT_PRODUCTS) {
-    Kept k = find_kept(p);
+    ScanKept k = scan_find_kept(p, true);
     rewrite_segments(module, p, &k, target);
-    free(k.ops);
+    scan_kept_free(&k);
   }
   if (form == SCAN_PRODUCTS) rewrite_products(module, p, target);
 }

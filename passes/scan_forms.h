@@ -6,9 +6,9 @@
 
 typedef enum ScanForm {
   SCAN_ROWS,       // as it is: the carried values of all steps are kept, and each step is computed again
-  SCAN_PRODUCTS,   // so are the results of the step's library ops, which are not computed again
+  SCAN_PRODUCTS,   // so is what the step's library ops compute, or what is made of it (scan_find_kept), and no library op runs again
   SCAN_SEGMENTS,   // the carried values between segments are kept, and those of a segment computed again from there
-  SCAN_SEGMENT_PRODUCTS,   // the same, and with those of a segment the results of its library ops, so that each step is computed again once
+  SCAN_SEGMENT_PRODUCTS,   // the same, and with those of a segment what its library ops compute, so that each step is computed again once
   SCAN_FORMS,
 } ScanForm;
 
@@ -19,6 +19,19 @@ typedef struct ScanPair {
   NnScan f, b, steps;
   bool has[SCAN_FORMS];
 } ScanPair;
+
+// Values of the forward step, and the same ones in the step of the gradient, that SCAN_PRODUCTS and SCAN_SEGMENT_PRODUCTS keep.
+typedef struct ScanKept {
+  int n;
+  MlirValue *forward, *back;   // Owned
+} ScanKept;
+
+// The smallest set of values that keeps the library ops of the forward step from running again, slices that the gradient then still reads counted in; none where there
+// are no such ops. segments: slices are there in any case. Free with scan_kept_free.
+ScanKept scan_find_kept(const ScanPair *p, bool segments);
+void scan_kept_free(ScanKept *k);
+// The call of the scan over one segment in the gradient's loop over segments; the gradient's call itself where all steps are one.
+MlirOperation scan_segment_call(const ScanPair *p);
 
 // The pairs of a function that have more than one form, in order; at most `max`. Returns the number. Scans have plans (the pass scan has run).
 int scan_pairs_find(MlirOperation func, ScanPair *out, int max);

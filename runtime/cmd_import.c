@@ -4,7 +4,7 @@
 
 #include "runtime/runtime.h"
 
-typedef struct ImportOptions { const char *input, *map, *output; } ImportOptions;
+typedef struct ImportOptions { const char *input, *map, *output; int64_t seed; } ImportOptions;
 
 static void print_help(void) {
   printf("Usage: %s import [OPTION]... FILE\n\n"
@@ -12,17 +12,19 @@ static void print_help(void) {
          "first; every tensor that differs is listed, and nothing is written.\n\n"
          "  --map=FILE      which of their tensors makes up which of the model's (default: the names are the same)\n"
          "  --output=FILE   weight file to write (default %s.safetensors)\n"
-         "      --help\n", report_name(), nnc_program.model);
+         "  --seed=S        of what a `new` rule of the mapping lets begin anew (default %lld)\n"
+         "      --help\n", report_name(), nnc_program.model, (long long)nnc_program.seed);
 }
 
 static int parse_options(int argc, char **argv, ImportOptions *o) {
   static const struct option options[] = {
-    {"map", required_argument, NULL, 'm'}, {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {0},
+    {"map", required_argument, NULL, 'm'}, {"output", required_argument, NULL, 'o'}, {"seed", required_argument, NULL, 's'}, {"help", no_argument, NULL, 'h'}, {0},
   };
   bool ok = true;
   for (int c; ok && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) switch (c) {
     case 'm': o->map = optarg; break;
     case 'o': o->output = optarg; break;
+    case 's': ok = option_integer("seed", optarg, 0, &o->seed); break;
     case 'h': print_help(); return EXIT_DONE;
     default: ok = false;
     }
@@ -35,14 +37,14 @@ static int parse_options(int argc, char **argv, ImportOptions *o) {
 }
 
 int cmd_import(int argc, char **argv) {
-  ImportOptions o = {0};
+  ImportOptions o = {.seed = nnc_program.seed};
   int status = parse_options(argc, argv, &o);
   if (status >= 0) return status;
   char *path = o.output ? xstrdup(o.output) : checkpoint_default_path();
   Arena arena = {0};
   WeightMap *map = NULL;
   bool ok = output_path_check(path) && (!o.map || (map = weight_map_read(o.map))) && program_verify() && arena_create(&arena, nnc_program.persistent_bytes);
-  ok = ok && weight_map_import(o.input, map, arena.base) && weights_save(path, arena.base);
+  ok = ok && weight_map_import(o.input, map, (uint64_t)o.seed, arena.base) && weights_save(path, arena.base);
   arena_destroy(&arena);
   weight_map_free(map);
   free(path);

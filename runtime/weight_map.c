@@ -366,13 +366,13 @@ static bool import_tensor(const Safetensors *s, const WeightMap *m, const NncTen
   return ok;
 }
 
-bool weight_map_import(const char *path, const WeightMap *m, char *arena) {
+bool weight_map_import(const char *path, const WeightMap *m, uint64_t seed, char *arena) {
   Safetensors s;
   if (!safetensors_open(path, &s)) return false;
   bool ok = check_all(&s, m);
   for (int i = 0; i < nnc_program.n_persistent && ok; i++) {
     const NncTensor *t = &nnc_program.persistent[i];
-    ok = is_imported(m, t) ? import_tensor(&s, m, t, arena) : !is_weight(t) || init_tensor(t, arena, (uint64_t)nnc_program.seed);
+    ok = is_imported(m, t) ? import_tensor(&s, m, t, arena) : !is_weight(t) || init_tensor(t, arena, seed);
   }
   safetensors_close(&s);
   return ok;

@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     labels_close(&labels);
   }
   WeightMap *map = weight_map_read(path);
-  if (map) weight_map_import(other_weights(), map, arena);
+  if (map) weight_map_import(other_weights(), map, 0, arena);
   weight_map_free(map);
   return 0;
 }
