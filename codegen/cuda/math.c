@@ -84,15 +84,36 @@ static Value power_of_two(Math *m, Value n) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
+static const double log2e = 0x1.715476p+0;   // as an f32
+
+// By the hardware: 0 where the result would be subnormal.
+static Value two_to(Math *m, Value t) {
+  Emitter *e = m->e;
+  Value v = emit(e, t.depth, "llvm.mlir.poison : vector<%dxf32>", e->lanes);
+  for (int i = 0; i < e->lanes; i++) {
+    Value x = emit(e, t.depth, "vector.extract %%v%d[%d] : f32 from vector<%dxf32>", t.id, i, e->lanes);
+    Value power = emit(e, t.depth, "llvm.call_intrinsic \"llvm.nvvm.ex2.approx.ftz\"(%%v%d) : (f32) -> f32", x.id);
+    v = emit(e, t.depth, "vector.insert %%v%d, %%v%d [%d] : f32 into vector<%dxf32>", power.id, v.id, i, e->lanes);
+  }
+  v.varies = t.varies;
+  return v;
+}
+
+Value cuda_exp_of_sum(Emitter *e, Value x) {
+  Math m = {e, NN_F32, false};
+  return two_to(&m, product(&m, x, constant(&m, log2e)));
+}
+
 // x log2 e = t + e exactly enough: 2^t (1 + e ln 2).
 static Value exp_f32(Math *m, Value x) {
-  const double log2e = 0x1.715476p+0, rest = 0x1.4ae0bf85ddf44p-26;   // the f32 next to log2 e, and what is missing
+  const double rest = 0x1.4ae0bf85ddf44p-26;   // what the f32 next to log2 e lacks
   x = choose(m, test(m, "gt", x, 89), constant(m, 89), x);
+  x = choose(m, test(m, "lt", x, -88), constant(m, -88), x);
   TypeName type = vector_type(m->e, m->t);
   Value l = constant(m, log2e), t = emit(m->e, x.depth, "arith.mulf %%v%d, %%v%d : %s", x.id, l.id, type.text);
   t.varies = x.varies;
   Value error = fma3(m, x, constant(m, rest), fma3(m, x, l, unary(m, "arith.negf", t)));
-  return product(m, unary(m, "math.exp2", t), fma3(m, error, constant(m, M_LN2), constant(m, 1)));
+  return product(m, two_to(m, t), fma3(m, error, constant(m, M_LN2), constant(m, 1)));
 }
 
 static Value exp_f64(Math *m, Value x) {
