@@ -32,7 +32,7 @@ static MlirValue widened(NnBuilder *b, MlirValue v, NnDtype wide, int depth) {
     case NN_OP_cast:   // a sum that was formed in the wide type
       return nn_value_type(x).dtype == wide ? x : nn_cast(b, v, wide);
     case NN_OP_matmul: case NN_OP_matmul_rows: case NN_OP_conv2d_weight_grad: return again(b, def, x, mlirOperationGetOperand(def, 1), wide);
-    case NN_OP_reshape: case NN_OP_transpose: return again(b, def, widened(b, x, wide, depth + 1), nn_null_value(), wide);
+    case NN_OP_reshape: case NN_OP_transpose: case NN_OP_slice: return again(b, def, widened(b, x, wide, depth + 1), nn_null_value(), wide);
     case NN_OP_reduce_sum:   // what it sums is the cotangent of an activation, which goes on as it is
       return again(b, def, nn_cast(b, x, wide), nn_null_value(), wide);
     case NN_OP_add: return nn_binary(b, NN_OP_add, widened(b, x, wide, depth + 1), widened(b, mlirOperationGetOperand(def, 1), wide, depth + 1));

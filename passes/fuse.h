@@ -40,6 +40,7 @@ typedef struct FuseOp {
   bool materialised;       // FUSE_CLONED: an op that stays, or a move, reads it from memory
   bool source_only;        // FUSE_CLONED: reads no tensor but random keys and a few scalars
   bool inlined;            // FUSE_NODE: kernels that use its value compute it again
+  bool kept;               // FUSE_NODE: a cast that other kernels repeat reads it from memory
   bool tiny;               // alias or cheap op on at most FUSE_TINY elements of the function's arguments
   int chain;               // FUSE_CLONED: ops cloned together with it
   bool recomputed;         // a clone that the pass `recompute` made
@@ -100,7 +101,7 @@ int fuse_find(FuseGraph *g, int op);
 bool fuse_group_is_row(const FuseGroup *group);
 void fuse_groups_merge(FuseGraph *g);
 void fuse_choose_inlined(FuseGraph *g);
-bool fuse_is_stored(FuseGraph *g, int op);                 // used outside its group, and not by computing it again
+bool fuse_is_stored(FuseGraph *g, int op);                 // used outside its group, by itself or as a wider type, and not by computing it again
 
 // ---- fuse_emit.c ----
 typedef struct FuseKernels FuseKernels;                    // the distinct kernels of a module, by structure

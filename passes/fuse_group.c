@@ -310,6 +310,7 @@ static double op_work(NnOp op) {   // bytes of traffic that one evaluation per e
 bool fuse_is_stored(FuseGraph *g, int op) {
   const FuseOp *o = &g->ops[op];
   if (o->inlined) return false;
+  if (o->kept) return true;
   for (int s = o->first_out; s < o->first_out + o->n_out; s++) {
     const FuseEdge *edge = &g->edges[g->out[s]];
     if (edge->value >= 0 && fuse_find(g, edge->to) != fuse_find(g, op)) return true;
@@ -379,7 +380,19 @@ static bool overwrites_leaf(FuseGraph *g, int root, const Cone *cone, int64_t by
   return false;
 }
 
-static bool worth_inlining(FuseGraph *g, int op) {
+// Of a cast to a wider type what is stored is its operand, which other kernels cast again: bf16 in place of f32 is half the bytes to write and to read. -1: op is no such
+// cast of a value that this kernel computes.
+static int narrower_operand(FuseGraph *g, int op) {
+  const FuseOp *o = &g->ops[op];
+  if (o->kind != NN_OP_cast) return -1;
+  MlirValue x = mlirOperationGetOperand(o->op, 0);
+  if (nn_dtype_bytes(nn_value_type(x).dtype) >= nn_dtype_bytes(o->shape.dtype) || mlirValueIsABlockArgument(x)) return -1;
+  int def = ptr_map_get(&g->op_ids, mlirOpResultGetOwner(x).ptr);
+  return def >= 0 && g->ops[def].klass == FUSE_NODE && fuse_find(g, def) == fuse_find(g, op) ? def : -1;
+}
+
+// narrower: what would be stored in place of op's value, or -1.
+static bool worth_inlining(FuseGraph *g, int op, int narrower) {
   const FuseOp *o = &g->ops[op];
   if (nn_op_info(o->kind)->kind != NN_KIND_MAP) return false;
   int root = fuse_find(g, op), users[16], n_users = 0;
@@ -400,7 +413,8 @@ static bool worth_inlining(FuseGraph *g, int op) {
   Cone cone = {.legal = true};
   walk_cone(g, op, root, &cone);
   if (!cone.legal) return false;
-  int64_t size = fuse_value_bytes(g, g->edges[g->out[o->first_out]].value);
+  NnType stored = nn_value_type(mlirOperationGetResult(narrower < 0 ? o->op : g->ops[narrower].op, 0));
+  int64_t size = nn_type_bytes(&stored);
   double bytes = (double)size;
   double elements = (double)nn_type_elements(&o->shape);
   // A write also reads the line it fills, unless that has just been read.
@@ -423,7 +437,28 @@ static bool worth_inlining(FuseGraph *g, int op) {
   return true;
 }
 
+// Whether all kernels that read op's value can compute it at their own points.
+static bool is_read_by_point(FuseGraph *g, int op) {
+  const FuseOp *o = &g->ops[op];
+  bool outside = false;
+  for (int s = o->first_out; s < o->first_out + o->n_out; s++) {
+    const FuseEdge *edge = &g->edges[g->out[s]];
+    int to = fuse_find(g, edge->to);
+    if (edge->value < 0 || to == fuse_find(g, op)) continue;
+    if (g->ops[to].klass != FUSE_NODE || edge->via != FUSE_DIRECT || !nn_shape_equal(&g->groups[to].shape, &o->shape)) return false;
+    outside = true;
+  }
+  return outside;
+}
+
 void fuse_choose_inlined(FuseGraph *g) {
-  for (int i = 0; i < g->n; i++)
-    if (g->ops[i].klass == FUSE_NODE) g->ops[i].inlined = worth_inlining(g, i);
+  for (int i = 0; i < g->n; i++) {
+    FuseOp *o = &g->ops[i];
+    if (o->klass != FUSE_NODE) continue;
+    int narrower = narrower_operand(g, i);
+    o->inlined = worth_inlining(g, i, narrower);
+    if (o->inlined || narrower < 0 || !is_read_by_point(g, i)) continue;
+    o->inlined = true;
+    g->ops[narrower].kept = !g->ops[narrower].inlined;
+  }
 }

@@ -1,5 +1,6 @@
 // Rewrites before fusion: shapes of code that would otherwise keep ops apart or that no kernel takes.
 #include "passes/fuse.h"
+#include "passes/plan.h"
 #include "passes/rewrite.h"
 
 static void replace(MlirOperation op, int result, MlirValue by) { mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(op, result), by); }
@@ -116,9 +117,85 @@ static bool hoist_broadcast(MlirOperation op) {
   return true;
 }
 
+// ---------------------------------------------------------------------------------------------------------------------
+// A map that only slices read (the bias of queries, keys and values, made by one product) is computed on the slices: the whole is never stored.
+
+static bool is_in_memory(MlirValue v) {
+  if (mlirValueIsABlockArgument(v)) return true;
+  NnOp kind = nn_op_of(nn_value_def(v));
+  return kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_LIBRARY;
+}
+
+static bool can_be_sliced(MlirOperation map) {
+  NnType type = nn_value_type(mlirOperationGetResult(map, 0));
+  int64_t sum = 0;
+  int n = 0;
+  for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(map, 0)); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use), n++) {
+    MlirOperation slice = mlirOpOperandGetOwner(use);
+    if (nn_op_of(slice) != NN_OP_slice || nn_is_alias(slice) || nn_has_attr(slice, "nn.recompute")) return false;
+    NnType part = nn_value_type(mlirOperationGetResult(slice, 0));
+    sum += nn_type_elements(&part);
+  }
+  if (n == 0 || sum > nn_type_elements(&type) || nn_has_attr(map, "nn.recompute")) return false;
+  bool reads = false;
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(map); i++) {
+    MlirValue v = mlirOperationGetOperand(map, i);
+    NnOp kind = mlirValueIsABlockArgument(v) ? NN_OP_NONE : nn_op_of(nn_value_def(v));
+    if (kind == NN_OP_constant || kind == NN_OP_broadcast) continue;
+    if (!is_in_memory(v)) return false;
+    reads = true;
+  }
+  return reads;
+}
+
+typedef struct Part { int64_t start[NN_MAX_RANK], size[NN_MAX_RANK], stride[NN_MAX_RANK]; } Part;
+
+static MlirValue sliced(NnBuilder *b, MlirValue v, const NnType *type, const Part *p) {
+  MlirOperation def = mlirValueIsABlockArgument(v) ? nn_null_operation() : nn_value_def(v);
+  NnType to = *type;
+  to.dtype = nn_value_type(v).dtype;
+  if (!mlirOperationIsNull(def) && nn_op_of(def) == NN_OP_constant) return nn_constant(b, to, nn_attr_f64(def, "value", 0));
+  if (mlirOperationIsNull(def) || nn_op_of(def) != NN_OP_broadcast) return nn_slice(b, v, p->start, p->size, p->stride);
+  MlirValue x = mlirOperationGetOperand(def, 0);
+  NnType small = nn_value_type(x);
+  int64_t dims[NN_MAX_RANK];
+  nn_attr_i64s(def, "dims", dims, NN_MAX_RANK);
+  Part inner;
+  bool whole = true;
+  for (int i = 0; i < small.rank; i++) {
+    bool once = small.dim[i] == 1;
+    inner.start[i] = once ? 0 : p->start[dims[i]];
+    inner.size[i] = once ? 1 : p->size[dims[i]];
+    inner.stride[i] = once ? 1 : p->stride[dims[i]];
+    whole &= inner.size[i] == small.dim[i];
+  }
+  return nn_broadcast(b, whole ? x : nn_slice(b, x, inner.start, inner.size, inner.stride), to, dims);
+}
+
+static void slice_map(MlirOperation map) {
+  MlirOpOperand next;
+  for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(map, 0)); !mlirOpOperandIsNull(use); use = next) {
+    next = mlirOpOperandGetNextUse(use);
+    MlirOperation slice = mlirOpOperandGetOwner(use);
+    NnType type = nn_value_type(mlirOperationGetResult(slice, 0));
+    Part part;
+    nn_attr_i64s(slice, "starts", part.start, NN_MAX_RANK);
+    nn_attr_i64s(slice, "sizes", part.size, NN_MAX_RANK);
+    nn_attr_i64s(slice, "strides", part.stride, NN_MAX_RANK);
+    NnBuilder b = rewrite_builder(slice);
+    MlirValue operands[4];
+    int n = (int)mlirOperationGetNumOperands(map);
+    for (int i = 0; i < n; i++) operands[i] = sliced(&b, mlirOperationGetOperand(map, i), &type, &part);
+    replace(slice, 0, nn_build_like(&b, nn_op_of(map), map, n, operands, &type));
+    mlirOperationDestroy(slice);
+  }
+}
+
 void fuse_prepare(MlirOperation func) {
   MlirBlock block = nn_function_body(func);
   MlirOperation next;
+  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+    if (nn_op_of(op) != NN_OP_NONE && nn_op_info(nn_op_of(op))->kind == NN_KIND_MAP && can_be_sliced(op)) slice_map(op);
   for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op); op = next) {
     NnOp kind = nn_op_of(op);
     bool replaced = false;

@@ -72,7 +72,7 @@ static bool run_steps(Executor *e, TapFn tap, void *context) {
   for (int i = 0; i < e->f->n_steps; i++) {
     const NncStep *s = &e->f->steps[i];
     if (s->kind == NNC_STEP_TAP && tap) {
-      if (!arena_pull(e->arena, s->tap->offset, s->tap->bytes)) return false;
+      if (!arena_pull(e->arena, s->tap->offset, tensor_span(s->tap))) return false;
       tap(context, s->tap, e->arena->base);
     } else if (s->kind != NNC_STEP_TAP && e->profile) {
       double seconds;

@@ -102,7 +102,7 @@ static int64_t step_end(const NncStep *s) {
   case NNC_STEP_MATMUL: return matmul_end(s);
   case NNC_STEP_COPY: return larger(s->buffers[0], s->buffers[1]) + s->copy_bytes;
   case NNC_STEP_SCAN: return scan_end(s->scan, NULL);
-  case NNC_STEP_TAP: return s->tap->offset + s->tap->bytes;
+  case NNC_STEP_TAP: return s->tap->offset + tensor_span(s->tap);
   case NNC_STEP_KERNEL:
     if (!s->buffer_bytes) return s->n_buffers ? -1 : 0;
     return buffers_end(s);

@@ -44,6 +44,7 @@ int64_t tensor_elements(const NncTensor *t);
 bool tensor_is_permuted(const NncTensor *t);
 // Copies between the logical row-major order and the order in the arena; t->bytes bytes each.
 void tensor_to_arena(const NncTensor *t, const void *logical, char *arena);
+int64_t tensor_span(const NncTensor *t);   // bytes from its first element in the arena to the end of its last row
 void tensor_from_arena(const NncTensor *t, const char *arena, void *logical);
 double tensor_scalar(const NncTensor *t, const char *arena);   // the first element as a number
 // Element i of an array of one type into element j of another; numbers keep their value (u8 255 becomes 255.0).

@@ -55,8 +55,19 @@ void tensor_to_arena(const NncTensor *t, const void *logical, char *arena) {
   else memcpy(arena + t->offset, logical, (size_t)t->bytes);
 }
 
+int64_t tensor_span(const NncTensor *t) {
+  int64_t columns = t->rank ? t->dim[t->rank - 1] : 1;
+  return t->pitch > columns && columns > 0 ? t->bytes / columns * t->pitch : t->bytes;
+}
+
+static void gather_rows(const NncTensor *t, const char *arena, char *logical) {
+  int64_t element = dtype_bytes(t->dtype), columns = t->dim[t->rank - 1], rows = tensor_elements(t) / columns;
+  for (int64_t i = 0; i < rows; i++) memcpy(logical + i * columns * element, arena + i * t->pitch * element, (size_t)(columns * element));
+}
+
 void tensor_from_arena(const NncTensor *t, const char *arena, void *logical) {
-  if (tensor_is_permuted(t)) walk(t, (char *)arena + t->offset, logical, false);   // only read
+  if (tensor_span(t) > t->bytes) gather_rows(t, arena + t->offset, logical);
+  else if (tensor_is_permuted(t)) walk(t, (char *)arena + t->offset, logical, false);   // only read
   else memcpy(logical, arena + t->offset, (size_t)t->bytes);
 }
 

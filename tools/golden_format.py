@@ -116,6 +116,14 @@ def write_safetensors(path, tensors):
         f.write(struct.pack('<Q', len(text)) + text + b''.join(parts))
 
 
+def numbers(dtype, data):
+    if dtype == 'F16':
+        return [x for x, in struct.iter_unpack('<e', data)]
+    values = array.array('H' if dtype == 'BF16' else CODES[dtype])
+    values.frombytes(data)
+    return list(values) if dtype != 'BF16' else list(array.array('f', array.array('I', [x << 16 for x in values]).tobytes()))
+
+
 def read_safetensors(path):
     """{name: (dtype, shape, list)} in file order."""
     with open(path, 'rb') as f:
@@ -127,7 +135,5 @@ def read_safetensors(path):
         if name == '__metadata__':
             continue
         begin, end = (8 + size + o for o in entry['data_offsets'])
-        values = array.array(CODES[entry['dtype']])
-        values.frombytes(data[begin:end])
-        tensors[name] = (entry['dtype'], entry['shape'], list(values))
+        tensors[name] = (entry['dtype'], entry['shape'], numbers(entry['dtype'], data[begin:end]))
     return tensors

@@ -7,7 +7,7 @@
 #include "passes/plan.h"
 
 static KernelTarget cuda_target(void) {
-  return (KernelTarget){.pointer = "!llvm.ptr<1>", .vector_bytes = 4, .open = schedule_open, .math = cuda_math, .round_bf16 = cuda_has_tensor_cores() ? cuda_round_bf16 : NULL};
+  return (KernelTarget){.pointer = "!llvm.ptr<1>", .vector_bytes = 4, .open = schedule_open, .math = cuda_math, .exp_flushes = true, .round_bf16 = cuda_has_tensor_cores() ? cuda_round_bf16 : NULL};
 }
 
 static void emit_one(CudaModule *cuda, const Kernel *k, EmittedKernel *out) {

@@ -19,13 +19,28 @@ static Value constant(Math *m, double c) { return emit_splat(m->e, m->t, c); }
 static Value product(Math *m, Value a, Value b) { return emit_binary(m->e, NN_OP_mul, m->t, a, b); }
 static Value sum(Math *m, Value a, Value b) { return emit_binary(m->e, NN_OP_add, m->t, a, b); }
 static Value difference(Math *m, Value a, Value b) { return emit_binary(m->e, NN_OP_sub, m->t, a, b); }
-static Value quotient(Math *m, Value a, Value b) { return emit_binary(m->e, NN_OP_div, m->t, a, b); }
 static Value choose(Math *m, Value condition, Value a, Value b) { return emit_select(m->e, condition, a, b, m->t); }
 static Value test(Math *m, const char *predicate, Value a, double b) { return emit_compare(m->e, predicate, a, constant(m, b), m->t); }
 
 static Value unary(Math *m, const char *op, Value x) {
   Value v = emit(m->e, x.depth, "%s %%v%d : %s", op, x.id, vector_type(m->e, m->t).text);
   v.varies = x.varies;
+  return v;
+}
+
+// In f32 by the reciprocal that the hardware approximates, within 2 units in the last place, for |b| in [2^-126, 2^126] (0 beyond): the rounded quotient of IEEE 754 takes some
+// twenty instructions and a branch for each element.
+static Value quotient(Math *m, Value a, Value b) {
+  if (m->wide) return emit_binary(m->e, NN_OP_div, m->t, a, b);
+  Emitter *e = m->e;
+  int depth = depth_max(a, b);
+  Value v = emit(e, depth, "llvm.mlir.poison : vector<%dxf32>", e->lanes);
+  for (int i = 0; i < e->lanes; i++) {
+    Value x = emit(e, depth, "vector.extract %%v%d[%d] : f32 from vector<%dxf32>", a.id, i, e->lanes), y = emit(e, depth, "vector.extract %%v%d[%d] : f32 from vector<%dxf32>", b.id, i, e->lanes);
+    Value q = emit(e, depth, "llvm.call_intrinsic \"llvm.nvvm.div.approx.f\"(%%v%d, %%v%d) : (f32, f32) -> f32", x.id, y.id);
+    v = emit(e, depth, "vector.insert %%v%d, %%v%d [%d] : f32 into vector<%dxf32>", q.id, v.id, i, e->lanes);
+  }
+  v.varies = a.varies || b.varies;
   return v;
 }
 
@@ -69,15 +84,36 @@ static Value power_of_two(Math *m, Value n) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
+static const double log2e = 0x1.715476p+0;   // as an f32
+
+// By the hardware: 0 where the result would be subnormal.
+static Value two_to(Math *m, Value t) {
+  Emitter *e = m->e;
+  Value v = emit(e, t.depth, "llvm.mlir.poison : vector<%dxf32>", e->lanes);
+  for (int i = 0; i < e->lanes; i++) {
+    Value x = emit(e, t.depth, "vector.extract %%v%d[%d] : f32 from vector<%dxf32>", t.id, i, e->lanes);
+    Value power = emit(e, t.depth, "llvm.call_intrinsic \"llvm.nvvm.ex2.approx.ftz\"(%%v%d) : (f32) -> f32", x.id);
+    v = emit(e, t.depth, "vector.insert %%v%d, %%v%d [%d] : f32 into vector<%dxf32>", power.id, v.id, i, e->lanes);
+  }
+  v.varies = t.varies;
+  return v;
+}
+
+Value cuda_exp_of_sum(Emitter *e, Value x) {
+  Math m = {e, NN_F32, false};
+  return two_to(&m, product(&m, x, constant(&m, log2e)));
+}
+
 // x log2 e = t + e exactly enough: 2^t (1 + e ln 2).
 static Value exp_f32(Math *m, Value x) {
-  const double log2e = 0x1.715476p+0, rest = 0x1.4ae0bf85ddf44p-26;   // the f32 next to log2 e, and what is missing
+  const double rest = 0x1.4ae0bf85ddf44p-26;   // what the f32 next to log2 e lacks
   x = choose(m, test(m, "gt", x, 89), constant(m, 89), x);
+  x = choose(m, test(m, "lt", x, -88), constant(m, -88), x);
   TypeName type = vector_type(m->e, m->t);
   Value l = constant(m, log2e), t = emit(m->e, x.depth, "arith.mulf %%v%d, %%v%d : %s", x.id, l.id, type.text);
   t.varies = x.varies;
   Value error = fma3(m, x, constant(m, rest), fma3(m, x, l, unary(m, "arith.negf", t)));
-  return product(m, unary(m, "math.exp2", t), fma3(m, error, constant(m, M_LN2), constant(m, 1)));
+  return product(m, two_to(m, t), fma3(m, error, constant(m, M_LN2), constant(m, 1)));
 }
 
 static Value exp_f64(Math *m, Value x) {
@@ -124,7 +160,7 @@ static Value logarithm(Math *m, Value x) {
 }
 
 // x / (1 + x²/(3 + x²/(5 + …))), the fraction cut after `levels` terms, as a quotient of polynomials in x².
-static Value fraction_tanh(Math *m, Value x, int levels) {
+static void fraction_tanh(Math *m, Value x, int levels, Value *top, Value *bottom) {
   double p[16] = {1}, q[16] = {2.0 * levels + 1};   // the innermost: q = 2 levels + 1
   for (int k = levels - 1; k >= 0; k--) {
     double next[16] = {0};   // (2k + 1) + x² p / q, with p / q the inner fraction's reciprocal
@@ -136,16 +172,18 @@ static Value fraction_tanh(Math *m, Value x, int levels) {
   double scale = q[0];
   for (int i = 0; i <= n; i++) p[i] /= scale, q[i] /= scale;
   Value z = product(m, x, x);
-  return quotient(m, product(m, x, polynomial(m, z, n + 1, p)), polynomial(m, z, n + 1, q));
+  *top = product(m, x, polynomial(m, z, n + 1, p));
+  *bottom = polynomial(m, z, n + 1, q);
 }
 
 static Value copy_sign(Math *m, Value size, Value x) { return choose(m, test(m, "lt", x, 0), unary(m, "arith.negf", size), size); }
 
 static Value hyperbolic_tangent(Math *m, Value x) {
-  Value size = unary(m, "math.absf", x), large = test(m, "gt", size, 0.55), one = constant(m, 1), two = constant(m, 2);
-  Value e = exponential(m, product(m, size, two));
-  Value far = copy_sign(m, difference(m, one, quotient(m, two, sum(m, e, one))), x);
-  return choose(m, large, far, fraction_tanh(m, x, m->wide ? 9 : 5));
+  Value size = unary(m, "math.absf", x), large = test(m, "gt", size, 0.55), one = constant(m, 1), top, bottom;
+  Value e = exponential(m, product(m, choose(m, test(m, "gt", size, 20), constant(m, 20), size), constant(m, 2)));
+  fraction_tanh(m, x, m->wide ? 9 : 5, &top, &bottom);
+  // (e - 1) / (e + 1) or the fraction: one division for both.
+  return quotient(m, choose(m, large, copy_sign(m, difference(m, e, one), x), top), choose(m, large, sum(m, e, one), bottom));
 }
 
 static Value error_function_f32(Math *m, Value x) {

@@ -106,14 +106,14 @@ static void shared_store(Launch *l, NnDtype dtype, Value index, Value v) {
   Emitter *e = l->e;
   Value raw = to_bytes(e, dtype, v), slot = shared_slot(l, dtype, index);
   int64_t bytes = e->lanes * nn_dtype_bytes(dtype);
-  emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !llvm.ptr<3>", raw.id, slot.id, (int)(bytes > 16 ? nn_dtype_bytes(dtype) : bytes), vector_memory_type(e, dtype).text);
+  emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !llvm.ptr<3>", raw.id, slot.id, (int)(bytes > 16 ? 16 : bytes), vector_memory_type(e, dtype).text);
 }
 
 static Value shared_load(Launch *l, NnDtype dtype, Value index) {
   Emitter *e = l->e;
   Value slot = shared_slot(l, dtype, index);
   int64_t bytes = e->lanes * nn_dtype_bytes(dtype);
-  Value raw = emit(e, e->depth, "llvm.load %%v%d {alignment = %d : i64} : !llvm.ptr<3> -> %s", slot.id, (int)(bytes > 16 ? nn_dtype_bytes(dtype) : bytes), vector_memory_type(e, dtype).text);
+  Value raw = emit(e, e->depth, "llvm.load %%v%d {alignment = %d : i64} : !llvm.ptr<3> -> %s", slot.id, (int)(bytes > 16 ? 16 : bytes), vector_memory_type(e, dtype).text);
   return dtype == NN_I1 ? emit(e, e->depth, "arith.trunci %%v%d : vector<%dxi8> to vector<%dxi1>", raw.id, e->lanes, e->lanes) : raw;
 }
 
@@ -216,7 +216,8 @@ static void visit_softmax(Launch *l, const Unit *u, Value *acc) {
   }
   acc[0] = emit_binary(e, NN_OP_max, u->dtype, old, largest);
   Value to = finite_maximum(l, u, acc[0]), scale = emit_exponential(e, sub(l, u, finite_maximum(l, u, old), to), u->dtype);
-  acc[1] = add(l, u, mul(l, u, acc[1], scale), emit_exponential(e, sub(l, u, x, to), u->dtype));
+  Value difference = sub(l, u, x, to);
+  acc[1] = add(l, u, mul(l, u, acc[1], scale), u->dtype == NN_F32 ? cuda_exp_of_sum(e, difference) : emit_exponential(e, difference, u->dtype));
 }
 
 static void visit(Launch *l, const Pass *pass, Value *acc) {
@@ -276,16 +277,41 @@ static void bind_resident(Launch *l) {
   e->index_depth[p->r.vector_group] = 0;
 }
 
+// What `visit` computes of the elements themselves. Done for several vectors before the first of them is visited, their loads do not wait for each other.
+static void visit_ahead(Launch *l, const Pass *pass) {
+  IndexMap domain = index_map_domain(l->p->r.k);
+  const Kernel *k = l->p->r.k;
+  for (int i = 0; i < pass->n; i++) expression(l->e, l->p->r.units[pass->unit[i]].operand, &domain);
+  for (int i = 0; pass->write && i < k->n_results; i++)
+    if (!kernel_is_kept_shaped(k, &k->result_type[i])) expression(l->e, k->result[i], &domain);
+}
+
+// From `low` on: `count` vectors in each turn.
+static void vector_turns(Launch *l, const Pass *pass, Value low, Value high, int count, Value *acc) {
+  Emitter *e = l->e;
+  const Plan *p = l->p;
+  int64_t step = (int64_t)p->team * p->lanes;
+  Value args[MAX_CARRIED];
+  Value i = for_begin(e, low, high, count * step, pass->n_carried, acc, pass->types, args);
+  e->index_depth[p->r.vector_group] = e->depth;
+  for (int j = 0; j < count; j++) e->vector_index[j] = j ? emit_index_with(e, "addi", i, j * step).id : i.id;
+  for (e->tile = 0; pass->write && count > 1 && e->tile < count; e->tile++) visit_ahead(l, pass);
+  for (e->tile = 0; e->tile < count; e->tile++) visit(l, pass, args);
+  e->tile = 0;
+  for_end(e, pass->n_carried, args, pass->types, acc);
+}
+
 static void vector_loop(Launch *l, const Pass *pass, Value *acc) {
   Emitter *e = l->e;
   const Plan *p = l->p;
-  Value args[MAX_CARRIED];
   Value first = emit_index(e, "addi", l->from, emit_index_with(e, "muli", l->rank, p->lanes));
-  Value i = for_begin(e, first, l->to, (int64_t)p->team * p->lanes, pass->n_carried, acc, pass->types, args);
-  e->vector_index[0] = i.id;
-  e->index_depth[p->r.vector_group] = e->depth;
-  visit(l, pass, args);
-  for_end(e, pass->n_carried, args, pass->types, acc);
+  if (p->unrolled) {
+    Value rest = emit_index_with(e, "addi", first, p->unrolled);
+    vector_turns(l, pass, first, rest, p->unroll, acc);
+    first = rest;
+    if (p->unrolled == p->r.vector_extent) return;
+  }
+  vector_turns(l, pass, first, l->to, 1, acc);
 }
 
 // The first of the elements of which the team adds up all or some, in all lanes of a row. As a tile of its own: the others' values are other elements.

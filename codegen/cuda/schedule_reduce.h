@@ -5,7 +5,7 @@
 #include "codegen/cuda/schedule.h"
 #include "codegen/host/kernel_reduce.h"
 
-enum { BLOCK = 256, WARP = 32, MAX_RESIDENT = 8, ENOUGH_BLOCKS = 264 };
+enum { BLOCK = 256, WARP = 32, MAX_RESIDENT = 8, MAX_RESIDENT_ELEMENTS = 32, ENOUGH_BLOCKS = 528 };   // four blocks for each multiprocessor of an H200
 
 typedef struct Plan {
   Reduce r;
@@ -13,6 +13,8 @@ typedef struct Plan {
   bool columns;                 // teams along threadIdx.y
   int team, per_block;          // threads of a team, teams of a block
   int resident;                 // vectors of a row that a thread keeps; 0: loops
+  int unroll;                   // of those loops: vectors whose loads are on their way together
+  int64_t unrolled;             // elements of a row that all threads go through in whole turns of as many
   int64_t width;                // vectors of the kept axis (columns), else 1
   int64_t teams;                // outer x width
   bool chunked, chunk_vector;

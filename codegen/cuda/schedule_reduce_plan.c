@@ -20,11 +20,14 @@ static void plan_teams(Plan *p) {
     return;
   }
   p->width = 1;
-  int64_t each = r->row_extent * (r->vector_extent / p->lanes);
-  p->team = each <= 8 * WARP ? WARP : BLOCK;
+  int64_t vectors = r->vector_extent / p->lanes, each = r->row_extent * vectors;
+  int most = MAX_RESIDENT_ELEMENTS / p->lanes < MAX_RESIDENT ? MAX_RESIDENT_ELEMENTS / p->lanes : MAX_RESIDENT;
+  p->team = each <= most * WARP ? WARP : BLOCK;
   p->per_block = p->team == WARP ? 4 : 1;
-  int64_t vectors = r->vector_extent / p->lanes;
-  if (r->row_extent == 1 && ceil_div(vectors, p->team) <= MAX_RESIDENT) p->resident = (int)ceil_div(vectors, p->team);
+  if (r->row_extent == 1 && ceil_div(vectors, p->team) <= most) p->resident = (int)ceil_div(vectors, p->team);
+  p->unroll = p->lanes > 1 ? 2 : 4;
+  int64_t turn = (int64_t)p->team * p->unroll;
+  if (!p->resident && r->row_extent == 1) p->unrolled = vectors / turn * turn * p->lanes;
 }
 
 static void plan_chunks(Plan *p) {
@@ -38,6 +41,7 @@ static void plan_chunks(Plan *p) {
   p->chunk_size = total;
   if (!p->chunked) return;
   p->resident = 0;
+  p->unrolled = 0;
   p->chunk_size = ceil_div(total, chunks);
   if (p->chunk_vector) p->chunk_size = ceil_div(p->chunk_size, p->lanes) * p->lanes;
   p->n_chunks = ceil_div(total, p->chunk_size);
@@ -88,11 +92,22 @@ int plan_companion(const Plan *p, int unit) {
   return -1;
 }
 
+// Eight elements of two bytes where that leaves no thread without work, and no more sums in registers than four of f32: rows, and plain sums of columns.
+static int choose_lanes(const Kernel *k, const Reduce *r) {
+  int wide = schedule_map_lanes(k, &r->nest), lanes = schedule_lanes(k, &r->nest);
+  if (wide <= lanes || r->vector_extent % wide) return lanes;
+  if (r->lanes_on_reduced) return r->row_extent == 1 && (r->vector_extent % (wide * WARP) == 0 || r->vector_extent >= 8 * wide * WARP) ? wide : lanes;
+  if (r->has_domain_result || r->n_units > 2 || r->vector_extent % (wide * WARP)) return lanes;
+  for (int i = 0; i < r->n_units; i++)
+    if (r->units[i].kind == UNIT_MEAN || r->units[i].kind == UNIT_M2 || r->units[i].dtype == NN_F64) return lanes;
+  return wide;
+}
+
 void plan_reduce(const Kernel *k, Plan *p) {
   *p = (Plan){0};
   reduce_plan_values(k, 1, &p->r);
   Reduce *r = &p->r;
-  p->lanes = schedule_lanes(k, &r->nest);
+  p->lanes = choose_lanes(k, r);
   if (r->vector_extent % p->lanes) p->lanes = 1;
   r->lanes = p->lanes;
   plan_teams(p);

@@ -35,5 +35,5 @@ const NnTarget *nn_target_cuda(const char *gpu_arch, bool tf32) {
   target_arch = cuda_arch(gpu_arch);
   target_tf32 = tf32;
   target_use_tf32(tf32);
-  return target_set("cuda", &generic, workspace_bytes, kernel_inplace_ok, cuda_epilogue_ok, true);
+  return target_set("cuda", &generic, workspace_bytes, kernel_inplace_ok, cuda_epilogue_ok, true, 16);
 }

@@ -451,7 +451,13 @@ static void add_tap(Tables *w, const NnStep *s) {
   MlirValue v = mlirOperationGetOperand(s->op, 0);
   NnType type = nn_value_type(v);
   char *name = string_of(mlirOperationGetAttributeByName(s->op, mlirStringRefCreateFromCString("name")));
-  add_tensor(&w->taps, name, "NNC_OUTPUT", &type, tables_offset_of(w->offsets, v), -1, "");
+  int64_t pitch = type.rank ? type.dim[type.rank - 1] : 1, columns = nn_attr_i64(s->op, "columns", pitch);
+  char extra[48] = "";
+  if (columns < pitch) {
+    type.dim[type.rank - 1] = columns;
+    snprintf(extra, sizeof extra, ",\"\",.pitch=%lld", (long long)pitch);
+  }
+  add_tensor(&w->taps, name, "NNC_OUTPUT", &type, tables_offset_of(w->offsets, v), -1, extra);
   tables_begin_step(w, &(StepHead){.kind = "NNC_STEP_TAP", .label = "\"tap\"", .workspace = -1});
   text_add(&w->steps, ".tap=T+%d},\n", w->n_taps++);
   w->n_steps++;

@@ -56,5 +56,5 @@ const NnTarget *nn_target_host(const char *name) {
   machine.bytes_per_second = cores * BYTES_PER_SECOND;
   machine.cache_bytes = cores * CACHE_BYTES;
   machine.cache_bytes_per_second = cores * CACHE_BYTES_PER_SECOND;
-  return target_set("host", &machine, workspace_bytes, kernel_inplace_ok, NULL, false);
+  return target_set("host", &machine, workspace_bytes, kernel_inplace_ok, NULL, false, 0);
 }

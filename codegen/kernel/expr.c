@@ -142,6 +142,7 @@ static Value math1(Emitter *e, const char *name, Value x, NnDtype dtype) { retur
 // libmvec leaves its fast path, a hundred times slower, where the result would be subnormal; masked scores of attention are such. Those
 // results are 0 here.
 Value emit_exponential(Emitter *e, Value x, NnDtype dtype) {
+  if (e->module->target.exp_flushes && dtype == NN_F32) return math1(e, "exp", x, dtype);
   Value zero = emit_splat(e, dtype, 0), least = emit_splat(e, dtype, dtype == NN_F32 ? -0x1.5d589ep6 : -0x1.6232bdd7abcd2p9);   // log of the least normal number
   Value vanishes = emit_compare(e, "lt", x, least, dtype);
   return emit_select(e, vanishes, zero, math1(e, "exp", emit_select(e, vanishes, zero, x, dtype), dtype), dtype);

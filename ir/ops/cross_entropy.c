@@ -1,5 +1,8 @@
 // Cross-entropy of integer labels: (logits[…, K], labels[…]) to (loss[…], log-sum-exp[…]). The log-sum-exp is a result so that the gradient
-// can rebuild the softmax from the logits with one exponential. A label outside 0..K-1 (padding, by custom -100 or -1) counts for nothing.
+// can rebuild the softmax from the logits with one exponential. A label outside 0..K-1 (padding, by custom -100 or -1) counts for nothing. The pass `align` makes rows longer
+// than there are classes: what lies behind those counts for nothing, either.
+#include <math.h>
+
 #include "ir/ops/ops.h"
 
 bool nn_infer_cross_entropy(NnOpCall *c, int n_results, NnType *result) {
@@ -11,8 +14,25 @@ bool nn_infer_cross_entropy(NnOpCall *c, int n_results, NnType *result) {
   row.rank--;
   if (!nn_shape_equal(&row, labels))
     return nn_fail(c, "labels must have the shape of the logits without the last axis: logits %s, labels %s", nn_text(logits).text, nn_text(labels).text);
+  int64_t columns = logits->dim[row.rank], classes = nn_call_i64(c, "classes", columns);
+  if (classes < 1 || classes > columns) return nn_fail(c, "classes must be 1 to %lld, found %lld", (long long)columns, (long long)classes);
   result[0] = result[1] = row;
   return true;
+}
+
+static int64_t classes_of(MlirOperation op) {
+  NnType t = nn_operand_type(op, 0);
+  return nn_attr_i64(op, "classes", t.dim[t.rank - 1]);
+}
+
+// v where the column is a class, else `otherwise`.
+static MlirValue in_classes(NnBuilder *b, MlirOperation op, MlirValue v, double otherwise) {
+  NnType t = nn_value_type(v);
+  int64_t classes = classes_of(op);
+  if (classes == t.dim[t.rank - 1]) return v;
+  t.dtype = NN_I32;
+  MlirValue iota = nn_iota(b, t, t.rank - 1);
+  return nn_select(b, nn_compare(b, "lt", iota, nn_constant_like(b, iota, (double)classes)), v, nn_constant_like(b, v, otherwise));
 }
 
 // True where the class index along the last axis equals the label.
@@ -24,21 +44,19 @@ static MlirValue at_label(NnBuilder *b, MlirValue logits, MlirValue labels) {
 }
 
 // v where the label is one of the classes, else 0.
-static MlirValue where_labelled(NnBuilder *b, MlirValue logits, MlirValue labels, MlirValue v) {
-  NnType t = nn_value_type(logits);
-  double classes = (double)t.dim[t.rank - 1];
-  MlirValue low = nn_compare(b, "ge", labels, nn_constant_like(b, labels, 0)), high = nn_compare(b, "lt", labels, nn_constant_like(b, labels, classes));
+static MlirValue where_labelled(NnBuilder *b, int64_t classes, MlirValue labels, MlirValue v) {
+  MlirValue low = nn_compare(b, "ge", labels, nn_constant_like(b, labels, 0)), high = nn_compare(b, "lt", labels, nn_constant_like(b, labels, (double)classes));
   return nn_select(b, nn_binary(b, NN_OP_and, low, high), v, nn_zeros_like(b, v));
 }
 
 void nn_expand_cross_entropy(NnBuilder *b, MlirOperation op, MlirValue *results) {
   MlirValue logits = mlirOperationGetOperand(op, 0), labels = mlirOperationGetOperand(op, 1);
   int64_t last = nn_value_type(logits).rank - 1;
-  MlirValue max = nn_reduce(b, NN_OP_reduce_max, logits, 1, &last);
-  MlirValue e = nn_unary(b, NN_OP_exp, nn_binary(b, NN_OP_sub, logits, nn_along_rows(b, max, logits)));
+  MlirValue scores = in_classes(b, op, logits, -INFINITY), max = nn_reduce(b, NN_OP_reduce_max, scores, 1, &last);
+  MlirValue e = nn_unary(b, NN_OP_exp, nn_binary(b, NN_OP_sub, scores, nn_along_rows(b, max, logits)));
   MlirValue lse = nn_binary(b, NN_OP_add, nn_unary(b, NN_OP_log, nn_sum_last(b, e)), max);
   MlirValue picked = nn_sum_last(b, nn_select(b, at_label(b, logits, labels), logits, nn_zeros_like(b, logits)));
-  results[0] = where_labelled(b, logits, labels, nn_binary(b, NN_OP_sub, lse, picked));
+  results[0] = where_labelled(b, classes_of(op), labels, nn_binary(b, NN_OP_sub, lse, picked));
   results[1] = lse;
 }
 
@@ -47,13 +65,13 @@ void nn_vjp_cross_entropy(NnVjp *v) {
   MlirValue g = v->cotangent[0], h = v->cotangent[1], logits = v->operand[0], labels = v->operand[1];
   if (!v->needed[0] || (nn_value_is_null(g) && nn_value_is_null(h))) return;
   NnBuilder *b = v->b;
-  MlirValue p = nn_unary(b, NN_OP_exp, nn_binary(b, NN_OP_sub, logits, nn_along_rows(b, v->result[1], logits)));
+  MlirValue p = in_classes(b, v->op, nn_unary(b, NN_OP_exp, nn_binary(b, NN_OP_sub, logits, nn_along_rows(b, v->result[1], logits))), 0);
   if (nn_value_is_null(g)) {
     v->operand_cotangent[0] = nn_binary(b, NN_OP_mul, p, nn_along_rows(b, h, logits));
     return;
   }
   MlirValue hit = at_label(b, logits, labels);
-  g = where_labelled(b, logits, labels, g);
+  g = where_labelled(b, classes_of(v->op), labels, g);
   if (nn_value_is_null(h)) {
     MlirValue minus_one = nn_binary(b, NN_OP_sub, p, nn_constant_like(b, p, 1));
     v->operand_cotangent[0] = nn_binary(b, NN_OP_mul, nn_select(b, hit, minus_one, p), nn_along_rows(b, g, logits));

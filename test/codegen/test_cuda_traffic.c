@@ -8,7 +8,7 @@ typedef struct Case {
   double tolerance;       // of the far moments: relative error of the variance; 0: random elements
 } Case;
 
-enum { MAX_CASES = 16 };
+enum { MAX_CASES = 32 };
 static Case cases[MAX_CASES];
 static int n_cases;
 
@@ -51,6 +51,35 @@ static void loss_rows(MlirModule m, int64_t rows, int64_t columns) {
   finish(&f, "row", type, 1, I64S(1), RESULTS(nn_binary(&f.b, NN_OP_add, nn_unary(&f.b, NN_OP_log, e.sum), e.top)));
 }
 
+static void loss_rows_bf16(MlirModule m, int64_t rows, int64_t columns) {
+  Fn f = fn_begin(m);
+  NnType type = SHAPE(NN_BF16, rows, columns), wide = SHAPE(NN_F32, rows, columns);
+  MlirValue x = nn_cast(&f.b, arg(&f, type), NN_F32), top = nn_reduce(&f.b, NN_OP_reduce_max, x, 1, I64S(1));
+  MlirValue sum = nn_reduce(&f.b, NN_OP_reduce_sum, nn_unary(&f.b, NN_OP_exp, nn_binary(&f.b, NN_OP_sub, x, along(&f, top, wide, 0))), 1, I64S(1));
+  finish(&f, "row", wide, 1, I64S(1), RESULTS(nn_binary(&f.b, NN_OP_add, nn_unary(&f.b, NN_OP_log, sum), top)));
+}
+
+static void softmax_rows_bf16(MlirModule m, int64_t rows, int64_t columns) {
+  Fn f = fn_begin(m);
+  NnType type = SHAPE(NN_BF16, rows, columns), wide = SHAPE(NN_F32, rows, columns);
+  MlirValue x = nn_cast(&f.b, arg(&f, type), NN_F32), top = nn_reduce(&f.b, NN_OP_reduce_max, x, 1, I64S(1));
+  MlirValue e = nn_unary(&f.b, NN_OP_exp, nn_binary(&f.b, NN_OP_sub, x, along(&f, top, wide, 0))), sum = nn_reduce(&f.b, NN_OP_reduce_sum, e, 1, I64S(1));
+  finish(&f, "row", wide, 1, I64S(1), RESULTS(nn_cast(&f.b, nn_binary(&f.b, NN_OP_div, e, along(&f, sum, wide, 0)), NN_BF16)));
+}
+
+static void column_sum_bf16(MlirModule m, int64_t rows, int64_t columns) {
+  Fn f = fn_begin(m);
+  NnType type = SHAPE(NN_BF16, rows, columns), wide = SHAPE(NN_F32, rows, columns);
+  finish(&f, "column", wide, 1, I64S(0), RESULTS(nn_reduce(&f.b, NN_OP_reduce_sum, nn_cast(&f.b, arg(&f, type), NN_F32), 1, I64S(0))));
+}
+
+static void odd_rows(MlirModule m, int64_t rows, int64_t columns) {
+  Fn f = fn_begin(m);
+  NnType type = SHAPE(NN_F32, rows, columns);
+  MlirValue x = arg(&f, type);
+  finish(&f, "map", type, 0, NULL, RESULTS(nn_binary(&f.b, NN_OP_sub, x, along(&f, arg(&f, SHAPE(NN_F32, rows)), type, 0))));
+}
+
 static void moments(MlirModule m, const char *kind, NnType type, int64_t first, int64_t second) {
   Fn f = fn_begin(m);
   MlirValue x = arg(&f, type);
@@ -68,6 +97,12 @@ static void build_cases(MlirModule m) {
   add_case("far moments of a long row", 1.3, 0.01, 1e-3), moments(m, "row", SHAPE(NN_F32, 3, 9, 3001), 1, 2);
   add_case("far moments of a short row", 1.3, 0.01, 1e-3), moments(m, "row", SHAPE(NN_F32, 7, 3, 333), 1, 2);
   add_case("far moments of channels in planes", 1.3, 0.1, 1e-3), moments(m, "column", SHAPE(NN_F32, 30, 5, 1500), 0, 2);
+  add_case("log-sum-exp of a large vocabulary in bf16, whole lines", 1.01, 0.01, 0), loss_rows_bf16(m, 2, 50304);
+  add_case("log-sum-exp in bf16, rows of two and a half turns", 1.01, 0.01, 0), loss_rows_bf16(m, 3, 10240);
+  add_case("softmax in bf16, twice", 2.01, 1.01, 0), softmax_rows_bf16(m, 2, 20736);
+  add_case("softmax of a short row in bf16", 1.03, 1.01, 0), softmax_rows_bf16(m, 8, 768);
+  add_case("sums of columns in bf16", 1.05, 0.05, 0), column_sum_bf16(m, 401, 512);
+  add_case("a map over odd rows, with a number for each", 1.26, 1.01, 0), odd_rows(m, 3, 5001);
   add_case("a transpose and a sum", 2.01, 1.01, 0), transpose(m, 64, 96);
 }
 

@@ -164,6 +164,35 @@ func.func @move(%x: tensor<4xf32>) -> tensor<8xf32> {
   return %y : tensor<8xf32>
 }
 
+// A map that only slices read is computed on them: the product is read in parts, and the sum never exists.
+// CHECK-LABEL: func.func @parts
+// CHECK-NEXT: %[[XW:[0-9]+]] = "nn.matmul"
+// CHECK-NOT: tensor<16x96xf32>) -> tensor<16x96xf32>
+// CHECK: call @[[PART:kernel_[0-9]+]](%[[XW]], %{{.*}} -> tensor<16x48xf32>
+// CHECK: call @kernel_[[#]](%[[XW]], %{{.*}} -> tensor<16x48xf32>
+func.func @parts(%x: tensor<16x8xf32>, %w: tensor<8x96xf32>, %b: tensor<96xf32>) -> (tensor<16x48xf32>, tensor<16x48xf32>) {
+  %y = "nn.matmul"(%x, %w) {transpose_a = false, transpose_b = false} : (tensor<16x8xf32>, tensor<8x96xf32>) -> tensor<16x96xf32>
+  %bb = "nn.broadcast"(%b) {dims = array<i64: 1>} : (tensor<96xf32>) -> tensor<16x96xf32>
+  %z = "nn.add"(%y, %bb) : (tensor<16x96xf32>, tensor<16x96xf32>) -> tensor<16x96xf32>
+  %p = "nn.slice"(%z) {starts = array<i64: 0, 0>, sizes = array<i64: 16, 48>, strides = array<i64: 1, 1>} : (tensor<16x96xf32>) -> tensor<16x48xf32>
+  %q = "nn.slice"(%z) {starts = array<i64: 0, 48>, sizes = array<i64: 16, 48>, strides = array<i64: 1, 1>} : (tensor<16x96xf32>) -> tensor<16x48xf32>
+  return %p, %q : tensor<16x48xf32>, tensor<16x48xf32>
+}
+
+// What two kernels need as f32 is stored as the bf16 that it was cast from.
+// CHECK-LABEL: func.func @narrow
+// CHECK-NEXT: call @kernel_[[#]](%arg0, %arg1, %arg2) {{.*}} -> (tensor<64x64xbf16>, tensor<64xf32>)
+// CHECK-NEXT: call @[[WIDENS:kernel_[0-9]+]](%0#0, %0#1)
+func.func @narrow(%x: tensor<64x64xbf16>, %y: tensor<64x64xbf16>, %z: tensor<64x64xbf16>) -> (tensor<64xf32>, tensor<64x64xf32>) {
+  %p = "nn.mul"(%x, %y) : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
+  %e = "nn.mul"(%p, %z) : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
+  %f = "nn.cast"(%e) : (tensor<64x64xbf16>) -> tensor<64x64xf32>
+  %r = "nn.reduce_sum"(%f) {axes = array<i64: 0>} : (tensor<64x64xf32>) -> tensor<64xf32>
+  %b = "nn.broadcast"(%r) {dims = array<i64: 1>} : (tensor<64xf32>) -> tensor<64x64xf32>
+  %d = "nn.sub"(%f, %b) : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %r, %d : tensor<64xf32>, tensor<64x64xf32>
+}
+
 // CHECK: func.func private @[[SOFTMAX]]
 // CHECK-SAME: nn.axes = array<i64: 1>, nn.domain = array<i64: 128, 32>, nn.kernel, nn.kind = "row"
 // CHECK: func.func private @[[RELU]]
@@ -186,3 +215,7 @@ func.func @move(%x: tensor<4xf32>) -> tensor<8xf32> {
 // CHECK-SAME: nn.domain = array<i64: 32>
 // CHECK: func.func private @[[CONCAT]]
 // CHECK-SAME: nn.kind = "move"
+// CHECK: func.func private @[[PART]]
+// CHECK: "nn.slice"(%arg0)
+// CHECK: func.func private @[[WIDENS]](%arg0: tensor<64x64xbf16>, %arg1: tensor<64xf32>)
+// CHECK-NEXT: "nn.cast"(%arg0)
