@@ -119,6 +119,7 @@ static bool hoist_broadcast(MlirOperation op) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 // A map that only slices read (the bias of queries, keys and values, made by one product) is computed on the slices: the whole is never stored.
+// It reads one stored value: in place of two, as the terms of an LSTM's gates, their sum alone may be kept for the gradient.
 
 static bool is_in_memory(MlirValue v) {
   if (mlirValueIsABlockArgument(v)) return true;
@@ -137,15 +138,15 @@ static bool can_be_sliced(MlirOperation map) {
     sum += nn_type_elements(&part);
   }
   if (n == 0 || sum > nn_type_elements(&type) || nn_has_attr(map, "nn.recompute")) return false;
-  bool reads = false;
+  int reads = 0;
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(map); i++) {
     MlirValue v = mlirOperationGetOperand(map, i);
     NnOp kind = mlirValueIsABlockArgument(v) ? NN_OP_NONE : nn_op_of(nn_value_def(v));
     if (kind == NN_OP_constant || kind == NN_OP_broadcast) continue;
     if (!is_in_memory(v)) return false;
-    reads = true;
+    reads++;
   }
-  return reads;
+  return reads == 1;
 }
 
 typedef struct Part { int64_t start[NN_MAX_RANK], size[NN_MAX_RANK], stride[NN_MAX_RANK]; } Part;
