@@ -73,6 +73,7 @@ static void attention(Writer *w, TileType type, int head_dim, int64_t tokens) {
   int64_t width = w->tiny ? head_dim : 2048, total = w->tiny ? tokens : 16384;
   Attention a = {.type = type, .batch = total / tokens, .heads = width / head_dim, .groups = width / head_dim, .n_queries = tokens, .n_keys = tokens, .head_dim = head_dim, .causal = true, .scale = 1 / sqrt(head_dim)};
   a.q = a.k = a.v = a.o = (AttentionStrides){tokens * width, head_dim, width};
+  a.wgmma = !strcmp(w->arch, "sm_90a") && attention_wgmma_supported(&a);
   char element = "bhff"[type], symbol[3][64];
   int64_t bytes = total * width * tile_element_bytes(type), rows = a.batch * a.heads * tokens * 4;
   double flops = 2 * (double)a.batch * (double)a.heads * (double)tokens * (double)tokens * head_dim;   // two products, half of them masked

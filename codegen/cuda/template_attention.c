@@ -23,20 +23,9 @@ Val attention_tiles_end(AttentionBlock *x) {
   return build_min(b, build_div(b, build_add(b, seen, build_i32(b, x->n - 1)), x->n), build_i32(b, all));
 }
 
-// Scores of keys that a row must not see become -infinity, where the tile has any.
-void attention_mask_keys(AttentionBlock *x, Val tile, Scores s) {
+void attention_hide_keys(AttentionBlock *x, Val tile, Scores s) {
   Build *b = &x->b;
   const Attention *a = x->a;
-  Val end = build_mul(b, build_add(b, tile, build_i32(b, 1)), build_i32(b, x->n));
-  Val needed = build_less(b, build_i32(b, a->n_keys), end);
-  if (a->masked) needed = LLVMConstInt(b->i1, 1, false);
-  else if (a->causal) needed = build_or(b, needed, build_less(b, build_add(b, build_add(b, x->first_row, x->warp_row), build_i32(b, a->n_keys - a->n_queries + 1)), end));
-  Var held[ATTENTION_M_TILES][ATTENTION_N_TILES][4];
-  for (int m = 0; m < x->m_tiles; m++)
-    for (int t = 0; t < x->n / 8; t++)
-      for (int i = 0; i < 4; i++) held[m][t][i] = build_var(b, b->f32, s[m][t][i]);
-  Branch masked;
-  build_if(b, &masked, needed);
   Val seen[ATTENTION_N_TILES][2];   // by the mask
   for (int t = 0; t < x->n / 8; t++)
     for (int i = 0; i < 2; i++) seen[t][i] = attention_seen(x, build_min(b, attention_column(x, tile, t, i), build_i32(b, a->n_keys - 1)));
@@ -47,8 +36,27 @@ void attention_mask_keys(AttentionBlock *x, Val tile, Scores s) {
         Val reach = build_add(b, attention_row(x, m, i / 2), build_i32(b, a->n_keys - a->n_queries + 1));
         if (a->causal) visible = build_and(b, visible, build_less(b, column, reach));
         if (a->masked) visible = build_and(b, visible, seen[t][i % 2]);
-        build_set(b, held[m][t][i], build_select(b, visible, s[m][t][i], build_f32(b, -INFINITY)));
+        s[m][t][i] = build_select(b, visible, s[m][t][i], build_f32(b, -INFINITY));
       }
+}
+
+void attention_mask_keys(AttentionBlock *x, Val tile, Scores s) {
+  Build *b = &x->b;
+  const Attention *a = x->a;
+  Val end = build_mul(b, build_add(b, tile, build_i32(b, 1)), build_i32(b, x->n));
+  Val needed = build_less(b, build_i32(b, a->n_keys), end);
+  if (a->masked) needed = LLVMConstInt(b->i1, 1, false);
+  else if (a->causal) needed = build_or(b, needed, build_less(b, build_add(b, a->wgmma ? x->first_row : build_add(b, x->first_row, x->warp_row), build_i32(b, a->n_keys - a->n_queries + 1)), end));
+  Var held[ATTENTION_M_TILES][ATTENTION_N_TILES][4];
+  for (int m = 0; m < x->m_tiles; m++)
+    for (int t = 0; t < x->n / 8; t++)
+      for (int i = 0; i < 4; i++) held[m][t][i] = build_var(b, b->f32, s[m][t][i]);
+  Branch masked;
+  build_if(b, &masked, needed);
+  attention_hide_keys(x, tile, s);
+  for (int m = 0; m < x->m_tiles; m++)
+    for (int t = 0; t < x->n / 8; t++)
+      for (int i = 0; i < 4; i++) build_set(b, held[m][t][i], s[m][t][i]);
   build_if_end(b, &masked);
   for (int m = 0; m < x->m_tiles; m++)
     for (int t = 0; t < x->n / 8; t++)

@@ -16,6 +16,8 @@ void attention_forward(LLVMModuleRef module, const Attention *a, const char *nam
 void attention_backward_q(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch);
 void attention_backward_kv(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch);
 void attention_wgmma_forward(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch);                   // template_attention_wgmma.c
+void attention_wgmma_backward_q(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch);                // template_attention_wgmma_backward.c
+void attention_wgmma_backward_kv(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch);
 
 enum { ATTENTION_M_TILES = 2, ATTENTION_N_TILES = 16, ATTENTION_COLUMNS = 16, ATTENTION_STEPS = 16 };
 
@@ -72,7 +74,9 @@ void attention_scores(AttentionBlock *x, const Rows *rows, const Tile *tile, Sco
 void attention_row_state(AttentionBlock *x, RowState *state);                              // no key seen yet
 void attention_finish(AttentionBlock *x, const RowState *state, const Sums *sums);         // divides by the sums, writes the output and each row's statistic
 Val attention_tiles_end(AttentionBlock *x);                                                 // of keys that rows of queries see
-void attention_mask_keys(AttentionBlock *x, Val tile, Scores s);                            // columns are keys: -infinity where a row must not see one
+// Masks are behind a branch, of a warp or, with the products of warpgroups, of the block.
+void attention_hide_keys(AttentionBlock *x, Val tile, Scores s);                            // columns are keys: -infinity where a row must not see one
+void attention_mask_keys(AttentionBlock *x, Val tile, Scores s);                            // the same where some row does not see all of the tile
 Val attention_seen(AttentionBlock *x, Val key);                                            // i1: the mask shows the key; NULL without one. key: i32, below n_keys
 // What dropout makes of a weight: 1/(1-p) or 0; NULL without it. head: how many after x->head (NULL: 0).
 Val attention_keep(AttentionBlock *x, Val head, Val query, Val key);
@@ -82,5 +86,19 @@ void attention_accumulate(AttentionBlock *x, Scores p, const Tile *tile, Sums *s
 // Sums times factor (a value per row: m, half; NULL: factor is `uniform`) in the element type to the operand's rows.
 void attention_store(AttentionBlock *x, const Sums *sums, Val (*factor)[2], Val uniform, Val base, const AttentionStrides *s, Val head);
 Val attention_quad(AttentionBlock *x, Val v, bool maximum);                                // over the four lanes that share a row
+
+// template_attention_backward.c: what both forms of the gradient do.
+typedef struct AttentionColumns { Val from[2], shared[2]; } AttentionColumns;   // from: (n_columns) f32 of the first head, a value for each column; shared: two buffers of n each
+void attention_copy_columns(AttentionBlock *x, const AttentionColumns *c, Val head, Val tile, Val parity);
+void attention_column_values(AttentionBlock *x, const AttentionColumns *c, int which, Val parity, int t, Val out[2]);   // of tile t of scores, those of this lane, from the current buffer
+// Iterations of the loop: of each of some heads in turn, the tiles from `first` to `end`. head, tile: of the current one; head NULL: there is but one.
+typedef struct Pipeline { Loop loop; int64_t heads; Val first, end, head, tile, parity; } Pipeline;
+void attention_pipeline_place(AttentionBlock *x, const Pipeline *p, Val index, Val *head, Val *tile);
+Val attention_tiles_begin(AttentionBlock *x);                                              // where keys are rows: tiles of queries before this one see none of them
+// p = exp(scale s - lse) and ds = p (dp - delta), for one element; lse times log2 e. kept: what dropout makes of p, NULL: nothing.
+void attention_differentiate(AttentionBlock *x, Val *s, Val *dp, Val lse2, Val delta, Val kept);
+void attention_row_values(AttentionBlock *x, Val lse2[][2], Val deltas[][2]);              // each row's statistic and delta; delta is written for the other kernel
+void attention_mask_rows(AttentionBlock *x, Scores s);                                     // -infinity in the rows of keys that the mask hides
+void attention_mask_queries(AttentionBlock *x, Val tile, Scores s);                        // under a causal mask, -infinity where the column's query comes before the row's key
 
 #endif

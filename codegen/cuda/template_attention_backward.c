@@ -5,10 +5,7 @@
 
 #include "codegen/cuda/template_attention.h"
 
-// The double-buffered loop over tiles: body(context, tile) runs with both streams current. statistics: two arrays of a value per column, copied along, or NULL.
-typedef struct Columns { Val from[2]; Val shared[2]; } Columns;   // from: (n_columns) f32 of the first head; shared: two buffers of n each
-
-static void copy_columns(AttentionBlock *x, const Columns *c, Val head, Val tile, Val parity) {
+void attention_copy_columns(AttentionBlock *x, const AttentionColumns *c, Val head, Val tile, Val parity) {
   Build *b = &x->b;
   Branch mine;
   build_if(b, &mine, build_less(b, b->tid, build_i32(b, x->n)));
@@ -24,15 +21,12 @@ static void copy_columns(AttentionBlock *x, const Columns *c, Val head, Val tile
   build_if_end(b, &mine);
 }
 
-static void copy_all(AttentionBlock *x, const Stream streams[2], const Columns *columns, Val head, Val tile, Val parity) {
+static void copy_all(AttentionBlock *x, const Stream streams[2], const AttentionColumns *columns, Val head, Val tile, Val parity) {
   for (int i = 0; i < 2; i++) attention_copy(x, &streams[i], head, tile, parity);
-  if (columns) copy_columns(x, columns, head, tile, parity);
+  if (columns) attention_copy_columns(x, columns, head, tile, parity);
 }
 
-// Iterations of the loop: of each of some heads in turn, the tiles from `first` to `end`. head, tile: of the current one; head NULL: there is but one.
-typedef struct Pipeline { Loop loop; int64_t heads; Val first, end, head, tile, parity; } Pipeline;
-
-static void pipeline_place(AttentionBlock *x, const Pipeline *p, Val index, Val *head, Val *tile) {
+void attention_pipeline_place(AttentionBlock *x, const Pipeline *p, Val index, Val *head, Val *tile) {
   Build *b = &x->b;
   *head = NULL;
   *tile = build_add(b, index, p->first);
@@ -43,17 +37,17 @@ static void pipeline_place(AttentionBlock *x, const Pipeline *p, Val index, Val 
 }
 
 // Copies the first tile, opens the loop and makes the current tile readable.
-static void pipeline_begin(AttentionBlock *x, Pipeline *p, Stream streams[2], const Columns *columns) {
+static void pipeline_begin(AttentionBlock *x, Pipeline *p, Stream streams[2], const AttentionColumns *columns) {
   Build *b = &x->b;
   Val total = build_mul(b, build_max(b, build_sub(b, p->end, p->first), build_i32(b, 0)), build_i32(b, p->heads)), index = build_loop(b, &p->loop, build_i32(b, 0), total, 1);
-  pipeline_place(x, p, index, &p->head, &p->tile);
+  attention_pipeline_place(x, p, index, &p->head, &p->tile);
   p->parity = build_and(b, index, build_i32(b, 1));
   Val next = build_add(b, index, build_i32(b, 1)), next_head, next_tile;
   build_wait(b, 0);
   build_barrier(b);
   Branch more;
   build_if(b, &more, build_less(b, next, total));
-  pipeline_place(x, p, next, &next_head, &next_tile);
+  attention_pipeline_place(x, p, next, &next_head, &next_tile);
   copy_all(x, streams, columns, next_head, next_tile, build_xor(b, p->parity, build_i32(b, 1)));
   build_if_end(b, &more);
   build_commit(b);
@@ -65,8 +59,7 @@ static void pipeline_end(AttentionBlock *x, Pipeline *p) {
   build_wait(&x->b, 0);
 }
 
-// p = exp(scale s - lse) and ds = p (dp - delta), for one element; lse times log2 e. kept: what dropout makes of p, NULL: nothing.
-static void differentiate(AttentionBlock *x, Val *s, Val *dp, Val lse2, Val delta, Val kept) {
+void attention_differentiate(AttentionBlock *x, Val *s, Val *dp, Val lse2, Val delta, Val kept) {
   Build *b = &x->b;
   if (kept) *dp = build_fmul(b, *dp, kept);
   *s = build_exp2(b, build_fsub(b, build_fmul(b, *s, build_f32(b, x->a->scale * M_LOG2E)), lse2));
@@ -107,9 +100,9 @@ static Val row_delta(AttentionBlock *x, Val o, Val dy, Val row) {
   return attention_quad(x, sum, false);
 }
 
-// Each row's statistic and delta; delta is written for the other kernel.
-static void row_values(AttentionBlock *x, Val o, Val dy, Val lse, Val delta, Val lse2[][2], Val deltas[][2]) {
+void attention_row_values(AttentionBlock *x, Val lse2[][2], Val deltas[][2]) {
   Build *b = &x->b;
+  Val delta = attention_statistics(x, x->p.delta), lse = attention_statistics(x, x->p.lse), dy = attention_operand(x, x->p.dy, &x->a->o, x->head), o = attention_operand(x, x->p.o, &x->a->o, x->head);
   Val last = build_i32(b, x->n_rows - 1);
   for (int m = 0; m < x->m_tiles; m++)
     for (int half = 0; half < 2; half++) {
@@ -137,8 +130,7 @@ void attention_backward_q(LLVMModuleRef module, const Attention *a, const char *
   copy_all(&x, streams, NULL, NULL, build_i32(b, 0), build_i32(b, 0));
   build_commit(b);
   Val lse2[ATTENTION_M_TILES][2], delta[ATTENTION_M_TILES][2];
-  row_values(&x, attention_operand(&x, x.p.o, &a->o, x.head), attention_operand(&x, x.p.dy, &a->o, x.head), attention_statistics(&x, x.p.lse),
-             attention_statistics(&x, x.p.delta), lse2, delta);
+  attention_row_values(&x, lse2, delta);
   attention_sums(&x, &dq);
   Pipeline pipeline = {.heads = 1, .first = build_i32(b, 0), .end = attention_tiles_end(&x)};
   pipeline_begin(&x, &pipeline, streams, NULL);
@@ -150,7 +142,7 @@ void attention_backward_q(LLVMModuleRef module, const Attention *a, const char *
     for (int t = 0; t < x.n / 8; t++)
       for (int i = 0; i < 4; i++) {
         Val kept = attention_keep(&x, NULL, attention_row(&x, m, i / 2), attention_column(&x, pipeline.tile, t, i % 2));
-        differentiate(&x, &s[m][t][i], &dp[m][t][i], lse2[m][i / 2], delta[m][i / 2], kept);
+        attention_differentiate(&x, &s[m][t][i], &dp[m][t][i], lse2[m][i / 2], delta[m][i / 2], kept);
       }
   attention_accumulate(&x, dp, &streams[0].tile, &dq);
   pipeline_end(&x, &pipeline);
@@ -161,16 +153,14 @@ void attention_backward_q(LLVMModuleRef module, const Attention *a, const char *
 // ---------------------------------------------------------------------------------------------------------------------
 // Keys as rows
 
-// Tiles of queries before this one see none of the block's keys.
-static Val tiles_begin(AttentionBlock *x) {
+Val attention_tiles_begin(AttentionBlock *x) {
   Build *b = &x->b;
   if (!x->a->causal) return build_i32(b, 0);
   Val first = build_max(b, build_sub(b, x->first_row, build_i32(b, x->a->n_keys - x->a->n_queries)), build_i32(b, 0));
   return build_div(b, first, x->n);
 }
 
-// -infinity in the rows of keys that the mask hides.
-static void mask_rows(AttentionBlock *x, Scores s) {
+void attention_mask_rows(AttentionBlock *x, Scores s) {
   Build *b = &x->b;
   for (int m = 0; m < x->m_tiles && x->p.mask; m++)
     for (int half = 0; half < 2; half++) {
@@ -180,13 +170,12 @@ static void mask_rows(AttentionBlock *x, Scores s) {
     }
 }
 
-// Under a causal mask, -infinity where the column's query comes before the row's key.
-static void mask_queries(AttentionBlock *x, Val tile, Scores s) {
+void attention_mask_queries(AttentionBlock *x, Val tile, Scores s) {
   Build *b = &x->b;
   if (!x->a->causal) return;
   int64_t ahead = x->a->n_keys - x->a->n_queries;
   Val first_query = build_add(b, build_mul(b, tile, build_i32(b, x->n)), build_i32(b, ahead));
-  Val last_key = build_add(b, build_add(b, x->first_row, x->warp_row), build_i32(b, 16 * x->m_tiles - 1));
+  Val last_key = x->a->wgmma ? build_add(b, x->first_row, build_i32(b, 16 * x->m_tiles * x->warps - 1)) : build_add(b, build_add(b, x->first_row, x->warp_row), build_i32(b, 16 * x->m_tiles - 1));
   Var held[ATTENTION_M_TILES][ATTENTION_N_TILES][4];
   for (int m = 0; m < x->m_tiles; m++)
     for (int t = 0; t < x->n / 8; t++)
@@ -205,8 +194,7 @@ static void mask_queries(AttentionBlock *x, Val tile, Scores s) {
       for (int i = 0; i < 4; i++) s[m][t][i] = build_get(b, held[m][t][i]);
 }
 
-// The values of the columns of tile t that this lane holds, from the current buffer.
-static void column_values(AttentionBlock *x, const Columns *c, int which, Val parity, int t, Val out[2]) {
+void attention_column_values(AttentionBlock *x, const AttentionColumns *c, int which, Val parity, int t, Val out[2]) {
   Build *b = &x->b;
   Val index = build_add(b, build_add(b, build_mul(b, parity, build_i32(b, x->n)), build_i32(b, 8 * t)), build_mul(b, x->place, build_i32(b, 2)));
   Val pair = build_load(b, LLVMVectorType(b->f32, 2), build_offset(b, c->shared[which], build_mul(b, index, build_i32(b, 4))), 8);
@@ -220,8 +208,8 @@ void attention_backward_kv(LLVMModuleRef module, const Attention *a, const char 
   Rows keys, values;
   Stream streams[2];   // queries, gradients of the output
   Sums dk, dv;
-  Columns columns = {{attention_statistics(&x, x.p.lse), attention_statistics(&x, x.p.delta)}, {attention_allocate(&x, 8 * x.n), attention_allocate(&x, 8 * x.n)}};
-  Pipeline pipeline = {.heads = a->heads / a->groups, .first = tiles_begin(&x), .end = build_i32(b, (a->n_queries + x.n - 1) / x.n)};
+  AttentionColumns columns = {{attention_statistics(&x, x.p.lse), attention_statistics(&x, x.p.delta)}, {attention_allocate(&x, 8 * x.n), attention_allocate(&x, 8 * x.n)}};
+  Pipeline pipeline = {.heads = a->heads / a->groups, .first = attention_tiles_begin(&x), .end = build_i32(b, (a->n_queries + x.n - 1) / x.n)};
   attention_stream(&x, &streams[0], x.p.q, &a->q, x.head);
   attention_stream(&x, &streams[1], x.p.dy, &a->o, x.head);
   attention_rows(&x, &keys, x.p.k, &a->k, x.group);
@@ -234,18 +222,18 @@ void attention_backward_kv(LLVMModuleRef module, const Attention *a, const char 
   // Columns beyond the last query need no mask: their rows of q and do, lse and delta are zero, and so is all that they add.
   Scores s, dp;
   attention_scores(&x, &keys, &streams[0].tile, s);
-  mask_queries(&x, pipeline.tile, s);
-  mask_rows(&x, s);
+  attention_mask_queries(&x, pipeline.tile, s);
+  attention_mask_rows(&x, s);
   attention_scores(&x, &values, &streams[1].tile, dp);
   for (int t = 0; t < x.n / 8; t++) {
     Val lse[2], delta[2];
-    column_values(&x, &columns, 0, pipeline.parity, t, lse);
-    column_values(&x, &columns, 1, pipeline.parity, t, delta);
+    attention_column_values(&x, &columns, 0, pipeline.parity, t, lse);
+    attention_column_values(&x, &columns, 1, pipeline.parity, t, delta);
     for (int i = 0; i < 2; i++) lse[i] = build_fmul(b, lse[i], build_f32(b, M_LOG2E));
     for (int m = 0; m < x.m_tiles; m++)
       for (int i = 0; i < 4; i++) {
         Val kept = attention_keep(&x, pipeline.head, attention_column(&x, pipeline.tile, t, i % 2), attention_row(&x, m, i / 2));
-        differentiate(&x, &s[m][t][i], &dp[m][t][i], lse[i % 2], delta[i % 2], kept);
+        attention_differentiate(&x, &s[m][t][i], &dp[m][t][i], lse[i % 2], delta[i % 2], kept);
       }
   }
   attention_accumulate(&x, s, &streams[1].tile, &dv);

@@ -15,7 +15,7 @@ int64_t attention_workspace(const Attention *a) { return a->backward ? a->batch 
 void attention_build(LLVMModuleRef module, const Attention *a, int which, const char *name, TemplateLaunch *launch) {
   AttentionKernel kernel = !a->backward ? ATTENTION_FORWARD : which == 0 ? ATTENTION_BACKWARD_Q : ATTENTION_BACKWARD_KV;
   if (a->plain) attention_plain(module, a, kernel, name, launch);
-  else if (a->wgmma && kernel == ATTENTION_FORWARD) attention_wgmma_forward(module, a, name, launch);
+  else if (a->wgmma) (kernel == ATTENTION_FORWARD ? attention_wgmma_forward : kernel == ATTENTION_BACKWARD_Q ? attention_wgmma_backward_q : attention_wgmma_backward_kv)(module, a, name, launch);
   else if (kernel == ATTENTION_FORWARD) attention_forward(module, a, name, launch);
   else if (kernel == ATTENTION_BACKWARD_Q) attention_backward_q(module, a, name, launch);
   else attention_backward_kv(module, a, name, launch);

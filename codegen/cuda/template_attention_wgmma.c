@@ -15,8 +15,9 @@ bool attention_wgmma_supported(const Attention *a) {
 
 // As many rows of a streamed tile as the registers hold without spills; drawing random numbers takes some.
 void attention_wgmma_sizes(AttentionBlock *x, AttentionKernel kernel) {
+  bool forward = kernel == ATTENTION_FORWARD, drops = x->a->dropout > 0;
   x->warps = WARPS;
-  x->n = kernel == ATTENTION_FORWARD && x->a->dropout <= 0 ? 128 : 64;
+  x->n = drops && (!forward || x->a->head_dim == 128) ? 32 : drops || !forward ? 64 : 128;
 }
 
 // Blocks that start together have the same rows of different heads, the longest rows first: as many heads as their keys and values stay in the L2 cache.
@@ -164,6 +165,15 @@ static void softmax(AttentionBlock *x, Scores s, RowState *state, Val fade[2]) {
   }
 }
 
+// How many tiles of keys all rows of the block see in full.
+static Val tiles_whole(AttentionBlock *x) {
+  Build *b = &x->b;
+  Val all = build_i32(b, x->a->n_keys / x->n);
+  if (!x->a->causal) return all;
+  Val seen = build_max(b, build_add(b, x->first_row, build_i32(b, x->a->n_keys - x->a->n_queries + 1)), build_i32(b, 0));
+  return build_min(b, all, build_div(b, seen, x->n));
+}
+
 typedef struct Forward {
   AttentionBlock x;
   Panels queries, keys, values;
@@ -174,8 +184,8 @@ typedef struct Forward {
 } Forward;
 
 // Scores of the tile become weights.
-static void weigh(Forward *f, Val tile, Scores s, Val fade[2]) {
-  attention_mask_keys(&f->x, tile, s);
+static void weigh(Forward *f, Val tile, Scores s, bool masked, Val fade[2]) {
+  if (masked) attention_hide_keys(&f->x, tile, s);
   softmax(&f->x, s, &f->state, fade);
   attention_drop(&f->x, tile, s);
 }
@@ -222,12 +232,12 @@ static void first_tile(Forward *f, Val end) {
   wgmma_scores(x, &f->queries, f->rows, &f->keys, f->keys.descriptor, s);
   build_wgmma_commit(b);
   wgmma_wait_scores(x, 0, s);
-  weigh(f, zero, s, fade);
+  weigh(f, zero, s, true, fade);
   set_weights(f, s);
 }
 
-// The scores of a tile, then the sums of the tile before it: while those are made, the scores become weights.
-static void next_tile(Forward *f, Val tile, Val end) {
+// The scores of a tile, then the sums of the tile before it: while those are made, the scores become weights. No branch comes in between: the assembler would wait for the products.
+static void next_tile(Forward *f, Val tile, Val end, bool masked) {
   AttentionBlock *x = &f->x;
   Build *b = &x->b;
   Val parity = build_and(b, tile, build_i32(b, 1)), next = build_add(b, tile, build_i32(b, 1)), sums[ATTENTION_SUMS], fade[2];
@@ -247,7 +257,7 @@ static void next_tile(Forward *f, Val tile, Val end) {
   wgmma_accumulate(x, w, wgmma_buffer(x, &f->values, build_xor(b, parity, build_i32(b, 1))), sums);
   build_wgmma_commit(b);
   wgmma_wait_scores(x, 1, s);
-  weigh(f, tile, s, fade);
+  weigh(f, tile, s, masked, fade);
   wgmma_wait_sums(x, 0, sums, w);
   for (int i = 0; i < x->a->head_dim / 2; i++) sums[i] = build_fmul(b, sums[i], fade[i % 4 / 2]);
   wgmma_set_sums(x, &f->sums, sums);
@@ -266,9 +276,13 @@ void attention_wgmma_forward(LLVMModuleRef module, const Attention *a, const cha
   f.rows = wgmma_rows(x, &f.queries);
   Val end = build_max(b, attention_tiles_end(x), build_i32(b, 1));
   first_tile(&f, end);
-  Loop loop;
-  next_tile(&f, build_loop(b, &loop, build_i32(b, 1), end, 1), end);
-  build_loop_end(b, &loop);
+  Val whole = build_min(b, build_max(b, tiles_whole(x), build_i32(b, 1)), end);
+  for (int masked = 0; masked < 2; masked++) {
+    Loop loop;
+    if (!masked && a->masked) continue;
+    next_tile(&f, build_loop(b, &loop, masked && !a->masked ? whole : build_i32(b, 1), masked ? end : whole, 1), end, masked);
+    build_loop_end(b, &loop);
+  }
   wgmma_arrived(x, 0);
   Weights w;
   Val sums[ATTENTION_SUMS], last = build_sub(b, end, build_i32(b, 1));
