@@ -240,7 +240,7 @@ typedef struct ConvShape {
   int64_t n, c, h, w, o, oh, ow, kh, kw, stride[2], pad[2], dilation[2], groups;   // pad: top, left
   TileType result;             // TILE_F32 for f32 results of narrow operands: gradients of weights
   bool grouped;                // by the kernels of template_grouped*.c
-  bool wgmma;                  // products of warpgroups: 16 bit types on sm_90a
+  bool wgmma, wide;            // products of warpgroups: 16 bit types on sm_90a; with 256 columns
   ConvEpilogue epilogue;       // of the forward pass and the input gradient
   ConvEpilogue prologue;       // of a forward pass with one tap: what the first operand goes through; its one input of shape EPILOGUE_ELEMENT is that operand, its one output the new one
   int64_t partials, partials_pitch;   // where the arrays of partial sums begin in the workspace, and how far apart, in elements

@@ -71,6 +71,10 @@ void conv_copy_chunk(Build *b, Val to, Val from, Val valid) {
   build_intrinsic(b, "llvm.nvvm.cp.async.cg.shared.global.16.s", NULL, 3, (Val[]){to, from, build_select(b, valid, build_i32(b, 16), build_i32(b, 0))});
 }
 
+void conv_copy_chunk_cached(Build *b, Val to, Val from, Val valid) {
+  build_intrinsic(b, "llvm.nvvm.cp.async.ca.shared.global.16.s", NULL, 3, (Val[]){to, from, build_select(b, valid, build_i32(b, 16), build_i32(b, 0))});
+}
+
 void conv_accumulators(Build *b, ConvAccumulators *sums, int m_tiles, int n_tiles) {
   sums->m_tiles = m_tiles;
   sums->n_tiles = n_tiles;
@@ -106,7 +110,13 @@ static Val copy_step(ConvProductBlock *x, Val step, Val stage) {
   Build *b = &x->b;
   int bytes = tile_element_bytes(x->c->type), block = 128 / bytes;
   Val tap = build_i32(b, 0), channel = build_mul(b, step, build_i32(b, block)), ky, kx;
-  if (!conv_one_tap(x->c)) {
+  bool taps_inside = x->c->wgmma && !conv_one_tap(x->c);
+  if (taps_inside) {   // the taps of the same channels follow each other: most of their pixels are in the L1 cache
+    Divisor taps = conv_divisor(b, CONV_TAPS);
+    Val of_channels = build_div_by(b, step, &taps);
+    tap = build_sub(b, step, build_mul(b, of_channels, taps.value));
+    channel = build_mul(b, of_channels, build_i32(b, block));
+  } else if (!conv_one_tap(x->c)) {
     tap = build_div_by(b, step, &x->steps_of_tap);
     channel = build_mul(b, build_sub(b, step, build_mul(b, tap, x->steps_of_tap.value)), build_i32(b, block));
   }
@@ -119,7 +129,7 @@ static Val copy_step(ConvProductBlock *x, Val step, Val stage) {
   Val row = build_div(b, b->tid, 8), inside = build_i32(b, 0), place = build_tile_chunk(b, &a, row, build_mod(b, b->tid, 8)), to_w = build_i32(b, tile_bytes(&a));
   for (int i = 0; i < 4; i++) {
     Val valid = has_channel, from = image_chunk(x, i, ky, kx, of_all, &valid);
-    conv_copy_chunk(b, build_offset(b, place, build_i32(b, 32 * 128 * i)), from, valid);
+    (taps_inside ? conv_copy_chunk_cached : conv_copy_chunk)(b, build_offset(b, place, build_i32(b, 32 * 128 * i)), from, valid);
     inside = build_or(b, inside, build_select(b, valid, build_i32(b, 1 << i), build_i32(b, 0)));
   }
   Val column = build_add(b, x->first_column, row), at = build_add(b, build_mul(b, x->group, x->columns), column), pitch = x->depth;
@@ -250,7 +260,7 @@ static void build_product(LLVMModuleRef module, const ConvShape *c, const char *
   char *buffers = conv_product_buffers(c);
   conv_kernel(b, module, name, buffers);
   free(buffers);
-  if (c->wgmma || conv_tile_channels(c) < CONV_COLUMNS) build_min_blocks(b, 2);   // ptxas would keep values in local memory for a third
+  if (c->wgmma ? conv_tile_channels(c) <= CONV_COLUMNS : conv_tile_channels(c) < CONV_COLUMNS) build_min_blocks(b, 2);   // ptxas would keep values in local memory for a third
   x.image = build_parameter(b, 0, input_gradient ? "dy" : "x");
   x.weights = build_parameter(b, conv_reorders(c) ? 3 : 1, "weights");
   x.out = build_parameter(b, 2, input_gradient ? "dx" : "y");

@@ -1,11 +1,11 @@
 // What the convolution templates share: tiles of 128 by 128 results, or half of that where there are no more than 64 channels; three or four stages of asynchronous copies;
-// eight warps of 64 by 32 results each, or 32 by 32, or two warpgroups of 64 by 128 or 64 by 64.
+// eight warps of 64 by 32 results each, or 32 by 32, or two warpgroups of 64 by 128 or 64 by 64, or 64 by 256 of tiles of 128 by 256.
 #ifndef NNC_CODEGEN_CUDA_TEMPLATE_CONV_H
 #define NNC_CODEGEN_CUDA_TEMPLATE_CONV_H
 
 #include "codegen/cuda/template.h"
 
-enum { CONV_ROWS = 128, CONV_COLUMNS = 128, CONV_THREADS = 256, CONV_STAGES = 3, CONV_M_TILES = 4, CONV_N_TILES = 4, CONV_MOST_N_TILES = 16 };
+enum { CONV_ROWS = 128, CONV_COLUMNS = 128, CONV_THREADS = 256, CONV_STAGES = 3, CONV_M_TILES = 4, CONV_N_TILES = 4, CONV_WIDE_COLUMNS = 256, CONV_MOST_N_TILES = 32 };
 
 // The arguments of every kernel after its buffers. A divisor takes three.
 typedef enum ConvNumber {
@@ -43,6 +43,7 @@ Val conv_pixel(Build *b, const ConvShape *c, const PixelRow *row, Val image, Val
 // Row and column of a tap.
 void conv_tap(Build *b, const ConvShape *c, Val tap, Val *ky, Val *kx);
 void conv_copy_chunk(Build *b, Val to, Val from, Val valid);   // 16 bytes, or zeros
+void conv_copy_chunk_cached(Build *b, Val to, Val from, Val valid);   // that will be read again: through the L1 cache
 void conv_accumulators(Build *b, ConvAccumulators *sums, int m_tiles, int n_tiles);
 // Row m of the warp's tiles plus fragment (a, as build_load_a gives it) times pairs (b of two neighbouring tiles each).
 void conv_accumulate(Build *b, TileType type, const ConvAccumulators *sums, int m, const Val fragment[4], Val (*pairs)[4]);
@@ -56,8 +57,9 @@ bool conv_one_tap(const ConvShape *c);          // the kernel knows; that of a w
 bool conv_dense(const ConvShape *c);            // one tap for each pixel: both images have the same
 bool conv_reorders(const ConvShape *c);         // weights go through the workspace
 bool conv_divides(const ConvShape *c);          // an input gradient with a stride, or of one tap and not dense
-int conv_tile_channels(const ConvShape *c);     // 64 or 128
+int conv_tile_channels(const ConvShape *c);     // 64, 128 or 256
 int conv_depth_block(const ConvShape *c);       // depth of a stage: channels, or pixels
+extern int64_t conv_wide_blocks;                // from so many blocks on products of warpgroups may have 256 columns: all multiprocessors of a large GPU; tests lower it
 int conv_stages(const ConvShape *c);
 int conv_lag(const ConvShape *c);               // groups of products that are on their way while the next stage is waited for
 int conv_ahead(const ConvShape *c);             // steps that copies are ahead

@@ -6,11 +6,30 @@
 #include "codegen/cuda/template_conv.h"
 #include "codegen/kernel/text.h"
 
+static int64_t tiles(int64_t n, int64_t tile) { return (n + tile - 1) / tile; }
+static int64_t channels_in(const ConvShape *c) { return c->c / c->groups; }
+static int64_t channels_out(const ConvShape *c) { return c->o / c->groups; }
+static int64_t weights(const ConvShape *c) { return c->o * channels_in(c) * c->kh * c->kw; }
+
+int64_t conv_wide_blocks = 132;
+
+// Whether a product of warpgroups has 256 columns: a third less to read for each result, but one block on a multiprocessor, which nothing hides the beginning and the end of. So it has to
+// have many steps, and there have to be blocks for all multiprocessors of a large GPU.
+static bool is_wide(const ConvShape *c) {
+  enum { LEAST_STEPS = 8 };
+  bool input_gradient = c->pass == NNC_CONV_INPUT_GRAD;
+  int64_t columns = input_gradient ? channels_in(c) : channels_out(c), depth = input_gradient ? channels_out(c) : channels_in(c);
+  int64_t rows = c->n * (input_gradient ? c->h * c->w : c->oh * c->ow);
+  return c->pass != NNC_CONV_WEIGHT_GRAD && columns % CONV_WIDE_COLUMNS == 0 && tiles(depth, conv_depth_block(c)) * c->kh * c->kw >= LEAST_STEPS &&
+         tiles(rows, CONV_ROWS) * (columns / CONV_WIDE_COLUMNS) * c->groups >= conv_wide_blocks;
+}
+
 bool conv_shape(const NncConv *c, TileType type, ConvShape *shape) {
   if (!c->channels_last || (*c->weights_layout && strcmp(c->weights_layout, "oihw") != 0)) return false;
   *shape = (ConvShape){.type = type, .result = c->result == c->dtype ? type : TILE_F32, .pass = c->pass, .n = c->n, .c = c->c, .h = c->h, .w = c->w, .o = c->o, .oh = c->oh, .ow = c->ow, .kh = c->kh, .kw = c->kw,
                        .stride = {c->stride[0], c->stride[1]}, .pad = {c->pad[0], c->pad[2]}, .dilation = {c->dilation[0], c->dilation[1]}, .groups = c->groups};
   shape->wgmma = cuda_has_wgmma() && tile_element_bytes(type) == 2;
+  shape->wide = shape->wgmma && is_wide(shape);
   int64_t most = INT32_MAX / 4;
   return c->n * c->h * c->w < most && c->n * c->oh * c->ow < most && c->o * c->c / c->groups * c->kh * c->kw < most && c->h * c->dilation[0] < most && c->w * c->dilation[1] < most &&
          c->groups * conv_parts(shape) < 65536;
@@ -20,11 +39,6 @@ bool conv_template_shape(const NncConv *c, TileType type, ConvShape *shape) {
   int64_t chunk = tile_chunk(type);
   return conv_shape(c, type, shape) && c->c / c->groups % chunk == 0 && c->o / c->groups % chunk == 0;
 }
-
-static int64_t tiles(int64_t n, int64_t tile) { return (n + tile - 1) / tile; }
-static int64_t channels_in(const ConvShape *c) { return c->c / c->groups; }
-static int64_t channels_out(const ConvShape *c) { return c->o / c->groups; }
-static int64_t weights(const ConvShape *c) { return c->o * channels_in(c) * c->kh * c->kw; }
 
 // Each element is loaded once for each tile of columns; with several taps it would go through the map for each of them.
 bool conv_takes_prologue(const ConvShape *c) { return c->pass == NNC_CONV_FORWARD && conv_one_tap(c) && !c->grouped; }
@@ -36,10 +50,12 @@ bool conv_divides(const ConvShape *c) { return c->pass == NNC_CONV_INPUT_GRAD &&
 int conv_depth_block(const ConvShape *c) { return c->pass == NNC_CONV_WEIGHT_GRAD ? 4 * tile_k(c->type) : 128 / tile_element_bytes(c->type); }
 
 // Of the tile, the side that is halved where a group has no more than 64 channels.
-int conv_tile_channels(const ConvShape *c) { return (c->pass == NNC_CONV_INPUT_GRAD ? channels_in(c) : channels_out(c)) > 64 ? CONV_COLUMNS : CONV_COLUMNS / 2; }
+int conv_tile_channels(const ConvShape *c) {
+  return c->wide ? CONV_WIDE_COLUMNS : (c->pass == NNC_CONV_INPUT_GRAD ? channels_in(c) : channels_out(c)) > 64 ? CONV_COLUMNS : CONV_COLUMNS / 2;
+}
 
-// Two blocks of a multiprocessor have 113 KB of shared memory each.
-int conv_stages(const ConvShape *c) { return c->wgmma && conv_tile_channels(c) < CONV_COLUMNS ? CONV_STAGES + 1 : CONV_STAGES; }
+// Of products of warpgroups as many as a multiprocessor has shared memory for: 227 KB for one block, 113 KB for each of two.
+int conv_stages(const ConvShape *c) { return c->wgmma && conv_tile_channels(c) != CONV_COLUMNS ? CONV_STAGES + 1 : CONV_STAGES; }
 int conv_lag(const ConvShape *c) { return conv_stages(c) - CONV_STAGES; }
 int conv_ahead(const ConvShape *c) { return conv_stages(c) - 1 - conv_lag(c); }
 

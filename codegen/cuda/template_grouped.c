@@ -29,6 +29,7 @@ bool conv_grouped_shape(const NncConv *c, ConvShape *shape) {
   static const TileType types[] = {[NNC_F32] = TILE_F32, [NNC_F64] = TILE_F64, [NNC_BF16] = TILE_BF16, [NNC_F16] = TILE_F16};
   if (c->groups == 1 || !conv_shape(c, types[c->dtype], shape)) return false;
   shape->grouped = true;
+  shape->wgmma = shape->wide = false;
   return threads(shape) < INT32_MAX / 2;
 }
 

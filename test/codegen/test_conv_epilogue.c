@@ -3,6 +3,7 @@
 #include "test/codegen/conv_cases.c"
 
 #include "codegen/codegen.h"
+#include "codegen/cuda/template_conv.h"
 
 static void build_cases(MlirModule m) {
   CASE(NN_F32, false, .n = 2, .c = 36, .h = 7, .w = 5, .o = 36, .k = 3, .stride = 1, .pad = 1, .groups = 1, .what = AFFINE);
@@ -40,6 +41,9 @@ static void build_narrow_cases(MlirModule m) {
   CASE(NN_F16, false, .n = 1, .c = 64, .h = 11, .w = 13, .o = 272, .k = 3, .stride = 2, .pad = 1, .groups = 2, .what = AFFINE | RESIDUAL | LONG | POSITIVE);
   CASE(NN_BF16, true, .n = 3, .c = 264, .h = 9, .w = 8, .o = 40, .k = 2, .stride = 2, .pad = 1, .groups = 1, .what = RESIDUAL | MASK | SUMS);
   CASE(NN_BF16, false, .n = 3, .c = 16, .h = 65, .w = 65, .o = 32, .k = 1, .stride = 1, .groups = 1, .what = MOMENTS | SUMS | KEEP);
+  // 256 columns
+  CASE(NN_BF16, false, .n = 2, .c = 16, .h = 9, .w = 9, .o = 256, .k = 3, .stride = 1, .pad = 1, .groups = 1, .what = MOMENTS | RESIDUAL | KEEP);
+  CASE(NN_F16, false, .n = 1, .c = 520, .h = 5, .w = 7, .o = 256, .k = 1, .stride = 1, .groups = 1, .what = FED | AFFINE | KEEP);
 }
 
 // The target says no where a kernel would not be right or not worth it.
@@ -90,7 +94,8 @@ static int check_cases(CudaCases *c, bool wgmma) {
   int i = 0;
   for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(c->module)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
     if (!cuda_epilogue_ok(op)) report_text(c->kernels.items[i].name, "refused");
-    if (c->kernels.items[i].conv->wgmma != wgmma) report_text(c->kernels.items[i].name, "is of the other kind");
+    const ConvShape *s = c->kernels.items[i].conv;
+    if (s->wgmma != wgmma || s->wide != (wgmma && s->o == 256)) report_text(c->kernels.items[i].name, "is of another kind");
     check_kernel(&c->code, &c->kernels.items[i++], op);
   }
   return i;
@@ -104,6 +109,7 @@ int main(void) {
   check_registers(c.ctx);
   cuda_cases_end(&c);
   nn_target_cuda("sm_90a", false);
+  conv_wide_blocks = 1;
   c = cuda_cases_begin(build_narrow_cases);
   i += check_cases(&c, true);
   check_ptx(&c.kernels, "sm_90a", false);
