@@ -170,8 +170,8 @@ static const ModelCall *find_call(const Function *f, const AstItem *b, const cha
   return NULL;
 }
 
-// The narrow value behind a cast, which changes no bits: nobody else may need the wide one in memory.
-static MlirValue before_widening(MlirValue v)
+// Nobody else may need the wide one in memory.
+MlirValue value_before_widening(MlirValue v)
 {
   MlirOperation cast = nn_value_def(v);
   if (nn_op_of(cast) != NN_OP_cast) return v;
@@ -183,10 +183,10 @@ static void tap_outputs(Elaborator *e, const AstItem *b, const Value *result)
 {
   NnBuilder *builder = elaborator_builder(e);
   builder->loc = location_of(e, b->name.pos);
-  if (result->kind == VALUE_TENSOR) nn_tap(builder, before_widening(result->tensor), elaborator_format(e, "output.%s", b->name.text));
+  if (result->kind == VALUE_TENSOR) nn_tap(builder, value_before_widening(result->tensor), elaborator_format(e, "output.%s", b->name.text));
   for (int i = 0; result->kind == VALUE_LIST && i < result->list.n; i++)
     if (result->list.items[i].kind == VALUE_TENSOR)
-      nn_tap(builder, before_widening(result->list.items[i].tensor), elaborator_format(e, "output.%s.%d", b->name.text, i));
+      nn_tap(builder, value_before_widening(result->list.items[i].tensor), elaborator_format(e, "output.%s.%d", b->name.text, i));
 }
 
 static void remember_call(Elaborator *e, const AstItem *b, const char *path, int n, const CallArg *args, Value result)

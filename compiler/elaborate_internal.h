@@ -137,6 +137,8 @@ MlirValue function_add_input(Elaborator *e, const char *name, NnType type, bool 
 bool function_reads_whole(const Function *f, MlirValue v);   // v is computed from inputs, and all of them are whole
 const Staging *function_staging(const Function *f, MlirValue v);   // of the input that v is; NULL: none
 void function_add_output(Elaborator *e, const char *role, const char *name, MlirValue value);
+// The narrow value behind a cast to f32, which changes no bits: what the program shows is shown as it was computed.
+MlirValue value_before_widening(MlirValue v);
 void function_finish(Elaborator *e, Function *f);      // writes the func.func into the module
 void function_discard(Function *f);
 bool function_count_ops(Elaborator *e, AstPos pos);    // false after reporting: too many

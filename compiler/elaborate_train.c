@@ -240,10 +240,10 @@ static void add_predictions(Elaborator *e, const AstItem *model, const Value *re
   NnType t = result->kind == VALUE_TENSOR ? nn_value_type(result->tensor) : nn_scalar(NN_F32);
   if (labelled && t.rank > 0 && t.dim[t.rank - 1] != e->n_labels)
     elaborator_error(e, e->labels_pos, "%d labels, the last axis of '%s' has %lld classes", e->n_labels, model->name.text, (long long)t.dim[t.rank - 1]);
-  if (result->kind == VALUE_TENSOR) function_add_output(e, "output", name, result->tensor);
+  if (result->kind == VALUE_TENSOR) function_add_output(e, "output", name, value_before_widening(result->tensor));
   for (int i = 0; result->kind == VALUE_LIST && i < result->list.n; i++)
     if (result->list.items[i].kind == VALUE_TENSOR)
-      function_add_output(e, "output", elaborator_format(e, "%s.%d", name, i), result->list.items[i].tensor);
+      function_add_output(e, "output", elaborator_format(e, "%s.%d", name, i), value_before_widening(result->list.items[i].tensor));
   if (e->function->n_outputs == 0)
     elaborator_error(e, model->name.pos, "model '%s' must compute a tensor, found %s", model->name.text, value_describe(e, *result));
 }

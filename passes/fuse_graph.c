@@ -152,6 +152,14 @@ static bool classify_recomputed(FuseOp *o) {
   return true;
 }
 
+// What a library op or the caller left in memory is cast to a wider type where it is read: kernels that go over it along different axes have nothing in common but that tensor.
+static bool is_widening(const FuseGraph *g, const FuseOp *o) {
+  if (o->kind != NN_OP_cast) return false;
+  MlirValue x = operand(o->op, 0);
+  int def = def_of(g, x);
+  return nn_dtype_bytes(nn_value_type(x).dtype) < nn_dtype_bytes(o->shape.dtype) && (def < 0 || (g->ops[def].klass == FUSE_FIXED && !nn_is_alias(g->ops[def].op)));
+}
+
 // A map of sources only, or of a few elements of arguments (a learning rate, a bias correction), is cloned like a source.
 static void classify_map(const FuseGraph *g, FuseOp *o) {
   o->klass = FUSE_NODE;
@@ -166,7 +174,8 @@ static void classify_map(const FuseGraph *g, FuseOp *o) {
     tiny &= (p && p->klass == FUSE_CLONED && p->source_only) || is_tiny_base(g, v);
     if (p && p->klass == FUSE_CLONED) chain += p->chain;
   }
-  if ((!sources && !tiny) || chain > FUSE_CHAIN) return;
+  bool widening = is_widening(g, o);
+  if ((!sources && !tiny && !widening) || chain > FUSE_CHAIN) return;
   o->klass = FUSE_CLONED;
   o->chain = chain;
   o->source_only = sources;

@@ -161,13 +161,16 @@ static void print_batch_classes(const PredictOptions *o, const Labels *l, const 
   free(scores);
 }
 
+// Files hold f32 where the program computes in bf16 or f16.
+static NncDtype written_dtype(const NncTensor *t) { return t->dtype == NNC_BF16 || t->dtype == NNC_F16 ? NNC_F32 : t->dtype; }
+
 static SafetensorsWriter *begin_outputs(const char *path, const NncFunction *f, int64_t records) {
   SafetensorsWriter *w = safetensors_create(path);
   for (int i = 0; i < f->n_results; i++) {
     NncTensor t = f->results[i];
     if (t.role != NNC_OUTPUT) continue;
     if (t.rank > 0) t.dim[0] = t.dim[0] == rows_per_call(f) ? records : t.dim[0];
-    safetensors_declare(w, t.name, t.dtype, t.rank, t.dim);
+    safetensors_declare(w, t.name, written_dtype(&t), t.rank, t.dim);
   }
   if (safetensors_begin(w)) return w;
   safetensors_abandon(w);
@@ -180,8 +183,13 @@ static bool put_batch(SafetensorsWriter *w, const NncFunction *f, const char *ar
     const NncTensor *t = &f->results[i];
     if (t->role != NNC_OUTPUT) continue;
     bool has_rows = t->rank > 0 && t->dim[0] == batch;
-    int64_t row = has_rows ? t->bytes / batch : t->bytes;
-    if (!safetensors_put(w, index++, has_rows ? first * row : 0, arena + t->offset, has_rows ? n * row : row)) return false;
+    NncDtype dtype = written_dtype(t);
+    int64_t elements = has_rows ? tensor_elements(t) / batch : tensor_elements(t), row = elements * dtype_bytes(dtype), rows = has_rows ? n : 1;
+    void *wide = dtype == t->dtype ? NULL : xmalloc((size_t)(rows * row));
+    if (wide) convert_elements(t->dtype, arena + t->offset, dtype, wide, rows * elements);
+    bool ok = safetensors_put(w, index++, has_rows ? first * row : 0, wide ? wide : arena + t->offset, rows * row);
+    free(wide);
+    if (!ok) return false;
   }
   return true;
 }

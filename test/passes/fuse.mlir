@@ -179,6 +179,26 @@ func.func @parts(%x: tensor<16x8xf32>, %w: tensor<8x96xf32>, %b: tensor<96xf32>)
   return %p, %q : tensor<16x48xf32>, tensor<16x48xf32>
 }
 
+// The gradients of a normalisation's weight and bias are one kernel, though a kernel of rows casts the same product.
+// CHECK-LABEL: func.func @norm_gradients
+// CHECK-NEXT: %[[DY:[0-9]+]] = "nn.matmul"
+// CHECK-DAG: call @kernel_[[#]](%[[DY]], %arg2) {{.*}} -> (tensor<64xf32>, tensor<64xf32>)
+// CHECK-DAG: call @kernel_[[#]](%[[DY]], %arg3) {{.*}} -> tensor<128x64xf32>
+// CHECK-NEXT: return
+func.func @norm_gradients(%g: tensor<128x64xbf16>, %w: tensor<64x64xbf16>, %x: tensor<128x64xf32>, %scale: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<128x64xf32>) {
+  %narrow = "nn.matmul"(%g, %w) {transpose_a = false, transpose_b = false} : (tensor<128x64xbf16>, tensor<64x64xbf16>) -> tensor<128x64xbf16>
+  %dy = "nn.cast"(%narrow) : (tensor<128x64xbf16>) -> tensor<128x64xf32>
+  %sb = "nn.broadcast"(%scale) {dims = array<i64: 1>} : (tensor<64xf32>) -> tensor<128x64xf32>
+  %s = "nn.mul"(%dy, %sb) : (tensor<128x64xf32>, tensor<128x64xf32>) -> tensor<128x64xf32>
+  %r = "nn.reduce_sum"(%s) {axes = array<i64: 1>} : (tensor<128x64xf32>) -> tensor<128xf32>
+  %rb = "nn.broadcast"(%r) {dims = array<i64: 0>} : (tensor<128xf32>) -> tensor<128x64xf32>
+  %dx = "nn.sub"(%s, %rb) : (tensor<128x64xf32>, tensor<128x64xf32>) -> tensor<128x64xf32>
+  %p = "nn.mul"(%dy, %x) : (tensor<128x64xf32>, tensor<128x64xf32>) -> tensor<128x64xf32>
+  %dw = "nn.reduce_sum"(%p) {axes = array<i64: 0>} : (tensor<128x64xf32>) -> tensor<64xf32>
+  %db = "nn.reduce_sum"(%dy) {axes = array<i64: 0>} : (tensor<128x64xf32>) -> tensor<64xf32>
+  return %dw, %db, %dx : tensor<64xf32>, tensor<64xf32>, tensor<128x64xf32>
+}
+
 // What two kernels need as f32 is stored as the bf16 that it was cast from.
 // CHECK-LABEL: func.func @narrow
 // CHECK-NEXT: call @kernel_[[#]](%arg0, %arg1, %arg2) {{.*}} -> (tensor<64x64xbf16>, tensor<64xf32>)
