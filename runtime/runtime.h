@@ -212,7 +212,8 @@ char *checkpoint_default_path(void);                       // "<model>.safetenso
 typedef struct WeightMap WeightMap;
 WeightMap *weight_map_read(const char *path);              // NULL after reporting file and line
 void weight_map_free(WeightMap *m);                        // m may be NULL
-// Parameters and states from the file, or as their initialisers and `seed` say where the map says `new`; m NULL: names are the same. All is checked before the arena is touched; every differing tensor is reported.
+// Parameters and states from the file, or as their initialisers and `seed` say where the map says `new`; m NULL: names are the same. All is checked before the arena
+// is touched; every differing tensor is reported.
 bool weight_map_import(const char *path, const WeightMap *m, uint64_t seed, char *arena);
 // The other way round. floats: the type of floats in the file, NULL: as they are; a number that it cannot hold is an error.
 bool weight_map_export(const char *path, const WeightMap *m, const NncDtype *floats, const char *arena);
