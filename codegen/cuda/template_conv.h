@@ -59,6 +59,7 @@ bool conv_reorders(const ConvShape *c);         // weights go through the worksp
 bool conv_divides(const ConvShape *c);          // an input gradient with a stride, or of one tap and not dense
 int conv_tile_channels(const ConvShape *c);     // 64, 128 or 256
 int conv_depth_block(const ConvShape *c);       // depth of a stage: channels, or pixels
+int conv_gradient_columns(const ConvShape *c);  // of a weight gradient's tile: 128 or 256
 extern int64_t conv_wide_blocks;                // from so many blocks on products of warpgroups may have 256 columns: all multiprocessors of a large GPU; tests lower it
 int conv_stages(const ConvShape *c);
 int conv_lag(const ConvShape *c);               // groups of products that are on their way while the next stage is waited for

@@ -17,10 +17,14 @@ int64_t conv_wide_blocks = 132;
 // have many steps, and there have to be blocks for all multiprocessors of a large GPU.
 static bool is_wide(const ConvShape *c) {
   enum { LEAST_STEPS = 8 };
+  if (c->pass == NNC_CONV_WEIGHT_GRAD) {   // the parts of the depth are as many as there are to be blocks
+    int64_t columns = channels_in(c) * c->kh * c->kw, results = c->groups * tiles(channels_out(c), CONV_COLUMNS) * (columns / CONV_WIDE_COLUMNS);
+    return channels_out(c) > CONV_COLUMNS / 2 && columns % CONV_WIDE_COLUMNS == 0 && c->n * c->oh * c->ow * results >= conv_wide_blocks * LEAST_STEPS * conv_depth_block(c);
+  }
   bool input_gradient = c->pass == NNC_CONV_INPUT_GRAD;
   int64_t columns = input_gradient ? channels_in(c) : channels_out(c), depth = input_gradient ? channels_out(c) : channels_in(c);
   int64_t rows = c->n * (input_gradient ? c->h * c->w : c->oh * c->ow);
-  return c->pass != NNC_CONV_WEIGHT_GRAD && columns % CONV_WIDE_COLUMNS == 0 && tiles(depth, conv_depth_block(c)) * c->kh * c->kw >= LEAST_STEPS &&
+  return columns % CONV_WIDE_COLUMNS == 0 && tiles(depth, conv_depth_block(c)) * c->kh * c->kw >= LEAST_STEPS &&
          tiles(rows, CONV_ROWS) * (columns / CONV_WIDE_COLUMNS) * c->groups >= conv_wide_blocks;
 }
 
@@ -51,22 +55,24 @@ int conv_depth_block(const ConvShape *c) { return c->pass == NNC_CONV_WEIGHT_GRA
 
 // Of the tile, the side that is halved where a group has no more than 64 channels.
 int conv_tile_channels(const ConvShape *c) {
-  return c->wide ? CONV_WIDE_COLUMNS : (c->pass == NNC_CONV_INPUT_GRAD ? channels_in(c) : channels_out(c)) > 64 ? CONV_COLUMNS : CONV_COLUMNS / 2;
+  return c->wide && c->pass != NNC_CONV_WEIGHT_GRAD ? CONV_WIDE_COLUMNS : (c->pass == NNC_CONV_INPUT_GRAD ? channels_in(c) : channels_out(c)) > 64 ? CONV_COLUMNS : CONV_COLUMNS / 2;
 }
 
+int conv_gradient_columns(const ConvShape *c) { return c->wide ? CONV_WIDE_COLUMNS : CONV_COLUMNS; }
+
 // Of products of warpgroups as many as a multiprocessor has shared memory for: 227 KB for one block, 113 KB for each of two.
-int conv_stages(const ConvShape *c) { return c->wgmma && conv_tile_channels(c) != CONV_COLUMNS ? CONV_STAGES + 1 : CONV_STAGES; }
+int conv_stages(const ConvShape *c) { return c->wgmma && (c->wide || conv_tile_channels(c) < CONV_COLUMNS) ? CONV_STAGES + 1 : CONV_STAGES; }
 int conv_lag(const ConvShape *c) { return conv_stages(c) - CONV_STAGES; }
 int conv_ahead(const ConvShape *c) { return conv_stages(c) - 1 - conv_lag(c); }
 
 int conv_template_rows(void) { return CONV_ROWS; }
 
 int conv_parts(const ConvShape *c) {
-  enum { BLOCKS = 264, LEAST_STEPS = 8 };   // two for each multiprocessor of a large GPU
+  enum { BLOCKS = 264, LEAST_STEPS = 8 };   // two for each multiprocessor of a large GPU, or one
   if (c->pass != NNC_CONV_WEIGHT_GRAD) return 1;
   if (c->grouped) return conv_grouped_parts(c);
-  int64_t results = c->groups * tiles(channels_out(c), conv_tile_channels(c)) * tiles(channels_in(c) * c->kh * c->kw, CONV_COLUMNS);
-  int64_t parts = BLOCKS / results, most = c->n * c->oh * c->ow / (LEAST_STEPS * conv_depth_block(c));
+  int64_t results = c->groups * tiles(channels_out(c), conv_tile_channels(c)) * tiles(channels_in(c) * c->kh * c->kw, conv_gradient_columns(c));
+  int64_t parts = (c->wide ? BLOCKS / 2 : BLOCKS) / results, most = c->n * c->oh * c->ow / (LEAST_STEPS * conv_depth_block(c));
   if (parts > most) parts = most;
   return parts < 1 ? 1 : (int)parts;
 }
@@ -85,7 +91,7 @@ char *conv_template_symbol(const ConvShape *c, int which) {
     return text_format("conv_weight_grad_sum%s%s", tile_element_bytes(c->result) == 4 ? "" : "_", tile_element_bytes(c->result) == 4 ? "" : types[c->result]);
   if (c->grouped) return conv_grouped_symbol(c, last);
   if (conv_reorders(c) && !last) return text_format("conv_%s_reorder_%d", passes[c->pass], tile_element_bytes(c->type));
-  if (c->pass == NNC_CONV_WEIGHT_GRAD) return text_format("conv_weight_grad_%s_%d%s", types[c->type], conv_tile_channels(c), conv_dense(c) ? "_1x1" : "");
+  if (c->pass == NNC_CONV_WEIGHT_GRAD) return text_format("conv_weight_grad_%s_%d%s%s", types[c->type], conv_tile_channels(c), c->wide ? "_wide" : "", conv_dense(c) ? "_1x1" : "");
   bool strided = conv_divides(c) || (conv_one_tap(c) && !conv_dense(c));
   return text_format("conv_%s_%s_%d%s%s%s%s", passes[c->pass], types[c->type], conv_tile_channels(c), conv_one_tap(c) ? "_1x1" : "", strided ? "_strided" : "",
                      *c->prologue.function ? "_" : "", c->prologue.function);
@@ -150,9 +156,9 @@ void conv_template_launch(const ConvShape *c, int which, TemplateLaunch *launch)
     return;
   }
   int element = tile_element_bytes(c->type), channels = conv_tile_channels(c), depth = conv_depth_block(c);
-  launch->shared_bytes = conv_stages(c) * (CONV_ROWS + channels) * depth * element;
+  launch->shared_bytes = conv_stages(c) * ((weight_gradient ? conv_gradient_columns(c) : CONV_ROWS) + channels) * depth * element;
   if (weight_gradient) {
-    launch->grid[0] = tiles(channels_in(c) * c->kh * c->kw, CONV_COLUMNS);
+    launch->grid[0] = tiles(channels_in(c) * c->kh * c->kw, conv_gradient_columns(c));
     launch->grid[1] = tiles(channels_out(c), channels);
   } else {   // neighbouring blocks share rows, and the y axis of a grid is too short for them
     launch->grid[0] = tiles(launch->numbers[CONV_POSITIONS], CONV_ROWS) * launch->numbers[CONV_COLUMN_TILES];

@@ -87,7 +87,7 @@ static void multiply_stage(WeightBlock *w, Val stage, ConvAccumulators *sums) {
 static void multiply_stage_wgmma(WeightBlock *w, Val stage, ConvAccumulators *sums) {
   Build *b = &w->b;
   bool two = w->tile_rows > PANEL;
-  Wgmma form = {.type = w->c->type, .columns = two ? CONV_COLUMNS : PANEL, .a_transposed = true, .b_transposed = true};
+  Wgmma form = {.type = w->c->type, .columns = 8 * sums->n_tiles, .a_transposed = true, .b_transposed = true};
   Val offset = stage_offset(w, stage), a = w->a.base, x = w->w.base, *own = two ? &a : &x;
   *own = build_offset(b, *own, build_mul(b, build_div(b, b->warp, 4), build_i32(b, panel_bytes(&w->a))));
   Val of_a = build_descriptor(b, a, panel_bytes(&w->a), 1024), of_x = build_descriptor(b, x, panel_bytes(&w->w), 1024);
@@ -131,16 +131,16 @@ static void store_part(WeightBlock *w, const ConvAccumulators *sums) {
 static void begin_block(WeightBlock *w) {
   Build *b = &w->b;
   const ConvShape *c = w->c;
-  int chunks = CONV_COLUMNS / tile_chunk(c->type);
+  int columns = conv_gradient_columns(c), chunks = columns / tile_chunk(c->type);
   w->depth_block = conv_depth_block(c);
   w->rows = conv_number(b, CONV_RESULT_ROWS);
   w->columns = conv_number(b, CONV_RESULT_COLUMNS);
   w->tile_rows = conv_tile_channels(c);
   w->a = (Tile){.type = c->type, .rows = w->depth_block, .columns = w->tile_rows, .base = build_shared_base(b)};
-  w->w = (Tile){.type = c->type, .rows = w->depth_block, .columns = CONV_COLUMNS};
+  w->w = (Tile){.type = c->type, .rows = w->depth_block, .columns = columns};
   w->w.base = build_offset(b, w->a.base, build_i32(b, tile_bytes(&w->a)));
   if (c->wgmma) build_align_shared(b);
-  w->first_column = build_mul(b, build_block_id(b, 'x'), build_i32(b, CONV_COLUMNS));
+  w->first_column = build_mul(b, build_block_id(b, 'x'), build_i32(b, columns));
   w->first_row = build_mul(b, build_block_id(b, 'y'), build_i32(b, w->tile_rows));
   Val z = build_block_id(b, 'z'), size = conv_number(b, CONV_PART_POSITIONS);
   Divisor parts = conv_divisor(b, CONV_PARTS), channels = conv_divisor(b, CONV_CHANNELS_IN);
@@ -161,12 +161,13 @@ void conv_weight_gradient(LLVMModuleRef module, const ConvShape *c, const char *
   WeightBlock w = {.c = c};
   Build *b = &w.b;
   conv_kernel(b, module, name, "rr-p");
+  if (c->wgmma && !c->wide) build_min_blocks(b, 2);
   w.x = build_parameter(b, 0, "x");
   w.dy = build_parameter(b, 1, "dy");
   w.parts = build_parameter(b, 3, "parts");
   begin_block(&w);
   ConvAccumulators sums;
-  if (c->wgmma) conv_accumulators(b, &sums, 1, (w.tile_rows > PANEL ? CONV_COLUMNS : PANEL) / 8);
+  if (c->wgmma) conv_accumulators(b, &sums, 1, (w.tile_rows > PANEL ? w.w.columns : PANEL) / 8);
   else conv_accumulators(b, &sums, CONV_M_TILES * w.tile_rows / CONV_ROWS, CONV_N_TILES);
   int copies_ahead = conv_ahead(c);
   for (int s = 0; s < copies_ahead; s++) {

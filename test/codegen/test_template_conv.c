@@ -100,7 +100,7 @@ static void run_pass(NncConv *c, NncConvPass pass, TileType type, bool grouped, 
   c->result = pass == NNC_CONV_WEIGHT_GRAD ? NNC_F32 : c->dtype;
   CHECK(grouped ? conv_grouped_shape(c, &s) : conv_template_shape(c, type, &s), "not supported");
   s.wgmma = wgmma && tile_element_bytes(type) == 2;
-  s.wide = wide && s.wgmma && pass != NNC_CONV_WEIGHT_GRAD;
+  s.wide = wide && s.wgmma && (pass != NNC_CONV_WEIGHT_GRAD || s.o / s.groups > 64);
   LLVMModuleRef module = LLVMModuleCreateWithNameInContext("conv", LLVMContextCreate());
   for (int i = 0; i < conv_template_launches(&s); i++) {
     snprintf(name[i], sizeof name[i], "%s_%d", pass_names[pass], i);
@@ -147,7 +147,6 @@ static void test_ptx(TileType type, int64_t channels, const char *arch) {
   LLVMModuleRef module = LLVMModuleCreateWithNameInContext("conv", llvm);
   for (int pass = 0; pass < 3; pass++) {
     s.pass = (NncConvPass)pass;
-    s.wide = s.wide && s.pass != NNC_CONV_WEIGHT_GRAD;
     for (int i = 0; i < conv_template_launches(&s); i++) {
       TemplateLaunch l;
       char name[16];
