@@ -96,9 +96,15 @@ static void move_taps(MlirValue from, MlirValue to) {
   }
 }
 
+// The wider copy of the weights is no larger than the scores: of few rows they are not what takes time and memory.
+static bool pays(MlirOperation product) {
+  NnType scores = nn_value_type(result(product));
+  return nn_type_elements(&scores) / columns_of(result(product)) >= columns_of(operand(product, 0));
+}
+
 static void align_scores(MlirOperation loss, int64_t bytes) {
   Scores s;
-  if (!find_scores(operand(loss, 0), &s) || nn_has_attr(loss, "classes")) return;
+  if (!find_scores(operand(loss, 0), &s) || nn_has_attr(loss, "classes") || !pays(s.op[0])) return;
   int64_t n = columns_of(operand(loss, 0)), more = aligned_columns(n, nn_value_type(result(s.op[0])).dtype, bytes) - n;
   for (int i = 0; i < s.n; i++)
     if (more == 0 || !is_read_only_by(result(s.op[i]), i + 1 < s.n ? s.op[i + 1] : loss)) return;
@@ -115,7 +121,7 @@ static void align_scores(MlirOperation loss, int64_t bytes) {
 
 // Requires: composites as the frontend builds them.
 // Establishes: scores that a product makes for a cross-entropy, and that nothing else but taps reads, have rows of a multiple of the target's bytes, where that takes few more
-// columns; the loss knows how many are classes ("classes"), taps how many to show ("columns").
+// columns and there are at least as many rows as the product is deep; the loss knows how many are classes ("classes"), taps how many to show ("columns").
 // Breaks: nothing. Sums over the columns are in another order than before.
 bool nn_pass_align(MlirModule module, const NnPassRun *run) {
   const char *option = nn_pass_option(run, "bytes", NULL);
