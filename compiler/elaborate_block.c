@@ -170,13 +170,13 @@ static const ModelCall *find_call(const Function *f, const AstItem *b, const cha
   return NULL;
 }
 
-// Nobody else may need the wide one in memory.
+// Outputs are kept as the network computes them: the wide copy is made for the loss, and may need no memory.
 MlirValue value_before_widening(MlirValue v)
 {
   MlirOperation cast = nn_value_def(v);
   if (nn_op_of(cast) != NN_OP_cast) return v;
   MlirValue x = mlirOperationGetOperand(cast, 0);
-  return nn_dtype_is_narrow(nn_value_type(x).dtype) && nn_dtype_is_float(nn_value_type(v).dtype) ? x : v;
+  return nn_dtype_is_narrow(nn_value_type(x).dtype) && nn_value_type(v).dtype == NN_F32 ? x : v;
 }
 
 static void tap_outputs(Elaborator *e, const AstItem *b, const Value *result)

@@ -88,11 +88,8 @@ static void move_taps(MlirValue from, MlirValue to) {
     next = mlirOpOperandGetNextUse(use);
     MlirOperation tap = mlirOpOperandGetOwner(use);
     if (nn_op_of(tap) != NN_OP_tap) continue;
-    NnBuilder b = rewrite_builder(tap);
-    char name[256];
-    NnAttr attrs[] = {NN_STR("name", nn_attr_str(tap, "name", name, sizeof name, "")), NN_I64("columns", columns_of(from))};
-    nn_build(&b, NN_OP_tap, 1, &to, 2, attrs, NULL);
-    mlirOperationDestroy(tap);
+    mlirOperationSetOperand(tap, 0, to);
+    nn_set_attr(tap, &NN_I64("columns", columns_of(from)));
   }
 }
 
@@ -132,8 +129,10 @@ bool nn_pass_align(MlirModule module, const NnPassRun *run) {
     if (!nn_is(func, "func.func") || mlirBlockIsNull(nn_function_body(func))) continue;
     int n;
     MlirOperation *ops = rewrite_ops(nn_function_body(func), &n);
+    int n_losses = 0;   // the products, biases and casts among the ops end with those of their loss
     for (int i = 0; i < n; i++)
-      if (nn_op_of(ops[i]) == NN_OP_cross_entropy) align_scores(ops[i], bytes);
+      if (nn_op_of(ops[i]) == NN_OP_cross_entropy) ops[n_losses++] = ops[i];
+    for (int i = 0; i < n_losses; i++) align_scores(ops[i], bytes);
     free(ops);
   }
   return true;

@@ -8,7 +8,7 @@
 
 // math.c: KernelTarget.math
 Value cuda_math(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype);
-// e^x for a term of a sum whose largest is 1: within a few units in the last place of 1 - x of them. f32.
+// e^x for a term of a sum whose largest is 1: its relative error is 1 - x times some units in the last place. f32.
 Value cuda_exp_of_sum(Emitter *e, Value x);
 Value cuda_round_bf16(Emitter *e, Value x);   // KernelTarget.round_bf16, of 8.0 and later
 

@@ -69,7 +69,7 @@ void build_wgmma(Build *b, const Wgmma *w, Val *c, const Val *a, Val b_descripto
 
 void build_wgmma_wait(Build *b, int groups_pending, int n, Val *c) {
   Val operands[MOST_SUMS + 1];
-  host_require(n != 1, "a wait for one accumulator");
+  host_require(n % MOST_SUMS != 1, "a wait for one accumulator");
   for (int i = 0, more; i == 0 || i < n; i += MOST_SUMS) {
     more = n - i < MOST_SUMS ? n - i : MOST_SUMS;
     for (int j = 0; j < more; j++) operands[j] = c[i + j];

@@ -5,7 +5,7 @@ bool nn_infer_tap(NnOpCall *c, int n_results, NnType *result) {
   (void)n_results, (void)result;
   const NnType *x = &c->operand[0];
   int64_t most = x->rank ? x->dim[x->rank - 1] : 1, columns = nn_call_i64(c, "columns", most);
-  return (columns >= 1 && columns <= most) || most == 0 || nn_fail(c, "columns must be 1 to %lld, found %lld", (long long)most, (long long)columns);
+  return (columns >= 1 && columns <= most) || columns == most || nn_fail(c, "columns must be 1 to %lld, found %lld", (long long)most, (long long)columns);
 }
 
 bool nn_infer_checkpoint(NnOpCall *c, int n_results, NnType *result) {

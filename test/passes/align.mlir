@@ -60,4 +60,16 @@ func.func @predict(%x: tensor<8x8xf32>, %w: tensor<8x117xf32>, %u: tensor<8x10xf
   %g:2 = "nn.cross_entropy"(%f, %labels) : (tensor<8x117xf32>, tensor<8xi32>) -> (tensor<8xf32>, tensor<8xf32>)
   return %c#0, %d#0, %e#0, %g#0, %y : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8x117xf32>
 }
+
+// A tap behind the loss.
+// CHECK-LABEL: func.func @late
+// CHECK: "nn.matmul"({{.*}} -> tensor<8x120xf32>
+// CHECK: "nn.cross_entropy"({{.*}} {classes = 117 : i64}
+// CHECK: "nn.tap"({{.*}}) {columns = 117 : i64, name = "output.late"} : (tensor<8x120xf32>)
+func.func @late(%x: tensor<8x8xf32>, %w: tensor<8x117xf32>, %labels: tensor<8xi32>) -> tensor<8xf32> {
+  %y = "nn.matmul"(%x, %w) {transpose_a = false, transpose_b = false} : (tensor<8x8xf32>, tensor<8x117xf32>) -> tensor<8x117xf32>
+  %c:2 = "nn.cross_entropy"(%y, %labels) : (tensor<8x117xf32>, tensor<8xi32>) -> (tensor<8xf32>, tensor<8xf32>)
+  "nn.tap"(%y) {name = "output.late"} : (tensor<8x117xf32>) -> ()
+  return %c#0 : tensor<8xf32>
+}
 }
