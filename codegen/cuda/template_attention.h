@@ -94,6 +94,8 @@ void attention_column_values(AttentionBlock *x, const AttentionColumns *c, int w
 // Iterations of the loop: of each of some heads in turn, the tiles from `first` to `end`. head, tile: of the current one; head NULL: there is but one.
 typedef struct Pipeline { Loop loop; int64_t heads; Val first, end, head, tile, parity; } Pipeline;
 void attention_pipeline_place(AttentionBlock *x, const Pipeline *p, Val index, Val *head, Val *tile);
+// Opens the loop and finds the place of the current iteration; the number of the next one, and of all of them.
+Val attention_pipeline_open(AttentionBlock *x, Pipeline *p, Val *total);
 Val attention_tiles_begin(AttentionBlock *x);                                              // where keys are rows: tiles of queries before this one see none of them
 // p = exp(scale s - lse) and ds = p (dp - delta), for one element; lse times log2 e. kept: what dropout makes of p, NULL: nothing.
 void attention_differentiate(AttentionBlock *x, Val *s, Val *dp, Val lse2, Val delta, Val kept);

@@ -36,13 +36,19 @@ void attention_pipeline_place(AttentionBlock *x, const Pipeline *p, Val index, V
   *tile = build_add(b, build_sub(b, index, build_mul(b, *head, n)), p->first);
 }
 
+Val attention_pipeline_open(AttentionBlock *x, Pipeline *p, Val *total) {
+  Build *b = &x->b;
+  *total = build_mul(b, build_max(b, build_sub(b, p->end, p->first), build_i32(b, 0)), build_i32(b, p->heads));
+  Val index = build_loop(b, &p->loop, build_i32(b, 0), *total, 1);
+  attention_pipeline_place(x, p, index, &p->head, &p->tile);
+  p->parity = build_and(b, index, build_i32(b, 1));
+  return build_add(b, index, build_i32(b, 1));
+}
+
 // Copies the first tile, opens the loop and makes the current tile readable.
 static void pipeline_begin(AttentionBlock *x, Pipeline *p, Stream streams[2], const AttentionColumns *columns) {
   Build *b = &x->b;
-  Val total = build_mul(b, build_max(b, build_sub(b, p->end, p->first), build_i32(b, 0)), build_i32(b, p->heads)), index = build_loop(b, &p->loop, build_i32(b, 0), total, 1);
-  attention_pipeline_place(x, p, index, &p->head, &p->tile);
-  p->parity = build_and(b, index, build_i32(b, 1));
-  Val next = build_add(b, index, build_i32(b, 1)), next_head, next_tile;
+  Val total, next = attention_pipeline_open(x, p, &total), next_head, next_tile;
   build_wait(b, 0);
   build_barrier(b);
   Branch more;

@@ -40,10 +40,7 @@ static void begin(Gradient *g, Scores s, Scores dp) {
   AttentionBlock *x = &g->x;
   Build *b = &x->b;
   Pipeline *p = &g->pipeline;
-  Val total = build_mul(b, build_max(b, build_sub(b, p->end, p->first), build_i32(b, 0)), build_i32(b, p->heads)), index = build_loop(b, &p->loop, build_i32(b, 0), total, 1);
-  attention_pipeline_place(x, p, index, &p->head, &p->tile);
-  p->parity = build_and(b, index, build_i32(b, 1));
-  Val next = build_add(b, index, build_i32(b, 1)), next_head, next_tile;
+  Val total, next = attention_pipeline_open(x, p, &total), next_head, next_tile;
   wgmma_arrived(x, 0);
   Branch more;
   build_if(b, &more, build_less(b, next, total));
