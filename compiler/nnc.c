@@ -25,19 +25,20 @@ static const char *const stages[] = {
   "layout",      // 2. before autodiff, so that gradients are born in the layout their convolutions want
   "simplify",    // 3. transposes that met cancel
   "align",       // 4. before autodiff, so that the gradient of the scores has the rows of the scores
-  "autodiff",    // 5. one function becomes the whole step, optimizer included
-  "decompose",   // 6. after autodiff, because the gradient of a composite is better than those of its parts
-  "simplify",    // 7. the parts share work
-  "recompute",   // 8. what is cheap is not kept from forward to backward; before fuse, which puts it into kernels
-  "fuse",        // 9. before remat: what is recomputed is whole kernels, and no budget changes a kernel
-  "epilogue",    // 10. kernels around a convolution become part of it, where the target can
-  "scan",        // 11. what one step of each loop needs: the workspace of the loop in all that follows
-  "schedule",    // 12. the order that remat improves upon
-  "remat",       // 13. the budget pass
-  "gather",      // 14. updates side by side where memory allows it: what remat kept to is final, and they are launched together
-  "inplace",     // 15. on the final order: who may overwrite whom
-  "plan",        // 16. offsets; from here on memory is only numbers
-  "check",       // 17. a judge of its own replays the plan before code is made for it
+  "chunk",       // 5. before autodiff, which puts each chunk of the scores where its gradient is made
+  "autodiff",    // 6. one function becomes the whole step, optimizer included
+  "decompose",   // 7. after autodiff, because the gradient of a composite is better than those of its parts
+  "simplify",    // 8. the parts share work
+  "recompute",   // 9. what is cheap is not kept from forward to backward; before fuse, which puts it into kernels
+  "fuse",        // 10. before remat: what is recomputed is whole kernels, and no budget changes a kernel
+  "epilogue",    // 11. kernels around a convolution become part of it, where the target can
+  "scan",        // 12. what one step of each loop needs: the workspace of the loop in all that follows
+  "schedule",    // 13. the order that remat improves upon
+  "remat",       // 14. the budget pass
+  "gather",      // 15. updates side by side where memory allows it: what remat kept to is final, and they are launched together
+  "inplace",     // 16. on the final order: who may overwrite whom
+  "plan",        // 17. offsets; from here on memory is only numbers
+  "check",       // 18. a judge of its own replays the plan before code is made for it
 };
 #define N_STAGES (int)(sizeof stages / sizeof *stages)
 

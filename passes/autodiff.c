@@ -129,6 +129,41 @@ static MlirOperation seed(Sweep *s, const Optimizer *o, MlirValue scale) {
   return first;
 }
 
+static bool is_backward(MlirOperation op) { return rewrite_phase_rank(rewrite_phase(op)) == 1; }
+
+static bool reads_backward(MlirOperation op) {
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+    MlirOperation def = nn_value_def(mlirOperationGetOperand(op, i));
+    if (!mlirOperationIsNull(def) && is_backward(def)) return true;
+  }
+  return false;
+}
+
+// The first op of the block that reads a result of op, taps excepted.
+static MlirOperation first_reader(MlirOperation op) {
+  MlirOperation first = nn_null_operation();
+  for (intptr_t r = 0; r < mlirOperationGetNumResults(op); r++)
+    for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(op, r)); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+      MlirOperation user = mlirOpOperandGetOwner(use);
+      if (nn_op_of(user) != NN_OP_tap && (mlirOperationIsNull(first) || mlirOperationIsBeforeInBlock(user, first))) first = user;
+    }
+  return first;
+}
+
+// Forward ops that are marked as backward ones, and what follows from them, move to in front of what reads them first, with their taps.
+static void sink_backward(MlirOperation *ops, int n) {
+  for (int i = 0; i < n; i++)
+    if (nn_op_of(ops[i]) != NN_OP_NONE && !is_backward(ops[i]) && reads_backward(ops[i])) nn_set_attr(ops[i], &NN_STR("nn.phase", "backward"));
+  for (int i = n - 1; i >= 0; i--) {
+    MlirOperation reader = is_backward(ops[i]) ? first_reader(ops[i]) : nn_null_operation();
+    if (mlirOperationIsNull(reader)) continue;
+    mlirOperationMoveBefore(ops[i], reader);
+    for (intptr_t r = 0; r < mlirOperationGetNumResults(ops[i]); r++)
+      for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(ops[i], r)); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use))
+        if (nn_op_of(mlirOpOperandGetOwner(use)) == NN_OP_tap) mlirOperationMoveAfter(mlirOpOperandGetOwner(use), ops[i]);
+  }
+}
+
 // Fills the gradients of the parameters. Returns the first op of the backward sweep, or null after reporting.
 static MlirOperation build_gradients(MlirOperation func, TrainedParam *params, int n_params, const Optimizer *o, MlirValue scale) {
   Sweep s = {.func = func, .module = nn_module_of(func), .b = nn_builder_before(nn_function_return(func))};
@@ -143,6 +178,7 @@ static MlirOperation build_gradients(MlirOperation func, TrainedParam *params, i
   for (int i = n - 1; i >= 0 && !mlirOperationIsNull(first); i--)
     if (nn_op_of(ops[i]) != NN_OP_NONE || is_scan(ops[i])) sweep_differentiate(&s, ops[i]);
   for (int i = 0; i < n_params; i++) params[i].gradient = sweep_cotangent(&s, params[i].value);
+  sink_backward(ops, n);
   free(ops);
   sweep_free(&s);
   return first;

@@ -16,6 +16,7 @@ typedef struct NnTarget {
   double (*seconds)(const struct NnTarget *t, MlirOperation op);   // predicted time of one execution
   bool channels_last;                              // layout the convolutions want
   int64_t row_bytes;                               // rows of a product are best multiples of that; 0: of any size
+  int64_t loss_rows;                               // least rows of a chunk of the scores of a loss; 0: they are not cut
   bool (*epilogue_ok)(MlirOperation kernel);       // it can run a kernel that begins with a convolution; NULL: none
   bool groups_updates;                             // one launch for adjacent updates: `gather` is worth its while
   bool (*inplace_ok)(MlirOperation kernel, int result, int arg);   // its code may write result over arg; NULL: wherever the body allows it

@@ -55,18 +55,23 @@ void tensor_to_arena(const NncTensor *t, const void *logical, char *arena) {
   else memcpy(arena + t->offset, logical, (size_t)t->bytes);
 }
 
+static int64_t rows_in_arena(const NncTensor *t, int64_t columns) { return t->rows ? t->rows : tensor_elements(t) / columns; }
+
+static bool lies_in_rows(const NncTensor *t) { return t->rows > 0 || t->pitch > (t->rank ? t->dim[t->rank - 1] : 1); }
+
 int64_t tensor_span(const NncTensor *t) {
   int64_t columns = t->rank ? t->dim[t->rank - 1] : 1;
-  return t->pitch > columns && columns > 0 ? t->bytes / columns * t->pitch : t->bytes;
+  return lies_in_rows(t) && columns > 0 ? rows_in_arena(t, columns) * (t->pitch > columns ? t->pitch : columns) * dtype_bytes(t->dtype) : t->bytes;
 }
 
 static void gather_rows(const NncTensor *t, const char *arena, char *logical) {
-  int64_t element = dtype_bytes(t->dtype), columns = t->dim[t->rank - 1], rows = tensor_elements(t) / columns;
-  for (int64_t i = 0; i < rows; i++) memcpy(logical + i * columns * element, arena + i * t->pitch * element, (size_t)(columns * element));
+  int64_t element = dtype_bytes(t->dtype), columns = t->dim[t->rank - 1], pitch = t->pitch > columns ? t->pitch : columns;
+  logical += t->first_row * columns * element;
+  for (int64_t i = 0; i < rows_in_arena(t, columns); i++) memcpy(logical + i * columns * element, arena + i * pitch * element, (size_t)(columns * element));
 }
 
 void tensor_from_arena(const NncTensor *t, const char *arena, void *logical) {
-  if (tensor_span(t) > t->bytes) gather_rows(t, arena + t->offset, logical);
+  if (t->rank && t->bytes && lies_in_rows(t)) gather_rows(t, arena + t->offset, logical);
   else if (tensor_is_permuted(t)) walk(t, (char *)arena + t->offset, logical, false);   // only read
   else memcpy(logical, arena + t->offset, (size_t)t->bytes);
 }

@@ -452,11 +452,13 @@ static void add_tap(Tables *w, const NnStep *s) {
   NnType type = nn_value_type(v);
   char *name = string_of(mlirOperationGetAttributeByName(s->op, mlirStringRefCreateFromCString("name")));
   int64_t pitch = type.rank ? type.dim[type.rank - 1] : 1, columns = nn_attr_i64(s->op, "columns", pitch);
-  char extra[48] = "";
-  if (columns < pitch) {
-    type.dim[type.rank - 1] = columns;
-    snprintf(extra, sizeof extra, ",\"\",.pitch=%lld", (long long)pitch);
-  }
+  int64_t shape[NN_MAX_RANK], rows = 0;
+  int rank = nn_attr_i64s(s->op, "shape", shape, NN_MAX_RANK);
+  if (rank > 0) rows = type.dim[0], type = nn_type(type.dtype, rank, shape);
+  if (type.rank) type.dim[type.rank - 1] = columns;
+  char extra[128] = "";
+  if (rows || columns < pitch)
+    snprintf(extra, sizeof extra, ",\"\",.pitch=%lld,.first_row=%lld,.rows=%lld", (long long)pitch, (long long)nn_attr_i64(s->op, "first", 0), (long long)rows);
   add_tensor(&w->taps, name, "NNC_OUTPUT", &type, tables_offset_of(w->offsets, v), -1, extra);
   tables_begin_step(w, &(StepHead){.kind = "NNC_STEP_TAP", .label = "\"tap\"", .workspace = -1});
   text_add(&w->steps, ".tap=T+%d},\n", w->n_taps++);
