@@ -139,6 +139,19 @@ static MlirValue scattered_to(const Rule *r, MlirValue scattered, MlirValue tabl
   return mlirOperationGetResult(op, 0);
 }
 
+static bool is_product_of_rows(MlirValue v, MlirOperation *def) {
+  return (simplify_is(v, NN_OP_matmul_rows, def) || simplify_is(v, NN_OP_matmul_rows_to, def)) && mlirOpOperandIsNull(mlirOpOperandGetNextUse(mlirValueGetFirstUse(v)));
+}
+
+// The sum of two gradients of a weight: the product adds to what the other one left.
+static MlirValue product_added_to(const Rule *r, MlirValue product, MlirValue sum) {
+  MlirOperation def, other;
+  if (!is_product_of_rows(product, &def) || nn_op_of(def) != NN_OP_matmul_rows || !is_product_of_rows(sum, &other)) return none();
+  if (nn_dtype_is_narrow(nn_value_type(sum).dtype)) return none();
+  NnBuilder b = rewrite_builder(r->op);
+  return mlirOperationGetResult(nn_build(&b, NN_OP_matmul_rows_to, 3, (MlirValue[]){operand(def, 0), operand(def, 1), sum}, 0, NULL, NULL), 0);
+}
+
 typedef struct Padding { int64_t low[NN_MAX_RANK], high[NN_MAX_RANK], interior[NN_MAX_RANK]; } Padding;
 
 // v is x with zeros around it along one axis, and serves nothing else; gives x and the axis.
@@ -190,6 +203,8 @@ static MlirValue rule_add(const Rule *r) {
   if (!nn_value_is_null(both)) return both;
   MlirValue table = scattered_to(r, r->x, r->y);
   if (nn_value_is_null(table)) table = scattered_to(r, r->y, r->x);
+  if (nn_value_is_null(table)) table = product_added_to(r, r->y, r->x);
+  if (nn_value_is_null(table)) table = product_added_to(r, r->x, r->y);
   if (!nn_value_is_null(table)) return table;
   MlirValue nx = negated(r->x), ny = negated(r->y);
   if (!nn_value_is_null(ny)) return rebuilt(r, NN_OP_sub, r->x, ny);

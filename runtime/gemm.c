@@ -194,7 +194,8 @@ static void multiply_panel(const Worker *w, int64_t panel, int64_t next_panel) {
   int columns = (int)least(PANEL, g->n - column);
   bool in_place = columns == PANEL && !g->c_rows.width;
   float *c = w->c + rows.first * g->c_rows.pixel + column;
-  if (!in_place && begin > 0) move_sums(w, rows.first, rows.count, column, columns, false);
+  bool adds = begin > 0 || g->adds;   // to what lies in C
+  if (!in_place && adds) move_sums(w, rows.first, rows.count, column, columns, false);
   const float *a = w->packed;
   for (int64_t k0 = begin; k0 < end; k0 += b->k_block) {
     int64_t k = least(b->k_block, end - k0), steps = divide_up(k, K_STEP);
@@ -204,7 +205,7 @@ static void multiply_panel(const Worker *w, int64_t panel, int64_t next_panel) {
     for (int64_t t = 0; t < rows.tiles; t++) {
       int64_t from = rows.count * t / rows.tiles, height = rows.count * (t + 1) / rows.tiles - from;
       float *sums = w->sums + from * PANEL, *of_c = c + from * g->c_rows.pixel;
-      Tile tile = {.a = a, .b = w->panel, .k = steps * K_STEP, .in = k0 == 0 ? NULL : buffered_in ? sums : of_c, .in_row = buffered_in ? PANEL : g->c_rows.pixel,
+      Tile tile = {.a = a, .b = w->panel, .k = steps * K_STEP, .in = k0 == begin && !adds ? NULL : buffered_in ? sums : of_c, .in_row = buffered_in ? PANEL : g->c_rows.pixel,
                    .out = buffered_out ? sums : of_c, .out_row = buffered_out ? PANEL : g->c_rows.pixel, .next = next, .ahead = w->ahead + least(t * steps, b->lines)};
       NAME(tile)((int)height, &tile);
       a += height * steps * K_STEP;

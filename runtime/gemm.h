@@ -12,11 +12,12 @@ typedef struct GemmRows {
   int64_t width, height;       // pixels of a line, lines of an image; width 0: rows are `pixel` apart throughout
 } GemmRows;
 
-// C (m x n, row-major) = A (m x k) B (k x n). Of A's two strides one is 1, and of B's.
+// C (m x n, row-major) = A (m x k) B (k x n), or with `adds` C + A B. Of A's two strides one is 1, and of B's.
 typedef struct Gemm {
   int64_t m, n, k;
   GemmRows a_rows, b_rows, c_rows;   // by m, k, m
   int64_t a_col, b_col;
+  bool adds;                   // not with clears_c
   bool clears_c;               // c_rows leaves rows out: they become 0
   int64_t c_elements;          // of the whole of C, where clears_c
 } Gemm;

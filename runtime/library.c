@@ -174,7 +174,7 @@ static bool conv_equal(const NncConv *a, const NncConv *b) {
 static bool matmul_equal(const NncMatmul *a, const NncMatmul *b) {
   return a->dtype == b->dtype && a->result == b->result && a->batch == b->batch && a->m == b->m && a->n == b->n && a->k == b->k && a->a_batch == b->a_batch &&
          a->a_row == b->a_row && a->a_col == b->a_col && a->b_batch == b->b_batch && a->b_row == b->b_row && a->b_col == b->b_col &&
-         a->c_batch == b->c_batch && a->c_row == b->c_row;
+         a->c_batch == b->c_batch && a->c_row == b->c_row && a->adds == b->adds;
 }
 
 // Primitives take their number of threads from OpenMP's setting at the time they are described.
@@ -326,7 +326,23 @@ static bool execute_converted(const NncOperation *op, void *const buffers[3], ch
   return true;
 }
 
+static bool execute_added(const NncOperation *op, void *const buffers[3], char *workspace) {
+  const int64_t n = op->matmul.m * op->matmul.n;
+  if (!nnc_operation_execute(op->inner, (void *[]){buffers[0], buffers[1], workspace}, workspace + op->scratchpad_offset)) return false;
+  if (op->matmul.result == NNC_F64) {
+    double *c = buffers[2], *product = (double *)(void *)workspace;
+#pragma omp parallel for simd schedule(static)
+    for (int64_t i = 0; i < n; i++) c[i] += product[i];
+  } else {
+    float *c = buffers[2], *product = (float *)(void *)workspace;
+#pragma omp parallel for simd schedule(static)
+    for (int64_t i = 0; i < n; i++) c[i] += product[i];
+  }
+  return true;
+}
+
 bool nnc_operation_execute(const NncOperation *op, void *const buffers[3], void *workspace) {
+  if (op->is_added) return execute_added(op, buffers, workspace);
   if (op->inner) return execute_converted(op, buffers, workspace);
   dnnl_exec_arg_t args[4];
   void *address[3];

@@ -42,7 +42,8 @@ struct NncOperation {
   dnnl_primitive_desc_t desc;       // Owned
   dnnl_primitive_t primitive;       // Owned; made by the first prepare
   dnnl_memory_t scratchpad;         // Owned
-  const NncOperation *inner;        // the operation on f32 copies, where this type has none of its own
+  const NncOperation *inner;        // the operation on f32 copies, where this type has none of its own; or that whose result is added
+  bool is_added;                    // the product of `inner` in the workspace, added to C
   LibraryCopy copy[3];              // in the order of the buffers
   bool is_prepared;
   struct NncOperation *next;

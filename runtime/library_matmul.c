@@ -23,7 +23,7 @@ bool library_product_fits(const NncMatmul *m) {
 }
 
 Gemm library_gemm_of(const NncMatmul *m) {
-  return (Gemm){.m = m->m, .n = m->n, .k = m->k, .a_rows.pixel = m->a_row, .a_col = m->a_col, .b_rows.pixel = m->b_row, .b_col = m->b_col, .c_rows.pixel = m->c_row};
+  return (Gemm){.m = m->m, .n = m->n, .k = m->k, .a_rows.pixel = m->a_row, .a_col = m->a_col, .b_rows.pixel = m->b_row, .b_col = m->b_col, .c_rows.pixel = m->c_row, .adds = m->adds};
 }
 
 bool library_adopt_product(Library *lib, NncOperation *op, const NncMatmul *m) {
@@ -48,7 +48,7 @@ bool library_gemm(const NncOperation *op, void *const address[3]) {
     int64_t first = tiles * t / threads * TILE, end = tiles * (t + 1) / threads * TILE;
     if (end > m->n) end = m->n;
     ok = dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m->m, end - first, m->k, 1, a, ta ? m->a_col : m->a_row, b + first * m->b_col,
-                    tb ? m->b_col : m->b_row, 0, c + first, m->c_row) == dnnl_success && ok;
+                    tb ? m->b_col : m->b_row, m->adds ? 1 : 0, c + first, m->c_row) == dnnl_success && ok;
   }
   return ok;
 }
@@ -60,6 +60,20 @@ static bool copy_matrix(LibraryCopy *c, int64_t batch, int64_t rows, int64_t col
   *c = (LibraryCopy){.count = {batch, transposed ? cols : rows, transposed ? rows : cols}, .stride = {s_batch, transposed ? *s_col : *s_row}};
   *s_row = transposed ? 1 : cols;
   *s_col = transposed ? rows : 1;
+  return true;
+}
+
+// A product that adds to C where no implementation does: into the workspace, and that is added.
+static bool describe_added(NncOperation *op) {
+  NncMatmul product = op->matmul;
+  product.adds = false;
+  const NncOperation *inner = library_find(NULL, &product);
+  if (!inner || product.batch > 1 || product.c_row != product.n) return false;
+  op->is_added = true;
+  op->inner = inner;
+  op->implementation = inner->implementation;
+  op->scratchpad_offset = library_align(product.m * product.n * (product.result == NNC_F64 ? 8 : 4));
+  op->scratch_bytes = op->scratchpad_offset + inner->scratch_bytes;
   return true;
 }
 
@@ -85,6 +99,7 @@ bool library_describe_matmul(Library *lib, NncOperation *op) {
   const NncMatmul *m = &op->matmul;
   if (m->batch < 1 || m->m < 1 || m->n < 1 || m->k < 1) return false;
   if (!library_result_fits(m->dtype, m->result)) return false;
+  if (m->adds && (m->result != NNC_F32 || !library_product_fits(m))) return describe_added(op);
   if (m->dtype == NNC_F64) return library_adopt_direct(lib, op);
   bool narrow = m->dtype == NNC_BF16 || m->dtype == NNC_F16;
   if (!narrow && m->dtype != NNC_F32) return false;

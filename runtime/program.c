@@ -34,7 +34,7 @@ static int64_t matmul_end(const NncStep *s) {
                      (m->batch - 1) * m->b_batch + (m->k - 1) * m->b_row + (m->n - 1) * m->b_col,
                      (m->batch - 1) * m->c_batch + (m->m - 1) * m->c_row + m->n - 1};
   int64_t end = 0;
-  for (int i = 0; i < 3; i++) end = larger(end, s->buffers[i] + (last[i] + 1) * dtype_bytes(m->dtype));
+  for (int i = 0; i < 3; i++) end = larger(end, s->buffers[i] + (last[i] + 1) * dtype_bytes(i < 2 ? m->dtype : m->result));
   return larger(end, s->workspace < 0 ? 0 : s->workspace + m->scratch_bytes);
 }
 

@@ -63,11 +63,12 @@ typedef struct NncConv {       // buffers: forward x, w, y; input gradient dy, w
   const char *weights_layout;  // "oihw", or a blocked oneDNN tag name chosen at compile time; "" means "oihw"
   int64_t scratch_bytes;
 } NncConv;
-typedef struct NncMatmul {     // C[b] = A[b] (m x k) * B[b] (k x n); buffers A, B, C
+typedef struct NncMatmul {     // C[b] = A[b] (m x k) * B[b] (k x n), or C[b] += that; buffers A, B, C
   NncDtype dtype, result;      // of A and B; of C: the same, or f32 where they are bf16 or f16
   int64_t batch, m, n, k;
   int64_t a_batch, a_row, a_col, b_batch, b_row, b_col, c_batch, c_row;   // strides; C's columns are contiguous
   int64_t scratch_bytes;
+  bool adds;                   // to what lies in C, which is f32 or f64 then
 } NncMatmul;
 
 // softmax(scale q k' + mask) v of each batch and head, and its gradients, without the scores in memory. q and what has its shape: (batch, heads, n_queries, head_dim),

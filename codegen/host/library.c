@@ -65,9 +65,9 @@ static void product_of_matrices(MlirOperation op, const NnType *a, const NnType 
 
 bool host_matmul_record(MlirOperation op, NncMatmul *out) {
   NnOp kind = nn_op_of(op);
-  if (kind != NN_OP_matmul && kind != NN_OP_matmul_rows) return false;
+  if (kind != NN_OP_matmul && kind != NN_OP_matmul_rows && kind != NN_OP_matmul_rows_to) return false;
   NnType a = operand(op, 0), b = operand(op, 1);
-  *out = (NncMatmul){.dtype = (NncDtype)a.dtype, .result = (NncDtype)result(op).dtype, .batch = 1};
+  *out = (NncMatmul){.dtype = (NncDtype)a.dtype, .result = (NncDtype)result(op).dtype, .batch = 1, .adds = kind == NN_OP_matmul_rows_to};
   if (kind == NN_OP_matmul) {
     product_of_matrices(op, &a, &b, out);
   } else {

@@ -182,14 +182,27 @@ static int add_buffer(Tables *w, int64_t offset, int64_t bytes) {
   return w->n_buffers++;
 }
 
+static void add_value(Tables *w, MlirValue v) {
+  NnType type = nn_value_type(v);
+  add_buffer(w, tables_offset_of(w->offsets, v), nn_type_bytes(&type));
+}
+
 static int add_values(Tables *w, MlirOperation op) {
   int first = w->n_buffers;
-  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op) + mlirOperationGetNumResults(op); i++) {
-    intptr_t operands = mlirOperationGetNumOperands(op);
-    MlirValue v = i < operands ? mlirOperationGetOperand(op, i) : mlirOperationGetResult(op, i - operands);
-    NnType type = nn_value_type(v);
-    add_buffer(w, tables_offset_of(w->offsets, v), nn_type_bytes(&type));
-  }
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) add_value(w, mlirOperationGetOperand(op, i));
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) add_value(w, mlirOperationGetResult(op, i));
+  return first;
+}
+
+// A product that is added to an operand finds that in the result's buffer: copied there by a step of its own, where the plan does not have both in one place.
+static int add_values_of_sum(Tables *w, MlirOperation op) {
+  MlirValue sum = mlirOperationGetOperand(op, 2), result = mlirOperationGetResult(op, 0);
+  NnType type = nn_value_type(sum);
+  int64_t from = tables_offset_of(w->offsets, sum), to = tables_offset_of(w->offsets, result);
+  if (from != to) tables_add_copy(w, from, to, nn_type_bytes(&type));
+  int first = w->n_buffers;
+  for (int i = 0; i < 2; i++) add_value(w, mlirOperationGetOperand(op, i));
+  add_value(w, result);
   return first;
 }
 
@@ -369,9 +382,9 @@ static LibraryRecord conv_record(const char *name, const NncConv *c, int64_t scr
 // "matmul 12 of 256x64x256" (rows, columns, summed)
 static LibraryRecord matmul_record(const char *name, const NncMatmul *m, int64_t scratch) {
   LibraryRecord r = {"NNC_STEP_MATMUL", "NncMatmul", "matmul", NULL, NULL};
-  r.fields = text_format("%d,%d, %lld,%lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld, %lld", m->dtype, m->result,
+  r.fields = text_format("%d,%d, %lld,%lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld, %lld,%d", m->dtype, m->result,
                          (long long)m->batch, (long long)m->m, (long long)m->n, (long long)m->k, (long long)m->a_batch, (long long)m->a_row, (long long)m->a_col,
-                         (long long)m->b_batch, (long long)m->b_row, (long long)m->b_col, (long long)m->c_batch, (long long)m->c_row, (long long)scratch);
+                         (long long)m->b_batch, (long long)m->b_row, (long long)m->b_col, (long long)m->c_batch, (long long)m->c_row, (long long)scratch, m->adds);
   char *batch = m->batch > 1 ? text_format("%lld of ", (long long)m->batch) : host_strdup("");
   r.label = text_format("%s %s%lldx%lldx%lld", name, batch, (long long)m->m, (long long)m->n, (long long)m->k);
   free(batch);
@@ -435,7 +448,7 @@ static void add_library_step(Tables *w, const NnStep *s) {
     add_kernels_of(w, s, kernel);
     return;
   }
-  int first = add_values(w, s->op);
+  int first = nn_op_of(s->op) == NN_OP_matmul_rows_to ? add_values_of_sum(w, s->op) : add_values(w, s->op);
   LibraryRecord r = record_of(w, s->op);
   int id = record_id(w, s->op, &r);
   char label[16], key[16];

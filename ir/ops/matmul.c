@@ -81,6 +81,24 @@ void nn_vjp_matmul_rows(NnVjp *v) {
   if (v->needed[1]) v->operand_cotangent[1] = nn_matmul(v->b, v->operand[0], g, false, false);
 }
 
+// a[…, M], b[…, N], table[M, N] to [M, N]
+bool nn_infer_matmul_rows_to(NnOpCall *c, int n_results, NnType *result) {
+  NnType product = {.rank = -1}, table = c->operand[2];
+  if (nn_dtype_is_narrow(table.dtype)) return nn_fail(c, "adds up in f32 or f64, found %s", nn_text(&table).text);
+  if (nn_dtype_is_narrow(c->operand[0].dtype)) product = (NnType){.dtype = nn_dtype_wide(c->operand[0].dtype)};
+  if (!nn_infer_matmul_rows(c, n_results, &product)) return false;
+  if (!nn_type_equal(&product, &table)) return nn_fail(c, "%s cannot be added to %s", nn_text(&product).text, nn_text(&table).text);
+  *result = table;
+  return true;
+}
+
+void nn_vjp_matmul_rows_to(NnVjp *v) {
+  nn_vjp_matmul_rows(v);
+  v->operand_cotangent[2] = v->cotangent[0];
+}
+
+double nn_flops_matmul_rows_to(MlirOperation op) { return nn_flops_matmul_rows(op); }
+
 double nn_flops_matmul(MlirOperation op) {
   NnType a = nn_operand_type(op, 0), y = nn_result_type(op, 0);
   int64_t inner = a.dim[a.rank - (nn_attr_bool(op, "transpose_a", false) ? 2 : 1)];

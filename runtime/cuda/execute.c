@@ -133,7 +133,7 @@ static bool run_matmul(const CudaMemory *m, const NncStep *s, const CudaStep *st
   const double one_d = 1, zero_d = 0;
   bool wide = x->dtype == NNC_F64, b_plain = x->b_col == 1, a_plain = x->a_col == 1;
   int type = cublas_type(x->dtype), type_c = cublas_type(x->result), compute = wide ? CUBLAS_COMPUTE_64F : x->dtype == NNC_F32 && nnc_program.cuda->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-  const void *one = wide ? (const void *)&one_d : &one_f, *zero = wide ? (const void *)&zero_d : &zero_f;
+  const void *one = wide ? (const void *)&one_d : &one_f, *beta = x->adds ? one : wide ? (const void *)&zero_d : &zero_f;
   int op_b = b_plain ? CUBLAS_OP_N : CUBLAS_OP_T, ldb = b_plain ? smallest_stride(x->b_row, x->n) : smallest_stride(x->b_col, x->k);
   int op_a = a_plain ? CUBLAS_OP_N : CUBLAS_OP_T, lda = a_plain ? smallest_stride(x->a_row, x->k) : smallest_stride(x->a_col, x->m);
   const void *a = device_pointer(step->addresses[0]), *b = device_pointer(step->addresses[1]);
@@ -142,10 +142,10 @@ static bool run_matmul(const CudaMemory *m, const NncStep *s, const CudaStep *st
   size_t padding = workspace ? -(uintptr_t)workspace % 256 : 0;
   if (!CUBLAS(m, s->label, SetWorkspace, m->cublas, workspace ? (char *)workspace + padding : NULL, workspace ? (size_t)x->scratch_bytes - padding : 0)) return false;
   if (x->batch == 1)
-    return CUBLAS(m, s->label, GemmEx, m->cublas, op_b, op_a, (int)x->n, (int)x->m, (int)x->k, one, b, type, ldb, a, type, lda, zero, c, type_c,
+    return CUBLAS(m, s->label, GemmEx, m->cublas, op_b, op_a, (int)x->n, (int)x->m, (int)x->k, one, b, type, ldb, a, type, lda, beta, c, type_c,
                   smallest_stride(x->c_row, x->n), compute, CUBLAS_GEMM_DEFAULT);
   return CUBLAS(m, s->label, GemmStridedBatchedEx, m->cublas, op_b, op_a, (int)x->n, (int)x->m, (int)x->k, one, b, type, ldb, x->b_batch, a, type, lda, x->a_batch,
-                zero, c, type_c, smallest_stride(x->c_row, x->n), x->c_batch, (int)x->batch, compute, CUBLAS_GEMM_DEFAULT);
+                beta, c, type_c, smallest_stride(x->c_row, x->n), x->c_batch, (int)x->batch, compute, CUBLAS_GEMM_DEFAULT);
 }
 
 // The emulator reports every access outside of the step's buffers.

@@ -511,6 +511,10 @@ static void library(MlirOperation operation, NnOp op, const Tensor *const *x, Te
   switch (op) {
     case NN_OP_matmul: matmul(operation, x[0], x[1], y); break;
     case NN_OP_matmul_rows: matmul_rows(x[0], x[1], y); break;
+    case NN_OP_matmul_rows_to:
+      memcpy(y->data, x[2]->data, sizeof *y->data * (size_t)count(y));
+      matmul_rows(x[0], x[1], y);
+      break;
     case NN_OP_attention: case NN_OP_attention_grad: attention(operation, x, y); break;
     case NN_OP_conv2d: conv(operation, op, &first, &second, y); break;
     case NN_OP_conv2d_input_grad: conv(operation, op, y, &second, &first); break;

@@ -126,6 +126,7 @@ static const Wrong wrong[] = {
   {"matmul", "tensor<2x8x16xf32>, tensor<3x16x4xf32>", "tensor<2x8x4xf32>", "", "matmul: leading axes differ: lhs f32[2, 8, 16], rhs f32[3, 16, 4]"},
   {"matmul", "tensor<2x8x16xf32>, tensor<8x4xf32>", "tensor<2x16x4xf32>", "transpose_a = true", "matmul: transpose_a needs operands of equal rank"},
   {"matmul", "tensor<8x16xf32>, tensor<16x4xf32>", "tensor<8x4xf32>", "transpose_a = 1 : i64", "matmul: attribute 'transpose_a' must be true or false"},
+  {"matmul_rows_to", "tensor<8x16xf32>, tensor<8x4xf32>, tensor<16x5xf32>", "tensor<16x5xf32>", "", "matmul_rows_to: f32[16, 4] cannot be added to f32[16, 5]"},
   {"matmul_rows", "tensor<2x8x16xf32>, tensor<3x8x4xf32>", "tensor<16x4xf32>", "", "matmul_rows: all axes but the last must be equal: lhs f32[2, 8, 16], rhs f32[3, 8, 4]"},
   {"attention_3", Q ", tensor<2x3x7x8xf32>, tensor<2x3x7x8xf32>", RESULTS, "scale = 1.0 : f64", "attention: 3 heads of keys and values do not divide the 4 heads of queries"},
   {"attention_3", Q ", tensor<2x2x7x8xf32>, tensor<2x2x6x8xf32>", RESULTS, "scale = 1.0 : f64", "attention: keys and values differ: k f32[2, 2, 7, 8], v f32[2, 2, 6, 8]"},
