@@ -10,8 +10,11 @@ typedef struct Planner {
   MlirModule module;
   const NnTarget *target;    // Borrowed
   PlanPersistent persistent;
+  int64_t base;              // bytes before the buffers of the function at hand
   int64_t budget;            // bytes, 0: none
 } Planner;
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static MlirStringRef ref(const char *text) { return mlirStringRefCreateFromCString(text); }
 
@@ -22,7 +25,7 @@ static int64_t *value_offsets(const Planner *planner, const PlanProgram *p, cons
     const PlanValue *value = &p->values[v], *root = &p->values[value->root];
     int instance = root->arg >= 0 ? root->arg : l->first_instance[root->def] + value->root - p->steps[root->def].first_result;
     const PlanBuffer *b = &l->buffers[l->instances[instance].buffer];
-    offset[v] = b->offset + (b->persistent ? 0 : planner->persistent.total) + value->shift;
+    offset[v] = b->offset + (b->persistent ? 0 : planner->base) + value->shift;
   }
   return offset;
 }
@@ -66,19 +69,21 @@ static void write_plan(const Planner *planner, const PlanProgram *p, const PlanL
   nn_steps_free(&list);
   for (int i = 0; i < p->n_steps; i++) {
     if (l->workspace[i] < 0) continue;
-    nn_set_attr(p->steps[i].op, &NN_I64("nn.workspace", planner->persistent.total + l->buffers[l->workspace[i]].offset));
+    nn_set_attr(p->steps[i].op, &NN_I64("nn.workspace", planner->base + l->buffers[l->workspace[i]].offset));
     nn_set_attr(p->steps[i].op, &NN_I64("nn.workspace_bytes", p->steps[i].workspace));
   }
   for (int r = 0; r < p->n_results; r++)
     if (l->copy_back[r] && mlirAttributeIsNull(nn_result_attr(p->func, r, "nn.copy_back"))) nn_set_result_attr(p->func, r, &NN_BOOL("nn.copy_back", true));
-  nn_set_attr(p->func, &NN_I64("nn.arena", planner->persistent.total + l->arena));
-  nn_set_attr(p->func, &NN_I64("nn.live", planner->persistent.total + l->live));
+  nn_set_attr(p->func, &NN_I64("nn.persistent", planner->base));
+  nn_set_attr(p->func, &NN_I64("nn.arena", larger(planner->base + l->arena, planner->persistent.total)));   // the program loads all that persists
+  nn_set_attr(p->func, &NN_I64("nn.live", planner->base + l->live));
   free(offset);
 }
 
 static int64_t plan_function(Planner *planner, MlirOperation func) {
   PlanProgram p;
   PlanLayout l;
+  planner->base = plan_persistent_end(&planner->persistent, func);
   plan_program_build(&p, planner->module, func, planner->target);
   plan_layout_build(&p, NULL, p.n_steps, PLAN_INPLACE_READ, &l);
   for (int a = 0; a < p.n_args; a++) {
@@ -88,11 +93,11 @@ static int64_t plan_function(Planner *planner, MlirOperation func) {
     b->offset = plan_persistent_offset(&planner->persistent, name);
     free(name);
   }
-  int64_t capacity = planner->budget > planner->persistent.total ? planner->budget - planner->persistent.total : 0;
-  if (!plan_layout_take_places(&p, &l, planner->persistent.total)) plan_layout_place(&p, &l, capacity, PLAN_EFFORT_LONG);
+  int64_t capacity = planner->budget > planner->base ? planner->budget - planner->base : 0;
+  if (!plan_layout_take_places(&p, &l, planner->base)) plan_layout_place(&p, &l, capacity, PLAN_EFFORT_LONG);
   mlirOperationRemoveAttributeByName(func, ref("nn.placed"));
   write_plan(planner, &p, &l);
-  int64_t arena = planner->persistent.total + l.arena;
+  int64_t arena = larger(planner->base + l.arena, planner->persistent.total);
   plan_layout_free(&l);
   plan_program_free(&p);
   return arena;

@@ -169,6 +169,8 @@ typedef struct PlanPersistent {   // Owned
 } PlanPersistent;
 void plan_persistent_build(PlanPersistent *p, MlirModule module, int64_t alignment);
 int64_t plan_persistent_offset(const PlanPersistent *p, const char *name);   // -1: not one of them
+// Where the other buffers of func begin: behind all persistent ones; in @predict, which runs in a process that does nothing else, behind those that it reads itself.
+int64_t plan_persistent_end(const PlanPersistent *p, MlirOperation func);
 char *plan_argument_name(MlirOperation func, int arg);   // nn.name in full, or "arg3". Owned: free()
 void plan_persistent_free(PlanPersistent *p);
 

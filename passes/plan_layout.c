@@ -375,6 +375,21 @@ void plan_persistent_build(PlanPersistent *p, MlirModule module, int64_t alignme
   }
 }
 
+int64_t plan_persistent_end(const PlanPersistent *p, MlirOperation func) {
+  char role[16], function[16];
+  if (p->n == 0 || strcmp(nn_attr_str(func, "sym_name", function, sizeof function, ""), "predict") != 0) return p->total;
+  int64_t end = 0;
+  for (int a = 0; a < nn_function_n_args(func); a++) {
+    if (!nn_is_persistent_role(nn_arg_str(func, a, "nn.role", role, sizeof role, "input"))) continue;
+    char *name = plan_argument_name(func, a);
+    int i = *find_slot((PlanPersistent *)p, name);   // only read
+    int64_t after = i + 1 < p->n ? p->offset[i + 1] : p->total;
+    end = after > end ? after : end;
+    free(name);
+  }
+  return end;
+}
+
 void plan_persistent_free(PlanPersistent *p) {
   for (int i = 0; i < p->n; i++) free(p->names[i]);
   free(p->names);

@@ -9,7 +9,7 @@ typedef struct Printer {
   FILE *out;
   PlanProgram p;
   PlanLayout l;
-  int64_t persistent;   // bytes
+  int64_t persistent;   // bytes, of the function
   int64_t *live;        // Owned, per position: bytes, persistent ones included
   int *returned;        // Owned, per instance: the first returned value that it is, -1: none
   int *also_returned;   // Owned, per returned value: the next one that is the same instance
@@ -141,7 +141,7 @@ static void print_remat(const Printer *t) {
 }
 
 static void print_function(MlirModule module, MlirOperation func, FILE *out) {
-  Printer t = {.out = out, .persistent = nn_attr_i64(mlirModuleGetOperation(module), "nn.persistent", 0)};
+  Printer t = {.out = out, .persistent = nn_attr_i64(func, "nn.persistent", 0)};
   char name[128], arena[32], live[32], persistent[32];
   plan_program_build(&t.p, module, func, NULL);
   plan_layout_build(&t.p, NULL, t.p.n_steps, PLAN_INPLACE_READ, &t.l);

@@ -13,6 +13,7 @@ typedef struct Rematter {
   RematGoal goal;
   const char *policy_name;   // Borrowed
   const char *budget_text;   // Borrowed; as asked for, NULL: none
+  const PlanPersistent *kept;   // Borrowed
   int64_t persistent;        // bytes
   int64_t need, bound;       // bytes: the largest arena found, and what it cannot go below
   double overhead;           // the largest
@@ -30,7 +31,7 @@ static int64_t function_arena(const Rematter *m, MlirOperation func) {
   plan_program_build(&p, m->module, func, m->target);
   plan_layout_build(&p, NULL, p.n_steps, PLAN_INPLACE_DECIDE, &l);
   plan_layout_place(&p, &l, 0, PLAN_EFFORT_LONG);   // as the pass plan does: a percentage is of what would be planned
-  int64_t arena = m->persistent + l.arena;
+  int64_t arena = plan_persistent_end(m->kept, func) + l.arena;
   plan_layout_free(&l);
   plan_program_free(&p);
   return arena;
@@ -116,7 +117,7 @@ static void find_budget(Rematter *m, const MlirOperation *functions, const Remat
   for (int f = 0; f < n; f++) {
     int64_t arena = forms[f].n ? forms[f].items[0].q.arena_none : function_arena(m, functions[f]);
     if (arena > largest) largest = arena;
-    if (!may_recompute(functions[f])) add_need(m, arena, m->persistent);
+    if (!may_recompute(functions[f])) add_need(m, arena, plan_persistent_end(m->kept, functions[f]));
   }
   nn_parse_size(m->budget_text, &m->goal.budget, &percent);
   if (percent > 0) m->goal.budget = (int64_t)fmin(percent / 100 * (double)largest, 0x1p62);
@@ -149,8 +150,8 @@ bool nn_pass_remat(MlirModule module, const NnPassRun *run) {
   Rematter m = {.module = module, .target = run->target};
   PlanPersistent persistent;
   plan_persistent_build(&persistent, module, run->target && run->target->alignment > 0 ? run->target->alignment : 64);
+  m.kept = &persistent;
   m.persistent = persistent.total;
-  plan_persistent_free(&persistent);
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
   RematForms forms[16] = {0};
@@ -165,5 +166,7 @@ bool nn_pass_remat(MlirModule module, const NnPassRun *run) {
   for (int f = 0; f < n; f++)
     if (forms[f].n) rematerialize(&m, &forms[f]);
   if (m.goal.budget > 0) nn_set_attr(mlirModuleGetOperation(module), &NN_I64("nn.budget", m.goal.budget));
-  return report(&m);
+  bool ok = report(&m);
+  plan_persistent_free(&persistent);
+  return ok;
 }
