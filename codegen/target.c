@@ -55,7 +55,7 @@ void target_use_tf32(bool tf32) { uses_tf32 = tf32; }
 const NnTarget *target_set(const char *name, const Machine *m, int64_t (*workspace_bytes)(MlirOperation), bool (*inplace_ok)(MlirOperation, int, int),
                            bool (*epilogue_ok)(MlirOperation), bool groups_updates, int64_t row_bytes, int64_t loss_rows) {
   target = (NnTarget){.name = name, .alignment = NNC_ALIGN, .workspace_bytes = workspace_bytes, .seconds = seconds, .channels_last = true, .inplace_ok = inplace_ok, .epilogue_ok = epilogue_ok,
-                      .groups_updates = groups_updates, .row_bytes = row_bytes, .loss_rows = loss_rows};
+                      .groups_updates = groups_updates, .row_bytes = row_bytes, .loss_rows = loss_rows, .streams_results = groups_updates};
   nn_target_set_machine(m);
   return &target;
 }

@@ -60,7 +60,7 @@ static bool pays(MlirOperation product) {
 
 static void align_scores(MlirOperation loss, int64_t bytes) {
   Scores s;
-  if (!scores_find(loss, &s) || nn_has_attr(loss, "classes") || !pays(s.op[0])) return;
+  if (!scores_find(operand(loss, 0), &s) || nn_has_attr(loss, "classes") || !pays(s.op[0])) return;
   int64_t n = scores_columns(operand(loss, 0)), more = aligned_columns(n, nn_value_type(result(s.op[0])).dtype, bytes) - n;
   if (more == 0 || !scores_are_private(&s, loss)) return;
   MlirValue x = operand(s.op[0], 0);

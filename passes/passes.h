@@ -17,6 +17,7 @@ typedef struct NnTarget {
   bool channels_last;                              // layout the convolutions want
   int64_t row_bytes;                               // rows of a product are best multiples of that; 0: of any size
   int64_t loss_rows;                               // least rows of a chunk of the scores of a loss; 0: they are not cut
+  bool streams_results;                            // its programs can fetch a part of a result while they run
   bool (*epilogue_ok)(MlirOperation kernel);       // it can run a kernel that begins with a convolution; NULL: none
   bool groups_updates;                             // one launch for adjacent updates: `gather` is worth its while
   bool (*inplace_ok)(MlirOperation kernel, int result, int arg);   // its code may write result over arg; NULL: wherever the body allows it

@@ -22,8 +22,7 @@ static bool is_bias(MlirValue v) {
   return dims[0] == nn_value_type(v).rank - 1 && scores_columns(operand(broadcast, 0)) == scores_columns(v);
 }
 
-bool scores_find(MlirOperation loss, Scores *s) {
-  MlirValue v = operand(loss, 0);
+bool scores_find(MlirValue v, Scores *s) {
   for (s->n = 0; s->n < SCORES_MAX_OPS;) {
     MlirOperation op = nn_value_def(v);
     NnOp kind = nn_op_of(op);
@@ -45,9 +44,9 @@ static bool is_read_only_by(MlirValue v, MlirOperation op) {
   return true;
 }
 
-bool scores_are_private(const Scores *s, MlirOperation loss) {
+bool scores_are_private(const Scores *s, MlirOperation reader) {
   for (int i = 0; i < s->n; i++)
-    if (!is_read_only_by(result(s->op[i]), i + 1 < s->n ? s->op[i + 1] : loss)) return false;
+    if (!is_read_only_by(result(s->op[i]), i + 1 < s->n ? s->op[i + 1] : reader)) return false;
   return true;
 }
 

@@ -1,4 +1,4 @@
-// The scores of a loss: a product, then a bias or a cast or both, which a cross-entropy reads. Shared by the passes align and chunk.
+// The scores of a loss: a product, then a bias or a cast or both, which a cross-entropy reads, or which are what a model gives. Shared by the passes align and chunk.
 #ifndef NNC_PASSES_SCORES_H
 #define NNC_PASSES_SCORES_H
 
@@ -6,13 +6,13 @@
 
 enum { SCORES_MAX_OPS = 4 };
 
-// From the product on, up to what the loss reads.
+// From the product on, up to what is read elsewhere.
 typedef struct Scores { int n; MlirOperation op[SCORES_MAX_OPS]; } Scores;
 
-// What the cross-entropy `loss` reads, if it is such scores and the product has rows of leading axes by one matrix.
-bool scores_find(MlirOperation loss, Scores *s);
-// Nothing reads them but each other, the loss, and taps.
-bool scores_are_private(const Scores *s, MlirOperation loss);
+// Whether v is such scores, of rows of leading axes by one matrix.
+bool scores_find(MlirValue v, Scores *s);
+// Nothing reads them but each other, `reader`, and taps.
+bool scores_are_private(const Scores *s, MlirOperation reader);
 // The operand of the broadcast that adds the bias, one number for each column. add is one of the ops.
 MlirValue scores_bias(MlirOperation add);
 int64_t scores_columns(MlirValue v);   // extent of the last axis

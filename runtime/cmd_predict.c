@@ -122,7 +122,8 @@ static bool check_outputs(const NncFunction *f, int64_t records, bool as_lines) 
   return true;
 }
 
-static void print_json(const NncFunction *f, const char *arena, int64_t records, int64_t batch) {
+static void print_json(const Executor *e, int64_t records, int64_t batch) {
+  const NncFunction *f = executor_function(e);
   for (int64_t r = 0; r < records; r++) {
     putchar('{');
     for (int i = 0, n = 0; i < f->n_results; i++) {
@@ -132,7 +133,7 @@ static void print_json(const NncFunction *f, const char *arena, int64_t records,
       printf("%s\"%s\":[", n++ ? "," : "", t->name);
       for (int64_t k = 0; k < per_record; k++) {
         double v;
-        convert_elements(t->dtype, arena + t->offset + (r * per_record + k) * element, NNC_F64, &v, 1);
+        convert_elements(t->dtype, executor_result(e, t) + (r * per_record + k) * element, NNC_F64, &v, 1);
         printf("%s%.9g", k ? "," : "", v);
       }
       putchar(']');
@@ -151,11 +152,11 @@ static const NncTensor *find_scores(const NncFunction *f) {
   return NULL;
 }
 
-static void print_batch_classes(const PredictOptions *o, const Labels *l, const NncTensor *t, const char *arena, int64_t first, int64_t n) {
+static void print_batch_classes(const PredictOptions *o, const Labels *l, const NncTensor *t, const char *result, int64_t first, int64_t n) {
   double *scores = xmalloc(sizeof *scores * (size_t)t->dim[1]);
   int64_t bytes = t->dim[1] * dtype_bytes(t->dtype);
   for (int64_t r = 0; r < n; r++) {
-    convert_elements(t->dtype, arena + t->offset + r * bytes, NNC_F64, scores, t->dim[1]);
+    convert_elements(t->dtype, result + r * bytes, NNC_F64, scores, t->dim[1]);
     print_classes(l, first + r, scores, t->dim[1], o->classes ? o->classes : 1);
   }
   free(scores);
@@ -177,7 +178,8 @@ static SafetensorsWriter *begin_outputs(const char *path, const NncFunction *f, 
   return NULL;
 }
 
-static bool put_batch(SafetensorsWriter *w, const NncFunction *f, const char *arena, int64_t first, int64_t n) {
+static bool put_batch(SafetensorsWriter *w, const Executor *e, int64_t first, int64_t n) {
+  const NncFunction *f = executor_function(e);
   int64_t batch = rows_per_call(f);
   for (int i = 0, index = 0; i < f->n_results; i++) {
     const NncTensor *t = &f->results[i];
@@ -186,8 +188,9 @@ static bool put_batch(SafetensorsWriter *w, const NncFunction *f, const char *ar
     NncDtype dtype = written_dtype(t);
     int64_t elements = has_rows ? tensor_elements(t) / batch : tensor_elements(t), row = elements * dtype_bytes(dtype), rows = has_rows ? n : 1;
     void *wide = dtype == t->dtype ? NULL : xmalloc((size_t)(rows * row));
-    if (wide) convert_elements(t->dtype, arena + t->offset, dtype, wide, rows * elements);
-    bool ok = safetensors_put(w, index++, has_rows ? first * row : 0, wide ? wide : arena + t->offset, rows * row);
+    const void *values = executor_result(e, t);
+    if (wide) convert_elements(t->dtype, values, dtype, wide, rows * elements);
+    bool ok = safetensors_put(w, index++, has_rows ? first * row : 0, wide ? wide : values, rows * row);
     free(wide);
     if (!ok) return false;
   }
@@ -211,9 +214,9 @@ static bool predict(const PredictOptions *o, const NncFunction *f, const Safeten
     if (!ok) break;
     session_write_arguments(&s, f, 0, 0);
     ok = executor_run(s.predict, NULL, NULL) && !signals_stop_requested();
-    if (ok && w) ok = put_batch(w, f, s.arena.base, first, n);
-    else if (ok && show) print_batch_classes(o, labels, scores, s.arena.base, first, n);
-    else if (ok) print_json(f, s.arena.base, n, batch);
+    if (ok && w) ok = put_batch(w, s.predict, first, n);
+    else if (ok && show) print_batch_classes(o, labels, scores, executor_result(s.predict, scores), first, n);
+    else if (ok) print_json(s.predict, n, batch);
   }
   if (w && ok) ok = safetensors_commit(w);
   else if (w) safetensors_abandon(w);

@@ -16,6 +16,7 @@ struct Executor {
   int64_t profiled_runs;
   int64_t max_samples;                 // runs whose times are kept one by one
   float *samples;                      // Owned, max_samples per step
+  char *streamed;                      // Owned: results that are fetched in parts; NULL: there are none
 };
 
 Executor *executor_create(const NncFunction *f, const Arena *arena) {
@@ -24,6 +25,10 @@ Executor *executor_create(const NncFunction *f, const Arena *arena) {
   e->arena = arena;
   e->device = nnc_program.device;
   e->steps = xcalloc((size_t)f->n_steps, sizeof *e->steps);
+  int64_t streamed = 0;
+  for (int i = 0; i < f->n_results; i++)
+    if (f->results[i].streamed) streamed = f->results[i].offset + f->results[i].bytes;
+  if (streamed) e->streamed = xmalloc((size_t)streamed);
   e->prepared = e->device->prepare(f, arena);
   if (e->prepared) return e;
   executor_destroy(e);
@@ -35,6 +40,7 @@ void executor_destroy(Executor *e) {
   if (e->prepared) e->device->release(e->prepared);
   free(e->steps);
   free(e->samples);
+  free(e->streamed);
   free(e);
 }
 
@@ -48,7 +54,7 @@ static bool push_arguments(const Executor *e) {
 
 static bool pull_results(const Executor *e) {
   for (int i = 0; i < e->f->n_results; i++)
-    if (!arena_pull(e->arena, e->f->results[i].offset, e->f->results[i].bytes)) return false;
+    if (!e->f->results[i].streamed && !arena_pull(e->arena, e->f->results[i].offset, e->f->results[i].bytes)) return false;
   return true;
 }
 
@@ -68,17 +74,35 @@ static bool time_step(const Executor *e, int step, double *seconds) {
   return ok;
 }
 
+const char *executor_result(const Executor *e, const NncTensor *t) { return t->streamed ? e->streamed + t->offset : e->arena->base + t->offset; }
+
+// The result that a tap shows a part of; NULL: none.
+static const NncTensor *streamed_result(const Executor *e, const NncTensor *tap) {
+  for (int i = 0; e->streamed && i < e->f->n_results; i++)
+    if (e->f->results[i].streamed && !strcmp(e->f->results[i].name, tap->name)) return &e->f->results[i];
+  return NULL;
+}
+
+// A step that only shows a value.
+static bool run_tap(const Executor *e, const NncTensor *tensor, TapFn tap, void *context) {
+  const NncTensor *result = streamed_result(e, tensor);
+  if (!result && !tap) return true;
+  if (!arena_pull(e->arena, tensor->offset, tensor_span(tensor))) return false;
+  if (result) tensor_from_arena(tensor, e->arena->base, e->streamed + result->offset);
+  else tap(context, tensor, e->arena->base);
+  return true;
+}
+
 static bool run_steps(Executor *e, TapFn tap, void *context) {
   for (int i = 0; i < e->f->n_steps; i++) {
     const NncStep *s = &e->f->steps[i];
-    if (s->kind == NNC_STEP_TAP && tap) {
-      if (!arena_pull(e->arena, s->tap->offset, tensor_span(s->tap))) return false;
-      tap(context, s->tap, e->arena->base);
-    } else if (s->kind != NNC_STEP_TAP && e->profile) {
+    if (s->kind == NNC_STEP_TAP) {
+      if (!run_tap(e, s->tap, tap, context)) return false;
+    } else if (e->profile) {
       double seconds;
       if (!time_step(e, i, &seconds)) return false;
       note_time(e, i, seconds);
-    } else if (s->kind != NNC_STEP_TAP && !e->device->run_step(e->prepared, i)) {
+    } else if (!e->device->run_step(e->prepared, i)) {
       return false;
     }
   }
@@ -86,7 +110,7 @@ static bool run_steps(Executor *e, TapFn tap, void *context) {
   return true;
 }
 
-bool executor_can_stage(const Executor *e) { return e->device->start && !e->profile; }
+bool executor_can_stage(const Executor *e) { return e->device->start && !e->profile && !e->streamed; }
 
 bool executor_stage(Executor *e) { return e->device->stage(e->prepared); }
 

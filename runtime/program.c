@@ -114,7 +114,8 @@ static int64_t step_end(const NncStep *s) {
 int64_t function_used_bytes(const NncFunction *f) {
   int64_t end = nnc_program.persistent_bytes;
   for (int i = 0; i < f->n_args; i++) end = larger(end, f->args[i].offset + f->args[i].bytes);
-  for (int i = 0; i < f->n_results; i++) end = larger(end, f->results[i].offset + f->results[i].bytes);
+  for (int i = 0; i < f->n_results; i++)
+    if (!f->results[i].streamed) end = larger(end, f->results[i].offset + f->results[i].bytes);
   for (int i = 0; i < f->n_steps; i++) {
     int64_t e = step_end(&f->steps[i]);
     if (e < 0) return -1;
@@ -149,7 +150,7 @@ bool program_verify(void) {
     const NncFunction *f = &nnc_program.functions[k];
     ok &= f->arena_bytes <= nnc_program.arena_bytes;
     for (int i = 0; i < f->n_args; i++) ok &= verify_tensor(&f->args[i], 0, f->arena_bytes, f->name);
-    for (int i = 0; i < f->n_results; i++) ok &= verify_tensor(&f->results[i], 0, f->arena_bytes, f->name);
+    for (int i = 0; i < f->n_results; i++) ok &= f->results[i].streamed || verify_tensor(&f->results[i], 0, f->arena_bytes, f->name);
     for (int i = 0; i < f->n_steps; i++) ok &= verify_step(f, &f->steps[i]);
   }
   return ok;

@@ -43,6 +43,7 @@ typedef struct NncTensor {
   int64_t split[NNC_MAX_RANK];
   int perm[NNC_MAX_RANK];
   int64_t pitch;             // taps: elements from row to row, where that is more than the last of dim; 0: it is not
+  bool streamed;             // results: fetched in parts, by the taps of its name, into memory beside the arena, at `offset` there
   int64_t first_row, rows;   // taps of a part: which rows of the value, all axes but the last one; rows 0: all
   int64_t limit;             // integer inputs that select a row or a class: values lie in [0, limit); 0: any value
   bool whole;                // inputs: all of the tensor is read, without an axis of records (a graph)

@@ -123,7 +123,8 @@ typedef void (*TapFn)(void *context, const NncTensor *tensor, const char *arena)
 Executor *executor_create(const NncFunction *f, const Arena *arena);   // makes the library operations; NULL after reporting
 void executor_destroy(Executor *e);
 const NncFunction *executor_function(const Executor *e);
-bool executor_run(Executor *e, TapFn tap, void *context);              // tap may be NULL
+bool executor_run(Executor *e, TapFn tap, void *context);              // tap may be NULL; not seen by it: taps that are parts of results
+const char *executor_result(const Executor *e, const NncTensor *t);    // the bytes of a result after a run; borrowed, until the next one
 // The same in halves: start may return before the run has ended, finish waits. Between them the arguments of the next run, of this or another executor, may
 // be written to the arena and staged, where executor_can_stage: its start then takes those. One run at a time.
 bool executor_can_stage(const Executor *e);

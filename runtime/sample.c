@@ -140,7 +140,7 @@ static bool run(Sampler *p, int64_t after) {
   bool ok = run_model(p, first, after);
   if (!session_restore_carried(&p->s, saved) || !ok) return false;
   int64_t row = p->n - first - 1, bytes = p->tokens * dtype_bytes(p->output->dtype);
-  convert_elements(p->output->dtype, p->s.arena.base + p->output->offset + row * bytes, NNC_F64, p->scores, p->tokens);
+  convert_elements(p->output->dtype, executor_result(p->s.predict, p->output) + row * bytes, NNC_F64, p->scores, p->tokens);
   return true;
 }
 

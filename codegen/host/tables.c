@@ -499,6 +499,25 @@ static void add_copies(Tables *w, MlirOperation func) {
   }
 }
 
+// Results that leave as taps of their rows, in memory of the host beside the arena.
+static void add_streamed(Text *t, MlirOperation func, int *count) {
+  NnStepList steps = nn_flatten(func);
+  int64_t offset = 0;
+  for (int i = 0; i < steps.n; i++) {
+    MlirOperation op = steps.items[i].op;
+    if (nn_op_of(op) != NN_OP_tap || !nn_has_attr(op, "role") || nn_attr_i64(op, "first", 0) > 0) continue;
+    int64_t shape[NN_MAX_RANK];
+    int rank = nn_attr_i64s(op, "shape", shape, NN_MAX_RANK);
+    NnType type = nn_type(nn_value_type(mlirOperationGetOperand(op, 0)).dtype, rank, shape);
+    char *name = string_of(mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("name")));
+    add_tensor(t, name, "NNC_OUTPUT", &type, offset, -1, ",\"\",.streamed=true");
+    offset += (nn_type_bytes(&type) + NNC_ALIGN - 1) / NNC_ALIGN * NNC_ALIGN;
+    free(name);
+    (*count)++;
+  }
+  nn_steps_free(&steps);
+}
+
 static void add_results(Tables *w, Text *t, MlirOperation func, int *count) {
   MlirOperation ret = nn_function_return(func);
   for (int r = 0; r < nn_function_n_results(func); r++) {
@@ -547,6 +566,7 @@ static void add_function(Tables *w, MlirOperation func, int index, Text *out, Te
     if (!is_persistent(func, a)) add_argument(out, func, a), n_args++;
   text_add(out, "  {0}};\nstatic const NncTensor R%d[] = {\n", index);
   add_results(w, out, func, &n_results);
+  add_streamed(out, func, &n_results);
   text_add(out, "  {0}};\n");
   char *name = string_of(mlirOperationGetAttributeByName(func, mlirStringRefCreateFromCString("sym_name")));
   text_add(entry, "  {.name=\"%s\",.n_args=%d,.args=A%d,.n_results=%d,.results=R%d,.n_steps=%d,.steps=S%d,.arena_bytes=%lld,.live_bytes=%lld,.flops=%.6g,.recompute_overhead=%.6g},\n",

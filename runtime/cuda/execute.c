@@ -85,7 +85,7 @@ static void count_step(const NncStep *s, size_t *n_inside, size_t *n, size_t *mo
 
 static size_t bytes_of(int n, const NncTensor *tensors) {
   size_t sum = 1;   // nothing cannot be allocated
-  for (int i = 0; i < n; i++) sum += (size_t)tensors[i].bytes;
+  for (int i = 0; i < n; i++) sum += tensors[i].streamed ? 0 : (size_t)tensors[i].bytes;
   return sum;
 }
 
