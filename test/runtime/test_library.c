@@ -276,6 +276,27 @@ static void check_winograd_parts(void) {
   }
 }
 
+// The same product once more, added to what it has left in C: twice that.
+static void check_added(const NncMatmul *product, void *const buffers[3], double bound) {
+  NncMatmul d = *product;
+  int64_t n = d.m * d.n;
+  d.adds = true;
+  note_shape(NN_OP_matmul_rows_to, 3, (int64_t[]){d.m, d.n, d.k});
+  d.scratch_bytes = nnc_matmul_scratch(&d);
+  char error[200] = "";
+  const NncOperation *op = nnc_matmul_prepare(&d, error, sizeof error);
+  CHECK(op != NULL, "%s", error);
+  unsigned char *workspace = aligned_alloc(64, (size_t)d.scratch_bytes + 64);
+  memset(workspace, 0xff, (size_t)d.scratch_bytes + 64);
+  double *before = malloc(sizeof *before * (size_t)n), worst = 0;
+  for (int64_t i = 0; i < n; i++) before[i] = value_at(buffers[2], i, d.result);
+  if (op) CHECK(nnc_operation_execute(op, buffers, workspace), "execute");
+  for (int64_t i = 0; i < n; i++) worst = fmax(worst, fabs(value_at(buffers[2], i, d.result) - 2 * before[i]));
+  CHECK(worst <= bound, "%d: %dx%dx%d (%s): %g", d.dtype, (int)d.m, (int)d.n, (int)d.k, nnc_matmul_implementation(&d), worst);
+  for (int i = 0; i < 64; i++) CHECK(workspace[d.scratch_bytes + i] == 0xff, "wrote beyond the workspace");
+  free(before), free(workspace);
+}
+
 static void check_matmul(NncDtype dtype, NncDtype result, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb, int64_t slack, bool shared_b) {
   note_shape(ta && !tb && batch == 1 ? NN_OP_matmul_rows : NN_OP_matmul, 4, (int64_t[]){batch, m, n, k});   // rows of outer products: a' b
   int64_t lda = (ta ? m : k) + slack, ldb = (tb ? k : n) + slack, ldc = n + slack;
@@ -308,6 +329,7 @@ static void check_matmul(NncDtype dtype, NncDtype result, int64_t batch, int64_t
       }
   CHECK(worst / scale < bound(result, 1e-6) && padding_kept, "%d to %d: %dx(%dx%d)x(%dx%d) %d%d slack %d shared %d (%s): %g",
         dtype, result, (int)batch, (int)m, (int)k, (int)k, (int)n, ta, tb, (int)slack, shared_b, nnc_matmul_implementation(&d), worst);
+  if (op && ta && !tb && batch == 1 && !slack && (result == NNC_F32 || result == NNC_F64)) check_added(&d, buffers, bound(result, 1e-6) * scale);
   for (int i = 0; i < 3; i++) free(buffers[i]);
   free(a), free(b), free(workspace);
 }
