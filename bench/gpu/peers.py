@@ -112,7 +112,7 @@ def train(o, name, dtype):
         y, clip = torch.randint(10, (batch,), device=device), None
         optimizer, options = torch.optim.SGD, dict(lr=0.1, momentum=0.9, weight_decay=1e-4)
     else:
-        batch, tokens = (1, 16) if o.tiny else (16, 1024)
+        batch, tokens = (1, 16) if o.tiny else (64 if dtype == 'bf16' else 16, 1024)
         model = (Gpt2(99, 16, 24, 1, 2) if o.tiny else Gpt2()).to(device)
         x, y, clip = torch.randint(99, (batch, tokens), device=device), torch.randint(99, (batch * tokens,), device=device), 1.0
         optimizer, options = torch.optim.AdamW, dict(lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1)
