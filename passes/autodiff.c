@@ -153,7 +153,7 @@ static MlirOperation first_reader(MlirOperation op) {
 // Forward ops that are marked as backward ones, and what follows from them, move to in front of what reads them first, with their taps.
 static void sink_backward(MlirOperation *ops, int n) {
   for (int i = 0; i < n; i++)
-    if (nn_op_of(ops[i]) != NN_OP_NONE && !is_backward(ops[i]) && reads_backward(ops[i])) nn_set_attr(ops[i], &NN_STR("nn.phase", "backward"));
+    if ((nn_op_of(ops[i]) != NN_OP_NONE || is_scan(ops[i])) && !is_backward(ops[i]) && reads_backward(ops[i])) nn_set_attr(ops[i], &NN_STR("nn.phase", "backward"));
   for (int i = n - 1; i >= 0; i--) {
     MlirOperation reader = is_backward(ops[i]) ? first_reader(ops[i]) : nn_null_operation();
     if (mlirOperationIsNull(reader)) continue;

@@ -47,9 +47,8 @@ module attributes {nn.optimizer = "sgd"} {
 //--- shared.mlir
 // A parameter used twice (tied weights): both shares are added; its update stands after the last op that reads it.
 // CHECK-LABEL: func.func @train
-// CHECK: %[[D2:.*]] = "nn.matmul_rows"
-// CHECK: %[[D1:.*]] = "nn.matmul_rows"
-// CHECK: %[[G:.*]] = "nn.add"(%[[D2]], %[[D1]]) {nn.phase = "backward"}
+// CHECK: %[[D2:.*]] = "nn.matmul_rows"(
+// CHECK: %[[G:.*]] = "nn.matmul_rows_to"({{.*}}, %[[D2]]) {nn.phase = "backward"}
 // CHECK: "nn.tap"(%[[G]]) {name = "grad.w"
 // CHECK-NOT: "nn.matmul"(%{{.*}}, %arg1)
 // CHECK: "nn.sub"(%arg1
