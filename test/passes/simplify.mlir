@@ -281,6 +281,27 @@ func.func @relu_read_twice(%x: tensor<2x4x8x8xf32>) -> (tensor<2x4x4x4xf32>, ten
   return %1#0, %0 : tensor<2x4x4x4xf32>, tensor<2x4x8x8xf32>
 }
 
+// Two gradients of a weight: one product adds to the other. Not to what others read, to what is no such product, or in a narrow type.
+// CHECK-LABEL: func.func @summed
+// CHECK: %[[A:.*]] = "nn.matmul_rows"(%arg0, %arg1) {{.*}} -> tensor<3x5xf32>
+// CHECK: %[[TO:.*]] = "nn.matmul_rows_to"(%arg1, %arg0, {{.*}}) : (tensor<4x5xf32>, tensor<4x3xf32>, tensor<5x3xf32>) -> tensor<5x3xf32>
+// CHECK: %[[OTHER:.*]] = "nn.add"(%[[A]], %arg2)
+// CHECK: %[[NARROW:.*]] = "nn.add"({{.*}} -> tensor<3x3xbf16>
+// CHECK: return %[[TO]], %[[OTHER]], %[[A]], %[[NARROW]]
+func.func @summed(%x: tensor<4x3xf32>, %y: tensor<4x5xf32>, %table: tensor<3x5xf32>, %n: tensor<4x3xbf16>) -> (tensor<5x3xf32>, tensor<3x5xf32>, tensor<3x5xf32>, tensor<3x3xbf16>) {
+  %0 = "nn.matmul_rows"(%x, %y) : (tensor<4x3xf32>, tensor<4x5xf32>) -> tensor<3x5xf32>
+  %e = "nn.exp"(%y) : (tensor<4x5xf32>) -> tensor<4x5xf32>
+  %1 = "nn.matmul_rows"(%e, %x) : (tensor<4x5xf32>, tensor<4x3xf32>) -> tensor<5x3xf32>
+  %2 = "nn.matmul_rows"(%y, %x) : (tensor<4x5xf32>, tensor<4x3xf32>) -> tensor<5x3xf32>
+  %3 = "nn.add"(%1, %2) : (tensor<5x3xf32>, tensor<5x3xf32>) -> tensor<5x3xf32>
+  %4 = "nn.add"(%0, %table) : (tensor<3x5xf32>, tensor<3x5xf32>) -> tensor<3x5xf32>
+  %m = "nn.neg"(%n) : (tensor<4x3xbf16>) -> tensor<4x3xbf16>
+  %5 = "nn.matmul_rows"(%n, %n) : (tensor<4x3xbf16>, tensor<4x3xbf16>) -> tensor<3x3xbf16>
+  %6 = "nn.matmul_rows"(%m, %n) : (tensor<4x3xbf16>, tensor<4x3xbf16>) -> tensor<3x3xbf16>
+  %7 = "nn.add"(%5, %6) : (tensor<3x3xbf16>, tensor<3x3xbf16>) -> tensor<3x3xbf16>
+  return %3, %4, %0, %7 : tensor<5x3xf32>, tensor<3x5xf32>, tensor<3x5xf32>, tensor<3x3xbf16>
+}
+
 // Rows scattered into zeros and added to a table are added to the table itself; not where the scattered table has another reader.
 // CHECK-LABEL: func.func @scattered
 // CHECK: %[[TO:.*]] = "nn.scatter_add_to"(%arg0, %arg1, %arg2)
