@@ -1,7 +1,6 @@
 // Attention against its definition (test/ir/reference.c), forward and backward: lengths of 1, primes and multiples of tiles, shared heads, both layouts, masks, dropout. On
-// the host, where the bits do not depend on the number of threads, and as the kernels of a GPU in the emulator, with tensor cores and without. Packed gradients have the
-// bits of separate ones. In f32, f64, bf16 and f16, and
-// with f32 products as tf32; the reference computes in f64 from the same rounded operands.
+// the host, where the bits do not depend on the number of threads, and as the kernels of a GPU in the emulator, with tensor cores and without. In f32, f64, bf16 and f16, and
+// with f32 products as tf32; the reference computes in f64 from the same rounded operands. Packed gradients have the bits of separate ones.
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
