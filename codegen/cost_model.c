@@ -189,7 +189,7 @@ CostWork cost_work(MlirOperation op, MlirOperation kernel) {
   work.flops = nn_op_flops(op);
   switch (nn_op_of(op)) {
   case NN_OP_matmul: case NN_OP_matmul_rows: case NN_OP_matmul_rows_to: add_matmul(&work, op); break;
-  case NN_OP_attention: case NN_OP_attention_grad: add_attention(&work, op); break;
+  case NN_OP_attention: case NN_OP_attention_grad: case NN_OP_attention_grad_packed: add_attention(&work, op); break;
   case NN_OP_conv2d: case NN_OP_conv2d_input_grad: case NN_OP_conv2d_weight_grad: add_conv(&work, op); break;
   default: return work;
   }

@@ -260,11 +260,12 @@ MlirOperation nn_function_return(MlirOperation func);           // func.return, 
 bool nn_is(MlirOperation op, const char *full_name);            // nn_is(op, "func.call")
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Attention (ops/attention.c): what an attention or attention_grad op computes.
+// Attention (ops/attention.c): what an attention, attention_grad or attention_grad_packed op computes.
 
 typedef struct NnAttention {
   NnDtype dtype;
   bool backward, causal, heads_last;             // heads_last: q[B, T, H, D] instead of q[B, H, T, D]
+  bool packed;                                   // the gradients are one tensor, those of each token side by side
   int64_t batch, heads, groups, n_queries, n_keys, head_dim;   // groups: heads of keys and values
   double scale, dropout;
   int mask, key;                                 // operands; -1: none

@@ -23,6 +23,7 @@
 #define nn_vjp_argmax NULL
 #define nn_vjp_maxpool2d_grad NULL
 #define nn_vjp_attention_grad NULL
+#define nn_vjp_attention_grad_packed NULL
 #define nn_vjp_stop_gradient NULL
 #define nn_vjp_tap NULL
 #define nn_vjp_checkpoint NULL

@@ -146,6 +146,44 @@ static MlirValue rule_reduce(MlirOperation op, MlirValue x) {
   return nn_constant(&b, to, total);
 }
 
+// v has for each token what all heads have of gradient `which` of an attention, from `axis` on, and nothing else reads that gradient: gives the attention_grad.
+static bool is_gradient_rows(MlirValue v, int64_t axis, int which, MlirOperation *grad) {
+  NnType type = nn_value_type(v);
+  int64_t row = 1;
+  for (int i = (int)axis; i < type.rank; i++) row *= type.dim[i];
+  if (!rewrite_has_one_use(v)) return false;
+  MlirOperation def;
+  if (simplify_is(v, NN_OP_reshape, &def)) v = operand(def, 0);
+  bool moved = simplify_is(v, NN_OP_transpose, &def) && rewrite_has_one_use(v);   // from [B, H, T, D]
+  if (moved) {
+    int64_t perm[NN_MAX_RANK];
+    int rank = nn_attr_i64s(def, "perm", perm, NN_MAX_RANK);
+    if (rank != 4 || perm[0] != 0 || perm[1] != 2 || perm[3] != 3) return false;
+    v = operand(def, 0);
+  }
+  *grad = nn_value_def(v);
+  if (nn_op_of(*grad) != NN_OP_attention_grad || nn_value_index(v) != which || !rewrite_has_one_use(v)) return false;
+  NnAttention a = nn_attention_of(*grad);
+  return a.heads_last != moved && row == (which == 0 ? a.heads : a.groups) * a.head_dim;
+}
+
+// The gradients of queries, keys and values that are slices of one tensor, joined: attention writes them side by side.
+static MlirValue rule_concat(MlirOperation op) {
+  NnType type = nn_value_type(result(op));
+  if (mlirOperationGetNumOperands(op) == 1) return operand(op, 0);
+  if (mlirOperationGetNumOperands(op) != 3) return none();
+  MlirOperation grad[3];
+  for (int i = 0; i < 3; i++)
+    if (!is_gradient_rows(operand(op, i), nn_attr_i64(op, "axis", 0), i, &grad[i]) || !mlirOperationEqual(grad[i], grad[0])) return none();
+  NnAttention a = nn_attention_of(grad[0]);
+  if (a.n_queries != a.n_keys) return none();
+  NnBuilder b = rewrite_builder(grad[0]);
+  MlirValue operands[NN_MAX_OPERANDS];
+  int n = (int)mlirOperationGetNumOperands(grad[0]);
+  for (int i = 0; i < n; i++) operands[i] = operand(grad[0], i);
+  return nn_reshape(&b, nn_build_like(&b, NN_OP_attention_grad_packed, grad[0], n, operands, NULL), type.rank, type.dim);
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 
 // v is a transpose of the last two axes alone: gives what it transposes.
@@ -202,7 +240,7 @@ MlirValue simplify_view(MlirOperation op) {
     case NN_OP_broadcast: return rule_broadcast(op, operand(op, 0));
     case NN_OP_slice: return rule_slice(op, operand(op, 0));
     case NN_OP_pad: return rule_pad(op, operand(op, 0));
-    case NN_OP_concat: return mlirOperationGetNumOperands(op) == 1 ? operand(op, 0) : none();
+    case NN_OP_concat: return rule_concat(op);
     case NN_OP_reduce_sum: case NN_OP_reduce_max: return rule_reduce(op, operand(op, 0));
     case NN_OP_gather: return rule_gather(op);
     case NN_OP_matmul: return rule_matmul(op);

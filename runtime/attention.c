@@ -11,7 +11,7 @@
 // bf16 and f16 become f32 tile by tile; dk and dv are summed in f32 for a part at a time.
 enum { TILE_QUERIES = 64, TILE_KEYS = 64, BLOCK_ROWS = 6, KEYS_OF_UNIT = 256 };
 
-// Where the operands lie: strides in elements; q stands for o and the gradients of both, k for v and theirs.
+// Where the operands lie: strides in elements; q stands for o and its gradient, k for v; the gradients of q, and those of k and v, lie as to_q and to_k say.
 typedef struct Strides { int64_t batch, head, row; } Strides;
 
 static Strides strides_of(const NncAttention *a, int64_t heads, int64_t tokens) {
@@ -21,7 +21,7 @@ static Strides strides_of(const NncAttention *a, int64_t heads, int64_t tokens) 
 
 typedef struct Problem {
   NncAttention a;
-  Strides q, k;
+  Strides q, k, to_q, to_k;
   const void *in_q, *in_k, *in_v, *in_o, *in_do;
   const uint8_t *mask;         // NULL: none
   const uint32_t *key;         // NULL: no dropout
@@ -151,15 +151,26 @@ static int64_t bytes_of_thread(const NncAttention *a) {
 
 int64_t nnc_attention_scratch(const NncAttention *a) { return nnc_library_threads() * bytes_of_thread(a); }
 
+static void place_packed(Problem *p, char *gradients) {
+  const NncAttention *a = &p->a;
+  int64_t bytes = is_narrow(a) ? 2 : element_bytes(a), row = (a->heads + 2 * a->groups) * a->head_dim;
+  p->to_q = p->to_k = (Strides){a->n_queries * row, a->head_dim, row};
+  p->dq = gradients;
+  p->dk = gradients + a->heads * a->head_dim * bytes;
+  p->dv = gradients + (a->heads + a->groups) * a->head_dim * bytes;
+}
+
 static Problem problem_of(const NncAttention *a, void *const *buffers, void *workspace) {
   Problem p = {.a = *a, .q = strides_of(a, a->heads, a->n_queries), .k = strides_of(a, a->groups, a->n_keys), .columns = tile_columns(a), .workspace = workspace, .bytes_of_thread = bytes_of_thread(a)};
+  p.to_q = p.q, p.to_k = p.k;
   int n = 0;
   p.in_q = buffers[n++], p.in_k = buffers[n++], p.in_v = buffers[n++];
   if (a->backward) p.in_o = buffers[n++], p.lse = buffers[n++], p.in_do = buffers[n++];
   if (a->masked) p.mask = buffers[n++];
   if (a->dropout > 0) p.key = buffers[n++];
-  if (a->backward) p.dq = buffers[n++], p.dk = buffers[n++], p.dv = buffers[n++];
-  else p.o = buffers[n++], p.lse = buffers[n++];
+  if (!a->backward) p.o = buffers[n++], p.lse = buffers[n++];
+  else if (a->packed) place_packed(&p, buffers[n]);
+  else p.dq = buffers[n++], p.dk = buffers[n++], p.dv = buffers[n++];
   return p;
 }
 

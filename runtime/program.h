@@ -74,10 +74,11 @@ typedef struct NncMatmul {     // C[b] = A[b] (m x k) * B[b] (k x n), or C[b] +=
 
 // softmax(scale q k' + mask) v of each batch and head, and its gradients, without the scores in memory. q and what has its shape: (batch, heads, n_queries, head_dim),
 // or with heads_last (batch, n_queries, heads, head_dim); k, v likewise with `groups` heads, each for heads / groups heads of q. buffers: q, k, v, mask, key, o, lse;
-// backward q, k, v, o, lse, do, mask, key, dq, dk, dv; mask (batch, n_keys) bytes and key i32[4] only where masked and where dropout > 0.
+// backward q, k, v, o, lse, do, mask, key, dq, dk, dv; mask (batch, n_keys) bytes and key i32[4] only where masked and where dropout > 0. packed: the gradients are one buffer,
+// (batch, n_queries, (heads + 2 groups) head_dim): of each token dq of all heads, then dk, then dv; n_keys is n_queries then.
 typedef struct NncAttention {
   NncDtype dtype;              // lse (batch, heads, n_queries) has the same
-  bool backward, causal, heads_last, masked;   // causal: query i sees keys 0 .. i + n_keys - n_queries
+  bool backward, packed, causal, heads_last, masked;   // causal: query i sees keys 0 .. i + n_keys - n_queries
   int64_t batch, heads, groups, n_queries, n_keys, head_dim;
   double scale, dropout;
   int64_t scratch_bytes;

@@ -29,7 +29,7 @@ static TileType type_of(NncDtype dtype) {
 static Attention attention_of(MlirOperation op) {
   NncAttention r = host_attention_record(op);
   Attention a = {.type = type_of(r.dtype), .batch = r.batch, .heads = r.heads, .groups = r.groups, .n_queries = r.n_queries, .n_keys = r.n_keys,
-                 .head_dim = (int)r.head_dim, .backward = r.backward, .causal = r.causal, .masked = r.masked, .scale = r.scale, .dropout = r.dropout};
+                 .head_dim = (int)r.head_dim, .backward = r.backward, .packed = r.packed, .causal = r.causal, .masked = r.masked, .scale = r.scale, .dropout = r.dropout};
   a.q = a.o = strides(&r, r.heads, r.n_queries);
   a.k = a.v = strides(&r, r.groups, r.n_keys);
   a.plain = !cuda_has_tensor_cores() || !attention_supported(&a) || !is_aligned(op);
@@ -46,9 +46,9 @@ static unsigned long long bits(double x) {
 
 static char *name_of(const Attention *a) {
   static const char *const types[] = {"bf16", "f16", "tf32", "f32", "f64"};
-  return text_format("attention%s_%s_%lldx%lldx%lldx%lldx%lldx%d_%s%s%s%s%s_s%016llx_p%016llx", a->backward ? "_grad" : "", types[a->type], (long long)a->batch, (long long)a->heads,
+  return text_format("attention%s_%s_%lldx%lldx%lldx%lldx%lldx%d_%s%s%s%s%s%s_s%016llx_p%016llx", a->backward ? "_grad" : "", types[a->type], (long long)a->batch, (long long)a->heads,
                      (long long)a->groups, (long long)a->n_queries, (long long)a->n_keys, a->head_dim, a->q.row == a->head_dim ? "bhtd" : "bthd", a->causal ? "_causal" : "",
-                     a->masked ? "_masked" : "", a->plain ? "_plain" : "", a->wgmma ? "_wgmma" : "", bits(a->scale), bits(a->dropout));
+                     a->masked ? "_masked" : "", a->packed ? "_packed" : "", a->plain ? "_plain" : "", a->wgmma ? "_wgmma" : "", bits(a->scale), bits(a->dropout));
 }
 
 char *cuda_attention_name(MlirOperation op) {
@@ -71,8 +71,8 @@ static const char *arithmetic(const Attention *a) {
 }
 
 static void comment(const Attention *a, const char *name, Text *t) {
-  text_add(t, "// %s: %s of %lld x %lld heads (%lld of keys), %lld queries, %lld keys of %d%s\n", name, a->backward ? "gradients of attention" : "attention", (long long)a->batch,
-           (long long)a->heads, (long long)a->groups, (long long)a->n_queries, (long long)a->n_keys, a->head_dim, a->causal ? ", causal" : "");
+  text_add(t, "// %s: %s of %lld x %lld heads (%lld of keys), %lld queries, %lld keys of %d%s%s\n", name, a->backward ? "gradients of attention" : "attention", (long long)a->batch,
+           (long long)a->heads, (long long)a->groups, (long long)a->n_queries, (long long)a->n_keys, a->head_dim, a->causal ? ", causal" : "", a->packed ? ", side by side" : "");
   text_add(t, "// recomputes %s%s\n", a->backward ? "the probabilities" : "nothing", a->backward && a->dropout > 0 ? " and the draws of the dropout" : "");
   text_add(t, "// %s%s\n", arithmetic(a),
            a->backward ? "; computes the scores again from q, k and each row's log-sum-exp" : "; softmax online");

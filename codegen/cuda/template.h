@@ -204,15 +204,16 @@ typedef struct Attention {
   bool masked;                 // keys whose byte of mask is 0 are not seen
   bool plain;                  // without tensor cores
   bool wgmma;                  // with the products of warpgroups
+  bool packed;                 // the gradients are one tensor (batch, tokens, (heads + 2 groups) head_dim): of each token dq of all heads, then dk, then dv
   double scale, dropout;
-  AttentionStrides q, k, v, o; // gradients have the strides of their values
+  AttentionStrides q, k, v, o; // gradients that are not packed have the strides of their values
 } Attention;
 // Whether the tensor-core kernels fit: head dimension 64 or 128, rows of multiples of 16 bytes.
 bool attention_supported(const Attention *a);
 bool attention_wgmma_supported(const Attention *a);   // and those with the products of warpgroups, where the architecture has them
 // The kernels of attention or, if `backward`, of its gradients, run in order. All have the same parameters. Forward: q, k, v, mask (batch, n_keys) bytes if masked, key
 // i32[4] if dropout > 0, o (written), lse (batch, heads, n_queries) f32, or f64 with f64 (written): the logarithm of the row's sum of exponentials, infinite for a row that
-// sees no key. Backward: q, k, v, o, lse, do, mask, key, dq, dk, dv (written), delta (as lse; workspace). No sum depends on timing.
+// sees no key. Backward: q, k, v, o, lse, do, mask, key, dq, dk, dv (written; packed: one), delta (as lse; workspace). No sum depends on timing.
 int attention_launches(const Attention *a);
 int64_t attention_workspace(const Attention *a);   // bytes
 void attention_build(LLVMModuleRef module, const Attention *a, int which, const char *name, TemplateLaunch *launch);

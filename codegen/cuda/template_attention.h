@@ -7,10 +7,11 @@
 
 typedef enum AttentionKernel { ATTENTION_FORWARD, ATTENTION_BACKWARD_Q, ATTENTION_BACKWARD_KV } AttentionKernel;
 
-// The parameters of a kernel; NULL where it has none of that name. dy: the gradient of o.
+// The parameters of a kernel; NULL where it has none of that name. dy: the gradient of o; dq, dk, dv: of packed gradients, where they begin.
 typedef struct AttentionOperands { Val q, k, v, mask, key, o, lse, dy, dq, dk, dv, delta; } AttentionOperands;
 // Begins the kernel and names its parameters.
 AttentionOperands attention_declare(Build *b, LLVMModuleRef module, const Attention *a, AttentionKernel kernel, const char *name, int threads);
+AttentionStrides attention_gradient_strides(const Attention *a, const AttentionStrides *value);   // of dq, dk, dv, from those of q, k, v
 void attention_plain(LLVMModuleRef module, const Attention *a, AttentionKernel kernel, const char *name, TemplateLaunch *launch);   // template_attention_plain.c
 void attention_forward(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch);                         // with tensor cores
 void attention_backward_q(LLVMModuleRef module, const Attention *a, const char *name, TemplateLaunch *launch);
@@ -85,6 +86,7 @@ void attention_sums(AttentionBlock *x, Sums *sums);                             
 void attention_accumulate(AttentionBlock *x, Scores p, const Tile *tile, Sums *sums);      // sums += p tile
 // Sums times factor (a value per row: m, half; NULL: factor is `uniform`) in the element type to the operand's rows.
 void attention_store(AttentionBlock *x, const Sums *sums, Val (*factor)[2], Val uniform, Val base, const AttentionStrides *s, Val head);
+void attention_store_gradient(AttentionBlock *x, const Sums *sums, double factor, Val base, const AttentionStrides *value, Val head);   // value: the strides of what it is the gradient of
 Val attention_quad(AttentionBlock *x, Val v, bool maximum);                                // over the four lanes that share a row
 
 // template_attention_backward.c: what both forms of the gradient do.

@@ -21,21 +21,30 @@ void attention_build(LLVMModuleRef module, const Attention *a, int which, const 
   else attention_backward_kv(module, a, name, launch);
 }
 
-// In order: name, how each kernel uses it (template.h), and where it goes.
-typedef struct Parameter { const char *name; char use[3]; Val *to; } Parameter;
+AttentionStrides attention_gradient_strides(const Attention *a, const AttentionStrides *value) {
+  int64_t row = (a->heads + 2 * a->groups) * a->head_dim;
+  return a->packed ? (AttentionStrides){a->n_queries * row, a->head_dim, row} : *value;
+}
+
+// In order: name, how each kernel uses it (template.h), where it goes, and whether this attention has none.
+typedef struct Parameter { const char *name; char use[3]; Val *to; bool absent; } Parameter;
 
 AttentionOperands attention_declare(Build *b, LLVMModuleRef module, const Attention *a, AttentionKernel kernel, const char *name, int threads) {
   AttentionOperands p = {0};
-  const Parameter forward[] = {{"q", "r", &p.q}, {"k", "r", &p.k}, {"v", "r", &p.v}, {"mask", "r", &p.mask}, {"key", "r", &p.key}, {"o", "p", &p.o}, {"lse", "p", &p.lse}};
-  const Parameter backward[] = {{"q", "-rr", &p.q}, {"k", "-rr", &p.k}, {"v", "-rr", &p.v}, {"o", "-r-", &p.o}, {"lse", "-rr", &p.lse}, {"do", "-rr", &p.dy},
-                                {"mask", "-rr", &p.mask}, {"key", "-rr", &p.key}, {"dq", "-p-", &p.dq}, {"dk", "--p", &p.dk}, {"dv", "--p", &p.dv}, {"delta", "-pr", &p.delta}};
-  const Parameter *all = a->backward ? backward : forward, *kept[12];
-  char uses[13];
-  int n = 0, total = a->backward ? 12 : 7;
+  Val packed = NULL;
+  bool unmasked = !a->masked, keeps = a->dropout <= 0;
+  const Parameter forward[] = {{"q", "r", &p.q, false}, {"k", "r", &p.k, false}, {"v", "r", &p.v, false}, {"mask", "R", &p.mask, unmasked}, {"key", "R", &p.key, keeps},
+                               {"o", "p", &p.o, false}, {"lse", "p", &p.lse, false}};
+  const Parameter backward[] = {{"q", "-rr", &p.q, false}, {"k", "-rr", &p.k, false}, {"v", "-rr", &p.v, false}, {"o", "-r-", &p.o, false}, {"lse", "-rr", &p.lse, false},
+                                {"do", "-rr", &p.dy, false}, {"mask", "-RR", &p.mask, unmasked}, {"key", "-RR", &p.key, keeps}, {"dq", "-p-", &p.dq, a->packed},
+                                {"dk", "--p", &p.dk, a->packed}, {"dv", "--p", &p.dv, a->packed}, {"gradients", "-pp", &packed, !a->packed}, {"delta", "-pr", &p.delta, false}};
+  const Parameter *all = a->backward ? backward : forward, *kept[13];
+  char uses[14];
+  int n = 0, total = a->backward ? 13 : 7;
   for (int i = 0; i < total; i++) {
-    if ((all[i].to == &p.mask && !a->masked) || (all[i].to == &p.key && a->dropout <= 0)) continue;
+    if (all[i].absent) continue;
     char use = all[i].use[kernel];
-    uses[n] = use == 'r' && (a->plain || all[i].to == &p.mask || all[i].to == &p.key) ? 'R' : use;
+    uses[n] = use == 'r' && a->plain ? 'R' : use;
     kept[n++] = &all[i];
   }
   uses[n] = 0;
@@ -43,6 +52,12 @@ AttentionOperands attention_declare(Build *b, LLVMModuleRef module, const Attent
   for (int i = 0; i < n; i++) {
     Val v = build_parameter(b, i, kept[i]->name);
     if (uses[i] != '-') *kept[i]->to = v;
+  }
+  if (packed) {
+    int64_t bytes = a->head_dim * tile_element_bytes(a->type);   // of a head
+    p.dq = packed;
+    p.dk = build_offset(b, packed, build_i64_constant(b, a->heads * bytes));
+    p.dv = build_offset(b, packed, build_i64_constant(b, (a->heads + a->groups) * bytes));
   }
   return p;
 }
@@ -228,6 +243,11 @@ void attention_store(AttentionBlock *x, const Sums *sums, Val (*factor)[2], Val 
       }
       build_if_end(b, &inside);
     }
+}
+
+void attention_store_gradient(AttentionBlock *x, const Sums *sums, double factor, Val base, const AttentionStrides *value, Val head) {
+  AttentionStrides to = attention_gradient_strides(x->a, value);
+  attention_store(x, sums, NULL, build_f32(&x->b, factor), base, &to, head);
 }
 
 Val attention_quad(AttentionBlock *x, Val v, bool maximum) {

@@ -269,7 +269,8 @@ static void plain_backward_q(LLVMModuleRef module, const Attention *a, const cha
                  keep(x, x->head, x->row, key), &weight, &ds);
   accumulate(x, 1, sums, (Val[]){ds}, (Val[]){x->p.k}, (const AttentionStrides *const[]){&a->k}, x->group, first, last);
   build_loop_end(b, &loop);
-  store_sums(x, &dq, real(x, 1), operand(x, x->p.dq, &a->q, x->head, x->row));
+  AttentionStrides to = attention_gradient_strides(a, &a->q);
+  store_sums(x, &dq, real(x, 1), operand(x, x->p.dq, &to, x->head, x->row));
   end(x, &branch);
 }
 
@@ -296,8 +297,9 @@ static void plain_backward_kv(LLVMModuleRef module, const Attention *a, const ch
   accumulate(x, 2, sums, (Val[]){ds, weight}, (Val[]){x->p.q, x->p.dy}, (const AttentionStrides *const[]){&a->q, &a->o}, head, first, last);
   build_loop_end(b, &loop);
   build_loop_end(b, &heads);
-  store_sums(x, &dk, real(x, 1), operand(x, x->p.dk, &a->k, x->group, x->row));
-  store_sums(x, &dv, real(x, 1), operand(x, x->p.dv, &a->v, x->group, x->row));
+  AttentionStrides to[] = {attention_gradient_strides(a, &a->k), attention_gradient_strides(a, &a->v)};
+  store_sums(x, &dk, real(x, 1), operand(x, x->p.dk, &to[0], x->group, x->row));
+  store_sums(x, &dv, real(x, 1), operand(x, x->p.dv, &to[1], x->group, x->row));
   end(x, &branch);
 }
 

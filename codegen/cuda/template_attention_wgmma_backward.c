@@ -96,7 +96,7 @@ void attention_wgmma_backward_q(LLVMModuleRef module, const Attention *a, const 
       attention_differentiate(x, &s[0][t][i], &dp[0][0][t][i], lse2[0][i / 2], delta[0][i / 2], kept);
     }
   end(&g, 1, dp, (int[]){0}, &dq);
-  attention_store(x, &dq, NULL, build_f32(b, a->scale), x->p.dq, &a->q, x->head);
+  attention_store_gradient(x, &dq, a->scale, x->p.dq, &a->q, x->head);
   attention_end(x, launch);
 }
 
@@ -127,7 +127,7 @@ void attention_wgmma_backward_kv(LLVMModuleRef module, const Attention *a, const
     }
   }
   end(&g, 2, s, (int[]){1, 0}, sums);
-  attention_store(x, &sums[1], NULL, build_f32(b, a->scale), x->p.dk, &a->k, x->group);
-  attention_store(x, &sums[0], NULL, build_f32(b, 1), x->p.dv, &a->v, x->group);
+  attention_store_gradient(x, &sums[1], a->scale, x->p.dk, &a->k, x->group);
+  attention_store_gradient(x, &sums[0], 1, x->p.dv, &a->v, x->group);
   attention_end(x, launch);
 }

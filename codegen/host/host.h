@@ -44,7 +44,7 @@ LLVMModuleRef kernels_translate(const char *mlir_text, LLVMContextRef llvm, bool
 // Library ops as step records.
 bool host_conv_record(MlirOperation op, NncConv *out);       // false: not a convolution
 bool host_matmul_record(MlirOperation op, NncMatmul *out);   // false: not a matrix product
-NncAttention host_attention_record(MlirOperation op);         // of attention and attention_grad, without scratch
+NncAttention host_attention_record(MlirOperation op);         // of attention and its gradients, without scratch
 bool host_is_attention(MlirOperation op);
 int64_t host_library_scratch(MlirOperation op);              // bytes; cached
 

@@ -78,11 +78,14 @@ bool host_matmul_record(MlirOperation op, NncMatmul *out) {
   return true;
 }
 
-bool host_is_attention(MlirOperation op) { return nn_op_of(op) == NN_OP_attention || nn_op_of(op) == NN_OP_attention_grad; }
+bool host_is_attention(MlirOperation op) {
+  NnOp kind = nn_op_of(op);
+  return kind == NN_OP_attention || kind == NN_OP_attention_grad || kind == NN_OP_attention_grad_packed;
+}
 
 NncAttention host_attention_record(MlirOperation op) {
   NnAttention a = nn_attention_of(op);
-  return (NncAttention){.dtype = (NncDtype)a.dtype, .backward = a.backward, .causal = a.causal, .heads_last = a.heads_last, .masked = a.mask >= 0, .batch = a.batch,
+  return (NncAttention){.dtype = (NncDtype)a.dtype, .backward = a.backward, .packed = a.packed, .causal = a.causal, .heads_last = a.heads_last, .masked = a.mask >= 0, .batch = a.batch,
                         .heads = a.heads, .groups = a.groups, .n_queries = a.n_queries, .n_keys = a.n_keys, .head_dim = a.head_dim, .scale = a.scale, .dropout = a.dropout};
 }
 

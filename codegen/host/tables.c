@@ -394,7 +394,7 @@ static LibraryRecord matmul_record(const char *name, const NncMatmul *m, int64_t
 // "attention 12 of 256x256x64" (heads, queries, keys, head dimension)
 static LibraryRecord attention_record(const char *name, const NncAttention *a, int64_t scratch) {
   LibraryRecord r = {"NNC_STEP_ATTENTION", "NncAttention", "attention", NULL, NULL};
-  r.fields = text_format("%d,%d,%d,%d,%d, %lld,%lld,%lld,%lld,%lld,%lld, %.17g,%.17g, %lld", a->dtype, a->backward,
+  r.fields = text_format("%d,%d,%d,%d,%d,%d, %lld,%lld,%lld,%lld,%lld,%lld, %.17g,%.17g, %lld", a->dtype, a->backward, a->packed,
                          a->causal, a->heads_last, a->masked, (long long)a->batch, (long long)a->heads, (long long)a->groups, (long long)a->n_queries, (long long)a->n_keys,
                          (long long)a->head_dim, a->scale, a->dropout, (long long)scratch);
   r.label = text_format("%s %lld of %lldx%lldx%lld", name, (long long)(a->batch * a->heads), (long long)a->n_queries, (long long)a->n_keys, (long long)a->head_dim);

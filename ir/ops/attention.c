@@ -23,16 +23,17 @@ NnAttention nn_attention_of(MlirOperation op) {
   for (int i = 0; i < n; i++) operand[i] = nn_operand_type(op, i);
   NnAttention a;
   char layout[8];
-  bool backward = nn_op_of(op) == NN_OP_attention_grad;
+  bool packed = nn_op_of(op) == NN_OP_attention_grad_packed, backward = packed || nn_op_of(op) == NN_OP_attention_grad;
   nn_attention_read(n, operand, backward ? BACKWARD : FORWARD, !strcmp(nn_attr_str(op, "layout", layout, sizeof layout, "bhtd"), "bthd"), &a);
   a.backward = backward;
+  a.packed = packed;
   a.causal = nn_attr_bool(op, "causal", false);
   a.scale = nn_attr_f64(op, "scale", 1);
   a.dropout = nn_attr_f64(op, "dropout", 0);
   return a;
 }
 
-// What both ops check: q, k, v, what is optional, attributes.
+// What all three ops check: q, k, v, what is optional, attributes.
 static bool check(NnOpCall *c, int n_needed, NnAttention *a) {
   char text[8];
   const char *layout = nn_call_str(c, "layout", text, sizeof text, "bhtd");
@@ -71,16 +72,30 @@ bool nn_infer_attention(NnOpCall *c, int n_results, NnType *result) {
   return true;
 }
 
-bool nn_infer_attention_grad(NnOpCall *c, int n_results, NnType *result) {
-  (void)n_results;
-  NnAttention a;
-  if (!check(c, BACKWARD, &a)) return false;
-  NnType statistics = statistics_type(&a);
+static bool check_grad(NnOpCall *c, NnAttention *a) {
+  if (!check(c, BACKWARD, a)) return false;
+  NnType statistics = statistics_type(a);
   for (int i = 3; i < BACKWARD; i++) {
     const NnType *wanted = i == 4 ? &statistics : &c->operand[0];
     if (!nn_type_equal(&c->operand[i], wanted)) return nn_fail(c, "operand %d must be %s, found %s", i, nn_text(wanted).text, nn_text(&c->operand[i]).text);
   }
+  return true;
+}
+
+bool nn_infer_attention_grad(NnOpCall *c, int n_results, NnType *result) {
+  (void)n_results;
+  NnAttention a;
+  if (!check_grad(c, &a)) return false;
   for (int i = 0; i < 3; i++) result[i] = c->operand[i];
+  return true;
+}
+
+bool nn_infer_attention_grad_packed(NnOpCall *c, int n_results, NnType *result) {
+  (void)n_results;
+  NnAttention a;
+  if (!check_grad(c, &a)) return false;
+  if (a.n_queries != a.n_keys) return nn_fail(c, "%lld queries and %lld keys: their gradients have no common rows", (long long)a.n_queries, (long long)a.n_keys);
+  result[0] = (NnType){.dtype = a.dtype, .rank = 3, .dim = {a.batch, a.n_queries, (a.heads + 2 * a.groups) * a.head_dim}};
   return true;
 }
 
@@ -114,3 +129,5 @@ double nn_flops_attention_grad(MlirOperation op) {
   NnAttention a = nn_attention_of(op);
   return nn_attention_pairs(&a) * (10.0 * (double)a.head_dim + 5);
 }
+
+double nn_flops_attention_grad_packed(MlirOperation op) { return nn_flops_attention_grad(op); }

@@ -1,6 +1,6 @@
 // Attention against its definition (test/ir/reference.c), forward and backward: lengths of 1, primes and multiples of tiles, shared heads, both layouts, masks, dropout. On
 // the host, where the bits do not depend on the number of threads, and as the kernels of a GPU in the emulator, with tensor cores and without. In f32, f64, bf16 and f16, and
-// with f32 products as tf32; the reference computes in f64 from the same rounded operands.
+// with f32 products as tf32; the reference computes in f64 from the same rounded operands. Packed gradients have the bits of separate ones.
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -14,6 +14,7 @@
 #include "test/codegen/emulate.c"
 #include "test/codegen/buffers.c"
 
+typedef struct Ops { MlirOperation op, packed; } Ops;   // packed: the same with one tensor for all gradients; null: none
 typedef struct Shape { int batch, heads, groups, queries, keys, d; bool causal, last, masked; double dropout; } Shape;
 
 static const Shape shapes[] = {
@@ -99,9 +100,24 @@ static void run_kernel(Emulated *e, const KernelLaunch *l, int n, const EmulateA
   CHECK(emulate_run(e, l->symbol, &launch, message, sizeof message) == EMU_OK, "%s", message);
 }
 
-// The kernels that the CUDA target has for the op.
-static void check_emulated(MlirOperation op, const Shape *s, int n_operands, const Tensor *x, const char *arch, bool tf32) {
-  nn_target_cuda(arch, tf32);
+// The three gradients against one tensor [B, T, (H + 2 heads of k) D] that has them side by side, all with elements of so many bytes.
+static void check_packed(const char *what, const Shape *s, int64_t bytes, const void *const gradient[3], const void *packed) {
+  int64_t row = (s->heads + 2 * s->groups) * s->d, first = 0;
+  for (int i = 0; i < 3; i++) {
+    int64_t heads = i == 0 ? s->heads : s->groups, wrong = 0;
+    for (int64_t at = 0; at < s->batch * heads * s->queries; at++) {   // in the order of [B, T, H]
+      int64_t head = at % heads, token = at / heads % s->queries, batch = at / heads / s->queries;
+      int64_t own = s->last ? at : (batch * heads + head) * s->queries + token;
+      const char *beside = (const char *)packed + ((batch * s->queries + token) * row + first + head * s->d) * bytes;
+      wrong += memcmp((const char *)gradient[i] + own * s->d * bytes, beside, (size_t)(s->d * bytes)) != 0;
+    }
+    CHECK(wrong == 0, "%s, %d keys of %d: packed gradient %d differs in %lld rows", what, s->keys, s->d, i, (long long)wrong);
+    first += heads * s->d;
+  }
+}
+
+// Runs the kernels that the CUDA target has for the op on its operands x; the arguments get its results behind them. Owned: buffer_free of each; the number is returned.
+static int emulate_op(MlirOperation op, int n_operands, const Tensor *x, bool tf32, EmulateArgument arguments[MAX + 1]) {
   int n = n_operands + (int)mlirOperationGetNumResults(op);
   char *name = cuda_attention_name(op);
   EmittedKernel kernel;
@@ -111,31 +127,65 @@ static void check_emulated(MlirOperation op, const Shape *s, int n_operands, con
   for (int i = 0; i < kernel.n_launches; i++) attention_build(module, kernel.attention, i, kernel.launches[i].symbol, &ignored);
   Emulated *e = emulate_take_module(module, NULL);
   if (!e) exit(1);
-  EmulateArgument arguments[MAX + 1];
   char types[MAX + 2] = {0};
   for (int i = 0; i < n; i++) {
-    uint64_t bytes = (uint64_t)tensor_bytes(&x[i]);
-    arguments[i] = (EmulateArgument){"operand", buffer_of(&x[i]), bytes};
-    types[i] = type_letter(x[i].type.dtype);
-    if (i >= n_operands) memset(arguments[i].data, 0xff, bytes);
+    NnType t = i < n_operands ? x[i].type : nn_value_type(mlirOperationGetResult(op, i - n_operands));
+    int64_t bytes = nn_type_bytes(&t);
+    arguments[i] = (EmulateArgument){"operand", i < n_operands ? buffer_of(&x[i]) : buffer_new(bytes), (uint64_t)bytes};
+    types[i] = type_letter(t.dtype);
+    if (i >= n_operands) memset(arguments[i].data, 0xff, (size_t)bytes);
   }
   if (kernel.workspace_bytes) arguments[n] = (EmulateArgument){"workspace", buffer_new(kernel.workspace_bytes), (uint64_t)kernel.workspace_bytes};
   types[n] = '-';
   for (int i = 0; i < kernel.n_launches; i++) run_kernel(e, &kernel.launches[i], n + (kernel.workspace_bytes > 0), arguments, types, tf32);
-  for (int i = n_operands; i < n; i++) {
-    double worst = difference(&x[i], arguments[i].data);
-    CHECK(worst < emulated_bound(x[i].type.dtype, tf32), "%s, %d to %d keys: result %d differs by %g", name, s->queries, s->keys, i - n_operands, worst);
-  }
-  for (int i = 0; i < n + (kernel.workspace_bytes > 0); i++) buffer_free(arguments[i].data);
+  n += kernel.workspace_bytes > 0;
   emulate_free(e);
   EmittedKernels kernels = {.n = 1, .items = host_alloc(1, sizeof kernel)};
   kernels.items[0] = kernel;
   emitted_kernels_free(&kernels);
   free(name);
+  return n;
+}
+
+static void check_emulated(const Ops *ops, const Shape *s, int n_operands, const Tensor *x, const char *arch, bool tf32) {
+  nn_target_cuda(arch, tf32);
+  EmulateArgument found[MAX + 1], packed[MAX + 1];
+  int n = emulate_op(ops->op, n_operands, x, tf32, found), n_packed = 0;
+  char *name = cuda_attention_name(ops->op);
+  for (int i = n_operands; i < n_operands + (int)mlirOperationGetNumResults(ops->op); i++) {
+    double worst = difference(&x[i], found[i].data);
+    CHECK(worst < emulated_bound(x[i].type.dtype, tf32), "%s, %d to %d keys: result %d differs by %g", name, s->queries, s->keys, i - n_operands, worst);
+  }
+  if (!mlirOperationIsNull(ops->packed)) {
+    n_packed = emulate_op(ops->packed, n_operands, x, tf32, packed);
+    CHECK(buffer_intact(packed[n_operands].data, (int64_t)packed[n_operands].bytes), "%s writes outside of packed gradients", name);
+    check_packed(name, s, nn_dtype_bytes(x[0].type.dtype), (const void *const[]){found[n_operands].data, found[n_operands + 1].data, found[n_operands + 2].data}, packed[n_operands].data);
+  }
+  for (int i = 0; i < n; i++) buffer_free(found[i].data);
+  for (int i = 0; i < n_packed; i++) buffer_free(packed[i].data);
+  free(name);
+}
+
+// Packed gradients against `gradient`; memory: of the operands.
+static void check_packed_on_host(MlirOperation op, const Shape *s, int n_operands, void *const *memory, const void *const gradient[3]) {
+  NncAttention a = host_attention_record(op);
+  NnType t = nn_value_type(mlirOperationGetResult(op, 0));
+  Tensor x[MAX] = {0};   // execute() wants the type of the result alone
+  x[n_operands].type = t;
+  void *all[MAX];
+  for (int i = 0; i < n_operands; i++) all[i] = memory[i];
+  all[n_operands] = buffer_new(nn_type_bytes(&t));
+  for (int threads = 3; threads >= 1; threads -= 2) {
+    execute(&a, n_operands + 1, n_operands, x, all, threads);
+    check_packed("host", s, nn_dtype_bytes(t.dtype), gradient, all[n_operands]);
+  }
+  CHECK(buffer_intact(all[n_operands], nn_type_bytes(&t)), "writes outside of packed gradients");
+  buffer_free(all[n_operands]);
 }
 
 // Runs the op in memory with one and with three threads; x holds its operands and, behind them, what its results should be.
-static void check_op(MlirOperation op, const Shape *s, int n_operands, const Tensor *x) {
+static void check_op(const Ops *ops, const Shape *s, int n_operands, const Tensor *x) {
+  MlirOperation op = ops->op;
   int n = n_operands + (int)mlirOperationGetNumResults(op);
   void *memory[MAX];
   NncAttention a = host_attention_record(op);
@@ -155,6 +205,7 @@ static void check_op(MlirOperation op, const Shape *s, int n_operands, const Ten
       free(before[i]);
     }
   }
+  if (!mlirOperationIsNull(ops->packed)) check_packed_on_host(ops->packed, s, n_operands, memory, (const void *const[]){memory[n_operands], memory[n_operands + 1], memory[n_operands + 2]});
   for (int i = 0; i < n; i++) {
     CHECK(buffer_intact(memory[i], tensor_bytes(&x[i])), "writes outside of operand %d", i);
     buffer_free(memory[i]);
@@ -162,10 +213,10 @@ static void check_op(MlirOperation op, const Shape *s, int n_operands, const Ten
   // In f64 all shapes have the same kernels; of the narrow types' families of small heads some shapes are enough.
   int64_t index = s - shapes;
   bool wanted = a.dtype == NNC_F64 ? s->d < 64 : a.dtype == NNC_BF16 ? s->d >= 64 || index % 4 == 1 : a.dtype == NNC_F16 ? index % 4 == 3 : true;
-  if (wanted) check_emulated(op, s, n_operands, x, "sm_80", false);
+  if (wanted) check_emulated(ops, s, n_operands, x, "sm_80", false);
   if (s->d != 64 && s->d != 128) return;
-  if (a.dtype == NNC_F32) check_emulated(op, s, n_operands, x, "sm_80", true);
-  if (a.dtype == NNC_BF16 || a.dtype == NNC_F16) check_emulated(op, s, n_operands, x, "sm_90a", false);
+  if (a.dtype == NNC_F32) check_emulated(ops, s, n_operands, x, "sm_80", true);
+  if (a.dtype == NNC_BF16 || a.dtype == NNC_F16) check_emulated(ops, s, n_operands, x, "sm_90a", false);
 }
 
 static void check_shape(MlirContext ctx, const Shape *s, NnDtype dtype) {
@@ -190,7 +241,7 @@ static void check_shape(MlirContext ctx, const Shape *s, NnDtype dtype) {
   const Tensor *in[MAX];
   for (int i = 0; i < n; i++) in[i] = &x[i];
   reference_op(forward, in, x + n);
-  check_op(forward, s, n, x);
+  check_op(&(Ops){forward, nn_null_operation()}, s, n, x);
   for (int64_t i = 0; i < nn_type_elements(&q); i++) x[n].data[i] = nn_dtype_round(dtype, x[n].data[i]);   // as the gradient reads it
 
   g[0] = x[0], g[1] = x[1], g[2] = x[2], g[3] = x[n], g[4] = x[n + 1], g[5] = random_tensor(q);
@@ -199,7 +250,15 @@ static void check_shape(MlirContext ctx, const Shape *s, NnDtype dtype) {
   MlirOperation backward = nn_build(&b, NN_OP_attention_grad, n + 3, back, 4, attrs, NULL);
   for (int i = 0; i < n + 3; i++) in[i] = &g[i];
   reference_op(backward, in, g + n + 3);
-  check_op(backward, s, n + 3, g);
+  Ops gradients = {backward, nn_null_operation()};
+  if (s->queries == s->keys) {
+    gradients.packed = nn_build(&b, NN_OP_attention_grad_packed, n + 3, back, 4, attrs, NULL);
+    Tensor packed;
+    reference_op(gradients.packed, in, &packed);
+    check_packed("reference", s, sizeof *packed.data, (const void *const[]){g[n + 3].data, g[n + 4].data, g[n + 5].data}, packed.data);
+    tensor_free(&packed);
+  }
+  check_op(&gradients, s, n + 3, g);
   for (int i = 0; i < n + 2; i++) tensor_free(&x[i]);
   tensor_free(&g[5]);
   for (int i = n + 3; i < n + 6; i++) tensor_free(&g[i]);

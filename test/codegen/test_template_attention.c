@@ -185,20 +185,21 @@ static void test_attention(TileType type, int head_dim, int64_t batch, int64_t h
   for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) free(memory[i]);
 }
 
-// The three kernels at a training shape as PTX: accepted by ptxas where there is one, without spills.
+// The three kernels at a training shape as PTX, those of the gradients once more with packed results: accepted by ptxas where there is one, without spills.
 static void test_ptx(TileType type, int head_dim, bool plain, double dropout, const char *arch) {
   bool wgmma = !plain && tile_element_bytes(type) == 2 && !strcmp(arch, "sm_90a");
-  static const char *const names[] = {"forward", "backward_q", "backward_kv"};
+  static const char *const names[] = {"forward", "backward_q", "backward_kv", "packed_q", "packed_kv"};
   Attention a = {.type = type, .batch = 4, .heads = 12, .groups = 12, .n_queries = 1024, .n_keys = 1024, .head_dim = head_dim, .causal = true, .scale = 0.125, .plain = plain,
                  .wgmma = wgmma, .masked = dropout > 0, .dropout = dropout};
   if (dropout > 0) a.groups = 4;
   a.q = a.k = a.v = a.o = (AttentionStrides){12 * 1024 * head_dim, head_dim, 12 * head_dim};
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 5; i++) {
     LLVMContextRef llvm = LLVMContextCreate();
     LLVMModuleRef module = LLVMModuleCreateWithNameInContext("attention", llvm);
     TemplateLaunch launch;
     a.backward = i > 0;
-    attention_build(module, &a, i == 2, names[i], &launch);
+    a.packed = i > 2;
+    attention_build(module, &a, i == 2 || i == 4, names[i], &launch);
     char *ir = LLVMPrintModuleToString(module), *ptx = emulate_ptx(ir, arch);
     int registers = 0, spills = 0;
     CHECK(ptx && emulate_assemble(ptx, arch, &registers, &spills), "%s of %s, head %d, for %s is refused", names[i], type_names[type], head_dim, arch);

@@ -379,6 +379,14 @@ static int64_t attention_row(const NnAttention *a, bool keys, int64_t batch, int
   return (a->heads_last ? (batch * tokens + token) * heads + head : (batch * heads + head) * tokens + token) * a->head_dim;
 }
 
+// Of the gradient of q (which 0), k (1) or v (2), in a tensor of its own or with the others'.
+static double *attention_gradient(const NnAttention *a, Tensor *y, int which, int64_t batch, int64_t head, int64_t token) {
+  if (!a->packed) return y[which].data + attention_row(a, which > 0, batch, head, token);
+  int64_t first = which == 0 ? 0 : which == 1 ? a->heads : a->heads + a->groups;
+  if (which > 0) head /= a->heads / a->groups;
+  return y->data + ((batch * a->n_queries + token) * (a->heads + 2 * a->groups) + first + head) * a->head_dim;
+}
+
 static double dot(const double *x, const double *y, int64_t n) {
   double sum = 0;
   for (int64_t i = 0; i < n; i++) sum += x[i] * y[i];
@@ -413,18 +421,18 @@ static void attention(MlirOperation op, const Tensor *const *x, Tensor *y) {
     for (int64_t j = 0; j < a.n_keys; j++) {
       int64_t from = attention_row(&a, true, b, h, j);
       double kept = a.key < 0 ? 1 : attention_kept(&a, x[a.key], row * a.n_keys + j);
-      for (int64_t d = 0; d < a.head_dim; d++) {
-        if (!a.backward) y[0].data[at + d] += p[j] * kept * x[2]->data[from + d];
-        else y[2].data[from + d] += p[j] * kept * x[5]->data[at + d];
-      }
+      double *to = a.backward ? attention_gradient(&a, y, 2, b, h, j) : y[0].data + at;
+      const double *values = a.backward ? x[5]->data + at : x[2]->data + from;
+      for (int64_t d = 0; d < a.head_dim; d++) to[d] += p[j] * kept * values[d];
     }
     for (int64_t j = 0; j < a.n_keys && a.backward; j++) {
       int64_t from = attention_row(&a, true, b, h, j);
       double kept = a.key < 0 ? 1 : attention_kept(&a, x[a.key], row * a.n_keys + j);
       double ds = a.scale * p[j] * (kept * dot(x[5]->data + at, x[2]->data + from, a.head_dim) - dp_p);
+      double *dq = attention_gradient(&a, y, 0, b, h, i), *dk = attention_gradient(&a, y, 1, b, h, j);
       for (int64_t d = 0; d < a.head_dim; d++) {
-        y[0].data[at + d] += ds * x[1]->data[from + d];
-        y[1].data[from + d] += ds * x[0]->data[at + d];
+        dq[d] += ds * x[1]->data[from + d];
+        dk[d] += ds * x[0]->data[at + d];
       }
     }
   }
@@ -515,7 +523,7 @@ static void library(MlirOperation operation, NnOp op, const Tensor *const *x, Te
       memcpy(y->data, x[2]->data, sizeof *y->data * (size_t)count(y));
       matmul_rows(x[0], x[1], y);
       break;
-    case NN_OP_attention: case NN_OP_attention_grad: attention(operation, x, y); break;
+    case NN_OP_attention: case NN_OP_attention_grad: case NN_OP_attention_grad_packed: attention(operation, x, y); break;
     case NN_OP_conv2d: conv(operation, op, &first, &second, y); break;
     case NN_OP_conv2d_input_grad: conv(operation, op, y, &second, &first); break;
     case NN_OP_conv2d_weight_grad: conv(operation, op, &first, y, &second); break;

@@ -68,7 +68,7 @@ static void test_table(void) {
     CHECK((info->expand != NULL) == (info->kind == NN_KIND_COMPOSITE), "%s", info->name);
     CHECK(info->n_results >= 0 && info->n_results <= NN_MAX_RESULTS && info->n_operands <= NN_MAX_OPERANDS, "%s", info->name);
     CHECK((info->n_results == 0) == (info->kind == NN_KIND_MARK), "%s", info->name);
-    if (i != NN_OP_stop_gradient && (info->kind == NN_KIND_LIBRARY || info->kind == NN_KIND_COMPOSITE)) CHECK((info->vjp || i == NN_OP_attention_grad) && info->flops, "%s", info->name);
+    if (i != NN_OP_stop_gradient && (info->kind == NN_KIND_LIBRARY || info->kind == NN_KIND_COMPOSITE)) CHECK((info->vjp || i == NN_OP_attention_grad || i == NN_OP_attention_grad_packed) && info->flops, "%s", info->name);
   }
   CHECK(nn_op_by_name("conv3d") == NN_OP_NONE && nn_op_by_name("") == NN_OP_NONE, "unknown names");
   char *page = nn_op_table_markdown(), *irdl = nn_irdl_text();
@@ -136,6 +136,8 @@ static const Wrong wrong[] = {
   {"attention_4", Q ", " K ", " K ", tensor<4xi32>", RESULTS, "scale = 1.0 : f64", "attention: dropout and a key go together"},
   {"attention_3", Q ", " K ", " K, RESULTS, "scale = 1.0 : f64, layout = \"thbd\"", "attention: layout must be bhtd or bthd, found 'thbd'"},
   {"attention_grad_6", Q ", " K ", " K ", " Q ", tensor<2x4x7xf32>, " Q, Q ", " K ", " K, "scale = 1.0 : f64", "attention_grad: operand 4 must be f32[2, 4, 5], found f32[2, 4, 7]"},
+  {"attention_grad_packed_6", Q ", " K ", " K ", " Q ", tensor<2x4x5xf32>, " Q, "tensor<2x5x64xf32>", "scale = 1.0 : f64", "attention_grad_packed: 5 queries and 7 keys: their gradients have no common rows"},
+  {"attention_grad_packed_6", Q ", " Q ", " Q ", " Q ", tensor<2x4x5xf32>, " Q, "tensor<2x5x32xf32>", "scale = 1.0 : f64", "attention_grad_packed: result 0 is f32[2, 5, 32], but the operands give f32[2, 5, 96]"},
   {"conv2d", "tensor<1x3x8x8xf32>, tensor<4x2x3x3xf32>", "tensor<1x4x6x6xf32>", WINDOW, "conv2d: image f32[1, 3, 8, 8] has 3 channels in 1 groups, weight f32[4, 2, 3, 3] expects 2 in each group"},
   {"conv2d", "tensor<1x3x2x8xf32>, tensor<4x3x3x3xf32>", "tensor<1x4x1x6xf32>", WINDOW, "conv2d: a window of height 3 does not fit the input of height 2"},
   {"conv2d", "tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>", "tensor<1x4x6x6xf32>", WINDOW ", layout = \"chwn\"", "conv2d: layout must be nchw or nhwc, found 'chwn'"},

@@ -236,6 +236,79 @@ func.func @sums_of_pads(%x: tensor<4x2xf32>, %y: tensor<4x3xf32>, %z: tensor<4x1
   return %all, %two, %gap : tensor<4x6xf32>, tensor<4x6xf32>, tensor<4x6xf32>
 }
 
+// The gradients of queries, keys and values that were slices of one tensor are written side by side: with fewer heads of keys; in the other layout with rows of all tokens; and head by head.
+// CHECK-LABEL: func.func @packed_gradients
+// CHECK-NEXT: %[[G:.*]] = "nn.attention_grad_packed_6"(%arg0, %arg1, %arg2, %arg3, %arg4, %arg5) {layout = "bthd", scale = 5.000000e-01 : f64} : {{.*}} -> tensor<2x5x24xf32>
+// CHECK-NEXT: return %[[G]]
+func.func @packed_gradients(%q: tensor<2x5x4x4xf32>, %k: tensor<2x5x1x4xf32>, %v: tensor<2x5x1x4xf32>, %o: tensor<2x5x4x4xf32>, %lse: tensor<2x4x5xf32>, %do: tensor<2x5x4x4xf32>) -> tensor<2x5x24xf32> {
+  %g:3 = "nn.attention_grad_6"(%q, %k, %v, %o, %lse, %do) {scale = 0.5 : f64, layout = "bthd"} : (tensor<2x5x4x4xf32>, tensor<2x5x1x4xf32>, tensor<2x5x1x4xf32>, tensor<2x5x4x4xf32>, tensor<2x4x5xf32>, tensor<2x5x4x4xf32>) -> (tensor<2x5x4x4xf32>, tensor<2x5x1x4xf32>, tensor<2x5x1x4xf32>)
+  %dq = "nn.reshape"(%g#0) : (tensor<2x5x4x4xf32>) -> tensor<2x5x16xf32>
+  %dk = "nn.reshape"(%g#1) : (tensor<2x5x1x4xf32>) -> tensor<2x5x4xf32>
+  %dv = "nn.reshape"(%g#2) : (tensor<2x5x1x4xf32>) -> tensor<2x5x4xf32>
+  %0 = "nn.pad"(%dv) {low = array<i64: 0, 0, 20>, high = array<i64: 0, 0, 0>, interior = array<i64: 0, 0, 0>, value = 0.0 : f64} : (tensor<2x5x4xf32>) -> tensor<2x5x24xf32>
+  %1 = "nn.pad"(%dk) {low = array<i64: 0, 0, 16>, high = array<i64: 0, 0, 4>, interior = array<i64: 0, 0, 0>, value = 0.0 : f64} : (tensor<2x5x4xf32>) -> tensor<2x5x24xf32>
+  %2 = "nn.add"(%0, %1) : (tensor<2x5x24xf32>, tensor<2x5x24xf32>) -> tensor<2x5x24xf32>
+  %3 = "nn.pad"(%dq) {low = array<i64: 0, 0, 0>, high = array<i64: 0, 0, 8>, interior = array<i64: 0, 0, 0>, value = 0.0 : f64} : (tensor<2x5x16xf32>) -> tensor<2x5x24xf32>
+  %4 = "nn.add"(%2, %3) : (tensor<2x5x24xf32>, tensor<2x5x24xf32>) -> tensor<2x5x24xf32>
+  return %4 : tensor<2x5x24xf32>
+}
+
+// CHECK-LABEL: func.func @packed_rows
+// CHECK-NEXT: %[[G:.*]] = "nn.attention_grad_packed_6"(%arg0, %arg1, %arg2, %arg3, %arg4, %arg5) {layout = "bhtd", scale = 5.000000e-01 : f64} : {{.*}} -> tensor<2x5x24xf32>
+// CHECK-NEXT: %[[R:.*]] = "nn.reshape"(%[[G]]) : (tensor<2x5x24xf32>) -> tensor<10x24xf32>
+// CHECK-NEXT: return %[[R]]
+func.func @packed_rows(%q: tensor<2x2x5x4xf32>, %k: tensor<2x2x5x4xf32>, %v: tensor<2x2x5x4xf32>, %o: tensor<2x2x5x4xf32>, %lse: tensor<2x2x5xf32>, %do: tensor<2x2x5x4xf32>) -> tensor<10x24xf32> {
+  %g:3 = "nn.attention_grad_6"(%q, %k, %v, %o, %lse, %do) {scale = 0.5 : f64, layout = "bhtd"} : (tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<2x2x5xf32>, tensor<2x2x5x4xf32>) -> (tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>)
+  %t0 = "nn.transpose"(%g#0) {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x2x5x4xf32>) -> tensor<2x5x2x4xf32>
+  %dq = "nn.reshape"(%t0) : (tensor<2x5x2x4xf32>) -> tensor<10x8xf32>
+  %t1 = "nn.transpose"(%g#1) {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x2x5x4xf32>) -> tensor<2x5x2x4xf32>
+  %dk = "nn.reshape"(%t1) : (tensor<2x5x2x4xf32>) -> tensor<10x8xf32>
+  %t2 = "nn.transpose"(%g#2) {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x2x5x4xf32>) -> tensor<2x5x2x4xf32>
+  %dv = "nn.reshape"(%t2) : (tensor<2x5x2x4xf32>) -> tensor<10x8xf32>
+  %0 = "nn.concat_3"(%dq, %dk, %dv) {axis = 1 : i64} : (tensor<10x8xf32>, tensor<10x8xf32>, tensor<10x8xf32>) -> tensor<10x24xf32>
+  return %0 : tensor<10x24xf32>
+}
+
+// CHECK-LABEL: func.func @packed_heads
+// CHECK-NEXT: %[[G:.*]] = "nn.attention_grad_packed_6"(%arg0, %arg1, %arg2, %arg3, %arg4, %arg5) {layout = "bthd", scale = 5.000000e-01 : f64} : {{.*}} -> tensor<2x5x24xf32>
+// CHECK-NEXT: %[[R:.*]] = "nn.reshape"(%[[G]]) : (tensor<2x5x24xf32>) -> tensor<2x5x6x4xf32>
+// CHECK-NEXT: return %[[R]]
+func.func @packed_heads(%q: tensor<2x5x2x4xf32>, %k: tensor<2x5x2x4xf32>, %v: tensor<2x5x2x4xf32>, %o: tensor<2x5x2x4xf32>, %lse: tensor<2x2x5xf32>, %do: tensor<2x5x2x4xf32>) -> tensor<2x5x6x4xf32> {
+  %g:3 = "nn.attention_grad_6"(%q, %k, %v, %o, %lse, %do) {scale = 0.5 : f64, layout = "bthd"} : (tensor<2x5x2x4xf32>, tensor<2x5x2x4xf32>, tensor<2x5x2x4xf32>, tensor<2x5x2x4xf32>, tensor<2x2x5xf32>, tensor<2x5x2x4xf32>) -> (tensor<2x5x2x4xf32>, tensor<2x5x2x4xf32>, tensor<2x5x2x4xf32>)
+  %0 = "nn.concat_3"(%g#0, %g#1, %g#2) {axis = 2 : i64} : (tensor<2x5x2x4xf32>, tensor<2x5x2x4xf32>, tensor<2x5x2x4xf32>) -> tensor<2x5x6x4xf32>
+  return %0 : tensor<2x5x6x4xf32>
+}
+
+// Not in another order, not where something else reads one of them, not with heads that lie along the tokens, not through what a rotation by position does first.
+// CHECK-LABEL: func.func @gradients_apart
+// CHECK-COUNT-4: "nn.attention_grad_6"
+// CHECK-NOT: "nn.attention_grad_packed_6"
+// CHECK: return
+func.func @gradients_apart(%q: tensor<2x5x1x8xf32>, %k: tensor<2x5x1x8xf32>, %v: tensor<2x5x1x8xf32>, %o: tensor<2x5x1x8xf32>, %lse: tensor<2x1x5xf32>, %do: tensor<2x5x1x8xf32>, %p: tensor<2x2x5x4xf32>, %lse2: tensor<2x2x5xf32>) -> (tensor<2x5x24xf32>, tensor<2x5x24xf32>, tensor<2x5x24xf32>, tensor<2x5x24xf32>, tensor<2x5x1x8xf32>) {
+  %a:3 = "nn.attention_grad_6"(%q, %k, %v, %o, %lse, %do) {scale = 1.0 : f64, layout = "bthd"} : (tensor<2x5x1x8xf32>, tensor<2x5x1x8xf32>, tensor<2x5x1x8xf32>, tensor<2x5x1x8xf32>, tensor<2x1x5xf32>, tensor<2x5x1x8xf32>) -> (tensor<2x5x1x8xf32>, tensor<2x5x1x8xf32>, tensor<2x5x1x8xf32>)
+  %a0 = "nn.reshape"(%a#0) : (tensor<2x5x1x8xf32>) -> tensor<2x5x8xf32>
+  %a1 = "nn.reshape"(%a#1) : (tensor<2x5x1x8xf32>) -> tensor<2x5x8xf32>
+  %a2 = "nn.reshape"(%a#2) : (tensor<2x5x1x8xf32>) -> tensor<2x5x8xf32>
+  %0 = "nn.concat_3"(%a1, %a0, %a2) {axis = 2 : i64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x24xf32>
+  %b:3 = "nn.attention_grad_6"(%q, %k, %v, %o, %lse, %do) {scale = 2.0 : f64, layout = "bthd"} : (tensor<2x5x1x8xf32>, tensor<2x5x1x8xf32>, tensor<2x5x1x8xf32>, tensor<2x5x1x8xf32>, tensor<2x1x5xf32>, tensor<2x5x1x8xf32>) -> (tensor<2x5x1x8xf32>, tensor<2x5x1x8xf32>, tensor<2x5x1x8xf32>)
+  %b0 = "nn.reshape"(%b#0) : (tensor<2x5x1x8xf32>) -> tensor<2x5x8xf32>
+  %b1 = "nn.reshape"(%b#1) : (tensor<2x5x1x8xf32>) -> tensor<2x5x8xf32>
+  %b2 = "nn.reshape"(%b#2) : (tensor<2x5x1x8xf32>) -> tensor<2x5x8xf32>
+  %1 = "nn.concat_3"(%b0, %b1, %b2) {axis = 2 : i64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x24xf32>
+  %c:3 = "nn.attention_grad_6"(%p, %p, %p, %p, %lse2, %p) {scale = 3.0 : f64, layout = "bhtd"} : (tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<2x2x5xf32>, tensor<2x2x5x4xf32>) -> (tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>)
+  %c0 = "nn.reshape"(%c#0) : (tensor<2x2x5x4xf32>) -> tensor<2x5x8xf32>
+  %c1 = "nn.reshape"(%c#1) : (tensor<2x2x5x4xf32>) -> tensor<2x5x8xf32>
+  %c2 = "nn.reshape"(%c#2) : (tensor<2x2x5x4xf32>) -> tensor<2x5x8xf32>
+  %2 = "nn.concat_3"(%c0, %c1, %c2) {axis = 2 : i64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x24xf32>
+  %e:3 = "nn.attention_grad_6"(%q, %k, %v, %o, %lse, %do) {scale = 4.0 : f64, layout = "bthd"} : (tensor<2x5x1x8xf32>, tensor<2x5x1x8xf32>, tensor<2x5x1x8xf32>, tensor<2x5x1x8xf32>, tensor<2x1x5xf32>, tensor<2x5x1x8xf32>) -> (tensor<2x5x1x8xf32>, tensor<2x5x1x8xf32>, tensor<2x5x1x8xf32>)
+  %s = "nn.sin"(%e#0) : (tensor<2x5x1x8xf32>) -> tensor<2x5x1x8xf32>
+  %e0 = "nn.reshape"(%s) : (tensor<2x5x1x8xf32>) -> tensor<2x5x8xf32>
+  %e1 = "nn.reshape"(%e#1) : (tensor<2x5x1x8xf32>) -> tensor<2x5x8xf32>
+  %e2 = "nn.reshape"(%e#2) : (tensor<2x5x1x8xf32>) -> tensor<2x5x8xf32>
+  %3 = "nn.concat_3"(%e0, %e1, %e2) {axis = 2 : i64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x24xf32>
+  return %0, %1, %2, %3, %b#1 : tensor<2x5x24xf32>, tensor<2x5x24xf32>, tensor<2x5x24xf32>, tensor<2x5x24xf32>, tensor<2x5x1x8xf32>
+}
+
 // Products read transposed operands in place.
 // CHECK-LABEL: func.func @products
 // CHECK-NEXT: %[[A:.*]] = "nn.matmul"(%arg0, %arg1) {transpose_a = true, transpose_b = true}
