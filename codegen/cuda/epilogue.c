@@ -105,6 +105,15 @@ static int count_ops(const Kernel *k) {
   return n;
 }
 
+// A kernel may read an argument through any view, which is only another address; of a convolution's result the registers are at hand.
+static bool is_viewed(const Kernel *k) {
+  for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(k->library, 0)); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+    NnOp kind = nn_op_of(mlirOpOperandGetOwner(use));
+    if (kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_VIEW) return true;
+  }
+  return false;
+}
+
 // The kernel as one over the convolution's first operand.
 static Kernel kernel_of_operand(const Kernel *k) {
   Kernel of = *k;
@@ -122,7 +131,7 @@ static bool is_aligned(const bool *aligned, int buffer) { return !aligned || ali
 static Chain chain_of(const Kernel *k, const bool *aligned) {
   Chain c = {.k = k};
   c.fits = (k->kind == KERNEL_MAP || k->kind == KERNEL_COLUMN) && host_conv_record(k->library, &c.conv) && c.conv.pass != NNC_CONV_WEIGHT_GRAD && conv_uses_template(&c.conv, &c.shape) &&
-           count_ops(k) <= MOST_OPS;
+           count_ops(k) <= MOST_OPS && !is_viewed(k);
   if (!c.fits) return c;
   add_outputs(&c);
   if (k->kind == KERNEL_COLUMN && c.fits) {

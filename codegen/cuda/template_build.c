@@ -267,7 +267,7 @@ Val build_add_rows(Build *b, Val shared, Val row, int threads, int64_t width, Va
     Val other = build_load(b, type, build_offset(b, mine, build_i32(b, half * width * bytes)), bytes);
     build_store(b, LLVMBuildFAdd(b->builder, build_load(b, type, mine, bytes), other, ""), mine, bytes);
     build_if_end(b, &lower);
-    build_barrier(b);
+    if (half > 1) build_barrier(b);
   }
-  return build_load(b, type, mine, bytes);
+  return build_load(b, type, mine, bytes);   // the first row's threads wrote it themselves
 }

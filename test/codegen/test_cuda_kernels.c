@@ -106,15 +106,18 @@ int main(int argc, char **argv) {
   MlirModule module = given ? read_module(ctx, argv[1]) : mlirModuleCreateEmpty(mlirLocationUnknownGet(ctx));
   if (!given && !only_convs) {
     build_float_cases(module, NN_F32);
-    functions(module, NN_F64, WIDE);   // f64 is arithmetic of our own; the schedules are the same
     build_narrow_cases(module, NN_BF16);
-    functions(module, NN_F16, WIDE);
-    unary_maps(module, NN_F16, 37);
-    softmax_row(module, NN_F16, 17, 100);
-    moments_column(module, NN_F16, 7, 97, 35);
-    argmaxes(module, NN_F16, 3, 1, 40);
-    softmax_row(module, NN_F64, 7, 33);
-    moments_column(module, NN_F64, 40, 3, 9);
+    build_few_cases(module, NN_BF16, 1, 37);
+    static const NnDtype others[] = {NN_F16, NN_F64};   // of f64 functions are arithmetic of our own
+    for (int i = 0; i < COUNT(others); i++) {
+      functions(module, others[i], WIDE);
+      build_few_cases(module, others[i], 1, 37);
+      build_few_cases(module, others[i], 5, 16);
+      unary_maps(module, others[i], 37);
+      softmax_row(module, others[i], 17, 100);
+      moments_column(module, others[i], 7, 97, 35);
+      transposes(module, others[i], 3, 8, 37);
+    }
     build_integer_cases(module);
     check_coverage(module);
   }

@@ -1,7 +1,7 @@
 """Every entry of PTX on stdin stands under a comment that names ops, shapes, launches and what is computed again."""
 import re, sys
 
-WANTED = {"ops": r"// \S+.*: \S", "shapes": r"\[[\dn][\d, ]*\]|\d+ queries", "launches": r"\d threads", "recomputes": r"// recomputes \S"}
+WANTED = {"ops": r"// \S+.*: \S", "shapes": r"\[[\dn][\d, ]*\]|\d+ queries|// reads \w+(, \w+)*; writes \w+\n", "launches": r"\d threads", "recomputes": r"// recomputes \S"}
 entries = 0
 comment = []
 for line in sys.stdin:
