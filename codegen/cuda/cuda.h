@@ -6,6 +6,7 @@
 #define NNC_CODEGEN_CUDA_CUDA_H
 
 #include "codegen/host/host.h"
+#include "llvm-c/TargetMachine.h"
 
 // arch.c: the architectures there is code for.
 typedef struct CudaArch {
@@ -69,7 +70,9 @@ bool cuda_build_ptx(const EmittedKernels *kernels, const CudaArch *arch, const c
 
 // The module that PTX is made from. NULL after reporting. Owned by the caller.
 LLVMModuleRef cuda_module(const EmittedKernels *kernels, const CudaArch *arch, LLVMContextRef llvm);
-// The same with the emulator's object at `path`.
+// Optimises a module of kernels from templates as the compiler does: for measurements and tests of templates by themselves. False after reporting.
+bool cuda_optimise_templates(LLVMModuleRef module, LLVMTargetMachineRef machine, bool attention);
+// The PTX's counterpart: the emulator's object at `path`.
 bool cuda_lower_emulated(const EmittedKernels *kernels, const CudaArch *arch, const char *path, bool time_phases);
 
 // assemble.c: ptxas from PATH. False: there is none, or it does not know the architecture; says so if verbose.

@@ -178,6 +178,8 @@ static void hide_called(LLVMModuleRef module) {
     if (!LLVMIsDeclaration(f) && LLVMGetFunctionCallConv(f) != PTX_KERNEL) LLVMSetLinkage(f, LLVMInternalLinkage);
 }
 
+bool cuda_optimise_templates(LLVMModuleRef module, LLVMTargetMachineRef machine, bool attention) { return optimise(module, machine, attention ? ATTENTION_PASSES : CONV_PASSES); }
+
 // Kernels from templates as optimised IR, linked into the module of the others.
 static bool link_templates(LLVMModuleRef module, LLVMTargetMachineRef machine, const EmittedKernels *kernels, LLVMContextRef llvm, bool attention) {
   bool any = false;
@@ -189,7 +191,7 @@ static bool link_templates(LLVMModuleRef module, LLVMTargetMachineRef machine, c
   add_templates(templates, kernels, attention);
   make_kernels(templates, llvm, kernels, true, attention);
   hide_called(templates);
-  if (optimise(templates, machine, attention ? ATTENTION_PASSES : CONV_PASSES)) return !LLVMLinkModules2(module, templates);   // which disposes of the templates
+  if (cuda_optimise_templates(templates, machine, attention)) return !LLVMLinkModules2(module, templates);   // which disposes of the templates
   LLVMDisposeModule(templates);
   return false;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "codegen/cuda/cuda.h"
 #include "codegen/cuda/emulate.h"
 #include "codegen/cuda/template.h"
 #include "llvm-c/Analysis.h"
@@ -215,6 +216,16 @@ EmuFault emulate_run(const Emulated *e, const char *kernel, const EmulateLaunch 
 
 // ---------------------------------------------------------------------------------------------------------------------
 
+// Templates of attention are optimised by other passes than all else.
+static bool is_attention(LLVMModuleRef module) {
+  for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
+    size_t n;
+    const char *name = LLVMGetValueName2(f, &n);
+    if (!LLVMIsDeclaration(f) && (strstr(name, "attention") || strstr(name, "backward_q"))) return true;
+  }
+  return false;
+}
+
 char *emulate_ptx(const char *ir, const char *arch) {
   LLVMInitializeNVPTXTargetInfo();
   LLVMInitializeNVPTXTarget();
@@ -230,7 +241,7 @@ char *emulate_ptx(const char *ir, const char *arch) {
     LLVMSetModuleDataLayout(module, layout);
     LLVMDisposeTargetData(layout);
     LLVMMemoryBufferRef buffer;
-    if (optimise(module, machine, "default<O3>")) {
+    if (cuda_optimise_templates(module, machine, is_attention(module))) {
       template_expand_assembly(module);
       if (LLVMTargetMachineEmitToMemoryBuffer(machine, module, LLVMAssemblyFile, &message, &buffer)) {
         printf("%s\n", message);

@@ -44,7 +44,7 @@ typedef struct EmulateLaunch {
 } EmulateLaunch;
 EmuFault emulate_run(const Emulated *e, const char *kernel, const EmulateLaunch *launch, char *message, int size);
 
-// PTX of the module for an architecture ("sm_90a"). NULL after printing why. Owned: free.
+// PTX of the module for an architecture ("sm_90a"), by the passes that the compiler runs on templates. NULL after printing why. Owned: free.
 char *emulate_ptx(const char *ir, const char *arch);
 // The same, through ptxas where it is found in PATH: false if ptxas refuses it (its output is printed) or warns that products of warpgroups cannot overlap. *registers and *spills, if wanted, get the
 // largest values it reports; -1 without ptxas.

@@ -71,7 +71,7 @@ static double random_unit(void) {
 
 static void fill(Tensor *t) {
   static const double special[] = {0, -0.0, INFINITY, -INFINITY, NAN, 1, -1, 100, -100, 1000, -1000, 1e-30, 0x1p-149, -1e30, 88.8, -87.4, -103.9};
-  bool wide = t->type.rank == 1 && t->type.dim[0] == WIDE, few = nn_type_elements(&t->type) > 100000;   // few values: what record.c writes can be compressed
+  bool wide = t->type.rank == 1 && t->type.dim[0] == WIDE, few = nn_type_elements(&t->type) > 2000;   // few values: what record.c writes can be compressed
   for (int64_t i = 0; i < nn_type_elements(&t->type); i++) {
     double u = random_unit();
     if (few) u = floor(256 * u) / 256;
