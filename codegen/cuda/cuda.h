@@ -14,6 +14,7 @@ typedef struct CudaArch {
   const char *ptx;         // LLVM's feature for the PTX version, "+ptx80"
   int ptx_version;         // 80
   int major, minor;        // compute capability
+  int block_shared, multiprocessor_shared;   // KiB of shared memory that a block may ask for, and of all blocks; the difference is taken from each block
 } CudaArch;
 const CudaArch *cuda_arch(const char *name);   // NULL: unknown
 
@@ -21,6 +22,7 @@ const CudaArch *cuda_arch(const char *name);   // NULL: unknown
 bool cuda_has_tensor_cores(void);
 bool cuda_has_wgmma(void);     // sm_90a alone; false where none was chosen
 bool cuda_uses_tf32(void);     // --math=tf32
+int64_t cuda_shared_bytes(int blocks);   // that each of so many blocks may have which share a multiprocessor; those of 9.0 where no architecture was chosen
 
 // conv.c: the name of a convolution's kernel, which says all of its descriptor (Owned: free), the scratch it needs, and its code.
 char *cuda_conv_name(const NncConv *c);

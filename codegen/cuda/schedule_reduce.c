@@ -3,7 +3,7 @@
 // that differ in threadIdx.y (through shared memory). The order of additions is fixed by the shape.
 //
 // Where there are too few teams for a GPU, the reduced elements are cut into chunks: one launch leaves partial results in the workspace, a
-// second combines them. A short row is read once: its elements stay in registers from pass to pass. Of longer ones mean and squared differences come from one
+// second combines them. A short row is read once: its elements stay in registers from pass to pass, or in shared memory (schedule_reduce_stash.c). Of longer ones mean and squared differences come from one
 // pass, as do the maximum and the sum of exponentials of a softmax (Milakov and Gimelshein, 2018): a thread keeps moments about the first element that it sees,
 // or the sum for the largest one so far. Moments of threads and chunks are joined by the formula of Chan, Golub and LeVeque (1979), as differences from one element.
 #include <stdlib.h>
@@ -29,6 +29,7 @@ typedef struct Launch {
   Value valid[MAX_RESIDENT];    // resident: i1; id -1: always
   Value value[MAX_UNITS];       // combined, of the current stage; means are final, but in a launch of partial results
   Value origin[MAX_UNITS];      // of a mean: an element of the team's, from which differences are summed
+  Stash stash;
 } Launch;
 
 static bool all_active(const Plan *p) { return p->columns ? p->width % p->per_block == 0 : p->teams % p->per_block == 0; }
@@ -36,18 +37,21 @@ static bool all_active(const Plan *p) { return p->columns ? p->width % p->per_bl
 static void begin_launch(Launch *l, Emitter *e, CudaModule *m, const Plan *p, const char *what, int index, int64_t chunks, EmittedKernel *out) {
   const Kernel *k = p->r.k;
   *l = (Launch){.e = e, .p = p, .symbol = index ? text_format("%s_launch%d", k->name, index) : host_strdup(k->name)};
+  l->stash = (Stash){.p = p, .symbol = l->symbol};
   Text *t = &m->m.text;
   int64_t x = p->columns ? p->per_block : p->team * p->per_block, y = p->columns ? p->team : 1;
   int64_t tiles = p->columns ? ceil_div(p->width, p->per_block) : 1, blocks = (p->columns ? p->r.outer_extent * tiles : ceil_div(p->teams, p->per_block)) * chunks;
   if (index == 0) {
-    char *space = text_format("grid %lld x %lld threads, teams of %d for %lld elements%s, %d elements a thread at once", (long long)blocks, (long long)(x * y), p->team,
-                              (long long)(p->r.row_extent * (p->columns ? 1 : p->r.vector_extent)), p->resident ? " kept in registers" : "", p->lanes);
+    char *space = text_format("grid %lld x %lld threads, teams of %d for %lld elements%s, %d elements a thread at once%s", (long long)blocks, (long long)(x * y), p->team,
+                              (long long)(p->r.row_extent * (p->columns ? 1 : p->r.vector_extent)), p->resident ? " kept in registers" : "", p->lanes,
+                              p->n_stashed ? "; row kept in shared memory" : "");
     kernel_comment(&m->m, k, space);
     free(space);
   }
   text_add(t, "// launch %d: %s, %lld blocks of %lld x %lld threads\n", index, what, (long long)blocks, (long long)x, (long long)y);
   if (p->columns || p->team > WARP)
-    text_add(t, "llvm.mlir.global internal @%s_shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<%d x i8>\n", l->symbol, p->columns ? p->team * p->per_block * p->lanes * 8 : BLOCK / WARP * 8);
+    text_add(t, "llvm.mlir.global internal @%s_shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<%d x i8>\n", l->symbol, p->columns ? p->team * p->per_block * p->lanes * 8 : p->team / WARP * 8);
+  if (p->n_stashed) stash_declare(&l->stash, t);
   schedule_begin(e, m, k, l->symbol, k->n_args + k->n_results + (p->bytes > 0));
   schedule_forget(e, p->lanes);
   e->nest = p->r.nest;
@@ -88,6 +92,7 @@ static void begin_launch(Launch *l, Emitter *e, CudaModule *m, const Plan *p, co
   }
   emit_split_index(e, l->outer, p->r.n_outer, p->r.outer);
   schedule_launch(out, l->symbol, blocks, x, y);
+  out->launches[out->n_launches - 1].shared_bytes = p->stash_bytes;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -295,9 +300,11 @@ static void vector_turns(Launch *l, const Pass *pass, Value low, Value high, int
   Value i = for_begin(e, low, high, count * step, pass->n_carried, acc, pass->types, args);
   e->index_depth[p->r.vector_group] = e->depth;
   for (int j = 0; j < count; j++) e->vector_index[j] = j ? emit_index_with(e, "addi", i, j * step).id : i.id;
+  if (p->n_stashed) stash_turn_begin(e, &l->stash, count);
   for (e->tile = 0; pass->write && count > 1 && e->tile < count; e->tile++) visit_ahead(l, pass);
   for (e->tile = 0; e->tile < count; e->tile++) visit(l, pass, args);
   e->tile = 0;
+  if (p->n_stashed) stash_turn_end(e);
   for_end(e, pass->n_carried, args, pass->types, acc);
 }
 
@@ -305,13 +312,17 @@ static void vector_loop(Launch *l, const Pass *pass, Value *acc) {
   Emitter *e = l->e;
   const Plan *p = l->p;
   Value first = emit_index(e, "addi", l->from, emit_index_with(e, "muli", l->rank, p->lanes));
-  if (p->unrolled) {
-    Value rest = emit_index_with(e, "addi", first, p->unrolled);
-    vector_turns(l, pass, first, rest, p->unroll, acc);
+  int64_t done = 0, elements = p->n_stashed ? p->r.vector_extent : p->unrolled;
+  // What is left of a stashed row has turns of fewer vectors.
+  for (int count = p->unroll; count > 1; count /= count > 4 ? 4 : 2) {
+    int64_t turn = (int64_t)p->team * count * p->lanes, here = (elements - done) / turn * turn;
+    if (!here) continue;
+    Value rest = emit_index_with(e, "addi", first, here);
+    vector_turns(l, pass, first, rest, count, acc);
     first = rest;
-    if (p->unrolled == p->r.vector_extent) return;
+    done += here;
   }
-  vector_turns(l, pass, first, l->to, 1, acc);
+  if (done < p->r.vector_extent) vector_turns(l, pass, first, l->to, 1, acc);
 }
 
 // The first of the elements of which the team adds up all or some, in all lanes of a row. As a tile of its own: the others' values are other elements.
@@ -466,6 +477,7 @@ static void emit_direct(CudaModule *m, const Plan *p, EmittedKernel *out) {
   for (int pass = 0; pass < r->n_passes; pass++) {
     bool active[MAX_UNITS];
     for (int u = 0; u < r->n_units; u++) active[u] = r->units[u].level == pass;
+    l.stash.pass = pass;
     run_pass(&l, active, pass == r->write_pass, whole_count);
     for (int u = 0; u < r->n_units; u++) {
       if (!active[u]) continue;

@@ -114,6 +114,7 @@ void plan_reduce(const Kernel *k, Plan *p) {
   p->teams = r->outer_extent * p->width;
   plan_chunks(p);
   join_units(p);
+  plan_stash(p);
   p->relative = p->chunked;
 }
 

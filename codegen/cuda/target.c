@@ -31,6 +31,12 @@ bool cuda_has_wgmma(void) { return target_arch && !strcmp(target_arch->name, "sm
 
 bool cuda_uses_tf32(void) { return target_tf32; }
 
+int64_t cuda_shared_bytes(int blocks) {
+  const CudaArch *arch = target_arch ? target_arch : cuda_arch("sm_90");
+  int taken = arch->multiprocessor_shared - arch->block_shared;
+  return (arch->multiprocessor_shared / blocks - taken) * INT64_C(1024);
+}
+
 // A product of so many rows takes 30 times as long as reading and writing its weights' gradient in f32 (on an H200: 3 x 2 x 8192 flops for 8 bytes, at 206 flops a byte).
 enum { LOSS_ROWS = 8192 };
 

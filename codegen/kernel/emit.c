@@ -456,9 +456,7 @@ static void fetch_ahead(Emitter *e, NnDtype dtype, const Access *a, Value addres
   emit_effect(e, "\"llvm.intr.prefetch\"(%%v%d) <{rw = 0 : i32, hint = 3 : i32, cache = 1 : i32}> : (!buffer) -> ()", next.id);
 }
 
-Value emit_load(Emitter *e, int buffer, NnDtype dtype, const Access *a) {
-  Value tiled;
-  if (e->load_tiled && e->load_tiled(e, buffer, a, &tiled)) return tiled;
+Value emit_load_raw(Emitter *e, int buffer, NnDtype dtype, const Access *a) {
   bool vary;
   int64_t stride;
   Value offset = emit_offset(e, a, &vary, &stride);
@@ -478,7 +476,13 @@ Value emit_load(Emitter *e, int buffer, NnDtype dtype, const Access *a) {
                addresses.id, mask.id, zero.id, (int)nn_dtype_bytes(dtype), e->lanes, e->lanes, type.text, type.text);
     raw.varies = true;
   }
-  return emit_from_memory(e, dtype, raw);
+  return raw;
+}
+
+Value emit_load(Emitter *e, int buffer, NnDtype dtype, const Access *a) {
+  Value tiled;
+  if (e->load_tiled && e->load_tiled(e, buffer, a, &tiled)) return tiled;
+  return emit_from_memory(e, dtype, emit_load_raw(e, buffer, dtype, a));
 }
 
 void emit_store(Emitter *e, int buffer, NnDtype dtype, const Access *a, Value v) {

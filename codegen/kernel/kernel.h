@@ -158,6 +158,7 @@ void emit_split_index(Emitter *e, Value linear, int n, const int *groups);  // b
 
 // Memory. Group strides come from the nest.
 Value emit_load(Emitter *e, int buffer, NnDtype dtype, const Access *a);
+Value emit_load_raw(Emitter *e, int buffer, NnDtype dtype, const Access *a);   // of the type in memory, and from there, whatever is kept elsewhere
 void emit_store(Emitter *e, int buffer, NnDtype dtype, const Access *a, Value v);
 Value emit_offset(Emitter *e, const Access *a, bool *lanes_vary, int64_t *lane_stride);   // element offset of the first lane, i64
 Value emit_lane_indices(Emitter *e, Value first, int64_t stride, bool wide);   // vector of i32 (or i64) first + stride * lane
