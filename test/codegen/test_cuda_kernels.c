@@ -70,6 +70,39 @@ static void check_conv(CudaCode *code, const EmittedKernel *k, const NncConv *c)
   buffer_free(expected[2]);
 }
 
+// Rows of more than one operand in shared memory, and a mean that only a later pass can take; what all rows have in common stays where it is.
+static void layernorm_gradient_row(MlirModule m, NnDtype t, int64_t rows, int64_t columns) {
+  Fn f = fn_begin(m);
+  NnType type = SHAPE(t, rows, columns), kept = SHAPE(t, rows);
+  MlirValue x = arg(&f, type), dy = arg(&f, type), gamma = arg(&f, SHAPE(t, columns));
+  NnAttr axes = NN_I64S("axes", I64S(1), 1);
+  MlirValue mean = build(&f, NN_OP_moments, 1, &x, 1, &axes, NULL, 0), var = mlirOperationGetResult(nn_value_def(mean), 1);
+  MlirValue rstd = nn_unary(&f.b, NN_OP_rsqrt, nn_binary(&f.b, NN_OP_add, var, nn_constant(&f.b, kept, 1e-5)));
+  MlirValue hat = nn_binary(&f.b, NN_OP_mul, nn_binary(&f.b, NN_OP_sub, x, along(&f, mean, type, 0)), along(&f, rstd, type, 0));
+  MlirValue g = nn_binary(&f.b, NN_OP_mul, dy, along(&f, gamma, type, 1)), scaled = nn_binary(&f.b, NN_OP_mul, g, hat);
+  MlirValue both = nn_reduce(&f.b, NN_OP_reduce_sum, scaled, 1, I64S(1)), top = nn_reduce(&f.b, NN_OP_reduce_max, g, 1, I64S(1));
+  MlirValue share = nn_binary(&f.b, NN_OP_mul, hat, along(&f, nn_binary(&f.b, NN_OP_mul, both, nn_constant(&f.b, kept, 1.0 / (double)columns)), type, 0));
+  MlirValue dx = nn_binary(&f.b, NN_OP_mul, nn_binary(&f.b, NN_OP_sub, g, share), along(&f, rstd, type, 0));
+  finish(&f, "row", type, 1, I64S(1), RESULTS(dx, top, rstd));
+}
+
+// Of the lengths that rows kept in shared memory come in: less than a turn of the loops, with and without a rest, at any address; one team on a multiprocessor, or two.
+static void long_rows(MlirModule m) {
+  softmax_row(m, NN_F32, 3, 8704);
+  softmax_row(m, NN_F32, 2, 24576);
+  softmax_row(m, NN_F32, 2, 30003);
+  softmax_row(m, NN_F32, 2, 50304);
+  softmax_row(m, NN_F64, 2, 9001);
+  softmax_row(m, NN_F16, 2, 17000);
+  softmax_row(m, NN_BF16, 3, 33028);
+  layernorm_row(m, NN_F32, 2, 1, 12301);
+  layernorm_row(m, NN_BF16, 2, 1, 16640);
+  layernorm_gradient_row(m, NN_F32, 2, 12288);
+  layernorm_gradient_row(m, NN_F32, 2, 20001);
+  layernorm_gradient_row(m, NN_F32, 2, 40000);   // one operand of two
+  layernorm_gradient_row(m, NN_F64, 2, 8300);
+}
+
 // n, channels, height, outputs, kernel; stride and dilation; padding; groups.
 static const struct { int64_t shape[6], strides[4], pad[4], groups; } conv_cases[] = {
   {{1, 1, 1, 1, 1, 1}, {1, 1, 1, 1}, {0, 0, 0, 0}, 1},      {{2, 3, 7, 11, 3, 3}, {1, 1, 1, 1}, {1, 1, 1, 1}, 1},
@@ -119,6 +152,7 @@ int main(int argc, char **argv) {
       transposes(module, others[i], 3, 8, 37);
     }
     build_integer_cases(module);
+    long_rows(module);
     check_coverage(module);
   }
   if (!nn_verify_module(module)) return 1;
