@@ -61,7 +61,7 @@ static void make_kernels(LLVMModuleRef module, LLVMContextRef llvm, const Emitte
       LLVMSetFunctionCallConv(function, PTX_KERNEL);
       set_attribute(llvm, function, "nvvm.reqntid", threads);
       // Left to itself, ptxas would rather keep a few values in local memory than lose a fifth or sixth block of a multiprocessor.
-      if (!templates) set_attribute(llvm, function, "nvvm.minctasm", l->block[0] * l->block[1] > 512 ? "1" : "2");
+      if (!templates) set_attribute(llvm, function, "nvvm.minctasm", l->alone ? "1" : "2");
     }
 }
 

@@ -93,6 +93,7 @@ static void begin_launch(Launch *l, Emitter *e, CudaModule *m, const Plan *p, co
   emit_split_index(e, l->outer, p->r.n_outer, p->r.outer);
   schedule_launch(out, l->symbol, blocks, x, y);
   out->launches[out->n_launches - 1].shared_bytes = p->stash_bytes;
+  out->launches[out->n_launches - 1].alone = p->alone;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -314,7 +315,7 @@ static void vector_loop(Launch *l, const Pass *pass, Value *acc) {
   Value first = emit_index(e, "addi", l->from, emit_index_with(e, "muli", l->rank, p->lanes));
   int64_t done = 0, elements = p->n_stashed ? p->r.vector_extent : p->unrolled;
   // What is left of a stashed row has turns of fewer vectors.
-  for (int count = p->unroll; count > 1; count /= count > 4 ? 4 : 2) {
+  for (int count = p->n_stashed ? p->stash_turn[l->stash.pass] : p->unroll; count > 1; count /= count > 4 ? 4 : 2) {
     int64_t turn = (int64_t)p->team * count * p->lanes, here = (elements - done) / turn * turn;
     if (!here) continue;
     Value rest = emit_index_with(e, "addi", first, here);

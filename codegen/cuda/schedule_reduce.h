@@ -6,7 +6,7 @@
 #include "codegen/host/kernel_reduce.h"
 
 enum { BLOCK = 256, WARP = 32, MAX_RESIDENT = 8, MAX_RESIDENT_ELEMENTS = 32, ENOUGH_BLOCKS = 528 };   // four blocks for each multiprocessor of an H200
-enum { MAX_STASHED = 4, STASH_THREADS = 1024, STASH_AHEAD = 64 };
+enum { MAX_STASHED = 4, STASH_PASSES = 8, STASH_THREADS = 1024, STASH_AHEAD = 64 };
 
 // An operand whose row stays in shared memory from the first pass that reads it on.
 typedef struct Stashed {
@@ -34,6 +34,8 @@ typedef struct Plan {
   int n_stashed;
   Stashed stashed[MAX_STASHED];
   int64_t stash_bytes;          // dynamic shared memory of the block, which is one team
+  bool alone;                   // two of which are more than a multiprocessor has
+  int stash_turn[STASH_PASSES]; // of each pass: vectors of a turn of its loop
   int joined[MAX_UNITS];        // the unit of the pass before whose loop computes it as well: M2 with its mean, a sum of exponentials with its maximum; -1: its own
 } Plan;
 

@@ -12,7 +12,7 @@ static bool access_equal(const Access *a, const Access *b) { return memcmp(a, b,
 // The plan
 
 enum { MAX_LEAVES = 16 };
-typedef struct Leaves { const Reduce *r; int pass, n; Stashed leaf[MAX_LEAVES]; } Leaves;
+typedef struct Leaves { const Reduce *r; int pass, n; Stashed leaf[MAX_LEAVES]; int64_t bytes[STASH_PASSES]; } Leaves;   // bytes that a pass reads for each lane
 
 // An operand that has another row for other elements: what all rows share is in a cache.
 static bool has_own_rows(const Reduce *r, const Access *a) {
@@ -23,15 +23,15 @@ static bool has_own_rows(const Reduce *r, const Access *a) {
 
 static void add_leaf(void *user, int arg, MlirValue value, const Access *a) {
   Leaves *l = user;
-  if (arg < 0 || a->stride[l->r->nest.axis[l->r->vector_group]] != 1 || !has_own_rows(l->r, a)) return;
-  for (int i = 0; i < l->n; i++) {
-    Stashed *s = &l->leaf[i];
-    if (s->arg != arg || !access_equal(&s->access, a)) continue;
-    if (l->pass < s->first) s->first = l->pass;
-    if (l->pass > s->last) s->last = l->pass;
-    return;
-  }
-  if (l->n < MAX_LEAVES) l->leaf[l->n++] = (Stashed){.arg = arg, .dtype = nn_value_type(value).dtype, .access = *a, .first = l->pass, .last = l->pass};
+  NnDtype dtype = nn_value_type(value).dtype;
+  if (arg < 0 || a->stride[l->r->nest.axis[l->r->vector_group]] != 1) return;
+  int i = 0;
+  while (i < l->n && (l->leaf[i].arg != arg || !access_equal(&l->leaf[i].access, a))) i++;
+  if (i == MAX_LEAVES) return;
+  Stashed *s = &l->leaf[i];
+  if (i == l->n) l->leaf[l->n++] = (Stashed){.arg = arg, .dtype = dtype, .access = *a, .first = l->pass, .last = -1};
+  if (s->last < l->pass) l->bytes[l->pass] += nn_dtype_bytes(dtype);
+  s->last = l->pass;
 }
 
 static void find_leaves(const Plan *p, Leaves *l) {
@@ -39,37 +39,49 @@ static void find_leaves(const Plan *p, Leaves *l) {
   const Kernel *k = r->k;
   IndexMap domain = index_map_domain(k);
   *l = (Leaves){.r = r};
-  for (int u = 0; u < r->n_units; u++) {
-    l->pass = r->units[u].level;
-    if (p->joined[u] < 0) kernel_walk_leaves(k, r->units[u].operand, &domain, add_leaf, l);
+  for (l->pass = 0; l->pass < r->n_passes; l->pass++) {
+    for (int u = 0; u < r->n_units; u++)
+      if (r->units[u].level == l->pass && p->joined[u] < 0) kernel_walk_leaves(k, r->units[u].operand, &domain, add_leaf, l);
+    for (int i = 0; l->pass == r->write_pass && i < k->n_results; i++)
+      if (!kernel_is_kept_shaped(k, &k->result_type[i])) kernel_walk_leaves(k, k->result[i], &domain, add_leaf, l);
   }
-  l->pass = r->write_pass;
-  for (int i = 0; l->pass >= 0 && i < k->n_results; i++)
-    if (!kernel_is_kept_shaped(k, &k->result_type[i])) kernel_walk_leaves(k, k->result[i], &domain, add_leaf, l);
 }
 
-// The threads of a multiprocessor are 1024 either way, with 64 registers each: two teams of 512, one of which reads while the other computes or meets, or one, where a row takes more
-// than half of the shared memory. Each thread has four vectors of 16 bytes on their way, which together are 64 KiB; a multiprocessor of an H200 needs some 30 (4.8 TB/s shared by 132,
-// and a latency of 0.8 us) when nothing else is in between. So one team alone, which now and then has nothing on its way, is still less traffic for the same time.
+// All operands that are read in several passes, one behind the other in shared memory; the bytes of all.
+static int64_t place_operands(Plan *p, const Leaves *l) {
+  int64_t end = 0;
+  for (int i = 0; i < l->n; i++) {
+    if (l->leaf[i].first == l->leaf[i].last || !has_own_rows(&p->r, &l->leaf[i].access)) continue;
+    if (p->n_stashed == MAX_STASHED) return INT64_MAX;
+    p->stashed[p->n_stashed] = l->leaf[i];
+    p->stashed[p->n_stashed++].offset = end;
+    end += (p->r.vector_extent * nn_dtype_bytes(l->leaf[i].dtype) + 15) / 16 * 16;
+  }
+  return end;
+}
+
+// A multiprocessor has 1024 threads with 64 registers each: two teams of 512, one of which reads while the other computes or meets, or one of 1024, where a row takes more than half of the
+// shared memory; half as many with 128 registers where several operands or f64 need them. What they have on its way, four vectors of 16 bytes a thread or eight, is 64 KiB; a multiprocessor of
+// an H200 needs some 30 (4.8 TB/s shared by 132, and a latency of 0.8 us) when nothing else is in between. So one team alone, which now and then has nothing on its way, should still take
+// no longer for what it reads once than others for what they read twice.
 void plan_stash(Plan *p) {
   const Reduce *r = &p->r;
-  if (p->columns || p->chunked || p->resident || p->per_block > 1 || r->row_extent > 1) return;
+  if (p->columns || p->chunked || p->resident || p->per_block > 1 || r->row_extent > 1 || r->n_passes > STASH_PASSES) return;
   Leaves l;
   find_leaves(p, &l);
-  int64_t own = STASH_THREADS / WARP * 8, two = cuda_shared_bytes(2) - own, one = cuda_shared_bytes(1) - own, ahead = 0;   // own: where warps meet
-  for (int i = 0; i < l.n && p->n_stashed < MAX_STASHED; i++) {
-    Stashed *s = &l.leaf[i];
-    int64_t element = nn_dtype_bytes(s->dtype), bytes = (r->vector_extent * element + 15) / 16 * 16;
-    if (s->first == s->last || p->stash_bytes + bytes > one) continue;
-    s->offset = p->stash_bytes;
-    p->stash_bytes += bytes;
-    p->stashed[p->n_stashed++] = *s;
-    ahead += p->lanes * element;
-  }
+  int64_t own = STASH_THREADS / WARP * 8, bytes = place_operands(p, &l);   // own: where warps meet
+  if (bytes > cuda_shared_bytes(1) - own) p->n_stashed = 0;
   if (!p->n_stashed) return;
+  bool wide = false;
+  for (int u = 0; u < r->n_units; u++) wide |= r->units[u].dtype == NN_F64;
   p->unrolled = 0;
-  p->team = p->stash_bytes <= two ? STASH_THREADS / 2 : STASH_THREADS;
-  for (p->unroll = 1; p->unroll < MAX_TILE && 2 * p->unroll * ahead <= STASH_AHEAD;) p->unroll *= 2;
+  p->stash_bytes = bytes;
+  p->alone = bytes > cuda_shared_bytes(2) - own;
+  p->team = STASH_THREADS / (p->alone ? 1 : 2) / (wide || l.n > 1 ? 2 : 1);
+  for (int pass = 0; pass < r->n_passes; pass++) {
+    int *turn = &p->stash_turn[pass];
+    for (*turn = 1; *turn < MAX_TILE && 2 * *turn * p->lanes * l.bytes[pass] <= (l.n > 1 ? 2 : 1) * STASH_AHEAD;) *turn *= 2;
+  }
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

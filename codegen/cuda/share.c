@@ -129,7 +129,7 @@ static void read_form(Function *f) {
   find_small(f->body, &small);
   find_divisors(f->body, &small, &fixed);
   const KernelLaunch *l = f->launch;
-  text_add(&f->form, "%lld x %lld x %lld\n", (long long)l->block[0], (long long)l->block[1], (long long)l->block[2]);
+  text_add(&f->form, "%lld x %lld x %lld%s\n", (long long)l->block[0], (long long)l->block[1], (long long)l->block[2], l->alone ? " alone" : "");
   append_unnamed(&f->form, f->globals, f->globals + strlen(f->globals), l->symbol);
   for (const char *s = f->body, *next; *s; s = next) {
     next = strchr(s, '\n') + 1;

@@ -11,6 +11,7 @@ typedef struct KernelLaunch {
   char *symbol;            // Owned
   int64_t extent, grain;   // host: iterations of the outer loop; fewest worth a thread
   int64_t grid[3], block[3], shared_bytes;   // cuda; grid[0] 0: not set
+  bool alone;              // cuda: a multiprocessor has room for one block of it
   int n_numbers; int32_t *numbers;           // Owned; cuda: arguments after the buffers
   int n_buffers, *buffers;                   // Owned; cuda: which of the kernel's buffers it gets, in order; NULL: all
 } KernelLaunch;

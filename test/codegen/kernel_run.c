@@ -46,7 +46,7 @@ static void finish(Fn *f, const char *kind, NnType domain, int n_axes, const int
 
 static MlirValue along(Fn *f, MlirValue x, NnType to, int64_t axis) { return nn_broadcast(&f->b, x, to, &axis); }
 
-static MlirValue build(Fn *f, NnOp op, int n, const MlirValue *x, int n_attrs, const NnAttr *attrs, const NnType *asked, int result) {
+__attribute__((unused)) static MlirValue build(Fn *f, NnOp op, int n, const MlirValue *x, int n_attrs, const NnAttr *attrs, const NnType *asked, int result) {
   MlirOperation o = nn_build(&f->b, op, n, x, n_attrs, attrs, asked);
   if (mlirOperationIsNull(o)) {
     fprintf(stderr, "test_kernels: %s\n", f->b.error);

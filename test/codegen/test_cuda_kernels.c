@@ -99,7 +99,7 @@ static void long_rows(MlirModule m) {
   layernorm_row(m, NN_BF16, 2, 1, 16640);
   layernorm_gradient_row(m, NN_F32, 2, 12288);
   layernorm_gradient_row(m, NN_F32, 2, 20001);
-  layernorm_gradient_row(m, NN_F32, 2, 40000);   // one operand of two
+  layernorm_gradient_row(m, NN_F32, 2, 40000);   // more than there is room for
   layernorm_gradient_row(m, NN_F64, 2, 8300);
 }
 
