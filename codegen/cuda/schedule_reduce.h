@@ -6,7 +6,7 @@
 #include "codegen/host/kernel_reduce.h"
 
 enum { BLOCK = 256, WARP = 32, MAX_RESIDENT = 8, MAX_RESIDENT_ELEMENTS = 32, ENOUGH_BLOCKS = 528 };   // four blocks for each multiprocessor of an H200
-enum { MAX_STASHED = 4, STASH_PASSES = 8, STASH_THREADS = 1024, STASH_AHEAD = 64 };
+enum { MAX_STASHED = 4, STASH_PASSES = 8, STASH_THREADS = 1024, STASH_AHEAD = 64 };   // threads of a multiprocessor, bytes that each has on their way
 
 // An operand whose row stays in shared memory from the first pass that reads it on.
 typedef struct Stashed {
