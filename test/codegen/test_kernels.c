@@ -90,8 +90,8 @@ int main(int argc, char **argv) {
   if (argc <= 1) {
     build_float_cases(module, NN_F32);
     build_float_cases(module, NN_F64);
-    build_narrow_cases(module, NN_BF16);
-    build_narrow_cases(module, NN_F16);
+    build_narrow_cases(module, NN_BF16), build_few_cases(module, NN_BF16, 1, 37);
+    build_narrow_cases(module, NN_F16), build_few_cases(module, NN_F16, 1, 37);
     build_integer_cases(module);
     check_coverage(module);
   }
