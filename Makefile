@@ -38,7 +38,7 @@ demo-all: build
 	@BUILD=$(BUILD) tools/demo-all
 
 check: build
-	@cd $(BUILD) && ctest --output-on-failure
+	@cd $(BUILD) && ctest --output-on-failure -j $(JOBS)
 
 fuzz:
 	@NNC_FUZZ=1 tools/install-deps
