@@ -4,7 +4,7 @@
 #include "passes/autodiff.h"
 #include "passes/rewrite.h"
 
-#define MAX_DEPTH 16   // of views and sums between a product and the parameter
+#define MAX_DEPTH 64   // of views and sums between a product and the parameter
 
 MlirValue sweep_master(const Sweep *s, MlirValue v) {
   MlirOperation cast = nn_value_def(v);

@@ -9,7 +9,7 @@
 #include "passes/rewrite.h"
 #include "passes/scores.h"
 
-enum { MAX_CHUNKS = 16, TILE_ROWS = 128 };
+enum { MAX_CHUNKS = 8, TILE_ROWS = 128 };   // more products with their taps would fill the window of `schedule`
 
 typedef struct Least { int64_t rows, bytes; } Least;   // of a chunk of the scores
 
@@ -82,7 +82,7 @@ static Rows cut(NnBuilder *b, const Scores *s, int64_t n) {
   NnType x = nn_value_type(operand(s->op[0], 0));
   Rows r = {.n = rows_of(result(s->op[0], 0))};
   r.x = nn_reshape(b, operand(s->op[0], 0), 2, (int64_t[]){r.n, x.dim[x.rank - 1]});
-  r.each = (r.n / n + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
+  r.each = ((r.n + TILE_ROWS - 1) / TILE_ROWS + n - 1) / n * TILE_ROWS;
   return r;
 }
 
@@ -109,7 +109,8 @@ static void split_loss(const Scores *s, MlirOperation loss, int64_t n, const cha
 static void split_result(MlirOperation func, const Least *least) {
   Scores s;
   MlirOperation end = nn_function_return(func);
-  if (nn_function_n_results(func) != 1 || !scores_find(operand(end, 0), &s) || !scores_are_private(&s, end)) return;
+  char role[16];
+  if (nn_function_n_results(func) != 1 || mlirAttributeIsNull(nn_result_attr(func, 0, "nn.name")) || strcmp(nn_result_str(func, 0, "nn.role", role, sizeof role, ""), "output") != 0 || !scores_find(operand(end, 0), &s) || !scores_are_private(&s, end)) return;
   int64_t n = chunks(&s, least);
   if (n < 2) return;
   MlirValue scores = operand(end, 0);
@@ -142,6 +143,12 @@ static void mark(const Scores *s, MlirOperation loss, const char *phase) {
   }
 }
 
+static bool has_bias(const Scores *s) {
+  for (int i = 0; i < s->n; i++)
+    if (nn_op_of(s->op[i]) == NN_OP_add) return true;
+  return false;
+}
+
 static void chunk_losses(MlirOperation func, const Least *least, const char *phase) {
   int n, n_losses = 0;
   MlirOperation *ops = rewrite_ops(nn_function_body(func), &n);
@@ -151,6 +158,8 @@ static void chunk_losses(MlirOperation func, const Least *least, const char *pha
     Scores s;
     if (!scores_find(operand(ops[i], 0), &s) || !scores_are_private(&s, ops[i])) continue;
     int64_t parts = chunks(&s, least);
+    // The gradient of a bias is a sum over all rows, made with its update: the chunks would wait for each other.
+    if (phase && has_bias(&s) && parts > 1) parts = 1;
     if (parts > 1) split_loss(&s, ops[i], parts, phase);
     else if (parts == 1 && phase) mark(&s, ops[i], phase);
   }
@@ -171,7 +180,8 @@ bool nn_pass_chunk(MlirModule module, const NnPassRun *run) {
     if (!nn_is(func, "func.func") || mlirBlockIsNull(nn_function_body(func))) continue;
     char name[16];
     nn_attr_str(func, "sym_name", name, sizeof name, "");
-    chunk_losses(func, &least, strcmp(name, "train") == 0 ? "backward" : NULL);
+    bool trains = strcmp(name, "train") == 0 && nn_has_attr(mlirModuleGetOperation(module), "nn.optimizer");
+    chunk_losses(func, &least, trains ? "backward" : NULL);
     if (strcmp(name, "predict") == 0 && run->target->streams_results) split_result(func, &least);
   }
   return true;

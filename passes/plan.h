@@ -165,11 +165,12 @@ typedef struct PlanPersistent {   // Owned
   int n;
   char **names;
   int64_t *offset, *bytes, total;
+  int64_t kept_end;                // behind the last that is no optimizer state
   int n_slots, *slots;             // a hash table of the names
 } PlanPersistent;
 void plan_persistent_build(PlanPersistent *p, MlirModule module, int64_t alignment);
 int64_t plan_persistent_offset(const PlanPersistent *p, const char *name);   // -1: not one of them
-// Where the other buffers of func begin: behind all persistent ones; in @predict, which runs in a process that does nothing else, behind those that it reads itself.
+// Where the other buffers of func begin: behind all persistent ones; in @predict, which runs in a process that does nothing else, behind all but the optimizer's state.
 int64_t plan_persistent_end(const PlanPersistent *p, MlirOperation func);
 char *plan_argument_name(MlirOperation func, int arg);   // nn.name in full, or "arg3". Owned: free()
 void plan_persistent_free(PlanPersistent *p);

@@ -370,24 +370,19 @@ void plan_persistent_build(PlanPersistent *p, MlirModule module, int64_t alignme
       char *name = plan_argument_name(functions[f], a);
       NnType t = nn_value_type(mlirBlockGetArgument(nn_function_body(functions[f]), a));
       add_persistent(p, name, nn_type_bytes(&t), alignment);
+      if (strcmp(role, "opt") != 0) {   // states go on with a text, also those that predict does not read
+        int i = *find_slot(p, name);
+        int64_t end = p->offset[i] + (p->bytes[i] + alignment - 1) / alignment * alignment;
+        if (end > p->kept_end) p->kept_end = end;
+      }
       free(name);
     }
   }
 }
 
 int64_t plan_persistent_end(const PlanPersistent *p, MlirOperation func) {
-  char role[16], function[16];
-  if (p->n == 0 || strcmp(nn_attr_str(func, "sym_name", function, sizeof function, ""), "predict") != 0) return p->total;
-  int64_t end = 0;
-  for (int a = 0; a < nn_function_n_args(func); a++) {
-    if (!nn_is_persistent_role(nn_arg_str(func, a, "nn.role", role, sizeof role, "input"))) continue;
-    char *name = plan_argument_name(func, a);
-    int i = *find_slot((PlanPersistent *)p, name);   // only read
-    int64_t after = i + 1 < p->n ? p->offset[i + 1] : p->total;
-    end = after > end ? after : end;
-    free(name);
-  }
-  return end;
+  char name[16];
+  return strcmp(nn_attr_str(func, "sym_name", name, sizeof name, ""), "predict") == 0 ? p->kept_end : p->total;
 }
 
 void plan_persistent_free(PlanPersistent *p) {

@@ -128,12 +128,13 @@ void scan_split(MlirModule module) {
   MlirOperation *functions = rewrite_ops(mlirModuleGetBody(module), &n_functions);
   for (int f = 0; f < n_functions; f++) {
     if (!nn_is(functions[f], "func.func") || nn_has_attr(functions[f], "nn.kernel")) continue;
-    int n;
+    int n, n_calls = 0;
     MlirOperation *ops = rewrite_ops(nn_function_body(functions[f]), &n);
-    for (int i = 0; i < n; i++) {
-      NnScan s;
-      if (nn_scan_of(ops[i], &s) && s.n_tied == 0 && scan_rest(s.length)) split(ops[i], &s, scan_rest(s.length));
-    }
+    NnScan s;
+    for (int i = 0; i < n; i++)   // a split ends slices of what the loop gives, which stand in the list
+      if (nn_scan_of(ops[i], &s) && s.n_tied == 0 && scan_rest(s.length)) ops[n_calls++] = ops[i];
+    for (int i = 0; i < n_calls; i++)
+      if (nn_scan_of(ops[i], &s)) split(ops[i], &s, scan_rest(s.length));
     free(ops);
   }
   free(functions);

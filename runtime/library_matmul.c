@@ -107,7 +107,7 @@ bool library_describe_matmul(Library *lib, NncOperation *op) {
   // oneDNN 2.6 keeps some sizes in 32 bits and divides by what is left of them.
   const int64_t sizes[] = {m->batch, m->m, m->n, m->k, m->a_row, m->a_col, m->b_row, m->b_col, m->c_row};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-    if (sizes[i] > INT32_MAX) return narrow ? describe_converted(op) : library_adopt_direct(lib, op);
+    if (sizes[i] > INT32_MAX) return m->adds ? describe_added(op) : narrow ? describe_converted(op) : library_adopt_direct(lib, op);
   static const int args[3] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
   for (int i = 0; i < 3; i++) op->operand[i].arg = args[i];
   op->operand[2].is_output = true;
@@ -132,6 +132,7 @@ bool library_describe_matmul(Library *lib, NncOperation *op) {
     for (int i = 0; i < 3; i++) op->operand[i] = (LibraryOperand){0};
     return describe_converted(op);
   }
+  if (m->adds) return describe_added(op);
   for (int i = 0; i < 3; i++) op->operand[i].used = op->operand[i].given;
   return library_adopt_direct(lib, op);
 }
