@@ -5,6 +5,7 @@
 #   make demo      train LeNet on Fashion-MNIST, twice: without and with a memory budget
 #   make demo-all  train on Fashion-MNIST, a text and a graph, about an hour; texts and graphs from NNC_DATA=folder; STEPS=20: a short try
 #   make check     build and run all tests; SANITIZE=1 does so under AddressSanitizer and UBSan
+#   make format    give all C the style of .clang-format
 #   make fuzz      random input for all that reads files, 10 CPU-minutes for each reader (SECONDS=60: less); needs clang
 #   make bench     time the models of bench/
 #   make install   into PREFIX (default /usr/local), DESTDIR honoured
@@ -40,6 +41,9 @@ demo-all: build
 check: build
 	@cd $(BUILD) && ctest --output-on-failure -j $(JOBS)
 
+format:
+	@tools/format
+
 fuzz:
 	@NNC_FUZZ=1 tools/install-deps
 	@BUILD=build-fuzz tools/fuzz $(SECONDS)
@@ -53,4 +57,4 @@ install: build
 clean:
 	@rm -rf build build-asan build-fuzz
 
-.PHONY: all deps configure build demo demo-all check fuzz bench install clean
+.PHONY: all deps configure build demo demo-all check format fuzz bench install clean

@@ -31,7 +31,8 @@ static void kernels_text(const EmittedKernels *kernels, Text *out) {
   }
 }
 
-static bool emit_lowered(const EmittedKernels *kernels, const HostCpu *cpu, HostOutput what, const CodegenOptions *options) {
+static bool emit_lowered(const EmittedKernels *kernels, const HostCpu *cpu, HostOutput what,
+                         const CodegenOptions *options) {
   Text text = {0};
   kernels_text(kernels, &text);
   bool ok = host_lower(text_c_string(&text), cpu, options->opt_level, what, options->output, options->time_phases);
@@ -46,19 +47,19 @@ static bool emit_lowered(const EmittedKernels *kernels, const HostCpu *cpu, Host
 typedef struct Program {
   MlirModule module;
   const EmittedKernels *kernels;
-  const HostCpu *cpu;               // NULL: for a GPU, arch
+  const HostCpu *cpu;   // NULL: for a GPU, arch
   const CudaArch *arch;
   const CodegenOptions *options;
   const char *folder;
-  CudaImages *images;               // NULL: for the host
-  HostLink *link;                   // NULL: could not be begun
+  CudaImages *images;   // NULL: for the host
+  HostLink *link;       // NULL: could not be begun
   bool (*lower)(struct Program *program);
   bool lowered;
 } Program;
 
 typedef struct Part {
-  Text text;                 // Owned
-  char *object;              // Owned
+  Text text;      // Owned
+  char *object;   // Owned
   const HostCpu *cpu;
   const CodegenOptions *options;
   bool time, ok;
@@ -66,17 +67,22 @@ typedef struct Part {
 
 static void lower_part(void *p) {
   Part *part = p;
-  part->ok = host_lower(text_c_string(&part->text), part->cpu, part->options->opt_level, HOST_OBJECT, part->object, part->time);
+  part->ok = host_lower(text_c_string(&part->text), part->cpu, part->options->opt_level, HOST_OBJECT, part->object,
+                        part->time);
 }
 
 // Kernels go to the part with the least text so far: their compile times follow their sizes.
-static int split_kernels(const EmittedKernels *kernels, const HostCpu *cpu, const CodegenOptions *options, const char *folder, Part *parts) {
+static int split_kernels(const EmittedKernels *kernels, const HostCpu *cpu, const CodegenOptions *options,
+                         const char *folder, Part *parts) {
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
   int n = cores < 1 ? 1 : cores > MAX_PARTS ? MAX_PARTS : (int)cores;
   if (n > (kernels->n + 3) / 4) n = (kernels->n + 3) / 4;
   if (n < 1) n = 1;
   for (int i = 0; i < n; i++) {
-    parts[i] = (Part){.object = text_format("%s/kernels_%d.o", folder, i), .cpu = cpu, .options = options, .time = options->time_phases && i == 0};
+    parts[i] = (Part){.object = text_format("%s/kernels_%d.o", folder, i),
+                      .cpu = cpu,
+                      .options = options,
+                      .time = options->time_phases && i == 0};
     text_append(&parts[i].text, kernels->declarations.data, kernels->declarations.size);
   }
   for (int k = 0; k < kernels->n; k++) {
@@ -99,7 +105,9 @@ static bool lower_parts(int n, Part *parts) {
 static void begin_link(Program *p) {
   Text tables = {0};
   char *source = text_format("%s/program.c", p->folder);
-  if (host_tables_write(p->module, p->kernels, p->cpu, p->options, p->images, p->folder, &tables) && write_text(source, &tables)) p->link = host_link_begin(source, p->folder, p->options);
+  if (host_tables_write(p->module, p->kernels, p->cpu, p->options, p->images, p->folder, &tables) &&
+      write_text(source, &tables))
+    p->link = host_link_begin(source, p->folder, p->options);
   text_free(&tables);
   free(source);
 }
@@ -110,7 +118,8 @@ static void run_half(void *half) {
     begin_link(p);
     return;
   }
-  // Of this thread and those that it makes, on Linux: the C compiler is one process, and with too little of two cores it ends last.
+  // Of this thread and those that it makes, on Linux: the C compiler is one process, and with too little of two cores
+  // it ends last.
   setpriority(PRIO_PROCESS, 0, NICENESS);
   p->lowered = p->lower(p);
 }
@@ -125,7 +134,11 @@ static bool build_halves(Program *p, bool (*lower)(Program *program)) {
   return p->link && p->lowered;
 }
 
-typedef struct HostObjects { Program program; Part parts[MAX_PARTS]; int n; } HostObjects;
+typedef struct HostObjects {
+  Program program;
+  Part parts[MAX_PARTS];
+  int n;
+} HostObjects;
 
 static bool lower_host(Program *program) {
   HostObjects *h = (HostObjects *)program;
@@ -149,7 +162,8 @@ static bool build_host(const Program *program, const CodegenOptions *options, co
 }
 
 // Runs `build` in a folder beside the output.
-static bool emit_executable(bool (*build)(const Program *program, const CodegenOptions *options, const char *folder), const Program *program, const CodegenOptions *options) {
+static bool emit_executable(bool (*build)(const Program *program, const CodegenOptions *options, const char *folder),
+                            const Program *program, const CodegenOptions *options) {
   if (output_is_special(options->output)) {
     fprintf(stderr, "nnc: error: cannot write '%s': it is not a regular file\n", options->output);
     return false;
@@ -178,18 +192,22 @@ static bool emit_host(MlirModule module, CodegenEmit what, const CodegenOptions 
   Text text = {0};
   bool ok = true;
   switch (what) {
-    case CODEGEN_KERNELS:
-      kernels_text(&kernels, &text);
-      ok = write_text(options->output, &text);
-      break;
-    case CODEGEN_LLVM:
-    case CODEGEN_ASM:
-      host_lower_initialize();
-      ok = emit_lowered(&kernels, &cpu, what == CODEGEN_LLVM ? HOST_LLVM : HOST_ASM, options);
-      break;
-    case CODEGEN_PTX: break;   // the options do not allow it
-    case CODEGEN_TABLES: ok = host_tables_write(module, &kernels, &cpu, options, NULL, NULL, &text) && write_text(options->output, &text); break;
-    case CODEGEN_EXE: ok = emit_executable(build_host, &(Program){.module = module, .kernels = &kernels, .cpu = &cpu}, options); break;
+  case CODEGEN_KERNELS:
+    kernels_text(&kernels, &text);
+    ok = write_text(options->output, &text);
+    break;
+  case CODEGEN_LLVM:
+  case CODEGEN_ASM:
+    host_lower_initialize();
+    ok = emit_lowered(&kernels, &cpu, what == CODEGEN_LLVM ? HOST_LLVM : HOST_ASM, options);
+    break;
+  case CODEGEN_PTX: break;   // the options do not allow it
+  case CODEGEN_TABLES:
+    ok = host_tables_write(module, &kernels, &cpu, options, NULL, NULL, &text) && write_text(options->output, &text);
+    break;
+  case CODEGEN_EXE:
+    ok = emit_executable(build_host, &(Program){.module = module, .kernels = &kernels, .cpu = &cpu}, options);
+    break;
   }
   text_free(&text);
   emitted_kernels_free(&kernels);
@@ -200,14 +218,22 @@ static bool emit_host(MlirModule module, CodegenEmit what, const CodegenOptions 
 // ---------------------------------------------------------------------------------------------------------------------
 // CUDA
 
-typedef struct CudaObjects { Program program; CudaImages images; char *ptx, *object; } CudaObjects;   // ptx, object: Owned; paths
+// ptx, object: Owned; paths
+typedef struct CudaObjects {
+  Program program;
+  CudaImages images;
+  char *ptx, *object;
+} CudaObjects;
 
 // The kernels as files in the folder: PTX and, with ptxas, a cubin; or an object for the emulator.
 static bool lower_cuda(Program *program) {
   CudaObjects *c = (CudaObjects *)program;
-  if (program->options->emulate) return cuda_lower_emulated(program->kernels, program->arch, c->object, program->options->time_phases);
+  if (program->options->emulate)
+    return cuda_lower_emulated(program->kernels, program->arch, c->object, program->options->time_phases);
   Text ptx = {0};
-  bool ok = cuda_build_ptx(program->kernels, program->arch, program->folder, program->options, &ptx, &c->images.n_cubins) && write_text(c->ptx, &ptx);
+  bool ok = cuda_build_ptx(program->kernels, program->arch, program->folder, program->options, &ptx,
+                           &c->images.n_cubins) &&
+            write_text(c->ptx, &ptx);
   text_free(&ptx);
   return ok;
 }
@@ -221,8 +247,15 @@ static bool write_images(const CudaObjects *c, const char *path) {
 }
 
 static bool build_cuda(const Program *program, const CodegenOptions *options, const char *folder) {
-  CudaObjects c = {.program = *program, .ptx = text_format("%s/kernels.ptx", folder), .object = text_format("%s/kernels.o", folder)};
-  c.images = (CudaImages){.arch = program->arch->name, .ptx_version = program->arch->ptx_version, .tf32 = cuda_uses_tf32(), .emulated = options->emulate, .folder = folder, .ptx_path = c.ptx};
+  CudaObjects c = {.program = *program,
+                   .ptx = text_format("%s/kernels.ptx", folder),
+                   .object = text_format("%s/kernels.o", folder)};
+  c.images = (CudaImages){.arch = program->arch->name,
+                          .ptx_version = program->arch->ptx_version,
+                          .tf32 = cuda_uses_tf32(),
+                          .emulated = options->emulate,
+                          .folder = folder,
+                          .ptx_path = c.ptx};
   c.program.options = options, c.program.folder = folder, c.program.images = &c.images;
   char *bytes = text_format("%s/images.s", folder);
   bool ok = build_halves(&c.program, lower_cuda);
@@ -243,16 +276,21 @@ static bool emit_cuda(MlirModule module, CodegenEmit what, const CodegenOptions 
   Text text = {0};
   bool ok = true;
   switch (what) {
-    case CODEGEN_KERNELS: kernels_text(&kernels, &text); break;
-    case CODEGEN_LLVM: ok = cuda_lower(&kernels, arch, CUDA_LLVM, options->time_phases, &text); break;
-    case CODEGEN_PTX: ok = cuda_lower_ptx(&kernels, arch, options->time_phases, &text); break;
-    case CODEGEN_TABLES: {
-      CudaImages images = {.arch = arch->name, .ptx_version = arch->ptx_version, .tf32 = cuda_uses_tf32(), .emulated = options->emulate};
-      ok = host_tables_write(module, &kernels, NULL, options, &images, NULL, &text);
-      break;
-    }
-    case CODEGEN_EXE: ok = emit_executable(build_cuda, &(Program){.module = module, .kernels = &kernels, .arch = arch}, options); break;
-    case CODEGEN_ASM: ok = false; break;   // the options do not allow it
+  case CODEGEN_KERNELS: kernels_text(&kernels, &text); break;
+  case CODEGEN_LLVM: ok = cuda_lower(&kernels, arch, CUDA_LLVM, options->time_phases, &text); break;
+  case CODEGEN_PTX: ok = cuda_lower_ptx(&kernels, arch, options->time_phases, &text); break;
+  case CODEGEN_TABLES: {
+    CudaImages images = {.arch = arch->name,
+                         .ptx_version = arch->ptx_version,
+                         .tf32 = cuda_uses_tf32(),
+                         .emulated = options->emulate};
+    ok = host_tables_write(module, &kernels, NULL, options, &images, NULL, &text);
+    break;
+  }
+  case CODEGEN_EXE:
+    ok = emit_executable(build_cuda, &(Program){.module = module, .kernels = &kernels, .arch = arch}, options);
+    break;
+  case CODEGEN_ASM: ok = false; break;   // the options do not allow it
   }
   ok = ok && (what == CODEGEN_EXE || write_text(options->output, &text));
   text_free(&text);

@@ -12,7 +12,9 @@ static uint64_t hash_bytes(uint64_t hash, const char *data, size_t size) {
   return hash;
 }
 
-static void add_chunk(MlirStringRef text, void *hash) { *(uint64_t *)hash = hash_bytes(*(uint64_t *)hash, text.data, text.length); }
+static void add_chunk(MlirStringRef text, void *hash) {
+  *(uint64_t *)hash = hash_bytes(*(uint64_t *)hash, text.data, text.length);
+}
 
 static void add_number(uint64_t *hash, int64_t number) {
   char text[24];
@@ -24,8 +26,10 @@ static bool counts(MlirStringRef name) {
   static const char *const kept[] = {"nn.kind", "nn.domain", "nn.axes"};
   for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
     if (name.length == strlen(kept[i]) && !memcmp(name.data, kept[i], name.length)) return true;
-  bool symbol = name.length >= 4 && !memcmp(name.data, "sym_", 4), callee = name.length == 6 && !memcmp(name.data, "callee", 6);
-  bool ours = name.length > 3 && !memcmp(name.data, "nn.", 3), args = name.length == 9 && !memcmp(name.data, "arg_attrs", 9);
+  bool symbol = name.length >= 4 && !memcmp(name.data, "sym_", 4),
+       callee = name.length == 6 && !memcmp(name.data, "callee", 6);
+  bool ours = name.length > 3 && !memcmp(name.data, "nn.", 3),
+       args = name.length == 9 && !memcmp(name.data, "arg_attrs", 9);
   return !symbol && !callee && !ours && !args;
 }
 
@@ -42,18 +46,23 @@ static void add_attributes(uint64_t *hash, MlirOperation op) {
 static void add_op(uint64_t *hash, MlirOperation op) {
   add_chunk(mlirIdentifierStr(mlirOperationGetName(op)), hash);
   add_attributes(hash, op);
-  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) mlirTypePrint(mlirValueGetType(mlirOperationGetResult(op, i)), add_chunk, hash);
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+    mlirTypePrint(mlirValueGetType(mlirOperationGetResult(op, i)), add_chunk, hash);
 }
 
 static void add_body(uint64_t *hash, MlirOperation kernel) {
   PtrMap ids = {0};
   int n = 0;
   MlirBlock block = nn_function_body(kernel);
-  for (intptr_t a = 0; a < mlirBlockGetNumArguments(block); a++) ptr_map_set(&ids, mlirBlockGetArgument(block, a).ptr, n++);
-  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+  for (intptr_t a = 0; a < mlirBlockGetNumArguments(block); a++)
+    ptr_map_set(&ids, mlirBlockGetArgument(block, a).ptr, n++);
+  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
     add_op(hash, op);
-    for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) add_number(hash, ptr_map_get(&ids, mlirOperationGetOperand(op, i).ptr));
-    for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) ptr_map_set(&ids, mlirOperationGetResult(op, i).ptr, n++);
+    for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+      add_number(hash, ptr_map_get(&ids, mlirOperationGetOperand(op, i).ptr));
+    for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+      ptr_map_set(&ids, mlirOperationGetResult(op, i).ptr, n++);
   }
   ptr_map_free(&ids);
 }
@@ -67,7 +76,8 @@ char *cost_key(MlirOperation op, MlirOperation kernel) {
   NnOp kind = nn_op_of(op);
   if (!call && kind == NN_OP_NONE) return NULL;
   uint64_t hash = 0xcbf29ce484222325ULL;
-  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) mlirTypePrint(mlirValueGetType(mlirOperationGetOperand(op, i)), add_chunk, &hash);
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+    mlirTypePrint(mlirValueGetType(mlirOperationGetOperand(op, i)), add_chunk, &hash);
   add_op(&hash, op);
   if (call) {
     add_attributes(&hash, kernel);

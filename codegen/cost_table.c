@@ -59,7 +59,8 @@ bool cost_table_match(CostTable *table, MlirOperation op, MlirOperation kernel, 
   return true;
 }
 
-double cost_table_seconds(const CostTable *table, MlirOperation op, MlirOperation kernel, CostClass class, double roofline) {
+double cost_table_seconds(const CostTable *table, MlirOperation op, MlirOperation kernel, CostClass class,
+                          double roofline) {
   const CostEntry *found = find(table, op, kernel);
   if (found) return found->seconds;
   int from = table->predicted[class] > 0 ? (int)class : COST_CLASSES;

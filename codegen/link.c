@@ -1,5 +1,5 @@
-// The system's C compiler: compiles the tables while the kernels are lowered, then links both with the runtime. Its output is shown
-// only when it fails.
+// The system's C compiler: compiles the tables while the kernels are lowered, then links both with the runtime. Its
+// output is shown only when it fails.
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -39,7 +39,8 @@ static bool try_runtime(HostLink *l, char *archive, char *include) {
   return false;
 }
 
-// In the build tree, the build tree's runtime; installed, the one beside the compiler, so that a moved installation works.
+// In the build tree, the build tree's runtime; installed, the one beside the compiler, so that a moved installation
+// works.
 static bool find_runtime(HostLink *l) {
   char self[PATH_MAX] = "";
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -47,10 +48,14 @@ static bool find_runtime(HostLink *l) {
   char *slash = strrchr(self, '/');
   if (slash) *slash = 0;
   bool in_build_tree = !strcmp(self, NNC_BUILD_RUNTIME_DIR) || !strcmp(self, NNC_BUILD_RUNTIME_DIR "/unit-tests");
-  if (in_build_tree && try_runtime(l, host_strdup(NNC_BUILD_RUNTIME_DIR "/libnncrt.a"), host_strdup(NNC_BUILD_SOURCE_DIR))) return true;
+  if (in_build_tree &&
+      try_runtime(l, host_strdup(NNC_BUILD_RUNTIME_DIR "/libnncrt.a"), host_strdup(NNC_BUILD_SOURCE_DIR)))
+    return true;
   static const char *const folders[] = {"lib", "lib64", "lib/x86_64-linux-gnu"};
   for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
-    if (try_runtime(l, text_format("%s/../%s/nnc/libnncrt.a", self, folders[i]), text_format("%s/../include/nnc", self))) return true;
+    if (try_runtime(l, text_format("%s/../%s/nnc/libnncrt.a", self, folders[i]),
+                    text_format("%s/../include/nnc", self)))
+      return true;
   return try_runtime(l, host_strdup(NNC_INSTALL_LIBDIR "/libnncrt.a"), host_strdup(NNC_INSTALL_INCLUDEDIR));
 }
 
@@ -75,7 +80,8 @@ static pid_t start(const HostLink *l, const char *const *argv) {
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (!error) return pid;
-  if (error == ENOENT) fprintf(stderr, "nnc: error: no C compiler: '%s' was not found; it links the executable (package gcc)\n", argv[0]);
+  if (error == ENOENT)
+    fprintf(stderr, "nnc: error: no C compiler: '%s' was not found; it links the executable (package gcc)\n", argv[0]);
   else fprintf(stderr, "nnc: error: cannot start '%s': %s\n", argv[0], strerror(error));
   return 0;
 }
@@ -101,11 +107,16 @@ static bool wait_for(const HostLink *l, pid_t pid, const char *what) {
 
 HostLink *host_link_begin(const char *tables_path, const char *folder, const CodegenOptions *options) {
   HostLink *l = host_alloc(1, sizeof *l);
-  *l = (HostLink){.options = options, .folder = host_strdup(folder), .object = text_format("%s/program.o", folder), .log = text_format("%s/log", folder)};
+  *l = (HostLink){.options = options,
+                  .folder = host_strdup(folder),
+                  .object = text_format("%s/program.o", folder),
+                  .log = text_format("%s/log", folder)};
   if (!find_runtime(l)) {
-    fprintf(stderr, "nnc: error: the runtime library libnncrt.a was not found, neither beside the compiler nor in " NNC_INSTALL_LIBDIR "\n");
+    fprintf(stderr, "nnc: error: the runtime library libnncrt.a was not found, neither beside the compiler nor "
+                    "in " NNC_INSTALL_LIBDIR "\n");
   } else {
-    const char *argv[] = {C_COMPILER, "-std=gnu17", "-O1", "-pipe", "-c", "-I", l->include, "-o", l->object, tables_path, NULL};
+    const char *argv[] = {C_COMPILER, "-std=gnu17", "-O1",     "-pipe",     "-c", "-I",
+                          l->include, "-o",         l->object, tables_path, NULL};
     l->compiler = start(l, argv);
   }
   if (l->compiler) return l;
@@ -125,7 +136,8 @@ static bool link_executable(const HostLink *l, int n_objects, const char *const 
   argv[n++] = l->object;
   for (int i = 0; i < n_objects && n < 48; i++) argv[n++] = objects[i];
   argv[n++] = l->archive;
-  static const char *const libraries[] = {"-Wl,--as-needed", "-ldnnl", "-lgomp", "-lz", "-lmvec", "-lm", "-lpthread", "-ldl", NULL};
+  static const char *const libraries[] = {"-Wl,--as-needed", "-ldnnl", "-lgomp", "-lz", "-lmvec", "-lm",
+                                          "-lpthread",       "-ldl",   NULL};
   for (int i = 0; libraries[i]; i++) argv[n++] = libraries[i];
   argv[n] = NULL;
   pid_t pid = start(l, argv);

@@ -4,7 +4,10 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-typedef struct Job { void (*work)(void *item); void *item; } Job;
+typedef struct Job {
+  void (*work)(void *item);
+  void *item;
+} Job;
 
 static void *run(void *job) {
   const Job *j = job;

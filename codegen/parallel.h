@@ -6,7 +6,8 @@
 
 #define MAX_PARTS 8   // threads at once
 
-// Calls work on each of n <= MAX_PARTS items of `size` bytes, each on a thread of its own where threads can be had. Returns when all are done.
+// Calls work on each of n <= MAX_PARTS items of `size` bytes, each on a thread of its own where threads can be had.
+// Returns when all are done.
 void codegen_parallel(int n, void (*work)(void *item), void *items, size_t size);
 
 #endif

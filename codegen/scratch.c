@@ -1,5 +1,5 @@
-// The folder that an executable is made in; scratch.h. Files are removed by a thread that waits for signals, not by a handler, which could
-// do little safely while other threads write.
+// The folder that an executable is made in; scratch.h. Files are removed by a thread that waits for signals, not by a
+// handler, which could do little safely while other threads write.
 #include "codegen/scratch.h"
 
 #include <dirent.h>

@@ -7,11 +7,11 @@
 #include <stdbool.h>
 
 typedef struct Scratch {
-  char *folder;          // Owned
+  char *folder;   // Owned
   bool keep;
-  pthread_t watcher;     // waits for SIGINT, SIGTERM and SIGHUP, which the other threads block meanwhile
+  pthread_t watcher;   // waits for SIGINT, SIGTERM and SIGHUP, which the other threads block meanwhile
   bool is_watched;
-  sigset_t before;       // the caller's signal mask
+  sigset_t before;   // the caller's signal mask
 } Scratch;
 
 // Makes a folder beside `output`, so that a rename from there stays on its file system. False after reporting.

@@ -1,4 +1,5 @@
-// What the passes must know of any target: the roofline of its machine or measured times. The targets' own folders give the rest.
+// What the passes must know of any target: the roofline of its machine or measured times. The targets' own folders give
+// the rest.
 #include "codegen/target.h"
 
 #include <string.h>
@@ -19,7 +20,8 @@ MlirOperation target_callee(MlirOperation call) {
   MlirAttribute name = mlirOperationGetAttributeByName(call, mlirStringRefCreateFromCString("callee"));
   MlirStringRef wanted = mlirFlatSymbolRefAttrGetValue(name);
   MlirBlock body = mlirRegionGetFirstBlock(mlirOperationGetRegion(top, 0));
-  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
     if (!nn_is(op, "func.func")) continue;
     MlirAttribute symbol = mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("sym_name"));
     if (mlirStringRefEqual(mlirStringAttrGetValue(symbol), wanted)) return op;
@@ -27,7 +29,9 @@ MlirOperation target_callee(MlirOperation call) {
   return nn_null_operation();
 }
 
-static MlirOperation kernel_of(MlirOperation op) { return nn_op_of(op) == NN_OP_NONE && nn_is(op, "func.call") ? target_callee(op) : nn_null_operation(); }
+static MlirOperation kernel_of(MlirOperation op) {
+  return nn_op_of(op) == NN_OP_NONE && nn_is(op, "func.call") ? target_callee(op) : nn_null_operation();
+}
 
 // One step after the other.
 static double scan_seconds(const NnTarget *t, const NnScan *scan) {
@@ -52,10 +56,20 @@ double target_seconds(MlirOperation op) { return seconds(&target, op); }
 
 void target_use_tf32(bool tf32) { uses_tf32 = tf32; }
 
-const NnTarget *target_set(const char *name, const Machine *m, int64_t (*workspace_bytes)(MlirOperation), bool (*inplace_ok)(MlirOperation, int, int),
-                           bool (*epilogue_ok)(MlirOperation), bool groups_updates, int64_t row_bytes, int64_t loss_rows) {
-  target = (NnTarget){.name = name, .alignment = NNC_ALIGN, .workspace_bytes = workspace_bytes, .seconds = seconds, .channels_last = true, .inplace_ok = inplace_ok, .epilogue_ok = epilogue_ok,
-                      .groups_updates = groups_updates, .row_bytes = row_bytes, .loss_rows = loss_rows, .streams_results = groups_updates};
+const NnTarget *target_set(const char *name, const Machine *m, int64_t (*workspace_bytes)(MlirOperation),
+                           bool (*inplace_ok)(MlirOperation, int, int), bool (*epilogue_ok)(MlirOperation),
+                           bool groups_updates, int64_t row_bytes, int64_t loss_rows) {
+  target = (NnTarget){.name = name,
+                      .alignment = NNC_ALIGN,
+                      .workspace_bytes = workspace_bytes,
+                      .seconds = seconds,
+                      .channels_last = true,
+                      .inplace_ok = inplace_ok,
+                      .epilogue_ok = epilogue_ok,
+                      .groups_updates = groups_updates,
+                      .row_bytes = row_bytes,
+                      .loss_rows = loss_rows,
+                      .streams_results = groups_updates};
   nn_target_set_machine(m);
   return &target;
 }
@@ -81,7 +95,8 @@ int nn_target_match_costs(CostTable *table, MlirModule module, int *n_steps) {
     if (trains && strcmp(name, "train") != 0 && strcmp(name, "accumulate") != 0) continue;   // what bench measures
     NnStepList list = nn_flatten(functions[f]);
     for (int i = 0; i < list.n; i++) {
-      if (list.items[i].role != NN_STEP_RUN || nn_has_attr(list.items[i].op, "nn.scan")) continue;   // of a loop no step is measured
+      // of a loop no step is measured
+      if (list.items[i].role != NN_STEP_RUN || nn_has_attr(list.items[i].op, "nn.scan")) continue;
       MlirOperation kernel = kernel_of(list.items[i].op);
       CostWork work = cost_work(list.items[i].op, kernel);
       ++*n_steps;

@@ -1,5 +1,6 @@
-// nnc check: the mistakes of model files and nothing else, for editors and for tests that run before a commit. A file goes through the frontend
-// and as far as autodiff, the last stage that can find a mistake of the program's; no code is made and nothing is written.
+// nnc check: the mistakes of model files and nothing else, for editors and for tests that run before a commit. A file
+// goes through the frontend and as far as autodiff, the last stage that can find a mistake of the program's; no code is
+// made and nothing is written.
 #include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
@@ -21,8 +22,7 @@ static const char usage[] =
     "\n"
     "Exit status: 0 no mistakes, 1 mistakes, 2 wrong usage.\n";
 
-static void check_module(const Options *options, const AstFile *file, MlirContext ctx)
-{
+static void check_module(const Options *options, const AstFile *file, MlirContext ctx) {
   MlirModule module = elaborate(ctx, file, options->defines, options->n_defines, options->dtype);
   if (mlirModuleIsNull(module)) return;
   if (mlirOperationIsNull(nn_module_function(module, "train"))) {   // without gradients there is nothing more to find
@@ -38,8 +38,7 @@ static void check_module(const Options *options, const AstFile *file, MlirContex
   mlirModuleDestroy(module);
 }
 
-static bool check_file(const Options *options, const char *path, bool json, int *written)
-{
+static bool check_file(const Options *options, const char *path, bool json, int *written) {
   Diagnostics *d = diag_create(stderr, options->color, options->max_errors);
   if (json) diag_collect_json(d);
   AstFile *file = ast_parse(d, path);
@@ -59,37 +58,40 @@ static bool check_file(const Options *options, const char *path, bool json, int 
 
 enum { OPTION_JSON = 256, OPTION_COLOR, OPTION_DTYPE };
 static const struct option long_options[] = {
-  {"json", no_argument, NULL, OPTION_JSON}, {"color", required_argument, NULL, OPTION_COLOR}, {"dtype", required_argument, NULL, OPTION_DTYPE},
-  {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0},
+    {"json", no_argument, NULL, OPTION_JSON},
+    {"color", required_argument, NULL, OPTION_COLOR},
+    {"dtype", required_argument, NULL, OPTION_DTYPE},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
 };
 
-static int parse_option(int option, Options *options, bool *json)
-{
-  static const char *const dtypes[] = {"f32", "f64", "bf16", "f16"}, *const colors[] = {"auto", "never", "always"};   // ORDER of DiagColor
+static int parse_option(int option, Options *options, bool *json) {
+  // ORDER of DiagColor
+  static const char *const dtypes[] = {"f32", "f64", "bf16", "f16"}, *const colors[] = {"auto", "never", "always"};
   int chosen = 0, status;
   switch (option) {
-    case 'D': return options_define(optarg, options);
-    case 'f':
-      if (strncmp(optarg, "max-errors=", 11) != 0) return options_usage_error("unknown option '-f%s'", optarg);
-      return options_number(optarg + 11, "-fmax-errors", 1000000, &options->max_errors);
-    case 'h': return fputs(usage, stdout) >= 0 && fflush(stdout) == 0 ? 0 : NNC_EXIT_DIAGNOSTICS;
-    case OPTION_JSON: *json = true; return -1;
-    case OPTION_DTYPE: options->dtype = optarg; return options_choose("--dtype", optarg, 2, dtypes, &chosen);
-    case OPTION_COLOR:
-      status = options_choose("--color", optarg, 3, colors, &chosen);
-      options->color = (DiagColor)chosen;
-      return status;
-    default: fputs("Try 'nnc check --help'.\n", stderr); return NNC_EXIT_USAGE;   // getopt has said what is wrong
+  case 'D': return options_define(optarg, options);
+  case 'f':
+    if (strncmp(optarg, "max-errors=", 11) != 0) return options_usage_error("unknown option '-f%s'", optarg);
+    return options_number(optarg + 11, "-fmax-errors", 1000000, &options->max_errors);
+  case 'h': return fputs(usage, stdout) >= 0 && fflush(stdout) == 0 ? 0 : NNC_EXIT_DIAGNOSTICS;
+  case OPTION_JSON: *json = true; return -1;
+  case OPTION_DTYPE: options->dtype = optarg; return options_choose("--dtype", optarg, 2, dtypes, &chosen);
+  case OPTION_COLOR:
+    status = options_choose("--color", optarg, 3, colors, &chosen);
+    options->color = (DiagColor)chosen;
+    return status;
+  default: fputs("Try 'nnc check --help'.\n", stderr); return NNC_EXIT_USAGE;   // getopt has said what is wrong
   }
 }
 
-int command_check(int argc, char **argv)
-{
+int command_check(int argc, char **argv) {
   Options options = {.cpu = "native", .max_errors = DIAG_MAX_ERRORS};
   bool json = false;
   int status = -1, written = 0;
   argv[0] = (char[]){"nnc check"};
-  for (int option; status < 0 && (option = getopt_long(argc, argv, "D:f:h", long_options, NULL)) != -1;) status = parse_option(option, &options, &json);
+  for (int option; status < 0 && (option = getopt_long(argc, argv, "D:f:h", long_options, NULL)) != -1;)
+    status = parse_option(option, &options, &json);
   if (status < 0 && optind == argc) status = options_usage_error("check: no file%s", "");
   if (status < 0) {
     status = 0;

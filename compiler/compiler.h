@@ -15,11 +15,17 @@
 #define NNC_EXIT_BUG 70
 
 // -D NAME=VALUE: a number, true, false or a text
-typedef struct Define { const char *name, *text; bool is_number; double number; bool used; } Define;   // text: the value as it was written
+// text: the value as it was written
+typedef struct Define {
+  const char *name, *text;
+  bool is_number;
+  double number;
+  bool used;
+} Define;
 
 // Lowers a parsed file to a module with @train, @eval and @predict (docs/internals.md, "What the frontend builds").
-// Reports any number of errors through diag_*, in the order of their places; returns the null module when there were some. A file without a model or train
-// section gives a module without functions.
+// Reports any number of errors through diag_*, in the order of their places; returns the null module when there were
+// some. A file without a model or train section gives a module without functions.
 MlirModule elaborate(MlirContext ctx, const AstFile *file, Define *defines, int n_defines, const char *dtype);
 
 #endif

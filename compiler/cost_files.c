@@ -1,5 +1,5 @@
-// Machine descriptions and measured times; cost_files.h. Both are JSON, read with the solver's strict reader; every mistake is reported at
-// its place in the file.
+// Machine descriptions and measured times; cost_files.h. Both are JSON, read with the solver's strict reader; every
+// mistake is reported at its place in the file.
 #include "compiler/cost_files.h"
 
 #include <dirent.h>
@@ -20,8 +20,7 @@ typedef struct Reader {
 } Reader;
 
 // Columns of JsonValue count characters, those of AstPos bytes.
-static AstPos place(const Source *source, int line, int column)
-{
+static AstPos place(const Source *source, int line, int column) {
   size_t length;
   const char *text = source_line(source, line, &length);
   size_t byte = 0;
@@ -32,8 +31,7 @@ static AstPos place(const Source *source, int line, int column)
 
 static AstPos at(const Reader *r, const JsonValue *v) { return place(r->source, v->line, v->column); }
 
-static JsonDocument *open_json(Reader *r, const char *path, const char *option)
-{
+static JsonDocument *open_json(Reader *r, const char *path, const char *option) {
   const char *reason = NULL;
   Source *source = source_read(path, &reason);
   if (!source) {
@@ -44,33 +42,34 @@ static JsonDocument *open_json(Reader *r, const char *path, const char *option)
   SolverError error = {0};
   JsonDocument *document = json_parse(source->text, source->length, &error);
   if (!document) {
-    diag_error(r->d, place(r->source, error.line > 0 ? error.line : 1, error.column > 0 ? error.column : 1), "%s", error.message);
+    diag_error(r->d, place(r->source, error.line > 0 ? error.line : 1, error.column > 0 ? error.column : 1), "%s",
+               error.message);
   }
   return document;
 }
 
-static bool check_format(Reader *r, const JsonValue *root, const char *format)
-{
+static bool check_format(Reader *r, const JsonValue *root, const char *format) {
   const JsonValue *v = json_get(root, "format");
   if (v && v->type == JSON_STRING && strcmp(v->string, format) == 0) return true;
-  if (v && v->type == JSON_STRING) return diag_error(r->d, at(r, v), "expected the format \"%s\", found \"%s\"", format, v->string);
+  if (v && v->type == JSON_STRING)
+    return diag_error(r->d, at(r, v), "expected the format \"%s\", found \"%s\"", format, v->string);
   return diag_error(r->d, at(r, root), "expected an object with \"format\": \"%s\"", format);
 }
 
 // A member that must be a number of at least `least`; 0 when it is missing and `optional`.
-static double number(Reader *r, const JsonValue *object, const char *key, double least, bool optional)
-{
+static double number(Reader *r, const JsonValue *object, const char *key, double least, bool optional) {
   const JsonValue *v = json_get(object, key);
   if (!v && optional) return 0;
   if (!v) r->ok = diag_error(r->d, at(r, object), "'%s' is missing", key);
-  else if (v->type != JSON_NUMBER) r->ok = diag_error(r->d, at(r, v), "'%s' must be a number, found %s", key, json_type_name(v->type));
-  else if (!(v->number >= least) || (least > 0 && v->number > 1e30)) r->ok = diag_error(r->d, at(r, v), "'%s' must be %s", key, least > 0 ? "positive" : "0 or more");
+  else if (v->type != JSON_NUMBER)
+    r->ok = diag_error(r->d, at(r, v), "'%s' must be a number, found %s", key, json_type_name(v->type));
+  else if (!(v->number >= least) || (least > 0 && v->number > 1e30))
+    r->ok = diag_error(r->d, at(r, v), "'%s' must be %s", key, least > 0 ? "positive" : "0 or more");
   else return v->number;
   return least;
 }
 
-static const JsonValue *object_of(Reader *r, const JsonValue *parent, const char *key)
-{
+static const JsonValue *object_of(Reader *r, const JsonValue *parent, const char *key) {
   const JsonValue *v = json_get(parent, key);
   if (v && v->type == JSON_OBJECT) return v;
   if (v) r->ok = diag_error(r->d, at(r, v), "'%s' must be an object, found %s", key, json_type_name(v->type));
@@ -79,8 +78,7 @@ static const JsonValue *object_of(Reader *r, const JsonValue *parent, const char
 }
 
 // A misspelt key would silently leave a default.
-static void check_keys(Reader *r, const JsonValue *object, int n, const char *const *known)
-{
+static void check_keys(Reader *r, const JsonValue *object, int n, const char *const *known) {
   for (const JsonValue *v = object->first; v; v = v->next) {
     NameSearch search = name_search(v->key);
     bool found = false;
@@ -97,12 +95,12 @@ static void check_keys(Reader *r, const JsonValue *object, int n, const char *co
 }
 #define CHECK_KEYS(r, object, words) check_keys(r, object, (int)(sizeof(words) / sizeof *(words)), words)
 
-// --- Machines --------------------------------------------------------------------------------------------------------------
+// --- Machines
+// --------------------------------------------------------------------------------------------------------------
 
 #define TINY 1e-30   // "positive"
 
-static void read_shares(Reader *r, const JsonValue *root, Machine *m)
-{
+static void read_shares(Reader *r, const JsonValue *root, Machine *m) {
   static const char *const entries[] = {"flops", "bytes", "half_size"};
   const JsonValue *shares = object_of(r, root, "efficiency");
   if (!shares) return;
@@ -117,16 +115,18 @@ static void read_shares(Reader *r, const JsonValue *root, Machine *m)
   }
 }
 
-static void read_machine(Reader *r, const JsonValue *root, Machine *m)
-{
-  static const char *const entries[] = {"format", "name", "source", "flops_per_second", "bytes_per_second", "cache", "launch_seconds", "efficiency"};
-  static const char *const types[] = {"f32", "f64", "tf32", "f16", "bf16"}, *const caches[] = {"bytes", "bytes_per_second"};
+static void read_machine(Reader *r, const JsonValue *root, Machine *m) {
+  static const char *const entries[] = {"format",           "name",  "source",         "flops_per_second",
+                                        "bytes_per_second", "cache", "launch_seconds", "efficiency"};
+  static const char *const types[] = {"f32", "f64", "tf32", "f16", "bf16"}, *const caches[] = {"bytes",
+                                                                                               "bytes_per_second"};
   CHECK_KEYS(r, root, entries);
   const JsonValue *flops = object_of(r, root, "flops_per_second");
   if (flops) {
     CHECK_KEYS(r, flops, types);
     double rate[sizeof types / sizeof *types];
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) rate[i] = i == 0 || json_get(flops, types[i]) ? number(r, flops, types[i], TINY, false) : 0;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+      rate[i] = i == 0 || json_get(flops, types[i]) ? number(r, flops, types[i], TINY, false) : 0;
     m->flops_per_second[NN_F32] = rate[0];
     m->tf32_flops_per_second = rate[2];
     m->flops_per_second[NN_F16] = rate[3];
@@ -144,23 +144,21 @@ static void read_machine(Reader *r, const JsonValue *root, Machine *m)
   read_shares(r, root, m);
 }
 
-static bool is_folder(const char *path)
-{
+static bool is_folder(const char *path) {
   DIR *folder = opendir(path);
   if (folder) closedir(folder);
   return folder != NULL;
 }
 
-static char *format_path(const char *format, const char *a, const char *b)
-{
+static char *format_path(const char *format, const char *a, const char *b) {
   char *text;
   if (asprintf(&text, format, a, b) < 0) abort();
   return text;
 }
 
-// The descriptions beside this executable: in the build tree, the source tree's; installed, share/nnc/machines. Owned: free().
-static char *machines_folder(void)
-{
+// The descriptions beside this executable: in the build tree, the source tree's; installed, share/nnc/machines. Owned:
+// free().
+static char *machines_folder(void) {
   char self[PATH_MAX] = "";
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
   if (n > 0) self[n] = 0;
@@ -173,8 +171,7 @@ static char *machines_folder(void)
   return strdup(NNC_INSTALL_DATADIR "/machines");
 }
 
-static bool unknown_machine(Diagnostics *d, const char *name, const char *folder)
-{
+static bool unknown_machine(Diagnostics *d, const char *name, const char *folder) {
   char *list = strdup("");
   NameSearch search = name_search(name);
   struct dirent **found;
@@ -189,7 +186,8 @@ static bool unknown_machine(Diagnostics *d, const char *name, const char *folder
       name_consider(&search, found[i]->d_name);
     }
   }
-  diag_error(d, DIAG_COMMAND_LINE, "--machine: there is no description of '%s' in %s%s%s", name, folder, *list ? "; it has " : "", list);
+  diag_error(d, DIAG_COMMAND_LINE, "--machine: there is no description of '%s' in %s%s%s", name, folder,
+             *list ? "; it has " : "", list);
   if (search.best) diag_hint(d, "did you mean '%s'?", search.best);
   for (int i = 0; i < n; i++) free(found[i]);
   if (n >= 0) free(found);
@@ -197,12 +195,12 @@ static bool unknown_machine(Diagnostics *d, const char *name, const char *folder
   return false;
 }
 
-bool machine_read(Diagnostics *d, const char *name, Machine *machine)
-{
+bool machine_read(Diagnostics *d, const char *name, Machine *machine) {
   Reader r = {.d = d, .ok = true};
   size_t length = strlen(name);
   bool is_file = strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".json") == 0);
-  char *folder = machines_folder(), *inside = format_path("%s/%s.json", folder, name), *path = is_file ? strdup(name) : inside;
+  char *folder = machines_folder(), *inside = format_path("%s/%s.json", folder, name),
+       *path = is_file ? strdup(name) : inside;
   if (!is_file && access(path, R_OK) != 0) {
     r.ok = unknown_machine(d, name, folder);
   } else {
@@ -218,28 +216,31 @@ bool machine_read(Diagnostics *d, const char *name, Machine *machine)
   return r.ok;
 }
 
-// --- Measured times --------------------------------------------------------------------------------------------------------
+// --- Measured times
+// --------------------------------------------------------------------------------------------------------
 
-static void read_entry(Reader *r, const JsonValue *v, CostTable *table)
-{
+static void read_entry(Reader *r, const JsonValue *v, CostTable *table) {
   if (v->type != JSON_OBJECT) {
-    r->ok = diag_error(r->d, at(r, v), "expected an object with 'key' and 'seconds', found %s", json_type_name(v->type));
+    r->ok = diag_error(r->d, at(r, v), "expected an object with 'key' and 'seconds', found %s",
+                       json_type_name(v->type));
     return;
   }
   const JsonValue *key = json_get(v, "key");
   double seconds = number(r, v, "seconds", 0, false);
-  if (!key || key->type != JSON_STRING || key->length == 0 || strlen(key->string) != key->length) r->ok = diag_error(r->d, at(r, v), "'key' must be a string that is not empty");
+  if (!key || key->type != JSON_STRING || key->length == 0 || strlen(key->string) != key->length)
+    r->ok = diag_error(r->d, at(r, v), "'key' must be a string that is not empty");
   else cost_table_add(table, key->string, seconds, v->line);
 }
 
-static void read_costs(Reader *r, const JsonValue *root, const char *wanted, CostFile *file)
-{
+static void read_costs(Reader *r, const JsonValue *root, const char *wanted, CostFile *file) {
   const JsonValue *target = json_get(root, "target");
   if (target && (target->type != JSON_STRING || strcmp(target->string, wanted) != 0)) {
-    r->ok = diag_error(r->d, at(r, target), "these times are of the target '%s', not of '%s'", target->type == JSON_STRING ? target->string : "?", wanted);
+    r->ok = diag_error(r->d, at(r, target), "these times are of the target '%s', not of '%s'",
+                       target->type == JSON_STRING ? target->string : "?", wanted);
     return;
   }
-  const JsonValue *model = json_get(root, "model"), *threads = json_get(root, "threads"), *costs = json_get(root, "costs");
+  const JsonValue *model = json_get(root, "model"), *threads = json_get(root, "threads"),
+                  *costs = json_get(root, "costs");
   if (!model || model->type != JSON_STRING) {
     r->ok = diag_error(r->d, at(r, model ? model : root), "'model' must be the name of the model that was measured");
     return;
@@ -254,14 +255,15 @@ static void read_costs(Reader *r, const JsonValue *root, const char *wanted, Cos
   for (const JsonValue *v = costs->first; v && !diag_is_full(r->d); v = v->next) read_entry(r, v, &file->table);
   if (r->ok && file->table.n == 0) r->ok = diag_error(r->d, at(r, costs), "no times in this file");
   const CostEntry *twice = cost_table_sort(&file->table);
-  if (twice) r->ok = diag_error(r->d, (AstPos){.source = r->source, .line = twice->place, .column = 1}, "'%s' has two times", twice->key);
+  if (twice)
+    r->ok = diag_error(r->d, (AstPos){.source = r->source, .line = twice->place, .column = 1}, "'%s' has two times",
+                       twice->key);
   int here = nnc_library_threads();
   if (r->ok && !strcmp(wanted, "host") && threads && threads->type == JSON_NUMBER && threads->number != here)
     diag_warning(r->d, at(r, threads), "measured on %g threads; this program will use %d", threads->number, here);
 }
 
-bool cost_file_read(Diagnostics *d, const char *path, const char *target, CostFile *file)
-{
+bool cost_file_read(Diagnostics *d, const char *path, const char *target, CostFile *file) {
   Reader r = {.d = d, .ok = true};
   *file = (CostFile){.path = path};
   JsonDocument *document = open_json(&r, path, "--costs");
@@ -272,25 +274,28 @@ bool cost_file_read(Diagnostics *d, const char *path, const char *target, CostFi
   return r.ok;
 }
 
-void cost_file_free(CostFile *file)
-{
+void cost_file_free(CostFile *file) {
   cost_table_free(&file->table);
   free(file->model);
   *file = (CostFile){0};
 }
 
-bool cost_file_match(Diagnostics *d, CostFile *file, MlirModule module)
-{
+bool cost_file_match(Diagnostics *d, CostFile *file, MlirModule module) {
   char name[256];
   AstPos pos = place(file->source, file->model_line, file->model_column);
   nn_attr_str(mlirModuleGetOperation(module), "nn.model", name, sizeof name, "");
-  if (strncmp(name, file->model, sizeof name - 1) != 0) return diag_error(d, pos, "these times are of the model '%s', not of '%s'", file->model, name);
+  if (strncmp(name, file->model, sizeof name - 1) != 0)
+    return diag_error(d, pos, "these times are of the model '%s', not of '%s'", file->model, name);
   int n, matched = nn_target_match_costs(&file->table, module, &n);
   if (matched == 0 && n > 0) {
-    diag_error(d, pos, "none of these times is of a kernel of this program: the model, its sizes or the compiler have changed since");
+    diag_error(d, pos,
+               "none of these times is of a kernel of this program: the model, its sizes or the compiler have changed "
+               "since");
     diag_hint(d, "measure again: %s bench --costs=%s", name, file->path);
     return false;
   }
-  if (matched < n) diag_warning(d, pos, "%d of %d steps have no time in this file; theirs are predicted from the others", n - matched, n);
+  if (matched < n)
+    diag_warning(d, pos, "%d of %d steps have no time in this file; theirs are predicted from the others", n - matched,
+                 n);
   return true;
 }

@@ -8,46 +8,57 @@
 
 #include "mlir-c/Diagnostics.h"
 
-#define LINE_WIDTH 120      // characters of a source line shown
-#define LINE_BEFORE 80      // of them before the caret, when the line is longer
+#define LINE_WIDTH 120   // characters of a source line shown
+#define LINE_BEFORE 80   // of them before the caret, when the line is longer
 #define TAB_WIDTH 4
-#define MAX_CALLERS 6       // "called from here" notes under one message
+#define MAX_CALLERS 6   // "called from here" notes under one message
 
 struct Diagnostics {
   FILE *out;
   bool color;
   int max_errors, n_errors;
-  bool dropping;            // the last message was over the limit: its notes and hints go with it
+  bool dropping;   // the last message was over the limit: its notes and hints go with it
   const Source **sources;
   int n_sources;
-  FILE *json;               // Owned; where objects are collected, NULL: messages are printed
-  char *json_text;          // Owned; what json wrote
+  FILE *json;        // Owned; where objects are collected, NULL: messages are printed
+  char *json_text;   // Owned; what json wrote
   size_t json_length;
-  int n_json, n_related;    // objects begun; notes and hints of the last
+  int n_json, n_related;         // objects begun; notes and hints of the last
   bool holding, too_many_held;   // messages wait for diag_release; also the one that there are too many
   int n_held, capacity_held;
-  struct Held *held;        // Owned, texts too
+  struct Held *held;   // Owned, texts too
 };
 
 typedef enum Severity { ERROR, WARNING, NOTE, HINT } Severity;
-typedef struct Held { Severity severity; AstPos pos; char *text; int group, place; AstPos of; } Held;   // place: its number; group: the error or warning it belongs to, whose place is `of`
-static const struct { const char *name, *color; } severities[] = {
-  [ERROR] = {"error", "\033[1;31m"}, [WARNING] = {"warning", "\033[1;35m"}, [NOTE] = {"note", "\033[1;36m"}, [HINT] = {"hint", "\033[1;32m"},
+// place: its number; group: the error or warning it belongs to, whose place is `of`
+typedef struct Held {
+  Severity severity;
+  AstPos pos;
+  char *text;
+  int group, place;
+  AstPos of;
+} Held;
+static const struct {
+  const char *name, *color;
+} severities[] = {
+    [ERROR] = {"error", "\033[1;31m"},
+    [WARNING] = {"warning", "\033[1;35m"},
+    [NOTE] = {"note", "\033[1;36m"},
+    [HINT] = {"hint", "\033[1;32m"},
 };
 
-Diagnostics *diag_create(FILE *out, DiagColor color, int max_errors)
-{
+Diagnostics *diag_create(FILE *out, DiagColor color, int max_errors) {
   Diagnostics *d = calloc(1, sizeof *d);
   if (!d) abort();
   const char *no_color = getenv("NO_COLOR");
   d->out = out;
-  d->color = color == DIAG_COLOR_ALWAYS || (color == DIAG_COLOR_AUTO && isatty(fileno(out)) && !(no_color && *no_color));
+  d->color = color == DIAG_COLOR_ALWAYS ||
+             (color == DIAG_COLOR_AUTO && isatty(fileno(out)) && !(no_color && *no_color));
   d->max_errors = max_errors;
   return d;
 }
 
-void diag_free(Diagnostics *d)
-{
+void diag_free(Diagnostics *d) {
   if (!d) return;
   diag_release(d);
   for (int i = 0; i < d->n_sources; i++) source_free((Source *)d->sources[i]);
@@ -58,8 +69,7 @@ void diag_free(Diagnostics *d)
   free(d);
 }
 
-const Source *diag_add_source(Diagnostics *d, Source *s)
-{
+const Source *diag_add_source(Diagnostics *d, Source *s) {
   const Source **sources = realloc(d->sources, (size_t)(d->n_sources + 1) * sizeof *sources);
   if (!sources) abort();
   d->sources = sources;
@@ -72,14 +82,17 @@ bool diag_is_full(const Diagnostics *d) { return d->max_errors > 0 && d->n_error
 
 static const char *paint(const Diagnostics *d, const char *color) { return d->color ? color : ""; }
 
-// --- The source line ---------------------------------------------------------------------------------------------------
+// --- The source line
+// ---------------------------------------------------------------------------------------------------
 
 // Bytes of the UTF-8 character at text, 0 when there is no valid one.
-static int utf8_length(const unsigned char *text, size_t left)
-{
+static int utf8_length(const unsigned char *text, size_t left) {
   if (left == 0) return 0;
-  int n = text[0] < 0x80 ? 1 : text[0] >= 0xc2 && text[0] < 0xe0 ? 2 : text[0] >= 0xe0 && text[0] < 0xf0 ? 3
-        : text[0] >= 0xf0 && text[0] < 0xf5 ? 4 : 0;
+  int n = text[0] < 0x80                      ? 1
+          : text[0] >= 0xc2 && text[0] < 0xe0 ? 2
+          : text[0] >= 0xe0 && text[0] < 0xf0 ? 3
+          : text[0] >= 0xf0 && text[0] < 0xf5 ? 4
+                                              : 0;
   if (n == 0 || (size_t)n > left) return 0;
   for (int i = 1; i < n; i++)
     if ((text[i] & 0xc0) != 0x80) return 0;
@@ -87,8 +100,7 @@ static int utf8_length(const unsigned char *text, size_t left)
 }
 
 // Characters before byte column `column`; an invalid byte counts as one.
-static int characters_before(const char *line, size_t length, int column)
-{
+static int characters_before(const char *line, size_t length, int column) {
   int n = 0;
   for (size_t i = 0; i < length && (int)i < column - 1; n++) {
     int bytes = utf8_length((const unsigned char *)line + i, length - i);
@@ -97,15 +109,13 @@ static int characters_before(const char *line, size_t length, int column)
   return n;
 }
 
-static bool is_control(const char *text, int bytes)
-{
+static bool is_control(const char *text, int bytes) {
   unsigned char c = (unsigned char)text[0];
   return c < 0x20 || c == 0x7f || (bytes == 2 && c == 0xc2 && (unsigned char)text[1] < 0xa0);
 }
 
 // The line with tabs as spaces and nothing a terminal would act on, then the caret and its underline.
-static void print_line(const Diagnostics *d, AstPos pos)
-{
+static void print_line(const Diagnostics *d, AstPos pos) {
   size_t length;
   const char *line = source_line(pos.source, pos.line, &length);
   int caret = characters_before(line, length, pos.column);
@@ -120,7 +130,8 @@ static void print_line(const Diagnostics *d, AstPos pos)
     if (at == caret) caret_column = column;
     if (at >= first) {
       if (line[i] == '\t') {
-        do putc(' ', d->out); while (++column % TAB_WIDTH);
+        do putc(' ', d->out);
+        while (++column % TAB_WIDTH);
       } else {
         if (bytes == 0 || is_control(line + i, bytes)) fputs("\uFFFD", d->out);
         else fwrite(line + i, 1, (size_t)bytes, d->out);
@@ -130,23 +141,26 @@ static void print_line(const Diagnostics *d, AstPos pos)
     if (at < caret + underline) end_column = column;
     i += bytes ? (size_t)bytes : 1;
   }
-  if (caret_column < 0) { caret_column = column; end_column = column + 1; }
-  fprintf(d->out, "%s\n      | %*s%s^", at < total ? " …" : "", caret_column + (first ? 2 : 0), "", paint(d, "\033[1;32m"));
+  if (caret_column < 0) {
+    caret_column = column;
+    end_column = column + 1;
+  }
+  fprintf(d->out, "%s\n      | %*s%s^", at < total ? " …" : "", caret_column + (first ? 2 : 0), "",
+          paint(d, "\033[1;32m"));
   for (int i = caret_column + 1; i < end_column; i++) putc('~', d->out);
   fprintf(d->out, "%s\n", paint(d, "\033[0m"));
 }
 
-// --- JSON --------------------------------------------------------------------------------------------------------------
+// --- JSON
+// --------------------------------------------------------------------------------------------------------------
 
-void diag_collect_json(Diagnostics *d)
-{
+void diag_collect_json(Diagnostics *d) {
   d->json = open_memstream(&d->json_text, &d->json_length);
   if (!d->json) abort();
 }
 
 // What is not UTF-8 becomes U+FFFD, so that any reader of JSON takes it.
-static void write_json_string(FILE *out, const char *text)
-{
+static void write_json_string(FILE *out, const char *text) {
   size_t left = strlen(text);
   putc('"', out);
   for (int n; left > 0; text += n, left -= (size_t)n) {
@@ -160,8 +174,7 @@ static void write_json_string(FILE *out, const char *text)
   putc('"', out);
 }
 
-static void write_json_place(FILE *out, AstPos pos)
-{
+static void write_json_place(FILE *out, AstPos pos) {
   if (!pos.source) {
     fputs("{\"file\": null, \"line\": null, \"column\": null, \"end_column\": null, ", out);
     return;
@@ -172,11 +185,11 @@ static void write_json_place(FILE *out, AstPos pos)
   int end_column = characters_before(line, length, end);
   fputs("{\"file\": ", out);
   write_json_string(out, pos.source->name);
-  fprintf(out, ", \"line\": %d, \"column\": %d, \"end_column\": %d, ", pos.line, column + 1, 1 + (end_column > column ? end_column : column + 1));
+  fprintf(out, ", \"line\": %d, \"column\": %d, \"end_column\": %d, ", pos.line, column + 1,
+          1 + (end_column > column ? end_column : column + 1));
 }
 
-static void collect(Diagnostics *d, const char *severity, bool related, AstPos pos, const char *text)
-{
+static void collect(Diagnostics *d, const char *severity, bool related, AstPos pos, const char *text) {
   if (related && d->n_json == 0) return;
   if (related) fputs(d->n_related++ ? ", " : "", d->json);
   else if (d->n_json++) fputs("]},\n", d->json);
@@ -191,8 +204,7 @@ static void collect(Diagnostics *d, const char *severity, bool related, AstPos p
   }
 }
 
-void diag_write_json(Diagnostics *d, FILE *out, int *written)
-{
+void diag_write_json(Diagnostics *d, FILE *out, int *written) {
   if (d->n_json > 0) {
     fflush(d->json);
     fprintf(out, "%s%s]}", *written > 0 ? ",\n" : "", d->json_text);
@@ -200,12 +212,12 @@ void diag_write_json(Diagnostics *d, FILE *out, int *written)
   *written += d->n_json;
 }
 
-// --- Order of messages -------------------------------------------------------------------------------------------------
+// --- Order of messages
+// -------------------------------------------------------------------------------------------------
 
 static void print_message(Diagnostics *d, Severity severity, AstPos pos, const char *text);
 
-static void hold(Diagnostics *d, Severity severity, AstPos pos, const char *text)
-{
+static void hold(Diagnostics *d, Severity severity, AstPos pos, const char *text) {
   if (d->n_held == d->capacity_held) {
     d->capacity_held = d->capacity_held ? 2 * d->capacity_held : 16;
     d->held = realloc(d->held, sizeof *d->held * (size_t)d->capacity_held);
@@ -214,14 +226,19 @@ static void hold(Diagnostics *d, Severity severity, AstPos pos, const char *text
   const Held *last = d->n_held ? &d->held[d->n_held - 1] : NULL;
   bool own = severity < NOTE || !last;
   Held *h = &d->held[d->n_held];
-  *h = (Held){.severity = severity, .pos = pos, .text = strdup(text), .group = own ? d->n_held : last->group, .place = d->n_held, .of = own ? pos : last->of};
+  *h = (Held){.severity = severity,
+              .pos = pos,
+              .text = strdup(text),
+              .group = own ? d->n_held : last->group,
+              .place = d->n_held,
+              .of = own ? pos : last->of};
   if (!h->text) abort();
   d->n_held++;
 }
 
-// The file given to nnc before those that it imports, then lines and columns; what has no place first. Equal ones as they came.
-static int compare_held(const void *a, const void *b)
-{
+// The file given to nnc before those that it imports, then lines and columns; what has no place first. Equal ones as
+// they came.
+static int compare_held(const void *a, const void *b) {
   const Held *x = a, *y = b;
   int order_x = x->of.source ? x->of.source->order : -1, order_y = y->of.source ? y->of.source->order : -1;
   if (order_x != order_y) return order_x - order_y;
@@ -230,12 +247,13 @@ static int compare_held(const void *a, const void *b)
   return x->group != y->group ? x->group - y->group : x->place - y->place;
 }
 
-static void say_too_many(const Diagnostics *d) { fprintf(d->out, "nnc: too many errors; stopped after %d (-fmax-errors=0 shows all)\n", d->max_errors); }
+static void say_too_many(const Diagnostics *d) {
+  fprintf(d->out, "nnc: too many errors; stopped after %d (-fmax-errors=0 shows all)\n", d->max_errors);
+}
 
 void diag_hold(Diagnostics *d) { d->holding = true; }
 
-void diag_release(Diagnostics *d)
-{
+void diag_release(Diagnostics *d) {
   if (!d->holding) return;
   d->holding = false;
   if (d->n_held) qsort(d->held, (size_t)d->n_held, sizeof *d->held, compare_held);
@@ -248,10 +266,10 @@ void diag_release(Diagnostics *d)
   d->too_many_held = false;
 }
 
-// --- Messages ------------------------------------------------------------------------------------------------------------
+// --- Messages
+// ------------------------------------------------------------------------------------------------------------
 
-static void print_message(Diagnostics *d, Severity severity, AstPos pos, const char *text)
-{
+static void print_message(Diagnostics *d, Severity severity, AstPos pos, const char *text) {
   if (d->holding) {
     hold(d, severity, pos, text);
     return;
@@ -283,8 +301,7 @@ static void print_message(Diagnostics *d, Severity severity, AstPos pos, const c
 }
 
 // Counts an error; false when it is over the limit and must not be printed.
-static bool admit(Diagnostics *d, Severity severity)
-{
+static bool admit(Diagnostics *d, Severity severity) {
   if (severity >= NOTE) return !d->dropping;
   if (severity == ERROR) d->n_errors++;
   d->dropping = diag_is_full(d);
@@ -295,8 +312,7 @@ static bool admit(Diagnostics *d, Severity severity)
   return !d->dropping;
 }
 
-static void report(Diagnostics *d, Severity severity, AstPos pos, const char *format, va_list args)
-{
+static void report(Diagnostics *d, Severity severity, AstPos pos, const char *format, va_list args) {
   if (!admit(d, severity)) return;
   char *text = NULL;
   if (vasprintf(&text, format, args) < 0) text = NULL;
@@ -304,8 +320,7 @@ static void report(Diagnostics *d, Severity severity, AstPos pos, const char *fo
   free(text);
 }
 
-bool diag_error(Diagnostics *d, AstPos pos, const char *format, ...)
-{
+bool diag_error(Diagnostics *d, AstPos pos, const char *format, ...) {
   va_list args;
   va_start(args, format);
   report(d, ERROR, pos, format, args);
@@ -313,42 +328,42 @@ bool diag_error(Diagnostics *d, AstPos pos, const char *format, ...)
   return false;
 }
 
-void diag_warning(Diagnostics *d, AstPos pos, const char *format, ...)
-{
+void diag_warning(Diagnostics *d, AstPos pos, const char *format, ...) {
   va_list args;
   va_start(args, format);
   report(d, WARNING, pos, format, args);
   va_end(args);
 }
 
-void diag_note(Diagnostics *d, AstPos pos, const char *format, ...)
-{
+void diag_note(Diagnostics *d, AstPos pos, const char *format, ...) {
   va_list args;
   va_start(args, format);
   report(d, NOTE, pos, format, args);
   va_end(args);
 }
 
-void diag_hint(Diagnostics *d, const char *format, ...)
-{
+void diag_hint(Diagnostics *d, const char *format, ...) {
   va_list args;
   va_start(args, format);
   report(d, HINT, DIAG_COMMAND_LINE, format, args);
   va_end(args);
 }
 
-// --- MLIR ----------------------------------------------------------------------------------------------------------------
+// --- MLIR
+// ----------------------------------------------------------------------------------------------------------------
 
-MlirLocation diag_location(MlirContext ctx, AstPos pos)
-{
+MlirLocation diag_location(MlirContext ctx, AstPos pos) {
   if (!pos.source) return mlirLocationUnknownGet(ctx);
-  return mlirLocationFileLineColGet(ctx, mlirStringRefCreateFromCString(pos.source->name), (unsigned)pos.line, (unsigned)pos.column);
+  return mlirLocationFileLineColGet(ctx, mlirStringRefCreateFromCString(pos.source->name), (unsigned)pos.line,
+                                    (unsigned)pos.column);
 }
 
 // The innermost location with a file: through names, fused locations and call sites.
-static bool find_file_location(MlirLocation loc, MlirLocation *out)
-{
-  if (mlirLocationIsAFileLineColRange(loc)) { *out = loc; return true; }
+static bool find_file_location(MlirLocation loc, MlirLocation *out) {
+  if (mlirLocationIsAFileLineColRange(loc)) {
+    *out = loc;
+    return true;
+  }
   if (mlirLocationIsACallSite(loc)) return find_file_location(mlirLocationCallSiteGetCallee(loc), out);
   if (mlirLocationIsAName(loc)) return find_file_location(mlirLocationNameGetChildLoc(loc), out);
   if (!mlirLocationIsAFused(loc)) return false;
@@ -361,22 +376,24 @@ static bool find_file_location(MlirLocation loc, MlirLocation *out)
   return found;
 }
 
-AstPos diag_position(const Diagnostics *d, MlirLocation loc)
-{
+AstPos diag_position(const Diagnostics *d, MlirLocation loc) {
   MlirLocation at;
   if (!find_file_location(loc, &at)) return DIAG_COMMAND_LINE;
   MlirStringRef name = mlirIdentifierStr(mlirLocationFileLineColRangeGetFilename(at));
   int line = mlirLocationFileLineColRangeGetStartLine(at), column = mlirLocationFileLineColRangeGetStartColumn(at);
   for (int i = 0; i < d->n_sources; i++) {
     const Source *s = d->sources[i];
-    if (strlen(s->name) == name.length && memcmp(s->name, name.data, name.length) == 0) return (AstPos){s, line, column, 0};
+    if (strlen(s->name) == name.length && memcmp(s->name, name.data, name.length) == 0)
+      return (AstPos){s, line, column, 0};
   }
   return DIAG_COMMAND_LINE;
 }
 
-typedef struct Text { char *data; size_t length; } Text;
-static void append_text(MlirStringRef part, void *data)
-{
+typedef struct Text {
+  char *data;
+  size_t length;
+} Text;
+static void append_text(MlirStringRef part, void *data) {
   Text *text = data;
   char *larger = realloc(text->data, text->length + part.length + 1);
   if (!larger) abort();
@@ -386,8 +403,7 @@ static void append_text(MlirStringRef part, void *data)
   text->data[text->length] = 0;
 }
 
-static void print_mlir(Diagnostics *d, MlirDiagnostic diagnostic, Severity severity)
-{
+static void print_mlir(Diagnostics *d, MlirDiagnostic diagnostic, Severity severity) {
   if (!admit(d, severity)) return;
   MlirLocation loc = mlirDiagnosticGetLocation(diagnostic), at;
   AstPos pos = diag_position(d, loc);
@@ -396,7 +412,8 @@ static void print_mlir(Diagnostics *d, MlirDiagnostic diagnostic, Severity sever
   if (!pos.source && find_file_location(loc, &at)) {   // a file that was not read through us: its place still helps
     MlirStringRef name = mlirIdentifierStr(mlirLocationFileLineColRangeGetFilename(at));
     char place[64];
-    snprintf(place, sizeof place, ":%d:%d: ", mlirLocationFileLineColRangeGetStartLine(at), mlirLocationFileLineColRangeGetStartColumn(at));
+    snprintf(place, sizeof place, ":%d:%d: ", mlirLocationFileLineColRangeGetStartLine(at),
+             mlirLocationFileLineColRangeGetStartColumn(at));
     append_text(name, &text);
     append_text(mlirStringRefCreateFromCString(place), &text);
   }
@@ -410,12 +427,15 @@ static void print_mlir(Diagnostics *d, MlirDiagnostic diagnostic, Severity sever
   }
 }
 
-static MlirLogicalResult handle(MlirDiagnostic diagnostic, void *data)
-{
+static MlirLogicalResult handle(MlirDiagnostic diagnostic, void *data) {
   Diagnostics *d = data;
   MlirDiagnosticSeverity severity = mlirDiagnosticGetSeverity(diagnostic);
-  print_mlir(d, diagnostic, severity == MlirDiagnosticError ? ERROR : severity == MlirDiagnosticWarning ? WARNING : NOTE);
-  for (intptr_t i = 0; i < mlirDiagnosticGetNumNotes(diagnostic); i++) print_mlir(d, mlirDiagnosticGetNote(diagnostic, i), NOTE);
+  print_mlir(d, diagnostic,
+             severity == MlirDiagnosticError     ? ERROR
+             : severity == MlirDiagnosticWarning ? WARNING
+                                                 : NOTE);
+  for (intptr_t i = 0; i < mlirDiagnosticGetNumNotes(diagnostic); i++)
+    print_mlir(d, mlirDiagnosticGetNote(diagnostic, i), NOTE);
   return mlirLogicalResultSuccess();
 }
 

@@ -1,5 +1,6 @@
-// Entry of elaboration: memory, messages, the file's dimensions and -D, and the order in which the functions are built. The AST is executed
-// once per function, with a mode: @train, then @eval and @predict, the later ones only when the earlier had no errors.
+// Entry of elaboration: memory, messages, the file's dimensions and -D, and the order in which the functions are built.
+// The AST is executed once per function, with a mode: @train, then @eval and @predict, the later ones only when the
+// earlier had no errors.
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,12 +9,12 @@
 
 #include "compiler/elaborate_internal.h"
 
-// --- Memory and messages -------------------------------------------------------------------------------------------------
+// --- Memory and messages
+// -------------------------------------------------------------------------------------------------
 
 void *elaborator_alloc(Elaborator *e, size_t size) { return pool_alloc(e->pool, size); }
 
-char *elaborator_format(Elaborator *e, const char *format, ...)
-{
+char *elaborator_format(Elaborator *e, const char *format, ...) {
   va_list args;
   char *text;
   va_start(args, format);
@@ -27,24 +28,26 @@ char *elaborator_format(Elaborator *e, const char *format, ...)
 
 static bool same_place(AstPos x, AstPos y) { return x.source == y.source && x.line == y.line && x.column == y.column; }
 
-// The calls that led to an error, innermost first, are shown after its own notes and hints; a few are enough to find one's way.
-static void flush_callers(Elaborator *e)
-{
-  for (int i = 0; i < e->n_callers; i++) diag_note(e->diagnostics, e->callers[i].pos, "in '%s', called here", e->callers[i].text);
+// The calls that led to an error, innermost first, are shown after its own notes and hints; a few are enough to find
+// one's way.
+static void flush_callers(Elaborator *e) {
+  for (int i = 0; i < e->n_callers; i++)
+    diag_note(e->diagnostics, e->callers[i].pos, "in '%s', called here", e->callers[i].text);
   e->n_callers = 0;
 }
 
-static void remember_callers(Elaborator *e)
-{
+static void remember_callers(Elaborator *e) {
   for (Frame *f = e->frame; f && f->block && e->n_callers < MAX_CALLERS; f = f->caller)
     if (!same_place(f->call_pos, f->block->name.pos))   // else @predict's call, which is written nowhere
       e->callers[e->n_callers++] = (AstName){f->block->name.text, f->call_pos};
 }
 
 // One message per place: a block called twice with the same mistake in it has one mistake.
-static bool report(Elaborator *e, AstPos pos, const char *format, va_list args)
-{
-  if (e->gave_up) { e->hushed = true; return false; }
+static bool report(Elaborator *e, AstPos pos, const char *format, va_list args) {
+  if (e->gave_up) {
+    e->hushed = true;
+    return false;
+  }
   e->hushed = false;
   for (int i = 0; i < e->n_reported && pos.source; i++)
     if (same_place(e->reported[i], pos)) e->hushed = true;
@@ -59,8 +62,7 @@ static bool report(Elaborator *e, AstPos pos, const char *format, va_list args)
   return false;
 }
 
-bool elaborator_error(Elaborator *e, AstPos pos, const char *format, ...)
-{
+bool elaborator_error(Elaborator *e, AstPos pos, const char *format, ...) {
   va_list args;
   va_start(args, format);
   report(e, pos, format, args);
@@ -68,8 +70,7 @@ bool elaborator_error(Elaborator *e, AstPos pos, const char *format, ...)
   return false;
 }
 
-bool elaborator_give_up(Elaborator *e, AstPos pos, const char *format, ...)
-{
+bool elaborator_give_up(Elaborator *e, AstPos pos, const char *format, ...) {
   va_list args;
   va_start(args, format);
   report(e, pos, format, args);
@@ -78,8 +79,7 @@ bool elaborator_give_up(Elaborator *e, AstPos pos, const char *format, ...)
   return false;
 }
 
-void elaborator_hint(Elaborator *e, const char *format, ...)
-{
+void elaborator_hint(Elaborator *e, const char *format, ...) {
   va_list args;
   if (e->hushed) return;
   va_start(args, format);
@@ -89,8 +89,7 @@ void elaborator_hint(Elaborator *e, const char *format, ...)
   diag_hint(e->diagnostics, "%s", text);
 }
 
-void elaborator_note(Elaborator *e, AstPos pos, const char *format, ...)
-{
+void elaborator_note(Elaborator *e, AstPos pos, const char *format, ...) {
   va_list args;
   if (e->hushed) return;
   va_start(args, format);
@@ -100,10 +99,9 @@ void elaborator_note(Elaborator *e, AstPos pos, const char *format, ...)
   diag_note(e->diagnostics, pos, "%s", text);
 }
 
-// A program's nesting (blocks in blocks, expressions in expressions) is ours to bound: the stack is measured, not the depth counted, since
-// frames of different kinds mix.
-bool elaborator_stack_ok(Elaborator *e, AstPos pos)
-{
+// A program's nesting (blocks in blocks, expressions in expressions) is ours to bound: the stack is measured, not the
+// depth counted, since frames of different kinds mix.
+bool elaborator_stack_ok(Elaborator *e, AstPos pos) {
   const ptrdiff_t limit = 5 << 20;
   ptrdiff_t used = e->stack_base - (char *)__builtin_frame_address(0);
   return (used < limit && used > -limit) || elaborator_give_up(e, pos, "nested too deep");
@@ -111,10 +109,10 @@ bool elaborator_stack_ok(Elaborator *e, AstPos pos)
 
 MlirLocation location_of(Elaborator *e, AstPos pos) { return diag_location(e->ctx, pos); }
 
-// --- The file --------------------------------------------------------------------------------------------------------------
+// --- The file
+// --------------------------------------------------------------------------------------------------------------
 
-const AstItem *find_block(const Elaborator *e, const char *name)
-{
+const AstItem *find_block(const Elaborator *e, const char *name) {
   for (int i = 0; i < e->file->n_items; i++) {
     const AstItem *item = e->file->items[i];
     if ((item->kind == AST_BLOCK || item->kind == AST_MODEL) && strcmp(item->name.text, name) == 0) return item;
@@ -122,8 +120,7 @@ const AstItem *find_block(const Elaborator *e, const char *name)
   return NULL;
 }
 
-static void check_declaration(Elaborator *e, const AstItem *b)
-{
+static void check_declaration(Elaborator *e, const AstItem *b) {
   const AstItem *first = find_block(e, b->name.text);
   if (first != b) {
     elaborator_error(e, b->name.pos, "'%s' is declared twice", b->name.text);
@@ -132,11 +129,11 @@ static void check_declaration(Elaborator *e, const AstItem *b)
   for (int k = 0; k < b->n_parameters; k++)
     for (int j = 0; j < k; j++)
       if (strcmp(b->parameters[j].name.text, b->parameters[k].name.text) == 0)
-        elaborator_error(e, b->parameters[k].name.pos, "'%s' has two parameters named '%s'", b->name.text, b->parameters[k].name.text);
+        elaborator_error(e, b->parameters[k].name.pos, "'%s' has two parameters named '%s'", b->name.text,
+                         b->parameters[k].name.text);
 }
 
-static void check_declarations(Elaborator *e)
-{
+static void check_declarations(Elaborator *e) {
   for (int i = 0; i < e->file->n_items; i++) {
     const AstItem *item = e->file->items[i];
     if (item->kind == AST_BLOCK || item->kind == AST_MODEL) check_declaration(e, item);
@@ -151,8 +148,7 @@ static void check_declarations(Elaborator *e)
   }
 }
 
-static Define *find_define(Define *defines, int n, const char *name)
-{
+static Define *find_define(Define *defines, int n, const char *name) {
   Define *found = NULL;   // the last one given wins, as with a C compiler
   for (int i = 0; i < n; i++)
     if (strcmp(defines[i].name, name) == 0) {
@@ -163,23 +159,23 @@ static Define *find_define(Define *defines, int n, const char *name)
 }
 
 // The value that -D gives instead of one of the same kind: numbers, true and false (also as 1 and 0), strings.
-static bool override(Elaborator *e, const char *name, const Define *define, Value *value)
-{
+static bool override(Elaborator *e, const char *name, const Define *define, Value *value) {
   bool is_true = strcmp(define->text, "true") == 0, is_word = is_true || strcmp(define->text, "false") == 0;
   bool whole = define->is_number && define->number == floor(define->number) && fabs(define->number) < 9e15;
   double number;
   switch (value->kind) {
-    case VALUE_STRING: *value = value_string(define->text); return true;
-    case VALUE_BOOL:
-      if (!is_word && !define->is_number) break;
-      *value = value_bool(is_word ? is_true : define->number != 0);
-      return true;
-    default:
-      if (!value_as_number(value, &number) || !define->is_number) break;
-      *value = whole ? value_int((int64_t)define->number) : value_float(define->number);
-      return true;
+  case VALUE_STRING: *value = value_string(define->text); return true;
+  case VALUE_BOOL:
+    if (!is_word && !define->is_number) break;
+    *value = value_bool(is_word ? is_true : define->number != 0);
+    return true;
+  default:
+    if (!value_as_number(value, &number) || !define->is_number) break;
+    *value = whole ? value_int((int64_t)define->number) : value_float(define->number);
+    return true;
   }
-  elaborator_error(e, DIAG_COMMAND_LINE, "-D %s=%.60s: '%s' is %s", name, define->text, name, value_describe(e, *value));
+  elaborator_error(e, DIAG_COMMAND_LINE, "-D %s=%.60s: '%s' is %s", name, define->text, name,
+                   value_describe(e, *value));
   if (value->kind == VALUE_BOOL) elaborator_hint(e, "true or false");
   else if (value_as_number(value, &number)) elaborator_hint(e, "only a number can stand for it");
   else elaborator_hint(e, "numbers, true and false, and strings can be given here");
@@ -187,28 +183,29 @@ static bool override(Elaborator *e, const char *name, const Define *define, Valu
 }
 
 // dim: a positive integer. let: any constant.
-static bool constant_value(Elaborator *e, const AstItem *item, const Define *define, Value *value)
-{
+static bool constant_value(Elaborator *e, const AstItem *item, const Define *define, Value *value) {
   const char *name = item->name.text;
   if (!eval(e, item->value, value)) return false;
-  if (define && item->kind == AST_DIM && !(define->is_number && define->number == floor(define->number) && fabs(define->number) < 9e15))
-    return elaborator_error(e, DIAG_COMMAND_LINE, "-D %s=%.60s: '%s' is a dimension, a positive integer", name, define->text, name);
+  if (define && item->kind == AST_DIM &&
+      !(define->is_number && define->number == floor(define->number) && fabs(define->number) < 9e15))
+    return elaborator_error(e, DIAG_COMMAND_LINE, "-D %s=%.60s: '%s' is a dimension, a positive integer", name,
+                            define->text, name);
   if (define && !override(e, name, define, value)) return false;
   if (item->kind == AST_DIM && (value->kind != VALUE_INT || value->i < 1))
-    return elaborator_error(e, define ? DIAG_COMMAND_LINE : item->value->pos, "dimension '%s' must be a positive integer, found %s", name, value_describe(e, *value));
-  if (value->kind == VALUE_TENSOR) return elaborator_error(e, item->value->pos, "'%s' must be a constant, found %s", name, value_describe(e, *value));
+    return elaborator_error(e, define ? DIAG_COMMAND_LINE : item->value->pos,
+                            "dimension '%s' must be a positive integer, found %s", name, value_describe(e, *value));
+  if (value->kind == VALUE_TENSOR)
+    return elaborator_error(e, item->value->pos, "'%s' must be a constant, found %s", name, value_describe(e, *value));
   return true;
 }
 
-static void hint_unused_define(Elaborator *e, const char *name)
-{
+static void hint_unused_define(Elaborator *e, const char *name) {
   NameSearch nearest = name_search(name);
   for (int k = 0; k < e->globals->n; k++) name_consider(&nearest, e->globals->variables[k].name);
   if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
 }
 
-static void evaluate_constants(Elaborator *e, Define *defines, int n)
-{
+static void evaluate_constants(Elaborator *e, Define *defines, int n) {
   for (int i = 0; i < e->file->n_items; i++) {
     const AstItem *item = e->file->items[i];
     bool has_result;
@@ -229,21 +226,21 @@ static void evaluate_constants(Elaborator *e, Define *defines, int n)
   }
   for (int i = 0; i < n; i++) {
     if (defines[i].used) continue;
-    elaborator_error(e, DIAG_COMMAND_LINE, "-D %s=%.60s: %s declares no dim or let '%s'", defines[i].name, defines[i].text, e->file->source->name, defines[i].name);
+    elaborator_error(e, DIAG_COMMAND_LINE, "-D %s=%.60s: %s declares no dim or let '%s'", defines[i].name,
+                     defines[i].text, e->file->source->name, defines[i].name);
     hint_unused_define(e, defines[i].name);
   }
 }
 
-static MlirWalkResult find_f16(MlirOperation op, void *found)
-{
-  if (nn_op_of(op) != NN_OP_cast || nn_value_type(mlirOperationGetResult(op, 0)).dtype != NN_F16) return MlirWalkResultAdvance;
+static MlirWalkResult find_f16(MlirOperation op, void *found) {
+  if (nn_op_of(op) != NN_OP_cast || nn_value_type(mlirOperationGetResult(op, 0)).dtype != NN_F16)
+    return MlirWalkResultAdvance;
   *(bool *)found = true;
   return MlirWalkResultInterrupt;
 }
 
 // Gradients of f16 vanish without a scale, which is easily forgotten.
-static void default_loss_scale(Elaborator *e)
-{
+static void default_loss_scale(Elaborator *e) {
   bool f16 = false;
   MlirOperation train = nn_module_function(e->module, "train");
   if (mlirOperationIsNull(train) || nn_has_attr(mlirModuleGetOperation(e->module), "nn.loss_scale")) return;
@@ -251,8 +248,7 @@ static void default_loss_scale(Elaborator *e)
   if (f16) settings_loss_scale(e, 65536, 2000);
 }
 
-static void build_functions(Elaborator *e)
-{
+static void build_functions(Elaborator *e) {
   const char *name = e->file->source->name, *slash = strrchr(name, '/');
   if (e->train && !elaborate_train(e)) return;
   default_loss_scale(e);
@@ -261,9 +257,13 @@ static void build_functions(Elaborator *e)
   if (e->main_model) elaborate_predict(e, e->main_model);
 }
 
-MlirModule elaborate(MlirContext ctx, const AstFile *file, Define *defines, int n_defines, const char *dtype)
-{
-  Elaborator e = {.ctx = ctx, .file = file, .diagnostics = file->diagnostics, .pool = pool_create(), .precision = NN_F32, .stack_base = __builtin_frame_address(0)};
+MlirModule elaborate(MlirContext ctx, const AstFile *file, Define *defines, int n_defines, const char *dtype) {
+  Elaborator e = {.ctx = ctx,
+                  .file = file,
+                  .diagnostics = file->diagnostics,
+                  .pool = pool_create(),
+                  .precision = NN_F32,
+                  .stack_base = __builtin_frame_address(0)};
   int errors = diag_error_count(e.diagnostics);
   diag_hold(e.diagnostics);
   if (dtype && (!nn_dtype_parse(dtype, &e.precision) || !nn_dtype_is_float(e.precision)))

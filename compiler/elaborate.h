@@ -1,5 +1,6 @@
-// Elaboration: the AST is executed at compile time. Numbers, lists and strings are computed; tensors become nn ops. This header is
-// shared by elaborate*.c (names, blocks, control flow, the train section) and layer*.c (the built-in functions of the language).
+// Elaboration: the AST is executed at compile time. Numbers, lists and strings are computed; tensors become nn ops.
+// This header is shared by elaborate*.c (names, blocks, control flow, the train section) and layer*.c (the built-in
+// functions of the language).
 #ifndef NNC_COMPILER_ELABORATE_H
 #define NNC_COMPILER_ELABORATE_H
 
@@ -7,10 +8,13 @@
 #include "compiler/diagnostics.h"
 
 typedef enum ValueKind {
-  VALUE_NONE,     // an argument left out whose default is "none"
-  VALUE_INT, VALUE_FLOAT, VALUE_BOOL, VALUE_STRING,
-  VALUE_INIT,     // an initialiser, in the spelling the runtime reads: "normal(0.02)"
-  VALUE_LIST,     // also tuples
+  VALUE_NONE,   // an argument left out whose default is "none"
+  VALUE_INT,
+  VALUE_FLOAT,
+  VALUE_BOOL,
+  VALUE_STRING,
+  VALUE_INIT,   // an initialiser, in the spelling the runtime reads: "normal(0.02)"
+  VALUE_LIST,   // also tuples
   VALUE_TENSOR,
 } ValueKind;
 
@@ -20,34 +24,46 @@ typedef struct Value {
     int64_t i;
     double f;
     bool b;
-    const char *s;                                  // Borrowed from the elaborator's memory; also VALUE_INIT
-    struct { struct Value *items; int n; } list;    // Borrowed from the elaborator's memory
+    const char *s;   // Borrowed from the elaborator's memory; also VALUE_INIT
+    struct {
+      struct Value *items;
+      int n;
+    } list;   // Borrowed from the elaborator's memory
     MlirValue tensor;
   };
 } Value;
 
 // One evaluated argument at a call; name is NULL when it was given by position.
-typedef struct CallArg { const char *name; Value value; AstPos pos, name_pos; } CallArg;   // pos: of the value
+typedef struct CallArg {
+  const char *name;
+  Value value;
+  AstPos pos, name_pos;
+} CallArg;   // pos: of the value
 
 typedef struct Elaborator Elaborator;
 
 // --- What elaborate*.c offers to the layers -------------------------------------------------------------------------
-void *elaborator_alloc(Elaborator *e, size_t size);              // zeroed, freed with the elaborator
+void *elaborator_alloc(Elaborator *e, size_t size);   // zeroed, freed with the elaborator
 char *elaborator_format(Elaborator *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
-NnBuilder *elaborator_builder(Elaborator *e);                    // at the end of the function being built, location of the call
-bool elaborator_training(const Elaborator *e);                   // false in @eval and @predict
+// at the end of the function being built, location of the call
+NnBuilder *elaborator_builder(Elaborator *e);
+bool elaborator_training(const Elaborator *e);                           // false in @eval and @predict
 NnDtype elaborator_element_type(const Elaborator *e, NnDtype written);   // f32 and f64 become the program's float type
-bool shapes_do_not_fit(Elaborator *e, AstPos pos, const char *operator, const NnType *x, const NnType *y);   // reports it, with the names of dimensions and where they are from; false
-NnDtype elaborator_dtype(const Elaborator *e);                   // the precision of the block around here: what literals are made of
-// The parameter <current layer path>.<name>; made on first use. An existing one of another type is an error (null value). One of a narrow type is
-// kept in f32, and cast.
+// reports it, with the names of dimensions and where they are from; false
+bool shapes_do_not_fit(Elaborator *e, AstPos pos, const char *operator, const NnType * x, const NnType *y);
+// the precision of the block around here: what literals are made of
+NnDtype elaborator_dtype(const Elaborator *e);
+// The parameter <current layer path>.<name>; made on first use. An existing one of another type is an error (null
+// value). One of a narrow type is kept in f32, and cast.
 MlirValue elaborator_param(Elaborator *e, AstPos pos, const char *name, NnType type, const char *init);
 MlirValue elaborator_state(Elaborator *e, AstPos pos, const char *name, NnType type, const char *init);
-void elaborator_update_state(Elaborator *e, const char *name, MlirValue value);    // becomes an `update` result of @train
-MlirValue elaborator_random_key(Elaborator *e);                  // i32[4]: a row of the rng argument no other op uses
+// becomes an `update` result of @train
+void elaborator_update_state(Elaborator *e, const char *name, MlirValue value);
+MlirValue elaborator_random_key(Elaborator *e);   // i32[4]: a row of the rng argument no other op uses
 // Reports at pos; returns false so that `return elaborator_error(…)` reads well.
 bool elaborator_error(Elaborator *e, AstPos pos, const char *format, ...) __attribute__((format(printf, 3, 4)));
-void elaborator_hint(Elaborator *e, const char *format, ...) __attribute__((format(printf, 2, 3)));   // to the last error
+// to the last error
+void elaborator_hint(Elaborator *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 // --- What layer*.c offers -------------------------------------------------------------------------------------------
 typedef struct LayerCall {
@@ -55,9 +71,10 @@ typedef struct LayerCall {
   NnBuilder *b;
   AstPos pos;
   const struct LayerInfo *info;
-  Value *arg;            // one per parameter of the signature, defaults filled in
+  Value *arg;   // one per parameter of the signature, defaults filled in
   AstPos *arg_pos;
-  int n_extra; const CallArg *extra;   // further positional arguments and unknown names, where the signature ends in "..."
+  int n_extra;
+  const CallArg *extra;   // further positional arguments and unknown names, where the signature ends in "..."
 } LayerCall;
 typedef bool (*LayerFn)(LayerCall *c, Value *result);
 typedef struct LayerInfo {
@@ -65,9 +82,9 @@ typedef struct LayerInfo {
   const char *signature;   // "x:tensor, features:int, bias:bool=true"; grammar in layer.c
   LayerFn fn;
   const char *doc;
-  bool has_parameters;     // makes parameters or state: gets a path of its own
-  // What it does with tensors of bf16 and f16. AS_GIVEN: computes on them, with sums in f32. IN_F32: on f32 copies, the result is rounded once.
-  // TO_F32: the same, and the result stays f32 (losses and metrics).
+  bool has_parameters;   // makes parameters or state: gets a path of its own
+  // What it does with tensors of bf16 and f16. AS_GIVEN: computes on them, with sums in f32. IN_F32: on f32 copies, the
+  // result is rounded once. TO_F32: the same, and the result stays f32 (losses and metrics).
   enum { LAYER_AS_GIVEN, LAYER_IN_F32, LAYER_TO_F32 } arithmetic;
 } LayerInfo;
 const LayerInfo *layer_find(const char *name);
@@ -78,20 +95,21 @@ bool layer_call(Elaborator *e, const LayerInfo *info, AstPos pos, int n_args, co
 // The same without values: reports arguments that it does not have, and those that are missing.
 void layer_check_arguments(Elaborator *e, const LayerInfo *info, AstPos pos, int n_args, const CallArg *args);
 
-// Operators of the language on any mix of numbers and tensors: + - * / // % ** == != < <= > >= and or; numpy broadcasting, integers
-// promote to the float type of the other side. False after reporting.
+// Operators of the language on any mix of numbers and tensors: + - * / // % ** == != < <= > >= and or; numpy
+// broadcasting, integers promote to the float type of the other side. False after reporting.
 bool value_binary(Elaborator *e, AstPos pos, const char *op, Value x, Value y, Value *result);
-bool value_unary(Elaborator *e, AstPos pos, const char *op, Value x, Value *result);       // "-" "not"
-bool value_to_tensor(Elaborator *e, AstPos pos, Value x, NnDtype dtype, MlirValue *out);   // numbers become scalar constants
-bool value_as_number(const Value *v, double *out);      // int, float or bool
-const char *value_describe(Elaborator *e, Value v);     // "f32[128, 10]", "the number 3", "a list of 2"
+bool value_unary(Elaborator *e, AstPos pos, const char *op, Value x, Value *result);   // "-" "not"
+// numbers become scalar constants
+bool value_to_tensor(Elaborator *e, AstPos pos, Value x, NnDtype dtype, MlirValue *out);
+bool value_as_number(const Value *v, double *out);    // int, float or bool
+const char *value_describe(Elaborator *e, Value v);   // "f32[128, 10]", "the number 3", "a list of 2"
 Value value_tensor(MlirValue t);
 Value value_int(int64_t i);
 Value value_float(double f);
 Value value_bool(bool b);
 Value value_string(const char *s);
 // x[starts:stops…] with one entry per leading axis; drop[i]: an index, whose axis disappears.
-bool value_slice(Elaborator *e, AstPos pos, MlirValue x, int n, const int64_t *start, const int64_t *stop, const int64_t *step,
-                 const bool *drop, Value *result);
+bool value_slice(Elaborator *e, AstPos pos, MlirValue x, int n, const int64_t *start, const int64_t *stop,
+                 const int64_t *step, const bool *drop, Value *result);
 
 #endif

@@ -5,56 +5,60 @@
 
 #include "compiler/elaborate_internal.h"
 
-// --- Variables -------------------------------------------------------------------------------------------------------------
+// --- Variables
+// -------------------------------------------------------------------------------------------------------------
 
-Variable *find_variable(Frame *f, const char *name)
-{
+Variable *find_variable(Frame *f, const char *name) {
   for (int i = f->n - 1; i >= 0; i--)
     if (strcmp(f->variables[i].name, name) == 0) return &f->variables[i];
   return NULL;
 }
 
-Variable *set_variable(Elaborator *e, const char *name, AstPos pos, Value value)
-{
+Variable *set_variable(Elaborator *e, const char *name, AstPos pos, Value value) {
   Frame *f = e->frame;
   Variable *v = find_variable(f, name), fresh = {.name = name, .value = value, .pos = pos};
-  if (v) { *v = fresh; return v; }
+  if (v) {
+    *v = fresh;
+    return v;
+  }
   PUSH(e, f->variables, f->n, f->capacity, fresh);
   return &f->variables[f->n - 1];
 }
 
-void frame_push(Elaborator *e, Frame *f, const AstItem *block, AstPos pos, Path *path)
-{
-  *f = (Frame){.caller = e->frame, .block = block, .call_pos = pos, .depth = e->frame->depth + 1, .path = path, .precision = e->frame->precision};
+void frame_push(Elaborator *e, Frame *f, const AstItem *block, AstPos pos, Path *path) {
+  *f = (Frame){.caller = e->frame,
+               .block = block,
+               .call_pos = pos,
+               .depth = e->frame->depth + 1,
+               .path = path,
+               .precision = e->frame->precision};
   e->frame = f;
 }
 
 void frame_pop(Elaborator *e) { e->frame = e->frame->caller; }
 
-// --- Parameter names -------------------------------------------------------------------------------------------------------
+// --- Parameter names
+// -------------------------------------------------------------------------------------------------------
 
-const char *path_join(Elaborator *e, const char *parent, const char *name)
-{
+const char *path_join(Elaborator *e, const char *parent, const char *name) {
   return parent && parent[0] ? elaborator_format(e, "%s.%s", parent, name) : name;
 }
 
-Path *path_create(Elaborator *e, const char *text)
-{
+Path *path_create(Elaborator *e, const char *text) {
   Path *p = elaborator_alloc(e, sizeof *p);
   p->text = text;
   return p;
 }
 
-static PathName *path_find(Path *p, const char *name)
-{
+static PathName *path_find(Path *p, const char *name) {
   for (int i = 0; i < p->n; i++)
     if (strcmp(p->names[i].name, name) == 0) return &p->names[i];
   return NULL;
 }
 
-// A name that was given is taken as it is, so that giving it twice shares the parameters; others are made distinct with _2, _3, …
-Path *path_enter(Elaborator *e, Path *parent, const char *name, bool explicit_name)
-{
+// A name that was given is taken as it is, so that giving it twice shares the parameters; others are made distinct with
+// _2, _3, …
+Path *path_enter(Elaborator *e, Path *parent, const char *name, bool explicit_name) {
   PathName *known = path_find(parent, name);
   if (!known) {
     PathName fresh = {name, 1, false};
@@ -67,7 +71,8 @@ Path *path_enter(Elaborator *e, Path *parent, const char *name, bool explicit_na
   return path_create(e, path_join(e, parent->text, name));
 }
 
-// --- Arguments -------------------------------------------------------------------------------------------------------------
+// --- Arguments
+// -------------------------------------------------------------------------------------------------------------
 
 typedef struct Call {
   const AstItem *block;
@@ -75,8 +80,7 @@ typedef struct Call {
   const CallArg **bound;   // one per parameter, NULL: default
 } Call;
 
-static bool bind_arguments(Elaborator *e, Call *c, int n, const CallArg *args)
-{
+static bool bind_arguments(Elaborator *e, Call *c, int n, const CallArg *args) {
   const AstItem *b = c->block;
   bool ok = true;
   int place = 0;
@@ -85,9 +89,11 @@ static bool bind_arguments(Elaborator *e, Call *c, int n, const CallArg *args)
     int i = 0;
     if (args[k].name)
       while (i < b->n_parameters && strcmp(b->parameters[i].name.text, args[k].name) != 0) i++;
-    else
-      i = place++;
-    if (i < b->n_parameters && !c->bound[i]) { c->bound[i] = &args[k]; continue; }
+    else i = place++;
+    if (i < b->n_parameters && !c->bound[i]) {
+      c->bound[i] = &args[k];
+      continue;
+    }
     if (i < b->n_parameters) {
       ok = elaborator_error(e, args[k].pos, "'%s' is given twice to '%s'", b->parameters[i].name.text, b->name.text);
     } else if (args[k].name) {
@@ -109,20 +115,18 @@ static bool bind_arguments(Elaborator *e, Call *c, int n, const CallArg *args)
   return ok;
 }
 
-void block_check_arguments(Elaborator *e, const AstItem *b, AstPos pos, int n, const CallArg *args)
-{
+void block_check_arguments(Elaborator *e, const AstItem *b, AstPos pos, int n, const CallArg *args) {
   bind_arguments(e, &(Call){.block = b, .pos = pos}, n, args);
 }
 
-bool report_no_value(Elaborator *e, const AstItem *b)
-{
+bool report_no_value(Elaborator *e, const AstItem *b) {
   return elaborator_error(e, b->name.pos, "'%s' has no value: its last statement must be an expression", b->name.text);
 }
 
-// --- Values ----------------------------------------------------------------------------------------------------------------
+// --- Values
+// ----------------------------------------------------------------------------------------------------------------
 
-static bool bind_value(Elaborator *e, const Call *c, int i)
-{
+static bool bind_value(Elaborator *e, const Call *c, int i) {
   const AstParameter *p = &c->block->parameters[i];
   Value value = c->bound[i]->value;
   NnDtype inside = e->frame->precision;
@@ -136,8 +140,7 @@ static bool bind_value(Elaborator *e, const Call *c, int i)
 }
 
 // Numbers first, since shapes may use them; then shapes, which bind dimensions; then defaults, which may use both.
-static bool bind_parameters(Elaborator *e, const Call *c)
-{
+static bool bind_parameters(Elaborator *e, const Call *c) {
   bool ok = true;
   for (int shaped = 0; shaped < 2; shaped++)
     for (int i = 0; i < c->block->n_parameters; i++)
@@ -154,10 +157,10 @@ static bool bind_parameters(Elaborator *e, const Call *c)
   return ok;
 }
 
-// --- Calls -----------------------------------------------------------------------------------------------------------------
+// --- Calls
+// -----------------------------------------------------------------------------------------------------------------
 
-static const ModelCall *find_call(const Function *f, const AstItem *b, const char *path, int n, const CallArg *args)
-{
+static const ModelCall *find_call(const Function *f, const AstItem *b, const char *path, int n, const CallArg *args) {
   for (int i = 0; i < f->n_calls; i++) {
     const ModelCall *c = &f->calls[i];
     bool same = c->model == b && strcmp(c->path, path) == 0 && c->n_args == n;
@@ -171,26 +174,25 @@ static const ModelCall *find_call(const Function *f, const AstItem *b, const cha
 }
 
 // Outputs are kept as the network computes them: the wide copy is made for the loss, and may need no memory.
-MlirValue value_before_widening(MlirValue v)
-{
+MlirValue value_before_widening(MlirValue v) {
   MlirOperation cast = nn_value_def(v);
   if (nn_op_of(cast) != NN_OP_cast) return v;
   MlirValue x = mlirOperationGetOperand(cast, 0);
   return nn_dtype_is_narrow(nn_value_type(x).dtype) && nn_value_type(v).dtype == NN_F32 ? x : v;
 }
 
-static void tap_outputs(Elaborator *e, const AstItem *b, const Value *result)
-{
+static void tap_outputs(Elaborator *e, const AstItem *b, const Value *result) {
   NnBuilder *builder = elaborator_builder(e);
   builder->loc = location_of(e, b->name.pos);
-  if (result->kind == VALUE_TENSOR) nn_tap(builder, value_before_widening(result->tensor), elaborator_format(e, "output.%s", b->name.text));
+  if (result->kind == VALUE_TENSOR)
+    nn_tap(builder, value_before_widening(result->tensor), elaborator_format(e, "output.%s", b->name.text));
   for (int i = 0; result->kind == VALUE_LIST && i < result->list.n; i++)
     if (result->list.items[i].kind == VALUE_TENSOR)
-      nn_tap(builder, value_before_widening(result->list.items[i].tensor), elaborator_format(e, "output.%s.%d", b->name.text, i));
+      nn_tap(builder, value_before_widening(result->list.items[i].tensor),
+             elaborator_format(e, "output.%s.%d", b->name.text, i));
 }
 
-static void remember_call(Elaborator *e, const AstItem *b, const char *path, int n, const CallArg *args, Value result)
-{
+static void remember_call(Elaborator *e, const AstItem *b, const char *path, int n, const CallArg *args, Value result) {
   Function *f = e->function;
   ModelCall call = {.model = b, .path = path, .n_args = n, .result = result};
   call.args = elaborator_alloc(e, sizeof *call.args * (size_t)(n + 1));
@@ -218,8 +220,7 @@ static void remember_call(Elaborator *e, const AstItem *b, const char *path, int
 }
 
 // Where a block computes in another type than its caller, what goes in and what comes out is cast.
-static bool exec_block(Elaborator *e, const Call *c, Path *path, Value *result)
-{
+static bool exec_block(Elaborator *e, const Call *c, Path *path, Value *result) {
   Frame frame;
   bool has_result = false;
   NnDtype outside = e->frame->precision, inside = c->block->kind == AST_MODEL ? e->precision : outside;
@@ -232,16 +233,18 @@ static bool exec_block(Elaborator *e, const Call *c, Path *path, Value *result)
   return ok && (has_result || report_no_value(e, c->block));
 }
 
-bool call_block(Elaborator *e, const AstItem *b, AstPos pos, const char *name, int n, const CallArg *args, Value *result)
-{
+bool call_block(Elaborator *e, const AstItem *b, AstPos pos, const char *name, int n, const CallArg *args,
+                Value *result) {
   Call call = {.block = b, .pos = pos};
   if (!elaborator_stack_ok(e, pos)) return false;
   if (e->frame->depth >= MAX_BLOCK_DEPTH) {
-    elaborator_give_up(e, pos, "blocks call each other more than %d deep; does '%s' call itself without end?", MAX_BLOCK_DEPTH, b->name.text);
+    elaborator_give_up(e, pos, "blocks call each other more than %d deep; does '%s' call itself without end?",
+                       MAX_BLOCK_DEPTH, b->name.text);
     return false;
   }
   if (!bind_arguments(e, &call, n, args)) return false;
-  if (b->kind == AST_BLOCK) return exec_block(e, &call, path_enter(e, e->frame->path, name ? name : b->name.text, name != NULL), result);
+  if (b->kind == AST_BLOCK)
+    return exec_block(e, &call, path_enter(e, e->frame->path, name ? name : b->name.text, name != NULL), result);
   const char *path = name ? name : e->n_models > 1 ? b->name.text : "";
   const ModelCall *known = find_call(e->function, b, path, n, args);
   if (known) {

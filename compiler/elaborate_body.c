@@ -1,38 +1,36 @@
-// Execution of bodies: assignments, parameters, compile-time if, for and repeat. A statement with a mistake breaks the names it assigns, and
-// the statements after it go on, so that one run shows several mistakes.
+// Execution of bodies: assignments, parameters, compile-time if, for and repeat. A statement with a mistake breaks the
+// names it assigns, and the statements after it go on, so that one run shows several mistakes.
 #include <string.h>
 
 #include "compiler/elaborate_internal.h"
 
-static void break_names(Elaborator *e, int n, const AstName *names)
-{
+static void break_names(Elaborator *e, int n, const AstName *names) {
   for (int i = 0; i < n; i++) set_variable(e, names[i].text, names[i].pos, (Value){0})->broken = true;
 }
 
-void break_body(Elaborator *e, const AstBody *body)
-{
+void break_body(Elaborator *e, const AstBody *body) {
   for (int i = 0; i < body->n; i++) {
     const AstStmt *s = body->stmts[i];
     switch (s->kind) {
-      case AST_ASSIGN: break_names(e, s->assign.n, s->assign.targets); break;
-      case AST_PARAM: case AST_STATE: break_names(e, 1, &s->param.name); break;
-      case AST_REPEAT: break_body(e, &s->repeat.body); break;
-      case AST_FOR:
-        break_names(e, s->for_.n_names, s->for_.names);
-        break_body(e, &s->for_.body);
-        break;
-      case AST_EXPR:
-        if (s->expr->kind != AST_IF) break;
-        break_body(e, &s->expr->if_.then);
-        break_body(e, &s->expr->if_.otherwise);
-        break;
-      default: break;
+    case AST_ASSIGN: break_names(e, s->assign.n, s->assign.targets); break;
+    case AST_PARAM:
+    case AST_STATE: break_names(e, 1, &s->param.name); break;
+    case AST_REPEAT: break_body(e, &s->repeat.body); break;
+    case AST_FOR:
+      break_names(e, s->for_.n_names, s->for_.names);
+      break_body(e, &s->for_.body);
+      break;
+    case AST_EXPR:
+      if (s->expr->kind != AST_IF) break;
+      break_body(e, &s->expr->if_.then);
+      break_body(e, &s->expr->if_.otherwise);
+      break;
+    default: break;
     }
   }
 }
 
-static bool assign(Elaborator *e, int n, const AstName *names, AstPos pos, Value v)
-{
+static bool assign(Elaborator *e, int n, const AstName *names, AstPos pos, Value v) {
   if (n == 1) {
     set_variable(e, names[0].text, names[0].pos, v);
     return true;
@@ -45,38 +43,36 @@ static bool assign(Elaborator *e, int n, const AstName *names, AstPos pos, Value
   return true;
 }
 
-static bool exec_assign(Elaborator *e, const AstStmt *s)
-{
+static bool exec_assign(Elaborator *e, const AstStmt *s) {
   Value v;
   if (eval(e, s->assign.value, &v)) return assign(e, s->assign.n, s->assign.targets, s->assign.value->pos, v);
   break_names(e, s->assign.n, s->assign.targets);
   return false;
 }
 
-bool exec_assignments(Elaborator *e, const AstBody *body)
-{
+bool exec_assignments(Elaborator *e, const AstBody *body) {
   int errors = e->n_reported;
   for (int i = 0; i < body->n; i++)
     if (body->stmts[i]->kind == AST_ASSIGN) exec_assign(e, body->stmts[i]);
   return e->n_reported == errors && !e->gave_up;
 }
 
-// --- Parameters ------------------------------------------------------------------------------------------------------------
+// --- Parameters
+// ------------------------------------------------------------------------------------------------------------
 
-static const char *eval_init(Elaborator *e, const AstExpr *x)
-{
+static const char *eval_init(Elaborator *e, const AstExpr *x) {
   Value v;
   double number;
   if (!x) return "zeros";
   if (!eval(e, x, &v)) return NULL;
   if (v.kind == VALUE_INIT) return v.s;
   if (value_as_number(&v, &number)) return elaborator_format(e, "constant(%.17g)", number);
-  elaborator_error(e, x->pos, "expected an initialiser such as normal(0.02) or a number, found %s", value_describe(e, v));
+  elaborator_error(e, x->pos, "expected an initialiser such as normal(0.02) or a number, found %s",
+                   value_describe(e, v));
   return NULL;
 }
 
-static bool declare_param(Elaborator *e, const char *name, AstPos pos, NnType type, const char *init, bool is_state)
-{
+static bool declare_param(Elaborator *e, const char *name, AstPos pos, NnType type, const char *init, bool is_state) {
   Path *path = e->frame->path;
   for (int i = 0; i < path->n; i++)
     if (path->names[i].declared && strcmp(path->names[i].name, name) == 0)
@@ -94,24 +90,24 @@ static bool declare_param(Elaborator *e, const char *name, AstPos pos, NnType ty
   return !variable->broken;
 }
 
-static bool exec_param(Elaborator *e, const AstStmt *s)
-{
+static bool exec_param(Elaborator *e, const AstStmt *s) {
   NnType type;
   const AstName *name = &s->param.name;
   const char *init = eval_init(e, s->param.init);
   bool ok = eval_type(e, &s->param.type, &type) && init;
-  if (ok && s->kind == AST_PARAM && !nn_dtype_is_float(type.dtype)) ok = elaborator_error(e, s->param.type.pos, "a parameter must have a float type");
+  if (ok && s->kind == AST_PARAM && !nn_dtype_is_float(type.dtype))
+    ok = elaborator_error(e, s->param.type.pos, "a parameter must have a float type");
   if (ok && s->kind == AST_PARAM && nn_dtype_is_narrow(type.dtype)) {
     ok = elaborator_error(e, s->param.type.pos, "a parameter is kept in f32, not %s", nn_dtype_name(type.dtype));
-    elaborator_hint(e, "write f32; what it is used in is the precision of the block: block f(…) precision %s { … }", nn_dtype_name(type.dtype));
+    elaborator_hint(e, "write f32; what it is used in is the precision of the block: block f(…) precision %s { … }",
+                    nn_dtype_name(type.dtype));
   }
   if (!ok) break_names(e, 1, name);
   return ok && declare_param(e, name->text, name->pos, type, init, s->kind == AST_STATE);
 }
 
 // The value that a state has from the next step on. Until then its name stands for what it was when the step began.
-static bool exec_update(Elaborator *e, const AstStmt *s)
-{
+static bool exec_update(Elaborator *e, const AstStmt *s) {
   Value v;
   const AstName *name = &s->assign.targets[0];
   const Variable *variable = find_variable(e->frame, name->text);
@@ -128,18 +124,19 @@ static bool exec_update(Elaborator *e, const AstStmt *s)
   if (nn_dtype_is_float(slot->type.dtype)) value = value_cast(e, value_tensor(value), slot->type.dtype).tensor;
   NnType t = nn_value_type(value);
   if (!nn_type_equal(&t, &slot->type))
-    return elaborator_error(e, s->assign.value->pos, "state '%s' is %s, its new value is %s", name->text, value_describe(e, value_tensor(slot->value)),
-                            value_describe(e, value_tensor(value)));
-  if (!mlirValueEqual(slot->updated, slot->value)) return elaborator_error(e, name->pos, "state '%s' is updated twice", name->text);
+    return elaborator_error(e, s->assign.value->pos, "state '%s' is %s, its new value is %s", name->text,
+                            value_describe(e, value_tensor(slot->value)), value_describe(e, value_tensor(value)));
+  if (!mlirValueEqual(slot->updated, slot->value))
+    return elaborator_error(e, name->pos, "state '%s' is updated twice", name->text);
   slot->updated = value;
   return true;
 }
 
-// --- Control flow ----------------------------------------------------------------------------------------------------------
+// --- Control flow
+// ----------------------------------------------------------------------------------------------------------
 
 // One round of a loop, with parameter names below <loop>.<round>.
-static bool exec_round(Elaborator *e, const AstBody *body, AstPos pos, const Path *loop, int64_t round)
-{
+static bool exec_round(Elaborator *e, const AstBody *body, AstPos pos, const Path *loop, int64_t round) {
   Frame *f = e->frame;
   Path *outer = f->path;
   Value ignored;
@@ -151,16 +148,15 @@ static bool exec_round(Elaborator *e, const AstBody *body, AstPos pos, const Pat
   return ok;
 }
 
-static Path *enter_loop(Elaborator *e, const AstName *label, const char *keyword)
-{
+static Path *enter_loop(Elaborator *e, const AstName *label, const char *keyword) {
   return path_enter(e, e->frame->path, label->text ? label->text : keyword, false);
 }
 
-static bool exec_repeat(Elaborator *e, const AstStmt *s)
-{
+static bool exec_repeat(Elaborator *e, const AstStmt *s) {
   int64_t n;
   bool ok = eval_int(e, s->repeat.count, "the count", &n);
-  if (ok && n < 0) ok = elaborator_error(e, s->repeat.count->pos, "the count must not be negative, found %lld", (long long)n);
+  if (ok && n < 0)
+    ok = elaborator_error(e, s->repeat.count->pos, "the count must not be negative, found %lld", (long long)n);
   if (!ok) {
     break_body(e, &s->repeat.body);
     return false;
@@ -170,13 +166,11 @@ static bool exec_repeat(Elaborator *e, const AstStmt *s)
   return ok;
 }
 
-static bool for_round(Elaborator *e, const AstStmt *s, const Path *loop, AstPos pos, Value item, int64_t round)
-{
+static bool for_round(Elaborator *e, const AstStmt *s, const Path *loop, AstPos pos, Value item, int64_t round) {
   return assign(e, s->for_.n_names, s->for_.names, pos, item) && exec_round(e, &s->for_.body, s->pos, loop, round);
 }
 
-static bool for_range(Elaborator *e, const AstStmt *s, const AstExpr *x, const Path *loop, int64_t *round)
-{
+static bool for_range(Elaborator *e, const AstStmt *s, const AstExpr *x, const Path *loop, int64_t *round) {
   int64_t from, to;
   bool ok = eval_int(e, x->range.start, "the start of a range", &from);
   if (!eval_int(e, x->range.stop, "the end of a range", &to) || !ok) return false;
@@ -185,22 +179,31 @@ static bool for_range(Elaborator *e, const AstStmt *s, const AstExpr *x, const P
 }
 
 // One item that is not written as a tuple is a range or a list to go over; several are the rounds themselves.
-static bool exec_for(Elaborator *e, const AstStmt *s)
-{
+static bool exec_for(Elaborator *e, const AstStmt *s) {
   Path *loop = enter_loop(e, &s->for_.label, "for");
   int64_t round = 0;
   bool ok = true, over = s->for_.n_items == 1 && s->for_.items[0]->kind != AST_TUPLE;
   for (int i = 0; ok && i < s->for_.n_items; i++) {
     const AstExpr *x = s->for_.items[i];
     Value v;
-    if (x->kind == AST_RANGE) { ok = for_range(e, s, x, loop, &round); continue; }
-    if (!eval(e, x, &v)) { ok = false; continue; }
-    if (!over) { ok = for_round(e, s, loop, x->pos, v, round++); continue; }
+    if (x->kind == AST_RANGE) {
+      ok = for_range(e, s, x, loop, &round);
+      continue;
+    }
+    if (!eval(e, x, &v)) {
+      ok = false;
+      continue;
+    }
+    if (!over) {
+      ok = for_round(e, s, loop, x->pos, v, round++);
+      continue;
+    }
     if (v.kind != VALUE_LIST) {
       ok = elaborator_error(e, x->pos, "'for' goes over a list or a range, found %s", value_describe(e, v));
       if (v.kind == VALUE_INT) elaborator_hint(e, "for i in 0..n");
     }
-    for (int k = 0; ok && k < v.list.n; k++) ok = for_round(e, s, loop, x->kind == AST_LIST ? x->list.items[k]->pos : x->pos, v.list.items[k], round++);
+    for (int k = 0; ok && k < v.list.n; k++)
+      ok = for_round(e, s, loop, x->kind == AST_LIST ? x->list.items[k]->pos : x->pos, v.list.items[k], round++);
   }
   if (!ok) {
     break_names(e, s->for_.n_names, s->for_.names);
@@ -209,8 +212,7 @@ static bool exec_for(Elaborator *e, const AstStmt *s)
   return ok;
 }
 
-static bool exec_assert(Elaborator *e, const AstStmt *s)
-{
+static bool exec_assert(Elaborator *e, const AstStmt *s) {
   bool holds;
   if (!eval_condition(e, s->assert_.condition, &holds)) return false;
   if (holds) return true;
@@ -218,39 +220,38 @@ static bool exec_assert(Elaborator *e, const AstStmt *s)
   return elaborator_error(e, s->pos, "assertion failed");
 }
 
-static bool exec_checkpoint(Elaborator *e, const AstStmt *s)
-{
+static bool exec_checkpoint(Elaborator *e, const AstStmt *s) {
   Value v;
   if (!eval(e, s->expr, &v)) return false;
-  if (v.kind != VALUE_TENSOR) return elaborator_error(e, s->expr->pos, "'checkpoint' needs a tensor, found %s", value_describe(e, v));
+  if (v.kind != VALUE_TENSOR)
+    return elaborator_error(e, s->expr->pos, "'checkpoint' needs a tensor, found %s", value_describe(e, v));
   NnBuilder *b = elaborator_builder(e);
   b->loc = location_of(e, s->pos);
   if (e->function->mode == MODE_TRAIN) nn_checkpoint(b, v.tensor);
   return function_count_ops(e, s->pos);
 }
 
-static bool exec_statement(Elaborator *e, const AstStmt *s, Value *result, bool *has_result)
-{
+static bool exec_statement(Elaborator *e, const AstStmt *s, Value *result, bool *has_result) {
   switch (s->kind) {
-    case AST_ASSIGN: return exec_assign(e, s);
-    case AST_PARAM: case AST_STATE: return exec_param(e, s);
-    case AST_UPDATE: return exec_update(e, s);
-    case AST_REPEAT: return exec_repeat(e, s);
-    case AST_FOR: return exec_for(e, s);
-    case AST_CHECKPOINT: return exec_checkpoint(e, s);
-    case AST_ASSERT: return exec_assert(e, s);
-    case AST_SETTING: return exec_setting(e, s);
-    case AST_EXPR:
-      if (s->expr->kind == AST_IF) return eval_if(e, s->expr, result, has_result);
-      *has_result = true;
-      return eval(e, s->expr, result);
+  case AST_ASSIGN: return exec_assign(e, s);
+  case AST_PARAM:
+  case AST_STATE: return exec_param(e, s);
+  case AST_UPDATE: return exec_update(e, s);
+  case AST_REPEAT: return exec_repeat(e, s);
+  case AST_FOR: return exec_for(e, s);
+  case AST_CHECKPOINT: return exec_checkpoint(e, s);
+  case AST_ASSERT: return exec_assert(e, s);
+  case AST_SETTING: return exec_setting(e, s);
+  case AST_EXPR:
+    if (s->expr->kind == AST_IF) return eval_if(e, s->expr, result, has_result);
+    *has_result = true;
+    return eval(e, s->expr, result);
   }
   return false;
 }
 
 // The value of a body is that of its last statement, when that is an expression (or an if whose branch ends in one).
-bool exec_body(Elaborator *e, const AstBody *body, Value *result, bool *has_result)
-{
+bool exec_body(Elaborator *e, const AstBody *body, Value *result, bool *has_result) {
   bool ok = true;
   *has_result = false;
   *result = (Value){0};

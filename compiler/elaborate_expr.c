@@ -1,5 +1,6 @@
-// Evaluation of expressions: compile-time numbers, lists and strings, and tensors as operations of the function being built. Every function here
-// returns false after reporting (or silently where a value that was reported before is used again).
+// Evaluation of expressions: compile-time numbers, lists and strings, and tensors as operations of the function being
+// built. Every function here returns false after reporting (or silently where a value that was reported before is used
+// again).
 #include <ctype.h>
 #include <string.h>
 
@@ -7,22 +8,22 @@
 
 static void set_location(Elaborator *e, AstPos pos) { elaborator_builder(e)->loc = location_of(e, pos); }
 
-// --- Names -----------------------------------------------------------------------------------------------------------------
+// --- Names
+// -----------------------------------------------------------------------------------------------------------------
 
 // A dim or let below its use, or one that is missing where only such can stand.
-static void hint_declaration(Elaborator *e, const char *name)
-{
+static void hint_declaration(Elaborator *e, const char *name) {
   for (int i = 0; i < e->file->n_items; i++) {
     const AstItem *item = e->file->items[i];
     if ((item->kind != AST_DIM && item->kind != AST_LET) || strcmp(item->name.text, name) != 0) continue;
     elaborator_note(e, item->name.pos, "'%s' is declared here, below its use", name);
     return;
   }
-  if (isupper((unsigned char)name[0]) && !name[1]) elaborator_hint(e, "a size is declared with 'dim %s = …' above, or bound by the signature of a block", name);
+  if (isupper((unsigned char)name[0]) && !name[1])
+    elaborator_hint(e, "a size is declared with 'dim %s = …' above, or bound by the signature of a block", name);
 }
 
-static void hint_name(Elaborator *e, const char *name)
-{
+static void hint_name(Elaborator *e, const char *name) {
   NameSearch nearest = name_search(name);
   for (int i = 0; i < e->frame->n; i++) name_consider(&nearest, e->frame->variables[i].name);
   for (int i = 0; i < e->globals->n; i++) name_consider(&nearest, e->globals->variables[i].name);
@@ -32,23 +33,22 @@ static void hint_name(Elaborator *e, const char *name)
 }
 
 // zeros, ones: functions that are called without parentheses.
-static const LayerInfo *constant_find(const char *name)
-{
+static const LayerInfo *constant_find(const char *name) {
   const LayerInfo *info = layer_find(name);
   return info && info->signature[0] == 0 ? info : NULL;
 }
 
-bool name_is_known(Elaborator *e, const char *name) { return find_variable(e->frame, name) || find_variable(e->globals, name) || constant_find(name); }
+bool name_is_known(Elaborator *e, const char *name) {
+  return find_variable(e->frame, name) || find_variable(e->globals, name) || constant_find(name);
+}
 
-bool report_unknown_name(Elaborator *e, const AstExpr *x)
-{
+bool report_unknown_name(Elaborator *e, const AstExpr *x) {
   elaborator_error(e, x->pos, "unknown name '%s'", x->text);
   hint_name(e, x->text);
   return false;
 }
 
-static bool eval_name(Elaborator *e, const AstExpr *x, Value *result)
-{
+static bool eval_name(Elaborator *e, const AstExpr *x, Value *result) {
   Variable *v = find_variable(e->frame, x->text);
   if (!v) v = find_variable(e->globals, x->text);
   const LayerInfo *constant = v ? NULL : constant_find(x->text);
@@ -58,25 +58,26 @@ static bool eval_name(Elaborator *e, const AstExpr *x, Value *result)
   return !v->broken;
 }
 
-// --- Calls -----------------------------------------------------------------------------------------------------------------
+// --- Calls
+// -----------------------------------------------------------------------------------------------------------------
 
-bool eval_args(Elaborator *e, int n, const AstArg *from, CallArg *args)
-{
+bool eval_args(Elaborator *e, int n, const AstArg *from, CallArg *args) {
   bool ok = true;
   for (int i = 0; i < n; i++) {
     const AstArg *a = &from[i];
     args[i] = (CallArg){.name = a->name.text, .pos = a->value->pos, .name_pos = a->name.pos};
     ok = eval(e, a->value, &args[i].value) && ok;
-    if (i && !a->name.text && from[i - 1].name.text) ok = elaborator_error(e, a->value->pos, "arguments by position come before those by name");
+    if (i && !a->name.text && from[i - 1].name.text)
+      ok = elaborator_error(e, a->value->pos, "arguments by position come before those by name");
   }
   return ok;
 }
 
-void report_unknown_function(Elaborator *e, const AstExpr *x)
-{
+void report_unknown_function(Elaborator *e, const AstExpr *x) {
   NameSearch nearest = name_search(x->call.callee);
   for (int i = 0; i < e->file->n_items; i++)
-    if (e->file->items[i]->parameters || e->file->items[i]->kind == AST_BLOCK) name_consider(&nearest, e->file->items[i]->name.text);
+    if (e->file->items[i]->parameters || e->file->items[i]->kind == AST_BLOCK)
+      name_consider(&nearest, e->file->items[i]->name.text);
   for (int i = 0; i < layer_count(); i++) name_consider(&nearest, layer_at(i)->name);
   if (find_variable(e->frame, x->call.callee) || find_variable(e->globals, x->call.callee)) {
     elaborator_error(e, x->pos, "'%s' is a value: only blocks and functions can be called", x->call.callee);
@@ -87,18 +88,19 @@ void report_unknown_function(Elaborator *e, const AstExpr *x)
   const char *own = name_of_other_framework(x->call.callee);
   if (own) elaborator_hint(e, "that is %s here", own);
   else if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
-  else elaborator_hint(e, "blocks are declared with 'block %s(…) { … }'; nnc --list-ops shows the built-in functions", x->call.callee);
+  else
+    elaborator_hint(e, "blocks are declared with 'block %s(…) { … }'; nnc --list-ops shows the built-in functions",
+                    x->call.callee);
 }
 
-static bool takes_tensor_first(const LayerInfo *info)
-{
+static bool takes_tensor_first(const LayerInfo *info) {
   const char *kind = strchr(info->signature, ':');
   return kind && strncmp(kind, ":tensor", 7) == 0;
 }
 
-// A function of one tensor goes over a list: `split(3) |> relu` is a list of three. Not where it makes parameters: which would be shared?
-static bool map_layer(Elaborator *e, const LayerInfo *info, AstPos pos, int n, CallArg *args, Value *result)
-{
+// A function of one tensor goes over a list: `split(3) |> relu` is a list of three. Not where it makes parameters:
+// which would be shared?
+static bool map_layer(Elaborator *e, const LayerInfo *info, AstPos pos, int n, CallArg *args, Value *result) {
   Value list = args[0].value;
   if (n == 0 || args[0].name || list.kind != VALUE_LIST || info->has_parameters || !takes_tensor_first(info))
     return layer_call(e, info, pos, n, args, result);
@@ -113,10 +115,11 @@ static bool map_layer(Elaborator *e, const LayerInfo *info, AstPos pos, int n, C
   return ok;
 }
 
-static bool call_layer(Elaborator *e, const LayerInfo *info, AstPos pos, const AstName *label, int n, CallArg *args, Value *result)
-{
+static bool call_layer(Elaborator *e, const LayerInfo *info, AstPos pos, const AstName *label, int n, CallArg *args,
+                       Value *result) {
   const char *outer = e->layer_path, *name = label->text;
-  if (name && !info->has_parameters) return elaborator_error(e, label->pos, "%s makes no parameters that 'as' could name", info->name);
+  if (name && !info->has_parameters)
+    return elaborator_error(e, label->pos, "%s makes no parameters that 'as' could name", info->name);
   if (info->has_parameters) e->layer_path = path_enter(e, e->frame->path, name ? name : info->name, name != NULL)->text;
   set_location(e, pos);
   bool ok = map_layer(e, info, pos, n, args, result);
@@ -124,8 +127,7 @@ static bool call_layer(Elaborator *e, const LayerInfo *info, AstPos pos, const A
   return ok && function_count_ops(e, pos);
 }
 
-static bool eval_call(Elaborator *e, const AstExpr *x, Value *result)
-{
+static bool eval_call(Elaborator *e, const AstExpr *x, Value *result) {
   const AstItem *block = find_block(e, x->call.callee);
   const LayerInfo *layer = block ? NULL : layer_find(x->call.callee);
   int n = x->call.n_args;
@@ -136,25 +138,26 @@ static bool eval_call(Elaborator *e, const AstExpr *x, Value *result)
     return false;
   }
   if (!ok) return false;
-  return block ? call_block(e, block, x->pos, x->call.label.text, n, args, result) : call_layer(e, layer, x->pos, &x->call.label, n, args, result);
+  return block ? call_block(e, block, x->pos, x->call.label.text, n, args, result)
+               : call_layer(e, layer, x->pos, &x->call.label, n, args, result);
 }
 
-// --- Subscripts ------------------------------------------------------------------------------------------------------------
+// --- Subscripts
+// ------------------------------------------------------------------------------------------------------------
 
-static bool part_or(Elaborator *e, const AstExpr *x, int64_t otherwise, int64_t *out)
-{
+static bool part_or(Elaborator *e, const AstExpr *x, int64_t otherwise, int64_t *out) {
   *out = otherwise;
   return !x || eval_int(e, x, "an index", out);
 }
 
-static bool index_list(Elaborator *e, const AstExpr *x, Value list, Value *result)
-{
+static bool index_list(Elaborator *e, const AstExpr *x, Value list, Value *result) {
   const AstSlice *s = &x->index.slices[0];
   int64_t n = list.list.n, start, stop;
   if (x->index.n != 1) return elaborator_error(e, x->pos, "a list has one axis, found %d indices", x->index.n);
   if (s->is_index) {
     if (!s->start || !eval_int(e, s->start, "an index", &start)) return false;
-    if (start < -n || start >= n) return elaborator_error(e, s->pos, "index %lld is outside a list of %lld", (long long)start, (long long)n);
+    if (start < -n || start >= n)
+      return elaborator_error(e, s->pos, "index %lld is outside a list of %lld", (long long)start, (long long)n);
     *result = list.list.items[start < 0 ? start + n : start];
     return true;
   }
@@ -163,13 +166,13 @@ static bool index_list(Elaborator *e, const AstExpr *x, Value list, Value *resul
   if (start < 0) start += n;
   if (stop < 0) stop += n;
   if (start < 0 || stop > n || start > stop)
-    return elaborator_error(e, s->pos, "slice %lld:%lld is outside a list of %lld", (long long)start, (long long)stop, (long long)n);
+    return elaborator_error(e, s->pos, "slice %lld:%lld is outside a list of %lld", (long long)start, (long long)stop,
+                            (long long)n);
   *result = (Value){.kind = VALUE_LIST, .list = {list.list.items + start, (int)(stop - start)}};
   return true;
 }
 
-static bool index_tensor(Elaborator *e, const AstExpr *x, MlirValue v, Value *result)
-{
+static bool index_tensor(Elaborator *e, const AstExpr *x, MlirValue v, Value *result) {
   NnType t = nn_value_type(v);
   int64_t start[NN_MAX_RANK], stop[NN_MAX_RANK], step[NN_MAX_RANK];
   bool drop[NN_MAX_RANK];
@@ -179,12 +182,14 @@ static bool index_tensor(Elaborator *e, const AstExpr *x, MlirValue v, Value *re
     const AstSlice *s = &x->index.slices[i];
     int64_t n = t.dim[i];
     drop[i] = s->is_index;
-    if (!part_or(e, s->start, 0, &start[i]) || !part_or(e, s->stop, n, &stop[i]) || !part_or(e, s->step, 1, &step[i])) return false;
+    if (!part_or(e, s->start, 0, &start[i]) || !part_or(e, s->stop, n, &stop[i]) || !part_or(e, s->step, 1, &step[i]))
+      return false;
     if (start[i] < 0) start[i] += n;
     if (stop[i] < 0) stop[i] += n;
     if (drop[i]) {
       if (start[i] < 0 || start[i] >= n)
-        return elaborator_error(e, s->pos, "index %lld is outside axis %d of %s", (long long)(start[i] < 0 ? start[i] - n : start[i]), i,
+        return elaborator_error(e, s->pos, "index %lld is outside axis %d of %s",
+                                (long long)(start[i] < 0 ? start[i] - n : start[i]), i,
                                 value_describe(e, value_tensor(v)));
       stop[i] = start[i] + 1;
     }
@@ -194,10 +199,10 @@ static bool index_tensor(Elaborator *e, const AstExpr *x, MlirValue v, Value *re
 }
 
 // zeros[N, H], ones[N, H]: a tensor of one value.
-static bool full_tensor(Elaborator *e, const AstExpr *x, double value, Value *result)
-{
+static bool full_tensor(Elaborator *e, const AstExpr *x, double value, Value *result) {
   NnType t = nn_scalar(elaborator_dtype(e));
-  if (x->index.n > NN_MAX_RANK) return elaborator_error(e, x->pos, "a tensor has at most %d axes, found %d", NN_MAX_RANK, x->index.n);
+  if (x->index.n > NN_MAX_RANK)
+    return elaborator_error(e, x->pos, "a tensor has at most %d axes, found %d", NN_MAX_RANK, x->index.n);
   for (int i = 0; i < x->index.n; i++) {
     const AstSlice *s = &x->index.slices[i];
     if (!s->is_index) return elaborator_error(e, s->pos, "expected a size");
@@ -211,20 +216,20 @@ static bool full_tensor(Elaborator *e, const AstExpr *x, double value, Value *re
   return true;
 }
 
-static bool eval_index(Elaborator *e, const AstExpr *x, Value *result)
-{
+static bool eval_index(Elaborator *e, const AstExpr *x, Value *result) {
   Value v;
   if (!eval(e, x->index.x, &v)) return false;
   if (v.kind == VALUE_LIST) return index_list(e, x, v, result);
   if (v.kind == VALUE_TENSOR) return index_tensor(e, x, v.tensor, result);
-  if (v.kind == VALUE_INIT && (strcmp(v.s, "zeros") == 0 || strcmp(v.s, "ones") == 0)) return full_tensor(e, x, v.s[0] == 'o', result);
+  if (v.kind == VALUE_INIT && (strcmp(v.s, "zeros") == 0 || strcmp(v.s, "ones") == 0))
+    return full_tensor(e, x, v.s[0] == 'o', result);
   return elaborator_error(e, x->pos, "only lists and tensors can be indexed, found %s", value_describe(e, v));
 }
 
-// --- Operators -------------------------------------------------------------------------------------------------------------
+// --- Operators
+// -------------------------------------------------------------------------------------------------------------
 
-static bool eval_binary(Elaborator *e, const AstExpr *x, Value *result)
-{
+static bool eval_binary(Elaborator *e, const AstExpr *x, Value *result) {
   Value left, right;
   bool ok = eval(e, x->binary.x, &left);
   bool is_and = strcmp(x->binary.op, "and") == 0, is_or = strcmp(x->binary.op, "or") == 0;
@@ -238,8 +243,7 @@ static bool eval_binary(Elaborator *e, const AstExpr *x, Value *result)
   return value_binary(e, x->pos, x->binary.op, left, right, result) && function_count_ops(e, x->pos);
 }
 
-static bool eval_items(Elaborator *e, const AstExpr *x, Value *result)
-{
+static bool eval_items(Elaborator *e, const AstExpr *x, Value *result) {
   Value *items = elaborator_alloc(e, sizeof *items * (size_t)(x->list.n + 1));
   bool ok = true;
   for (int i = 0; i < x->list.n; i++) ok = eval(e, x->list.items[i], &items[i]) && ok;
@@ -247,8 +251,7 @@ static bool eval_items(Elaborator *e, const AstExpr *x, Value *result)
   return ok;
 }
 
-bool eval_condition(Elaborator *e, const AstExpr *x, bool *result)
-{
+bool eval_condition(Elaborator *e, const AstExpr *x, bool *result) {
   Value v;
   if (!eval(e, x, &v)) return false;
   if (v.kind != VALUE_BOOL) {
@@ -260,61 +263,63 @@ bool eval_condition(Elaborator *e, const AstExpr *x, bool *result)
   return true;
 }
 
-bool eval_int(Elaborator *e, const AstExpr *x, const char *what, int64_t *result)
-{
+bool eval_int(Elaborator *e, const AstExpr *x, const char *what, int64_t *result) {
   Value v;
   if (!eval(e, x, &v)) return false;
-  if (v.kind != VALUE_INT) return elaborator_error(e, x->pos, "%s must be an integer, found %s", what, value_describe(e, v));
+  if (v.kind != VALUE_INT)
+    return elaborator_error(e, x->pos, "%s must be an integer, found %s", what, value_describe(e, v));
   *result = v.i;
   return true;
 }
 
 // An if is an expression when its branches end in one. A branch that is not taken is not executed.
-bool eval_if(Elaborator *e, const AstExpr *x, Value *result, bool *has_result)
-{
+bool eval_if(Elaborator *e, const AstExpr *x, Value *result, bool *has_result) {
   bool yes;
   *has_result = false;
-  if (eval_condition(e, x->if_.condition, &yes)) return exec_body(e, yes ? &x->if_.then : &x->if_.otherwise, result, has_result);
+  if (eval_condition(e, x->if_.condition, &yes))
+    return exec_body(e, yes ? &x->if_.then : &x->if_.otherwise, result, has_result);
   break_body(e, &x->if_.then);
   break_body(e, &x->if_.otherwise);
   return false;
 }
 
-bool eval(Elaborator *e, const AstExpr *x, Value *result)
-{
+bool eval(Elaborator *e, const AstExpr *x, Value *result) {
   *result = (Value){0};
   if (!elaborator_stack_ok(e, x->pos) || !function_charge(e, x->pos)) return false;
   switch (x->kind) {
-    case AST_INT: *result = value_int(x->integer); return true;
-    case AST_FLOAT: *result = value_float(x->number); return true;
-    case AST_STRING: *result = value_string(x->text); return true;
-    case AST_BOOL: *result = value_bool(x->boolean); return true;
-    case AST_NAME: return eval_name(e, x, result);
-    case AST_CALL: return eval_call(e, x, result);
-    case AST_LIST: case AST_TUPLE: return eval_items(e, x, result);
-    case AST_INDEX: return eval_index(e, x, result);
-    case AST_BINARY: return eval_binary(e, x, result);
-    case AST_UNARY: {
-      Value v;
-      if (!eval(e, x->unary.x, &v)) return false;
-      set_location(e, x->pos);
-      return value_unary(e, x->pos, x->unary.op, v, result) && function_count_ops(e, x->pos);
-    }
-    case AST_IF: {
-      bool has_result;
-      if (!eval_if(e, x, result, &has_result)) return false;
-      return has_result || elaborator_error(e, x->pos, "this 'if' has no value: its branches must end in an expression, and there must be an else");
-    }
-    case AST_SCAN: return eval_scan(e, x, result);
-    case AST_RANGE: return elaborator_error(e, x->pos, "a range can only stand in 'for'");
+  case AST_INT: *result = value_int(x->integer); return true;
+  case AST_FLOAT: *result = value_float(x->number); return true;
+  case AST_STRING: *result = value_string(x->text); return true;
+  case AST_BOOL: *result = value_bool(x->boolean); return true;
+  case AST_NAME: return eval_name(e, x, result);
+  case AST_CALL: return eval_call(e, x, result);
+  case AST_LIST:
+  case AST_TUPLE: return eval_items(e, x, result);
+  case AST_INDEX: return eval_index(e, x, result);
+  case AST_BINARY: return eval_binary(e, x, result);
+  case AST_UNARY: {
+    Value v;
+    if (!eval(e, x->unary.x, &v)) return false;
+    set_location(e, x->pos);
+    return value_unary(e, x->pos, x->unary.op, v, result) && function_count_ops(e, x->pos);
+  }
+  case AST_IF: {
+    bool has_result;
+    if (!eval_if(e, x, result, &has_result)) return false;
+    return has_result ||
+           elaborator_error(
+               e, x->pos, "this 'if' has no value: its branches must end in an expression, and there must be an else");
+  }
+  case AST_SCAN: return eval_scan(e, x, result);
+  case AST_RANGE: return elaborator_error(e, x->pos, "a range can only stand in 'for'");
   }
   return false;
 }
 
-// --- Types -----------------------------------------------------------------------------------------------------------------
+// --- Types
+// -----------------------------------------------------------------------------------------------------------------
 
-bool type_dtype(Elaborator *e, const AstType *t, NnDtype *result)
-{
+bool type_dtype(Elaborator *e, const AstType *t, NnDtype *result) {
   *result = e->dtype;
   if (!t->dtype) return true;
   if (!nn_dtype_parse(t->dtype, result)) {
@@ -326,16 +331,17 @@ bool type_dtype(Elaborator *e, const AstType *t, NnDtype *result)
   return true;
 }
 
-bool eval_type(Elaborator *e, const AstType *t, NnType *result)
-{
+bool eval_type(Elaborator *e, const AstType *t, NnType *result) {
   NnDtype dtype;
   if (!type_dtype(e, t, &dtype)) return false;
   *result = nn_scalar(dtype);
-  if (t->n_dims > NN_MAX_RANK) return elaborator_error(e, t->pos, "a tensor has at most %d axes, found %d", NN_MAX_RANK, t->n_dims);
+  if (t->n_dims > NN_MAX_RANK)
+    return elaborator_error(e, t->pos, "a tensor has at most %d axes, found %d", NN_MAX_RANK, t->n_dims);
   for (int i = 0; i < t->n_dims; i++) {
     if (!eval_int(e, t->dims[i], "a dimension", &result->dim[i])) return false;
     if (result->dim[i] < 1)
-      return elaborator_error(e, t->dims[i]->pos, "a dimension must be positive, found %lld", (long long)result->dim[i]);
+      return elaborator_error(e, t->dims[i]->pos, "a dimension must be positive, found %lld",
+                              (long long)result->dim[i]);
   }
   result->rank = t->n_dims;
   return nn_type_is_representable(result) || elaborator_error(e, t->pos, "a tensor has at most 2^40 elements");

@@ -1,12 +1,12 @@
-// One function of the module while it is built: its parameters, states, random draws and results, and the writing of its signature.
+// One function of the module while it is built: its parameters, states, random draws and results, and the writing of
+// its signature.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "compiler/elaborate_internal.h"
 
-Function *function_begin(Elaborator *e, const char *name, Mode mode)
-{
+Function *function_begin(Elaborator *e, const char *name, Mode mode) {
   Function *f = elaborator_alloc(e, sizeof *f);
   f->name = name;
   f->mode = mode;
@@ -20,26 +20,20 @@ Function *function_begin(Elaborator *e, const char *name, Mode mode)
 }
 
 // Operations use later block arguments only through values, so the body can go at once.
-void function_discard(Function *f)
-{
-  mlirBlockDestroy(f->block);
-}
+void function_discard(Function *f) { mlirBlockDestroy(f->block); }
 
-static MlirValue placeholder(Elaborator *e, NnType type)
-{
+static MlirValue placeholder(Elaborator *e, NnType type) {
   return mlirBlockAddArgument(e->function->block, nn_type_to_mlir(e->ctx, &type), e->function->builder.loc);
 }
 
-MlirValue function_add_input(Elaborator *e, const char *name, NnType type, bool whole, const Staging *staging)
-{
+MlirValue function_add_input(Elaborator *e, const char *name, NnType type, bool whole, const Staging *staging) {
   Input input = {name, type, placeholder(e, type), whole, staging};
   PUSH(e, e->function->inputs, e->function->n_inputs, e->function->cap_inputs, input);
   return input.value;
 }
 
 // Counts the inputs that v is computed from; budget bounds the walk.
-static void count_inputs(const Function *f, MlirValue v, int *whole, int *batched, int *budget)
-{
+static void count_inputs(const Function *f, MlirValue v, int *whole, int *batched, int *budget) {
   if (--*budget < 0) return;
   for (int i = 0; i < f->n_inputs; i++)
     if (mlirValueEqual(f->inputs[i].value, v)) ++*(f->inputs[i].whole ? whole : batched);
@@ -48,76 +42,71 @@ static void count_inputs(const Function *f, MlirValue v, int *whole, int *batche
     count_inputs(f, mlirOperationGetOperand(op, i), whole, batched, budget);
 }
 
-bool function_reads_whole(const Function *f, MlirValue v)
-{
+bool function_reads_whole(const Function *f, MlirValue v) {
   int whole = 0, batched = 0, budget = 1000;
   count_inputs(f, v, &whole, &batched, &budget);
   return whole > 0 && batched == 0;
 }
 
-const Staging *function_staging(const Function *f, MlirValue v)
-{
+const Staging *function_staging(const Function *f, MlirValue v) {
   for (int i = 0; i < f->n_inputs; i++)
     if (mlirValueEqual(f->inputs[i].value, v)) return f->inputs[i].staging;
   return NULL;
 }
 
-void function_add_output(Elaborator *e, const char *role, const char *name, MlirValue value)
-{
+void function_add_output(Elaborator *e, const char *role, const char *name, MlirValue value) {
   Output output = {role, name, value};
   PUSH(e, e->function->outputs, e->function->n_outputs, e->function->cap_outputs, output);
 }
 
-bool function_count_ops(Elaborator *e, AstPos pos)
-{
+bool function_count_ops(Elaborator *e, AstPos pos) {
   Function *f = e->function;
   for (;;) {
-    MlirOperation next = mlirOperationIsNull(f->last) ? mlirBlockGetFirstOperation(f->block) : mlirOperationGetNextInBlock(f->last);
+    MlirOperation next = mlirOperationIsNull(f->last) ? mlirBlockGetFirstOperation(f->block)
+                                                      : mlirOperationGetNextInBlock(f->last);
     if (mlirOperationIsNull(next)) return true;
     f->last = next;
-    if (++f->n_ops > MAX_OPS)
-      return elaborator_give_up(e, pos, "the network has more than %d operations", MAX_OPS);
+    if (++f->n_ops > MAX_OPS) return elaborator_give_up(e, pos, "the network has more than %d operations", MAX_OPS);
   }
 }
 
-bool function_charge(Elaborator *e, AstPos pos)
-{
+bool function_charge(Elaborator *e, AstPos pos) {
   if (e->gave_up) return false;
   return ++e->function->n_evaluations <= MAX_EVALUATIONS ||
          elaborator_give_up(e, pos, "the program takes more than %d evaluations at compile time", MAX_EVALUATIONS);
 }
 
-// --- What the layers ask for ---------------------------------------------------------------------------------------------
+// --- What the layers ask for
+// ---------------------------------------------------------------------------------------------
 
 NnBuilder *elaborator_builder(Elaborator *e) { return &e->function->builder; }
 bool elaborator_training(const Elaborator *e) { return e->function->mode == MODE_TRAIN; }
 NnDtype elaborator_dtype(const Elaborator *e) { return e->frame->precision; }
-NnDtype elaborator_element_type(const Elaborator *e, NnDtype written) { return nn_dtype_is_float(written) && (e->dtype == NN_F64 || !nn_dtype_is_narrow(written)) ? e->dtype : written; }
+NnDtype elaborator_element_type(const Elaborator *e, NnDtype written) {
+  return nn_dtype_is_float(written) && (e->dtype == NN_F64 || !nn_dtype_is_narrow(written)) ? e->dtype : written;
+}
 
-static unsigned hash(const char *s)
-{
+static unsigned hash(const char *s) {
   unsigned h = 2166136261u;
   for (; *s; s++) h = (h ^ (unsigned char)*s) * 16777619u;
   return h;
 }
 
-static int *table_find(Function *f, const char *path)
-{
+static int *table_find(Function *f, const char *path) {
   unsigned i = hash(path) & (unsigned)(f->table_size - 1);
   while (f->table[i] && strcmp(f->slots[f->table[i] - 1].path, path) != 0) i = (i + 1) & (unsigned)(f->table_size - 1);
   return &f->table[i];
 }
 
-static void table_grow(Elaborator *e, Function *f)
-{
+static void table_grow(Elaborator *e, Function *f) {
   if (2 * f->n_slots < f->table_size) return;
   f->table_size = f->table_size ? 2 * f->table_size : 256;
   f->table = elaborator_alloc(e, sizeof *f->table * (size_t)f->table_size);
   for (int i = 0; i < f->n_slots; i++) *table_find(f, f->slots[i].path) = i + 1;
 }
 
-static Slot *find_or_make_slot(Elaborator *e, AstPos pos, const char *name, NnType type, const char *init, bool is_state)
-{
+static Slot *find_or_make_slot(Elaborator *e, AstPos pos, const char *name, NnType type, const char *init,
+                               bool is_state) {
   Function *f = e->function;
   const char *path = path_join(e, e->layer_path, name);
   if (!nn_type_is_representable(&type)) {
@@ -136,14 +125,14 @@ static Slot *find_or_make_slot(Elaborator *e, AstPos pos, const char *name, NnTy
     return NULL;
   }
   *place = f->n_slots + 1;
-  Slot slot = {.path = path, .init = init, .type = type, .is_state = is_state, .pos = pos, .value = placeholder(e, type)};
+  Slot slot =
+      {.path = path, .init = init, .type = type, .is_state = is_state, .pos = pos, .value = placeholder(e, type)};
   slot.updated = slot.value;
   PUSH(e, f->slots, f->n_slots, f->cap_slots, slot);
   return &f->slots[f->n_slots - 1];
 }
 
-MlirValue elaborator_param(Elaborator *e, AstPos pos, const char *name, NnType type, const char *init)
-{
+MlirValue elaborator_param(Elaborator *e, AstPos pos, const char *name, NnType type, const char *init) {
   NnDtype used = type.dtype;
   type.dtype = nn_dtype_wide(used);
   bool average = e->function->mode != MODE_TRAIN && settings_averaged(e, path_join(e, e->layer_path, name));
@@ -151,40 +140,37 @@ MlirValue elaborator_param(Elaborator *e, AstPos pos, const char *name, NnType t
   return s ? nn_cast(&e->function->builder, s->value, used) : nn_null_value();
 }
 
-MlirValue elaborator_state(Elaborator *e, AstPos pos, const char *name, NnType type, const char *init)
-{
+MlirValue elaborator_state(Elaborator *e, AstPos pos, const char *name, NnType type, const char *init) {
   Slot *s = find_or_make_slot(e, pos, name, type, init, true);
   return s ? s->updated : nn_null_value();
 }
 
-void elaborator_update_state(Elaborator *e, const char *name, MlirValue value)
-{
+void elaborator_update_state(Elaborator *e, const char *name, MlirValue value) {
   Function *f = e->function;
   Slot *s = &f->slots[*table_find(f, path_join(e, e->layer_path, name)) - 1];
   s->updated = value;
 }
 
-Slot *function_state(Elaborator *e, MlirValue value)
-{
+Slot *function_state(Elaborator *e, MlirValue value) {
   Function *f = e->function;
-  if (nn_op_of(nn_value_def(value)) == NN_OP_cast) value = mlirOperationGetOperand(nn_value_def(value), 0);   // to the precision it is used in
+  // to the precision it is used in
+  if (nn_op_of(nn_value_def(value)) == NN_OP_cast) value = mlirOperationGetOperand(nn_value_def(value), 0);
   for (int i = 0; i < f->n_slots; i++)
     if (f->slots[i].is_state && mlirValueEqual(f->slots[i].value, value)) return &f->slots[i];
   return NULL;
 }
 
-MlirValue elaborator_random_key(Elaborator *e)
-{
+MlirValue elaborator_random_key(Elaborator *e) {
   int64_t words = 4;
   MlirValue key = placeholder(e, nn_type(NN_I32, 1, &words));
   PUSH(e, e->function->keys, e->function->n_keys, e->function->cap_keys, key);
   return key;
 }
 
-// --- Equal values --------------------------------------------------------------------------------------------------------
+// --- Equal values
+// --------------------------------------------------------------------------------------------------------
 
-static bool attributes_same(MlirOperation a, MlirOperation b)
-{
+static bool attributes_same(MlirOperation a, MlirOperation b) {
   intptr_t n = mlirOperationGetNumAttributes(a);
   if (n != mlirOperationGetNumAttributes(b)) return false;
   for (intptr_t i = 0; i < n; i++) {
@@ -195,14 +181,15 @@ static bool attributes_same(MlirOperation a, MlirOperation b)
   return true;
 }
 
-// Tensors are the same when the same operation was applied to the same values. `budget` bounds the comparison of large graphs.
-static bool tensors_same(MlirValue x, MlirValue y, int *budget)
-{
+// Tensors are the same when the same operation was applied to the same values. `budget` bounds the comparison of large
+// graphs.
+static bool tensors_same(MlirValue x, MlirValue y, int *budget) {
   if (mlirValueEqual(x, y)) return true;
   if (--*budget < 0) return false;
   MlirOperation a = nn_value_def(x), b = nn_value_def(y);
   if (mlirOperationIsNull(a) || mlirOperationIsNull(b) || nn_value_index(x) != nn_value_index(y)) return false;
-  if (!mlirIdentifierEqual(mlirOperationGetName(a), mlirOperationGetName(b)) || !mlirTypeEqual(mlirValueGetType(x), mlirValueGetType(y)) ||
+  if (!mlirIdentifierEqual(mlirOperationGetName(a), mlirOperationGetName(b)) ||
+      !mlirTypeEqual(mlirValueGetType(x), mlirValueGetType(y)) ||
       mlirOperationGetNumOperands(a) != mlirOperationGetNumOperands(b) || !attributes_same(a, b))
     return false;
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(a); i++)
@@ -210,36 +197,35 @@ static bool tensors_same(MlirValue x, MlirValue y, int *budget)
   return true;
 }
 
-static bool same_within(const Value *x, const Value *y, int *budget)
-{
+static bool same_within(const Value *x, const Value *y, int *budget) {
   if (x->kind != y->kind || --*budget < 0) return false;
   switch (x->kind) {
-    case VALUE_NONE: return true;
-    case VALUE_INT: return x->i == y->i;
-    case VALUE_FLOAT: return x->f == y->f;
-    case VALUE_BOOL: return x->b == y->b;
-    case VALUE_STRING: case VALUE_INIT: return strcmp(x->s, y->s) == 0;
-    case VALUE_TENSOR: return tensors_same(x->tensor, y->tensor, budget);
-    case VALUE_LIST:
-      if (x->list.n != y->list.n) return false;
-      for (int i = 0; i < x->list.n; i++)
-        if (!same_within(&x->list.items[i], &y->list.items[i], budget)) return false;
-      return true;
+  case VALUE_NONE: return true;
+  case VALUE_INT: return x->i == y->i;
+  case VALUE_FLOAT: return x->f == y->f;
+  case VALUE_BOOL: return x->b == y->b;
+  case VALUE_STRING:
+  case VALUE_INIT: return strcmp(x->s, y->s) == 0;
+  case VALUE_TENSOR: return tensors_same(x->tensor, y->tensor, budget);
+  case VALUE_LIST:
+    if (x->list.n != y->list.n) return false;
+    for (int i = 0; i < x->list.n; i++)
+      if (!same_within(&x->list.items[i], &y->list.items[i], budget)) return false;
+    return true;
   }
   return false;
 }
 
-bool values_same(const Value *x, const Value *y)
-{
+bool values_same(const Value *x, const Value *y) {
   int budget = 1000;
   return same_within(x, y, &budget);
 }
 
-// --- Writing the function ------------------------------------------------------------------------------------------------
+// --- Writing the function
+// ------------------------------------------------------------------------------------------------
 
 // Row i of the rng argument, cut out right before the draw that uses it.
-static void materialise_key(Elaborator *e, MlirValue rng, int row, MlirValue key)
-{
+static void materialise_key(Elaborator *e, MlirValue rng, int row, MlirValue key) {
   MlirOpOperand use = mlirValueGetFirstUse(key);
   if (mlirOpOperandIsNull(use)) return;
   NnBuilder b = nn_builder_before(mlirOpOperandGetOwner(use));
@@ -250,9 +236,9 @@ static void materialise_key(Elaborator *e, MlirValue rng, int row, MlirValue key
   mlirValueReplaceAllUsesOfWith(key, nn_reshape(&b, cut, 1, &words));
 }
 
-// The rows of the smallest table, or the classes, that x selects of, unchanged or cast, reshaped, transposed or broadcast; 0: none.
-static int64_t index_limit(MlirModule module, MlirValue x, int depth)
-{
+// The rows of the smallest table, or the classes, that x selects of, unchanged or cast, reshaped, transposed or
+// broadcast; 0: none.
+static int64_t index_limit(MlirModule module, MlirValue x, int depth) {
   NnType type = nn_value_type(x);
   int64_t least = 0;
   if (nn_dtype_is_float(type.dtype) || depth > 16) return 0;
@@ -271,20 +257,21 @@ static int64_t index_limit(MlirModule module, MlirValue x, int depth)
       limit = index_limit(module, mlirOperationGetResult(op, 0), depth + 1);
     } else if (kind == NN_OP_NONE && nn_has_attr(op, "nn.scan")) {
       NnScan scan;
-      if (nn_scan_called(module, op, &scan)) limit = index_limit(module, mlirBlockGetArgument(nn_function_body(scan.body), mlirOpOperandGetOperandNumber(use)), depth + 1);
+      if (nn_scan_called(module, op, &scan))
+        limit = index_limit(module,
+                            mlirBlockGetArgument(nn_function_body(scan.body), mlirOpOperandGetOperandNumber(use)),
+                            depth + 1);
     }
     if (limit && (!least || limit < least)) least = limit;
   }
   return least;
 }
 
-static MlirValue add_argument(MlirOperation func, NnType type, MlirLocation loc)
-{
+static MlirValue add_argument(MlirOperation func, NnType type, MlirLocation loc) {
   return mlirBlockAddArgument(nn_function_body(func), nn_type_to_mlir(mlirOperationGetContext(func), &type), loc);
 }
 
-static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int *index_of_slot)
-{
+static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int *index_of_slot) {
   MlirLocation loc = f->builder.loc;
   MlirContext ctx = mlirOperationGetContext(func);
   int n = 0;
@@ -305,7 +292,8 @@ static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int 
     mlirValueReplaceAllUsesOfWith(f->inputs[i].value, add_argument(func, f->inputs[i].type, loc));
     dictionaries[n] = nn_attr_dictionary(ctx, n_attrs, attrs);
     for (int k = 0; k < f->n_outputs; k++)
-      if (mlirValueEqual(f->outputs[k].value, f->inputs[i].value)) f->outputs[k].value = mlirBlockGetArgument(nn_function_body(func), n);
+      if (mlirValueEqual(f->outputs[k].value, f->inputs[i].value))
+        f->outputs[k].value = mlirBlockGetArgument(nn_function_body(func), n);
   }
   if (f->n_keys) {
     NnType type = nn_type(NN_I32, 2, (int64_t[]){f->n_keys, 4});
@@ -317,7 +305,8 @@ static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int 
     for (int i = 0; i < f->n_slots; i++) {
       Slot *s = &f->slots[i];
       if (s->is_state != (bool)state) continue;
-      NnAttr attrs[4] = {NN_STR("nn.role", state ? "state" : "param"), NN_STR("nn.name", s->path), NN_STR("nn.init", s->init)};
+      NnAttr attrs[4] = {NN_STR("nn.role", state ? "state" : "param"), NN_STR("nn.name", s->path),
+                         NN_STR("nn.init", s->init)};
       bool carried = s->declared && e->continued;
       if (!state) attrs[3] = NN_I64("nn.group", settings_group_of(e, s->path));
       else if (carried) attrs[3] = NN_BOOL("nn.carried", true);
@@ -332,17 +321,16 @@ static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int 
   nn_function_set_arg_attrs(func, n, dictionaries);
 }
 
-// Evaluation and prediction change no state but those that are carried through a text; the runtime gives the training its own back. `arg` stands for
-// the state: where a model returns it, prediction shows what it was, and leaves it.
-static bool state_changed(const Elaborator *e, const Function *f, const Slot *s, MlirValue arg)
-{
+// Evaluation and prediction change no state but those that are carried through a text; the runtime gives the training
+// its own back. `arg` stands for the state: where a model returns it, prediction shows what it was, and leaves it.
+static bool state_changed(const Elaborator *e, const Function *f, const Slot *s, MlirValue arg) {
   bool changes = f->mode == MODE_TRAIN || (s->declared && e->continued);
-  for (int k = 0; k < f->n_outputs && f->mode == MODE_PREDICT; k++) changes = changes && !mlirValueEqual(f->outputs[k].value, arg);
+  for (int k = 0; k < f->n_outputs && f->mode == MODE_PREDICT; k++)
+    changes = changes && !mlirValueEqual(f->outputs[k].value, arg);
   return s->is_state && changes && !mlirValueEqual(s->updated, s->value);
 }
 
-static void write_results(Elaborator *e, Function *f, MlirOperation func, const int *index_of_slot)
-{
+static void write_results(Elaborator *e, Function *f, MlirOperation func, const int *index_of_slot) {
   MlirContext ctx = mlirOperationGetContext(func);
   MlirBlock body = nn_function_body(func);
   int n = 0, room = f->n_outputs + f->n_slots;
@@ -350,21 +338,24 @@ static void write_results(Elaborator *e, Function *f, MlirOperation func, const 
   MlirAttribute *dictionaries = elaborator_alloc(e, sizeof *dictionaries * (size_t)(room + 1));
   for (int i = 0; i < f->n_outputs; i++) values[n++] = f->outputs[i].value;
   for (int i = 0; i < f->n_slots; i++)
-    if (state_changed(e, f, &f->slots[i], mlirBlockGetArgument(body, index_of_slot[i]))) values[n++] = f->slots[i].updated;
+    if (state_changed(e, f, &f->slots[i], mlirBlockGetArgument(body, index_of_slot[i])))
+      values[n++] = f->slots[i].updated;
   nn_function_set_results(func, n, values, 0);
   for (int i = 0; i < f->n_outputs; i++)
-    dictionaries[i] = nn_attr_dictionary(ctx, 2, (NnAttr[]){NN_STR("nn.role", f->outputs[i].role), NN_STR("nn.name", f->outputs[i].name)});
+    dictionaries[i] = nn_attr_dictionary(ctx, 2,
+                                         (NnAttr[]){NN_STR("nn.role", f->outputs[i].role),
+                                                    NN_STR("nn.name", f->outputs[i].name)});
   n = f->n_outputs;
   for (int i = 0; i < f->n_slots; i++) {
     if (!state_changed(e, f, &f->slots[i], mlirBlockGetArgument(body, index_of_slot[i]))) continue;
-    NnAttr attrs[] = {NN_STR("nn.role", "update"), NN_STR("nn.name", f->slots[i].path), NN_I64("nn.tied", index_of_slot[i])};
+    NnAttr attrs[] = {NN_STR("nn.role", "update"), NN_STR("nn.name", f->slots[i].path),
+                      NN_I64("nn.tied", index_of_slot[i])};
     dictionaries[n++] = nn_attr_dictionary(ctx, 3, attrs);
   }
   nn_function_set_result_attrs(func, n, dictionaries);
 }
 
-void function_finish(Elaborator *e, Function *f)
-{
+void function_finish(Elaborator *e, Function *f) {
   MlirOperation func = nn_function_create(e->module, f->name, false, f->builder.loc);
   MlirBlock body = nn_function_body(func);
   int *index_of_slot = elaborator_alloc(e, sizeof *index_of_slot * (size_t)(f->n_slots + 1));

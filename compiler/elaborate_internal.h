@@ -1,5 +1,6 @@
-// Private to elaborate*.c: the state of an elaboration. The body of a function is built first, in a block of its own, because its arguments
-// (parameters, states, random keys) are discovered while building; function_finish then writes the signature and moves the operations in.
+// Private to elaborate*.c: the state of an elaboration. The body of a function is built first, in a block of its own,
+// because its arguments (parameters, states, random keys) are discovered while building; function_finish then writes
+// the signature and moves the operations in.
 #ifndef NNC_COMPILER_ELABORATE_INTERNAL_H
 #define NNC_COMPILER_ELABORATE_INTERNAL_H
 
@@ -10,7 +11,7 @@
 #define MAX_BLOCK_DEPTH 64        // blocks calling blocks
 #define MAX_CALLERS 3             // calls shown with an error
 #define MAX_OPS 200000            // operations in one function
-#define MAX_EVALUATIONS 2000000  // expressions and loop rounds in one function
+#define MAX_EVALUATIONS 2000000   // expressions and loop rounds in one function
 
 typedef enum Mode { MODE_TRAIN, MODE_EVAL, MODE_PREDICT } Mode;
 
@@ -19,109 +20,165 @@ typedef enum Mode { MODE_TRAIN, MODE_EVAL, MODE_PREDICT } Mode;
 typedef struct Variable {
   const char *name;
   Value value;
-  bool broken;            // an error was reported where it was assigned: uses stay silent
-  bool is_dim;            // bound by a shape in the signature, or a `dim` of the file
-  AstPos pos;             // where it got its value
-  const char *origin;     // dims bound by a shape: "axis 1 of 'x'"
+  bool broken;          // an error was reported where it was assigned: uses stay silent
+  bool is_dim;          // bound by a shape in the signature, or a `dim` of the file
+  AstPos pos;           // where it got its value
+  const char *origin;   // dims bound by a shape: "axis 1 of 'x'"
 } Variable;
 
-typedef struct PathName { const char *name; int count; bool declared; } PathName;
+typedef struct PathName {
+  const char *name;
+  int count;
+  bool declared;
+} PathName;
 // One node of the tree of parameter names while its scope is open.
 typedef struct Path {
-  const char *text;       // "" at the root
+  const char *text;   // "" at the root
   int n, capacity;
-  PathName *names;        // given out so far below this node
+  PathName *names;   // given out so far below this node
 } Path;
 
 typedef struct Frame {
   struct Frame *caller;
-  const AstItem *block;  // NULL: the train section or file level
+  const AstItem *block;   // NULL: the train section or file level
   AstPos call_pos;
   int depth;
   Path *path;
-  NnDtype precision;      // the type that is computed in
+  NnDtype precision;   // the type that is computed in
   int n, capacity;
   Variable *variables;
 } Frame;
 
 // --- The function being built (elaborate_function.c)
 
-typedef struct Slot {     // a parameter or state
+typedef struct Slot {   // a parameter or state
   const char *path, *init;
   NnType type;
   bool is_state;
-  bool declared;          // by `state`, not by a layer
-  AstPos pos;             // where it was first made
-  MlirValue value;        // placeholder argument
-  MlirValue updated;      // states: the value after the updates so far
+  bool declared;       // by `state`, not by a layer
+  AstPos pos;          // where it was first made
+  MlirValue value;     // placeholder argument
+  MlirValue updated;   // states: the value after the updates so far
 } Slot;
 
-// How the numbers of a file become an input's while a batch is staged. channels: x to (x - mean) / std, channel by channel, numbers as text, separated by
-// commas; 1 or the size of axis 1, 0: not. csr: the file has row starts, the input the row of each edge.
-typedef struct Staging { int channels; const char *mean, *std; bool csr; } Staging;
-typedef struct Input { const char *name; NnType type; MlirValue value; bool whole; const Staging *staging; } Input;   // whole: without an axis of records
-typedef struct Output { const char *role, *name; MlirValue value; } Output;
-typedef struct Score { const char *name; bool is_loss; AstPos pos; MlirValue value; } Score;   // a loss or metric line
-typedef struct ModelCall { const AstItem *model; const char *path; int n_args; CallArg *args; Value result; } ModelCall;
+// How the numbers of a file become an input's while a batch is staged. channels: x to (x - mean) / std, channel by
+// channel, numbers as text, separated by commas; 1 or the size of axis 1, 0: not. csr: the file has row starts, the
+// input the row of each edge.
+typedef struct Staging {
+  int channels;
+  const char *mean, *std;
+  bool csr;
+} Staging;
+// whole: without an axis of records
+typedef struct Input {
+  const char *name;
+  NnType type;
+  MlirValue value;
+  bool whole;
+  const Staging *staging;
+} Input;
+typedef struct Output {
+  const char *role, *name;
+  MlirValue value;
+} Output;
+typedef struct Score {
+  const char *name;
+  bool is_loss;
+  AstPos pos;
+  MlirValue value;
+} Score;   // a loss or metric line
+typedef struct ModelCall {
+  const AstItem *model;
+  const char *path;
+  int n_args;
+  CallArg *args;
+  Value result;
+} ModelCall;
 
 typedef struct Function {
   const char *name;
   Mode mode;
-  MlirBlock block;        // Owned until function_finish
-  MlirOperation last;     // last operation counted
+  MlirBlock block;      // Owned until function_finish
+  MlirOperation last;   // last operation counted
   NnBuilder builder;
   int64_t n_ops, n_evaluations;
-  int n_inputs, cap_inputs; Input *inputs;
-  int n_slots, cap_slots; Slot *slots;
-  int table_size; int *table;             // hash of paths to slot + 1
-  int n_keys, cap_keys; MlirValue *keys;
-  int n_outputs, cap_outputs; Output *outputs;
-  int n_scores, cap_scores; Score *scores;
-  int n_calls, cap_calls; ModelCall *calls;
+  int n_inputs, cap_inputs;
+  Input *inputs;
+  int n_slots, cap_slots;
+  Slot *slots;
+  int table_size;
+  int *table;   // hash of paths to slot + 1
+  int n_keys, cap_keys;
+  MlirValue *keys;
+  int n_outputs, cap_outputs;
+  Output *outputs;
+  int n_scores, cap_scores;
+  Score *scores;
+  int n_calls, cap_calls;
+  ModelCall *calls;
 } Function;
 
-typedef struct Group { const char **patterns; int n_patterns; AstPos pos; double lr, beta1, beta2, eps, weight_decay, momentum; bool nesterov, frozen; bool matched; } Group;
+typedef struct Group {
+  const char **patterns;
+  int n_patterns;
+  AstPos pos;
+  double lr, beta1, beta2, eps, weight_decay, momentum;
+  bool nesterov, frozen;
+  bool matched;
+} Group;
 
 struct Elaborator {
   MlirContext ctx;
   MlirModule module;
   const AstFile *file;
-  NnDtype dtype;          // f32 or f64: of parameters, of the train section; stands for the f32 and f64 that the file writes
-  NnDtype precision;      // of models that do not say theirs
+  // f32 or f64: of parameters, of the train section; stands for the f32 and f64 that the file writes
+  NnDtype dtype;
+  NnDtype precision;   // of models that do not say theirs
   Diagnostics *diagnostics;
   Pool *pool;
   char *stack_base;
-  Frame *frame;           // innermost
-  Frame *globals;         // file-level dimensions
+  Frame *frame;     // innermost
+  Frame *globals;   // file-level dimensions
   Function *function;
-  const char *layer_path; // path of the layer being called
+  const char *layer_path;   // path of the layer being called
   int n_models;
   const AstItem *main_model;   // of the loss, or the first
-  int n_called, cap_called; const AstItem **called;   // models that were built
-  bool has_main_call;           // its first call in the train section: what @predict takes its argument types and numbers from
-  int n_main_args; CallArg *main_args; NnType *main_types; bool *main_whole; const Staging **main_staging;
-  const AstItem *train;         // NULL: none
-  int n_settings, cap_settings; const AstStmt **settings;   // the other lines of the train section, as executed
-  int n_groups; Group *groups;
-  double ema;                   // of the parameters; 0: none
-  bool continued;               // the data is a text that goes on from batch to batch, and declared states with it
-  int n_labels; AstPos labels_pos;   // names of the classes; 0: none
-  int n_callers; AstName callers[MAX_CALLERS];              // of the last error
-  int n_reported, cap_reported; AstPos *reported;
-  bool hushed;            // the last error was a repetition and not shown
-  bool gave_up;           // a limit was hit: stop without further messages
+  int n_called, cap_called;
+  const AstItem **called;   // models that were built
+  // its first call in the train section: what @predict takes its argument types and numbers from
+  bool has_main_call;
+  int n_main_args;
+  CallArg *main_args;
+  NnType *main_types;
+  bool *main_whole;
+  const Staging **main_staging;
+  const AstItem *train;   // NULL: none
+  int n_settings, cap_settings;
+  const AstStmt **settings;   // the other lines of the train section, as executed
+  int n_groups;
+  Group *groups;
+  double ema;       // of the parameters; 0: none
+  bool continued;   // the data is a text that goes on from batch to batch, and declared states with it
+  int n_labels;
+  AstPos labels_pos;   // names of the classes; 0: none
+  int n_callers;
+  AstName callers[MAX_CALLERS];   // of the last error
+  int n_reported, cap_reported;
+  AstPos *reported;
+  bool hushed;    // the last error was a repetition and not shown
+  bool gave_up;   // a limit was hit: stop without further messages
 };
 
 // Appends to an array in the elaborator's memory; the capacity stands beside it and doubles.
-#define PUSH(e, array, count, capacity, item)                                                  \
-  do {                                                                                         \
-    if ((count) == (capacity)) {                                                               \
-      (capacity) = (count) < 4 ? 8 : (count) * 2;                                              \
-      void *larger_ = elaborator_alloc((e), sizeof *(array) * (size_t)(capacity));             \
-      if ((count) > 0) memcpy(larger_, (array), sizeof *(array) * (size_t)(count));            \
-      (array) = larger_;                                                                       \
-    }                                                                                          \
-    (array)[(count)++] = (item);                                                               \
+#define PUSH(e, array, count, capacity, item)                                       \
+  do {                                                                              \
+    if ((count) == (capacity)) {                                                    \
+      (capacity) = (count) < 4 ? 8 : (count)*2;                                     \
+      void *larger_ = elaborator_alloc((e), sizeof *(array) * (size_t)(capacity));  \
+      if ((count) > 0) memcpy(larger_, (array), sizeof *(array) * (size_t)(count)); \
+      (array) = larger_;                                                            \
+    }                                                                               \
+    (array)[(count)++] = (item);                                                    \
   } while (0)
 
 // elaborate.c
@@ -133,21 +190,24 @@ MlirLocation location_of(Elaborator *e, AstPos pos);
 
 // elaborate_function.c
 Function *function_begin(Elaborator *e, const char *name, Mode mode);
-MlirValue function_add_input(Elaborator *e, const char *name, NnType type, bool whole, const Staging *staging);   // NULL: as they are
+// NULL: as they are
+MlirValue function_add_input(Elaborator *e, const char *name, NnType type, bool whole, const Staging *staging);
 bool function_reads_whole(const Function *f, MlirValue v);   // v is computed from inputs, and all of them are whole
 const Staging *function_staging(const Function *f, MlirValue v);   // of the input that v is; NULL: none
 void function_add_output(Elaborator *e, const char *role, const char *name, MlirValue value);
 // The narrow value behind a cast to f32, which changes no bits: what the program shows is shown as it was computed.
 MlirValue value_before_widening(MlirValue v);
-void function_finish(Elaborator *e, Function *f);      // writes the func.func into the module
+void function_finish(Elaborator *e, Function *f);   // writes the func.func into the module
 void function_discard(Function *f);
-bool function_count_ops(Elaborator *e, AstPos pos);    // false after reporting: too many
-bool function_charge(Elaborator *e, AstPos pos);       // one evaluation
-Slot *function_state(Elaborator *e, MlirValue value);  // the declared or kept state whose value before the step this is; NULL
-bool values_same(const Value *x, const Value *y);      // equal numbers, or tensors computed alike
+bool function_count_ops(Elaborator *e, AstPos pos);   // false after reporting: too many
+bool function_charge(Elaborator *e, AstPos pos);      // one evaluation
+// the declared or kept state whose value before the step this is; NULL
+Slot *function_state(Elaborator *e, MlirValue value);
+bool values_same(const Value *x, const Value *y);   // equal numbers, or tensors computed alike
 
 // elaborate_precision.c
-bool precision_read(Elaborator *e, const AstName *written, NnDtype *precision);   // unchanged where none is written; false after reporting
+// unchanged where none is written; false after reporting
+bool precision_read(Elaborator *e, const AstName *written, NnDtype *precision);
 // Floats of x, a tensor or a list of them, as another type; all else as it is.
 Value value_cast(Elaborator *e, Value x, NnDtype dtype);
 
@@ -177,26 +237,29 @@ Variable *set_variable(Elaborator *e, const char *name, AstPos pos, Value value)
 Path *path_create(Elaborator *e, const char *text);
 Path *path_enter(Elaborator *e, Path *parent, const char *name, bool explicit_name);
 const char *path_join(Elaborator *e, const char *parent, const char *name);
-bool call_block(Elaborator *e, const AstItem *b, AstPos pos, const char *name, int n_args, const CallArg *args, Value *result);
-void block_check_arguments(Elaborator *e, const AstItem *b, AstPos pos, int n, const CallArg *args);   // their names and number
+bool call_block(Elaborator *e, const AstItem *b, AstPos pos, const char *name, int n_args, const CallArg *args,
+                Value *result);
+// their names and number
+void block_check_arguments(Elaborator *e, const AstItem *b, AstPos pos, int n, const CallArg *args);
 bool report_no_value(Elaborator *e, const AstItem *b);   // false
 void frame_push(Elaborator *e, Frame *f, const AstItem *block, AstPos pos, Path *path);
 void frame_pop(Elaborator *e);
 
 // elaborate_signature.c
-bool signature_bind(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, Value *value);   // against p's type, in the frame of b
+// against p's type, in the frame of b
+bool signature_bind(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, Value *value);
 
 // elaborate_body.c
 bool exec_assignments(Elaborator *e, const AstBody *body);   // only the assignments that stand directly in it
-void break_body(Elaborator *e, const AstBody *body);   // what a body that is not executed would have assigned
+void break_body(Elaborator *e, const AstBody *body);         // what a body that is not executed would have assigned
 bool exec_body(Elaborator *e, const AstBody *body, Value *result, bool *has_result);
 
 // elaborate_train.c
-bool elaborate_train(Elaborator *e);                         // @train, @eval and the module's attributes
+bool elaborate_train(Elaborator *e);   // @train, @eval and the module's attributes
 bool elaborate_predict(Elaborator *e, const AstItem *model);
 // Builds the models that have not been built, as far as their signatures tell all shapes, for their mistakes only.
 void elaborate_others(Elaborator *e);
-bool exec_setting(Elaborator *e, const AstStmt *s);          // a line of the train section
+bool exec_setting(Elaborator *e, const AstStmt *s);   // a line of the train section
 MlirAttribute text_attr(Elaborator *e, const char *text);
 MlirAttribute int_attr(Elaborator *e, int64_t value);
 MlirAttribute float_attr(Elaborator *e, double value);
@@ -208,25 +271,42 @@ bool train_has_loss(const Elaborator *e);
 bool train_missing_loss(Elaborator *e);   // reports it; false
 
 // elaborate_data.c
-typedef struct DataInput { const char *name; AstPos pos; NnType type; bool typed, fixed_dtype, shape_only, whole, is_weights, is_target; int reader; const AstExpr *logits; const Staging *staging; bool broken; } DataInput;   // broken: an error was reported, uses stay silent
+// broken: an error was reported, uses stay silent
+typedef struct DataInput {
+  const char *name;
+  AstPos pos;
+  NnType type;
+  bool typed, fixed_dtype, shape_only, whole, is_weights, is_target;
+  int reader;
+  const AstExpr *logits;
+  const Staging *staging;
+  bool broken;
+} DataInput;
 // The reader of a data or eval line, without the transformations behind it.
 const AstExpr *data_reader(const AstStmt *s);
 MlirAttribute data_texts(Elaborator *e, int n, const char *const *texts);   // an array of strings
-bool data_inputs(Elaborator *e, int *n, DataInput **out);    // names of the `data` lines with their types
+bool data_inputs(Elaborator *e, int *n, DataInput **out);   // names of the `data` lines with their types
 bool data_attributes(Elaborator *e, int n, const DataInput *inputs);
 
 // elaborate_transform.c
-typedef struct Transforms { int n_flipped, n_cropped; const char **flipped, **cropped; double flip; int64_t crop; } Transforms;
-bool transforms_normalise(Elaborator *e, const AstStmt *s, DataInput *input);   // sets input->staging where the line normalises it
+typedef struct Transforms {
+  int n_flipped, n_cropped;
+  const char **flipped, **cropped;
+  double flip;
+  int64_t crop;
+} Transforms;
+// sets input->staging where the line normalises it
+bool transforms_normalise(Elaborator *e, const AstStmt *s, DataInput *input);
 // What moves images, once the types are known; also says what is wrong with the others.
 bool transforms_read(Elaborator *e, const AstStmt *s, int n, const DataInput *inputs, Transforms *out);
 
 // elaborate_settings.c
-bool settings_known(Elaborator *e, const AstStmt *s);        // reports an unknown keyword
-void settings_check_line(Elaborator *e, const AstStmt *s);   // optimizer, schedule and group: which one, names of arguments, values that are written out
-bool settings_read(Elaborator *e);                           // e->settings to module attributes and e->groups
+bool settings_known(Elaborator *e, const AstStmt *s);   // reports an unknown keyword
+// optimizer, schedule and group: which one, names of arguments, values that are written out
+void settings_check_line(Elaborator *e, const AstStmt *s);
+bool settings_read(Elaborator *e);                                     // e->settings to module attributes and e->groups
 void settings_loss_scale(Elaborator *e, double init, int64_t every);   // every 0: it stays
 int settings_group_of(Elaborator *e, const char *path);
-bool settings_averaged(Elaborator *e, const char *path);     // @eval and @predict read the parameter's moving average
+bool settings_averaged(Elaborator *e, const char *path);   // @eval and @predict read the parameter's moving average
 
 #endif

@@ -1,13 +1,12 @@
-// The type that a part of the program computes in: `precision bf16` for a file, after the signature of a block or model for that one.
-// Parameters are kept in f32 whatever the precision. Casts stand where values pass from one precision to another and nowhere else, so that each
-// can be told from the text.
+// The type that a part of the program computes in: `precision bf16` for a file, after the signature of a block or model
+// for that one. Parameters are kept in f32 whatever the precision. Casts stand where values pass from one precision to
+// another and nowhere else, so that each can be told from the text.
 #include <string.h>
 
 #include "compiler/elaborate_internal.h"
 #include "compiler/layer.h"
 
-bool precision_read(Elaborator *e, const AstName *written, NnDtype *precision)
-{
+bool precision_read(Elaborator *e, const AstName *written, NnDtype *precision) {
   NnDtype dtype;
   if (!written->text) return true;
   bool known = nn_dtype_parse(written->text, &dtype);
@@ -21,9 +20,9 @@ bool precision_read(Elaborator *e, const AstName *written, NnDtype *precision)
   return true;
 }
 
-Value value_cast(Elaborator *e, Value x, NnDtype dtype)
-{
-  if (x.kind == VALUE_TENSOR && nn_dtype_is_float(nn_value_type(x.tensor).dtype)) return value_tensor(nn_cast(elaborator_builder(e), x.tensor, dtype));
+Value value_cast(Elaborator *e, Value x, NnDtype dtype) {
+  if (x.kind == VALUE_TENSOR && nn_dtype_is_float(nn_value_type(x.tensor).dtype))
+    return value_tensor(nn_cast(elaborator_builder(e), x.tensor, dtype));
   if (x.kind != VALUE_LIST) return x;
   Value *items = elaborator_alloc(e, sizeof *items * (size_t)(x.list.n + 1));
   for (int i = 0; i < x.list.n; i++) items[i] = value_cast(e, x.list.items[i], dtype);
@@ -32,8 +31,7 @@ Value value_cast(Elaborator *e, Value x, NnDtype dtype)
 }
 
 // The type of the narrow tensors among the arguments; they become f32.
-static NnDtype widen_arguments(LayerCall *c, int n)
-{
+static NnDtype widen_arguments(LayerCall *c, int n) {
   NnDtype narrow = NN_F32;
   for (int i = 0; i < n; i++) {
     Value *v = &c->arg[i];
@@ -45,8 +43,7 @@ static NnDtype widen_arguments(LayerCall *c, int n)
   return narrow;
 }
 
-bool layer_run(LayerCall *c, int n_args, Value *result)
-{
+bool layer_run(LayerCall *c, int n_args, Value *result) {
   if (c->info->arithmetic == LAYER_AS_GIVEN) return c->info->fn(c, result);
   NnDtype narrow = widen_arguments(c, n_args);
   if (!c->info->fn(c, result)) return false;

@@ -1,5 +1,5 @@
-// The expression `scan`: the body is built once, in a block of its own, and becomes a function that the loop calls for every step
-// (ir/scan.c). What it uses from outside, parameters among it, is the same in all steps.
+// The expression `scan`: the body is built once, in a block of its own, and becomes a function that the loop calls for
+// every step (ir/scan.c). What it uses from outside, parameters among it, is the same in all steps.
 #include <stdio.h>
 #include <string.h>
 
@@ -9,34 +9,37 @@ typedef struct Scan {
   const AstScan *ast;
   AstPos pos;
   int n_carries, n_outputs;
-  int64_t length, axis;       // axis of the first input, which the outputs take over
+  int64_t length, axis;   // axis of the first input, which the outputs take over
   bool reverse;
   MlirValue *slices, *init;   // as operands: the axis first
   MlirValue *value;           // what the body computes
   MlirBlock block;
-  int n_states, *state;       // slots of the function that layers in the body update, such as running statistics: carried behind the program's own values
+  // slots of the function that layers in the body update, such as running statistics: carried behind the program's own
+  // values
+  int n_states, *state;
   MlirValue *state_init, *state_value;
 } Scan;
 
-static NnType step_type(NnType t)
-{
+static NnType step_type(NnType t) {
   for (int i = 1; i < t.rank; i++) t.dim[i - 1] = t.dim[i];
   t.rank--;
   return t;
 }
 
-// --- What is gone over ---------------------------------------------------------------------------------------------------
+// --- What is gone over
+// ---------------------------------------------------------------------------------------------------
 
-static bool find_axis(Elaborator *e, const Scan *s, AstPos pos, Value v, int64_t length, int64_t *axis)
-{
+static bool find_axis(Elaborator *e, const Scan *s, AstPos pos, Value v, int64_t length, int64_t *axis) {
   NnType t = nn_value_type(v.tensor);
   int found = 0;
   if (s->ast->axis) {
     if (!eval_int(e, s->ast->axis, "the axis", axis)) return false;
     if (*axis < 0) *axis += t.rank;
-    if (*axis < 0 || *axis >= t.rank) return elaborator_error(e, s->ast->axis->pos, "%s has no such axis", value_describe(e, v));
+    if (*axis < 0 || *axis >= t.rank)
+      return elaborator_error(e, s->ast->axis->pos, "%s has no such axis", value_describe(e, v));
     if (t.dim[*axis] == length) return true;
-    return elaborator_error(e, pos, "axis %lld of %s is %lld long, not %lld", (long long)*axis, value_describe(e, v), (long long)t.dim[*axis], (long long)length);
+    return elaborator_error(e, pos, "axis %lld of %s is %lld long, not %lld", (long long)*axis, value_describe(e, v),
+                            (long long)t.dim[*axis], (long long)length);
   }
   for (int i = t.rank - 1; i >= 0; i--)
     if (t.dim[i] == length) {
@@ -51,8 +54,7 @@ static bool find_axis(Elaborator *e, const Scan *s, AstPos pos, Value v, int64_t
 }
 
 // x with the axis in front.
-static MlirValue axis_to_front(Elaborator *e, MlirValue x, int64_t axis)
-{
+static MlirValue axis_to_front(Elaborator *e, MlirValue x, int64_t axis) {
   NnType t = nn_value_type(x);
   int64_t perm[NN_MAX_RANK];
   if (axis == 0) return x;
@@ -61,8 +63,7 @@ static MlirValue axis_to_front(Elaborator *e, MlirValue x, int64_t axis)
   return nn_transpose(elaborator_builder(e), x, perm);
 }
 
-static MlirValue axis_from_front(Elaborator *e, MlirValue x, int64_t axis)
-{
+static MlirValue axis_from_front(Elaborator *e, MlirValue x, int64_t axis) {
   NnType t = nn_value_type(x);
   int64_t perm[NN_MAX_RANK];
   if (axis >= t.rank) axis = t.rank - 1;
@@ -71,8 +72,7 @@ static MlirValue axis_from_front(Elaborator *e, MlirValue x, int64_t axis)
   return nn_transpose(elaborator_builder(e), x, perm);
 }
 
-static bool eval_inputs(Elaborator *e, Scan *s)
-{
+static bool eval_inputs(Elaborator *e, Scan *s) {
   bool ok = true;
   s->slices = elaborator_alloc(e, sizeof *s->slices * (size_t)s->ast->n_inputs);
   for (int i = 0; i < s->ast->n_inputs; i++) {
@@ -80,14 +80,24 @@ static bool eval_inputs(Elaborator *e, Scan *s)
     int64_t length, axis;
     const AstExpr *x = s->ast->inputs[i], *over = s->ast->over[i];
     bool fine = eval(e, x, &v);
-    if (!eval_int(e, over, "the length", &length) || !fine) { ok = false; continue; }
-    if (v.kind != VALUE_TENSOR) { ok = elaborator_error(e, x->pos, "scan goes over tensors, found %s", value_describe(e, v)); continue; }
+    if (!eval_int(e, over, "the length", &length) || !fine) {
+      ok = false;
+      continue;
+    }
+    if (v.kind != VALUE_TENSOR) {
+      ok = elaborator_error(e, x->pos, "scan goes over tensors, found %s", value_describe(e, v));
+      continue;
+    }
     if (i > 0 && length != s->length) {
-      ok = elaborator_error(e, over->pos, "the inputs of a scan have one length: %lld here, %lld before", (long long)length, (long long)s->length);
+      ok = elaborator_error(e, over->pos, "the inputs of a scan have one length: %lld here, %lld before",
+                            (long long)length, (long long)s->length);
       continue;
     }
     s->length = length;
-    if (!find_axis(e, s, x->pos, v, length, &axis)) { ok = false; continue; }
+    if (!find_axis(e, s, x->pos, v, length, &axis)) {
+      ok = false;
+      continue;
+    }
     if (i == 0) s->axis = axis;
     elaborator_builder(e)->loc = location_of(e, x->pos);
     s->slices[i] = axis_to_front(e, v.tensor, axis);
@@ -95,8 +105,7 @@ static bool eval_inputs(Elaborator *e, Scan *s)
   return ok;
 }
 
-static bool eval_init(Elaborator *e, Scan *s)
-{
+static bool eval_init(Elaborator *e, Scan *s) {
   Value v;
   const AstExpr *x = s->ast->init;
   if (!eval(e, x, &v)) return false;
@@ -109,35 +118,36 @@ static bool eval_init(Elaborator *e, Scan *s)
       elaborator_hint(e, "zeros[N, H] is a tensor of zeros");
       return false;
     }
-    if (nn_value_type(item.tensor).rank >= NN_MAX_RANK) return elaborator_error(e, x->pos, "a carried value has at most %d axes", NN_MAX_RANK - 1);
+    if (nn_value_type(item.tensor).rank >= NN_MAX_RANK)
+      return elaborator_error(e, x->pos, "a carried value has at most %d axes", NN_MAX_RANK - 1);
     s->init[i] = item.tensor;
   }
   return s->n_carries > 0 || elaborator_error(e, x->pos, "scan carries at least one value");
 }
 
-static bool eval_reverse(Elaborator *e, Scan *s)
-{
+static bool eval_reverse(Elaborator *e, Scan *s) {
   return !s->ast->reverse || eval_condition(e, s->ast->reverse, &s->reverse);
 }
 
-// --- The body ------------------------------------------------------------------------------------------------------------
+// --- The body
+// ------------------------------------------------------------------------------------------------------------
 
-static void add_names(Elaborator *e, const Scan *s)
-{
+static void add_names(Elaborator *e, const Scan *s) {
   NnBuilder *b = elaborator_builder(e);
   for (int i = 0; i < s->ast->n_names; i++) {
-    NnType t = i < s->ast->n_inputs ? step_type(nn_value_type(s->slices[i])) : nn_value_type(s->init[i - s->ast->n_inputs]);
+    NnType t = i < s->ast->n_inputs ? step_type(nn_value_type(s->slices[i]))
+                                    : nn_value_type(s->init[i - s->ast->n_inputs]);
     MlirValue arg = mlirBlockAddArgument(s->block, nn_type_to_mlir(e->ctx, &t), b->loc);
     set_variable(e, s->ast->names[i].text, s->ast->names[i].pos, value_tensor(arg));
   }
 }
 
-static bool check_values(Elaborator *e, Scan *s, Value v)
-{
+static bool check_values(Elaborator *e, Scan *s, Value v) {
   AstPos pos = s->ast->body.n ? s->ast->body.stmts[s->ast->body.n - 1]->pos : s->ast->body.pos;
   int n = v.kind == VALUE_LIST ? v.list.n : 1;
   if (n < s->n_carries) {
-    elaborator_error(e, pos, "the body of this scan has %d value%s, but %d are carried", n, n == 1 ? "" : "s", s->n_carries);
+    elaborator_error(e, pos, "the body of this scan has %d value%s, but %d are carried", n, n == 1 ? "" : "s",
+                     s->n_carries);
     elaborator_hint(e, "it ends with the new carried values, then what is kept of each step");
     return false;
   }
@@ -145,10 +155,13 @@ static bool check_values(Elaborator *e, Scan *s, Value v)
   s->value = elaborator_alloc(e, sizeof *s->value * (size_t)n);
   for (int i = 0; i < n; i++) {
     Value item = v.kind == VALUE_LIST ? v.list.items[i] : v;
-    if (item.kind != VALUE_TENSOR) return elaborator_error(e, pos, "value %d of a step must be a tensor, found %s", i + 1, value_describe(e, item));
+    if (item.kind != VALUE_TENSOR)
+      return elaborator_error(e, pos, "value %d of a step must be a tensor, found %s", i + 1, value_describe(e, item));
     s->value[i] = item.tensor;
     NnType t = nn_value_type(item.tensor), was = i < s->n_carries ? nn_value_type(s->init[i]) : t;
-    if (t.rank >= NN_MAX_RANK) return elaborator_error(e, pos, "value %d of a step has too many axes to be stacked: %s", i + 1, value_describe(e, item));
+    if (t.rank >= NN_MAX_RANK)
+      return elaborator_error(e, pos, "value %d of a step has too many axes to be stacked: %s", i + 1,
+                              value_describe(e, item));
     if (nn_type_equal(&t, &was)) continue;
     elaborator_error(e, pos, "'%s' is carried as %s, but its new value is %s", s->ast->names[s->ast->n_inputs + i].text,
                      value_describe(e, value_tensor(s->init[i])), value_describe(e, item));
@@ -158,18 +171,18 @@ static bool check_values(Elaborator *e, Scan *s, Value v)
 }
 
 // v is made in the block, or is one of its arguments.
-static bool belongs_to(MlirValue v, MlirBlock block)
-{
+static bool belongs_to(MlirValue v, MlirBlock block) {
   if (mlirValueIsABlockArgument(v)) return mlirBlockEqual(mlirBlockArgumentGetOwner(v), block);
   return mlirBlockEqual(mlirOperationGetBlock(nn_value_def(v)), block);
 }
 
-// What a loop cannot do: share a model's computation with the outside, or say what a state is from the next step of the training on.
-static bool check_effects(Elaborator *e, const Scan *s, int calls_before)
-{
+// What a loop cannot do: share a model's computation with the outside, or say what a state is from the next step of the
+// training on.
+static bool check_effects(Elaborator *e, const Scan *s, int calls_before) {
   const Function *f = e->function;
   if (f->n_calls > calls_before) {
-    elaborator_error(e, s->pos, "'%s' is a model: it cannot be called inside of a scan", f->calls[calls_before].model->name.text);
+    elaborator_error(e, s->pos, "'%s' is a model: it cannot be called inside of a scan",
+                     f->calls[calls_before].model->name.text);
     elaborator_hint(e, "make it a block");
     return false;
   }
@@ -182,16 +195,16 @@ static bool check_effects(Elaborator *e, const Scan *s, int calls_before)
   return true;
 }
 
-static void replace_in_block(MlirBlock block, MlirValue old, MlirValue now)
-{
-  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+static void replace_in_block(MlirBlock block, MlirValue old, MlirValue now) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op))
     for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
       if (mlirValueEqual(mlirOperationGetOperand(op, i), old)) mlirOperationSetOperand(op, i, now);
 }
 
-// A layer's state that the body updates goes from step to step, without a gradient. before[i]: slot i as it was outside; slots behind n_before are new.
-static void carry_states(Elaborator *e, Scan *s, int n_before, const MlirValue *before)
-{
+// A layer's state that the body updates goes from step to step, without a gradient. before[i]: slot i as it was
+// outside; slots behind n_before are new.
+static void carry_states(Elaborator *e, Scan *s, int n_before, const MlirValue *before) {
   Function *f = e->function;
   NnBuilder b = f->builder;
   b.block = s->block;
@@ -211,8 +224,7 @@ static void carry_states(Elaborator *e, Scan *s, int n_before, const MlirValue *
 }
 
 // Marks mean nothing inside of a step.
-static void drop_marks(MlirBlock block)
-{
+static void drop_marks(MlirBlock block) {
   for (MlirOperation op = mlirBlockGetFirstOperation(block), next; !mlirOperationIsNull(op); op = next) {
     next = mlirOperationGetNextInBlock(op);
     NnOp kind = nn_op_of(op);
@@ -220,8 +232,7 @@ static void drop_marks(MlirBlock block)
   }
 }
 
-static bool build_body(Elaborator *e, Scan *s)
-{
+static bool build_body(Elaborator *e, Scan *s) {
   Function *f = e->function;
   Frame *frame = e->frame, saved = *frame;
   MlirBlock outer = f->builder.block;
@@ -234,7 +245,8 @@ static bool build_body(Elaborator *e, Scan *s)
   f->builder.block = s->block;
   add_names(e, s);
   bool ok = exec_body(e, &s->ast->body, &v, &has_value);
-  if (ok && !has_value) ok = elaborator_error(e, s->ast->body.pos, "the body of a scan ends with the new carried values");
+  if (ok && !has_value)
+    ok = elaborator_error(e, s->ast->body.pos, "the body of a scan ends with the new carried values");
   ok = ok && check_values(e, s, v) && check_effects(e, s, calls);
   f->builder.block = outer;
   frame->variables = saved.variables;
@@ -244,10 +256,10 @@ static bool build_body(Elaborator *e, Scan *s)
   return ok;
 }
 
-// --- The call ------------------------------------------------------------------------------------------------------------
+// --- The call
+// ------------------------------------------------------------------------------------------------------------
 
-static MlirValue last_row(Elaborator *e, const Scan *s, MlirValue stack)
-{
+static MlirValue last_row(Elaborator *e, const Scan *s, MlirValue stack) {
   NnType t = nn_value_type(stack), row = step_type(t);
   int64_t starts[NN_MAX_RANK] = {s->reverse ? 0 : s->length}, sizes[NN_MAX_RANK];
   memcpy(sizes, t.dim, sizeof sizes);
@@ -256,8 +268,7 @@ static MlirValue last_row(Elaborator *e, const Scan *s, MlirValue stack)
   return nn_reshape(b, nn_slice(b, stack, starts, sizes, NULL), row.rank, row.dim);
 }
 
-static MlirValue rows_after(Elaborator *e, const Scan *s, MlirValue stack)
-{
+static MlirValue rows_after(Elaborator *e, const Scan *s, MlirValue stack) {
   NnType t = nn_value_type(stack);
   int64_t starts[NN_MAX_RANK] = {!s->reverse}, sizes[NN_MAX_RANK];
   memcpy(sizes, t.dim, sizeof sizes);
@@ -265,13 +276,14 @@ static MlirValue rows_after(Elaborator *e, const Scan *s, MlirValue stack)
   return nn_slice(elaborator_builder(e), stack, starts, sizes, NULL);
 }
 
-// In training every carried value is kept, one row per step: the backward pass starts each step again from there. An output that is a
-// carried value is then its rows.
-static void build_call(Elaborator *e, Scan *s, Value *result)
-{
+// In training every carried value is kept, one row per step: the backward pass starts each step again from there. An
+// output that is a carried value is then its rows.
+static void build_call(Elaborator *e, Scan *s, Value *result) {
   bool stacked = elaborator_training(e);
-  int n_values = s->n_carries + s->n_outputs, n_carried = s->n_carries + s->n_states, n = n_carried, *carry = elaborator_alloc(e, sizeof *carry * (size_t)(n_values + 1));
-  MlirValue *values = elaborator_alloc(e, sizeof *values * (size_t)(n_values + s->n_states)), *operands = elaborator_alloc(e, sizeof *operands * (size_t)(s->ast->n_names + s->n_states + 1));
+  int n_values = s->n_carries + s->n_outputs, n_carried = s->n_carries + s->n_states, n = n_carried,
+      *carry = elaborator_alloc(e, sizeof *carry * (size_t)(n_values + 1));
+  MlirValue *values = elaborator_alloc(e, sizeof *values * (size_t)(n_values + s->n_states)),
+            *operands = elaborator_alloc(e, sizeof *operands * (size_t)(s->ast->n_names + s->n_states + 1));
   memcpy(values, s->value, sizeof *values * (size_t)s->n_carries);
   if (s->n_states) memcpy(values + s->n_carries, s->state_value, sizeof *values * (size_t)s->n_states);
   for (int i = s->n_carries; i < n_values; i++) {   // carry[i]: number of the result that output i is
@@ -287,7 +299,12 @@ static void build_call(Elaborator *e, Scan *s, Value *result)
   memcpy(operands, s->slices, sizeof *operands * (size_t)s->ast->n_inputs);
   memcpy(operands + s->ast->n_inputs, s->init, sizeof *operands * (size_t)s->n_carries);
   if (s->n_states) memcpy(operands + s->ast->n_names, s->state_init, sizeof *operands * (size_t)s->n_states);
-  NnScan scan = {.length = s->length, .reverse = s->reverse, .n_slices = s->ast->n_inputs, .n_stacked = stacked ? n_carried : 0, .n_tied = stacked ? 0 : n_carried, .n_outputs = n - n_carried};
+  NnScan scan = {.length = s->length,
+                 .reverse = s->reverse,
+                 .n_slices = s->ast->n_inputs,
+                 .n_stacked = stacked ? n_carried : 0,
+                 .n_tied = stacked ? 0 : n_carried,
+                 .n_outputs = n - n_carried};
   drop_marks(s->block);
   const char *name = elaborator_format(e, "%s_scan", e->function->name);
   MlirOperation call = nn_scan_outline(elaborator_builder(e), e->module, name, s->block, &scan, operands, values);
@@ -295,7 +312,9 @@ static void build_call(Elaborator *e, Scan *s, Value *result)
   for (int i = 0; i < n_values; i++) {
     MlirValue v = mlirOperationGetResult(call, i < s->n_carries ? i : carry[i]);
     if (i < s->n_carries) items[i] = value_tensor(stacked ? last_row(e, s, v) : v);
-    else items[i] = value_tensor(axis_from_front(e, carry[i] < s->n_carries && stacked ? rows_after(e, s, v) : v, s->axis));
+    else
+      items[i] = value_tensor(
+          axis_from_front(e, carry[i] < s->n_carries && stacked ? rows_after(e, s, v) : v, s->axis));
   }
   for (int i = 0; i < s->n_states; i++) {
     MlirValue v = mlirOperationGetResult(call, s->n_carries + i);
@@ -305,8 +324,7 @@ static void build_call(Elaborator *e, Scan *s, Value *result)
 }
 
 // States keep what is outside.
-static void discard_block(Elaborator *e, MlirBlock block, int n_before, const MlirValue *before)
-{
+static void discard_block(Elaborator *e, MlirBlock block, int n_before, const MlirValue *before) {
   Function *f = e->function;
   for (int i = 0; i < f->n_slots; i++) {
     if (belongs_to(f->slots[i].updated, block)) f->slots[i].updated = i < n_before ? before[i] : f->slots[i].value;
@@ -314,14 +332,15 @@ static void discard_block(Elaborator *e, MlirBlock block, int n_before, const Ml
   mlirBlockDestroy(block);
 }
 
-bool eval_scan(Elaborator *e, const AstExpr *x, Value *result)
-{
+bool eval_scan(Elaborator *e, const AstExpr *x, Value *result) {
   Scan s = {.ast = x->scan, .pos = x->pos};
   bool ok = eval_inputs(e, &s);
   if (!eval_init(e, &s) || !eval_reverse(e, &s) || !ok) return false;
   if (s.ast->n_names != s.ast->n_inputs + s.n_carries) {
-    elaborator_error(e, s.ast->names[0].pos, "the body names %d values: it needs one for the step of each input (%d) and for each carried value (%d)", s.ast->n_names,
-                     s.ast->n_inputs, s.n_carries);
+    elaborator_error(e, s.ast->names[0].pos,
+                     "the body names %d values: it needs one for the step of each input (%d) and for each carried "
+                     "value (%d)",
+                     s.ast->n_names, s.ast->n_inputs, s.n_carries);
     return false;
   }
   int calls = e->function->n_calls, n_slots = e->function->n_slots;

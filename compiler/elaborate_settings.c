@@ -1,29 +1,33 @@
-// The settings of the train section: optimizer, parameter groups, learning-rate schedule, clipping, lengths. All become attributes of the module.
+// The settings of the train section: optimizer, parameter groups, learning-rate schedule, clipping, lengths. All become
+// attributes of the module.
 #include <fnmatch.h>
 #include <math.h>
 #include <string.h>
 
 #include "compiler/elaborate_internal.h"
 
-// --- Arguments of a setting: numbers with names, defaults and limits ---------------------------------------------------------
+// --- Arguments of a setting: numbers with names, defaults and limits
+// ---------------------------------------------------------
 
 typedef enum OptionKind { OPTION_REAL, OPTION_COUNT, OPTION_FLAG } OptionKind;
 typedef struct Option {
   const char *name;
   OptionKind kind;
-  double otherwise;       // NAN: must be given
-  double low, high;       // inclusive
+  double otherwise;   // NAN: must be given
+  double low, high;   // inclusive
 } Option;
 #define BIG 1e18
 #define MAX_OPTIONS 8
 
 static const char *const option_kinds[] = {"a number", "an integer", "true or false"};
 
-static bool option_value(Elaborator *e, const char *of, const Option *o, const CallArg *a, double *value)
-{
+static bool option_value(Elaborator *e, const char *of, const Option *o, const CallArg *a, double *value) {
   const Value *v = &a->value;
-  const char *name = strcmp(of, o->name) == 0 ? elaborator_format(e, "'%s'", of) : elaborator_format(e, "%s: '%s'", of, o->name);   // of `clip 1.0` the setting itself
-  bool fits = o->kind == OPTION_FLAG ? v->kind == VALUE_BOOL : v->kind == VALUE_INT || (o->kind == OPTION_REAL && v->kind == VALUE_FLOAT);
+  // of `clip 1.0` the setting itself
+  const char *name = strcmp(of, o->name) == 0 ? elaborator_format(e, "'%s'", of)
+                                              : elaborator_format(e, "%s: '%s'", of, o->name);
+  bool fits = o->kind == OPTION_FLAG ? v->kind == VALUE_BOOL
+                                     : v->kind == VALUE_INT || (o->kind == OPTION_REAL && v->kind == VALUE_FLOAT);
   if (!fits || !value_as_number(v, value))
     return elaborator_error(e, a->pos, "%s must be %s, found %s", name, option_kinds[o->kind], value_describe(e, *v));
   if (*value < o->low || *value > o->high || !isfinite(*value)) {
@@ -34,16 +38,15 @@ static bool option_value(Elaborator *e, const char *of, const Option *o, const C
   return true;
 }
 
-static void hint_options(Elaborator *e, const char *of, int n, const Option *options)
-{
+static void hint_options(Elaborator *e, const char *of, int n, const Option *options) {
   const char *names = options[0].name;
-  for (int i = 1; i < n; i++) names = elaborator_format(e, "%s%s%s", names, i == n - 1 ? " and " : ", ", options[i].name);
+  for (int i = 1; i < n; i++)
+    names = elaborator_format(e, "%s%s%s", names, i == n - 1 ? " and " : ", ", options[i].name);
   elaborator_hint(e, "the arguments of %s are %s", of, names);
 }
 
 // The option that an argument names; n after reporting.
-static int find_option(Elaborator *e, const char *of, const char *name, AstPos pos, int n, const Option *options)
-{
+static int find_option(Elaborator *e, const char *of, const char *name, AstPos pos, int n, const Option *options) {
   NameSearch nearest = name_search(name);
   for (int i = 0; i < n; i++) {
     if (strcmp(options[i].name, name) == 0) return i;
@@ -56,15 +59,22 @@ static int find_option(Elaborator *e, const char *of, const char *name, AstPos p
 }
 
 // Binds arguments to n options; value[] holds the defaults on entry (they may come from elsewhere), given[] is filled.
-static bool read_options(Elaborator *e, AstPos pos, const char *of, int n_args, const CallArg *args, int n, const Option *options, double *value, bool *given)
-{
+static bool read_options(Elaborator *e, AstPos pos, const char *of, int n_args, const CallArg *args, int n,
+                         const Option *options, double *value, bool *given) {
   bool ok = true;
   memset(given, 0, sizeof *given * (size_t)n);
   for (int k = 0, place = 0; k < n_args; k++) {
-    if (!args[k].name && place >= n) return elaborator_error(e, args[k].pos, "too many arguments to %s, which takes %d", of, n);
+    if (!args[k].name && place >= n)
+      return elaborator_error(e, args[k].pos, "too many arguments to %s, which takes %d", of, n);
     int i = args[k].name ? find_option(e, of, args[k].name, args[k].name_pos, n, options) : place++;
-    if (i == n) { ok = false; continue; }
-    if (given[i]) { ok = elaborator_error(e, args[k].pos, "'%s' is given twice to %s", options[i].name, of); continue; }
+    if (i == n) {
+      ok = false;
+      continue;
+    }
+    if (given[i]) {
+      ok = elaborator_error(e, args[k].pos, "'%s' is given twice to %s", options[i].name, of);
+      continue;
+    }
     given[i] = true;
     ok = option_value(e, of, &options[i], &args[k], &value[i]) && ok;
   }
@@ -73,12 +83,15 @@ static bool read_options(Elaborator *e, AstPos pos, const char *of, int n_args, 
   return ok;
 }
 
-// --- Keywords ----------------------------------------------------------------------------------------------------------------
+// --- Keywords
+// ----------------------------------------------------------------------------------------------------------------
 
-static const char *const keywords[] = {"data", "eval", "loss", "metric", "optimizer", "group", "schedule", "clip", "accumulate", "epochs", "steps", "batch", "eval_every", "seed", "ema", "patience", "validation", "labels", "loss_scale"};
+static const char *const keywords[] = {"data",     "eval",       "loss",       "metric",     "optimizer",
+                                       "group",    "schedule",   "clip",       "accumulate", "epochs",
+                                       "steps",    "batch",      "eval_every", "seed",       "ema",
+                                       "patience", "validation", "labels",     "loss_scale"};
 
-bool settings_known(Elaborator *e, const AstStmt *s)
-{
+bool settings_known(Elaborator *e, const AstStmt *s) {
   NameSearch nearest = name_search(s->setting.keyword.text);
   for (size_t i = 0; i < sizeof keywords / sizeof keywords[0]; i++) {
     if (strcmp(keywords[i], s->setting.keyword.text) == 0) return true;
@@ -90,8 +103,7 @@ bool settings_known(Elaborator *e, const AstStmt *s)
 }
 
 // The only line with this keyword; NULL when there is none.
-static const AstStmt *find_setting(Elaborator *e, const char *keyword)
-{
+static const AstStmt *find_setting(Elaborator *e, const char *keyword) {
   const AstStmt *found = NULL;
   for (int i = 0; i < e->n_settings; i++) {
     const AstStmt *s = e->settings[i];
@@ -107,56 +119,70 @@ static const AstStmt *find_setting(Elaborator *e, const char *keyword)
 }
 
 // `clip 1.0`: a setting of one number. *found tells whether it is there.
-static bool read_number(Elaborator *e, const char *keyword, OptionKind kind, double low, double high, double *value, bool *found)
-{
+static bool read_number(Elaborator *e, const char *keyword, OptionKind kind, double low, double high, double *value,
+                        bool *found) {
   const AstStmt *s = find_setting(e, keyword);
   *found = s != NULL;
   if (!s) return true;
   Option option = {keyword, kind, NAN, low, high};
   CallArg arg;
-  if (s->setting.n_args != 1 || s->setting.args[0].name.text) return elaborator_error(e, s->pos, "'%s' needs %s", keyword, option_kinds[kind]);
+  if (s->setting.n_args != 1 || s->setting.args[0].name.text)
+    return elaborator_error(e, s->pos, "'%s' needs %s", keyword, option_kinds[kind]);
   return eval_args(e, 1, s->setting.args, &arg) && option_value(e, keyword, &option, &arg, value);
 }
 
 // `schedule cosine(warmup=10)`: the call of a setting. A name alone is a call without arguments.
-static bool call_of(Elaborator *e, const AstStmt *s, const char **callee, int *n, CallArg **args)
-{
+static bool call_of(Elaborator *e, const AstStmt *s, const char **callee, int *n, CallArg **args) {
   const AstExpr *x = s->setting.n_args == 1 && !s->setting.args[0].name.text ? s->setting.args[0].value : NULL;
   *n = 0;
   *args = NULL;
-  if (x && x->kind == AST_NAME) { *callee = x->text; return true; }
-  if (!x || x->kind != AST_CALL) return elaborator_error(e, s->pos, "'%s' needs a name and its arguments", s->setting.keyword.text);
+  if (x && x->kind == AST_NAME) {
+    *callee = x->text;
+    return true;
+  }
+  if (!x || x->kind != AST_CALL)
+    return elaborator_error(e, s->pos, "'%s' needs a name and its arguments", s->setting.keyword.text);
   *callee = x->call.callee;
   *n = x->call.n_args;
   *args = elaborator_alloc(e, sizeof **args * (size_t)(*n + 1));
   return eval_args(e, *n, x->call.args, *args);
 }
 
-// --- Optimizer and groups ----------------------------------------------------------------------------------------------------
+// --- Optimizer and groups
+// ----------------------------------------------------------------------------------------------------
 
 enum { LR, MOMENTUM, NESTEROV, BETA1, BETA2, EPS, WEIGHT_DECAY, FROZEN, GROUP_OPTIONS };
 static const Option group_options[GROUP_OPTIONS] = {
-  [LR] = {"lr", OPTION_REAL, NAN, 0, BIG}, [MOMENTUM] = {"momentum", OPTION_REAL, 0, 0, 1}, [NESTEROV] = {"nesterov", OPTION_FLAG, 0, 0, 1},
-  [BETA1] = {"beta1", OPTION_REAL, 0.9, 0, 0.9999999}, [BETA2] = {"beta2", OPTION_REAL, 0.999, 0, 0.9999999}, [EPS] = {"eps", OPTION_REAL, 1e-8, 0, BIG},
-  [WEIGHT_DECAY] = {"weight_decay", OPTION_REAL, 0, 0, BIG}, [FROZEN] = {"frozen", OPTION_FLAG, 0, 0, 1},
+    [LR] = {"lr", OPTION_REAL, NAN, 0, BIG},
+    [MOMENTUM] = {"momentum", OPTION_REAL, 0, 0, 1},
+    [NESTEROV] = {"nesterov", OPTION_FLAG, 0, 0, 1},
+    [BETA1] = {"beta1", OPTION_REAL, 0.9, 0, 0.9999999},
+    [BETA2] = {"beta2", OPTION_REAL, 0.999, 0, 0.9999999},
+    [EPS] = {"eps", OPTION_REAL, 1e-8, 0, BIG},
+    [WEIGHT_DECAY] = {"weight_decay", OPTION_REAL, 0, 0, BIG},
+    [FROZEN] = {"frozen", OPTION_FLAG, 0, 0, 1},
 };
 
-typedef struct OptimizerInfo { const char *name; double lr, weight_decay, momentum; int options[MAX_OPTIONS], n; } OptimizerInfo;
+typedef struct OptimizerInfo {
+  const char *name;
+  double lr, weight_decay, momentum;
+  int options[MAX_OPTIONS], n;
+} OptimizerInfo;
 static const OptimizerInfo optimizers[] = {
-  {"sgd", 0.01, 0, 0, {LR, MOMENTUM, NESTEROV, WEIGHT_DECAY}, 4}, {"momentum", 0.01, 0, 0.9, {LR, MOMENTUM, NESTEROV, WEIGHT_DECAY}, 4},
-  {"adam", 1e-3, 0, 0, {LR, BETA1, BETA2, EPS, WEIGHT_DECAY}, 5}, {"adamw", 1e-3, 0.01, 0, {LR, BETA1, BETA2, EPS, WEIGHT_DECAY}, 5},
+    {"sgd", 0.01, 0, 0, {LR, MOMENTUM, NESTEROV, WEIGHT_DECAY}, 4},
+    {"momentum", 0.01, 0, 0.9, {LR, MOMENTUM, NESTEROV, WEIGHT_DECAY}, 4},
+    {"adam", 1e-3, 0, 0, {LR, BETA1, BETA2, EPS, WEIGHT_DECAY}, 5},
+    {"adamw", 1e-3, 0.01, 0, {LR, BETA1, BETA2, EPS, WEIGHT_DECAY}, 5},
 };
 
 // Those that this optimizer has, and `frozen` for groups.
-static int options_of(const OptimizerInfo *o, bool is_group, Option *out)
-{
+static int options_of(const OptimizerInfo *o, bool is_group, Option *out) {
   for (int i = 0; i < o->n; i++) out[i] = group_options[o->options[i]];
   if (is_group) out[o->n] = group_options[FROZEN];
   return o->n + is_group;
 }
 
-static void unpack(const double *v, Group *g)
-{
+static void unpack(const double *v, Group *g) {
   g->lr = v[LR];
   g->momentum = v[MOMENTUM];
   g->nesterov = v[NESTEROV] != 0;
@@ -168,8 +194,8 @@ static void unpack(const double *v, Group *g)
 }
 
 // Reads the options into v, which holds the values to start from.
-static bool read_group(Elaborator *e, AstPos pos, const char *of, const OptimizerInfo *o, bool is_group, int n, const CallArg *args, double *v)
-{
+static bool read_group(Elaborator *e, AstPos pos, const char *of, const OptimizerInfo *o, bool is_group, int n,
+                       const CallArg *args, double *v) {
   Option options[MAX_OPTIONS + 1] = {0};
   double value[MAX_OPTIONS + 1];
   bool given[MAX_OPTIONS + 1];
@@ -180,9 +206,10 @@ static bool read_group(Elaborator *e, AstPos pos, const char *of, const Optimize
   return true;
 }
 
-// The entry of a table whose `n` entries, `size` bytes each, begin with their names. NULL with an error: no such name; kind and all say what there is.
-static const void *find_named(Elaborator *e, AstPos pos, const char *name, const void *table, size_t n, size_t size, const char *kind, const char *all)
-{
+// The entry of a table whose `n` entries, `size` bytes each, begin with their names. NULL with an error: no such name;
+// kind and all say what there is.
+static const void *find_named(Elaborator *e, AstPos pos, const char *name, const void *table, size_t n, size_t size,
+                              const char *kind, const char *all) {
   NameSearch nearest = name_search(name);
   for (size_t i = 0; i < n; i++) {
     const char *const *entry = (const void *)((const char *)table + i * size);
@@ -195,26 +222,25 @@ static const void *find_named(Elaborator *e, AstPos pos, const char *name, const
   return NULL;
 }
 
-static const OptimizerInfo *find_optimizer(Elaborator *e, AstPos pos, const char *name)
-{
-  return find_named(e, pos, name, optimizers, sizeof optimizers / sizeof *optimizers, sizeof *optimizers, "optimizer", "sgd, momentum, adam and adamw");
+static const OptimizerInfo *find_optimizer(Elaborator *e, AstPos pos, const char *name) {
+  return find_named(e, pos, name, optimizers, sizeof optimizers / sizeof *optimizers, sizeof *optimizers, "optimizer",
+                    "sgd, momentum, adam and adamw");
 }
 
-static bool pattern_of(Elaborator *e, const CallArg *a)
-{
-  return a->value.kind == VALUE_STRING || elaborator_error(e, a->pos, "a pattern of parameter names must be a string, found %s", value_describe(e, a->value));
+static bool pattern_of(Elaborator *e, const CallArg *a) {
+  return a->value.kind == VALUE_STRING ||
+         elaborator_error(e, a->pos, "a pattern of parameter names must be a string, found %s",
+                          value_describe(e, a->value));
 }
 
-static bool group_incomplete(Elaborator *e, const AstStmt *s)
-{
+static bool group_incomplete(Elaborator *e, const AstStmt *s) {
   elaborator_error(e, s->pos, "'group' needs a pattern of parameter names and what differs for them");
   elaborator_hint(e, "group \"*.bias\", weight_decay=0");
   return false;
 }
 
 // group "*.bias", "*.norm.*", weight_decay=0: patterns, then what differs from the optimizer's own arguments
-static bool read_group_line(Elaborator *e, const AstStmt *s, const OptimizerInfo *o, const double *base)
-{
+static bool read_group_line(Elaborator *e, const AstStmt *s, const OptimizerInfo *o, const double *base) {
   int n = s->setting.n_args, n_patterns = 0;
   CallArg *args = elaborator_alloc(e, sizeof *args * (size_t)(n + 1));
   if (!eval_args(e, n, s->setting.args, args)) return false;
@@ -232,8 +258,7 @@ static bool read_group_line(Elaborator *e, const AstStmt *s, const OptimizerInfo
   return true;
 }
 
-static bool read_optimizer(Elaborator *e)
-{
+static bool read_optimizer(Elaborator *e) {
   const AstStmt *s = find_setting(e, "optimizer");
   const char *callee;
   int n;
@@ -262,23 +287,26 @@ static bool read_optimizer(Elaborator *e)
   return ok;
 }
 
-static void write_groups(Elaborator *e)
-{
+static void write_groups(Elaborator *e) {
   MlirAttribute *groups = elaborator_alloc(e, sizeof *groups * (size_t)e->n_groups);
   for (int i = 0; i < e->n_groups; i++) {
     const Group *g = &e->groups[i];
     MlirNamedAttribute entries[] = {
-      named_attr(e, "lr", float_attr(e, g->lr)), named_attr(e, "beta1", float_attr(e, g->beta1)), named_attr(e, "beta2", float_attr(e, g->beta2)),
-      named_attr(e, "eps", float_attr(e, g->eps)), named_attr(e, "weight_decay", float_attr(e, g->weight_decay)),
-      named_attr(e, "momentum", float_attr(e, g->momentum)), named_attr(e, "nesterov", bool_attr(e, g->nesterov)), named_attr(e, "frozen", bool_attr(e, g->frozen)),
+        named_attr(e, "lr", float_attr(e, g->lr)),
+        named_attr(e, "beta1", float_attr(e, g->beta1)),
+        named_attr(e, "beta2", float_attr(e, g->beta2)),
+        named_attr(e, "eps", float_attr(e, g->eps)),
+        named_attr(e, "weight_decay", float_attr(e, g->weight_decay)),
+        named_attr(e, "momentum", float_attr(e, g->momentum)),
+        named_attr(e, "nesterov", bool_attr(e, g->nesterov)),
+        named_attr(e, "frozen", bool_attr(e, g->frozen)),
     };
     groups[i] = mlirDictionaryAttrGet(e->ctx, (intptr_t)(sizeof entries / sizeof entries[0]), entries);
   }
   set_module_attr(e, "nn.groups", mlirArrayAttrGet(e->ctx, e->n_groups, groups));
 }
 
-int settings_group_of(Elaborator *e, const char *path)
-{
+int settings_group_of(Elaborator *e, const char *path) {
   for (int i = 1; i < e->n_groups; i++) {
     for (int k = 0; k < e->groups[i].n_patterns; k++) {
       if (fnmatch(e->groups[i].patterns[k], path, 0) != 0) continue;
@@ -289,35 +317,42 @@ int settings_group_of(Elaborator *e, const char *path)
   return 0;
 }
 
-bool settings_averaged(Elaborator *e, const char *path)
-{
+bool settings_averaged(Elaborator *e, const char *path) {
   return e->ema > 0 && e->n_groups > 0 && !e->groups[settings_group_of(e, path)].frozen;
 }
 
-// --- Schedule and the rest ---------------------------------------------------------------------------------------------------
+// --- Schedule and the rest
+// ---------------------------------------------------------------------------------------------------
 
 enum { WARMUP, MIN, EVERY, GAMMA, SCHEDULE_OPTIONS };
 static const Option schedule_options[SCHEDULE_OPTIONS] = {
-  [WARMUP] = {"warmup", OPTION_COUNT, 0, 0, BIG}, [MIN] = {"min", OPTION_REAL, 0, 0, BIG}, [EVERY] = {"every", OPTION_COUNT, NAN, 1, BIG}, [GAMMA] = {"gamma", OPTION_REAL, 0.1, 0, 1},
+    [WARMUP] = {"warmup", OPTION_COUNT, 0, 0, BIG},
+    [MIN] = {"min", OPTION_REAL, 0, 0, BIG},
+    [EVERY] = {"every", OPTION_COUNT, NAN, 1, BIG},
+    [GAMMA] = {"gamma", OPTION_REAL, 0.1, 0, 1},
 };
-typedef struct ScheduleInfo { const char *name; int options[SCHEDULE_OPTIONS], n; } ScheduleInfo;
+typedef struct ScheduleInfo {
+  const char *name;
+  int options[SCHEDULE_OPTIONS], n;
+} ScheduleInfo;
 static const ScheduleInfo schedules[] = {
-  {"constant", {WARMUP}, 1}, {"cosine", {WARMUP, MIN}, 2}, {"linear", {WARMUP, MIN}, 2}, {"step", {EVERY, GAMMA, WARMUP, MIN}, 4},
+    {"constant", {WARMUP}, 1},
+    {"cosine", {WARMUP, MIN}, 2},
+    {"linear", {WARMUP, MIN}, 2},
+    {"step", {EVERY, GAMMA, WARMUP, MIN}, 4},
 };
 
-static const ScheduleInfo *find_schedule(Elaborator *e, AstPos pos, const char *name)
-{
-  return find_named(e, pos, name, schedules, sizeof schedules / sizeof *schedules, sizeof *schedules, "schedule", "constant, cosine, linear and step");
+static const ScheduleInfo *find_schedule(Elaborator *e, AstPos pos, const char *name) {
+  return find_named(e, pos, name, schedules, sizeof schedules / sizeof *schedules, sizeof *schedules, "schedule",
+                    "constant, cosine, linear and step");
 }
 
-static int schedule_options_of(const ScheduleInfo *info, Option *out)
-{
+static int schedule_options_of(const ScheduleInfo *info, Option *out) {
   for (int i = 0; i < info->n; i++) out[i] = schedule_options[info->options[i]];
   return info->n;
 }
 
-static bool read_schedule(Elaborator *e, double rate)
-{
+static bool read_schedule(Elaborator *e, double rate) {
   const AstStmt *s = find_setting(e, "schedule");
   const char *callee = "constant";
   int n = 0;
@@ -334,18 +369,21 @@ static bool read_schedule(Elaborator *e, double rate)
   for (int i = 0; i < info->n; i++) all[info->options[i]] = value[i];
   for (int k = 0; k < n && all[MIN] > rate; k++)
     if (args[k].name && strcmp(args[k].name, "min") == 0)
-      return elaborator_error(e, args[k].pos, "%s: 'min' = %g is above the optimizer's lr = %g, from which the schedule comes down", callee, all[MIN], rate);
+      return elaborator_error(e, args[k].pos,
+                              "%s: 'min' = %g is above the optimizer's lr = %g, from which the schedule comes down",
+                              callee, all[MIN], rate);
   MlirNamedAttribute entries[] = {
-    named_attr(e, "kind", text_attr(e, callee)), named_attr(e, "warmup", int_attr(e, (int64_t)all[WARMUP])), named_attr(e, "min", float_attr(e, all[MIN])),
-    named_attr(e, "every", int_attr(e, (int64_t)all[EVERY])), named_attr(e, "gamma", float_attr(e, all[GAMMA])),
+      named_attr(e, "kind", text_attr(e, callee)),       named_attr(e, "warmup", int_attr(e, (int64_t)all[WARMUP])),
+      named_attr(e, "min", float_attr(e, all[MIN])),     named_attr(e, "every", int_attr(e, (int64_t)all[EVERY])),
+      named_attr(e, "gamma", float_attr(e, all[GAMMA])),
   };
   set_module_attr(e, "nn.schedule", mlirDictionaryAttrGet(e->ctx, 5, entries));
   return true;
 }
 
-// `loss_scale 1024`, `loss_scale dynamic(init=65536, every=2000)`. Without the line it is dynamic where the step computes in f16.
-static bool read_loss_scale(Elaborator *e)
-{
+// `loss_scale 1024`, `loss_scale dynamic(init=65536, every=2000)`. Without the line it is dynamic where the step
+// computes in f16.
+static bool read_loss_scale(Elaborator *e) {
   static const Option options[] = {{"init", OPTION_REAL, 65536, 1, 0x1p24}, {"every", OPTION_COUNT, 2000, 1, 1e6}};
   const AstStmt *s = find_setting(e, "loss_scale");
   double value[2] = {65536, 2000};
@@ -372,38 +410,37 @@ static bool read_loss_scale(Elaborator *e)
   return true;
 }
 
-void settings_loss_scale(Elaborator *e, double init, int64_t every)
-{
-  MlirNamedAttribute entries[] = {named_attr(e, "init", float_attr(e, init)), named_attr(e, "every", int_attr(e, every))};
+void settings_loss_scale(Elaborator *e, double init, int64_t every) {
+  MlirNamedAttribute entries[] = {named_attr(e, "init", float_attr(e, init)),
+                                  named_attr(e, "every", int_attr(e, every))};
   set_module_attr(e, "nn.loss_scale", mlirDictionaryAttrGet(e->ctx, 2, entries));
 }
 
-static bool read_lengths(Elaborator *e)
-{
+static bool read_lengths(Elaborator *e) {
   double epochs = 1, steps = 0;
   bool has_epochs, has_steps;
   bool ok = read_number(e, "epochs", OPTION_REAL, 1e-9, 1e9, &epochs, &has_epochs);
   ok = read_number(e, "steps", OPTION_COUNT, 1, BIG, &steps, &has_steps) && ok;
-  if (ok && has_epochs && has_steps) return elaborator_error(e, find_setting(e, "steps")->pos, "either 'epochs' or 'steps' can be given, not both");
+  if (ok && has_epochs && has_steps)
+    return elaborator_error(e, find_setting(e, "steps")->pos, "either 'epochs' or 'steps' can be given, not both");
   if (has_steps) set_module_attr(e, "nn.steps", int_attr(e, (int64_t)steps));
   else set_module_attr(e, "nn.epochs", float_attr(e, epochs));
   return ok;
 }
 
-static bool check_batch(Elaborator *e)
-{
+static bool check_batch(Elaborator *e) {
   double batch;
   bool found;
   if (!read_number(e, "batch", OPTION_COUNT, 1, BIG, &batch, &found)) return false;
   if (!nn_has_attr(mlirModuleGetOperation(e->module), "nn.batch")) return true;   // the data has mistakes of its own
   int64_t actual = nn_attr_i64(mlirModuleGetOperation(e->module), "nn.batch", 1);
   if (!found || (int64_t)batch == actual) return true;
-  return elaborator_error(e, find_setting(e, "batch")->pos, "the batch is %lld, the first axis of the data is %lld", (long long)batch, (long long)actual);
+  return elaborator_error(e, find_setting(e, "batch")->pos, "the batch is %lld, the first axis of the data is %lld",
+                          (long long)batch, (long long)actual);
 }
 
 // The part of the data that is evaluated, and what needs an evaluation.
-static bool check_evaluation(Elaborator *e)
-{
+static bool check_evaluation(Elaborator *e) {
   static const char *const needs[] = {"patience", "eval_every"};
   bool found, whole = false, evaluated = false, ok = true;
   double part;
@@ -415,8 +452,10 @@ static bool check_evaluation(Elaborator *e)
     evaluated = evaluated || (s->kind == AST_SETTING && strcmp(s->setting.keyword.text, "eval") == 0);
   }
   if (found && whole) {
-    elaborator_error(e, find_setting(e, "validation")->pos, "data that is read whole has no records to leave out of the training");
-    elaborator_hint(e, "masks say which nodes of a graph count: weights= of the loss, and an eval line with another mask");
+    elaborator_error(e, find_setting(e, "validation")->pos,
+                     "data that is read whole has no records to leave out of the training");
+    elaborator_hint(e,
+                    "masks say which nodes of a graph count: weights= of the loss, and an eval line with another mask");
     return false;
   }
   for (size_t i = 0; !found && !evaluated && i < sizeof needs / sizeof *needs; i++) {
@@ -429,8 +468,7 @@ static bool check_evaluation(Elaborator *e)
 }
 
 // labels ["cat", "dog"]: names of the classes, which predict prints
-static bool read_labels(Elaborator *e)
-{
+static bool read_labels(Elaborator *e) {
   const AstStmt *s = find_setting(e, "labels");
   CallArg arg;
   if (!s) return true;
@@ -446,46 +484,48 @@ static bool read_labels(Elaborator *e)
     ok = arg.value.list.items[i].kind == VALUE_STRING;
     if (ok) names[i] = arg.value.list.items[i].s;
   }
-  if (!ok) return elaborator_error(e, arg.pos, "'labels' must be a list of strings, found %s", value_describe(e, arg.value));
+  if (!ok)
+    return elaborator_error(e, arg.pos, "'labels' must be a list of strings, found %s", value_describe(e, arg.value));
   e->n_labels = arg.value.list.n;
   e->labels_pos = s->pos;
   set_module_attr(e, "nn.labels", data_texts(e, e->n_labels, names));
   return true;
 }
 
-// --- Lines in branches that are not taken ------------------------------------------------------------------------------------
+// --- Lines in branches that are not taken
+// ------------------------------------------------------------------------------------
 
 // An argument whose value is written out; nothing is executed here, not even a sign.
-static bool literal_argument(Elaborator *e, const AstExpr *x, CallArg *arg)
-{
+static bool literal_argument(Elaborator *e, const AstExpr *x, CallArg *arg) {
   Value v;
   *arg = (CallArg){.pos = x->pos};
   switch (x->kind) {
-    case AST_INT: v = value_int(x->integer); break;
-    case AST_FLOAT: v = value_float(x->number); break;
-    case AST_BOOL: v = value_bool(x->boolean); break;
-    case AST_STRING: v = value_string(x->text); break;
-    case AST_UNARY: {
-      CallArg inner;
-      if (!literal_argument(e, x->unary.x, &inner) || !value_unary(e, x->pos, x->unary.op, inner.value, &v)) return false;
-      break;
-    }
-    default: return false;
+  case AST_INT: v = value_int(x->integer); break;
+  case AST_FLOAT: v = value_float(x->number); break;
+  case AST_BOOL: v = value_bool(x->boolean); break;
+  case AST_STRING: v = value_string(x->text); break;
+  case AST_UNARY: {
+    CallArg inner;
+    if (!literal_argument(e, x->unary.x, &inner) || !value_unary(e, x->pos, x->unary.op, inner.value, &v)) return false;
+    break;
+  }
+  default: return false;
   }
   arg->value = v;
   return true;
 }
 
 // The names of arguments, and the values that are written out; what a name stands for is not known here.
-static void check_written(Elaborator *e, AstPos pos, const char *of, int n_args, const AstArg *args, int n, const Option *options)
-{
+static void check_written(Elaborator *e, AstPos pos, const char *of, int n_args, const AstArg *args, int n,
+                          const Option *options) {
   bool given[GROUP_OPTIONS] = {0};
   double ignored;
   for (int k = 0, place = 0; k < n_args; k++) {
     CallArg arg;
     int i = args[k].name.text ? find_option(e, of, args[k].name.text, args[k].name.pos, n, options) : place++;
     if (i >= n) {
-      if (!args[k].name.text) elaborator_error(e, args[k].value->pos, "too many arguments to %s, which takes %d", of, n);
+      if (!args[k].name.text)
+        elaborator_error(e, args[k].value->pos, "too many arguments to %s, which takes %d", of, n);
       continue;
     }
     given[i] = true;
@@ -496,8 +536,7 @@ static void check_written(Elaborator *e, AstPos pos, const char *of, int n_args,
 }
 
 // Whose optimizer it is is not known: it may have any option that some optimizer has.
-static void check_group(Elaborator *e, const AstStmt *s)
-{
+static void check_group(Elaborator *e, const AstStmt *s) {
   int n = s->setting.n_args, n_patterns = 0;
   Option options[GROUP_OPTIONS];
   memcpy(options, group_options, sizeof options);
@@ -510,8 +549,7 @@ static void check_group(Elaborator *e, const AstStmt *s)
   else check_written(e, s->pos, "group", n - n_patterns, s->setting.args + n_patterns, GROUP_OPTIONS, options);
 }
 
-void settings_check_line(Elaborator *e, const AstStmt *s)
-{
+void settings_check_line(Elaborator *e, const AstStmt *s) {
   const char *keyword = s->setting.keyword.text;
   const AstExpr *x = s->setting.n_args == 1 && !s->setting.args[0].name.text ? s->setting.args[0].value : NULL;
   bool optimizer = strcmp(keyword, "optimizer") == 0, schedule = strcmp(keyword, "schedule") == 0;
@@ -528,15 +566,23 @@ void settings_check_line(Elaborator *e, const AstStmt *s)
     const ScheduleInfo *info = find_schedule(e, x->pos, callee);
     if (info) n = schedule_options_of(info, options);
   }
-  if (n) check_written(e, s->pos, callee, x->kind == AST_CALL ? x->call.n_args : 0, x->kind == AST_CALL ? x->call.args : NULL, n, options);
+  if (n)
+    check_written(e, s->pos, callee, x->kind == AST_CALL ? x->call.n_args : 0,
+                  x->kind == AST_CALL ? x->call.args : NULL, n, options);
 }
 
-// --- All of the section ------------------------------------------------------------------------------------------------------
+// --- All of the section
+// ------------------------------------------------------------------------------------------------------
 
-bool settings_read(Elaborator *e)
-{
-  static const struct { const char *keyword, *attribute; double otherwise, low; } counts[] = {
-    {"accumulate", "nn.accumulate", 1, 1}, {"eval_every", "nn.eval_every", 0, 0}, {"seed", "nn.seed", 0, 0}, {"patience", "nn.patience", 0, 0},
+bool settings_read(Elaborator *e) {
+  static const struct {
+    const char *keyword, *attribute;
+    double otherwise, low;
+  } counts[] = {
+      {"accumulate", "nn.accumulate", 1, 1},
+      {"eval_every", "nn.eval_every", 0, 0},
+      {"seed", "nn.seed", 0, 0},
+      {"patience", "nn.patience", 0, 0},
   };
   bool ok = read_optimizer(e), found;
   if (ok) write_groups(e);

@@ -1,24 +1,24 @@
-// The shapes in signatures: dimensions that an argument binds, or that follow from one by arithmetic ([N, 2*C] of 6 columns makes C 3), those that it must have,
-// and the conversion of element types.
+// The shapes in signatures: dimensions that an argument binds, or that follow from one by arithmetic ([N, 2*C] of 6
+// columns makes C 3), those that it must have, and the conversion of element types.
 #include <string.h>
 
 #include "compiler/elaborate_internal.h"
 
-static Variable *find_dim(Elaborator *e, const AstExpr *x)
-{
+static Variable *find_dim(Elaborator *e, const AstExpr *x) {
   if (x->kind != AST_NAME) return NULL;
   Variable *v = find_variable(e->frame, x->text);
   return v ? v : find_variable(e->globals, x->text);
 }
 
 // "[N=8, C, 28]": what the signature asks for, as far as it is known.
-static const char *describe_expected(Elaborator *e, const AstType *t)
-{
+static const char *describe_expected(Elaborator *e, const AstType *t) {
   const char *text = t->dtype ? t->dtype : "";
   for (int i = 0; i < t->n_dims; i++) {
     const AstExpr *x = t->dims[i];
     Variable *v = find_dim(e, x);
-    const char *dim = x->kind == AST_NAME ? x->text : x->kind == AST_INT ? elaborator_format(e, "%lld", (long long)x->integer) : "…";
+    const char *dim = x->kind == AST_NAME  ? x->text
+                      : x->kind == AST_INT ? elaborator_format(e, "%lld", (long long)x->integer)
+                                           : "…";
     if (v && v->value.kind == VALUE_INT) dim = elaborator_format(e, "%s=%lld", dim, (long long)v->value.i);
     text = elaborator_format(e, "%s%s%s", text, i ? ", " : "[", dim);
   }
@@ -26,35 +26,36 @@ static const char *describe_expected(Elaborator *e, const AstType *t)
 }
 
 // Mistakes in an argument are the caller's: they are reported outside the block that is being entered.
-static void argument_error(Elaborator *e, const AstItem *b, const AstParameter *p, AstPos pos, const char *expected, Value found, const char *detail)
-{
+static void argument_error(Elaborator *e, const AstItem *b, const AstParameter *p, AstPos pos, const char *expected,
+                           Value found, const char *detail) {
   Frame *inner = e->frame;
   e->frame = inner->caller;
-  elaborator_error(e, pos, "'%s' of '%s' must be %s, found %s%s", p->name.text, b->name.text, expected, value_describe(e, found), detail);
+  elaborator_error(e, pos, "'%s' of '%s' must be %s, found %s%s", p->name.text, b->name.text, expected,
+                   value_describe(e, found), detail);
   e->frame = inner;
 }
 
-// --- Axes ----------------------------------------------------------------------------------------------------------------------
+// --- Axes
+// ----------------------------------------------------------------------------------------------------------------------
 
 // Names in x that stand for no value yet; the last one found goes to *name.
-static int count_unknown(Elaborator *e, const AstExpr *x, const AstExpr **name)
-{
+static int count_unknown(Elaborator *e, const AstExpr *x, const AstExpr **name) {
   switch (x->kind) {
-    case AST_NAME:
-      if (find_dim(e, x)) return 0;
-      *name = x;
-      return 1;
-    case AST_UNARY: return count_unknown(e, x->unary.x, name);
-    case AST_BINARY: return count_unknown(e, x->binary.x, name) + count_unknown(e, x->binary.y, name);
-    default: return 0;
+  case AST_NAME:
+    if (find_dim(e, x)) return 0;
+    *name = x;
+    return 1;
+  case AST_UNARY: return count_unknown(e, x->unary.x, name);
+  case AST_BINARY: return count_unknown(e, x->binary.x, name) + count_unknown(e, x->binary.y, name);
+  default: return 0;
   }
 }
 
 static bool is_op(const AstExpr *x, const char *op) { return x->kind == AST_BINARY && strcmp(x->binary.op, op) == 0; }
 
-// Sums, differences and products tell the one unknown name in them from the size of the axis; a quotient, which is rounded, does not.
-static bool can_solve(Elaborator *e, const AstExpr *x)
-{
+// Sums, differences and products tell the one unknown name in them from the size of the axis; a quotient, which is
+// rounded, does not.
+static bool can_solve(Elaborator *e, const AstExpr *x) {
   const AstExpr *name;
   if (x->kind == AST_NAME) return true;
   if (!is_op(x, "+") && !is_op(x, "-") && !is_op(x, "*")) return false;
@@ -62,8 +63,7 @@ static bool can_solve(Elaborator *e, const AstExpr *x)
 }
 
 // x = size for the unknown name in x. *value is at least 1, or 0 where no dimension fits. False after reporting.
-static bool solve(Elaborator *e, const AstExpr *x, int64_t size, int64_t *value)
-{
+static bool solve(Elaborator *e, const AstExpr *x, int64_t size, int64_t *value) {
   const AstExpr *name;
   int64_t known;
   *value = size > 0 ? size : 0;
@@ -78,15 +78,16 @@ static bool solve(Elaborator *e, const AstExpr *x, int64_t size, int64_t *value)
 }
 
 // A dimension that the axis tells: its name, or arithmetic with one unknown name. *bound: it did.
-static bool bind_unknown(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, int axis, int64_t size, bool *bound)
-{
+static bool bind_unknown(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, int axis,
+                         int64_t size, bool *bound) {
   const AstExpr *x = p->type.dims[axis], *name;
   int64_t value;
   *bound = count_unknown(e, x, &name) == 1 && can_solve(e, x);
   if (!*bound) return true;
   if (!solve(e, x, size, &value)) return false;
   if (value < 1) {
-    argument_error(e, b, p, arg->pos, describe_expected(e, &p->type), arg->value, elaborator_format(e, ": axis %d is %lld, which no '%s' gives", axis, (long long)size, name->text));
+    argument_error(e, b, p, arg->pos, describe_expected(e, &p->type), arg->value,
+                   elaborator_format(e, ": axis %d is %lld, which no '%s' gives", axis, (long long)size, name->text));
     elaborator_note(e, x->pos, "expected here");
     return false;
   }
@@ -96,28 +97,29 @@ static bool bind_unknown(Elaborator *e, const AstItem *b, const AstParameter *p,
   return true;
 }
 
-static void note_origin(Elaborator *e, const Variable *v, const char *what)
-{
+static void note_origin(Elaborator *e, const Variable *v, const char *what) {
   elaborator_note(e, v->pos, "%s comes from %s", what, v->origin ? v->origin : "here");
 }
 
-static bool check_axis(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, int axis, int64_t size)
-{
+static bool check_axis(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, int axis,
+                       int64_t size) {
   const AstExpr *x = p->type.dims[axis];
   Variable *v = find_dim(e, x);
   int64_t expected;
   if (!eval_int(e, x, "a dimension", &expected)) return false;
   if (expected == size) return true;
-  const char *name = x->kind == AST_NAME ? elaborator_format(e, "%s = %lld", x->text, (long long)expected) : elaborator_format(e, "%lld", (long long)expected);
-  argument_error(e, b, p, arg->pos, describe_expected(e, &p->type), arg->value, elaborator_format(e, ": axis %d is %lld, not %s", axis, (long long)size, name));
+  const char *name = x->kind == AST_NAME ? elaborator_format(e, "%s = %lld", x->text, (long long)expected)
+                                         : elaborator_format(e, "%lld", (long long)expected);
+  argument_error(e, b, p, arg->pos, describe_expected(e, &p->type), arg->value,
+                 elaborator_format(e, ": axis %d is %lld, not %s", axis, (long long)size, name));
   if (v) note_origin(e, v, name);
   else elaborator_note(e, x->pos, "expected here");
   return false;
 }
 
-// The named dimension of this size, of the block if it has one, else of the file; NULL where there is none, or several. A size of 1 has no name: any axis may have it.
-static const Variable *dim_of_size(const Elaborator *e, int64_t size)
-{
+// The named dimension of this size, of the block if it has one, else of the file; NULL where there is none, or several.
+// A size of 1 has no name: any axis may have it.
+static const Variable *dim_of_size(const Elaborator *e, int64_t size) {
   const Variable *found = NULL;
   const Frame *frames[] = {e->frame, e->frame == e->globals ? NULL : e->globals};
   for (int f = 0; f < 2 && frames[f] && !found && size > 1; f++)
@@ -131,18 +133,17 @@ static const Variable *dim_of_size(const Elaborator *e, int64_t size)
 }
 
 // "f32[N=8, 4]"
-static const char *describe_shape(Elaborator *e, const NnType *t)
-{
+static const char *describe_shape(Elaborator *e, const NnType *t) {
   const char *text = elaborator_format(e, "%s[", nn_dtype_name(t->dtype));
   for (int i = 0; i < t->rank; i++) {
     const Variable *v = dim_of_size(e, t->dim[i]);
-    text = elaborator_format(e, "%s%s%s%s%lld", text, i ? ", " : "", v ? v->name : "", v ? "=" : "", (long long)t->dim[i]);
+    text = elaborator_format(e, "%s%s%s%s%lld", text, i ? ", " : "", v ? v->name : "", v ? "=" : "",
+                             (long long)t->dim[i]);
   }
   return t->rank ? elaborator_format(e, "%s]", text) : nn_dtype_name(t->dtype);
 }
 
-bool shapes_do_not_fit(Elaborator *e, AstPos pos, const char *operator, const NnType *x, const NnType *y)
-{
+bool shapes_do_not_fit(Elaborator *e, AstPos pos, const char *operator, const NnType * x, const NnType *y) {
   elaborator_error(e, pos, "shapes do not fit: %s %s %s", describe_shape(e, x), operator, describe_shape(e, y));
   elaborator_hint(e, "axes align from the right; sizes must be equal or 1");
   for (int i = 1; i <= x->rank && i <= y->rank; i++) {
@@ -155,9 +156,9 @@ bool shapes_do_not_fit(Elaborator *e, AstPos pos, const char *operator, const Nn
   return false;
 }
 
-// Unknown dimensions first, wherever they stand and for as long as one tells another; then all others, which may use them.
-static bool bind_axes(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, const NnType *type)
-{
+// Unknown dimensions first, wherever they stand and for as long as one tells another; then all others, which may use
+// them.
+static bool bind_axes(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, const NnType *type) {
   bool bound[NN_MAX_RANK] = {false};
   for (bool any = true; any;) {
     any = false;
@@ -172,11 +173,11 @@ static bool bind_axes(Elaborator *e, const AstItem *b, const AstParameter *p, co
   return true;
 }
 
-// --- Element types ---------------------------------------------------------------------------------------------------------
+// --- Element types
+// ---------------------------------------------------------------------------------------------------------
 
 // Integers become floats, or integers of another width, where the signature says so; nothing loses a fraction silently.
-static bool convert_dtype(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, MlirValue *v)
-{
+static bool convert_dtype(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, MlirValue *v) {
   NnDtype wanted, found = nn_value_type(*v).dtype;
   if (!p->type.dtype) return true;
   if (!type_dtype(e, &p->type, &wanted)) return false;
@@ -188,7 +189,8 @@ static bool convert_dtype(Elaborator *e, const AstItem *b, const AstParameter *p
   }
   if (nn_dtype_is_float(found)) {
     argument_error(e, b, p, arg->pos, describe_expected(e, &p->type), value_tensor(*v), "");
-    elaborator_hint(e, "'%s' computes in %s; cast(x, \"%s\") changes the type", b->name.text, nn_dtype_name(e->frame->precision), nn_dtype_name(wanted));
+    elaborator_hint(e, "'%s' computes in %s; cast(x, \"%s\") changes the type", b->name.text,
+                    nn_dtype_name(e->frame->precision), nn_dtype_name(wanted));
     return false;
   }
   elaborator_builder(e)->loc = location_of(e, arg->pos);
@@ -196,8 +198,7 @@ static bool convert_dtype(Elaborator *e, const AstItem *b, const AstParameter *p
   return true;
 }
 
-bool signature_bind(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, Value *value)
-{
+bool signature_bind(Elaborator *e, const AstItem *b, const AstParameter *p, const CallArg *arg, Value *value) {
   const AstType *t = &p->type;
   double number;
   NnDtype dtype;
@@ -209,7 +210,8 @@ bool signature_bind(Elaborator *e, const AstItem *b, const AstParameter *p, cons
   }
   NnType type = nn_value_type(value->tensor);
   if (type.rank != t->n_dims) {
-    argument_error(e, b, p, arg->pos, describe_expected(e, t), *value, elaborator_format(e, ": %d axes, not %d", type.rank, t->n_dims));
+    argument_error(e, b, p, arg->pos, describe_expected(e, t), *value,
+                   elaborator_format(e, ": %d axes, not %d", type.rank, t->n_dims));
     elaborator_note(e, t->pos, "declared here");
     return false;
   }

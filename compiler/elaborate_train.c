@@ -1,54 +1,63 @@
-// The train section: what is computed in a step (@train), in an evaluation (@eval) and for a prediction (@predict). The loss and the metrics are
-// expressions over the names that the data lines give; each function elaborates them again in its own mode.
+// The train section: what is computed in a step (@train), in an evaluation (@eval) and for a prediction (@predict). The
+// loss and the metrics are expressions over the names that the data lines give; each function elaborates them again in
+// its own mode.
 #include <string.h>
 
 #include "compiler/elaborate_internal.h"
 
-MlirAttribute text_attr(Elaborator *e, const char *text) { return mlirStringAttrGet(e->ctx, mlirStringRefCreateFromCString(text)); }
-MlirAttribute int_attr(Elaborator *e, int64_t value) { return mlirIntegerAttrGet(mlirIntegerTypeGet(e->ctx, 64), value); }
-MlirAttribute float_attr(Elaborator *e, double value) { return mlirFloatAttrDoubleGet(e->ctx, mlirF64TypeGet(e->ctx), value); }
+MlirAttribute text_attr(Elaborator *e, const char *text) {
+  return mlirStringAttrGet(e->ctx, mlirStringRefCreateFromCString(text));
+}
+MlirAttribute int_attr(Elaborator *e, int64_t value) {
+  return mlirIntegerAttrGet(mlirIntegerTypeGet(e->ctx, 64), value);
+}
+MlirAttribute float_attr(Elaborator *e, double value) {
+  return mlirFloatAttrDoubleGet(e->ctx, mlirF64TypeGet(e->ctx), value);
+}
 MlirAttribute bool_attr(Elaborator *e, bool value) { return mlirBoolAttrGet(e->ctx, value); }
 
-MlirNamedAttribute named_attr(Elaborator *e, const char *name, MlirAttribute value)
-{
+MlirNamedAttribute named_attr(Elaborator *e, const char *name, MlirAttribute value) {
   return mlirNamedAttributeGet(mlirIdentifierGet(e->ctx, mlirStringRefCreateFromCString(name)), value);
 }
 
-void set_module_attr(Elaborator *e, const char *name, MlirAttribute value)
-{
+void set_module_attr(Elaborator *e, const char *name, MlirAttribute value) {
   mlirOperationSetAttributeByName(mlirModuleGetOperation(e->module), mlirStringRefCreateFromCString(name), value);
 }
 
-// --- Losses and metrics ----------------------------------------------------------------------------------------------------
+// --- Losses and metrics
+// ----------------------------------------------------------------------------------------------------
 
 static bool is_keyword(const AstStmt *s, const char *keyword) { return strcmp(s->setting.keyword.text, keyword) == 0; }
 
-static bool at_top(const Elaborator *e, const AstStmt *s)
-{
+static bool at_top(const Elaborator *e, const AstStmt *s) {
   for (int i = 0; i < e->train->body.n; i++)
     if (e->train->body.stmts[i] == s) return true;
   return false;
 }
 
-// loss and metric lines are computed where they stand, among the assignments; data lines were read before; the others wait until the
-// section is executed, since group patterns need the optimizer.
-static bool exec_score(Elaborator *e, const AstStmt *s, bool is_loss)
-{
+// loss and metric lines are computed where they stand, among the assignments; data lines were read before; the others
+// wait until the section is executed, since group patterns need the optimizer.
+static bool exec_score(Elaborator *e, const AstStmt *s, bool is_loss) {
   if (s->setting.n_args != 1) return elaborator_error(e, s->pos, "'%s' needs one expression", s->setting.keyword.text);
   const AstArg *arg = &s->setting.args[0];
   Value v;
   if (!eval(e, arg->value, &v)) return false;
-  bool fits = v.kind == VALUE_TENSOR && nn_value_type(v.tensor).rank == 0 && nn_dtype_is_float(nn_value_type(v.tensor).dtype);
+  bool fits = v.kind == VALUE_TENSOR && nn_value_type(v.tensor).rank == 0 &&
+              nn_dtype_is_float(nn_value_type(v.tensor).dtype);
   if (!fits) {
-    elaborator_error(e, arg->value->pos, "a %s must be one number computed from the data, found %s", s->setting.keyword.text, value_describe(e, v));
+    elaborator_error(e, arg->value->pos, "a %s must be one number computed from the data, found %s",
+                     s->setting.keyword.text, value_describe(e, v));
     if (v.kind == VALUE_TENSOR) elaborator_hint(e, "mean(…) makes one number of a tensor");
     return false;
   }
-  const char *name = arg->name.text ? arg->name.text : arg->value->kind == AST_CALL ? arg->value->call.callee : s->setting.keyword.text;
+  const char *name = arg->name.text                 ? arg->name.text
+                     : arg->value->kind == AST_CALL ? arg->value->call.callee
+                                                    : s->setting.keyword.text;
   static const char *const log_keys[] = {"kind", "step", "epoch", "lr", "seconds"};
   for (size_t i = 0; !is_loss && i < sizeof log_keys / sizeof *log_keys; i++)
     if (strcmp(name, log_keys[i]) == 0) {
-      elaborator_error(e, arg->name.text ? arg->name.pos : arg->value->pos, "a metric cannot be named '%s': each record of the log has a number of that name", name);
+      elaborator_error(e, arg->name.text ? arg->name.pos : arg->value->pos,
+                       "a metric cannot be named '%s': each record of the log has a number of that name", name);
       elaborator_hint(e, "metric %s_value = …", name);
       return false;
     }
@@ -57,19 +66,18 @@ static bool exec_score(Elaborator *e, const AstStmt *s, bool is_loss)
   return true;
 }
 
-bool exec_setting(Elaborator *e, const AstStmt *s)
-{
+bool exec_setting(Elaborator *e, const AstStmt *s) {
   if (is_keyword(s, "loss") || is_keyword(s, "metric")) return exec_score(e, s, is_keyword(s, "loss"));
   if (is_keyword(s, "data") || is_keyword(s, "eval"))
-    return at_top(e, s) || elaborator_error(e, s->pos, "'%s' can only stand directly in train", s->setting.keyword.text);
+    return at_top(e, s) ||
+           elaborator_error(e, s->pos, "'%s' can only stand directly in train", s->setting.keyword.text);
   if (!settings_known(e, s)) return false;
   if (e->function->mode == MODE_TRAIN) PUSH(e, e->settings, e->n_settings, e->cap_settings, s);
   return true;
 }
 
 // Metrics carry the name of the function that computes them, made distinct.
-static void add_metric(Elaborator *e, const Score *s)
-{
+static void add_metric(Elaborator *e, const Score *s) {
   const Function *f = e->function;
   const char *name = s->name;
   for (int i = 0, count = 1; i < f->n_outputs; i++) {
@@ -80,16 +88,14 @@ static void add_metric(Elaborator *e, const Score *s)
   function_add_output(e, "metric", name, s->value);
 }
 
-bool train_missing_loss(Elaborator *e)
-{
+bool train_missing_loss(Elaborator *e) {
   elaborator_error(e, e->train->pos, "the train section has no loss");
   elaborator_hint(e, "loss cross_entropy(model(x), label)");
   return false;
 }
 
 // Several losses are added; each is then also shown as a metric.
-static bool add_results(Elaborator *e)
-{
+static bool add_results(Elaborator *e) {
   Function *f = e->function;
   MlirValue total = nn_null_value();
   int losses = 0;
@@ -108,8 +114,7 @@ static bool add_results(Elaborator *e)
   return true;
 }
 
-static bool build_step(Elaborator *e, const char *name, Mode mode, int n, const DataInput *inputs)
-{
+static bool build_step(Elaborator *e, const char *name, Mode mode, int n, const DataInput *inputs) {
   Function *f = function_begin(e, name, mode);
   Frame frame;
   Value ignored;
@@ -118,7 +123,9 @@ static bool build_step(Elaborator *e, const char *name, Mode mode, int n, const 
   f->builder.loc = location_of(e, e->train->pos);
   for (int i = 0; i < n; i++) {
     bool known = inputs[i].typed && !inputs[i].broken;
-    Value value = known ? value_tensor(function_add_input(e, inputs[i].name, inputs[i].type, inputs[i].whole, inputs[i].staging)) : (Value){0};
+    Value value = known ? value_tensor(
+                              function_add_input(e, inputs[i].name, inputs[i].type, inputs[i].whole, inputs[i].staging))
+                        : (Value){0};
     set_variable(e, inputs[i].name, inputs[i].pos, value)->broken = !known;
   }
   bool ok = exec_body(e, &e->train->body, &ignored, &has_value);
@@ -130,16 +137,14 @@ static bool build_step(Elaborator *e, const char *name, Mode mode, int n, const 
   return ok;
 }
 
-static const char *parameter_path(Elaborator *e, MlirOperation train, int i)
-{
+static const char *parameter_path(Elaborator *e, MlirOperation train, int i) {
   char role[32], name[512];
   if (strcmp(nn_arg_str(train, i, "nn.role", role, sizeof role, ""), "param") != 0) return NULL;
   return elaborator_format(e, "%s", nn_arg_str(train, i, "nn.name", name, sizeof name, ""));
 }
 
 // The parameters nearest to a pattern, three at most; the first ones where none is near.
-static void hint_parameters(Elaborator *e, const char *pattern)
-{
+static void hint_parameters(Elaborator *e, const char *pattern) {
   MlirOperation train = nn_module_function(e->module, "train");
   int n = (int)mlirBlockGetNumArguments(nn_function_body(train)), least = name_pattern_limit(pattern), n_listed = 0;
   const char *listed = NULL;
@@ -155,12 +160,12 @@ static void hint_parameters(Elaborator *e, const char *pattern)
       listed = listed ? elaborator_format(e, "%s, %s", listed, path) : path;
       n_listed++;
     }
-    if (listed) elaborator_hint(e, "the %s parameter%s %s", pass ? "first" : "nearest", n_listed > 1 ? "s are" : " is", listed);
+    if (listed)
+      elaborator_hint(e, "the %s parameter%s %s", pass ? "first" : "nearest", n_listed > 1 ? "s are" : " is", listed);
   }
 }
 
-static bool check_groups(Elaborator *e)
-{
+static bool check_groups(Elaborator *e) {
   bool ok = true;
   for (int i = 1; i < e->n_groups; i++) {
     if (e->groups[i].matched) continue;
@@ -171,17 +176,16 @@ static bool check_groups(Elaborator *e)
 }
 
 // Without any loss nothing tells what the data is for: its shapes are then not asked for.
-bool train_has_loss(const Elaborator *e)
-{
+bool train_has_loss(const Elaborator *e) {
   for (int i = 0; i < e->train->body.n; i++) {
     const AstStmt *s = e->train->body.stmts[i];
-    if (s->kind != AST_SETTING ? s->kind != AST_ASSIGN : is_keyword(s, "loss")) return true;   // loops and conditions may hold one
+    // loops and conditions may hold one
+    if (s->kind != AST_SETTING ? s->kind != AST_ASSIGN : is_keyword(s, "loss")) return true;
   }
   return false;
 }
 
-bool elaborate_train(Elaborator *e)
-{
+bool elaborate_train(Elaborator *e) {
   DataInput *inputs;
   int n = 0;
   Frame frame;
@@ -190,14 +194,15 @@ bool elaborate_train(Elaborator *e)
   bool ok = data_inputs(e, &n, &inputs) && data_attributes(e, n, inputs);
   frame_pop(e);
   function_discard(scratch);
-  ok = build_step(e, "train", MODE_TRAIN, n, inputs) && ok;   // also without its data: the settings have mistakes of their own
+  // also without its data: the settings have mistakes of their own
+  ok = build_step(e, "train", MODE_TRAIN, n, inputs) && ok;
   return ok && check_groups(e) && build_step(e, "eval", MODE_EVAL, n, inputs);
 }
 
-// --- Prediction --------------------------------------------------------------------------------------------------------------
+// --- Prediction
+// --------------------------------------------------------------------------------------------------------------
 
-static int main_argument(const Elaborator *e, const AstItem *model, int i)
-{
+static int main_argument(const Elaborator *e, const AstItem *model, int i) {
   int place = 0;
   for (int k = 0; e->has_main_call && model == e->main_model && k < e->n_main_args; k++) {
     const char *name = e->main_args[k].name;
@@ -206,9 +211,9 @@ static int main_argument(const Elaborator *e, const AstItem *model, int i)
   return -1;
 }
 
-// The value the model's i-th parameter has in @predict: an input for tensors, else what the train section gave. given: false for a default.
-static bool predict_argument(Elaborator *e, const AstItem *model, int i, CallArg *arg, bool *given)
-{
+// The value the model's i-th parameter has in @predict: an input for tensors, else what the train section gave. given:
+// false for a default.
+static bool predict_argument(Elaborator *e, const AstItem *model, int i, CallArg *arg, bool *given) {
   const AstParameter *p = &model->parameters[i];
   int k = main_argument(e, model, i);
   *arg = (CallArg){.name = p->name.text, .pos = p->name.pos};
@@ -229,28 +234,31 @@ static bool predict_argument(Elaborator *e, const AstItem *model, int i, CallArg
   } else if (!eval_type(e, &p->type, &type)) {
     return false;
   }
-  arg->value = value_tensor(function_add_input(e, p->name.text, type, k >= 0 && e->main_whole[k], k >= 0 ? e->main_staging[k] : NULL));
+  arg->value = value_tensor(
+      function_add_input(e, p->name.text, type, k >= 0 && e->main_whole[k], k >= 0 ? e->main_staging[k] : NULL));
   return true;
 }
 
-static void add_predictions(Elaborator *e, const AstItem *model, const Value *result)
-{
+static void add_predictions(Elaborator *e, const AstItem *model, const Value *result) {
   bool labelled = e->n_labels && model == e->main_model;
   const char *name = elaborator_format(e, "output.%s", model->name.text);
   NnType t = result->kind == VALUE_TENSOR ? nn_value_type(result->tensor) : nn_scalar(NN_F32);
   if (labelled && t.rank > 0 && t.dim[t.rank - 1] != e->n_labels)
-    elaborator_error(e, e->labels_pos, "%d labels, the last axis of '%s' has %lld classes", e->n_labels, model->name.text, (long long)t.dim[t.rank - 1]);
+    elaborator_error(e, e->labels_pos, "%d labels, the last axis of '%s' has %lld classes", e->n_labels,
+                     model->name.text, (long long)t.dim[t.rank - 1]);
   if (result->kind == VALUE_TENSOR) function_add_output(e, "output", name, value_before_widening(result->tensor));
   for (int i = 0; result->kind == VALUE_LIST && i < result->list.n; i++)
     if (result->list.items[i].kind == VALUE_TENSOR)
-      function_add_output(e, "output", elaborator_format(e, "%s.%d", name, i), value_before_widening(result->list.items[i].tensor));
+      function_add_output(e, "output", elaborator_format(e, "%s.%d", name, i),
+                          value_before_widening(result->list.items[i].tensor));
   if (e->function->n_outputs == 0)
-    elaborator_error(e, model->name.pos, "model '%s' must compute a tensor, found %s", model->name.text, value_describe(e, *result));
+    elaborator_error(e, model->name.pos, "model '%s' must compute a tensor, found %s", model->name.text,
+                     value_describe(e, *result));
 }
 
-// The model by itself, of inputs as its signature says. Owned: function_finish or function_discard. false: after reporting.
-static bool build_prediction(Elaborator *e, const AstItem *model, Function **out)
-{
+// The model by itself, of inputs as its signature says. Owned: function_finish or function_discard. false: after
+// reporting.
+static bool build_prediction(Elaborator *e, const AstItem *model, Function **out) {
   Function *f = *out = function_begin(e, "predict", MODE_PREDICT);
   CallArg *args = elaborator_alloc(e, sizeof *args * (size_t)(model->n_parameters + 1));
   Frame frame;
@@ -271,8 +279,7 @@ static bool build_prediction(Elaborator *e, const AstItem *model, Function **out
   return ok;
 }
 
-bool elaborate_predict(Elaborator *e, const AstItem *model)
-{
+bool elaborate_predict(Elaborator *e, const AstItem *model) {
   Function *f;
   bool ok = build_prediction(e, model, &f);
   if (ok) function_finish(e, f);
@@ -280,22 +287,21 @@ bool elaborate_predict(Elaborator *e, const AstItem *model)
   return ok;
 }
 
-// --- Models that nothing calls -------------------------------------------------------------------------------------------------
+// --- Models that nothing calls
+// -------------------------------------------------------------------------------------------------
 
-static bool is_constant(Elaborator *e, const AstExpr *x)
-{
+static bool is_constant(Elaborator *e, const AstExpr *x) {
   switch (x->kind) {
-    case AST_INT: return true;
-    case AST_NAME: return find_variable(e->globals, x->text) != NULL;
-    case AST_UNARY: return is_constant(e, x->unary.x);
-    case AST_BINARY: return is_constant(e, x->binary.x) && is_constant(e, x->binary.y);
-    default: return false;
+  case AST_INT: return true;
+  case AST_NAME: return find_variable(e->globals, x->text) != NULL;
+  case AST_UNARY: return is_constant(e, x->unary.x);
+  case AST_BINARY: return is_constant(e, x->binary.x) && is_constant(e, x->binary.y);
+  default: return false;
   }
 }
 
 // Every argument has a default, or a type whose sizes the file gives.
-static bool says_its_shapes(Elaborator *e, const AstItem *model)
-{
+static bool says_its_shapes(Elaborator *e, const AstItem *model) {
   for (int i = 0; i < model->n_parameters; i++) {
     const AstParameter *p = &model->parameters[i];
     if (p->otherwise) continue;
@@ -306,21 +312,20 @@ static bool says_its_shapes(Elaborator *e, const AstItem *model)
   return true;
 }
 
-static bool was_called(const Elaborator *e, const AstItem *model)
-{
+static bool was_called(const Elaborator *e, const AstItem *model) {
   for (int i = 0; i < e->n_called; i++)
     if (e->called[i] == model) return true;
   return false;
 }
 
-void elaborate_others(Elaborator *e)
-{
+void elaborate_others(Elaborator *e) {
   MlirModule module = e->module;
   e->module = mlirModuleCreateEmpty(location_of(e, (AstPos){e->file->source, 1, 1, 0}));   // for the bodies of scans
   for (int i = 0; i < e->file->n_items && !e->gave_up; i++) {
     const AstItem *model = e->file->items[i];
     Function *f;
-    if (model->kind != AST_MODEL || model == e->main_model || was_called(e, model) || !says_its_shapes(e, model)) continue;
+    if (model->kind != AST_MODEL || model == e->main_model || was_called(e, model) || !says_its_shapes(e, model))
+      continue;
     build_prediction(e, model, &f);
     function_discard(f);
   }

@@ -1,5 +1,5 @@
-// nnc fmt: files in the canonical layout, each complete or as it was. Before a file is written the new text is read again and compared with the old
-// program, so that a mistake of the formatter cannot change what a file means.
+// nnc fmt: files in the canonical layout, each complete or as it was. Before a file is written the new text is read
+// again and compared with the old program, so that a mistake of the formatter cannot change what a file means.
 #include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
@@ -18,19 +18,21 @@ static const char usage[] =
     "      --color=WHEN        auto (default), always or never\n"
     "  -h, --help              this text\n"
     "\n"
-    "Exit status: 0 done, 1 files with mistakes, or with --check files to be formatted, 2 wrong usage, 70 a bug of nnc.\n";
+    "Exit status: 0 done, 1 files with mistakes, or with --check files to be formatted, 2 wrong usage, 70 a bug of "
+    "nnc.\n";
 
-static bool write_file(Diagnostics *d, const char *path, const char *text, size_t length)
-{
+static bool write_file(Diagnostics *d, const char *path, const char *text, size_t length) {
   struct stat info;
   bool known = strcmp(path, "-") != 0 && stat(path, &info) == 0;
-  bool ok = output_write(path, text, length) && (!known || !S_ISREG(info.st_mode) || chmod(path, info.st_mode & 07777) == 0);
-  if (!ok) diag_error(d, DIAG_COMMAND_LINE, "cannot write '%s': %s", strcmp(path, "-") == 0 ? "standard output" : path, strerror(errno));
+  bool ok = output_write(path, text, length) &&
+            (!known || !S_ISREG(info.st_mode) || chmod(path, info.st_mode & 07777) == 0);
+  if (!ok)
+    diag_error(d, DIAG_COMMAND_LINE, "cannot write '%s': %s", strcmp(path, "-") == 0 ? "standard output" : path,
+               strerror(errno));
   return ok;
 }
 
-static bool format_file(const char *path, bool check, Diagnostics *d)
-{
+static bool format_file(const char *path, bool check, Diagnostics *d) {
   const char *error;
   Source *source = source_read(path, &error);
   if (!source) return diag_error(d, DIAG_COMMAND_LINE, "cannot read '%s': %s", path, error);
@@ -49,11 +51,13 @@ static bool format_file(const char *path, bool check, Diagnostics *d)
   return ok;
 }
 
-int command_fmt(int argc, char **argv)
-{
+int command_fmt(int argc, char **argv) {
   static const char *const colors[] = {"auto", "never", "always"};   // ORDER of DiagColor
   static const struct option long_options[] = {
-    {"check", no_argument, NULL, 'c'}, {"color", required_argument, NULL, 'C'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0},
+      {"check", no_argument, NULL, 'c'},
+      {"color", required_argument, NULL, 'C'},
+      {"help", no_argument, NULL, 'h'},
+      {NULL, 0, NULL, 0},
   };
   bool check = false, ok = true;
   int color = 0;

@@ -1,5 +1,6 @@
-// The one layout of .nn text. It is made from the tokens, not from the tree, so that comments, the spelling of numbers and the author's choice of
-// lines stay; between two tokens of a line the pair alone decides the space, and brackets alone decide the indentation.
+// The one layout of .nn text. It is made from the tokens, not from the tree, so that comments, the spelling of numbers
+// and the author's choice of lines stay; between two tokens of a line the pair alone decides the space, and brackets
+// alone decide the indentation.
 #include "compiler/format.h"
 
 #include <stdlib.h>
@@ -9,22 +10,23 @@
 #include "compiler/lexer.h"
 #include "compiler/pool.h"
 
-#define INDENT 4            // columns of a level, and of a line that goes on
-#define SETTING_WIDTH 9     // of the first word of a line of train ("optimizer"), so that what follows stands in one column
+#define INDENT 4   // columns of a level, and of a line that goes on
+#define SETTING_WIDTH \
+  9   // of the first word of a line of train ("optimizer"), so that what follows stands in one column
 
 // A token with what the layout needs to know of its surroundings.
 typedef struct Piece {
   Token token;
-  const char *text;         // Borrowed from the source
+  const char *text;   // Borrowed from the source
   size_t length;
-  int match;                // of a bracket: the other one, -1: none
-  int inside;               // the innermost open bracket, -1: none
-  bool breaks;              // first of its line in the layout
-  bool tall;                // of '{' and '}': the body has more than one line
-  bool unary;               // '-' of one operand
+  int match;     // of a bracket: the other one, -1: none
+  int inside;    // the innermost open bracket, -1: none
+  bool breaks;   // first of its line in the layout
+  bool tall;     // of '{' and '}': the body has more than one line
+  bool unary;    // '-' of one operand
   bool starts_statement, in_train;
-  bool is_setting;          // the keyword of a setting
-  bool tight;               // '=' without spaces
+  bool is_setting;   // the keyword of a setting
+  bool tight;        // '=' without spaces
 } Piece;
 
 typedef struct Layout {
@@ -33,38 +35,44 @@ typedef struct Layout {
   Piece *pieces;
   int n;
   FILE *out;
-  int column;               // characters written in this line
+  int column;   // characters written in this line
 } Layout;
 
-// --- Tokens ------------------------------------------------------------------------------------------------------------------
+// --- Tokens
+// ------------------------------------------------------------------------------------------------------------------
 
-static size_t offset_of(const Source *source, AstPos pos) { return source->line_start[pos.line - 1] + (size_t)pos.column - 1; }
+static size_t offset_of(const Source *source, AstPos pos) {
+  return source->line_start[pos.line - 1] + (size_t)pos.column - 1;
+}
 
-static void read_pieces(Layout *l, Diagnostics *d)
-{
+static void read_pieces(Layout *l, Diagnostics *d) {
   Lexer lexer;
   lexer_start(&lexer, l->source, d, l->pool);
   for (Token t = lexer_next(&lexer); t.kind != TOKEN_END; t = lexer_next(&lexer)) {
     l->pieces = pool_append(l->pool, l->pieces, l->n, sizeof *l->pieces);
-    l->pieces[l->n++] = (Piece){.token = t, .text = l->source->text + offset_of(l->source, t.pos), .length = lexer.at - offset_of(l->source, t.pos), .match = -1, .inside = -1};
+    l->pieces[l->n++] = (Piece){.token = t,
+                                .text = l->source->text + offset_of(l->source, t.pos),
+                                .length = lexer.at - offset_of(l->source, t.pos),
+                                .match = -1,
+                                .inside = -1};
   }
 }
 
 static bool opens(TokenKind kind) { return kind == TOKEN_LPAREN || kind == TOKEN_LBRACKET || kind == TOKEN_LBRACE; }
 static bool closes(TokenKind kind) { return kind == TOKEN_RPAREN || kind == TOKEN_RBRACKET || kind == TOKEN_RBRACE; }
 static TokenKind kind_at(const Layout *l, int i) { return i >= 0 && i < l->n ? l->pieces[i].token.kind : TOKEN_END; }
-static bool in_body(const Layout *l, int i) { return l->pieces[i].inside < 0 || kind_at(l, l->pieces[i].inside) == TOKEN_LBRACE; }
+static bool in_body(const Layout *l, int i) {
+  return l->pieces[i].inside < 0 || kind_at(l, l->pieces[i].inside) == TOKEN_LBRACE;
+}
 
 // Whether an operand stands before: then '-' has two operands and '[' is an index.
-static bool ends_operand(TokenKind kind)
-{
-  return kind == TOKEN_NAME || kind == TOKEN_INT || kind == TOKEN_FLOAT || kind == TOKEN_STRING || kind == TOKEN_TRUE || kind == TOKEN_FALSE
-      || kind == TOKEN_RPAREN || kind == TOKEN_RBRACKET || kind == TOKEN_RBRACE;
+static bool ends_operand(TokenKind kind) {
+  return kind == TOKEN_NAME || kind == TOKEN_INT || kind == TOKEN_FLOAT || kind == TOKEN_STRING || kind == TOKEN_TRUE ||
+         kind == TOKEN_FALSE || kind == TOKEN_RPAREN || kind == TOKEN_RBRACKET || kind == TOKEN_RBRACE;
 }
 
 // What lies between piece i-1 and piece i (i may be n): comments and blank lines.
-static size_t gap(const Layout *l, int i, const char **text)
-{
+static size_t gap(const Layout *l, int i, const char **text) {
   const char *start = i > 0 ? l->pieces[i - 1].text + l->pieces[i - 1].length : l->source->text;
   const char *end = i < l->n ? l->pieces[i].text : l->source->text + l->source->length;
   if (i == 0 && l->source->length >= 3 && memcmp(start, "\xef\xbb\xbf", 3) == 0) start += 3;
@@ -72,17 +80,16 @@ static size_t gap(const Layout *l, int i, const char **text)
   return (size_t)(end - start);
 }
 
-static bool has_comment(const Layout *l, int i)
-{
+static bool has_comment(const Layout *l, int i) {
   const char *text;
   size_t length = gap(l, i, &text);
   return memchr(text, '#', length) != NULL;
 }
 
-// --- What the pieces are ---------------------------------------------------------------------------------------------------------
+// --- What the pieces are
+// ---------------------------------------------------------------------------------------------------------
 
-static void match_brackets(Layout *l)
-{
+static void match_brackets(Layout *l) {
   for (int i = 0, open = -1; i < l->n; i++) {
     Piece *p = &l->pieces[i];
     if (closes(p->token.kind) && open >= 0) {
@@ -96,11 +103,11 @@ static void match_brackets(Layout *l)
 }
 
 // A semicolon at either end of a line, or before '}', says nothing.
-static void drop_semicolons(Layout *l)
-{
+static void drop_semicolons(Layout *l) {
   int n = 0;
   for (int i = 0; i < l->n; i++) {
-    bool last = i + 1 == l->n || l->pieces[i + 1].token.starts_line || kind_at(l, i + 1) == TOKEN_RBRACE || kind_at(l, i + 1) == TOKEN_SEMICOLON;
+    bool last = i + 1 == l->n || l->pieces[i + 1].token.starts_line || kind_at(l, i + 1) == TOKEN_RBRACE ||
+                kind_at(l, i + 1) == TOKEN_SEMICOLON;
     bool first = l->pieces[i].token.starts_line || (n > 0 ? l->pieces[n - 1].token.kind == TOKEN_LBRACE : true);
     if (kind_at(l, i) == TOKEN_SEMICOLON && (first || last)) {
       if (i + 1 < l->n && l->pieces[i].token.starts_line) l->pieces[i + 1].token.starts_line = true;
@@ -112,22 +119,23 @@ static void drop_semicolons(Layout *l)
 }
 
 // The last piece of what stands on the line of '{': itself, or the names of a scan up to '->'.
-static int end_of_head(const Layout *l, int open)
-{
+static int end_of_head(const Layout *l, int open) {
   int i = open + 1;
-  while (kind_at(l, i) == TOKEN_NAME || kind_at(l, i) == TOKEN_COMMA || kind_at(l, i) == TOKEN_LPAREN || kind_at(l, i) == TOKEN_RPAREN) i++;
+  while (kind_at(l, i) == TOKEN_NAME || kind_at(l, i) == TOKEN_COMMA || kind_at(l, i) == TOKEN_LPAREN ||
+         kind_at(l, i) == TOKEN_RPAREN)
+    i++;
   return kind_at(l, i) == TOKEN_ARROW ? i : open;
 }
 
-static void find_lines(Layout *l)
-{
+static void find_lines(Layout *l) {
   for (int i = 0; i < l->n; i++) l->pieces[i].breaks = i == 0 || l->pieces[i].token.starts_line;
   // '{' and 'else' stand on the line of what they belong to.
   for (int i = 1; i < l->n; i++) {
     bool joins = kind_at(l, i) == TOKEN_LBRACE || (kind_at(l, i) == TOKEN_ELSE && kind_at(l, i - 1) == TOKEN_RBRACE);
     if (joins && !has_comment(l, i)) l->pieces[i].breaks = false;
   }
-  // A body with a line break has its braces at the ends of lines of their own. From the inside out: an inner body makes the outer one tall.
+  // A body with a line break has its braces at the ends of lines of their own. From the inside out: an inner body makes
+  // the outer one tall.
   for (int i = l->n - 1; i >= 0; i--) {
     Piece *open = &l->pieces[i];
     if (open->token.kind != TOKEN_LBRACE || open->match < 0) continue;
@@ -142,27 +150,30 @@ static void find_lines(Layout *l)
   }
 }
 
-static void find_statements(Layout *l)
-{
+static void find_statements(Layout *l) {
   for (int i = 0; i < l->n; i++) {
     Piece *p = &l->pieces[i];
     TokenKind before = kind_at(l, i - 1);
     int open = p->inside;
     p->in_train = open > 0 && kind_at(l, open - 1) == TOKEN_TRAIN;
-    for (int o = open; o >= 0 && !p->in_train; o = l->pieces[o].inside) p->in_train = o > 0 && kind_at(l, o - 1) == TOKEN_TRAIN;
-    bool after_end = ends_operand(before) || before == TOKEN_SEMICOLON || before == TOKEN_LBRACE || before == TOKEN_ARROW || before == TOKEN_END;
+    for (int o = open; o >= 0 && !p->in_train; o = l->pieces[o].inside)
+      p->in_train = o > 0 && kind_at(l, o - 1) == TOKEN_TRAIN;
+    bool after_end = ends_operand(before) || before == TOKEN_SEMICOLON || before == TOKEN_LBRACE ||
+                     before == TOKEN_ARROW || before == TOKEN_END;
     // The parser's rule (docs/language.md, "Lines"): after an operator a line goes on, as it does before |>.
     bool setting_alone = i > 0 && l->pieces[i - 1].is_setting;
-    p->starts_statement = in_body(l, i) && p->token.kind != TOKEN_RBRACE && p->token.kind != TOKEN_PIPE && p->token.kind != TOKEN_LBRACE && p->token.kind != TOKEN_ELSE
-        && (before == TOKEN_SEMICOLON || before == TOKEN_LBRACE || before == TOKEN_ARROW || before == TOKEN_END || (p->token.starts_line && (after_end || setting_alone)));
-    if (p->starts_statement && p->in_train && p->token.kind == TOKEN_NAME) p->is_setting = kind_at(l, i + 1) != TOKEN_ASSIGN && kind_at(l, i + 1) != TOKEN_COMMA;
+    p->starts_statement = in_body(l, i) && p->token.kind != TOKEN_RBRACE && p->token.kind != TOKEN_PIPE &&
+                          p->token.kind != TOKEN_LBRACE && p->token.kind != TOKEN_ELSE &&
+                          (before == TOKEN_SEMICOLON || before == TOKEN_LBRACE || before == TOKEN_ARROW ||
+                           before == TOKEN_END || (p->token.starts_line && (after_end || setting_alone)));
+    if (p->starts_statement && p->in_train && p->token.kind == TOKEN_NAME)
+      p->is_setting = kind_at(l, i + 1) != TOKEN_ASSIGN && kind_at(l, i + 1) != TOKEN_COMMA;
     if (p->token.kind == TOKEN_MINUS) p->unary = !ends_operand(before) || setting_alone || p->starts_statement;
   }
 }
 
 // '=' binds tightly in arguments: inside brackets, and after the first comma of a setting that reads no data.
-static void find_assignments(Layout *l)
-{
+static void find_assignments(Layout *l) {
   int statement = -1;
   bool comma = false;
   for (int i = 0; i < l->n; i++) {
@@ -182,25 +193,30 @@ static void find_assignments(Layout *l)
   }
 }
 
-// --- Spaces ------------------------------------------------------------------------------------------------------------------
+// --- Spaces
+// ------------------------------------------------------------------------------------------------------------------
 
-static bool is_product(TokenKind kind) { return kind == TOKEN_STAR || kind == TOKEN_SLASH || kind == TOKEN_FLOORDIV || kind == TOKEN_PERCENT || kind == TOKEN_POWER; }
+static bool is_product(TokenKind kind) {
+  return kind == TOKEN_STAR || kind == TOKEN_SLASH || kind == TOKEN_FLOORDIV || kind == TOKEN_PERCENT ||
+         kind == TOKEN_POWER;
+}
 
 // 4*width, but sum(x) * y: products of names and numbers read as one word.
-static bool product_is_tight(const Layout *l, int i)
-{
+static bool product_is_tight(const Layout *l, int i) {
   TokenKind x = kind_at(l, i - 1), y = kind_at(l, i + 1), after = kind_at(l, i + 2);
-  bool simple = (x == TOKEN_NAME || x == TOKEN_INT || x == TOKEN_FLOAT) && (y == TOKEN_NAME || y == TOKEN_INT || y == TOKEN_FLOAT);
+  bool simple = (x == TOKEN_NAME || x == TOKEN_INT || x == TOKEN_FLOAT) &&
+                (y == TOKEN_NAME || y == TOKEN_INT || y == TOKEN_FLOAT);
   return simple && (y != TOKEN_NAME || (after != TOKEN_LPAREN && after != TOKEN_LBRACKET));
 }
 
 // Whether a space stands between piece i-1 and piece i when both are on one line.
-static bool space_before(const Layout *l, int i)
-{
+static bool space_before(const Layout *l, int i) {
   const Piece *p = &l->pieces[i], *q = &l->pieces[i - 1];
   TokenKind x = q->token.kind, y = p->token.kind;
   if (x == TOKEN_LBRACE || y == TOKEN_RBRACE || y == TOKEN_LBRACE) return true;
-  if (y == TOKEN_COMMA || y == TOKEN_SEMICOLON || y == TOKEN_RPAREN || y == TOKEN_RBRACKET || x == TOKEN_LPAREN || x == TOKEN_LBRACKET) return false;
+  if (y == TOKEN_COMMA || y == TOKEN_SEMICOLON || y == TOKEN_RPAREN || y == TOKEN_RBRACKET || x == TOKEN_LPAREN ||
+      x == TOKEN_LBRACKET)
+    return false;
   if (x == TOKEN_COMMA || x == TOKEN_SEMICOLON) return true;
   if (q->is_setting) return true;
   if (y == TOKEN_COLON) return false;
@@ -216,36 +232,33 @@ static bool space_before(const Layout *l, int i)
   return true;
 }
 
-// --- Writing -----------------------------------------------------------------------------------------------------------------
+// --- Writing
+// -----------------------------------------------------------------------------------------------------------------
 
-static int characters(const char *text, size_t length)
-{
+static int characters(const char *text, size_t length) {
   int n = 0;
   for (size_t i = 0; i < length; i++) n += (text[i] & 0xc0) != 0x80;
   return n;
 }
 
-static void write_text(Layout *l, const char *text, size_t length)
-{
+static void write_text(Layout *l, const char *text, size_t length) {
   fwrite(text, 1, length, l->out);
   l->column += characters(text, length);
 }
 
-static void write_spaces(Layout *l, int n)
-{
+static void write_spaces(Layout *l, int n) {
   for (int i = 0; i < n; i++) putc(' ', l->out);
   l->column += n > 0 ? n : 0;
 }
 
-static void end_line(Layout *l)
-{
+static void end_line(Layout *l) {
   putc('\n', l->out);
   l->column = 0;
 }
 
-// Indentation of the line that begins with piece i. inner[b]: that of the lines inside bracket b; outer[b]: that of its closing line.
-static int indent_of(const Layout *l, int i, const int *inner, const int *outer)
-{
+// Indentation of the line that begins with piece i. inner[b]: that of the lines inside bracket b; outer[b]: that of its
+// closing line.
+static int indent_of(const Layout *l, int i, const int *inner, const int *outer) {
   const Piece *p = &l->pieces[i];
   if (closes(p->token.kind) && p->match >= 0) return outer[p->match];
   int base = p->inside >= 0 ? inner[p->inside] : 0;
@@ -254,8 +267,7 @@ static int indent_of(const Layout *l, int i, const int *inner, const int *outer)
 }
 
 // The comments before piece i, and one blank line where there were some. A comment after code stays on its line.
-static void write_gap(Layout *l, int i, int indent)
-{
+static void write_gap(Layout *l, int i, int indent) {
   const char *text;
   size_t length = gap(l, i, &text);
   const char *end = text + length;
@@ -292,9 +304,9 @@ static void write_gap(Layout *l, int i, int indent)
   if (newlines > 1 && !first_of_body && !last_of_body) end_line(l);
 }
 
-static void write_pieces(Layout *l)
-{
-  int *inner = pool_alloc(l->pool, sizeof *inner * (size_t)(l->n + 1)), *outer = pool_alloc(l->pool, sizeof *outer * (size_t)(l->n + 1));
+static void write_pieces(Layout *l) {
+  int *inner = pool_alloc(l->pool, sizeof *inner * (size_t)(l->n + 1)),
+      *outer = pool_alloc(l->pool, sizeof *outer * (size_t)(l->n + 1));
   int line_indent = 0, statement_indent = 0;
   for (int i = 0; i < l->n; i++) {
     const Piece *p = &l->pieces[i];
@@ -305,7 +317,8 @@ static void write_pieces(Layout *l)
       write_spaces(l, line_indent = indent);
     } else if (space_before(l, i)) {
       const Piece *q = &l->pieces[i - 1];
-      bool aligned = q->starts_statement && q->breaks && q->in_train && q->token.kind == TOKEN_NAME && (q->is_setting || p->token.kind == TOKEN_ASSIGN);
+      bool aligned = q->starts_statement && q->breaks && q->in_train && q->token.kind == TOKEN_NAME &&
+                     (q->is_setting || p->token.kind == TOKEN_ASSIGN);
       int width = characters(q->text, q->length);
       write_spaces(l, aligned && width < SETTING_WIDTH ? SETTING_WIDTH - width + 1 : 1);
     }
@@ -318,25 +331,30 @@ static void write_pieces(Layout *l)
   write_gap(l, l->n, 0);
 }
 
-// --- Comments in columns -----------------------------------------------------------------------------------------------------
+// --- Comments in columns
+// -----------------------------------------------------------------------------------------------------
 
 // Strings end on their line, so that the first '#' outside of one begins the comment. length when there is none.
-static size_t code_length(const char *text, size_t length)
-{
+static size_t code_length(const char *text, size_t length) {
   bool in_string = false;
   for (size_t i = 0; i < length; i++) {
-    if (in_string && text[i] == '\\') { i++; continue; }
+    if (in_string && text[i] == '\\') {
+      i++;
+      continue;
+    }
     if (text[i] == '"') in_string = !in_string;
     if (text[i] == '#' && !in_string) return i;
   }
   return length;
 }
 
-// One line: all of it, what is before its comment, and that without the spaces at its end. Comments may hold any byte but a newline.
-typedef struct Line { size_t length, code, own; } Line;
+// One line: all of it, what is before its comment, and that without the spaces at its end. Comments may hold any byte
+// but a newline.
+typedef struct Line {
+  size_t length, code, own;
+} Line;
 
-static Line line_at(const char *text, size_t left)
-{
+static Line line_at(const char *text, size_t left) {
   const char *newline = memchr(text, '\n', left);
   Line line = {.length = newline ? (size_t)(newline - text) : left};
   line.own = line.code = code_length(text, line.length);
@@ -345,8 +363,7 @@ static Line line_at(const char *text, size_t left)
 }
 
 // Comments after code on lines that follow each other stand below each other.
-static char *align_comments(const char *text, size_t length, size_t *aligned)
-{
+static char *align_comments(const char *text, size_t length, size_t *aligned) {
   char *result = NULL;
   FILE *out = open_memstream(&result, aligned);
   if (!out) abort();
@@ -375,10 +392,10 @@ static char *align_comments(const char *text, size_t length, size_t *aligned)
   return result;
 }
 
-// --- Entry -------------------------------------------------------------------------------------------------------------------
+// --- Entry
+// -------------------------------------------------------------------------------------------------------------------
 
-char *format_source(Diagnostics *d, const Source *source, size_t *length)
-{
+char *format_source(Diagnostics *d, const Source *source, size_t *length) {
   AstFile *file = ast_parse_source(d, source, false);
   bool ok = diag_error_count(d) == 0;
   ast_free(file);
@@ -403,8 +420,7 @@ char *format_source(Diagnostics *d, const Source *source, size_t *length)
 }
 
 // The tokens one by one, without semicolons.
-static bool same_tokens(const Source *before, const Source *after, Diagnostics *d)
-{
+static bool same_tokens(const Source *before, const Source *after, Diagnostics *d) {
   Pool *pool = pool_create();
   Lexer x, y;
   lexer_start(&x, before, d, pool);
@@ -415,15 +431,16 @@ static bool same_tokens(const Source *before, const Source *after, Diagnostics *
     while (s.kind == TOKEN_SEMICOLON) s = lexer_next(&x);
     while (t.kind == TOKEN_SEMICOLON) t = lexer_next(&y);
     size_t n = x.at - offset_of(before, s.pos);
-    same = s.kind == t.kind && (s.kind == TOKEN_END || (n == y.at - offset_of(after, t.pos) && memcmp(before->text + offset_of(before, s.pos), after->text + offset_of(after, t.pos), n) == 0));
+    same = s.kind == t.kind && (s.kind == TOKEN_END || (n == y.at - offset_of(after, t.pos) &&
+                                                        memcmp(before->text + offset_of(before, s.pos),
+                                                               after->text + offset_of(after, t.pos), n) == 0));
     more = s.kind != TOKEN_END;
   }
   pool_free(pool);
   return same;
 }
 
-static char *tree_text(const Source *source, Diagnostics *d)
-{
+static char *tree_text(const Source *source, Diagnostics *d) {
   char *text = NULL;
   size_t length;
   FILE *out = open_memstream(&text, &length);
@@ -435,8 +452,7 @@ static char *tree_text(const Source *source, Diagnostics *d)
   return text;
 }
 
-bool format_same_program(const Source *before, const Source *after)
-{
+bool format_same_program(const Source *before, const Source *after) {
   char *said = NULL;
   size_t length;
   FILE *nowhere = open_memstream(&said, &length);

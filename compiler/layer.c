@@ -1,7 +1,7 @@
 // The built-in functions of the language: their table, and the binding of call arguments to signatures.
-// A signature is "name:kind=default, …". Kinds: tensor, int, float, bool, str, init, list (of anything), ints (one integer or a list), pair (one
-// integer or two), padding (one, two or four integers), number (int or float), any. A default of `none` makes the argument optional. A final "..." passes further
-// arguments on to the layer.
+// A signature is "name:kind=default, …". Kinds: tensor, int, float, bool, str, init, list (of anything), ints (one
+// integer or a list), pair (one integer or two), padding (one, two or four integers), number (int or float), any. A
+// default of `none` makes the argument optional. A final "..." passes further arguments on to the layer.
 #include "compiler/layer.h"
 #include "compiler/names.h"
 
@@ -10,88 +10,124 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROW(name, signature, parameters, doc) {#name, signature, layer_##name, doc, parameters, LAYER_AS_GIVEN}
-#define F32_ROW(name, signature, parameters, doc) {#name, signature, layer_##name, doc, parameters, LAYER_IN_F32}
-#define SCORE(name, signature, parameters, doc) {#name, signature, layer_##name, doc, parameters, LAYER_TO_F32}
+#define ROW(name, signature, parameters, doc) \
+  { #name, signature, layer_##name, doc, parameters, LAYER_AS_GIVEN }
+#define F32_ROW(name, signature, parameters, doc) \
+  { #name, signature, layer_##name, doc, parameters, LAYER_IN_F32 }
+#define SCORE(name, signature, parameters, doc) \
+  { #name, signature, layer_##name, doc, parameters, LAYER_TO_F32 }
 static const LayerInfo layers[] = {
-  ROW(linear, "x:tensor, features:int, bias:bool=true, init:init=none, bias_init:init=none, weight:tensor=none", true, "x W^T + b over the last axis."),
-  ROW(conv2d, "x:tensor, channels:int, kernel:pair=1, stride:pair=1, padding:padding=0, dilation:pair=1, groups:int=1, bias:bool=true, init:init=none, bias_init:init=none", true, "2-D convolution of x[N, C, H, W]."),
-  ROW(conv_transpose2d, "x:tensor, channels:int, kernel:pair=1, stride:pair=1, padding:padding=0, output_padding:pair=0, groups:int=1, bias:bool=true, init:init=none, bias_init:init=none", true, "Transposed convolution: makes x[N, C, H, W] larger by the stride."),
-  F32_ROW(batchnorm, "x:tensor, momentum:float=0.1, eps:float=1e-5, axis:int=1", true, "Normalises each channel over the batch; keeps running statistics for evaluation."),
-  F32_ROW(layernorm, "x:tensor, eps:float=1e-5", true, "Normalises over the last axis."),
-  F32_ROW(rmsnorm, "x:tensor, eps:float=1e-6", true, "x / sqrt(mean(x^2) + eps) over the last axis, times a learnt weight."),
-  F32_ROW(groupnorm, "x:tensor, groups:int, eps:float=1e-5", true, "Normalises each record's channels of x[N, C, ...] in groups."),
-  ROW(embedding, "indices:tensor, rows:int, features:int, init:init=none", true, "Rows of a learnt table."),
-  ROW(lstm_cell, "x:tensor, h:tensor, c:tensor, bias:bool=true, projected:bool=false, init:init=none", true, "One step of an LSTM: the next h and c, each [N, H], from x[N, D], or with projected=true from x W^T + b, [N, 4H]. Gates and parameters are those of PyTorch's LSTMCell."),
-  ROW(gru_cell, "x:tensor, h:tensor, bias:bool=true, projected:bool=false, init:init=none", true, "One step of a GRU: the next h[N, H] from x[N, D], or with projected=true from x W^T + b, [N, 3H]. Gates and parameters are those of PyTorch's GRUCell."),
-  ROW(dropout, "x:tensor, p:float=0.5", false, "Zeroes elements with probability p in training, scales the others by 1/(1-p)."),
-  ROW(maxpool, "x:tensor, kernel:pair, stride:pair=none, padding:padding=0", false, "Maximum over windows of x[N, C, H, W]; stride defaults to the kernel."),
-  ROW(avgpool, "x:tensor, kernel:pair, stride:pair=none, padding:padding=0, include_pad:bool=true", false, "Mean over windows of x[N, C, H, W]."),
-  F32_ROW(resize, "x:tensor, factor:pair, mode:str=nearest", false, "x[N, C, H, W] larger by whole factors; \"nearest\" or \"bilinear\"."),
-  ROW(relu, "x:tensor", false, "max(x, 0)"),
-  ROW(relu6, "x:tensor", false, "min(max(x, 0), 6)"),
-  F32_ROW(leaky_relu, "x:tensor, slope:float=0.01", false, "x where positive, slope x elsewhere."),
-  F32_ROW(gelu, "x:tensor, approximate:bool=false", false, "x Phi(x); approximate: the tanh form."),
-  F32_ROW(silu, "x:tensor", false, "x sigmoid(x)"),
-  F32_ROW(swiglu, "x:tensor", false, "silu(a) b, with a and b the halves of the last axis."),
-  F32_ROW(sigmoid, "x:tensor", false, "1/(1+e^-x)"),
-  F32_ROW(tanh, "x:any", false, "Hyperbolic tangent."),
-  F32_ROW(exp, "x:any", false, "e^x"),
-  F32_ROW(log, "x:any", false, "Natural logarithm."),
-  F32_ROW(sqrt, "x:any", false, "Square root."),
-  F32_ROW(rsqrt, "x:any", false, "1/sqrt(x)"),
-  ROW(abs, "x:any", false, "|x|"),
-  F32_ROW(sin, "x:any", false, "Sine."),
-  F32_ROW(cos, "x:any", false, "Cosine."),
-  F32_ROW(erf, "x:any", false, "Error function."),
-  ROW(floor, "x:any", false, "Largest integer not above x."),
-  ROW(square, "x:any", false, "x x"),
-  F32_ROW(softplus, "x:tensor", false, "log(1+e^x), without overflow."),
-  ROW(clamp, "x:tensor, low:float, high:float", false, "Limits x to [low, high]."),
-  ROW(maximum, "x:any, y:any", false, "Larger of the two."),
-  ROW(minimum, "x:any, y:any", false, "Smaller of the two."),
-  ROW(where, "condition:tensor, x:any, y:any", false, "x where the condition holds, else y."),
-  ROW(stop_gradient, "x:any", false, "x itself, as a constant for the gradient: nothing before it is trained through it."),
-  ROW(cast, "x:tensor, dtype:str", false, "To another element type."),
-  F32_ROW(sum, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Sum over axes, all by default."),
-  F32_ROW(mean, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Mean over axes, all by default."),
-  ROW(amax, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Maximum over axes, all by default."),
-  ROW(amin, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Minimum over axes, all by default."),
-  F32_ROW(var, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Population variance over axes, all by default."),
-  ROW(argmax, "x:tensor, axis:int=-1", false, "Index of the first maximum along an axis."),
-  ROW(reshape, "x:tensor, shape:ints", false, "Same elements in row-major order; one size may be -1."),
-  ROW(flatten, "x:tensor, start:int=1", false, "Joins the axes from `start` on."),
-  ROW(transpose, "x:tensor, perm:ints=none", false, "Permutes axes; the last two are swapped by default."),
-  ROW(rearrange, "x:tensor, pattern:str, ...", false, "Splits, permutes and joins axes: \"b t (h d) -> b h t d\", h=8."),
-  ROW(split, "x:tensor, parts:int, axis:int=-1", false, "Equal parts along an axis."),
-  ROW(concat, "tensors:list, axis:int=-1", false, "Joins tensors along an axis."),
-  ROW(pad, "x:tensor, low:ints, high:ints, value:float=0", false, "Adds constant elements before and after each axis."),
-  ROW(broadcast_to, "x:tensor, shape:ints", false, "Stretches axes of size 1 and adds leading ones."),
-  ROW(iota, "n:int", false, "0, 1, … n-1 as i32."),
-  ROW(full, "shape:ints, value:float", false, "A tensor of one value."),
-  ROW(len, "x:any", false, "Length of a list, or of a tensor's first axis."),
-  ROW(dims, "x:tensor", false, "The sizes of a tensor, as a list."),
-  ROW(gather, "table:tensor, indices:tensor", false, "Rows of the table."),
-  F32_ROW(segment_sum, "x:tensor, segments:tensor, count:int", false, "Row s of the result is the sum of the rows of x whose segment is s."),
-  F32_ROW(segment_mean, "x:tensor, segments:tensor, count:int", false, "The same with the mean; 0 for an empty segment."),
-  ROW(segment_max, "x:tensor, segments:tensor, count:int", false, "The same with the maximum; 0 for an empty segment."),
-  ROW(matmul, "x:tensor, y:tensor", false, "Matrix product over the last two axes."),
-  ROW(einsum, "pattern:str, ...", false, "Sum of products by index names: \"b i d, b j d -> b i j\"."),
-  F32_ROW(softmax, "x:tensor, axis:int=-1", false, "e^x normalised to sum 1 along an axis."),
-  F32_ROW(log_softmax, "x:tensor, axis:int=-1", false, "Logarithm of softmax."),
-  ROW(causal_mask, "x:tensor", false, "Makes x[.., i, j] with j > i very negative."),
-  ROW(attention, "q:tensor, k:tensor, v:tensor, heads:int=none, causal:bool=false, mask:tensor=none, scale:float=none, dropout:float=0", false, "softmax(scale q k') v over the last two axes of [B, H, T, D], or of [B, T, H D] with heads=H; scale is 1/sqrt(D) by default, mask[B, T of k] is 0 for keys not to be seen, dropout applies to the weights."),
-  F32_ROW(rope, "x:tensor, base:float=10000, interleaved:bool=false", false, "Rotary positions: turns the pairs of x[..., T, D] by angles that grow with T."),
-  SCORE(cross_entropy, "logits:tensor, labels:tensor, smoothing:float=0, weights:tensor=none", false, "Mean of -log softmax(logits)[label]; smoothing mixes in that part of all classes alike."),
-  SCORE(accuracy, "logits:tensor, labels:tensor, weights:tensor=none", false, "Part of the records whose largest logit is the label's."),
-  SCORE(mse, "x:tensor, y:tensor", false, "Mean of (x-y)^2."),
-  SCORE(binary_cross_entropy, "logits:tensor, targets:any", false, "Mean binary cross-entropy of sigmoid(logits)."),
-  ROW(training, "", false, "true while the training step is built, false for evaluation and prediction."),
-  ROW(normal, "std:number=1, mean:number=0", false, "Initialiser: normal distribution."),
-  ROW(uniform, "low:number, high:number", false, "Initialiser: uniform distribution."),
-  ROW(constant, "value:number", false, "Initialiser: one value."),
-  ROW(zeros, "", false, "Initialiser: zeros."),
-  ROW(ones, "", false, "Initialiser: ones."),
+    ROW(linear, "x:tensor, features:int, bias:bool=true, init:init=none, bias_init:init=none, weight:tensor=none", true,
+        "x W^T + b over the last axis."),
+    ROW(conv2d,
+        "x:tensor, channels:int, kernel:pair=1, stride:pair=1, padding:padding=0, dilation:pair=1, groups:int=1, "
+        "bias:bool=true, init:init=none, bias_init:init=none",
+        true, "2-D convolution of x[N, C, H, W]."),
+    ROW(conv_transpose2d,
+        "x:tensor, channels:int, kernel:pair=1, stride:pair=1, padding:padding=0, output_padding:pair=0, groups:int=1, "
+        "bias:bool=true, init:init=none, bias_init:init=none",
+        true, "Transposed convolution: makes x[N, C, H, W] larger by the stride."),
+    F32_ROW(batchnorm, "x:tensor, momentum:float=0.1, eps:float=1e-5, axis:int=1", true,
+            "Normalises each channel over the batch; keeps running statistics for evaluation."),
+    F32_ROW(layernorm, "x:tensor, eps:float=1e-5", true, "Normalises over the last axis."),
+    F32_ROW(rmsnorm, "x:tensor, eps:float=1e-6", true,
+            "x / sqrt(mean(x^2) + eps) over the last axis, times a learnt weight."),
+    F32_ROW(groupnorm, "x:tensor, groups:int, eps:float=1e-5", true,
+            "Normalises each record's channels of x[N, C, ...] in groups."),
+    ROW(embedding, "indices:tensor, rows:int, features:int, init:init=none", true, "Rows of a learnt table."),
+    ROW(lstm_cell, "x:tensor, h:tensor, c:tensor, bias:bool=true, projected:bool=false, init:init=none", true,
+        "One step of an LSTM: the next h and c, each [N, H], from x[N, D], or with projected=true from x W^T + b, [N, "
+        "4H]. Gates and parameters are those of PyTorch's LSTMCell."),
+    ROW(gru_cell, "x:tensor, h:tensor, bias:bool=true, projected:bool=false, init:init=none", true,
+        "One step of a GRU: the next h[N, H] from x[N, D], or with projected=true from x W^T + b, [N, 3H]. Gates and "
+        "parameters are those of PyTorch's GRUCell."),
+    ROW(dropout, "x:tensor, p:float=0.5", false,
+        "Zeroes elements with probability p in training, scales the others by 1/(1-p)."),
+    ROW(maxpool, "x:tensor, kernel:pair, stride:pair=none, padding:padding=0", false,
+        "Maximum over windows of x[N, C, H, W]; stride defaults to the kernel."),
+    ROW(avgpool, "x:tensor, kernel:pair, stride:pair=none, padding:padding=0, include_pad:bool=true", false,
+        "Mean over windows of x[N, C, H, W]."),
+    F32_ROW(resize, "x:tensor, factor:pair, mode:str=nearest", false,
+            "x[N, C, H, W] larger by whole factors; \"nearest\" or \"bilinear\"."),
+    ROW(relu, "x:tensor", false, "max(x, 0)"),
+    ROW(relu6, "x:tensor", false, "min(max(x, 0), 6)"),
+    F32_ROW(leaky_relu, "x:tensor, slope:float=0.01", false, "x where positive, slope x elsewhere."),
+    F32_ROW(gelu, "x:tensor, approximate:bool=false", false, "x Phi(x); approximate: the tanh form."),
+    F32_ROW(silu, "x:tensor", false, "x sigmoid(x)"),
+    F32_ROW(swiglu, "x:tensor", false, "silu(a) b, with a and b the halves of the last axis."),
+    F32_ROW(sigmoid, "x:tensor", false, "1/(1+e^-x)"),
+    F32_ROW(tanh, "x:any", false, "Hyperbolic tangent."),
+    F32_ROW(exp, "x:any", false, "e^x"),
+    F32_ROW(log, "x:any", false, "Natural logarithm."),
+    F32_ROW(sqrt, "x:any", false, "Square root."),
+    F32_ROW(rsqrt, "x:any", false, "1/sqrt(x)"),
+    ROW(abs, "x:any", false, "|x|"),
+    F32_ROW(sin, "x:any", false, "Sine."),
+    F32_ROW(cos, "x:any", false, "Cosine."),
+    F32_ROW(erf, "x:any", false, "Error function."),
+    ROW(floor, "x:any", false, "Largest integer not above x."),
+    ROW(square, "x:any", false, "x x"),
+    F32_ROW(softplus, "x:tensor", false, "log(1+e^x), without overflow."),
+    ROW(clamp, "x:tensor, low:float, high:float", false, "Limits x to [low, high]."),
+    ROW(maximum, "x:any, y:any", false, "Larger of the two."),
+    ROW(minimum, "x:any, y:any", false, "Smaller of the two."),
+    ROW(where, "condition:tensor, x:any, y:any", false, "x where the condition holds, else y."),
+    ROW(stop_gradient, "x:any", false,
+        "x itself, as a constant for the gradient: nothing before it is trained through it."),
+    ROW(cast, "x:tensor, dtype:str", false, "To another element type."),
+    F32_ROW(sum, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Sum over axes, all by default."),
+    F32_ROW(mean, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Mean over axes, all by default."),
+    ROW(amax, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Maximum over axes, all by default."),
+    ROW(amin, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Minimum over axes, all by default."),
+    F32_ROW(var, "x:tensor, axes:ints=none, keepdims:bool=false", false,
+            "Population variance over axes, all by default."),
+    ROW(argmax, "x:tensor, axis:int=-1", false, "Index of the first maximum along an axis."),
+    ROW(reshape, "x:tensor, shape:ints", false, "Same elements in row-major order; one size may be -1."),
+    ROW(flatten, "x:tensor, start:int=1", false, "Joins the axes from `start` on."),
+    ROW(transpose, "x:tensor, perm:ints=none", false, "Permutes axes; the last two are swapped by default."),
+    ROW(rearrange, "x:tensor, pattern:str, ...", false,
+        "Splits, permutes and joins axes: \"b t (h d) -> b h t d\", h=8."),
+    ROW(split, "x:tensor, parts:int, axis:int=-1", false, "Equal parts along an axis."),
+    ROW(concat, "tensors:list, axis:int=-1", false, "Joins tensors along an axis."),
+    ROW(pad, "x:tensor, low:ints, high:ints, value:float=0", false,
+        "Adds constant elements before and after each axis."),
+    ROW(broadcast_to, "x:tensor, shape:ints", false, "Stretches axes of size 1 and adds leading ones."),
+    ROW(iota, "n:int", false, "0, 1, … n-1 as i32."),
+    ROW(full, "shape:ints, value:float", false, "A tensor of one value."),
+    ROW(len, "x:any", false, "Length of a list, or of a tensor's first axis."),
+    ROW(dims, "x:tensor", false, "The sizes of a tensor, as a list."),
+    ROW(gather, "table:tensor, indices:tensor", false, "Rows of the table."),
+    F32_ROW(segment_sum, "x:tensor, segments:tensor, count:int", false,
+            "Row s of the result is the sum of the rows of x whose segment is s."),
+    F32_ROW(segment_mean, "x:tensor, segments:tensor, count:int", false,
+            "The same with the mean; 0 for an empty segment."),
+    ROW(segment_max, "x:tensor, segments:tensor, count:int", false,
+        "The same with the maximum; 0 for an empty segment."),
+    ROW(matmul, "x:tensor, y:tensor", false, "Matrix product over the last two axes."),
+    ROW(einsum, "pattern:str, ...", false, "Sum of products by index names: \"b i d, b j d -> b i j\"."),
+    F32_ROW(softmax, "x:tensor, axis:int=-1", false, "e^x normalised to sum 1 along an axis."),
+    F32_ROW(log_softmax, "x:tensor, axis:int=-1", false, "Logarithm of softmax."),
+    ROW(causal_mask, "x:tensor", false, "Makes x[.., i, j] with j > i very negative."),
+    ROW(attention,
+        "q:tensor, k:tensor, v:tensor, heads:int=none, causal:bool=false, mask:tensor=none, scale:float=none, "
+        "dropout:float=0",
+        false,
+        "softmax(scale q k') v over the last two axes of [B, H, T, D], or of [B, T, H D] with heads=H; scale is "
+        "1/sqrt(D) by default, mask[B, T of k] is 0 for keys not to be seen, dropout applies to the weights."),
+    F32_ROW(rope, "x:tensor, base:float=10000, interleaved:bool=false", false,
+            "Rotary positions: turns the pairs of x[..., T, D] by angles that grow with T."),
+    SCORE(cross_entropy, "logits:tensor, labels:tensor, smoothing:float=0, weights:tensor=none", false,
+          "Mean of -log softmax(logits)[label]; smoothing mixes in that part of all classes alike."),
+    SCORE(accuracy, "logits:tensor, labels:tensor, weights:tensor=none", false,
+          "Part of the records whose largest logit is the label's."),
+    SCORE(mse, "x:tensor, y:tensor", false, "Mean of (x-y)^2."),
+    SCORE(binary_cross_entropy, "logits:tensor, targets:any", false, "Mean binary cross-entropy of sigmoid(logits)."),
+    ROW(training, "", false, "true while the training step is built, false for evaluation and prediction."),
+    ROW(normal, "std:number=1, mean:number=0", false, "Initialiser: normal distribution."),
+    ROW(uniform, "low:number, high:number", false, "Initialiser: uniform distribution."),
+    ROW(constant, "value:number", false, "Initialiser: one value."),
+    ROW(zeros, "", false, "Initialiser: zeros."),
+    ROW(ones, "", false, "Initialiser: ones."),
 };
 #undef ROW
 #undef F32_ROW
@@ -100,8 +136,7 @@ static const LayerInfo layers[] = {
 int layer_count(void) { return (int)(sizeof layers / sizeof layers[0]); }
 const LayerInfo *layer_at(int i) { return &layers[i]; }
 
-const LayerInfo *layer_find(const char *name)
-{
+const LayerInfo *layer_find(const char *name) {
   for (int i = 0; i < layer_count(); i++)
     if (strcmp(layers[i].name, name) == 0) return &layers[i];
   return NULL;
@@ -109,25 +144,28 @@ const LayerInfo *layer_find(const char *name)
 
 // --- Signatures ------------------------------------------------------------------------------------------------------
 
-typedef struct Parameter { char name[32], kind[16], fallback[16]; } Parameter;
+typedef struct Parameter {
+  char name[32], kind[16], fallback[16];
+} Parameter;
 #define MAX_PARAMETERS 12
 
-static void copy_word(char *to, size_t size, const char *from, size_t n)
-{
+static void copy_word(char *to, size_t size, const char *from, size_t n) {
   if (n >= size) n = size - 1;
   memcpy(to, from, n);
   to[n] = 0;
 }
 
 // Splits a signature; returns the number of parameters and whether it ends in "...".
-static int parse_signature(const char *s, Parameter *out, bool *open)
-{
+static int parse_signature(const char *s, Parameter *out, bool *open) {
   int n = 0;
   *open = false;
   while (*s) {
     s += strspn(s, ", ");
     if (!*s) break;
-    if (strncmp(s, "...", 3) == 0) { *open = true; break; }
+    if (strncmp(s, "...", 3) == 0) {
+      *open = true;
+      break;
+    }
     size_t name = strcspn(s, ":");
     copy_word(out[n].name, sizeof out[n].name, s, name);
     s += name + 1;
@@ -145,8 +183,7 @@ static int parse_signature(const char *s, Parameter *out, bool *open)
   return n;
 }
 
-static Value default_value(const Parameter *p)
-{
+static Value default_value(const Parameter *p) {
   if (strcmp(p->fallback, "none") == 0) return (Value){.kind = VALUE_NONE};
   if (strcmp(p->kind, "bool") == 0) return value_bool(strcmp(p->fallback, "true") == 0);
   if (strcmp(p->kind, "float") == 0) return value_float(atof(p->fallback));
@@ -154,17 +191,16 @@ static Value default_value(const Parameter *p)
   return value_int(atoll(p->fallback));
 }
 
-static bool is_int_list(const Value *v)
-{
+static bool is_int_list(const Value *v) {
   if (v->kind != VALUE_LIST) return false;
   for (int i = 0; i < v->list.n; i++)
     if (v->list.items[i].kind != VALUE_INT) return false;
   return true;
 }
 
-// Checks an argument against its kind, converting where the language does (3 for 3.0). NULL when it fits, else what was expected.
-static const char *convert(const Parameter *p, Value *v)
-{
+// Checks an argument against its kind, converting where the language does (3 for 3.0). NULL when it fits, else what was
+// expected.
+static const char *convert(const Parameter *p, Value *v) {
   const char *kind = p->kind;
   if (strcmp(kind, "any") == 0) return NULL;
   if (strcmp(kind, "tensor") == 0) return v->kind == VALUE_TENSOR ? NULL : "a tensor";
@@ -183,24 +219,29 @@ static const char *convert(const Parameter *p, Value *v)
   if (strcmp(kind, "list") == 0) return v->kind == VALUE_LIST ? NULL : "a list";
   bool one = v->kind == VALUE_INT;
   if (strcmp(kind, "ints") == 0) return one || is_int_list(v) ? NULL : "an integer or a list of integers";
-  if (strcmp(kind, "pair") == 0) return one || (is_int_list(v) && v->list.n == 2) ? NULL : "an integer or a list of two";
+  if (strcmp(kind, "pair") == 0)
+    return one || (is_int_list(v) && v->list.n == 2) ? NULL : "an integer or a list of two";
   if (strcmp(kind, "padding") == 0)
     return one || (is_int_list(v) && (v->list.n == 2 || v->list.n == 4)) ? NULL : "an integer or a list of two or four";
   return "nothing";   // a signature of ours with an unknown kind
 }
 
-static void hint_nearest(Elaborator *e, const LayerInfo *info, const char *name, int n, const Parameter *p)
-{
+static void hint_nearest(Elaborator *e, const LayerInfo *info, const char *name, int n, const Parameter *p) {
   NameSearch nearest = name_search(name);
   for (int i = 0; i < n; i++) name_consider(&nearest, p[i].name);
   if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
   else elaborator_hint(e, "%s(%s)", info->name, info->signature);
 }
 
-typedef struct Binding { Parameter parameter[MAX_PARAMETERS]; Value value[MAX_PARAMETERS]; AstPos pos[MAX_PARAMETERS]; bool given[MAX_PARAMETERS]; int n; } Binding;
+typedef struct Binding {
+  Parameter parameter[MAX_PARAMETERS];
+  Value value[MAX_PARAMETERS];
+  AstPos pos[MAX_PARAMETERS];
+  bool given[MAX_PARAMETERS];
+  int n;
+} Binding;
 
-static bool bind_one(Elaborator *e, const LayerInfo *info, Binding *b, int i, const CallArg *arg, bool values)
-{
+static bool bind_one(Elaborator *e, const LayerInfo *info, Binding *b, int i, const CallArg *arg, bool values) {
   if (b->given[i]) return elaborator_error(e, arg->pos, "'%s' is given twice to %s", b->parameter[i].name, info->name);
   Value v = arg->value;
   b->given[i] = true;   // also when it does not fit: one message is enough
@@ -213,16 +254,16 @@ static bool bind_one(Elaborator *e, const LayerInfo *info, Binding *b, int i, co
   return true;
 }
 
-static int parameter_index(const Binding *b, const char *name)
-{
+static int parameter_index(const Binding *b, const char *name) {
   for (int i = 0; i < b->n; i++)
     if (strcmp(b->parameter[i].name, name) == 0) return i;
   return -1;
 }
 
-// Arguments to parameters and, where the signature is open, to `extra`. values false: names and numbers of arguments alone.
-static bool bind_all(Elaborator *e, const LayerInfo *info, Binding *b, bool values, AstPos pos, int n_args, const CallArg *args, int *n_extra, CallArg *extra)
-{
+// Arguments to parameters and, where the signature is open, to `extra`. values false: names and numbers of arguments
+// alone.
+static bool bind_all(Elaborator *e, const LayerInfo *info, Binding *b, bool values, AstPos pos, int n_args,
+                     const CallArg *args, int *n_extra, CallArg *extra) {
   bool open, ok = true;
   int place = 0;
   b->n = parse_signature(info->signature, b->parameter, &open);
@@ -236,7 +277,8 @@ static bool bind_all(Elaborator *e, const LayerInfo *info, Binding *b, bool valu
       ok = elaborator_error(e, args[k].name_pos, "%s has no argument '%s'", info->name, args[k].name);
       hint_nearest(e, info, args[k].name, b->n, b->parameter);
     } else {
-      return elaborator_error(e, args[k].pos, "too many arguments to %s, which takes %d: %s", info->name, b->n, info->signature);
+      return elaborator_error(e, args[k].pos, "too many arguments to %s, which takes %d: %s", info->name, b->n,
+                              info->signature);
     }
   }
   if (!ok) return false;   // a misspelt argument is not also a missing one
@@ -253,8 +295,7 @@ static bool bind_all(Elaborator *e, const LayerInfo *info, Binding *b, bool valu
   return ok;
 }
 
-bool layer_call(Elaborator *e, const LayerInfo *info, AstPos pos, int n_args, const CallArg *args, Value *result)
-{
+bool layer_call(Elaborator *e, const LayerInfo *info, AstPos pos, int n_args, const CallArg *args, Value *result) {
   Binding b = {0};
   CallArg *extra = elaborator_alloc(e, sizeof *extra * (size_t)(n_args + 1));
   int n_extra = 0;
@@ -263,15 +304,15 @@ bool layer_call(Elaborator *e, const LayerInfo *info, AstPos pos, int n_args, co
   return layer_run(&call, b.n, result);
 }
 
-void layer_check_arguments(Elaborator *e, const LayerInfo *info, AstPos pos, int n_args, const CallArg *args)
-{
+void layer_check_arguments(Elaborator *e, const LayerInfo *info, AstPos pos, int n_args, const CallArg *args) {
   Binding b = {0};
   CallArg *extra = elaborator_alloc(e, sizeof *extra * (size_t)(n_args + 1));
   int n_extra = 0;
   bind_all(e, info, &b, false, pos, n_args, args, &n_extra, extra);
 }
 
-// --- Access to bound arguments -----------------------------------------------------------------------------------------
+// --- Access to bound arguments
+// -----------------------------------------------------------------------------------------
 
 MlirValue layer_tensor(const LayerCall *c, int i) { return c->arg[i].tensor; }
 int64_t layer_int(const LayerCall *c, int i) { return c->arg[i].i; }
@@ -280,29 +321,34 @@ bool layer_bool(const LayerCall *c, int i) { return c->arg[i].b; }
 bool layer_given(const LayerCall *c, int i) { return c->arg[i].kind != VALUE_NONE; }
 const char *layer_string(const LayerCall *c, int i) { return layer_given(c, i) ? c->arg[i].s : NULL; }
 
-int layer_ints(const LayerCall *c, int i, int64_t *out, int max)
-{
+int layer_ints(const LayerCall *c, int i, int64_t *out, int max) {
   const Value *v = &c->arg[i];
-  if (v->kind == VALUE_INT) { out[0] = v->i; return 1; }
-  if (v->list.n > max) { layer_arg_error(c, i, "at most %d integers are possible here, found %d", max, v->list.n); return -1; }
+  if (v->kind == VALUE_INT) {
+    out[0] = v->i;
+    return 1;
+  }
+  if (v->list.n > max) {
+    layer_arg_error(c, i, "at most %d integers are possible here, found %d", max, v->list.n);
+    return -1;
+  }
   for (int k = 0; k < v->list.n; k++) out[k] = v->list.items[k].i;
   return v->list.n;
 }
 
-void layer_pair(const LayerCall *c, int i, int64_t out[2])
-{
+void layer_pair(const LayerCall *c, int i, int64_t out[2]) {
   if (layer_ints(c, i, out, 2) == 1) out[1] = out[0];
 }
 
-void layer_padding(const LayerCall *c, int i, int64_t out[4])
-{
+void layer_padding(const LayerCall *c, int i, int64_t out[4]) {
   int n = layer_ints(c, i, out, 4);
   if (n == 1) out[1] = out[2] = out[3] = out[0];
-  if (n == 2) { out[2] = out[3] = out[1]; out[1] = out[0]; }
+  if (n == 2) {
+    out[2] = out[3] = out[1];
+    out[1] = out[0];
+  }
 }
 
-bool layer_axis(const LayerCall *c, int i, int rank, int64_t *out)
-{
+bool layer_axis(const LayerCall *c, int i, int rank, int64_t *out) {
   int64_t axis = c->arg[i].i;
   if (axis < -rank || axis >= rank)
     return layer_arg_error(c, i, "axis %lld is outside a tensor of %d axes", (long long)axis, rank);
@@ -310,8 +356,7 @@ bool layer_axis(const LayerCall *c, int i, int rank, int64_t *out)
   return true;
 }
 
-int layer_axes(const LayerCall *c, int i, const NnType *type, int64_t *out)
-{
+int layer_axes(const LayerCall *c, int i, const NnType *type, int64_t *out) {
   bool used[NN_MAX_RANK] = {false};
   if (!layer_given(c, i)) {
     for (int k = 0; k < type->rank; k++) out[k] = k;
@@ -326,7 +371,10 @@ int layer_axes(const LayerCall *c, int i, const NnType *type, int64_t *out)
       layer_arg_error(c, i, "axis %lld is outside a tensor of %d axes", (long long)given[k], type->rank);
       return -1;
     }
-    if (used[axis]) { layer_arg_error(c, i, "axis %lld is given twice", (long long)given[k]); return -1; }
+    if (used[axis]) {
+      layer_arg_error(c, i, "axis %lld is given twice", (long long)given[k]);
+      return -1;
+    }
     used[axis] = true;
   }
   for (int k = 0; k < type->rank; k++)
@@ -335,8 +383,7 @@ int layer_axes(const LayerCall *c, int i, const NnType *type, int64_t *out)
 }
 
 // Of argument i, in the signature of the table, "kernel:pair, stride:pair=1".
-static const char *argument_name(const LayerCall *c, int i, int *length)
-{
+static const char *argument_name(const LayerCall *c, int i, int *length) {
   const char *name = c->info->signature;
   for (; i > 0; i--) name += strcspn(name, ",") + 1;
   name += strspn(name, " ");
@@ -346,8 +393,7 @@ static const char *argument_name(const LayerCall *c, int i, int *length)
 
 static bool begins_with(const char *text, const char *start) { return strncmp(text, start, strlen(start)) == 0; }
 
-bool layer_error(const LayerCall *c, const char *format, ...)
-{
+bool layer_error(const LayerCall *c, const char *format, ...) {
   va_list args;
   char text[NN_ERROR_SIZE];
   va_start(args, format);
@@ -356,8 +402,7 @@ bool layer_error(const LayerCall *c, const char *format, ...)
   return elaborator_error(c->e, c->pos, "%s: %s", c->info->name, text);
 }
 
-bool layer_arg_error(const LayerCall *c, int i, const char *format, ...)
-{
+bool layer_arg_error(const LayerCall *c, int i, const char *format, ...) {
   va_list args;
   char text[NN_ERROR_SIZE];
   int length = 0;
@@ -366,25 +411,23 @@ bool layer_arg_error(const LayerCall *c, int i, const char *format, ...)
   va_start(args, format);
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
-  return predicate ? elaborator_error(c->e, c->arg_pos[i], "%s: '%.*s' %s", c->info->name, length, name, text) : elaborator_error(c->e, c->arg_pos[i], "%s: %s", c->info->name, text);
+  return predicate ? elaborator_error(c->e, c->arg_pos[i], "%s: '%.*s' %s", c->info->name, length, name, text)
+                   : elaborator_error(c->e, c->arg_pos[i], "%s: %s", c->info->name, text);
 }
 
-bool layer_not_negative(const LayerCall *c, int i)
-{
+bool layer_not_negative(const LayerCall *c, int i) {
   return layer_float(c, i) >= 0 || layer_arg_error(c, i, "must not be negative, found %g", layer_float(c, i));
 }
 
 // --- Small builders that several layers share -----------------------------------------------------------------------
 
-MlirValue layer_float_tensor(const LayerCall *c, int i)
-{
+MlirValue layer_float_tensor(const LayerCall *c, int i) {
   MlirValue x = layer_tensor(c, i);
   return nn_dtype_is_float(nn_value_type(x).dtype) ? x : nn_cast(c->b, x, elaborator_dtype(c->e));
 }
 
-MlirOperation layer_build(const LayerCall *c, NnOp op, int n, const MlirValue *operands, int n_attrs, const NnAttr *attrs,
-                          const NnType *asked)
-{
+MlirOperation layer_build(const LayerCall *c, NnOp op, int n, const MlirValue *operands, int n_attrs,
+                          const NnAttr *attrs, const NnType *asked) {
   MlirOperation made = nn_build(c->b, op, n, operands, n_attrs, attrs, asked);
   if (mlirOperationIsNull(made)) {
     const char *detail = strstr(c->b->error, ": ");   // after the op's own name
@@ -394,43 +437,38 @@ MlirOperation layer_build(const LayerCall *c, NnOp op, int n, const MlirValue *o
   for (intptr_t i = 0; i < mlirOperationGetNumResults(made); i++) {
     NnType t = nn_value_type(mlirOperationGetResult(made, i));
     if (nn_type_is_representable(&t)) continue;
-    layer_error(c, "the result %s has more than 2^40 elements", value_describe(c->e, value_tensor(mlirOperationGetResult(made, i))));
+    layer_error(c, "the result %s has more than 2^40 elements",
+                value_describe(c->e, value_tensor(mlirOperationGetResult(made, i))));
     return nn_null_operation();
   }
   return made;
 }
 
-MlirValue layer_product(const LayerCall *c, MlirValue x, MlirValue weight)
-{
+MlirValue layer_product(const LayerCall *c, MlirValue x, MlirValue weight) {
   NnAttr attrs[] = {NN_BOOL("transpose_a", false), NN_BOOL("transpose_b", true)};
   MlirOperation product = layer_build(c, NN_OP_matmul, 2, (MlirValue[]){x, weight}, 2, attrs, NULL);
   return mlirOperationIsNull(product) ? nn_null_value() : mlirOperationGetResult(product, 0);
 }
 
-bool layer_return(Value *result, MlirValue v)
-{
+bool layer_return(Value *result, MlirValue v) {
   *result = value_tensor(v);
   return true;
 }
 
-MlirValue layer_broadcast_along(NnBuilder *b, MlirValue v, NnType to, int64_t axis)
-{
+MlirValue layer_broadcast_along(NnBuilder *b, MlirValue v, NnType to, int64_t axis) {
   to.dtype = nn_value_type(v).dtype;
   return nn_broadcast(b, v, to, &axis);
 }
 
-MlirValue layer_add_along(NnBuilder *b, MlirValue x, MlirValue v, int64_t axis)
-{
+MlirValue layer_add_along(NnBuilder *b, MlirValue x, MlirValue v, int64_t axis) {
   return nn_binary(b, NN_OP_add, x, layer_broadcast_along(b, v, nn_value_type(x), axis));
 }
 
-MlirValue layer_scale(NnBuilder *b, MlirValue x, double factor)
-{
+MlirValue layer_scale(NnBuilder *b, MlirValue x, double factor) {
   return nn_binary(b, NN_OP_mul, x, nn_constant_like(b, x, factor));
 }
 
-MlirValue layer_mean_of(NnBuilder *b, MlirValue x, int n_axes, const int64_t *axes)
-{
+MlirValue layer_mean_of(NnBuilder *b, MlirValue x, int n_axes, const int64_t *axes) {
   NnType t = nn_value_type(x);
   double count = 1;
   for (int i = 0; i < n_axes; i++) count *= (double)t.dim[axes[i]];

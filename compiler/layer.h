@@ -1,4 +1,5 @@
-// Private to layer*.c: access to bound arguments, and the functions of each family. One row per layer in layer.c's table.
+// Private to layer*.c: access to bound arguments, and the functions of each family. One row per layer in layer.c's
+// table.
 #ifndef NNC_COMPILER_LAYER_H
 #define NNC_COMPILER_LAYER_H
 
@@ -9,24 +10,25 @@ MlirValue layer_tensor(const LayerCall *c, int i);
 int64_t layer_int(const LayerCall *c, int i);
 double layer_float(const LayerCall *c, int i);
 bool layer_bool(const LayerCall *c, int i);
-const char *layer_string(const LayerCall *c, int i);      // NULL when none
-bool layer_given(const LayerCall *c, int i);              // false: VALUE_NONE
-void layer_pair(const LayerCall *c, int i, int64_t out[2]);       // 3 or [3, 5]
-void layer_padding(const LayerCall *c, int i, int64_t out[4]);    // p, [h, w] or [top, bottom, left, right]
+const char *layer_string(const LayerCall *c, int i);             // NULL when none
+bool layer_given(const LayerCall *c, int i);                     // false: VALUE_NONE
+void layer_pair(const LayerCall *c, int i, int64_t out[2]);      // 3 or [3, 5]
+void layer_padding(const LayerCall *c, int i, int64_t out[4]);   // p, [h, w] or [top, bottom, left, right]
 // A list of integers (or one); count, or -1 after reporting.
 int layer_ints(const LayerCall *c, int i, int64_t *out, int max);
 // Axes given as one or a list, negative from the end, all when none: sorted and distinct. Count, -1 after reporting.
 int layer_axes(const LayerCall *c, int i, const NnType *type, int64_t *out);
 bool layer_axis(const LayerCall *c, int i, int rank, int64_t *out);
-bool layer_error(const LayerCall *c, const char *format, ...) __attribute__((format(printf, 2, 3)));            // at the call
-bool layer_arg_error(const LayerCall *c, int i, const char *format, ...) __attribute__((format(printf, 3, 4))); // at the argument; what begins with "must", "is" or "has" is said of it by name
-bool layer_not_negative(const LayerCall *c, int i);   // a float argument; reports
+// At the call, and at an argument: what begins with "must", "is" or "has" is said of it by name.
+bool layer_error(const LayerCall *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool layer_arg_error(const LayerCall *c, int i, const char *format, ...) __attribute__((format(printf, 3, 4)));
+bool layer_not_negative(const LayerCall *c, int i);        // a float argument; reports
 bool layer_run(LayerCall *c, int n_args, Value *result);   // info->fn, with narrow arguments as the row says
 // The tensor as the float type of the program; integers are cast.
 MlirValue layer_float_tensor(const LayerCall *c, int i);
 // Builds an op, turning a refusal of its shape rule into a diagnostic. Null operation after reporting.
-MlirOperation layer_build(const LayerCall *c, NnOp op, int n, const MlirValue *operands, int n_attrs, const NnAttr *attrs,
-                          const NnType *asked);
+MlirOperation layer_build(const LayerCall *c, NnOp op, int n, const MlirValue *operands, int n_attrs,
+                          const NnAttr *attrs, const NnType *asked);
 MlirValue layer_product(const LayerCall *c, MlirValue x, MlirValue weight);   // x weight^T; null after reporting
 bool layer_return(Value *result, MlirValue v);
 // x + v with v along `axis` of x.
@@ -35,16 +37,17 @@ MlirValue layer_broadcast_along(NnBuilder *b, MlirValue v, NnType to, int64_t ax
 MlirValue layer_scale(NnBuilder *b, MlirValue x, double factor);
 MlirValue layer_mean_of(NnBuilder *b, MlirValue x, int n_axes, const int64_t *axes);
 
+// clang-format off
 #define LAYER_FUNCTIONS(X) \
-  X(linear) X(conv2d) X(batchnorm) X(layernorm) X(embedding) X(dropout) X(maxpool) X(avgpool) \
-  X(relu) X(relu6) X(leaky_relu) X(gelu) X(silu) X(sigmoid) X(tanh) X(exp) X(log) X(sqrt) X(rsqrt) X(abs) X(sin) X(cos) X(erf) \
-  X(floor) X(square) X(softplus) X(clamp) X(maximum) X(minimum) X(where) X(stop_gradient) X(cast) \
-  X(sum) X(mean) X(amax) X(amin) X(var) X(argmax) \
-  X(reshape) X(flatten) X(transpose) X(rearrange) X(split) X(concat) X(pad) X(broadcast_to) X(iota) X(full) X(len) X(dims) \
-  X(gather) X(matmul) X(einsum) X(softmax) X(log_softmax) X(causal_mask) X(attention) \
-  X(cross_entropy) X(accuracy) X(mse) X(binary_cross_entropy) \
-  X(rmsnorm) X(groupnorm) X(rope) X(lstm_cell) X(gru_cell) X(swiglu) X(conv_transpose2d) X(resize) X(segment_sum) X(segment_mean) X(segment_max) X(training) \
-  X(normal) X(uniform) X(constant) X(zeros) X(ones)
+  X(linear) X(conv2d) X(batchnorm) X(layernorm) X(embedding) X(dropout) X(maxpool) X(avgpool) X(relu) X(relu6) \
+  X(leaky_relu) X(gelu) X(silu) X(sigmoid) X(tanh) X(exp) X(log) X(sqrt) X(rsqrt) X(abs) X(sin) X(cos) X(erf) \
+  X(floor) X(square) X(softplus) X(clamp) X(maximum) X(minimum) X(where) X(stop_gradient) X(cast) X(sum) X(mean) \
+  X(amax) X(amin) X(var) X(argmax) X(reshape) X(flatten) X(transpose) X(rearrange) X(split) X(concat) X(pad) \
+  X(broadcast_to) X(iota) X(full) X(len) X(dims) X(gather) X(matmul) X(einsum) X(softmax) X(log_softmax) \
+  X(causal_mask) X(attention) X(cross_entropy) X(accuracy) X(mse) X(binary_cross_entropy) X(rmsnorm) X(groupnorm) \
+  X(rope) X(lstm_cell) X(gru_cell) X(swiglu) X(conv_transpose2d) X(resize) X(segment_sum) X(segment_mean) \
+  X(segment_max) X(training) X(normal) X(uniform) X(constant) X(zeros) X(ones)
+// clang-format on
 #define X(name) bool layer_##name(LayerCall *c, Value *result);
 LAYER_FUNCTIONS(X)
 #undef X

@@ -1,5 +1,6 @@
-// rearrange and einsum: layers whose argument is a pattern of axis names. A pattern becomes transposes and reshapes, and for einsum a matrix
-// product in the form that moves the fewest elements; products without a summed index become a multiplication and a sum.
+// rearrange and einsum: layers whose argument is a pattern of axis names. A pattern becomes transposes and reshapes,
+// and for einsum a matrix product in the form that moves the fewest elements; products without a summed index become a
+// multiplication and a sum.
 #include "compiler/layer.h"
 
 #include <ctype.h>
@@ -7,23 +8,28 @@
 
 #define MAX_NAMES 32
 #define MAX_OPERANDS 16
-#define UNIT (-1)      // the axis "1" of a rearrange pattern
+#define UNIT (-1)   // the axis "1" of a rearrange pattern
 
 // One side of a pattern: groups (axes of the tensor) of names.
-typedef struct Axes { int n; int id[NN_MAX_RANK]; } Axes;
-typedef struct Side { int n_groups; Axes group[NN_MAX_RANK]; } Side;
+typedef struct Axes {
+  int n;
+  int id[NN_MAX_RANK];
+} Axes;
+typedef struct Side {
+  int n_groups;
+  Axes group[NN_MAX_RANK];
+} Side;
 
 typedef struct Pattern {
   const LayerCall *c;
-  int arg;                                  // argument that holds the pattern, for messages
-  int n;                                    // distinct names
+  int arg;   // argument that holds the pattern, for messages
+  int n;     // distinct names
   const char *name[MAX_NAMES];
-  int64_t size[MAX_NAMES];                  // 0: not known yet
-  int from[MAX_NAMES];                      // einsum: operand that fixed the size
+  int64_t size[MAX_NAMES];   // 0: not known yet
+  int from[MAX_NAMES];       // einsum: operand that fixed the size
 } Pattern;
 
-static int intern(Pattern *p, const char *s, size_t length)
-{
+static int intern(Pattern *p, const char *s, size_t length) {
   for (int i = 0; i < p->n; i++)
     if (strlen(p->name[i]) == length && memcmp(p->name[i], s, length) == 0) return i;
   if (p->n == MAX_NAMES) {
@@ -35,12 +41,14 @@ static int intern(Pattern *p, const char *s, size_t length)
 }
 
 // axes = { name | "1" | "(" { name } ")" }, up to `end`. Without `groups` only names.
-static bool parse_side(Pattern *p, const char *s, const char *end, bool groups, Side *side)
-{
+static bool parse_side(Pattern *p, const char *s, const char *end, bool groups, Side *side) {
   bool inside = false;
   side->n_groups = 0;
   while (s < end) {
-    if (isspace((unsigned char)*s)) { s++; continue; }
+    if (isspace((unsigned char)*s)) {
+      s++;
+      continue;
+    }
     if (groups && *s == (inside ? ')' : '(')) {
       if (!inside) {
         if (side->n_groups == NN_MAX_RANK) return layer_arg_error(p->c, p->arg, "more than %d axes", NN_MAX_RANK);
@@ -52,7 +60,8 @@ static bool parse_side(Pattern *p, const char *s, const char *end, bool groups, 
     }
     size_t length = 0;
     while (s + length < end && (isalnum((unsigned char)s[length]) || s[length] == '_')) length++;
-    if (length == 0) return layer_arg_error(p->c, p->arg, "unexpected '%c' in the pattern", isprint((unsigned char)*s) ? *s : '?');
+    if (length == 0)
+      return layer_arg_error(p->c, p->arg, "unexpected '%c' in the pattern", isprint((unsigned char)*s) ? *s : '?');
     bool unit = groups && length == 1 && *s == '1';
     if (!unit && isdigit((unsigned char)*s))
       return layer_arg_error(p->c, p->arg, "'%.*s' is not an axis name", (int)length, s);
@@ -71,8 +80,7 @@ static bool parse_side(Pattern *p, const char *s, const char *end, bool groups, 
 }
 
 // All names of a side in order; each may appear once.
-static bool flat_names(Pattern *p, const Side *side, const char *where, Axes *out)
-{
+static bool flat_names(Pattern *p, const Side *side, const char *where, Axes *out) {
   unsigned seen = 0;
   out->n = 0;
   for (int g = 0; g < side->n_groups; g++) {
@@ -88,15 +96,13 @@ static bool flat_names(Pattern *p, const Side *side, const char *where, Axes *ou
   return true;
 }
 
-static unsigned mask_of(const Axes *a)
-{
+static unsigned mask_of(const Axes *a) {
   unsigned mask = 0;
   for (int i = 0; i < a->n; i++) mask |= 1u << a->id[i];
   return mask;
 }
 
-static const char *find_arrow(const Pattern *p, const char *text)
-{
+static const char *find_arrow(const Pattern *p, const char *text) {
   const char *arrow = strstr(text, "->");
   if (!arrow) {
     layer_arg_error(p->c, p->arg, "the pattern has no '->'");
@@ -105,33 +111,35 @@ static const char *find_arrow(const Pattern *p, const char *text)
   return arrow;
 }
 
-static MlirValue reshape_to(const LayerCall *c, MlirValue x, int rank, const int64_t *dim)
-{
+static MlirValue reshape_to(const LayerCall *c, MlirValue x, int rank, const int64_t *dim) {
   NnType from = nn_value_type(x), to = nn_type(from.dtype, rank, dim);
   return nn_type_equal(&from, &to) ? x : nn_reshape(c->b, x, rank, dim);
 }
 
 // x has axes `from`; the result has the same axes in the order of `to`.
-static MlirValue permute_to(const LayerCall *c, MlirValue x, const Axes *from, const Axes *to)
-{
+static MlirValue permute_to(const LayerCall *c, MlirValue x, const Axes *from, const Axes *to) {
   int64_t perm[NN_MAX_RANK];
   bool identity = true;
   for (int i = 0; i < to->n; i++)
     for (int k = 0; k < from->n; k++)
-      if (from->id[k] == to->id[i]) { perm[i] = k; identity = identity && k == i; }
+      if (from->id[k] == to->id[i]) {
+        perm[i] = k;
+        identity = identity && k == i;
+      }
   return identity ? x : nn_transpose(c->b, x, perm);
 }
 
-// --- rearrange ---------------------------------------------------------------------------------------------------------
+// --- rearrange
+// ---------------------------------------------------------------------------------------------------------
 
-static bool rearrange_sizes(Pattern *p, const NnType *t, const Side *left)
-{
+static bool rearrange_sizes(Pattern *p, const NnType *t, const Side *left) {
   const LayerCall *c = p->c;
   for (int k = 0; k < c->n_extra; k++) {
     const CallArg *a = &c->extra[k];
     if (!a->name) return elaborator_error(c->e, a->pos, "rearrange: sizes are given by name, as in h=8");
     if (a->value.kind != VALUE_INT || a->value.i < 1)
-      return elaborator_error(c->e, a->pos, "rearrange: the size of '%s' must be a positive integer, found %s", a->name, value_describe(c->e, a->value));
+      return elaborator_error(c->e, a->pos, "rearrange: the size of '%s' must be a positive integer, found %s", a->name,
+                              value_describe(c->e, a->value));
     int id = 0;
     while (id < p->n && strcmp(p->name[id], a->name) != 0) id++;
     if (id == p->n) return elaborator_error(c->e, a->pos, "rearrange: the pattern has no axis '%s'", a->name);
@@ -150,28 +158,31 @@ static bool rearrange_sizes(Pattern *p, const NnType *t, const Side *left)
       }
       if (p->size[id] == 0) unknown = id;
       else if (rest % p->size[id])
-        return layer_arg_error(c, p->arg, "'%s' = %lld does not divide axis %d of %s", p->name[id], (long long)p->size[id], g,
-                               value_describe(c->e, c->arg[0]));
+        return layer_arg_error(c, p->arg, "'%s' = %lld does not divide axis %d of %s", p->name[id],
+                               (long long)p->size[id], g, value_describe(c->e, c->arg[0]));
       else rest /= p->size[id];
     }
     if (unknown != UNIT) p->size[unknown] = rest;
     else if (rest != 1)
-      return layer_arg_error(c, p->arg, "the named sizes do not multiply to axis %d of %s", g, value_describe(c->e, c->arg[0]));
+      return layer_arg_error(c, p->arg, "the named sizes do not multiply to axis %d of %s", g,
+                             value_describe(c->e, c->arg[0]));
   }
   return true;
 }
 
-bool layer_rearrange(LayerCall *c, Value *result)
-{
+bool layer_rearrange(LayerCall *c, Value *result) {
   Pattern p = {.c = c, .arg = 1};
   Side left, right;
   Axes from, to;
   MlirValue x = layer_tensor(c, 0);
   NnType t = nn_value_type(x);
   const char *text = layer_string(c, 1), *arrow = find_arrow(&p, text);
-  if (!arrow || !parse_side(&p, text, arrow, true, &left) || !parse_side(&p, arrow + 2, text + strlen(text), true, &right)) return false;
+  if (!arrow || !parse_side(&p, text, arrow, true, &left) ||
+      !parse_side(&p, arrow + 2, text + strlen(text), true, &right))
+    return false;
   if (left.n_groups != t.rank)
-    return layer_arg_error(c, 1, "the pattern has %d axes, the tensor is %s", left.n_groups, value_describe(c->e, c->arg[0]));
+    return layer_arg_error(c, 1, "the pattern has %d axes, the tensor is %s", left.n_groups,
+                           value_describe(c->e, c->arg[0]));
   if (!flat_names(&p, &left, "the left side", &from) || !flat_names(&p, &right, "the right side", &to)) return false;
   unsigned differ = mask_of(&from) ^ mask_of(&to);
   for (int id = 0; id < p.n; id++)
@@ -188,38 +199,37 @@ bool layer_rearrange(LayerCall *c, Value *result)
   return layer_return(result, reshape_to(c, x, right.n_groups, dim));
 }
 
-// --- einsum ------------------------------------------------------------------------------------------------------------
+// --- einsum
+// ------------------------------------------------------------------------------------------------------------
 
-typedef struct Operand { MlirValue value; Axes axes; } Operand;
+typedef struct Operand {
+  MlirValue value;
+  Axes axes;
+} Operand;
 
-static int64_t product(const Pattern *p, const Axes *a)
-{
+static int64_t product(const Pattern *p, const Axes *a) {
   int64_t n = 1;
   for (int i = 0; i < a->n; i++) n *= p->size[a->id[i]];
   return n;
 }
 
-static Axes select_axes(const Axes *from, unsigned mask)
-{
+static Axes select_axes(const Axes *from, unsigned mask) {
   Axes out = {0};
   for (int i = 0; i < from->n; i++)
     if (mask & (1u << from->id[i])) out.id[out.n++] = from->id[i];
   return out;
 }
 
-static bool same_order(const Axes *x, const Axes *y)
-{
+static bool same_order(const Axes *x, const Axes *y) {
   return x->n == y->n && memcmp(x->id, y->id, sizeof x->id[0] * (size_t)x->n) == 0;
 }
 
-static void append(Axes *to, const Axes *more)
-{
+static void append(Axes *to, const Axes *more) {
   for (int i = 0; i < more->n; i++) to->id[to->n++] = more->id[i];
 }
 
 // Sums out the axes of x that are not in `kept`.
-static Operand sum_out(const LayerCall *c, Operand x, unsigned kept)
-{
+static Operand sum_out(const LayerCall *c, Operand x, unsigned kept) {
   int64_t axes[NN_MAX_RANK];
   int n = 0;
   for (int i = 0; i < x.axes.n; i++)
@@ -229,8 +239,7 @@ static Operand sum_out(const LayerCall *c, Operand x, unsigned kept)
 }
 
 // x as a tensor over `all`, which holds its axes.
-static MlirValue spread(const Pattern *p, Operand x, const Axes *all)
-{
+static MlirValue spread(const Pattern *p, Operand x, const Axes *all) {
   Axes order = select_axes(all, mask_of(&x.axes));
   NnType to = nn_value_type(x.value);
   int64_t dims[NN_MAX_RANK];
@@ -244,16 +253,17 @@ static MlirValue spread(const Pattern *p, Operand x, const Axes *all)
   return order.n == all->n ? v : nn_broadcast(p->c->b, v, to, dims);
 }
 
-static bool multiply_and_sum(const Pattern *p, Operand x, Operand y, const Axes *out, Operand *result)
-{
+static bool multiply_and_sum(const Pattern *p, Operand x, Operand y, const Axes *out, Operand *result) {
   Axes all = *out, summed = select_axes(&x.axes, mask_of(&x.axes) & ~mask_of(out));
   int64_t axes[NN_MAX_RANK];
-  if (all.n + summed.n > NN_MAX_RANK) return layer_arg_error(p->c, p->arg, "an intermediate product has more than %d axes", NN_MAX_RANK);
+  if (all.n + summed.n > NN_MAX_RANK)
+    return layer_arg_error(p->c, p->arg, "an intermediate product has more than %d axes", NN_MAX_RANK);
   append(&all, &summed);
   NnType t = nn_value_type(x.value);
   t.rank = all.n;
   for (int i = 0; i < all.n; i++) t.dim[i] = p->size[all.id[i]];
-  if (!nn_type_is_representable(&t)) return layer_arg_error(p->c, p->arg, "an intermediate product has more than 2^40 elements");
+  if (!nn_type_is_representable(&t))
+    return layer_arg_error(p->c, p->arg, "an intermediate product has more than 2^40 elements");
   MlirValue v = nn_binary(p->c->b, NN_OP_mul, spread(p, x, &all), spread(p, y, &all));
   for (int i = 0; i < summed.n; i++) axes[i] = out->n + i;
   if (summed.n) v = nn_reduce(p->c->b, NN_OP_reduce_sum, v, summed.n, axes);
@@ -261,34 +271,33 @@ static bool multiply_and_sum(const Pattern *p, Operand x, Operand y, const Axes 
   return true;
 }
 
-// One way of writing a contraction as a product: operands in layouts [batch, m, k] and [batch, k, n], either with its last two swapped.
+// One way of writing a contraction as a product: operands in layouts [batch, m, k] and [batch, k, n], either with its
+// last two swapped.
 typedef struct Form {
   bool swapped, transpose_x, transpose_y;
   Axes batch, m, n, k;
-  Axes x, y, out;       // full layouts
-  int64_t moved;        // elements that transposes move
+  Axes x, y, out;   // full layouts
+  int64_t moved;    // elements that transposes move
 } Form;
 
-static Axes layout_of(const Axes *batch, const Axes *rows, const Axes *columns)
-{
+static Axes layout_of(const Axes *batch, const Axes *rows, const Axes *columns) {
   Axes out = *batch;
   append(&out, rows);
   append(&out, columns);
   return out;
 }
 
-static void cost_form(const Pattern *p, const Operand *x, const Operand *y, const Axes *out, Form *f)
-{
+static void cost_form(const Pattern *p, const Operand *x, const Operand *y, const Axes *out, Form *f) {
   f->x = f->transpose_x ? layout_of(&f->batch, &f->k, &f->m) : layout_of(&f->batch, &f->m, &f->k);
   f->y = f->transpose_y ? layout_of(&f->batch, &f->n, &f->k) : layout_of(&f->batch, &f->k, &f->n);
   f->out = layout_of(&f->batch, &f->m, &f->n);
-  f->moved = (same_order(&f->x, &x->axes) ? 0 : product(p, &f->x)) + (same_order(&f->y, &y->axes) ? 0 : product(p, &f->y)) +
+  f->moved = (same_order(&f->x, &x->axes) ? 0 : product(p, &f->x)) +
+             (same_order(&f->y, &y->axes) ? 0 : product(p, &f->y)) +
              (same_order(&f->out, out) ? 0 : product(p, &f->out));
 }
 
 // Tries every form; the first of the cheapest wins, so that the written order is kept where it costs nothing.
-static Form best_form(const Pattern *p, const Operand *a, const Operand *b, const Axes *out)
-{
+static Form best_form(const Pattern *p, const Operand *a, const Operand *b, const Axes *out) {
   Form best = {.moved = INT64_MAX};
   unsigned in_a = mask_of(&a->axes), in_b = mask_of(&b->axes), kept = mask_of(out);
   for (int choice = 0; choice < 256; choice++) {
@@ -308,8 +317,7 @@ static Form best_form(const Pattern *p, const Operand *a, const Operand *b, cons
 }
 
 // Joins the rows and the columns of a permuted operand to one axis each.
-static MlirValue joined(const Pattern *p, MlirValue v, const Axes *batch, const Axes *rows, const Axes *columns)
-{
+static MlirValue joined(const Pattern *p, MlirValue v, const Axes *batch, const Axes *rows, const Axes *columns) {
   int64_t dim[NN_MAX_RANK + 2];
   int n = 0;
   for (int i = 0; i < batch->n; i++) dim[n++] = p->size[batch->id[i]];
@@ -318,8 +326,7 @@ static MlirValue joined(const Pattern *p, MlirValue v, const Axes *batch, const 
   return reshape_to(p->c, v, n, dim);
 }
 
-static bool contract(const Pattern *p, Operand a, Operand b, const Axes *out, Operand *result)
-{
+static bool contract(const Pattern *p, Operand a, Operand b, const Axes *out, Operand *result) {
   Form f = best_form(p, &a, &b, out);
   Operand *x = f.swapped ? &b : &a, *y = f.swapped ? &a : &b;
   if (f.batch.n > NN_MAX_RANK - 2) return multiply_and_sum(p, a, b, out, result);
@@ -329,7 +336,9 @@ static bool contract(const Pattern *p, Operand a, Operand b, const Axes *out, Op
   if (!rows_stay) vx = f.transpose_x ? joined(p, vx, &f.batch, &f.k, &f.m) : joined(p, vx, &f.batch, &f.m, &f.k);
   vy = f.transpose_y ? joined(p, vy, &f.batch, &f.n, &f.k) : joined(p, vy, &f.batch, &f.k, &f.n);
   MlirOperation op = layer_build(p->c, NN_OP_matmul, 2, (MlirValue[]){vx, vy}, 2,
-                                 (NnAttr[]){NN_BOOL("transpose_a", f.transpose_x), NN_BOOL("transpose_b", f.transpose_y)}, NULL);
+                                 (NnAttr[]){NN_BOOL("transpose_a", f.transpose_x),
+                                            NN_BOOL("transpose_b", f.transpose_y)},
+                                 NULL);
   if (mlirOperationIsNull(op)) return false;
   int64_t dim[NN_MAX_RANK];
   for (int i = 0; i < f.out.n; i++) dim[i] = p->size[f.out.id[i]];
@@ -339,8 +348,7 @@ static bool contract(const Pattern *p, Operand a, Operand b, const Axes *out, Op
 }
 
 // kept: names that the result or a later operand needs. out: the order of the result, or NULL when free.
-static bool einsum_pair(const Pattern *p, Operand x, Operand y, unsigned kept, const Axes *out, Operand *result)
-{
+static bool einsum_pair(const Pattern *p, Operand x, Operand y, unsigned kept, const Axes *out, Operand *result) {
   x = sum_out(p->c, x, kept | mask_of(&y.axes));
   y = sum_out(p->c, y, kept | mask_of(&x.axes));
   unsigned in_x = mask_of(&x.axes), in_y = mask_of(&y.axes);
@@ -349,7 +357,8 @@ static bool einsum_pair(const Pattern *p, Operand x, Operand y, unsigned kept, c
     order = *out;
   } else {
     Axes own = select_axes(&x.axes, kept), other = select_axes(&y.axes, kept & ~in_x);
-    if (own.n + other.n > NN_MAX_RANK) return layer_arg_error(p->c, p->arg, "an intermediate product has more than %d axes", NN_MAX_RANK);
+    if (own.n + other.n > NN_MAX_RANK)
+      return layer_arg_error(p->c, p->arg, "an intermediate product has more than %d axes", NN_MAX_RANK);
     order = own;
     append(&order, &other);
   }
@@ -363,8 +372,7 @@ static bool einsum_pair(const Pattern *p, Operand x, Operand y, unsigned kept, c
 }
 
 // Splits "a b, b c -> a c" at its commas and binds each name to the size of the operand's axis.
-static bool bind_operands(Pattern *p, const char *text, const char *arrow, Operand *operand)
-{
+static bool bind_operands(Pattern *p, const char *text, const char *arrow, Operand *operand) {
   const LayerCall *c = p->c;
   const char *s = text;
   for (int k = 0;; k++) {
@@ -374,29 +382,35 @@ static bool bind_operands(Pattern *p, const char *text, const char *arrow, Opera
     if (!parse_side(p, s, end, false, &side) || !flat_names(p, &side, "one tensor", &operand[k].axes)) return false;
     NnType t = nn_value_type(operand[k].value);
     if (t.rank != operand[k].axes.n)
-      return elaborator_error(c->e, c->extra[k].pos, "einsum: the pattern gives tensor %d %d axes, found %s", k + 1, operand[k].axes.n,
-                              value_describe(c->e, c->extra[k].value));
+      return elaborator_error(c->e, c->extra[k].pos, "einsum: the pattern gives tensor %d %d axes, found %s", k + 1,
+                              operand[k].axes.n, value_describe(c->e, c->extra[k].value));
     for (int i = 0; i < t.rank; i++) {
       int id = operand[k].axes.id[i];
-      if (p->size[id] == 0) { p->size[id] = t.dim[i]; p->from[id] = k; }
+      if (p->size[id] == 0) {
+        p->size[id] = t.dim[i];
+        p->from[id] = k;
+      }
       if (p->size[id] != t.dim[i])
-        return elaborator_error(c->e, c->extra[k].pos, "einsum: '%s' is %lld in tensor %d and %lld in tensor %d", p->name[id],
-                                (long long)p->size[id], p->from[id] + 1, (long long)t.dim[i], k + 1);
+        return elaborator_error(c->e, c->extra[k].pos, "einsum: '%s' is %lld in tensor %d and %lld in tensor %d",
+                                p->name[id], (long long)p->size[id], p->from[id] + 1, (long long)t.dim[i], k + 1);
     }
-    if (!comma) return k + 1 == c->n_extra || layer_arg_error(c, 0, "the pattern names %d tensors, %d are given", k + 1, c->n_extra);
+    if (!comma)
+      return k + 1 == c->n_extra ||
+             layer_arg_error(c, 0, "the pattern names %d tensors, %d are given", k + 1, c->n_extra);
     s = comma + 1;
   }
 }
 
-static bool collect_operands(LayerCall *c, Operand *operand)
-{
+static bool collect_operands(LayerCall *c, Operand *operand) {
   NnDtype dtype = elaborator_dtype(c->e);
   bool any = false;
-  if (c->n_extra == 0 || c->n_extra > MAX_OPERANDS) return layer_error(c, "needs between 1 and %d tensors", MAX_OPERANDS);
+  if (c->n_extra == 0 || c->n_extra > MAX_OPERANDS)
+    return layer_error(c, "needs between 1 and %d tensors", MAX_OPERANDS);
   for (int k = 0; k < c->n_extra; k++) {
     const CallArg *a = &c->extra[k];
     if (a->name) return elaborator_error(c->e, a->pos, "einsum has no argument '%s'", a->name);
-    if (a->value.kind != VALUE_TENSOR) return elaborator_error(c->e, a->pos, "einsum: expected a tensor, found %s", value_describe(c->e, a->value));
+    if (a->value.kind != VALUE_TENSOR)
+      return elaborator_error(c->e, a->pos, "einsum: expected a tensor, found %s", value_describe(c->e, a->value));
     NnDtype given = nn_value_type(a->value.tensor).dtype;
     if (!nn_dtype_is_float(given)) continue;
     dtype = any ? nn_dtype_common(dtype, given) : given;
@@ -406,8 +420,7 @@ static bool collect_operands(LayerCall *c, Operand *operand)
   return true;
 }
 
-bool layer_einsum(LayerCall *c, Value *result)
-{
+bool layer_einsum(LayerCall *c, Value *result) {
   Pattern p = {.c = c, .arg = 0};
   Operand operand[MAX_OPERANDS];
   Side right;
@@ -415,7 +428,8 @@ bool layer_einsum(LayerCall *c, Value *result)
   const char *text = layer_string(c, 0), *arrow = find_arrow(&p, text);
   if (!arrow || !collect_operands(c, operand) || !bind_operands(&p, text, arrow, operand)) return false;
   int known = p.n, n = c->n_extra;
-  if (!parse_side(&p, arrow + 2, text + strlen(text), false, &right) || !flat_names(&p, &right, "the result", &out)) return false;
+  if (!parse_side(&p, arrow + 2, text + strlen(text), false, &right) || !flat_names(&p, &right, "the result", &out))
+    return false;
   if (p.n > known) return layer_arg_error(c, 0, "axis '%s' of the result is in no tensor", p.name[known]);
   unsigned later[MAX_OPERANDS];   // names that tensors after k or the result use
   later[n - 1] = mask_of(&out);

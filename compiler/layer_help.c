@@ -1,5 +1,5 @@
-// Help on one function of the language. Everything but the example calls below is read from the tables or from what the example builds,
-// so that help cannot say something else than the compiler does.
+// Help on one function of the language. Everything but the example calls below is read from the tables or from what the
+// example builds, so that help cannot say something else than the compiler does.
 #include "compiler/layer_help.h"
 
 #include <stdlib.h>
@@ -7,7 +7,8 @@
 
 #include "compiler/elaborate.h"
 
-// --- Examples ----------------------------------------------------------------------------------------------------------------
+// --- Examples
+// ----------------------------------------------------------------------------------------------------------------
 
 #define IMAGES "x: f32[8, 3, 32, 32]"
 #define ROWS "x: f32[8, 64]"
@@ -15,39 +16,88 @@
 #define SCORES "scores: f32[8, 10], label: i32[8]"
 #define SEGMENTS "x: f32[32, 64], node: i32[32]"
 #define STEP "x: f32[8, 64], h: f32[8, 32]"
-static const struct { const char *name, *inputs, *call; } examples[] = {
-  {"linear", ROWS, "linear(x, 10)"}, {"conv2d", IMAGES, "conv2d(x, 16, kernel=3, padding=1)"}, {"batchnorm", IMAGES, "batchnorm(x)"},
-  {"layernorm", ROWS, "layernorm(x)"}, {"embedding", "tokens: i32[8, 16]", "embedding(tokens, 1000, 64)"}, {"dropout", ROWS, "dropout(x, 0.1)"},
-  {"maxpool", IMAGES, "maxpool(x, 2)"}, {"avgpool", IMAGES, "avgpool(x, 2)"}, {"relu", ROWS, "relu(x)"}, {"relu6", ROWS, "relu6(x)"},
-  {"leaky_relu", ROWS, "leaky_relu(x)"}, {"gelu", ROWS, "gelu(x)"}, {"silu", ROWS, "silu(x)"}, {"sigmoid", ROWS, "sigmoid(x)"}, {"tanh", ROWS, "tanh(x)"},
-  {"exp", ROWS, "exp(x)"}, {"log", ROWS, "log(x)"}, {"sqrt", ROWS, "sqrt(x)"}, {"rsqrt", ROWS, "rsqrt(x)"}, {"abs", ROWS, "abs(x)"}, {"sin", ROWS, "sin(x)"},
-  {"cos", ROWS, "cos(x)"}, {"erf", ROWS, "erf(x)"}, {"floor", ROWS, "floor(x)"}, {"square", ROWS, "square(x)"}, {"softplus", ROWS, "softplus(x)"},
-  {"clamp", ROWS, "clamp(x, -1, 1)"}, {"maximum", PAIR, "maximum(x, y)"}, {"minimum", PAIR, "minimum(x, y)"}, {"where", PAIR, "where(x > 0, x, y)"},
-  {"cast", ROWS, "cast(x, \"i32\")"}, {"sum", ROWS, "sum(x, axes=1)"}, {"mean", IMAGES, "mean(x, axes=[2, 3])"}, {"amax", ROWS, "amax(x, axes=1)"},
-  {"amin", ROWS, "amin(x, axes=1)"}, {"var", ROWS, "var(x, axes=1)"}, {"argmax", ROWS, "argmax(x)"}, {"reshape", ROWS, "reshape(x, [16, -1])"},
-  {"flatten", IMAGES, "flatten(x)"}, {"transpose", ROWS, "transpose(x)"}, {"rearrange", "x: f32[2, 16, 64]", "rearrange(x, \"b t (h d) -> b h t d\", h=4)"},
-  {"split", ROWS, "split(x, 4)"}, {"concat", PAIR, "concat([x, y])"}, {"pad", ROWS, "pad(x, [0, 1], [0, 1])"}, {"broadcast_to", "x: f32[8, 1]", "broadcast_to(x, [8, 64])"},
-  {"iota", ROWS, "iota(64)"}, {"full", ROWS, "full([8, 64], 0.5)"}, {"gather", "table: f32[1000, 64], rows: i32[8]", "gather(table, rows)"},
-  {"matmul", "x: f32[8, 64], y: f32[64, 32]", "matmul(x, y)"}, {"einsum", "x: f32[8, 16, 64], y: f32[8, 32, 64]", "einsum(\"b i d, b j d -> b i j\", x, y)"},
-  {"softmax", ROWS, "softmax(x)"}, {"log_softmax", ROWS, "log_softmax(x)"}, {"causal_mask", "x: f32[2, 4, 16, 16]", "causal_mask(x)"},
-  {"attention", "x: f32[2, 16, 64]", "attention(x, x, x, heads=4, causal=true)"},
-  {"cross_entropy", SCORES, "cross_entropy(scores, label)"}, {"accuracy", SCORES, "accuracy(scores, label)"}, {"mse", PAIR, "mse(x, y)"},
-  {"conv_transpose2d", IMAGES, "conv_transpose2d(x, 16, kernel=2, stride=2)"}, {"rmsnorm", ROWS, "rmsnorm(x)"}, {"groupnorm", "x: f32[8, 16, 32, 32]", "groupnorm(x, 4)"},
-  {"lstm_cell", STEP ", c: f32[8, 32]", "lstm_cell(x, h, c)"}, {"gru_cell", STEP, "gru_cell(x, h)"},
-  {"swiglu", ROWS, "swiglu(x)"}, {"resize", IMAGES, "resize(x, 2)"}, {"rope", "x: f32[2, 4, 16, 64]", "rope(x)"},
-  {"segment_sum", SEGMENTS, "segment_sum(x, node, 10)"}, {"segment_mean", SEGMENTS, "segment_mean(x, node, 10)"}, {"segment_max", SEGMENTS, "segment_max(x, node, 10)"}, {"binary_cross_entropy", PAIR, "binary_cross_entropy(x, y)"},
+static const struct {
+  const char *name, *inputs, *call;
+} examples[] = {
+    {"linear", ROWS, "linear(x, 10)"},
+    {"conv2d", IMAGES, "conv2d(x, 16, kernel=3, padding=1)"},
+    {"batchnorm", IMAGES, "batchnorm(x)"},
+    {"layernorm", ROWS, "layernorm(x)"},
+    {"embedding", "tokens: i32[8, 16]", "embedding(tokens, 1000, 64)"},
+    {"dropout", ROWS, "dropout(x, 0.1)"},
+    {"maxpool", IMAGES, "maxpool(x, 2)"},
+    {"avgpool", IMAGES, "avgpool(x, 2)"},
+    {"relu", ROWS, "relu(x)"},
+    {"relu6", ROWS, "relu6(x)"},
+    {"leaky_relu", ROWS, "leaky_relu(x)"},
+    {"gelu", ROWS, "gelu(x)"},
+    {"silu", ROWS, "silu(x)"},
+    {"sigmoid", ROWS, "sigmoid(x)"},
+    {"tanh", ROWS, "tanh(x)"},
+    {"exp", ROWS, "exp(x)"},
+    {"log", ROWS, "log(x)"},
+    {"sqrt", ROWS, "sqrt(x)"},
+    {"rsqrt", ROWS, "rsqrt(x)"},
+    {"abs", ROWS, "abs(x)"},
+    {"sin", ROWS, "sin(x)"},
+    {"cos", ROWS, "cos(x)"},
+    {"erf", ROWS, "erf(x)"},
+    {"floor", ROWS, "floor(x)"},
+    {"square", ROWS, "square(x)"},
+    {"softplus", ROWS, "softplus(x)"},
+    {"clamp", ROWS, "clamp(x, -1, 1)"},
+    {"maximum", PAIR, "maximum(x, y)"},
+    {"minimum", PAIR, "minimum(x, y)"},
+    {"where", PAIR, "where(x > 0, x, y)"},
+    {"cast", ROWS, "cast(x, \"i32\")"},
+    {"sum", ROWS, "sum(x, axes=1)"},
+    {"mean", IMAGES, "mean(x, axes=[2, 3])"},
+    {"amax", ROWS, "amax(x, axes=1)"},
+    {"amin", ROWS, "amin(x, axes=1)"},
+    {"var", ROWS, "var(x, axes=1)"},
+    {"argmax", ROWS, "argmax(x)"},
+    {"reshape", ROWS, "reshape(x, [16, -1])"},
+    {"flatten", IMAGES, "flatten(x)"},
+    {"transpose", ROWS, "transpose(x)"},
+    {"rearrange", "x: f32[2, 16, 64]", "rearrange(x, \"b t (h d) -> b h t d\", h=4)"},
+    {"split", ROWS, "split(x, 4)"},
+    {"concat", PAIR, "concat([x, y])"},
+    {"pad", ROWS, "pad(x, [0, 1], [0, 1])"},
+    {"broadcast_to", "x: f32[8, 1]", "broadcast_to(x, [8, 64])"},
+    {"iota", ROWS, "iota(64)"},
+    {"full", ROWS, "full([8, 64], 0.5)"},
+    {"gather", "table: f32[1000, 64], rows: i32[8]", "gather(table, rows)"},
+    {"matmul", "x: f32[8, 64], y: f32[64, 32]", "matmul(x, y)"},
+    {"einsum", "x: f32[8, 16, 64], y: f32[8, 32, 64]", "einsum(\"b i d, b j d -> b i j\", x, y)"},
+    {"softmax", ROWS, "softmax(x)"},
+    {"log_softmax", ROWS, "log_softmax(x)"},
+    {"causal_mask", "x: f32[2, 4, 16, 16]", "causal_mask(x)"},
+    {"attention", "x: f32[2, 16, 64]", "attention(x, x, x, heads=4, causal=true)"},
+    {"cross_entropy", SCORES, "cross_entropy(scores, label)"},
+    {"accuracy", SCORES, "accuracy(scores, label)"},
+    {"mse", PAIR, "mse(x, y)"},
+    {"conv_transpose2d", IMAGES, "conv_transpose2d(x, 16, kernel=2, stride=2)"},
+    {"rmsnorm", ROWS, "rmsnorm(x)"},
+    {"groupnorm", "x: f32[8, 16, 32, 32]", "groupnorm(x, 4)"},
+    {"lstm_cell", STEP ", c: f32[8, 32]", "lstm_cell(x, h, c)"},
+    {"gru_cell", STEP, "gru_cell(x, h)"},
+    {"swiglu", ROWS, "swiglu(x)"},
+    {"resize", IMAGES, "resize(x, 2)"},
+    {"rope", "x: f32[2, 4, 16, 64]", "rope(x)"},
+    {"segment_sum", SEGMENTS, "segment_sum(x, node, 10)"},
+    {"segment_mean", SEGMENTS, "segment_mean(x, node, 10)"},
+    {"segment_max", SEGMENTS, "segment_max(x, node, 10)"},
+    {"binary_cross_entropy", PAIR, "binary_cross_entropy(x, y)"},
 };
 #define N_EXAMPLES (int)(sizeof examples / sizeof *examples)
 
-static int find_example(const char *name)
-{
+static int find_example(const char *name) {
   for (int i = 0; i < N_EXAMPLES; i++)
     if (strcmp(examples[i].name, name) == 0) return i;
   return -1;
 }
 
-char *layer_example_program(const char *name)
-{
+char *layer_example_program(const char *name) {
   int i = find_example(name);
   char *text;
   if (i < 0) return NULL;
@@ -55,24 +105,34 @@ char *layer_example_program(const char *name)
   return text;
 }
 
-// --- Arguments ---------------------------------------------------------------------------------------------------------------
+// --- Arguments
+// ---------------------------------------------------------------------------------------------------------------
 
-static const struct { const char *kind, *meaning; } kinds[] = {
-  {"tensor", "a tensor"}, {"int", "an integer"}, {"float", "a number"}, {"number", "a number"}, {"bool", "true or false"}, {"str", "a string"},
-  {"init", "an initialiser such as normal(0.02)"}, {"list", "a list"}, {"ints", "an integer or a list of integers"}, {"pair", "an integer or two: 3, [3, 5]"},
-  {"padding", "one, two or four integers: p, [h, w], [top, bottom, left, right]"}, {"any", "a tensor or a number"},
+static const struct {
+  const char *kind, *meaning;
+} kinds[] = {
+    {"tensor", "a tensor"},
+    {"int", "an integer"},
+    {"float", "a number"},
+    {"number", "a number"},
+    {"bool", "true or false"},
+    {"str", "a string"},
+    {"init", "an initialiser such as normal(0.02)"},
+    {"list", "a list"},
+    {"ints", "an integer or a list of integers"},
+    {"pair", "an integer or two: 3, [3, 5]"},
+    {"padding", "one, two or four integers: p, [h, w], [top, bottom, left, right]"},
+    {"any", "a tensor or a number"},
 };
 
-static const char *kind_meaning(const char *kind, size_t length)
-{
+static const char *kind_meaning(const char *kind, size_t length) {
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (strlen(kinds[i].kind) == length && memcmp(kinds[i].kind, kind, length) == 0) return kinds[i].meaning;
   return "a value";
 }
 
 // The signature of layer.c, "name:kind=default, …": a line for each argument.
-static void print_arguments(FILE *out, const LayerInfo *info)
-{
+static void print_arguments(FILE *out, const LayerInfo *info) {
   if (*info->signature) fputs("\nArguments\n", out);
   for (const char *s = info->signature + strspn(info->signature, ", "); *s; s += strspn(s, ", ")) {
     size_t length = strcspn(s, ","), name = strcspn(s, ":,");
@@ -92,17 +152,16 @@ static void print_arguments(FILE *out, const LayerInfo *info)
   }
 }
 
-// --- What the example builds ---------------------------------------------------------------------------------------------------
+// --- What the example builds
+// ---------------------------------------------------------------------------------------------------
 
-static void print_type(FILE *out, MlirValue v)
-{
+static void print_type(FILE *out, MlirValue v) {
   NnType t = nn_value_type(v);
   char text[256];
   fputs(nn_type_format(&t, text, sizeof text), out);
 }
 
-static void print_role(FILE *out, MlirOperation function, const char *role, const char *title)
-{
+static void print_role(FILE *out, MlirOperation function, const char *role, const char *title) {
   char text[256];
   int n = 0;
   for (int i = 0; i < nn_function_n_args(function); i++) {
@@ -114,8 +173,7 @@ static void print_role(FILE *out, MlirOperation function, const char *role, cons
   if (n) fputc('\n', out);
 }
 
-static void print_results(FILE *out, MlirOperation function)
-{
+static void print_results(FILE *out, MlirOperation function) {
   MlirOperation end = nn_function_return(function);
   intptr_t n = mlirOperationGetNumOperands(end);
   fputs("  result        ", out);
@@ -127,14 +185,14 @@ static void print_results(FILE *out, MlirOperation function)
 }
 
 // The ops in the order of their first use, and whether a gradient goes through all that read tensors.
-static void print_ops(FILE *out, MlirOperation function)
-{
+static void print_ops(FILE *out, MlirOperation function) {
   bool seen[NN_OP_COUNT] = {false};
   const char *stop = NULL;
   double flops = 0;
   fputs("  ops           ", out);
   int n = 0;
-  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(function)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(function)); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
     NnOp kind = nn_op_of(op);
     if (kind == NN_OP_NONE) continue;
     const NnOpInfo *info = nn_op_info(kind);
@@ -149,8 +207,7 @@ static void print_ops(FILE *out, MlirOperation function)
   fprintf(out, "  FLOPs         %.0f forward\n", flops);
 }
 
-static void print_example(FILE *out, const char *name)
-{
+static void print_example(FILE *out, const char *name) {
   int i = find_example(name);
   if (i < 0) return;
   fprintf(out, "\nExample\n  %s\n  %s\n", examples[i].inputs, examples[i].call);
@@ -175,24 +232,33 @@ static void print_example(FILE *out, const char *name)
   free(text);
 }
 
-// --- Ops of the dialect ----------------------------------------------------------------------------------------------------------
+// --- Ops of the dialect
+// ----------------------------------------------------------------------------------------------------------
 
-static void print_op(FILE *out, const NnOpInfo *info)
-{
+static void print_op(FILE *out, const NnOpInfo *info) {
   static const char *const families[] = {
-    [NN_KIND_SOURCE] = "source", [NN_KIND_MAP] = "map", [NN_KIND_VIEW] = "view", [NN_KIND_REDUCE] = "reduction", [NN_KIND_MOVE] = "move",
-    [NN_KIND_LIBRARY] = "library call", [NN_KIND_COMPOSITE] = "composite, expanded by the pass decompose", [NN_KIND_MARK] = "mark",
+      [NN_KIND_SOURCE] = "source",
+      [NN_KIND_MAP] = "map",
+      [NN_KIND_VIEW] = "view",
+      [NN_KIND_REDUCE] = "reduction",
+      [NN_KIND_MOVE] = "move",
+      [NN_KIND_LIBRARY] = "library call",
+      [NN_KIND_COMPOSITE] = "composite, expanded by the pass decompose",
+      [NN_KIND_MARK] = "mark",
   };
   fprintf(out, "nn.%s\n    %s\n\n  kind          %s\n  operands      ", info->name, info->doc, families[info->kind]);
   fprintf(out, info->n_operands < 0 ? "any number\n" : "%d\n", info->n_operands);
   fprintf(out, "  results       %d\n  attributes    %s\n", info->n_results, *info->attrs ? info->attrs : "none");
   fprintf(out, "  gradient      %s\n", info->vjp ? "yes" : "none");
-  bool free_of_work = info->kind == NN_KIND_SOURCE || info->kind == NN_KIND_VIEW || info->kind == NN_KIND_MOVE || info->kind == NN_KIND_MARK;
-  fprintf(out, "  FLOPs         %s\n", info->flops ? "by a rule of its own" : free_of_work ? "none" : "one per result element");
+  bool free_of_work = info->kind == NN_KIND_SOURCE || info->kind == NN_KIND_VIEW || info->kind == NN_KIND_MOVE ||
+                      info->kind == NN_KIND_MARK;
+  fprintf(out, "  FLOPs         %s\n",
+          info->flops    ? "by a rule of its own"
+          : free_of_work ? "none"
+                         : "one per result element");
 }
 
-bool layer_help_print(FILE *out, const char *name)
-{
+bool layer_help_print(FILE *out, const char *name) {
   bool dialect = strncmp(name, "nn.", 3) == 0;
   const LayerInfo *info = dialect ? NULL : layer_find(name);
   NnOp op = info ? NN_OP_NONE : nn_op_by_name(dialect ? name + 3 : name);

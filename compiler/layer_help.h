@@ -5,10 +5,12 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-// The arguments of a function come from its row in layer.c; shapes, parameters, ops, gradient and FLOPs from building an example call.
-// "nn.conv2d", or a name that only the dialect has, is looked up in ir/ops.def. False: there is neither, and nothing was written.
+// The arguments of a function come from its row in layer.c; shapes, parameters, ops, gradient and FLOPs from building
+// an example call. "nn.conv2d", or a name that only the dialect has, is looked up in ir/ops.def. False: there is
+// neither, and nothing was written.
 bool layer_help_print(FILE *out, const char *name);
-// The example program of a function as .nn text, NULL when it has none (initialisers; functions of numbers). Owned: free().
+// The example program of a function as .nn text, NULL when it has none (initialisers; functions of numbers). Owned:
+// free().
 char *layer_example_program(const char *name);
 
 #endif

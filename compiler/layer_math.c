@@ -6,8 +6,7 @@
 
 // --- Functions of one number or tensor ------------------------------------------------------------------------------
 
-static bool unary(LayerCall *c, NnOp op, double (*folded)(double), Value *result)
-{
+static bool unary(LayerCall *c, NnOp op, double (*folded)(double), Value *result) {
   double x;
   if (folded && value_as_number(&c->arg[0], &x)) {
     *result = value_float(folded(x));
@@ -33,16 +32,14 @@ bool layer_cos(LayerCall *c, Value *r) { return unary(c, NN_OP_cos, cos, r); }
 bool layer_erf(LayerCall *c, Value *r) { return unary(c, NN_OP_erf, erf, r); }
 bool layer_floor(LayerCall *c, Value *r) { return unary(c, NN_OP_floor, floor, r); }
 
-bool layer_square(LayerCall *c, Value *result)
-{
-  return value_binary(c->e, c->pos, "*", c->arg[0], c->arg[0], result);
-}
+bool layer_square(LayerCall *c, Value *result) { return value_binary(c->e, c->pos, "*", c->arg[0], c->arg[0], result); }
 
 static MlirValue multiply(NnBuilder *b, MlirValue x, MlirValue y) { return nn_binary(b, NN_OP_mul, x, y); }
-static MlirValue plus(NnBuilder *b, MlirValue x, double v) { return nn_binary(b, NN_OP_add, x, nn_constant_like(b, x, v)); }
+static MlirValue plus(NnBuilder *b, MlirValue x, double v) {
+  return nn_binary(b, NN_OP_add, x, nn_constant_like(b, x, v));
+}
 
-bool layer_gelu(LayerCall *c, Value *result)
-{
+bool layer_gelu(LayerCall *c, Value *result) {
   MlirValue x = layer_float_tensor(c, 0), inner;
   if (layer_bool(c, 1)) {   // tanh(sqrt(2/pi) (x + 0.044715 x^3))
     MlirValue cubic = layer_scale(c->b, multiply(c->b, multiply(c->b, x, x), x), 0.044715);
@@ -53,46 +50,49 @@ bool layer_gelu(LayerCall *c, Value *result)
   return layer_return(result, multiply(c->b, layer_scale(c->b, x, 0.5), plus(c->b, inner, 1)));
 }
 
-bool layer_silu(LayerCall *c, Value *result)
-{
+bool layer_silu(LayerCall *c, Value *result) {
   MlirValue x = layer_float_tensor(c, 0);
   return layer_return(result, multiply(c->b, x, nn_unary(c->b, NN_OP_sigmoid, x)));
 }
 
-static MlirValue limit(NnBuilder *b, MlirValue x, double low, double high)
-{
+static MlirValue limit(NnBuilder *b, MlirValue x, double low, double high) {
   MlirValue above = nn_binary(b, NN_OP_max, x, nn_constant_like(b, x, low));
   return nn_binary(b, NN_OP_min, above, nn_constant_like(b, x, high));
 }
 
-bool layer_relu6(LayerCall *c, Value *result) { return layer_return(result, limit(c->b, layer_float_tensor(c, 0), 0, 6)); }
+bool layer_relu6(LayerCall *c, Value *result) {
+  return layer_return(result, limit(c->b, layer_float_tensor(c, 0), 0, 6));
+}
 
-bool layer_clamp(LayerCall *c, Value *result)
-{
-  if (layer_float(c, 1) > layer_float(c, 2)) return layer_arg_error(c, 1, "low %g is above high %g", layer_float(c, 1), layer_float(c, 2));
+bool layer_clamp(LayerCall *c, Value *result) {
+  if (layer_float(c, 1) > layer_float(c, 2))
+    return layer_arg_error(c, 1, "low %g is above high %g", layer_float(c, 1), layer_float(c, 2));
   return layer_return(result, limit(c->b, layer_float_tensor(c, 0), layer_float(c, 1), layer_float(c, 2)));
 }
 
-bool layer_leaky_relu(LayerCall *c, Value *result)
-{
+bool layer_leaky_relu(LayerCall *c, Value *result) {
   MlirValue x = layer_float_tensor(c, 0);
   MlirValue positive = nn_compare(c->b, "gt", x, nn_constant_like(c->b, x, 0));
   return layer_return(result, nn_select(c->b, positive, x, layer_scale(c->b, x, layer_float(c, 1))));
 }
 
 // max(x, 0) + log(1 + e^-|x|)
-static MlirValue softplus(NnBuilder *b, MlirValue x)
-{
+static MlirValue softplus(NnBuilder *b, MlirValue x) {
   MlirValue small = nn_unary(b, NN_OP_exp, nn_unary(b, NN_OP_neg, nn_unary(b, NN_OP_abs, x)));
   return nn_binary(b, NN_OP_add, nn_unary(b, NN_OP_relu, x), nn_unary(b, NN_OP_log, plus(b, small, 1)));
 }
 
-bool layer_softplus(LayerCall *c, Value *result) { return layer_return(result, softplus(c->b, layer_float_tensor(c, 0))); }
-bool layer_maximum(LayerCall *c, Value *result) { return value_binary(c->e, c->pos, "max", c->arg[0], c->arg[1], result); }
-bool layer_minimum(LayerCall *c, Value *result) { return value_binary(c->e, c->pos, "min", c->arg[0], c->arg[1], result); }
+bool layer_softplus(LayerCall *c, Value *result) {
+  return layer_return(result, softplus(c->b, layer_float_tensor(c, 0)));
+}
+bool layer_maximum(LayerCall *c, Value *result) {
+  return value_binary(c->e, c->pos, "max", c->arg[0], c->arg[1], result);
+}
+bool layer_minimum(LayerCall *c, Value *result) {
+  return value_binary(c->e, c->pos, "min", c->arg[0], c->arg[1], result);
+}
 
-bool layer_where(LayerCall *c, Value *result)
-{
+bool layer_where(LayerCall *c, Value *result) {
   MlirValue cond = layer_tensor(c, 0);
   NnType t = nn_value_type(cond);
   if (t.dtype != NN_I1) return layer_arg_error(c, 0, "must be a comparison, found %s", value_describe(c->e, c->arg[0]));
@@ -101,40 +101,42 @@ bool layer_where(LayerCall *c, Value *result)
   NnType f = t;
   f.dtype = elaborator_dtype(c->e);
   zero = value_tensor(nn_constant(c->b, f, 0));
-  if (!value_binary(c->e, c->arg_pos[1], "+", c->arg[1], zero, &x) || !value_binary(c->e, c->arg_pos[2], "+", c->arg[2], zero, &y) ||
-      !value_binary(c->e, c->pos, "+", x, y, &both))
+  if (!value_binary(c->e, c->arg_pos[1], "+", c->arg[1], zero, &x) ||
+      !value_binary(c->e, c->arg_pos[2], "+", c->arg[2], zero, &y) || !value_binary(c->e, c->pos, "+", x, y, &both))
     return false;
   NnType to = nn_value_type(both.tensor), to_bool = to;
   to_bool.dtype = NN_I1;
-  return layer_return(result, nn_select(c->b, nn_broadcast_trailing(c->b, cond, to_bool), nn_broadcast_trailing(c->b, x.tensor, to),
-                                        nn_broadcast_trailing(c->b, y.tensor, to)));
+  return layer_return(result,
+                      nn_select(c->b, nn_broadcast_trailing(c->b, cond, to_bool),
+                                nn_broadcast_trailing(c->b, x.tensor, to), nn_broadcast_trailing(c->b, y.tensor, to)));
 }
 
-bool layer_stop_gradient(LayerCall *c, Value *result)
-{
-  if (c->arg[0].kind != VALUE_TENSOR) { *result = c->arg[0]; return true; }
+bool layer_stop_gradient(LayerCall *c, Value *result) {
+  if (c->arg[0].kind != VALUE_TENSOR) {
+    *result = c->arg[0];
+    return true;
+  }
   return layer_return(result, nn_unary(c->b, NN_OP_stop_gradient, c->arg[0].tensor));
 }
 
-bool layer_cast(LayerCall *c, Value *result)
-{
+bool layer_cast(LayerCall *c, Value *result) {
   NnDtype dtype;
   if (!nn_dtype_parse(layer_string(c, 1), &dtype))
-    return layer_arg_error(c, 1, "unknown element type \"%s\"; known are f32, f64, bf16, f16, i32, i64, u8", layer_string(c, 1));
+    return layer_arg_error(c, 1, "unknown element type \"%s\"; known are f32, f64, bf16, f16, i32, i64, u8",
+                           layer_string(c, 1));
   return layer_return(result, nn_cast(c->b, layer_tensor(c, 0), elaborator_element_type(c->e, dtype)));
 }
 
-// --- Reductions ---------------------------------------------------------------------------------------------------------
+// --- Reductions
+// ---------------------------------------------------------------------------------------------------------
 
-static MlirValue keep_dims(LayerCall *c, MlirValue y, NnType t, int n, const int64_t *axes)
-{
+static MlirValue keep_dims(LayerCall *c, MlirValue y, NnType t, int n, const int64_t *axes) {
   if (!layer_bool(c, 2)) return y;
   for (int i = 0; i < n; i++) t.dim[axes[i]] = 1;
   return nn_reshape(c->b, y, t.rank, t.dim);
 }
 
-static bool reduce(LayerCall *c, NnOp op, bool negate, Value *result)
-{
+static bool reduce(LayerCall *c, NnOp op, bool negate, Value *result) {
   MlirValue x = layer_float_tensor(c, 0);
   NnType t = nn_value_type(x);
   int64_t axes[NN_MAX_RANK];
@@ -150,8 +152,7 @@ bool layer_sum(LayerCall *c, Value *r) { return reduce(c, NN_OP_reduce_sum, fals
 bool layer_amax(LayerCall *c, Value *r) { return reduce(c, NN_OP_reduce_max, false, r); }
 bool layer_amin(LayerCall *c, Value *r) { return reduce(c, NN_OP_reduce_max, true, r); }
 
-bool layer_mean(LayerCall *c, Value *result)
-{
+bool layer_mean(LayerCall *c, Value *result) {
   MlirValue x = layer_float_tensor(c, 0);
   NnType t = nn_value_type(x);
   int64_t axes[NN_MAX_RANK];
@@ -160,8 +161,7 @@ bool layer_mean(LayerCall *c, Value *result)
   return layer_return(result, keep_dims(c, n ? layer_mean_of(c->b, x, n, axes) : x, t, n, axes));
 }
 
-bool layer_var(LayerCall *c, Value *result)
-{
+bool layer_var(LayerCall *c, Value *result) {
   MlirValue x = layer_float_tensor(c, 0);
   NnType t = nn_value_type(x);
   int64_t axes[NN_MAX_RANK];
@@ -172,8 +172,7 @@ bool layer_var(LayerCall *c, Value *result)
   return !mlirOperationIsNull(op) && layer_return(result, keep_dims(c, mlirOperationGetResult(op, 1), t, n, axes));
 }
 
-bool layer_argmax(LayerCall *c, Value *result)
-{
+bool layer_argmax(LayerCall *c, Value *result) {
   MlirValue x = layer_tensor(c, 0);
   int64_t axis;
   if (!layer_axis(c, 1, nn_value_type(x).rank, &axis)) return false;
@@ -183,8 +182,7 @@ bool layer_argmax(LayerCall *c, Value *result)
 
 // --- Losses and metrics: means over everything but the class axis ---------------------------------------------------
 
-static MlirValue mean_of_all(NnBuilder *b, MlirValue x)
-{
+static MlirValue mean_of_all(NnBuilder *b, MlirValue x) {
   int64_t axes[NN_MAX_RANK];
   int rank = nn_value_type(x).rank;
   for (int i = 0; i < rank; i++) axes[i] = i;
@@ -192,30 +190,33 @@ static MlirValue mean_of_all(NnBuilder *b, MlirValue x)
 }
 
 // The mean of x; with weights, sum(weights x) / sum(weights), where weights that are all zero give zero.
-static bool weighted_mean(LayerCall *c, int weights, MlirValue x, Value *result)
-{
+static bool weighted_mean(LayerCall *c, int weights, MlirValue x, Value *result) {
   if (!layer_given(c, weights)) return layer_return(result, mean_of_all(c->b, x));
   NnType t = nn_value_type(x), w = nn_value_type(layer_tensor(c, weights));
   if (!nn_shape_equal(&t, &w))
-    return layer_arg_error(c, weights, "must be one weight per label, found %s for labels %s", value_describe(c->e, c->arg[weights]), value_describe(c->e, c->arg[1]));
+    return layer_arg_error(c, weights, "must be one weight per label, found %s for labels %s",
+                           value_describe(c->e, c->arg[weights]), value_describe(c->e, c->arg[1]));
   MlirValue weight = nn_cast(c->b, layer_tensor(c, weights), t.dtype);
   int64_t axes[NN_MAX_RANK];
   for (int i = 0; i < t.rank; i++) axes[i] = i;
   MlirValue sum = multiply(c->b, x, weight), total = weight;
-  if (t.rank) sum = nn_reduce(c->b, NN_OP_reduce_sum, sum, t.rank, axes), total = nn_reduce(c->b, NN_OP_reduce_sum, weight, t.rank, axes);
+  if (t.rank)
+    sum = nn_reduce(c->b, NN_OP_reduce_sum, sum, t.rank, axes),
+    total = nn_reduce(c->b, NN_OP_reduce_sum, weight, t.rank, axes);
   MlirValue none = nn_compare(c->b, "eq", total, nn_constant_like(c->b, total, 0));
-  return layer_return(result, nn_binary(c->b, NN_OP_div, sum, nn_select(c->b, none, nn_constant_like(c->b, total, 1), total)));
+  return layer_return(result,
+                      nn_binary(c->b, NN_OP_div, sum, nn_select(c->b, none, nn_constant_like(c->b, total, 1), total)));
 }
 
 // logits[..., K] and labels[...] of integers.
-static bool check_labels(LayerCall *c, MlirValue *labels)
-{
+static bool check_labels(LayerCall *c, MlirValue *labels) {
   NnType logits = nn_value_type(layer_tensor(c, 0)), t = nn_value_type(layer_tensor(c, 1));
   bool match = logits.rank == t.rank + 1 && !nn_dtype_is_float(t.dtype);
   for (int i = 0; match && i < t.rank; i++) match = logits.dim[i] == t.dim[i];
   if (!match) {
-    layer_arg_error(c, 1, "labels must be integers with the shape of the logits without the class axis: logits are %s, labels %s",
-                    value_describe(c->e, c->arg[0]), value_describe(c->e, c->arg[1]));
+    layer_arg_error(
+        c, 1, "labels must be integers with the shape of the logits without the class axis: logits are %s, labels %s",
+        value_describe(c->e, c->arg[0]), value_describe(c->e, c->arg[1]));
     return false;
   }
   *labels = nn_cast(c->b, layer_tensor(c, 1), NN_I32);
@@ -223,8 +224,7 @@ static bool check_labels(LayerCall *c, MlirValue *labels)
 }
 
 // With smoothing s: (1 - s) (lse - x[label]) + s (lse - mean(x)), lse = log sum exp(x).
-bool layer_cross_entropy(LayerCall *c, Value *result)
-{
+bool layer_cross_entropy(LayerCall *c, Value *result) {
   enum { LOGITS, LABELS, SMOOTHING, WEIGHTS };
   MlirValue labels, logits = layer_float_tensor(c, LOGITS);
   double s = layer_float(c, SMOOTHING);
@@ -235,24 +235,24 @@ bool layer_cross_entropy(LayerCall *c, Value *result)
   MlirValue loss = mlirOperationGetResult(op, 0);
   if (s > 0) {
     int64_t classes = nn_value_type(logits).rank - 1;
-    MlirValue uniform = nn_binary(c->b, NN_OP_sub, mlirOperationGetResult(op, 1), layer_mean_of(c->b, logits, 1, &classes));
+    MlirValue uniform = nn_binary(c->b, NN_OP_sub, mlirOperationGetResult(op, 1),
+                                  layer_mean_of(c->b, logits, 1, &classes));
     loss = nn_binary(c->b, NN_OP_add, layer_scale(c->b, loss, 1 - s), layer_scale(c->b, uniform, s));
   }
   return weighted_mean(c, WEIGHTS, loss, result);
 }
 
-bool layer_accuracy(LayerCall *c, Value *result)
-{
+bool layer_accuracy(LayerCall *c, Value *result) {
   MlirValue labels, logits = layer_tensor(c, 0);
   if (!check_labels(c, &labels)) return false;
-  MlirOperation op = layer_build(c, NN_OP_argmax, 1, &logits, 1, (NnAttr[]){NN_I64("axis", nn_value_type(logits).rank - 1)}, NULL);
+  MlirOperation op = layer_build(c, NN_OP_argmax, 1, &logits, 1,
+                                 (NnAttr[]){NN_I64("axis", nn_value_type(logits).rank - 1)}, NULL);
   if (mlirOperationIsNull(op)) return false;
   MlirValue hit = nn_compare(c->b, "eq", mlirOperationGetResult(op, 0), labels);
   return weighted_mean(c, 2, nn_cast(c->b, hit, elaborator_dtype(c->e)), result);
 }
 
-bool layer_mse(LayerCall *c, Value *result)
-{
+bool layer_mse(LayerCall *c, Value *result) {
   Value difference, squared;
   if (!value_binary(c->e, c->pos, "-", c->arg[0], c->arg[1], &difference) ||
       !value_binary(c->e, c->pos, "*", difference, difference, &squared))
@@ -261,8 +261,7 @@ bool layer_mse(LayerCall *c, Value *result)
 }
 
 // softplus(x) - x y
-bool layer_binary_cross_entropy(LayerCall *c, Value *result)
-{
+bool layer_binary_cross_entropy(LayerCall *c, Value *result) {
   Value product, loss;
   Value x = value_tensor(layer_float_tensor(c, 0));
   if (!value_binary(c->e, c->pos, "*", x, c->arg[1], &product) ||

@@ -5,26 +5,24 @@
 #include <math.h>
 #include <string.h>
 
-static const char *fan_in_init(const LayerCall *c, int64_t fan_in)
-{
+static const char *fan_in_init(const LayerCall *c, int64_t fan_in) {
   double bound = 1 / sqrt((double)(fan_in > 0 ? fan_in : 1));
   return elaborator_format(c->e, "uniform(%.17g,%.17g)", -bound, bound);
 }
 
-static const char *init_or(const LayerCall *c, int arg, const char *otherwise)
-{
+static const char *init_or(const LayerCall *c, int arg, const char *otherwise) {
   return layer_given(c, arg) ? c->arg[arg].s : otherwise;
 }
 
-static bool positive(const LayerCall *c, int arg, int64_t value)
-{
+static bool positive(const LayerCall *c, int arg, int64_t value) {
   return value > 0 || layer_arg_error(c, arg, "must be positive, found %lld", (long long)value);
 }
 
-static bool both_positive(const LayerCall *c, int arg, const int64_t value[2]) { return positive(c, arg, value[0]) && positive(c, arg, value[1]); }
+static bool both_positive(const LayerCall *c, int arg, const int64_t value[2]) {
+  return positive(c, arg, value[0]) && positive(c, arg, value[1]);
+}
 
-bool layer_linear(LayerCall *c, Value *result)
-{
+bool layer_linear(LayerCall *c, Value *result) {
   enum { X, FEATURES, BIAS, INIT, BIAS_INIT, WEIGHT };
   MlirValue x = layer_float_tensor(c, X);
   NnType t = nn_value_type(x);
@@ -51,29 +49,31 @@ bool layer_linear(LayerCall *c, Value *result)
   MlirValue y = layer_product(c, x, weight);
   if (nn_value_is_null(y)) return false;
   if (layer_bool(c, BIAS)) {
-    MlirValue bias = elaborator_param(c->e, c->pos, "bias", nn_type(t.dtype, 1, &features), init_or(c, BIAS_INIT, fan_in_init(c, inputs)));
+    MlirValue bias = elaborator_param(c->e, c->pos, "bias", nn_type(t.dtype, 1, &features),
+                                      init_or(c, BIAS_INIT, fan_in_init(c, inputs)));
     if (nn_value_is_null(bias)) return false;
     y = layer_add_along(c->b, y, bias, t.rank - 1);
   }
   return layer_return(result, y);
 }
 
-bool layer_conv2d(LayerCall *c, Value *result)
-{
+bool layer_conv2d(LayerCall *c, Value *result) {
   enum { X, CHANNELS, KERNEL, STRIDE, PADDING, DILATION, GROUPS, BIAS, INIT, BIAS_INIT };
   MlirValue x = layer_float_tensor(c, X);
   NnType t = nn_value_type(x);
   if (t.rank != 4) return layer_arg_error(c, X, "needs x[N, C, H, W], found %s", value_describe(c->e, c->arg[X]));
-  int64_t kernel[2], stride[2], padding[4], dilation[2], channels = layer_int(c, CHANNELS), groups = layer_int(c, GROUPS);
+  int64_t kernel[2], stride[2], padding[4], dilation[2], channels = layer_int(c, CHANNELS),
+                                                         groups = layer_int(c, GROUPS);
   layer_pair(c, KERNEL, kernel);
   layer_pair(c, STRIDE, stride);
   layer_padding(c, PADDING, padding);
   layer_pair(c, DILATION, dilation);
-  if (!positive(c, CHANNELS, channels) || !positive(c, GROUPS, groups) || !both_positive(c, KERNEL, kernel) || !both_positive(c, STRIDE, stride) || !both_positive(c, DILATION, dilation))
+  if (!positive(c, CHANNELS, channels) || !positive(c, GROUPS, groups) || !both_positive(c, KERNEL, kernel) ||
+      !both_positive(c, STRIDE, stride) || !both_positive(c, DILATION, dilation))
     return false;
   if (t.dim[1] % groups || channels % groups)
-    return layer_arg_error(c, GROUPS, "%lld groups do not divide %lld input and %lld output channels", (long long)groups,
-                           (long long)t.dim[1], (long long)channels);
+    return layer_arg_error(c, GROUPS, "%lld groups do not divide %lld input and %lld output channels",
+                           (long long)groups, (long long)t.dim[1], (long long)channels);
   int64_t inputs = t.dim[1] / groups;
   NnType w = nn_type(t.dtype, 4, (int64_t[]){channels, inputs, kernel[0], kernel[1]});
   if (!nn_type_is_representable(&w)) return layer_error(c, "the weights would have more than 2^40 elements");
@@ -86,16 +86,18 @@ bool layer_conv2d(LayerCall *c, Value *result)
   if (mlirOperationIsNull(conv)) return false;
   MlirValue y = mlirOperationGetResult(conv, 0);
   if (layer_bool(c, BIAS)) {
-    MlirValue bias = elaborator_param(c->e, c->pos, "bias", nn_type(t.dtype, 1, &channels), init_or(c, BIAS_INIT, fan_in_init(c, fan_in)));
+    MlirValue bias = elaborator_param(c->e, c->pos, "bias", nn_type(t.dtype, 1, &channels),
+                                      init_or(c, BIAS_INIT, fan_in_init(c, fan_in)));
     if (nn_value_is_null(bias)) return false;
     y = layer_add_along(c->b, y, bias, 1);
   }
   return layer_return(result, y);
 }
 
-// In training the batch's statistics, and running <- (1 - momentum) running + momentum batch, with the unbiased variance as PyTorch has it.
-static MlirValue batchnorm_train(LayerCall *c, MlirValue x, int64_t axis, MlirValue gamma, MlirValue beta, MlirValue mean, MlirValue var)
-{
+// In training the batch's statistics, and running <- (1 - momentum) running + momentum batch, with the unbiased
+// variance as PyTorch has it.
+static MlirValue batchnorm_train(LayerCall *c, MlirValue x, int64_t axis, MlirValue gamma, MlirValue beta,
+                                 MlirValue mean, MlirValue var) {
   double momentum = layer_float(c, 1);
   NnType t = nn_value_type(x);
   MlirOperation op = layer_build(c, NN_OP_batchnorm, 3, (MlirValue[]){x, gamma, beta}, 2,
@@ -114,34 +116,35 @@ static MlirValue batchnorm_train(LayerCall *c, MlirValue x, int64_t axis, MlirVa
   return mlirOperationGetResult(op, 0);
 }
 
-bool layer_batchnorm(LayerCall *c, Value *result)
-{
+bool layer_batchnorm(LayerCall *c, Value *result) {
   MlirValue x = layer_float_tensor(c, 0);
   NnType t = nn_value_type(x);
   int64_t axis;
   if (!layer_axis(c, 3, t.rank, &axis)) return false;
   if (t.rank < 2) return layer_arg_error(c, 0, "needs at least two axes, found %s", value_describe(c->e, c->arg[0]));
-  if (!(layer_float(c, 1) >= 0 && layer_float(c, 1) <= 1)) return layer_arg_error(c, 1, "must be from 0 to 1, found %g", layer_float(c, 1));
+  if (!(layer_float(c, 1) >= 0 && layer_float(c, 1) <= 1))
+    return layer_arg_error(c, 1, "must be from 0 to 1, found %g", layer_float(c, 1));
   if (!layer_not_negative(c, 2)) return false;
   NnType s = nn_type(t.dtype, 1, &t.dim[axis]);
   MlirValue gamma = elaborator_param(c->e, c->pos, "weight", s, "ones");
   MlirValue beta = elaborator_param(c->e, c->pos, "bias", s, "zeros");
   MlirValue mean = elaborator_state(c->e, c->pos, "running_mean", s, "zeros");
   MlirValue var = elaborator_state(c->e, c->pos, "running_var", s, "ones");
-  if (nn_value_is_null(gamma) || nn_value_is_null(beta) || nn_value_is_null(mean) || nn_value_is_null(var)) return false;
+  if (nn_value_is_null(gamma) || nn_value_is_null(beta) || nn_value_is_null(mean) || nn_value_is_null(var))
+    return false;
   if (elaborator_training(c->e)) {
     MlirValue y = batchnorm_train(c, x, axis, gamma, beta, mean, var);
     return !nn_value_is_null(y) && layer_return(result, y);
   }
-  MlirValue rstd = nn_unary(c->b, NN_OP_rsqrt, nn_binary(c->b, NN_OP_add, var, nn_constant_like(c->b, var, layer_float(c, 2))));
+  MlirValue rstd = nn_unary(c->b, NN_OP_rsqrt,
+                            nn_binary(c->b, NN_OP_add, var, nn_constant_like(c->b, var, layer_float(c, 2))));
   MlirValue scale = nn_binary(c->b, NN_OP_mul, gamma, rstd);
   MlirValue shift = nn_binary(c->b, NN_OP_sub, beta, nn_binary(c->b, NN_OP_mul, mean, scale));
   MlirValue scaled = nn_binary(c->b, NN_OP_mul, x, layer_broadcast_along(c->b, scale, t, axis));
   return layer_return(result, layer_add_along(c->b, scaled, shift, axis));
 }
 
-bool layer_layernorm(LayerCall *c, Value *result)
-{
+bool layer_layernorm(LayerCall *c, Value *result) {
   MlirValue x = layer_float_tensor(c, 0);
   NnType t = nn_value_type(x);
   if (t.rank < 1) return layer_arg_error(c, 0, "needs at least one axis, found a scalar");
@@ -150,12 +153,12 @@ bool layer_layernorm(LayerCall *c, Value *result)
   MlirValue gamma = elaborator_param(c->e, c->pos, "weight", s, "ones");
   MlirValue beta = elaborator_param(c->e, c->pos, "bias", s, "zeros");
   if (nn_value_is_null(gamma) || nn_value_is_null(beta)) return false;
-  MlirOperation op = layer_build(c, NN_OP_layernorm, 3, (MlirValue[]){x, gamma, beta}, 1, (NnAttr[]){NN_F64A("eps", layer_float(c, 1))}, NULL);
+  MlirOperation op = layer_build(c, NN_OP_layernorm, 3, (MlirValue[]){x, gamma, beta}, 1,
+                                 (NnAttr[]){NN_F64A("eps", layer_float(c, 1))}, NULL);
   return !mlirOperationIsNull(op) && layer_return(result, mlirOperationGetResult(op, 0));
 }
 
-bool layer_embedding(LayerCall *c, Value *result)
-{
+bool layer_embedding(LayerCall *c, Value *result) {
   NnType indices = nn_value_type(layer_tensor(c, 0));
   if (nn_dtype_is_float(indices.dtype))
     return layer_arg_error(c, 0, "indices must be integers, found %s", value_describe(c->e, c->arg[0]));
@@ -169,8 +172,7 @@ bool layer_embedding(LayerCall *c, Value *result)
 }
 
 // The mask is a function of (seed, step, op, element) alone, so that a recomputed dropout is the same dropout.
-bool layer_dropout(LayerCall *c, Value *result)
-{
+bool layer_dropout(LayerCall *c, Value *result) {
   MlirValue x = layer_float_tensor(c, 0);
   double p = layer_float(c, 1);
   if (!(p >= 0 && p < 1)) return layer_arg_error(c, 1, "'p' must be at least 0 and below 1, found %g", p);
@@ -184,18 +186,19 @@ bool layer_dropout(LayerCall *c, Value *result)
   return layer_return(result, nn_select(c->b, keep, layer_scale(c->b, x, 1 / (1 - p)), nn_constant(c->b, t, 0)));
 }
 
-static bool pool(LayerCall *c, NnOp op, Value *result)
-{
+static bool pool(LayerCall *c, NnOp op, Value *result) {
   enum { X, KERNEL, STRIDE, PADDING, INCLUDE_PAD };
   MlirValue x = layer_float_tensor(c, X);
   int64_t kernel[2], stride[2], padding[4];
-  if (nn_value_type(x).rank != 4) return layer_arg_error(c, X, "needs x[N, C, H, W], found %s", value_describe(c->e, c->arg[X]));
+  if (nn_value_type(x).rank != 4)
+    return layer_arg_error(c, X, "needs x[N, C, H, W], found %s", value_describe(c->e, c->arg[X]));
   layer_pair(c, KERNEL, kernel);
   memcpy(stride, kernel, sizeof stride);
   if (layer_given(c, STRIDE)) layer_pair(c, STRIDE, stride);
   layer_padding(c, PADDING, padding);
   if (!both_positive(c, KERNEL, kernel) || !both_positive(c, STRIDE, stride)) return false;
-  NnAttr attrs[5] = {NN_I64S("kernel", kernel, 2), NN_I64S("strides", stride, 2), NN_I64S("padding", padding, 4), NN_STR("layout", "nchw")};
+  NnAttr attrs[5] = {NN_I64S("kernel", kernel, 2), NN_I64S("strides", stride, 2), NN_I64S("padding", padding, 4),
+                     NN_STR("layout", "nchw")};
   int n = 4;
   if (op == NN_OP_avgpool2d) attrs[n++] = NN_BOOL("include_pad", layer_bool(c, INCLUDE_PAD));
   MlirOperation made = layer_build(c, op, 1, &x, n, attrs, NULL);
@@ -205,42 +208,44 @@ static bool pool(LayerCall *c, NnOp op, Value *result)
 bool layer_maxpool(LayerCall *c, Value *result) { return pool(c, NN_OP_maxpool2d, result); }
 bool layer_avgpool(LayerCall *c, Value *result) { return pool(c, NN_OP_avgpool2d, result); }
 
-bool layer_training(LayerCall *c, Value *result)
-{
+bool layer_training(LayerCall *c, Value *result) {
   *result = value_bool(elaborator_training(c->e));
   return true;
 }
 
-// --- Initialisers ------------------------------------------------------------------------------------------------------
+// --- Initialisers
+// ------------------------------------------------------------------------------------------------------
 
-static bool init_result(Value *result, const char *text)
-{
+static bool init_result(Value *result, const char *text) {
   *result = (Value){.kind = VALUE_INIT, .s = text};
   return true;
 }
 
-static double number(const LayerCall *c, int i)
-{
+static double number(const LayerCall *c, int i) {
   double v = 0;
   value_as_number(&c->arg[i], &v);
   return v;
 }
 
-bool layer_normal(LayerCall *c, Value *result)
-{
-  if (number(c, 1) != 0) return init_result(result, elaborator_format(c->e, "normal(%.17g,%.17g)", number(c, 0), number(c, 1)));
+bool layer_normal(LayerCall *c, Value *result) {
+  if (number(c, 1) != 0)
+    return init_result(result, elaborator_format(c->e, "normal(%.17g,%.17g)", number(c, 0), number(c, 1)));
   return init_result(result, elaborator_format(c->e, "normal(%.17g)", number(c, 0)));
 }
 
-bool layer_uniform(LayerCall *c, Value *result)
-{
+bool layer_uniform(LayerCall *c, Value *result) {
   return init_result(result, elaborator_format(c->e, "uniform(%.17g,%.17g)", number(c, 0), number(c, 1)));
 }
 
-bool layer_constant(LayerCall *c, Value *result)
-{
+bool layer_constant(LayerCall *c, Value *result) {
   return init_result(result, elaborator_format(c->e, "constant(%.17g)", number(c, 0)));
 }
 
-bool layer_zeros(LayerCall *c, Value *result) { (void)c; return init_result(result, "zeros"); }
-bool layer_ones(LayerCall *c, Value *result) { (void)c; return init_result(result, "ones"); }
+bool layer_zeros(LayerCall *c, Value *result) {
+  (void)c;
+  return init_result(result, "zeros");
+}
+bool layer_ones(LayerCall *c, Value *result) {
+  (void)c;
+  return init_result(result, "ones");
+}

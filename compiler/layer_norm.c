@@ -4,8 +4,7 @@
 #include <math.h>
 
 // Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019
-bool layer_rmsnorm(LayerCall *c, Value *result)
-{
+bool layer_rmsnorm(LayerCall *c, Value *result) {
   MlirValue x = layer_float_tensor(c, 0);
   NnType t = nn_value_type(x);
   if (t.rank < 1) return layer_arg_error(c, 0, "needs at least one axis, found a scalar");
@@ -15,20 +14,21 @@ bool layer_rmsnorm(LayerCall *c, Value *result)
   if (nn_value_is_null(weight)) return false;
   for (int i = 0; i < last; i++) dims[i] = i;
   MlirValue mean = layer_mean_of(c->b, nn_binary(c->b, NN_OP_mul, x, x), 1, &last);
-  MlirValue scale = nn_unary(c->b, NN_OP_rsqrt, nn_binary(c->b, NN_OP_add, mean, nn_constant_like(c->b, mean, layer_float(c, 1))));
+  MlirValue scale = nn_unary(c->b, NN_OP_rsqrt,
+                             nn_binary(c->b, NN_OP_add, mean, nn_constant_like(c->b, mean, layer_float(c, 1))));
   MlirValue y = nn_binary(c->b, NN_OP_mul, x, nn_broadcast(c->b, scale, t, dims));
   return layer_return(result, nn_binary(c->b, NN_OP_mul, y, layer_broadcast_along(c->b, weight, t, last)));
 }
 
 // Wu and He, "Group Normalization", 2018: each record's channels are normalised in groups.
-bool layer_groupnorm(LayerCall *c, Value *result)
-{
+bool layer_groupnorm(LayerCall *c, Value *result) {
   MlirValue x = layer_float_tensor(c, 0);
   NnType t = nn_value_type(x);
   int64_t groups = layer_int(c, 1), axis = 2;
   if (t.rank < 2) return layer_arg_error(c, 0, "needs x[N, C, …], found %s", value_describe(c->e, c->arg[0]));
   if (groups < 1 || t.dim[1] % groups)
-    return layer_arg_error(c, 1, "%lld groups do not divide the %lld channels of %s", (long long)groups, (long long)t.dim[1], value_describe(c->e, c->arg[0]));
+    return layer_arg_error(c, 1, "%lld groups do not divide the %lld channels of %s", (long long)groups,
+                           (long long)t.dim[1], value_describe(c->e, c->arg[0]));
   if (!layer_not_negative(c, 2)) return false;
   MlirValue gamma = elaborator_param(c->e, c->pos, "weight", nn_type(t.dtype, 1, &t.dim[1]), "ones");
   MlirValue beta = elaborator_param(c->e, c->pos, "bias", nn_type(t.dtype, 1, &t.dim[1]), "zeros");
@@ -38,21 +38,23 @@ bool layer_groupnorm(LayerCall *c, Value *result)
   MlirOperation moments = layer_build(c, NN_OP_moments, 1, &g, 1, (NnAttr[]){NN_I64S("axes", &axis, 1)}, NULL);
   if (mlirOperationIsNull(moments)) return false;
   MlirValue mean = mlirOperationGetResult(moments, 0), var = mlirOperationGetResult(moments, 1);
-  MlirValue rstd = nn_unary(c->b, NN_OP_rsqrt, nn_binary(c->b, NN_OP_add, var, nn_constant_like(c->b, var, layer_float(c, 2))));
+  MlirValue rstd = nn_unary(c->b, NN_OP_rsqrt,
+                            nn_binary(c->b, NN_OP_add, var, nn_constant_like(c->b, var, layer_float(c, 2))));
   int64_t dims[2] = {0, 1};
   MlirValue centred = nn_binary(c->b, NN_OP_sub, g, nn_broadcast(c->b, mean, grouped, dims));
-  MlirValue y = nn_reshape(c->b, nn_binary(c->b, NN_OP_mul, centred, nn_broadcast(c->b, rstd, grouped, dims)), t.rank, t.dim);
+  MlirValue y = nn_reshape(c->b, nn_binary(c->b, NN_OP_mul, centred, nn_broadcast(c->b, rstd, grouped, dims)), t.rank,
+                           t.dim);
   y = nn_binary(c->b, NN_OP_mul, y, layer_broadcast_along(c->b, gamma, t, 1));
   return layer_return(result, layer_add_along(c->b, y, beta, 1));
 }
 
 // silu(a) b, a and b the halves of the last axis: Shazeer, "GLU Variants Improve Transformer", 2020
-bool layer_swiglu(LayerCall *c, Value *result)
-{
+bool layer_swiglu(LayerCall *c, Value *result) {
   MlirValue x = layer_float_tensor(c, 0);
   NnType t = nn_value_type(x);
   int64_t starts[NN_MAX_RANK] = {0};
-  if (t.rank < 1 || t.dim[t.rank - 1] % 2) return layer_arg_error(c, 0, "needs a last axis of even size, found %s", value_describe(c->e, c->arg[0]));
+  if (t.rank < 1 || t.dim[t.rank - 1] % 2)
+    return layer_arg_error(c, 0, "needs a last axis of even size, found %s", value_describe(c->e, c->arg[0]));
   t.dim[t.rank - 1] /= 2;
   MlirValue a = nn_slice(c->b, x, starts, t.dim, NULL);
   starts[t.rank - 1] = t.dim[t.rank - 1];
@@ -60,14 +62,14 @@ bool layer_swiglu(LayerCall *c, Value *result)
   return layer_return(result, nn_binary(c->b, NN_OP_mul, gate, nn_slice(c->b, x, starts, t.dim, NULL)));
 }
 
-// Su et al., "RoFormer", 2021: the pair i of x[…, t, :] is turned by the angle t base^(-2i/D). A pair is elements i and i + D/2, as in Llama's
-// published weights, or 2i and 2i + 1 when interleaved.
-bool layer_rope(LayerCall *c, Value *result)
-{
+// Su et al., "RoFormer", 2021: the pair i of x[…, t, :] is turned by the angle t base^(-2i/D). A pair is elements i and
+// i + D/2, as in Llama's published weights, or 2i and 2i + 1 when interleaved.
+bool layer_rope(LayerCall *c, Value *result) {
   MlirValue x = layer_float_tensor(c, 0);
   NnType t = nn_value_type(x), half = t;
   bool interleaved = layer_bool(c, 2);
-  if (t.rank < 2 || t.dim[t.rank - 1] % 2) return layer_arg_error(c, 0, "needs x[…, T, D] with an even D, found %s", value_describe(c->e, c->arg[0]));
+  if (t.rank < 2 || t.dim[t.rank - 1] % 2)
+    return layer_arg_error(c, 0, "needs x[…, T, D] with an even D, found %s", value_describe(c->e, c->arg[0]));
   if (!(layer_float(c, 1) > 0)) return layer_arg_error(c, 1, "must be positive, found %g", layer_float(c, 1));
   int last = t.rank - 1;
   int64_t d = t.dim[last], starts[NN_MAX_RANK] = {0}, strides[NN_MAX_RANK];
@@ -78,14 +80,17 @@ bool layer_rope(LayerCall *c, Value *result)
   starts[last] = interleaved ? 1 : d / 2;
   MlirValue second = nn_slice(c->b, x, starts, half.dim, strides);
   NnType table = nn_type(t.dtype, 2, (int64_t[]){t.dim[last - 1], d / 2});
-  MlirValue frequency = nn_unary(c->b, NN_OP_exp, layer_scale(c->b, nn_iota(c->b, table, 1), -2 * log(layer_float(c, 1)) / (double)d));
+  MlirValue frequency = nn_unary(c->b, NN_OP_exp,
+                                 layer_scale(c->b, nn_iota(c->b, table, 1), -2 * log(layer_float(c, 1)) / (double)d));
   MlirValue angle = nn_binary(c->b, NN_OP_mul, nn_iota(c->b, table, 0), frequency);
-  MlirValue cosine = nn_broadcast_trailing(c->b, nn_unary(c->b, NN_OP_cos, angle), half), sine = nn_broadcast_trailing(c->b, nn_unary(c->b, NN_OP_sin, angle), half);
+  MlirValue cosine = nn_broadcast_trailing(c->b, nn_unary(c->b, NN_OP_cos, angle), half),
+            sine = nn_broadcast_trailing(c->b, nn_unary(c->b, NN_OP_sin, angle), half);
   MlirValue turned[2] = {
-    nn_binary(c->b, NN_OP_sub, nn_binary(c->b, NN_OP_mul, first, cosine), nn_binary(c->b, NN_OP_mul, second, sine)),
-    nn_binary(c->b, NN_OP_add, nn_binary(c->b, NN_OP_mul, second, cosine), nn_binary(c->b, NN_OP_mul, first, sine)),
+      nn_binary(c->b, NN_OP_sub, nn_binary(c->b, NN_OP_mul, first, cosine), nn_binary(c->b, NN_OP_mul, second, sine)),
+      nn_binary(c->b, NN_OP_add, nn_binary(c->b, NN_OP_mul, second, cosine), nn_binary(c->b, NN_OP_mul, first, sine)),
   };
-  if (interleaved && t.rank == NN_MAX_RANK) return layer_arg_error(c, 0, "interleaved needs at most %d axes", NN_MAX_RANK - 1);
+  if (interleaved && t.rank == NN_MAX_RANK)
+    return layer_arg_error(c, 0, "interleaved needs at most %d axes", NN_MAX_RANK - 1);
   half.dim[t.rank] = 1;
   for (int i = 0; interleaved && i < 2; i++) turned[i] = nn_reshape(c->b, turned[i], t.rank + 1, half.dim);
   MlirValue y = nn_concat(c->b, 2, turned, interleaved ? t.rank : last);

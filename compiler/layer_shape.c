@@ -3,14 +3,12 @@
 
 #include <string.h>
 
-static bool shape_result(LayerCall *c, MlirValue x, NnType t, Value *result)
-{
+static bool shape_result(LayerCall *c, MlirValue x, NnType t, Value *result) {
   return layer_return(result, nn_reshape(c->b, x, t.rank, t.dim));
 }
 
 // "[4, -1]", as argument i was given
-static const char *shape_asked(const LayerCall *c, int i)
-{
+static const char *shape_asked(const LayerCall *c, int i) {
   int64_t dims[NN_MAX_RANK];
   int n = layer_ints(c, i, dims, NN_MAX_RANK);
   const char *text = "[";
@@ -18,8 +16,7 @@ static const char *shape_asked(const LayerCall *c, int i)
   return elaborator_format(c->e, "%s]", text);
 }
 
-bool layer_reshape(LayerCall *c, Value *result)
-{
+bool layer_reshape(LayerCall *c, Value *result) {
   MlirValue x = layer_tensor(c, 0);
   NnType t = nn_value_type(x), to = t;
   int64_t known = 1, total = nn_type_elements(&t);
@@ -27,20 +24,28 @@ bool layer_reshape(LayerCall *c, Value *result)
   to.rank = layer_ints(c, 1, to.dim, NN_MAX_RANK);
   if (to.rank < 0) return false;
   for (int i = 0; i < to.rank; i++) {
-    if (to.dim[i] == -1 && unknown < 0) { unknown = i; continue; }
+    if (to.dim[i] == -1 && unknown < 0) {
+      unknown = i;
+      continue;
+    }
     if (to.dim[i] == -1) return layer_arg_error(c, 1, "only one size may be -1");
-    if (to.dim[i] < 1 || to.dim[i] > total) return layer_arg_error(c, 1, "size %lld is not possible for %lld elements", (long long)to.dim[i], (long long)total);
+    if (to.dim[i] < 1 || to.dim[i] > total)
+      return layer_arg_error(c, 1, "size %lld is not possible for %lld elements", (long long)to.dim[i],
+                             (long long)total);
     known *= to.dim[i];
     if (known > total) break;
   }
-  if (unknown >= 0 && total % known == 0) { to.dim[unknown] = total / known; known = total; }
+  if (unknown >= 0 && total % known == 0) {
+    to.dim[unknown] = total / known;
+    known = total;
+  }
   if (known != total)
-    return layer_arg_error(c, 1, "%s has %lld elements, which do not fill the asked shape %s", value_describe(c->e, c->arg[0]), (long long)total, shape_asked(c, 1));
+    return layer_arg_error(c, 1, "%s has %lld elements, which do not fill the asked shape %s",
+                           value_describe(c->e, c->arg[0]), (long long)total, shape_asked(c, 1));
   return shape_result(c, x, to, result);
 }
 
-bool layer_flatten(LayerCall *c, Value *result)
-{
+bool layer_flatten(LayerCall *c, Value *result) {
   MlirValue x = layer_tensor(c, 0);
   NnType t = nn_value_type(x);
   int64_t start;
@@ -50,8 +55,7 @@ bool layer_flatten(LayerCall *c, Value *result)
   return shape_result(c, x, t, result);
 }
 
-bool layer_transpose(LayerCall *c, Value *result)
-{
+bool layer_transpose(LayerCall *c, Value *result) {
   MlirValue x = layer_tensor(c, 0);
   NnType t = nn_value_type(x);
   int64_t perm[NN_MAX_RANK];
@@ -76,15 +80,16 @@ bool layer_transpose(LayerCall *c, Value *result)
 
 #define MAX_PARTS 10000
 
-bool layer_split(LayerCall *c, Value *result)
-{
+bool layer_split(LayerCall *c, Value *result) {
   MlirValue x = layer_tensor(c, 0);
   NnType t = nn_value_type(x);
   int64_t parts = layer_int(c, 1), axis, starts[NN_MAX_RANK] = {0};
   if (!layer_axis(c, 2, t.rank, &axis)) return false;
   if (parts < 1 || t.dim[axis] % parts)
-    return layer_arg_error(c, 1, "%lld parts do not divide axis %lld of %s", (long long)parts, (long long)axis, value_describe(c->e, c->arg[0]));
-  if (parts > MAX_PARTS) return layer_arg_error(c, 1, "at most %d parts are possible, found %lld", MAX_PARTS, (long long)parts);
+    return layer_arg_error(c, 1, "%lld parts do not divide axis %lld of %s", (long long)parts, (long long)axis,
+                           value_describe(c->e, c->arg[0]));
+  if (parts > MAX_PARTS)
+    return layer_arg_error(c, 1, "at most %d parts are possible, found %lld", MAX_PARTS, (long long)parts);
   Value *items = elaborator_alloc(c->e, sizeof *items * (size_t)parts);
   t.dim[axis] /= parts;
   for (int64_t i = 0; i < parts; i++) {
@@ -95,14 +100,14 @@ bool layer_split(LayerCall *c, Value *result)
   return true;
 }
 
-bool layer_concat(LayerCall *c, Value *result)
-{
+bool layer_concat(LayerCall *c, Value *result) {
   Value *list = c->arg[0].list.items;
   int n = c->arg[0].list.n;
   int64_t axis;
   if (n == 0) return layer_arg_error(c, 0, "needs at least one tensor");
   for (int i = 0; i < n; i++)
-    if (list[i].kind != VALUE_TENSOR) return layer_arg_error(c, 0, "must be a list of tensors, element %d is %s", i, value_describe(c->e, list[i]));
+    if (list[i].kind != VALUE_TENSOR)
+      return layer_arg_error(c, 0, "must be a list of tensors, element %d is %s", i, value_describe(c->e, list[i]));
   if (!layer_axis(c, 1, nn_value_type(list[0].tensor).rank, &axis)) return false;
   MlirValue *operands = elaborator_alloc(c->e, sizeof *operands * (size_t)n);
   for (int i = 0; i < n; i++) operands[i] = list[i].tensor;
@@ -110,25 +115,25 @@ bool layer_concat(LayerCall *c, Value *result)
   return !mlirOperationIsNull(op) && layer_return(result, mlirOperationGetResult(op, 0));
 }
 
-bool layer_pad(LayerCall *c, Value *result)
-{
+bool layer_pad(LayerCall *c, Value *result) {
   MlirValue x = layer_tensor(c, 0);
   NnType t = nn_value_type(x);
   int64_t side[2][NN_MAX_RANK], none[NN_MAX_RANK] = {0};
   for (int s = 0; s < 2; s++) {
     int n = layer_ints(c, 1 + s, side[s], NN_MAX_RANK);
-    if (n != t.rank) return n < 0 ? false : layer_arg_error(c, 1 + s, "needs one size per axis of %s", value_describe(c->e, c->arg[0]));
+    if (n != t.rank)
+      return n < 0 ? false
+                   : layer_arg_error(c, 1 + s, "needs one size per axis of %s", value_describe(c->e, c->arg[0]));
     for (int i = 0; i < n; i++)
       if (side[s][i] < 0) return layer_arg_error(c, 1 + s, "sizes cannot be negative; slice instead");
   }
-  NnAttr attrs[] = {NN_I64S("low", side[0], t.rank), NN_I64S("high", side[1], t.rank), NN_I64S("interior", none, t.rank),
-                    NN_F64A("value", layer_float(c, 3))};
+  NnAttr attrs[] = {NN_I64S("low", side[0], t.rank), NN_I64S("high", side[1], t.rank),
+                    NN_I64S("interior", none, t.rank), NN_F64A("value", layer_float(c, 3))};
   MlirOperation op = layer_build(c, NN_OP_pad, 1, &x, 4, attrs, NULL);
   return !mlirOperationIsNull(op) && layer_return(result, mlirOperationGetResult(op, 0));
 }
 
-bool layer_broadcast_to(LayerCall *c, Value *result)
-{
+bool layer_broadcast_to(LayerCall *c, Value *result) {
   MlirValue x = layer_tensor(c, 0);
   NnType t = nn_value_type(x), to = t;
   to.rank = layer_ints(c, 1, to.dim, NN_MAX_RANK);
@@ -139,19 +144,19 @@ bool layer_broadcast_to(LayerCall *c, Value *result)
     int64_t from = t.dim[i], target = to.dim[to.rank - t.rank + i];
     fits = from == target || from == 1;
   }
-  if (!fits || !nn_type_is_representable(&to)) return layer_arg_error(c, 1, "%s cannot be stretched to this shape", value_describe(c->e, c->arg[0]));
+  if (!fits || !nn_type_is_representable(&to))
+    return layer_arg_error(c, 1, "%s cannot be stretched to this shape", value_describe(c->e, c->arg[0]));
   return layer_return(result, nn_broadcast_trailing(c->b, x, to));
 }
 
-bool layer_iota(LayerCall *c, Value *result)
-{
+bool layer_iota(LayerCall *c, Value *result) {
   NnType t = nn_type(NN_I32, 1, &c->arg[0].i);
-  if (layer_int(c, 0) < 1 || layer_int(c, 0) > INT32_MAX) return layer_arg_error(c, 0, "must be between 1 and 2^31-1, found %lld", (long long)layer_int(c, 0));
+  if (layer_int(c, 0) < 1 || layer_int(c, 0) > INT32_MAX)
+    return layer_arg_error(c, 0, "must be between 1 and 2^31-1, found %lld", (long long)layer_int(c, 0));
   return layer_return(result, nn_iota(c->b, t, 0));
 }
 
-bool layer_full(LayerCall *c, Value *result)
-{
+bool layer_full(LayerCall *c, Value *result) {
   NnType t = nn_scalar(elaborator_dtype(c->e));
   t.rank = layer_ints(c, 0, t.dim, NN_MAX_RANK);
   if (t.rank < 0) return false;
@@ -161,19 +166,21 @@ bool layer_full(LayerCall *c, Value *result)
   return layer_return(result, nn_constant(c->b, t, layer_float(c, 1)));
 }
 
-bool layer_len(LayerCall *c, Value *result)
-{
+bool layer_len(LayerCall *c, Value *result) {
   const Value *v = &c->arg[0];
-  if (v->kind == VALUE_LIST) { *result = value_int(v->list.n); return true; }
-  if (v->kind != VALUE_TENSOR) return layer_arg_error(c, 0, "must be a list or a tensor, found %s", value_describe(c->e, *v));
+  if (v->kind == VALUE_LIST) {
+    *result = value_int(v->list.n);
+    return true;
+  }
+  if (v->kind != VALUE_TENSOR)
+    return layer_arg_error(c, 0, "must be a list or a tensor, found %s", value_describe(c->e, *v));
   NnType t = nn_value_type(v->tensor);
   if (t.rank == 0) return layer_arg_error(c, 0, "a scalar has no length");
   *result = value_int(t.dim[0]);
   return true;
 }
 
-bool layer_dims(LayerCall *c, Value *result)
-{
+bool layer_dims(LayerCall *c, Value *result) {
   NnType t = nn_value_type(layer_tensor(c, 0));
   Value *items = elaborator_alloc(c->e, sizeof *items * (size_t)(t.rank + 1));
   for (int i = 0; i < t.rank; i++) items[i] = value_int(t.dim[i]);
@@ -181,24 +188,22 @@ bool layer_dims(LayerCall *c, Value *result)
   return true;
 }
 
-bool layer_gather(LayerCall *c, Value *result)
-{
+bool layer_gather(LayerCall *c, Value *result) {
   if (nn_dtype_is_float(nn_value_type(layer_tensor(c, 1)).dtype))
     return layer_arg_error(c, 1, "indices must be integers, found %s", value_describe(c->e, c->arg[1]));
-  MlirOperation op = layer_build(c, NN_OP_gather, 2, (MlirValue[]){layer_tensor(c, 0), layer_tensor(c, 1)}, 0, NULL, NULL);
+  MlirOperation op = layer_build(c, NN_OP_gather, 2, (MlirValue[]){layer_tensor(c, 0), layer_tensor(c, 1)}, 0, NULL,
+                                 NULL);
   return !mlirOperationIsNull(op) && layer_return(result, mlirOperationGetResult(op, 0));
 }
 
-bool layer_matmul(LayerCall *c, Value *result)
-{
-  MlirOperation op = layer_build(c, NN_OP_matmul, 2, (MlirValue[]){layer_float_tensor(c, 0), layer_float_tensor(c, 1)}, 2,
-                                 (NnAttr[]){NN_BOOL("transpose_a", false), NN_BOOL("transpose_b", false)}, NULL);
+bool layer_matmul(LayerCall *c, Value *result) {
+  MlirOperation op = layer_build(c, NN_OP_matmul, 2, (MlirValue[]){layer_float_tensor(c, 0), layer_float_tensor(c, 1)},
+                                 2, (NnAttr[]){NN_BOOL("transpose_a", false), NN_BOOL("transpose_b", false)}, NULL);
   return !mlirOperationIsNull(op) && layer_return(result, mlirOperationGetResult(op, 0));
 }
 
 // The op works on the last axis; another one is moved there and back.
-static bool over_axis(LayerCall *c, NnOp op, Value *result)
-{
+static bool over_axis(LayerCall *c, NnOp op, Value *result) {
   MlirValue x = layer_float_tensor(c, 0);
   int rank = nn_value_type(x).rank;
   int64_t axis, perm[NN_MAX_RANK];
@@ -220,8 +225,7 @@ bool layer_log_softmax(LayerCall *c, Value *result) { return over_axis(c, NN_OP_
 // Finite, so that no arithmetic on it makes a NaN; e^(mask - max) is exactly zero all the same.
 #define MASKED (-1e30)
 
-bool layer_causal_mask(LayerCall *c, Value *result)
-{
+bool layer_causal_mask(LayerCall *c, Value *result) {
   MlirValue x = layer_float_tensor(c, 0);
   NnType t = nn_value_type(x), index = t;
   if (t.rank < 2) return layer_arg_error(c, 0, "needs at least two axes, found %s", value_describe(c->e, c->arg[0]));
@@ -230,9 +234,8 @@ bool layer_causal_mask(LayerCall *c, Value *result)
   return layer_return(result, nn_select(c->b, nn_compare(c->b, "le", column, row), x, nn_constant(c->b, t, MASKED)));
 }
 
-bool value_slice(Elaborator *e, AstPos pos, MlirValue x, int n, const int64_t *start, const int64_t *stop, const int64_t *step,
-                 const bool *drop, Value *result)
-{
+bool value_slice(Elaborator *e, AstPos pos, MlirValue x, int n, const int64_t *start, const int64_t *stop,
+                 const int64_t *step, const bool *drop, Value *result) {
   NnType t = nn_value_type(x), kept = t;
   NnBuilder *b = elaborator_builder(e);
   int64_t starts[NN_MAX_RANK] = {0}, sizes[NN_MAX_RANK], strides[NN_MAX_RANK];
@@ -244,10 +247,11 @@ bool value_slice(Elaborator *e, AstPos pos, MlirValue x, int n, const int64_t *s
     if (i < n) {
       starts[i] = start[i];
       strides[i] = step[i];
-      if (step[i] < 1) return elaborator_error(e, pos, "the step of a slice must be positive, found %lld", (long long)step[i]);
+      if (step[i] < 1)
+        return elaborator_error(e, pos, "the step of a slice must be positive, found %lld", (long long)step[i]);
       if (start[i] < 0 || stop[i] > t.dim[i] || start[i] >= stop[i])
-        return elaborator_error(e, pos, "slice %lld:%lld is outside axis %d of %s", (long long)start[i], (long long)stop[i], i,
-                                value_describe(e, value_tensor(x)));
+        return elaborator_error(e, pos, "slice %lld:%lld is outside axis %d of %s", (long long)start[i],
+                                (long long)stop[i], i, value_describe(e, value_tensor(x)));
       sizes[i] = (stop[i] - start[i] + step[i] - 1) / step[i];
     }
     if (i >= n || !drop[i]) kept.dim[kept.rank++] = sizes[i];

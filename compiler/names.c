@@ -6,13 +6,12 @@
 #include <string.h>
 #include <strings.h>
 
-#define MAX_PATH 256  // characters of a parameter's path, or of a pattern for such
-#define MAX_WORD 64   // longer words are never suggested for: nobody mistypes them by a letter
+#define MAX_PATH 256   // characters of a parameter's path, or of a pattern for such
+#define MAX_WORD 64    // longer words are never suggested for: nobody mistypes them by a letter
 
 static int minimum(int x, int y) { return x < y ? x : y; }
 
-int name_distance(const char *x, const char *y, int limit)
-{
+int name_distance(const char *x, const char *y, int limit) {
   int n = (int)strnlen(x, MAX_WORD + 1), m = (int)strnlen(y, MAX_WORD + 1);
   if (n > MAX_WORD || m > MAX_WORD || n - m > limit || m - n > limit) return limit + 1;
   // Rows i-2, i-1 and i of the table of distances between prefixes.
@@ -31,14 +30,12 @@ int name_distance(const char *x, const char *y, int limit)
   return minimum(rows[n % 3][m], limit + 1);
 }
 
-NameSearch name_search(const char *word)
-{
+NameSearch name_search(const char *word) {
   int length = (int)strnlen(word, MAX_WORD), allowed = minimum((length + 2) / 3, 3);
   return (NameSearch){.word = word, .distance = allowed + 1};
 }
 
-void name_consider(NameSearch *search, const char *candidate)
-{
+void name_consider(NameSearch *search, const char *candidate) {
   int limit = search->distance - 1;
   if (limit < 0 || strcmp(search->word, candidate) == 0) return;
   int distance = name_distance(search->word, candidate, limit);
@@ -47,16 +44,14 @@ void name_consider(NameSearch *search, const char *candidate)
   search->best = candidate;
 }
 
-int name_pattern_limit(const char *pattern)
-{
+int name_pattern_limit(const char *pattern) {
   int letters = 0;
   for (const char *p = pattern; *p && letters < MAX_WORD; p++) letters += *p != '*';
   return minimum((letters + 2) / 3, 3);
 }
 
 // As above; '*' matches the next character, or nothing, for free.
-int name_pattern_distance(const char *pattern, const char *text, int limit)
-{
+int name_pattern_distance(const char *pattern, const char *text, int limit) {
   int n = (int)strnlen(pattern, MAX_PATH + 1), m = (int)strnlen(text, MAX_PATH + 1);
   if (n > MAX_PATH || m > MAX_PATH) return limit + 1;
   int rows[2][MAX_PATH + 1];
@@ -73,16 +68,57 @@ int name_pattern_distance(const char *pattern, const char *text, int limit)
   return minimum(rows[n % 2][m], limit + 1);
 }
 
-const char *name_of_other_framework(const char *word)
-{
-  static const struct { const char *theirs, *ours; } names[] = {
-    {"dense", "linear"}, {"fc", "linear"}, {"fully_connected", "linear"}, {"conv", "conv2d"}, {"convolution", "conv2d"}, {"batch_norm", "batchnorm"}, {"batchnorm2d", "batchnorm"},
-    {"bn", "batchnorm"}, {"layer_norm", "layernorm"}, {"max_pool2d", "maxpool"}, {"maxpool2d", "maxpool"}, {"maxpooling2d", "maxpool"}, {"avg_pool2d", "avgpool"},
-    {"avgpool2d", "avgpool"}, {"global_avg_pool", "mean(x, axes=[2, 3])"}, {"globalaveragepooling2d", "mean(x, axes=[2, 3])"}, {"adaptive_avg_pool2d", "mean(x, axes=[2, 3])"},
-    {"view", "reshape"}, {"permute", "transpose"}, {"cat", "concat"}, {"concatenate", "concat"}, {"chunk", "split"}, {"einops", "rearrange"}, {"mm", "matmul"}, {"bmm", "matmul"},
-    {"dot", "matmul"}, {"arange", "iota"}, {"masked_fill", "where"}, {"select", "where"}, {"clip", "clamp"}, {"max", "maximum or amax"}, {"min", "minimum or amin"},
-    {"swish", "silu"}, {"detach", "stop_gradient"}, {"no_grad", "stop_gradient"}, {"astype", "cast"}, {"to", "cast"}, {"crossentropyloss", "cross_entropy"}, {"nll_loss", "cross_entropy"}, {"mse_loss", "mse"}, {"mseloss", "mse"},
-    {"bce", "binary_cross_entropy"}, {"bce_with_logits", "binary_cross_entropy"}, {"expand", "broadcast_to"}, {"size", "dims"}, {"shape", "dims"}, {"pow", "x ** y"},
+const char *name_of_other_framework(const char *word) {
+  static const struct {
+    const char *theirs, *ours;
+  } names[] = {
+      {"dense", "linear"},
+      {"fc", "linear"},
+      {"fully_connected", "linear"},
+      {"conv", "conv2d"},
+      {"convolution", "conv2d"},
+      {"batch_norm", "batchnorm"},
+      {"batchnorm2d", "batchnorm"},
+      {"bn", "batchnorm"},
+      {"layer_norm", "layernorm"},
+      {"max_pool2d", "maxpool"},
+      {"maxpool2d", "maxpool"},
+      {"maxpooling2d", "maxpool"},
+      {"avg_pool2d", "avgpool"},
+      {"avgpool2d", "avgpool"},
+      {"global_avg_pool", "mean(x, axes=[2, 3])"},
+      {"globalaveragepooling2d", "mean(x, axes=[2, 3])"},
+      {"adaptive_avg_pool2d", "mean(x, axes=[2, 3])"},
+      {"view", "reshape"},
+      {"permute", "transpose"},
+      {"cat", "concat"},
+      {"concatenate", "concat"},
+      {"chunk", "split"},
+      {"einops", "rearrange"},
+      {"mm", "matmul"},
+      {"bmm", "matmul"},
+      {"dot", "matmul"},
+      {"arange", "iota"},
+      {"masked_fill", "where"},
+      {"select", "where"},
+      {"clip", "clamp"},
+      {"max", "maximum or amax"},
+      {"min", "minimum or amin"},
+      {"swish", "silu"},
+      {"detach", "stop_gradient"},
+      {"no_grad", "stop_gradient"},
+      {"astype", "cast"},
+      {"to", "cast"},
+      {"crossentropyloss", "cross_entropy"},
+      {"nll_loss", "cross_entropy"},
+      {"mse_loss", "mse"},
+      {"mseloss", "mse"},
+      {"bce", "binary_cross_entropy"},
+      {"bce_with_logits", "binary_cross_entropy"},
+      {"expand", "broadcast_to"},
+      {"size", "dims"},
+      {"shape", "dims"},
+      {"pow", "x ** y"},
   };
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strcasecmp(names[i].theirs, word) == 0) return names[i].ours;

@@ -1,5 +1,5 @@
-// nnc-opt: reads a module in textual MLIR, runs a textual pipeline of passes on it and prints the result. The tool of the pass tests,
-// and of anyone who wants to see what one pass does.
+// nnc-opt: reads a module in textual MLIR, runs a textual pipeline of passes on it and prints the result. The tool of
+// the pass tests, and of anyone who wants to see what one pass does.
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -69,32 +69,43 @@ static int dump_irdl(void) {
   return status;
 }
 
-enum { OPTION_PASSES = 256, OPTION_CPU, OPTION_GPU_ARCH, OPTION_BEFORE, OPTION_AFTER, OPTION_TIME, OPTION_LIST, OPTION_IRDL, OPTION_COLOR, OPTION_VERSION };
+enum {
+  OPTION_PASSES = 256,
+  OPTION_CPU,
+  OPTION_GPU_ARCH,
+  OPTION_BEFORE,
+  OPTION_AFTER,
+  OPTION_TIME,
+  OPTION_LIST,
+  OPTION_IRDL,
+  OPTION_COLOR,
+  OPTION_VERSION
+};
 
 // Returns an exit status to stop with, or -1 to go on.
 static int parse_option(int option, Options *options) {
   switch (option) {
-    case OPTION_PASSES: options->passes = optarg; return -1;
-    case 'o': options->output = optarg; return -1;
-    case OPTION_CPU: options->cpu = optarg; return -1;
-    case OPTION_GPU_ARCH: options->gpu_arch = optarg; return -1;
-    case OPTION_BEFORE:
-    case OPTION_AFTER:
-      if (strcmp(optarg, "all") != 0 && !nn_pass_by_name(optarg)) return usage_error("unknown pass '%s'", optarg);
-      *(option == OPTION_BEFORE ? &options->hooks.print_before : &options->hooks.print_after) = optarg;
-      return -1;
-    case OPTION_TIME: options->hooks.time_passes = true; return -1;
-    case OPTION_LIST: return list_passes();
-    case OPTION_IRDL: return dump_irdl();
-    case OPTION_COLOR:
-      if (strcmp(optarg, "auto") == 0) options->color = DIAG_COLOR_AUTO;
-      else if (strcmp(optarg, "always") == 0) options->color = DIAG_COLOR_ALWAYS;
-      else if (strcmp(optarg, "never") == 0) options->color = DIAG_COLOR_NEVER;
-      else return usage_error("--color takes auto, always or never, found '%s'", optarg);
-      return -1;
-    case 'h': return print_to_stdout(usage);
-    case OPTION_VERSION: return print_to_stdout("nnc-opt " NNC_VERSION "\n");
-    default: return usage_error("%s", "bad option");
+  case OPTION_PASSES: options->passes = optarg; return -1;
+  case 'o': options->output = optarg; return -1;
+  case OPTION_CPU: options->cpu = optarg; return -1;
+  case OPTION_GPU_ARCH: options->gpu_arch = optarg; return -1;
+  case OPTION_BEFORE:
+  case OPTION_AFTER:
+    if (strcmp(optarg, "all") != 0 && !nn_pass_by_name(optarg)) return usage_error("unknown pass '%s'", optarg);
+    *(option == OPTION_BEFORE ? &options->hooks.print_before : &options->hooks.print_after) = optarg;
+    return -1;
+  case OPTION_TIME: options->hooks.time_passes = true; return -1;
+  case OPTION_LIST: return list_passes();
+  case OPTION_IRDL: return dump_irdl();
+  case OPTION_COLOR:
+    if (strcmp(optarg, "auto") == 0) options->color = DIAG_COLOR_AUTO;
+    else if (strcmp(optarg, "always") == 0) options->color = DIAG_COLOR_ALWAYS;
+    else if (strcmp(optarg, "never") == 0) options->color = DIAG_COLOR_NEVER;
+    else return usage_error("--color takes auto, always or never, found '%s'", optarg);
+    return -1;
+  case 'h': return print_to_stdout(usage);
+  case OPTION_VERSION: return print_to_stdout("nnc-opt " NNC_VERSION "\n");
+  default: return usage_error("%s", "bad option");
   }
 }
 
@@ -168,7 +179,8 @@ static bool write_module(MlirModule module, const char *path) {
 }
 
 static int run(const Options *options) {
-  if (options->gpu_arch && !nn_gpu_arch_known(options->gpu_arch)) return usage_error("--gpu-arch takes one of %s", nn_gpu_arch_names());
+  if (options->gpu_arch && !nn_gpu_arch_known(options->gpu_arch))
+    return usage_error("--gpu-arch takes one of %s", nn_gpu_arch_names());
   const NnTarget *target = options->gpu_arch ? nn_target_cuda(options->gpu_arch, false) : nn_target_host(options->cpu);
   if (!target) return NNC_EXIT_DIAGNOSTICS;
   NnPipeline pipeline;
@@ -178,7 +190,8 @@ static int run(const Options *options) {
   MlirContext ctx = nn_context_create();
   diag_attach(diagnostics, ctx);
   MlirModule module = read_module(ctx, diagnostics, options->input);
-  bool ok = !mlirModuleIsNull(module) && nn_pipeline_run(&pipeline, module, &options->hooks) && write_module(module, options->output);
+  bool ok = !mlirModuleIsNull(module) && nn_pipeline_run(&pipeline, module, &options->hooks) &&
+            write_module(module, options->output);
   if (!mlirModuleIsNull(module)) mlirModuleDestroy(module);
   mlirContextDestroy(ctx);
   diag_free(diagnostics);

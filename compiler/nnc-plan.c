@@ -22,33 +22,32 @@
 
 enum { EXIT_DONE = 0, EXIT_BAD_INPUT = 1, EXIT_USAGE = 2, EXIT_INTERNAL = 70 };
 
-static const char usage[] =
-    "Usage: nnc-plan remat PROBLEM.json --budget=BYTES|PERCENT% [options]\n"
-    "       nnc-plan remat PROBLEM.json --policy=NAME [options]\n"
-    "       nnc-plan remat PROBLEM.json --verify=SCHEDULE.json [--budget=...]\n"
-    "       nnc-plan baselines PROBLEM.json [--time-limit=S]\n"
-    "       nnc-plan offsets BUFFERS.csv [--capacity=BYTES] [options]\n"
-    "\n"
-    "remat finds the cheapest order of executions, in which a node may execute more than\n"
-    "once, whose peak fits a budget. baselines runs published heuristics, a line each, and\n"
-    "with a time limit the search at the peak each of them reached. offsets places buffers\n"
-    "with known lifetimes in one arena.\n"
-    "A file named - is standard input or output. One line of JSON tells the result.\n"
-    "\n"
-    "      --budget=B         bytes (suffixes KiB, MiB, GiB) or a percentage of the peak of\n"
-    "                         the plain order\n"
-    "      --policy=NAME      none, sqrt, speed, manual, recursive or solve (the default)\n"
-    "      --verify=FILE      replay a schedule against the problem instead of making one\n"
-    "      --capacity=BYTES   stop at an arena of this size; exit status 1 when not reached\n"
-    "      --time-limit=S     end after S seconds, reading included (default: a fixed number\n"
-    "                         of steps, about a second, so that every run gives the same\n"
-    "                         result). Ctrl-C ends the search of remat with its best so far\n"
-    "      --seed=N           seed of the search (default 0)\n"
-    "  -o, --output=FILE      write the schedule or the placed buffers\n"
-    "  -h, --help             print this help\n"
-    "      --version          print the version\n"
-    "\n"
-    "Exit status: 0 done, 1 bad input or infeasible, 2 usage, 70 a bug in nnc-plan.\n";
+static const char usage[] = "Usage: nnc-plan remat PROBLEM.json --budget=BYTES|PERCENT% [options]\n"
+                            "       nnc-plan remat PROBLEM.json --policy=NAME [options]\n"
+                            "       nnc-plan remat PROBLEM.json --verify=SCHEDULE.json [--budget=...]\n"
+                            "       nnc-plan baselines PROBLEM.json [--time-limit=S]\n"
+                            "       nnc-plan offsets BUFFERS.csv [--capacity=BYTES] [options]\n"
+                            "\n"
+                            "remat finds the cheapest order of executions, in which a node may execute more than\n"
+                            "once, whose peak fits a budget. baselines runs published heuristics, a line each, and\n"
+                            "with a time limit the search at the peak each of them reached. offsets places buffers\n"
+                            "with known lifetimes in one arena.\n"
+                            "A file named - is standard input or output. One line of JSON tells the result.\n"
+                            "\n"
+                            "      --budget=B         bytes (suffixes KiB, MiB, GiB) or a percentage of the peak of\n"
+                            "                         the plain order\n"
+                            "      --policy=NAME      none, sqrt, speed, manual, recursive or solve (the default)\n"
+                            "      --verify=FILE      replay a schedule against the problem instead of making one\n"
+                            "      --capacity=BYTES   stop at an arena of this size; exit status 1 when not reached\n"
+                            "      --time-limit=S     end after S seconds, reading included (default: a fixed number\n"
+                            "                         of steps, about a second, so that every run gives the same\n"
+                            "                         result). Ctrl-C ends the search of remat with its best so far\n"
+                            "      --seed=N           seed of the search (default 0)\n"
+                            "  -o, --output=FILE      write the schedule or the placed buffers\n"
+                            "  -h, --help             print this help\n"
+                            "      --version          print the version\n"
+                            "\n"
+                            "Exit status: 0 done, 1 bad input or infeasible, 2 usage, 70 a bug in nnc-plan.\n";
 
 // Set by the handler of SIGINT: the one thing a handler can reach.
 static volatile sig_atomic_t interrupted;
@@ -60,7 +59,7 @@ static void note_interrupt(int signal_number) {
 
 typedef struct Options {
   const char *command, *input, *output, *budget, *policy, *verify, *capacity;
-  double time_limit;  // seconds; 0 when not given
+  double time_limit;   // seconds; 0 when not given
   uint64_t seed;
   struct timespec start;
 } Options;
@@ -69,10 +68,8 @@ typedef struct Options {
 
 static int report(const char *path, const SolverError *error) {
   const char *name = strcmp(path, "-") == 0 ? "<stdin>" : path;
-  if (error->line > 0)
-    fprintf(stderr, "%s:%d:%d: error: %s\n", name, error->line, error->column, error->message);
-  else
-    fprintf(stderr, "%s: error: %s\n", name, error->message);
+  if (error->line > 0) fprintf(stderr, "%s:%d:%d: error: %s\n", name, error->line, error->column, error->message);
+  else fprintf(stderr, "%s: error: %s\n", name, error->message);
   return EXIT_BAD_INPUT;
 }
 
@@ -101,8 +98,8 @@ static char *read_file(const char *path, size_t *length) {
 // A file that takes its name only once it is complete: written beside it, then renamed. What exists but is not a
 // plain file (a device, a pipe) is written directly.
 typedef struct OutputFile {
-  const char *path;        // Borrowed
-  char *real, *temporary;  // Owned; where it goes in the end; temporary is NULL when writing directly
+  const char *path;         // Borrowed
+  char *real, *temporary;   // Owned; where it goes in the end; temporary is NULL when writing directly
   FILE *file;
 } OutputFile;
 
@@ -263,7 +260,7 @@ static int obtain_schedule(const Options *options, const RematProblem *problem, 
     search.max_moves = INT64_MAX;
     search.time_limit = fmax(options->time_limit * 0.99 - seconds_since(options->start), 1e-3);
   }
-  struct sigaction action = {.sa_handler = note_interrupt, .sa_flags = (int)SA_RESETHAND};  // a second Ctrl-C kills
+  struct sigaction action = {.sa_handler = note_interrupt, .sa_flags = (int)SA_RESETHAND};   // a second Ctrl-C kills
   sigaction(SIGINT, &action, NULL);
   RematResult result;
   // No schedule of a checked problem needs more than the smaller one.
@@ -303,12 +300,9 @@ static int plan_remat(const Options *options, const RematProblem *problem, Remat
   if (schedule.peak < result.min_budget_found) result.min_budget_found = schedule.peak;
   if (!result.feasible) result.min_budget_bound = remat_min_budget_bound(problem);
   result.seconds = seconds_since(options->start);
-  if (!is_as_claimed(problem, &schedule))
-    status = EXIT_INTERNAL;
-  else if (result.feasible && !write_schedule(options, problem, &schedule))
-    status = EXIT_BAD_INPUT;
-  else
-    print_report(result_stream(options), &result);
+  if (!is_as_claimed(problem, &schedule)) status = EXIT_INTERNAL;
+  else if (result.feasible && !write_schedule(options, problem, &schedule)) status = EXIT_BAD_INPUT;
+  else print_report(result_stream(options), &result);
   if (status == EXIT_DONE && !result.feasible) {
     explain_infeasible(options, &result);
     status = EXIT_BAD_INPUT;
@@ -325,10 +319,8 @@ static void print_comparison(const RematProblem *problem, const Options *options
   RematResult result;
   remat_solve(problem, budget, &search, &result);
   double overhead = base_cost > 0 ? result.schedule.cost / base_cost - 1 : 0;
-  if (result.feasible)
-    printf(",\"search_cost\":%.12g,\"search_overhead\":%.6f", result.schedule.cost, overhead);
-  else
-    printf(",\"search_cost\":null");
+  if (result.feasible) printf(",\"search_cost\":%.12g,\"search_overhead\":%.6f", result.schedule.cost, overhead);
+  else printf(",\"search_cost\":null");
   if (isfinite(result.lower_bound)) printf(",\"lower_bound\":%.12g", result.lower_bound);
   remat_result_free(&result);
 }
@@ -425,8 +417,15 @@ static int run_offsets(const Options *options) {
 
 // ---- command line ----
 
-enum { OPTION_BUDGET = 256, OPTION_POLICY, OPTION_VERIFY, OPTION_CAPACITY, OPTION_TIME_LIMIT, OPTION_SEED,
-       OPTION_VERSION };
+enum {
+  OPTION_BUDGET = 256,
+  OPTION_POLICY,
+  OPTION_VERIFY,
+  OPTION_CAPACITY,
+  OPTION_TIME_LIMIT,
+  OPTION_SEED,
+  OPTION_VERSION
+};
 
 static bool parse_number_option(int option, const char *text, Options *options) {
   char *end;
@@ -442,8 +441,7 @@ static bool parse_number_option(int option, const char *text, Options *options) 
   if (is_number && options->time_limit > 0 && options->time_limit <= 1e9) return true;
   if (is_number && options->time_limit > 1e9)
     fprintf(stderr, "nnc-plan: --time-limit=%s is more than 1e9 seconds\n", text);
-  else
-    fprintf(stderr, "nnc-plan: --time-limit=%s is not a number of seconds > 0\n", text);
+  else fprintf(stderr, "nnc-plan: --time-limit=%s is not a number of seconds > 0\n", text);
   return false;
 }
 
@@ -461,18 +459,18 @@ static int parse_options(int argc, char **argv, Options *options) {
                                         {NULL, 0, NULL, 0}};
   for (int option; (option = getopt_long(argc, argv, "o:h", names, NULL)) != -1;) {
     switch (option) {
-      case OPTION_BUDGET: options->budget = optarg; break;
-      case OPTION_POLICY: options->policy = optarg; break;
-      case OPTION_VERIFY: options->verify = optarg; break;
-      case OPTION_CAPACITY: options->capacity = optarg; break;
-      case 'o': options->output = optarg; break;
-      case OPTION_TIME_LIMIT:
-      case OPTION_SEED:
-        if (!parse_number_option(option, optarg, options)) return EXIT_BAD_INPUT;
-        break;
-      case 'h': return fputs(usage, stdout) < 0 ? EXIT_BAD_INPUT : EXIT_DONE;
-      case OPTION_VERSION: return puts("nnc-plan " NNC_VERSION) < 0 ? EXIT_BAD_INPUT : EXIT_DONE;
-      default: return EXIT_USAGE;
+    case OPTION_BUDGET: options->budget = optarg; break;
+    case OPTION_POLICY: options->policy = optarg; break;
+    case OPTION_VERIFY: options->verify = optarg; break;
+    case OPTION_CAPACITY: options->capacity = optarg; break;
+    case 'o': options->output = optarg; break;
+    case OPTION_TIME_LIMIT:
+    case OPTION_SEED:
+      if (!parse_number_option(option, optarg, options)) return EXIT_BAD_INPUT;
+      break;
+    case 'h': return fputs(usage, stdout) < 0 ? EXIT_BAD_INPUT : EXIT_DONE;
+    case OPTION_VERSION: return puts("nnc-plan " NNC_VERSION) < 0 ? EXIT_BAD_INPUT : EXIT_DONE;
+    default: return EXIT_USAGE;
     }
   }
   if (argc - optind != 2) {
@@ -489,10 +487,8 @@ int main(int argc, char **argv) {
   clock_gettime(CLOCK_MONOTONIC, &options.start);
   int status = parse_options(argc, argv, &options);
   if (status >= 0) return status;
-  if (strcmp(options.command, "remat") == 0 || strcmp(options.command, "baselines") == 0)
-    status = run_remat(&options);
-  else if (strcmp(options.command, "offsets") == 0)
-    status = run_offsets(&options);
+  if (strcmp(options.command, "remat") == 0 || strcmp(options.command, "baselines") == 0) status = run_remat(&options);
+  else if (strcmp(options.command, "offsets") == 0) status = run_offsets(&options);
   else {
     fprintf(stderr, "nnc-plan: unknown command '%s'\n", options.command);
     status = EXIT_USAGE;

@@ -17,34 +17,35 @@
 #include "passes/plan.h"
 #include "passes/remat.h"
 
-// --- The pipeline ----------------------------------------------------------------------------------------------------------
+// --- The pipeline
+// ----------------------------------------------------------------------------------------------------------
 // docs/internals.md tells what each pass promises the next.
 
 static const char *const stages[] = {
-  "simplify",    // 1. what the frontend wrote twice or for nothing goes before it costs anyone time
-  "layout",      // 2. before autodiff, so that gradients are born in the layout their convolutions want
-  "simplify",    // 3. transposes that met cancel
-  "align",       // 4. before autodiff, so that the gradient of the scores has the rows of the scores
-  "chunk",       // 5. before autodiff, which puts each chunk of the scores where its gradient is made
-  "autodiff",    // 6. one function becomes the whole step, optimizer included
-  "decompose",   // 7. after autodiff, because the gradient of a composite is better than those of its parts
-  "simplify",    // 8. the parts share work
-  "recompute",   // 9. what is cheap is not kept from forward to backward; before fuse, which puts it into kernels
-  "fuse",        // 10. before remat: what is recomputed is whole kernels, and no budget changes a kernel
-  "epilogue",    // 11. kernels around a convolution become part of it, where the target can
-  "scan",        // 12. what one step of each loop needs: the workspace of the loop in all that follows
-  "schedule",    // 13. the order that remat improves upon
-  "remat",       // 14. the budget pass
-  "gather",      // 15. updates side by side where memory allows it: what remat kept to is final, and they are launched together
-  "inplace",     // 16. on the final order: who may overwrite whom
-  "plan",        // 17. offsets; from here on memory is only numbers
-  "check",       // 18. a judge of its own replays the plan before code is made for it
+    "simplify",    // 1. what the frontend wrote twice or for nothing goes before it costs anyone time
+    "layout",      // 2. before autodiff, so that gradients are born in the layout their convolutions want
+    "simplify",    // 3. transposes that met cancel
+    "align",       // 4. before autodiff, so that the gradient of the scores has the rows of the scores
+    "chunk",       // 5. before autodiff, which puts each chunk of the scores where its gradient is made
+    "autodiff",    // 6. one function becomes the whole step, optimizer included
+    "decompose",   // 7. after autodiff, because the gradient of a composite is better than those of its parts
+    "simplify",    // 8. the parts share work
+    "recompute",   // 9. what is cheap is not kept from forward to backward; before fuse, which puts it into kernels
+    "fuse",        // 10. before remat: what is recomputed is whole kernels, and no budget changes a kernel
+    "epilogue",    // 11. kernels around a convolution become part of it, where the target can
+    "scan",        // 12. what one step of each loop needs: the workspace of the loop in all that follows
+    "schedule",    // 13. the order that remat improves upon
+    "remat",       // 14. the budget pass
+    "gather",    // 15. updates side by side where memory allows it: what remat kept to is final, and they are launched
+                 // together
+    "inplace",   // 16. on the final order: who may overwrite whom
+    "plan",      // 17. offsets; from here on memory is only numbers
+    "check",     // 18. a judge of its own replays the plan before code is made for it
 };
 #define N_STAGES (int)(sizeof stages / sizeof *stages)
 
 // How many stages have run before what is emitted exists.
-static int stages_for(Emit emit, bool sweep)
-{
+static int stages_for(Emit emit, bool sweep) {
   if (sweep) emit = EMIT_problem;   // both are about what remat is given
   if (emit == EMIT_nn) return 0;
   if (emit != EMIT_problem && emit != EMIT_remat) return N_STAGES;
@@ -54,13 +55,14 @@ static int stages_for(Emit emit, bool sweep)
 }
 
 // The stages as a textual pipeline, with the options of remat and plan filled in. Owned: free().
-static char *pipeline_text(const Options *options)
-{
+static char *pipeline_text(const Options *options) {
   char *text = NULL;
   size_t length;
   FILE *out = open_memstream(&text, &length);
   if (!out) abort();
-  const char *budget = options->memory_budget, *policy = options->remat ? options->remat : budget || options->max_overhead ? "auto" : "none";
+  const char *budget = options->memory_budget, *policy = options->remat                    ? options->remat
+                                                         : budget || options->max_overhead ? "auto"
+                                                                                           : "none";
   for (int i = 0; i < stages_for(options->emit, options->sweep); i++) {
     fprintf(out, "%s%s", i > 0 ? "," : "", stages[i]);
     if (strcmp(stages[i], "recompute") == 0 && options->inside) fprintf(out, "{mode=%s}", options->inside);
@@ -87,22 +89,19 @@ typedef struct Planning {
   bool matched, ok;
 } Planning;
 
-static void match_costs(Planning *p, MlirModule module)
-{
+static void match_costs(Planning *p, MlirModule module) {
   if (p->options->costs && !p->matched) p->ok = cost_file_match(p->d, &p->costs, module);
   p->matched = true;
 }
 
-static void before_pass(void *context, const NnPassInfo *pass, MlirModule module)
-{
+static void before_pass(void *context, const NnPassInfo *pass, MlirModule module) {
   Planning *p = context;
   if (strcmp(pass->name, "remat") != 0) return;
   match_costs(p, module);
   if (p->options->report) report_capture(&p->capture, module);
 }
 
-static bool run_passes(const Options *options, const NnTarget *target, MlirModule module, Planning *planning)
-{
+static bool run_passes(const Options *options, const NnTarget *target, MlirModule module, Planning *planning) {
   NnPipeline pipeline;
   NnPipelineHooks hooks = options->hooks;
   hooks.before_pass = before_pass;
@@ -118,10 +117,10 @@ static bool run_passes(const Options *options, const NnTarget *target, MlirModul
   return ok && planning->ok;
 }
 
-// --- Output ----------------------------------------------------------------------------------------------------------------
+// --- Output
+// ----------------------------------------------------------------------------------------------------------------
 
-static bool write_text(Diagnostics *d, const char *path, const char *text, size_t length)
-{
+static bool write_text(Diagnostics *d, const char *path, const char *text, size_t length) {
   if (output_write(path, text, length)) return true;
   const char *reason = strerror(errno);
   return strcmp(path, "-") == 0 ? diag_error(d, DIAG_COMMAND_LINE, "cannot write to standard output: %s", reason)
@@ -130,10 +129,11 @@ static bool write_text(Diagnostics *d, const char *path, const char *text, size_
 
 static void write_chunk(MlirStringRef text, void *out) { fwrite(text.data, 1, text.length, out); }
 
-static bool emit_text(const Options *options, Diagnostics *d, const AstFile *file, MlirModule module, const NnTarget *target)
-{
+static bool emit_text(const Options *options, Diagnostics *d, const AstFile *file, MlirModule module,
+                      const NnTarget *target) {
   if ((options->emit == EMIT_problem || options->sweep) && mlirOperationIsNull(nn_module_function(module, "train")))
-    return diag_error(d, DIAG_COMMAND_LINE, "%s: '%s' has no train section", options->sweep ? "--sweep" : "--emit=problem", options->input);
+    return diag_error(d, DIAG_COMMAND_LINE, "%s: '%s' has no train section",
+                      options->sweep ? "--sweep" : "--emit=problem", options->input);
   char *text = NULL;
   size_t length;
   FILE *out = open_memstream(&text, &length);
@@ -159,18 +159,24 @@ static bool emit_text(const Options *options, Diagnostics *d, const AstFile *fil
   return ok;
 }
 
-static bool emit_code(const Options *options, MlirModule module)
-{
-  static const CodegenEmit what[] = {[EMIT_kernels] = CODEGEN_KERNELS, [EMIT_llvm] = CODEGEN_LLVM, [EMIT_asm] = CODEGEN_ASM, [EMIT_ptx] = CODEGEN_PTX, [EMIT_tables] = CODEGEN_TABLES,
-                                     [EMIT_exe] = CODEGEN_EXE};
-  CodegenOptions codegen = {.cpu = options->cpu, .gpu_arch = options->gpu_arch, .emulate = strcmp(options->target, "cuda-emu") == 0, .output = options->output, .source_name = options->input, .opt_level = options->opt_level,
-                            .verbose = options->verbose, .time_phases = options->hooks.time_passes, .keep_temporaries = options->keep_temporaries};
+static bool emit_code(const Options *options, MlirModule module) {
+  static const CodegenEmit what[] =
+      {[EMIT_kernels] = CODEGEN_KERNELS, [EMIT_llvm] = CODEGEN_LLVM,     [EMIT_asm] = CODEGEN_ASM,
+       [EMIT_ptx] = CODEGEN_PTX,         [EMIT_tables] = CODEGEN_TABLES, [EMIT_exe] = CODEGEN_EXE};
+  CodegenOptions codegen = {.cpu = options->cpu,
+                            .gpu_arch = options->gpu_arch,
+                            .emulate = strcmp(options->target, "cuda-emu") == 0,
+                            .output = options->output,
+                            .source_name = options->input,
+                            .opt_level = options->opt_level,
+                            .verbose = options->verbose,
+                            .time_phases = options->hooks.time_passes,
+                            .keep_temporaries = options->keep_temporaries};
   return codegen_emit(module, what[options->emit], &codegen);
 }
 
 // A make rule: a space in a name is escaped, as make wants it.
-static void write_name(FILE *out, const char *name)
-{
+static void write_name(FILE *out, const char *name) {
   for (; *name; name++) {
     if (*name == ' ' || *name == '#') fputc('\\', out);
     if (*name == '$') fputc('$', out);
@@ -178,8 +184,7 @@ static void write_name(FILE *out, const char *name)
   }
 }
 
-static bool write_dependencies(const Options *options, Diagnostics *d, const AstFile *file)
-{
+static bool write_dependencies(const Options *options, Diagnostics *d, const AstFile *file) {
   char *text = NULL, *path;
   size_t length;
   FILE *out = open_memstream(&text, &length);
@@ -198,15 +203,20 @@ static bool write_dependencies(const Options *options, Diagnostics *d, const Ast
   return ok;
 }
 
-// --- The summary -----------------------------------------------------------------------------------------------------------
+// --- The summary
+// -----------------------------------------------------------------------------------------------------------
 
-typedef struct Work { int ops, recomputed; double flops; } Work;
+typedef struct Work {
+  int ops, recomputed;
+  double flops;
+} Work;
 
-static void count_work(MlirBlock block, bool recomputed, Work *work)
-{
-  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+static void count_work(MlirBlock block, bool recomputed, Work *work) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
     if (nn_is(op, "scf.execute_region")) {
-      count_work(mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)), recomputed || nn_has_attr(op, "nn.recompute"), work);
+      count_work(mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)), recomputed || nn_has_attr(op, "nn.recompute"),
+                 work);
       continue;
     }
     if (nn_is(op, "scf.yield") || nn_is(op, "func.return")) continue;
@@ -217,8 +227,7 @@ static void count_work(MlirBlock block, bool recomputed, Work *work)
 }
 
 // 3.98 of 4.00 GiB: the unit once when both have it
-static void print_of(int64_t part, int64_t whole)
-{
+static void print_of(int64_t part, int64_t whole) {
   char text[32], total[32];
   nn_format_bytes(part, text, sizeof text);
   nn_format_bytes(whole, total, sizeof total);
@@ -230,9 +239,9 @@ static void print_of(int64_t part, int64_t whole)
 // lenet: 2.14 MiB arena, 0.71 MiB of it parameters and optimizer state; recomputes 5 of 47 ops, 1.3% more arithmetic
 // loops that keep less of their steps, and compute those again, count with the arithmetic only
 // under a budget also: lenet: recompute +7.1 % (lower bound +5.9 %), arena 2.14 of 2.20 MiB
-// under another policy or an allowed overhead: the same, against the arena without recomputation: arena 2.14 of 4.10 MiB without
-static void print_summary(const Options *options, MlirModule module)
-{
+// under another policy or an allowed overhead: the same, against the arena without recomputation: arena 2.14 of 4.10
+// MiB without
+static void print_summary(const Options *options, MlirModule module) {
   char arena[32], persistent[32], name[128];
   MlirOperation top = mlirModuleGetOperation(module), train = nn_module_function(module, "train");
   nn_attr_str(top, "nn.model", name, sizeof name, options->output);
@@ -246,34 +255,35 @@ static void print_summary(const Options *options, MlirModule module)
     fputs(" and optimizer state; ", stderr);
     int64_t loops = nn_attr_i64(train, "nn.segmented", 0);
     if (loops) fprintf(stderr, "%lld loop%s in segments; ", (long long)loops, loops > 1 ? "s" : "");
-    if (work.recomputed) fprintf(stderr, "recomputes %d of %d ops, %.1f%% more arithmetic", work.recomputed, work.ops - work.recomputed, more);
+    if (work.recomputed)
+      fprintf(stderr, "recomputes %d of %d ops, %.1f%% more arithmetic", work.recomputed, work.ops - work.recomputed,
+              more);
     else if (more >= 0.05) fprintf(stderr, "recomputes steps of loops, %.1f%% more arithmetic", more);
     else fputs("recomputes nothing", stderr);
   }
   fputc('\n', stderr);
   if (mlirOperationIsNull(train) || !nn_has_attr(train, "nn.overhead_bound")) return;
-  fprintf(stderr, "%s: recompute +%.1f %% (lower bound +%.1f %%), arena ", name, 100 * nn_attr_f64(train, "nn.overhead", 0), 100 * nn_attr_f64(train, "nn.overhead_bound", 0));
+  fprintf(stderr, "%s: recompute +%.1f %% (lower bound +%.1f %%), arena ", name,
+          100 * nn_attr_f64(train, "nn.overhead", 0), 100 * nn_attr_f64(train, "nn.overhead_bound", 0));
   int64_t budget = nn_attr_i64(top, "nn.budget", 0);
   print_of(nn_attr_i64(top, "nn.arena", 0), budget > 0 ? budget : nn_attr_i64(train, "nn.arena_none", 0));
   fputs(budget > 0 ? "\n" : " without\n", stderr);
 }
 
-// --- Compilation -----------------------------------------------------------------------------------------------------------
+// --- Compilation
+// -----------------------------------------------------------------------------------------------------------
 
-static double seconds_now(void)
-{
+static double seconds_now(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static void print_time(const Options *options, const char *stage, double start)
-{
+static void print_time(const Options *options, const char *stage, double start) {
   if (options->hooks.time_passes) fprintf(stderr, "%-14s %10.4f\n", stage, seconds_now() - start);
 }
 
-static bool read_cost_files(const Options *options, Diagnostics *d, CostFile *costs)
-{
+static bool read_cost_files(const Options *options, Diagnostics *d, CostFile *costs) {
   Machine machine;
   if (options->machine) {
     if (!machine_read(d, options->machine, &machine)) return false;
@@ -285,23 +295,27 @@ static bool read_cost_files(const Options *options, Diagnostics *d, CostFile *co
   return true;
 }
 
-static bool compile_module(const Options *options, Diagnostics *d, const AstFile *file, MlirContext ctx)
-{
-  const NnTarget *target = options->gpu_arch ? nn_target_cuda(options->gpu_arch, options->math && !strcmp(options->math, "tf32")) : nn_target_host(options->cpu);
+static bool compile_module(const Options *options, Diagnostics *d, const AstFile *file, MlirContext ctx) {
+  const NnTarget *target = options->gpu_arch
+                               ? nn_target_cuda(options->gpu_arch, options->math && !strcmp(options->math, "tf32"))
+                               : nn_target_host(options->cpu);
   if (!target) return false;
   double start = seconds_now();
   MlirModule module = elaborate(ctx, file, options->defines, options->n_defines, options->dtype);
   print_time(options, "elaborate", start);
   if (mlirModuleIsNull(module)) return false;
-  if (mlirOperationIsNull(nn_module_function(module, "train")) && mlirOperationIsNull(nn_module_function(module, "predict"))) {
+  if (mlirOperationIsNull(nn_module_function(module, "train")) &&
+      mlirOperationIsNull(nn_module_function(module, "predict"))) {
     mlirModuleDestroy(module);
     return diag_error(d, (AstPos){file->source, 1, 1, 0}, "the file has no model");
   }
   Planning planning = {.options = options, .d = d, .ok = true};
   bool ok = read_cost_files(options, d, &planning.costs) && run_passes(options, target, module, &planning);
   start = seconds_now();
-  ok = ok && (!options->report || report_output(d, options->report, &planning.capture, module, target, options->remat_time ? strtod(options->remat_time, NULL) : 0));
-  ok = ok && (options->emit <= EMIT_plan || options->sweep ? emit_text(options, d, file, module, target) : emit_code(options, module));
+  ok = ok && (!options->report || report_output(d, options->report, &planning.capture, module, target,
+                                                options->remat_time ? strtod(options->remat_time, NULL) : 0));
+  ok = ok && (options->emit <= EMIT_plan || options->sweep ? emit_text(options, d, file, module, target)
+                                                           : emit_code(options, module));
   print_time(options, "emit", start);
   if (ok && options->emit == EMIT_exe && !options->sweep) print_summary(options, module);
   mlirModuleDestroy(module);
@@ -311,8 +325,7 @@ static bool compile_module(const Options *options, Diagnostics *d, const AstFile
   return ok;
 }
 
-static bool compile(const Options *options, Diagnostics *d)
-{
+static bool compile(const Options *options, Diagnostics *d) {
   double start = seconds_now();
   AstFile *file = ast_parse(d, options->input);
   print_time(options, "parse", start);
@@ -330,21 +343,27 @@ static bool compile(const Options *options, Diagnostics *d)
   return ok;
 }
 
-// --- Our own mistakes --------------------------------------------------------------------------------------------------------
+// --- Our own mistakes
+// --------------------------------------------------------------------------------------------------------
 
-static void report_bug(int signal_number)
-{
-  static const char head[] = "\nnnc: this is a bug in nnc " NNC_VERSION ", please report it with the .nn file and the command line (", tail[] = ")\n";
-  const char *name = signal_number == SIGABRT ? "abort" : signal_number == SIGSEGV ? "segmentation fault" : signal_number == SIGBUS ? "bus error"
-                   : signal_number == SIGFPE ? "arithmetic exception" : "illegal instruction";
-  bool said = write(STDERR_FILENO, head, sizeof head - 1) > 0 && write(STDERR_FILENO, name, strlen(name)) > 0 && write(STDERR_FILENO, tail, sizeof tail - 1) > 0;
+static void report_bug(int signal_number) {
+  static const char head[] = "\nnnc: this is a bug in nnc " NNC_VERSION
+                             ", please report it with the .nn file and the command line (",
+                    tail[] = ")\n";
+  const char *name = signal_number == SIGABRT   ? "abort"
+                     : signal_number == SIGSEGV ? "segmentation fault"
+                     : signal_number == SIGBUS  ? "bus error"
+                     : signal_number == SIGFPE  ? "arithmetic exception"
+                                                : "illegal instruction";
+  bool said = write(STDERR_FILENO, head, sizeof head - 1) > 0 && write(STDERR_FILENO, name, strlen(name)) > 0 &&
+              write(STDERR_FILENO, tail, sizeof tail - 1) > 0;
   (void)said;
   _exit(NNC_EXIT_BUG);
 }
 
-// On a stack of its own, because a stack that overflowed cannot hold the handler. AddressSanitizer tells more about all but aborts.
-static void catch_bugs(void)
-{
+// On a stack of its own, because a stack that overflowed cannot hold the handler. AddressSanitizer tells more about all
+// but aborts.
+static void catch_bugs(void) {
 #ifdef __SANITIZE_ADDRESS__
   static const int signals[] = {SIGABRT};
 #else
@@ -356,8 +375,7 @@ static void catch_bugs(void)
   for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) sigaction(signals[i], &action, NULL);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   Options options;
   catch_bugs();
   if (argc > 1 && strcmp(argv[1], "check") == 0) return command_check(argc - 1, argv + 1);

@@ -7,8 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool write_all(FILE *out, const char *data, size_t size)
-{
+static bool write_all(FILE *out, const char *data, size_t size) {
   bool ok = fwrite(data, 1, size, out) == size;
   int error = errno;
   if ((out == stdout ? fflush(out) : fclose(out)) != 0 && ok) {
@@ -19,8 +18,7 @@ static bool write_all(FILE *out, const char *data, size_t size)
   return ok;
 }
 
-bool output_write(const char *path, const char *data, size_t size)
-{
+bool output_write(const char *path, const char *data, size_t size) {
   errno = 0;
   if (strcmp(path, "-") == 0) return write_all(stdout, data, size);
   if (output_is_special(path)) {

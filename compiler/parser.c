@@ -11,10 +11,10 @@
 
 #define MAX_IMPORT_DEPTH 64
 
-// --- Tokens --------------------------------------------------------------------------------------------------------------
+// --- Tokens
+// --------------------------------------------------------------------------------------------------------------
 
-void parser_advance(Parser *p)
-{
+void parser_advance(Parser *p) {
   p->previous = p->token.pos;
   p->token = lexer_next(&p->lexer);
   if (p->token.kind == TOKEN_ERROR) p->panic = true;   // the lexer has reported it
@@ -22,15 +22,13 @@ void parser_advance(Parser *p)
 
 bool parser_at(const Parser *p, TokenKind kind) { return p->token.kind == kind; }
 
-bool parser_accept(Parser *p, TokenKind kind)
-{
+bool parser_accept(Parser *p, TokenKind kind) {
   if (p->token.kind != kind) return false;
   parser_advance(p);
   return true;
 }
 
-bool parser_error(Parser *p, AstPos pos, const char *format, ...)
-{
+bool parser_error(Parser *p, AstPos pos, const char *format, ...) {
   if (p->panic || p->gave_up) return false;
   p->panic = true;
   char *text = NULL;
@@ -43,8 +41,7 @@ bool parser_error(Parser *p, AstPos pos, const char *format, ...)
   return false;
 }
 
-bool parser_expected(Parser *p, const char *what)
-{
+bool parser_expected(Parser *p, const char *what) {
   const Token *t = &p->token;
   // What is missing at the end of a line is missing there, not at the start of the next.
   bool line_ended = (t->starts_line || t->kind == TOKEN_END) && p->previous.source;
@@ -52,17 +49,16 @@ bool parser_expected(Parser *p, const char *what)
   if (line_ended) pos = (AstPos){p->previous.source, p->previous.line, p->previous.column + p->previous.length, 1};
   if (line_ended && t->kind != TOKEN_END) return parser_error(p, pos, "expected %s before the end of the line", what);
   if (t->kind == TOKEN_NAME) return parser_error(p, pos, "expected %s, found '%.60s'", what, t->text);
-  if (token_is_keyword(t->kind)) return parser_error(p, pos, "expected %s, found the keyword %s", what, token_spelling(t->kind));
+  if (token_is_keyword(t->kind))
+    return parser_error(p, pos, "expected %s, found the keyword %s", what, token_spelling(t->kind));
   return parser_error(p, pos, "expected %s, found %s", what, token_spelling(t->kind));
 }
 
-bool parser_expect(Parser *p, TokenKind kind, const char *what)
-{
+bool parser_expect(Parser *p, TokenKind kind, const char *what) {
   return parser_accept(p, kind) || parser_expected(p, what ? what : token_spelling(kind));
 }
 
-bool parser_enter(Parser *p, AstPos pos)
-{
+bool parser_enter(Parser *p, AstPos pos) {
   if (++p->depth <= AST_MAX_DEPTH) return true;
   parser_error(p, pos, "nested more than %d deep", AST_MAX_DEPTH);
   p->gave_up = true;
@@ -75,8 +71,7 @@ void parser_leave(Parser *p) { p->depth--; }
 
 bool parser_same_line(const Parser *p) { return p->brackets > 0 || !p->token.starts_line; }
 
-bool parser_name(Parser *p, AstName *name, const char *what)
-{
+bool parser_name(Parser *p, AstName *name, const char *what) {
   *name = (AstName){p->token.text, p->token.pos};
   if (parser_accept(p, TOKEN_NAME)) return true;
   bool keyword = token_is_keyword(p->token.kind) && !p->panic && !p->token.starts_line;
@@ -86,24 +81,24 @@ bool parser_name(Parser *p, AstName *name, const char *what)
 }
 
 // label := [ "as" NAME ]
-bool parser_label(Parser *p, AstName *label)
-{
+bool parser_label(Parser *p, AstName *label) {
   if (!parser_at(p, TOKEN_AS) || !parser_same_line(p)) return true;
   parser_advance(p);
   return parser_name(p, label, "a name after 'as'");
 }
 
-// --- Items ---------------------------------------------------------------------------------------------------------------
+// --- Items
+// ---------------------------------------------------------------------------------------------------------------
 
-static bool starts_item(const Parser *p)
-{
+static bool starts_item(const Parser *p) {
   TokenKind kind = p->token.kind;
-  return kind == TOKEN_DIM || kind == TOKEN_LET || kind == TOKEN_BLOCK || kind == TOKEN_MODEL || kind == TOKEN_TRAIN || kind == TOKEN_IMPORT || kind == TOKEN_ASSERT;
+  return kind == TOKEN_DIM || kind == TOKEN_LET || kind == TOKEN_BLOCK || kind == TOKEN_MODEL || kind == TOKEN_TRAIN ||
+         kind == TOKEN_IMPORT || kind == TOKEN_ASSERT;
 }
 
-// To the next item: its keyword at the start of a line, or a word at the margin that may be a misspelt one. An assert elsewhere is one of a body.
-static void skip_to_item(Parser *p, AstPos start)
-{
+// To the next item: its keyword at the start of a line, or a word at the margin that may be a misspelt one. An assert
+// elsewhere is one of a body.
+static void skip_to_item(Parser *p, AstPos start) {
   for (; !parser_at(p, TOKEN_END); parser_advance(p)) {
     bool moved = p->token.pos.line != start.line || p->token.pos.column != start.column;
     bool margin = p->token.pos.column == 1, word = parser_at(p, TOKEN_NAME) || parser_at(p, TOKEN_ASSERT);
@@ -113,15 +108,13 @@ static void skip_to_item(Parser *p, AstPos start)
   p->depth = p->brackets = 0;
 }
 
-static bool end_of_line(Parser *p)
-{
+static bool end_of_line(Parser *p) {
   if (parser_accept(p, TOKEN_SEMICOLON) || p->token.starts_line || parser_at(p, TOKEN_END)) return true;
   return parser_expected(p, "the end of the line");
 }
 
 // parameter := NAME [ ":" type ] [ "=" expr ]
-static bool parse_parameter(Parser *p, AstParameter *parameter)
-{
+static bool parse_parameter(Parser *p, AstParameter *parameter) {
   *parameter = (AstParameter){0};
   if (!parser_name(p, &parameter->name, "a parameter name")) return false;
   if (parser_accept(p, TOKEN_COLON)) {
@@ -132,8 +125,7 @@ static bool parse_parameter(Parser *p, AstParameter *parameter)
 }
 
 // signature := "(" [ parameter { "," parameter } [ "," ] ] ")"
-static bool parse_signature(Parser *p, AstItem *item)
-{
+static bool parse_signature(Parser *p, AstItem *item) {
   if (!parser_expect(p, TOKEN_LPAREN, NULL)) return false;
   p->brackets++;
   while (!parser_at(p, TOKEN_RPAREN)) {
@@ -147,23 +139,23 @@ static bool parse_signature(Parser *p, AstItem *item)
 }
 
 // dim := "dim" NAME "=" expr         let := "let" NAME "=" expr
-static bool parse_constant(Parser *p, AstItem *item)
-{
-  return parser_name(p, &item->name, "a name") && parser_expect(p, TOKEN_ASSIGN, NULL) && (item->value = parse_expr(p)) && end_of_line(p);
+static bool parse_constant(Parser *p, AstItem *item) {
+  return parser_name(p, &item->name, "a name") && parser_expect(p, TOKEN_ASSIGN, NULL) &&
+         (item->value = parse_expr(p)) && end_of_line(p);
 }
 
-static bool at_precision(const Parser *p) { return parser_at(p, TOKEN_NAME) && strcmp(p->token.text, "precision") == 0; }
+static bool at_precision(const Parser *p) {
+  return parser_at(p, TOKEN_NAME) && strcmp(p->token.text, "precision") == 0;
+}
 
 // precision := "precision" NAME       a name like any other elsewhere
-static bool parse_precision(Parser *p, AstName *precision)
-{
+static bool parse_precision(Parser *p, AstName *precision) {
   parser_advance(p);
   return parser_name(p, precision, "f32, bf16 or f16 after 'precision'");
 }
 
 // A file has one; that of an imported file is left out, as its train section.
-static bool parse_file_precision(Parser *p, int import_depth)
-{
+static bool parse_file_precision(Parser *p, int import_depth) {
   AstPos pos = p->token.pos;
   AstName precision, *of_file = &p->file->precision;
   if (!parse_precision(p, &precision) || !end_of_line(p)) return false;
@@ -178,15 +170,15 @@ static bool parse_file_precision(Parser *p, int import_depth)
 }
 
 // head := NAME signature [ precision ]
-static bool parse_head(Parser *p, AstItem *item)
-{
-  if (!parser_name(p, &item->name, item->kind == AST_BLOCK ? "the name of the block" : "the name of the model") || !parse_signature(p, item)) return false;
+static bool parse_head(Parser *p, AstItem *item) {
+  if (!parser_name(p, &item->name, item->kind == AST_BLOCK ? "the name of the block" : "the name of the model") ||
+      !parse_signature(p, item))
+    return false;
   return !at_precision(p) || parse_precision(p, &item->precision);
 }
 
 // The same statement as in a body, about what the file declares above it.
-static bool parse_requirement(Parser *p, AstItem *item)
-{
+static bool parse_requirement(Parser *p, AstItem *item) {
   AstStmt *s = pool_alloc(p->pool, sizeof *s);
   s->pos = item->pos;
   item->body.stmts = pool_append(p->pool, item->body.stmts, 0, sizeof *item->body.stmts);
@@ -195,8 +187,7 @@ static bool parse_requirement(Parser *p, AstItem *item)
 }
 
 // block := "block" head body     model := "model" head body     train := "train" body
-static bool parse_definition(Parser *p, AstItem *item)
-{
+static bool parse_definition(Parser *p, AstItem *item) {
   bool ok = item->kind == AST_TRAIN || parse_head(p, item);
   // The body of a broken head is still read for its own mistakes.
   if (!ok && !parser_skip_to_body(p)) return false;
@@ -209,8 +200,7 @@ static bool parse_definition(Parser *p, AstItem *item)
 static void parse_source(AstFile *file, const Source *source, int import_depth);
 
 // import := "import" STRING       the path is relative to the folder of the importing file
-static bool parse_import(Parser *p, AstPos keyword, int import_depth)
-{
+static bool parse_import(Parser *p, AstPos keyword, int import_depth) {
   const char *name = p->token.text;
   AstPos pos = p->token.pos;
   if (!parser_expect(p, TOKEN_STRING, "the name of a file in double quotes")) return false;
@@ -228,28 +218,28 @@ static bool parse_import(Parser *p, AstPos keyword, int import_depth)
   char *tidy = source_tidy_path(written);
   const char *path = pool_string(p->pool, tidy, strlen(tidy));
   free(tidy);
-  if (import_depth >= MAX_IMPORT_DEPTH) return parser_error(p, keyword, "imports are nested more than %d deep", MAX_IMPORT_DEPTH);
+  if (import_depth >= MAX_IMPORT_DEPTH)
+    return parser_error(p, keyword, "imports are nested more than %d deep", MAX_IMPORT_DEPTH);
   const char *error;
-  Source *source = strcmp(name, "-") == 0 ? (error = "standard input cannot be imported", NULL) : source_read(path, &error);
+  Source *source = strcmp(name, "-") == 0 ? (error = "standard input cannot be imported", NULL)
+                                          : source_read(path, &error);
   if (!source) return parser_error(p, pos, "cannot read '%s': %s", path, error);
   parse_source(file, diag_add_source(p->diagnostics, source), import_depth + 1);
   return true;
 }
 
-static AstItemKind item_kind(TokenKind keyword)
-{
+static AstItemKind item_kind(TokenKind keyword) {
   switch (keyword) {
-    case TOKEN_DIM: return AST_DIM;
-    case TOKEN_LET: return AST_LET;
-    case TOKEN_BLOCK: return AST_BLOCK;
-    case TOKEN_MODEL: return AST_MODEL;
-    case TOKEN_ASSERT: return AST_REQUIRE;
-    default: return AST_TRAIN;
+  case TOKEN_DIM: return AST_DIM;
+  case TOKEN_LET: return AST_LET;
+  case TOKEN_BLOCK: return AST_BLOCK;
+  case TOKEN_MODEL: return AST_MODEL;
+  case TOKEN_ASSERT: return AST_REQUIRE;
+  default: return AST_TRAIN;
   }
 }
 
-static bool parse_item(Parser *p, int import_depth)
-{
+static bool parse_item(Parser *p, int import_depth) {
   if (at_precision(p) && !p->panic) return parse_file_precision(p, import_depth);
   if (!starts_item(p)) {
     AstPos pos = p->token.pos;
@@ -263,7 +253,8 @@ static bool parse_item(Parser *p, int import_depth)
     for (int i = 0; i < 8; i++) name_consider(&search, words[i]);
     parser_advance(p);
     if (search.best) diag_hint(p->diagnostics, "did you mean '%s'?", search.best);
-    else if (parser_at(p, TOKEN_ASSIGN) && p->token.pos.line == pos.line) diag_hint(p->diagnostics, "a constant is declared with 'dim %.60s = …' or 'let %.60s = …'", text, text);
+    else if (parser_at(p, TOKEN_ASSIGN) && p->token.pos.line == pos.line)
+      diag_hint(p->diagnostics, "a constant is declared with 'dim %.60s = …' or 'let %.60s = …'", text, text);
     return false;
   }
   Token keyword = p->token;
@@ -273,7 +264,10 @@ static bool parse_item(Parser *p, int import_depth)
   item->kind = item_kind(keyword.kind);
   item->pos = keyword.pos;
   bool constant = item->kind == AST_DIM || item->kind == AST_LET;
-  if (!(constant ? parse_constant(p, item) : item->kind == AST_REQUIRE ? parse_requirement(p, item) : parse_definition(p, item))) return false;
+  if (!(constant                    ? parse_constant(p, item)
+        : item->kind == AST_REQUIRE ? parse_requirement(p, item)
+                                    : parse_definition(p, item)))
+    return false;
   if (item->kind == AST_TRAIN && import_depth > 0) return true;
   AstFile *file = p->file;
   file->items = pool_append(p->pool, file->items, file->n_items, sizeof *file->items);
@@ -281,8 +275,7 @@ static bool parse_item(Parser *p, int import_depth)
   return true;
 }
 
-static void parse_source(AstFile *file, const Source *source, int import_depth)
-{
+static void parse_source(AstFile *file, const Source *source, int import_depth) {
   file->sources = pool_append(file->pool, file->sources, file->n_sources, sizeof *file->sources);
   file->sources[file->n_sources++] = source;
   Parser p = {.file = file, .diagnostics = file->diagnostics, .pool = file->pool};
@@ -294,8 +287,7 @@ static void parse_source(AstFile *file, const Source *source, int import_depth)
   }
 }
 
-AstFile *ast_parse(Diagnostics *diagnostics, const char *path)
-{
+AstFile *ast_parse(Diagnostics *diagnostics, const char *path) {
   const char *error;
   Source *source = source_read(path, &error);
   if (!source) {
@@ -305,8 +297,7 @@ AstFile *ast_parse(Diagnostics *diagnostics, const char *path)
   return ast_parse_source(diagnostics, diag_add_source(diagnostics, source), true);
 }
 
-AstFile *ast_parse_source(Diagnostics *diagnostics, const Source *source, bool imports)
-{
+AstFile *ast_parse_source(Diagnostics *diagnostics, const Source *source, bool imports) {
   Pool *pool = pool_create();
   AstFile *file = pool_alloc(pool, sizeof *file);
   *file = (AstFile){.source = source, .diagnostics = diagnostics, .without_imports = !imports, .pool = pool};
@@ -316,7 +307,6 @@ AstFile *ast_parse_source(Diagnostics *diagnostics, const Source *source, bool i
   return file;
 }
 
-void ast_free(AstFile *file)
-{
+void ast_free(AstFile *file) {
   if (file) pool_free(file->pool);   // which holds the file itself
 }

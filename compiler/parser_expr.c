@@ -19,8 +19,7 @@
 static int larger(int x, int y) { return x > y ? x : y; }
 static int depth_of(const AstExpr *e) { return e ? e->depth : 0; }
 
-AstExpr *parser_new_expr(Parser *p, AstExprKind kind, AstPos pos)
-{
+AstExpr *parser_new_expr(Parser *p, AstExprKind kind, AstPos pos) {
   AstExpr *e = pool_alloc(p->pool, sizeof *e);
   e->kind = kind;
   e->pos = pos;
@@ -28,8 +27,7 @@ AstExpr *parser_new_expr(Parser *p, AstExprKind kind, AstPos pos)
   return e;
 }
 
-bool parser_set_depth(Parser *p, AstExpr *e, int below)
-{
+bool parser_set_depth(Parser *p, AstExpr *e, int below) {
   e->depth = below + 1;
   if (e->depth <= AST_MAX_DEPTH) return true;
   bool quiet = p->panic;
@@ -38,11 +36,11 @@ bool parser_set_depth(Parser *p, AstExpr *e, int below)
   return false;
 }
 
-// --- Arguments and calls -------------------------------------------------------------------------------------------------
+// --- Arguments and calls
+// -------------------------------------------------------------------------------------------------
 
 // arg := [ NAME "=" ] expr
-static bool parse_argument(Parser *p, AstArg *arg)
-{
+static bool parse_argument(Parser *p, AstArg *arg) {
   *arg = (AstArg){0};
   AstExpr *e = parse_expr(p);
   if (e && e->kind == AST_NAME && parser_at(p, TOKEN_ASSIGN)) {
@@ -54,8 +52,7 @@ static bool parse_argument(Parser *p, AstArg *arg)
   return e;
 }
 
-bool parse_arguments(Parser *p, AstArg **args, int *n)
-{
+bool parse_arguments(Parser *p, AstArg **args, int *n) {
   do {
     *args = pool_append(p->pool, *args, *n, sizeof **args);
     if (!parse_argument(p, &(*args)[*n])) return false;
@@ -64,9 +61,9 @@ bool parse_arguments(Parser *p, AstArg **args, int *n)
   return true;
 }
 
-// call := NAME [ "(" [ arg { "," arg } [ "," ] ] ")" ] label       after |> the parentheses may be left out; `piped` NULL: not after one
-static AstExpr *parse_call(Parser *p, AstName callee, AstExpr *piped)
-{
+// call := NAME [ "(" [ arg { "," arg } [ "," ] ] ")" ] label       after |> the parentheses may be left out; `piped`
+// NULL: not after one
+static AstExpr *parse_call(Parser *p, AstName callee, AstExpr *piped) {
   AstExpr *e = parser_new_expr(p, AST_CALL, callee.pos);
   e->call.callee = callee.text;
   int below = depth_of(piped);
@@ -90,11 +87,11 @@ static AstExpr *parse_call(Parser *p, AstName callee, AstExpr *piped)
   return parser_set_depth(p, e, below) ? e : NULL;
 }
 
-// --- Primary and postfix ----------------------------------------------------------------------------------------------------
+// --- Primary and postfix
+// ----------------------------------------------------------------------------------------------------
 
 // Items up to the closing bracket: expr { "," expr } [ "," ]. trailing: the last one was followed by a comma.
-static bool parse_items(Parser *p, TokenKind close, AstExpr *list, bool *trailing)
-{
+static bool parse_items(Parser *p, TokenKind close, AstExpr *list, bool *trailing) {
   int below = 0;
   bool in_header = p->in_header;
   p->in_header = false;
@@ -112,12 +109,12 @@ static bool parse_items(Parser *p, TokenKind close, AstExpr *list, bool *trailin
   }
   p->brackets--;
   p->in_header = in_header;
-  return parser_expect(p, close, close == TOKEN_RPAREN ? "',' or ')'" : "',' or ']'") && parser_set_depth(p, list, below);
+  return parser_expect(p, close, close == TOKEN_RPAREN ? "',' or ')'" : "',' or ']'") &&
+         parser_set_depth(p, list, below);
 }
 
 // "(" expr ")" | "(" [ expr "," { expr "," } [ expr ] ] ")"
-static AstExpr *parse_parentheses(Parser *p)
-{
+static AstExpr *parse_parentheses(Parser *p) {
   AstExpr *tuple = parser_new_expr(p, AST_TUPLE, p->token.pos);
   bool trailing;
   if (!parse_items(p, TOKEN_RPAREN, tuple, &trailing)) return NULL;
@@ -125,42 +122,52 @@ static AstExpr *parse_parentheses(Parser *p)
 }
 
 // list := "[" [ expr { "," expr } [ "," ] ] "]"
-static AstExpr *parse_list(Parser *p)
-{
+static AstExpr *parse_list(Parser *p) {
   AstExpr *list = parser_new_expr(p, AST_LIST, p->token.pos);
   bool trailing;
   return parse_items(p, TOKEN_RBRACKET, list, &trailing) ? list : NULL;
 }
 
 // primary := INT | FLOAT | STRING | "true" | "false" | NAME | call | "(" … ")" | list | if
-static AstExpr *parse_primary(Parser *p)
-{
+static AstExpr *parse_primary(Parser *p) {
   Token t = p->token;
   AstExpr *e = NULL;
   switch (t.kind) {
-    case TOKEN_INT: e = parser_new_expr(p, AST_INT, t.pos); e->integer = t.integer; break;
-    case TOKEN_FLOAT: e = parser_new_expr(p, AST_FLOAT, t.pos); e->number = t.number; break;
-    case TOKEN_STRING: e = parser_new_expr(p, AST_STRING, t.pos); e->text = t.text; break;
-    case TOKEN_TRUE: case TOKEN_FALSE: e = parser_new_expr(p, AST_BOOL, t.pos); e->boolean = t.kind == TOKEN_TRUE; break;
-    case TOKEN_NAME:
-      parser_advance(p);
-      if (strcmp(t.text, "scan") == 0 && parser_at(p, TOKEN_LPAREN) && parser_same_line(p)) return parse_scan(p, t.pos);
-      if (parser_at(p, TOKEN_LPAREN) && parser_same_line(p)) return parse_call(p, (AstName){t.text, t.pos}, NULL);
-      e = parser_new_expr(p, AST_NAME, t.pos);
-      e->text = t.text;
-      return e;
-    case TOKEN_LPAREN: return parse_parentheses(p);
-    case TOKEN_LBRACKET: return parse_list(p);
-    case TOKEN_IF: return parse_if(p);
-    default: parser_expected(p, "an expression"); return NULL;
+  case TOKEN_INT:
+    e = parser_new_expr(p, AST_INT, t.pos);
+    e->integer = t.integer;
+    break;
+  case TOKEN_FLOAT:
+    e = parser_new_expr(p, AST_FLOAT, t.pos);
+    e->number = t.number;
+    break;
+  case TOKEN_STRING:
+    e = parser_new_expr(p, AST_STRING, t.pos);
+    e->text = t.text;
+    break;
+  case TOKEN_TRUE:
+  case TOKEN_FALSE:
+    e = parser_new_expr(p, AST_BOOL, t.pos);
+    e->boolean = t.kind == TOKEN_TRUE;
+    break;
+  case TOKEN_NAME:
+    parser_advance(p);
+    if (strcmp(t.text, "scan") == 0 && parser_at(p, TOKEN_LPAREN) && parser_same_line(p)) return parse_scan(p, t.pos);
+    if (parser_at(p, TOKEN_LPAREN) && parser_same_line(p)) return parse_call(p, (AstName){t.text, t.pos}, NULL);
+    e = parser_new_expr(p, AST_NAME, t.pos);
+    e->text = t.text;
+    return e;
+  case TOKEN_LPAREN: return parse_parentheses(p);
+  case TOKEN_LBRACKET: return parse_list(p);
+  case TOKEN_IF: return parse_if(p);
+  default: parser_expected(p, "an expression"); return NULL;
   }
   parser_advance(p);
   return e;
 }
 
 // slice := expr | [ expr ] ":" [ expr ] [ ":" [ expr ] ]
-static bool parse_slice(Parser *p, AstSlice *slice, int *below)
-{
+static bool parse_slice(Parser *p, AstSlice *slice, int *below) {
   *slice = (AstSlice){.pos = p->token.pos};
   if (!parser_at(p, TOKEN_COLON) && !(slice->start = parse_expr(p))) return false;
   slice->is_index = !parser_at(p, TOKEN_COLON);
@@ -174,8 +181,7 @@ static bool parse_slice(Parser *p, AstSlice *slice, int *below)
 }
 
 // index := "[" slice { "," slice } [ "," ] "]"
-static AstExpr *parse_index(Parser *p, AstExpr *x)
-{
+static AstExpr *parse_index(Parser *p, AstExpr *x) {
   AstExpr *e = parser_new_expr(p, AST_INDEX, p->token.pos);
   int below = x->depth;
   bool in_header = p->in_header;
@@ -193,8 +199,7 @@ static AstExpr *parse_index(Parser *p, AstExpr *x)
   return parser_expect(p, TOKEN_RBRACKET, "',' or ']'") && parser_set_depth(p, e, below) ? e : NULL;
 }
 
-static AstExpr *parse_indices(Parser *p, AstExpr *e)
-{
+static AstExpr *parse_indices(Parser *p, AstExpr *e) {
   while (e && parser_at(p, TOKEN_LBRACKET) && parser_same_line(p)) e = parse_index(p, e);
   if (e && parser_at(p, TOKEN_LPAREN) && parser_same_line(p)) {
     parser_error(p, p->token.pos, "only a name can be called");
@@ -203,33 +208,32 @@ static AstExpr *parse_indices(Parser *p, AstExpr *e)
   return e;
 }
 
-// --- Operators -----------------------------------------------------------------------------------------------------------
+// --- Operators
+// -----------------------------------------------------------------------------------------------------------
 
 enum { PREC_OR = 1, PREC_AND, PREC_NOT, PREC_COMPARE, PREC_SUM, PREC_PRODUCT };
 
-static const char *binary_operator(TokenKind kind, int *precedence)
-{
+static const char *binary_operator(TokenKind kind, int *precedence) {
   switch (kind) {
-    case TOKEN_OR: *precedence = PREC_OR; return "or";
-    case TOKEN_AND: *precedence = PREC_AND; return "and";
-    case TOKEN_EQ: *precedence = PREC_COMPARE; return "==";
-    case TOKEN_NE: *precedence = PREC_COMPARE; return "!=";
-    case TOKEN_LT: *precedence = PREC_COMPARE; return "<";
-    case TOKEN_LE: *precedence = PREC_COMPARE; return "<=";
-    case TOKEN_GT: *precedence = PREC_COMPARE; return ">";
-    case TOKEN_GE: *precedence = PREC_COMPARE; return ">=";
-    case TOKEN_PLUS: *precedence = PREC_SUM; return "+";
-    case TOKEN_MINUS: *precedence = PREC_SUM; return "-";
-    case TOKEN_STAR: *precedence = PREC_PRODUCT; return "*";
-    case TOKEN_SLASH: *precedence = PREC_PRODUCT; return "/";
-    case TOKEN_FLOORDIV: *precedence = PREC_PRODUCT; return "//";
-    case TOKEN_PERCENT: *precedence = PREC_PRODUCT; return "%";
-    default: *precedence = 0; return NULL;
+  case TOKEN_OR: *precedence = PREC_OR; return "or";
+  case TOKEN_AND: *precedence = PREC_AND; return "and";
+  case TOKEN_EQ: *precedence = PREC_COMPARE; return "==";
+  case TOKEN_NE: *precedence = PREC_COMPARE; return "!=";
+  case TOKEN_LT: *precedence = PREC_COMPARE; return "<";
+  case TOKEN_LE: *precedence = PREC_COMPARE; return "<=";
+  case TOKEN_GT: *precedence = PREC_COMPARE; return ">";
+  case TOKEN_GE: *precedence = PREC_COMPARE; return ">=";
+  case TOKEN_PLUS: *precedence = PREC_SUM; return "+";
+  case TOKEN_MINUS: *precedence = PREC_SUM; return "-";
+  case TOKEN_STAR: *precedence = PREC_PRODUCT; return "*";
+  case TOKEN_SLASH: *precedence = PREC_PRODUCT; return "/";
+  case TOKEN_FLOORDIV: *precedence = PREC_PRODUCT; return "//";
+  case TOKEN_PERCENT: *precedence = PREC_PRODUCT; return "%";
+  default: *precedence = 0; return NULL;
   }
 }
 
-static AstExpr *new_binary(Parser *p, const char *op, AstPos pos, AstExpr *x, AstExpr *y)
-{
+static AstExpr *new_binary(Parser *p, const char *op, AstPos pos, AstExpr *x, AstExpr *y) {
   if (!x || !y) return NULL;
   AstExpr *e = parser_new_expr(p, AST_BINARY, pos);
   e->binary.op = op;
@@ -238,8 +242,7 @@ static AstExpr *new_binary(Parser *p, const char *op, AstPos pos, AstExpr *x, As
   return parser_set_depth(p, e, larger(x->depth, y->depth)) ? e : NULL;
 }
 
-static AstExpr *new_unary(Parser *p, const char *op, AstPos pos, AstExpr *x)
-{
+static AstExpr *new_unary(Parser *p, const char *op, AstPos pos, AstExpr *x) {
   if (!x) return NULL;
   AstExpr *e = parser_new_expr(p, AST_UNARY, pos);
   e->unary.op = op;
@@ -247,8 +250,7 @@ static AstExpr *new_unary(Parser *p, const char *op, AstPos pos, AstExpr *x)
   return parser_set_depth(p, e, x->depth) ? e : NULL;
 }
 
-static AstExpr *parse_unary(Parser *p)
-{
+static AstExpr *parse_unary(Parser *p) {
   AstPos pos = p->token.pos;
   AstExpr *e = NULL;
   if (!parser_enter(p, pos)) {
@@ -270,8 +272,7 @@ static AstExpr *parse_unary(Parser *p)
 }
 
 // Operators of at least `lowest` precedence, by precedence climbing over the rules from `or` to `product`.
-static AstExpr *parse_binary(Parser *p, int lowest)
-{
+static AstExpr *parse_binary(Parser *p, int lowest) {
   AstPos pos = p->token.pos;
   AstExpr *x = NULL;
   int precedence;
@@ -281,12 +282,14 @@ static AstExpr *parse_binary(Parser *p, int lowest)
   }
   if (lowest <= PREC_NOT && parser_accept(p, TOKEN_NOT)) x = new_unary(p, "not", pos, parse_binary(p, PREC_NOT));
   else x = parse_unary(p);
-  for (const char *op; x && (op = binary_operator(p->token.kind, &precedence)) && precedence >= lowest && parser_same_line(p);) {
+  for (const char *op;
+       x && (op = binary_operator(p->token.kind, &precedence)) && precedence >= lowest && parser_same_line(p);) {
     pos = p->token.pos;
     parser_advance(p);
     x = new_binary(p, op, pos, x, parse_binary(p, precedence + 1));
     int next;
-    if (x && precedence == PREC_COMPARE && binary_operator(p->token.kind, &next) && next == PREC_COMPARE && parser_same_line(p)) {
+    if (x && precedence == PREC_COMPARE && binary_operator(p->token.kind, &next) && next == PREC_COMPARE &&
+        parser_same_line(p)) {
       bool quiet = p->panic;
       parser_error(p, p->token.pos, "comparisons cannot be chained");
       if (!quiet) diag_hint(p->diagnostics, "join them with 'and': a < b and b < c");
@@ -297,8 +300,7 @@ static AstExpr *parse_binary(Parser *p, int lowest)
   return x;
 }
 
-AstExpr *parse_expr(Parser *p)
-{
+AstExpr *parse_expr(Parser *p) {
   AstExpr *e = parse_binary(p, PREC_OR);
   // The one operator that may begin a line, so that a chain of layers can be written one below the other.
   while (e && parser_accept(p, TOKEN_PIPE)) {
@@ -309,8 +311,7 @@ AstExpr *parse_expr(Parser *p)
   return e;
 }
 
-AstExpr *parse_tuple(Parser *p)
-{
+AstExpr *parse_tuple(Parser *p) {
   AstExpr *first = parse_expr(p);
   if (!first || !parser_at(p, TOKEN_COMMA) || !parser_same_line(p)) return first;
   AstExpr *tuple = parser_new_expr(p, AST_TUPLE, first->pos);
@@ -327,8 +328,7 @@ AstExpr *parse_tuple(Parser *p)
 }
 
 // type := [ NAME ] "[" [ expr { "," expr } ] "]"
-bool parse_type(Parser *p, AstType *type)
-{
+bool parse_type(Parser *p, AstType *type) {
   *type = (AstType){.pos = p->token.pos};
   if (parser_at(p, TOKEN_NAME)) {
     type->dtype = p->token.text;
@@ -337,7 +337,8 @@ bool parse_type(Parser *p, AstType *type)
   if (!parser_at(p, TOKEN_LBRACKET)) {
     bool quiet = p->panic;
     parser_expected(p, type->dtype ? "'[' and the dimensions" : "a type such as f32[N, 10]");
-    if (type->dtype && !quiet) diag_hint(p->diagnostics, "one number is %.60s[], ten are %.60s[10]", type->dtype, type->dtype);
+    if (type->dtype && !quiet)
+      diag_hint(p->diagnostics, "one number is %.60s[], ten are %.60s[10]", type->dtype, type->dtype);
     return false;
   }
   AstExpr *dims = parse_list(p);

@@ -10,9 +10,11 @@
 
 static int larger(int x, int y) { return x > y ? x : y; }
 
-static bool parse_option(Parser *p, AstScan *s, const AstExpr *name, int *below)
-{
-  AstExpr **place = strcmp(name->text, "init") == 0 ? &s->init : strcmp(name->text, "axis") == 0 ? &s->axis : strcmp(name->text, "reverse") == 0 ? &s->reverse : NULL;
+static bool parse_option(Parser *p, AstScan *s, const AstExpr *name, int *below) {
+  AstExpr **place = strcmp(name->text, "init") == 0      ? &s->init
+                    : strcmp(name->text, "axis") == 0    ? &s->axis
+                    : strcmp(name->text, "reverse") == 0 ? &s->reverse
+                                                         : NULL;
   if (!place) {
     bool quiet = p->panic;
     parser_error(p, name->pos, "scan has no argument '%s'", name->text);
@@ -26,13 +28,13 @@ static bool parse_option(Parser *p, AstScan *s, const AstExpr *name, int *below)
   return *place;
 }
 
-static bool parse_item(Parser *p, AstScan *s, int *below)
-{
+static bool parse_item(Parser *p, AstScan *s, int *below) {
   AstExpr *x = parse_expr(p);
   if (!x) return false;
   *below = larger(*below, x->depth);
   if (x->kind == AST_NAME && parser_at(p, TOKEN_ASSIGN)) return parse_option(p, s, x, below);
-  if (!parser_at(p, TOKEN_NAME) || strcmp(p->token.text, "over") != 0) return parser_expected(p, "'over' and the length of the axis");
+  if (!parser_at(p, TOKEN_NAME) || strcmp(p->token.text, "over") != 0)
+    return parser_expected(p, "'over' and the length of the axis");
   parser_advance(p);
   AstExpr *over = parse_expr(p);
   if (!over) return false;
@@ -44,8 +46,7 @@ static bool parse_item(Parser *p, AstScan *s, int *below)
   return true;
 }
 
-static bool parse_names(Parser *p, AstScan *s, int depth)
-{
+static bool parse_names(Parser *p, AstScan *s, int depth) {
   do {
     if (depth == 0 && parser_accept(p, TOKEN_LPAREN)) {
       if (!parse_names(p, s, 1) || !parser_expect(p, TOKEN_RPAREN, "',' or ')'")) return false;
@@ -59,10 +60,11 @@ static bool parse_names(Parser *p, AstScan *s, int depth)
   return true;
 }
 
-static bool parse_head(Parser *p, void *scan) { return parse_names(p, scan, 0) && parser_expect(p, TOKEN_ARROW, "',' or '->'"); }
+static bool parse_head(Parser *p, void *scan) {
+  return parse_names(p, scan, 0) && parser_expect(p, TOKEN_ARROW, "',' or '->'");
+}
 
-AstExpr *parse_scan(Parser *p, AstPos pos)
-{
+AstExpr *parse_scan(Parser *p, AstPos pos) {
   AstExpr *e = parser_new_expr(p, AST_SCAN, pos);
   AstScan *s = e->scan = pool_alloc(p->pool, sizeof *s);
   bool in_header = p->in_header;
@@ -79,7 +81,9 @@ AstExpr *parse_scan(Parser *p, AstPos pos)
   if (!parser_expect(p, TOKEN_RPAREN, "',' or ')'")) return NULL;
   if (!s->n_inputs || !s->init) {
     bool quiet = p->panic;
-    parser_error(p, pos, s->n_inputs ? "scan needs 'init', the carried values before the first step" : "scan needs something to go over");
+    parser_error(p, pos,
+                 s->n_inputs ? "scan needs 'init', the carried values before the first step"
+                             : "scan needs something to go over");
     if (!quiet) diag_hint(p->diagnostics, "scan(x over T, init=(h0, c0)) { step, (h, c) -> … }");
     return NULL;
   }

@@ -2,7 +2,8 @@
 //
 //   body      := "{" { statement end } "}"
 //   end       := newline | ";" | before "}"
-//   statement := assign | param | state | update | for | repeat | if | checkpoint | assert | tuple, and in train: setting
+//   statement := assign | param | state | update | for | repeat | if | checkpoint | assert | tuple, and in train:
+//   setting
 #include "compiler/parser.h"
 
 #include <string.h>
@@ -10,43 +11,47 @@
 static int larger(int x, int y) { return x > y ? x : y; }
 static int depth_of(const AstExpr *e) { return e ? e->depth : 0; }
 
-int parser_body_depth(const AstBody *body)
-{
+int parser_body_depth(const AstBody *body) {
   int depth = 0;
   for (int i = 0; i < body->n; i++) depth = larger(depth, body->stmts[i]->depth);
   return depth;
 }
 
-// --- Recovery --------------------------------------------------------------------------------------------------------------
+// --- Recovery
+// --------------------------------------------------------------------------------------------------------------
 
-static bool starts_item(const Parser *p)
-{
-  return p->token.starts_line && p->token.pos.column == 1 && p->token.kind >= TOKEN_DIM && p->token.kind <= TOKEN_IMPORT;
+static bool starts_item(const Parser *p) {
+  return p->token.starts_line && p->token.pos.column == 1 && p->token.kind >= TOKEN_DIM &&
+         p->token.kind <= TOKEN_IMPORT;
 }
 
-// To where the next statement should begin: a line that is not inside a bracket, or not indented more than the broken statement.
-static void skip_statement(Parser *p, AstPos start, int brackets, bool started)
-{
+// To where the next statement should begin: a line that is not inside a bracket, or not indented more than the broken
+// statement.
+static void skip_statement(Parser *p, AstPos start, int brackets, bool started) {
   int braces = 0;
   for (; !parser_at(p, TOKEN_END) && !starts_item(p); parser_advance(p), started = true) {
     if (braces == 0) {
       if (parser_at(p, TOKEN_RBRACE)) break;
       if (started && p->token.starts_line && (brackets <= 0 || p->token.pos.column <= start.column)) break;
-      if (parser_at(p, TOKEN_SEMICOLON)) { parser_advance(p); break; }
+      if (parser_at(p, TOKEN_SEMICOLON)) {
+        parser_advance(p);
+        break;
+      }
     }
     switch (p->token.kind) {
-      case TOKEN_LPAREN: case TOKEN_LBRACKET: brackets++; break;
-      case TOKEN_RPAREN: case TOKEN_RBRACKET: brackets--; break;
-      case TOKEN_LBRACE: braces++; break;
-      case TOKEN_RBRACE: braces--; break;
-      default: break;
+    case TOKEN_LPAREN:
+    case TOKEN_LBRACKET: brackets++; break;
+    case TOKEN_RPAREN:
+    case TOKEN_RBRACKET: brackets--; break;
+    case TOKEN_LBRACE: braces++; break;
+    case TOKEN_RBRACE: braces--; break;
+    default: break;
     }
   }
   p->panic = p->token.kind == TOKEN_ERROR;
 }
 
-bool parser_skip_to_body(Parser *p)
-{
+bool parser_skip_to_body(Parser *p) {
   while (!parser_at(p, TOKEN_LBRACE) && !parser_at(p, TOKEN_END) && !p->token.starts_line) parser_advance(p);
   if (!parser_at(p, TOKEN_LBRACE)) return false;
   p->panic = p->in_header = false;
@@ -54,17 +59,16 @@ bool parser_skip_to_body(Parser *p)
   return true;
 }
 
-// --- Statements ------------------------------------------------------------------------------------------------------------
+// --- Statements
+// ------------------------------------------------------------------------------------------------------------
 
-static void add_name(Parser *p, AstName **names, int *n, AstName name)
-{
+static void add_name(Parser *p, AstName **names, int *n, AstName name) {
   *names = pool_append(p->pool, *names, *n, sizeof **names);
   (*names)[(*n)++] = name;
 }
 
 // assign := NAME { "," NAME } "=" tuple        after the targets, which were read as an expression
-static bool parse_assign(Parser *p, AstStmt *s, const AstExpr *targets)
-{
+static bool parse_assign(Parser *p, AstStmt *s, const AstExpr *targets) {
   s->kind = AST_ASSIGN;
   bool one = targets->kind != AST_TUPLE;
   for (int i = 0; i < (one ? 1 : targets->list.n); i++) {
@@ -79,11 +83,12 @@ static bool parse_assign(Parser *p, AstStmt *s, const AstExpr *targets)
 }
 
 // param := "param" NAME ":" type [ "=" expr ]
-static bool parse_param(Parser *p, AstStmt *s)
-{
+static bool parse_param(Parser *p, AstStmt *s) {
   s->kind = AST_PARAM;
   parser_advance(p);
-  if (!parser_name(p, &s->param.name, "the name of the parameter") || !parser_expect(p, TOKEN_COLON, "':' and the type") || !parse_type(p, &s->param.type)) return false;
+  if (!parser_name(p, &s->param.name, "the name of the parameter") ||
+      !parser_expect(p, TOKEN_COLON, "':' and the type") || !parse_type(p, &s->param.type))
+    return false;
   if (parser_accept(p, TOKEN_ASSIGN) && !(s->param.init = parse_expr(p))) return false;
   s->depth = 1 + depth_of(s->param.init);
   for (int i = 0; i < s->param.type.n_dims; i++) s->depth = larger(s->depth, 1 + s->param.type.dims[i]->depth);
@@ -91,8 +96,7 @@ static bool parse_param(Parser *p, AstStmt *s)
 }
 
 // One of the words that begin a statement only before a name, so that they can be names themselves: state, update.
-static bool starts_with_word(const Parser *p, const char *word)
-{
+static bool starts_with_word(const Parser *p, const char *word) {
   if (!parser_at(p, TOKEN_NAME) || strcmp(p->token.text, word) != 0) return false;
   Parser ahead = *p;
   ahead.panic = true;
@@ -101,16 +105,14 @@ static bool starts_with_word(const Parser *p, const char *word)
 }
 
 // state := "state" NAME ":" type [ "=" expr ]
-static bool parse_state(Parser *p, AstStmt *s)
-{
+static bool parse_state(Parser *p, AstStmt *s) {
   bool ok = parse_param(p, s);
   s->kind = AST_STATE;
   return ok;
 }
 
 // update := "update" NAME "=" tuple
-static bool parse_update(Parser *p, AstStmt *s)
-{
+static bool parse_update(Parser *p, AstStmt *s) {
   AstName name;
   parser_advance(p);
   if (!parser_name(p, &name, "the name of a state")) return false;
@@ -123,8 +125,7 @@ static bool parse_update(Parser *p, AstStmt *s)
 }
 
 // item := expr [ ".." expr ]
-static AstExpr *parse_for_item(Parser *p)
-{
+static AstExpr *parse_for_item(Parser *p) {
   AstExpr *start = parse_expr(p);
   if (!start || !parser_at(p, TOKEN_RANGE)) return start;
   AstExpr *range = parser_new_expr(p, AST_RANGE, p->token.pos);
@@ -134,8 +135,7 @@ static AstExpr *parse_for_item(Parser *p)
   return range->range.stop && parser_set_depth(p, range, larger(start->depth, range->range.stop->depth)) ? range : NULL;
 }
 
-static bool parse_for_head(Parser *p, AstStmt *s)
-{
+static bool parse_for_head(Parser *p, AstStmt *s) {
   do {
     AstName name;
     if (!parser_name(p, &name, "the name of the loop variable")) return false;
@@ -153,8 +153,7 @@ static bool parse_for_head(Parser *p, AstStmt *s)
 }
 
 // for := "for" NAME { "," NAME } "in" item { "," item } label body
-static bool parse_for(Parser *p, AstStmt *s)
-{
+static bool parse_for(Parser *p, AstStmt *s) {
   s->kind = AST_FOR;
   parser_advance(p);
   p->in_header = true;
@@ -167,8 +166,7 @@ static bool parse_for(Parser *p, AstStmt *s)
 }
 
 // repeat := "repeat" expr label body
-static bool parse_repeat(Parser *p, AstStmt *s)
-{
+static bool parse_repeat(Parser *p, AstStmt *s) {
   s->kind = AST_REPEAT;
   parser_advance(p);
   p->in_header = true;
@@ -181,8 +179,7 @@ static bool parse_repeat(Parser *p, AstStmt *s)
 }
 
 // The `else if` of a chain is one statement in the body of the else, at its place.
-static bool wrap_else_if(Parser *p, AstBody *body, AstExpr *next)
-{
+static bool wrap_else_if(Parser *p, AstBody *body, AstExpr *next) {
   if (!next) return false;
   AstStmt *s = pool_alloc(p->pool, sizeof *s);
   *s = (AstStmt){.kind = AST_EXPR, .depth = next->depth + 1, .pos = next->pos};
@@ -194,8 +191,7 @@ static bool wrap_else_if(Parser *p, AstBody *body, AstExpr *next)
   return true;
 }
 
-static AstExpr *parse_if_here(Parser *p)
-{
+static AstExpr *parse_if_here(Parser *p) {
   AstExpr *e = parser_new_expr(p, AST_IF, p->token.pos);
   parser_advance(p);
   bool ok = (e->if_.condition = parse_expr(p)) || parser_skip_to_body(p);
@@ -207,21 +203,20 @@ static AstExpr *parse_if_here(Parser *p)
     else ok = parse_body(p, &e->if_.otherwise);
   }
   if (!ok) return NULL;
-  int below = larger(e->if_.condition->depth, larger(parser_body_depth(&e->if_.then), parser_body_depth(&e->if_.otherwise)));
+  int below = larger(e->if_.condition->depth,
+                     larger(parser_body_depth(&e->if_.then), parser_body_depth(&e->if_.otherwise)));
   return parser_set_depth(p, e, below) ? e : NULL;
 }
 
 // if := "if" expr body [ "else" ( if | body ) ]
-AstExpr *parse_if(Parser *p)
-{
+AstExpr *parse_if(Parser *p) {
   AstExpr *e = parser_enter(p, p->token.pos) ? parse_if_here(p) : NULL;
   parser_leave(p);
   return e;
 }
 
 // assert := "assert" expr [ "," STRING ]
-bool parse_assert(Parser *p, AstStmt *s)
-{
+bool parse_assert(Parser *p, AstStmt *s) {
   s->kind = AST_ASSERT;
   parser_advance(p);
   if (!(s->assert_.condition = parse_expr(p))) return false;
@@ -232,8 +227,7 @@ bool parse_assert(Parser *p, AstStmt *s)
 }
 
 // setting := NAME [ arg { "," arg } ]        and for the keywords data and eval: NAME NAME { "," NAME } "=" expr
-static bool parse_setting(Parser *p, AstStmt *s, AstName keyword)
-{
+static bool parse_setting(Parser *p, AstStmt *s, AstName keyword) {
   s->kind = AST_SETTING;
   s->setting.keyword = keyword;
   bool reads_data = strcmp(keyword.text, "data") == 0 || strcmp(keyword.text, "eval") == 0;
@@ -245,15 +239,15 @@ static bool parse_setting(Parser *p, AstStmt *s, AstName keyword)
     } while (parser_accept(p, TOKEN_COMMA));
     if (!parser_expect(p, TOKEN_ASSIGN, NULL)) return false;
   }
-  bool empty = p->token.starts_line || parser_at(p, TOKEN_RBRACE) || parser_at(p, TOKEN_SEMICOLON) || parser_at(p, TOKEN_END);
+  bool empty = p->token.starts_line || parser_at(p, TOKEN_RBRACE) || parser_at(p, TOKEN_SEMICOLON) ||
+               parser_at(p, TOKEN_END);
   if ((reads_data || !empty) && !parse_arguments(p, &s->setting.args, &s->setting.n_args)) return false;
   for (int i = 0; i < s->setting.n_args; i++) s->depth = larger(s->depth, 1 + s->setting.args[i].value->depth);
   return true;
 }
 
 // In train a line that starts with a name is an assignment when '=' or ',' follows, else a setting.
-static bool parse_train_line(Parser *p, AstStmt *s)
-{
+static bool parse_train_line(Parser *p, AstStmt *s) {
   AstName name = {p->token.text, p->token.pos};
   parser_advance(p);
   bool assigns = (parser_at(p, TOKEN_ASSIGN) || parser_at(p, TOKEN_COMMA)) && !p->token.starts_line;
@@ -270,28 +264,35 @@ static bool parse_train_line(Parser *p, AstStmt *s)
   return parser_at(p, TOKEN_ASSIGN) ? parse_assign(p, s, targets) : parser_expected(p, "'='");
 }
 
-static bool parse_statement(Parser *p, AstStmt *s)
-{
+static bool parse_statement(Parser *p, AstStmt *s) {
   switch (p->token.kind) {
-    case TOKEN_PARAM: return parse_param(p, s);
-    case TOKEN_FOR: return parse_for(p, s);
-    case TOKEN_REPEAT: return parse_repeat(p, s);
-    case TOKEN_ASSERT: return parse_assert(p, s);
-    case TOKEN_CHECKPOINT: case TOKEN_IF:
-      s->kind = p->token.kind == TOKEN_IF ? AST_EXPR : AST_CHECKPOINT;
-      if (s->kind == AST_CHECKPOINT) parser_advance(p);
-      s->expr = s->kind == AST_EXPR ? parse_if(p) : parse_expr(p);   // an if at the start of a line ends with its bodies
-      s->depth = 1 + depth_of(s->expr);
-      return s->expr;
-    case TOKEN_DIM: case TOKEN_LET: case TOKEN_BLOCK: case TOKEN_MODEL: case TOKEN_TRAIN: case TOKEN_IMPORT:
-      return parser_error(p, p->token.pos, "%s can only stand at the top of a file, outside of every body", token_spelling(p->token.kind));
-    case TOKEN_ELSE: return parser_error(p, p->token.pos, "'else' stands only after the body of an 'if'");
-    case TOKEN_NAME:
-      if (p->in_train) return parse_train_line(p, s);
-      if (starts_with_word(p, "state")) return parse_state(p, s);
-      if (starts_with_word(p, "update")) return parse_update(p, s);
-      break;
-    default: break;
+  case TOKEN_PARAM: return parse_param(p, s);
+  case TOKEN_FOR: return parse_for(p, s);
+  case TOKEN_REPEAT: return parse_repeat(p, s);
+  case TOKEN_ASSERT: return parse_assert(p, s);
+  case TOKEN_CHECKPOINT:
+  case TOKEN_IF:
+    s->kind = p->token.kind == TOKEN_IF ? AST_EXPR : AST_CHECKPOINT;
+    if (s->kind == AST_CHECKPOINT) parser_advance(p);
+    // an if at the start of a line ends with its bodies
+    s->expr = s->kind == AST_EXPR ? parse_if(p) : parse_expr(p);
+    s->depth = 1 + depth_of(s->expr);
+    return s->expr;
+  case TOKEN_DIM:
+  case TOKEN_LET:
+  case TOKEN_BLOCK:
+  case TOKEN_MODEL:
+  case TOKEN_TRAIN:
+  case TOKEN_IMPORT:
+    return parser_error(p, p->token.pos, "%s can only stand at the top of a file, outside of every body",
+                        token_spelling(p->token.kind));
+  case TOKEN_ELSE: return parser_error(p, p->token.pos, "'else' stands only after the body of an 'if'");
+  case TOKEN_NAME:
+    if (p->in_train) return parse_train_line(p, s);
+    if (starts_with_word(p, "state")) return parse_state(p, s);
+    if (starts_with_word(p, "update")) return parse_update(p, s);
+    break;
+  default: break;
   }
   AstExpr *e = parse_tuple(p);
   if (e && parser_at(p, TOKEN_ASSIGN) && !p->token.starts_line) return parse_assign(p, s, e);
@@ -301,14 +302,14 @@ static bool parse_statement(Parser *p, AstStmt *s)
   return e;
 }
 
-static bool parse_end(Parser *p)
-{
-  if (parser_accept(p, TOKEN_SEMICOLON) || p->token.starts_line || parser_at(p, TOKEN_RBRACE) || parser_at(p, TOKEN_END)) return true;
+static bool parse_end(Parser *p) {
+  if (parser_accept(p, TOKEN_SEMICOLON) || p->token.starts_line || parser_at(p, TOKEN_RBRACE) ||
+      parser_at(p, TOKEN_END))
+    return true;
   return parser_expected(p, "the end of the line");
 }
 
-static void parse_statements(Parser *p, AstBody *body)
-{
+static void parse_statements(Parser *p, AstBody *body) {
   while (!parser_at(p, TOKEN_RBRACE) && !parser_at(p, TOKEN_END) && !starts_item(p)) {
     if (parser_accept(p, TOKEN_SEMICOLON)) continue;
     AstPos start = p->token.pos;
@@ -331,8 +332,7 @@ static void parse_statements(Parser *p, AstBody *body)
 
 bool parse_body(Parser *p, AstBody *body) { return parse_body_with_head(p, body, NULL, NULL); }
 
-bool parse_body_with_head(Parser *p, AstBody *body, bool (*head)(Parser *p, void *context), void *context)
-{
+bool parse_body_with_head(Parser *p, AstBody *body, bool (*head)(Parser *p, void *context), void *context) {
   int brackets = p->brackets, depth = p->depth;
   bool in_header = p->in_header, ok = false;
   AstPos open = p->token.pos;
@@ -350,7 +350,8 @@ bool parse_body_with_head(Parser *p, AstBody *body, bool (*head)(Parser *p, void
       parser_advance(p);
       ok = headed;
     } else {
-      parser_error(p, p->token.pos, "expected '}', found %s", parser_at(p, TOKEN_END) ? "the end of the file" : token_spelling(p->token.kind));
+      parser_error(p, p->token.pos, "expected '}', found %s",
+                   parser_at(p, TOKEN_END) ? "the end of the file" : token_spelling(p->token.kind));
       if (!quiet && !p->gave_up) diag_note(p->diagnostics, open, "to close the body opened here");
     }
   }

@@ -13,10 +13,11 @@ typedef struct PoolBlock {
   _Alignas(max_align_t) char data[];
 } PoolBlock;
 
-struct Pool { PoolBlock *blocks; };
+struct Pool {
+  PoolBlock *blocks;
+};
 
-static void *allocate_or_exit(size_t size)
-{
+static void *allocate_or_exit(size_t size) {
   void *p = calloc(1, size);
   if (!p) {
     fprintf(stderr, "nnc: error: out of memory\n");
@@ -27,8 +28,7 @@ static void *allocate_or_exit(size_t size)
 
 Pool *pool_create(void) { return allocate_or_exit(sizeof(Pool)); }
 
-void pool_free(Pool *pool)
-{
+void pool_free(Pool *pool) {
   if (!pool) return;
   for (PoolBlock *block = pool->blocks, *next; block; block = next) {
     next = block->next;
@@ -37,8 +37,7 @@ void pool_free(Pool *pool)
   free(pool);
 }
 
-void *pool_alloc(Pool *pool, size_t size)
-{
+void *pool_alloc(Pool *pool, size_t size) {
   const size_t align = _Alignof(max_align_t);
   size = (size + align - 1) / align * align;
   PoolBlock *block = pool->blocks;
@@ -54,15 +53,13 @@ void *pool_alloc(Pool *pool, size_t size)
   return p;
 }
 
-char *pool_string(Pool *pool, const char *text, size_t length)
-{
+char *pool_string(Pool *pool, const char *text, size_t length) {
   char *copy = pool_alloc(pool, length + 1);
   if (length > 0) memcpy(copy, text, length);
   return copy;
 }
 
-void *pool_append(Pool *pool, void *items, int n, size_t item_size)
-{
+void *pool_append(Pool *pool, void *items, int n, size_t item_size) {
   // The capacity follows from n alone: 4, 8, 16 …
   if (n != 0 && (n < 4 || (n & (n - 1)) != 0)) return items;
   void *grown = pool_alloc(pool, (size_t)(n < 4 ? 4 : 2 * n) * item_size);

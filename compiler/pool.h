@@ -5,9 +5,9 @@
 #include <stddef.h>
 
 typedef struct Pool Pool;
-Pool *pool_create(void);                                   // Owned: pool_free
-void pool_free(Pool *pool);                                // NULL is fine
-void *pool_alloc(Pool *pool, size_t size);                 // zeroed, aligned for any type; exits when memory is out
+Pool *pool_create(void);                     // Owned: pool_free
+void pool_free(Pool *pool);                  // NULL is fine
+void *pool_alloc(Pool *pool, size_t size);   // zeroed, aligned for any type; exits when memory is out
 char *pool_string(Pool *pool, const char *text, size_t length);   // copy, NUL-terminated
 // Room for one more at the end of a growing array of n items, which only this function may have grown from NULL.
 // Returns the array, perhaps moved.

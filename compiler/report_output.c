@@ -8,20 +8,18 @@
 #include "compiler/output.h"
 #include "passes/report.h"
 
-void report_capture(ReportCapture *capture, MlirModule module)
-{
-  if (mlirModuleIsNull(capture->before)) capture->before = mlirModuleFromOperation(mlirOperationClone(mlirModuleGetOperation(module)));
+void report_capture(ReportCapture *capture, MlirModule module) {
+  if (mlirModuleIsNull(capture->before))
+    capture->before = mlirModuleFromOperation(mlirOperationClone(mlirModuleGetOperation(module)));
 }
 
-void report_capture_free(ReportCapture *capture)
-{
+void report_capture_free(ReportCapture *capture) {
   if (!mlirModuleIsNull(capture->before)) mlirModuleDestroy(capture->before);
   *capture = (ReportCapture){0};
 }
 
 // The captured step, planned as it is.
-static bool plan_before(MlirModule module, const NnTarget *target)
-{
+static bool plan_before(MlirModule module, const NnTarget *target) {
   NnPipeline pipeline;
   char error[NN_ERROR_SIZE];
   bool ok = nn_pipeline_parse("inplace,plan", target, &pipeline, error) && nn_pipeline_run(&pipeline, module, NULL);
@@ -29,11 +27,12 @@ static bool plan_before(MlirModule module, const NnTarget *target)
   return ok;
 }
 
-bool report_output(Diagnostics *d, const char *path, ReportCapture *capture, MlirModule module, const NnTarget *target, double seconds)
-{
+bool report_output(Diagnostics *d, const char *path, ReportCapture *capture, MlirModule module, const NnTarget *target,
+                   double seconds) {
   NnReport report = {.after = module, .target = target};
   RematSweep sweep = {0};
-  if (!mlirModuleIsNull(capture->before) && nn_remat_sweep(capture->before, target, 0, seconds, &sweep)) report.sweep = &sweep;
+  if (!mlirModuleIsNull(capture->before) && nn_remat_sweep(capture->before, target, 0, seconds, &sweep))
+    report.sweep = &sweep;
   if (!mlirModuleIsNull(capture->before) && plan_before(capture->before, target)) report.before = capture->before;
   char *text = NULL;
   size_t length;

@@ -1,4 +1,5 @@
-// --report: the page about the memory plan (passes/report.h), with the plan without recomputation beside the one that is compiled.
+// --report: the page about the memory plan (passes/report.h), with the plan without recomputation beside the one that
+// is compiled.
 #ifndef NNC_COMPILER_REPORT_OUTPUT_H
 #define NNC_COMPILER_REPORT_OUTPUT_H
 
@@ -13,8 +14,9 @@ typedef struct ReportCapture {
 // Keeps a copy of the module as it is before the pass `remat`.
 void report_capture(ReportCapture *capture, MlirModule module);
 void report_capture_free(ReportCapture *capture);
-// Writes the page about the planned module to `path`, complete or not at all; "-" is standard output. The curve over budgets takes about `seconds`
-// (0: 10). Consumes what was captured. False: reported.
-bool report_output(Diagnostics *d, const char *path, ReportCapture *capture, MlirModule module, const NnTarget *target, double seconds);
+// Writes the page about the planned module to `path`, complete or not at all; "-" is standard output. The curve over
+// budgets takes about `seconds` (0: 10). Consumes what was captured. False: reported.
+bool report_output(Diagnostics *d, const char *path, ReportCapture *capture, MlirModule module, const NnTarget *target,
+                   double seconds);
 
 #endif

@@ -8,15 +8,20 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static char *read_all(FILE *in, size_t *length, const char **error)
-{
+static char *read_all(FILE *in, size_t *length, const char **error) {
   size_t room = 1 << 14, n = 0;
   char *text = malloc(room);
   while (text) {
     n += fread(text + n, 1, room - n - 1, in);
-    if (n > SOURCE_MAX_BYTES) { *error = "the file is larger than 8 MiB"; break; }
+    if (n > SOURCE_MAX_BYTES) {
+      *error = "the file is larger than 8 MiB";
+      break;
+    }
     if (n < room - 1) {
-      if (ferror(in)) { *error = strerror(errno); break; }
+      if (ferror(in)) {
+        *error = strerror(errno);
+        break;
+      }
       text[n] = 0;
       *length = n;
       return text;
@@ -31,8 +36,7 @@ static char *read_all(FILE *in, size_t *length, const char **error)
 }
 
 // Takes ownership of text.
-static Source *source_create(const char *name, char *text, size_t length)
-{
+static Source *source_create(const char *name, char *text, size_t length) {
   int n_lines = 1;
   for (size_t i = 0; i < length; i++) n_lines += text[i] == '\n';
   Source *s = malloc(sizeof *s);
@@ -52,8 +56,7 @@ static Source *source_create(const char *name, char *text, size_t length)
   return s;
 }
 
-Source *source_read(const char *path, const char **error)
-{
+Source *source_read(const char *path, const char **error) {
   bool standard_input = strcmp(path, "-") == 0;
   FILE *in = standard_input ? stdin : fopen(path, "rb");
   if (!in) {
@@ -64,10 +67,8 @@ Source *source_read(const char *path, const char **error)
   size_t length = 0;
   char *text = NULL;
   if (fstat(fileno(in), &info) != 0) info.st_mode = 0;
-  if (S_ISDIR(info.st_mode))
-    *error = strerror(EISDIR);
-  else
-    text = read_all(in, &length, error);
+  if (S_ISDIR(info.st_mode)) *error = strerror(EISDIR);
+  else text = read_all(in, &length, error);
   if (!standard_input) fclose(in);
   if (!text) return NULL;
   Source *s = source_create(standard_input ? "<stdin>" : path, text, length);
@@ -76,21 +77,18 @@ Source *source_read(const char *path, const char **error)
   return s;
 }
 
-bool source_is_file(const Source *s, const char *path)
-{
+bool source_is_file(const Source *s, const char *path) {
   struct stat info;
   return s->inode && stat(path, &info) == 0 && s->device == (uint64_t)info.st_dev && s->inode == (uint64_t)info.st_ino;
 }
 
 // Where the last part of out[0, n) begins.
-static size_t last_part(const char *out, size_t n)
-{
+static size_t last_part(const char *out, size_t n) {
   while (n > 0 && out[n - 1] != '/') n--;
   return n;
 }
 
-char *source_tidy_path(const char *path)
-{
+char *source_tidy_path(const char *path) {
   size_t n = 0;
   char *out = malloc(strlen(path) + 2);
   if (!out) abort();
@@ -100,7 +98,8 @@ char *source_tidy_path(const char *path)
     end = p + strcspn(p, "/");
     size_t length = (size_t)(end - p), before = n > 1 ? last_part(out, n - 1) : n;
     if (length == 0 || (length == 1 && p[0] == '.')) continue;
-    bool up = length == 2 && memcmp(p, "..", 2) == 0, stays = before == n || (n - before == 3 && memcmp(out + before, "../", 3) == 0);
+    bool up = length == 2 && memcmp(p, "..", 2) == 0,
+         stays = before == n || (n - before == 3 && memcmp(out + before, "../", 3) == 0);
     if (up && !stays) {
       n = before;
       continue;
@@ -111,13 +110,13 @@ char *source_tidy_path(const char *path)
   }
   out[n] = 0;
   struct stat tidy, given;
-  bool same = n > 0 && stat(out, &tidy) == 0 && stat(path, &given) == 0 && tidy.st_dev == given.st_dev && tidy.st_ino == given.st_ino;
+  bool same = n > 0 && stat(out, &tidy) == 0 && stat(path, &given) == 0 && tidy.st_dev == given.st_dev &&
+              tidy.st_ino == given.st_ino;
   if (!same) strcpy(out, path);
   return out;
 }
 
-Source *source_from_text(const char *name, const char *text, size_t length)
-{
+Source *source_from_text(const char *name, const char *text, size_t length) {
   char *copy = malloc(length + 1);
   if (!copy) return NULL;
   memcpy(copy, text, length);
@@ -125,8 +124,7 @@ Source *source_from_text(const char *name, const char *text, size_t length)
   return source_create(name, copy, length);
 }
 
-void source_free(Source *s)
-{
+void source_free(Source *s) {
   if (!s) return;
   free(s->name);
   free(s->text);
@@ -134,8 +132,7 @@ void source_free(Source *s)
   free(s);
 }
 
-const char *source_line(const Source *s, int line, size_t *length)
-{
+const char *source_line(const Source *s, int line, size_t *length) {
   *length = 0;
   if (line < 1 || line > s->n_lines) return "";
   size_t start = s->line_start[line - 1];

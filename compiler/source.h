@@ -6,15 +6,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SOURCE_MAX_BYTES (8u << 20)   // a larger file is refused: it is not a program, and its tree could outgrow the memory
+#define SOURCE_MAX_BYTES \
+  (8u << 20)   // a larger file is refused: it is not a program, and its tree could outgrow the memory
 
 typedef struct Source {
-  char *name;           // as the user wrote it, or "<stdin>"; shown in diagnostics, file of MLIR locations
-  char *text;           // length bytes and a final NUL; may hold any bytes
+  char *name;   // as the user wrote it, or "<stdin>"; shown in diagnostics, file of MLIR locations
+  char *text;   // length bytes and a final NUL; may hold any bytes
   size_t length;
-  size_t *line_start;   // byte offset of each line
-  int n_lines;          // at least 1
-  int order;            // among the sources of a run, which messages follow
+  size_t *line_start;       // byte offset of each line
+  int n_lines;              // at least 1
+  int order;                // among the sources of a run, which messages follow
   uint64_t device, inode;   // of the file that was read; 0, 0: not one
 } Source;
 
@@ -25,13 +26,15 @@ typedef struct AstPos {
   int length;             // bytes to underline, on this line; 0 or 1: a caret alone
 } AstPos;
 
-// Reads a file; "-" is standard input. NULL and a sentence in *error (a static string or strerror text) when it cannot be read, is a
-// directory, or is over the limit. Owned: source_free.
+// Reads a file; "-" is standard input. NULL and a sentence in *error (a static string or strerror text) when it cannot
+// be read, is a directory, or is over the limit. Owned: source_free.
 Source *source_read(const char *path, const char **error);
 Source *source_from_text(const char *name, const char *text, size_t length);   // copies both
 void source_free(Source *s);
-bool source_is_file(const Source *s, const char *path);   // path leads to the file that s was read from, whatever it is called
-// The path without "./", "//" and "folder/..", as long as that names the same file (a folder may be a symbolic link). Owned: free().
+// path leads to the file that s was read from, whatever it is called
+bool source_is_file(const Source *s, const char *path);
+// The path without "./", "//" and "folder/..", as long as that names the same file (a folder may be a symbolic link).
+// Owned: free().
 char *source_tidy_path(const char *path);
 // Line `line` without its newline; length in *length. An empty line when there is no such line.
 const char *source_line(const Source *s, int line, size_t *length);

@@ -10,129 +10,180 @@ Value value_float(double f) { return (Value){.kind = VALUE_FLOAT, .f = f}; }
 Value value_bool(bool b) { return (Value){.kind = VALUE_BOOL, .b = b}; }
 Value value_string(const char *s) { return (Value){.kind = VALUE_STRING, .s = s}; }
 
-bool value_as_number(const Value *v, double *out)
-{
+bool value_as_number(const Value *v, double *out) {
   switch (v->kind) {
-    case VALUE_INT: *out = (double)v->i; return true;
-    case VALUE_FLOAT: *out = v->f; return true;
-    case VALUE_BOOL: *out = v->b; return true;
-    default: return false;
+  case VALUE_INT: *out = (double)v->i; return true;
+  case VALUE_FLOAT: *out = v->f; return true;
+  case VALUE_BOOL: *out = v->b; return true;
+  default: return false;
   }
 }
 
-const char *value_describe(Elaborator *e, Value v)
-{
+const char *value_describe(Elaborator *e, Value v) {
   char type[256];
   switch (v.kind) {
-    case VALUE_NONE: return "nothing";
-    case VALUE_INT: return elaborator_format(e, "the integer %lld", (long long)v.i);
-    case VALUE_FLOAT: return elaborator_format(e, "the number %g", v.f);
-    case VALUE_BOOL: return v.b ? "true" : "false";
-    case VALUE_STRING: return elaborator_format(e, "the string \"%.60s\"", v.s);
-    case VALUE_INIT: return elaborator_format(e, "the initialiser %s", v.s);
-    case VALUE_LIST: return elaborator_format(e, "a list of %d", v.list.n);
-    case VALUE_TENSOR: {
-      NnType t = nn_value_type(v.tensor);
-      return elaborator_format(e, "%s", nn_type_format(&t, type, sizeof type));
-    }
+  case VALUE_NONE: return "nothing";
+  case VALUE_INT: return elaborator_format(e, "the integer %lld", (long long)v.i);
+  case VALUE_FLOAT: return elaborator_format(e, "the number %g", v.f);
+  case VALUE_BOOL: return v.b ? "true" : "false";
+  case VALUE_STRING: return elaborator_format(e, "the string \"%.60s\"", v.s);
+  case VALUE_INIT: return elaborator_format(e, "the initialiser %s", v.s);
+  case VALUE_LIST: return elaborator_format(e, "a list of %d", v.list.n);
+  case VALUE_TENSOR: {
+    NnType t = nn_value_type(v.tensor);
+    return elaborator_format(e, "%s", nn_type_format(&t, type, sizeof type));
+  }
   }
   return "an unknown value";
 }
 
-bool value_to_tensor(Elaborator *e, AstPos pos, Value x, NnDtype dtype, MlirValue *out)
-{
+bool value_to_tensor(Elaborator *e, AstPos pos, Value x, NnDtype dtype, MlirValue *out) {
   double number;
-  if (x.kind == VALUE_TENSOR) { *out = x.tensor; return true; }
-  if (!value_as_number(&x, &number)) return elaborator_error(e, pos, "expected a tensor or a number, found %s", value_describe(e, x));
-  double low = dtype == NN_U8 ? 0 : dtype == NN_I32 ? -0x1p31 : -0x1p63, high = dtype == NN_U8 ? 255 : dtype == NN_I32 ? 0x1p31 - 1 : 0x1p63 - 1024;
+  if (x.kind == VALUE_TENSOR) {
+    *out = x.tensor;
+    return true;
+  }
+  if (!value_as_number(&x, &number))
+    return elaborator_error(e, pos, "expected a tensor or a number, found %s", value_describe(e, x));
+  double low = dtype == NN_U8    ? 0
+               : dtype == NN_I32 ? -0x1p31
+                                 : -0x1p63,
+         high = dtype == NN_U8    ? 255
+                : dtype == NN_I32 ? 0x1p31 - 1
+                                  : 0x1p63 - 1024;
   if (!nn_dtype_is_float(dtype) && dtype != NN_I1 && !(number >= low && number <= high))
     return elaborator_error(e, pos, "%s does not fit in %s", value_describe(e, x), nn_dtype_name(dtype));
   *out = nn_constant(elaborator_builder(e), nn_scalar(dtype), number);
   return true;
 }
 
-// --- Numbers -----------------------------------------------------------------------------------------------------------
+// --- Numbers
+// -----------------------------------------------------------------------------------------------------------
 
-typedef enum Operator { ADD, SUB, MUL, DIV, FLOORDIV, MOD, POW, MAX, MIN, EQ, NE, LT, LE, GT, GE, AND, OR, OPERATORS } Operator;
-static const struct { const char *text; NnOp op; const char *predicate; } operators[OPERATORS] = {
-  [ADD] = {"+", NN_OP_add, NULL}, [SUB] = {"-", NN_OP_sub, NULL}, [MUL] = {"*", NN_OP_mul, NULL}, [DIV] = {"/", NN_OP_div, NULL},
-  [FLOORDIV] = {"//", NN_OP_NONE, NULL}, [MOD] = {"%", NN_OP_NONE, NULL}, [POW] = {"**", NN_OP_pow, NULL}, [MAX] = {"max", NN_OP_max, NULL},
-  [MIN] = {"min", NN_OP_min, NULL}, [EQ] = {"==", NN_OP_compare, "eq"}, [NE] = {"!=", NN_OP_compare, "ne"}, [LT] = {"<", NN_OP_compare, "lt"},
-  [LE] = {"<=", NN_OP_compare, "le"}, [GT] = {">", NN_OP_compare, "gt"}, [GE] = {">=", NN_OP_compare, "ge"}, [AND] = {"and", NN_OP_and, NULL},
-  [OR] = {"or", NN_OP_or, NULL},
+typedef enum Operator {
+  ADD,
+  SUB,
+  MUL,
+  DIV,
+  FLOORDIV,
+  MOD,
+  POW,
+  MAX,
+  MIN,
+  EQ,
+  NE,
+  LT,
+  LE,
+  GT,
+  GE,
+  AND,
+  OR,
+  OPERATORS
+} Operator;
+static const struct {
+  const char *text;
+  NnOp op;
+  const char *predicate;
+} operators[OPERATORS] = {
+    [ADD] = {"+", NN_OP_add, NULL},     [SUB] = {"-", NN_OP_sub, NULL},        [MUL] = {"*", NN_OP_mul, NULL},
+    [DIV] = {"/", NN_OP_div, NULL},     [FLOORDIV] = {"//", NN_OP_NONE, NULL}, [MOD] = {"%", NN_OP_NONE, NULL},
+    [POW] = {"**", NN_OP_pow, NULL},    [MAX] = {"max", NN_OP_max, NULL},      [MIN] = {"min", NN_OP_min, NULL},
+    [EQ] = {"==", NN_OP_compare, "eq"}, [NE] = {"!=", NN_OP_compare, "ne"},    [LT] = {"<", NN_OP_compare, "lt"},
+    [LE] = {"<=", NN_OP_compare, "le"}, [GT] = {">", NN_OP_compare, "gt"},     [GE] = {">=", NN_OP_compare, "ge"},
+    [AND] = {"and", NN_OP_and, NULL},   [OR] = {"or", NN_OP_or, NULL},
 };
 
-static bool overflow(Elaborator *e, AstPos pos) { return elaborator_error(e, pos, "integer arithmetic overflows 64 bits"); }
+static bool overflow(Elaborator *e, AstPos pos) {
+  return elaborator_error(e, pos, "integer arithmetic overflows 64 bits");
+}
 
-// Integers stay integers; `/` is exact division where it comes out even and rounds down otherwise, so that padding=kernel/2 reads as in a paper.
-static bool integer_binary(Elaborator *e, AstPos pos, Operator op, int64_t x, int64_t y, Value *result)
-{
+// Integers stay integers; `/` is exact division where it comes out even and rounds down otherwise, so that
+// padding=kernel/2 reads as in a paper.
+static bool integer_binary(Elaborator *e, AstPos pos, Operator op, int64_t x, int64_t y, Value *result) {
   int64_t r = 0;
   switch (op) {
-    case ADD: if (__builtin_add_overflow(x, y, &r)) return overflow(e, pos); break;
-    case SUB: if (__builtin_sub_overflow(x, y, &r)) return overflow(e, pos); break;
-    case MUL: if (__builtin_mul_overflow(x, y, &r)) return overflow(e, pos); break;
-    case DIV: case FLOORDIV: case MOD:
-      if (y == 0) return elaborator_error(e, pos, "division by zero");
-      if (y == -1) { if (__builtin_sub_overflow((int64_t)0, x, &r)) return overflow(e, pos); if (op == MOD) r = 0; break; }
-      r = x / y - (x % y != 0 && (x < 0) != (y < 0));
-      if (op == MOD) r = x - r * y;
-      break;
-    case POW: {
-      if (y < 0) { *result = value_float(pow((double)x, (double)y)); return true; }
-      r = 1;
-      for (int64_t i = 0; i < y && r != 0 && !(x == 1); i++) {
-        if (i > 64 && (x == -1)) { r = y % 2 ? -1 : 1; break; }
-        if (__builtin_mul_overflow(r, x, &r)) return overflow(e, pos);
-      }
+  case ADD:
+    if (__builtin_add_overflow(x, y, &r)) return overflow(e, pos);
+    break;
+  case SUB:
+    if (__builtin_sub_overflow(x, y, &r)) return overflow(e, pos);
+    break;
+  case MUL:
+    if (__builtin_mul_overflow(x, y, &r)) return overflow(e, pos);
+    break;
+  case DIV:
+  case FLOORDIV:
+  case MOD:
+    if (y == 0) return elaborator_error(e, pos, "division by zero");
+    if (y == -1) {
+      if (__builtin_sub_overflow((int64_t)0, x, &r)) return overflow(e, pos);
+      if (op == MOD) r = 0;
       break;
     }
-    case MAX: r = x > y ? x : y; break;
-    case MIN: r = x < y ? x : y; break;
-    case EQ: *result = value_bool(x == y); return true;
-    case NE: *result = value_bool(x != y); return true;
-    case LT: *result = value_bool(x < y); return true;
-    case LE: *result = value_bool(x <= y); return true;
-    case GT: *result = value_bool(x > y); return true;
-    case GE: *result = value_bool(x >= y); return true;
-    default: return elaborator_error(e, pos, "'%s' needs true or false on both sides", operators[op].text);
+    r = x / y - (x % y != 0 && (x < 0) != (y < 0));
+    if (op == MOD) r = x - r * y;
+    break;
+  case POW: {
+    if (y < 0) {
+      *result = value_float(pow((double)x, (double)y));
+      return true;
+    }
+    r = 1;
+    for (int64_t i = 0; i < y && r != 0 && !(x == 1); i++) {
+      if (i > 64 && (x == -1)) {
+        r = y % 2 ? -1 : 1;
+        break;
+      }
+      if (__builtin_mul_overflow(r, x, &r)) return overflow(e, pos);
+    }
+    break;
+  }
+  case MAX: r = x > y ? x : y; break;
+  case MIN: r = x < y ? x : y; break;
+  case EQ: *result = value_bool(x == y); return true;
+  case NE: *result = value_bool(x != y); return true;
+  case LT: *result = value_bool(x < y); return true;
+  case LE: *result = value_bool(x <= y); return true;
+  case GT: *result = value_bool(x > y); return true;
+  case GE: *result = value_bool(x >= y); return true;
+  default: return elaborator_error(e, pos, "'%s' needs true or false on both sides", operators[op].text);
   }
   *result = value_int(r);
   return true;
 }
 
-static bool float_binary(Elaborator *e, AstPos pos, Operator op, double x, double y, Value *result)
-{
+static bool float_binary(Elaborator *e, AstPos pos, Operator op, double x, double y, Value *result) {
   switch (op) {
-    case ADD: *result = value_float(x + y); return true;
-    case SUB: *result = value_float(x - y); return true;
-    case MUL: *result = value_float(x * y); return true;
-    case DIV:
-      if (y == 0) return elaborator_error(e, pos, "division by zero");
-      *result = value_float(x / y);
-      return true;
-    case FLOORDIV: case MOD:
-      if (y == 0) return elaborator_error(e, pos, "division by zero");
-      *result = value_float(op == MOD ? x - floor(x / y) * y : floor(x / y));
-      return true;
-    case POW: *result = value_float(pow(x, y)); return true;
-    case MAX: *result = value_float(fmax(x, y)); return true;
-    case MIN: *result = value_float(fmin(x, y)); return true;
-    case EQ: *result = value_bool(x == y); return true;
-    case NE: *result = value_bool(x != y); return true;
-    case LT: *result = value_bool(x < y); return true;
-    case LE: *result = value_bool(x <= y); return true;
-    case GT: *result = value_bool(x > y); return true;
-    case GE: *result = value_bool(x >= y); return true;
-    default: return elaborator_error(e, pos, "'%s' needs true or false on both sides", operators[op].text);
+  case ADD: *result = value_float(x + y); return true;
+  case SUB: *result = value_float(x - y); return true;
+  case MUL: *result = value_float(x * y); return true;
+  case DIV:
+    if (y == 0) return elaborator_error(e, pos, "division by zero");
+    *result = value_float(x / y);
+    return true;
+  case FLOORDIV:
+  case MOD:
+    if (y == 0) return elaborator_error(e, pos, "division by zero");
+    *result = value_float(op == MOD ? x - floor(x / y) * y : floor(x / y));
+    return true;
+  case POW: *result = value_float(pow(x, y)); return true;
+  case MAX: *result = value_float(fmax(x, y)); return true;
+  case MIN: *result = value_float(fmin(x, y)); return true;
+  case EQ: *result = value_bool(x == y); return true;
+  case NE: *result = value_bool(x != y); return true;
+  case LT: *result = value_bool(x < y); return true;
+  case LE: *result = value_bool(x <= y); return true;
+  case GT: *result = value_bool(x > y); return true;
+  case GE: *result = value_bool(x >= y); return true;
+  default: return elaborator_error(e, pos, "'%s' needs true or false on both sides", operators[op].text);
   }
 }
 
-// --- Tensors -----------------------------------------------------------------------------------------------------------
+// --- Tensors
+// -----------------------------------------------------------------------------------------------------------
 
 // The numpy rule: trailing axes align, 1 stretches.
-static bool broadcast_shape(const NnType *x, const NnType *y, NnType *out)
-{
+static bool broadcast_shape(const NnType *x, const NnType *y, NnType *out) {
   *out = x->rank >= y->rank ? *x : *y;
   for (int i = 1; i <= out->rank; i++) {
     int64_t a = i <= x->rank ? x->dim[x->rank - i] : 1, b = i <= y->rank ? y->dim[y->rank - i] : 1;
@@ -142,9 +193,9 @@ static bool broadcast_shape(const NnType *x, const NnType *y, NnType *out)
   return nn_type_is_representable(out);
 }
 
-// Element type of an arithmetic result: a float side wins, of two the one that holds both (bf16 and f16 give f32); a number beside a float tensor takes the tensor's type.
-static NnDtype common_dtype(Elaborator *e, const Value *x, const Value *y, bool division)
-{
+// Element type of an arithmetic result: a float side wins, of two the one that holds both (bf16 and f16 give f32); a
+// number beside a float tensor takes the tensor's type.
+static NnDtype common_dtype(Elaborator *e, const Value *x, const Value *y, bool division) {
   NnDtype best = NN_I1;
   bool is_float = division;
   for (int s = 0; s < 2; s++) {
@@ -159,12 +210,12 @@ static NnDtype common_dtype(Elaborator *e, const Value *x, const Value *y, bool 
       if (d == NN_I64 || (d == NN_I32 && best != NN_I64) || (d == NN_U8 && best == NN_I1)) best = d;
     }
   }
-  if (is_float) return nn_dtype_is_float(best) ? best : nn_dtype_wide(elaborator_dtype(e));   // an integer may need more digits than bf16 has
+  // an integer may need more digits than bf16 has
+  if (is_float) return nn_dtype_is_float(best) ? best : nn_dtype_wide(elaborator_dtype(e));
   return best == NN_I1 || best == NN_U8 ? NN_I32 : best;
 }
 
-static bool tensor_binary(Elaborator *e, AstPos pos, Operator op, Value x, Value y, Value *result)
-{
+static bool tensor_binary(Elaborator *e, AstPos pos, Operator op, Value x, Value y, Value *result) {
   NnBuilder *b = elaborator_builder(e);
   bool logical = op == AND || op == OR;
   NnDtype dtype = logical ? NN_I1 : common_dtype(e, &x, &y, op == DIV);
@@ -191,10 +242,10 @@ static bool tensor_binary(Elaborator *e, AstPos pos, Operator op, Value x, Value
   return true;
 }
 
-// --- Entry points --------------------------------------------------------------------------------------------------------
+// --- Entry points
+// --------------------------------------------------------------------------------------------------------
 
-bool value_binary(Elaborator *e, AstPos pos, const char *text, Value x, Value y, Value *result)
-{
+bool value_binary(Elaborator *e, AstPos pos, const char *text, Value x, Value y, Value *result) {
   Operator op = 0;
   while (op < OPERATORS && strcmp(operators[op].text, text) != 0) op++;
   if (op == OPERATORS) return elaborator_error(e, pos, "unknown operator '%s'", text);
@@ -213,21 +264,32 @@ bool value_binary(Elaborator *e, AstPos pos, const char *text, Value x, Value y,
   if (x.kind == VALUE_INT && y.kind == VALUE_INT) return integer_binary(e, pos, op, x.i, y.i, result);
   double a, c;
   bool numbers = x.kind != VALUE_BOOL && y.kind != VALUE_BOOL && value_as_number(&x, &a) && value_as_number(&y, &c);
-  if (!numbers) return elaborator_error(e, pos, "'%s' does not work on %s and %s", text, value_describe(e, x), value_describe(e, y));
+  if (!numbers)
+    return elaborator_error(e, pos, "'%s' does not work on %s and %s", text, value_describe(e, x),
+                            value_describe(e, y));
   return float_binary(e, pos, op, a, c, result);
 }
 
-bool value_unary(Elaborator *e, AstPos pos, const char *op, Value x, Value *result)
-{
+bool value_unary(Elaborator *e, AstPos pos, const char *op, Value x, Value *result) {
   bool negate = strcmp(op, "-") == 0;
   if (x.kind == VALUE_TENSOR) {
     NnDtype dtype = nn_value_type(x.tensor).dtype;
-    if (negate == (dtype == NN_I1)) return elaborator_error(e, pos, "'%s' does not work on %s", op, value_describe(e, x));
+    if (negate == (dtype == NN_I1))
+      return elaborator_error(e, pos, "'%s' does not work on %s", op, value_describe(e, x));
     *result = value_tensor(nn_unary(elaborator_builder(e), negate ? NN_OP_neg : NN_OP_not, x.tensor));
     return true;
   }
-  if (!negate && x.kind == VALUE_BOOL) { *result = value_bool(!x.b); return true; }
-  if (negate && x.kind == VALUE_INT && x.i != INT64_MIN) { *result = value_int(-x.i); return true; }
-  if (negate && x.kind == VALUE_FLOAT) { *result = value_float(-x.f); return true; }
+  if (!negate && x.kind == VALUE_BOOL) {
+    *result = value_bool(!x.b);
+    return true;
+  }
+  if (negate && x.kind == VALUE_INT && x.i != INT64_MIN) {
+    *result = value_int(-x.i);
+    return true;
+  }
+  if (negate && x.kind == VALUE_FLOAT) {
+    *result = value_float(-x.f);
+    return true;
+  }
   return elaborator_error(e, pos, "'%s' does not work on %s", op, value_describe(e, x));
 }

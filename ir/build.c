@@ -1,5 +1,5 @@
-// Building operations: nn_build checks a call against the table before making it, so that an op that exists is an op whose shapes fit;
-// the short forms below it are what gradient rules, layers and passes are written in.
+// Building operations: nn_build checks a call against the table before making it, so that an op that exists is an op
+// whose shapes fit; the short forms below it are what gradient rules, layers and passes are written in.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +12,14 @@ NnBuilder nn_builder_at_end(MlirBlock block, MlirLocation loc) {
 }
 
 NnBuilder nn_builder_before(MlirOperation op) {
-  return (NnBuilder){.ctx = mlirOperationGetContext(op), .block = mlirOperationGetBlock(op), .before = op, .loc = mlirOperationGetLocation(op)};
+  return (NnBuilder){.ctx = mlirOperationGetContext(op),
+                     .block = mlirOperationGetBlock(op),
+                     .before = op,
+                     .loc = mlirOperationGetLocation(op)};
 }
 
-static MlirOperation create(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands, MlirAttribute attrs, int n_results,
-                            const NnType *result) {
+static MlirOperation create(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands, MlirAttribute attrs,
+                            int n_results, const NnType *result) {
   char name[64];
   nn_op_mlir_name(op, n_operands, name, sizeof name);
   MlirOperationState state = mlirOperationStateGet(nn_ref(name), b->loc);
@@ -39,22 +42,27 @@ static MlirOperation create(NnBuilder *b, NnOp op, int n_operands, const MlirVal
   return made;
 }
 
-static MlirOperation build(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands, MlirAttribute attrs, const NnType *asked);
+static MlirOperation build(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands, MlirAttribute attrs,
+                           const NnType *asked);
 
 // A variadic op of more operands than an operation may have, as a tree of it. The operands are known to fit.
-static MlirOperation build_nested(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands, MlirAttribute attrs) {
+static MlirOperation build_nested(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands,
+                                  MlirAttribute attrs) {
   int n = (n_operands + NN_MAX_OPERANDS - 1) / NN_MAX_OPERANDS;
   MlirValue *part = calloc((size_t)n, sizeof *part);
   for (int i = 0; i < n; i++) {
-    int first = i * NN_MAX_OPERANDS, count = n_operands - first < NN_MAX_OPERANDS ? n_operands - first : NN_MAX_OPERANDS;
-    part[i] = count == 1 ? operands[first] : mlirOperationGetResult(build(b, op, count, operands + first, attrs, NULL), 0);
+    int first = i * NN_MAX_OPERANDS,
+        count = n_operands - first < NN_MAX_OPERANDS ? n_operands - first : NN_MAX_OPERANDS;
+    part[i] = count == 1 ? operands[first]
+                         : mlirOperationGetResult(build(b, op, count, operands + first, attrs, NULL), 0);
   }
   MlirOperation whole = build(b, op, n, part, attrs, NULL);
   free(part);
   return whole;
 }
 
-static MlirOperation build(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands, MlirAttribute attrs, const NnType *asked) {
+static MlirOperation build(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands, MlirAttribute attrs,
+                           const NnType *asked) {
   int n_results = nn_op_info(op)->n_results;
   NnType *types = calloc((size_t)(n_operands + 1), sizeof *types), result[NN_MAX_RESULTS];
   for (int i = 0; i < n_operands; i++) types[i] = nn_value_type(operands[i]);
@@ -68,7 +76,8 @@ static MlirOperation build(NnBuilder *b, NnOp op, int n_operands, const MlirValu
   return create(b, op, n_operands, operands, attrs, n_results, result);
 }
 
-MlirOperation nn_build(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands, int n_attrs, const NnAttr *attrs, const NnType *asked) {
+MlirOperation nn_build(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands, int n_attrs,
+                       const NnAttr *attrs, const NnType *asked) {
   MlirNamedAttribute *named = calloc((size_t)(n_attrs + 1), sizeof *named);
   for (int i = 0; i < n_attrs; i++) named[i] = nn_attr_to_named(b->ctx, &attrs[i]);
   MlirAttribute dictionary = mlirDictionaryAttrGet(b->ctx, n_attrs, named);
@@ -81,7 +90,8 @@ static MlirValue first_result(NnBuilder *b, NnOp op, MlirOperation made) {
   return mlirOperationGetResult(made, 0);
 }
 
-MlirValue nn_build_like(NnBuilder *b, NnOp op, MlirOperation from, int n_operands, const MlirValue *operands, const NnType *asked) {
+MlirValue nn_build_like(NnBuilder *b, NnOp op, MlirOperation from, int n_operands, const MlirValue *operands,
+                        const NnType *asked) {
   MlirNamedAttribute kept[16];
   int n = 0;
   NnAttrSpec spec;
@@ -95,13 +105,16 @@ MlirValue nn_build_like(NnBuilder *b, NnOp op, MlirOperation from, int n_operand
 // ---------------------------------------------------------------------------------------------------------------------
 // Short forms
 
-static MlirValue one(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands, int n_attrs, const NnAttr *attrs, const NnType *asked) {
+static MlirValue one(NnBuilder *b, NnOp op, int n_operands, const MlirValue *operands, int n_attrs, const NnAttr *attrs,
+                     const NnType *asked) {
   return first_result(b, op, nn_build(b, op, n_operands, operands, n_attrs, attrs, asked));
 }
 
 MlirValue nn_unary(NnBuilder *b, NnOp op, MlirValue x) { return one(b, op, 1, &x, 0, NULL, NULL); }
 
-MlirValue nn_binary(NnBuilder *b, NnOp op, MlirValue x, MlirValue y) { return one(b, op, 2, (MlirValue[]){x, y}, 0, NULL, NULL); }
+MlirValue nn_binary(NnBuilder *b, NnOp op, MlirValue x, MlirValue y) {
+  return one(b, op, 2, (MlirValue[]){x, y}, 0, NULL, NULL);
+}
 
 MlirValue nn_compare(NnBuilder *b, const char *predicate, MlirValue x, MlirValue y) {
   return one(b, NN_OP_compare, 2, (MlirValue[]){x, y}, 1, &NN_STR("predicate", predicate), NULL);
@@ -122,9 +135,13 @@ MlirValue nn_constant(NnBuilder *b, NnType type, double value) {
   return one(b, NN_OP_constant, 0, NULL, 1, &NN_F64A("value", value), &type);
 }
 
-MlirValue nn_constant_like(NnBuilder *b, MlirValue like, double value) { return nn_constant(b, nn_value_type(like), value); }
+MlirValue nn_constant_like(NnBuilder *b, MlirValue like, double value) {
+  return nn_constant(b, nn_value_type(like), value);
+}
 
-MlirValue nn_iota(NnBuilder *b, NnType type, int64_t axis) { return one(b, NN_OP_iota, 0, NULL, 1, &NN_I64("axis", axis), &type); }
+MlirValue nn_iota(NnBuilder *b, NnType type, int64_t axis) {
+  return one(b, NN_OP_iota, 0, NULL, 1, &NN_I64("axis", axis), &type);
+}
 
 MlirValue nn_broadcast(NnBuilder *b, MlirValue x, NnType to, const int64_t *dims) {
   NnType t = nn_value_type(x);
@@ -161,16 +178,19 @@ MlirValue nn_slice(NnBuilder *b, MlirValue x, const int64_t *starts, const int64
   bool whole = true;
   for (int i = 0; i < t.rank; i++) whole &= starts[i] == 0 && sizes[i] == t.dim[i];
   if (whole) return x;
-  NnAttr attrs[] = {NN_I64S("starts", starts, t.rank), NN_I64S("sizes", sizes, t.rank), NN_I64S("strides", strides, t.rank)};
+  NnAttr attrs[] = {NN_I64S("starts", starts, t.rank), NN_I64S("sizes", sizes, t.rank),
+                    NN_I64S("strides", strides, t.rank)};
   return one(b, NN_OP_slice, 1, &x, 3, attrs, NULL);
 }
 
-MlirValue nn_pad(NnBuilder *b, MlirValue x, const int64_t *low, const int64_t *high, const int64_t *interior, double value) {
+MlirValue nn_pad(NnBuilder *b, MlirValue x, const int64_t *low, const int64_t *high, const int64_t *interior,
+                 double value) {
   NnType t = nn_value_type(x);
   bool pads = false;
   for (int i = 0; i < t.rank; i++) pads |= low[i] || high[i] || (interior[i] && t.dim[i] > 1);
   if (!pads) return x;
-  NnAttr attrs[] = {NN_I64S("low", low, t.rank), NN_I64S("high", high, t.rank), NN_I64S("interior", interior, t.rank), NN_F64A("value", value)};
+  NnAttr attrs[] = {NN_I64S("low", low, t.rank), NN_I64S("high", high, t.rank), NN_I64S("interior", interior, t.rank),
+                    NN_F64A("value", value)};
   return one(b, NN_OP_pad, 1, &x, 4, attrs, NULL);
 }
 
@@ -196,7 +216,8 @@ MlirValue nn_matmul(NnBuilder *b, MlirValue x, MlirValue y, bool transpose_x, bo
 }
 
 static void mark(NnBuilder *b, NnOp op, MlirValue x, int n_attrs, const NnAttr *attrs) {
-  if (mlirOperationIsNull(nn_build(b, op, 1, &x, n_attrs, attrs, NULL))) nn_bug("nn.%s: %s", nn_op_info(op)->name, b->error);
+  if (mlirOperationIsNull(nn_build(b, op, 1, &x, n_attrs, attrs, NULL)))
+    nn_bug("nn.%s: %s", nn_op_info(op)->name, b->error);
 }
 
 void nn_tap(NnBuilder *b, MlirValue x, const char *name) { mark(b, NN_OP_tap, x, 1, &NN_STR("name", name)); }

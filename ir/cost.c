@@ -1,5 +1,5 @@
-// What an op costs: floating-point operations from its row, bytes from its types. The input of the roofline by which the
-// rematerialization pass weighs recomputing against keeping.
+// What an op costs: floating-point operations from its row, bytes from its types. The input of the roofline by which
+// the rematerialization pass weighs recomputing against keeping.
 #include "ir/internal.h"
 #include "ir/ops/ops.h"
 
@@ -8,7 +8,9 @@ NnType nn_result_type(MlirOperation op, int i) { return nn_value_type(mlirOperat
 
 static double block_flops(MlirBlock block) {
   double sum = 0;
-  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) sum += nn_op_flops(op);
+  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op))
+    sum += nn_op_flops(op);
   return sum;
 }
 
@@ -43,7 +45,8 @@ double nn_op_flops(MlirOperation op) {
   }
   double sum = 0;
   for (intptr_t r = 0; r < mlirOperationGetNumRegions(op); r++)
-    for (MlirBlock block = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, r)); !mlirBlockIsNull(block); block = mlirBlockGetNextInRegion(block))
+    for (MlirBlock block = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, r)); !mlirBlockIsNull(block);
+         block = mlirBlockGetNextInRegion(block))
       sum += block_flops(block);
   return sum;
 }

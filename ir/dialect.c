@@ -1,5 +1,6 @@
-// The nn dialect inside MLIR: its IRDL definition is generated from the table of ops and loaded when a context is created. IRDL checks
-// counts and that attributes are of the right class; what it cannot say (relations between shapes, optional attributes) ir/verify.c adds.
+// The nn dialect inside MLIR: its IRDL definition is generated from the table of ops and loaded when a context is
+// created. IRDL checks counts and that attributes are of the right class; what it cannot say (relations between shapes,
+// optional attributes) ir/verify.c adds.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,8 @@ static const char *attribute_constraint(const char *type) {
   nn_bug("attribute type '%s' in the table of ops", type);
 }
 
-// A value constraint of its own for each operand and result: one shared by two of them would force their types to be equal.
+// A value constraint of its own for each operand and result: one shared by two of them would force their types to be
+// equal.
 static void write_values(FILE *out, const char *what, int n) {
   if (n == 0) return;
   for (int i = 0; i < n; i++) fprintf(out, "    %%%s%d = irdl.base \"!builtin.tensor\"\n", what, i);
@@ -64,7 +66,8 @@ char *nn_irdl_text(void) {
     const NnOpInfo *info = nn_op_info((NnOp)i);
     fprintf(out, "  // %s\n", info->doc);
     if (info->n_operands >= 0) write_operation(out, (NnOp)i, info->n_operands);
-    else for (int n = 1; n <= NN_MAX_OPERANDS; n++) write_operation(out, (NnOp)i, n);
+    else
+      for (int n = 1; n <= NN_MAX_OPERANDS; n++) write_operation(out, (NnOp)i, n);
   }
   fprintf(out, "}\n");
   fclose(out);
@@ -74,7 +77,8 @@ char *nn_irdl_text(void) {
 static void load_nn(MlirContext ctx) {
   char *text = nn_irdl_text();
   MlirModule irdl = mlirModuleCreateParse(ctx, nn_ref(text));
-  if (mlirModuleIsNull(irdl) || mlirLogicalResultIsFailure(mlirLoadIRDLDialects(irdl))) nn_bug("the IRDL text of the nn dialect was refused");
+  if (mlirModuleIsNull(irdl) || mlirLogicalResultIsFailure(mlirLoadIRDLDialects(irdl)))
+    nn_bug("the IRDL text of the nn dialect was refused");
   mlirModuleDestroy(irdl);
   free(text);
 }

@@ -1,11 +1,14 @@
-// Function signatures: creating func.func, growing and shrinking its arguments and results, and the attribute dictionaries of both
-// (roles, names; see docs/internals.md). func.func keeps type, arg_attrs and res_attrs apart; these functions keep them in step.
+// Function signatures: creating func.func, growing and shrinking its arguments and results, and the attribute
+// dictionaries of both (roles, names; see docs/internals.md). func.func keeps type, arg_attrs and res_attrs apart;
+// these functions keep them in step.
 #include <stdlib.h>
 #include <string.h>
 
 #include "ir/internal.h"
 
-static MlirAttribute function_attr(MlirOperation func, const char *name) { return mlirOperationGetAttributeByName(func, nn_ref(name)); }
+static MlirAttribute function_attr(MlirOperation func, const char *name) {
+  return mlirOperationGetAttributeByName(func, nn_ref(name));
+}
 
 static MlirType function_type(MlirOperation func) { return mlirTypeAttrGetValue(function_attr(func, "function_type")); }
 
@@ -16,7 +19,8 @@ MlirBlock nn_function_body(MlirOperation func) { return mlirRegionGetFirstBlock(
 
 MlirOperation nn_module_function(MlirModule module, const char *name) {
   MlirStringRef wanted = nn_ref(name);
-  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
     if (!nn_is(op, "func.func")) continue;
     if (mlirStringRefEqual(mlirStringAttrGetValue(function_attr(op, "sym_name")), wanted)) return op;
   }
@@ -28,14 +32,17 @@ MlirOperation nn_module_function(MlirModule module, const char *name) {
 
 static MlirAttribute dictionary_at(MlirOperation func, const char *list, int i) {
   MlirAttribute all = function_attr(func, list);
-  if (mlirAttributeIsNull(all) || i >= mlirArrayAttrGetNumElements(all)) return mlirDictionaryAttrGet(mlirOperationGetContext(func), 0, NULL);
+  if (mlirAttributeIsNull(all) || i >= mlirArrayAttrGetNumElements(all))
+    return mlirDictionaryAttrGet(mlirOperationGetContext(func), 0, NULL);
   return mlirArrayAttrGetElement(all, i);
 }
 
 static void set_dictionaries(MlirOperation func, const char *list, int n, const MlirAttribute *dictionaries) {
   bool any = false;
   for (int i = 0; i < n; i++) any |= mlirDictionaryAttrGetNumElements(dictionaries[i]) > 0;
-  if (any) mlirOperationSetAttributeByName(func, nn_ref(list), mlirArrayAttrGet(mlirOperationGetContext(func), n, dictionaries));
+  if (any)
+    mlirOperationSetAttributeByName(func, nn_ref(list),
+                                    mlirArrayAttrGet(mlirOperationGetContext(func), n, dictionaries));
   else mlirOperationRemoveAttributeByName(func, nn_ref(list));
 }
 
@@ -91,14 +98,17 @@ void nn_set_result_attr_where(MlirOperation func, const bool *which, const NnAtt
 }
 
 // The readers on a call's dictionary serve here too: a dictionary is a dictionary.
-static NnOpCall as_call(MlirOperation func, const char *list, int i) { return (NnOpCall){.attrs = dictionary_at(func, list, i)}; }
+static NnOpCall as_call(MlirOperation func, const char *list, int i) {
+  return (NnOpCall){.attrs = dictionary_at(func, list, i)};
+}
 
 const char *nn_arg_str(MlirOperation func, int arg, const char *name, char *buf, size_t size, const char *otherwise) {
   NnOpCall c = as_call(func, "arg_attrs", arg);
   return nn_call_str(&c, name, buf, size, otherwise);
 }
 
-const char *nn_result_str(MlirOperation func, int result, const char *name, char *buf, size_t size, const char *otherwise) {
+const char *nn_result_str(MlirOperation func, int result, const char *name, char *buf, size_t size,
+                          const char *otherwise) {
   NnOpCall c = as_call(func, "res_attrs", result);
   return nn_call_str(&c, name, buf, size, otherwise);
 }
@@ -121,9 +131,11 @@ MlirOperation nn_function_create(MlirModule module, const char *name, bool is_pr
   MlirRegion region = mlirRegionCreate();
   mlirRegionAppendOwnedBlock(region, mlirBlockCreate(0, NULL, NULL));
   MlirNamedAttribute attrs[3] = {
-    mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_ref("sym_name")), mlirStringAttrGet(ctx, nn_ref(name))),
-    mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_ref("function_type")), mlirTypeAttrGet(mlirFunctionTypeGet(ctx, 0, NULL, 0, NULL))),
-    mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_ref("sym_visibility")), mlirStringAttrGet(ctx, nn_ref("private"))),
+      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_ref("sym_name")), mlirStringAttrGet(ctx, nn_ref(name))),
+      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_ref("function_type")),
+                            mlirTypeAttrGet(mlirFunctionTypeGet(ctx, 0, NULL, 0, NULL))),
+      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_ref("sym_visibility")),
+                            mlirStringAttrGet(ctx, nn_ref("private"))),
   };
   MlirOperationState state = mlirOperationStateGet(nn_ref("func.func"), loc);
   mlirOperationStateAddAttributes(&state, is_private ? 3 : 2, attrs);
@@ -187,7 +199,8 @@ void nn_function_remove_arg(MlirOperation func, int arg) {
   MlirBlock body = nn_function_body(func);
   int n = nn_function_n_args(func);
   if (arg < 0 || arg >= n) nn_bug("removing argument %d of %d", arg, n);
-  if (!mlirOpOperandIsNull(mlirValueGetFirstUse(mlirBlockGetArgument(body, arg)))) nn_bug("removing argument %d, which has uses", arg);
+  if (!mlirOpOperandIsNull(mlirValueGetFirstUse(mlirBlockGetArgument(body, arg))))
+    nn_bug("removing argument %d, which has uses", arg);
   MlirAttribute *all = calloc((size_t)n, sizeof *all);
   for (int i = 0, k = 0; i < n; i++)
     if (i != arg) all[k++] = dictionary_at(func, "arg_attrs", i);

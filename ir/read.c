@@ -1,5 +1,5 @@
-// Reading: names, attributes and definitions of operations, for passes and code generators that walk the IR, and the same attribute
-// readers on the dictionary of a call, for shape rules that run before the operation exists.
+// Reading: names, attributes and definitions of operations, for passes and code generators that walk the IR, and the
+// same attribute readers on the dictionary of a call, for shape rules that run before the operation exists.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,28 +83,44 @@ bool nn_attr_has_type(MlirAttribute a, const char *type) {
   return false;
 }
 
-static MlirAttribute op_attr(MlirOperation op, const char *name) { return mlirOperationGetAttributeByName(op, nn_ref(name)); }
+static MlirAttribute op_attr(MlirOperation op, const char *name) {
+  return mlirOperationGetAttributeByName(op, nn_ref(name));
+}
 
 bool nn_has_attr(MlirOperation op, const char *name) { return !mlirAttributeIsNull(op_attr(op, name)); }
-int64_t nn_attr_i64(MlirOperation op, const char *name, int64_t otherwise) { return to_i64(op_attr(op, name), otherwise); }
-double nn_attr_f64(MlirOperation op, const char *name, double otherwise) { return to_f64(op_attr(op, name), otherwise); }
+int64_t nn_attr_i64(MlirOperation op, const char *name, int64_t otherwise) {
+  return to_i64(op_attr(op, name), otherwise);
+}
+double nn_attr_f64(MlirOperation op, const char *name, double otherwise) {
+  return to_f64(op_attr(op, name), otherwise);
+}
 bool nn_attr_bool(MlirOperation op, const char *name, bool otherwise) { return to_bool(op_attr(op, name), otherwise); }
 const char *nn_attr_str(MlirOperation op, const char *name, char *buf, size_t size, const char *otherwise) {
   return to_str(op_attr(op, name), buf, size, otherwise);
 }
-int nn_attr_i64s(MlirOperation op, const char *name, int64_t *out, int max) { return to_i64s(op_attr(op, name), out, max); }
+int nn_attr_i64s(MlirOperation op, const char *name, int64_t *out, int max) {
+  return to_i64s(op_attr(op, name), out, max);
+}
 
 static MlirAttribute call_attr(const NnOpCall *c, const char *name) {
   return mlirAttributeIsNull(c->attrs) ? c->attrs : mlirDictionaryAttrGetElementByName(c->attrs, nn_ref(name));
 }
 
-int64_t nn_call_i64(const NnOpCall *c, const char *name, int64_t otherwise) { return to_i64(call_attr(c, name), otherwise); }
-double nn_call_f64(const NnOpCall *c, const char *name, double otherwise) { return to_f64(call_attr(c, name), otherwise); }
-bool nn_call_bool(const NnOpCall *c, const char *name, bool otherwise) { return to_bool(call_attr(c, name), otherwise); }
+int64_t nn_call_i64(const NnOpCall *c, const char *name, int64_t otherwise) {
+  return to_i64(call_attr(c, name), otherwise);
+}
+double nn_call_f64(const NnOpCall *c, const char *name, double otherwise) {
+  return to_f64(call_attr(c, name), otherwise);
+}
+bool nn_call_bool(const NnOpCall *c, const char *name, bool otherwise) {
+  return to_bool(call_attr(c, name), otherwise);
+}
 const char *nn_call_str(const NnOpCall *c, const char *name, char *buf, size_t size, const char *otherwise) {
   return to_str(call_attr(c, name), buf, size, otherwise);
 }
-int nn_call_i64s(const NnOpCall *c, const char *name, int64_t *out, int max) { return to_i64s(call_attr(c, name), out, max); }
+int nn_call_i64s(const NnOpCall *c, const char *name, int64_t *out, int max) {
+  return to_i64s(call_attr(c, name), out, max);
+}
 
 bool nn_fail(NnOpCall *c, const char *format, ...) {
   int n = snprintf(c->error, NN_ERROR_SIZE, "%s: ", nn_op_info(c->op)->name);
@@ -120,11 +136,11 @@ bool nn_fail(NnOpCall *c, const char *format, ...) {
 
 MlirAttribute nn_attr_to_mlir(MlirContext ctx, const NnAttr *attr) {
   switch (attr->kind) {
-    case NN_ATTR_I64: return mlirIntegerAttrGet(mlirIntegerTypeGet(ctx, 64), attr->i64);
-    case NN_ATTR_I64S: return mlirDenseI64ArrayGet(ctx, attr->i64s.n, attr->i64s.data);
-    case NN_ATTR_F64: return mlirFloatAttrDoubleGet(ctx, mlirF64TypeGet(ctx), attr->f64);
-    case NN_ATTR_BOOL: return mlirBoolAttrGet(ctx, attr->boolean);
-    case NN_ATTR_STR: return mlirStringAttrGet(ctx, nn_ref(attr->str));
+  case NN_ATTR_I64: return mlirIntegerAttrGet(mlirIntegerTypeGet(ctx, 64), attr->i64);
+  case NN_ATTR_I64S: return mlirDenseI64ArrayGet(ctx, attr->i64s.n, attr->i64s.data);
+  case NN_ATTR_F64: return mlirFloatAttrDoubleGet(ctx, mlirF64TypeGet(ctx), attr->f64);
+  case NN_ATTR_BOOL: return mlirBoolAttrGet(ctx, attr->boolean);
+  case NN_ATTR_STR: return mlirStringAttrGet(ctx, nn_ref(attr->str));
   }
   nn_bug("attribute '%s' of unknown kind %d", attr->name, (int)attr->kind);
 }

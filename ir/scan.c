@@ -1,5 +1,6 @@
-// Scans: loops that stay loops. The step of a loop is a function of its own, so that a thousand steps compile as one; the loop is a call of a
-// declaration that says which arguments of the step are rows of which tensors. The one place that knows how this is written down.
+// Scans: loops that stay loops. The step of a loop is a function of its own, so that a thousand steps compile as one;
+// the loop is a call of a declaration that says which arguments of the step are rows of which tensors. The one place
+// that knows how this is written down.
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,8 @@ bool nn_is_scan_body(MlirOperation func) { return nn_has_attr(func, "nn.scan_bod
 
 static MlirOperation function_named(MlirModule module, MlirStringRef wanted) {
   MlirBlock body = mlirModuleGetBody(module);
-  for (MlirOperation f = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(f); f = mlirOperationGetNextInBlock(f)) {
+  for (MlirOperation f = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(f);
+       f = mlirOperationGetNextInBlock(f)) {
     MlirAttribute symbol = mlirOperationGetAttributeByName(f, nn_ref("sym_name"));
     if (!mlirAttributeIsNull(symbol) && mlirStringRefEqual(mlirStringAttrGetValue(symbol), wanted)) return f;
   }
@@ -29,8 +31,14 @@ static bool declared(MlirOperation op, NnScan *out) {
   int64_t counts[5];
   if (nn_attr_i64s(op, "nn.counts", counts, 5) != 5) return false;
   MlirAttribute body = mlirOperationGetAttributeByName(op, nn_ref("nn.body"));
-  *out = (NnScan){.body = function_named(nn_module_of(op), mlirStringAttrGetValue(body)), .length = nn_attr_i64(op, "nn.length", 0), .reverse = nn_attr_bool(op, "nn.reverse", false),
-                  .n_slices = (int)counts[0], .n_stacked = (int)counts[1], .n_tied = (int)counts[2], .n_invariants = (int)counts[3], .n_outputs = (int)counts[4]};
+  *out = (NnScan){.body = function_named(nn_module_of(op), mlirStringAttrGetValue(body)),
+                  .length = nn_attr_i64(op, "nn.length", 0),
+                  .reverse = nn_attr_bool(op, "nn.reverse", false),
+                  .n_slices = (int)counts[0],
+                  .n_stacked = (int)counts[1],
+                  .n_tied = (int)counts[2],
+                  .n_invariants = (int)counts[3],
+                  .n_outputs = (int)counts[4]};
   return !mlirOperationIsNull(out->body);
 }
 
@@ -41,7 +49,9 @@ bool nn_scan_of(MlirOperation op, NnScan *out) {
 }
 
 bool nn_scan_called(MlirModule module, MlirOperation call, NnScan *out) {
-  return declared(function_named(module, mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(call, nn_ref("callee")))), out);
+  return declared(function_named(module, mlirFlatSymbolRefAttrGetValue(
+                                             mlirOperationGetAttributeByName(call, nn_ref("callee")))),
+                  out);
 }
 
 char *nn_free_symbol(MlirModule module, const char *name) {
@@ -54,7 +64,8 @@ char *nn_free_symbol(MlirModule module, const char *name) {
   return text;
 }
 
-// The type of result r of the call: what the step gives, once per step; of a stacked carry also the value before the first.
+// The type of result r of the call: what the step gives, once per step; of a stacked carry also the value before the
+// first.
 static NnType result_type(const NnScan *s, int r) {
   NnType t = nn_value_type(mlirOperationGetOperand(nn_function_return(s->body), r));
   if (r >= s->n_stacked && r < s->n_stacked + s->n_tied) return t;
@@ -65,13 +76,16 @@ static NnType result_type(const NnScan *s, int r) {
   return nn_type(t.dtype, t.rank + 1, dim);
 }
 
-static void declare(NnBuilder *b, MlirModule module, const char *name, const NnScan *s, int n_operands, const MlirType *operands, int n_results, const MlirType *results) {
+static void declare(NnBuilder *b, MlirModule module, const char *name, const NnScan *s, int n_operands,
+                    const MlirType *operands, int n_results, const MlirType *results) {
   MlirContext ctx = b->ctx;
   MlirRegion region = mlirRegionCreate();
   MlirNamedAttribute attrs[] = {
-    mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_ref("sym_name")), mlirStringAttrGet(ctx, nn_ref(name))),
-    mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_ref("function_type")), mlirTypeAttrGet(mlirFunctionTypeGet(ctx, n_operands, operands, n_results, results))),
-    mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_ref("sym_visibility")), mlirStringAttrGet(ctx, nn_ref("private"))),
+      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_ref("sym_name")), mlirStringAttrGet(ctx, nn_ref(name))),
+      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_ref("function_type")),
+                            mlirTypeAttrGet(mlirFunctionTypeGet(ctx, n_operands, operands, n_results, results))),
+      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_ref("sym_visibility")),
+                            mlirStringAttrGet(ctx, nn_ref("private"))),
   };
   MlirOperationState state = mlirOperationStateGet(nn_ref("func.func"), b->loc);
   mlirOperationStateAddAttributes(&state, 3, attrs);
@@ -82,13 +96,16 @@ static void declare(NnBuilder *b, MlirModule module, const char *name, const NnS
   nn_attr_str(s->body, "sym_name", body, sizeof body, "");
   int64_t counts[] = {s->n_slices, s->n_stacked, s->n_tied, s->n_invariants, s->n_outputs};
   nn_set_unit(func, "nn.kernel");
-  const NnAttr own[] = {NN_STR("nn.kind", "scan"), NN_STR("nn.label", "scan"), NN_STR("nn.body", body), NN_I64("nn.length", s->length), NN_I64S("nn.counts", counts, 5)};
+  const NnAttr own[] = {NN_STR("nn.kind", "scan"), NN_STR("nn.label", "scan"), NN_STR("nn.body", body),
+                        NN_I64("nn.length", s->length), NN_I64S("nn.counts", counts, 5)};
   for (size_t i = 0; i < sizeof own / sizeof *own; i++) nn_set_attr(func, &own[i]);
   if (s->reverse) nn_set_attr(func, &NN_BOOL("nn.reverse", true));
 }
 
-MlirOperation nn_scan_build(NnBuilder *b, MlirModule module, const char *name, const NnScan *s, const MlirValue *operands) {
-  int n_operands = s->n_slices + s->n_stacked + s->n_tied + s->n_invariants, n_results = s->n_stacked + s->n_tied + s->n_outputs;
+MlirOperation nn_scan_build(NnBuilder *b, MlirModule module, const char *name, const NnScan *s,
+                            const MlirValue *operands) {
+  int n_operands = s->n_slices + s->n_stacked + s->n_tied + s->n_invariants,
+      n_results = s->n_stacked + s->n_tied + s->n_outputs;
   MlirType *types = calloc((size_t)(n_operands + n_results) + 1, sizeof *types);
   if (!types) abort();
   for (int i = 0; i < n_operands; i++) types[i] = mlirValueGetType(operands[i]);
@@ -98,9 +115,11 @@ MlirOperation nn_scan_build(NnBuilder *b, MlirModule module, const char *name, c
   }
   declare(b, module, name, s, n_operands, types, n_results, types + n_operands);
   MlirNamedAttribute attrs[] = {
-    mlirNamedAttributeGet(mlirIdentifierGet(b->ctx, nn_ref("callee")), mlirFlatSymbolRefAttrGet(b->ctx, nn_ref(name))),
-    mlirNamedAttributeGet(mlirIdentifierGet(b->ctx, nn_ref("nn.scan")), mlirUnitAttrGet(b->ctx)),
-    mlirNamedAttributeGet(mlirIdentifierGet(b->ctx, nn_ref("nn.phase")), mlirStringAttrGet(b->ctx, nn_ref(b->phase ? b->phase : "forward"))),
+      mlirNamedAttributeGet(mlirIdentifierGet(b->ctx, nn_ref("callee")),
+                            mlirFlatSymbolRefAttrGet(b->ctx, nn_ref(name))),
+      mlirNamedAttributeGet(mlirIdentifierGet(b->ctx, nn_ref("nn.scan")), mlirUnitAttrGet(b->ctx)),
+      mlirNamedAttributeGet(mlirIdentifierGet(b->ctx, nn_ref("nn.phase")),
+                            mlirStringAttrGet(b->ctx, nn_ref(b->phase ? b->phase : "forward"))),
   };
   MlirOperationState state = mlirOperationStateGet(nn_ref("func.call"), b->loc);
   mlirOperationStateAddAttributes(&state, 3, attrs);
@@ -161,7 +180,8 @@ static MlirValue capture(Outline *o, MlirValue v) {
   return inside;
 }
 
-MlirOperation nn_scan_outline(NnBuilder *b, MlirModule module, const char *name, MlirBlock block, NnScan *s, const MlirValue *operands, const MlirValue *values) {
+MlirOperation nn_scan_outline(NnBuilder *b, MlirModule module, const char *name, MlirBlock block, NnScan *s,
+                              const MlirValue *operands, const MlirValue *values) {
   char *symbol = nn_free_symbol(module, name), *body_name = NULL;
   if (asprintf(&body_name, "%s_body", symbol) < 0) abort();
   Outline o = {.func = nn_function_create(module, body_name, false, b->loc)};
@@ -169,7 +189,8 @@ MlirOperation nn_scan_outline(NnBuilder *b, MlirModule module, const char *name,
   nn_set_unit(o.func, "nn.scan_body");
   int n_args = (int)mlirBlockGetNumArguments(block), n_results = s->n_stacked + s->n_tied + s->n_outputs;
   for (int i = 0; i < n_args; i++) {
-    MlirValue old = mlirBlockGetArgument(block, i), arg = nn_function_add_arg(o.func, nn_value_type(old), b->loc, 0, NULL);
+    MlirValue old = mlirBlockGetArgument(block, i),
+              arg = nn_function_add_arg(o.func, nn_value_type(old), b->loc, 0, NULL);
     remember(&o, old, arg);
     mlirValueReplaceAllUsesOfWith(old, arg);
   }
@@ -185,7 +206,8 @@ MlirOperation nn_scan_outline(NnBuilder *b, MlirModule module, const char *name,
   if (!results) abort();
   for (int r = 0; r < n_results; r++) results[r] = capture(&o, values[r]);
   nn_function_set_results(o.func, n_results, results, 0);
-  for (int i = 0; i < s->n_tied; i++) nn_set_result_attr(o.func, s->n_stacked + i, &NN_I64("nn.tied", s->n_slices + s->n_stacked + i));
+  for (int i = 0; i < s->n_tied; i++)
+    nn_set_result_attr(o.func, s->n_stacked + i, &NN_I64("nn.tied", s->n_slices + s->n_stacked + i));
   s->body = o.func;
   s->n_invariants = nn_function_n_args(o.func) - n_args;
   MlirValue *all = calloc((size_t)(n_args + s->n_invariants) + 1, sizeof *all);

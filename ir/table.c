@@ -1,5 +1,5 @@
-// The table of ops: the rows of ir/ops.def tied to their rules in ir/ops/. Autodiff, verification, costs, the dialect's IRDL text and
-// the reference page all read this one table.
+// The table of ops: the rows of ir/ops.def tied to their rules in ir/ops/. Autodiff, verification, costs, the dialect's
+// IRDL text and the reference page all read this one table.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,8 @@
 
 // A rule that is missing must be said to be missing here, else the program does not link.
 
-// Without gradient: no tensor operand, a result that is an integer or a step function of the operands, or one that is to have none.
+// Without gradient: no tensor operand, a result that is an integer or a step function of the operands, or one that is
+// to have none.
 #define nn_vjp_constant NULL
 #define nn_vjp_iota NULL
 #define nn_vjp_random_uniform NULL
@@ -53,10 +54,17 @@
 #define EXPAND_MARK(op) NULL
 
 static const NnOpInfo rows[NN_OP_COUNT] = {
-#define NN_OP(op, op_kind, operands, op_results, attributes, text)                                                  \
-  [NN_OP_##op] = {.name = #op, .kind = NN_KIND_##op_kind, .n_operands = operands, .n_results = op_results,          \
-                  .attrs = attributes, .doc = text, .infer = nn_infer_##op, .vjp = nn_vjp_##op,                     \
-                  .flops = FLOPS_##op_kind(op), .expand = EXPAND_##op_kind(op)},
+#define NN_OP(op, op_kind, operands, op_results, attributes, text) \
+  [NN_OP_##op] = {.name = #op,                                     \
+                  .kind = NN_KIND_##op_kind,                       \
+                  .n_operands = operands,                          \
+                  .n_results = op_results,                         \
+                  .attrs = attributes,                             \
+                  .doc = text,                                     \
+                  .infer = nn_infer_##op,                          \
+                  .vjp = nn_vjp_##op,                              \
+                  .flops = FLOPS_##op_kind(op),                    \
+                  .expand = EXPAND_##op_kind(op)},
 #include "ir/ops.def"
 #undef NN_OP
 };
@@ -72,7 +80,8 @@ const NnOpInfo *nn_op_info(NnOp op) {
   return &rows[op];
 }
 
-// Rows by a hash of their names: passes ask for the kind of an op more often than for anything else. Filled once, before it is read.
+// Rows by a hash of their names: passes ask for the kind of an op more often than for anything else. Filled once,
+// before it is read.
 enum { SLOTS = 256 };
 static unsigned char row_at[SLOTS];   // row + 1; 0: free
 static pthread_once_t row_at_filled = PTHREAD_ONCE_INIT;
@@ -141,15 +150,21 @@ bool nn_attr_spec_next(const char **cursor, NnAttrSpec *out) {
 // ---------------------------------------------------------------------------------------------------------------------
 // The reference page
 
-static const struct { NnOpKind kind; const char *title, *text; } sections[] = {
-  {NN_KIND_SOURCE, "Sources", "Read no tensor data; the result type says what to make. Always cloned into the kernels that use them."},
-  {NN_KIND_MAP, "Maps", "One result element from the operand elements at the same index. Operands have equal shapes: broadcasting is explicit."},
-  {NN_KIND_VIEW, "Views", "Another index map over the same data."},
-  {NN_KIND_REDUCE, "Reductions", "The reduced axes are dropped."},
-  {NN_KIND_MOVE, "Moves", "Loop nests of their own, never fused with others."},
-  {NN_KIND_LIBRARY, "Library", "Done by the target's library."},
-  {NN_KIND_COMPOSITE, "Composites", "Expanded into the ops above by the pass `decompose`, after autodiff."},
-  {NN_KIND_MARK, "Marks", "Mark a value; no results."},
+static const struct {
+  NnOpKind kind;
+  const char *title, *text;
+} sections[] = {
+    {NN_KIND_SOURCE, "Sources",
+     "Read no tensor data; the result type says what to make. Always cloned into the kernels that use them."},
+    {NN_KIND_MAP, "Maps",
+     "One result element from the operand elements at the same index. Operands have equal shapes: broadcasting is "
+     "explicit."},
+    {NN_KIND_VIEW, "Views", "Another index map over the same data."},
+    {NN_KIND_REDUCE, "Reductions", "The reduced axes are dropped."},
+    {NN_KIND_MOVE, "Moves", "Loop nests of their own, never fused with others."},
+    {NN_KIND_LIBRARY, "Library", "Done by the target's library."},
+    {NN_KIND_COMPOSITE, "Composites", "Expanded into the ops above by the pass `decompose`, after autodiff."},
+    {NN_KIND_MARK, "Marks", "Mark a value; no results."},
 };
 
 // A bar would end the cell of the table.

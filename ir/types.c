@@ -1,15 +1,20 @@
-// Element types and static tensor types, and their spelling in MLIR. The bottom of ir/: everything above speaks NnType, and
-// only this file knows that u8 is ui8 and that a tensor is a ranked tensor without encoding.
+// Element types and static tensor types, and their spelling in MLIR. The bottom of ir/: everything above speaks NnType,
+// and only this file knows that u8 is ui8 and that a tensor is a ranked tensor without encoding.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "ir/ir.h"
 #include "ir/internal.h"
+#include "ir/ir.h"
 
-static const struct { const char *name; int bytes; bool is_float; } dtypes[NN_DTYPE_COUNT] = {
-  [NN_F32] = {"f32", 4, true}, [NN_F64] = {"f64", 8, true}, [NN_BF16] = {"bf16", 2, true}, [NN_F16] = {"f16", 2, true}, [NN_I32] = {"i32", 4, false},
-  [NN_I64] = {"i64", 8, false}, [NN_U8] = {"u8", 1, false}, [NN_I1] = {"i1", 1, false},
+static const struct {
+  const char *name;
+  int bytes;
+  bool is_float;
+} dtypes[NN_DTYPE_COUNT] = {
+    [NN_F32] = {"f32", 4, true}, [NN_F64] = {"f64", 8, true},  [NN_BF16] = {"bf16", 2, true},
+    [NN_F16] = {"f16", 2, true}, [NN_I32] = {"i32", 4, false}, [NN_I64] = {"i64", 8, false},
+    [NN_U8] = {"u8", 1, false},  [NN_I1] = {"i1", 1, false},
 };
 
 int64_t nn_dtype_bytes(NnDtype dtype) { return dtypes[dtype].bytes; }
@@ -34,9 +39,9 @@ double nn_dtype_round(NnDtype dtype, double x) {
   // In two steps as kernels do it: to f32, then to the narrow type.
   double single = (double)(float)x, y;
   switch (dtype) {
-    case NN_BF16: y = round_to(single, 8, -125); return fabs(y) > 0x1.fep127 ? copysign(INFINITY, x) : y;
-    case NN_F16: y = round_to(single, 11, -13); return fabs(y) > 65504 ? copysign(INFINITY, x) : y;
-    default: return single;
+  case NN_BF16: y = round_to(single, 8, -125); return fabs(y) > 0x1.fep127 ? copysign(INFINITY, x) : y;
+  case NN_F16: y = round_to(single, 11, -13); return fabs(y) > 65504 ? copysign(INFINITY, x) : y;
+  default: return single;
   }
 }
 
@@ -97,15 +102,15 @@ const char *nn_type_format(const NnType *t, char *buf, size_t size) {
 
 static MlirType element_to_mlir(MlirContext ctx, NnDtype dtype) {
   switch (dtype) {
-    case NN_F32: return mlirF32TypeGet(ctx);
-    case NN_F64: return mlirF64TypeGet(ctx);
-    case NN_BF16: return mlirBF16TypeGet(ctx);
-    case NN_F16: return mlirF16TypeGet(ctx);
-    case NN_I32: return mlirIntegerTypeGet(ctx, 32);
-    case NN_I64: return mlirIntegerTypeGet(ctx, 64);
-    case NN_U8: return mlirIntegerTypeUnsignedGet(ctx, 8);
-    case NN_I1: return mlirIntegerTypeGet(ctx, 1);
-    default: nn_bug("element type %d", (int)dtype);
+  case NN_F32: return mlirF32TypeGet(ctx);
+  case NN_F64: return mlirF64TypeGet(ctx);
+  case NN_BF16: return mlirBF16TypeGet(ctx);
+  case NN_F16: return mlirF16TypeGet(ctx);
+  case NN_I32: return mlirIntegerTypeGet(ctx, 32);
+  case NN_I64: return mlirIntegerTypeGet(ctx, 64);
+  case NN_U8: return mlirIntegerTypeUnsignedGet(ctx, 8);
+  case NN_I1: return mlirIntegerTypeGet(ctx, 1);
+  default: nn_bug("element type %d", (int)dtype);
   }
 }
 
@@ -129,7 +134,9 @@ static bool element_from_mlir(MlirType type, NnDtype *out) {
 }
 
 bool nn_type_from_mlir(MlirType type, NnType *out) {
-  if (mlirTypeIsNull(type) || !mlirTypeIsARankedTensor(type) || !mlirAttributeIsNull(mlirRankedTensorTypeGetEncoding(type))) return false;
+  if (mlirTypeIsNull(type) || !mlirTypeIsARankedTensor(type) ||
+      !mlirAttributeIsNull(mlirRankedTensorTypeGetEncoding(type)))
+    return false;
   int64_t rank = mlirShapedTypeGetRank(type);
   NnType t = {.rank = (int)rank};
   if (rank > NN_MAX_RANK || !element_from_mlir(mlirShapedTypeGetElementType(type), &t.dtype)) return false;
@@ -143,6 +150,7 @@ bool nn_type_from_mlir(MlirType type, NnType *out) {
 
 NnType nn_value_type(MlirValue v) {
   NnType t;
-  if (nn_value_is_null(v) || !nn_type_from_mlir(mlirValueGetType(v), &t)) nn_bug("a value that is no static tensor of a known element type");
+  if (nn_value_is_null(v) || !nn_type_from_mlir(mlirValueGetType(v), &t))
+    nn_bug("a value that is no static tensor of a known element type");
   return t;
 }

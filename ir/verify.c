@@ -1,5 +1,5 @@
-// Verification beyond IRDL: an op against its row (counts, attributes) and its shape rule, before it is built (nn_infer, used by the
-// builder) and afterwards (nn_verify_module, run on input and after every pass).
+// Verification beyond IRDL: an op against its row (counts, attributes) and its shape rule, before it is built
+// (nn_infer, used by the builder) and afterwards (nn_verify_module, run on input and after every pass).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,8 @@ static bool check_attributes(NnOpCall *c) {
   const char *cursor = nn_op_info(c->op)->attrs;
   NnAttrSpec spec;
   while (nn_attr_spec_next(&cursor, &spec)) {
-    MlirAttribute a = mlirAttributeIsNull(c->attrs) ? c->attrs : mlirDictionaryAttrGetElementByName(c->attrs, nn_ref(spec.name));
+    MlirAttribute a = mlirAttributeIsNull(c->attrs) ? c->attrs
+                                                    : mlirDictionaryAttrGetElementByName(c->attrs, nn_ref(spec.name));
     if (mlirAttributeIsNull(a)) {
       if (!spec.optional) return nn_fail(c, "attribute '%s' is missing", spec.name);
     } else if (!nn_attr_has_type(a, spec.type)) {
@@ -33,7 +34,8 @@ static bool check_attributes(NnOpCall *c) {
 static bool check_size(NnOpCall *c, const char *what, int i, const NnType *t) {
   for (int k = 0; k < t->rank; k++)
     if (t->dim[k] < 1) return nn_fail(c, "%s %d would be %s, but no size may be below 1", what, i, nn_text(t).text);
-  if (!nn_type_is_representable(t)) return nn_fail(c, "%s %d would be %s, which has more elements than any machine holds", what, i, nn_text(t).text);
+  if (!nn_type_is_representable(t))
+    return nn_fail(c, "%s %d would be %s, which has more elements than any machine holds", what, i, nn_text(t).text);
   return true;
 }
 
@@ -55,7 +57,8 @@ bool nn_infer(NnOpCall *c, int n_results, NnType *result) {
   for (int i = 0; i < n_results; i++) {
     if (!check_size(c, "result", i, &result[i])) return false;
     if (asked[i].rank >= 0 && !nn_type_equal(&asked[i], &result[i]))
-      return nn_fail(c, "result %d is %s, but the operands give %s", i, nn_text(&asked[i]).text, nn_text(&result[i]).text);
+      return nn_fail(c, "result %d is %s, but the operands give %s", i, nn_text(&asked[i]).text,
+                     nn_text(&result[i]).text);
   }
   return true;
 }
@@ -76,11 +79,14 @@ static bool report(MlirOperation op, const char *message) {
   return false;
 }
 
-static bool value_types(MlirOperation op, const char *what, intptr_t n, MlirValue (*get)(MlirOperation, intptr_t), NnType *out) {
+static bool value_types(MlirOperation op, const char *what, intptr_t n, MlirValue (*get)(MlirOperation, intptr_t),
+                        NnType *out) {
   char message[NN_ERROR_SIZE];
   for (intptr_t i = 0; i < n; i++) {
     if (nn_type_from_mlir(mlirValueGetType(get(op, i)), &out[i])) continue;
-    snprintf(message, sizeof message, "%s: %s %d must be a tensor of f32, f64, bf16, f16, i32, i64, ui8 or i1 with known sizes and at most %d axes",
+    snprintf(message, sizeof message,
+             "%s: %s %d must be a tensor of f32, f64, bf16, f16, i32, i64, ui8 or i1 with known sizes and at most %d "
+             "axes",
              nn_op_info(nn_op_of(op))->name, what, (int)i, NN_MAX_RANK);
     return report(op, message);
   }
@@ -94,7 +100,8 @@ bool nn_verify_op(MlirOperation op) {
   if (n_results > NN_MAX_RESULTS) return report(op, "too many results");
   NnType *operand = calloc((size_t)(n + 1), sizeof *operand), result[NN_MAX_RESULTS];
   char error[NN_ERROR_SIZE];
-  bool ok = value_types(op, "operand", n, mlirOperationGetOperand, operand) && value_types(op, "result", n_results, mlirOperationGetResult, result);
+  bool ok = value_types(op, "operand", n, mlirOperationGetOperand, operand) &&
+            value_types(op, "result", n_results, mlirOperationGetResult, result);
   if (ok) {
     NnOpCall call = {.op = kind, .n_operands = (int)n, .operand = operand, .attrs = own_attributes(op), .error = error};
     if (!nn_infer(&call, (int)n_results, result)) ok = report(op, error);
@@ -104,14 +111,14 @@ bool nn_verify_op(MlirOperation op) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// A deep network repeats a few ops thousands of times. What a rule looks at (name, types, attributes) the context holds once each, so that ops of which it is the same
-// are known by their pointers, and one of them is verified for all.
+// A deep network repeats a few ops thousands of times. What a rule looks at (name, types, attributes) the context holds
+// once each, so that ops of which it is the same are known by their pointers, and one of them is verified for all.
 
 typedef struct Verified {
-  const void **words;     // Owned. Of all signatures, one behind the other: how many words follow, then they
+  const void **words;   // Owned. Of all signatures, one behind the other: how many words follow, then they
   size_t n_words, capacity;
-  size_t *slot;           // Owned. Places in words + 1; 0: free
-  size_t n_slots, n;      // a power of two, at most half full
+  size_t *slot;        // Owned. Places in words + 1; 0: free
+  size_t n_slots, n;   // a power of two, at most half full
   bool all_well;
 } Verified;
 
@@ -127,7 +134,8 @@ static void add_word(Verified *v, const void *word) {
 // Appends the op's signature.
 static void add_signature(Verified *v, MlirOperation op) {
   size_t start = v->n_words;
-  intptr_t n = mlirOperationGetNumOperands(op), n_results = mlirOperationGetNumResults(op), n_attributes = mlirOperationGetNumDiscardableAttributes(op);
+  intptr_t n = mlirOperationGetNumOperands(op), n_results = mlirOperationGetNumResults(op),
+           n_attributes = mlirOperationGetNumDiscardableAttributes(op);
   add_word(v, NULL);
   add_word(v, mlirOperationGetName(op).ptr);
   add_word(v, (const void *)n);

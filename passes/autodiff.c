@@ -23,11 +23,13 @@ static bool is_active(const Sweep *s, MlirValue v) { return ptr_map_get(&s->acti
 
 static bool is_float(MlirValue v) { return nn_dtype_is_float(nn_value_type(v).dtype); }
 
-// Forward: what depends on a trained parameter through differentiable ops. False after reporting an op without place here.
+// Forward: what depends on a trained parameter through differentiable ops. False after reporting an op without place
+// here.
 bool sweep_mark_active(Sweep *s, MlirOperation *ops, int n) {
   for (int i = 0; i < n; i++) {
     bool reads = false;
-    for (intptr_t k = 0; k < mlirOperationGetNumOperands(ops[i]); k++) reads |= is_active(s, mlirOperationGetOperand(ops[i], k));
+    for (intptr_t k = 0; k < mlirOperationGetNumOperands(ops[i]); k++)
+      reads |= is_active(s, mlirOperationGetOperand(ops[i], k));
     NnOp kind = nn_op_of(ops[i]);
     if (!reads || nn_is(ops[i], "func.return")) continue;
     bool scan = kind == NN_OP_NONE && nn_has_attr(ops[i], "nn.scan");
@@ -91,8 +93,15 @@ void sweep_differentiate(Sweep *s, MlirOperation op) {
     needed[i] = is_active(s, operand[i]);
   }
   s->b.loc = mlirOperationGetLocation(op);
-  NnVjp vjp = {.b = &s->b, .op = op, .n_operands = n, .n_results = n_results, .operand = operand, .result = result,
-               .cotangent = cotangent, .needed = needed, .operand_cotangent = operand_cotangent};
+  NnVjp vjp = {.b = &s->b,
+               .op = op,
+               .n_operands = n,
+               .n_results = n_results,
+               .operand = operand,
+               .result = result,
+               .cotangent = cotangent,
+               .needed = needed,
+               .operand_cotangent = operand_cotangent};
   if (is_scan(op)) scan_vjp(s->module, &vjp);
   else nn_op_info(nn_op_of(op))->vjp(&vjp);
   for (int i = 0; i < n; i++)
@@ -102,8 +111,8 @@ void sweep_differentiate(Sweep *s, MlirOperation op) {
   free(needed);
 }
 
-// The cotangent of each loss is 1/K for K micro-batches a step: gradients of the micro-batches then add up to that of the mean; and times the scale.
-// Returns the first op of the backward sweep, or null after reporting.
+// The cotangent of each loss is 1/K for K micro-batches a step: gradients of the micro-batches then add up to that of
+// the mean; and times the scale. Returns the first op of the backward sweep, or null after reporting.
 static MlirOperation seed(Sweep *s, const Optimizer *o, MlirValue scale) {
   MlirOperation end = nn_function_return(s->func), first = nn_null_operation();
   bool any_loss = false;
@@ -143,29 +152,36 @@ static bool reads_backward(MlirOperation op) {
 static MlirOperation first_reader(MlirOperation op) {
   MlirOperation first = nn_null_operation();
   for (intptr_t r = 0; r < mlirOperationGetNumResults(op); r++)
-    for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(op, r)); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+    for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(op, r)); !mlirOpOperandIsNull(use);
+         use = mlirOpOperandGetNextUse(use)) {
       MlirOperation user = mlirOpOperandGetOwner(use);
-      if (nn_op_of(user) != NN_OP_tap && (mlirOperationIsNull(first) || mlirOperationIsBeforeInBlock(user, first))) first = user;
+      if (nn_op_of(user) != NN_OP_tap && (mlirOperationIsNull(first) || mlirOperationIsBeforeInBlock(user, first)))
+        first = user;
     }
   return first;
 }
 
-// Forward ops that are marked as backward ones, and what follows from them, move to in front of what reads them first, with their taps.
+// Forward ops that are marked as backward ones, and what follows from them, move to in front of what reads them first,
+// with their taps.
 static void sink_backward(MlirOperation *ops, int n) {
   for (int i = 0; i < n; i++)
-    if ((nn_op_of(ops[i]) != NN_OP_NONE || is_scan(ops[i])) && !is_backward(ops[i]) && reads_backward(ops[i])) nn_set_attr(ops[i], &NN_STR("nn.phase", "backward"));
+    if ((nn_op_of(ops[i]) != NN_OP_NONE || is_scan(ops[i])) && !is_backward(ops[i]) && reads_backward(ops[i]))
+      nn_set_attr(ops[i], &NN_STR("nn.phase", "backward"));
   for (int i = n - 1; i >= 0; i--) {
     MlirOperation reader = is_backward(ops[i]) ? first_reader(ops[i]) : nn_null_operation();
     if (mlirOperationIsNull(reader)) continue;
     mlirOperationMoveBefore(ops[i], reader);
     for (intptr_t r = 0; r < mlirOperationGetNumResults(ops[i]); r++)
-      for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(ops[i], r)); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use))
-        if (nn_op_of(mlirOpOperandGetOwner(use)) == NN_OP_tap) mlirOperationMoveAfter(mlirOpOperandGetOwner(use), ops[i]);
+      for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(ops[i], r)); !mlirOpOperandIsNull(use);
+           use = mlirOpOperandGetNextUse(use))
+        if (nn_op_of(mlirOpOperandGetOwner(use)) == NN_OP_tap)
+          mlirOperationMoveAfter(mlirOpOperandGetOwner(use), ops[i]);
   }
 }
 
 // Fills the gradients of the parameters. Returns the first op of the backward sweep, or null after reporting.
-static MlirOperation build_gradients(MlirOperation func, TrainedParam *params, int n_params, const Optimizer *o, MlirValue scale) {
+static MlirOperation build_gradients(MlirOperation func, TrainedParam *params, int n_params, const Optimizer *o,
+                                     MlirValue scale) {
   Sweep s = {.func = func, .module = nn_module_of(func), .b = nn_builder_before(nn_function_return(func))};
   s.b.phase = "backward";
   for (int i = 0; i < n_params; i++) {
@@ -209,7 +225,10 @@ static int find_params(MlirOperation func, const Optimizer *o, TrainedParam **ou
       return -1;
     }
     if (o->group[group].frozen || !is_float(mlirBlockGetArgument(nn_function_body(func), i))) continue;
-    params[n++] = (TrainedParam){.arg = i, .group = group, .name = argument_text(func, i, "nn.name"), .init = argument_text(func, i, "nn.init")};
+    params[n++] = (TrainedParam){.arg = i,
+                                 .group = group,
+                                 .name = argument_text(func, i, "nn.name"),
+                                 .init = argument_text(func, i, "nn.init")};
   }
   return n;
 }
@@ -218,9 +237,11 @@ static int find_params(MlirOperation func, const Optimizer *o, TrainedParam **ou
 static MlirOperation clone_for_accumulation(MlirOperation train) {
   MlirContext ctx = mlirOperationGetContext(train);
   MlirOperation func = mlirOperationClone(train);
-  mlirOperationSetAttributeByName(func, mlirStringRefCreateFromCString("sym_name"), mlirStringAttrGet(ctx, mlirStringRefCreateFromCString("accumulate")));
+  mlirOperationSetAttributeByName(func, mlirStringRefCreateFromCString("sym_name"),
+                                  mlirStringAttrGet(ctx, mlirStringRefCreateFromCString("accumulate")));
   mlirBlockInsertOwnedOperationAfter(mlirOperationGetBlock(train), train, func);
-  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)), next; !mlirOperationIsNull(op); op = next) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)), next; !mlirOperationIsNull(op);
+       op = next) {
     next = mlirOperationGetNextInBlock(op);
     if (nn_op_of(op) == NN_OP_tap) mlirOperationDestroy(op);
   }
@@ -254,11 +275,11 @@ static bool build_step(MlirModule module, MlirOperation train, const Optimizer *
   return true;
 }
 
-// Requires: @train as the frontend builds it (forward only), nn.optimizer on the module; without it nothing is done. Composites may still
-// be there and are better differentiated whole.
-// Establishes: @train is the whole step: forward, gradients, clipping, optimizer, with arguments hyper, opt and accum and tied updates after
-// the forward results; with nn.accumulate > 1 also @accumulate. An update stands after the last op that reads its parameter.
-// Breaks: nothing. Leaves expressions that simplify removes (unused parts of gradient rules, equal subexpressions).
+// Requires: @train as the frontend builds it (forward only), nn.optimizer on the module; without it nothing is done.
+// Composites may still be there and are better differentiated whole. Establishes: @train is the whole step: forward,
+// gradients, clipping, optimizer, with arguments hyper, opt and accum and tied updates after the forward results; with
+// nn.accumulate > 1 also @accumulate. An update stands after the last op that reads its parameter. Breaks: nothing.
+// Leaves expressions that simplify removes (unused parts of gradient rules, equal subexpressions).
 bool nn_pass_autodiff(MlirModule module, const NnPassRun *run) {
   (void)run;
   MlirOperation train = nn_module_function(module, "train");

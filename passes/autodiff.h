@@ -1,5 +1,5 @@
-// Private to the pass autodiff: gradients (autodiff.c), the growing signature of the step (autodiff_signature.c) and what is done with
-// the gradients (optimizer.c).
+// Private to the pass autodiff: gradients (autodiff.c), the growing signature of the step (autodiff_signature.c) and
+// what is done with the gradients (optimizer.c).
 #ifndef NNC_PASSES_AUTODIFF_H
 #define NNC_PASSES_AUTODIFF_H
 
@@ -8,11 +8,12 @@
 
 // --- autodiff.c: one backward sweep ---
 
-// Values that lie between what is differentiated by and anything else, numbered; cotangent[i] is null until a gradient reaches value i.
+// Values that lie between what is differentiated by and anything else, numbered; cotangent[i] is null until a gradient
+// reaches value i.
 typedef struct Sweep {
   MlirModule module;
-  MlirOperation func;     // null in the step of a scan
-  NnBuilder b;            // where the gradients go
+  MlirOperation func;   // null in the step of a scan
+  NnBuilder b;          // where the gradients go
   PtrMap active;
   MlirValue *cotangent;   // Owned
   int n, capacity;
@@ -21,23 +22,29 @@ void sweep_activate(Sweep *s, MlirValue v);
 // Forward: what depends on an active value through differentiable ops. False after reporting an op without place here.
 bool sweep_mark_active(Sweep *s, MlirOperation *ops, int n);
 void sweep_contribute(Sweep *s, MlirValue v, MlirValue cotangent);   // null: nothing
-void sweep_differentiate(Sweep *s, MlirOperation op);                // the op's gradient rule; its users have been there
-MlirValue sweep_cotangent(const Sweep *s, MlirValue v);              // null: none
+// the op's gradient rule; its users have been there
+void sweep_differentiate(Sweep *s, MlirOperation op);
+MlirValue sweep_cotangent(const Sweep *s, MlirValue v);   // null: none
 void sweep_free(Sweep *s);
 
 // --- autodiff_wide.c: parameters in f32 that are used in bf16 or f16 ---
-MlirValue sweep_master(const Sweep *s, MlirValue v);                          // the active f32 argument that v is a narrow copy of; null: none
-MlirValue sweep_widen(NnBuilder *b, MlirValue cotangent, NnDtype dtype);      // a cotangent that nothing reads yet, formed in the wide type
+// the active f32 argument that v is a narrow copy of; null: none
+MlirValue sweep_master(const Sweep *s, MlirValue v);
+// a cotangent that nothing reads yet, formed in the wide type
+MlirValue sweep_widen(NnBuilder *b, MlirValue cotangent, NnDtype dtype);
 
 // --- autodiff_scan.c ---
 void scan_vjp(MlirModule module, NnVjp *vjp);   // of the call of a scan
 
 // --- scan_split.c ---
-int64_t scan_segment_length(int64_t steps);   // steps of each segment of a loop of so many, a divisor; all of them where it has one segment
-int64_t scan_rest(int64_t steps);             // how many of the last steps are better a loop of their own, so that those before can be cut; 0: none
-void scan_split(MlirModule module);           // all loops that may be differentiated; the call of a rest has nn.rest
+// steps of each segment of a loop of so many, a divisor; all of them where it has one segment
+int64_t scan_segment_length(int64_t steps);
+// how many of the last steps are better a loop of their own, so that those before can be cut; 0: none
+int64_t scan_rest(int64_t steps);
+void scan_split(MlirModule module);   // all loops that may be differentiated; the call of a rest has nn.rest
 
-// --- autodiff_signature.c: arguments and updates gathered and then written to the function at once (one by one would be quadratic) ---
+// --- autodiff_signature.c: arguments and updates gathered and then written to the function at once (one by one would
+// be quadratic) ---
 
 typedef struct Signature {
   MlirOperation func;
@@ -47,18 +54,22 @@ typedef struct Signature {
 } Signature;
 Signature signature_of(MlirOperation func);
 // init may be NULL, group -1: no such attribute. The argument's number is n_args - 1 afterwards.
-MlirValue signature_add_arg(Signature *s, NnType type, MlirLocation loc, const char *role, const char *name, const char *init, int64_t group);
+MlirValue signature_add_arg(Signature *s, NnType type, MlirLocation loc, const char *role, const char *name,
+                            const char *init, int64_t group);
 // value becomes the new content of argument `tied`.
 void signature_add_update(Signature *s, MlirValue value, const char *name, int tied);
-void signature_finish(Signature *s);         // writes type, attributes and return; frees
-void signature_free(Signature *s);           // without writing: after an error
+void signature_finish(Signature *s);   // writes type, attributes and return; frees
+void signature_free(Signature *s);     // without writing: after an error
 
 // --- optimizer.c ---
 
 typedef enum OptimizerKind { OPTIMIZER_SGD, OPTIMIZER_MOMENTUM, OPTIMIZER_ADAM, OPTIMIZER_ADAMW } OptimizerKind;
 bool optimizer_parse(const char *name, OptimizerKind *out);
 
-typedef struct OptimizerGroup { double weight_decay, beta1, beta2, eps, momentum; bool nesterov, frozen; } OptimizerGroup;
+typedef struct OptimizerGroup {
+  double weight_decay, beta1, beta2, eps, momentum;
+  bool nesterov, frozen;
+} OptimizerGroup;
 typedef struct Optimizer {
   OptimizerKind kind;
   int n_groups;
@@ -69,12 +80,13 @@ typedef struct Optimizer {
   int64_t scale_every;     // steps without overflow until the scale doubles; 0: it stays
   double ema;              // of the parameters: average = ema average + (1 - ema) updated parameter; 0: none
 } Optimizer;
-// Reads nn.optimizer, nn.groups, nn.clip_norm, nn.accumulate, nn.loss_scale, nn.ema. False after reporting. Owned: optimizer_free.
+// Reads nn.optimizer, nn.groups, nn.clip_norm, nn.accumulate, nn.loss_scale, nn.ema. False after reporting. Owned:
+// optimizer_free.
 bool optimizer_read(MlirModule module, Optimizer *out);
 void optimizer_free(Optimizer *o);
 
 typedef struct TrainedParam {
-  int arg;              // number of the argument
+  int arg;   // number of the argument
   int64_t group;
   char *name;           // Owned
   char *init;           // Owned; how it begins, for its average; NULL: not told
@@ -82,18 +94,23 @@ typedef struct TrainedParam {
   MlirValue gradient;   // null until known; null for ever if the loss does not depend on it
 } TrainedParam;
 
-// Adds the update of every parameter with a gradient, in the order of the arguments, and what it needs: hyper, optimizer state,
-// accumulators, clipping, taps. `start` is an op before which the step's scalars are computed; scale is of loss_scale_add.
-void optimizer_build(const Optimizer *o, Signature *s, TrainedParam *params, int n, MlirOperation start, MlirValue scale);
+// Adds the update of every parameter with a gradient, in the order of the arguments, and what it needs: hyper,
+// optimizer state, accumulators, clipping, taps. `start` is an op before which the step's scalars are computed; scale
+// is of loss_scale_add.
+void optimizer_build(const Optimizer *o, Signature *s, TrainedParam *params, int n, MlirOperation start,
+                     MlirValue scale);
 // In @accumulate: adds the gradients to the accumulators.
 void optimizer_build_accumulation(Signature *s, TrainedParam *params, int n);
 
 // loss_scale.c. A changing scale is an argument of the step; null where there is none.
 MlirValue loss_scale_add(const Optimizer *o, Signature *s);
-MlirValue loss_scale_seed(const Optimizer *o, NnBuilder *b, NnType loss, int64_t micro_batches, MlirValue scale);   // the cotangent of the loss
+// the cotangent of the loss
+MlirValue loss_scale_seed(const Optimizer *o, NnBuilder *b, NnType loss, int64_t micro_batches, MlirValue scale);
 MlirValue loss_scale_remove(const Optimizer *o, NnBuilder *b, MlirValue gradient, MlirValue scale);
-MlirValue loss_scale_choose(NnBuilder *b, MlirValue finite, MlirValue updated, MlirValue old);   // old where the step overflowed; updated if finite is null
-// States that the forward pass updates keep their values, too (the first n_states results); the scale itself gets its update.
+// old where the step overflowed; updated if finite is null
+MlirValue loss_scale_choose(NnBuilder *b, MlirValue finite, MlirValue updated, MlirValue old);
+// States that the forward pass updates keep their values, too (the first n_states results); the scale itself gets its
+// update.
 void loss_scale_update(const Optimizer *o, NnBuilder *b, Signature *s, int n_states, MlirValue scale, MlirValue finite);
 
 #endif

@@ -1,12 +1,14 @@
-// The gradient of a scan is a scan in the other direction: back-propagation through time (Werbos, "Backpropagation through time: what it does
-// and how to do it", 1990). Of the forward loop only the carried values are kept, a row per step; each backward step computes its forward
-// step again from them, which is the checkpointed form: memory for T carried values, at the time of one more forward loop.
-// The gradient of a matrix of weights is a sum of products over the rows of steps. A long loop is cut into segments, a loop of loops: the products
-// are made after each segment, in one product, so that only its rows are kept; and the pass remat may compute the carried values of a segment
-// again from those at its beginning (scan_forms.c). Segments do not depend on the budget, so neither do sums. Loops of a number of steps that
-// cannot be cut so have been made two before (scan_split.c).
-// Part of the pass autodiff. Requires: a forward scan whose step is a function of its own, and gradients of its results. Establishes: a reversed scan with a step function
-// of its own, whose call has nn.forward, the name of the forward scan; nn.kept on library ops of both steps that have the same result. Breaks: nothing else.
+// The gradient of a scan is a scan in the other direction: back-propagation through time (Werbos, "Backpropagation
+// through time: what it does and how to do it", 1990). Of the forward loop only the carried values are kept, a row per
+// step; each backward step computes its forward step again from them, which is the checkpointed form: memory for T
+// carried values, at the time of one more forward loop. The gradient of a matrix of weights is a sum of products over
+// the rows of steps. A long loop is cut into segments, a loop of loops: the products are made after each segment, in
+// one product, so that only its rows are kept; and the pass remat may compute the carried values of a segment again
+// from those at its beginning (scan_forms.c). Segments do not depend on the budget, so neither do sums. Loops of a
+// number of steps that cannot be cut so have been made two before (scan_split.c). Part of the pass autodiff. Requires:
+// a forward scan whose step is a function of its own, and gradients of its results. Establishes: a reversed scan with a
+// step function of its own, whose call has nn.forward, the name of the forward scan; nn.kept on library ops of both
+// steps that have the same result. Breaks: nothing else.
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +16,10 @@
 #include "passes/autodiff.h"
 #include "passes/rewrite.h"
 
-typedef struct Values { MlirValue *items; int n; } Values;   // Owned
+typedef struct Values {
+  MlirValue *items;
+  int n;
+} Values;   // Owned
 
 static void add(Values *list, MlirValue v) {
   if ((list->n & (list->n + 1)) == 0) {
@@ -24,19 +29,30 @@ static void add(Values *list, MlirValue v) {
   list->items[list->n++] = v;
 }
 
-// The rows of all steps of a value of the block: a slice of the scan, or the output-th of its outputs. One of them is -1.
-typedef struct Row { int slice, output; } Row;
+// The rows of all steps of a value of the block: a slice of the scan, or the output-th of its outputs. One of them is
+// -1.
+typedef struct Row {
+  int slice, output;
+} Row;
 // A gradient made after the loop: matmul_rows of two, or reduce_sum of one.
-typedef struct Later { int operand; Row row[2]; NnOp kind; int n_axes; int64_t axes[NN_MAX_RANK]; } Later;
+typedef struct Later {
+  int operand;
+  Row row[2];
+  NnOp kind;
+  int n_axes;
+  int64_t axes[NN_MAX_RANK];
+} Later;
 
-// The backward scan while it is built. Arguments of its block, in order: the forward slices, the carried values before the step, cotangents of
-// the outputs and of the carried values after the step where there are any; then, carried itself, the cotangents of the carried values
-// and sums of those of the invariants.
+// The backward scan while it is built. Arguments of its block, in order: the forward slices, the carried values before
+// the step, cotangents of the outputs and of the carried values after the step where there are any; then, carried
+// itself, the cotangents of the carried values and sums of those of the invariants.
 typedef struct Backward {
   NnVjp *v;
   NnScan forward;
-  int64_t length;             // steps of a segment; all of them where there is one segment
-  NnBuilder outer;            // of segments: in the step of the loop over them, whose arguments are like those of `block`; else where the gradient goes
+  int64_t length;   // steps of a segment; all of them where there is one segment
+  // of segments: in the step of the loop over them, whose arguments are like those of `block`; else where the gradient
+  // goes
+  NnBuilder outer;
   MlirBlock block;
   Sweep sweep;                // in the block
   PtrMap ids;                 // value of the forward body -> now
@@ -47,10 +63,11 @@ typedef struct Backward {
   Values outputs;             // the last of the results: rows
   Row *slice_gradient;        // Owned, per slice of the forward scan; both -1: none
   int n_later;
-  Later *later;               // Owned
-  MlirValue *incoming;        // Owned, per result of the forward scan: the step's row of its cotangent, null: none
-  MlirValue *last, *initial;  // Owned, per stacked carry: the cotangents of the rows after the last step and before the first, null: none
-  MlirValue *carried;         // Owned, per carry: the cotangent carried in, null: no float
+  Later *later;          // Owned
+  MlirValue *incoming;   // Owned, per result of the forward scan: the step's row of its cotangent, null: none
+  // Owned, per stacked carry: the cotangents of the rows after the last step and before the first, null: none
+  MlirValue *last, *initial;
+  MlirValue *carried;   // Owned, per carry: the cotangent carried in, null: no float
 } Backward;
 
 static NnType row_type(MlirValue stack) {
@@ -62,7 +79,9 @@ static NnType row_type(MlirValue stack) {
 
 static bool has_segments(const Backward *w) { return w->length < w->forward.length; }
 
-static MlirValue add_argument(const Backward *w, MlirBlock block, NnType type) { return mlirBlockAddArgument(block, nn_type_to_mlir(w->v->b->ctx, &type), w->v->b->loc); }
+static MlirValue add_argument(const Backward *w, MlirBlock block, NnType type) {
+  return mlirBlockAddArgument(block, nn_type_to_mlir(w->v->b->ctx, &type), w->v->b->loc);
+}
 
 // Rows first ... first + n - 1.
 static MlirValue rows(Backward *w, MlirValue x, int64_t first, int64_t n) {
@@ -102,16 +121,25 @@ static void stand_for(Backward *w, MlirValue forward, MlirValue now) {
   add(&w->now, now);
 }
 
-static MlirValue current(const Backward *w, MlirValue forward) { return w->now.items[ptr_map_get(&w->ids, forward.ptr)]; }
+static MlirValue current(const Backward *w, MlirValue forward) {
+  return w->now.items[ptr_map_get(&w->ids, forward.ptr)];
+}
 
-static MlirValue body_arg(const Backward *w, int i) { return mlirBlockGetArgument(nn_function_body(w->forward.body), i); }
+static MlirValue body_arg(const Backward *w, int i) {
+  return mlirBlockGetArgument(nn_function_body(w->forward.body), i);
+}
 
 static bool is_float(MlirValue v) { return nn_dtype_is_float(nn_value_type(v).dtype); }
 
-// What reaches rows of a stack by slices comes as a sum of pads. The rows are told apart: those after each step, after the last, before the first.
-typedef struct Reaching { MlirValue after, last, initial; } Reaching;
+// What reaches rows of a stack by slices comes as a sum of pads. The rows are told apart: those after each step, after
+// the last, before the first.
+typedef struct Reaching {
+  MlirValue after, last, initial;
+} Reaching;
 
-static void add_to(Backward *w, MlirValue *sum, MlirValue more) { *sum = nn_value_is_null(*sum) ? more : nn_binary(w->v->b, NN_OP_add, *sum, more); }
+static void add_to(Backward *w, MlirValue *sum, MlirValue more) {
+  *sum = nn_value_is_null(*sum) ? more : nn_binary(w->v->b, NN_OP_add, *sum, more);
+}
 
 static bool is_pad_of_rows(MlirOperation op, int64_t *first) {
   int64_t low[NN_MAX_RANK], high[NN_MAX_RANK], interior[NN_MAX_RANK];
@@ -158,7 +186,8 @@ static void add_arguments(Backward *w) {
   const NnScan *f = &w->forward;
   int n_args = f->n_slices + f->n_stacked;
   for (int i = 0; i < f->n_slices; i++) stand_for(w, body_arg(w, i), add_slice(w, w->v->operand[i]));
-  for (int i = 0; i < f->n_stacked; i++) stand_for(w, body_arg(w, f->n_slices + i), add_slice(w, rows(w, w->v->result[i], f->reverse, f->length)));
+  for (int i = 0; i < f->n_stacked; i++)
+    stand_for(w, body_arg(w, f->n_slices + i), add_slice(w, rows(w, w->v->result[i], f->reverse, f->length)));
   for (int i = 0; i < f->n_invariants; i++) stand_for(w, body_arg(w, n_args + i), w->v->operand[n_args + i]);
   for (int r = 0; r < f->n_stacked + f->n_outputs; r++) {
     MlirValue cotangent = w->v->cotangent[r];
@@ -186,21 +215,26 @@ static MlirOperation *clone_step(Backward *w, int *n) {
   --*n;   // the return
   for (int i = 0; i < *n; i++) {
     MlirOperation copy = mlirOperationClone(ops[i]);
-    for (intptr_t k = 0; k < mlirOperationGetNumOperands(copy); k++) mlirOperationSetOperand(copy, k, current(w, mlirOperationGetOperand(ops[i], k)));
+    for (intptr_t k = 0; k < mlirOperationGetNumOperands(copy); k++)
+      mlirOperationSetOperand(copy, k, current(w, mlirOperationGetOperand(ops[i], k)));
     nn_set_attr(copy, &NN_STR("nn.phase", "backward"));
     NnOp kind = nn_op_of(copy);
-    if (kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_LIBRARY) {   // what memory allows may be kept instead (scan_forms.c)
+    // what memory allows may be kept instead (scan_forms.c)
+    if (kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_LIBRARY) {
       nn_set_attr(ops[i], &NN_I64("nn.kept", i));
       nn_set_attr(copy, &NN_I64("nn.kept", i));
     }
     mlirBlockAppendOwnedOperation(w->block, copy);
-    for (intptr_t r = 0; r < mlirOperationGetNumResults(copy); r++) stand_for(w, mlirOperationGetResult(ops[i], r), mlirOperationGetResult(copy, r));
+    for (intptr_t r = 0; r < mlirOperationGetNumResults(copy); r++)
+      stand_for(w, mlirOperationGetResult(ops[i], r), mlirOperationGetResult(copy, r));
     ops[i] = copy;
   }
   return ops;
 }
 
-static bool is_needed(const Backward *w, int operand) { return w->v->needed[operand] && is_float(w->v->operand[operand]); }
+static bool is_needed(const Backward *w, int operand) {
+  return w->v->needed[operand] && is_float(w->v->operand[operand]);
+}
 
 static void sweep_step(Backward *w) {
   const NnScan *f = &w->forward;
@@ -208,7 +242,8 @@ static void sweep_step(Backward *w) {
   MlirOperation *ops = clone_step(w, &n), end = nn_function_return(f->body);
   for (int i = 0; i < n_args + f->n_invariants; i++) {
     bool carry = i >= f->n_slices && i < n_args;
-    if (carry ? !nn_value_is_null(w->carried[i - f->n_slices]) : is_needed(w, i)) sweep_activate(&w->sweep, current(w, body_arg(w, i)));
+    if (carry ? !nn_value_is_null(w->carried[i - f->n_slices]) : is_needed(w, i))
+      sweep_activate(&w->sweep, current(w, body_arg(w, i)));
   }
   sweep_mark_active(&w->sweep, ops, n);
   for (int r = 0; r < f->n_stacked + f->n_outputs; r++) {
@@ -234,7 +269,8 @@ static bool is_inside(const Backward *w, MlirValue v) {
 
 // Where the rows of a value of the block are; both -1 when nowhere yet.
 static Row find_row(const Backward *w, MlirValue v) {
-  if (is_inside(w, v) && mlirOperationIsNull(nn_value_def(v)) && nn_value_index(v) < w->n_slices) return (Row){nn_value_index(v), -1};
+  if (is_inside(w, v) && mlirOperationIsNull(nn_value_def(v)) && nn_value_index(v) < w->n_slices)
+    return (Row){nn_value_index(v), -1};
   for (int i = 0; i < w->outputs.n; i++)
     if (mlirValueEqual(w->outputs.items[i], v)) return (Row){-1, i};
   return (Row){-1, -1};
@@ -255,15 +291,17 @@ static void add_later(Backward *w, Later later) {
   w->later[w->n_later++] = later;
 }
 
-// The gradient of an invariant that sums over rows can do so over those of all steps: always where it is a product; where it is a plain sum
-// only if its rows are kept in any case.
+// The gradient of an invariant that sums over rows can do so over those of all steps: always where it is a product;
+// where it is a plain sum only if its rows are kept in any case.
 static bool put_off(Backward *w, int operand, MlirValue cotangent, NnOp kind) {
   MlirOperation def = nn_value_def(cotangent);
   if (mlirOperationIsNull(def) || nn_op_of(def) != kind) return false;
   int n = (int)mlirOperationGetNumOperands(def);
   Later later = {.operand = operand, .kind = kind};
   for (int i = 0; i < n; i++)
-    if (!is_inside(w, mlirOperationGetOperand(def, i)) || nn_value_type(mlirOperationGetOperand(def, i)).rank >= NN_MAX_RANK) return false;
+    if (!is_inside(w, mlirOperationGetOperand(def, i)) ||
+        nn_value_type(mlirOperationGetOperand(def, i)).rank >= NN_MAX_RANK)
+      return false;
   if (kind == NN_OP_reduce_sum) {
     later.n_axes = 1 + nn_attr_i64s(def, "axes", later.axes + 1, NN_MAX_RANK - 1);
     if (!is_row(find_row(w, mlirOperationGetOperand(def, 0)))) return false;
@@ -282,7 +320,8 @@ static void add_invariants(Backward *w, int *owner, int *n) {
   if (!cotangent) abort();
   for (int i = 0; i < f->n_invariants; i++) {
     if (is_needed(w, first + i)) cotangent[i] = sweep_cotangent(&w->sweep, current(w, body_arg(w, first + i)));
-    if (!nn_value_is_null(cotangent[i]) && put_off(w, first + i, cotangent[i], NN_OP_matmul_rows)) cotangent[i] = nn_null_value();
+    if (!nn_value_is_null(cotangent[i]) && put_off(w, first + i, cotangent[i], NN_OP_matmul_rows))
+      cotangent[i] = nn_null_value();
   }
   for (int i = 0; i < f->n_invariants; i++) {
     if (nn_value_is_null(cotangent[i]) || put_off(w, first + i, cotangent[i], NN_OP_reduce_sum)) continue;
@@ -295,8 +334,8 @@ static void add_invariants(Backward *w, int *owner, int *n) {
   free(cotangent);
 }
 
-// What the step returns: carried cotangents, sums for what is not put off, rows. The result tells the owner of each tied one, the operand of
-// the forward scan whose cotangent it is. Owned: free().
+// What the step returns: carried cotangents, sums for what is not put off, rows. The result tells the owner of each
+// tied one, the operand of the forward scan whose cotangent it is. Owned: free().
 static int *add_results(Backward *w, NnScan *out) {
   const NnScan *f = &w->forward;
   int *owner = malloc(sizeof *owner * (size_t)(f->n_slices + f->n_stacked + f->n_invariants + 1)), n = 0;
@@ -313,7 +352,11 @@ static int *add_results(Backward *w, NnScan *out) {
   }
   add_invariants(w, owner, &n);
   for (int i = 0; i < w->outputs.n; i++) add(&w->results, w->outputs.items[i]);
-  *out = (NnScan){.length = w->length, .reverse = !f->reverse, .n_slices = w->n_slices, .n_tied = n, .n_outputs = w->outputs.n};
+  *out = (NnScan){.length = w->length,
+                  .reverse = !f->reverse,
+                  .n_slices = w->n_slices,
+                  .n_tied = n,
+                  .n_outputs = w->outputs.n};
   return owner;
 }
 
@@ -321,24 +364,31 @@ static MlirValue stack_of(const Backward *w, MlirOperation call, const NnScan *b
   return r.slice >= 0 ? w->operands.items[r.slice] : mlirOperationGetResult(call, backward->n_tied + r.output);
 }
 
-// Where the step casts the invariant itself, its gradient is that of the wide one; sums over segments are wide in any case.
+// Where the step casts the invariant itself, its gradient is that of the wide one; sums over segments are wide in any
+// case.
 static MlirValue make_later(Backward *w, MlirOperation call, const NnScan *backward, const Later *l) {
   MlirValue x = stack_of(w, call, backward, l->row[0]);
-  MlirValue sum = l->kind == NN_OP_reduce_sum ? nn_reduce(&w->outer, l->kind, x, l->n_axes, l->axes)
-                                              : nn_binary(&w->outer, l->kind, x, stack_of(w, call, backward, l->row[1]));
+  MlirValue sum = l->kind == NN_OP_reduce_sum
+                      ? nn_reduce(&w->outer, l->kind, x, l->n_axes, l->axes)
+                      : nn_binary(&w->outer, l->kind, x, stack_of(w, call, backward, l->row[1]));
   NnDtype given = nn_value_type(w->v->operand[l->operand]).dtype;
   return sweep_widen(&w->outer, sum, has_segments(w) ? nn_dtype_wide(given) : given);
 }
 
-// The loop over the segments, around the call of a segment. Its results: those tied of a segment, sums of what is made after each segment,
-// and the gradients of slices.
-static MlirOperation add_segments(Backward *w, MlirModule module, const char *name, MlirOperation call, const NnScan *backward) {
+// The loop over the segments, around the call of a segment. Its results: those tied of a segment, sums of what is made
+// after each segment, and the gradients of slices.
+static MlirOperation add_segments(Backward *w, MlirModule module, const char *name, MlirOperation call,
+                                  const NnScan *backward) {
   const NnScan *f = &w->forward;
   Values values = {0};
-  NnScan outer = {.length = f->length / w->length, .reverse = backward->reverse, .n_slices = w->n_slices, .n_tied = backward->n_tied + w->n_later};
+  NnScan outer = {.length = f->length / w->length,
+                  .reverse = backward->reverse,
+                  .n_slices = w->n_slices,
+                  .n_tied = backward->n_tied + w->n_later};
   for (int r = 0; r < backward->n_tied; r++) add(&values, mlirOperationGetResult(call, r));
   for (int i = 0; i < w->n_later; i++) {
-    MlirValue more = make_later(w, call, backward, &w->later[i]), sum = add_argument(w, w->outer.block, nn_value_type(more));
+    MlirValue more = make_later(w, call, backward, &w->later[i]),
+              sum = add_argument(w, w->outer.block, nn_value_type(more));
     add(&w->stacks, nn_constant(w->v->b, nn_value_type(more), 0));
     add(&values, nn_binary(&w->outer, NN_OP_add, sum, more));
   }
@@ -367,13 +417,15 @@ static void give_back(Backward *w, MlirOperation call, int n_tied, const NnScan 
   for (int r = 0; r < backward->n_tied; r++) {
     MlirValue cotangent = mlirOperationGetResult(call, r);
     int carry = owner[r] - f->n_slices;
-    if (carry < f->n_stacked && !nn_value_is_null(w->initial[carry])) cotangent = nn_binary(b, NN_OP_add, cotangent, w->initial[carry]);
+    if (carry < f->n_stacked && !nn_value_is_null(w->initial[carry]))
+      cotangent = nn_binary(b, NN_OP_add, cotangent, w->initial[carry]);
     w->v->operand_cotangent[owner[r]] = cotangent;
   }
   for (int i = 0; i < f->n_slices; i++)
     if (is_row(w->slice_gradient[i])) w->v->operand_cotangent[i] = slice_gradient(w, call, n_tied, i);
   for (int i = 0; i < w->n_later; i++)
-    w->v->operand_cotangent[w->later[i].operand] = has_segments(w) ? mlirOperationGetResult(call, backward->n_tied + i) : make_later(w, call, backward, &w->later[i]);
+    w->v->operand_cotangent[w->later[i].operand] = has_segments(w) ? mlirOperationGetResult(call, backward->n_tied + i)
+                                                                   : make_later(w, call, backward, &w->later[i]);
 }
 
 // "train_scan_backward" of the step "train_scan_body"
@@ -391,14 +443,16 @@ static void scan_backward(Backward *w, MlirModule module) {
   NnScan backward;
   int *owner = add_results(w, &backward), n_tied = backward.n_tied;
   backward_name(w, has_segments(w) ? "_segment" : "_backward", name, sizeof name);
-  MlirOperation call = nn_scan_outline(&w->outer, module, name, w->block, &backward, w->operands.items, w->results.items);
+  MlirOperation call = nn_scan_outline(&w->outer, module, name, w->block, &backward, w->operands.items,
+                                       w->results.items);
   if (has_segments(w)) {
     n_tied += w->n_later;
     backward_name(w, "_backward", name, sizeof name);
     call = add_segments(w, module, name, call, &backward);
   }
   MlirAttribute callee = mlirOperationGetAttributeByName(w->v->op, mlirStringRefCreateFromCString("callee"));
-  mlirOperationSetAttributeByName(call, mlirStringRefCreateFromCString("nn.forward"), mlirStringAttrGet(w->v->b->ctx, mlirFlatSymbolRefAttrGetValue(callee)));
+  mlirOperationSetAttributeByName(call, mlirStringRefCreateFromCString("nn.forward"),
+                                  mlirStringAttrGet(w->v->b->ctx, mlirFlatSymbolRefAttrGetValue(callee)));
   give_back(w, call, n_tied, &backward, owner);
   free(owner);
 }

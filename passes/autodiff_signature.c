@@ -11,7 +11,8 @@ static MlirAttribute *dictionaries(MlirOperation func, const char *list, int n) 
   MlirAttribute *out = malloc(sizeof *out * (size_t)(n + 1));
   if (!out) abort();
   for (int i = 0; i < n; i++)
-    out[i] = mlirAttributeIsNull(all) ? mlirDictionaryAttrGet(mlirOperationGetContext(func), 0, NULL) : mlirArrayAttrGetElement(all, i);
+    out[i] = mlirAttributeIsNull(all) ? mlirDictionaryAttrGet(mlirOperationGetContext(func), 0, NULL)
+                                      : mlirArrayAttrGetElement(all, i);
   return out;
 }
 
@@ -50,7 +51,8 @@ static MlirNamedAttribute named_number(MlirContext ctx, const char *name, int64_
   return named(ctx, name, mlirIntegerAttrGet(mlirIntegerTypeGet(ctx, 64), value));
 }
 
-MlirValue signature_add_arg(Signature *s, NnType type, MlirLocation loc, const char *role, const char *name, const char *init, int64_t group) {
+MlirValue signature_add_arg(Signature *s, NnType type, MlirLocation loc, const char *role, const char *name,
+                            const char *init, int64_t group) {
   MlirContext ctx = mlirOperationGetContext(s->func);
   MlirNamedAttribute attrs[4];
   int n = 0;
@@ -65,7 +67,8 @@ MlirValue signature_add_arg(Signature *s, NnType type, MlirLocation loc, const c
 
 void signature_add_update(Signature *s, MlirValue value, const char *name, int tied) {
   MlirContext ctx = mlirOperationGetContext(s->func);
-  MlirNamedAttribute attrs[] = {named_text(ctx, "nn.role", "update"), named_text(ctx, "nn.name", name), named_number(ctx, "nn.tied", tied)};
+  MlirNamedAttribute attrs[] = {named_text(ctx, "nn.role", "update"), named_text(ctx, "nn.name", name),
+                                named_number(ctx, "nn.tied", tied)};
   push(&s->result_attrs, s->n_results, mlirDictionaryAttrGet(ctx, 3, attrs));
   s->results = grown(s->results, s->n_results, sizeof *s->results);
   s->results[s->n_results++] = value;

@@ -1,6 +1,8 @@
-// The pass `chunk`: a loss over a large vocabulary, a part of its rows at a time. The scores of a language model and their gradient are the largest tensors of a step, each needed for a moment.
-// In chunks of rows, each with its gradient made right behind its loss, only a chunk of them lives at once; gradients of the weights are added up over the chunks. (The same is
-// done by hand in Liger Kernel, Hsu et al., 2024, and in Cut Cross-Entropy, Wijmans et al., 2024, within one kernel.)
+// The pass `chunk`: a loss over a large vocabulary, a part of its rows at a time. The scores of a language model and
+// their gradient are the largest tensors of a step, each needed for a moment. In chunks of rows, each with its gradient
+// made right behind its loss, only a chunk of them lives at once; gradients of the weights are added up over the
+// chunks. (The same is done by hand in Liger Kernel, Hsu et al., 2024, and in Cut Cross-Entropy, Wijmans et al., 2024,
+// within one kernel.)
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +13,9 @@
 
 enum { MAX_CHUNKS = 8, TILE_ROWS = 128 };   // more products with their taps would fill the window of `schedule`
 
-typedef struct Least { int64_t rows, bytes; } Least;   // of a chunk of the scores
+typedef struct Least {
+  int64_t rows, bytes;
+} Least;   // of a chunk of the scores
 
 static MlirValue operand(MlirOperation op, int i) { return mlirOperationGetOperand(op, i); }
 static MlirValue result(MlirOperation op, int i) { return mlirOperationGetResult(op, i); }
@@ -20,7 +24,8 @@ static int64_t rows_of(MlirValue scores) {
   return nn_type_elements(&t) / scores_columns(scores);
 }
 
-// How many chunks the rows are best cut into: each takes so many rows that going over the gradient of the weights once more costs little beside the products. 0: the scores are too few to care.
+// How many chunks the rows are best cut into: each takes so many rows that going over the gradient of the weights once
+// more costs little beside the products. 0: the scores are too few to care.
 static int64_t chunks(const Scores *s, const Least *least) {
   MlirValue product = result(s->op[0], 0);
   NnType t = nn_value_type(product);
@@ -37,10 +42,12 @@ static MlirValue rows_from(NnBuilder *b, MlirValue x, int64_t first, int64_t row
   return nn_slice(b, x, starts, sizes, NULL);
 }
 
-static void tap_rows(NnBuilder *b, MlirValue chunk, MlirStringRef name, const char *role, int64_t columns, int64_t first, const NnType *whole) {
+static void tap_rows(NnBuilder *b, MlirValue chunk, MlirStringRef name, const char *role, int64_t columns,
+                     int64_t first, const NnType *whole) {
   char *copy = strndup(name.data, name.length);
   if (!copy) abort();
-  NnAttr attrs[] = {NN_STR("name", copy), NN_I64("columns", columns), NN_I64("first", first), NN_I64S("shape", whole->dim, whole->rank), NN_STR("role", role)};
+  NnAttr attrs[] = {NN_STR("name", copy), NN_I64("columns", columns), NN_I64("first", first),
+                    NN_I64S("shape", whole->dim, whole->rank), NN_STR("role", role)};
   nn_build(b, NN_OP_tap, 1, &chunk, role ? 5 : 4, attrs, NULL);
   free(copy);
 }
@@ -51,7 +58,8 @@ static void tap_chunk(NnBuilder *b, MlirValue v, MlirValue chunk, int64_t first)
   for (MlirOpOperand use = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
     MlirOperation tap = mlirOpOperandGetOwner(use);
     if (nn_op_of(tap) != NN_OP_tap) continue;
-    MlirStringRef name = mlirStringAttrGetValue(mlirOperationGetAttributeByName(tap, mlirStringRefCreateFromCString("name")));
+    MlirStringRef name = mlirStringAttrGetValue(
+        mlirOperationGetAttributeByName(tap, mlirStringRefCreateFromCString("name")));
     tap_rows(b, chunk, name, NULL, nn_attr_i64(tap, "columns", scores_columns(v)), first, &t);
   }
 }
@@ -59,7 +67,8 @@ static void tap_chunk(NnBuilder *b, MlirValue v, MlirValue chunk, int64_t first)
 static void erase_with_taps(MlirOperation op) {
   for (intptr_t r = 0; r < mlirOperationGetNumResults(op); r++) {
     MlirOpOperand use;
-    while (!mlirOpOperandIsNull(use = mlirValueGetFirstUse(result(op, (int)r)))) mlirOperationDestroy(mlirOpOperandGetOwner(use));
+    while (!mlirOpOperandIsNull(use = mlirValueGetFirstUse(result(op, (int)r))))
+      mlirOperationDestroy(mlirOpOperandGetOwner(use));
   }
   mlirOperationDestroy(op);
 }
@@ -70,13 +79,21 @@ static MlirValue build_chunk(NnBuilder *b, const Scores *s, MlirValue x, int64_t
   NnType type = {.rank = 2, .dim = {rows, scores_columns(result(s->op[0], 0))}};
   for (int i = 0; i < s->n; i++) {
     NnOp kind = nn_op_of(s->op[i]);
-    v = scores_again(b, s, i, v, kind == NN_OP_add ? scores_bias(s->op[i]) : kind == NN_OP_matmul ? operand(s->op[i], 1) : nn_null_value(), &type);
+    v = scores_again(b, s, i, v,
+                     kind == NN_OP_add      ? scores_bias(s->op[i])
+                     : kind == NN_OP_matmul ? operand(s->op[i], 1)
+                                            : nn_null_value(),
+                     &type);
     if (i == 0) tap_chunk(b, result(s->op[i], 0), v, first);
   }
   return v;
 }
 
-typedef struct Rows { MlirValue x; int64_t n, each; } Rows;   // the product's first operand as a matrix; rows of a chunk
+// the product's first operand as a matrix; rows of a chunk
+typedef struct Rows {
+  MlirValue x;
+  int64_t n, each;
+} Rows;
 
 static Rows cut(NnBuilder *b, const Scores *s, int64_t n) {
   NnType x = nn_value_type(operand(s->op[0], 0));
@@ -97,7 +114,8 @@ static void split_loss(const Scores *s, MlirOperation loss, int64_t n, const cha
   for (int64_t first = 0; first < rows.n; first += rows.each, made++) {
     int64_t each = first + rows.each < rows.n ? rows.each : rows.n - first;
     MlirValue operands[] = {build_chunk(&b, s, rows.x, first, each), rows_from(&b, labels, first, each)};
-    MlirOperation chunk = nn_build(&b, NN_OP_cross_entropy, 2, operands, classes ? 1 : 0, &NN_I64("classes", classes), NULL);
+    MlirOperation chunk = nn_build(&b, NN_OP_cross_entropy, 2, operands, classes ? 1 : 0, &NN_I64("classes", classes),
+                                   NULL);
     for (int r = 0; r < 2; r++) part[r][made] = result(chunk, r);
   }
   for (int r = 0; r < 2; r++) whole[r] = nn_reshape(&b, nn_concat(&b, made, part[r], 0), loss_type.rank, loss_type.dim);
@@ -110,7 +128,10 @@ static void split_result(MlirOperation func, const Least *least) {
   Scores s;
   MlirOperation end = nn_function_return(func);
   char role[16];
-  if (nn_function_n_results(func) != 1 || mlirAttributeIsNull(nn_result_attr(func, 0, "nn.name")) || strcmp(nn_result_str(func, 0, "nn.role", role, sizeof role, ""), "output") != 0 || !scores_find(operand(end, 0), &s) || !scores_are_private(&s, end)) return;
+  if (nn_function_n_results(func) != 1 || mlirAttributeIsNull(nn_result_attr(func, 0, "nn.name")) ||
+      strcmp(nn_result_str(func, 0, "nn.role", role, sizeof role, ""), "output") != 0 ||
+      !scores_find(operand(end, 0), &s) || !scores_are_private(&s, end))
+    return;
   int64_t n = chunks(&s, least);
   if (n < 2) return;
   MlirValue scores = operand(end, 0);
@@ -120,7 +141,8 @@ static void split_result(MlirOperation func, const Least *least) {
   b.phase = rewrite_phase(s.op[0]);
   Rows rows = cut(&b, &s, n);
   for (int64_t first = 0; first < rows.n; first += rows.each)
-    tap_rows(&b, build_chunk(&b, &s, rows.x, first, first + rows.each < rows.n ? rows.each : rows.n - first), name, "output", scores_columns(scores), first, &whole);
+    tap_rows(&b, build_chunk(&b, &s, rows.x, first, first + rows.each < rows.n ? rows.each : rows.n - first), name,
+             "output", scores_columns(scores), first, &whole);
   Signature signature = signature_of(func);
   signature.n_results = 0;
   signature_finish(&signature);
@@ -167,8 +189,9 @@ static void chunk_losses(MlirOperation func, const Least *least, const char *pha
 }
 
 // Requires: losses as the frontend builds them (with the columns of align).
-// Establishes: private scores of a cross-entropy of 32 MiB and more are made in chunks of rows, whose number follows from the sizes alone. In @train they and the loss have the
-// phase "backward": autodiff moves each chunk to where its gradient is made. Where the target's programs fetch results while they run, the scores that are the one result of
+// Establishes: private scores of a cross-entropy of 32 MiB and more are made in chunks of rows, whose number follows
+// from the sizes alone. In @train they and the loss have the phase "backward": autodiff moves each chunk to where its
+// gradient is made. Where the target's programs fetch results while they run, the scores that are the one result of
 // @predict are chunks, too, each a tap with the role "output", and the function returns nothing.
 // Breaks: nothing. Sums over rows, of the loss and of the gradient of the weights, are in another order than before.
 bool nn_pass_chunk(MlirModule module, const NnPassRun *run) {
@@ -176,7 +199,8 @@ bool nn_pass_chunk(MlirModule module, const NnPassRun *run) {
   Least least = {.rows = rows ? strtoll(rows, NULL, 10) : run->target->loss_rows, .bytes = 32 << 20};
   if (bytes) nn_parse_size(bytes, &least.bytes, NULL);
   if (least.rows <= 0) return true;
-  for (MlirOperation func = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(func); func = mlirOperationGetNextInBlock(func)) {
+  for (MlirOperation func = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(func);
+       func = mlirOperationGetNextInBlock(func)) {
     if (!nn_is(func, "func.func") || mlirBlockIsNull(nn_function_body(func))) continue;
     char name[16];
     nn_attr_str(func, "sym_name", name, sizeof name, "");

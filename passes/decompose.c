@@ -1,5 +1,5 @@
-// Composites (softmax, layernorm, batchnorm, cross_entropy …) become the maps and reductions they stand for, through the expansion of
-// their row in the table of ops. After autodiff, because their gradients are written for the whole op.
+// Composites (softmax, layernorm, batchnorm, cross_entropy …) become the maps and reductions they stand for, through
+// the expansion of their row in the table of ops. After autodiff, because their gradients are written for the whole op.
 #include <stdlib.h>
 
 #include "passes/passes.h"
@@ -24,7 +24,9 @@ static void decompose_block(MlirBlock block) {
 // Breaks: nothing. Leaves results that nobody reads (a batch variance in @eval, say) for simplify to remove.
 bool nn_pass_decompose(MlirModule module, const NnPassRun *run) {
   (void)run;
-  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
-    if (nn_is(op, "func.func") && !rewrite_is_private(op) && !mlirBlockIsNull(nn_function_body(op))) decompose_block(nn_function_body(op));
+  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op))
+    if (nn_is(op, "func.func") && !rewrite_is_private(op) && !mlirBlockIsNull(nn_function_body(op)))
+      decompose_block(nn_function_body(op));
   return true;
 }

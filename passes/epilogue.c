@@ -1,6 +1,8 @@
-// The pass `epilogue`: the kernel that goes over a convolution's result becomes part of the convolution, on targets that can compute it where the result
-// is still in registers. What was written and read again in between (or at least read again) is not, and the launch is saved: normalisation and activation
-// in evaluation, statistics of a batch-norm, the sums of its gradient and the mask of the activation before it. Likewise the map that alone makes its first operand.
+// The pass `epilogue`: the kernel that goes over a convolution's result becomes part of the convolution, on targets
+// that can compute it where the result is still in registers. What was written and read again in between (or at least
+// read again) is not, and the launch is saved: normalisation and activation in evaluation, statistics of a batch-norm,
+// the sums of its gradient and the mask of the activation before it. Likewise the map that alone makes its first
+// operand.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,25 +14,33 @@
 #include "passes/solver/error.h"
 
 static MlirStringRef ref(const char *text) { return mlirStringRefCreateFromCString(text); }
-static MlirAttribute attribute(MlirOperation op, const char *name) { return mlirOperationGetAttributeByName(op, ref(name)); }
+static MlirAttribute attribute(MlirOperation op, const char *name) {
+  return mlirOperationGetAttributeByName(op, ref(name));
+}
 
 // What has been made of a kernel and a convolution in front of it.
 typedef struct Made {
-  const void *callee, *attributes, *type[2];   // of the kernel's symbol; the convolution's dictionary without nn.*, its operand types
-  int argument, same[2];                       // the kernel's argument that is the convolution's result; its argument that is the convolution's operand too, -1: none
-  bool keeps;                                  // returns the convolution's result, too
-  MlirAttribute result;                        // symbol of the function; null: the target cannot
+  // of the kernel's symbol; the convolution's dictionary without nn.*, its operand types
+  const void *callee, *attributes, *type[2];
+  // the kernel's argument that is the convolution's result; its argument that is the convolution's operand too, -1:
+  // none
+  int argument, same[2];
+  bool keeps;             // returns the convolution's result, too
+  MlirAttribute result;   // symbol of the function; null: the target cannot
 } Made;
 
 typedef struct Epilogue {
   MlirModule module;
-  const NnTarget *target;      // Borrowed
-  PtrMap functions;            // symbol -> index into function
-  int n_functions; MlirOperation *function;    // Owned
-  int n_made; Made *made;      // Owned
-  int n_fed; struct Fed *fed;  // Owned
-  PtrMap position;             // op of the current function -> number
-  PtrMap tied;                 // value that the current function returns -> argument it overwrites
+  const NnTarget *target;   // Borrowed
+  PtrMap functions;         // symbol -> index into function
+  int n_functions;
+  MlirOperation *function;   // Owned
+  int n_made;
+  Made *made;   // Owned
+  int n_fed;
+  struct Fed *fed;   // Owned
+  PtrMap position;   // op of the current function -> number
+  PtrMap tied;       // value that the current function returns -> argument it overwrites
 } Epilogue;
 
 static MlirOperation callee_of(const Epilogue *e, MlirOperation call) {
@@ -39,7 +49,8 @@ static MlirOperation callee_of(const Epilogue *e, MlirOperation call) {
 }
 
 static MlirAttribute add_function(Epilogue *e, MlirOperation func) {
-  MlirAttribute symbol = mlirFlatSymbolRefAttrGet(mlirModuleGetContext(e->module), mlirStringAttrGetValue(attribute(func, "sym_name")));
+  MlirAttribute symbol = mlirFlatSymbolRefAttrGet(mlirModuleGetContext(e->module),
+                                                  mlirStringAttrGetValue(attribute(func, "sym_name")));
   e->function = solver_reallocate(e->function, (size_t)e->n_functions + 1, sizeof *e->function);
   ptr_map_set(&e->functions, symbol.ptr, e->n_functions);
   e->function[e->n_functions++] = func;
@@ -67,7 +78,8 @@ static void remove_pass_attributes(MlirOperation op) {
 }
 
 // Named after `kernel`; its label tells of both.
-static void set_names(Epilogue *e, MlirOperation func, MlirOperation kernel, const char *suffix, const char *first, const char *second) {
+static void set_names(Epilogue *e, MlirOperation func, MlirOperation kernel, const char *suffix, const char *first,
+                      const char *second) {
   char name[128], text[200];
   nn_attr_str(kernel, "sym_name", name, sizeof name, "");
   snprintf(text, sizeof text, "%s%s", name, suffix);
@@ -78,17 +90,21 @@ static void set_names(Epilogue *e, MlirOperation func, MlirOperation kernel, con
   nn_set_attr(func, &NN_STR("nn.label", text));
 }
 
-// The kernel with the convolution in front: its arguments without the one that is computed now, then the convolution's operands that it lacks.
+// The kernel with the convolution in front: its arguments without the one that is computed now, then the convolution's
+// operands that it lacks.
 static MlirOperation make_function(Epilogue *e, MlirOperation kernel, MlirOperation conv, const Made *m) {
   MlirOperation func = mlirOperationClone(kernel);
   char label[96];
-  set_names(e, func, kernel, "_conv", nn_op_info(nn_op_of(conv))->name, nn_attr_str(kernel, "nn.label", label, sizeof label, ""));
+  set_names(e, func, kernel, "_conv", nn_op_info(nn_op_of(conv))->name,
+            nn_attr_str(kernel, "nn.label", label, sizeof label, ""));
   mlirBlockInsertOwnedOperationAfter(mlirModuleGetBody(e->module), kernel, func);
   MlirBlock body = nn_function_body(func);
   MlirOperation copy = mlirOperationClone(conv);
   remove_pass_attributes(copy);
   for (int i = 0; i < 2; i++) {
-    MlirValue operand = m->same[i] >= 0 ? mlirBlockGetArgument(body, m->same[i]) : nn_function_add_arg(func, nn_value_type(mlirOperationGetOperand(conv, i)), mlirOperationGetLocation(conv), 0, NULL);
+    MlirValue operand = m->same[i] >= 0 ? mlirBlockGetArgument(body, m->same[i])
+                                        : nn_function_add_arg(func, nn_value_type(mlirOperationGetOperand(conv, i)),
+                                                              mlirOperationGetLocation(conv), 0, NULL);
     mlirOperationSetOperand(copy, i, operand);
   }
   mlirBlockInsertOwnedOperation(body, 0, copy);
@@ -135,7 +151,8 @@ static bool is_map_or_column(MlirOperation func) {
 static MlirOperation first_reader(const Epilogue *e, MlirOperation conv, bool *keeps) {
   MlirOperation first = nn_null_operation();
   int at = -1, n = 0;
-  for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(conv, 0)); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+  for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(conv, 0)); !mlirOpOperandIsNull(use);
+       use = mlirOpOperandGetNextUse(use)) {
     MlirOperation user = mlirOpOperandGetOwner(use);
     int position = ptr_map_get(&e->position, user.ptr);
     if (position < 0) return nn_null_operation();   // in a region
@@ -153,7 +170,8 @@ static bool phases_fit(MlirOperation conv, MlirOperation call) {
 
 // Nothing between the two overwrites an argument that the first, which is to run later, reads.
 static bool can_wait(const Epilogue *e, MlirOperation first, MlirOperation call) {
-  for (MlirOperation op = mlirOperationGetNextInBlock(first); !mlirOperationEqual(op, call); op = mlirOperationGetNextInBlock(op))
+  for (MlirOperation op = mlirOperationGetNextInBlock(first); !mlirOperationEqual(op, call);
+       op = mlirOperationGetNextInBlock(op))
     for (intptr_t r = 0; r < mlirOperationGetNumResults(op); r++) {
       int overwritten = ptr_map_get(&e->tied, mlirOperationGetResult(op, r).ptr);
       for (intptr_t i = 0; i < mlirOperationGetNumOperands(first) && overwritten >= 0; i++) {
@@ -198,7 +216,8 @@ static void replace(Epilogue *e, MlirOperation call, MlirOperation conv, const M
     mlirValueReplaceAllUsesOfWith(old, now);
   }
   mlirOperationDestroy(call);
-  if (m->keeps) mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(conv, 0), mlirOperationGetResult(fused, n_results));
+  if (m->keeps)
+    mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(conv, 0), mlirOperationGetResult(fused, n_results));
   mlirOperationDestroy(conv);
   free(operands);
   free(types);
@@ -211,7 +230,8 @@ static void consider(Epilogue *e, MlirOperation conv) {
   if (mlirOperationIsNull(call)) return;
   MlirOperation kernel = callee_of(e, call);
   m.argument = operand_number(call, y);
-  if (mlirOperationIsNull(kernel) || !is_map_or_column(kernel) || !phases_fit(conv, call) || !can_wait(e, conv, call)) return;
+  if (mlirOperationIsNull(kernel) || !is_map_or_column(kernel) || !phases_fit(conv, call) || !can_wait(e, conv, call))
+    return;
   m.callee = attribute(call, "callee").ptr;
   for (int i = 0; i < 2; i++) {
     m.type[i] = mlirValueGetType(mlirOperationGetOperand(conv, i)).ptr;
@@ -229,19 +249,23 @@ enum { MOST_OPERANDS = 16 };   // of such a map
 
 // What has been made of a map in front of a convolution, or of a kernel that has one.
 typedef struct Fed {
-  const void *map, *callee, *attributes, *type[2];   // symbols; of a convolution by itself its dictionary and operand types
-  int same[MOST_OPERANDS];     // operand of the call, or of the convolution, that an operand of the map is, too; -1: none
+  // symbols; of a convolution by itself its dictionary and operand types
+  const void *map, *callee, *attributes, *type[2];
+  // operand of the call, or of the convolution, that an operand of the map is, too; -1: none
+  int same[MOST_OPERANDS];
   MlirAttribute result;
 } Fed;
 
 static bool has_library_op(MlirOperation func) {
-  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op))
     if (nn_op_of(op) != NN_OP_NONE && nn_op_info(nn_op_of(op))->kind == NN_KIND_LIBRARY) return true;
   return false;
 }
 
 static MlirOperation convolution_in(MlirOperation func) {
-  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op))
     if (nn_op_of(op) == NN_OP_conv2d) return op;
   return nn_null_operation();
 }
@@ -251,7 +275,9 @@ static MlirOperation wrap(Epilogue *e, MlirOperation conv) {
   MlirLocation loc = mlirOperationGetLocation(conv);
   MlirOperation func = nn_function_create(e->module, "conv", true, loc), copy = mlirOperationClone(conv);
   remove_pass_attributes(copy);
-  for (int i = 0; i < 2; i++) mlirOperationSetOperand(copy, i, nn_function_add_arg(func, nn_value_type(mlirOperationGetOperand(conv, i)), loc, 0, NULL));
+  for (int i = 0; i < 2; i++)
+    mlirOperationSetOperand(copy, i,
+                            nn_function_add_arg(func, nn_value_type(mlirOperationGetOperand(conv, i)), loc, 0, NULL));
   mlirBlockAppendOwnedOperation(nn_function_body(func), copy);
   MlirValue y = mlirOperationGetResult(copy, 0);
   NnType type = nn_value_type(y);
@@ -263,7 +289,8 @@ static MlirOperation wrap(Epilogue *e, MlirOperation conv) {
   return func;
 }
 
-// `func` with the body of `map` in front of its convolution; argument `at` goes, the map's that are not there come last.
+// `func` with the body of `map` in front of its convolution; argument `at` goes, the map's that are not there come
+// last.
 static void put_in_front(MlirOperation func, MlirOperation map, const int *same, int at) {
   MlirBlock body = nn_function_body(func), from = nn_function_body(map);
   MlirOperation first = mlirBlockGetFirstOperation(body), end = nn_function_return(map);
@@ -272,12 +299,15 @@ static void put_in_front(MlirOperation func, MlirOperation map, const int *same,
   MlirValue *values = solver_allocate((size_t)n_args, sizeof *values);
   for (; n < n_args; n++) {
     MlirValue arg = mlirBlockGetArgument(from, n);
-    values[n] = same[n] >= 0 ? mlirBlockGetArgument(body, same[n]) : nn_function_add_arg(func, nn_value_type(arg), mlirOperationGetLocation(map), 0, NULL);
+    values[n] = same[n] >= 0 ? mlirBlockGetArgument(body, same[n])
+                             : nn_function_add_arg(func, nn_value_type(arg), mlirOperationGetLocation(map), 0, NULL);
     ptr_map_set(&ids, arg.ptr, n);
   }
-  for (MlirOperation op = mlirBlockGetFirstOperation(from); !mlirOperationEqual(op, end); op = mlirOperationGetNextInBlock(op)) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(from); !mlirOperationEqual(op, end);
+       op = mlirOperationGetNextInBlock(op)) {
     MlirOperation copy = mlirOperationClone(op);
-    for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) mlirOperationSetOperand(copy, i, values[ptr_map_get(&ids, mlirOperationGetOperand(op, i).ptr)]);
+    for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+      mlirOperationSetOperand(copy, i, values[ptr_map_get(&ids, mlirOperationGetOperand(op, i).ptr)]);
     mlirBlockInsertOwnedOperationBefore(body, first, copy);
     for (intptr_t r = 0; r < mlirOperationGetNumResults(op); r++) {
       values = solver_reallocate(values, (size_t)n + 1, sizeof *values);
@@ -285,13 +315,15 @@ static void put_in_front(MlirOperation func, MlirOperation map, const int *same,
       ptr_map_set(&ids, mlirOperationGetResult(op, r).ptr, n++);
     }
   }
-  mlirValueReplaceAllUsesOfWith(mlirBlockGetArgument(body, at), values[ptr_map_get(&ids, mlirOperationGetOperand(end, 0).ptr)]);
+  mlirValueReplaceAllUsesOfWith(mlirBlockGetArgument(body, at),
+                                values[ptr_map_get(&ids, mlirOperationGetOperand(end, 0).ptr)]);
   nn_function_remove_arg(func, at);
   free(values);
   ptr_map_free(&ids);
 }
 
-static MlirAttribute fed_function(Epilogue *e, MlirOperation map, MlirOperation kernel, MlirOperation op, int at, Fed *f) {
+static MlirAttribute fed_function(Epilogue *e, MlirOperation map, MlirOperation kernel, MlirOperation op, int at,
+                                  Fed *f) {
   for (int i = 0; i < e->n_fed; i++) {
     f->result = e->fed[i].result;
     if (!memcmp(f, &e->fed[i], sizeof *f)) return f->result;
@@ -332,7 +364,8 @@ static void replace_fed(MlirOperation op, MlirOperation call, int at, const Fed 
   for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
     if (nn_has_attr(op, kept[i])) mlirOperationSetAttributeByName(fed, ref(kept[i]), attribute(op, kept[i]));
   mlirBlockInsertOwnedOperationBefore(mlirOperationGetBlock(op), op, fed);
-  for (int r = 0; r < n_results; r++) mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(op, r), mlirOperationGetResult(fed, r));
+  for (int r = 0; r < n_results; r++)
+    mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(op, r), mlirOperationGetResult(fed, r));
   mlirOperationDestroy(op);
   mlirOperationDestroy(call);
   free(operands);
@@ -341,7 +374,10 @@ static void replace_fed(MlirOperation op, MlirOperation call, int at, const Fed 
 
 static void consider_map(Epilogue *e, MlirOperation op, MlirOperation *ops) {
   bool alone = nn_op_of(op) == NN_OP_conv2d;
-  MlirOperation kernel = alone ? nn_null_operation() : callee_of(e, op), conv = alone ? op : mlirOperationIsNull(kernel) ? kernel : convolution_in(kernel);
+  MlirOperation kernel = alone ? nn_null_operation() : callee_of(e, op), conv = alone ? op
+                                                                                : mlirOperationIsNull(kernel)
+                                                                                    ? kernel
+                                                                                    : convolution_in(kernel);
   if (mlirOperationIsNull(conv)) return;
   MlirValue own = mlirOperationGetOperand(conv, 0);
   int at = alone ? 0 : nn_value_index(own);
@@ -349,9 +385,12 @@ static void consider_map(Epilogue *e, MlirOperation op, MlirOperation *ops) {
   MlirValue x = mlirOperationGetOperand(op, at);
   MlirOperation call = nn_value_def(x), map = mlirOperationIsNull(call) ? call : callee_of(e, call);
   char kind[16];
-  if (mlirOperationIsNull(map) || !rewrite_has_one_use(x) || strcmp(nn_attr_str(map, "nn.kind", kind, sizeof kind, ""), "map") != 0 || nn_function_n_results(map) != 1) return;
+  if (mlirOperationIsNull(map) || !rewrite_has_one_use(x) ||
+      strcmp(nn_attr_str(map, "nn.kind", kind, sizeof kind, ""), "map") != 0 || nn_function_n_results(map) != 1)
+    return;
   if (has_library_op(map) || nn_function_n_args(map) > MOST_OPERANDS || nn_has_attr(call, "nn.inside")) return;
-  if (rewrite_phase_rank(rewrite_phase(call)) != rewrite_phase_rank(rewrite_phase(op)) || !can_wait(e, call, op)) return;
+  if (rewrite_phase_rank(rewrite_phase(call)) != rewrite_phase_rank(rewrite_phase(op)) || !can_wait(e, call, op))
+    return;
   Fed f;
   memset(&f, 0, sizeof f);   // compared as bytes
   f.map = attribute(call, "callee").ptr;
@@ -398,9 +437,11 @@ static void run_function(Epilogue *e, MlirOperation func) {
 // Kernels whose last call is gone.
 static void erase_uncalled(Epilogue *e) {
   PtrMap called = {0};
-  for (MlirOperation func = mlirBlockGetFirstOperation(mlirModuleGetBody(e->module)); !mlirOperationIsNull(func); func = mlirOperationGetNextInBlock(func)) {
+  for (MlirOperation func = mlirBlockGetFirstOperation(mlirModuleGetBody(e->module)); !mlirOperationIsNull(func);
+       func = mlirOperationGetNextInBlock(func)) {
     if (!nn_is(func, "func.func") || nn_has_attr(func, "nn.kernel")) continue;
-    for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+    for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)); !mlirOperationIsNull(op);
+         op = mlirOperationGetNextInBlock(op))
       if (nn_is(op, "func.call")) ptr_map_set(&called, attribute(op, "callee").ptr, 1);
   }
   MlirContext ctx = mlirModuleGetContext(e->module);
@@ -412,12 +453,13 @@ static void erase_uncalled(Epilogue *e) {
 }
 
 // Requires: `fuse` has run; calls and library ops stand in the entry blocks of public functions.
-// Establishes: a kernel of kind `map` or `column` may contain a convolution whose result it goes over, with a map on its operand in front (docs/internals.md, Kernels).
-// Breaks: nothing.
+// Establishes: a kernel of kind `map` or `column` may contain a convolution whose result it goes over, with a map on
+// its operand in front (docs/internals.md, Kernels). Breaks: nothing.
 bool nn_pass_epilogue(MlirModule module, const NnPassRun *run) {
   if (!run->target || !run->target->epilogue_ok) return true;
   Epilogue e = {.module = module, .target = run->target};
-  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op))
     if (nn_is(op, "func.func") && nn_has_attr(op, "nn.kernel") && !nn_has_attr(op, "nn.body")) add_function(&e, op);
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);

@@ -1,4 +1,5 @@
-// Private to the pass `fuse`: the graph of a public function, groups of ops that become one kernel each, and what is cloned.
+// Private to the pass `fuse`: the graph of a public function, groups of ops that become one kernel each, and what is
+// cloned.
 //
 // fuse_prepare.c  rewrites that make fusion possible: reductions over scattered axes, unit reshapes before broadcasts
 // fuse_graph.c    ops, their classes, and the dependences between them seen through what is cloned
@@ -27,8 +28,8 @@ typedef enum FuseVia {
 } FuseVia;
 
 typedef struct FuseEdge {
-  int from, to;        // ops; from is -1 for an argument of the function
-  int value;           // number of the value that is read; -1: FUSE_ORDER
+  int from, to;   // ops; from is -1 for an argument of the function
+  int value;      // number of the value that is read; -1: FUSE_ORDER
   FuseVia via;
   int8_t dims[NN_MAX_RANK];
 } FuseEdge;
@@ -37,21 +38,21 @@ typedef struct FuseOp {
   MlirOperation op;
   NnOp kind;
   FuseClass klass;
-  bool materialised;       // FUSE_CLONED: an op that stays, or a move, reads it from memory
-  bool source_only;        // FUSE_CLONED: reads no tensor but random keys and a few scalars
-  bool inlined;            // FUSE_NODE: kernels that use its value compute it again
-  bool kept;               // FUSE_NODE: a cast that other kernels repeat reads it from memory
-  bool tiny;               // alias or cheap op on at most FUSE_TINY elements of the function's arguments
-  int chain;               // FUSE_CLONED: ops cloned together with it
-  bool recomputed;         // a clone that the pass `recompute` made
-  int walked_by;           // the last consumer, plus 1, whose dependences were found through it, and how that saw it
+  bool materialised;   // FUSE_CLONED: an op that stays, or a move, reads it from memory
+  bool source_only;    // FUSE_CLONED: reads no tensor but random keys and a few scalars
+  bool inlined;        // FUSE_NODE: kernels that use its value compute it again
+  bool kept;           // FUSE_NODE: a cast that other kernels repeat reads it from memory
+  bool tiny;           // alias or cheap op on at most FUSE_TINY elements of the function's arguments
+  int chain;           // FUSE_CLONED: ops cloned together with it
+  bool recomputed;     // a clone that the pass `recompute` made
+  int walked_by;       // the last consumer, plus 1, whose dependences were found through it, and how that saw it
   FuseVia walked_via;
   int8_t walked_dims[NN_MAX_RANK];
   FusePhase phase;
-  NnType shape;            // domain: the result's shape; of a reduction the operand's
-  uint32_t axes;           // reductions: mask of the reduced axes
-  int first_in, n_in;      // into FuseGraph.edges
-  int first_out, n_out;    // into FuseGraph.out
+  NnType shape;           // domain: the result's shape; of a reduction the operand's
+  uint32_t axes;          // reductions: mask of the reduced axes
+  int first_in, n_in;     // into FuseGraph.edges
+  int first_out, n_out;   // into FuseGraph.out
 } FuseOp;
 
 // A group is represented by one of its ops, the root; fields are valid at the root only.
@@ -69,20 +70,20 @@ typedef struct FuseGraph {
   MlirOperation func;
   MlirBlock block;
   int n;
-  FuseOp *ops;             // Owned, n
-  FuseGroup *groups;       // Owned, n
-  int *next;               // Owned, n; next member of the group, -1 ends
+  FuseOp *ops;         // Owned, n
+  FuseGroup *groups;   // Owned, n
+  int *next;           // Owned, n; next member of the group, -1 ends
   int n_edges, edge_capacity;
-  FuseEdge *edges;         // Owned; grouped by `to`
-  int *out;                // Owned; edges with from >= 0, grouped by `from`
-  int n_values;            // values that edges name
-  MlirValue *values;       // Owned
+  FuseEdge *edges;     // Owned; grouped by `to`
+  int *out;            // Owned; edges with from >= 0, grouped by `from`
+  int n_values;        // values that edges name
+  MlirValue *values;   // Owned
   PtrMap value_ids, op_ids;
-  int *at;                 // Owned, n; root at each position of the topological order, -1: none
-  int *stamp;              // Owned, n; marks of searches
-  int *value_stamp;        // Owned, n_values
+  int *at;            // Owned, n; root at each position of the topological order, -1: none
+  int *stamp;         // Owned, n; marks of searches
+  int *value_stamp;   // Owned, n_values
   int stamp_now, value_stamp_now;
-  bool *overwritten;       // Owned, per argument: an update is tied to it
+  bool *overwritten;   // Owned, per argument: an update is tied to it
 } FuseGraph;
 
 enum { FUSE_TINY = 16, FUSE_CHAIN = 16, FUSE_BUFFERS = 24, FUSE_HOST_BUFFERS = 32, FUSE_MEMBERS = 128 };
@@ -93,7 +94,7 @@ void fuse_prepare(MlirOperation func);
 // ---- fuse_graph.c ----
 bool fuse_graph_build(FuseGraph *g, MlirOperation func);   // false after reporting an op that has no place in a kernel
 void fuse_graph_free(FuseGraph *g);
-bool fuse_is_node(const FuseGraph *g, int op);             // has a group of its own (materialised clones included)
+bool fuse_is_node(const FuseGraph *g, int op);   // has a group of its own (materialised clones included)
 int64_t fuse_value_bytes(const FuseGraph *g, int value);
 
 // ---- fuse_group.c ----
@@ -101,12 +102,13 @@ int fuse_find(FuseGraph *g, int op);
 bool fuse_group_is_row(const FuseGroup *group);
 void fuse_groups_merge(FuseGraph *g);
 void fuse_choose_inlined(FuseGraph *g);
-bool fuse_is_stored(FuseGraph *g, int op);                 // used outside its group, by itself or as a wider type, and not by computing it again
+// used outside its group, by itself or as a wider type, and not by computing it again
+bool fuse_is_stored(FuseGraph *g, int op);
 
 // ---- fuse_emit.c ----
-typedef struct FuseKernels FuseKernels;                    // the distinct kernels of a module, by structure
+typedef struct FuseKernels FuseKernels;   // the distinct kernels of a module, by structure
 FuseKernels *fuse_kernels_create(MlirModule module);
 void fuse_kernels_destroy(FuseKernels *kernels);
-void fuse_emit(FuseGraph *g, FuseKernels *kernels);        // replaces the block's ops by calls, in the groups' order
+void fuse_emit(FuseGraph *g, FuseKernels *kernels);   // replaces the block's ops by calls, in the groups' order
 
 #endif

@@ -1,5 +1,6 @@
-// From groups to kernels and calls. Consumers first, each group is drafted: which values it must return, which ops that takes (its
-// members, and clones), and what it reads. Then, producers first, drafts become calls; drafts of equal structure share a function.
+// From groups to kernels and calls. Consumers first, each group is drafted: which values it must return, which ops that
+// takes (its members, and clones), and what it reads. Then, producers first, drafts become calls; drafts of equal
+// structure share a function.
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,36 +9,50 @@
 #include "passes/fuse.h"
 #include "passes/solver/error.h"
 
-typedef struct Words { int n, capacity; uint64_t *items; } Words;             // Owned items
-typedef struct Values { int n, capacity; MlirValue *items; } Values;          // Owned items
-typedef struct Ops { int n, capacity; MlirOperation *items; } Ops;            // Owned items
+typedef struct Words {
+  int n, capacity;
+  uint64_t *items;
+} Words;   // Owned items
+typedef struct Values {
+  int n, capacity;
+  MlirValue *items;
+} Values;   // Owned items
+typedef struct Ops {
+  int n, capacity;
+  MlirOperation *items;
+} Ops;   // Owned items
 
 // A kernel to be: everything about it that two equal kernels share is in `key`.
 typedef struct Draft {
-  Ops ops;                 // operands before users
-  Values args, results;    // values of the public function
-  PtrMap ids;              // number of each value in the kernel
+  Ops ops;                // operands before users
+  Values args, results;   // values of the public function
+  PtrMap ids;             // number of each value in the kernel
   int n_ids;
   Words key;
   uint32_t copies[(NN_OP_COUNT + 31) / 32];   // kinds of ops that other kernels compute as well
-  const char *kind;        // "map", "row", "column", "move"; NULL: nothing needs it
+  const char *kind;                           // "map", "row", "column", "move"; NULL: nothing needs it
   NnType domain;
   uint32_t axes;
 } Draft;
 
-typedef struct Known { uint64_t hash; Words key; MlirAttribute callee; MlirOperation func; } Known;
+typedef struct Known {
+  uint64_t hash;
+  Words key;
+  MlirAttribute callee;
+  MlirOperation func;
+} Known;
 struct FuseKernels {
   MlirModule module;
-  int n, capacity;         // capacity is a power of two, at most half full
-  Known *table;            // Owned
+  int n, capacity;   // capacity is a power of two, at most half full
+  Known *table;      // Owned
   int next_name;
 };
 
 typedef struct Emission {
   FuseGraph *g;
   FuseKernels *kernels;
-  PtrMap needed;           // values that a call must return
-  PtrMap replaced;         // value -> index into replacement
+  PtrMap needed;     // values that a call must return
+  PtrMap replaced;   // value -> index into replacement
   Values replacement;
 } Emission;
 
@@ -99,7 +114,8 @@ static MlirAttribute op_dictionary(MlirOperation op) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Drafting
 
-// Whether the kernel of `root` computes op `def` itself, reached from an op whose group is `home`. Mirrors walk_cone in fuse_group.c.
+// Whether the kernel of `root` computes op `def` itself, reached from an op whose group is `home`. Mirrors walk_cone in
+// fuse_group.c.
 static bool computes(FuseGraph *g, int root, int home, int def, bool direct) {
   const FuseOp *o = &g->ops[def];
   if (o->klass == FUSE_CLONED) return true;
@@ -116,7 +132,8 @@ static int walk(FuseGraph *g, Draft *d, int root, int home, MlirValue v, bool di
 static void note_copy(FuseGraph *g, Draft *d, int root, int def) {
   const FuseOp *o = &g->ops[def];
   bool drawn_again = o->kind == NN_OP_random_uniform && g->groups[root].phases & FUSE_BACKWARD;
-  if (drawn_again || (o->klass == FUSE_NODE && fuse_find(g, def) != root)) d->copies[o->kind / 32] |= 1u << o->kind % 32;
+  if (drawn_again || (o->klass == FUSE_NODE && fuse_find(g, def) != root))
+    d->copies[o->kind / 32] |= 1u << o->kind % 32;
 }
 
 static void append(FuseGraph *g, Draft *d, int root, int home, int def, bool direct) {
@@ -184,7 +201,8 @@ static void draft_group(Emission *e, int root, Draft *d) {
   for (int i = 0; i < n; i++) {
     MlirOperation op = g->ops[members[i]].op;
     bool needed = false;
-    for (intptr_t r = 0; r < mlirOperationGetNumResults(op); r++) needed |= ptr_map_get(&e->needed, mlirOperationGetResult(op, r).ptr) >= 0;
+    for (intptr_t r = 0; r < mlirOperationGetNumResults(op); r++)
+      needed |= ptr_map_get(&e->needed, mlirOperationGetResult(op, r).ptr) >= 0;
     // A move returns all its results; others return what is needed.
     for (intptr_t r = 0; r < mlirOperationGetNumResults(op) && needed; r++) {
       MlirValue v = mlirOperationGetResult(op, r);
@@ -208,7 +226,8 @@ static void draft_group(Emission *e, int root, Draft *d) {
 FuseKernels *fuse_kernels_create(MlirModule module) {
   FuseKernels *k = solver_allocate(1, sizeof *k);
   k->module = module;
-  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op))
     k->next_name += nn_has_attr(op, "nn.kernel");
   return k;
 }
@@ -234,7 +253,9 @@ static Known *find_known(FuseKernels *k, uint64_t hash, const Words *key) {
   for (;; i = (i + 1) & (k->capacity - 1)) {
     Known *known = &k->table[i];
     if (!known->key.n) return known;
-    if (known->hash == hash && known->key.n == key->n && !memcmp(known->key.items, key->items, (size_t)key->n * sizeof *key->items)) return known;
+    if (known->hash == hash && known->key.n == key->n &&
+        !memcmp(known->key.items, key->items, (size_t)key->n * sizeof *key->items))
+      return known;
   }
 }
 
@@ -276,7 +297,8 @@ static MlirOperation copy_op(MlirOperation op, const MlirValue *operands) {
   MlirType types[NN_MAX_RESULTS];
   assert(n_results <= NN_MAX_RESULTS);
   for (int r = 0; r < n_results; r++) types[r] = mlirValueGetType(mlirOperationGetResult(op, r));
-  MlirOperationState state = mlirOperationStateGet(mlirIdentifierStr(mlirOperationGetName(op)), mlirOperationGetLocation(op));
+  MlirOperationState state = mlirOperationStateGet(mlirIdentifierStr(mlirOperationGetName(op)),
+                                                   mlirOperationGetLocation(op));
   mlirOperationStateAddAttributes(&state, n_attrs, attrs);
   mlirOperationStateAddOperands(&state, mlirOperationGetNumOperands(op), operands);
   mlirOperationStateAddResults(&state, n_results, types);
@@ -286,7 +308,8 @@ static MlirOperation copy_op(MlirOperation op, const MlirValue *operands) {
 static void fill_body(MlirOperation func, const Draft *d, MlirLocation loc) {
   MlirValue *values = solver_allocate((size_t)d->n_ids, sizeof *values);
   for (int i = 0; i < d->args.n; i++)
-    values[ptr_map_get(&d->ids, d->args.items[i].ptr)] = nn_function_add_arg(func, nn_value_type(d->args.items[i]), loc, 0, NULL);
+    values[ptr_map_get(&d->ids, d->args.items[i].ptr)] = nn_function_add_arg(func, nn_value_type(d->args.items[i]), loc,
+                                                                             0, NULL);
   MlirBlock body = nn_function_body(func);
   for (int i = 0; i < d->ops.n; i++) {
     MlirOperation op = d->ops.items[i];
@@ -313,7 +336,8 @@ static void write_copies(MlirOperation func, const Draft *d) {
     char *text = pass ? solver_allocate(room, 1) : NULL;
     for (int op = 0; op < NN_OP_COUNT; op++) {
       if (!(d->copies[op / 32] >> op % 32 & 1)) continue;
-      if (pass) length += (size_t)snprintf(text + length, room - length, "%s%s", length ? " " : "", nn_op_info((NnOp)op)->name);
+      if (pass)
+        length += (size_t)snprintf(text + length, room - length, "%s%s", length ? " " : "", nn_op_info((NnOp)op)->name);
       else room += strlen(nn_op_info((NnOp)op)->name) + 1;
     }
     if (length) nn_set_attr(func, &NN_STR("nn.repeated", text));
@@ -362,7 +386,8 @@ static const char *phase_name(unsigned phases) {
 
 // Whether something else than a further recomputation reads it: its value is wanted for itself.
 static bool is_wanted(MlirOperation op) {
-  for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(op, 0)); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use))
+  for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(op, 0)); !mlirOpOperandIsNull(use);
+       use = mlirOpOperandGetNextUse(use))
     if (!nn_has_attr(mlirOpOperandGetOwner(use), "nn.recompute")) return true;
   return false;
 }
@@ -372,12 +397,14 @@ static MlirAttribute recomputed_names(MlirContext ctx, const Draft *d) {
   Words names = {0};
   for (int i = 0; i < d->ops.n; i++) {
     MlirAttribute name = mlirOperationGetAttributeByName(d->ops.items[i], ref("nn.recompute"));
-    bool known = mlirAttributeIsNull(name) || nn_op_of(d->ops.items[i]) == NN_OP_broadcast || !is_wanted(d->ops.items[i]);
+    bool known = mlirAttributeIsNull(name) || nn_op_of(d->ops.items[i]) == NN_OP_broadcast ||
+                 !is_wanted(d->ops.items[i]);
     for (int j = 0; j < names.n && !known; j++) known = names.items[j] == (uint64_t)(uintptr_t)name.ptr;
     if (!known) add_word(&names, (uint64_t)(uintptr_t)name.ptr);
   }
   size_t length = 0, room = 1;
-  for (int i = 0; i < names.n; i++) room += mlirStringAttrGetValue((MlirAttribute){(void *)(uintptr_t)names.items[i]}).length + 2;
+  for (int i = 0; i < names.n; i++)
+    room += mlirStringAttrGetValue((MlirAttribute){(void *)(uintptr_t)names.items[i]}).length + 2;
   char *text = solver_allocate(room, 1);
   for (int i = 0; i < names.n; i++) {
     MlirStringRef name = mlirStringAttrGetValue((MlirAttribute){(void *)(uintptr_t)names.items[i]});
@@ -395,17 +422,21 @@ static void emit_call(Emission *e, int root, Draft *d, MlirOperation before) {
   const Known *kernel = kernel_for(e->kernels, d);
   MlirAttribute recomputes = recomputed_names(ctx, d);
   MlirNamedAttribute attrs[3] = {
-    mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("callee")), kernel->callee),
-    mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("nn.phase")), mlirStringAttrGet(ctx, ref(phase_name(g->groups[root].phases)))),
-    mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("nn.inside")), recomputes),
+      mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("callee")), kernel->callee),
+      mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("nn.phase")),
+                            mlirStringAttrGet(ctx, ref(phase_name(g->groups[root].phases)))),
+      mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("nn.inside")), recomputes),
   };
   bool any = mlirStringAttrGetValue(recomputes).length > 0;
-  if (any && !nn_has_attr(kernel->func, "nn.inside")) mlirOperationSetAttributeByName(kernel->func, ref("nn.inside"), recomputes);   // of its first such call
+  // of its first such call
+  if (any && !nn_has_attr(kernel->func, "nn.inside"))
+    mlirOperationSetAttributeByName(kernel->func, ref("nn.inside"), recomputes);
   MlirValue *operands = solver_allocate((size_t)d->args.n, sizeof *operands);
   MlirType *types = solver_allocate((size_t)d->results.n, sizeof *types);
   for (int i = 0; i < d->args.n; i++) operands[i] = current(e, d->args.items[i]);
   for (int i = 0; i < d->results.n; i++) types[i] = mlirValueGetType(d->results.items[i]);
-  MlirOperationState state = mlirOperationStateGet(ref("func.call"), mlirOperationGetLocation(d->ops.items[d->ops.n - 1]));
+  MlirOperationState state = mlirOperationStateGet(ref("func.call"),
+                                                   mlirOperationGetLocation(d->ops.items[d->ops.n - 1]));
   mlirOperationStateAddAttributes(&state, any ? 3 : 2, attrs);
   mlirOperationStateAddOperands(&state, d->args.n, operands);
   mlirOperationStateAddResults(&state, d->results.n, types);
@@ -439,7 +470,8 @@ void fuse_emit(FuseGraph *g, FuseKernels *kernels) {
       continue;
     }
     MlirOperation op = g->ops[root].op;
-    for (intptr_t j = 0; j < mlirOperationGetNumOperands(op); j++) ptr_map_set(&e.needed, mlirOperationGetOperand(op, j).ptr, 1);
+    for (intptr_t j = 0; j < mlirOperationGetNumOperands(op); j++)
+      ptr_map_set(&e.needed, mlirOperationGetOperand(op, j).ptr, 1);
   }
   MlirOperation end = mlirBlockGetTerminator(g->block);
   for (int p = 0; p < g->n; p++) {

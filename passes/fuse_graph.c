@@ -1,5 +1,5 @@
-// The graph that `fuse` works on: one record per op of a public function, its class, and its dependences. A value that is cloned into
-// its users (a broadcast, a constant) does not appear in the graph; its users depend on what it reads.
+// The graph that `fuse` works on: one record per op of a public function, its class, and its dependences. A value that
+// is cloned into its users (a broadcast, a constant) does not appear in the graph; its users depend on what it reads.
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,9 +26,13 @@ static FusePhase phase_of(MlirOperation op) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Absorbed views. A view that only another view reads need not exist in memory, as long as the chain is one strided load.
+// Absorbed views. A view that only another view reads need not exist in memory, as long as the chain is one strided
+// load.
 
-typedef struct Layout { int rank; int64_t stride[NN_MAX_RANK]; } Layout;
+typedef struct Layout {
+  int rank;
+  int64_t stride[NN_MAX_RANK];
+} Layout;
 
 static Layout dense_layout(const NnType *t) {
   Layout l = {.rank = t->rank};
@@ -40,13 +44,20 @@ static Layout dense_layout(const NnType *t) {
   return l;
 }
 
-// Runs of axes of `from` are matched with runs of `to` of the same size; each run of `from` must be walked in one stride.
+// Runs of axes of `from` are matched with runs of `to` of the same size; each run of `from` must be walked in one
+// stride.
 static bool reshape_layout(const NnType *from, const NnType *to, Layout *layout) {
   Layout out = {.rank = to->rank};
   int i = 0, j = 0;
   while (i < from->rank || j < to->rank) {
-    if (i < from->rank && from->dim[i] == 1) { i++; continue; }
-    if (j < to->rank && to->dim[j] == 1) { j++; continue; }
+    if (i < from->rank && from->dim[i] == 1) {
+      i++;
+      continue;
+    }
+    if (j < to->rank && to->dim[j] == 1) {
+      j++;
+      continue;
+    }
     int i0 = i, j0 = j;
     int64_t have = from->dim[i++], want = to->dim[j++];
     while (have != want) {
@@ -73,19 +84,21 @@ static bool view_layout(const FuseOp *o, Layout *layout) {
   int64_t a[NN_MAX_RANK];
   Layout in = *layout;
   switch (o->kind) {
-    case NN_OP_reshape: return reshape_layout(&from, &to, layout);
-    case NN_OP_transpose:
-      nn_attr_i64s(o->op, "perm", a, NN_MAX_RANK);
-      for (int i = 0; i < to.rank; i++) layout->stride[i] = in.stride[a[i]];
-      return true;
-    default:
-      nn_attr_i64s(o->op, "strides", a, NN_MAX_RANK);
-      for (int i = 0; i < to.rank; i++) layout->stride[i] = in.stride[i] * a[i];
-      return true;
+  case NN_OP_reshape: return reshape_layout(&from, &to, layout);
+  case NN_OP_transpose:
+    nn_attr_i64s(o->op, "perm", a, NN_MAX_RANK);
+    for (int i = 0; i < to.rank; i++) layout->stride[i] = in.stride[a[i]];
+    return true;
+  default:
+    nn_attr_i64s(o->op, "strides", a, NN_MAX_RANK);
+    for (int i = 0; i < to.rank; i++) layout->stride[i] = in.stride[i] * a[i];
+    return true;
   }
 }
 
-static bool is_layout_view(const FuseOp *o) { return o->kind == NN_OP_transpose || o->kind == NN_OP_slice || o->kind == NN_OP_reshape; }
+static bool is_layout_view(const FuseOp *o) {
+  return o->kind == NN_OP_transpose || o->kind == NN_OP_slice || o->kind == NN_OP_reshape;
+}
 
 static int only_user(const FuseGraph *g, MlirValue v) {
   MlirOpOperand use = mlirValueGetFirstUse(v);
@@ -93,8 +106,9 @@ static int only_user(const FuseGraph *g, MlirValue v) {
   return ptr_map_get(&g->op_ids, mlirOpOperandGetOwner(use).ptr);
 }
 
-// Classes of views, users first: a view whose only user is a view of the chain is absorbed, and so is a reshape between such a view
-// and an op that can load through it. Then, operands first, a reshape that breaks the stride is put back into memory.
+// Classes of views, users first: a view whose only user is a view of the chain is absorbed, and so is a reshape between
+// such a view and an op that can load through it. Then, operands first, a reshape that breaks the stride is put back
+// into memory.
 static void classify_views(FuseGraph *g) {
   for (int i = g->n - 1; i >= 0; i--) {
     FuseOp *o = &g->ops[i];
@@ -108,7 +122,8 @@ static void classify_views(FuseGraph *g) {
     if (user < 0) continue;
     const FuseOp *u = &g->ops[user];
     bool view_user = is_layout_view(u) && (!nn_is_alias(u->op) || u->klass == FUSE_CLONED);
-    if (alias && o->kind == NN_OP_reshape && after_view && (view_user || kind_of(u) == NN_KIND_MAP)) o->klass = FUSE_CLONED;
+    if (alias && o->kind == NN_OP_reshape && after_view && (view_user || kind_of(u) == NN_KIND_MAP))
+      o->klass = FUSE_CLONED;
     if (!alias && view_user) o->klass = FUSE_CLONED;
   }
   Layout *layout = solver_allocate((size_t)g->n, sizeof *layout);
@@ -143,7 +158,8 @@ static bool is_tiny_base(const FuseGraph *g, MlirValue v) {
   return g->ops[def].tiny && nn_type_elements(&t) <= FUSE_TINY;
 }
 
-// What the pass `recompute` made is computed in every kernel that reads it, but for what something reads from memory (nn.stored).
+// What the pass `recompute` made is computed in every kernel that reads it, but for what something reads from memory
+// (nn.stored).
 static bool classify_recomputed(FuseOp *o) {
   if (!nn_has_attr(o->op, "nn.recompute")) return false;
   o->recomputed = true;
@@ -152,15 +168,18 @@ static bool classify_recomputed(FuseOp *o) {
   return true;
 }
 
-// What a library op or the caller left in memory is cast to a wider type where it is read: kernels that go over it along different axes have nothing in common but that tensor.
+// What a library op or the caller left in memory is cast to a wider type where it is read: kernels that go over it
+// along different axes have nothing in common but that tensor.
 static bool is_widening(const FuseGraph *g, const FuseOp *o) {
   if (o->kind != NN_OP_cast) return false;
   MlirValue x = operand(o->op, 0);
   int def = def_of(g, x);
-  return nn_dtype_bytes(nn_value_type(x).dtype) < nn_dtype_bytes(o->shape.dtype) && (def < 0 || (g->ops[def].klass == FUSE_FIXED && !nn_is_alias(g->ops[def].op)));
+  return nn_dtype_bytes(nn_value_type(x).dtype) < nn_dtype_bytes(o->shape.dtype) &&
+         (def < 0 || (g->ops[def].klass == FUSE_FIXED && !nn_is_alias(g->ops[def].op)));
 }
 
-// A map of sources only, or of a few elements of arguments (a learning rate, a bias correction), is cloned like a source.
+// A map of sources only, or of a few elements of arguments (a learning rate, a bias correction), is cloned like a
+// source.
 static void classify_map(const FuseGraph *g, FuseOp *o) {
   o->klass = FUSE_NODE;
   if (classify_recomputed(o)) return;
@@ -198,27 +217,28 @@ static bool classify(FuseGraph *g) {
   for (int i = 0; i < g->n; i++) {
     FuseOp *o = &g->ops[i];
     switch (kind_of(o)) {
-      case NN_KIND_SOURCE:
-        o->klass = FUSE_CLONED;
-        o->source_only = true;
-        o->chain = 1;
-        break;
-      case NN_KIND_MAP: classify_map(g, o); break;
-      case NN_KIND_REDUCE: o->klass = FUSE_NODE; break;
-      case NN_KIND_MOVE: o->klass = FUSE_MOVE; break;
-      case NN_KIND_VIEW:
-        if (o->kind == NN_OP_broadcast) {
-          classify_broadcast(g, o);
-        } else if (o->klass == FUSE_FIXED) {
-          MlirValue v = operand(o->op, 0);
-          int def = def_of(g, v);
-          o->tiny = nn_type_elements(&o->shape) <= FUSE_TINY && (def < 0 || (g->ops[def].klass == FUSE_FIXED && g->ops[def].tiny));
-        }
-        break;
-      case NN_KIND_COMPOSITE:
-        nn_error(o->op, "'nn.%s' reaches fuse: it must be decomposed first", nn_op_info(o->kind)->name);
-        return false;
-      default: o->klass = FUSE_FIXED;
+    case NN_KIND_SOURCE:
+      o->klass = FUSE_CLONED;
+      o->source_only = true;
+      o->chain = 1;
+      break;
+    case NN_KIND_MAP: classify_map(g, o); break;
+    case NN_KIND_REDUCE: o->klass = FUSE_NODE; break;
+    case NN_KIND_MOVE: o->klass = FUSE_MOVE; break;
+    case NN_KIND_VIEW:
+      if (o->kind == NN_OP_broadcast) {
+        classify_broadcast(g, o);
+      } else if (o->klass == FUSE_FIXED) {
+        MlirValue v = operand(o->op, 0);
+        int def = def_of(g, v);
+        o->tiny = nn_type_elements(&o->shape) <= FUSE_TINY &&
+                  (def < 0 || (g->ops[def].klass == FUSE_FIXED && g->ops[def].tiny));
+      }
+      break;
+    case NN_KIND_COMPOSITE:
+      nn_error(o->op, "'nn.%s' reaches fuse: it must be decomposed first", nn_op_info(o->kind)->name);
+      return false;
+    default: o->klass = FUSE_FIXED;
     }
   }
   return true;
@@ -259,7 +279,9 @@ static void add_edge(FuseGraph *g, FuseEdge edge) {
   bool merge = g->ops[edge.to].klass != FUSE_FIXED;   // the return may have thousands of operands, each once
   for (int e = g->ops[edge.to].first_in; merge && e < g->n_edges; e++) {
     const FuseEdge *old = &g->edges[e];
-    if (old->from == edge.from && old->value == edge.value && old->via == edge.via && !memcmp(old->dims, edge.dims, sizeof old->dims)) return;
+    if (old->from == edge.from && old->value == edge.value && old->via == edge.via &&
+        !memcmp(old->dims, edge.dims, sizeof old->dims))
+      return;
   }
   if (g->n_edges == g->edge_capacity) {
     g->edge_capacity = g->edge_capacity ? 2 * g->edge_capacity : 256;
@@ -269,12 +291,17 @@ static void add_edge(FuseGraph *g, FuseEdge edge) {
 }
 
 // How the consumer sees the value at the current place of the walk below.
-typedef struct Seen { FuseVia via; int rank; int8_t dims[NN_MAX_RANK]; } Seen;
+typedef struct Seen {
+  FuseVia via;
+  int rank;
+  int8_t dims[NN_MAX_RANK];
+} Seen;
 
 // An op that one consumer sees twice the same way (x * x, and so on) is walked once.
 static bool walked_before(FuseGraph *g, int to, int def, const Seen *seen) {
   FuseOp *o = &g->ops[def];
-  bool before = o->walked_by == to + 1 && o->walked_via == seen->via && (seen->via != FUSE_BROADCAST || !memcmp(o->walked_dims, seen->dims, sizeof seen->dims));
+  bool before = o->walked_by == to + 1 && o->walked_via == seen->via &&
+                (seen->via != FUSE_BROADCAST || !memcmp(o->walked_dims, seen->dims, sizeof seen->dims));
   o->walked_by = to + 1;
   o->walked_via = seen->via;
   memcpy(o->walked_dims, seen->dims, sizeof seen->dims);
@@ -339,12 +366,13 @@ typedef struct Access {
   int next_written;          // the next argument that the same op overwrites, -1 ends
 } Access;
 
-// An update overwrites its argument, so who reads the argument comes first. Appended to the edges of the writer while its slice is
-// the last one.
+// An update overwrites its argument, so who reads the argument comes first. Appended to the edges of the writer while
+// its slice is the last one.
 static void add_order_edges(FuseGraph *g, int i, const Access *access, int first_written) {
   for (int a = first_written; a >= 0; a = access[a].next_written)
     for (int r = 0; r < access[a].n_readers; r++)
-      if (access[a].readers[r] < i) add_edge(g, (FuseEdge){.from = access[a].readers[r], .to = i, .value = -1, .via = FUSE_ORDER});
+      if (access[a].readers[r] < i)
+        add_edge(g, (FuseEdge){.from = access[a].readers[r], .to = i, .value = -1, .via = FUSE_ORDER});
 }
 
 // First argument that each op overwrites, or -1; the others follow in next_written. Owned: free().
@@ -380,7 +408,8 @@ static void build_edges(FuseGraph *g) {
       int arg = argument_of(g, g->values[g->edges[e].value]);
       if (arg < 0 || nn_is_alias(g->ops[i].op)) continue;
       Access *a = &access[arg];
-      if ((a->n_readers & (a->n_readers + 1)) == 0) a->readers = solver_reallocate(a->readers, 2 * (size_t)(a->n_readers + 1), sizeof *a->readers);
+      if ((a->n_readers & (a->n_readers + 1)) == 0)
+        a->readers = solver_reallocate(a->readers, 2 * (size_t)(a->n_readers + 1), sizeof *a->readers);
       a->readers[a->n_readers++] = i;
     }
     if (fuse_is_node(g, i) && g->ops[i].phase != FUSE_FORWARD) add_order_edges(g, i, access, first_written[i]);
@@ -427,10 +456,14 @@ static void read_op(FuseGraph *g, int i, MlirOperation op) {
 
 bool fuse_graph_build(FuseGraph *g, MlirOperation func) {
   *g = (FuseGraph){.func = func, .block = nn_function_body(func)};
-  for (MlirOperation op = mlirBlockGetFirstOperation(g->block); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) g->n++;
+  for (MlirOperation op = mlirBlockGetFirstOperation(g->block); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op))
+    g->n++;
   g->ops = solver_allocate((size_t)g->n, sizeof *g->ops);
   int i = 0;
-  for (MlirOperation op = mlirBlockGetFirstOperation(g->block); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) read_op(g, i++, op);
+  for (MlirOperation op = mlirBlockGetFirstOperation(g->block); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op))
+    read_op(g, i++, op);
   if (!classify(g)) return false;
   mark_materialised(g);
   build_edges(g);
@@ -444,7 +477,14 @@ bool fuse_graph_build(FuseGraph *g, MlirOperation func) {
     const FuseOp *o = &g->ops[i];
     g->next[i] = -1;
     g->at[i] = fuse_is_node(g, i) ? i : -1;
-    g->groups[i] = (FuseGroup){.parent = i, .first = i, .last = i, .size = 1, .shape = o->shape, .axes = o->axes, .phases = o->phase, .position = i,
+    g->groups[i] = (FuseGroup){.parent = i,
+                               .first = i,
+                               .last = i,
+                               .size = 1,
+                               .shape = o->shape,
+                               .axes = o->axes,
+                               .phases = o->phase,
+                               .position = i,
                                .has_view = o->kind == NN_OP_transpose && o->klass == FUSE_NODE};
   }
   return true;

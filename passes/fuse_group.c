@@ -1,5 +1,6 @@
-// Merging ops into groups. Groups are kept in a topological order (positions); merging two looks for a path between them through a
-// third, which can only run over positions in between, so that a merge costs what lies between and not the whole graph.
+// Merging ops into groups. Groups are kept in a topological order (positions); merging two looks for a path between
+// them through a third, which can only run over positions in between, so that a merge costs what lies between and not
+// the whole graph.
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,8 @@ static NnType kept_shape(const FuseGroup *group) {
   return t;
 }
 
-// Row kernels go through one row at a time: they need enough rows to share out, or rows short enough to be no burden to one thread.
+// Row kernels go through one row at a time: they need enough rows to share out, or rows short enough to be no burden to
+// one thread.
 bool fuse_group_is_row(const FuseGroup *group) {
   int64_t rows = 1, length = 1;
   bool inside = false;
@@ -87,7 +89,8 @@ static bool edges_are_fusible(FuseGraph *g, int a, int b, const FuseGroup *merge
   for (int m = g->groups[a].first; m >= 0; m = g->next[m]) {
     const FuseOp *o = &g->ops[m];
     for (int e = o->first_in; e < o->first_in + o->n_in; e++)
-      if (g->edges[e].from >= 0 && fuse_find(g, g->edges[e].from) == b && !edge_is_fusible(&g->edges[e], g, merged)) return false;
+      if (g->edges[e].from >= 0 && fuse_find(g, g->edges[e].from) == b && !edge_is_fusible(&g->edges[e], g, merged))
+        return false;
     for (int s = o->first_out; s < o->first_out + o->n_out; s++)
       if (fuse_find(g, g->edges[g->out[s]].to) == b && !edge_is_fusible(&g->edges[g->out[s]], g, merged)) return false;
   }
@@ -122,8 +125,8 @@ static int count_buffers(FuseGraph *g, int a, int b) {
   return count;
 }
 
-// Marks (stamp) the groups that `a` reaches without the edges straight to `b`, up to the position of `b`. False when `b` is among
-// them, or when the search grows too long.
+// Marks (stamp) the groups that `a` reaches without the edges straight to `b`, up to the position of `b`. False when
+// `b` is among them, or when the search grows too long.
 static bool reach(FuseGraph *g, int a, int b, int **found, int *n_found, int *capacity) {
   int stamp = ++g->stamp_now, limit = g->groups[b].position;
   *n_found = 0;
@@ -233,7 +236,8 @@ static bool merge_with_producers(FuseGraph *g) {
 // Reductions of the same space that read a common value share one pass over it.
 static bool merge_siblings(FuseGraph *g) {
   bool changed = false;
-  int *latest = solver_allocate((size_t)g->n_values, sizeof *latest);   // last group with a reduction that reads the value
+  // last group with a reduction that reads the value
+  int *latest = solver_allocate((size_t)g->n_values, sizeof *latest);
   for (int v = 0; v < g->n_values; v++) latest[v] = -1;
   for (int i = 0; i < g->n; i++) {
     const FuseOp *o = &g->ops[i];
@@ -252,7 +256,8 @@ static bool merge_siblings(FuseGraph *g) {
   return changed;
 }
 
-// The first backward kernel, in the order of groups, that goes over the elements of what op reads; `after`: the next one behind it.
+// The first backward kernel, in the order of groups, that goes over the elements of what op reads; `after`: the next
+// one behind it.
 static int find_host(FuseGraph *g, int op, int after) {
   const FuseOp *o = &g->ops[op];
   int best = -1;
@@ -263,7 +268,9 @@ static int find_host(FuseGraph *g, int op, int after) {
       const FuseEdge *edge = &g->edges[g->out[s]];
       int to = fuse_find(g, edge->to);
       if (edge->value != g->edges[e].value || edge->via != FUSE_DIRECT || g->ops[edge->to].klass != FUSE_NODE) continue;
-      if (to == fuse_find(g, op) || !(g->groups[to].phases & FUSE_BACKWARD) || !nn_shape_equal(&g->groups[to].shape, &o->shape)) continue;
+      if (to == fuse_find(g, op) || !(g->groups[to].phases & FUSE_BACKWARD) ||
+          !nn_shape_equal(&g->groups[to].shape, &o->shape))
+        continue;
       if (g->groups[to].position > after && (best < 0 || g->groups[to].position < g->groups[best].position)) best = to;
     }
   }
@@ -293,17 +300,29 @@ void fuse_groups_merge(FuseGraph *g) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Recomputing inside a kernel instead of storing. A value that several kernels need is stored once (written, and read by each) or
-// computed in each from what it was computed from; the second wins when it moves fewer bytes and keeps no more alive.
+// Recomputing inside a kernel instead of storing. A value that several kernels need is stored once (written, and read
+// by each) or computed in each from what it was computed from; the second wins when it moves fewer bytes and keeps no
+// more alive.
 
-typedef struct Cone { int n; int leaf[16]; double work; bool legal; } Cone;   // leaves: value numbers
+typedef struct Cone {
+  int n;
+  int leaf[16];
+  double work;
+  bool legal;
+} Cone;   // leaves: value numbers
 
 static double op_work(NnOp op) {   // bytes of traffic that one evaluation per element is worth
   switch (op) {
-    case NN_OP_exp: case NN_OP_log: case NN_OP_tanh: case NN_OP_erf: case NN_OP_sigmoid: case NN_OP_pow: case NN_OP_sin: case NN_OP_cos:
-      return 1.0;
-    case NN_OP_random_uniform: return 4.0;
-    default: return 0.1;
+  case NN_OP_exp:
+  case NN_OP_log:
+  case NN_OP_tanh:
+  case NN_OP_erf:
+  case NN_OP_sigmoid:
+  case NN_OP_pow:
+  case NN_OP_sin:
+  case NN_OP_cos: return 1.0;
+  case NN_OP_random_uniform: return 4.0;
+  default: return 0.1;
   }
 }
 
@@ -327,7 +346,9 @@ static void walk_cone(FuseGraph *g, int op, int root, Cone *cone) {
     if (edge->value < 0) continue;
     int from = edge->from;
     bool inside = from >= 0 && g->ops[from].klass == FUSE_NODE && edge->via == FUSE_DIRECT &&
-                  (g->ops[from].inlined || (fuse_find(g, from) == root && nn_op_info(g->ops[from].kind)->kind == NN_KIND_MAP && !fuse_is_stored(g, from)));
+                  (g->ops[from].inlined ||
+                   (fuse_find(g, from) == root && nn_op_info(g->ops[from].kind)->kind == NN_KIND_MAP &&
+                    !fuse_is_stored(g, from)));
     if (inside) {
       walk_cone(g, from, root, cone);
       continue;
@@ -380,13 +401,14 @@ static bool overwrites_leaf(FuseGraph *g, int root, const Cone *cone, int64_t by
   return false;
 }
 
-// Of a cast to a wider type what is stored is its operand, which other kernels cast again: bf16 in place of f32 is half the bytes to write and to read. -1: op is no such
-// cast of a value that this kernel computes.
+// Of a cast to a wider type what is stored is its operand, which other kernels cast again: bf16 in place of f32 is half
+// the bytes to write and to read. -1: op is no such cast of a value that this kernel computes.
 static int narrower_operand(FuseGraph *g, int op) {
   const FuseOp *o = &g->ops[op];
   if (o->kind != NN_OP_cast) return -1;
   MlirValue x = mlirOperationGetOperand(o->op, 0);
-  if (nn_dtype_bytes(nn_value_type(x).dtype) >= nn_dtype_bytes(o->shape.dtype) || mlirValueIsABlockArgument(x)) return -1;
+  if (nn_dtype_bytes(nn_value_type(x).dtype) >= nn_dtype_bytes(o->shape.dtype) || mlirValueIsABlockArgument(x))
+    return -1;
   int def = ptr_map_get(&g->op_ids, mlirOpResultGetOwner(x).ptr);
   return def >= 0 && g->ops[def].klass == FUSE_NODE && fuse_find(g, def) == fuse_find(g, op) ? def : -1;
 }
@@ -401,7 +423,8 @@ static bool worth_inlining(FuseGraph *g, int op, int narrower) {
     const FuseEdge *edge = &g->edges[g->out[s]];
     int to = fuse_find(g, edge->to);
     if (edge->value < 0 || to == root) continue;
-    if (g->ops[to].klass != FUSE_NODE || edge->via != FUSE_DIRECT || !nn_shape_equal(&g->groups[to].shape, &o->shape)) return false;
+    if (g->ops[to].klass != FUSE_NODE || edge->via != FUSE_DIRECT || !nn_shape_equal(&g->groups[to].shape, &o->shape))
+      return false;
     if (g->ops[edge->to].phase > last) last = g->ops[edge->to].phase;
     bool seen = false;
     for (int i = 0; i < n_users; i++) seen |= users[i] == to;
@@ -418,7 +441,8 @@ static bool worth_inlining(FuseGraph *g, int op, int narrower) {
   double bytes = (double)size;
   double elements = (double)nn_type_elements(&o->shape);
   // A write also reads the line it fills, unless that has just been read.
-  double store = bytes * ((overwrites_leaf(g, root, &cone, size) ? 1 : 2) + n_users), again = n_users * cone.work * elements;
+  double store = bytes * ((overwrites_leaf(g, root, &cone, size) ? 1 : 2) + n_users),
+         again = n_users * cone.work * elements;
   double kept = 0;
   for (int i = 0; i < cone.n; i++) {
     double leaf = (double)fuse_value_bytes(g, cone.leaf[i]);
@@ -429,7 +453,8 @@ static bool worth_inlining(FuseGraph *g, int op, int narrower) {
       if (overwritten) return false;   // a later reader would keep the update from being done in place
       again += leaf;
     }
-    if (leaf > bytes / 16 && last_phase_of_value(g, cone.leaf[i]) < last) kept += leaf;   // means and variances are small change
+    // means and variances are small change
+    if (leaf > bytes / 16 && last_phase_of_value(g, cone.leaf[i]) < last) kept += leaf;
   }
   if (again >= store || kept > bytes) return false;
   for (int u = 0; u < n_users; u++)
@@ -445,7 +470,8 @@ static bool is_read_by_point(FuseGraph *g, int op) {
     const FuseEdge *edge = &g->edges[g->out[s]];
     int to = fuse_find(g, edge->to);
     if (edge->value < 0 || to == fuse_find(g, op)) continue;
-    if (g->ops[to].klass != FUSE_NODE || edge->via != FUSE_DIRECT || !nn_shape_equal(&g->groups[to].shape, &o->shape)) return false;
+    if (g->ops[to].klass != FUSE_NODE || edge->via != FUSE_DIRECT || !nn_shape_equal(&g->groups[to].shape, &o->shape))
+      return false;
     outside = true;
   }
   return outside;

@@ -3,7 +3,9 @@
 #include "passes/plan.h"
 #include "passes/rewrite.h"
 
-static void replace(MlirOperation op, int result, MlirValue by) { mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(op, result), by); }
+static void replace(MlirOperation op, int result, MlirValue by) {
+  mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(op, result), by);
+}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Reductions over scattered axes: the trailing run first, the rest of what remains after it.
@@ -15,7 +17,8 @@ static int split_axes(const int64_t *axes, int n) {
   return first;
 }
 
-// moments over both parts: the mean of means; the mean of variances plus the variance of means (the parts are equally large).
+// moments over both parts: the mean of means; the mean of variances plus the variance of means (the parts are equally
+// large).
 static void split_moments(NnBuilder *b, MlirOperation op, const int64_t *axes, int first, int n) {
   MlirValue x = mlirOperationGetOperand(op, 0);
   NnType t = nn_value_type(x);
@@ -53,7 +56,8 @@ static bool fold_unit_reshape(MlirOperation op) {
   MlirOperation reshape = nn_value_def(mlirOperationGetOperand(op, 0));
   if (mlirOperationIsNull(reshape) || nn_op_of(reshape) != NN_OP_reshape) return false;
   MlirValue x = mlirOperationGetOperand(reshape, 0);
-  NnType from = nn_value_type(x), to = nn_value_type(mlirOperationGetResult(reshape, 0)), result = nn_value_type(mlirOperationGetResult(op, 0));
+  NnType from = nn_value_type(x), to = nn_value_type(mlirOperationGetResult(reshape, 0)),
+         result = nn_value_type(mlirOperationGetResult(op, 0));
   int64_t dims[NN_MAX_RANK], folded[NN_MAX_RANK];
   nn_attr_i64s(op, "dims", dims, NN_MAX_RANK);
   int j = 0;
@@ -93,8 +97,9 @@ static bool hoist_broadcast(MlirOperation op) {
     if (mlirOperationIsNull(first)) {
       first = def;
       type = t;
-    } else if (!nn_shape_equal(&t, &type) || !mlirAttributeEqual(mlirOperationGetAttributeByName(def, mlirStringRefCreateFromCString("dims")),
-                                                                mlirOperationGetAttributeByName(first, mlirStringRefCreateFromCString("dims")))) {
+    } else if (!nn_shape_equal(&t, &type) ||
+               !mlirAttributeEqual(mlirOperationGetAttributeByName(def, mlirStringRefCreateFromCString("dims")),
+                                   mlirOperationGetAttributeByName(first, mlirStringRefCreateFromCString("dims")))) {
       return false;
     }
   }
@@ -118,8 +123,9 @@ static bool hoist_broadcast(MlirOperation op) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// A map that only slices read (the bias of queries, keys and values, made by one product) is computed on the slices: the whole is never stored.
-// It reads one stored value: in place of two, as the terms of an LSTM's gates, their sum alone may be kept for the gradient.
+// A map that only slices read (the bias of queries, keys and values, made by one product) is computed on the slices:
+// the whole is never stored. It reads one stored value: in place of two, as the terms of an LSTM's gates, their sum
+// alone may be kept for the gradient.
 
 static bool is_in_memory(MlirValue v) {
   if (mlirValueIsABlockArgument(v)) return true;
@@ -131,7 +137,8 @@ static bool can_be_sliced(MlirOperation map) {
   NnType type = nn_value_type(mlirOperationGetResult(map, 0));
   int64_t sum = 0;
   int n = 0;
-  for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(map, 0)); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use), n++) {
+  for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(map, 0)); !mlirOpOperandIsNull(use);
+       use = mlirOpOperandGetNextUse(use), n++) {
     MlirOperation slice = mlirOpOperandGetOwner(use);
     if (nn_op_of(slice) != NN_OP_slice || nn_is_alias(slice) || nn_has_attr(slice, "nn.recompute")) return false;
     NnType part = nn_value_type(mlirOperationGetResult(slice, 0));
@@ -149,13 +156,16 @@ static bool can_be_sliced(MlirOperation map) {
   return reads == 1;
 }
 
-typedef struct Part { int64_t start[NN_MAX_RANK], size[NN_MAX_RANK], stride[NN_MAX_RANK]; } Part;
+typedef struct Part {
+  int64_t start[NN_MAX_RANK], size[NN_MAX_RANK], stride[NN_MAX_RANK];
+} Part;
 
 static MlirValue sliced(NnBuilder *b, MlirValue v, const NnType *type, const Part *p) {
   MlirOperation def = mlirValueIsABlockArgument(v) ? nn_null_operation() : nn_value_def(v);
   NnType to = *type;
   to.dtype = nn_value_type(v).dtype;
-  if (!mlirOperationIsNull(def) && nn_op_of(def) == NN_OP_constant) return nn_constant(b, to, nn_attr_f64(def, "value", 0));
+  if (!mlirOperationIsNull(def) && nn_op_of(def) == NN_OP_constant)
+    return nn_constant(b, to, nn_attr_f64(def, "value", 0));
   if (mlirOperationIsNull(def) || nn_op_of(def) != NN_OP_broadcast) return nn_slice(b, v, p->start, p->size, p->stride);
   MlirValue x = mlirOperationGetOperand(def, 0);
   NnType small = nn_value_type(x);
@@ -175,7 +185,8 @@ static MlirValue sliced(NnBuilder *b, MlirValue v, const NnType *type, const Par
 
 static void slice_map(MlirOperation map) {
   MlirOpOperand next;
-  for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(map, 0)); !mlirOpOperandIsNull(use); use = next) {
+  for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(map, 0)); !mlirOpOperandIsNull(use);
+       use = next) {
     next = mlirOpOperandGetNextUse(use);
     MlirOperation slice = mlirOpOperandGetOwner(use);
     NnType type = nn_value_type(mlirOperationGetResult(slice, 0));
@@ -195,7 +206,8 @@ static void slice_map(MlirOperation map) {
 void fuse_prepare(MlirOperation func) {
   MlirBlock block = nn_function_body(func);
   MlirOperation next;
-  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op))
     if (nn_op_of(op) != NN_OP_NONE && nn_op_info(nn_op_of(op))->kind == NN_KIND_MAP && can_be_sliced(op)) slice_map(op);
   for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op); op = next) {
     NnOp kind = nn_op_of(op);

@@ -1,5 +1,6 @@
-// The pass `gather`: updates next to each other at the end of a step, where a target makes one launch of them (codegen/cuda/group.c). A gradient then lives until
-// there, so an update waits only while that raises no peak, or while a budget has room; where memory is short it stays where `schedule` put it, behind its gradient.
+// The pass `gather`: updates next to each other at the end of a step, where a target makes one launch of them
+// (codegen/cuda/group.c). A gradient then lives until there, so an update waits only while that raises no peak, or
+// while a budget has room; where memory is short it stays where `schedule` put it, behind its gradient.
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,24 +9,27 @@
 #include "passes/solver/error.h"
 
 typedef struct Gather {
-  PlanProgram *p;        // Borrowed
-  int *exec;             // Owned; the order tried
-  bool *waits;           // Owned, per step
-  bool *needed;          // Owned, per step: one that does not wait reads what it makes
-  bool *held;            // Owned, per buffer: an update that waits reads it
+  PlanProgram *p;   // Borrowed
+  int *exec;        // Owned; the order tried
+  bool *waits;      // Owned, per step
+  bool *needed;     // Owned, per step: one that does not wait reads what it makes
+  bool *held;       // Owned, per buffer: an update that waits reads it
   int n_waiting;
-  int64_t room;          // bytes that the user grants anyway, without the persistent part; 0: no budget
+  int64_t room;   // bytes that the user grants anyway, without the persistent part; 0: no budget
 } Gather;
 
 static bool is_update(const PlanProgram *p, const PlanStep *s) {
   char kind[16];
-  if (s->role != NN_STEP_RUN || s->kernel < 0 || s->recomputed || rewrite_phase_rank(rewrite_phase(s->op)) != 2) return false;
+  if (s->role != NN_STEP_RUN || s->kernel < 0 || s->recomputed || rewrite_phase_rank(rewrite_phase(s->op)) != 2)
+    return false;
   return !strcmp(nn_attr_str(p->kernels[s->kernel].func, "nn.kind", kind, sizeof kind, ""), "map");
 }
 
 static int buffer_of(const PlanProgram *p, const PlanLayout *l, int value) {
   const PlanValue *root = &p->values[p->values[value].root];
-  int instance = root->arg >= 0 ? root->arg : l->first_instance[root->def] + p->values[value].root - p->steps[root->def].first_result;
+  int instance = root->arg >= 0
+                     ? root->arg
+                     : l->first_instance[root->def] + p->values[value].root - p->steps[root->def].first_result;
   return l->instances[instance].buffer;
 }
 
@@ -37,7 +41,8 @@ static int64_t bytes_freed(const Gather *g, const PlanLayout *l, int step) {
     int buffer = buffer_of(g->p, l, s->inputs[j]);
     bool again = g->held[buffer];
     for (int k = 0; k < j; k++) again |= buffer_of(g->p, l, s->inputs[k]) == buffer;
-    if (!again && !l->buffers[buffer].persistent && l->buffers[buffer].upper == step + 1) bytes += plan_align(g->p, l->buffers[buffer].bytes);
+    if (!again && !l->buffers[buffer].persistent && l->buffers[buffer].upper == step + 1)
+      bytes += plan_align(g->p, l->buffers[buffer].bytes);
   }
   return bytes;
 }
@@ -106,7 +111,8 @@ static bool fits(const Gather *g) {
 static void move_to_end(MlirOperation op, MlirOperation end) {
   mlirOperationMoveBefore(op, end);
   for (intptr_t r = 0; r < mlirOperationGetNumResults(op); r++)
-    for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(op, r)); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use))
+    for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(op, r)); !mlirOpOperandIsNull(use);
+         use = mlirOpOperandGetNextUse(use))
       if (nn_is_alias(mlirOpOperandGetOwner(use))) move_to_end(mlirOpOperandGetOwner(use), end);
 }
 
@@ -114,7 +120,11 @@ static void gather_function(MlirModule module, MlirOperation func, const NnTarge
   PlanProgram p;
   plan_program_build(&p, module, func, target);
   size_t n = (size_t)p.n_steps;
-  Gather g = {.p = &p, .room = room, .exec = solver_allocate(n, sizeof *g.exec), .waits = solver_allocate(n, sizeof *g.waits), .needed = solver_allocate(n, sizeof *g.needed)};
+  Gather g = {.p = &p,
+              .room = room,
+              .exec = solver_allocate(n, sizeof *g.exec),
+              .waits = solver_allocate(n, sizeof *g.waits),
+              .needed = solver_allocate(n, sizeof *g.needed)};
   choose(&g);
   write_order(&g);
   if (g.n_waiting > 1 && fits(&g))
@@ -127,18 +137,20 @@ static void gather_function(MlirModule module, MlirOperation func, const NnTarge
   plan_program_free(&p);
 }
 
-// Requires: kernels (fuse); a final order but for the updates. Where remat has placed the buffers, their order is its own.
-// Establishes: another such order, which needs no more memory than the old one, or than the budget.
-// Breaks: nn.inplace, nn.offset.
+// Requires: kernels (fuse); a final order but for the updates. Where remat has placed the buffers, their order is its
+// own. Establishes: another such order, which needs no more memory than the old one, or than the budget. Breaks:
+// nn.inplace, nn.offset.
 bool nn_pass_gather(MlirModule module, const NnPassRun *run) {
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
-  bool together = (run->target && run->target->groups_updates) || !strcmp(nn_pass_option(run, "mode", "target"), "always");
+  bool together = (run->target && run->target->groups_updates) ||
+                  !strcmp(nn_pass_option(run, "mode", "target"), "always");
   int64_t budget = nn_attr_i64(mlirModuleGetOperation(module), "nn.budget", 0);
   PlanPersistent persistent;
   plan_persistent_build(&persistent, module, run->target && run->target->alignment > 0 ? run->target->alignment : 64);
   for (int f = 0; f < n && together; f++)
-    if (!nn_has_attr(functions[f], "nn.placed")) gather_function(module, functions[f], run->target, budget > persistent.total ? budget - persistent.total : 0);
+    if (!nn_has_attr(functions[f], "nn.placed"))
+      gather_function(module, functions[f], run->target, budget > persistent.total ? budget - persistent.total : 0);
   plan_persistent_free(&persistent);
   return true;
 }

@@ -1,5 +1,6 @@
-// The pass `inplace`: which result may be written over which operand, and where an update cannot be computed in its argument's buffer.
-// A kernel allows it where each element of the operand is read at the index that is written, and nothing reads it otherwise.
+// The pass `inplace`: which result may be written over which operand, and where an update cannot be computed in its
+// argument's buffer. A kernel allows it where each element of the operand is read at the index that is written, and
+// nothing reads it otherwise.
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,8 @@ static bool same_extent(const NnType *t, const int64_t *domain, int rank) {
   return true;
 }
 
-// The value is used by element-wise ops only, at its own index; also what is computed from it when it must not be spread out again.
+// The value is used by element-wise ops only, at its own index; also what is computed from it when it must not be
+// spread out again.
 static bool read_at_own_index(MlirValue v, bool deep, int budget) {
   for (MlirOpOperand use = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
     MlirOperation user = mlirOpOperandGetOwner(use);
@@ -32,7 +34,8 @@ static bool read_at_own_index(MlirValue v, bool deep, int budget) {
 
 // Sums and maxima take one pass over the domain, in which domain-shaped results are written; moments take a second.
 static bool reads_once(MlirOperation func) {
-  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op))
     if (nn_op_of(op) == NN_OP_moments) return false;
   return true;
 }
@@ -41,14 +44,18 @@ static bool reads_once(MlirOperation func) {
 static bool moves_into(MlirOperation func, int a) {
   MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func));
   MlirValue arg = mlirBlockGetArgument(nn_function_body(func), a);
-  return nn_op_of(op) == NN_OP_scatter_add_to && mlirValueEqual(mlirOperationGetOperand(op, 2), arg) && !mlirValueEqual(mlirOperationGetOperand(op, 0), arg);
+  return nn_op_of(op) == NN_OP_scatter_add_to && mlirValueEqual(mlirOperationGetOperand(op, 2), arg) &&
+         !mlirValueEqual(mlirOperationGetOperand(op, 0), arg);
 }
 
 // The last value of a tied carry over its first: the loop works on it in place.
-static bool scan_allows(const NnScan *s, int r, int a) { return r >= s->n_stacked && r < s->n_stacked + s->n_tied && a == s->n_slices + r; }
+static bool scan_allows(const NnScan *s, int r, int a) {
+  return r >= s->n_stacked && r < s->n_stacked + s->n_tied && a == s->n_slices + r;
+}
 
-// Result r over argument a of a kernel. A row kernel writes its domain-shaped results in its last loop over the row, and reads before it
-// writes; values of the kept shape are written once per row or channel, so they may only meet others of that shape.
+// Result r over argument a of a kernel. A row kernel writes its domain-shaped results in its last loop over the row,
+// and reads before it writes; values of the kept shape are written once per row or channel, so they may only meet
+// others of that shape.
 static bool kernel_allows(MlirOperation func, int r, int a) {
   char kind[16];
   nn_attr_str(func, "nn.kind", kind, sizeof kind, "");
@@ -81,7 +88,8 @@ bool plan_inplace_allowed(PlanProgram *p, int step, int result, int operand) {
     NnScan scan;
     bool is_scan = nn_scan_of(k->func, &scan);
     *answer = is_scan ? scan_allows(&scan, result, operand) : kernel_allows(k->func, result, operand);
-    if (*answer && !is_scan && p->target && p->target->inplace_ok) *answer = p->target->inplace_ok(k->func, result, operand);
+    if (*answer && !is_scan && p->target && p->target->inplace_ok)
+      *answer = p->target->inplace_ok(k->func, result, operand);
   }
   return *answer;
 }
@@ -107,7 +115,8 @@ void inplace_function(MlirModule module, MlirOperation func, const NnTarget *tar
   PlanProgram p;
   PlanLayout l;
   plan_program_build(&p, module, func, target);
-  plan_layout_build(&p, NULL, p.n_steps, nn_has_attr(func, "nn.placed") ? PLAN_INPLACE_READ : PLAN_INPLACE_DECIDE, &l);   // placed: remat has decided
+  // placed: remat has decided
+  plan_layout_build(&p, NULL, p.n_steps, nn_has_attr(func, "nn.placed") ? PLAN_INPLACE_READ : PLAN_INPLACE_DECIDE, &l);
   for (int i = 0; i < p.n_steps; i++) write_pairs(&p, &l, i);
   nn_set_result_attr_where(func, l.copy_back, &NN_BOOL("nn.copy_back", true));
   plan_layout_free(&l);
@@ -115,8 +124,8 @@ void inplace_function(MlirModule module, MlirOperation func, const NnTarget *tar
 }
 
 // Requires: the order is final (schedule, remat have run).
-// Establishes: `nn.inplace` on ops; `nn.copy_back` on the results of public functions that must be copied to their argument at the end.
-// Breaks: reordering, unless the attributes are computed again.
+// Establishes: `nn.inplace` on ops; `nn.copy_back` on the results of public functions that must be copied to their
+// argument at the end. Breaks: reordering, unless the attributes are computed again.
 bool nn_pass_inplace(MlirModule module, const NnPassRun *run) {
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);

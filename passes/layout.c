@@ -1,6 +1,7 @@
-// Channels-last convolutions. Each convolution and pool is built on NHWC, and its result lives on as a twin in that order: ops that can
-// work in any order of axes (maps, reductions, batchnorm, pads …) are built on the twins, so that no transpose stands between
-// convolutions. Where an op needs the original order (a reshape, a result of the function) one transpose brings it back.
+// Channels-last convolutions. Each convolution and pool is built on NHWC, and its result lives on as a twin in that
+// order: ops that can work in any order of axes (maps, reductions, batchnorm, pads …) are built on the twins, so that
+// no transpose stands between convolutions. Where an op needs the original order (a reshape, a result of the function)
+// one transpose brings it back.
 #include "passes/layout.h"
 
 #include <stdlib.h>
@@ -16,7 +17,8 @@ static MlirValue result(MlirOperation op, int i) { return mlirOperationGetResult
 
 // The twins of all results replace them.
 static void set_results(Layout *l, MlirOperation op, MlirOperation made, const Permutation *p) {
-  for (int i = 0; i < (int)mlirOperationGetNumResults(op); i++) layout_set_twin(l, result(op, i), result(made, i), p, true);
+  for (int i = 0; i < (int)mlirOperationGetNumResults(op); i++)
+    layout_set_twin(l, result(op, i), result(made, i), p, true);
 }
 
 // conv2d, maxpool2d, avgpool2d on nchw.
@@ -28,13 +30,15 @@ static bool convert_window(Layout *l, MlirOperation op) {
   layout_restore_operands(l, op, 1);   // the weight keeps its order
   if (mlirOperationGetNumOperands(op) > 1) operands[1] = operand(op, 1);
   NnType types[NN_MAX_RESULTS];
-  for (int i = 0; i < (int)mlirOperationGetNumResults(op); i++) types[i] = permutation_apply(&nhwc, nn_value_type(result(op, i)));
+  for (int i = 0; i < (int)mlirOperationGetNumResults(op); i++)
+    types[i] = permutation_apply(&nhwc, nn_value_type(result(op, i)));
   set_results(l, op, layout_clone(op, op, operands, types, 1, &NN_STR("layout", "nhwc")), &nhwc);
   return true;
 }
 
-// The order that the operands of an op on equal shapes should be brought to: that of the first twin that replaces its original. False
-// when no operand has one, or when more operands would have to be transposed to it than transposes back are saved.
+// The order that the operands of an op on equal shapes should be brought to: that of the first twin that replaces its
+// original. False when no operand has one, or when more operands would have to be transposed to it than transposes back
+// are saved.
 static bool choose_order(const Layout *l, MlirOperation op, Permutation *p) {
   Twin twin;
   bool found = false;
@@ -112,7 +116,8 @@ static bool convert_reduce(Layout *l, MlirOperation op, const Twin *x, bool one_
   int n = one_axis ? 1 : nn_attr_i64s(op, "axes", axes, NN_MAX_RANK), n_kept = 0, n_moved = 0;
   if (one_axis) axes[0] = nn_attr_i64(op, "axis", 0);
   for (int i = 0; i < n; i++) reduced[axes[i]] = true;
-  for (int i = 0; i < x->perm.rank; i++) kept[i] = reduced[i] ? -1 : n_kept++;   // number of an original axis among those that remain
+  // number of an original axis among those that remain
+  for (int i = 0; i < x->perm.rank; i++) kept[i] = reduced[i] ? -1 : n_kept++;
   Permutation p = {.rank = n_kept};
   int at = 0;
   for (int i = 0; i < x->perm.rank; i++) {
@@ -120,7 +125,8 @@ static bool convert_reduce(Layout *l, MlirOperation op, const Twin *x, bool one_
     else p.axis[at++] = kept[x->perm.axis[i]];
   }
   NnType types[NN_MAX_RESULTS];
-  for (int i = 0; i < (int)mlirOperationGetNumResults(op); i++) types[i] = permutation_apply(&p, nn_value_type(result(op, i)));
+  for (int i = 0; i < (int)mlirOperationGetNumResults(op); i++)
+    types[i] = permutation_apply(&p, nn_value_type(result(op, i)));
   NnAttr attr = one_axis ? NN_I64("axis", moved[0]) : NN_I64S("axes", moved, n_moved);
   set_or_replace(l, op, layout_clone(op, op, &x->value, types, 1, &attr), &p);
   return true;
@@ -153,7 +159,8 @@ static bool convert_transpose(MlirOperation op, const Twin *x) {
 static bool convert_batchnorm(Layout *l, MlirOperation op, const Twin *x) {
   layout_restore_operands(l, op, 1);
   MlirValue operands[3] = {x->value, operand(op, 1), operand(op, 2)};
-  NnType types[3] = {permutation_apply(&x->perm, nn_value_type(result(op, 0))), nn_value_type(result(op, 1)), nn_value_type(result(op, 2))};
+  NnType types[3] = {permutation_apply(&x->perm, nn_value_type(result(op, 0))), nn_value_type(result(op, 1)),
+                     nn_value_type(result(op, 2))};
   int64_t axis = permutation_inverse(&x->perm).axis[nn_attr_i64(op, "axis", 1)];
   MlirOperation made = layout_clone(op, op, operands, types, 1, &NN_I64("axis", axis));
   layout_set_twin(l, result(op, 0), result(made, 0), &x->perm, true);
@@ -171,15 +178,17 @@ static bool convert_one_tensor(Layout *l, MlirOperation op, NnOp kind) {
   Twin x;
   if (!layout_replaced(l, operand(op, 0), &x)) return false;
   switch (kind) {
-    case NN_OP_pad: return convert_per_axis(l, op, &x, pad);
-    case NN_OP_slice: return convert_per_axis(l, op, &x, slice);
-    case NN_OP_reduce_sum: case NN_OP_reduce_max: case NN_OP_moments: return convert_reduce(l, op, &x, false);
-    case NN_OP_argmax: return convert_reduce(l, op, &x, true);
-    case NN_OP_broadcast: return convert_broadcast(l, op, &x);
-    case NN_OP_transpose: return convert_transpose(op, &x);
-    case NN_OP_batchnorm: return convert_batchnorm(l, op, &x);
-    case NN_OP_checkpoint: return convert_checkpoint(op, &x);
-    default: return false;
+  case NN_OP_pad: return convert_per_axis(l, op, &x, pad);
+  case NN_OP_slice: return convert_per_axis(l, op, &x, slice);
+  case NN_OP_reduce_sum:
+  case NN_OP_reduce_max:
+  case NN_OP_moments: return convert_reduce(l, op, &x, false);
+  case NN_OP_argmax: return convert_reduce(l, op, &x, true);
+  case NN_OP_broadcast: return convert_broadcast(l, op, &x);
+  case NN_OP_transpose: return convert_transpose(op, &x);
+  case NN_OP_batchnorm: return convert_batchnorm(l, op, &x);
+  case NN_OP_checkpoint: return convert_checkpoint(op, &x);
+  default: return false;
   }
 }
 
@@ -189,9 +198,11 @@ static bool convert(Layout *l, MlirOperation op) {
   NnOp kind = nn_op_of(op);
   if (kind == NN_OP_NONE || mlirOperationGetNumOperands(op) == 0) return false;
   switch (kind) {
-    case NN_OP_conv2d: case NN_OP_maxpool2d: case NN_OP_avgpool2d: return convert_window(l, op);
-    case NN_OP_concat: return convert_concat(l, op);
-    default: return nn_op_info(kind)->kind == NN_KIND_MAP ? convert_map(l, op) : convert_one_tensor(l, op, kind);
+  case NN_OP_conv2d:
+  case NN_OP_maxpool2d:
+  case NN_OP_avgpool2d: return convert_window(l, op);
+  case NN_OP_concat: return convert_concat(l, op);
+  default: return nn_op_info(kind)->kind == NN_KIND_MAP ? convert_map(l, op) : convert_one_tensor(l, op, kind);
   }
 }
 
@@ -207,14 +218,16 @@ static void convert_function(MlirOperation func) {
   rewrite_erase_dead(nn_function_body(func));   // the originals
 }
 
-// Requires: forward functions (before autodiff, whose gradient rules keep the layout they find). Does nothing unless the target wants
-// channels_last.
-// Establishes: every conv2d, maxpool2d and avgpool2d is nhwc. A transpose stands only where a value enters a chain of convolutions from
-// the outside (the image) and where one leaves it to an op that needs the original order; none in between, also where branches join.
-// Breaks: nothing. A dropout mask inside such a chain is drawn in the new order: other numbers, the same distribution.
+// Requires: forward functions (before autodiff, whose gradient rules keep the layout they find). Does nothing unless
+// the target wants channels_last. Establishes: every conv2d, maxpool2d and avgpool2d is nhwc. A transpose stands only
+// where a value enters a chain of convolutions from the outside (the image) and where one leaves it to an op that needs
+// the original order; none in between, also where branches join. Breaks: nothing. A dropout mask inside such a chain is
+// drawn in the new order: other numbers, the same distribution.
 bool nn_pass_layout(MlirModule module, const NnPassRun *run) {
   if (!run->target || !run->target->channels_last) return true;
-  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
-    if (nn_is(op, "func.func") && !rewrite_is_private(op) && !mlirBlockIsNull(nn_function_body(op))) convert_function(op);
+  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op))
+    if (nn_is(op, "func.func") && !rewrite_is_private(op) && !mlirBlockIsNull(nn_function_body(op)))
+      convert_function(op);
   return true;
 }

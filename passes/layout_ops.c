@@ -62,9 +62,11 @@ void layout_restore_operands(Layout *l, MlirOperation op, int first) {
   }
 }
 
-MlirOperation layout_clone(MlirOperation op, MlirOperation at, const MlirValue *operands, const NnType *results, int n_attrs, const NnAttr *attrs) {
+MlirOperation layout_clone(MlirOperation op, MlirOperation at, const MlirValue *operands, const NnType *results,
+                           int n_attrs, const NnAttr *attrs) {
   MlirContext ctx = mlirOperationGetContext(op);
-  MlirOperationState state = mlirOperationStateGet(mlirIdentifierStr(mlirOperationGetName(op)), mlirOperationGetLocation(op));
+  MlirOperationState state = mlirOperationStateGet(mlirIdentifierStr(mlirOperationGetName(op)),
+                                                   mlirOperationGetLocation(op));
   mlirOperationStateAddOperands(&state, mlirOperationGetNumOperands(op), operands);
   for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) {
     MlirType type = nn_type_to_mlir(ctx, &results[i]);
@@ -83,7 +85,9 @@ MlirOperation layout_clone(MlirOperation op, MlirOperation at, const MlirValue *
 // ---------------------------------------------------------------------------------------------------------------------
 // What can be had in another order
 
-static bool is_map(MlirOperation op) { return nn_op_of(op) != NN_OP_NONE && nn_op_info(nn_op_of(op))->kind == NN_KIND_MAP; }
+static bool is_map(MlirOperation op) {
+  return nn_op_of(op) != NN_OP_NONE && nn_op_info(nn_op_of(op))->kind == NN_KIND_MAP;
+}
 
 static bool is_free_at(const Layout *l, MlirValue v, const Permutation *p, int depth) {
   Twin twin;
@@ -92,14 +96,15 @@ static bool is_free_at(const Layout *l, MlirValue v, const Permutation *p, int d
   NnType type = nn_value_type(v);
   if (rewrite_moves_only_ones(&type, p->axis)) return !layout_twin(l, v, &twin);
   switch (nn_op_of(def)) {
-    case NN_OP_constant: case NN_OP_iota: return true;
-    // Another order of the elements is another draw, which is as good, provided that nobody else sees the first.
-    case NN_OP_random_uniform: return rewrite_has_one_use(v);
-    case NN_OP_broadcast: {
-      NnType small = nn_value_type(mlirOperationGetOperand(def, 0));
-      return nn_type_elements(&small) < nn_type_elements(&type);
-    }
-    default: break;
+  case NN_OP_constant:
+  case NN_OP_iota: return true;
+  // Another order of the elements is another draw, which is as good, provided that nobody else sees the first.
+  case NN_OP_random_uniform: return rewrite_has_one_use(v);
+  case NN_OP_broadcast: {
+    NnType small = nn_value_type(mlirOperationGetOperand(def, 0));
+    return nn_type_elements(&small) < nn_type_elements(&type);
+  }
+  default: break;
   }
   if (!is_map(def) || depth == 0 || !rewrite_has_one_use(v)) return false;
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(def); i++)
@@ -136,11 +141,13 @@ static MlirValue transposed(Layout *l, NnBuilder *b, MlirValue v, const Permutat
 
 static MlirValue demand_at(Layout *l, MlirOperation at, MlirValue v, const Permutation *p, int depth);
 
-// The transpose moves above a map when that costs no more: one operand at most needs one, and nobody else reads the map's result.
+// The transpose moves above a map when that costs no more: one operand at most needs one, and nobody else reads the
+// map's result.
 static bool moves_above(const Layout *l, MlirOperation map, MlirValue v, const Permutation *p) {
   int costs = 0;
   if (!is_map(map) || !rewrite_has_one_use(v)) return false;
-  for (intptr_t i = 0; i < mlirOperationGetNumOperands(map); i++) costs += !layout_is_free(l, mlirOperationGetOperand(map, i), p);
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(map); i++)
+    costs += !layout_is_free(l, mlirOperationGetOperand(map, i), p);
   return costs <= 1;
 }
 
@@ -178,10 +185,12 @@ static MlirValue demand_at(Layout *l, MlirOperation at, MlirValue v, const Permu
       break;
     default:
       if (depth > 0 && moves_above(l, def, v, p)) made = permuted_map(l, def, at, p, depth);
-  }
+    }
   if (nn_value_is_null(made)) made = transposed(l, &b, v, p);
   if (!has_twin) layout_set_twin(l, v, made, p, false);
   return made;
 }
 
-MlirValue layout_demand(Layout *l, MlirOperation op, MlirValue v, const Permutation *p) { return demand_at(l, op, v, p, MAX_DEPTH); }
+MlirValue layout_demand(Layout *l, MlirOperation op, MlirValue v, const Permutation *p) {
+  return demand_at(l, op, v, p, MAX_DEPTH);
+}

@@ -1,6 +1,6 @@
-// From gradients to updates: accumulation, clipping by the global norm, and the formulas of SGD, momentum, Adam (Kingma & Ba, 2015) and
-// AdamW (Loshchilov & Hutter, 2019), as PyTorch computes them. Learning rate and bias corrections come in the argument `hyper`, so that
-// one compiled step serves every step.
+// From gradients to updates: accumulation, clipping by the global norm, and the formulas of SGD, momentum, Adam (Kingma
+// & Ba, 2015) and AdamW (Loshchilov & Hutter, 2019), as PyTorch computes them. Learning rate and bias corrections come
+// in the argument `hyper`, so that one compiled step serves every step.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,10 @@
 #include "passes/rewrite.h"
 
 bool optimizer_parse(const char *name, OptimizerKind *out) {
-  static const char *const names[] = {[OPTIMIZER_SGD] = "sgd", [OPTIMIZER_MOMENTUM] = "momentum", [OPTIMIZER_ADAM] = "adam", [OPTIMIZER_ADAMW] = "adamw"};
+  static const char *const names[] = {[OPTIMIZER_SGD] = "sgd",
+                                      [OPTIMIZER_MOMENTUM] = "momentum",
+                                      [OPTIMIZER_ADAM] = "adam",
+                                      [OPTIMIZER_ADAMW] = "adamw"};
   for (int i = 0; i < 4; i++)
     if (strcmp(name, names[i]) == 0) {
       *out = (OptimizerKind)i;
@@ -23,16 +26,21 @@ bool optimizer_parse(const char *name, OptimizerKind *out) {
 
 static OptimizerGroup read_group(MlirAttribute dictionary) {
   NnOpCall c = {.attrs = dictionary};
-  return (OptimizerGroup){.weight_decay = nn_call_f64(&c, "weight_decay", 0), .beta1 = nn_call_f64(&c, "beta1", 0.9),
-                          .beta2 = nn_call_f64(&c, "beta2", 0.999), .eps = nn_call_f64(&c, "eps", 1e-8),
-                          .momentum = nn_call_f64(&c, "momentum", 0), .nesterov = nn_call_bool(&c, "nesterov", false),
+  return (OptimizerGroup){.weight_decay = nn_call_f64(&c, "weight_decay", 0),
+                          .beta1 = nn_call_f64(&c, "beta1", 0.9),
+                          .beta2 = nn_call_f64(&c, "beta2", 0.999),
+                          .eps = nn_call_f64(&c, "eps", 1e-8),
+                          .momentum = nn_call_f64(&c, "momentum", 0),
+                          .nesterov = nn_call_bool(&c, "nesterov", false),
                           .frozen = nn_call_bool(&c, "frozen", false)};
 }
 
 bool optimizer_read(MlirModule module, Optimizer *out) {
   MlirOperation root = mlirModuleGetOperation(module);
   char name[32];
-  *out = (Optimizer){.clip_norm = nn_attr_f64(root, "nn.clip_norm", 0), .accumulate = nn_attr_i64(root, "nn.accumulate", 1), .ema = nn_attr_f64(root, "nn.ema", 0)};
+  *out = (Optimizer){.clip_norm = nn_attr_f64(root, "nn.clip_norm", 0),
+                     .accumulate = nn_attr_i64(root, "nn.accumulate", 1),
+                     .ema = nn_attr_f64(root, "nn.ema", 0)};
   MlirAttribute scale = mlirOperationGetAttributeByName(root, mlirStringRefCreateFromCString("nn.loss_scale"));
   NnOpCall scaling = {.attrs = scale};
   bool scaled = !mlirAttributeIsNull(scale) && mlirAttributeIsADictionary(scale);
@@ -53,7 +61,8 @@ bool optimizer_read(MlirModule module, Optimizer *out) {
   out->group = malloc(sizeof *out->group * (size_t)out->n_groups);
   if (!out->group) abort();
   for (int i = 0; i < out->n_groups; i++)
-    out->group[i] = read_group(given ? mlirArrayAttrGetElement(groups, i) : mlirDictionaryAttrGet(mlirModuleGetContext(module), 0, NULL));
+    out->group[i] = read_group(given ? mlirArrayAttrGetElement(groups, i)
+                                     : mlirDictionaryAttrGet(mlirModuleGetContext(module), 0, NULL));
   return true;
 }
 
@@ -75,9 +84,9 @@ static MlirValue spread(NnBuilder *b, MlirValue scalar, MlirValue x) {
 // The step's scalars of one group, f64. What an optimizer does not use stays null.
 typedef struct Scalars {
   bool built;
-  MlirValue rate;        // sgd, momentum: lr; adam: lr/(1-beta1^t)
-  MlirValue correction;  // adam: 1/sqrt(1-beta2^t)
-  MlirValue decay;       // adamw: 1 - lr weight_decay
+  MlirValue rate;         // sgd, momentum: lr; adam: lr/(1-beta1^t)
+  MlirValue correction;   // adam: 1/sqrt(1-beta2^t)
+  MlirValue decay;        // adamw: 1 - lr weight_decay
 } Scalars;
 
 static MlirValue hyper_at(NnBuilder *b, MlirValue hyper, int64_t i) {
@@ -94,7 +103,8 @@ static Scalars build_scalars(const Optimizer *o, MlirValue hyper, int64_t group,
   s.rate = nn_binary(&b, NN_OP_div, lr, hyper_at(&b, hyper, 3 * group + 1));
   s.correction = nn_unary(&b, NN_OP_rsqrt, hyper_at(&b, hyper, 3 * group + 2));
   double decay = o->group[group].weight_decay;
-  if (o->kind == OPTIMIZER_ADAMW && decay != 0) s.decay = nn_binary(&b, NN_OP_sub, nn_constant_like(&b, lr, 1), scaled(&b, lr, decay));
+  if (o->kind == OPTIMIZER_ADAMW && decay != 0)
+    s.decay = nn_binary(&b, NN_OP_sub, nn_constant_like(&b, lr, 1), scaled(&b, lr, decay));
   return s;
 }
 
@@ -104,9 +114,9 @@ static Scalars build_scalars(const Optimizer *o, MlirValue hyper, int64_t group,
 typedef struct Step {
   const Optimizer *o;
   Signature *s;
-  Scalars *scalars;      // one per group
+  Scalars *scalars;   // one per group
   MlirValue hyper;
-  MlirValue finite;      // i1: no gradient overflowed; null where that is not asked
+  MlirValue finite;   // i1: no gradient overflowed; null where that is not asked
   MlirOperation start;
 } Step;
 
@@ -117,7 +127,8 @@ static const Scalars *scalars_of(Step *step, int64_t group) {
 }
 
 // A new persistent argument of the parameter's type named <param>.<suffix>. *arg is its number.
-static MlirValue add_companion(Signature *s, const TrainedParam *p, const char *role, const char *suffix, const char *init, MlirLocation loc, int *arg) {
+static MlirValue add_companion(Signature *s, const TrainedParam *p, const char *role, const char *suffix,
+                               const char *init, MlirLocation loc, int *arg) {
   char *name;
   if (asprintf(&name, "%s.%s", p->name, suffix) < 0) abort();
   MlirValue v = signature_add_arg(s, nn_value_type(p->value), loc, role, name, init, p->group);
@@ -134,13 +145,15 @@ static void update_companion(Signature *s, const TrainedParam *p, const char *su
 }
 
 // The same of what an overflow leaves as it was.
-static void update_state(Step *step, NnBuilder *b, const TrainedParam *p, const char *suffix, int arg, MlirValue value) {
+static void update_state(Step *step, NnBuilder *b, const TrainedParam *p, const char *suffix, int arg,
+                         MlirValue value) {
   MlirValue old = mlirBlockGetArgument(nn_function_body(step->s->func), arg);
   update_companion(step->s, p, suffix, arg, loss_scale_choose(b, step->finite, value, old));
 }
 
 // v = momentum v + g; the direction is v, with nesterov g + momentum v.
-static MlirValue momentum_direction(Step *step, NnBuilder *b, const TrainedParam *p, MlirValue g, int *arg, MlirValue *velocity) {
+static MlirValue momentum_direction(Step *step, NnBuilder *b, const TrainedParam *p, MlirValue g, int *arg,
+                                    MlirValue *velocity) {
   const OptimizerGroup *group = &step->o->group[p->group];
   MlirValue v = add_companion(step->s, p, "opt", "momentum", "zeros", b->loc, arg);
   *velocity = add(b, scaled(b, v, group->momentum), g);
@@ -175,7 +188,8 @@ static void update_adam(Step *step, NnBuilder *b, const TrainedParam *p, MlirVal
   int m_arg, v_arg;
   MlirValue m = add_companion(step->s, p, "opt", "exp_avg", "zeros", b->loc, &m_arg);
   MlirValue v = add_companion(step->s, p, "opt", "exp_avg_sq", "zeros", b->loc, &v_arg);
-  if (step->o->kind == OPTIMIZER_ADAM && group->weight_decay != 0) g = add(b, g, scaled(b, p->value, group->weight_decay));
+  if (step->o->kind == OPTIMIZER_ADAM && group->weight_decay != 0)
+    g = add(b, g, scaled(b, p->value, group->weight_decay));
   m = add(b, scaled(b, m, group->beta1), scaled(b, g, 1 - group->beta1));
   v = add(b, scaled(b, v, group->beta2), scaled(b, mul(b, g, g), 1 - group->beta2));
   MlirValue root = mul(b, nn_unary(b, NN_OP_sqrt, v), spread(b, scalars->correction, v));
@@ -188,9 +202,14 @@ static void update_adam(Step *step, NnBuilder *b, const TrainedParam *p, MlirVal
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Where each update stands: after its gradient and after the last op that reads the parameter, so that it can be done in place
+// Where each update stands: after its gradient and after the last op that reads the parameter, so that it can be done
+// in place
 
-typedef struct Positions { PtrMap number; MlirOperation *ops; int n; } Positions;
+typedef struct Positions {
+  PtrMap number;
+  MlirOperation *ops;
+  int n;
+} Positions;
 
 static Positions positions_of(MlirOperation func) {
   Positions p = {0};
@@ -206,7 +225,8 @@ static void positions_free(Positions *p) {
 
 static NnBuilder builder_for(const Positions *positions, const TrainedParam *p) {
   int last = ptr_map_get(&positions->number, nn_value_def(p->gradient).ptr);
-  for (MlirOpOperand use = mlirValueGetFirstUse(p->value); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+  for (MlirOpOperand use = mlirValueGetFirstUse(p->value); !mlirOpOperandIsNull(use);
+       use = mlirOpOperandGetNextUse(use)) {
     int at = ptr_map_get(&positions->number, mlirOpOperandGetOwner(use).ptr);
     if (at > last && at < positions->n - 1) last = at;   // not the return; updates built so far have no number
   }
@@ -238,7 +258,8 @@ static MlirValue sum_of_squares(NnBuilder *b, const MlirValue *gradients, int n)
   MlirValue sum = nn_null_value();
   for (int i = 0; i < n; i++) {
     if (nn_value_is_null(gradients[i])) continue;
-    MlirValue square = nn_reduce(b, NN_OP_reduce_sum, mul(b, gradients[i], gradients[i]), nn_value_type(gradients[i]).rank, all_axes);
+    MlirValue square = nn_reduce(b, NN_OP_reduce_sum, mul(b, gradients[i], gradients[i]),
+                                 nn_value_type(gradients[i]).rank, all_axes);
     if (nn_value_is_null(sum)) sum = square;
     else sum = add(b, sum, nn_cast(b, square, nn_value_type(sum).dtype));
   }
@@ -248,12 +269,15 @@ static MlirValue sum_of_squares(NnBuilder *b, const MlirValue *gradients, int n)
 // min(1, c / (norm + 1e-6)) with the norm over all gradients.
 static MlirValue clip_factor(NnBuilder *b, double clip_norm, MlirValue squares) {
   MlirValue norm = nn_unary(b, NN_OP_sqrt, squares);
-  MlirValue ratio = nn_binary(b, NN_OP_div, nn_constant_like(b, norm, clip_norm), add(b, norm, nn_constant_like(b, norm, 1e-6)));
+  MlirValue ratio = nn_binary(b, NN_OP_div, nn_constant_like(b, norm, clip_norm),
+                              add(b, norm, nn_constant_like(b, norm, 1e-6)));
   return nn_binary(b, NN_OP_min, ratio, nn_constant_like(b, ratio, 1));
 }
 
-// The gradient of the whole step: with accumulation what the earlier micro-batches left is added, and the accumulator set to zero.
-static MlirValue whole_gradient(const Optimizer *o, NnBuilder *b, const TrainedParam *p, MlirValue accumulator, MlirValue scale) {
+// The gradient of the whole step: with accumulation what the earlier micro-batches left is added, and the accumulator
+// set to zero.
+static MlirValue whole_gradient(const Optimizer *o, NnBuilder *b, const TrainedParam *p, MlirValue accumulator,
+                                MlirValue scale) {
   MlirValue g = o->accumulate > 1 ? add(b, accumulator, p->gradient) : p->gradient;
   g = loss_scale_remove(o, b, g, scale);
   tap_gradient(b, p, g);
@@ -268,9 +292,14 @@ static MlirValue judge_gradients(Step *step, NnBuilder *b, const MlirValue *grad
   return factor;
 }
 
-void optimizer_build(const Optimizer *o, Signature *s, TrainedParam *params, int n, MlirOperation start, MlirValue scale) {
+void optimizer_build(const Optimizer *o, Signature *s, TrainedParam *params, int n, MlirOperation start,
+                     MlirValue scale) {
   Positions positions = positions_of(s->func);
-  Step step = {.o = o, .s = s, .start = start, .scalars = calloc((size_t)o->n_groups, sizeof *step.scalars), .finite = nn_null_value()};
+  Step step = {.o = o,
+               .s = s,
+               .start = start,
+               .scalars = calloc((size_t)o->n_groups, sizeof *step.scalars),
+               .finite = nn_null_value()};
   MlirValue *gradient = calloc((size_t)n + 1, sizeof *gradient);
   MlirValue *accumulator = calloc((size_t)n + 1, sizeof *accumulator);
   int *accumulator_arg = calloc((size_t)n + 1, sizeof *accumulator_arg);
@@ -282,7 +311,8 @@ void optimizer_build(const Optimizer *o, Signature *s, TrainedParam *params, int
   for (int i = 0; i < n; i++) {
     if (nn_value_is_null(params[i].gradient)) continue;
     NnBuilder b = waits ? builder_at_end(&positions, &params[i], "update") : builder_for(&positions, &params[i]);
-    if (o->accumulate > 1) accumulator[i] = add_companion(s, &params[i], "accum", "grad_accum", "zeros", b.loc, &accumulator_arg[i]);
+    if (o->accumulate > 1)
+      accumulator[i] = add_companion(s, &params[i], "accum", "grad_accum", "zeros", b.loc, &accumulator_arg[i]);
     gradient[i] = whole_gradient(o, &b, &params[i], accumulator[i], scale);
   }
   MlirValue factor = nn_null_value();
@@ -294,7 +324,8 @@ void optimizer_build(const Optimizer *o, Signature *s, TrainedParam *params, int
     b.phase = "update";
     if (o->kind == OPTIMIZER_SGD || o->kind == OPTIMIZER_MOMENTUM) update_sgd(&step, &b, &params[i], gradient[i]);
     else update_adam(&step, &b, &params[i], gradient[i]);
-    if (o->accumulate > 1) update_companion(s, &params[i], "grad_accum", accumulator_arg[i], nn_constant_like(&b, accumulator[i], 0));
+    if (o->accumulate > 1)
+      update_companion(s, &params[i], "grad_accum", accumulator_arg[i], nn_constant_like(&b, accumulator[i], 0));
   }
   if (judged) {
     NnBuilder b = nn_builder_before(positions.ops[positions.n - 1]);

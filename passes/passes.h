@@ -1,6 +1,6 @@
-// The passes: one file each, one row each in passes/passes.def, run in pipeline order by passes/pipeline.c or alone by nnc-opt.
-// A pass takes the module, changes it in place and returns false after reporting an error. Above each entry stands its contract:
-// what it requires, establishes and breaks.
+// The passes: one file each, one row each in passes/passes.def, run in pipeline order by passes/pipeline.c or alone by
+// nnc-opt. A pass takes the module, changes it in place and returns false after reporting an error. Above each entry
+// stands its contract: what it requires, establishes and breaks.
 #ifndef NNC_PASSES_PASSES_H
 #define NNC_PASSES_PASSES_H
 
@@ -9,22 +9,26 @@
 // What the passes must know of the machine. Filled by codegen/ (nn_target_host()); passes never ask which target it is.
 typedef struct NnTarget {
   const char *name;
-  int64_t alignment;                               // bytes, of every buffer
-  double flops_per_second, bytes_per_second;       // roofline, for seconds()
-  double launch_seconds;                           // fixed cost of one step
-  int64_t (*workspace_bytes)(MlirOperation op);    // scratch the op needs while it runs (func.call to a kernel: its partial results)
+  int64_t alignment;                           // bytes, of every buffer
+  double flops_per_second, bytes_per_second;   // roofline, for seconds()
+  double launch_seconds;                       // fixed cost of one step
+  // scratch the op needs while it runs (func.call to a kernel: its partial results)
+  int64_t (*workspace_bytes)(MlirOperation op);
   double (*seconds)(const struct NnTarget *t, MlirOperation op);   // predicted time of one execution
-  bool channels_last;                              // layout the convolutions want
-  int64_t row_bytes;                               // rows of a product are best multiples of that; 0: of any size
-  int64_t loss_rows;                               // least rows of a chunk of the scores of a loss; 0: they are not cut
-  bool streams_results;                            // its programs can fetch a part of a result while they run
-  bool (*epilogue_ok)(MlirOperation kernel);       // it can run a kernel that begins with a convolution; NULL: none
-  bool groups_updates;                             // one launch for adjacent updates: `gather` is worth its while
-  bool (*inplace_ok)(MlirOperation kernel, int result, int arg);   // its code may write result over arg; NULL: wherever the body allows it
+  bool channels_last;                                              // layout the convolutions want
+  int64_t row_bytes;                           // rows of a product are best multiples of that; 0: of any size
+  int64_t loss_rows;                           // least rows of a chunk of the scores of a loss; 0: they are not cut
+  bool streams_results;                        // its programs can fetch a part of a result while they run
+  bool (*epilogue_ok)(MlirOperation kernel);   // it can run a kernel that begins with a convolution; NULL: none
+  bool groups_updates;                         // one launch for adjacent updates: `gather` is worth its while
+  // its code may write result over arg; NULL: wherever the body allows it
+  bool (*inplace_ok)(MlirOperation kernel, int result, int arg);
 } NnTarget;
 
 // Options of one pass, from text: remat{budget=512MiB policy=auto}
-typedef struct NnPassOption { char *key, *value; } NnPassOption;   // Owned by the NnPassRun
+typedef struct NnPassOption {
+  char *key, *value;
+} NnPassOption;   // Owned by the NnPassRun
 typedef struct NnPassRun {
   const struct NnPassInfo *info;
   int n_options;
@@ -32,8 +36,8 @@ typedef struct NnPassRun {
   const NnTarget *target;
 } NnPassRun;
 const char *nn_pass_option(const NnPassRun *run, const char *key, const char *otherwise);
-// "512MiB", "4 GB", "1000": *bytes, and *percent is 0. "50%": *percent is 50 and *bytes -50; refused when percent is NULL.
-// K, M, G and T alone are binary (1K = 1024). False if malformed.
+// "512MiB", "4 GB", "1000": *bytes, and *percent is 0. "50%": *percent is 50 and *bytes -50; refused when percent is
+// NULL. K, M, G and T alone are binary (1K = 1024). False if malformed.
 bool nn_parse_size(const char *text, int64_t *bytes, double *percent);
 const char *nn_format_bytes(int64_t bytes, char *buf, size_t size);   // "3.98 GiB"
 
@@ -50,17 +54,22 @@ const NnPassInfo *nn_pass_by_name(const char *name);   // NULL if there is none
 #include "passes/passes.def"
 #undef NN_PASS
 
-typedef struct NnPipeline { int n; NnPassRun *runs; } NnPipeline;
+typedef struct NnPipeline {
+  int n;
+  NnPassRun *runs;
+} NnPipeline;
 // "simplify,autodiff,remat{policy=sqrt}". Returns false and writes `error` (NN_ERROR_SIZE). Owned: nn_pipeline_free.
 bool nn_pipeline_parse(const char *text, const NnTarget *target, NnPipeline *out, char *error);
 void nn_pipeline_free(NnPipeline *p);
-typedef struct NnPipelineHooks {    // printing, timing and verification
+typedef struct NnPipelineHooks {            // printing, timing and verification
   const char *print_before, *print_after;   // pass name, "all" or NULL
   bool time_passes, verify_each;
-  void (*before_pass)(void *context, const NnPassInfo *pass, MlirModule module);   // NULL: none; must leave the module as it is
+  // NULL: none; must leave the module as it is
+  void (*before_pass)(void *context, const NnPassInfo *pass, MlirModule module);
   void *context;
 } NnPipelineHooks;
-// Runs each pass, and verifies the module where a stage ends and after the last, or after each (a module that does not verify is our bug: the report names the pass).
+// Runs each pass, and verifies the module where a stage ends and after the last, or after each (a module that does not
+// verify is our bug: the report names the pass).
 bool nn_pipeline_run(const NnPipeline *p, MlirModule module, const NnPipelineHooks *hooks);
 
 // Reports through MLIR's diagnostics at op's location, so that the driver prints it with the source line.

@@ -1,5 +1,6 @@
-// The pass table and the pipeline: textual pipelines ("simplify,remat{budget=512MiB}") are parsed against the table, then run pass by
-// pass, with verification at the end of each stage, or after each pass, so that a module that breaks names the pass that broke it.
+// The pass table and the pipeline: textual pipelines ("simplify,remat{budget=512MiB}") are parsed against the table,
+// then run pass by pass, with verification at the end of each stage, or after each pass, so that a module that breaks
+// names the pass that broke it.
 #include "passes/passes.h"
 
 #include <ctype.h>
@@ -15,7 +16,8 @@
 
 enum { NN_STEP, NN_STAGE };
 const NnPassInfo nn_passes[] = {
-#define NN_PASS(pass, extent, pass_options, text) {.name = #pass, .doc = text, .options = pass_options, .fn = nn_pass_##pass, .ends_stage = NN_##extent},
+#define NN_PASS(pass, extent, pass_options, text) \
+  {.name = #pass, .doc = text, .options = pass_options, .fn = nn_pass_##pass, .ends_stage = NN_##extent},
 #include "passes/passes.def"
 #undef NN_PASS
 };
@@ -100,7 +102,8 @@ static bool fits_alternative(const char *value, const char *alternative, size_t 
   int64_t bytes;
   double percent = 0;
   if (length == 4 && memcmp(alternative, "SIZE", 4) == 0) return nn_parse_size(value, &bytes, &percent) && percent == 0;
-  if (length == 8 && memcmp(alternative, "PERCENT%", 8) == 0) return nn_parse_size(value, &bytes, &percent) && percent > 0;
+  if (length == 8 && memcmp(alternative, "PERCENT%", 8) == 0)
+    return nn_parse_size(value, &bytes, &percent) && percent > 0;
   if (length == 1 && *alternative == 'N') return is_count(value);
   if (length == 1 && *alternative == 'S') return is_seconds(value);
   return strlen(value) == length && memcmp(value, alternative, length) == 0;
@@ -114,10 +117,12 @@ static bool check_option(const NnPassInfo *info, const NnPassOption *option, cha
     size_t length = strcspn(values, " ");
     for (const char *v = values; v < values + length; v += strcspn(v, "| "), v++)
       if (fits_alternative(option->value, v, strcspn(v, "| "))) return true;
-    snprintf(error, NN_ERROR_SIZE, "option '%s' of pass '%s' takes %.*s, found '%s'", option->key, info->name, (int)length, values, option->value);
+    snprintf(error, NN_ERROR_SIZE, "option '%s' of pass '%s' takes %.*s, found '%s'", option->key, info->name,
+             (int)length, values, option->value);
     return false;
   }
-  if (*info->options) snprintf(error, NN_ERROR_SIZE, "pass '%s' has no option '%s'; it takes %s", info->name, option->key, info->options);
+  if (*info->options)
+    snprintf(error, NN_ERROR_SIZE, "pass '%s' has no option '%s'; it takes %s", info->name, option->key, info->options);
   else snprintf(error, NN_ERROR_SIZE, "pass '%s' takes no options, found '%s'", info->name, option->key);
   return false;
 }
@@ -146,7 +151,8 @@ static const char *parse_options(const char *s, NnPassRun *run, char *error) {
     if (*s == '}') return s + 1;
     size_t key = strcspn(s, "= \t\n,{}");
     if (key == 0 || s[key] != '=') {
-      snprintf(error, NN_ERROR_SIZE, "expected 'key=value' or '}' in the options of pass '%s'%s%.20s", run->info->name, *s ? ", found " : "", s);
+      snprintf(error, NN_ERROR_SIZE, "expected 'key=value' or '}' in the options of pass '%s'%s%.20s", run->info->name,
+               *s ? ", found " : "", s);
       return NULL;
     }
     const char *value = s + key + 1;
@@ -230,8 +236,10 @@ static void print_times(const NnPipeline *p, const double *seconds, double verif
   for (int i = 0; i < p->n; i++) total += seconds[i];
   double scale = total > 0 ? 100 / total : 0;
   fprintf(stderr, "pass              seconds   share\n");
-  for (int i = 0; i < p->n; i++) fprintf(stderr, "%-14s %10.4f %6.1f%%\n", p->runs[i].info->name, seconds[i], seconds[i] * scale);
-  fprintf(stderr, "%-14s %10.4f %6.1f%%\n%-14s %10.4f\n", "(verification)", verification, verification * scale, "total", total);
+  for (int i = 0; i < p->n; i++)
+    fprintf(stderr, "%-14s %10.4f %6.1f%%\n", p->runs[i].info->name, seconds[i], seconds[i] * scale);
+  fprintf(stderr, "%-14s %10.4f %6.1f%%\n%-14s %10.4f\n", "(verification)", verification, verification * scale, "total",
+          total);
 }
 
 bool nn_pipeline_run(const NnPipeline *p, MlirModule module, const NnPipelineHooks *hooks) {
@@ -253,7 +261,8 @@ bool nn_pipeline_run(const NnPipeline *p, MlirModule module, const NnPipelineHoo
     if (!hooks->verify_each && !info->ends_stage && i + 1 < p->n) continue;
     start = seconds_now();
     if (!nn_verify_module(module)) {
-      fprintf(stderr, "internal error: the module does not verify after pass '%s'%s\n", info->name, hooks->verify_each ? "" : "; which broke it, --verify-each tells");
+      fprintf(stderr, "internal error: the module does not verify after pass '%s'%s\n", info->name,
+              hooks->verify_each ? "" : "; which broke it, --verify-each tells");
       exit(70);
     }
     verification += seconds_now() - start;

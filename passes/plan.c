@@ -1,5 +1,5 @@
-// The pass `plan`: lifetimes of all buffers of a step, one offset for each, and the size of the arena that holds them. The program
-// allocates exactly that and nothing else; see docs/memory-plan.md.
+// The pass `plan`: lifetimes of all buffers of a step, one offset for each, and the size of the arena that holds them.
+// The program allocates exactly that and nothing else; see docs/memory-plan.md.
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,10 +8,10 @@
 
 typedef struct Planner {
   MlirModule module;
-  const NnTarget *target;    // Borrowed
+  const NnTarget *target;   // Borrowed
   PlanPersistent persistent;
-  int64_t base;              // bytes before the buffers of the function at hand
-  int64_t budget;            // bytes, 0: none
+  int64_t base;     // bytes before the buffers of the function at hand
+  int64_t budget;   // bytes, 0: none
 } Planner;
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -23,7 +23,8 @@ static int64_t *value_offsets(const Planner *planner, const PlanProgram *p, cons
   int64_t *offset = solver_allocate((size_t)p->n_values, sizeof *offset);
   for (int v = 0; v < p->n_values; v++) {
     const PlanValue *value = &p->values[v], *root = &p->values[value->root];
-    int instance = root->arg >= 0 ? root->arg : l->first_instance[root->def] + value->root - p->steps[root->def].first_result;
+    int instance = root->arg >= 0 ? root->arg
+                                  : l->first_instance[root->def] + value->root - p->steps[root->def].first_result;
     const PlanBuffer *b = &l->buffers[l->instances[instance].buffer];
     offset[v] = b->offset + (b->persistent ? 0 : planner->base) + value->shift;
   }
@@ -46,14 +47,16 @@ static void write_arguments(const PlanProgram *p, const int64_t *offset) {
   MlirAttribute *all = solver_allocate((size_t)p->n_args, sizeof *all);
   MlirNamedAttribute *entries = NULL;
   for (int a = 0; a < p->n_args; a++) {
-    MlirAttribute dictionary = mlirAttributeIsNull(old) ? mlirDictionaryAttrGet(ctx, 0, NULL) : mlirArrayAttrGetElement(old, a);
+    MlirAttribute dictionary = mlirAttributeIsNull(old) ? mlirDictionaryAttrGet(ctx, 0, NULL)
+                                                        : mlirArrayAttrGetElement(old, a);
     intptr_t n = mlirDictionaryAttrGetNumElements(dictionary), used = 0;
     entries = solver_reallocate(entries, (size_t)n + 1, sizeof *entries);
     for (intptr_t i = 0; i < n; i++) {
       entries[used] = mlirDictionaryAttrGetElement(dictionary, i);
       used += !mlirStringRefEqual(mlirIdentifierStr(entries[used].name), ref("nn.offset"));
     }
-    entries[used++] = mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("nn.offset")), mlirIntegerAttrGet(mlirIntegerTypeGet(ctx, 64), offset[a]));
+    entries[used++] = mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("nn.offset")),
+                                            mlirIntegerAttrGet(mlirIntegerTypeGet(ctx, 64), offset[a]));
     all[a] = mlirDictionaryAttrGet(ctx, used, entries);
   }
   if (p->n_args) mlirOperationSetAttributeByName(p->func, ref("arg_attrs"), mlirArrayAttrGet(ctx, p->n_args, all));
@@ -73,9 +76,11 @@ static void write_plan(const Planner *planner, const PlanProgram *p, const PlanL
     nn_set_attr(p->steps[i].op, &NN_I64("nn.workspace_bytes", p->steps[i].workspace));
   }
   for (int r = 0; r < p->n_results; r++)
-    if (l->copy_back[r] && mlirAttributeIsNull(nn_result_attr(p->func, r, "nn.copy_back"))) nn_set_result_attr(p->func, r, &NN_BOOL("nn.copy_back", true));
+    if (l->copy_back[r] && mlirAttributeIsNull(nn_result_attr(p->func, r, "nn.copy_back")))
+      nn_set_result_attr(p->func, r, &NN_BOOL("nn.copy_back", true));
   nn_set_attr(p->func, &NN_I64("nn.persistent", planner->base));
-  nn_set_attr(p->func, &NN_I64("nn.arena", larger(planner->base + l->arena, planner->persistent.total)));   // the program loads all that persists
+  // the program loads all that persists
+  nn_set_attr(p->func, &NN_I64("nn.arena", larger(planner->base + l->arena, planner->persistent.total)));
   nn_set_attr(p->func, &NN_I64("nn.live", planner->base + l->live));
   free(offset);
 }
@@ -135,10 +140,10 @@ void plan_scan_body(MlirModule module, MlirOperation body, const NnTarget *targe
   plan_program_free(&p);
 }
 
-// Requires: kernels (fuse), a final order; that remat has kept to nn.budget, if there is one (the pass `check` will see); `nn.inplace` where buffers are to be shared.
-// Where remat has placed a function's buffers (nn.placed) that is the plan.
-// Establishes: docs/internals.md, "Plan in the IR".
-// Breaks: nothing. Any change of order, values or nn.inplace after it makes the plan wrong.
+// Requires: kernels (fuse), a final order; that remat has kept to nn.budget, if there is one (the pass `check` will
+// see); `nn.inplace` where buffers are to be shared. Where remat has placed a function's buffers (nn.placed) that is
+// the plan. Establishes: docs/internals.md, "Plan in the IR". Breaks: nothing. Any change of order, values or
+// nn.inplace after it makes the plan wrong.
 bool nn_pass_plan(MlirModule module, const NnPassRun *run) {
   Planner planner = {.module = module, .target = run->target};
   const char *text = nn_pass_option(run, "budget", NULL);
@@ -147,7 +152,8 @@ bool nn_pass_plan(MlirModule module, const NnPassRun *run) {
     nn_error(mlirModuleGetOperation(module), "'%s' is not a memory budget: expected a size like 512MiB", text);
     return false;
   }
-  if (!text) planner.budget = nn_attr_i64(mlirModuleGetOperation(module), "nn.budget", 0);   // the one that remat kept to
+  // the one that remat kept to
+  if (!text) planner.budget = nn_attr_i64(mlirModuleGetOperation(module), "nn.budget", 0);
   int64_t alignment = run->target && run->target->alignment > 0 ? run->target->alignment : 64, arena = 0;
   plan_persistent_build(&planner.persistent, module, alignment);
   MlirOperation functions[16];
@@ -162,8 +168,8 @@ bool nn_pass_plan(MlirModule module, const NnPassRun *run) {
   plan_persistent_free(&planner.persistent);
   if (text && arena > planner.budget) {
     char want[32], have[32];
-    nn_error(top, "memory budget %s cannot be met: the smallest budget found is %s", nn_format_bytes(planner.budget, want, sizeof want),
-             nn_format_bytes(arena, have, sizeof have));
+    nn_error(top, "memory budget %s cannot be met: the smallest budget found is %s",
+             nn_format_bytes(planner.budget, want, sizeof want), nn_format_bytes(arena, have, sizeof have));
     return false;
   }
   return true;

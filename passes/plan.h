@@ -1,5 +1,6 @@
-// What the passes behind `fuse` share: the steps of a function in the order they run, what each reads and writes, which values are one
-// buffer, and the arena that a sequence of executions needs. Used by schedule, remat, inplace, plan, plan_print and by codegen.
+// What the passes behind `fuse` share: the steps of a function in the order they run, what each reads and writes, which
+// values are one buffer, and the arena that a sequence of executions needs. Used by schedule, remat, inplace, plan,
+// plan_print and by codegen.
 //
 //   NnStepList    the ops of a function, flattened               (plan_steps.c)
 //   PlanProgram   the same as numbers: values, buffers, steps    (plan_model.c)
@@ -29,14 +30,18 @@ typedef struct NnStep {
   bool recomputed;   // inside a region with nn.recompute
 } NnStep;
 
-// The ops of a function's body in the order they run, walking into scf.execute_region; yields and the return are left out.
-typedef struct NnStepList { int n; NnStep *items; } NnStepList;   // Owned: nn_steps_free
+// The ops of a function's body in the order they run, walking into scf.execute_region; yields and the return are left
+// out.
+typedef struct NnStepList {
+  int n;
+  NnStep *items;
+} NnStepList;   // Owned: nn_steps_free
 NnStepList nn_flatten(MlirOperation func);
 void nn_steps_free(NnStepList *list);
 
-bool nn_is_alias(MlirOperation op);              // a reshape, or a slice that is one contiguous part
-int64_t nn_alias_shift(MlirOperation op);        // bytes from the operand's first element to the result's
-bool nn_is_persistent_role(const char *role);    // param, state, opt, accum
+bool nn_is_alias(MlirOperation op);             // a reshape, or a slice that is one contiguous part
+int64_t nn_alias_shift(MlirOperation op);       // bytes from the operand's first element to the result's
+bool nn_is_persistent_role(const char *role);   // param, state, opt, accum
 // The public functions of a module, bodies of scans aside, in order; at most `max`. Returns the number.
 int nn_public_functions(MlirModule module, MlirOperation *out, int max);
 
@@ -46,51 +51,51 @@ int nn_public_functions(MlirModule module, MlirOperation *out, int max);
 typedef struct PlanValue {
   MlirValue value;
   int64_t bytes;
-  int root;           // the value whose buffer this is; itself for most
-  int64_t shift;      // bytes from the start of that buffer
-  int def;            // step that makes it; -1: an argument
-  int arg;            // argument number, -1: none
-  bool persistent;    // argument that outlives the call
-  int inplace;        // operand whose buffer nn.inplace on its op gives it, -1: none
+  int root;          // the value whose buffer this is; itself for most
+  int64_t shift;     // bytes from the start of that buffer
+  int def;           // step that makes it; -1: an argument
+  int arg;           // argument number, -1: none
+  bool persistent;   // argument that outlives the call
+  int inplace;       // operand whose buffer nn.inplace on its op gives it, -1: none
 } PlanValue;
 
 typedef struct PlanStep {
   MlirOperation op;
-  NnStepRole role;    // NN_STEP_RUN or NN_STEP_TAP; aliases, regions and marks are resolved away
-  int n_inputs, *inputs;          // Owned by the program; values as the op names them
-  int n_results, first_result;    // values first_result … first_result + n_results - 1
-  int64_t workspace;  // bytes
+  NnStepRole role;               // NN_STEP_RUN or NN_STEP_TAP; aliases, regions and marks are resolved away
+  int n_inputs, *inputs;         // Owned by the program; values as the op names them
+  int n_results, first_result;   // values first_result … first_result + n_results - 1
+  int64_t workspace;             // bytes
   bool recomputed;
-  int kernel;         // into PlanProgram.kernels, -1: no kernel
-  bool *again;        // Owned, per result: a second execution makes it; NULL: all of them (remat_again.c)
-  bool *reads_again;  // Owned, per input: a second execution reads it; NULL: all of them
+  int kernel;          // into PlanProgram.kernels, -1: no kernel
+  bool *again;         // Owned, per result: a second execution makes it; NULL: all of them (remat_again.c)
+  bool *reads_again;   // Owned, per input: a second execution reads it; NULL: all of them
 } PlanStep;
 
 // Which result of a kernel may be written over which argument.
 typedef struct PlanKernel {
   MlirOperation func;
   int n_args, n_results;
-  int8_t *allowed;    // Owned, n_results x n_args; -1: not asked yet
-  int64_t workspace;  // bytes; -1: not asked yet
+  int8_t *allowed;     // Owned, n_results x n_args; -1: not asked yet
+  int64_t workspace;   // bytes; -1: not asked yet
 } PlanKernel;
 
 typedef struct PlanProgram {
   MlirOperation func;
-  const NnTarget *target;         // Borrowed; NULL: workspaces are as nn.workspace_bytes on the ops says
+  const NnTarget *target;   // Borrowed; NULL: workspaces are as nn.workspace_bytes on the ops says
   int64_t alignment;
   int n_values, value_capacity;
-  PlanValue *values;              // Owned; arguments first
-  PtrMap ids;                     // MlirValue -> value
+  PlanValue *values;   // Owned; arguments first
+  PtrMap ids;          // MlirValue -> value
   int n_args;
   int n_steps;
-  PlanStep *steps;                // Owned
-  int *input_pool;                // Owned
+  PlanStep *steps;   // Owned
+  int *input_pool;   // Owned
   int n_results;
-  int *result;                    // Owned; value returned
-  int *tied;                      // Owned; argument overwritten by it, -1: none
+  int *result;   // Owned; value returned
+  int *tied;     // Owned; argument overwritten by it, -1: none
   int n_kernels;
-  PlanKernel *kernels;            // Owned
-  PtrMap kernel_ids;              // callee attribute -> kernel
+  PlanKernel *kernels;   // Owned
+  PtrMap kernel_ids;     // callee attribute -> kernel
 } PlanProgram;
 
 void plan_program_build(PlanProgram *p, MlirModule module, MlirOperation func, const NnTarget *target);
@@ -102,59 +107,63 @@ bool plan_inplace_allowed(PlanProgram *p, int step, int result, int operand);
 // ---------------------------------------------------------------------------------------------------------------------
 // Lifetimes and offsets of one sequence
 
-typedef struct PlanInstance {    // one execution's result, or an argument
+typedef struct PlanInstance {   // one execution's result, or an argument
   int value;
-  int position, last_use;        // in the sequence; arguments start at 0, what is returned ends at n
+  int position, last_use;   // in the sequence; arguments start at 0, what is returned ends at n
   int buffer;
-  int inplace;                   // operand whose buffer it takes, -1: none
-  bool read;                     // somebody uses it
+  int inplace;   // operand whose buffer it takes, -1: none
+  bool read;     // somebody uses it
 } PlanInstance;
 
 typedef struct PlanBuffer {
-  int64_t bytes, offset;         // offset from the end of the persistent part, or in it when persistent
-  int lower, upper;              // positions [lower, upper)
+  int64_t bytes, offset;   // offset from the end of the persistent part, or in it when persistent
+  int lower, upper;        // positions [lower, upper)
   bool persistent;
 } PlanBuffer;
 
 typedef struct PlanLayout {
-  int n;                         // positions
-  const int *exec;               // Borrowed; step at each position, NULL: in order
+  int n;             // positions
+  const int *exec;   // Borrowed; step at each position, NULL: in order
   int n_instances, n_buffers;
-  PlanInstance *instances;       // Owned; arguments first, then results by position
-  int *first_instance;           // Owned, per position
-  bool *again;                   // Owned, per position: not the first execution of its step
-  PlanBuffer *buffers;           // Owned
-  int *workspace;                // Owned, per position: buffer or -1
-  int *result_instance;          // Owned, per returned value: its instance
-  int64_t *result_shift;         // Owned
-  bool *copy_back;               // Owned, per returned value
-  int64_t arena, live;           // bytes, without the persistent part
+  PlanInstance *instances;   // Owned; arguments first, then results by position
+  int *first_instance;       // Owned, per position
+  bool *again;               // Owned, per position: not the first execution of its step
+  PlanBuffer *buffers;       // Owned
+  int *workspace;            // Owned, per position: buffer or -1
+  int *result_instance;      // Owned, per returned value: its instance
+  int64_t *result_shift;     // Owned
+  bool *copy_back;           // Owned, per returned value
+  int64_t arena, live;       // bytes, without the persistent part
 } PlanLayout;
 
-typedef enum PlanInplace { PLAN_INPLACE_DECIDE, PLAN_INPLACE_READ } PlanInplace;   // READ: as nn.inplace on the ops says
+// READ: as nn.inplace on the ops says
+typedef enum PlanInplace { PLAN_INPLACE_DECIDE, PLAN_INPLACE_READ } PlanInplace;
 
 // Lifetimes, buffers shared in place, tied results. `exec` (n steps, may repeat) or NULL for the function's own order.
 void plan_layout_build(PlanProgram *p, const int *exec, int n, PlanInplace mode, PlanLayout *out);
-// Offsets and arena, within 0.1 % of the peak where the search finds it. capacity > 0: bytes that it must not exceed, where possible.
-// Of the search: about 0.1 s or 0.5 s at most.
+// Offsets and arena, within 0.1 % of the peak where the search finds it. capacity > 0: bytes that it must not exceed,
+// where possible. Of the search: about 0.1 s or 0.5 s at most.
 typedef enum PlanEffort { PLAN_EFFORT_SHORT, PLAN_EFFORT_LONG } PlanEffort;
 void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity, PlanEffort effort);
-// The offsets that remat has written on the function (nn.placed), which begin behind `persistent` bytes. False where there are none or the
-// layout is another than the one that they were found for; offsets are undefined then. The layout: of the function's own order.
+// The offsets that remat has written on the function (nn.placed), which begin behind `persistent` bytes. False where
+// there are none or the layout is another than the one that they were found for; offsets are undefined then. The
+// layout: of the function's own order.
 bool plan_layout_take_places(const PlanProgram *p, PlanLayout *l, int64_t persistent);
 // Bytes of the buffers live at each position, n + 1 of them, without the persistent part. Owned: free().
 int64_t *plan_layout_live(const PlanProgram *p, const PlanLayout *l);
 // The largest sum of live buffers at one position, without the persistent part: no offsets can do better.
 int64_t plan_layout_peak(const PlanProgram *p, const PlanLayout *l);
-// Activations: the most bytes of buffers that hold results of forward steps, first or recomputed, while a backward step runs.
+// Activations: the most bytes of buffers that hold results of forward steps, first or recomputed, while a backward step
+// runs.
 int64_t plan_layout_activations(const PlanProgram *p, const PlanLayout *l);
 void plan_layout_free(PlanLayout *l);
 
 // One function of the passes schedule and inplace; the passes do all public ones, scan the bodies of scans.
 void schedule_function(MlirModule module, MlirOperation func, const NnTarget *target);
 void inplace_function(MlirModule module, MlirOperation func, const NnTarget *target);
-// Offsets of one step of a scan: its own buffers from 0 to nn.copies, copies of carried values up to nn.arena, which the loop needs as its
-// workspace; behind that up to nn.bound the arguments, which are in truth rows of other buffers: an offset there says which.
+// Offsets of one step of a scan: its own buffers from 0 to nn.copies, copies of carried values up to nn.arena, which
+// the loop needs as its workspace; behind that up to nn.bound the arguments, which are in truth rows of other buffers:
+// an offset there says which.
 void plan_scan_body(MlirModule module, MlirOperation body, const NnTarget *target);
 
 // scan.c: the plan of a scan's step, if it has none yet, and of the scans inside of it.
@@ -165,12 +174,13 @@ typedef struct PlanPersistent {   // Owned
   int n;
   char **names;
   int64_t *offset, *bytes, total;
-  int64_t kept_end;                // behind the last that is no optimizer state
-  int n_slots, *slots;             // a hash table of the names
+  int64_t kept_end;      // behind the last that is no optimizer state
+  int n_slots, *slots;   // a hash table of the names
 } PlanPersistent;
 void plan_persistent_build(PlanPersistent *p, MlirModule module, int64_t alignment);
 int64_t plan_persistent_offset(const PlanPersistent *p, const char *name);   // -1: not one of them
-// Where the other buffers of func begin: behind all persistent ones; in @predict, which runs in a process that does nothing else, behind all but the optimizer's state.
+// Where the other buffers of func begin: behind all persistent ones; in @predict, which runs in a process that does
+// nothing else, behind all but the optimizer's state.
 int64_t plan_persistent_end(const PlanPersistent *p, MlirOperation func);
 char *plan_argument_name(MlirOperation func, int arg);   // nn.name in full, or "arg3". Owned: free()
 void plan_persistent_free(PlanPersistent *p);

@@ -1,5 +1,5 @@
-// Lifetimes and offsets for one sequence of executions. The same routine serves the passes `inplace` and `plan`, which run on the
-// function as it stands, and `remat`, which asks for the arena of sequences it has not written yet.
+// Lifetimes and offsets for one sequence of executions. The same routine serves the passes `inplace` and `plan`, which
+// run on the function as it stands, and `remat`, which asks for the arena of sequences it has not written yet.
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,11 +15,13 @@ static int step_at(const PlanLayout *l, int position) { return l->exec ? l->exec
 static int max_int(int a, int b) { return a > b ? a : b; }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Instances: who is made where, and read last where. `current[root]` is the latest instance of a value's buffer. What a step makes only
-// when it first runs has an empty instance at the others.
+// Instances: who is made where, and read last where. `current[root]` is the latest instance of a value's buffer. What a
+// step makes only when it first runs has an empty instance at the others.
 
 static bool makes(const PlanStep *s, int result, bool first) { return first || !s->again || s->again[result]; }
-static bool reads(const PlanStep *s, int input, bool first) { return first || !s->reads_again || s->reads_again[input]; }
+static bool reads(const PlanStep *s, int input, bool first) {
+  return first || !s->reads_again || s->reads_again[input];
+}
 
 static void find_lifetimes(const PlanProgram *p, PlanLayout *l, int *current) {
   int n_results = 0;
@@ -45,7 +47,8 @@ static void find_lifetimes(const PlanProgram *p, PlanLayout *l, int *current) {
     }
     l->first_instance[i] = l->n_instances;
     for (int r = 0; r < s->n_results; r++) {
-      l->instances[l->n_instances] = (PlanInstance){.value = s->first_result + r, .position = i, .last_use = i, .buffer = -1, .inplace = -1};
+      l->instances[l->n_instances] =
+          (PlanInstance){.value = s->first_result + r, .position = i, .last_use = i, .buffer = -1, .inplace = -1};
       if (makes(s, r, !l->again[i])) current[s->first_result + r] = l->n_instances;
       l->n_instances++;
     }
@@ -58,14 +61,17 @@ static void find_lifetimes(const PlanProgram *p, PlanLayout *l, int *current) {
   }
 }
 
-// A tied update that is computed into its argument's buffer does not count as returned: nothing of its own is kept. first_tied holds, per
-// instance, the first tied result that it is, -1 for none; returned_arg holds, per argument, whether its old value is returned.
-static bool update_in_place(PlanProgram *p, const PlanLayout *l, int r, const int *first_tied, const bool *returned_arg) {
+// A tied update that is computed into its argument's buffer does not count as returned: nothing of its own is kept.
+// first_tied holds, per instance, the first tied result that it is, -1 for none; returned_arg holds, per argument,
+// whether its old value is returned.
+static bool update_in_place(PlanProgram *p, const PlanLayout *l, int r, const int *first_tied,
+                            const bool *returned_arg) {
   int arg = p->tied[r];
   const PlanInstance *made = &l->instances[l->result_instance[r]], *old = &l->instances[arg];
   const PlanValue *returned = &p->values[p->result[r]], *root = &p->values[made->value];
   if (made->value == arg) return true;
-  if (root->arg >= 0 || returned->shift != 0 || returned->bytes != root->bytes || root->bytes != p->values[arg].bytes) return false;
+  if (root->arg >= 0 || returned->shift != 0 || returned->bytes != root->bytes || root->bytes != p->values[arg].bytes)
+    return false;
   if (returned_arg[arg]) return false;
   if (first_tied[l->result_instance[r]] != r) return false;   // it has another home
   if (old->last_use > made->position) return false;
@@ -73,7 +79,8 @@ static bool update_in_place(PlanProgram *p, const PlanLayout *l, int r, const in
   int step = step_at(l, made->position);
   const PlanStep *s = &p->steps[step];
   for (int o = 0; o < s->n_inputs; o++)
-    if (p->values[s->inputs[o]].root == arg && !plan_inplace_allowed(p, step, made->value - s->first_result, o)) return false;
+    if (p->values[s->inputs[o]].root == arg && !plan_inplace_allowed(p, step, made->value - s->first_result, o))
+      return false;
   return true;
 }
 
@@ -85,8 +92,10 @@ static int add_buffer(PlanLayout *l, int64_t bytes, int lower, int upper, bool p
   return l->n_buffers++;
 }
 
-// The operand whose buffer result r of the step at `position` takes over, -1: none. `operands` holds the operands' instances.
-static int choose_inplace(PlanProgram *p, const PlanLayout *l, int position, int r, const int *operands, PlanInplace mode) {
+// The operand whose buffer result r of the step at `position` takes over, -1: none. `operands` holds the operands'
+// instances.
+static int choose_inplace(PlanProgram *p, const PlanLayout *l, int position, int r, const int *operands,
+                          PlanInplace mode) {
   int step = step_at(l, position);
   const PlanStep *s = &p->steps[step];
   int64_t bytes = p->values[s->first_result + r].bytes;
@@ -118,7 +127,8 @@ static void make_buffers(PlanProgram *p, PlanLayout *l, int *current, const int 
   int *operands = NULL, capacity = 0;
   for (int pos = 0; pos < l->n; pos++) {
     const PlanStep *s = &p->steps[step_at(l, pos)];
-    if (s->n_inputs > capacity) operands = solver_reallocate(operands, (size_t)(capacity = s->n_inputs), sizeof *operands);
+    if (s->n_inputs > capacity)
+      operands = solver_reallocate(operands, (size_t)(capacity = s->n_inputs), sizeof *operands);
     for (int o = 0; o < s->n_inputs; o++) operands[o] = current[p->values[s->inputs[o]].root];
     for (int r = 0; r < s->n_results; r++) {
       int id = l->first_instance[pos] + r;
@@ -184,7 +194,12 @@ static OffsetBuffer *list_buffers(const PlanProgram *p, const PlanLayout *l, int
   for (int b = 0; b < l->n_buffers; b++) {
     const PlanBuffer *from = &l->buffers[b];
     if (from->persistent) continue;
-    list[(*n)++] = (OffsetBuffer){.id = b, .lower = from->lower, .upper = from->upper, .size = from->bytes, .align = p->alignment, .offset = from->offset};
+    list[(*n)++] = (OffsetBuffer){.id = b,
+                                  .lower = from->lower,
+                                  .upper = from->upper,
+                                  .size = from->bytes,
+                                  .align = p->alignment,
+                                  .offset = from->offset};
   }
   return list;
 }
@@ -194,9 +209,12 @@ void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity, Pl
   OffsetBuffer *list = list_buffers(p, l, &n);
   OffsetResult result;
   SolverError error;
-  // Close to the lower bound is good enough, unless a budget asks for more; where none can be met the first placement tells enough.
+  // Close to the lower bound is good enough, unless a budget asks for more; where none can be met the first placement
+  // tells enough.
   int64_t peak = plan_layout_peak(p, l), goal = peak + peak / 1024;
-  OffsetOptions options = {.seed = 1, .capacity = capacity > 0 && capacity < goal ? capacity : goal, .max_work = effort == PLAN_EFFORT_LONG ? 500000000 : 40000000};
+  OffsetOptions options = {.seed = 1,
+                           .capacity = capacity > 0 && capacity < goal ? capacity : goal,
+                           .max_work = effort == PLAN_EFFORT_LONG ? 500000000 : 40000000};
   if (capacity > 0 && capacity < peak) options.max_work = -1;
   bool ok = offsets_assign(list, n, &options, &result, &error) && offsets_verify(list, n, result.arena_bytes, &error);
   if (!ok) {
@@ -226,8 +244,10 @@ static bool take_all_places(const PlanProgram *p, PlanLayout *l, int64_t persist
   for (int i = 0; i < p->n_steps && ok; i++) {
     const PlanStep *s = &p->steps[i];
     if (s->n_results) ok = nn_attr_i64s(s->op, "nn.offset", offset, s->n_results + 1) == s->n_results;
-    for (int r = 0; r < s->n_results && ok; r++) ok = take_place(l, known, l->instances[l->first_instance[i] + r].buffer, offset[r] - persistent);
-    if (ok && l->workspace[i] >= 0) ok = take_place(l, known, l->workspace[i], nn_attr_i64(s->op, "nn.workspace", -1) - persistent);
+    for (int r = 0; r < s->n_results && ok; r++)
+      ok = take_place(l, known, l->instances[l->first_instance[i] + r].buffer, offset[r] - persistent);
+    if (ok && l->workspace[i] >= 0)
+      ok = take_place(l, known, l->workspace[i], nn_attr_i64(s->op, "nn.workspace", -1) - persistent);
   }
   free(offset);
   return ok;

@@ -1,5 +1,5 @@
-// The model of a function behind the memory plan: values, the buffers they stand for, steps. Aliases and regions are resolved to the
-// buffer they show, so that everything after this works on numbers.
+// The model of a function behind the memory plan: values, the buffers they stand for, steps. Aliases and regions are
+// resolved to the buffer they show, so that everything after this works on numbers.
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,9 @@
 #include "passes/plan.h"
 #include "passes/solver/error.h"
 
-int64_t plan_align(const PlanProgram *p, int64_t bytes) { return (bytes + p->alignment - 1) / p->alignment * p->alignment; }
+int64_t plan_align(const PlanProgram *p, int64_t bytes) {
+  return (bytes + p->alignment - 1) / p->alignment * p->alignment;
+}
 
 static int add_value(PlanProgram *p, MlirValue v, int def, int root, int64_t shift) {
   if (p->n_values == p->value_capacity) {
@@ -16,7 +18,13 @@ static int add_value(PlanProgram *p, MlirValue v, int def, int root, int64_t shi
   }
   int id = p->n_values++;
   NnType t = nn_value_type(v);
-  p->values[id] = (PlanValue){.value = v, .bytes = nn_type_bytes(&t), .root = root < 0 ? id : root, .shift = shift, .def = def, .arg = -1, .inplace = -1};
+  p->values[id] = (PlanValue){.value = v,
+                              .bytes = nn_type_bytes(&t),
+                              .root = root < 0 ? id : root,
+                              .shift = shift,
+                              .def = def,
+                              .arg = -1,
+                              .inplace = -1};
   ptr_map_set(&p->ids, v.ptr, id);
   return id;
 }
@@ -45,7 +53,8 @@ static int kernel_of(const PlanProgram *p, MlirOperation op) {
 
 static int64_t workspace_of(PlanProgram *p, MlirOperation op, int kernel) {
   NnScan scan;
-  if (kernel >= 0 && nn_scan_of(p->kernels[kernel].func, &scan)) return nn_attr_i64(scan.body, "nn.arena", 0);   // what one step needs
+  // what one step needs
+  if (kernel >= 0 && nn_scan_of(p->kernels[kernel].func, &scan)) return nn_attr_i64(scan.body, "nn.arena", 0);
   if (!p->target || !p->target->workspace_bytes) return nn_attr_i64(op, "nn.workspace_bytes", 0);
   if (kernel < 0) return p->target->workspace_bytes(op);
   PlanKernel *k = &p->kernels[kernel];
@@ -63,7 +72,11 @@ static void read_inplace(PlanProgram *p, const PlanStep *s) {
 
 static void add_step(PlanProgram *p, const NnStep *from, int **pool) {
   PlanStep *s = &p->steps[p->n_steps];
-  *s = (PlanStep){.op = from->op, .role = from->role, .recomputed = from->recomputed, .kernel = kernel_of(p, from->op), .inputs = *pool};
+  *s = (PlanStep){.op = from->op,
+                  .role = from->role,
+                  .recomputed = from->recomputed,
+                  .kernel = kernel_of(p, from->op),
+                  .inputs = *pool};
   s->n_inputs = (int)mlirOperationGetNumOperands(from->op);
   for (int i = 0; i < s->n_inputs; i++) s->inputs[i] = value_of(p, mlirOperationGetOperand(from->op, i));
   *pool += s->n_inputs;
@@ -89,14 +102,18 @@ static void add_region(PlanProgram *p, MlirOperation region) {
 static void add_kernels(PlanProgram *p, MlirModule module) {
   int capacity = 0;
   MlirContext ctx = mlirModuleGetContext(module);
-  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
     if (!nn_has_attr(op, "nn.kernel")) continue;
     if (p->n_kernels == capacity) {
       capacity = capacity ? 2 * capacity : 64;
       p->kernels = solver_reallocate(p->kernels, (size_t)capacity, sizeof *p->kernels);
     }
     PlanKernel *k = &p->kernels[p->n_kernels];
-    *k = (PlanKernel){.func = op, .n_args = nn_function_n_args(op), .n_results = nn_function_n_results(op), .workspace = -1};
+    *k = (PlanKernel){.func = op,
+                      .n_args = nn_function_n_args(op),
+                      .n_results = nn_function_n_results(op),
+                      .workspace = -1};
     size_t pairs = (size_t)k->n_args * (size_t)k->n_results;
     k->allowed = solver_allocate(pairs, 1);
     memset(k->allowed, -1, pairs);
@@ -106,7 +123,9 @@ static void add_kernels(PlanProgram *p, MlirModule module) {
 }
 
 void plan_program_build(PlanProgram *p, MlirModule module, MlirOperation func, const NnTarget *target) {
-  *p = (PlanProgram){.func = func, .target = target, .alignment = target && target->alignment > 0 ? target->alignment : 64};
+  *p = (PlanProgram){.func = func,
+                     .target = target,
+                     .alignment = target && target->alignment > 0 ? target->alignment : 64};
   add_kernels(p, module);
   add_arguments(p);
   NnStepList list = nn_flatten(func);
@@ -118,10 +137,12 @@ void plan_program_build(PlanProgram *p, MlirModule module, MlirOperation func, c
   for (int i = 0; i < list.n; i++) {
     const NnStep *s = &list.items[i];
     switch (s->role) {
-      case NN_STEP_ALIAS: add_alias(p, mlirOperationGetResult(s->op, 0), mlirOperationGetOperand(s->op, 0), nn_alias_shift(s->op)); break;
-      case NN_STEP_REGION: add_region(p, s->op); break;
-      case NN_STEP_MARK: break;
-      default: add_step(p, s, &pool);
+    case NN_STEP_ALIAS:
+      add_alias(p, mlirOperationGetResult(s->op, 0), mlirOperationGetOperand(s->op, 0), nn_alias_shift(s->op));
+      break;
+    case NN_STEP_REGION: add_region(p, s->op); break;
+    case NN_STEP_MARK: break;
+    default: add_step(p, s, &pool);
     }
   }
   nn_steps_free(&list);

@@ -47,7 +47,8 @@ static void describe(const Printer *t, const PlanStep *s, char *buf, size_t size
   if (s->kernel >= 0) {
     MlirAttribute name = mlirOperationGetAttributeByName(s->op, mlirStringRefCreateFromCString("callee"));
     MlirStringRef callee = mlirFlatSymbolRefAttrGetValue(name);
-    snprintf(buf, size, "%.*s %s", (int)callee.length, callee.data, nn_attr_str(t->p.kernels[s->kernel].func, "nn.label", text, sizeof text, ""));
+    snprintf(buf, size, "%.*s %s", (int)callee.length, callee.data,
+             nn_attr_str(t->p.kernels[s->kernel].func, "nn.label", text, sizeof text, ""));
   } else if (kind == NN_OP_tap) {
     snprintf(buf, size, "tap %s", nn_attr_str(s->op, "name", text, sizeof text, ""));
   } else {
@@ -65,8 +66,9 @@ static void print_arguments(const Printer *t) {
   for (int a = 0; a < t->p.n_args; a++) {
     char role[16], size[32], type[160], *name = plan_argument_name(t->p.func, a);
     NnType type_of = nn_value_type(t->p.values[a].value);
-    fprintf(t->out, "%12lld %11s  %s  %s %s\n", (long long)nn_arg_i64(t->p.func, a, "nn.offset", -1), bytes(t->p.values[a].bytes, size), name,
-            nn_arg_str(t->p.func, a, "nn.role", role, sizeof role, "input"), nn_type_format(&type_of, type, sizeof type));
+    fprintf(t->out, "%12lld %11s  %s  %s %s\n", (long long)nn_arg_i64(t->p.func, a, "nn.offset", -1),
+            bytes(t->p.values[a].bytes, size), name, nn_arg_str(t->p.func, a, "nn.role", role, sizeof role, "input"),
+            nn_type_format(&type_of, type, sizeof type));
     free(name);
   }
 }
@@ -87,7 +89,8 @@ static void print_notes(const Printer *t, int i, int r) {
   }
   if (!made->read && made->last_use < t->l.n) fprintf(t->out, "  unused");
   char name[128];
-  if (r == 0 && s->recomputed) fprintf(t->out, "  again: %s", nn_attr_str(s->op, "nn.recompute", name, sizeof name, "?"));
+  if (r == 0 && s->recomputed)
+    fprintf(t->out, "  again: %s", nn_attr_str(s->op, "nn.recompute", name, sizeof name, "?"));
 }
 
 static void print_step(const Printer *t, int i) {
@@ -102,14 +105,16 @@ static void print_step(const Printer *t, int i) {
       fprintf(t->out, " %-28s %12s %11s %11s", "", "", "", live);
     } else {
       NnType result = nn_value_type(t->p.values[s->first_result + r].value);
-      fprintf(t->out, " %-28s %12lld %11s %11s", nn_type_format(&result, type, sizeof type), (long long)attr_offset(s->op, r),
-              bytes(t->p.values[s->first_result + r].bytes, size), r == 0 ? live : "");
+      fprintf(t->out, " %-28s %12lld %11s %11s", nn_type_format(&result, type, sizeof type),
+              (long long)attr_offset(s->op, r), bytes(t->p.values[s->first_result + r].bytes, size),
+              r == 0 ? live : "");
       print_notes(t, i, r);
     }
     fputc('\n', t->out);
   }
   if (s->workspace > 0)
-    fprintf(t->out, "%6s  %-44s %-28s %12lld %11s\n", "", "", "(workspace)", (long long)nn_attr_i64(s->op, "nn.workspace", -1), bytes(s->workspace, size));
+    fprintf(t->out, "%6s  %-44s %-28s %12lld %11s\n", "", "", "(workspace)",
+            (long long)nn_attr_i64(s->op, "nn.workspace", -1), bytes(s->workspace, size));
 }
 
 // What the pass `recompute` left on the function.
@@ -119,7 +124,9 @@ static void print_inside(const Printer *t) {
   for (int i = 0; i < t->p.n_steps; i++) kernels += nn_has_attr(t->p.steps[i].op, "nn.inside");
   int64_t less = nn_attr_i64(t->p.func, "nn.checkpoint_saved", 0);
   if (less <= 0) return;
-  fprintf(t->out, "checkpointed kernels save %s: %d backward kernels compute cheap values again inside; %s kept from forward to backward\n",
+  fprintf(t->out,
+          "checkpointed kernels save %s: %d backward kernels compute cheap values again inside; %s kept from forward "
+          "to backward\n",
           bytes(less, saved), kernels, bytes(nn_attr_i64(t->p.func, "nn.checkpoint_kept", 0), kept));
 }
 
@@ -129,14 +136,18 @@ static void print_remat(const Printer *t) {
   int again = 0;
   for (int i = 0; i < t->p.n_steps; i++) again += t->p.steps[i].recomputed;
   if (!nn_has_attr(t->p.func, "nn.remat")) return;
-  fprintf(t->out, "remat %s: %d of %d steps run again (marked *), %+.2f %% time", nn_attr_str(t->p.func, "nn.remat", policy, sizeof policy, "none"), again,
-          t->p.n_steps, 100 * nn_attr_f64(t->p.func, "nn.overhead", 0));
+  fprintf(t->out, "remat %s: %d of %d steps run again (marked *), %+.2f %% time",
+          nn_attr_str(t->p.func, "nn.remat", policy, sizeof policy, "none"), again, t->p.n_steps,
+          100 * nn_attr_f64(t->p.func, "nn.overhead", 0));
   // Where nothing was asked for the plan is the one without recomputation.
-  int64_t segmented = nn_attr_i64(t->p.func, "nn.segmented", 0), before = nn_attr_i64(t->p.func, "nn.arena_none", nn_attr_i64(t->p.func, "nn.arena", -1));
+  int64_t segmented = nn_attr_i64(t->p.func, "nn.segmented", 0),
+          before = nn_attr_i64(t->p.func, "nn.arena_none", nn_attr_i64(t->p.func, "nn.arena", -1));
   if (segmented) fprintf(t->out, "; %lld loop%s in segments", (long long)segmented, segmented > 1 ? "s" : "");
   if (before >= 0) fprintf(t->out, "; without: %s", bytes(before, none));
   before = nn_attr_i64(t->p.func, "nn.activations_none", -1);
-  if (before >= 0) fprintf(t->out, "; activations %s, without: %s", bytes(plan_layout_activations(&t->p, &t->l), now), bytes(before, none));
+  if (before >= 0)
+    fprintf(t->out, "; activations %s, without: %s", bytes(plan_layout_activations(&t->p, &t->l), now),
+            bytes(before, none));
   fputc('\n', t->out);
 }
 
@@ -148,7 +159,8 @@ static void print_function(MlirModule module, MlirOperation func, FILE *out) {
   find_live(&t);
   find_returned(&t);
   fprintf(out, "@%s: arena %s, live at most %s, persistent %s\n", nn_attr_str(func, "sym_name", name, sizeof name, "?"),
-          bytes(nn_attr_i64(func, "nn.arena", 0), arena), bytes(nn_attr_i64(func, "nn.live", 0), live), bytes(t.persistent, persistent));
+          bytes(nn_attr_i64(func, "nn.arena", 0), arena), bytes(nn_attr_i64(func, "nn.live", 0), live),
+          bytes(t.persistent, persistent));
   print_inside(&t);
   print_remat(&t);
   print_arguments(&t);

@@ -1,4 +1,5 @@
-// The steps of a function: its ops in the order they run, regions flattened, and which of them are aliases that cost nothing.
+// The steps of a function: its ops in the order they run, regions flattened, and which of them are aliases that cost
+// nothing.
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,8 @@ static void add_step(NnStepList *list, int *capacity, MlirOperation op, NnStepRo
 }
 
 static void flatten_block(NnStepList *list, int *capacity, MlirBlock block, bool recomputed) {
-  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
     NnOp kind = nn_op_of(op);
     if (kind == NN_OP_NONE && nn_is(op, "scf.execute_region")) {
       bool inner = recomputed || nn_has_attr(op, "nn.recompute");
@@ -75,7 +77,8 @@ bool nn_is_persistent_role(const char *role) {
 
 int nn_public_functions(MlirModule module, MlirOperation *out, int max) {
   int n = 0;
-  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op))
     if (n < max && nn_is(op, "func.func") && !nn_has_attr(op, "nn.kernel") && !nn_is_scan_body(op)) out[n++] = op;
   return n;
 }

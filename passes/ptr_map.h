@@ -1,5 +1,6 @@
-// A hash map from pointers (handles of MLIR operations, values, attributes) to non-negative ints, used by the passes to number what
-// they walk over. Zero-initialise to create; iteration is not offered, so that no pass can depend on addresses.
+// A hash map from pointers (handles of MLIR operations, values, attributes) to non-negative ints, used by the passes to
+// number what they walk over. Zero-initialise to create; iteration is not offered, so that no pass can depend on
+// addresses.
 #ifndef NNC_PASSES_PTR_MAP_H
 #define NNC_PASSES_PTR_MAP_H
 

@@ -1,10 +1,11 @@
-// The pass `recompute`: between the forward and the backward pass only a minimum cut is kept. A cheap value (an activation function, a
-// normalised value, a dropout mask, a cast) that backward ops read is computed again from what is kept, inside the kernels that
-// need it; what a library op reads is one more result of such a kernel. Costs no step and no budget.
+// The pass `recompute`: between the forward and the backward pass only a minimum cut is kept. A cheap value (an
+// activation function, a normalised value, a dropout mask, a cast) that backward ops read is computed again from what
+// is kept, inside the kernels that need it; what a library op reads is one more result of such a kernel. Costs no step
+// and no budget.
 //
-// Keeping a value costs its bytes, computing it again nothing, so the values to keep are a minimum vertex cut between what only an
-// expensive op can make and what the backward pass reads (He & Yu, Transcending runtime-memory tradeoffs in checkpointing by being
-// fusion aware, MLSys 2023).
+// Keeping a value costs its bytes, computing it again nothing, so the values to keep are a minimum vertex cut between
+// what only an expensive op can make and what the backward pass reads (He & Yu, Transcending runtime-memory tradeoffs
+// in checkpointing by being fusion aware, MLSys 2023).
 #include "passes/recompute.h"
 
 #include <stdio.h>
@@ -16,11 +17,12 @@
 #include "passes/rewrite.h"
 #include "passes/solver/error.h"
 
-// What a kernel may do to compute one value again: ops, values it reads (large ones and any), and work in the unit of fuse_group.c.
+// What a kernel may do to compute one value again: ops, values it reads (large ones and any), and work in the unit of
+// fuse_group.c.
 enum { MAX_OPS = 48, MAX_LEAVES = 12, MAX_LARGE = 2, MAX_WORK = 16 };
 
 typedef struct Cone {
-  bool over;               // beyond the limits: what reads the value is kept in its place
+  bool over;   // beyond the limits: what reads the value is kept in its place
   int n_ops, n_leaves;
   int ops[MAX_OPS], leaves[MAX_LEAVES];   // values, each once
 } Cone;
@@ -70,7 +72,8 @@ static void cut(Recompute *r) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Limits: a value whose recomputation would be long, or would read more large values than it replaces, is kept after all.
+// Limits: a value whose recomputation would be long, or would read more large values than it replaces, is kept after
+// all.
 
 static bool add_once(int *list, int *n, int max, int item) {
   for (int i = 0; i < *n; i++)
@@ -82,10 +85,16 @@ static bool add_once(int *list, int *n, int max, int item) {
 
 static double work_of(const RecomputeGraph *g, int id) {
   switch (nn_op_of(g->ops[g->values[id].def])) {
-    case NN_OP_exp: case NN_OP_log: case NN_OP_tanh: case NN_OP_erf: case NN_OP_sigmoid: case NN_OP_pow: case NN_OP_sin: case NN_OP_cos:
-      return 1.0;
-    case NN_OP_broadcast: return 0;
-    default: return 0.1;
+  case NN_OP_exp:
+  case NN_OP_log:
+  case NN_OP_tanh:
+  case NN_OP_erf:
+  case NN_OP_sigmoid:
+  case NN_OP_pow:
+  case NN_OP_sin:
+  case NN_OP_cos: return 1.0;
+  case NN_OP_broadcast: return 0;
+  default: return 0.1;
   }
 }
 
@@ -134,7 +143,8 @@ static int *only_readers(const Recompute *r) {
   return reader;
 }
 
-// What is too long to compute again is kept, or rather what is computed from it alone: that is more often in memory anyway.
+// What is too long to compute again is kept, or rather what is computed from it alone: that is more often in memory
+// anyway.
 static void limit(Recompute *r) {
   Cone *cones = solver_allocate((size_t)r->g.n_values, sizeof *cones);
   int *reader = only_readers(r);
@@ -157,8 +167,8 @@ static void name_of(const RecomputeGraph *g, int id, char *buf, size_t size) {
   snprintf(buf, size, "%s.%d", nn_op_info(nn_op_of(g->ops[def]))->name, def);
 }
 
-// The value for a backward op to read in place of value `id`: itself, or what computes it again before the op `before`. A library
-// op reads memory, so it gets an op of its own (nn.stored), which fuse turns into a result of a kernel.
+// The value for a backward op to read in place of value `id`: itself, or what computes it again before the op `before`.
+// A library op reads memory, so it gets an op of its own (nn.stored), which fuse turns into a result of a kernel.
 static MlirValue make_clone(Recompute *r, int id, bool stored, MlirOperation before) {
   RecomputeGraph *g = &r->g;
   const RecomputeValue *v = &g->values[id];
@@ -219,7 +229,8 @@ static void recompute_function(MlirOperation func, RecomputeMode mode) {
   }
   int64_t after = recompute_crossing_bytes(func, false);
   nn_set_attr(func, &NN_I64("nn.checkpoint_kept", after));
-  nn_set_attr(func, &NN_I64("nn.checkpoint_saved", before > after ? before - after : 0));   // less: a mean kept beside what it centres
+  // less: a mean kept beside what it centres
+  nn_set_attr(func, &NN_I64("nn.checkpoint_saved", before > after ? before - after : 0));
   free(r.again);
   free(r.inside);
   free(r.stored);
@@ -227,12 +238,14 @@ static void recompute_function(MlirOperation func, RecomputeMode mode) {
 }
 
 // Requires: no COMPOSITE ops; phases on the ops of a public function, all in its entry block.
-// Establishes: backward ops read kept values and clones (nn.phase "backward", nn.recompute) only; nn.checkpoint_saved and
-// nn.checkpoint_kept on each function with a backward pass.
-// Breaks: nothing. A later `simplify` leaves the clones alone: they differ from the originals in nn.recompute.
+// Establishes: backward ops read kept values and clones (nn.phase "backward", nn.recompute) only; nn.checkpoint_saved
+// and nn.checkpoint_kept on each function with a backward pass. Breaks: nothing. A later `simplify` leaves the clones
+// alone: they differ from the originals in nn.recompute.
 bool nn_pass_recompute(MlirModule module, const NnPassRun *run) {
   const char *text = nn_pass_option(run, "mode", "all");
-  RecomputeMode mode = !strcmp(text, "none") ? RECOMPUTE_NONE : !strcmp(text, "kernels") ? RECOMPUTE_KERNELS : RECOMPUTE_ALL;
+  RecomputeMode mode = !strcmp(text, "none")      ? RECOMPUTE_NONE
+                       : !strcmp(text, "kernels") ? RECOMPUTE_KERNELS
+                                                  : RECOMPUTE_ALL;
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
   for (int f = 0; f < n; f++) recompute_function(functions[f], mode);

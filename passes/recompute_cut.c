@@ -1,11 +1,14 @@
-// Minimum vertex cut by maximum flow: each vertex becomes an arc from its entry 2v to its exit 2v+1 with the vertex' capacity, every
-// edge an arc without bound.
+// Minimum vertex cut by maximum flow: each vertex becomes an arc from its entry 2v to its exit 2v+1 with the vertex'
+// capacity, every edge an arc without bound.
 #include <stdlib.h>
 
 #include "passes/recompute.h"
 #include "passes/solver/error.h"
 
-typedef struct Arc { int to, next; int64_t room; } Arc;   // arc a and its reverse a ^ 1
+typedef struct Arc {
+  int to, next;
+  int64_t room;
+} Arc;   // arc a and its reverse a ^ 1
 
 typedef struct Flow {
   int n, source, sink;
@@ -51,7 +54,8 @@ static void flow_free(Flow *f) {
   free(f->path);
 }
 
-// Levels of a breadth-first search from `root` over arcs with room, or against them; stops behind the level of `goal` (-1: none).
+// Levels of a breadth-first search from `root` over arcs with room, or against them; stops behind the level of `goal`
+// (-1: none).
 static bool search(Flow *f, int root, bool against, int goal) {
   int head = 0, tail = 0;
   for (int v = 0; v < f->n; v++) f->level[v] = -1;

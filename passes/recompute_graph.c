@@ -7,9 +7,10 @@
 #include "passes/rewrite.h"
 #include "passes/solver/error.h"
 
-// SMALL: a value that is broadcast to something this many times larger is kept: computing it at every element would cost more than it saves.
-// NEAR: how many library ops may lie between one that reads a value and the kernel that makes the value again: until that kernel has
-// run the op waits, and what else it reads is kept. ANCHOR_SEARCH: ops looked at to find such a kernel.
+// SMALL: a value that is broadcast to something this many times larger is kept: computing it at every element would
+// cost more than it saves. NEAR: how many library ops may lie between one that reads a value and the kernel that makes
+// the value again: until that kernel has run the op waits, and what else it reads is kept. ANCHOR_SEARCH: ops looked at
+// to find such a kernel.
 enum { SMALL = 16, NEAR = 12, ANCHOR_SEARCH = 40 };
 
 int recompute_value_of(const RecomputeGraph *g, MlirValue v) { return ptr_map_get(&g->ids, v.ptr); }
@@ -31,7 +32,11 @@ bool recompute_reads_elements(NnOp op) {
 static int add_value(RecomputeGraph *g, MlirValue v, int def) {
   NnType t = nn_value_type(v);
   int id = g->n_values++;
-  g->values[id] = (RecomputeValue){.value = v, .def = def, .root = id, .bytes = nn_type_bytes(&t), .elements = nn_type_elements(&t)};
+  g->values[id] = (RecomputeValue){.value = v,
+                                   .def = def,
+                                   .root = id,
+                                   .bytes = nn_type_bytes(&t),
+                                   .elements = nn_type_elements(&t)};
   g->values[id].span = g->values[id].elements;
   ptr_map_set(&g->ids, v.ptr, id);
   return id;
@@ -73,7 +78,8 @@ static void add_results(RecomputeGraph *g, int i) {
 static void find_spans(RecomputeGraph *g) {
   for (int i = g->n_ops - 1; i >= 0; i--) {
     NnOp kind = nn_op_of(g->ops[i]);
-    if (g->backward[i] || kind == NN_OP_NONE || (nn_op_info(kind)->kind != NN_KIND_MAP && kind != NN_OP_broadcast)) continue;
+    if (g->backward[i] || kind == NN_OP_NONE || (nn_op_info(kind)->kind != NN_KIND_MAP && kind != NN_OP_broadcast))
+      continue;
     int64_t span = g->values[g->first_result[i]].span;
     for (intptr_t j = 0; j < mlirOperationGetNumOperands(g->ops[i]); j++) {
       RecomputeValue *v = &g->values[recompute_value_of(g, mlirOperationGetOperand(g->ops[i], j))];
@@ -89,7 +95,8 @@ static void find_in_memory(RecomputeGraph *g) {
     NnOp kind = nn_op_of(g->ops[i]);
     bool scan = kind == NN_OP_NONE && nn_has_attr(g->ops[i], "nn.scan");
     if (g->backward[i] || (kind == NN_OP_NONE && !scan) || (!scan && nn_op_info(kind)->kind == NN_KIND_MARK)) continue;
-    bool map = !scan && nn_op_info(kind)->kind == NN_KIND_MAP, fused = recompute_reads_elements(kind) || kind == NN_OP_broadcast;
+    bool map = !scan && nn_op_info(kind)->kind == NN_KIND_MAP,
+         fused = recompute_reads_elements(kind) || kind == NN_OP_broadcast;
     library_ops += scan || nn_op_info(kind)->kind == NN_KIND_LIBRARY;
     for (intptr_t j = 0; j < mlirOperationGetNumOperands(g->ops[i]); j++) {
       int x = recompute_value_of(g, mlirOperationGetOperand(g->ops[i], j));
@@ -113,9 +120,12 @@ static void note_range(int *first, int *last, bool *seen, int at) {
   *seen = true;
 }
 
-static bool is_forward_value(const RecomputeGraph *g, int v) { return g->values[v].def < 0 || !g->backward[g->values[v].def]; }
+static bool is_forward_value(const RecomputeGraph *g, int v) {
+  return g->values[v].def < 0 || !g->backward[g->values[v].def];
+}
 
-// What is in memory for the backward pass in any case: what it reads otherwise than element by element, and what the function returns.
+// What is in memory for the backward pass in any case: what it reads otherwise than element by element, and what the
+// function returns.
 static void find_readers(RecomputeGraph *g) {
   int library_ops = 0;
   for (int i = 0; i < g->n_ops; i++) {
@@ -143,8 +153,10 @@ static void find_readers(RecomputeGraph *g) {
 
 static bool is_near(const RecomputeValue *reader, const RecomputeValue *kernel) {
   int near = NEAR;
-  bool starts = reader->first_stored >= kernel->first_inside - near && reader->first_stored <= kernel->last_inside + near;
-  return starts && reader->last_stored >= kernel->first_inside - near && reader->last_stored <= kernel->last_inside + near;
+  bool starts = reader->first_stored >= kernel->first_inside - near &&
+                reader->first_stored <= kernel->last_inside + near;
+  return starts && reader->last_stored >= kernel->first_inside - near &&
+         reader->last_stored <= kernel->last_inside + near;
 }
 
 // A kernel near the library ops that read v also reads what v is computed from: it can make v on the way.
@@ -157,12 +169,14 @@ static bool has_anchor(const RecomputeGraph *g, int v) {
     if (w->read_inside && is_near(&g->values[v], w)) return true;
     if (!w->recomputable || w->library) continue;
     MlirOperation op = g->ops[w->def];
-    for (intptr_t j = 0; j < mlirOperationGetNumOperands(op) && n < ANCHOR_SEARCH; j++) stack[n++] = recompute_value_of(g, mlirOperationGetOperand(op, j));
+    for (intptr_t j = 0; j < mlirOperationGetNumOperands(op) && n < ANCHOR_SEARCH; j++)
+      stack[n++] = recompute_value_of(g, mlirOperationGetOperand(op, j));
   }
   return false;
 }
 
-// The scores of attention: a product of two values that are kept anyway, larger than both together, with a short contraction.
+// The scores of attention: a product of two values that are kept anyway, larger than both together, with a short
+// contraction.
 static bool is_short_product(const RecomputeGraph *g, int v) {
   MlirOperation op = g->ops[g->values[v].def];
   if (nn_op_of(op) != NN_OP_matmul) return false;
@@ -189,7 +203,8 @@ static void classify(RecomputeGraph *g) {
   for (int id = 0; id < g->n_values; id++) {
     RecomputeValue *v = &g->values[id];
     if (!v->read_stored || v->available) continue;
-    bool again = g->mode == RECOMPUTE_ALL && v->recomputable && nn_op_of(g->ops[v->def]) != NN_OP_broadcast && has_anchor(g, id);
+    bool again = g->mode == RECOMPUTE_ALL && v->recomputable && nn_op_of(g->ops[v->def]) != NN_OP_broadcast &&
+                 has_anchor(g, id);
     if (!again) v->available = true, v->recomputable = false;
   }
   for (int id = g->n_args; id < g->n_values && g->mode == RECOMPUTE_ALL; id++) {
@@ -244,7 +259,8 @@ int64_t recompute_crossing_bytes(MlirOperation func, bool draws) {
     if (!g.backward[i] || kind_of(g.ops[i]) == NN_KIND_MARK) continue;
     for (intptr_t j = 0; j < mlirOperationGetNumOperands(g.ops[i]); j++) {
       int id = g.values[recompute_value_of(&g, mlirOperationGetOperand(g.ops[i], j))].root;
-      while (g.values[id].def >= 0 && nn_op_of(g.ops[g.values[id].def]) == NN_OP_broadcast)   // made by each kernel from its operand
+      // A broadcast is made by each kernel from its operand.
+      while (g.values[id].def >= 0 && nn_op_of(g.ops[g.values[id].def]) == NN_OP_broadcast)
         id = g.values[recompute_value_of(&g, mlirOperationGetOperand(g.ops[g.values[id].def], 0))].root;
       const RecomputeValue *v = &g.values[id];
       if (v->def < 0 || g.backward[v->def] || seen[id] || (v->source_only && !(draws && v->random))) continue;

@@ -1,5 +1,5 @@
-// The pass `remat`: rematerialization. Poses the step as a RematProblem (passes/solver), lets a policy or the search choose a sequence of
-// executions, has it judged, and writes it into the function.
+// The pass `remat`: rematerialization. Poses the step as a RematProblem (passes/solver), lets a policy or the search
+// choose a sequence of executions, has it judged, and writes it into the function.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,14 +9,14 @@
 
 typedef struct Rematter {
   MlirModule module;
-  const NnTarget *target;    // Borrowed
+  const NnTarget *target;   // Borrowed
   RematGoal goal;
-  const char *policy_name;   // Borrowed
-  const char *budget_text;   // Borrowed; as asked for, NULL: none
+  const char *policy_name;      // Borrowed
+  const char *budget_text;      // Borrowed; as asked for, NULL: none
   const PlanPersistent *kept;   // Borrowed
-  int64_t persistent;        // bytes
-  int64_t need, bound;       // bytes: the largest arena found, and what it cannot go below
-  double overhead;           // the largest
+  int64_t persistent;           // bytes
+  int64_t need, bound;          // bytes: the largest arena found, and what it cannot go below
+  double overhead;              // the largest
 } Rematter;
 
 static bool may_recompute(MlirOperation func) {
@@ -48,13 +48,15 @@ static double function_flops(const PlanProgram *p) {
   return flops;
 }
 
-static void set_attributes(const Rematter *m, const RematForms *forms, int form, const RematPlan *plan, double overhead, double bound) {
+static void set_attributes(const Rematter *m, const RematForms *forms, int form, const RematPlan *plan, double overhead,
+                           double bound) {
   MlirOperation func = forms->items[form].func;
   const StepProblem *q = &forms->items[0].q;
   bool changed = plan->exec || form;
   nn_set_attr(func, &NN_STR("nn.remat", changed ? m->policy_name : "none"));
   nn_set_attr(func, &NN_F64A("nn.overhead", overhead));
-  if (m->goal.budget > 0 || changed) nn_set_attr(func, &NN_F64A("nn.overhead_bound", bound < overhead ? bound : overhead));
+  if (m->goal.budget > 0 || changed)
+    nn_set_attr(func, &NN_F64A("nn.overhead_bound", bound < overhead ? bound : overhead));
   if (form) nn_set_attr(func, &NN_I64("nn.segmented", forms->items[form].n_segmented));
   nn_set_attr(func, &NN_I64("nn.arena_none", q->arena_none));
   nn_set_attr(func, &NN_I64("nn.activations_none", q->activations_none));
@@ -62,7 +64,8 @@ static void set_attributes(const Rematter *m, const RematForms *forms, int form,
   nn_set_attr(func, &NN_F64A("nn.flops_none", function_flops(&forms->items[0].p)));
 }
 
-// Nothing is asked for, and there is no loop that can take other forms: each step once. The pass `plan` will tell the arena.
+// Nothing is asked for, and there is no loop that can take other forms: each step once. The pass `plan` will tell the
+// arena.
 static void leave(const Rematter *m, MlirOperation func) {
   PlanProgram p;
   PlanLayout l;
@@ -95,8 +98,8 @@ static void rematerialize(Rematter *m, RematForms *forms) {
 
 // The table of options (passes.def) has been checked against the text.
 static void read_options(Rematter *m, const NnPassRun *run) {
-  const char *overhead = nn_pass_option(run, "max-overhead", NULL), *seed = nn_pass_option(run, "seed", NULL), *limit = nn_pass_option(run, "time-limit", NULL),
-             *effort = nn_pass_option(run, "effort", NULL);
+  const char *overhead = nn_pass_option(run, "max-overhead", NULL), *seed = nn_pass_option(run, "seed", NULL),
+             *limit = nn_pass_option(run, "time-limit", NULL), *effort = nn_pass_option(run, "effort", NULL);
   m->policy_name = nn_pass_option(run, "policy", "auto");
   m->budget_text = nn_pass_option(run, "budget", NULL);
   if (!remat_policy_parse(m->policy_name, &m->goal.policy)) remat_bug("unknown policy '%s'", m->policy_name);
@@ -109,7 +112,8 @@ static void read_options(Rematter *m, const NnPassRun *run) {
   if (effort) m->goal.effort = strtod(effort, NULL);
 }
 
-// The budget in bytes; a percentage is of the largest arena without recomputation. Adds what the functions need in which nothing runs again.
+// The budget in bytes; a percentage is of the largest arena without recomputation. Adds what the functions need in
+// which nothing runs again.
 static void find_budget(Rematter *m, const MlirOperation *functions, const RematForms *forms, int n) {
   int64_t largest = 0;
   double percent = 0;
@@ -129,23 +133,31 @@ static bool report(const Rematter *m) {
   MlirLocation nowhere = mlirLocationUnknownGet(mlirModuleGetContext(m->module));
   char want[32], have[32], least[32];
   if (m->goal.budget > 0 && m->need > m->goal.budget) {
-    nn_error_at(nowhere, "memory budget %s%s%s%s cannot be met: the smallest budget found is %s (%lld bytes); no plan needs less than %s", m->budget_text,
-                strchr(m->budget_text, '%') ? " (" : "", strchr(m->budget_text, '%') ? nn_format_bytes(m->goal.budget, want, sizeof want) : "",
-                strchr(m->budget_text, '%') ? ")" : "", nn_format_bytes(m->need, have, sizeof have), (long long)m->need, nn_format_bytes(m->bound, least, sizeof least));
+    nn_error_at(nowhere,
+                "memory budget %s%s%s%s cannot be met: the smallest budget found is %s (%lld bytes); no plan needs "
+                "less than %s",
+                m->budget_text, strchr(m->budget_text, '%') ? " (" : "",
+                strchr(m->budget_text, '%') ? nn_format_bytes(m->goal.budget, want, sizeof want) : "",
+                strchr(m->budget_text, '%') ? ")" : "", nn_format_bytes(m->need, have, sizeof have), (long long)m->need,
+                nn_format_bytes(m->bound, least, sizeof least));
     return false;
   }
   if (m->goal.max_overhead < 0 || m->overhead <= m->goal.max_overhead) return true;
   if (m->goal.budget > 0)
-    nn_error_at(nowhere, "memory budget %s needs at least %.2f %% more time in the plans found, more than the %.2f %% allowed", m->budget_text, 100 * m->overhead, 100 * m->goal.max_overhead);
-  else nn_error_at(nowhere, "policy '%s' takes %.2f %% more time, more than the %.2f %% allowed", m->policy_name, 100 * m->overhead, 100 * m->goal.max_overhead);
+    nn_error_at(nowhere,
+                "memory budget %s needs at least %.2f %% more time in the plans found, more than the %.2f %% allowed",
+                m->budget_text, 100 * m->overhead, 100 * m->goal.max_overhead);
+  else
+    nn_error_at(nowhere, "policy '%s' takes %.2f %% more time, more than the %.2f %% allowed", m->policy_name,
+                100 * m->overhead, 100 * m->goal.max_overhead);
   return false;
 }
 
 // Requires: kernels (fuse); schedule's order is what the search starts from.
-// Establishes: docs/internals.md, "Remat in the IR"; nn.remat, nn.overhead, nn.arena_none on the functions, nn.budget on the module.
-// With a budget, the arena that inplace and plan find fits it: they keep to the places that are written on rewritten functions (nn.placed).
-// A policy that saves nothing leaves the function as it was.
-// Breaks: checkpoint marks are gone from rewritten functions.
+// Establishes: docs/internals.md, "Remat in the IR"; nn.remat, nn.overhead, nn.arena_none on the functions, nn.budget
+// on the module. With a budget, the arena that inplace and plan find fits it: they keep to the places that are written
+// on rewritten functions (nn.placed). A policy that saves nothing leaves the function as it was. Breaks: checkpoint
+// marks are gone from rewritten functions.
 bool nn_pass_remat(MlirModule module, const NnPassRun *run) {
   Rematter m = {.module = module, .target = run->target};
   PlanPersistent persistent;

@@ -1,6 +1,7 @@
-// What of a step runs again. A kernel that makes an activation and updates a running statistic on the way cannot run twice as it is: the
-// statistic would be updated twice. A part of it can: a kernel of its own that computes the large results alone and reads only
-// what they are made from. Only where its values are certain to be the same bits: exact ops, on each element alone.
+// What of a step runs again. A kernel that makes an activation and updates a running statistic on the way cannot run
+// twice as it is: the statistic would be updated twice. A part of it can: a kernel of its own that computes the large
+// results alone and reads only what they are made from. Only where its values are certain to be the same bits: exact
+// ops, on each element alone.
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,18 +11,24 @@
 
 static MlirStringRef ref(const char *text) { return mlirStringRefCreateFromCString(text); }
 
-// Ops whose result depends on nothing but their operands, wherever they are compiled: exact, or rounded once. A call of a vector math
-// function may differ in the last bit between a vector and the rest of a row, a reduction in its order.
+// Ops whose result depends on nothing but their operands, wherever they are compiled: exact, or rounded once. A call of
+// a vector math function may differ in the last bit between a vector and the rest of a row, a reduction in its order.
 static bool is_exact(NnOp kind) {
-  static const NnOp exact[] = {NN_OP_constant, NN_OP_iota, NN_OP_random_uniform, NN_OP_neg, NN_OP_abs, NN_OP_sign, NN_OP_relu, NN_OP_floor, NN_OP_not, NN_OP_add, NN_OP_sub,
-                               NN_OP_mul, NN_OP_div, NN_OP_max, NN_OP_min, NN_OP_and, NN_OP_or, NN_OP_compare, NN_OP_select, NN_OP_cast, NN_OP_sqrt, NN_OP_broadcast};
+  static const NnOp exact[] = {NN_OP_constant, NN_OP_iota,  NN_OP_random_uniform,
+                               NN_OP_neg,      NN_OP_abs,   NN_OP_sign,
+                               NN_OP_relu,     NN_OP_floor, NN_OP_not,
+                               NN_OP_add,      NN_OP_sub,   NN_OP_mul,
+                               NN_OP_div,      NN_OP_max,   NN_OP_min,
+                               NN_OP_and,      NN_OP_or,    NN_OP_compare,
+                               NN_OP_select,   NN_OP_cast,  NN_OP_sqrt,
+                               NN_OP_broadcast};
   for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
     if (exact[i] == kind) return true;
   return false;
 }
 
-// All uses of a value are in the part, or it is one of the results that the part makes. Otherwise a product that the whole kernel needs by
-// itself might be contracted with a sum in the part.
+// All uses of a value are in the part, or it is one of the results that the part makes. Otherwise a product that the
+// whole kernel needs by itself might be contracted with a sum in the part.
 static bool is_used_in_part(const PtrMap *wanted, MlirOperation end, const bool *keep, MlirValue v) {
   bool inside = true, kept = false;
   for (MlirOpOperand use = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
@@ -36,8 +43,8 @@ static bool is_used_in_part(const PtrMap *wanted, MlirOperation end, const bool 
   return inside || kept;
 }
 
-// Marks in `needed` (n_args) the arguments that the results with keep[r] are made from. False when a kernel of these results alone might give
-// other bits, or is no map.
+// Marks in `needed` (n_args) the arguments that the results with keep[r] are made from. False when a kernel of these
+// results alone might give other bits, or is no map.
 static bool find_needed(MlirOperation func, const bool *keep, bool *needed) {
   PtrMap wanted = {0};
   MlirBlock body = nn_function_body(func);
@@ -55,14 +62,19 @@ static bool find_needed(MlirOperation func, const bool *keep, bool *needed) {
   }
   for (int i = n - 2; i >= 0; i--) {   // the last is the return
     bool is_wanted = false;
-    for (intptr_t r = 0; r < mlirOperationGetNumResults(ops[i]); r++) is_wanted |= ptr_map_get(&wanted, mlirOperationGetResult(ops[i], r).ptr) > 0;
-    for (intptr_t o = 0; is_wanted && o < mlirOperationGetNumOperands(ops[i]); o++) ptr_map_set(&wanted, mlirOperationGetOperand(ops[i], o).ptr, 1);
+    for (intptr_t r = 0; r < mlirOperationGetNumResults(ops[i]); r++)
+      is_wanted |= ptr_map_get(&wanted, mlirOperationGetResult(ops[i], r).ptr) > 0;
+    for (intptr_t o = 0; is_wanted && o < mlirOperationGetNumOperands(ops[i]); o++)
+      ptr_map_set(&wanted, mlirOperationGetOperand(ops[i], o).ptr, 1);
     NnOp kind = nn_op_of(ops[i]);
     bool alone = kind != NN_OP_NONE && nn_op_info(kind)->kind != NN_KIND_MAP;   // nothing is contracted with it
-    bool library = kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_LIBRARY;   // the same code whatever follows it
-    fine &= !is_wanted || ((library || is_exact(kind)) && (alone || is_used_in_part(&wanted, end, keep, mlirOperationGetResult(ops[i], 0))));
+    // the same code whatever follows it
+    bool library = kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_LIBRARY;
+    fine &= !is_wanted || ((library || is_exact(kind)) &&
+                           (alone || is_used_in_part(&wanted, end, keep, mlirOperationGetResult(ops[i], 0))));
   }
-  for (int a = 0; a < nn_function_n_args(func); a++) needed[a] = ptr_map_get(&wanted, mlirBlockGetArgument(body, a).ptr) > 0;
+  for (int a = 0; a < nn_function_n_args(func); a++)
+    needed[a] = ptr_map_get(&wanted, mlirBlockGetArgument(body, a).ptr) > 0;
   free(ops);
   ptr_map_free(&wanted);
   return fine;
@@ -83,9 +95,12 @@ void remat_find_again(PlanProgram *p, int64_t small_bytes) {
     int n_tied = 0, n_kept = 0;
     for (int r = 0; r < s->n_results; r++) n_tied += is_tied[s->first_result + r];
     if (s->kernel < 0 || n_tied == 0 || step_role(s->op) == REMAT_UPDATE) continue;
-    bool *keep = solver_allocate((size_t)s->n_results, sizeof *keep), *needed = solver_allocate((size_t)s->n_inputs, sizeof *needed), reads_updated = false;
-    for (int r = 0; r < s->n_results; r++) n_kept += keep[r] = !is_tied[s->first_result + r] && p->values[s->first_result + r].bytes > small_bytes;
-    bool fine = n_kept > 0 && !nn_has_attr(p->kernels[s->kernel].func, "nn.body") && find_needed(p->kernels[s->kernel].func, keep, needed);
+    bool *keep = solver_allocate((size_t)s->n_results, sizeof *keep),
+         *needed = solver_allocate((size_t)s->n_inputs, sizeof *needed), reads_updated = false;
+    for (int r = 0; r < s->n_results; r++)
+      n_kept += keep[r] = !is_tied[s->first_result + r] && p->values[s->first_result + r].bytes > small_bytes;
+    bool fine = n_kept > 0 && !nn_has_attr(p->kernels[s->kernel].func, "nn.body") &&
+                find_needed(p->kernels[s->kernel].func, keep, needed);
     for (int o = 0; fine && o < s->n_inputs; o++) {
       int arg = p->values[p->values[s->inputs[o]].root].arg;
       reads_updated |= needed[o] && arg >= 0 && writer[arg] == i;
@@ -128,7 +143,8 @@ MlirOperation remat_call_again(AgainKernels *kernels, const PlanProgram *p, int 
   MlirOperation func = p->kernels[s->kernel].func, part = {NULL};
   for (int i = 0; i < kernels->n && mlirOperationIsNull(part); i++) {
     const PlanStep *other = &p->steps[kernels->items[i].step];
-    if (other->kernel == s->kernel && !memcmp(other->again, s->again, (size_t)s->n_results * sizeof *s->again)) part = kernels->items[i].func;
+    if (other->kernel == s->kernel && !memcmp(other->again, s->again, (size_t)s->n_results * sizeof *s->again))
+      part = kernels->items[i].func;
   }
   char name[160], base[128];
   if (mlirOperationIsNull(part)) {
@@ -143,8 +159,10 @@ MlirOperation remat_call_again(AgainKernels *kernels, const PlanProgram *p, int 
   MlirOperation end = nn_function_return(part);
   for (int o = 0; o < s->n_inputs; o++)
     if (s->reads_again[o]) mlirOperationStateAddOperands(&state, 1, &operands[o]);
-  for (int r = 0; r < nn_function_n_results(part); r++) mlirOperationStateAddResults(&state, 1, (MlirType[]){mlirValueGetType(mlirOperationGetOperand(end, r))});
-  MlirNamedAttribute callee = mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("callee")), mlirFlatSymbolRefAttrGet(ctx, ref(name)));
+  for (int r = 0; r < nn_function_n_results(part); r++)
+    mlirOperationStateAddResults(&state, 1, (MlirType[]){mlirValueGetType(mlirOperationGetOperand(end, r))});
+  MlirNamedAttribute callee = mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("callee")),
+                                                    mlirFlatSymbolRefAttrGet(ctx, ref(name)));
   mlirOperationStateAddAttributes(&state, 1, &callee);
   MlirOperation call = mlirOperationCreate(&state);
   char phase[16];

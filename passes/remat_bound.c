@@ -1,11 +1,16 @@
-// What no plan can go below: the step as a problem in which every real plan has a counterpart that costs no more and needs no more
-// memory, so that a bound for the problem is a bound for all plans, whatever their order, recomputations and offsets.
+// What no plan can go below: the step as a problem in which every real plan has a counterpart that costs no more and
+// needs no more memory, so that a bound for the problem is a bound for all plans, whatever their order, recomputations
+// and offsets.
 //
-// The problem of remat_problem.c is made for finding plans: it merges chains, and forbids to make small results again. This one:
-// - has a node for every result, none merged. An execution of a step is one of each of its nodes; they share its time in
+// The problem of remat_problem.c is made for finding plans: it merges chains, and forbids to make small results again.
+// This one:
+// - has a node for every result, none merged. An execution of a step is one of each of its nodes; they share its time
+// in
 //   proportion to their bytes, and each may run alone, which no plan can do.
-// - counts for a step what it needs when every operand that it may write over dies there: an operand that lives on costs a plan more.
-// - counts nothing for updates and running statistics, which a plan may have to keep beside the old value, and lets them run any time.
+// - counts for a step what it needs when every operand that it may write over dies there: an operand that lives on
+// costs a plan more.
+// - counts nothing for updates and running statistics, which a plan may have to keep beside the old value, and lets
+// them run any time.
 // - lets inputs of the step appear when they are first read.
 // Gaps between buffers, and workspaces beside several results, only add to what a plan needs.
 #include <math.h>
@@ -50,9 +55,16 @@ static void add_nodes(StepBound *b, int i, double seconds, int **pool) {
     if (!is_tied(b, s->first_result + r)) total += plan_align(p, p->values[s->first_result + r].bytes);
   }
   for (int r = 0; r < n; r++) {
-    int64_t bytes = s->n_results > 0 && !is_tied(b, s->first_result + r) ? plan_align(p, p->values[s->first_result + r].bytes) : 0;
+    int64_t bytes = s->n_results > 0 && !is_tied(b, s->first_result + r)
+                        ? plan_align(p, p->values[s->first_result + r].bytes)
+                        : 0;
     double share = total > 0 ? (double)bytes / (double)total : r == 0;
-    b->nodes[first + r] = (RematNode){.cost = seconds * share, .bytes = bytes, .inputs = inputs, .n_inputs = n_inputs, .recomputable = again, .role = step_role(s->op)};
+    b->nodes[first + r] = (RematNode){.cost = seconds * share,
+                                      .bytes = bytes,
+                                      .inputs = inputs,
+                                      .n_inputs = n_inputs,
+                                      .recomputable = again,
+                                      .role = step_role(s->op)};
     b->nodes[first + r].workspace = r == 0 ? total - bytes + plan_align(p, s->workspace) : 0;
     b->saved[first + r] = largest_overlap(b, i);
     if (s->n_results > 0) b->value_node[s->first_result + r] = first + r;

@@ -1,5 +1,6 @@
-// Judges what the search hands over before it is written into the function, sharing no code with it: the schedule by the solver's
-// simulator, the sequence of steps by rules of its own. What it finds is a bug of ours: compilation ends with status 70.
+// Judges what the search hands over before it is written into the function, sharing no code with it: the schedule by
+// the solver's simulator, the sequence of steps by rules of its own. What it finds is a bug of ours: compilation ends
+// with status 70.
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,10 +20,12 @@ void remat_bug(const char *format, ...) {
 }
 
 bool remat_check_sequence(const PlanProgram *p, const int *exec, int n, SolverError *error) {
-  int *runs = solver_allocate((size_t)p->n_steps, sizeof *runs), *writer = solver_allocate((size_t)p->n_args, sizeof *writer);
+  int *runs = solver_allocate((size_t)p->n_steps, sizeof *runs),
+      *writer = solver_allocate((size_t)p->n_args, sizeof *writer);
   bool *once = solver_allocate((size_t)p->n_steps, sizeof *once), ok = true;
   for (int a = 0; a < p->n_args; a++) writer[a] = -1;
-  for (int i = 0; i < p->n_steps; i++) once[i] = p->steps[i].role != NN_STEP_RUN || step_role(p->steps[i].op) == REMAT_UPDATE;
+  for (int i = 0; i < p->n_steps; i++)
+    once[i] = p->steps[i].role != NN_STEP_RUN || step_role(p->steps[i].op) == REMAT_UPDATE;
   for (int r = 0; r < p->n_results; r++) {
     int def = p->values[p->values[p->result[r]].root].def;
     if (p->tied[r] < 0 || def < 0) continue;
@@ -39,9 +42,12 @@ bool remat_check_sequence(const PlanProgram *p, const int *exec, int n, SolverEr
     for (int j = 0; j < s->n_inputs && ok; j++) {
       if (runs[exec[i]] > 1 && s->reads_again && !s->reads_again[j]) continue;
       const PlanValue *root = &p->values[p->values[s->inputs[j]].root];
-      if (root->def >= 0 && !runs[root->def]) ok = solver_fail(error, "position %d: step %d reads what step %d has not made yet", i, exec[i], root->def);
+      if (root->def >= 0 && !runs[root->def])
+        ok = solver_fail(error, "position %d: step %d reads what step %d has not made yet", i, exec[i], root->def);
       bool overwritten = root->arg >= 0 && writer[root->arg] >= 0 && runs[writer[root->arg]];
-      if (overwritten && runs[exec[i]] > 1) ok = solver_fail(error, "position %d: step %d runs again and reads argument %d after its update", i, exec[i], root->arg);
+      if (overwritten && runs[exec[i]] > 1)
+        ok = solver_fail(error, "position %d: step %d runs again and reads argument %d after its update", i, exec[i],
+                         root->arg);
     }
   }
   for (int i = 0; i < p->n_steps && ok; i++)
@@ -56,9 +62,12 @@ void remat_check_plan(const StepProblem *q, const RematPlan *plan) {
   SolverError error;
   if (!plan->exec) return;
   RematSimulation simulation;
-  if (!remat_simulate(&q->problem, plan->schedule.exec, plan->schedule.n, &simulation, &error)) remat_bug("%s", error.message);
-  if (simulation.peak != plan->schedule.peak || fabs(simulation.cost - plan->schedule.cost) > 1e-9 * (1 + simulation.cost))
-    remat_bug("a schedule of %lld bytes is said to need %lld", (long long)simulation.peak, (long long)plan->schedule.peak);
+  if (!remat_simulate(&q->problem, plan->schedule.exec, plan->schedule.n, &simulation, &error))
+    remat_bug("%s", error.message);
+  if (simulation.peak != plan->schedule.peak ||
+      fabs(simulation.cost - plan->schedule.cost) > 1e-9 * (1 + simulation.cost))
+    remat_bug("a schedule of %lld bytes is said to need %lld", (long long)simulation.peak,
+              (long long)plan->schedule.peak);
   remat_simulation_free(&simulation);
   if (!remat_check_sequence(q->p, plan->exec, plan->n, &error)) remat_bug("%s", error.message);
 }

@@ -1,6 +1,7 @@
-// The forms of a function: each loop that is differentiated keeps what the library computes in its steps, or its carried values, or those between
-// segments (scan_forms.c). To the search a form is another function, whose steps have other memory and time; the forms are searched one by
-// one, and the best plan wins. The first form is the fastest: all loops keep what they can.
+// The forms of a function: each loop that is differentiated keeps what the library computes in its steps, or its
+// carried values, or those between segments (scan_forms.c). To the search a form is another function, whose steps have
+// other memory and time; the forms are searched one by one, and the best plan wins. The first form is the fastest: all
+// loops keep what they can.
 #include <math.h>
 #include <stdlib.h>
 
@@ -52,10 +53,15 @@ bool remat_has_loops(MlirOperation func) {
   return scan_pairs_find(func, pairs, PAIRS) > 0;
 }
 
-void remat_forms_build(RematForms *f, MlirModule module, MlirOperation func, const NnTarget *target, int64_t persistent_bytes) {
+void remat_forms_build(RematForms *f, MlirModule module, MlirOperation func, const NnTarget *target,
+                       int64_t persistent_bytes) {
   ScanPair pairs[PAIRS];
   ScanForm choice[PAIRS];
-  *f = (RematForms){.module = module, .target = target, .persistent = persistent_bytes, .origin = func, .items = solver_allocate(ALL, sizeof *f->items)};
+  *f = (RematForms){.module = module,
+                    .target = target,
+                    .persistent = persistent_bytes,
+                    .origin = func,
+                    .items = solver_allocate(ALL, sizeof *f->items)};
   f->n_loops = scan_pairs_find(func, pairs, PAIRS);
   for (int i = 0; i < PAIRS; i++) choice[i] = SCAN_PRODUCTS;
   if (f->n_loops) make_form(f, choice);
@@ -93,7 +99,9 @@ static void try_form(RematForms *f, int form, const RematGoal *goal, double effo
   RematForm *own = &f->items[form];
   RematGoal part = *goal;
   part.effort = effort * (goal->effort > 0 ? goal->effort : 1);
-  if (goal->budget == 0) part.max_overhead = (1 + goal->max_overhead) * f->items[0].q.seconds_none / own->q.seconds_none - 1;   // time is allowed in terms of the first form's
+  // time is allowed in terms of the first form's
+  if (goal->budget == 0)
+    part.max_overhead = (1 + goal->max_overhead) * f->items[0].q.seconds_none / own->q.seconds_none - 1;
   if (goal->budget == 0 && part.max_overhead < 0) return;
   RematPlan plan;
   remat_find(&own->q, &part, f->persistent, &plan);
@@ -109,7 +117,8 @@ static void try_form(RematForms *f, int form, const RematGoal *goal, double effo
 
 int remat_forms_find(RematForms *f, const RematGoal *goal, RematPlan *plan) {
   static const double quick = 0.15;
-  bool solves = goal->policy == REMAT_POLICY_SOLVE && (goal->budget > 0 ? f->items[0].q.arena_none > goal->budget : goal->max_overhead >= 0);
+  bool solves = goal->policy == REMAT_POLICY_SOLVE &&
+                (goal->budget > 0 ? f->items[0].q.arena_none > goal->budget : goal->max_overhead >= 0);
   if (!solves || !f->n_loops) {
     remat_find(&f->items[0].q, goal, f->persistent, plan);
     remat_check_plan(&f->items[0].q, plan);
@@ -128,7 +137,8 @@ double remat_forms_overhead(const RematForms *f, int form, const RematPlan *plan
   return (plan->exec || form) && none > 0 ? fmax(0, plan->seconds / none - 1) : 0;
 }
 
-// Every plan is one of a form, and none adds less than the bound of its form. Where not all forms were made nothing is certain.
+// Every plan is one of a form, and none adds less than the bound of its form. Where not all forms were made nothing is
+// certain.
 double remat_forms_bound(const RematForms *f, int64_t bytes) {
   double least = INFINITY, none = f->items[0].q.seconds_none;
   for (int i = 0; i < f->n && none > 0; i++) {

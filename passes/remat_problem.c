@@ -41,9 +41,12 @@ static void add_argument_nodes(StepProblem *q) {
 
 enum { MAX_PARTS = 32 };   // nodes of one step
 
-static bool is_persistent(const PlanLayout *l, int instance) { return l->buffers[l->instances[instance].buffer].persistent; }
+static bool is_persistent(const PlanLayout *l, int instance) {
+  return l->buffers[l->instances[instance].buffer].persistent;
+}
 
-// A step, or what remat_again.c finds of it, may run again unless it updates something or is a tap. What a step computes depends on its operands alone.
+// A step, or what remat_again.c finds of it, may run again unless it updates something or is a tap. What a step
+// computes depends on its operands alone.
 static bool may_run_again(const StepProblem *q, const PlanLayout *l, int i) {
   const PlanStep *s = &q->p->steps[i];
   bool again = s->role == NN_STEP_RUN && step_role(s->op) != REMAT_UPDATE;
@@ -51,11 +54,11 @@ static bool may_run_again(const StepProblem *q, const PlanLayout *l, int i) {
   return again;
 }
 
-// Gives the results of a step nodes of their own. Part 0 is the execution, and holds the one large result if there is just one, else a
-// buffer as large as all large ones together, which the other parts read: they cost nothing and take their bytes over from it (see
-// count_savings), so that each result may die, or be wanted again, alone. The small results together are a part that is never made again:
-// keeping them costs little, and they must not hold the large one (a bias gradient that waits for the optimizer, a saved row
-// statistic). A step of small results is one node.
+// Gives the results of a step nodes of their own. Part 0 is the execution, and holds the one large result if there is
+// just one, else a buffer as large as all large ones together, which the other parts read: they cost nothing and take
+// their bytes over from it (see count_savings), so that each result may die, or be wanted again, alone. The small
+// results together are a part that is never made again: keeping them costs little, and they must not hold the large one
+// (a bias gradient that waits for the optimizer, a saved row statistic). A step of small results is one node.
 static int split_results(StepProblem *q, const PlanLayout *l, int i) {
   const PlanProgram *p = q->p;
   const PlanStep *s = &p->steps[i];
@@ -66,7 +69,8 @@ static int split_results(StepProblem *q, const PlanLayout *l, int i) {
     if (bytes > most) most = bytes;
   }
   int64_t limit = most / 8 > q->small_bytes ? most / 8 : q->small_bytes;
-  for (int r = 0; r < s->n_results; r++) n_large += p->values[s->first_result + r].bytes > limit && !is_persistent(l, l->first_instance[i] + r);
+  for (int r = 0; r < s->n_results; r++)
+    n_large += p->values[s->first_result + r].bytes > limit && !is_persistent(l, l->first_instance[i] + r);
   if (n_large > MAX_PARTS) n_large = 0;
   for (int r = 0; r < s->n_results; r++) {
     bool large = p->values[s->first_result + r].bytes > limit && !is_persistent(l, l->first_instance[i] + r);
@@ -78,10 +82,12 @@ static int split_results(StepProblem *q, const PlanLayout *l, int i) {
   return parts;
 }
 
-// Links steps into chains: the result of i has one reader, which writes over it, works in the same phase and needs nothing made after i.
+// Links steps into chains: the result of i has one reader, which writes over it, works in the same phase and needs
+// nothing made after i.
 static void link_chains(StepProblem *q, const PlanLayout *l) {
   PlanProgram *p = q->p;
-  int *readers = solver_allocate((size_t)p->n_values, sizeof *readers), *start = solver_allocate((size_t)p->n_steps, sizeof *start);
+  int *readers = solver_allocate((size_t)p->n_values, sizeof *readers),
+      *start = solver_allocate((size_t)p->n_steps, sizeof *start);
   for (int i = 0; i < p->n_steps; i++)
     for (int j = 0; j < p->steps[i].n_inputs; j++) readers[p->values[p->steps[i].inputs[j]].root]++;
   for (int r = 0; r < p->n_results; r++) readers[p->values[p->result[r]].root] += 2;
@@ -92,7 +98,9 @@ static void link_chains(StepProblem *q, const PlanLayout *l) {
     start[j] = j;
     if (!made || made->inplace < 0 || l->buffers[made->buffer].persistent) continue;
     int root = p->values[s->inputs[made->inplace]].root, i = p->values[root].def;
-    if (i < 0 || p->steps[i].n_results != 1 || p->steps[i].role != NN_STEP_RUN || readers[root] != 1 || step_role(p->steps[i].op) != step_role(s->op)) continue;
+    if (i < 0 || p->steps[i].n_results != 1 || p->steps[i].role != NN_STEP_RUN || readers[root] != 1 ||
+        step_role(p->steps[i].op) != step_role(s->op))
+      continue;
     bool ready = step_role(s->op) != REMAT_UPDATE;
     for (int k = 0; k < s->n_inputs; k++) {
       int def = p->values[s->inputs[k]].def;
@@ -126,7 +134,8 @@ int64_t step_problem_overlap(const StepProblem *q, const PlanLayout *l, int posi
   int step = l->exec ? l->exec[position] : position;
   for (int r = 0; r < q->p->steps[step].n_results; r++) {
     const PlanInstance *made = &l->instances[l->first_instance[position] + r];
-    if (made->inplace >= 0 && !l->buffers[made->buffer].persistent) bytes += plan_align(q->p, q->p->values[made->value].bytes);
+    if (made->inplace >= 0 && !l->buffers[made->buffer].persistent)
+      bytes += plan_align(q->p, q->p->values[made->value].bytes);
   }
   return bytes;
 }
@@ -180,7 +189,10 @@ static void add_step_nodes(StepProblem *q, const PlanLayout *l) {
   int *pool = q->pool;
   for (int n = q->n_arg_nodes; n < q->problem.n_nodes; n++) {
     RematNode *node = &q->nodes[n];
-    *node = (RematNode){.inputs = pool, .role = step_role(p->steps[q->first_step[n]].op), .cost_class = REMAT_CHEAP, .recomputable = true};
+    *node = (RematNode){.inputs = pool,
+                        .role = step_role(p->steps[q->first_step[n]].op),
+                        .cost_class = REMAT_CHEAP,
+                        .recomputable = true};
     for (int i = q->first_step[n]; i >= 0 && q->part[n] == 0; i = q->next_step[i]) {
       add_step(q, n, i, l);
       for (int j = 0; j < p->steps[i].n_inputs; j++) {
@@ -200,11 +212,11 @@ static bool is_shared(const StepProblem *q, int node) {
   return any;
 }
 
-// A step that writes over an operand needs less than its operands and results together; so does a part while part 0 still holds its bytes. The
-// solver adds them up, and has no negative workspace: every node gets a workspace larger by the largest saving, less its own, and
-// the difference is taken off what is fixed, or, where that is too little, added to the budget: `slack`. Right as long as the operand
-// dies where it did when nothing ran twice; where it lives on, the real plan needs more than the problem says, which is found out when a
-// schedule is laid out.
+// A step that writes over an operand needs less than its operands and results together; so does a part while part 0
+// still holds its bytes. The solver adds them up, and has no negative workspace: every node gets a workspace larger by
+// the largest saving, less its own, and the difference is taken off what is fixed, or, where that is too little, added
+// to the budget: `slack`. Right as long as the operand dies where it did when nothing ran twice; where it lives on, the
+// real plan needs more than the problem says, which is found out when a schedule is laid out.
 static void count_savings(StepProblem *q, const PlanLayout *l, int64_t persistent_bytes) {
   int n = q->problem.n_nodes;
   int64_t most = 0;
@@ -250,8 +262,8 @@ static void add_anti_pair(StepProblem *q, int before, int after, int *capacity) 
   q->anti[q->problem.n_anti++] = (RematAnti){before, after};
 }
 
-// Whoever reads an argument that is updated does so before the update, which may then be made in place. A step that reads it after the
-// update, whose result is copied at the end because of that, does not run again.
+// Whoever reads an argument that is updated does so before the update, which may then be made in place. A step that
+// reads it after the update, whose result is copied at the end because of that, does not run again.
 static void add_anti(StepProblem *q) {
   PlanProgram *p = q->p;
   int *writer = solver_allocate((size_t)p->n_args, sizeof *writer), capacity = 0;
@@ -287,12 +299,14 @@ void step_problem_build(StepProblem *q, PlanProgram *p, int64_t persistent_bytes
   enum { SMALL = 1024 };   // a step whose results are smaller than the largest value by this factor is not split
   *q = (StepProblem){.p = p};
   for (int v = 0; v < p->n_values; v++)
-    if (!p->values[v].persistent && p->values[v].bytes / SMALL > q->small_bytes) q->small_bytes = p->values[v].bytes / SMALL;
+    if (!p->values[v].persistent && p->values[v].bytes / SMALL > q->small_bytes)
+      q->small_bytes = p->values[v].bytes / SMALL;
   remat_find_again(p, q->small_bytes);
   PlanLayout l;
   plan_layout_build(p, NULL, p->n_steps, PLAN_INPLACE_DECIDE, &l);
   size_t n_inputs = 0, max_nodes = (size_t)(p->n_args + p->n_steps + p->n_values), n_steps = (size_t)p->n_steps;
-  for (int i = 0; i < p->n_steps; i++) n_inputs += (size_t)(p->steps[i].n_inputs + 1) * (size_t)(p->steps[i].n_results > 1 ? p->steps[i].n_results : 1);
+  for (int i = 0; i < p->n_steps; i++)
+    n_inputs += (size_t)(p->steps[i].n_inputs + 1) * (size_t)(p->steps[i].n_results > 1 ? p->steps[i].n_results : 1);
   q->nodes = solver_allocate(max_nodes, sizeof *q->nodes);
   q->first_step = solver_allocate(max_nodes, sizeof *q->first_step);
   q->large = solver_allocate(max_nodes, sizeof *q->large);

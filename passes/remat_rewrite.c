@@ -1,6 +1,7 @@
-// Writes a sequence of executions into a function. Walks the sequence, keeping for each value the instance that is current; an op's
-// operands become the current instances, a second execution becomes a clone, and neighbouring clones share one
-// scf.execute_region that yields what is used after it. What the plan has decided about memory goes with the ops.
+// Writes a sequence of executions into a function. Walks the sequence, keeping for each value the instance that is
+// current; an op's operands become the current instances, a second execution becomes a clone, and neighbouring clones
+// share one scf.execute_region that yields what is used after it. What the plan has decided about memory goes with the
+// ops.
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,21 +9,21 @@
 #include "passes/solver/error.h"
 
 typedef struct Writer {
-  PlanProgram *p;               // Borrowed
-  PlanLayout l;                 // lifetimes of the instances
-  MlirOperation end;            // the return: block-level ops go before it
-  MlirBlock region;             // block of the open region, null at block level
-  int region_number;            // 0 at block level
-  int *current;                 // Owned, per value: latest instance of its buffer
-  MlirValue *instance;          // Owned, per instance
-  int *alias_instance;          // Owned, per value: instance its alias below shows, -1: none
-  int *alias_region;            // Owned, per value: where it can be seen
-  MlirValue *alias;             // Owned, per value
-  bool *placed;                 // Owned, per step: it has run
-  bool *alias_placed;           // Owned, per value: the original alias has been placed
-  AgainKernels kernels;         // Owned
-  const int64_t *offset;        // Borrowed, per buffer of the layout
-  int64_t persistent;           // bytes before them
+  PlanProgram *p;          // Borrowed
+  PlanLayout l;            // lifetimes of the instances
+  MlirOperation end;       // the return: block-level ops go before it
+  MlirBlock region;        // block of the open region, null at block level
+  int region_number;       // 0 at block level
+  int *current;            // Owned, per value: latest instance of its buffer
+  MlirValue *instance;     // Owned, per instance
+  int *alias_instance;     // Owned, per value: instance its alias below shows, -1: none
+  int *alias_region;       // Owned, per value: where it can be seen
+  MlirValue *alias;        // Owned, per value
+  bool *placed;            // Owned, per step: it has run
+  bool *alias_placed;      // Owned, per value: the original alias has been placed
+  AgainKernels kernels;    // Owned
+  const int64_t *offset;   // Borrowed, per buffer of the layout
+  int64_t persistent;      // bytes before them
 } Writer;
 
 static MlirStringRef ref(const char *text) { return mlirStringRefCreateFromCString(text); }
@@ -38,7 +39,8 @@ static MlirValue read_value(Writer *w, int v) {
   const PlanValue *value = &w->p->values[v];
   int instance = w->current[value->root];
   if (value->root == v) return w->instance[instance];
-  if (w->alias_instance[v] == instance && (w->alias_region[v] == 0 || w->alias_region[v] == w->region_number)) return w->alias[v];
+  if (w->alias_instance[v] == instance && (w->alias_region[v] == 0 || w->alias_region[v] == w->region_number))
+    return w->alias[v];
   MlirOperation op = mlirOpResultGetOwner(value->value);
   MlirValue base = read_value(w, ptr_map_get(&w->p->ids, mlirOperationGetOperand(op, 0).ptr));
   bool reuse = w->region_number == 0 && !w->alias_placed[v];
@@ -63,7 +65,8 @@ static void step_name(const PlanProgram *p, int step, char *buf, size_t size) {
   }
 }
 
-// The op that runs step s again: a clone, or a call to a kernel that makes a part of its results. Its operands are read now.
+// The op that runs step s again: a clone, or a call to a kernel that makes a part of its results. Its operands are read
+// now.
 static MlirOperation run_again(Writer *w, int step) {
   const PlanStep *s = &w->p->steps[step];
   char name[96];
@@ -82,11 +85,13 @@ static MlirOperation run_again(Writer *w, int step) {
 
 static bool is_made(const PlanStep *s, int result, bool again) { return !again || !s->again || s->again[result]; }
 
-// Where the op's results and workspace are, and which of them lie over operands. A part of a kernel has some of the results and operands.
+// Where the op's results and workspace are, and which of them lie over operands. A part of a kernel has some of the
+// results and operands.
 static void write_place(const Writer *w, int position, MlirOperation op) {
   const PlanStep *s = &w->p->steps[w->l.exec[position]];
   bool again = w->l.again[position];
-  int64_t *offset = solver_allocate((size_t)s->n_results, sizeof *offset), *pairs = solver_allocate(2 * (size_t)s->n_results, sizeof *pairs);
+  int64_t *offset = solver_allocate((size_t)s->n_results, sizeof *offset),
+          *pairs = solver_allocate(2 * (size_t)s->n_results, sizeof *pairs);
   int n = 0, n_pairs = 0;
   for (int r = 0; r < s->n_results; r++) {
     const PlanInstance *made = &w->l.instances[w->l.first_instance[position] + r];
@@ -141,7 +146,8 @@ static void region_name(const Writer *w, int begin, int end, char *buf, size_t s
   }
 }
 
-// Closes the region over positions [begin, end): what is read later is yielded and from then on known as the region's result.
+// Closes the region over positions [begin, end): what is read later is yielded and from then on known as the region's
+// result.
 static void close_region(Writer *w, int begin, int end) {
   int n = 0, first = w->l.first_instance[begin];
   int last = w->l.first_instance[end - 1] + w->p->steps[w->l.exec[end - 1]].n_results;
@@ -160,8 +166,8 @@ static void close_region(Writer *w, int begin, int end) {
   region_name(w, begin, end, name, sizeof name);
   MlirContext ctx = mlirOperationGetContext(w->p->func);
   MlirNamedAttribute attrs[2] = {
-    mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("no_inline")), mlirUnitAttrGet(ctx)),
-    mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("nn.recompute")), mlirStringAttrGet(ctx, ref(name))),
+      mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("no_inline")), mlirUnitAttrGet(ctx)),
+      mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("nn.recompute")), mlirStringAttrGet(ctx, ref(name))),
   };
   MlirRegion body = mlirRegionCreate();
   mlirRegionAppendOwnedBlock(body, w->region);
@@ -179,7 +185,8 @@ static void close_region(Writer *w, int begin, int end) {
 }
 
 static void write_sequence(Writer *w) {
-  bool *first_time = solver_allocate((size_t)w->l.n, sizeof *first_time), *seen = solver_allocate((size_t)w->p->n_steps, sizeof *seen);
+  bool *first_time = solver_allocate((size_t)w->l.n, sizeof *first_time),
+       *seen = solver_allocate((size_t)w->p->n_steps, sizeof *seen);
   for (int i = 0; i < w->l.n; i++) {
     first_time[i] = !seen[w->l.exec[i]];
     seen[w->l.exec[i]] = true;
@@ -206,7 +213,8 @@ static void erase_leftovers(Writer *w) {
   NnStepList list = nn_flatten(w->p->func);
   for (int i = list.n - 1; i >= 0; i--) {
     const NnStep *s = &list.items[i];
-    bool unused = s->role == NN_STEP_ALIAS && mlirOpOperandIsNull(mlirValueGetFirstUse(mlirOperationGetResult(s->op, 0)));
+    bool unused = s->role == NN_STEP_ALIAS &&
+                  mlirOpOperandIsNull(mlirValueGetFirstUse(mlirOperationGetResult(s->op, 0)));
     if (s->role == NN_STEP_MARK || unused) mlirOperationDestroy(s->op);
   }
   nn_steps_free(&list);

@@ -1,5 +1,6 @@
-// A plan for a goal. The solver counts buffers of a model; what is promised is the arena: a schedule counts only with its real plan,
-// in-place results and offsets included. Where the two differ the solver is asked again, for what the difference leaves.
+// A plan for a goal. The solver counts buffers of a model; what is promised is the arena: a schedule counts only with
+// its real plan, in-place results and offsets included. Where the two differ the solver is asked again, for what the
+// difference leaves.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,16 +10,16 @@
 #include "passes/solver/error.h"
 
 typedef struct Search {
-  const StepProblem *q;      // Borrowed
-  const RematGoal *goal;     // Borrowed
-  int64_t persistent;        // bytes
-  int64_t budget;            // bytes; that of the goal, or a probe
-  double max_seconds;        // of the step, 0: any
-  double deadline;           // by the clock, where goal->seconds asks for it
-  RematProblem problem;      // that of q, with nodes of its own: see distrust
-  RematNode *nodes;          // Owned
-  bool *distrusted;          // Owned, per node
-  RematPlan best;            // see is_better
+  const StepProblem *q;    // Borrowed
+  const RematGoal *goal;   // Borrowed
+  int64_t persistent;      // bytes
+  int64_t budget;          // bytes; that of the goal, or a probe
+  double max_seconds;      // of the step, 0: any
+  double deadline;         // by the clock, where goal->seconds asks for it
+  RematProblem problem;    // that of q, with nodes of its own: see distrust
+  RematNode *nodes;        // Owned
+  bool *distrusted;        // Owned, per node
+  RematPlan best;          // see is_better
   int n_solved;
 } Search;
 
@@ -44,7 +45,8 @@ static double seconds_now(void) {
 
 static bool fits(const Search *search, int64_t arena) { return arena <= search->budget; }
 
-// With a budget: the cheapest that fits, else the smallest. Without: the smallest of those that are fast enough, else the fastest.
+// With a budget: the cheapest that fits, else the smallest. Without: the smallest of those that are fast enough, else
+// the fastest.
 static bool is_better(const Search *search, const RematPlan *plan) {
   const RematPlan *best = &search->best;
   if (!best->exec) return true;
@@ -57,8 +59,8 @@ static bool is_better(const Search *search, const RematPlan *plan) {
   return plan->seconds < best->seconds || (plan->seconds == best->seconds && plan->arena < best->arena);
 }
 
-// Makes the real plan of a schedule and keeps it when it is the best so far. Returns the bytes it needs: at least what is live, and the
-// arena where it matters. Offsets are looked for only when they can win.
+// Makes the real plan of a schedule and keeps it when it is the best so far. Returns the bytes it needs: at least what
+// is live, and the arena where it matters. Offsets are looked for only when they can win.
 static int64_t consider(Search *search, const RematSchedule *s) {
   const StepProblem *q = search->q;
   RematPlan plan = {0};
@@ -68,7 +70,8 @@ static int64_t consider(Search *search, const RematSchedule *s) {
   plan.arena = search->persistent + plan_layout_peak(q->p, &l);
   bool may_win = is_better(search, &plan);
   int64_t capacity = search->budget > search->persistent ? search->budget - search->persistent : 0;
-  for (PlanEffort effort = PLAN_EFFORT_SHORT; may_win && effort <= PLAN_EFFORT_LONG; effort++) {   // long only where short spoils it
+  // long only where short spoils it
+  for (PlanEffort effort = PLAN_EFFORT_SHORT; may_win && effort <= PLAN_EFFORT_LONG; effort++) {
     plan_layout_place(q->p, &l, capacity, effort);
     plan.arena = search->persistent + l.arena;
     if (is_better(search, &plan)) break;
@@ -99,7 +102,8 @@ static void consider_policy(Search *search, RematPolicy policy) {
 static RematOptions search_options(Search *search, double part) {
   const RematGoal *goal = search->goal;
   double moves = part * (goal->effort > 0 ? goal->effort : 1) * 150000000 / (200 + (double)search->problem.n_nodes);
-  RematOptions options = {.seed = goal->seed + (uint64_t)search->n_solved++, .max_moves = (int64_t)moves + 1,
+  RematOptions options = {.seed = goal->seed + (uint64_t)search->n_solved++,
+                          .max_moves = (int64_t)moves + 1,
                           .bound_seconds = 0.02};   // the bound that is reported is another: step_bound_build
   if (goal->seconds > 0) {
     double left = search->deadline - seconds_now(), share = part * goal->seconds / 2;
@@ -109,8 +113,8 @@ static RematOptions search_options(Search *search, double part) {
   return options;
 }
 
-// One call of the solver, for a peak of `target` bytes. The result is considered and handed over. Owned by the caller. `start` may be
-// NULL. Returns the bytes of the real plan.
+// One call of the solver, for a peak of `target` bytes. The result is considered and handed over. Owned by the caller.
+// `start` may be NULL. Returns the bytes of the real plan.
 static int64_t solve(Search *search, int64_t target, const RematSchedule *start, double part, RematSchedule *found) {
   RematOptions options = search_options(search, part);
   options.starts = start;
@@ -122,8 +126,8 @@ static int64_t solve(Search *search, int64_t target, const RematSchedule *start,
   return consider(search, found);
 }
 
-// Where the real plan of a schedule needs more than `limit`, because an operand lives on that was to be written over, that saving is not
-// counted any more. Returns whether there was one.
+// Where the real plan of a schedule needs more than `limit`, because an operand lives on that was to be written over,
+// that saving is not counted any more. Returns whether there was one.
 static bool distrust(Search *search, const RematSchedule *s, int64_t limit) {
   const StepProblem *q = search->q;
   int n, count = 0, position = 0;
@@ -135,7 +139,8 @@ static bool distrust(Search *search, const RematSchedule *s, int64_t limit) {
   for (int i = 0; i < s->n; i++) {
     int node = s->exec[i];
     if (node < q->n_arg_nodes || q->part[node] > 0) continue;
-    if (!search->distrusted[node] && search->persistent + live[position] > limit && step_problem_overlap(q, &l, position) < q->saved[node]) {
+    if (!search->distrusted[node] && search->persistent + live[position] > limit &&
+        step_problem_overlap(q, &l, position) < q->saved[node]) {
       search->distrusted[node] = true;
       search->nodes[node].workspace += q->saved[node];
       count++;
@@ -154,14 +159,15 @@ static int rounds(const Search *search, int usual) {
   return search->problem.n_nodes < LARGE ? usual : (usual + 2) / 3;
 }
 
-// Repairs a schedule whose real plan needs `excess` bytes too much, starting from itself, until one fits: by correcting the problem, or for
-// smaller and smaller peaks.
+// Repairs a schedule whose real plan needs `excess` bytes too much, starting from itself, until one fits: by correcting
+// the problem, or for smaller and smaller peaks.
 static void repair(Search *search, const RematSchedule *first, int64_t excess, bool correct) {
   enum { REPAIRS = 6 };
   int64_t target = search->budget + search->q->slack;
   RematSchedule last = copy_schedule(first);
   for (int i = 0; i < rounds(search, REPAIRS) && excess > 0 && target > 0; i++) {
-    if (!correct || !distrust(search, &last, search->budget)) target = (last.peak < target ? last.peak : target) - excess;
+    if (!correct || !distrust(search, &last, search->budget))
+      target = (last.peak < target ? last.peak : target) - excess;
     RematSchedule next;
     excess = solve(search, target, &last, 0.25, &next) - search->budget;
     remat_schedule_free(&last);
@@ -205,7 +211,12 @@ static void shrink(Search *search) {
 }
 
 static Search begin(const StepProblem *q, const RematGoal *goal, int64_t persistent_bytes, int64_t budget) {
-  Search search = {.q = q, .goal = goal, .persistent = persistent_bytes, .budget = budget, .problem = q->problem, .deadline = seconds_now() + goal->seconds};
+  Search search = {.q = q,
+                   .goal = goal,
+                   .persistent = persistent_bytes,
+                   .budget = budget,
+                   .problem = q->problem,
+                   .deadline = seconds_now() + goal->seconds};
   size_t n = (size_t)q->problem.n_nodes;
   search.nodes = solver_allocate(n, sizeof *search.nodes);
   if (n) memcpy(search.nodes, q->problem.nodes, n * sizeof *search.nodes);
@@ -233,8 +244,8 @@ static void consider_policies(Search *search) {
   for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) consider_policy(search, policies[i]);
 }
 
-// Nothing was found that fits: the smallest arena there is. The search for it does not depend on the budget, so that a budget of what it
-// finds can be met.
+// Nothing was found that fits: the smallest arena there is. The search for it does not depend on the budget, so that a
+// budget of what it finds can be met.
 static void find_smallest(Search *search) {
   enum { ATTEMPTS = 6, WIDEST = 32, FINER = 3 };
   RematGoal quick = *search->goal;
@@ -245,7 +256,8 @@ static void find_smallest(Search *search) {
   shrink(&least);
   RematPlan best = end(&least);
   int64_t part = WIDEST;
-  for (int i = 0; i < rounds(search, ATTEMPTS); i++) {   // a search for a budget sometimes goes below what the search for the smallest peak found
+  // a search for a budget sometimes goes below what the search for the smallest peak found
+  for (int i = 0; i < rounds(search, ATTEMPTS); i++) {
     Search below = begin(search->q, &quick, search->persistent, best.arena - best.arena / part);
     if (below.budget + search->q->slack >= remat_min_budget_bound(&search->q->problem)) solve_under_budget(&below);
     RematPlan plan = end(&below);

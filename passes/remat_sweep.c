@@ -23,8 +23,12 @@ static bool plan_budget(RematSweep *sweep, RematForms *forms, const RematGoal *g
   int form = remat_forms_find(forms, goal, &plan);
   double overhead = remat_forms_overhead(forms, form, &plan), least = remat_forms_bound(forms, goal->budget);
   bool fits = plan.arena <= goal->budget;
-  *add_point(sweep) = (RematSweepPoint){.budget_bytes = goal->budget, .arena_bytes = plan.arena, .overhead = overhead, .lower_bound = fits ? fmin(least, overhead) : least,
-                                        .recomputed = plan.exec ? plan.n - forms->items[form].p.n_steps : 0, .feasible = fits};
+  *add_point(sweep) = (RematSweepPoint){.budget_bytes = goal->budget,
+                                        .arena_bytes = plan.arena,
+                                        .overhead = overhead,
+                                        .lower_bound = fits ? fmin(least, overhead) : least,
+                                        .recomputed = plan.exec ? plan.n - forms->items[form].p.n_steps : 0,
+                                        .feasible = fits};
   remat_plan_free(&plan);
   return fits;
 }
@@ -36,7 +40,9 @@ static void share_better_plans(RematSweep *sweep) {
     RematSweepPoint *at = &sweep->points[i];
     if (!at->feasible) continue;
     if (best.overhead < at->overhead && best.arena_bytes <= at->budget_bytes)
-      *at = (RematSweepPoint){at->budget_bytes, best.arena_bytes, best.overhead, fmin(at->lower_bound, best.overhead), best.recomputed, true};
+      *at = (RematSweepPoint){at->budget_bytes, best.arena_bytes,
+                              best.overhead,    fmin(at->lower_bound, best.overhead),
+                              best.recomputed,  true};
     best = *at;
   }
 }
@@ -62,7 +68,8 @@ bool nn_remat_sweep(MlirModule module, const NnTarget *target, double step, doub
     goal.effort = used > seconds ? 0.02 : used > seconds / 2 ? 0.1 : 0.4;
     fits = plan_budget(out, &forms, &goal);
   }
-  if (!fits && out->points[out->n - 1].arena_bytes > 0) {   // the first that does not fit names the smallest budget that does
+  // the first that does not fit names the smallest budget that does
+  if (!fits && out->points[out->n - 1].arena_bytes > 0) {
     goal.budget = out->points[out->n - 1].arena_bytes;
     plan_budget(out, &forms, &goal);
   }
@@ -81,6 +88,7 @@ void nn_remat_sweep_print(const RematSweep *sweep, FILE *out) {
   fputs("budget_bytes,arena_bytes,overhead,lower_bound,recomputed,feasible\n", out);
   for (int i = 0; i < sweep->n; i++) {
     const RematSweepPoint *p = &sweep->points[i];
-    fprintf(out, "%lld,%lld,%.6f,%.6f,%d,%d\n", (long long)p->budget_bytes, (long long)p->arena_bytes, p->overhead, p->lower_bound, p->recomputed, p->feasible);
+    fprintf(out, "%lld,%lld,%.6f,%.6f,%d,%d\n", (long long)p->budget_bytes, (long long)p->arena_bytes, p->overhead,
+            p->lower_bound, p->recomputed, p->feasible);
   }
 }

@@ -16,8 +16,10 @@ typedef struct Page {
 } Page;
 
 static char *attribute_text(MlirOperation op, const char *name, const char *otherwise) {
-  MlirAttribute a = mlirOperationIsNull(op) ? mlirAttributeGetNull() : mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString(name));
-  MlirStringRef s = mlirAttributeIsNull(a) || !mlirAttributeIsAString(a) ? mlirStringRefCreateFromCString(otherwise) : mlirStringAttrGetValue(a);
+  MlirAttribute a = mlirOperationIsNull(op) ? mlirAttributeGetNull()
+                                            : mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString(name));
+  MlirStringRef s = mlirAttributeIsNull(a) || !mlirAttributeIsAString(a) ? mlirStringRefCreateFromCString(otherwise)
+                                                                         : mlirStringAttrGetValue(a);
   char *copy = strndup(s.data, s.length);
   if (!copy) abort();
   return copy;
@@ -66,7 +68,9 @@ static void write_tiles(const Page *p) {
 }
 
 static void write_head(const Page *p) {
-  fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>", p->out);
+  fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+        "content=\"width=device-width,initial-scale=1\"><title>",
+        p->out);
   report_escape(p->out, p->model);
   fputs(": memory plan</title>\n<style>", p->out);
   for (int i = 0; report_style[i]; i++) fputs(report_style[i], p->out);
@@ -74,7 +78,8 @@ static void write_head(const Page *p) {
   report_escape(p->out, p->model);
   fputs(": memory of one training step</h1>\n<p>", p->out);
   MlirOperation top = mlirModuleGetOperation(p->report->after);
-  char *source = attribute_text(top, "nn.source", ""), *policy = attribute_text(p->after.func, "nn.remat", "none"), text[32];
+  char *source = attribute_text(top, "nn.source", ""), *policy = attribute_text(p->after.func, "nn.remat", "none"),
+       text[32];
   report_escape(p->out, source);
   fputs(", policy ", p->out);
   report_escape(p->out, policy);
@@ -86,13 +91,17 @@ static void write_head(const Page *p) {
 }
 
 static void write_sections(const Page *p) {
-  fputs("<section id=\"memory\"><h2>Memory over the step</h2>\n<p>What is live while each step runs, by kind. The dot marks the peak.</p>\n", p->out);
+  fputs("<section id=\"memory\"><h2>Memory over the step</h2>\n<p>What is live while each step runs, by kind. The dot "
+        "marks the peak.</p>\n",
+        p->out);
   report_draw_memory(p->out, p->shown_before, &p->after, p->budget);
   fputs("</section>\n<section id=\"curve\"><h2>Added time against memory</h2>\n<div class=\"pair\"><div>\n", p->out);
   report_draw_curve(p->out, p->report, p->shown_before, &p->after, p->budget);
   fputs("</div><aside>\n", p->out);
   report_write_peaks(p->out, p->shown_before, &p->after);
-  fputs("</aside></div></section>\n<section id=\"map\"><h2>The arena</h2>\n<p>Each rectangle is a buffer: where it lies, and from which step to which. Point at one to see what it holds.</p>\n", p->out);
+  fputs("</aside></div></section>\n<section id=\"map\"><h2>The arena</h2>\n<p>Each rectangle is a buffer: where it "
+        "lies, and from which step to which. Point at one to see what it holds.</p>\n",
+        p->out);
   report_draw_arena(p->out, &p->after);
   fputs("</section>\n<section id=\"recomputed\"><h2>What is computed again, and what that frees</h2>\n", p->out);
   report_write_again(p->out, &p->after);
@@ -117,7 +126,9 @@ void nn_report_write(const NnReport *report, FILE *out) {
   p.bound = mlirOperationIsNull(p.after.func) ? NAN : nn_attr_f64(p.after.func, "nn.overhead_bound", NAN);
   write_head(&p);
   if (p.after.n > 0) write_sections(&p);
-  fprintf(out, "<footer>Written by nnc. Times are the cost model's.</footer>\n</main><script>%s</script></body></html>\n", report_script);
+  fprintf(out,
+          "<footer>Written by nnc. Times are the cost model's.</footer>\n</main><script>%s</script></body></html>\n",
+          report_script);
   report_plan_free(&p.after);
   report_plan_free(&p.before);
   free(p.model);

@@ -1,5 +1,6 @@
-// A planned function as the report sees it: pieces of the arena over time with what they hold, live bytes by kind at every step, and the
-// values that are computed more than once. Offsets come from the attributes that `plan` wrote, so the page shows what codegen uses.
+// A planned function as the report sees it: pieces of the arena over time with what they hold, live bytes by kind at
+// every step, and the values that are computed more than once. Offsets come from the attributes that `plan` wrote, so
+// the page shows what codegen uses.
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +8,8 @@
 #include "passes/rewrite.h"
 #include "passes/solver/error.h"
 
-const char *const report_kind_names[REPORT_KINDS] = {"parameters", "optimizer", "inputs", "gradients", "activations", "recomputed", "workspace"};
+const char *const report_kind_names[REPORT_KINDS] = {"parameters",  "optimizer",  "inputs",   "gradients",
+                                                     "activations", "recomputed", "workspace"};
 
 static MlirStringRef ref(const char *text) { return mlirStringRefCreateFromCString(text); }
 
@@ -29,7 +31,8 @@ static ReportKind kind_of_result(const ReportPlan *plan, int step, int instance)
 
 static int64_t result_offset(MlirOperation op, int r) {
   MlirAttribute list = mlirOperationGetAttributeByName(op, ref("nn.offset"));
-  return mlirAttributeIsNull(list) || mlirDenseArrayGetNumElements(list) <= r ? 0 : mlirDenseI64ArrayGetElement(list, r);
+  return mlirAttributeIsNull(list) || mlirDenseArrayGetNumElements(list) <= r ? 0
+                                                                              : mlirDenseI64ArrayGetElement(list, r);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -44,8 +47,13 @@ static void add_arguments(ReportPlan *plan, int *holder) {
   for (int a = 0; a < plan->p.n_args; a++) {
     const PlanBuffer *b = &plan->l.buffers[plan->l.instances[a].buffer];
     holder[plan->l.instances[a].buffer] = plan->n_pieces;
-    add_piece(plan, (ReportPiece){.kind = kind_of_argument(plan, a), .lower = b->lower, .upper = b->persistent ? plan->n : b->upper,
-                                  .offset = nn_arg_i64(plan->func, a, "nn.offset", 0), .bytes = b->bytes, .step = -1, .result = a});
+    add_piece(plan, (ReportPiece){.kind = kind_of_argument(plan, a),
+                                  .lower = b->lower,
+                                  .upper = b->persistent ? plan->n : b->upper,
+                                  .offset = nn_arg_i64(plan->func, a, "nn.offset", 0),
+                                  .bytes = b->bytes,
+                                  .step = -1,
+                                  .result = a});
   }
 }
 
@@ -59,11 +67,22 @@ static void add_results(ReportPlan *plan, int *holder) {
       if (b->persistent) continue;
       if (holder[buffer] >= 0) plan->pieces[holder[buffer]].upper = i;
       holder[buffer] = plan->n_pieces;
-      add_piece(plan, (ReportPiece){.kind = kind_of_result(plan, i, l->first_instance[i] + r), .lower = i, .upper = b->upper, .offset = result_offset(s->op, r), .bytes = b->bytes, .step = i, .result = r});
+      add_piece(plan, (ReportPiece){.kind = kind_of_result(plan, i, l->first_instance[i] + r),
+                                    .lower = i,
+                                    .upper = b->upper,
+                                    .offset = result_offset(s->op, r),
+                                    .bytes = b->bytes,
+                                    .step = i,
+                                    .result = r});
     }
     if (l->workspace[i] < 0) continue;
-    add_piece(plan, (ReportPiece){.kind = REPORT_WORKSPACE, .lower = i, .upper = i + 1, .offset = nn_attr_i64(s->op, "nn.workspace", 0), .bytes = s->workspace,
-                                  .step = i, .result = -1});
+    add_piece(plan, (ReportPiece){.kind = REPORT_WORKSPACE,
+                                  .lower = i,
+                                  .upper = i + 1,
+                                  .offset = nn_attr_i64(s->op, "nn.workspace", 0),
+                                  .bytes = s->workspace,
+                                  .step = i,
+                                  .result = -1});
   }
 }
 
@@ -97,7 +116,8 @@ static void find_seconds(ReportPlan *plan, const NnTarget *target) {
   free(kernel);
 }
 
-// Where forward ends: the place with the fewest forward steps after it and others before it. A cheap backward step may run early.
+// Where forward ends: the place with the fewest forward steps after it and others before it. A cheap backward step may
+// run early.
 static int find_boundary(const ReportPlan *plan) {
   int wrong = 0, best = 0, fewest = 0;
   for (int i = 0; i < plan->n; i++) {
@@ -174,7 +194,8 @@ char *report_step_name(const ReportPlan *plan, int step) {
   if (s->kernel >= 0) {
     MlirAttribute label = mlirOperationGetAttributeByName(plan->p.kernels[s->kernel].func, ref("nn.label"));
     char *callee = copy_ref(mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(s->op, ref("callee"))));
-    char *what = mlirAttributeIsNull(label) ? strdup("") : copy_ref(mlirStringAttrGetValue(label)), *text = joined(callee, *what ? " " : "", what);
+    char *what = mlirAttributeIsNull(label) ? strdup("") : copy_ref(mlirStringAttrGetValue(label)),
+         *text = joined(callee, *what ? " " : "", what);
     free(callee);
     free(what);
     return text;
@@ -222,7 +243,8 @@ static bool file_location(MlirLocation loc, MlirLocation *out) {
 char *report_step_source(const ReportPlan *plan, int step) {
   MlirLocation at;
   if (!file_location(mlirOperationGetLocation(plan->p.steps[step].op), &at)) return joined("", "", "");
-  char *file = copy_ref(mlirIdentifierStr(mlirLocationFileLineColRangeGetFilename(at))), *slash = strrchr(file, '/'), line[24];
+  char *file = copy_ref(mlirIdentifierStr(mlirLocationFileLineColRangeGetFilename(at))), *slash = strrchr(file, '/'),
+       line[24];
   snprintf(line, sizeof line, ":%d", mlirLocationFileLineColRangeGetStartLine(at));
   char *text = joined(slash ? slash + 1 : file, line, "");
   free(file);
@@ -234,7 +256,8 @@ char *report_step_source(const ReportPlan *plan, int step) {
 
 static int by_byte_steps(const void *a, const void *b) {
   const ReportAgain *x = a, *y = b;
-  return x->byte_steps != y->byte_steps ? (x->byte_steps < y->byte_steps) - (x->byte_steps > y->byte_steps) : (x->step > y->step) - (x->step < y->step);
+  return x->byte_steps != y->byte_steps ? (x->byte_steps < y->byte_steps) - (x->byte_steps > y->byte_steps)
+                                        : (x->step > y->step) - (x->step < y->step);
 }
 
 // An original carries its name as nn.name, its clones as nn.recompute: the same attribute object.
@@ -243,7 +266,8 @@ ReportAgain *report_plan_again(const ReportPlan *plan, int *count) {
   int n = 0, n_results = 0;
   for (int i = 0; i < plan->n; i++) n_results += plan->p.steps[i].n_results;
   ReportAgain *list = solver_allocate((size_t)plan->n + 1, sizeof *list);
-  int *first = solver_allocate((size_t)plan->n + 1, sizeof *first), *last = solver_allocate((size_t)n_results + 1, sizeof *last), used = 0;
+  int *first = solver_allocate((size_t)plan->n + 1, sizeof *first),
+      *last = solver_allocate((size_t)n_results + 1, sizeof *last), used = 0;
   for (int i = 0; i < plan->n; i++) {
     const PlanStep *s = &plan->p.steps[i];
     MlirAttribute name = mlirOperationGetAttributeByName(s->op, ref(s->recomputed ? "nn.recompute" : "nn.name"));
@@ -261,7 +285,8 @@ ReportAgain *report_plan_again(const ReportPlan *plan, int *count) {
     }
     for (int r = 0; r < s->n_results; r++) {
       int *end = &last[first[group] + r];
-      if (list[group].times > 0 && i - *end > 1) list[group].byte_steps += (double)plan->p.values[s->first_result + r].bytes * (i - *end - 1);
+      if (list[group].times > 0 && i - *end > 1)
+        list[group].byte_steps += (double)plan->p.values[s->first_result + r].bytes * (i - *end - 1);
       *end = plan->l.instances[plan->l.first_instance[i] + r].last_use;
     }
   }

@@ -38,14 +38,16 @@ bool rewrite_has_one_use(MlirValue v) {
 }
 
 void rewrite_replace(MlirOperation op, const MlirValue *values) {
-  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(op, i), values[i]);
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+    mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(op, i), values[i]);
   mlirOperationDestroy(op);
 }
 
 MlirOperation *rewrite_ops(MlirBlock block, int *n) {
   int count = 0, capacity = 256;
   MlirOperation *ops = malloc(sizeof *ops * (size_t)capacity);
-  for (MlirOperation op = mlirBlockGetFirstOperation(block); ops && !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(block); ops && !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
     if (count == capacity) ops = realloc(ops, sizeof *ops * (size_t)(capacity *= 2));
     if (ops) ops[count++] = op;
   }
@@ -83,7 +85,9 @@ int rewrite_erase_dead(MlirBlock block) {
   for (int i = n - 1; i >= 0; i--) {
     NnOp kind = nn_op_of(ops[i]);
     bool scan = kind == NN_OP_NONE && nn_has_attr(ops[i], "nn.scan");
-    if ((kind == NN_OP_NONE && !scan) || (!scan && nn_op_info(kind)->kind == NN_KIND_MARK) || !rewrite_is_unused(ops[i])) continue;
+    if ((kind == NN_OP_NONE && !scan) || (!scan && nn_op_info(kind)->kind == NN_KIND_MARK) ||
+        !rewrite_is_unused(ops[i]))
+      continue;
     mlirOperationDestroy(ops[i]);
     erased++;
   }

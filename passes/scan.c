@@ -1,10 +1,12 @@
-// The pass `scan`: one step of each scan gets an order, shared buffers and offsets of its own, once, however many steps run. What it needs
-// is the workspace of the loop; where its arguments are is said by the call. So everything after this sees a loop as one step.
+// The pass `scan`: one step of each scan gets an order, shared buffers and offsets of its own, once, however many steps
+// run. What it needs is the workspace of the loop; where its arguments are is said by the call. So everything after
+// this sees a loop as one step.
 #include <stdlib.h>
 
 #include "passes/plan.h"
 
-// Every result is written to an argument: a carried value to its own, what is stacked to a new one, the row of the step.
+// Every result is written to an argument: a carried value to its own, what is stacked to a new one, the row of the
+// step.
 static void add_rows(const NnScan *s) {
   MlirLocation loc = mlirOperationGetLocation(s->body);
   MlirOperation end = nn_function_return(s->body);
@@ -23,7 +25,8 @@ void plan_scan(MlirModule module, const NnScan *scan, const NnTarget *target) {
   NnStepList steps = nn_flatten(scan->body);
   for (int i = 0; i < steps.n; i++) {
     NnScan inside;
-    if (steps.items[i].role == NN_STEP_RUN && nn_scan_of(steps.items[i].op, &inside)) plan_scan(module, &inside, target);
+    if (steps.items[i].role == NN_STEP_RUN && nn_scan_of(steps.items[i].op, &inside))
+      plan_scan(module, &inside, target);
   }
   nn_steps_free(&steps);
   add_rows(scan);
@@ -33,10 +36,11 @@ void plan_scan(MlirModule module, const NnScan *scan, const NnTarget *target) {
 }
 
 // Requires: kernels (fuse).
-// Establishes: on the body of each scan docs/internals.md, "Scans": arguments for what is stacked, nn.tied on all results, a plan of its own.
-// Breaks: nothing. The step of a scan is final.
+// Establishes: on the body of each scan docs/internals.md, "Scans": arguments for what is stacked, nn.tied on all
+// results, a plan of its own. Breaks: nothing. The step of a scan is final.
 bool nn_pass_scan(MlirModule module, const NnPassRun *run) {
-  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
     NnScan scan;
     if (nn_is(op, "func.func") && nn_scan_of(op, &scan)) plan_scan(module, &scan, run->target);
   }

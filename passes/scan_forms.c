@@ -1,7 +1,9 @@
-// Other forms of a loop and its gradient, for the pass remat. With more memory the forward loop keeps what the library computes in each step,
-// too, or what is made of it (scan_keep.c), and the gradient does not do that again. With less it keeps the carried values at the beginning of each segment only, and the gradient
-// computes those of a segment again from there: T / s + s rows in place of T, at the time of one more forward loop, of two where it does not keep what the library
-// computes meanwhile. Steps are the same ops in all forms, and sums have the same order (autodiff_scan.c), so the bits are the same.
+// Other forms of a loop and its gradient, for the pass remat. With more memory the forward loop keeps what the library
+// computes in each step, too, or what is made of it (scan_keep.c), and the gradient does not do that again. With less
+// it keeps the carried values at the beginning of each segment only, and the gradient computes those of a segment again
+// from there: T / s + s rows in place of T, at the time of one more forward loop, of two where it does not keep what
+// the library computes meanwhile. Steps are the same ops in all forms, and sums have the same order (autodiff_scan.c),
+// so the bits are the same.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +44,8 @@ static bool only_in_segments(MlirValue rows, MlirOperation backward) {
   for (MlirOpOperand use = mlirValueGetFirstUse(rows); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
     MlirOperation op = mlirOpOperandGetOwner(use);
     if (nn_op_of(op) != NN_OP_reshape) return false;
-    for (MlirOpOperand inner = mlirValueGetFirstUse(mlirOperationGetResult(op, 0)); !mlirOpOperandIsNull(inner); inner = mlirOpOperandGetNextUse(inner))
+    for (MlirOpOperand inner = mlirValueGetFirstUse(mlirOperationGetResult(op, 0)); !mlirOpOperandIsNull(inner);
+         inner = mlirOpOperandGetNextUse(inner))
       if (!mlirOperationEqual(mlirOpOperandGetOwner(inner), backward)) return false;
   }
   return true;
@@ -50,12 +53,15 @@ static bool only_in_segments(MlirValue rows, MlirOperation backward) {
 
 static bool has_segments(const ScanPair *p) {
   const NnScan *f = &p->f;
-  if (f->n_tied || p->b.n_slices < f->n_slices + f->n_stacked || f->length % p->b.length || f->length == p->b.length) return false;
+  if (f->n_tied || p->b.n_slices < f->n_slices + f->n_stacked || f->length % p->b.length || f->length == p->b.length)
+    return false;
   for (int r = 0; r < f->n_stacked; r++) {
-    for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(p->forward, r)); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+    for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(p->forward, r)); !mlirOpOperandIsNull(use);
+         use = mlirOpOperandGetNextUse(use)) {
       MlirOperation op = mlirOpOperandGetOwner(use);
       Part part = part_of(f, op);
-      if (part == PART_OTHER || (part == PART_BEFORE && !only_in_segments(mlirOperationGetResult(op, 0), p->backward))) return false;
+      if (part == PART_OTHER || (part == PART_BEFORE && !only_in_segments(mlirOperationGetResult(op, 0), p->backward)))
+        return false;
     }
   }
   return true;
@@ -72,12 +78,18 @@ int scan_pairs_find(MlirOperation func, ScanPair *out, int max) {
   NnStepList list = nn_flatten(func);
   int n = 0;
   for (int i = 0; i < list.n && n < max; i++) {
-    MlirAttribute forward = list.items[i].role == NN_STEP_RUN ? mlirOperationGetAttributeByName(list.items[i].op, ref("nn.forward")) : mlirAttributeGetNull();
+    MlirAttribute forward = list.items[i].role == NN_STEP_RUN
+                                ? mlirOperationGetAttributeByName(list.items[i].op, ref("nn.forward"))
+                                : mlirAttributeGetNull();
     ScanPair p = {.backward = list.items[i].op};
     int calls = 0;
     for (int k = 0; k < i && !mlirAttributeIsNull(forward); k++) {
-      MlirAttribute callee = list.items[k].role == NN_STEP_RUN && nn_has_attr(list.items[k].op, "nn.scan") ? mlirOperationGetAttributeByName(list.items[k].op, ref("callee")) : mlirAttributeGetNull();
-      if (mlirAttributeIsNull(callee) || !mlirStringRefEqual(mlirFlatSymbolRefAttrGetValue(callee), mlirStringAttrGetValue(forward))) continue;
+      MlirAttribute callee = list.items[k].role == NN_STEP_RUN && nn_has_attr(list.items[k].op, "nn.scan")
+                                 ? mlirOperationGetAttributeByName(list.items[k].op, ref("callee"))
+                                 : mlirAttributeGetNull();
+      if (mlirAttributeIsNull(callee) ||
+          !mlirStringRefEqual(mlirFlatSymbolRefAttrGetValue(callee), mlirStringAttrGetValue(forward)))
+        continue;
       p.forward = list.items[k].op;
       calls++;
     }
@@ -103,9 +115,9 @@ int scan_pairs_find(MlirOperation func, ScanPair *out, int max) {
 typedef struct Copy {
   MlirOperation func;
   MlirBlock block;
-  PtrMap ids;         // value of the old function -> now
+  PtrMap ids;   // value of the old function -> now
   int n, capacity;
-  MlirValue *now;     // Owned
+  MlirValue *now;   // Owned
 } Copy;
 
 static Copy copy_begin(MlirModule module, const char *name, MlirOperation like) {
@@ -130,10 +142,13 @@ static MlirValue current(const Copy *c, MlirValue old) { return c->now[ptr_map_g
 
 static MlirValue argument_of(MlirOperation func, int i) { return mlirBlockGetArgument(nn_function_body(func), i); }
 
-static MlirValue add_arg(Copy *c, NnType type) { return nn_function_add_arg(c->func, type, mlirOperationGetLocation(c->func), 0, NULL); }
+static MlirValue add_arg(Copy *c, NnType type) {
+  return nn_function_add_arg(c->func, type, mlirOperationGetLocation(c->func), 0, NULL);
+}
 
 static void copy_args(Copy *c, MlirOperation from, int first, int n) {
-  for (int i = first; i < first + n; i++) stand_for(c, argument_of(from, i), add_arg(c, nn_value_type(argument_of(from, i))));
+  for (int i = first; i < first + n; i++)
+    stand_for(c, argument_of(from, i), add_arg(c, nn_value_type(argument_of(from, i))));
 }
 
 static bool is_known(const Copy *c, MlirOperation op) {
@@ -146,14 +161,18 @@ static void copy_ops(Copy *c, MlirOperation first, MlirOperation end) {
   for (MlirOperation from = first; !mlirOperationEqual(from, end); from = mlirOperationGetNextInBlock(from)) {
     if (is_known(c, from)) continue;
     MlirOperation op = mlirOperationClone(from);
-    for (intptr_t k = 0; k < mlirOperationGetNumOperands(op); k++) mlirOperationSetOperand(op, k, current(c, mlirOperationGetOperand(from, k)));
+    for (intptr_t k = 0; k < mlirOperationGetNumOperands(op); k++)
+      mlirOperationSetOperand(op, k, current(c, mlirOperationGetOperand(from, k)));
     for (size_t k = 0; k < sizeof plan / sizeof *plan; k++) mlirOperationRemoveAttributeByName(op, ref(plan[k]));
     mlirBlockAppendOwnedOperation(c->block, op);
-    for (intptr_t r = 0; r < mlirOperationGetNumResults(op); r++) stand_for(c, mlirOperationGetResult(from, r), mlirOperationGetResult(op, r));
+    for (intptr_t r = 0; r < mlirOperationGetNumResults(op); r++)
+      stand_for(c, mlirOperationGetResult(from, r), mlirOperationGetResult(op, r));
   }
 }
 
-static void copy_all_ops(Copy *c, MlirOperation func) { copy_ops(c, mlirBlockGetFirstOperation(nn_function_body(func)), nn_function_return(func)); }
+static void copy_all_ops(Copy *c, MlirOperation func) {
+  copy_ops(c, mlirBlockGetFirstOperation(nn_function_body(func)), nn_function_return(func));
+}
 
 static void erase_unused(MlirBlock block) {
   int n;
@@ -180,12 +199,15 @@ static void read_operands(MlirValue *all, int n, const bool *unread, int n_slice
     if (i >= n_slices || !unread[i]) all[left++] = all[i];
 }
 
-// Ends the step of `s`, whose results are `values`, with a plan. `unread`: per slice, NULL: slices stay whether they are read or not.
-static MlirOperation copy_end(Copy *c, MlirModule module, NnScan *s, const MlirValue *values, bool *unread, const NnTarget *target) {
+// Ends the step of `s`, whose results are `values`, with a plan. `unread`: per slice, NULL: slices stay whether they
+// are read or not.
+static MlirOperation copy_end(Copy *c, MlirModule module, NnScan *s, const MlirValue *values, bool *unread,
+                              const NnTarget *target) {
   nn_function_set_results(c->func, s->n_stacked + s->n_tied + s->n_outputs, values, 0);
   erase_unused(c->block);
   if (unread) drop_unread(c->func, s, unread);
-  for (int i = 0; i < s->n_tied; i++) nn_set_result_attr(c->func, s->n_stacked + i, &NN_I64("nn.tied", s->n_slices + s->n_stacked + i));
+  for (int i = 0; i < s->n_tied; i++)
+    nn_set_result_attr(c->func, s->n_stacked + i, &NN_I64("nn.tied", s->n_slices + s->n_stacked + i));
   s->body = c->func;
   plan_scan(module, s, target);
   ptr_map_free(&c->ids);
@@ -221,7 +243,8 @@ static char *name_of(const NnScan *f, const char *suffix) {
 // The forward loop
 
 static bool has_rows_after(const ScanPair *p, int r) {
-  for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(p->forward, r)); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use))
+  for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(p->forward, r)); !mlirOpOperandIsNull(use);
+       use = mlirOpOperandGetNextUse(use))
     if (part_of(&p->f, mlirOpOperandGetOwner(use)) == PART_AFTER) return true;
   return false;
 }
@@ -229,7 +252,12 @@ static bool has_rows_after(const ScanPair *p, int r) {
 // The step, with carried values that it overwrites; those of whose rows somebody reads are outputs, too.
 static NnScan make_steps(MlirModule module, const ScanPair *p, int64_t length, const NnTarget *target) {
   const NnScan *f = &p->f;
-  NnScan s = {.length = length, .reverse = f->reverse, .n_slices = f->n_slices, .n_tied = f->n_stacked, .n_invariants = f->n_invariants, .n_outputs = f->n_outputs};
+  NnScan s = {.length = length,
+              .reverse = f->reverse,
+              .n_slices = f->n_slices,
+              .n_tied = f->n_stacked,
+              .n_invariants = f->n_invariants,
+              .n_outputs = f->n_outputs};
   char *name = name_of(f, "steps_body");
   Copy c = copy_begin(module, name, f->body);
   copy_args(&c, f->body, 0, f->n_slices + f->n_stacked + f->n_invariants);
@@ -251,7 +279,8 @@ static NnScan make_steps(MlirModule module, const ScanPair *p, int64_t length, c
 }
 
 // A loop inside of another's step: `steps`, in a function named after the loop and the suffix.
-static MlirOperation build_inner(NnBuilder *b, MlirModule module, const NnScan *f, const char *suffix, const NnScan *steps, const MlirValue *operands) {
+static MlirOperation build_inner(NnBuilder *b, MlirModule module, const NnScan *f, const char *suffix,
+                                 const NnScan *steps, const MlirValue *operands) {
   char *name = name_of(f, suffix), *symbol = nn_free_symbol(module, name);
   MlirOperation call = nn_scan_build(b, module, symbol, steps, operands);
   free(symbol);
@@ -263,7 +292,12 @@ static MlirOperation build_inner(NnBuilder *b, MlirModule module, const NnScan *
 static NnScan make_segments(MlirModule module, const ScanPair *p, int64_t length, const NnTarget *target) {
   const NnScan *f = &p->f;
   NnScan steps = make_steps(module, p, length, target);
-  NnScan s = {.length = f->length / length, .reverse = f->reverse, .n_slices = f->n_slices, .n_stacked = f->n_stacked, .n_invariants = f->n_invariants, .n_outputs = steps.n_outputs};
+  NnScan s = {.length = f->length / length,
+              .reverse = f->reverse,
+              .n_slices = f->n_slices,
+              .n_stacked = f->n_stacked,
+              .n_invariants = f->n_invariants,
+              .n_outputs = steps.n_outputs};
   char *name = name_of(f, "segments_body");
   Copy c = copy_begin(module, name, f->body);
   int n_args = f->n_slices + f->n_stacked + f->n_invariants;
@@ -304,7 +338,8 @@ static void replace_slices(NnBuilder *b, const ScanPair *p, int r, MlirValue sta
   for (MlirOpOperand use = mlirValueGetFirstUse(old); !mlirOpOperandIsNull(use); use = mlirValueGetFirstUse(old)) {
     MlirOperation op = mlirOpOperandGetOwner(use);
     Part part = part_of(&p->f, op);
-    MlirValue now = part == PART_AFTER ? after : rows_of(b, stack, (part == PART_LAST) == p->f.reverse ? 0 : p->b.length, 1);
+    MlirValue now = part == PART_AFTER ? after
+                                       : rows_of(b, stack, (part == PART_LAST) == p->f.reverse ? 0 : p->b.length, 1);
     rewrite_replace(op, &now);
   }
 }
@@ -330,7 +365,8 @@ static NnScan keep_in_step(MlirModule module, const ScanPair *p, const ScanKept 
   return s;
 }
 
-static void copy_results(Copy *c, MlirModule module, NnScan *s, MlirOperation from, bool *unread, const NnTarget *target) {
+static void copy_results(Copy *c, MlirModule module, NnScan *s, MlirOperation from, bool *unread,
+                         const NnTarget *target) {
   int n = s->n_tied + s->n_outputs;
   MlirValue *values = solver_allocate((size_t)n, sizeof *values);
   for (int r = 0; r < n; r++) values[r] = current(c, mlirOperationGetOperand(nn_function_return(from), r));
@@ -338,8 +374,10 @@ static void copy_results(Copy *c, MlirModule module, NnScan *s, MlirOperation fr
   free(values);
 }
 
-// A step of the gradient that reads them: as slices behind its own. unread: of all of these, those that it does without.
-static NnScan read_in_step(MlirModule module, const ScanPair *p, const ScanKept *k, bool *unread, const NnTarget *target) {
+// A step of the gradient that reads them: as slices behind its own. unread: of all of these, those that it does
+// without.
+static NnScan read_in_step(MlirModule module, const ScanPair *p, const ScanKept *k, bool *unread,
+                           const NnTarget *target) {
   NnScan s = p->steps;
   int n_args = s.n_slices + s.n_tied + s.n_invariants;
   char *name = name_of(&p->f, "reading_body");
@@ -355,24 +393,29 @@ static NnScan read_in_step(MlirModule module, const ScanPair *p, const ScanKept 
   return s;
 }
 
-// The ops of a segment, the step of the gradient's loop over segments, around a call of such steps: rows[i] are those of the i-th value that is kept.
-static void copy_segment(Copy *c, MlirModule module, const ScanPair *p, const ScanKept *k, const NnScan *steps, const bool *unread, const MlirValue *rows) {
+// The ops of a segment, the step of the gradient's loop over segments, around a call of such steps: rows[i] are those
+// of the i-th value that is kept.
+static void copy_segment(Copy *c, MlirModule module, const ScanPair *p, const ScanKept *k, const NnScan *steps,
+                         const bool *unread, const MlirValue *rows) {
   MlirOperation from = p->b.body, old = scan_segment_call(p);
   int n_old = (int)mlirOperationGetNumOperands(old);
   MlirValue *operands = solver_allocate((size_t)(n_old + k->n), sizeof *operands);
   copy_ops(c, mlirBlockGetFirstOperation(nn_function_body(from)), old);
-  for (int i = 0; i < n_old; i++) operands[i < p->steps.n_slices ? i : i + k->n] = current(c, mlirOperationGetOperand(old, i));
+  for (int i = 0; i < n_old; i++)
+    operands[i < p->steps.n_slices ? i : i + k->n] = current(c, mlirOperationGetOperand(old, i));
   for (int i = 0; i < k->n; i++) operands[p->steps.n_slices + i] = rows[i];
   read_operands(operands, n_old + k->n, unread, p->steps.n_slices + k->n);
   NnBuilder b = builder_of(p->backward, c->block);
   MlirOperation call = build_inner(&b, module, &p->f, "reading", steps, operands);
-  for (intptr_t r = 0; r < mlirOperationGetNumResults(old); r++) stand_for(c, mlirOperationGetResult(old, r), mlirOperationGetResult(call, r));
+  for (intptr_t r = 0; r < mlirOperationGetNumResults(old); r++)
+    stand_for(c, mlirOperationGetResult(old, r), mlirOperationGetResult(call, r));
   copy_ops(c, mlirOperationGetNextInBlock(old), nn_function_return(from));
   free(operands);
 }
 
 // A segment of such steps, whose rows come from outside. unread: what the steps do without, then what the segment does.
-static NnScan read_in_segment(MlirModule module, const ScanPair *p, const ScanKept *k, const NnScan *steps, bool *unread, const NnTarget *target) {
+static NnScan read_in_segment(MlirModule module, const ScanPair *p, const ScanKept *k, const NnScan *steps,
+                              bool *unread, const NnTarget *target) {
   NnScan s = p->b;
   int n_args = s.n_slices + s.n_tied + s.n_invariants;
   char *name = name_of(&p->f, "reading_segment_body");
@@ -393,24 +436,30 @@ static NnScan read_in_segment(MlirModule module, const ScanPair *p, const ScanKe
 // ---------------------------------------------------------------------------------------------------------------------
 // The gradient
 
-// A segment: its carried values again, with what the library computes in each step where `k` is given, then what it was.
-static NnScan make_again(MlirModule module, const ScanPair *p, const ScanKept *k, int64_t length, const NnTarget *target) {
+// A segment: its carried values again, with what the library computes in each step where `k` is given, then what it
+// was.
+static NnScan make_again(MlirModule module, const ScanPair *p, const ScanKept *k, int64_t length,
+                         const NnTarget *target) {
   const NnScan *f = &p->f;
   NnScan again = k ? keep_in_step(module, p, k, target) : *f, s = p->b;
   again.length = length;
   s.n_invariants += f->n_invariants;
   char *name = name_of(f, "again_body");
   Copy c = copy_begin(module, name, p->b.body);
-  int n_carries = f->n_slices + f->n_stacked, n_own = p->b.n_slices + p->b.n_tied + p->b.n_invariants, n_operands = n_carries + f->n_invariants;
+  int n_carries = f->n_slices + f->n_stacked, n_own = p->b.n_slices + p->b.n_tied + p->b.n_invariants,
+      n_operands = n_carries + f->n_invariants;
   MlirValue *operands = solver_allocate((size_t)n_operands, sizeof *operands);
   copy_args(&c, p->b.body, 0, f->n_slices);
-  for (int r = 0; r < f->n_stacked; r++) operands[f->n_slices + r] = add_arg(&c, nn_value_type(argument_of(f->body, f->n_slices + r)));
+  for (int r = 0; r < f->n_stacked; r++)
+    operands[f->n_slices + r] = add_arg(&c, nn_value_type(argument_of(f->body, f->n_slices + r)));
   copy_args(&c, p->b.body, n_carries, n_own - n_carries);
   for (int i = 0; i < f->n_slices; i++) operands[i] = current(&c, argument_of(p->b.body, i));
   for (int i = n_carries; i < n_operands; i++) operands[i] = add_arg(&c, nn_value_type(argument_of(f->body, i)));
   NnBuilder b = builder_of(p->backward, c.block);
   MlirOperation call = build_inner(&b, module, f, "again", &again, operands);
-  for (int r = 0; r < f->n_stacked; r++) stand_for(&c, argument_of(p->b.body, f->n_slices + r), rows_of(&b, mlirOperationGetResult(call, r), f->reverse, length));
+  for (int r = 0; r < f->n_stacked; r++)
+    stand_for(&c, argument_of(p->b.body, f->n_slices + r),
+              rows_of(&b, mlirOperationGetResult(call, r), f->reverse, length));
   if (k) {
     bool *unread = solver_allocate((size_t)(p->steps.n_slices + k->n), sizeof *unread);
     NnScan steps = read_in_step(module, p, k, unread, target);
@@ -429,7 +478,8 @@ static NnScan make_again(MlirModule module, const ScanPair *p, const ScanKept *k
 }
 
 // `label` says in tables what the loop does.
-static MlirOperation call_scan(NnBuilder *b, MlirModule module, const ScanPair *p, const NnScan *s, const char *suffix, const MlirValue *operands, const char *label) {
+static MlirOperation call_scan(NnBuilder *b, MlirModule module, const ScanPair *p, const NnScan *s, const char *suffix,
+                               const MlirValue *operands, const char *label) {
   char *name = name_of(&p->f, suffix), *symbol = nn_free_symbol(module, name);
   MlirOperation call = nn_scan_build(b, module, symbol, s, operands);
   nn_set_attr(nn_module_function(module, symbol), &NN_STR("nn.label", label));
@@ -453,8 +503,10 @@ static void replace_backward(MlirModule module, const ScanPair *p, const NnScan 
   int n_own = p->b.n_slices + p->b.n_tied + p->b.n_invariants, n = n_own + f->n_invariants;
   MlirValue *operands = solver_allocate((size_t)n, sizeof *operands);
   for (int i = 0; i < n_own; i++) operands[i] = mlirOperationGetOperand(p->backward, i);
-  for (int r = 0; r < f->n_stacked; r++) operands[f->n_slices + r] = rows_of(&b, mlirOperationGetResult(segments, r), f->reverse, p->b.length);
-  for (int i = 0; i < f->n_invariants; i++) operands[n_own + i] = mlirOperationGetOperand(p->forward, f->n_slices + f->n_stacked + i);
+  for (int r = 0; r < f->n_stacked; r++)
+    operands[f->n_slices + r] = rows_of(&b, mlirOperationGetResult(segments, r), f->reverse, p->b.length);
+  for (int i = 0; i < f->n_invariants; i++)
+    operands[n_own + i] = mlirOperationGetOperand(p->forward, f->n_slices + f->n_stacked + i);
   char label[64];
   snprintf(label, sizeof label, "scan, again from every %lld", (long long)(f->length / p->b.length));
   MlirOperation call = call_scan(&b, module, p, s, "backward_again", operands, label);
@@ -462,7 +514,8 @@ static void replace_backward(MlirModule module, const ScanPair *p, const NnScan 
   free(operands);
 }
 
-static MlirOperation call_segments(NnBuilder *b, MlirModule module, const ScanPair *p, const NnScan *s, int64_t length) {
+static MlirOperation call_segments(NnBuilder *b, MlirModule module, const ScanPair *p, const NnScan *s,
+                                   int64_t length) {
   int n = (int)mlirOperationGetNumOperands(p->forward);
   MlirValue *operands = solver_allocate((size_t)n, sizeof *operands);
   for (int i = 0; i < n; i++) {
@@ -506,13 +559,15 @@ static void rewrite_products(MlirModule module, const ScanPair *p, const NnTarge
   bool segments = p->b.length < p->f.length, *unread = solver_allocate((size_t)n_slices, sizeof *unread);
   NnScan forward = keep_in_step(module, p, &k, target), backward = read_in_step(module, p, &k, unread, target);
   if (segments) backward = read_in_segment(module, p, &k, &backward, unread, target);
-  int n_forward = (int)mlirOperationGetNumOperands(p->forward), n_backward = (int)mlirOperationGetNumOperands(p->backward), first = p->f.n_stacked + p->f.n_outputs;
+  int n_forward = (int)mlirOperationGetNumOperands(p->forward),
+      n_backward = (int)mlirOperationGetNumOperands(p->backward), first = p->f.n_stacked + p->f.n_outputs;
   MlirValue *operands = solver_allocate((size_t)(n_forward + n_backward + k.n), sizeof *operands);
   for (int i = 0; i < n_forward; i++) operands[i] = mlirOperationGetOperand(p->forward, i);
   NnBuilder b = rewrite_builder(p->forward);
   MlirOperation call = call_scan(&b, module, p, &forward, "keeping", operands, "scan, products kept");
   b = rewrite_builder(p->backward);
-  for (int i = 0; i < n_backward; i++) operands[i < p->b.n_slices ? i : i + k.n] = mlirOperationGetOperand(p->backward, i);
+  for (int i = 0; i < n_backward; i++)
+    operands[i < p->b.n_slices ? i : i + k.n] = mlirOperationGetOperand(p->backward, i);
   for (int i = 0; i < k.n; i++) {
     MlirValue rows = mlirOperationGetResult(call, first + i);
     operands[p->b.n_slices + i] = segments ? cut(&b, rows, p->steps.length) : rows;

@@ -1,7 +1,9 @@
-// What of a loop's steps is kept for its gradient where there is memory for it. The gradient's step begins with the forward step once more; what of that is the same computation of the
-// same values (a library op with the same nn.kept, a call of the same kernel on such values) may be kept instead. What the library computes is not to run again, and a slice of the loop
-// that the gradient does not read need not live until then: of all sets of values that cut both off from what the gradient reads the smallest is kept, a minimum cut. So of
-// x W + h U, where x W comes as a slice, the sum is kept and not both its terms.
+// What of a loop's steps is kept for its gradient where there is memory for it. The gradient's step begins with the
+// forward step once more; what of that is the same computation of the same values (a library op with the same nn.kept,
+// a call of the same kernel on such values) may be kept instead. What the library computes is not to run again, and a
+// slice of the loop that the gradient does not read need not live until then: of all sets of values that cut both off
+// from what the gradient reads the smallest is kept, a minimum cut. So of x W + h U, where x W comes as a slice, the
+// sum is kept and not both its terms.
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,14 +13,16 @@
 #include "passes/solver/error.h"
 
 static MlirValue argument_of(MlirOperation func, int i) { return mlirBlockGetArgument(nn_function_body(func), i); }
-static bool is_library(MlirOperation op) { return nn_op_of(op) != NN_OP_NONE && nn_op_info(nn_op_of(op))->kind == NN_KIND_LIBRARY; }
+static bool is_library(MlirOperation op) {
+  return nn_op_of(op) != NN_OP_NONE && nn_op_info(nn_op_of(op))->kind == NN_KIND_LIBRARY;
+}
 
 // The values of the gradient's step, numbered: those that the forward step has, too.
 typedef struct Twins {
   const ScanPair *pair;
-  PtrMap ids;                   // value of the gradient's step -> number
+  PtrMap ids;   // value of the gradient's step -> number
   int n, capacity;
-  MlirValue *back, *forward;    // Owned, per number
+  MlirValue *back, *forward;   // Owned, per number
 } Twins;
 
 static void add_twins(Twins *t, MlirValue back, MlirValue forward) {
@@ -71,17 +75,23 @@ static bool has_all_of(MlirOperation a, MlirOperation b) {
 
 // The op of the forward step that `op` repeats on the same values; null if there is none.
 static MlirOperation find_repeated(const Twins *t, MlirOperation op) {
-  int n = (int)mlirOperationGetNumOperands(op), first = n > 0 ? ptr_map_get(&t->ids, mlirOperationGetOperand(op, 0).ptr) : -1;
+  int n = (int)mlirOperationGetNumOperands(op),
+      first = n > 0 ? ptr_map_get(&t->ids, mlirOperationGetOperand(op, 0).ptr) : -1;
   if (first < 0 || nn_has_attr(op, "nn.scan")) return nn_null_operation();
-  for (MlirOpOperand use = mlirValueGetFirstUse(t->forward[first]); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+  for (MlirOpOperand use = mlirValueGetFirstUse(t->forward[first]); !mlirOpOperandIsNull(use);
+       use = mlirOpOperandGetNextUse(use)) {
     MlirOperation other = mlirOpOperandGetOwner(use);
-    bool same = mlirIdentifierEqual(mlirOperationGetName(op), mlirOperationGetName(other)) && mlirOperationGetNumOperands(other) == n &&
-                mlirOperationGetNumResults(other) == mlirOperationGetNumResults(op) && has_all_of(op, other) && has_all_of(other, op);
+    bool same = mlirIdentifierEqual(mlirOperationGetName(op), mlirOperationGetName(other)) &&
+                mlirOperationGetNumOperands(other) == n &&
+                mlirOperationGetNumResults(other) == mlirOperationGetNumResults(op) && has_all_of(op, other) &&
+                has_all_of(other, op);
     for (int i = 0; same && i < n; i++) {
       int twin = ptr_map_get(&t->ids, mlirOperationGetOperand(op, i).ptr);
       same = twin >= 0 && mlirValueEqual(t->forward[twin], mlirOperationGetOperand(other, i));
     }
-    for (intptr_t r = 0; same && r < mlirOperationGetNumResults(op); r++) same = mlirTypeEqual(mlirValueGetType(mlirOperationGetResult(op, r)), mlirValueGetType(mlirOperationGetResult(other, r)));
+    for (intptr_t r = 0; same && r < mlirOperationGetNumResults(op); r++)
+      same = mlirTypeEqual(mlirValueGetType(mlirOperationGetResult(op, r)),
+                           mlirValueGetType(mlirOperationGetResult(other, r)));
     if (same) return other;
   }
   return nn_null_operation();
@@ -93,16 +103,20 @@ static bool can_be_row(MlirValue v) { return nn_value_type(v).rank + 1 < NN_MAX_
 static MlirOperation find_marked(const Twins *t, MlirOperation op) {
   int64_t number = nn_attr_i64(op, "nn.kept", -1);
   MlirOperation o = mlirBlockGetFirstOperation(nn_function_body(t->pair->f.body));
-  while (number >= 0 && !mlirOperationIsNull(o) && nn_attr_i64(o, "nn.kept", -1) != number) o = mlirOperationGetNextInBlock(o);
-  if (number < 0 || mlirOperationIsNull(o) || mlirOperationGetNumResults(op) != 1 || mlirOperationGetNumResults(o) != 1) return nn_null_operation();
+  while (number >= 0 && !mlirOperationIsNull(o) && nn_attr_i64(o, "nn.kept", -1) != number)
+    o = mlirOperationGetNextInBlock(o);
+  if (number < 0 || mlirOperationIsNull(o) || mlirOperationGetNumResults(op) != 1 || mlirOperationGetNumResults(o) != 1)
+    return nn_null_operation();
   NnType mine = nn_value_type(mlirOperationGetResult(op, 0)), other = nn_value_type(mlirOperationGetResult(o, 0));
   return nn_type_equal(&mine, &other) && can_be_row(mlirOperationGetResult(op, 0)) ? o : nn_null_operation();
 }
 
 static void match_ops(Twins *t) {
-  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(t->pair->steps.body)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(t->pair->steps.body)); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
     MlirOperation other = is_library(op) ? find_marked(t, op) : find_repeated(t, op);
-    for (intptr_t r = 0; !mlirOperationIsNull(other) && r < mlirOperationGetNumResults(op); r++) add_twins(t, mlirOperationGetResult(op, r), mlirOperationGetResult(other, r));
+    for (intptr_t r = 0; !mlirOperationIsNull(other) && r < mlirOperationGetNumResults(op); r++)
+      add_twins(t, mlirOperationGetResult(op, r), mlirOperationGetResult(other, r));
   }
 }
 
@@ -114,14 +128,17 @@ static bool is_read_later(const ScanPair *p, MlirValue stack) {
   for (MlirOpOperand use = mlirValueGetFirstUse(stack); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
     MlirOperation op = mlirOpOperandGetOwner(use);
     if (mlirOperationEqual(op, p->backward)) continue;
-    if (nn_is_alias(op) ? is_read_later(p, mlirOperationGetResult(op, 0)) : rewrite_phase_rank(rewrite_phase(op)) > 0 || nn_is(op, "func.return")) return true;
+    if (nn_is_alias(op) ? is_read_later(p, mlirOperationGetResult(op, 0))
+                        : rewrite_phase_rank(rewrite_phase(op)) > 0 || nn_is(op, "func.return"))
+      return true;
   }
   return false;
 }
 
 static bool lives_on(const ScanPair *p, MlirValue stack) {
   MlirOperation def = nn_value_def(stack);
-  for (; !mlirOperationIsNull(def) && nn_is_alias(def); def = nn_value_def(stack)) stack = mlirOperationGetOperand(def, 0);
+  for (; !mlirOperationIsNull(def) && nn_is_alias(def); def = nn_value_def(stack))
+    stack = mlirOperationGetOperand(def, 0);
   return mlirOperationIsNull(def) || is_read_later(p, stack);
 }
 
@@ -134,7 +151,8 @@ static bool is_source(const Twins *t, int v, bool segments) {
 
 // Read by what is no part of the forward step.
 static bool is_sink(const Twins *t, int v) {
-  for (MlirOpOperand use = mlirValueGetFirstUse(t->back[v]); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+  for (MlirOpOperand use = mlirValueGetFirstUse(t->back[v]); !mlirOpOperandIsNull(use);
+       use = mlirOpOperandGetNextUse(use)) {
     MlirOperation op = mlirOpOperandGetOwner(use);
     if (mlirOperationGetNumResults(op) == 0 || ptr_map_get(&t->ids, mlirOperationGetResult(op, 0).ptr) < 0) return true;
   }
@@ -160,7 +178,8 @@ static int64_t keeping_costs(const Twins *t, int v) {
   NnType type = nn_value_type(t->back[v]);
   MlirOperation op = step_op(t, v);
   if (mlirOperationIsNull(op)) return nn_type_bytes(&type);
-  return nn_is_alias(op) || !can_be_row(t->back[v]) ? RECOMPUTE_INFINITE : nn_type_bytes(&type);   // what it is an alias of is kept
+  // what it is an alias of is kept
+  return nn_is_alias(op) || !can_be_row(t->back[v]) ? RECOMPUTE_INFINITE : nn_type_bytes(&type);
 }
 
 // cut[v]: on the way from a source to a sink, and the last such value.
@@ -168,7 +187,8 @@ static void find_cut(const Twins *t, bool segments, bool *cut) {
   size_t n = (size_t)t->n;
   int n_edges = find_edges(t, NULL, NULL);
   int64_t *capacity = solver_allocate(n, sizeof *capacity);
-  bool *source = solver_allocate(n, sizeof *source), *sink = solver_allocate(n, sizeof *sink), *beyond = solver_allocate(n, sizeof *beyond);
+  bool *source = solver_allocate(n, sizeof *source), *sink = solver_allocate(n, sizeof *sink),
+       *beyond = solver_allocate(n, sizeof *beyond);
   int *from = solver_allocate((size_t)n_edges, sizeof *from), *to = solver_allocate((size_t)n_edges, sizeof *to);
   find_edges(t, from, to);
   for (int v = 0; v < t->n; v++) {
@@ -191,7 +211,8 @@ ScanKept scan_find_kept(const ScanPair *p, bool segments) {
   Twins t = {.pair = p};
   match_arguments(&t);
   match_ops(&t);
-  ScanKept k = {.forward = solver_allocate((size_t)t.n, sizeof *k.forward), .back = solver_allocate((size_t)t.n, sizeof *k.back)};
+  ScanKept k = {.forward = solver_allocate((size_t)t.n, sizeof *k.forward),
+                .back = solver_allocate((size_t)t.n, sizeof *k.back)};
   bool *cut = solver_allocate((size_t)t.n + 1, sizeof *cut), library = false;
   for (int v = 0; v < t.n; v++) library |= !mlirOperationIsNull(step_op(&t, v)) && is_library(step_op(&t, v));
   if (library) find_cut(&t, segments, cut);

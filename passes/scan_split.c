@@ -1,14 +1,15 @@
-// Loops whose number of steps has no good divisor: a part of the pass autodiff. The gradient goes by segments of one length (autodiff_scan.c), and where no
-// length near the root of T divides T, as for a prime number of steps, checkpoints inside the loop would save nothing. Such a loop becomes two of the same
-// step, one after the other: all steps but the last few, cut into segments as any other, then the rest.
+// Loops whose number of steps has no good divisor: a part of the pass autodiff. The gradient goes by segments of one
+// length (autodiff_scan.c), and where no length near the root of T divides T, as for a prime number of steps,
+// checkpoints inside the loop would save nothing. Such a loop becomes two of the same step, one after the other: all
+// steps but the last few, cut into segments as any other, then the rest.
 #include <stdlib.h>
 #include <string.h>
 
 #include "passes/autodiff.h"
 #include "passes/rewrite.h"
 
-// Steps of a segment: what is kept is the carried values at the beginning of each and those of one, so about the root of all steps is best.
-// Only whole segments: of 4 steps at least, and 4 of them, else there is one.
+// Steps of a segment: what is kept is the carried values at the beginning of each and those of one, so about the root
+// of all steps is best. Only whole segments: of 4 steps at least, and 4 of them, else there is one.
 enum { LEAST = 4 };
 
 int64_t scan_segment_length(int64_t steps) {
@@ -30,11 +31,16 @@ int64_t scan_rest(int64_t steps) {
   if (steps < LEAST * LEAST) return 0;
   for (int64_t rest = 1; rest <= MOST && rest < n_kept(steps, best) && steps - rest >= LEAST * LEAST; rest++)
     if (n_kept(steps, rest) < n_kept(steps, best)) best = rest;
-  return 3 * n_kept(steps, best) <= 2 * n_kept(steps, 0) ? best : 0;   // two loops in place of one for a third less at least
+  // two loops in place of one for a third less at least
+  return 3 * n_kept(steps, best) <= 2 * n_kept(steps, 0) ? best : 0;
 }
 
 // Rows of both parts by their place in the whole. The parts of a stack of carried values share the row between them.
-typedef struct Parts { MlirValue low, high; int64_t boundary; bool shared; } Parts;
+typedef struct Parts {
+  MlirValue low, high;
+  int64_t boundary;
+  bool shared;
+} Parts;
 
 static int64_t n_rows(MlirValue v) { return nn_value_type(v).dim[0]; }
 
@@ -51,14 +57,16 @@ static MlirValue rows_of_parts(NnBuilder *b, const Parts *p, int64_t first, int6
   int64_t end = first + n;
   if (end <= n_rows(p->low)) return rows(b, p->low, first, n);
   if (first >= p->boundary) return rows(b, p->high, first - p->boundary, n);
-  MlirValue both[2] = {rows(b, p->low, first, n_rows(p->low) - first), rows(b, p->high, p->shared, end - p->boundary - p->shared)};
+  MlirValue both[2] = {rows(b, p->low, first, n_rows(p->low) - first),
+                       rows(b, p->high, p->shared, end - p->boundary - p->shared)};
   return nn_concat(b, 2, both, 0);
 }
 
 static bool is_slice_of_rows(MlirOperation op, int64_t *first, int64_t *n) {
   int64_t starts[NN_MAX_RANK] = {0}, strides[NN_MAX_RANK];
   if (nn_op_of(op) != NN_OP_slice) return false;
-  int rank = nn_attr_i64s(op, "starts", starts, NN_MAX_RANK), n_strides = nn_attr_i64s(op, "strides", strides, NN_MAX_RANK);
+  int rank = nn_attr_i64s(op, "starts", starts, NN_MAX_RANK),
+      n_strides = nn_attr_i64s(op, "strides", strides, NN_MAX_RANK);
   NnType t = nn_value_type(mlirOperationGetResult(op, 0)), whole = nn_value_type(mlirOperationGetOperand(op, 0));
   bool only = true;
   for (int i = 1; i < rank; i++) only &= t.dim[i] == whole.dim[i];
@@ -68,7 +76,8 @@ static bool is_slice_of_rows(MlirOperation op, int64_t *first, int64_t *n) {
   return only;
 }
 
-// What reads slices of rows reads those of a part where it can, so that no copy is made of the first, the last and what lies between.
+// What reads slices of rows reads those of a part where it can, so that no copy is made of the first, the last and what
+// lies between.
 static void replace_result(NnBuilder *b, MlirValue old, const Parts *p) {
   for (MlirOpOperand use = mlirValueGetFirstUse(old), next; !mlirOpOperandIsNull(use); use = next) {
     next = mlirOpOperandGetNextUse(use);
@@ -78,10 +87,12 @@ static void replace_result(NnBuilder *b, MlirValue old, const Parts *p) {
     MlirValue now = rows_of_parts(b, p, first, n);
     rewrite_replace(op, &now);
   }
-  if (!mlirOpOperandIsNull(mlirValueGetFirstUse(old))) mlirValueReplaceAllUsesOfWith(old, rows_of_parts(b, p, 0, n_rows(old)));
+  if (!mlirOpOperandIsNull(mlirValueGetFirstUse(old)))
+    mlirValueReplaceAllUsesOfWith(old, rows_of_parts(b, p, 0, n_rows(old)));
 }
 
-// The first steps of the loop, or the last: a call of n of them. `before` is that of those before, null: there are none.
+// The first steps of the loop, or the last: a call of n of them. `before` is that of those before, null: there are
+// none.
 static MlirOperation call_part(NnBuilder *b, MlirOperation call, NnScan s, int64_t n, MlirOperation before) {
   int n_operands = (int)mlirOperationGetNumOperands(call);
   int64_t first = s.reverse == mlirOperationIsNull(before) ? s.length - n : 0;
@@ -112,7 +123,8 @@ static MlirOperation call_part(NnBuilder *b, MlirOperation call, NnScan s, int64
 
 static void split(MlirOperation call, const NnScan *s, int64_t rest) {
   NnBuilder b = rewrite_builder(call);
-  MlirOperation first = call_part(&b, call, *s, s->length - rest, nn_null_operation()), last = call_part(&b, call, *s, rest, first);
+  MlirOperation first = call_part(&b, call, *s, s->length - rest, nn_null_operation()),
+                last = call_part(&b, call, *s, rest, first);
   for (int r = 0; r < s->n_stacked + s->n_outputs; r++) {
     bool shared = r < s->n_stacked;
     MlirValue parts[2] = {mlirOperationGetResult(first, r), mlirOperationGetResult(last, r)};

@@ -1,7 +1,8 @@
-// The pass `schedule`: an order of the steps that frees memory early. The forward pass keeps the order of the source; an update runs as
-// soon as its gradient is complete; among backward steps that are ready and not far ahead, the one that frees most beyond what it
-// allocates goes first; a step that makes a few numbers of what was just made (the norm of a gradient) follows it, while the caches hold that.
-// Kept only where it needs no more memory than the order found, but for a thousandth that those numbers may take.
+// The pass `schedule`: an order of the steps that frees memory early. The forward pass keeps the order of the source;
+// an update runs as soon as its gradient is complete; among backward steps that are ready and not far ahead, the one
+// that frees most beyond what it allocates goes first; a step that makes a few numbers of what was just made (the norm
+// of a gradient) follows it, while the caches hold that. Kept only where it needs no more memory than the order found,
+// but for a thousandth that those numbers may take.
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,25 +10,27 @@
 #include "passes/rewrite.h"
 #include "passes/solver/error.h"
 
-// How far a step may overtake the first one that still waits: keeps a step that only allocates from being put off for ever while it
-// holds its operands. A step that frees more than it allocates may come from anywhere: a bias gradient that ends up behind
-// all layers, beside the norm it feeds, would hold an activation gradient until then.
+// How far a step may overtake the first one that still waits: keeps a step that only allocates from being put off for
+// ever while it holds its operands. A step that frees more than it allocates may come from anywhere: a bias gradient
+// that ends up behind all layers, beside the norm it feeds, would hold an activation gradient until then.
 enum { WINDOW = 32 };
 enum { FEW_BYTES = 64 };   // of results
 
-typedef struct Edge { int to, next; } Edge;
+typedef struct Edge {
+  int to, next;
+} Edge;
 
 typedef struct Scheduler {
-  PlanProgram *p;          // Borrowed
-  int *phase;              // Owned, per step: 0 forward, 1 backward, 2 update
-  int *waiting;            // Owned, per step: predecessors not yet run
-  int *first_edge;         // Owned, per step
+  PlanProgram *p;    // Borrowed
+  int *phase;        // Owned, per step: 0 forward, 1 backward, 2 update
+  int *waiting;      // Owned, per step: predecessors not yet run
+  int *first_edge;   // Owned, per step
   int n_edges, edge_capacity;
-  Edge *edges;             // Owned
-  int *reads;              // Owned, per value: steps not yet run that read its buffer
-  bool *kept;              // Owned, per value: returned, or persistent
-  bool *done;              // Owned
-  int *order;              // Owned
+  Edge *edges;   // Owned
+  int *reads;    // Owned, per value: steps not yet run that read its buffer
+  bool *kept;    // Owned, per value: returned, or persistent
+  bool *done;    // Owned
+  int *order;    // Owned
 } Scheduler;
 
 static void add_edge(Scheduler *s, int from, int to) {
@@ -40,7 +43,8 @@ static void add_edge(Scheduler *s, int from, int to) {
   s->waiting[to]++;
 }
 
-static bool reads_before(const PlanStep *step, const PlanProgram *p, int input) {   // an earlier operand shows the same buffer
+// an earlier operand shows the same buffer
+static bool reads_before(const PlanStep *step, const PlanProgram *p, int input) {
   for (int j = 0; j < input; j++)
     if (p->values[step->inputs[j]].root == p->values[step->inputs[input]].root) return true;
   return false;
@@ -101,7 +105,8 @@ static void scheduler_free(Scheduler *s) {
   free(s->order);
 }
 
-// All that the users of a step's results still wait for is the step itself, and they are updates: the results die at once.
+// All that the users of a step's results still wait for is the step itself, and they are updates: the results die at
+// once.
 static bool feeds_ready_updates(const Scheduler *s, int step) {
   bool any = false;
   for (int e = s->first_edge[step]; e >= 0; e = s->edges[e].next) {
@@ -140,7 +145,8 @@ static int digest(const Scheduler *s, int last) {
 static int choose(const Scheduler *s, int first) {
   int best = -1, end = first + WINDOW < s->p->n_steps ? first + WINDOW : s->p->n_steps;
   for (int i = first; i < end; i++)
-    if (!s->done[i] && s->waiting[i] == 0 && s->p->steps[i].role == NN_STEP_TAP) return i;   // so that it keeps nothing alive
+    if (!s->done[i] && s->waiting[i] == 0 && s->p->steps[i].role == NN_STEP_TAP)
+      return i;   // so that it keeps nothing alive
   if (s->phase[first] == 0 && s->waiting[first] == 0) return first;
   int64_t best_gain = 0;
   for (int i = first; i < s->p->n_steps; i++) {
@@ -185,11 +191,13 @@ static int64_t live_bytes(PlanProgram *p, const int *order) {
 static void apply_order(PlanProgram *p, const int *order) {
   NnStepList list = nn_flatten(p->func);
   MlirOperation end = nn_function_return(p->func);
-  int *first = solver_allocate((size_t)p->n_steps + 1, sizeof *first), *next = solver_allocate((size_t)list.n, sizeof *next);
+  int *first = solver_allocate((size_t)p->n_steps + 1, sizeof *first),
+      *next = solver_allocate((size_t)list.n, sizeof *next);
   for (int i = 0; i <= p->n_steps; i++) first[i] = -1;
   for (int i = list.n - 1; i >= 0; i--) {
     if (list.items[i].role != NN_STEP_ALIAS && list.items[i].role != NN_STEP_MARK) continue;
-    int def = p->values[ptr_map_get(&p->ids, mlirOperationGetOperand(list.items[i].op, 0).ptr)].def + 1;   // 0: an argument
+    // 0: an argument
+    int def = p->values[ptr_map_get(&p->ids, mlirOperationGetOperand(list.items[i].op, 0).ptr)].def + 1;
     next[i] = first[def];
     first[def] = i;
   }
@@ -219,7 +227,8 @@ void schedule_function(MlirModule module, MlirOperation func, const NnTarget *ta
     Scheduler s;
     scheduler_create(&s, &p);
     list_schedule(&s, digests);
-    applied = live_bytes(&p, s.order) <= found + (digests ? found / 1000 : 0);   // numbers that are made earlier take their few bytes
+    // numbers that are made earlier take their few bytes
+    applied = live_bytes(&p, s.order) <= found + (digests ? found / 1000 : 0);
     if (applied) apply_order(&p, s.order);
     scheduler_free(&s);
   }
@@ -233,6 +242,7 @@ bool nn_pass_schedule(MlirModule module, const NnPassRun *run) {
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
   for (int f = 0; f < n; f++)
-    if (!has_regions(functions[f])) schedule_function(module, functions[f], run->target);   // after remat the order is its business
+    if (!has_regions(functions[f]))
+      schedule_function(module, functions[f], run->target);   // after remat the order is its business
   return true;
 }

@@ -55,8 +55,8 @@ MlirValue scores_again(NnBuilder *b, const Scores *s, int i, MlirValue x, MlirVa
   NnType t = *type;
   t.dtype = nn_value_type(result(op)).dtype;
   switch (nn_op_of(op)) {
-    case NN_OP_cast: return nn_cast(b, x, t.dtype);
-    case NN_OP_add: return nn_binary(b, NN_OP_add, x, nn_broadcast(b, parameter, t, &(int64_t){t.rank - 1}));
-    default: return nn_build_like(b, NN_OP_matmul, op, 2, (MlirValue[]){x, parameter}, &t);
+  case NN_OP_cast: return nn_cast(b, x, t.dtype);
+  case NN_OP_add: return nn_binary(b, NN_OP_add, x, nn_broadcast(b, parameter, t, &(int64_t){t.rank - 1}));
+  default: return nn_build_like(b, NN_OP_matmul, op, 2, (MlirValue[]){x, parameter}, &t);
   }
 }

@@ -1,5 +1,6 @@
-// Common subexpressions, dead code, constant folding and algebra on the nn dialect. MLIR's own passes leave IRDL ops alone (they carry
-// no traits), so this one does it all: one forward walk per function folds and merges, repeated until nothing changes.
+// Common subexpressions, dead code, constant folding and algebra on the nn dialect. MLIR's own passes leave IRDL ops
+// alone (they carry no traits), so this one does it all: one forward walk per function folds and merges, repeated until
+// nothing changes.
 #include "passes/simplify.h"
 
 #include <stdint.h>
@@ -24,7 +25,8 @@ typedef struct Seen {
 static uint64_t mix(uint64_t hash, const void *p) { return (hash ^ (uint64_t)(uintptr_t)p) * 0x9E3779B97F4A7C15u; }
 
 static bool is_commutative(NnOp kind) {
-  return kind == NN_OP_add || kind == NN_OP_mul || kind == NN_OP_max || kind == NN_OP_min || kind == NN_OP_and || kind == NN_OP_or;
+  return kind == NN_OP_add || kind == NN_OP_mul || kind == NN_OP_max || kind == NN_OP_min || kind == NN_OP_and ||
+         kind == NN_OP_or;
 }
 
 static uint64_t hash_of(const Seen *seen, MlirOperation op) {
@@ -35,7 +37,8 @@ static uint64_t hash_of(const Seen *seen, MlirOperation op) {
     operands = commutes ? operands + mix(1, v) : mix(operands + 1, v);
   }
   hash ^= operands;
-  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) hash = mix(hash, mlirValueGetType(mlirOperationGetResult(op, i)).ptr);
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+    hash = mix(hash, mlirValueGetType(mlirOperationGetResult(op, i)).ptr);
   for (intptr_t i = 0; i < mlirOperationGetNumAttributes(op); i++) {
     MlirNamedAttribute a = mlirOperationGetAttribute(op, i);
     if (!mlirIdentifierEqual(a.name, seen->phase)) hash = mix(mix(hash, a.name.ptr), a.attribute.ptr);
@@ -47,7 +50,8 @@ static bool same_operands(MlirOperation x, MlirOperation y) {
   intptr_t n = mlirOperationGetNumOperands(x);
   if (n != mlirOperationGetNumOperands(y)) return false;
   bool same = true;
-  for (intptr_t i = 0; i < n && same; i++) same = mlirValueEqual(mlirOperationGetOperand(x, i), mlirOperationGetOperand(y, i));
+  for (intptr_t i = 0; i < n && same; i++)
+    same = mlirValueEqual(mlirOperationGetOperand(x, i), mlirOperationGetOperand(y, i));
   if (same || n != 2 || !is_commutative(nn_op_of(x))) return same;
   return mlirValueEqual(mlirOperationGetOperand(x, 0), mlirOperationGetOperand(y, 1)) &&
          mlirValueEqual(mlirOperationGetOperand(x, 1), mlirOperationGetOperand(y, 0));
@@ -70,7 +74,8 @@ static bool is_same(const Seen *seen, MlirOperation x, MlirOperation y) {
   intptr_t n = mlirOperationGetNumResults(x);
   if (n != mlirOperationGetNumResults(y)) return false;
   for (intptr_t i = 0; i < n; i++)
-    if (!mlirTypeEqual(mlirValueGetType(mlirOperationGetResult(x, i)), mlirValueGetType(mlirOperationGetResult(y, i)))) return false;
+    if (!mlirTypeEqual(mlirValueGetType(mlirOperationGetResult(x, i)), mlirValueGetType(mlirOperationGetResult(y, i))))
+      return false;
   return same_attributes(seen, x, y);
 }
 
@@ -85,7 +90,8 @@ static MlirOperation find_or_add(Seen *seen, MlirOperation op) {
 
 static void merge_into(MlirOperation first, MlirOperation op) {
   const char *phase = rewrite_phase(op), *kept = rewrite_phase(first);
-  if (phase && kept && rewrite_phase_rank(phase) < rewrite_phase_rank(kept)) nn_set_attr(first, &NN_STR("nn.phase", phase));
+  if (phase && kept && rewrite_phase_rank(phase) < rewrite_phase_rank(kept))
+    nn_set_attr(first, &NN_STR("nn.phase", phase));
   MlirValue values[NN_MAX_RESULTS];
   for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) values[i] = mlirOperationGetResult(first, i);
   rewrite_replace(op, values);
@@ -103,8 +109,8 @@ static bool fold(MlirOperation op) {
   return true;
 }
 
-// One forward walk; returns whether anything changed. Ops that a rule builds stand before the op it replaces, so this walk does not see
-// them: they may still fold or be merged, which the next round does.
+// One forward walk; returns whether anything changed. Ops that a rule builds stand before the op it replaces, so this
+// walk does not see them: they may still fold or be merged, which the next round does.
 static bool simplify_block(MlirBlock block) {
   int n;
   bool changed = rewrite_erase_dead(block) > 0;
@@ -136,7 +142,9 @@ static bool simplify_block(MlirBlock block) {
 // Private functions and steps of scans that nothing calls
 
 static MlirWalkResult note_callee(MlirOperation op, void *callees) {
-  MlirAttribute callee = nn_is(op, "func.call") ? mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("callee")) : mlirAttributeGetNull();
+  MlirAttribute callee = nn_is(op, "func.call")
+                             ? mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("callee"))
+                             : mlirAttributeGetNull();
   // A symbol's name is a uniqued string in the context, so its address stands for it.
   if (!mlirAttributeIsNull(callee)) ptr_map_set(callees, mlirFlatSymbolRefAttrGetValue(callee).data, 1);
   MlirAttribute body = mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("nn.body"));
@@ -158,9 +166,11 @@ void simplify_erase_uncalled(MlirModule module) {
     changed = false;
     PtrMap callees = {0};
     mlirOperationWalk(mlirModuleGetOperation(module), note_callee, &callees, MlirWalkPreOrder);
-    for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)), next; !mlirOperationIsNull(op); op = next) {
+    for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)), next; !mlirOperationIsNull(op);
+         op = next) {
       next = mlirOperationGetNextInBlock(op);
-      if (!nn_is(op, "func.func") || !(rewrite_is_private(op) || nn_is_scan_body(op)) || is_called(&callees, op)) continue;
+      if (!nn_is(op, "func.func") || !(rewrite_is_private(op) || nn_is_scan_body(op)) || is_called(&callees, op))
+        continue;
       mlirOperationDestroy(op);
       changed = true;
     }
@@ -169,12 +179,14 @@ void simplify_erase_uncalled(MlirModule module) {
 }
 
 // Requires: nothing; runs at any point of the pipeline (recompute regions are left as they are).
-// Establishes: no two equal ops in a function, no op without uses but marks, no private function without calls, no foldable constant.
-// Breaks: nothing. Locations and phases stay; of merged ops the earlier phase wins. Arithmetic on floats is changed only where the result
-// is the same but for the sign of a zero or, for chained constant factors, one rounding.
+// Establishes: no two equal ops in a function, no op without uses but marks, no private function without calls, no
+// foldable constant. Breaks: nothing. Locations and phases stay; of merged ops the earlier phase wins. Arithmetic on
+// floats is changed only where the result is the same but for the sign of a zero or, for chained constant factors, one
+// rounding.
 bool nn_pass_simplify(MlirModule module, const NnPassRun *run) {
   (void)run;
-  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
     if (!nn_is(op, "func.func") || mlirBlockIsNull(nn_function_body(op))) continue;
     for (int round = 0; round < MAX_ROUNDS && simplify_block(nn_function_body(op)); round++) continue;
     rewrite_erase_dead(nn_function_body(op));

@@ -1,5 +1,5 @@
-// Private to the pass simplify: its rewrite rules. Each returns the value that replaces op's only result, which may be new (built
-// before op), or the null value when no rule applies.
+// Private to the pass simplify: its rewrite rules. Each returns the value that replaces op's only result, which may be
+// new (built before op), or the null value when no rule applies.
 #ifndef NNC_PASSES_SIMPLIFY_H
 #define NNC_PASSES_SIMPLIFY_H
 
@@ -11,7 +11,8 @@ MlirValue simplify_view(MlirOperation op);         // views, reductions, moves, 
 // The transpose of what loops go over, moved up to something smaller (simplify_loop.c).
 MlirValue simplify_loop_input(MlirOperation op);
 
-// Moves a ReLU behind the max-pooling that alone reads it; op is the pooling. Changes the IR itself; false when it does not apply.
+// Moves a ReLU behind the max-pooling that alone reads it; op is the pooling. Changes the IR itself; false when it does
+// not apply.
 bool simplify_pool_of_relu(MlirOperation op);
 
 // v is an nn.constant: every element is *value.

@@ -1,5 +1,5 @@
-// Rules of the pass simplify for maps: folding of constants (every element equal), neutral elements, inverses and chains. Forward order
-// makes operands canonical first, so that each rule looks one op deep.
+// Rules of the pass simplify for maps: folding of constants (every element equal), neutral elements, inverses and
+// chains. Forward order makes operands canonical first, so that each rule looks one op deep.
 #include <math.h>
 #include <string.h>
 
@@ -31,13 +31,15 @@ static bool to_element(NnDtype dtype, double v, double *out) {
   if (isnan(v)) return false;
   *out = v;
   switch (dtype) {
-    case NN_F64: return true;
-    case NN_F32: case NN_BF16: case NN_F16: *out = nn_dtype_round(dtype, v); return true;
-    case NN_I32: return v == trunc(v) && v >= INT32_MIN && v <= INT32_MAX;
-    case NN_I64: return v == trunc(v) && fabs(v) <= 0x1p53;
-    case NN_U8: return v == trunc(v) && v >= 0 && v <= 255;
-    case NN_I1: return v == 0 || v == 1;
-    default: return false;
+  case NN_F64: return true;
+  case NN_F32:
+  case NN_BF16:
+  case NN_F16: *out = nn_dtype_round(dtype, v); return true;
+  case NN_I32: return v == trunc(v) && v >= INT32_MIN && v <= INT32_MAX;
+  case NN_I64: return v == trunc(v) && fabs(v) <= 0x1p53;
+  case NN_U8: return v == trunc(v) && v >= 0 && v <= 255;
+  case NN_I1: return v == 0 || v == 1;
+  default: return false;
   }
 }
 
@@ -58,34 +60,36 @@ static bool evaluate_compare(MlirOperation op, double x, double y, double *out) 
 
 static bool evaluate(MlirOperation op, const double *x, bool is_float, double *out) {
   switch (nn_op_of(op)) {
-    case NN_OP_neg: *out = -x[0]; return true;
-    case NN_OP_abs: *out = fabs(x[0]); return true;
-    case NN_OP_sign: *out = sign_of(x[0]); return true;
-    case NN_OP_exp: *out = exp(x[0]); return true;
-    case NN_OP_log: *out = log(x[0]); return x[0] > 0;
-    case NN_OP_sqrt: *out = sqrt(x[0]); return x[0] >= 0;
-    case NN_OP_rsqrt: *out = 1 / sqrt(x[0]); return x[0] > 0;
-    case NN_OP_recip: *out = 1 / x[0]; return x[0] != 0;
-    case NN_OP_sin: *out = sin(x[0]); return true;
-    case NN_OP_cos: *out = cos(x[0]); return true;
-    case NN_OP_tanh: *out = tanh(x[0]); return true;
-    case NN_OP_erf: *out = erf(x[0]); return true;
-    case NN_OP_sigmoid: *out = 1 / (1 + exp(-x[0])); return true;
-    case NN_OP_relu: *out = x[0] > 0 ? x[0] : 0; return true;
-    case NN_OP_floor: *out = floor(x[0]); return true;
-    case NN_OP_not: *out = x[0] == 0; return true;
-    case NN_OP_add: *out = x[0] + x[1]; return true;
-    case NN_OP_sub: *out = x[0] - x[1]; return true;
-    case NN_OP_mul: *out = x[0] * x[1]; return true;
-    case NN_OP_div: *out = is_float ? x[0] / x[1] : floor(x[0] / x[1]); return x[1] != 0 && (is_float || fabs(x[0]) <= INT32_MAX);
-    case NN_OP_pow: *out = pow(x[0], x[1]); return is_float;
-    case NN_OP_max: *out = x[0] > x[1] ? x[0] : x[1]; return true;
-    case NN_OP_min: *out = x[0] < x[1] ? x[0] : x[1]; return true;
-    case NN_OP_and: *out = x[0] != 0 && x[1] != 0; return true;
-    case NN_OP_or: *out = x[0] != 0 || x[1] != 0; return true;
-    case NN_OP_compare: return evaluate_compare(op, x[0], x[1], out);
-    case NN_OP_cast: *out = x[0]; return true;
-    default: return false;
+  case NN_OP_neg: *out = -x[0]; return true;
+  case NN_OP_abs: *out = fabs(x[0]); return true;
+  case NN_OP_sign: *out = sign_of(x[0]); return true;
+  case NN_OP_exp: *out = exp(x[0]); return true;
+  case NN_OP_log: *out = log(x[0]); return x[0] > 0;
+  case NN_OP_sqrt: *out = sqrt(x[0]); return x[0] >= 0;
+  case NN_OP_rsqrt: *out = 1 / sqrt(x[0]); return x[0] > 0;
+  case NN_OP_recip: *out = 1 / x[0]; return x[0] != 0;
+  case NN_OP_sin: *out = sin(x[0]); return true;
+  case NN_OP_cos: *out = cos(x[0]); return true;
+  case NN_OP_tanh: *out = tanh(x[0]); return true;
+  case NN_OP_erf: *out = erf(x[0]); return true;
+  case NN_OP_sigmoid: *out = 1 / (1 + exp(-x[0])); return true;
+  case NN_OP_relu: *out = x[0] > 0 ? x[0] : 0; return true;
+  case NN_OP_floor: *out = floor(x[0]); return true;
+  case NN_OP_not: *out = x[0] == 0; return true;
+  case NN_OP_add: *out = x[0] + x[1]; return true;
+  case NN_OP_sub: *out = x[0] - x[1]; return true;
+  case NN_OP_mul: *out = x[0] * x[1]; return true;
+  case NN_OP_div:
+    *out = is_float ? x[0] / x[1] : floor(x[0] / x[1]);
+    return x[1] != 0 && (is_float || fabs(x[0]) <= INT32_MAX);
+  case NN_OP_pow: *out = pow(x[0], x[1]); return is_float;
+  case NN_OP_max: *out = x[0] > x[1] ? x[0] : x[1]; return true;
+  case NN_OP_min: *out = x[0] < x[1] ? x[0] : x[1]; return true;
+  case NN_OP_and: *out = x[0] != 0 && x[1] != 0; return true;
+  case NN_OP_or: *out = x[0] != 0 || x[1] != 0; return true;
+  case NN_OP_compare: return evaluate_compare(op, x[0], x[1], out);
+  case NN_OP_cast: *out = x[0]; return true;
+  default: return false;
   }
 }
 
@@ -128,37 +132,47 @@ static MlirValue negated(MlirValue v) {
   return simplify_is(v, NN_OP_neg, &def) ? operand(def, 0) : none();
 }
 
-// Rows scattered into a table of zeros and that added to another table: the rows go to the other table itself. The gradient of an embedding
-// that is also the last layer is such a sum, and both tables are among the largest values of the step.
+// Rows scattered into a table of zeros and that added to another table: the rows go to the other table itself. The
+// gradient of an embedding that is also the last layer is such a sum, and both tables are among the largest values of
+// the step.
 static MlirValue scattered_to(const Rule *r, MlirValue scattered, MlirValue table) {
   MlirOperation def;
   if (!simplify_is(scattered, NN_OP_scatter_add, &def)) return none();
   if (!mlirOpOperandIsNull(mlirOpOperandGetNextUse(mlirValueGetFirstUse(scattered)))) return none();
   NnBuilder b = rewrite_builder(r->op);
-  MlirOperation op = nn_build(&b, NN_OP_scatter_add_to, 3, (MlirValue[]){operand(def, 0), operand(def, 1), table}, 0, NULL, NULL);
+  MlirOperation op = nn_build(&b, NN_OP_scatter_add_to, 3, (MlirValue[]){operand(def, 0), operand(def, 1), table}, 0,
+                              NULL, NULL);
   return mlirOperationGetResult(op, 0);
 }
 
 static bool is_product_of_rows(MlirValue v, MlirOperation *def) {
-  return (simplify_is(v, NN_OP_matmul_rows, def) || simplify_is(v, NN_OP_matmul_rows_to, def)) && mlirOpOperandIsNull(mlirOpOperandGetNextUse(mlirValueGetFirstUse(v)));
+  return (simplify_is(v, NN_OP_matmul_rows, def) || simplify_is(v, NN_OP_matmul_rows_to, def)) &&
+         mlirOpOperandIsNull(mlirOpOperandGetNextUse(mlirValueGetFirstUse(v)));
 }
 
 // The sum of two gradients of a weight: the product adds to what the other one left.
 static MlirValue product_added_to(const Rule *r, MlirValue product, MlirValue sum) {
   MlirOperation def, other;
-  if (!is_product_of_rows(product, &def) || nn_op_of(def) != NN_OP_matmul_rows || !is_product_of_rows(sum, &other)) return none();
+  if (!is_product_of_rows(product, &def) || nn_op_of(def) != NN_OP_matmul_rows || !is_product_of_rows(sum, &other))
+    return none();
   if (nn_dtype_is_narrow(nn_value_type(sum).dtype)) return none();
   NnBuilder b = rewrite_builder(r->op);
-  return mlirOperationGetResult(nn_build(&b, NN_OP_matmul_rows_to, 3, (MlirValue[]){operand(def, 0), operand(def, 1), sum}, 0, NULL, NULL), 0);
+  return mlirOperationGetResult(nn_build(&b, NN_OP_matmul_rows_to, 3,
+                                         (MlirValue[]){operand(def, 0), operand(def, 1), sum}, 0, NULL, NULL),
+                                0);
 }
 
-typedef struct Padding { int64_t low[NN_MAX_RANK], high[NN_MAX_RANK], interior[NN_MAX_RANK]; } Padding;
+typedef struct Padding {
+  int64_t low[NN_MAX_RANK], high[NN_MAX_RANK], interior[NN_MAX_RANK];
+} Padding;
 
 // v is x with zeros around it along one axis, and serves nothing else; gives x and the axis.
 static bool is_padded(MlirValue v, MlirValue *x, int64_t *axis, Padding *p) {
   MlirOperation def;
   int axes = 0;
-  if (!simplify_is(v, NN_OP_pad, &def) || nn_attr_f64(def, "value", 0) != 0 || !mlirOpOperandIsNull(mlirOpOperandGetNextUse(mlirValueGetFirstUse(v)))) return false;
+  if (!simplify_is(v, NN_OP_pad, &def) || nn_attr_f64(def, "value", 0) != 0 ||
+      !mlirOpOperandIsNull(mlirOpOperandGetNextUse(mlirValueGetFirstUse(v))))
+    return false;
   *x = operand(def, 0);
   int rank = nn_attr_i64s(def, "low", p->low, NN_MAX_RANK);
   nn_attr_i64s(def, "high", p->high, NN_MAX_RANK);
@@ -170,18 +184,20 @@ static bool is_padded(MlirValue v, MlirValue *x, int64_t *axis, Padding *p) {
   return axes == 1;
 }
 
-// The parts of v along an axis, into `parts`: those of a concatenation along it that serves nothing else, else v itself. Returns how many.
+// The parts of v along an axis, into `parts`: those of a concatenation along it that serves nothing else, else v
+// itself. Returns how many.
 static int parts_along(MlirValue v, int64_t axis, int most, MlirValue *parts) {
   MlirOperation def;
-  bool whole = !simplify_is(v, NN_OP_concat, &def) || nn_attr_i64(def, "axis", 0) != axis || mlirOperationGetNumOperands(def) > most ||
+  bool whole = !simplify_is(v, NN_OP_concat, &def) || nn_attr_i64(def, "axis", 0) != axis ||
+               mlirOperationGetNumOperands(def) > most ||
                !mlirOpOperandIsNull(mlirOpOperandGetNextUse(mlirValueGetFirstUse(v)));
   int n = whole ? 1 : (int)mlirOperationGetNumOperands(def);
   for (int i = 0; i < n; i++) parts[i] = whole ? v : operand(def, i);
   return n;
 }
 
-// Two neighbours along an axis, each among zeros, added: their concatenation, among the zeros that remain. The gradient of a value that was taken apart in
-// slices is such a sum: the queries, keys and values of attention.
+// Two neighbours along an axis, each among zeros, added: their concatenation, among the zeros that remain. The gradient
+// of a value that was taken apart in slices is such a sum: the queries, keys and values of attention.
 static MlirValue joined(const Rule *r, MlirValue left, MlirValue right) {
   enum { MOST = 8 };
   MlirValue x, y, parts[2 * MOST];
@@ -227,7 +243,9 @@ static double least_normal(NnDtype dtype) { return dtype == NN_F64 ? 0x1p-1022 :
 static MlirValue chained_factor(const Rule *r) {
   MlirOperation inner;
   double a, product;
-  if (!r->has_c || !simplify_is(r->x, NN_OP_mul, &inner) || !rewrite_has_one_use(r->x) || !simplify_is_constant(operand(inner, 1), &a)) return none();
+  if (!r->has_c || !simplify_is(r->x, NN_OP_mul, &inner) || !rewrite_has_one_use(r->x) ||
+      !simplify_is_constant(operand(inner, 1), &a))
+    return none();
   NnDtype dtype = nn_value_type(r->x).dtype;
   if (!to_element(dtype, a * r->c, &product)) return none();
   if (r->is_float && (!isfinite(product) || fabs(product) < least_normal(dtype))) return none();
@@ -294,12 +312,12 @@ static MlirValue rule_select(MlirOperation op) {
 // Every value of `from` is one of `to`, and the cast changes none.
 static bool cast_is_exact(NnDtype from, NnDtype to) {
   static const unsigned exact[NN_DTYPE_COUNT] = {
-    [NN_F32] = 1u << NN_F64,
-    [NN_BF16] = 1u << NN_F32 | 1u << NN_F64,
-    [NN_F16] = 1u << NN_F32 | 1u << NN_F64,
-    [NN_I32] = 1u << NN_I64 | 1u << NN_F64,
-    [NN_U8] = 1u << NN_BF16 | 1u << NN_F16 | 1u << NN_F32 | 1u << NN_F64 | 1u << NN_I32 | 1u << NN_I64,
-    [NN_I1] = 1u << NN_BF16 | 1u << NN_F16 | 1u << NN_F32 | 1u << NN_F64 | 1u << NN_I32 | 1u << NN_I64 | 1u << NN_U8,
+      [NN_F32] = 1u << NN_F64,
+      [NN_BF16] = 1u << NN_F32 | 1u << NN_F64,
+      [NN_F16] = 1u << NN_F32 | 1u << NN_F64,
+      [NN_I32] = 1u << NN_I64 | 1u << NN_F64,
+      [NN_U8] = 1u << NN_BF16 | 1u << NN_F16 | 1u << NN_F32 | 1u << NN_F64 | 1u << NN_I32 | 1u << NN_I64,
+      [NN_I1] = 1u << NN_BF16 | 1u << NN_F16 | 1u << NN_F32 | 1u << NN_F64 | 1u << NN_I32 | 1u << NN_I64 | 1u << NN_U8,
   };
   return exact[from] >> to & 1;
 }
@@ -330,22 +348,34 @@ MlirValue simplify_arithmetic(MlirOperation op) {
   MlirValue folded = fold_constants(op);
   if (!nn_value_is_null(folded)) return folded;
   switch (kind) {
-    case NN_OP_add: case NN_OP_mul: case NN_OP_max: case NN_OP_min: case NN_OP_and: case NN_OP_or: order_operands(op); break;
-    default: break;
+  case NN_OP_add:
+  case NN_OP_mul:
+  case NN_OP_max:
+  case NN_OP_min:
+  case NN_OP_and:
+  case NN_OP_or: order_operands(op); break;
+  default: break;
   }
   Rule r = {.op = op, .kind = kind, .x = operand(op, 0)};
   r.is_float = nn_dtype_is_float(nn_value_type(r.x).dtype);
   if (mlirOperationGetNumOperands(op) > 1) r.y = operand(op, 1), r.has_c = simplify_is_constant(r.y, &r.c);
   switch (kind) {
-    case NN_OP_add: return rule_add(&r);
-    case NN_OP_sub: return rule_sub(&r);
-    case NN_OP_mul: return rule_mul(&r);
-    case NN_OP_div: return rule_div(&r);
-    case NN_OP_pow: return rule_pow(&r);
-    case NN_OP_max: case NN_OP_min: case NN_OP_and: case NN_OP_or: return rule_logic(&r);
-    case NN_OP_neg: case NN_OP_not: case NN_OP_abs: case NN_OP_relu: case NN_OP_floor: return rule_unary(&r);
-    case NN_OP_select: return rule_select(op);
-    case NN_OP_cast: return rule_cast(op);
-    default: return none();
+  case NN_OP_add: return rule_add(&r);
+  case NN_OP_sub: return rule_sub(&r);
+  case NN_OP_mul: return rule_mul(&r);
+  case NN_OP_div: return rule_div(&r);
+  case NN_OP_pow: return rule_pow(&r);
+  case NN_OP_max:
+  case NN_OP_min:
+  case NN_OP_and:
+  case NN_OP_or: return rule_logic(&r);
+  case NN_OP_neg:
+  case NN_OP_not:
+  case NN_OP_abs:
+  case NN_OP_relu:
+  case NN_OP_floor: return rule_unary(&r);
+  case NN_OP_select: return rule_select(op);
+  case NN_OP_cast: return rule_cast(op);
+  default: return none();
   }
 }

@@ -1,6 +1,7 @@
-// A rule of the pass simplify: what a loop goes over along an axis that is not the first is transposed for it. The transpose moves up, through what is computed for each step by
-// itself, to a smaller tensor or to a transpose that it takes away: from a linear layer's result of 4 H columns to its input, from embedded tokens to the tokens, and between two
-// loops it vanishes.
+// A rule of the pass simplify: what a loop goes over along an axis that is not the first is transposed for it. The
+// transpose moves up, through what is computed for each step by itself, to a smaller tensor or to a transpose that it
+// takes away: from a linear layer's result of 4 H columns to its input, from embedded tokens to the tokens, and between
+// two loops it vanishes.
 #include <stdlib.h>
 
 #include "passes/rewrite.h"
@@ -11,7 +12,8 @@ static MlirValue operand(MlirOperation op, int i) { return mlirOperationGetOpera
 static bool feeds_loops_only(MlirValue v) {
   MlirOpOperand use = mlirValueGetFirstUse(v);
   bool any = !mlirOpOperandIsNull(use);
-  for (; !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) any &= nn_has_attr(mlirOpOperandGetOwner(use), "nn.scan");
+  for (; !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use))
+    any &= nn_has_attr(mlirOpOperandGetOwner(use), "nn.scan");
   return any;
 }
 
@@ -32,7 +34,8 @@ static bool undoes(MlirOperation transpose, const int64_t *perm, int rank) {
   return identity;
 }
 
-// The operand whose elements an element-wise op takes one by one, where all others are constants or repeat something smaller; -1: there are more.
+// The operand whose elements an element-wise op takes one by one, where all others are constants or repeat something
+// smaller; -1: there are more.
 static int full_operand(MlirOperation op) {
   int full = -1;
   for (int i = 0; i < (int)mlirOperationGetNumOperands(op); i++) {
@@ -72,12 +75,15 @@ static MlirValue move(NnBuilder *b, MlirValue x, const int64_t *perm) {
   NnType t = nn_value_type(x), type = permuted(t, perm);
   if (mlirOperationIsNull(op) || !can_move(x, perm)) return nn_transpose(b, x, perm);
   if (nn_op_of(op) == NN_OP_transpose) return operand(op, 0);
-  if (nn_op_of(op) == NN_OP_gather) return nn_binary(b, NN_OP_gather, operand(op, 0), nn_transpose(b, operand(op, 1), perm));
-  if (nn_op_of(op) == NN_OP_matmul) return nn_build_like(b, NN_OP_matmul, op, 2, (MlirValue[]){move(b, operand(op, 0), perm), operand(op, 1)}, &type);
+  if (nn_op_of(op) == NN_OP_gather)
+    return nn_binary(b, NN_OP_gather, operand(op, 0), nn_transpose(b, operand(op, 1), perm));
+  if (nn_op_of(op) == NN_OP_matmul)
+    return nn_build_like(b, NN_OP_matmul, op, 2, (MlirValue[]){move(b, operand(op, 0), perm), operand(op, 1)}, &type);
   int n = (int)mlirOperationGetNumOperands(op), full = full_operand(op);
   MlirValue *operands = malloc(sizeof *operands * (size_t)n);
   if (!operands) abort();
-  for (int i = 0; i < n; i++) operands[i] = i == full ? move(b, operand(op, i), perm) : nn_transpose(b, operand(op, i), perm);
+  for (int i = 0; i < n; i++)
+    operands[i] = i == full ? move(b, operand(op, i), perm) : nn_transpose(b, operand(op, i), perm);
   MlirValue made = nn_build_like(b, nn_op_of(op), op, n, operands, &type);
   free(operands);
   return made;
@@ -88,7 +94,8 @@ MlirValue simplify_loop_input(MlirOperation op) {
   if (nn_op_of(op) != NN_OP_transpose || !feeds_loops_only(mlirOperationGetResult(op, 0))) return nn_null_value();
   int rank = nn_attr_i64s(op, "perm", perm, NN_MAX_RANK);
   MlirValue x = operand(op, 0);
-  if (rank < 2 || perm[rank - 1] != rank - 1 || nn_op_of(nn_value_def(x)) == NN_OP_transpose || !can_move(x, perm)) return nn_null_value();
+  if (rank < 2 || perm[rank - 1] != rank - 1 || nn_op_of(nn_value_def(x)) == NN_OP_transpose || !can_move(x, perm))
+    return nn_null_value();
   NnBuilder b = rewrite_builder(op);
   return move(&b, x, perm);
 }

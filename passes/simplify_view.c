@@ -1,5 +1,5 @@
-// Rules of the pass simplify for views, reductions, moves and the operands of matrix products: identities vanish, chains of the same
-// view become one, and a view of a constant is a constant.
+// Rules of the pass simplify for views, reductions, moves and the operands of matrix products: identities vanish,
+// chains of the same view become one, and a view of a constant is a constant.
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,8 +21,8 @@ static MlirValue rule_reshape(MlirOperation op, MlirValue x) {
   return nn_reshape(&b, operand(inner, 0), to.rank, to.dim);
 }
 
-// Transposing what a broadcast repeats is repeating along other axes; its operand, the smaller tensor, is transposed if its own axes
-// change places.
+// Transposing what a broadcast repeats is repeating along other axes; its operand, the smaller tensor, is transposed if
+// its own axes change places.
 static MlirValue transposed_broadcast(MlirOperation op, MlirOperation inner, const int64_t *perm) {
   MlirValue x = operand(inner, 0);
   NnType small = nn_value_type(x), to = nn_value_type(result(op));
@@ -84,7 +84,9 @@ static MlirValue rule_broadcast(MlirOperation op, MlirValue x) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-typedef struct Slice { int64_t start[NN_MAX_RANK], size[NN_MAX_RANK], stride[NN_MAX_RANK]; } Slice;
+typedef struct Slice {
+  int64_t start[NN_MAX_RANK], size[NN_MAX_RANK], stride[NN_MAX_RANK];
+} Slice;
 
 static Slice slice_of(MlirOperation op) {
   Slice s;
@@ -146,7 +148,8 @@ static MlirValue rule_reduce(MlirOperation op, MlirValue x) {
   return nn_constant(&b, to, total);
 }
 
-// v has for each token what all heads have of gradient `which` of an attention, from `axis` on, and nothing else reads that gradient: gives the attention_grad.
+// v has for each token what all heads have of gradient `which` of an attention, from `axis` on, and nothing else reads
+// that gradient: gives the attention_grad.
 static bool is_gradient_rows(MlirValue v, int64_t axis, int which, MlirOperation *grad) {
   NnType type = nn_value_type(v);
   int64_t row = 1;
@@ -174,14 +177,17 @@ static MlirValue rule_concat(MlirOperation op) {
   if (mlirOperationGetNumOperands(op) != 3) return none();
   MlirOperation grad[3];
   for (int i = 0; i < 3; i++)
-    if (!is_gradient_rows(operand(op, i), nn_attr_i64(op, "axis", 0), i, &grad[i]) || !mlirOperationEqual(grad[i], grad[0])) return none();
+    if (!is_gradient_rows(operand(op, i), nn_attr_i64(op, "axis", 0), i, &grad[i]) ||
+        !mlirOperationEqual(grad[i], grad[0]))
+      return none();
   NnAttention a = nn_attention_of(grad[0]);
   if (a.n_queries != a.n_keys) return none();
   NnBuilder b = rewrite_builder(grad[0]);
   MlirValue operands[NN_MAX_OPERANDS];
   int n = (int)mlirOperationGetNumOperands(grad[0]);
   for (int i = 0; i < n; i++) operands[i] = operand(grad[0], i);
-  return nn_reshape(&b, nn_build_like(&b, NN_OP_attention_grad_packed, grad[0], n, operands, NULL), type.rank, type.dim);
+  return nn_reshape(&b, nn_build_like(&b, NN_OP_attention_grad_packed, grad[0], n, operands, NULL), type.rank,
+                    type.dim);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -220,7 +226,8 @@ static MlirValue rule_constant_view(MlirOperation op) {
   return nn_constant(&b, nn_value_type(result(op)), value);
 }
 
-// Rows of a table are cast after they are taken: fewer elements, and their gradient is added up in the table's own type.
+// Rows of a table are cast after they are taken: fewer elements, and their gradient is added up in the table's own
+// type.
 static MlirValue rule_gather(MlirOperation op) {
   MlirOperation cast;
   if (!simplify_is(operand(op, 0), NN_OP_cast, &cast)) return none();
@@ -235,25 +242,27 @@ MlirValue simplify_view(MlirOperation op) {
     if (!nn_value_is_null(folded)) return folded;
   }
   switch (kind) {
-    case NN_OP_reshape: return rule_reshape(op, operand(op, 0));
-    case NN_OP_transpose: return rule_transpose(op, operand(op, 0));
-    case NN_OP_broadcast: return rule_broadcast(op, operand(op, 0));
-    case NN_OP_slice: return rule_slice(op, operand(op, 0));
-    case NN_OP_pad: return rule_pad(op, operand(op, 0));
-    case NN_OP_concat: return rule_concat(op);
-    case NN_OP_reduce_sum: case NN_OP_reduce_max: return rule_reduce(op, operand(op, 0));
-    case NN_OP_gather: return rule_gather(op);
-    case NN_OP_matmul: return rule_matmul(op);
-    default: return none();
+  case NN_OP_reshape: return rule_reshape(op, operand(op, 0));
+  case NN_OP_transpose: return rule_transpose(op, operand(op, 0));
+  case NN_OP_broadcast: return rule_broadcast(op, operand(op, 0));
+  case NN_OP_slice: return rule_slice(op, operand(op, 0));
+  case NN_OP_pad: return rule_pad(op, operand(op, 0));
+  case NN_OP_concat: return rule_concat(op);
+  case NN_OP_reduce_sum:
+  case NN_OP_reduce_max: return rule_reduce(op, operand(op, 0));
+  case NN_OP_gather: return rule_gather(op);
+  case NN_OP_matmul: return rule_matmul(op);
+  default: return none();
   }
 }
 
-// maxpool(relu(x)) is relu(maxpool(x)): the same values, and the same gradient, for where a window has no positive element both give none. The
-// ReLU then runs, and is kept for its gradient, at the size of the pooled tensor.
+// maxpool(relu(x)) is relu(maxpool(x)): the same values, and the same gradient, for where a window has no positive
+// element both give none. The ReLU then runs, and is kept for its gradient, at the size of the pooled tensor.
 bool simplify_pool_of_relu(MlirOperation op) {
   MlirOperation relu;
   if (nn_op_of(op) != NN_OP_maxpool2d || !simplify_is(operand(op, 0), NN_OP_relu, &relu)) return false;
-  if (!rewrite_has_one_use(operand(op, 0)) || !mlirOpOperandIsNull(mlirValueGetFirstUse(mlirOperationGetResult(op, 1)))) return false;
+  if (!rewrite_has_one_use(operand(op, 0)) || !mlirOpOperandIsNull(mlirValueGetFirstUse(mlirOperationGetResult(op, 1))))
+    return false;
   mlirOperationSetOperand(op, 0, operand(relu, 0));
   NnBuilder b = rewrite_builder(op);
   b.before = mlirOperationGetNextInBlock(op);

@@ -1,5 +1,5 @@
-// The arena: one mapping of the planned size, huge pages advised, every page touched before the first step, so that a step never
-// waits for the kernel and a machine with too little memory is noticed at the start.
+// The arena: one mapping of the planned size, huge pages advised, every page touched before the first step, so that a
+// step never waits for the kernel and a machine with too little memory is noticed at the start.
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,7 +16,8 @@ static int64_t machine_memory_bytes(void) {
   char line[256];
   long long total = -1, kib;
   while (fgets(line, sizeof line, f))
-    if (sscanf(line, "MemTotal: %lld", &kib) == 1 || sscanf(line, "SwapTotal: %lld", &kib) == 1) total = (total < 0 ? 0 : total) + kib;
+    if (sscanf(line, "MemTotal: %lld", &kib) == 1 || sscanf(line, "SwapTotal: %lld", &kib) == 1)
+      total = (total < 0 ? 0 : total) + kib;
   fclose(f);
   return total < 0 ? -1 : total * 1024;
 }
@@ -26,13 +27,15 @@ bool arena_create(Arena *a, int64_t bytes) {
   memset(a, 0, sizeof *a);
   int64_t memory = nnc_program.device->open ? -1 : machine_memory_bytes();
   if (memory > 0 && bytes > memory) {
-    report_error("the program needs an arena of %s, this machine has %s; compile with a smaller --memory-budget or batch",
+    report_error("the program needs an arena of %s, this machine has %s; compile with a smaller --memory-budget or "
+                 "batch",
                  format_bytes(bytes, need, sizeof need), format_bytes(memory, have, sizeof have));
     return false;
   }
   int64_t page = bytes + GUARD >= HUGE_PAGE ? HUGE_PAGE : 4096;
   a->mapped = (bytes + GUARD + page - 1) / page * page + page;   // one page more to align the start
-  a->mapping = mmap(NULL, (size_t)a->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  a->mapping = mmap(NULL, (size_t)a->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                    0);
   if (a->mapping == MAP_FAILED) {
     report_error("cannot map an arena of %s: %s", format_bytes(bytes, need, sizeof need), strerror(errno));
     a->mapping = NULL;
@@ -55,8 +58,12 @@ void arena_destroy(Arena *a) {
   memset(a, 0, sizeof *a);
 }
 
-bool arena_push(const Arena *a, int64_t offset, int64_t bytes) { return !a->memory || bytes == 0 || nnc_program.device->push(a, offset, bytes); }
-bool arena_pull(const Arena *a, int64_t offset, int64_t bytes) { return !a->memory || bytes == 0 || nnc_program.device->pull(a, offset, bytes); }
+bool arena_push(const Arena *a, int64_t offset, int64_t bytes) {
+  return !a->memory || bytes == 0 || nnc_program.device->push(a, offset, bytes);
+}
+bool arena_pull(const Arena *a, int64_t offset, int64_t bytes) {
+  return !a->memory || bytes == 0 || nnc_program.device->pull(a, offset, bytes);
+}
 bool arena_push_persistent(const Arena *a) { return arena_push(a, 0, nnc_program.persistent_bytes); }
 bool arena_pull_persistent(const Arena *a) { return arena_pull(a, 0, nnc_program.persistent_bytes); }
 

@@ -1,6 +1,7 @@
-// Attention on the host: tiles of scores pass through a small workspace per thread, with the softmax computed online (Milakov and Gimelshein, 2018), so that the
-// scores as a whole never exist; the backward pass computes them again from each row's log-sum-exp (Dao, "FlashAttention-2", 2023). Tiles of scores have queries as
-// columns, so that every step of the softmax is one operation on vectors. The loops are built once per element type and instruction set.
+// Attention on the host: tiles of scores pass through a small workspace per thread, with the softmax computed online
+// (Milakov and Gimelshein, 2018), so that the scores as a whole never exist; the backward pass computes them again from
+// each row's log-sum-exp (Dao, "FlashAttention-2", 2023). Tiles of scores have queries as columns, so that every step
+// of the softmax is one operation on vectors. The loops are built once per element type and instruction set.
 #include <math.h>
 #include <omp.h>
 #include <string.h>
@@ -11,8 +12,11 @@
 // bf16 and f16 become f32 tile by tile; dk and dv are summed in f32 for a part at a time.
 enum { TILE_QUERIES = 64, TILE_KEYS = 64, BLOCK_ROWS = 6, KEYS_OF_UNIT = 256 };
 
-// Where the operands lie: strides in elements; q stands for o and its gradient, k for v; the gradients of q, and those of k and v, lie as to_q and to_k say.
-typedef struct Strides { int64_t batch, head, row; } Strides;
+// Where the operands lie: strides in elements; q stands for o and its gradient, k for v; the gradients of q, and those
+// of k and v, lie as to_q and to_k say.
+typedef struct Strides {
+  int64_t batch, head, row;
+} Strides;
 
 static Strides strides_of(const NncAttention *a, int64_t heads, int64_t tokens) {
   int64_t d = a->head_dim;
@@ -23,19 +27,20 @@ typedef struct Problem {
   NncAttention a;
   Strides q, k, to_q, to_k;
   const void *in_q, *in_k, *in_v, *in_o, *in_do;
-  const uint8_t *mask;         // NULL: none
-  const uint32_t *key;         // NULL: no dropout
+  const uint8_t *mask;   // NULL: none
+  const uint32_t *key;   // NULL: no dropout
   void *o, *dq, *dk, *dv;
-  void *lse;                   // written forward, read backward
-  int64_t columns;             // of a tile of scores: its queries, in whole vectors
+  void *lse;         // written forward, read backward
+  int64_t columns;   // of a tile of scores: its queries, in whole vectors
   char *workspace;
   int64_t bytes_of_thread;
 } Problem;
 
-// A part of the backward pass: of one batch and one head of keys, rows of queries from first to end and keys from first to end.
+// A part of the backward pass: of one batch and one head of keys, rows of queries from first to end and keys from first
+// to end.
 typedef struct Part {
   int64_t batch, group, first_query, end_query, first_key, end_key;
-  bool queries, keys;          // which gradients it makes: dq of its queries, dk and dv of its keys
+  bool queries, keys;   // which gradients it makes: dq of its queries, dk and dv of its keys
 } Part;
 
 static int64_t smaller(int64_t x, int64_t y) { return x < y ? x : y; }
@@ -43,17 +48,24 @@ static int64_t larger(int64_t x, int64_t y) { return x > y ? x : y; }
 static bool is_narrow(const NncAttention *a) { return a->dtype == NNC_BF16 || a->dtype == NNC_F16; }
 static int64_t element_bytes(const NncAttention *a) { return a->dtype == NNC_F64 ? 8 : 4; }   // of the arithmetic
 // The head dimension in whole vectors of 64 bytes.
-static int64_t padded(const NncAttention *a) { return (a->head_dim * element_bytes(a) + 63) / 64 * 64 / element_bytes(a); }
+static int64_t padded(const NncAttention *a) {
+  return (a->head_dim * element_bytes(a) + 63) / 64 * 64 / element_bytes(a);
+}
 static int64_t tile_columns(const NncAttention *a) {
   int64_t lanes = 64 / element_bytes(a);
   return smaller(TILE_QUERIES, (a->n_queries + lanes - 1) / lanes * lanes);
 }
 static int64_t tile_keys(const NncAttention *a) { return smaller(TILE_KEYS, a->n_keys); }
 // Keys that queries before `end` see by the causal rule.
-static int64_t keys_before(const NncAttention *a, int64_t end) { return a->causal ? smaller(a->n_keys, larger(0, end + a->n_keys - a->n_queries)) : a->n_keys; }
+static int64_t keys_before(const NncAttention *a, int64_t end) {
+  return a->causal ? smaller(a->n_keys, larger(0, end + a->n_keys - a->n_queries)) : a->n_keys;
+}
 // The first query that sees a key.
-static int64_t first_query_of(const NncAttention *a, int64_t key) { return a->causal ? larger(0, key - (a->n_keys - a->n_queries)) : 0; }
-// Of the tile of queries from first_query on and keys from first_key on: how many of the keys its first query sees; each next one sees one more.
+static int64_t first_query_of(const NncAttention *a, int64_t key) {
+  return a->causal ? larger(0, key - (a->n_keys - a->n_queries)) : 0;
+}
+// Of the tile of queries from first_query on and keys from first_key on: how many of the keys its first query sees;
+// each next one sees one more.
 static int64_t keys_seen(const NncAttention *a, int64_t first_query, int64_t first_key) {
   return a->causal ? first_query + 1 + a->n_keys - a->n_queries - first_key : TILE_KEYS;
 }
@@ -64,8 +76,8 @@ static int64_t hidden_queries(const Problem *p, int64_t first_query, int64_t key
 // Whether dk and dv are summed in the workspace.
 static bool sums_apart(const NncAttention *a) { return is_narrow(a) || a->head_dim != padded(a); }
 
-// What a product over a tile on the diagonal may leave out: later keys in a sum over keys, for rows of queries; earlier queries in a sum over queries, or earlier queries'
-// columns, for rows of keys.
+// What a product over a tile on the diagonal may leave out: later keys in a sum over keys, for rows of queries; earlier
+// queries in a sum over queries, or earlier queries' columns, for rows of keys.
 typedef enum Corner { LATER_KEYS_OF_K, EARLIER_QUERIES_OF_K, EARLIER_QUERIES_OF_N } Corner;
 
 #define CONCATENATE_(x, y) x##_##y
@@ -111,7 +123,7 @@ typedef enum Corner { LATER_KEYS_OF_K, EARLIER_QUERIES_OF_K, EARLIER_QUERIES_OF_
 #pragma GCC pop_options
 #endif
 #define VECTOR_BYTES 16
-#define MULTIPLY_LOW(x, c) (((x) & UINT32_MAX) * (uint64_t)(c))   // products of the low halves of 64 bit lanes
+#define MULTIPLY_LOW(x, c) (((x)&UINT32_MAX) * (uint64_t)(c))   // products of the low halves of 64 bit lanes
 #define BLOCK_VECTORS 2
 #define T float
 #define SUFFIX f32_any
@@ -133,7 +145,9 @@ static Loops loops_for(NncDtype dtype) {
   const char *isa = nnc_library_isa();
   (void)isa;
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-  if (strncmp(isa, "avx512_core", 11) == 0) return dtype == NNC_F64 ? (Loops){forward_f64_avx512, backward_f64_avx512} : (Loops){forward_f32_avx512, backward_f32_avx512};
+  if (strncmp(isa, "avx512_core", 11) == 0)
+    return dtype == NNC_F64 ? (Loops){forward_f64_avx512, backward_f64_avx512}
+                            : (Loops){forward_f32_avx512, backward_f32_avx512};
   if (strcmp(isa, "avx2") == 0 && dtype == NNC_F32) return (Loops){forward_f32_avx2, backward_f32_avx2};
 #endif
   return dtype == NNC_F64 ? (Loops){forward_f64_any, backward_f64_any} : (Loops){forward_f32_any, backward_f32_any};
@@ -142,9 +156,11 @@ static Loops loops_for(NncDtype dtype) {
 // ---------------------------------------------------------------------------------------------------------------------
 
 static int64_t bytes_of_thread(const NncAttention *a) {
-  // Tiles of keys and values; per row tile: q' and o, or q', do', dq and rows of q and do; scores, or weights and gradients of scores; statistics; maybe the sums of dk and dv.
+  // Tiles of keys and values; per row tile: q' and o, or q', do', dq and rows of q and do; scores, or weights and
+  // gradients of scores; statistics; maybe the sums of dk and dv.
   int64_t d = padded(a), queries = tile_columns(a), keys = tile_keys(a);
-  int64_t elements = 2 * keys * d + (a->backward ? 5 : 2) * queries * d + (a->backward ? 2 : 1) * keys * queries + 4 * queries;
+  int64_t elements = 2 * keys * d + (a->backward ? 5 : 2) * queries * d + (a->backward ? 2 : 1) * keys * queries +
+                     4 * queries;
   if (a->backward && sums_apart(a)) elements += 2 * a->n_keys * d;
   return library_align(elements * element_bytes(a));
 }
@@ -161,7 +177,12 @@ static void place_packed(Problem *p, char *gradients) {
 }
 
 static Problem problem_of(const NncAttention *a, void *const *buffers, void *workspace) {
-  Problem p = {.a = *a, .q = strides_of(a, a->heads, a->n_queries), .k = strides_of(a, a->groups, a->n_keys), .columns = tile_columns(a), .workspace = workspace, .bytes_of_thread = bytes_of_thread(a)};
+  Problem p = {.a = *a,
+               .q = strides_of(a, a->heads, a->n_queries),
+               .k = strides_of(a, a->groups, a->n_keys),
+               .columns = tile_columns(a),
+               .workspace = workspace,
+               .bytes_of_thread = bytes_of_thread(a)};
   p.to_q = p.q, p.to_k = p.k;
   int n = 0;
   p.in_q = buffers[n++], p.in_k = buffers[n++], p.in_v = buffers[n++];
@@ -179,14 +200,16 @@ static int64_t tiles_of(int64_t n, int64_t tile) { return (n + tile - 1) / tile;
 static void run_forward(const Problem *p, const Loops *loops) {
   int64_t units = p->a.batch * p->a.heads * tiles_of(p->a.n_queries, TILE_QUERIES);
 #pragma omp parallel for schedule(dynamic)
-  for (int64_t unit = 0; unit < units; unit++) loops->forward(p, unit, p->workspace + omp_get_thread_num() * p->bytes_of_thread);
+  for (int64_t unit = 0; unit < units; unit++)
+    loops->forward(p, unit, p->workspace + omp_get_thread_num() * p->bytes_of_thread);
 }
 
-// In one go, each part all queries and keys of a head of keys, where that keeps the threads busy; else queries and keys apart, which computes the scores twice. The
-// order of additions into every element is the same.
+// In one go, each part all queries and keys of a head of keys, where that keeps the threads busy; else queries and keys
+// apart, which computes the scores twice. The order of additions into every element is the same.
 static void run_backward(const Problem *p, const Loops *loops) {
   const NncAttention *a = &p->a;
-  int64_t heads = a->batch * a->groups, threads = omp_get_max_threads(), query_tiles = tiles_of(a->n_queries, TILE_QUERIES), key_parts = tiles_of(a->n_keys, KEYS_OF_UNIT);
+  int64_t heads = a->batch * a->groups, threads = omp_get_max_threads(),
+          query_tiles = tiles_of(a->n_queries, TILE_QUERIES), key_parts = tiles_of(a->n_keys, KEYS_OF_UNIT);
   bool whole = heads >= 4 * threads || heads % threads == 0;
   int64_t parts = whole ? 1 : query_tiles + key_parts;
 #pragma omp parallel for schedule(dynamic)

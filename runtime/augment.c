@@ -1,5 +1,6 @@
-// What happens to a record between the file and the arena: images are mirrored and cut at random while training, and normalised always. It happens
-// here, where a batch is staged, not in the plan: so the draws depend on seed, epoch and record alone, whatever runs again, and cost no arena.
+// What happens to a record between the file and the arena: images are mirrored and cut at random while training, and
+// normalised always. It happens here, where a batch is staged, not in the plan: so the draws depend on seed, epoch and
+// record alone, whatever runs again, and cost no arena.
 #include <string.h>
 
 #include "runtime/runtime.h"
@@ -18,7 +19,8 @@ ImageMove augment_draw(const Column *c, uint64_t seed, uint64_t epoch, int64_t r
   return move;
 }
 
-void augment_move(ImageMove move, int64_t planes, int64_t height, int64_t width, int64_t element, const char *src, char *dst) {
+void augment_move(ImageMove move, int64_t planes, int64_t height, int64_t width, int64_t element, const char *src,
+                  char *dst) {
   for (int64_t row = 0; row < planes * height; row++) {
     int64_t plane = row / height, y = row % height + move.top - move.pad;
     char *to = dst + row * width * element;
@@ -28,7 +30,9 @@ void augment_move(ImageMove move, int64_t planes, int64_t height, int64_t width,
     int64_t shift = move.left - move.pad, begin = shift < 0 ? -shift : 0, end = shift > 0 ? width - shift : width;
     if (begin >= end) continue;
     if (!move.mirror) memcpy(to + begin * element, from + (begin + shift) * element, (size_t)((end - begin) * element));
-    else for (int64_t x = begin; x < end; x++) memcpy(to + x * element, from + (width - 1 - x - shift) * element, (size_t)element);
+    else
+      for (int64_t x = begin; x < end; x++)
+        memcpy(to + x * element, from + (width - 1 - x - shift) * element, (size_t)element);
   }
 }
 
@@ -44,7 +48,8 @@ void stage_record(const NncTensor *input, NncDtype from, const void *values, cha
   for (int64_t first = 0; first < n;) {
     int64_t channel = first / plane, left = (channel + 1) * plane - first, count = left < CHUNK ? left : CHUNK;
     convert_elements(from, (const char *)values + first * dtype_bytes(from), NNC_F64, chunk, count);
-    for (int64_t i = 0; i < count; i++) chunk[i] = (chunk[i] / scale - input->mean[channel]) / input->deviation[channel];
+    for (int64_t i = 0; i < count; i++)
+      chunk[i] = (chunk[i] / scale - input->mean[channel]) / input->deviation[channel];
     convert_elements(NNC_F64, chunk, input->dtype, to + first * dtype_bytes(input->dtype), count);
     first += count;
   }

@@ -1,5 +1,5 @@
-// Persistent values to and from safetensors files. A checkpoint holds all of them and where training stands; exported weights hold parameters
-// and states only. Both are read by name, so that either serves as weights.
+// Persistent values to and from safetensors files. A checkpoint holds all of them and where training stands; exported
+// weights hold parameters and states only. Both are read by name, so that either serves as weights.
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -126,8 +126,8 @@ static const SafetensorsEntry *find_entry(const Safetensors *s, const NncTensor 
   return parameter ? safetensors_find(s, parameter) : e;
 }
 
-// All tensors are checked before the first is read, so that a bad file leaves the arena as it was. Of a weight file the optimizer's
-// state is taken where it is there (a file that `step` wrote goes on where that step ended).
+// All tensors are checked before the first is read, so that a bad file leaves the arena as it was. Of a weight file the
+// optimizer's state is taken where it is there (a file that `step` wrote goes on where that step ended).
 static bool load(const Safetensors *s, char *arena, bool weights_only) {
   const NncProgram *p = &nnc_program;
   int missing = 0;
@@ -169,7 +169,8 @@ static bool metadata_integer(const Safetensors *s, const char *key, int64_t *out
   errno = 0;
   if (text) *out = strtoll(text, &end, 10);
   if (text && *text && !*end && !errno) return true;
-  report_error("%s: no training state in it (metadata \"%s\" %s): weights, not a checkpoint?", s->path, key, text ? "is malformed" : "is missing");
+  report_error("%s: no training state in it (metadata \"%s\" %s): weights, not a checkpoint?", s->path, key,
+               text ? "is malformed" : "is missing");
   return false;
 }
 

@@ -5,7 +5,12 @@
 
 #include "runtime/runtime.h"
 
-typedef struct BenchOptions { int64_t steps; int threads, device; bool profile, check; const char *function, *costs; } BenchOptions;
+typedef struct BenchOptions {
+  int64_t steps;
+  int threads, device;
+  bool profile, check;
+  const char *function, *costs;
+} BenchOptions;
 
 static void print_help(void) {
   printf("Usage: %s bench [OPTION]...\n\n"
@@ -15,13 +20,21 @@ static void print_help(void) {
          "  --profile          time by step of the program\n"
          "  --costs=FILE       write the median time of every kernel, for nnc --costs=FILE\n"
          "  --check            also fill the arena with a pattern, run, and tell how far it was written\n"
-         "  --threads=N, --device=N   threads of the host, number of the GPU\n      --help\n", report_name());
+         "  --threads=N, --device=N   threads of the host, number of the GPU\n      --help\n",
+         report_name());
 }
 
 static int parse_options(int argc, char **argv, BenchOptions *o) {
   static const struct option options[] = {
-    {"steps", required_argument, NULL, 's'}, {"function", required_argument, NULL, 'f'}, {"profile", no_argument, NULL, 'p'},
-    {"check", no_argument, NULL, 'c'}, {"costs", required_argument, NULL, 'k'}, {"threads", required_argument, NULL, 't'}, {"device", required_argument, NULL, 'D'}, {"help", no_argument, NULL, 'h'}, {0},
+      {"steps", required_argument, NULL, 's'},
+      {"function", required_argument, NULL, 'f'},
+      {"profile", no_argument, NULL, 'p'},
+      {"check", no_argument, NULL, 'c'},
+      {"costs", required_argument, NULL, 'k'},
+      {"threads", required_argument, NULL, 't'},
+      {"device", required_argument, NULL, 'D'},
+      {"help", no_argument, NULL, 'h'},
+      {0},
   };
   bool ok = true;
   for (int c; ok && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) switch (c) {
@@ -35,7 +48,8 @@ static int parse_options(int argc, char **argv, BenchOptions *o) {
     case 'h': print_help(); return EXIT_DONE;
     default: ok = false;
     }
-  if (ok && (optind < argc || (o->function && strcmp(o->function, "train") && strcmp(o->function, "eval") && strcmp(o->function, "predict")))) {
+  if (ok && (optind < argc || (o->function && strcmp(o->function, "train") && strcmp(o->function, "eval") &&
+                               strcmp(o->function, "predict")))) {
     report_error(optind < argc ? "unexpected argument" : "--function is train, eval or predict");
     ok = false;
   }
@@ -50,8 +64,8 @@ typedef struct Bench {
   int64_t accumulate;
 } Bench;
 
-// Seconds of one step without the making of inputs, which a data set would only copy. Input buffers may be reused within a step.
-// False after reporting when the device failed.
+// Seconds of one step without the making of inputs, which a data set would only copy. Input buffers may be reused
+// within a step. False after reporting when the device failed.
 static bool time_step(Bench *b, int64_t step, double *seconds) {
   *seconds = 0;
   for (int64_t micro = 0; micro < b->accumulate; micro++) {
@@ -74,7 +88,12 @@ static int compare_doubles(const void *a, const void *b) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Profile
 
-typedef struct ProfileRow { const char *label, *implementation; double seconds, least, predicted, flops, bytes; int calls; bool recomputed; } ProfileRow;
+typedef struct ProfileRow {
+  const char *label, *implementation;
+  double seconds, least, predicted, flops, bytes;
+  int calls;
+  bool recomputed;
+} ProfileRow;
 
 static int by_seconds(const void *a, const void *b) {
   double x = ((const ProfileRow *)a)->seconds, y = ((const ProfileRow *)b)->seconds;
@@ -94,19 +113,25 @@ static void print_profile(const Executor *e) {
     seconds /= (double)runs;
     const char *label = s->label ? s->label : "", *implementation = executor_step_implementation(e, i);
     int k = 0;
-    while (k < n && (strcmp(rows[k].label, label) != 0 || strcmp(rows[k].implementation, implementation) != 0 || rows[k].recomputed != s->recomputed)) k++;
+    while (k < n && (strcmp(rows[k].label, label) != 0 || strcmp(rows[k].implementation, implementation) != 0 ||
+                     rows[k].recomputed != s->recomputed))
+      k++;
     if (k == n) rows[n++] = (ProfileRow){.label = label, .implementation = implementation, .recomputed = s->recomputed};
-    rows[k].seconds += seconds, rows[k].least += executor_step_least(e, i), rows[k].predicted += s->seconds, rows[k].flops += s->flops, rows[k].bytes += s->bytes, rows[k].calls++;
+    rows[k].seconds += seconds, rows[k].least += executor_step_least(e, i), rows[k].predicted += s->seconds,
+        rows[k].flops += s->flops, rows[k].bytes += s->bytes, rows[k].calls++;
     total += seconds, least += executor_step_least(e, i), predicted += s->seconds;
     if (s->recomputed) recomputed += seconds;
   }
   qsort(rows, (size_t)n, sizeof *rows, by_seconds);
-  printf("\n%9s %6s %9s %9s %5s %8s %7s  step of %s; rates of the quickest run\n", "mean ms", "share", "least ms", "predicted", "calls", "GFLOP/s", "GB/s", f->name);
+  printf("\n%9s %6s %9s %9s %5s %8s %7s  step of %s; rates of the quickest run\n", "mean ms", "share", "least ms",
+         "predicted", "calls", "GFLOP/s", "GB/s", f->name);
   for (int k = 0; k < n; k++)
-    printf("%9.3f %5.1f%% %9.3f %9.3f %5d %8.1f %7.1f  %s%s%s%s\n", rows[k].seconds * 1e3, 100 * rows[k].seconds / total, rows[k].least * 1e3, rows[k].predicted * 1e3, rows[k].calls,
-           rows[k].flops / rows[k].least * 1e-9, rows[k].bytes / rows[k].least * 1e-9, rows[k].label, *rows[k].implementation ? "  " : "",
-           rows[k].implementation, rows[k].recomputed ? "  (recomputed)" : "");
-  printf("%9.3f 100.0%% %9.3f %9.3f  all, %.1f%% of it recomputed\n", total * 1e3, least * 1e3, predicted * 1e3, 100 * recomputed / total);
+    printf("%9.3f %5.1f%% %9.3f %9.3f %5d %8.1f %7.1f  %s%s%s%s\n", rows[k].seconds * 1e3,
+           100 * rows[k].seconds / total, rows[k].least * 1e3, rows[k].predicted * 1e3, rows[k].calls,
+           rows[k].flops / rows[k].least * 1e-9, rows[k].bytes / rows[k].least * 1e-9, rows[k].label,
+           *rows[k].implementation ? "  " : "", rows[k].implementation, rows[k].recomputed ? "  (recomputed)" : "");
+  printf("%9.3f 100.0%% %9.3f %9.3f  all, %.1f%% of it recomputed\n", total * 1e3, least * 1e3, predicted * 1e3,
+         100 * recomputed / total);
   free(rows);
 }
 
@@ -118,10 +143,14 @@ static void print_memory(const Bench *b, int64_t taken) {
   char text[32];
   const NncFunction *f = executor_function(b->main);
   int64_t used = function_used_bytes(f), peak = resident_peak_bytes();
-  printf("arena planned   %lld bytes (%s)\n", (long long)f->arena_bytes, format_bytes(f->arena_bytes, text, sizeof text));
+  printf("arena planned   %lld bytes (%s)\n", (long long)f->arena_bytes,
+         format_bytes(f->arena_bytes, text, sizeof text));
   if (used >= 0) printf("arena used      %lld bytes\n", (long long)used);
-  if (taken >= 0) printf("device memory   %lld bytes beyond the context, %+lld beyond the arena\n", (long long)taken, (long long)(taken - b->s.arena.bytes));
-  if (nnc_program.budget_bytes > 0) printf("budget          %s\n", format_bytes(nnc_program.budget_bytes, text, sizeof text));
+  if (taken >= 0)
+    printf("device memory   %lld bytes beyond the context, %+lld beyond the arena\n", (long long)taken,
+           (long long)(taken - b->s.arena.bytes));
+  if (nnc_program.budget_bytes > 0)
+    printf("budget          %s\n", format_bytes(nnc_program.budget_bytes, text, sizeof text));
   if (peak < 0) return;
   printf("resident peak   %s", format_bytes(peak, text, sizeof text));
   printf(", %s beyond the arena\n", format_bytes(peak - b->s.arena.bytes, text, sizeof text));
@@ -153,7 +182,8 @@ static void print_times(const Bench *b, const double *seconds, int64_t n) {
   char where[256];
   nnc_program.device->describe(where, sizeof where);
   printf("%s on %s\n", f->name, where);
-  printf("step time       %.3f ms median of %lld, %.3f least, %.3f most\n", median * 1e3, (long long)n, seconds[0] * 1e3, seconds[n - 1] * 1e3);
+  printf("step time       %.3f ms median of %lld, %.3f least, %.3f most\n", median * 1e3, (long long)n,
+         seconds[0] * 1e3, seconds[n - 1] * 1e3);
   printf("items           %.1f per second, %lld per step\n", (double)items / median, (long long)items);
   printf("FLOPs           %.3f GFLOP per step, %.1f GFLOP/s\n", flops * 1e-9, flops / median * 1e-9);
   if (f->recompute_overhead > 0) printf("recomputation   %.1f%% more time predicted\n", 100 * f->recompute_overhead);
@@ -201,7 +231,11 @@ int cmd_bench(int argc, char **argv) {
     report_error("%s has no function %s", nnc_program.source, b.o.function);
     return EXIT_DIAGNOSTIC;
   }
-  bool ok = session_open(&b.s, train ? SESSION_TRAIN : eval ? SESSION_EVAL : SESSION_PREDICT, &(DeviceOptions){b.o.threads, b.o.device});
+  bool ok = session_open(&b.s,
+                         train  ? SESSION_TRAIN
+                         : eval ? SESSION_EVAL
+                                : SESSION_PREDICT,
+                         &(DeviceOptions){b.o.threads, b.o.device});
   if (ok) {
     b.main = train ? b.s.train : eval ? b.s.eval : b.s.predict;
     if (train && nnc_program.accumulate > 1) b.accumulate = nnc_program.accumulate, b.earlier = b.s.accumulate;

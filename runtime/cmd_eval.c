@@ -4,20 +4,30 @@
 
 #include "runtime/runtime.h"
 
-typedef struct EvalOptions { const char *data, *weights; int threads, device; bool json; } EvalOptions;
+typedef struct EvalOptions {
+  const char *data, *weights;
+  int threads, device;
+  bool json;
+} EvalOptions;
 
 static void print_help(void) {
   printf("Usage: %s eval [OPTION]...\n\n"
          "  --weights=FILE  checkpoint or weight file (default %s.safetensors)\n"
          "  --data=DIR      folder of the data files\n"
          "  --json          one JSON object instead of text\n"
-         "  --threads=N, --device=N   threads of the host, number of the GPU\n      --help\n", report_name(), nnc_program.model);
+         "  --threads=N, --device=N   threads of the host, number of the GPU\n      --help\n",
+         report_name(), nnc_program.model);
 }
 
 static int parse_options(int argc, char **argv, EvalOptions *o) {
   static const struct option options[] = {
-    {"data", required_argument, NULL, 'd'}, {"weights", required_argument, NULL, 'w'}, {"threads", required_argument, NULL, 't'}, {"device", required_argument, NULL, 'D'},
-    {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0},
+      {"data", required_argument, NULL, 'd'},
+      {"weights", required_argument, NULL, 'w'},
+      {"threads", required_argument, NULL, 't'},
+      {"device", required_argument, NULL, 'D'},
+      {"json", no_argument, NULL, 'j'},
+      {"help", no_argument, NULL, 'h'},
+      {0},
   };
   bool ok = true;
   for (int c; ok && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) switch (c) {
@@ -41,9 +51,11 @@ static bool evaluate(const EvalOptions *o, const NncFunction *f) {
   Session s = {0};
   Metrics m = {0};
   char *path = o->weights ? xstrdup(o->weights) : checkpoint_default_path();
-  bool ok = dataset_has_split("eval") ? dataset_load("eval", f, o->data, &d) : dataset_load("train", f, o->data, &train);
+  bool ok = dataset_has_split("eval") ? dataset_load("eval", f, o->data, &d)
+                                      : dataset_load("train", f, o->data, &train);
   if (ok && train.records) ok = dataset_validation(&train, f, &d);
-  ok = ok && session_open(&s, SESSION_EVAL, &(DeviceOptions){o->threads, o->device}) && weights_load(path, s.arena.base) && arena_push_persistent(&s.arena);
+  ok = ok && session_open(&s, SESSION_EVAL, &(DeviceOptions){o->threads, o->device}) &&
+       weights_load(path, s.arena.base) && arena_push_persistent(&s.arena);
   ok = ok && session_evaluate(&s, &d, &m);
   if (ok && o->json) {
     Log log = {.file = stdout};

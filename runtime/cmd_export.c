@@ -5,15 +5,23 @@
 
 #include "runtime/runtime.h"
 
-typedef struct ExportOptions { const char *weights, *output, *map; int64_t seed; bool init, typed; NncDtype dtype; } ExportOptions;   // dtype: of floats in the file, where typed
+// dtype: of floats in the file, where typed
+typedef struct ExportOptions {
+  const char *weights, *output, *map;
+  int64_t seed;
+  bool init, typed;
+  NncDtype dtype;
+} ExportOptions;
 
 static void print_help(void) {
   printf("Usage: %s export [OPTION]... FILE\n\n"
          "  --weights=FILE  checkpoint or weight file to read (default %s.safetensors)\n"
          "  --init[=SEED]   the initial values instead (default seed %lld)\n"
          "  --map=FILE      write the tensors of another program: the mapping file of `import`, the other way round\n"
-         "  --dtype=TYPE    floats as bf16, f16, f32 or f64, rounded to the nearest (default: as the model keeps them)\n"
-         "      --help\n", report_name(), nnc_program.model, (long long)nnc_program.seed);
+         "  --dtype=TYPE    floats as bf16, f16, f32 or f64, rounded to the nearest (default: as the model keeps "
+         "them)\n"
+         "      --help\n",
+         report_name(), nnc_program.model, (long long)nnc_program.seed);
 }
 
 static bool parse_dtype(const char *text, NncDtype *out) {
@@ -29,7 +37,9 @@ static bool parse_dtype(const char *text, NncDtype *out) {
 
 static int parse_options(int argc, char **argv, ExportOptions *o) {
   static const struct option options[] = {
-    {"weights", required_argument, NULL, 'w'}, {"init", optional_argument, NULL, 'i'}, {"map", required_argument, NULL, 'm'}, {"dtype", required_argument, NULL, 't'}, {"help", no_argument, NULL, 'h'}, {0},
+      {"weights", required_argument, NULL, 'w'}, {"init", optional_argument, NULL, 'i'},
+      {"map", required_argument, NULL, 'm'},     {"dtype", required_argument, NULL, 't'},
+      {"help", no_argument, NULL, 'h'},          {0},
   };
   bool ok = true;
   o->seed = nnc_program.seed;
@@ -59,9 +69,11 @@ int cmd_export(int argc, char **argv) {
   char *path = o.weights ? xstrdup(o.weights) : checkpoint_default_path();
   Arena arena = {0};
   WeightMap *map = NULL;
-  bool ok = output_path_check(o.output) && (!o.map || (map = weight_map_read(o.map))) && program_verify() && arena_create(&arena, nnc_program.persistent_bytes);
+  bool ok = output_path_check(o.output) && (!o.map || (map = weight_map_read(o.map))) && program_verify() &&
+            arena_create(&arena, nnc_program.persistent_bytes);
   ok = ok && (o.init ? init_persistent(arena.base, (uint64_t)o.seed) : weights_load(path, arena.base)) &&
-       (map || o.typed ? weight_map_export(o.output, map, o.typed ? &o.dtype : NULL, arena.base) : weights_save(o.output, arena.base));
+       (map || o.typed ? weight_map_export(o.output, map, o.typed ? &o.dtype : NULL, arena.base)
+                       : weights_save(o.output, arena.base));
   arena_destroy(&arena);
   weight_map_free(map);
   free(path);

@@ -1,5 +1,6 @@
-// gradcheck: compares every parameter's gradient with central differences of the loss, (f(x+h) - f(x-h)) / 2h. Meant for programs in f64
-// without data; the random draws of one step are the same in every evaluation, so dropout can be checked too.
+// gradcheck: compares every parameter's gradient with central differences of the loss, (f(x+h) - f(x-h)) / 2h. Meant
+// for programs in f64 without data; the random draws of one step are the same in every evaluation, so dropout can be
+// checked too.
 #include <getopt.h>
 #include <math.h>
 #include <stdlib.h>
@@ -7,8 +8,7 @@
 
 #include "runtime/runtime.h"
 
-static void usage(FILE *out)
-{
+static void usage(FILE *out) {
   fprintf(out,
           "usage: %s gradcheck [--elements N] [--bound X] [--seed S] [--threads N] [--device N]\n"
           "Compares gradients with finite differences of the loss.\n"
@@ -19,11 +19,14 @@ static void usage(FILE *out)
           report_name());
 }
 
-typedef struct Gradients { int n; const NncTensor **parameter; double **value; } Gradients;
+typedef struct Gradients {
+  int n;
+  const NncTensor **parameter;
+  double **value;
+} Gradients;
 
 // Keeps a copy of each "grad.<parameter>" as it passes.
-static void take_gradient(void *context, const NncTensor *tensor, const char *arena)
-{
+static void take_gradient(void *context, const NncTensor *tensor, const char *arena) {
   Gradients *g = context;
   if (strncmp(tensor->name, "grad.", 5) != 0) return;
   for (int i = 0; i < g->n; i++) {
@@ -39,10 +42,17 @@ static void take_gradient(void *context, const NncTensor *tensor, const char *ar
   }
 }
 
-typedef struct Check { Session *session; const NncFunction *f; char *saved; double *logical; void *narrow; bool failed; } Check;   // failed: the device has, and said why
+// failed: the device has, and said why
+typedef struct Check {
+  Session *session;
+  const NncFunction *f;
+  char *saved;
+  double *logical;
+  void *narrow;
+  bool failed;
+} Check;
 
-static double loss_at(Check *c, const NncTensor *p)
-{
+static double loss_at(Check *c, const NncTensor *p) {
   char *base = c->session->arena.base;
   memcpy(base, c->saved, (size_t)nnc_program.persistent_bytes);
   convert_elements(NNC_F64, c->logical, p->dtype, c->narrow, tensor_elements(p));
@@ -61,8 +71,7 @@ static double loss_at(Check *c, const NncTensor *p)
 }
 
 // The largest difference over the checked elements, relative to the largest gradient element.
-static double check_parameter(Check *c, const NncTensor *p, const double *gradient, int64_t elements)
-{
+static double check_parameter(Check *c, const NncTensor *p, const double *gradient, int64_t elements) {
   int64_t n = tensor_elements(p), step = n > elements ? n / elements : 1;
   double worst = 0, scale = 1e-8;
   memcpy(c->session->arena.base, c->saved, (size_t)nnc_program.persistent_bytes);
@@ -86,10 +95,10 @@ static double check_parameter(Check *c, const NncTensor *p, const double *gradie
   return worst;
 }
 
-static int check_all(Session *s, int64_t elements, double bound)
-{
+static int check_all(Session *s, int64_t elements, double bound) {
   Check c = {.session = s, .f = executor_function(s->train)};
-  Gradients g = {0, xcalloc((size_t)nnc_program.n_persistent + 1, sizeof *g.parameter), xcalloc((size_t)nnc_program.n_persistent + 1, sizeof *g.value)};
+  Gradients g = {0, xcalloc((size_t)nnc_program.n_persistent + 1, sizeof *g.parameter),
+                 xcalloc((size_t)nnc_program.n_persistent + 1, sizeof *g.value)};
   int failed = 0, checked = 0;
   for (int i = 0; i < nnc_program.n_persistent; i++)
     if (nnc_program.persistent[i].role == NNC_PARAM) g.parameter[g.n++] = &nnc_program.persistent[i];
@@ -98,10 +107,11 @@ static int check_all(Session *s, int64_t elements, double bound)
   session_write_arguments(s, c.f, 0, 0);
   if (!arena_push_persistent(&s->arena) || !executor_run(s->train, take_gradient, &g)) return EXIT_DIAGNOSTIC;
   for (int i = 0; i < g.n; i++) {
-    if (!g.value[i]) continue;    // frozen, or not on the way to the loss
+    if (!g.value[i]) continue;   // frozen, or not on the way to the loss
     double worst = c.failed ? NAN : check_parameter(&c, g.parameter[i], g.value[i], elements);
     bool ok = worst <= bound;
-    if (!c.failed) printf("%-40s largest relative difference %.2e %s\n", g.parameter[i]->name, worst, ok ? "ok" : "TOO FAR");
+    if (!c.failed)
+      printf("%-40s largest relative difference %.2e %s\n", g.parameter[i]->name, worst, ok ? "ok" : "TOO FAR");
     failed += !ok;
     checked++;
     free(g.value[i]);
@@ -113,23 +123,36 @@ static int check_all(Session *s, int64_t elements, double bound)
   return failed || !checked ? EXIT_DIAGNOSTIC : EXIT_DONE;
 }
 
-int cmd_gradcheck(int argc, char **argv)
-{
-  static const struct option options[] = {{"elements", required_argument, NULL, 'n'}, {"bound", required_argument, NULL, 'b'},
-                                          {"seed", required_argument, NULL, 's'}, {"threads", required_argument, NULL, 't'},
-                                          {"device", required_argument, NULL, 'D'}, {"help", no_argument, NULL, 'h'}, {0}};
+int cmd_gradcheck(int argc, char **argv) {
+  static const struct option options[] = {{"elements", required_argument, NULL, 'n'},
+                                          {"bound", required_argument, NULL, 'b'},
+                                          {"seed", required_argument, NULL, 's'},
+                                          {"threads", required_argument, NULL, 't'},
+                                          {"device", required_argument, NULL, 'D'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
   int64_t elements = 64, seed = nnc_program.seed;
   double bound = 1e-6;
   DeviceOptions device = {0};
   for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
     switch (c) {
-      case 'n': if (!option_integer("elements", optarg, 1, &elements)) return EXIT_USAGE; break;
-      case 'b': if (!option_number("bound", optarg, &bound)) return EXIT_USAGE; break;
-      case 's': if (!option_integer("seed", optarg, 0, &seed)) return EXIT_USAGE; break;
-      case 't': if (!option_count("threads", optarg, 1, &device.threads)) return EXIT_USAGE; break;
-      case 'D': if (!option_count("device", optarg, 0, &device.device)) return EXIT_USAGE; break;
-      case 'h': usage(stdout); return EXIT_DONE;
-      default: return option_unknown("gradcheck");
+    case 'n':
+      if (!option_integer("elements", optarg, 1, &elements)) return EXIT_USAGE;
+      break;
+    case 'b':
+      if (!option_number("bound", optarg, &bound)) return EXIT_USAGE;
+      break;
+    case 's':
+      if (!option_integer("seed", optarg, 0, &seed)) return EXIT_USAGE;
+      break;
+    case 't':
+      if (!option_count("threads", optarg, 1, &device.threads)) return EXIT_USAGE;
+      break;
+    case 'D':
+      if (!option_count("device", optarg, 0, &device.device)) return EXIT_USAGE;
+      break;
+    case 'h': usage(stdout); return EXIT_DONE;
+    default: return option_unknown("gradcheck");
     }
   }
   const NncFunction *f = program_function("train");

@@ -4,21 +4,30 @@
 
 #include "runtime/runtime.h"
 
-typedef struct ImportOptions { const char *input, *map, *output; int64_t seed; } ImportOptions;
+typedef struct ImportOptions {
+  const char *input, *map, *output;
+  int64_t seed;
+} ImportOptions;
 
 static void print_help(void) {
   printf("Usage: %s import [OPTION]... FILE\n\n"
-         "Reads weights from the safetensors file FILE and writes them as weights of this model. All shapes are compared\n"
+         "Reads weights from the safetensors file FILE and writes them as weights of this model. All shapes are "
+         "compared\n"
          "first; every tensor that differs is listed, and nothing is written.\n\n"
          "  --map=FILE      which of their tensors makes up which of the model's (default: the names are the same)\n"
          "  --output=FILE   weight file to write (default %s.safetensors)\n"
          "  --seed=S        of what a `new` rule of the mapping lets begin anew (default %lld)\n"
-         "      --help\n", report_name(), nnc_program.model, (long long)nnc_program.seed);
+         "      --help\n",
+         report_name(), nnc_program.model, (long long)nnc_program.seed);
 }
 
 static int parse_options(int argc, char **argv, ImportOptions *o) {
   static const struct option options[] = {
-    {"map", required_argument, NULL, 'm'}, {"output", required_argument, NULL, 'o'}, {"seed", required_argument, NULL, 's'}, {"help", no_argument, NULL, 'h'}, {0},
+      {"map", required_argument, NULL, 'm'},
+      {"output", required_argument, NULL, 'o'},
+      {"seed", required_argument, NULL, 's'},
+      {"help", no_argument, NULL, 'h'},
+      {0},
   };
   bool ok = true;
   for (int c; ok && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) switch (c) {
@@ -43,7 +52,8 @@ int cmd_import(int argc, char **argv) {
   char *path = o.output ? xstrdup(o.output) : checkpoint_default_path();
   Arena arena = {0};
   WeightMap *map = NULL;
-  bool ok = output_path_check(path) && (!o.map || (map = weight_map_read(o.map))) && program_verify() && arena_create(&arena, nnc_program.persistent_bytes);
+  bool ok = output_path_check(path) && (!o.map || (map = weight_map_read(o.map))) && program_verify() &&
+            arena_create(&arena, nnc_program.persistent_bytes);
   ok = ok && weight_map_import(o.input, map, (uint64_t)o.seed, arena.base) && weights_save(path, arena.base);
   arena_destroy(&arena);
   weight_map_free(map);

@@ -5,19 +5,27 @@
 
 #include "runtime/runtime.h"
 
-typedef struct InfoOptions { const char *data; bool arena, steps; } InfoOptions;
+typedef struct InfoOptions {
+  const char *data;
+  bool arena, steps;
+} InfoOptions;
 
 static void print_help(void) {
   printf("Usage: %s info [OPTION]...\n\n"
          "  --data=DIR  folder of the data files\n"
          "  --arena     every persistent tensor with its place in the arena\n"
          "  --steps     every step of every function with the offsets of its buffers\n"
-         "      --help\n", report_name());
+         "      --help\n",
+         report_name());
 }
 
 static int parse_options(int argc, char **argv, InfoOptions *o) {
   static const struct option options[] = {
-    {"data", required_argument, NULL, 'd'}, {"arena", no_argument, NULL, 'a'}, {"steps", no_argument, NULL, 's'}, {"help", no_argument, NULL, 'h'}, {0},
+      {"data", required_argument, NULL, 'd'},
+      {"arena", no_argument, NULL, 'a'},
+      {"steps", no_argument, NULL, 's'},
+      {"help", no_argument, NULL, 'h'},
+      {0},
   };
   bool ok = true;
   for (int c; ok && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) switch (c) {
@@ -36,7 +44,8 @@ static int parse_options(int argc, char **argv, InfoOptions *o) {
 
 static const char *role_name(NncRole role) {
   // ORDER of NncRole
-  static const char *const names[] = {"input", "parameter", "state", "optimizer", "accumulator", "rng", "hyper", "loss", "metric", "output"};
+  static const char *const names[] = {"input", "parameter", "state", "optimizer", "accumulator",
+                                      "rng",   "hyper",     "loss",  "metric",    "output"};
   return names[role];
 }
 
@@ -66,7 +75,9 @@ static void print_parameters(bool with_places) {
   }
   printf("\nparameters      %lld in %s\n", (long long)elements, format_bytes(bytes[0], text, sizeof text));
   if (bytes[1]) printf("states          %s\n", format_bytes(bytes[1], text, sizeof text));
-  if (bytes[2]) printf("optimizer       %s (%s)\n", format_bytes(bytes[2], text, sizeof text), p->optimizer ? p->optimizer : "none");
+  if (bytes[2])
+    printf("optimizer       %s (%s)\n", format_bytes(bytes[2], text, sizeof text),
+           p->optimizer ? p->optimizer : "none");
 }
 
 static void print_functions(void) {
@@ -76,8 +87,8 @@ static void print_functions(void) {
     const NncFunction *f = &p->functions[i];
     int recomputed = 0;
     for (int k = 0; k < f->n_steps; k++) recomputed += f->steps[k].recomputed;
-    printf("%-15s %d steps, %d recomputed, %.3f GFLOP, arena %s, live at most %s", f->name, f->n_steps, recomputed, f->flops * 1e-9, format_bytes(f->arena_bytes, a, sizeof a),
-           format_bytes(f->live_bytes, b, sizeof b));
+    printf("%-15s %d steps, %d recomputed, %.3f GFLOP, arena %s, live at most %s", f->name, f->n_steps, recomputed,
+           f->flops * 1e-9, format_bytes(f->arena_bytes, a, sizeof a), format_bytes(f->live_bytes, b, sizeof b));
     if (recomputed) printf(", %.1f%% more time predicted", 100 * f->recompute_overhead);
     putchar('\n');
   }
@@ -86,8 +97,10 @@ static void print_functions(void) {
 static void print_arena(void) {
   const NncProgram *p = &nnc_program;
   char text[32];
-  printf("arena           %lld bytes (%s)\n", (long long)p->arena_bytes, format_bytes(p->arena_bytes, text, sizeof text));
-  printf("  persistent    %s, bytes 0 to %lld\n", format_bytes(p->persistent_bytes, text, sizeof text), (long long)p->persistent_bytes);
+  printf("arena           %lld bytes (%s)\n", (long long)p->arena_bytes,
+         format_bytes(p->arena_bytes, text, sizeof text));
+  printf("  persistent    %s, bytes 0 to %lld\n", format_bytes(p->persistent_bytes, text, sizeof text),
+         (long long)p->persistent_bytes);
   printf("  of one step   %s\n", format_bytes(p->arena_bytes - p->persistent_bytes, text, sizeof text));
   if (p->budget_bytes > 0) printf("budget          %s\n", format_bytes(p->budget_bytes, text, sizeof text));
   if (p->remat && *p->remat) printf("rematerialized  %s\n", p->remat);
@@ -101,21 +114,25 @@ static bool print_data(const char *split, const char *function, const char *fold
   if (!dataset_files_exist(split, folder)) {
     printf("%-5s data      files not found:", split);
     for (int i = 0; i < nnc_program.n_data; i++)
-      for (int k = 0; k < nnc_program.data[i].n_files && strcmp(nnc_program.data[i].split, split) == 0; k++) printf(" %s", nnc_program.data[i].files[k]);
+      for (int k = 0; k < nnc_program.data[i].n_files && strcmp(nnc_program.data[i].split, split) == 0; k++)
+        printf(" %s", nnc_program.data[i].files[k]);
     putchar('\n');
     return true;
   }
   Dataset d;
   if (!dataset_load(split, f, folder, &d)) return false;
   if (strcmp(split, "train") == 0) dataset_shuffle(&d, 0, 0);   // the order is held too
-  if (d.members) printf("validation      %lld records of the train data\n", (long long)(d.columns[0].records - d.records));
-  printf("%-5s data      %lld records, %s held in memory\n", split, (long long)d.records, format_bytes(d.bytes, text, sizeof text));
+  if (d.members)
+    printf("validation      %lld records of the train data\n", (long long)(d.columns[0].records - d.records));
+  printf("%-5s data      %lld records, %s held in memory\n", split, (long long)d.records,
+         format_bytes(d.bytes, text, sizeof text));
   dataset_free(&d);
   return true;
 }
 
 static void print_steps(const NncFunction *f) {
-  static const char *const kinds[] = {"kernel", "conv", "matmul", "copy", "tap", "scan", "attention"};   // ORDER of NncStepKind
+  // ORDER of NncStepKind
+  static const char *const kinds[] = {"kernel", "conv", "matmul", "copy", "tap", "scan", "attention"};
   printf("\n%s\n", f->name);
   for (int i = 0; i < f->n_steps; i++) {
     const NncStep *s = &f->steps[i];
@@ -131,7 +148,10 @@ int cmd_info(int argc, char **argv) {
   int status = parse_options(argc, argv, &o);
   if (status >= 0) return status;
   const NncProgram *p = &nnc_program;
-  printf("%s, compiled from %s by nnc %s for %s (%s)\n\n", p->model, p->source, p->compiler, p->cpu, !p->cuda ? p->isa : p->cuda->tf32 ? "f32 products in tf32" : "f32 products in f32");
+  printf("%s, compiled from %s by nnc %s for %s (%s)\n\n", p->model, p->source, p->compiler, p->cpu,
+         !p->cuda        ? p->isa
+         : p->cuda->tf32 ? "f32 products in tf32"
+                         : "f32 products in f32");
   print_parameters(o.arena);
   print_arena();
   printf("batch           %lld", (long long)p->batch);

@@ -1,5 +1,6 @@
-// `predict`: the model's outputs for any number of records, batch by batch; the last batch is filled up and cut. As numbers or, with labels, the likeliest
-// classes of each record; a language model goes on with a text instead (sample.c).
+// `predict`: the model's outputs for any number of records, batch by batch; the last batch is filled up and cut. As
+// numbers or, with labels, the likeliest classes of each record; a language model goes on with a text instead
+// (sample.c).
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,8 @@ typedef struct PredictOptions {
 static void print_help(void) {
   printf("Usage: %s predict --inputs=FILE [OPTION]...\n"
          "       %s predict --sample=N [--prompt=TEXT] [OPTION]...\n\n"
-         "  --inputs=FILE   safetensors with one tensor per input of the model, called as it or as its field in the data section, any number of records\n"
+         "  --inputs=FILE   safetensors with one tensor per input of the model, called as it or as its field in the "
+         "data section, any number of records\n"
          "  --outputs=FILE  safetensors to write (default: one line per record on stdout)\n"
          "  --classes[=K]   the K likeliest classes of each record, or node of a graph, with probabilities\n"
          "  --labels=FILE   their names, one on a line (default: as the program says); implies --classes\n"
@@ -29,12 +31,14 @@ static void print_help(void) {
          "  --top-k=K       draw from the K likeliest tokens only\n"
          "  --seed=S        of the draws (default 0)\n"
          "  --weights=FILE  checkpoint or weight file (default %s.safetensors)\n"
-         "  --threads=N, --device=N   threads of the host, number of the GPU\n      --help\n\nInputs:\n", report_name(), report_name(), nnc_program.model);
+         "  --threads=N, --device=N   threads of the host, number of the GPU\n      --help\n\nInputs:\n",
+         report_name(), report_name(), nnc_program.model);
   const NncFunction *f = program_function("predict");
   char shape[128];
   for (int i = 0; f && i < f->n_args; i++)
     if (f->args[i].role == NNC_INPUT)
-      printf("  %s  %s%s%s\n", f->args[i].name, dtype_name(f->args[i].dtype), format_shape(f->args[i].rank, f->args[i].dim, shape, sizeof shape),
+      printf("  %s  %s%s%s\n", f->args[i].name, dtype_name(f->args[i].dtype),
+             format_shape(f->args[i].rank, f->args[i].dim, shape, sizeof shape),
              f->args[i].whole ? "" : ", the first dimension counts records");
 }
 
@@ -52,23 +56,36 @@ static bool option_temperature(const char *text, double *out) {
 // What does not go together.
 static bool check_options(const PredictOptions *o, const char *extra) {
   bool shown = o->classes || o->labels;
-  const char *fault = extra                                                             ? "unexpected argument"
-                      : o->has_sample && (o->inputs || o->outputs || o->json || o->classes) ? "--sample goes without --inputs, --outputs, --classes and --json"
-                      : !o->has_sample && o->has_sample_option                          ? "--prompt, --temperature, --top-k and --seed are for --sample"
-                      : !o->has_sample && !o->inputs                                    ? "--inputs is needed, or --sample for a language model"
-                      : (o->outputs || o->json) && (shown || (o->outputs && o->json))   ? "--outputs, --json and --classes or --labels exclude each other"
-                                                                                        : NULL;
+  const char *fault = extra ? "unexpected argument"
+                      : o->has_sample && (o->inputs || o->outputs || o->json || o->classes)
+                          ? "--sample goes without --inputs, --outputs, --classes and --json"
+                      : !o->has_sample && o->has_sample_option
+                          ? "--prompt, --temperature, --top-k and --seed are for --sample"
+                      : !o->has_sample && !o->inputs ? "--inputs is needed, or --sample for a language model"
+                      : (o->outputs || o->json) && (shown || (o->outputs && o->json))
+                          ? "--outputs, --json and --classes or --labels exclude each other"
+                          : NULL;
   if (fault) report_error("%s%s%s", fault, extra ? " " : "", extra ? extra : "");
   return !fault;
 }
 
 static int parse_options(int argc, char **argv, PredictOptions *o) {
   static const struct option options[] = {
-    {"inputs", required_argument, NULL, 'i'}, {"outputs", required_argument, NULL, 'o'}, {"weights", required_argument, NULL, 'w'},
-    {"classes", optional_argument, NULL, 'c'}, {"labels", required_argument, NULL, 'l'}, {"json", no_argument, NULL, 'j'},
-    {"sample", required_argument, NULL, 'S'}, {"prompt", required_argument, NULL, 'p'}, {"temperature", required_argument, NULL, 'T'},
-    {"top-k", required_argument, NULL, 'k'}, {"seed", required_argument, NULL, 's'},
-    {"threads", required_argument, NULL, 't'}, {"device", required_argument, NULL, 'D'}, {"help", no_argument, NULL, 'h'}, {0},
+      {"inputs", required_argument, NULL, 'i'},
+      {"outputs", required_argument, NULL, 'o'},
+      {"weights", required_argument, NULL, 'w'},
+      {"classes", optional_argument, NULL, 'c'},
+      {"labels", required_argument, NULL, 'l'},
+      {"json", no_argument, NULL, 'j'},
+      {"sample", required_argument, NULL, 'S'},
+      {"prompt", required_argument, NULL, 'p'},
+      {"temperature", required_argument, NULL, 'T'},
+      {"top-k", required_argument, NULL, 'k'},
+      {"seed", required_argument, NULL, 's'},
+      {"threads", required_argument, NULL, 't'},
+      {"device", required_argument, NULL, 'D'},
+      {"help", no_argument, NULL, 'h'},
+      {0},
   };
   bool ok = true;
   o->sample.temperature = 1;
@@ -148,11 +165,13 @@ static const NncTensor *find_scores(const NncFunction *f) {
     const NncTensor *t = &f->results[i];
     if (t->role == NNC_OUTPUT && t->rank == 2 && t->dim[0] == rows_per_call(f) && t->dim[1] > 1) return t;
   }
-  report_error("%s has no output with a row of class scores per record%s", nnc_program.model, nnc_program.n_labels ? "; --json prints what it has" : "");
+  report_error("%s has no output with a row of class scores per record%s", nnc_program.model,
+               nnc_program.n_labels ? "; --json prints what it has" : "");
   return NULL;
 }
 
-static void print_batch_classes(const PredictOptions *o, const Labels *l, const NncTensor *t, const char *result, int64_t first, int64_t n) {
+static void print_batch_classes(const PredictOptions *o, const Labels *l, const NncTensor *t, const char *result,
+                                int64_t first, int64_t n) {
   double *scores = xmalloc(sizeof *scores * (size_t)t->dim[1]);
   int64_t bytes = t->dim[1] * dtype_bytes(t->dtype);
   for (int64_t r = 0; r < n; r++) {
@@ -163,7 +182,9 @@ static void print_batch_classes(const PredictOptions *o, const Labels *l, const 
 }
 
 // Files hold f32 where the program computes in bf16 or f16.
-static NncDtype written_dtype(const NncTensor *t) { return t->dtype == NNC_BF16 || t->dtype == NNC_F16 ? NNC_F32 : t->dtype; }
+static NncDtype written_dtype(const NncTensor *t) {
+  return t->dtype == NNC_BF16 || t->dtype == NNC_F16 ? NNC_F32 : t->dtype;
+}
 
 static SafetensorsWriter *begin_outputs(const char *path, const NncFunction *f, int64_t records) {
   SafetensorsWriter *w = safetensors_create(path);
@@ -186,7 +207,8 @@ static bool put_batch(SafetensorsWriter *w, const Executor *e, int64_t first, in
     if (t->role != NNC_OUTPUT) continue;
     bool has_rows = t->rank > 0 && t->dim[0] == batch;
     NncDtype dtype = written_dtype(t);
-    int64_t elements = has_rows ? tensor_elements(t) / batch : tensor_elements(t), row = elements * dtype_bytes(dtype), rows = has_rows ? n : 1;
+    int64_t elements = has_rows ? tensor_elements(t) / batch : tensor_elements(t), row = elements * dtype_bytes(dtype),
+            rows = has_rows ? n : 1;
     void *wide = dtype == t->dtype ? NULL : xmalloc((size_t)(rows * row));
     const void *values = executor_result(e, t);
     if (wide) convert_elements(t->dtype, values, dtype, wide, rows * elements);
@@ -197,15 +219,17 @@ static bool put_batch(SafetensorsWriter *w, const Executor *e, int64_t first, in
   return true;
 }
 
-static bool predict(const PredictOptions *o, const NncFunction *f, const Safetensors *in, int64_t records, const Labels *labels) {
+static bool predict(const PredictOptions *o, const NncFunction *f, const Safetensors *in, int64_t records,
+                    const Labels *labels) {
   Session s = {0};
   int64_t batch = rows_per_call(f);
   if (function_is_whole(f)) records = batch;
   char *path = o->weights ? xstrdup(o->weights) : checkpoint_default_path();
   bool show = !o->outputs && !o->json && (o->classes || labels->n);
   const NncTensor *scores = show ? find_scores(f) : NULL;
-  bool ok = (show ? scores && labels_check(labels, scores->dim[1]) : check_outputs(f, records, !o->outputs)) && session_open(&s, SESSION_PREDICT, &(DeviceOptions){o->threads, o->device}) && weights_load(path, s.arena.base) &&
-            arena_push_persistent(&s.arena);
+  bool ok = (show ? scores && labels_check(labels, scores->dim[1]) : check_outputs(f, records, !o->outputs)) &&
+            session_open(&s, SESSION_PREDICT, &(DeviceOptions){o->threads, o->device}) &&
+            weights_load(path, s.arena.base) && arena_push_persistent(&s.arena);
   SafetensorsWriter *w = ok && o->outputs ? begin_outputs(o->outputs, f, records) : NULL;
   ok = ok && (w || !o->outputs);
   for (int64_t first = 0; first < records && ok; first += batch) {
@@ -234,7 +258,8 @@ int cmd_predict(int argc, char **argv) {
     report_error("%s has no model to predict with", nnc_program.source);
     return EXIT_DIAGNOSTIC;
   }
-  if (o.has_sample) return sample_text(&o.sample) ? EXIT_DONE : signals_stop_requested() ? EXIT_INTERRUPTED : EXIT_DIAGNOSTIC;
+  if (o.has_sample)
+    return sample_text(&o.sample) ? EXIT_DONE : signals_stop_requested() ? EXIT_INTERRUPTED : EXIT_DIAGNOSTIC;
   Safetensors in;
   Labels labels;
   int64_t records;

@@ -1,5 +1,5 @@
-// `step`: exactly one training step on given tensors, and everything it computed: the means by which anyone checks a model against another
-// implementation.
+// `step`: exactly one training step on given tensors, and everything it computed: the means by which anyone checks a
+// model against another implementation.
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +13,14 @@ typedef struct StepOptions {
   bool has_seed, has_step;
 } StepOptions;
 
-typedef struct Tapped { const NncTensor *tensor; void *values; } Tapped;   // values Owned, logical order
-typedef struct Taps { int n, capacity; Tapped *items; } Taps;
+typedef struct Tapped {
+  const NncTensor *tensor;
+  void *values;
+} Tapped;   // values Owned, logical order
+typedef struct Taps {
+  int n, capacity;
+  Tapped *items;
+} Taps;
 
 static void print_help(void) {
   printf("Usage: %s step --inputs=FILE --outputs=FILE [OPTION]...\n\n"
@@ -28,14 +34,23 @@ static void print_help(void) {
          "  --seed=S        seed of initial values and random ops (default %lld)\n"
          "  --step=N        number of steps done before, for schedule, bias correction and random ops (default 0)\n"
          "  --steps=N       steps of the whole schedule (default: as the model says)\n"
-         "  --threads=N, --device=N   threads of the host, number of the GPU\n      --help\n", report_name(), (long long)nnc_program.seed);
+         "  --threads=N, --device=N   threads of the host, number of the GPU\n      --help\n",
+         report_name(), (long long)nnc_program.seed);
 }
 
 static int parse_options(int argc, char **argv, StepOptions *o) {
   static const struct option options[] = {
-    {"inputs", required_argument, NULL, 'i'}, {"outputs", required_argument, NULL, 'o'}, {"weights", required_argument, NULL, 'w'},
-    {"resume", required_argument, NULL, 'r'}, {"seed", required_argument, NULL, 's'}, {"step", required_argument, NULL, 'n'},
-    {"steps", required_argument, NULL, 'N'}, {"threads", required_argument, NULL, 't'}, {"device", required_argument, NULL, 'D'}, {"help", no_argument, NULL, 'h'}, {0},
+      {"inputs", required_argument, NULL, 'i'},
+      {"outputs", required_argument, NULL, 'o'},
+      {"weights", required_argument, NULL, 'w'},
+      {"resume", required_argument, NULL, 'r'},
+      {"seed", required_argument, NULL, 's'},
+      {"step", required_argument, NULL, 'n'},
+      {"steps", required_argument, NULL, 'N'},
+      {"threads", required_argument, NULL, 't'},
+      {"device", required_argument, NULL, 'D'},
+      {"help", no_argument, NULL, 'h'},
+      {0},
   };
   bool ok = true;
   for (int c; ok && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) switch (c) {
@@ -52,7 +67,7 @@ static int parse_options(int argc, char **argv, StepOptions *o) {
     default: ok = false;
     }
   if (ok && (optind < argc || !o->inputs || !o->outputs || (o->weights && o->resume))) {
-    report_error(optind < argc            ? "unexpected argument"
+    report_error(optind < argc             ? "unexpected argument"
                  : o->weights && o->resume ? "--weights and --resume exclude each other"
                                            : "--inputs and --outputs are needed");
     ok = false;
@@ -82,7 +97,8 @@ static bool run(Session *s, const StepOptions *o, Taps *taps, Metrics *m) {
   if (!safetensors_open(o->inputs, &in)) return false;
   bool ok = inputs_check(&in, train, &records);
   if (ok && records != batch * accumulate) {
-    report_error("%s: %lld records, one step takes %lld", o->inputs, (long long)records, (long long)(batch * accumulate));
+    report_error("%s: %lld records, one step takes %lld", o->inputs, (long long)records,
+                 (long long)(batch * accumulate));
     ok = false;
   }
   for (int64_t micro = 0; micro < accumulate && ok; micro++) {
@@ -160,8 +176,8 @@ int cmd_step(int argc, char **argv) {
   Session s = {0};
   Taps taps = {0};
   Metrics m = {0};
-  bool ok = output_path_check(o.outputs) && session_open(&s, SESSION_TRAIN, &(DeviceOptions){o.threads, o.device}) && start_values(&s, &o) &&
-            arena_push_persistent(&s.arena);
+  bool ok = output_path_check(o.outputs) && session_open(&s, SESSION_TRAIN, &(DeviceOptions){o.threads, o.device}) &&
+            start_values(&s, &o) && arena_push_persistent(&s.arena);
   if (ok) {
     s.total_steps = o.steps ? o.steps : nnc_program.steps > 0 ? nnc_program.steps : o.step + 1;
     metrics_init(&m, executor_function(s.train));

@@ -1,5 +1,6 @@
-// `train`: epochs over shuffled records, the schedule, evaluation, checkpoints. Everything that a step depends on follows from the
-// checkpoint and the number of steps done, so that a resumed run computes the same bits as an uninterrupted one.
+// `train`: epochs over shuffled records, the schedule, evaluation, checkpoints. Everything that a step depends on
+// follows from the checkpoint and the number of steps done, so that a resumed run computes the same bits as an
+// uninterrupted one.
 #include <getopt.h>
 #include <math.h>
 #include <stdlib.h>
@@ -22,15 +23,15 @@ typedef struct Training {
   bool has_eval;
   TrainState state;
   int64_t records_per_step, steps_per_epoch, total;
-  bool one_record;                 // all inputs are whole: every step is an epoch, whose end means nothing
-  int64_t shuffled_epoch;          // -1: not yet
-  bool staged;                     // the next batch is on its way to the device
-  Metrics metrics;                 // of the last step
-  int64_t saved_step;              // of the checkpoint that this run last wrote; 0: none yet
+  bool one_record;          // all inputs are whole: every step is an epoch, whose end means nothing
+  int64_t shuffled_epoch;   // -1: not yet
+  bool staged;              // the next batch is on its way to the device
+  Metrics metrics;          // of the last step
+  int64_t saved_step;       // of the checkpoint that this run last wrote; 0: none yet
   Log log;
   Progress progress;
   double start;
-  char *default_path;              // Owned
+  char *default_path;   // Owned
 } Training;
 
 static void print_help(void) {
@@ -55,17 +56,42 @@ static void print_help(void) {
          report_name(), (long long)nnc_program.seed, nnc_program.model);
 }
 
-enum { OPT_DATA = 256, OPT_EPOCHS, OPT_STEPS, OPT_STOP_AT, OPT_SEED, OPT_SAVE, OPT_SAVE_EVERY, OPT_RESUME, OPT_WEIGHTS, OPT_LOG, OPT_PRINT_EVERY, OPT_THREADS, OPT_DEVICE, OPT_HELP };
+enum {
+  OPT_DATA = 256,
+  OPT_EPOCHS,
+  OPT_STEPS,
+  OPT_STOP_AT,
+  OPT_SEED,
+  OPT_SAVE,
+  OPT_SAVE_EVERY,
+  OPT_RESUME,
+  OPT_WEIGHTS,
+  OPT_LOG,
+  OPT_PRINT_EVERY,
+  OPT_THREADS,
+  OPT_DEVICE,
+  OPT_HELP
+};
 
 // -1: go on; otherwise the exit status.
 static int parse_options(int argc, char **argv, TrainOptions *o) {
   static const struct option options[] = {
-    {"data", required_argument, NULL, OPT_DATA}, {"epochs", required_argument, NULL, OPT_EPOCHS}, {"steps", required_argument, NULL, OPT_STEPS},
-    {"stop-at", required_argument, NULL, OPT_STOP_AT},
-    {"seed", required_argument, NULL, OPT_SEED}, {"save", required_argument, NULL, OPT_SAVE}, {"save-every", required_argument, NULL, OPT_SAVE_EVERY},
-    {"resume", optional_argument, NULL, OPT_RESUME}, {"weights", required_argument, NULL, OPT_WEIGHTS}, {"log", required_argument, NULL, OPT_LOG},
-    {"print-every", required_argument, NULL, OPT_PRINT_EVERY}, {"threads", required_argument, NULL, OPT_THREADS}, {"device", required_argument, NULL, OPT_DEVICE}, {"quiet", no_argument, NULL, 'q'},
-    {"help", no_argument, NULL, OPT_HELP}, {0},
+      {"data", required_argument, NULL, OPT_DATA},
+      {"epochs", required_argument, NULL, OPT_EPOCHS},
+      {"steps", required_argument, NULL, OPT_STEPS},
+      {"stop-at", required_argument, NULL, OPT_STOP_AT},
+      {"seed", required_argument, NULL, OPT_SEED},
+      {"save", required_argument, NULL, OPT_SAVE},
+      {"save-every", required_argument, NULL, OPT_SAVE_EVERY},
+      {"resume", optional_argument, NULL, OPT_RESUME},
+      {"weights", required_argument, NULL, OPT_WEIGHTS},
+      {"log", required_argument, NULL, OPT_LOG},
+      {"print-every", required_argument, NULL, OPT_PRINT_EVERY},
+      {"threads", required_argument, NULL, OPT_THREADS},
+      {"device", required_argument, NULL, OPT_DEVICE},
+      {"quiet", no_argument, NULL, 'q'},
+      {"help", no_argument, NULL, OPT_HELP},
+      {0},
   };
   bool ok = true;
   for (int c; ok && (c = getopt_long(argc, argv, "q", options, NULL)) != -1;) switch (c) {
@@ -106,7 +132,8 @@ static bool count_steps(Training *t) {
   t->records_per_step = batch * (p->accumulate > 1 ? p->accumulate : 1);
   t->steps_per_epoch = t->train_data.records / t->records_per_step;
   if (t->steps_per_epoch == 0) {
-    report_error("the train data has %lld records, one step takes %lld", (long long)t->train_data.records, (long long)t->records_per_step);
+    report_error("the train data has %lld records, one step takes %lld", (long long)t->train_data.records,
+                 (long long)t->records_per_step);
     return false;
   }
   double epochs = t->o.epochs > 0 ? t->o.epochs : p->epochs;
@@ -114,7 +141,9 @@ static bool count_steps(Training *t) {
     report_error("%g epochs of %lld steps are more steps than can be counted", epochs, (long long)t->steps_per_epoch);
     return false;
   }
-  t->total = t->o.steps > 0 ? t->o.steps : t->o.epochs > 0 || p->steps <= 0 ? (int64_t)(epochs * (double)t->steps_per_epoch + 0.5) : p->steps;
+  t->total = t->o.steps > 0                     ? t->o.steps
+             : t->o.epochs > 0 || p->steps <= 0 ? (int64_t)(epochs * (double)t->steps_per_epoch + 0.5)
+                                                : p->steps;
   if (t->total < 1) t->total = 1;
   t->s.total_steps = t->total;
   t->one_record = function_is_whole(program_function("train"));
@@ -128,10 +157,12 @@ static bool start_values(Training *t) {
   if (o->must_resume) {
     if (!checkpoint_resume(o->resume ? o->resume : o->save, t->s.arena.base, &t->state)) return false;
     if (o->has_seed && o->seed != t->state.seed) {
-      report_error("--seed=%lld, but the checkpoint was trained with seed %lld", (long long)o->seed, (long long)t->state.seed);
+      report_error("--seed=%lld, but the checkpoint was trained with seed %lld", (long long)o->seed,
+                   (long long)t->state.seed);
       return false;
     }
-  } else if (!init_persistent(t->s.arena.base, (uint64_t)t->state.seed) || (o->weights && !weights_load(o->weights, t->s.arena.base))) {
+  } else if (!init_persistent(t->s.arena.base, (uint64_t)t->state.seed) ||
+             (o->weights && !weights_load(o->weights, t->s.arena.base))) {
     return false;
   }
   t->s.seed = (uint64_t)t->state.seed;
@@ -151,8 +182,11 @@ static bool open_training(Training *t) {
   bool validation = nnc_program.validation > 0;
   t->has_eval = eval && (validation || dataset_has_split("eval"));
   if (!dataset_load("train", f, o->data, &t->train_data)) return false;
-  if (t->has_eval && !(validation ? dataset_validation(&t->train_data, eval, &t->eval_data) : dataset_load("eval", eval, o->data, &t->eval_data))) return false;
-  if (!session_open(&t->s, SESSION_TRAIN | (t->has_eval ? SESSION_EVAL : 0), &(DeviceOptions){o->threads, o->device})) return false;
+  if (t->has_eval && !(validation ? dataset_validation(&t->train_data, eval, &t->eval_data)
+                                  : dataset_load("eval", eval, o->data, &t->eval_data)))
+    return false;
+  if (!session_open(&t->s, SESSION_TRAIN | (t->has_eval ? SESSION_EVAL : 0), &(DeviceOptions){o->threads, o->device}))
+    return false;
   if (!count_steps(t) || !start_values(t) || !log_open(&t->log, o->log, o->must_resume)) return false;
   metrics_init(&t->metrics, f);
   t->shuffled_epoch = -1;
@@ -174,7 +208,9 @@ static void close_training(Training *t) {
 
 static int64_t micro_batches(void) { return nnc_program.accumulate > 1 ? nnc_program.accumulate : 1; }
 
-static Executor *executor_of(const Training *t, int64_t micro) { return micro + 1 < micro_batches() ? t->s.accumulate : t->s.train; }
+static Executor *executor_of(const Training *t, int64_t micro) {
+  return micro + 1 < micro_batches() ? t->s.accumulate : t->s.train;
+}
 
 static void write_batch(Training *t, int64_t step, int64_t micro) {
   int64_t epoch = step / t->steps_per_epoch, position = step % t->steps_per_epoch, accumulate = micro_batches();
@@ -248,7 +284,9 @@ static bool note_loss(Training *t, const Metrics *m) {
   return ok;
 }
 
-static bool out_of_patience(const Training *t) { return nnc_program.patience > 0 && t->state.since_best >= nnc_program.patience; }
+static bool out_of_patience(const Training *t) {
+  return nnc_program.patience > 0 && t->state.since_best >= nnc_program.patience;
+}
 
 static bool evaluate(Training *t) {
   Metrics m;
@@ -270,8 +308,7 @@ static bool evaluate(Training *t) {
 static void stop_not_finite(const Training *t) {
   char *path = path_beside(t->o.save, ".nan");
   report_error("the loss is not a finite number at step %lld (epoch %.3f)", (long long)t->state.step, epoch_of(t));
-  if (save_to(t, path))
-    fprintf(stderr, "%s: the state after that step is in %s\n", report_name(), path);
+  if (save_to(t, path)) fprintf(stderr, "%s: the state after that step is in %s\n", report_name(), path);
   free(path);
 }
 
@@ -279,7 +316,9 @@ static void stop_not_finite(const Training *t) {
 static int stop_failed(const Training *t) {
   progress_clear();
   fprintf(stderr, "%s: stopped in step %lld of %lld", report_name(), (long long)t->state.step + 1, (long long)t->total);
-  if (t->saved_step > 0) fprintf(stderr, "; %s holds the state after step %lld: continue with --resume", t->o.save, (long long)t->saved_step);
+  if (t->saved_step > 0)
+    fprintf(stderr, "; %s holds the state after step %lld: continue with --resume", t->o.save,
+            (long long)t->saved_step);
   fputc('\n', stderr);
   return EXIT_DIAGNOSTIC;
 }
@@ -313,20 +352,21 @@ static int train_loop(Training *t) {
   progress_end(&t->progress);
   bool patient = !out_of_patience(t), interrupted = t->state.step < end && patient;
   if (t->state.step == t->total && t->has_eval && !evaluated && !evaluate(t)) return EXIT_DIAGNOSTIC;
-  bool began = t->state.step > t->progress.first_step;   // interrupted before the first step: an older checkpoint is worth more
+  // interrupted before the first step: an older checkpoint is worth more
+  bool began = t->state.step > t->progress.first_step;
   if (began && !saved && !save(t)) return EXIT_DIAGNOSTIC;
   if (!interrupted) {
     if (!patient)
-      printf("stopped after step %lld: no better loss than %.4f in %lld evaluations; its weights are in the .best file\n", (long long)t->state.step,
-             t->state.best, (long long)t->state.since_best);
+      printf("stopped after step %lld: no better loss than %.4f in %lld evaluations; its weights are in the .best "
+             "file\n",
+             (long long)t->state.step, t->state.best, (long long)t->state.since_best);
     if (!t->o.quiet) printf("%lld steps done; saved %s\n", (long long)t->state.step, t->o.save);
     return EXIT_DONE;
   }
   if (began)
-    fprintf(stderr, "%s: interrupted after step %lld of %lld; saved %s; continue with --resume\n", report_name(), (long long)t->state.step,
-            (long long)t->total, t->o.save);
-  else
-    fprintf(stderr, "%s: interrupted before the first step\n", report_name());
+    fprintf(stderr, "%s: interrupted after step %lld of %lld; saved %s; continue with --resume\n", report_name(),
+            (long long)t->state.step, (long long)t->total, t->o.save);
+  else fprintf(stderr, "%s: interrupted before the first step\n", report_name());
   return EXIT_INTERRUPTED;
 }
 

@@ -1,6 +1,6 @@
-// Measured costs: what each distinct piece of work (NncStep.cost_key) takes, as JSON that `nnc --costs` reads. The time of a key is the
-// mean over its steps of their medians over the runs: medians, because other programs disturb; the mean, because it is their sum that a
-// plan adds up.
+// Measured costs: what each distinct piece of work (NncStep.cost_key) takes, as JSON that `nnc --costs` reads. The time
+// of a key is the mean over its steps of their medians over the runs: medians, because other programs disturb; the
+// mean, because it is their sum that a plan adds up.
 #include <errno.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 #include "runtime/runtime.h"
 
 typedef struct Cost {
-  const char *key, *label;   // Borrowed
-  double seconds, least;     // summed over the calls; median and quickest run
+  const char *key, *label;          // Borrowed
+  double seconds, least;            // summed over the calls; median and quickest run
   double flops, bytes, predicted;   // of one
   int calls;
 } Cost;
@@ -48,8 +48,14 @@ static int add_parts(Cost *costs, int n, const Executor *e, int step, int end) {
   for (int i = 0; i < s->n_parts; i++) {
     const NncPart *p = &s->parts[i];
     double share = s->seconds > 0 ? p->seconds / s->seconds : 1.0 / s->n_parts;
-    costs[n++] = (Cost){.key = p->cost_key, .label = s->label, .flops = p->flops, .bytes = p->bytes, .predicted = p->seconds, .calls = 1,
-                        .seconds = share * whole.seconds, .least = share * whole.least};
+    costs[n++] = (Cost){.key = p->cost_key,
+                        .label = s->label,
+                        .flops = p->flops,
+                        .bytes = p->bytes,
+                        .predicted = p->seconds,
+                        .calls = 1,
+                        .seconds = share * whole.seconds,
+                        .least = share * whole.least};
   }
   return n;
 }
@@ -61,7 +67,12 @@ static int add_calls(Cost *costs, int n, const Executor *e) {
     for (end = i + 1; end < f->n_steps && (s->cost_key || s->n_parts) && f->steps[end].buffers == s->buffers; end++) {}
     n = add_parts(costs, n, e, i, end);
     if (!s->cost_key) continue;
-    costs[n] = (Cost){.key = s->cost_key, .label = s->label, .flops = s->flops, .bytes = s->bytes, .predicted = s->seconds, .calls = 1};
+    costs[n] = (Cost){.key = s->cost_key,
+                      .label = s->label,
+                      .flops = s->flops,
+                      .bytes = s->bytes,
+                      .predicted = s->seconds,
+                      .calls = 1};
     add_times(&costs[n++], e, i, end);
   }
   return n;
@@ -105,8 +116,11 @@ static void write_costs(FILE *out, const Cost *costs, int n) {
   for (int i = 0; i < n; i++) {
     fputs(i ? ",\n    {\"key\": " : "\n    {\"key\": ", out);
     write_string(out, costs[i].key);
-    fprintf(out, ", \"seconds\": %.6g, \"least\": %.6g, \"predicted\": %.6g, \"calls\": %d, \"flops\": %.6g, \"bytes\": %.6g, \"label\": ", costs[i].seconds / costs[i].calls,
-            costs[i].least / costs[i].calls, costs[i].predicted, costs[i].calls, costs[i].flops, costs[i].bytes);
+    fprintf(out,
+            ", \"seconds\": %.6g, \"least\": %.6g, \"predicted\": %.6g, \"calls\": %d, \"flops\": %.6g, \"bytes\": "
+            "%.6g, \"label\": ",
+            costs[i].seconds / costs[i].calls, costs[i].least / costs[i].calls, costs[i].predicted, costs[i].calls,
+            costs[i].flops, costs[i].bytes);
     write_string(out, costs[i].label ? costs[i].label : "");
     fputs("}", out);
   }
@@ -115,7 +129,8 @@ static void write_costs(FILE *out, const Cost *costs, int n) {
 
 static bool write_file(const char *path, const Cost *costs, int n) {
   bool special = output_is_special(path);   // a terminal or a pipe behind /dev/stdout: nothing to rename over
-  char *real = output_real_name(path), *temporary = special ? xstrdup(path) : xasprintf("%s.%ld.tmp", real, (long)getpid());
+  char *real = output_real_name(path),
+       *temporary = special ? xstrdup(path) : xasprintf("%s.%ld.tmp", real, (long)getpid());
   FILE *out = fopen(temporary, "w");
   bool ok = out != NULL;
   if (out) {

@@ -1,5 +1,5 @@
-// Data sets: finds the files of a split, reads them once into memory in the type they have, checks them against the inputs they feed, and
-// copies shuffled records into the arena, converting on the way. Images stay bytes until then.
+// Data sets: finds the files of a split, reads them once into memory in the type they have, checks them against the
+// inputs they feed, and copies shuffled records into the arena, converting on the way. Images stay bytes until then.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,7 +9,9 @@
 // Where the Debian package dataset-fashion-mnist puts its files.
 static const char fashion_mnist_folder[] = "/usr/share/datasets/fashion-mnist";
 
-static char *join(const char *folder, const char *file) { return file[0] == '/' ? xstrdup(file) : xasprintf("%s/%s", folder, file); }
+static char *join(const char *folder, const char *file) {
+  return file[0] == '/' ? xstrdup(file) : xasprintf("%s/%s", folder, file);
+}
 
 // The folders to look in, in order. places: room for 3.
 static int list_places(const char *folder, const char *places[3]) {
@@ -42,7 +44,9 @@ static void report_missing(const char *file, const char *folder) {
   int n = list_places(folder, places);
   if (file[0] == '/') report_error("no file %s", file);
   else if (folder) report_error("no file %s in %s", file, folder);
-  else if (n == 3) report_error("no file %s in %s (NNC_DATA), the current folder or %s; name its folder with --data", file, places[0], places[2]);
+  else if (n == 3)
+    report_error("no file %s in %s (NNC_DATA), the current folder or %s; name its folder with --data", file, places[0],
+                 places[2]);
   else report_error("no file %s in the current folder or %s; name its folder with --data", file, places[1]);
 }
 
@@ -77,8 +81,15 @@ static bool read_columns(const NncData *d, const NncFunction *f, const char *fol
       report_missing(file, folder);
       return false;
     }
-    DataSource s = {.path = path, .field = i < d->n_fields ? d->fields[i] : is_tokens ? NULL : d->names[i], .begin_permille = d->begin_permille,
-                    .end_permille = d->end_permille ? d->end_permille : 1000, .sequence = d->sequence, .whole = d->whole, .input = find_input(f, d->names[i])};
+    DataSource s = {.path = path,
+                    .field = i < d->n_fields ? d->fields[i]
+                             : is_tokens     ? NULL
+                                             : d->names[i],
+                    .begin_permille = d->begin_permille,
+                    .end_permille = d->end_permille ? d->end_permille : 1000,
+                    .sequence = d->sequence,
+                    .whole = d->whole,
+                    .input = find_input(f, d->names[i])};
     bool ok = false;
     if (is_bytes) ok = data_read_bytes(&s, &out[0], d->n_names > 1 ? &out[1] : NULL);
     else if (is_tokens) ok = data_read_tokens(&s, &out[0], d->n_names > 1 ? &out[1] : NULL);
@@ -110,12 +121,14 @@ static bool same_record_shape(const NncTensor *input, const Column *c) {
 static bool check_record(const NncTensor *input, const Column *c) {
   char found[128], expected[128];
   if (!same_record_shape(input, c)) {
-    report_error("%s: a record has shape %s, input %s expects %s", c->path, format_shape(c->rank, c->dim, found, sizeof found), input->name,
+    report_error("%s: a record has shape %s, input %s expects %s", c->path,
+                 format_shape(c->rank, c->dim, found, sizeof found), input->name,
                  format_shape(input->rank - !input->whole, input->dim + !input->whole, expected, sizeof expected));
     return false;
   }
   if (!dtype_convertible(c->dtype, input->dtype)) {
-    report_error("%s: values are %s, input %s is %s", c->path, dtype_name(c->dtype), input->name, dtype_name(input->dtype));
+    report_error("%s: values are %s, input %s is %s", c->path, dtype_name(c->dtype), input->name,
+                 dtype_name(input->dtype));
     return false;
   }
   return true;
@@ -128,8 +141,9 @@ static bool check_limit(const NncTensor *input, const Column *c) {
     const char *record = c->values + r * c->record_bytes;
     int64_t i = tensor_find_outside(input, c->dtype, record, c->record_bytes / element, &value);
     if (i < 0) continue;
-    report_error("%s: record %lld (byte %lld): %s %lld is outside of 0..%lld", c->path, (long long)(c->first_record + r),
-                 (long long)(c->first_byte + r * c->record_bytes + i * element), input->name, (long long)value, (long long)(input->limit - 1));
+    report_error("%s: record %lld (byte %lld): %s %lld is outside of 0..%lld", c->path,
+                 (long long)(c->first_record + r), (long long)(c->first_byte + r * c->record_bytes + i * element),
+                 input->name, (long long)value, (long long)(input->limit - 1));
     return false;
   }
   return true;
@@ -200,8 +214,8 @@ static bool check_columns(Dataset *d, const NncFunction *f) {
   d->records = d->n_columns ? d->columns[first].records : 0;
   for (int k = first + 1; k < d->n_columns; k++)
     if (!d->columns[k].whole && d->columns[k].records != d->records) {
-      report_error("%s has %lld records, %s has %lld", d->columns[first].path, (long long)d->records, d->columns[k].path,
-                   (long long)d->columns[k].records);
+      report_error("%s has %lld records, %s has %lld", d->columns[first].path, (long long)d->records,
+                   d->columns[k].path, (long long)d->columns[k].records);
       return false;
     }
   if (d->records == 0 || d->records > UINT32_MAX) {
@@ -215,7 +229,8 @@ static bool check_columns(Dataset *d, const NncFunction *f) {
 static void make_room_to_move(Dataset *d) {
   int64_t bytes = 0;
   for (int k = 0; k < d->n_columns; k++)
-    if ((d->columns[k].flip > 0 || d->columns[k].crop > 0) && d->columns[k].record_bytes > bytes) bytes = d->columns[k].record_bytes;
+    if ((d->columns[k].flip > 0 || d->columns[k].crop > 0) && d->columns[k].record_bytes > bytes)
+      bytes = d->columns[k].record_bytes;
   if (bytes) d->moved = xmalloc((size_t)bytes);
   d->bytes += bytes;
 }
@@ -230,7 +245,8 @@ static void make_order(Dataset *d) {
 static bool order_rows(Dataset *d, int64_t rows) {
   int64_t batches = d->records / rows, n = 0;
   if (batches == 0) {
-    report_error("the %s data has %lld records, a batch of texts that go on takes %lld", d->split, (long long)d->records, (long long)rows);
+    report_error("the %s data has %lld records, a batch of texts that go on takes %lld", d->split,
+                 (long long)d->records, (long long)rows);
     return false;
   }
   d->records = batches * rows;
@@ -244,7 +260,8 @@ static bool order_rows(Dataset *d, int64_t rows) {
 static void choose_members(Dataset *d, int64_t all, int64_t validation, bool rest) {
   uint32_t *perm = xmalloc(sizeof *perm * (size_t)all);
   char *left_out = xcalloc((size_t)all, 1);
-  if (d->continued) for (int64_t i = 0; i < all; i++) perm[i] = (uint32_t)(all - 1 - i);
+  if (d->continued)
+    for (int64_t i = 0; i < all; i++) perm[i] = (uint32_t)(all - 1 - i);
   else philox_permutation((uint64_t)nnc_program.seed, philox_stream("validation"), perm, all);
   for (int64_t i = 0; i < validation; i++) left_out[perm[i]] = 1;
   d->records = rest ? validation : all - validation;
@@ -261,7 +278,8 @@ static int64_t validation_records(int64_t all) { return (int64_t)((double)all * 
 static bool leave_out_validation(Dataset *d) {
   int64_t all = d->records, n = validation_records(all);
   if (n == 0 || n == all) {
-    report_error("validation %g of %lld records leaves none to %s", nnc_program.validation, (long long)all, n ? "train on" : "evaluate");
+    report_error("validation %g of %lld records leaves none to %s", nnc_program.validation, (long long)all,
+                 n ? "train on" : "evaluate");
     return false;
   }
   choose_members(d, all, n, false);
@@ -291,7 +309,8 @@ bool dataset_load(const char *split, const NncFunction *f, const char *folder, D
   for (int i = 0; i < nnc_program.n_data && ok; i++)
     if (strcmp(nnc_program.data[i].split, split) == 0) ok = add_line(d, &nnc_program.data[i], f, folder);
   ok = ok && check_columns(d, f);
-  for (int i = 0; i < nnc_program.n_data; i++) d->continued |= strcmp(nnc_program.data[i].split, split) == 0 && nnc_program.data[i].continued;
+  for (int i = 0; i < nnc_program.n_data; i++)
+    d->continued |= strcmp(nnc_program.data[i].split, split) == 0 && nnc_program.data[i].continued;
   for (int k = 0; k < d->n_columns; k++) d->bytes += d->columns[k].block_bytes;
   if (ok && nnc_program.validation > 0 && strcmp(split, "train") == 0) ok = leave_out_validation(d);
   if (ok && d->continued) ok = order_rows(d, function_batch(f));
@@ -322,7 +341,8 @@ static const char *record_values(const Dataset *d, const Column *c, const NncTen
   const char *values = c->values + record * c->record_bytes;
   if ((c->flip <= 0 && c->crop <= 0) || !d->order) return values;
   int64_t height = input->dim[input->rank - 2], width = input->dim[input->rank - 1], element = dtype_bytes(c->dtype);
-  augment_move(augment_draw(c, d->seed, d->epoch, c->first_record + record), c->record_bytes / (height * width * element), height, width, element, values, d->moved);
+  augment_move(augment_draw(c, d->seed, d->epoch, c->first_record + record),
+               c->record_bytes / (height * width * element), height, width, element, values, d->moved);
   return d->moved;
 }
 

@@ -1,5 +1,5 @@
-// Text as tokens: record r is tokens [r T, (r+1) T), its targets are the same tokens one further. Both columns share one block. Any file is a text of
-// bytes, tokens 0 to 255.
+// Text as tokens: record r is tokens [r T, (r+1) T), its targets are the same tokens one further. Both columns share
+// one block. Any file is a text of bytes, tokens 0 to 255.
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,8 @@
 bool data_cut_text(const DataSource *s, Column *tokens, Column *targets) {
   int64_t n = tokens->records, element = tokens->record_bytes;
   if (n < s->sequence + 1) {
-    report_error("%s: %lld %s are fewer than one record of %lld tokens and its target", s->path, (long long)n, element == 1 ? "bytes" : "tokens", (long long)s->sequence);
+    report_error("%s: %lld %s are fewer than one record of %lld tokens and its target", s->path, (long long)n,
+                 element == 1 ? "bytes" : "tokens", (long long)s->sequence);
     return false;
   }
   tokens->rank = 1;
@@ -35,7 +36,13 @@ bool data_read_bytes(const DataSource *s, Column *tokens, Column *targets) {
   data_range(s, bytes, &begin, &end);
   if (begin > 0) memmove(text, text + begin, (size_t)(end - begin));
   text = xrealloc(text, (size_t)(end - begin) + 1);
-  *tokens = (Column){.path = xstrdup(s->path), .dtype = NNC_U8, .records = end - begin, .record_bytes = 1, .first_byte = begin, .values = text, .block = text,
+  *tokens = (Column){.path = xstrdup(s->path),
+                     .dtype = NNC_U8,
+                     .records = end - begin,
+                     .record_bytes = 1,
+                     .first_byte = begin,
+                     .values = text,
+                     .block = text,
                      .block_bytes = end - begin};
   return data_cut_text(s, tokens, targets);
 }

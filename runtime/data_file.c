@@ -1,4 +1,5 @@
-// Reading a plain or gzip file from front to back into the caller's memory; zlib's own buffers are all it needs besides.
+// Reading a plain or gzip file from front to back into the caller's memory; zlib's own buffers are all it needs
+// besides.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,11 +10,11 @@
 #include "runtime/runtime.h"
 
 struct DataFile {
-  char *path;         // Owned
+  char *path;   // Owned
   gzFile stream;
-  int64_t at;         // uncompressed bytes read
+  int64_t at;                              // uncompressed bytes read
   int64_t record_bytes, first_record_at;   // 0 before the records
-  int64_t size;       // bytes of the file as it is stored; -1: not a regular file
+  int64_t size;                            // bytes of the file as it is stored; -1: not a regular file
 };
 
 DataFile *data_file_open(const char *path) {
@@ -36,7 +37,8 @@ DataFile *data_file_open(const char *path) {
 // ", in record 12" where the records have begun, else "".
 static const char *in_record(const DataFile *f, char *buf, size_t size) {
   buf[0] = 0;
-  if (f->record_bytes > 0) snprintf(buf, size, ", in record %lld", (long long)((f->at - f->first_record_at) / f->record_bytes));
+  if (f->record_bytes > 0)
+    snprintf(buf, size, ", in record %lld", (long long)((f->at - f->first_record_at) / f->record_bytes));
   return buf;
 }
 
@@ -55,10 +57,13 @@ bool data_file_read(DataFile *f, void *out, int64_t bytes, const char *what) {
       int code = Z_OK;
       const char *reason = gzerror(f->stream, &code);
       if (code == Z_ERRNO) report_error("cannot read %s: %s", f->path, strerror(errno));
-      else if (code == Z_DATA_ERROR) report_error("%s: damaged gzip data after %lld uncompressed bytes%s: %s", f->path, (long long)f->at, in_record(f, record, sizeof record), without_path(f, reason));
-      else report_error("%s: truncated: %s needs bytes %lld to %lld, the %sdata ends at %lld%s", f->path, what,
-                        (long long)f->at, (long long)(f->at + left), gzdirect(f->stream) ? "" : "uncompressed ",
-                        (long long)f->at, in_record(f, record, sizeof record));
+      else if (code == Z_DATA_ERROR)
+        report_error("%s: damaged gzip data after %lld uncompressed bytes%s: %s", f->path, (long long)f->at,
+                     in_record(f, record, sizeof record), without_path(f, reason));
+      else
+        report_error("%s: truncated: %s needs bytes %lld to %lld, the %sdata ends at %lld%s", f->path, what,
+                     (long long)f->at, (long long)(f->at + left), gzdirect(f->stream) ? "" : "uncompressed ",
+                     (long long)f->at, in_record(f, record, sizeof record));
       return false;
     }
     p += n, left -= n, f->at += n;
@@ -74,7 +79,8 @@ bool data_file_can_hold(const DataFile *f, int64_t records, int64_t record_bytes
     return false;
   }
   if (bytes <= 1 << 20 || f->size < 0 || (bytes - 1) / ratio <= f->size) return true;
-  report_error("%s: truncated: %s needs %lld bytes, more than a file of %lld bytes can hold", f->path, what, (long long)bytes, (long long)f->size);
+  report_error("%s: truncated: %s needs %lld bytes, more than a file of %lld bytes can hold", f->path, what,
+               (long long)bytes, (long long)f->size);
   return false;
 }
 
@@ -84,8 +90,10 @@ int64_t data_file_read_some(DataFile *f, void *out, int64_t bytes) {
   const char *reason = gzerror(f->stream, &code);
   if (n < 0 || code == Z_BUF_ERROR) {
     if (code == Z_ERRNO) report_error("cannot read %s: %s", f->path, strerror(errno));
-    else report_error("%s: %s gzip data after %lld uncompressed bytes%s%s", f->path, code == Z_BUF_ERROR ? "truncated" : "damaged", (long long)f->at, code == Z_BUF_ERROR ? "" : ": ",
-                      code == Z_BUF_ERROR ? "" : without_path(f, reason));
+    else
+      report_error("%s: %s gzip data after %lld uncompressed bytes%s%s", f->path,
+                   code == Z_BUF_ERROR ? "truncated" : "damaged", (long long)f->at, code == Z_BUF_ERROR ? "" : ": ",
+                   code == Z_BUF_ERROR ? "" : without_path(f, reason));
     return -1;
   }
   f->at += n;
@@ -107,7 +115,8 @@ bool data_file_at_end(DataFile *f) {
 
 bool data_file_ends(DataFile *f, int64_t records, int64_t record_bytes) {
   if (data_file_at_end(f)) return true;
-  report_error("%s: more data than the %lld records of %lld bytes its header gives, from byte %lld on", f->path, (long long)records, (long long)record_bytes, (long long)f->at);
+  report_error("%s: more data than the %lld records of %lld bytes its header gives, from byte %lld on", f->path,
+               (long long)records, (long long)record_bytes, (long long)f->at);
   return false;
 }
 

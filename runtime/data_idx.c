@@ -1,10 +1,14 @@
-// The idx format (MNIST and its relatives): two zero bytes, a type byte, a rank byte, big-endian sizes, the values in row-major order.
+// The idx format (MNIST and its relatives): two zero bytes, a type byte, a rank byte, big-endian sizes, the values in
+// row-major order.
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/runtime.h"
 
-typedef struct IdxType { int code; NncDtype dtype; } IdxType;
+typedef struct IdxType {
+  int code;
+  NncDtype dtype;
+} IdxType;
 static const IdxType idx_types[] = {{0x08, NNC_U8}, {0x0C, NNC_I32}, {0x0D, NNC_F32}, {0x0E, NNC_F64}};
 
 static bool read_header(DataFile *f, const char *path, Column *c) {
@@ -14,8 +18,10 @@ static bool read_header(DataFile *f, const char *path, Column *c) {
   for (size_t i = 0; i < sizeof idx_types / sizeof *idx_types; i++)
     if (magic[2] == idx_types[i].code) type = &idx_types[i];
   if (magic[0] || magic[1] || !type || magic[3] < 1 || magic[3] > NNC_MAX_RANK) {
-    report_error("%s: not an idx file: expected magic number 00 00 TT RR (TT the type: 08, 0c, 0d or 0e; RR the rank: 1 to %d), found "
-                 "%02x %02x %02x %02x", path, NNC_MAX_RANK, magic[0], magic[1], magic[2], magic[3]);
+    report_error("%s: not an idx file: expected magic number 00 00 TT RR (TT the type: 08, 0c, 0d or 0e; RR the rank: "
+                 "1 to %d), found "
+                 "%02x %02x %02x %02x",
+                 path, NNC_MAX_RANK, magic[0], magic[1], magic[2], magic[3]);
     return false;
   }
   c->dtype = type->dtype;

@@ -1,18 +1,24 @@
-// NumPy's npy format, versions 1 to 3, row-major, little-endian: a magic string, a Python dictionary with descr, fortran_order and shape, the values.
+// NumPy's npy format, versions 1 to 3, row-major, little-endian: a magic string, a Python dictionary with descr,
+// fortran_order and shape, the values.
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/runtime.h"
 
 // A header while it is read: what is wrong with it is told with the byte of the file.
-typedef struct Header { const char *path, *text; int64_t first_byte; } Header;
+typedef struct Header {
+  const char *path, *text;
+  int64_t first_byte;
+} Header;
 
 static bool malformed_at(const char *path, int64_t byte, const char *what) {
   report_error("%s: not a npy file this program reads: byte %lld: %s", path, (long long)byte, what);
   return false;
 }
 
-static bool malformed(const Header *h, const char *at, const char *what) { return malformed_at(h->path, h->first_byte + (at - h->text), what); }
+static bool malformed(const Header *h, const char *at, const char *what) {
+  return malformed_at(h->path, h->first_byte + (at - h->text), what);
+}
 
 // The text after 'key': in the header, or NULL.
 static const char *find_value(const char *header, const char *key) {
@@ -25,16 +31,20 @@ static const char *find_value(const char *header, const char *key) {
 }
 
 static bool parse_dtype(const Header *h, const char *at, NncDtype *out) {
-  static const struct { const char *descr; NncDtype dtype; } types[] = {
-    {"'|u1'", NNC_U8}, {"'<u1'", NNC_U8}, {"'|b1'", NNC_I1}, {"'<u2'", NNC_U16}, {"'<i4'", NNC_I32}, {"'<i8'", NNC_I64}, {"'<f2'", NNC_F16}, {"'<f4'", NNC_F32}, {"'<f8'", NNC_F64},
+  static const struct {
+    const char *descr;
+    NncDtype dtype;
+  } types[] = {
+      {"'|u1'", NNC_U8},  {"'<u1'", NNC_U8},  {"'|b1'", NNC_I1},  {"'<u2'", NNC_U16}, {"'<i4'", NNC_I32},
+      {"'<i8'", NNC_I64}, {"'<f2'", NNC_F16}, {"'<f4'", NNC_F32}, {"'<f8'", NNC_F64},
   };
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
     if (strncmp(at, types[i].descr, strlen(types[i].descr)) == 0) {
       *out = types[i].dtype;
       return true;
     }
-  report_error("%s: byte %lld: element type %.*s; supported are u1, b1, and little-endian u2, i4, i8, f2, f4, f8", h->path, (long long)(h->first_byte + (at - h->text)),
-               (int)strcspn(at, ",}"), at);
+  report_error("%s: byte %lld: element type %.*s; supported are u1, b1, and little-endian u2, i4, i8, f2, f4, f8",
+               h->path, (long long)(h->first_byte + (at - h->text)), (int)strcspn(at, ",}"), at);
   return false;
 }
 
@@ -46,7 +56,8 @@ static bool parse_shape(const Header *h, const char *at, Column *c) {
     char *end;
     if (*at < '0' || *at > '9') return malformed(h, at, "bad shape");
     long long n = strtoll(at, &end, 10);
-    if (rank == NNC_MAX_RANK || n > (1ll << 40) || (rank > 0 && (n == 0 || c->record_bytes > (1ll << 40) / n))) return malformed(h, at, "bad shape");
+    if (rank == NNC_MAX_RANK || n > (1ll << 40) || (rank > 0 && (n == 0 || c->record_bytes > (1ll << 40) / n)))
+      return malformed(h, at, "bad shape");
     if (rank == 0) c->records = n;
     else c->dim[rank - 1] = n, c->record_bytes *= n;
     rank++;
@@ -58,7 +69,8 @@ static bool parse_shape(const Header *h, const char *at, Column *c) {
 }
 
 static bool parse_header(const Header *h, Column *c) {
-  const char *descr = find_value(h->text, "'descr'"), *order = find_value(h->text, "'fortran_order'"), *shape = find_value(h->text, "'shape'");
+  const char *descr = find_value(h->text, "'descr'"), *order = find_value(h->text, "'fortran_order'"),
+             *shape = find_value(h->text, "'shape'");
   if (!descr || !order || !shape) return malformed(h, h->text, "the header lacks descr, fortran_order or shape");
   if (strncmp(order, "False", 5) != 0) return malformed(h, order, "column-major order (fortran_order)");
   return parse_dtype(h, descr, &c->dtype) && parse_shape(h, shape, c);
@@ -68,8 +80,8 @@ static bool read_header(DataFile *f, const char *path, Column *c) {
   unsigned char head[12];
   if (!data_file_read(f, head, 8, "the magic string")) return false;
   if (memcmp(head, "\x93NUMPY", 6) != 0) {
-    report_error("%s: not a npy file: expected magic 93 4e 55 4d 50 59, found %02x %02x %02x %02x %02x %02x", path, head[0], head[1], head[2],
-                 head[3], head[4], head[5]);
+    report_error("%s: not a npy file: expected magic 93 4e 55 4d 50 59, found %02x %02x %02x %02x %02x %02x", path,
+                 head[0], head[1], head[2], head[3], head[4], head[5]);
     return false;
   }
   int length_bytes = head[6] == 1 ? 2 : 4;
@@ -79,7 +91,8 @@ static bool read_header(DataFile *f, const char *path, Column *c) {
   if (length_bytes == 4) length |= (int64_t)head[10] << 16 | (int64_t)head[11] << 24;
   if (length > 1 << 20) return malformed_at(path, 8, "header too long");
   char *header = xcalloc((size_t)length + 1, 1);
-  bool ok = data_file_read(f, header, length, "the header") && parse_header(&(Header){path, header, 8 + length_bytes}, c);
+  bool ok = data_file_read(f, header, length, "the header") &&
+            parse_header(&(Header){path, header, 8 + length_bytes}, c);
   free(header);
   c->first_byte = 8 + length_bytes + length;
   return ok;

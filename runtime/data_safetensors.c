@@ -11,16 +11,30 @@ static bool read_field(const Safetensors *file, const DataSource *s, Column *c) 
   }
   if (s->input && s->input->csr) {
     int64_t edges = tensor_elements(s->input);
-    *c = (Column){.path = xstrdup(s->path), .dtype = NNC_I32, .rank = 1, .dim = {edges}, .records = 1, .record_bytes = 4 * edges, .first_byte = e->offset, .block_bytes = 4 * edges};
+    *c = (Column){.path = xstrdup(s->path),
+                  .dtype = NNC_I32,
+                  .rank = 1,
+                  .dim = {edges},
+                  .records = 1,
+                  .record_bytes = 4 * edges,
+                  .first_byte = e->offset,
+                  .block_bytes = 4 * edges};
     c->values = c->block = xmalloc((size_t)c->block_bytes);
     return csr_read(file, e, s->input, c->block);
   }
   if (!safetensors_dtype(e->dtype, &c->dtype)) {
-    report_error("%s: tensor %s is %s; supported are F32, F64, BF16, F16, I32, I64, U8, U16, BOOL", s->path, s->field, e->dtype);
+    report_error("%s: tensor %s is %s; supported are F32, F64, BF16, F16, I32, I64, U8, U16, BOOL", s->path, s->field,
+                 e->dtype);
     return false;
   }
   if (s->whole) {
-    *c = (Column){.path = xstrdup(s->path), .dtype = c->dtype, .rank = e->rank, .records = 1, .record_bytes = e->bytes, .first_byte = e->offset, .block_bytes = e->bytes};
+    *c = (Column){.path = xstrdup(s->path),
+                  .dtype = c->dtype,
+                  .rank = e->rank,
+                  .records = 1,
+                  .record_bytes = e->bytes,
+                  .first_byte = e->offset,
+                  .block_bytes = e->bytes};
     memcpy(c->dim, e->dim, sizeof *e->dim * (size_t)e->rank);
     c->values = c->block = xmalloc((size_t)e->bytes);
     return safetensors_read(file, e, 0, e->bytes, c->values);

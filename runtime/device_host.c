@@ -1,4 +1,5 @@
-// The host as the device of a program: steps work on the arena itself. Kernels and library operations share their own work over the threads.
+// The host as the device of a program: steps work on the arena itself. Kernels and library operations share their own
+// work over the threads.
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,17 +7,17 @@
 #include "runtime/runtime.h"
 
 typedef struct Prepared {
-  void **buffers;                      // addresses; Borrowed from HostFunction.addresses
-  const NncOperation *operation;       // CONV, MATMUL
+  void **buffers;                  // addresses; Borrowed from HostFunction.addresses
+  const NncOperation *operation;   // CONV, MATMUL
   void *workspace;
-  int threads;                         // KERNEL
-  struct Prepared *inner;              // SCAN: Borrowed from HostFunction.steps
+  int threads;              // KERNEL
+  struct Prepared *inner;   // SCAN: Borrowed from HostFunction.steps
 } Prepared;
 
 typedef struct HostFunction {
   const NncFunction *f;
-  Prepared *steps;                     // Owned; the function's, then those inside of scans
-  void **addresses;                    // Owned
+  Prepared *steps;    // Owned; the function's, then those inside of scans
+  void **addresses;   // Owned
 } HostFunction;
 
 static int largest_thread_count(int asked) {
@@ -24,7 +25,8 @@ static int largest_thread_count(int asked) {
   int planned = nnc_program.threads;
   if (planned > 0 && n > planned) {
     if (asked > 0)
-      report_warning("the workspaces were planned for %d threads: using %d, not %d; compile on this machine for more", planned, planned, asked);
+      report_warning("the workspaces were planned for %d threads: using %d, not %d; compile on this machine for more",
+                     planned, planned, asked);
     n = planned;
   }
   return n;
@@ -49,7 +51,8 @@ static bool prepare_attention(const NncFunction *f, const NncStep *s) {
   int64_t needed = nnc_attention_scratch(s->attention);
   if (needed > 0 && s->workspace < 0) report_internal("step %s of %s has no workspace", s->label, f->name);
   if (needed <= s->attention->scratch_bytes) return true;
-  report_internal("step %s of %s needs %lld bytes of workspace, the plan has %lld", s->label, f->name, (long long)needed, (long long)s->attention->scratch_bytes);
+  report_internal("step %s of %s needs %lld bytes of workspace, the plan has %lld", s->label, f->name,
+                  (long long)needed, (long long)s->attention->scratch_bytes);
   return false;
 }
 
@@ -58,10 +61,11 @@ static bool prepare_operation(const NncFunction *f, const NncStep *s, Prepared *
   if (s->kind == NNC_STEP_CONV) p->operation = nnc_conv_prepare(s->conv, error, sizeof error);
   else p->operation = nnc_matmul_prepare(s->matmul, error, sizeof error);
   int64_t scratch = s->kind == NNC_STEP_CONV ? s->conv->scratch_bytes : s->matmul->scratch_bytes;
-  if (p->operation && scratch > 0 && s->workspace < 0) report_internal("step %s of %s has no workspace", s->label, f->name);
+  if (p->operation && scratch > 0 && s->workspace < 0)
+    report_internal("step %s of %s has no workspace", s->label, f->name);
   if (!p->operation)
-    report_error("%s in %s: %s; this machine differs from the one it was compiled on: compile %s here", s->label, f->name, error,
-                 nnc_program.source);
+    report_error("%s in %s: %s; this machine differs from the one it was compiled on: compile %s here", s->label,
+                 f->name, error, nnc_program.source);
   return p->operation != NULL;
 }
 
@@ -73,7 +77,8 @@ static void release(void *prepared) {
 }
 
 // `n` counts the addresses given out so far, `inner` is where the prepared steps of the next scan go.
-static bool prepare_step(HostFunction *h, const Arena *arena, const NncStep *s, Prepared *p, size_t *n, Prepared **inner) {
+static bool prepare_step(HostFunction *h, const Arena *arena, const NncStep *s, Prepared *p, size_t *n,
+                         Prepared **inner) {
   p->buffers = h->addresses + *n;
   for (int j = 0; j < s->n_buffers; j++) h->addresses[(*n)++] = arena->base + s->buffers[j];
   p->workspace = s->workspace < 0 ? NULL : arena->base + s->workspace;
@@ -114,7 +119,8 @@ static void *prepare(const NncFunction *f, const Arena *arena) {
   return h;
 }
 
-// Contiguous chunks; the team always has all threads, since a team that changes its size costs more than an idle thread.
+// Contiguous chunks; the team always has all threads, since a team that changes its size costs more than an idle
+// thread.
 static void run_kernel(const NncStep *s, const Prepared *p) {
   if (p->threads == 1) {
     s->kernel(p->buffers, 0, s->extent);
@@ -138,7 +144,8 @@ static void run_one(const NncStep *s, const Prepared *p) {
   case NNC_STEP_KERNEL: run_kernel(s, p); break;
   case NNC_STEP_CONV:
   case NNC_STEP_MATMUL:
-    if (!nnc_operation_execute(p->operation, p->buffers, p->workspace)) report_internal("%s failed in the library", s->label);
+    if (!nnc_operation_execute(p->operation, p->buffers, p->workspace))
+      report_internal("%s failed in the library", s->label);
     break;
   case NNC_STEP_ATTENTION: nnc_attention_execute(s->attention, p->buffers, p->workspace); break;
   case NNC_STEP_COPY: memmove(p->buffers[1], p->buffers[0], (size_t)s->copy_bytes); break;
@@ -147,10 +154,12 @@ static void run_one(const NncStep *s, const Prepared *p) {
   }
 }
 
-// Moves step i of a scan, and what is inside of it, by so many iterations of the loop that is `level` loops around that scan.
+// Moves step i of a scan, and what is inside of it, by so many iterations of the loop that is `level` loops around that
+// scan.
 static void move_step(const NncScan *scan, int i, const Prepared *p, int level, int64_t by) {
   const NncStep *s = &scan->steps[i];
-  for (int j = 0; j < s->n_buffers; j++) p->buffers[j] = (char *)p->buffers[j] + by * scan->strides[i][j * scan->depth + level];
+  for (int j = 0; j < s->n_buffers; j++)
+    p->buffers[j] = (char *)p->buffers[j] + by * scan->strides[i][j * scan->depth + level];
   for (int k = 0; s->scan && k < s->scan->n_steps; k++) move_step(s->scan, k, &p->inner[k], level + 1, by);
 }
 
@@ -175,7 +184,14 @@ static const char *implementation(const NncStep *s) {
   return s->kind == NNC_STEP_MATMUL ? nnc_matmul_implementation(s->matmul) : "";
 }
 
-static void describe(char *text, size_t size) { snprintf(text, size, "%d threads, %s", omp_get_max_threads(), nnc_library_isa()); }
+static void describe(char *text, size_t size) {
+  snprintf(text, size, "%d threads, %s", omp_get_max_threads(), nnc_library_isa());
+}
 
-const NncDevice nnc_device_host = {.name = "host", .check = check_machine, .prepare = prepare, .release = release, .run_step = run_step,
-                                   .implementation = implementation, .describe = describe};
+const NncDevice nnc_device_host = {.name = "host",
+                                   .check = check_machine,
+                                   .prepare = prepare,
+                                   .release = release,
+                                   .run_step = run_step,
+                                   .implementation = implementation,
+                                   .describe = describe};

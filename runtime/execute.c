@@ -4,19 +4,21 @@
 
 #include "runtime/runtime.h"
 
-typedef struct Timing { double seconds, least; } Timing;   // summed over the profiled runs; of the quickest
+typedef struct Timing {
+  double seconds, least;
+} Timing;   // summed over the profiled runs; of the quickest
 
 struct Executor {
   const NncFunction *f;
   const Arena *arena;
   const NncDevice *device;
-  void *prepared;                      // Owned: the device's
-  Timing *steps;                       // Owned
+  void *prepared;   // Owned: the device's
+  Timing *steps;    // Owned
   bool profile;
   int64_t profiled_runs;
-  int64_t max_samples;                 // runs whose times are kept one by one
-  float *samples;                      // Owned, max_samples per step
-  char *streamed;                      // Owned: results that are fetched in parts; NULL: there are none
+  int64_t max_samples;   // runs whose times are kept one by one
+  float *samples;        // Owned, max_samples per step
+  char *streamed;        // Owned: results that are fetched in parts; NULL: there are none
 };
 
 Executor *executor_create(const NncFunction *f, const Arena *arena) {
@@ -54,7 +56,8 @@ static bool push_arguments(const Executor *e) {
 
 static bool pull_results(const Executor *e) {
   for (int i = 0; i < e->f->n_results; i++)
-    if (!e->f->results[i].streamed && !arena_pull(e->arena, e->f->results[i].offset, e->f->results[i].bytes)) return false;
+    if (!e->f->results[i].streamed && !arena_pull(e->arena, e->f->results[i].offset, e->f->results[i].bytes))
+      return false;
   return true;
 }
 
@@ -74,7 +77,9 @@ static bool time_step(const Executor *e, int step, double *seconds) {
   return ok;
 }
 
-const char *executor_result(const Executor *e, const NncTensor *t) { return t->streamed ? e->streamed + t->offset : e->arena->base + t->offset; }
+const char *executor_result(const Executor *e, const NncTensor *t) {
+  return t->streamed ? e->streamed + t->offset : e->arena->base + t->offset;
+}
 
 // The result that a tap shows a part of; NULL: none.
 static const NncTensor *streamed_result(const Executor *e, const NncTensor *tap) {

@@ -1,6 +1,7 @@
-// Products of f32 matrices on the host: A is packed in tiles of rows that stay in a core's second cache, B in panels of 32 columns that stay in
-// its first, and the sums of a panel in a buffer beside A until all of k is through. While a panel is used the next one is fetched.
-// Threads take panels, or blocks of rows, as they get free; the blocks of k depend on k alone, and with them the order of each sum.
+// Products of f32 matrices on the host: A is packed in tiles of rows that stay in a core's second cache, B in panels of
+// 32 columns that stay in its first, and the sums of a panel in a buffer beside A until all of k is through. While a
+// panel is used the next one is fetched. Threads take panels, or blocks of rows, as they get free; the blocks of k
+// depend on k alone, and with them the order of each sum.
 #include "runtime/gemm.h"
 
 #include <omp.h>
@@ -10,21 +11,33 @@
 
 #include "runtime/library.h"
 
-enum { PANEL = 32, TILE_ROWS = 14, K_STEP = 8, K_BLOCK = 256, ROWS_AHEAD = 16, ROWS_OF_BLOCK = 256, MOST_ROWS = 1022, LEAST_ROWS = 112, LEAST_K = 64, UNITS_OF_THREAD = 4, SPINS = 1000 };
-#define MOST_PACKED (1 << 20)    // bytes of A that a thread packs at a time: half of a second cache
+enum {
+  PANEL = 32,
+  TILE_ROWS = 14,
+  K_STEP = 8,
+  K_BLOCK = 256,
+  ROWS_AHEAD = 16,
+  ROWS_OF_BLOCK = 256,
+  MOST_ROWS = 1022,
+  LEAST_ROWS = 112,
+  LEAST_K = 64,
+  UNITS_OF_THREAD = 4,
+  SPINS = 1000
+};
+#define MOST_PACKED (1 << 20)   // bytes of A that a thread packs at a time: half of a second cache
 #define LEAST_PACKED (1 << 17)
-#define LEAST_WORK (1 << 21)     // m * n * k
+#define LEAST_WORK (1 << 21)   // m * n * k
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #include <immintrin.h>
 
 typedef struct Tile {
-  const float *a, *b;          // [k][rows], [k][PANEL]; k a multiple of K_STEP
+  const float *a, *b;   // [k][rows], [k][PANEL]; k a multiple of K_STEP
   int64_t k;
-  const float *in;             // added; NULL: nothing
+  const float *in;   // added; NULL: nothing
   float *out;
   int64_t in_row, out_row;
-  const float *next;           // what is used next begins here; offsets of its lines in bytes, one for K_STEP of k
+  const float *next;   // what is used next begins here; offsets of its lines in bytes, one for K_STEP of k
   const int32_t *ahead;
 } Tile;
 
@@ -36,12 +49,12 @@ typedef struct Tile {
 
 // How the product is cut.
 typedef struct Blocking {
-  int64_t k_block, chunk, chunks;     // of k; a chunk is several blocks
-  int64_t blocks, panels;             // of rows; of columns
-  int64_t rows;                       // of a block, at most
-  bool by_rows;                       // threads take blocks of rows, else panels of a block that they share
-  int64_t packed, floats;             // of a block's packed rows; of what a thread has besides
-  int64_t lines;                      // entries of `ahead` that differ
+  int64_t k_block, chunk, chunks;   // of k; a chunk is several blocks
+  int64_t blocks, panels;           // of rows; of columns
+  int64_t rows;                     // of a block, at most
+  bool by_rows;                     // threads take blocks of rows, else panels of a block that they share
+  int64_t packed, floats;           // of a block's packed rows; of what a thread has besides
+  int64_t lines;                    // entries of `ahead` that differ
 } Blocking;
 
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -61,14 +74,17 @@ static Blocking blocking_of(const Gemm *g, int threads) {
   int64_t operands = 4 * (g->m * g->k + g->k * g->n + g->m * g->n);
   int64_t packed = most(least(operands / (b.by_rows ? 2 * threads : 2), MOST_PACKED), LEAST_PACKED) / 4;
   // Few rows at a time would pack B too often, so that k is cut first.
-  int64_t rows = b.by_rows ? most(least(g->m / (threads * UNITS_OF_THREAD), ROWS_OF_BLOCK), least(LEAST_ROWS, g->m)) : least(g->m, ROWS_OF_BLOCK);
+  int64_t rows = b.by_rows ? most(least(g->m / (threads * UNITS_OF_THREAD), ROWS_OF_BLOCK), least(LEAST_ROWS, g->m))
+                           : least(g->m, ROWS_OF_BLOCK);
   int64_t most_chunk = most(packed / rows / b.k_block, 1) * b.k_block;
   b.chunks = divide_up(g->k, most_chunk);
   b.chunk = round_up(divide_up(g->k, b.chunks), b.k_block);
   b.chunks = divide_up(g->k, b.chunk);
   int64_t fit = most(least(packed / round_up(least(b.chunk, g->k), K_STEP), MOST_ROWS), TILE_ROWS);
   b.blocks = divide_up(g->m, fit);
-  if (b.by_rows) b.blocks = most(round_up(b.blocks, threads), threads * most(1, least(g->m / (threads * LEAST_ROWS), UNITS_OF_THREAD)));
+  if (b.by_rows)
+    b.blocks = most(round_up(b.blocks, threads),
+                    threads * most(1, least(g->m / (threads * LEAST_ROWS), UNITS_OF_THREAD)));
   b.rows = divide_up(g->m, b.blocks);
   b.packed = round_up(b.rows * round_up(least(b.chunk, g->k), K_STEP), NNC_ALIGN / 4);
   b.lines = PANEL * most(2 * divide_up(b.k_block, PANEL), divide_up(b.k_block, 16));
@@ -77,15 +93,19 @@ static Blocking blocking_of(const Gemm *g, int threads) {
 }
 
 // Buffers of packed rows.
-static int64_t buffers_of(const Blocking *b, int threads) { return b->by_rows ? threads : b->chunks * b->blocks > 1 ? 2 : 1; }
-
-bool gemm_fits(const Gemm *g) {
-  bool a = g->a_col == 1 || (g->a_rows.pixel == 1 && !g->a_rows.width), b = g->b_col == 1 || (g->b_rows.pixel == 1 && !g->b_rows.width);
-  return a && b && g->m >= TILE_ROWS && g->n >= PANEL && g->k >= LEAST_K && g->m <= INT32_MAX && g->n <= INT32_MAX && g->k <= INT32_MAX &&
-         (double)g->m * (double)g->n * (double)g->k >= LEAST_WORK && strncmp(nnc_library_isa(), "avx512_core", 11) == 0;
+static int64_t buffers_of(const Blocking *b, int threads) {
+  return b->by_rows ? threads : b->chunks * b->blocks > 1 ? 2 : 1;
 }
 
-int64_t gemm_scratch(const Gemm *g, int threads) { 
+bool gemm_fits(const Gemm *g) {
+  bool a = g->a_col == 1 || (g->a_rows.pixel == 1 && !g->a_rows.width),
+       b = g->b_col == 1 || (g->b_rows.pixel == 1 && !g->b_rows.width);
+  return a && b && g->m >= TILE_ROWS && g->n >= PANEL && g->k >= LEAST_K && g->m <= INT32_MAX && g->n <= INT32_MAX &&
+         g->k <= INT32_MAX && (double)g->m * (double)g->n * (double)g->k >= LEAST_WORK &&
+         strncmp(nnc_library_isa(), "avx512_core", 11) == 0;
+}
+
+int64_t gemm_scratch(const Gemm *g, int threads) {
   Blocking b = blocking_of(g, threads);
   return 4 * (b.packed * buffers_of(&b, threads) + b.floats * threads);
 }
@@ -98,17 +118,19 @@ typedef struct Worker {
   float *c;
   float *packed, *panel, *sums;
   int32_t *ahead;
-  int64_t block, chunk;        // that `packed` holds
+  int64_t block, chunk;   // that `packed` holds
 } Worker;
 
 // What the threads of a product share.
 typedef struct Team {
   int threads;
   atomic_int arrived, turn;
-  atomic_llong tile, unit;     // taken so far
+  atomic_llong tile, unit;   // taken so far
 } Team;
 
-typedef struct Rows { int64_t first, count, tiles; } Rows;
+typedef struct Rows {
+  int64_t first, count, tiles;
+} Rows;
 
 static Rows rows_of_block(const Worker *w) {
   Rows r = {.first = w->g->m * w->block / w->blocking->blocks};
@@ -117,7 +139,9 @@ static Rows rows_of_block(const Worker *w) {
   return r;
 }
 
-static void zero_tail(float *to, int64_t k, int64_t width) { memset(to + k * width, 0, (size_t)((round_up(k, K_STEP) - k) * width) * sizeof *to); }
+static void zero_tail(float *to, int64_t k, int64_t width) {
+  memset(to + k * width, 0, (size_t)((round_up(k, K_STEP) - k) * width) * sizeof *to);
+}
 
 static void pack_tile(const Gemm *g, const float *a, int64_t row, int rows, int64_t k0, int64_t k, float *to) {
   if (g->a_col == 1) {
@@ -134,7 +158,8 @@ static void pack_tile(const Gemm *g, const float *a, int64_t row, int rows, int6
 static void lay_out_ahead(Worker *w) {
   const Gemm *g = w->g;
   const Blocking *b = w->blocking;
-  int64_t of_run = g->b_col == 1 ? 2 : divide_up(b->k_block, 16), step = 4 * (g->b_col == 1 ? g->b_rows.pixel : g->b_col), lines = b->lines;
+  int64_t of_run = g->b_col == 1 ? 2 : divide_up(b->k_block, 16),
+          step = 4 * (g->b_col == 1 ? g->b_rows.pixel : g->b_col), lines = b->lines;
   bool known = !g->b_rows.width && step < INT32_MAX / most(b->k_block, PANEL);
   for (int64_t l = 0; l < lines + b->k_block / K_STEP; l++) {
     int64_t at = least(l, lines - 1);
@@ -171,7 +196,8 @@ static void pack_panel(const Worker *w, int64_t column, int columns, int64_t k0,
   } else {
     for (int64_t i = 0, run; i < k; i += run) {   // line by line
       run = least(g->b_rows.width - (k0 + i) % g->b_rows.width, k - i);
-      NAME(pack_rows)(w->b + column + row_offset(&g->b_rows, k0 + i), g->b_rows.pixel, columns, run, to + i * PANEL, PANEL);
+      NAME(pack_rows)
+      (w->b + column + row_offset(&g->b_rows, k0 + i), g->b_rows.pixel, columns, run, to + i * PANEL, PANEL);
     }
   }
   zero_tail(to, k, PANEL);
@@ -201,12 +227,22 @@ static void multiply_panel(const Worker *w, int64_t panel, int64_t next_panel) {
     int64_t k = least(b->k_block, end - k0), steps = divide_up(k, K_STEP);
     bool last = k0 + b->k_block >= end, buffered_in = k0 > begin || !in_place, buffered_out = !last || !in_place;
     pack_panel(w, column, columns, k0, k);
-    const float *next = last ? w->b + next_panel * PANEL * g->b_col + begin * g->b_rows.pixel : w->b + column * g->b_col + (k0 + b->k_block) * g->b_rows.pixel;
+    const float *next = last ? w->b + next_panel * PANEL * g->b_col + begin * g->b_rows.pixel
+                             : w->b + column * g->b_col + (k0 + b->k_block) * g->b_rows.pixel;
     for (int64_t t = 0; t < rows.tiles; t++) {
       int64_t from = rows.count * t / rows.tiles, height = rows.count * (t + 1) / rows.tiles - from;
       float *sums = w->sums + from * PANEL, *of_c = c + from * g->c_rows.pixel;
-      Tile tile = {.a = a, .b = w->panel, .k = steps * K_STEP, .in = k0 == begin && !adds ? NULL : buffered_in ? sums : of_c, .in_row = buffered_in ? PANEL : g->c_rows.pixel,
-                   .out = buffered_out ? sums : of_c, .out_row = buffered_out ? PANEL : g->c_rows.pixel, .next = next, .ahead = w->ahead + least(t * steps, b->lines)};
+      Tile tile = {.a = a,
+                   .b = w->panel,
+                   .k = steps * K_STEP,
+                   .in = k0 == begin && !adds ? NULL
+                         : buffered_in        ? sums
+                                              : of_c,
+                   .in_row = buffered_in ? PANEL : g->c_rows.pixel,
+                   .out = buffered_out ? sums : of_c,
+                   .out_row = buffered_out ? PANEL : g->c_rows.pixel,
+                   .next = next,
+                   .ahead = w->ahead + least(t * steps, b->lines)};
       NAME(tile)((int)height, &tile);
       a += height * steps * K_STEP;
     }
@@ -214,7 +250,8 @@ static void multiply_panel(const Worker *w, int64_t panel, int64_t next_panel) {
   if (!in_place) move_sums(w, rows.first, rows.count, column, columns, true);
 }
 
-// Of a count that all threads draw from, the next number if it lies in [begin, end); a number beyond is kept for later. -1: none.
+// Of a count that all threads draw from, the next number if it lies in [begin, end); a number beyond is kept for later.
+// -1: none.
 static int64_t take(atomic_llong *next, int64_t *held, int64_t begin, int64_t end) {
   if (*held < begin) *held = atomic_fetch_add_explicit(next, 1, memory_order_relaxed);
   if (*held >= end) return -1;
@@ -236,7 +273,8 @@ static void wait_for_all(Team *team) {
   }
 }
 
-// Threads share the packed rows and take panels. Who has no panel left packs for the next phase, into the other of two buffers.
+// Threads share the packed rows and take panels. Who has no panel left packs for the next phase, into the other of two
+// buffers.
 static void by_columns(Worker *w, Team *team, float *packed) {
   const Blocking *b = w->blocking;
   int64_t phases = b->chunks * b->blocks, tiles = divide_up(b->rows, TILE_ROWS), held_tile = -1, held_panel = -1, i;
@@ -272,8 +310,15 @@ void gemm_execute(const Gemm *g, int threads, const float *a, const float *b, fl
 #pragma omp single
     team.threads = omp_get_num_threads();
     int thread = omp_get_thread_num();
-    float *packed = workspace, *own = packed + blocking.packed * buffers_of(&blocking, threads) + thread * blocking.floats;
-    Worker w = {.g = g, .blocking = &blocking, .a = a, .b = b, .c = c, .packed = packed + (blocking.by_rows ? thread * blocking.packed : 0), .panel = own};
+    float *packed = workspace,
+          *own = packed + blocking.packed * buffers_of(&blocking, threads) + thread * blocking.floats;
+    Worker w = {.g = g,
+                .blocking = &blocking,
+                .a = a,
+                .b = b,
+                .c = c,
+                .packed = packed + (blocking.by_rows ? thread * blocking.packed : 0),
+                .panel = own};
     w.sums = w.panel + blocking.k_block * PANEL;
     w.ahead = (int32_t *)(void *)(w.sums + blocking.rows * PANEL);
     lay_out_ahead(&w);
@@ -288,5 +333,7 @@ void gemm_execute(const Gemm *g, int threads, const float *a, const float *b, fl
 #else
 bool gemm_fits(const Gemm *g) { return (void)g, false; }
 int64_t gemm_scratch(const Gemm *g, int threads) { return (void)g, (void)threads, 0; }
-void gemm_execute(const Gemm *g, int threads, const float *a, const float *b, float *c, void *workspace) { (void)g, (void)threads, (void)a, (void)b, (void)c, (void)workspace; }
+void gemm_execute(const Gemm *g, int threads, const float *a, const float *b, float *c, void *workspace) {
+  (void)g, (void)threads, (void)a, (void)b, (void)c, (void)workspace;
+}
 #endif

@@ -1,5 +1,5 @@
-// Values of parameters, states and optimizer state before the first step. A random value depends on the seed, the name and the element's
-// logical index, so that packing and the order of parameters change nothing.
+// Values of parameters, states and optimizer state before the first step. A random value depends on the seed, the name
+// and the element's logical index, so that packing and the order of parameters change nothing.
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,10 @@
 #include "runtime/runtime.h"
 
 typedef enum InitKind { INIT_CONSTANT, INIT_NORMAL, INIT_UNIFORM } InitKind;
-typedef struct Init { InitKind kind; double a, b; } Init;
+typedef struct Init {
+  InitKind kind;
+  double a, b;
+} Init;
 
 // "zeros", "ones", "constant(v)", "normal(std)", "normal(mean,std)", "uniform(lo,hi)"
 static bool parse(const char *text, Init *out) {

@@ -4,7 +4,8 @@
 
 #include "runtime/runtime.h"
 
-// What the train section calls the tensor of an input in its own files: the field of a data line. NULL: as the input is called.
+// What the train section calls the tensor of an input in its own files: the field of a data line. NULL: as the input is
+// called.
 static const char *field_of(const char *input) {
   for (int i = 0; i < nnc_program.n_data; i++) {
     const NncData *d = &nnc_program.data[i];
@@ -15,7 +16,8 @@ static const char *field_of(const char *input) {
   return NULL;
 }
 
-// By the name of the input, or else by that of its field, so that the file that the program was trained on can be given as it is.
+// By the name of the input, or else by that of its field, so that the file that the program was trained on can be given
+// as it is.
 static const SafetensorsEntry *find_input(const Safetensors *s, const NncTensor *input) {
   const SafetensorsEntry *e = safetensors_find(s, input->name);
   const char *field = e ? NULL : field_of(input->name);
@@ -29,14 +31,16 @@ static const SafetensorsEntry *find_checked(const Safetensors *s, const NncTenso
   const SafetensorsEntry *e = find_input(s, input);
   if (!e) {
     const char *field = field_of(input->name);
-    if (field && strcmp(field, input->name) != 0) report_error("%s has no tensor %s, and none with its name in the training data, %s", s->path, input->name, field);
+    if (field && strcmp(field, input->name) != 0)
+      report_error("%s has no tensor %s, and none with its name in the training data, %s", s->path, input->name, field);
     else report_error("%s has no tensor %s", s->path, input->name);
     return NULL;
   }
   if (input->csr) return e;   // checked when it is read
   format_shape(e->rank, e->dim, found, sizeof found);
   format_shape(input->rank, input->dim, expected, sizeof expected);
-  if (e->rank != input->rank || (e->rank > 0 && memcmp(e->dim + !input->whole, input->dim + !input->whole, sizeof *e->dim * (size_t)(e->rank - !input->whole)) != 0)) {
+  if (e->rank != input->rank || (e->rank > 0 && memcmp(e->dim + !input->whole, input->dim + !input->whole,
+                                                       sizeof *e->dim * (size_t)(e->rank - !input->whole)) != 0)) {
     report_error("%s: tensor %s has shape %s, the model expects %s", s->path, e->name, found, expected);
     return NULL;
   }
@@ -57,7 +61,8 @@ bool inputs_check(const Safetensors *s, const NncFunction *f, int64_t *records) 
     if (input->whole) continue;
     int64_t n = e->rank > 0 ? e->dim[0] : 1;
     if (*records >= 0 && n != *records) {
-      report_error("%s: tensor %s has %lld records, others have %lld", s->path, e->name, (long long)n, (long long)*records);
+      report_error("%s: tensor %s has %lld records, others have %lld", s->path, e->name, (long long)n,
+                   (long long)*records);
       return false;
     }
     *records = n;
@@ -68,10 +73,12 @@ bool inputs_check(const Safetensors *s, const NncFunction *f, int64_t *records) 
   return false;
 }
 
-static bool check_limit(const Safetensors *s, const NncTensor *input, NncDtype dtype, const void *values, int64_t n, int64_t record) {
+static bool check_limit(const Safetensors *s, const NncTensor *input, NncDtype dtype, const void *values, int64_t n,
+                        int64_t record) {
   int64_t value;
   if (tensor_find_outside(input, dtype, values, n, &value) < 0) return true;
-  report_error("%s: record %lld: %s %lld is outside of 0..%lld", s->path, (long long)record, input->name, (long long)value, (long long)(input->limit - 1));
+  report_error("%s: record %lld: %s %lld is outside of 0..%lld", s->path, (long long)record, input->name,
+               (long long)value, (long long)(input->limit - 1));
   return false;
 }
 
@@ -95,7 +102,8 @@ bool inputs_read(const Safetensors *s, const NncFunction *f, int64_t first, char
       continue;
     }
     safetensors_dtype(e->dtype, &dtype);
-    int64_t records = e->rank > 0 && !input->whole ? e->dim[0] : 1, batch = input->rank > 0 && !input->whole ? input->dim[0] : 1;
+    int64_t records = e->rank > 0 && !input->whole ? e->dim[0] : 1,
+            batch = input->rank > 0 && !input->whole ? input->dim[0] : 1;
     int64_t from_bytes = e->bytes / records, to_bytes = input->bytes / batch, n = to_bytes / dtype_bytes(input->dtype);
     char *record = xmalloc((size_t)from_bytes);
     bool ok = true;

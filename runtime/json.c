@@ -24,7 +24,10 @@ bool json_take(JsonCursor *j, char c) {
 
 bool json_expect(JsonCursor *j, char c) {
   if (json_take(j, c)) return true;
-  return fail(j, c == ':' ? "':' expected" : c == '{' ? "'{' expected" : c == '[' ? "'[' expected" : "unexpected character");
+  return fail(j, c == ':'   ? "':' expected"
+                 : c == '{' ? "'{' expected"
+                 : c == '[' ? "'[' expected"
+                            : "unexpected character");
 }
 
 static int hex4(const JsonCursor *j) {
@@ -32,7 +35,10 @@ static int hex4(const JsonCursor *j) {
   for (int i = 0; i < 4; i++) {
     if (j->at + i >= j->end) return -1;
     char c = j->at[i];
-    int d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    int d = c >= '0' && c <= '9'   ? c - '0'
+            : c >= 'a' && c <= 'f' ? c - 'a' + 10
+            : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                   : -1;
     if (d < 0) return -1;
     v = v * 16 + d;
   }
@@ -149,6 +155,8 @@ bool json_skip(JsonCursor *j, int depth) {
     return json_expect(j, close);
   }
   const char *start = j->at;
-  while (j->at < j->end && (strchr("+-.eE", *j->at) || (*j->at >= '0' && *j->at <= '9') || (*j->at >= 'a' && *j->at <= 'z'))) j->at++;
+  while (j->at < j->end &&
+         (strchr("+-.eE", *j->at) || (*j->at >= '0' && *j->at <= '9') || (*j->at >= 'a' && *j->at <= 'z')))
+    j->at++;
   return j->at > start || fail(j, "value expected");
 }

@@ -7,13 +7,13 @@
 
 typedef struct JsonCursor {
   const char *at, *end;
-  const char *error;          // the first thing that was wrong, a static string; NULL: none
+  const char *error;   // the first thing that was wrong, a static string; NULL: none
 } JsonCursor;
 
-bool json_take(JsonCursor *j, char c);               // skips blanks; true and moves on if the next character is c
-bool json_expect(JsonCursor *j, char c);             // the same, but anything else is an error
-char *json_string(JsonCursor *j);                    // Owned; NULL on error. Escapes are decoded to UTF-8
-bool json_integer(JsonCursor *j, int64_t *out);      // a non-negative integer below 2^62
-bool json_skip(JsonCursor *j, int depth);            // any value, nested at most depth deep
+bool json_take(JsonCursor *j, char c);            // skips blanks; true and moves on if the next character is c
+bool json_expect(JsonCursor *j, char c);          // the same, but anything else is an error
+char *json_string(JsonCursor *j);                 // Owned; NULL on error. Escapes are decoded to UTF-8
+bool json_integer(JsonCursor *j, int64_t *out);   // a non-negative integer below 2^62
+bool json_skip(JsonCursor *j, int depth);         // any value, nested at most depth deep
 
 #endif

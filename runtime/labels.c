@@ -1,5 +1,5 @@
-// Names of classes and tokens: from the program's `labels`, or a file with one on each line. With them scores become words: the likeliest classes of a
-// record, the text of a token.
+// Names of classes and tokens: from the program's `labels`, or a file with one on each line. With them scores become
+// words: the likeliest classes of a record, the text of a token.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -90,7 +90,8 @@ void print_classes(const Labels *l, int64_t record, double *scores, int64_t clas
   for (int64_t k = 0, class = -1; k < count && k < classes; k++) {
     class = next_likeliest(scores, classes, class);
     if (class < 0) break;   // not numbers
-    printf("%s %lld%s%s %.4f", k ? "," : "", (long long)class, l->n ? " " : "", l->n ? l->names[class] : "", scores[class]);
+    printf("%s %lld%s%s %.4f", k ? "," : "", (long long)class, l->n ? " " : "", l->n ? l->names[class] : "",
+           scores[class]);
   }
   putchar('\n');
 }

@@ -1,5 +1,6 @@
 // The host's library of convolutions and matrix products: oneDNN's set-up, the cache of operations and their execution.
-// See library.h; library_conv.c and library_matmul.c choose implementations, direct.c has the loops for what oneDNN lacks.
+// See library.h; library_conv.c and library_matmul.c choose implementations, direct.c has the loops for what oneDNN
+// lacks.
 #include "runtime/library_internal.h"
 #include "runtime/runtime.h"
 
@@ -11,14 +12,17 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Set-up
 
-// f32 code in oneDNN does not use what lies above avx512_core, so that machines above it plan and run alike. For bf16 what avx512_core_bf16
-// adds is used; below it oneDNN's bf16 is a slow emulation, and products are done in f32 instead.
-static const struct { const char *name; dnnl_cpu_isa_t isa; } isa_names[] = {
-  {"avx512_core_bf16", dnnl_cpu_isa_avx512_core_bf16},
-  {"avx512_core", dnnl_cpu_isa_avx512_core},
-  {"avx2", dnnl_cpu_isa_avx2},
-  {"avx", dnnl_cpu_isa_avx},
-  {"sse41", dnnl_cpu_isa_sse41},
+// f32 code in oneDNN does not use what lies above avx512_core, so that machines above it plan and run alike. For bf16
+// what avx512_core_bf16 adds is used; below it oneDNN's bf16 is a slow emulation, and products are done in f32 instead.
+static const struct {
+  const char *name;
+  dnnl_cpu_isa_t isa;
+} isa_names[] = {
+    {"avx512_core_bf16", dnnl_cpu_isa_avx512_core_bf16},
+    {"avx512_core", dnnl_cpu_isa_avx512_core},
+    {"avx2", dnnl_cpu_isa_avx2},
+    {"avx", dnnl_cpu_isa_avx},
+    {"sse41", dnnl_cpu_isa_sse41},
 };
 
 static Library library;
@@ -62,7 +66,8 @@ Library *library_get(void) {
     check(dnnl_engine_create(&library.engine, dnnl_cpu, 0), "create an engine");
     check(dnnl_stream_create(&library.stream, library.engine, dnnl_stream_default_flags), "create a stream");
     check(dnnl_primitive_attr_create(&library.attr), "create attributes");
-    check(dnnl_primitive_attr_set_scratchpad_mode(library.attr, dnnl_scratchpad_mode_user), "use the caller's scratchpad");
+    check(dnnl_primitive_attr_set_scratchpad_mode(library.attr, dnnl_scratchpad_mode_user),
+          "use the caller's scratchpad");
   }
   return &library;
 }
@@ -91,7 +96,8 @@ static bool lay_out_workspace(Library *lib, NncOperation *op, int64_t scratchpad
     o->reordered = !dnnl_memory_desc_equal(&o->given, &o->used);
     if (!o->reordered) continue;
     const dnnl_memory_desc_t *from = o->is_output ? &o->used : &o->given, *to = o->is_output ? &o->given : &o->used;
-    if (dnnl_reorder_primitive_desc_create(&o->reorder_desc, from, lib->engine, to, lib->engine, lib->attr) != dnnl_success) {
+    if (dnnl_reorder_primitive_desc_create(&o->reorder_desc, from, lib->engine, to, lib->engine, lib->attr) !=
+        dnnl_success) {
       o->reorder_desc = NULL;
       drop_reorders(op);
       return false;
@@ -164,17 +170,18 @@ void library_release(NncOperation *op) {
 }
 
 static bool conv_equal(const NncConv *a, const NncConv *b) {
-  return a->pass == b->pass && a->dtype == b->dtype && a->result == b->result && a->channels_last == b->channels_last && a->n == b->n && a->c == b->c &&
-         a->h == b->h && a->w == b->w && a->o == b->o && a->oh == b->oh && a->ow == b->ow && a->kh == b->kh && a->kw == b->kw &&
-         memcmp(a->stride, b->stride, sizeof a->stride) == 0 && memcmp(a->pad, b->pad, sizeof a->pad) == 0 &&
-         memcmp(a->dilation, b->dilation, sizeof a->dilation) == 0 && a->groups == b->groups &&
-         strcmp(a->weights_layout, b->weights_layout) == 0;
+  return a->pass == b->pass && a->dtype == b->dtype && a->result == b->result && a->channels_last == b->channels_last &&
+         a->n == b->n && a->c == b->c && a->h == b->h && a->w == b->w && a->o == b->o && a->oh == b->oh &&
+         a->ow == b->ow && a->kh == b->kh && a->kw == b->kw && memcmp(a->stride, b->stride, sizeof a->stride) == 0 &&
+         memcmp(a->pad, b->pad, sizeof a->pad) == 0 && memcmp(a->dilation, b->dilation, sizeof a->dilation) == 0 &&
+         a->groups == b->groups && strcmp(a->weights_layout, b->weights_layout) == 0;
 }
 
 static bool matmul_equal(const NncMatmul *a, const NncMatmul *b) {
-  return a->dtype == b->dtype && a->result == b->result && a->batch == b->batch && a->m == b->m && a->n == b->n && a->k == b->k && a->a_batch == b->a_batch &&
-         a->a_row == b->a_row && a->a_col == b->a_col && a->b_batch == b->b_batch && a->b_row == b->b_row && a->b_col == b->b_col &&
-         a->c_batch == b->c_batch && a->c_row == b->c_row && a->adds == b->adds;
+  return a->dtype == b->dtype && a->result == b->result && a->batch == b->batch && a->m == b->m && a->n == b->n &&
+         a->k == b->k && a->a_batch == b->a_batch && a->a_row == b->a_row && a->a_col == b->a_col &&
+         a->b_batch == b->b_batch && a->b_row == b->b_row && a->b_col == b->b_col && a->c_batch == b->c_batch &&
+         a->c_row == b->c_row && a->adds == b->adds;
 }
 
 // Primitives take their number of threads from OpenMP's setting at the time they are described.
@@ -187,7 +194,8 @@ NncOperation *library_find(const NncConv *c, const NncMatmul *m) {
     if (!conv.weights_layout || !*conv.weights_layout) conv.weights_layout = "oihw";
   }
   for (NncOperation *op = lib->operations; op; op = op->next)
-    if (op->threads == threads && op->is_conv == (c != NULL) && (c ? conv_equal(&op->conv, &conv) : matmul_equal(&op->matmul, m)))
+    if (op->threads == threads && op->is_conv == (c != NULL) &&
+        (c ? conv_equal(&op->conv, &conv) : matmul_equal(&op->matmul, m)))
       return op;
   NncOperation *op = calloc(1, sizeof *op);
   if (!op) abort();
@@ -209,7 +217,8 @@ NncOperation *library_find(const NncConv *c, const NncMatmul *m) {
   return op;
 }
 
-// A product of bf16 or f16 done in f32: the same product of dense f32 copies, which stand in the workspace before its own. An f32 result needs none.
+// A product of bf16 or f16 done in f32: the same product of dense f32 copies, which stand in the workspace before its
+// own. An f32 result needs none.
 void library_adopt_converted(NncOperation *op, const NncOperation *inner) {
   op->inner = inner;
   op->implementation = inner->implementation;
@@ -272,8 +281,8 @@ static const NncOperation *prepare(NncOperation *op, int64_t planned, char *erro
     return NULL;
   }
   if (op->scratch_bytes > planned) {
-    snprintf(error, size, "%s on %s with %d threads needs %lld bytes of workspace, the plan has %lld", op->implementation,
-             nnc_library_isa(), op->threads, (long long)op->scratch_bytes, (long long)planned);
+    snprintf(error, size, "%s on %s with %d threads needs %lld bytes of workspace, the plan has %lld",
+             op->implementation, nnc_library_isa(), op->threads, (long long)op->scratch_bytes, (long long)planned);
     return NULL;
   }
   for (NncOperation *o = op; o; o = (NncOperation *)o->inner) {
@@ -296,9 +305,9 @@ const NncOperation *nnc_matmul_prepare(const NncMatmul *m, char *error, size_t s
 
 static bool run_reorder(const NncOperation *op, const LibraryOperand *o) {
   dnnl_exec_arg_t args[] = {
-    {DNNL_ARG_FROM, o->is_output ? o->memory_used : o->memory_given},
-    {DNNL_ARG_TO, o->is_output ? o->memory_given : o->memory_used},
-    {DNNL_ARG_SCRATCHPAD, op->scratchpad},
+      {DNNL_ARG_FROM, o->is_output ? o->memory_used : o->memory_given},
+      {DNNL_ARG_TO, o->is_output ? o->memory_given : o->memory_used},
+      {DNNL_ARG_SCRATCHPAD, op->scratchpad},
   };
   return dnnl_primitive_execute(o->reorder, library.stream, op->scratchpad ? 3 : 2, args) == dnnl_success;
 }
@@ -306,7 +315,8 @@ static bool run_reorder(const NncOperation *op, const LibraryOperand *o) {
 // Runs of neighbours, one after another: count[2] elements, of which count[0] x count[1] lie where the strides say.
 static void convert_copy(const LibraryCopy *c, NncDtype dtype, void *buffer, char *workspace, bool out) {
   float *copy = (float *)(void *)(workspace + c->offset);
-  const int64_t piece = 4096, run = c->count[2], pieces = (run + piece - 1) / piece, total = c->count[0] * c->count[1] * pieces;
+  const int64_t piece = 4096, run = c->count[2], pieces = (run + piece - 1) / piece,
+                total = c->count[0] * c->count[1] * pieces;
 #pragma omp parallel for schedule(static)
   for (int64_t p = 0; p < total; p++) {
     int64_t row = p / pieces, first = p % pieces * piece, n = run - first < piece ? run - first : piece;
@@ -328,7 +338,9 @@ static bool execute_converted(const NncOperation *op, void *const buffers[3], ch
 
 static bool execute_added(const NncOperation *op, void *const buffers[3], char *workspace) {
   const int64_t n = op->matmul.m * op->matmul.n;
-  if (!nnc_operation_execute(op->inner, (void *[]){buffers[0], buffers[1], workspace}, workspace + op->scratchpad_offset)) return false;
+  if (!nnc_operation_execute(op->inner, (void *[]){buffers[0], buffers[1], workspace},
+                             workspace + op->scratchpad_offset))
+    return false;
   if (op->matmul.result == NNC_F64) {
     double *c = buffers[2], *product = (double *)(void *)workspace;
 #pragma omp parallel for simd schedule(static)
@@ -365,8 +377,8 @@ bool nnc_operation_execute(const NncOperation *op, void *const buffers[3], void 
   } else if (op->is_winograd) {
     winograd_execute(&op->conv, op->threads, address, (char *)workspace + op->scratchpad_offset);
   } else if (op->is_packed) {
-    gemm_execute(&op->gemm, op->threads, address[op->gemm_buffer[0]], address[op->gemm_buffer[1]], address[op->gemm_buffer[2]],
-                 (char *)workspace + op->scratchpad_offset);
+    gemm_execute(&op->gemm, op->threads, address[op->gemm_buffer[0]], address[op->gemm_buffer[1]],
+                 address[op->gemm_buffer[2]], (char *)workspace + op->scratchpad_offset);
   } else if (op->is_gemm) {
     if (!library_gemm(op, address)) return false;
   } else {

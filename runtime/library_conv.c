@@ -1,6 +1,7 @@
-// Convolutions through oneDNN. The implementation is chosen with the weights' layout left open, since the fast ones want theirs
-// blocked; a reorder into the workspace brings the plan's layout to it. Where no fast implementation takes the activations as they lie,
-// they are reordered too; where there is none at all, the own loops run. Some 1x1 convolutions run as matrix products.
+// Convolutions through oneDNN. The implementation is chosen with the weights' layout left open, since the fast ones
+// want theirs blocked; a reorder into the workspace brings the plan's layout to it. Where no fast implementation takes
+// the activations as they lie, they are reordered too; where there is none at all, the own loops run. Some 1x1
+// convolutions run as matrix products.
 #include "runtime/library_internal.h"
 
 #include <string.h>
@@ -18,37 +19,42 @@ static bool is_consistent(const NncConv *c) {
     if (c->pad[i] < 0) return false;
   return c->c % c->groups == 0 && c->o % c->groups == 0 &&
          c->oh == output_size(c->h, c->kh, c->pad[0], c->pad[1], c->stride[0], c->dilation[0]) &&
-         c->ow == output_size(c->w, c->kw, c->pad[2], c->pad[3], c->stride[1], c->dilation[1]) && c->oh > 0 && c->ow > 0;
+         c->ow == output_size(c->w, c->kw, c->pad[2], c->pad[3], c->stride[1], c->dilation[1]) && c->oh > 0 &&
+         c->ow > 0;
 }
 
 static bool describe_any(dnnl_memory_desc_t *out, const dnnl_memory_desc_t *like) {
-  return dnnl_memory_desc_init_by_tag(out, like->ndims, like->dims, like->data_type, dnnl_format_tag_any) == dnnl_success;
+  return dnnl_memory_desc_init_by_tag(out, like->ndims, like->dims, like->data_type, dnnl_format_tag_any) ==
+         dnnl_success;
 }
 
 // The best implementation for these layouts, or NULL. Backward passes want a forward descriptor as a hint.
-static dnnl_primitive_desc_t describe(Library *lib, const NncConv *c, const dnnl_memory_desc_t *x, const dnnl_memory_desc_t *w,
-                                      const dnnl_memory_desc_t *y) {
+static dnnl_primitive_desc_t describe(Library *lib, const NncConv *c, const dnnl_memory_desc_t *x,
+                                      const dnnl_memory_desc_t *w, const dnnl_memory_desc_t *y) {
   dnnl_dims_t stride = {c->stride[0], c->stride[1]}, dilation = {c->dilation[0] - 1, c->dilation[1] - 1};
   dnnl_dims_t before = {c->pad[0], c->pad[2]}, after = {c->pad[1], c->pad[3]};
   const dnnl_alg_kind_t direct = dnnl_convolution_direct;
   dnnl_convolution_desc_t forward, backward;
   dnnl_primitive_desc_t hint = NULL, found = NULL;
-  if (dnnl_dilated_convolution_forward_desc_init(&forward, dnnl_forward_training, direct, x, w, NULL, y, stride, dilation, before, after) !=
-          dnnl_success ||
+  if (dnnl_dilated_convolution_forward_desc_init(&forward, dnnl_forward_training, direct, x, w, NULL, y, stride,
+                                                 dilation, before, after) != dnnl_success ||
       dnnl_primitive_desc_create(&hint, &forward, lib->attr, lib->engine, NULL) != dnnl_success)
     return NULL;
   if (c->pass == NNC_CONV_FORWARD) return hint;
-  dnnl_status_t status =
-      c->pass == NNC_CONV_INPUT_GRAD
-          ? dnnl_dilated_convolution_backward_data_desc_init(&backward, direct, x, w, y, stride, dilation, before, after)
-          : dnnl_dilated_convolution_backward_weights_desc_init(&backward, direct, x, w, NULL, y, stride, dilation, before, after);
-  if (status != dnnl_success || dnnl_primitive_desc_create(&found, &backward, lib->attr, lib->engine, hint) != dnnl_success) found = NULL;
+  dnnl_status_t status = c->pass == NNC_CONV_INPUT_GRAD
+                             ? dnnl_dilated_convolution_backward_data_desc_init(&backward, direct, x, w, y, stride,
+                                                                                dilation, before, after)
+                             : dnnl_dilated_convolution_backward_weights_desc_init(&backward, direct, x, w, NULL, y,
+                                                                                   stride, dilation, before, after);
+  if (status != dnnl_success ||
+      dnnl_primitive_desc_create(&found, &backward, lib->attr, lib->engine, hint) != dnnl_success)
+    found = NULL;
   dnnl_primitive_desc_destroy(hint);
   return found;
 }
 
-// oneDNN's strided 1x1 kernels gather the pixels in scratch memory whole vectors of channels at a time: with a part of a vector left over
-// they write past what they asked for, over the scratch of other threads and whatever lies behind.
+// oneDNN's strided 1x1 kernels gather the pixels in scratch memory whole vectors of channels at a time: with a part of
+// a vector left over they write past what they asked for, over the scratch of other threads and whatever lies behind.
 static bool overruns_scratch(const NncConv *c, const char *implementation) {
   return strstr(implementation, "1x1") && (c->stride[0] > 1 || c->stride[1] > 1) && c->c % 16 != 0;
 }
@@ -59,7 +65,8 @@ static bool try_layouts(Library *lib, NncOperation *op, const dnnl_memory_desc_t
   if (!found) return false;
   const char *name = "ref";
   dnnl_primitive_desc_query(found, dnnl_query_impl_info_str, 0, &name);
-  if (!library_is_slow(name, x->data_type) && !overruns_scratch(&op->conv, name) && library_adopt(lib, op, found)) return true;
+  if (!library_is_slow(name, x->data_type) && !overruns_scratch(&op->conv, name) && library_adopt(lib, op, found))
+    return true;
   dnnl_primitive_desc_destroy(found);
   return false;
 }
@@ -67,9 +74,9 @@ static bool try_layouts(Library *lib, NncOperation *op, const dnnl_memory_desc_t
 // Sets which operand is which for the pass; returns by role.
 static void assign_operands(NncOperation *op, LibraryOperand **x, LibraryOperand **w, LibraryOperand **y) {
   static const int args[3][3] = {
-    {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
-    {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC},
-    {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS},
+      {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
+      {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC},
+      {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS},
   };
   static const int role[3][3] = {{0, 1, 2}, {2, 1, 0}, {0, 2, 1}};   // per pass the operand that is x, w, y
   for (int i = 0; i < 3; i++) op->operand[i].arg = args[op->conv.pass][i];
@@ -79,26 +86,39 @@ static void assign_operands(NncOperation *op, LibraryOperand **x, LibraryOperand
   *y = &op->operand[role[op->conv.pass][2]];
 }
 
-// A 1x1 convolution of channels-last images is one product over all pixels that it reads: by library_adopt_product, or of own loops that
-// pick the pixels of a strided one while packing. oneDNN's 1x1 kernels read the weights once per image and reorder them, which costs up to half of the
-// time on small images with many channels, and copy the pixels of strided ones; on large dense ones they are ahead, but for weight gradients with
-// more columns than rows. Figures: docs/performance.md.
+// A 1x1 convolution of channels-last images is one product over all pixels that it reads: by library_adopt_product, or
+// of own loops that pick the pixels of a strided one while packing. oneDNN's 1x1 kernels read the weights once per
+// image and reorder them, which costs up to half of the time on small images with many channels, and copy the pixels of
+// strided ones; on large dense ones they are ahead, but for weight gradients with more columns than rows. Figures:
+// docs/performance.md.
 static bool adopt_product_of(Library *lib, NncOperation *op) {
   const NncConv *c = &op->conv;
   int64_t pixels = c->n * c->oh * c->ow;
-  bool pointwise = c->kh == 1 && c->kw == 1 && c->groups == 1 && c->pad[0] == 0 && c->pad[1] == 0 && c->pad[2] == 0 && c->pad[3] == 0;
-  bool dense = c->stride[0] == 1 && c->stride[1] == 1, narrows = c->o < c->c, is_weight_grad = c->pass == NNC_CONV_WEIGHT_GRAD;
+  bool pointwise = c->kh == 1 && c->kw == 1 && c->groups == 1 && c->pad[0] == 0 && c->pad[1] == 0 && c->pad[2] == 0 &&
+                   c->pad[3] == 0;
+  bool dense = c->stride[0] == 1 && c->stride[1] == 1, narrows = c->o < c->c,
+       is_weight_grad = c->pass == NNC_CONV_WEIGHT_GRAD;
   if (!pointwise || !c->channels_last || strcmp(c->weights_layout, "oihw") != 0) return false;
   NncMatmul m = {.dtype = c->dtype, .result = c->result, .batch = 1};
   switch (c->pass) {
-  case NNC_CONV_FORWARD: m.m = pixels, m.n = c->o, m.k = c->c, m.a_row = c->c, m.a_col = 1, m.b_row = 1, m.b_col = c->c; break;
-  case NNC_CONV_INPUT_GRAD: m.m = pixels, m.n = c->c, m.k = c->o, m.a_row = c->o, m.a_col = 1, m.b_row = c->c, m.b_col = 1; break;
-  case NNC_CONV_WEIGHT_GRAD: m.m = c->o, m.n = c->c, m.k = pixels, m.a_row = 1, m.a_col = c->o, m.b_row = c->c, m.b_col = 1; break;
+  case NNC_CONV_FORWARD:
+    m.m = pixels, m.n = c->o, m.k = c->c, m.a_row = c->c, m.a_col = 1, m.b_row = 1, m.b_col = c->c;
+    break;
+  case NNC_CONV_INPUT_GRAD:
+    m.m = pixels, m.n = c->c, m.k = c->o, m.a_row = c->o, m.a_col = 1, m.b_row = c->c, m.b_col = 1;
+    break;
+  case NNC_CONV_WEIGHT_GRAD:
+    m.m = c->o, m.n = c->c, m.k = pixels, m.a_row = 1, m.a_col = c->o, m.b_row = c->c, m.b_col = 1;
+    break;
   }
   m.c_row = m.n;
   Gemm gemm = library_gemm_of(&m);
   if (!dense) {
-    GemmRows picked = {.pixel = c->stride[1] * c->c, .line = c->stride[0] * c->w * c->c, .image = c->h * c->w * c->c, .width = c->ow, .height = c->oh};
+    GemmRows picked = {.pixel = c->stride[1] * c->c,
+                       .line = c->stride[0] * c->w * c->c,
+                       .image = c->h * c->w * c->c,
+                       .width = c->ow,
+                       .height = c->oh};
     if (c->pass == NNC_CONV_FORWARD) gemm.a_rows = picked;
     else if (is_weight_grad) gemm.b_rows = picked;
     else gemm.c_rows = picked, gemm.clears_c = true, gemm.c_elements = c->n * c->h * c->w * c->c;
@@ -134,21 +154,23 @@ bool library_describe_conv(Library *lib, NncOperation *op) {
   if (!nnc_weights_layout_split(c->weights_layout, c, &rank, split, perm)) return false;
   bool narrow = c->dtype == NNC_BF16 || c->dtype == NNC_F16;
   if (c->dtype == NNC_F16 || (narrow && !library_has_bf16())) return describe_converted(op);
-  if (!narrow && c->dtype != NNC_F32) return c->dtype == NNC_F64 && strcmp(c->weights_layout, "oihw") == 0 && library_adopt_direct(lib, op);
+  if (!narrow && c->dtype != NNC_F32)
+    return c->dtype == NNC_F64 && strcmp(c->weights_layout, "oihw") == 0 && library_adopt_direct(lib, op);
 
   dnnl_data_type_t type = narrow ? dnnl_bf16 : dnnl_f32;
   dnnl_memory_desc_t any_x, any_w, any_y;
   if (dnnl_memory_desc_init_by_tag(&x->given, 4, xd, type, tag) != dnnl_success ||
       dnnl_memory_desc_init_by_tag(&y->given, 4, yd, type, tag) != dnnl_success ||
-      !library_weights_desc(c->weights_layout, c, &w->given) || !describe_any(&any_x, &x->given) || !describe_any(&any_w, &w->given) ||
-      !describe_any(&any_y, &y->given))
+      !library_weights_desc(c->weights_layout, c, &w->given) || !describe_any(&any_x, &x->given) ||
+      !describe_any(&any_w, &w->given) || !describe_any(&any_y, &y->given))
     return false;
   // oneDNN 2.6 keeps some sizes in 32 bits.
   int64_t pixels = c->h * c->w > c->oh * c->ow ? c->h * c->w : c->oh * c->ow, channels = c->c > c->o ? c->c : c->o;
   bool fits = pixels <= INT32_MAX && channels <= INT32_MAX / pixels && c->n <= INT32_MAX / pixels;
   if (fits && adopt_product_of(lib, op)) return true;
   if (fits && !narrow && winograd_fits(c, op->threads)) return library_adopt_winograd(lib, op);
-  if (fits && (try_layouts(lib, op, &x->given, &any_w, &y->given) || try_layouts(lib, op, &any_x, &any_w, &any_y))) return true;
+  if (fits && (try_layouts(lib, op, &x->given, &any_w, &y->given) || try_layouts(lib, op, &any_x, &any_w, &any_y)))
+    return true;
   if (narrow) {
     for (int i = 0; i < 3; i++) op->operand[i] = (LibraryOperand){0};
     return describe_converted(op);

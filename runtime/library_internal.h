@@ -8,43 +8,49 @@
 #include "runtime/gemm.h"
 #include "runtime/library.h"
 
-// One operand of an operation: the memory as the plan has it and, where the implementation wants another layout, a copy in the workspace.
+// One operand of an operation: the memory as the plan has it and, where the implementation wants another layout, a copy
+// in the workspace.
 typedef struct LibraryOperand {
-  int arg;                          // DNNL_ARG_SRC, …
+  int arg;   // DNNL_ARG_SRC, …
   bool is_output;
   dnnl_memory_desc_t given, used;
-  bool reordered;                   // given and used differ
-  int64_t offset;                   // of the reordered copy in the workspace
-  dnnl_primitive_desc_t reorder_desc;   // Owned
-  dnnl_primitive_t reorder;             // Owned
+  bool reordered;                            // given and used differ
+  int64_t offset;                            // of the reordered copy in the workspace
+  dnnl_primitive_desc_t reorder_desc;        // Owned
+  dnnl_primitive_t reorder;                  // Owned
   dnnl_memory_t memory_given, memory_used;   // Owned
 } LibraryOperand;
 
-// An operand that is converted to f32 and back: count[0] x count[1] runs of count[2] neighbours, the runs stride[0] and stride[1] elements
-// apart in the plan's buffer and dense in the workspace. count[0] is 0 where the buffer itself is f32.
-typedef struct LibraryCopy { int64_t count[3], stride[2], offset; } LibraryCopy;
+// An operand that is converted to f32 and back: count[0] x count[1] runs of count[2] neighbours, the runs stride[0] and
+// stride[1] elements apart in the plan's buffer and dense in the workspace. count[0] is 0 where the buffer itself is
+// f32.
+typedef struct LibraryCopy {
+  int64_t count[3], stride[2], offset;
+} LibraryCopy;
 
 struct NncOperation {
   bool is_conv;
-  NncConv conv;                     // with scratch_bytes 0 and weights_layout a static string, so that equal ones compare equal
-  NncMatmul matmul;                 // with scratch_bytes 0; of a convolution: the product it is, when is_gemm
+  // with scratch_bytes 0 and weights_layout a static string, so that equal ones compare equal
+  NncConv conv;
+  NncMatmul matmul;   // with scratch_bytes 0; of a convolution: the product it is, when is_gemm
   int threads;
-  const char *implementation;       // Borrowed from oneDNN, or "direct"
+  const char *implementation;   // Borrowed from oneDNN, or "direct"
   bool is_direct;
   bool is_winograd;
-  bool is_gemm;                     // dnnl_sgemm, which keeps its packed blocks (a few MiB) to itself
-  bool is_packed;                   // a product by own loops, as `gemm` says
+  bool is_gemm;     // dnnl_sgemm, which keeps its packed blocks (a few MiB) to itself
+  bool is_packed;   // a product by own loops, as `gemm` says
   Gemm gemm;
-  int gemm_buffer[3];               // which buffers are A, B and C
-  int64_t scratch_bytes;            // reordered copies, then the scratchpad
+  int gemm_buffer[3];      // which buffers are A, B and C
+  int64_t scratch_bytes;   // reordered copies, then the scratchpad
   int64_t scratchpad_offset, scratchpad_bytes;
-  LibraryOperand operand[3];        // in the order of the buffers
-  dnnl_primitive_desc_t desc;       // Owned
-  dnnl_primitive_t primitive;       // Owned; made by the first prepare
-  dnnl_memory_t scratchpad;         // Owned
-  const NncOperation *inner;        // the operation on f32 copies, where this type has none of its own; or that whose result is added
-  bool is_added;                    // the product of `inner` in the workspace, added to C
-  LibraryCopy copy[3];              // in the order of the buffers
+  LibraryOperand operand[3];    // in the order of the buffers
+  dnnl_primitive_desc_t desc;   // Owned
+  dnnl_primitive_t primitive;   // Owned; made by the first prepare
+  dnnl_memory_t scratchpad;     // Owned
+  // the operation on f32 copies, where this type has none of its own; or that whose result is added
+  const NncOperation *inner;
+  bool is_added;         // the product of `inner` in the workspace, added to C
+  LibraryCopy copy[3];   // in the order of the buffers
   bool is_prepared;
   struct NncOperation *next;
 };
@@ -52,12 +58,12 @@ struct NncOperation {
 typedef struct Library {
   dnnl_engine_t engine;
   dnnl_stream_t stream;
-  dnnl_primitive_attr_t attr;       // scratchpad mode user
-  int threads;                      // 0: OpenMP's maximum
+  dnnl_primitive_attr_t attr;   // scratchpad mode user
+  int threads;                  // 0: OpenMP's maximum
   NncOperation *operations;
 } Library;
 
-Library *library_get(void);         // made on first use; oneDNN's engine lives as long as the process
+Library *library_get(void);   // made on first use; oneDNN's engine lives as long as the process
 
 static inline int64_t library_align(int64_t bytes) { return (bytes + NNC_ALIGN - 1) / NNC_ALIGN * NNC_ALIGN; }
 // oneDNN's reference loops, and for bf16 its products over an unpacked image or with a copy of the result in f32.
@@ -68,13 +74,14 @@ static inline bool library_is_slow(const char *implementation, dnnl_data_type_t 
 // Fill desc, operands, implementation of an operation whose conv or matmul is set. False: the descriptor is invalid.
 bool library_describe_conv(Library *lib, NncOperation *op);
 bool library_describe_matmul(Library *lib, NncOperation *op);
-// Takes an implementation: compares the layouts it wants with those given, makes reorder descriptors and lays out the workspace.
-// False (nothing kept) when a reorder is not available.
+// Takes an implementation: compares the layouts it wants with those given, makes reorder descriptors and lays out the
+// workspace. False (nothing kept) when a reorder is not available.
 bool library_adopt(Library *lib, NncOperation *op, dnnl_primitive_desc_t desc);
 bool library_adopt_direct(Library *lib, NncOperation *op);
 bool library_adopt_gemm(Library *lib, NncOperation *op);   // by op->matmul, which library_product_fits
 bool library_adopt_packed(Library *lib, NncOperation *op, const Gemm *gemm);   // which gemm_fits
-// A single product of f32 matrices, the only kind that library_product_fits: by own loops (gemm.h) or, where those do not fit, dnnl_sgemm.
+// A single product of f32 matrices, the only kind that library_product_fits: by own loops (gemm.h) or, where those do
+// not fit, dnnl_sgemm.
 bool library_product_fits(const NncMatmul *m);
 bool library_adopt_product(Library *lib, NncOperation *op, const NncMatmul *m);
 Gemm library_gemm_of(const NncMatmul *m);
@@ -83,21 +90,26 @@ bool library_adopt_winograd(Library *lib, NncOperation *op);   // by op->conv, w
 // Takes op->copy[] and the operation on them.
 void library_adopt_converted(NncOperation *op, const NncOperation *inner);
 NncOperation *library_find(const NncConv *c, const NncMatmul *m);   // one of the two; NULL: invalid
-static inline bool library_result_fits(NncDtype dtype, NncDtype result) { return result == dtype || (result == NNC_F32 && (dtype == NNC_BF16 || dtype == NNC_F16)); }
-bool library_has_bf16(void);        // oneDNN multiplies bf16 with the processor's own instructions
+static inline bool library_result_fits(NncDtype dtype, NncDtype result) {
+  return result == dtype || (result == NNC_F32 && (dtype == NNC_BF16 || dtype == NNC_F16));
+}
+bool library_has_bf16(void);              // oneDNN multiplies bf16 with the processor's own instructions
 void library_release(NncOperation *op);   // the descriptors of an operation that was only described
 
-// The oneDNN descriptor of weights (o, c/groups, kh, kw), or of their gradient, in a named layout; false: no such layout for c.
+// The oneDNN descriptor of weights (o, c/groups, kh, kw), or of their gradient, in a named layout; false: no such
+// layout for c.
 bool library_weights_desc(const char *layout, const NncConv *c, dnnl_memory_desc_t *out);
-// The name of a descriptor's layout, if it holds the logical elements and nothing else; "oihw" if it has none. buf: 32 bytes.
+// The name of a descriptor's layout, if it holds the logical elements and nothing else; "oihw" if it has none. buf: 32
+// bytes.
 const char *library_weights_name(const dnnl_memory_desc_t *desc, const NncConv *c, char *buf, size_t size);
 
 // Own loops, for any float type: deterministic for any number of threads. Weights in row-major (o, c/groups, kh, kw).
 void direct_conv(const NncConv *c, void *const buffers[3]);
 void direct_matmul(const NncMatmul *m, void *const buffers[3]);
 
-// Winograd's filtering (winograd.c), for 3x3 convolutions of stride 1 where it is faster than any other way; buffers as those of NncConv. The result
-// does not depend on the number of threads. winograd_scratch: bytes of its workspace, which is aligned to NNC_ALIGN.
+// Winograd's filtering (winograd.c), for 3x3 convolutions of stride 1 where it is faster than any other way; buffers as
+// those of NncConv. The result does not depend on the number of threads. winograd_scratch: bytes of its workspace,
+// which is aligned to NNC_ALIGN.
 bool winograd_fits(const NncConv *c, int threads);
 int64_t winograd_scratch(const NncConv *c, int threads);
 void winograd_execute(const NncConv *c, int threads, void *const buffers[3], void *workspace);

@@ -1,5 +1,6 @@
-// Names of weight layouts. A name lists the axes from outermost to innermost: o and i channels, h and w; a capital letter is split, its
-// inner blocks follow with their sizes: "OIhw16i16o" is (o/16, i/16, h, w, 16 of i, 16 of o). A leading g is the group.
+// Names of weight layouts. A name lists the axes from outermost to innermost: o and i channels, h and w; a capital
+// letter is split, its inner blocks follow with their sizes: "OIhw16i16o" is (o/16, i/16, h, w, 16 of i, 16 of o). A
+// leading g is the group.
 #include "runtime/library_internal.h"
 
 #include <ctype.h>
@@ -18,7 +19,8 @@ static bool translate(const char *name, const char *from, const char *to, char *
     if (n + 1 >= size) return false;
     const char *at = strchr(from, tolower((unsigned char)name[n]));
     if (isdigit((unsigned char)name[n])) buf[n] = name[n];
-    else if (at && to[at - from]) buf[n] = isupper((unsigned char)name[n]) ? (char)toupper((unsigned char)to[at - from]) : to[at - from];
+    else if (at && to[at - from])
+      buf[n] = isupper((unsigned char)name[n]) ? (char)toupper((unsigned char)to[at - from]) : to[at - from];
     else return false;
   }
   buf[n] = 0;
@@ -43,13 +45,15 @@ static const char *group_spelling(const char *layout, const NncConv *c) {
 bool library_weights_desc(const char *layout, const NncConv *c, dnnl_memory_desc_t *out) {
   int g = c->groups > 1;
   char tag_name[NNC_LAYOUT_SIZE];
-  if (!translate(group_spelling(layout, c), axis_letters[g], g ? "abcde" : "abcd", tag_name, sizeof tag_name)) return false;
+  if (!translate(group_spelling(layout, c), axis_letters[g], g ? "abcde" : "abcd", tag_name, sizeof tag_name))
+    return false;
   dnnl_dims_t dims;
   int rank = weight_dims(c, dims);
   dnnl_data_type_t type = (c->pass == NNC_CONV_WEIGHT_GRAD ? c->result : c->dtype) == NNC_BF16 ? dnnl_bf16 : dnnl_f32;
   for (int tag = dnnl_format_tag_any + 1; tag < dnnl_format_tag_last; tag++) {
     const char *known = dnnl_fmt_tag2str((dnnl_format_tag_t)tag);
-    if (strcmp(known, tag_name) == 0) return dnnl_memory_desc_init_by_tag(out, rank, dims, type, (dnnl_format_tag_t)tag) == dnnl_success;
+    if (strcmp(known, tag_name) == 0)
+      return dnnl_memory_desc_init_by_tag(out, rank, dims, type, (dnnl_format_tag_t)tag) == dnnl_success;
   }
   return false;
 }
@@ -63,15 +67,18 @@ const char *library_weights_name(const dnnl_memory_desc_t *desc, const NncConv *
   dnnl_memory_desc_t candidate;
   if (library_weights_desc("oihw", c, &candidate) && dnnl_memory_desc_equal(&candidate, desc)) return "oihw";
   for (int tag = dnnl_format_tag_any + 1; tag < dnnl_format_tag_last; tag++) {
-    if (!translate(dnnl_fmt_tag2str((dnnl_format_tag_t)tag), g ? "abcde" : "abcd", axis_letters[g], buf, size)) continue;
-    if (dnnl_memory_desc_init_by_tag(&candidate, rank, dims, desc->data_type, (dnnl_format_tag_t)tag) != dnnl_success) continue;
+    if (!translate(dnnl_fmt_tag2str((dnnl_format_tag_t)tag), g ? "abcde" : "abcd", axis_letters[g], buf, size))
+      continue;
+    if (dnnl_memory_desc_init_by_tag(&candidate, rank, dims, desc->data_type, (dnnl_format_tag_t)tag) != dnnl_success)
+      continue;
     if (!dnnl_memory_desc_equal(&candidate, desc)) continue;
     if (nnc_weights_layout_split(buf, c, &split_rank, split, perm)) return buf;
   }
   return "oihw";
 }
 
-bool nnc_weights_layout_split(const char *layout, const NncConv *c, int *rank, int64_t split[NNC_MAX_RANK], int perm[NNC_MAX_RANK]) {
+bool nnc_weights_layout_split(const char *layout, const NncConv *c, int *rank, int64_t split[NNC_MAX_RANK],
+                              int perm[NNC_MAX_RANK]) {
   int g = c->groups > 1;
   if (!layout || !*layout || strcmp(layout, "oihw") == 0) {
     int64_t dims[4] = {c->o, c->c / c->groups, c->kh, c->kw};

@@ -1,9 +1,10 @@
-// Matrix products with the strides of the operands, so that transposed and interleaved operands are read in place: single ones by own loops (gemm.h),
-// small ones and those on other processors through dnnl_sgemm, batches and what BLAS cannot say through oneDNN's matmul primitive.
+// Matrix products with the strides of the operands, so that transposed and interleaved operands are read in place:
+// single ones by own loops (gemm.h), small ones and those on other processors through dnnl_sgemm, batches and what BLAS
+// cannot say through oneDNN's matmul primitive.
 #include "runtime/library_internal.h"
 
-static bool describe_matrix(dnnl_memory_desc_t *out, int64_t batch, int64_t rows, int64_t cols, int64_t s_batch, int64_t s_row,
-                            int64_t s_col, bool batched, dnnl_data_type_t type) {
+static bool describe_matrix(dnnl_memory_desc_t *out, int64_t batch, int64_t rows, int64_t cols, int64_t s_batch,
+                            int64_t s_row, int64_t s_col, bool batched, dnnl_data_type_t type) {
   // A batch stride of 0 repeats one matrix: oneDNN calls that a batch of 1.
   if (s_batch == 0) batch = 1;
   dnnl_dims_t dims = {batch, rows, cols}, strides = {s_batch ? s_batch : rows * cols, s_row, s_col};
@@ -15,15 +16,25 @@ static bool is_blas_matrix(int64_t rows, int64_t cols, int64_t row, int64_t col)
   return col == 1 ? row >= cols : row == 1 && col >= rows;
 }
 
-// The primitive's first choice, brg:avx512_core, copies its operands badly when rows lie a multiple of 4 KiB apart or A is transposed: it
-// reaches half of dnnl_sgemm's rate there, and nowhere much more. docs/performance.md has the figures. With a handful of rows it is ahead.
+// The primitive's first choice, brg:avx512_core, copies its operands badly when rows lie a multiple of 4 KiB apart or A
+// is transposed: it reaches half of dnnl_sgemm's rate there, and nowhere much more. docs/performance.md has the
+// figures. With a handful of rows it is ahead.
 bool library_product_fits(const NncMatmul *m) {
-  return m->batch == 1 && m->dtype == NNC_F32 && (m->m >= 16 || m->b_col == 1) && is_blas_matrix(m->m, m->k, m->a_row, m->a_col) &&
-         is_blas_matrix(m->k, m->n, m->b_row, m->b_col) && m->c_row >= m->n;
+  return m->batch == 1 && m->dtype == NNC_F32 && (m->m >= 16 || m->b_col == 1) &&
+         is_blas_matrix(m->m, m->k, m->a_row, m->a_col) && is_blas_matrix(m->k, m->n, m->b_row, m->b_col) &&
+         m->c_row >= m->n;
 }
 
 Gemm library_gemm_of(const NncMatmul *m) {
-  return (Gemm){.m = m->m, .n = m->n, .k = m->k, .a_rows.pixel = m->a_row, .a_col = m->a_col, .b_rows.pixel = m->b_row, .b_col = m->b_col, .c_rows.pixel = m->c_row, .adds = m->adds};
+  return (Gemm){.m = m->m,
+                .n = m->n,
+                .k = m->k,
+                .a_rows.pixel = m->a_row,
+                .a_col = m->a_col,
+                .b_rows.pixel = m->b_row,
+                .b_col = m->b_col,
+                .c_rows.pixel = m->c_row,
+                .adds = m->adds};
 }
 
 bool library_adopt_product(Library *lib, NncOperation *op, const NncMatmul *m) {
@@ -33,8 +44,9 @@ bool library_adopt_product(Library *lib, NncOperation *op, const NncMatmul *m) {
   return library_adopt_gemm(lib, op);
 }
 
-// Each thread multiplies its own columns, so that none waits for what another copies: whole tiles of dnnl_sgemm's kernel, 48 columns wide.
-// A transposed A or more rows than columns are left to the threads of dnnl_sgemm, which are not slower there (docs/performance.md).
+// Each thread multiplies its own columns, so that none waits for what another copies: whole tiles of dnnl_sgemm's
+// kernel, 48 columns wide. A transposed A or more rows than columns are left to the threads of dnnl_sgemm, which are
+// not slower there (docs/performance.md).
 bool library_gemm(const NncOperation *op, void *const address[3]) {
   enum { TILE = 48 };
   const NncMatmul *m = &op->matmul;
@@ -47,17 +59,22 @@ bool library_gemm(const NncOperation *op, void *const address[3]) {
   for (int64_t t = 0; t < threads; t++) {
     int64_t first = tiles * t / threads * TILE, end = tiles * (t + 1) / threads * TILE;
     if (end > m->n) end = m->n;
-    ok = dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m->m, end - first, m->k, 1, a, ta ? m->a_col : m->a_row, b + first * m->b_col,
-                    tb ? m->b_col : m->b_row, m->adds ? 1 : 0, c + first, m->c_row) == dnnl_success && ok;
+    ok = dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m->m, end - first, m->k, 1, a, ta ? m->a_col : m->a_row,
+                    b + first * m->b_col, tb ? m->b_col : m->b_row, m->adds ? 1 : 0, c + first,
+                    m->c_row) == dnnl_success &&
+         ok;
   }
   return ok;
 }
 
-// The dense copy of a matrix, whose runs are its rows or, where it lies transposed, its columns. False: neither are runs of neighbours.
-static bool copy_matrix(LibraryCopy *c, int64_t batch, int64_t rows, int64_t cols, int64_t s_batch, int64_t *s_row, int64_t *s_col) {
+// The dense copy of a matrix, whose runs are its rows or, where it lies transposed, its columns. False: neither are
+// runs of neighbours.
+static bool copy_matrix(LibraryCopy *c, int64_t batch, int64_t rows, int64_t cols, int64_t s_batch, int64_t *s_row,
+                        int64_t *s_col) {
   bool transposed = *s_col != 1 && *s_row == 1;
   if (*s_col != 1 && !transposed && cols != 1) return false;
-  *c = (LibraryCopy){.count = {batch, transposed ? cols : rows, transposed ? rows : cols}, .stride = {s_batch, transposed ? *s_col : *s_row}};
+  *c = (LibraryCopy){.count = {batch, transposed ? cols : rows, transposed ? rows : cols},
+                     .stride = {s_batch, transposed ? *s_col : *s_row}};
   *s_row = transposed ? 1 : cols;
   *s_col = transposed ? rows : 1;
   return true;
@@ -107,20 +124,25 @@ bool library_describe_matmul(Library *lib, NncOperation *op) {
   // oneDNN 2.6 keeps some sizes in 32 bits and divides by what is left of them.
   const int64_t sizes[] = {m->batch, m->m, m->n, m->k, m->a_row, m->a_col, m->b_row, m->b_col, m->c_row};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-    if (sizes[i] > INT32_MAX) return m->adds ? describe_added(op) : narrow ? describe_converted(op) : library_adopt_direct(lib, op);
+    if (sizes[i] > INT32_MAX)
+      return m->adds ? describe_added(op) : narrow ? describe_converted(op) : library_adopt_direct(lib, op);
   static const int args[3] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
   for (int i = 0; i < 3; i++) op->operand[i].arg = args[i];
   op->operand[2].is_output = true;
   bool batched = m->batch > 1;
   dnnl_data_type_t type = narrow ? dnnl_bf16 : dnnl_f32, result = m->result == NNC_BF16 ? dnnl_bf16 : dnnl_f32;
-  bool ok = describe_matrix(&op->operand[0].given, m->batch, m->m, m->k, m->a_batch, m->a_row, m->a_col, batched, type) &&
-            describe_matrix(&op->operand[1].given, m->batch, m->k, m->n, m->b_batch, m->b_row, m->b_col, batched, type) &&
-            describe_matrix(&op->operand[2].given, m->batch, m->m, m->n, batched && !m->c_batch ? m->m * m->n : m->c_batch, m->c_row, 1,
-                            batched, result);
+  bool ok = describe_matrix(&op->operand[0].given, m->batch, m->m, m->k, m->a_batch, m->a_row, m->a_col, batched,
+                            type) &&
+            describe_matrix(&op->operand[1].given, m->batch, m->k, m->n, m->b_batch, m->b_row, m->b_col, batched,
+                            type) &&
+            describe_matrix(&op->operand[2].given, m->batch, m->m, m->n,
+                            batched && !m->c_batch ? m->m * m->n : m->c_batch, m->c_row, 1, batched, result);
   if (ok && library_product_fits(m)) return library_adopt_product(lib, op, m);
   dnnl_matmul_desc_t desc;
   dnnl_primitive_desc_t found = NULL;
-  ok = ok && dnnl_matmul_desc_init(&desc, &op->operand[0].given, &op->operand[1].given, NULL, &op->operand[2].given) == dnnl_success &&
+  ok = ok &&
+       dnnl_matmul_desc_init(&desc, &op->operand[0].given, &op->operand[1].given, NULL, &op->operand[2].given) ==
+           dnnl_success &&
        dnnl_primitive_desc_create(&found, &desc, lib->attr, lib->engine, NULL) == dnnl_success;
   if (ok) {
     const char *name = "ref";

@@ -1,5 +1,6 @@
-// bf16 and f16 as they lie in memory, and f32, in which all arithmetic on them is done. Rounding is to the nearest, ties to even. In plain
-// integer code, so that it gives the same bits on machines with and without instructions for it, and compilers turn loops of it into vectors.
+// bf16 and f16 as they lie in memory, and f32, in which all arithmetic on them is done. Rounding is to the nearest,
+// ties to even. In plain integer code, so that it gives the same bits on machines with and without instructions for it,
+// and compilers turn loops of it into vectors.
 #ifndef NNC_RUNTIME_NARROW_H
 #define NNC_RUNTIME_NARROW_H
 
@@ -29,7 +30,8 @@ static inline uint16_t float_to_bf16(float x) {
 // Subnormal numbers are multiples of 2^-24, others get another exponent.
 static inline float f16_to_float(uint16_t h) {
   uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = (uint32_t)(h & 0x7fff) << 13;
-  uint32_t subnormal = float_bits((float)(int32_t)(h & 0x7fff) * 0x1p-24f), normal = rest + (112u << 23), other = rest | 0x7f800000;
+  uint32_t subnormal = float_bits((float)(int32_t)(h & 0x7fff) * 0x1p-24f), normal = rest + (112u << 23),
+           other = rest | 0x7f800000;
   return float_from_bits(sign | (rest >= 31u << 23 ? other : rest < 1u << 23 ? subnormal : normal));
 }
 

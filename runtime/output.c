@@ -1,5 +1,5 @@
-// Names of files that are renamed into place when they are complete; output.h. A rename over a symbolic link would replace the link, one
-// over a device the device.
+// Names of files that are renamed into place when they are complete; output.h. A rename over a symbolic link would
+// replace the link, one over a device the device.
 #include "runtime/output.h"
 
 #include <limits.h>
@@ -12,8 +12,7 @@
 #define MAX_LINKS 40   // as Linux follows
 
 // Where one link leads, seen from where its own path is. Owned; NULL for what is no link.
-static char *follow(const char *path)
-{
+static char *follow(const char *path) {
   char target[PATH_MAX];
   ssize_t n = readlink(path, target, sizeof target - 1);
   if (n <= 0) return NULL;
@@ -25,8 +24,7 @@ static char *follow(const char *path)
   return name;
 }
 
-char *output_real_name(const char *path)
-{
+char *output_real_name(const char *path) {
   char *name = strdup(path);
   if (!name) abort();
   for (int i = 0; i < MAX_LINKS; i++) {
@@ -39,8 +37,7 @@ char *output_real_name(const char *path)
   return name;
 }
 
-bool output_is_special(const char *path)
-{
+bool output_is_special(const char *path) {
   struct stat found;
   return stat(path, &found) == 0 && !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode);
 }

@@ -1,5 +1,5 @@
-// Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): the number is a function of key and counter, so
-// that a draw depends on seed, name and element only, never on order or threads.
+// Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): the number is a function of
+// key and counter, so that a draw depends on seed, name and element only, never on order or threads.
 #include <math.h>
 
 #include "runtime/runtime.h"

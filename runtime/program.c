@@ -1,4 +1,5 @@
-// The tables of the program: finding functions and tensors, checking at start that every buffer lies where the plan allows.
+// The tables of the program: finding functions and tensors, checking at start that every buffer lies where the plan
+// allows.
 #include <string.h>
 
 #include "runtime/runtime.h"
@@ -34,7 +35,8 @@ static int64_t matmul_end(const NncStep *s) {
                      (m->batch - 1) * m->b_batch + (m->k - 1) * m->b_row + (m->n - 1) * m->b_col,
                      (m->batch - 1) * m->c_batch + (m->m - 1) * m->c_row + m->n - 1};
   int64_t end = 0;
-  for (int i = 0; i < 3; i++) end = larger(end, s->buffers[i] + (last[i] + 1) * dtype_bytes(i < 2 ? m->dtype : m->result));
+  for (int i = 0; i < 3; i++)
+    end = larger(end, s->buffers[i] + (last[i] + 1) * dtype_bytes(i < 2 ? m->dtype : m->result));
   return larger(end, s->workspace < 0 ? 0 : s->workspace + m->scratch_bytes);
 }
 
@@ -47,9 +49,13 @@ static int64_t buffers_end(const NncStep *s) {
 }
 
 // The loops around a step, the innermost first.
-typedef struct Loop { const NncScan *scan; const struct Loop *around; } Loop;
+typedef struct Loop {
+  const NncScan *scan;
+  const struct Loop *around;
+} Loop;
 
-// The bytes that buffer j of step i reaches into in all iterations of the loops: it moves evenly, so the first and the last of each tell.
+// The bytes that buffer j of step i reaches into in all iterations of the loops: it moves evenly, so the first and the
+// last of each tell.
 static void buffer_span(const Loop *loop, int i, int j, int64_t *begin, int64_t *end) {
   const NncStep *step = &loop->scan->steps[i];
   const int64_t *stride = loop->scan->strides[i] + (ptrdiff_t)j * loop->scan->depth;
@@ -106,7 +112,8 @@ static int64_t step_end(const NncStep *s) {
   case NNC_STEP_KERNEL:
     if (!s->buffer_bytes) return s->n_buffers ? -1 : 0;
     return buffers_end(s);
-  case NNC_STEP_ATTENTION: return larger(buffers_end(s), s->workspace < 0 ? 0 : s->workspace + s->attention->scratch_bytes);
+  case NNC_STEP_ATTENTION:
+    return larger(buffers_end(s), s->workspace < 0 ? 0 : s->workspace + s->attention->scratch_bytes);
   }
   return 0;
 }
@@ -128,8 +135,11 @@ static bool verify_tensor(const NncTensor *t, int64_t from, int64_t limit, const
   int64_t split = 1;
   for (int i = 0; i < t->split_rank; i++) split *= t->split[i];
   bool ok = t->offset >= from && t->offset % NNC_ALIGN == 0 && t->offset + t->bytes <= limit &&
-            tensor_elements(t) * dtype_bytes(t->dtype) == t->bytes && (t->split_rank == 0 || split == tensor_elements(t));
-  if (!ok) report_error("damaged program: %s lies at %lld, %lld bytes, outside of %s", t->name, (long long)t->offset, (long long)t->bytes, where);
+            tensor_elements(t) * dtype_bytes(t->dtype) == t->bytes &&
+            (t->split_rank == 0 || split == tensor_elements(t));
+  if (!ok)
+    report_error("damaged program: %s lies at %lld, %lld bytes, outside of %s", t->name, (long long)t->offset,
+                 (long long)t->bytes, where);
   return ok;
 }
 
@@ -150,7 +160,8 @@ bool program_verify(void) {
     const NncFunction *f = &nnc_program.functions[k];
     ok &= f->arena_bytes <= nnc_program.arena_bytes;
     for (int i = 0; i < f->n_args; i++) ok &= verify_tensor(&f->args[i], 0, f->arena_bytes, f->name);
-    for (int i = 0; i < f->n_results; i++) ok &= f->results[i].streamed || verify_tensor(&f->results[i], 0, f->arena_bytes, f->name);
+    for (int i = 0; i < f->n_results; i++)
+      ok &= f->results[i].streamed || verify_tensor(&f->results[i], 0, f->arena_bytes, f->name);
     for (int i = 0; i < f->n_steps; i++) ok &= verify_step(f, &f->steps[i]);
   }
   return ok;

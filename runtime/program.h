@@ -1,6 +1,6 @@
-// The contract between the compiler and the runtime: the tables that codegen/ writes as C initialisers into every executable and
-// that runtime/ reads. One static NncProgram named nnc_program. All memory a program uses for tensors is one arena of arena_bytes;
-// every offset below is in bytes from its start and aligned to NNC_ALIGN.
+// The contract between the compiler and the runtime: the tables that codegen/ writes as C initialisers into every
+// executable and that runtime/ reads. One static NncProgram named nnc_program. All memory a program uses for tensors is
+// one arena of arena_bytes; every offset below is in bytes from its start and aligned to NNC_ALIGN.
 #ifndef NNC_RUNTIME_PROGRAM_H
 #define NNC_RUNTIME_PROGRAM_H
 
@@ -12,72 +12,88 @@
 
 // Order as NnDtype in ir/ir.h. ORDER DTYPE
 typedef enum NncDtype {
-  NNC_F32, NNC_F64, NNC_BF16, NNC_F16, NNC_I32, NNC_I64, NNC_U8, NNC_I1,
-  NNC_U16,      // only in data files; the last
+  NNC_F32,
+  NNC_F64,
+  NNC_BF16,
+  NNC_F16,
+  NNC_I32,
+  NNC_I64,
+  NNC_U8,
+  NNC_I1,
+  NNC_U16,   // only in data files; the last
 } NncDtype;
 
 typedef enum NncRole {
-  NNC_INPUT,    // one batch of data, written by the runtime before each call
-  NNC_PARAM,    // trained; persistent
-  NNC_STATE,    // not trained but updated by steps (batch-norm statistics); persistent
-  NNC_OPT,      // optimizer state; persistent
-  NNC_ACCUM,    // gradient accumulator; persistent
-  NNC_RNG,      // i32[S, 4]: row s = seed low, seed high, step, s; written before each call
-  NNC_HYPER,    // f64[3 G]: per parameter group the learning rate, 1 - beta1^t, 1 - beta2^t; written before each call
-  NNC_LOSS, NNC_METRIC, NNC_OUTPUT,   // results
+  NNC_INPUT,   // one batch of data, written by the runtime before each call
+  NNC_PARAM,   // trained; persistent
+  NNC_STATE,   // not trained but updated by steps (batch-norm statistics); persistent
+  NNC_OPT,     // optimizer state; persistent
+  NNC_ACCUM,   // gradient accumulator; persistent
+  NNC_RNG,     // i32[S, 4]: row s = seed low, seed high, step, s; written before each call
+  NNC_HYPER,   // f64[3 G]: per parameter group the learning rate, 1 - beta1^t, 1 - beta2^t; written before each call
+  NNC_LOSS,
+  NNC_METRIC,
+  NNC_OUTPUT,   // results
 } NncRole;
 
 // A tensor the runtime can name: an argument or a result of a function, or a persistent value.
 typedef struct NncTensor {
-  const char *name;          // "conv2d_1.weight", "image", "loss"
+  const char *name;   // "conv2d_1.weight", "image", "loss"
   NncRole role;
   NncDtype dtype;
   int rank;
   int64_t dim[NNC_MAX_RANK];   // logical shape, as the user wrote it and as weight files hold it
   int64_t bytes;
   int64_t offset;
-  int group;                 // parameter group, -1 none
-  const char *init;          // parameters and state: "zeros", "constant(1)", "normal(0.02)", "uniform(-0.1,0.1)"; docs/language.md
-  // How it lies in the arena when not row-major: dim is first reshaped to split, then permuted by perm. split_rank 0: row-major.
+  int group;          // parameter group, -1 none
+  const char *init;   // parameters and state: "zeros", "constant(1)", "normal(0.02)", "uniform(-0.1,0.1)";
+                      // docs/language.md
+  // How it lies in the arena when not row-major: dim is first reshaped to split, then permuted by perm. split_rank 0:
+  // row-major.
   int split_rank;
   int64_t split[NNC_MAX_RANK];
   int perm[NNC_MAX_RANK];
-  int64_t pitch;             // taps: elements from row to row, where that is more than the last of dim; 0: it is not
-  bool streamed;             // results: fetched in parts, by the taps of its name, into memory beside the arena, at `offset` there
+  int64_t pitch;   // taps: elements from row to row, where that is more than the last of dim; 0: it is not
+  // results: fetched in parts, by the taps of its name, into memory beside the arena, at `offset` there
+  bool streamed;
   int64_t first_row, rows;   // taps of a part: which rows of the value, all axes but the last one; rows 0: all
   int64_t limit;             // integer inputs that select a row or a class: values lie in [0, limit); 0: any value
   bool whole;                // inputs: all of the tensor is read, without an axis of records (a graph)
-  int n_channels;            // inputs: parts of a record that are normalised alike, x to (x - mean) / deviation, a byte x to (x/255 - mean) / deviation; 0: none is
+  int n_channels;   // inputs: parts of a record that are normalised alike, x to (x - mean) / deviation, a byte x to
+                    // (x/255 - mean) / deviation; 0: none is
   const double *mean, *deviation;   // (n_channels)
-  bool carried;              // states: goes on from batch to batch with a text, and begins anew with it
-  bool csr;                  // inputs: files hold the starts of rows, the input the row of each edge
+  bool carried;                     // states: goes on from batch to batch with a text, and begins anew with it
+  bool csr;                         // inputs: files hold the starts of rows, the input the row of each edge
 } NncTensor;
 
 // Convolution and matrix product for the library, in elements. Strides let transposed operands be read in place.
 typedef enum NncConvPass { NNC_CONV_FORWARD, NNC_CONV_INPUT_GRAD, NNC_CONV_WEIGHT_GRAD } NncConvPass;
-typedef struct NncConv {       // buffers: forward x, w, y; input gradient dy, w, dx; weight gradient x, dy, dw
+typedef struct NncConv {   // buffers: forward x, w, y; input gradient dy, w, dx; weight gradient x, dy, dw
   NncConvPass pass;
-  NncDtype dtype, result;      // of the operands; of what is written: the same, or f32 for the weight gradient of narrow ones
-  bool channels_last;          // of x, y and their gradients; w is as weights_tag says
+  // of the operands; of what is written: the same, or f32 for the weight gradient of narrow ones
+  NncDtype dtype, result;
+  bool channels_last;   // of x, y and their gradients; w is as weights_tag says
   int64_t n, c, h, w, o, oh, ow, kh, kw;
   int64_t stride[2], pad[4], dilation[2], groups;   // pad: top, bottom, left, right; dilation 1 = dense
-  const char *weights_layout;  // "oihw", or a blocked oneDNN tag name chosen at compile time; "" means "oihw"
+  const char *weights_layout;   // "oihw", or a blocked oneDNN tag name chosen at compile time; "" means "oihw"
   int64_t scratch_bytes;
 } NncConv;
-typedef struct NncMatmul {     // C[b] = A[b] (m x k) * B[b] (k x n), or C[b] += that; buffers A, B, C
-  NncDtype dtype, result;      // of A and B; of C: the same, or f32 where they are bf16 or f16
+typedef struct NncMatmul {   // C[b] = A[b] (m x k) * B[b] (k x n), or C[b] += that; buffers A, B, C
+  NncDtype dtype, result;    // of A and B; of C: the same, or f32 where they are bf16 or f16
   int64_t batch, m, n, k;
   int64_t a_batch, a_row, a_col, b_batch, b_row, b_col, c_batch, c_row;   // strides; C's columns are contiguous
   int64_t scratch_bytes;
-  bool adds;                   // to what lies in C, which is f32 or f64 then
+  bool adds;   // to what lies in C, which is f32 or f64 then
 } NncMatmul;
 
-// softmax(scale q k' + mask) v of each batch and head, and its gradients, without the scores in memory. q and what has its shape: (batch, heads, n_queries, head_dim),
-// or with heads_last (batch, n_queries, heads, head_dim); k, v likewise with `groups` heads, each for heads / groups heads of q. buffers: q, k, v, mask, key, o, lse;
-// backward q, k, v, o, lse, do, mask, key, dq, dk, dv; mask (batch, n_keys) bytes and key i32[4] only where masked and where dropout > 0. packed: the gradients are one buffer,
-// (batch, n_queries, (heads + 2 groups) head_dim): of each token dq of all heads, then dk, then dv; n_keys is n_queries then.
+// softmax(scale q k' + mask) v of each batch and head, and its gradients, without the scores in memory. q and what has
+// its shape: (batch, heads, n_queries, head_dim), or with heads_last (batch, n_queries, heads, head_dim); k, v likewise
+// with `groups` heads, each for heads / groups heads of q. buffers: q, k, v, mask, key, o, lse; backward q, k, v, o,
+// lse, do, mask, key, dq, dk, dv; mask (batch, n_keys) bytes and key i32[4] only where masked and where dropout > 0.
+// packed: the gradients are one buffer, (batch, n_queries, (heads + 2 groups) head_dim): of each token dq of all heads,
+// then dk, then dv; n_keys is n_queries then.
 typedef struct NncAttention {
-  NncDtype dtype;              // lse (batch, heads, n_queries) has the same
+  NncDtype dtype;                                      // lse (batch, heads, n_queries) has the same
   bool backward, packed, causal, heads_last, masked;   // causal: query i sees keys 0 .. i + n_keys - n_queries
   int64_t batch, heads, groups, n_queries, n_keys, head_dim;
   double scale, dropout;
@@ -89,125 +105,166 @@ typedef void (*NncKernelFn)(void *const *buffers, int64_t begin, int64_t end);
 
 // A kernel on a GPU: one launch. The arguments are the addresses of the step's buffers, in order, then the numbers.
 typedef struct NncLaunch {
-  const char *symbol;          // in the module of NncCuda
+  const char *symbol;   // in the module of NncCuda
   int64_t grid[3], block[3];
-  int64_t shared_bytes;        // dynamic shared memory
-  int n_hidden;                // of the step's buffers, the last: no arguments, the kernel finds them from the first one, the arena
-  int n_numbers; const int32_t *numbers;
+  int64_t shared_bytes;   // dynamic shared memory
+  // of the step's buffers, the last: no arguments, the kernel finds them from the first one, the arena
+  int n_hidden;
+  int n_numbers;
+  const int32_t *numbers;
 } NncLaunch;
 
 // A call among those of one launch: what NncStep says of a step of its own.
-typedef struct NncPart { const char *cost_key; double flops, bytes, seconds; } NncPart;
+typedef struct NncPart {
+  const char *cost_key;
+  double flops, bytes, seconds;
+} NncPart;
 
-typedef enum NncStepKind { NNC_STEP_KERNEL, NNC_STEP_CONV, NNC_STEP_MATMUL, NNC_STEP_COPY, NNC_STEP_TAP, NNC_STEP_SCAN, NNC_STEP_ATTENTION } NncStepKind;
-typedef struct NncStep {        // what every step has stands first, so that the tables need not name it
+typedef enum NncStepKind {
+  NNC_STEP_KERNEL,
+  NNC_STEP_CONV,
+  NNC_STEP_MATMUL,
+  NNC_STEP_COPY,
+  NNC_STEP_TAP,
+  NNC_STEP_SCAN,
+  NNC_STEP_ATTENTION
+} NncStepKind;
+typedef struct NncStep {   // what every step has stands first, so that the tables need not name it
   NncStepKind kind;
-  const char *label;           // "kernel_12: bn+relu", "conv2d", for bench and errors
+  const char *label;   // "kernel_12: bn+relu", "conv2d", for bench and errors
   int n_buffers;
-  const int64_t *buffers;      // arena offsets; COPY: source, destination
-  const int64_t *buffer_bytes; // KERNEL, ATTENTION: bytes of each buffer, so that the runtime can check what is used against the plan; NULL: not recorded
-  int64_t workspace;           // arena offset of the library's scratchpad, or -1
+  const int64_t *buffers;         // arena offsets; COPY: source, destination
+  const int64_t *buffer_bytes;    // KERNEL, ATTENTION: bytes of each buffer, so that the runtime can check what is used
+                                  // against the plan; NULL: not recorded
+  int64_t workspace;              // arena offset of the library's scratchpad, or -1
   double flops, bytes, seconds;   // of one execution, from the cost model; a kernel's stand at its first launch
   bool recomputed;
-  const char *cost_key;        // what it computes on which shapes: equal for equal work; launches of one kernel share it. NULL: not recorded
-  NncKernelFn kernel;          // KERNEL
-  int64_t extent;              // KERNEL: iterations of the outer loop, shared out over the threads
-  int64_t grain;               // KERNEL: fewest iterations worth a thread of its own
-  const NncLaunch *launch;     // KERNEL on a GPU, instead of kernel, extent and grain
-  const NncConv *conv;         // CONV
-  const NncMatmul *matmul;     // MATMUL
+  // what it computes on which shapes: equal for equal work; launches of one kernel share it. NULL: not recorded
+  const char *cost_key;
+  NncKernelFn kernel;              // KERNEL
+  int64_t extent;                  // KERNEL: iterations of the outer loop, shared out over the threads
+  int64_t grain;                   // KERNEL: fewest iterations worth a thread of its own
+  const NncLaunch *launch;         // KERNEL on a GPU, instead of kernel, extent and grain
+  const NncConv *conv;             // CONV
+  const NncMatmul *matmul;         // MATMUL
   const NncAttention *attention;   // ATTENTION
-  int64_t copy_bytes;          // COPY
-  const struct NncScan *scan;  // SCAN; its workspace is that of one iteration
-  const NncTensor *tap;        // TAP: name, type and offset of the value
-  int n_parts; const NncPart *parts;   // KERNEL that does the work of several calls in one launch: them, with their cost_key; then it has none itself
+  int64_t copy_bytes;              // COPY
+  const struct NncScan *scan;      // SCAN; its workspace is that of one iteration
+  const NncTensor *tap;            // TAP: name, type and offset of the value
+  // KERNEL that does the work of several calls in one launch: them, with their cost_key; then it has none itself
+  int n_parts;
+  const NncPart *parts;
 } NncStep;
 
-// A loop: the steps run one after the other, `iterations` times. A buffer of theirs lies at its offset plus the iteration times its stride:
-// 0 for what is the same in all iterations, the bytes of a row for what is gone through, negative for a loop that goes backwards. In a loop
-// inside of another, it moves with the iterations of both.
+// A loop: the steps run one after the other, `iterations` times. A buffer of theirs lies at its offset plus the
+// iteration times its stride: 0 for what is the same in all iterations, the bytes of a row for what is gone through,
+// negative for a loop that goes backwards. In a loop inside of another, it moves with the iterations of both.
 typedef struct NncScan {
   int64_t iterations;
-  int n_steps; const NncStep *steps;         // KERNEL, CONV, MATMUL, ATTENTION, COPY, SCAN
-  int depth;                                 // strides per buffer
-  const int64_t *const *strides;             // per step, then per buffer: by an iteration of this loop, of the one around it, and so on
+  int n_steps;
+  const NncStep *steps;   // KERNEL, CONV, MATMUL, ATTENTION, COPY, SCAN
+  int depth;              // strides per buffer
+  // per step, then per buffer: by an iteration of this loop, of the one around it, and so on
+  const int64_t *const *strides;
 } NncScan;
 
-// "train" runs one whole step (forward, backward, update). With gradient accumulation "accumulate" runs the earlier micro-batches of a
-// step and "train" the last. "eval" computes loss and metrics, "predict" the model's outputs.
+// "train" runs one whole step (forward, backward, update). With gradient accumulation "accumulate" runs the earlier
+// micro-batches of a step and "train" the last. "eval" computes loss and metrics, "predict" the model's outputs.
 typedef struct NncFunction {
   const char *name;
-  int n_args;    const NncTensor *args;      // inputs, rng, hyper: their offsets are the function's own; not the persistent ones
-  int n_results; const NncTensor *results;   // loss, metrics, outputs; read after the last step
-  int n_steps;   const NncStep *steps;
-  int64_t arena_bytes;         // peak of this function, persistent part included
-  int64_t live_bytes;          // largest sum of live buffers: a lower bound on arena_bytes
+  // inputs, rng, hyper: their offsets are the function's own; not the persistent ones
+  int n_args;
+  const NncTensor *args;
+  int n_results;
+  const NncTensor *results;   // loss, metrics, outputs; read after the last step
+  int n_steps;
+  const NncStep *steps;
+  int64_t arena_bytes;   // peak of this function, persistent part included
+  int64_t live_bytes;    // largest sum of live buffers: a lower bound on arena_bytes
   double flops;
   double recompute_overhead;   // predicted added time over no recomputation, 0.07 = 7 %
 } NncFunction;
 
-typedef struct NncData {       // one `data` or `eval` line of the train section
-  const char *split;           // "train" or "eval"
-  const char *reader;          // "idx", "npy", "safetensors", "bytes", "tokens"
-  int n_names; const char *const *names;     // the inputs it feeds, in order
-  int n_files; const char *const *files;
-  int n_fields; const char *const *fields;   // safetensors: tensor names, one per input
-  int64_t begin_permille, end_permille;      // part of the records used, 0..1000
-  int64_t sequence;            // bytes, tokens: tokens per record; names = tokens, targets (shifted by one); records overlap by none
-  bool whole;                  // each tensor is one record
-  bool continued;              // row i of a batch follows row i of the batch before; not shuffled
-  int n_flipped; const char *const *flipped;   // inputs whose images are mirrored, left to right, with the chance flip
-  int n_cropped; const char *const *cropped;   // inputs whose images get a black border of crop pixels and are cut back to their size somewhere
-  double flip; int64_t crop;
+typedef struct NncData {   // one `data` or `eval` line of the train section
+  const char *split;       // "train" or "eval"
+  const char *reader;      // "idx", "npy", "safetensors", "bytes", "tokens"
+  int n_names;
+  const char *const *names;   // the inputs it feeds, in order
+  int n_files;
+  const char *const *files;
+  int n_fields;
+  const char *const *fields;              // safetensors: tensor names, one per input
+  int64_t begin_permille, end_permille;   // part of the records used, 0..1000
+  // bytes, tokens: tokens per record; names = tokens, targets (shifted by one); records overlap by none
+  int64_t sequence;
+  bool whole;       // each tensor is one record
+  bool continued;   // row i of a batch follows row i of the batch before; not shuffled
+  int n_flipped;
+  const char *const *flipped;   // inputs whose images are mirrored, left to right, with the chance flip
+  // inputs whose images get a black border of crop pixels and are cut back to their size somewhere
+  int n_cropped;
+  const char *const *cropped;
+  double flip;
+  int64_t crop;
 } NncData;
 
-typedef struct NncGroup {      // optimizer parameter group, as far as the runtime needs it
+typedef struct NncGroup {   // optimizer parameter group, as far as the runtime needs it
   double lr, beta1, beta2;
 } NncGroup;
 
 // What a program for a GPU brings along. One of ptx and module is set.
 struct CudaApi;
 typedef struct NncCuda {
-  const char *arch;                          // "sm_90a": what the kernels were made for
-  int ptx_version;                           // 80: version 8.0 of PTX
-  bool tf32;                                 // products of f32 operands keep 11 bits of each
-  const char *ptx, *ptx_end;                 // text, *ptx_end is 0; NULL under the emulator
-  const void *const *cubins;                 // the same in parts, assembled for arch when ptxas was found; NULL behind the last
-  const void *module;                        // under the emulator: its NncEmuModule
-  bool (*load)(struct CudaApi *api);         // fills the table of the driver's functions; reports
+  const char *arch;            // "sm_90a": what the kernels were made for
+  int ptx_version;             // 80: version 8.0 of PTX
+  bool tf32;                   // products of f32 operands keep 11 bits of each
+  const char *ptx, *ptx_end;   // text, *ptx_end is 0; NULL under the emulator
+  // the same in parts, assembled for arch when ptxas was found; NULL behind the last
+  const void *const *cubins;
+  const void *module;                  // under the emulator: its NncEmuModule
+  bool (*load)(struct CudaApi *api);   // fills the table of the driver's functions; reports
 } NncCuda;
 
 typedef struct NncProgram {
-  const char *model, *source, *compiler;     // name, .nn file name, nnc version
-  const char *target, *cpu;                  // "host", LLVM CPU name
-  const char *isa;                           // the library instruction set that scratch sizes were asked for
-  int64_t arena_bytes, persistent_bytes;     // persistent values lie in [0, persistent_bytes)
-  int64_t budget_bytes;                      // 0: none asked
-  const char *remat;                         // policy used
-  int n_persistent; const NncTensor *persistent;
-  int n_functions;  const NncFunction *functions;
-  int n_data;       const NncData *data;
-  int n_groups;     const NncGroup *groups;
-  const char *optimizer;                     // "sgd", "momentum", "adam", "adamw"
-  const char *schedule;                      // "constant", "cosine", "linear", "step"
-  double schedule_min; int64_t schedule_warmup, schedule_every; double schedule_gamma;
-  int64_t batch;                             // records per micro-batch
-  int64_t accumulate;                        // micro-batches per step, >= 1
-  double epochs; int64_t steps;              // one of them > 0
-  int64_t eval_every;                        // steps; 0: after each epoch
+  const char *model, *source, *compiler;   // name, .nn file name, nnc version
+  const char *target, *cpu;                // "host", LLVM CPU name
+  const char *isa;                         // the library instruction set that scratch sizes were asked for
+  int64_t arena_bytes, persistent_bytes;   // persistent values lie in [0, persistent_bytes)
+  int64_t budget_bytes;                    // 0: none asked
+  const char *remat;                       // policy used
+  int n_persistent;
+  const NncTensor *persistent;
+  int n_functions;
+  const NncFunction *functions;
+  int n_data;
+  const NncData *data;
+  int n_groups;
+  const NncGroup *groups;
+  const char *optimizer;   // "sgd", "momentum", "adam", "adamw"
+  const char *schedule;    // "constant", "cosine", "linear", "step"
+  double schedule_min;
+  int64_t schedule_warmup, schedule_every;
+  double schedule_gamma;
+  int64_t batch;        // records per micro-batch
+  int64_t accumulate;   // micro-batches per step, >= 1
+  double epochs;
+  int64_t steps;        // one of them > 0
+  int64_t eval_every;   // steps; 0: after each epoch
   int64_t seed;
-  const struct NncDevice *device;            // what runs the steps: nnc_device_host or nnc_device_cuda
-  const NncCuda *cuda;                       // NULL for the host
-  int64_t patience;                          // evaluations without a better loss before training ends; 0: no such end
-  int n_labels; const char *const *labels;   // names of the classes, in order
-  double validation;                         // part of the train data that is left out and evaluated, 0: none
-  int threads;                               // threads that scratch sizes were asked for (nnc_library_threads); 0: not recorded
+  const struct NncDevice *device;   // what runs the steps: nnc_device_host or nnc_device_cuda
+  const NncCuda *cuda;              // NULL for the host
+  int64_t patience;                 // evaluations without a better loss before training ends; 0: no such end
+  int n_labels;
+  const char *const *labels;   // names of the classes, in order
+  double validation;           // part of the train data that is left out and evaluated, 0: none
+  // threads that scratch sizes were asked for (nnc_library_threads); 0: not recorded
+  int threads;
 } NncProgram;
 
 extern const NncProgram nnc_program;
 
 extern const struct NncDevice nnc_device_host, nnc_device_cuda;
-bool nnc_cuda_load(struct CudaApi *api);       // libcuda and libcublas by dlopen
+bool nnc_cuda_load(struct CudaApi *api);   // libcuda and libcublas by dlopen
 bool nnc_cuda_load_emulator(struct CudaApi *api);
 
 #endif

@@ -41,7 +41,8 @@ static void print_line(Progress *p, int64_t step, double epoch, double epochs, d
   fflush(stdout);
 }
 
-void progress_step(Progress *p, int64_t step, double epoch, double epochs, const Metrics *m, double items_per_step, bool must_print) {
+void progress_step(Progress *p, int64_t step, double epoch, double epochs, const Metrics *m, double items_per_step,
+                   bool must_print) {
   if (p->is_quiet) return;
   double now = now_seconds();
   metrics_add(&p->sum, m, 1);

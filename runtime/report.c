@@ -101,7 +101,8 @@ const char *format_bytes(int64_t bytes, char *buf, size_t size) {
 const char *format_shape(int rank, const int64_t *dim, char *buf, size_t size) {
   size_t at = 0;
   at += (size_t)snprintf(buf, size, "[");
-  for (int i = 0; i < rank && at < size; i++) at += (size_t)snprintf(buf + at, size - at, "%s%lld", i ? ", " : "", (long long)dim[i]);
+  for (int i = 0; i < rank && at < size; i++)
+    at += (size_t)snprintf(buf + at, size - at, "%s%lld", i ? ", " : "", (long long)dim[i]);
   if (at < size) snprintf(buf + at, size - at, "]");
   return buf;
 }

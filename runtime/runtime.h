@@ -1,6 +1,7 @@
 // The runtime inside every executable, in one place: what each file offers to the others. Data flow of a training run:
-// data_*.c → batch → arena (inputs) → execute.c (kernels, library.c) → arena (loss, parameters) → progress.c, log.c, checkpoint.c.
-// Functions that return bool report the reason on stderr (report_error) before they return false. Bytes, seconds, FLOPs throughout.
+// data_*.c → batch → arena (inputs) → execute.c (kernels, library.c) → arena (loss, parameters) → progress.c, log.c,
+// checkpoint.c. Functions that return bool report the reason on stderr (report_error) before they return false. Bytes,
+// seconds, FLOPs throughout.
 #ifndef NNC_RUNTIME_RUNTIME_H
 #define NNC_RUNTIME_RUNTIME_H
 
@@ -20,22 +21,23 @@ void report_set_name(const char *argv0);
 const char *report_name(void);
 void report_error(const char *format, ...) __attribute__((format(printf, 1, 2)));     // "NAME: error: …"
 void report_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));   // "NAME: warning: …"
-_Noreturn void report_internal(const char *format, ...) __attribute__((format(printf, 1, 2)));   // a bug of ours: exit 70
-void *xmalloc(size_t bytes);    // never NULL; running out of memory is an error message and exit 1
+// a bug of ours: exit 70
+_Noreturn void report_internal(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void *xmalloc(size_t bytes);   // never NULL; running out of memory is an error message and exit 1
 void *xcalloc(size_t n, size_t bytes);
 void *xrealloc(void *p, size_t bytes);
 char *xstrdup(const char *s);
-char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));       // Owned by the caller
-const char *format_bytes(int64_t bytes, char *buf, size_t size);                      // "3.98 GiB"
-const char *format_shape(int rank, const int64_t *dim, char *buf, size_t size);       // "[128, 1, 28, 28]"
-const char *format_seconds(double seconds, char *buf, size_t size);                   // "1:05", "2:03:07"
-double now_seconds(void);                                                             // monotonic
-int64_t resident_peak_bytes(void);                                                    // VmHWM; -1 if unknown
+char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));   // Owned by the caller
+const char *format_bytes(int64_t bytes, char *buf, size_t size);                  // "3.98 GiB"
+const char *format_shape(int rank, const int64_t *dim, char *buf, size_t size);   // "[128, 1, 28, 28]"
+const char *format_seconds(double seconds, char *buf, size_t size);               // "1:05", "2:03:07"
+double now_seconds(void);                                                         // monotonic
+int64_t resident_peak_bytes(void);                                                // VmHWM; -1 if unknown
 
 // ---------------------------------------------------------------------------------------------------------------------
 // tensor.c: element types and layouts
 int64_t dtype_bytes(NncDtype t);
-const char *dtype_name(NncDtype t);                     // "f32"
+const char *dtype_name(NncDtype t);   // "f32"
 bool dtype_is_float(NncDtype t);
 // Between bf16 or f16 and f32.
 void narrow_to_float(NncDtype from, const void *src, float *dst, int64_t n);
@@ -50,50 +52,57 @@ double tensor_scalar(const NncTensor *t, const char *arena);   // the first elem
 // Element i of an array of one type into element j of another; numbers keep their value (u8 255 becomes 255.0).
 void convert_elements(NncDtype from, const void *src, NncDtype to, void *dst, int64_t n);
 bool dtype_convertible(NncDtype from, NncDtype to);
-// The first of n values, of a type convertible to t's, that is outside of [0, t->limit): its index, and itself in *value. -1: none, or no limit.
+// The first of n values, of a type convertible to t's, that is outside of [0, t->limit): its index, and itself in
+// *value. -1: none, or no limit.
 int64_t tensor_find_outside(const NncTensor *t, NncDtype from, const void *values, int64_t n, int64_t *value);
 
 // ---------------------------------------------------------------------------------------------------------------------
-// arena.c: the one mapping that holds every tensor. Where the device has memory of its own, the mapping is a mirror of the device's arena, of
-// which only the parts that the commands read and write are ever touched: arguments, results, persistent values.
+// arena.c: the one mapping that holds every tensor. Where the device has memory of its own, the mapping is a mirror of
+// the device's arena, of which only the parts that the commands read and write are ever touched: arguments, results,
+// persistent values.
 typedef struct Arena {
   char *base;
-  int64_t bytes;           // planned
+  int64_t bytes;   // planned
   int64_t mapped;
-  void *mapping;           // Owned: munmap
-  void *memory;            // Owned by the device: its own memory; NULL: steps work on the mapping itself
+  void *mapping;   // Owned: munmap
+  void *memory;    // Owned by the device: its own memory; NULL: steps work on the mapping itself
 } Arena;
-bool arena_create(Arena *a, int64_t bytes);             // zeroed; on the host every page touched
+bool arena_create(Arena *a, int64_t bytes);   // zeroed; on the host every page touched
 void arena_destroy(Arena *a);
 bool arena_push(const Arena *a, int64_t offset, int64_t bytes);   // mirror to device; nothing to do on the host
 bool arena_pull(const Arena *a, int64_t offset, int64_t bytes);   // device to mirror
-bool arena_push_persistent(const Arena *a);             // after the persistent values were set in the mirror
-bool arena_pull_persistent(const Arena *a);             // before they are read there
-bool arena_fill(Arena *a, int64_t from, int byte);      // on the host with a guard behind the end; for arena_high_water
-int64_t arena_high_water(const Arena *a, int byte);     // one past the last byte that differs from byte, on the host beyond the end too; -1 after reporting
+bool arena_push_persistent(const Arena *a);                       // after the persistent values were set in the mirror
+bool arena_pull_persistent(const Arena *a);                       // before they are read there
+bool arena_fill(Arena *a, int64_t from, int byte);   // on the host with a guard behind the end; for arena_high_water
+// one past the last byte that differs from byte, on the host beyond the end too; -1 after reporting
+int64_t arena_high_water(const Arena *a, int byte);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // What runs the steps: device_host.c, cuda/device.c. NULL members: nothing to do.
-typedef struct DeviceOptions { int threads, device; } DeviceOptions;   // threads 0: all; device: number of the GPU
+typedef struct DeviceOptions {
+  int threads, device;
+} DeviceOptions;   // threads 0: all; device: number of the GPU
 typedef struct NncDevice {
   const char *name;
-  bool (*check)(const DeviceOptions *o);                // this machine can run the program
-  bool (*open)(Arena *a, const DeviceOptions *o);       // memory of the device for a->bytes: sets a->memory
+  bool (*check)(const DeviceOptions *o);            // this machine can run the program
+  bool (*open)(Arena *a, const DeviceOptions *o);   // memory of the device for a->bytes: sets a->memory
   void (*close)(Arena *a);
   bool (*push)(const Arena *a, int64_t offset, int64_t bytes);
   bool (*pull)(const Arena *a, int64_t offset, int64_t bytes);
   void *(*prepare)(const NncFunction *f, const Arena *a);   // what running f needs; NULL after reporting
   void (*release)(void *prepared);
-  // The whole function but its taps; NULL: step by step. stage takes the arguments out of the mirror, also while another run goes on; start, with
-  // what was staged or else the mirror's arguments, returns at once; finish waits and leaves the results in the mirror.
+  // The whole function but its taps; NULL: step by step. stage takes the arguments out of the mirror, also while
+  // another run goes on; start, with what was staged or else the mirror's arguments, returns at once; finish waits and
+  // leaves the results in the mirror.
   bool (*stage)(void *prepared);
   bool (*start)(void *prepared);
   bool (*finish)(void *prepared);
-  bool (*run_step)(void *prepared, int step);           // one step, to its end
-  const char *(*implementation)(const NncStep *s);      // of a library step; static string
+  bool (*run_step)(void *prepared, int step);                     // one step, to its end
+  const char *(*implementation)(const NncStep *s);                // of a library step; static string
   bool (*time_step)(void *prepared, int step, double *seconds);   // run_step with the device's own clock
-  int64_t (*taken)(const Arena *arena);                 // bytes of the device's memory that went since its context was made; -1 after reporting
-  void (*describe)(char *text, size_t size);            // "8 threads, avx512_core", for bench
+  // bytes of the device's memory that went since its context was made; -1 after reporting
+  int64_t (*taken)(const Arena *arena);
+  void (*describe)(char *text, size_t size);   // "8 threads, avx512_core", for bench
 } NncDevice;
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -102,16 +111,17 @@ void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4
 uint64_t philox_u64(uint64_t seed, uint64_t stream, uint64_t index);
 double philox_uniform(uint64_t seed, uint64_t stream, uint64_t index);   // [0, 1), 53 bits
 double philox_normal(uint64_t seed, uint64_t stream, uint64_t index);    // Box-Muller
-uint64_t philox_stream(const char *name);               // FNV-1a of the name: an independent sequence
+uint64_t philox_stream(const char *name);                                // FNV-1a of the name: an independent sequence
 // perm[0..n): a permutation that depends on seed and stream only (Fisher-Yates).
 void philox_permutation(uint64_t seed, uint64_t stream, uint32_t *perm, int64_t n);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // program.c: looking up things in the tables, and checking them
-const NncFunction *program_function(const char *name);  // NULL if absent
+const NncFunction *program_function(const char *name);   // NULL if absent
 const NncTensor *program_persistent(const char *name);
 bool program_is_persistent_role(NncRole role);
-// The bytes that the steps, arguments and results of f touch: the largest offset + size, in whole units of NNC_ALIGN. -1 if sizes are not recorded.
+// The bytes that the steps, arguments and results of f touch: the largest offset + size, in whole units of NNC_ALIGN.
+// -1 if sizes are not recorded.
 int64_t function_used_bytes(const NncFunction *f);
 // Every buffer lies inside its function's arena, and what is used is what was planned.
 bool program_verify(void);
@@ -120,28 +130,34 @@ bool program_verify(void);
 // execute.c: the step loop
 typedef struct Executor Executor;
 typedef void (*TapFn)(void *context, const NncTensor *tensor, const char *arena);
-Executor *executor_create(const NncFunction *f, const Arena *arena);   // makes the library operations; NULL after reporting
+// makes the library operations; NULL after reporting
+Executor *executor_create(const NncFunction *f, const Arena *arena);
 void executor_destroy(Executor *e);
 const NncFunction *executor_function(const Executor *e);
-bool executor_run(Executor *e, TapFn tap, void *context);              // tap may be NULL; not seen by it: taps that are parts of results
-const char *executor_result(const Executor *e, const NncTensor *t);    // the bytes of a result after a run; borrowed, until the next one
-// The same in halves: start may return before the run has ended, finish waits. Between them the arguments of the next run, of this or another executor, may
-// be written to the arena and staged, where executor_can_stage: its start then takes those. One run at a time.
+// tap may be NULL; not seen by it: taps that are parts of results
+bool executor_run(Executor *e, TapFn tap, void *context);
+// the bytes of a result after a run; borrowed, until the next one
+const char *executor_result(const Executor *e, const NncTensor *t);
+// The same in halves: start may return before the run has ended, finish waits. Between them the arguments of the next
+// run, of this or another executor, may be written to the arena and staged, where executor_can_stage: its start then
+// takes those. One run at a time.
 bool executor_can_stage(const Executor *e);
 bool executor_stage(Executor *e);
 bool executor_start(Executor *e);
 bool executor_finish(Executor *e);
 void executor_profile(Executor *e, bool on);
 double executor_step_seconds(const Executor *e, int step, int64_t *runs);   // total over the runs profiled
-double executor_step_least(const Executor *e, int step);   // of the quickest run: what is left when other programs disturb
-void executor_keep_samples(Executor *e, int64_t runs);     // the next runs that are profiled, step by step
-int64_t executor_samples(const Executor *e, int step, const float **samples);   // seconds of each run; Borrowed. The number of them
-const char *executor_step_implementation(const Executor *e, int step);      // of library steps, else ""
+// of the quickest run: what is left when other programs disturb
+double executor_step_least(const Executor *e, int step);
+void executor_keep_samples(Executor *e, int64_t runs);   // the next runs that are profiled, step by step
+// seconds of each run; Borrowed. The number of them
+int64_t executor_samples(const Executor *e, int step, const float **samples);
+const char *executor_step_implementation(const Executor *e, int step);   // of library steps, else ""
 
 // ---------------------------------------------------------------------------------------------------------------------
 // costs.c: measured times of kernels and library operations, for nnc --costs
-// Writes the median time of each distinct piece of work in the steps of n executors, profiled with executor_keep_samples; the file is renamed
-// into place when complete. Format: docs/targets.md.
+// Writes the median time of each distinct piece of work in the steps of n executors, profiled with
+// executor_keep_samples; the file is renamed into place when complete. Format: docs/targets.md.
 bool costs_write(const char *path, int n, Executor *const *executors);
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -151,26 +167,26 @@ bool init_tensor(const NncTensor *t, char *arena, uint64_t seed);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // schedule.c
-double schedule_factor(int64_t step, int64_t total);    // of group 0's learning rate, step from 0
+double schedule_factor(int64_t step, int64_t total);   // of group 0's learning rate, step from 0
 double schedule_rate(const NncGroup *g, int64_t step, int64_t total);
 void schedule_fill(double *hyper, int64_t step, int64_t total);   // hyper: (3 n_groups)
 
 // ---------------------------------------------------------------------------------------------------------------------
 // safetensors.c: files of named tensors
 typedef struct SafetensorsEntry {
-  char *name;              // Owned
-  char dtype[8];           // "F32", "F64", "I32", "I64", "U8", "BOOL", …
+  char *name;      // Owned
+  char dtype[8];   // "F32", "F64", "I32", "I64", "U8", "BOOL", …
   int rank;
   int64_t dim[NNC_MAX_RANK];
   int64_t offset, bytes;   // of the data in the file
 } SafetensorsEntry;
 typedef struct Safetensors {
-  char *path;              // Owned
+  char *path;   // Owned
   int fd;
   int n_entries;
-  SafetensorsEntry *entries;      // Owned
+  SafetensorsEntry *entries;   // Owned
   int n_metadata;
-  char **keys, **values;          // Owned
+  char **keys, **values;   // Owned
 } Safetensors;
 bool safetensors_open(const char *path, Safetensors *out);
 void safetensors_close(Safetensors *s);
@@ -179,185 +195,218 @@ const char *safetensors_metadata(const Safetensors *s, const char *key);   // NU
 bool safetensors_read(const Safetensors *s, const SafetensorsEntry *e, int64_t from, int64_t bytes, void *out);
 bool safetensors_dtype(const char *name, NncDtype *out);
 
-// Writing, to the file that a symbolic link leads to: declare all tensors, begin (writes the header), put parts in any order, commit (sync and rename). Until commit succeeds
-// the file at path is untouched; abandon removes what was written.
+// Writing, to the file that a symbolic link leads to: declare all tensors, begin (writes the header), put parts in any
+// order, commit (sync and rename). Until commit succeeds the file at path is untouched; abandon removes what was
+// written.
 typedef struct SafetensorsWriter SafetensorsWriter;
 SafetensorsWriter *safetensors_create(const char *path);   // never NULL
 void safetensors_add_metadata(SafetensorsWriter *w, const char *key, const char *value);
-int safetensors_declare(SafetensorsWriter *w, const char *name, NncDtype dtype, int rank, const int64_t *dim);   // its index
+// its index
+int safetensors_declare(SafetensorsWriter *w, const char *name, NncDtype dtype, int rank, const int64_t *dim);
 bool safetensors_begin(SafetensorsWriter *w);
 bool safetensors_put(SafetensorsWriter *w, int index, int64_t from, const void *data, int64_t bytes);
-bool safetensors_commit(SafetensorsWriter *w);             // frees w in every case
-void safetensors_abandon(SafetensorsWriter *w);            // frees w
-void safetensors_unlink_pending(void);                     // async-signal-safe: removes a temporary file that is being written
-bool output_path_check(const char *path);                  // its folder exists and can be written, and it is new or a regular file
+bool safetensors_commit(SafetensorsWriter *w);    // frees w in every case
+void safetensors_abandon(SafetensorsWriter *w);   // frees w
+// async-signal-safe: removes a temporary file that is being written
+void safetensors_unlink_pending(void);
+// its folder exists and can be written, and it is new or a regular file
+bool output_path_check(const char *path);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // checkpoint.c: persistent values to and from files
 typedef struct TrainState {
-  int64_t step;            // optimizer steps done
+  int64_t step;   // optimizer steps done
   int64_t seed;
-  double best;             // with patience: least loss of an evaluation so far
-  int64_t since_best;      // evaluations after that one
+  double best;          // with patience: least loss of an evaluation so far
+  int64_t since_best;   // evaluations after that one
 } TrainState;
 bool checkpoint_save(const char *path, const char *arena, const TrainState *state, int64_t steps_per_epoch);
 bool checkpoint_resume(const char *path, char *arena, TrainState *state);
-void weights_add_metadata(SafetensorsWriter *w);           // of files of this model
-bool weights_save(const char *path, const char *arena);    // parameters and states only
-bool weights_load(const char *path, char *arena);          // parameters and states; all must be there with the right shape
-const char *averaged_parameter(const char *name);          // the parameter whose moving average has this name; NULL: none
-char *checkpoint_default_path(void);                       // "<model>.safetensors"; Owned by the caller
+void weights_add_metadata(SafetensorsWriter *w);          // of files of this model
+bool weights_save(const char *path, const char *arena);   // parameters and states only
+// parameters and states; all must be there with the right shape
+bool weights_load(const char *path, char *arena);
+// the parameter whose moving average has this name; NULL: none
+const char *averaged_parameter(const char *name);
+char *checkpoint_default_path(void);   // "<model>.safetensors"; Owned by the caller
 
 // ---------------------------------------------------------------------------------------------------------------------
 // weight_map.c: weight files whose tensors have other names and layouts; format: docs/runtime.md, section import
 typedef struct WeightMap WeightMap;
-WeightMap *weight_map_read(const char *path);              // NULL after reporting file and line
-void weight_map_free(WeightMap *m);                        // m may be NULL
-// Parameters and states from the file, or as their initialisers and `seed` say where the map says `new`; m NULL: names are the same. All is checked before the arena
-// is touched; every differing tensor is reported.
+WeightMap *weight_map_read(const char *path);   // NULL after reporting file and line
+void weight_map_free(WeightMap *m);             // m may be NULL
+// Parameters and states from the file, or as their initialisers and `seed` say where the map says `new`; m NULL: names
+// are the same. All is checked before the arena is touched; every differing tensor is reported.
 bool weight_map_import(const char *path, const WeightMap *m, uint64_t seed, char *arena);
-// The other way round. floats: the type of floats in the file, NULL: as they are; a number that it cannot hold is an error.
+// The other way round. floats: the type of floats in the file, NULL: as they are; a number that it cannot hold is an
+// error.
 bool weight_map_export(const char *path, const WeightMap *m, const NncDtype *floats, const char *arena);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // data.c and data_*.c: records in memory
-typedef struct Column {    // the values of one input over all records
-  char *path;              // Owned
+typedef struct Column {   // the values of one input over all records
+  char *path;             // Owned
   NncDtype dtype;
-  int rank;                // of one record
+  int rank;   // of one record
   int64_t dim[NNC_MAX_RANK];
   int64_t records;
-  bool whole;              // one record, which every batch gets
-  double flip; int64_t crop;   // how its images are moved: chance to be mirrored, pixels of border; 0: not
-  int64_t record_bytes;    // distance between records; with bytes records overlap by the shifted targets
+  bool whole;   // one record, which every batch gets
+  double flip;
+  int64_t crop;                       // how its images are moved: chance to be mirrored, pixels of border; 0: not
+  int64_t record_bytes;               // distance between records; with bytes records overlap by the shifted targets
   int64_t first_record, first_byte;   // where record 0 lies in the uncompressed file, for messages
-  char *values;            // Borrowed from block
-  void *block;             // Owned, one per file; NULL when another column owns it
+  char *values;                       // Borrowed from block
+  void *block;                        // Owned, one per file; NULL when another column owns it
   int64_t block_bytes;
 } Column;
 typedef struct DataSource {   // how to open one file of a reader
   const char *path;
-  const char *field;          // safetensors: tensor name; tokens: NULL for the only one
+  const char *field;   // safetensors: tensor name; tokens: NULL for the only one
   int64_t begin_permille, end_permille;
-  int64_t sequence;           // bytes, tokens: of a record
-  bool whole;                 // safetensors: the tensor is one record
-  const NncTensor *input;     // that the file feeds; NULL: none
+  int64_t sequence;         // bytes, tokens: of a record
+  bool whole;               // safetensors: the tensor is one record
+  const NncTensor *input;   // that the file feeds; NULL: none
 } DataSource;
 bool data_read_idx(const DataSource *s, Column *out);
 bool data_read_npy(const DataSource *s, Column *out);
 bool data_read_safetensors(const DataSource *s, Column *out);
 bool data_read_bytes(const DataSource *s, Column *tokens, Column *targets);   // targets NULL: none wanted
 bool data_read_tokens(const DataSource *s, Column *tokens, Column *targets);
-// A column of single tokens becomes records of s->sequence of them and the targets one token further, which share its memory.
+// A column of single tokens becomes records of s->sequence of them and the targets one token further, which share its
+// memory.
 bool data_cut_text(const DataSource *s, Column *tokens, Column *targets);
-// data_csr.c: row starts, one more than rows, from a tensor of a file; the row of each edge into rows, as many as the input has.
+// data_csr.c: row starts, one more than rows, from a tensor of a file; the row of each edge into rows, as many as the
+// input has.
 bool csr_read(const Safetensors *s, const SafetensorsEntry *e, const NncTensor *input, int32_t *rows);
 // Buffered reading of a plain or gzip file; used by the readers.
 typedef struct DataFile DataFile;
-DataFile *data_file_open(const char *path);             // NULL after reporting
+DataFile *data_file_open(const char *path);                                     // NULL after reporting
 bool data_file_read(DataFile *f, void *out, int64_t bytes, const char *what);   // exactly bytes, or reports truncation
 int64_t data_file_read_some(DataFile *f, void *out, int64_t bytes);   // at most bytes; 0 at the end, -1 after reporting
-// False after reporting when more than a MiB is asked for and the file is too small for so many more bytes, whatever its compression: asked before memory is taken for them.
+// False after reporting when more than a MiB is asked for and the file is too small for so many more bytes, whatever
+// its compression: asked before memory is taken for them.
 bool data_file_can_hold(const DataFile *f, int64_t records, int64_t record_bytes, const char *what);
-char *data_file_read_whole(const char *path, int64_t *bytes);           // Owned by the caller; NULL after reporting
+char *data_file_read_whole(const char *path, int64_t *bytes);   // Owned by the caller; NULL after reporting
 bool data_file_skip(DataFile *f, int64_t bytes, const char *what);
 bool data_file_at_end(DataFile *f);
 bool data_file_ends(DataFile *f, int64_t records, int64_t record_bytes);   // reports what follows the records
-// After the header, which has set the column's records, record_bytes and first_byte for the whole file: takes the part that the source asks for into
-// memory of the column's own and reads past the rest. False after reporting.
+// After the header, which has set the column's records, record_bytes and first_byte for the whole file: takes the part
+// that the source asks for into memory of the column's own and reads past the rest. False after reporting.
 bool data_file_read_records(DataFile *f, const DataSource *s, Column *c);
 void data_file_close(DataFile *f);
 void data_range(const DataSource *s, int64_t n, int64_t *begin, int64_t *end);
 
 // augment.c: between the file and the arena
-typedef struct ImageMove { bool mirror; int64_t pad, top, left; } ImageMove;   // mirrored, then cut out of a border of pad pixels at (top, left)
+// mirrored, then cut out of a border of pad pixels at (top, left)
+typedef struct ImageMove {
+  bool mirror;
+  int64_t pad, top, left;
+} ImageMove;
 // The move of one record in one epoch: inputs of a record that are moved at all are moved alike.
 ImageMove augment_draw(const Column *c, uint64_t seed, uint64_t epoch, int64_t record);
-// src, dst: (planes, height, width) of elements of so many bytes, not overlapping; what comes from outside of the image is 0.
-void augment_move(ImageMove move, int64_t planes, int64_t height, int64_t width, int64_t element, const char *src, char *dst);
+// src, dst: (planes, height, width) of elements of so many bytes, not overlapping; what comes from outside of the image
+// is 0.
+void augment_move(ImageMove move, int64_t planes, int64_t height, int64_t width, int64_t element, const char *src,
+                  char *dst);
 // n values of one record into the input's type, normalised where the input says so. to: at the record in the arena.
 void stage_record(const NncTensor *input, NncDtype from, const void *values, char *to, int64_t n);
 
 typedef struct Dataset {
   const char *split;
   int n_columns;
-  Column *columns;         // Owned; in the order of names
-  const char **names;      // Owned array of borrowed input names
+  Column *columns;      // Owned; in the order of names
+  const char **names;   // Owned array of borrowed input names
   int64_t records;
-  int64_t bytes;           // held in memory, the shuffling order included
-  uint32_t *members;       // Owned; the records of the columns that belong to the data set, ascending; NULL: all
-  uint32_t *order;         // Owned; of the members; NULL: as they come
-  bool continued;          // row i of each batch goes through its own part of the records, in order
-  uint64_t seed, epoch;    // of the shuffle, and so of the images' moves
-  char *moved;             // Owned: the image that is being moved; NULL: none is
+  int64_t bytes;          // held in memory, the shuffling order included
+  uint32_t *members;      // Owned; the records of the columns that belong to the data set, ascending; NULL: all
+  uint32_t *order;        // Owned; of the members; NULL: as they come
+  bool continued;         // row i of each batch goes through its own part of the records, in order
+  uint64_t seed, epoch;   // of the shuffle, and so of the images' moves
+  char *moved;            // Owned: the image that is being moved; NULL: none is
 } Dataset;
-// Loads what the function's inputs need of a split ("train", "eval"); of "train" without the records that are kept for validation. folder NULL: the
-// default places.
+// Loads what the function's inputs need of a split ("train", "eval"); of "train" without the records that are kept for
+// validation. folder NULL: the default places.
 bool dataset_load(const char *split, const NncFunction *f, const char *folder, Dataset *out);
-// The records that loading `train` left out, for evaluation: chosen by the program's seed, of a continued text its end. Borrows train's columns.
+// The records that loading `train` left out, for evaluation: chosen by the program's seed, of a continued text its end.
+// Borrows train's columns.
 bool dataset_validation(const Dataset *train, const NncFunction *f, Dataset *out);
 bool dataset_has_split(const char *split);
 bool dataset_files_exist(const char *split, const char *folder);   // reports nothing
 void dataset_free(Dataset *d);
 void dataset_shuffle(Dataset *d, uint64_t seed, uint64_t epoch);
-// Writes records [first, first + batch) of the order to the function's inputs; beyond the end repeats record `fill`. After a shuffle images are moved.
+// Writes records [first, first + batch) of the order to the function's inputs; beyond the end repeats record `fill`.
+// After a shuffle images are moved.
 void dataset_fill(const Dataset *d, const NncFunction *f, int64_t first, int64_t fill, char *arena);
-int64_t function_batch(const NncFunction *f);           // records per call: the first dimension of its inputs that are not whole; 1 when all are
-bool function_is_whole(const NncFunction *f);             // it has inputs, and all are whole
+// records per call: the first dimension of its inputs that are not whole; 1 when all are
+int64_t function_batch(const NncFunction *f);
+bool function_is_whole(const NncFunction *f);   // it has inputs, and all are whole
 
 // inputs.c: inputs from elsewhere
-// Every input of f has a tensor in the file with the right type and shape but for the number of records, which all share.
+// Every input of f has a tensor in the file with the right type and shape but for the number of records, which all
+// share.
 bool inputs_check(const Safetensors *s, const NncFunction *f, int64_t *records);
-bool inputs_read(const Safetensors *s, const NncFunction *f, int64_t first, char *arena);   // beyond the end the last record repeats
-void inputs_make(const NncFunction *f, uint64_t seed, char *arena);                         // made-up values
+// beyond the end the last record repeats
+bool inputs_read(const Safetensors *s, const NncFunction *f, int64_t first, char *arena);
+void inputs_make(const NncFunction *f, uint64_t seed, char *arena);   // made-up values
 
 // ---------------------------------------------------------------------------------------------------------------------
 // session.c: what train, eval, step and bench share
 typedef struct Session {
   Arena arena;
-  Executor *train, *accumulate, *eval, *predict;        // NULL where not asked for or absent
+  Executor *train, *accumulate, *eval, *predict;   // NULL where not asked for or absent
   uint64_t seed;
-  int64_t total_steps;                                  // of the schedule
+  int64_t total_steps;   // of the schedule
 } Session;
 enum { SESSION_TRAIN = 1, SESSION_EVAL = 2, SESSION_PREDICT = 4 };
 bool session_open(Session *s, int functions, const DeviceOptions *device);
 void session_close(Session *s);
 // Writes rng and hyper arguments of f; draw counts micro-batches, step optimizer steps.
 void session_write_arguments(const Session *s, const NncFunction *f, int64_t step, int64_t draw);
-// Carried states become what they are where a text begins. With saved: keeps them there (NULL: nothing was carried), for session_restore_carried.
+// Carried states become what they are where a text begins. With saved: keeps them there (NULL: nothing was carried),
+// for session_restore_carried.
 bool session_begin_text(const Session *s, char **saved);   // saved may be NULL; *saved Owned by the caller
-bool session_save_carried(const Session *s, char **saved);     // a copy, NULL: nothing is carried. Owned: session_restore_carried
+// a copy, NULL: nothing is carried. Owned: session_restore_carried
+bool session_save_carried(const Session *s, char **saved);
 bool session_restore_carried(const Session *s, char *saved);   // frees saved
 // Losses and metrics of one call or an average over several.
-typedef struct Metrics { int n; const char **names; double *values; } Metrics;
+typedef struct Metrics {
+  int n;
+  const char **names;
+  double *values;
+} Metrics;
 void metrics_init(Metrics *m, const NncFunction *f);
 void metrics_free(Metrics *m);
 void metrics_read(Metrics *m, const NncFunction *f, const char *arena, double weight);   // m += weight * results
 void metrics_add(Metrics *m, const Metrics *other, double weight);
-void metrics_reset(Metrics *m);                         // to zero; a NaN does not stay
+void metrics_reset(Metrics *m);   // to zero; a NaN does not stay
 void metrics_scale(Metrics *m, double factor);
 double metrics_loss(const Metrics *m, const NncFunction *f);   // the sum of the losses
 bool metrics_losses_finite(const Metrics *m, const NncFunction *f);
-// Mean over every record of the data set; see docs/runtime.md for the last, incomplete batch. Carried states go through a continued text and are as before
-// afterwards.
+// Mean over every record of the data set; see docs/runtime.md for the last, incomplete batch. Carried states go through
+// a continued text and are as before afterwards.
 bool session_evaluate(Session *s, const Dataset *d, Metrics *out);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // progress.c and log.c
 typedef struct Progress {
   bool is_terminal, is_quiet;
-  double start, last;      // seconds
+  double start, last;                       // seconds
   int64_t first_step, total_steps, every;   // every: steps between plain lines
-  Metrics sum;             // since the last line
+  Metrics sum;                              // since the last line
   double weight;
 } Progress;
 void progress_start(Progress *p, const NncFunction *f, int64_t step, int64_t total, int64_t every, bool quiet);
-void progress_step(Progress *p, int64_t step, double epoch, double epochs, const Metrics *m, double items_per_step, bool must_print);
+void progress_step(Progress *p, int64_t step, double epoch, double epochs, const Metrics *m, double items_per_step,
+                   bool must_print);
 void progress_exclude(Progress *p, double seconds);   // evaluation and saving do not count as time of steps
 void progress_end(Progress *p);
 void progress_clear(void);   // removes an open progress line before other output
 
-typedef struct Log { FILE *file; int error; } Log;      // JSON lines; file NULL: none; error: errno of the first write that failed
+// JSON lines; file NULL: none; error: errno of the first write that failed
+typedef struct Log {
+  FILE *file;
+  int error;
+} Log;
 bool log_open(Log *log, const char *path, bool append);
 void log_record(Log *log, const char *kind, int64_t step, double epoch, const Metrics *m, double rate, double seconds);
 bool log_close(Log *log);
@@ -378,29 +427,34 @@ int cmd_import(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_gradcheck(int argc, char **argv);
 // labels.c: names of classes or tokens
-typedef struct Labels { int n; char **names; } Labels;  // Owned
-bool labels_open(Labels *l, const char *path);          // path NULL: the program's own, perhaps none; else a name on each line, with \n \t \\ for characters
+typedef struct Labels {
+  int n;
+  char **names;
+} Labels;   // Owned
+// path NULL: the program's own, perhaps none; else a name on each line, with \n \t \\ for characters
+bool labels_open(Labels *l, const char *path);
 void labels_close(Labels *l);
-bool labels_check(const Labels *l, int64_t classes);    // there are none or as many; reports
+bool labels_check(const Labels *l, int64_t classes);               // there are none or as many; reports
 void softmax_in_place(double *p, int64_t n, double temperature);   // in place
-int64_t next_likeliest(const double *p, int64_t n, int64_t last);   // in the order of falling values, after `last` (-1: the first); -1: none
+// in the order of falling values, after `last` (-1: the first); -1: none
+int64_t next_likeliest(const double *p, int64_t n, int64_t last);
 // "3: 7 sneaker 0.9312, 5 sandal 0.0500": the `count` likeliest classes; scores become probabilities.
 void print_classes(const Labels *l, int64_t record, double *scores, int64_t classes, int64_t count);
 
 // sample.c
 typedef struct SampleOptions {
-  const char *weights, *labels, *prompt;                // NULL: the default
-  int64_t count, top_k;                                 // tokens to draw; of how many likeliest, 0: all
-  double temperature;                                   // 0: always the likeliest
+  const char *weights, *labels, *prompt;   // NULL: the default
+  int64_t count, top_k;                    // tokens to draw; of how many likeliest, 0: all
+  double temperature;                      // 0: always the likeliest
   uint64_t seed;
   DeviceOptions device;
 } SampleOptions;
-bool sample_text(const SampleOptions *o);               // the prompt and `count` tokens to stdout
+bool sample_text(const SampleOptions *o);   // the prompt and `count` tokens to stdout
 
 // options.c: numbers from the command line; report and return false when malformed
 bool option_integer(const char *name, const char *text, int64_t least, int64_t *out);
 bool option_count(const char *name, const char *text, int least, int *out);   // threads, numbers of GPUs
 bool option_number(const char *name, const char *text, double *out);
-int option_unknown(const char *command);                // "try … --help" on stderr; EXIT_USAGE
+int option_unknown(const char *command);   // "try … --help" on stderr; EXIT_USAGE
 
 #endif

@@ -1,5 +1,5 @@
-// Reading safetensors files: 8 bytes of header length, a JSON header that names dtype, shape and place of each tensor, the data.
-// Everything the header says is checked against the file before any of it is used.
+// Reading safetensors files: 8 bytes of header length, a JSON header that names dtype, shape and place of each tensor,
+// the data. Everything the header says is checked against the file before any of it is used.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -11,8 +11,12 @@
 #include "runtime/runtime.h"
 
 // ORDER DTYPE
-static const struct { const char *name; NncDtype dtype; } names[] = {
-  {"F32", NNC_F32}, {"F64", NNC_F64}, {"BF16", NNC_BF16}, {"F16", NNC_F16}, {"I32", NNC_I32}, {"I64", NNC_I64}, {"U8", NNC_U8}, {"BOOL", NNC_I1}, {"U16", NNC_U16},
+static const struct {
+  const char *name;
+  NncDtype dtype;
+} names[] = {
+    {"F32", NNC_F32}, {"F64", NNC_F64}, {"BF16", NNC_BF16}, {"F16", NNC_F16}, {"I32", NNC_I32},
+    {"I64", NNC_I64}, {"U8", NNC_U8},   {"BOOL", NNC_I1},   {"U16", NNC_U16},
 };
 
 bool safetensors_dtype(const char *name, NncDtype *out) {
@@ -144,8 +148,8 @@ static bool check_entries(Safetensors *s, int64_t data, int64_t file_bytes) {
     }
     if (bytes != -1 && bytes != e->bytes) {
       char shape[128];
-      report_error("%s: tensor %s is %s%s but holds %lld bytes", s->path, e->name, e->dtype, format_shape(e->rank, e->dim, shape, sizeof shape),
-                   (long long)e->bytes);
+      report_error("%s: tensor %s is %s%s but holds %lld bytes", s->path, e->name, e->dtype,
+                   format_shape(e->rank, e->dim, shape, sizeof shape), (long long)e->bytes);
       return false;
     }
     e->offset += data;
@@ -184,7 +188,8 @@ bool safetensors_open(const char *path, Safetensors *s) {
   if (!ok) {
     report_error("cannot read %s: %s", path, strerror(errno));
   } else if (!parse_header(&j, s)) {
-    report_error("%s: not a safetensors file: header byte %lld: %s", path, (long long)(j.at - text), j.error ? j.error : "malformed");
+    report_error("%s: not a safetensors file: header byte %lld: %s", path, (long long)(j.at - text),
+                 j.error ? j.error : "malformed");
     ok = false;
   }
   free(text);

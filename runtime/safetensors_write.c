@@ -1,5 +1,5 @@
-// Writing safetensors files so that the path holds either the old file or the whole new one: a nameless or temporary file in the same
-// folder, written, synced, and renamed over the path.
+// Writing safetensors files so that the path holds either the old file or the whole new one: a nameless or temporary
+// file in the same folder, written, synced, and renamed over the path.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,16 +10,21 @@
 #include "runtime/output.h"
 #include "runtime/runtime.h"
 
-typedef struct Declared { char *name; NncDtype dtype; int rank; int64_t dim[NNC_MAX_RANK], offset, bytes; } Declared;
+typedef struct Declared {
+  char *name;
+  NncDtype dtype;
+  int rank;
+  int64_t dim[NNC_MAX_RANK], offset, bytes;
+} Declared;
 
 struct SafetensorsWriter {
-  char *name;                   // Owned; as given, for messages
-  char *path, *temporary;       // Owned; where links lead
+  char *name;               // Owned; as given, for messages
+  char *path, *temporary;   // Owned; where links lead
   int fd;
-  bool is_nameless;             // made with O_TMPFILE
+  bool is_nameless;   // made with O_TMPFILE
   int n_tensors, capacity;
-  Declared *tensors;            // Owned
-  char *metadata;               // Owned; JSON members, or NULL
+  Declared *tensors;   // Owned
+  char *metadata;      // Owned; JSON members, or NULL
   int64_t data_offset, data_bytes;
   bool failed;
 };

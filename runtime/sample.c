@@ -1,6 +1,6 @@
-// `predict --sample`: a language model goes on with a text. Each token is drawn from what the model says follows the tokens so far, of which it sees the
-// last as many as its context holds; what is before them is in the states of a model that carries some through a text. The draws depend on the seed and
-// the number of the token only.
+// `predict --sample`: a language model goes on with a text. Each token is drawn from what the model says follows the
+// tokens so far, of which it sees the last as many as its context holds; what is before them is in the states of a
+// model that carries some through a text. The draws depend on the seed and the number of the token only.
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,15 +27,19 @@ static bool find_tensors(Sampler *p, const NncFunction *f) {
   for (int i = 0; i < f->n_args; i++)
     if (f->args[i].role == NNC_INPUT) p->input = &f->args[i], inputs++;
   if (inputs != 1 || p->input->rank != 2 || p->input->dtype == NNC_F32 || p->input->dtype == NNC_F64) {
-    report_error("--sample is for a language model, whose one input is tokens [batch, length]; see predict --help for the inputs of %s", nnc_program.model);
+    report_error("--sample is for a language model, whose one input is tokens [batch, length]; see predict --help for "
+                 "the inputs of %s",
+                 nnc_program.model);
     return false;
   }
   for (int i = 0; i < f->n_results && !p->output; i++) {
     const NncTensor *t = &f->results[i];
-    if (t->role == NNC_OUTPUT && t->rank == 3 && t->dim[0] == p->input->dim[0] && t->dim[1] == p->input->dim[1]) p->output = t;
+    if (t->role == NNC_OUTPUT && t->rank == 3 && t->dim[0] == p->input->dim[0] && t->dim[1] == p->input->dim[1])
+      p->output = t;
   }
   if (!p->output) {
-    report_error("--sample needs scores of the next token after each token, an output [%lld, %lld, tokens]", (long long)p->input->dim[0], (long long)p->input->dim[1]);
+    report_error("--sample needs scores of the next token after each token, an output [%lld, %lld, tokens]",
+                 (long long)p->input->dim[0], (long long)p->input->dim[1]);
     return false;
   }
   p->context = p->input->dim[1];
@@ -72,7 +76,8 @@ static int64_t find_label(const Labels *l, const char *text, size_t *length) {
 static bool check_token(const Sampler *p, int64_t token, int64_t at) {
   int64_t limit = p->input->limit > 0 ? p->input->limit : p->tokens;
   if (token >= 0 && token < limit) return true;
-  report_error("--prompt: token %lld at position %lld is outside of 0..%lld", (long long)token, (long long)at, (long long)(limit - 1));
+  report_error("--prompt: token %lld at position %lld is outside of 0..%lld", (long long)token, (long long)at,
+               (long long)(limit - 1));
   return false;
 }
 
@@ -102,7 +107,8 @@ static bool read_prompt(Sampler *p) {
     append(p, token);
     at += length;
   }
-  if (p->n == 0) append(p, p->text && (p->input->limit <= 0 || p->input->limit > '\n') ? '\n' : 0);   // a text begins with a line
+  // a text begins with a line
+  if (p->n == 0) append(p, p->text && (p->input->limit <= 0 || p->input->limit > '\n') ? '\n' : 0);
   return true;
 }
 
@@ -122,7 +128,8 @@ static bool run_model(Sampler *p, int64_t first, int64_t after) {
   return executor_run(p->s.predict, NULL, NULL);
 }
 
-// Where the context begins. States take in whole contexts that are full; one that the sequence ends in is looked at without them being changed.
+// Where the context begins. States take in whole contexts that are full; one that the sequence ends in is looked at
+// without them being changed.
 static bool pass_on(Sampler *p, int64_t *first) {
   *first = p->n > p->context ? p->n - p->context : 0;
   if (!p->carries) return true;
@@ -140,7 +147,8 @@ static bool run(Sampler *p, int64_t after) {
   bool ok = run_model(p, first, after);
   if (!session_restore_carried(&p->s, saved) || !ok) return false;
   int64_t row = p->n - first - 1, bytes = p->tokens * dtype_bytes(p->output->dtype);
-  convert_elements(p->output->dtype, executor_result(p->s.predict, p->output) + row * bytes, NNC_F64, p->scores, p->tokens);
+  convert_elements(p->output->dtype, executor_result(p->s.predict, p->output) + row * bytes, NNC_F64, p->scores,
+                   p->tokens);
   return true;
 }
 
@@ -153,7 +161,10 @@ static bool check_causal(Sampler *p) {
   memcpy(first, p->scores, (size_t)bytes);
   bool ok = run(p, 1), same = memcmp(first, p->scores, (size_t)bytes) == 0;
   free(first);
-  if (ok && !same) report_error("--sample: the scores of %s after a token depend on the tokens behind it; a language model sees those before only (causal_mask)", nnc_program.model);
+  if (ok && !same)
+    report_error("--sample: the scores of %s after a token depend on the tokens behind it; a language model sees those "
+                 "before only (causal_mask)",
+                 nnc_program.model);
   return ok && same;
 }
 
@@ -164,7 +175,8 @@ static int64_t draw(Sampler *p, int64_t number) {
   double all = 1;
   if (kept < p->tokens) {
     all = 0;
-    for (int64_t k = 0, token = -1; k < kept && (token = next_likeliest(p->scores, p->tokens, token)) >= 0; k++) all += p->scores[last = token];
+    for (int64_t k = 0, token = -1; k < kept && (token = next_likeliest(p->scores, p->tokens, token)) >= 0; k++)
+      all += p->scores[last = token];
   }
   double left = all * philox_uniform(p->o->seed, philox_stream("sample"), (uint64_t)number);
   int64_t chosen = -1;
@@ -204,8 +216,9 @@ bool sample_text(const SampleOptions *o) {
   Sampler p = {.o = o};
   const NncFunction *f = program_function("predict");
   char *path = o->weights ? xstrdup(o->weights) : checkpoint_default_path();
-  bool ok = labels_open(&p.labels, o->labels) && find_tensors(&p, f) && read_prompt(&p) && session_open(&p.s, SESSION_PREDICT, &o->device) &&
-            weights_load(path, p.s.arena.base) && arena_push_persistent(&p.s.arena) && session_begin_text(&p.s, NULL);
+  bool ok = labels_open(&p.labels, o->labels) && find_tensors(&p, f) && read_prompt(&p) &&
+            session_open(&p.s, SESSION_PREDICT, &o->device) && weights_load(path, p.s.arena.base) &&
+            arena_push_persistent(&p.s.arena) && session_begin_text(&p.s, NULL);
   if (ok) p.scores = xmalloc(sizeof *p.scores * (size_t)p.tokens);
   ok = ok && check_causal(&p) && sample(&p);
   session_close(&p.s);

@@ -4,8 +4,8 @@
 
 #include "runtime/runtime.h"
 
-// Warm-up rises linearly and reaches the full rate at step `warmup`; the rest falls from 1 to the floor. The schedule's `min` is a
-// learning rate of group 0; other groups keep their ratio to it.
+// Warm-up rises linearly and reaches the full rate at step `warmup`; the rest falls from 1 to the floor. The schedule's
+// `min` is a learning rate of group 0; other groups keep their ratio to it.
 double schedule_factor(int64_t step, int64_t total) {
   const NncProgram *p = &nnc_program;
   int64_t warmup = p->schedule_warmup;

@@ -1,4 +1,5 @@
-// What the commands share: opening the program on this machine, the arguments of a call, losses and metrics, evaluation.
+// What the commands share: opening the program on this machine, the arguments of a call, losses and metrics,
+// evaluation.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,14 +28,16 @@ bool session_open(Session *s, int functions, const DeviceOptions *device) {
   }
   if (!nnc_program.device->check(device) || !program_verify()) return false;
   int64_t bytes = nnc_program.persistent_bytes;
-  int64_t needs[] = {needed_bytes("train", train), needed_bytes("accumulate", train), needed_bytes("eval", eval), needed_bytes("predict", predict)};
+  int64_t needs[] = {needed_bytes("train", train), needed_bytes("accumulate", train), needed_bytes("eval", eval),
+                     needed_bytes("predict", predict)};
   for (int i = 0; i < 4; i++) bytes = needs[i] > bytes ? needs[i] : bytes;
   if (!arena_create(&s->arena, bytes)) return false;
   if (nnc_program.device->open && !nnc_program.device->open(&s->arena, device)) {
     session_close(s);
     return false;
   }
-  if (make_executor(&s->arena, "train", train, &s->train) && make_executor(&s->arena, "accumulate", train, &s->accumulate) &&
+  if (make_executor(&s->arena, "train", train, &s->train) &&
+      make_executor(&s->arena, "accumulate", train, &s->accumulate) &&
       make_executor(&s->arena, "eval", eval, &s->eval) && make_executor(&s->arena, "predict", predict, &s->predict))
     return true;
   session_close(s);
@@ -67,7 +70,8 @@ void session_write_arguments(const Session *s, const NncFunction *f, int64_t ste
 
 bool session_save_carried(const Session *s, char **saved) {
   int64_t bytes = 0, at = 0;
-  for (int i = 0; i < nnc_program.n_persistent; i++) bytes += nnc_program.persistent[i].carried ? nnc_program.persistent[i].bytes : 0;
+  for (int i = 0; i < nnc_program.n_persistent; i++)
+    bytes += nnc_program.persistent[i].carried ? nnc_program.persistent[i].bytes : 0;
   *saved = bytes ? xmalloc((size_t)bytes) : NULL;
   for (int i = 0; i < nnc_program.n_persistent; i++) {
     const NncTensor *t = &nnc_program.persistent[i];
@@ -159,8 +163,8 @@ static bool evaluate_batch(Session *s, const Dataset *d, int64_t first, Metrics 
   return true;
 }
 
-// The last batch of r records is filled up with copies of the last record; one more batch of nothing but that record tells what a copy
-// contributes to the mean, so that it can be taken out again:
+// The last batch of r records is filled up with copies of the last record; one more batch of nothing but that record
+// tells what a copy contributes to the mean, so that it can be taken out again:
 //   sum over the r records = B mean(last batch) - (B - r) mean(copies).
 static bool evaluate_all(Session *s, const Dataset *d, Metrics *out) {
   const NncFunction *f = executor_function(s->eval);
@@ -169,7 +173,8 @@ static bool evaluate_all(Session *s, const Dataset *d, Metrics *out) {
     if (!evaluate_batch(s, d, i * batch, out, (double)batch)) return false;
     if (signals_stop_requested()) return false;
   }
-  if (rest && !(evaluate_batch(s, d, full * batch, out, (double)batch) && evaluate_batch(s, d, d->records, out, -(double)(batch - rest))))
+  if (rest && !(evaluate_batch(s, d, full * batch, out, (double)batch) &&
+                evaluate_batch(s, d, d->records, out, -(double)(batch - rest))))
     return false;
   metrics_scale(out, 1 / (double)d->records);
   return true;

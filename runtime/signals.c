@@ -1,5 +1,6 @@
-// Ctrl-C and friends: the first asks for a clean end after the current step, the second ends at once without leaving a half-written file.
-// An illegal instruction means that the kernels were compiled for a processor with more than this one has.
+// Ctrl-C and friends: the first asks for a clean end after the current step, the second ends at once without leaving a
+// half-written file. An illegal instruction means that the kernels were compiled for a processor with more than this
+// one has.
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,8 +20,9 @@ static void on_stop(int signal) {
 
 static void on_illegal(int signal) {
   (void)signal;
-  static const char text[] = "error: illegal instruction: this program was compiled for another processor; compile it on this machine "
-                             "or with --cpu for this one\n";
+  static const char text[] =
+      "error: illegal instruction: this program was compiled for another processor; compile it on this machine "
+      "or with --cpu for this one\n";
   ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
   (void)written;
   safetensors_unlink_pending();

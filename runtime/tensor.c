@@ -6,7 +6,11 @@
 #include "runtime/runtime.h"
 
 // ORDER DTYPE
-static const struct { const char *name; int64_t bytes; } dtypes[] = {{"f32", 4}, {"f64", 8}, {"bf16", 2}, {"f16", 2}, {"i32", 4}, {"i64", 8}, {"u8", 1}, {"i1", 1}, {"u16", 2}};
+static const struct {
+  const char *name;
+  int64_t bytes;
+} dtypes[] = {{"f32", 4}, {"f64", 8}, {"bf16", 2}, {"f16", 2}, {"i32", 4},
+              {"i64", 8}, {"u8", 1},  {"i1", 1},   {"u16", 2}};
 
 int64_t dtype_bytes(NncDtype t) { return dtypes[t].bytes; }
 const char *dtype_name(NncDtype t) { return dtypes[t].name; }
@@ -55,19 +59,25 @@ void tensor_to_arena(const NncTensor *t, const void *logical, char *arena) {
   else memcpy(arena + t->offset, logical, (size_t)t->bytes);
 }
 
-static int64_t rows_in_arena(const NncTensor *t, int64_t columns) { return t->rows ? t->rows : tensor_elements(t) / columns; }
+static int64_t rows_in_arena(const NncTensor *t, int64_t columns) {
+  return t->rows ? t->rows : tensor_elements(t) / columns;
+}
 
 static bool lies_in_rows(const NncTensor *t) { return t->rows > 0 || t->pitch > (t->rank ? t->dim[t->rank - 1] : 1); }
 
 int64_t tensor_span(const NncTensor *t) {
   int64_t columns = t->rank ? t->dim[t->rank - 1] : 1;
-  return lies_in_rows(t) && columns > 0 ? rows_in_arena(t, columns) * (t->pitch > columns ? t->pitch : columns) * dtype_bytes(t->dtype) : t->bytes;
+  return lies_in_rows(t) && columns > 0
+             ? rows_in_arena(t, columns) * (t->pitch > columns ? t->pitch : columns) * dtype_bytes(t->dtype)
+             : t->bytes;
 }
 
 static void gather_rows(const NncTensor *t, const char *arena, char *logical) {
-  int64_t element = dtype_bytes(t->dtype), columns = t->dim[t->rank - 1], pitch = t->pitch > columns ? t->pitch : columns;
+  int64_t element = dtype_bytes(t->dtype), columns = t->dim[t->rank - 1],
+          pitch = t->pitch > columns ? t->pitch : columns;
   logical += t->first_row * columns * element;
-  for (int64_t i = 0; i < rows_in_arena(t, columns); i++) memcpy(logical + i * columns * element, arena + i * pitch * element, (size_t)(columns * element));
+  for (int64_t i = 0; i < rows_in_arena(t, columns); i++)
+    memcpy(logical + i * columns * element, arena + i * pitch * element, (size_t)(columns * element));
 }
 
 void tensor_from_arena(const NncTensor *t, const char *arena, void *logical) {
@@ -119,8 +129,9 @@ void narrow_from_float(const float *src, NncDtype to, void *dst, int64_t n) {
     for (int64_t i = 0; i < n; i++) d[i] = float_to_f16(src[i]);
 }
 
-// The neighbour in f32 with an odd last digit, x itself where f32 holds it. With more than two digits to spare, what is rounded from this is what would
-// be rounded from x (Boldo and Melquiond 2008, "Emulation of a FMA and correctly rounded sums", theorem 3): rounding to the nearest twice is not.
+// The neighbour in f32 with an odd last digit, x itself where f32 holds it. With more than two digits to spare, what is
+// rounded from this is what would be rounded from x (Boldo and Melquiond 2008, "Emulation of a FMA and correctly
+// rounded sums", theorem 3): rounding to the nearest twice is not.
 static float double_to_odd_float(double x) {
   float f = (float)x;
   if ((double)f == x || x != x) return f;
@@ -128,7 +139,8 @@ static float double_to_odd_float(double x) {
   return float_from_bits((bits - outwards) | 1);
 }
 
-// All conversions of bf16 and f16 go by way of f32, a piece at a time. Of other types each number is rounded once (but for integers beyond 2^53).
+// All conversions of bf16 and f16 go by way of f32, a piece at a time. Of other types each number is rounded once (but
+// for integers beyond 2^53).
 static void convert_narrow(NncDtype from, const char *src, NncDtype to, char *dst, int64_t n) {
   enum { CHUNK = 1024 };
   float chunk[CHUNK];
@@ -148,22 +160,24 @@ static void convert_narrow(NncDtype from, const char *src, NncDtype to, char *ds
   }
 }
 
-#define CONVERT(S, D)                                      \
-  do {                                                     \
-    const S *s = src;                                      \
-    D *d = dst;                                            \
-    for (int64_t i = 0; i < n; i++) d[i] = (D)s[i];        \
+#define CONVERT(S, D)                               \
+  do {                                              \
+    const S *s = src;                               \
+    D *d = dst;                                     \
+    for (int64_t i = 0; i < n; i++) d[i] = (D)s[i]; \
   } while (0)
-#define CONVERT_FROM(S)                                    \
-  switch (to) {                                            \
-  case NNC_F32: CONVERT(S, float); break;                  \
-  case NNC_F64: CONVERT(S, double); break;                 \
-  case NNC_I32: CONVERT(S, int32_t); break;                \
-  case NNC_I64: CONVERT(S, int64_t); break;                \
-  case NNC_U8: case NNC_I1: CONVERT(S, uint8_t); break;    \
-  case NNC_U16: CONVERT(S, uint16_t); break;               \
-  case NNC_BF16: case NNC_F16: break;                      \
-  }                                                        \
+#define CONVERT_FROM(S)                      \
+  switch (to) {                              \
+  case NNC_F32: CONVERT(S, float); break;    \
+  case NNC_F64: CONVERT(S, double); break;   \
+  case NNC_I32: CONVERT(S, int32_t); break;  \
+  case NNC_I64: CONVERT(S, int64_t); break;  \
+  case NNC_U8:                               \
+  case NNC_I1: CONVERT(S, uint8_t); break;   \
+  case NNC_U16: CONVERT(S, uint16_t); break; \
+  case NNC_BF16:                             \
+  case NNC_F16: break;                       \
+  }                                          \
   break
 
 void convert_elements(NncDtype from, const void *src, NncDtype to, void *dst, int64_t n) {
@@ -176,12 +190,14 @@ void convert_elements(NncDtype from, const void *src, NncDtype to, void *dst, in
     return;
   }
   switch (from) {
-  case NNC_BF16: case NNC_F16: break;
+  case NNC_BF16:
+  case NNC_F16: break;
   case NNC_F32: CONVERT_FROM(float);
   case NNC_F64: CONVERT_FROM(double);
   case NNC_I32: CONVERT_FROM(int32_t);
   case NNC_I64: CONVERT_FROM(int64_t);
-  case NNC_U8: case NNC_I1: CONVERT_FROM(uint8_t);
+  case NNC_U8:
+  case NNC_I1: CONVERT_FROM(uint8_t);
   case NNC_U16: CONVERT_FROM(uint16_t);
   }
 }

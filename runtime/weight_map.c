@@ -1,5 +1,6 @@
-// Weight files of others: a mapping file says which of their tensors make up each of ours. Grammar and examples: docs/runtime.md, section import.
-// A rule is looked up from our side, so that one file serves both directions: import collects the pieces of a tensor, export takes it apart.
+// Weight files of others: a mapping file says which of their tensors make up each of ours. Grammar and examples:
+// docs/runtime.md, section import. A rule is looked up from our side, so that one file serves both directions: import
+// collects the pieces of a tensor, export takes it apart.
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -12,22 +13,26 @@
 typedef enum RuleKind { RULE_PIECES, RULE_IGNORE, RULE_NEW } RuleKind;
 typedef struct Rule {
   RuleKind kind;
-  char *ours;              // Owned; pattern; of `ignore` in their file; `*` stands for dots too but in RULE_PIECES
+  char *ours;   // Owned; pattern; of `ignore` in their file; `*` stands for dots too but in RULE_PIECES
   int n_theirs;
-  char **theirs;           // Owned; templates, joined along the first axis; RULE_PIECES only
+  char **theirs;   // Owned; templates, joined along the first axis; RULE_PIECES only
   bool transpose;
-  int rank;                // of `reshape`; 0: none
+  int rank;                    // of `reshape`; 0: none
   int64_t dim[NNC_MAX_RANK];   // in their file, -1 (at most one): what is left
 } Rule;
 struct WeightMap {
-  char *path;              // Owned
+  char *path;   // Owned
   int n_rules;
-  Rule *rules;             // Owned
+  Rule *rules;   // Owned
 };
 
 // What `*` stood for, from left to right.
 enum { MAX_CAPTURES = 8 };
-typedef struct Captures { int n; const char *text[MAX_CAPTURES]; size_t length[MAX_CAPTURES]; } Captures;
+typedef struct Captures {
+  int n;
+  const char *text[MAX_CAPTURES];
+  size_t length[MAX_CAPTURES];
+} Captures;
 
 void weight_map_free(WeightMap *m) {
   if (!m) return;
@@ -72,7 +77,8 @@ static bool check_template(const WeightMap *m, int line, const char *text, int s
     int capture;
     int64_t add;
     if (*text != '{') {
-      if (*text++ == '*') return malformed(m, line, "a `*` on the right: write {1} for what the first one on the left stood for");
+      if (*text++ == '*')
+        return malformed(m, line, "a `*` on the right: write {1} for what the first one on the left stood for");
     } else if (!parse_reference(&text, &capture, &add)) {
       return malformed(m, line, "expected a reference as in {1} or {2+1}");
     } else if (capture >= stars) {
@@ -94,22 +100,27 @@ static bool parse_sizes(const WeightMap *m, int line, const char *text, Rule *r)
     char *end;
     errno = 0;
     long long n = text ? strtoll(text, &end, 10) : 0;
-    if (!text || end == text || errno || (n < 1 && n != -1) || n > (1ll << 40) || r->rank == NNC_MAX_RANK || (open += n == -1) > 1)
+    if (!text || end == text || errno || (n < 1 && n != -1) || n > (1ll << 40) || r->rank == NNC_MAX_RANK ||
+        (open += n == -1) > 1)
       return malformed(m, line, "expected the sizes of the tensor in the file after `reshape`, as in 64,3,3 or 64,-1");
     r->dim[r->rank++] = n;
     text = end;
     if (!*text) return true;
-    if (*text != ',') return malformed(m, line, "expected the sizes of the tensor in the file after `reshape`, as in 64,3,3 or 64,-1");
+    if (*text != ',')
+      return malformed(m, line, "expected the sizes of the tensor in the file after `reshape`, as in 64,3,3 or 64,-1");
   }
 }
 
 static bool parse_pattern(const WeightMap *m, int line, Rule *r, const char *pattern, const char *rest) {
-  if (!pattern || rest) return malformed(m, line, r->kind == RULE_NEW ? "expected one pattern after `new`" : "expected one pattern after `ignore`");
+  if (!pattern || rest)
+    return malformed(m, line,
+                     r->kind == RULE_NEW ? "expected one pattern after `new`" : "expected one pattern after `ignore`");
   r->ours = xstrdup(pattern);
   return true;
 }
 
-// Words of a line: `ignore PATTERN`, `new PATTERN` or `PATTERN = TEMPLATE {, TEMPLATE} [transpose] [reshape SIZE{,SIZE}]`.
+// Words of a line: `ignore PATTERN`, `new PATTERN` or `PATTERN = TEMPLATE {, TEMPLATE} [transpose] [reshape
+// SIZE{,SIZE}]`.
 static bool parse_rule(WeightMap *m, int line, char *text) {
   char *save = NULL, *word = strtok_r(text, " \t\r\n", &save);
   if (!word) return true;
@@ -117,15 +128,19 @@ static bool parse_rule(WeightMap *m, int line, char *text) {
   Rule *r = &m->rules[m->n_rules++];
   *r = (Rule){0};
   char *second = strtok_r(NULL, " \t\r\n", &save);
-  r->kind = second && strcmp(second, "=") == 0 ? RULE_PIECES : strcmp(word, "ignore") == 0 ? RULE_IGNORE : strcmp(word, "new") == 0 ? RULE_NEW : RULE_PIECES;
+  r->kind = second && strcmp(second, "=") == 0 ? RULE_PIECES
+            : strcmp(word, "ignore") == 0      ? RULE_IGNORE
+            : strcmp(word, "new") == 0         ? RULE_NEW
+                                               : RULE_PIECES;
   if (r->kind != RULE_PIECES) return parse_pattern(m, line, r, second, strtok_r(NULL, " \t\r\n", &save));
   r->ours = xstrdup(word);
   int stars = count_stars(r->ours);
   if (stars > MAX_CAPTURES) return malformed(m, line, "more than 8 `*`");
   if (!second || strcmp(second, "=") != 0) return malformed(m, line, "expected `=` after the model's name");
   bool more = true;
-  for (; more; ) {
-    if (!(word = strtok_r(NULL, " \t\r\n", &save))) return malformed(m, line, "expected the name of a tensor in the file");
+  for (; more;) {
+    if (!(word = strtok_r(NULL, " \t\r\n", &save)))
+      return malformed(m, line, "expected the name of a tensor in the file");
     size_t n = strlen(word);
     more = n > 1 && word[n - 1] == ',';
     if (more) word[n - 1] = 0;
@@ -193,7 +208,8 @@ static char *expand(const char *template, const Captures *c) {
       int k = 0;
       int64_t add = 0;
       parse_reference(&template, &k, &add);   // checked when it was read
-      longer = add ? xasprintf("%s%" PRId64, out, (int64_t)strtoll(c->text[k], NULL, 10) + add) : xasprintf("%s%.*s", out, (int)c->length[k], c->text[k]);
+      longer = add ? xasprintf("%s%" PRId64, out, (int64_t)strtoll(c->text[k], NULL, 10) + add)
+                   : xasprintf("%s%.*s", out, (int)c->length[k], c->text[k]);
     } else {
       int n = (int)strcspn(template, "{");
       longer = xasprintf("%s%.*s", out, n, template);
@@ -206,7 +222,14 @@ static char *expand(const char *template, const Captures *c) {
 }
 
 // The pieces of one of our tensors in their file.
-typedef struct Pieces { int n; char **names; bool transpose; int rank; int64_t dim[NNC_MAX_RANK]; } Pieces;   // dim: of each, in their layout
+// dim: of each, in their layout
+typedef struct Pieces {
+  int n;
+  char **names;
+  bool transpose;
+  int rank;
+  int64_t dim[NNC_MAX_RANK];
+} Pieces;
 
 static void pieces_free(Pieces *p) {
   for (int i = 0; i < p->n; i++) free(p->names[i]);
@@ -224,7 +247,8 @@ static bool reshape_pieces(const WeightMap *m, const Rule *r, const NncTensor *t
   for (int i = 0; i < r->rank; i++) open |= r->dim[i] == -1;
   if (fits && (open ? n % known == 0 : n == known)) return true;
   char text[128];
-  report_error("%s: %s has %lld numbers, which `reshape %s` does not hold", m->path, t->name, (long long)n, format_shape(r->rank, r->dim, text, sizeof text));
+  report_error("%s: %s has %lld numbers, which `reshape %s` does not hold", m->path, t->name, (long long)n,
+               format_shape(r->rank, r->dim, text, sizeof text));
   return false;
 }
 
@@ -261,7 +285,8 @@ static bool pieces_of(const WeightMap *m, const NncTensor *t, Pieces *p) {
 
 static void transpose(const char *from, int64_t rows, int64_t columns, int64_t element, char *to) {
   for (int64_t i = 0; i < rows; i++)
-    for (int64_t k = 0; k < columns; k++) memcpy(to + (k * rows + i) * element, from + (i * columns + k) * element, (size_t)element);
+    for (int64_t k = 0; k < columns; k++)
+      memcpy(to + (k * rows + i) * element, from + (i * columns + k) * element, (size_t)element);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -278,7 +303,8 @@ static bool check_piece(const Safetensors *s, const NncTensor *t, const Pieces *
     return false;
   }
   if (e->rank != p->rank || memcmp(e->dim, p->dim, sizeof *p->dim * (size_t)p->rank) != 0) {
-    report_error("%s: tensor %s, for %s, has shape %s, expected %s", s->path, name, t->name, format_shape(e->rank, e->dim, found, sizeof found),
+    report_error("%s: tensor %s, for %s, has shape %s, expected %s", s->path, name, t->name,
+                 format_shape(e->rank, e->dim, found, sizeof found),
                  format_shape(p->rank, p->dim, expected, sizeof expected));
     return false;
   }
@@ -334,7 +360,8 @@ static bool check_all(const Safetensors *s, const WeightMap *m) {
   }
   for (int i = 0; i < s->n_entries; i++) {
     if (used[i] || named(m, RULE_IGNORE, s->entries[i].name)) continue;
-    report_error("%s: tensor %s has no place in the model (`ignore %s` in a mapping file leaves it out)", s->path, s->entries[i].name, s->entries[i].name);
+    report_error("%s: tensor %s has no place in the model (`ignore %s` in a mapping file leaves it out)", s->path,
+                 s->entries[i].name, s->entries[i].name);
     ok = false;
   }
   free(used);
@@ -391,7 +418,8 @@ static bool check_range(const NncTensor *t, const char *own, NncDtype dtype, con
     convert_elements(dtype, written + first * dtype_bytes(dtype), NNC_F64, after, count);
     for (int64_t i = 0; i < count; i++) {
       if (!isfinite(before[i]) || isfinite(after[i])) continue;
-      report_error("%s: element %lld is %g, which %s cannot hold", t->name, (long long)(first + i), before[i], dtype_name(dtype));
+      report_error("%s: element %lld is %g, which %s cannot hold", t->name, (long long)(first + i), before[i],
+                   dtype_name(dtype));
       return false;
     }
   }
@@ -413,9 +441,12 @@ static char *values_for_file(const NncTensor *t, NncDtype dtype, const char *are
   return NULL;
 }
 
-static NncDtype type_in_file(const NncTensor *t, const NncDtype *floats) { return floats && dtype_is_float(t->dtype) ? *floats : t->dtype; }
+static NncDtype type_in_file(const NncTensor *t, const NncDtype *floats) {
+  return floats && dtype_is_float(t->dtype) ? *floats : t->dtype;
+}
 
-static bool export_tensor(SafetensorsWriter *w, int *index, const NncTensor *t, const Pieces *p, NncDtype dtype, const char *arena) {
+static bool export_tensor(SafetensorsWriter *w, int *index, const NncTensor *t, const Pieces *p, NncDtype dtype,
+                          const char *arena) {
   int64_t n = tensor_elements(t) / p->n, element = dtype_bytes(dtype);
   char *whole = values_for_file(t, dtype, arena), *piece = xmalloc((size_t)(n * element));
   bool ok = whole;
@@ -437,7 +468,8 @@ static bool check_names(const WeightMap *m, int n, const Pieces *pieces) {
       for (int j = 0; j <= i; j++)
         for (int l = 0; l < (j < i ? pieces[j].n : k); l++) {
           if (strcmp(pieces[i].names[k], pieces[j].names[l]) != 0) continue;
-          report_error("%s: %s and %s would both be written as %s", m->path, nnc_program.persistent[j].name, nnc_program.persistent[i].name, pieces[i].names[k]);
+          report_error("%s: %s and %s would both be written as %s", m->path, nnc_program.persistent[j].name,
+                       nnc_program.persistent[i].name, pieces[i].names[k]);
           ok = false;
         }
   return ok;
@@ -453,7 +485,8 @@ bool weight_map_export(const char *path, const WeightMap *m, const NncDtype *flo
     const NncTensor *t = &nnc_program.persistent[i];
     if (!is_weight(t)) continue;
     ok = pieces_of(m, t, &pieces[i]) && ok;
-    for (int k = 0; k < pieces[i].n; k++) safetensors_declare(w, pieces[i].names[k], type_in_file(t, floats), pieces[i].rank, pieces[i].dim);
+    for (int k = 0; k < pieces[i].n; k++)
+      safetensors_declare(w, pieces[i].names[k], type_in_file(t, floats), pieces[i].rank, pieces[i].dim);
   }
   ok = ok && (!m || check_names(m, n, pieces)) && safetensors_begin(w);
   for (int i = 0; i < n && ok; i++) {

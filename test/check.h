@@ -6,16 +6,16 @@
 
 static int checks_passed, checks_failed;
 
-#define CHECK(condition, ...)                                    \
-  do {                                                           \
-    if (condition) {                                             \
-      checks_passed++;                                           \
-    } else {                                                     \
-      checks_failed++;                                           \
+#define CHECK(condition, ...)                                        \
+  do {                                                               \
+    if (condition) {                                                 \
+      checks_passed++;                                               \
+    } else {                                                         \
+      checks_failed++;                                               \
       printf("%s:%d: failed: %s: ", __FILE__, __LINE__, #condition); \
-      printf(__VA_ARGS__);                                       \
-      printf("\n");                                              \
-    }                                                            \
+      printf(__VA_ARGS__);                                           \
+      printf("\n");                                                  \
+    }                                                                \
   } while (0)
 
 static inline int check_report(void) {

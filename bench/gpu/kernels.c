@@ -1,5 +1,5 @@
-// Writes the tensor-core templates at the sizes of the benchmarks as suites of timed cases for replay.c: attention of a language model, convolutions of
-// ResNet-50, and for each convolution the matrix product of the same size by cuBLAS.
+// Writes the tensor-core templates at the sizes of the benchmarks as suites of timed cases for replay.c: attention of a
+// language model, convolutions of ResNet-50, and for each convolution the matrix product of the same size by cuBLAS.
 //   kernels FOLDER ARCH [tiny]      tiny: sizes for the emulator, whose libraries are written, too
 //   kernels shapes                  prints the convolutions in bf16, which PyTorch runs, too (shapes.py)
 #include <math.h>
@@ -58,10 +58,13 @@ static void add_case(Writer *w, double flops, double bytes, const char *format, 
   va_end(args);
 }
 
-static void add_buffer(Writer *w, char type, int64_t bytes) { fprintf(w->cases, "buffer %c 0 %lld -1 -2\n", type, (long long)bytes); }
+static void add_buffer(Writer *w, char type, int64_t bytes) {
+  fprintf(w->cases, "buffer %c 0 %lld -1 -2\n", type, (long long)bytes);
+}
 
 static void add_launch(Writer *w, const char *symbol, const TemplateLaunch *l, int n, const int *buffers) {
-  fprintf(w->cases, "launch %s %lld %lld %lld %d 1 1 %d %d", symbol, (long long)l->grid[0], (long long)l->grid[1], (long long)l->grid[2], l->threads, l->shared_bytes, n + l->n_numbers);
+  fprintf(w->cases, "launch %s %lld %lld %lld %d 1 1 %d %d", symbol, (long long)l->grid[0], (long long)l->grid[1],
+          (long long)l->grid[2], l->threads, l->shared_bytes, n + l->n_numbers);
   for (int i = 0; i < n; i++) fprintf(w->cases, " %d", buffers[i]);
   for (int i = 0; i < l->n_numbers; i++) fprintf(w->cases, " =%d", l->numbers[i]);
   fputc('\n', w->cases);
@@ -71,12 +74,21 @@ static void add_launch(Writer *w, const char *symbol, const TemplateLaunch *l, i
 
 static void attention(Writer *w, TileType type, int head_dim, int64_t tokens) {
   int64_t width = w->tiny ? head_dim : 2048, total = w->tiny ? tokens : 16384;
-  Attention a = {.type = type, .batch = total / tokens, .heads = width / head_dim, .groups = width / head_dim, .n_queries = tokens, .n_keys = tokens, .head_dim = head_dim, .causal = true, .scale = 1 / sqrt(head_dim)};
+  Attention a = {.type = type,
+                 .batch = total / tokens,
+                 .heads = width / head_dim,
+                 .groups = width / head_dim,
+                 .n_queries = tokens,
+                 .n_keys = tokens,
+                 .head_dim = head_dim,
+                 .causal = true,
+                 .scale = 1 / sqrt(head_dim)};
   a.q = a.k = a.v = a.o = (AttentionStrides){tokens * width, head_dim, width};
   a.wgmma = !strcmp(w->arch, "sm_90a") && attention_wgmma_supported(&a);
   char element = "bhff"[type], symbol[3][64];
   int64_t bytes = total * width * tile_element_bytes(type), rows = a.batch * a.heads * tokens * 4;
-  double flops = 2 * (double)a.batch * (double)a.heads * (double)tokens * (double)tokens * head_dim;   // two products, half of them masked
+  // two products, half of them masked
+  double flops = 2 * (double)a.batch * (double)a.heads * (double)tokens * (double)tokens * head_dim;
   TemplateLaunch l[3];
   for (int i = 0; i < 3; i++) {
     snprintf(symbol[i], sizeof symbol[i], "attention_%d_%d", w->n_kernels++, i);
@@ -99,33 +111,57 @@ static void attention(Writer *w, TileType type, int head_dim, int64_t tokens) {
 
 static const char *const pass_names[] = {"forward", "input_grad", "weight_grad"};
 
-// A product of the convolution's size, operands as its pass has them: with channels last all three are plain row-major products.
+// A product of the convolution's size, operands as its pass has them: with channels last all three are plain row-major
+// products.
 static void gemm(Writer *w, TileType type, const char *name, int64_t m, int64_t n, int64_t k, double flops) {
   int64_t size = tile_element_bytes(type);
-  int cuda_type = type == TILE_BF16 ? CUDA_R_16BF : type == TILE_F16 ? CUDA_R_16F : CUDA_R_32F, compute = type == TILE_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  int cuda_type = type == TILE_BF16  ? CUDA_R_16BF
+                  : type == TILE_F16 ? CUDA_R_16F
+                                     : CUDA_R_32F,
+      compute = type == TILE_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   char element = "bhff"[type];
   add_case(w, flops, (double)(size * (m * k + k * n + m * n)), "%s", name);
   add_buffer(w, element, m * k * size);
   add_buffer(w, element, k * n * size);
   add_buffer(w, element, m * n * size);
-  fprintf(w->cases, "gemm %d %d %d %d %lld %lld %lld\n", cuda_type, compute, CUBLAS_OP_T, CUBLAS_OP_N, (long long)m, (long long)n, (long long)k);
+  fprintf(w->cases, "gemm %d %d %d %d %lld %lld %lld\n", cuda_type, compute, CUBLAS_OP_T, CUBLAS_OP_N, (long long)m,
+          (long long)n, (long long)k);
 }
 
-typedef struct Shape { int64_t size, channels, outputs, kernel, stride; } Shape;   // size: of the images that go in
+typedef struct Shape {
+  int64_t size, channels, outputs, kernel, stride;
+} Shape;   // size: of the images that go in
 
 static void label_of(const Shape *s, char *text, size_t size) {
-  snprintf(text, size, "%lldx%lld %lld to %lld at %lld%s", (long long)s->kernel, (long long)s->kernel, (long long)s->channels, (long long)s->outputs, (long long)s->size,
-           s->stride == 2 ? " stride 2" : "");
+  snprintf(text, size, "%lldx%lld %lld to %lld at %lld%s", (long long)s->kernel, (long long)s->kernel,
+           (long long)s->channels, (long long)s->outputs, (long long)s->size, s->stride == 2 ? " stride 2" : "");
 }
 
 // `pixels` are those of the result, so that all three products have the convolution's FLOPs, whatever its stride.
 static void convolution(Writer *w, TileType type, int64_t batch, const Shape *shape) {
-  int64_t size = shape->size, channels = shape->channels, outputs = shape->outputs, kernel = shape->kernel, stride = shape->stride, result = (size - 1) / stride + 1;
-  NncConv c = {.channels_last = true, .n = batch, .c = channels, .h = size, .w = size, .o = outputs, .oh = result, .ow = result, .kh = kernel, .kw = kernel, .stride = {stride, stride}, .dilation = {1, 1},
-               .pad = {kernel / 2, kernel / 2, kernel / 2, kernel / 2}, .groups = 1, .weights_layout = "oihw"};
-  int64_t bytes = tile_element_bytes(type), pixels = batch * result * result, taps = kernel * kernel, x = batch * size * size * channels * bytes, y = pixels * outputs * bytes, weights = outputs * channels * taps;
+  int64_t size = shape->size, channels = shape->channels, outputs = shape->outputs, kernel = shape->kernel,
+          stride = shape->stride, result = (size - 1) / stride + 1;
+  NncConv c = {.channels_last = true,
+               .n = batch,
+               .c = channels,
+               .h = size,
+               .w = size,
+               .o = outputs,
+               .oh = result,
+               .ow = result,
+               .kh = kernel,
+               .kw = kernel,
+               .stride = {stride, stride},
+               .dilation = {1, 1},
+               .pad = {kernel / 2, kernel / 2, kernel / 2, kernel / 2},
+               .groups = 1,
+               .weights_layout = "oihw"};
+  int64_t bytes = tile_element_bytes(type), pixels = batch * result * result, taps = kernel * kernel,
+          x = batch * size * size * channels * bytes, y = pixels * outputs * bytes, weights = outputs * channels * taps;
   int64_t sizes[3][3] = {{x, weights * bytes, y}, {y, weights * bytes, x}, {x, y, weights * 4}};
-  int64_t product[3][3] = {{outputs, pixels, channels * taps}, {channels, pixels, outputs * taps}, {channels * taps, outputs, pixels}};
+  int64_t product[3][3] = {{outputs, pixels, channels * taps},
+                           {channels, pixels, outputs * taps},
+                           {channels * taps, outputs, pixels}};
   double flops = 2 * (double)pixels * (double)weights;
   char element = "bhff"[type], of[128], label[200], name[256];
   label_of(shape, of, sizeof of);
@@ -150,12 +186,21 @@ static void convolution(Writer *w, TileType type, int64_t batch, const Shape *sh
   }
 }
 
-// Every 3x3 and 1x1 convolution of ResNet-50, each once: those of the first block of a stage, its projection among them, then those of the others. The first
-// stage has no stride and its projection is the shape of its last convolution.
+// Every 3x3 and 1x1 convolution of ResNet-50, each once: those of the first block of a stage, its projection among
+// them, then those of the others. The first stage has no stride and its projection is the shape of its last
+// convolution.
 static void convolutions(Writer *w, void (*each)(Writer *w, TileType type, int64_t batch, const Shape *shape)) {
   for (int stage = 0; stage < (w->tiny ? 2 : 4); stage++) {
-    int64_t batch = w->tiny ? 1 : 128, width = (w->tiny ? 16 : 64) << stage, size = stage ? (w->tiny ? 5 : 112 >> stage) : w->tiny ? 5 : 56, inside = stage ? (size - 1) / 2 + 1 : size;
-    Shape all[] = {{size, stage ? 2 * width : width, width, 1, 1}, {size, width, width, 3, 2}, {size, 2 * width, 4 * width, 1, 2}, {inside, width, 4 * width, 1, 1}, {inside, 4 * width, width, 1, 1},
+    int64_t batch = w->tiny ? 1 : 128, width = (w->tiny ? 16 : 64) << stage,
+            size = stage     ? (w->tiny ? 5 : 112 >> stage)
+                   : w->tiny ? 5
+                             : 56,
+            inside = stage ? (size - 1) / 2 + 1 : size;
+    Shape all[] = {{size, stage ? 2 * width : width, width, 1, 1},
+                   {size, width, width, 3, 2},
+                   {size, 2 * width, 4 * width, 1, 2},
+                   {inside, width, 4 * width, 1, 1},
+                   {inside, 4 * width, width, 1, 1},
                    {inside, width, width, 3, 1}};
     for (int i = 0; i < (int)(sizeof all / sizeof *all); i++)
       if (stage || all[i].stride == 1) each(w, TILE_BF16, batch, &all[i]);
@@ -191,8 +236,10 @@ int main(int argc, char **argv) {
     int64_t n = w.tiny ? 64 : sizes[i];
     gemm(&w, TILE_BF16, i ? "gemm bf16 8192" : "gemm bf16 4096", n, n, n, 2 * pow((double)n, 3));
   }
-  gemm(&w, TILE_TF32, "gemm tf32 4096", w.tiny ? 64 : 4096, w.tiny ? 64 : 4096, w.tiny ? 64 : 4096, 2 * pow(w.tiny ? 64 : 4096, 3));
-  gemm(&w, TILE_F32, "gemm f32 4096", w.tiny ? 64 : 4096, w.tiny ? 64 : 4096, w.tiny ? 64 : 4096, 2 * pow(w.tiny ? 64 : 4096, 3));
+  gemm(&w, TILE_TF32, "gemm tf32 4096", w.tiny ? 64 : 4096, w.tiny ? 64 : 4096, w.tiny ? 64 : 4096,
+       2 * pow(w.tiny ? 64 : 4096, 3));
+  gemm(&w, TILE_F32, "gemm f32 4096", w.tiny ? 64 : 4096, w.tiny ? 64 : 4096, w.tiny ? 64 : 4096,
+       2 * pow(w.tiny ? 64 : 4096, 3));
   end(&w, "conv");
   return 0;
 }

@@ -1,6 +1,8 @@
-// Runs recorded kernels on a GPU through the runtime's table of driver functions: compares their results with those recorded (test/codegen/record.c), or
-// times them (kernels.c). One JSON object per line on stdout, as soon as it is known.
-//   replay [--device=N] [--seconds=S] copy BYTES | SUITE...      SUITE.cases, with SUITE.data and SUITE.cubin or .ptx beside it (emulated: SUITE.so)
+// Runs recorded kernels on a GPU through the runtime's table of driver functions: compares their results with those
+// recorded (test/codegen/record.c), or times them (kernels.c). One JSON object per line on stdout, as soon as it is
+// known.
+//   replay [--device=N] [--seconds=S] copy BYTES | SUITE...      SUITE.cases, with SUITE.data and SUITE.cubin or .ptx
+//   beside it (emulated: SUITE.so)
 #include <dlfcn.h>
 #include <getopt.h>
 #include <math.h>
@@ -20,14 +22,50 @@ static const NncCuda cuda = {.arch = "any", .load = nnc_cuda_load_emulator};
 enum { EMULATED = 0 };
 static const NncCuda cuda = {.arch = "any", .load = nnc_cuda_load};
 #endif
-const NncProgram nnc_program = {.model = "replay", .source = "replay.c", .target = "cuda", .cuda = &cuda, .n_functions = 1, .functions = &function};
+const NncProgram nnc_program = {
+    .model = "replay", .source = "replay.c", .target = "cuda", .cuda = &cuda, .n_functions = 1, .functions = &function};
 
-typedef struct Buffer { char type; double tolerance; int64_t bytes, before, after; int same; CUdeviceptr address; uint64_t scalar; } Buffer;   // before, after: -1 random, -2 not compared
-typedef struct Launch { CUfunction function; unsigned grid[3], block[3], shared; int n, *buffers; } Launch;   // buffers: Owned
-typedef struct Gemm { int type, compute, m, n, k, op_a, op_b; } Gemm;
-typedef struct Case { char *name; double flops, bytes; bool timed; Buffer *buffers; int n_buffers; Launch *launches; int n_launches; Gemm gemm; } Case;   // all Owned
-typedef struct Suite { const char *path; FILE *data; CUmodule module; void *library; } Suite;
-typedef struct Replay { CudaMemory m; double seconds; int failures; CUdeviceptr workspace; } Replay;
+// before, after: -1 random, -2 not compared
+typedef struct Buffer {
+  char type;
+  double tolerance;
+  int64_t bytes, before, after;
+  int same;
+  CUdeviceptr address;
+  uint64_t scalar;
+} Buffer;
+// buffers: Owned
+typedef struct Launch {
+  CUfunction function;
+  unsigned grid[3], block[3], shared;
+  int n, *buffers;
+} Launch;
+typedef struct Gemm {
+  int type, compute, m, n, k, op_a, op_b;
+} Gemm;
+// all Owned
+typedef struct Case {
+  char *name;
+  double flops, bytes;
+  bool timed;
+  Buffer *buffers;
+  int n_buffers;
+  Launch *launches;
+  int n_launches;
+  Gemm gemm;
+} Case;
+typedef struct Suite {
+  const char *path;
+  FILE *data;
+  CUmodule module;
+  void *library;
+} Suite;
+typedef struct Replay {
+  CudaMemory m;
+  double seconds;
+  int failures;
+  CUdeviceptr workspace;
+} Replay;
 
 enum { WORKSPACE = 32 << 20 };   // cuBLAS's own choice for Hopper
 
@@ -85,7 +123,9 @@ static Buffer *add_buffer(Case *c) {
   return &c->buffers[c->n_buffers++];
 }
 
-static bool read_at(const Suite *s, int64_t at, void *out, int64_t bytes) { return fseek(s->data, (long)at, SEEK_SET) == 0 && fread(out, 1, (size_t)bytes, s->data) == (size_t)bytes; }
+static bool read_at(const Suite *s, int64_t at, void *out, int64_t bytes) {
+  return fseek(s->data, (long)at, SEEK_SET) == 0 && fread(out, 1, (size_t)bytes, s->data) == (size_t)bytes;
+}
 
 static bool add_launch(Replay *r, Suite *s, Case *c, char *words) {
   Launch l = {0};
@@ -93,7 +133,10 @@ static bool add_launch(Replay *r, Suite *s, Case *c, char *words) {
   char *symbol = words + strspn(words, " ");
   words = symbol + strcspn(symbol, " ");
   if (*words) *words++ = 0;
-  if (sscanf(words, "%u %u %u %u %u %u %u %d%n", &l.grid[0], &l.grid[1], &l.grid[2], &l.block[0], &l.block[1], &l.block[2], &l.shared, &l.n, &used) != 8 || l.n < 0 || l.n > 1000) return false;
+  if (sscanf(words, "%u %u %u %u %u %u %u %d%n", &l.grid[0], &l.grid[1], &l.grid[2], &l.block[0], &l.block[1],
+             &l.block[2], &l.shared, &l.n, &used) != 8 ||
+      l.n < 0 || l.n > 1000)
+    return false;
   l.buffers = xcalloc((size_t)l.n + 1, sizeof *l.buffers);
   for (int i = 0; i < l.n; i++) {
     words += used;
@@ -112,7 +155,8 @@ static bool add_launch(Replay *r, Suite *s, Case *c, char *words) {
   c->launches[c->n_launches++] = l;
   Launch *last = &c->launches[c->n_launches - 1];
   if (!CUDA(&r->m, symbol, ModuleGetFunction, &last->function, s->module, symbol)) return false;
-  return l.shared <= 48 * 1024 || CUDA(&r->m, symbol, FuncSetAttribute, last->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)l.shared);
+  return l.shared <= 48 * 1024 || CUDA(&r->m, symbol, FuncSetAttribute, last->function,
+                                       CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)l.shared);
 }
 
 // One line of the case; false: malformed.
@@ -137,7 +181,8 @@ static bool read_line(Replay *r, Suite *s, Case *c, char *line) {
   }
   if (sscanf(line, "timed %lf %lf", &c->flops, &c->bytes) == 2) return c->timed = true;
   Gemm *g = &c->gemm;
-  if (sscanf(line, "gemm %d %d %d %d %d %d %d", &g->type, &g->compute, &g->op_a, &g->op_b, &g->m, &g->n, &g->k) == 7) return c->n_buffers == 3;
+  if (sscanf(line, "gemm %d %d %d %d %d %d %d", &g->type, &g->compute, &g->op_a, &g->op_b, &g->m, &g->n, &g->k) == 7)
+    return c->n_buffers == 3;
   if (sscanf(line, "launch %n", &used) == 0 && used) return add_launch(r, s, c, line + used);
   return false;
 }
@@ -145,7 +190,9 @@ static bool read_line(Replay *r, Suite *s, Case *c, char *line) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Buffers
 
-static int64_t element_bytes(char type) { return type == 'd' ? 8 : type == 'b' || type == 'h' ? 2 : type == 'f' ? 4 : 1; }
+static int64_t element_bytes(char type) {
+  return type == 'd' ? 8 : type == 'b' || type == 'h' ? 2 : type == 'f' ? 4 : 1;
+}
 
 static double element(char type, const void *p, int64_t i) {
   if (type == 'd') return ((const double *)p)[i];
@@ -158,7 +205,9 @@ static double element(char type, const void *p, int64_t i) {
     return (double)x;
   }
   int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  double x = exponent == 31 ? (fraction ? NAN : INFINITY) : exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
+  double x = exponent == 31 ? (fraction ? NAN : INFINITY)
+             : exponent     ? ldexp(1024 + fraction, exponent - 25)
+                            : ldexp(fraction, -24);
   return bits >> 15 ? -x : x;
 }
 
@@ -201,7 +250,8 @@ static void release(Replay *r, Case *c) {
     if (c->buffers[i].bytes && c->buffers[i].address) r->m.api.driver.MemFree(c->buffers[i].address);
 }
 
-// Largest difference relative to the largest value; INFINITY where one is no number or infinite and the other is not the same.
+// Largest difference relative to the largest value; INFINITY where one is no number or infinite and the other is not
+// the same.
 static double difference(const Buffer *b, const void *found, const void *expected) {
   if (b->type == 'i') return memcmp(found, expected, (size_t)b->bytes) ? INFINITY : 0;
   double most = 0, worst = 0;
@@ -215,7 +265,9 @@ static double difference(const Buffer *b, const void *found, const void *expecte
   return worst == 0 ? 0 : worst / most;
 }
 
-static double tolerance(const Buffer *b) { return b->tolerance > 0 ? b->tolerance : b->type == 'f' ? 1e-5 : b->type == 'd' ? 1e-12 : b->type == 'i' ? 0 : 1e-2; }
+static double tolerance(const Buffer *b) {
+  return b->tolerance > 0 ? b->tolerance : b->type == 'f' ? 1e-5 : b->type == 'd' ? 1e-12 : b->type == 'i' ? 0 : 1e-2;
+}
 
 static const char *name_of(const Suite *s) { return strrchr(s->path, '/') ? strrchr(s->path, '/') + 1 : s->path; }
 
@@ -226,7 +278,8 @@ static void compare(Replay *r, const Suite *s, const Case *c) {
     const Buffer *b = &c->buffers[i];
     if (!b->bytes || b->type == '-' || b->after < 0) continue;
     void *found = xmalloc((size_t)b->bytes), *expected = xmalloc((size_t)b->bytes);
-    bool ok = CUDA(&r->m, c->name, MemcpyDtoH, found, b->address, (size_t)b->bytes) && read_at(s, b->after, expected, b->bytes);
+    bool ok = CUDA(&r->m, c->name, MemcpyDtoH, found, b->address, (size_t)b->bytes) &&
+              read_at(s, b->after, expected, b->bytes);
     double d = ok ? difference(b, found, expected) : INFINITY;
     if (d > tolerance(b) && failed < 0) failed = i;
     if (d > worst) worst = d;
@@ -234,8 +287,8 @@ static void compare(Replay *r, const Suite *s, const Case *c) {
     free(expected);
   }
   if (failed >= 0) r->failures++;
-  printf("{\"kind\": \"check\", \"suite\": \"%s\", \"name\": \"%s\", \"ok\": %s, \"difference\": %.3g", name_of(s), c->name,
-         failed < 0 ? "true" : "false", isfinite(worst) ? worst : 1e300);
+  printf("{\"kind\": \"check\", \"suite\": \"%s\", \"name\": \"%s\", \"ok\": %s, \"difference\": %.3g", name_of(s),
+         c->name, failed < 0 ? "true" : "false", isfinite(worst) ? worst : 1e300);
   if (failed >= 0) printf(", \"buffer\": %d, \"bound\": %.3g", failed, tolerance(&c->buffers[failed]));
   printf("}\n");
 }
@@ -248,9 +301,11 @@ static bool run_gemm(Replay *r, const Case *c) {
   const float one = 1, zero = 0;
   const double one_d = 1, zero_d = 0;
   bool wide = g->compute == CUBLAS_COMPUTE_64F;
-  return CUBLAS(&r->m, c->name, GemmEx, r->m.cublas, g->op_a, g->op_b, g->m, g->n, g->k, wide ? (const void *)&one_d : &one, (const void *)(uintptr_t)c->buffers[0].address, g->type,
-                g->op_a ? g->k : g->m, (const void *)(uintptr_t)c->buffers[1].address, g->type, g->op_b ? g->n : g->k, wide ? (const void *)&zero_d : &zero,
-                (void *)(uintptr_t)c->buffers[2].address, g->type, g->m, g->compute, CUBLAS_GEMM_DEFAULT);
+  return CUBLAS(&r->m, c->name, GemmEx, r->m.cublas, g->op_a, g->op_b, g->m, g->n, g->k,
+                wide ? (const void *)&one_d : &one, (const void *)(uintptr_t)c->buffers[0].address, g->type,
+                g->op_a ? g->k : g->m, (const void *)(uintptr_t)c->buffers[1].address, g->type, g->op_b ? g->n : g->k,
+                wide ? (const void *)&zero_d : &zero, (void *)(uintptr_t)c->buffers[2].address, g->type, g->m,
+                g->compute, CUBLAS_GEMM_DEFAULT);
 }
 
 static bool run_once(Replay *r, Case *c) {
@@ -261,7 +316,8 @@ static bool run_once(Replay *r, Case *c) {
       Buffer *b = &c->buffers[l->buffers[a]];
       arguments[a] = b->bytes || b->same >= 0 ? (void *)&b->address : &b->scalar;
     }
-    bool ok = CUDA(&r->m, c->name, LaunchKernel, l->function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->shared, r->m.compute, arguments, NULL);
+    bool ok = CUDA(&r->m, c->name, LaunchKernel, l->function, l->grid[0], l->grid[1], l->grid[2], l->block[0],
+                   l->block[1], l->block[2], l->shared, r->m.compute, arguments, NULL);
     free(arguments);
     if (!ok) return false;
   }
@@ -273,18 +329,23 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-// Median and least milliseconds of single runs between events, for about `seconds`. `once` with its context is what is timed.
-static bool measure(Replay *r, const char *name, bool once(Replay *r, void *context), void *context, double *median, double *least) {
+// Median and least milliseconds of single runs between events, for about `seconds`. `once` with its context is what is
+// timed.
+static bool measure(Replay *r, const char *name, bool once(Replay *r, void *context), void *context, double *median,
+                    double *least) {
   enum { MOST = 200 };
   CUevent from, to;
   double times[MOST], start = now_seconds();
   int n = 0;
-  if (!CUDA(&r->m, name, EventCreate, &from, CU_EVENT_DEFAULT) || !CUDA(&r->m, name, EventCreate, &to, CU_EVENT_DEFAULT)) return false;
+  if (!CUDA(&r->m, name, EventCreate, &from, CU_EVENT_DEFAULT) ||
+      !CUDA(&r->m, name, EventCreate, &to, CU_EVENT_DEFAULT))
+    return false;
   bool ok = true;
   for (int i = 0; ok && i < (EMULATED ? 1 : 3); i++) ok = once(r, context);
   while (ok && n < MOST && (n < (EMULATED ? 1 : 5) || now_seconds() - start < r->seconds)) {
     float ms = 0;
-    ok = CUDA(&r->m, name, EventRecord, from, r->m.compute) && once(r, context) && CUDA(&r->m, name, EventRecord, to, r->m.compute) && cuda_wait(&r->m, name) &&
+    ok = CUDA(&r->m, name, EventRecord, from, r->m.compute) && once(r, context) &&
+         CUDA(&r->m, name, EventRecord, to, r->m.compute) && cuda_wait(&r->m, name) &&
          CUDA(&r->m, name, EventElapsedTime, &ms, from, to);
     times[n++] = (double)ms;
   }
@@ -298,7 +359,9 @@ static bool measure(Replay *r, const char *name, bool once(Replay *r, void *cont
 static bool once_case(Replay *r, void *c) { return run_once(r, c); }
 
 static void print_time(const char *name, double median, double least, double flops, double bytes) {
-  printf("{\"kind\": \"time\", \"name\": \"%s\", \"median_ms\": %.6g, \"least_ms\": %.6g, \"flops\": %.6g, \"bytes\": %.6g}\n", name, median, least, flops, bytes);
+  printf("{\"kind\": \"time\", \"name\": \"%s\", \"median_ms\": %.6g, \"least_ms\": %.6g, \"flops\": %.6g, \"bytes\": "
+         "%.6g}\n",
+         name, median, least, flops, bytes);
 }
 
 static bool run_case(Replay *r, Suite *s, Case *c) {
@@ -358,7 +421,10 @@ static bool run_suite(Replay *r, const char *path) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-typedef struct Copy { CUdeviceptr from, to; size_t bytes; } Copy;
+typedef struct Copy {
+  CUdeviceptr from, to;
+  size_t bytes;
+} Copy;
 static bool once_copy(Replay *r, void *context) {
   const Copy *c = context;
   return CUDA(&r->m, "copy", MemcpyDtoDAsync, c->to, c->from, c->bytes, r->m.compute);
@@ -367,7 +433,9 @@ static bool once_copy(Replay *r, void *context) {
 static bool run_copy(Replay *r, const char *bytes) {
   Copy c = {.bytes = strtoull(bytes, NULL, 10)};
   double median, least;
-  if (!c.bytes || !CUDA(&r->m, "copy", MemAlloc, &c.from, c.bytes) || !CUDA(&r->m, "copy", MemAlloc, &c.to, c.bytes) || !measure(r, "copy", once_copy, &c, &median, &least)) return false;
+  if (!c.bytes || !CUDA(&r->m, "copy", MemAlloc, &c.from, c.bytes) || !CUDA(&r->m, "copy", MemAlloc, &c.to, c.bytes) ||
+      !measure(r, "copy", once_copy, &c, &median, &least))
+    return false;
   print_time("copy", median, least, 0, 2 * (double)c.bytes);
   return true;
 }
@@ -377,19 +445,24 @@ static bool open_gpu(Replay *r) {
   int version = 0, cublas = 0;
   if (!cuda.load(&m->api)) return false;
   if (!CUDA(m, "starting the driver", Init, 0) || !CUDA(m, "looking for the GPU", DeviceGet, &m->device, m->ordinal) ||
-      !CUDA(m, "making a context", DevicePrimaryCtxRetain, &m->context, m->device) || !CUDA(m, "making a context", CtxSetCurrent, m->context) ||
-      !CUDA(m, "making a stream", StreamCreate, &m->compute, CU_STREAM_NON_BLOCKING) || !cuda_open_cublas(m) || !CUDA(m, "workspace of cuBLAS", MemAlloc, &r->workspace, (size_t)WORKSPACE) ||
+      !CUDA(m, "making a context", DevicePrimaryCtxRetain, &m->context, m->device) ||
+      !CUDA(m, "making a context", CtxSetCurrent, m->context) ||
+      !CUDA(m, "making a stream", StreamCreate, &m->compute, CU_STREAM_NON_BLOCKING) || !cuda_open_cublas(m) ||
+      !CUDA(m, "workspace of cuBLAS", MemAlloc, &r->workspace, (size_t)WORKSPACE) ||
       !CUBLAS(m, "workspace of cuBLAS", SetWorkspace, m->cublas, (void *)(uintptr_t)r->workspace, (size_t)WORKSPACE))
     return false;
   m->api.driver.DeviceGetName(m->name, (int)sizeof m->name - 1, m->device);
   m->api.driver.DriverGetVersion(&version);
   m->api.cublas.GetVersion(m->cublas, &cublas);
-  printf("{\"kind\": \"device\", \"name\": \"%s\", \"cuda\": \"%d.%d\", \"cublas\": %d}\n", m->name, version / 1000, version % 1000 / 10, cublas);
+  printf("{\"kind\": \"device\", \"name\": \"%s\", \"cuda\": \"%d.%d\", \"cublas\": %d}\n", m->name, version / 1000,
+         version % 1000 / 10, cublas);
   return true;
 }
 
 int main(int argc, char **argv) {
-  static const struct option options[] = {{"device", required_argument, NULL, 'd'}, {"seconds", required_argument, NULL, 's'}, {0}};
+  static const struct option options[] = {{"device", required_argument, NULL, 'd'},
+                                          {"seconds", required_argument, NULL, 's'},
+                                          {0}};
   Replay r = {.seconds = 0.3};
   report_set_name(argv[0]);
   for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) switch (c) {
@@ -405,7 +478,8 @@ int main(int argc, char **argv) {
   fflush(stdout);
   if (ok && !strcmp(argv[optind], "copy")) ok = optind + 1 < argc && run_copy(&r, argv[optind + 1]);
   else
-    for (int i = optind; ok && i < argc; i++) ok = run_suite(&r, argv[i]);   // after a failed launch the context is of no use
+    for (int i = optind; ok && i < argc; i++)
+      ok = run_suite(&r, argv[i]);   // after a failed launch the context is of no use
   if (r.m.cublas) r.m.api.cublas.Destroy(r.m.cublas);
   return !ok || r.failures ? EXIT_DIAGNOSTIC : EXIT_DONE;
 }

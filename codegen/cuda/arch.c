@@ -1,11 +1,14 @@
-// The architectures that kernels can be made for. The oldest PTX version that knows each is asked for, so that the oldest driver will do.
+// The architectures that kernels can be made for. The oldest PTX version that knows each is asked for, so that the
+// oldest driver will do.
 #include <string.h>
 
 #include "codegen/cuda/cuda.h"
 
 static const CudaArch archs[] = {
-  {"sm_75", "+ptx70", 70, 7, 5, 64, 64},    {"sm_80", "+ptx70", 70, 8, 0, 163, 164},   {"sm_86", "+ptx71", 71, 8, 6, 99, 100},     {"sm_89", "+ptx78", 78, 8, 9, 99, 100},
-  {"sm_90", "+ptx80", 80, 9, 0, 227, 228},  {"sm_90a", "+ptx80", 80, 9, 0, 227, 228},  {"sm_100", "+ptx86", 86, 10, 0, 227, 228},  {"sm_120", "+ptx87", 87, 12, 0, 99, 100},
+    {"sm_75", "+ptx70", 70, 7, 5, 64, 64},     {"sm_80", "+ptx70", 70, 8, 0, 163, 164},
+    {"sm_86", "+ptx71", 71, 8, 6, 99, 100},    {"sm_89", "+ptx78", 78, 8, 9, 99, 100},
+    {"sm_90", "+ptx80", 80, 9, 0, 227, 228},   {"sm_90a", "+ptx80", 80, 9, 0, 227, 228},
+    {"sm_100", "+ptx86", 86, 10, 0, 227, 228}, {"sm_120", "+ptx87", 87, 12, 0, 99, 100},
 };
 
 const CudaArch *cuda_arch(const char *name) {

@@ -41,9 +41,12 @@ static bool run(const char *const *argv, bool verbose) {
 // On as many threads as there are cores, which ptxas before CUDA 12 cannot.
 bool cuda_assemble(const char *ptx_path, const char *cubin_path, const CudaArch *arch, bool verbose) {
   char *name = text_format("-arch=%s", arch->name);
-  const char *threads[] = {"ptxas", name, "--split-compile=0", "-o", cubin_path, ptx_path, NULL}, *plain[] = {"ptxas", name, "-o", cubin_path, ptx_path, NULL};
+  const char *threads[] = {"ptxas", name, "--split-compile=0", "-o", cubin_path, ptx_path, NULL},
+             *plain[] = {"ptxas", name, "-o", cubin_path, ptx_path, NULL};
   bool ok = run(threads, false) || run(plain, verbose);
-  if (verbose) fprintf(stderr, "ptxas %s -o %s %s%s\n", name, cubin_path, ptx_path, ok ? "" : ": not used, the executable holds PTX only");
+  if (verbose)
+    fprintf(stderr, "ptxas %s -o %s %s%s\n", name, cubin_path, ptx_path,
+            ok ? "" : ": not used, the executable holds PTX only");
   free(name);
   return ok;
 }

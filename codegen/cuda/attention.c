@@ -7,12 +7,15 @@
 
 static AttentionStrides strides(const NncAttention *a, int64_t heads, int64_t tokens) {
   int64_t d = a->head_dim;
-  return a->heads_last ? (AttentionStrides){tokens * heads * d, d, heads * d} : (AttentionStrides){heads * tokens * d, tokens * d, d};
+  return a->heads_last ? (AttentionStrides){tokens * heads * d, d, heads * d}
+                       : (AttentionStrides){heads * tokens * d, tokens * d, d};
 }
 
 static bool is_aligned(MlirOperation op) {
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
-    if (nn_dtype_is_float(nn_value_type(mlirOperationGetOperand(op, i)).dtype) && cuda_operand_shift(mlirOperationGetOperand(op, i)) % 16 != 0) return false;
+    if (nn_dtype_is_float(nn_value_type(mlirOperationGetOperand(op, i)).dtype) &&
+        cuda_operand_shift(mlirOperationGetOperand(op, i)) % 16 != 0)
+      return false;
   return true;
 }
 
@@ -28,8 +31,19 @@ static TileType type_of(NncDtype dtype) {
 // Tensor cores where they fit: f32 as three products of tf32 parts, or as one of what tf32 keeps.
 static Attention attention_of(MlirOperation op) {
   NncAttention r = host_attention_record(op);
-  Attention a = {.type = type_of(r.dtype), .batch = r.batch, .heads = r.heads, .groups = r.groups, .n_queries = r.n_queries, .n_keys = r.n_keys,
-                 .head_dim = (int)r.head_dim, .backward = r.backward, .packed = r.packed, .causal = r.causal, .masked = r.masked, .scale = r.scale, .dropout = r.dropout};
+  Attention a = {.type = type_of(r.dtype),
+                 .batch = r.batch,
+                 .heads = r.heads,
+                 .groups = r.groups,
+                 .n_queries = r.n_queries,
+                 .n_keys = r.n_keys,
+                 .head_dim = (int)r.head_dim,
+                 .backward = r.backward,
+                 .packed = r.packed,
+                 .causal = r.causal,
+                 .masked = r.masked,
+                 .scale = r.scale,
+                 .dropout = r.dropout};
   a.q = a.o = strides(&r, r.heads, r.n_queries);
   a.k = a.v = strides(&r, r.groups, r.n_keys);
   a.plain = !cuda_has_tensor_cores() || !attention_supported(&a) || !is_aligned(op);
@@ -46,9 +60,12 @@ static unsigned long long bits(double x) {
 
 static char *name_of(const Attention *a) {
   static const char *const types[] = {"bf16", "f16", "tf32", "f32", "f64"};
-  return text_format("attention%s_%s_%lldx%lldx%lldx%lldx%lldx%d_%s%s%s%s%s%s_s%016llx_p%016llx", a->backward ? "_grad" : "", types[a->type], (long long)a->batch, (long long)a->heads,
-                     (long long)a->groups, (long long)a->n_queries, (long long)a->n_keys, a->head_dim, a->q.row == a->head_dim ? "bhtd" : "bthd", a->causal ? "_causal" : "",
-                     a->masked ? "_masked" : "", a->packed ? "_packed" : "", a->plain ? "_plain" : "", a->wgmma ? "_wgmma" : "", bits(a->scale), bits(a->dropout));
+  return text_format("attention%s_%s_%lldx%lldx%lldx%lldx%lldx%d_%s%s%s%s%s%s_s%016llx_p%016llx",
+                     a->backward ? "_grad" : "", types[a->type], (long long)a->batch, (long long)a->heads,
+                     (long long)a->groups, (long long)a->n_queries, (long long)a->n_keys, a->head_dim,
+                     a->q.row == a->head_dim ? "bhtd" : "bthd", a->causal ? "_causal" : "", a->masked ? "_masked" : "",
+                     a->packed ? "_packed" : "", a->plain ? "_plain" : "", a->wgmma ? "_wgmma" : "", bits(a->scale),
+                     bits(a->dropout));
 }
 
 char *cuda_attention_name(MlirOperation op) {
@@ -66,19 +83,25 @@ static const char *arithmetic(const Attention *a) {
   switch (a->type) {
   case TILE_TF32: return "tensor cores: tiles of scores, each f32 product as one of tf32";
   case TILE_F32: return "tensor cores: tiles of scores, each f32 product as three of tf32 parts";
-  default: return a->wgmma ? "tensor cores, products of warpgroups: tiles of scores, sums in f32" : "tensor cores: tiles of scores, sums in f32";
+  default:
+    return a->wgmma ? "tensor cores, products of warpgroups: tiles of scores, sums in f32"
+                    : "tensor cores: tiles of scores, sums in f32";
   }
 }
 
 static void comment(const Attention *a, const char *name, Text *t) {
-  text_add(t, "// %s: %s of %lld x %lld heads (%lld of keys), %lld queries, %lld keys of %d%s%s\n", name, a->backward ? "gradients of attention" : "attention", (long long)a->batch,
-           (long long)a->heads, (long long)a->groups, (long long)a->n_queries, (long long)a->n_keys, a->head_dim, a->causal ? ", causal" : "", a->packed ? ", side by side" : "");
-  text_add(t, "// recomputes %s%s\n", a->backward ? "the probabilities" : "nothing", a->backward && a->dropout > 0 ? " and the draws of the dropout" : "");
+  text_add(t, "// %s: %s of %lld x %lld heads (%lld of keys), %lld queries, %lld keys of %d%s%s\n", name,
+           a->backward ? "gradients of attention" : "attention", (long long)a->batch, (long long)a->heads,
+           (long long)a->groups, (long long)a->n_queries, (long long)a->n_keys, a->head_dim,
+           a->causal ? ", causal" : "", a->packed ? ", side by side" : "");
+  text_add(t, "// recomputes %s%s\n", a->backward ? "the probabilities" : "nothing",
+           a->backward && a->dropout > 0 ? " and the draws of the dropout" : "");
   text_add(t, "// %s%s\n", arithmetic(a),
            a->backward ? "; computes the scores again from q, k and each row's log-sum-exp" : "; softmax online");
 }
 
-// The launches are known once the kernels are built; here they are built for nothing else. The last has the kernel's name.
+// The launches are known once the kernels are built; here they are built for nothing else. The last has the kernel's
+// name.
 static void add_launches(const Attention *a, const char *name, EmittedKernel *out) {
   LLVMContextRef llvm = LLVMContextCreate();
   LLVMModuleRef module = LLVMModuleCreateWithNameInContext("", llvm);
@@ -97,7 +120,9 @@ static void add_launches(const Attention *a, const char *name, EmittedKernel *ou
 
 void cuda_emit_attention(MlirOperation op, const char *name, EmittedKernel *out) {
   Attention a = attention_of(op);
-  *out = (EmittedKernel){.name = host_strdup(name), .summary = host_strdup(a.backward ? "attention gradient" : "attention"), .workspace_bytes = cuda_attention_workspace(op)};
+  *out = (EmittedKernel){.name = host_strdup(name),
+                         .summary = host_strdup(a.backward ? "attention gradient" : "attention"),
+                         .workspace_bytes = cuda_attention_workspace(op)};
   comment(&a, name, &out->text);
   add_launches(&a, name, out);
   cuda_comment_launches(out, &out->text);

@@ -1,5 +1,6 @@
-// Convolutions as kernels of our own: forward, data gradient and weight gradient are matrix products over the same description of operands.
-// Activations with the channels last are read along the channels, so the summed index runs over them first.
+// Convolutions as kernels of our own: forward, data gradient and weight gradient are matrix products over the same
+// description of operands. Activations with the channels last are read along the channels, so the summed index runs
+// over them first.
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,14 +8,18 @@
 #include "codegen/cuda/template.h"
 #include "codegen/cuda/template_depthwise.h"
 
-typedef struct Image { int64_t n, c, y, x; } Image;   // strides in elements
+typedef struct Image {
+  int64_t n, c, y, x;
+} Image;   // strides in elements
 
 static Image image_strides(bool channels_last, int64_t c, int64_t h, int64_t w) {
   return channels_last ? (Image){h * w * c, 1, w * c, c} : (Image){c * h * w, h * w, w, 1};
 }
 
 static Digits linear(int64_t stride) { return (Digits){.size1 = 1, .size0 = 1, .stride = {0, 0, stride}}; }
-static Digits pixels(Image s, int64_t h, int64_t w) { return (Digits){.size1 = h, .size0 = w, .stride = {s.x, s.y, s.n}}; }
+static Digits pixels(Image s, int64_t h, int64_t w) {
+  return (Digits){.size1 = h, .size0 = w, .stride = {s.x, s.y, s.n}};
+}
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
@@ -31,12 +36,30 @@ static void choose_splits(ConvProduct *p) {
 
 void conv_product(const NncConv *c, ConvProduct *p) {
   int64_t ci = c->c / c->groups, oi = c->o / c->groups, taps = c->kh * c->kw;
-  Image xs = image_strides(c->channels_last, c->c, c->h, c->w), ys = image_strides(c->channels_last, c->o, c->oh, c->ow);
-  Digits window_position = {.size1 = c->oh, .size0 = c->ow, .stride = {0, 0, xs.n}, .y = {0, c->stride[0], 0}, .x = {c->stride[1], 0, 0}, .y0 = -c->pad[0], .x0 = -c->pad[2]};
+  Image xs = image_strides(c->channels_last, c->c, c->h, c->w),
+        ys = image_strides(c->channels_last, c->o, c->oh, c->ow);
+  Digits window_position = {.size1 = c->oh,
+                            .size0 = c->ow,
+                            .stride = {0, 0, xs.n},
+                            .y = {0, c->stride[0], 0},
+                            .x = {c->stride[1], 0, 0},
+                            .y0 = -c->pad[0],
+                            .x0 = -c->pad[2]};
   // (kh, kw, channel)
-  Digits window_tap = {.size1 = c->kw, .size0 = ci, .stride = {xs.c, 0, 0}, .y = {0, 0, c->dilation[0]}, .x = {0, c->dilation[1], 0}};
-  ConvOperand window = {.group_stride = ci * xs.c, .outer = window_position, .inner = window_tap, .is_window = true, .step = {1, 1}, .height = c->h, .width = c->w,
-                        .y_stride = xs.y, .x_stride = xs.x};
+  Digits window_tap = {.size1 = c->kw,
+                       .size0 = ci,
+                       .stride = {xs.c, 0, 0},
+                       .y = {0, 0, c->dilation[0]},
+                       .x = {0, c->dilation[1], 0}};
+  ConvOperand window = {.group_stride = ci * xs.c,
+                        .outer = window_position,
+                        .inner = window_tap,
+                        .is_window = true,
+                        .step = {1, 1},
+                        .height = c->h,
+                        .width = c->w,
+                        .y_stride = xs.y,
+                        .x_stride = xs.x};
   Digits weight_tap = {.size1 = c->kw, .size0 = ci, .stride = {taps, 1, c->kw}};   // (kh, kw, channel) of w[o]
   *p = (ConvProduct){.groups = c->groups, .splits = 1, .dtype = (NnDtype)c->dtype, .result = (NnDtype)c->result};
   p->element = element_type(nn_dtype_wide(p->dtype));
@@ -50,15 +73,38 @@ void conv_product(const NncConv *c, ConvProduct *p) {
     break;
   case NNC_CONV_INPUT_GRAD:   // m (n, h, w), n c, k (kh, kw, o)
     p->m = c->n * c->h * c->w, p->n = ci, p->k = oi * taps;
-    p->a = (ConvOperand){.group_stride = oi * ys.c, .is_window = true, .step = {c->stride[0], c->stride[1]}, .height = c->oh, .width = c->ow, .y_stride = ys.y, .x_stride = ys.x};
-    p->a.outer = (Digits){.size1 = c->h, .size0 = c->w, .stride = {0, 0, ys.n}, .y = {0, 1, 0}, .x = {1, 0, 0}, .y0 = c->pad[0], .x0 = c->pad[2]};
-    p->a.inner = (Digits){.size1 = c->kw, .size0 = oi, .stride = {ys.c, 0, 0}, .y = {0, 0, -c->dilation[0]}, .x = {0, -c->dilation[1], 0}};
-    p->b = (ConvOperand){.buffer = 1, .group_stride = oi * ci * taps, .outer = linear(taps), .inner = {.size1 = c->kw, .size0 = oi, .stride = {ci * taps, 1, c->kw}}};
+    p->a = (ConvOperand){.group_stride = oi * ys.c,
+                         .is_window = true,
+                         .step = {c->stride[0], c->stride[1]},
+                         .height = c->oh,
+                         .width = c->ow,
+                         .y_stride = ys.y,
+                         .x_stride = ys.x};
+    p->a.outer = (Digits){.size1 = c->h,
+                          .size0 = c->w,
+                          .stride = {0, 0, ys.n},
+                          .y = {0, 1, 0},
+                          .x = {1, 0, 0},
+                          .y0 = c->pad[0],
+                          .x0 = c->pad[2]};
+    p->a.inner = (Digits){.size1 = c->kw,
+                          .size0 = oi,
+                          .stride = {ys.c, 0, 0},
+                          .y = {0, 0, -c->dilation[0]},
+                          .x = {0, -c->dilation[1], 0}};
+    p->b = (ConvOperand){.buffer = 1,
+                         .group_stride = oi * ci * taps,
+                         .outer = linear(taps),
+                         .inner = {.size1 = c->kw, .size0 = oi, .stride = {ci * taps, 1, c->kw}}};
     p->c_group_stride = ci * xs.c, p->c_rows = pixels(xs, c->h, c->w), p->c_cols = linear(xs.c);
     break;
   case NNC_CONV_WEIGHT_GRAD:   // m o, n (kh, kw, c), k (n, oh, ow)
     p->m = oi, p->n = ci * taps, p->k = c->n * c->oh * c->ow;
-    p->a = (ConvOperand){.buffer = 1, .group_stride = oi * ys.c, .outer = linear(ys.c), .inner = pixels(ys, c->oh, c->ow), .outer_is_contiguous = c->channels_last};
+    p->a = (ConvOperand){.buffer = 1,
+                         .group_stride = oi * ys.c,
+                         .outer = linear(ys.c),
+                         .inner = pixels(ys, c->oh, c->ow),
+                         .outer_is_contiguous = c->channels_last};
     p->b = window, p->b.outer = window_tap, p->b.inner = window_position, p->b.outer_is_contiguous = c->channels_last;
     p->c_group_stride = oi * ci * taps, p->c_rows = linear(ci * taps), p->c_cols = weight_tap;
     break;
@@ -69,9 +115,13 @@ void conv_product(const NncConv *c, ConvProduct *p) {
   p->index = most < INT32_MAX / 2 ? "i32" : "i64";
 }
 
-// Tensor cores, where the channels fill a good part of a tile: bf16 and f16, f32 as three products of tf32 parts or as one of what tf32 keeps.
+// Tensor cores, where the channels fill a good part of a tile: bf16 and f16, f32 as three products of tf32 parts or as
+// one of what tf32 keeps.
 bool conv_uses_template(const NncConv *c, ConvShape *shape) {
-  TileType type = c->dtype == NNC_BF16 ? TILE_BF16 : c->dtype == NNC_F16 ? TILE_F16 : cuda_uses_tf32() ? TILE_TF32 : TILE_F32;
+  TileType type = c->dtype == NNC_BF16  ? TILE_BF16
+                  : c->dtype == NNC_F16 ? TILE_F16
+                  : cuda_uses_tf32()    ? TILE_TF32
+                                        : TILE_F32;
   if (c->dtype == NNC_F64 || !cuda_has_tensor_cores() || !conv_template_shape(c, type, shape)) return false;
   int64_t ci = c->c / c->groups, oi = c->o / c->groups;
   switch (c->pass) {
@@ -85,7 +135,8 @@ bool conv_uses_template(const NncConv *c, ConvShape *shape) {
 int64_t conv_workspace_bytes(const NncConv *c) {
   ConvShape shape;
   if (depthwise_supported(c)) return (depthwise_workspace(c) + 63) / 64 * 64;
-  if (conv_uses_template(c, &shape) || conv_grouped_shape(c, &shape)) return (conv_template_workspace(&shape) + 63) / 64 * 64;
+  if (conv_uses_template(c, &shape) || conv_grouped_shape(c, &shape))
+    return (conv_template_workspace(&shape) + 63) / 64 * 64;
   ConvProduct p;
   conv_product(c, &p);
   return p.splits > 1 ? (p.splits * p.groups * p.m * p.n * p.element_bytes + 63) / 64 * 64 : 0;
@@ -114,7 +165,9 @@ int code(Code *c, const char *format, ...) {
 }
 
 int code_index(Code *c, int64_t value) { return code(c, "arith.constant %lld : %s", (long long)value, c->p->index); }
-int code_op(Code *c, const char *op, int a, int b) { return code(c, "arith.%s %%v%d, %%v%d : %s", op, a, b, c->p->index); }
+int code_op(Code *c, const char *op, int a, int b) {
+  return code(c, "arith.%s %%v%d, %%v%d : %s", op, a, b, c->p->index);
+}
 int code_op_with(Code *c, const char *op, int a, int64_t b) { return code_op(c, op, a, code_index(c, b)); }
 
 int code_thread(Code *c, const char *sreg) {
@@ -145,7 +198,8 @@ CodePlace code_place(Code *c, const Digits *d, int index) {
     digit[1] = code_op_with(c, "remui", digit[2], d->size1);
     digit[2] = code_op_with(c, "divui", digit[2], d->size1);
   }
-  return (CodePlace){weighted(c, digit, d->y, d->y0), weighted(c, digit, d->x, d->x0), weighted(c, digit, d->stride, 0)};
+  return (CodePlace){weighted(c, digit, d->y, d->y0), weighted(c, digit, d->x, d->x0),
+                     weighted(c, digit, d->stride, 0)};
 }
 
 static int add_maybe(Code *c, int a, int b) { return a < 0 ? b : b < 0 ? a : code_op(c, "addi", a, b); }
@@ -156,7 +210,8 @@ static int coordinate(Code *c, int at, int64_t step, int64_t extent, int *valid)
   if (step > 1) {
     int sign = code(c, "arith.cmpi sge, %%v%d, %%v%d : %s", at, code_index(c, 0), c->p->index);
     int rest = code_op_with(c, "remui", at, step);
-    *valid = code_and(c, code_and(c, *valid, sign), code(c, "arith.cmpi eq, %%v%d, %%v%d : %s", rest, code_index(c, 0), c->p->index));
+    *valid = code_and(c, code_and(c, *valid, sign),
+                      code(c, "arith.cmpi eq, %%v%d, %%v%d : %s", rest, code_index(c, 0), c->p->index));
     at = code_op_with(c, "divui", at, step);
   }
   *valid = code_and(c, *valid, code(c, "arith.cmpi ult, %%v%d, %%v%d : %s", at, code_index(c, extent), c->p->index));
@@ -165,8 +220,10 @@ static int coordinate(Code *c, int at, int64_t step, int64_t extent, int *valid)
 
 static int load(Code *c, int buffer, int offset) {
   const char *memory = element_type(c->p->dtype);
-  int address = code(c, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, %s) -> !buffer, %s", buffer, offset, c->p->index, memory);
-  int v = code(c, "llvm.load %%v%d {alignment = %d : i64} : !buffer -> %s", address, (int)nn_dtype_bytes(c->p->dtype), memory);
+  int address = code(c, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, %s) -> !buffer, %s", buffer, offset, c->p->index,
+                     memory);
+  int v = code(c, "llvm.load %%v%d {alignment = %d : i64} : !buffer -> %s", address, (int)nn_dtype_bytes(c->p->dtype),
+               memory);
   if (c->p->dtype == NN_F16) return code(c, "arith.extf %%v%d : f16 to f32", v);
   if (c->p->dtype != NN_BF16) return v;
   int half = code(c, "arith.constant 16 : i32"), word = code(c, "arith.extui %%v%d : i16 to i32", v);
@@ -175,7 +232,8 @@ static int load(Code *c, int buffer, int offset) {
 
 // An f32 to the nearest bf16, ties to even, as i16.
 static int round_to_bf16(Code *c, int value) {
-  int half = code(c, "arith.constant 16 : i32"), one = code(c, "arith.constant 1 : i32"), most = code(c, "arith.constant 32767 : i32"), quiet = code(c, "arith.constant 32704 : i16");
+  int half = code(c, "arith.constant 16 : i32"), one = code(c, "arith.constant 1 : i32"),
+      most = code(c, "arith.constant 32767 : i32"), quiet = code(c, "arith.constant 32704 : i16");
   int word = code(c, "arith.bitcast %%v%d : f32 to i32", value);
   int odd = code(c, "arith.andi %%v%d, %%v%d : i32", code(c, "arith.shrui %%v%d, %%v%d : i32", word, half), one);
   int sum = code(c, "arith.addi %%v%d, %%v%d : i32", code(c, "arith.addi %%v%d, %%v%d : i32", word, most), odd);
@@ -188,21 +246,26 @@ void code_store(Code *c, int buffer, int offset, int value) {
   NnDtype dtype = buffer == 2 ? c->p->result : nn_dtype_wide(c->p->dtype);
   if (dtype == NN_BF16) value = round_to_bf16(c, value);
   if (dtype == NN_F16) value = code(c, "arith.truncf %%v%d : f32 to f16", value);
-  int address = code(c, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, %s) -> !buffer, %s", buffer, offset, c->p->index, element_type(dtype));
-  code_line(c, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !buffer", value, address, (int)nn_dtype_bytes(dtype), element_type(dtype));
+  int address = code(c, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, %s) -> !buffer, %s", buffer, offset, c->p->index,
+                     element_type(dtype));
+  code_line(c, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !buffer", value, address,
+            (int)nn_dtype_bytes(dtype), element_type(dtype));
 }
 
-int code_element(Code *c, const ConvOperand *o, int group_offset, const CodePlace *outer, const CodePlace *inner, int valid) {
+int code_element(Code *c, const ConvOperand *o, int group_offset, const CodePlace *outer, const CodePlace *inner,
+                 int valid) {
   const char *element = c->p->element, *index = c->p->index;
   int offset = add_maybe(c, group_offset, add_maybe(c, outer->offset, inner->offset));
   if (o->is_window) {
-    int y = coordinate(c, add_maybe(c, outer->y, inner->y), o->step[0], o->height, &valid), x = coordinate(c, add_maybe(c, outer->x, inner->x), o->step[1], o->width, &valid);
+    int y = coordinate(c, add_maybe(c, outer->y, inner->y), o->step[0], o->height, &valid),
+        x = coordinate(c, add_maybe(c, outer->x, inner->x), o->step[1], o->width, &valid);
     if (y >= 0) offset = add_maybe(c, offset, code_op_with(c, "muli", y, o->y_stride));
     if (x >= 0) offset = add_maybe(c, offset, code_op_with(c, "muli", x, o->x_stride));
   }
   int zero = code_index(c, 0);
   if (offset < 0) offset = zero;
-  if (valid >= 0) offset = code(c, "arith.select %%v%d, %%v%d, %%v%d : %s", valid, offset, zero, index);   // the first element can always be read
+  // the first element can always be read
+  if (valid >= 0) offset = code(c, "arith.select %%v%d, %%v%d, %%v%d : %s", valid, offset, zero, index);
   int v = load(c, o->buffer, offset);
   if (valid < 0) return v;
   int none = code(c, "arith.constant 0.0 : %s", element);
@@ -214,24 +277,31 @@ int code_element(Code *c, const ConvOperand *o, int group_offset, const CodePlac
 static void comment(const NncConv *c, const char *name, Text *t) {
   static const char *const passes[] = {"forward", "data gradient", "weight gradient"};
   text_add(t, "// %s: convolution, %s, %s\n", name, passes[c->pass], nn_dtype_name((NnDtype)c->dtype));
-  text_add(t, "// x [%lld, %lld, %lld, %lld] (%s), w [%lld, %lld, %lld, %lld], stride %lldx%lld, padding %lld %lld %lld %lld, dilation %lldx%lld, groups %lld\n", (long long)c->n,
-           (long long)(c->channels_last ? c->h : c->c), (long long)(c->channels_last ? c->w : c->h), (long long)(c->channels_last ? c->c : c->w), c->channels_last ? "nhwc" : "nchw",
-           (long long)c->o, (long long)(c->c / c->groups), (long long)c->kh, (long long)c->kw, (long long)c->stride[0], (long long)c->stride[1], (long long)c->pad[0],
-           (long long)c->pad[1], (long long)c->pad[2], (long long)c->pad[3], (long long)c->dilation[0], (long long)c->dilation[1], (long long)c->groups);
+  text_add(t,
+           "// x [%lld, %lld, %lld, %lld] (%s), w [%lld, %lld, %lld, %lld], stride %lldx%lld, padding %lld %lld %lld "
+           "%lld, dilation %lldx%lld, groups %lld\n",
+           (long long)c->n, (long long)(c->channels_last ? c->h : c->c), (long long)(c->channels_last ? c->w : c->h),
+           (long long)(c->channels_last ? c->c : c->w), c->channels_last ? "nhwc" : "nchw", (long long)c->o,
+           (long long)(c->c / c->groups), (long long)c->kh, (long long)c->kw, (long long)c->stride[0],
+           (long long)c->stride[1], (long long)c->pad[0], (long long)c->pad[1], (long long)c->pad[2],
+           (long long)c->pad[3], (long long)c->dilation[0], (long long)c->dilation[1], (long long)c->groups);
   text_add(t, "// recomputes nothing\n");
 }
 
 static void comment_product(const ConvProduct *p, Text *t) {
-  text_add(t, "// product of %lld x %lld by %lld x %lld, k in %lld parts\n", (long long)p->m, (long long)p->k, (long long)p->k, (long long)p->n, (long long)p->splits);
+  text_add(t, "// product of %lld x %lld by %lld x %lld, k in %lld parts\n", (long long)p->m, (long long)p->k,
+           (long long)p->k, (long long)p->n, (long long)p->splits);
 }
 
 char *cuda_conv_name(const NncConv *c) {
   static const char *const passes[] = {"forward", "input_grad", "weight_grad"};
   const char *result = c->result == c->dtype ? "" : "_to_f32";
-  return text_format("conv_%s_%s%s_%lldx%lldx%lldx%lld_%lldx%lldx%lld_s%lldx%lld_p%lld_%lld_%lld_%lld_d%lldx%lld_g%lld_%s", passes[c->pass], nn_dtype_name((NnDtype)c->dtype), result,
-                     (long long)c->n, (long long)c->h, (long long)c->w, (long long)c->c, (long long)c->kh, (long long)c->kw, (long long)c->o, (long long)c->stride[0],
-                     (long long)c->stride[1], (long long)c->pad[0], (long long)c->pad[1], (long long)c->pad[2], (long long)c->pad[3], (long long)c->dilation[0],
-                     (long long)c->dilation[1], (long long)c->groups, c->channels_last ? "nhwc" : "nchw");
+  return text_format(
+      "conv_%s_%s%s_%lldx%lldx%lldx%lld_%lldx%lldx%lld_s%lldx%lld_p%lld_%lld_%lld_%lld_d%lldx%lld_g%lld_%s",
+      passes[c->pass], nn_dtype_name((NnDtype)c->dtype), result, (long long)c->n, (long long)c->h, (long long)c->w,
+      (long long)c->c, (long long)c->kh, (long long)c->kw, (long long)c->o, (long long)c->stride[0],
+      (long long)c->stride[1], (long long)c->pad[0], (long long)c->pad[1], (long long)c->pad[2], (long long)c->pad[3],
+      (long long)c->dilation[0], (long long)c->dilation[1], (long long)c->groups, c->channels_last ? "nhwc" : "nchw");
 }
 
 static void add_template_launch(EmittedKernel *out, char *symbol, const TemplateLaunch *l) {   // takes symbol
@@ -257,11 +327,17 @@ void cuda_add_template(const ConvShape *shape, EmittedKernel *out) {
   cuda_comment_launches(out, &out->text);
   out->conv = host_alloc(1, sizeof *out->conv);
   *out->conv = *shape;
-  if (shape->pass != NNC_CONV_WEIGHT_GRAD && conv_template_launches(shape) > 1) text_add(&out->text, "// every call puts the weights into another order\n");
-  if (shape->grouped && shape->pass == NNC_CONV_WEIGHT_GRAD) text_add(&out->text, "// groups: a thread makes the products of a vector of outputs and one of inputs for one tap\n");
+  if (shape->pass != NNC_CONV_WEIGHT_GRAD && conv_template_launches(shape) > 1)
+    text_add(&out->text, "// every call puts the weights into another order\n");
+  if (shape->grouped && shape->pass == NNC_CONV_WEIGHT_GRAD)
+    text_add(&out->text,
+             "// groups: a thread makes the products of a vector of outputs and one of inputs for one tap\n");
   else if (shape->grouped) text_add(&out->text, "// groups: a thread makes 16 bytes of channels of four pixels\n");
-  else text_add(&out->text, "// tensor cores: %stiles of up to 128 x 128 results\n",
-                shape->type == TILE_TF32 ? "each f32 product as one of tf32, " : shape->type == TILE_F32 ? "each f32 product as three of tf32 parts, " : "");
+  else
+    text_add(&out->text, "// tensor cores: %stiles of up to 128 x 128 results\n",
+             shape->type == TILE_TF32  ? "each f32 product as one of tf32, "
+             : shape->type == TILE_F32 ? "each f32 product as three of tf32 parts, "
+                                       : "");
 }
 
 static void emit_depthwise(const NncConv *c, EmittedKernel *out) {
@@ -273,7 +349,8 @@ static void emit_depthwise(const NncConv *c, EmittedKernel *out) {
   cuda_comment_launches(out, &out->text);
   out->depthwise = host_alloc(1, sizeof *out->depthwise);
   *out->depthwise = *c;
-  text_add(&out->text, "// depthwise: a thread makes a strip of results with the weights of its channels in registers\n");
+  text_add(&out->text,
+           "// depthwise: a thread makes a strip of results with the weights of its channels in registers\n");
 }
 
 // Written as text; its launches are known when it is, and stand in the comment in front of it.
@@ -299,7 +376,9 @@ static void emit_product(const NncConv *c, const char *name, EmittedKernel *out)
 
 void cuda_emit_conv(const NncConv *c, const char *name, EmittedKernel *out) {
   ConvShape shape;
-  *out = (EmittedKernel){.name = host_strdup(name), .summary = host_strdup("convolution"), .workspace_bytes = conv_workspace_bytes(c)};
+  *out = (EmittedKernel){.name = host_strdup(name),
+                         .summary = host_strdup("convolution"),
+                         .workspace_bytes = conv_workspace_bytes(c)};
   comment(c, name, &out->text);
   if (depthwise_supported(c)) {
     emit_depthwise(c, out);

@@ -1,5 +1,5 @@
-// Private to conv*.c: a convolution as matrix products C[m, n] = sum over k of A[m, k] B[k, n], one per group, whose operands are read where they
-// lie (the matrix of windows never exists as a whole).
+// Private to conv*.c: a convolution as matrix products C[m, n] = sum over k of A[m, k] B[k, n], one per group, whose
+// operands are read where they lie (the matrix of windows never exists as a whole).
 #ifndef NNC_CODEGEN_CUDA_CONV_H
 #define NNC_CODEGEN_CUDA_CONV_H
 
@@ -8,52 +8,60 @@
 // An index i = (i2 size1 + i1) size0 + i0, and where it leads: an offset in elements and a pixel of an image.
 typedef struct Digits {
   int64_t size1, size0;
-  int64_t stride[3];           // of i0, i1, i2
-  int64_t y[3], x[3];          // steps of the pixel
-  int64_t y0, x0;              // where it starts
+  int64_t stride[3];    // of i0, i1, i2
+  int64_t y[3], x[3];   // steps of the pixel
+  int64_t y0, x0;       // where it starts
 } Digits;
 
 typedef struct ConvOperand {
   int buffer;
   int64_t group_stride;
-  Digits outer, inner;         // of m (or n), of k; places add up
-  bool is_window;              // the place is a pixel that may lie outside of the image
-  int64_t step[2];             // only every step-th position exists (transposed convolution); 1 otherwise
+  Digits outer, inner;   // of m (or n), of k; places add up
+  bool is_window;        // the place is a pixel that may lie outside of the image
+  int64_t step[2];       // only every step-th position exists (transposed convolution); 1 otherwise
   int64_t height, width, y_stride, x_stride;
-  bool outer_is_contiguous;    // neighbours in m (or n) are neighbours in memory, rather than those in k
+  bool outer_is_contiguous;   // neighbours in m (or n) are neighbours in memory, rather than those in k
 } ConvOperand;
 
 typedef struct ConvProduct {
   int64_t groups, m, n, k;
-  int64_t splits, split_size;  // of k: partial products in the workspace, added up in order; 1: none
+  int64_t splits, split_size;   // of k: partial products in the workspace, added up in order; 1: none
   ConvOperand a, b;
   int64_t c_group_stride;
   Digits c_rows, c_cols;
-  NnDtype dtype, result;       // of the operands; of the result
-  const char *element;         // "f32": what is computed in, and what partial products are
+  NnDtype dtype, result;   // of the operands; of the result
+  const char *element;     // "f32": what is computed in, and what partial products are
   int64_t element_bytes;
-  const char *index;           // "i32", "i64": type that holds every offset
+  const char *index;   // "i32", "i64": type that holds every offset
 } ConvProduct;
 
 void conv_product(const NncConv *c, ConvProduct *p);
 
 // Lines of MLIR with numbered values %v0, %v1, …
-typedef struct Code { Text *text; int next; const ConvProduct *p; } Code;
-int code(Code *c, const char *format, ...) __attribute__((format(printf, 2, 3)));          // a new value
-void code_line(Code *c, const char *format, ...) __attribute__((format(printf, 2, 3)));    // a line without one
-int code_index(Code *c, int64_t value);                              // constant of the index type
-int code_op(Code *c, const char *op, int a, int b);                  // arith.<op> on indices
+typedef struct Code {
+  Text *text;
+  int next;
+  const ConvProduct *p;
+} Code;
+int code(Code *c, const char *format, ...) __attribute__((format(printf, 2, 3)));         // a new value
+void code_line(Code *c, const char *format, ...) __attribute__((format(printf, 2, 3)));   // a line without one
+int code_index(Code *c, int64_t value);                                                   // constant of the index type
+int code_op(Code *c, const char *op, int a, int b);                                       // arith.<op> on indices
 int code_op_with(Code *c, const char *op, int a, int64_t b);
-int code_thread(Code *c, const char *sreg);                          // "tid.x" as an index
-typedef struct CodePlace { int y, x, offset; } CodePlace;            // y, x: -1 where they are constant 0
+int code_thread(Code *c, const char *sreg);   // "tid.x" as an index
+typedef struct CodePlace {
+  int y, x, offset;
+} CodePlace;   // y, x: -1 where they are constant 0
 CodePlace code_place(Code *c, const Digits *d, int index);
 // The element of o at two places, zero where `valid` (-1: true) is false or the pixel is outside.
-int code_element(Code *c, const ConvOperand *o, int group_offset, const CodePlace *outer, const CodePlace *inner, int valid);
+int code_element(Code *c, const ConvOperand *o, int group_offset, const CodePlace *outer, const CodePlace *inner,
+                 int valid);
 // Stores a result into buffer 2, rounded to its type, or a partial product into the workspace.
 void code_store(Code *c, int buffer, int offset, int value);
-int code_and(Code *c, int a, int b);                                 // of i1; -1 is true
+int code_and(Code *c, int a, int b);   // of i1; -1 is true
 
-// Kernels: each appends its function to `text`. Values %v<buffer> for the buffers: 0 to 2 the operands, 3 the workspace.
+// Kernels: each appends its function to `text`. Values %v<buffer> for the buffers: 0 to 2 the operands, 3 the
+// workspace.
 void conv_emit_tiled(const ConvProduct *p, const char *symbol, EmittedKernel *out);
 void conv_emit_direct(const ConvProduct *p, const char *symbol, EmittedKernel *out);   // a thread per element
 void conv_emit_sum(const ConvProduct *p, const char *symbol, EmittedKernel *out);      // of the splits

@@ -46,17 +46,21 @@ void conv_emit_direct(const ConvProduct *p, const char *symbol, EmittedKernel *o
   m = next_digit(c, &rest, p->m);
   int part = rest, low = code_op_with(c, "muli", part, p->split_size);
   int high = code_op(c, "minsi", code_op_with(c, "addi", low, p->split_size), code_index(c, p->k));
-  int a_group = code_op_with(c, "muli", group, p->a.group_stride), b_group = code_op_with(c, "muli", group, p->b.group_stride);
+  int a_group = code_op_with(c, "muli", group, p->a.group_stride),
+      b_group = code_op_with(c, "muli", group, p->b.group_stride);
   CodePlace a = code_place(c, &p->a.outer, m), b = code_place(c, &p->b.outer, n);
-  int zero = code(c, "arith.constant 0.0 : %s", p->element), one = code_index(c, 1), k = c->next++, acc = c->next++, sum = c->next++;
-  code_line(c, "%%v%d = scf.for %%v%d = %%v%d to %%v%d step %%v%d iter_args(%%v%d = %%v%d) -> (%s) : %s {", sum, k, low, high, one, acc, zero, p->element, p->index);
+  int zero = code(c, "arith.constant 0.0 : %s", p->element), one = code_index(c, 1), k = c->next++, acc = c->next++,
+      sum = c->next++;
+  code_line(c, "%%v%d = scf.for %%v%d = %%v%d to %%v%d step %%v%d iter_args(%%v%d = %%v%d) -> (%s) : %s {", sum, k, low,
+            high, one, acc, zero, p->element, p->index);
   CodePlace ak = code_place(c, &p->a.inner, k), bk = code_place(c, &p->b.inner, k);
   int x = code_element(c, &p->a, a_group, &a, &ak, -1), y = code_element(c, &p->b, b_group, &b, &bk, -1);
   int next = code(c, "math.fma %%v%d, %%v%d, %%v%d : %s", x, y, acc, p->element);
   code_line(c, "scf.yield %%v%d : %s", next, p->element);
   code_line(c, "}");
   if (split) {
-    int at = code_op(c, "addi", code_op_with(c, "muli", group, p->m * p->n), code_op(c, "addi", code_op_with(c, "muli", m, p->n), n));
+    int at = code_op(c, "addi", code_op_with(c, "muli", group, p->m * p->n),
+                     code_op(c, "addi", code_op_with(c, "muli", m, p->n), n));
     code_store(c, 3, code_op(c, "addi", at, code_op_with(c, "muli", part, p->groups * p->m * p->n)), sum);
   } else {
     code_store(c, 2, result_offset(c, group, m, n), sum);
@@ -72,9 +76,11 @@ void conv_emit_sum(const ConvProduct *p, const char *symbol, EmittedKernel *out)
   begin(c, symbol, 4);
   int i = thread_below(c, total), rest = i;
   int n = next_digit(c, &rest, p->n), m = next_digit(c, &rest, p->m), group = rest;
-  int zero = code(c, "arith.constant 0.0 : %s", p->element), low = code_index(c, 0), high = code_index(c, p->splits), one = code_index(c, 1);
+  int zero = code(c, "arith.constant 0.0 : %s", p->element), low = code_index(c, 0), high = code_index(c, p->splits),
+      one = code_index(c, 1);
   int part = c->next++, acc = c->next++, sum = c->next++;
-  code_line(c, "%%v%d = scf.for %%v%d = %%v%d to %%v%d step %%v%d iter_args(%%v%d = %%v%d) -> (%s) : %s {", sum, part, low, high, one, acc, zero, p->element, p->index);
+  code_line(c, "%%v%d = scf.for %%v%d = %%v%d to %%v%d step %%v%d iter_args(%%v%d = %%v%d) -> (%s) : %s {", sum, part,
+            low, high, one, acc, zero, p->element, p->index);
   int at = code_op(c, "addi", i, code_op_with(c, "muli", part, total));
   int address = code(c, "llvm.getelementptr %%v3[%%v%d] : (!buffer, %s) -> !buffer, %s", at, p->index, p->element);
   int v = code(c, "llvm.load %%v%d {alignment = %d : i64} : !buffer -> %s", address, (int)p->element_bytes, p->element);

@@ -1,5 +1,6 @@
-// Convolutions of one variant of the template (pass, type, tile, taps, prologue) differ in what they do with their results: they store them, or have an epilogue. Their loops
-// are the same and most of the code, so they are one kernel that holds all of these endings, each once, and gets the number of the one to take.
+// Convolutions of one variant of the template (pass, type, tile, taps, prologue) differ in what they do with their
+// results: they store them, or have an epilogue. Their loops are the same and most of the code, so they are one kernel
+// that holds all of these endings, each once, and gets the number of the one to take.
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,19 +10,24 @@
 // The launch of the product.
 static KernelLaunch *product_of(const EmittedKernel *k) { return &k->launches[conv_template_launches(k->conv) - 1]; }
 
-static bool has_ending(const EmittedKernel *k) { return k->conv && !k->conv->grouped && k->conv->pass != NNC_CONV_WEIGHT_GRAD; }
+static bool has_ending(const EmittedKernel *k) {
+  return k->conv && !k->conv->grouped && k->conv->pass != NNC_CONV_WEIGHT_GRAD;
+}
 
 // The first kernel with the same product.
 static EmittedKernel *first_like(const EmittedKernels *kernels, int i) {
   for (int j = 0; j < i; j++)
-    if (has_ending(&kernels->items[j]) && !strcmp(product_of(&kernels->items[j])->symbol, product_of(&kernels->items[i])->symbol)) return &kernels->items[j];
+    if (has_ending(&kernels->items[j]) &&
+        !strcmp(product_of(&kernels->items[j])->symbol, product_of(&kernels->items[i])->symbol))
+      return &kernels->items[j];
   return &kernels->items[i];
 }
 
 // Equal functions have one name, and its signature is part of what is compared (epilogue.c).
 static void number_ending(ConvShape *first, ConvShape *c) {
   ConvShape *e = first;
-  while (e != c && strcmp(e->epilogue.function, c->epilogue.function) != 0 && e->next_ending) e = (ConvShape *)e->next_ending;
+  while (e != c && strcmp(e->epilogue.function, c->epilogue.function) != 0 && e->next_ending)
+    e = (ConvShape *)e->next_ending;
   if (e != c && strcmp(e->epilogue.function, c->epilogue.function) != 0) {
     c->ending = e->ending + 1;
     e->next_ending = c;
@@ -52,7 +58,8 @@ void cuda_join_endings(EmittedKernels *kernels) {
   for (int i = 0; i < kernels->n; i++) {
     EmittedKernel *k = &kernels->items[i];
     if (!has_ending(k)) continue;
-    int own = k->conv->epilogue.n_inputs + k->conv->epilogue.n_outputs, all = first_like(kernels, i)->conv->ending_buffers;
+    int own = k->conv->epilogue.n_inputs + k->conv->epilogue.n_outputs,
+        all = first_like(kernels, i)->conv->ending_buffers;
     KernelLaunch *l = product_of(k);
     if (all) add_buffers(l, k->conv, own, all);
     l->numbers[CONV_ENDING] = k->conv->ending;

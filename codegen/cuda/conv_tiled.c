@@ -1,5 +1,6 @@
-// Convolutions as tiled products: a block of 256 threads makes 64 x 64 elements of C from 64 x 16 pieces of both operands in shared memory; a
-// thread makes 4 x 4 of them. The pieces are stored with k outermost, so that a thread reads its four rows and columns with one load each.
+// Convolutions as tiled products: a block of 256 threads makes 64 x 64 elements of C from 64 x 16 pieces of both
+// operands in shared memory; a thread makes 4 x 4 of them. The pieces are stored with k outermost, so that a thread
+// reads its four rows and columns with one load each.
 #include "codegen/cuda/conv.h"
 
 enum { TILE = 64, DEPTH = 16, THREADS = 256, PITCH = TILE + 4, EACH = TILE * DEPTH / THREADS, OWN = 4 };
@@ -8,16 +9,16 @@ typedef struct Tiled {
   Code *c;
   const ConvProduct *p;
   int thread, tx, ty, m0, n0, group, part, k_low, k_high;
-  int pad[2];                 // addresses of the pieces in shared memory
+  int pad[2];   // addresses of the pieces in shared memory
   int a_group, b_group;
 } Tiled;
 
 // One operand's piece: which elements this thread fetches. Neighbouring threads fetch neighbours in memory.
 typedef struct Piece {
   const ConvOperand *o;
-  int outer[EACH], inner[EACH];     // indices within the piece
-  CodePlace place[EACH];            // of the outer index
-  int inside[EACH];                 // outer index < extent; -1: always
+  int outer[EACH], inner[EACH];   // indices within the piece
+  CodePlace place[EACH];          // of the outer index
+  int inside[EACH];               // outer index < extent; -1: always
   int group_offset;
 } Piece;
 
@@ -42,7 +43,9 @@ static void piece_begin(Tiled *t, Piece *piece, const ConvOperand *o, int first,
       continue;
     }
     int index = code_op(c, "addi", first, piece->outer[i]);
-    piece->inside[i] = extent % TILE ? code(c, "arith.cmpi ult, %%v%d, %%v%d : %s", index, code_index(c, extent), t->p->index) : -1;
+    piece->inside[i] = extent % TILE
+                           ? code(c, "arith.cmpi ult, %%v%d, %%v%d : %s", index, code_index(c, extent), t->p->index)
+                           : -1;
     piece->place[i] = code_place(c, &o->outer, index);
   }
 }
@@ -58,18 +61,21 @@ static void piece_fetch(Tiled *t, const Piece *piece, int k0, int value[EACH]) {
       inside = whole ? -1 : code(c, "arith.cmpi slt, %%v%d, %%v%d : %s", k, t->k_high, t->p->index);
       place = code_place(c, &piece->o->inner, k);
     }
-    value[i] = code_element(c, piece->o, piece->group_offset, &piece->place[i], &place, code_and(c, piece->inside[i], inside));
+    value[i] = code_element(c, piece->o, piece->group_offset, &piece->place[i], &place,
+                            code_and(c, piece->inside[i], inside));
   }
 }
 
 static int shared_address(Tiled *t, int pad, int index) {
-  return code(t->c, "llvm.getelementptr %%v%d[%%v%d] : (!llvm.ptr<3>, %s) -> !llvm.ptr<3>, %s", pad, index, t->p->index, t->p->element);
+  return code(t->c, "llvm.getelementptr %%v%d[%%v%d] : (!llvm.ptr<3>, %s) -> !llvm.ptr<3>, %s", pad, index, t->p->index,
+              t->p->element);
 }
 
 static void piece_keep(Tiled *t, const Piece *piece, int pad, const int value[EACH]) {
   for (int i = 0; i < EACH; i++) {
     int at = code_op(t->c, "addi", code_op_with(t->c, "muli", piece->inner[i], PITCH), piece->outer[i]);
-    code_line(t->c, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !llvm.ptr<3>", value[i], shared_address(t, pad, at), (int)t->p->element_bytes, t->p->element);
+    code_line(t->c, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !llvm.ptr<3>", value[i],
+              shared_address(t, pad, at), (int)t->p->element_bytes, t->p->element);
   }
 }
 
@@ -87,7 +93,8 @@ static void multiply(Tiled *t, int acc[OWN]) {
     int operand[2];
     for (int side = 0; side < 2; side++) {
       int at = code_op_with(c, "addi", side ? b_first : a_first, (int64_t)k * PITCH);
-      operand[side] = code(c, "llvm.load %%v%d {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4x%s>", shared_address(t, t->pad[side], at), e);
+      operand[side] = code(c, "llvm.load %%v%d {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4x%s>",
+                           shared_address(t, t->pad[side], at), e);
     }
     for (int i = 0; i < OWN; i++) {
       int one = code(c, "vector.extract %%v%d[%d] : %s from vector<4x%s>", operand[0], i, e, e);
@@ -107,7 +114,8 @@ static void list(Text *t, const char *format, int n, const int *id) {
 static void main_loop(Tiled *t, Piece pieces[2], int acc[OWN]) {
   Code *c = t->c;
   const char *e = t->p->element;
-  int zero = code(c, "arith.constant dense<0.0> : vector<4x%s>", e), step = code_index(c, DEPTH), k = c->next++, args[OWN], results[OWN];
+  int zero = code(c, "arith.constant dense<0.0> : vector<4x%s>", e), step = code_index(c, DEPTH), k = c->next++,
+      args[OWN], results[OWN];
   for (int i = 0; i < OWN; i++) args[i] = c->next++;
   for (int i = 0; i < OWN; i++) results[i] = c->next++;
   text_add(c->text, "  ");
@@ -146,7 +154,8 @@ static void write_results(Tiled *t, const int acc[OWN]) {
   const ConvProduct *p = t->p;
   Code *c = t->c;
   const char *e = p->element;
-  int row0 = code_op(c, "addi", t->m0, code_op_with(c, "muli", t->ty, OWN)), column0 = code_op(c, "addi", t->n0, code_op_with(c, "muli", t->tx, OWN));
+  int row0 = code_op(c, "addi", t->m0, code_op_with(c, "muli", t->ty, OWN)),
+      column0 = code_op(c, "addi", t->n0, code_op_with(c, "muli", t->tx, OWN));
   int buffer = p->splits > 1 ? 3 : 2;
   for (int i = 0; i < OWN; i++)
     for (int j = 0; j < OWN; j++) {
@@ -166,12 +175,15 @@ static void begin(Tiled *t, const char *symbol, EmittedKernel *out) {
   int buffers = p->splits > 1 ? 4 : 3;
   // Shared memory is a global of each kernel.
   for (int side = 0; side < 2; side++)
-    text_add(&out->text, "llvm.mlir.global internal @%s_%c() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<%d x %s>\n", symbol, "ab"[side], DEPTH * PITCH, p->element);
+    text_add(&out->text,
+             "llvm.mlir.global internal @%s_%c() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<%d x %s>\n",
+             symbol, "ab"[side], DEPTH * PITCH, p -> element);
   text_add(&out->text, "func.func @%s(", symbol);
   for (int i = 0; i < buffers; i++) text_add(&out->text, "%s%%v%d: !buffer", i ? ", " : "", i);
   text_add(&out->text, ") {\n");
   c->next = buffers;
-  for (int side = 0; side < 2; side++) t->pad[side] = code(c, "llvm.mlir.addressof @%s_%c : !llvm.ptr<3>", symbol, "ab"[side]);
+  for (int side = 0; side < 2; side++)
+    t->pad[side] = code(c, "llvm.mlir.addressof @%s_%c : !llvm.ptr<3>", symbol, "ab"[side]);
   t->thread = code_thread(c, "tid.x");
   t->tx = code_op_with(c, "remui", t->thread, TILE / OWN);
   t->ty = code_op_with(c, "divui", t->thread, TILE / OWN);

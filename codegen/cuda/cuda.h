@@ -1,7 +1,7 @@
 // The CUDA target: kernels as LLVM IR for NVPTX (or, under the emulator, for the host), matrix products through cuBLAS.
 //
-// A kernel is read and its expressions are evaluated by the same code as on the host (codegen/kernel/kernel.h); what differs is the schedule:
-// which thread computes which elements, and how threads of a block add up.
+// A kernel is read and its expressions are evaluated by the same code as on the host (codegen/kernel/kernel.h); what
+// differs is the schedule: which thread computes which elements, and how threads of a block add up.
 #ifndef NNC_CODEGEN_CUDA_CUDA_H
 #define NNC_CODEGEN_CUDA_CUDA_H
 
@@ -10,25 +10,30 @@
 
 // arch.c: the architectures there is code for.
 typedef struct CudaArch {
-  const char *name;        // "sm_90a", as --gpu-arch and ptxas spell it
-  const char *ptx;         // LLVM's feature for the PTX version, "+ptx80"
-  int ptx_version;         // 80
-  int major, minor;        // compute capability
-  int block_shared, multiprocessor_shared;   // KiB of shared memory that a block may ask for, and of all blocks; the difference is taken from each block
+  const char *name;   // "sm_90a", as --gpu-arch and ptxas spell it
+  const char *ptx;    // LLVM's feature for the PTX version, "+ptx80"
+  int ptx_version;    // 80
+  int major, minor;   // compute capability
+  // KiB of shared memory that a block may ask for, and of all blocks; the difference is taken from each block
+  int block_shared, multiprocessor_shared;
 } CudaArch;
 const CudaArch *cuda_arch(const char *name);   // NULL: unknown
 
-// target.c: the architecture compiled for has mma of tf32 and bf16 and asynchronous copies (8.0 and later); true where none was chosen.
+// target.c: the architecture compiled for has mma of tf32 and bf16 and asynchronous copies (8.0 and later); true where
+// none was chosen.
 bool cuda_has_tensor_cores(void);
-bool cuda_has_wgmma(void);     // sm_90a alone; false where none was chosen
-bool cuda_uses_tf32(void);     // --math=tf32
-int64_t cuda_shared_bytes(int blocks);   // that each of so many blocks may have which share a multiprocessor; those of 9.0 where no architecture was chosen
+bool cuda_has_wgmma(void);   // sm_90a alone; false where none was chosen
+bool cuda_uses_tf32(void);   // --math=tf32
+// that each of so many blocks may have which share a multiprocessor; those of 9.0 where no architecture was chosen
+int64_t cuda_shared_bytes(int blocks);
 
-// conv.c: the name of a convolution's kernel, which says all of its descriptor (Owned: free), the scratch it needs, and its code.
+// conv.c: the name of a convolution's kernel, which says all of its descriptor (Owned: free), the scratch it needs, and
+// its code.
 char *cuda_conv_name(const NncConv *c);
 int64_t conv_workspace_bytes(const NncConv *c);
 void cuda_emit_conv(const NncConv *c, const char *name, EmittedKernel *out);
-// conv_endings.c: finished kernels that are one product with different epilogues become one kernel with a number to choose by. Once, before their code is built.
+// conv_endings.c: finished kernels that are one product with different epilogues become one kernel with a number to
+// choose by. Once, before their code is built.
 void cuda_join_endings(EmittedKernels *kernels);
 
 // The tensor cores' template serves it: *shape says how. cuda_add_template adds its launches and comments.
@@ -54,7 +59,8 @@ int64_t cuda_operand_shift(MlirValue v);
 void cuda_kernels_emit(MlirModule module, EmittedKernels *out);
 int64_t cuda_kernel_workspace(MlirOperation func);   // bytes, without emitting
 
-// share.c: where there are at least `many` launches, those of `alike` or more kernels that differ only in numbers become launches of one function; those that add up parts always do.
+// share.c: where there are at least `many` launches, those of `alike` or more kernels that differ only in numbers
+// become launches of one function; those that add up parts always do.
 enum { SHARE_MANY = 200, SHARE_ALIKE = 3 };
 void cuda_share_kernels(EmittedKernels *kernels, int many, int alike);
 
@@ -62,17 +68,20 @@ void cuda_share_kernels(EmittedKernels *kernels, int many, int alike);
 char *cuda_library_kernel(MlirOperation op);
 int64_t cuda_library_workspace(MlirOperation op);
 
-// lower.c: LLVM IR after optimisation, or PTX, appended to out. False after reporting: a bug of ours. May run in several threads.
+// lower.c: LLVM IR after optimisation, or PTX, appended to out. False after reporting: a bug of ours. May run in
+// several threads.
 typedef enum CudaOutput { CUDA_LLVM, CUDA_PTX } CudaOutput;
 bool cuda_lower(const EmittedKernels *kernels, const CudaArch *arch, CudaOutput what, bool time_phases, Text *out);
-// parts.c: PTX of many kernels, on several threads. With a folder the parts are assembled there, too: kernels_0.cubin and so on, *n_cubins of them, or 0
-// where ptxas is missing or refuses one.
+// parts.c: PTX of many kernels, on several threads. With a folder the parts are assembled there, too: kernels_0.cubin
+// and so on, *n_cubins of them, or 0 where ptxas is missing or refuses one.
 bool cuda_lower_ptx(const EmittedKernels *kernels, const CudaArch *arch, bool time_phases, Text *out);
-bool cuda_build_ptx(const EmittedKernels *kernels, const CudaArch *arch, const char *folder, const CodegenOptions *options, Text *out, int *n_cubins);
+bool cuda_build_ptx(const EmittedKernels *kernels, const CudaArch *arch, const char *folder,
+                    const CodegenOptions *options, Text *out, int *n_cubins);
 
 // The module that PTX is made from. NULL after reporting. Owned by the caller.
 LLVMModuleRef cuda_module(const EmittedKernels *kernels, const CudaArch *arch, LLVMContextRef llvm);
-// Optimises a module of kernels from templates as the compiler does: for measurements and tests of templates by themselves. False after reporting.
+// Optimises a module of kernels from templates as the compiler does: for measurements and tests of templates by
+// themselves. False after reporting.
 bool cuda_optimise_templates(LLVMModuleRef module, LLVMTargetMachineRef machine, bool attention);
 // The PTX's counterpart: the emulator's object at `path`.
 bool cuda_lower_emulated(const EmittedKernels *kernels, const CudaArch *arch, const char *path, bool time_phases);

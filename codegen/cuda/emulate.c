@@ -1,5 +1,6 @@
-// Rewrites a module of CUDA kernels for the emulator. What the device does in one instruction becomes a call, shared variables become places in memory
-// that the emulator owns, and before each access stands a check. The kernel's own arithmetic stays as it is.
+// Rewrites a module of CUDA kernels for the emulator. What the device does in one instruction becomes a call, shared
+// variables become places in memory that the emulator owns, and before each access stands a check. The kernel's own
+// arithmetic stays as it is.
 #include "codegen/cuda/emulate.h"
 
 #include <stdarg.h>
@@ -20,9 +21,12 @@ void emulate_fail(Emulation *e, const char *format, ...) {
   va_end(arguments);
 }
 
-bool emulate_is_kernel(LLVMValueRef function) { return LLVMGetFunctionCallConv(function) == PTX_KERNEL && LLVMCountBasicBlocks(function) > 0; }
+bool emulate_is_kernel(LLVMValueRef function) {
+  return LLVMGetFunctionCallConv(function) == PTX_KERNEL && LLVMCountBasicBlocks(function) > 0;
+}
 
-LLVMValueRef emulate_helper(Emulation *e, const char *symbol, LLVMTypeRef result, int n, const LLVMTypeRef *parameters, LLVMTypeRef *type) {
+LLVMValueRef emulate_helper(Emulation *e, const char *symbol, LLVMTypeRef result, int n, const LLVMTypeRef *parameters,
+                            LLVMTypeRef *type) {
   *type = LLVMFunctionType(result, (LLVMTypeRef *)(uintptr_t)parameters, (unsigned)n, false);
   LLVMValueRef f = LLVMGetNamedFunction(e->module, symbol);
   return f ? f : LLVMAddFunction(e->module, symbol, *type);
@@ -43,16 +47,19 @@ LLVMValueRef emulate_string(Emulation *e, const char *text) {
   return global;
 }
 
-// An instruction is a line indented by two; deeper ones continue it. Printed at once: LLVM numbers the whole function each time it prints an instruction.
+// An instruction is a line indented by two; deeper ones continue it. Printed at once: LLVM numbers the whole function
+// each time it prints an instruction.
 void emulate_read_texts(Emulation *e, LLVMValueRef function) {
   char *printed = LLVMPrintValueToString(function), *line = printed;
   for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(function); b; b = LLVMGetNextBasicBlock(b))
     for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) {
-      while (*line && (strncmp(line, "  ", 2) != 0 || line[2] == ' ' || line[2] == ']')) line += strcspn(line, "\n") + 1;
+      while (*line && (strncmp(line, "  ", 2) != 0 || line[2] == ' ' || line[2] == ']'))
+        line += strcspn(line, "\n") + 1;
       size_t length = strcspn(line, "\n");
       if (!length) break;
       ptr_map_set(&e->lines, i, e->n_texts);
-      if ((e->n_texts & (e->n_texts - 1)) == 0) e->texts = host_grow(e->texts, 2 * (size_t)e->n_texts + 1, sizeof *e->texts);
+      if ((e->n_texts & (e->n_texts - 1)) == 0)
+        e->texts = host_grow(e->texts, 2 * (size_t)e->n_texts + 1, sizeof *e->texts);
       e->texts[e->n_texts++] = text_format("%.*s", (int)length - 2, line + 2);
       line += length + 1;
     }
@@ -65,7 +72,9 @@ LLVMValueRef emulate_site(Emulation *e, LLVMValueRef instruction) {
   unsigned length = 0, line = LLVMGetDebugLocLine(instruction);
   const char *file = line ? LLVMGetDebugLocFilename(instruction, &length) : NULL;
   char *file_text = file ? text_format("%.*s", (int)length, file) : NULL;
-  LLVMValueRef fields[] = {emulate_string(e, text), file_text ? emulate_string(e, file_text) : LLVMConstNull(e->pointer), LLVMConstInt(e->i64, line, false)};
+  LLVMValueRef fields[] = {emulate_string(e, text),
+                           file_text ? emulate_string(e, file_text) : LLVMConstNull(e->pointer),
+                           LLVMConstInt(e->i64, line, false)};
   free(file_text);
   LLVMValueRef global = LLVMAddGlobal(e->module, e->site, "");
   LLVMSetInitializer(global, LLVMConstNamedStruct(e->site, fields, 3));
@@ -76,11 +85,17 @@ LLVMValueRef emulate_site(Emulation *e, LLVMValueRef instruction) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-static void remove_attribute(LLVMValueRef function, const char *name) { LLVMRemoveStringAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, name, (unsigned)strlen(name)); }
+static void remove_attribute(LLVMValueRef function, const char *name) {
+  LLVMRemoveStringAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, name,
+                                   (unsigned)strlen(name));
+}
 
-static LLVMAttributeRef enum_attribute(Emulation *e, const char *name) { return LLVMCreateEnumAttribute(e->llvm, LLVMGetEnumAttributeKindForName(name, strlen(name)), 0); }
+static LLVMAttributeRef enum_attribute(Emulation *e, const char *name) {
+  return LLVMCreateEnumAttribute(e->llvm, LLVMGetEnumAttributeKindForName(name, strlen(name)), 0);
+}
 
-// The device's triple and features go; functions that are not kernels are inlined into them, where their shared variables have a place.
+// The device's triple and features go; functions that are not kernels are inlined into them, where their shared
+// variables have a place.
 static void prepare(Emulation *e, LLVMTargetMachineRef host) {
   char *triple = LLVMGetTargetMachineTriple(host);
   LLVMSetTarget(e->module, triple);
@@ -92,7 +107,8 @@ static void prepare(Emulation *e, LLVMTargetMachineRef host) {
     if (!LLVMCountBasicBlocks(f) || emulate_is_kernel(f)) continue;
     static const char *const against[] = {"noinline", "optnone"};
     for (size_t i = 0; i < sizeof against / sizeof *against; i++)
-      LLVMRemoveEnumAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMGetEnumAttributeKindForName(against[i], strlen(against[i])));
+      LLVMRemoveEnumAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                                     LLVMGetEnumAttributeKindForName(against[i], strlen(against[i])));
     LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, enum_attribute(e, "alwaysinline"));
     LLVMSetLinkage(f, LLVMInternalLinkage);
   }
@@ -101,7 +117,8 @@ static void prepare(Emulation *e, LLVMTargetMachineRef host) {
 // Accesses to variables in registers go, what the kernel's author wrote as loads and stores stays.
 static void run_passes(Emulation *e) {
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-  LLVMErrorRef error = LLVMRunPasses(e->module, "always-inline,globaldce,function(scalarize-masked-mem-intrin,sroa)", NULL, options);
+  LLVMErrorRef error = LLVMRunPasses(e->module, "always-inline,globaldce,function(scalarize-masked-mem-intrin,sroa)",
+                                     NULL, options);
   LLVMDisposePassBuilderOptions(options);
   if (!error) return;
   char *message = LLVMGetErrorMessage(error);
@@ -111,7 +128,8 @@ static void run_passes(Emulation *e) {
 
 static void check_leftovers(Emulation *e) {
   for (LLVMValueRef f = LLVMGetFirstFunction(e->module); f; f = LLVMGetNextFunction(f)) {
-    if (LLVMCountBasicBlocks(f) && !emulate_is_kernel(f)) emulate_fail(e, "function '%s' cannot be inlined into the kernels that call it", LLVMGetValueName(f));
+    if (LLVMCountBasicBlocks(f) && !emulate_is_kernel(f))
+      emulate_fail(e, "function '%s' cannot be inlined into the kernels that call it", LLVMGetValueName(f));
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
       for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
         if (LLVMIsACallInst(i) && LLVMIsAInlineAsm(LLVMGetCalledValue(i)))
@@ -132,9 +150,15 @@ static EmulatedKernel *find_kernels(Emulation *e, int *n) {
 
 bool cuda_emulate_module(LLVMModuleRef module, LLVMTargetMachineRef host, const char *table_symbol, char **error) {
   LLVMContextRef llvm = LLVMGetModuleContext(module);
-  Emulation e = {.module = module, .llvm = llvm, .layout = LLVMCreateTargetDataLayout(host), .builder = LLVMCreateBuilderInContext(llvm),
-                 .i8 = LLVMInt8TypeInContext(llvm), .i32 = LLVMInt32TypeInContext(llvm), .i64 = LLVMInt64TypeInContext(llvm),
-                 .pointer = LLVMPointerTypeInContext(llvm, 0), .nothing = LLVMVoidTypeInContext(llvm)};
+  Emulation e = {.module = module,
+                 .llvm = llvm,
+                 .layout = LLVMCreateTargetDataLayout(host),
+                 .builder = LLVMCreateBuilderInContext(llvm),
+                 .i8 = LLVMInt8TypeInContext(llvm),
+                 .i32 = LLVMInt32TypeInContext(llvm),
+                 .i64 = LLVMInt64TypeInContext(llvm),
+                 .pointer = LLVMPointerTypeInContext(llvm, 0),
+                 .nothing = LLVMVoidTypeInContext(llvm)};
   e.site = LLVMStructCreateNamed(llvm, "NncEmuSite");
   LLVMStructSetBody(e.site, (LLVMTypeRef[]){e.pointer, e.pointer, e.i64}, 3, false);
   int n = 0;
@@ -152,7 +176,8 @@ bool cuda_emulate_module(LLVMModuleRef module, LLVMTargetMachineRef host, const 
   if (!e.error) emulate_table(&e, table_symbol, n, kernels);
   if (!e.error) {
     char *message = NULL;
-    if (LLVMVerifyModule(module, LLVMReturnStatusAction, &message)) emulate_fail(&e, "the rewritten module is invalid: %s", message);
+    if (LLVMVerifyModule(module, LLVMReturnStatusAction, &message))
+      emulate_fail(&e, "the rewritten module is invalid: %s", message);
     LLVMDisposeMessage(message);
   }
   for (int i = 0; i < n; i++) {

@@ -1,4 +1,5 @@
-// A call of the emulator before each load, store, atomic and memory intrinsic, except where the address is a variable of the thread or a constant.
+// A call of the emulator before each load, store, atomic and memory intrinsic, except where the address is a variable
+// of the thread or a constant.
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,8 @@ static LLVMValueRef origin(LLVMValueRef p) {
   }
 }
 
-static void insert_check(Emulation *e, EmulatedKernel *k, LLVMValueRef before, LLVMValueRef address, LLVMValueRef bytes, int64_t align, uint32_t kind) {
+static void insert_check(Emulation *e, EmulatedKernel *k, LLVMValueRef before, LLVMValueRef address, LLVMValueRef bytes,
+                         int64_t align, uint32_t kind) {
   LLVMValueRef from = origin(address);
   if (LLVMIsAAllocaInst(from) || LLVMIsAGlobalVariable(from)) return;
   unsigned space = LLVMGetPointerAddressSpace(LLVMTypeOf(address));
@@ -29,23 +31,30 @@ static void insert_check(Emulation *e, EmulatedKernel *k, LLVMValueRef before, L
   } else if (space != SPACE_GLOBAL) {
     k->granule = 1;
   }
-  const char *symbol = space == SPACE_SHARED ? "nnc_emu_check_shared" : space == SPACE_GLOBAL ? "nnc_emu_check_global" : "nnc_emu_check_generic";
+  const char *symbol = space == SPACE_SHARED   ? "nnc_emu_check_shared"
+                       : space == SPACE_GLOBAL ? "nnc_emu_check_global"
+                                               : "nnc_emu_check_generic";
   LLVMTypeRef type, parameters[] = {e->pointer, e->i64, e->i64, e->i32, e->pointer};
   LLVMValueRef f = emulate_helper(e, symbol, e->nothing, 5, parameters, &type);
   LLVMPositionBuilderBefore(e->builder, before);
   LLVMValueRef plain = space ? LLVMBuildAddrSpaceCast(e->builder, address, e->pointer, "") : address;
-  LLVMValueRef arguments[] = {plain, bytes, LLVMConstInt(e->i64, (uint64_t)(align ? align : 1), false), LLVMConstInt(e->i32, kind, false), emulate_site(e, before)};
+  LLVMValueRef arguments[] = {plain, bytes, LLVMConstInt(e->i64, (uint64_t)(align ? align : 1), false),
+                              LLVMConstInt(e->i32, kind, false), emulate_site(e, before)};
   LLVMBuildCall2(e->builder, type, f, arguments, 5, "");
 }
 
-static LLVMValueRef size_of(Emulation *e, LLVMTypeRef t) { return LLVMConstInt(e->i64, LLVMStoreSizeOfType(e->layout, t), false); }
+static LLVMValueRef size_of(Emulation *e, LLVMTypeRef t) {
+  return LLVMConstInt(e->i64, LLVMStoreSizeOfType(e->layout, t), false);
+}
 
 static bool starts_with(const char *s, const char *prefix) { return !strncmp(s, prefix, strlen(prefix)); }
 
 static void check_call(Emulation *e, EmulatedKernel *k, LLVMValueRef call) {
   const char *name = LLVMGetValueName(LLVMGetCalledValue(call));
-  bool copies = starts_with(name, "llvm.memcpy.") || starts_with(name, "llvm.memmove."), sets = starts_with(name, "llvm.memset.");
-  if (starts_with(name, "nnc_emu_ldmatrix") || starts_with(name, "nnc_emu_stmatrix")) k->granule = k->granule < 2 ? k->granule : 2;
+  bool copies = starts_with(name, "llvm.memcpy.") || starts_with(name, "llvm.memmove."),
+       sets = starts_with(name, "llvm.memset.");
+  if (starts_with(name, "nnc_emu_ldmatrix") || starts_with(name, "nnc_emu_stmatrix"))
+    k->granule = k->granule < 2 ? k->granule : 2;
   if (!copies && !sets) return;
   LLVMPositionBuilderBefore(e->builder, call);
   LLVMValueRef bytes = LLVMBuildIntCast2(e->builder, LLVMGetOperand(call, 2), e->i64, false, "");
@@ -58,12 +67,18 @@ void emulate_checks(Emulation *e, EmulatedKernel *k) {
     for (LLVMValueRef i = LLVMGetFirstInstruction(b), next; i; i = next) {
       next = LLVMGetNextInstruction(i);
       switch (LLVMGetInstructionOpcode(i)) {
-      case LLVMLoad: insert_check(e, k, i, LLVMGetOperand(i, 0), size_of(e, LLVMTypeOf(i)), LLVMGetAlignment(i), EMU_READ); break;
-      case LLVMStore: insert_check(e, k, i, LLVMGetOperand(i, 1), size_of(e, LLVMTypeOf(LLVMGetOperand(i, 0))), LLVMGetAlignment(i), EMU_WRITE); break;
+      case LLVMLoad:
+        insert_check(e, k, i, LLVMGetOperand(i, 0), size_of(e, LLVMTypeOf(i)), LLVMGetAlignment(i), EMU_READ);
+        break;
+      case LLVMStore:
+        insert_check(e, k, i, LLVMGetOperand(i, 1), size_of(e, LLVMTypeOf(LLVMGetOperand(i, 0))), LLVMGetAlignment(i),
+                     EMU_WRITE);
+        break;
       case LLVMAtomicRMW:
       case LLVMAtomicCmpXchg: {
         LLVMTypeRef t = LLVMTypeOf(LLVMGetOperand(i, 1));
-        insert_check(e, k, i, LLVMGetOperand(i, 0), size_of(e, t), (int64_t)LLVMStoreSizeOfType(e->layout, t), EMU_ATOMIC);
+        insert_check(e, k, i, LLVMGetOperand(i, 0), size_of(e, t), (int64_t)LLVMStoreSizeOfType(e->layout, t),
+                     EMU_ATOMIC);
         break;
       }
       case LLVMCall: check_call(e, k, i); break;

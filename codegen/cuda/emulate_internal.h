@@ -15,36 +15,39 @@ typedef struct Emulation {
   LLVMTargetDataRef layout;
   LLVMBuilderRef builder;
   LLVMTypeRef i8, i32, i64, pointer, nothing, site;   // site: NncEmuSite
-  char *error;               // Owned; the first
-  PtrMap lines;              // instruction → index in texts
+  char *error;                                        // Owned; the first
+  PtrMap lines;                                       // instruction → index in texts
   int n_texts;
-  char **texts;              // Owned
+  char **texts;   // Owned
 } Emulation;
 
 typedef struct SharedVariable {
-  LLVMValueRef global;       // Borrowed; NULL: dynamic shared memory
-  char *name;                // Owned
+  LLVMValueRef global;   // Borrowed; NULL: dynamic shared memory
+  char *name;            // Owned
   int64_t offset, bytes;
 } SharedVariable;
 typedef struct EmulatedKernel {
   LLVMValueRef function, entry;
-  char *name;                // Owned
-  SharedVariable *variables; // Owned
+  char *name;                  // Owned
+  SharedVariable *variables;   // Owned
   int n_variables;
   int64_t static_bytes, layout_bytes, granule;
 } EmulatedKernel;
 
 void emulate_fail(Emulation *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
-LLVMValueRef emulate_helper(Emulation *e, const char *symbol, LLVMTypeRef result, int n, const LLVMTypeRef *parameters, LLVMTypeRef *type);
-void emulate_read_texts(Emulation *e, LLVMValueRef function);                             // of its instructions, for emulate_site
-LLVMValueRef emulate_site(Emulation *e, LLVMValueRef instruction);                       // a constant NncEmuSite
+LLVMValueRef emulate_helper(Emulation *e, const char *symbol, LLVMTypeRef result, int n, const LLVMTypeRef *parameters,
+                            LLVMTypeRef *type);
+// of its instructions, for emulate_site
+void emulate_read_texts(Emulation *e, LLVMValueRef function);
+LLVMValueRef emulate_site(Emulation *e, LLVMValueRef instruction);   // a constant NncEmuSite
 LLVMValueRef emulate_element(Emulation *e, LLVMTypeRef type, LLVMValueRef array, uint64_t index);   // its address
 LLVMValueRef emulate_string(Emulation *e, const char *text);
 bool emulate_is_kernel(LLVMValueRef function);
 
-void emulate_intrinsics(Emulation *e);                          // emulate_intrinsics.c
-void emulate_shared(Emulation *e, EmulatedKernel *k);           // emulate_shared.c: variables become places in the block's shared memory
-void emulate_checks(Emulation *e, EmulatedKernel *k);           // emulate_checks.c: a check before each access
+void emulate_intrinsics(Emulation *e);   // emulate_intrinsics.c
+// emulate_shared.c: variables become places in the block's shared memory
+void emulate_shared(Emulation *e, EmulatedKernel *k);
+void emulate_checks(Emulation *e, EmulatedKernel *k);   // emulate_checks.c: a check before each access
 void emulate_table(Emulation *e, const char *symbol, int n, EmulatedKernel *kernels);   // emulate_table.c
 
 #endif

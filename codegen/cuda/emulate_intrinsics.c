@@ -1,5 +1,5 @@
-// Calls of llvm.nvvm.* and of wrappers of inline assembly become calls of the emulator, with the calling convention of NncEmuSymbol: only integers of 32
-// and 64 bits, floats and pointers are passed, structs come back through memory.
+// Calls of llvm.nvvm.* and of wrappers of inline assembly become calls of the emulator, with the calling convention of
+// NncEmuSymbol: only integers of 32 and 64 bits, floats and pointers are passed, structs come back through memory.
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,7 +34,8 @@ static LLVMTypeRef passed_type(Emulation *e, LLVMTypeRef t) {
 static LLVMValueRef pass(Emulation *e, LLVMValueRef v) {
   LLVMTypeRef t = LLVMTypeOf(v), to = passed_type(e, t);
   LLVMTypeKind kind = LLVMGetTypeKind(t);
-  if (kind == LLVMPointerTypeKind) return LLVMGetPointerAddressSpace(t) ? LLVMBuildAddrSpaceCast(e->builder, v, e->pointer, "") : v;
+  if (kind == LLVMPointerTypeKind)
+    return LLVMGetPointerAddressSpace(t) ? LLVMBuildAddrSpaceCast(e->builder, v, e->pointer, "") : v;
   if (t == to) return v;
   if (kind != LLVMIntegerTypeKind) v = LLVMBuildBitCast(e->builder, v, LLVMIntTypeInContext(e->llvm, bits_of(t)), "");
   return LLVMTypeOf(v) == to ? v : LLVMBuildZExt(e->builder, v, to, "");
@@ -44,7 +45,8 @@ static LLVMValueRef pass(Emulation *e, LLVMValueRef v) {
 static LLVMValueRef receive(Emulation *e, LLVMValueRef v, LLVMTypeRef t) {
   if (LLVMTypeOf(v) == t) return v;
   LLVMTypeRef narrow = LLVMIntTypeInContext(e->llvm, bits_of(t));
-  if (LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMIntegerTypeKind && LLVMTypeOf(v) != narrow) v = LLVMBuildTrunc(e->builder, v, narrow, "");
+  if (LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMIntegerTypeKind && LLVMTypeOf(v) != narrow)
+    v = LLVMBuildTrunc(e->builder, v, narrow, "");
   return LLVMTypeOf(v) == t ? v : LLVMBuildBitCast(e->builder, v, t, "");
 }
 
@@ -61,7 +63,9 @@ static void add_attributes(Emulation *e, LLVMValueRef function, const NncEmuSymb
   const char *const *names = s->flags & EMU_PURE ? pure : always;
   for (int i = 0; i < (s->flags & EMU_PURE ? 3 : 2); i++) {
     unsigned kind = LLVMGetEnumAttributeKindForName(names[i], strlen(names[i]));
-    LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->llvm, kind, 0));   // memory(none) is 0
+    // memory(none) is 0
+    LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                            LLVMCreateEnumAttribute(e->llvm, kind, 0));
   }
 }
 
@@ -106,7 +110,8 @@ static void replace_call(Emulation *e, LLVMValueRef call, const NncEmuSymbol *s)
 // Operands and results in one array, a word of 64 bits each.
 static void replace_packed_call(Emulation *e, LLVMValueRef call, const NncEmuSymbol *s) {
   LLVMTypeRef result = LLVMTypeOf(call), type;
-  unsigned operands = LLVMGetNumArgOperands(call), results = LLVMGetTypeKind(result) == LLVMStructTypeKind ? LLVMCountStructElementTypes(result) : 0;
+  unsigned operands = LLVMGetNumArgOperands(call),
+           results = LLVMGetTypeKind(result) == LLVMStructTypeKind ? LLVMCountStructElementTypes(result) : 0;
   LLVMPositionBuilderBefore(e->builder, call);
   LLVMValueRef words = entry_alloca(e, call, LLVMArrayType2(e->i64, operands > results ? operands : results));
   for (unsigned i = 0; i < operands; i++) {
@@ -116,12 +121,15 @@ static void replace_packed_call(Emulation *e, LLVMValueRef call, const NncEmuSym
       emulate_fail(e, "an operand of intrinsic '%s' has a type that the emulator cannot take", s->intrinsic);
       return;
     }
-    if (LLVMIsUndef(v)) v = LLVMConstNull(t);   // or poison: an accumulator that is not read, rather than what the array had before
-    if (LLVMGetTypeKind(t) != LLVMIntegerTypeKind) v = LLVMBuildBitCast(e->builder, v, LLVMIntTypeInContext(e->llvm, bits_of(t)), "");
+    // or poison: an accumulator that is not read, rather than what the array had before
+    if (LLVMIsUndef(v)) v = LLVMConstNull(t);
+    if (LLVMGetTypeKind(t) != LLVMIntegerTypeKind)
+      v = LLVMBuildBitCast(e->builder, v, LLVMIntTypeInContext(e->llvm, bits_of(t)), "");
     LLVMBuildStore(e->builder, LLVMBuildZExtOrBitCast(e->builder, v, e->i64, ""), emulate_element(e, e->i64, words, i));
   }
   LLVMValueRef arguments[] = {words, LLVMConstInt(e->i32, operands, false), emulate_site(e, call)};
-  LLVMValueRef function = emulate_helper(e, s->symbol, e->nothing, 3, (LLVMTypeRef[]){e->pointer, e->i32, e->pointer}, &type);
+  LLVMValueRef function = emulate_helper(e, s->symbol, e->nothing, 3, (LLVMTypeRef[]){e->pointer, e->i32, e->pointer},
+                                         &type);
   add_attributes(e, function, s);
   LLVMBuildCall2(e->builder, type, function, arguments, 3, "");
   LLVMValueRef value = results ? LLVMGetPoison(result) : NULL;
@@ -156,8 +164,10 @@ void emulate_intrinsics(Emulation *e) {
     next = LLVMGetNextFunction(f);
     const char *name = LLVMGetValueName(f);
     char *intrinsic = NULL;
-    if (!strncmp(name, INTRINSIC_PREFIX, strlen(INTRINSIC_PREFIX))) intrinsic = host_strdup(name + strlen(INTRINSIC_PREFIX));
-    else if (!strncmp(name, WRAPPER_PREFIX, strlen(WRAPPER_PREFIX))) intrinsic = text_format("asm.%s", name + strlen(WRAPPER_PREFIX));
+    if (!strncmp(name, INTRINSIC_PREFIX, strlen(INTRINSIC_PREFIX)))
+      intrinsic = host_strdup(name + strlen(INTRINSIC_PREFIX));
+    else if (!strncmp(name, WRAPPER_PREFIX, strlen(WRAPPER_PREFIX)))
+      intrinsic = text_format("asm.%s", name + strlen(WRAPPER_PREFIX));
     if (intrinsic) replace_function(e, f, intrinsic);
     free(intrinsic);
   }

@@ -1,5 +1,5 @@
-// Shared variables (globals in address space 3) become places in the memory that the emulator keeps for a block, laid out for each kernel apart with gaps in
-// between; variables of size zero are the dynamic part.
+// Shared variables (globals in address space 3) become places in the memory that the emulator keeps for a block, laid
+// out for each kernel apart with gaps in between; variables of size zero are the dynamic part.
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,9 @@
 
 enum { GAP_BYTES = 64 };
 
-typedef struct Materialised { LLVMValueRef constant, value; } Materialised;
+typedef struct Materialised {
+  LLVMValueRef constant, value;
+} Materialised;
 typedef struct Rewrite {
   Emulation *e;
   EmulatedKernel *kernel;
@@ -17,12 +19,15 @@ typedef struct Rewrite {
   int n_done;
 } Rewrite;
 
-static bool is_shared_variable(LLVMValueRef v) { return LLVMIsAGlobalVariable(v) && LLVMGetPointerAddressSpace(LLVMTypeOf(v)) == SPACE_SHARED; }
+static bool is_shared_variable(LLVMValueRef v) {
+  return LLVMIsAGlobalVariable(v) && LLVMGetPointerAddressSpace(LLVMTypeOf(v)) == SPACE_SHARED;
+}
 
 static bool mentions_shared(LLVMValueRef v) {
   if (!LLVMIsAConstant(v)) return false;
   if (is_shared_variable(v)) return true;
-  if (!LLVMIsAConstantExpr(v) && !LLVMIsAConstantVector(v) && !LLVMIsAConstantStruct(v) && !LLVMIsAConstantArray(v)) return false;
+  if (!LLVMIsAConstantExpr(v) && !LLVMIsAConstantVector(v) && !LLVMIsAConstantStruct(v) && !LLVMIsAConstantArray(v))
+    return false;
   for (int i = 0; i < LLVMGetNumOperands(v); i++)
     if (mentions_shared(LLVMGetOperand(v, (unsigned)i))) return true;
   return false;
@@ -42,7 +47,10 @@ static SharedVariable *place_variable(Rewrite *r, LLVMValueRef global) {
   int64_t offset = round_up(k->layout_bytes, align > GAP_BYTES ? align : GAP_BYTES);
   k->layout_bytes = round_up(offset + bytes, GAP_BYTES) + GAP_BYTES;
   k->variables = host_grow(k->variables, (size_t)k->n_variables + 1, sizeof *k->variables);
-  k->variables[k->n_variables] = (SharedVariable){.global = global, .name = host_strdup(LLVMGetValueName(global)), .offset = offset, .bytes = bytes};
+  k->variables[k->n_variables] = (SharedVariable){.global = global,
+                                                  .name = host_strdup(LLVMGetValueName(global)),
+                                                  .offset = offset,
+                                                  .bytes = bytes};
   return &k->variables[k->n_variables++];
 }
 
@@ -62,18 +70,21 @@ static LLVMValueRef materialise(Rewrite *r, LLVMValueRef c) {
   if (is_shared_variable(c)) {
     SharedVariable *v = place_variable(r, c);
     LLVMValueRef start = v ? r->base : r->dynamic, offset = LLVMConstInt(e->i64, v ? (uint64_t)v->offset : 0, false);
-    value = LLVMBuildAddrSpaceCast(e->builder, LLVMBuildGEP2(e->builder, e->i8, start, &offset, 1, ""), LLVMTypeOf(c), LLVMGetValueName(c));
+    value = LLVMBuildAddrSpaceCast(e->builder, LLVMBuildGEP2(e->builder, e->i8, start, &offset, 1, ""), LLVMTypeOf(c),
+                                   LLVMGetValueName(c));
   } else if (LLVMIsAConstantExpr(c)) {
     LLVMValueRef operands[16];
     int n = LLVMGetNumOperands(c);
     for (int i = 0; i < n && i < 16; i++) operands[i] = materialise(r, LLVMGetOperand(c, (unsigned)i));
     LLVMOpcode opcode = LLVMGetConstOpcode(c);
-    if (opcode == LLVMGetElementPtr && n <= 16) value = LLVMBuildGEP2(e->builder, LLVMGetGEPSourceElementType(c), operands[0], operands + 1, (unsigned)n - 1, "");
+    if (opcode == LLVMGetElementPtr && n <= 16)
+      value = LLVMBuildGEP2(e->builder, LLVMGetGEPSourceElementType(c), operands[0], operands + 1, (unsigned)n - 1, "");
     else if (n == 1) value = LLVMBuildCast(e->builder, opcode, operands[0], LLVMTypeOf(c), "");
     else if (n == 2) value = LLVMBuildBinOp(e->builder, opcode, operands[0], operands[1], "");
   }
   if (!value) {
-    emulate_fail(e, "kernel '%s' uses a shared variable in a constant that the emulator cannot rewrite", r->kernel->name);
+    emulate_fail(e, "kernel '%s' uses a shared variable in a constant that the emulator cannot rewrite",
+                 r->kernel->name);
     return c;
   }
   r->done = host_grow(r->done, (size_t)r->n_done + 1, sizeof *r->done);
@@ -96,6 +107,7 @@ void emulate_shared(Emulation *e, EmulatedKernel *k) {
         }
         LLVMSetOperand(i, (unsigned)o, materialise(&r, operand));
       }
-  if (k->layout_bytes) k->layout_bytes = round_up(k->layout_bytes, 1024);   // as dynamic shared memory is aligned at most
+  // as dynamic shared memory is aligned at most
+  if (k->layout_bytes) k->layout_bytes = round_up(k->layout_bytes, 1024);
   free(r.done);
 }

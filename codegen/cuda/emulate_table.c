@@ -1,5 +1,6 @@
-// What the runtime's emulator finds in the object: for each kernel a function that takes its arguments as cuLaunchKernel does, and the NncEmuModule.
-// ORDER EMULATE: the structs have the fields of runtime/cuda/emulator/emulator.h.
+// What the runtime's emulator finds in the object: for each kernel a function that takes its arguments as
+// cuLaunchKernel does, and the NncEmuModule. ORDER EMULATE: the structs have the fields of
+// runtime/cuda/emulator/emulator.h.
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +21,8 @@ static void add_entry(Emulation *e, EmulatedKernel *k) {
   LLVMValueRef *arguments = host_alloc(n + 1, sizeof *arguments);
   unsigned byval = LLVMGetEnumAttributeKindForName("byval", 5);
   for (unsigned i = 0; i < n; i++) {
-    if (LLVMGetEnumAttributeAtIndex(k->function, i + 1, byval)) emulate_fail(e, "kernel '%s': parameter %u is passed by value in memory", k->name, i);
+    if (LLVMGetEnumAttributeAtIndex(k->function, i + 1, byval))
+      emulate_fail(e, "kernel '%s': parameter %u is passed by value in memory", k->name, i);
     LLVMValueRef place = emulate_element(e, e->pointer, LLVMGetParam(k->entry, 0), i);
     LLVMValueRef address = LLVMBuildLoad2(e->builder, e->pointer, place, "");
     arguments[i] = LLVMBuildLoad2(e->builder, LLVMTypeOf(LLVMGetParam(k->function, i)), address, "");
@@ -35,7 +37,8 @@ static int64_t max_threads(LLVMValueRef function) {
   static const char *const names[] = {"nvvm.maxntid", "nvvm.reqntid"};
   int64_t least = 0;
   for (int i = 0; i < 2; i++) {
-    LLVMAttributeRef a = LLVMGetStringAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, names[i], (unsigned)strlen(names[i]));
+    LLVMAttributeRef a = LLVMGetStringAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                                                       names[i], (unsigned)strlen(names[i]));
     if (!a) continue;
     unsigned length = 0;
     const char *value = LLVMGetStringAttributeValue(a, &length);
@@ -82,17 +85,31 @@ void emulate_table(Emulation *e, const char *symbol, int n, EmulatedKernel *kern
     add_entry(e, k);
     LLVMValueRef *variables = host_alloc((size_t)k->n_variables + 1, sizeof *variables);
     for (int v = 0; v < k->n_variables; v++)
-      variables[v] = LLVMConstNamedStruct(variable, (LLVMValueRef[]){emulate_string(e, k->variables[v].name), number(e, k->variables[v].offset), number(e, k->variables[v].bytes)}, 3);
+      variables[v] = LLVMConstNamedStruct(variable,
+                                          (LLVMValueRef[]){emulate_string(e, k->variables[v].name),
+                                                           number(e, k->variables[v].offset),
+                                                           number(e, k->variables[v].bytes)},
+                                          3);
     int n_parameters = (int)LLVMCountParams(k->function);
     LLVMValueRef *sizes = host_alloc((size_t)n_parameters + 1, sizeof *sizes);
-    for (int j = 0; j < n_parameters; j++) sizes[j] = number(e, (int64_t)LLVMStoreSizeOfType(e->layout, LLVMTypeOf(LLVMGetParam(k->function, (unsigned)j))));
-    LLVMValueRef fields[] = {emulate_string(e, k->name), k->entry, constant_array(e, variable, variables, k->n_variables), number(e, k->n_variables),
-                             number(e, k->static_bytes), number(e, k->layout_bytes), number(e, k->granule), number(e, threads), number(e, n_parameters), constant_array(e, l, sizes, n_parameters)};
+    for (int j = 0; j < n_parameters; j++)
+      sizes[j] = number(e, (int64_t)LLVMStoreSizeOfType(e->layout, LLVMTypeOf(LLVMGetParam(k->function, (unsigned)j))));
+    LLVMValueRef fields[] = {emulate_string(e, k->name),
+                             k->entry,
+                             constant_array(e, variable, variables, k->n_variables),
+                             number(e, k->n_variables),
+                             number(e, k->static_bytes),
+                             number(e, k->layout_bytes),
+                             number(e, k->granule),
+                             number(e, threads),
+                             number(e, n_parameters),
+                             constant_array(e, l, sizes, n_parameters)};
     rows[i] = LLVMConstNamedStruct(kernel, fields, 10);
     free(sizes);
     free(variables);
   }
-  LLVMValueRef fields[] = {LLVMConstStringInContext2(e->llvm, NNC_EMU_MAGIC, 8, true), number(e, n), constant_array(e, kernel, rows, n)};
+  LLVMValueRef fields[] = {LLVMConstStringInContext2(e->llvm, NNC_EMU_MAGIC, 8, true), number(e, n),
+                           constant_array(e, kernel, rows, n)};
   LLVMValueRef global = LLVMAddGlobal(e->module, table, symbol);
   LLVMSetInitializer(global, LLVMConstNamedStruct(table, fields, 3));
   LLVMSetGlobalConstant(global, true);

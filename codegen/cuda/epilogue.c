@@ -1,6 +1,8 @@
-// Kernels with a convolution: what follows it becomes a function from results and operands in registers to results in registers, which the convolution's template calls
-// before it writes (template_conv_epilogue.c); what stands in front of it becomes one on its operand (template_conv_prologue.c). The functions know no shape, so that they and
-// the kernel around them serve all shapes of one chain of ops. Sums over the pixels leave partial results, which the combining launch of a column kernel adds up.
+// Kernels with a convolution: what follows it becomes a function from results and operands in registers to results in
+// registers, which the convolution's template calls before it writes (template_conv_epilogue.c); what stands in front
+// of it becomes one on its operand (template_conv_prologue.c). The functions know no shape, so that they and the kernel
+// around them serve all shapes of one chain of ops. Sums over the pixels leave partial results, which the combining
+// launch of a column kernel adds up.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +14,14 @@
 enum { MOST_OPS = 48 };
 
 typedef struct Chain {
-  const Kernel *k;                         // Borrowed; its domain is what the chain goes over
+  const Kernel *k;   // Borrowed; its domain is what the chain goes over
   NncConv conv;
   ConvShape shape;
   ConvEpilogue e;
-  int input_arg[EPILOGUE_INPUTS];          // which argument of the kernel
-  int output_result[EPILOGUE_OUTPUTS];     // which result
+  int input_arg[EPILOGUE_INPUTS];        // which argument of the kernel
+  int output_result[EPILOGUE_OUTPUTS];   // which result
   MlirValue term[EPILOGUE_SUMS];
-  MlirValue operand;                       // of a prologue: what it makes; null in an epilogue
+  MlirValue operand;   // of a prologue: what it makes; null in an epilogue
   bool fits;
 } Chain;
 
@@ -61,7 +63,9 @@ static void add_leaf(void *user, int arg, MlirValue value, const Access *a) {
   c->fits &= known && (c->e.n_inputs < EPILOGUE_INPUTS || find_input(c, arg, shape) >= 0);
   if (!c->fits || find_input(c, arg, shape) >= 0) return;
   c->input_arg[c->e.n_inputs] = arg;
-  c->e.input[c->e.n_inputs++] = (EpilogueValue){.dtype = (NncDtype)c->k->arg[arg].dtype, .shape = shape, .aligned = true};
+  c->e.input[c->e.n_inputs++] = (EpilogueValue){.dtype = (NncDtype)c->k->arg[arg].dtype,
+                                                .shape = shape,
+                                                .aligned = true};
 }
 
 static void add_outputs(Chain *c) {
@@ -81,7 +85,8 @@ static void add_outputs(Chain *c) {
 static void add_sums(Chain *c, const Reduce *r) {
   IndexMap domain = index_map_domain(c->k);
   bool any_moments = false;
-  c->fits &= r->n_stages <= 1 && !r->lanes_on_reduced && r->outer_extent == 1 && r->vector_extent == c->k->domain.dim[c->k->domain.rank - 1];
+  c->fits &= r->n_stages <= 1 && !r->lanes_on_reduced && r->outer_extent == 1 &&
+             r->vector_extent == c->k->domain.dim[c->k->domain.rank - 1];
   for (int i = 0; i < r->n_units && c->fits; i++) {
     const Unit *u = &r->units[i];
     if (u->kind == UNIT_M2) continue;   // with its mean
@@ -97,17 +102,22 @@ static void add_sums(Chain *c, const Reduce *r) {
 
 static int count_ops(const Kernel *k) {
   int n = 0;
-  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(k->func)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(k->func)); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
     NnOp kind = nn_op_of(op);
     n += kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_MAP;
-    if (kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_LIBRARY && !mlirOperationEqual(op, k->library)) return MOST_OPS + 1;   // one convolution is enough
+    // one convolution is enough
+    if (kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_LIBRARY && !mlirOperationEqual(op, k->library))
+      return MOST_OPS + 1;
   }
   return n;
 }
 
-// A kernel may read an argument through any view, which is only another address; of a convolution's result the registers are at hand.
+// A kernel may read an argument through any view, which is only another address; of a convolution's result the
+// registers are at hand.
 static bool is_viewed(const Kernel *k) {
-  for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(k->library, 0)); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+  for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(k->library, 0)); !mlirOpOperandIsNull(use);
+       use = mlirOpOperandGetNextUse(use)) {
     NnOp kind = nn_op_of(mlirOpOperandGetOwner(use));
     if (kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_VIEW) return true;
   }
@@ -130,8 +140,9 @@ static bool is_aligned(const bool *aligned, int buffer) { return !aligned || ali
 // aligned: by buffer, NULL: all begin at multiples of 16 bytes.
 static Chain chain_of(const Kernel *k, const bool *aligned) {
   Chain c = {.k = k};
-  c.fits = (k->kind == KERNEL_MAP || k->kind == KERNEL_COLUMN) && host_conv_record(k->library, &c.conv) && c.conv.pass != NNC_CONV_WEIGHT_GRAD && conv_uses_template(&c.conv, &c.shape) &&
-           count_ops(k) <= MOST_OPS && !is_viewed(k);
+  c.fits = (k->kind == KERNEL_MAP || k->kind == KERNEL_COLUMN) && host_conv_record(k->library, &c.conv) &&
+           c.conv.pass != NNC_CONV_WEIGHT_GRAD && conv_uses_template(&c.conv, &c.shape) && count_ops(k) <= MOST_OPS &&
+           !is_viewed(k);
   if (!c.fits) return c;
   add_outputs(&c);
   if (k->kind == KERNEL_COLUMN && c.fits) {
@@ -144,7 +155,8 @@ static Chain chain_of(const Kernel *k, const bool *aligned) {
   return c;
 }
 
-// What stands in front of the convolution: a map of one tensor of the operand's shape and type; all else is by channel or a scalar. of: kernel_of_operand.
+// What stands in front of the convolution: a map of one tensor of the operand's shape and type; all else is by channel
+// or a scalar. of: kernel_of_operand.
 static Chain prologue_of(const Kernel *of, const Chain *behind, const bool *aligned) {
   Chain c = {.k = of, .conv = behind->conv, .shape = behind->shape, .operand = mlirOperationGetOperand(of->library, 0)};
   c.fits = conv_takes_prologue(&c.shape);
@@ -178,7 +190,10 @@ bool cuda_epilogue_ok(MlirOperation func) {
 // ---------------------------------------------------------------------------------------------------------------------
 // The function
 
-typedef struct FunctionValues { const Chain *c; Value input[EPILOGUE_INPUTS]; } FunctionValues;
+typedef struct FunctionValues {
+  const Chain *c;
+  Value input[EPILOGUE_INPUTS];
+} FunctionValues;
 
 static Value argument(Emitter *e, int arg, NnDtype dtype, const Access *a) {
   const FunctionValues *f = e->user;
@@ -196,10 +211,14 @@ static void write_head(Emitter *e, const Chain *c, const int *id, int accumulato
   bool epilogue = nn_value_is_null(c->operand);
   text_add(head, "func.func @%s(", c->e.function);
   if (epilogue) text_add(head, "%%v%d: %s", accumulator, vector_type(e, NN_F32).text);
-  for (int i = 0; i < c->e.n_inputs; i++) text_add(head, "%s%%v%d: %s", i || epilogue ? ", " : "", id[i], vector_memory_type(e, (NnDtype)c->e.input[i].dtype).text);
+  for (int i = 0; i < c->e.n_inputs; i++)
+    text_add(head, "%s%%v%d: %s", i || epilogue ? ", " : "", id[i],
+             vector_memory_type(e, (NnDtype)c->e.input[i].dtype).text);
   text_add(head, ") -> (");
   for (int i = 0; i < c->e.n_outputs + c->e.n_sums; i++)
-    text_add(head, "%s%s", i ? ", " : "", i < c->e.n_outputs ? vector_memory_type(e, (NnDtype)c->e.output[i].dtype).text : vector_type(e, NN_F32).text);
+    text_add(head, "%s%s", i ? ", " : "",
+             i < c->e.n_outputs ? vector_memory_type(e, (NnDtype)c->e.output[i].dtype).text
+                                : vector_type(e, NN_F32).text);
   text_add(head, ") {\n");
 }
 
@@ -219,7 +238,8 @@ static void write_function(CudaModule *m, const Chain *c) {
   Value accumulator = {e.next_id++, 0, true};
   for (int i = 0; i < c->e.n_inputs; i++) id[i] = e.next_id++;
   write_head(&e, c, id, accumulator.id);
-  for (int i = 0; i < c->e.n_inputs; i++) f.input[i] = emit_from_memory(&e, (NnDtype)c->e.input[i].dtype, (Value){id[i], 0, true});
+  for (int i = 0; i < c->e.n_inputs; i++)
+    f.input[i] = emit_from_memory(&e, (NnDtype)c->e.input[i].dtype, (Value){id[i], 0, true});
   bool epilogue = nn_value_is_null(c->operand);
   MlirValue y = mlirOperationGetResult(k->library, 0);
   if (epilogue) expression_bind(&e, y, &domain, emit_round(&e, nn_value_type(y).dtype, accumulator));
@@ -227,7 +247,8 @@ static void write_function(CudaModule *m, const Chain *c) {
   TypeName types[EPILOGUE_OUTPUTS + EPILOGUE_SUMS];
   for (int i = 0; i < c->e.n_outputs; i++, n++) {
     NnDtype dtype = (NnDtype)c->e.output[i].dtype;
-    values[n] = emit_to_memory(&e, dtype, expression(&e, epilogue ? k->result[c->output_result[i]] : c->operand, &domain));
+    values[n] = emit_to_memory(&e, dtype,
+                               expression(&e, epilogue ? k->result[c->output_result[i]] : c->operand, &domain));
     types[n] = vector_memory_type(&e, dtype);
   }
   for (int i = 0; i < c->e.n_sums; i++, n++) {
@@ -240,9 +261,11 @@ static void write_function(CudaModule *m, const Chain *c) {
 // What tells one epilogue from another besides the function: where its operands come from.
 static char *signature_of(const Chain *c) {
   Text t = {0};
-  for (int i = 0; i < c->e.n_inputs; i++) text_add(&t, "%c%d%s,", "ecs"[c->e.input[i].shape], (int)c->e.input[i].dtype, c->e.input[i].aligned ? "" : "u");
+  for (int i = 0; i < c->e.n_inputs; i++)
+    text_add(&t, "%c%d%s,", "ecs"[c->e.input[i].shape], (int)c -> e.input[i].dtype, c->e.input[i].aligned ? "" : "u");
   text_add(&t, ":");
-  for (int i = 0; i < c->e.n_outputs; i++) text_add(&t, "%d%s,", (int)c->e.output[i].dtype, c->e.output[i].aligned ? "" : "u");
+  for (int i = 0; i < c->e.n_outputs; i++)
+    text_add(&t, "%d%s,", (int)c->e.output[i].dtype, c->e.output[i].aligned ? "" : "u");
   text_add(&t, ":");
   for (int i = 0; i < c->e.n_sums; i++) text_add(&t, "%c", c->e.moments[i] ? 'm' : 's');
   text_add(&t, "\n");
@@ -276,12 +299,15 @@ static void add_function(CudaModule *m, Chain *c) {
 
 static int64_t round_up(int64_t n) { return (n + 63) / 64 * 64; }
 
-// Places of what is added up by channel: the template's own workspace first, partial sums of row blocks, those folded, where there are many. Returns the bytes of all.
+// Places of what is added up by channel: the template's own workspace first, partial sums of row blocks, those folded,
+// where there are many. Returns the bytes of all.
 static int64_t place_sums(Chain *c, int64_t *combine_from, int64_t *combine_rows) {
   enum { MANY = 96 };
-  int64_t from = round_up(conv_template_workspace(&c->shape)), rows = conv_template_rows(), channels = c->k->domain.dim[c->k->domain.rank - 1], pitch;
+  int64_t from = round_up(conv_template_workspace(&c->shape)), rows = conv_template_rows(),
+          channels = c->k->domain.dim[c->k->domain.rank - 1], pitch;
   if (!c->e.n_sums) return from;
-  int64_t blocks = (nn_type_elements(&c->k->domain) / channels + rows - 1) / rows, bytes = schedule_combine_plan(c->k, rows, from, &pitch);
+  int64_t blocks = (nn_type_elements(&c->k->domain) / channels + rows - 1) / rows,
+          bytes = schedule_combine_plan(c->k, rows, from, &pitch);
   c->shape.partials = from / 4;
   c->shape.partials_pitch = pitch / 4;
   c->shape.folds = blocks > MANY;
@@ -314,7 +340,8 @@ static int argument_of(const Kernel *k, const Chain *prologue, int operand) {
 
 static void add_buffers(const Chain *c, const Chain *prologue, int launch, bool has_workspace, KernelLaunch *l) {
   const Kernel *k = c->k;
-  int x = argument_of(k, prologue, 0), workspace = has_workspace ? k->n_args + k->n_results : x, products = conv_template_launches(&c->shape);
+  int x = argument_of(k, prologue, 0), workspace = has_workspace ? k->n_args + k->n_results : x,
+      products = conv_template_launches(&c->shape);
   bool product = launch == products - 1;
   l->buffers = host_alloc(4 + 2 * EPILOGUE_INPUTS + EPILOGUE_OUTPUTS, sizeof *l->buffers);
   if (launch == products) {   // the fold
@@ -339,8 +366,10 @@ void schedule_conv(CudaModule *m, const Kernel *k, EmittedKernel *out) {
   Chain c = chain_of(k, m->aligned);
   host_require(c.fits, "an epilogue that the convolution cannot take");
   out->workspace_bytes = place_sums(&c, &from, &rows);
-  kernel_comment(&m->m, k, has_prologue(k) ? "a convolution; what is in front of it is done to its operand on the way, what follows to its results before they are written"
-                                           : "a convolution; the rest is done to its results before they are written");
+  kernel_comment(&m->m, k,
+                 has_prologue(k) ? "a convolution; what is in front of it is done to its operand on the way, what "
+                                   "follows to its results before they are written"
+                                 : "a convolution; the rest is done to its results before they are written");
   move_text(m, &out->text);
   add_function(m, &c);
   c.shape.epilogue = c.e;

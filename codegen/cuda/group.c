@@ -1,8 +1,10 @@
-// Which launches of small kernels are made one. The updates of an optimizer are a kernel for each shape of a parameter and a launch for each parameter:
-// hundreds of launches of the same arithmetic. A group takes the calls of kernels that differ in their shapes alone.
+// Which launches of small kernels are made one. The updates of an optimizer are a kernel for each shape of a parameter
+// and a launch for each parameter: hundreds of launches of the same arithmetic. A group takes the calls of kernels that
+// differ in their shapes alone.
 //
-// It is found on the finished plan, so that it costs no memory: a call may wait until a step needs the bytes that it reads, or touches those that it
-// writes. The buffers of a gradient are given away early where memory is short, and the groups are small there.
+// It is found on the finished plan, so that it costs no memory: a call may wait until a step needs the bytes that it
+// reads, or touches those that it writes. The buffers of a gradient are given away early where memory is short, and the
+// groups are small there.
 #include "codegen/cuda/group.h"
 
 #include <stdlib.h>
@@ -15,14 +17,21 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Signatures
 
-typedef struct Flat { bool ok; int group; Text *text; } Flat;
+typedef struct Flat {
+  bool ok;
+  int group;
+  Text *text;
+} Flat;
 
 // One run of elements through all operands, each of which is read along it or is one element.
 static void check_leaf(void *user, int arg, MlirValue value, const Access *a) {
   Flat *f = user;
   int64_t stride = a->stride[f->group];
   if (stride != 0 && stride != 1) f->ok = false;
-  if (arg < 0 && !mlirValueIsABlockArgument(value) && nn_value_def(value).ptr && nn_op_info(nn_op_of(nn_value_def(value)))->kind == NN_KIND_SOURCE) f->ok = false;   // an index, a random number
+  // an index, a random number
+  if (arg < 0 && !mlirValueIsABlockArgument(value) && nn_value_def(value).ptr &&
+      nn_op_info(nn_op_of(nn_value_def(value)))->kind == NN_KIND_SOURCE)
+    f->ok = false;
   text_add(f->text, "%d:%lld+%lld ", arg, (long long)stride, (long long)a->offset);
 }
 
@@ -30,7 +39,8 @@ static void append_string(MlirStringRef s, void *text) { text_append(text, s.dat
 
 // An operand without the views in between: what they read stands among the leaves.
 static void add_operand(Text *t, const PtrMap *numbers, MlirValue v) {
-  while (!mlirValueIsABlockArgument(v) && nn_op_info(nn_op_of(nn_value_def(v)))->kind == NN_KIND_VIEW) v = mlirOperationGetOperand(nn_value_def(v), 0);
+  while (!mlirValueIsABlockArgument(v) && nn_op_info(nn_op_of(nn_value_def(v)))->kind == NN_KIND_VIEW)
+    v = mlirOperationGetOperand(nn_value_def(v), 0);
   if (mlirValueIsABlockArgument(v)) text_add(t, " a%d", nn_value_index(v));
   else text_add(t, " v%d", ptr_map_get(numbers, v.ptr));
 }
@@ -39,14 +49,16 @@ static void add_ops(Text *t, const Kernel *k) {
   PtrMap numbers = {0};
   int n = 0;
   MlirBlock body = nn_function_body(k->func);
-  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
     NnOp kind = nn_op_of(op);
     if (kind == NN_OP_NONE || nn_op_info(kind)->kind == NN_KIND_VIEW) continue;
     MlirValue v = mlirOperationGetResult(op, 0);
     NnType type = nn_value_type(v);
     ptr_map_set(&numbers, v.ptr, n++);
     text_add(t, "%s/%d", nn_op_info(kind)->name, (int)type.dtype);
-    for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) add_operand(t, &numbers, mlirOperationGetOperand(op, i));
+    for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+      add_operand(t, &numbers, mlirOperationGetOperand(op, i));
     bool reduces = nn_op_info(kind)->kind == NN_KIND_REDUCE;   // over all axes, how many there are
     for (intptr_t i = 0; i < mlirOperationGetNumAttributes(op) && !reduces; i++) {
       MlirNamedAttribute a = mlirOperationGetAttribute(op, i);
@@ -73,7 +85,8 @@ static char *signature_of(MlirOperation func, CudaBodyKind *kind) {
   if (flat.ok) {
     flat.group = nest.axis[0];
     for (int i = 0; i < k.n_args; i++) text_add(&t, "%d ", (int)k.arg[i].dtype);
-    for (int i = 0; i < k.n_results && !total; i++) flat.ok = flat.ok && nn_type_elements(&k.result_type[i]) == nn_type_elements(&k.domain);
+    for (int i = 0; i < k.n_results && !total; i++)
+      flat.ok = flat.ok && nn_type_elements(&k.result_type[i]) == nn_type_elements(&k.domain);
     kernel_walk_all_leaves(&k, check_leaf, &flat);
     add_ops(&t, &k);
     *kind = !total ? CUDA_BODY_MAP : schedule_reduce_workspace(&k) ? CUDA_BODY_LARGE_TOTAL : CUDA_BODY_TOTAL;
@@ -88,8 +101,14 @@ static char *signature_of(MlirOperation func, CudaBodyKind *kind) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Bytes that steps read and write
 
-typedef struct Bytes { int64_t from, to; bool written; } Bytes;
-typedef struct BytesList { int n, capacity; Bytes *items; } BytesList;   // Owned
+typedef struct Bytes {
+  int64_t from, to;
+  bool written;
+} Bytes;
+typedef struct BytesList {
+  int n, capacity;
+  Bytes *items;
+} BytesList;   // Owned
 
 static void add_bytes(BytesList *l, int64_t from, int64_t bytes, bool written) {
   if (l->n == l->capacity) {
@@ -115,31 +134,34 @@ static void bytes_of_step(BytesList *l, const Offsets *o, MlirOperation op) {
 static bool conflict(const BytesList *a, const BytesList *b) {
   for (int i = 0; i < a->n; i++)
     for (int j = 0; j < b->n; j++)
-      if ((a->items[i].written || b->items[j].written) && a->items[i].from < b->items[j].to && b->items[j].from < a->items[i].to) return true;
+      if ((a->items[i].written || b->items[j].written) && a->items[i].from < b->items[j].to &&
+          b->items[j].from < a->items[i].to)
+        return true;
   return false;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Groups
 
-typedef struct Waiting {           // calls of one body that may still wait
+typedef struct Waiting {   // calls of one body that may still wait
   int n;
-  MlirOperation *calls;            // Owned
-  BytesList bytes;                 // of all of them
-  int64_t parts;                   // of large totals
+  MlirOperation *calls;   // Owned
+  BytesList bytes;        // of all of them
+  int64_t parts;          // of large totals
 } Waiting;
 
 typedef struct Finder {
   MlirModule module;
   CudaGroups *out;
-  const Offsets *offsets;          // Borrowed, of the current function
-  PtrMap body_of;                  // kernel function -> body + 1, 0: none
-  PtrMap calls, grouped;           // kernel function -> how many calls it has, and how many are in groups
-  Waiting *waiting;                // Owned; by body
+  const Offsets *offsets;   // Borrowed, of the current function
+  PtrMap body_of;           // kernel function -> body + 1, 0: none
+  PtrMap calls, grouped;    // kernel function -> how many calls it has, and how many are in groups
+  Waiting *waiting;         // Owned; by body
 } Finder;
 
 static MlirOperation callee_of(const Finder *f, MlirOperation call) {
-  MlirStringRef symbol = mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(call, mlirStringRefCreateFromCString("callee")));
+  MlirStringRef symbol = mlirFlatSymbolRefAttrGetValue(
+      mlirOperationGetAttributeByName(call, mlirStringRefCreateFromCString("callee")));
   char *name = text_format("%.*s", (int)symbol.length, symbol.data);
   MlirOperation func = nn_module_function(f->module, name);
   free(name);
@@ -157,7 +179,8 @@ static int find_body(Finder *f, MlirOperation func) {
       return i;
     }
   g->bodies = host_grow(g->bodies, (size_t)g->n_bodies + 1, sizeof *g->bodies);
-  g->bodies[g->n_bodies] = (CudaBody){.name = text_format("group_%d", g->n_bodies), .kernel = func, .signature = signature, .kind = kind};
+  g->bodies[g->n_bodies] =
+      (CudaBody){.name = text_format("group_%d", g->n_bodies), .kernel = func, .signature = signature, .kind = kind};
   f->waiting = host_grow(f->waiting, (size_t)g->n_bodies + 1, sizeof *f->waiting);
   f->waiting[g->n_bodies] = (Waiting){0};
   return g->n_bodies++;
@@ -179,7 +202,9 @@ static void count(PtrMap *map, const void *key) {
   ptr_map_set(map, key, n < 0 ? 1 : n + 1);
 }
 
-static int n_buffers(MlirOperation call) { return (int)(mlirOperationGetNumOperands(call) + mlirOperationGetNumResults(call)); }
+static int n_buffers(MlirOperation call) {
+  return (int)(mlirOperationGetNumOperands(call) + mlirOperationGetNumResults(call));
+}
 static MlirValue buffer_value(MlirOperation call, int i) {
   intptr_t operands = mlirOperationGetNumOperands(call);
   return i < operands ? mlirOperationGetOperand(call, i) : mlirOperationGetResult(call, i - operands);
@@ -204,7 +229,8 @@ static void end_waiting(Finder *f, int body) {
     g->elements = host_alloc((size_t)w->n, sizeof *g->elements);
     for (int c = 0; c < w->n; c++) {
       g->elements[c] = domain_elements(f, w->calls[c]);
-      for (int i = 0; i < n_values; i++) g->offsets[c * n_values + i] = tables_offset_of(f->offsets, buffer_value(w->calls[c], i));
+      for (int i = 0; i < n_values; i++)
+        g->offsets[c * n_values + i] = tables_offset_of(f->offsets, buffer_value(w->calls[c], i));
       ptr_map_set(&out->of_call, w->calls[c].ptr, out->n);
       count(&f->grouped, callee_of(f, w->calls[c]).ptr);
     }
@@ -245,7 +271,8 @@ static void add_waiting(Finder *f, int body, MlirOperation call, const BytesList
   w->calls = host_grow(w->calls, (size_t)w->n + 1, sizeof *w->calls);
   w->calls[w->n++] = call;
   // The workspace, the last of them, is that of the group's last call when the group runs.
-  for (int i = 0; i < bytes->n - large; i++) add_bytes(&w->bytes, bytes->items[i].from, bytes->items[i].to - bytes->items[i].from, bytes->items[i].written);
+  for (int i = 0; i < bytes->n - large; i++)
+    add_bytes(&w->bytes, bytes->items[i].from, bytes->items[i].to - bytes->items[i].from, bytes->items[i].written);
 }
 
 static void find_in_function(Finder *f, MlirOperation func) {
@@ -287,7 +314,8 @@ CudaGroups *cuda_groups_build(MlirModule module) {
   for (int i = 0; i < out->n; i++)
     for (int c = 0; c < out->items[i].n; c++) {
       MlirOperation func = callee_of(&f, out->items[i].calls[c]);
-      if (ptr_map_get(&f.calls, func.ptr) == ptr_map_get(&f.grouped, func.ptr)) ptr_map_set(&out->only_grouped, func.ptr, 1);
+      if (ptr_map_get(&f.calls, func.ptr) == ptr_map_get(&f.grouped, func.ptr))
+        ptr_map_set(&out->only_grouped, func.ptr, 1);
     }
   for (int b = 0; b < out->n_bodies; b++) free(f.waiting[b].bytes.items);
   free(f.waiting);

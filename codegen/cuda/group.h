@@ -6,40 +6,42 @@
 #include "ir/ir.h"
 #include "passes/ptr_map.h"
 
-// Calls that are made one launch, which runs where the last of them stands. No step in between, and none of them, touches what another writes.
+// Calls that are made one launch, which runs where the last of them stands. No step in between, and none of them,
+// touches what another writes.
 typedef struct CudaGroup {
   int n;
-  MlirOperation *calls;      // Owned; in order
-  int64_t *offsets;          // Owned; n rows of one arena offset for each argument and result of the kernel
-  int64_t *elements;         // Owned; n
-  int body;                  // into CudaGroups.bodies
-  int launch;                // of the body's kernel; of large totals the first of two
-  int64_t workspace;         // large totals: where the last call's workspace is, which holds the partial sums of all
+  MlirOperation *calls;   // Owned; in order
+  int64_t *offsets;       // Owned; n rows of one arena offset for each argument and result of the kernel
+  int64_t *elements;      // Owned; n
+  int body;               // into CudaGroups.bodies
+  int launch;             // of the body's kernel; of large totals the first of two
+  int64_t workspace;      // large totals: where the last call's workspace is, which holds the partial sums of all
 } CudaGroup;
 
-// Sums over whole tensors: a block for each or, of large ones, a block for each part, whose sums a second launch adds up. They are always made in groups, of one call if
-// need be, so that their order of additions depends on nothing but their sizes.
+// Sums over whole tensors: a block for each or, of large ones, a block for each part, whose sums a second launch adds
+// up. They are always made in groups, of one call if need be, so that their order of additions depends on nothing but
+// their sizes.
 typedef enum CudaBodyKind { CUDA_BODY_MAP, CUDA_BODY_TOTAL, CUDA_BODY_LARGE_TOTAL } CudaBodyKind;
-enum { CUDA_TOTAL_PARTS = 2112 };   // of a group; each has 8 bytes of the workspace
+enum { CUDA_TOTAL_PARTS = 2112 };            // of a group; each has 8 bytes of the workspace
 int64_t cuda_total_part(int64_t elements);   // elements of a part of a large tensor
 
 // Kernels that differ in their shapes alone: one function serves their groups.
 typedef struct CudaBody {
-  char *name;                // Owned; of the function
-  MlirOperation kernel;      // one of them, from which it is written
-  char *signature;           // Owned; of what they have in common
-  int n_buffers;             // arguments and results of the kernel
-  int n_rows;                // of its table: the calls of its groups
+  char *name;             // Owned; of the function
+  MlirOperation kernel;   // one of them, from which it is written
+  char *signature;        // Owned; of what they have in common
+  int n_buffers;          // arguments and results of the kernel
+  int n_rows;             // of its table: the calls of its groups
   CudaBodyKind kind;
 } CudaBody;
 
 typedef struct CudaGroups {
   int n;
-  CudaGroup *items;          // Owned
+  CudaGroup *items;   // Owned
   int n_bodies;
-  CudaBody *bodies;          // Owned
-  PtrMap of_call;            // op -> group
-  PtrMap only_grouped;       // kernel function -> 1: no call of it is left
+  CudaBody *bodies;      // Owned
+  PtrMap of_call;        // op -> group
+  PtrMap only_grouped;   // kernel function -> 1: no call of it is left
 } CudaGroups;
 
 // Finds them in all functions of a planned module. Owned: cuda_groups_free, NULL allowed.

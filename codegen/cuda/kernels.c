@@ -7,7 +7,12 @@
 #include "passes/plan.h"
 
 static KernelTarget cuda_target(void) {
-  return (KernelTarget){.pointer = "!llvm.ptr<1>", .vector_bytes = 4, .open = schedule_open, .math = cuda_math, .exp_flushes = true, .round_bf16 = cuda_has_tensor_cores() ? cuda_round_bf16 : NULL};
+  return (KernelTarget){.pointer = "!llvm.ptr<1>",
+                        .vector_bytes = 4,
+                        .open = schedule_open,
+                        .math = cuda_math,
+                        .exp_flushes = true,
+                        .round_bf16 = cuda_has_tensor_cores() ? cuda_round_bf16 : NULL};
 }
 
 static void emit_one(CudaModule *cuda, const Kernel *k, EmittedKernel *out) {
@@ -18,12 +23,12 @@ static void emit_one(CudaModule *cuda, const Kernel *k, EmittedKernel *out) {
     return;
   }
   switch (k->kind) {
-    case KERNEL_MAP:
-      if (!schedule_transpose(cuda, k, out)) schedule_map(cuda, k, out);
-      break;
-    case KERNEL_ROW:
-    case KERNEL_COLUMN: schedule_reduce(cuda, k, out); break;
-    case KERNEL_MOVE: schedule_move(cuda, k, out); break;
+  case KERNEL_MAP:
+    if (!schedule_transpose(cuda, k, out)) schedule_map(cuda, k, out);
+    break;
+  case KERNEL_ROW:
+  case KERNEL_COLUMN: schedule_reduce(cuda, k, out); break;
+  case KERNEL_MOVE: schedule_move(cuda, k, out); break;
   }
   out->text = m->text;
   m->text = (Text){0};
@@ -32,7 +37,14 @@ static void emit_one(CudaModule *cuda, const Kernel *k, EmittedKernel *out) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Buffers begin at multiples of 64, but an argument may be a slice of one, at any element. Wide accesses need to know.
 
-typedef struct Alignment { int n; struct { char *kernel; int arg; } *odd; } Alignment;   // Owned; arguments that some call gives an odd address
+// Owned; arguments that some call gives an odd address
+typedef struct Alignment {
+  int n;
+  struct {
+    char *kernel;
+    int arg;
+  } * odd;
+} Alignment;
 
 int64_t cuda_operand_shift(MlirValue v) {
   int64_t shift = 0;
@@ -40,7 +52,8 @@ int64_t cuda_operand_shift(MlirValue v) {
     MlirOperation op = nn_value_def(v);
     if (mlirOperationIsNull(op)) return shift;
     if (nn_is(op, "scf.execute_region")) {
-      v = mlirOperationGetOperand(mlirBlockGetTerminator(mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0))), nn_value_index(v));
+      v = mlirOperationGetOperand(mlirBlockGetTerminator(mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0))),
+                                  nn_value_index(v));
       continue;
     }
     NnOp kind = nn_op_of(op);
@@ -51,10 +64,12 @@ int64_t cuda_operand_shift(MlirValue v) {
 }
 
 static void find_odd(MlirBlock block, Alignment *a) {
-  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
     if (nn_is(op, "scf.execute_region")) find_odd(mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)), a);
     if (!nn_is(op, "func.call")) continue;
-    MlirStringRef callee = mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("callee")));
+    MlirStringRef callee = mlirFlatSymbolRefAttrGetValue(
+        mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("callee")));
     for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
       if (cuda_operand_shift(mlirOperationGetOperand(op, i)) % 16 == 0) continue;
       a->odd = host_grow(a->odd, (size_t)a->n + 1, sizeof *a->odd);
@@ -80,7 +95,8 @@ static bool *aligned_buffers(const Alignment *a, const Kernel *k) {
   for (int i = 0; i < a->n; i++)
     if (!strcmp(a->odd[i].kernel, k->name)) {
       aligned[a->odd[i].arg] = false;
-      for (int r = 0; r < k->n_results; r++) aligned[k->n_args + r] = false;   // a result may lie where that argument does
+      // a result may lie where that argument does
+      for (int r = 0; r < k->n_results; r++) aligned[k->n_args + r] = false;
     }
   return aligned;
 }
@@ -99,8 +115,10 @@ static EmittedKernel *add_item(EmittedKernels *out) {
 }
 
 static void emit_library_kernels(MlirBlock block, EmittedKernels *out) {
-  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
-    if (nn_is(op, "scf.execute_region")) emit_library_kernels(mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)), out);
+  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
+    if (nn_is(op, "scf.execute_region"))
+      emit_library_kernels(mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)), out);
     char *name = nn_op_of(op) == NN_OP_NONE ? NULL : cuda_library_kernel(op);
     NncConv c;
     if (name && !emitted_kernel_find(out, name)) {
@@ -131,8 +149,11 @@ void cuda_kernels_emit(MlirModule module, EmittedKernels *out) {
   text_add(&m.m.declarations, "!buffer = %s\n", m.m.target.pointer);
   Alignment *alignment = alignment_of(module);
   MlirBlock body = mlirModuleGetBody(module);
-  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
-    if (!nn_is(op, "func.func") || !nn_has_attr(op, "nn.kernel") || nn_has_attr(op, "nn.body") || ptr_map_get(&out->groups->only_grouped, op.ptr) > 0) continue;
+  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
+    if (!nn_is(op, "func.func") || !nn_has_attr(op, "nn.kernel") || nn_has_attr(op, "nn.body") ||
+        ptr_map_get(&out->groups->only_grouped, op.ptr) > 0)
+      continue;
     Kernel k;
     kernel_read(op, &k);
     bool *aligned = aligned_buffers(alignment, &k);
@@ -155,7 +176,9 @@ void cuda_kernels_emit(MlirModule module, EmittedKernels *out) {
 int64_t cuda_kernel_workspace(MlirOperation func) {
   Kernel k;
   kernel_read(func, &k);
-  int64_t bytes = !mlirOperationIsNull(k.library) ? schedule_conv_workspace(&k) : k.kind == KERNEL_COLUMN ? schedule_reduce_workspace(&k) : 0;
+  int64_t bytes = !mlirOperationIsNull(k.library) ? schedule_conv_workspace(&k)
+                  : k.kind == KERNEL_COLUMN       ? schedule_reduce_workspace(&k)
+                                                  : 0;
   kernel_free(&k);
   return bytes;
 }

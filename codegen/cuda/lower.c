@@ -1,5 +1,5 @@
-// Kernel text to LLVM IR for NVPTX and to PTX. MLIR does the same as for the host; what makes functions kernels (calling convention, launch
-// bounds) is set here, and each entry of the PTX opens with the comment of its kernel.
+// Kernel text to LLVM IR for NVPTX and to PTX. MLIR does the same as for the host; what makes functions kernels
+// (calling convention, launch bounds) is set here, and each entry of the PTX opens with the comment of its kernel.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,9 @@ static int template_launches(const EmittedKernel *k) {
 }
 
 // Templates are convolutions, depthwise ones included, or attention.
-static bool takes_part(const EmittedKernel *k, bool attention) { return template_launches(k) && (k->attention != NULL) == attention; }
+static bool takes_part(const EmittedKernel *k, bool attention) {
+  return template_launches(k) && (k->attention != NULL) == attention;
+}
 
 static void add_templates(LLVMModuleRef module, const EmittedKernels *kernels, bool attention) {
   for (int i = 0; i < kernels->n; i++) {
@@ -49,10 +51,13 @@ static void add_templates(LLVMModuleRef module, const EmittedKernels *kernels, b
   }
 }
 
-static void make_kernels(LLVMModuleRef module, LLVMContextRef llvm, const EmittedKernels *kernels, bool templates, bool attention) {
+static void make_kernels(LLVMModuleRef module, LLVMContextRef llvm, const EmittedKernels *kernels, bool templates,
+                         bool attention) {
   for (int i = 0; i < kernels->n; i++)
     for (int j = 0; j < kernels->items[i].n_launches; j++) {
-      if ((j < template_launches(&kernels->items[i])) != templates || (templates && !takes_part(&kernels->items[i], attention))) continue;
+      if ((j < template_launches(&kernels->items[i])) != templates ||
+          (templates && !takes_part(&kernels->items[i], attention)))
+        continue;
       const KernelLaunch *l = &kernels->items[i].launches[j];
       LLVMValueRef function = LLVMGetNamedFunction(module, l->symbol);
       host_require(function != NULL, "a launch of a function that was not written");
@@ -60,7 +65,8 @@ static void make_kernels(LLVMModuleRef module, LLVMContextRef llvm, const Emitte
       snprintf(threads, sizeof threads, "%d,%d,%d", (int)l->block[0], (int)l->block[1], (int)l->block[2]);
       LLVMSetFunctionCallConv(function, PTX_KERNEL);
       set_attribute(llvm, function, "nvvm.reqntid", threads);
-      // Left to itself, ptxas would rather keep a few values in local memory than lose a fifth or sixth block of a multiprocessor.
+      // Left to itself, ptxas would rather keep a few values in local memory than lose a fifth or sixth block of a
+      // multiprocessor.
       if (!templates) set_attribute(llvm, function, "nvvm.minctasm", l->alone ? "1" : "2");
     }
 }
@@ -82,16 +88,19 @@ static LLVMTargetMachineRef machine_create(const CudaArch *arch) {
     LLVMDisposeMessage(message);
     return NULL;
   }
-  return LLVMCreateTargetMachine(target, TRIPLE, arch->name, arch->ptx, LLVMCodeGenLevelDefault, LLVMRelocDefault, LLVMCodeModelDefault);
+  return LLVMCreateTargetMachine(target, TRIPLE, arch->name, arch->ptx, LLVMCodeGenLevelDefault, LLVMRelocDefault,
+                                 LLVMCodeModelDefault);
 }
 
 // Arithmetic on vectors becomes arithmetic on their elements; loads and stores of 16 bytes stay.
 #define SCALARS "function(scalarizer<no-load-store>),"
-// Kernels that were written as text need little of LLVM, and ptxas does most of it again: the default pipeline takes five times as long for code of the same
-// speed. So it does for convolutions, whose templates are unrolled as they are built: what they need besides is their variables in registers and their epilogues inlined (the
-// same number of instructions, as many registers or fewer). Attention relies on it.
+// Kernels that were written as text need little of LLVM, and ptxas does most of it again: the default pipeline takes
+// five times as long for code of the same speed. So it does for convolutions, whose templates are unrolled as they are
+// built: what they need besides is their variables in registers and their epilogues inlined (the same number of
+// instructions, as many registers or fewer). Attention relies on it.
 #define TEXT_PASSES SCALARS KERNEL_PASSES
-#define CONV_PASSES "always-inline,function(scalarizer<no-load-store>,sroa)," KERNEL_PASSES ",function(early-cse<memssa>),globaldce"
+#define CONV_PASSES \
+  "always-inline,function(scalarizer<no-load-store>,sroa)," KERNEL_PASSES ",function(early-cse<memssa>),globaldce"
 #define ATTENTION_PASSES SCALARS "default<O2>"
 
 static bool optimise(LLVMModuleRef module, LLVMTargetMachineRef machine, const char *passes) {
@@ -166,8 +175,10 @@ static void set_target(LLVMModuleRef module, LLVMTargetMachineRef machine) {
 // A module of what the templates call.
 static LLVMModuleRef templates_begin(const EmittedKernels *kernels, LLVMContextRef llvm, bool attention) {
   Text text = {0};
-  for (int i = 0; i < kernels->n && !attention; i++) text_append(&text, kernels->items[i].called.data, kernels->items[i].called.size);
-  LLVMModuleRef module = text.size ? kernels_translate(text_c_string(&text), llvm, false) : LLVMModuleCreateWithNameInContext("templates", llvm);
+  for (int i = 0; i < kernels->n && !attention; i++)
+    text_append(&text, kernels->items[i].called.data, kernels->items[i].called.size);
+  LLVMModuleRef module = text.size ? kernels_translate(text_c_string(&text), llvm, false)
+                                   : LLVMModuleCreateWithNameInContext("templates", llvm);
   text_free(&text);
   return module;
 }
@@ -178,10 +189,13 @@ static void hide_called(LLVMModuleRef module) {
     if (!LLVMIsDeclaration(f) && LLVMGetFunctionCallConv(f) != PTX_KERNEL) LLVMSetLinkage(f, LLVMInternalLinkage);
 }
 
-bool cuda_optimise_templates(LLVMModuleRef module, LLVMTargetMachineRef machine, bool attention) { return optimise(module, machine, attention ? ATTENTION_PASSES : CONV_PASSES); }
+bool cuda_optimise_templates(LLVMModuleRef module, LLVMTargetMachineRef machine, bool attention) {
+  return optimise(module, machine, attention ? ATTENTION_PASSES : CONV_PASSES);
+}
 
 // Kernels from templates as optimised IR, linked into the module of the others.
-static bool link_templates(LLVMModuleRef module, LLVMTargetMachineRef machine, const EmittedKernels *kernels, LLVMContextRef llvm, bool attention) {
+static bool link_templates(LLVMModuleRef module, LLVMTargetMachineRef machine, const EmittedKernels *kernels,
+                           LLVMContextRef llvm, bool attention) {
   bool any = false;
   for (int i = 0; i < kernels->n; i++) any |= takes_part(&kernels->items[i], attention);
   if (!any) return true;
@@ -191,13 +205,15 @@ static bool link_templates(LLVMModuleRef module, LLVMTargetMachineRef machine, c
   add_templates(templates, kernels, attention);
   make_kernels(templates, llvm, kernels, true, attention);
   hide_called(templates);
-  if (cuda_optimise_templates(templates, machine, attention)) return !LLVMLinkModules2(module, templates);   // which disposes of the templates
+  // which disposes of the templates
+  if (cuda_optimise_templates(templates, machine, attention)) return !LLVMLinkModules2(module, templates);
   LLVMDisposeModule(templates);
   return false;
 }
 
 // The kernels as optimised IR for NVPTX. NULL after reporting; *machine is Owned by the caller where the module is.
-static LLVMModuleRef build_module(const EmittedKernels *kernels, const CudaArch *arch, bool time_phases, LLVMContextRef llvm, LLVMTargetMachineRef *machine) {
+static LLVMModuleRef build_module(const EmittedKernels *kernels, const CudaArch *arch, bool time_phases,
+                                  LLVMContextRef llvm, LLVMTargetMachineRef *machine) {
   Text text = {0};
   text_append(&text, kernels->declarations.data, kernels->declarations.size);
   for (int i = 0; i < kernels->n; i++) text_append(&text, kernels->items[i].text.data, kernels->items[i].text.size);
@@ -210,7 +226,8 @@ static LLVMModuleRef build_module(const EmittedKernels *kernels, const CudaArch 
     make_kernels(module, llvm, kernels, false, false);
     bool ok = optimise(module, *machine, TEXT_PASSES);
     phase_lap(&timer, "kernels: LLVM passes");
-    ok = ok && link_templates(module, *machine, kernels, llvm, false) && link_templates(module, *machine, kernels, llvm, true);
+    ok = ok && link_templates(module, *machine, kernels, llvm, false) &&
+         link_templates(module, *machine, kernels, llvm, true);
     phase_lap(&timer, "kernels: LLVM passes, templates");
     if (ok) return module;
     LLVMDisposeTargetMachine(*machine);
@@ -253,7 +270,8 @@ bool cuda_lower(const EmittedKernels *kernels, const CudaArch *arch, CudaOutput 
 // The emulator: the IR that would go to the NVPTX back end, for the machine that runs the compiler
 
 static LLVMTargetMachineRef machine_for_host(void) {
-  char *triple = LLVMGetDefaultTargetTriple(), *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures(), *message = NULL;
+  char *triple = LLVMGetDefaultTargetTriple(), *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures(),
+       *message = NULL;
   LLVMTargetRef target;
   LLVMTargetMachineRef machine = NULL;
   host_lower_initialize();
@@ -261,7 +279,8 @@ static LLVMTargetMachineRef machine_for_host(void) {
     fprintf(stderr, "nnc: no back end for %s: %s\n", triple, message);
     LLVMDisposeMessage(message);
   } else {
-    machine = LLVMCreateTargetMachine(target, triple, cpu, features, LLVMCodeGenLevelLess, LLVMRelocPIC, LLVMCodeModelDefault);
+    machine = LLVMCreateTargetMachine(target, triple, cpu, features, LLVMCodeGenLevelLess, LLVMRelocPIC,
+                                      LLVMCodeModelDefault);
   }
   LLVMDisposeMessage(triple);
   LLVMDisposeMessage(cpu);

@@ -1,9 +1,10 @@
-// exp, log, sin, cos, tanh, erf and pow as arithmetic, because the NVPTX back end has none of them in f64 and few in f32, and no library is
-// linked. f32 within a few ulp, f64 within about ten; the same operations run in the emulator.
+// exp, log, sin, cos, tanh, erf and pow as arithmetic, because the NVPTX back end has none of them in f64 and few in
+// f32, and no library is linked. f32 within a few ulp, f64 within about ten; the same operations run in the emulator.
 //
-// Methods: exp in f32 is the hardware's 2^x with the rounding error of x log2 e put back; in f64 a Taylor series after reduction by ln 2
-// (Cody and Waite). log is the series of the inverse hyperbolic tangent around the nearest power of two. tanh is Lambert's continued
-// fraction for small arguments. erf in f32 are polynomials fitted to it and to the logarithm of its complement, in f64 its series.
+// Methods: exp in f32 is the hardware's 2^x with the rounding error of x log2 e put back; in f64 a Taylor series after
+// reduction by ln 2 (Cody and Waite). log is the series of the inverse hyperbolic tangent around the nearest power of
+// two. tanh is Lambert's continued fraction for small arguments. erf in f32 are polynomials fitted to it and to the
+// logarithm of its complement, in f64 its series.
 #include <math.h>
 #include <string.h>
 
@@ -20,7 +21,9 @@ static Value product(Math *m, Value a, Value b) { return emit_binary(m->e, NN_OP
 static Value sum(Math *m, Value a, Value b) { return emit_binary(m->e, NN_OP_add, m->t, a, b); }
 static Value difference(Math *m, Value a, Value b) { return emit_binary(m->e, NN_OP_sub, m->t, a, b); }
 static Value choose(Math *m, Value condition, Value a, Value b) { return emit_select(m->e, condition, a, b, m->t); }
-static Value test(Math *m, const char *predicate, Value a, double b) { return emit_compare(m->e, predicate, a, constant(m, b), m->t); }
+static Value test(Math *m, const char *predicate, Value a, double b) {
+  return emit_compare(m->e, predicate, a, constant(m, b), m->t);
+}
 
 static Value unary(Math *m, const char *op, Value x) {
   Value v = emit(m->e, x.depth, "%s %%v%d : %s", op, x.id, vector_type(m->e, m->t).text);
@@ -28,16 +31,18 @@ static Value unary(Math *m, const char *op, Value x) {
   return v;
 }
 
-// In f32 by the reciprocal that the hardware approximates, within 2 units in the last place, for |b| in [2^-126, 2^126] (0 beyond): the rounded quotient of IEEE 754 takes some
-// twenty instructions and a branch for each element.
+// In f32 by the reciprocal that the hardware approximates, within 2 units in the last place, for |b| in [2^-126, 2^126]
+// (0 beyond): the rounded quotient of IEEE 754 takes some twenty instructions and a branch for each element.
 static Value quotient(Math *m, Value a, Value b) {
   if (m->wide) return emit_binary(m->e, NN_OP_div, m->t, a, b);
   Emitter *e = m->e;
   int depth = depth_max(a, b);
   Value v = emit(e, depth, "llvm.mlir.poison : vector<%dxf32>", e->lanes);
   for (int i = 0; i < e->lanes; i++) {
-    Value x = emit(e, depth, "vector.extract %%v%d[%d] : f32 from vector<%dxf32>", a.id, i, e->lanes), y = emit(e, depth, "vector.extract %%v%d[%d] : f32 from vector<%dxf32>", b.id, i, e->lanes);
-    Value q = emit(e, depth, "llvm.call_intrinsic \"llvm.nvvm.div.approx.f\"(%%v%d, %%v%d) : (f32, f32) -> f32", x.id, y.id);
+    Value x = emit(e, depth, "vector.extract %%v%d[%d] : f32 from vector<%dxf32>", a.id, i, e->lanes),
+          y = emit(e, depth, "vector.extract %%v%d[%d] : f32 from vector<%dxf32>", b.id, i, e->lanes);
+    Value q = emit(e, depth, "llvm.call_intrinsic \"llvm.nvvm.div.approx.f\"(%%v%d, %%v%d) : (f32, f32) -> f32", x.id,
+                   y.id);
     v = emit(e, depth, "vector.insert %%v%d, %%v%d [%d] : f32 into vector<%dxf32>", q.id, v.id, i, e->lanes);
   }
   v.varies = a.varies || b.varies;
@@ -47,7 +52,8 @@ static Value quotient(Math *m, Value a, Value b) {
 // a b + c, rounded once.
 static Value fma3(Math *m, Value a, Value b, Value c) {
   int depth = depth_max(a, b);
-  Value v = emit(m->e, depth > c.depth ? depth : c.depth, "math.fma %%v%d, %%v%d, %%v%d : %s", a.id, b.id, c.id, vector_type(m->e, m->t).text);
+  Value v = emit(m->e, depth > c.depth ? depth : c.depth, "math.fma %%v%d, %%v%d, %%v%d : %s", a.id, b.id, c.id,
+                 vector_type(m->e, m->t).text);
   v.varies = a.varies || b.varies || c.varies;
   return v;
 }
@@ -64,7 +70,8 @@ static NnDtype bits_dtype(const Math *m) { return m->wide ? NN_I64 : NN_I32; }
 
 static Value bitcast(Math *m, Value x, bool to_bits) {
   TypeName f = vector_type(m->e, m->t), i = bits_type(m);
-  Value v = emit(m->e, x.depth, "arith.bitcast %%v%d : %s to %s", x.id, to_bits ? f.text : i.text, to_bits ? i.text : f.text);
+  Value v = emit(m->e, x.depth, "arith.bitcast %%v%d : %s to %s", x.id, to_bits ? f.text : i.text,
+                 to_bits ? i.text : f.text);
   v.varies = x.varies;
   return v;
 }
@@ -131,7 +138,8 @@ static Value exp_f64(Math *m, Value x) {
   // In two factors, since 2^1024 is no number.
   Value half = unary(m, "math.floor", product(m, n, constant(m, 0.5)));
   Value is_nan = emit_compare(m->e, "ne", x, x, m->t);
-  Value scaled = product(m, product(m, polynomial(m, r, 14, c), power_of_two(m, half)), power_of_two(m, difference(m, n, half)));
+  Value scaled = product(m, product(m, polynomial(m, r, 14, c), power_of_two(m, half)),
+                         power_of_two(m, difference(m, n, half)));
   return choose(m, is_nan, x, scaled);
 }
 
@@ -147,7 +155,8 @@ static Value logarithm(Math *m, Value x) {
   Value i = bits_op(m, "subi", bitcast(m, y, true), half_root);
   Value n = emit_cast(m->e, bits_op(m, "shrsi", i, m->wide ? 52 : 23), bits_dtype(m), m->t);
   n = choose(m, small, difference(m, n, constant(m, m->wide ? 54 : 25)), n);
-  Value f = difference(m, bitcast(m, bits_op(m, "addi", bits_op(m, "andi", i, mantissa), half_root), false), constant(m, 1));
+  Value f = difference(m, bitcast(m, bits_op(m, "addi", bits_op(m, "andi", i, mantissa), half_root), false),
+                       constant(m, 1));
   Value s = quotient(m, f, sum(m, f, constant(m, 2))), z = product(m, s, s);
   Value tail = product(m, product(m, s, z), polynomial(m, z, m->wide ? 11 : 4, c));
   tail = fma3(m, n, constant(m, m->wide ? 0x1.a39ef35793c76p-33 : 0x1.7f7d1cp-20), tail);
@@ -176,19 +185,24 @@ static void fraction_tanh(Math *m, Value x, int levels, Value *top, Value *botto
   *bottom = polynomial(m, z, n + 1, q);
 }
 
-static Value copy_sign(Math *m, Value size, Value x) { return choose(m, test(m, "lt", x, 0), unary(m, "arith.negf", size), size); }
+static Value copy_sign(Math *m, Value size, Value x) {
+  return choose(m, test(m, "lt", x, 0), unary(m, "arith.negf", size), size);
+}
 
 static Value hyperbolic_tangent(Math *m, Value x) {
   Value size = unary(m, "math.absf", x), large = test(m, "gt", size, 0.55), one = constant(m, 1), top, bottom;
   Value e = exponential(m, product(m, choose(m, test(m, "gt", size, 20), constant(m, 20), size), constant(m, 2)));
   fraction_tanh(m, x, m->wide ? 9 : 5, &top, &bottom);
   // (e - 1) / (e + 1) or the fraction: one division for both.
-  return quotient(m, choose(m, large, copy_sign(m, difference(m, e, one), x), top), choose(m, large, sum(m, e, one), bottom));
+  return quotient(m, choose(m, large, copy_sign(m, difference(m, e, one), x), top),
+                  choose(m, large, sum(m, e, one), bottom));
 }
 
 static Value error_function_f32(Math *m, Value x) {
-  static const double near[] = {1.12837917, -0.376126267, 0.112835947, -0.026854212, 0.00518908744, -0.00080168644, 7.87587544e-05};
-  static const double tail[] = {-0.00076589777, -1.12589365, -0.639141258, -0.103281118, 0.0226047723, -0.00343235139, 0.000316937023, -1.32723619e-05};
+  static const double near[] = {1.12837917,    -0.376126267,   0.112835947,   -0.026854212,
+                                0.00518908744, -0.00080168644, 7.87587544e-05};
+  static const double tail[] = {-0.00076589777, -1.12589365,    -0.639141258,   -0.103281118,
+                                0.0226047723,   -0.00343235139, 0.000316937023, -1.32723619e-05};
   Value size = unary(m, "math.absf", x), y = choose(m, test(m, "gt", size, 4), constant(m, 4), size);
   Value far = copy_sign(m, difference(m, constant(m, 1), exponential(m, polynomial(m, y, 8, tail))), x);
   return choose(m, test(m, "gt", size, 1), far, product(m, x, polynomial(m, product(m, x, x), 7, near)));
@@ -205,8 +219,8 @@ static Value error_function_f64(Math *m, Value x) {
   return choose(m, is_nan, x, copy_sign(m, choose(m, far, constant(m, 1), near), x));
 }
 
-// With x = n pi/2 + r, |r| <= pi/4: sin or cos of r, by n modulo 4. shift 1: cosine. r is found in f64, with pi/2 in three parts, which is exact
-// enough as long as n is an integer of 53 bits; the sine of a number beyond that is NaN.
+// With x = n pi/2 + r, |r| <= pi/4: sin or cos of r, by n modulo 4. shift 1: cosine. r is found in f64, with pi/2 in
+// three parts, which is exact enough as long as n is an integer of 53 bits; the sine of a number beyond that is NaN.
 static Value sine(Math *m, Value x, int shift) {
   double s[10], c[10], f = 1;
   for (int i = 0; i < 10; i++) {
@@ -223,7 +237,8 @@ static Value sine(Math *m, Value x, int shift) {
   Value n = unary(w, "math.roundeven", product(w, y, constant(w, M_2_PI))), minus = unary(w, "arith.negf", n);
   for (int i = 0; i < 3; i++) y = fma3(w, minus, constant(w, parts[i]), y);
   int terms = m->wide ? 10 : 6;
-  Value r = emit_cast(m->e, y, NN_F64, m->t), z = product(m, r, r), sin_r = product(m, r, polynomial(m, z, terms, s)), cos_r = polynomial(m, z, terms, c);
+  Value r = emit_cast(m->e, y, NN_F64, m->t), z = product(m, r, r), sin_r = product(m, r, polynomial(m, z, terms, s)),
+        cos_r = polynomial(m, z, terms, c);
   Value quadrant = bits_op(w, "addi", emit_cast(m->e, n, NN_F64, NN_I64), shift), zero = emit_splat(m->e, NN_I64, 0);
   Value odd = emit_compare(m->e, "ne", bits_op(w, "andi", quadrant, 1), zero, NN_I64);
   Value down = emit_compare(m->e, "ne", bits_op(w, "andi", quadrant, 2), zero, NN_I64);
@@ -236,7 +251,8 @@ static Value sine(Math *m, Value x, int shift) {
 static Value power_f64(Math *m, Value x, Value y) {
   Value size = unary(m, "math.absf", x), l = logarithm(m, size), p = exp_f64(m, product(m, y, l));
   Value half = product(m, y, constant(m, 0.5)), negative = test(m, "lt", x, 0);
-  Value integer = emit_compare(m->e, "eq", unary(m, "math.floor", y), y, m->t), even = emit_compare(m->e, "eq", unary(m, "math.floor", half), half, m->t);
+  Value integer = emit_compare(m->e, "eq", unary(m, "math.floor", y), y, m->t),
+        even = emit_compare(m->e, "eq", unary(m, "math.floor", half), half, m->t);
   Value signed_p = choose(m, integer, choose(m, even, p, unary(m, "arith.negf", p)), constant(m, NAN));
   p = choose(m, negative, signed_p, p);
   p = choose(m, test(m, "eq", x, 1), constant(m, 1), p);
@@ -246,7 +262,8 @@ static Value power_f64(Math *m, Value x, Value y) {
 static Value power(Math *m, Value x, Value y) {
   Math wide = {m->e, NN_F64, true};
   if (m->wide) return power_f64(m, x, y);
-  return emit_cast(m->e, power_f64(&wide, emit_cast(m->e, x, m->t, NN_F64), emit_cast(m->e, y, m->t, NN_F64)), NN_F64, m->t);
+  return emit_cast(m->e, power_f64(&wide, emit_cast(m->e, x, m->t, NN_F64), emit_cast(m->e, y, m->t, NN_F64)), NN_F64,
+                   m->t);
 }
 
 Value cuda_math(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype) {
@@ -264,7 +281,9 @@ Value cuda_math(Emitter *e, const char *name, int n, const Value *x, NnDtype dty
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-static Value lane(Emitter *e, Value x, int i) { return emit(e, x.depth, "vector.extract %%v%d[%d] : f32 from vector<%dxf32>", x.id, i, e->lanes); }
+static Value lane(Emitter *e, Value x, int i) {
+  return emit(e, x.depth, "vector.extract %%v%d[%d] : f32 from vector<%dxf32>", x.id, i, e->lanes);
+}
 
 static Value insert(Emitter *e, Value x, Value word, int i) {
   Value f = emit(e, word.depth, "arith.bitcast %%v%d : i32 to f32", word.id);
@@ -276,14 +295,18 @@ Value cuda_round_bf16(Emitter *e, Value x) {
   Value y = x, sixteen = emit_constant(e, "16 : i32"), upper = emit_constant(e, "-65536 : i32");
   int depth = x.depth;
   for (int i = 0; i + 1 < e->lanes; i += 2) {
-    Value pair = emit(e, depth, "llvm.call_intrinsic \"llvm.nvvm.ff2bf16x2.rn\"(%%v%d, %%v%d) : (f32, f32) -> vector<2xbf16>", lane(e, x, i + 1).id, lane(e, x, i).id);
+    Value pair = emit(e, depth,
+                      "llvm.call_intrinsic \"llvm.nvvm.ff2bf16x2.rn\"(%%v%d, %%v%d) : (f32, f32) -> vector<2xbf16>",
+                      lane(e, x, i + 1).id, lane(e, x, i).id);
     Value word = emit(e, depth, "llvm.bitcast %%v%d : vector<2xbf16> to i32", pair.id);
     y = insert(e, y, emit(e, depth, "arith.shli %%v%d, %%v%d : i32", word.id, sixteen.id), i);
     y = insert(e, y, emit(e, depth, "arith.andi %%v%d, %%v%d : i32", word.id, upper.id), i + 1);
   }
   if (e->lanes % 2) {
-    Value half = emit(e, depth, "llvm.call_intrinsic \"llvm.nvvm.f2bf16.rn\"(%%v%d) : (f32) -> bf16", lane(e, x, e->lanes - 1).id);
-    Value word = emit(e, depth, "arith.extui %%v%d : i16 to i32", emit(e, depth, "llvm.bitcast %%v%d : bf16 to i16", half.id).id);
+    Value half = emit(e, depth, "llvm.call_intrinsic \"llvm.nvvm.f2bf16.rn\"(%%v%d) : (f32) -> bf16",
+                      lane(e, x, e->lanes - 1).id);
+    Value word = emit(e, depth, "arith.extui %%v%d : i16 to i32",
+                      emit(e, depth, "llvm.bitcast %%v%d : bf16 to i16", half.id).id);
     y = insert(e, y, emit(e, depth, "arith.shli %%v%d, %%v%d : i32", word.id, sixteen.id), e->lanes - 1);
   }
   y.varies = x.varies;

@@ -1,4 +1,5 @@
-// PTX of many kernels, made in parts at the same time. How they are divided depends on the kernels alone, so that the PTX is the same on every machine.
+// PTX of many kernels, made in parts at the same time. How they are divided depends on the kernels alone, so that the
+// PTX is the same on every machine.
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +7,8 @@
 #include "codegen/parallel.h"
 #include "compiler/output.h"
 
-enum { PARTS = 4, FEW = 48, TEMPLATE_WEIGHT = 32 << 10, ENDING_WEIGHT = 8 << 10 };   // FEW: launches that are not worth threads; weights: as much work as a kernel of so many bytes of text
+// FEW: launches that are not worth threads; weights: as much work as a kernel of so many bytes of text
+enum { PARTS = 4, FEW = 48, TEMPLATE_WEIGHT = 32 << 10, ENDING_WEIGHT = 8 << 10 };
 
 typedef struct Part {
   EmittedKernels kernels;   // items Owned, what they point to Borrowed
@@ -14,23 +16,25 @@ typedef struct Part {
   const CudaArch *arch;
   bool time, ok;
   int number;
-  const char *folder;    // to assemble in; NULL: not asked for
+  const char *folder;   // to assemble in; NULL: not asked for
   bool verbose, assembled;
-  Text called, ptx;      // Owned
+  Text called, ptx;   // Owned
 } Part;
 
 static void lower_part(void *item) {
   Part *p = item;
   p->ok = cuda_lower(&p->kernels, p->arch, CUDA_PTX, p->time, &p->ptx);
   if (!p->ok || !p->folder) return;
-  char *ptx = text_format("%s/kernels_%d.ptx", p->folder, p->number), *cubin = text_format("%s/kernels_%d.cubin", p->folder, p->number);
-  p->assembled = output_write(ptx, text_c_string(&p->ptx), p->ptx.size) && cuda_assemble(ptx, cubin, p->arch, p->verbose);
+  char *ptx = text_format("%s/kernels_%d.ptx", p->folder, p->number),
+       *cubin = text_format("%s/kernels_%d.cubin", p->folder, p->number);
+  p->assembled = output_write(ptx, text_c_string(&p->ptx), p->ptx.size) &&
+                 cuda_assemble(ptx, cubin, p->arch, p->verbose);
   free(ptx);
   free(cubin);
 }
 
-// The first kernel of a group, those that have functions in common, directly or through others: shapes share those of templates, and in a large
-// program others.
+// The first kernel of a group, those that have functions in common, directly or through others: shapes share those of
+// templates, and in a large program others.
 static int group_of(int *group, int i) {
   while (group[i] != i) i = group[i] = group[group[i]];
   return i;
@@ -57,11 +61,14 @@ static bool join_group(const EmittedKernels *kernels, int i, int *group) {
   return is_new;
 }
 
-static size_t weight_of(const EmittedKernel *k) { return k->conv || k->attention || k->depthwise ? (size_t)TEMPLATE_WEIGHT : k->text.size; }
+static size_t weight_of(const EmittedKernel *k) {
+  return k->conv || k->attention || k->depthwise ? (size_t)TEMPLATE_WEIGHT : k->text.size;
+}
 
 // Of each group in order: to the lightest part. A function is written into the part of its group, and only there.
 static void divide(const EmittedKernels *kernels, Part *parts) {
-  int *group = host_alloc((size_t)kernels->n + 1, sizeof *group), *part = host_alloc((size_t)kernels->n + 1, sizeof *part);
+  int *group = host_alloc((size_t)kernels->n + 1, sizeof *group),
+      *part = host_alloc((size_t)kernels->n + 1, sizeof *part);
   size_t *weight = host_alloc((size_t)kernels->n + 1, sizeof *weight);
   for (int p = 0; p < PARTS; p++) {
     parts[p].kernels = *kernels;
@@ -70,7 +77,8 @@ static void divide(const EmittedKernels *kernels, Part *parts) {
   }
   for (int i = 0; i < kernels->n; i++) {
     const EmittedKernel *k = &kernels->items[i];
-    weight[i] = join_group(kernels, i, group) ? weight_of(k) : k->conv && k->called.size ? (size_t)ENDING_WEIGHT : 0;   // what a kernel of others calls in addition
+    // what a kernel of others calls in addition
+    weight[i] = join_group(kernels, i, group) ? weight_of(k) : k->conv && k->called.size ? (size_t)ENDING_WEIGHT : 0;
   }
   for (int i = kernels->n - 1; i >= 0; i--)
     if (group_of(group, i) != i) weight[group_of(group, i)] += weight[i];
@@ -88,7 +96,8 @@ static void divide(const EmittedKernels *kernels, Part *parts) {
   free(group), free(part), free(weight);
 }
 
-// A template may call what another part's kernel brings along: each part gets the functions of all, in an item without launches, and drops what it does not use.
+// A template may call what another part's kernel brings along: each part gets the functions of all, in an item without
+// launches, and drops what it does not use.
 static void add_called(const EmittedKernels *kernels, Part *part) {
   EmittedKernel others = {.name = ""};
   for (int i = 0, own = 0; i < kernels->n; i++) {
@@ -155,6 +164,9 @@ bool cuda_lower_ptx(const EmittedKernels *kernels, const CudaArch *arch, bool ti
   return lower(kernels, (Part){.arch = arch, .time = time_phases}, out, &none);
 }
 
-bool cuda_build_ptx(const EmittedKernels *kernels, const CudaArch *arch, const char *folder, const CodegenOptions *options, Text *out, int *n_cubins) {
-  return lower(kernels, (Part){.arch = arch, .time = options->time_phases, .folder = folder, .verbose = options->verbose}, out, n_cubins);
+bool cuda_build_ptx(const EmittedKernels *kernels, const CudaArch *arch, const char *folder,
+                    const CodegenOptions *options, Text *out, int *n_cubins) {
+  return lower(kernels,
+               (Part){.arch = arch, .time = options->time_phases, .folder = folder, .verbose = options->verbose}, out,
+               n_cubins);
 }

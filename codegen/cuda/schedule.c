@@ -20,9 +20,13 @@ void schedule_begin(Emitter *e, CudaModule *m, const Kernel *k, const char *symb
   e->valid = e->lanes;
 }
 
-static Value sreg32(Emitter *e, const char *name) { return emit(e, 0, "llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.%s\"() : () -> i32", name); }
+static Value sreg32(Emitter *e, const char *name) {
+  return emit(e, 0, "llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.%s\"() : () -> i32", name);
+}
 
-Value schedule_sreg(Emitter *e, const char *name) { return emit(e, 0, "arith.extui %%v%d : i32 to i64", sreg32(e, name).id); }
+Value schedule_sreg(Emitter *e, const char *name) {
+  return emit(e, 0, "arith.extui %%v%d : i32 to i64", sreg32(e, name).id);
+}
 
 // In 32 bits where that is enough: divisions of it by constants are then 32-bit ones too.
 Value schedule_linear(Emitter *e, int64_t threads, int64_t total) {
@@ -32,7 +36,8 @@ Value schedule_linear(Emitter *e, int64_t threads, int64_t total) {
     thread = emit(e, 0, "arith.extui %%v%d : i32 to i64", thread.id);
     block = emit(e, 0, "arith.extui %%v%d : i32 to i64", block.id);
   }
-  Value n = emit_constant(e, "%lld : %s", (long long)threads, type), first = emit(e, 0, "arith.muli %%v%d, %%v%d : %s", block.id, n.id, type);
+  Value n = emit_constant(e, "%lld : %s", (long long)threads, type),
+        first = emit(e, 0, "arith.muli %%v%d, %%v%d : %s", block.id, n.id, type);
   Value p = emit(e, 0, "arith.addi %%v%d, %%v%d : %s", first.id, thread.id, type);
   return strcmp(type, "i32") ? p : emit(e, 0, "arith.extui %%v%d : i32 to i64", p.id);
 }
@@ -53,7 +58,15 @@ void schedule_forget(Emitter *e, int lanes) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-typedef struct LaneCheck { int axis; bool ok; int64_t widest; const Nest *nest; bool narrow; int n_uneven; } LaneCheck;   // n_uneven: accesses whose rows do not begin at multiples of 8 elements
+// n_uneven: accesses whose rows do not begin at multiples of 8 elements
+typedef struct LaneCheck {
+  int axis;
+  bool ok;
+  int64_t widest;
+  const Nest *nest;
+  bool narrow;
+  int n_uneven;
+} LaneCheck;
 
 static void check_access(void *user, int arg, MlirValue value, const Access *a) {
   LaneCheck *c = user;
@@ -69,7 +82,8 @@ static void check_access(void *user, int arg, MlirValue value, const Access *a) 
   c->n_uneven += stride && uneven;
 }
 
-// At most 4 or, for elements of two bytes (`narrow`), 8. Wider operands that are read again for every row, such as one for each channel, do not count then: they are in a cache.
+// At most 4 or, for elements of two bytes (`narrow`), 8. Wider operands that are read again for every row, such as one
+// for each channel, do not count then: they are in a cache.
 static int lanes_of(const Kernel *k, const Nest *nest, bool narrow) {
   if (!nest->n) return 1;
   LaneCheck c = {.axis = nest->axis[nest->n - 1], .ok = true, .widest = narrow ? 2 : 4, .nest = nest, .narrow = narrow};
@@ -100,8 +114,12 @@ void schedule_warp_barrier(Emitter *e) {
 }
 
 static Value shuffle_word(Emitter *e, Value word, int distance) {
-  Value all = emit_constant(e, "-1 : i32"), by = emit_constant(e, "%d : i32", distance), clamp = emit_constant(e, "31 : i32");
-  return emit(e, e->depth, "llvm.call_intrinsic \"llvm.nvvm.shfl.sync.bfly.i32\"(%%v%d, %%v%d, %%v%d, %%v%d) : (i32, i32, i32, i32) -> i32", all.id, word.id, by.id, clamp.id);
+  Value all = emit_constant(e, "-1 : i32"), by = emit_constant(e, "%d : i32", distance),
+        clamp = emit_constant(e, "31 : i32");
+  return emit(e, e->depth,
+              "llvm.call_intrinsic \"llvm.nvvm.shfl.sync.bfly.i32\"(%%v%d, %%v%d, %%v%d, %%v%d) : (i32, i32, i32, i32) "
+              "-> i32",
+              all.id, word.id, by.id, clamp.id);
 }
 
 // As words of 32 bits.
@@ -112,13 +130,15 @@ Value schedule_shuffle_xor(Emitter *e, NnDtype dtype, Value x, int distance) {
     const char *element = dtype == NN_I1 ? "i1" : "i8";
     Value scalar = emit(e, e->depth, "vector.extract %%v%d[0] : %s from %s", x.id, element, type.text);
     Value wide = shuffle_word(e, emit(e, e->depth, "arith.extui %%v%d : %s to i32", scalar.id, element), distance);
-    return emit(e, e->depth, "vector.broadcast %%v%d : %s to %s", emit(e, e->depth, "arith.trunci %%v%d : i32 to %s", wide.id, element).id, element, type.text);
+    return emit(e, e->depth, "vector.broadcast %%v%d : %s to %s",
+                emit(e, e->depth, "arith.trunci %%v%d : i32 to %s", wide.id, element).id, element, type.text);
   }
   int words = bytes / 4;
   Value bits = emit(e, e->depth, "vector.bitcast %%v%d : %s to vector<%dxi32>", x.id, type.text, words), out = bits;
   for (int i = 0; i < words; i++) {
     Value word = emit(e, e->depth, "vector.extract %%v%d[%d] : i32 from vector<%dxi32>", bits.id, i, words);
-    out = emit(e, e->depth, "vector.insert %%v%d, %%v%d [%d] : i32 into vector<%dxi32>", shuffle_word(e, word, distance).id, out.id, i, words);
+    out = emit(e, e->depth, "vector.insert %%v%d, %%v%d [%d] : i32 into vector<%dxi32>",
+               shuffle_word(e, word, distance).id, out.id, i, words);
   }
   return emit(e, e->depth, "vector.bitcast %%v%d : vector<%dxi32> to %s", out.id, words, type.text);
 }

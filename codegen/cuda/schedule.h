@@ -15,17 +15,21 @@ Value cuda_round_bf16(Emitter *e, Value x);   // KernelTarget.round_bf16, of 8.0
 // schedule.c: functions, indices of threads, what threads of a block say to each other.
 typedef struct CudaModule {
   KernelModule m;
-  const bool *aligned;         // Borrowed, of the current kernel: arguments, results, workspace
-  int n_epilogues; char **epilogues;   // Owned; what epilogue<i> is (epilogue.c)
-  int64_t constant_bytes;      // of constant memory, in use
+  const bool *aligned;   // Borrowed, of the current kernel: arguments, results, workspace
+  int n_epilogues;
+  char **epilogues;         // Owned; what epilogue<i> is (epilogue.c)
+  int64_t constant_bytes;   // of constant memory, in use
 } CudaModule;
 void schedule_open(Emitter *e, const char *symbol, int n_buffers);   // KernelTarget.open: a parameter for each buffer
-void schedule_begin(Emitter *e, CudaModule *m, const Kernel *k, const char *symbol, int n_buffers);   // head with one parameter a buffer
-Value schedule_sreg(Emitter *e, const char *name);                   // "tid.x", as i64
-Value schedule_linear(Emitter *e, int64_t threads, int64_t total);   // ctaid.x threads + tid.x; threads of a block, needed in all
+// head with one parameter a buffer
+void schedule_begin(Emitter *e, CudaModule *m, const Kernel *k, const char *symbol, int n_buffers);
+Value schedule_sreg(Emitter *e, const char *name);   // "tid.x", as i64
+// ctaid.x threads + tid.x; threads of a block, needed in all
+Value schedule_linear(Emitter *e, int64_t threads, int64_t total);
 Value schedule_compare(Emitter *e, const char *predicate, Value a, int64_t b);   // i1
-void schedule_launch(EmittedKernel *out, char *symbol, int64_t blocks, int64_t x, int64_t y);   // takes symbol; a block of x by y threads
-void schedule_forget(Emitter *e, int lanes);                         // goes on with another number of lanes
+// takes symbol; a block of x by y threads
+void schedule_launch(EmittedKernel *out, char *symbol, int64_t blocks, int64_t x, int64_t y);
+void schedule_forget(Emitter *e, int lanes);   // goes on with another number of lanes
 // Lanes of 16 bytes along the innermost axis, if every access allows them; else 1.
 int schedule_lanes(const Kernel *k, const Nest *nest);       // at most 4: reductions keep f32 sums of each in registers
 int schedule_map_lanes(const Kernel *k, const Nest *nest);   // 8 where what is read or written once has 2 bytes at most
@@ -34,12 +38,14 @@ void schedule_warp_barrier(Emitter *e);
 Value schedule_shuffle_xor(Emitter *e, NnDtype dtype, Value x, int distance);   // x: a vector of one lane
 
 void schedule_map(CudaModule *m, const Kernel *k, EmittedKernel *out);
-bool schedule_transpose(CudaModule *m, const Kernel *k, EmittedKernel *out);       // false: the map reads nothing across
-void schedule_reduce(CudaModule *m, const Kernel *k, EmittedKernel *out);          // row and column
+// false: the map reads nothing across
+bool schedule_transpose(CudaModule *m, const Kernel *k, EmittedKernel *out);
+void schedule_reduce(CudaModule *m, const Kernel *k, EmittedKernel *out);   // row and column
 void schedule_move(CudaModule *m, const Kernel *k, EmittedKernel *out);
 int64_t schedule_reduce_workspace(const Kernel *k);
-// The second half of a column kernel over channels whose partial sums others have left, for `rows` elements of a channel at a time, in the workspace from byte `from`
-// on: an array (parts, channels) per sum, two per moments, *pitch bytes apart. The plan is the bytes of the whole workspace.
+// The second half of a column kernel over channels whose partial sums others have left, for `rows` elements of a
+// channel at a time, in the workspace from byte `from` on: an array (parts, channels) per sum, two per moments, *pitch
+// bytes apart. The plan is the bytes of the whole workspace.
 int64_t schedule_combine_plan(const Kernel *k, int64_t rows, int64_t from, int64_t *pitch);   // pitch may be NULL
 void schedule_combine(CudaModule *m, const Kernel *k, int64_t rows, int64_t from, EmittedKernel *out);
 

@@ -1,24 +1,29 @@
-// One launch of a map over many tensors of different sizes. Arguments are the arena and which rows of a table in constant memory the launch is about; a
-// block finds its tensor there by bisection (all its threads read the same words) and goes through a part of it.
+// One launch of a map over many tensors of different sizes. Arguments are the arena and which rows of a table in
+// constant memory the launch is about; a block finds its tensor there by bisection (all its threads read the same
+// words) and goes through a part of it.
 #include <stdlib.h>
 
 #include "codegen/cuda/schedule.h"
 #include "codegen/host/kernel_reduce.h"
 
-enum { THREADS = 256, WARP = 32, MOST_EACH = 16, ENOUGH_BLOCKS = 2112, CONSTANT_BYTES = 60 * 1024 };   // MOST_EACH: vectors of a thread
+// MOST_EACH: vectors of a thread
+enum { THREADS = 256, WARP = 32, MOST_EACH = 16, ENOUGH_BLOCKS = 2112, CONSTANT_BYTES = 60 * 1024 };
 
-// A row of the table, of words of 64 bits: the elements in the upper half, the first block in the lower, then a word for each column. Where all rows of a
-// buffer agree its offset is in the code, and a result in its argument's place has that one's column. Large totals have the elements of a part in the last word.
+// A row of the table, of words of 64 bits: the elements in the upper half, the first block in the lower, then a word
+// for each column. Where all rows of a buffer agree its offset is in the code, and a result in its argument's place has
+// that one's column. Large totals have the elements of a part in the last word.
 typedef struct GroupEmitter {
   Emitter e;
   const Kernel *k;
   const CudaBody *body;
-  int n_columns, *column;          // Owned; by buffer, -1: constant
-  int64_t *constant;               // Owned; by buffer
-  const char *symbol;              // Borrowed; of the function that is written
-  int space;                       // of the table: 4, constant memory, while there is room
-  int arena, first, count, last;   // parameters; last: elements of a block, a multiple of those that its threads make at once, or where the workspace is, in units of NNC_ALIGN bytes
-  int steps;                       // of the bisection
+  int n_columns, *column;   // Owned; by buffer, -1: constant
+  int64_t *constant;        // Owned; by buffer
+  const char *symbol;       // Borrowed; of the function that is written
+  int space;                // of the table: 4, constant memory, while there is room
+  // parameters; last: elements of a block, a multiple of those that its threads make at once, or where the workspace
+  // is, in units of NNC_ALIGN bytes
+  int arena, first, count, last;
+  int steps;   // of the bisection
 } GroupEmitter;
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -26,10 +31,13 @@ static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static void group_open(Emitter *e, const char *symbol, int n_buffers) {
   (void)n_buffers;
   for (int i = 0; i < 4; i++) e->buffer[i] = e->next_id++;
-  text_add(&e->scope[0].head, "func.func @%s(%%v%d: !buffer, %%v%d: i32, %%v%d: i32, %%v%d: i32) {\n", symbol, e->buffer[0], e->buffer[1], e->buffer[2], e->buffer[3]);
+  text_add(&e->scope[0].head, "func.func @%s(%%v%d: !buffer, %%v%d: i32, %%v%d: i32, %%v%d: i32) {\n", symbol,
+           e->buffer[0], e->buffer[1], e->buffer[2], e->buffer[3]);
 }
 
-static Value i32(Emitter *e, const char *op, int a, int b) { return emit(e, 0, "arith.%s %%v%d, %%v%d : i32", op, a, b); }
+static Value i32(Emitter *e, const char *op, int a, int b) {
+  return emit(e, 0, "arith.%s %%v%d, %%v%d : i32", op, a, b);
+}
 static int i32_constant(Emitter *e, int value) { return emit_constant(e, "%d : i32", value).id; }
 static Value to_i64(Emitter *e, Value v) { return emit(e, 0, "arith.extui %%v%d : i32 to i64", v.id); }
 
@@ -38,9 +46,11 @@ static int row_words(const GroupEmitter *g) { return 1 + g->n_columns + (g->body
 // Word `at` of a row.
 static Value word(GroupEmitter *g, Value row, int at) {
   Emitter *e = &g->e;
-  Value base = emit(e, 0, "llvm.mlir.addressof @%s_table : !llvm.ptr<%d>", g->body->name, g->space), i = i32(e, "muli", row.id, i32_constant(e, row_words(g)));
+  Value base = emit(e, 0, "llvm.mlir.addressof @%s_table : !llvm.ptr<%d>", g->body->name, g->space),
+        i = i32(e, "muli", row.id, i32_constant(e, row_words(g)));
   i = to_i64(e, i32(e, "addi", i.id, i32_constant(e, at)));
-  Value address = emit(e, 0, "llvm.getelementptr %%v%d[%%v%d] : (!llvm.ptr<%d>, i64) -> !llvm.ptr<%d>, i64", base.id, i.id, g->space, g->space);
+  Value address = emit(e, 0, "llvm.getelementptr %%v%d[%%v%d] : (!llvm.ptr<%d>, i64) -> !llvm.ptr<%d>, i64", base.id,
+                       i.id, g->space, g->space);
   return emit(e, 0, "llvm.load %%v%d {alignment = 8 : i64} : !llvm.ptr<%d> -> i64", address.id, g->space);
 }
 
@@ -52,7 +62,8 @@ static Value find_row(GroupEmitter *g, Value block) {
   Value row = {g->first, 0, false}, last = i32(e, "addi", g->first, g->count);
   last = i32(e, "subi", last.id, i32_constant(e, 1));
   for (int step = 1 << g->steps; step > 0; step /= 2) {
-    Value next = i32(e, "minsi", i32(e, "addi", row.id, i32_constant(e, step)).id, last.id), from = lower_half(e, word(g, next, 0));
+    Value next = i32(e, "minsi", i32(e, "addi", row.id, i32_constant(e, step)).id, last.id),
+          from = lower_half(e, word(g, next, 0));
     Value reached = emit(e, 0, "arith.cmpi sle, %%v%d, %%v%d : i32", from.id, block.id);
     row = emit(e, 0, "arith.select %%v%d, %%v%d, %%v%d : i32", reached.id, next.id, row.id);
   }
@@ -69,26 +80,31 @@ static void bind_buffers(GroupEmitter *g, Value row) {
       continue;
     }
     Value offset = c < 0 ? emit_i64(e, g->constant[i]) : word(g, row, 1 + c);
-    e->buffer[i] = emit(e, 0, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, i64) -> !buffer, i8", g->arena, offset.id).id;
+    e->buffer[i] =
+        emit(e, 0, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, i64) -> !buffer, i8", g->arena, offset.id).id;
     if (c >= 0) of_column[c] = e->buffer[i];
   }
   free(of_column);
 }
 
-// The block's part of a tensor of n elements: vectors, then what is left at the end of the last part, an element a thread.
+// The block's part of a tensor of n elements: vectors, then what is left at the end of the last part, an element a
+// thread.
 static void emit_part(GroupEmitter *g, Value start, Value n, Value tid, int lanes) {
   Emitter *e = &g->e;
   e->vector_group = 0;
-  Value end = emit_index(e, "minsi", emit_index(e, "addi", start, to_i64(e, (Value){g->last, 0, false})), n), rest = emit_index_with(e, "remui", n, lanes);
+  Value end = emit_index(e, "minsi", emit_index(e, "addi", start, to_i64(e, (Value){g->last, 0, false})), n),
+        rest = emit_index_with(e, "remui", n, lanes);
   Value whole = emit_index(e, "subi", n, rest), to = emit_index(e, "minsi", end, whole);
-  Value at = for_begin(e, emit_index(e, "addi", start, emit_index_with(e, "muli", tid, lanes)), to, (int64_t)THREADS * lanes, 0, NULL, NULL, NULL);
+  Value at = for_begin(e, emit_index(e, "addi", start, emit_index_with(e, "muli", tid, lanes)), to,
+                       (int64_t)THREADS * lanes, 0, NULL, NULL, NULL);
   e->vector_index[0] = at.id;
   e->index_depth[0] = e->depth;
   kernel_emit_point(e);
   for_end(e, 0, NULL, NULL, NULL);
   if (lanes == 1) return;
   schedule_forget(e, 1);
-  Value own = emit_index(e, "addi", whole, tid), within = emit(e, 0, "arith.cmpi slt, %%v%d, %%v%d : i64", own.id, end.id);
+  Value own = emit_index(e, "addi", whole, tid),
+        within = emit(e, 0, "arith.cmpi slt, %%v%d, %%v%d : i64", own.id, end.id);
   if_begin(e, within);
   e->vector_index[0] = own.id;
   e->index_depth[0] = 0;
@@ -101,7 +117,8 @@ static Value sum_elements(GroupEmitter *g, const Unit *u, Value start, Value end
   Emitter *e = &g->e;
   IndexMap domain = index_map_domain(g->k);
   e->vector_group = 0;
-  Value count = emit_index(e, "subi", end, start), whole = emit_index(e, "subi", end, emit_index_with(e, "remui", count, lanes));
+  Value count = emit_index(e, "subi", end, start),
+        whole = emit_index(e, "subi", end, emit_index_with(e, "remui", count, lanes));
   Value x = reduce_identity(e, u);
   for (int pass = lanes > 1 ? 0 : 1; pass < 2; pass++) {
     int n = pass ? 1 : lanes;
@@ -122,22 +139,29 @@ static Value sum_elements(GroupEmitter *g, const Unit *u, Value start, Value end
 }
 
 static Value element_address(Emitter *e, const char *pointer, Value base, Value i, NnDtype dtype) {
-  return emit(e, e->depth, "llvm.getelementptr %%v%d[%%v%d] : (%s, i64) -> %s, %s", base.id, i.id, pointer, pointer, element_type(dtype));
+  return emit(e, e->depth, "llvm.getelementptr %%v%d[%%v%d] : (%s, i64) -> %s, %s", base.id, i.id, pointer, pointer,
+              element_type(dtype));
 }
 
 static Value load_element(Emitter *e, const char *pointer, Value base, Value i, NnDtype dtype) {
-  return emit(e, e->depth, "llvm.load %%v%d {alignment = %d : i64} : %s -> %s", element_address(e, pointer, base, i, dtype).id, (int)nn_dtype_bytes(dtype), pointer, vector_type(e, dtype).text);
+  return emit(e, e->depth, "llvm.load %%v%d {alignment = %d : i64} : %s -> %s",
+              element_address(e, pointer, base, i, dtype).id, (int)nn_dtype_bytes(dtype), pointer,
+              vector_type(e, dtype).text);
 }
 
 static void store_element(Emitter *e, const char *pointer, Value base, Value i, NnDtype dtype, Value x) {
-  emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, %s", x.id, element_address(e, pointer, base, i, dtype).id, (int)nn_dtype_bytes(dtype), vector_type(e, dtype).text, pointer);
+  emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, %s", x.id,
+              element_address(e, pointer, base, i, dtype).id, (int)nn_dtype_bytes(dtype), vector_type(e, dtype).text,
+              pointer);
 }
 
 // Of what each thread of the block has: the warps by shuffles, then their sums from shared memory.
 static Value block_sum(GroupEmitter *g, const Unit *u, Value x, Value tid) {
   Emitter *e = &g->e;
-  for (int distance = WARP / 2; distance > 0; distance /= 2) x = reduce_combine(e, u, x, schedule_shuffle_xor(e, u->dtype, x, distance));
-  Value base = emit(e, 0, "llvm.mlir.addressof @%s_shared : !llvm.ptr<3>", g->symbol), warp = emit_index_with(e, "divui", tid, WARP);
+  for (int distance = WARP / 2; distance > 0; distance /= 2)
+    x = reduce_combine(e, u, x, schedule_shuffle_xor(e, u->dtype, x, distance));
+  Value base = emit(e, 0, "llvm.mlir.addressof @%s_shared : !llvm.ptr<3>", g->symbol),
+        warp = emit_index_with(e, "divui", tid, WARP);
   if_begin(e, schedule_compare(e, "eq", emit_index_with(e, "remui", tid, WARP), 0));
   store_element(e, "!llvm.ptr<3>", base, warp, u->dtype, x);
   if_end(e, 0, NULL, NULL, NULL, NULL);
@@ -181,7 +205,9 @@ static void emit_partial(GroupEmitter *g, Value row, Value block, Value within, 
   Reduce r;
   reduce_plan_values(g->k, 1, &r);
   const Unit *u = &r.units[0];
-  Value part = word(g, row, row_words(g) - 1), sums = partial_sums(g), start = emit_index(e, "muli", to_i64(e, within), part), end = emit_index(e, "minsi", emit_index(e, "addi", start, part), n);
+  Value part = word(g, row, row_words(g) - 1), sums = partial_sums(g),
+        start = emit_index(e, "muli", to_i64(e, within), part),
+        end = emit_index(e, "minsi", emit_index(e, "addi", start, part), n);
   block_begin(e);
   Value x = block_sum(g, u, sum_elements(g, u, start, end, tid, lanes), tid);
   if_begin(e, schedule_compare(e, "eq", tid, 0));
@@ -196,15 +222,19 @@ static void emit_sum_of_partials(GroupEmitter *g) {
   Reduce r;
   reduce_plan_values(g->k, 1, &r);
   const Unit *u = &r.units[0];
-  Value block = emit(e, 0, "llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.ctaid.x\"() : () -> i32"), row = i32(e, "addi", g->first, block.id), head = word(g, row, 0), part = word(g, row, row_words(g) - 1);
-  Value from = to_i64(e, lower_half(e, head)), n = emit_index_with(e, "shrui", head, 32), tid = schedule_sreg(e, "tid.x"), sums = partial_sums(g);
-  Value blocks = emit_index(e, "divui", emit_index(e, "addi", n, emit_index_with(e, "subi", part, 1)), part), to = emit_index(e, "addi", from, blocks);
+  Value block = emit(e, 0, "llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.ctaid.x\"() : () -> i32"),
+        row = i32(e, "addi", g->first, block.id), head = word(g, row, 0), part = word(g, row, row_words(g) - 1);
+  Value from = to_i64(e, lower_half(e, head)), n = emit_index_with(e, "shrui", head, 32),
+        tid = schedule_sreg(e, "tid.x"), sums = partial_sums(g);
+  Value blocks = emit_index(e, "divui", emit_index(e, "addi", n, emit_index_with(e, "subi", part, 1)), part),
+        to = emit_index(e, "addi", from, blocks);
   bind_buffers(g, row);
   block_begin(e);
   TypeName type = vector_type(e, u->dtype);
   Value x = reduce_identity(e, u), arg;
   x.varies = true;
-  Value at = for_begin(e, emit_index(e, "addi", from, tid), to, THREADS, 1, &x, &type, &arg), sum = reduce_combine(e, u, arg, load_element(e, "!buffer", sums, at, u->dtype));
+  Value at = for_begin(e, emit_index(e, "addi", from, tid), to, THREADS, 1, &x, &type, &arg),
+        sum = reduce_combine(e, u, arg, load_element(e, "!buffer", sums, at, u->dtype));
   for_end(e, 1, &sum, &type, &x);
   store_total(g, &r, block_sum(g, u, x, tid), tid);
   block_end(e);
@@ -239,7 +269,8 @@ static int64_t part_of(const CudaGroup *g, int lanes) {
   return each * least;
 }
 
-static void add_launch(EmittedKernel *out, char *symbol, const CudaGroup *g, int64_t blocks, int first, int64_t last) {   // takes symbol
+// takes symbol
+static void add_launch(EmittedKernel *out, char *symbol, const CudaGroup *g, int64_t blocks, int first, int64_t last) {
   schedule_launch(out, symbol, blocks, THREADS, 1);
   KernelLaunch *l = &out->launches[out->n_launches - 1];
   l->n_numbers = 3;
@@ -249,7 +280,9 @@ static void add_launch(EmittedKernel *out, char *symbol, const CudaGroup *g, int
   l->numbers[2] = (int32_t)last;
 }
 
-static int64_t offset_at(const CudaGroups *groups, const CudaGroup *g, int row, int buffer) { return g->offsets[row * groups->bodies[g->body].n_buffers + buffer]; }
+static int64_t offset_at(const CudaGroups *groups, const CudaGroup *g, int row, int buffer) {
+  return g->offsets[row * groups->bodies[g->body].n_buffers + buffer];
+}
 
 // Buffer a is where b is in all rows; b -1: where it is in the first.
 static bool agree(const CudaGroups *groups, int body, int a, int b) {
@@ -259,7 +292,8 @@ static bool agree(const CudaGroups *groups, int body, int a, int b) {
     if (g->body != body) continue;
     if (!first) first = g;
     for (int c = 0; c < g->n; c++)
-      if (offset_at(groups, g, c, a) != (b < 0 ? offset_at(groups, first, 0, a) : offset_at(groups, g, c, b))) return false;
+      if (offset_at(groups, g, c, a) != (b < 0 ? offset_at(groups, first, 0, a) : offset_at(groups, g, c, b)))
+        return false;
   }
   return true;
 }
@@ -281,17 +315,20 @@ static void choose_columns(GroupEmitter *g, const CudaGroups *groups, int body) 
   }
 }
 
-static void add_row(GroupEmitter *g, const CudaGroups *groups, const CudaGroup *group, int row, int64_t block, Text *table) {
+static void add_row(GroupEmitter *g, const CudaGroups *groups, const CudaGroup *group, int row, int64_t block,
+                    Text *table) {
   text_add(table, "%s%lld", table->size ? ", " : "", (long long)(group->elements[row] << 32 | block));
   for (int c = 0, i = 0; c < g->n_columns; c++) {
     while (g->column[i] != c) i++;
     text_add(table, ", %lld", (long long)offset_at(groups, group, row, i));
   }
-  if (g->body->kind == CUDA_BODY_LARGE_TOTAL) text_add(table, ", %lld", (long long)cuda_total_part(group->elements[row]));
+  if (g->body->kind == CUDA_BODY_LARGE_TOTAL)
+    text_add(table, ", %lld", (long long)cuda_total_part(group->elements[row]));
 }
 
 // The rows of all groups of the body; the launch of each, with a line of the comment.
-static void add_groups(GroupEmitter *e, const CudaGroups *groups, int body, int lanes, Text *table, Text *comment, EmittedKernel *out) {
+static void add_groups(GroupEmitter *e, const CudaGroups *groups, int body, int lanes, Text *table, Text *comment,
+                       EmittedKernel *out) {
   int first = 0;
   for (int i = 0; i < groups->n; i++) {
     CudaGroup *g = &groups->items[i];
@@ -299,14 +336,20 @@ static void add_groups(GroupEmitter *e, const CudaGroups *groups, int body, int 
     int64_t blocks = 0, elements = 0, part = part_of(g, lanes);
     for (int c = 0; c < g->n; c++) {
       add_row(e, groups, g, c, blocks, table);
-      blocks += e->body->kind == CUDA_BODY_TOTAL ? 1 : ceil_div(g->elements[c], e->body->kind == CUDA_BODY_MAP ? part : cuda_total_part(g->elements[c]));
+      blocks += e->body->kind == CUDA_BODY_TOTAL
+                    ? 1
+                    : ceil_div(g->elements[c], e->body->kind == CUDA_BODY_MAP ? part : cuda_total_part(g->elements[c]));
       elements += g->elements[c];
     }
     g->launch = out->n_launches;
-    text_add(comment, "// launch %d: %d tensors of %lld elements together, grid %lld x %d threads, ", out->n_launches, g->n, (long long)elements, (long long)blocks, THREADS);
-    if (e->body->kind == CUDA_BODY_MAP) text_add(comment, "%lld elements a block, %d a thread at once\n", (long long)part, lanes);
+    text_add(comment, "// launch %d: %d tensors of %lld elements together, grid %lld x %d threads, ", out->n_launches,
+             g->n, (long long)elements, (long long)blocks, THREADS);
+    if (e->body->kind == CUDA_BODY_MAP)
+      text_add(comment, "%lld elements a block, %d a thread at once\n", (long long)part, lanes);
     else if (e->body->kind == CUDA_BODY_TOTAL) text_add(comment, "a block for each\n");
-    else text_add(comment, "a block for each part, and launch %d, grid %d x %d threads, for their sums\n", out->n_launches + 1, g->n, THREADS);
+    else
+      text_add(comment, "a block for each part, and launch %d, grid %d x %d threads, for their sums\n",
+               out->n_launches + 1, g->n, THREADS);
     bool large = e->body->kind == CUDA_BODY_LARGE_TOTAL;
     add_launch(out, host_strdup(e->body->name), g, blocks, first, large ? g->workspace / NNC_ALIGN : part);
     if (large) add_launch(out, text_format("%s_sums", e->body->name), g, g->n, first, g->workspace / NNC_ALIGN);
@@ -315,15 +358,19 @@ static void add_groups(GroupEmitter *e, const CudaGroups *groups, int body, int 
 }
 
 static void add_types(Text *t, const Kernel *k, const NnType *types, int n) {
-  for (int i = 0; i < n; i++) text_add(t, "%s%s%s", i ? ", " : "", nn_dtype_name(types[i].dtype), nn_type_elements(&types[i]) == nn_type_elements(&k->domain) ? "[n]" : "");
+  for (int i = 0; i < n; i++)
+    text_add(t, "%s%s%s", i ? ", " : "", nn_dtype_name(types[i].dtype),
+             nn_type_elements(&types[i]) == nn_type_elements(&k->domain) ? "[n]" : "");
 }
 
 static void add_table(GroupEmitter *g, CudaModule *m, const Text *rows) {
   int64_t words = (int64_t)g->body->n_rows * row_words(g);
   g->space = m->constant_bytes + 8 * words <= CONSTANT_BYTES ? 4 : 1;
   if (g->space == 4) m->constant_bytes += 8 * words;
-  text_add(&m->m.text, "llvm.mlir.global internal constant @%s_table(dense<[%s]> : tensor<%lldxi64>) {addr_space = %d : i32, alignment = 16 : i64} : !llvm.array<%lld x i64>\n", g->body->name,
-           text_c_string(rows), (long long)words, g->space, (long long)words);
+  text_add(&m->m.text,
+           "llvm.mlir.global internal constant @%s_table(dense<[%s]> : tensor<%lldxi64>) {addr_space = %d : i32, "
+           "alignment = 16 : i64} : !llvm.array<%lld x i64>\n",
+           g->body->name, text_c_string(rows), (long long)words, g->space, (long long)words);
 }
 
 static void begin_group(GroupEmitter *g, CudaModule *m, const char *symbol, int lanes) {
@@ -331,7 +378,10 @@ static void begin_group(GroupEmitter *g, CudaModule *m, const char *symbol, int 
   Emitter *e = &g->e;
   g->symbol = symbol;
   if (g->body->kind != CUDA_BODY_MAP)
-    text_add(&m->m.text, "llvm.mlir.global internal @%s_shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<%d x i8>\n", symbol, THREADS / WARP * 8);
+    text_add(&m->m.text,
+             "llvm.mlir.global internal @%s_shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<%d x "
+             "i8>\n",
+             symbol, THREADS / WARP * 8);
   m->m.target.open = group_open;
   schedule_begin(e, m, g->k, symbol, g->body->n_buffers + 4);
   m->m.target.open = open;
@@ -343,13 +393,17 @@ static void begin_group(GroupEmitter *g, CudaModule *m, const char *symbol, int 
 static void emit_group(GroupEmitter *g, CudaModule *m, int lanes) {
   begin_group(g, m, g->body->name, lanes);
   Emitter *e = &g->e;
-  Value block = emit(e, 0, "llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.ctaid.x\"() : () -> i32"), row = find_row(g, block), head = word(g, row, 0);
-  Value within = i32(e, "subi", block.id, lower_half(e, head).id), n = emit_index_with(e, "shrui", head, 32), tid = schedule_sreg(e, "tid.x");
+  Value block = emit(e, 0, "llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.ctaid.x\"() : () -> i32"),
+        row = find_row(g, block), head = word(g, row, 0);
+  Value within = i32(e, "subi", block.id, lower_half(e, head).id), n = emit_index_with(e, "shrui", head, 32),
+        tid = schedule_sreg(e, "tid.x");
   bind_buffers(g, row);
   switch (g->body->kind) {
-    case CUDA_BODY_MAP: emit_part(g, emit_index(e, "muli", to_i64(e, within), to_i64(e, (Value){g->last, 0, false})), n, tid, lanes); break;
-    case CUDA_BODY_TOTAL: emit_total(g, n, tid, lanes); break;
-    case CUDA_BODY_LARGE_TOTAL: emit_partial(g, row, block, within, n, tid, lanes); break;
+  case CUDA_BODY_MAP:
+    emit_part(g, emit_index(e, "muli", to_i64(e, within), to_i64(e, (Value){g->last, 0, false})), n, tid, lanes);
+    break;
+  case CUDA_BODY_TOTAL: emit_total(g, n, tid, lanes); break;
+  case CUDA_BODY_LARGE_TOTAL: emit_partial(g, row, block, within, n, tid, lanes); break;
   }
   emitter_end(e);
   if (g->body->kind != CUDA_BODY_LARGE_TOTAL) return;
@@ -369,7 +423,8 @@ void schedule_group(CudaModule *m, const CudaGroups *groups, int number, const K
   for (int i = 0; i < out->n_launches; i++)
     if (out->launches[i].numbers[1] > most) most = out->launches[i].numbers[1];
   while (2 << g.steps < most) g.steps++;
-  text_add(t, "// %s (%s over many tensors): %s\n// reads ", g.body->name, k->kind == KERNEL_MAP ? "map" : "sum", out->summary);
+  text_add(t, "// %s (%s over many tensors): %s\n// reads ", g.body->name, k->kind == KERNEL_MAP ? "map" : "sum",
+           out->summary);
   add_types(t, k, k->arg, k->n_args);
   text_add(t, "; writes ");
   add_types(t, k, k->result_type, k->n_results);
@@ -377,7 +432,9 @@ void schedule_group(CudaModule *m, const CudaGroups *groups, int number, const K
   kernel_comment_again(t, k->func);
   add_table(&g, m, &table);
   bool *aligned = host_alloc((size_t)g.body->n_buffers, sizeof *aligned);
-  for (int i = 0; i < g.body->n_buffers; i++) aligned[i] = nn_type_elements(i < k->n_args ? &k->arg[i] : &k->result_type[i - k->n_args]) == nn_type_elements(&k->domain);
+  for (int i = 0; i < g.body->n_buffers; i++)
+    aligned[i] = nn_type_elements(i < k->n_args ? &k->arg[i] : &k->result_type[i - k->n_args]) ==
+                 nn_type_elements(&k->domain);
   m->aligned = aligned;
   emit_group(&g, m, lanes);
   m->aligned = NULL;

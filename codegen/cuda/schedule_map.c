@@ -1,5 +1,5 @@
-// Map kernels on a GPU: a thread makes 16 bytes of each result, neighbours in memory by neighbouring threads. What does not fill 16 bytes at the
-// end is made one element a thread.
+// Map kernels on a GPU: a thread makes 16 bytes of each result, neighbours in memory by neighbouring threads. What does
+// not fill 16 bytes at the end is made one element a thread.
 #include <stdlib.h>
 
 #include "codegen/cuda/schedule.h"
@@ -8,17 +8,20 @@
 #define SINGLES 4   // elements a thread makes one by one, in one go: a single one leaves too few loads on their way
 
 // Rows that begin at no multiple of 16 bytes: a block makes SINGLES x THREADS neighbours of one row.
-static void map_odd_rows(CudaModule *m, const Kernel *k, const Nest *nest, int64_t rows, int64_t extent, EmittedKernel *out) {
+static void map_odd_rows(CudaModule *m, const Kernel *k, const Nest *nest, int64_t rows, int64_t extent,
+                         EmittedKernel *out) {
   int64_t tile = SINGLES * THREADS, tiles = (extent + tile - 1) / tile;
   int groups[NN_MAX_RANK];
   for (int g = 0; g + 1 < nest->n; g++) groups[g] = g;
-  char *space = text_format("grid %lld x %d threads, %d x 1 elements a thread along %lld of %lld", (long long)(rows * tiles), THREADS, SINGLES, (long long)extent, (long long)(rows * extent));
+  char *space = text_format("grid %lld x %d threads, %d x 1 elements a thread along %lld of %lld",
+                            (long long)(rows * tiles), THREADS, SINGLES, (long long)extent, (long long)(rows * extent));
   kernel_comment(&m->m, k, space);
   free(space);
   Emitter e;
   schedule_begin(&e, m, k, k->name, k->n_args + k->n_results);
   schedule_forget(&e, 1);
-  Value block = schedule_sreg(&e, "ctaid.x"), begin = emit_index_with(&e, "muli", emit_index_with(&e, "remui", block, tiles), tile);
+  Value block = schedule_sreg(&e, "ctaid.x"),
+        begin = emit_index_with(&e, "muli", emit_index_with(&e, "remui", block, tiles), tile);
   Value at = emit_index(&e, "addi", begin, schedule_sreg(&e, "tid.x"));
   e.vector_group = nest->n - 1;
   emit_split_index(&e, emit_index_with(&e, "divui", block, tiles), nest->n - 1, groups);
@@ -59,7 +62,8 @@ void schedule_map(CudaModule *m, const Kernel *k, EmittedKernel *out) {
     return;
   }
   int64_t whole = outer * vectors, threads = whole + rest, blocks = (threads + THREADS - 1) / THREADS;
-  char *space = text_format("grid %lld x %d threads, %d elements a thread along %lld of %lld", (long long)blocks, THREADS, lanes, (long long)extent, (long long)(outer * extent));
+  char *space = text_format("grid %lld x %d threads, %d elements a thread along %lld of %lld", (long long)blocks,
+                            THREADS, lanes, (long long)extent, (long long)(outer * extent));
   kernel_comment(&m->m, k, space);
   free(space);
   Emitter e;

@@ -1,11 +1,14 @@
-// Row and column kernels on a GPU. The threads that share the reduced elements of one kept element are a team: where those elements are
-// neighbours in memory, a warp or a block (values meet by shuffles, then through shared memory); where kept elements are, the threads of a block
-// that differ in threadIdx.y (through shared memory). The order of additions is fixed by the shape.
+// Row and column kernels on a GPU. The threads that share the reduced elements of one kept element are a team: where
+// those elements are neighbours in memory, a warp or a block (values meet by shuffles, then through shared memory);
+// where kept elements are, the threads of a block that differ in threadIdx.y (through shared memory). The order of
+// additions is fixed by the shape.
 //
-// Where there are too few teams for a GPU, the reduced elements are cut into chunks: one launch leaves partial results in the workspace, a
-// second combines them. A short row is read once: its elements stay in registers from pass to pass, those of a longer one in
-// shared memory if there is room (schedule_reduce_stash.c). Of longer ones mean and squared differences come from one pass, as do the maximum and the sum of exponentials of a softmax (Milakov and Gimelshein, 2018): a thread keeps moments about the first element that it sees,
-// or the sum for the largest one so far. Moments of threads and chunks are joined by the formula of Chan, Golub and LeVeque (1979), as differences from one element.
+// Where there are too few teams for a GPU, the reduced elements are cut into chunks: one launch leaves partial results
+// in the workspace, a second combines them. A short row is read once: its elements stay in registers from pass to pass,
+// those of a longer one in shared memory if there is room (schedule_reduce_stash.c). Of longer ones mean and squared
+// differences come from one pass, as do the maximum and the sum of exponentials of a softmax (Milakov and Gimelshein,
+// 2018): a thread keeps moments about the first element that it sees, or the sum for the largest one so far. Moments of
+// threads and chunks are joined by the formula of Chan, Golub and LeVeque (1979), as differences from one element.
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,38 +22,47 @@ static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 typedef struct Launch {
   Emitter *e;
   const Plan *p;
-  char *symbol;                 // Owned by the kernel's launch
-  Value rank;                   // of the thread in its team
-  Value column;                 // columns: which of the block's
-  Value outer, chunk;           // linear; chunk only where chunked
-  Value active;                 // i1: this team has an element; {-1}: all do
-  Value low, high;              // of rows
-  Value from, to;               // of the reduced vector axis
-  Value valid[MAX_RESIDENT];    // resident: i1; id -1: always
-  Value value[MAX_UNITS];       // combined, of the current stage; means are final, but in a launch of partial results
-  Value origin[MAX_UNITS];      // of a mean: an element of the team's, from which differences are summed
+  char *symbol;                // Owned by the kernel's launch
+  Value rank;                  // of the thread in its team
+  Value column;                // columns: which of the block's
+  Value outer, chunk;          // linear; chunk only where chunked
+  Value active;                // i1: this team has an element; {-1}: all do
+  Value low, high;             // of rows
+  Value from, to;              // of the reduced vector axis
+  Value valid[MAX_RESIDENT];   // resident: i1; id -1: always
+  Value value[MAX_UNITS];      // combined, of the current stage; means are final, but in a launch of partial results
+  Value origin[MAX_UNITS];     // of a mean: an element of the team's, from which differences are summed
   Stash stash;
 } Launch;
 
-static bool all_active(const Plan *p) { return p->columns ? p->width % p->per_block == 0 : p->teams % p->per_block == 0; }
+static bool all_active(const Plan *p) {
+  return p->columns ? p->width % p->per_block == 0 : p->teams % p->per_block == 0;
+}
 
-static void begin_launch(Launch *l, Emitter *e, CudaModule *m, const Plan *p, const char *what, int index, int64_t chunks, EmittedKernel *out) {
+static void begin_launch(Launch *l, Emitter *e, CudaModule *m, const Plan *p, const char *what, int index,
+                         int64_t chunks, EmittedKernel *out) {
   const Kernel *k = p->r.k;
   *l = (Launch){.e = e, .p = p, .symbol = index ? text_format("%s_launch%d", k->name, index) : host_strdup(k->name)};
   l->stash = (Stash){.p = p, .symbol = l->symbol};
   Text *t = &m->m.text;
   int64_t x = p->columns ? p->per_block : p->team * p->per_block, y = p->columns ? p->team : 1;
-  int64_t tiles = p->columns ? ceil_div(p->width, p->per_block) : 1, blocks = (p->columns ? p->r.outer_extent * tiles : ceil_div(p->teams, p->per_block)) * chunks;
+  int64_t tiles = p->columns ? ceil_div(p->width, p->per_block) : 1,
+          blocks = (p->columns ? p->r.outer_extent * tiles : ceil_div(p->teams, p->per_block)) * chunks;
   if (index == 0) {
-    char *space = text_format("grid %lld x %lld threads, teams of %d for %lld elements%s, %d elements a thread at once%s", (long long)blocks, (long long)(x * y), p->team,
-                              (long long)(p->r.row_extent * (p->columns ? 1 : p->r.vector_extent)), p->resident ? " kept in registers" : "", p->lanes,
-                              p->n_stashed ? "; row kept in shared memory" : "");
+    char *space = text_format(
+        "grid %lld x %lld threads, teams of %d for %lld elements%s, %d elements a thread at once%s", (long long)blocks,
+        (long long)(x * y), p->team, (long long)(p->r.row_extent * (p->columns ? 1 : p->r.vector_extent)),
+        p->resident ? " kept in registers" : "", p->lanes, p->n_stashed ? "; row kept in shared memory" : "");
     kernel_comment(&m->m, k, space);
     free(space);
   }
-  text_add(t, "// launch %d: %s, %lld blocks of %lld x %lld threads\n", index, what, (long long)blocks, (long long)x, (long long)y);
+  text_add(t, "// launch %d: %s, %lld blocks of %lld x %lld threads\n", index, what, (long long)blocks, (long long)x,
+           (long long)y);
   if (p->columns || p->team > WARP)
-    text_add(t, "llvm.mlir.global internal @%s_shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<%d x i8>\n", l->symbol, p->columns ? p->team * p->per_block * p->lanes * 8 : p->team / WARP * 8);
+    text_add(t,
+             "llvm.mlir.global internal @%s_shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<%d x "
+             "i8>\n",
+             l->symbol, p->columns ? p->team * p->per_block * p->lanes * 8 : p->team / WARP * 8);
   if (p->n_stashed) stash_declare(&l->stash, t);
   schedule_begin(e, m, k, l->symbol, k->n_args + k->n_results + (p->bytes > 0));
   schedule_forget(e, p->lanes);
@@ -83,7 +95,8 @@ static void begin_launch(Launch *l, Emitter *e, CudaModule *m, const Plan *p, co
     l->outer = block;
     if (p->per_block > 1) {
       l->rank = emit_index_with(e, "remui", tx, p->team);
-      l->outer = emit_index(e, "addi", emit_index_with(e, "muli", block, p->per_block), emit_index_with(e, "divui", tx, p->team));
+      l->outer = emit_index(e, "addi", emit_index_with(e, "muli", block, p->per_block),
+                            emit_index_with(e, "divui", tx, p->team));
       if (!all_active(p)) {
         l->active = schedule_compare(e, "ult", l->outer, p->teams);
         l->outer = emit_index_with(e, "minui", l->outer, p->teams - 1);
@@ -101,26 +114,33 @@ static void begin_launch(Launch *l, Emitter *e, CudaModule *m, const Plan *p, co
 
 static Value shared_slot(Launch *l, NnDtype dtype, Value index) {
   Value base = emit(l->e, 0, "llvm.mlir.addressof @%s_shared : !llvm.ptr<3>", l->symbol);
-  return emit(l->e, l->e->depth, "llvm.getelementptr %%v%d[%%v%d] : (!llvm.ptr<3>, i64) -> !llvm.ptr<3>, %s", base.id, index.id, element_type(dtype));
+  return emit(l->e, l->e->depth, "llvm.getelementptr %%v%d[%%v%d] : (!llvm.ptr<3>, i64) -> !llvm.ptr<3>, %s", base.id,
+              index.id, element_type(dtype));
 }
 
 static Value to_bytes(Emitter *e, NnDtype dtype, Value v) {
-  return dtype == NN_I1 ? emit(e, e->depth, "arith.extui %%v%d : vector<%dxi1> to vector<%dxi8>", v.id, e->lanes, e->lanes) : v;
+  return dtype == NN_I1
+             ? emit(e, e->depth, "arith.extui %%v%d : vector<%dxi1> to vector<%dxi8>", v.id, e->lanes, e->lanes)
+             : v;
 }
 
 static void shared_store(Launch *l, NnDtype dtype, Value index, Value v) {
   Emitter *e = l->e;
   Value raw = to_bytes(e, dtype, v), slot = shared_slot(l, dtype, index);
   int64_t bytes = e->lanes * nn_dtype_bytes(dtype);
-  emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !llvm.ptr<3>", raw.id, slot.id, (int)(bytes > 16 ? 16 : bytes), vector_memory_type(e, dtype).text);
+  emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !llvm.ptr<3>", raw.id, slot.id,
+              (int)(bytes > 16 ? 16 : bytes), vector_memory_type(e, dtype).text);
 }
 
 static Value shared_load(Launch *l, NnDtype dtype, Value index) {
   Emitter *e = l->e;
   Value slot = shared_slot(l, dtype, index);
   int64_t bytes = e->lanes * nn_dtype_bytes(dtype);
-  Value raw = emit(e, e->depth, "llvm.load %%v%d {alignment = %d : i64} : !llvm.ptr<3> -> %s", slot.id, (int)(bytes > 16 ? 16 : bytes), vector_memory_type(e, dtype).text);
-  return dtype == NN_I1 ? emit(e, e->depth, "arith.trunci %%v%d : vector<%dxi8> to vector<%dxi1>", raw.id, e->lanes, e->lanes) : raw;
+  Value raw = emit(e, e->depth, "llvm.load %%v%d {alignment = %d : i64} : !llvm.ptr<3> -> %s", slot.id,
+                   (int)(bytes > 16 ? 16 : bytes), vector_memory_type(e, dtype).text);
+  return dtype == NN_I1
+             ? emit(e, e->depth, "arith.trunci %%v%d : vector<%dxi8> to vector<%dxi1>", raw.id, e->lanes, e->lanes)
+             : raw;
 }
 
 static NnOp operation(const Unit *u) { return u->kind == UNIT_MAX ? NN_OP_max : NN_OP_add; }
@@ -129,7 +149,9 @@ static Value combine_columns(Launch *l, const Unit *u, Value x) {
   Emitter *e = l->e;
   const Plan *p = l->p;
   if (p->team == 1) return x;
-  Value mine = emit_index_with(e, "muli", emit_index(e, "addi", emit_index_with(e, "muli", l->rank, p->per_block), l->column), p->lanes);
+  Value mine = emit_index_with(e, "muli",
+                               emit_index(e, "addi", emit_index_with(e, "muli", l->rank, p->per_block), l->column),
+                               p->lanes);
   schedule_barrier(e);   // what was there has been read
   shared_store(l, u->dtype, mine, x);
   schedule_barrier(e);
@@ -153,9 +175,11 @@ static Value combine_row(Launch *l, const Unit *u, Value x) {
     x = emit_take_lanes(e, x, element, p->lanes, 0, 1, 1);
   }
   e->lanes = 1;
-  for (int distance = WARP / 2; distance > 0; distance /= 2) x = emit_binary(e, operation(u), u->dtype, x, schedule_shuffle_xor(e, u->dtype, x, distance));
+  for (int distance = WARP / 2; distance > 0; distance /= 2)
+    x = emit_binary(e, operation(u), u->dtype, x, schedule_shuffle_xor(e, u->dtype, x, distance));
   if (p->team > WARP) {
-    Value lane = emit_index_with(e, "remui", l->rank, WARP), warp = emit_index_with(e, "divui", l->rank, WARP), first = schedule_compare(e, "eq", lane, 0);
+    Value lane = emit_index_with(e, "remui", l->rank, WARP), warp = emit_index_with(e, "divui", l->rank, WARP),
+          first = schedule_compare(e, "eq", lane, 0);
     schedule_barrier(e);
     if_begin(e, first);
     shared_store(l, u->dtype, warp, x);
@@ -192,8 +216,13 @@ static Value term(Launch *l, const Unit *u) {
 }
 
 // Values that a loop carries, `first` those of each unit: one, or more where another unit is joined to it.
-enum { MOMENT_VALUES = 4, MAX_CARRIED = MOMENT_VALUES * MAX_UNITS };   // the first element, sums of differences from it and of their squares, how many
-typedef struct Pass { int n, unit[MAX_UNITS], first[MAX_UNITS], n_carried; TypeName types[MAX_CARRIED]; bool write; } Pass;
+// the first element, sums of differences from it and of their squares, how many
+enum { MOMENT_VALUES = 4, MAX_CARRIED = MOMENT_VALUES * MAX_UNITS };
+typedef struct Pass {
+  int n, unit[MAX_UNITS], first[MAX_UNITS], n_carried;
+  TypeName types[MAX_CARRIED];
+  bool write;
+} Pass;
 
 static Value add(Launch *l, const Unit *u, Value a, Value b) { return emit_binary(l->e, NN_OP_add, u->dtype, a, b); }
 static Value sub(Launch *l, const Unit *u, Value a, Value b) { return emit_binary(l->e, NN_OP_sub, u->dtype, a, b); }
@@ -210,7 +239,10 @@ static void visit_moments(Launch *l, const Unit *u, Value *acc) {
 }
 
 // Minus infinity, the maximum of nothing and of masked elements, would make the difference of two of them NaN.
-static Value finite_maximum(Launch *l, const Unit *u, Value m) { return emit_binary(l->e, NN_OP_max, u->dtype, m, emit_splat(l->e, u->dtype, u->dtype == NN_F32 ? -0x1.fffffep127 : -0x1.fffffffffffffp1023)); }
+static Value finite_maximum(Launch *l, const Unit *u, Value m) {
+  return emit_binary(l->e, NN_OP_max, u->dtype, m,
+                     emit_splat(l->e, u->dtype, u->dtype == NN_F32 ? -0x1.fffffep127 : -0x1.fffffffffffffp1023));
+}
 
 // The largest of the lanes' elements and of those before, the same in all lanes, and the sum of exponentials for it.
 static void visit_softmax(Launch *l, const Unit *u, Value *acc) {
@@ -221,9 +253,11 @@ static void visit_softmax(Launch *l, const Unit *u, Value *acc) {
     old = emit_take_lanes(e, old, element_type(u->dtype), e->lanes, 0, 1, e->lanes);
   }
   acc[0] = emit_binary(e, NN_OP_max, u->dtype, old, largest);
-  Value to = finite_maximum(l, u, acc[0]), scale = emit_exponential(e, sub(l, u, finite_maximum(l, u, old), to), u->dtype);
+  Value to = finite_maximum(l, u, acc[0]),
+        scale = emit_exponential(e, sub(l, u, finite_maximum(l, u, old), to), u->dtype);
   Value difference = sub(l, u, x, to);
-  acc[1] = add(l, u, mul(l, u, acc[1], scale), u->dtype == NN_F32 ? cuda_exp_of_sum(e, difference) : emit_exponential(e, difference, u->dtype));
+  acc[1] = add(l, u, mul(l, u, acc[1], scale),
+               u->dtype == NN_F32 ? cuda_exp_of_sum(e, difference) : emit_exponential(e, difference, u->dtype));
 }
 
 static void visit(Launch *l, const Pass *pass, Value *acc) {
@@ -241,7 +275,9 @@ static void visit(Launch *l, const Pass *pass, Value *acc) {
   if (l->active.id >= 0) if_end(l->e, 0, NULL, NULL, NULL, NULL);
 }
 
-static Value splat_bit(Emitter *e, Value bit) { return emit(e, e->depth, "vector.broadcast %%v%d : i1 to vector<%dxi1>", bit.id, e->lanes); }
+static Value splat_bit(Emitter *e, Value bit) {
+  return emit(e, e->depth, "vector.broadcast %%v%d : i1 to vector<%dxi1>", bit.id, e->lanes);
+}
 
 static void visit_resident(Launch *l, const Pass *pass, Value *acc) {
   Emitter *e = l->e;
@@ -283,7 +319,8 @@ static void bind_resident(Launch *l) {
   e->index_depth[p->r.vector_group] = 0;
 }
 
-// What `visit` computes of the elements themselves. Done for several vectors before the first of them is visited, their loads do not wait for each other.
+// What `visit` computes of the elements themselves. Done for several vectors before the first of them is visited, their
+// loads do not wait for each other.
 static void visit_ahead(Launch *l, const Pass *pass) {
   IndexMap domain = index_map_domain(l->p->r.k);
   const Kernel *k = l->p->r.k;
@@ -326,7 +363,8 @@ static void vector_loop(Launch *l, const Pass *pass, Value *acc) {
   if (done < p->r.vector_extent) vector_turns(l, pass, first, l->to, 1, acc);
 }
 
-// The first of the elements of which the team adds up all or some, in all lanes of a row. As a tile of its own: the others' values are other elements.
+// The first of the elements of which the team adds up all or some, in all lanes of a row. As a tile of its own: the
+// others' values are other elements.
 static Value first_element(Launch *l, const Unit *u) {
   Emitter *e = l->e;
   const Plan *p = l->p;
@@ -359,9 +397,12 @@ static void finish_moments(Launch *l, int mean, const Value *acc, Value count) {
   const Unit *u = &l->p->r.units[mean];
   int squares = plan_companion(l->p, mean);
   Value zero = emit_splat(e, u->dtype, 0), n = emit_binary(e, NN_OP_max, u->dtype, acc[3], emit_splat(e, u->dtype, 1));
-  Value shift = emit_binary(e, NN_OP_div, u->dtype, acc[1], n), own = add(l, u, sub(l, u, acc[0], l->origin[mean]), shift);
-  own = emit_select(e, emit_compare(e, "eq", acc[3], zero, u->dtype), zero, own, u->dtype);   // a thread without elements
-  Value between = emit_binary(e, NN_OP_div, u->dtype, combine(l, u, mul(l, u, acc[3], own)), count), d = sub(l, u, own, between);
+  Value shift = emit_binary(e, NN_OP_div, u->dtype, acc[1], n),
+        own = add(l, u, sub(l, u, acc[0], l->origin[mean]), shift);
+  // a thread without elements
+  own = emit_select(e, emit_compare(e, "eq", acc[3], zero, u->dtype), zero, own, u->dtype);
+  Value between = emit_binary(e, NN_OP_div, u->dtype, combine(l, u, mul(l, u, acc[3], own)), count),
+        d = sub(l, u, own, between);
   Value within = sub(l, u, acc[2], mul(l, u, acc[1], shift));
   l->value[mean] = l->p->relative ? between : add(l, u, l->origin[mean], between);
   l->value[squares] = combine(l, &l->p->r.units[squares], add(l, u, within, mul(l, u, acc[3], mul(l, u, d, d))));
@@ -406,7 +447,8 @@ static void pass_loops(Launch *l, const Pass *pass, Value *acc) {
   }
 }
 
-// The units `active`, with those that are joined to them. count: the elements that the team goes through, of any unit's type.
+// The units `active`, with those that are joined to them. count: the elements that the team goes through, of any unit's
+// type.
 static void run_pass(Launch *l, const bool *active, bool write, Value (*count)(Launch *l, NnDtype dtype)) {
   const Plan *p = l->p;
   const Reduce *r = &p->r;
@@ -424,7 +466,9 @@ static void run_pass(Launch *l, const bool *active, bool write, Value (*count)(L
     const Value *own = acc + pass.first[i];
     bool alone = plan_companion(p, unit) < 0;
     if (alone) l->value[unit] = combine(l, u, *own);
-    if (alone && u->kind == UNIT_MEAN) l->value[unit] = add(l, u, l->origin[unit], emit_binary(l->e, NN_OP_div, u->dtype, l->value[unit], count(l, u->dtype)));
+    if (alone && u->kind == UNIT_MEAN)
+      l->value[unit] = add(l, u, l->origin[unit],
+                           emit_binary(l->e, NN_OP_div, u->dtype, l->value[unit], count(l, u->dtype)));
     if (!alone && u->kind == UNIT_MEAN) finish_moments(l, unit, own, count(l, u->dtype));
     if (!alone && u->kind == UNIT_MAX) finish_softmax(l, unit, own);
   }
@@ -498,7 +542,8 @@ static void emit_direct(CudaModule *m, const Plan *p, EmittedKernel *out) {
 static int workspace_values(const Reduce *r, int stage, WorkspaceValue *out) {
   int n = 0;
   for (int u = 0; u < r->n_units; u++)
-    if (r->units[u].stage < stage) out[n++] = (WorkspaceValue){r->units[u].value.ptr, r->units[u].dtype, r->units[u].combined};
+    if (r->units[u].stage < stage)
+      out[n++] = (WorkspaceValue){r->units[u].value.ptr, r->units[u].dtype, r->units[u].combined};
   return n;
 }
 
@@ -509,13 +554,17 @@ static Value kept_index(Launch *l, Value row) {
   return emit_index(l->e, "addi", emit_index_with(l->e, "muli", row, p->r.vector_extent), lane);
 }
 
-static Value partial_index(Launch *l, Value chunk) { return kept_index(l, emit_index(l->e, "addi", emit_index_with(l->e, "muli", l->outer, l->p->n_chunks), chunk)); }
+static Value partial_index(Launch *l, Value chunk) {
+  return kept_index(l, emit_index(l->e, "addi", emit_index_with(l->e, "muli", l->outer, l->p->n_chunks), chunk));
+}
 
 static Value chunk_count(Launch *l, Value chunk) {
   const Plan *p = l->p;
   Emitter *e = l->e;
-  int64_t total = p->chunk_vector ? p->r.vector_extent : p->r.row_extent, per = p->columns || p->chunk_vector ? 1 : p->r.vector_extent;
-  Value start = emit_index_with(e, "muli", chunk, p->chunk_size), end = emit_index_with(e, "minui", emit_index_with(e, "addi", start, p->chunk_size), total);
+  int64_t total = p->chunk_vector ? p->r.vector_extent : p->r.row_extent,
+          per = p->columns || p->chunk_vector ? 1 : p->r.vector_extent;
+  Value start = emit_index_with(e, "muli", chunk, p->chunk_size),
+        end = emit_index_with(e, "minui", emit_index_with(e, "addi", start, p->chunk_size), total);
   return emit_index_with(e, "muli", emit_index(e, "subi", end, start), per);
 }
 
@@ -532,7 +581,8 @@ static void emit_partials(CudaModule *m, const Plan *p, int stage, EmittedKernel
   e.n_workspace = workspace_values(r, stage, known);
   whole_range(&l);
   block_begin(&e);
-  Value start = emit_index_with(&e, "muli", l.chunk, p->chunk_size), end = emit_index_with(&e, "addi", start, p->chunk_size);
+  Value start = emit_index_with(&e, "muli", l.chunk, p->chunk_size),
+        end = emit_index_with(&e, "addi", start, p->chunk_size);
   if (p->chunk_vector) l.from = start, l.to = emit_index_with(&e, "minui", end, r->vector_extent);
   else l.low = start, l.high = emit_index_with(&e, "minui", end, r->row_extent);
   for (int u = 0; u < r->n_units; u++) here[u] = r->units[u].stage == stage;
@@ -545,15 +595,17 @@ static void emit_partials(CudaModule *m, const Plan *p, int stage, EmittedKernel
     if (here[u]) emit_store_workspace(&e, r->units[u].dtype, r->units[u].partial, at, l.value[u], !p->columns);
   if_begin(&e, schedule_compare(&e, "eq", l.chunk, 0));
   for (int u = 0; u < r->n_units; u++)
-    if (here[u] && r->units[u].kind == UNIT_MEAN) emit_store_workspace(&e, r->units[u].dtype, r->units[u].combined, kept_index(&l, l.outer), l.origin[u], !p->columns);
+    if (here[u] && r->units[u].kind == UNIT_MEAN)
+      emit_store_workspace(&e, r->units[u].dtype, r->units[u].combined, kept_index(&l, l.outer), l.origin[u],
+                           !p->columns);
   if_end(&e, 0, NULL, NULL, NULL, NULL);
   if_end(&e, 0, NULL, NULL, NULL, NULL);
   block_end(&e);
   emitter_end(&e);
 }
 
-// Sums over the chunks; the team shares them out. Means are differences from one number, which is `origin` unless they were left so: large ones would lose what sets
-// them apart.
+// Sums over the chunks; the team shares them out. Means are differences from one number, which is `origin` unless they
+// were left so: large ones would lose what sets them apart.
 static Value over_chunks(Launch *l, int unit, bool square, const Value *origin) {
   Emitter *e = l->e;
   const Plan *p = l->p;
@@ -562,13 +614,15 @@ static Value over_chunks(Launch *l, int unit, bool square, const Value *origin) 
   acc.varies = true;
   TypeName type = vector_type(e, u->dtype);
   Value i = for_begin(e, l->rank, emit_i64(e, p->n_chunks), p->team, 1, &acc, &type, &arg);
-  Value at = partial_index(l, i), x = emit_load_workspace(e, u->dtype, square ? p->r.units[u->mean].partial : u->partial, at, !p->columns);
+  Value at = partial_index(l, i),
+        x = emit_load_workspace(e, u->dtype, square ? p->r.units[u->mean].partial : u->partial, at, !p->columns);
   if ((u->kind == UNIT_MEAN || square) && !p->relative) x = emit_binary(e, NN_OP_sub, u->dtype, x, *origin);
   if (square) {
     Value d = emit_binary(e, NN_OP_sub, u->dtype, x, l->value[u->mean]);
     x = emit_binary(e, NN_OP_mul, u->dtype, d, d);
   }
-  if (square || u->kind == UNIT_MEAN) x = emit_binary(e, NN_OP_mul, u->dtype, x, reduce_splat_count(e, u->dtype, chunk_count(l, i)));
+  if (square || u->kind == UNIT_MEAN)
+    x = emit_binary(e, NN_OP_mul, u->dtype, x, reduce_splat_count(e, u->dtype, chunk_count(l, i)));
   // In rows a lane holds a copy: it must count once.
   Value sum = reduce_combine(e, u, arg, x);
   for_end(e, 1, &sum, &type, &acc);
@@ -594,9 +648,12 @@ static void emit_combination(CudaModule *m, const Plan *whole, int stage, Emitte
     const Unit *unit = &r->units[u];
     if (unit->stage != stage) continue;
     if (unit->kind == UNIT_MEAN)
-      origin = emit_load_workspace(&e, unit->dtype, p.relative ? unit->combined : unit->partial, p.relative ? kept_index(&l, l.outer) : partial_index(&l, emit_i64(&e, 0)), !p.columns);
+      origin = emit_load_workspace(&e, unit->dtype, p.relative ? unit->combined : unit->partial,
+                                   p.relative ? kept_index(&l, l.outer) : partial_index(&l, emit_i64(&e, 0)),
+                                   !p.columns);
     Value x = combine(&l, unit, over_chunks(&l, u, false, &origin));
-    if (unit->kind == UNIT_M2) x = emit_binary(&e, NN_OP_add, unit->dtype, x, combine(&l, unit, over_chunks(&l, u, true, &origin)));
+    if (unit->kind == UNIT_M2)
+      x = emit_binary(&e, NN_OP_add, unit->dtype, x, combine(&l, unit, over_chunks(&l, u, true, &origin)));
     if (unit->kind == UNIT_MEAN || unit->kind == UNIT_M2) x = reduce_divide(&e, unit, x, count);
     x.depth = e.depth;
     l.value[u] = final[u] = x;   // M2, which comes next, takes the difference
@@ -611,7 +668,8 @@ static void emit_combination(CudaModule *m, const Plan *whole, int stage, Emitte
     if_begin(&e, first);
     Value at = kept_index(&l, l.outer);
     for (int u = 0; u < r->n_units; u++)
-      if (r->units[u].stage == stage) emit_store_workspace(&e, r->units[u].dtype, r->units[u].combined, at, final[u], !p.columns);
+      if (r->units[u].stage == stage)
+        emit_store_workspace(&e, r->units[u].dtype, r->units[u].combined, at, final[u], !p.columns);
     if_end(&e, 0, NULL, NULL, NULL, NULL);
   } else {
     // Reductions of earlier stages are read from the workspace.

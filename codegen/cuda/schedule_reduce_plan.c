@@ -32,7 +32,8 @@ static void plan_teams(Plan *p) {
 
 static void plan_chunks(Plan *p) {
   Reduce *r = &p->r;
-  int64_t blocks = ceil_div(p->teams, p->per_block), total = p->columns || r->row_extent > 1 ? r->row_extent : r->vector_extent;
+  int64_t blocks = ceil_div(p->teams, p->per_block),
+          total = p->columns || r->row_extent > 1 ? r->row_extent : r->vector_extent;
   p->chunk_vector = !p->columns && r->row_extent == 1;
   int64_t least = p->columns ? 8 * p->team : p->chunk_vector ? (int64_t)8 * BLOCK * p->lanes : 4;
   int64_t chunks = smaller(ENOUGH_BLOCKS / (blocks > 0 ? blocks : 1), total / least);
@@ -57,20 +58,26 @@ static void plan_chunks(Plan *p) {
 }
 
 static MlirValue behind_views(MlirValue v) {
-  while (!mlirValueIsABlockArgument(v) && nn_op_info(nn_op_of(nn_value_def(v)))->kind == NN_KIND_VIEW) v = mlirOperationGetOperand(nn_value_def(v), 0);
+  while (!mlirValueIsABlockArgument(v) && nn_op_info(nn_op_of(nn_value_def(v)))->kind == NN_KIND_VIEW)
+    v = mlirOperationGetOperand(nn_value_def(v), 0);
   return v;
 }
 
-static MlirOperation op_behind(MlirValue v, NnOp kind) { return mlirValueIsABlockArgument(v) || nn_op_of(nn_value_def(v)) != kind ? nn_null_operation() : nn_value_def(v); }
+static MlirOperation op_behind(MlirValue v, NnOp kind) {
+  return mlirValueIsABlockArgument(v) || nn_op_of(nn_value_def(v)) != kind ? nn_null_operation() : nn_value_def(v);
+}
 
 // The unit whose maximum m stands in exp(x - m), x being what it is the maximum of; -1: it is no such sum.
 static int maximum_of(const Reduce *r, const Unit *u) {
-  MlirOperation exp = u->kind == UNIT_SUM && (u->dtype == NN_F32 || u->dtype == NN_F64) ? op_behind(u->operand, NN_OP_exp) : nn_null_operation();
+  MlirOperation exp = u->kind == UNIT_SUM && (u->dtype == NN_F32 || u->dtype == NN_F64)
+                          ? op_behind(u->operand, NN_OP_exp)
+                          : nn_null_operation();
   if (mlirOperationIsNull(exp) || nn_dtype_is_narrow(nn_value_type(u->operand).dtype)) return -1;
   MlirOperation difference = op_behind(mlirOperationGetOperand(exp, 0), NN_OP_sub);
   if (mlirOperationIsNull(difference)) return -1;
   for (int m = 0; m < r->n_units; m++)
-    if (r->units[m].kind == UNIT_MAX && r->units[m].level + 1 == u->level && mlirValueEqual(mlirOperationGetOperand(difference, 0), r->units[m].operand) &&
+    if (r->units[m].kind == UNIT_MAX && r->units[m].level + 1 == u->level &&
+        mlirValueEqual(mlirOperationGetOperand(difference, 0), r->units[m].operand) &&
         mlirValueEqual(behind_views(mlirOperationGetOperand(difference, 1)), r->units[m].value))
       return m;
   return -1;
@@ -92,11 +99,14 @@ int plan_companion(const Plan *p, int unit) {
   return -1;
 }
 
-// Eight elements of two bytes where that leaves no thread without work, and no more sums in registers than four of f32: rows, and plain sums of columns.
+// Eight elements of two bytes where that leaves no thread without work, and no more sums in registers than four of f32:
+// rows, and plain sums of columns.
 static int choose_lanes(const Kernel *k, const Reduce *r) {
   int wide = schedule_map_lanes(k, &r->nest), lanes = schedule_lanes(k, &r->nest);
   if (wide <= lanes || r->vector_extent % wide) return lanes;
-  if (r->lanes_on_reduced) return r->row_extent == 1 && (r->vector_extent % (wide * WARP) == 0 || r->vector_extent >= 8 * wide * WARP) ? wide : lanes;
+  if (r->lanes_on_reduced)
+    return r->row_extent == 1 && (r->vector_extent % (wide * WARP) == 0 || r->vector_extent >= 8 * wide * WARP) ? wide
+                                                                                                                : lanes;
   if (r->has_domain_result || r->n_units > 2 || r->vector_extent % (wide * WARP)) return lanes;
   for (int i = 0; i < r->n_units; i++)
     if (r->units[i].kind == UNIT_MEAN || r->units[i].kind == UNIT_M2 || r->units[i].dtype == NN_F64) return lanes;

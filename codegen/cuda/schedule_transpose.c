@@ -1,21 +1,27 @@
-// Maps that read an operand along another axis than they write: tiles of 32 x 32 elements go through shared memory, so that neighbouring threads
-// read neighbours there and write neighbours here. A row of a tile has 33 places: neither direction meets a bank conflict.
+// Maps that read an operand along another axis than they write: tiles of 32 x 32 elements go through shared memory, so
+// that neighbouring threads read neighbours there and write neighbours here. A row of a tile has 33 places: neither
+// direction meets a bank conflict.
 #include <stdlib.h>
 #include <string.h>
 
 #include "codegen/cuda/schedule.h"
 
-enum { TILE = 32, PITCH = 33, THREADS = 256, ROWS = THREADS / TILE, MAX_TILES = 5, LEAST = 8 };   // LEAST: extents below leave most of a tile empty
+// LEAST: extents below leave most of a tile empty
+enum { TILE = 32, PITCH = 33, THREADS = 256, ROWS = THREADS / TILE, MAX_TILES = 5, LEAST = 8 };
 
-typedef struct TransposedLeaf { int arg; NnDtype dtype; Access access; } TransposedLeaf;
+typedef struct TransposedLeaf {
+  int arg;
+  NnDtype dtype;
+  Access access;
+} TransposedLeaf;
 
 typedef struct Transposed {
-  int along, across;               // groups: written along, read along
+  int along, across;   // groups: written along, read along
   const Nest *nest;
   int n;
   TransposedLeaf leaf[MAX_TILES];
   const char *symbol;
-  Value place;                     // of the point's element in a tile
+  Value place;   // of the point's element in a tile
 } Transposed;
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -47,7 +53,8 @@ static bool find_transposed(const Kernel *k, const Nest *nest, Transposed *t) {
 
 static Value slot(Emitter *e, const Transposed *t, int leaf, Value place) {
   Value base = emit(e, 0, "llvm.mlir.addressof @%s_tile%d : !llvm.ptr<3>", t->symbol, leaf);
-  return emit(e, e->depth, "llvm.getelementptr %%v%d[%%v%d] : (!llvm.ptr<3>, i64) -> !llvm.ptr<3>, %s", base.id, place.id, element_type(nn_dtype_wide(t->leaf[leaf].dtype)));
+  return emit(e, e->depth, "llvm.getelementptr %%v%d[%%v%d] : (!llvm.ptr<3>, i64) -> !llvm.ptr<3>, %s", base.id,
+              place.id, element_type(nn_dtype_wide(t->leaf[leaf].dtype)));
 }
 
 static int slot_bytes(const TransposedLeaf *l) { return (int)nn_dtype_bytes(nn_dtype_wide(l->dtype)); }
@@ -55,7 +62,8 @@ static int slot_bytes(const TransposedLeaf *l) { return (int)nn_dtype_bytes(nn_d
 static void store_tile(Emitter *e, const Transposed *t, int leaf, Value place, Value v) {
   NnDtype dtype = nn_dtype_wide(t->leaf[leaf].dtype);
   if (dtype == NN_I1) v = emit(e, e->depth, "arith.extui %%v%d : vector<1xi1> to vector<1xi8>", v.id);
-  emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !llvm.ptr<3>", v.id, slot(e, t, leaf, place).id, slot_bytes(&t->leaf[leaf]), vector_memory_type(e, dtype).text);
+  emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !llvm.ptr<3>", v.id, slot(e, t, leaf, place).id,
+              slot_bytes(&t->leaf[leaf]), vector_memory_type(e, dtype).text);
 }
 
 // Emitter.load_tiled
@@ -64,14 +72,17 @@ static bool load_tile(Emitter *e, int buffer, const Access *a, Value *out) {
   for (int i = 0; i < t->n; i++) {
     if (t->leaf[i].arg != buffer || !access_equal(&t->leaf[i].access, a)) continue;
     NnDtype dtype = nn_dtype_wide(t->leaf[i].dtype);
-    Value v = emit(e, e->depth, "llvm.load %%v%d {alignment = %d : i64} : !llvm.ptr<3> -> %s", slot(e, t, i, t->place).id, slot_bytes(&t->leaf[i]), vector_memory_type(e, dtype).text);
+    Value v = emit(e, e->depth, "llvm.load %%v%d {alignment = %d : i64} : !llvm.ptr<3> -> %s",
+                   slot(e, t, i, t->place).id, slot_bytes(&t->leaf[i]), vector_memory_type(e, dtype).text);
     *out = dtype == NN_I1 ? emit(e, e->depth, "arith.trunci %%v%d : vector<1xi8> to vector<1xi1>", v.id) : v;
     return true;
   }
   return false;
 }
 
-static Value scaled_sum(Emitter *e, Value a, int64_t by, Value b) { return emit_index(e, "addi", emit_index_with(e, "muli", a, by), b); }
+static Value scaled_sum(Emitter *e, Value a, int64_t by, Value b) {
+  return emit_index(e, "addi", emit_index_with(e, "muli", a, by), b);
+}
 
 static void bind(Emitter *e, int group, Value index) {
   e->index_id[group] = index.id;
@@ -86,9 +97,11 @@ static void fill_tiles(Emitter *e, const Transposed *t, Value low, Value high, V
     Value row = emit_index_with(e, "addi", high, (int64_t)step * ROWS);
     schedule_forget(e, 1);
     bind(e, t->along, emit_index_with(e, "minui", emit_index(e, "addi", first_along, row), nest->extent[t->along] - 1));
-    bind(e, t->across, emit_index_with(e, "minui", emit_index(e, "addi", first_across, low), nest->extent[t->across] - 1));
+    bind(e, t->across,
+         emit_index_with(e, "minui", emit_index(e, "addi", first_across, low), nest->extent[t->across] - 1));
     Value place = scaled_sum(e, row, PITCH, low);
-    for (int i = 0; i < t->n; i++) store_tile(e, t, i, place, emit_load(e, t->leaf[i].arg, t->leaf[i].dtype, &t->leaf[i].access));
+    for (int i = 0; i < t->n; i++)
+      store_tile(e, t, i, place, emit_load(e, t->leaf[i].arg, t->leaf[i].dtype, &t->leaf[i].access));
   }
 }
 
@@ -97,7 +110,8 @@ static void write_points(Emitter *e, Transposed *t, Value low, Value high, Value
   const Nest *nest = t->nest;
   Value i = emit_index(e, "addi", first_along, low), inside = schedule_compare(e, "ult", i, nest->extent[t->along]);
   if_begin(e, inside);
-  Value left = emit_index(e, "subi", emit_i64(e, nest->extent[t->across]), first_across), end = emit_index_with(e, "minui", left, TILE);
+  Value left = emit_index(e, "subi", emit_i64(e, nest->extent[t->across]), first_across),
+        end = emit_index_with(e, "minui", left, TILE);
   Value row = for_begin(e, high, end, ROWS, 0, NULL, NULL, NULL);
   schedule_forget(e, 1);
   e->vector_group = t->along;
@@ -114,13 +128,17 @@ static void write_points(Emitter *e, Transposed *t, Value low, Value high, Value
 }
 
 static void add_head(CudaModule *m, const Kernel *k, const Transposed *t, int64_t blocks) {
-  char *space = text_format("grid %lld x %d threads, tiles of %d x %d through shared memory: %d operand%s read along an axis of %lld, results written along one of %lld", (long long)blocks, THREADS,
-                            TILE, TILE, t->n, t->n == 1 ? "" : "s", (long long)t->nest->extent[t->across], (long long)t->nest->extent[t->along]);
+  char *space = text_format("grid %lld x %d threads, tiles of %d x %d through shared memory: %d operand%s read along "
+                            "an axis of %lld, results written along one of %lld",
+                            (long long)blocks, THREADS, TILE, TILE, t->n, t->n == 1 ? "" : "s",
+                            (long long)t->nest->extent[t->across], (long long)t->nest->extent[t->along]);
   kernel_comment(&m->m, k, space);
   free(space);
   for (int i = 0; i < t->n; i++)
-    text_add(&m->m.text, "llvm.mlir.global internal @%s_tile%d() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<%d x %s>\n", k->name, i, TILE * PITCH,
-             element_type(nn_dtype_wide(t->leaf[i].dtype)));
+    text_add(&m->m.text,
+             "llvm.mlir.global internal @%s_tile%d() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<%d x "
+             "%s>\n",
+             k->name, i, TILE * PITCH, element_type(nn_dtype_wide(t->leaf[i].dtype)));
 }
 
 bool schedule_transpose(CudaModule *m, const Kernel *k, EmittedKernel *out) {

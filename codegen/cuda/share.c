@@ -1,9 +1,11 @@
-// Kernels that differ only in numbers become one, which takes the numbers as arguments. A network with a hundred widths (DenseNet) has some hundred kernels of a few dozen kinds,
-// and most of the time of compiling goes into LLVM and ptxas, per kernel. Where there are few kernels each keeps its constants, which is better code; but not what only adds up the
+// Kernels that differ only in numbers become one, which takes the numbers as arguments. A network with a hundred widths
+// (DenseNet) has some hundred kernels of a few dozen kinds, and most of the time of compiling goes into LLVM and ptxas,
+// per kernel. Where there are few kernels each keeps its constants, which is better code; but not what only adds up the
 // parts of a sum, a few blocks that wait for memory.
 //
-// It works on the text: integer constants, float splats and constant offsets of addresses are the numbers; all else must be equal. A division by such a number becomes a
-// product with its reciprocal (Granlund and Montgomery, "Division by invariant integers using multiplication", PLDI 1994), exact for dividends below 2^31.
+// It works on the text: integer constants, float splats and constant offsets of addresses are the numbers; all else
+// must be equal. A division by such a number becomes a product with its reciprocal (Granlund and Montgomery, "Division
+// by invariant integers using multiplication", PLDI 1994), exact for dividends below 2^31.
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,28 +16,38 @@
 enum { FEW_BLOCKS = 64 };
 enum { NOT_A_NUMBER, INTEGER, OFFSET, SPLAT };
 
-typedef struct Number { int kind, id, width; int64_t value; } Number;   // id: of the constant's SSA value; width: of the splat's vector
+// id: of the constant's SSA value; width: of the splat's vector
+typedef struct Number {
+  int kind, id, width;
+  int64_t value;
+} Number;
 
 // One launch of a kernel that is text.
 typedef struct Function {
-  EmittedKernel *kernel;          // Borrowed
-  KernelLaunch *launch;          // Borrowed
-  char *globals;               // Owned; its shared memory
-  char *body;                  // Owned; "func.func @…" to "}\n"
-  char *original;              // Owned; the body as it was, where `body` is plain_body's; NULL: it is that
-  int n_used, *used;           // Owned; the arguments of `original` that are those of `body`
-  Text form;                   // the body without its name and numbers: equal for kernels that can be one
-  int n; Number *numbers;      // Owned; in order of the text
+  EmittedKernel *kernel;   // Borrowed
+  KernelLaunch *launch;    // Borrowed
+  char *globals;           // Owned; its shared memory
+  char *body;              // Owned; "func.func @…" to "}\n"
+  char *original;          // Owned; the body as it was, where `body` is plain_body's; NULL: it is that
+  int n_used, *used;       // Owned; the arguments of `original` that are those of `body`
+  Text form;               // the body without its name and numbers: equal for kernels that can be one
+  int n;
+  Number *numbers;   // Owned; in order of the text
   int order;
 } Function;
 
 // What is known of an SSA value: below 2^31 and no less than 0, in 32 or 64 bits.
-typedef struct Small { int n; bool *is; } Small;   // Owned
+typedef struct Small {
+  int n;
+  bool *is;
+} Small;   // Owned
 
 static bool starts(const char *s, const char *with) { return !strncmp(s, with, strlen(with)); }
 
 // "%v12" of a line that defines it, or an operand; -1: something else.
-static int value_id(const char *s) { return s[0] == '%' && s[1] == 'v' && isdigit((unsigned char)s[2]) ? atoi(s + 2) : -1; }
+static int value_id(const char *s) {
+  return s[0] == '%' && s[1] == 'v' && isdigit((unsigned char)s[2]) ? atoi(s + 2) : -1;
+}
 
 static bool is_small(const Small *s, int id) { return id >= 0 && id < s->n && s->is[id]; }
 
@@ -49,28 +61,35 @@ static void set_small(Small *s, int id) {
 }
 
 // A line "%v<id> = <op> %v<a>, %v<b> : <type>".
-typedef struct Line { int id, a, b; const char *op; } Line;
+typedef struct Line {
+  int id, a, b;
+  const char *op;
+} Line;
 
 static Line line_of(const char *s) {
   Line l = {-1, -1, -1, ""};
   while (*s == ' ') s++;
   l.id = value_id(s);
-  const char *op = l.id < 0 ? NULL : strstr(s, " = "), *operand = op ? strchr(op + 3, '%') : NULL, *next = operand ? strstr(operand, ", %") : NULL, *end = strchr(s, '\n');
+  const char *op = l.id < 0 ? NULL : strstr(s, " = "), *operand = op ? strchr(op + 3, '%') : NULL,
+             *next = operand ? strstr(operand, ", %") : NULL, *end = strchr(s, '\n');
   if (op) l.op = op + 3;
   if (operand && (!end || operand < end)) l.a = value_id(operand);
   if (next && (!end || next < end)) l.b = value_id(next + 2);
   return l;
 }
 
-// Indices of threads and blocks, and what is made of them in 32 bits: the schedules see to it that they stay below 2^31.
+// Indices of threads and blocks, and what is made of them in 32 bits: the schedules see to it that they stay below
+// 2^31.
 static void find_small(const char *body, Small *small) {
   for (const char *s = body; *s; s = strchr(s, '\n') + 1) {
     Line l = line_of(s);
     if (l.id < 0) continue;
     const char *end = strchr(s, '\n');
-    bool word = end && end - s > 6 && starts(end - 6, " : i32"), is = starts(l.op, "llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.");
+    bool word = end && end - s > 6 && starts(end - 6, " : i32"),
+         is = starts(l.op, "llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.");
     if (starts(l.op, "arith.constant ")) is = word && l.op[15] != '-';
-    if (starts(l.op, "arith.addi ") || starts(l.op, "arith.muli ")) is = word && is_small(small, l.a) && is_small(small, l.b);
+    if (starts(l.op, "arith.addi ") || starts(l.op, "arith.muli "))
+      is = word && is_small(small, l.a) && is_small(small, l.b);
     if (starts(l.op, "arith.extui ") || starts(l.op, "arith.divui ")) is = is_small(small, l.a);
     if (starts(l.op, "arith.remui ")) is = is_small(small, l.a) || is_small(small, l.b);
     if (starts(l.op, "arith.minui ")) is = is_small(small, l.a) || is_small(small, l.b);
@@ -115,7 +134,8 @@ static Number number_of(const char *line, const Small *fixed, const char **begin
 static void append_unnamed(Text *out, const char *s, const char *end, const char *symbol) {
   size_t length = strlen(symbol);
   for (const char *at; s < end; s = at + 1 + length) {
-    for (at = memchr(s, '@', (size_t)(end - s)); at && strncmp(at + 1, symbol, length) != 0;) at = memchr(at + 1, '@', (size_t)(end - at - 1));
+    for (at = memchr(s, '@', (size_t)(end - s)); at && strncmp(at + 1, symbol, length) != 0;)
+      at = memchr(at + 1, '@', (size_t)(end - at - 1));
     if (!at) {
       text_append(out, s, (size_t)(end - s));
       return;
@@ -129,7 +149,8 @@ static void read_form(Function *f) {
   find_small(f->body, &small);
   find_divisors(f->body, &small, &fixed);
   const KernelLaunch *l = f->launch;
-  text_add(&f->form, "%lld x %lld x %lld%s\n", (long long)l->block[0], (long long)l->block[1], (long long)l->block[2], l->alone ? " alone" : "");
+  text_add(&f->form, "%lld x %lld x %lld%s\n", (long long)l->block[0], (long long)l->block[1], (long long)l->block[2],
+           l->alone ? " alone" : "");
   append_unnamed(&f->form, f->globals, f->globals + strlen(f->globals), l->symbol);
   for (const char *s = f->body, *next; *s; s = next) {
     next = strchr(s, '\n') + 1;
@@ -147,10 +168,15 @@ static void read_form(Function *f) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// A number that happens to be another, too, is one constant of two uses, and an argument may be there for another launch: functions that differ in nothing else differ in form. The
-// plain body has a constant for each use, and the arguments that are read, in the order in which they are.
+// A number that happens to be another, too, is one constant of two uses, and an argument may be there for another
+// launch: functions that differ in nothing else differ in form. The plain body has a constant for each use, and the
+// arguments that are read, in the order in which they are.
 
-typedef struct Values { int n; const char **constant; int *number; } Values;   // Owned; by id: what stands behind "= " of a constant, Borrowed; its new id, -1: none yet
+typedef struct Values {
+  int n;
+  const char **constant;
+  int *number;
+} Values;   // Owned; by id: what stands behind "= " of a constant, Borrowed; its new id, -1: none yet
 
 static Values values_of(const char *body) {
   Values v = {0};
@@ -207,7 +233,8 @@ static void append_head(Function *f, const Values *v, Text *out) {
     int next = -1;
     for (int i = 0; i < n; i++) {
       int number = v->number[value_id(argument_of(f->body, i))];
-      if (number < 0 || (f->n_used && number <= v->number[value_id(argument_of(f->body, f->used[f->n_used - 1]))])) continue;
+      if (number < 0 || (f->n_used && number <= v->number[value_id(argument_of(f->body, f->used[f->n_used - 1]))]))
+        continue;
       if (next < 0 || number < v->number[value_id(argument_of(f->body, next))]) next = i;
     }
     if (next < 0) break;
@@ -251,11 +278,13 @@ static void take_used(Function *f) {
 // Writing a group of functions as one
 
 typedef struct Group {
-  int n; Function *const *of;  // Borrowed
+  int n;
+  Function *const *of;   // Borrowed
   int n_arguments;
-  int *argument;               // Owned; by number: which argument; -1: the same in all
-  int *of_argument;            // Owned; by argument: a number that it stands for
-  int *reciprocal;             // Owned; by number: the argument before the factor and the shift that divide by it; -1: nothing is divided by it
+  int *argument;      // Owned; by number: which argument; -1: the same in all
+  int *of_argument;   // Owned; by argument: a number that it stands for
+  // Owned; by number: the argument before the factor and the shift that divide by it; -1: nothing is divided by it
+  int *reciprocal;
 } Group;
 
 static bool varies(const Group *g, int i) {
@@ -338,19 +367,22 @@ static void write_division(const Group *g, Line l, int number, Text *out) {
   text_add(out, "  %%v%d = arith.subi %%v%d, %%r%d : i64\n", l.id, l.a, l.id);
 }
 
-static void write_number(const Group *g, const char *line, const char *next, const char *begin, const char *end, int number, Text *out) {
+static void write_number(const Group *g, const char *line, const char *next, const char *begin, const char *end,
+                         int number, Text *out) {
   const Number *n = &g->of[0]->numbers[number];
   int argument = g->argument[number];
   switch (n->kind) {
-    case INTEGER: text_add(out, "  %%v%d = arith.extui %%n%d : i32 to i64\n", n->id, argument); break;
-    case SPLAT:
-      text_add(out, "  %%f%d = arith.bitcast %%n%d : i32 to f32\n  %%v%d = vector.broadcast %%f%d : f32 to vector<%dxf32>\n", n->id, argument, n->id, n->id, n->width);
-      break;
-    default:
-      text_append(out, line, (size_t)(begin - line));
-      text_add(out, "%%w%d] : (!buffer, i64)", argument);
-      end += strlen("] : (!buffer)");
-      text_append(out, end, (size_t)(next - end));
+  case INTEGER: text_add(out, "  %%v%d = arith.extui %%n%d : i32 to i64\n", n->id, argument); break;
+  case SPLAT:
+    text_add(out,
+             "  %%f%d = arith.bitcast %%n%d : i32 to f32\n  %%v%d = vector.broadcast %%f%d : f32 to vector<%dxf32>\n",
+             n->id, argument, n->id, n->id, n->width);
+    break;
+  default:
+    text_append(out, line, (size_t)(begin - line));
+    text_add(out, "%%w%d] : (!buffer, i64)", argument);
+    end += strlen("] : (!buffer)");
+    text_append(out, end, (size_t)(next - end));
   }
 }
 
@@ -384,7 +416,8 @@ static void give_numbers(const Group *g, int n_arguments) {
     l->numbers = host_alloc((size_t)n_arguments + 1, sizeof *l->numbers);
     for (int i = 0; i < g->n_arguments; i++) l->numbers[i] = (int32_t)numbers[g->of_argument[i]].value;
     for (int i = 0; i < g->of[f]->n; i++)
-      if (g->reciprocal[i] >= 0) reciprocal(numbers[i].value, &l->numbers[g->reciprocal[i]], &l->numbers[g->reciprocal[i] + 1]);
+      if (g->reciprocal[i] >= 0)
+        reciprocal(numbers[i].value, &l->numbers[g->reciprocal[i]], &l->numbers[g->reciprocal[i] + 1]);
     if (f == 0) continue;
     free(l->symbol);
     l->symbol = host_strdup(g->of[0]->launch->symbol);
@@ -412,20 +445,25 @@ static void make_one(Function *const *of, int n) {
 
 static char *piece(const char *begin, const char *end) { return text_format("%.*s", (int)(end - begin), begin); }
 
-// Takes a kernel's text apart: comments, then of each launch that is text its shared memory and its function. The number of functions; 0: it is made otherwise.
+// Takes a kernel's text apart: comments, then of each launch that is text its shared memory and its function. The
+// number of functions; 0: it is made otherwise.
 static int take_apart(EmittedKernel *k, Function *out) {
   const char *s = text_c_string(&k->text);
   int n = 0;
   bool ok = true;
   for (int j = 0; j < k->n_launches && ok; j++) {
     char *head = text_format("func.func @%s(", k->launches[j].symbol);
-    const char *begin = strstr(s, head), *end = begin ? strstr(begin, "\n}\n") : NULL, *globals = begin ? strstr(s, "llvm.mlir.global ") : NULL;
+    const char *begin = strstr(s, head), *end = begin ? strstr(begin, "\n}\n") : NULL,
+               *globals = begin ? strstr(s, "llvm.mlir.global ") : NULL;
     free(head);
     if (!begin) continue;   // from a template
     ok = end && !memmem(s, (size_t)(begin - s), "func.func ", 10) && !k->launches[j].n_numbers;
     if (!ok) continue;
     if (!globals || globals > begin) globals = begin;
-    out[n++] = (Function){.kernel = k, .launch = &k->launches[j], .globals = piece(globals, begin), .body = piece(begin, end + 3)};
+    out[n++] = (Function){.kernel = k,
+                          .launch = &k->launches[j],
+                          .globals = piece(globals, begin),
+                          .body = piece(begin, end + 3)};
     s = end + 3;
   }
   if (ok && !strstr(s, "func.func ")) return n;
@@ -463,8 +501,11 @@ static int launched(const EmittedKernels *kernels, const char *symbol) {
   return n;
 }
 
-// What adds up the parts that an earlier launch of the kernel has left, in so few blocks that it is the memory it waits for that counts.
-static bool adds_up(const Function *f) { return f->launch > f->kernel->launches && f->launch->grid[0] * f->launch->grid[1] * f->launch->grid[2] <= FEW_BLOCKS; }
+// What adds up the parts that an earlier launch of the kernel has left, in so few blocks that it is the memory it waits
+// for that counts.
+static bool adds_up(const Function *f) {
+  return f->launch > f->kernel->launches && f->launch->grid[0] * f->launch->grid[1] * f->launch->grid[2] <= FEW_BLOCKS;
+}
 
 static void find_form(const EmittedKernels *kernels, Function *f, bool all) {
   bool sums = adds_up(f);
@@ -473,7 +514,8 @@ static void find_form(const EmittedKernels *kernels, Function *f, bool all) {
     text_add(&f->form, "sums ");
   }
   read_form(f);
-  if ((!all && !sums) || launched(kernels, f->launch->symbol) > 1) text_add(&f->form, "%d\n", f->order);   // stays as it is; in the second case other launches know it by its name
+  // stays as it is; in the second case other launches know it by its name
+  if ((!all && !sums) || launched(kernels, f->launch->symbol) > 1) text_add(&f->form, "%d\n", f->order);
 }
 
 static void keep(Function *f) {
@@ -486,9 +528,9 @@ static void keep(Function *f) {
 void cuda_share_kernels(EmittedKernels *kernels, int many, int alike) {
   int n = 0, n_launches = 0;
   for (int i = 0; i < kernels->n; i++) n_launches += kernels->items[i].n_launches;
-  Function *functions = host_alloc((size_t)n_launches + 1, sizeof *functions), **sorted = host_alloc((size_t)n_launches + 1, sizeof(Function *));
-  for (int i = 0; i < kernels->n; i++)
-    n += take_apart(&kernels->items[i], functions + n);
+  Function *functions = host_alloc((size_t)n_launches + 1, sizeof *functions),
+           **sorted = host_alloc((size_t)n_launches + 1, sizeof(Function *));
+  for (int i = 0; i < kernels->n; i++) n += take_apart(&kernels->items[i], functions + n);
   for (int i = 0; i < n; i++) {
     functions[i].order = i;
     find_form(kernels, &functions[i], n_launches >= many);

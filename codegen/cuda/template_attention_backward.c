@@ -1,5 +1,6 @@
-// Gradients of attention. Scores and probabilities are computed again from the operands and each row's statistic (FlashAttention-2, Dao, 2023). Two kernels instead of
-// one with atomic additions: the first has queries as rows, the second keys, so that every sum has one order and one owner.
+// Gradients of attention. Scores and probabilities are computed again from the operands and each row's statistic
+// (FlashAttention-2, Dao, 2023). Two kernels instead of one with atomic additions: the first has queries as rows, the
+// second keys, so that every sum has one order and one owner.
 #include <math.h>
 #include <stddef.h>
 
@@ -12,16 +13,21 @@ void attention_copy_columns(AttentionBlock *x, const AttentionColumns *c, Val he
   Val column = build_add(b, build_mul(b, tile, build_i32(b, x->n)), b->tid);
   Val bytes = build_select(b, build_less(b, column, build_i32(b, x->n_columns)), build_i32(b, 4), build_i32(b, 0));
   for (int i = 0; i < 2; i++) {
-    Val to = build_offset(b, c->shared[i], build_mul(b, build_add(b, build_mul(b, parity, build_i32(b, x->n)), b->tid), build_i32(b, 4)));
+    Val to = build_offset(b, c->shared[i],
+                          build_mul(b, build_add(b, build_mul(b, parity, build_i32(b, x->n)), b->tid),
+                                    build_i32(b, 4)));
     Val index = build_i64(b, column);
-    if (head) index = build_add(b, index, build_mul(b, build_i64(b, head), LLVMConstInt(b->i64, (uint64_t)x->n_columns, false)));
+    if (head)
+      index = build_add(b, index,
+                        build_mul(b, build_i64(b, head), LLVMConstInt(b->i64, (uint64_t)x->n_columns, false)));
     Val arguments[] = {to, build_offset(b, c->from[i], build_mul(b, index, LLVMConstInt(b->i64, 4, false))), bytes};
     build_intrinsic(b, "llvm.nvvm.cp.async.ca.shared.global.4.s", NULL, 3, arguments);
   }
   build_if_end(b, &mine);
 }
 
-static void copy_all(AttentionBlock *x, const Stream streams[2], const AttentionColumns *columns, Val head, Val tile, Val parity) {
+static void copy_all(AttentionBlock *x, const Stream streams[2], const AttentionColumns *columns, Val head, Val tile,
+                     Val parity) {
   for (int i = 0; i < 2; i++) attention_copy(x, &streams[i], head, tile, parity);
   if (columns) attention_copy_columns(x, columns, head, tile, parity);
 }
@@ -83,7 +89,8 @@ static Val widen(Build *b, TileType t, Val word, int which) {
     Val pair = LLVMBuildBitCast(b->builder, word, LLVMVectorType(LLVMHalfTypeInContext(b->llvm), 2), "");
     return LLVMBuildFPExt(b->builder, LLVMBuildExtractElement(b->builder, pair, build_i32(b, which), ""), b->f32, "");
   }
-  Val bits = which ? build_and(b, word, build_i32(b, (int32_t)0xffff0000)) : LLVMBuildShl(b->builder, word, build_i32(b, 16), "");
+  Val bits = which ? build_and(b, word, build_i32(b, (int32_t)0xffff0000))
+                   : LLVMBuildShl(b->builder, word, build_i32(b, 16), "");
   return LLVMBuildBitCast(b->builder, bits, b->f32, "");
 }
 
@@ -93,10 +100,13 @@ static Val row_delta(AttentionBlock *x, Val o, Val dy, Val row) {
   const Attention *a = x->a;
   int bytes = tile_element_bytes(a->type);
   LLVMTypeRef words = LLVMVectorType(b->i32, 4);
-  Val start = build_mul(b, build_i64(b, row), LLVMConstInt(b->i64, (uint64_t)(a->o.row * bytes), true)), sum = build_f32(b, 0);
+  Val start = build_mul(b, build_i64(b, row), LLVMConstInt(b->i64, (uint64_t)(a->o.row * bytes), true)),
+      sum = build_f32(b, 0);
   for (int i = 0; i < a->head_dim * bytes / 64; i++) {
-    Val offset = build_add(b, start, build_i64(b, build_add(b, build_mul(b, x->place, build_i32(b, 16)), build_i32(b, 64 * i))));
-    Val p = build_load(b, words, build_offset(b, o, offset), 16), q = build_load(b, words, build_offset(b, dy, offset), 16);
+    Val offset = build_add(b, start,
+                           build_i64(b, build_add(b, build_mul(b, x->place, build_i32(b, 16)), build_i32(b, 64 * i))));
+    Val p = build_load(b, words, build_offset(b, o, offset), 16),
+        q = build_load(b, words, build_offset(b, dy, offset), 16);
     for (int w = 0; w < 4; w++)
       for (int e = 0; e < 4 / bytes; e++) {
         Val u = widen(b, a->type, LLVMBuildExtractElement(b->builder, p, build_i32(b, w), ""), e);
@@ -108,15 +118,18 @@ static Val row_delta(AttentionBlock *x, Val o, Val dy, Val row) {
 
 void attention_row_values(AttentionBlock *x, Val lse2[][2], Val deltas[][2]) {
   Build *b = &x->b;
-  Val delta = attention_statistics(x, x->p.delta), lse = attention_statistics(x, x->p.lse), dy = attention_operand(x, x->p.dy, &x->a->o, x->head), o = attention_operand(x, x->p.o, &x->a->o, x->head);
+  Val delta = attention_statistics(x, x->p.delta), lse = attention_statistics(x, x->p.lse),
+      dy = attention_operand(x, x->p.dy, &x->a->o, x->head), o = attention_operand(x, x->p.o, &x->a->o, x->head);
   Val last = build_i32(b, x->n_rows - 1);
   for (int m = 0; m < x->m_tiles; m++)
     for (int half = 0; half < 2; half++) {
-      Val row = attention_row(x, m, half), clamped = build_min(b, row, last), at = build_mul(b, clamped, build_i32(b, 4));
+      Val row = attention_row(x, m, half), clamped = build_min(b, row, last),
+          at = build_mul(b, clamped, build_i32(b, 4));
       lse2[m][half] = build_fmul(b, build_load(b, b->f32, build_offset(b, lse, at), 4), build_f32(b, M_LOG2E));
       deltas[m][half] = row_delta(x, o, dy, clamped);
       Branch writes;
-      build_if(b, &writes, build_and(b, build_less(b, row, build_i32(b, x->n_rows)), build_equal(b, x->place, build_i32(b, 0))));
+      build_if(b, &writes,
+               build_and(b, build_less(b, row, build_i32(b, x->n_rows)), build_equal(b, x->place, build_i32(b, 0))));
       build_store(b, deltas[m][half], build_offset(b, delta, at), 4);
       build_if_end(b, &writes);
     }
@@ -172,7 +185,8 @@ void attention_mask_rows(AttentionBlock *x, Scores s) {
     for (int half = 0; half < 2; half++) {
       Val seen = attention_seen(x, build_min(b, attention_row(x, m, half), build_i32(b, x->n_rows - 1)));
       for (int t = 0; t < x->n / 8; t++)
-        for (int i = 0; i < 2; i++) s[m][t][2 * half + i] = build_select(b, seen, s[m][t][2 * half + i], build_f32(b, -INFINITY));
+        for (int i = 0; i < 2; i++)
+          s[m][t][2 * half + i] = build_select(b, seen, s[m][t][2 * half + i], build_f32(b, -INFINITY));
     }
 }
 
@@ -181,7 +195,8 @@ void attention_mask_queries(AttentionBlock *x, Val tile, Scores s) {
   if (!x->a->causal) return;
   int64_t ahead = x->a->n_keys - x->a->n_queries;
   Val first_query = build_add(b, build_mul(b, tile, build_i32(b, x->n)), build_i32(b, ahead));
-  Val last_key = x->a->wgmma ? build_add(b, x->first_row, build_i32(b, 16 * x->m_tiles * x->warps - 1)) : build_add(b, build_add(b, x->first_row, x->warp_row), build_i32(b, 16 * x->m_tiles - 1));
+  Val last_key = x->a->wgmma ? build_add(b, x->first_row, build_i32(b, 16 * x->m_tiles * x->warps - 1))
+                             : build_add(b, build_add(b, x->first_row, x->warp_row), build_i32(b, 16 * x->m_tiles - 1));
   Var held[ATTENTION_M_TILES][ATTENTION_N_TILES][4];
   for (int m = 0; m < x->m_tiles; m++)
     for (int t = 0; t < x->n / 8; t++)
@@ -192,7 +207,9 @@ void attention_mask_queries(AttentionBlock *x, Val tile, Scores s) {
     for (int t = 0; t < x->n / 8; t++)
       for (int i = 0; i < 4; i++) {
         Val query = build_add(b, attention_column(x, tile, t, i % 2), build_i32(b, ahead));
-        build_set(b, held[m][t][i], build_select(b, build_less(b, query, attention_row(x, m, i / 2)), build_f32(b, -INFINITY), s[m][t][i]));
+        build_set(b, held[m][t][i],
+                  build_select(b, build_less(b, query, attention_row(x, m, i / 2)), build_f32(b, -INFINITY),
+                               s[m][t][i]));
       }
   build_if_end(b, &masked);
   for (int m = 0; m < x->m_tiles; m++)
@@ -202,8 +219,10 @@ void attention_mask_queries(AttentionBlock *x, Val tile, Scores s) {
 
 void attention_column_values(AttentionBlock *x, const AttentionColumns *c, int which, Val parity, int t, Val out[2]) {
   Build *b = &x->b;
-  Val index = build_add(b, build_add(b, build_mul(b, parity, build_i32(b, x->n)), build_i32(b, 8 * t)), build_mul(b, x->place, build_i32(b, 2)));
-  Val pair = build_load(b, LLVMVectorType(b->f32, 2), build_offset(b, c->shared[which], build_mul(b, index, build_i32(b, 4))), 8);
+  Val index = build_add(b, build_add(b, build_mul(b, parity, build_i32(b, x->n)), build_i32(b, 8 * t)),
+                        build_mul(b, x->place, build_i32(b, 2)));
+  Val pair = build_load(b, LLVMVectorType(b->f32, 2),
+                        build_offset(b, c->shared[which], build_mul(b, index, build_i32(b, 4))), 8);
   for (int i = 0; i < 2; i++) out[i] = LLVMBuildExtractElement(b->builder, pair, build_i32(b, i), "");
 }
 
@@ -214,8 +233,11 @@ void attention_backward_kv(LLVMModuleRef module, const Attention *a, const char 
   Rows keys, values;
   Stream streams[2];   // queries, gradients of the output
   Sums dk, dv;
-  AttentionColumns columns = {{attention_statistics(&x, x.p.lse), attention_statistics(&x, x.p.delta)}, {attention_allocate(&x, 8 * x.n), attention_allocate(&x, 8 * x.n)}};
-  Pipeline pipeline = {.heads = a->heads / a->groups, .first = attention_tiles_begin(&x), .end = build_i32(b, (a->n_queries + x.n - 1) / x.n)};
+  AttentionColumns columns = {{attention_statistics(&x, x.p.lse), attention_statistics(&x, x.p.delta)},
+                              {attention_allocate(&x, 8 * x.n), attention_allocate(&x, 8 * x.n)}};
+  Pipeline pipeline = {.heads = a->heads / a->groups,
+                       .first = attention_tiles_begin(&x),
+                       .end = build_i32(b, (a->n_queries + x.n - 1) / x.n)};
   attention_stream(&x, &streams[0], x.p.q, &a->q, x.head);
   attention_stream(&x, &streams[1], x.p.dy, &a->o, x.head);
   attention_rows(&x, &keys, x.p.k, &a->k, x.group);
@@ -225,7 +247,8 @@ void attention_backward_kv(LLVMModuleRef module, const Attention *a, const char 
   attention_sums(&x, &dk);
   attention_sums(&x, &dv);
   pipeline_begin(&x, &pipeline, streams, &columns);
-  // Columns beyond the last query need no mask: their rows of q and do, lse and delta are zero, and so is all that they add.
+  // Columns beyond the last query need no mask: their rows of q and do, lse and delta are zero, and so is all that they
+  // add.
   Scores s, dp;
   attention_scores(&x, &keys, &streams[0].tile, s);
   attention_mask_queries(&x, pipeline.tile, s);
@@ -238,7 +261,8 @@ void attention_backward_kv(LLVMModuleRef module, const Attention *a, const char 
     for (int i = 0; i < 2; i++) lse[i] = build_fmul(b, lse[i], build_f32(b, M_LOG2E));
     for (int m = 0; m < x.m_tiles; m++)
       for (int i = 0; i < 4; i++) {
-        Val kept = attention_keep(&x, pipeline.head, attention_column(&x, pipeline.tile, t, i % 2), attention_row(&x, m, i / 2));
+        Val kept = attention_keep(&x, pipeline.head, attention_column(&x, pipeline.tile, t, i % 2),
+                                  attention_row(&x, m, i / 2));
         attention_differentiate(&x, &s[m][t][i], &dp[m][t][i], lse[i % 2], delta[i % 2], kept);
       }
   }

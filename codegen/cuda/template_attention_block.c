@@ -10,12 +10,17 @@
 
 int attention_launches(const Attention *a) { return a->backward ? 2 : 1; }
 
-int64_t attention_workspace(const Attention *a) { return a->backward ? a->batch * a->heads * a->n_queries * (a->type == TILE_F64 ? 8 : 4) : 0; }
+int64_t attention_workspace(const Attention *a) {
+  return a->backward ? a->batch * a->heads * a->n_queries * (a->type == TILE_F64 ? 8 : 4) : 0;
+}
 
 void attention_build(LLVMModuleRef module, const Attention *a, int which, const char *name, TemplateLaunch *launch) {
   AttentionKernel kernel = !a->backward ? ATTENTION_FORWARD : which == 0 ? ATTENTION_BACKWARD_Q : ATTENTION_BACKWARD_KV;
   if (a->plain) attention_plain(module, a, kernel, name, launch);
-  else if (a->wgmma) (kernel == ATTENTION_FORWARD ? attention_wgmma_forward : kernel == ATTENTION_BACKWARD_Q ? attention_wgmma_backward_q : attention_wgmma_backward_kv)(module, a, name, launch);
+  else if (a->wgmma)
+    (kernel == ATTENTION_FORWARD      ? attention_wgmma_forward
+     : kernel == ATTENTION_BACKWARD_Q ? attention_wgmma_backward_q
+                                      : attention_wgmma_backward_kv)(module, a, name, launch);
   else if (kernel == ATTENTION_FORWARD) attention_forward(module, a, name, launch);
   else if (kernel == ATTENTION_BACKWARD_Q) attention_backward_q(module, a, name, launch);
   else attention_backward_kv(module, a, name, launch);
@@ -27,17 +32,28 @@ AttentionStrides attention_gradient_strides(const Attention *a, const AttentionS
 }
 
 // In order: name, how each kernel uses it (template.h), where it goes, and whether this attention has none.
-typedef struct Parameter { const char *name; char use[3]; Val *to; bool absent; } Parameter;
+typedef struct Parameter {
+  const char *name;
+  char use[3];
+  Val *to;
+  bool absent;
+} Parameter;
 
-AttentionOperands attention_declare(Build *b, LLVMModuleRef module, const Attention *a, AttentionKernel kernel, const char *name, int threads) {
+AttentionOperands attention_declare(Build *b, LLVMModuleRef module, const Attention *a, AttentionKernel kernel,
+                                    const char *name, int threads) {
   AttentionOperands p = {0};
   Val packed = NULL;
   bool unmasked = !a->masked, keeps = a->dropout <= 0;
-  const Parameter forward[] = {{"q", "r", &p.q, false}, {"k", "r", &p.k, false}, {"v", "r", &p.v, false}, {"mask", "R", &p.mask, unmasked}, {"key", "R", &p.key, keeps},
-                               {"o", "p", &p.o, false}, {"lse", "p", &p.lse, false}};
-  const Parameter backward[] = {{"q", "-rr", &p.q, false}, {"k", "-rr", &p.k, false}, {"v", "-rr", &p.v, false}, {"o", "-r-", &p.o, false}, {"lse", "-rr", &p.lse, false},
-                                {"do", "-rr", &p.dy, false}, {"mask", "-RR", &p.mask, unmasked}, {"key", "-RR", &p.key, keeps}, {"dq", "-p-", &p.dq, a->packed},
-                                {"dk", "--p", &p.dk, a->packed}, {"dv", "--p", &p.dv, a->packed}, {"gradients", "-pp", &packed, !a->packed}, {"delta", "-pr", &p.delta, false}};
+  const Parameter forward[] = {{"q", "r", &p.q, false},          {"k", "r", &p.k, false},     {"v", "r", &p.v, false},
+                               {"mask", "R", &p.mask, unmasked}, {"key", "R", &p.key, keeps}, {"o", "p", &p.o, false},
+                               {"lse", "p", &p.lse, false}};
+  const Parameter backward[] = {{"q", "-rr", &p.q, false},          {"k", "-rr", &p.k, false},
+                                {"v", "-rr", &p.v, false},          {"o", "-r-", &p.o, false},
+                                {"lse", "-rr", &p.lse, false},      {"do", "-rr", &p.dy, false},
+                                {"mask", "-RR", &p.mask, unmasked}, {"key", "-RR", &p.key, keeps},
+                                {"dq", "-p-", &p.dq, a->packed},    {"dk", "--p", &p.dk, a->packed},
+                                {"dv", "--p", &p.dv, a->packed},    {"gradients", "-pp", &packed, !a->packed},
+                                {"delta", "-pr", &p.delta, false}};
   const Parameter *all = a->backward ? backward : forward, *kept[13];
   char uses[14];
   int n = 0, total = a->backward ? 13 : 7;
@@ -65,7 +81,8 @@ AttentionOperands attention_declare(Build *b, LLVMModuleRef module, const Attent
 // ---------------------------------------------------------------------------------------------------------------------
 // Those with tensor cores
 
-// Rows of a block and of a streamed tile: as many as the registers hold without spills and 99 KiB of shared memory, the least that an architecture has (8.9).
+// Rows of a block and of a streamed tile: as many as the registers hold without spills and 99 KiB of shared memory, the
+// least that an architecture has (8.9).
 static void choose_sizes(AttentionBlock *x, AttentionKernel kernel) {
   bool wide = tile_element_bytes(x->a->type) == 4;
   x->m_tiles = 1;
@@ -78,9 +95,12 @@ static void choose_sizes(AttentionBlock *x, AttentionKernel kernel) {
   x->n = !wide ? (x->a->head_dim == 128 && x->a->dropout > 0 ? 32 : 64) : x->a->head_dim == 64 ? 32 : 16;
 }
 
-void attention_begin(AttentionBlock *x, LLVMModuleRef module, const Attention *a, AttentionKernel kernel, const char *name, TemplateLaunch *launch) {
+void attention_begin(AttentionBlock *x, LLVMModuleRef module, const Attention *a, AttentionKernel kernel,
+                     const char *name, TemplateLaunch *launch) {
   bool keys = kernel == ATTENTION_BACKWARD_KV;
-  *x = (AttentionBlock){.a = a, .n_rows = keys ? a->n_keys : a->n_queries, .n_columns = keys ? a->n_queries : a->n_keys};
+  *x = (AttentionBlock){.a = a,
+                        .n_rows = keys ? a->n_keys : a->n_queries,
+                        .n_columns = keys ? a->n_queries : a->n_keys};
   choose_sizes(x, kernel);
   Build *b = &x->b;
   x->p = attention_declare(b, module, a, kernel, name, 32 * x->warps);
@@ -113,7 +133,8 @@ static Val i64_constant(AttentionBlock *x, int64_t v) { return build_i64_constan
 Val attention_operand(AttentionBlock *x, Val base, const AttentionStrides *s, Val head) {
   Build *b = &x->b;
   int bytes = tile_element_bytes(x->a->type);
-  Val offset = build_add(b, build_mul(b, build_i64(b, x->batch), i64_constant(x, s->batch * bytes)), build_mul(b, build_i64(b, head), i64_constant(x, s->head * bytes)));
+  Val offset = build_add(b, build_mul(b, build_i64(b, x->batch), i64_constant(x, s->batch * bytes)),
+                         build_mul(b, build_i64(b, head), i64_constant(x, s->head * bytes)));
   return build_offset(b, base, offset);
 }
 
@@ -141,7 +162,8 @@ static Val row_of_tile(AttentionBlock *x, int m) { return build_add(&x->b, x->wa
 void attention_hold(AttentionBlock *x, Rows *rows) {
   rows->kept = true;
   for (int m = 0; m < x->m_tiles; m++)
-    for (int step = 0; step < x->a->head_dim / tile_k(x->a->type); step++) build_load_a(&x->b, &rows->tile, row_of_tile(x, m), 0, step, rows->a[m][step]);
+    for (int step = 0; step < x->a->head_dim / tile_k(x->a->type); step++)
+      build_load_a(&x->b, &rows->tile, row_of_tile(x, m), 0, step, rows->a[m][step]);
 }
 
 void attention_stream(AttentionBlock *x, Stream *stream, Val base, const AttentionStrides *s, Val head) {
@@ -152,12 +174,15 @@ void attention_stream(AttentionBlock *x, Stream *stream, Val base, const Attenti
 }
 
 void attention_current(AttentionBlock *x, Stream *stream, Val parity) {
-  stream->tile.base = build_offset(&x->b, stream->base, build_mul(&x->b, parity, build_i32(&x->b, tile_bytes(&stream->tile))));
+  stream->tile.base = build_offset(&x->b, stream->base,
+                                   build_mul(&x->b, parity, build_i32(&x->b, tile_bytes(&stream->tile))));
 }
 
 void attention_copy(AttentionBlock *x, const Stream *stream, Val head, Val index, Val parity) {
   Stream to = *stream;
-  if (head) to.source.base = build_offset(&x->b, to.source.base, build_mul(&x->b, build_i64(&x->b, head), i64_constant(x, stream->head_bytes)));
+  if (head)
+    to.source.base = build_offset(&x->b, to.source.base,
+                                  build_mul(&x->b, build_i64(&x->b, head), i64_constant(x, stream->head_bytes)));
   attention_current(x, &to, parity);
   to.source.first_row = build_mul(&x->b, index, build_i32(&x->b, x->n));
   build_copy_tile(&x->b, &to.tile, &to.source, 32 * x->warps);
@@ -221,23 +246,28 @@ void attention_accumulate(AttentionBlock *x, Scores p, const Tile *tile, Sums *s
   }
 }
 
-void attention_store(AttentionBlock *x, const Sums *sums, Val (*factor)[2], Val uniform, Val base, const AttentionStrides *s, Val head) {
+void attention_store(AttentionBlock *x, const Sums *sums, Val (*factor)[2], Val uniform, Val base,
+                     const AttentionStrides *s, Val head) {
   Build *b = &x->b;
   int bytes = tile_element_bytes(x->a->type);
   Val operand = attention_operand(x, base, s, head);
   for (int m = 0; m < x->m_tiles; m++)
     for (int half = 0; half < 2; half++) {
       Val row = attention_row(x, m, half), by = factor ? factor[m][half] : uniform;
-      Val address = build_offset(b, operand, build_add(b, build_mul(b, build_i64(b, row), i64_constant(x, s->row * bytes)), build_i64(b, build_mul(b, x->place, build_i32(b, 2 * bytes)))));
+      Val address = build_offset(b, operand,
+                                 build_add(b, build_mul(b, build_i64(b, row), i64_constant(x, s->row * bytes)),
+                                           build_i64(b, build_mul(b, x->place, build_i32(b, 2 * bytes)))));
       Branch inside;
       build_if(b, &inside, build_less(b, row, build_i32(b, x->n_rows)));
       for (int t = 0; t < x->a->head_dim / 8; t++) {
-        Val low = build_fmul(b, build_get(b, sums->c[m][t][2 * half]), by), high = build_fmul(b, build_get(b, sums->c[m][t][2 * half + 1]), by);
+        Val low = build_fmul(b, build_get(b, sums->c[m][t][2 * half]), by),
+            high = build_fmul(b, build_get(b, sums->c[m][t][2 * half + 1]), by);
         Val at = build_offset(b, address, build_i32(b, 8 * t * bytes));
         if (bytes == 2) {
           build_store(b, build_narrow(b, x->a->type, low, high), at, 4);
         } else {
-          Val pair = LLVMBuildInsertElement(b->builder, LLVMGetPoison(LLVMVectorType(b->f32, 2)), low, build_i32(b, 0), "");
+          Val pair = LLVMBuildInsertElement(b->builder, LLVMGetPoison(LLVMVectorType(b->f32, 2)), low, build_i32(b, 0),
+                                            "");
           build_store(b, LLVMBuildInsertElement(b->builder, pair, high, build_i32(b, 1), ""), at, 8);
         }
       }
@@ -245,7 +275,8 @@ void attention_store(AttentionBlock *x, const Sums *sums, Val (*factor)[2], Val 
     }
 }
 
-void attention_store_gradient(AttentionBlock *x, const Sums *sums, double factor, Val base, const AttentionStrides *value, Val head) {
+void attention_store_gradient(AttentionBlock *x, const Sums *sums, double factor, Val base,
+                              const AttentionStrides *value, Val head) {
   AttentionStrides to = attention_gradient_strides(x->a, value);
   attention_store(x, sums, NULL, build_f32(&x->b, factor), base, &to, head);
 }
@@ -262,13 +293,16 @@ Val attention_seen(AttentionBlock *x, Val key) {
   Build *b = &x->b;
   if (!x->p.mask) return NULL;
   Val index = build_add(b, build_mul(b, build_i64(b, x->batch), i64_constant(x, x->a->n_keys)), build_i64(b, key));
-  return LLVMBuildICmp(b->builder, LLVMIntNE, build_load(b, b->i8, build_offset(b, x->p.mask, index), 1), LLVMConstInt(b->i8, 0, false), "");
+  return LLVMBuildICmp(b->builder, LLVMIntNE, build_load(b, b->i8, build_offset(b, x->p.mask, index), 1),
+                       LLVMConstInt(b->i8, 0, false), "");
 }
 
 Val attention_keep(AttentionBlock *x, Val head, Val query, Val key) {
   Build *b = &x->b;
   if (!x->p.key) return NULL;
-  Val index = build_add(b, build_mul(b, build_i64(b, x->batch), i64_constant(x, x->a->heads)), build_i64(b, head ? build_add(b, x->head, head) : x->head));
+  Val index = build_add(b, build_mul(b, build_i64(b, x->batch), i64_constant(x, x->a->heads)),
+                        build_i64(b, head ? build_add(b, x->head, head) : x->head));
   index = build_add(b, build_mul(b, index, i64_constant(x, x->a->n_queries)), build_i64(b, query));
-  return build_keep(b, &x->key, build_add(b, build_mul(b, index, i64_constant(x, x->a->n_keys)), build_i64(b, key)), x->a->dropout, b->f32);
+  return build_keep(b, &x->key, build_add(b, build_mul(b, index, i64_constant(x, x->a->n_keys)), build_i64(b, key)),
+                    x->a->dropout, b->f32);
 }

@@ -1,5 +1,6 @@
-// Attention without tensor cores, for any head dimension, alignment and float type: a warp for each row of queries (or, for the gradients of keys and values, of keys)
-// that goes through the other tokens 32 at a time. In the scores a lane is a token, in the sums it is a column, so that shuffles hand the weights around.
+// Attention without tensor cores, for any head dimension, alignment and float type: a warp for each row of queries (or,
+// for the gradients of keys and values, of keys) that goes through the other tokens 32 at a time. In the scores a lane
+// is a token, in the sums it is a column, so that shuffles hand the weights around.
 #include <math.h>
 #include <string.h>
 
@@ -11,12 +12,12 @@ typedef struct Plain {
   Build b;
   const Attention *a;
   AttentionOperands p;
-  LLVMTypeRef type;            // of the arithmetic and of lse: f32 or f64
-  Val row;                     // i32
-  Val batch, head, group;      // i32; head: of queries
-  Val column[COLUMNS];         // i32; of this lane, clamped
+  LLVMTypeRef type;         // of the arithmetic and of lse: f32 or f64
+  Val row;                  // i32
+  Val batch, head, group;   // i32; head: of queries
+  Val column[COLUMNS];      // i32; of this lane, clamped
   Val inside[COLUMNS];
-  Val writes_statistics;       // by lane 0 of the block of the first columns
+  Val writes_statistics;   // by lane 0 of the block of the first columns
   RandomKey key;
 } Plain;
 
@@ -58,21 +59,24 @@ static Val statistic(Plain *x, Val base, Val head, Val row) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Functions
 
-// e^x, 0 below the smallest normal number. f64: reduction by ln 2 in two parts (Cody and Waite), then the Taylor series.
+// e^x, 0 below the smallest normal number. f64: reduction by ln 2 in two parts (Cody and Waite), then the Taylor
+// series.
 static Val exponential(Plain *x, Val v) {
   Build *b = &x->b;
   if (x->type == b->f32) return build_exp2(b, build_fmul(b, v, real(x, M_LOG2E)));
   Val low = LLVMBuildFCmp(b->builder, LLVMRealOLT, v, real(x, -708), "");
   v = build_select(b, low, real(x, 0), v);
   Val n = build_intrinsic(b, "llvm.rint", x->type, 1, (Val[]){build_fmul(b, v, real(x, M_LOG2E))});
-  Val r = build_ffma(b, n, real(x, -1.90821492927058770002e-10), build_ffma(b, n, real(x, -6.93147180369123816490e-01), v));
+  Val r = build_ffma(b, n, real(x, -1.90821492927058770002e-10),
+                     build_ffma(b, n, real(x, -6.93147180369123816490e-01), v));
   double factorial = 6227020800.0;   // 13!
   Val sum = real(x, 1 / factorial);
   for (int i = 13; i > 0; i--) {
     factorial /= i;
     sum = build_ffma(b, sum, r, real(x, 1 / factorial));
   }
-  Val power = LLVMBuildShl(b->builder, build_add(b, LLVMBuildFPToSI(b->builder, n, b->i64, ""), i64(x, 1023)), i64(x, 52), "");
+  Val power = LLVMBuildShl(b->builder, build_add(b, LLVMBuildFPToSI(b->builder, n, b->i64, ""), i64(x, 1023)),
+                           i64(x, 52), "");
   return build_select(b, low, real(x, 0), build_fmul(b, sum, LLVMBuildBitCast(b->builder, power, b->f64, "")));
 }
 
@@ -84,7 +88,8 @@ static Val logarithm(Plain *x, Val v) {
   if (!wide) return y;
   y = LLVMBuildFPExt(b->builder, y, b->f64, "");
   Val e = exponential(x, y);
-  return build_fadd(b, y, build_fmul(b, real(x, 2), LLVMBuildFDiv(b->builder, build_fsub(b, v, e), build_fadd(b, v, e), "")));
+  return build_fadd(b, y,
+                    build_fmul(b, real(x, 2), LLVMBuildFDiv(b->builder, build_fsub(b, v, e), build_fadd(b, v, e), "")));
 }
 
 static Val over_warp(Plain *x, Val v, bool maximum) {
@@ -110,7 +115,8 @@ static Val dot(Plain *x, Val u, Val v) {
 // The place of the warp
 
 // Opens a branch for the warps that have a row. heads: of the rows.
-static void begin(Plain *x, Branch *branch, LLVMModuleRef module, const Attention *a, AttentionKernel kernel, const char *name, int64_t n_rows, int64_t heads, TemplateLaunch *launch) {
+static void begin(Plain *x, Branch *branch, LLVMModuleRef module, const Attention *a, AttentionKernel kernel,
+                  const char *name, int64_t n_rows, int64_t heads, TemplateLaunch *launch) {
   *x = (Plain){.a = a};
   Build *b = &x->b;
   x->p = attention_declare(b, module, a, kernel, name, 32 * WARPS);
@@ -125,7 +131,8 @@ static void begin(Plain *x, Branch *branch, LLVMModuleRef module, const Attentio
   x->group = build_div(b, x->head, heads / a->groups);
   Val part = build_mod(b, y, parts);
   for (int c = 0; c < COLUMNS; c++) {
-    Val column = build_add(b, build_mul(b, part, build_i32(b, 32 * COLUMNS)), build_add(b, b->lane, build_i32(b, 32 * c)));
+    Val column = build_add(b, build_mul(b, part, build_i32(b, 32 * COLUMNS)),
+                           build_add(b, b->lane, build_i32(b, 32 * c)));
     x->inside[c] = build_less(b, column, build_i32(b, a->head_dim));
     x->column[c] = build_min(b, column, build_i32(b, a->head_dim - 1));
   }
@@ -152,17 +159,22 @@ static Val keep(Plain *x, Val head, Val query, Val key) {
   if (!x->p.key) return NULL;
   Val index = build_add(b, build_mul(b, build_i64(b, x->batch), i64(x, x->a->heads)), build_i64(b, head));
   index = build_add(b, build_mul(b, index, i64(x, x->a->n_queries)), build_i64(b, query));
-  return build_keep(b, &x->key, build_add(b, build_mul(b, index, i64(x, x->a->n_keys)), build_i64(b, key)), x->a->dropout, x->type);
+  return build_keep(b, &x->key, build_add(b, build_mul(b, index, i64(x, x->a->n_keys)), build_i64(b, key)),
+                    x->a->dropout, x->type);
 }
 
-typedef struct Totals { Var c[COLUMNS]; } Totals;
+typedef struct Totals {
+  Var c[COLUMNS];
+} Totals;
 
 static void clear(Plain *x, Totals *sums) {
   for (int c = 0; c < COLUMNS; c++) sums->c[c] = build_var(&x->b, x->type, real(x, 0));
 }
 
-// sums += sum over the tokens first .. end - 1, at most 32, of the weight that the token's lane holds times the token's row. n: how many pairs of weights and operands.
-static void accumulate(Plain *x, int n, Totals *const sums[], const Val weight[], const Val base[], const AttentionStrides *const stride[], Val head, Val first, Val end) {
+// sums += sum over the tokens first .. end - 1, at most 32, of the weight that the token's lane holds times the token's
+// row. n: how many pairs of weights and operands.
+static void accumulate(Plain *x, int n, Totals *const sums[], const Val weight[], const Val base[],
+                       const AttentionStrides *const stride[], Val head, Val first, Val end) {
   Build *b = &x->b;
   Loop loop;
   Val t = build_loop(b, &loop, build_i32(b, 0), build_min(b, build_sub(b, end, first), build_i32(b, 32)), 1);
@@ -208,7 +220,8 @@ static void plain_forward(LLVMModuleRef module, const Attention *a, const char *
   Branch branch;
   begin(x, &branch, module, a, ATTENTION_FORWARD, name, a->n_queries, a->heads, launch);
   Build *b = &x->b;
-  Val q = operand(x, x->p.q, &a->q, x->head, x->row), last = end_of_keys(x), infinity = real(x, INFINITY), none = real(x, -INFINITY);
+  Val q = operand(x, x->p.q, &a->q, x->head, x->row), last = end_of_keys(x), infinity = real(x, INFINITY),
+      none = real(x, -INFINITY);
   Var max = build_var(b, x->type, none), sum = build_var(b, x->type, real(x, 0));
   Totals o, *sums[] = {&o};
   clear(x, &o);
@@ -216,7 +229,8 @@ static void plain_forward(LLVMModuleRef module, const Attention *a, const char *
   Val first = build_loop(b, &loop, build_i32(b, 0), last, 32), valid, key = token_of_lane(x, first, last, &valid);
   Val s = build_fmul(b, dot(x, q, operand(x, x->p.k, &a->k, x->group, key)), real(x, a->scale));
   s = build_select(b, seen_by_mask(x, valid, key), s, none);
-  Val before = build_get(b, max), most = build_fmax(b, before, over_warp(x, s, true)), safe = build_select(b, build_fequal(b, most, none), real(x, 0), most);
+  Val before = build_get(b, max), most = build_fmax(b, before, over_warp(x, s, true)),
+      safe = build_select(b, build_fequal(b, most, none), real(x, 0), most);
   Val fade = exponential(x, build_fsub(b, before, safe)), p = exponential(x, build_fsub(b, s, safe));
   build_set(b, max, most);
   build_set(b, sum, build_ffma(b, build_get(b, sum), fade, p));
@@ -226,7 +240,8 @@ static void plain_forward(LLVMModuleRef module, const Attention *a, const char *
   accumulate(x, 1, sums, (Val[]){p}, (Val[]){x->p.v}, (const AttentionStrides *const[]){&a->v}, x->group, first, last);
   build_loop_end(b, &loop);
   Val total = over_warp(x, build_get(b, sum), false), empty = build_fequal(b, total, real(x, 0));
-  store_sums(x, &o, build_select(b, empty, real(x, 0), LLVMBuildFDiv(b->builder, real(x, 1), total, "")), operand(x, x->p.o, &a->o, x->head, x->row));
+  store_sums(x, &o, build_select(b, empty, real(x, 0), LLVMBuildFDiv(b->builder, real(x, 1), total, "")),
+             operand(x, x->p.o, &a->o, x->head, x->row));
   Val lse = build_fadd(b, build_get(b, max), logarithm(x, build_select(b, empty, real(x, 1), total)));
   Branch writes;
   build_if(b, &writes, x->writes_statistics);
@@ -235,8 +250,10 @@ static void plain_forward(LLVMModuleRef module, const Attention *a, const char *
   end(x, &branch);
 }
 
-// The weight (with dropout) of a pair and the gradient of its score, the scale included; both 0 where the pair is not seen. Rows of one lane.
-static void pair_gradients(Plain *x, Val q, Val k, Val v, Val dy, Val lse, Val delta, Val seen, Val kept, Val *weight, Val *ds) {
+// The weight (with dropout) of a pair and the gradient of its score, the scale included; both 0 where the pair is not
+// seen. Rows of one lane.
+static void pair_gradients(Plain *x, Val q, Val k, Val v, Val dy, Val lse, Val delta, Val seen, Val kept, Val *weight,
+                           Val *ds) {
   Build *b = &x->b;
   Val p = exponential(x, build_fsub(b, build_fmul(b, dot(x, q, k), real(x, x->a->scale)), lse)), dp = dot(x, dy, v);
   p = build_select(b, seen, p, real(x, 0));
@@ -250,7 +267,8 @@ static void plain_backward_q(LLVMModuleRef module, const Attention *a, const cha
   Branch branch;
   begin(x, &branch, module, a, ATTENTION_BACKWARD_Q, name, a->n_queries, a->heads, launch);
   Build *b = &x->b;
-  Val q = operand(x, x->p.q, &a->q, x->head, x->row), dy = operand(x, x->p.dy, &a->o, x->head, x->row), o = operand(x, x->p.o, &a->o, x->head, x->row);
+  Val q = operand(x, x->p.q, &a->q, x->head, x->row), dy = operand(x, x->p.dy, &a->o, x->head, x->row),
+      o = operand(x, x->p.o, &a->o, x->head, x->row);
   Val lse = build_load(b, x->type, statistic(x, x->p.lse, x->head, x->row), value_bytes(x));
   Var part = build_var(b, x->type, real(x, 0));
   Loop loop;
@@ -264,9 +282,10 @@ static void plain_backward_q(LLVMModuleRef module, const Attention *a, const cha
   build_if_end(b, &writes);
   Totals dq, *sums[] = {&dq};
   clear(x, &dq);
-  Val last = end_of_keys(x), first = build_loop(b, &loop, build_i32(b, 0), last, 32), valid, key = token_of_lane(x, first, last, &valid), weight, ds;
-  pair_gradients(x, q, operand(x, x->p.k, &a->k, x->group, key), operand(x, x->p.v, &a->v, x->group, key), dy, lse, delta, seen_by_mask(x, valid, key),
-                 keep(x, x->head, x->row, key), &weight, &ds);
+  Val last = end_of_keys(x), first = build_loop(b, &loop, build_i32(b, 0), last, 32), valid,
+      key = token_of_lane(x, first, last, &valid), weight, ds;
+  pair_gradients(x, q, operand(x, x->p.k, &a->k, x->group, key), operand(x, x->p.v, &a->v, x->group, key), dy, lse,
+                 delta, seen_by_mask(x, valid, key), keep(x, x->head, x->row, key), &weight, &ds);
   accumulate(x, 1, sums, (Val[]){ds}, (Val[]){x->p.k}, (const AttentionStrides *const[]){&a->k}, x->group, first, last);
   build_loop_end(b, &loop);
   AttentionStrides to = attention_gradient_strides(a, &a->q);
@@ -282,19 +301,23 @@ static void plain_backward_kv(LLVMModuleRef module, const Attention *a, const ch
   Branch branch;
   begin(x, &branch, module, a, ATTENTION_BACKWARD_KV, name, a->n_keys, a->groups, launch);
   Build *b = &x->b;
-  Val k = operand(x, x->p.k, &a->k, x->group, x->row), v = operand(x, x->p.v, &a->v, x->group, x->row), last = build_i32(b, a->n_queries), begins = build_i32(b, 0);
+  Val k = operand(x, x->p.k, &a->k, x->group, x->row), v = operand(x, x->p.v, &a->v, x->group, x->row),
+      last = build_i32(b, a->n_queries), begins = build_i32(b, 0);
   if (a->causal) begins = build_max(b, begins, build_sub(b, x->row, build_i32(b, a->n_keys - a->n_queries)));
   Totals dk, dv, *sums[] = {&dk, &dv};
   clear(x, &dk);
   clear(x, &dv);
   int64_t shared = a->heads / a->groups;
   Loop heads, loop;
-  Val from = build_mul(b, x->group, build_i32(b, shared)), head = build_loop(b, &heads, from, build_add(b, from, build_i32(b, shared)), 1);
+  Val from = build_mul(b, x->group, build_i32(b, shared)),
+      head = build_loop(b, &heads, from, build_add(b, from, build_i32(b, shared)), 1);
   Val first = build_loop(b, &loop, begins, last, 32), valid, query = token_of_lane(x, first, last, &valid), weight, ds;
-  Val lse = build_load(b, x->type, statistic(x, x->p.lse, head, query), value_bytes(x)), delta = build_load(b, x->type, statistic(x, x->p.delta, head, query), value_bytes(x));
-  pair_gradients(x, operand(x, x->p.q, &a->q, head, query), k, v, operand(x, x->p.dy, &a->o, head, query), lse, delta, seen_by_mask(x, valid, x->row),
-                 keep(x, head, query, x->row), &weight, &ds);
-  accumulate(x, 2, sums, (Val[]){ds, weight}, (Val[]){x->p.q, x->p.dy}, (const AttentionStrides *const[]){&a->q, &a->o}, head, first, last);
+  Val lse = build_load(b, x->type, statistic(x, x->p.lse, head, query), value_bytes(x)),
+      delta = build_load(b, x->type, statistic(x, x->p.delta, head, query), value_bytes(x));
+  pair_gradients(x, operand(x, x->p.q, &a->q, head, query), k, v, operand(x, x->p.dy, &a->o, head, query), lse, delta,
+                 seen_by_mask(x, valid, x->row), keep(x, head, query, x->row), &weight, &ds);
+  accumulate(x, 2, sums, (Val[]){ds, weight}, (Val[]){x->p.q, x->p.dy}, (const AttentionStrides *const[]){&a->q, &a->o},
+             head, first, last);
   build_loop_end(b, &loop);
   build_loop_end(b, &heads);
   AttentionStrides to[] = {attention_gradient_strides(a, &a->k), attention_gradient_strides(a, &a->v)};
@@ -303,7 +326,8 @@ static void plain_backward_kv(LLVMModuleRef module, const Attention *a, const ch
   end(x, &branch);
 }
 
-void attention_plain(LLVMModuleRef module, const Attention *a, AttentionKernel kernel, const char *name, TemplateLaunch *launch) {
+void attention_plain(LLVMModuleRef module, const Attention *a, AttentionKernel kernel, const char *name,
+                     TemplateLaunch *launch) {
   switch (kernel) {
   case ATTENTION_FORWARD: plain_forward(module, a, name, launch); break;
   case ATTENTION_BACKWARD_Q: plain_backward_q(module, a, name, launch); break;

@@ -6,11 +6,13 @@
 #include "codegen/kernel/text.h"
 
 enum { WARPS = 8, PANEL_COLUMNS = 64, ROW_BYTES = 128, MOST_BLOCKS = 65535 };
-enum { NEAR_BYTES = 16 << 20 };   // of keys and values that heads at work at the same time may have, so that they stay in the L2 cache
+// of keys and values that heads at work at the same time may have, so that they stay in the L2 cache
+enum { NEAR_BYTES = 16 << 20 };
 
 bool attention_wgmma_supported(const Attention *a) {
   int64_t rows = 16 * WARPS;
-  return !a->plain && tile_element_bytes(a->type) == 2 && a->n_queries <= rows * MOST_BLOCKS && a->n_keys <= rows * MOST_BLOCKS;
+  return !a->plain && tile_element_bytes(a->type) == 2 && a->n_queries <= rows * MOST_BLOCKS &&
+         a->n_keys <= rows * MOST_BLOCKS;
 }
 
 // As many rows of a streamed tile as the registers hold without spills; drawing random numbers takes some.
@@ -20,11 +22,13 @@ void attention_wgmma_sizes(AttentionBlock *x, AttentionKernel kernel) {
   x->n = drops && (!forward || x->a->head_dim == 128) ? 32 : drops || !forward ? 64 : 128;
 }
 
-// Blocks that start together have the same rows of different heads, the longest rows first: as many heads as their keys and values stay in the L2 cache.
+// Blocks that start together have the same rows of different heads, the longest rows first: as many heads as their keys
+// and values stay in the L2 cache.
 void attention_wgmma_place(AttentionBlock *x, bool keys, int64_t grid[3], Val *block, Val *head) {
   Build *b = &x->b;
   const Attention *a = x->a;
-  int64_t heads = grid[1], shared = keys ? 1 : a->heads / a->groups, bytes = 2 * x->n_columns * a->head_dim * tile_element_bytes(a->type), near = heads;
+  int64_t heads = grid[1], shared = keys ? 1 : a->heads / a->groups,
+          bytes = 2 * x->n_columns * a->head_dim * tile_element_bytes(a->type), near = heads;
   if (keys) bytes *= a->heads / a->groups;
   while (near > 1 && (heads % near || near * bytes > NEAR_BYTES * shared)) near--;
   if (heads / near * grid[2] > MOST_BLOCKS) near = heads;
@@ -44,36 +48,50 @@ void attention_wgmma_place(AttentionBlock *x, bool keys, int64_t grid[3], Val *b
 static int panel_bytes(const Panels *p) { return p->rows * ROW_BYTES; }
 static int panels_of(const AttentionBlock *x) { return x->a->head_dim / PANEL_COLUMNS; }
 
-void wgmma_panels(AttentionBlock *x, Panels *p, int rows, int buffers, Val base, const AttentionStrides *s, int64_t n_rows, Val head) {
+void wgmma_panels(AttentionBlock *x, Panels *p, int rows, int buffers, Val base, const AttentionStrides *s,
+                  int64_t n_rows, Val head) {
   Build *b = &x->b;
   int element = tile_element_bytes(x->a->type);
-  *p = (Panels){.rows = rows, .bytes = rows * x->a->head_dim * element, .row_bytes = s->row * element, .n_rows = n_rows, .head_bytes = s->head * element};
-  host_require(x->shared_bytes % WGMMA_ALIGN == 0 && rows % (4 * x->warps) == 0, "panels that are not aligned, or that the threads do not divide");
-  Tile tile = {.type = x->a->type, .rows = rows, .columns = PANEL_COLUMNS, .base = attention_allocate(x, buffers * p->bytes)};
+  *p = (Panels){.rows = rows,
+                .bytes = rows * x->a->head_dim * element,
+                .row_bytes = s->row * element,
+                .n_rows = n_rows,
+                .head_bytes = s->head * element};
+  host_require(x->shared_bytes % WGMMA_ALIGN == 0 && rows % (4 * x->warps) == 0,
+               "panels that are not aligned, or that the threads do not divide");
+  Tile tile = {.type = x->a->type,
+               .rows = rows,
+               .columns = PANEL_COLUMNS,
+               .base = attention_allocate(x, buffers * p->bytes)};
   p->descriptor = build_descriptor(b, tile.base, panel_bytes(p), 8 * ROW_BYTES);
   Val row = build_div(b, b->tid, 8), chunk = build_mod(b, b->tid, 8);
   p->to = build_tile_chunk(b, &tile, row, chunk);
-  Val offset = build_add(b, build_mul(b, build_i64(b, row), build_i64_constant(b, p->row_bytes)), build_i64(b, build_mul(b, chunk, build_i32(b, 16))));
+  Val offset = build_add(b, build_mul(b, build_i64(b, row), build_i64_constant(b, p->row_bytes)),
+                         build_i64(b, build_mul(b, chunk, build_i32(b, 16))));
   p->from = build_offset(b, attention_operand(x, base, s, head), offset);
 }
 
 void wgmma_copy(AttentionBlock *x, const Panels *p, Val head, Val first_row, Val buffer) {
   Build *b = &x->b;
   int step = 4 * x->warps;   // rows that the block copies at a time
-  Val from = build_offset(b, p->from, build_mul(b, build_i64(b, first_row), build_i64_constant(b, p->row_bytes))), to = p->to;
+  Val from = build_offset(b, p->from, build_mul(b, build_i64(b, first_row), build_i64_constant(b, p->row_bytes))),
+      to = p->to;
   if (head) from = build_offset(b, from, build_mul(b, build_i64(b, head), build_i64_constant(b, p->head_bytes)));
   if (buffer) to = build_offset(b, to, build_mul(b, buffer, build_i32(b, p->bytes)));
   Val left = build_sub(b, build_i32(b, p->n_rows), build_add(b, first_row, build_div(b, b->tid, 8)));
   for (int row = 0; row < p->rows; row += step) {
     Val bytes = build_select(b, build_less(b, build_i32(b, row), left), build_i32(b, 16), build_i32(b, 0));
     for (int panel = 0; panel < panels_of(x); panel++) {
-      Val arguments[] = {build_offset(b, to, build_i32(b, panel * panel_bytes(p) + row * ROW_BYTES)), build_offset(b, from, build_i64_constant(b, row * p->row_bytes + panel * ROW_BYTES)), bytes};
+      Val arguments[] = {build_offset(b, to, build_i32(b, panel * panel_bytes(p) + row * ROW_BYTES)),
+                         build_offset(b, from, build_i64_constant(b, row * p->row_bytes + panel * ROW_BYTES)), bytes};
       build_intrinsic(b, "llvm.nvvm.cp.async.cg.shared.global.16.s", NULL, 3, arguments);
     }
   }
 }
 
-Val wgmma_buffer(AttentionBlock *x, const Panels *p, Val buffer) { return build_descriptor_on(&x->b, p->descriptor, build_mul(&x->b, buffer, build_i32(&x->b, p->bytes))); }
+Val wgmma_buffer(AttentionBlock *x, const Panels *p, Val buffer) {
+  return build_descriptor_on(&x->b, p->descriptor, build_mul(&x->b, buffer, build_i32(&x->b, p->bytes)));
+}
 
 void wgmma_arrived(AttentionBlock *x, int groups_pending) {
   build_wait(&x->b, groups_pending);
@@ -90,7 +108,9 @@ Val wgmma_rows(AttentionBlock *x, const Panels *p) {
 }
 
 // Where depth step `step` begins, of an operand whose columns are the depth.
-static Val step_bytes(AttentionBlock *x, const Panels *p, int step) { return build_i32(&x->b, step / 4 * panel_bytes(p) + step % 4 * 32); }
+static Val step_bytes(AttentionBlock *x, const Panels *p, int step) {
+  return build_i32(&x->b, step / 4 * panel_bytes(p) + step % 4 * 32);
+}
 
 void wgmma_scores(AttentionBlock *x, const Panels *p, Val rows, const Panels *q, Val columns, Scores s) {
   Build *b = &x->b;
@@ -112,10 +132,14 @@ void wgmma_accumulate(AttentionBlock *x, Weights weights, Val depth, Val sums[AT
   Build *b = &x->b;
   Wgmma w = {.type = x->a->type, .columns = x->a->head_dim, .a_in_registers = true, .b_transposed = true};
   build_wgmma_fence(b);
-  for (int step = 0; step < x->n / WGMMA_DEPTH; step++) build_wgmma(b, &w, sums, weights[step], build_descriptor_on(b, depth, build_i32(b, step * WGMMA_DEPTH * ROW_BYTES)), NULL);
+  for (int step = 0; step < x->n / WGMMA_DEPTH; step++)
+    build_wgmma(b, &w, sums, weights[step], build_descriptor_on(b, depth, build_i32(b, step * WGMMA_DEPTH * ROW_BYTES)),
+                NULL);
 }
 
-void wgmma_wait_scores(AttentionBlock *x, int groups_pending, Scores s) { build_wgmma_wait(&x->b, groups_pending, x->n / 2, s[0][0]); }
+void wgmma_wait_scores(AttentionBlock *x, int groups_pending, Scores s) {
+  build_wgmma_wait(&x->b, groups_pending, x->n / 2, s[0][0]);
+}
 
 void wgmma_wait_sums(AttentionBlock *x, int groups_pending, Val sums[ATTENTION_SUMS], Weights w) {
   Build *b = &x->b;
@@ -138,7 +162,8 @@ void wgmma_set_sums(AttentionBlock *x, const Sums *sums, Val values[ATTENTION_SU
 // ---------------------------------------------------------------------------------------------------------------------
 // Forward
 
-// s becomes exp(scale (s - max)); fade: what was summed so far is to be multiplied with. Two chains of sums for each row.
+// s becomes exp(scale (s - max)); fade: what was summed so far is to be multiplied with. Two chains of sums for each
+// row.
 static void softmax(AttentionBlock *x, Scores s, RowState *state, Val fade[2]) {
   Build *b = &x->b;
   Val scale = build_f32(b, x->a->scale * M_LOG2E);
@@ -150,7 +175,8 @@ static void softmax(AttentionBlock *x, Scores s, RowState *state, Val fade[2]) {
     }
     most[0] = attention_quad(x, build_fmax(b, before, build_fmax(b, most[0], most[1])), true);
     // A row that has seen no key yet: -infinity minus itself would be NaN.
-    Val safe = build_select(b, build_fequal(b, most[0], build_f32(b, -INFINITY)), build_f32(b, 0), most[0]), shift = build_fmul(b, safe, scale);
+    Val safe = build_select(b, build_fequal(b, most[0], build_f32(b, -INFINITY)), build_f32(b, 0), most[0]),
+        shift = build_fmul(b, safe, scale);
     fade[half] = build_exp2(b, build_fmul(b, build_fsub(b, before, safe), scale));
     sum[0] = build_fmul(b, build_get(b, state->sum[0][half]), fade[half]);
     sum[1] = build_f32(b, 0);
@@ -170,14 +196,15 @@ static Val tiles_whole(AttentionBlock *x) {
   Build *b = &x->b;
   Val all = build_i32(b, x->a->n_keys / x->n);
   if (!x->a->causal) return all;
-  Val seen = build_max(b, build_add(b, x->first_row, build_i32(b, x->a->n_keys - x->a->n_queries + 1)), build_i32(b, 0));
+  Val seen = build_max(b, build_add(b, x->first_row, build_i32(b, x->a->n_keys - x->a->n_queries + 1)),
+                       build_i32(b, 0));
   return build_min(b, all, build_div(b, seen, x->n));
 }
 
 typedef struct Forward {
   AttentionBlock x;
   Panels queries, keys, values;
-  Val rows;                    // descriptor of the queries
+  Val rows;   // descriptor of the queries
   Sums sums;
   RowState state;
   Var weights[ATTENTION_N_TILES / 2][4];   // of the tile before the current one
@@ -236,11 +263,13 @@ static void first_tile(Forward *f, Val end) {
   set_weights(f, s);
 }
 
-// The scores of a tile, then the sums of the tile before it: while those are made, the scores become weights. No branch comes in between: the assembler would wait for the products.
+// The scores of a tile, then the sums of the tile before it: while those are made, the scores become weights. No branch
+// comes in between: the assembler would wait for the products.
 static void next_tile(Forward *f, Val tile, Val end, bool masked) {
   AttentionBlock *x = &f->x;
   Build *b = &x->b;
-  Val parity = build_and(b, tile, build_i32(b, 1)), next = build_add(b, tile, build_i32(b, 1)), sums[ATTENTION_SUMS], fade[2];
+  Val parity = build_and(b, tile, build_i32(b, 1)), next = build_add(b, tile, build_i32(b, 1)), sums[ATTENTION_SUMS],
+      fade[2];
   wgmma_arrived(x, 0);   // the other buffer of keys has been read, and this one of values
   Branch more;
   build_if(b, &more, build_less(b, next, end));
@@ -280,7 +309,8 @@ void attention_wgmma_forward(LLVMModuleRef module, const Attention *a, const cha
   for (int masked = 0; masked < 2; masked++) {
     Loop loop;
     if (!masked && a->masked) continue;
-    next_tile(&f, build_loop(b, &loop, masked && !a->masked ? whole : build_i32(b, 1), masked ? end : whole, 1), end, masked);
+    next_tile(&f, build_loop(b, &loop, masked && !a->masked ? whole : build_i32(b, 1), masked ? end : whole, 1), end,
+              masked);
     build_loop_end(b, &loop);
   }
   wgmma_arrived(x, 0);

@@ -1,5 +1,6 @@
-// Gradients of attention with the products of warpgroups: the two kernels of template_attention_backward.c. Scores and their gradients are one group of products, what they add to the
-// results another: while one warpgroup works on its scores, the other one's products go on.
+// Gradients of attention with the products of warpgroups: the two kernels of template_attention_backward.c. Scores and
+// their gradients are one group of products, what they add to the results another: while one warpgroup works on its
+// scores, the other one's products go on.
 #include <math.h>
 #include <stddef.h>
 
@@ -7,24 +8,27 @@
 
 typedef struct Gradient {
   AttentionBlock x;
-  Panels rows[2], streams[2];  // queries and output gradients, or keys and values; the other two
-  Val fixed[2];                // descriptors of the rows
-  AttentionColumns columns;    // of queries, where they are streamed
+  Panels rows[2], streams[2];   // queries and output gradients, or keys and values; the other two
+  Val fixed[2];                 // descriptors of the rows
+  AttentionColumns columns;     // of queries, where they are streamed
   bool has_columns;
   Pipeline pipeline;
 } Gradient;
 
-static void allocate(Gradient *g, Val rows[2], const AttentionStrides *of_rows[2], Val row_head, Val streams[2], const AttentionStrides *of_streams[2], Val stream_head) {
+static void allocate(Gradient *g, Val rows[2], const AttentionStrides *of_rows[2], Val row_head, Val streams[2],
+                     const AttentionStrides *of_streams[2], Val stream_head) {
   AttentionBlock *x = &g->x;
   build_align_shared(&x->b);
   for (int i = 0; i < 2; i++) wgmma_panels(x, &g->rows[i], 16 * x->warps, 1, rows[i], of_rows[i], x->n_rows, row_head);
-  for (int i = 0; i < 2; i++) wgmma_panels(x, &g->streams[i], x->n, 2, streams[i], of_streams[i], x->n_columns, stream_head);
+  for (int i = 0; i < 2; i++)
+    wgmma_panels(x, &g->streams[i], x->n, 2, streams[i], of_streams[i], x->n_columns, stream_head);
   for (int i = 0; i < 2; i++) g->fixed[i] = wgmma_rows(x, &g->rows[i]);
 }
 
 static void copy(Gradient *g, Val head, Val tile, Val parity) {
   AttentionBlock *x = &g->x;
-  for (int i = 0; i < 2; i++) wgmma_copy(x, &g->streams[i], head, build_mul(&x->b, tile, build_i32(&x->b, x->n)), parity);
+  for (int i = 0; i < 2; i++)
+    wgmma_copy(x, &g->streams[i], head, build_mul(&x->b, tile, build_i32(&x->b, x->n)), parity);
   if (g->has_columns) attention_copy_columns(x, &g->columns, head, tile, parity);
 }
 
@@ -35,7 +39,8 @@ static void copy_first(Gradient *g) {
   build_commit(&x->b);
 }
 
-// Opens the loop, starts the copies of the next tile and multiplies the current one: scores and the gradients of the weights.
+// Opens the loop, starts the copies of the next tile and multiplies the current one: scores and the gradients of the
+// weights.
 static void begin(Gradient *g, Scores s, Scores dp) {
   AttentionBlock *x = &g->x;
   Build *b = &x->b;
@@ -65,7 +70,8 @@ static void end(Gradient *g, int n, Scores weights[], const int streams[], Sums 
     wgmma_weights(x, weights[i], w[i]);
     wgmma_get_sums(x, &sums[i], held[i]);
   }
-  for (int i = 0; i < n; i++) wgmma_accumulate(x, w[i], wgmma_buffer(x, &g->streams[streams[i]], g->pipeline.parity), held[i]);
+  for (int i = 0; i < n; i++)
+    wgmma_accumulate(x, w[i], wgmma_buffer(x, &g->streams[streams[i]], g->pipeline.parity), held[i]);
   build_wgmma_commit(b);
   for (int i = 0; i < n; i++) {
     wgmma_wait_sums(x, 0, held[i], w[i]);
@@ -80,7 +86,8 @@ void attention_wgmma_backward_q(LLVMModuleRef module, const Attention *a, const 
   AttentionBlock *x = &g.x;
   attention_begin(x, module, a, ATTENTION_BACKWARD_Q, name, launch);
   Build *b = &x->b;
-  allocate(&g, (Val[]){x->p.q, x->p.dy}, (const AttentionStrides *[]){&a->q, &a->o}, x->head, (Val[]){x->p.k, x->p.v}, (const AttentionStrides *[]){&a->k, &a->v}, x->group);
+  allocate(&g, (Val[]){x->p.q, x->p.dy}, (const AttentionStrides *[]){&a->q, &a->o}, x->head, (Val[]){x->p.k, x->p.v},
+           (const AttentionStrides *[]){&a->k, &a->v}, x->group);
   g.pipeline = (Pipeline){.heads = 1, .first = build_i32(b, 0), .end = attention_tiles_end(x)};
   copy_first(&g);
   Val lse2[ATTENTION_M_TILES][2], delta[ATTENTION_M_TILES][2];
@@ -105,15 +112,20 @@ void attention_wgmma_backward_kv(LLVMModuleRef module, const Attention *a, const
   AttentionBlock *x = &g.x;
   attention_begin(x, module, a, ATTENTION_BACKWARD_KV, name, launch);
   Build *b = &x->b;
-  allocate(&g, (Val[]){x->p.k, x->p.v}, (const AttentionStrides *[]){&a->k, &a->v}, x->group, (Val[]){x->p.q, x->p.dy}, (const AttentionStrides *[]){&a->q, &a->o}, x->head);
-  g.columns = (AttentionColumns){{attention_statistics(x, x->p.lse), attention_statistics(x, x->p.delta)}, {attention_allocate(x, 8 * x->n), attention_allocate(x, 8 * x->n)}};
-  g.pipeline = (Pipeline){.heads = a->heads / a->groups, .first = attention_tiles_begin(x), .end = build_i32(b, (a->n_queries + x->n - 1) / x->n)};
+  allocate(&g, (Val[]){x->p.k, x->p.v}, (const AttentionStrides *[]){&a->k, &a->v}, x->group, (Val[]){x->p.q, x->p.dy},
+           (const AttentionStrides *[]){&a->q, &a->o}, x->head);
+  g.columns = (AttentionColumns){{attention_statistics(x, x->p.lse), attention_statistics(x, x->p.delta)},
+                                 {attention_allocate(x, 8 * x->n), attention_allocate(x, 8 * x->n)}};
+  g.pipeline = (Pipeline){.heads = a->heads / a->groups,
+                          .first = attention_tiles_begin(x),
+                          .end = build_i32(b, (a->n_queries + x->n - 1) / x->n)};
   copy_first(&g);
   Sums sums[2];   // dv, dk
   for (int i = 0; i < 2; i++) attention_sums(x, &sums[i]);
-  Scores s[2];    // the weights, the gradients of the scores
+  Scores s[2];   // the weights, the gradients of the scores
   begin(&g, s[0], s[1]);
-  // Columns beyond the last query need no mask: their rows of q and do, lse and delta are zero, and so is all that they add.
+  // Columns beyond the last query need no mask: their rows of q and do, lse and delta are zero, and so is all that they
+  // add.
   attention_mask_queries(x, g.pipeline.tile, s[0]);
   attention_mask_rows(x, s[0]);
   for (int t = 0; t < x->n / 8; t++) {
@@ -122,7 +134,8 @@ void attention_wgmma_backward_kv(LLVMModuleRef module, const Attention *a, const
     attention_column_values(x, &g.columns, 1, g.pipeline.parity, t, delta);
     for (int i = 0; i < 2; i++) lse[i] = build_fmul(b, lse[i], build_f32(b, M_LOG2E));
     for (int i = 0; i < 4; i++) {
-      Val kept = attention_keep(x, g.pipeline.head, attention_column(x, g.pipeline.tile, t, i % 2), attention_row(x, 0, i / 2));
+      Val kept = attention_keep(x, g.pipeline.head, attention_column(x, g.pipeline.tile, t, i % 2),
+                                attention_row(x, 0, i / 2));
       attention_differentiate(x, &s[0][0][t][i], &s[1][0][t][i], lse[i % 2], delta[i % 2], kept);
     }
   }

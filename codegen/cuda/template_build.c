@@ -1,4 +1,5 @@
-// Values and control flow of kernel templates, over LLVM's builder. Variables live in memory until LLVM's sroa makes them registers, so that loops need no phi.
+// Values and control flow of kernel templates, over LLVM's builder. Variables live in memory until LLVM's sroa makes
+// them registers, so that loops need no phi.
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,8 @@ enum { PTX_KERNEL = 71, GLOBAL = 1, SHARED = 3 };
 // Kernels
 
 static void add_parameter_attribute(Build *b, int index, const char *name, uint64_t value) {
-  LLVMAddAttributeAtIndex(b->function, (LLVMAttributeIndex)index + 1, LLVMCreateEnumAttribute(b->llvm, LLVMGetEnumAttributeKindForName(name, strlen(name)), value));
+  LLVMAddAttributeAtIndex(b->function, (LLVMAttributeIndex)index + 1,
+                          LLVMCreateEnumAttribute(b->llvm, LLVMGetEnumAttributeKindForName(name, strlen(name)), value));
 }
 
 static void add_string_attribute(Build *b, const char *name, const char *value) {
@@ -23,8 +25,16 @@ static void add_string_attribute(Build *b, const char *name, const char *value) 
 
 void build_kernel(Build *b, LLVMModuleRef module, const char *name, const char *parameters, int threads) {
   LLVMContextRef llvm = LLVMGetModuleContext(module);
-  *b = (Build){.module = module, .llvm = llvm, .builder = LLVMCreateBuilderInContext(llvm), .i1 = LLVMInt1TypeInContext(llvm), .i8 = LLVMInt8TypeInContext(llvm), .i16 = LLVMInt16TypeInContext(llvm),
-               .i32 = LLVMInt32TypeInContext(llvm), .i64 = LLVMInt64TypeInContext(llvm), .f32 = LLVMFloatTypeInContext(llvm), .f64 = LLVMDoubleTypeInContext(llvm)};
+  *b = (Build){.module = module,
+               .llvm = llvm,
+               .builder = LLVMCreateBuilderInContext(llvm),
+               .i1 = LLVMInt1TypeInContext(llvm),
+               .i8 = LLVMInt8TypeInContext(llvm),
+               .i16 = LLVMInt16TypeInContext(llvm),
+               .i32 = LLVMInt32TypeInContext(llvm),
+               .i64 = LLVMInt64TypeInContext(llvm),
+               .f32 = LLVMFloatTypeInContext(llvm),
+               .f64 = LLVMDoubleTypeInContext(llvm)};
   int n = (int)strlen(parameters);
   LLVMTypeRef *types = host_alloc((size_t)n + 1, sizeof *types);
   for (int i = 0; i < n; i++) types[i] = parameters[i] == 'i' ? b->i32 : LLVMPointerTypeInContext(llvm, GLOBAL);
@@ -76,10 +86,15 @@ Val build_f32(Build *b, double value) { return LLVMConstReal(b->f32, value); }
 Val build_add(Build *b, Val x, Val y) { return LLVMBuildAdd(b->builder, x, y, ""); }
 Val build_sub(Build *b, Val x, Val y) { return LLVMBuildSub(b->builder, x, y, ""); }
 Val build_mul(Build *b, Val x, Val y) { return LLVMBuildMul(b->builder, x, y, ""); }
-Val build_div(Build *b, Val x, int64_t y) { return LLVMBuildUDiv(b->builder, x, LLVMConstInt(LLVMTypeOf(x), (uint64_t)y, false), ""); }
-Val build_mod(Build *b, Val x, int64_t y) { return LLVMBuildURem(b->builder, x, LLVMConstInt(LLVMTypeOf(x), (uint64_t)y, false), ""); }
+Val build_div(Build *b, Val x, int64_t y) {
+  return LLVMBuildUDiv(b->builder, x, LLVMConstInt(LLVMTypeOf(x), (uint64_t)y, false), "");
+}
+Val build_mod(Build *b, Val x, int64_t y) {
+  return LLVMBuildURem(b->builder, x, LLVMConstInt(LLVMTypeOf(x), (uint64_t)y, false), "");
+}
 
-// Granlund and Montgomery, "Division by Invariant Integers using Multiplication" (1994): n / d = (n + high word of n multiplier) >> shift for n below 2^31.
+// Granlund and Montgomery, "Division by Invariant Integers using Multiplication" (1994): n / d = (n + high word of n
+// multiplier) >> shift for n below 2^31.
 void template_divisor(int32_t out[3], int64_t d) {
   int shift = 0;
   while (((int64_t)1 << shift) < d) shift++;
@@ -90,18 +105,24 @@ void template_divisor(int32_t out[3], int64_t d) {
 }
 
 Val build_div_by(Build *b, Val x, const Divisor *d) {
-  Val product = LLVMBuildMul(b->builder, LLVMBuildZExt(b->builder, x, b->i64, ""), LLVMBuildZExt(b->builder, d->multiplier, b->i64, ""), "");
-  Val high = LLVMBuildTrunc(b->builder, LLVMBuildLShr(b->builder, product, LLVMConstInt(b->i64, 32, false), ""), b->i32, "");
+  Val product = LLVMBuildMul(b->builder, LLVMBuildZExt(b->builder, x, b->i64, ""),
+                             LLVMBuildZExt(b->builder, d->multiplier, b->i64, ""), "");
+  Val high = LLVMBuildTrunc(b->builder, LLVMBuildLShr(b->builder, product, LLVMConstInt(b->i64, 32, false), ""), b->i32,
+                            "");
   return LLVMBuildLShr(b->builder, build_add(b, high, x), d->shift, "");
 }
-Val build_mod_by(Build *b, Val x, const Divisor *d) { return build_sub(b, x, build_mul(b, build_div_by(b, x, d), d->value)); }
+Val build_mod_by(Build *b, Val x, const Divisor *d) {
+  return build_sub(b, x, build_mul(b, build_div_by(b, x, d), d->value));
+}
 
 Val build_xor(Build *b, Val x, Val y) { return LLVMBuildXor(b->builder, x, y, ""); }
 Val build_and(Build *b, Val x, Val y) { return LLVMBuildAnd(b->builder, x, y, ""); }
 Val build_or(Build *b, Val x, Val y) { return LLVMBuildOr(b->builder, x, y, ""); }
 Val build_less(Build *b, Val x, Val y) { return LLVMBuildICmp(b->builder, LLVMIntSLT, x, y, ""); }
 Val build_equal(Build *b, Val x, Val y) { return LLVMBuildICmp(b->builder, LLVMIntEQ, x, y, ""); }
-Val build_select(Build *b, Val condition, Val yes, Val no) { return LLVMBuildSelect(b->builder, condition, yes, no, ""); }
+Val build_select(Build *b, Val condition, Val yes, Val no) {
+  return LLVMBuildSelect(b->builder, condition, yes, no, "");
+}
 Val build_min(Build *b, Val x, Val y) { return build_select(b, build_less(b, x, y), x, y); }
 Val build_max(Build *b, Val x, Val y) { return build_select(b, build_less(b, x, y), y, x); }
 Val build_i64(Build *b, Val x) { return LLVMTypeOf(x) == b->i64 ? x : LLVMBuildSExt(b->builder, x, b->i64, ""); }
@@ -114,29 +135,41 @@ Val build_fadd(Build *b, Val x, Val y) { return contract(LLVMBuildFAdd(b->builde
 Val build_fsub(Build *b, Val x, Val y) { return contract(LLVMBuildFSub(b->builder, x, y, "")); }
 Val build_fmul(Build *b, Val x, Val y) { return contract(LLVMBuildFMul(b->builder, x, y, "")); }
 Val build_fequal(Build *b, Val x, Val y) { return LLVMBuildFCmp(b->builder, LLVMRealOEQ, x, y, ""); }
-Val build_ffma(Build *b, Val x, Val y, Val z) { return build_intrinsic(b, "llvm.fma", LLVMTypeOf(x), 3, (Val[]){x, y, z}); }
+Val build_ffma(Build *b, Val x, Val y, Val z) {
+  return build_intrinsic(b, "llvm.fma", LLVMTypeOf(x), 3, (Val[]){x, y, z});
+}
 Val build_fmax(Build *b, Val x, Val y) { return build_intrinsic(b, "llvm.maxnum", LLVMTypeOf(x), 2, (Val[]){x, y}); }
 Val build_exp2(Build *b, Val x) { return build_intrinsic(b, "llvm.nvvm.ex2.approx.ftz", b->f32, 1, &x); }
 Val build_log2(Build *b, Val x) { return build_intrinsic(b, "llvm.nvvm.lg2.approx.ftz.f", NULL, 1, &x); }
 Val build_reciprocal(Build *b, Val x) { return build_intrinsic(b, "llvm.nvvm.rcp.approx.ftz.f", NULL, 1, &x); }
 
 Val build_narrow(Build *b, TileType t, Val low, Val high) {
-  Val pair = build_intrinsic(b, t == TILE_BF16 ? "llvm.nvvm.ff2bf16x2.rn" : "llvm.nvvm.ff2f16x2.rn", NULL, 2, (Val[]){high, low});
+  Val pair = build_intrinsic(b, t == TILE_BF16 ? "llvm.nvvm.ff2bf16x2.rn" : "llvm.nvvm.ff2f16x2.rn", NULL, 2,
+                             (Val[]){high, low});
   return LLVMBuildBitCast(b->builder, pair, b->i32, "");
 }
 
-LLVMTypeRef build_memory_type(Build *b, TileType t) { return tile_element_bytes(t) == 2 ? b->i16 : t == TILE_F64 ? b->f64 : b->f32; }
+LLVMTypeRef build_memory_type(Build *b, TileType t) {
+  return tile_element_bytes(t) == 2 ? b->i16 : t == TILE_F64 ? b->f64 : b->f32;
+}
 
 static Val widened(Build *b, TileType t, Val x) {
-  if (t == TILE_F16) return LLVMBuildFPExt(b->builder, LLVMBuildBitCast(b->builder, x, LLVMHalfTypeInContext(b->llvm), ""), b->f32, "");
-  return LLVMBuildBitCast(b->builder, LLVMBuildShl(b->builder, LLVMBuildZExt(b->builder, x, b->i32, ""), build_i32(b, 16), ""), b->f32, "");
+  if (t == TILE_F16)
+    return LLVMBuildFPExt(b->builder, LLVMBuildBitCast(b->builder, x, LLVMHalfTypeInContext(b->llvm), ""), b->f32, "");
+  return LLVMBuildBitCast(b->builder,
+                          LLVMBuildShl(b->builder, LLVMBuildZExt(b->builder, x, b->i32, ""), build_i32(b, 16), ""),
+                          b->f32, "");
 }
 
 static Val rounded(Build *b, TileType t, Val x) {
-  if (t == TILE_F16) return LLVMBuildBitCast(b->builder, LLVMBuildFPTrunc(b->builder, x, LLVMHalfTypeInContext(b->llvm), ""), b->i16, "");
-  if (cuda_has_tensor_cores()) return LLVMBuildBitCast(b->builder, build_intrinsic(b, "llvm.nvvm.f2bf16.rn", NULL, 1, &x), b->i16, "");
+  if (t == TILE_F16)
+    return LLVMBuildBitCast(b->builder, LLVMBuildFPTrunc(b->builder, x, LLVMHalfTypeInContext(b->llvm), ""), b->i16,
+                            "");
+  if (cuda_has_tensor_cores())
+    return LLVMBuildBitCast(b->builder, build_intrinsic(b, "llvm.nvvm.f2bf16.rn", NULL, 1, &x), b->i16, "");
   // Before 8.0 there is no instruction for it: the upper half of the bits, rounded as an integer.
-  Val bits = LLVMBuildBitCast(b->builder, x, b->i32, ""), odd = build_and(b, LLVMBuildLShr(b->builder, bits, build_i32(b, 16), ""), build_i32(b, 1));
+  Val bits = LLVMBuildBitCast(b->builder, x, b->i32, ""),
+      odd = build_and(b, LLVMBuildLShr(b->builder, bits, build_i32(b, 16), ""), build_i32(b, 1));
   Val sum = build_add(b, build_add(b, bits, build_i32(b, 0x7fff)), odd);
   sum = build_select(b, LLVMBuildFCmp(b->builder, LLVMRealUNO, x, x, ""), build_i32(b, 0x7fc00000), sum);
   return LLVMBuildTrunc(b->builder, LLVMBuildLShr(b->builder, sum, build_i32(b, 16), ""), b->i16, "");
@@ -149,7 +182,8 @@ static Val each(Build *b, TileType t, Val x, LLVMTypeRef to, Val (*f)(Build *b, 
   if (LLVMGetTypeKind(type) != LLVMVectorTypeKind) return f(b, t, x);
   Val all = LLVMGetPoison(LLVMVectorType(to, LLVMGetVectorSize(type)));
   for (unsigned i = 0; i < LLVMGetVectorSize(type); i++)
-    all = LLVMBuildInsertElement(b->builder, all, f(b, t, LLVMBuildExtractElement(b->builder, x, build_i32(b, i), "")), build_i32(b, i), "");
+    all = LLVMBuildInsertElement(b->builder, all, f(b, t, LLVMBuildExtractElement(b->builder, x, build_i32(b, i), "")),
+                                 build_i32(b, i), "");
   return all;
 }
 
@@ -160,18 +194,24 @@ Val build_intrinsic(Build *b, const char *name, LLVMTypeRef overload, int n, Val
   unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
   host_require(id != 0, name);
   LLVMTypeRef type = LLVMIntrinsicGetType(b->llvm, id, &overload, overload != NULL);
-  return LLVMBuildCall2(b->builder, type, LLVMGetIntrinsicDeclaration(b->module, id, &overload, overload != NULL), arguments, (unsigned)n, "");
+  return LLVMBuildCall2(b->builder, type, LLVMGetIntrinsicDeclaration(b->module, id, &overload, overload != NULL),
+                        arguments, (unsigned)n, "");
 }
 
 Val build_i64_constant(Build *b, int64_t value) { return LLVMConstInt(b->i64, (uint64_t)value, true); }
-Val build_element(Build *b, TileType t, Val base, Val i) { return build_offset(b, base, build_mul(b, i, build_i64_constant(b, tile_element_bytes(t)))); }
+Val build_element(Build *b, TileType t, Val base, Val i) {
+  return build_offset(b, base, build_mul(b, i, build_i64_constant(b, tile_element_bytes(t))));
+}
 
 Val build_block_id(Build *b, char axis) {
-  static const char *const names[] = {"llvm.nvvm.read.ptx.sreg.ctaid.x", "llvm.nvvm.read.ptx.sreg.ctaid.y", "llvm.nvvm.read.ptx.sreg.ctaid.z"};
+  static const char *const names[] = {"llvm.nvvm.read.ptx.sreg.ctaid.x", "llvm.nvvm.read.ptx.sreg.ctaid.y",
+                                      "llvm.nvvm.read.ptx.sreg.ctaid.z"};
   return build_intrinsic(b, names[axis - 'x'], NULL, 0, NULL);
 }
 
-Val build_thread_number(Build *b, int threads) { return build_add(b, build_mul(b, build_block_id(b, 'x'), build_i32(b, threads)), b->tid); }
+Val build_thread_number(Build *b, int threads) {
+  return build_add(b, build_mul(b, build_block_id(b, 'x'), build_i32(b, threads)), b->tid);
+}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Variables, control flow
@@ -187,11 +227,16 @@ Var build_var(Build *b, LLVMTypeRef type, Val initial) {
 Val build_get(Build *b, Var v) { return LLVMBuildLoad2(b->builder, v.type, v.slot, ""); }
 void build_set(Build *b, Var v, Val value) { LLVMBuildStore(b->builder, value, v.slot); }
 
-static LLVMBasicBlockRef block(Build *b, const char *name) { return LLVMAppendBasicBlockInContext(b->llvm, b->function, name); }
+static LLVMBasicBlockRef block(Build *b, const char *name) {
+  return LLVMAppendBasicBlockInContext(b->llvm, b->function, name);
+}
 
 Val build_loop(Build *b, Loop *loop, Val from, Val to, int step) {
   LLVMBasicBlockRef body = block(b, "loop");
-  *loop = (Loop){.index = build_var(b, b->i32, from), .head = block(b, "head"), .after = block(b, "after"), .step = build_i32(b, step)};
+  *loop = (Loop){.index = build_var(b, b->i32, from),
+                 .head = block(b, "head"),
+                 .after = block(b, "after"),
+                 .step = build_i32(b, step)};
   LLVMBuildBr(b->builder, loop->head);
   LLVMPositionBuilderAtEnd(b->builder, loop->head);
   LLVMBuildCondBr(b->builder, build_less(b, build_get(b, loop->index), to), body, loop->after);
@@ -220,15 +265,22 @@ void build_if_end(Build *b, Branch *branch) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Threads, memory
 
-void build_barrier(Build *b) { build_intrinsic(b, "llvm.nvvm.barrier.cta.sync.aligned.all", NULL, 1, (Val[]){build_i32(b, 0)}); }
+void build_barrier(Build *b) {
+  build_intrinsic(b, "llvm.nvvm.barrier.cta.sync.aligned.all", NULL, 1, (Val[]){build_i32(b, 0)});
+}
 
 static Val shuffle(Build *b, Val x, bool exclusive_or, Val lane) {
   bool wide = LLVMTypeOf(x) == b->f64;
-  const char *name = exclusive_or ? (wide ? "llvm.nvvm.shfl.sync.bfly.i32" : "llvm.nvvm.shfl.sync.bfly.f32") : wide ? "llvm.nvvm.shfl.sync.idx.i32" : "llvm.nvvm.shfl.sync.idx.f32";
+  const char *name = exclusive_or ? (wide ? "llvm.nvvm.shfl.sync.bfly.i32" : "llvm.nvvm.shfl.sync.bfly.f32")
+                     : wide       ? "llvm.nvvm.shfl.sync.idx.i32"
+                                  : "llvm.nvvm.shfl.sync.idx.f32";
   if (!wide) return build_intrinsic(b, name, NULL, 4, (Val[]){build_i32(b, -1), x, lane, build_i32(b, 31)});
   Val halves = LLVMBuildBitCast(b->builder, x, LLVMVectorType(b->i32, 2), "");
   for (int i = 0; i < 2; i++) {
-    Val moved = build_intrinsic(b, name, NULL, 4, (Val[]){build_i32(b, -1), LLVMBuildExtractElement(b->builder, halves, build_i32(b, i), ""), lane, build_i32(b, 31)});
+    Val moved = build_intrinsic(b, name, NULL, 4,
+                                (Val[]){build_i32(b, -1),
+                                        LLVMBuildExtractElement(b->builder, halves, build_i32(b, i), ""), lane,
+                                        build_i32(b, 31)});
     halves = LLVMBuildInsertElement(b->builder, halves, moved, build_i32(b, i), "");
   }
   return LLVMBuildBitCast(b->builder, halves, b->f64, "");
@@ -237,7 +289,9 @@ static Val shuffle(Build *b, Val x, bool exclusive_or, Val lane) {
 Val build_shuffle_xor(Build *b, Val x, int lane_mask) { return shuffle(b, x, true, build_i32(b, lane_mask)); }
 Val build_shuffle_from(Build *b, Val x, Val lane) { return shuffle(b, x, false, lane); }
 
-Val build_offset(Build *b, Val pointer, Val bytes) { return LLVMBuildGEP2(b->builder, LLVMInt8TypeInContext(b->llvm), pointer, &bytes, 1, ""); }
+Val build_offset(Build *b, Val pointer, Val bytes) {
+  return LLVMBuildGEP2(b->builder, LLVMInt8TypeInContext(b->llvm), pointer, &bytes, 1, "");
+}
 
 Val build_load(Build *b, LLVMTypeRef type, Val pointer, int align) {
   Val v = LLVMBuildLoad2(b->builder, type, pointer, "");
@@ -245,12 +299,15 @@ Val build_load(Build *b, LLVMTypeRef type, Val pointer, int align) {
   return v;
 }
 
-void build_store(Build *b, Val value, Val pointer, int align) { LLVMSetAlignment(LLVMBuildStore(b->builder, value, pointer), (unsigned)align); }
+void build_store(Build *b, Val value, Val pointer, int align) {
+  LLVMSetAlignment(LLVMBuildStore(b->builder, value, pointer), (unsigned)align);
+}
 
 Val build_shared_base(Build *b) {
   Val global = LLVMGetNamedGlobal(b->module, DYNAMIC_SHARED);
   if (global) return global;
-  global = LLVMAddGlobalInAddressSpace(b->module, LLVMArrayType2(LLVMInt8TypeInContext(b->llvm), 0), DYNAMIC_SHARED, SHARED);
+  global = LLVMAddGlobalInAddressSpace(b->module, LLVMArrayType2(LLVMInt8TypeInContext(b->llvm), 0), DYNAMIC_SHARED,
+                                       SHARED);
   LLVMSetAlignment(global, 128);
   return global;   // external: a static of its own would overlap others
 }

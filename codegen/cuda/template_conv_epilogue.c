@@ -1,13 +1,16 @@
-// The end of a convolution on the tensor cores. Results go through shared memory, which the operands' tiles are done with, so that a thread has four neighbours of 16 bytes
-// and a warp whole rows. They are stored or, where a map or sums by channel follow, each four go through a function of the module, and a thread adds up its rows of its
-// columns. No two blocks add to one place: each leaves its own sums, in the workspace. Which of a kernel's endings it is, all threads find in an argument.
+// The end of a convolution on the tensor cores. Results go through shared memory, which the operands' tiles are done
+// with, so that a thread has four neighbours of 16 bytes and a warp whole rows. They are stored or, where a map or sums
+// by channel follow, each four go through a function of the module, and a thread adds up its rows of its columns. No
+// two blocks add to one place: each leaves its own sums, in the workspace. Which of a kernel's endings it is, all
+// threads find in an argument.
 #include <stdlib.h>
 #include <string.h>
 
 #include "codegen/cuda/template_conv.h"
 #include "codegen/kernel/text.h"
 
-enum { LANES = EPILOGUE_LANES, FIRST_INPUT = 4, PAD = 8 };   // elements of a row beyond the columns: rows of a fragment meet different banks
+// elements of a row beyond the columns: rows of a fragment meet different banks
+enum { LANES = EPILOGUE_LANES, FIRST_INPUT = 4, PAD = 8 };
 
 char *conv_product_buffers(const ConvShape *c) {
   if (!c->ending_buffers) return host_strdup(conv_reorders(c) ? "r-pr" : "rrp");
@@ -24,29 +27,30 @@ char *conv_product_buffers(const ConvShape *c) {
 typedef struct Site {
   ConvProductBlock *x;
   const ConvEpilogue *e;
-  int pitch, row_step;         // elements of a row in shared memory; rows that the block goes through at once
-  LLVMTypeRef vector;          // of LANES f32
+  int pitch, row_step;   // elements of a row in shared memory; rows that the block goes through at once
+  LLVMTypeRef vector;    // of LANES f32
   Val function, input[EPILOGUE_INPUTS], output[EPILOGUE_OUTPUTS];
-  Val row, column, channel;    // this thread's first row and column in the tile; its channel of all groups
+  Val row, column, channel;   // this thread's first row and column in the tile; its channel of all groups
   Val has_column;
-  Var sum[EPILOGUE_SUMS];      // vectors
+  Var sum[EPILOGUE_SUMS];   // vectors
 } Site;
 
-
 static int dtype_bytes(NncDtype t) {
-  static const int bytes[] = {[NNC_F32] = 4, [NNC_F64] = 8, [NNC_BF16] = 2, [NNC_F16] = 2, [NNC_I32] = 4, [NNC_I64] = 8, [NNC_U8] = 1, [NNC_I1] = 1, [NNC_U16] = 2};
+  static const int bytes[] = {[NNC_F32] = 4, [NNC_F64] = 8, [NNC_BF16] = 2, [NNC_F16] = 2, [NNC_I32] = 4,
+                              [NNC_I64] = 8, [NNC_U8] = 1,  [NNC_I1] = 1,   [NNC_U16] = 2};
   return bytes[t];
 }
 
 LLVMTypeRef conv_memory_type(Build *b, NncDtype t) {
   switch (t) {
-    case NNC_F32: return b->f32;
-    case NNC_F64: return b->f64;
-    case NNC_F16: return LLVMHalfTypeInContext(b->llvm);
-    case NNC_I32: return b->i32;
-    case NNC_I64: return b->i64;
-    case NNC_BF16: case NNC_U16: return b->i16;
-    default: return b->i8;
+  case NNC_F32: return b->f32;
+  case NNC_F64: return b->f64;
+  case NNC_F16: return LLVMHalfTypeInContext(b->llvm);
+  case NNC_I32: return b->i32;
+  case NNC_I64: return b->i64;
+  case NNC_BF16:
+  case NNC_U16: return b->i16;
+  default: return b->i8;
   }
 }
 
@@ -56,7 +60,9 @@ static Val splat(Build *b, Val x) {
   return v;
 }
 
-static Val address(Build *b, Val base, Val element, NncDtype t) { return build_offset(b, base, build_mul(b, element, build_i64_constant(b, dtype_bytes(t)))); }
+static Val address(Build *b, Val base, Val element, NncDtype t) {
+  return build_offset(b, base, build_mul(b, element, build_i64_constant(b, dtype_bytes(t))));
+}
 
 static int align_of(const EpilogueValue *v) {
   int bytes = dtype_bytes(v->dtype), all = bytes * LANES;
@@ -72,15 +78,20 @@ static Val shared_row(Site *s, Val row) {
 // The accumulators of all warps as rows in shared memory.
 static void share_results(Site *s, const ConvAccumulators *sums) {
   Build *b = &s->x->b;
-  Val row0 = build_add(b, s->x->warp_m, build_div(b, b->lane, 4)), column0 = build_add(b, s->x->warp_n, build_mul(b, build_mod(b, b->lane, 4), build_i32(b, 2)));
-  Val base = build_offset(b, s->x->a.base, build_mul(b, build_add(b, build_mul(b, row0, build_i32(b, s->pitch)), column0), build_i32(b, 4)));
+  Val row0 = build_add(b, s->x->warp_m, build_div(b, b->lane, 4)),
+      column0 = build_add(b, s->x->warp_n, build_mul(b, build_mod(b, b->lane, 4), build_i32(b, 2)));
+  Val base = build_offset(b, s->x->a.base,
+                          build_mul(b, build_add(b, build_mul(b, row0, build_i32(b, s->pitch)), column0),
+                                    build_i32(b, 4)));
   build_wait(b, 0);
   build_barrier(b);   // all have multiplied what lies there
   for (int m = 0; m < sums->m_tiles; m++)
     for (int half = 0; half < 2; half++)
       for (int t = 0; t < sums->n_tiles; t++) {
         Val pair = LLVMGetPoison(LLVMVectorType(b->f32, 2));
-        for (int j = 0; j < 2; j++) pair = LLVMBuildInsertElement(b->builder, pair, build_get(b, sums->c[m][t][2 * half + j]), build_i32(b, j), "");
+        for (int j = 0; j < 2; j++)
+          pair = LLVMBuildInsertElement(b->builder, pair, build_get(b, sums->c[m][t][2 * half + j]), build_i32(b, j),
+                                        "");
         build_store(b, pair, build_offset(b, base, build_i32(b, 4 * ((16 * m + 8 * half) * s->pitch + 8 * t))), 8);
       }
   build_barrier(b);
@@ -90,7 +101,11 @@ static void share_results(Site *s, const ConvAccumulators *sums) {
 // Row by row
 
 // Opens the loop over this thread's rows, and the condition that there is a result.
-typedef struct Rows { Loop loop; Branch inside; Val in_tile, row; } Rows;
+typedef struct Rows {
+  Loop loop;
+  Branch inside;
+  Val in_tile, row;
+} Rows;
 static void rows_begin(Site *s, Rows *r) {
   Build *b = &s->x->b;
   r->in_tile = build_loop(b, &r->loop, s->row, build_i32(b, CONV_ROWS), s->row_step);
@@ -105,7 +120,9 @@ static void rows_end(Site *s, Rows *r) {
 Val conv_load_input(Build *b, const EpilogueValue *v, Val base, Val element, Val channel) {
   LLVMTypeRef type = conv_memory_type(b, v->dtype);
   if (v->shape == EPILOGUE_SCALAR) return splat(b, build_load(b, type, base, dtype_bytes(v->dtype)));
-  return build_load(b, LLVMVectorType(type, LANES), address(b, base, v->shape == EPILOGUE_CHANNEL ? build_i64(b, channel) : element, v->dtype), align_of(v));
+  return build_load(b, LLVMVectorType(type, LANES),
+                    address(b, base, v->shape == EPILOGUE_CHANNEL ? build_i64(b, channel) : element, v->dtype),
+                    align_of(v));
 }
 
 // The function's results: a struct where there are several.
@@ -117,11 +134,17 @@ static void finish_rows(Site *s) {
   Build *b = &s->x->b;
   Rows r;
   rows_begin(s, &r);
-  Val arguments[1 + EPILOGUE_INPUTS], element = build_add(b, build_mul(b, build_i64(b, r.row), conv_number_i64(b, CONV_RESULT_CHANNELS)), build_i64(b, s->channel));
+  Val arguments[1 + EPILOGUE_INPUTS],
+      element = build_add(b, build_mul(b, build_i64(b, r.row), conv_number_i64(b, CONV_RESULT_CHANNELS)),
+                          build_i64(b, s->channel));
   arguments[0] = build_load(b, s->vector, shared_row(s, r.in_tile), 16);
-  for (int i = 0; i < s->e->n_inputs; i++) arguments[1 + i] = conv_load_input(b, &s->e->input[i], s->input[i], element, s->channel);
-  Val call = LLVMBuildCall2(b->builder, LLVMGlobalGetValueType(s->function), s->function, arguments, 1 + (unsigned)s->e->n_inputs, "");
-  for (int i = 0; i < s->e->n_outputs; i++) build_store(b, result_of(s, call, i), address(b, s->output[i], element, s->e->output[i].dtype), align_of(&s->e->output[i]));
+  for (int i = 0; i < s->e->n_inputs; i++)
+    arguments[1 + i] = conv_load_input(b, &s->e->input[i], s->input[i], element, s->channel);
+  Val call = LLVMBuildCall2(b->builder, LLVMGlobalGetValueType(s->function), s->function, arguments,
+                            1 + (unsigned)s->e->n_inputs, "");
+  for (int i = 0; i < s->e->n_outputs; i++)
+    build_store(b, result_of(s, call, i), address(b, s->output[i], element, s->e->output[i].dtype),
+                align_of(&s->e->output[i]));
   for (int i = 0; i < s->e->n_sums; i++) {
     Val term = result_of(s, call, s->e->n_outputs + i);
     build_set(b, s->sum[i], build_fadd(b, build_get(b, s->sum[i]), term));
@@ -135,7 +158,8 @@ static void finish_rows(Site *s) {
 
 // (rows gone through at once, columns of the tile), behind the results.
 static Val shared_sums(Site *s, int i) {
-  return build_offset(&s->x->b, s->x->a.base, build_i32(&s->x->b, 4 * (CONV_ROWS * s->pitch + i * s->row_step * s->x->tile_columns)));
+  return build_offset(&s->x->b, s->x->a.base,
+                      build_i32(&s->x->b, 4 * (CONV_ROWS * s->pitch + i * s->row_step * s->x->tile_columns)));
 }
 
 static void share_sum(Site *s, int i) {
@@ -176,9 +200,13 @@ static void square_differences(Site *s, int i) {
 // By the threads that have a column each: into array `array` of the partial sums.
 static void write_partial(Site *s, int array, Val value) {
   Build *b = &s->x->b;
-  Val tile = build_div(b, s->x->first_row, CONV_ROWS), channel = build_add(b, build_mul(b, s->x->group, s->x->columns), build_add(b, s->x->first_column, b->tid));
-  Val at = build_add(b, conv_number_i64(b, CONV_PARTIALS), build_mul(b, conv_number_i64(b, CONV_PARTIALS_PITCH), build_i64_constant(b, array)));
-  at = build_add(b, at, build_add(b, build_mul(b, build_i64(b, tile), conv_number_i64(b, CONV_RESULT_CHANNELS)), build_i64(b, channel)));
+  Val tile = build_div(b, s->x->first_row, CONV_ROWS),
+      channel = build_add(b, build_mul(b, s->x->group, s->x->columns), build_add(b, s->x->first_column, b->tid));
+  Val at = build_add(b, conv_number_i64(b, CONV_PARTIALS),
+                     build_mul(b, conv_number_i64(b, CONV_PARTIALS_PITCH), build_i64_constant(b, array)));
+  at = build_add(b, at,
+                 build_add(b, build_mul(b, build_i64(b, tile), conv_number_i64(b, CONV_RESULT_CHANNELS)),
+                           build_i64(b, channel)));
   build_store(b, value, address(b, build_parameter(b, 3, "workspace"), at, NNC_F32), 4);
 }
 
@@ -186,7 +214,8 @@ static void write_sums(Site *s) {
   Build *b = &s->x->b;
   for (int i = 0; i < s->e->n_sums; i++) share_sum(s, i);
   build_barrier(b);
-  Val own = build_and(b, build_less(b, b->tid, build_i32(b, s->x->tile_columns)), build_less(b, build_add(b, s->x->first_column, b->tid), s->x->columns));
+  Val own = build_and(b, build_less(b, b->tid, build_i32(b, s->x->tile_columns)),
+                      build_less(b, build_add(b, s->x->first_column, b->tid), s->x->columns));
   Branch writes;
   build_if(b, &writes, own);
   for (int i = 0, array = 0; i < s->e->n_sums; array += 1 + s->e->moments[i], i++) {
@@ -211,7 +240,9 @@ Val conv_inlined_function(Build *b, const char *name) {
   Val function = LLVMGetNamedFunction(b->module, name);
   host_require(function != NULL, "an epilogue that was not written");
   LLVMSetLinkage(function, LLVMInternalLinkage);
-  LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(b->llvm, LLVMGetEnumAttributeKindForName(always, sizeof always - 1), 0));
+  LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                          LLVMCreateEnumAttribute(b->llvm, LLVMGetEnumAttributeKindForName(always, sizeof always - 1),
+                                                  0));
   return function;
 }
 
@@ -220,7 +251,9 @@ static Val stored_form(Build *b, TileType type, Val results) {
   if (tile_element_bytes(type) == 4) return results;
   Val pairs = LLVMGetPoison(LLVMVectorType(b->i32, LANES / 2)), lane[LANES];
   for (int i = 0; i < LANES; i++) lane[i] = LLVMBuildExtractElement(b->builder, results, build_i32(b, i), "");
-  for (int i = 0; i < LANES / 2; i++) pairs = LLVMBuildInsertElement(b->builder, pairs, build_narrow(b, type, lane[2 * i], lane[2 * i + 1]), build_i32(b, i), "");
+  for (int i = 0; i < LANES / 2; i++)
+    pairs = LLVMBuildInsertElement(b->builder, pairs, build_narrow(b, type, lane[2 * i], lane[2 * i + 1]),
+                                   build_i32(b, i), "");
   return pairs;
 }
 
@@ -229,9 +262,11 @@ static void store_results(Site *s) {
   int bytes = tile_element_bytes(s->x->c->type);
   Rows r;
   rows_begin(s, &r);
-  Val element = build_add(b, build_mul(b, build_i64(b, r.row), conv_number_i64(b, CONV_RESULT_CHANNELS)), build_i64(b, s->channel));
+  Val element = build_add(b, build_mul(b, build_i64(b, r.row), conv_number_i64(b, CONV_RESULT_CHANNELS)),
+                          build_i64(b, s->channel));
   Val results = build_load(b, s->vector, shared_row(s, r.in_tile), 16);
-  build_store(b, stored_form(b, s->x->c->type, results), build_offset(b, s->x->out, build_mul(b, element, build_i64_constant(b, bytes))), LANES * bytes);
+  build_store(b, stored_form(b, s->x->c->type, results),
+              build_offset(b, s->x->out, build_mul(b, element, build_i64_constant(b, bytes))), LANES * bytes);
   rows_end(s, &r);
 }
 
@@ -252,7 +287,10 @@ static void end_with(Site *s, const ConvEpilogue *e) {
 
 void conv_end_product(ConvProductBlock *x, const ConvAccumulators *sums) {
   Build *b = &x->b;
-  Site s = {.x = x, .pitch = x->tile_columns + PAD, .row_step = CONV_THREADS * LANES / x->tile_columns, .vector = LLVMVectorType(b->f32, LANES)};
+  Site s = {.x = x,
+            .pitch = x->tile_columns + PAD,
+            .row_step = CONV_THREADS * LANES / x->tile_columns,
+            .vector = LLVMVectorType(b->f32, LANES)};
   s.column = build_mul(b, build_mod(b, b->tid, x->tile_columns / LANES), build_i32(b, LANES));
   s.row = build_div(b, b->tid, x->tile_columns / LANES);
   Val column = build_add(b, x->first_column, s.column);

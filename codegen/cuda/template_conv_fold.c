@@ -1,5 +1,5 @@
-// The partial sums that the blocks of a large convolution leave are too many for the few threads of the launch that combines them by channel: here a thread for each
-// channel and each FOLD of them joins those, in order.
+// The partial sums that the blocks of a large convolution leave are too many for the few threads of the launch that
+// combines them by channel: here a thread for each channel and each FOLD of them joins those, in order.
 #include <stdlib.h>
 
 #include "codegen/cuda/template_conv.h"
@@ -10,12 +10,14 @@ typedef struct Fold {
   Val workspace, channels, channel, part, first, end, positions;   // i32: row blocks [first, end) become part `part`
 } Fold;
 
-
 // Element (row, channel) of an array of either generation.
 static Val address(Fold *f, bool folded, int array, Val row) {
   Build *b = &f->b;
-  Val at = build_add(b, conv_number_i64(b, folded ? CONV_FOLDED : CONV_PARTIALS), build_mul(b, conv_number_i64(b, folded ? CONV_FOLDED_PITCH : CONV_PARTIALS_PITCH), build_i64_constant(b, array)));
-  at = build_add(b, at, build_add(b, build_mul(b, build_i64(b, row), build_i64(b, f->channels)), build_i64(b, f->channel)));
+  Val at = build_add(b, conv_number_i64(b, folded ? CONV_FOLDED : CONV_PARTIALS),
+                     build_mul(b, conv_number_i64(b, folded ? CONV_FOLDED_PITCH : CONV_PARTIALS_PITCH),
+                               build_i64_constant(b, array)));
+  at = build_add(b, at,
+                 build_add(b, build_mul(b, build_i64(b, row), build_i64(b, f->channels)), build_i64(b, f->channel)));
   return build_offset(b, f->workspace, build_mul(b, at, build_i64_constant(b, 4)));
 }
 static Val load(Fold *f, int array, Val row) { return build_load(&f->b, f->b.f32, address(f, false, array, row), 4); }
@@ -23,17 +25,20 @@ static Val load(Fold *f, int array, Val row) { return build_load(&f->b, f->b.f32
 // Pixels of row blocks [first, end).
 static Val count(Fold *f, Val first, Val end) {
   Build *b = &f->b;
-  Val rows = build_i32(b, CONV_ROWS), low = build_mul(b, first, rows), high = build_min(b, build_mul(b, end, rows), f->positions);
+  Val rows = build_i32(b, CONV_ROWS), low = build_mul(b, first, rows),
+      high = build_min(b, build_mul(b, end, rows), f->positions);
   return LLVMBuildSIToFP(b->builder, build_sub(b, high, low), b->f32, "");
 }
 
-// The sum over the row blocks of a sum, of means times their counts, or of squared differences, those of the means from `mean` included.
+// The sum over the row blocks of a sum, of means times their counts, or of squared differences, those of the means from
+// `mean` included.
 typedef enum Term { SUM, MEAN, SQUARES } Term;
 static Val add_up(Fold *f, Term term, int array, Val mean) {
   Build *b = &f->b;
   Var sum = build_var(b, b->f32, build_f32(b, 0));
   Loop loop;
-  Val row = build_loop(b, &loop, f->first, f->end, 1), x = load(f, array, row), n = term == SUM ? NULL : count(f, row, build_add(b, row, build_i32(b, 1)));
+  Val row = build_loop(b, &loop, f->first, f->end, 1), x = load(f, array, row),
+      n = term == SUM ? NULL : count(f, row, build_add(b, row, build_i32(b, 1)));
   if (term == MEAN) x = build_fmul(b, x, n);
   if (term == SQUARES) {
     Val d = build_fsub(b, load(f, array - 1, row), mean);
@@ -52,7 +57,8 @@ void conv_fold_build(LLVMModuleRef module, const ConvShape *c, const char *name)
   f.channels = conv_number(b, CONV_RESULT_CHANNELS);
   f.positions = conv_number(b, CONV_POSITIONS);
   Divisor channels = conv_divisor(b, CONV_FOLDED_CHANNELS);
-  Val fold = build_i32(b, CONV_FOLD), tiles = build_div(b, build_add(b, f.positions, build_i32(b, CONV_ROWS - 1)), CONV_ROWS);
+  Val fold = build_i32(b, CONV_FOLD),
+      tiles = build_div(b, build_add(b, f.positions, build_i32(b, CONV_ROWS - 1)), CONV_ROWS);
   Val i = build_thread_number(b, CONV_THREADS);
   f.part = build_div_by(b, i, &channels);
   f.channel = build_sub(b, i, build_mul(b, f.part, channels.value));
@@ -76,7 +82,8 @@ void conv_fold_build(LLVMModuleRef module, const ConvShape *c, const char *name)
 }
 
 char *conv_fold_symbol(const ConvShape *c) {
-  char *product = conv_template_symbol(c, conv_template_launches(c) - 1);   // not shared by those of others: parts.c keeps the two together
+  // not shared by those of others: parts.c keeps the two together
+  char *product = conv_template_symbol(c, conv_template_launches(c) - 1);
   Text t = {0};
   text_add(&t, "%s_fold_", product);
   for (int i = 0; i < c->epilogue.n_sums; i++) text_add(&t, "%c", c->epilogue.moments[i] ? 'm' : 's');
@@ -86,7 +93,8 @@ char *conv_fold_symbol(const ConvShape *c) {
 
 void conv_fold_launch(const ConvShape *c, TemplateLaunch *launch) {
   conv_template_launch(c, conv_template_launches(c) - 1, launch);
-  int64_t tiles = (launch->numbers[CONV_POSITIONS] + CONV_ROWS - 1) / CONV_ROWS, parts = (tiles + CONV_FOLD - 1) / CONV_FOLD;
+  int64_t tiles = (launch->numbers[CONV_POSITIONS] + CONV_ROWS - 1) / CONV_ROWS,
+          parts = (tiles + CONV_FOLD - 1) / CONV_FOLD;
   launch->grid[0] = (parts * launch->numbers[CONV_RESULT_CHANNELS] + CONV_THREADS - 1) / CONV_THREADS;
   launch->grid[1] = launch->grid[2] = 1;
   launch->shared_bytes = 0;

@@ -1,4 +1,5 @@
-// Convolutions by products of warpgroups, on Hopper: the stages are those of the other kernels, multiplied as they lie in shared memory while the next copies are begun.
+// Convolutions by products of warpgroups, on Hopper: the stages are those of the other kernels, multiplied as they lie
+// in shared memory while the next copies are begun.
 #include <stddef.h>
 
 #include "codegen/cuda/template_conv.h"
@@ -20,7 +21,8 @@ void conv_wgmma(Build *b, const Wgmma *form, const ConvAccumulators *sums, int s
   build_wgmma_fence(b);
   for (int s = 0; s < steps; s++) {
     Val of_step = build_descriptor_on(b, a, build_i32(b, s * (form->a_transposed ? 2048 : 32)));
-    build_wgmma(b, form, c, &of_step, build_descriptor_on(b, w, build_i32(b, s * (form->b_transposed ? 2048 : 32))), NULL);
+    build_wgmma(b, form, c, &of_step, build_descriptor_on(b, w, build_i32(b, s * (form->b_transposed ? 2048 : 32))),
+                NULL);
   }
   build_wgmma_commit(b);
   keep(sums, c, b);

@@ -1,6 +1,7 @@
-// The gradient of the weights of convolutions in groups of a few channels. A thread has a vector of a group's outputs by a vector of its inputs, for one tap: all their products, added
-// up over pixels. The rows of a block go through pixels and meet in shared memory; what the parts of all pixels give is added up in order by conv_sum. Sums are f32 or f64, whatever
-// the type in memory.
+// The gradient of the weights of convolutions in groups of a few channels. A thread has a vector of a group's outputs
+// by a vector of its inputs, for one tap: all their products, added up over pixels. The rows of a block go through
+// pixels and meet in shared memory; what the parts of all pixels give is added up in order by conv_sum. Sums are f32 or
+// f64, whatever the type in memory.
 #include "codegen/cuda/template_conv.h"
 #include "codegen/kernel/text.h"
 
@@ -24,14 +25,16 @@ static int width(const ConvShape *c) {
 }
 
 int conv_grouped_parts(const ConvShape *c) {
-  int64_t most = c->n * c->oh * c->ow / (CONV_THREADS / width(c) * LEAST_ROUNDS), n = BLOCKS / (ceil_div(pairs(c), width(c)) * c->kh * c->kw);
+  int64_t most = c->n * c->oh * c->ow / (CONV_THREADS / width(c) * LEAST_ROUNDS),
+          n = BLOCKS / (ceil_div(pairs(c), width(c)) * c->kh * c->kw);
   if (n > most) n = most;
   return n < 1 ? 1 : (int)n;
 }
 
 char *conv_grouped_weights_symbol(const ConvShape *c) {
   static const char *const types[] = {[TILE_BF16] = "bf16", [TILE_F16] = "f16", [TILE_F32] = "f32", [TILE_F64] = "f64"};
-  return text_format("conv_grouped_weight_grad_%s_%dx%d_w%d%s", types[c->type], outputs(c), inputs(c), width(c), conv_one_tap(c) ? "_1x1" : "");
+  return text_format("conv_grouped_weight_grad_%s_%dx%d_w%d%s", types[c->type], outputs(c), inputs(c), width(c),
+                     conv_one_tap(c) ? "_1x1" : "");
 }
 
 void conv_grouped_weights_launch(const ConvShape *c, TemplateLaunch *launch) {
@@ -46,29 +49,40 @@ void conv_grouped_weights_launch(const ConvShape *c, TemplateLaunch *launch) {
 
 typedef struct GroupedWeights {
   Build b;
-  const ConvShape *c;          // Borrowed; only what the symbol says may be looked at
-  LLVMTypeRef vector;          // of inputs, that is computed with
+  const ConvShape *c;   // Borrowed; only what the symbol says may be looked at
+  LLVMTypeRef vector;   // of inputs, that is computed with
   Val x, dy;
-  Val row, part, tap;          // of the block that the thread is in; of the block
-  Val output, channel, input;  // the thread's first, of all groups; its first input of the group, and of all
-  Var sum[MOST_LANES];         // of each output, with all inputs
+  Val row, part, tap;           // of the block that the thread is in; of the block
+  Val output, channel, input;   // the thread's first, of all groups; its first input of the group, and of all
+  Var sum[MOST_LANES];          // of each output, with all inputs
 } GroupedWeights;
 
 static Val load_operand(GroupedWeights *w, Val address, int n) {
   TileType t = w->c->type;
-  return build_widened(&w->b, t, build_load(&w->b, LLVMVectorType(build_memory_type(&w->b, t), (unsigned)n), address, n * tile_element_bytes(t)));
+  return build_widened(&w->b, t,
+                       build_load(&w->b, LLVMVectorType(build_memory_type(&w->b, t), (unsigned)n), address,
+                                  n * tile_element_bytes(t)));
 }
 
 static void add_pixels(GroupedWeights *w) {
   Build *b = &w->b;
-  Val low = build_mul(b, w->part, conv_number(b, CONV_PART_POSITIONS)), high = build_min(b, build_add(b, low, conv_number(b, CONV_PART_POSITIONS)), conv_number(b, CONV_POSITIONS)), ky, kx;
+  Val low = build_mul(b, w->part, conv_number(b, CONV_PART_POSITIONS)),
+      high = build_min(b, build_add(b, low, conv_number(b, CONV_PART_POSITIONS)), conv_number(b, CONV_POSITIONS)), ky,
+      kx;
   conv_tap(b, w->c, w->tap, &ky, &kx);
   Loop loop;
   Val p = build_loop(b, &loop, build_add(b, low, w->row), high, CONV_THREADS / width(w->c));
-  Val gradient = load_operand(w, build_element(b, w->c->type, w->dy, build_add(b, build_mul(b, build_i64(b, p), conv_number_i64(b, CONV_RESULT_CHANNELS)), build_i64(b, w->output))), outputs(w->c));
+  Val gradient =
+      load_operand(w,
+                   build_element(b, w->c->type, w->dy,
+                                 build_add(b, build_mul(b, build_i64(b, p), conv_number_i64(b, CONV_RESULT_CHANNELS)),
+                                           build_i64(b, w->output))),
+                   outputs(w->c));
   PixelRow row = conv_pixel_row(b, w->c, p);
   Val valid = LLVMConstInt(b->i1, 1, false), at = conv_pixel(b, w->c, &row, w->x, ky, kx, w->input, &valid);
-  Val x = build_select(b, valid, load_operand(w, build_select(b, valid, at, w->x), inputs(w->c)), LLVMConstNull(w->vector));   // the first can always be read
+  // the first can always be read
+  Val x = build_select(b, valid, load_operand(w, build_select(b, valid, at, w->x), inputs(w->c)),
+                       LLVMConstNull(w->vector));
   for (int o = 0; o < outputs(w->c); o++) {
     Val one = LLVMBuildExtractElement(b->builder, gradient, build_i32(b, o), ""), all = LLVMGetPoison(w->vector);
     for (int i = 0; i < inputs(w->c); i++) all = LLVMBuildInsertElement(b->builder, all, one, build_i32(b, i), "");
@@ -106,7 +120,8 @@ void conv_grouped_weights(LLVMModuleRef module, const ConvShape *c, const char *
   Divisor of_inputs = conv_divisor(b, CONV_CHANNELS_IN), of_outputs = conv_divisor(b, CONV_CHANNELS_OUT);
   Val pair = build_add(b, build_mul(b, build_block_id(b, 'x'), build_i32(b, width(c))), build_mod(b, b->tid, width(c)));
   Val has_pair = build_less(b, pair, conv_number(b, CONV_COLUMN_TILES));
-  Val place = build_mul(b, build_select(b, has_pair, pair, build_i32(b, 0)), build_i32(b, inputs(c)));   // the others work in vain
+  // the others work in vain
+  Val place = build_mul(b, build_select(b, has_pair, pair, build_i32(b, 0)), build_i32(b, inputs(c)));
   Val vector = build_div_by(b, place, &of_inputs);
   w.channel = build_sub(b, place, build_mul(b, vector, of_inputs.value));
   w.output = build_mul(b, vector, build_i32(b, outputs(c)));

@@ -1,5 +1,6 @@
-// Random numbers inside of templates: the same draws as random_uniform makes, computed where they are needed (Salmon et al., "Parallel random numbers: as easy as
-// 1, 2, 3", SC 2011). Key row (seed low, seed high, step, stream): counter = (index low, index high, stream, step), key = (seed low, seed high).
+// Random numbers inside of templates: the same draws as random_uniform makes, computed where they are needed (Salmon et
+// al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011). Key row (seed low, seed high, step, stream): counter =
+// (index low, index high, stream, step), key = (seed low, seed high).
 #include "codegen/cuda/template.h"
 
 RandomKey build_random_key(Build *b, Val row) {
@@ -18,7 +19,8 @@ static Val scaled(Build *b, Val integer, LLVMTypeRef type, double factor) {
 Val build_keep(Build *b, const RandomKey *key, Val index, double p, LLVMTypeRef type) {
   Val c[4] = {low(b, index), high(b, index), key->word[3], key->word[2]}, k[2] = {key->word[0], key->word[1]};
   for (int round = 0; round < 10; round++) {
-    Val p0 = build_mul(b, wide(b, c[0]), LLVMConstInt(b->i64, 0xD2511F53u, false)), p1 = build_mul(b, wide(b, c[2]), LLVMConstInt(b->i64, 0xCD9E8D57u, false));
+    Val p0 = build_mul(b, wide(b, c[0]), LLVMConstInt(b->i64, 0xD2511F53u, false)),
+        p1 = build_mul(b, wide(b, c[2]), LLVMConstInt(b->i64, 0xCD9E8D57u, false));
     c[0] = build_xor(b, build_xor(b, high(b, p1), c[1]), k[0]);
     c[1] = low(b, p1);
     c[2] = build_xor(b, build_xor(b, high(b, p0), c[3]), k[1]);

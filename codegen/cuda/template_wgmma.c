@@ -1,5 +1,6 @@
-// Products of a warpgroup, four warps, on Hopper (wgmma). Those that have accumulators as operands are functions without a body until PTX is written, which the emulator replaces by
-// its own: optimisation sees calls, whose results no instruction can be moved before.
+// Products of a warpgroup, four warps, on Hopper (wgmma). Those that have accumulators as operands are functions
+// without a body until PTX is written, which the emulator replaces by its own: optimisation sees calls, whose results
+// no instruction can be moved before.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,32 +21,38 @@ void build_align_shared(Build *b) { LLVMSetAlignment(build_shared_base(b), WGMMA
 
 Val build_descriptor(Build *b, Val pointer, int leading, int stride) {
   Val address = LLVMBuildPtrToInt(b->builder, pointer, b->i64, "");
-  Val start = LLVMBuildLShr(b->builder, build_and(b, address, build_i64_constant(b, 0x3fff0)), build_i64_constant(b, 4), "");
+  Val start = LLVMBuildLShr(b->builder, build_and(b, address, build_i64_constant(b, 0x3fff0)), build_i64_constant(b, 4),
+                            "");
   uint64_t rest = (uint64_t)1 << 62 | (uint64_t)(stride / 16) << 32 | (uint64_t)(leading / 16) << 16;
   return build_or(b, start, build_i64_constant(b, (int64_t)rest));
 }
 
 Val build_descriptor_on(Build *b, Val descriptor, Val bytes) {
   Val sixteenths = LLVMBuildLShr(b->builder, bytes, LLVMConstInt(LLVMTypeOf(bytes), 4, false), "");
-  return build_add(b, descriptor, LLVMTypeOf(bytes) == b->i64 ? sixteenths : LLVMBuildZExt(b->builder, sixteenths, b->i64, ""));
+  return build_add(b, descriptor,
+                   LLVMTypeOf(bytes) == b->i64 ? sixteenths : LLVMBuildZExt(b->builder, sixteenths, b->i64, ""));
 }
 
 void build_async_fence(Build *b) { build_intrinsic(b, "llvm.nvvm.fence.proxy.async.shared_cta", NULL, 0, NULL); }
 void build_wgmma_fence(Build *b) { build_intrinsic(b, "llvm.nvvm.wgmma.fence.sync.aligned", NULL, 0, NULL); }
 void build_wgmma_commit(Build *b) { build_intrinsic(b, "llvm.nvvm.wgmma.commit_group.sync.aligned", NULL, 0, NULL); }
 
-// A call of the function of this name, the first `sums` of whose operands are f32, and as many its results, in place of them.
+// A call of the function of this name, the first `sums` of whose operands are f32, and as many its results, in place of
+// them.
 static void call(Build *b, const char *name, int sums, int n, Val *operands) {
   LLVMTypeRef types[MOST_SUMS + 8], results[MOST_SUMS];
   for (int i = 0; i < n; i++) types[i] = LLVMTypeOf(operands[i]);
   for (int i = 0; i < sums; i++) results[i] = b->f32;
-  LLVMTypeRef result = LLVMStructTypeInContext(b->llvm, results, (unsigned)sums, false), type = LLVMFunctionType(result, types, (unsigned)n, false);
+  LLVMTypeRef result = LLVMStructTypeInContext(b->llvm, results, (unsigned)sums, false),
+              type = LLVMFunctionType(result, types, (unsigned)n, false);
   Val function = LLVMGetNamedFunction(b->module, name);
   if (!function) {
     static const char *const attributes[] = {"convergent", "nounwind"};
     function = LLVMAddFunction(b->module, name, type);
     for (int i = 0; i < 2; i++)
-      LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(b->llvm, LLVMGetEnumAttributeKindForName(attributes[i], strlen(attributes[i])), 0));
+      LLVMAddAttributeAtIndex(
+          function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+          LLVMCreateEnumAttribute(b->llvm, LLVMGetEnumAttributeKindForName(attributes[i], strlen(attributes[i])), 0));
   }
   Val all = LLVMBuildCall2(b->builder, type, function, operands, (unsigned)n, "");
   for (int i = 0; i < sums; i++) operands[i] = LLVMBuildExtractValue(b->builder, all, (unsigned)i, "");
@@ -53,13 +60,16 @@ static void call(Build *b, const char *name, int sums, int n, Val *operands) {
 
 void build_wgmma(Build *b, const Wgmma *w, Val *c, const Val *a, Val b_descriptor, Val scale) {
   int sums = w->columns / 2, n = sums, form = w->columns << FORM_COLUMNS;
-  host_require(w->columns % 8 == 0 && w->columns >= 8 && sums <= MOST_SUMS && tile_element_bytes(w->type) == 2 && !(w->a_in_registers && w->a_transposed), "a product of a warpgroup that there is not");
+  host_require(w->columns % 8 == 0 && w->columns >= 8 && sums <= MOST_SUMS && tile_element_bytes(w->type) == 2 &&
+                   !(w->a_in_registers && w->a_transposed),
+               "a product of a warpgroup that there is not");
   Val operands[MOST_SUMS + 8];
   memcpy(operands, c, (size_t)sums * sizeof *c);
   for (int i = 0; i < (w->a_in_registers ? 4 : 1); i++) operands[n++] = a[i];
   operands[n++] = b_descriptor;
   operands[n++] = scale ? scale : build_i32(b, 1);
-  form |= (w->type == TILE_F16 ? FORM_F16 : 0) | (w->a_in_registers ? FORM_REGISTERS : 0) | (w->a_transposed ? FORM_TRANSPOSED_A : 0) | (w->b_transposed ? FORM_TRANSPOSED_B : 0);
+  form |= (w->type == TILE_F16 ? FORM_F16 : 0) | (w->a_in_registers ? FORM_REGISTERS : 0) |
+          (w->a_transposed ? FORM_TRANSPOSED_A : 0) | (w->b_transposed ? FORM_TRANSPOSED_B : 0);
   operands[n++] = build_i32(b, form);
   char *name = text_format(PREFIX "mma.%d", form);
   call(b, name, sums, n, operands);
@@ -94,7 +104,8 @@ static void append_list(Text *t, int first, int n) {
 static void mma_text(Text *t, int form) {
   int columns = form >> FORM_COLUMNS, sums = columns / 2, at = 2 * sums, operands = form & FORM_REGISTERS ? 4 : 1;
   const char *type = form & FORM_F16 ? "f16" : "bf16";
-  text_add(t, "{ .reg .pred p; setp.ne.b32 p, $%d, 0; wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s ", at + operands + 1, columns, type, type);
+  text_add(t, "{ .reg .pred p; setp.ne.b32 p, $%d, 0; wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s ",
+           at + operands + 1, columns, type, type);
   append_list(t, 0, sums);
   text_add(t, ", ");
   if (form & FORM_REGISTERS) append_list(t, at, 4);
@@ -107,7 +118,8 @@ static void mma_text(Text *t, int form) {
 static void constraints(Text *t, LLVMValueRef call, int sums, int n) {
   for (int i = 0; i < sums; i++) text_add(t, "=f,");
   for (int i = 0; i < sums; i++) text_add(t, "%d,", i);
-  for (int i = sums; i < n; i++) text_add(t, "%s,", LLVMGetIntTypeWidth(LLVMTypeOf(LLVMGetOperand(call, (unsigned)i))) == 64 ? "l" : "r");
+  for (int i = sums; i < n; i++)
+    text_add(t, "%s,", LLVMGetIntTypeWidth(LLVMTypeOf(LLVMGetOperand(call, (unsigned)i))) == 64 ? "l" : "r");
   text_add(t, "~{memory}");
 }
 
@@ -128,13 +140,18 @@ static void expand_call(LLVMModuleRef module, LLVMValueRef call, const char *nam
   LLVMValueRef operands[MOST_SUMS + 8];
   for (int i = 0; i < n; i++) types[i] = LLVMTypeOf(operands[i] = LLVMGetOperand(call, (unsigned)i));
   for (int i = 0; i < sums; i++) results[i] = f32;
-  LLVMTypeRef result = sums ? LLVMStructTypeInContext(llvm, results, (unsigned)sums, false) : LLVMVoidTypeInContext(llvm), type = LLVMFunctionType(result, types, (unsigned)n, false);
-  LLVMValueRef assembly = LLVMGetInlineAsm(type, text_c_string(&text), text.size, text_c_string(&constraint), constraint.size, true, false, LLVMInlineAsmDialectATT, false);
+  LLVMTypeRef result = sums ? LLVMStructTypeInContext(llvm, results, (unsigned)sums, false)
+                            : LLVMVoidTypeInContext(llvm),
+              type = LLVMFunctionType(result, types, (unsigned)n, false);
+  LLVMValueRef assembly = LLVMGetInlineAsm(type, text_c_string(&text), text.size, text_c_string(&constraint),
+                                           constraint.size, true, false, LLVMInlineAsmDialectATT, false);
   LLVMBuilderRef builder = LLVMCreateBuilderInContext(llvm);
   LLVMPositionBuilderBefore(builder, call);
   LLVMValueRef value = LLVMBuildCall2(builder, type, assembly, operands, (unsigned)n, "");
-  LLVMAddCallSiteAttribute(value, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(llvm, LLVMGetEnumAttributeKindForName("convergent", 10), 0));
-  LLVMAddCallSiteAttribute(value, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(llvm, LLVMGetEnumAttributeKindForName("nounwind", 8), 0));
+  LLVMAddCallSiteAttribute(value, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                           LLVMCreateEnumAttribute(llvm, LLVMGetEnumAttributeKindForName("convergent", 10), 0));
+  LLVMAddCallSiteAttribute(value, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                           LLVMCreateEnumAttribute(llvm, LLVMGetEnumAttributeKindForName("nounwind", 8), 0));
   LLVMDisposeBuilder(builder);
   if (sums) LLVMReplaceAllUsesWith(call, value);
   LLVMInstructionEraseFromParent(call);
@@ -147,7 +164,8 @@ void template_expand_assembly(LLVMModuleRef module) {
     const char *name = LLVMGetValueName(f);
     next = LLVMGetNextFunction(f);
     if (strncmp(name, PREFIX, strlen(PREFIX)) != 0) continue;
-    for (LLVMUseRef use = LLVMGetFirstUse(f); use; use = LLVMGetFirstUse(f)) expand_call(module, LLVMGetUser(use), name);
+    for (LLVMUseRef use = LLVMGetFirstUse(f); use; use = LLVMGetFirstUse(f))
+      expand_call(module, LLVMGetUser(use), name);
     LLVMDeleteFunction(f);
   }
 }

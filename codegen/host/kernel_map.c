@@ -1,12 +1,16 @@
-// Map kernels: every result element from the operands at the same index. The innermost joined axis runs over the lanes; the others,
-// and blocks of a long innermost axis, are one flat outer loop that the runtime shares out over the threads.
+// Map kernels: every result element from the operands at the same index. The innermost joined axis runs over the lanes;
+// the others, and blocks of a long innermost axis, are one flat outer loop that the runtime shares out over the
+// threads.
 #include <stdlib.h>
 
 #include "codegen/kernel/kernel.h"
 
 #define BLOCK 4096   // elements of the innermost axis per outer iteration
 
-typedef struct LeafCount { int n; bool wide; } LeafCount;
+typedef struct LeafCount {
+  int n;
+  bool wide;
+} LeafCount;
 
 static void count_leaf(void *user, int arg, MlirValue value, const Access *a) {
   LeafCount *count = user;
@@ -29,7 +33,9 @@ void kernel_add_launch(EmittedKernel *out, char *symbol, int64_t extent, double 
   // About 10 µs of one thread: below that, waking a second one costs more than it saves.
   double grain = 16384 / (work_per_iteration > 1 ? work_per_iteration : 1);
   out->launches = host_grow(out->launches, (size_t)out->n_launches + 1, sizeof *out->launches);
-  out->launches[out->n_launches++] = (KernelLaunch){.symbol = symbol, .extent = extent, .grain = grain < 1 ? 1 : (int64_t)grain};
+  out->launches[out->n_launches++] = (KernelLaunch){.symbol = symbol,
+                                                    .extent = extent,
+                                                    .grain = grain < 1 ? 1 : (int64_t)grain};
 }
 
 void kernel_emit_point(Emitter *e) {
@@ -70,7 +76,8 @@ static void emit_inner(Emitter *e, Value low, Value high, int64_t extent, const 
 
 static char *describe(const Nest *nest, int64_t blocks, int64_t outer) {
   Text t = {0};
-  text_add(&t, "outer loop: %lld iterations; innermost axis %lld", (long long)(outer * blocks), nest->n ? (long long)nest->extent[nest->n - 1] : 1LL);
+  text_add(&t, "outer loop: %lld iterations; innermost axis %lld", (long long)(outer * blocks),
+           nest->n ? (long long)nest->extent[nest->n - 1] : 1LL);
   if (blocks > 1) text_add(&t, " in blocks of %d", BLOCK);
   return t.data;
 }
@@ -106,7 +113,8 @@ void kernel_emit_map(KernelModule *m, const Kernel *k, EmittedKernel *out) {
       low = emit_index(&e, "muli", block, emit_i64(&e, BLOCK));
       Value end = emit_index(&e, "addi", low, emit_i64(&e, BLOCK));
       high = emit_index(&e, "minsi", end, high);
-      if (extent % e.lanes) is_last = emit(&e, e.depth, "arith.cmpi eq, %%v%d, %%v%d : i64", block.id, emit_i64(&e, blocks - 1).id);
+      if (extent % e.lanes)
+        is_last = emit(&e, e.depth, "arith.cmpi eq, %%v%d, %%v%d : i64", block.id, emit_i64(&e, blocks - 1).id);
     }
     emit_split_index(&e, row, nest.n - 1, groups);
     emit_inner(&e, low, high, extent, blocks > 1 ? &is_last : NULL);

@@ -1,4 +1,5 @@
-// Row and column kernels: the plan (which axis runs over lanes, direct or chunked, levels of reduction) and the direct form.
+// Row and column kernels: the plan (which axis runs over lanes, direct or chunked, levels of reduction) and the direct
+// form.
 #include <math.h>
 #include <stdlib.h>
 
@@ -7,8 +8,14 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Levels: how many passes over the reduced elements must be complete before a value is known
 
-typedef struct Level { const void *value; int level, stage; } Level;
-typedef struct Levels { int n; Level *items; } Levels;
+typedef struct Level {
+  const void *value;
+  int level, stage;
+} Level;
+typedef struct Levels {
+  int n;
+  Level *items;
+} Levels;
 
 static Level level_of(const Levels *l, MlirValue v) {
   for (int i = 0; i < l->n; i++)
@@ -25,7 +32,12 @@ static void add_unit(Reduce *r, UnitKind kind, MlirOperation op, int result, Lev
   host_require(r->n_units < MAX_UNITS, "too many reductions in a kernel");
   MlirValue value = mlirOperationGetResult(op, result);
   Unit *u = &r->units[r->n_units++];
-  *u = (Unit){.kind = kind, .dtype = nn_dtype_wide(nn_value_type(value).dtype), .value = value, .operand = mlirOperationGetOperand(op, 0), .level = operand.level, .stage = operand.stage};
+  *u = (Unit){.kind = kind,
+              .dtype = nn_dtype_wide(nn_value_type(value).dtype),
+              .value = value,
+              .operand = mlirOperationGetOperand(op, 0),
+              .level = operand.level,
+              .stage = operand.stage};
   if (kind == UNIT_M2) {
     u->level++;
     u->mean = r->n_units - 2;
@@ -34,7 +46,8 @@ static void add_unit(Reduce *r, UnitKind kind, MlirOperation op, int result, Lev
 
 static void find_levels(Reduce *r, Levels *levels) {
   MlirBlock body = nn_function_body(r->k->func);
-  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
     NnOp kind = nn_op_of(op);
     if (kind == NN_OP_NONE) continue;
     Level in = {0};
@@ -115,7 +128,8 @@ static void plan_axes(Reduce *r) {
 static int count_ops(const Kernel *k) {
   int n = 0;
   MlirBlock body = nn_function_body(k->func);
-  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
     NnOp kind = nn_op_of(op);
     n += kind != NN_OP_NONE && nn_op_info(kind)->kind != NN_KIND_VIEW && kind != NN_OP_constant;
   }
@@ -135,12 +149,13 @@ static int choose_tile(const Reduce *r) {
 static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 #define MAX_CHUNKS 512
-#define STREAM_VECTORS 4       // a row of at least so many vectors is streamed
-#define BLOCK_VECTORS 64       // of it, at most so many at a time: a page
-#define CHUNK_VECTORS 4096     // and so many in a chunk
+#define STREAM_VECTORS 4     // a row of at least so many vectors is streamed
+#define BLOCK_VECTORS 64     // of it, at most so many at a time: a page
+#define CHUNK_VECTORS 4096   // and so many in a chunk
 
 static void plan_stream(Reduce *r) {
-  int64_t vectors = (r->vector_extent + r->lanes - 1) / r->lanes, blocks = (vectors + BLOCK_VECTORS - 1) / BLOCK_VECTORS;
+  int64_t vectors = (r->vector_extent + r->lanes - 1) / r->lanes,
+          blocks = (vectors + BLOCK_VECTORS - 1) / BLOCK_VECTORS;
   vectors = (vectors + blocks - 1) / blocks;
   r->stream = true;
   r->block = vectors * r->lanes;
@@ -160,12 +175,14 @@ static void plan_chunks(Reduce *r) {
   if (r->k->kind == KERNEL_COLUMN && r->lanes_on_reduced) {
     chunk = r->row_extent * r->vector_extent > 8192;
     r->chunk_vector = r->row_extent == 1;
-    int64_t per_row = r->chunk_vector ? 1 : r->vector_extent, total = r->chunk_vector ? r->vector_extent : r->row_extent;
+    int64_t per_row = r->chunk_vector ? 1 : r->vector_extent,
+            total = r->chunk_vector ? r->vector_extent : r->row_extent;
     r->chunk_size = (4096 + per_row - 1) / per_row;
     if (total / r->chunk_size > MAX_CHUNKS) r->chunk_size = (total + MAX_CHUNKS - 1) / MAX_CHUNKS;
     if (r->chunk_vector) r->chunk_size = round_up(r->chunk_size, step);
     r->n_chunks = (total + r->chunk_size - 1) / r->chunk_size;
-  } else if (r->k->kind == KERNEL_COLUMN && r->n_units && r->row_extent >= 16 && r->vector_extent >= STREAM_VECTORS * r->lanes) {
+  } else if (r->k->kind == KERNEL_COLUMN && r->n_units && r->row_extent >= 16 &&
+             r->vector_extent >= STREAM_VECTORS * r->lanes) {
     plan_stream(r);
     chunk = true;
   } else if (r->k->kind == KERNEL_COLUMN) {
@@ -222,15 +239,17 @@ int64_t reduce_tiles(const Reduce *r, int tile) {
 Value reduce_identity(Emitter *e, const Unit *u) {
   if (u->kind != UNIT_MAX) return emit_splat(e, u->dtype, 0);
   switch (u->dtype) {
-    case NN_F32:
-    case NN_F64: return emit_splat(e, u->dtype, -INFINITY);
-    case NN_I32: return emit_splat(e, u->dtype, INT32_MIN);
-    case NN_I64: return emit_splat(e, u->dtype, (double)INT64_MIN);
-    default: return emit_splat(e, u->dtype, 0);
+  case NN_F32:
+  case NN_F64: return emit_splat(e, u->dtype, -INFINITY);
+  case NN_I32: return emit_splat(e, u->dtype, INT32_MIN);
+  case NN_I64: return emit_splat(e, u->dtype, (double)INT64_MIN);
+  default: return emit_splat(e, u->dtype, 0);
   }
 }
 
-Value reduce_combine(Emitter *e, const Unit *u, Value a, Value b) { return emit_binary(e, u->kind == UNIT_MAX ? NN_OP_max : NN_OP_add, u->dtype, a, b); }
+Value reduce_combine(Emitter *e, const Unit *u, Value a, Value b) {
+  return emit_binary(e, u->kind == UNIT_MAX ? NN_OP_max : NN_OP_add, u->dtype, a, b);
+}
 
 Value reduce_divide(Emitter *e, const Unit *u, Value sum, int64_t count) {
   return emit_binary(e, NN_OP_div, u->dtype, sum, emit_splat(e, u->dtype, (double)count));
@@ -262,7 +281,8 @@ void reduce_emit_kept_results(Emitter *e, const Reduce *r, int tile) {
 static void bind_tile_indices(Emitter *e, const Reduce *r, Value first, int tile) {
   for (int j = 0; j < tile; j++) {
     Value index = j ? emit_index(e, "addi", first, emit_i64(e, (int64_t)j * r->lanes)) : first;
-    // Known in the tile's own scope only, so that nothing that depends on it is hoisted above the test for the last tile.
+    // Known in the tile's own scope only, so that nothing that depends on it is hoisted above the test for the last
+    // tile.
     e->vector_index[j] = index.id;
   }
   e->index_depth[r->vector_group] = e->depth;
@@ -276,7 +296,8 @@ void reduce_for_tiles(Emitter *e, const Reduce *r, Value tile_index, int tile, T
     if (part ? !rest : !whole) continue;
     bool both = whole && rest;
     if (both) {
-      Value condition = emit(e, e->depth, "arith.cmpi %s, %%v%d, %%v%d : i64", part ? "eq" : "ne", tile_index.id, limit.id);
+      Value condition = emit(e, e->depth, "arith.cmpi %s, %%v%d, %%v%d : i64", part ? "eq" : "ne", tile_index.id,
+                             limit.id);
       if_begin(e, condition);
     } else {
       block_begin(e);
@@ -286,7 +307,8 @@ void reduce_for_tiles(Emitter *e, const Reduce *r, Value tile_index, int tile, T
       emit_set_mask(e, rest);
       first = emit(e, e->depth, "arith.constant %lld : i64", (long long)(r->vector_extent - rest));
     } else {
-      first = emit(e, e->depth, "arith.muli %%v%d, %%v%d : i64", tile_index.id, emit_i64(e, (int64_t)tile * r->lanes).id);
+      first = emit(e, e->depth, "arith.muli %%v%d, %%v%d : i64", tile_index.id,
+                   emit_i64(e, (int64_t)tile * r->lanes).id);
     }
     bind_tile_indices(e, r, first, part ? 1 : tile);
     body(e, r, part ? 1 : tile, user);
@@ -303,7 +325,10 @@ static void direct_body(Emitter *e, const Reduce *r, int tile, void *user) {
   (void)user;
   IndexMap kept = index_map_kept(r->k);
   int64_t count = r->row_extent * (r->lanes_on_reduced ? r->vector_extent : 1), step = (int64_t)r->tile * r->lanes;
-  Range range = {.low = emit_i64(e, 0), .high = emit_i64(e, r->row_extent), .from = emit_i64(e, 0), .to = emit_i64(e, r->vector_extent / step * step)};
+  Range range = {.low = emit_i64(e, 0),
+                 .high = emit_i64(e, r->row_extent),
+                 .from = emit_i64(e, 0),
+                 .to = emit_i64(e, r->vector_extent / step * step)};
   PassValues values;
   for (int pass = 0; pass < r->n_passes; pass++) {
     bool active[MAX_UNITS] = {false};
@@ -314,7 +339,8 @@ static void direct_body(Emitter *e, const Reduce *r, int tile, void *user) {
       const Unit *unit = &r->units[u];
       for (int j = 0; j < (r->lanes_on_reduced ? 1 : tile); j++) {
         e->tile = j;
-        if (unit->kind == UNIT_MEAN || unit->kind == UNIT_M2) values.value[u][j] = reduce_divide(e, unit, values.value[u][j], count);
+        if (unit->kind == UNIT_MEAN || unit->kind == UNIT_M2)
+          values.value[u][j] = reduce_divide(e, unit, values.value[u][j], count);
         reduce_bind(e, unit, &kept, values.value[u][j]);
       }
       e->tile = 0;
@@ -326,8 +352,10 @@ static void direct_body(Emitter *e, const Reduce *r, int tile, void *user) {
 static void emit_direct(KernelModule *m, const Reduce *r, EmittedKernel *out) {
   const Kernel *k = r->k;
   int64_t tiles = r->lanes_on_reduced ? 1 : reduce_tiles(r, r->tile);
-  char *space = text_format("outer loop: %lld rows x %lld tiles; %d passes over %lld x %lld elements, lanes on the %s axis", (long long)r->outer_extent,
-                            (long long)tiles, r->n_passes, (long long)r->row_extent, (long long)r->vector_extent, r->lanes_on_reduced ? "reduced" : "kept");
+  char *space =
+      text_format("outer loop: %lld rows x %lld tiles; %d passes over %lld x %lld elements, lanes on the %s axis",
+                  (long long)r->outer_extent, (long long)tiles, r->n_passes, (long long)r->row_extent,
+                  (long long)r->vector_extent, r->lanes_on_reduced ? "reduced" : "kept");
   kernel_comment(m, k, space);
   free(space);
   Emitter e;
@@ -347,7 +375,8 @@ static void emit_direct(KernelModule *m, const Reduce *r, EmittedKernel *out) {
   else reduce_for_tiles(&e, r, tile, r->tile, direct_body, NULL);
   for_end(&e, 0, NULL, NULL, NULL);
   emitter_end(&e);
-  double elements = (double)r->row_extent * (double)(r->lanes_on_reduced ? r->vector_extent : (int64_t)r->tile * r->lanes);
+  double elements = (double)r->row_extent *
+                    (double)(r->lanes_on_reduced ? r->vector_extent : (int64_t)r->tile * r->lanes);
   kernel_add_launch(out, host_strdup(k->name), r->outer_extent * tiles, elements * r->n_passes);
 }
 

@@ -1,8 +1,8 @@
-// Column kernels in chunks: one launch leaves a partial result per chunk of the reduced elements in the workspace, the next combines
-// them in order of the chunks and goes on: to the results, or, where a reduction depends on another one, to a second such pair.
-// Partial moments are combined by the formula of Chan, Golub and LeVeque (Updating formulae and a pairwise algorithm for computing
-// sample variances, 1979); inside a chunk the mean is taken first and the squared differences in a second pass, out of the cache, but for
-// streamed chunks (kernel_reduce_stream.c).
+// Column kernels in chunks: one launch leaves a partial result per chunk of the reduced elements in the workspace, the
+// next combines them in order of the chunks and goes on: to the results, or, where a reduction depends on another one,
+// to a second such pair. Partial moments are combined by the formula of Chan, Golub and LeVeque (Updating formulae and
+// a pairwise algorithm for computing sample variances, 1979); inside a chunk the mean is taken first and the squared
+// differences in a second pass, out of the cache, but for streamed chunks (kernel_reduce_stream.c).
 #include <stdlib.h>
 
 #include "codegen/host/kernel_reduce.h"
@@ -10,9 +10,9 @@
 typedef struct Launch {
   int stage;
   bool is_last_stage;
-  Value outer, chunk;         // linear indices
+  Value outer, chunk;   // linear indices
   Range range;
-  Value count;                // i64: elements in this chunk
+  Value count;   // i64: elements in this chunk
 } Launch;
 
 Value reduce_splat_count(Emitter *e, NnDtype dtype, Value count) {
@@ -37,15 +37,21 @@ static Value combined_index(Emitter *e, const Reduce *r, Value outer) {
 
 static void set_range(Emitter *e, const Reduce *r, Launch *l) {
   int64_t step = (int64_t)r->tile * r->lanes, whole = r->vector_extent / step * step;
-  Value start = emit_index_with(e, "muli", l->chunk, r->chunk_size), end = emit_index_with(e, "addi", start, r->chunk_size);
+  Value start = emit_index_with(e, "muli", l->chunk, r->chunk_size),
+        end = emit_index_with(e, "addi", start, r->chunk_size);
   int64_t total = r->chunk_vector ? r->vector_extent : r->row_extent;
   l->count = emit_index(e, "subi", emit_index_with(e, "minsi", end, total), start);
-  l->range = (Range){.low = emit_i64(e, 0), .high = emit_i64(e, r->row_extent), .from = emit_i64(e, 0), .to = emit_i64(e, whole)};
+  l->range = (Range){.low = emit_i64(e, 0),
+                     .high = emit_i64(e, r->row_extent),
+                     .from = emit_i64(e, 0),
+                     .to = emit_i64(e, whole)};
   if (r->chunk_vector) {
     l->range.from = start;
     l->range.to = emit_index_with(e, "minsi", end, whole);
     l->range.conditional = r->vector_extent % step != 0;
-    if (l->range.conditional) l->range.is_last = emit(e, l->chunk.depth, "arith.cmpi eq, %%v%d, %%v%d : i64", l->chunk.id, emit_i64(e, r->n_chunks - 1).id);
+    if (l->range.conditional)
+      l->range.is_last = emit(e, l->chunk.depth, "arith.cmpi eq, %%v%d, %%v%d : i64", l->chunk.id,
+                              emit_i64(e, r->n_chunks - 1).id);
   } else {
     l->range.low = start;
     l->range.high = emit_index_with(e, "minsi", end, total);
@@ -53,7 +59,8 @@ static void set_range(Emitter *e, const Reduce *r, Launch *l) {
   }
 }
 
-// The units of a stage: those of the first pass over the chunk and, M2, those of the second. True if there are any of the latter.
+// The units of a stage: those of the first pass over the chunk and, M2, those of the second. True if there are any of
+// the latter.
 static bool units_of_stage(const Reduce *r, int stage, bool *sums, bool *squares) {
   bool any = false;
   for (int u = 0; u < r->n_units; u++) {
@@ -82,7 +89,8 @@ static void partial_body(Emitter *e, const Reduce *r, int tile, void *user) {
     e->tile = j;
     Value at = reduce_partial_index(e, r, l->outer, l->chunk, j);
     for (int u = 0; u < r->n_units; u++)
-      if (sums[u] || squares[u]) emit_store_workspace(e, r->units[u].dtype, r->units[u].partial, at, v.value[u][j], r->lanes_on_reduced);
+      if (sums[u] || squares[u])
+        emit_store_workspace(e, r->units[u].dtype, r->units[u].partial, at, v.value[u][j], r->lanes_on_reduced);
   }
   e->tile = 0;
 }
@@ -90,7 +98,8 @@ static void partial_body(Emitter *e, const Reduce *r, int tile, void *user) {
 static int workspace_values(const Reduce *r, int stage, WorkspaceValue *out) {
   int n = 0;
   for (int u = 0; u < r->n_units; u++)
-    if (r->units[u].stage < stage) out[n++] = (WorkspaceValue){r->units[u].value.ptr, r->units[u].dtype, r->units[u].combined};
+    if (r->units[u].stage < stage)
+      out[n++] = (WorkspaceValue){r->units[u].value.ptr, r->units[u].dtype, r->units[u].combined};
   return n;
 }
 
@@ -107,9 +116,11 @@ static void begin_launch(Emitter *e, KernelModule *m, const Reduce *r, const cha
 
 static void emit_partials(KernelModule *m, const Reduce *r, int stage, EmittedKernel *out) {
   char *symbol = launch_symbol(r, 2 * stage);
-  int64_t tiles = r->lanes_on_reduced ? 1 : r->stream ? (r->vector_extent + r->block - 1) / r->block : reduce_tiles(r, r->tile);
-  text_add(&m->text, "// launch %d: %lld rows x %lld chunks of %lld x %lld tiles, partial results to the workspace\n", 2 * stage, (long long)r->outer_extent,
-           (long long)r->n_chunks, (long long)r->chunk_size, (long long)tiles);
+  int64_t tiles = r->lanes_on_reduced ? 1
+                  : r->stream         ? (r->vector_extent + r->block - 1) / r->block
+                                      : reduce_tiles(r, r->tile);
+  text_add(&m->text, "// launch %d: %lld rows x %lld chunks of %lld x %lld tiles, partial results to the workspace\n",
+           2 * stage, (long long)r->outer_extent, (long long)r->n_chunks, (long long)r->chunk_size, (long long)tiles);
   Emitter e;
   WorkspaceValue known[MAX_UNITS];
   begin_launch(&e, m, r, symbol);
@@ -127,7 +138,13 @@ static void emit_partials(KernelModule *m, const Reduce *r, int stage, EmittedKe
   if (r->stream) {
     bool units[MAX_UNITS];
     for (int u = 0; u < r->n_units; u++) units[u] = r->units[u].stage == stage;
-    StreamChunk c = {.outer = l.outer, .chunk = l.chunk, .block = tile, .low = l.range.low, .high = l.range.high, .count = l.count, .units = units,
+    StreamChunk c = {.outer = l.outer,
+                     .chunk = l.chunk,
+                     .block = tile,
+                     .low = l.range.low,
+                     .high = l.range.high,
+                     .count = l.count,
+                     .units = units,
                      .write = l.is_last_stage && r->has_domain_result};
     reduce_emit_stream(&e, r, &c);
   } else if (r->lanes_on_reduced) {
@@ -137,25 +154,33 @@ static void emit_partials(KernelModule *m, const Reduce *r, int stage, EmittedKe
   }
   for_end(&e, 0, NULL, NULL, NULL);
   emitter_end(&e);
-  double per_chunk = (double)r->chunk_size * (double)(r->stream ? r->block : !r->lanes_on_reduced ? (int64_t)r->tile * r->lanes : r->chunk_vector ? 1 : r->vector_extent);
+  double per_chunk = (double)r->chunk_size * (double)(r->stream              ? r->block
+                                                      : !r->lanes_on_reduced ? (int64_t)r->tile * r->lanes
+                                                      : r->chunk_vector      ? 1
+                                                                             : r->vector_extent);
   kernel_add_launch(out, symbol, r->outer_extent * r->n_chunks * tiles, per_chunk);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 
 // (mean, M2) of a and of chunk b joined: n_a and n_b elements.
-static void join_moments(Emitter *e, NnDtype t, Value *mean, Value *m2, Value mean_b, Value m2_b, Value n_a, Value n_b) {
+static void join_moments(Emitter *e, NnDtype t, Value *mean, Value *m2, Value mean_b, Value m2_b, Value n_a,
+                         Value n_b) {
   Value total = emit_binary(e, NN_OP_add, t, n_a, n_b), share = emit_binary(e, NN_OP_div, t, n_b, total);
   Value delta = emit_binary(e, NN_OP_sub, t, mean_b, *mean);
   *mean = emit_binary(e, NN_OP_add, t, *mean, emit_binary(e, NN_OP_mul, t, delta, share));
-  Value spread = emit_binary(e, NN_OP_mul, t, emit_binary(e, NN_OP_mul, t, delta, delta), emit_binary(e, NN_OP_mul, t, n_a, share));
+  Value spread = emit_binary(e, NN_OP_mul, t, emit_binary(e, NN_OP_mul, t, delta, delta),
+                             emit_binary(e, NN_OP_mul, t, n_a, share));
   *m2 = emit_binary(e, NN_OP_add, t, *m2, emit_binary(e, NN_OP_add, t, m2_b, spread));
 }
 
-static void combine_chunk(Emitter *e, const Reduce *r, const Launch *l, Value chunk, int n, const int *units, Value *acc) {
+static void combine_chunk(Emitter *e, const Reduce *r, const Launch *l, Value chunk, int n, const int *units,
+                          Value *acc) {
   Value at = reduce_partial_index(e, r, l->outer, chunk, 0), before = emit_index_with(e, "muli", chunk, r->chunk_size);
-  int64_t total = r->chunk_vector ? r->vector_extent : r->row_extent, per_row = r->lanes_on_reduced && !r->chunk_vector ? r->vector_extent : 1;
-  Value end = emit_index_with(e, "minsi", emit_index_with(e, "addi", before, r->chunk_size), total), count = emit_index(e, "subi", end, before);
+  int64_t total = r->chunk_vector ? r->vector_extent : r->row_extent,
+          per_row = r->lanes_on_reduced && !r->chunk_vector ? r->vector_extent : 1;
+  Value end = emit_index_with(e, "minsi", emit_index_with(e, "addi", before, r->chunk_size), total),
+        count = emit_index(e, "subi", end, before);
   Value n_a = emit_index_with(e, "muli", before, per_row), n_b = emit_index_with(e, "muli", count, per_row);
   for (int i = 0; i < n; i++) {
     const Unit *u = &r->units[units[i]];
@@ -166,7 +191,8 @@ static void combine_chunk(Emitter *e, const Reduce *r, const Launch *l, Value ch
     }
     const Unit *square = &r->units[units[i + 1]];
     Value m2 = emit_load_workspace(e, square->dtype, square->partial, at, r->lanes_on_reduced);
-    join_moments(e, u->dtype, &acc[i], &acc[i + 1], x, m2, reduce_splat_count(e, u->dtype, n_a), reduce_splat_count(e, u->dtype, n_b));
+    join_moments(e, u->dtype, &acc[i], &acc[i + 1], x, m2, reduce_splat_count(e, u->dtype, n_a),
+                 reduce_splat_count(e, u->dtype, n_b));
     i++;
   }
 }
@@ -202,8 +228,9 @@ static void combine_body(Emitter *e, const Reduce *r, int tile, void *user) {
 static void emit_combination(KernelModule *m, const Reduce *r, int stage, EmittedKernel *out) {
   char *symbol = launch_symbol(r, 2 * stage + 1);
   int64_t tiles = r->lanes_on_reduced ? 1 : reduce_tiles(r, 1);
-  text_add(&m->text, "// launch %d: combines %lld chunks for %lld rows x %lld vectors%s\n", 2 * stage + 1, (long long)r->n_chunks, (long long)r->outer_extent,
-           (long long)tiles, stage == r->n_stages - 1 ? "; results" : "");
+  text_add(&m->text, "// launch %d: combines %lld chunks for %lld rows x %lld vectors%s\n", 2 * stage + 1,
+           (long long)r->n_chunks, (long long)r->outer_extent, (long long)tiles,
+           stage == r->n_stages - 1 ? "; results" : "");
   Emitter e;
   WorkspaceValue known[MAX_UNITS];
   begin_launch(&e, m, r, symbol);
@@ -222,9 +249,11 @@ static void emit_combination(KernelModule *m, const Reduce *r, int stage, Emitte
 }
 
 void reduce_emit_chunked(KernelModule *m, const Reduce *r, EmittedKernel *out) {
-  char *space = text_format("reduces %lld x %lld elements for each of %lld x %lld, in %lld chunks, lanes on the %s axis", (long long)r->row_extent,
-                            r->lanes_on_reduced ? (long long)r->vector_extent : 1LL, (long long)r->outer_extent,
-                            r->lanes_on_reduced ? 1LL : (long long)r->vector_extent, (long long)r->n_chunks, r->lanes_on_reduced ? "reduced" : "kept");
+  char *space =
+      text_format("reduces %lld x %lld elements for each of %lld x %lld, in %lld chunks, lanes on the %s axis",
+                  (long long)r->row_extent, r->lanes_on_reduced ? (long long)r->vector_extent : 1LL,
+                  (long long)r->outer_extent, r->lanes_on_reduced ? 1LL : (long long)r->vector_extent,
+                  (long long)r->n_chunks, r->lanes_on_reduced ? "reduced" : "kept");
   kernel_comment(m, r->k, space);
   free(space);
   for (int stage = 0; stage < r->n_stages; stage++) {

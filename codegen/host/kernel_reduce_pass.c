@@ -7,10 +7,10 @@ typedef struct Pass {
   Emitter *e;
   const Reduce *r;
   const Range *range;
-  int tile;                       // vectors side by side
+  int tile;   // vectors side by side
   bool write;
   int n_active, active[MAX_UNITS];
-  const PassValues *values;       // means, for M2
+  const PassValues *values;   // means, for M2
   TypeName types[MAX_UNITS * MAX_TILE];
 } Pass;
 
@@ -41,7 +41,8 @@ void reduce_write_domain_results(Emitter *e, const Kernel *k) {
   free(v);
 }
 
-// Adds the elements at the current point into the accumulators of tile j. With lanes on a reduced axis, masked lanes are left alone.
+// Adds the elements at the current point into the accumulators of tile j. With lanes on a reduced axis, masked lanes
+// are left alone.
 static void accumulate(Pass *p, int j, int into, Value *acc) {
   Emitter *e = p->e;
   e->tile = j;
@@ -50,7 +51,8 @@ static void accumulate(Pass *p, int j, int into, Value *acc) {
     Value *x = &acc[slot(p, a, into)];
     Value sum = reduce_combine(e, u, *x, term(p, u));
     if (e->mask >= 0 && p->r->lanes_on_reduced) {
-      sum = emit(e, e->depth, "arith.select %%v%d, %%v%d, %%v%d : vector<%dxi1>, %s", e->mask, sum.id, x->id, e->lanes, p->types[slot(p, a, 0)].text);
+      sum = emit(e, e->depth, "arith.select %%v%d, %%v%d, %%v%d : vector<%dxi1>, %s", e->mask, sum.id, x->id, e->lanes,
+                 p->types[slot(p, a, 0)].text);
       sum.varies = true;
     }
     *x = sum;
@@ -70,7 +72,8 @@ static void vector_loop(Pass *p, Value low, Value high, int tile, Value *acc) {
   Value args[MAX_UNITS * MAX_TILE];
   Value i = for_begin(e, low, high, (int64_t)tile * lanes, n, acc, p->types, args);
   e->index_depth[p->r->vector_group] = e->depth;
-  for (int j = 0; j < tile; j++) e->vector_index[j] = j ? emit_index(e, "addi", i, emit_i64(e, (int64_t)j * lanes)).id : i.id;
+  for (int j = 0; j < tile; j++)
+    e->vector_index[j] = j ? emit_index(e, "addi", i, emit_i64(e, (int64_t)j * lanes)).id : i.id;
   accumulate_tile(p, tile, args);
   for_end(e, n, args, p->types, acc);
 }
@@ -79,7 +82,8 @@ static void vector_loop(Pass *p, Value low, Value high, int tile, Value *acc) {
 static void vector_rest(Pass *p, Value *acc) {
   Emitter *e = p->e;
   const Reduce *r = p->r;
-  int64_t step = (int64_t)p->tile * r->lanes, whole = r->vector_extent / r->lanes * r->lanes, tiles = r->vector_extent / step * step;
+  int64_t step = (int64_t)p->tile * r->lanes, whole = r->vector_extent / r->lanes * r->lanes,
+          tiles = r->vector_extent / step * step;
   int rest = (int)(r->vector_extent % r->lanes);
   if (tiles < whole) vector_loop(p, emit_i64(e, tiles), emit_i64(e, whole), 1, acc);
   if (!rest) return;
@@ -141,7 +145,8 @@ static void run_rows(Pass *p, Value *acc) {
   }
 }
 
-void reduce_emit_pass(Emitter *e, const Reduce *r, const Range *range, int tile, const bool *active, bool write, PassValues *values) {
+void reduce_emit_pass(Emitter *e, const Reduce *r, const Range *range, int tile, const bool *active, bool write,
+                      PassValues *values) {
   Pass p = {.e = e, .r = r, .range = range, .tile = tile, .write = write, .values = values};
   Value acc[MAX_UNITS * MAX_TILE];
   for (int u = 0; u < r->n_units; u++)

@@ -1,7 +1,8 @@
-// A chunk of a column kernel whose rows are long: row after row, so that memory is read in order, with the partial results of the
-// chunk in the workspace, which a block of columns keeps in the cache. Four rows at a time share the loads and stores of those.
-// Moments are taken of the differences from a pilot, the mean of the chunk's first rows, so that one pass is enough: the sum of squared
-// differences from the mean is then at least a small constant part of that from the pilot, and little is lost in subtracting.
+// A chunk of a column kernel whose rows are long: row after row, so that memory is read in order, with the partial
+// results of the chunk in the workspace, which a block of columns keeps in the cache. Four rows at a time share the
+// loads and stores of those. Moments are taken of the differences from a pilot, the mean of the chunk's first rows, so
+// that one pass is enough: the sum of squared differences from the mean is then at least a small constant part of that
+// from the pilot, and little is lost in subtracting.
 #include "codegen/host/kernel_reduce.h"
 
 #define PILOT_ROWS 8
@@ -10,11 +11,12 @@ typedef struct Stream {
   Emitter *e;
   const Reduce *r;
   const StreamChunk *c;
-  Value from, to, is_last;    // elements of the kept vector axis in this block, whole vectors; whether the masked rest belongs to it
+  // elements of the kept vector axis in this block, whole vectors; whether the masked rest belongs to it
+  Value from, to, is_last;
   const bool *active;
-  bool pilot;                 // this pass adds up the pilot
+  bool pilot;   // this pass adds up the pilot
   bool write;
-  Value row;                  // first of `rows` rows
+  Value row;   // first of `rows` rows
   int rows;
 } Stream;
 
@@ -43,8 +45,12 @@ static void for_vectors(Stream *s, VectorFn body) {
 }
 
 static Value position(Stream *s) { return reduce_partial_index(s->e, s->r, s->c->outer, s->c->chunk, 0); }
-static Value load(Stream *s, const Unit *u, int64_t slot, Value at) { return emit_load_workspace(s->e, u->dtype, slot, at, false); }
-static void store(Stream *s, const Unit *u, int64_t slot, Value at, Value v) { emit_store_workspace(s->e, u->dtype, slot, at, v, false); }
+static Value load(Stream *s, const Unit *u, int64_t slot, Value at) {
+  return emit_load_workspace(s->e, u->dtype, slot, at, false);
+}
+static void store(Stream *s, const Unit *u, int64_t slot, Value at, Value v) {
+  emit_store_workspace(s->e, u->dtype, slot, at, v, false);
+}
 
 static void clear_vector(Stream *s) {
   Value at = position(s);
@@ -57,7 +63,8 @@ static void divide_pilot(Stream *s) {
   for (int u = 0; u < s->r->n_units; u++) {
     const Unit *unit = &s->r->units[u];
     if (!s->active[u]) continue;
-    Value mean = emit_binary(s->e, NN_OP_div, unit->dtype, load(s, unit, unit->partial, at), reduce_splat_count(s->e, unit->dtype, count));
+    Value mean = emit_binary(s->e, NN_OP_div, unit->dtype, load(s, unit, unit->partial, at),
+                             reduce_splat_count(s->e, unit->dtype, count));
     store(s, unit, unit->pilot, at, mean);
   }
 }
@@ -70,8 +77,10 @@ static void finish_moments(Stream *s) {
     if (!s->active[u] || m2->kind != UNIT_M2) continue;
     const Unit *mean = &s->r->units[m2->mean];
     NnDtype t = mean->dtype;
-    Value sum = load(s, mean, mean->partial, at), share = emit_binary(s->e, NN_OP_div, t, sum, reduce_splat_count(s->e, t, s->c->count));
-    Value squares = emit_binary(s->e, NN_OP_sub, t, load(s, m2, m2->partial, at), emit_binary(s->e, NN_OP_mul, t, sum, share));
+    Value sum = load(s, mean, mean->partial, at),
+          share = emit_binary(s->e, NN_OP_div, t, sum, reduce_splat_count(s->e, t, s->c->count));
+    Value squares = emit_binary(s->e, NN_OP_sub, t, load(s, m2, m2->partial, at),
+                                emit_binary(s->e, NN_OP_mul, t, sum, share));
     store(s, mean, mean->partial, at, emit_binary(s->e, NN_OP_add, t, load(s, mean, mean->pilot, at), share));
     store(s, m2, m2->partial, at, emit_binary(s->e, NN_OP_max, t, squares, emit_splat(s->e, t, 0)));
   }
@@ -88,7 +97,8 @@ static Value term(Stream *s, const Unit *u, Value at) {
   return u->kind == UNIT_M2 ? emit_binary(e, NN_OP_mul, u->dtype, d, d) : d;
 }
 
-// The rows lie in scopes of their own: what depends on a row is forgotten after it, what only depends on the column is loaded once.
+// The rows lie in scopes of their own: what depends on a row is forgotten after it, what only depends on the column is
+// loaded once.
 static void accumulate_vector(Stream *s) {
   Emitter *e = s->e;
   const Reduce *r = s->r;

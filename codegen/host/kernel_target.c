@@ -1,5 +1,5 @@
-// The host as a target of kernels: the buffers' addresses come in an array, transcendental functions are calls of glibc's vector library
-// libmvec (at most 4 ulp).
+// The host as a target of kernels: the buffers' addresses come in an array, transcendental functions are calls of
+// glibc's vector library libmvec (at most 4 ulp).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,19 +24,28 @@ static void declare_external(KernelModule *m, const char *symbol, int n, const c
     if (!strcmp(m->externals[i], symbol)) return;
   m->externals = host_grow(m->externals, (size_t)m->n_externals + 1, sizeof *m->externals);
   m->externals[m->n_externals++] = host_strdup(symbol);
-  text_add(&m->declarations, "llvm.func @%s(%s%s%s) -> %s attributes {memory_effects = #llvm.memory_effects<other = none, argMem = none, inaccessibleMem = none, "
-           "errnoMem = none, targetMem0 = none, targetMem1 = none>, no_unwind, will_return}\n", symbol, type, n > 1 ? ", " : "", n > 1 ? type : "", type);
+  text_add(&m->declarations,
+           "llvm.func @%s(%s%s%s) -> %s attributes {memory_effects = #llvm.memory_effects<other = none, argMem = none, "
+           "inaccessibleMem = none, "
+           "errnoMem = none, targetMem0 = none, targetMem1 = none>, no_unwind, will_return}\n",
+           symbol, type, n > 1 ? ", " : "", n > 1 ? type : "", type);
 }
 
 static Value call_mvec(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype, int width) {
   int bytes = width * (int)nn_dtype_bytes(dtype);
   char symbol[64], type[32];
-  snprintf(symbol, sizeof symbol, "_ZGV%cN%d%s_%s%s", bytes == 64 ? 'e' : bytes == 32 ? 'd' : 'b', width, n == 1 ? "v" : "vv", name, dtype == NN_F32 ? "f" : "");
+  snprintf(symbol, sizeof symbol, "_ZGV%cN%d%s_%s%s",
+           bytes == 64   ? 'e'
+           : bytes == 32 ? 'd'
+                         : 'b',
+           width, n == 1 ? "v" : "vv", name, dtype == NN_F32 ? "f" : "");
   snprintf(type, sizeof type, "vector<%dx%s>", width, element_type(dtype));
   declare_external(e->module, symbol, n, type);
   Value v;
   if (n == 1) v = emit(e, x[0].depth, "llvm.call @%s(%%v%d) : (%s) -> %s", symbol, x[0].id, type, type);
-  else v = emit(e, depth_max(x[0], x[1]), "llvm.call @%s(%%v%d, %%v%d) : (%s, %s) -> %s", symbol, x[0].id, x[1].id, type, type, type);
+  else
+    v = emit(e, depth_max(x[0], x[1]), "llvm.call @%s(%%v%d, %%v%d) : (%s, %s) -> %s", symbol, x[0].id, x[1].id, type,
+             type, type);
   v.varies = x[0].varies || (n > 1 && x[1].varies);
   return v;
 }
@@ -53,13 +62,17 @@ static Value math_call(Emitter *e, const char *name, int n, const Value *x, NnDt
     Value y = call_mvec(e, name, n, part, dtype, width);
     if (count < width) return emit_take_lanes(e, y, element, width, 0, count, count);
     if (!first) joined = emit_splat(e, dtype, 0);
-    joined = emit(e, depth_max(joined, y), "vector.insert_strided_slice %%v%d, %%v%d {offsets = [%d], strides = [1]} : vector<%dx%s> into %s", y.id, joined.id,
-                  first, width, element, vector_type(e, dtype).text);
+    joined = emit(e, depth_max(joined, y),
+                  "vector.insert_strided_slice %%v%d, %%v%d {offsets = [%d], strides = [1]} : vector<%dx%s> into %s",
+                  y.id, joined.id, first, width, element, vector_type(e, dtype).text);
     joined.varies = y.varies;
   }
   return joined;
 }
 
 KernelTarget kernel_target_host(const HostCpu *cpu) {
-  return (KernelTarget){.pointer = "!llvm.ptr", .vector_bytes = cpu->vector_bytes, .open = open_function, .math = math_call};
+  return (KernelTarget){.pointer = "!llvm.ptr",
+                        .vector_bytes = cpu->vector_bytes,
+                        .open = open_function,
+                        .math = math_call};
 }

@@ -8,10 +8,10 @@
 static void emit_one(KernelModule *m, const Kernel *k, EmittedKernel *out) {
   *out = (EmittedKernel){.name = host_strdup(k->name), .summary = kernel_summary(k)};
   switch (k->kind) {
-    case KERNEL_MAP: kernel_emit_map(m, k, out); break;
-    case KERNEL_ROW:
-    case KERNEL_COLUMN: kernel_emit_reduce(m, k, out); break;
-    case KERNEL_MOVE: kernel_emit_move(m, k, out); break;
+  case KERNEL_MAP: kernel_emit_map(m, k, out); break;
+  case KERNEL_ROW:
+  case KERNEL_COLUMN: kernel_emit_reduce(m, k, out); break;
+  case KERNEL_MOVE: kernel_emit_move(m, k, out); break;
   }
   out->text = m->text;
   m->text = (Text){0};
@@ -22,7 +22,8 @@ void host_kernels_emit(MlirModule module, const HostCpu *cpu, EmittedKernels *ou
   *out = (EmittedKernels){0};
   text_add(&m.declarations, "!buffer = %s\n", m.target.pointer);
   MlirBlock body = mlirModuleGetBody(module);
-  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
     if (!nn_is(op, "func.func") || !nn_has_attr(op, "nn.kernel") || nn_has_attr(op, "nn.body")) continue;
     Kernel k;
     kernel_read(op, &k);

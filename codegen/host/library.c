@@ -24,17 +24,35 @@ bool host_conv_record(MlirOperation op, NncConv *out) {
   NnType x, w, y;
   NncConvPass pass;
   switch (nn_op_of(op)) {
-    case NN_OP_conv2d: pass = NNC_CONV_FORWARD, x = operand(op, 0), w = operand(op, 1), y = result(op); break;
-    case NN_OP_conv2d_input_grad: pass = NNC_CONV_INPUT_GRAD, y = operand(op, 0), w = operand(op, 1), x = result(op); break;
-    case NN_OP_conv2d_weight_grad: pass = NNC_CONV_WEIGHT_GRAD, x = operand(op, 0), y = operand(op, 1), w = result(op); break;
-    default: return false;
+  case NN_OP_conv2d: pass = NNC_CONV_FORWARD, x = operand(op, 0), w = operand(op, 1), y = result(op); break;
+  case NN_OP_conv2d_input_grad:
+    pass = NNC_CONV_INPUT_GRAD, y = operand(op, 0), w = operand(op, 1), x = result(op);
+    break;
+  case NN_OP_conv2d_weight_grad:
+    pass = NNC_CONV_WEIGHT_GRAD, x = operand(op, 0), y = operand(op, 1), w = result(op);
+    break;
+  default: return false;
   }
   char layout[8];
   bool last = !strcmp(nn_attr_str(op, "layout", layout, sizeof layout, "nchw"), "nhwc");
   int c = last ? 3 : 1, h = last ? 1 : 2;
-  *out = (NncConv){.pass = pass, .dtype = (NncDtype)x.dtype, .result = (NncDtype)result(op).dtype, .channels_last = last, .n = x.dim[0], .c = x.dim[c], .h = x.dim[h], .w = x.dim[h + 1], .o = y.dim[c],
-                   .oh = y.dim[h], .ow = y.dim[h + 1], .kh = w.dim[2], .kw = w.dim[3], .dilation = {1, 1}, .stride = {1, 1},
-                   .groups = nn_attr_i64(op, "groups", 1), .weights_layout = weights_layout(op)};
+  *out = (NncConv){.pass = pass,
+                   .dtype = (NncDtype)x.dtype,
+                   .result = (NncDtype)result(op).dtype,
+                   .channels_last = last,
+                   .n = x.dim[0],
+                   .c = x.dim[c],
+                   .h = x.dim[h],
+                   .w = x.dim[h + 1],
+                   .o = y.dim[c],
+                   .oh = y.dim[h],
+                   .ow = y.dim[h + 1],
+                   .kh = w.dim[2],
+                   .kw = w.dim[3],
+                   .dilation = {1, 1},
+                   .stride = {1, 1},
+                   .groups = nn_attr_i64(op, "groups", 1),
+                   .weights_layout = weights_layout(op)};
   nn_attr_i64s(op, "strides", out->stride, 2);
   nn_attr_i64s(op, "padding", out->pad, 4);
   nn_attr_i64s(op, "dilation", out->dilation, 2);
@@ -67,7 +85,10 @@ bool host_matmul_record(MlirOperation op, NncMatmul *out) {
   NnOp kind = nn_op_of(op);
   if (kind != NN_OP_matmul && kind != NN_OP_matmul_rows && kind != NN_OP_matmul_rows_to) return false;
   NnType a = operand(op, 0), b = operand(op, 1);
-  *out = (NncMatmul){.dtype = (NncDtype)a.dtype, .result = (NncDtype)result(op).dtype, .batch = 1, .adds = kind == NN_OP_matmul_rows_to};
+  *out = (NncMatmul){.dtype = (NncDtype)a.dtype,
+                     .result = (NncDtype)result(op).dtype,
+                     .batch = 1,
+                     .adds = kind == NN_OP_matmul_rows_to};
   if (kind == NN_OP_matmul) {
     product_of_matrices(op, &a, &b, out);
   } else {
@@ -85,8 +106,20 @@ bool host_is_attention(MlirOperation op) {
 
 NncAttention host_attention_record(MlirOperation op) {
   NnAttention a = nn_attention_of(op);
-  return (NncAttention){.dtype = (NncDtype)a.dtype, .backward = a.backward, .packed = a.packed, .causal = a.causal, .heads_last = a.heads_last, .masked = a.mask >= 0, .batch = a.batch,
-                        .heads = a.heads, .groups = a.groups, .n_queries = a.n_queries, .n_keys = a.n_keys, .head_dim = a.head_dim, .scale = a.scale, .dropout = a.dropout};
+  return (NncAttention){.dtype = (NncDtype)a.dtype,
+                        .backward = a.backward,
+                        .packed = a.packed,
+                        .causal = a.causal,
+                        .heads_last = a.heads_last,
+                        .masked = a.mask >= 0,
+                        .batch = a.batch,
+                        .heads = a.heads,
+                        .groups = a.groups,
+                        .n_queries = a.n_queries,
+                        .n_keys = a.n_keys,
+                        .head_dim = a.head_dim,
+                        .scale = a.scale,
+                        .dropout = a.dropout};
 }
 
 int64_t host_library_scratch(MlirOperation op) {

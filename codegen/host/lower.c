@@ -1,5 +1,5 @@
-// Kernel text to LLVM IR, assembly or an object: parsed by MLIR, lowered to the LLVM dialect, translated, optimised for the processor.
-// The kernels are vectorised already, so LLVM's own vectorisers stay off.
+// Kernel text to LLVM IR, assembly or an object: parsed by MLIR, lowered to the LLVM dialect, translated, optimised for
+// the processor. The kernels are vectorised already, so LLVM's own vectorisers stay off.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,11 +8,6 @@
 
 #include "codegen/host/host.h"
 #include "compiler/output.h"
-#include "llvm-c/Core.h"
-#include "llvm-c/Support.h"
-#include "llvm-c/Target.h"
-#include "llvm-c/TargetMachine.h"
-#include "llvm-c/Transforms/PassBuilder.h"
 #include "mlir-c/Conversion.h"
 #include "mlir-c/Dialect/Arith.h"
 #include "mlir-c/Dialect/ControlFlow.h"
@@ -24,6 +19,11 @@
 #include "mlir-c/Pass.h"
 #include "mlir-c/RegisterEverything.h"
 #include "mlir-c/Target/LLVMIR.h"
+#include "llvm-c/Core.h"
+#include "llvm-c/Support.h"
+#include "llvm-c/Target.h"
+#include "llvm-c/TargetMachine.h"
+#include "llvm-c/Transforms/PassBuilder.h"
 
 #define TRIPLE "x86_64-unknown-linux-gnu"
 
@@ -46,7 +46,8 @@ void host_lower_initialize(void) {
   LLVMInitializeX86Target();
   LLVMInitializeX86TargetMC();
   LLVMInitializeX86AsmPrinter();
-  // Loop strength reduction takes a third of code generation and gains nothing: addresses are a base and one index already.
+  // Loop strength reduction takes a third of code generation and gains nothing: addresses are a base and one index
+  // already.
   static bool done;
   if (!done) LLVMParseCommandLineOptions(2, (const char *const[]){"nnc", "-disable-lsr"}, NULL);
   done = true;
@@ -54,8 +55,10 @@ void host_lower_initialize(void) {
 
 static MlirContext context_create(void) {
   MlirContext ctx = mlirContextCreateWithThreading(false);
-  MlirDialectHandle handles[] = {mlirGetDialectHandle__func__(), mlirGetDialectHandle__scf__(),  mlirGetDialectHandle__arith__(), mlirGetDialectHandle__math__(),
-                                 mlirGetDialectHandle__cf__(),   mlirGetDialectHandle__llvm__(), mlirGetDialectHandle__vector__()};
+  MlirDialectHandle handles[] = {mlirGetDialectHandle__func__(),  mlirGetDialectHandle__scf__(),
+                                 mlirGetDialectHandle__arith__(), mlirGetDialectHandle__math__(),
+                                 mlirGetDialectHandle__cf__(),    mlirGetDialectHandle__llvm__(),
+                                 mlirGetDialectHandle__vector__()};
   for (size_t i = 0; i < sizeof handles / sizeof *handles; i++) {
     mlirDialectHandleRegisterDialect(handles[i], ctx);
     mlirDialectHandleLoadDialect(handles[i], ctx);
@@ -67,9 +70,12 @@ static MlirContext context_create(void) {
 static bool lower_to_llvm_dialect(MlirContext ctx, MlirModule module) {
   MlirPassManager pm = mlirPassManagerCreate(ctx);
   mlirPassManagerEnableVerifier(pm, false);
-  MlirPass passes[] = {mlirCreateConversionSCFToControlFlowPass(),     mlirCreateConversionConvertVectorToLLVMPass(),
-                       mlirCreateConversionConvertMathToLLVMPass(),    mlirCreateConversionArithToLLVMConversionPass(),
-                       mlirCreateConversionConvertControlFlowToLLVMPass(), mlirCreateConversionConvertFuncToLLVMPass(),
+  MlirPass passes[] = {mlirCreateConversionSCFToControlFlowPass(),
+                       mlirCreateConversionConvertVectorToLLVMPass(),
+                       mlirCreateConversionConvertMathToLLVMPass(),
+                       mlirCreateConversionArithToLLVMConversionPass(),
+                       mlirCreateConversionConvertControlFlowToLLVMPass(),
+                       mlirCreateConversionConvertFuncToLLVMPass(),
                        mlirCreateConversionReconcileUnrealizedCastsPass()};
   for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) mlirPassManagerAddOwnedPass(pm, passes[i]);
   MlirLogicalResult result = mlirPassManagerRunOnOp(pm, mlirModuleGetOperation(module));
@@ -130,7 +136,8 @@ static bool write_output(LLVMModuleRef module, LLVMTargetMachineRef machine, Hos
   }
   char *message = NULL;
   LLVMMemoryBufferRef buffer = NULL;
-  if (LLVMTargetMachineEmitToMemoryBuffer(machine, module, what == HOST_ASM ? LLVMAssemblyFile : LLVMObjectFile, &message, &buffer))
+  if (LLVMTargetMachineEmitToMemoryBuffer(machine, module, what == HOST_ASM ? LLVMAssemblyFile : LLVMObjectFile,
+                                          &message, &buffer))
     return fail("generating code for the kernels", message);
   bool ok = write_file(path, LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
   LLVMDisposeMemoryBuffer(buffer);
@@ -144,11 +151,14 @@ static LLVMTargetMachineRef machine_create(const HostCpu *cpu, int opt_level) {
     fail("no x86-64 back end", message);
     return NULL;
   }
-  LLVMCodeGenOptLevel level = opt_level == 0 ? LLVMCodeGenLevelNone : opt_level == 1 ? LLVMCodeGenLevelLess : LLVMCodeGenLevelDefault;
+  LLVMCodeGenOptLevel level = opt_level == 0   ? LLVMCodeGenLevelNone
+                              : opt_level == 1 ? LLVMCodeGenLevelLess
+                                               : LLVMCodeGenLevelDefault;
   return LLVMCreateTargetMachine(target, TRIPLE, cpu->name, cpu->features, level, LLVMRelocPIC, LLVMCodeModelDefault);
 }
 
-bool host_lower(const char *mlir_text, const HostCpu *cpu, int opt_level, HostOutput what, const char *path, bool time_phases) {
+bool host_lower(const char *mlir_text, const HostCpu *cpu, int opt_level, HostOutput what, const char *path,
+                bool time_phases) {
   PhaseTimer timer = phase_timer(time_phases);
   LLVMContextRef llvm = LLVMContextCreate();
   LLVMModuleRef module = kernels_translate(mlir_text, llvm, time_phases);

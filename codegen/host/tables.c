@@ -1,5 +1,6 @@
-// program.c: the tables of runtime/program.h as C initialisers, from the planned module. Buffer offsets of all steps lie in one array, equal
-// records are one, and what every step has is not named, so that the text stays small and the C compiler is quick with it.
+// program.c: the tables of runtime/program.h as C initialisers, from the planned module. Buffer offsets of all steps
+// lie in one array, equal records are one, and what every step has is not named, so that the text stays small and the C
+// compiler is quick with it.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,10 +41,13 @@ int64_t tables_offset(const Tables *w, MlirValue v) { return tables_offset_of(w-
 static void offsets_of_step(Offsets *o, const NnStep *s) {
   int64_t planned[NN_MAX_RESULTS + 64];
   int n = nn_attr_i64s(s->op, "nn.offset", planned, (int)(sizeof planned / sizeof *planned));
-  MlirOperation yield = s->role == NN_STEP_REGION ? mlirBlockGetTerminator(mlirRegionGetFirstBlock(mlirOperationGetRegion(s->op, 0))) : s->op;
+  MlirOperation yield = s->role == NN_STEP_REGION
+                            ? mlirBlockGetTerminator(mlirRegionGetFirstBlock(mlirOperationGetRegion(s->op, 0)))
+                            : s->op;
   for (intptr_t r = 0; r < mlirOperationGetNumResults(s->op); r++) {
     MlirValue v = mlirOperationGetResult(s->op, r);
-    if (s->role == NN_STEP_ALIAS) offset_set(o, v, tables_offset_of(o, mlirOperationGetOperand(s->op, 0)) + nn_alias_shift(s->op));
+    if (s->role == NN_STEP_ALIAS)
+      offset_set(o, v, tables_offset_of(o, mlirOperationGetOperand(s->op, 0)) + nn_alias_shift(s->op));
     else if (s->role == NN_STEP_REGION) offset_set(o, v, tables_offset_of(o, mlirOperationGetOperand(yield, r)));
     else {
       host_require(r < n, "an op without nn.offset: the pass `plan` has not run");
@@ -54,9 +58,11 @@ static void offsets_of_step(Offsets *o, const NnStep *s) {
 
 void tables_offsets_build(Offsets *o, MlirOperation func, const NnStepList *steps) {
   MlirBlock body = nn_function_body(func);
-  for (intptr_t i = 0; i < mlirBlockGetNumArguments(body); i++) offset_set(o, mlirBlockGetArgument(body, i), nn_arg_i64(func, (int)i, "nn.offset", 0));
+  for (intptr_t i = 0; i < mlirBlockGetNumArguments(body); i++)
+    offset_set(o, mlirBlockGetArgument(body, i), nn_arg_i64(func, (int)i, "nn.offset", 0));
   for (int i = 0; i < steps->n; i++)
-    if (steps->items[i].role != NN_STEP_TAP && steps->items[i].role != NN_STEP_MARK) offsets_of_step(o, &steps->items[i]);
+    if (steps->items[i].role != NN_STEP_TAP && steps->items[i].role != NN_STEP_MARK)
+      offsets_of_step(o, &steps->items[i]);
 }
 
 void tables_offsets_free(Offsets *o) {
@@ -74,8 +80,10 @@ static void add_numbers(Text *t, int n, const int64_t *x) {
 }
 
 static const char *role_name(const char *role) {
-  static const char *const names[][2] = {{"input", "NNC_INPUT"}, {"param", "NNC_PARAM"}, {"state", "NNC_STATE"}, {"opt", "NNC_OPT"}, {"accum", "NNC_ACCUM"},
-                                         {"rng", "NNC_RNG"}, {"hyper", "NNC_HYPER"}, {"loss", "NNC_LOSS"}, {"metric", "NNC_METRIC"}, {"output", "NNC_OUTPUT"}};
+  static const char *const names[][2] = {{"input", "NNC_INPUT"},  {"param", "NNC_PARAM"}, {"state", "NNC_STATE"},
+                                         {"opt", "NNC_OPT"},      {"accum", "NNC_ACCUM"}, {"rng", "NNC_RNG"},
+                                         {"hyper", "NNC_HYPER"},  {"loss", "NNC_LOSS"},   {"metric", "NNC_METRIC"},
+                                         {"output", "NNC_OUTPUT"}};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (!strcmp(names[i][0], role)) return names[i][1];
   host_require(false, "a role that the runtime does not know");
@@ -95,7 +103,8 @@ static int integers_of(MlirAttribute a, int64_t *out) {
   return (int)n;
 }
 
-static void add_tensor(Text *t, const char *name, const char *role, const NnType *type, int64_t offset, int64_t group, const char *extra) {
+static void add_tensor(Text *t, const char *name, const char *role, const NnType *type, int64_t offset, int64_t group,
+                       const char *extra) {
   text_add(t, "  {");
   text_quoted(t, name);
   text_add(t, ",%s,%d,%d,", role, (int)type->dtype, type->rank);
@@ -104,11 +113,13 @@ static void add_tensor(Text *t, const char *name, const char *role, const NnType
 }
 
 static void add_argument(Text *t, MlirOperation func, int arg) {
-  char *name = string_of(nn_arg_attr(func, arg, "nn.name")), *role = string_of(nn_arg_attr(func, arg, "nn.role")), *init = string_of(nn_arg_attr(func, arg, "nn.init"));
+  char *name = string_of(nn_arg_attr(func, arg, "nn.name")), *role = string_of(nn_arg_attr(func, arg, "nn.role")),
+       *init = string_of(nn_arg_attr(func, arg, "nn.init"));
   NnType type = nn_value_type(mlirBlockGetArgument(nn_function_body(func), arg));
   int64_t logical[NNC_MAX_RANK], split[NNC_MAX_RANK], perm[NNC_MAX_RANK];
   Text extra = {0};
-  int rank = integers_of(nn_arg_attr(func, arg, "nn.logical_shape"), logical), n = integers_of(nn_arg_attr(func, arg, "nn.split"), split);
+  int rank = integers_of(nn_arg_attr(func, arg, "nn.logical_shape"), logical),
+      n = integers_of(nn_arg_attr(func, arg, "nn.split"), split);
   if (rank) type = nn_type(type.dtype, rank, logical);
   if (*init) {
     text_add(&extra, ",");
@@ -130,11 +141,13 @@ static void add_argument(Text *t, MlirOperation func, int arg) {
   int64_t channels = nn_arg_i64(func, arg, "nn.channels", 0);
   if (channels) {
     char *mean = string_of(nn_arg_attr(func, arg, "nn.mean")), *deviation = string_of(nn_arg_attr(func, arg, "nn.std"));
-    text_add(&extra, ",.n_channels=%lld,.mean=(const double[]){%s},.deviation=(const double[]){%s}", (long long)channels, mean, deviation);
+    text_add(&extra, ",.n_channels=%lld,.mean=(const double[]){%s},.deviation=(const double[]){%s}",
+             (long long)channels, mean, deviation);
     free(mean);
     free(deviation);
   }
-  add_tensor(t, name, role_name(role), &type, nn_arg_i64(func, arg, "nn.offset", 0), nn_arg_i64(func, arg, "nn.group", -1), text_c_string(&extra));
+  add_tensor(t, name, role_name(role), &type, nn_arg_i64(func, arg, "nn.offset", 0),
+             nn_arg_i64(func, arg, "nn.group", -1), text_c_string(&extra));
   text_free(&extra);
   free(name);
   free(role);
@@ -194,7 +207,8 @@ static int add_values(Tables *w, MlirOperation op) {
   return first;
 }
 
-// A product that is added to an operand finds that in the result's buffer: copied there by a step of its own, where the plan does not have both in one place.
+// A product that is added to an operand finds that in the result's buffer: copied there by a step of its own, where the
+// plan does not have both in one place.
 static int add_values_of_sum(Tables *w, MlirOperation op) {
   MlirValue sum = mlirOperationGetOperand(op, 2), result = mlirOperationGetResult(op, 0);
   NnType type = nn_value_type(sum);
@@ -215,16 +229,19 @@ void tables_begin_step(Tables *w, const StepHead *h) {
   text_add(&w->steps, "  {%s,%s,%d,", h->kind, h->label, h->n_buffers);
   if (h->n_buffers) text_add(&w->steps, "B+%d,Z+%d", h->first, h->first);
   else text_add(&w->steps, "0,0");
-  text_add(&w->steps, ",%lld,%.6g,%.6g,%.6g,%d,%s,", (long long)h->workspace, h->flops, h->bytes, h->seconds, h->recomputed, h->cost_key ? h->cost_key : "0");
+  text_add(&w->steps, ",%lld,%.6g,%.6g,%.6g,%d,%s,", (long long)h->workspace, h->flops, h->bytes, h->seconds,
+           h->recomputed, h->cost_key ? h->cost_key : "0");
 }
 
 int64_t tables_workspace(const Tables *w, MlirOperation op) {
   int64_t offset = nn_attr_i64(op, "nn.workspace", -1), stride;
-  for (const ScanPlace *place = w->place; place && offset >= 0; place = place->around) offset = scan_place(place, offset, &stride);
+  for (const ScanPlace *place = w->place; place && offset >= 0; place = place->around)
+    offset = scan_place(place, offset, &stride);
   return offset;
 }
 
-// What every call of the kernel has in common, written and computed at the first: its key as K<kernel>, FLOPs, predicted seconds.
+// What every call of the kernel has in common, written and computed at the first: its key as K<kernel>, FLOPs,
+// predicted seconds.
 static const KernelCost *kernel_cost(Tables *w, int number, MlirOperation call, MlirOperation kernel) {
   KernelCost *cost = &w->costs[number];
   if (cost->known) return cost;
@@ -260,7 +277,8 @@ static void add_launch(Tables *w, const KernelLaunch *l, int hidden) {
 }
 
 // Some of the buffers from `first` on, once more.
-static int repeat_buffers(Tables *w, const NnStep *s, const EmittedKernel *k, int64_t workspace, int n, const int *which) {
+static int repeat_buffers(Tables *w, const NnStep *s, const EmittedKernel *k, int64_t workspace, int n,
+                          const int *which) {
   int first = w->n_buffers;
   intptr_t operands = mlirOperationGetNumOperands(s->op), results = mlirOperationGetNumResults(s->op);
   for (int i = 0; i < n; i++) {
@@ -268,7 +286,8 @@ static int repeat_buffers(Tables *w, const NnStep *s, const EmittedKernel *k, in
       add_buffer(w, workspace, k->workspace_bytes);
       continue;
     }
-    MlirValue v = which[i] < operands ? mlirOperationGetOperand(s->op, which[i]) : mlirOperationGetResult(s->op, which[i] - operands);
+    MlirValue v = which[i] < operands ? mlirOperationGetOperand(s->op, which[i])
+                                      : mlirOperationGetResult(s->op, which[i] - operands);
     NnType type = nn_value_type(v);
     add_buffer(w, tables_offset_of(w->offsets, v), nn_type_bytes(&type));
   }
@@ -287,8 +306,15 @@ static void add_launches(Tables *w, const NnStep *s, const EmittedKernel *k, int
     int from = l->buffers ? repeat_buffers(w, s, k, workspace, l->n_buffers, l->buffers) : first;
     char label[16], key[16];
     snprintf(label, sizeof label, "L%d", number), snprintf(key, sizeof key, "K%d", number);
-    StepHead head = {.kind = "NNC_STEP_KERNEL", .label = label, .n_buffers = l->buffers ? l->n_buffers : n_all, .first = from, .workspace = -1, .recomputed = s->recomputed, .cost_key = key};
-    if (!i) head.flops = cost->flops, head.bytes = nn_op_bytes(s->op), head.seconds = cost->seconds;   // the whole cost stands at the first launch
+    StepHead head = {.kind = "NNC_STEP_KERNEL",
+                     .label = label,
+                     .n_buffers = l->buffers ? l->n_buffers : n_all,
+                     .first = from,
+                     .workspace = -1,
+                     .recomputed = s->recomputed,
+                     .cost_key = key};
+    // the whole cost stands at the first launch
+    if (!i) head.flops = cost->flops, head.bytes = nn_op_bytes(s->op), head.seconds = cost->seconds;
     tables_begin_step(w, &head);
     add_launch(w, l, 0);
     text_add(&w->steps, "},\n");
@@ -297,7 +323,8 @@ static void add_launches(Tables *w, const NnStep *s, const EmittedKernel *k, int
 }
 
 static char *callee_of(MlirOperation call) {
-  MlirStringRef symbol = mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(call, mlirStringRefCreateFromCString("callee")));
+  MlirStringRef symbol = mlirFlatSymbolRefAttrGetValue(
+      mlirOperationGetAttributeByName(call, mlirStringRefCreateFromCString("callee")));
   return text_format("%.*s", (int)symbol.length, symbol.data);
 }
 
@@ -313,7 +340,8 @@ static NncPart add_part(const Tables *w, MlirOperation call, Text *list) {
   return part;
 }
 
-// All calls of a group, where the last of them stands: the arena is the kernel's only address, the buffers are known to the runtime.
+// All calls of a group, where the last of them stands: the arena is the kernel's only address, the buffers are known to
+// the runtime.
 static void add_group_step(Tables *w, const NnStep *s, const CudaGroup *g) {
   if (g->calls[g->n - 1].ptr != s->op.ptr) return;
   const EmittedKernel *k = emitted_kernel_find(w->kernels, w->kernels->groups->bodies[g->body].name);
@@ -333,7 +361,8 @@ static void add_group_step(Tables *w, const NnStep *s, const CudaGroup *g) {
     char label[16];
     snprintf(label, sizeof label, "L%d", (int)(k - w->kernels->items));
     StepHead head = {.kind = "NNC_STEP_KERNEL", .label = label, .n_buffers = n, .first = first, .workspace = -1};
-    if (!l) head.flops = all.flops, head.bytes = all.bytes, head.seconds = all.seconds;   // the whole cost stands at the first launch
+    // the whole cost stands at the first launch
+    if (!l) head.flops = all.flops, head.bytes = all.bytes, head.seconds = all.seconds;
     tables_begin_step(w, &head);
     add_launch(w, &k->launches[g->launch + l], n - 1);
     if (!l) text_add(&w->steps, ",.n_parts=%d,.parts=(const NncPart[]){%s}", g->n, text_c_string(&parts));
@@ -353,7 +382,9 @@ static void add_kernel_steps(Tables *w, const NnStep *s) {
   const EmittedKernel *k = emitted_kernel_find(w->kernels, name);
   host_require(k != NULL, "a call of a kernel that does not exist");
   int number = (int)(k - w->kernels->items);
-  const KernelCost *cost = kernel_cost(w, number, s->op, w->costs[number].known ? nn_null_operation() : nn_module_function(w->module, name));
+  const KernelCost *cost = kernel_cost(w, number, s->op,
+                                       w->costs[number].known ? nn_null_operation()
+                                                              : nn_module_function(w->module, name));
   free(name);
   add_launches(w, s, k, number, cost);
 }
@@ -361,20 +392,24 @@ static void add_kernel_steps(Tables *w, const NnStep *s) {
 // A library op's record, and how its step names it.
 typedef struct LibraryRecord {
   const char *kind, *type, *field;
-  char *fields, *label;            // Owned; the record's initialiser
+  char *fields, *label;   // Owned; the record's initialiser
 } LibraryRecord;
 
 // "conv2d 3x3/2 56x56x64 to 28x28x128"
 static LibraryRecord conv_record(const char *name, const NncConv *c, int64_t scratch) {
   LibraryRecord r = {"NNC_STEP_CONV", "NncConv", "conv", NULL, NULL};
-  r.fields = text_format("%d,%d,%d,%d, %lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld, {%lld,%lld},{%lld,%lld,%lld,%lld},{%lld,%lld},%lld, \"%s\", %lld",
-                         c->pass, c->dtype, c->result, c->channels_last, (long long)c->n, (long long)c->c, (long long)c->h, (long long)c->w, (long long)c->o, (long long)c->oh,
-                         (long long)c->ow, (long long)c->kh, (long long)c->kw, (long long)c->stride[0], (long long)c->stride[1], (long long)c->pad[0], (long long)c->pad[1],
-                         (long long)c->pad[2], (long long)c->pad[3], (long long)c->dilation[0], (long long)c->dilation[1], (long long)c->groups, c->weights_layout,
+  r.fields = text_format("%d,%d,%d,%d, %lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld, "
+                         "{%lld,%lld},{%lld,%lld,%lld,%lld},{%lld,%lld},%lld, \"%s\", %lld",
+                         c->pass, c->dtype, c->result, c->channels_last, (long long)c->n, (long long)c->c,
+                         (long long)c->h, (long long)c->w, (long long)c->o, (long long)c->oh, (long long)c->ow,
+                         (long long)c->kh, (long long)c->kw, (long long)c->stride[0], (long long)c->stride[1],
+                         (long long)c->pad[0], (long long)c->pad[1], (long long)c->pad[2], (long long)c->pad[3],
+                         (long long)c->dilation[0], (long long)c->dilation[1], (long long)c->groups, c->weights_layout,
                          (long long)scratch);
   char *stride = c->stride[0] > 1 ? text_format("/%lld", (long long)c->stride[0]) : host_strdup("");
-  r.label = text_format("%s %lldx%lld%s %lldx%lldx%lld to %lldx%lldx%lld", name, (long long)c->kh, (long long)c->kw, stride, (long long)c->h,
-                        (long long)c->w, (long long)c->c, (long long)c->oh, (long long)c->ow, (long long)c->o);
+  r.label = text_format("%s %lldx%lld%s %lldx%lldx%lld to %lldx%lldx%lld", name, (long long)c->kh, (long long)c->kw,
+                        stride, (long long)c->h, (long long)c->w, (long long)c->c, (long long)c->oh, (long long)c->ow,
+                        (long long)c->o);
   free(stride);
   return r;
 }
@@ -382,9 +417,11 @@ static LibraryRecord conv_record(const char *name, const NncConv *c, int64_t scr
 // "matmul 12 of 256x64x256" (rows, columns, summed)
 static LibraryRecord matmul_record(const char *name, const NncMatmul *m, int64_t scratch) {
   LibraryRecord r = {"NNC_STEP_MATMUL", "NncMatmul", "matmul", NULL, NULL};
-  r.fields = text_format("%d,%d, %lld,%lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld, %lld,%d", m->dtype, m->result,
-                         (long long)m->batch, (long long)m->m, (long long)m->n, (long long)m->k, (long long)m->a_batch, (long long)m->a_row, (long long)m->a_col,
-                         (long long)m->b_batch, (long long)m->b_row, (long long)m->b_col, (long long)m->c_batch, (long long)m->c_row, (long long)scratch, m->adds);
+  r.fields = text_format("%d,%d, %lld,%lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld, %lld,%d", m->dtype,
+                         m->result, (long long)m->batch, (long long)m->m, (long long)m->n, (long long)m->k,
+                         (long long)m->a_batch, (long long)m->a_row, (long long)m->a_col, (long long)m->b_batch,
+                         (long long)m->b_row, (long long)m->b_col, (long long)m->c_batch, (long long)m->c_row,
+                         (long long)scratch, m->adds);
   char *batch = m->batch > 1 ? text_format("%lld of ", (long long)m->batch) : host_strdup("");
   r.label = text_format("%s %s%lldx%lldx%lld", name, batch, (long long)m->m, (long long)m->n, (long long)m->k);
   free(batch);
@@ -394,10 +431,12 @@ static LibraryRecord matmul_record(const char *name, const NncMatmul *m, int64_t
 // "attention 12 of 256x256x64" (heads, queries, keys, head dimension)
 static LibraryRecord attention_record(const char *name, const NncAttention *a, int64_t scratch) {
   LibraryRecord r = {"NNC_STEP_ATTENTION", "NncAttention", "attention", NULL, NULL};
-  r.fields = text_format("%d,%d,%d,%d,%d,%d, %lld,%lld,%lld,%lld,%lld,%lld, %.17g,%.17g, %lld", a->dtype, a->backward, a->packed,
-                         a->causal, a->heads_last, a->masked, (long long)a->batch, (long long)a->heads, (long long)a->groups, (long long)a->n_queries, (long long)a->n_keys,
-                         (long long)a->head_dim, a->scale, a->dropout, (long long)scratch);
-  r.label = text_format("%s %lld of %lldx%lldx%lld", name, (long long)(a->batch * a->heads), (long long)a->n_queries, (long long)a->n_keys, (long long)a->head_dim);
+  r.fields = text_format("%d,%d,%d,%d,%d,%d, %lld,%lld,%lld,%lld,%lld,%lld, %.17g,%.17g, %lld", a->dtype, a->backward,
+                         a->packed, a->causal, a->heads_last, a->masked, (long long)a->batch, (long long)a->heads,
+                         (long long)a->groups, (long long)a->n_queries, (long long)a->n_keys, (long long)a->head_dim,
+                         a->scale, a->dropout, (long long)scratch);
+  r.label = text_format("%s %lld of %lldx%lldx%lld", name, (long long)(a->batch * a->heads), (long long)a->n_queries,
+                        (long long)a->n_keys, (long long)a->head_dim);
   return r;
 }
 
@@ -413,10 +452,11 @@ static LibraryRecord record_of(const Tables *w, MlirOperation op) {
   return attention_record(name, &a, scratch);
 }
 
-// The number i of record C<i>, its label CL<i> and its key CK<i>; ops that have all three in common share them. Texts are told apart by MLIR's
-// table of strings: equal ones are one attribute.
+// The number i of record C<i>, its label CL<i> and its key CK<i>; ops that have all three in common share them. Texts
+// are told apart by MLIR's table of strings: equal ones are one attribute.
 static int record_id(Tables *w, MlirOperation op, const LibraryRecord *r) {
-  char *key = cost_key(op, nn_null_operation()), *text = text_format("%s %s\n%s\n%s", r->type, r->fields, r->label, key);
+  char *key = cost_key(op, nn_null_operation()),
+       *text = text_format("%s %s\n%s\n%s", r->type, r->fields, r->label, key);
   const void *unique = mlirStringAttrGet(mlirOperationGetContext(op), mlirStringRefCreateFromCString(text)).ptr;
   int id = ptr_map_get(&w->record_ids, unique);
   if (id < 0) {
@@ -453,7 +493,8 @@ static void add_library_step(Tables *w, const NnStep *s) {
   int id = record_id(w, s->op, &r);
   char label[16], key[16];
   snprintf(label, sizeof label, "CL%d", id), snprintf(key, sizeof key, "CK%d", id);
-  tables_begin_step(w, &(StepHead){r.kind, label, w->n_buffers - first, first, tables_workspace(w, s->op), nn_op_flops(s->op), nn_op_bytes(s->op), target_seconds(s->op), s->recomputed, key});
+  tables_begin_step(w, &(StepHead){r.kind, label, w->n_buffers - first, first, tables_workspace(w, s->op),
+                                   nn_op_flops(s->op), nn_op_bytes(s->op), target_seconds(s->op), s->recomputed, key});
   text_add(&w->steps, ".%s=&C%d},\n", r.field, id);
   free(r.fields);
   free(r.label);
@@ -471,7 +512,8 @@ static void add_tap(Tables *w, const NnStep *s) {
   if (type.rank) type.dim[type.rank - 1] = columns;
   char extra[128] = "";
   if (rows || columns < pitch)
-    snprintf(extra, sizeof extra, ",\"\",.pitch=%lld,.first_row=%lld,.rows=%lld", (long long)pitch, (long long)nn_attr_i64(s->op, "first", 0), (long long)rows);
+    snprintf(extra, sizeof extra, ",\"\",.pitch=%lld,.first_row=%lld,.rows=%lld", (long long)pitch,
+             (long long)nn_attr_i64(s->op, "first", 0), (long long)rows);
   add_tensor(&w->taps, name, "NNC_OUTPUT", &type, tables_offset_of(w->offsets, v), -1, extra);
   tables_begin_step(w, &(StepHead){.kind = "NNC_STEP_TAP", .label = "\"tap\"", .workspace = -1});
   text_add(&w->steps, ".tap=T+%d},\n", w->n_taps++);
@@ -482,7 +524,8 @@ static void add_tap(Tables *w, const NnStep *s) {
 void tables_add_copy(Tables *w, int64_t from, int64_t to, int64_t bytes) {
   int first = add_buffer(w, from, bytes);
   add_buffer(w, to, bytes);
-  tables_begin_step(w, &(StepHead){.kind = "NNC_STEP_COPY", .label = "\"copy\"", .n_buffers = 2, .first = first, .workspace = -1});
+  tables_begin_step(
+      w, &(StepHead){.kind = "NNC_STEP_COPY", .label = "\"copy\"", .n_buffers = 2, .first = first, .workspace = -1});
   text_add(&w->steps, ".copy_bytes=%lld},\n", (long long)bytes);
   tables_end_step(w, first);
 }
@@ -495,7 +538,8 @@ static void add_copies(Tables *w, MlirOperation func) {
     if (arg < 0 || mlirAttributeIsNull(nn_result_attr(func, r, "nn.copy_back"))) continue;
     MlirValue v = mlirOperationGetOperand(ret, r);
     NnType type = nn_value_type(v);
-    tables_add_copy(w, tables_offset_of(w->offsets, v), nn_arg_i64(func, (int)arg, "nn.offset", 0), nn_type_bytes(&type));
+    tables_add_copy(w, tables_offset_of(w->offsets, v), nn_arg_i64(func, (int)arg, "nn.offset", 0),
+                    nn_type_bytes(&type));
   }
 }
 
@@ -569,9 +613,12 @@ static void add_function(Tables *w, MlirOperation func, int index, Text *out, Te
   add_streamed(out, func, &n_results);
   text_add(out, "  {0}};\n");
   char *name = string_of(mlirOperationGetAttributeByName(func, mlirStringRefCreateFromCString("sym_name")));
-  text_add(entry, "  {.name=\"%s\",.n_args=%d,.args=A%d,.n_results=%d,.results=R%d,.n_steps=%d,.steps=S%d,.arena_bytes=%lld,.live_bytes=%lld,.flops=%.6g,.recompute_overhead=%.6g},\n",
-           name, n_args, index, n_results, index, w->n_steps, index, (long long)nn_attr_i64(func, "nn.arena", 0), (long long)nn_attr_i64(func, "nn.live", 0),
-           function_flops(&steps), nn_attr_f64(func, "nn.overhead", 0));
+  text_add(entry,
+           "  "
+           "{.name=\"%s\",.n_args=%d,.args=A%d,.n_results=%d,.results=R%d,.n_steps=%d,.steps=S%d,.arena_bytes=%lld,."
+           "live_bytes=%lld,.flops=%.6g,.recompute_overhead=%.6g},\n",
+           name, n_args, index, n_results, index, w->n_steps, index, (long long)nn_attr_i64(func, "nn.arena", 0),
+           (long long)nn_attr_i64(func, "nn.live", 0), function_flops(&steps), nn_attr_f64(func, "nn.overhead", 0));
   free(name);
   tables_offsets_free(&offsets);
   nn_steps_free(&steps);
@@ -580,10 +627,12 @@ static void add_function(Tables *w, MlirOperation func, int index, Text *out, Te
 // ---------------------------------------------------------------------------------------------------------------------
 
 static void declare_kernels(Text *out, const EmittedKernels *kernels) {
-  text_add(out, "// Written by nnc: the tables of the program. runtime/program.h describes them.\n#include \"runtime/program.h\"\n\n");
+  text_add(out, "// Written by nnc: the tables of the program. runtime/program.h describes them.\n#include "
+                "\"runtime/program.h\"\n\n");
   for (int i = 0; i < kernels->n; i++) {
     const EmittedKernel *k = &kernels->items[i];
-    for (int j = 0; j < k->n_launches && !k->launches[j].grid[0]; j++) text_add(out, "void %s(void *const *, int64_t, int64_t);\n", k->launches[j].symbol);
+    for (int j = 0; j < k->n_launches && !k->launches[j].grid[0]; j++)
+      text_add(out, "void %s(void *const *, int64_t, int64_t);\n", k->launches[j].symbol);
     char *label = text_format("%s: %s", k->name, k->summary);
     text_add(out, "static const char L%d[] = ", i);
     text_quoted(out, label);
@@ -592,7 +641,8 @@ static void declare_kernels(Text *out, const EmittedKernels *kernels) {
   }
 }
 
-// An array of numbers: in the text or, with a folder, as a file there, since the C compiler takes microseconds for each number.
+// An array of numbers: in the text or, with a folder, as a file there, since the C compiler takes microseconds for each
+// number.
 static bool add_array(Text *out, const char *name, Text *numbers, const char *folder) {
   size_t n = numbers->size / sizeof(int64_t);
   if (!folder) {
@@ -610,7 +660,8 @@ static bool add_array(Text *out, const char *name, Text *numbers, const char *fo
   text_add(&directives, ".section .rodata\n.balign 8\nnnc_%s: .incbin ", name);
   text_quoted(&directives, path);
   text_add(&directives, "\n.quad 0\n.previous");
-  text_add(out, "extern const int64_t %s[] __asm__(\"nnc_%s\") __attribute__((visibility(\"hidden\")));\n__asm__(", name, name);
+  text_add(out, "extern const int64_t %s[] __asm__(\"nnc_%s\") __attribute__((visibility(\"hidden\")));\n__asm__(",
+           name, name);
   text_quoted(out, text_c_string(&directives));
   text_add(out, ");\n");
   text_free(&directives);
@@ -620,10 +671,14 @@ static bool add_array(Text *out, const char *name, Text *numbers, const char *fo
   return ok;
 }
 
-bool host_tables_write(MlirModule module, const EmittedKernels *kernels, const HostCpu *cpu, const CodegenOptions *options, const CudaImages *cuda, const char *folder, Text *out) {
+bool host_tables_write(MlirModule module, const EmittedKernels *kernels, const HostCpu *cpu,
+                       const CodegenOptions *options, const CudaImages *cuda, const char *folder, Text *out) {
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
-  Tables w = {.module = module, .kernels = kernels, .cuda = cuda, .costs = host_alloc((size_t)kernels->n + 1, sizeof(KernelCost))};
+  Tables w = {.module = module,
+              .kernels = kernels,
+              .cuda = cuda,
+              .costs = host_alloc((size_t)kernels->n + 1, sizeof(KernelCost))};
   Text entries = {0}, tensors = {0};
   declare_kernels(out, kernels);
   for (int i = 0; i < n; i++) {

@@ -8,43 +8,55 @@
 
 // Arena offsets of a function's values.
 typedef struct Offsets {
-  PtrMap ids;          // MlirValue -> index into at
+  PtrMap ids;   // MlirValue -> index into at
   int n, capacity;
-  int64_t *at;         // Owned
+  int64_t *at;   // Owned
 } Offsets;
 
-typedef struct KernelCost { bool known; double flops, seconds; } KernelCost;
+typedef struct KernelCost {
+  bool known;
+  double flops, seconds;
+} KernelCost;
 
 // The arrays of program.c while they are written.
 typedef struct Tables {
   MlirModule module;
   const EmittedKernels *kernels;
-  KernelCost *costs;               // Owned; by kernel
-  Text keys;                       // K<kernel>
-  const CudaImages *cuda;          // Borrowed; NULL: for the host
-  const Offsets *offsets;          // Borrowed, of the current function
-  int n_buffers;  Text buffers, buffer_bytes;   // B, Z: all steps' buffers one after the other; the bytes of int64_t
+  KernelCost *costs;        // Owned; by kernel
+  Text keys;                // K<kernel>
+  const CudaImages *cuda;   // Borrowed; NULL: for the host
+  const Offsets *offsets;   // Borrowed, of the current function
+  int n_buffers;
+  Text buffers, buffer_bytes;   // B, Z: all steps' buffers one after the other; the bytes of int64_t
   PtrMap launch_ids;
-  int n_launches; Text launches;                // G: launches, which many steps share
+  int n_launches;
+  Text launches;   // G: launches, which many steps share
   PtrMap record_ids;
-  int n_records;  Text records;                 // C<i>, CL<i>, CK<i>: convolutions, matrix products, attention, which many steps share
-  int n_taps;     Text taps;                    // T
-  int n_steps;    Text steps;                   // of the current function; S<function>
-  int n_scans;    Text scans;                   // Q<i>: the loops, with their steps and strides
-  int depth;      Text strides;                 // D: how the buffers inside of scans move, as B but `depth` numbers each: the most loops around a step
-  Text stride_rows;                             // pointers into D, one per step of the current scan
-  const struct ScanPlace *place;                // of the scan whose step is being written; NULL: none
+  // C<i>, CL<i>, CK<i>: convolutions, matrix products, attention, which many steps share
+  int n_records;
+  Text records;
+  int n_taps;
+  Text taps;   // T
+  int n_steps;
+  Text steps;   // of the current function; S<function>
+  int n_scans;
+  Text scans;   // Q<i>: the loops, with their steps and strides
+  // D: how the buffers inside of scans move, as B but `depth` numbers each: the most loops around a step
+  int depth;
+  Text strides;
+  Text stride_rows;                // pointers into D, one per step of the current scan
+  const struct ScanPlace *place;   // of the scan whose step is being written; NULL: none
 } Tables;
 
-// Where the buffers of one step of a scan really are (tables_scan.c): offsets in the plan of the function that calls it, which may be the
-// step of another scan.
+// Where the buffers of one step of a scan really are (tables_scan.c): offsets in the plan of the function that calls
+// it, which may be the step of another scan.
 typedef struct ScanPlace {
-  const struct ScanPlace *around;  // Borrowed; of that other scan, NULL: none
-  int64_t workspace;               // offset of what is the step's own
-  int64_t arena;                   // bytes of that; the offsets of arguments begin here
+  const struct ScanPlace *around;   // Borrowed; of that other scan, NULL: none
+  int64_t workspace;                // offset of what is the step's own
+  int64_t arena;                    // bytes of that; the offsets of arguments begin here
   int n;
-  int64_t *from, *bytes;           // Owned; by argument: its offset in the body's plan, its size
-  int64_t *to, *stride;            // Owned; its offset in the first iteration, and how it moves
+  int64_t *from, *bytes;   // Owned; by argument: its offset in the body's plan, its size
+  int64_t *to, *stride;    // Owned; its offset in the first iteration, and how it moves
 } ScanPlace;
 // Where byte `offset` of the body's plan is in that of the caller; *stride 0 or how it moves.
 int64_t scan_place(const ScanPlace *p, int64_t offset, int64_t *stride);
@@ -54,7 +66,7 @@ int scan_depth(MlirOperation func);
 // What every step has; label and cost_key are expressions of C, NULL: none.
 typedef struct StepHead {
   const char *kind, *label;
-  int n_buffers, first;            // of w->buffers
+  int n_buffers, first;   // of w->buffers
   int64_t workspace;
   double flops, bytes, seconds;
   bool recomputed;
@@ -67,8 +79,10 @@ void tables_begin_step(Tables *w, const StepHead *h);
 void tables_add_step(Tables *w, const NnStep *s);
 void tables_add_copy(Tables *w, int64_t from, int64_t to, int64_t bytes);
 int64_t tables_offset(const Tables *w, MlirValue v);
-int64_t tables_workspace(const Tables *w, MlirOperation op);   // arena offset, in the first iteration of the loops around; -1: none
-void tables_end_step(Tables *w, int first);   // the step that stands last in w->steps, which begins with buffer `first`, is complete
+// arena offset, in the first iteration of the loops around; -1: none
+int64_t tables_workspace(const Tables *w, MlirOperation op);
+// the step that stands last in w->steps, which begins with buffer `first`, is complete
+void tables_end_step(Tables *w, int first);
 void tables_offsets_build(Offsets *o, MlirOperation func, const NnStepList *steps);
 void tables_offsets_free(Offsets *o);
 int64_t tables_offset_of(const Offsets *o, MlirValue v);
@@ -76,6 +90,7 @@ int64_t tables_offset_of(const Offsets *o, MlirValue v);
 void tables_add_scan(Tables *w, const NnStep *s, const NnScan *scan);
 
 // NncData, NncGroup and nnc_program from the module's attributes.
-void tables_add_program(Text *out, MlirModule module, const HostCpu *cpu, const CodegenOptions *options, const CudaImages *cuda, int n_functions, int n_persistent);
+void tables_add_program(Text *out, MlirModule module, const HostCpu *cpu, const CodegenOptions *options,
+                        const CudaImages *cuda, int n_functions, int n_persistent);
 
 #endif

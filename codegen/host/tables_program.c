@@ -60,7 +60,8 @@ static int add_data(Text *t, MlirAttribute list) {
     add_strings(t, "flipped", entry(d, "flipped"));
     add_strings(t, "cropped", entry(d, "cropped"));
     text_add(t, ",.flip=%.17g,.crop=%lld", number(entry(d, "flip"), 0), (long long)integer(entry(d, "crop"), 0));
-    text_add(t, ",.begin_permille=%lld,.end_permille=%lld,.sequence=%lld,.whole=%s,.continued=%s},\n", (long long)integer(entry(d, "begin"), 0), (long long)integer(entry(d, "end"), 1000),
+    text_add(t, ",.begin_permille=%lld,.end_permille=%lld,.sequence=%lld,.whole=%s,.continued=%s},\n",
+             (long long)integer(entry(d, "begin"), 0), (long long)integer(entry(d, "end"), 1000),
              (long long)integer(entry(d, "sequence"), 0), integer(entry(d, "whole"), 0) ? "true" : "false",
              integer(entry(d, "continued"), 0) ? "true" : "false");
   }
@@ -73,7 +74,8 @@ static int add_groups(Text *t, MlirAttribute list) {
   text_add(t, "static const NncGroup groups[] = {\n");
   for (int i = 0; i < n; i++) {
     MlirAttribute g = mlirArrayAttrGetElement(list, i);
-    text_add(t, "  {%.17g,%.17g,%.17g},\n", number(entry(g, "lr"), 0), number(entry(g, "beta1"), 0), number(entry(g, "beta2"), 0));
+    text_add(t, "  {%.17g,%.17g,%.17g},\n", number(entry(g, "lr"), 0), number(entry(g, "beta1"), 0),
+             number(entry(g, "beta2"), 0));
   }
   text_add(t, "  {0}};\n");
   return n;
@@ -85,18 +87,25 @@ static void add_training(Text *t, MlirOperation top, MlirAttribute schedule) {
   add_string(t, mlirOperationGetAttributeByName(top, mlirStringRefCreateFromCString("nn.optimizer")), "");
   text_add(t, ",\n  .schedule=");
   add_string(t, has ? entry(schedule, "kind") : schedule, "constant");
-  text_add(t, ",.schedule_min=%.17g,.schedule_warmup=%lld,.schedule_every=%lld,.schedule_gamma=%.17g,\n", has ? number(entry(schedule, "min"), 0) : 0,
-           has ? (long long)integer(entry(schedule, "warmup"), 0) : 0LL, has ? (long long)integer(entry(schedule, "every"), 0) : 0LL,
-           has ? number(entry(schedule, "gamma"), 1) : 1);
-  text_add(t, "  .batch=%lld,.accumulate=%lld,.epochs=%.17g,.steps=%lld,.eval_every=%lld,.seed=%lld,.patience=%lld,.validation=%.17g,\n", (long long)nn_attr_i64(top, "nn.batch", 1),
-           (long long)nn_attr_i64(top, "nn.accumulate", 1), nn_attr_f64(top, "nn.epochs", 0), (long long)nn_attr_i64(top, "nn.steps", 0),
-           (long long)nn_attr_i64(top, "nn.eval_every", 0), (long long)nn_attr_i64(top, "nn.seed", 0), (long long)nn_attr_i64(top, "nn.patience", 0), nn_attr_f64(top, "nn.validation", 0));
+  text_add(t, ",.schedule_min=%.17g,.schedule_warmup=%lld,.schedule_every=%lld,.schedule_gamma=%.17g,\n",
+           has ? number(entry(schedule, "min"), 0) : 0, has ? (long long)integer(entry(schedule, "warmup"), 0) : 0LL,
+           has ? (long long)integer(entry(schedule, "every"), 0) : 0LL, has ? number(entry(schedule, "gamma"), 1) : 1);
+  text_add(t,
+           "  "
+           ".batch=%lld,.accumulate=%lld,.epochs=%.17g,.steps=%lld,.eval_every=%lld,.seed=%lld,.patience=%lld,."
+           "validation=%.17g,\n",
+           (long long)nn_attr_i64(top, "nn.batch", 1), (long long)nn_attr_i64(top, "nn.accumulate", 1),
+           nn_attr_f64(top, "nn.epochs", 0), (long long)nn_attr_i64(top, "nn.steps", 0),
+           (long long)nn_attr_i64(top, "nn.eval_every", 0), (long long)nn_attr_i64(top, "nn.seed", 0),
+           (long long)nn_attr_i64(top, "nn.patience", 0), nn_attr_f64(top, "nn.validation", 0));
 }
 
 void host_images_write(const CudaImages *cuda, Text *out) {
-  text_add(out, ".globl nnc_ptx, nnc_ptx_end, nnc_cubins\n.hidden nnc_ptx, nnc_ptx_end, nnc_cubins\n.section .rodata\n.balign 64\nnnc_ptx:\n");
+  text_add(out, ".globl nnc_ptx, nnc_ptx_end, nnc_cubins\n.hidden nnc_ptx, nnc_ptx_end, nnc_cubins\n.section "
+                ".rodata\n.balign 64\nnnc_ptx:\n");
   text_add(out, ".incbin \"%s\"\nnnc_ptx_end: .byte 0\n", cuda->ptx_path);
-  for (int i = 0; i < cuda->n_cubins; i++) text_add(out, ".balign 64\ncubin_%d:\n.incbin \"%s/kernels_%d.cubin\"\n", i, cuda->folder, i);
+  for (int i = 0; i < cuda->n_cubins; i++)
+    text_add(out, ".balign 64\ncubin_%d:\n.incbin \"%s/kernels_%d.cubin\"\n", i, cuda->folder, i);
   text_add(out, ".section .data.rel.ro,\"aw\"\n.balign 8\nnnc_cubins:\n");
   for (int i = 0; i < cuda->n_cubins; i++) text_add(out, ".quad cubin_%d\n", i);
   text_add(out, ".quad 0\n");
@@ -105,20 +114,27 @@ void host_images_write(const CudaImages *cuda, Text *out) {
 
 static void add_cuda(Text *t, const CudaImages *cuda) {
   if (cuda->emulated) text_add(t, "extern const char " CUDA_TABLE_SYMBOL "[];\n");
-  else text_add(t, "#define HIDDEN __attribute__((visibility(\"hidden\")))\nextern const char nnc_ptx[] HIDDEN, nnc_ptx_end[] HIDDEN;\nextern const void *const nnc_cubins[] HIDDEN;\n");
-  text_add(t, "static const NncCuda cuda = {.arch=\"%s\",.ptx_version=%d,.tf32=%s,.load=%s", cuda->arch, cuda->ptx_version, cuda->tf32 ? "true" : "false", cuda->emulated ? "nnc_cuda_load_emulator" : "nnc_cuda_load");
+  else
+    text_add(t, "#define HIDDEN __attribute__((visibility(\"hidden\")))\nextern const char nnc_ptx[] HIDDEN, "
+                "nnc_ptx_end[] HIDDEN;\nextern const void *const nnc_cubins[] HIDDEN;\n");
+  text_add(t, "static const NncCuda cuda = {.arch=\"%s\",.ptx_version=%d,.tf32=%s,.load=%s", cuda->arch,
+           cuda->ptx_version, cuda->tf32 ? "true" : "false",
+           cuda->emulated ? "nnc_cuda_load_emulator" : "nnc_cuda_load");
   text_add(t, cuda->emulated ? ",.module=" CUDA_TABLE_SYMBOL : ",.ptx=nnc_ptx,.ptx_end=nnc_ptx_end,.cubins=nnc_cubins");
   text_add(t, "};\n");
 }
 
 static MlirWalkResult find_bf16(MlirOperation op, void *found) {
   NnOp kind = nn_op_of(op);
-  if (kind == NN_OP_NONE || nn_op_info(kind)->kind != NN_KIND_LIBRARY || nn_value_type(mlirOperationGetOperand(op, 0)).dtype != NN_BF16) return MlirWalkResultAdvance;
+  if (kind == NN_OP_NONE || nn_op_info(kind)->kind != NN_KIND_LIBRARY ||
+      nn_value_type(mlirOperationGetOperand(op, 0)).dtype != NN_BF16)
+    return MlirWalkResultAdvance;
   *(bool *)found = true;
   return MlirWalkResultInterrupt;
 }
 
-// What the library must be able to do on the machine that runs the program: for products of f32 no more than avx512_core.
+// What the library must be able to do on the machine that runs the program: for products of f32 no more than
+// avx512_core.
 static const char *needed_isa(MlirModule module) {
   const char *isa = nnc_library_isa();
   bool bf16 = false;
@@ -126,7 +142,8 @@ static const char *needed_isa(MlirModule module) {
   return !bf16 && !strcmp(isa, "avx512_core_bf16") ? "avx512_core" : isa;
 }
 
-void tables_add_program(Text *out, MlirModule module, const HostCpu *cpu, const CodegenOptions *options, const CudaImages *cuda, int n_functions, int n_persistent) {
+void tables_add_program(Text *out, MlirModule module, const HostCpu *cpu, const CodegenOptions *options,
+                        const CudaImages *cuda, int n_functions, int n_persistent) {
   MlirOperation top = mlirModuleGetOperation(module);
   MlirAttribute (*get)(MlirOperation, MlirStringRef) = mlirOperationGetAttributeByName;
   int n_data = add_data(out, get(top, mlirStringRefCreateFromCString("nn.data")));
@@ -135,18 +152,29 @@ void tables_add_program(Text *out, MlirModule module, const HostCpu *cpu, const 
   text_add(out, "const NncProgram nnc_program = {\n  .model=");
   add_string(out, get(top, mlirStringRefCreateFromCString("nn.model")), "model");
   text_add(out, ",.source=");
-  add_string(out, get(top, mlirStringRefCreateFromCString("nn.source")), options->source_name ? options->source_name : "");
-  text_add(out, ",.compiler=\"%s\",\n  .target=\"%s\",.cpu=", NNC_VERSION, !cuda ? "host" : cuda->emulated ? "cuda-emu" : "cuda");
+  add_string(out, get(top, mlirStringRefCreateFromCString("nn.source")),
+             options->source_name ? options->source_name : "");
+  text_add(out, ",.compiler=\"%s\",\n  .target=\"%s\",.cpu=", NNC_VERSION,
+           !cuda            ? "host"
+           : cuda->emulated ? "cuda-emu"
+                            : "cuda");
   text_quoted(out, cuda ? cuda->arch : cpu->name);
   add_strings(out, "labels", get(top, mlirStringRefCreateFromCString("nn.labels")));
   if (cuda) text_add(out, ",.isa=\"\",.device=&nnc_device_cuda,.cuda=&cuda,\n");
   else text_add(out, ",.isa=\"%s\",.device=&nnc_device_host,.threads=%d,\n", needed_isa(module), nnc_library_threads());
-  text_add(out, "  .arena_bytes=%lld,.persistent_bytes=%lld,.budget_bytes=%lld,.remat=", (long long)nn_attr_i64(top, "nn.arena", 0),
-           (long long)nn_attr_i64(top, "nn.persistent", 0), (long long)nn_attr_i64(top, "nn.budget", 0));
+  text_add(out, "  .arena_bytes=%lld,.persistent_bytes=%lld,.budget_bytes=%lld,.remat=",
+           (long long)nn_attr_i64(top, "nn.arena", 0), (long long)nn_attr_i64(top, "nn.persistent", 0),
+           (long long)nn_attr_i64(top, "nn.budget", 0));
   MlirOperation train = nn_module_function(module, "train");
-  add_string(out, mlirOperationIsNull(train) ? mlirAttributeGetNull() : get(train, mlirStringRefCreateFromCString("nn.remat")), "none");
-  text_add(out, ",\n  .n_persistent=%d,.persistent=persistent,.n_functions=%d,.functions=functions,.n_data=%d,.data=data,.n_groups=%d,.groups=groups,\n", n_persistent,
-           n_functions, n_data, n_groups);
+  add_string(out,
+             mlirOperationIsNull(train) ? mlirAttributeGetNull()
+                                        : get(train, mlirStringRefCreateFromCString("nn.remat")),
+             "none");
+  text_add(out,
+           ",\n  "
+           ".n_persistent=%d,.persistent=persistent,.n_functions=%d,.functions=functions,.n_data=%d,.data=data,.n_"
+           "groups=%d,.groups=groups,\n",
+           n_persistent, n_functions, n_data, n_groups);
   add_training(out, top, get(top, mlirStringRefCreateFromCString("nn.schedule")));
   text_add(out, "};\n");
 }

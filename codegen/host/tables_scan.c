@@ -1,5 +1,6 @@
-// The tables of a loop: the steps of its body once, each buffer with the arena offset of the first iteration and how it moves. The body's
-// plan has the step's own buffers at its beginning and, behind them, a place for each argument that stands for a row of the caller's.
+// The tables of a loop: the steps of its body once, each buffer with the arena offset of the first iteration and how it
+// moves. The body's plan has the step's own buffers at its beginning and, behind them, a place for each argument that
+// stands for a row of the caller's.
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,7 +50,10 @@ static void bind_all(Tables *w, ScanPlace *p, const NnScan *s, MlirOperation cal
 }
 
 static ScanPlace place_create(Tables *w, const NnScan *s, MlirOperation call) {
-  ScanPlace p = {.around = w->place, .workspace = nn_attr_i64(call, "nn.workspace", 0), .arena = nn_attr_i64(s->body, "nn.arena", -1), .n = nn_function_n_args(s->body)};
+  ScanPlace p = {.around = w->place,
+                 .workspace = nn_attr_i64(call, "nn.workspace", 0),
+                 .arena = nn_attr_i64(s->body, "nn.arena", -1),
+                 .n = nn_function_n_args(s->body)};
   host_require(p.arena >= 0, "a scan without a plan: the pass `scan` has not run");
   p.from = host_alloc((size_t)p.n + 1, sizeof *p.from);
   p.bytes = host_alloc((size_t)p.n + 1, sizeof *p.bytes);
@@ -64,8 +68,8 @@ static ScanPlace place_create(Tables *w, const NnScan *s, MlirOperation call) {
   return p;
 }
 
-// Results that are not in their place yet. Rows first, since they may be carried values that are about to change; carried values that
-// become other carried values wait behind the step's own buffers until all of them have been read.
+// Results that are not in their place yet. Rows first, since they may be carried values that are about to change;
+// carried values that become other carried values wait behind the step's own buffers until all of them have been read.
 static void add_row_copies(Tables *w, const NnScan *s) {
   MlirOperation end = nn_function_return(s->body);
   int64_t waiting = nn_attr_i64(s->body, "nn.copies", 0);
@@ -76,7 +80,9 @@ static void add_row_copies(Tables *w, const NnScan *s) {
       if (mlirAttributeIsNull(nn_result_attr(s->body, r, "nn.copy_back"))) continue;
       MlirValue v = mlirOperationGetOperand(end, r);
       NnType t = nn_value_type(v);
-      int64_t from = tables_offset(w, v), to = nn_arg_i64(s->body, (int)nn_result_i64(s->body, r, "nn.tied", 0), "nn.offset", 0), bytes = nn_type_bytes(&t);
+      int64_t from = tables_offset(w, v),
+              to = nn_arg_i64(s->body, (int)nn_result_i64(s->body, r, "nn.tied", 0), "nn.offset", 0),
+              bytes = nn_type_bytes(&t);
       bool tied = r >= first_tied && r < end_tied, waits = tied && from >= nn_attr_i64(s->body, "nn.arena", 0);
       if (!tied && phase == 0) tables_add_copy(w, from, to, bytes);
       if (tied && !waits && phase == 1) tables_add_copy(w, from, to, bytes);
@@ -128,9 +134,10 @@ void tables_add_scan(Tables *w, const NnStep *step, const NnScan *s) {
   for (int i = 0; i < steps.n; i++) tables_add_step(w, &steps.items[i]);
   add_row_copies(w, s);
   int number = w->n_scans++;
-  text_add(&w->scans, "static const NncStep QS%d[] = {\n%s  {0}};\nstatic const int64_t *const QD%d[] = {%s0};\n", number, text_c_string(&w->steps), number,
-           w->n_steps ? text_c_string(&w->stride_rows) : "");
-  text_add(&w->scans, "static const NncScan Q%d = {%lld, %d, QS%d, %d, QD%d};\n", number, (long long)s->length, w->n_steps, number, w->depth, number);
+  text_add(&w->scans, "static const NncStep QS%d[] = {\n%s  {0}};\nstatic const int64_t *const QD%d[] = {%s0};\n",
+           number, text_c_string(&w->steps), number, w->n_steps ? text_c_string(&w->stride_rows) : "");
+  text_add(&w->scans, "static const NncScan Q%d = {%lld, %d, QS%d, %d, QD%d};\n", number, (long long)s->length,
+           w->n_steps, number, w->depth, number);
   text_free(&w->steps);
   text_free(&w->stride_rows);
   w->steps = outer;
@@ -140,7 +147,12 @@ void tables_add_scan(Tables *w, const NnStep *step, const NnScan *s) {
   w->place = place.around;
   char label[40];
   snprintf(label, sizeof label, "\"scan of %lld\"", (long long)s->length);
-  tables_begin_step(w, &(StepHead){.kind = "NNC_STEP_SCAN", .label = label, .workspace = workspace, .flops = nn_op_flops(step->op), .bytes = nn_op_bytes(step->op), .seconds = target_seconds(step->op),
+  tables_begin_step(w, &(StepHead){.kind = "NNC_STEP_SCAN",
+                                   .label = label,
+                                   .workspace = workspace,
+                                   .flops = nn_op_flops(step->op),
+                                   .bytes = nn_op_bytes(step->op),
+                                   .seconds = target_seconds(step->op),
                                    .recomputed = step->recomputed});
   text_add(&w->steps, ".scan=&Q%d},\n", number);
   tables_end_step(w, 0);

@@ -1,4 +1,5 @@
-// Index maps, strides of leaves, and the loop nest they allow: axes are joined where every leaf runs through them in one stride.
+// Index maps, strides of leaves, and the loop nest they allow: axes are joined where every leaf runs through them in
+// one stride.
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +21,9 @@ IndexMap index_map_kept(const Kernel *k) { return map_over_axes(k, false); }
 bool index_map_equal(const IndexMap *a, const IndexMap *b) {
   if (a->rank != b->rank) return false;
   for (int i = 0; i < a->rank; i++)
-    if (a->term[i].axis != b->term[i].axis || a->term[i].scale != b->term[i].scale || a->term[i].offset != b->term[i].offset) return false;
+    if (a->term[i].axis != b->term[i].axis || a->term[i].scale != b->term[i].scale ||
+        a->term[i].offset != b->term[i].offset)
+      return false;
   return true;
 }
 
@@ -41,24 +44,24 @@ bool index_map_through_view(MlirOperation view, const IndexMap *result, IndexMap
   int64_t a[NN_MAX_RANK], b[NN_MAX_RANK];
   *operand = (IndexMap){.rank = from.rank};
   switch (nn_op_of(view)) {
-    case NN_OP_broadcast:
-      nn_attr_i64s(view, "dims", a, NN_MAX_RANK);
-      for (int i = 0; i < from.rank; i++) operand->term[i] = from.dim[i] == 1 ? zero_term : result->term[a[i]];
-      return true;
-    case NN_OP_transpose:
-      nn_attr_i64s(view, "perm", a, NN_MAX_RANK);
-      for (int i = 0; i < from.rank; i++) operand->term[a[i]] = result->term[i];
-      return true;
-    case NN_OP_slice:
-      nn_attr_i64s(view, "starts", a, NN_MAX_RANK);
-      nn_attr_i64s(view, "strides", b, NN_MAX_RANK);
-      for (int i = 0; i < from.rank; i++) {
-        IndexTerm t = result->term[i];
-        operand->term[i] = (IndexTerm){t.axis, t.scale * b[i], a[i] + t.offset * b[i]};
-      }
-      return true;
-    case NN_OP_reshape: return map_through_reshape(&from, &to, result, operand);
-    default: return false;
+  case NN_OP_broadcast:
+    nn_attr_i64s(view, "dims", a, NN_MAX_RANK);
+    for (int i = 0; i < from.rank; i++) operand->term[i] = from.dim[i] == 1 ? zero_term : result->term[a[i]];
+    return true;
+  case NN_OP_transpose:
+    nn_attr_i64s(view, "perm", a, NN_MAX_RANK);
+    for (int i = 0; i < from.rank; i++) operand->term[a[i]] = result->term[i];
+    return true;
+  case NN_OP_slice:
+    nn_attr_i64s(view, "starts", a, NN_MAX_RANK);
+    nn_attr_i64s(view, "strides", b, NN_MAX_RANK);
+    for (int i = 0; i < from.rank; i++) {
+      IndexTerm t = result->term[i];
+      operand->term[i] = (IndexTerm){t.axis, t.scale * b[i], a[i] + t.offset * b[i]};
+    }
+    return true;
+  case NN_OP_reshape: return map_through_reshape(&from, &to, result, operand);
+  default: return false;
   }
 }
 
@@ -72,14 +75,20 @@ Layout layout_row_major(const NnType *t) {
   return l;
 }
 
-// Strides of a reshape without a copy: runs of operand axes are matched with runs of result axes of the same size, and each operand
-// run must be walked in one stride.
+// Strides of a reshape without a copy: runs of operand axes are matched with runs of result axes of the same size, and
+// each operand run must be walked in one stride.
 static bool reshape_layout(const NnType *from, const NnType *to, const Layout *in, Layout *out) {
   *out = (Layout){.rank = to->rank, .offset = in->offset};
   int i = 0, j = 0;
   while (i < from->rank || j < to->rank) {
-    if (i < from->rank && from->dim[i] == 1) { i++; continue; }
-    if (j < to->rank && to->dim[j] == 1) { j++; continue; }
+    if (i < from->rank && from->dim[i] == 1) {
+      i++;
+      continue;
+    }
+    if (j < to->rank && to->dim[j] == 1) {
+      j++;
+      continue;
+    }
     int i0 = i, j0 = j;
     int64_t have = from->dim[i++], want = to->dim[j++];
     while (have != want) {
@@ -103,25 +112,25 @@ static bool view_layout(MlirOperation op, const Layout *in, Layout *out) {
   int64_t a[NN_MAX_RANK], b[NN_MAX_RANK];
   *out = (Layout){.rank = to.rank, .offset = in->offset};
   switch (nn_op_of(op)) {
-    case NN_OP_broadcast:
-      nn_attr_i64s(op, "dims", a, NN_MAX_RANK);
-      for (int i = 0; i < from.rank; i++)
-        if (from.dim[i] != 1) out->stride[a[i]] = in->stride[i];
-      return true;
-    case NN_OP_transpose:
-      nn_attr_i64s(op, "perm", a, NN_MAX_RANK);
-      for (int i = 0; i < to.rank; i++) out->stride[i] = in->stride[a[i]];
-      return true;
-    case NN_OP_slice:
-      nn_attr_i64s(op, "starts", a, NN_MAX_RANK);
-      nn_attr_i64s(op, "strides", b, NN_MAX_RANK);
-      for (int i = 0; i < to.rank; i++) {
-        out->offset += a[i] * in->stride[i];
-        out->stride[i] = in->stride[i] * b[i];
-      }
-      return true;
-    case NN_OP_reshape: return reshape_layout(&from, &to, in, out);
-    default: return false;
+  case NN_OP_broadcast:
+    nn_attr_i64s(op, "dims", a, NN_MAX_RANK);
+    for (int i = 0; i < from.rank; i++)
+      if (from.dim[i] != 1) out->stride[a[i]] = in->stride[i];
+    return true;
+  case NN_OP_transpose:
+    nn_attr_i64s(op, "perm", a, NN_MAX_RANK);
+    for (int i = 0; i < to.rank; i++) out->stride[i] = in->stride[a[i]];
+    return true;
+  case NN_OP_slice:
+    nn_attr_i64s(op, "starts", a, NN_MAX_RANK);
+    nn_attr_i64s(op, "strides", b, NN_MAX_RANK);
+    for (int i = 0; i < to.rank; i++) {
+      out->offset += a[i] * in->stride[i];
+      out->stride[i] = in->stride[i] * b[i];
+    }
+    return true;
+  case NN_OP_reshape: return reshape_layout(&from, &to, in, out);
+  default: return false;
   }
 }
 
@@ -151,7 +160,10 @@ Access access_compose(const Layout *layout, const IndexMap *map) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-typedef struct Visited { const void *value; IndexMap map; } Visited;
+typedef struct Visited {
+  const void *value;
+  IndexMap map;
+} Visited;
 typedef struct Walk {
   LeafFn fn;
   void *user;
@@ -216,9 +228,11 @@ void kernel_walk_all_leaves(const Kernel *k, LeafFn fn, void *user) {
   Walk w = {.fn = fn, .user = user};
   IndexMap domain = index_map_domain(k), kept = index_map_kept(k);
   MlirBlock body = nn_function_body(k->func);
-  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
     NnOp kind = nn_op_of(op);
-    if (kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_REDUCE) walk(&w, mlirOperationGetOperand(op, 0), &domain);
+    if (kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_REDUCE)
+      walk(&w, mlirOperationGetOperand(op, 0), &domain);
   }
   for (int i = 0; i < k->n_results; i++) {
     const IndexMap *map = kernel_is_kept_shaped(k, &k->result_type[i]) ? &kept : &domain;
@@ -259,7 +273,8 @@ void nest_build(const Kernel *k, Nest *nest) {
     AxisClass klass = axis_class(k, a);
     int last = nest->n - 1;
     bool join = last >= 0 && nest->klass[last] == klass;
-    for (int i = 0; i < list.n && join; i++) join = list.items[i].stride[nest->axis[last]] == list.items[i].stride[a] * extent;
+    for (int i = 0; i < list.n && join; i++)
+      join = list.items[i].stride[nest->axis[last]] == list.items[i].stride[a] * extent;
     if (!join) {
       last = nest->n++;
       nest->extent[last] = 1;

@@ -1,7 +1,7 @@
 // The emitter: SSA values, nested scopes, hoisting, masks, loads and stores.
 //
-// Scope 0 is the function's entry; each loop opens a scope. A value is written into the scope of its depth, the deepest index it
-// depends on, and is remembered until that scope closes, so it is computed once however often it is used.
+// Scope 0 is the function's entry; each loop opens a scope. A value is written into the scope of its depth, the deepest
+// index it depends on, and is remembered until that scope closes, so it is computed once however often it is used.
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +11,8 @@
 #include "codegen/kernel/kernel.h"
 
 const char *element_type(NnDtype dtype) {
-  static const char *const names[] = {[NN_F32] = "f32", [NN_F64] = "f64", [NN_BF16] = "i16", [NN_F16] = "f16", [NN_I32] = "i32", [NN_I64] = "i64", [NN_U8] = "i8", [NN_I1] = "i8"};
+  static const char *const names[] = {[NN_F32] = "f32", [NN_F64] = "f64", [NN_BF16] = "i16", [NN_F16] = "f16",
+                                      [NN_I32] = "i32", [NN_I64] = "i64", [NN_U8] = "i8",    [NN_I1] = "i8"};
   return names[dtype];
 }
 
@@ -97,7 +98,8 @@ Value emit_splat(Emitter *e, NnDtype dtype, double value) {
     return emit_constant(e, "dense<0x%016llX> : %s", (unsigned long long)bits, type.text);
   }
   if (dtype == NN_I1) return emit_constant(e, "dense<%s> : %s", value != 0 ? "true" : "false", type.text);
-  return emit_constant(e, "dense<%lld> : %s", dtype == NN_U8 ? (long long)(int8_t)(uint8_t)value : (long long)value, type.text);
+  return emit_constant(e, "dense<%lld> : %s", dtype == NN_U8 ? (long long)(int8_t)(uint8_t)value : (long long)value,
+                       type.text);
 }
 
 Value emit_index(Emitter *e, const char *op, Value a, Value b) {
@@ -110,7 +112,8 @@ Value emit_index(Emitter *e, const char *op, Value a, Value b) {
 // Functions and scopes
 
 void emitter_begin(Emitter *e, KernelModule *module, const Kernel *k, const char *symbol, int n_buffers) {
-  *e = (Emitter){.module = module, .k = k, .lanes = kernel_lanes(module, k), .vector_group = -1, .mask = -1, .next_id = 3};
+  *e = (Emitter){
+      .module = module, .k = k, .lanes = kernel_lanes(module, k), .vector_group = -1, .mask = -1, .next_id = 3};
   nest_build(k, &e->nest);
   e->buffer = host_alloc((size_t)n_buffers, sizeof *e->buffer);
   module->target.open(e, symbol, n_buffers);
@@ -167,7 +170,8 @@ static void add_types(Text *t, int n, const TypeName *types) {
   for (int i = 0; i < n; i++) text_add(t, "%s%s", i ? ", " : "", types[i].text);
 }
 
-Value for_begin(Emitter *e, Value low, Value high, int64_t step, int n, const Value *init, const TypeName *types, Value *args) {
+Value for_begin(Emitter *e, Value low, Value high, int64_t step, int n, const Value *init, const TypeName *types,
+                Value *args) {
   Value by = emit_i64(e, step);
   block_begin(e);
   Value index = new_value(e, e->depth);
@@ -219,7 +223,8 @@ void if_begin(Emitter *e, Value condition) {
   text_add(&e->scope[e->depth].head, "scf.if %%v%d", condition.id);
 }
 
-void if_end(Emitter *e, int n, const Value *then_values, const Value *else_values, const TypeName *types, Value *results) {
+void if_end(Emitter *e, int n, const Value *then_values, const Value *else_values, const TypeName *types,
+            Value *results) {
   int depth = e->depth;
   Text *outer = &e->scope[depth - 1].text, *head = &e->scope[depth].head, *t = &e->scope[depth].text;
   add_line(e, depth - 1);
@@ -332,13 +337,14 @@ static Value all_lanes(Emitter *e) {
 }
 
 static Value gep(Emitter *e, int buffer, NnDtype dtype, Value offset) {
-  return emit(e, offset.depth, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, i64) -> !buffer, %s", e->buffer[buffer], offset.id, element_type(dtype));
+  return emit(e, offset.depth, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, i64) -> !buffer, %s", e->buffer[buffer],
+              offset.id, element_type(dtype));
 }
 
 static Value gep_lanes(Emitter *e, int buffer, NnDtype dtype, Value first, int64_t stride) {
   Value indices = emit_lane_indices(e, first, stride, true);
-  return emit(e, indices.depth, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, vector<%dxi64>) -> vector<%dx!buffer>, %s", e->buffer[buffer],
-              indices.id, e->lanes, e->lanes, element_type(dtype));
+  return emit(e, indices.depth, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, vector<%dxi64>) -> vector<%dx!buffer>, %s",
+              e->buffer[buffer], indices.id, e->lanes, e->lanes, element_type(dtype));
 }
 
 // Vectors of 32-bit words: a bf16 is the upper half of an f32.
@@ -348,7 +354,9 @@ static Value bits(Emitter *e, const char *op, Value a, Value b) {
   return v;
 }
 
-static Value bits_with(Emitter *e, const char *op, Value a, uint32_t b) { return bits(e, op, a, emit_constant(e, "dense<0x%08X> : vector<%dxi32>", b, e->lanes)); }
+static Value bits_with(Emitter *e, const char *op, Value a, uint32_t b) {
+  return bits(e, op, a, emit_constant(e, "dense<0x%08X> : vector<%dxi32>", b, e->lanes));
+}
 
 static Value convert(Emitter *e, const char *op, Value x, const char *from, const char *to) {
   Value v = emit(e, x.depth, "arith.%s %%v%d : vector<%dx%s> to vector<%dx%s>", op, x.id, e->lanes, from, e->lanes, to);
@@ -369,24 +377,26 @@ Value emit_round(Emitter *e, NnDtype dtype, Value x) {
 
 Value emit_from_memory(Emitter *e, NnDtype dtype, Value raw) {
   switch (dtype) {
-    case NN_I1: {
-      Value zero = emit_splat(e, NN_U8, 0);
-      Value v = emit(e, raw.depth, "arith.cmpi ne, %%v%d, %%v%d : vector<%dxi8>", raw.id, zero.id, e->lanes);
-      v.varies = raw.varies;
-      return v;
-    }
-    case NN_BF16: return convert(e, "bitcast", bits_with(e, "shli", convert(e, "extui", raw, "i16", "i32"), 16), "i32", "f32");
-    case NN_F16: return convert(e, "extf", raw, "f16", "f32");
-    default: return raw;
+  case NN_I1: {
+    Value zero = emit_splat(e, NN_U8, 0);
+    Value v = emit(e, raw.depth, "arith.cmpi ne, %%v%d, %%v%d : vector<%dxi8>", raw.id, zero.id, e->lanes);
+    v.varies = raw.varies;
+    return v;
+  }
+  case NN_BF16:
+    return convert(e, "bitcast", bits_with(e, "shli", convert(e, "extui", raw, "i16", "i32"), 16), "i32", "f32");
+  case NN_F16: return convert(e, "extf", raw, "f16", "f32");
+  default: return raw;
   }
 }
 
 Value emit_to_memory(Emitter *e, NnDtype dtype, Value v) {
   switch (dtype) {
-    case NN_I1: return convert(e, "extui", v, "i1", "i8");
-    case NN_BF16: return convert(e, "trunci", bits_with(e, "shrui", convert(e, "bitcast", v, "f32", "i32"), 16), "i32", "i16");
-    case NN_F16: return convert(e, "truncf", v, "f32", "f16");
-    default: return v;
+  case NN_I1: return convert(e, "extui", v, "i1", "i8");
+  case NN_BF16:
+    return convert(e, "trunci", bits_with(e, "shrui", convert(e, "bitcast", v, "f32", "i32"), 16), "i32", "i16");
+  case NN_F16: return convert(e, "truncf", v, "f32", "f16");
+  default: return v;
   }
 }
 
@@ -396,7 +406,8 @@ static Value memory_zero(Emitter *e, NnDtype dtype) {
   return emit_constant(e, "dense<%s> : %s", dtype == NN_F16 ? "0.0" : "0", vector_memory_type(e, dtype).text);
 }
 
-// Bytes that an access along the lanes is a multiple of. The first lane's index is a multiple of the lanes wherever `aligned` is set.
+// Bytes that an access along the lanes is a multiple of. The first lane's index is a multiple of the lanes wherever
+// `aligned` is set.
 static int access_align(const Emitter *e, int buffer, NnDtype dtype, const Access *a) {
   int64_t bytes = e->lanes * nn_dtype_bytes(dtype);
   if (!e->aligned || !e->aligned[buffer] || e->lanes == 1 || a->offset % e->lanes) return 0;
@@ -417,11 +428,13 @@ static Value load_vector(Emitter *e, NnDtype dtype, Value address) {
   int align = vector_align(e, dtype);
   Value raw;
   if (e->mask < 0) {
-    raw = emit(e, address.depth, "llvm.load %%v%d {alignment = %d : i64} : !buffer -> %s", address.id, align, type.text);
+    raw = emit(e, address.depth, "llvm.load %%v%d {alignment = %d : i64} : !buffer -> %s", address.id, align,
+               type.text);
   } else {
     Value zero = memory_zero(e, dtype);
-    raw = emit(e, address.depth, "llvm.intr.masked.load %%v%d, %%v%d, %%v%d {alignment = %d : i32} : (!buffer, vector<%dxi1>, %s) -> %s", address.id,
-               e->mask, zero.id, align, e->lanes, type.text, type.text);
+    raw = emit(e, address.depth,
+               "llvm.intr.masked.load %%v%d, %%v%d, %%v%d {alignment = %d : i32} : (!buffer, vector<%dxi1>, %s) -> %s",
+               address.id, e->mask, zero.id, align, e->lanes, type.text, type.text);
   }
   raw.varies = true;
   return raw;
@@ -433,17 +446,19 @@ static void store_vector(Emitter *e, NnDtype dtype, Value address, Value v) {
   if (e->mask < 0)
     emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !buffer", v.id, address.id, align, type.text);
   else
-    emit_effect(e, "llvm.intr.masked.store %%v%d, %%v%d, %%v%d {alignment = %d : i32} : %s, vector<%dxi1> into !buffer", v.id, address.id, e->mask,
-                align, type.text, e->lanes);
+    emit_effect(e, "llvm.intr.masked.store %%v%d, %%v%d, %%v%d {alignment = %d : i32} : %s, vector<%dxi1> into !buffer",
+                v.id, address.id, e->mask, align, type.text, e->lanes);
 }
 
 static Value load_splat(Emitter *e, NnDtype dtype, Value address) {
-  Value scalar = emit(e, address.depth, "llvm.load %%v%d {alignment = %d : i64} : !buffer -> %s", address.id, (int)nn_dtype_bytes(dtype), element_type(dtype));
-  return emit(e, scalar.depth, "vector.broadcast %%v%d : %s to %s", scalar.id, element_type(dtype), vector_memory_type(e, dtype).text);
+  Value scalar = emit(e, address.depth, "llvm.load %%v%d {alignment = %d : i64} : !buffer -> %s", address.id,
+                      (int)nn_dtype_bytes(dtype), element_type(dtype));
+  return emit(e, scalar.depth, "vector.broadcast %%v%d : %s to %s", scalar.id, element_type(dtype),
+              vector_memory_type(e, dtype).text);
 }
 
-// A core that is told where it will read next waits less for memory than with its own prefetcher alone: AdamW took 14 % less. Worth it for buffers that
-// no cache near the core holds; an address behind the buffer does no harm.
+// A core that is told where it will read next waits less for memory than with its own prefetcher alone: AdamW took 14 %
+// less. Worth it for buffers that no cache near the core holds; an address behind the buffer does no harm.
 static void fetch_ahead(Emitter *e, NnDtype dtype, const Access *a, Value address) {
   enum { AHEAD = 4096, LARGE = 2 << 20 };
   int64_t dense = 1;
@@ -453,7 +468,8 @@ static void fetch_ahead(Emitter *e, NnDtype dtype, const Access *a, Value addres
   }
   if (!e->fetch_ahead || dense * nn_dtype_bytes(dtype) < LARGE) return;
   Value next = emit(e, address.depth, "llvm.getelementptr %%v%d[%d] : (!buffer) -> !buffer, i8", address.id, AHEAD);
-  emit_effect(e, "\"llvm.intr.prefetch\"(%%v%d) <{rw = 0 : i32, hint = 3 : i32, cache = 1 : i32}> : (!buffer) -> ()", next.id);
+  emit_effect(e, "\"llvm.intr.prefetch\"(%%v%d) <{rw = 0 : i32, hint = 3 : i32, cache = 1 : i32}> : (!buffer) -> ()",
+              next.id);
 }
 
 Value emit_load_raw(Emitter *e, int buffer, NnDtype dtype, const Access *a) {
@@ -472,7 +488,9 @@ Value emit_load_raw(Emitter *e, int buffer, NnDtype dtype, const Access *a) {
   } else {
     TypeName type = vector_memory_type(e, dtype);
     Value addresses = gep_lanes(e, buffer, dtype, offset, stride), mask = all_lanes(e), zero = memory_zero(e, dtype);
-    raw = emit(e, addresses.depth, "llvm.intr.masked.gather %%v%d, %%v%d, %%v%d {alignment = %d : i32} : (vector<%dx!buffer>, vector<%dxi1>, %s) -> %s",
+    raw = emit(e, addresses.depth,
+               "llvm.intr.masked.gather %%v%d, %%v%d, %%v%d {alignment = %d : i32} : (vector<%dx!buffer>, "
+               "vector<%dxi1>, %s) -> %s",
                addresses.id, mask.id, zero.id, (int)nn_dtype_bytes(dtype), e->lanes, e->lanes, type.text, type.text);
     raw.varies = true;
   }
@@ -503,13 +521,16 @@ static Value load_address(Emitter *e, NnDtype dtype, Value address, bool one_lan
 
 static void store_address(Emitter *e, NnDtype dtype, Value address, Value v, bool one_lane) {
   Value raw = emit_to_memory(e, dtype, v);
-  // A mask of one lane is a scalar store: LLVM 22 writes too many bytes for a truncated vector stored under a constant mask of one lane.
+  // A mask of one lane is a scalar store: LLVM 22 writes too many bytes for a truncated vector stored under a constant
+  // mask of one lane.
   if (!one_lane && !(e->mask >= 0 && e->valid == 1)) {
     store_vector(e, dtype, address, raw);
     return;
   }
-  Value lane = emit(e, e->depth, "vector.extract %%v%d[0] : %s from %s", raw.id, element_type(dtype), vector_memory_type(e, dtype).text);
-  emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !buffer", lane.id, address.id, (int)nn_dtype_bytes(dtype), element_type(dtype));
+  Value lane = emit(e, e->depth, "vector.extract %%v%d[0] : %s from %s", raw.id, element_type(dtype),
+                    vector_memory_type(e, dtype).text);
+  emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !buffer", lane.id, address.id,
+              (int)nn_dtype_bytes(dtype), element_type(dtype));
 }
 
 Value emit_load_at(Emitter *e, int buffer, NnDtype dtype, Value offset, bool one_lane) {
@@ -523,8 +544,10 @@ void emit_store_at(Emitter *e, int buffer, NnDtype dtype, Value offset, Value v,
 
 static Value workspace_address(Emitter *e, NnDtype dtype, int64_t byte_offset, Value element) {
   int buffer = e->k->n_args + e->k->n_results;
-  Value base = emit(e, 0, "llvm.getelementptr %%v%d[%lld] : (!buffer) -> !buffer, i8", e->buffer[buffer], (long long)byte_offset);
-  return emit(e, element.depth, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, i64) -> !buffer, %s", base.id, element.id, element_type(dtype));
+  Value base = emit(e, 0, "llvm.getelementptr %%v%d[%lld] : (!buffer) -> !buffer, i8", e->buffer[buffer],
+                    (long long)byte_offset);
+  return emit(e, element.depth, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, i64) -> !buffer, %s", base.id, element.id,
+              element_type(dtype));
 }
 
 Value emit_load_workspace(Emitter *e, NnDtype dtype, int64_t byte_offset, Value element, bool one_lane) {

@@ -8,28 +8,31 @@
 
 // One C symbol per launch; the launches of a kernel run one after the other.
 typedef struct KernelLaunch {
-  char *symbol;            // Owned
-  int64_t extent, grain;   // host: iterations of the outer loop; fewest worth a thread
+  char *symbol;                              // Owned
+  int64_t extent, grain;                     // host: iterations of the outer loop; fewest worth a thread
   int64_t grid[3], block[3], shared_bytes;   // cuda; grid[0] 0: not set
-  bool alone;              // cuda: a multiprocessor has room for one block of it
-  int n_numbers; int32_t *numbers;           // Owned; cuda: arguments after the buffers
-  int n_buffers, *buffers;                   // Owned; cuda: which of the kernel's buffers it gets, in order; NULL: all
+  bool alone;                                // cuda: a multiprocessor has room for one block of it
+  int n_numbers;
+  int32_t *numbers;          // Owned; cuda: arguments after the buffers
+  int n_buffers, *buffers;   // Owned; cuda: which of the kernel's buffers it gets, in order; NULL: all
 } KernelLaunch;
 typedef struct EmittedKernel {
-  char *name, *summary;    // Owned; the private function's name, the ops in it
+  char *name, *summary;   // Owned; the private function's name, the ops in it
   int n_launches;
-  KernelLaunch *launches;  // Owned
-  int64_t workspace_bytes; // the buffer after arguments and results, if > 0
-  Text text;               // its functions in MLIR, one per launch, under a comment
-  Text called;             // functions that its template calls, in MLIR; another kernel's template may call them, too
-  struct ConvShape *conv;  // Owned; cuda: its functions are built from a template instead (codegen/cuda/template.h), the text is the comment alone; NULL: text
+  KernelLaunch *launches;    // Owned
+  int64_t workspace_bytes;   // the buffer after arguments and results, if > 0
+  Text text;                 // its functions in MLIR, one per launch, under a comment
+  Text called;               // functions that its template calls, in MLIR; another kernel's template may call them, too
+  // Owned; cuda: its functions are built from a template instead (codegen/cuda/template.h), the text is the comment
+  // alone; NULL: text
+  struct ConvShape *conv;
   struct Attention *attention;   // likewise
-  NncConv *depthwise;      // Owned; cuda: the same for a depthwise convolution
+  NncConv *depthwise;            // Owned; cuda: the same for a depthwise convolution
 } EmittedKernel;
 typedef struct EmittedKernels {
   int n;
-  EmittedKernel *items;    // Owned
-  Text declarations;       // what the text of all of them opens with: aliases, functions that kernels call
+  EmittedKernel *items;        // Owned
+  Text declarations;           // what the text of all of them opens with: aliases, functions that kernels call
   struct CudaGroups *groups;   // Owned; cuda: calls that are made one launch (codegen/cuda/group.h). NULL: none
 } EmittedKernels;
 

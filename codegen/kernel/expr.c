@@ -1,8 +1,8 @@
-// Evaluates a value of a kernel's body at the current point, one vector at a time: views rewrite the index map, maps become arith and
-// math operations, leaves become loads. Transcendental functions are the target's.
+// Evaluates a value of a kernel's body at the current point, one vector at a time: views rewrite the index map, maps
+// become arith and math operations, leaves become loads. Transcendental functions are the target's.
 //
-// No rewriting of floating point but the contraction of a product and a sum to one fused operation: a kernel is compiled once, so every
-// execution of it gives the same bits.
+// No rewriting of floating point but the contraction of a product and a sum to one fused operation: a kernel is
+// compiled once, so every execution of it gives the same bits.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +49,8 @@ static Value binary(Emitter *e, const char *op, Value a, Value b, const char *fl
 
 Value emit_select(Emitter *e, Value c, Value a, Value b, NnDtype dtype) {
   int depth = depth_max(a, b) > c.depth ? depth_max(a, b) : c.depth;
-  Value v = emit(e, depth, "arith.select %%v%d, %%v%d, %%v%d : %s, %s", c.id, a.id, b.id, vector_type(e, NN_I1).text, vector_type(e, dtype).text);
+  Value v = emit(e, depth, "arith.select %%v%d, %%v%d, %%v%d : %s, %s", c.id, a.id, b.id, vector_type(e, NN_I1).text,
+                 vector_type(e, dtype).text);
   v.varies = a.varies || b.varies || c.varies;
   return v;
 }
@@ -60,7 +61,12 @@ Value emit_compare(Emitter *e, const char *predicate, Value a, Value b, NnDtype 
   char op[32];
   bool equality = !strcmp(predicate, "eq") || !strcmp(predicate, "ne");
   // A comparison with NaN is false, but for `ne`.
-  if (nn_dtype_is_float(dtype)) snprintf(op, sizeof op, "arith.cmpf %s%s,", *predicate == 'u' ? "" : strcmp(predicate, "ne") ? "o" : "u", predicate);
+  if (nn_dtype_is_float(dtype))
+    snprintf(op, sizeof op, "arith.cmpf %s%s,",
+             *predicate == 'u'         ? ""
+             : strcmp(predicate, "ne") ? "o"
+                                       : "u",
+             predicate);
   else snprintf(op, sizeof op, "arith.cmpi %s%s,", equality ? "" : is_signed_int(dtype) ? "s" : "u", predicate);
   return binary(e, op, a, b, "", vector_type(e, dtype));
 }
@@ -71,7 +77,8 @@ static Value divide_integers(Emitter *e, NnDtype dtype, Value a, Value b) {
   Value zero = emit_splat(e, dtype, 0), one = emit_splat(e, dtype, 1);
   b = emit_select(e, emit_compare(e, "eq", b, zero, dtype), one, b, dtype);
   if (!is_signed_int(dtype)) return binary(e, "arith.divui", a, b, "", type);
-  Value negated = binary(e, "arith.subi", zero, a, "", type), by_minus_one = emit_compare(e, "eq", b, emit_splat(e, dtype, -1), dtype);
+  Value negated = binary(e, "arith.subi", zero, a, "", type),
+        by_minus_one = emit_compare(e, "eq", b, emit_splat(e, dtype, -1), dtype);
   b = emit_select(e, by_minus_one, one, b, dtype);
   Value q = binary(e, "arith.divsi", a, b, "", type), r = binary(e, "arith.remsi", a, b, "", type);
   Value inexact = emit_compare(e, "ne", r, zero, dtype);
@@ -86,23 +93,25 @@ Value emit_binary(Emitter *e, NnOp op, NnDtype dtype, Value a, Value b) {
   bool f = nn_dtype_is_float(dtype);
   const char *flags = f ? CONTRACT : "";
   switch (op) {
-    case NN_OP_add: return binary(e, f ? "arith.addf" : "arith.addi", a, b, flags, type);
-    case NN_OP_sub: return binary(e, f ? "arith.subf" : "arith.subi", a, b, flags, type);
-    case NN_OP_mul: return binary(e, f ? "arith.mulf" : "arith.muli", a, b, flags, type);
-    case NN_OP_div: return f ? binary(e, "arith.divf", a, b, "", type) : divide_integers(e, dtype, a, b);
-    case NN_OP_max: return binary(e, f ? "arith.maximumf" : is_signed_int(dtype) ? "arith.maxsi" : "arith.maxui", a, b, "", type);
-    case NN_OP_min: return binary(e, f ? "arith.minimumf" : is_signed_int(dtype) ? "arith.minsi" : "arith.minui", a, b, "", type);
-    case NN_OP_and: return binary(e, "arith.andi", a, b, "", type);
-    case NN_OP_or: return binary(e, "arith.ori", a, b, "", type);
-    case NN_OP_pow: {
-      Value x[2] = {a, b};
-      if (f) return emit_math_call(e, "pow", 2, x, dtype);
-      for (int i = 0; i < 2; i++) x[i] = emit_cast(e, x[i], dtype, NN_F64);
-      Value power = emit_math_call(e, "pow", 2, x, NN_F64);
-      // A power of integers that is one may come out a hair below it.
-      return emit_cast(e, unary(e, "math.roundeven", power, vector_type(e, NN_F64)), NN_F64, dtype);
-    }
-    default: host_require(false, "an op in a kernel that is no map of two operands"); return a;
+  case NN_OP_add: return binary(e, f ? "arith.addf" : "arith.addi", a, b, flags, type);
+  case NN_OP_sub: return binary(e, f ? "arith.subf" : "arith.subi", a, b, flags, type);
+  case NN_OP_mul: return binary(e, f ? "arith.mulf" : "arith.muli", a, b, flags, type);
+  case NN_OP_div: return f ? binary(e, "arith.divf", a, b, "", type) : divide_integers(e, dtype, a, b);
+  case NN_OP_max:
+    return binary(e, f ? "arith.maximumf" : is_signed_int(dtype) ? "arith.maxsi" : "arith.maxui", a, b, "", type);
+  case NN_OP_min:
+    return binary(e, f ? "arith.minimumf" : is_signed_int(dtype) ? "arith.minsi" : "arith.minui", a, b, "", type);
+  case NN_OP_and: return binary(e, "arith.andi", a, b, "", type);
+  case NN_OP_or: return binary(e, "arith.ori", a, b, "", type);
+  case NN_OP_pow: {
+    Value x[2] = {a, b};
+    if (f) return emit_math_call(e, "pow", 2, x, dtype);
+    for (int i = 0; i < 2; i++) x[i] = emit_cast(e, x[i], dtype, NN_F64);
+    Value power = emit_math_call(e, "pow", 2, x, NN_F64);
+    // A power of integers that is one may come out a hair below it.
+    return emit_cast(e, unary(e, "math.roundeven", power, vector_type(e, NN_F64)), NN_F64, dtype);
+  }
+  default: host_require(false, "an op in a kernel that is no map of two operands"); return a;
   }
 }
 
@@ -126,24 +135,31 @@ Value emit_cast(Emitter *e, Value x, NnDtype from, NnDtype to) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-Value emit_math_call(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype) { return e->module->target.math(e, name, n, x, dtype); }
+Value emit_math_call(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype) {
+  return e->module->target.math(e, name, n, x, dtype);
+}
 
 Value emit_take_lanes(Emitter *e, Value x, const char *element, int lanes, int first, int count, int width) {
   Text t = {0};
   for (int i = 0; i < width; i++) text_add(&t, "%s%d", i ? ", " : "", first + i % count);
-  Value v = emit(e, x.depth, "vector.shuffle %%v%d, %%v%d [%s] : vector<%dx%s>, vector<%dx%s>", x.id, x.id, t.data, lanes, element, lanes, element);
+  Value v = emit(e, x.depth, "vector.shuffle %%v%d, %%v%d [%s] : vector<%dx%s>, vector<%dx%s>", x.id, x.id, t.data,
+                 lanes, element, lanes, element);
   v.varies = x.varies;
   text_free(&t);
   return v;
 }
 
-static Value math1(Emitter *e, const char *name, Value x, NnDtype dtype) { return emit_math_call(e, name, 1, &x, dtype); }
+static Value math1(Emitter *e, const char *name, Value x, NnDtype dtype) {
+  return emit_math_call(e, name, 1, &x, dtype);
+}
 
-// libmvec leaves its fast path, a hundred times slower, where the result would be subnormal; masked scores of attention are such. Those
-// results are 0 here.
+// libmvec leaves its fast path, a hundred times slower, where the result would be subnormal; masked scores of attention
+// are such. Those results are 0 here.
 Value emit_exponential(Emitter *e, Value x, NnDtype dtype) {
   if (e->module->target.exp_flushes && dtype == NN_F32) return math1(e, "exp", x, dtype);
-  Value zero = emit_splat(e, dtype, 0), least = emit_splat(e, dtype, dtype == NN_F32 ? -0x1.5d589ep6 : -0x1.6232bdd7abcd2p9);   // log of the least normal number
+  // log of the least normal number
+  Value zero = emit_splat(e, dtype, 0),
+        least = emit_splat(e, dtype, dtype == NN_F32 ? -0x1.5d589ep6 : -0x1.6232bdd7abcd2p9);
   Value vanishes = emit_compare(e, "lt", x, least, dtype);
   return emit_select(e, vanishes, zero, math1(e, "exp", emit_select(e, vanishes, zero, x, dtype), dtype), dtype);
 }
@@ -165,26 +181,29 @@ static Value emit_unary(Emitter *e, NnOp op, NnDtype dtype, Value x) {
   TypeName type = vector_type(e, dtype);
   Value zero = emit_splat(e, dtype, 0), one = emit_splat(e, dtype, 1);
   switch (op) {
-    case NN_OP_neg: return negate(e, dtype, x);
-    case NN_OP_abs:
-      if (f) return unary(e, "math.absf", x, type);
-      return is_signed_int(dtype) ? emit_select(e, emit_compare(e, "lt", x, zero, dtype), negate(e, dtype, x), x, dtype) : x;
-    case NN_OP_sign: return sign_of(e, dtype, x);
-    case NN_OP_sqrt: return unary(e, "math.sqrt", x, type);
-    case NN_OP_rsqrt: return emit_binary(e, NN_OP_div, dtype, one, unary(e, "math.sqrt", x, type));
-    case NN_OP_recip: return emit_binary(e, NN_OP_div, dtype, one, x);
-    case NN_OP_exp: return emit_exponential(e, x, dtype);
-    case NN_OP_log: return math1(e, "log", x, dtype);
-    case NN_OP_sin: return math1(e, "sin", x, dtype);
-    case NN_OP_cos: return math1(e, "cos", x, dtype);
-    case NN_OP_tanh: return math1(e, "tanh", x, dtype);
-    case NN_OP_erf: return math1(e, "erf", x, dtype);
-    case NN_OP_sigmoid: return emit_binary(e, NN_OP_div, dtype, one, emit_binary(e, NN_OP_add, dtype, one, emit_exponential(e, negate(e, dtype, x), dtype)));
-    // 0 > x ? 0 : x keeps a NaN, so that a diverging run is seen.
-    case NN_OP_relu: return emit_select(e, emit_compare(e, "gt", zero, x, dtype), zero, x, dtype);
-    case NN_OP_floor: return f ? unary(e, "math.floor", x, type) : x;
-    case NN_OP_not: return binary(e, "arith.xori", x, one, "", type);
-    default: host_require(false, "an op in a kernel that is no map of one operand"); return x;
+  case NN_OP_neg: return negate(e, dtype, x);
+  case NN_OP_abs:
+    if (f) return unary(e, "math.absf", x, type);
+    return is_signed_int(dtype) ? emit_select(e, emit_compare(e, "lt", x, zero, dtype), negate(e, dtype, x), x, dtype)
+                                : x;
+  case NN_OP_sign: return sign_of(e, dtype, x);
+  case NN_OP_sqrt: return unary(e, "math.sqrt", x, type);
+  case NN_OP_rsqrt: return emit_binary(e, NN_OP_div, dtype, one, unary(e, "math.sqrt", x, type));
+  case NN_OP_recip: return emit_binary(e, NN_OP_div, dtype, one, x);
+  case NN_OP_exp: return emit_exponential(e, x, dtype);
+  case NN_OP_log: return math1(e, "log", x, dtype);
+  case NN_OP_sin: return math1(e, "sin", x, dtype);
+  case NN_OP_cos: return math1(e, "cos", x, dtype);
+  case NN_OP_tanh: return math1(e, "tanh", x, dtype);
+  case NN_OP_erf: return math1(e, "erf", x, dtype);
+  case NN_OP_sigmoid:
+    return emit_binary(e, NN_OP_div, dtype, one,
+                       emit_binary(e, NN_OP_add, dtype, one, emit_exponential(e, negate(e, dtype, x), dtype)));
+  // 0 > x ? 0 : x keeps a NaN, so that a diverging run is seen.
+  case NN_OP_relu: return emit_select(e, emit_compare(e, "gt", zero, x, dtype), zero, x, dtype);
+  case NN_OP_floor: return f ? unary(e, "math.floor", x, type) : x;
+  case NN_OP_not: return binary(e, "arith.xori", x, one, "", type);
+  default: host_require(false, "an op in a kernel that is no map of one operand"); return x;
   }
 }
 
@@ -193,7 +212,8 @@ Value emit_horizontal(Emitter *e, NnOp op, NnDtype dtype, Value x) {
   int lanes = e->lanes;
   const char *element = element_type(dtype);
   for (int width = lanes; width > 1; width /= 2) {
-    Value low = emit_take_lanes(e, x, element, width, 0, width / 2, width / 2), high = emit_take_lanes(e, x, element, width, width / 2, width / 2, width / 2);
+    Value low = emit_take_lanes(e, x, element, width, 0, width / 2, width / 2),
+          high = emit_take_lanes(e, x, element, width, width / 2, width / 2, width / 2);
     e->lanes = width / 2;
     x = emit_binary(e, op, dtype, low, high);
     e->lanes = lanes;
@@ -205,8 +225,14 @@ Value emit_horizontal(Emitter *e, NnOp op, NnDtype dtype, Value x) {
 // The result is one of the operands' values, up to the sign, or a small integer: no narrow type needs to round it.
 static bool is_exact(NnOp op) {
   switch (op) {
-    case NN_OP_neg: case NN_OP_abs: case NN_OP_sign: case NN_OP_relu: case NN_OP_floor: case NN_OP_max: case NN_OP_min: return true;
-    default: return false;
+  case NN_OP_neg:
+  case NN_OP_abs:
+  case NN_OP_sign:
+  case NN_OP_relu:
+  case NN_OP_floor:
+  case NN_OP_max:
+  case NN_OP_min: return true;
+  default: return false;
   }
 }
 
@@ -235,7 +261,8 @@ static Value iota(Emitter *e, MlirOperation op, const NnType *type, const IndexM
   bool vary;
   int64_t stride;
   Value first = emit_offset(e, &a, &vary, &stride);
-  if (type->dtype == NN_F64 || type->dtype == NN_I64) return emit_cast(e, emit_lane_indices(e, first, stride, true), NN_I64, type->dtype);
+  if (type->dtype == NN_F64 || type->dtype == NN_I64)
+    return emit_cast(e, emit_lane_indices(e, first, stride, true), NN_I64, type->dtype);
   return emit_cast(e, emit_lane_indices(e, first, stride, false), NN_I32, type->dtype);
 }
 
@@ -251,7 +278,8 @@ static Value load_reduced(Emitter *e, MlirValue v, const NnType *type, const Ind
   host_require(w != NULL, "a reduction is used before it is complete, or at another row");
   Layout own = layout_row_major(type);
   Access a = access_compose(&own, map);
-  // The workspace is the buffer after arguments and results; its values start at multiples of eight bytes. They are of the type summed in.
+  // The workspace is the buffer after arguments and results; its values start at multiples of eight bytes. They are of
+  // the type summed in.
   a.offset += w->byte_offset / nn_dtype_bytes(w->dtype);
   return emit_round(e, type->dtype, emit_load(e, e->k->n_args + e->k->n_results, w->dtype, &a));
 }
@@ -267,19 +295,19 @@ static Value evaluate(Emitter *e, MlirValue v, const IndexMap *map) {
   MlirOperation op = nn_value_def(v);
   NnOp kind = nn_op_of(op);
   switch (nn_op_info(kind)->kind) {
-    case NN_KIND_VIEW: {
-      IndexMap inner;
-      bool ok = index_map_through_view(op, map, &inner);
-      host_require(ok, "a reshape of a computed value inside a kernel");
-      return expression(e, mlirOperationGetOperand(op, 0), &inner);
-    }
-    case NN_KIND_LIBRARY: host_require(false, "the result of a library op that nobody bound"); return (Value){0};
-    case NN_KIND_REDUCE: return load_reduced(e, v, &type, map);
-    case NN_KIND_SOURCE:
-      if (kind == NN_OP_constant) return emit_splat(e, type.dtype, nn_attr_f64(op, "value", 0));
-      if (kind == NN_OP_iota) return iota(e, op, &type, map);
-      return emit_random(e, mlirOperationGetOperand(op, 0), type, map);
-    default: return map_op(e, op, type.dtype, map);
+  case NN_KIND_VIEW: {
+    IndexMap inner;
+    bool ok = index_map_through_view(op, map, &inner);
+    host_require(ok, "a reshape of a computed value inside a kernel");
+    return expression(e, mlirOperationGetOperand(op, 0), &inner);
+  }
+  case NN_KIND_LIBRARY: host_require(false, "the result of a library op that nobody bound"); return (Value){0};
+  case NN_KIND_REDUCE: return load_reduced(e, v, &type, map);
+  case NN_KIND_SOURCE:
+    if (kind == NN_OP_constant) return emit_splat(e, type.dtype, nn_attr_f64(op, "value", 0));
+    if (kind == NN_OP_iota) return iota(e, op, &type, map);
+    return emit_random(e, mlirOperationGetOperand(op, 0), type, map);
+  default: return map_op(e, op, type.dtype, map);
   }
 }
 

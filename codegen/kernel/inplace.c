@@ -38,11 +38,13 @@ bool kernel_inplace_ok(MlirOperation func, int result, int arg) {
   bool ok = nn_shape_equal(r, a) && nn_dtype_bytes(r->dtype) == nn_dtype_bytes(a->dtype);
   if (ok && k.kind == KERNEL_MOVE) {
     MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func));
-    ok = nn_op_of(op) == NN_OP_scatter_add_to && nn_value_index(mlirOperationGetOperand(op, 2)) == arg && nn_value_index(mlirOperationGetOperand(op, 0)) != arg;
+    ok = nn_op_of(op) == NN_OP_scatter_add_to && nn_value_index(mlirOperationGetOperand(op, 2)) == arg &&
+         nn_value_index(mlirOperationGetOperand(op, 0)) != arg;
   } else if (ok && is_operand_of_library(&k, arg)) {
     ok = false;
   } else if (ok) {
-    // Every access to the argument must be the result's own: same strides over the domain. Axes of size 1 have no stride to speak of.
+    // Every access to the argument must be the result's own: same strides over the domain. Axes of size 1 have no
+    // stride to speak of.
     bool kept = kernel_is_kept_shaped(&k, r);
     IndexMap map = kept ? index_map_kept(&k) : index_map_domain(&k);
     Layout own = layout_row_major(r);

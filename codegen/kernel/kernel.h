@@ -1,14 +1,16 @@
-// For the targets (codegen/host, codegen/cuda): from one private kernel function (docs/internals.md, Kernels) to MLIR text over LLVM pointers and vectors.
+// For the targets (codegen/host, codegen/cuda): from one private kernel function (docs/internals.md, Kernels) to MLIR
+// text over LLVM pointers and vectors.
 //
-// A kernel is read as a loop nest over its domain. Every value of the body is an index map over the domain followed by a chain of
-// arithmetic that ends in leaves: arguments read with fixed strides, constants, indices, random numbers. The emitter writes the loops
-// as nested scopes and puts every value into the outermost scope in which it is known, so that what does not vary is hoisted.
+// A kernel is read as a loop nest over its domain. Every value of the body is an index map over the domain followed by
+// a chain of arithmetic that ends in leaves: arguments read with fixed strides, constants, indices, random numbers. The
+// emitter writes the loops as nested scopes and puts every value into the outermost scope in which it is known, so that
+// what does not vary is hoisted.
 #ifndef NNC_CODEGEN_KERNEL_KERNEL_H
 #define NNC_CODEGEN_KERNEL_KERNEL_H
 
 #include "codegen/kernel/emitted.h"
 
-#define MAX_TILE 16    // vectors of one tile: accumulators held at once
+#define MAX_TILE 16   // vectors of one tile: accumulators held at once
 #define MAX_SCOPES 10
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -18,53 +20,72 @@ typedef enum KernelKind { KERNEL_MAP, KERNEL_ROW, KERNEL_COLUMN, KERNEL_MOVE } K
 
 typedef struct Kernel {
   MlirOperation func;
-  char *name;                 // Owned
+  char *name;   // Owned
   KernelKind kind;
-  NnType domain;              // dtype unused
-  bool reduced[NN_MAX_RANK];  // row, column: the reduced axes of the domain
+  NnType domain;               // dtype unused
+  bool reduced[NN_MAX_RANK];   // row, column: the reduced axes of the domain
   int n_args, n_results;
-  NnType *arg;                // Owned
-  NnType *result_type;        // Owned
-  MlirValue *result;          // Owned; func.return's operands
-  MlirOperation library;      // map, column: the convolution whose result the body goes over, which maps of its own domain may stand in front of; null: none
+  NnType *arg;           // Owned
+  NnType *result_type;   // Owned
+  MlirValue *result;     // Owned; func.return's operands
+  // map, column: the convolution whose result the body goes over, which maps of its own domain may stand in front of;
+  // null: none
+  MlirOperation library;
 } Kernel;
 
 void kernel_read(MlirOperation func, Kernel *k);   // asserts the contract; kernel_free
 void kernel_free(Kernel *k);
 // Type with the reduced axes dropped.
 NnType kernel_kept_type(const Kernel *k, NnDtype dtype);
-bool kernel_is_kept_shaped(const Kernel *k, const NnType *t);     // and not domain-shaped
+bool kernel_is_kept_shaped(const Kernel *k, const NnType *t);   // and not domain-shaped
 // Ops of the body as "add mul exp" (each once, in order), for labels and comments. Owned: free().
 char *kernel_summary(const Kernel *k);
 
 // inplace.c
-// Result r of a call to this kernel may share its buffer with argument a: every element of a is read before r's element at the
-// same index is written, and no other access to a exists.
+// Result r of a call to this kernel may share its buffer with argument a: every element of a is read before r's element
+// at the same index is written, and no other access to a exists.
 bool kernel_inplace_ok(MlirOperation func, int result, int arg);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Index maps and strides (access.c)
 
-// Index of a value's axis as a function of the domain's indices: offset + scale * index[axis]; axis -1: just the offset.
-typedef struct IndexTerm { int axis; int64_t scale, offset; } IndexTerm;
-typedef struct IndexMap { int rank; IndexTerm term[NN_MAX_RANK]; } IndexMap;
+// Index of a value's axis as a function of the domain's indices: offset + scale * index[axis]; axis -1: just the
+// offset.
+typedef struct IndexTerm {
+  int axis;
+  int64_t scale, offset;
+} IndexTerm;
+typedef struct IndexMap {
+  int rank;
+  IndexTerm term[NN_MAX_RANK];
+} IndexMap;
 // Position in a buffer, in elements: offset + sum of stride[a] * index[a] over the domain's axes.
-typedef struct Access { int64_t offset, stride[NN_MAX_RANK]; } Access;
+typedef struct Access {
+  int64_t offset, stride[NN_MAX_RANK];
+} Access;
 
 IndexMap index_map_domain(const Kernel *k);
 IndexMap index_map_kept(const Kernel *k);
 bool index_map_equal(const IndexMap *a, const IndexMap *b);
-// Map of the operand of a broadcast, transpose, slice or unit-axis reshape, given the map of its result. False for other reshapes.
+// Map of the operand of a broadcast, transpose, slice or unit-axis reshape, given the map of its result. False for
+// other reshapes.
 bool index_map_through_view(MlirOperation view, const IndexMap *result, IndexMap *operand);
 // True if v is an argument seen through views only; gives the argument and its strides along the axes of v.
-typedef struct Layout { int rank; int64_t offset, stride[NN_MAX_RANK]; } Layout;
+typedef struct Layout {
+  int rank;
+  int64_t offset, stride[NN_MAX_RANK];
+} Layout;
 bool layout_of_argument(MlirValue v, int *arg, Layout *layout);
 Layout layout_row_major(const NnType *t);
 Access access_compose(const Layout *layout, const IndexMap *map);
 
-typedef struct AccessList { int n, capacity; Access *items; } AccessList;   // Owned items
+typedef struct AccessList {
+  int n, capacity;
+  Access *items;
+} AccessList;   // Owned items
 typedef void (*LeafFn)(void *user, int arg, MlirValue value, const Access *access);
-// Calls fn for each distinct leaf under v: arguments (arg >= 0) and indices, reductions and results of library ops (arg -1), with their strides.
+// Calls fn for each distinct leaf under v: arguments (arg >= 0) and indices, reductions and results of library ops (arg
+// -1), with their strides.
 void kernel_walk_leaves(const Kernel *k, MlirValue v, const IndexMap *map, LeafFn fn, void *user);
 // All of the kernel: results and operands of reductions.
 void kernel_walk_all_leaves(const Kernel *k, LeafFn fn, void *user);
@@ -74,7 +95,7 @@ typedef enum AxisClass { AXIS_KEPT, AXIS_REDUCED, AXIS_INNER } AxisClass;   // I
 typedef struct Nest {
   int n;
   int64_t extent[NN_MAX_RANK];
-  int axis[NN_MAX_RANK];         // the innermost domain axis of the group: its stride is the group's
+  int axis[NN_MAX_RANK];   // the innermost domain axis of the group: its stride is the group's
   AxisClass klass[NN_MAX_RANK];
 } Nest;
 void nest_build(const Kernel *k, Nest *nest);
@@ -82,16 +103,43 @@ void nest_build(const Kernel *k, Nest *nest);
 // ---------------------------------------------------------------------------------------------------------------------
 // Emitting (emit.c): SSA values, scopes, addresses
 
-typedef struct TypeName { char text[32]; } TypeName;
-typedef struct Value { int id; int depth; bool varies; } Value;   // %v<id>, known from scope `depth` on; varies: differs between lanes or tiles
+typedef struct TypeName {
+  char text[32];
+} TypeName;
+// %v<id>, known from scope `depth` on; varies: differs between lanes or tiles
+typedef struct Value {
+  int id;
+  int depth;
+  bool varies;
+} Value;
 
-typedef struct Memo { const void *value; IndexMap map; int tile; Value result; } Memo;
-typedef struct OffsetMemo { Access access; int tile; bool lanes; Value result; } OffsetMemo;
-typedef struct ConstantMemo { char *text; Value result; } ConstantMemo;
-typedef struct Scope { Text head, text; bool braces; } Scope;
+typedef struct Memo {
+  const void *value;
+  IndexMap map;
+  int tile;
+  Value result;
+} Memo;
+typedef struct OffsetMemo {
+  Access access;
+  int tile;
+  bool lanes;
+  Value result;
+} OffsetMemo;
+typedef struct ConstantMemo {
+  char *text;
+  Value result;
+} ConstantMemo;
+typedef struct Scope {
+  Text head, text;
+  bool braces;
+} Scope;
 
 // Where the value of a reduction can be read when it is not in a register: its combined result in the workspace.
-typedef struct WorkspaceValue { const void *value; NnDtype dtype; int64_t byte_offset; } WorkspaceValue;
+typedef struct WorkspaceValue {
+  const void *value;
+  NnDtype dtype;
+  int64_t byte_offset;
+} WorkspaceValue;
 
 typedef struct Emitter {
   struct KernelModule *module;
@@ -99,46 +147,55 @@ typedef struct Emitter {
   Nest nest;
   int lanes;
   int next_id;
-  int depth;                           // current scope
+  int depth;   // current scope
   Scope scope[MAX_SCOPES];
-  int index_id[NN_MAX_RANK];           // per group of the nest
+  int index_id[NN_MAX_RANK];   // per group of the nest
   int index_depth[NN_MAX_RANK];
-  int vector_group;                    // the group whose index runs over the lanes; -1: none
-  int tile;                            // current vector of the tile
-  int vector_index[MAX_TILE];          // index of the first lane, per tile
-  int mask;                            // SSA id of the lane mask, or -1
-  int valid;                           // lanes in use under the mask
-  int *buffer;                         // Owned; SSA ids of the arguments' and results' addresses, then of the workspace
-  int n_memo, memo_capacity;           Memo *memo;                // Owned
-  int n_offsets, offset_capacity;      OffsetMemo *offsets;       // Owned
-  int n_constants, constant_capacity;  ConstantMemo *constants;   // Owned
-  const bool *aligned;                 // Borrowed; buffers that begin at a multiple of 16 bytes: wide accesses promise it. NULL: none
-  int align;                           // bytes that the next vector access promises; 0: an element
-  Value (*argument)(struct Emitter *e, int arg, NnDtype dtype, const Access *a);   // where the kernel's arguments are not in memory; NULL: they are
-  void *user;                          // Borrowed; the hook's
-  bool fetch_ahead;                    // the loops read their operands from one end to the other
-  int n_workspace; const WorkspaceValue *workspace;               // Borrowed
+  int vector_group;             // the group whose index runs over the lanes; -1: none
+  int tile;                     // current vector of the tile
+  int vector_index[MAX_TILE];   // index of the first lane, per tile
+  int mask;                     // SSA id of the lane mask, or -1
+  int valid;                    // lanes in use under the mask
+  int *buffer;                  // Owned; SSA ids of the arguments' and results' addresses, then of the workspace
+  int n_memo, memo_capacity;
+  Memo *memo;   // Owned
+  int n_offsets, offset_capacity;
+  OffsetMemo *offsets;   // Owned
+  int n_constants, constant_capacity;
+  ConstantMemo *constants;   // Owned
+  // Borrowed; buffers that begin at a multiple of 16 bytes: wide accesses promise it. NULL: none
+  const bool *aligned;
+  int align;   // bytes that the next vector access promises; 0: an element
+  // where the kernel's arguments are not in memory; NULL: they are
+  Value (*argument)(struct Emitter *e, int arg, NnDtype dtype, const Access *a);
+  void *user;         // Borrowed; the hook's
+  bool fetch_ahead;   // the loops read their operands from one end to the other
+  int n_workspace;
+  const WorkspaceValue *workspace;   // Borrowed
   // Where an argument's elements are kept elsewhere, in a tile: false for those that are not. NULL: none are.
   bool (*load_tiled)(struct Emitter *e, int buffer, const Access *a, Value *out);
-  const void *tiled;                   // Borrowed; its own
+  const void *tiled;   // Borrowed; its own
 } Emitter;
 
 void emitter_begin(Emitter *e, struct KernelModule *module, const Kernel *k, const char *symbol, int n_buffers);
 void emitter_end(Emitter *e);   // closes the function, appends it to the module's text, frees
-void emitter_end_with(Emitter *e, int n, const Value *values, const TypeName *types);   // the same of a function that returns values
+// the same of a function that returns values
+void emitter_end_with(Emitter *e, int n, const Value *values, const TypeName *types);
 // Writes `%vN = <text>` into the scope of that depth.
 Value emit(Emitter *e, int depth, const char *format, ...) __attribute__((format(printf, 3, 4)));
-void emit_effect(Emitter *e, const char *format, ...) __attribute__((format(printf, 2, 3)));   // a line without result, current scope
-Value emit_constant(Emitter *e, const char *format, ...) __attribute__((format(printf, 2, 3)));  // "5 : i64", in the entry scope, once
+// a line without result, current scope
+void emit_effect(Emitter *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// "5 : i64", in the entry scope, once
+Value emit_constant(Emitter *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 Value emit_i64(Emitter *e, int64_t value);
 Value emit_index_with(Emitter *e, const char *op, Value a, int64_t b);
-Value emit_splat(Emitter *e, NnDtype dtype, double value);       // vector of lanes
-Value emit_index(Emitter *e, const char *op, Value a, Value b);  // arith.<op> on i64, at the deeper of the two
+Value emit_splat(Emitter *e, NnDtype dtype, double value);        // vector of lanes
+Value emit_index(Emitter *e, const char *op, Value a, Value b);   // arith.<op> on i64, at the deeper of the two
 int depth_max(Value a, Value b);
 
-// Types in memory and in registers differ: i1 is i8 in memory; bf16 (in memory i16) and f16 are f32 in registers, where a value is always one
-// that the narrow type holds: what computes it rounds it (emit_round), storing only drops bits.
-const char *element_type(NnDtype dtype);      // in memory
+// Types in memory and in registers differ: i1 is i8 in memory; bf16 (in memory i16) and f16 are f32 in registers, where
+// a value is always one that the narrow type holds: what computes it rounds it (emit_round), storing only drops bits.
+const char *element_type(NnDtype dtype);   // in memory
 // "vector<16xf32>"; in registers, and in memory.
 TypeName vector_type(const Emitter *e, NnDtype dtype);
 TypeName vector_memory_type(const Emitter *e, NnDtype dtype);
@@ -146,22 +203,27 @@ Value emit_from_memory(Emitter *e, NnDtype dtype, Value raw);
 Value emit_to_memory(Emitter *e, NnDtype dtype, Value v);
 
 // Scopes. `for` binds its induction variable; iteration arguments have the given types.
-Value for_begin(Emitter *e, Value low, Value high, int64_t step, int n, const Value *init, const TypeName *types, Value *args);
+Value for_begin(Emitter *e, Value low, Value high, int64_t step, int n, const Value *init, const TypeName *types,
+                Value *args);
 void for_end(Emitter *e, int n, const Value *yield, const TypeName *types, Value *results);
 void if_begin(Emitter *e, Value condition);
-void if_end(Emitter *e, int n, const Value *then_values, const Value *else_values, const TypeName *types, Value *results);
-void block_begin(Emitter *e);    // a scope without a loop: what is computed in it is forgotten after it
+void if_end(Emitter *e, int n, const Value *then_values, const Value *else_values, const TypeName *types,
+            Value *results);
+void block_begin(Emitter *e);   // a scope without a loop: what is computed in it is forgotten after it
 void block_end(Emitter *e);
 // Sets the lane mask to the first `valid` lanes; valid == lanes: none.
 void emit_set_mask(Emitter *e, int valid);
-void emit_split_index(Emitter *e, Value linear, int n, const int *groups);  // binds the groups' indices, last fastest
+void emit_split_index(Emitter *e, Value linear, int n, const int *groups);   // binds the groups' indices, last fastest
 
 // Memory. Group strides come from the nest.
 Value emit_load(Emitter *e, int buffer, NnDtype dtype, const Access *a);
-Value emit_load_raw(Emitter *e, int buffer, NnDtype dtype, const Access *a);   // of the type in memory, and from there, whatever is kept elsewhere
+// of the type in memory, and from there, whatever is kept elsewhere
+Value emit_load_raw(Emitter *e, int buffer, NnDtype dtype, const Access *a);
 void emit_store(Emitter *e, int buffer, NnDtype dtype, const Access *a, Value v);
-Value emit_offset(Emitter *e, const Access *a, bool *lanes_vary, int64_t *lane_stride);   // element offset of the first lane, i64
-Value emit_lane_indices(Emitter *e, Value first, int64_t stride, bool wide);   // vector of i32 (or i64) first + stride * lane
+// element offset of the first lane, i64
+Value emit_offset(Emitter *e, const Access *a, bool *lanes_vary, int64_t *lane_stride);
+// vector of i32 (or i64) first + stride * lane
+Value emit_lane_indices(Emitter *e, Value first, int64_t stride, bool wide);
 // At an element offset that the caller has computed: a vector, or one element (loaded into all lanes).
 Value emit_load_at(Emitter *e, int buffer, NnDtype dtype, Value offset, bool one_lane);
 void emit_store_at(Emitter *e, int buffer, NnDtype dtype, Value offset, Value v, bool one_lane);
@@ -179,13 +241,16 @@ void expression_bind(Emitter *e, MlirValue v, const IndexMap *map, Value value);
 Value emit_binary(Emitter *e, NnOp op, NnDtype dtype, Value a, Value b);   // add, mul, max … on vectors
 Value emit_cast(Emitter *e, Value x, NnDtype from, NnDtype to);
 Value emit_round(Emitter *e, NnDtype dtype, Value x);   // an f32 to the nearest bf16 or f16; x for all other types
-Value emit_compare(Emitter *e, const char *predicate, Value a, Value b, NnDtype dtype);   // eq ne lt le gt ge; ugt: or unordered
+// eq ne lt le gt ge; ugt: or unordered
+Value emit_compare(Emitter *e, const char *predicate, Value a, Value b, NnDtype dtype);
 Value emit_select(Emitter *e, Value condition, Value a, Value b, NnDtype dtype);
 Value emit_exponential(Emitter *e, Value x, NnDtype dtype);   // e^x, 0 where that would be subnormal
-Value emit_math_call(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype);   // the target's exp, tanh, pow …
+// the target's exp, tanh, pow …
+Value emit_math_call(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype);
 // Lanes [first, first + count) of x, as a vector of `width` >= count lanes (the rest repeats them).
 Value emit_take_lanes(Emitter *e, Value x, const char *element, int lanes, int first, int count, int width);
-Value emit_horizontal(Emitter *e, NnOp op, NnDtype dtype, Value x);   // fixed-order tree over the lanes; the result in all lanes
+// fixed-order tree over the lanes; the result in all lanes
+Value emit_horizontal(Emitter *e, NnOp op, NnDtype dtype, Value x);
 Value emit_random(Emitter *e, MlirValue key, NnType type, const IndexMap *map);
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -193,22 +258,23 @@ Value emit_random(Emitter *e, MlirValue key, NnType type, const IndexMap *map);
 
 // What of the code depends on the target: everything else is written once.
 typedef struct KernelTarget {
-  const char *pointer;      // MLIR type of a buffer's address; the text calls it !buffer
-  int vector_bytes;         // of one register: how many lanes a kernel has; 0: the kernel chooses
+  const char *pointer;   // MLIR type of a buffer's address; the text calls it !buffer
+  int vector_bytes;      // of one register: how many lanes a kernel has; 0: the kernel chooses
   // Writes the head of a function: binds e->buffer[] and %v1, %v2, the range of the outer loop.
   void (*open)(Emitter *e, const char *symbol, int n_buffers);
   // exp, log, sin, cos, tanh, erf, pow of lanes: calls of a library, or arithmetic.
   Value (*math)(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype);
-  bool exp_flushes;         // its exp of f32 is 0 where the result would be subnormal
+  bool exp_flushes;   // its exp of f32 is 0 where the result would be subnormal
   // An f32 to the nearest that bf16 holds, by the machine's instructions; NULL: in integers.
   Value (*round_bf16)(Emitter *e, Value x);
 } KernelTarget;
 
 typedef struct KernelModule {
   KernelTarget target;
-  Text text;                                   // Owned; of the current kernel
-  Text declarations;                           // Owned
-  int n_externals; char **externals;           // Owned; libmvec functions in declarations
+  Text text;           // Owned; of the current kernel
+  Text declarations;   // Owned
+  int n_externals;
+  char **externals;   // Owned; libmvec functions in declarations
 } KernelModule;
 
 void kernel_emit_map(KernelModule *m, const Kernel *k, EmittedKernel *out);

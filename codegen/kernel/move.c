@@ -13,7 +13,8 @@ int64_t move_product(const int64_t *dim, int from, int to) {
 
 MlirOperation move_op(const Kernel *k) {
   MlirBlock body = nn_function_body(k->func);
-  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
     NnOp kind = nn_op_of(op);
     if (kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_MOVE) return op;
   }
@@ -32,7 +33,9 @@ static void end(Emitter *e) {
   emitter_end(e);
 }
 
-Value move_and(Emitter *e, Value a, Value b) { return emit(e, depth_max(a, b), "arith.andi %%v%d, %%v%d : i1", a.id, b.id); }
+Value move_and(Emitter *e, Value a, Value b) {
+  return emit(e, depth_max(a, b), "arith.andi %%v%d, %%v%d : i1", a.id, b.id);
+}
 
 Value move_compare(Emitter *e, const char *predicate, Value a, int64_t b) {
   return emit(e, a.depth, "arith.cmpi %s, %%v%d, %%v%d : i64", predicate, a.id, emit_i64(e, b).id);
@@ -40,7 +43,8 @@ Value move_compare(Emitter *e, const char *predicate, Value a, int64_t b) {
 
 static void copy_bytes(Emitter *e, int to, Value to_offset, int from, Value from_offset, NnDtype dtype, Value bytes) {
   Value d = emit_address(e, to, dtype, to_offset), s = emit_address(e, from, dtype, from_offset);
-  emit_effect(e, "\"llvm.intr.memcpy\"(%%v%d, %%v%d, %%v%d) <{isVolatile = false}> : (!buffer, !buffer, i64) -> ()", d.id, s.id, bytes.id);
+  emit_effect(e, "\"llvm.intr.memcpy\"(%%v%d, %%v%d, %%v%d) <{isVolatile = false}> : (!buffer, !buffer, i64) -> ()",
+              d.id, s.id, bytes.id);
 }
 
 static void copy_run(Emitter *e, int to, Value to_offset, int from, Value from_offset, NnDtype dtype, int64_t count) {
@@ -104,10 +108,12 @@ static void pad_copy_row(Emitter *e, const Pad *pad, Value to, Value from) {
   int64_t x = pad->x->dim[a], y = pad->y->dim[a], step = pad->interior[a] + 1, low = pad->low[a];
   if (step == 1) {
     int64_t first = max64(0, -low), at = max64(0, low), n = max64(0, min64(x - first, y - at));
-    copy_run(e, 0 + e->k->n_args, emit_index_with(e, "addi", to, at * pad->inner), 0, emit_index_with(e, "addi", from, first * pad->inner), dtype, n * pad->inner);
+    copy_run(e, 0 + e->k->n_args, emit_index_with(e, "addi", to, at * pad->inner), 0,
+             emit_index_with(e, "addi", from, first * pad->inner), dtype, n * pad->inner);
     return;
   }
-  int64_t first = low >= 0 ? 0 : (-low + step - 1) / step, last = y - 1 - low >= 0 ? min64(x - 1, (y - 1 - low) / step) : -1;
+  int64_t first = low >= 0 ? 0 : (-low + step - 1) / step,
+          last = y - 1 - low >= 0 ? min64(x - 1, (y - 1 - low) / step) : -1;
   if (last < first) return;
   Value i = for_begin(e, emit_i64(e, first), emit_i64(e, last + 1), 1, 0, NULL, NULL, NULL);
   Value at = emit_index_with(e, "addi", emit_index_with(e, "muli", i, step), low);
@@ -140,7 +146,8 @@ static void emit_pad(KernelModule *m, const Kernel *k, MlirOperation op, Emitted
 static void emit_concat(KernelModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
   const NnType *y = &k->result_type[0];
   int axis = (int)nn_attr_i64(op, "axis", 0);
-  int64_t inner = move_product(y->dim, axis + 1, y->rank), outer = move_product(y->dim, 0, axis), row = y->dim[axis] * inner, at = 0;
+  int64_t inner = move_product(y->dim, axis + 1, y->rank), outer = move_product(y->dim, 0, axis),
+          row = y->dim[axis] * inner, at = 0;
   kernel_comment(m, k, "one launch per operand; outer loop: rows x blocks of the joined axis");
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
     int arg = nn_value_index(mlirOperationGetOperand(op, i));
@@ -155,7 +162,8 @@ static void emit_concat(KernelModule *m, const Kernel *k, MlirOperation op, Emit
       bytes = emit_index_with(&e, "muli", count, nn_dtype_bytes(y->dtype));
     }
     Value to = emit_index_with(&e, "addi", emit_index(&e, "addi", emit_index_with(&e, "muli", r, row), first), at);
-    copy_bytes(&e, k->n_args, to, arg, emit_index(&e, "addi", emit_index_with(&e, "muli", r, run), first), y->dtype, bytes);
+    copy_bytes(&e, k->n_args, to, arg, emit_index(&e, "addi", emit_index_with(&e, "muli", r, run), first), y->dtype,
+               bytes);
     end(&e);
     kernel_add_launch(out, symbol, outer * blocks, (double)min64(run, COPY_BLOCK));
     at += run;
@@ -164,9 +172,11 @@ static void emit_concat(KernelModule *m, const Kernel *k, MlirOperation op, Emit
 
 Value move_load_index(Emitter *e, int buffer, NnDtype dtype, Value offset) {
   Value address = emit_address(e, buffer, dtype, offset);
-  Value raw = emit(e, address.depth, "llvm.load %%v%d {alignment = %d : i64} : !buffer -> %s", address.id, (int)nn_dtype_bytes(dtype), element_type(dtype));
+  Value raw = emit(e, address.depth, "llvm.load %%v%d {alignment = %d : i64} : !buffer -> %s", address.id,
+                   (int)nn_dtype_bytes(dtype), element_type(dtype));
   if (dtype == NN_I64) return raw;
-  return emit(e, raw.depth, "arith.%s %%v%d : %s to i64", dtype == NN_I32 ? "extsi" : "extui", raw.id, element_type(dtype));
+  return emit(e, raw.depth, "arith.%s %%v%d : %s to i64", dtype == NN_I32 ? "extsi" : "extui", raw.id,
+              element_type(dtype));
 }
 
 static void emit_gather(KernelModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
@@ -178,7 +188,8 @@ static void emit_gather(KernelModule *m, const Kernel *k, MlirOperation op, Emit
   Value p = begin(&e, m, k, k->name);
   Value index = move_load_index(&e, indices, k->arg[indices].dtype, p);
   index = emit_index_with(&e, "minsi", emit_index_with(&e, "maxsi", index, 0), t->dim[0] - 1);
-  copy_run(&e, k->n_args, emit_index_with(&e, "muli", p, row), table, emit_index_with(&e, "muli", index, row), t->dtype, row);
+  copy_run(&e, k->n_args, emit_index_with(&e, "muli", p, row), table, emit_index_with(&e, "muli", index, row), t->dtype,
+           row);
   end(&e);
   kernel_add_launch(out, host_strdup(k->name), n, (double)row);
 }
@@ -187,8 +198,10 @@ Value row_value(Emitter *e, RowStep step, int source, NnDtype dtype, Value to, V
   Value lowest = emit_splat(e, dtype, -INFINITY);
   if (step == ROW_LOWEST) return lowest;
   Value old = emit_load_at(e, e->k->n_args, dtype, to, false);
-  if (step == ROW_LOWEST_TO_ZERO) return emit_select(e, emit_compare(e, "eq", old, lowest, dtype), emit_splat(e, dtype, 0), old, dtype);
-  return emit_binary(e, step == ROW_ADD ? NN_OP_add : NN_OP_max, dtype, old, emit_load_at(e, source, dtype, from, false));
+  if (step == ROW_LOWEST_TO_ZERO)
+    return emit_select(e, emit_compare(e, "eq", old, lowest, dtype), emit_splat(e, dtype, 0), old, dtype);
+  return emit_binary(e, step == ROW_ADD ? NN_OP_add : NN_OP_max, dtype, old,
+                     emit_load_at(e, source, dtype, from, false));
 }
 
 static void step_row(Emitter *e, RowStep step, int source, Value to, Value from, NnDtype dtype, int64_t count) {
@@ -199,7 +212,8 @@ static void step_row(Emitter *e, RowStep step, int source, Value to, Value from,
     if (part) emit_set_mask(e, rest);
     else i = for_begin(e, emit_i64(e, 0), i, e->lanes, 0, NULL, NULL, NULL);
     Value d = emit_index(e, "addi", to, i);
-    emit_store_at(e, e->k->n_args, dtype, d, row_value(e, step, source, dtype, d, emit_index(e, "addi", from, i)), false);
+    emit_store_at(e, e->k->n_args, dtype, d, row_value(e, step, source, dtype, d, emit_index(e, "addi", from, i)),
+                  false);
     if (part) emit_set_mask(e, e->lanes);
     else for_end(e, 0, NULL, NULL, NULL);
   }
@@ -213,23 +227,28 @@ static void step_rows(Emitter *e, RowStep step, Value first, Value count, NnDtyp
   for_end(e, 0, NULL, NULL, NULL);
 }
 
-// The rows that an outer iteration owns, before anything is added: zero, or those of operand 2 unless the result lies over it.
+// The rows that an outer iteration owns, before anything is added: zero, or those of operand 2 unless the result lies
+// over it.
 static void emit_first_rows(Emitter *e, const Kernel *k, MlirOperation op, NnDtype dtype, Value element, Value bytes) {
   Value to = emit_address(e, k->n_args, dtype, element);
   if (nn_op_of(op) == NN_OP_scatter_add) {
     Value zero = emit_constant(e, "0 : i8");
-    emit_effect(e, "\"llvm.intr.memset\"(%%v%d, %%v%d, %%v%d) <{isVolatile = false}> : (!buffer, i8, i64) -> ()", to.id, zero.id, bytes.id);
+    emit_effect(e, "\"llvm.intr.memset\"(%%v%d, %%v%d, %%v%d) <{isVolatile = false}> : (!buffer, i8, i64) -> ()", to.id,
+                zero.id, bytes.id);
     return;
   }
   Value from = emit_address(e, nn_value_index(mlirOperationGetOperand(op, 2)), dtype, element);
-  Value to_number = emit(e, e->depth, "llvm.ptrtoint %%v%d : !buffer to i64", to.id), from_number = emit(e, e->depth, "llvm.ptrtoint %%v%d : !buffer to i64", from.id);
+  Value to_number = emit(e, e->depth, "llvm.ptrtoint %%v%d : !buffer to i64", to.id),
+        from_number = emit(e, e->depth, "llvm.ptrtoint %%v%d : !buffer to i64", from.id);
   if_begin(e, emit(e, e->depth, "arith.cmpi ne, %%v%d, %%v%d : i64", to_number.id, from_number.id));
-  emit_effect(e, "\"llvm.intr.memcpy\"(%%v%d, %%v%d, %%v%d) <{isVolatile = false}> : (!buffer, !buffer, i64) -> ()", to.id, from.id, bytes.id);
+  emit_effect(e, "\"llvm.intr.memcpy\"(%%v%d, %%v%d, %%v%d) <{isVolatile = false}> : (!buffer, !buffer, i64) -> ()",
+              to.id, from.id, bytes.id);
   if_end(e, 0, NULL, NULL, NULL, NULL);
 }
 
-// scatter_add, scatter_add_to and scatter_max: an outer iteration owns a range of the table's rows: it sets them, then goes through all indices in
-// order and adds what falls into its range, so that the order of additions is that of the indices. A maximum starts from the lowest number.
+// scatter_add, scatter_add_to and scatter_max: an outer iteration owns a range of the table's rows: it sets them, then
+// goes through all indices in order and adds what falls into its range, so that the order of additions is that of the
+// indices. A maximum starts from the lowest number.
 static void emit_scatter_add(KernelModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
   int source = nn_value_index(mlirOperationGetOperand(op, 0)), indices = nn_value_index(mlirOperationGetOperand(op, 1));
   const NnType *t = &k->result_type[0];
@@ -239,10 +258,13 @@ static void emit_scatter_add(KernelModule *m, const Kernel *k, MlirOperation op,
   kernel_comment(m, k, "outer loop: ranges of the table's rows; each goes through all indices");
   Emitter e;
   Value p = begin(&e, m, k, k->name);
-  Value first = emit_index_with(&e, "muli", p, size), count = emit_index_with(&e, "minsi", emit_index(&e, "subi", emit_i64(&e, rows), first), size);
+  Value first = emit_index_with(&e, "muli", p, size),
+        count = emit_index_with(&e, "minsi", emit_index(&e, "subi", emit_i64(&e, rows), first), size);
   bool max = nn_op_of(op) == NN_OP_scatter_max;
   if (max) step_rows(&e, ROW_LOWEST, first, count, t->dtype, row);
-  else emit_first_rows(&e, k, op, t->dtype, emit_index_with(&e, "muli", first, row), emit_index_with(&e, "muli", count, row * nn_dtype_bytes(t->dtype)));
+  else
+    emit_first_rows(&e, k, op, t->dtype, emit_index_with(&e, "muli", first, row),
+                    emit_index_with(&e, "muli", count, row * nn_dtype_bytes(t->dtype)));
   Value i = for_begin(&e, emit_i64(&e, 0), emit_i64(&e, n), 1, 0, NULL, NULL, NULL);
   Value index = move_load_index(&e, indices, k->arg[indices].dtype, i), within = emit_index(&e, "subi", index, first);
   Value mine = emit(&e, e.depth, "arith.cmpi ult, %%v%d, %%v%d : i64", within.id, count.id);
@@ -259,11 +281,13 @@ static void emit_scatter_add(KernelModule *m, const Kernel *k, MlirOperation op,
 void kernel_emit_move(KernelModule *m, const Kernel *k, EmittedKernel *out) {
   MlirOperation op = move_op(k);
   switch (nn_op_of(op)) {
-    case NN_OP_pad: emit_pad(m, k, op, out); break;
-    case NN_OP_concat: emit_concat(m, k, op, out); break;
-    case NN_OP_gather: emit_gather(m, k, op, out); break;
-    case NN_OP_scatter_add: case NN_OP_scatter_add_to: case NN_OP_scatter_max: emit_scatter_add(m, k, op, out); break;
-    case NN_OP_argmax: kernel_emit_argmax(m, k, op, out); break;
-    default: kernel_emit_pool(m, k, op, out); break;
+  case NN_OP_pad: emit_pad(m, k, op, out); break;
+  case NN_OP_concat: emit_concat(m, k, op, out); break;
+  case NN_OP_gather: emit_gather(m, k, op, out); break;
+  case NN_OP_scatter_add:
+  case NN_OP_scatter_add_to:
+  case NN_OP_scatter_max: emit_scatter_add(m, k, op, out); break;
+  case NN_OP_argmax: kernel_emit_argmax(m, k, op, out); break;
+  default: kernel_emit_pool(m, k, op, out); break;
   }
 }

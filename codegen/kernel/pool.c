@@ -1,7 +1,7 @@
 // Move kernels over windows: pooling and its gradients; and argmax.
 //
-// Channels run over the lanes when they are innermost; in nchw the kernel is the same with one lane and a channel per image.
-// The gradients gather: every input element visits the windows that cover it, in a fixed order.
+// Channels run over the lanes when they are innermost; in nchw the kernel is the same with one lane and a channel per
+// image. The gradients gather: every input element visits the windows that cover it, in a fixed order.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,8 @@ Pool pool_read(const Kernel *k, MlirOperation op) {
 static Value at_least(Emitter *e, Value a, int64_t b) { return emit_index_with(e, "maxsi", a, b); }
 static Value at_most(Emitter *e, Value a, int64_t b) { return emit_index_with(e, "minsi", a, b); }
 
-// Bounds [low, high) of the window's own rows (d = 0) or columns (d = 1) that fall inside the input, for the window at `o`.
+// Bounds [low, high) of the window's own rows (d = 0) or columns (d = 1) that fall inside the input, for the window at
+// `o`.
 static void window_bounds(Emitter *e, const Pool *p, int d, Value o, Value *low, Value *high) {
   int64_t pad = p->padding[2 * d], extent = d ? p->w : p->h;
   Value start = emit_index_with(e, "subi", emit_index_with(e, "muli", o, p->stride[d]), pad), zero = emit_i64(e, 0);
@@ -90,8 +91,10 @@ static void max_forward(Emitter *e, const Pool *p, const Point *at) {
   Value init[2] = {emit_splat(e, p->dtype, -INFINITY), splat_i64(e, first)}, rows[2], columns[2], next[2], done[2];
   Value i = for_begin(e, low[0], high[0], 1, 2, init, types, rows);
   Value j = for_begin(e, low[1], high[1], 1, 2, rows, types, columns);
-  Value y = emit_index_with(e, "subi", emit_index(e, "addi", emit_index_with(e, "muli", at->row, p->stride[0]), i), p->padding[0]);
-  Value x = emit_index_with(e, "subi", emit_index(e, "addi", emit_index_with(e, "muli", at->column, p->stride[1]), j), p->padding[2]);
+  Value y = emit_index_with(e, "subi", emit_index(e, "addi", emit_index_with(e, "muli", at->row, p->stride[0]), i),
+                            p->padding[0]);
+  Value x = emit_index_with(e, "subi", emit_index(e, "addi", emit_index_with(e, "muli", at->column, p->stride[1]), j),
+                            p->padding[2]);
   Value v = emit_load_at(e, p->in[0], p->dtype, position(e, p, true, at->image, y, x, at->channel), false);
   Value place = splat_i64(e, emit_index(e, "addi", emit_index_with(e, "muli", i, p->kernel[1]), j));
   Value better = emit_compare(e, "ugt", v, columns[0], p->dtype);   // true for NaN, which then stays
@@ -112,14 +115,17 @@ static void average_forward(Emitter *e, const Pool *p, const Point *at) {
   Value init = emit_splat(e, p->dtype, 0), rows, columns, sum;
   Value i = for_begin(e, low[0], high[0], 1, 1, &init, &type, &rows);
   Value j = for_begin(e, low[1], high[1], 1, 1, &rows, &type, &columns);
-  Value y = emit_index_with(e, "subi", emit_index(e, "addi", emit_index_with(e, "muli", at->row, p->stride[0]), i), p->padding[0]);
-  Value x = emit_index_with(e, "subi", emit_index(e, "addi", emit_index_with(e, "muli", at->column, p->stride[1]), j), p->padding[2]);
+  Value y = emit_index_with(e, "subi", emit_index(e, "addi", emit_index_with(e, "muli", at->row, p->stride[0]), i),
+                            p->padding[0]);
+  Value x = emit_index_with(e, "subi", emit_index(e, "addi", emit_index_with(e, "muli", at->column, p->stride[1]), j),
+                            p->padding[2]);
   Value v = emit_load_at(e, p->in[0], p->dtype, position(e, p, true, at->image, y, x, at->channel), false);
   sum = emit_binary(e, NN_OP_add, p->dtype, columns, v);
   for_end(e, 1, &sum, &type, &sum);
   for_end(e, 1, &sum, &type, &sum);
   Value mean = emit_binary(e, NN_OP_mul, p->dtype, sum, window_share(e, p, at->row, at->column));
-  emit_store_at(e, p->out[0], p->dtype, position(e, p, false, at->image, at->row, at->column, at->channel), emit_round(e, p->dtype, mean), false);
+  emit_store_at(e, p->out[0], p->dtype, position(e, p, false, at->image, at->row, at->column, at->channel),
+                emit_round(e, p->dtype, mean), false);
 }
 
 static void backward(Emitter *e, const Pool *p, const Point *at) {
@@ -130,10 +136,13 @@ static void backward(Emitter *e, const Pool *p, const Point *at) {
   Value init = emit_splat(e, p->dtype, 0), rows, columns, sum;
   Value i = for_begin(e, low[0], high[0], 1, 1, &init, &type, &rows);
   Value j = for_begin(e, low[1], high[1], 1, 1, &rows, &type, &columns);
-  Value from = position(e, p, false, at->image, i, j, at->channel), dy = emit_load_at(e, p->in[0], p->dtype, from, false), part;
+  Value from = position(e, p, false, at->image, i, j, at->channel),
+        dy = emit_load_at(e, p->in[0], p->dtype, from, false), part;
   if (p->op == NN_OP_maxpool2d_grad) {
-    Value y = emit_index(e, "subi", emit_index_with(e, "addi", at->row, p->padding[0]), emit_index_with(e, "muli", i, p->stride[0]));
-    Value x = emit_index(e, "subi", emit_index_with(e, "addi", at->column, p->padding[2]), emit_index_with(e, "muli", j, p->stride[1]));
+    Value y = emit_index(e, "subi", emit_index_with(e, "addi", at->row, p->padding[0]),
+                         emit_index_with(e, "muli", i, p->stride[0]));
+    Value x = emit_index(e, "subi", emit_index_with(e, "addi", at->column, p->padding[2]),
+                         emit_index_with(e, "muli", j, p->stride[1]));
     Value place = splat_i64(e, emit_index(e, "addi", emit_index_with(e, "muli", y, p->kernel[1]), x));
     Value winner = emit_cast(e, emit_load_at(e, p->in[1], NN_U8, from, false), NN_U8, NN_I32);
     part = emit_select(e, emit_compare(e, "eq", winner, place, NN_I32), dy, init, p->dtype);
@@ -143,7 +152,8 @@ static void backward(Emitter *e, const Pool *p, const Point *at) {
   sum = emit_binary(e, NN_OP_add, p->dtype, columns, part);
   for_end(e, 1, &sum, &type, &sum);
   for_end(e, 1, &sum, &type, &sum);
-  emit_store_at(e, p->out[0], p->dtype, position(e, p, true, at->image, at->row, at->column, at->channel), emit_round(e, p->dtype, sum), false);
+  emit_store_at(e, p->out[0], p->dtype, position(e, p, true, at->image, at->row, at->column, at->channel),
+                emit_round(e, p->dtype, sum), false);
 }
 
 void pool_point(Emitter *e, const Pool *p, const Point *at) {
@@ -181,7 +191,8 @@ void kernel_emit_pool(KernelModule *m, const Kernel *k, MlirOperation op, Emitte
   for_end(&e, 0, NULL, NULL, NULL);
   for_end(&e, 0, NULL, NULL, NULL);
   emitter_end(&e);
-  kernel_add_launch(out, host_strdup(k->name), p.n * height, (double)(width * p.c) * (double)(p.kernel[0] * p.kernel[1]));
+  kernel_add_launch(out, host_strdup(k->name), p.n * height,
+                    (double)(width * p.c) * (double)(p.kernel[0] * p.kernel[1]));
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -189,16 +200,20 @@ void kernel_emit_pool(KernelModule *m, const Kernel *k, MlirOperation op, Emitte
 
 Value argmax_lowest(Emitter *e, NnDtype dtype) {
   switch (dtype) {
-    case NN_F32: case NN_F64: case NN_BF16: case NN_F16: return emit_splat(e, dtype, -INFINITY);
-    case NN_I32: return emit_splat(e, dtype, INT32_MIN);
-    case NN_I64: return emit_splat(e, dtype, (double)INT64_MIN);
-    default: return emit_splat(e, dtype, 0);
+  case NN_F32:
+  case NN_F64:
+  case NN_BF16:
+  case NN_F16: return emit_splat(e, dtype, -INFINITY);
+  case NN_I32: return emit_splat(e, dtype, INT32_MIN);
+  case NN_I64: return emit_splat(e, dtype, (double)INT64_MIN);
+  default: return emit_splat(e, dtype, 0);
   }
 }
 
 void argmax_keep_better(Emitter *e, NnDtype dtype, Value x, Value index, Value best[2]) {
   Value better = emit_compare(e, "gt", x, best[0], dtype);
-  if (e->mask >= 0) better = emit(e, better.depth, "arith.andi %%v%d, %%v%d : vector<%dxi1>", better.id, e->mask, e->lanes);
+  if (e->mask >= 0)
+    better = emit(e, better.depth, "arith.andi %%v%d, %%v%d : vector<%dxi1>", better.id, e->mask, e->lanes);
   best[0] = emit_select(e, better, x, best[0], dtype);
   best[1] = emit_select(e, better, index, best[1], NN_I32);
 }
@@ -211,13 +226,15 @@ static void argmax_row(Emitter *e, const Argmax *a, Value p) {
   Value row = emit_index_with(e, "muli", p, a->reduced);
   if (a->reduced >= e->lanes) {
     Value i = for_begin(e, emit_i64(e, 0), emit_i64(e, a->reduced - rest), e->lanes, 2, best, types, args);
-    argmax_keep_better(e, a->dtype, emit_load_at(e, 0, a->dtype, emit_index(e, "addi", row, i), false), emit_lane_indices(e, i, 1, false), args);
+    argmax_keep_better(e, a->dtype, emit_load_at(e, 0, a->dtype, emit_index(e, "addi", row, i), false),
+                       emit_lane_indices(e, i, 1, false), args);
     for_end(e, 2, args, types, best);
   }
   if (rest) {
     Value i = emit_i64(e, a->reduced - rest);
     emit_set_mask(e, rest);
-    argmax_keep_better(e, a->dtype, emit_load_at(e, 0, a->dtype, emit_index(e, "addi", row, i), false), emit_lane_indices(e, i, 1, false), best);
+    argmax_keep_better(e, a->dtype, emit_load_at(e, 0, a->dtype, emit_index(e, "addi", row, i), false),
+                       emit_lane_indices(e, i, 1, false), best);
     emit_set_mask(e, e->lanes);
   }
   Value top = emit_horizontal(e, NN_OP_max, a->dtype, best[0]);
@@ -234,7 +251,8 @@ void argmax_columns(Emitter *e, const Argmax *a, Value outer, Value column) {
   at = emit_index(e, "addi", emit_index_with(e, "muli", at, a->inner), column);
   argmax_keep_better(e, a->dtype, emit_load_at(e, 0, a->dtype, at, false), splat_i64(e, i), args);
   for_end(e, 2, args, types, best);
-  emit_store_at(e, e->k->n_args, NN_I32, emit_index(e, "addi", emit_index_with(e, "muli", outer, a->inner), column), best[1], false);
+  emit_store_at(e, e->k->n_args, NN_I32, emit_index(e, "addi", emit_index_with(e, "muli", outer, a->inner), column),
+                best[1], false);
 }
 
 Argmax argmax_read(const Kernel *k, MlirOperation op) {
@@ -248,7 +266,9 @@ Argmax argmax_read(const Kernel *k, MlirOperation op) {
 
 void kernel_emit_argmax(KernelModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
   Argmax a = argmax_read(k, op);
-  kernel_comment(m, k, a.inner == 1 ? "outer loop: rows, lanes on the reduced axis" : "outer loop: rows, lanes on the kept axis");
+  kernel_comment(m, k,
+                 a.inner == 1 ? "outer loop: rows, lanes on the reduced axis"
+                              : "outer loop: rows, lanes on the kept axis");
   Emitter e;
   emitter_begin(&e, m, k, k->name, k->n_args + k->n_results);
   Value p = for_begin(&e, (Value){1, 0, false}, (Value){2, 0, false}, 1, 0, NULL, NULL, NULL);

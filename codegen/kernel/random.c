@@ -1,6 +1,6 @@
-// nn.random_uniform: Philox 4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3; SC 2011), one counter
-// per element, so that any part of a tensor can be drawn again at any time and in any order.
-// Key row (seed low, seed high, step, stream): counter = (index low, index high, stream, step), key = (seed low, seed high).
+// nn.random_uniform: Philox 4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3; SC 2011),
+// one counter per element, so that any part of a tensor can be drawn again at any time and in any order. Key row (seed
+// low, seed high, step, stream): counter = (index low, index high, stream, step), key = (seed low, seed high).
 #include <math.h>
 
 #include "codegen/kernel/kernel.h"
@@ -15,15 +15,17 @@ static Value key_word(Emitter *e, MlirValue key, int word) {
   return expression(e, key, &at);
 }
 
-// 32-bit words in the low halves of 64-bit lanes: a product of two of them is one multiplication, whose halves are the two words that a
-// round needs. The upper halves are rubbish and masked where they would matter.
+// 32-bit words in the low halves of 64-bit lanes: a product of two of them is one multiplication, whose halves are the
+// two words that a round needs. The upper halves are rubbish and masked where they would matter.
 static Value words(Emitter *e, const char *op, Value a, Value b) {
   Value v = emit(e, depth_max(a, b), "arith.%s %%v%d, %%v%d : vector<%dxi64>", op, a.id, b.id, e->lanes);
   v.varies = a.varies || b.varies;
   return v;
 }
 
-static Value word(Emitter *e, uint32_t value) { return emit_constant(e, "dense<%u> : vector<%dxi64>", value, e->lanes); }
+static Value word(Emitter *e, uint32_t value) {
+  return emit_constant(e, "dense<%u> : vector<%dxi64>", value, e->lanes);
+}
 
 static Value widen(Emitter *e, Value x) {
   Value v = emit(e, x.depth, "arith.extui %%v%d : vector<%dxi32> to vector<%dxi64>", x.id, e->lanes, e->lanes);
@@ -66,9 +68,11 @@ Value emit_random(Emitter *e, MlirValue key, NnType type, const IndexMap *map) {
   if (type.dtype != NN_F64) {
     int digits = type.dtype == NN_BF16 ? 8 : type.dtype == NN_F16 ? 11 : 24;   // as many as all values below 1 have
     Value bits = words(e, "shrui", low_half(e, x[0]), word(e, (uint32_t)(32 - digits)));
-    return emit_binary(e, NN_OP_mul, NN_F32, emit_cast(e, narrow(e, bits), NN_I32, NN_F32), emit_splat(e, NN_F32, ldexp(1, -digits)));
+    return emit_binary(e, NN_OP_mul, NN_F32, emit_cast(e, narrow(e, bits), NN_I32, NN_F32),
+                       emit_splat(e, NN_F32, ldexp(1, -digits)));
   }
-  Value all = words(e, "ori", words(e, "shli", x[0], word(e, 32)), low_half(e, x[1])), bits = words(e, "shrui", all, word(e, 11));
+  Value all = words(e, "ori", words(e, "shli", x[0], word(e, 32)), low_half(e, x[1])),
+        bits = words(e, "shrui", all, word(e, 11));
   Value f = emit(e, bits.depth, "arith.sitofp %%v%d : vector<%dxi64> to vector<%dxf64>", bits.id, n, n);
   f.varies = bits.varies;
   return emit_binary(e, NN_OP_mul, NN_F64, f, emit_splat(e, NN_F64, 0x1p-53));

@@ -33,9 +33,11 @@ void kernel_read(MlirOperation func, Kernel *k) {
   }
   MlirBlock body = nn_function_body(func);
   k->library = nn_null_operation();
-  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
     NnOp kind = nn_op_of(op);
-    if (mlirOperationIsNull(k->library) && kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_LIBRARY) k->library = op;
+    if (mlirOperationIsNull(k->library) && kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_LIBRARY)
+      k->library = op;
   }
   k->n_args = (int)mlirBlockGetNumArguments(body);
   k->arg = host_alloc((size_t)k->n_args, sizeof *k->arg);
@@ -74,7 +76,8 @@ char *kernel_summary(const Kernel *k) {
   bool seen[NN_OP_COUNT] = {false};
   Text t = {0};
   MlirBlock body = nn_function_body(k->func);
-  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
     NnOp kind = nn_op_of(op);
     if (kind == NN_OP_NONE || seen[kind] || kind == NN_OP_constant) continue;
     seen[kind] = true;
@@ -100,11 +103,13 @@ static bool add_again(Text *t, MlirOperation func, const char *attribute, const 
 // "// recomputes relu.12, mul.40 of the forward pass; random_uniform, as other kernels do"
 void kernel_comment_again(Text *t, MlirOperation func) {
   text_add(t, "// recomputes ");
-  bool inside = add_again(t, func, "nn.inside", "", " of the forward pass"), copies = add_again(t, func, "nn.repeated", inside ? "; " : "", ", as other kernels do");
+  bool inside = add_again(t, func, "nn.inside", "", " of the forward pass"),
+       copies = add_again(t, func, "nn.repeated", inside ? "; " : "", ", as other kernels do");
   text_add(t, inside || copies ? "\n" : "nothing\n");
 }
 
-// The comment above a generated kernel: what it computes, on what shapes, over which space, and what of it was computed before.
+// The comment above a generated kernel: what it computes, on what shapes, over which space, and what of it was computed
+// before.
 void kernel_comment(KernelModule *m, const Kernel *k, const char *space) {
   static const char *const kinds[] = {"map", "row", "column", "move"};
   char *summary = kernel_summary(k);

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 typedef struct Text {
-  char *data;               // Owned; NUL-terminated; NULL while empty
+  char *data;   // Owned; NUL-terminated; NULL while empty
   size_t size, capacity;
 } Text;
 
@@ -25,7 +25,8 @@ char *text_format(const char *format, ...) __attribute__((format(printf, 1, 2)))
 void *host_alloc(size_t n, size_t size);
 void *host_grow(void *old, size_t n, size_t size);
 char *host_strdup(const char *s);
-// A promise of an earlier pass that does not hold is a bug of the compiler: says so and ends the process with status 70, in every build.
+// A promise of an earlier pass that does not hold is a bug of the compiler: says so and ends the process with status
+// 70, in every build.
 void host_require(bool condition, const char *what);
 
 #endif

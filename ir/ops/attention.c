@@ -1,5 +1,6 @@
-// Attention: softmax(scale q k' + mask) v as one op, so that no target stores the scores. The gradient computes them again from q, k and each row's log-sum-exp
-// (Dao et al., "FlashAttention", 2022; Dao, "FlashAttention-2", 2023). The log-sum-exp is a result for that alone and counts as a constant to differentiation.
+// Attention: softmax(scale q k' + mask) v as one op, so that no target stores the scores. The gradient computes them
+// again from q, k and each row's log-sum-exp (Dao et al., "FlashAttention", 2022; Dao, "FlashAttention-2", 2023). The
+// log-sum-exp is a result for that alone and counts as a constant to differentiation.
 #include <string.h>
 
 #include "ir/ops/ops.h"
@@ -9,8 +10,16 @@ enum { FORWARD = 3, BACKWARD = 6 };   // operands before the optional ones: q, k
 bool nn_attention_read(int n, const NnType *operand, int n_needed, bool heads_last, NnAttention *out) {
   int heads = heads_last ? 2 : 1, tokens = heads_last ? 1 : 2;
   const NnType *q = &operand[0], *k = &operand[1];
-  *out = (NnAttention){.batch = q->dim[0], .heads = q->dim[heads], .groups = k->dim[heads], .n_queries = q->dim[tokens], .n_keys = k->dim[tokens], .head_dim = q->dim[3],
-                       .dtype = q->dtype, .heads_last = heads_last, .mask = -1, .key = -1};
+  *out = (NnAttention){.batch = q->dim[0],
+                       .heads = q->dim[heads],
+                       .groups = k->dim[heads],
+                       .n_queries = q->dim[tokens],
+                       .n_keys = k->dim[tokens],
+                       .head_dim = q->dim[3],
+                       .dtype = q->dtype,
+                       .heads_last = heads_last,
+                       .mask = -1,
+                       .key = -1};
   int at = n_needed;
   if (at < n && operand[at].dtype == NN_I1) out->mask = at++;
   if (at < n && operand[at].dtype == NN_I32) out->key = at++;
@@ -24,7 +33,8 @@ NnAttention nn_attention_of(MlirOperation op) {
   NnAttention a;
   char layout[8];
   bool packed = nn_op_of(op) == NN_OP_attention_grad_packed, backward = packed || nn_op_of(op) == NN_OP_attention_grad;
-  nn_attention_read(n, operand, backward ? BACKWARD : FORWARD, !strcmp(nn_attr_str(op, "layout", layout, sizeof layout, "bhtd"), "bthd"), &a);
+  nn_attention_read(n, operand, backward ? BACKWARD : FORWARD,
+                    !strcmp(nn_attr_str(op, "layout", layout, sizeof layout, "bhtd"), "bthd"), &a);
   a.backward = backward;
   a.packed = packed;
   a.causal = nn_attr_bool(op, "causal", false);
@@ -37,7 +47,8 @@ NnAttention nn_attention_of(MlirOperation op) {
 static bool check(NnOpCall *c, int n_needed, NnAttention *a) {
   char text[8];
   const char *layout = nn_call_str(c, "layout", text, sizeof text, "bhtd");
-  if (strcmp(layout, "bhtd") && strcmp(layout, "bthd")) return nn_fail(c, "layout must be bhtd or bthd, found '%s'", layout);
+  if (strcmp(layout, "bhtd") && strcmp(layout, "bthd"))
+    return nn_fail(c, "layout must be bhtd or bthd, found '%s'", layout);
   if (c->n_operands < n_needed) return nn_fail(c, "takes at least %d operands, found %d", n_needed, c->n_operands);
   for (int i = 0; i < 3; i++)
     if (!nn_need_float(c, i) || !nn_need_rank(c, i, 4) || !nn_need_same_dtype(c, 0, i)) return false;
@@ -45,14 +56,19 @@ static bool check(NnOpCall *c, int n_needed, NnAttention *a) {
   bool complete = nn_attention_read(c->n_operands, c->operand, n_needed, !strcmp(layout, "bthd"), a);
   if (!nn_type_equal(k, v)) return nn_fail(c, "keys and values differ: k %s, v %s", nn_text(k).text, nn_text(v).text);
   if (q->dim[0] != k->dim[0] || q->dim[3] != k->dim[3])
-    return nn_fail(c, "queries and keys differ in batch or head dimension: q %s, k %s", nn_text(q).text, nn_text(k).text);
+    return nn_fail(c, "queries and keys differ in batch or head dimension: q %s, k %s", nn_text(q).text,
+                   nn_text(k).text);
   if (a->heads % a->groups)
-    return nn_fail(c, "%lld heads of keys and values do not divide the %lld heads of queries", (long long)a->groups, (long long)a->heads);
+    return nn_fail(c, "%lld heads of keys and values do not divide the %lld heads of queries", (long long)a->groups,
+                   (long long)a->heads);
   if (!complete) return nn_fail(c, "after operand %d come a mask of i1 and a key of i32, both optional", n_needed - 1);
-  NnType mask = {.dtype = NN_I1, .rank = 2, .dim = {a->batch, a->n_keys}}, key = {.dtype = NN_I32, .rank = 1, .dim = {4}};
+  NnType mask = {.dtype = NN_I1, .rank = 2, .dim = {a->batch, a->n_keys}},
+         key = {.dtype = NN_I32, .rank = 1, .dim = {4}};
   if (a->mask >= 0 && !nn_type_equal(&c->operand[a->mask], &mask))
-    return nn_fail(c, "the mask must be %s for keys %s, found %s", nn_text(&mask).text, nn_text(k).text, nn_text(&c->operand[a->mask]).text);
-  if (a->key >= 0 && !nn_type_equal(&c->operand[a->key], &key)) return nn_fail(c, "the key must be %s, found %s", nn_text(&key).text, nn_text(&c->operand[a->key]).text);
+    return nn_fail(c, "the mask must be %s for keys %s, found %s", nn_text(&mask).text, nn_text(k).text,
+                   nn_text(&c->operand[a->mask]).text);
+  if (a->key >= 0 && !nn_type_equal(&c->operand[a->key], &key))
+    return nn_fail(c, "the key must be %s, found %s", nn_text(&key).text, nn_text(&c->operand[a->key]).text);
   double p = nn_call_f64(c, "dropout", 0);
   if (!(p >= 0 && p < 1)) return nn_fail(c, "dropout must be at least 0 and below 1, found %g", p);
   return (p > 0) == (a->key >= 0) || nn_fail(c, "dropout and a key go together");
@@ -77,7 +93,8 @@ static bool check_grad(NnOpCall *c, NnAttention *a) {
   NnType statistics = statistics_type(a);
   for (int i = 3; i < BACKWARD; i++) {
     const NnType *wanted = i == 4 ? &statistics : &c->operand[0];
-    if (!nn_type_equal(&c->operand[i], wanted)) return nn_fail(c, "operand %d must be %s, found %s", i, nn_text(wanted).text, nn_text(&c->operand[i]).text);
+    if (!nn_type_equal(&c->operand[i], wanted))
+      return nn_fail(c, "operand %d must be %s, found %s", i, nn_text(wanted).text, nn_text(&c->operand[i]).text);
   }
   return true;
 }
@@ -94,14 +111,19 @@ bool nn_infer_attention_grad_packed(NnOpCall *c, int n_results, NnType *result) 
   (void)n_results;
   NnAttention a;
   if (!check_grad(c, &a)) return false;
-  if (a.n_queries != a.n_keys) return nn_fail(c, "%lld queries and %lld keys: their gradients have no common rows", (long long)a.n_queries, (long long)a.n_keys);
-  result[0] = (NnType){.dtype = a.dtype, .rank = 3, .dim = {a.batch, a.n_queries, (a.heads + 2 * a.groups) * a.head_dim}};
+  if (a.n_queries != a.n_keys)
+    return nn_fail(c, "%lld queries and %lld keys: their gradients have no common rows", (long long)a.n_queries,
+                   (long long)a.n_keys);
+  result[0] = (NnType){.dtype = a.dtype,
+                       .rank = 3,
+                       .dim = {a.batch, a.n_queries, (a.heads + 2 * a.groups) * a.head_dim}};
   return true;
 }
 
 void nn_vjp_attention(NnVjp *v) {
   if (nn_value_is_null(v->cotangent[0])) return;
-  MlirValue operand[NN_MAX_OPERANDS] = {v->operand[0], v->operand[1], v->operand[2], v->result[0], v->result[1], v->cotangent[0]};
+  MlirValue operand[NN_MAX_OPERANDS] = {v->operand[0], v->operand[1], v->operand[2],
+                                        v->result[0],  v->result[1],  v->cotangent[0]};
   for (int i = FORWARD; i < v->n_operands; i++) operand[BACKWARD - FORWARD + i] = v->operand[i];
   MlirValue dq = nn_build_like(v->b, NN_OP_attention_grad, v->op, BACKWARD - FORWARD + v->n_operands, operand, NULL);
   for (int i = 0; i < 3; i++)
@@ -111,7 +133,8 @@ void nn_vjp_attention(NnVjp *v) {
 double nn_attention_pairs(const NnAttention *a) {
   double pairs = (double)a->n_queries * (double)a->n_keys;
   if (a->causal) {
-    // Query i sees keys 0 .. i + n_keys - n_queries: the last min(n_queries, n_keys) queries see 1, 2, ... keys more than those that see none.
+    // Query i sees keys 0 .. i + n_keys - n_queries: the last min(n_queries, n_keys) queries see 1, 2, ... keys more
+    // than those that see none.
     double rows = (double)(a->n_queries < a->n_keys ? a->n_queries : a->n_keys), most = (double)a->n_keys;
     pairs = rows * (most + most - rows + 1) / 2;
   }

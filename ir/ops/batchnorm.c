@@ -1,5 +1,6 @@
-// Batch normalisation (Ioffe & Szegedy, 2015) in training: statistics over all axes but `axis`; (x, gamma, beta) to (y, mean, var), var the
-// population variance. mean and var feed the running statistics only and count as constants to differentiation.
+// Batch normalisation (Ioffe & Szegedy, 2015) in training: statistics over all axes but `axis`; (x, gamma, beta) to (y,
+// mean, var), var the population variance. mean and var feed the running statistics only and count as constants to
+// differentiation.
 #include "ir/ops/ops.h"
 
 bool nn_infer_batchnorm(NnOpCall *c, int n_results, NnType *result) {
@@ -10,8 +11,8 @@ bool nn_infer_batchnorm(NnOpCall *c, int n_results, NnType *result) {
   NnType channel = {.dtype = x->dtype, .rank = 1, .dim = {x->dim[axis]}};
   for (int i = 1; i < 3; i++)
     if (!nn_type_equal(&c->operand[i], &channel))
-      return nn_fail(c, "%s must be %s for axis %lld of %s, found %s", i == 1 ? "gamma" : "beta", nn_text(&channel).text, (long long)axis,
-                     nn_text(x).text, nn_text(&c->operand[i]).text);
+      return nn_fail(c, "%s must be %s for axis %lld of %s, found %s", i == 1 ? "gamma" : "beta",
+                     nn_text(&channel).text, (long long)axis, nn_text(x).text, nn_text(&c->operand[i]).text);
   result[0] = *x;
   result[1] = result[2] = channel;
   return true;
@@ -23,7 +24,8 @@ static MlirValue reciprocal_deviation(NnBuilder *b, MlirValue var, double eps) {
 
 // Per channel, scale = gamma rstd is formed once; the large map is (x - mean) scale + beta.
 void nn_expand_batchnorm(NnBuilder *b, MlirOperation op, MlirValue *results) {
-  MlirValue x = mlirOperationGetOperand(op, 0), gamma = mlirOperationGetOperand(op, 1), beta = mlirOperationGetOperand(op, 2);
+  MlirValue x = mlirOperationGetOperand(op, 0), gamma = mlirOperationGetOperand(op, 1),
+            beta = mlirOperationGetOperand(op, 2);
   int64_t axis = nn_attr_i64(op, "axis", 1), axes[NN_MAX_RANK];
   int n = nn_axes_except(nn_value_type(x).rank, axis, axes);
   MlirOperation moments = nn_build(b, NN_OP_moments, 1, &x, 1, &NN_I64S("axes", axes, n), NULL);
@@ -37,8 +39,8 @@ void nn_expand_batchnorm(NnBuilder *b, MlirOperation op, MlirValue *results) {
 }
 
 // xhat = (x - mean) rstd over M elements a channel; dbeta = sum(dy), dgamma = sum(dy xhat) = rstd sum(dy (x - mean)),
-// dx = gamma rstd (dy - dbeta/M - xhat dgamma/M). Two reductions of the same operands over the same axes (one kernel), products per
-// channel on the small shape (its epilogue), then one map.
+// dx = gamma rstd (dy - dbeta/M - xhat dgamma/M). Two reductions of the same operands over the same axes (one kernel),
+// products per channel on the small shape (its epilogue), then one map.
 void nn_vjp_batchnorm(NnVjp *v) {
   MlirValue g = v->cotangent[0], x = v->operand[0], mean = v->result[1], var = v->result[2];
   if (nn_value_is_null(g)) return;
@@ -50,12 +52,14 @@ void nn_vjp_batchnorm(NnVjp *v) {
   MlirValue centred = nn_binary(b, NN_OP_sub, x, nn_along_axis(b, mean, x, axis));
   MlirValue rstd = reciprocal_deviation(b, var, nn_attr_f64(v->op, "eps", 1e-5));
   MlirValue dbeta = nn_reduce(b, NN_OP_reduce_sum, g, n, axes);
-  MlirValue dgamma = nn_binary(b, NN_OP_mul, nn_reduce(b, NN_OP_reduce_sum, nn_binary(b, NN_OP_mul, g, centred), n, axes), rstd);
+  MlirValue dgamma = nn_binary(b, NN_OP_mul,
+                               nn_reduce(b, NN_OP_reduce_sum, nn_binary(b, NN_OP_mul, g, centred), n, axes), rstd);
   if (v->needed[0]) {
     MlirValue shift = nn_along_axis(b, nn_scale(b, dbeta, 1 / count), x, axis);
     MlirValue slope = nn_along_axis(b, nn_scale(b, nn_binary(b, NN_OP_mul, dgamma, rstd), 1 / count), x, axis);
     MlirValue scale = nn_along_axis(b, nn_binary(b, NN_OP_mul, v->operand[1], rstd), x, axis);
-    MlirValue inner = nn_binary(b, NN_OP_sub, nn_binary(b, NN_OP_sub, g, shift), nn_binary(b, NN_OP_mul, centred, slope));
+    MlirValue inner = nn_binary(b, NN_OP_sub, nn_binary(b, NN_OP_sub, g, shift),
+                                nn_binary(b, NN_OP_mul, centred, slope));
     v->operand_cotangent[0] = nn_binary(b, NN_OP_mul, scale, inner);
   }
   if (v->needed[1]) v->operand_cotangent[1] = dgamma;

@@ -17,6 +17,8 @@ bool nn_infer_random_uniform(NnOpCall *c, int n_results, NnType *result) {
   (void)n_results;
   if (!nn_need_asked(c, result)) return false;
   NnType key = {.dtype = NN_I32, .rank = 1, .dim = {4}};
-  if (!nn_type_equal(&c->operand[0], &key)) return nn_fail(c, "the key must be i32[4], found %s", nn_text(&c->operand[0]).text);
-  return nn_dtype_is_float(result->dtype) || nn_fail(c, "the result must be of a floating-point type, found %s", nn_text(result).text);
+  if (!nn_type_equal(&c->operand[0], &key))
+    return nn_fail(c, "the key must be i32[4], found %s", nn_text(&c->operand[0]).text);
+  return nn_dtype_is_float(result->dtype) ||
+         nn_fail(c, "the result must be of a floating-point type, found %s", nn_text(result).text);
 }

@@ -1,5 +1,5 @@
-// Convolution of images and its two gradients. x and y are nchw or nhwc, the weight always [O, I/groups, KH, KW]. Convolution is linear in
-// x and in w, so the three ops are each other's gradients.
+// Convolution of images and its two gradients. x and y are nchw or nhwc, the weight always [O, I/groups, KH, KW].
+// Convolution is linear in x and in w, so the three ops are each other's gradients.
 #include "ir/ops/ops.h"
 
 // x, w to y for the attributes of the call.
@@ -11,9 +11,10 @@ static bool conv_output(NnOpCall *c, const NnType *x, const NnType *w, NnType *y
   int64_t groups = nn_call_i64(c, "groups", 1), channels = x->dim[window.channels];
   if (groups < 1) return nn_fail(c, "'groups' must be at least 1, found %lld", (long long)groups);
   if (channels % groups || channels / groups != w->dim[1])
-    return nn_fail(c, "image %s has %lld channels in %lld groups, weight %s expects %lld in each group", nn_text(x).text, (long long)channels,
-                   (long long)groups, nn_text(w).text, (long long)w->dim[1]);
-  if (w->dim[0] % groups) return nn_fail(c, "%lld output channels cannot be split into %lld groups", (long long)w->dim[0], (long long)groups);
+    return nn_fail(c, "image %s has %lld channels in %lld groups, weight %s expects %lld in each group",
+                   nn_text(x).text, (long long)channels, (long long)groups, nn_text(w).text, (long long)w->dim[1]);
+  if (w->dim[0] % groups)
+    return nn_fail(c, "%lld output channels cannot be split into %lld groups", (long long)w->dim[0], (long long)groups);
   window.kernel[0] = w->dim[2];
   window.kernel[1] = w->dim[3];
   *y = *x;
@@ -24,8 +25,8 @@ static bool conv_output(NnOpCall *c, const NnType *x, const NnType *w, NnType *y
 static bool fits_output(NnOpCall *c, const NnType *x, const NnType *w, const NnType *dy) {
   NnType y;
   if (!conv_output(c, x, w, &y)) return false;
-  return nn_type_equal(&y, dy) || nn_fail(c, "the gradient %s does not fit image %s and weight %s, which give %s", nn_text(dy).text,
-                                          nn_text(x).text, nn_text(w).text, nn_text(&y).text);
+  return nn_type_equal(&y, dy) || nn_fail(c, "the gradient %s does not fit image %s and weight %s, which give %s",
+                                          nn_text(dy).text, nn_text(x).text, nn_text(w).text, nn_text(&y).text);
 }
 
 static bool float_pair(NnOpCall *c) { return nn_need_float(c, 0) && nn_need_same_dtype(c, 0, 1); }
@@ -43,12 +44,15 @@ bool nn_infer_conv2d_input_grad(NnOpCall *c, int n_results, NnType *result) {
 bool nn_infer_conv2d_weight_grad(NnOpCall *c, int n_results, NnType *result) {
   (void)n_results;
   NnDtype dtype;
-  return float_pair(c) && nn_need_asked(c, result) && nn_need_product_dtype(c, result, &dtype) && fits_output(c, &c->operand[0], result, &c->operand[1]);
+  return float_pair(c) && nn_need_asked(c, result) && nn_need_product_dtype(c, result, &dtype) &&
+         fits_output(c, &c->operand[0], result, &c->operand[1]);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-static MlirValue forward(NnVjp *v, MlirValue x, MlirValue w) { return nn_build_like(v->b, NN_OP_conv2d, v->op, 2, (MlirValue[]){x, w}, NULL); }
+static MlirValue forward(NnVjp *v, MlirValue x, MlirValue w) {
+  return nn_build_like(v->b, NN_OP_conv2d, v->op, 2, (MlirValue[]){x, w}, NULL);
+}
 
 static MlirValue input_grad(NnVjp *v, MlirValue dy, MlirValue w, MlirValue like) {
   NnType x = nn_value_type(like);

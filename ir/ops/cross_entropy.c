@@ -1,6 +1,7 @@
-// Cross-entropy of integer labels: (logits[…, K], labels[…]) to (loss[…], log-sum-exp[…]). The log-sum-exp is a result so that the gradient
-// can rebuild the softmax from the logits with one exponential. A label outside 0..K-1 (padding, by custom -100 or -1) counts for nothing. The pass `align` makes rows longer
-// than there are classes: what lies behind those counts for nothing, either.
+// Cross-entropy of integer labels: (logits[…, K], labels[…]) to (loss[…], log-sum-exp[…]). The log-sum-exp is a result
+// so that the gradient can rebuild the softmax from the logits with one exponential. A label outside 0..K-1 (padding,
+// by custom -100 or -1) counts for nothing. The pass `align` makes rows longer than there are classes: what lies behind
+// those counts for nothing, either.
 #include <math.h>
 
 #include "ir/ops/ops.h"
@@ -9,13 +10,16 @@ bool nn_infer_cross_entropy(NnOpCall *c, int n_results, NnType *result) {
   (void)n_results;
   const NnType *logits = &c->operand[0], *labels = &c->operand[1];
   if (!nn_need_float(c, 0) || !nn_need_min_rank(c, 0, 1)) return false;
-  if (labels->dtype != NN_I32 && labels->dtype != NN_I64) return nn_fail(c, "labels must be i32 or i64, found %s", nn_text(labels).text);
+  if (labels->dtype != NN_I32 && labels->dtype != NN_I64)
+    return nn_fail(c, "labels must be i32 or i64, found %s", nn_text(labels).text);
   NnType row = *logits;
   row.rank--;
   if (!nn_shape_equal(&row, labels))
-    return nn_fail(c, "labels must have the shape of the logits without the last axis: logits %s, labels %s", nn_text(logits).text, nn_text(labels).text);
+    return nn_fail(c, "labels must have the shape of the logits without the last axis: logits %s, labels %s",
+                   nn_text(logits).text, nn_text(labels).text);
   int64_t columns = logits->dim[row.rank], classes = nn_call_i64(c, "classes", columns);
-  if (classes < 1 || classes > columns) return nn_fail(c, "classes must be 1 to %lld, found %lld", (long long)columns, (long long)classes);
+  if (classes < 1 || classes > columns)
+    return nn_fail(c, "classes must be 1 to %lld, found %lld", (long long)columns, (long long)classes);
   result[0] = result[1] = row;
   return true;
 }
@@ -32,7 +36,8 @@ static MlirValue in_classes(NnBuilder *b, MlirOperation op, MlirValue v, double 
   if (classes == t.dim[t.rank - 1]) return v;
   t.dtype = NN_I32;
   MlirValue iota = nn_iota(b, t, t.rank - 1);
-  return nn_select(b, nn_compare(b, "lt", iota, nn_constant_like(b, iota, (double)classes)), v, nn_constant_like(b, v, otherwise));
+  return nn_select(b, nn_compare(b, "lt", iota, nn_constant_like(b, iota, (double)classes)), v,
+                   nn_constant_like(b, v, otherwise));
 }
 
 // True where the class index along the last axis equals the label.
@@ -45,7 +50,8 @@ static MlirValue at_label(NnBuilder *b, MlirValue logits, MlirValue labels) {
 
 // v where the label is one of the classes, else 0.
 static MlirValue where_labelled(NnBuilder *b, int64_t classes, MlirValue labels, MlirValue v) {
-  MlirValue low = nn_compare(b, "ge", labels, nn_constant_like(b, labels, 0)), high = nn_compare(b, "lt", labels, nn_constant_like(b, labels, (double)classes));
+  MlirValue low = nn_compare(b, "ge", labels, nn_constant_like(b, labels, 0)),
+            high = nn_compare(b, "lt", labels, nn_constant_like(b, labels, (double)classes));
   return nn_select(b, nn_binary(b, NN_OP_and, low, high), v, nn_zeros_like(b, v));
 }
 
@@ -60,12 +66,16 @@ void nn_expand_cross_entropy(NnBuilder *b, MlirOperation op, MlirValue *results)
   results[1] = lse;
 }
 
-// p = exp(logits - lse); dlogits = p (g + h) - [label] g, with g the cotangent of the loss (0 for no label) and h that of the log-sum-exp.
+// p = exp(logits - lse); dlogits = p (g + h) - [label] g, with g the cotangent of the loss (0 for no label) and h that
+// of the log-sum-exp.
 void nn_vjp_cross_entropy(NnVjp *v) {
   MlirValue g = v->cotangent[0], h = v->cotangent[1], logits = v->operand[0], labels = v->operand[1];
   if (!v->needed[0] || (nn_value_is_null(g) && nn_value_is_null(h))) return;
   NnBuilder *b = v->b;
-  MlirValue p = in_classes(b, v->op, nn_unary(b, NN_OP_exp, nn_binary(b, NN_OP_sub, logits, nn_along_rows(b, v->result[1], logits))), 0);
+  MlirValue p = in_classes(b, v->op,
+                           nn_unary(b, NN_OP_exp,
+                                    nn_binary(b, NN_OP_sub, logits, nn_along_rows(b, v->result[1], logits))),
+                           0);
   if (nn_value_is_null(g)) {
     v->operand_cotangent[0] = nn_binary(b, NN_OP_mul, p, nn_along_rows(b, h, logits));
     return;

@@ -1,5 +1,5 @@
-// Maps: one result element from the operand elements at the same index. Gradients read the result where the derivative can be written in
-// it (exp, sqrt, tanh, sigmoid, relu …), so that the operand need not be kept.
+// Maps: one result element from the operand elements at the same index. Gradients read the result where the derivative
+// can be written in it (exp, sqrt, tanh, sigmoid, relu …), so that the operand need not be kept.
 #include <math.h>
 #include <string.h>
 
@@ -24,8 +24,11 @@ static bool binary(NnOpCall *c, NnType *result) {
   return same_types(c, 0, 1);
 }
 
-#define INFER(op, rule) \
-  bool nn_infer_##op(NnOpCall *c, int n_results, NnType *result) { (void)n_results; return rule; }
+#define INFER(op, rule)                                            \
+  bool nn_infer_##op(NnOpCall *c, int n_results, NnType *result) { \
+    (void)n_results;                                               \
+    return rule;                                                   \
+  }
 
 INFER(neg, nn_need_number(c, 0) && unary(c, result))
 INFER(abs, nn_need_number(c, 0) && unary(c, result))
@@ -71,14 +74,15 @@ bool nn_infer_select(NnOpCall *c, int n_results, NnType *result) {
   *result = c->operand[1];
   if (!nn_need_bool(c, 0) || !same_types(c, 1, 2)) return false;
   return nn_shape_equal(&c->operand[0], &c->operand[1]) ||
-         nn_fail(c, "the condition %s and the values %s differ in shape", nn_text(&c->operand[0]).text, nn_text(&c->operand[1]).text);
+         nn_fail(c, "the condition %s and the values %s differ in shape", nn_text(&c->operand[0]).text,
+                 nn_text(&c->operand[1]).text);
 }
 
 bool nn_infer_cast(NnOpCall *c, int n_results, NnType *result) {
   (void)n_results;
   if (!nn_need_asked(c, result)) return false;
-  return nn_shape_equal(&c->operand[0], result) ||
-         nn_fail(c, "changes the element type only, but goes from %s to %s", nn_text(&c->operand[0]).text, nn_text(result).text);
+  return nn_shape_equal(&c->operand[0], result) || nn_fail(c, "changes the element type only, but goes from %s to %s",
+                                                           nn_text(&c->operand[0]).text, nn_text(result).text);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -90,12 +94,12 @@ bool nn_infer_cast(NnOpCall *c, int n_results, NnType *result) {
 #define DIV(p, q) nn_binary(b, NN_OP_div, p, q)
 #define CONSTANT(value) nn_constant_like(b, g, value)
 
-#define UNARY_VJP(op, formula)                                                             \
-  void nn_vjp_##op(NnVjp *v) {                                                             \
-    NnBuilder *b = v->b;                                                                   \
-    MlirValue x = v->operand[0], y = v->result[0], g = v->cotangent[0];                    \
-    (void)x, (void)y;                                                                      \
-    if (v->needed[0] && !nn_value_is_null(g)) v->operand_cotangent[0] = formula;           \
+#define UNARY_VJP(op, formula)                                                   \
+  void nn_vjp_##op(NnVjp *v) {                                                   \
+    NnBuilder *b = v->b;                                                         \
+    MlirValue x = v->operand[0], y = v->result[0], g = v->cotangent[0];          \
+    (void)x, (void)y;                                                            \
+    if (v->needed[0] && !nn_value_is_null(g)) v->operand_cotangent[0] = formula; \
   }
 
 UNARY_VJP(neg, nn_unary(b, NN_OP_neg, g))
@@ -103,7 +107,7 @@ UNARY_VJP(abs, MUL(g, nn_unary(b, NN_OP_sign, x)))
 UNARY_VJP(exp, MUL(g, y))
 UNARY_VJP(log, DIV(g, x))
 UNARY_VJP(sqrt, DIV(nn_scale(b, g, 0.5), y))
-UNARY_VJP(rsqrt, MUL(nn_scale(b, g, -0.5), MUL(MUL(y, y), y)))     // -x^(-3/2)/2 = -y^3/2
+UNARY_VJP(rsqrt, MUL(nn_scale(b, g, -0.5), MUL(MUL(y, y), y)))   // -x^(-3/2)/2 = -y^3/2
 UNARY_VJP(recip, nn_unary(b, NN_OP_neg, MUL(g, MUL(y, y))))
 UNARY_VJP(sin, MUL(g, nn_unary(b, NN_OP_cos, x)))
 UNARY_VJP(cos, nn_unary(b, NN_OP_neg, MUL(g, nn_unary(b, NN_OP_sin, x))))
@@ -114,16 +118,18 @@ UNARY_VJP(relu, nn_select(b, nn_compare(b, "gt", y, CONSTANT(0)), g, CONSTANT(0)
 
 void nn_vjp_cast(NnVjp *v) {
   NnType from = nn_value_type(v->operand[0]), to = nn_value_type(v->result[0]);
-  if (!v->needed[0] || nn_value_is_null(v->cotangent[0]) || !nn_dtype_is_float(from.dtype) || !nn_dtype_is_float(to.dtype)) return;
+  if (!v->needed[0] || nn_value_is_null(v->cotangent[0]) || !nn_dtype_is_float(from.dtype) ||
+      !nn_dtype_is_float(to.dtype))
+    return;
   v->operand_cotangent[0] = nn_cast(v->b, v->cotangent[0], from.dtype);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Gradient rules of two or three operands
 
-#define VJP_BEGIN                                                                          \
-  NnBuilder *b = v->b;                                                                     \
-  MlirValue g = v->cotangent[0];                                                           \
+#define VJP_BEGIN                \
+  NnBuilder *b = v->b;           \
+  MlirValue g = v->cotangent[0]; \
   if (nn_value_is_null(g)) return;
 
 void nn_vjp_add(NnVjp *v) {
@@ -183,7 +189,8 @@ void nn_vjp_pow(NnVjp *v) {
   if (v->needed[1]) v->operand_cotangent[1] = pow_exponent_gradient(v, g);
 }
 
-// The winner takes the cotangent; of equals, the first operand. A clamp written as max(x, low) thus passes gradient at the bound.
+// The winner takes the cotangent; of equals, the first operand. A clamp written as max(x, low) thus passes gradient at
+// the bound.
 static void extremum(NnVjp *v, const char *first_wins) {
   VJP_BEGIN
   if (!v->needed[0] && !v->needed[1]) return;

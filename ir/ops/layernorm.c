@@ -1,5 +1,5 @@
-// Layer normalisation (Ba et al., 2016) over the last axis: (x, gamma, beta) to (y, mean, rstd). mean and rstd are results so that the
-// gradient need not recompute them; they count as constants to differentiation.
+// Layer normalisation (Ba et al., 2016) over the last axis: (x, gamma, beta) to (y, mean, rstd). mean and rstd are
+// results so that the gradient need not recompute them; they count as constants to differentiation.
 #include "ir/ops/ops.h"
 
 bool nn_infer_layernorm(NnOpCall *c, int n_results, NnType *result) {
@@ -9,7 +9,8 @@ bool nn_infer_layernorm(NnOpCall *c, int n_results, NnType *result) {
   NnType scale = {.dtype = x->dtype, .rank = 1, .dim = {x->dim[x->rank - 1]}};
   for (int i = 1; i < 3; i++)
     if (!nn_type_equal(&c->operand[i], &scale))
-      return nn_fail(c, "%s must be %s for %s, found %s", i == 1 ? "gamma" : "beta", nn_text(&scale).text, nn_text(x).text, nn_text(&c->operand[i]).text);
+      return nn_fail(c, "%s must be %s for %s, found %s", i == 1 ? "gamma" : "beta", nn_text(&scale).text,
+                     nn_text(x).text, nn_text(&c->operand[i]).text);
   result[0] = result[1] = *x;
   result[1].rank--;
   result[2] = result[1];
@@ -23,22 +24,26 @@ static double row_length(MlirValue x) {
 
 static MlirValue mean_last(NnBuilder *b, MlirValue x) { return nn_scale(b, nn_sum_last(b, x), 1 / row_length(x)); }
 
-// Mean first, then the mean square of the deviations: no cancellation, and a row is short enough to stay in cache for both passes.
+// Mean first, then the mean square of the deviations: no cancellation, and a row is short enough to stay in cache for
+// both passes.
 void nn_expand_layernorm(NnBuilder *b, MlirOperation op, MlirValue *results) {
-  MlirValue x = mlirOperationGetOperand(op, 0), gamma = mlirOperationGetOperand(op, 1), beta = mlirOperationGetOperand(op, 2);
+  MlirValue x = mlirOperationGetOperand(op, 0), gamma = mlirOperationGetOperand(op, 1),
+            beta = mlirOperationGetOperand(op, 2);
   MlirValue mean = mean_last(b, x);
   MlirValue deviation = nn_binary(b, NN_OP_sub, x, nn_along_rows(b, mean, x));
   MlirValue var = mean_last(b, nn_binary(b, NN_OP_mul, deviation, deviation));
-  MlirValue rstd = nn_unary(b, NN_OP_rsqrt, nn_binary(b, NN_OP_add, var, nn_constant_like(b, var, nn_attr_f64(op, "eps", 1e-5))));
+  MlirValue rstd = nn_unary(b, NN_OP_rsqrt,
+                            nn_binary(b, NN_OP_add, var, nn_constant_like(b, var, nn_attr_f64(op, "eps", 1e-5))));
   MlirValue normal = nn_binary(b, NN_OP_mul, deviation, nn_along_rows(b, rstd, x));
   NnType full = nn_value_type(x);
-  results[0] = nn_binary(b, NN_OP_add, nn_binary(b, NN_OP_mul, normal, nn_broadcast_trailing(b, gamma, full)), nn_broadcast_trailing(b, beta, full));
+  results[0] = nn_binary(b, NN_OP_add, nn_binary(b, NN_OP_mul, normal, nn_broadcast_trailing(b, gamma, full)),
+                         nn_broadcast_trailing(b, beta, full));
   results[1] = mean;
   results[2] = rstd;
 }
 
-// xhat = (x - mean) rstd, d = dy gamma; dx = rstd (d - mean(d) - xhat mean(d xhat)), dgamma = sum(dy xhat), dbeta = sum(dy), the means over
-// the row and the sums over all rows.
+// xhat = (x - mean) rstd, d = dy gamma; dx = rstd (d - mean(d) - xhat mean(d xhat)), dgamma = sum(dy xhat), dbeta =
+// sum(dy), the means over the row and the sums over all rows.
 void nn_vjp_layernorm(NnVjp *v) {
   MlirValue g = v->cotangent[0], x = v->operand[0], mean = v->result[1], rstd = v->result[2];
   if (nn_value_is_null(g)) return;
@@ -52,7 +57,8 @@ void nn_vjp_layernorm(NnVjp *v) {
     MlirValue d = nn_binary(b, NN_OP_mul, g, nn_broadcast_trailing(b, v->operand[1], full));
     MlirValue mean_d = nn_along_rows(b, mean_last(b, d), x);
     MlirValue mean_d_xhat = nn_along_rows(b, mean_last(b, nn_binary(b, NN_OP_mul, d, xhat)), x);
-    MlirValue centred = nn_binary(b, NN_OP_sub, nn_binary(b, NN_OP_sub, d, mean_d), nn_binary(b, NN_OP_mul, xhat, mean_d_xhat));
+    MlirValue centred = nn_binary(b, NN_OP_sub, nn_binary(b, NN_OP_sub, d, mean_d),
+                                  nn_binary(b, NN_OP_mul, xhat, mean_d_xhat));
     v->operand_cotangent[0] = nn_binary(b, NN_OP_mul, scale, centred);
   }
   if (v->needed[1]) v->operand_cotangent[1] = nn_reduce(b, NN_OP_reduce_sum, nn_binary(b, NN_OP_mul, g, xhat), n, rows);

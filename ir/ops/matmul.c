@@ -1,5 +1,5 @@
-// Matrix products: matmul, in the batched form and in the form with one matrix for all leading axes (a linear layer), and matmul_rows,
-// the weight gradient of the latter.
+// Matrix products: matmul, in the batched form and in the form with one matrix for all leading axes (a linear layer),
+// and matmul_rows, the weight gradient of the latter.
 #include "ir/ops/ops.h"
 
 static bool matrices(NnOpCall *c) {
@@ -17,7 +17,8 @@ bool nn_need_product_dtype(NnOpCall *c, const NnType *asked, NnDtype *dtype) {
   NnDtype given = c->operand[0].dtype, wide = nn_dtype_wide(given);
   *dtype = asked->rank >= 0 && asked->dtype == wide ? wide : given;
   return asked->rank < 0 || asked->dtype == *dtype ||
-         nn_fail(c, "a product of %s is %s%s%s, found %s", nn_dtype_name(given), nn_dtype_name(given), wide == given ? "" : " or ", wide == given ? "" : nn_dtype_name(wide), nn_text(asked).text);
+         nn_fail(c, "a product of %s is %s%s%s, found %s", nn_dtype_name(given), nn_dtype_name(given),
+                 wide == given ? "" : " or ", wide == given ? "" : nn_dtype_name(wide), nn_text(asked).text);
 }
 
 // a[…, M, K] b[…, K, N], either transposed in its last two axes; or a[…, K] b[K, N].
@@ -28,12 +29,16 @@ bool nn_infer_matmul(NnOpCall *c, int n_results, NnType *result) {
   const NnType *a = &c->operand[0], *b = &c->operand[1];
   bool ta = nn_call_bool(c, "transpose_a", false), tb = nn_call_bool(c, "transpose_b", false);
   if (b->rank != a->rank || !same_leading(a, b, 2)) {
-    if (b->rank != 2) return nn_fail(c, "leading axes differ: lhs %s, rhs %s (they must be equal, or rhs a matrix)", nn_text(a).text, nn_text(b).text);
-    if (ta) return nn_fail(c, "transpose_a needs operands of equal rank: lhs %s, rhs %s", nn_text(a).text, nn_text(b).text);
+    if (b->rank != 2)
+      return nn_fail(c, "leading axes differ: lhs %s, rhs %s (they must be equal, or rhs a matrix)", nn_text(a).text,
+                     nn_text(b).text);
+    if (ta)
+      return nn_fail(c, "transpose_a needs operands of equal rank: lhs %s, rhs %s", nn_text(a).text, nn_text(b).text);
   }
   int64_t inner_a = a->dim[a->rank - (ta ? 2 : 1)], inner_b = b->dim[b->rank - (tb ? 1 : 2)];
   if (inner_a != inner_b)
-    return nn_fail(c, "inner dimensions differ: lhs %s has %lld, rhs %s has %lld", nn_text(a).text, (long long)inner_a, nn_text(b).text, (long long)inner_b);
+    return nn_fail(c, "inner dimensions differ: lhs %s has %lld, rhs %s has %lld", nn_text(a).text, (long long)inner_a,
+                   nn_text(b).text, (long long)inner_b);
   *result = *a;
   result->dtype = dtype;
   result->dim[a->rank - 2] = a->dim[a->rank - (ta ? 1 : 2)];
@@ -49,8 +54,8 @@ static MlirValue narrow_cotangent(NnVjp *v) {
   return nn_value_is_null(g) ? g : nn_cast(v->b, g, nn_value_type(v->operand[0]).dtype);
 }
 
-// C = A' B' with ' the optional transpositions. dA' = dC B'ᵀ and dB' = A'ᵀ dC; where A' = Aᵀ the product is written transposed, so that no
-// transpose is built. With B one matrix for all rows, dB sums over the rows: matmul_rows.
+// C = A' B' with ' the optional transpositions. dA' = dC B'ᵀ and dB' = A'ᵀ dC; where A' = Aᵀ the product is written
+// transposed, so that no transpose is built. With B one matrix for all rows, dB sums over the rows: matmul_rows.
 void nn_vjp_matmul(NnVjp *v) {
   MlirValue g = narrow_cotangent(v), a = v->operand[0], b = v->operand[1];
   if (nn_value_is_null(g)) return;
@@ -68,7 +73,8 @@ bool nn_infer_matmul_rows(NnOpCall *c, int n_results, NnType *result) {
   NnDtype dtype;
   if (!matrices(c) || !nn_need_product_dtype(c, result, &dtype)) return false;
   const NnType *a = &c->operand[0], *b = &c->operand[1];
-  if (!same_leading(a, b, 1)) return nn_fail(c, "all axes but the last must be equal: lhs %s, rhs %s", nn_text(a).text, nn_text(b).text);
+  if (!same_leading(a, b, 1))
+    return nn_fail(c, "all axes but the last must be equal: lhs %s, rhs %s", nn_text(a).text, nn_text(b).text);
   *result = (NnType){.dtype = dtype, .rank = 2, .dim = {a->dim[a->rank - 1], b->dim[b->rank - 1]}};
   return true;
 }
@@ -87,7 +93,8 @@ bool nn_infer_matmul_rows_to(NnOpCall *c, int n_results, NnType *result) {
   if (nn_dtype_is_narrow(table.dtype)) return nn_fail(c, "adds up in f32 or f64, found %s", nn_text(&table).text);
   if (nn_dtype_is_narrow(c->operand[0].dtype)) product = (NnType){.dtype = nn_dtype_wide(c->operand[0].dtype)};
   if (!nn_infer_matmul_rows(c, n_results, &product)) return false;
-  if (!nn_type_equal(&product, &table)) return nn_fail(c, "%s cannot be added to %s", nn_text(&product).text, nn_text(&table).text);
+  if (!nn_type_equal(&product, &table))
+    return nn_fail(c, "%s cannot be added to %s", nn_text(&product).text, nn_text(&table).text);
   *result = table;
   return true;
 }

@@ -5,7 +5,8 @@ bool nn_infer_pad(NnOpCall *c, int n_results, NnType *result) {
   (void)n_results;
   const NnType *x = &c->operand[0];
   int64_t low[NN_MAX_RANK], high[NN_MAX_RANK], interior[NN_MAX_RANK];
-  if (!nn_need_i64s(c, "low", x->rank, 0, low) || !nn_need_i64s(c, "high", x->rank, 0, high) || !nn_need_i64s(c, "interior", x->rank, 0, interior))
+  if (!nn_need_i64s(c, "low", x->rank, 0, low) || !nn_need_i64s(c, "high", x->rank, 0, high) ||
+      !nn_need_i64s(c, "interior", x->rank, 0, interior))
     return false;
   *result = *x;
   for (int i = 0; i < x->rank; i++) {
@@ -37,7 +38,8 @@ bool nn_infer_concat(NnOpCall *c, int n_results, NnType *result) {
     bool fits = x->rank == result->rank;
     for (int k = 0; fits && k < x->rank; k++) fits = k == axis || x->dim[k] == result->dim[k];
     if (!fits)
-      return nn_fail(c, "operands must agree but for axis %lld: %s and %s", (long long)axis, nn_text(&c->operand[0]).text, nn_text(x).text);
+      return nn_fail(c, "operands must agree but for axis %lld: %s and %s", (long long)axis,
+                     nn_text(&c->operand[0]).text, nn_text(x).text);
     result->dim[axis] += x->dim[axis];
     // At most 2^40 each, and the check of the sum must not overflow.
     if (result->dim[axis] > NN_MAX_ELEMENTS) return nn_fail(c, "the result has more elements than any machine holds");
@@ -69,7 +71,8 @@ bool nn_infer_gather(NnOpCall *c, int n_results, NnType *result) {
   return true;
 }
 
-// The sums of rows that share an index. Many small terms may meet in one place, so narrow types are added up in the wide one.
+// The sums of rows that share an index. Many small terms may meet in one place, so narrow types are added up in the
+// wide one.
 static MlirValue scatter_sum(NnBuilder *b, MlirValue updates, MlirValue indices, int64_t rows) {
   NnDtype dtype = nn_value_type(updates).dtype;
   updates = nn_cast(b, updates, nn_dtype_wide(dtype));
@@ -83,7 +86,8 @@ void nn_vjp_gather(NnVjp *v) {
 }
 
 static bool wide_sum(NnOpCall *c) {
-  return !nn_dtype_is_narrow(c->operand[0].dtype) || nn_fail(c, "adds up in f32 or f64, found %s", nn_text(&c->operand[0]).text);
+  return !nn_dtype_is_narrow(c->operand[0].dtype) ||
+         nn_fail(c, "adds up in f32 or f64, found %s", nn_text(&c->operand[0]).text);
 }
 
 // updates[I…, rest…], indices[I…] to [rows, rest…]
@@ -94,7 +98,9 @@ static bool scattered(NnOpCall *c, NnType *result) {
   if (rows < 1) return nn_fail(c, "'rows' must be at least 1, found %lld", (long long)rows);
   bool fits = updates->rank >= indices->rank && updates->rank - indices->rank < NN_MAX_RANK;
   for (int i = 0; fits && i < indices->rank; i++) fits = updates->dim[i] == indices->dim[i];
-  if (!fits) return nn_fail(c, "the leading axes of %s must be those of the indices %s", nn_text(updates).text, nn_text(indices).text);
+  if (!fits)
+    return nn_fail(c, "the leading axes of %s must be those of the indices %s", nn_text(updates).text,
+                   nn_text(indices).text);
   *result = (NnType){.dtype = updates->dtype, .rank = 1, .dim = {rows}};
   for (int i = indices->rank; i < updates->rank; i++) result->dim[result->rank++] = updates->dim[i];
   return true;
@@ -144,7 +150,8 @@ bool nn_infer_scatter_add_to(NnOpCall *c, int n_results, NnType *result) {
   for (int i = 0; fits && i < indices->rank; i++) fits = updates->dim[i] == indices->dim[i];
   for (int i = 1; fits && i < table->rank; i++) fits = updates->dim[indices->rank + i - 1] == table->dim[i];
   if (!fits)
-    return nn_fail(c, "%s are not rows of %s at the indices %s", nn_text(updates).text, nn_text(table).text, nn_text(indices).text);
+    return nn_fail(c, "%s are not rows of %s at the indices %s", nn_text(updates).text, nn_text(table).text,
+                   nn_text(indices).text);
   *result = *table;
   return true;
 }
@@ -161,7 +168,8 @@ bool nn_infer_argmax(NnOpCall *c, int n_results, NnType *result) {
   const NnType *x = &c->operand[0];
   int64_t axis;
   if (!nn_need_number(c, 0) || !nn_need_axis(c, x->rank, &axis)) return false;
-  if (x->dim[axis] > INT32_MAX) return nn_fail(c, "the index along axis %lld of %s does not fit an i32", (long long)axis, nn_text(x).text);
+  if (x->dim[axis] > INT32_MAX)
+    return nn_fail(c, "the index along axis %lld of %s does not fit an i32", (long long)axis, nn_text(x).text);
   *result = (NnType){.dtype = NN_I32};
   for (int i = 0; i < x->rank; i++)
     if (i != axis) result->dim[result->rank++] = x->dim[i];

@@ -1,5 +1,6 @@
-// Private to ir/: the rules of every op and what they share. One file per family in this folder holds, for each op X of the family,
-// nn_infer_X (shape rule), nn_vjp_X (gradient rule), nn_flops_X and, for composites, nn_expand_X; ir/table.c ties them to the rows.
+// Private to ir/: the rules of every op and what they share. One file per family in this folder holds, for each op X of
+// the family, nn_infer_X (shape rule), nn_vjp_X (gradient rule), nn_flops_X and, for composites, nn_expand_X;
+// ir/table.c ties them to the rows.
 #ifndef NNC_IR_OPS_OPS_H
 #define NNC_IR_OPS_OPS_H
 
@@ -7,9 +8,9 @@
 
 // Prototypes for all; those that ir/table.c declares absent are never defined.
 #define NN_OP(op, op_kind, op_operands, op_results, op_attrs, op_doc) \
-  bool nn_infer_##op(NnOpCall *call, int n_results, NnType *result); \
-  void nn_vjp_##op(NnVjp *vjp);                               \
-  double nn_flops_##op(MlirOperation operation);              \
+  bool nn_infer_##op(NnOpCall *call, int n_results, NnType *result);  \
+  void nn_vjp_##op(NnVjp *vjp);                                       \
+  double nn_flops_##op(MlirOperation operation);                      \
   void nn_expand_##op(NnBuilder *b, MlirOperation operation, MlirValue *results);
 #include "ir/ops.def"
 #undef NN_OP
@@ -17,44 +18,50 @@
 // --- Shape rules (ops/rules.c). Each check writes the error and returns false. ---------------------------------------
 
 // A type as text, usable inside one expression: nn_fail(c, "… %s", nn_text(&t).text).
-typedef struct NnTypeText { char text[192]; } NnTypeText;
+typedef struct NnTypeText {
+  char text[192];
+} NnTypeText;
 NnTypeText nn_text(const NnType *t);
 
-bool nn_need_asked(NnOpCall *c, const NnType *result);           // the result type must have been given
+bool nn_need_asked(NnOpCall *c, const NnType *result);   // the result type must have been given
 bool nn_need_float(NnOpCall *c, int operand);
-bool nn_need_number(NnOpCall *c, int operand);                   // anything but i1
+bool nn_need_number(NnOpCall *c, int operand);   // anything but i1
 bool nn_need_bool(NnOpCall *c, int operand);
-bool nn_need_integer(NnOpCall *c, int operand);                  // i32, i64 or u8
+bool nn_need_integer(NnOpCall *c, int operand);   // i32, i64 or u8
 bool nn_need_rank(NnOpCall *c, int operand, int rank);
 bool nn_need_min_rank(NnOpCall *c, int operand, int rank);
 bool nn_need_same_dtype(NnOpCall *c, int operand, int other);
 // The attribute has exactly n entries, each at least `least`; copies them.
 bool nn_need_i64s(NnOpCall *c, const char *name, int n, int64_t least, int64_t *out);
-// The type of a product's elements: the operands', or where the result is asked for in it the wide one in which it is summed.
+// The type of a product's elements: the operands', or where the result is asked for in it the wide one in which it is
+// summed.
 bool nn_need_product_dtype(NnOpCall *c, const NnType *asked, NnDtype *dtype);
-bool nn_need_axis(NnOpCall *c, int rank, int64_t *axis);         // attribute `axis` in 0..rank-1
+bool nn_need_axis(NnOpCall *c, int rank, int64_t *axis);   // attribute `axis` in 0..rank-1
 
-// Spatial geometry shared by convolutions and pools: where batch, channels, height and width stand, and the sizes of windows.
+// Spatial geometry shared by convolutions and pools: where batch, channels, height and width stand, and the sizes of
+// windows.
 typedef struct NnWindow {
-  int batch, channels, height, width;    // axes of x and y
+  int batch, channels, height, width;                      // axes of x and y
   int64_t kernel[2], stride[2], dilation[2], padding[4];   // height, width; top, bottom, left, right
 } NnWindow;
-bool nn_window_layout(NnOpCall *c, NnWindow *w);                 // reads `layout`: nchw when absent
-bool nn_window_attrs(NnOpCall *c, NnWindow *w);                  // strides, padding and, where present, dilation; not the kernel
-bool nn_window_output(NnOpCall *c, const NnWindow *w, const NnType *x, NnType *y);   // fills y's height and width from x's
+bool nn_window_layout(NnOpCall *c, NnWindow *w);   // reads `layout`: nchw when absent
+// strides, padding and, where present, dilation; not the kernel
+bool nn_window_attrs(NnOpCall *c, NnWindow *w);
+// fills y's height and width from x's
+bool nn_window_output(NnOpCall *c, const NnWindow *w, const NnType *x, NnType *y);
 
 // --- Gradient rules and expansions (ops/rules.c) ---------------------------------------------------------------------
 
 MlirValue nn_scale(NnBuilder *b, MlirValue x, double factor);
 MlirValue nn_zeros_like(NnBuilder *b, MlirValue x);
-bool nn_splat_value(MlirValue v, double *out);                   // v is a constant, or a broadcast or reshape of one
+bool nn_splat_value(MlirValue v, double *out);   // v is a constant, or a broadcast or reshape of one
 // Axes 0..rank-1 without `axis`; returns the count.
 int nn_axes_except(int rank, int64_t axis, int64_t *out);
 // v without the last axis of `to` (a row statistic), repeated along it.
 MlirValue nn_along_rows(NnBuilder *b, MlirValue v, MlirValue like);
 // v of one axis, which becomes `axis` of the result, repeated along all others.
 MlirValue nn_along_axis(NnBuilder *b, MlirValue v, MlirValue like, int64_t axis);
-MlirValue nn_sum_last(NnBuilder *b, MlirValue x);                // over the last axis
+MlirValue nn_sum_last(NnBuilder *b, MlirValue x);   // over the last axis
 
 // --- Costs -----------------------------------------------------------------------------------------------------------
 

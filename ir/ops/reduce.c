@@ -5,9 +5,11 @@ static bool reduced(NnOpCall *c, NnType *result) {
   const NnType *x = &c->operand[0];
   int64_t axes[NN_MAX_RANK];
   int n = nn_call_i64s(c, "axes", axes, NN_MAX_RANK);
-  if (n < 1 || n > x->rank) return nn_fail(c, "'axes' must name 1 to %d axes of %s, found %d", x->rank, nn_text(x).text, n);
+  if (n < 1 || n > x->rank)
+    return nn_fail(c, "'axes' must name 1 to %d axes of %s, found %d", x->rank, nn_text(x).text, n);
   for (int i = 0; i < n; i++) {
-    if (axes[i] < 0 || axes[i] >= x->rank) return nn_fail(c, "axis %lld is outside %s", (long long)axes[i], nn_text(x).text);
+    if (axes[i] < 0 || axes[i] >= x->rank)
+      return nn_fail(c, "axis %lld is outside %s", (long long)axes[i], nn_text(x).text);
     if (i > 0 && axes[i] <= axes[i - 1]) return nn_fail(c, "'axes' must increase strictly");
   }
   *result = (NnType){.dtype = x->dtype};
@@ -66,12 +68,13 @@ void nn_vjp_reduce_max(NnVjp *v) {
   v->operand_cotangent[0] = nn_select(b, is_max, share, nn_zeros_like(b, x));
 }
 
-// mean = sum(x)/M, var = sum((x-mean)²)/M: dx = dmean/M + dvar 2(x-mean)/M. (That mean moves inside var adds nothing: the
-// deviations sum to zero.)
+// mean = sum(x)/M, var = sum((x-mean)²)/M: dx = dmean/M + dvar 2(x-mean)/M. (That mean moves inside var adds nothing:
+// the deviations sum to zero.)
 void nn_vjp_moments(NnVjp *v) {
   if (!v->needed[0]) return;
   NnBuilder *b = v->b;
-  MlirValue x = v->operand[0], mean = v->result[0], dmean = v->cotangent[0], dvar = v->cotangent[1], dx = nn_null_value();
+  MlirValue x = v->operand[0], mean = v->result[0], dmean = v->cotangent[0], dvar = v->cotangent[1],
+            dx = nn_null_value();
   NnType full = nn_value_type(x), small = nn_value_type(mean);
   double count = (double)(nn_type_elements(&full) / nn_type_elements(&small));
   if (!nn_value_is_null(dvar)) {

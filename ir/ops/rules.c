@@ -1,5 +1,5 @@
-// What the rules of several families share: checks that word their errors alike, the geometry of windows, and small forms for
-// writing gradients.
+// What the rules of several families share: checks that word their errors alike, the geometry of windows, and small
+// forms for writing gradients.
 #include <string.h>
 
 #include "ir/ops/ops.h"
@@ -18,33 +18,39 @@ static bool refuse(NnOpCall *c, int operand, const char *wanted) {
   return nn_fail(c, "operand %d must be %s, found %s", operand, wanted, nn_text(&c->operand[operand]).text);
 }
 
-bool nn_need_float(NnOpCall *c, int i) { return nn_dtype_is_float(c->operand[i].dtype) || refuse(c, i, "of a floating-point type"); }
+bool nn_need_float(NnOpCall *c, int i) {
+  return nn_dtype_is_float(c->operand[i].dtype) || refuse(c, i, "of a floating-point type");
+}
 bool nn_need_number(NnOpCall *c, int i) { return c->operand[i].dtype != NN_I1 || refuse(c, i, "of a numeric type"); }
 bool nn_need_bool(NnOpCall *c, int i) { return c->operand[i].dtype == NN_I1 || refuse(c, i, "of type i1"); }
 
 bool nn_need_integer(NnOpCall *c, int i) {
-  return (!nn_dtype_is_float(c->operand[i].dtype) && c->operand[i].dtype != NN_I1) || refuse(c, i, "of an integer type");
+  return (!nn_dtype_is_float(c->operand[i].dtype) && c->operand[i].dtype != NN_I1) ||
+         refuse(c, i, "of an integer type");
 }
 
 bool nn_need_rank(NnOpCall *c, int i, int rank) {
-  return c->operand[i].rank == rank || nn_fail(c, "operand %d must have %d axes, found %s", i, rank, nn_text(&c->operand[i]).text);
+  return c->operand[i].rank == rank ||
+         nn_fail(c, "operand %d must have %d axes, found %s", i, rank, nn_text(&c->operand[i]).text);
 }
 
 bool nn_need_min_rank(NnOpCall *c, int i, int rank) {
-  return c->operand[i].rank >= rank ||
-         nn_fail(c, "operand %d must have at least %d %s, found %s", i, rank, rank == 1 ? "axis" : "axes", nn_text(&c->operand[i]).text);
+  return c->operand[i].rank >= rank || nn_fail(c, "operand %d must have at least %d %s, found %s", i, rank,
+                                               rank == 1 ? "axis" : "axes", nn_text(&c->operand[i]).text);
 }
 
 bool nn_need_same_dtype(NnOpCall *c, int i, int j) {
   return c->operand[i].dtype == c->operand[j].dtype ||
-         nn_fail(c, "operands differ in element type: %s and %s", nn_text(&c->operand[i]).text, nn_text(&c->operand[j]).text);
+         nn_fail(c, "operands differ in element type: %s and %s", nn_text(&c->operand[i]).text,
+                 nn_text(&c->operand[j]).text);
 }
 
 bool nn_need_i64s(NnOpCall *c, const char *name, int n, int64_t least, int64_t *out) {
   int found = nn_call_i64s(c, name, out, n);
   if (found != n) return nn_fail(c, "'%s' must have %d entries, found %d", name, n, found);
   for (int i = 0; i < n; i++) {
-    if (out[i] < least) return nn_fail(c, "'%s' must be at least %lld, found %lld", name, (long long)least, (long long)out[i]);
+    if (out[i] < least)
+      return nn_fail(c, "'%s' must be at least %lld, found %lld", name, (long long)least, (long long)out[i]);
     // Sums and products of two of them then stay within an int64_t.
     if (out[i] > NN_MAX_ELEMENTS) return nn_fail(c, "'%s' is too large: %lld", name, (long long)out[i]);
   }
@@ -79,10 +85,13 @@ bool nn_window_output(NnOpCall *c, const NnWindow *w, const NnType *x, NnType *y
   const int axis[2] = {w->height, w->width};
   for (int i = 0; i < 2; i++) {
     int64_t padded = x->dim[axis[i]] + w->padding[2 * i] + w->padding[2 * i + 1];
-    int64_t extent = w->kernel[i] > 1 && w->dilation[i] > NN_MAX_ELEMENTS / w->kernel[i] ? INT64_MAX : w->dilation[i] * (w->kernel[i] - 1) + 1;
+    int64_t extent = w->kernel[i] > 1 && w->dilation[i] > NN_MAX_ELEMENTS / w->kernel[i]
+                         ? INT64_MAX
+                         : w->dilation[i] * (w->kernel[i] - 1) + 1;
     if (extent > padded)
-      return nn_fail(c, "a window of %s %lld does not fit the input of %s %lld (padding included) of %s", i ? "width" : "height",
-                     (long long)extent, i ? "width" : "height", (long long)padded, nn_text(x).text);
+      return nn_fail(c, "a window of %s %lld does not fit the input of %s %lld (padding included) of %s",
+                     i ? "width" : "height", (long long)extent, i ? "width" : "height", (long long)padded,
+                     nn_text(x).text);
     y->dim[axis[i]] = (padded - extent) / w->stride[i] + 1;
   }
   return true;
@@ -91,7 +100,9 @@ bool nn_window_output(NnOpCall *c, const NnWindow *w, const NnType *x, NnType *y
 // ---------------------------------------------------------------------------------------------------------------------
 // Gradients
 
-MlirValue nn_scale(NnBuilder *b, MlirValue x, double factor) { return nn_binary(b, NN_OP_mul, x, nn_constant_like(b, x, factor)); }
+MlirValue nn_scale(NnBuilder *b, MlirValue x, double factor) {
+  return nn_binary(b, NN_OP_mul, x, nn_constant_like(b, x, factor));
+}
 
 MlirValue nn_zeros_like(NnBuilder *b, MlirValue x) { return nn_constant_like(b, x, 0); }
 
@@ -99,9 +110,12 @@ bool nn_splat_value(MlirValue v, double *out) {
   for (;;) {
     MlirOperation def = nn_value_def(v);
     switch (nn_op_of(def)) {
-      case NN_OP_constant: *out = nn_attr_f64(def, "value", 0); return true;
-      case NN_OP_broadcast: case NN_OP_reshape: case NN_OP_transpose: case NN_OP_slice: v = mlirOperationGetOperand(def, 0); break;
-      default: return false;
+    case NN_OP_constant: *out = nn_attr_f64(def, "value", 0); return true;
+    case NN_OP_broadcast:
+    case NN_OP_reshape:
+    case NN_OP_transpose:
+    case NN_OP_slice: v = mlirOperationGetOperand(def, 0); break;
+    default: return false;
     }
   }
 }

@@ -1,4 +1,5 @@
-// Softmax and log_softmax over the last axis. The largest element is subtracted first, so that no exponential overflows.
+// Softmax and log_softmax over the last axis. The largest element is subtracted first, so that no exponential
+// overflows.
 #include "ir/ops/ops.h"
 
 static bool rows(NnOpCall *c, NnType *result) {

@@ -1,4 +1,5 @@
-// Views: broadcast, reshape, transpose, slice. Another index map over the same data; each gradient is the transposed index map.
+// Views: broadcast, reshape, transpose, slice. Another index map over the same data; each gradient is the transposed
+// index map.
 #include "ir/ops/ops.h"
 
 bool nn_infer_broadcast(NnOpCall *c, int n_results, NnType *result) {
@@ -6,13 +7,16 @@ bool nn_infer_broadcast(NnOpCall *c, int n_results, NnType *result) {
   const NnType *x = &c->operand[0];
   int64_t dims[NN_MAX_RANK];
   if (!nn_need_asked(c, result) || !nn_need_i64s(c, "dims", x->rank, 0, dims)) return false;
-  if (result->dtype != x->dtype) return nn_fail(c, "cannot change the element type: %s to %s", nn_text(x).text, nn_text(result).text);
+  if (result->dtype != x->dtype)
+    return nn_fail(c, "cannot change the element type: %s to %s", nn_text(x).text, nn_text(result).text);
   for (int i = 0; i < x->rank; i++) {
-    if (dims[i] >= result->rank) return nn_fail(c, "dims[%d] = %lld is outside the result %s", i, (long long)dims[i], nn_text(result).text);
+    if (dims[i] >= result->rank)
+      return nn_fail(c, "dims[%d] = %lld is outside the result %s", i, (long long)dims[i], nn_text(result).text);
     if (i > 0 && dims[i] <= dims[i - 1]) return nn_fail(c, "dims must increase strictly");
     if (x->dim[i] != 1 && x->dim[i] != result->dim[dims[i]])
-      return nn_fail(c, "axis %d of %s has size %lld, which is neither 1 nor the %lld of axis %lld of %s", i, nn_text(x).text,
-                     (long long)x->dim[i], (long long)result->dim[dims[i]], (long long)dims[i], nn_text(result).text);
+      return nn_fail(c, "axis %d of %s has size %lld, which is neither 1 nor the %lld of axis %lld of %s", i,
+                     nn_text(x).text, (long long)x->dim[i], (long long)result->dim[dims[i]], (long long)dims[i],
+                     nn_text(result).text);
   }
   return true;
 }
@@ -37,10 +41,11 @@ bool nn_infer_reshape(NnOpCall *c, int n_results, NnType *result) {
   (void)n_results;
   const NnType *x = &c->operand[0];
   if (!nn_need_asked(c, result)) return false;
-  if (result->dtype != x->dtype) return nn_fail(c, "cannot change the element type: %s to %s", nn_text(x).text, nn_text(result).text);
+  if (result->dtype != x->dtype)
+    return nn_fail(c, "cannot change the element type: %s to %s", nn_text(x).text, nn_text(result).text);
   return nn_type_elements(x) == nn_type_elements(result) ||
-         nn_fail(c, "%s has %lld elements, %s has %lld", nn_text(x).text, (long long)nn_type_elements(x), nn_text(result).text,
-                 (long long)nn_type_elements(result));
+         nn_fail(c, "%s has %lld elements, %s has %lld", nn_text(x).text, (long long)nn_type_elements(x),
+                 nn_text(result).text, (long long)nn_type_elements(result));
 }
 
 void nn_vjp_reshape(NnVjp *v) {
@@ -57,7 +62,8 @@ bool nn_infer_transpose(NnOpCall *c, int n_results, NnType *result) {
   if (!nn_need_i64s(c, "perm", x->rank, 0, perm)) return false;
   *result = *x;
   for (int i = 0; i < x->rank; i++) {
-    if (perm[i] >= x->rank || used[perm[i]]) return nn_fail(c, "perm must name each of the %d axes of %s once", x->rank, nn_text(x).text);
+    if (perm[i] >= x->rank || used[perm[i]])
+      return nn_fail(c, "perm must name each of the %d axes of %s once", x->rank, nn_text(x).text);
     used[perm[i]] = true;
     result->dim[i] = x->dim[perm[i]];
   }
@@ -83,8 +89,8 @@ bool nn_infer_slice(NnOpCall *c, int n_results, NnType *result) {
   for (int i = 0; i < x->rank; i++) {
     // Written as a division: the last index itself could overflow.
     if (starts[i] >= x->dim[i] || sizes[i] - 1 > (x->dim[i] - 1 - starts[i]) / strides[i])
-      return nn_fail(c, "axis %d of %s has no %lld elements from %lld in steps of %lld", i, nn_text(x).text, (long long)sizes[i],
-                     (long long)starts[i], (long long)strides[i]);
+      return nn_fail(c, "axis %d of %s has no %lld elements from %lld in steps of %lld", i, nn_text(x).text,
+                     (long long)sizes[i], (long long)starts[i], (long long)strides[i]);
     result->dim[i] = sizes[i];
   }
   return true;

@@ -9,7 +9,7 @@ void remat_anneal_round(RematSearch *search, int64_t moves, double heat) {
   static const double RATE = 1.0 / 1024;
   double price = search->anneal_price;
   search->insertion_limit = 24;
-  search->kick++;  // opens all locks
+  search->kick++;   // opens all locks
   for (int64_t i = 0; i < moves; i++) {
     if ((i & 255) == 255 && (remat_search_out_of_time(search) || remat_search_is_done(search))) return;
     // The price hovers where the schedule is now within the budget and now above it.

@@ -99,8 +99,8 @@ static RematSchedule run_speed(const RematGraph *graph) {
 
 typedef struct Steps {
   int n;
-  int *begin;    // Owned, n + 1; forward node at which each step begins
-  int *step_of;  // Owned; by forward node
+  int *begin;     // Owned, n + 1; forward node at which each step begins
+  int *step_of;   // Owned; by forward node
 } Steps;
 
 // Large enough for any number of steps; does not overflow.
@@ -142,8 +142,8 @@ static RematSchedule run_revolve(const RematGraph *graph, int slots) {
   RematBuilder builder = remat_builder_create(graph);
   WalkRule rule = {.choose = choose_revolve, .context = &steps, .memory = slots};
   bool built = graph->forward_end > 0 && remat_build_walk(&builder, &rule);
-  RematSchedule schedule =
-      built ? remat_schedule_measure(graph->problem, builder.exec, builder.n) : remat_baseline(graph->problem);
+  RematSchedule schedule = built ? remat_schedule_measure(graph->problem, builder.exec, builder.n)
+                                 : remat_baseline(graph->problem);
   remat_builder_free(&builder);
   free(list);
   free(steps.begin);
@@ -155,12 +155,12 @@ RematSchedule remat_baseline_policy(const RematProblem *problem, RematBaselineKi
   RematGraph graph = remat_graph_create(problem);
   RematSchedule schedule = {0};
   switch (kind) {
-    case REMAT_BASELINE_CHEN_SQRT: schedule = run_chen_sqrt(&graph); break;
-    case REMAT_BASELINE_CHEN_GREEDY: schedule = run_chen_greedy(&graph); break;
-    case REMAT_BASELINE_REVOLVE: schedule = run_revolve(&graph, slots); break;
-    case REMAT_BASELINE_MEMORY: schedule = run_memory(&graph); break;
-    case REMAT_BASELINE_SPEED: schedule = run_speed(&graph); break;
-    case REMAT_BASELINES: schedule = remat_baseline(problem); break;
+  case REMAT_BASELINE_CHEN_SQRT: schedule = run_chen_sqrt(&graph); break;
+  case REMAT_BASELINE_CHEN_GREEDY: schedule = run_chen_greedy(&graph); break;
+  case REMAT_BASELINE_REVOLVE: schedule = run_revolve(&graph, slots); break;
+  case REMAT_BASELINE_MEMORY: schedule = run_memory(&graph); break;
+  case REMAT_BASELINE_SPEED: schedule = run_speed(&graph); break;
+  case REMAT_BASELINES: schedule = remat_baseline(problem); break;
   }
   remat_graph_free(&graph);
   return schedule;

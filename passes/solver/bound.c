@@ -5,7 +5,7 @@
 
 #include "bound_moments.h"
 
-static const double DEFAULT_TIME = 0.1;  // seconds
+static const double DEFAULT_TIME = 0.1;   // seconds
 
 // From here on the time is for few moments, and none is spent on proving that nothing fits.
 enum { LARGE_GRAPH = 20000 };
@@ -70,7 +70,7 @@ static double unscale(const BoundGraph *graph, double bound) {
 // Bytes that every schedule has live at once, when more than `least`; otherwise `least`.
 static int64_t largest_moment(const RematProblem *problem, int64_t least, double deadline) {
   BoundGraph graph = bound_graph_create(problem, 0);
-  for (int v = 0; v < graph.n; v++) graph.cost[v] = 0;  // bytes alone count
+  for (int v = 0; v < graph.n; v++) graph.cost[v] = 0;   // bytes alone count
   least = bound_moments_peak(&graph, least, deadline);
   bound_graph_free(&graph);
   return least;

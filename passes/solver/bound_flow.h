@@ -12,17 +12,17 @@
 enum { FLOW_SOURCE = 0, FLOW_SINK = 1 };
 
 typedef struct FlowNetwork {
-  int n_nodes;          // source and sink included
-  int n_edges;          // edge e goes from tail[e] to head[e]
+  int n_nodes;   // source and sink included
+  int n_edges;   // edge e goes from tail[e] to head[e]
   int capacity_nodes, capacity_edges;
-  int *tail, *head;     // Owned
-  int64_t *capacity;    // Owned; may be changed between solutions
+  int *tail, *head;    // Owned
+  int64_t *capacity;   // Owned; may be changed between solutions
   // Made by flow_finish: arcs in order of their tails; arc `a` has its reverse at mate[a].
-  int *first;           // Owned; n_nodes + 1
-  int *to, *mate;       // Owned; 2 * n_edges
-  int *arc_of_edge;     // Owned
-  int64_t *residual;    // Owned
-  int *level, *current, *queue, *path;  // Owned; scratch
+  int *first;                            // Owned; n_nodes + 1
+  int *to, *mate;                        // Owned; 2 * n_edges
+  int *arc_of_edge;                      // Owned
+  int64_t *residual;                     // Owned
+  int *level, *current, *queue, *path;   // Owned; scratch
 } FlowNetwork;
 
 // An empty network with source and sink. Safe to free at any time.

@@ -16,8 +16,8 @@ enum { FEW_ENDS = 24, ENDS_TIMES_NODES = 16000 };
 
 typedef struct Moment {
   int node;
-  double relaxed;     // bound of the relaxation, scaled cost
-  double attainable;  // no integral bound of this moment is larger
+  double relaxed;      // bound of the relaxation, scaled cost
+  double attainable;   // no integral bound of this moment is larger
   double price;
 } Moment;
 
@@ -218,7 +218,8 @@ double bound_moments_search(const BoundGraph *graph, double start, double limit)
   return search.best;
 }
 
-// So many moments, the fullest first, and not until a time: what it gives decides where searches aim, and they are to give the same each time.
+// So many moments, the fullest first, and not until a time: what it gives decides where searches aim, and they are to
+// give the same each time.
 int64_t bound_moments_peak(const BoundGraph *graph, int64_t least, double deadline) {
   enum { WORK = 40000, FEWEST = 4 };
   int most = (int)fmax(WORK / fmax(graph->n, 1), FEWEST);
@@ -229,7 +230,7 @@ int64_t bound_moments_peak(const BoundGraph *graph, int64_t least, double deadli
     bound_network_clear(graph, network);
     bound_network_add(graph, network, search.moments[i].node, -1, false);
     bound_network_finish(network);
-    int64_t certain = -network->moments[0].room;  // the budget is 0
+    int64_t certain = -network->moments[0].room;   // the budget is 0
     if (certain + network->moments[0].most <= least) continue;
     // Executions are free and a byte costs one: the cut has the fewest bytes, the certain ones included.
     double price = 1, excess;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double SCALE_TOTAL = 0x1p46;  // all costs together, in capacity units
+static const double SCALE_TOTAL = 0x1p46;   // all costs together, in capacity units
 
 // Lists by key, as start[key] .. start[key + 1].
 typedef struct Lists {
@@ -17,7 +17,7 @@ typedef struct Lists {
 static Lists list_users(const RematProblem *problem) {
   int n = problem->n_nodes, total = 0;
   int *start = solver_allocate((size_t)n + 2, sizeof(int));
-  int *seen = solver_allocate((size_t)n, sizeof(int));  // the user that listed this value last, plus one
+  int *seen = solver_allocate((size_t)n, sizeof(int));   // the user that listed this value last, plus one
   for (int v = 0; v < n; v++)
     for (int i = 0; i < problem->nodes[v].n_inputs; i++) {
       int u = problem->nodes[v].inputs[i];
@@ -44,8 +44,7 @@ static Lists list_anti(const RematProblem *problem, bool by_before) {
   int n = problem->n_nodes;
   int *start = solver_allocate((size_t)n + 2, sizeof(int));
   int *items = solver_allocate((size_t)problem->n_anti, sizeof(int));
-  for (int i = 0; i < problem->n_anti; i++)
-    start[(by_before ? problem->anti[i].before : problem->anti[i].after) + 2]++;
+  for (int i = 0; i < problem->n_anti; i++) start[(by_before ? problem->anti[i].before : problem->anti[i].after) + 2]++;
   for (int v = 0; v < n; v++) start[v + 2] += start[v + 1];
   for (int i = 0; i < problem->n_anti; i++) {
     RematAnti anti = problem->anti[i];
@@ -125,8 +124,7 @@ static void mark_relations(const BoundGraph *graph, unsigned char *relation, int
   }
   for (int v = t; v < graph->n; v++) {
     if (relation[v] != BOUND_SELF && relation[v] != BOUND_DESCENDANT) continue;
-    for (int i = graph->user_start[v]; i < graph->user_start[v + 1]; i++)
-      relation[graph->users[i]] = BOUND_DESCENDANT;
+    for (int i = graph->user_start[v]; i < graph->user_start[v + 1]; i++) relation[graph->users[i]] = BOUND_DESCENDANT;
     for (int i = graph->after_start[v]; i < graph->after_start[v + 1]; i++)
       relation[graph->afters[i]] = BOUND_DESCENDANT;
   }
@@ -156,7 +154,7 @@ static int make_run_node(const BoundGraph *graph, BoundNetwork *network, int v, 
   if (network->run_node[v]) return network->run_node[v];
   int run = network->run_node[v] = flow_add_node(&network->flow);
   network->pending[(*n_pending)++] = v;
-  if (network->relation[v] != BOUND_ANCESTOR) return run;  // may execute for the first time, at no added cost
+  if (network->relation[v] != BOUND_ANCESTOR) return run;   // may execute for the first time, at no added cost
   if (!shared) {
     add_edge(network, run, FLOW_SINK, graph->cost[v], -1);
     return run;
@@ -197,7 +195,7 @@ static void add_need(const BoundGraph *graph, BoundNetwork *network, BoundMoment
 static void add_certain_needs(const BoundGraph *graph, BoundNetwork *network, BoundMoment *moment, int end,
                               int *n_pending, bool shared) {
   bool *wanted = NULL;
-  if (end >= 0) {  // executions that certainly come before that of `end`
+  if (end >= 0) {   // executions that certainly come before that of `end`
     wanted = solver_allocate((size_t)graph->n, sizeof(bool));
     wanted[end] = true;
     for (int v = end; v >= 0; v--) {

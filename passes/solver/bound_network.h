@@ -12,15 +12,15 @@
 #define BOUND_HIGHEST_PRICE 0x1p47
 
 typedef struct BoundGraph {
-  const RematProblem *problem;       // Borrowed
+  const RematProblem *problem;   // Borrowed
   int n;
-  int *user_start, *users;           // Owned; users of v are users[user_start[v] .. user_start[v + 1])
-  int *after_start, *afters;         // Owned; anti-dependences by their `before`
-  int *before_start, *befores;       // Owned; by their `after`
-  bool *is_output;                   // Owned
+  int *user_start, *users;       // Owned; users of v are users[user_start[v] .. user_start[v + 1])
+  int *after_start, *afters;     // Owned; anti-dependences by their `before`
+  int *before_start, *befores;   // Owned; by their `after`
+  bool *is_output;               // Owned
   int64_t budget;
-  double scale;                      // integer capacity of one unit of cost
-  int64_t *cost;                     // Owned; scaled, rounded down
+  double scale;    // integer capacity of one unit of cost
+  int64_t *cost;   // Owned; scaled, rounded down
   double base_cost;
 } BoundGraph;
 
@@ -31,11 +31,11 @@ typedef enum BoundRelation { BOUND_OTHER, BOUND_ANCESTOR, BOUND_DESCENDANT, BOUN
 
 // One moment inside a network: the edges whose capacity is a price times bytes.
 typedef struct BoundMoment {
-  int node;              // t
-  int64_t room;          // bytes for values that are neither t's own, nor its inputs, nor certainly live; < 0: no
-                         // schedule fits
-  int64_t most;          // bytes if all that is needed stays live
-  int first_edge, last_edge;  // edges [first_edge, last_edge)
+  int node;                    // t
+  int64_t room;                // bytes for values that are neither t's own, nor its inputs, nor certainly live; < 0: no
+                               // schedule fits
+  int64_t most;                // bytes if all that is needed stays live
+  int first_edge, last_edge;   // edges [first_edge, last_edge)
 } BoundMoment;
 
 // A minimum cut over one or several moments: cost of values that execute again plus price times live bytes.
@@ -45,10 +45,10 @@ typedef struct BoundNetwork {
   BoundMoment *moments;   // Owned
   int64_t *edge_bytes;    // Owned; per edge: bytes of a priced edge, -1 for others
   int edge_capacity;
-  int *again_node;        // Owned; per node of the problem: network node "executes again", 0 when not made yet
+  int *again_node;   // Owned; per node of the problem: network node "executes again", 0 when not made yet
   // Scratch, per node of the problem.
   unsigned char *relation;
-  int *need_node, *run_node;  // Owned; network nodes, 0 when there is none
+  int *need_node, *run_node;   // Owned; network nodes, 0 when there is none
   int *pending;
 } BoundNetwork;
 
@@ -68,8 +68,8 @@ typedef enum BoundDecision { BOUND_OPEN, BOUND_LIVE, BOUND_NOT_LIVE } BoundDecis
 
 // The minimum cut for one price (scaled cost per byte) per moment.
 typedef struct BoundCut {
-  double value;    // scaled cost that executions after the moments certainly add; infinite when nothing fits
-  double cost;     // of the executions in the cut, scaled
+  double value;   // scaled cost that executions after the moments certainly add; infinite when nothing fits
+  double cost;    // of the executions in the cut, scaled
 } BoundCut;
 
 // `decisions` (per edge) may be NULL. excess[m], of each moment m: the live bytes in the cut beyond its room, which is

@@ -46,13 +46,13 @@ PriceResult bound_price_search(BoundNetwork *network, const unsigned char *decis
   if (moment->room < 0) return (PriceResult){.bound = INFINITY, .attainable = INFINITY, .branch_edge = -1};
   size_t n_edges = (size_t)network->flow.n_edges;
   unsigned char *live = solver_allocate(2 * n_edges, 1), *low_live = live, *high_live = live + n_edges;
-  Line low = {0}, high = {0};  // of cuts whose bytes exceed the room, and fit
+  Line low = {0}, high = {0};   // of cuts whose bytes exceed the room, and fit
   double price = first_price;
   for (int round = 0; round < MAX_ROUNDS; round++) {
     double excess, limit = INFINITY;
     BoundCut cut = bound_network_solve(network, &price, decisions, &excess);
     if (cut.value > result.bound) result.bound = cut.value, result.price = price;
-    if (cut.value > BOUND_ALL_COSTS) result.bound = INFINITY;  // what fits costs less
+    if (cut.value > BOUND_ALL_COSTS) result.bound = INFINITY;   // what fits costs less
     if (isinf(result.bound) || result.bound >= enough) break;
     if (excess > 0) {
       low = (Line){true, cut.cost, excess};
@@ -61,7 +61,7 @@ PriceResult bound_price_search(BoundNetwork *network, const unsigned char *decis
       high = (Line){true, cut.cost, excess};
       record_live(network, high_live);
       if (cut.cost < result.attainable) result.attainable = cut.cost;
-      if (price == 0) break;  // free of charge
+      if (price == 0) break;   // free of charge
     }
     double next = 0;
     if (low.known && high.known) {
@@ -86,7 +86,7 @@ PriceResult bound_price_search(BoundNetwork *network, const unsigned char *decis
 
 // A branch: what its ancestors have settled and one edge more.
 typedef struct Branch {
-  int parent;  // -1 for the root
+  int parent;   // -1 for the root
   int edge;
   BoundDecision decision;
   double bound, price;
@@ -94,9 +94,9 @@ typedef struct Branch {
 } Branch;
 
 typedef struct BranchHeap {
-  Branch *branches;  // Owned; all of them
+  Branch *branches;   // Owned; all of them
   int n, capacity;
-  int *open;         // Owned; heap of those to split, least bound first
+  int *open;   // Owned; heap of those to split, least bound first
   int n_open;
 } BranchHeap;
 
@@ -132,7 +132,7 @@ static int take_branch(BranchHeap *heap) {
 static double split_branches(BoundNetwork *network, BranchHeap *heap, double attainable, double useless,
                              double deadline) {
   unsigned char *decisions = solver_allocate((size_t)network->flow.n_edges, 1);
-  double closed = INFINITY;  // least bound of the branches that need no split
+  double closed = INFINITY;   // least bound of the branches that need no split
   while (heap->n_open > 0 && attainable > useless && bound_now() < deadline) {
     if (heap->branches[heap->open[0]].bound >= attainable) break;
     int number = take_branch(heap);

@@ -20,7 +20,7 @@ static int list_cuts(const RematGraph *graph, bool everywhere, int *cuts) {
       waste[graph->last_forward_use[v] + 1] -= graph->problem->nodes[v].bytes;
     }
   for (int b = 1; b <= end; b++) waste[b] += waste[b - 1];
-  for (int b = 1; b <= end; b++) {  // goes back at times
+  for (int b = 1; b <= end; b++) {   // goes back at times
     if (best <= previous || waste[b] <= waste[best]) best = b;
     bool good = everywhere || waste[b] <= graph->crossing[b] / 50;
     if (b == end) best = end;
@@ -89,7 +89,7 @@ static void assign_backward(Chain *chain) {
 }
 
 static int backward_stage(const Chain *chain, int t) {
-  int low = 0, high = chain->n;  // backward_begin falls with the stage
+  int low = 0, high = chain->n;   // backward_begin falls with the stage
   while (low < high) {
     int middle = low + (high - low) / 2;
     if (chain->stages[middle].backward_begin <= t) high = middle;
@@ -110,7 +110,8 @@ static bool uses_in_backward(const Chain *chain, int v, int s) {
 
 static int compare_int(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
-// Adds value v to the cuts between the stage that makes it and the last one that uses it. With `fill` false only counts.
+// Adds value v to the cuts between the stage that makes it and the last one that uses it. With `fill` false only
+// counts.
 static void add_crossings(Chain *chain, int v, int *uses, bool fill) {
   const RematGraph *graph = chain->graph;
   int n = 0, made = chain->stage_of[v], last_forward = -1;
@@ -130,10 +131,14 @@ static void add_crossings(Chain *chain, int v, int *uses, bool fill) {
     while (uses[next] / 2 < k) next++;
     while (next_forward < n && (uses[next_forward] / 2 < k || uses[next_forward] % 2)) next_forward++;
     if (fill)
-      stage->crossing[stage->n_crossing] = (ChainCrossing){
-          .value = v, .stage = made, .next_use = uses[next] / 2, .early = uses[0] / 2 < k,
-          .next_forward = k <= last_forward ? uses[next_forward] / 2 : CHAIN_NEVER,
-          .options = chain->options[v], .bytes = graph->problem->nodes[v].bytes};
+      stage->crossing[stage->n_crossing] = (ChainCrossing){.value = v,
+                                                           .stage = made,
+                                                           .next_use = uses[next] / 2,
+                                                           .early = uses[0] / 2 < k,
+                                                           .next_forward = k <= last_forward ? uses[next_forward] / 2
+                                                                                             : CHAIN_NEVER,
+                                                           .options = chain->options[v],
+                                                           .bytes = graph->problem->nodes[v].bytes};
     stage->n_crossing++;
   }
 }
@@ -161,7 +166,7 @@ static void collect_crossings(Chain *chain) {
 // Bytes of what is live at each node but is no value of the chain, with the node's own result and workspace; and what
 // of it is live before the node.
 typedef struct Others {
-  int64_t *at, *before;  // Owned, n + 1
+  int64_t *at, *before;   // Owned, n + 1
 } Others;
 
 static Others measure_others(const Chain *chain) {
@@ -316,7 +321,7 @@ static void find_options(Chain *chain, int s, const bool *used, StageMarks *mark
     held[best] = false;
     left -= nodes[best].bytes;
     before = best_cost;
-    int64_t next = all / CHAIN_OPTIONS * (CHAIN_OPTIONS - stage->n_options);  // dividing first cannot overflow
+    int64_t next = all / CHAIN_OPTIONS * (CHAIN_OPTIONS - stage->n_options);   // dividing first cannot overflow
     if (left <= next && left > 0) add_option(chain, s, used, held, marks);
   }
   free(held);

@@ -24,35 +24,35 @@ typedef struct ChainCrossing {
 
 // One way to run a stage that is not left behind: which of the values that its backward part uses are held meanwhile.
 typedef struct ChainOption {
-  int64_t held;       // bytes
-  int64_t forward;    // bytes; peak of the stage's forward part beside what came before
-  double make;        // cost of making what is held and what crosses out of the stage
-  double remake;      // cost of making the rest when the backward part begins
+  int64_t held;      // bytes
+  int64_t forward;   // bytes; peak of the stage's forward part beside what came before
+  double make;       // cost of making what is held and what crosses out of the stage
+  double remake;     // cost of making the rest when the backward part begins
 } ChainOption;
 
 typedef struct ChainStage {
-  int begin, end;                      // forward nodes
-  int backward_begin, backward_end;    // backward nodes
-  int64_t run;                         // bytes; peak of the forward part when only what crosses is held
-  int64_t leaf;                        // the same when all that the backward part uses is made
-  int64_t backward;                    // bytes; peak of the backward part, with the stage's own values
-  int64_t other;                       // bytes of other values live when the backward part ends
-  int64_t kept;                        // bytes the backward part uses of what the next stage's forward part uses too
-  double run_cost;                     // cost of making what crosses out of the stage
-  double leaf_cost[2];                 // of making what the backward part uses; [1]: when `kept` is there already
-  int n_options;                       // the first holds everything the backward part uses
+  int begin, end;                     // forward nodes
+  int backward_begin, backward_end;   // backward nodes
+  int64_t run;                        // bytes; peak of the forward part when only what crosses is held
+  int64_t leaf;                       // the same when all that the backward part uses is made
+  int64_t backward;                   // bytes; peak of the backward part, with the stage's own values
+  int64_t other;                      // bytes of other values live when the backward part ends
+  int64_t kept;                       // bytes the backward part uses of what the next stage's forward part uses too
+  double run_cost;                    // cost of making what crosses out of the stage
+  double leaf_cost[2];                // of making what the backward part uses; [1]: when `kept` is there already
+  int n_options;                      // the first holds everything the backward part uses
   ChainOption options[CHAIN_OPTIONS];
-  int n_crossing;                      // of the cut at `begin`
-  ChainCrossing *crossing;             // Owned
+  int n_crossing;            // of the cut at `begin`
+  ChainCrossing *crossing;   // Owned
 } ChainStage;
 
 typedef struct Chain {
-  const RematGraph *graph;  // Borrowed
-  int n;                    // stages
-  ChainStage *stages;       // Owned, n + 1; the last one is the end: empty, `other` is what is live there
-  int *stage_of;            // Owned; by forward node
-  unsigned char *options;   // Owned; by forward node: bit o is set when option o of its stage holds it
-  bool *is_value;           // Owned; by node
+  const RematGraph *graph;   // Borrowed
+  int n;                     // stages
+  ChainStage *stages;        // Owned, n + 1; the last one is the end: empty, `other` is what is live there
+  int *stage_of;             // Owned; by forward node
+  unsigned char *options;    // Owned; by forward node: bit o is set when option o of its stage holds it
+  bool *is_value;            // Owned; by node
 } Chain;
 
 // At most `limit` stages, cut where few bytes cross and few of them are of no use to the backward pass; with
@@ -66,16 +66,16 @@ bool chain_is_kept(const Chain *chain, int v);
 
 // ---- chain_solve.c ----
 
-enum { CHAIN_INFEASIBLE = -1, CHAIN_LEAF = -2, CHAIN_HOLD = -3 };  // CHAIN_HOLD - o: option o
+enum { CHAIN_INFEASIBLE = -1, CHAIN_LEAF = -2, CHAIN_HOLD = -3 };   // CHAIN_HOLD - o: option o
 
 typedef struct ChainTable {
   const Chain *chain;   // Borrowed
   int units;            // the table is for memories 0 .. units
   double unit_bytes;
-  int *slot;            // Owned; [i * (n + 1) + j]: where the states of stages i .. j - 1 are
+  int *slot;   // Owned; [i * (n + 1) + j]: where the states of stages i .. j - 1 are
   int n_slots;
-  float *cost;          // Owned; [(slot * 2 + right) * (units + 1) + memory]
-  int16_t *choice;      // Owned; a CHAIN_ choice, or 2 * (cut - i) + whether the cut's `kept` stays
+  float *cost;       // Owned; [(slot * 2 + right) * (units + 1) + memory]
+  int16_t *choice;   // Owned; a CHAIN_ choice, or 2 * (cut - i) + whether the cut's `kept` stays
 } ChainTable;
 
 // Rotor's program for every memory up to units * unit_bytes.

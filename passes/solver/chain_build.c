@@ -8,11 +8,11 @@
 typedef struct Build {
   const ChainTable *table;
   RematBuilder *builder;
-  int executed;        // forward nodes executed at least once
-  int *made;           // Owned; held values, those of inner ranges last
+  int executed;   // forward nodes executed at least once
+  int *made;      // Owned; held values, those of inner ranges last
   int n_made, made_capacity;
-  bool *wanted;        // Owned; by node, all false between uses
-  int *pending;        // Owned; stack, then the nodes to execute
+  bool *wanted;   // Owned; by node, all false between uses
+  int *pending;   // Owned; stack, then the nodes to execute
 } Build;
 
 static void note_made(Build *build, int v) {
@@ -133,7 +133,7 @@ static void run_range(Build *build, int i, int j, int right, int memory) {
   if (build->builder->overflow) return;
   if (memory > table->units) memory = table->units;
   int choice = memory < 0 ? CHAIN_INFEASIBLE : table->choice[chain_state(table, i, j, right) + (size_t)memory];
-  if (choice == CHAIN_INFEASIBLE && j > i + 1) choice = 2 * ((j - i) / 2);  // rounding; not met by the caller's test
+  if (choice == CHAIN_INFEASIBLE && j > i + 1) choice = 2 * ((j - i) / 2);   // rounding; not met by the caller's test
   int mark = build->n_made;
   if (choice == CHAIN_LEAF || j == i + 1) {
     run_backward(build, i);

@@ -2,7 +2,8 @@
 // exact peaks, values that cross several cuts, and partly held stages. State (i, j, right, m): run the backward parts
 // of stages j - 1 .. i when what enters stage i is held and m units are free beside it; `right` tells that the values
 // that stages j - 1 and j share are still there. Either run ahead to a cut k, hold what crosses it, do (k, j) and then
-// (i, k) from the start again; or hold the values of stage i, or some of them, do (i + 1, j) and then its backward part.
+// (i, k) from the start again; or hold the values of stage i, or some of them, do (i + 1, j) and then its backward
+// part.
 #include "chain.h"
 
 #include <math.h>
@@ -103,7 +104,7 @@ static int share_slots(const Chain *chain, int *slot) {
 
 typedef struct Solve {
   ChainTable *table;
-  const double *ahead;  // cost of running stages before each
+  const double *ahead;   // cost of running stages before each
 } Solve;
 
 static void update(ChainTable *table, size_t at, int m, float cost, int choice) {

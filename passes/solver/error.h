@@ -7,8 +7,8 @@
 #include <stddef.h>
 
 typedef struct SolverError {
-  int line, column;   // 1-based place in the text that was read; 0 when the error is not about a text
-  char message[240];  // one sentence, no newline, no full stop
+  int line, column;    // 1-based place in the text that was read; 0 when the error is not about a text
+  char message[240];   // one sentence, no newline, no full stop
 } SolverError;
 
 // Fills `error` (which may be NULL) without a place and returns false, so that `return solver_fail(...)` reads well.

@@ -11,37 +11,37 @@ typedef uint64_t NodeSet;
 
 typedef struct State {
   NodeSet executed, memory;
-  double extra;     // cost of the executions beyond the first of each node
-  int parent;       // state before the execution that led here; -1 for the first
-  int executing;    // node executed to come here
+  double extra;    // cost of the executions beyond the first of each node
+  int parent;      // state before the execution that led here; -1 for the first
+  int executing;   // node executed to come here
   bool closed;
-  int next;         // in its hash bucket; -1 at the end
+  int next;   // in its hash bucket; -1 at the end
 } State;
 
 typedef struct HeapEntry {
-  double estimate;  // extra cost so far plus what is certainly still to come
-  int executed;     // number of nodes executed: the larger first among equals
+  double estimate;   // extra cost so far plus what is certainly still to come
+  int executed;      // number of nodes executed: the larger first among equals
   int state;
 } HeapEntry;
 
 typedef struct Exact {
   const RematProblem *problem;
   int n;
-  NodeSet all, outputs, once;     // once: not recomputable
+  NodeSet all, outputs, once;   // once: not recomputable
   NodeSet inputs[MAX_NODES], users[MAX_NODES];
-  NodeSet before[MAX_NODES];      // anti-dependences: must have executed before this node, and never after it
-  NodeSet overwriters[MAX_NODES]; // anti-dependences: once one of these has executed, this node cannot
+  NodeSet before[MAX_NODES];        // anti-dependences: must have executed before this node, and never after it
+  NodeSet overwriters[MAX_NODES];   // anti-dependences: once one of these has executed, this node cannot
   int64_t bytes[MAX_NODES], workspace[MAX_NODES];
   double cost[MAX_NODES];
-  int64_t room;                   // budget less fixed bytes
-  State *states;                  // Owned
+  int64_t room;    // budget less fixed bytes
+  State *states;   // Owned
   int n_states, capacity;
   int64_t max_states;
-  int *buckets;                   // Owned; first state of each, -1 when empty
+  int *buckets;   // Owned; first state of each, -1 when empty
   unsigned bucket_mask;
-  HeapEntry *heap;                // Owned
+  HeapEntry *heap;   // Owned
   int heap_size, heap_capacity;
-  bool full;                      // max_states reached
+  bool full;   // max_states reached
 } Exact;
 
 static int lowest(NodeSet set) { return __builtin_ctzll(set); }
@@ -58,7 +58,7 @@ static int64_t bytes_of(const Exact *exact, NodeSet set) {
 
 // The values of `memory` that some continuation can still read, or that are outputs.
 static NodeSet useful(const Exact *exact, NodeSet executed, NodeSet memory) {
-  NodeSet wanted = 0;  // executed values that a continuation may want
+  NodeSet wanted = 0;   // executed values that a continuation may want
   for (int v = exact->n - 1; v >= 0; v--) {
     NodeSet bit = (NodeSet)1 << v;
     if (!(executed & bit)) continue;

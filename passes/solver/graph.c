@@ -26,7 +26,7 @@ static int find_forward_end(const RematProblem *problem) {
 static void collect_users(RematGraph *graph) {
   const RematNode *nodes = graph->problem->nodes;
   int n = graph->n;
-  int *seen = solver_allocate((size_t)n, sizeof *seen);  // last user counted for a value, plus one
+  int *seen = solver_allocate((size_t)n, sizeof *seen);   // last user counted for a value, plus one
   graph->user_start = solver_allocate((size_t)n + 1, sizeof(int));
   for (int v = 0; v < n; v++)
     for (int i = 0; i < nodes[v].n_inputs; i++) {
@@ -55,7 +55,8 @@ static void find_pressure(RematGraph *graph) {
   RematSchedule plain = remat_baseline(problem);
   RematSimulation simulation;
   if (remat_simulate(problem, plain.exec, plain.n, &simulation, NULL)) {
-    int64_t *values = solver_allocate((size_t)graph->n + 2, sizeof *values);  // recomputable forward ones, live at each node
+    // recomputable forward ones, live at each node
+    int64_t *values = solver_allocate((size_t)graph->n + 2, sizeof *values);
     for (int v = 0; v < graph->forward_end; v++)
       if (problem->nodes[v].recomputable) {
         values[v] += problem->nodes[v].bytes;
@@ -87,10 +88,8 @@ RematGraph remat_graph_create(const RematProblem *problem) {
     graph.last_forward_use[v] = v;
     graph.deadline[v] = n;
     for (int i = graph.user_start[v]; i < graph.user_start[v + 1]; i++) {
-      if (graph.users[i] < graph.forward_end)
-        graph.last_forward_use[v] = graph.users[i];
-      else
-        graph.used_backward[v] = true;
+      if (graph.users[i] < graph.forward_end) graph.last_forward_use[v] = graph.users[i];
+      else graph.used_backward[v] = true;
     }
   }
   graph.is_output = solver_allocate((size_t)n, sizeof(bool));

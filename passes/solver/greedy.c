@@ -8,9 +8,9 @@
 
 typedef struct Heap {
   int n;
-  int *value;     // Owned; per place
-  int *place;     // Owned; per value, -1 when absent
-  double *score;  // Owned; per value
+  int *value;      // Owned; per place
+  int *place;      // Owned; per value, -1 when absent
+  double *score;   // Owned; per value
 } Heap;
 
 static void put(Heap *heap, int i, int value) {
@@ -56,7 +56,7 @@ static void heap_set(Heap *heap, int value, double score) {
 }
 
 typedef struct Choice {
-  int index;  // event
+  int index;   // event
   DeadInputs dead;
   double score;
 } Choice;
@@ -88,8 +88,7 @@ static Choice best_choice(RematSearch *search, int value) {
       TrialPrice price;
       search->moves++;
       // A rejection may have spread the slots, but never changes what event `index` is.
-      if (!remat_move_fill(search, value, indices[k], dead) &&
-          !remat_move_fill(search, value, indices[k], dead))
+      if (!remat_move_fill(search, value, indices[k], dead) && !remat_move_fill(search, value, indices[k], dead))
         continue;
       double cost = state->trial.cost;
       bool priced = remat_trial_price(state, INT64_MAX, &price);
@@ -128,7 +127,7 @@ static void refresh(RematSearch *search, Heap *heap, const Operation *operations
 
 static void descend(RematSearch *search, Heap *heap, double cost_limit) {
   RematState *state = &search->state;
-  int limit = 64 + 30 * state->n_nodes;  // deep recomputation may add executions without end
+  int limit = 64 + 30 * state->n_nodes;   // deep recomputation may add executions without end
   for (int v = 0; v < state->n_nodes; v++)
     if (state->recomputable[v] && state->bytes[v] > 0) heap_set(heap, v, INFINITY);
   double tolerance = state->n_nodes < 2000 ? 1 : 0.95;
@@ -179,9 +178,11 @@ static int list_peak_gaps(const RematState *state, int slot, const int *over_bef
     if (!state->recomputable[value] || state->bytes[value] == 0) continue;
     const ValueEvents *list = &state->events[value];
     int i = remat_state_find(state, value, slot);
-    if (i == 0 || i == list->n || (list->at[i] & 1) || (list->at[i] >> 1) == slot || (list->at[i] >> 1) >= state->n_slots)
+    if (i == 0 || i == list->n || (list->at[i] & 1) || (list->at[i] >> 1) == slot ||
+        (list->at[i] >> 1) >= state->n_slots)
       continue;
-    double relief = (double)state->bytes[value] * (over_before[list->at[i] >> 1] - over_before[(list->at[i - 1] >> 1) + 1]);
+    double relief = (double)state->bytes[value] *
+                    (over_before[list->at[i] >> 1] - over_before[(list->at[i - 1] >> 1) + 1]);
     double score = relief / (state->cost_of[value] + 1e-9 * relief + 1e-30);
     if (count == PEAK_CANDIDATES && score <= gaps[count - 1].score) continue;
     int k = count < PEAK_CANDIDATES ? count++ : count - 1;

@@ -6,18 +6,18 @@
 
 // Facts about a problem that every policy and the search need, computed once.
 typedef struct RematGraph {
-  const RematProblem *problem;  // Borrowed
-  int n;                        // number of nodes
-  int forward_end;              // first backward node; nodes before it are "the forward pass"
-  int *user_start;              // Owned, n + 1; users of v are users[user_start[v] .. user_start[v + 1])
-  int *users;                   // Owned; ascending, without repeats
-  int *last_forward_use;        // Owned; last user below forward_end, or v itself
-  bool *used_backward;          // Owned; has a user at or above forward_end, or is an output
-  int64_t *pressure;            // Owned; bytes beside recomputable forward values that the plain order holds when v is
-                                // first used at or above forward_end; 0 for values that are not
-  bool *is_output;              // Owned
-  int *deadline;                // Owned; v may execute again only before this node, n when there is none
-  int64_t *crossing;            // Owned, n + 1; bytes of recomputable forward values defined before b, used in [b, end)
+  const RematProblem *problem;   // Borrowed
+  int n;                         // number of nodes
+  int forward_end;               // first backward node; nodes before it are "the forward pass"
+  int *user_start;               // Owned, n + 1; users of v are users[user_start[v] .. user_start[v + 1])
+  int *users;                    // Owned; ascending, without repeats
+  int *last_forward_use;         // Owned; last user below forward_end, or v itself
+  bool *used_backward;           // Owned; has a user at or above forward_end, or is an output
+  int64_t *pressure;             // Owned; bytes beside recomputable forward values that the plain order holds when v is
+                                 // first used at or above forward_end; 0 for values that are not
+  bool *is_output;               // Owned
+  int *deadline;                 // Owned; v may execute again only before this node, n when there is none
+  int64_t *crossing;   // Owned, n + 1; bytes of recomputable forward values defined before b, used in [b, end)
 } RematGraph;
 
 RematGraph remat_graph_create(const RematProblem *problem);
@@ -25,15 +25,15 @@ void remat_graph_free(RematGraph *graph);
 
 // A growing list of executions together with which values a backward node may use as they are.
 typedef struct RematBuilder {
-  const RematGraph *graph;  // Borrowed
+  const RematGraph *graph;   // Borrowed
   int n, capacity;
-  int *exec;                // Owned
-  bool *available;          // Owned; per value
-  int *stack;               // Owned; pending recomputations
+  int *exec;         // Owned
+  bool *available;   // Owned; per value
+  int *stack;        // Owned; pending recomputations
   int stack_capacity;
-  bool *forced;             // Owned; values that must be kept because recomputing them proved illegal
-  bool retry;               // forced has grown: what has been built is not legal, build again
-  int limit;                // give up (retry stays false, overflow becomes true) beyond this many executions
+  bool *forced;   // Owned; values that must be kept because recomputing them proved illegal
+  bool retry;     // forced has grown: what has been built is not legal, build again
+  int limit;      // give up (retry stays false, overflow becomes true) beyond this many executions
   bool overflow;
 } RematBuilder;
 
@@ -70,13 +70,13 @@ typedef struct WalkLevel {
 // [low, at) otherwise. `at` == high makes the level a leaf.
 typedef struct WalkStep {
   int at;
-  int64_t right_memory;  // memory of the level [at, high)
+  int64_t right_memory;   // memory of the level [at, high)
 } WalkStep;
 
 typedef struct WalkRule {
   WalkStep (*choose)(const void *context, const WalkLevel *level);
   const void *context;
-  int64_t memory;  // of the whole forward pass
+  int64_t memory;   // of the whole forward pass
 } WalkRule;
 
 // Builds the schedule of a rule into `builder`. False when it grew beyond builder->limit.
@@ -84,14 +84,14 @@ bool remat_build_walk(RematBuilder *builder, const WalkRule *rule);
 
 // ---- seeds.c ----
 
-// Schedules made for a peak of `budget_bytes`, most promising first; they may miss it. `visit` gets each, owns none, and
-// returns false when it has seen enough; `ends` (may be NULL) is asked now and then whether to give up making one.
+// Schedules made for a peak of `budget_bytes`, most promising first; they may miss it. `visit` gets each, owns none,
+// and returns false when it has seen enough; `ends` (may be NULL) is asked now and then whether to give up making one.
 void remat_each_budget_seed(const RematGraph *graph, int64_t budget_bytes,
                             bool (*visit)(void *context, const RematSchedule *schedule), bool (*ends)(void *context),
                             void *context);
 
-// The schedule of lowest peak among those of the dynamic program that cost at most `most_cost`; Owned by the caller. False
-// when there is none.
+// The schedule of lowest peak among those of the dynamic program that cost at most `most_cost`; Owned by the caller.
+// False when there is none.
 bool remat_build_within_cost(const RematGraph *graph, double most_cost, RematSchedule *schedule);
 
 #endif

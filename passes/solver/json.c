@@ -22,8 +22,8 @@ struct JsonDocument {
 typedef struct Parser {
   const char *text;
   size_t length, at;
-  size_t line_start;     // offset of the first byte of the current line
-  size_t continuations;  // UTF-8 continuation bytes since line_start, which take no column
+  size_t line_start;      // offset of the first byte of the current line
+  size_t continuations;   // UTF-8 continuation bytes since line_start, which take no column
   int line;
   int depth;
   JsonDocument *document;
@@ -141,14 +141,10 @@ static bool parse_hex4(Parser *parser, unsigned *code) {
   for (int i = 0; i < 4; i++, parser->at++) {
     char c = peek(parser);
     unsigned digit;
-    if (is_digit(c))
-      digit = (unsigned)(c - '0');
-    else if (c >= 'a' && c <= 'f')
-      digit = (unsigned)(c - 'a') + 10;
-    else if (c >= 'A' && c <= 'F')
-      digit = (unsigned)(c - 'A') + 10;
-    else
-      return fail_here(parser, "expected four hexadecimal digits");
+    if (is_digit(c)) digit = (unsigned)(c - '0');
+    else if (c >= 'a' && c <= 'f') digit = (unsigned)(c - 'a') + 10;
+    else if (c >= 'A' && c <= 'F') digit = (unsigned)(c - 'A') + 10;
+    else return fail_here(parser, "expected four hexadecimal digits");
     *code = *code * 16 + digit;
   }
   return true;
@@ -211,7 +207,7 @@ static bool parse_string(Parser *parser, const char **string, size_t *length) {
   size_t end = ++parser->at;
   while (end < parser->length && parser->text[end] != '"') end += parser->text[end] == '\\' ? 2 : 1;
   if (end >= parser->length) return fail_here(parser, "string without end");
-  char *out = carve(parser->document, end - parser->at + 1);  // an escape is never shorter than what it stands for
+  char *out = carve(parser->document, end - parser->at + 1);   // an escape is never shorter than what it stands for
   size_t used = 0;
   while (peek(parser) != '"') {
     char c = peek(parser);
@@ -348,12 +344,9 @@ void json_write_string(FILE *file, const char *string) {
   fputc('"', file);
   for (; *string; string++) {
     unsigned char c = (unsigned char)*string;
-    if (c == '"' || c == '\\')
-      fprintf(file, "\\%c", c);
-    else if (c < 0x20)
-      fprintf(file, "\\u%04x", c);
-    else
-      fputc(c, file);
+    if (c == '"' || c == '\\') fprintf(file, "\\%c", c);
+    else if (c < 0x20) fprintf(file, "\\u%04x", c);
+    else fputc(c, file);
   }
   fputc('"', file);
 }

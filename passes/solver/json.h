@@ -13,20 +13,20 @@ typedef enum JsonType { JSON_NULL, JSON_BOOLEAN, JSON_NUMBER, JSON_STRING, JSON_
 // A value inside a document. All pointers are Borrowed from the document.
 typedef struct JsonValue {
   JsonType type;
-  int line, column;         // where it starts, 1-based; columns count characters
-  bool boolean;             // JSON_BOOLEAN
-  bool is_integer;          // JSON_NUMBER without fraction or exponent that fits `integer`
-  double number;            // JSON_NUMBER, always finite
+  int line, column;   // where it starts, 1-based; columns count characters
+  bool boolean;       // JSON_BOOLEAN
+  bool is_integer;    // JSON_NUMBER without fraction or exponent that fits `integer`
+  double number;      // JSON_NUMBER, always finite
   int64_t integer;
-  const char *string;       // JSON_STRING, UTF-8, NUL-terminated (may also contain NULs: see length)
-  size_t length;            // bytes of `string`
-  const char *key;          // name of this member when the parent is an object, else NULL
-  int n;                    // number of elements or members
-  struct JsonValue *first;  // first element or member
-  struct JsonValue *next;   // next element or member of the parent
+  const char *string;        // JSON_STRING, UTF-8, NUL-terminated (may also contain NULs: see length)
+  size_t length;             // bytes of `string`
+  const char *key;           // name of this member when the parent is an object, else NULL
+  int n;                     // number of elements or members
+  struct JsonValue *first;   // first element or member
+  struct JsonValue *next;    // next element or member of the parent
 } JsonValue;
 
-typedef struct JsonDocument JsonDocument;  // owns every value and string of a tree
+typedef struct JsonDocument JsonDocument;   // owns every value and string of a tree
 
 // Parses all of `text` (`length` bytes, not retained). Owned by the caller (json_destroy); NULL and `error` on bad
 // input.

@@ -9,10 +9,10 @@
 
 typedef struct Quench {
   int64_t moves;
-  double heat;  // temperature at the beginning, in mean costs of an execution
+  double heat;   // temperature at the beginning, in mean costs of an execution
 } Quench;
 
-static const double PRICE_RISE = 30;  // of overflow, from the beginning of a quench to its end
+static const double PRICE_RISE = 30;   // of overflow, from the beginning of a quench to its end
 
 // Tries one random move at temperature `temperature`.
 void remat_search_step(RematSearch *search, double temperature, double price_of_overflow) {
@@ -21,7 +21,7 @@ void remat_search_step(RematSearch *search, double temperature, double price_of_
   if (!remat_move_propose(search)) return;
   double limit = temperature > 0 ? -temperature * log(1 - remat_random_unit(&search->random)) : 0;
   double cost = state->trial.cost;
-  double entry = 0.5 * search->step_cost;  // of being over the budget at all
+  double entry = 0.5 * search->step_cost;   // of being over the budget at all
   TrialPrice price;
   bool was_over = state->n_over > 0;
   if (!was_over && cost > limit) {
@@ -51,7 +51,7 @@ static void quench(RematSearch *search, const Quench *plan) {
   for (int64_t i = 0; i < plan->moves; i++) {
     if ((i & 255) == 255 && remat_search_out_of_time(search)) return;
     if (2 * i >= plan->moves) {
-      if (2 * i == plan->moves || 2 * i == plan->moves + 1) search->kick++;  // opens the locks
+      if (2 * i == plan->moves || 2 * i == plan->moves + 1) search->kick++;   // opens the locks
       if (state->n_over == 0 && is_better(state)) return;
     }
     double left = 1 - (double)i / (double)plan->moves;
@@ -103,10 +103,11 @@ static void toggle(RematSearch *search) {
 // Takes all recomputations away in a neighbourhood of the graph and has them made anew by the greedy descent at the
 // peak, with some chance in its choices (Schrimpf et al. 2000, ruin and recreate).
 static void ruin_and_recreate(RematSearch *search) {
-  enum { MOST = 100 };  // values
+  enum { MOST = 100 };   // values
   RematState *state = &search->state;
   const RematGraph *graph = state->graph;
-  int wanted = 4 + remat_random_below(&search->random, state->n_nodes / 3 < MOST ? state->n_nodes / 3 + 1 : MOST), n = 0;
+  int wanted = 4 + remat_random_below(&search->random, state->n_nodes / 3 < MOST ? state->n_nodes / 3 + 1 : MOST),
+      n = 0;
   int *queue = search->scratch;
   search->kick++;
   int start = state->n_repeated ? state->repeated[remat_random_below(&search->random, state->n_repeated)]
@@ -117,7 +118,8 @@ static void ruin_and_recreate(RematSearch *search) {
     int node = queue[head], inputs = state->input_start[node + 1] - state->input_start[node];
     int users = graph->user_start[node + 1] - graph->user_start[node];
     for (int i = 0; i < inputs + users && n < wanted; i++) {
-      int next = i < inputs ? state->inputs[state->input_start[node] + i] : graph->users[graph->user_start[node] + i - inputs];
+      int next = i < inputs ? state->inputs[state->input_start[node] + i]
+                            : graph->users[graph->user_start[node] + i - inputs];
       if (search->locked[next] == search->kick) continue;
       search->locked[next] = search->kick;
       queue[n++] = next;
@@ -152,7 +154,8 @@ static void kick(RematSearch *search) {
     remat_search_note(search);
   } else if (!drifts(search)) {
     search->overflow_price *= state->n_over > 0 ? 1.05 : 0.98;
-    search->overflow_price = fmin(fmax(search->overflow_price, search->typical_price * 1e-3), search->typical_price * 1e3);
+    search->overflow_price = fmin(fmax(search->overflow_price, search->typical_price * 1e-3),
+                                  search->typical_price * 1e3);
     remat_state_rollback(state);
   }
 }

@@ -4,7 +4,7 @@
 
 #include "search.h"
 
-uint64_t remat_random(uint64_t *state) {  // splitmix64
+uint64_t remat_random(uint64_t *state) {   // splitmix64
   uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
   z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
   z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
@@ -53,7 +53,7 @@ static bool was_inserted(const Trial *trial, int slot) {
   return false;
 }
 
-enum { HOPS = 3 };  // executions that may stand between a recomputed input and its user
+enum { HOPS = 3 };   // executions that may stand between a recomputed input and its user
 
 static bool execute(RematSearch *search, int node, int slot, DeadInputs dead, int depth);
 
@@ -62,7 +62,7 @@ static bool supply(RematSearch *search, int input, int slot, DeadInputs dead, in
   RematState *state = &search->state;
   const ValueEvents *list = &state->events[input];
   int i = remat_state_find(state, input, slot);
-  if (i > 0 && i + 1 < list->n && !(list->at[i + 1] & 1)) return true;  // used later, so live here
+  if (i > 0 && i + 1 < list->n && !(list->at[i + 1] & 1)) return true;   // used later, so live here
   int next = i + 1 < list->n ? list->at[i + 1] >> 1 : -1;                // an execution
   if (i > 0) {
     if (state->bytes[input] == 0 || !state->recomputable[input] || dead == DEAD_HOLD) return true;
@@ -76,7 +76,8 @@ static bool supply(RematSearch *search, int input, int slot, DeadInputs dead, in
     return false;
   }
   // A later execution is pulled forward to here rather than repeated.
-  if (next >= 0 && (i == 0 || was_inserted(&state->trial, next) || dead != DEAD_MIXED || (remat_random(&search->random) & 1)))
+  if (next >= 0 &&
+      (i == 0 || was_inserted(&state->trial, next) || dead != DEAD_MIXED || (remat_random(&search->random) & 1)))
     if (!drop(search, next)) return false;
   return execute(search, input, at, dead, depth + 1);
 }
@@ -152,7 +153,7 @@ static int random_repeated(RematSearch *search) {
 }
 
 typedef struct Gap {
-  int value, index;  // the use that ends it; value < 0: none
+  int value, index;   // the use that ends it; value < 0: none
 } Gap;
 
 static bool is_gap(const RematState *state, int value, int index) {
@@ -275,25 +276,25 @@ static int shift_target(RematSearch *search, int slot) {
   int high = i < list->n ? list->at[i] >> 1 : state->n_slots - 1;
   if (high > state->n_slots - 1) high = state->n_slots - 1;
   switch (remat_random(&search->random) % 5) {
-    case 0: return remat_state_empty_before(state, high - 1, 1);
-    case 1: {
-      int low = input_event_before(search, node, slot, true);
-      return remat_state_empty_after(state, low + 1, 1);
-    }
-    case 2: {
-      int low = input_event_before(search, node, slot, false);
-      return remat_state_empty_after(state, low + 1, 1);
-    }
-    case 3: {  // a few places
-      int target = slot - 16 + remat_random_below(&search->random, 33);
-      if (target < 0 || target >= high) return -1;
-      return remat_state_empty_after(state, target, 1);
-    }
-    default: {
-      int low = input_event_before(search, node, slot, true);
-      if (high - low < 2) return -1;
-      return remat_state_empty_after(state, low + 1 + remat_random_below(&search->random, high - low - 1), 1);
-    }
+  case 0: return remat_state_empty_before(state, high - 1, 1);
+  case 1: {
+    int low = input_event_before(search, node, slot, true);
+    return remat_state_empty_after(state, low + 1, 1);
+  }
+  case 2: {
+    int low = input_event_before(search, node, slot, false);
+    return remat_state_empty_after(state, low + 1, 1);
+  }
+  case 3: {   // a few places
+    int target = slot - 16 + remat_random_below(&search->random, 33);
+    if (target < 0 || target >= high) return -1;
+    return remat_state_empty_after(state, target, 1);
+  }
+  default: {
+    int low = input_event_before(search, node, slot, true);
+    if (high - low < 2) return -1;
+    return remat_state_empty_after(state, low + 1 + remat_random_below(&search->random, high - low - 1), 1);
+  }
   }
 }
 

@@ -17,28 +17,28 @@ typedef struct Span {
 } Span;
 
 typedef struct Allocator {
-  const OffsetBuffer *buffers;  // Borrowed
+  const OffsetBuffer *buffers;   // Borrowed
   int n;
-  int64_t *padded;              // Owned; sizes rounded up to the alignment
-  int *lower, *upper;           // Owned; lifetimes in ranks
-  bool walks;                   // walk over `placed` rather than list neighbours
-  int64_t *neighbour_start;     // Owned, n + 1, or NULL when there are too many pairs to list
-  int *neighbours;              // Owned
-  int64_t *offset;              // Owned; offset of each buffer in the placement being made, -1 when not yet placed
-  int *rank;                    // Owned; place of each buffer in the order last placed
-  int64_t *arena_after;         // Owned; arena after placing order[0 .. i]
-  int n_ordered;                // order[0 .. n_ordered) are placed
-  Span *placed;                 // Owned; placed buffers that are not empty; sorted by offset when walking
+  int64_t *padded;            // Owned; sizes rounded up to the alignment
+  int *lower, *upper;         // Owned; lifetimes in ranks
+  bool walks;                 // walk over `placed` rather than list neighbours
+  int64_t *neighbour_start;   // Owned, n + 1, or NULL when there are too many pairs to list
+  int *neighbours;            // Owned
+  int64_t *offset;            // Owned; offset of each buffer in the placement being made, -1 when not yet placed
+  int *rank;                  // Owned; place of each buffer in the order last placed
+  int64_t *arena_after;       // Owned; arena after placing order[0 .. i]
+  int n_ordered;              // order[0 .. n_ordered) are placed
+  Span *placed;               // Owned; placed buffers that are not empty; sorted by offset when walking
   int n_placed;
-  Span *spans;                  // Owned; neighbours of the buffer being placed
-  int64_t *best_offset;         // Owned
-  int *best_order;              // Owned
+  Span *spans;            // Owned; neighbours of the buffer being placed
+  int64_t *best_offset;   // Owned
+  int *best_order;        // Owned
   int64_t best_arena;
-  bool best_fit;                // of the best placement
+  bool best_fit;   // of the best placement
   int64_t lower_bound;
-  int64_t goal;                 // stop at this arena size
-  int64_t work, max_work;       // about nanoseconds
-  int64_t pause_work;           // the search over orders goes no further for now
+  int64_t goal;             // stop at this arena size
+  int64_t work, max_work;   // about nanoseconds
+  int64_t pause_work;       // the search over orders goes no further for now
   struct timespec start;
   double time_limit;
 } Allocator;
@@ -100,15 +100,13 @@ static void rank_times(Allocator *allocator, const Event *events, int n_events) 
   int rank = 0;
   for (int e = 0; e < n_events; e++) {
     if (e > 0 && events[e].time != events[e - 1].time) rank++;
-    if (events[e].begins)
-      allocator->lower[events[e].buffer] = rank;
-    else
-      allocator->upper[events[e].buffer] = rank;
+    if (events[e].begins) allocator->lower[events[e].buffer] = rank;
+    else allocator->upper[events[e].buffer] = rank;
   }
 }
 
-// The number of pairs that live at the same time, and into counts[b + 1] in how many of them b is: those that begin before b ends, but for those
-// that end before b begins, and itself.
+// The number of pairs that live at the same time, and into counts[b + 1] in how many of them b is: those that begin
+// before b ends, but for those that end before b begins, and itself.
 static int64_t count_pairs(const Event *events, int n_events, int64_t *counts) {
   int64_t begun = 0, ended = 0, pairs = 0;
   for (int e = 0; e < n_events; e++) {
@@ -233,10 +231,8 @@ static void insert_placed(Allocator *allocator, int b, int64_t offset) {
     int high = low;
     for (low = 0; low < high;) {
       int middle = low + (high - low) / 2;
-      if (allocator->placed[middle].offset < offset)
-        low = middle + 1;
-      else
-        high = middle;
+      if (allocator->placed[middle].offset < offset) low = middle + 1;
+      else high = middle;
     }
     memmove(allocator->placed + low + 1, allocator->placed + low,
             (size_t)(allocator->n_placed - low) * sizeof *allocator->placed);
@@ -251,10 +247,8 @@ static void unplace(Allocator *allocator, int kept) {
   int count = 0;
   for (int i = 0; i < allocator->n_placed; i++) {
     int b = allocator->placed[i].buffer;
-    if (allocator->rank[b] < kept)
-      allocator->placed[count++] = allocator->placed[i];
-    else
-      allocator->offset[b] = -1;
+    if (allocator->rank[b] < kept) allocator->placed[count++] = allocator->placed[i];
+    else allocator->offset[b] = -1;
   }
   allocator->work += allocator->n_placed;
   allocator->n_placed = count;
@@ -275,8 +269,7 @@ static int64_t place_in_order(Allocator *allocator, const int *order, bool best_
       if (allocator->walks)
         offset = find_gap(allocator, b, allocator->placed, allocator->n_placed, allocator->lower[b],
                           allocator->upper[b], best_fit);
-      else
-        offset = find_gap(allocator, b, allocator->spans, gather_spans(allocator, b), -1, 1, best_fit);
+      else offset = find_gap(allocator, b, allocator->spans, gather_spans(allocator, b), -1, 1, best_fit);
       allocator->offset[b] = offset;
       insert_placed(allocator, b, offset);
       if (offset + allocator->padded[b] > arena) arena = offset + allocator->padded[b];
@@ -321,12 +314,12 @@ static void sort_order(const Allocator *allocator, Order kind, Keyed *keyed, int
     double size = (double)b->size, lifetime = (double)b->upper - (double)b->lower;
     Keyed key = {.buffer = i};
     switch (kind) {
-      case BY_AREA: key.first = -size * lifetime, key.second = -size; break;
-      case BY_LIFETIME: key.first = -lifetime, key.second = -size; break;
-      case BY_START: key.first = (double)b->lower, key.second = -size; break;
-      case BY_END: key.first = -(double)b->upper, key.second = -size; break;
-      case BY_SIZE:
-      case N_ORDERS: key.first = -size, key.second = -lifetime; break;
+    case BY_AREA: key.first = -size * lifetime, key.second = -size; break;
+    case BY_LIFETIME: key.first = -lifetime, key.second = -size; break;
+    case BY_START: key.first = (double)b->lower, key.second = -size; break;
+    case BY_END: key.first = -(double)b->upper, key.second = -size; break;
+    case BY_SIZE:
+    case N_ORDERS: key.first = -size, key.second = -lifetime; break;
     }
     keyed[i] = key;
   }
@@ -349,7 +342,7 @@ static void try_orders(Allocator *allocator, int *order) {
   free(keyed);
 }
 
-static uint64_t next_random(uint64_t *state) {  // splitmix64
+static uint64_t next_random(uint64_t *state) {   // splitmix64
   uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
   z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
   z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
@@ -434,7 +427,8 @@ static CanonicalItem *list_items(const Allocator *allocator, int *n_items, int *
   for (int i = 0; i < allocator->n; i++) {
     if (is_empty(&allocator->buffers[i])) continue;
     buffer_of[*n_items] = i;
-    items[(*n_items)++] = (CanonicalItem){allocator->lower[i], allocator->upper[i], allocator->padded[i], allocator->buffers[i].align};
+    items[(*n_items)++] = (CanonicalItem){allocator->lower[i], allocator->upper[i], allocator->padded[i],
+                                          allocator->buffers[i].align};
   }
   return items;
 }
@@ -459,7 +453,8 @@ static void search_in_turns(Allocator *allocator, int *order, uint64_t seed) {
   bool canonical = n_items > 1 && n_items <= CANONICAL_LIMIT;
   CanonicalSearch *search = canonical ? canonical_create(items, n_items, 2 * n_items, allocator->goal, seed) : NULL;
   for (int64_t share = 10000000, turn = 0; !is_done(allocator); turn++, share += share / 2) {
-    allocator->pause_work = search && allocator->work < allocator->max_work - share ? allocator->work + share : allocator->max_work;
+    allocator->pause_work = search && allocator->work < allocator->max_work - share ? allocator->work + share
+                                                                                    : allocator->max_work;
     search_orders(allocator, order, seed + (uint64_t)turn);
     if (!search || is_done(allocator)) continue;
     int64_t before = canonical_work(search), left = allocator->max_work - allocator->work;
@@ -480,9 +475,9 @@ static void search_in_turns(Allocator *allocator, int *order, uint64_t seed) {
 }
 
 static void allocator_free(Allocator *allocator) {
-  void *owned[] = {allocator->padded, allocator->lower,       allocator->upper,  allocator->neighbour_start,
-                   allocator->neighbours, allocator->offset,  allocator->rank,   allocator->arena_after,
-                   allocator->placed, allocator->spans,       allocator->best_offset, allocator->best_order};
+  void *owned[] = {allocator->padded,     allocator->lower,  allocator->upper,       allocator->neighbour_start,
+                   allocator->neighbours, allocator->offset, allocator->rank,        allocator->arena_after,
+                   allocator->placed,     allocator->spans,  allocator->best_offset, allocator->best_order};
   for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
 }
 

@@ -9,11 +9,11 @@
 #include "error.h"
 
 typedef struct OffsetBuffer {
-  int64_t id;            // carried along, not interpreted
-  int64_t lower, upper;  // lives in [lower, upper), any unit of time; empty when upper == lower
-  int64_t size;          // bytes, >= 0; occupies size rounded up to align
-  int64_t align;         // bytes, a power of two; 0 means 1
-  int64_t offset;        // result: bytes from the start of the arena, a multiple of align
+  int64_t id;             // carried along, not interpreted
+  int64_t lower, upper;   // lives in [lower, upper), any unit of time; empty when upper == lower
+  int64_t size;           // bytes, >= 0; occupies size rounded up to align
+  int64_t align;          // bytes, a power of two; 0 means 1
+  int64_t offset;         // result: bytes from the start of the arena, a multiple of align
 } OffsetBuffer;
 
 typedef struct OffsetOptions {
@@ -24,9 +24,9 @@ typedef struct OffsetOptions {
 } OffsetOptions;
 
 typedef struct OffsetResult {
-  int64_t arena_bytes;  // max over buffers of offset + size rounded up to align
-  int64_t lower_bound;  // max live: the largest sum of sizes, each rounded up to its alignment, live at one time
-  int64_t work;         // elementary steps taken
+  int64_t arena_bytes;   // max over buffers of offset + size rounded up to align
+  int64_t lower_bound;   // max live: the largest sum of sizes, each rounded up to its alignment, live at one time
+  int64_t work;          // elementary steps taken
   double seconds;
 } OffsetResult;
 
@@ -43,9 +43,9 @@ bool offsets_verify(const OffsetBuffer *buffers, int n, int64_t arena_bytes, Sol
 
 // ---- offsets_io.c: MiniMalloc's CSV ----
 
-// Reads `id,lower,upper,size[,offset]`, or `buffer,start,end,size[,offset]`, with a header line naming the columns in any order (ids need not be numbers in
-// order, but must be integers). Returns an Owned array (free) of *n buffers with align 1, or NULL and `error` with
-// line and column.
+// Reads `id,lower,upper,size[,offset]`, or `buffer,start,end,size[,offset]`, with a header line naming the columns in
+// any order (ids need not be numbers in order, but must be integers). Returns an Owned array (free) of *n buffers with
+// align 1, or NULL and `error` with line and column.
 OffsetBuffer *offsets_read_csv(const char *text, size_t length, int *n, SolverError *error);
 
 // Writes `id,lower,upper,size,offset`, in the order of the array.

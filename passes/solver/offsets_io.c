@@ -81,8 +81,7 @@ static bool read_header(const Line *line, int *columns, int *n_columns, SolverEr
   return true;
 }
 
-static bool read_buffer(const Line *line, const int *columns, int n_columns, OffsetBuffer *buffer,
-                        SolverError *error) {
+static bool read_buffer(const Line *line, const int *columns, int n_columns, OffsetBuffer *buffer, SolverError *error) {
   int64_t values[N_COLUMNS] = {0};
   const char *field;
   size_t length, at = 0;
@@ -96,8 +95,8 @@ static bool read_buffer(const Line *line, const int *columns, int n_columns, Off
   if (values[COLUMN_UPPER] < values[COLUMN_LOWER])
     return solver_fail_at(error, line->number, 1, "upper is before lower");
   if (values[COLUMN_SIZE] < 0) return solver_fail_at(error, line->number, 1, "negative size");
-  *buffer = (OffsetBuffer){values[COLUMN_ID],   values[COLUMN_LOWER], values[COLUMN_UPPER],
-                           values[COLUMN_SIZE], 1,                    values[COLUMN_OFFSET]};
+  *buffer = (OffsetBuffer){values[COLUMN_ID],    values[COLUMN_LOWER], values[COLUMN_UPPER], values[COLUMN_SIZE], 1,
+                           values[COLUMN_OFFSET]};
   return true;
 }
 

@@ -1,6 +1,7 @@
-// offsets_search.c: depth-first search over canonical placements (Moffitt, "MiniMalloc", ASPLOS 2023): in every solution
-// the buffers can be pushed down until each rests on the floor or on another, so placing them in order of offset, each
-// at the lowest place that what is placed already leaves it, meets a solution if there is one. Four things prune:
+// offsets_search.c: depth-first search over canonical placements (Moffitt, "MiniMalloc", ASPLOS 2023): in every
+// solution the buffers can be pushed down until each rests on the floor or on another, so placing them in order of
+// offset, each at the lowest place that what is placed already leaves it, meets a solution if there is one. Four things
+// prune:
 //   - order: a buffer may only be placed at or above the one before it, and at the same height only in order of rank;
 //   - dominance: not above a place where another buffer fits completely, since that or one in its way comes first;
 //   - sections: at each time, the lowest place of a waiting buffer plus the bytes of all waiting ones must fit;
@@ -16,17 +17,17 @@
 #include "error.h"
 
 struct CanonicalSearch {
-  const CanonicalItem *items;  // Borrowed
+  const CanonicalItem *items;   // Borrowed
   int n;
   int64_t capacity;
-  int64_t *lowest;             // Owned; lowest place of each waiting item above what is placed
-  int64_t *waiting;            // Owned; per time, bytes of the waiting items
-  int64_t *lift;               // Owned; per time, lowest place of a waiting item
-  int *rank;                   // Owned; a permutation
-  double *failures;            // Owned; per item, how often a section with it failed
-  int64_t *offset;             // Owned
-  int *by_start;               // Owned; items by lower
-  struct Ranked *ranked;       // Owned
+  int64_t *lowest;         // Owned; lowest place of each waiting item above what is placed
+  int64_t *waiting;        // Owned; per time, bytes of the waiting items
+  int64_t *lift;           // Owned; per time, lowest place of a waiting item
+  int *rank;               // Owned; a permutation
+  double *failures;        // Owned; per item, how often a section with it failed
+  int64_t *offset;         // Owned
+  int *by_start;           // Owned; items by lower
+  struct Ranked *ranked;   // Owned
   uint64_t random;
   int restarts;
   int64_t nodes_left;
@@ -46,7 +47,7 @@ typedef struct Candidate {
   int rank, item;
 } Candidate;
 
-static uint64_t next_random(uint64_t *state) {  // splitmix64
+static uint64_t next_random(uint64_t *state) {   // splitmix64
   uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
   z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
   z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
@@ -136,8 +137,8 @@ static bool sections_fit(CanonicalSearch *s, const int *items, int n, int64_t fl
   return true;
 }
 
-// Places `item` at its lowest place and raises what waits above it. `rest` gets the others, `saved` their lowest places.
-// False when one of them no longer fits.
+// Places `item` at its lowest place and raises what waits above it. `rest` gets the others, `saved` their lowest
+// places. False when one of them no longer fits.
 static bool place(CanonicalSearch *s, int item, const int *items, int n, int *rest, int64_t *saved) {
   const CanonicalItem *placed = &s->items[item];
   int64_t top = s->lowest[item] + placed->size;
@@ -222,12 +223,15 @@ static int64_t luby(int64_t i) {
 // often first.
 static void rank_items(CanonicalSearch *s) {
   uint64_t r = next_random(&s->random);
-  double trust = 0.5 * (double)(r % 3), time_power = 0.5 + 0.25 * (double)(r >> 8 & 3), size_power = 0.5 + 0.25 * (double)(r >> 16 & 3);
+  double trust = 0.5 * (double)(r % 3), time_power = 0.5 + 0.25 * (double)(r >> 8 & 3),
+         size_power = 0.5 + 0.25 * (double)(r >> 16 & 3);
   int kind = (int)(r >> 24 & 3);
   for (int i = 0; i < s->n; i++) {
     const CanonicalItem *item = &s->items[i];
     double time = item->upper - item->lower, size = (double)item->size;
-    double key = kind == 0 ? time * 1e6 + size : kind == 1 ? size * 1e3 + time : pow(time, time_power) * pow(size, size_power);
+    double key = kind == 0   ? time * 1e6 + size
+                 : kind == 1 ? size * 1e3 + time
+                             : pow(time, time_power) * pow(size, size_power);
     double noise = (double)(next_random(&s->random) >> 11) * 0x1p-53;
     s->ranked[i] = (Ranked){-key * (1 + trust * s->failures[i]) * (1 + 0.3 * noise), i};
   }
@@ -236,7 +240,8 @@ static void rank_items(CanonicalSearch *s) {
   s->work += 100 * (int64_t)s->n;
 }
 
-CanonicalAnswer canonical_run(CanonicalSearch *s, int64_t work, bool (*stop)(const void *context), const void *context) {
+CanonicalAnswer canonical_run(CanonicalSearch *s, int64_t work, bool (*stop)(const void *context),
+                              const void *context) {
   enum { NODES = 1500 };
   s->work_limit = s->work + work;
   s->stop = stop;

@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 typedef struct CanonicalItem {
-  int lower, upper;  // lifetime [lower, upper) in ranks of the distinct times, upper > lower
-  int64_t size;      // bytes, > 0, a multiple of the alignment
-  int64_t align;     // bytes, a power of two or 0
+  int lower, upper;   // lifetime [lower, upper) in ranks of the distinct times, upper > lower
+  int64_t size;       // bytes, > 0, a multiple of the alignment
+  int64_t align;      // bytes, a power of two or 0
 } CanonicalItem;
 
 typedef enum CanonicalAnswer { CANONICAL_FOUND, CANONICAL_IMPOSSIBLE, CANONICAL_UNKNOWN } CanonicalAnswer;
@@ -19,11 +19,11 @@ typedef struct CanonicalSearch CanonicalSearch;
 CanonicalSearch *canonical_create(const CanonicalItem *items, int n, int n_times, int64_t capacity, uint64_t seed);
 void canonical_free(CanonicalSearch *search);
 
-// Goes on for about `work` elementary steps (about a nanosecond each) or until `stop` says so. CANONICAL_IMPOSSIBLE is a
-// proof only when all alignments are equal. What it learnt is kept for the next call.
+// Goes on for about `work` elementary steps (about a nanosecond each) or until `stop` says so. CANONICAL_IMPOSSIBLE is
+// a proof only when all alignments are equal. What it learnt is kept for the next call.
 CanonicalAnswer canonical_run(CanonicalSearch *search, int64_t work, bool (*stop)(const void *context),
                               const void *context);
-const int64_t *canonical_offsets(const CanonicalSearch *search);  // Borrowed, per item; after CANONICAL_FOUND
-int64_t canonical_work(const CanonicalSearch *search);            // elementary steps so far
+const int64_t *canonical_offsets(const CanonicalSearch *search);   // Borrowed, per item; after CANONICAL_FOUND
+int64_t canonical_work(const CanonicalSearch *search);             // elementary steps so far
 
 #endif

@@ -7,7 +7,7 @@
 
 typedef struct Change {
   int64_t time;
-  int kind;  // 0: ends, 1: begins; ends first, since lifetimes are half open
+  int kind;   // 0: ends, 1: begins; ends first, since lifetimes are half open
   int buffer;
 } Change;
 
@@ -23,10 +23,8 @@ static int find_place(const OffsetBuffer *buffers, const int *live, int n_live, 
   int low = 0, high = n_live;
   while (low < high) {
     int middle = low + (high - low) / 2;
-    if (buffers[live[middle]].offset < offset)
-      low = middle + 1;
-    else
-      high = middle;
+    if (buffers[live[middle]].offset < offset) low = middle + 1;
+    else high = middle;
   }
   return low;
 }
@@ -64,12 +62,10 @@ bool offsets_verify(const OffsetBuffer *buffers, int n, int64_t arena_bytes, Sol
   for (int i = 0; i < n && valid; i++) {
     const OffsetBuffer *b = &buffers[i];
     long long id = (long long)b->id;
-    if (b->upper < b->lower || b->size < 0)
-      valid = solver_fail(error, "buffer %lld: bad lifetime or size", id);
+    if (b->upper < b->lower || b->size < 0) valid = solver_fail(error, "buffer %lld: bad lifetime or size", id);
     else if (b->offset < 0 || b->size > arena_bytes || b->offset > arena_bytes - b->size)
       valid = solver_fail(error, "buffer %lld lies outside the arena", id);
-    else if (b->align > 1 && b->offset % b->align != 0)
-      valid = solver_fail(error, "buffer %lld is not aligned", id);
+    else if (b->align > 1 && b->offset % b->align != 0) valid = solver_fail(error, "buffer %lld is not aligned", id);
     if (b->size == 0 || b->lower == b->upper) continue;
     changes[n_changes++] = (Change){b->lower, 1, i};
     changes[n_changes++] = (Change){b->upper, 0, i};

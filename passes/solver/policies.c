@@ -40,9 +40,9 @@ static int64_t keep_crossing(const RematGraph *graph, int start, int b, bool *ke
 
 // When a segment ends.
 typedef struct SegmentLimits {
-  double values;  // bytes: what is kept before the segment and what the backward pass needs inside it
-  double all;     // bytes: the same, with what else is live by then
-  double slack;   // see choose_cut
+  double values;   // bytes: what is kept before the segment and what the backward pass needs inside it
+  double all;      // bytes: the same, with what else is live by then
+  double slack;    // see choose_cut
 } SegmentLimits;
 
 // Segments the forward pass as long as the limits allow. The last segment is kept whole: its backward pass follows at
@@ -99,7 +99,7 @@ typedef struct SegmentSearch {
   const RematGraph *graph;
   RematBuilder builder;
   bool *keep;
-  int64_t base_peak, base_activations;  // of the plain order
+  int64_t base_peak, base_activations;   // of the plain order
   double base_cost;
   RematSchedule best;
   SegmentLimits best_limits;
@@ -246,12 +246,12 @@ bool remat_policy_parse(const char *name, RematPolicy *policy) {
 
 RematSchedule remat_policy_run(const RematProblem *problem, RematPolicy policy) {
   switch (policy) {
-    case REMAT_POLICY_SQRT: return remat_policy_sqrt(problem);
-    case REMAT_POLICY_SPEED: return remat_policy_speed(problem);
-    case REMAT_POLICY_MANUAL: return remat_policy_manual(problem);
-    case REMAT_POLICY_RECURSIVE: return remat_policy_recursive(problem);
-    case REMAT_POLICY_NONE:
-    case REMAT_POLICY_SOLVE: break;
+  case REMAT_POLICY_SQRT: return remat_policy_sqrt(problem);
+  case REMAT_POLICY_SPEED: return remat_policy_speed(problem);
+  case REMAT_POLICY_MANUAL: return remat_policy_manual(problem);
+  case REMAT_POLICY_RECURSIVE: return remat_policy_recursive(problem);
+  case REMAT_POLICY_NONE:
+  case REMAT_POLICY_SOLVE: break;
   }
   return remat_baseline(problem);
 }

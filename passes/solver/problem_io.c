@@ -9,12 +9,12 @@
 // A problem read from a file, in one piece: `problem` comes first, so that a pointer to it is a pointer to this.
 typedef struct OwnedProblem {
   RematProblem problem;
-  RematNode *nodes;        // Owned
-  int *inputs;             // Owned; all input lists, one after the other
-  int *outputs;            // Owned
-  RematAnti *anti;         // Owned
-  JsonDocument *document;  // Owned; the names live in it
-  int64_t total_bytes;     // so far, to refuse sums that would overflow at the number that does it
+  RematNode *nodes;         // Owned
+  int *inputs;              // Owned; all input lists, one after the other
+  int *outputs;             // Owned
+  RematAnti *anti;          // Owned
+  JsonDocument *document;   // Owned; the names live in it
+  int64_t total_bytes;      // so far, to refuse sums that would overflow at the number that does it
   double total_cost;
 } OwnedProblem;
 
@@ -80,8 +80,7 @@ static bool read_choice(const JsonValue *object, const char *key, const char *co
   return solver_fail_at(error, value->line, value->column, "unknown %s '%.60s'", key, value->string);
 }
 
-static bool read_node_number(const JsonValue *value, int64_t limit, const char *what, int *result,
-                             SolverError *error) {
+static bool read_node_number(const JsonValue *value, int64_t limit, const char *what, int *result, SolverError *error) {
   if (value->type != JSON_NUMBER) return fail_type(value, what, "a node number", error);
   if (!value->is_integer || value->integer < 0 || value->integer >= limit)
     return solver_fail_at(error, value->line, value->column, "%s: no such node", what);
@@ -302,8 +301,8 @@ void remat_problem_write(FILE *file, const RematProblem *problem) {
 
 // The executions whose value is freed after each position, as lists linked through `next`, in the order of execution.
 typedef struct Frees {
-  int *first;  // Owned; per position, execution freed first, or -1
-  int *next;   // Owned; per execution
+  int *first;   // Owned; per position, execution freed first, or -1
+  int *next;    // Owned; per execution
 } Frees;
 
 static Frees list_frees(const RematSimulation *simulation, int n) {
@@ -341,7 +340,8 @@ void remat_schedule_write(FILE *file, const RematProblem *problem, const RematSc
 // execution, in any order among themselves.
 static bool check_frees(const JsonValue *steps, const RematProblem *problem, const RematSchedule *schedule,
                         const RematSimulation *simulation, SolverError *error) {
-  int *due = solver_allocate((size_t)problem->n_nodes, sizeof *due);  // position after which a value is freed, plus one
+  // position after which a value is freed, plus one
+  int *due = solver_allocate((size_t)problem->n_nodes, sizeof *due);
   int *latest = solver_allocate((size_t)problem->n_nodes, sizeof *latest);
   int position = -1, freed = 0, expected = 0;
   bool valid = true;

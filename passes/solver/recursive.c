@@ -12,11 +12,11 @@ typedef struct Walk {
   const RematGraph *graph;
   const WalkRule *rule;
   RematBuilder *builder;
-  WalkLevel *levels;  // Owned
+  WalkLevel *levels;   // Owned
   int n_levels;
-  int *made;          // Owned; values made available, in the order of the levels
+  int *made;   // Owned; values made available, in the order of the levels
   int n_made;
-  int *scratch;       // Owned
+  int *scratch;   // Owned
 } Walk;
 
 static void push_level(Walk *walk, int low, int high, int64_t memory) {
@@ -42,10 +42,8 @@ static void hold(Walk *walk, int low, const WalkStep *step, int before) {
       remat_builder_recompute(walk->builder, v, before, walk->scratch, &n_scratch);
   for (int i = 0; i < n_scratch; i++) {
     int v = walk->scratch[i];
-    if (v >= low && v < step->at && is_held(walk->graph, step, v))
-      walk->made[walk->n_made++] = v;
-    else
-      available[v] = false;
+    if (v >= low && v < step->at && is_held(walk->graph, step, v)) walk->made[walk->n_made++] = v;
+    else available[v] = false;
   }
 }
 

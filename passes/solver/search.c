@@ -1,28 +1,34 @@
 // search.c: the cheapest schedule within a budget. Each seed is brought under the budget by a greedy descent and
-// trimmed (greedy.c); the best then goes through kicks and quenches (kick.c). Counted in moves, not in seconds, so that a
-// seed gives the same schedule everywhere as long as no time limit strikes.
+// trimmed (greedy.c); the best then goes through kicks and quenches (kick.c). Counted in moves, not in seconds, so that
+// a seed gives the same schedule everywhere as long as no time limit strikes.
 #include "search.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-// A limit that is no more than a safety counts the processor's time, so that results do not vary with what else the machine does.
+// A limit that is no more than a safety counts the processor's time, so that results do not vary with what else the
+// machine does.
 static struct timespec time_now(const RematOptions *options) {
   struct timespec now;
-  clock_gettime(options && options->time_limit > 0 && !options->processor_time ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID, &now);
+  clock_gettime(options && options->time_limit > 0 && !options->processor_time ? CLOCK_MONOTONIC
+                                                                               : CLOCK_PROCESS_CPUTIME_ID,
+                &now);
   return now;
 }
 
-static double seconds_between(struct timespec start, struct timespec now) { return (double)(now.tv_sec - start.tv_sec) + 1e-9 * (double)(now.tv_nsec - start.tv_nsec); }
+static double seconds_between(struct timespec start, struct timespec now) {
+  return (double)(now.tv_sec - start.tv_sec) + 1e-9 * (double)(now.tv_nsec - start.tv_nsec);
+}
 
-static double seconds_of(const RematSearch *search) { return seconds_between(search->start, time_now(search->options)); }
+static double seconds_of(const RematSearch *search) {
+  return seconds_between(search->start, time_now(search->options));
+}
 
 bool remat_search_out_of_time(RematSearch *search) {
   const RematOptions *options = search->options;
   if (!search->stopped)
-    search->stopped = seconds_of(search) > search->time_limit ||
-                      (options && options->interrupt && *options->interrupt);
+    search->stopped = seconds_of(search) > search->time_limit || (options && options->interrupt && *options->interrupt);
   return search->stopped;
 }
 
@@ -43,13 +49,16 @@ bool remat_search_is_done(const RematSearch *search) {
 void remat_search_note(RematSearch *search) {
   const RematState *state = &search->state;
   bool is_best = false;
-  if (state->n_over == 0 && state->budget >= 0 && !search->is_lowering && (!search->has_best || state->cost < search->best_cost)) is_best = true;
+  if (state->n_over == 0 && state->budget >= 0 && !search->is_lowering &&
+      (!search->has_best || state->cost < search->best_cost))
+    is_best = true;
   if (!search->has_best && !is_best) {
     int64_t peak = remat_state_peak(state);
     if (search->lowest.exec && peak >= search->lowest.peak) return;
     remat_schedule_free(&search->lowest);
     int *exec = solver_allocate((size_t)state->n, sizeof *exec);
-    search->lowest = (RematSchedule){.n = remat_state_sequence(state, exec), .exec = exec, .cost = state->cost, .peak = peak};
+    search->lowest =
+        (RematSchedule){.n = remat_state_sequence(state, exec), .exec = exec, .cost = state->cost, .peak = peak};
   }
   if (!is_best) return;
   if (state->n > search->best_capacity) {
@@ -63,7 +72,8 @@ void remat_search_note(RematSearch *search) {
 
 // A seed as it is.
 static void take_seed(RematSearch *search, const RematSchedule *seed) {
-  if (search->has_best ? seed->peak > search->budget || seed->cost >= search->best_cost : seed->peak >= search->lowest.peak)
+  if (search->has_best ? seed->peak > search->budget || seed->cost >= search->best_cost
+                       : seed->peak >= search->lowest.peak)
     return;
   remat_state_load(&search->state, seed->exec, seed->n);
   remat_search_note(search);
@@ -75,7 +85,8 @@ static void lower_peak_greedily(RematSearch *search, double cost_limit) {
 
 static void descend_and_trim(RematSearch *search, void (*descend)(RematSearch *search, double cost_limit)) {
   // Trimming takes back a few percent at most.
-  search->descent_end = fmin(search->time_limit, seconds_of(search) + (search->has_best ? 0.2 : 0.5) * search->time_limit);
+  search->descent_end = fmin(search->time_limit,
+                             seconds_of(search) + (search->has_best ? 0.2 : 0.5) * search->time_limit);
   descend(search, search->has_best ? search->best_cost * 1.05 : INFINITY);
   remat_search_note(search);
   remat_greedy_trim(search);
@@ -227,7 +238,8 @@ static void lower_peak(RematSearch *search) {
   double fraction = 0.04;
   search->is_lowering = true;
   while (!remat_search_is_done(search)) {
-    int64_t peak = search->lowest.peak, aim = peak - 1 - (int64_t)(fraction * (double)(peak - search->problem->fixed_bytes));
+    int64_t peak = search->lowest.peak,
+            aim = peak - 1 - (int64_t)(fraction * (double)(peak - search->problem->fixed_bytes));
     if (aim <= search->budget) aim = search->budget;
     search->is_lowering = aim > search->budget;
     remat_state_set_budget(state, aim);
@@ -309,8 +321,10 @@ void remat_minimize_peak(const RematProblem *problem, double max_cost, const Rem
       remat_schedule_free(&best);
       best = remat_schedule_measure(problem, part.starts[i].exec, part.starts[i].n);
     }
-  if (part.bound_seconds == 0) part.bound_seconds = 0.02;  // only to end early
-  part.max_moves = part.max_moves == 0 ? 200000 : part.max_moves == INT64_MAX ? INT64_MAX : part.max_moves / BISECTIONS - 1;
+  if (part.bound_seconds == 0) part.bound_seconds = 0.02;   // only to end early
+  part.max_moves = part.max_moves == 0           ? 200000
+                   : part.max_moves == INT64_MAX ? INT64_MAX
+                                                 : part.max_moves / BISECTIONS - 1;
   for (int step = 0; result->feasible && low < best.peak; step++) {
     double left = time_limit - seconds_between(start, time_now(options));
     if (left < 1e-3 || step == 3 * BISECTIONS || (options && options->interrupt && *options->interrupt)) break;

@@ -7,46 +7,46 @@
 
 #include "state.h"
 
-enum { PEAK_NODES = 4000 };  // above, descents at the peak would take too long
+enum { PEAK_NODES = 4000 };   // above, descents at the peak would take too long
 
 typedef struct RematSearch {
-  const RematProblem *problem;  // Borrowed
-  const RematOptions *options;  // Borrowed, may be NULL
-  RematGraph graph;             // Owned
-  RematState state;             // Owned
-  int64_t budget;               // bytes; the state's budget may be another for a while
+  const RematProblem *problem;   // Borrowed
+  const RematOptions *options;   // Borrowed, may be NULL
+  RematGraph graph;              // Owned
+  RematState state;              // Owned
+  int64_t budget;                // bytes; the state's budget may be another for a while
   uint64_t random;
   int64_t moves, max_moves;
   struct timespec start;
-  double time_limit;            // seconds since start
-  double descent_end;           // the same for one descent
-  double seeds_end;             // the same for making seeds for the budget
+  double time_limit;    // seconds since start
+  double descent_end;   // the same for one descent
+  double seeds_end;     // the same for making seeds for the budget
   bool stopped;
-  int insertion_limit;          // a move that inserts more is given up
-  int wanted_room;              // slot before which the last move found too few empty ones, -1
-  int *locked;                  // Owned; per node, the number of the kick that fixed it
+  int insertion_limit;   // a move that inserts more is given up
+  int wanted_room;       // slot before which the last move found too few empty ones, -1
+  int *locked;           // Owned; per node, the number of the kick that fixed it
   int kick;
-  int *scratch;                 // Owned, n_nodes
-  int64_t spent[4];             // moves of kicks by length class
-  double *weight;               // Owned, n_nodes + 1; running sum of the bytes of what may execute again
-  double step_cost;             // mean cost of an execution: the scale of temperatures
-  double typical_price;         // where overflow_price begins
-  double overflow_price;        // cost of a byte above the budget at one execution; adapts
-  double anneal_price;          // the same during annealing
-  int *best;                    // Owned; cheapest sequence within `budget`
+  int *scratch;            // Owned, n_nodes
+  int64_t spent[4];        // moves of kicks by length class
+  double *weight;          // Owned, n_nodes + 1; running sum of the bytes of what may execute again
+  double step_cost;        // mean cost of an execution: the scale of temperatures
+  double typical_price;    // where overflow_price begins
+  double overflow_price;   // cost of a byte above the budget at one execution; adapts
+  double anneal_price;     // the same during annealing
+  int *best;               // Owned; cheapest sequence within `budget`
   int n_best, best_capacity;
   double best_cost;
-  double good_cost;             // the search ends when the best costs no more
-  bool is_lowering;             // the state's budget is above `budget`: what fits it is not a solution yet
+  double good_cost;   // the search ends when the best costs no more
+  bool is_lowering;   // the state's budget is above `budget`: what fits it is not a solution yet
   bool has_best;
-  RematSchedule lowest;         // Owned; schedule of the smallest peak met
+  RematSchedule lowest;   // Owned; schedule of the smallest peak met
 } RematSearch;
 
 // ---- search.c ----
 
 bool remat_search_out_of_time(RematSearch *search);   // or interrupted
 bool remat_search_descent_ends(RematSearch *search);
-bool remat_search_is_done(const RematSearch *search); // stopped, out of moves, or the best is proven optimal
+bool remat_search_is_done(const RematSearch *search);   // stopped, out of moves, or the best is proven optimal
 
 // Remembers the state if it is the cheapest within the budget or has the smallest peak.
 void remat_search_note(RematSearch *search);
@@ -56,14 +56,14 @@ void remat_search_note(RematSearch *search);
 // already rejected).
 
 typedef enum DeadInputs {
-  DEAD_HOLD,       // keep the input live up to the new use
-  DEAD_RECOMPUTE,  // execute it again as well, and its dead inputs in turn
-  DEAD_MIXED,      // either, at random
+  DEAD_HOLD,        // keep the input live up to the new use
+  DEAD_RECOMPUTE,   // execute it again as well, and its dead inputs in turn
+  DEAD_MIXED,       // either, at random
 } DeadInputs;
 
 uint64_t remat_random(uint64_t *state);
-double remat_random_unit(uint64_t *state);             // in [0, 1)
-int remat_random_below(uint64_t *state, int limit);    // in [0, limit)
+double remat_random_unit(uint64_t *state);            // in [0, 1)
+int remat_random_below(uint64_t *state, int limit);   // in [0, limit)
 
 // Executes `value` again right before the use that is its event `index`.
 bool remat_move_fill(RematSearch *search, int value, int index, DeadInputs dead);

@@ -29,7 +29,7 @@ static int64_t common_divisor(const RematGraph *graph) {
 typedef struct Bisection {
   const ChainTable *table;
   int64_t budget;
-  RematSchedule fits, exceeds;  // Owned; the cheapest within the budget, the lowest above it
+  RematSchedule fits, exceeds;   // Owned; the cheapest within the budget, the lowest above it
 } Bisection;
 
 // Builds for `memory` and keeps what is better than before. Tells whether it fits.
@@ -85,8 +85,8 @@ static bool visit_schedule(Seeding *seeding, RematSchedule *schedule) {
 
 // How a chain is made, and how much work its table may be.
 typedef struct Level {
-  int limit;        // stages
-  bool everywhere;  // see chain_create
+  int limit;         // stages
+  bool everywhere;   // see chain_create
   double work;
 } Level;
 

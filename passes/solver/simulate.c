@@ -117,7 +117,7 @@ bool remat_simulate(const RematProblem *problem, const int *exec, int n, RematSi
     return false;
   }
   int64_t *live = solver_allocate((size_t)n, sizeof *live);
-  int64_t *freed = solver_allocate((size_t)n + 1, sizeof *freed);  // bytes freed after each position
+  int64_t *freed = solver_allocate((size_t)n + 1, sizeof *freed);   // bytes freed after each position
   int64_t *freed_activations = solver_allocate((size_t)n + 1, sizeof *freed_activations);
   for (int p = 0; p < n; p++) {
     const RematNode *node = &problem->nodes[exec[p]];

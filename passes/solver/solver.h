@@ -20,26 +20,26 @@
 typedef enum RematRole {
   REMAT_FORWARD,
   REMAT_BACKWARD,
-  REMAT_UPDATE,  // an optimizer's or a running statistic's in-place write; executes exactly once
+  REMAT_UPDATE,   // an optimizer's or a running statistic's in-place write; executes exactly once
 } RematRole;
 
 // What the `speed` policy of Salimans & Bulatov distinguishes.
 typedef enum RematCostClass {
   REMAT_CHEAP,
-  REMAT_EXPENSIVE,  // convolutions, matrix products
+  REMAT_EXPENSIVE,   // convolutions, matrix products
 } RematCostClass;
 
 typedef struct RematNode {
-  const char *name;          // Borrowed; may be NULL
-  double cost;               // time of one execution, any unit, finite and >= 0
-  int64_t bytes;             // what the value occupies from the start of its execution until it is freed
-  int64_t workspace;         // bytes occupied only while the node executes
+  const char *name;    // Borrowed; may be NULL
+  double cost;         // time of one execution, any unit, finite and >= 0
+  int64_t bytes;       // what the value occupies from the start of its execution until it is freed
+  int64_t workspace;   // bytes occupied only while the node executes
   int n_inputs;
-  const int *inputs;         // Borrowed; node numbers, each below this node's own; repeats are allowed
-  bool recomputable;         // false: executes exactly once (inputs, in-place writes, anything with an effect)
+  const int *inputs;   // Borrowed; node numbers, each below this node's own; repeats are allowed
+  bool recomputable;   // false: executes exactly once (inputs, in-place writes, anything with an effect)
   RematRole role;
   RematCostClass cost_class;
-  bool checkpoint;           // marked by the user, for the manual policy
+  bool checkpoint;   // marked by the user, for the manual policy
 } RematNode;
 
 // An anti-dependence: every execution of `before`, recomputations too, must precede the only execution of `after`,
@@ -49,21 +49,21 @@ typedef struct RematAnti {
 } RematAnti;
 
 typedef struct RematProblem {
-  int64_t fixed_bytes;       // always occupied: parameters, optimizer state
+  int64_t fixed_bytes;   // always occupied: parameters, optimizer state
   int n_nodes;
-  const RematNode *nodes;    // Borrowed
+  const RematNode *nodes;   // Borrowed
   int n_outputs;
-  const int *outputs;        // Borrowed; values that stay live to the end
+  const int *outputs;   // Borrowed; values that stay live to the end
   int n_anti;
-  const RematAnti *anti;     // Borrowed
+  const RematAnti *anti;   // Borrowed
 } RematProblem;
 
 typedef struct RematSchedule {
-  int n;                     // number of executions
-  int *exec;                 // Owned; node number at each position
-  double cost;               // sum of the costs of the executions
-  int64_t peak;              // bytes, fixed bytes included
-  int64_t activations;       // bytes; the most that recomputable forward values occupy while a backward node executes
+  int n;                 // number of executions
+  int *exec;             // Owned; node number at each position
+  double cost;           // sum of the costs of the executions
+  int64_t peak;          // bytes, fixed bytes included
+  int64_t activations;   // bytes; the most that recomputable forward values occupy while a backward node executes
 } RematSchedule;
 
 // ---- simulate.c: what a problem and a schedule mean; deliberately shares no code with the search ----
@@ -76,11 +76,11 @@ bool remat_problem_check(const RematProblem *problem, SolverError *error);
 
 typedef struct RematSimulation {
   double cost;
-  int64_t peak;              // bytes
-  int peak_position;         // first position that reaches the peak; -1 when there are none
-  int64_t activations;       // bytes; as in RematSchedule
-  int64_t *live;             // Owned; bytes occupied at each position, fixed bytes and workspace included
-  int *last_use;             // Owned; last position at which the value of each execution is live; `n` for "to the end"
+  int64_t peak;          // bytes
+  int peak_position;     // first position that reaches the peak; -1 when there are none
+  int64_t activations;   // bytes; as in RematSchedule
+  int64_t *live;         // Owned; bytes occupied at each position, fixed bytes and workspace included
+  int *last_use;         // Owned; last position at which the value of each execution is live; `n` for "to the end"
 } RematSimulation;
 
 // Replays `exec` (n node numbers) against the definition above. Returns false, with the position in the message, for a
@@ -118,8 +118,8 @@ RematSchedule remat_policy_manual(const RematProblem *problem);
 // O(k log k) executions.
 RematSchedule remat_policy_recursive(const RematProblem *problem);
 
-// All of the policies above, the plain order first, then segmentations from few kept bytes to many: `visit` gets each, and
-// owns none.
+// All of the policies above, the plain order first, then segmentations from few kept bytes to many: `visit` gets each,
+// and owns none.
 void remat_each_seed(const RematProblem *problem, void (*visit)(void *context, const RematSchedule *schedule),
                      void *context);
 
@@ -141,13 +141,14 @@ RematSchedule remat_policy_run(const RematProblem *problem, RematPolicy policy);
 // ---- baselines.c: published heuristics, as published, to compare with ----
 
 typedef enum RematBaselineKind {
-  REMAT_BASELINE_CHEN_SQRT,    // Chen et al. 2016, section 4.2: sqrt(k) segments of equally many nodes, each recomputed once
-  REMAT_BASELINE_CHEN_GREEDY,  // the same, algorithm 3: a segment ends when its bytes exceed b; of 40 values of b the one
-                               // with the lowest peak
-  REMAT_BASELINE_REVOLVE,      // Griewank & Walther 2000: binomial checkpointing, over the articulation points as steps
-  REMAT_BASELINE_MEMORY,       // Salimans & Bulatov 2017: about sqrt(k) articulation points are kept
-  REMAT_BASELINE_SPEED,        // the same authors: convolutions' and matrix products' values are kept
-  REMAT_BASELINES,             // how many there are
+  REMAT_BASELINE_CHEN_SQRT,   // Chen et al. 2016, section 4.2: sqrt(k) segments of equally many nodes, each recomputed
+                              // once
+  REMAT_BASELINE_CHEN_GREEDY,   // the same, algorithm 3: a segment ends when its bytes exceed b; of 40 values of b the
+                                // one with the lowest peak
+  REMAT_BASELINE_REVOLVE,   // Griewank & Walther 2000: binomial checkpointing, over the articulation points as steps
+  REMAT_BASELINE_MEMORY,    // Salimans & Bulatov 2017: about sqrt(k) articulation points are kept
+  REMAT_BASELINE_SPEED,     // the same authors: convolutions' and matrix products' values are kept
+  REMAT_BASELINES,          // how many there are
 } RematBaselineKind;
 
 // "chen-sqrt", "chen-greedy", "revolve", "memory", "speed".
@@ -160,25 +161,26 @@ RematSchedule remat_baseline_policy(const RematProblem *problem, RematBaselineKi
 // ---- search.c: the cheapest schedule within a budget ----
 
 typedef struct RematOptions {
-  uint64_t seed;             // same problem, budget and options: same schedule
-  double time_limit;         // seconds; 0: the default of 10 of processor time. A safety only: when it strikes, results may vary
-  bool processor_time;       // the limit is of the processor's time for this process, not of the clock's
-  int64_t max_moves;         // moves tried, seeds included; 0: a default that takes about 1 s, < 0: seeds only
+  uint64_t seed;   // same problem, budget and options: same schedule
+  // seconds; 0: the default of 10 of processor time. A safety only: when it strikes, results may vary
+  double time_limit;
+  bool processor_time;           // the limit is of the processor's time for this process, not of the clock's
+  int64_t max_moves;             // moves tried, seeds included; 0: a default that takes about 1 s, < 0: seeds only
   const RematSchedule *starts;   // Borrowed; legal schedules to begin from, within the budget or not
-  int n_starts;              // > 0: the search makes no seeds of its own
-  double bound_seconds;      // for the lower bound, which ends the search when it is met; 0: a default, 0.1 at most
-  const volatile sig_atomic_t *interrupt;  // Borrowed, may be NULL. Once it is not 0 the search ends with its best so
-                             // far, within milliseconds; a signal handler may set it
+  int n_starts;                  // > 0: the search makes no seeds of its own
+  double bound_seconds;          // for the lower bound, which ends the search when it is met; 0: a default, 0.1 at most
+  const volatile sig_atomic_t *interrupt;   // Borrowed, may be NULL. Once it is not 0 the search ends with its best so
+                                            // far, within milliseconds; a signal handler may set it
 } RematOptions;
 
 typedef struct RematResult {
-  bool feasible;             // the schedule's peak is at most the budget
-  RematSchedule schedule;    // Owned. The cheapest found within the budget; when infeasible, the lowest peak found
-  int64_t min_budget_found;  // smallest peak of any schedule met; a budget of that many bytes can be satisfied
-  double base_cost;          // cost of every node once
-  double lower_bound;        // no schedule within the budget costs less; see remat_lower_bound
+  bool feasible;              // the schedule's peak is at most the budget
+  RematSchedule schedule;     // Owned. The cheapest found within the budget; when infeasible, the lowest peak found
+  int64_t min_budget_found;   // smallest peak of any schedule met; a budget of that many bytes can be satisfied
+  double base_cost;           // cost of every node once
+  double lower_bound;         // no schedule within the budget costs less; see remat_lower_bound
   double seconds;
-  int64_t moves;             // moves tried
+  int64_t moves;   // moves tried
 } RematResult;
 
 // Seeds from the policies and from dynamic programs over the forward pass as a chain (Rotor), a greedy descent (bytes x
@@ -187,9 +189,9 @@ typedef struct RematResult {
 void remat_solve(const RematProblem *problem, int64_t budget_bytes, const RematOptions *options, RematResult *result);
 void remat_result_free(RematResult *result);
 
-// The smallest peak whose cost is at most `max_cost` (an absolute cost: base cost x 1.2 for 20 % overhead; INFINITY: the
-// smallest budget there is any schedule for). Bisects over budgets, each search warm-started from the best schedule of
-// the last. `options` as for remat_solve, the time and the moves being those of all searches together; may be NULL.
+// The smallest peak whose cost is at most `max_cost` (an absolute cost: base cost x 1.2 for 20 % overhead; INFINITY:
+// the smallest budget there is any schedule for). Bisects over budgets, each search warm-started from the best schedule
+// of the last. `options` as for remat_solve, the time and the moves being those of all searches together; may be NULL.
 // Always fills `result`: feasible is false only when max_cost is below the base cost, else schedule is the lowest peak
 // found and min_budget_found its peak; lower_bound is the cost bound at that peak. Free it with remat_result_free.
 void remat_minimize_peak(const RematProblem *problem, double max_cost, const RematOptions *options,
@@ -208,13 +210,13 @@ int64_t remat_min_budget_bound(const RematProblem *problem);
 // ---- exact.c ----
 
 typedef enum RematExact {
-  REMAT_EXACT_OPTIMAL,     // *schedule, Owned, is the cheapest there is within the budget
-  REMAT_EXACT_INFEASIBLE,  // no schedule has a peak within the budget
-  REMAT_EXACT_UNKNOWN,     // given up: the problem is too large
+  REMAT_EXACT_OPTIMAL,      // *schedule, Owned, is the cheapest there is within the budget
+  REMAT_EXACT_INFEASIBLE,   // no schedule has a peak within the budget
+  REMAT_EXACT_UNKNOWN,      // given up: the problem is too large
 } RematExact;
 
-// The optimum of a small problem (about 24 nodes, never more than 60), over all orders and recomputations, within `max_states` states
-// visited (0: a default that takes about 0.2 s).
+// The optimum of a small problem (about 24 nodes, never more than 60), over all orders and recomputations, within
+// `max_states` states visited (0: a default that takes about 0.2 s).
 RematExact remat_exact(const RematProblem *problem, int64_t budget_bytes, int64_t max_states, RematSchedule *schedule);
 
 // ---- problem_io.c: JSON ----

@@ -13,23 +13,23 @@ static const int64_t EMPTY = INT64_C(1) << 60;
 // Adds what `bytes` more in n slots do to the overflow. Vectors of four where the machine has them.
 typedef int64_t Lanes __attribute__((vector_size(32), aligned(8)));
 
-#define PRICE_RANGE_BODY                                                    \
-  Lanes overflow = {0}, count = {0}, more = {bytes, bytes, bytes, bytes};   \
-  int p = 0;                                                                \
-  for (; p + 4 <= n; p += 4) {                                              \
+#define PRICE_RANGE_BODY                                                     \
+  Lanes overflow = {0}, count = {0}, more = {bytes, bytes, bytes, bytes};    \
+  int p = 0;                                                                 \
+  for (; p + 4 <= n; p += 4) {                                               \
     Lanes now = *(const Lanes *)(const void *)(over + p), then = now + more; \
-    Lanes was = now > 0, will = then > 0;                                   \
-    overflow += (then & will) - (now & was);                                \
-    count += was - will;                                                    \
-  }                                                                         \
-  int64_t sum = overflow[0] + overflow[1] + overflow[2] + overflow[3];      \
-  int64_t counted = count[0] + count[1] + count[2] + count[3];              \
-  for (; p < n; p++) {                                                      \
-    int64_t now = over[p], then = now + bytes;                              \
-    sum += (then > 0 ? then : 0) - (now > 0 ? now : 0);                     \
-    counted += (then > 0) - (now > 0);                                      \
-  }                                                                         \
-  price->overflow += sum;                                                   \
+    Lanes was = now > 0, will = then > 0;                                    \
+    overflow += (then & will) - (now & was);                                 \
+    count += was - will;                                                     \
+  }                                                                          \
+  int64_t sum = overflow[0] + overflow[1] + overflow[2] + overflow[3];       \
+  int64_t counted = count[0] + count[1] + count[2] + count[3];               \
+  for (; p < n; p++) {                                                       \
+    int64_t now = over[p], then = now + bytes;                               \
+    sum += (then > 0 ? then : 0) - (now > 0 ? now : 0);                      \
+    counted += (then > 0) - (now > 0);                                       \
+  }                                                                          \
+  price->overflow += sum;                                                    \
   price->n_over += (int)counted;
 
 static void price_range_portable(const int64_t *over, int n, int64_t bytes, TrialPrice *price) { PRICE_RANGE_BODY }
@@ -75,7 +75,7 @@ bool remat_trial_price(RematState *state, int64_t limit, TrialPrice *price) {
   sort_steps(trial);
   const MemoryStep *steps = trial->steps;
   int64_t more = 0;
-  bool only_rises = state->n_over == 0;  // where nothing is above the budget, memory that is freed is worth nothing
+  bool only_rises = state->n_over == 0;   // where nothing is above the budget, memory that is freed is worth nothing
   for (int i = 0; i + 1 < trial->n_steps; i++) {
     more += steps[i].bytes;
     int begin = steps[i].slot, n = steps[i + 1].slot - begin;
@@ -314,7 +314,7 @@ static void move_execution(RematState *state, int from, int to) {
     replace_event(state, state->inputs[i], 2 * from, 2 * to);
 }
 
-enum { ROOM_REACH = 256 };  // beyond that many slots it is time to spread all executions again
+enum { ROOM_REACH = 256 };   // beyond that many slots it is time to spread all executions again
 
 void remat_state_make_room(RematState *state, int slot, int count) {
   int empty = 0, p = slot - 1;
@@ -322,7 +322,8 @@ void remat_state_make_room(RematState *state, int slot, int count) {
     if (state->node_at[p] < 0 && ++empty == count) break;
   if (empty < count) {
     state->scratch = state->scratch_capacity < state->n
-                         ? solver_reallocate(state->scratch, (size_t)(state->scratch_capacity = 2 * state->n), sizeof(int))
+                         ? solver_reallocate(state->scratch, (size_t)(state->scratch_capacity = 2 * state->n),
+                                             sizeof(int))
                          : state->scratch;
     int n = remat_state_sequence(state, state->scratch);
     double cost = state->cost;
@@ -378,7 +379,7 @@ int64_t remat_state_peak(const RematState *state) {
 // ---- mark and rollback ----
 
 void remat_state_mark(RematState *state) {
-  if (state->journaling && state->n_journal == 0 && !state->mark.is_stale) return;  // nothing has changed since
+  if (state->journaling && state->n_journal == 0 && !state->mark.is_stale) return;   // nothing has changed since
   if (state->n > state->mark.capacity) {
     state->mark.capacity = 2 * state->n;
     state->mark.exec = solver_reallocate(state->mark.exec, (size_t)state->mark.capacity, sizeof(int));

@@ -10,7 +10,7 @@
 // What happens to one value: 2 * slot, plus 1 for an execution; 2 * slot for a use. Outputs have a last use in slot
 // n_slots.
 typedef struct ValueEvents {
-  int *at;  // Owned; ascending
+  int *at;   // Owned; ascending
   int n, capacity;
   int executions;
 } ValueEvents;
@@ -18,7 +18,7 @@ typedef struct ValueEvents {
 typedef enum OperationKind {
   OPERATION_INSERT,
   OPERATION_REMOVE,
-  OPERATION_MOVE,  // of an execution to another slot with only empty ones between: no change of the schedule
+  OPERATION_MOVE,   // of an execution to another slot with only empty ones between: no change of the schedule
 } OperationKind;
 
 typedef struct Operation {
@@ -34,12 +34,12 @@ typedef struct MemoryStep {
 
 // The change being tried.
 typedef struct Trial {
-  Operation *operations;  // Owned
+  Operation *operations;   // Owned
   int n_operations, operation_capacity;
-  MemoryStep *steps;      // Owned; in any order until it is priced
+  MemoryStep *steps;   // Owned; in any order until it is priced
   int n_steps, step_capacity;
   bool sorted;
-  double cost;            // added
+  double cost;   // added
 } Trial;
 
 // What a trial would change. `overflow` sums, over the executions, the bytes above the budget.
@@ -49,53 +49,53 @@ typedef struct TrialPrice {
 } TrialPrice;
 
 typedef struct RematState {
-  const RematGraph *graph;  // Borrowed
+  const RematGraph *graph;   // Borrowed
   int n_nodes;
   // The problem, flat. Sizes are in units of 1 << shift bytes, rounded against the schedule, so that sums over slots
   // cannot overflow; shift is 0 below 2^44 bytes in all.
   int shift;
   int64_t budget;
-  int64_t *bytes, *workspace;     // Owned
-  double *cost_of;                // Owned
-  int *input_start, *inputs;      // Owned; without repeats
-  bool *recomputable;             // Owned
-  int *after_start, *after;       // Owned; nodes that overwrite what a node reads
-  int *before_start, *before;     // Owned; nodes that read what a node overwrites
+  int64_t *bytes, *workspace;   // Owned
+  double *cost_of;              // Owned
+  int *input_start, *inputs;    // Owned; without repeats
+  bool *recomputable;           // Owned
+  int *after_start, *after;     // Owned; nodes that overwrite what a node reads
+  int *before_start, *before;   // Owned; nodes that read what a node overwrites
   // The schedule.
   int n, n_slots;
-  int *node_at;                   // Owned, n_slots; -1 in an empty slot
-  int64_t *over;                  // Owned, n_slots + 1; bytes above the budget; in empty slots less by a huge number
-  ValueEvents *events;            // Owned, n_nodes
-  int *repeated, n_repeated;      // Owned; nodes that execute more than once, in no order
-  int *repeated_index;            // Owned
+  int *node_at;                // Owned, n_slots; -1 in an empty slot
+  int64_t *over;               // Owned, n_slots + 1; bytes above the budget; in empty slots less by a huge number
+  ValueEvents *events;         // Owned, n_nodes
+  int *repeated, n_repeated;   // Owned; nodes that execute more than once, in no order
+  int *repeated_index;         // Owned
   double cost;
   int64_t overflow;
-  int n_over;                     // executions above the budget: feasible when 0, an integer test
-  int n_bad;                      // values whose first event is a use: the schedule is not legal
+  int n_over;   // executions above the budget: feasible when 0, an integer test
+  int n_bad;    // values whose first event is a use: the schedule is not legal
   Trial trial;
   // What was accepted since remat_state_mark.
-  Operation *journal;             // Owned
+  Operation *journal;   // Owned
   int n_journal, journal_capacity;
   bool journaling;
   struct {
-    int *exec;                    // Owned
+    int *exec;   // Owned
     int n, capacity;
     double cost;
     int64_t overflow;
     int n_over;
-    bool is_stale;                // too much has changed for the journal: `exec` has the schedule
+    bool is_stale;   // too much has changed for the journal: `exec` has the schedule
   } mark;
-  int *scratch;                   // Owned
+  int *scratch;   // Owned
   int scratch_capacity;
   void (*price_range)(const int64_t *over, int n, int64_t bytes, TrialPrice *price);
 } RematState;
 
 RematState remat_state_create(const RematGraph *graph, int64_t budget_bytes);
 void remat_state_free(RematState *state);
-void remat_state_load(RematState *state, const int *exec, int n);  // a legal sequence
+void remat_state_load(RematState *state, const int *exec, int n);   // a legal sequence
 void remat_state_set_budget(RematState *state, int64_t budget_bytes);
-int remat_state_sequence(const RematState *state, int *exec);      // fills `exec` (room for state->n); returns n
-int64_t remat_state_peak(const RematState *state);                 // bytes
+int remat_state_sequence(const RematState *state, int *exec);   // fills `exec` (room for state->n); returns n
+int64_t remat_state_peak(const RematState *state);              // bytes
 
 // Index of the first event of `value` at or after `slot`.
 int remat_state_find(const RematState *state, int value, int slot);
@@ -110,12 +110,12 @@ void remat_state_make_room(RematState *state, int slot, int count);
 
 // A trial: begin, then any number of insertions and removals, then legality and price, then accept or reject.
 void remat_trial_begin(RematState *state);
-void remat_trial_insert(RematState *state, int node, int slot);  // an empty slot
-void remat_trial_remove(RematState *state, int slot);            // a full one
+void remat_trial_insert(RematState *state, int node, int slot);   // an empty slot
+void remat_trial_remove(RematState *state, int slot);             // a full one
 bool remat_trial_legal(const RematState *state);
 // False, and *price is not valid, when the overflow would certainly grow by more than `limit`.
 bool remat_trial_price(RematState *state, int64_t limit, TrialPrice *price);
-void remat_trial_accept(RematState *state, const TrialPrice *price);  // trial.operations stay readable until the next
+void remat_trial_accept(RematState *state, const TrialPrice *price);   // trial.operations stay readable until the next
 void remat_trial_reject(RematState *state);
 
 // Remembers the schedule; remat_state_rollback returns to it.

@@ -9,7 +9,7 @@
 enum { MEMBERS = 4 };
 
 typedef struct Member {
-  int *exec;  // Owned
+  int *exec;   // Owned
   int n, capacity;
   double cost;
   int64_t overflow;

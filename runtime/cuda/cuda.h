@@ -1,5 +1,6 @@
-// Private to runtime/cuda: a program on a GPU. load.c fills the table of the driver's functions, errors.c reports their failures, device.c opens the GPU (context, module, arena,
-// staging), execute.c turns a function's steps into launches and captures them as a graph.
+// Private to runtime/cuda: a program on a GPU. load.c fills the table of the driver's functions, errors.c reports their
+// failures, device.c opens the GPU (context, module, arena, staging), execute.c turns a function's steps into launches
+// and captures them as a graph.
 #ifndef NNC_RUNTIME_CUDA_CUDA_H
 #define NNC_RUNTIME_CUDA_CUDA_H
 
@@ -11,30 +12,32 @@ typedef struct CudaMemory {
   CudaApi api;
   int ordinal;
   CUdevice device;
-  CUcontext context;          // the device's primary one, retained
-  CUmodule *modules;          // Owned; the parts of the kernels, or all of them
+  CUcontext context;   // the device's primary one, retained
+  CUmodule *modules;   // Owned; the parts of the kernels, or all of them
   int n_modules;
   CUstream compute, copy;
-  CUevent copied;             // what copy has done last; compute waits for it
-  CUevent done;               // the last started run has left its results
-  const void *uploaded;       // the prepared function whose staged arguments lie in the arena; NULL: none
-  CUevent before, after;      // around a step that is timed
-  size_t free_at_start;       // bytes of the GPU's memory, before anything but the context was made
-  cublasHandle_t cublas;      // NULL: no matrix products
+  CUevent copied;          // what copy has done last; compute waits for it
+  CUevent done;            // the last started run has left its results
+  const void *uploaded;    // the prepared function whose staged arguments lie in the arena; NULL: none
+  CUevent before, after;   // around a step that is timed
+  size_t free_at_start;    // bytes of the GPU's memory, before anything but the context was made
+  cublasHandle_t cublas;   // NULL: no matrix products
   CUdeviceptr arena;
-  char *staging;              // page-locked host memory; Owned
+  char *staging;   // page-locked host memory; Owned
   int64_t staging_bytes, staging_used;
-  char name[128];             // of the GPU
+  char name[128];   // of the GPU
 } CudaMemory;
 
 const char *cuda_likely_cause(CUresult result);   // "" where nothing is known
-// True if the call succeeded; else reports the call, what it was for, and the likely cause. `what`: "loading the kernels".
+// True if the call succeeded; else reports the call, what it was for, and the likely cause. `what`: "loading the
+// kernels".
 bool cuda_ok(const CudaMemory *m, CUresult result, const char *call, const char *what);
-bool cuda_ok_or(const CudaMemory *m, CUresult result, const char *call, const char *what, const char *cause);   // with a likely cause of one's own, "" for none
+bool cuda_ok_or(const CudaMemory *m, CUresult result, const char *call, const char *what,
+                const char *cause);   // with a likely cause of one's own, "" for none
 #define CUDA(m, what, call, ...) cuda_ok((m), (m)->api.driver.call(__VA_ARGS__), "cu" #call, (what))
 bool cublas_ok(const CudaMemory *m, cublasStatus_t status, const char *call, const char *what);
 #define CUBLAS(m, what, call, ...) cublas_ok((m), (m)->api.cublas.call(__VA_ARGS__), "cublas" #call, (what))
-bool cuda_needs_cublas(void);   // any step of the program is a matrix product
+bool cuda_needs_cublas(void);           // any step of the program is a matrix product
 bool cuda_open_cublas(CudaMemory *m);   // device.c: sets m->cublas, for products on m->compute
 // Page-locked memory of the host; *out NULL after a failure. Whoever asks for it frees it (MemFreeHost).
 bool cuda_allocate_pinned(const CudaMemory *m, const char *what, size_t bytes, char **out);

@@ -1,4 +1,5 @@
-// A GPU as the device of a program: driver, context, kernels, one arena of the planned size, copies between it and the mirror on the host.
+// A GPU as the device of a program: driver, context, kernels, one arena of the planned size, copies between it and the
+// mirror on the host.
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,8 +12,8 @@ static bool open_context(CudaMemory *m) {
   int count = 0;
   if (!CUDA(m, "starting the driver", Init, 0) || !CUDA(m, "looking for a GPU", DeviceGetCount, &count)) return false;
   if (m->ordinal >= count) {
-    report_error("--device=%d, but the driver shows %d GPU%s, numbered from 0%s", m->ordinal, count, count == 1 ? "" : "s",
-                 count ? "" : ": look at nvidia-smi and CUDA_VISIBLE_DEVICES");
+    report_error("--device=%d, but the driver shows %d GPU%s, numbered from 0%s", m->ordinal, count,
+                 count == 1 ? "" : "s", count ? "" : ": look at nvidia-smi and CUDA_VISIBLE_DEVICES");
     return false;
   }
   if (!CUDA(m, "looking for the GPU", DeviceGet, &m->device, m->ordinal)) return false;
@@ -21,16 +22,19 @@ static bool open_context(CudaMemory *m) {
          CUDA(m, "making a context on the GPU", CtxSetCurrent, m->context) &&
          CUDA(m, "making a stream", StreamCreate, &m->compute, CU_STREAM_NON_BLOCKING) &&
          CUDA(m, "making a stream", StreamCreate, &m->copy, CU_STREAM_NON_BLOCKING) &&
-         CUDA(m, "making an event", EventCreate, &m->copied, CU_EVENT_DISABLE_TIMING) && CUDA(m, "making an event", EventCreate, &m->done, CU_EVENT_DISABLE_TIMING) &&
+         CUDA(m, "making an event", EventCreate, &m->copied, CU_EVENT_DISABLE_TIMING) &&
+         CUDA(m, "making an event", EventCreate, &m->done, CU_EVENT_DISABLE_TIMING) &&
          CUDA(m, "making an event", EventCreate, &m->before, CU_EVENT_DEFAULT) &&
-         CUDA(m, "making an event", EventCreate, &m->after, CU_EVENT_DEFAULT) && CUDA(m, "asking for the GPU's memory", MemGetInfo, &m->free_at_start, &(size_t){0});
+         CUDA(m, "making an event", EventCreate, &m->after, CU_EVENT_DEFAULT) &&
+         CUDA(m, "asking for the GPU's memory", MemGetInfo, &m->free_at_start, &(size_t){0});
 }
 
 static void dump_ptx(void) {
   const char *path = getenv("NNC_PTX_DUMP");
   if (!path || !*path) return;
   if (!nnc_program.cuda->ptx) {
-    report_warning("NNC_PTX_DUMP: this executable holds no PTX, its kernels run in the emulator: nnc --target=cuda-emu --emit=ptx shows it");
+    report_warning("NNC_PTX_DUMP: this executable holds no PTX, its kernels run in the emulator: nnc --target=cuda-emu "
+                   "--emit=ptx shows it");
     return;
   }
   size_t size = (size_t)(nnc_program.cuda->ptx_end - nnc_program.cuda->ptx);
@@ -67,11 +71,14 @@ static CUresult load_cubins(CudaMemory *m, const void *const *cubins, char *log,
   return result;
 }
 
-// Why the kernels were refused, as far as their architecture and the GPU's (10 major + minor) tell; the driver says the same of both with several codes.
+// Why the kernels were refused, as far as their architecture and the GPU's (10 major + minor) tell; the driver says the
+// same of both with several codes.
 static const char *refusal(const char *arch, int gpu, CUresult result) {
   int compiled = atoi(arch + strlen("sm_"));
   if (gpu < compiled) return "the GPU is older than the kernels: compile with its --gpu-arch";
-  if (gpu != compiled && strchr(arch, 'a')) return "kernels for an architecture with an 'a' run on no other: compile with the --gpu-arch of this GPU, or without the 'a'";
+  if (gpu != compiled && strchr(arch, 'a'))
+    return "kernels for an architecture with an 'a' run on no other: compile with the --gpu-arch of this GPU, or "
+           "without the 'a'";
   return cuda_likely_cause(result);
 }
 
@@ -91,15 +98,18 @@ static bool load_module(CudaMemory *m) {
   m->api.driver.DeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, m->device);
   m->api.driver.DeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, m->device);
   m->api.driver.DriverGetVersion(&version);
-  if (!cuda_ok_or(m, result, "cuModuleLoadDataEx", "loading the kernels", refusal(c->arch, 10 * major + minor, result))) {
-    fprintf(stderr, "%s: compiled for %s (PTX %d.%d); this GPU, %s, is sm_%d%d, its driver is for CUDA %d.%d\n", report_name(), c->arch, c->ptx_version / 10,
-            c->ptx_version % 10, m->name, major, minor, version / 1000, version % 1000 / 10);
+  if (!cuda_ok_or(m, result, "cuModuleLoadDataEx", "loading the kernels",
+                  refusal(c->arch, 10 * major + minor, result))) {
+    fprintf(stderr, "%s: compiled for %s (PTX %d.%d); this GPU, %s, is sm_%d%d, its driver is for CUDA %d.%d\n",
+            report_name(), c->arch, c->ptx_version / 10, c->ptx_version % 10, m->name, major, minor, version / 1000,
+            version % 1000 / 10);
     if (*log) fprintf(stderr, "%s: the driver's log: %s\n", report_name(), log);
   } else if (refused != CUDA_SUCCESS) {
     const char *name = NULL;
     m->api.driver.GetErrorName(refused, &name);
-    report_warning("the kernels assembled for %s do not run on this GPU, %s (sm_%d%d): %s; the driver has assembled their PTX, which takes time at every start", c->arch, m->name, major, minor,
-                   name ? name : "unknown error");
+    report_warning("the kernels assembled for %s do not run on this GPU, %s (sm_%d%d): %s; the driver has assembled "
+                   "their PTX, which takes time at every start",
+                   c->arch, m->name, major, minor, name ? name : "unknown error");
   }
   free(log);
   return result == CUDA_SUCCESS;
@@ -119,8 +129,10 @@ static int64_t largest_arguments(void) {
 // What is needed and what is free, in bytes, and why that may be. Owned.
 static char *shortage(const CudaMemory *m, int64_t bytes, size_t available, size_t total) {
   char need[32], have[32], all[32];
-  return xasprintf("the program needs an arena of %s (%lld bytes), but %s has %s (%lld bytes) free of %s\n%s", format_bytes(bytes, need, sizeof need), (long long)bytes, m->name,
-                   format_bytes((int64_t)available, have, sizeof have), (long long)available, format_bytes((int64_t)total, all, sizeof all), cuda_likely_cause(CUDA_ERROR_OUT_OF_MEMORY));
+  return xasprintf("the program needs an arena of %s (%lld bytes), but %s has %s (%lld bytes) free of %s\n%s",
+                   format_bytes(bytes, need, sizeof need), (long long)bytes, m->name,
+                   format_bytes((int64_t)available, have, sizeof have), (long long)available,
+                   format_bytes((int64_t)total, all, sizeof all), cuda_likely_cause(CUDA_ERROR_OUT_OF_MEMORY));
 }
 
 // What was free when it was asked for need not be any more, or lies in pieces.
@@ -134,7 +146,9 @@ static bool allocate_arena(CudaMemory *m, int64_t bytes) {
     return false;
   }
   CUresult result = m->api.driver.MemAlloc(&m->arena, (size_t)bytes);
-  char *text = result == CUDA_ERROR_OUT_OF_MEMORY && m->api.driver.MemGetInfo(&available, &total) == CUDA_SUCCESS ? shortage(m, bytes, available, total) : NULL;
+  char *text = result == CUDA_ERROR_OUT_OF_MEMORY && m->api.driver.MemGetInfo(&available, &total) == CUDA_SUCCESS
+                   ? shortage(m, bytes, available, total)
+                   : NULL;
   bool ok = cuda_ok_or(m, result, "cuMemAlloc", "allocating the arena", text ? text : cuda_likely_cause(result));
   free(text);
   return ok;
@@ -142,8 +156,11 @@ static bool allocate_arena(CudaMemory *m, int64_t bytes) {
 
 static bool open_memory(CudaMemory *m, int64_t bytes) {
   m->staging_bytes = largest_arguments();
-  return allocate_arena(m, bytes) && CUDA(m, "clearing the arena", MemsetD8Async, m->arena, 0, (size_t)bytes, m->compute) && cuda_wait(m, "clearing the arena") &&
-         cuda_allocate_pinned(m, "allocating the staging buffer", (size_t)(m->staging_bytes ? m->staging_bytes : 1), &m->staging);
+  return allocate_arena(m, bytes) &&
+         CUDA(m, "clearing the arena", MemsetD8Async, m->arena, 0, (size_t)bytes, m->compute) &&
+         cuda_wait(m, "clearing the arena") &&
+         cuda_allocate_pinned(m, "allocating the staging buffer", (size_t)(m->staging_bytes ? m->staging_bytes : 1),
+                              &m->staging);
 }
 
 static void close_device(Arena *a) {
@@ -164,10 +181,13 @@ static void close_device(Arena *a) {
   a->memory = NULL;
 }
 
-// The stream comes first: setting it takes the workspace away again. Sums stay in the compute type: by default cuBLAS may add the parts of a long sum in bf16 or f16 where the result has that type.
+// The stream comes first: setting it takes the workspace away again. Sums stay in the compute type: by default cuBLAS
+// may add the parts of a long sum in bf16 or f16 where the result has that type.
 bool cuda_open_cublas(CudaMemory *m) {
-  return CUBLAS(m, "starting cuBLAS", Create, &m->cublas) && CUBLAS(m, "starting cuBLAS", SetStream, m->cublas, m->compute) &&
-         CUBLAS(m, "starting cuBLAS", SetMathMode, m->cublas, CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION);
+  return CUBLAS(m, "starting cuBLAS", Create, &m->cublas) &&
+         CUBLAS(m, "starting cuBLAS", SetStream, m->cublas, m->compute) &&
+         CUBLAS(m, "starting cuBLAS", SetMathMode, m->cublas,
+                CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION);
 }
 
 static bool open_device(Arena *a, const DeviceOptions *o) {
@@ -185,14 +205,16 @@ static bool open_device(Arena *a, const DeviceOptions *o) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Copies
 
-// Arguments go through page-locked memory on a stream of their own. The arena is at rest then: results of the last run have been fetched.
+// Arguments go through page-locked memory on a stream of their own. The arena is at rest then: results of the last run
+// have been fetched.
 static bool push(const Arena *a, int64_t offset, int64_t bytes) {
   CudaMemory *m = a->memory;
   const char *what = "copying to the GPU";
   int64_t room = (bytes + NNC_ALIGN - 1) / NNC_ALIGN * NNC_ALIGN;
   m->uploaded = NULL;
   if (room > m->staging_bytes) {
-    return cuda_wait(m, what) && CUDA(m, what, StreamSynchronize, m->copy) && CUDA(m, what, MemcpyHtoD, m->arena + (CUdeviceptr)offset, a->base + offset, (size_t)bytes);
+    return cuda_wait(m, what) && CUDA(m, what, StreamSynchronize, m->copy) &&
+           CUDA(m, what, MemcpyHtoD, m->arena + (CUdeviceptr)offset, a->base + offset, (size_t)bytes);
   }
   if (m->staging_used + room > m->staging_bytes) {
     if (!CUDA(m, what, StreamSynchronize, m->copy)) return false;
@@ -201,14 +223,15 @@ static bool push(const Arena *a, int64_t offset, int64_t bytes) {
   char *at = m->staging + m->staging_used;
   m->staging_used += room;
   memcpy(at, a->base + offset, (size_t)bytes);
-  return CUDA(m, what, MemcpyHtoDAsync, m->arena + (CUdeviceptr)offset, at, (size_t)bytes, m->copy) && CUDA(m, what, EventRecord, m->copied, m->copy) &&
-         CUDA(m, what, StreamWaitEvent, m->compute, m->copied, 0);
+  return CUDA(m, what, MemcpyHtoDAsync, m->arena + (CUdeviceptr)offset, at, (size_t)bytes, m->copy) &&
+         CUDA(m, what, EventRecord, m->copied, m->copy) && CUDA(m, what, StreamWaitEvent, m->compute, m->copied, 0);
 }
 
 static bool pull(const Arena *a, int64_t offset, int64_t bytes) {
   CudaMemory *m = a->memory;
   const char *what = "fetching results from the GPU";
-  return CUDA(m, what, MemcpyDtoHAsync, a->base + offset, m->arena + (CUdeviceptr)offset, (size_t)bytes, m->compute) && cuda_wait(m, what);
+  return CUDA(m, what, MemcpyDtoHAsync, a->base + offset, m->arena + (CUdeviceptr)offset, (size_t)bytes, m->compute) &&
+         cuda_wait(m, what);
 }
 
 static bool check(const DeviceOptions *o) {
@@ -219,12 +242,29 @@ static bool check(const DeviceOptions *o) {
 static int64_t taken(const Arena *a) {
   CudaMemory *m = a->memory;
   size_t now = 0, total = 0;
-  return CUDA(m, "asking for the GPU's memory", MemGetInfo, &now, &total) ? (int64_t)m->free_at_start - (int64_t)now : -1;
+  return CUDA(m, "asking for the GPU's memory", MemGetInfo, &now, &total) ? (int64_t)m->free_at_start - (int64_t)now
+                                                                          : -1;
 }
 
 static const char *implementation(const NncStep *s) { return s->kind == NNC_STEP_MATMUL ? "cuBLAS" : ""; }
 
-static void describe(char *text, size_t size) { snprintf(text, size, "%s, %s", nnc_program.target, nnc_program.cuda->arch); }
+static void describe(char *text, size_t size) {
+  snprintf(text, size, "%s, %s", nnc_program.target, nnc_program.cuda->arch);
+}
 
-const NncDevice nnc_device_cuda = {.name = "cuda", .check = check, .open = open_device, .close = close_device, .push = push, .pull = pull, .prepare = cuda_prepare,
-                                   .release = cuda_release, .stage = cuda_stage, .start = cuda_start, .finish = cuda_finish, .run_step = cuda_run_step, .time_step = cuda_time_step, .taken = taken, .implementation = implementation, .describe = describe};
+const NncDevice nnc_device_cuda = {.name = "cuda",
+                                   .check = check,
+                                   .open = open_device,
+                                   .close = close_device,
+                                   .push = push,
+                                   .pull = pull,
+                                   .prepare = cuda_prepare,
+                                   .release = cuda_release,
+                                   .stage = cuda_stage,
+                                   .start = cuda_start,
+                                   .finish = cuda_finish,
+                                   .run_step = cuda_run_step,
+                                   .time_step = cuda_time_step,
+                                   .taken = taken,
+                                   .implementation = implementation,
+                                   .describe = describe};

@@ -1,27 +1,28 @@
-// A function's steps as launches on one stream. The first run of the whole function captures them as a graph, later ones launch it: what changes
-// from step to step (inputs, random keys, learning rates) are arguments in the arena, so that the graph never changes. Arguments are staged in
-// page-locked memory while the run before goes on, and copied by a second stream once that has left its results: the arena has no second place for them.
+// A function's steps as launches on one stream. The first run of the whole function captures them as a graph, later
+// ones launch it: what changes from step to step (inputs, random keys, learning rates) are arguments in the arena, so
+// that the graph never changes. Arguments are staged in page-locked memory while the run before goes on, and copied by
+// a second stream once that has left its results: the arena has no second place for them.
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/cuda/cuda.h"
 
 typedef struct CudaStep {
-  CUfunction function;         // KERNEL
-  CUdeviceptr *addresses;      // Borrowed from CudaProgram.addresses; of the step's buffers
-  void **arguments;            // Borrowed from CudaProgram.arguments; pointers to them, as cuLaunchKernel takes them
-  CUdeviceptr workspace;       // MATMUL
-  struct CudaStep *inner;      // SCAN: Borrowed from CudaProgram.steps
+  CUfunction function;      // KERNEL
+  CUdeviceptr *addresses;   // Borrowed from CudaProgram.addresses; of the step's buffers
+  void **arguments;         // Borrowed from CudaProgram.arguments; pointers to them, as cuLaunchKernel takes them
+  CUdeviceptr workspace;    // MATMUL
+  struct CudaStep *inner;   // SCAN: Borrowed from CudaProgram.steps
 } CudaStep;
 
 typedef struct CudaProgram {
   const NncFunction *f;
   CudaMemory *m;
-  char *mirror;                // Borrowed: the arena's on the host
-  CudaStep *steps;             // Owned; the function's, then those inside of scans
-  CUdeviceptr *addresses;      // Owned
-  void **arguments;            // Owned
-  CudaRange *ranges;           // Owned; of one step, for the emulator
+  char *mirror;             // Borrowed: the arena's on the host
+  CudaStep *steps;          // Owned; the function's, then those inside of scans
+  CUdeviceptr *addresses;   // Owned
+  void **arguments;         // Owned
+  CudaRange *ranges;        // Owned; of one step, for the emulator
   CUgraph graph;
   CUgraphExec exec;
   char *staged[2], *fetched;   // Owned, page-locked: arguments of this run and the next, results; one after the other
@@ -45,12 +46,18 @@ void cuda_release(void *prepared) {
 
 static bool prepare_kernel(const CudaMemory *m, const NncStep *s, CudaStep *step) {
   bool found = false;
-  for (int i = 0; i + 1 < m->n_modules && !found; i++) found = m->api.driver.ModuleGetFunction(&step->function, m->modules[i], s->launch->symbol) == CUDA_SUCCESS;
-  if (!found && !CUDA(m, s->launch->symbol, ModuleGetFunction, &step->function, m->modules[m->n_modules - 1], s->launch->symbol)) return false;
+  for (int i = 0; i + 1 < m->n_modules && !found; i++)
+    found = m->api.driver.ModuleGetFunction(&step->function, m->modules[i], s->launch->symbol) == CUDA_SUCCESS;
+  if (!found &&
+      !CUDA(m, s->launch->symbol, ModuleGetFunction, &step->function, m->modules[m->n_modules - 1], s->launch->symbol))
+    return false;
   int granted = 0;   // to another step that launches the same kernel
   if (s->launch->shared_bytes <= 48 * 1024) return true;
-  if (!CUDA(m, s->label, FuncGetAttribute, &granted, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, step->function)) return false;
-  return granted >= s->launch->shared_bytes || CUDA(m, s->label, FuncSetAttribute, step->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)s->launch->shared_bytes);
+  if (!CUDA(m, s->label, FuncGetAttribute, &granted, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, step->function))
+    return false;
+  return granted >= s->launch->shared_bytes ||
+         CUDA(m, s->label, FuncSetAttribute, step->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+              (int)s->launch->shared_bytes);
 }
 
 // `n` counts the arguments given out so far, `inner` is where the prepared steps of the next scan go.
@@ -109,7 +116,9 @@ void *cuda_prepare(const NncFunction *f, const Arena *arena) {
   }
   size_t arguments = bytes_of(f->n_args, f->args), results = bytes_of(f->n_results, f->results);
   const char *what = "allocating page-locked memory for arguments and results";
-  if (cuda_allocate_pinned(p->m, what, arguments, &p->staged[0]) && cuda_allocate_pinned(p->m, what, arguments, &p->staged[1]) && cuda_allocate_pinned(p->m, what, results, &p->fetched))
+  if (cuda_allocate_pinned(p->m, what, arguments, &p->staged[0]) &&
+      cuda_allocate_pinned(p->m, what, arguments, &p->staged[1]) &&
+      cuda_allocate_pinned(p->m, what, results, &p->fetched))
     return p;
   cuda_release(p);
   return NULL;
@@ -126,26 +135,38 @@ static int cublas_type(NncDtype dtype) {
   return dtype == NNC_F64 ? CUDA_R_64F : dtype == NNC_BF16 ? CUDA_R_16BF : dtype == NNC_F16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
-// C = A B in row-major order is, read by columns, C^T = B^T A^T. One stride of each operand is 1, which says whether it is transposed.
+// C = A B in row-major order is, read by columns, C^T = B^T A^T. One stride of each operand is 1, which says whether it
+// is transposed.
 static bool run_matmul(const CudaMemory *m, const NncStep *s, const CudaStep *step) {
   const NncMatmul *x = s->matmul;
   const float one_f = 1, zero_f = 0;
   const double one_d = 1, zero_d = 0;
   bool wide = x->dtype == NNC_F64, b_plain = x->b_col == 1, a_plain = x->a_col == 1;
-  int type = cublas_type(x->dtype), type_c = cublas_type(x->result), compute = wide ? CUBLAS_COMPUTE_64F : x->dtype == NNC_F32 && nnc_program.cuda->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-  const void *one = wide ? (const void *)&one_d : &one_f, *beta = x->adds ? one : wide ? (const void *)&zero_d : &zero_f;
-  int op_b = b_plain ? CUBLAS_OP_N : CUBLAS_OP_T, ldb = b_plain ? smallest_stride(x->b_row, x->n) : smallest_stride(x->b_col, x->k);
-  int op_a = a_plain ? CUBLAS_OP_N : CUBLAS_OP_T, lda = a_plain ? smallest_stride(x->a_row, x->k) : smallest_stride(x->a_col, x->m);
+  int type = cublas_type(x->dtype), type_c = cublas_type(x->result),
+      compute = wide                                            ? CUBLAS_COMPUTE_64F
+                : x->dtype == NNC_F32 && nnc_program.cuda->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                                : CUBLAS_COMPUTE_32F;
+  const void *one = wide ? (const void *)&one_d : &one_f, *beta = x->adds ? one
+                                                                  : wide  ? (const void *)&zero_d
+                                                                          : &zero_f;
+  int op_b = b_plain ? CUBLAS_OP_N : CUBLAS_OP_T,
+      ldb = b_plain ? smallest_stride(x->b_row, x->n) : smallest_stride(x->b_col, x->k);
+  int op_a = a_plain ? CUBLAS_OP_N : CUBLAS_OP_T,
+      lda = a_plain ? smallest_stride(x->a_row, x->k) : smallest_stride(x->a_col, x->m);
   const void *a = device_pointer(step->addresses[0]), *b = device_pointer(step->addresses[1]);
-  void *c = (void *)(uintptr_t)step->addresses[2], *workspace = s->workspace < 0 ? NULL : (void *)(uintptr_t)step->workspace;
+  void *c = (void *)(uintptr_t)step->addresses[2],
+       *workspace = s->workspace < 0 ? NULL : (void *)(uintptr_t)step->workspace;
   // cuBLAS wants 256 bytes of alignment; the plan has room for it (cuda_library_workspace).
   size_t padding = workspace ? -(uintptr_t)workspace % 256 : 0;
-  if (!CUBLAS(m, s->label, SetWorkspace, m->cublas, workspace ? (char *)workspace + padding : NULL, workspace ? (size_t)x->scratch_bytes - padding : 0)) return false;
+  if (!CUBLAS(m, s->label, SetWorkspace, m->cublas, workspace ? (char *)workspace + padding : NULL,
+              workspace ? (size_t)x->scratch_bytes - padding : 0))
+    return false;
   if (x->batch == 1)
-    return CUBLAS(m, s->label, GemmEx, m->cublas, op_b, op_a, (int)x->n, (int)x->m, (int)x->k, one, b, type, ldb, a, type, lda, beta, c, type_c,
-                  smallest_stride(x->c_row, x->n), compute, CUBLAS_GEMM_DEFAULT);
-  return CUBLAS(m, s->label, GemmStridedBatchedEx, m->cublas, op_b, op_a, (int)x->n, (int)x->m, (int)x->k, one, b, type, ldb, x->b_batch, a, type, lda, x->a_batch,
-                beta, c, type_c, smallest_stride(x->c_row, x->n), x->c_batch, (int)x->batch, compute, CUBLAS_GEMM_DEFAULT);
+    return CUBLAS(m, s->label, GemmEx, m->cublas, op_b, op_a, (int)x->n, (int)x->m, (int)x->k, one, b, type, ldb, a,
+                  type, lda, beta, c, type_c, smallest_stride(x->c_row, x->n), compute, CUBLAS_GEMM_DEFAULT);
+  return CUBLAS(m, s->label, GemmStridedBatchedEx, m->cublas, op_b, op_a, (int)x->n, (int)x->m, (int)x->k, one, b, type,
+                ldb, x->b_batch, a, type, lda, x->a_batch, beta, c, type_c, smallest_stride(x->c_row, x->n), x->c_batch,
+                (int)x->batch, compute, CUBLAS_GEMM_DEFAULT);
 }
 
 // The emulator reports every access outside of the step's buffers.
@@ -154,7 +175,8 @@ static void expect_ranges(const CudaProgram *p, const NncStep *s, const CudaStep
   int n = 0;
   for (int j = 0; j < s->n_buffers; j++)
     if (s->buffer_bytes[j]) p->ranges[n++] = (CudaRange){s->label, step->addresses[j], (size_t)s->buffer_bytes[j]};
-  if (s->kind == NNC_STEP_MATMUL && s->workspace >= 0) p->ranges[n++] = (CudaRange){"workspace", step->workspace, (size_t)s->matmul->scratch_bytes};
+  if (s->kind == NNC_STEP_MATMUL && s->workspace >= 0)
+    p->ranges[n++] = (CudaRange){"workspace", step->workspace, (size_t)s->matmul->scratch_bytes};
   p->m->api.expect_ranges(p->m->compute, n, p->ranges);
 }
 
@@ -166,11 +188,14 @@ static bool launch(CudaProgram *p, const NncStep *s, const CudaStep *step) {
   case NNC_STEP_KERNEL: {
     const NncLaunch *l = s->launch;
     expect_ranges(p, s, step);
-    return CUDA(m, s->label, LaunchKernel, step->function, (unsigned)l->grid[0], (unsigned)l->grid[1], (unsigned)l->grid[2], (unsigned)l->block[0],
-                (unsigned)l->block[1], (unsigned)l->block[2], (unsigned)l->shared_bytes, m->compute, step->arguments, NULL);
+    return CUDA(m, s->label, LaunchKernel, step->function, (unsigned)l->grid[0], (unsigned)l->grid[1],
+                (unsigned)l->grid[2], (unsigned)l->block[0], (unsigned)l->block[1], (unsigned)l->block[2],
+                (unsigned)l->shared_bytes, m->compute, step->arguments, NULL);
   }
   case NNC_STEP_MATMUL: expect_ranges(p, s, step); return run_matmul(m, s, step);
-  case NNC_STEP_COPY: return CUDA(m, s->label, MemcpyDtoDAsync, step->addresses[1], step->addresses[0], (size_t)s->copy_bytes, m->compute);
+  case NNC_STEP_COPY:
+    return CUDA(m, s->label, MemcpyDtoDAsync, step->addresses[1], step->addresses[0], (size_t)s->copy_bytes,
+                m->compute);
   case NNC_STEP_TAP: return true;
   case NNC_STEP_SCAN: return launch_scan(p, s->scan, step);
   case NNC_STEP_CONV:
@@ -179,14 +204,17 @@ static bool launch(CudaProgram *p, const NncStep *s, const CudaStep *step) {
   report_internal("step %s of %s: not a step of a GPU program", s->label, p->f->name);
 }
 
-// Moves step i of a scan, and what is inside of it, by so many iterations of the loop that is `level` loops around that scan.
+// Moves step i of a scan, and what is inside of it, by so many iterations of the loop that is `level` loops around that
+// scan.
 static void move_step(const NncScan *scan, int i, const CudaStep *step, int level, int64_t by) {
   const NncStep *s = &scan->steps[i];
-  for (int j = 0; j < s->n_buffers; j++) step->addresses[j] += (CUdeviceptr)(by * scan->strides[i][j * scan->depth + level]);
+  for (int j = 0; j < s->n_buffers; j++)
+    step->addresses[j] += (CUdeviceptr)(by * scan->strides[i][j * scan->depth + level]);
   for (int k = 0; s->scan && k < s->scan->n_steps; k++) move_step(s->scan, k, &step->inner[k], level + 1, by);
 }
 
-// A launch takes the addresses as they are then, also into a graph; they move on after it, and back to the start after the last iteration.
+// A launch takes the addresses as they are then, also into a graph; they move on after it, and back to the start after
+// the last iteration.
 static bool launch_scan(CudaProgram *p, const NncScan *scan, const CudaStep *step) {
   for (int64_t t = 1; t <= scan->iterations; t++) {
     for (int i = 0; i < scan->n_steps; i++) {
@@ -208,8 +236,9 @@ bool cuda_time_step(void *prepared, int index, double *seconds) {
   const CudaMemory *m = p->m;
   const NncStep *s = &p->f->steps[index];
   float ms = 0;
-  bool ok = CUDA(m, s->label, EventRecord, m->before, m->compute) && launch(p, s, &p->steps[index]) && CUDA(m, s->label, EventRecord, m->after, m->compute) &&
-            cuda_wait(m, s->label) && CUDA(m, s->label, EventElapsedTime, &ms, m->before, m->after);
+  bool ok = CUDA(m, s->label, EventRecord, m->before, m->compute) && launch(p, s, &p->steps[index]) &&
+            CUDA(m, s->label, EventRecord, m->after, m->compute) && cuda_wait(m, s->label) &&
+            CUDA(m, s->label, EventElapsedTime, &ms, m->before, m->after);
   *seconds = (double)ms * 1e-3;
   return ok;
 }
@@ -220,7 +249,8 @@ static bool launch_all(CudaProgram *p) {
   return true;
 }
 
-// Relaxed: the first use of a kernel of cuBLAS loads it, which the driver refuses during a capture of another mode. That the launches do nothing unsafe is known.
+// Relaxed: the first use of a kernel of cuBLAS loads it, which the driver refuses during a capture of another mode.
+// That the launches do nothing unsafe is known.
 static bool capture(CudaProgram *p) {
   const CudaMemory *m = p->m;
   const char *what = "capturing the step as a graph";
@@ -229,12 +259,13 @@ static bool capture(CudaProgram *p) {
     m->api.driver.StreamEndCapture(m->compute, &p->graph);   // fails as well, for the reason reported
     return false;
   }
-  return CUDA(m, what, StreamEndCapture, m->compute, &p->graph) && CUDA(m, what, GraphInstantiate, &p->exec, p->graph, 0);
+  return CUDA(m, what, StreamEndCapture, m->compute, &p->graph) &&
+         CUDA(m, what, GraphInstantiate, &p->exec, p->graph, 0);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Whole runs. stage may come while another run goes on: in what it overwrites nothing is left to do since that run's own arguments were copied before the
-// run before it ended (two buffers).
+// Whole runs. stage may come while another run goes on: in what it overwrites nothing is left to do since that run's
+// own arguments were copied before the run before it ended (two buffers).
 
 // Once the results of the run before are on their way: they may lie where the arguments go.
 static bool upload(CudaProgram *p) {
@@ -243,7 +274,8 @@ static bool upload(CudaProgram *p) {
   if (!CUDA(m, what, StreamWaitEvent, m->copy, m->done, 0)) return false;
   for (int i = 0; i < p->f->n_args; from += p->f->args[i++].bytes) {
     const NncTensor *t = &p->f->args[i];
-    if (t->bytes && !CUDA(m, what, MemcpyHtoDAsync, m->arena + (CUdeviceptr)t->offset, from, (size_t)t->bytes, m->copy)) return false;
+    if (t->bytes && !CUDA(m, what, MemcpyHtoDAsync, m->arena + (CUdeviceptr)t->offset, from, (size_t)t->bytes, m->copy))
+      return false;
   }
   m->uploaded = p;
   return CUDA(m, what, EventRecord, m->copied, m->copy);
@@ -253,7 +285,8 @@ bool cuda_stage(void *prepared) {
   CudaProgram *p = prepared;
   p->turn = !p->turn;
   char *to = p->staged[p->turn];
-  for (int i = 0; i < p->f->n_args; to += p->f->args[i++].bytes) memcpy(to, p->mirror + p->f->args[i].offset, (size_t)p->f->args[i].bytes);
+  for (int i = 0; i < p->f->n_args; to += p->f->args[i++].bytes)
+    memcpy(to, p->mirror + p->f->args[i].offset, (size_t)p->f->args[i].bytes);
   p->is_staged = true;
   return upload(p);
 }
@@ -263,14 +296,19 @@ bool cuda_start(void *prepared) {
   CudaMemory *m = p->m;
   const char *what = "fetching results from the GPU";
   if (!p->exec && !capture(p)) return false;
-  if (!p->is_staged ? !cuda_stage(p) : m->uploaded != p && !upload(p)) return false;   // another run has had the arena since
+  // another run has had the arena since
+  if (!p->is_staged ? !cuda_stage(p) : m->uploaded != p && !upload(p)) return false;
   p->is_staged = false;
   m->uploaded = NULL;
-  if (!CUDA(m, p->f->name, StreamWaitEvent, m->compute, m->copied, 0) || !CUDA(m, p->f->name, GraphLaunch, p->exec, m->compute)) return false;
+  if (!CUDA(m, p->f->name, StreamWaitEvent, m->compute, m->copied, 0) ||
+      !CUDA(m, p->f->name, GraphLaunch, p->exec, m->compute))
+    return false;
   char *to = p->fetched;
   for (int i = 0; i < p->f->n_results; to += p->f->results[i++].bytes) {
     const NncTensor *t = &p->f->results[i];
-    if (t->bytes && !CUDA(m, what, MemcpyDtoHAsync, to, m->arena + (CUdeviceptr)t->offset, (size_t)t->bytes, m->compute)) return false;
+    if (t->bytes &&
+        !CUDA(m, what, MemcpyDtoHAsync, to, m->arena + (CUdeviceptr)t->offset, (size_t)t->bytes, m->compute))
+      return false;
   }
   return CUDA(m, what, EventRecord, m->done, m->compute);
 }
@@ -279,6 +317,7 @@ bool cuda_finish(void *prepared) {
   CudaProgram *p = prepared;
   if (!CUDA(p->m, p->f->name, EventSynchronize, p->m->done)) return false;
   const char *from = p->fetched;
-  for (int i = 0; i < p->f->n_results; from += p->f->results[i++].bytes) memcpy(p->mirror + p->f->results[i].offset, from, (size_t)p->f->results[i].bytes);
+  for (int i = 0; i < p->f->n_results; from += p->f->results[i++].bytes)
+    memcpy(p->mirror + p->f->results[i].offset, from, (size_t)p->f->results[i].bytes);
   return true;
 }

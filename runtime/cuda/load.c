@@ -27,13 +27,15 @@ static bool load_driver(CudaApi *api) {
   void *library = open_library(names, reason, sizeof reason);
   if (!library) {
     report_error("%s was compiled for an NVIDIA GPU (%s), but there is no driver here: %s\n"
-                 "install the driver of the GPU, or compile %s with --target=host", nnc_program.model, nnc_program.cuda->arch, reason, nnc_program.source);
+                 "install the driver of the GPU, or compile %s with --target=host",
+                 nnc_program.model, nnc_program.cuda->arch, reason, nnc_program.source);
     return false;
   }
-#define FIND(type, field, name, parameters)                                                                             \
-  if (!find(library, name, &api->driver.field)) {                                                                       \
-    report_error("the NVIDIA driver is too old: it has no %s; this program needs driver 470 (CUDA 11.4) or later", name); \
-    return false;                                                                                                       \
+#define FIND(type, field, name, parameters)                                                                        \
+  if (!find(library, name, &api->driver.field)) {                                                                  \
+    report_error("the NVIDIA driver is too old: it has no %s; this program needs driver 470 (CUDA 11.4) or later", \
+                 name);                                                                                            \
+    return false;                                                                                                  \
   }
   NNC_CUDA_DRIVER_SYMBOLS(FIND)
 #undef FIND
@@ -41,18 +43,24 @@ static bool load_driver(CudaApi *api) {
 }
 
 static bool load_cublas(CudaApi *api) {
-  static const char *const names[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so", "/usr/local/cuda/lib64/libcublas.so", NULL};
+  static const char *const names[] = {"libcublas.so.13",
+                                      "libcublas.so.12",
+                                      "libcublas.so.11",
+                                      "libcublas.so",
+                                      "/usr/local/cuda/lib64/libcublas.so",
+                                      NULL};
   char reason[512];
   void *library = open_library(names, reason, sizeof reason);
   if (!library) {
-    report_error("%s needs cuBLAS for its matrix products: %s\ninstall libcublas 11 to 13 (part of the CUDA toolkit), or put its folder into LD_LIBRARY_PATH",
+    report_error("%s needs cuBLAS for its matrix products: %s\ninstall libcublas 11 to 13 (part of the CUDA toolkit), "
+                 "or put its folder into LD_LIBRARY_PATH",
                  nnc_program.model, reason);
     return false;
   }
-#define FIND(type, field, name, parameters)                                        \
-  if (!find(library, name, &api->cublas.field)) {                                  \
+#define FIND(type, field, name, parameters)                                       \
+  if (!find(library, name, &api->cublas.field)) {                                 \
     report_error("cuBLAS is too old: it has no %s; version 11.4 or later", name); \
-    return false;                                                                  \
+    return false;                                                                 \
   }
   NNC_CUBLAS_SYMBOLS(FIND)
 #undef FIND
@@ -61,7 +69,9 @@ static bool load_cublas(CudaApi *api) {
 
 static bool has_product(const NncStep *steps, int n) {
   for (int s = 0; s < n; s++)
-    if (steps[s].kind == NNC_STEP_MATMUL || (steps[s].scan && has_product(steps[s].scan->steps, steps[s].scan->n_steps))) return true;
+    if (steps[s].kind == NNC_STEP_MATMUL ||
+        (steps[s].scan && has_product(steps[s].scan->steps, steps[s].scan->n_steps)))
+      return true;
   return false;
 }
 

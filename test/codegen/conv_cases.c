@@ -4,16 +4,16 @@
 
 // What follows the convolution.
 enum {
-  AFFINE = 1,        // relu((y - a) b + c), a, b and c by channel: a batch-norm in evaluation
-  RESIDUAL = 2,      // plus another tensor
-  SCALE = 4,         // times a scalar
-  MASK = 8,          // where a tensor of i1 is true
-  KEEP = 16,         // y is a result, too
-  MOMENTS = 32,      // mean and variance by channel, with a running average: a batch-norm in training
-  SUMS = 64,         // sums of the result and of its product with a tensor: the gradients of a batch-norm
-  POSITIVE = 128,    // a result of i1
-  LONG = 256,        // a gelu: many operations
-  FED = 512,         // in front: the first operand is relu((x - a) b + c) s, a batch-norm's
+  AFFINE = 1,       // relu((y - a) b + c), a, b and c by channel: a batch-norm in evaluation
+  RESIDUAL = 2,     // plus another tensor
+  SCALE = 4,        // times a scalar
+  MASK = 8,         // where a tensor of i1 is true
+  KEEP = 16,        // y is a result, too
+  MOMENTS = 32,     // mean and variance by channel, with a running average: a batch-norm in training
+  SUMS = 64,        // sums of the result and of its product with a tensor: the gradients of a batch-norm
+  POSITIVE = 128,   // a result of i1
+  LONG = 256,       // a gelu: many operations
+  FED = 512,        // in front: the first operand is relu((x - a) b + c) s, a batch-norm's
 };
 
 typedef struct Case {
@@ -35,20 +35,26 @@ static MlirValue affine(Fn *f, MlirValue v) {
 }
 
 static MlirValue normalised(Fn *f, MlirValue v) {
-  return nn_binary(&f->b, NN_OP_mul, affine(f, v), nn_broadcast(&f->b, arg(f, nn_scalar(NN_F32)), nn_value_type(v), NULL));
+  return nn_binary(&f->b, NN_OP_mul, affine(f, v),
+                   nn_broadcast(&f->b, arg(f, nn_scalar(NN_F32)), nn_value_type(v), NULL));
 }
 
 static MlirValue convolution(Fn *f, const Case *c) {
-  int64_t pad[4] = {c->pad, c->pad, c->pad, c->pad}, strides[2] = {c->stride, c->stride}, oh = (c->h + 2 * c->pad - c->k) / c->stride + 1, ow = (c->w + 2 * c->pad - c->k) / c->stride + 1;
-  NnType x = SHAPE(c->dtype, c->n, c->h, c->w, c->c), w = SHAPE(c->dtype, c->o, c->c / c->groups, c->k, c->k), y = SHAPE(c->dtype, c->n, oh, ow, c->o);
-  NnAttr attrs[] = {NN_I64S("strides", strides, 2), NN_I64S("padding", pad, 4), NN_I64("groups", c->groups), NN_STR("layout", "nhwc")};
+  int64_t pad[4] = {c->pad, c->pad, c->pad, c->pad}, strides[2] = {c->stride, c->stride},
+          oh = (c->h + 2 * c->pad - c->k) / c->stride + 1, ow = (c->w + 2 * c->pad - c->k) / c->stride + 1;
+  NnType x = SHAPE(c->dtype, c->n, c->h, c->w, c->c), w = SHAPE(c->dtype, c->o, c->c / c->groups, c->k, c->k),
+         y = SHAPE(c->dtype, c->n, oh, ow, c->o);
+  NnAttr attrs[] = {NN_I64S("strides", strides, 2), NN_I64S("padding", pad, 4), NN_I64("groups", c->groups),
+                    NN_STR("layout", "nhwc")};
   MlirValue operands[] = {arg(f, c->backward ? y : x), arg(f, w)};
   if (c->what & FED) operands[0] = nn_cast(&f->b, normalised(f, nn_cast(&f->b, operands[0], NN_F32)), c->dtype);
-  return build(f, c->backward ? NN_OP_conv2d_input_grad : NN_OP_conv2d, 2, operands, 4, attrs, c->backward ? &x : NULL, 0);
+  return build(f, c->backward ? NN_OP_conv2d_input_grad : NN_OP_conv2d, 2, operands, 4, attrs, c->backward ? &x : NULL,
+               0);
 }
 
 static MlirValue gelu(Fn *f, MlirValue x) {
-  MlirValue half = nn_constant_like(&f->b, x, 0.5), one = nn_constant_like(&f->b, x, 1), root = nn_constant_like(&f->b, x, 0.70710678);
+  MlirValue half = nn_constant_like(&f->b, x, 0.5), one = nn_constant_like(&f->b, x, 1),
+            root = nn_constant_like(&f->b, x, 0.70710678);
   MlirValue e = nn_unary(&f->b, NN_OP_erf, nn_binary(&f->b, NN_OP_mul, x, root));
   return nn_binary(&f->b, NN_OP_mul, nn_binary(&f->b, NN_OP_mul, x, half), nn_binary(&f->b, NN_OP_add, e, one));
 }
@@ -77,10 +83,12 @@ static void add_case(MlirModule m, const Case *c) {
   if (c->what & MOMENTS) {
     NnAttr axes = NN_I64S("axes", I64S(0, 1, 2), 3);
     MlirOperation moments = nn_build(b, NN_OP_moments, 1, &v, 1, &axes, NULL);
-    MlirValue mean = mlirOperationGetResult(moments, 0), variance = mlirOperationGetResult(moments, 1), running = arg(&f, nn_value_type(mean));
+    MlirValue mean = mlirOperationGetResult(moments, 0), variance = mlirOperationGetResult(moments, 1),
+              running = arg(&f, nn_value_type(mean));
     results[n++] = mean;
     results[n++] = nn_unary(b, NN_OP_rsqrt, nn_binary(b, NN_OP_add, variance, nn_constant_like(b, variance, 1e-5)));
-    results[n++] = nn_binary(b, NN_OP_add, nn_binary(b, NN_OP_mul, running, nn_constant_like(b, running, 0.9)), nn_binary(b, NN_OP_mul, mean, nn_constant_like(b, mean, 0.1)));
+    results[n++] = nn_binary(b, NN_OP_add, nn_binary(b, NN_OP_mul, running, nn_constant_like(b, running, 0.9)),
+                             nn_binary(b, NN_OP_mul, mean, nn_constant_like(b, mean, 0.1)));
   }
   if (c->what & SUMS) {
     MlirValue other = arg(&f, nn_value_type(v)), products = nn_binary(b, NN_OP_mul, v, other);

@@ -9,6 +9,7 @@
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/emulate.h"
 #include "codegen/cuda/template.h"
+#include "test/codegen/record.c"
 #include "llvm-c/Analysis.h"
 #include "llvm-c/ExecutionEngine.h"
 #include "llvm-c/IRReader.h"
@@ -16,13 +17,12 @@
 #include "llvm-c/Target.h"
 #include "llvm-c/TargetMachine.h"
 #include "llvm-c/Transforms/PassBuilder.h"
-#include "test/codegen/record.c"
 
 struct Emulated {
-  LLVMContextRef llvm;           // Owned
-  LLVMExecutionEngineRef engine; // Owned
+  LLVMContextRef llvm;             // Owned
+  LLVMExecutionEngineRef engine;   // Owned
   const NncEmuModule *module;
-  Record *record;                // Owned; NULL: launches are not recorded
+  Record *record;   // Owned; NULL: launches are not recorded
 };
 
 static void die(const char *what, const char *detail) {
@@ -66,7 +66,8 @@ static LLVMModuleRef parse(const char *ir, LLVMContextRef llvm, char **error) {
   return NULL;
 }
 
-static LLVMTargetMachineRef machine_create(const char *triple, const char *cpu, const char *features, LLVMCodeGenOptLevel level, LLVMCodeModel model) {
+static LLVMTargetMachineRef machine_create(const char *triple, const char *cpu, const char *features,
+                                           LLVMCodeGenOptLevel level, LLVMCodeModel model) {
   char *message = NULL;
   LLVMTargetRef target;
   if (LLVMGetTargetFromTriple(triple, &target, &message)) die("no back end", message);
@@ -84,7 +85,8 @@ static bool optimise(LLVMModuleRef module, LLVMTargetMachineRef machine, const c
   return false;
 }
 
-// What the code generator calls for bf16 on processors without instructions for it: the emulator's own, which linked programs find by name.
+// What the code generator calls for bf16 on processors without instructions for it: the emulator's own, which linked
+// programs find by name.
 extern float __truncsfbf2(float x), __truncdfbf2(double x);
 
 static void bind_symbols(LLVMModuleRef module, LLVMExecutionEngineRef engine) {
@@ -124,9 +126,12 @@ void emulate_library(LLVMModuleRef module, const char *folder, const char *name)
   snprintf(object, sizeof object, "%s/%s.o", folder, name);
   LLVMTargetMachineRef machine = machine_for_host(LLVMCodeModelDefault);
   LLVMModuleRef copy = LLVMCloneModule(module);
-  if (!cuda_emulate_module(copy, machine, "test_kernels", &message) || !optimise(copy, machine, "function(early-cse,instcombine<no-verify-fixpoint>)") ||
-      LLVMTargetMachineEmitToFile(machine, copy, object, LLVMObjectFile, &message)) die("no object", message ? message : "");
-  snprintf(command, sizeof command, "cc -shared -o '%.*s.so' '%s' && rm '%s'", (int)strlen(object) - 2, object, object, object);
+  if (!cuda_emulate_module(copy, machine, "test_kernels", &message) ||
+      !optimise(copy, machine, "function(early-cse,instcombine<no-verify-fixpoint>)") ||
+      LLVMTargetMachineEmitToFile(machine, copy, object, LLVMObjectFile, &message))
+    die("no object", message ? message : "");
+  snprintf(command, sizeof command, "cc -shared -o '%.*s.so' '%s' && rm '%s'", (int)strlen(object) - 2, object, object,
+           object);
   if (system(command) != 0) die("cannot link", object);
   LLVMDisposeModule(copy);
   LLVMDisposeTargetMachine(machine);
@@ -150,7 +155,8 @@ Emulated *emulate_take_module(LLVMModuleRef module, char **error) {
   struct LLVMMCJITCompilerOptions options;
   LLVMInitializeMCJITCompilerOptions(&options, sizeof options);
   options.OptLevel = 0;
-  if (ok && LLVMCreateMCJITCompilerForModule(&e->engine, module, &options, sizeof options, &message)) die("no just-in-time compiler", message);
+  if (ok && LLVMCreateMCJITCompilerForModule(&e->engine, module, &options, sizeof options, &message))
+    die("no just-in-time compiler", message);
   if (ok) {
     bind_symbols(module, e->engine);
     e->module = (const NncEmuModule *)(uintptr_t)LLVMGetGlobalValueAddress(e->engine, "test_kernels");
@@ -196,7 +202,12 @@ static int by_address(const void *a, const void *b) {
 EmuFault emulate_run(const Emulated *e, const char *kernel, const EmulateLaunch *launch, char *message, int size) {
   EmuRange ranges[128];
   void *arguments[128];
-  EmuLaunch l = {.kernel = emulate_kernel(e, kernel), .dynamic_bytes = launch->dynamic_bytes, .arguments = arguments, .ranges = ranges, .threads = launch->threads, .traffic = launch->traffic};
+  EmuLaunch l = {.kernel = emulate_kernel(e, kernel),
+                 .dynamic_bytes = launch->dynamic_bytes,
+                 .arguments = arguments,
+                 .ranges = ranges,
+                 .threads = launch->threads,
+                 .traffic = launch->traffic};
   for (int i = 0; i < 3; i++) {
     l.grid[i] = launch->grid[i] ? launch->grid[i] : 1;
     l.block[i] = launch->block[i] ? launch->block[i] : 1;
@@ -235,7 +246,10 @@ char *emulate_ptx(const char *ir, const char *arch) {
   LLVMModuleRef module = parse(ir, llvm, NULL);
   char *ptx = NULL, *message = NULL;
   if (module) {
-    LLVMTargetMachineRef machine = machine_create("nvptx64-nvidia-cuda", arch, !strcmp(arch, "sm_80") || !strcmp(arch, "sm_89") ? "+ptx78" : "+ptx87", LLVMCodeGenLevelDefault, LLVMCodeModelDefault);
+    LLVMTargetMachineRef machine = machine_create("nvptx64-nvidia-cuda", arch,
+                                                  !strcmp(arch, "sm_80") || !strcmp(arch, "sm_89") ? "+ptx78"
+                                                                                                   : "+ptx87",
+                                                  LLVMCodeGenLevelDefault, LLVMCodeModelDefault);
     LLVMSetTarget(module, "nvptx64-nvidia-cuda");
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
     LLVMSetModuleDataLayout(module, layout);

@@ -1,12 +1,14 @@
-// Kernels of every kind, op and element type at sizes that are 1, prime, and not a multiple of any vector. Included by test_kernels.c (host) and test_cuda_kernels.c.
+// Kernels of every kind, op and element type at sizes that are 1, prime, and not a multiple of any vector. Included by
+// test_kernels.c (host) and test_cuda_kernels.c.
 #include "test/codegen/kernel_run.c"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Cases
 
 static void unary_maps(MlirModule m, NnDtype t, int64_t n) {
-  static const NnOp ops[] = {NN_OP_neg, NN_OP_abs, NN_OP_sign, NN_OP_exp, NN_OP_log, NN_OP_sqrt, NN_OP_rsqrt, NN_OP_recip, NN_OP_sin, NN_OP_cos,
-                             NN_OP_tanh, NN_OP_erf, NN_OP_sigmoid, NN_OP_relu, NN_OP_floor};
+  static const NnOp ops[] = {NN_OP_neg,  NN_OP_abs,   NN_OP_sign,    NN_OP_exp,  NN_OP_log,
+                             NN_OP_sqrt, NN_OP_rsqrt, NN_OP_recip,   NN_OP_sin,  NN_OP_cos,
+                             NN_OP_tanh, NN_OP_erf,   NN_OP_sigmoid, NN_OP_relu, NN_OP_floor};
   NnType type = SHAPE(t, n);
   for (int i = 0; i < COUNT(ops); i++) {
     Fn f = fn_begin(m);
@@ -49,7 +51,8 @@ static void casts(MlirModule m, int64_t n) {
     for (int to = 0; to < NN_DTYPE_COUNT; to++) {
       Fn f = fn_begin(m);
       MlirValue x = arg(&f, SHAPE((NnDtype)from, 3, n));
-      finish(&f, "map", SHAPE(NN_F32, 3, n), 0, NULL, RESULTS(nn_cast(&f.b, x, (NnDtype)to), nn_compare(&f.b, "ne", x, x)));
+      finish(&f, "map", SHAPE(NN_F32, 3, n), 0, NULL,
+             RESULTS(nn_cast(&f.b, x, (NnDtype)to), nn_compare(&f.b, "ne", x, x)));
     }
 }
 
@@ -85,31 +88,39 @@ static void views(MlirModule m, NnDtype t, int64_t a, int64_t b, int64_t c, int6
   NnType type = SHAPE(t, a, b, c);
   MlirValue mean = arg(&f, SHAPE(t, a, 1, c));
   MlirValue root = nn_unary(&f.b, NN_OP_sign, mean);
-  finish(&f, "map", type, 0, NULL, RESULTS(nn_binary(&f.b, NN_OP_mul, x, nn_broadcast(&f.b, root, type, I64S(0, 1, 2)))));
+  finish(&f, "map", type, 0, NULL,
+         RESULTS(nn_binary(&f.b, NN_OP_mul, x, nn_broadcast(&f.b, root, type, I64S(0, 1, 2)))));
 }
 
-// Large enough for tiles: two operands read across, one of them twice, beside one read along and one that is repeated; a truth value; the outermost axis read innermost.
+// Large enough for tiles: two operands read across, one of them twice, beside one read along and one that is repeated;
+// a truth value; the outermost axis read innermost.
 static void transposes(MlirModule m, NnDtype t, int64_t a, int64_t b, int64_t c) {
   Fn f = fn_begin(m);
-  MlirValue x = arg(&f, SHAPE(t, a, b, c)), w = arg(&f, SHAPE(t, a, b, c)), y = arg(&f, SHAPE(t, a, c, b)), v = arg(&f, SHAPE(t, b));
+  MlirValue x = arg(&f, SHAPE(t, a, b, c)), w = arg(&f, SHAPE(t, a, b, c)), y = arg(&f, SHAPE(t, a, c, b)),
+            v = arg(&f, SHAPE(t, b));
   NnType type = SHAPE(t, a, c, b);
   x = nn_transpose(&f.b, x, I64S(0, 2, 1));
-  MlirValue sum = nn_binary(&f.b, NN_OP_add, nn_binary(&f.b, NN_OP_sub, x, y), nn_binary(&f.b, NN_OP_max, x, nn_transpose(&f.b, w, I64S(0, 2, 1))));
+  MlirValue sum = nn_binary(&f.b, NN_OP_add, nn_binary(&f.b, NN_OP_sub, x, y),
+                            nn_binary(&f.b, NN_OP_max, x, nn_transpose(&f.b, w, I64S(0, 2, 1))));
   MlirValue above = nn_compare(&f.b, "gt", x, y);
-  finish(&f, "map", type, 0, NULL, RESULTS(nn_binary(&f.b, NN_OP_sub, sum, nn_broadcast(&f.b, v, type, I64S(2))), above));
+  finish(&f, "map", type, 0, NULL,
+         RESULTS(nn_binary(&f.b, NN_OP_sub, sum, nn_broadcast(&f.b, v, type, I64S(2))), above));
   f = fn_begin(m);
   above = arg(&f, SHAPE(NN_I1, a, b, c));
   x = arg(&f, SHAPE(t, c, a, b));
   above = nn_transpose(&f.b, above, I64S(2, 0, 1));
-  finish(&f, "map", SHAPE(t, c, a, b), 0, NULL, RESULTS(nn_select(&f.b, above, x, nn_constant(&f.b, SHAPE(t, c, a, b), 3))));
+  finish(&f, "map", SHAPE(t, c, a, b), 0, NULL,
+         RESULTS(nn_select(&f.b, above, x, nn_constant(&f.b, SHAPE(t, c, a, b), 3))));
 }
 
 static void logic(MlirModule m, NnDtype t, int64_t rows, int64_t columns) {
   Fn f = fn_begin(m);
   NnType type = SHAPE(t, rows, columns);
   MlirValue x = arg(&f, type), y = arg(&f, type);
-  MlirValue less = nn_compare(&f.b, "lt", x, y), low = nn_unary(&f.b, NN_OP_not, nn_compare(&f.b, "gt", x, nn_constant(&f.b, type, 1)));
-  MlirValue both = nn_select(&f.b, nn_binary(&f.b, NN_OP_and, less, low), x, y), either = nn_select(&f.b, nn_binary(&f.b, NN_OP_or, less, low), x, y);
+  MlirValue less = nn_compare(&f.b, "lt", x, y),
+            low = nn_unary(&f.b, NN_OP_not, nn_compare(&f.b, "gt", x, nn_constant(&f.b, type, 1)));
+  MlirValue both = nn_select(&f.b, nn_binary(&f.b, NN_OP_and, less, low), x, y),
+            either = nn_select(&f.b, nn_binary(&f.b, NN_OP_or, less, low), x, y);
   finish(&f, "map", type, 0, NULL, RESULTS(both, either));
 }
 
@@ -119,7 +130,8 @@ static void random_map(MlirModule m, NnDtype t, int64_t rows, int64_t columns) {
   MlirValue x = arg(&f, type), key = arg(&f, SHAPE(NN_I32, 4));
   MlirValue u = build(&f, NN_OP_random_uniform, 1, &key, 0, NULL, &type, 0);
   MlirValue keep = nn_compare(&f.b, "ge", u, nn_constant(&f.b, type, 0.25));
-  MlirValue y = nn_select(&f.b, keep, nn_binary(&f.b, NN_OP_mul, x, nn_constant(&f.b, type, 4.0 / 3)), nn_constant(&f.b, type, 0));
+  MlirValue y = nn_select(&f.b, keep, nn_binary(&f.b, NN_OP_mul, x, nn_constant(&f.b, type, 4.0 / 3)),
+                          nn_constant(&f.b, type, 0));
   finish(&f, "map", type, 0, NULL, RESULTS(y, u));
 }
 
@@ -149,10 +161,13 @@ static void layernorm_row(MlirModule m, NnDtype t, int64_t rows, int64_t b, int6
   NnType type = SHAPE(t, rows, b, c), row = SHAPE(t, rows);
   MlirValue x = arg(&f, type), gamma = arg(&f, SHAPE(t, c)), beta = arg(&f, SHAPE(t, b, c));
   NnAttr axes = NN_I64S("axes", I64S(1, 2), 2);
-  MlirValue mean = build(&f, NN_OP_moments, 1, &x, 1, &axes, NULL, 0), var = mlirOperationGetResult(nn_value_def(mean), 1);
+  MlirValue mean = build(&f, NN_OP_moments, 1, &x, 1, &axes, NULL, 0),
+            var = mlirOperationGetResult(nn_value_def(mean), 1);
   MlirValue rstd = nn_unary(&f.b, NN_OP_rsqrt, nn_binary(&f.b, NN_OP_add, var, nn_constant(&f.b, row, 1e-5)));
-  MlirValue y = nn_binary(&f.b, NN_OP_mul, nn_binary(&f.b, NN_OP_sub, x, along(&f, mean, type, 0)), along(&f, rstd, type, 0));
-  y = nn_binary(&f.b, NN_OP_add, nn_binary(&f.b, NN_OP_mul, y, along(&f, gamma, type, 2)), nn_broadcast(&f.b, beta, type, I64S(1, 2)));
+  MlirValue y = nn_binary(&f.b, NN_OP_mul, nn_binary(&f.b, NN_OP_sub, x, along(&f, mean, type, 0)),
+                          along(&f, rstd, type, 0));
+  y = nn_binary(&f.b, NN_OP_add, nn_binary(&f.b, NN_OP_mul, y, along(&f, gamma, type, 2)),
+                nn_broadcast(&f.b, beta, type, I64S(1, 2)));
   finish(&f, "row", type, 2, I64S(1, 2), RESULTS(y, mean, rstd));
 }
 
@@ -172,8 +187,10 @@ static void moments_column(MlirModule m, NnDtype t, int64_t a, int64_t b, int64_
   MlirValue x = arg(&f, type), running = arg(&f, kept);
   NnAttr axes = NN_I64S("axes", I64S(0, 1), 2);
   MlirValue shifted = nn_binary(&f.b, NN_OP_add, x, nn_constant(&f.b, type, 100));
-  MlirValue mean = build(&f, NN_OP_moments, 1, &shifted, 1, &axes, NULL, 0), var = mlirOperationGetResult(nn_value_def(mean), 1);
-  MlirValue next = nn_binary(&f.b, NN_OP_add, nn_binary(&f.b, NN_OP_mul, running, nn_constant(&f.b, kept, 0.9)), nn_binary(&f.b, NN_OP_mul, mean, nn_constant(&f.b, kept, 0.1)));
+  MlirValue mean = build(&f, NN_OP_moments, 1, &shifted, 1, &axes, NULL, 0),
+            var = mlirOperationGetResult(nn_value_def(mean), 1);
+  MlirValue next = nn_binary(&f.b, NN_OP_add, nn_binary(&f.b, NN_OP_mul, running, nn_constant(&f.b, kept, 0.9)),
+                             nn_binary(&f.b, NN_OP_mul, mean, nn_constant(&f.b, kept, 0.1)));
   finish(&f, "column", type, 2, I64S(0, 1), RESULTS(mean, var, next));
 }
 
@@ -184,7 +201,8 @@ static void sums_column(MlirModule m, NnDtype t, int64_t a, int64_t b, int64_t c
   MlirValue dy = arg(&f, SHAPE(t, a, c)), x = arg(&f, type), mean = arg(&f, SHAPE(t, c));
   MlirValue g = nn_broadcast(&f.b, dy, type, I64S(0, 2)), d = nn_binary(&f.b, NN_OP_sub, x, along(&f, mean, type, 2));
   MlirValue p = nn_binary(&f.b, NN_OP_mul, g, d);
-  MlirValue s0 = nn_reduce(&f.b, NN_OP_reduce_sum, g, 2, I64S(0, 1)), s1 = nn_reduce(&f.b, NN_OP_reduce_sum, p, 2, I64S(0, 1));
+  MlirValue s0 = nn_reduce(&f.b, NN_OP_reduce_sum, g, 2, I64S(0, 1)),
+            s1 = nn_reduce(&f.b, NN_OP_reduce_sum, p, 2, I64S(0, 1));
   finish(&f, "column", type, 2, I64S(0, 1), RESULTS(s0, nn_binary(&f.b, NN_OP_mul, s1, mean), d));
 }
 
@@ -205,9 +223,11 @@ static void total_column(MlirModule m, NnDtype t, int64_t a, int64_t b) {
   MlirValue x = arg(&f, type), w = arg(&f, SHAPE(t, a));
   MlirValue square = nn_binary(&f.b, NN_OP_mul, x, x);
   MlirValue sum = nn_reduce(&f.b, NN_OP_reduce_sum, square, 2, I64S(0, 1));
-  MlirValue weighted = nn_reduce(&f.b, NN_OP_reduce_sum, nn_binary(&f.b, NN_OP_mul, x, along(&f, w, type, 0)), 2, I64S(0, 1));
+  MlirValue weighted = nn_reduce(&f.b, NN_OP_reduce_sum, nn_binary(&f.b, NN_OP_mul, x, along(&f, w, type, 0)), 2,
+                                 I64S(0, 1));
   NnAttr axes = NN_I64S("axes", I64S(0, 1), 2);
-  MlirValue mean = build(&f, NN_OP_moments, 1, &x, 1, &axes, NULL, 0), var = mlirOperationGetResult(nn_value_def(mean), 1);
+  MlirValue mean = build(&f, NN_OP_moments, 1, &x, 1, &axes, NULL, 0),
+            var = mlirOperationGetResult(nn_value_def(mean), 1);
   finish(&f, "column", type, 2, I64S(0, 1), RESULTS(nn_unary(&f.b, NN_OP_sqrt, sum), weighted, var));
 }
 
@@ -215,7 +235,8 @@ static void plain_total_column(MlirModule m, NnDtype t, int64_t n) {
   Fn f = fn_begin(m);
   NnType type = SHAPE(t, n);
   MlirValue x = arg(&f, type);
-  MlirValue sum = nn_reduce(&f.b, NN_OP_reduce_sum, x, 1, I64S(0)), top = nn_reduce(&f.b, NN_OP_reduce_max, x, 1, I64S(0));
+  MlirValue sum = nn_reduce(&f.b, NN_OP_reduce_sum, x, 1, I64S(0)),
+            top = nn_reduce(&f.b, NN_OP_reduce_max, x, 1, I64S(0));
   finish(&f, "column", type, 1, I64S(0), RESULTS(sum, top));
 }
 
@@ -226,12 +247,14 @@ static void finish_move(Fn *f, MlirOperation op) {
   finish(f, "move", nn_value_type(r[0]), 0, NULL, n, r);
 }
 
-static MlirOperation build_move(Fn *f, NnOp op, int n, const MlirValue *x, int n_attrs, const NnAttr *attrs, const NnType *asked) {
+static MlirOperation build_move(Fn *f, NnOp op, int n, const MlirValue *x, int n_attrs, const NnAttr *attrs,
+                                const NnType *asked) {
   return nn_value_def(build(f, op, n, x, n_attrs, attrs, asked, 0));
 }
 
 static void pads(MlirModule m, NnDtype t, int64_t a, int64_t b, int64_t c) {
-  const int64_t low[][3] = {{1, 0, 0}, {0, 2, 0}, {2, 1, 3}, {0, 0, 1}}, high[][3] = {{0, 3, 0}, {1, 0, 0}, {1, 2, 0}, {0, 1, 0}},
+  const int64_t low[][3] = {{1, 0, 0}, {0, 2, 0}, {2, 1, 3}, {0, 0, 1}},
+                high[][3] = {{0, 3, 0}, {1, 0, 0}, {1, 2, 0}, {0, 1, 0}},
                 interior[][3] = {{0, 0, 0}, {0, 1, 0}, {1, 0, 2}, {0, 0, 1}};
   for (int i = 0; i < COUNT(low); i++) {
     Fn f = fn_begin(m);
@@ -282,11 +305,12 @@ static void argmaxes(MlirModule m, NnDtype t, int64_t a, int64_t b, int64_t c) {
   }
 }
 
-static void pools(MlirModule m, NnDtype t, bool last, int64_t c, int64_t h, int64_t w, const int64_t *kernel, const int64_t *stride, const int64_t *pad) {
+static void pools(MlirModule m, NnDtype t, bool last, int64_t c, int64_t h, int64_t w, const int64_t *kernel,
+                  const int64_t *stride, const int64_t *pad) {
   NnType x = last ? SHAPE(t, 2, h, w, c) : SHAPE(t, 2, c, h, w);
   for (int include = 0; include < 2; include++) {
-    NnAttr attrs[] = {NN_I64S("kernel", kernel, 2), NN_I64S("strides", stride, 2), NN_I64S("padding", pad, 4), NN_STR("layout", last ? "nhwc" : "nchw"),
-                      NN_BOOL("include_pad", include)};
+    NnAttr attrs[] = {NN_I64S("kernel", kernel, 2), NN_I64S("strides", stride, 2), NN_I64S("padding", pad, 4),
+                      NN_STR("layout", last ? "nhwc" : "nchw"), NN_BOOL("include_pad", include)};
     Fn f = fn_begin(m);
     MlirValue in = arg(&f, x);
     MlirOperation average = build_move(&f, NN_OP_avgpool2d, 1, &in, 5, attrs, NULL);
@@ -307,7 +331,8 @@ static void pools(MlirModule m, NnDtype t, bool last, int64_t c, int64_t h, int6
 }
 
 __attribute__((unused)) static void build_float_cases(MlirModule m, NnDtype t) {
-  static const int64_t lengths[] = {1, 5, 16, 37, 8200, 12301}, rows[][2] = {{1, 1}, {1, 7}, {7, 1}, {5, 16}, {3, 33}, {17, 100}, {2, 1000}};
+  static const int64_t lengths[] = {1, 5, 16, 37, 8200, 12301},
+                       rows[][2] = {{1, 1}, {1, 7}, {7, 1}, {5, 16}, {3, 33}, {17, 100}, {2, 1000}};
   for (int i = 0; i < COUNT(lengths); i++) unary_maps(m, t, lengths[i]);
   functions(m, t, 40001);
   functions(m, t, WIDE);
@@ -324,7 +349,8 @@ __attribute__((unused)) static void build_float_cases(MlirModule m, NnDtype t) {
     sums_column(m, t, rows[i][0], 2, rows[i][1]);
     chained_column(m, t, rows[i][0], 3, rows[i][1]);
   }
-  static const int64_t columns[][3] = {{40, 20, 1}, {7, 97, 35}, {3, 100, 64}, {2, 4200, 3}, {9, 1000, 16}, {1, 5000, 17}, {3, 33, 300}, {1, 40, 3072}, {2, 700, 1037}};
+  static const int64_t columns[][3] = {{40, 20, 1},   {7, 97, 35},  {3, 100, 64},  {2, 4200, 3},  {9, 1000, 16},
+                                       {1, 5000, 17}, {3, 33, 300}, {1, 40, 3072}, {2, 700, 1037}};
   for (int i = 0; i < COUNT(columns); i++) {
     moments_column(m, t, columns[i][0], columns[i][1], columns[i][2]);
     sums_column(m, t, columns[i][0], columns[i][1], columns[i][2]);
@@ -384,7 +410,8 @@ __attribute__((unused)) static void build_narrow_cases(MlirModule m, NnDtype t) 
     moments_column(m, t, 1, rows[i][0], rows[i][1]);
     chained_column(m, t, rows[i][0], 3, rows[i][1]);
   }
-  static const int64_t columns[][3] = {{7, 97, 35}, {2, 4200, 3}, {9, 1000, 16}, {3, 33, 300}, {1, 40, 3072}, {2, 700, 1037}};
+  static const int64_t columns[][3] = {{7, 97, 35},  {2, 4200, 3},  {9, 1000, 16},
+                                       {3, 33, 300}, {1, 40, 3072}, {2, 700, 1037}};
   for (int i = 0; i < COUNT(columns); i++) {
     moments_column(m, t, columns[i][0], columns[i][1], columns[i][2]);
     sums_column(m, t, columns[i][0], columns[i][1], columns[i][2]);
@@ -417,7 +444,8 @@ __attribute__((unused)) static void build_few_cases(MlirModule m, NnDtype t, int
   concats(m, t, rows, columns);
   tables(m, t, NN_I32, rows, columns, 7);
   argmaxes(m, t, rows, 2, columns);
-  for (int last = 0; last < 2; last++) pools(m, t, last, last ? columns : rows, 2 + rows, 7, I64S(3, 2), I64S(2, 1), I64S(1, 1, 0, 1));
+  for (int last = 0; last < 2; last++)
+    pools(m, t, last, last ? columns : rows, 2 + rows, 7, I64S(3, 2), I64S(2, 1), I64S(1, 1, 0, 1));
 }
 
 __attribute__((unused)) static void build_integer_cases(MlirModule m) {
@@ -442,10 +470,14 @@ __attribute__((unused)) static void build_integer_cases(MlirModule m) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Coverage: every op that kernels are made of occurs at six shapes or more, half of them with an odd size, and at two with each type of floating point that it takes, one of them odd;
-// always also with a size of 1 and with a prime from 5 on, which is no multiple of a vector or tile
+// Coverage: every op that kernels are made of occurs at six shapes or more, half of them with an odd size, and at two
+// with each type of floating point that it takes, one of them odd; always also with a size of 1 and with a prime from 5
+// on, which is no multiple of a vector or tile
 
-typedef struct OpShapes { int n, odd, ones, primes; uint64_t seen[6]; } OpShapes;
+typedef struct OpShapes {
+  int n, odd, ones, primes;
+  uint64_t seen[6];
+} OpShapes;
 
 static bool is_prime(int64_t n) {
   for (int64_t d = 2; d * d <= n; d++)
@@ -477,28 +509,34 @@ static void note_shapes(MlirOperation op, OpShapes *shapes) {
 // At least so many shapes, half as many with an odd size.
 static void require_shapes(const NnOpInfo *info, const char *type, const OpShapes *s, int least) {
   if (s->n >= least && 2 * s->odd >= least && s->ones && s->primes) return;
-  fprintf(stderr, "%s%s: %d shapes, %d with an odd size, %d with a size of 1, %d with a prime\n", info->name, type, s->n, s->odd, s->ones, s->primes);
+  fprintf(stderr, "%s%s: %d shapes, %d with an odd size, %d with a size of 1, %d with a prime\n", info->name, type,
+          s->n, s->odd, s->ones, s->primes);
   failures++;
 }
 
 static void note_types(MlirOperation op, OpShapes by_type[NN_DTYPE_COUNT]) {
   bool has[NN_DTYPE_COUNT] = {0};
-  for (int i = 0; i < (int)mlirOperationGetNumOperands(op); i++) has[nn_value_type(mlirOperationGetOperand(op, i)).dtype] = true;
-  for (int i = 0; i < (int)mlirOperationGetNumResults(op); i++) has[nn_value_type(mlirOperationGetResult(op, i)).dtype] = true;
+  for (int i = 0; i < (int)mlirOperationGetNumOperands(op); i++)
+    has[nn_value_type(mlirOperationGetOperand(op, i)).dtype] = true;
+  for (int i = 0; i < (int)mlirOperationGetNumResults(op); i++)
+    has[nn_value_type(mlirOperationGetResult(op, i)).dtype] = true;
   for (int t = 0; t < NN_DTYPE_COUNT; t++)
     if (has[t]) note_shapes(op, &by_type[t]);
 }
 
 static bool takes_type(NnOp op, NnDtype t) {
-  if (op == NN_OP_not || op == NN_OP_and || op == NN_OP_or || op == NN_OP_iota) return false;   // truth values, whole numbers
+  // truth values, whole numbers
+  if (op == NN_OP_not || op == NN_OP_and || op == NN_OP_or || op == NN_OP_iota) return false;
   return nn_dtype_is_float(t) && !(nn_dtype_is_narrow(t) && (op == NN_OP_scatter_add || op == NN_OP_scatter_add_to));
 }
 
 __attribute__((unused)) static void check_coverage(MlirModule module) {
   static OpShapes shapes[NN_OP_COUNT], by_type[NN_OP_COUNT][NN_DTYPE_COUNT];
   MlirBlock body = mlirModuleGetBody(module);
-  for (MlirOperation func = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(func); func = mlirOperationGetNextInBlock(func))
-    for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+  for (MlirOperation func = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(func);
+       func = mlirOperationGetNextInBlock(func))
+    for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)); !mlirOperationIsNull(op);
+         op = mlirOperationGetNextInBlock(op))
       if (nn_op_of(op) != NN_OP_NONE) note_shapes(op, &shapes[nn_op_of(op)]), note_types(op, by_type[nn_op_of(op)]);
   for (int op = 0; op < NN_OP_COUNT; op++) {
     const NnOpInfo *info = nn_op_info((NnOp)op);

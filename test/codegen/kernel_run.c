@@ -1,4 +1,5 @@
-// Kernels built in a test, their operands, and the comparison of results with the reference interpreter's. Included by the tests of kernels.
+// Kernels built in a test, their operands, and the comparison of results with the reference interpreter's. Included by
+// the tests of kernels.
 #ifndef NNC_TEST_CODEGEN_KERNEL_RUN
 #define NNC_TEST_CODEGEN_KERNEL_RUN
 #include "test/codegen/buffers.c"
@@ -11,13 +12,17 @@
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 
 static int failures;
-static double largest_angle = INFINITY;          // of sin and cos
+static double largest_angle = INFINITY;    // of sin and cos
 static double function_ulps[2] = {4, 4};   // allowed of exp, sin … in f32, f64
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Building kernels
 
-typedef struct Fn { MlirModule module; MlirOperation func; NnBuilder b; } Fn;
+typedef struct Fn {
+  MlirModule module;
+  MlirOperation func;
+  NnBuilder b;
+} Fn;
 
 static Fn fn_begin(MlirModule module) {
   static int counter;
@@ -30,23 +35,27 @@ static Fn fn_begin(MlirModule module) {
 }
 
 static NnType shape(NnDtype dtype, int rank, const int64_t *dim) { return nn_type(dtype, rank, dim); }
-#define SHAPE(dtype, ...) shape((dtype), (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
+#define SHAPE(dtype, ...) \
+  shape((dtype), (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
 #define I64S(...) ((int64_t[]){__VA_ARGS__})
 
 static MlirValue arg(Fn *f, NnType type) { return nn_function_add_arg(f->func, type, f->b.loc, 0, NULL); }
 
-static void finish(Fn *f, const char *kind, NnType domain, int n_axes, const int64_t *axes, int n, const MlirValue *results) {
+static void finish(Fn *f, const char *kind, NnType domain, int n_axes, const int64_t *axes, int n,
+                   const MlirValue *results) {
   nn_function_set_results(f->func, n, results, 0);
   nn_set_unit(f->func, "nn.kernel");
   nn_set_attr(f->func, &NN_STR("nn.kind", kind));
   nn_set_attr(f->func, &NN_I64S("nn.domain", domain.dim, domain.rank));
   if (n_axes) nn_set_attr(f->func, &NN_I64S("nn.axes", axes, n_axes));
 }
-#define RESULTS(...) (int)(sizeof((MlirValue[]){__VA_ARGS__}) / sizeof(MlirValue)), (MlirValue[]){__VA_ARGS__}
+#define RESULTS(...) \
+  (int)(sizeof((MlirValue[]){__VA_ARGS__}) / sizeof(MlirValue)), (MlirValue[]) { __VA_ARGS__ }
 
 static MlirValue along(Fn *f, MlirValue x, NnType to, int64_t axis) { return nn_broadcast(&f->b, x, to, &axis); }
 
-__attribute__((unused)) static MlirValue build(Fn *f, NnOp op, int n, const MlirValue *x, int n_attrs, const NnAttr *attrs, const NnType *asked, int result) {
+__attribute__((unused)) static MlirValue build(Fn *f, NnOp op, int n, const MlirValue *x, int n_attrs,
+                                               const NnAttr *attrs, const NnType *asked, int result) {
   MlirOperation o = nn_build(&f->b, op, n, x, n_attrs, attrs, asked);
   if (mlirOperationIsNull(o)) {
     fprintf(stderr, "test_kernels: %s\n", f->b.error);
@@ -55,7 +64,8 @@ __attribute__((unused)) static MlirValue build(Fn *f, NnOp op, int n, const Mlir
   return mlirOperationGetResult(o, result);
 }
 
-// Arguments of this length are filled with numbers from -100 to 100, and with infinities, NaN, zeros and a subnormal number.
+// Arguments of this length are filled with numbers from -100 to 100, and with infinities, NaN, zeros and a subnormal
+// number.
 #ifndef WIDE
 #define WIDE 40003
 #endif
@@ -70,8 +80,10 @@ static double random_unit(void) {
 }
 
 static void fill(Tensor *t) {
-  static const double special[] = {0, -0.0, INFINITY, -INFINITY, NAN, 1, -1, 100, -100, 1000, -1000, 1e-30, 0x1p-149, -1e30, 88.8, -87.4, -103.9};
-  bool wide = t->type.rank == 1 && t->type.dim[0] == WIDE, few = nn_type_elements(&t->type) > 2000;   // few values: what record.c writes can be compressed
+  static const double special[] = {0,    -0.0,  INFINITY, -INFINITY, NAN,   1,    -1,    100,   -100,
+                                   1000, -1000, 1e-30,    0x1p-149,  -1e30, 88.8, -87.4, -103.9};
+  // few values: what record.c writes can be compressed
+  bool wide = t->type.rank == 1 && t->type.dim[0] == WIDE, few = nn_type_elements(&t->type) > 2000;
   for (int64_t i = 0; i < nn_type_elements(&t->type); i++) {
     double u = random_unit();
     if (few) u = floor(256 * u) / 256;
@@ -81,15 +93,25 @@ static void fill(Tensor *t) {
       continue;
     }
     switch (t->type.dtype) {
-      case NN_F32: case NN_F64: case NN_BF16: case NN_F16: t->data[i] = nn_dtype_round(t->type.dtype, 0.2 + 2 * u); break;
-      case NN_U8: t->data[i] = floor(10 * u) + 1; break;
-      case NN_I1: t->data[i] = u < 0.5; break;
-      default: t->data[i] = floor(12 * u) - 3; if (t->data[i] == 0) t->data[i] = 5; break;
+    case NN_F32:
+    case NN_F64:
+    case NN_BF16:
+    case NN_F16: t->data[i] = nn_dtype_round(t->type.dtype, 0.2 + 2 * u); break;
+    case NN_U8: t->data[i] = floor(10 * u) + 1; break;
+    case NN_I1: t->data[i] = u < 0.5; break;
+    default:
+      t->data[i] = floor(12 * u) - 3;
+      if (t->data[i] == 0) t->data[i] = 5;
+      break;
     }
   }
 }
 
-typedef struct Run { int n_args, n_results; Tensor *args, *expected; unsigned char **memory; } Run;
+typedef struct Run {
+  int n_args, n_results;
+  Tensor *args, *expected;
+  unsigned char **memory;
+} Run;
 
 // Operands with their values, results as they must be, and memory for both and a workspace. run_free.
 static Run run_new(MlirOperation func, int64_t workspace_bytes) {
@@ -132,10 +154,12 @@ static void report(const EmittedKernel *k, MlirOperation func, const char *what)
 static bool is_one_function(MlirOperation func) {
   MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)), next = mlirOperationGetNextInBlock(op);
   NnOp kind = nn_op_of(op);
-  return nn_op_of(next) == NN_OP_NONE && (kind == NN_OP_pow || (nn_op_info(kind)->kind == NN_KIND_MAP && mlirOperationGetNumOperands(op) == 1));
+  return nn_op_of(next) == NN_OP_NONE &&
+         (kind == NN_OP_pow || (nn_op_info(kind)->kind == NN_KIND_MAP && mlirOperationGetNumOperands(op) == 1));
 }
 
-// What a difference is relative to: the result or, where it is small beside others of its tensor, the largest of those; at most 1.
+// What a difference is relative to: the result or, where it is small beside others of its tensor, the largest of those;
+// at most 1.
 static double scale_of(const Tensor *t) {
   double largest = 0;
   for (int64_t j = 0; j < nn_type_elements(&t->type); j++)
@@ -148,17 +172,29 @@ static void compare_results(const EmittedKernel *k, MlirOperation func, const Ru
     const Tensor *t = &r->expected[i];
     NnDtype dtype = t->type.dtype;
     // A sum in another order may round to the next bf16 or f16, which is not farther than this.
-    double tolerance = dtype == NN_F32 ? 1e-5 : dtype == NN_F64 ? 1e-11 : dtype == NN_BF16 ? 1e-2 : dtype == NN_F16 ? 0x1p-9 : 0, scale = scale_of(t);
+    double tolerance = dtype == NN_F32    ? 1e-5
+                       : dtype == NN_F64  ? 1e-11
+                       : dtype == NN_BF16 ? 1e-2
+                       : dtype == NN_F16  ? 0x1p-9
+                                          : 0,
+           scale = scale_of(t);
     bool strict = is_one_function(func);
-    double ulp = dtype == NN_F32 ? 0x1p-23 : dtype == NN_F64 ? 0x1p-52 : 0, least = 0x1p-126;   // ulp: at least, relative to the value
+    // ulp: at least, relative to the value
+    double ulp = dtype == NN_F32 ? 0x1p-23 : dtype == NN_F64 ? 0x1p-52 : 0, least = 0x1p-126;
     if (nn_dtype_is_narrow(dtype)) ulp = (dtype == NN_BF16 ? 0x1p-7 : 0x1p-10) / function_ulps[0];
     if (dtype == NN_F64) least = 0x1p-1022;
     if (dtype == NN_F16) least = 0x1p-24;
     for (int64_t j = 0; j < nn_type_elements(&t->type); j++) {
-      if (strict && fabs(r->args[0].data[j % nn_type_elements(&r->args[0].type)]) > largest_angle && (nn_op_of(mlirBlockGetFirstOperation(nn_function_body(func))) == NN_OP_sin ||
-          nn_op_of(mlirBlockGetFirstOperation(nn_function_body(func))) == NN_OP_cos)) continue;
-      double got = element(dtype, r->memory[r->n_args + i], j), want = nn_dtype_is_float(dtype) ? nn_dtype_round(dtype, t->data[j]) : t->data[j];
-      if (got == want || (isnan(got) && isnan(want)) || (strict && fabs(got - want) <= least) || fabs(got - want) <= (strict ? function_ulps[dtype == NN_F64] * ulp * fabs(want) : tolerance * fmax(scale, fabs(want)))) continue;
+      if (strict && fabs(r->args[0].data[j % nn_type_elements(&r->args[0].type)]) > largest_angle &&
+          (nn_op_of(mlirBlockGetFirstOperation(nn_function_body(func))) == NN_OP_sin ||
+           nn_op_of(mlirBlockGetFirstOperation(nn_function_body(func))) == NN_OP_cos))
+        continue;
+      double got = element(dtype, r->memory[r->n_args + i], j),
+             want = nn_dtype_is_float(dtype) ? nn_dtype_round(dtype, t->data[j]) : t->data[j];
+      if (got == want || (isnan(got) && isnan(want)) || (strict && fabs(got - want) <= least) ||
+          fabs(got - want) <=
+              (strict ? function_ulps[dtype == NN_F64] * ulp * fabs(want) : tolerance * fmax(scale, fabs(want))))
+        continue;
       char text[160];
       snprintf(text, sizeof text, "result %d, element %lld: %.9g instead of %.9g", i, (long long)j, got, want);
       report(k, func, text);
@@ -183,7 +219,8 @@ static void check_in_place(const EmittedKernel *k, MlirOperation func, const Run
       unsigned char *shared = buffer_new(bytes);
       to_memory(&r->args[a], shared);
       buffers[a] = buffers[r->n_args + i] = shared;
-      if (run(code, k, r, buffers) && memcmp(r->memory[r->n_args + i], shared, (size_t)bytes) != 0) report(k, func, "another result when computed in place");
+      if (run(code, k, r, buffers) && memcmp(r->memory[r->n_args + i], shared, (size_t)bytes) != 0)
+        report(k, func, "another result when computed in place");
       buffer_free(shared);
     }
   free(buffers);

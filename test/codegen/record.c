@@ -1,5 +1,6 @@
-// With NNC_TEST_RECORD=FOLDER, every launch of a test in the emulator is written there with its buffers before and after, and the PTX of its module, so
-// that bench/gpu/replay.c can run the same launches on a GPU and compare. Part of emulate.c. Format: docs/cuda.md, section "On a GPU".
+// With NNC_TEST_RECORD=FOLDER, every launch of a test in the emulator is written there with its buffers before and
+// after, and the PTX of its module, so that bench/gpu/replay.c can run the same launches on a GPU and compare. Part of
+// emulate.c. Format: docs/cuda.md, section "On a GPU".
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,11 +8,14 @@
 
 #include "test/codegen/emulate.h"
 
-typedef struct RecordedData { uint64_t hash; int64_t at, bytes; } RecordedData;
+typedef struct RecordedData {
+  uint64_t hash;
+  int64_t at, bytes;
+} RecordedData;
 struct Record {
-  FILE *text, *data;             // Owned
-  int64_t size;                  // of data
-  RecordedData *known;           // Owned: what is in data already
+  FILE *text, *data;     // Owned
+  int64_t size;          // of data
+  RecordedData *known;   // Owned: what is in data already
   size_t n_known;
 };
 
@@ -27,7 +31,8 @@ static FILE *record_open(const char *folder, const char *name, const char *suffi
 }
 
 // NULL: nothing is recorded. Files are named after the test program and the number of its module.
-static Record *record_new(const char *(*ptx_of)(void *context, const char *arch), void *context, char *name, size_t size) {
+static Record *record_new(const char *(*ptx_of)(void *context, const char *arch), void *context, char *name,
+                          size_t size) {
   static int n_modules;
   const char *folder = getenv("NNC_TEST_RECORD"), *arch = getenv("NNC_TEST_RECORD_ARCH");
   if (!folder || !*folder) return NULL;
@@ -64,7 +69,9 @@ static int64_t record_bytes(Record *r, const void *p, int64_t bytes) {
   return at;
 }
 
-static int64_t bytes_of(const NncEmuKernel *k, const EmulateLaunch *l, int i) { return l->arguments[i].bytes ? (int64_t)l->arguments[i].bytes : k->parameter_bytes[i]; }
+static int64_t bytes_of(const NncEmuKernel *k, const EmulateLaunch *l, int i) {
+  return l->arguments[i].bytes ? (int64_t)l->arguments[i].bytes : k->parameter_bytes[i];
+}
 
 // Before the launch: where each argument is. Owned by the caller.
 static int64_t *record_before(Record *r, const NncEmuKernel *k, const EmulateLaunch *l) {
@@ -81,7 +88,9 @@ static void record_after(Record *r, const NncEmuKernel *k, const EmulateLaunch *
     while (shared < i && l->arguments[shared].data != a->data) shared++;
     if (!a->bytes) fprintf(r->text, "scalar %lld %lld\n", (long long)bytes_of(k, l, i), (long long)before[i]);
     else if (shared < i) fprintf(r->text, "same %d\n", shared);
-    else fprintf(r->text, "buffer %c %g %lld %lld %lld\n", l->types ? l->types[i] : 'f', l->tolerance, (long long)a->bytes, (long long)before[i], (long long)record_bytes(r, a->data, (int64_t)a->bytes));
+    else
+      fprintf(r->text, "buffer %c %g %lld %lld %lld\n", l->types ? l->types[i] : 'f', l->tolerance, (long long)a->bytes,
+              (long long)before[i], (long long)record_bytes(r, a->data, (int64_t)a->bytes));
   }
   fprintf(r->text, "launch %s", k->name);
   for (int i = 0; i < 3; i++) fprintf(r->text, " %u", l->grid[i] ? l->grid[i] : 1);

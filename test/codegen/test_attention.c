@@ -1,6 +1,8 @@
-// Attention against its definition (test/ir/reference.c), forward and backward: lengths of 1, primes and multiples of tiles, shared heads, both layouts, masks, dropout. On
-// the host, where the bits do not depend on the number of threads, and as the kernels of a GPU in the emulator, with tensor cores and without. In f32, f64, bf16 and f16, and
-// with f32 products as tf32; the reference computes in f64 from the same rounded operands. Packed gradients have the bits of separate ones.
+// Attention against its definition (test/ir/reference.c), forward and backward: lengths of 1, primes and multiples of
+// tiles, shared heads, both layouts, masks, dropout. On the host, where the bits do not depend on the number of
+// threads, and as the kernels of a GPU in the emulator, with tensor cores and without. In f32, f64, bf16 and f16, and
+// with f32 products as tf32; the reference computes in f64 from the same rounded operands. Packed gradients have the
+// bits of separate ones.
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -11,55 +13,67 @@
 #include "codegen/host/host.h"
 #include "runtime/library.h"
 #include "test/check.h"
-#include "test/codegen/emulate.c"
 #include "test/codegen/buffers.c"
+#include "test/codegen/emulate.c"
 
-typedef struct Ops { MlirOperation op, packed; } Ops;   // packed: the same with one tensor for all gradients; null: none
-typedef struct Shape { int batch, heads, groups, queries, keys, d; bool causal, last, masked; double dropout; } Shape;
+// packed: the same with one tensor for all gradients; null: none
+typedef struct Ops {
+  MlirOperation op, packed;
+} Ops;
+typedef struct Shape {
+  int batch, heads, groups, queries, keys, d;
+  bool causal, last, masked;
+  double dropout;
+} Shape;
 
 static const Shape shapes[] = {
-  {1, 1, 1, 1, 1, 1, .causal = true},
-  {2, 3, 3, 1, 67, 16, .causal = true},
-  {1, 2, 1, 67, 67, 5, .causal = true},
-  {2, 4, 2, 131, 131, 24, .causal = true, .last = true},
-  {1, 2, 2, 64, 128, 64, .causal = true},
-  {1, 1, 1, 193, 70, 17, .causal = true},
-  {3, 2, 1, 71, 65, 8, .masked = true, .last = true},
-  {2, 2, 1, 37, 37, 33, .causal = true, .masked = true, .dropout = 0.3},
-  {1, 3, 3, 70, 300, 20, .dropout = 0.1},
-  {1, 2, 1, 130, 600, 16, .causal = true},
-  {1, 1, 1, 33, 70, 150, .last = true},
-  {2, 4, 2, 67, 67, 64, .causal = true, .last = true},
-  {1, 2, 1, 37, 101, 64, .masked = true},
-  {1, 3, 1, 70, 41, 64, .causal = true, .masked = true, .dropout = 0.3},
-  {1, 2, 2, 1, 33, 128, .dropout = 0.2},
-  {2, 4, 1, 70, 70, 128, .causal = true, .last = true, .masked = true},
-  {1, 2, 1, 300, 331, 64, .causal = true, .masked = true, .dropout = 0.1},
-  {1, 1, 1, 261, 261, 128, .causal = true, .last = true},
+    {1, 1, 1, 1, 1, 1, .causal = true},
+    {2, 3, 3, 1, 67, 16, .causal = true},
+    {1, 2, 1, 67, 67, 5, .causal = true},
+    {2, 4, 2, 131, 131, 24, .causal = true, .last = true},
+    {1, 2, 2, 64, 128, 64, .causal = true},
+    {1, 1, 1, 193, 70, 17, .causal = true},
+    {3, 2, 1, 71, 65, 8, .masked = true, .last = true},
+    {2, 2, 1, 37, 37, 33, .causal = true, .masked = true, .dropout = 0.3},
+    {1, 3, 3, 70, 300, 20, .dropout = 0.1},
+    {1, 2, 1, 130, 600, 16, .causal = true},
+    {1, 1, 1, 33, 70, 150, .last = true},
+    {2, 4, 2, 67, 67, 64, .causal = true, .last = true},
+    {1, 2, 1, 37, 101, 64, .masked = true},
+    {1, 3, 1, 70, 41, 64, .causal = true, .masked = true, .dropout = 0.3},
+    {1, 2, 2, 1, 33, 128, .dropout = 0.2},
+    {2, 4, 1, 70, 70, 128, .causal = true, .last = true, .masked = true},
+    {1, 2, 1, 300, 331, 64, .causal = true, .masked = true, .dropout = 0.1},
+    {1, 1, 1, 261, 261, 128, .causal = true, .last = true},
 };
 
 enum { MAX = 11 };
 
-// Largest differences over the largest value. Narrow results: their own rounding, in gradients that of o, which their row sums are made from, and on the tensor cores that of
-// the weights.
+// Largest differences over the largest value. Narrow results: their own rounding, in gradients that of o, which their
+// row sums are made from, and on the tensor cores that of the weights.
 static double host_bound(NnDtype dtype, bool backward) {
   double rounding = dtype == NN_BF16 ? 4e-3 : dtype == NN_F16 ? 5e-4 : 0;
   return rounding > 0 ? (backward ? 2 : 1) * rounding : dtype == NN_F64 ? 1e-13 : 2e-6;
 }
-static double emulated_bound(NnDtype dtype, bool tf32) { return dtype == NN_F64 ? 1e-12 : dtype == NN_BF16 ? 8e-3 : dtype == NN_F16 || tf32 ? 1e-3 : 1e-5; }
+static double emulated_bound(NnDtype dtype, bool tf32) {
+  return dtype == NN_F64 ? 1e-12 : dtype == NN_BF16 ? 8e-3 : dtype == NN_F16 || tf32 ? 1e-3 : 1e-5;
+}
 
 static unsigned state = 7;
 static double random_unit(void) { return (double)((state = state * 1664525u + 1013904223u) >> 8) / 16777216.0; }
 
 static NnType type_of(NnDtype dtype, const Shape *s, bool keys) {
   int64_t heads = keys ? s->groups : s->heads, tokens = keys ? s->keys : s->queries;
-  return nn_type(dtype, 4, s->last ? (int64_t[]){s->batch, tokens, heads, s->d} : (int64_t[]){s->batch, heads, tokens, s->d});
+  return nn_type(dtype, 4,
+                 s->last ? (int64_t[]){s->batch, tokens, heads, s->d} : (int64_t[]){s->batch, heads, tokens, s->d});
 }
 
 static Tensor random_tensor(NnType t) {
   Tensor x = tensor_create(t);
   for (int64_t i = 0; i < nn_type_elements(&t); i++)
-    x.data[i] = t.dtype == NN_I1 ? random_unit() < 0.6 : t.dtype == NN_I32 ? floor(1000000 * random_unit()) : nn_dtype_round(t.dtype, (float)(2 * random_unit() - 1));
+    x.data[i] = t.dtype == NN_I1    ? random_unit() < 0.6
+                : t.dtype == NN_I32 ? floor(1000000 * random_unit())
+                                    : nn_dtype_round(t.dtype, (float)(2 * random_unit() - 1));
   return x;
 }
 
@@ -93,15 +107,22 @@ static void execute(const NncAttention *a, int n, int n_inputs, const Tensor *x,
 }
 
 // A tolerance for a GPU: sums in another order may turn the rounding of an operand to tf32.
-static void run_kernel(Emulated *e, const KernelLaunch *l, int n, const EmulateArgument *arguments, const char *types, bool tf32) {
+static void run_kernel(Emulated *e, const KernelLaunch *l, int n, const EmulateArgument *arguments, const char *types,
+                       bool tf32) {
   char message[4096];
-  EmulateLaunch launch = {.dynamic_bytes = (uint32_t)l->shared_bytes, .n = n, .arguments = arguments, .types = types, .tolerance = tf32 ? 1e-3 : 0};
+  EmulateLaunch launch = {.dynamic_bytes = (uint32_t)l->shared_bytes,
+                          .n = n,
+                          .arguments = arguments,
+                          .types = types,
+                          .tolerance = tf32 ? 1e-3 : 0};
   for (int i = 0; i < 3; i++) launch.grid[i] = (uint32_t)l->grid[i], launch.block[i] = (uint32_t)l->block[i];
   CHECK(emulate_run(e, l->symbol, &launch, message, sizeof message) == EMU_OK, "%s", message);
 }
 
-// The three gradients against one tensor [B, T, (H + 2 heads of k) D] that has them side by side, all with elements of so many bytes.
-static void check_packed(const char *what, const Shape *s, int64_t bytes, const void *const gradient[3], const void *packed) {
+// The three gradients against one tensor [B, T, (H + 2 heads of k) D] that has them side by side, all with elements of
+// so many bytes.
+static void check_packed(const char *what, const Shape *s, int64_t bytes, const void *const gradient[3],
+                         const void *packed) {
   int64_t row = (s->heads + 2 * s->groups) * s->d, first = 0;
   for (int i = 0; i < 3; i++) {
     int64_t heads = i == 0 ? s->heads : s->groups, wrong = 0;
@@ -111,20 +132,24 @@ static void check_packed(const char *what, const Shape *s, int64_t bytes, const 
       const char *beside = (const char *)packed + ((batch * s->queries + token) * row + first + head * s->d) * bytes;
       wrong += memcmp((const char *)gradient[i] + own * s->d * bytes, beside, (size_t)(s->d * bytes)) != 0;
     }
-    CHECK(wrong == 0, "%s, %d keys of %d: packed gradient %d differs in %lld rows", what, s->keys, s->d, i, (long long)wrong);
+    CHECK(wrong == 0, "%s, %d keys of %d: packed gradient %d differs in %lld rows", what, s->keys, s->d, i,
+          (long long)wrong);
     first += heads * s->d;
   }
 }
 
-// Runs the kernels that the CUDA target has for the op on its operands x; the arguments get its results behind them. Owned: buffer_free of each; the number is returned.
-static int emulate_op(MlirOperation op, int n_operands, const Tensor *x, bool tf32, EmulateArgument arguments[MAX + 1]) {
+// Runs the kernels that the CUDA target has for the op on its operands x; the arguments get its results behind them.
+// Owned: buffer_free of each; the number is returned.
+static int emulate_op(MlirOperation op, int n_operands, const Tensor *x, bool tf32,
+                      EmulateArgument arguments[MAX + 1]) {
   int n = n_operands + (int)mlirOperationGetNumResults(op);
   char *name = cuda_attention_name(op);
   EmittedKernel kernel;
   cuda_emit_attention(op, name, &kernel);
   LLVMModuleRef module = LLVMModuleCreateWithNameInContext("attention", LLVMContextCreate());
   TemplateLaunch ignored;
-  for (int i = 0; i < kernel.n_launches; i++) attention_build(module, kernel.attention, i, kernel.launches[i].symbol, &ignored);
+  for (int i = 0; i < kernel.n_launches; i++)
+    attention_build(module, kernel.attention, i, kernel.launches[i].symbol, &ignored);
   Emulated *e = emulate_take_module(module, NULL);
   if (!e) exit(1);
   char types[MAX + 2] = {0};
@@ -135,9 +160,11 @@ static int emulate_op(MlirOperation op, int n_operands, const Tensor *x, bool tf
     types[i] = type_letter(t.dtype);
     if (i >= n_operands) memset(arguments[i].data, 0xff, (size_t)bytes);
   }
-  if (kernel.workspace_bytes) arguments[n] = (EmulateArgument){"workspace", buffer_new(kernel.workspace_bytes), (uint64_t)kernel.workspace_bytes};
+  if (kernel.workspace_bytes)
+    arguments[n] = (EmulateArgument){"workspace", buffer_new(kernel.workspace_bytes), (uint64_t)kernel.workspace_bytes};
   types[n] = '-';
-  for (int i = 0; i < kernel.n_launches; i++) run_kernel(e, &kernel.launches[i], n + (kernel.workspace_bytes > 0), arguments, types, tf32);
+  for (int i = 0; i < kernel.n_launches; i++)
+    run_kernel(e, &kernel.launches[i], n + (kernel.workspace_bytes > 0), arguments, types, tf32);
   n += kernel.workspace_bytes > 0;
   emulate_free(e);
   EmittedKernels kernels = {.n = 1, .items = host_alloc(1, sizeof kernel)};
@@ -147,19 +174,24 @@ static int emulate_op(MlirOperation op, int n_operands, const Tensor *x, bool tf
   return n;
 }
 
-static void check_emulated(const Ops *ops, const Shape *s, int n_operands, const Tensor *x, const char *arch, bool tf32) {
+static void check_emulated(const Ops *ops, const Shape *s, int n_operands, const Tensor *x, const char *arch,
+                           bool tf32) {
   nn_target_cuda(arch, tf32);
   EmulateArgument found[MAX + 1], packed[MAX + 1];
   int n = emulate_op(ops->op, n_operands, x, tf32, found), n_packed = 0;
   char *name = cuda_attention_name(ops->op);
   for (int i = n_operands; i < n_operands + (int)mlirOperationGetNumResults(ops->op); i++) {
     double worst = difference(&x[i], found[i].data);
-    CHECK(worst < emulated_bound(x[i].type.dtype, tf32), "%s, %d to %d keys: result %d differs by %g", name, s->queries, s->keys, i - n_operands, worst);
+    CHECK(worst < emulated_bound(x[i].type.dtype, tf32), "%s, %d to %d keys: result %d differs by %g", name, s->queries,
+          s->keys, i - n_operands, worst);
   }
   if (!mlirOperationIsNull(ops->packed)) {
     n_packed = emulate_op(ops->packed, n_operands, x, tf32, packed);
-    CHECK(buffer_intact(packed[n_operands].data, (int64_t)packed[n_operands].bytes), "%s writes outside of packed gradients", name);
-    check_packed(name, s, nn_dtype_bytes(x[0].type.dtype), (const void *const[]){found[n_operands].data, found[n_operands + 1].data, found[n_operands + 2].data}, packed[n_operands].data);
+    CHECK(buffer_intact(packed[n_operands].data, (int64_t)packed[n_operands].bytes),
+          "%s writes outside of packed gradients", name);
+    check_packed(name, s, nn_dtype_bytes(x[0].type.dtype),
+                 (const void *const[]){found[n_operands].data, found[n_operands + 1].data, found[n_operands + 2].data},
+                 packed[n_operands].data);
   }
   for (int i = 0; i < n; i++) buffer_free(found[i].data);
   for (int i = 0; i < n_packed; i++) buffer_free(packed[i].data);
@@ -167,7 +199,8 @@ static void check_emulated(const Ops *ops, const Shape *s, int n_operands, const
 }
 
 // Packed gradients against `gradient`; memory: of the operands.
-static void check_packed_on_host(MlirOperation op, const Shape *s, int n_operands, void *const *memory, const void *const gradient[3]) {
+static void check_packed_on_host(MlirOperation op, const Shape *s, int n_operands, void *const *memory,
+                                 const void *const gradient[3]) {
   NncAttention a = host_attention_record(op);
   NnType t = nn_value_type(mlirOperationGetResult(op, 0));
   Tensor x[MAX] = {0};   // execute() wants the type of the result alone
@@ -183,7 +216,8 @@ static void check_packed_on_host(MlirOperation op, const Shape *s, int n_operand
   buffer_free(all[n_operands]);
 }
 
-// Runs the op in memory with one and with three threads; x holds its operands and, behind them, what its results should be.
+// Runs the op in memory with one and with three threads; x holds its operands and, behind them, what its results should
+// be.
 static void check_op(const Ops *ops, const Shape *s, int n_operands, const Tensor *x) {
   MlirOperation op = ops->op;
   int n = n_operands + (int)mlirOperationGetNumResults(op);
@@ -199,20 +233,28 @@ static void check_op(const Ops *ops, const Shape *s, int n_operands, const Tenso
     execute(&a, n, n_operands, x, memory, threads);
     for (int i = n_operands; i < n; i++) {
       double worst = difference(&x[i], memory[i]);
-      CHECK(worst < host_bound(x[i].type.dtype, a.backward), "%s %s, %d to %d keys of %d, %d threads: result %d differs by %g", a.backward ? "gradient" : "forward", nn_dtype_name((NnDtype)a.dtype),
-            s->queries, s->keys, s->d, threads, i - n_operands, worst);
-      if (threads == 1) CHECK(!memcmp(before[i], memory[i], (size_t)tensor_bytes(&x[i])), "result %d depends on the threads", i - n_operands);
+      CHECK(worst < host_bound(x[i].type.dtype, a.backward),
+            "%s %s, %d to %d keys of %d, %d threads: result %d differs by %g", a.backward ? "gradient" : "forward",
+            nn_dtype_name((NnDtype)a.dtype), s->queries, s->keys, s->d, threads, i - n_operands, worst);
+      if (threads == 1)
+        CHECK(!memcmp(before[i], memory[i], (size_t)tensor_bytes(&x[i])), "result %d depends on the threads",
+              i - n_operands);
       free(before[i]);
     }
   }
-  if (!mlirOperationIsNull(ops->packed)) check_packed_on_host(ops->packed, s, n_operands, memory, (const void *const[]){memory[n_operands], memory[n_operands + 1], memory[n_operands + 2]});
+  if (!mlirOperationIsNull(ops->packed))
+    check_packed_on_host(ops->packed, s, n_operands, memory,
+                         (const void *const[]){memory[n_operands], memory[n_operands + 1], memory[n_operands + 2]});
   for (int i = 0; i < n; i++) {
     CHECK(buffer_intact(memory[i], tensor_bytes(&x[i])), "writes outside of operand %d", i);
     buffer_free(memory[i]);
   }
   // In f64 all shapes have the same kernels; of the narrow types' families of small heads some shapes are enough.
   int64_t index = s - shapes;
-  bool wanted = a.dtype == NNC_F64 ? s->d < 64 : a.dtype == NNC_BF16 ? s->d >= 64 || index % 4 == 1 : a.dtype == NNC_F16 ? index % 4 == 3 : true;
+  bool wanted = a.dtype == NNC_F64    ? s->d < 64
+                : a.dtype == NNC_BF16 ? s->d >= 64 || index % 4 == 1
+                : a.dtype == NNC_F16  ? index % 4 == 3
+                                      : true;
   if (wanted) check_emulated(ops, s, n_operands, x, "sm_80", false);
   if (s->d != 64 && s->d != 128) return;
   if (a.dtype == NNC_F32) check_emulated(ops, s, n_operands, x, "sm_80", true);
@@ -223,7 +265,8 @@ static void check_shape(MlirContext ctx, const Shape *s, NnDtype dtype) {
   MlirLocation loc = mlirLocationUnknownGet(ctx);
   MlirModule module = mlirModuleCreateEmpty(loc);
   MlirOperation func = nn_function_create(module, "f", false, loc);
-  NnType q = type_of(dtype, s, false), k = type_of(dtype, s, true), mask = nn_type(NN_I1, 2, (int64_t[]){s->batch, s->keys}), key = nn_type(NN_I32, 1, (int64_t[]){4});
+  NnType q = type_of(dtype, s, false), k = type_of(dtype, s, true),
+         mask = nn_type(NN_I1, 2, (int64_t[]){s->batch, s->keys}), key = nn_type(NN_I32, 1, (int64_t[]){4});
   NnType types[5] = {q, k, k};
   int n = 3;
   if (s->masked) types[n++] = mask;
@@ -235,17 +278,20 @@ static void check_shape(MlirContext ctx, const Shape *s, NnDtype dtype) {
     operand[i] = nn_function_add_arg(func, types[i], loc, 0, NULL);
   }
   MlirValue d_o = nn_function_add_arg(func, q, loc, 0, NULL);
-  NnAttr attrs[] = {NN_F64A("scale", 0.3), NN_BOOL("causal", s->causal), NN_F64A("dropout", s->dropout), NN_STR("layout", s->last ? "bthd" : "bhtd")};
+  NnAttr attrs[] = {NN_F64A("scale", 0.3), NN_BOOL("causal", s->causal), NN_F64A("dropout", s->dropout),
+                    NN_STR("layout", s->last ? "bthd" : "bhtd")};
   NnBuilder b = nn_builder_at_end(nn_function_body(func), loc);
   MlirOperation forward = nn_build(&b, NN_OP_attention, n, operand, 4, attrs, NULL);
   const Tensor *in[MAX];
   for (int i = 0; i < n; i++) in[i] = &x[i];
   reference_op(forward, in, x + n);
   check_op(&(Ops){forward, nn_null_operation()}, s, n, x);
-  for (int64_t i = 0; i < nn_type_elements(&q); i++) x[n].data[i] = nn_dtype_round(dtype, x[n].data[i]);   // as the gradient reads it
+  // as the gradient reads it
+  for (int64_t i = 0; i < nn_type_elements(&q); i++) x[n].data[i] = nn_dtype_round(dtype, x[n].data[i]);
 
   g[0] = x[0], g[1] = x[1], g[2] = x[2], g[3] = x[n], g[4] = x[n + 1], g[5] = random_tensor(q);
-  MlirValue back[MAX] = {operand[0], operand[1], operand[2], mlirOperationGetResult(forward, 0), mlirOperationGetResult(forward, 1), d_o};
+  MlirValue back[MAX] =
+      {operand[0], operand[1], operand[2], mlirOperationGetResult(forward, 0), mlirOperationGetResult(forward, 1), d_o};
   for (int i = 3; i < n; i++) g[3 + i] = x[i], back[3 + i] = operand[i];
   MlirOperation backward = nn_build(&b, NN_OP_attention_grad, n + 3, back, 4, attrs, NULL);
   for (int i = 0; i < n + 3; i++) in[i] = &g[i];
@@ -255,7 +301,8 @@ static void check_shape(MlirContext ctx, const Shape *s, NnDtype dtype) {
     gradients.packed = nn_build(&b, NN_OP_attention_grad_packed, n + 3, back, 4, attrs, NULL);
     Tensor packed;
     reference_op(gradients.packed, in, &packed);
-    check_packed("reference", s, sizeof *packed.data, (const void *const[]){g[n + 3].data, g[n + 4].data, g[n + 5].data}, packed.data);
+    check_packed("reference", s, sizeof *packed.data,
+                 (const void *const[]){g[n + 3].data, g[n + 4].data, g[n + 5].data}, packed.data);
     tensor_free(&packed);
   }
   check_op(&gradients, s, n + 3, g);

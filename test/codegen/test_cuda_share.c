@@ -1,4 +1,5 @@
-// Kernels that differ only in numbers become one: which do, what the numbers of each launch are, that division by a number is exact, and that LLVM takes the text.
+// Kernels that differ only in numbers become one: which do, what the numbers of each launch are, that division by a
+// number is exact, and that LLVM takes the text.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,31 +7,57 @@
 #include "codegen/cuda/cuda.h"
 
 static int failures;
-#define CHECK(condition, ...)                                        \
-  do {                                                               \
+#define CHECK(condition, ...)                                                        \
+  do {                                                                               \
     if (!(condition)) failures++, fprintf(stderr, __VA_ARGS__), fputc('\n', stderr); \
   } while (0)
 
-typedef struct Case { const char *name; int divisor; long long extent; int offset; const char *splat; int threads; bool large, with_template; } Case;
+typedef struct Case {
+  const char *name;
+  int divisor;
+  long long extent;
+  int offset;
+  const char *splat;
+  int threads;
+  bool large, with_template;
+} Case;
 
 // A map over rows of `divisor` elements; large: what is divided is not known to be below 2^31.
 static void add(EmittedKernels *kernels, const Case *c) {
   kernels->items = host_grow(kernels->items, (size_t)kernels->n + 1, sizeof *kernels->items);
   EmittedKernel *k = &kernels->items[kernels->n++];
   // The second launch is of a function that is not in the text, as those of templates are.
-  *k = (EmittedKernel){.name = host_strdup(c->name), .summary = host_strdup("div"), .n_launches = c->with_template ? 2 : 1, .launches = host_alloc(2, sizeof *k->launches)};
-  if (c->with_template) k->launches[1] = (KernelLaunch){.symbol = host_strdup("elsewhere"), .grid = {1, 1, 1}, .block = {32, 1, 1}};
+  *k = (EmittedKernel){.name = host_strdup(c->name),
+                       .summary = host_strdup("div"),
+                       .n_launches = c->with_template ? 2 : 1,
+                       .launches = host_alloc(2, sizeof *k->launches)};
+  if (c->with_template)
+    k->launches[1] = (KernelLaunch){.symbol = host_strdup("elsewhere"), .grid = {1, 1, 1}, .block = {32, 1, 1}};
   k->launches[0] = (KernelLaunch){.symbol = host_strdup(c->name), .grid = {4, 1, 1}, .block = {c->threads, 1, 1}};
   text_add(&k->text, "// %s (map)\n", c->name);
-  text_add(&k->text, "llvm.mlir.global internal @%s_shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<64 x i8>\n", c->name);
+  text_add(&k->text,
+           "llvm.mlir.global internal @%s_shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<64 x "
+           "i8>\n",
+           c->name);
   text_add(&k->text, "func.func @%s(%%v0: !buffer, %%v1: !buffer) {\n", c->name);
-  text_add(&k->text, "  %%v2 = llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.tid.x\"() : () -> i32\n  %%v3 = arith.extui %%v2 : i32 to i64\n");
+  text_add(&k->text, "  %%v2 = llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.tid.x\"() : () -> i32\n  %%v3 = "
+                     "arith.extui %%v2 : i32 to i64\n");
   if (c->large) text_add(&k->text, "  %%v4 = arith.muli %%v3, %%v3 : i64\n");
   else text_add(&k->text, "  %%v4 = arith.extui %%v2 : i32 to i64\n");
-  text_add(&k->text, "  %%v5 = arith.constant %d : i64\n  %%v6 = arith.divui %%v4, %%v5 : i64\n  %%v7 = arith.remui %%v4, %%v5 : i64\n", c->divisor);
-  text_add(&k->text, "  %%v8 = arith.constant %lld : i64\n  %%v9 = arith.cmpi ult, %%v6, %%v8 : i64\n  %%v10 = arith.constant dense<0x%s> : vector<4xf32>\n", c->extent, c->splat);
-  text_add(&k->text, "  %%v11 = llvm.getelementptr %%v1[%d] : (!buffer) -> !buffer, i8\n  %%v12 = llvm.getelementptr %%v11[%%v7] : (!buffer, i64) -> !buffer, f32\n", c->offset);
-  text_add(&k->text, "  scf.if %%v9 {\n    llvm.store %%v10, %%v12 {alignment = 4 : i64} : vector<4xf32>, !buffer\n  }\n  return\n}\n");
+  text_add(&k->text,
+           "  %%v5 = arith.constant %d : i64\n  %%v6 = arith.divui %%v4, %%v5 : i64\n  %%v7 = arith.remui %%v4, %%v5 : "
+           "i64\n",
+           c->divisor);
+  text_add(&k->text,
+           "  %%v8 = arith.constant %lld : i64\n  %%v9 = arith.cmpi ult, %%v6, %%v8 : i64\n  %%v10 = arith.constant "
+           "dense<0x%s> : vector<4xf32>\n",
+           c->extent, c->splat);
+  text_add(&k->text,
+           "  %%v11 = llvm.getelementptr %%v1[%d] : (!buffer) -> !buffer, i8\n  %%v12 = llvm.getelementptr %%v11[%%v7] "
+           ": (!buffer, i64) -> !buffer, f32\n",
+           c->offset);
+  text_add(&k->text, "  scf.if %%v9 {\n    llvm.store %%v10, %%v12 {alignment = 4 : i64} : vector<4xf32>, !buffer\n  "
+                     "}\n  return\n}\n");
 }
 
 static void check_division(const KernelLaunch *l, int divisor) {
@@ -55,32 +82,51 @@ static int count(const char *text, const char *what) {
   return n;
 }
 
-// What adds up parts in its second launch: `parts` rows of `columns`. Where both are the same number it is one constant, as the emitter writes it; `blocks` of it.
-// turned: the arguments stand in another order, around one for another launch.
+// What adds up parts in its second launch: `parts` rows of `columns`. Where both are the same number it is one
+// constant, as the emitter writes it; `blocks` of it. turned: the arguments stand in another order, around one for
+// another launch.
 static void add_sum(EmittedKernels *kernels, const char *name, int columns, int parts, int blocks, bool turned) {
   kernels->items = host_grow(kernels->items, (size_t)kernels->n + 1, sizeof *kernels->items);
   EmittedKernel *k = &kernels->items[kernels->n++];
-  *k = (EmittedKernel){.name = host_strdup(name), .summary = host_strdup("sum"), .n_launches = 2, .launches = host_alloc(2, sizeof *k->launches)};
+  *k = (EmittedKernel){.name = host_strdup(name),
+                       .summary = host_strdup("sum"),
+                       .n_launches = 2,
+                       .launches = host_alloc(2, sizeof *k->launches)};
   for (int j = 0; j < 2; j++) {
-    k->launches[j] = (KernelLaunch){.symbol = text_format("%s_launch%d", name, j), .grid = {j ? blocks : 500, 1, 1}, .block = {32, 1, 1}};
+    k->launches[j] = (KernelLaunch){.symbol = text_format("%s_launch%d", name, j),
+                                    .grid = {j ? blocks : 500, 1, 1},
+                                    .block = {32, 1, 1}};
     Text *t = &k->text;
     bool same = columns == parts;
-    text_add(t, "func.func @%s(%s) {\n", k->launches[j].symbol, turned ? "%v1: !buffer, %v19: !buffer, %v0: !buffer" : "%v0: !buffer, %v1: !buffer");
-    text_add(t, "  %%v2 = llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.tid.x\"() : () -> i32\n  %%v3 = arith.extui %%v2 : i32 to i64\n");
-    text_add(t, "  %%v4 = arith.constant %d : i64\n  %%v5 = arith.remui %%v3, %%v4 : i64\n  %%v6 = arith.constant 0 : i64\n  %%v7 = arith.constant 1 : i64\n", columns);
+    text_add(t, "func.func @%s(%s) {\n", k->launches[j].symbol,
+             turned ? "%v1: !buffer, %v19: !buffer, %v0: !buffer" : "%v0: !buffer, %v1: !buffer");
+    text_add(t, "  %%v2 = llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.tid.x\"() : () -> i32\n  %%v3 = arith.extui "
+                "%%v2 : i32 to i64\n");
+    text_add(t,
+             "  %%v4 = arith.constant %d : i64\n  %%v5 = arith.remui %%v3, %%v4 : i64\n  %%v6 = arith.constant 0 : "
+             "i64\n  %%v7 = arith.constant 1 : i64\n",
+             columns);
     if (!same) text_add(t, "  %%v8 = arith.constant %d : i64\n", parts);
-    text_add(t, "  %%v9 = arith.constant 0.0 : f32\n  %%v15 = scf.for %%v10 = %%v6 to %%v%d step %%v7 iter_args(%%v11 = %%v9) -> (f32) : i64 {\n    %%v12 = arith.muli %%v10, %%v4 : i64\n", same ? 4 : 8);
-    text_add(t, "    %%v13 = arith.addi %%v12, %%v5 : i64\n    %%v16 = llvm.getelementptr %%v0[%%v13] : (!buffer, i64) -> !buffer, f32\n    %%v17 = llvm.load %%v16 : !buffer -> f32\n");
-    text_add(t, "    %%v14 = arith.addf %%v11, %%v17 : f32\n    scf.yield %%v14 : f32\n  }\n  %%v18 = llvm.getelementptr %%v1[%%v5] : (!buffer, i64) -> !buffer, f32\n  llvm.store %%v15, %%v18 : f32, !buffer\n  return\n}\n");
+    text_add(t,
+             "  %%v9 = arith.constant 0.0 : f32\n  %%v15 = scf.for %%v10 = %%v6 to %%v%d step %%v7 iter_args(%%v11 = "
+             "%%v9) -> (f32) : i64 {\n    %%v12 = arith.muli %%v10, %%v4 : i64\n",
+             same ? 4 : 8);
+    text_add(t, "    %%v13 = arith.addi %%v12, %%v5 : i64\n    %%v16 = llvm.getelementptr %%v0[%%v13] : (!buffer, i64) "
+                "-> !buffer, f32\n    %%v17 = llvm.load %%v16 : !buffer -> f32\n");
+    text_add(t,
+             "    %%v14 = arith.addf %%v11, %%v17 : f32\n    scf.yield %%v14 : f32\n  }\n  %%v18 = llvm.getelementptr "
+             "%%v1[%%v5] : (!buffer, i64) -> !buffer, f32\n  llvm.store %%v15, %%v18 : f32, !buffer\n  return\n}\n");
   }
 }
 
-// The first launches stay three, though they are alike, since there are few; the second ones become one, but for the one of many blocks.
+// The first launches stay three, though they are alike, since there are few; the second ones become one, but for the
+// one of many blocks.
 static void check_sums(void) {
   EmittedKernels kernels = {0};
   text_add(&kernels.declarations, "!buffer = !llvm.ptr<1>\n");
   static const int columns[] = {7, 9, 24, 7}, parts[] = {5, 9, 13, 5}, blocks[] = {2, 64, 1, 65};
-  static const char *const names[] = {"a", "b", "c", "many"}, *const symbols[] = {"a_launch1", "a_launch1", "a_launch1", "many_launch1"};
+  static const char *const names[] = {"a", "b", "c", "many"}, *const symbols[] = {"a_launch1", "a_launch1", "a_launch1",
+                                                                                  "many_launch1"};
   for (int i = 0; i < 4; i++) add_sum(&kernels, names[i], columns[i], parts[i], blocks[i], i == 2);
   cuda_share_kernels(&kernels, 1000, 1000);
   for (int i = 0; i < 4; i++) {
@@ -88,12 +134,18 @@ static void check_sums(void) {
     CHECK(!first->n_numbers && first->symbol[0] == names[i][0], "%s: the first launch is shared", names[i]);
     CHECK(!strcmp(second->symbol, symbols[i]), "%s: the second launch is of %s", names[i], second->symbol);
     CHECK(second->n_numbers == (i < 3 ? 4 : 0), "%s: %d numbers", names[i], second->n_numbers);
-    if (i < 3 && second->n_numbers == 4) CHECK(second->numbers[0] == columns[i] && second->numbers[1] == parts[i], "%s: numbers %d, %d", names[i], second->numbers[0], second->numbers[1]);
+    if (i < 3 && second->n_numbers == 4)
+      CHECK(second->numbers[0] == columns[i] && second->numbers[1] == parts[i], "%s: numbers %d, %d", names[i],
+            second->numbers[0], second->numbers[1]);
     if (i < 3) check_division(second, columns[i]);
-    if (i < 3) CHECK(second->n_buffers == 2 && second->buffers[0] == (i == 2 ? 2 : 0) && second->buffers[1] == (i == 2 ? 0 : 1), "%s: other buffers", names[i]);
+    if (i < 3)
+      CHECK(second->n_buffers == 2 && second->buffers[0] == (i == 2 ? 2 : 0) && second->buffers[1] == (i == 2 ? 0 : 1),
+            "%s: other buffers", names[i]);
   }
   Text ptx = {0};
-  CHECK(cuda_lower(&kernels, cuda_arch("sm_80"), CUDA_PTX, false, &ptx) && count(text_c_string(&ptx), ".visible .entry") == 6, "not the entries expected:\n%s", text_c_string(&ptx));
+  CHECK(cuda_lower(&kernels, cuda_arch("sm_80"), CUDA_PTX, false, &ptx) &&
+            count(text_c_string(&ptx), ".visible .entry") == 6,
+        "not the entries expected:\n%s", text_c_string(&ptx));
   text_free(&ptx);
   emitted_kernels_free(&kernels);
 }
@@ -101,15 +153,22 @@ static void check_sums(void) {
 int main(void) {
   check_sums();
   static const Case cases[] = {
-    {"a", 7, 100, 64, "3F800000", 256, false, false}, {"b", 640, 9, 128, "40000000", 256, false, false}, {"c", 2147483647, 5, 2147483646, "BF800000", 256, false, false}, {"d", 1, 5, 64, "3F800000", 256, false, true},
-    {"threads", 7, 100, 64, "3F800000", 128, false, false}, {"beyond", 7, 1LL << 33, 64, "3F800000", 256, false, false}, {"large", 7, 100, 64, "3F800000", 256, true, false}, {"larger", 8, 100, 64, "3F800000", 256, true, false},
+      {"a", 7, 100, 64, "3F800000", 256, false, false},
+      {"b", 640, 9, 128, "40000000", 256, false, false},
+      {"c", 2147483647, 5, 2147483646, "BF800000", 256, false, false},
+      {"d", 1, 5, 64, "3F800000", 256, false, true},
+      {"threads", 7, 100, 64, "3F800000", 128, false, false},
+      {"beyond", 7, 1LL << 33, 64, "3F800000", 256, false, false},
+      {"large", 7, 100, 64, "3F800000", 256, true, false},
+      {"larger", 8, 100, 64, "3F800000", 256, true, false},
   };
   enum { CASES = sizeof cases / sizeof *cases, ALIKE = 4 };
   EmittedKernels kernels = {0};
   text_add(&kernels.declarations, "!buffer = !llvm.ptr<1>\n");
   for (int i = 0; i < CASES; i++) add(&kernels, &cases[i]);
   cuda_share_kernels(&kernels, CASES + 2, 2);
-  for (int i = 0; i < CASES; i++) CHECK(kernels.items[i].launches[0].n_numbers == 0, "%s is shared although there are few", cases[i].name);
+  for (int i = 0; i < CASES; i++)
+    CHECK(kernels.items[i].launches[0].n_numbers == 0, "%s is shared although there are few", cases[i].name);
   cuda_share_kernels(&kernels, CASES, 2);
   for (int i = 0; i < CASES; i++) {
     const EmittedKernel *k = &kernels.items[i];
@@ -117,20 +176,27 @@ int main(void) {
     bool shared = i < ALIKE;
     CHECK(!strcmp(l->symbol, shared ? "a" : cases[i].name), "%s is launched as %s", cases[i].name, l->symbol);
     CHECK((l->n_numbers > 0) == shared, "%s has %d numbers", cases[i].name, l->n_numbers);
-    CHECK(count(k->text.data, "func.func") == (i == 0 || !shared) && count(k->text.data, "// ") == 1 && count(k->text.data, "mlir.global") == (i == 0 || !shared), "%s:\n%s", cases[i].name, k->text.data);
+    CHECK(count(k->text.data, "func.func") == (i == 0 || !shared) && count(k->text.data, "// ") == 1 &&
+              count(k->text.data, "mlir.global") == (i == 0 || !shared),
+          "%s:\n%s", cases[i].name, k->text.data);
     CHECK(l->block[0] == cases[i].threads, "%s: another block", cases[i].name);
-    if (k->n_launches > 1) CHECK(!strcmp(k->launches[1].symbol, "elsewhere"), "the launch of a template became %s", k->launches[1].symbol);
+    if (k->n_launches > 1)
+      CHECK(!strcmp(k->launches[1].symbol, "elsewhere"), "the launch of a template became %s", k->launches[1].symbol);
     if (!shared) continue;
     // In order of the text, then the reciprocal.
-    int32_t bits = (int32_t)strtoull(cases[i].splat, NULL, 16), expected[] = {cases[i].divisor, (int32_t)cases[i].extent, bits, cases[i].offset};
+    int32_t bits = (int32_t)strtoull(cases[i].splat, NULL, 16),
+            expected[] = {cases[i].divisor, (int32_t)cases[i].extent, bits, cases[i].offset};
     CHECK(l->n_numbers == 6 && !memcmp(l->numbers, expected, sizeof expected), "%s: other numbers", cases[i].name);
     check_division(l, cases[i].divisor);
   }
   for (int i = 0; i < CASES; i++)
     if (kernels.items[i].n_launches > 1) free(kernels.items[i].launches[--kernels.items[i].n_launches].symbol);
   Text ptx = {0};
-  CHECK(cuda_lower(&kernels, cuda_arch("sm_80"), CUDA_PTX, false, &ptx) && count(ptx.data, ".visible .entry") == 1 + CASES - ALIKE, "not the entries expected:\n%s", text_c_string(&ptx));
-  CHECK(count(text_c_string(&ptx), "// a (map)") == 1 && count(text_c_string(&ptx), "// d (map)") == 1, "the entry lacks the comments of its shapes");
+  CHECK(cuda_lower(&kernels, cuda_arch("sm_80"), CUDA_PTX, false, &ptx) &&
+            count(ptx.data, ".visible .entry") == 1 + CASES - ALIKE,
+        "not the entries expected:\n%s", text_c_string(&ptx));
+  CHECK(count(text_c_string(&ptx), "// a (map)") == 1 && count(text_c_string(&ptx), "// d (map)") == 1,
+        "the entry lacks the comments of its shapes");
   text_free(&ptx);
   emitted_kernels_free(&kernels);
   if (failures) fprintf(stderr, "%d failures\n", failures);

@@ -1,5 +1,6 @@
-// What row and column kernels read and write, counted access by access in the emulator, and moments of numbers whose mean is a hundred thousand times
-// their deviation. A kernel that goes through its elements once more than it must fails.
+// What row and column kernels read and write, counted access by access in the emulator, and moments of numbers whose
+// mean is a hundred thousand times their deviation. A kernel that goes through its elements once more than it must
+// fails.
 #include "test/codegen/cuda_cases.c"
 
 typedef struct Case {
@@ -17,7 +18,9 @@ static void add_case(const char *what, double reads, double writes, double toler
   cases[n_cases++] = (Case){what, reads, writes, tolerance};
 }
 
-typedef struct Exponentials { MlirValue top, value, sum; } Exponentials;
+typedef struct Exponentials {
+  MlirValue top, value, sum;
+} Exponentials;
 
 // Of rows, relative to their largest elements.
 static Exponentials exponentials(Fn *f, NnType type) {
@@ -55,7 +58,9 @@ static void loss_rows_bf16(MlirModule m, int64_t rows, int64_t columns) {
   Fn f = fn_begin(m);
   NnType type = SHAPE(NN_BF16, rows, columns), wide = SHAPE(NN_F32, rows, columns);
   MlirValue x = nn_cast(&f.b, arg(&f, type), NN_F32), top = nn_reduce(&f.b, NN_OP_reduce_max, x, 1, I64S(1));
-  MlirValue sum = nn_reduce(&f.b, NN_OP_reduce_sum, nn_unary(&f.b, NN_OP_exp, nn_binary(&f.b, NN_OP_sub, x, along(&f, top, wide, 0))), 1, I64S(1));
+  MlirValue sum = nn_reduce(&f.b, NN_OP_reduce_sum,
+                            nn_unary(&f.b, NN_OP_exp, nn_binary(&f.b, NN_OP_sub, x, along(&f, top, wide, 0))), 1,
+                            I64S(1));
   finish(&f, "row", wide, 1, I64S(1), RESULTS(nn_binary(&f.b, NN_OP_add, nn_unary(&f.b, NN_OP_log, sum), top)));
 }
 
@@ -63,8 +68,10 @@ static void softmax_rows_bf16(MlirModule m, int64_t rows, int64_t columns) {
   Fn f = fn_begin(m);
   NnType type = SHAPE(NN_BF16, rows, columns), wide = SHAPE(NN_F32, rows, columns);
   MlirValue x = nn_cast(&f.b, arg(&f, type), NN_F32), top = nn_reduce(&f.b, NN_OP_reduce_max, x, 1, I64S(1));
-  MlirValue e = nn_unary(&f.b, NN_OP_exp, nn_binary(&f.b, NN_OP_sub, x, along(&f, top, wide, 0))), sum = nn_reduce(&f.b, NN_OP_reduce_sum, e, 1, I64S(1));
-  finish(&f, "row", wide, 1, I64S(1), RESULTS(nn_cast(&f.b, nn_binary(&f.b, NN_OP_div, e, along(&f, sum, wide, 0)), NN_BF16)));
+  MlirValue e = nn_unary(&f.b, NN_OP_exp, nn_binary(&f.b, NN_OP_sub, x, along(&f, top, wide, 0))),
+            sum = nn_reduce(&f.b, NN_OP_reduce_sum, e, 1, I64S(1));
+  finish(&f, "row", wide, 1, I64S(1),
+         RESULTS(nn_cast(&f.b, nn_binary(&f.b, NN_OP_div, e, along(&f, sum, wide, 0)), NN_BF16)));
 }
 
 // The loss of a language model and what it gives back to the scores.
@@ -73,26 +80,35 @@ static void loss_with_gradient(MlirModule m, NnDtype dtype, int64_t rows, int64_
   NnType type = SHAPE(dtype, rows, columns), wide = SHAPE(NN_F32, rows, columns);
   MlirValue x = arg(&f, type), label = arg(&f, SHAPE(NN_I32, rows));
   if (dtype != NN_F32) x = nn_cast(&f.b, x, NN_F32);
-  MlirValue top = nn_reduce(&f.b, NN_OP_reduce_max, x, 1, I64S(1)), sum = nn_reduce(&f.b, NN_OP_reduce_sum, nn_unary(&f.b, NN_OP_exp, nn_binary(&f.b, NN_OP_sub, x, along(&f, top, wide, 0))), 1, I64S(1));
+  MlirValue top = nn_reduce(&f.b, NN_OP_reduce_max, x, 1, I64S(1)),
+            sum = nn_reduce(&f.b, NN_OP_reduce_sum,
+                            nn_unary(&f.b, NN_OP_exp, nn_binary(&f.b, NN_OP_sub, x, along(&f, top, wide, 0))), 1,
+                            I64S(1));
   MlirValue all = nn_binary(&f.b, NN_OP_add, nn_unary(&f.b, NN_OP_log, sum), top);
   NnType numbers = SHAPE(NN_I32, rows, columns);
-  MlirValue own = nn_cast(&f.b, nn_compare(&f.b, "eq", nn_iota(&f.b, numbers, 1), along(&f, label, numbers, 0)), NN_F32);
+  MlirValue own = nn_cast(&f.b, nn_compare(&f.b, "eq", nn_iota(&f.b, numbers, 1), along(&f, label, numbers, 0)),
+                          NN_F32);
   MlirValue score = nn_reduce(&f.b, NN_OP_reduce_sum, nn_binary(&f.b, NN_OP_mul, own, x), 1, I64S(1));
-  MlirValue gradient = nn_binary(&f.b, NN_OP_sub, nn_unary(&f.b, NN_OP_exp, nn_binary(&f.b, NN_OP_sub, x, along(&f, all, wide, 0))), own);
-  finish(&f, "row", wide, 1, I64S(1), RESULTS(nn_binary(&f.b, NN_OP_sub, all, score), dtype == NN_F32 ? gradient : nn_cast(&f.b, gradient, dtype)));
+  MlirValue gradient = nn_binary(&f.b, NN_OP_sub,
+                                 nn_unary(&f.b, NN_OP_exp, nn_binary(&f.b, NN_OP_sub, x, along(&f, all, wide, 0))),
+                                 own);
+  finish(&f, "row", wide, 1, I64S(1),
+         RESULTS(nn_binary(&f.b, NN_OP_sub, all, score), dtype == NN_F32 ? gradient : nn_cast(&f.b, gradient, dtype)));
 }
 
 static void column_sum_bf16(MlirModule m, int64_t rows, int64_t columns) {
   Fn f = fn_begin(m);
   NnType type = SHAPE(NN_BF16, rows, columns), wide = SHAPE(NN_F32, rows, columns);
-  finish(&f, "column", wide, 1, I64S(0), RESULTS(nn_reduce(&f.b, NN_OP_reduce_sum, nn_cast(&f.b, arg(&f, type), NN_F32), 1, I64S(0))));
+  finish(&f, "column", wide, 1, I64S(0),
+         RESULTS(nn_reduce(&f.b, NN_OP_reduce_sum, nn_cast(&f.b, arg(&f, type), NN_F32), 1, I64S(0))));
 }
 
 static void odd_rows(MlirModule m, int64_t rows, int64_t columns) {
   Fn f = fn_begin(m);
   NnType type = SHAPE(NN_F32, rows, columns);
   MlirValue x = arg(&f, type);
-  finish(&f, "map", type, 0, NULL, RESULTS(nn_binary(&f.b, NN_OP_sub, x, along(&f, arg(&f, SHAPE(NN_F32, rows)), type, 0))));
+  finish(&f, "map", type, 0, NULL,
+         RESULTS(nn_binary(&f.b, NN_OP_sub, x, along(&f, arg(&f, SHAPE(NN_F32, rows)), type, 0))));
 }
 
 static void moments(MlirModule m, const char *kind, NnType type, int64_t first, int64_t second) {
@@ -117,9 +133,11 @@ static void build_cases(MlirModule m) {
   add_case("log-sum-exp in bf16, rows of two and a half turns", 1.01, 0.01, 0), loss_rows_bf16(m, 3, 10240);
   add_case("softmax in bf16", 1.01, 1.01, 0), softmax_rows_bf16(m, 2, 20736);
   add_case("loss and gradient of a large vocabulary", 1.03, 1.01, 0), loss_with_gradient(m, NN_F32, 1, 50257);
-  add_case("loss and gradient of a large vocabulary, whole lines", 1.03, 1.01, 0), loss_with_gradient(m, NN_F32, 2, 50304);
+  add_case("loss and gradient of a large vocabulary, whole lines", 1.03, 1.01, 0),
+      loss_with_gradient(m, NN_F32, 2, 50304);
   add_case("loss and gradient of a large vocabulary in bf16", 1.03, 1.01, 0), loss_with_gradient(m, NN_BF16, 1, 50257);
-  add_case("loss and gradient of a large vocabulary in bf16, whole lines", 1.03, 1.01, 0), loss_with_gradient(m, NN_BF16, 2, 50304);
+  add_case("loss and gradient of a large vocabulary in bf16, whole lines", 1.03, 1.01, 0),
+      loss_with_gradient(m, NN_BF16, 2, 50304);
   add_case("softmax of a short row in bf16", 1.03, 1.01, 0), softmax_rows_bf16(m, 8, 768);
   add_case("sums of columns in bf16", 1.05, 0.05, 0), column_sum_bf16(m, 401, 512);
   add_case("a map over odd rows, with a number for each", 1.26, 1.01, 0), odd_rows(m, 3, 5001);
@@ -141,7 +159,8 @@ static void check_far(const Case *c, const Run *r) {
     double m = element(NN_F32, r->memory[1], i), v = element(NN_F32, r->memory[2], i);
     if (fabs(m - mean->data[i]) <= 2e-3 && fabs(v / var->data[i] - 1) <= c->tolerance) continue;
     failures++;
-    fprintf(stderr, "%s: mean %.9g and variance %.9g instead of %.9g and %.9g\n", c->what, m, v, mean->data[i], var->data[i]);
+    fprintf(stderr, "%s: mean %.9g and variance %.9g instead of %.9g and %.9g\n", c->what, m, v, mean->data[i],
+            var->data[i]);
     return;
   }
 }
@@ -157,11 +176,13 @@ static void check_case(CudaCode *code, const EmittedKernel *k, MlirOperation fun
   if (run_kernel(code, k, &r, (void *const *)r.memory)) {
     if (c->tolerance > 0) check_far(c, &r);
     else compare_results(k, func, &r);
-    double bytes = (double)nn_type_bytes(&r.args[0].type), reads = (double)code->traffic.read / bytes, writes = (double)code->traffic.written / bytes;
+    double bytes = (double)nn_type_bytes(&r.args[0].type), reads = (double)code->traffic.read / bytes,
+           writes = (double)code->traffic.written / bytes;
     printf("%s: reads its elements %.3f times, writes %.3f\n", c->what, reads, writes);
     if (reads > c->reads || writes > c->writes) {
       failures++;
-      fprintf(stderr, "%s: reads its elements %.3f times and writes %.3f, not %.3f and %.3f\n", c->what, reads, writes, c->reads, c->writes);
+      fprintf(stderr, "%s: reads its elements %.3f times and writes %.3f, not %.3f and %.3f\n", c->what, reads, writes,
+              c->reads, c->writes);
     }
   }
   check_in_place(k, func, &r, run_kernel, code);
@@ -172,6 +193,8 @@ int main(void) {
   CudaCases c = cuda_cases_begin(build_cases);
   int i = 0;
   MlirBlock body = mlirModuleGetBody(c.module);
-  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op) && i < n_cases; op = mlirOperationGetNextInBlock(op), i++) check_case(&c.code, &c.kernels.items[i], op, &cases[i]);
+  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op) && i < n_cases;
+       op = mlirOperationGetNextInBlock(op), i++)
+    check_case(&c.code, &c.kernels.items[i], op, &cases[i]);
   return cuda_cases_end(&c);
 }

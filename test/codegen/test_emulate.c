@@ -1,4 +1,5 @@
-// Correct kernels in the emulator: what they compute equals a plain loop, and the same IR becomes PTX for every architecture.
+// Correct kernels in the emulator: what they compute equals a plain loop, and the same IR becomes PTX for every
+// architecture.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,8 @@ static void test_block_sum(int n, uint32_t blocks, uint32_t size, int threads) {
   EmulateArgument arguments[] = {{"x", x, (uint64_t)n * 4}, {"out", out, blocks * 4}, {"n", &n, 0}};
   EmulateLaunch launch = {.grid = {blocks}, .block = {size}, .n = 3, .arguments = arguments, .threads = threads};
   CHECK(emulate_run(e, "block_sum", &launch, message, sizeof message) == EMU_OK, "%s", message);
-  for (uint32_t b = 0; b < blocks; b++) CHECK(out[b] == expected[b], "block %u: %g, expected %g", b, (double)out[b], (double)expected[b]);
+  for (uint32_t b = 0; b < blocks; b++)
+    CHECK(out[b] == expected[b], "block %u: %g, expected %g", b, (double)out[b], (double)expected[b]);
   free(x);
   free(out);
   free(expected);
@@ -41,7 +43,10 @@ static void test_transpose(int rows, int columns) {
   float *x = malloc(bytes), *out = malloc(bytes);
   for (int i = 0; i < rows * columns; i++) x[i] = value(i);
   EmulateArgument arguments[] = {{"x", x, bytes}, {"out", out, bytes}, {"rows", &rows, 0}, {"columns", &columns, 0}};
-  EmulateLaunch launch = {.grid = {(uint32_t)(columns + 31) / 32, (uint32_t)(rows + 31) / 32}, .block = {32, 8}, .n = 4, .arguments = arguments};
+  EmulateLaunch launch = {.grid = {(uint32_t)(columns + 31) / 32, (uint32_t)(rows + 31) / 32},
+                          .block = {32, 8},
+                          .n = 4,
+                          .arguments = arguments};
   CHECK(emulate_run(e, "transpose", &launch, message, sizeof message) == EMU_OK, "%s", message);
   int wrong = 0;
   for (int r = 0; r < rows; r++)
@@ -70,7 +75,10 @@ static void test_mma_bf16(void) {
   emulate_free(e);
 }
 
-static double to_tf32(float x) { return (double)(float)ldexp(rint(ldexp(frexp((double)x, &(int){0}), 11)), -11) * exp2(x == 0 ? 0 : ilogb((double)x) + 1); }
+static double to_tf32(float x) {
+  return (double)(float)ldexp(rint(ldexp(frexp((double)x, &(int){0}), 11)), -11) *
+         exp2(x == 0 ? 0 : ilogb((double)x) + 1);
+}
 
 static void test_mma_tf32(void) {
   Emulated *e = load("mma_tf32.ll");
@@ -101,7 +109,8 @@ static void test_atomics(int threads) {
     total += x[i];
     if (x[i] > largest) largest = x[i];
   }
-  EmulateArgument arguments[] = {{"x", x, sizeof x}, {"counts", counts, sizeof counts}, {"sum", &sum, 4}, {"max", &max, 4}, {"tickets", &tickets, 4}, {"n", &n, 0}};
+  EmulateArgument arguments[] = {{"x", x, sizeof x}, {"counts", counts, sizeof counts}, {"sum", &sum, 4},
+                                 {"max", &max, 4},   {"tickets", &tickets, 4},          {"n", &n, 0}};
   EmulateLaunch launch = {.grid = {8}, .block = {128}, .n = 6, .arguments = arguments, .threads = threads};
   CHECK(emulate_run(e, "atomics", &launch, message, sizeof message) == EMU_OK, "%s", message);
   CHECK(!memcmp(counts, expected, sizeof counts), "the histogram is wrong");
@@ -116,9 +125,24 @@ static void test_warp_operations(void) {
   EmulateLaunch launch = {.block = {32}, .n = 1, .arguments = arguments};
   CHECK(emulate_run(e, "warp_operations", &launch, message, sizeof message) == EMU_OK, "%s", message);
   for (int lane = 0; lane < 32; lane++) {
-    int expected[] = {lane < 3 ? 100 + lane : 97 + lane, lane > 28 ? 100 + lane : 103 + lane, 100 + (lane ^ 5), 107, lane % 8 < 6 ? 102 + lane : 100 + lane, lane % 8 < 6, 101 + lane / 8 * 8,
-                      (int)0xaaaaaaaa, 1, 0, 32 * 100 + 31 * 16, 100, -100, -100, 31, lane % 2 ? -1 : 240};
-    for (int i = 0; i < 16; i++) CHECK(out[lane][i] == expected[i], "lane %d, operation %d: %d, expected %d", lane, i, out[lane][i], expected[i]);
+    int expected[] = {lane < 3 ? 100 + lane : 97 + lane,
+                      lane > 28 ? 100 + lane : 103 + lane,
+                      100 + (lane ^ 5),
+                      107,
+                      lane % 8 < 6 ? 102 + lane : 100 + lane,
+                      lane % 8 < 6,
+                      101 + lane / 8 * 8,
+                      (int)0xaaaaaaaa,
+                      1,
+                      0,
+                      32 * 100 + 31 * 16,
+                      100,
+                      -100,
+                      -100,
+                      31,
+                      lane % 2 ? -1 : 240};
+    for (int i = 0; i < 16; i++)
+      CHECK(out[lane][i] == expected[i], "lane %d, operation %d: %d, expected %d", lane, i, out[lane][i], expected[i]);
   }
   emulate_free(e);
 }
@@ -134,14 +158,17 @@ static void test_named_barriers(void) {
 }
 
 static void test_ptx(void) {
-  static const char *const files[] = {"warp_operations.ll", "named_barriers.ll", "block_sum.ll", "transpose.ll", "mma_bf16.ll", "mma_tf32.ll", "atomics.ll"};
+  static const char *const files[] = {"warp_operations.ll", "named_barriers.ll", "block_sum.ll", "transpose.ll",
+                                      "mma_bf16.ll",        "mma_tf32.ll",       "atomics.ll"};
   static const char *const archs[] = {"sm_80", "sm_89", "sm_90a", "sm_100"};
   for (size_t f = 0; f < sizeof files / sizeof *files; f++)
     for (size_t a = 0; a < sizeof archs / sizeof *archs; a++) {
       char *text = emulate_read(files[f]), *ptx = emulate_ptx(text, archs[a]);
       int spills = 0;
       CHECK(ptx && strstr(ptx, ".entry"), "%s for %s: no PTX", files[f], archs[a]);
-      if (ptx) CHECK(emulate_assemble(ptx, archs[a], NULL, &spills) && spills <= 0, "%s for %s: refused or spills", files[f], archs[a]);
+      if (ptx)
+        CHECK(emulate_assemble(ptx, archs[a], NULL, &spills) && spills <= 0, "%s for %s: refused or spills", files[f],
+              archs[a]);
       free(ptx);
       free(text);
     }

@@ -1,4 +1,5 @@
-// The stand-ins for the driver and cuBLAS, through the same table that an executable uses: memory, launches, a captured graph, matrix products, errors.
+// The stand-ins for the driver and cuBLAS, through the same table that an executable uses: memory, launches, a captured
+// graph, matrix products, errors.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +10,12 @@
 
 static CudaApi api;
 
-#define OK(call)                                                           \
-  do {                                                                     \
-    CUresult r_ = (call);                                                  \
-    const char *name_ = "";                                                \
-    api.driver.GetErrorName(r_, &name_);                                   \
-    CHECK(r_ == CUDA_SUCCESS, "%s", name_);                                \
+#define OK(call)                            \
+  do {                                      \
+    CUresult r_ = (call);                   \
+    const char *name_ = "";                 \
+    api.driver.GetErrorName(r_, &name_);    \
+    CHECK(r_ == CUDA_SUCCESS, "%s", name_); \
   } while (0)
 
 static Emulated *compile(char *text) {
@@ -48,7 +49,8 @@ static void test_graph(void) {
   CUdeviceptr dx = upload(NULL, sizeof x), dout = upload(NULL, sizeof out);
   int n = N;
   OK(api.driver.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-  CHECK(api.driver.StreamSynchronize(stream) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "waiting for a stream that captures");
+  CHECK(api.driver.StreamSynchronize(stream) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+        "waiting for a stream that captures");
   OK(api.driver.MemcpyHtoDAsync(dx, x, sizeof x, stream));
   void *arguments[] = {&dx, &dout, &n};
   OK(api.driver.LaunchKernel(f, BLOCKS, 1, 1, 128, 1, 1, 0, stream, arguments, NULL));
@@ -74,7 +76,8 @@ static void test_graph(void) {
   OK(api.driver.LaunchKernel(f, BLOCKS, 1, 1, 128, 1, 1, 0, stream, arguments, NULL));
   CudaRange ranges[] = {{"sums", dout, sizeof out}, {"x", dx, (N - 2) * 4}};
   api.expect_ranges(stream, 2, ranges);
-  CHECK(api.driver.LaunchKernel(f, BLOCKS, 1, 1, 128, 1, 1, 0, stream, arguments, NULL) == CUDA_ERROR_ILLEGAL_ADDRESS, "the last element is out of its range");
+  CHECK(api.driver.LaunchKernel(f, BLOCKS, 1, 1, 128, 1, 1, 0, stream, arguments, NULL) == CUDA_ERROR_ILLEGAL_ADDRESS,
+        "the last element is out of its range");
   CHECK(strstr(nnc_emu_last_error(), "'x' + 3992 (of 3992 bytes)"), "%s", nnc_emu_last_error());
   CHECK(api.driver.StreamSynchronize(stream) == CUDA_ERROR_ILLEGAL_ADDRESS, "the context is broken from then on");
   nnc_emu_reset();
@@ -96,8 +99,11 @@ static void test_dynamic_shared(void) {
   float c[128];
   CUdeviceptr da = upload(a, sizeof a), db = upload(b, sizeof b), dc = upload(NULL, sizeof c);
   void *arguments[] = {&da, &db, &dc};
-  CHECK(api.driver.LaunchKernel(f, 1, 1, 1, 32, 1, 1, 60000, NULL, arguments, NULL) == CUDA_ERROR_INVALID_VALUE, "more than 48 KiB without asking");
-  CHECK(api.driver.FuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 240000) == CUDA_ERROR_INVALID_VALUE, "more than there is");
+  CHECK(api.driver.LaunchKernel(f, 1, 1, 1, 32, 1, 1, 60000, NULL, arguments, NULL) == CUDA_ERROR_INVALID_VALUE,
+        "more than 48 KiB without asking");
+  CHECK(api.driver.FuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 240000) ==
+            CUDA_ERROR_INVALID_VALUE,
+        "more than there is");
   OK(api.driver.FuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 60000));
   OK(api.driver.LaunchKernel(f, 1, 1, 1, 32, 1, 1, 60000, NULL, arguments, NULL));
   OK(api.driver.MemcpyDtoH(c, dc, sizeof c));
@@ -134,8 +140,10 @@ static void test_memory(void) {
   OK(api.driver.MemFree(p));
   CUmodule module;
   char log[100] = "";
-  CHECK(api.driver.ModuleLoadDataEx(&module, ".version 8.0\n", 2, (int[]){CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES}, (void *[]){log, (void *)sizeof log}) ==
-        CUDA_ERROR_INVALID_IMAGE, "PTX is no module here");
+  CHECK(api.driver.ModuleLoadDataEx(&module, ".version 8.0\n", 2,
+                                    (int[]){CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES},
+                                    (void *[]){log, (void *)sizeof log}) == CUDA_ERROR_INVALID_IMAGE,
+        "PTX is no module here");
   CHECK(*log, "no log");
 }
 
@@ -146,7 +154,11 @@ static void test_gemm(int type, int compute, double tolerance) {
   CHECK(api.cublas.Create(&handle) == CUBLAS_STATUS_SUCCESS, "create");
   size_t element = type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2;
   double a[SIZE], b[SIZE], c[SIZE];
-  union { double d[SIZE]; float f[SIZE]; uint16_t h[SIZE]; } data[3];
+  union {
+    double d[SIZE];
+    float f[SIZE];
+    uint16_t h[SIZE];
+  } data[3];
   double *plain[] = {a, b, c};
   for (int m = 0; m < 3; m++)
     for (int i = 0; i < SIZE; i++) {
@@ -155,21 +167,34 @@ static void test_gemm(int type, int compute, double tolerance) {
       else if (element == 4) data[m].f[i] = (float)v;
       else data[m].h[i] = emulate_to_bf16((float)v);
     }
-  CUdeviceptr da = upload(&data[0], SIZE * element), db = upload(&data[1], SIZE * element), dc = upload(&data[2], SIZE * element);
+  CUdeviceptr da = upload(&data[0], SIZE * element), db = upload(&data[1], SIZE * element),
+              dc = upload(&data[2], SIZE * element);
   double alpha = 0.5, beta = 2;
   float alpha_f = 0.5f, beta_f = 2;
   bool wide = compute == CUBLAS_COMPUTE_64F;
   // A product with a narrow result is taken only where its sums cannot be narrow.
-  cublasStatus_t plain_mode = api.cublas.GemmEx(handle, 0, 0, M, N, K, wide ? (void *)&alpha : &alpha_f, (void *)(uintptr_t)da, type, LD, (void *)(uintptr_t)db, type, LD,
-                                                wide ? (void *)&beta : &beta_f, (void *)(uintptr_t)dc, type, LD, compute, CUBLAS_GEMM_DEFAULT);
-  CHECK(plain_mode == (element == 2 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS), "type %d without a math mode: %d", type, plain_mode);
-  CHECK(api.cublas.SetMathMode(handle, CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION) == CUBLAS_STATUS_SUCCESS, "math mode");
+  cublasStatus_t plain_mode = api.cublas.GemmEx(handle, 0, 0, M, N, K, wide ? (void *)&alpha : &alpha_f,
+                                                (void *)(uintptr_t)da, type, LD, (void *)(uintptr_t)db, type, LD,
+                                                wide ? (void *)&beta : &beta_f, (void *)(uintptr_t)dc, type, LD,
+                                                compute, CUBLAS_GEMM_DEFAULT);
+  CHECK(plain_mode == (element == 2 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS),
+        "type %d without a math mode: %d", type, plain_mode);
+  CHECK(api.cublas.SetMathMode(handle, CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION) ==
+            CUBLAS_STATUS_SUCCESS,
+        "math mode");
   OK(api.driver.MemFree(dc));
   for (int op = 0; op < 4; op++) {
     dc = upload(&data[2], SIZE * element);
-    CHECK(api.cublas.GemmStridedBatchedEx(handle, op & 1, op >> 1, M, N, K, wide ? (void *)&alpha : &alpha_f, (void *)(uintptr_t)da, type, LD, LD * 13, (void *)(uintptr_t)db, type, LD, LD * 13,
-                                          wide ? (void *)&beta : &beta_f, (void *)(uintptr_t)dc, type, LD, LD * 13, BATCH, compute, CUBLAS_GEMM_DEFAULT) == CUBLAS_STATUS_SUCCESS, "op %d", op);
-    union { double d[SIZE]; float f[SIZE]; uint16_t h[SIZE]; } out;
+    CHECK(api.cublas.GemmStridedBatchedEx(handle, op & 1, op >> 1, M, N, K, wide ? (void *)&alpha : &alpha_f,
+                                          (void *)(uintptr_t)da, type, LD, LD * 13, (void *)(uintptr_t)db, type, LD,
+                                          LD * 13, wide ? (void *)&beta : &beta_f, (void *)(uintptr_t)dc, type, LD,
+                                          LD * 13, BATCH, compute, CUBLAS_GEMM_DEFAULT) == CUBLAS_STATUS_SUCCESS,
+          "op %d", op);
+    union {
+      double d[SIZE];
+      float f[SIZE];
+      uint16_t h[SIZE];
+    } out;
     OK(api.driver.MemcpyDtoH(&out, dc, SIZE * element));
     int wrong = 0;
     for (int batch = 0; batch < BATCH; batch++)
@@ -182,17 +207,24 @@ static void test_gemm(int type, int compute, double tolerance) {
             sum += (op & 1 ? pa[i * LD + k] : pa[k * LD + i]) * (op >> 1 ? pb[k * LD + j] : pb[j * LD + k]);
           }
           double expected = i < M && j < N ? alpha * sum + beta * c[at] : c[at];
-          double found = element == 8 ? out.d[at] : element == 4 ? (double)out.f[at] : (double)emulate_from_bf16(out.h[at]);
+          double found = element == 8   ? out.d[at]
+                         : element == 4 ? (double)out.f[at]
+                                        : (double)emulate_from_bf16(out.h[at]);
           wrong += !(fabs(found - expected) <= tolerance * (1 + fabs(expected)));
         }
     CHECK(wrong == 0, "type %d op %d: %d elements are wrong", type, op, wrong);
     OK(api.driver.MemFree(dc));
   }
-  CHECK(api.cublas.GemmEx(handle, 0, 0, M, N, K, wide ? (void *)&alpha : &alpha_f, (void *)(uintptr_t)da, type, M - 1, (void *)(uintptr_t)db, type, LD, wide ? (void *)&beta : &beta_f,
-                          (void *)(uintptr_t)da, type, LD, compute, CUBLAS_GEMM_DEFAULT) == CUBLAS_STATUS_INVALID_VALUE, "a leading dimension below the rows");
-  CHECK(api.cublas.GemmEx(handle, 0, 0, M, N, 1000, wide ? (void *)&alpha : &alpha_f, (void *)(uintptr_t)da, type, LD, (void *)(uintptr_t)db, type, 1000, wide ? (void *)&beta : &beta_f,
-                          (void *)(uintptr_t)da, type, LD, compute, CUBLAS_GEMM_DEFAULT) == CUBLAS_STATUS_EXECUTION_FAILED, "past the end of an operand");
-  CHECK(strstr(nnc_emu_last_error(), "operand a") && strstr(nnc_emu_last_error(), "out of bounds"), "%s", nnc_emu_last_error());
+  CHECK(api.cublas.GemmEx(handle, 0, 0, M, N, K, wide ? (void *)&alpha : &alpha_f, (void *)(uintptr_t)da, type, M - 1,
+                          (void *)(uintptr_t)db, type, LD, wide ? (void *)&beta : &beta_f, (void *)(uintptr_t)da, type,
+                          LD, compute, CUBLAS_GEMM_DEFAULT) == CUBLAS_STATUS_INVALID_VALUE,
+        "a leading dimension below the rows");
+  CHECK(api.cublas.GemmEx(handle, 0, 0, M, N, 1000, wide ? (void *)&alpha : &alpha_f, (void *)(uintptr_t)da, type, LD,
+                          (void *)(uintptr_t)db, type, 1000, wide ? (void *)&beta : &beta_f, (void *)(uintptr_t)da,
+                          type, LD, compute, CUBLAS_GEMM_DEFAULT) == CUBLAS_STATUS_EXECUTION_FAILED,
+        "past the end of an operand");
+  CHECK(strstr(nnc_emu_last_error(), "operand a") && strstr(nnc_emu_last_error(), "out of bounds"), "%s",
+        nnc_emu_last_error());
   nnc_emu_reset();
   OK(api.driver.MemFree(da));
   OK(api.driver.MemFree(db));

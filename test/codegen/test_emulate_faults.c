@@ -1,4 +1,5 @@
-// Faults planted in the kernels of test_emulate.c, each a mistake that a GPU lets pass until it does not: the emulator names every one.
+// Faults planted in the kernels of test_emulate.c, each a mistake that a GPU lets pass until it does not: the emulator
+// names every one.
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,8 @@ static Emulated *compile(char *text) {
 }
 
 // The launch ends with this fault, and the message has these three parts.
-static void expect(Emulated *e, const char *kernel, const EmulateLaunch *launch, EmuFault fault, const char *what, const char *where, const char *instruction) {
+static void expect(Emulated *e, const char *kernel, const EmulateLaunch *launch, EmuFault fault, const char *what,
+                   const char *where, const char *instruction) {
   strcpy(message, "");
   EmuFault found = emulate_run(e, kernel, launch, message, sizeof message);
   CHECK(found == fault, "fault %d, expected %d: %s", (int)found, (int)fault, message);
@@ -33,8 +35,14 @@ static int n = N, rows = 40, columns = 25;
 
 static EmulateArgument sum_arguments[] = {{"x", x, sizeof x}, {"out", out, 16}, {"n", &n, 0}};
 static const EmulateLaunch sum_launch = {.grid = {4}, .block = {128}, .n = 3, .arguments = sum_arguments};
-static EmulateArgument transpose_arguments[] = {{"x", x, sizeof x}, {"out", out, sizeof out}, {"rows", &rows, 0}, {"columns", &columns, 0}};
-static const EmulateLaunch transpose_launch = {.grid = {1, 2}, .block = {32, 8}, .n = 4, .arguments = transpose_arguments};
+static EmulateArgument transpose_arguments[] = {{"x", x, sizeof x},
+                                                {"out", out, sizeof out},
+                                                {"rows", &rows, 0},
+                                                {"columns", &columns, 0}};
+static const EmulateLaunch transpose_launch = {.grid = {1, 2},
+                                               .block = {32, 8},
+                                               .n = 4,
+                                               .arguments = transpose_arguments};
 static uint16_t a[256] __attribute__((aligned(16))), b[128] __attribute__((aligned(16)));
 static float c[128];
 static EmulateArgument mma_arguments[] = {{"a", a, sizeof a}, {"b", b, sizeof b}, {"c", c, sizeof c}};
@@ -43,91 +51,133 @@ static const EmulateLaunch mma_launch = {.block = {32}, .n = 3, .arguments = mma
 static void test_missing_barrier(void) {
   // Fibers run in order, so the first thread reads before the other warps have written.
   Emulated *e = compile(emulate_edit(emulate_read("block_sum.ll"), BARRIER, ""));
-  expect(e, "block_sum", &sum_launch, EMU_UNINITIALIZED, "kernel 'block_sum', block (0, 0, 0), thread (0, 0, 0): read of shared 'partial' + 4 (of 128 bytes), which was never written", "thread (0, 0, 0)",
-         "%part = load float");
+  expect(e, "block_sum", &sum_launch, EMU_UNINITIALIZED,
+         "kernel 'block_sum', block (0, 0, 0), thread (0, 0, 0): read of shared 'partial' + 4 (of 128 bytes), which "
+         "was never written",
+         "thread (0, 0, 0)", "%part = load float");
   // In the transpose the first rows are there already: warp 1 meets what warp 0 wrote.
   e = compile(emulate_edit(emulate_read("transpose.ll"), BARRIER, ""));
   expect(e, "transpose", &transpose_launch, EMU_UNINITIALIZED, "never written", "shared 'tile'", "%moved = load float");
 }
 
 static void test_read_write_race(void) {
-  // The last warp reads all that the others wrote without meeting them: no value is wrong in the emulator's order, but it is a race.
+  // The last warp reads all that the others wrote without meeting them: no value is wrong in the emulator's order, but
+  // it is a race.
   char *text = emulate_edit(emulate_read("block_sum.ll"), BARRIER, "");
   text = emulate_edit(text, "%first.thread = icmp eq i32 %tid, 0", "%first.thread = icmp eq i32 %tid, 127");
   Emulated *e = compile(text);
-  expect(e, "block_sum", &sum_launch, EMU_RACE, "race: read of shared 'partial' + 0 (of 128 bytes), which thread (0, 0, 0) wrote without a barrier in between", "thread (127, 0, 0)",
-         "%part = load float");
+  expect(e, "block_sum", &sum_launch, EMU_RACE,
+         "race: read of shared 'partial' + 0 (of 128 bytes), which thread (0, 0, 0) wrote without a barrier in between",
+         "thread (127, 0, 0)", "%part = load float");
 }
 
 static void test_write_write_race(void) {
-  Emulated *e = compile(emulate_edit(emulate_read("block_sum.ll"), "%leads = icmp eq i32 %lane, 0", "%leads = icmp ult i32 %lane, 2"));
-  expect(e, "block_sum", &sum_launch, EMU_RACE, "race: write of shared 'partial' + 0 (of 128 bytes), which thread (0, 0, 0) wrote", "thread (1, 0, 0)", "store float %a1");
+  Emulated *e = compile(
+      emulate_edit(emulate_read("block_sum.ll"), "%leads = icmp eq i32 %lane, 0", "%leads = icmp ult i32 %lane, 2"));
+  expect(e, "block_sum", &sum_launch, EMU_RACE,
+         "race: write of shared 'partial' + 0 (of 128 bytes), which thread (0, 0, 0) wrote", "thread (1, 0, 0)",
+         "store float %a1");
 }
 
 static void test_write_after_read_race(void) {
   // A second use of the tile without a barrier between the reads and the writes of the next round.
-  char *text = emulate_edit(emulate_read("block_sum.ll"), "  br label %done\n\ndone:", "  br label %done\n\ndone:\n  %again = getelementptr [32 x float], ptr addrspace(3) @partial, i32 0, i32 %warp\n"
-                            "  br i1 %leads, label %overwrite, label %end\n\noverwrite:\n  store float 0.0, ptr addrspace(3) %again, align 4\n  br label %end\n\nend:");
+  char *text = emulate_edit(emulate_read("block_sum.ll"), "  br label %done\n\ndone:",
+                            "  br label %done\n\ndone:\n  %again = getelementptr [32 x float], ptr addrspace(3) "
+                            "@partial, i32 0, i32 %warp\n"
+                            "  br i1 %leads, label %overwrite, label %end\n\noverwrite:\n  store float 0.0, ptr "
+                            "addrspace(3) %again, align 4\n  br label %end\n\nend:");
   text = emulate_edit(text, "%first.thread = icmp eq i32 %tid, 0", "%first.thread = icmp eq i32 %tid, 127");
   Emulated *e = compile(text);
-  expect(e, "block_sum", &sum_launch, EMU_RACE, "race: write of shared 'partial' + 12 (of 128 bytes), which thread (127, 0, 0) read without a barrier in between", "thread (96, 0, 0)",
-         "store float 0.0");
+  expect(e, "block_sum", &sum_launch, EMU_RACE,
+         "race: write of shared 'partial' + 12 (of 128 bytes), which thread (127, 0, 0) read without a barrier in "
+         "between",
+         "thread (96, 0, 0)", "store float 0.0");
 }
 
 static void test_off_by_one(void) {
-  Emulated *e = compile(emulate_edit(emulate_read("block_sum.ll"), "%inside = icmp slt i32 %i, %n", "%inside = icmp sle i32 %i, %n"));
-  expect(e, "block_sum", &sum_launch, EMU_OUT_OF_BOUNDS, "out of bounds: read of 4 bytes in global memory at 'x' + 4000 (of 4000 bytes)", "block (3, 0, 0)", "%value = load float");
+  Emulated *e = compile(
+      emulate_edit(emulate_read("block_sum.ll"), "%inside = icmp slt i32 %i, %n", "%inside = icmp sle i32 %i, %n"));
+  expect(e, "block_sum", &sum_launch, EMU_OUT_OF_BOUNDS,
+         "out of bounds: read of 4 bytes in global memory at 'x' + 4000 (of 4000 bytes)", "block (3, 0, 0)",
+         "%value = load float");
   // One column too few in the padded tile: the last element lies behind it.
   char *text = emulate_edit(emulate_read("transpose.ll"), "[32 x [33 x float]] undef", "[31 x [33 x float]] undef");
-  expect(compile(text), "transpose", &transpose_launch, EMU_OUT_OF_BOUNDS, "out of bounds: write of 4 bytes at shared 'tile' + 4092 (of 4092 bytes)", "thread (0, 7, 0)", "store float %value");
+  expect(compile(text), "transpose", &transpose_launch, EMU_OUT_OF_BOUNDS,
+         "out of bounds: write of 4 bytes at shared 'tile' + 4092 (of 4092 bytes)", "thread (0, 7, 0)",
+         "store float %value");
   // The smallest block of dynamic memory that is too small.
   EmulateLaunch small = mma_launch;
   small.dynamic_bytes = 496;
-  expect(compile(emulate_read("mma_bf16.ll")), "mma_bf16", &small, EMU_OUT_OF_BOUNDS, "out of bounds: write of 16 bytes at dynamic shared memory + 496 (of 496 bytes)", "thread (31, 0, 0)",
+  expect(compile(emulate_read("mma_bf16.ll")), "mma_bf16", &small, EMU_OUT_OF_BOUNDS,
+         "out of bounds: write of 16 bytes at dynamic shared memory + 496 (of 496 bytes)", "thread (31, 0, 0)",
          "cp.async");
 }
 
 static void test_misaligned(void) {
-  Emulated *e = compile(emulate_edit(emulate_read("mma_bf16.ll"), "%at = add i32 %row.at, %column", "%at.even = add i32 %row.at, %column\n  %at = add i32 %at.even, 1"));
-  expect(e, "mma_bf16", &mma_launch, EMU_MISALIGNED, "misaligned: write of 8 bytes in global memory at 'c' + 228 needs an address that is a multiple of 8", "thread (28, 0, 0)",
-         "store <2 x float> %pair");
-  e = compile(emulate_edit(emulate_read("mma_bf16.ll"), "%a.half.byte = mul i32 %a.half, 16", "%a.half.byte = mul i32 %a.half, 8"));
-  expect(e, "mma_bf16", &mma_launch, EMU_MISALIGNED, "misaligned: read of 16 bytes at dynamic shared memory + 488 (of 512 bytes) needs an address that is a multiple of 16", "thread (31, 0, 0)", "ldmatrix");
+  Emulated *e = compile(emulate_edit(emulate_read("mma_bf16.ll"), "%at = add i32 %row.at, %column",
+                                     "%at.even = add i32 %row.at, %column\n  %at = add i32 %at.even, 1"));
+  expect(e, "mma_bf16", &mma_launch, EMU_MISALIGNED,
+         "misaligned: write of 8 bytes in global memory at 'c' + 228 needs an address that is a multiple of 8",
+         "thread (28, 0, 0)", "store <2 x float> %pair");
+  e = compile(emulate_edit(emulate_read("mma_bf16.ll"), "%a.half.byte = mul i32 %a.half, 16",
+                           "%a.half.byte = mul i32 %a.half, 8"));
+  expect(e, "mma_bf16", &mma_launch, EMU_MISALIGNED,
+         "misaligned: read of 16 bytes at dynamic shared memory + 488 (of 512 bytes) needs an address that is a "
+         "multiple of 16",
+         "thread (31, 0, 0)", "ldmatrix");
 }
 
 static void test_divergent_barrier(void) {
   // Some threads leave before the barrier.
-  Emulated *e = compile(emulate_edit(emulate_read("block_sum.ll"), "br i1 %leads, label %store.partial, label %meet", "br i1 %leads, label %store.partial, label %done"));
-  expect(e, "block_sum", &sum_launch, EMU_DIVERGENCE, "divergent barrier: barrier 0 waits for 128 threads, 4 arrived; thread (1, 0, 0) has exited (124 have)", "thread (0, 0, 0)",
-         "barrier.cta.sync");
+  Emulated *e = compile(emulate_edit(emulate_read("block_sum.ll"), "br i1 %leads, label %store.partial, label %meet",
+                                     "br i1 %leads, label %store.partial, label %done"));
+  expect(e, "block_sum", &sum_launch, EMU_DIVERGENCE,
+         "divergent barrier: barrier 0 waits for 128 threads, 4 arrived; thread (1, 0, 0) has exited (124 have)",
+         "thread (0, 0, 0)", "barrier.cta.sync");
   // Half of the block waits at another one.
   char *text = emulate_edit(emulate_read("block_sum.ll"), BARRIER,
-                            "%upper = icmp ugt i32 %warp, 1\n  br i1 %upper, label %one, label %other\n\none:\n  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 1)\n  br label %go\n\n"
+                            "%upper = icmp ugt i32 %warp, 1\n  br i1 %upper, label %one, label %other\n\none:\n  call "
+                            "void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 1)\n  br label %go\n\n"
                             "other:\n  " BARRIER "\n  br label %go\n\ngo:");
-  expect(compile(text), "block_sum", &sum_launch, EMU_DIVERGENCE, "barrier 0 waits for 128 threads, 64 arrived; thread (64, 0, 0) waits elsewhere", "thread (0, 0, 0)", "(i32 1)");
+  expect(compile(text), "block_sum", &sum_launch, EMU_DIVERGENCE,
+         "barrier 0 waits for 128 threads, 64 arrived; thread (64, 0, 0) waits elsewhere", "thread (0, 0, 0)",
+         "(i32 1)");
   // Lanes of one warp at two places of the same barrier.
-  text = emulate_edit(emulate_read("block_sum.ll"), BARRIER, "br i1 %leads, label %one, label %other\n\none:\n  " BARRIER "\n  br label %go\n\nother:\n  " BARRIER "\n  br label %go\n\ngo:");
-  expect(compile(text), "block_sum", &sum_launch, EMU_DIVERGENCE, "other threads of the same warp reached barrier 0 at another instruction", "thread (1, 0, 0)", "barrier.cta.sync");
+  text = emulate_edit(emulate_read("block_sum.ll"), BARRIER,
+                      "br i1 %leads, label %one, label %other\n\none:\n  " BARRIER
+                      "\n  br label %go\n\nother:\n  " BARRIER "\n  br label %go\n\ngo:");
+  expect(compile(text), "block_sum", &sum_launch, EMU_DIVERGENCE,
+         "other threads of the same warp reached barrier 0 at another instruction", "thread (1, 0, 0)",
+         "barrier.cta.sync");
   // A shuffle that half of the warp does not reach.
-  text = emulate_edit(emulate_read("block_sum.ll"), "reduce:\n", "reduce:\n  %low = icmp ult i32 %tid, 100\n  br i1 %low, label %shuffles, label %gone\n\ngone:\n  ret void\n\nshuffles:\n");
-  expect(compile(text), "block_sum", &sum_launch, EMU_DIVERGENCE, "divergent warp operation: thread (100, 0, 0), named in mask 0xffffffff, has exited", "thread (96, 0, 0)", "%s16 = call");
+  text = emulate_edit(emulate_read("block_sum.ll"), "reduce:\n",
+                      "reduce:\n  %low = icmp ult i32 %tid, 100\n  br i1 %low, label %shuffles, label %gone\n\ngone:\n "
+                      " ret void\n\nshuffles:\n");
+  expect(compile(text), "block_sum", &sum_launch, EMU_DIVERGENCE,
+         "divergent warp operation: thread (100, 0, 0), named in mask 0xffffffff, has exited", "thread (96, 0, 0)",
+         "%s16 = call");
 }
 
 static void test_bad_lanes(void) {
-  Emulated *e = compile(emulate_edit(emulate_read("block_sum.ll"), "(i32 -1, float %sum, i32 16, i32 31)", "(i32 65535, float %sum, i32 16, i32 31)"));
+  Emulated *e = compile(emulate_edit(emulate_read("block_sum.ll"), "(i32 -1, float %sum, i32 16, i32 31)",
+                                     "(i32 65535, float %sum, i32 16, i32 31)"));
   expect(e, "block_sum", &sum_launch, EMU_BAD_LANES, "not in", "thread (", "%s16 = call");
 }
 
 static void test_missing_wait(void) {
-  Emulated *e = compile(emulate_edit(emulate_read("mma_bf16.ll"), "call void @llvm.nvvm.cp.async.wait.group(i32 0)", ""));
-  expect(e, "mma_bf16", &mma_launch, EMU_PENDING_COPY, "read of dynamic shared memory + 496 (of 512 bytes), to which thread 31 copies asynchronously: a wait for its group (cp.async.wait) is missing",
+  Emulated *e = compile(
+      emulate_edit(emulate_read("mma_bf16.ll"), "call void @llvm.nvvm.cp.async.wait.group(i32 0)", ""));
+  expect(e, "mma_bf16", &mma_launch, EMU_PENDING_COPY,
+         "read of dynamic shared memory + 496 (of 512 bytes), to which thread 31 copies asynchronously: a wait for its "
+         "group (cp.async.wait) is missing",
          "thread (31, 0, 0)", "ldmatrix");
   // A wait that leaves the only group in flight is no wait.
   e = compile(emulate_edit(emulate_read("mma_bf16.ll"), "wait.group(i32 0)", "wait.group(i32 1)"));
   expect(e, "mma_bf16", &mma_launch, EMU_PENDING_COPY, "wait", "thread (31, 0, 0)", "ldmatrix");
   // The wait is there, but what other threads copy needs the barrier too.
   e = compile(emulate_edit(emulate_read("mma_bf16.ll"), BARRIER, ""));
-  expect(e, "mma_bf16", &mma_launch, EMU_UNINITIALIZED, "read of dynamic shared memory + 32 (of 512 bytes), which was never written", "thread (1, 0, 0)", "ldmatrix");
+  expect(e, "mma_bf16", &mma_launch, EMU_UNINITIALIZED,
+         "read of dynamic shared memory + 32 (of 512 bytes), which was never written", "thread (1, 0, 0)", "ldmatrix");
 }
 
 static void test_named_barriers(void) {
@@ -137,32 +187,41 @@ static void test_named_barriers(void) {
   EmulateLaunch launch = {.block = {64}, .n = 2, .arguments = arguments};
 #define WAIT "call void @llvm.nvvm.barrier.cta.sync.aligned.count(i32 2, i32 64)"
   Emulated *e = compile(emulate_edit(emulate_read("named_barriers.ll"), WAIT, ""));
-  expect(e, "named_barriers", &launch, EMU_DIVERGENCE, "arrives a second time at barrier 1, for which 1 of 64 threads are there", "thread (0, 0, 0)", "arrive");
-  e = compile(emulate_edit(emulate_read("named_barriers.ll"), WAIT, "call void @llvm.nvvm.barrier.cta.sync.aligned.count(i32 2, i32 32)"));
+  expect(e, "named_barriers", &launch, EMU_DIVERGENCE,
+         "arrives a second time at barrier 1, for which 1 of 64 threads are there", "thread (0, 0, 0)", "arrive");
+  e = compile(emulate_edit(emulate_read("named_barriers.ll"), WAIT,
+                           "call void @llvm.nvvm.barrier.cta.sync.aligned.count(i32 2, i32 32)"));
   expect(e, "named_barriers", &launch, EMU_DIVERGENCE, "barrier 1, for which", "thread (", "arrive");
   // It waits, but the consumer arrives before it has read.
 #define ARRIVE "    call void @llvm.nvvm.barrier.cta.arrive.aligned.count(i32 2, i32 64)\n"
-  char *text = emulate_edit(emulate_read("named_barriers.ll"), "  call void @llvm.nvvm.barrier.cta.arrive.aligned.count(i32 2, i32 64)\n", "");
+  char *text = emulate_edit(emulate_read("named_barriers.ll"),
+                            "  call void @llvm.nvvm.barrier.cta.arrive.aligned.count(i32 2, i32 64)\n", "");
   text = emulate_edit(text, "  %found = load", ARRIVE "  %found = load");
-  expect(compile(text), "named_barriers", &launch, EMU_RACE, "race: write of shared 'buffer'", "read without a barrier in between", "store i32 %value");
+  expect(compile(text), "named_barriers", &launch, EMU_RACE, "race: write of shared 'buffer'",
+         "read without a barrier in between", "store i32 %value");
 }
 
 static void test_bad_launch(void) {
   EmulateLaunch launch = sum_launch;
   launch.block[0] = 1025;
-  expect(compile(emulate_read("block_sum.ll")), "block_sum", &launch, EMU_BAD_LAUNCH, "a block of 1025 threads", "block_sum", "1024");
+  expect(compile(emulate_read("block_sum.ll")), "block_sum", &launch, EMU_BAD_LAUNCH, "a block of 1025 threads",
+         "block_sum", "1024");
   launch = sum_launch;
   launch.dynamic_bytes = 300000;
-  expect(compile(emulate_read("block_sum.ll")), "block_sum", &launch, EMU_BAD_LAUNCH, "300128 bytes of shared memory", "block_sum", "limit");
+  expect(compile(emulate_read("block_sum.ll")), "block_sum", &launch, EMU_BAD_LAUNCH, "300128 bytes of shared memory",
+         "block_sum", "limit");
 }
 
 static void test_unsupported(void) {
   char *error = NULL;
-  Emulated *e = emulate_text("define ptx_kernel void @k() {\n  call void @llvm.nvvm.barrier.cluster.arrive()\n  ret void\n}\ndeclare void @llvm.nvvm.barrier.cluster.arrive()\n", &error);
+  Emulated *e = emulate_text("define ptx_kernel void @k() {\n  call void @llvm.nvvm.barrier.cluster.arrive()\n  ret "
+                             "void\n}\ndeclare void @llvm.nvvm.barrier.cluster.arrive()\n",
+                             &error);
   CHECK(!e && error && strstr(error, "the emulator has no 'barrier.cluster.arrive'"), "%s", error ? error : "no error");
   free(error);
   error = NULL;
-  e = emulate_text("define ptx_kernel void @k() {\n  call void asm sideeffect \"bar.sync 0;\", \"\"()\n  ret void\n}\n", &error);
+  e = emulate_text("define ptx_kernel void @k() {\n  call void asm sideeffect \"bar.sync 0;\", \"\"()\n  ret void\n}\n",
+                   &error);
   CHECK(!e && error && strstr(error, "inline assembly"), "%s", error ? error : "no error");
   free(error);
 }

@@ -1,6 +1,7 @@
-// Faults planted in the finished code of every kind of kernel: each barrier is removed; each access of memory that is wider than an element is moved by one, which misaligns it; each
-// access is moved on and back by what it reads or writes, an index that is off by one; waits for copies and fences are removed. An index in memory that the launch may touch all the
-// same must give another result; all else the emulator finds. The code as it is has no fault.
+// Faults planted in the finished code of every kind of kernel: each barrier is removed; each access of memory that is
+// wider than an element is moved by one, which misaligns it; each access is moved on and back by what it reads or
+// writes, an index that is off by one; waits for copies and fences are removed. An index in memory that the launch may
+// touch all the same must give another result; all else the emulator finds. The code as it is has no fault.
 // Convolutions on the tensor cores are in test_conv_faults.c, products of warpgroups by themselves in test_wgmma.c.
 #define WIDE 1009
 #include "test/codegen/cuda_cases.c"
@@ -13,15 +14,15 @@ static char message[4096];
 
 // A kernel with its operands. The IR is that of all its launches.
 typedef struct Planted {
-  const EmittedKernel *k;      // Borrowed
-  char *ir;                    // Owned
+  const EmittedKernel *k;   // Borrowed
+  char *ir;                 // Owned
   int n;
   EmulateArgument buffers[MOST_BUFFERS];
   char types[MOST_BUFFERS];
-  int n_operands;              // the rest is written
-  unsigned char **expected;    // Owned; of those, as the code gives them
-  int most;                    // accesses of each memory that are moved, for each launch
-  const char *arch;            // Borrowed
+  int n_operands;             // the rest is written
+  unsigned char **expected;   // Owned; of those, as the code gives them
+  int most;                   // accesses of each memory that are moved, for each launch
+  const char *arch;           // Borrowed
 } Planted;
 
 static EmuFault run_text(const Planted *p, const char *ir) {
@@ -37,7 +38,8 @@ static EmuFault run_text(const Planted *p, const char *ir) {
 
 static bool same_results(const Planted *p) {
   for (int i = p->n_operands; i < p->n; i++)
-    if (p->types[i] != '-' && memcmp(p->expected[i - p->n_operands], p->buffers[i].data, p->buffers[i].bytes) != 0) return false;
+    if (p->types[i] != '-' && memcmp(p->expected[i - p->n_operands], p->buffers[i].data, p->buffers[i].bytes) != 0)
+      return false;
   return true;
 }
 
@@ -64,7 +66,11 @@ static int alignment_of_line(const char *text) {
 }
 
 static int bits_of(const char *type) {
-  return *type == 'i' ? atoi(type + 1) : !strncmp(type, "float", 5) ? 32 : !strncmp(type, "double", 6) ? 64 : !strncmp(type, "half", 4) || !strncmp(type, "bfloat", 6) ? 16 : 0;
+  return *type == 'i'                                               ? atoi(type + 1)
+         : !strncmp(type, "float", 5)                               ? 32
+         : !strncmp(type, "double", 6)                              ? 64
+         : !strncmp(type, "half", 4) || !strncmp(type, "bfloat", 6) ? 16
+                                                                    : 0;
 }
 
 // Bytes of an element of what is loaded or stored, and how many elements; false: of another type.
@@ -86,23 +92,31 @@ static int pointer_length(const char *pointer) {
   return (int)(at - pointer) + 1;
 }
 
-static EmuFault move_pointer(const Planted *p, const char *line, const char *next, const char *pointer, int space, int bytes) {
+static EmuFault move_pointer(const Planted *p, const char *line, const char *next, const char *pointer, int space,
+                             int bytes) {
   int length = pointer_length(pointer);
-  char *text = text_format("  %%planted = getelementptr i8, ptr addrspace(%d) %.*s, i64 %d\n%.*s%%planted%.*s", space, length, pointer, bytes, (int)(pointer - line), line,
-                           (int)(next - pointer) - length, pointer + length);
+  char *text = text_format("  %%planted = getelementptr i8, ptr addrspace(%d) %.*s, i64 %d\n%.*s%%planted%.*s", space,
+                           length, pointer, bytes, (int)(pointer - line), line, (int)(next - pointer) - length,
+                           pointer + length);
   EmuFault found = plant(p, line, next, text);
   free(text);
   return found;
 }
 
 // How many accesses of a kind were moved so far.
-typedef struct Moved { int global, shared, waits, fences; } Moved;
+typedef struct Moved {
+  int global, shared, waits, fences;
+} Moved;
 
 static void plant_in_access(const Planted *p, const char *line, const char *next, const char *text, Moved *moved) {
-  int space = strstr(text, "ptr addrspace(1) ") ? 1 : strstr(text, "ptr addrspace(3) ") ? 3 : 0, align = alignment_of_line(text), bytes, count;
+  int space = strstr(text, "ptr addrspace(1) ")   ? 1
+              : strstr(text, "ptr addrspace(3) ") ? 3
+                                                  : 0,
+      align = alignment_of_line(text), bytes, count;
   int *done = space == 1 ? &moved->global : &moved->shared;
   if (!space || !align || !element_of_line(text, &bytes, &count) || ++*done > p->most) return;
-  const char *pointer = line + (strstr(text, space == 1 ? "ptr addrspace(1) " : "ptr addrspace(3) ") - text) + strlen("ptr addrspace(1) ");
+  const char *pointer = line + (strstr(text, space == 1 ? "ptr addrspace(1) " : "ptr addrspace(3) ") - text) +
+                        strlen("ptr addrspace(1) ");
   if (count > 1 && align > bytes) {
     EmuFault found = move_pointer(p, line, next, pointer, space, bytes);
     if (found != EMU_MISALIGNED && found != EMU_OUT_OF_BOUNDS) missed(p, line, next, "a misaligned vector", found);
@@ -129,7 +143,8 @@ static bool touches_shared(const char *from, const char *to) {
 
 // What orders asynchronous copies and products of warpgroups.
 static void plant_in_order(const Planted *p, const char *line, const char *next, const char *text, Moved *moved) {
-  bool wait = strstr(text, "wait.group") && !moved->waits++, fence = strstr(text, "fence.proxy.async") && !moved->fences++;
+  bool wait = strstr(text, "wait.group") && !moved->waits++,
+       fence = strstr(text, "fence.proxy.async") && !moved->fences++;
   if (wait && plant(p, line, next, "") != EMU_PENDING_COPY) missed(p, line, next, "a missing wait", EMU_OK);
   if (fence && plant(p, line, next, "") != EMU_UNFENCED) missed(p, line, next, "a missing fence", EMU_OK);
 }
@@ -144,15 +159,19 @@ static void check_faults(const Planted *p) {
       next = strchr(line, '\n') + 1;
       char *text = text_format("%.*s", (int)(next - line), line);
       bool waits = strstr(text, "barrier.cta") || strstr(text, "bar.warp.sync");
-      // What no access of shared memory stands in front of, or behind, orders nothing in it: the first barrier of a kernel, and one before a result that lies over an operand.
-      if (waits && plant(p, line, next, "") == EMU_OK && touches_shared(body, line) && touches_shared(next, end)) missed(p, line, next, "a missing barrier", EMU_OK);
+      // What no access of shared memory stands in front of, or behind, orders nothing in it: the first barrier of a
+      // kernel, and one before a result that lies over an operand.
+      if (waits && plant(p, line, next, "") == EMU_OK && touches_shared(body, line) && touches_shared(next, end))
+        missed(p, line, next, "a missing barrier", EMU_OK);
       barriers += waits;
       plant_in_order(p, line, next, text, &moved);
       plant_in_access(p, line, next, text, &moved);
       free(text);
     }
   }
-  if (getenv("NNC_TEST_TABLE")) printf("%-40.40s %3d barriers, %d planted so far, %d found by the emulator, %d accesses by other results\n", p->k->name, barriers, n_planted, n_found, n_other);
+  if (getenv("NNC_TEST_TABLE"))
+    printf("%-40.40s %3d barriers, %d planted so far, %d found by the emulator, %d accesses by other results\n",
+           p->k->name, barriers, n_planted, n_found, n_other);
 }
 
 // The code must be right and without a fault; then it is given some.
@@ -207,7 +226,8 @@ static void check_module(MlirContext ctx, void (*build_module)(MlirModule), int 
 }
 
 // A kernel that is a whole op.
-static void check_op(MlirContext ctx, MlirOperation (*build_op)(MlirModule m, int which), int which, const char *arch, int most) {
+static void check_op(MlirContext ctx, MlirOperation (*build_op)(MlirModule m, int which), int which, const char *arch,
+                     int most) {
   MlirModule m = mlirModuleCreateEmpty(mlirLocationUnknownGet(ctx));
   EmittedKernels kernels;
   nn_target_cuda(arch, false);
@@ -219,10 +239,12 @@ static void check_op(MlirContext ctx, MlirOperation (*build_op)(MlirModule m, in
   if (host_conv_record(op, &conv)) cuda_emit_conv(&conv, name, &kernels.items[kernels.n++]);
   else cuda_emit_attention(op, name, &kernels.items[kernels.n++]);
   free(name);
-  int i = kernels.n - 1, n_operands = (int)mlirOperationGetNumOperands(op), n_results = (int)mlirOperationGetNumResults(op);
+  int i = kernels.n - 1, n_operands = (int)mlirOperationGetNumOperands(op),
+      n_results = (int)mlirOperationGetNumResults(op);
   Planted p = {.most = most, .arch = arch, .n_operands = n_operands, .n = n_operands + n_results};
   for (int b = 0; b < p.n; b++) {
-    Tensor t = tensor_create(nn_value_type(b < n_operands ? mlirOperationGetOperand(op, b) : mlirOperationGetResult(op, b - n_operands)));
+    Tensor t = tensor_create(
+        nn_value_type(b < n_operands ? mlirOperationGetOperand(op, b) : mlirOperationGetResult(op, b - n_operands)));
     fill(&t);
     p.types[b] = type_letter(t.type.dtype);
     p.buffers[b] = (EmulateArgument){"operand", buffer_new(nn_type_bytes(&t.type)), (uint64_t)nn_type_bytes(&t.type)};
@@ -230,7 +252,8 @@ static void check_op(MlirContext ctx, MlirOperation (*build_op)(MlirModule m, in
     tensor_free(&t);
   }
   int64_t workspace = kernels.items[i].workspace_bytes;
-  if (workspace) p.types[p.n] = '-', p.buffers[p.n++] = (EmulateArgument){"workspace", buffer_new(workspace), (uint64_t)workspace};
+  if (workspace)
+    p.types[p.n] = '-', p.buffers[p.n++] = (EmulateArgument){"workspace", buffer_new(workspace), (uint64_t)workspace};
   check_kernel_alone(&kernels, i, &p);
   for (int b = 0; b < p.n; b++) buffer_free(p.buffers[b].data);
   emitted_kernels_free(&kernels);
@@ -245,13 +268,17 @@ static NnBuilder public_function(MlirModule m, MlirOperation *func) {
 
 // Groups of channels that fill no tile, depthwise, few channels and f64: all three passes of each.
 static MlirOperation convolution_op(MlirModule m, int which) {
-  static const struct { NnDtype dtype; int64_t c, o, groups; } forms[] = {{NN_F32, 12, 12, 3}, {NN_F32, 8, 8, 8}, {NN_F32, 3, 5, 1}, {NN_F64, 17, 33, 1}};
+  static const struct {
+    NnDtype dtype;
+    int64_t c, o, groups;
+  } forms[] = {{NN_F32, 12, 12, 3}, {NN_F32, 8, 8, 8}, {NN_F32, 3, 5, 1}, {NN_F64, 17, 33, 1}};
   MlirOperation func;
   NnBuilder b = public_function(m, &func);
   NnDtype t = forms[which / 3].dtype;
   int64_t c = forms[which / 3].c, o = forms[which / 3].o, groups = forms[which / 3].groups;
   NnType x = SHAPE(t, 2, 6, 7, c), w = SHAPE(t, o, c / groups, 3, 3), y = SHAPE(t, 2, 6, 7, o);
-  NnAttr attrs[] = {NN_I64S("strides", I64S(1, 1), 2), NN_I64S("padding", I64S(1, 1, 1, 1), 4), NN_I64("groups", groups), NN_STR("layout", "nhwc")};
+  NnAttr attrs[] = {NN_I64S("strides", I64S(1, 1), 2), NN_I64S("padding", I64S(1, 1, 1, 1), 4),
+                    NN_I64("groups", groups), NN_STR("layout", "nhwc")};
   NnType types[3][2] = {{x, w}, {y, w}, {x, y}}, asked[] = {y, x, w};
   NnOp ops[] = {NN_OP_conv2d, NN_OP_conv2d_input_grad, NN_OP_conv2d_weight_grad};
   MlirValue operands[2];
@@ -267,11 +294,13 @@ static MlirOperation attention_op(MlirModule m, int which) {
   NnBuilder b = public_function(m, &func);
   bool plain = which < 2, back = which % 2;
   int64_t tokens = plain ? 37 : 131;
-  NnType x = SHAPE(plain ? NN_F32 : NN_BF16, 1, 1, tokens, plain ? 8 : 64), row = SHAPE(NN_F32, 1, 1, tokens), types[] = {x, x, x, x, row, x};
+  NnType x = SHAPE(plain ? NN_F32 : NN_BF16, 1, 1, tokens, plain ? 8 : 64), row = SHAPE(NN_F32, 1, 1, tokens),
+         types[] = {x, x, x, x, row, x};
   NnAttr attrs[] = {NN_F64A("scale", 0.3), NN_BOOL("causal", true), NN_F64A("dropout", 0), NN_STR("layout", "bhtd")};
   MlirValue operands[6];
   for (int i = 0; i < (back ? 6 : 3); i++) operands[i] = nn_function_add_arg(func, types[i], b.loc, 0, NULL);
-  MlirOperation op = nn_build(&b, back ? NN_OP_attention_grad : NN_OP_attention, back ? 6 : 3, operands, 4, attrs, NULL);
+  MlirOperation op = nn_build(&b, back ? NN_OP_attention_grad : NN_OP_attention, back ? 6 : 3, operands, 4, attrs,
+                              NULL);
   if (mlirOperationIsNull(op)) exit(1);
   return op;
 }
@@ -306,7 +335,8 @@ int main(void) {
   for (int which = 0; which < 12; which++) check_op(ctx, convolution_op, which, "sm_80", 3);
   for (int which = 0; which < 4; which++) check_op(ctx, attention_op, which, "sm_80", 2);
   for (int which = 2; which < 4; which++) check_op(ctx, attention_op, which, "sm_90a", 2);
-  printf("%d faults planted, %d found by the emulator, %d accesses only by another result, %d failures\n", n_planted, n_found, n_other, failures);
+  printf("%d faults planted, %d found by the emulator, %d accesses only by another result, %d failures\n", n_planted,
+         n_found, n_other, failures);
   mlirContextDestroy(ctx);
   return failures != 0;
 }

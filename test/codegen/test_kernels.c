@@ -1,6 +1,7 @@
-// Generated kernels against the interpreter: every kind of kernel, op and element type at sizes that are 1, prime, and not a multiple of
-// any vector, for each vector width the machine has. Also: the order and the partition of the outer iterations change no bit, a result
-// in an argument's buffer changes no bit, and nothing is written outside the results.
+// Generated kernels against the interpreter: every kind of kernel, op and element type at sizes that are 1, prime, and
+// not a multiple of any vector, for each vector width the machine has. Also: the order and the partition of the outer
+// iterations change no bit, a result in an argument's buffer changes no bit, and nothing is written outside the
+// results.
 #include "test/codegen/kernel_cases.c"
 
 #include <dlfcn.h>
@@ -56,14 +57,16 @@ static void check_cpu(MlirModule module, const char *cpu_name, const char *folde
   char *object = text_format("%s/kernels.o", folder), *shared = text_format("%s/kernels_%s.so", folder, cpu_name);
   char *command = text_format("cc -shared -o %s %s -lmvec -lm", shared, object);
   void *library = NULL;
-  if (host_lower(text.data, &cpu, 2, HOST_OBJECT, object, false) && system(command) == 0) library = dlopen(shared, RTLD_NOW);
+  if (host_lower(text.data, &cpu, 2, HOST_OBJECT, object, false) && system(command) == 0)
+    library = dlopen(shared, RTLD_NOW);
   if (!library) {
     fprintf(stderr, "no code for %s: %s\n", cpu_name, dlerror());
     failures++;
   } else {
     int before = failures, i = 0;
     MlirBlock body = mlirModuleGetBody(module);
-    for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+    for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
+         op = mlirOperationGetNextInBlock(op))
       if (nn_has_attr(op, "nn.kernel")) check_kernel(&kernels.items[i++], op, library, &cpu);
     printf("%s: %d kernels, %d vector bytes, %d failures\n", cpu_name, kernels.n, cpu.vector_bytes, failures - before);
     dlclose(library);

@@ -1,5 +1,6 @@
-// Faults planted in the finished code of a row that stays in shared memory: each of its stores is removed, each of its loads is moved to the neighbour's vector, and the launch asks for a
-// vector less than the row has. The emulator finds each, but for loads behind a barrier, which give other results; the code as it is has none.
+// Faults planted in the finished code of a row that stays in shared memory: each of its stores is removed, each of its
+// loads is moved to the neighbour's vector, and the launch asks for a vector less than the row has. The emulator finds
+// each, but for loads behind a barrier, which give other results; the code as it is has none.
 #include "test/codegen/cuda_cases.c"
 
 static int n_planted;
@@ -10,7 +11,7 @@ typedef struct Planted {
   EmulateArgument buffers[MOST_BUFFERS];
   char types[MOST_BUFFERS];
   int n;
-  void *result;             // Owned; of the code as it is
+  void *result;   // Owned; of the code as it is
 } Planted;
 
 static EmuFault run_text(const Planted *p, const char *ir) {
@@ -23,15 +24,19 @@ static EmuFault run_text(const Planted *p, const char *ir) {
   return fault;
 }
 
-static bool same_result(const Planted *p) { return !memcmp(p->buffers[p->n - 1].data, p->result, p->buffers[p->n - 1].bytes); }
+static bool same_result(const Planted *p) {
+  return !memcmp(p->buffers[p->n - 1].data, p->result, p->buffers[p->n - 1].bytes);
+}
 
-// The text with another one from `line` to `next` must end in the fault or, if that is EMU_OK, in any or in another result.
+// The text with another one from `line` to `next` must end in the fault or, if that is EMU_OK, in any or in another
+// result.
 static void expect(const Planted *p, const char *line, const char *next, const char *with, EmuFault fault) {
   char *ir = text_format("%.*s%s%s", (int)(line - p->ir), p->ir, with, next);
   EmuFault found = run_text(p, ir);
   n_planted++;
   if (fault == EMU_OK ? found == EMU_OK && same_result(p) : found != fault) {
-    char *what = text_format("fault %d, expected %d, for '%s' in place of %.*s", (int)found, (int)fault, with, (int)(next - line), line);
+    char *what = text_format("fault %d, expected %d, for '%s' in place of %.*s", (int)found, (int)fault, with,
+                             (int)(next - line), line);
     report_text(p->k->name, what);
     free(what);
   }
@@ -46,7 +51,8 @@ static void plant_in_line(const Planted *p, const char *line, const char *next, 
   } else if (space && strstr(text, "align 16") && strstr(text, " = load ")) {
     const char *pointer = space + strlen("ptr addrspace(3) ");
     int length = (int)strcspn(pointer, " ,)\n");
-    char *moved = text_format("  %%planted = getelementptr i8, ptr addrspace(3) %.*s, i64 16\n%.*s%%planted%s", length, pointer, (int)(pointer - text), text, pointer + length);
+    char *moved = text_format("  %%planted = getelementptr i8, ptr addrspace(3) %.*s, i64 16\n%.*s%%planted%s", length,
+                              pointer, (int)(pointer - text), text, pointer + length);
     expect(p, line, next, moved, EMU_OK);
     free(moved);
     ++*loads;
@@ -58,7 +64,8 @@ static void softmax_row(MlirModule m, int64_t rows, int64_t columns) {
   Fn f = fn_begin(m);
   NnType type = SHAPE(NN_F32, rows, columns);
   MlirValue x = arg(&f, type), top = nn_reduce(&f.b, NN_OP_reduce_max, x, 1, I64S(1));
-  MlirValue e = nn_unary(&f.b, NN_OP_exp, nn_binary(&f.b, NN_OP_sub, x, along(&f, top, type, 0))), sum = nn_reduce(&f.b, NN_OP_reduce_sum, e, 1, I64S(1));
+  MlirValue e = nn_unary(&f.b, NN_OP_exp, nn_binary(&f.b, NN_OP_sub, x, along(&f, top, type, 0))),
+            sum = nn_reduce(&f.b, NN_OP_reduce_sum, e, 1, I64S(1));
   finish(&f, "row", type, 1, I64S(1), RESULTS(nn_binary(&f.b, NN_OP_div, e, along(&f, sum, type, 0))));
 }
 

@@ -1,4 +1,5 @@
-// Attention templates in the emulator against plain loops in double: all types, causal or not, odd lengths, more keys than queries and the reverse, packed operands.
+// Attention templates in the emulator against plain loops in double: all types, causal or not, odd lengths, more keys
+// than queries and the reverse, packed operands.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,12 +11,14 @@
 static char message[4096];
 
 static const char *const type_names[] = {"bf16", "f16", "tf32", "f32", "f64"};
-// Largest error of a result relative to the largest result, from the precision of the operands and of the probabilities.
+// Largest error of a result relative to the largest result, from the precision of the operands and of the
+// probabilities.
 static const double tolerances[] = {1e-2, 2e-3, 2e-3, 4e-6};
 
 typedef struct Case {
   Attention a;
-  double *q, *k, *v, *o, *dy, *lse, *dq, *dk, *dv;   // (batch, heads, tokens, head_dim), rounded to the type where they are inputs
+  // (batch, heads, tokens, head_dim), rounded to the type where they are inputs
+  double *q, *k, *v, *o, *dy, *lse, *dq, *dk, *dv;
 } Case;
 
 __extension__ typedef _Float16 Half;
@@ -33,7 +36,9 @@ static float from_f16(uint16_t bits) {
 
 static double rounded(TileType t, double x) {
   float f = (float)x;
-  return t == TILE_BF16 ? (double)emulate_from_bf16(emulate_to_bf16(f)) : t == TILE_F16 ? (double)from_f16(to_f16(f)) : (double)f;
+  return t == TILE_BF16  ? (double)emulate_from_bf16(emulate_to_bf16(f))
+         : t == TILE_F16 ? (double)from_f16(to_f16(f))
+                         : (double)f;
 }
 
 static int64_t size_of(const Attention *a, int64_t tokens) { return a->batch * a->heads * tokens * a->head_dim; }
@@ -51,8 +56,10 @@ static double *random_values(const Attention *a, int64_t tokens, uint32_t seed, 
 // Everything in double.
 static void reference_head(const Attention *a, Case *c, int64_t head) {
   int64_t d = a->head_dim, tq = a->n_queries, tk = a->n_keys;
-  const double *q = c->q + head * tq * d, *k = c->k + head * tk * d, *v = c->v + head * tk * d, *dy = c->dy + head * tq * d;
-  double *o = c->o + head * tq * d, *dq = c->dq + head * tq * d, *dk = c->dk + head * tk * d, *dv = c->dv + head * tk * d;
+  const double *q = c->q + head * tq * d, *k = c->k + head * tk * d, *v = c->v + head * tk * d,
+               *dy = c->dy + head * tq * d;
+  double *o = c->o + head * tq * d, *dq = c->dq + head * tq * d, *dk = c->dk + head * tk * d,
+         *dv = c->dv + head * tk * d;
   double *p = calloc((size_t)tk, sizeof *p);
   for (int64_t i = 0; i < tq; i++) {
     int64_t seen = a->causal ? i + tk - tq + 1 : tk;
@@ -96,11 +103,13 @@ static void *device_alloc(const Attention *a, int64_t tokens, const AttentionStr
 }
 
 static void *place(const Attention *a, void *p, int64_t tokens, const AttentionStrides *s, int64_t i) {
-  int64_t e = i % a->head_dim, token = i / a->head_dim % tokens, head = i / a->head_dim / tokens % a->heads, batch = i / a->head_dim / tokens / a->heads;
+  int64_t e = i % a->head_dim, token = i / a->head_dim % tokens, head = i / a->head_dim / tokens % a->heads,
+          batch = i / a->head_dim / tokens / a->heads;
   return (char *)p + (batch * s->batch + head * s->head + token * s->row + e) * tile_element_bytes(a->type);
 }
 
-static void *to_device(const Attention *a, const double *x, int64_t tokens, const AttentionStrides *s, uint64_t *bytes) {
+static void *to_device(const Attention *a, const double *x, int64_t tokens, const AttentionStrides *s,
+                       uint64_t *bytes) {
   void *p = device_alloc(a, tokens, s, bytes);
   for (int64_t i = 0; i < size_of(a, tokens); i++) {
     void *at = place(a, p, tokens, s, i);
@@ -112,7 +121,8 @@ static void *to_device(const Attention *a, const double *x, int64_t tokens, cons
   return p;
 }
 
-static void compare(const Attention *a, const char *what, void *p, const double *expected, int64_t tokens, const AttentionStrides *s) {
+static void compare(const Attention *a, const char *what, void *p, const double *expected, int64_t tokens,
+                    const AttentionStrides *s) {
   double most = 0, worst = 0;
   bool finite = true;
   for (int64_t i = 0; i < size_of(a, tokens); i++) {
@@ -126,36 +136,66 @@ static void compare(const Attention *a, const char *what, void *p, const double 
     most = fmax(most, fabs(expected[i]));
     worst = fmax(worst, fabs((double)f - expected[i]));
   }
-  CHECK(finite && worst <= tolerances[a->type] * most, "%s of %s, head %d, %lld queries, %lld keys%s: error %.3g of %.3g", what, type_names[a->type], a->head_dim, (long long)a->n_queries,
-        (long long)a->n_keys, a->causal ? ", causal" : "", worst, most);
+  CHECK(finite && worst <= tolerances[a->type] * most,
+        "%s of %s, head %d, %lld queries, %lld keys%s: error %.3g of %.3g", what, type_names[a->type], a->head_dim,
+        (long long)a->n_queries, (long long)a->n_keys, a->causal ? ", causal" : "", worst, most);
 }
 
-static void compare_statistics(const char *what, const float *found, const double *expected, int64_t n, double tolerance) {
+static void compare_statistics(const char *what, const float *found, const double *expected, int64_t n,
+                               double tolerance) {
   double worst = 0;
   for (int64_t i = 0; i < n; i++)
-    if (isinf(expected[i]) ? (double)found[i] != expected[i] : !(fabs((double)found[i] - expected[i]) <= tolerance)) worst = fmax(worst, fabs((double)found[i] - expected[i]) + 1e-30);
+    if (isinf(expected[i]) ? (double)found[i] != expected[i] : !(fabs((double)found[i] - expected[i]) <= tolerance))
+      worst = fmax(worst, fabs((double)found[i] - expected[i]) + 1e-30);
   CHECK(worst == 0, "%s: error %.3g", what, worst);
 }
 
-static void launch(Emulated *e, TileType type, const char *kernel, const TemplateLaunch *l, int n, EmulateArgument *arguments) {
+static void launch(Emulated *e, TileType type, const char *kernel, const TemplateLaunch *l, int n,
+                   EmulateArgument *arguments) {
   char types[16] = {0};
-  for (int i = 0; i < n; i++) types[i] = !strcmp(arguments[i].name, "lse") || !strcmp(arguments[i].name, "delta") ? 'f' : "bhff"[type];
-  EmulateLaunch el = {.block = {(uint32_t)l->threads}, .dynamic_bytes = (uint32_t)l->shared_bytes, .n = n, .arguments = arguments, .types = types, .tolerance = tolerances[type]};
+  for (int i = 0; i < n; i++)
+    types[i] = !strcmp(arguments[i].name, "lse") || !strcmp(arguments[i].name, "delta") ? 'f' : "bhff"[type];
+  EmulateLaunch el = {.block = {(uint32_t)l->threads},
+                      .dynamic_bytes = (uint32_t)l->shared_bytes,
+                      .n = n,
+                      .arguments = arguments,
+                      .types = types,
+                      .tolerance = tolerances[type]};
   for (int i = 0; i < 3; i++) el.grid[i] = (uint32_t)l->grid[i];
   CHECK(emulate_run(e, kernel, &el, message, sizeof message) == EMU_OK, "%s", message);
 }
 
-static void test_attention(TileType type, int head_dim, int64_t batch, int64_t heads, int64_t n_queries, int64_t n_keys, bool causal, bool packed, bool wgmma) {
-  Attention a = {.type = type, .batch = batch, .heads = heads, .groups = heads, .n_queries = n_queries, .n_keys = n_keys, .head_dim = head_dim, .causal = causal, .wgmma = wgmma, .scale = 1 / sqrt(head_dim)};
+static void test_attention(TileType type, int head_dim, int64_t batch, int64_t heads, int64_t n_queries, int64_t n_keys,
+                           bool causal, bool packed, bool wgmma) {
+  Attention a = {.type = type,
+                 .batch = batch,
+                 .heads = heads,
+                 .groups = heads,
+                 .n_queries = n_queries,
+                 .n_keys = n_keys,
+                 .head_dim = head_dim,
+                 .causal = causal,
+                 .wgmma = wgmma,
+                 .scale = 1 / sqrt(head_dim)};
   // Packed: (batch, tokens, heads, head_dim), as a projection leaves it; else (batch, heads, tokens, head_dim).
-  AttentionStrides rows = {heads * n_queries * head_dim, packed ? head_dim : n_queries * head_dim, packed ? heads * head_dim : head_dim};
-  AttentionStrides columns = {heads * n_keys * head_dim, packed ? head_dim : n_keys * head_dim, packed ? heads * head_dim : head_dim};
+  AttentionStrides rows = {heads * n_queries * head_dim, packed ? head_dim : n_queries * head_dim,
+                           packed ? heads * head_dim : head_dim};
+  AttentionStrides columns = {heads * n_keys * head_dim, packed ? head_dim : n_keys * head_dim,
+                              packed ? heads * head_dim : head_dim};
   a.q = a.o = rows;
   a.k = a.v = columns;
   CHECK(attention_supported(&a) && (!wgmma || attention_wgmma_supported(&a)), "not supported");
   int64_t nq = size_of(&a, n_queries), nk = size_of(&a, n_keys), n_rows = batch * heads * n_queries;
-  Case c = {.a = a, .q = random_values(&a, n_queries, 1, 3), .k = random_values(&a, n_keys, 2, 1), .v = random_values(&a, n_keys, 3, 1), .dy = random_values(&a, n_queries, 4, 1),
-            .o = calloc((size_t)nq, 8), .dq = calloc((size_t)nq, 8), .dk = calloc((size_t)nk, 8), .dv = calloc((size_t)nk, 8), .lse = calloc((size_t)n_rows, 8)};
+  Case c = {.a = a,
+            .q = random_values(&a, n_queries, 1, 3),
+            .k = random_values(&a, n_keys, 2, 1),
+            .v = random_values(&a, n_keys, 3, 1),
+            .dy = random_values(&a, n_queries, 4, 1),
+            .o = calloc((size_t)nq, 8),
+            .dq = calloc((size_t)nq, 8),
+            .dk = calloc((size_t)nk, 8),
+            .dv = calloc((size_t)nk, 8),
+            .lse = calloc((size_t)n_rows, 8)};
   for (int64_t h = 0; h < batch * heads; h++) reference_head(&a, &c, h);
   LLVMModuleRef module = LLVMModuleCreateWithNameInContext("attention", LLVMContextCreate());
   TemplateLaunch forward, backward_q, backward_kv;
@@ -166,15 +206,21 @@ static void test_attention(TileType type, int head_dim, int64_t batch, int64_t h
   Emulated *e = emulate_take_module(module, NULL);
   if (!e) exit(1);
   uint64_t bq, bk, bv, bo;
-  void *q = to_device(&a, c.q, n_queries, &a.q, &bq), *k = to_device(&a, c.k, n_keys, &a.k, &bk), *v = to_device(&a, c.v, n_keys, &a.v, &bv), *o = device_alloc(&a, n_queries, &a.o, &bo);
+  void *q = to_device(&a, c.q, n_queries, &a.q, &bq), *k = to_device(&a, c.k, n_keys, &a.k, &bk),
+       *v = to_device(&a, c.v, n_keys, &a.v, &bv), *o = device_alloc(&a, n_queries, &a.o, &bo);
   float *lse = malloc((size_t)n_rows * 4);
-  launch(e, type, "forward", &forward, 5, (EmulateArgument[]){{"q", q, bq}, {"k", k, bk}, {"v", v, bv}, {"o", o, bo}, {"lse", lse, (uint64_t)n_rows * 4}});
+  launch(
+      e, type, "forward", &forward, 5,
+      (EmulateArgument[]){{"q", q, bq}, {"k", k, bk}, {"v", v, bv}, {"o", o, bo}, {"lse", lse, (uint64_t)n_rows * 4}});
   compare(&a, "o", o, c.o, n_queries, &a.o);
   compare_statistics("lse", lse, c.lse, n_rows, type == TILE_TF32 ? 5e-3 : 1e-5);
   uint64_t bytes = (uint64_t)n_rows * 4, bdy, bdq, bdk, bdv;
   float *delta = malloc(bytes);
-  void *dy = to_device(&a, c.dy, n_queries, &a.o, &bdy), *dq = device_alloc(&a, n_queries, &a.q, &bdq), *dk = device_alloc(&a, n_keys, &a.k, &bdk), *dv = device_alloc(&a, n_keys, &a.v, &bdv);
-  EmulateArgument arguments[] = {{"q", q, bq}, {"k", k, bk}, {"v", v, bv}, {"o", o, bo}, {"lse", lse, bytes}, {"do", dy, bdy}, {"dq", dq, bdq}, {"dk", dk, bdk}, {"dv", dv, bdv}, {"delta", delta, bytes}};
+  void *dy = to_device(&a, c.dy, n_queries, &a.o, &bdy), *dq = device_alloc(&a, n_queries, &a.q, &bdq),
+       *dk = device_alloc(&a, n_keys, &a.k, &bdk), *dv = device_alloc(&a, n_keys, &a.v, &bdv);
+  EmulateArgument arguments[] = {{"q", q, bq},        {"k", k, bk},           {"v", v, bv},    {"o", o, bo},
+                                 {"lse", lse, bytes}, {"do", dy, bdy},        {"dq", dq, bdq}, {"dk", dk, bdk},
+                                 {"dv", dv, bdv},     {"delta", delta, bytes}};
   launch(e, type, "backward_q", &backward_q, 10, arguments);
   launch(e, type, "backward_kv", &backward_kv, 10, arguments);
   compare(&a, "dq", dq, c.dq, n_queries, &a.q);
@@ -185,12 +231,24 @@ static void test_attention(TileType type, int head_dim, int64_t batch, int64_t h
   for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) free(memory[i]);
 }
 
-// The three kernels at a training shape as PTX, those of the gradients once more with packed results: accepted by ptxas where there is one, without spills.
+// The three kernels at a training shape as PTX, those of the gradients once more with packed results: accepted by ptxas
+// where there is one, without spills.
 static void test_ptx(TileType type, int head_dim, bool plain, double dropout, const char *arch) {
   bool wgmma = !plain && tile_element_bytes(type) == 2 && !strcmp(arch, "sm_90a");
   static const char *const names[] = {"forward", "backward_q", "backward_kv", "packed_q", "packed_kv"};
-  Attention a = {.type = type, .batch = 4, .heads = 12, .groups = 12, .n_queries = 1024, .n_keys = 1024, .head_dim = head_dim, .causal = true, .scale = 0.125, .plain = plain,
-                 .wgmma = wgmma, .masked = dropout > 0, .dropout = dropout};
+  Attention a = {.type = type,
+                 .batch = 4,
+                 .heads = 12,
+                 .groups = 12,
+                 .n_queries = 1024,
+                 .n_keys = 1024,
+                 .head_dim = head_dim,
+                 .causal = true,
+                 .scale = 0.125,
+                 .plain = plain,
+                 .wgmma = wgmma,
+                 .masked = dropout > 0,
+                 .dropout = dropout};
   if (dropout > 0) a.groups = 4;
   a.q = a.k = a.v = a.o = (AttentionStrides){12 * 1024 * head_dim, head_dim, 12 * head_dim};
   for (int i = 0; i < 5; i++) {
@@ -202,10 +260,14 @@ static void test_ptx(TileType type, int head_dim, bool plain, double dropout, co
     attention_build(module, &a, i == 2 || i == 4, names[i], &launch);
     char *ir = LLVMPrintModuleToString(module), *ptx = emulate_ptx(ir, arch);
     int registers = 0, spills = 0;
-    CHECK(ptx && emulate_assemble(ptx, arch, &registers, &spills), "%s of %s, head %d, for %s is refused", names[i], type_names[type], head_dim, arch);
+    CHECK(ptx && emulate_assemble(ptx, arch, &registers, &spills), "%s of %s, head %d, for %s is refused", names[i],
+          type_names[type], head_dim, arch);
     CHECK(spills <= 0, "%s of %s, head %d, for %s spills %d bytes", names[i], type_names[type], head_dim, arch, spills);
     CHECK(launch.shared_bytes <= (wgmma ? 227 : 99) * 1024, "%d bytes of shared memory", launch.shared_bytes);
-    if (getenv("NNC_TEST_TABLE")) printf("%-12s %-5s head %3d %-7s%s%s%s registers %3d, spills %d, shared %d, threads %d\n", names[i], type_names[type], head_dim, arch, plain ? " plain" : "", wgmma ? " wgmma" : "", dropout > 0 ? " masked, dropout" : "", registers, spills, launch.shared_bytes, launch.threads);
+    if (getenv("NNC_TEST_TABLE"))
+      printf("%-12s %-5s head %3d %-7s%s%s%s registers %3d, spills %d, shared %d, threads %d\n", names[i],
+             type_names[type], head_dim, arch, plain ? " plain" : "", wgmma ? " wgmma" : "",
+             dropout > 0 ? " masked, dropout" : "", registers, spills, launch.shared_bytes, launch.threads);
     free(ptx);
     LLVMDisposeMessage(ir);
     LLVMDisposeModule(module);

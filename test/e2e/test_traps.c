@@ -1,7 +1,7 @@
-// The traps of recomputation: a dropout mask drawn again must be the same mask, and a running statistic is updated once, also where the
-// kernel that updates it makes an activation that is needed again. Compiles a network with all of that, trains it with and without
-// recomputation and compares the saved files; then breaks the recomputing program on purpose, in each way, and sees that the
-// comparison notices.
+// The traps of recomputation: a dropout mask drawn again must be the same mask, and a running statistic is updated
+// once, also where the kernel that updates it makes an activation that is needed again. Compiles a network with all of
+// that, trains it with and without recomputation and compares the saved files; then breaks the recomputing program on
+// purpose, in each way, and sees that the comparison notices.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,23 +12,24 @@
 #include "compiler/diagnostics.h"
 #include "passes/plan.h"
 
-static const char source[] =
-    "block layer(x: [N, C, H, W]) { x + (x |> batchnorm |> relu |> conv2d(16, 3, padding=1, bias=false) |> dropout(0.5)) }\n"
-    "model m(x: f32[8, 4, 12, 12]) {\n"
-    "  x = conv2d(x, 16, 3, padding=1)\n"
-    "  repeat 5 { x = layer(x) }\n"
-    "  linear(mean(x, axes=[2, 3]), 3)\n"
-    "}\n"
-    "train {\n"
-    "  data x = npy(\"x.npy\")\n"
-    "  loss mean(m(x))\n"
-    "  optimizer momentum(lr=0.1)\n"
-    "  steps 3\n"
-    "}\n";
+static const char source[] = "block layer(x: [N, C, H, W]) { x + (x |> batchnorm |> relu |> conv2d(16, 3, padding=1, "
+                             "bias=false) |> dropout(0.5)) }\n"
+                             "model m(x: f32[8, 4, 12, 12]) {\n"
+                             "  x = conv2d(x, 16, 3, padding=1)\n"
+                             "  repeat 5 { x = layer(x) }\n"
+                             "  linear(mean(x, axes=[2, 3]), 3)\n"
+                             "}\n"
+                             "train {\n"
+                             "  data x = npy(\"x.npy\")\n"
+                             "  loss mean(m(x))\n"
+                             "  optimizer momentum(lr=0.1)\n"
+                             "  steps 3\n"
+                             "}\n";
 
 enum { RECORDS = 16, FLOATS = RECORDS * 4 * 12 * 12 };
 
-static const char front[] = "simplify,layout,simplify,autodiff,decompose,simplify,recompute,fuse,schedule,remat{policy=%s}";
+static const char front[] =
+    "simplify,layout,simplify,autodiff,decompose,simplify,recompute,fuse,schedule,remat{policy=%s}";
 
 typedef enum Break { BREAK_NOTHING, BREAK_MASK, BREAK_STATISTIC } Break;
 
@@ -52,7 +53,12 @@ static bool is_key(MlirValue v) {
   return t.dtype == NN_I32 && t.rank == 1 && t.dim[0] == 4;
 }
 
-typedef struct Draw { MlirOperation op; int operand; MlirValue key; MlirAttribute row; } Draw;
+typedef struct Draw {
+  MlirOperation op;
+  int operand;
+  MlirValue key;
+  MlirAttribute row;
+} Draw;
 
 // The steps that read a row of the random keys, in order. Owned: free().
 static Draw *find_draws(MlirOperation train, int *n) {
@@ -63,17 +69,19 @@ static Draw *find_draws(MlirOperation train, int *n) {
     for (int o = 0; list.items[i].role == NN_STEP_RUN && o < (int)mlirOperationGetNumOperands(list.items[i].op); o++) {
       MlirValue v = mlirOperationGetOperand(list.items[i].op, o);
       if (!is_key(v)) continue;
-      MlirOperation slice = mlirOpResultGetOwner(mlirOperationGetOperand(mlirOpResultGetOwner(v), 0));   // reshape(slice(rng))
+      // reshape(slice(rng))
+      MlirOperation slice = mlirOpResultGetOwner(mlirOperationGetOperand(mlirOpResultGetOwner(v), 0));
       draws = realloc(draws, (size_t)(*n + 1) * sizeof *draws);
       if (!draws) abort();
-      draws[(*n)++] = (Draw){list.items[i].op, o, v, mlirOperationGetAttributeByName(slice, mlirStringRefCreateFromCString("starts"))};
+      draws[(*n)++] = (Draw){list.items[i].op, o, v,
+                             mlirOperationGetAttributeByName(slice, mlirStringRefCreateFromCString("starts"))};
     }
   nn_steps_free(&list);
   return draws;
 }
 
-// A mask that is drawn for the second time, by a recomputed step or inside a backward kernel, gets the key of another. Returns whether there
-// was one.
+// A mask that is drawn for the second time, by a recomputed step or inside a backward kernel, gets the key of another.
+// Returns whether there was one.
 static bool break_mask(MlirOperation train) {
   int n;
   Draw *draws = find_draws(train, &n);
@@ -113,7 +121,8 @@ static bool break_statistic(MlirOperation train) {
 
 static bool has_part_kernel(MlirModule module) {
   char name[128];
-  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op))
     if (strstr(nn_attr_str(op, "sym_name", name, sizeof name, ""), "_again_")) return true;
   return false;
 }
@@ -132,14 +141,16 @@ static char *train(const char *policy, Break broken, size_t *size) {
   snprintf(text, sizeof text, front, policy);
   run_passes(module, target, text);
   MlirOperation function = nn_module_function(module, "train");
-  if (strcmp(policy, "none") != 0 && !has_part_kernel(module)) give_up("no kernel that updates a statistic runs again in part");
+  if (strcmp(policy, "none") != 0 && !has_part_kernel(module))
+    give_up("no kernel that updates a statistic runs again in part");
   if (broken == BREAK_MASK && !break_mask(function)) give_up("no mask is drawn twice");
   if (broken == BREAK_STATISTIC && !break_statistic(function)) give_up("there is no running statistic");
   run_passes(module, target, "inplace,plan,check");
   snprintf(path, sizeof path, "%s/program", folder);
   CodegenOptions options = {.cpu = "native", .output = path, .source_name = "m.nn", .opt_level = 1};
   if (!codegen_emit(module, CODEGEN_EXE, &options)) give_up("no program");
-  snprintf(command, sizeof command, "%s/program train --quiet --seed 7 --data %s --save %s/saved", folder, folder, folder);
+  snprintf(command, sizeof command, "%s/program train --quiet --seed 7 --data %s --save %s/saved", folder, folder,
+           folder);
   if (system(command) != 0) give_up("the program failed");
   mlirModuleDestroy(module);
   mlirContextDestroy(ctx);
@@ -154,7 +165,8 @@ static char *train(const char *policy, Break broken, size_t *size) {
   return data;
 }
 
-static int expect(const char *what, const char *policy, Break broken, const char *reference, size_t reference_size, bool same) {
+static int expect(const char *what, const char *policy, Break broken, const char *reference, size_t reference_size,
+                  bool same) {
   size_t size;
   char *data = train(policy, broken, &size);
   bool is_same = size == reference_size && memcmp(data, reference, size) == 0;

@@ -1,4 +1,5 @@
-// Any bytes as a .nn file: parsed, formatted where they are a program (which must stay the same program), and elaborated.
+// Any bytes as a .nn file: parsed, formatted where they are a program (which must stay the same program), and
+// elaborated.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,16 +10,15 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-// One context for all inputs: making one costs more than an input. What MLIR keeps (types, attributes) is bounded by what is tried.
-static MlirContext context(void)
-{
+// One context for all inputs: making one costs more than an input. What MLIR keeps (types, attributes) is bounded by
+// what is tried.
+static MlirContext context(void) {
   static MlirContext ctx;
   if (mlirContextIsNull(ctx)) ctx = nn_context_create();
   return ctx;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static FILE *nowhere;
   if (!nowhere) nowhere = fopen("/dev/null", "w");
   Diagnostics *d = diag_create(nowhere, DIAG_COLOR_NEVER, 20);

@@ -1,8 +1,7 @@
 // Any bytes as a file of the reader `npy`.
 #include "test/fuzz/reader.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   DataSource source = {.path = input_file(data, size), .begin_permille = 0, .end_permille = 1000};
   Column column = {0};
   if (data_read_npy(&source, &column)) check_column(&column);

@@ -1,8 +1,7 @@
 // Any bytes as a safetensors file: its header, then every tensor of it.
 #include "test/fuzz/reader.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   Safetensors s = {0};
   if (!safetensors_open(input_file(data, size), &s)) return 0;
   for (int i = 0; i < s.n_entries; i++) {

@@ -1,12 +1,11 @@
-// Any bytes as a text of tokens: as raw numbers, and as the other files that a text may be, which are told by the end of their names. The first two bytes
-// choose which, and the part and the length of the records.
+// Any bytes as a text of tokens: as raw numbers, and as the other files that a text may be, which are told by the end
+// of their names. The first two bytes choose which, and the part and the length of the records.
 #include <string.h>
 
 #include "test/fuzz/reader.h"
 
 // A name for the file in memory that ends in `suffix`.
-static const char *named(const char *path, const char *suffix)
-{
+static const char *named(const char *path, const char *suffix) {
   static char link[64];
   snprintf(link, sizeof link, "/tmp/nnc-fuzz-%d%s", (int)getpid(), suffix);
   unlink(link);
@@ -14,13 +13,15 @@ static const char *named(const char *path, const char *suffix)
   return link;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static const char *const suffixes[] = {"", ".npy", ".safetensors", ".bin"};
   if (size < 2) return 0;
   const char *path = input_file(data + 2, size - 2), *suffix = suffixes[data[0] % 4];
   if (*suffix) path = named(path, suffix);
-  DataSource source = {.path = path, .begin_permille = data[1] % 4 * 100, .end_permille = 1000 - data[1] / 4 % 4 * 100, .sequence = 1 + data[1] / 16};
+  DataSource source = {.path = path,
+                       .begin_permille = data[1] % 4 * 100,
+                       .end_permille = 1000 - data[1] / 4 % 4 * 100,
+                       .sequence = 1 + data[1] / 16};
   Column tokens = {0}, targets = {0};
   if (data_read_tokens(&source, &tokens, data[0] & 4 ? &targets : NULL)) {
     check_column(&tokens);

@@ -16,8 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 void progress_clear(void) {}   // no progress line is open: stands for runtime/progress.c
 
 // The path of a file in memory that holds the bytes. Messages about it go nowhere.
-static inline const char *input_file(const uint8_t *data, size_t size)
-{
+static inline const char *input_file(const uint8_t *data, size_t size) {
   static int file = -1;
   static char path[64];
   if (file < 0) {
@@ -28,8 +27,7 @@ static inline const char *input_file(const uint8_t *data, size_t size)
   return path;
 }
 
-static inline void check_column(Column *c)
-{
+static inline void check_column(Column *c) {
   uint64_t sum = 0;   // every byte of every record is there
   for (int64_t r = 0; r < c->records; r++)
     for (int64_t i = 0; i < c->record_bytes; i++) sum += (uint8_t)c->values[r * c->record_bytes + i];
@@ -37,8 +35,7 @@ static inline void check_column(Column *c)
 }
 
 // Also after a failure: what the reader had made until then is the caller's.
-static inline void free_column(Column *c)
-{
+static inline void free_column(Column *c) {
   free(c->path);
   free(c->block);
 }

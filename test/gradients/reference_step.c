@@ -1,7 +1,9 @@
-// What one training step gives by the reference interpreter: reference_step MODULE.mlir < parameters > taps. The module is what a pass before `fuse` prints; a bf16 or f16 in it
-// is rounded where it stands, all else is computed in f64. So what differs from the compiled program's results is the program's doing and not that of the narrow types.
+// What one training step gives by the reference interpreter: reference_step MODULE.mlir < parameters > taps. The module
+// is what a pass before `fuse` prints; a bf16 or f16 in it is rounded where it stands, all else is computed in f64. So
+// what differs from the compiled program's results is the program's doing and not that of the narrow types.
 //
-// Parameters and taps are text, a tensor per line: its name and its elements. Random keys are those of seed 0, step 0; other arguments are zero.
+// Parameters and taps are text, a tensor per line: its name and its elements. Random keys are those of seed 0, step 0;
+// other arguments are zero.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

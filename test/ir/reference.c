@@ -1,4 +1,5 @@
-// The reference interpreter: see reference.h. Ops of one family share a loop; windows, convolutions and composites follow their formulas.
+// The reference interpreter: see reference.h. Ops of one family share a loop; windows, convolutions and composites
+// follow their formulas.
 #include "test/ir/reference.h"
 
 #include <math.h>
@@ -32,18 +33,21 @@ static int64_t ravel(const NnType *t, const int64_t *index) {
 
 static double round_to(NnDtype dtype, double x) {
   switch (dtype) {
-    case NN_F32: case NN_BF16: case NN_F16: return nn_dtype_round(dtype, x);
-    case NN_I32: return (double)(int32_t)(int64_t)x;
-    case NN_I64: return (double)(int64_t)x;
-    case NN_U8: return (double)(uint8_t)(int64_t)x;
-    case NN_I1: return x != 0;
-    default: return x;
+  case NN_F32:
+  case NN_BF16:
+  case NN_F16: return nn_dtype_round(dtype, x);
+  case NN_I32: return (double)(int32_t)(int64_t)x;
+  case NN_I64: return (double)(int64_t)x;
+  case NN_U8: return (double)(uint8_t)(int64_t)x;
+  case NN_I1: return x != 0;
+  default: return x;
   }
 }
 
 // Philox 4x32-10 of draw `index` under key (seed low, seed high, micro-batch, row), straight from the paper.
 static void philox(const double *key, uint64_t index, uint32_t c[4]) {
-  c[0] = (uint32_t)index, c[1] = (uint32_t)(index >> 32), c[2] = (uint32_t)(int32_t)key[3], c[3] = (uint32_t)(int32_t)key[2];
+  c[0] = (uint32_t)index, c[1] = (uint32_t)(index >> 32), c[2] = (uint32_t)(int32_t)key[3],
+  c[3] = (uint32_t)(int32_t)key[2];
   uint32_t k[2] = {(uint32_t)(int32_t)key[0], (uint32_t)(int32_t)key[1]};
   for (int round = 0; round < 10; round++) {
     uint64_t a = (uint64_t)0xD2511F53u * c[0], b = (uint64_t)0xCD9E8D57u * c[2];
@@ -67,24 +71,24 @@ static double uniform(const double *key, uint64_t index, NnDtype dtype) {
 
 static double map1(NnOp op, double x, NnDtype to) {
   switch (op) {
-    case NN_OP_neg: return -x;
-    case NN_OP_abs: return fabs(x);
-    case NN_OP_sign: return x > 0 ? 1 : x < 0 ? -1 : x;
-    case NN_OP_exp: return exp(x);
-    case NN_OP_log: return log(x);
-    case NN_OP_sqrt: return sqrt(x);
-    case NN_OP_rsqrt: return 1 / sqrt(x);
-    case NN_OP_recip: return 1 / x;
-    case NN_OP_sin: return sin(x);
-    case NN_OP_cos: return cos(x);
-    case NN_OP_tanh: return tanh(x);
-    case NN_OP_erf: return erf(x);
-    case NN_OP_sigmoid: return 1 / (1 + exp(-x));
-    case NN_OP_relu: return x < 0 ? 0 : x;
-    case NN_OP_floor: return floor(x);
-    case NN_OP_not: return x == 0;
-    case NN_OP_cast: return nn_dtype_is_float(to) ? x : to == NN_I1 ? x != 0 : trunc(x);
-    default: abort();
+  case NN_OP_neg: return -x;
+  case NN_OP_abs: return fabs(x);
+  case NN_OP_sign: return x > 0 ? 1 : x < 0 ? -1 : x;
+  case NN_OP_exp: return exp(x);
+  case NN_OP_log: return log(x);
+  case NN_OP_sqrt: return sqrt(x);
+  case NN_OP_rsqrt: return 1 / sqrt(x);
+  case NN_OP_recip: return 1 / x;
+  case NN_OP_sin: return sin(x);
+  case NN_OP_cos: return cos(x);
+  case NN_OP_tanh: return tanh(x);
+  case NN_OP_erf: return erf(x);
+  case NN_OP_sigmoid: return 1 / (1 + exp(-x));
+  case NN_OP_relu: return x < 0 ? 0 : x;
+  case NN_OP_floor: return floor(x);
+  case NN_OP_not: return x == 0;
+  case NN_OP_cast: return nn_dtype_is_float(to) ? x : to == NN_I1 ? x != 0 : trunc(x);
+  default: abort();
   }
 }
 
@@ -99,17 +103,17 @@ static double compare(const char *predicate, double x, double y) {
 
 static double map2(NnOp op, double x, double y, NnDtype dtype, const char *predicate) {
   switch (op) {
-    case NN_OP_add: return x + y;
-    case NN_OP_sub: return x - y;
-    case NN_OP_mul: return x * y;
-    case NN_OP_div: return nn_dtype_is_float(dtype) ? x / y : floor(x / y);
-    case NN_OP_pow: return pow(x, y);
-    case NN_OP_max: return x > y ? x : y;
-    case NN_OP_min: return x < y ? x : y;
-    case NN_OP_and: return x != 0 && y != 0;
-    case NN_OP_or: return x != 0 || y != 0;
-    case NN_OP_compare: return compare(predicate, x, y);
-    default: abort();
+  case NN_OP_add: return x + y;
+  case NN_OP_sub: return x - y;
+  case NN_OP_mul: return x * y;
+  case NN_OP_div: return nn_dtype_is_float(dtype) ? x / y : floor(x / y);
+  case NN_OP_pow: return pow(x, y);
+  case NN_OP_max: return x > y ? x : y;
+  case NN_OP_min: return x < y ? x : y;
+  case NN_OP_and: return x != 0 && y != 0;
+  case NN_OP_or: return x != 0 || y != 0;
+  case NN_OP_compare: return compare(predicate, x, y);
+  default: abort();
   }
 }
 
@@ -302,7 +306,9 @@ static void maxpool_grad(MlirOperation op, const Tensor *dy, const Tensor *winne
   for (int64_t i = 0; i < count(dy); i++) {
     int64_t to[4], k = (int64_t)winner->data[i];
     unravel(&dy->type, i, to);
-    int64_t at = k < w.kernel[0] * w.kernel[1] ? under(&w, &dx->type, to, to[w.channel], k / w.kernel[1], k % w.kernel[1]) : -1;
+    int64_t at = k < w.kernel[0] * w.kernel[1]
+                     ? under(&w, &dx->type, to, to[w.channel], k / w.kernel[1], k % w.kernel[1])
+                     : -1;
     if (at >= 0) dx->data[at] += dy->data[i];
   }
 }
@@ -315,7 +321,8 @@ static void avgpool(MlirOperation op, Tensor *small, Tensor *large, bool gradien
   for (int64_t i = 0; i < count(small); i++) {
     int64_t to[4], real = 0;
     unravel(&small->type, i, to);
-    for (int64_t k = 0; k < places; k++) real += under(&w, &large->type, to, to[w.channel], k / w.kernel[1], k % w.kernel[1]) >= 0;
+    for (int64_t k = 0; k < places; k++)
+      real += under(&w, &large->type, to, to[w.channel], k / w.kernel[1], k % w.kernel[1]) >= 0;
     double share = 1.0 / (double)(include_pad ? places : real);
     for (int64_t k = 0; k < places; k++) {
       int64_t from = under(&w, &large->type, to, to[w.channel], k / w.kernel[1], k % w.kernel[1]);
@@ -351,7 +358,8 @@ static void conv(MlirOperation operation, NnOp op, Tensor *x, Tensor *weight, Te
 static void matmul(MlirOperation op, const Tensor *a, const Tensor *b, Tensor *y) {
   bool ta = nn_attr_bool(op, "transpose_a", false), tb = nn_attr_bool(op, "transpose_b", false);
   int ra = a->type.rank, rb = b->type.rank, ry = y->type.rank;
-  int64_t m = y->type.dim[ry - 2], n = y->type.dim[ry - 1], inner = a->type.dim[ra - (ta ? 2 : 1)], batches = count(y) / (m * n);
+  int64_t m = y->type.dim[ry - 2], n = y->type.dim[ry - 1], inner = a->type.dim[ra - (ta ? 2 : 1)],
+          batches = count(y) / (m * n);
   for (int64_t batch = 0; batch < batches; batch++)
     for (int64_t i = 0; i < m; i++)
       for (int64_t j = 0; j < n; j++)
@@ -376,11 +384,13 @@ static void matmul_rows(const Tensor *a, const Tensor *b, Tensor *y) {
 static int64_t attention_row(const NnAttention *a, bool keys, int64_t batch, int64_t head, int64_t token) {
   int64_t tokens = keys ? a->n_keys : a->n_queries, heads = keys ? a->groups : a->heads;
   if (keys) head /= a->heads / a->groups;
-  return (a->heads_last ? (batch * tokens + token) * heads + head : (batch * heads + head) * tokens + token) * a->head_dim;
+  return (a->heads_last ? (batch * tokens + token) * heads + head : (batch * heads + head) * tokens + token) *
+         a->head_dim;
 }
 
 // Of the gradient of q (which 0), k (1) or v (2), in a tensor of its own or with the others'.
-static double *attention_gradient(const NnAttention *a, Tensor *y, int which, int64_t batch, int64_t head, int64_t token) {
+static double *attention_gradient(const NnAttention *a, Tensor *y, int which, int64_t batch, int64_t head,
+                                  int64_t token) {
   if (!a->packed) return y[which].data + attention_row(a, which > 0, batch, head, token);
   int64_t first = which == 0 ? 0 : which == 1 ? a->heads : a->heads + a->groups;
   if (which > 0) head /= a->heads / a->groups;
@@ -393,17 +403,23 @@ static double dot(const double *x, const double *y, int64_t n) {
   return sum;
 }
 
-// 1/(1-p) where the draw keeps the weight, else 0: random_uniform of f32 or f64 at this element of [B, H, T of q, T of k].
+// 1/(1-p) where the draw keeps the weight, else 0: random_uniform of f32 or f64 at this element of [B, H, T of q, T of
+// k].
 static double attention_kept(const NnAttention *a, const Tensor *key, int64_t index) {
-  return uniform(key->data, (uint64_t)index, a->dtype == NN_F64 ? NN_F64 : NN_F32) >= a->dropout ? 1 / (1 - a->dropout) : 0;
+  return uniform(key->data, (uint64_t)index, a->dtype == NN_F64 ? NN_F64 : NN_F32) >= a->dropout ? 1 / (1 - a->dropout)
+                                                                                                 : 0;
 }
 
 // Weights of one row of queries, before dropout, and its log-sum-exp.
-static double attention_weights(const NnAttention *a, const Tensor *const *x, int64_t b, int64_t h, int64_t i, double *p) {
+static double attention_weights(const NnAttention *a, const Tensor *const *x, int64_t b, int64_t h, int64_t i,
+                                double *p) {
   double most = -INFINITY, sum = 0;
   for (int64_t j = 0; j < a->n_keys; j++) {
-    bool seen = (!a->causal || j <= i + a->n_keys - a->n_queries) && (a->mask < 0 || x[a->mask]->data[b * a->n_keys + j] != 0);
-    p[j] = seen ? a->scale * dot(x[0]->data + attention_row(a, false, b, h, i), x[1]->data + attention_row(a, true, b, h, j), a->head_dim) : -INFINITY;
+    bool seen = (!a->causal || j <= i + a->n_keys - a->n_queries) &&
+                (a->mask < 0 || x[a->mask]->data[b * a->n_keys + j] != 0);
+    p[j] = seen ? a->scale * dot(x[0]->data + attention_row(a, false, b, h, i),
+                                 x[1]->data + attention_row(a, true, b, h, j), a->head_dim)
+                : -INFINITY;
     most = fmax(most, p[j]);
   }
   for (int64_t j = 0; j < a->n_keys; j++) sum += p[j] = most == -INFINITY ? 0 : exp(p[j] - most);
@@ -415,8 +431,10 @@ static void attention(MlirOperation op, const Tensor *const *x, Tensor *y) {
   NnAttention a = nn_attention_of(op);
   double *p = calloc((size_t)a.n_keys, sizeof *p);
   for (int64_t row = 0; row < a.batch * a.heads * a.n_queries; row++) {
-    int64_t i = row % a.n_queries, h = row / a.n_queries % a.heads, b = row / a.n_queries / a.heads, at = attention_row(&a, false, b, h, i);
-    double lse = attention_weights(&a, x, b, h, i, p), dp_p = a.backward ? dot(x[5]->data + at, x[3]->data + at, a.head_dim) : 0;
+    int64_t i = row % a.n_queries, h = row / a.n_queries % a.heads, b = row / a.n_queries / a.heads,
+            at = attention_row(&a, false, b, h, i);
+    double lse = attention_weights(&a, x, b, h, i, p),
+           dp_p = a.backward ? dot(x[5]->data + at, x[3]->data + at, a.head_dim) : 0;
     if (!a.backward) y[1].data[row] = lse;
     for (int64_t j = 0; j < a.n_keys; j++) {
       int64_t from = attention_row(&a, true, b, h, j);
@@ -468,7 +486,8 @@ static void cross_entropy(const Tensor *logits, const Tensor *labels, Tensor *y)
 
 static void normalise(MlirOperation operation, NnOp op, const Tensor *const *x, Tensor *y) {
   int rank = x[0]->type.rank, n = 0;
-  int64_t axis = op == NN_OP_layernorm ? rank - 1 : nn_attr_i64(operation, "axis", 0), axes[NN_MAX_RANK], at[NN_MAX_RANK];
+  int64_t axis = op == NN_OP_layernorm ? rank - 1 : nn_attr_i64(operation, "axis", 0), axes[NN_MAX_RANK],
+          at[NN_MAX_RANK];
   for (int i = 0; i < rank; i++)
     if ((i == axis) == (op == NN_OP_layernorm)) axes[n++] = i;
   moments_over(x[0], n, axes, y[1].data, y[2].data, count(&y[1]));
@@ -489,45 +508,49 @@ static void source(MlirOperation operation, NnOp op, const Tensor *const *x, Ten
   for (int64_t i = 0; i < count(y); i++) {
     unravel(&y->type, i, at);
     if (op == NN_OP_random_uniform) y->data[i] = uniform(x[0]->data, (uint64_t)i, y->type.dtype);
-    else y->data[i] = op == NN_OP_constant ? nn_attr_f64(operation, "value", 0) : (double)at[nn_attr_i64(operation, "axis", 0)];
+    else
+      y->data[i] = op == NN_OP_constant ? nn_attr_f64(operation, "value", 0)
+                                        : (double)at[nn_attr_i64(operation, "axis", 0)];
   }
 }
 
 static void move(MlirOperation operation, NnOp op, int n, const Tensor *const *x, Tensor *y) {
   Tensor first = *x[0];
   switch (op) {
-    case NN_OP_pad: pad(operation, x[0], y); break;
-    case NN_OP_concat: concat(operation, n, x, y); break;
-    case NN_OP_gather: gather(x[0], x[1], y); break;
-    case NN_OP_scatter_add: scatter_add(x[0], x[1], y); break;
-    case NN_OP_scatter_add_to:
-      memcpy(y->data, x[2]->data, (size_t)count(y) * sizeof *y->data);
-      scatter_add(x[0], x[1], y);
-      break;
-    case NN_OP_scatter_max: scatter_max(x[0], x[1], y); break;
-    case NN_OP_argmax: argmax(operation, x[0], y); break;
-    case NN_OP_maxpool2d: maxpool(operation, x[0], &y[0], &y[1]); break;
-    case NN_OP_maxpool2d_grad: maxpool_grad(operation, x[0], x[1], y); break;
-    case NN_OP_avgpool2d: avgpool(operation, y, &first, false); break;
-    case NN_OP_avgpool2d_grad: avgpool(operation, &first, y, true); break;
-    default: abort();
+  case NN_OP_pad: pad(operation, x[0], y); break;
+  case NN_OP_concat: concat(operation, n, x, y); break;
+  case NN_OP_gather: gather(x[0], x[1], y); break;
+  case NN_OP_scatter_add: scatter_add(x[0], x[1], y); break;
+  case NN_OP_scatter_add_to:
+    memcpy(y->data, x[2]->data, (size_t)count(y) * sizeof *y->data);
+    scatter_add(x[0], x[1], y);
+    break;
+  case NN_OP_scatter_max: scatter_max(x[0], x[1], y); break;
+  case NN_OP_argmax: argmax(operation, x[0], y); break;
+  case NN_OP_maxpool2d: maxpool(operation, x[0], &y[0], &y[1]); break;
+  case NN_OP_maxpool2d_grad: maxpool_grad(operation, x[0], x[1], y); break;
+  case NN_OP_avgpool2d: avgpool(operation, y, &first, false); break;
+  case NN_OP_avgpool2d_grad: avgpool(operation, &first, y, true); break;
+  default: abort();
   }
 }
 
 static void library(MlirOperation operation, NnOp op, const Tensor *const *x, Tensor *y) {
   Tensor first = *x[0], second = *x[1];
   switch (op) {
-    case NN_OP_matmul: matmul(operation, x[0], x[1], y); break;
-    case NN_OP_matmul_rows: matmul_rows(x[0], x[1], y); break;
-    case NN_OP_matmul_rows_to:
-      memcpy(y->data, x[2]->data, sizeof *y->data * (size_t)count(y));
-      matmul_rows(x[0], x[1], y);
-      break;
-    case NN_OP_attention: case NN_OP_attention_grad: case NN_OP_attention_grad_packed: attention(operation, x, y); break;
-    case NN_OP_conv2d: conv(operation, op, &first, &second, y); break;
-    case NN_OP_conv2d_input_grad: conv(operation, op, y, &second, &first); break;
-    case NN_OP_conv2d_weight_grad: conv(operation, op, &first, y, &second); break;
-    default: abort();
+  case NN_OP_matmul: matmul(operation, x[0], x[1], y); break;
+  case NN_OP_matmul_rows: matmul_rows(x[0], x[1], y); break;
+  case NN_OP_matmul_rows_to:
+    memcpy(y->data, x[2]->data, sizeof *y->data * (size_t)count(y));
+    matmul_rows(x[0], x[1], y);
+    break;
+  case NN_OP_attention:
+  case NN_OP_attention_grad:
+  case NN_OP_attention_grad_packed: attention(operation, x, y); break;
+  case NN_OP_conv2d: conv(operation, op, &first, &second, y); break;
+  case NN_OP_conv2d_input_grad: conv(operation, op, y, &second, &first); break;
+  case NN_OP_conv2d_weight_grad: conv(operation, op, &first, y, &second); break;
+  default: abort();
   }
 }
 
@@ -537,19 +560,19 @@ bool reference_op(MlirOperation operation, const Tensor *const *x, Tensor *y) {
   const NnOpInfo *info = nn_op_info(op);
   for (int i = 0; i < info->n_results; i++) y[i] = tensor_create(nn_value_type(mlirOperationGetResult(operation, i)));
   switch (info->kind) {
-    case NN_KIND_SOURCE: source(operation, op, x, y); break;
-    case NN_KIND_MAP: map(operation, op, x, y); break;
-    case NN_KIND_VIEW: view(operation, op, x[0], y); break;
-    case NN_KIND_REDUCE: reduce(operation, op, x[0], y); break;
-    case NN_KIND_MOVE: move(operation, op, (int)mlirOperationGetNumOperands(operation), x, y); break;
-    case NN_KIND_LIBRARY: library(operation, op, x, y); break;
-    case NN_KIND_MARK: break;
-    case NN_KIND_COMPOSITE:
-      if (op == NN_OP_stop_gradient) memcpy(y->data, x[0]->data, sizeof *y->data * (size_t)nn_type_elements(&y->type));
-      else if (op == NN_OP_softmax || op == NN_OP_log_softmax) softmax(op, x[0], y);
-      else if (op == NN_OP_cross_entropy) cross_entropy(x[0], x[1], y);
-      else normalise(operation, op, x, y);
-      break;
+  case NN_KIND_SOURCE: source(operation, op, x, y); break;
+  case NN_KIND_MAP: map(operation, op, x, y); break;
+  case NN_KIND_VIEW: view(operation, op, x[0], y); break;
+  case NN_KIND_REDUCE: reduce(operation, op, x[0], y); break;
+  case NN_KIND_MOVE: move(operation, op, (int)mlirOperationGetNumOperands(operation), x, y); break;
+  case NN_KIND_LIBRARY: library(operation, op, x, y); break;
+  case NN_KIND_MARK: break;
+  case NN_KIND_COMPOSITE:
+    if (op == NN_OP_stop_gradient) memcpy(y->data, x[0]->data, sizeof *y->data * (size_t)nn_type_elements(&y->type));
+    else if (op == NN_OP_softmax || op == NN_OP_log_softmax) softmax(op, x[0], y);
+    else if (op == NN_OP_cross_entropy) cross_entropy(x[0], x[1], y);
+    else normalise(operation, op, x, y);
+    break;
   }
   for (int i = 0; i < info->n_results; i++) {
     NnDtype dtype = y[i].type.dtype;
@@ -562,8 +585,15 @@ bool reference_op(MlirOperation operation, const Tensor *const *x, Tensor *y) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Functions: a list of the values computed so far
 
-typedef struct Bound { MlirValue value; Tensor tensor; bool owned; } Bound;
-typedef struct Environment { Bound *at; int n, capacity; } Environment;
+typedef struct Bound {
+  MlirValue value;
+  Tensor tensor;
+  bool owned;
+} Bound;
+typedef struct Environment {
+  Bound *at;
+  int n, capacity;
+} Environment;
 
 static void bind(Environment *e, MlirValue value, Tensor tensor, bool owned) {
   if (e->n == e->capacity) e->at = realloc(e->at, sizeof *e->at * (size_t)(e->capacity = 2 * e->capacity + 16));
@@ -585,9 +615,11 @@ static bool step(Environment *e, MlirOperation op) {
   NnScan s;
   for (intptr_t i = 0; i < n; i++) operand[i] = look_up(e, mlirOperationGetOperand(op, i));
   bool is_scan = nn_scan_of(op, &s);
-  for (intptr_t i = 0; is_scan && i < mlirOperationGetNumResults(op); i++) result[i] = tensor_create(nn_value_type(mlirOperationGetResult(op, i)));
+  for (intptr_t i = 0; is_scan && i < mlirOperationGetNumResults(op); i++)
+    result[i] = tensor_create(nn_value_type(mlirOperationGetResult(op, i)));
   bool known = is_scan ? scan(&s, operand, result) : reference_op(op, operand, result);
-  for (intptr_t i = 0; known && i < mlirOperationGetNumResults(op); i++) bind(e, mlirOperationGetResult(op, i), result[i], true);
+  for (intptr_t i = 0; known && i < mlirOperationGetNumResults(op); i++)
+    bind(e, mlirOperationGetResult(op, i), result[i], true);
   free(operand);
   free(result);
   return known;
@@ -603,14 +635,17 @@ static void copy_row(const Tensor *x, int64_t from, Tensor *y, int64_t to) {
 static bool scan(const NnScan *s, const Tensor *const *operand, Tensor *result) {
   int carries = s->n_stacked + s->n_tied, n_args = s->n_slices + carries + s->n_invariants, n = carries + s->n_outputs;
   Tensor *args = calloc((size_t)n_args + 1, sizeof *args), *made = calloc((size_t)n + 1, sizeof *made);
-  for (int i = 0; i < n_args; i++) args[i] = tensor_create(nn_value_type(mlirBlockGetArgument(nn_function_body(s->body), i)));
-  for (int i = 0; i < carries; i++) copy_row(operand[s->n_slices + i], 0, &result[i], i < s->n_stacked && s->reverse ? s->length : 0);
+  for (int i = 0; i < n_args; i++)
+    args[i] = tensor_create(nn_value_type(mlirBlockGetArgument(nn_function_body(s->body), i)));
+  for (int i = 0; i < carries; i++)
+    copy_row(operand[s->n_slices + i], 0, &result[i], i < s->n_stacked && s->reverse ? s->length : 0);
   for (int i = s->n_slices + carries; i < n_args; i++) copy_row(operand[i], 0, &args[i], 0);
   bool known = true;
   for (int64_t t = 0; t < s->length && known; t++) {
     int64_t row = s->reverse ? s->length - 1 - t : t;
     for (int i = 0; i < s->n_slices; i++) copy_row(operand[i], row, &args[i], 0);
-    for (int i = 0; i < carries; i++) copy_row(&result[i], i < s->n_stacked ? row + s->reverse : 0, &args[s->n_slices + i], 0);
+    for (int i = 0; i < carries; i++)
+      copy_row(&result[i], i < s->n_stacked ? row + s->reverse : 0, &args[s->n_slices + i], 0);
     known = reference_run(s->body, args, made, n) == n;
     for (int i = 0; known && i < n; i++) {
       copy_row(&made[i], 0, &result[i], i < s->n_stacked ? row + !s->reverse : i < carries ? 0 : row);
@@ -627,12 +662,14 @@ int reference_run(MlirOperation func, const Tensor *args, Tensor *results, int m
   return reference_run_tapped(func, args, results, max_results, NULL, NULL);
 }
 
-int reference_run_tapped(MlirOperation func, const Tensor *args, Tensor *results, int max_results, void (*tap)(void *data, MlirOperation op, const Tensor *value), void *data) {
+int reference_run_tapped(MlirOperation func, const Tensor *args, Tensor *results, int max_results,
+                         void (*tap)(void *data, MlirOperation op, const Tensor *value), void *data) {
   Environment e = {0};
   MlirBlock body = nn_function_body(func);
   int n = -1;
   for (intptr_t i = 0; i < mlirBlockGetNumArguments(body); i++) bind(&e, mlirBlockGetArgument(body, i), args[i], false);
-  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
     if (nn_is(op, "func.return")) {
       n = (int)mlirOperationGetNumOperands(op);
       for (int i = 0; i < n && i < max_results; i++) {

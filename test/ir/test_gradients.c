@@ -1,5 +1,6 @@
-// Every gradient rule against central differences of the reference interpreter in f64, and every expansion of a composite against the
-// composite's own formula. A case is one op with its types; its results are weighted by random cotangents and summed.
+// Every gradient rule against central differences of the reference interpreter in f64, and every expansion of a
+// composite against the composite's own formula. A case is one op with its types; its results are weighted by random
+// cotangents and summed.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,13 +72,15 @@ static double weighted_sum(MlirOperation func, const Tensor *args, int n_results
   double sum = 0;
   reference_run(func, args, result, MAX_VALUES);
   for (int r = 0; r < n_results; r++) {
-    for (int64_t i = 0; weight[r].data && i < nn_type_elements(&weight[r].type); i++) sum += result[r].data[i] * weight[r].data[i];
+    for (int64_t i = 0; weight[r].data && i < nn_type_elements(&weight[r].type); i++)
+      sum += result[r].data[i] * weight[r].data[i];
     tensor_free(&result[r]);
   }
   return sum;
 }
 
-static double worst_difference(MlirOperation func, Tensor *args, int k, int n_results, const Tensor *weight, const Tensor *gradient) {
+static double worst_difference(MlirOperation func, Tensor *args, int k, int n_results, const Tensor *weight,
+                               const Tensor *gradient) {
   const double h = 1e-5;
   double worst = 0;
   for (int64_t i = 0; i < nn_type_elements(&args[k].type); i++) {
@@ -93,19 +96,29 @@ static double worst_difference(MlirOperation func, Tensor *args, int k, int n_re
   return worst;
 }
 
-// Appends the gradient rule to @f, whose results become the cotangents of the operands with needed[]. Returns how many there are.
+// Appends the gradient rule to @f, whose results become the cotangents of the operands with needed[]. Returns how many
+// there are.
 static int differentiate(MlirModule module, const Case *c, int n, int m, bool *needed, MlirLocation loc) {
   MlirOperation func = nn_module_function(module, "f"), op = mlirBlockGetFirstOperation(nn_function_body(func));
-  MlirValue operand[MAX_VALUES], result[MAX_VALUES], cotangent[MAX_VALUES] = {{0}}, out[MAX_VALUES] = {{0}}, returned[MAX_VALUES];
+  MlirValue operand[MAX_VALUES], result[MAX_VALUES], cotangent[MAX_VALUES] = {{0}}, out[MAX_VALUES] = {{0}},
+                                                     returned[MAX_VALUES];
   for (int i = 0; i < n; i++) operand[i] = mlirOperationGetOperand(op, i);
   for (int i = 0; i < m; i++) {
     result[i] = mlirOperationGetResult(op, i);
     NnType t = nn_value_type(result[i]);
-    if (nn_dtype_is_float(t.dtype) && i < m - c->constant_results) cotangent[i] = nn_function_add_arg(func, t, loc, 0, NULL);
+    if (nn_dtype_is_float(t.dtype) && i < m - c->constant_results)
+      cotangent[i] = nn_function_add_arg(func, t, loc, 0, NULL);
   }
   NnBuilder b = nn_builder_before(nn_function_return(func));
-  NnVjp vjp = {.b = &b, .op = op, .n_operands = n, .n_results = m, .operand = operand, .result = result, .cotangent = cotangent,
-               .needed = needed, .operand_cotangent = out};
+  NnVjp vjp = {.b = &b,
+               .op = op,
+               .n_operands = n,
+               .n_results = m,
+               .operand = operand,
+               .result = result,
+               .cotangent = cotangent,
+               .needed = needed,
+               .operand_cotangent = out};
   nn_op_info(nn_op_of(op))->vjp(&vjp);
   int found = 0;
   for (int i = 0; i < n; i++) {
@@ -139,7 +152,8 @@ static void check_gradient(MlirContext ctx, const Case *c, const char *text) {
   for (int i = 0, at = 0; i < n; i++) {
     if (!needed[i] || at >= found) continue;
     double worst = worst_difference(func, args, i, m, weight, &gradient[at]);
-    CHECK(worst < 1e-7, "%s(%s) {%s}: operand %d differs by %g", c->op, c->operands, c->attrs ? c->attrs : "", i, worst);
+    CHECK(worst < 1e-7, "%s(%s) {%s}: operand %d differs by %g", c->op, c->operands, c->attrs ? c->attrs : "", i,
+          worst);
     tensor_free(&gradient[at++]);
   }
   for (int i = 0; i < n_args; i++) tensor_free(&args[i]);
@@ -160,12 +174,15 @@ static void check_expansion(MlirContext ctx, const Case *c, const char *text) {
   nn_function_set_results(func, m, replacement, 0);
   mlirOperationDestroy(op);
   CHECK(nn_verify_module(module), "%s: the expansion does not verify", c->op);
-  for (op = mlirBlockGetFirstOperation(nn_function_body(func)); !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
-    CHECK(nn_op_of(op) == NN_OP_NONE || nn_op_info(nn_op_of(op))->kind != NN_KIND_COMPOSITE, "%s expands to a composite", c->op);
+  for (op = mlirBlockGetFirstOperation(nn_function_body(func)); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op))
+    CHECK(nn_op_of(op) == NN_OP_NONE || nn_op_info(nn_op_of(op))->kind != NN_KIND_COMPOSITE,
+          "%s expands to a composite", c->op);
   reference_run(func, args, found, MAX_VALUES);
   for (int r = 0; r < m; r++) {
     double worst = 0;
-    for (int64_t i = 0; i < nn_type_elements(&expected[r].type); i++) worst = fmax(worst, fabs(expected[r].data[i] - found[r].data[i]));
+    for (int64_t i = 0; i < nn_type_elements(&expected[r].type); i++)
+      worst = fmax(worst, fabs(expected[r].data[i] - found[r].data[i]));
     CHECK(worst < 1e-12, "%s: result %d differs by %g", c->op, r, worst);
     tensor_free(&expected[r]);
     tensor_free(&found[r]);
@@ -183,7 +200,9 @@ static bool has_odd_size(const char *types) {   // other than one, of a dimensio
   return false;
 }
 
-typedef struct Coverage { int cases, odd; } Coverage;
+typedef struct Coverage {
+  int cases, odd;
+} Coverage;
 
 static void check_case(MlirContext ctx, const Case *c, Coverage *coverage) {
   NnOp op = nn_op_by_name(c->op);
@@ -198,7 +217,9 @@ static void check_case(MlirContext ctx, const Case *c, Coverage *coverage) {
 static void check_map(MlirContext ctx, const MapCase *c, const char *shape, Coverage *coverage) {
   char operands[128], result[32];
   size_t length = 0;
-  for (int i = 0; i < 3 && c->operands[i]; i++) length += (size_t)snprintf(operands + length, sizeof operands - length, "%s%s%s", i ? ", " : "", shape, c->operands[i]);
+  for (int i = 0; i < 3 && c->operands[i]; i++)
+    length += (size_t)snprintf(operands + length, sizeof operands - length, "%s%s%s", i ? ", " : "", shape,
+                               c->operands[i]);
   snprintf(result, sizeof result, "%s%s", shape, c->result);
   check_case(ctx, &(Case){c->op, operands, result, "", .positive = c->positive, .high = 2}, coverage);
 }
@@ -208,12 +229,15 @@ int main(void) {
   MlirContext ctx = nn_context_create();
   Coverage coverage[NN_OP_COUNT] = {0};
   for (size_t i = 0; i < sizeof map_cases / sizeof *map_cases; i++)
-    for (size_t k = 0; k < sizeof map_shapes / sizeof *map_shapes; k++) check_map(ctx, &map_cases[i], map_shapes[k], coverage);
+    for (size_t k = 0; k < sizeof map_shapes / sizeof *map_shapes; k++)
+      check_map(ctx, &map_cases[i], map_shapes[k], coverage);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_case(ctx, &cases[i], coverage);
   for (int op = 0; op < NN_OP_COUNT; op++) {
     const NnOpInfo *info = nn_op_info((NnOp)op);
-    CHECK(!info->vjp || coverage[op].cases >= SHAPES, "%s has a gradient rule and %d cases here, fewer than %d", info->name, coverage[op].cases, SHAPES);
-    CHECK(!info->vjp || 2 * coverage[op].odd >= SHAPES, "%s: %d cases with an odd size, fewer than %d", info->name, coverage[op].odd, SHAPES / 2);
+    CHECK(!info->vjp || coverage[op].cases >= SHAPES, "%s has a gradient rule and %d cases here, fewer than %d",
+          info->name, coverage[op].cases, SHAPES);
+    CHECK(!info->vjp || 2 * coverage[op].odd >= SHAPES, "%s: %d cases with an odd size, fewer than %d", info->name,
+          coverage[op].odd, SHAPES / 2);
   }
   mlirContextDestroy(ctx);
   return check_report();

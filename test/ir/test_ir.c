@@ -1,10 +1,11 @@
-// The nn dialect from C: types, the table of ops, building and its errors, function signatures, text, and costs. Gradient rules have their
-// own program, test_gradients. `test_ir --write-ops-page` renews docs/ops.md, which must be what the table says.
+// The nn dialect from C: types, the table of ops, building and its errors, function signatures, text, and costs.
+// Gradient rules have their own program, test_gradients. `test_ir --write-ops-page` renews docs/ops.md, which must be
+// what the table says.
 #include <stdlib.h>
 #include <string.h>
 
-#include "test/check.h"
 #include "mlir-c/Diagnostics.h"
+#include "test/check.h"
 #include "test/ir/reference.c"
 
 static MlirContext ctx;
@@ -13,7 +14,10 @@ static MlirLocation loc;
 // ---------------------------------------------------------------------------------------------------------------------
 // Text: diagnostics and printed modules are collected in growing strings
 
-typedef struct Text { char *data; size_t size; } Text;
+typedef struct Text {
+  char *data;
+  size_t size;
+} Text;
 
 static void append(MlirStringRef part, void *to) {
   Text *text = to;
@@ -44,10 +48,12 @@ static void test_types(void) {
     NnDtype parsed;
     NnType t = nn_type((NnDtype)d, 3, (int64_t[]){2, 3, 5}), back;
     CHECK(nn_dtype_parse(nn_dtype_name((NnDtype)d), &parsed) && parsed == (NnDtype)d, "%s", nn_dtype_name((NnDtype)d));
-    CHECK(nn_type_from_mlir(nn_type_to_mlir(ctx, &t), &back) && nn_type_equal(&t, &back), "%s", nn_type_format(&t, buf, sizeof buf));
+    CHECK(nn_type_from_mlir(nn_type_to_mlir(ctx, &t), &back) && nn_type_equal(&t, &back), "%s",
+          nn_type_format(&t, buf, sizeof buf));
     CHECK(nn_type_bytes(&t) == 30 * nn_dtype_bytes((NnDtype)d), "%s", nn_type_format(&t, buf, sizeof buf));
   }
-  NnType image = nn_type(NN_F32, 4, (int64_t[]){128, 1, 28, 28}), scalar = nn_scalar(NN_F64), huge = nn_type(NN_U8, 2, (int64_t[]){1ll << 40, 2}), empty = nn_type(NN_I32, 1, (int64_t[]){0});
+  NnType image = nn_type(NN_F32, 4, (int64_t[]){128, 1, 28, 28}), scalar = nn_scalar(NN_F64),
+         huge = nn_type(NN_U8, 2, (int64_t[]){1ll << 40, 2}), empty = nn_type(NN_I32, 1, (int64_t[]){0});
   CHECK(!strcmp(nn_type_format(&image, buf, sizeof buf), "f32[128, 1, 28, 28]"), "%s", buf);
   CHECK(!strcmp(nn_type_format(&scalar, buf, sizeof buf), "f64"), "%s", buf);
   CHECK(!strcmp(nn_type_format(&image, buf, 8), "f32[128"), "%s", buf);
@@ -66,9 +72,12 @@ static void test_table(void) {
     CHECK(info->name && info->infer && info->doc && *info->doc, "row %d", i);
     CHECK(nn_op_by_name(info->name) == (NnOp)i, "%s", info->name);
     CHECK((info->expand != NULL) == (info->kind == NN_KIND_COMPOSITE), "%s", info->name);
-    CHECK(info->n_results >= 0 && info->n_results <= NN_MAX_RESULTS && info->n_operands <= NN_MAX_OPERANDS, "%s", info->name);
+    CHECK(info->n_results >= 0 && info->n_results <= NN_MAX_RESULTS && info->n_operands <= NN_MAX_OPERANDS, "%s",
+          info->name);
     CHECK((info->n_results == 0) == (info->kind == NN_KIND_MARK), "%s", info->name);
-    if (i != NN_OP_stop_gradient && (info->kind == NN_KIND_LIBRARY || info->kind == NN_KIND_COMPOSITE)) CHECK((info->vjp || i == NN_OP_attention_grad || i == NN_OP_attention_grad_packed) && info->flops, "%s", info->name);
+    if (i != NN_OP_stop_gradient && (info->kind == NN_KIND_LIBRARY || info->kind == NN_KIND_COMPOSITE))
+      CHECK((info->vjp || i == NN_OP_attention_grad || i == NN_OP_attention_grad_packed) && info->flops, "%s",
+            info->name);
   }
   CHECK(nn_op_by_name("conv3d") == NN_OP_NONE && nn_op_by_name("") == NN_OP_NONE, "unknown names");
   char *page = nn_op_table_markdown(), *irdl = nn_irdl_text();
@@ -81,7 +90,9 @@ static void test_table(void) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Errors of the shape rules, as a reader of the text sees them
 
-typedef struct Wrong { const char *op, *operands, *result, *attrs, *message; } Wrong;
+typedef struct Wrong {
+  const char *op, *operands, *result, *attrs, *message;
+} Wrong;
 
 #define WINDOW "strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>"
 
@@ -90,62 +101,117 @@ typedef struct Wrong { const char *op, *operands, *result, *attrs, *message; } W
 #define RESULTS Q ", tensor<2x4x5xf32>"
 
 static const Wrong wrong[] = {
-  {"add", "tensor<2x3xf32>, tensor<3x2xf32>", "tensor<2x3xf32>", "", "add: shapes differ: f32[2, 3] and f32[3, 2]"},
-  {"add", "tensor<2xf32>, tensor<2xf64>", "tensor<2xf32>", "", "add: operands differ in element type: f32[2] and f64[2]"},
-  {"add", "tensor<2xi1>, tensor<2xi1>", "tensor<2xi1>", "", "add: operand 0 must be of a numeric type, found i1[2]"},
-  {"exp", "tensor<2xi32>", "tensor<2xi32>", "", "exp: operand 0 must be of a floating-point type, found i32[2]"},
-  {"exp", "tensor<2xf32>", "tensor<3xf32>", "", "exp: result 0 is f32[3], but the operands give f32[2]"},
-  {"exp", "tensor<2xi16>", "tensor<2xi16>", "", "exp: operand 0 must be a tensor of f32, f64, bf16, f16, i32, i64, ui8 or i1 with known sizes"},
-  {"exp", "tensor<0xf32>", "tensor<0xf32>", "", "exp: operand 0 would be f32[0], but no size may be below 1"},
-  {"exp", "tensor<1048576x2097152xf32>", "tensor<1048576x2097152xf32>", "", "exp: operand 0 would be f32[1048576, 2097152], which has more elements than any machine holds"},
-  {"compare", "tensor<2xf32>, tensor<2xf32>", "tensor<2xi1>", "predicate = \"less\"", "compare: predicate must be eq, ne, lt, le, gt or ge, found 'less'"},
-  {"select", "tensor<2xf32>, tensor<2xf32>, tensor<2xf32>", "tensor<2xf32>", "", "select: operand 0 must be of type i1, found f32[2]"},
-  {"select", "tensor<3xi1>, tensor<2xf32>, tensor<2xf32>", "tensor<2xf32>", "", "select: the condition i1[3] and the values f32[2] differ in shape"},
-  {"cast", "tensor<2xf32>", "tensor<3xf64>", "", "cast: changes the element type only, but goes from f32[2] to f64[3]"},
-  {"random_uniform", "tensor<3xi32>", "tensor<3xf32>", "", "random_uniform: the key must be i32[4], found i32[3]"},
-  {"broadcast", "tensor<2x3xf32>", "tensor<2x4xf32>", "dims = array<i64: 0, 1>", "broadcast: axis 1 of f32[2, 3] has size 3, which is neither 1 nor the 4 of axis 1 of f32[2, 4]"},
-  {"broadcast", "tensor<2x3xf32>", "tensor<3x2xf32>", "dims = array<i64: 1, 0>", "broadcast: dims must increase strictly"},
-  {"broadcast", "tensor<2x3xf32>", "tensor<2x3xf32>", "dims = array<i64: 1>", "broadcast: 'dims' must have 2 entries, found 1"},
-  {"reshape", "tensor<2x3xf32>", "tensor<7xf32>", "", "reshape: f32[2, 3] has 6 elements, f32[7] has 7"},
-  {"transpose", "tensor<2x3xf32>", "tensor<2x3xf32>", "perm = array<i64: 0, 0>", "transpose: perm must name each of the 2 axes of f32[2, 3] once"},
-  {"slice", "tensor<5xf32>", "tensor<3xf32>", "starts = array<i64: 1>, sizes = array<i64: 3>, strides = array<i64: 2>", "slice: axis 0 of f32[5] has no 3 elements from 1 in steps of 2"},
-  {"slice", "tensor<5xf32>", "tensor<3xf32>", "starts = array<i64: 0>, sizes = array<i64: 3>, strides = array<i64: 0>", "slice: 'strides' must be at least 1, found 0"},
-  {"reduce_sum", "tensor<2x3xf32>", "tensor<3xf32>", "axes = array<i64: 2>", "reduce_sum: axis 2 is outside f32[2, 3]"},
-  {"reduce_sum", "tensor<2x3xf32>", "tensor<f32>", "axes = array<i64: 1, 0>", "reduce_sum: 'axes' must increase strictly"},
-  {"pad", "tensor<2xf32>", "tensor<1xf32>", "low = array<i64: -1>, high = array<i64: 0>, interior = array<i64: 0>, value = 0.0 : f64", "pad: 'low' must be at least 0, found -1"},
-  {"pad", "tensor<2xf32>", "tensor<3xf32>", "low = array<i64: 1>, high = array<i64: 0>, interior = array<i64: 0>, value = 0 : i64", "attribute 'value'"},
-  {"concat", "tensor<2x3xf32>, tensor<2x4xf32>", "tensor<4x3xf32>", "axis = 0 : i64", "concat: operands must agree but for axis 0: f32[2, 3] and f32[2, 4]"},
-  {"concat", "tensor<2xf32>, tensor<2xf32>", "tensor<4xf32>", "axis = 1 : i64", "concat: axis 1 is outside a tensor of 1 axes"},
-  {"concat", "tensor<2xf32>, tensor<2xf32>", "tensor<4xf32>", "axis = 0 : i32", "concat: attribute 'axis' must be an i64"},
-  {"gather", "tensor<5x3xf32>, tensor<2xf32>", "tensor<2x3xf32>", "", "gather: operand 1 must be of an integer type, found f32[2]"},
-  {"scatter_add_to", "tensor<4x3xf32>, tensor<4xi32>, tensor<5x2xf32>", "tensor<5x2xf32>", "", "scatter_add_to: f32[4, 3] are not rows of f32[5, 2] at the indices i32[4]"},
-  {"scatter_add", "tensor<2x3xf32>, tensor<4xi32>", "tensor<5x3xf32>", "rows = 5 : i64", "scatter_add: the leading axes of f32[2, 3] must be those of the indices i32[4]"},
-  {"maxpool2d", "tensor<1x1x4x4xf32>", "tensor<1x1x2x2xf32>, tensor<1x1x2x2xui8>", "kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, padding = array<i64: 2, 0, 0, 0>", "maxpool2d: padding 2 is not smaller than the kernel size 2"},
-  {"maxpool2d", "tensor<1x1x40x40xf32>", "tensor<1x1x1x1xf32>, tensor<1x1x1x1xui8>", "kernel = array<i64: 17, 16>, strides = array<i64: 32, 32>, padding = array<i64: 0, 0, 0, 0>", "maxpool2d: a window of 17 by 16 has more than 256 places"},
-  {"matmul", "tensor<8x16xf32>, tensor<32x4xf32>", "tensor<8x4xf32>", "", "matmul: inner dimensions differ: lhs f32[8, 16] has 16, rhs f32[32, 4] has 32"},
-  {"matmul", "tensor<2x8x16xf32>, tensor<3x16x4xf32>", "tensor<2x8x4xf32>", "", "matmul: leading axes differ: lhs f32[2, 8, 16], rhs f32[3, 16, 4]"},
-  {"matmul", "tensor<2x8x16xf32>, tensor<8x4xf32>", "tensor<2x16x4xf32>", "transpose_a = true", "matmul: transpose_a needs operands of equal rank"},
-  {"matmul", "tensor<8x16xf32>, tensor<16x4xf32>", "tensor<8x4xf32>", "transpose_a = 1 : i64", "matmul: attribute 'transpose_a' must be true or false"},
-  {"matmul_rows_to", "tensor<8x16xf32>, tensor<8x4xf32>, tensor<16x5xf32>", "tensor<16x5xf32>", "", "matmul_rows_to: f32[16, 4] cannot be added to f32[16, 5]"},
-  {"matmul_rows", "tensor<2x8x16xf32>, tensor<3x8x4xf32>", "tensor<16x4xf32>", "", "matmul_rows: all axes but the last must be equal: lhs f32[2, 8, 16], rhs f32[3, 8, 4]"},
-  {"attention_3", Q ", tensor<2x3x7x8xf32>, tensor<2x3x7x8xf32>", RESULTS, "scale = 1.0 : f64", "attention: 3 heads of keys and values do not divide the 4 heads of queries"},
-  {"attention_3", Q ", tensor<2x2x7x8xf32>, tensor<2x2x6x8xf32>", RESULTS, "scale = 1.0 : f64", "attention: keys and values differ: k f32[2, 2, 7, 8], v f32[2, 2, 6, 8]"},
-  {"attention_3", Q ", tensor<2x2x7x4xf32>, tensor<2x2x7x4xf32>", RESULTS, "scale = 1.0 : f64", "attention: queries and keys differ in batch or head dimension: q f32[2, 4, 5, 8], k f32[2, 2, 7, 4]"},
-  {"attention_4", Q ", " K ", " K ", tensor<2x5xi1>", RESULTS, "scale = 1.0 : f64", "attention: the mask must be i1[2, 7] for keys f32[2, 2, 7, 8], found i1[2, 5]"},
-  {"attention_4", Q ", " K ", " K ", tensor<2x7xf32>", RESULTS, "scale = 1.0 : f64", "attention: after operand 2 come a mask of i1 and a key of i32, both optional"},
-  {"attention_4", Q ", " K ", " K ", tensor<4xi32>", RESULTS, "scale = 1.0 : f64", "attention: dropout and a key go together"},
-  {"attention_3", Q ", " K ", " K, RESULTS, "scale = 1.0 : f64, layout = \"thbd\"", "attention: layout must be bhtd or bthd, found 'thbd'"},
-  {"attention_grad_6", Q ", " K ", " K ", " Q ", tensor<2x4x7xf32>, " Q, Q ", " K ", " K, "scale = 1.0 : f64", "attention_grad: operand 4 must be f32[2, 4, 5], found f32[2, 4, 7]"},
-  {"attention_grad_packed_6", Q ", " K ", " K ", " Q ", tensor<2x4x5xf32>, " Q, "tensor<2x5x64xf32>", "scale = 1.0 : f64", "attention_grad_packed: 5 queries and 7 keys: their gradients have no common rows"},
-  {"attention_grad_packed_6", Q ", " Q ", " Q ", " Q ", tensor<2x4x5xf32>, " Q, "tensor<2x5x32xf32>", "scale = 1.0 : f64", "attention_grad_packed: result 0 is f32[2, 5, 32], but the operands give f32[2, 5, 96]"},
-  {"conv2d", "tensor<1x3x8x8xf32>, tensor<4x2x3x3xf32>", "tensor<1x4x6x6xf32>", WINDOW, "conv2d: image f32[1, 3, 8, 8] has 3 channels in 1 groups, weight f32[4, 2, 3, 3] expects 2 in each group"},
-  {"conv2d", "tensor<1x3x2x8xf32>, tensor<4x3x3x3xf32>", "tensor<1x4x1x6xf32>", WINDOW, "conv2d: a window of height 3 does not fit the input of height 2"},
-  {"conv2d", "tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>", "tensor<1x4x6x6xf32>", WINDOW ", layout = \"chwn\"", "conv2d: layout must be nchw or nhwc, found 'chwn'"},
-  {"conv2d", "tensor<1x8x8x3xf32>, tensor<4x3x3x3xf32>", "tensor<1x6x6x5xf32>", WINDOW ", layout = \"nhwc\"", "conv2d: result 0 is f32[1, 6, 6, 5], but the operands give f32[1, 6, 6, 4]"},
-  {"conv2d_input_grad", "tensor<1x4x6x6xf32>, tensor<4x3x3x3xf32>", "tensor<1x3x9x8xf32>", WINDOW, "conv2d_input_grad: the gradient f32[1, 4, 6, 6] does not fit image f32[1, 3, 9, 8] and weight f32[4, 3, 3, 3], which give f32[1, 4, 7, 6]"},
-  {"cross_entropy", "tensor<4x10xf32>, tensor<5xi32>", "tensor<4xf32>, tensor<4xf32>", "", "cross_entropy: labels must have the shape of the logits without the last axis: logits f32[4, 10], labels i32[5]"},
-  {"layernorm", "tensor<4x10xf32>, tensor<10xf32>, tensor<9xf32>", "tensor<4x10xf32>, tensor<4xf32>, tensor<4xf32>", "eps = 1.0e-5 : f64", "layernorm: beta must be f32[10] for f32[4, 10], found f32[9]"},
-  {"batchnorm", "tensor<4x3x2xf32>, tensor<4xf32>, tensor<3xf32>", "tensor<4x3x2xf32>, tensor<3xf32>, tensor<3xf32>", "eps = 1.0e-5 : f64, axis = 1 : i64", "batchnorm: gamma must be f32[3] for axis 1 of f32[4, 3, 2], found f32[4]"},
+    {"add", "tensor<2x3xf32>, tensor<3x2xf32>", "tensor<2x3xf32>", "", "add: shapes differ: f32[2, 3] and f32[3, 2]"},
+    {"add", "tensor<2xf32>, tensor<2xf64>", "tensor<2xf32>", "",
+     "add: operands differ in element type: f32[2] and f64[2]"},
+    {"add", "tensor<2xi1>, tensor<2xi1>", "tensor<2xi1>", "", "add: operand 0 must be of a numeric type, found i1[2]"},
+    {"exp", "tensor<2xi32>", "tensor<2xi32>", "", "exp: operand 0 must be of a floating-point type, found i32[2]"},
+    {"exp", "tensor<2xf32>", "tensor<3xf32>", "", "exp: result 0 is f32[3], but the operands give f32[2]"},
+    {"exp", "tensor<2xi16>", "tensor<2xi16>", "",
+     "exp: operand 0 must be a tensor of f32, f64, bf16, f16, i32, i64, ui8 or i1 with known sizes"},
+    {"exp", "tensor<0xf32>", "tensor<0xf32>", "", "exp: operand 0 would be f32[0], but no size may be below 1"},
+    {"exp", "tensor<1048576x2097152xf32>", "tensor<1048576x2097152xf32>", "",
+     "exp: operand 0 would be f32[1048576, 2097152], which has more elements than any machine holds"},
+    {"compare", "tensor<2xf32>, tensor<2xf32>", "tensor<2xi1>", "predicate = \"less\"",
+     "compare: predicate must be eq, ne, lt, le, gt or ge, found 'less'"},
+    {"select", "tensor<2xf32>, tensor<2xf32>, tensor<2xf32>", "tensor<2xf32>", "",
+     "select: operand 0 must be of type i1, found f32[2]"},
+    {"select", "tensor<3xi1>, tensor<2xf32>, tensor<2xf32>", "tensor<2xf32>", "",
+     "select: the condition i1[3] and the values f32[2] differ in shape"},
+    {"cast", "tensor<2xf32>", "tensor<3xf64>", "",
+     "cast: changes the element type only, but goes from f32[2] to f64[3]"},
+    {"random_uniform", "tensor<3xi32>", "tensor<3xf32>", "", "random_uniform: the key must be i32[4], found i32[3]"},
+    {"broadcast", "tensor<2x3xf32>", "tensor<2x4xf32>", "dims = array<i64: 0, 1>",
+     "broadcast: axis 1 of f32[2, 3] has size 3, which is neither 1 nor the 4 of axis 1 of f32[2, 4]"},
+    {"broadcast", "tensor<2x3xf32>", "tensor<3x2xf32>", "dims = array<i64: 1, 0>",
+     "broadcast: dims must increase strictly"},
+    {"broadcast", "tensor<2x3xf32>", "tensor<2x3xf32>", "dims = array<i64: 1>",
+     "broadcast: 'dims' must have 2 entries, found 1"},
+    {"reshape", "tensor<2x3xf32>", "tensor<7xf32>", "", "reshape: f32[2, 3] has 6 elements, f32[7] has 7"},
+    {"transpose", "tensor<2x3xf32>", "tensor<2x3xf32>", "perm = array<i64: 0, 0>",
+     "transpose: perm must name each of the 2 axes of f32[2, 3] once"},
+    {"slice", "tensor<5xf32>", "tensor<3xf32>",
+     "starts = array<i64: 1>, sizes = array<i64: 3>, strides = array<i64: 2>",
+     "slice: axis 0 of f32[5] has no 3 elements from 1 in steps of 2"},
+    {"slice", "tensor<5xf32>", "tensor<3xf32>",
+     "starts = array<i64: 0>, sizes = array<i64: 3>, strides = array<i64: 0>",
+     "slice: 'strides' must be at least 1, found 0"},
+    {"reduce_sum", "tensor<2x3xf32>", "tensor<3xf32>", "axes = array<i64: 2>",
+     "reduce_sum: axis 2 is outside f32[2, 3]"},
+    {"reduce_sum", "tensor<2x3xf32>", "tensor<f32>", "axes = array<i64: 1, 0>",
+     "reduce_sum: 'axes' must increase strictly"},
+    {"pad", "tensor<2xf32>", "tensor<1xf32>",
+     "low = array<i64: -1>, high = array<i64: 0>, interior = array<i64: 0>, value = 0.0 : f64",
+     "pad: 'low' must be at least 0, found -1"},
+    {"pad", "tensor<2xf32>", "tensor<3xf32>",
+     "low = array<i64: 1>, high = array<i64: 0>, interior = array<i64: 0>, value = 0 : i64", "attribute 'value'"},
+    {"concat", "tensor<2x3xf32>, tensor<2x4xf32>", "tensor<4x3xf32>", "axis = 0 : i64",
+     "concat: operands must agree but for axis 0: f32[2, 3] and f32[2, 4]"},
+    {"concat", "tensor<2xf32>, tensor<2xf32>", "tensor<4xf32>", "axis = 1 : i64",
+     "concat: axis 1 is outside a tensor of 1 axes"},
+    {"concat", "tensor<2xf32>, tensor<2xf32>", "tensor<4xf32>", "axis = 0 : i32",
+     "concat: attribute 'axis' must be an i64"},
+    {"gather", "tensor<5x3xf32>, tensor<2xf32>", "tensor<2x3xf32>", "",
+     "gather: operand 1 must be of an integer type, found f32[2]"},
+    {"scatter_add_to", "tensor<4x3xf32>, tensor<4xi32>, tensor<5x2xf32>", "tensor<5x2xf32>", "",
+     "scatter_add_to: f32[4, 3] are not rows of f32[5, 2] at the indices i32[4]"},
+    {"scatter_add", "tensor<2x3xf32>, tensor<4xi32>", "tensor<5x3xf32>", "rows = 5 : i64",
+     "scatter_add: the leading axes of f32[2, 3] must be those of the indices i32[4]"},
+    {"maxpool2d", "tensor<1x1x4x4xf32>", "tensor<1x1x2x2xf32>, tensor<1x1x2x2xui8>",
+     "kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, padding = array<i64: 2, 0, 0, 0>",
+     "maxpool2d: padding 2 is not smaller than the kernel size 2"},
+    {"maxpool2d", "tensor<1x1x40x40xf32>", "tensor<1x1x1x1xf32>, tensor<1x1x1x1xui8>",
+     "kernel = array<i64: 17, 16>, strides = array<i64: 32, 32>, padding = array<i64: 0, 0, 0, 0>",
+     "maxpool2d: a window of 17 by 16 has more than 256 places"},
+    {"matmul", "tensor<8x16xf32>, tensor<32x4xf32>", "tensor<8x4xf32>", "",
+     "matmul: inner dimensions differ: lhs f32[8, 16] has 16, rhs f32[32, 4] has 32"},
+    {"matmul", "tensor<2x8x16xf32>, tensor<3x16x4xf32>", "tensor<2x8x4xf32>", "",
+     "matmul: leading axes differ: lhs f32[2, 8, 16], rhs f32[3, 16, 4]"},
+    {"matmul", "tensor<2x8x16xf32>, tensor<8x4xf32>", "tensor<2x16x4xf32>", "transpose_a = true",
+     "matmul: transpose_a needs operands of equal rank"},
+    {"matmul", "tensor<8x16xf32>, tensor<16x4xf32>", "tensor<8x4xf32>", "transpose_a = 1 : i64",
+     "matmul: attribute 'transpose_a' must be true or false"},
+    {"matmul_rows_to", "tensor<8x16xf32>, tensor<8x4xf32>, tensor<16x5xf32>", "tensor<16x5xf32>", "",
+     "matmul_rows_to: f32[16, 4] cannot be added to f32[16, 5]"},
+    {"matmul_rows", "tensor<2x8x16xf32>, tensor<3x8x4xf32>", "tensor<16x4xf32>", "",
+     "matmul_rows: all axes but the last must be equal: lhs f32[2, 8, 16], rhs f32[3, 8, 4]"},
+    {"attention_3", Q ", tensor<2x3x7x8xf32>, tensor<2x3x7x8xf32>", RESULTS, "scale = 1.0 : f64",
+     "attention: 3 heads of keys and values do not divide the 4 heads of queries"},
+    {"attention_3", Q ", tensor<2x2x7x8xf32>, tensor<2x2x6x8xf32>", RESULTS, "scale = 1.0 : f64",
+     "attention: keys and values differ: k f32[2, 2, 7, 8], v f32[2, 2, 6, 8]"},
+    {"attention_3", Q ", tensor<2x2x7x4xf32>, tensor<2x2x7x4xf32>", RESULTS, "scale = 1.0 : f64",
+     "attention: queries and keys differ in batch or head dimension: q f32[2, 4, 5, 8], k f32[2, 2, 7, 4]"},
+    {"attention_4", Q ", " K ", " K ", tensor<2x5xi1>", RESULTS, "scale = 1.0 : f64",
+     "attention: the mask must be i1[2, 7] for keys f32[2, 2, 7, 8], found i1[2, 5]"},
+    {"attention_4", Q ", " K ", " K ", tensor<2x7xf32>", RESULTS, "scale = 1.0 : f64",
+     "attention: after operand 2 come a mask of i1 and a key of i32, both optional"},
+    {"attention_4", Q ", " K ", " K ", tensor<4xi32>", RESULTS, "scale = 1.0 : f64",
+     "attention: dropout and a key go together"},
+    {"attention_3", Q ", " K ", " K, RESULTS, "scale = 1.0 : f64, layout = \"thbd\"",
+     "attention: layout must be bhtd or bthd, found 'thbd'"},
+    {"attention_grad_6", Q ", " K ", " K ", " Q ", tensor<2x4x7xf32>, " Q, Q ", " K ", " K, "scale = 1.0 : f64",
+     "attention_grad: operand 4 must be f32[2, 4, 5], found f32[2, 4, 7]"},
+    {"attention_grad_packed_6", Q ", " K ", " K ", " Q ", tensor<2x4x5xf32>, " Q, "tensor<2x5x64xf32>",
+     "scale = 1.0 : f64", "attention_grad_packed: 5 queries and 7 keys: their gradients have no common rows"},
+    {"attention_grad_packed_6", Q ", " Q ", " Q ", " Q ", tensor<2x4x5xf32>, " Q, "tensor<2x5x32xf32>",
+     "scale = 1.0 : f64", "attention_grad_packed: result 0 is f32[2, 5, 32], but the operands give f32[2, 5, 96]"},
+    {"conv2d", "tensor<1x3x8x8xf32>, tensor<4x2x3x3xf32>", "tensor<1x4x6x6xf32>", WINDOW,
+     "conv2d: image f32[1, 3, 8, 8] has 3 channels in 1 groups, weight f32[4, 2, 3, 3] expects 2 in each group"},
+    {"conv2d", "tensor<1x3x2x8xf32>, tensor<4x3x3x3xf32>", "tensor<1x4x1x6xf32>", WINDOW,
+     "conv2d: a window of height 3 does not fit the input of height 2"},
+    {"conv2d", "tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>", "tensor<1x4x6x6xf32>", WINDOW ", layout = \"chwn\"",
+     "conv2d: layout must be nchw or nhwc, found 'chwn'"},
+    {"conv2d", "tensor<1x8x8x3xf32>, tensor<4x3x3x3xf32>", "tensor<1x6x6x5xf32>", WINDOW ", layout = \"nhwc\"",
+     "conv2d: result 0 is f32[1, 6, 6, 5], but the operands give f32[1, 6, 6, 4]"},
+    {"conv2d_input_grad", "tensor<1x4x6x6xf32>, tensor<4x3x3x3xf32>", "tensor<1x3x9x8xf32>", WINDOW,
+     "conv2d_input_grad: the gradient f32[1, 4, 6, 6] does not fit image f32[1, 3, 9, 8] and weight f32[4, 3, 3, 3], "
+     "which give f32[1, 4, 7, 6]"},
+    {"cross_entropy", "tensor<4x10xf32>, tensor<5xi32>", "tensor<4xf32>, tensor<4xf32>", "",
+     "cross_entropy: labels must have the shape of the logits without the last axis: logits f32[4, 10], labels i32[5]"},
+    {"layernorm", "tensor<4x10xf32>, tensor<10xf32>, tensor<9xf32>", "tensor<4x10xf32>, tensor<4xf32>, tensor<4xf32>",
+     "eps = 1.0e-5 : f64", "layernorm: beta must be f32[10] for f32[4, 10], found f32[9]"},
+    {"batchnorm", "tensor<4x3x2xf32>, tensor<4xf32>, tensor<3xf32>", "tensor<4x3x2xf32>, tensor<3xf32>, tensor<3xf32>",
+     "eps = 1.0e-5 : f64, axis = 1 : i64", "batchnorm: gamma must be f32[3] for axis 1 of f32[4, 3, 2], found f32[4]"},
 };
 
 static int count_types(const char *types) {
@@ -159,7 +225,8 @@ static void test_errors(void) {
     const Wrong *w = &wrong[i];
     Text module = {0}, found = {0};
     FILE *out = open_memstream(&module.data, &module.size);
-    fprintf(out, "func.func private @make() -> (%s)\nfunc.func @f() {\n  %%a:%d = call @make() : () -> (%s)\n", w->operands, count_types(w->operands), w->operands);
+    fprintf(out, "func.func private @make() -> (%s)\nfunc.func @f() {\n  %%a:%d = call @make() : () -> (%s)\n",
+            w->operands, count_types(w->operands), w->operands);
     fprintf(out, "  %%r:%d = \"nn.%s\"(", count_types(w->result), w->op);
     for (int k = 0; k < count_types(w->operands); k++) fprintf(out, "%s%%a#%d", k ? ", " : "", k);
     fprintf(out, ") {%s} : (%s) -> (%s)\n  return\n}\n", w->attrs, w->operands, w->result);
@@ -169,7 +236,8 @@ static void test_errors(void) {
     // What IRDL sees is reported by the parser already.
     bool refused = mlirModuleIsNull(m) || !nn_verify_module(m);
     CHECK(refused, "%s was accepted; expected: %s", w->op, w->message);
-    CHECK(strstr(w->message, "attribute 'value'") || (found.data && strstr(found.data, w->message)), "expected: %s\nfound: %s", w->message, found.data ? found.data : "nothing");
+    CHECK(strstr(w->message, "attribute 'value'") || (found.data && strstr(found.data, w->message)),
+          "expected: %s\nfound: %s", w->message, found.data ? found.data : "nothing");
     mlirContextDetachDiagnosticHandler(ctx, handler);
     if (!mlirModuleIsNull(m)) mlirModuleDestroy(m);
     free(module.data);
@@ -190,35 +258,54 @@ static void test_build(void) {
   NnBuilder b = nn_builder_at_end(nn_function_body(func), loc);
   b.phase = "backward";
 
-  CHECK(mlirOperationIsNull(nn_build(&b, NN_OP_add, 2, (MlirValue[]){x, y}, 0, NULL, NULL)) && strstr(b.error, "add: shapes differ"), "%s", b.error);
-  CHECK(mlirOperationIsNull(nn_build(&b, NN_OP_add, 1, &x, 0, NULL, NULL)) && strstr(b.error, "takes 2 operands, found 1"), "%s", b.error);
-  CHECK(mlirOperationIsNull(nn_build(&b, NN_OP_concat, 0, NULL, 1, &NN_I64("axis", 0), NULL)) && strstr(b.error, "at least one operand"), "%s", b.error);
-  CHECK(mlirOperationIsNull(nn_build(&b, NN_OP_iota, 0, NULL, 1, &NN_I64("axis", 0), NULL)) && strstr(b.error, "result type must be given"), "%s", b.error);
-  CHECK(mlirOperationIsNull(nn_build(&b, NN_OP_transpose, 1, &x, 0, NULL, NULL)) && strstr(b.error, "attribute 'perm' is missing"), "%s", b.error);
+  CHECK(mlirOperationIsNull(nn_build(&b, NN_OP_add, 2, (MlirValue[]){x, y}, 0, NULL, NULL)) &&
+            strstr(b.error, "add: shapes differ"),
+        "%s", b.error);
+  CHECK(mlirOperationIsNull(nn_build(&b, NN_OP_add, 1, &x, 0, NULL, NULL)) &&
+            strstr(b.error, "takes 2 operands, found 1"),
+        "%s", b.error);
+  CHECK(mlirOperationIsNull(nn_build(&b, NN_OP_concat, 0, NULL, 1, &NN_I64("axis", 0), NULL)) &&
+            strstr(b.error, "at least one operand"),
+        "%s", b.error);
+  CHECK(mlirOperationIsNull(nn_build(&b, NN_OP_iota, 0, NULL, 1, &NN_I64("axis", 0), NULL)) &&
+            strstr(b.error, "result type must be given"),
+        "%s", b.error);
+  CHECK(mlirOperationIsNull(nn_build(&b, NN_OP_transpose, 1, &x, 0, NULL, NULL)) &&
+            strstr(b.error, "attribute 'perm' is missing"),
+        "%s", b.error);
   CHECK(mlirOperationIsNull(mlirBlockGetFirstOperation(nn_function_body(func))), "a refused op was built");
 
   // Forms that would change nothing give their operand back.
-  CHECK(mlirValueEqual(x, nn_cast(&b, x, NN_F32)) && mlirValueEqual(x, nn_reshape(&b, x, 2, (int64_t[]){2, 3})), "cast, reshape");
-  CHECK(mlirValueEqual(x, nn_transpose(&b, x, (int64_t[]){0, 1})) && mlirValueEqual(x, nn_concat(&b, 1, &x, 0)), "transpose, concat");
+  CHECK(mlirValueEqual(x, nn_cast(&b, x, NN_F32)) && mlirValueEqual(x, nn_reshape(&b, x, 2, (int64_t[]){2, 3})),
+        "cast, reshape");
+  CHECK(mlirValueEqual(x, nn_transpose(&b, x, (int64_t[]){0, 1})) && mlirValueEqual(x, nn_concat(&b, 1, &x, 0)),
+        "transpose, concat");
   CHECK(mlirValueEqual(x, nn_slice(&b, x, (int64_t[]){0, 0}, (int64_t[]){2, 3}, NULL)), "slice");
   CHECK(mlirValueEqual(x, nn_pad(&b, x, (int64_t[]){0, 0}, (int64_t[]){0, 0}, (int64_t[]){0, 0}, 0)), "pad");
-  CHECK(mlirValueEqual(x, nn_reduce(&b, NN_OP_reduce_sum, x, 0, NULL)) && mlirValueEqual(x, nn_broadcast_trailing(&b, x, nn_value_type(x))), "reduce, broadcast");
+  CHECK(mlirValueEqual(x, nn_reduce(&b, NN_OP_reduce_sum, x, 0, NULL)) &&
+            mlirValueEqual(x, nn_broadcast_trailing(&b, x, nn_value_type(x))),
+        "reduce, broadcast");
 
   MlirValue product = nn_matmul(&b, x, y, false, false);
   MlirOperation def = nn_value_def(product);
   char phase[16];
   CHECK(nn_op_of(def) == NN_OP_matmul && nn_is(def, "nn.matmul"), "matmul");
   CHECK(!strcmp(nn_attr_str(def, "nn.phase", phase, sizeof phase, ""), "backward"), "%s", phase);
-  CHECK(!nn_attr_bool(def, "transpose_a", true) && nn_has_attr(def, "transpose_b") && !nn_has_attr(def, "axis"), "attributes");
+  CHECK(!nn_attr_bool(def, "transpose_a", true) && nn_has_attr(def, "transpose_b") && !nn_has_attr(def, "axis"),
+        "attributes");
   CHECK(mlirOperationIsNull(nn_value_def(x)) && nn_value_index(y) == 1 && nn_value_index(product) == 0, "definitions");
   MlirValue sum = nn_reduce(&b, NN_OP_reduce_sum, product, 2, (int64_t[]){1, 0});
   int64_t axes[2];
   CHECK(nn_attr_i64s(nn_value_def(sum), "axes", axes, 2) == 2 && axes[0] == 0 && axes[1] == 1, "axes are sorted");
-  CHECK(nn_attr_i64s(def, "axes", axes, 2) == -1 && nn_attr_i64(def, "axis", 7) == 7 && nn_attr_f64(def, "eps", 0.5) == 0.5, "absent attributes");
+  CHECK(nn_attr_i64s(def, "axes", axes, 2) == -1 && nn_attr_i64(def, "axis", 7) == 7 &&
+            nn_attr_f64(def, "eps", 0.5) == 0.5,
+        "absent attributes");
 
   NnBuilder before = nn_builder_before(def);
   MlirValue early = nn_unary(&before, NN_OP_exp, x);
-  CHECK(mlirOperationEqual(mlirOperationGetNextInBlock(nn_value_def(early)), def) && !nn_has_attr(nn_value_def(early), "nn.phase"), "insertion point");
+  CHECK(mlirOperationEqual(mlirOperationGetNextInBlock(nn_value_def(early)), def) &&
+            !nn_has_attr(nn_value_def(early), "nn.phase"),
+        "insertion point");
   nn_tap(&b, sum, "grad.x");
   nn_checkpoint(&b, early);
 
@@ -230,7 +317,8 @@ static void test_build(void) {
   nn_function_set_results(func, 1, &joined, 0);
   CHECK(nn_verify_module(module), "the built module");
   Tensor args[2] = {tensor_create(nn_value_type(x)), tensor_create(nn_value_type(y))}, result;
-  CHECK(reference_run(func, args, &result, 1) == 1 && result.type.dim[0] == 79, "%lld elements", (long long)result.type.dim[0]);
+  CHECK(reference_run(func, args, &result, 1) == 1 && result.type.dim[0] == 79, "%lld elements",
+        (long long)result.type.dim[0]);
   for (int i = 0, at = 0; i < PARTS; i++)
     for (int k = 0; k < 1 + i % 3; k++, at++) CHECK(result.data[at] == i, "element %d is %g", at, result.data[at]);
   tensor_free(&args[0]);
@@ -241,27 +329,36 @@ static void test_build(void) {
 
 static void test_functions(void) {
   MlirModule module = mlirModuleCreateEmpty(loc);
-  MlirOperation func = nn_function_create(module, "train", false, loc), kernel = nn_function_create(module, "k0", true, loc);
+  MlirOperation func = nn_function_create(module, "train", false, loc),
+                kernel = nn_function_create(module, "k0", true, loc);
   char buf[32];
-  CHECK(mlirOperationEqual(nn_module_function(module, "train"), func) && mlirOperationEqual(nn_module_function(module, "k0"), kernel), "lookup");
+  CHECK(mlirOperationEqual(nn_module_function(module, "train"), func) &&
+            mlirOperationEqual(nn_module_function(module, "k0"), kernel),
+        "lookup");
   CHECK(mlirOperationIsNull(nn_module_function(module, "eval")), "absent function");
   CHECK(mlirOperationIsNull(nn_function_return(func)), "no return yet");
-  MlirValue x = nn_function_add_arg(func, nn_scalar(NN_F32), loc, 2, (NnAttr[]){NN_STR("nn.role", "input"), NN_STR("nn.name", "x")});
+  MlirValue x = nn_function_add_arg(func, nn_scalar(NN_F32), loc, 2,
+                                    (NnAttr[]){NN_STR("nn.role", "input"), NN_STR("nn.name", "x")});
   nn_function_add_arg(func, nn_scalar(NN_I32), loc, 0, NULL);
   MlirValue w = nn_function_add_arg(func, nn_scalar(NN_F32), loc, 1, &NN_STR("nn.role", "param"));
   nn_set_arg_attr(func, 2, &NN_I64("nn.group", 3));
   nn_set_arg_attr(func, 2, &NN_STR("nn.role", "state"));
   CHECK(nn_function_n_args(func) == 3 && nn_arg_i64(func, 2, "nn.group", 0) == 3, "arguments");
   CHECK(!strcmp(nn_arg_str(func, 2, "nn.role", buf, sizeof buf, ""), "state"), "an attribute is replaced: %s", buf);
-  CHECK(mlirAttributeIsNull(nn_arg_attr(func, 1, "nn.role")) && !strcmp(nn_arg_str(func, 1, "nn.role", buf, sizeof buf, "none"), "none"), "no attribute");
+  CHECK(mlirAttributeIsNull(nn_arg_attr(func, 1, "nn.role")) &&
+            !strcmp(nn_arg_str(func, 1, "nn.role", buf, sizeof buf, "none"), "none"),
+        "no attribute");
   nn_function_remove_arg(func, 1);
-  CHECK(nn_function_n_args(func) == 2 && nn_value_index(w) == 1 && nn_arg_i64(func, 1, "nn.group", 0) == 3, "after removal");
+  CHECK(nn_function_n_args(func) == 2 && nn_value_index(w) == 1 && nn_arg_i64(func, 1, "nn.group", 0) == 3,
+        "after removal");
   nn_function_set_results(func, 2, (MlirValue[]){x, w}, 0);
   nn_set_result_attr(func, 0, &NN_STR("nn.role", "loss"));
   nn_set_result_attr(func, 1, &NN_I64("nn.tied", 1));
   nn_function_set_results(func, 3, (MlirValue[]){w, w, x}, 1);
-  CHECK(nn_function_n_results(func) == 3 && !strcmp(nn_result_str(func, 0, "nn.role", buf, sizeof buf, ""), "loss"), "kept result attributes");
-  CHECK(nn_result_i64(func, 1, "nn.tied", -1) == -1 && mlirAttributeIsNull(nn_result_attr(func, 2, "nn.role")), "dropped result attributes");
+  CHECK(nn_function_n_results(func) == 3 && !strcmp(nn_result_str(func, 0, "nn.role", buf, sizeof buf, ""), "loss"),
+        "kept result attributes");
+  CHECK(nn_result_i64(func, 1, "nn.tied", -1) == -1 && mlirAttributeIsNull(nn_result_attr(func, 2, "nn.role")),
+        "dropped result attributes");
   CHECK(mlirOperationGetNumOperands(nn_function_return(func)) == 3, "one return");
   nn_function_set_results(kernel, 0, NULL, 0);
   nn_set_unit(kernel, "nn.kernel");
@@ -280,13 +377,16 @@ static void test_functions(void) {
 
 static void test_costs(void) {
   MlirModule module = parse(
-    "func.func private @k(%x: tensor<8xf32>) -> tensor<8xf32> { %0 = \"nn.exp\"(%x) : (tensor<8xf32>) -> tensor<8xf32>\n"
-    "  %1 = \"nn.neg\"(%0) : (tensor<8xf32>) -> tensor<8xf32>\n return %1 : tensor<8xf32> }\n"
-    "func.func @f(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x3x3xf32>, %v: tensor<8xf32>) {\n"
-    "  %0 = \"nn.conv2d\"(%x, %w) {strides = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>} : (tensor<2x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<2x4x8x8xf32>\n"
-    "  %1 = call @k(%v) : (tensor<8xf32>) -> tensor<8xf32>\n"
-    "  %2 = scf.execute_region -> tensor<8xf32> no_inline { %3 = func.call @k(%1) : (tensor<8xf32>) -> tensor<8xf32>\n scf.yield %3 : tensor<8xf32> } {nn.recompute = \"exp\"}\n"
-    "  %4 = \"nn.reshape\"(%2) : (tensor<8xf32>) -> tensor<2x4xf32>\n return }");
+      "func.func private @k(%x: tensor<8xf32>) -> tensor<8xf32> { %0 = \"nn.exp\"(%x) : (tensor<8xf32>) -> "
+      "tensor<8xf32>\n"
+      "  %1 = \"nn.neg\"(%0) : (tensor<8xf32>) -> tensor<8xf32>\n return %1 : tensor<8xf32> }\n"
+      "func.func @f(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x3x3xf32>, %v: tensor<8xf32>) {\n"
+      "  %0 = \"nn.conv2d\"(%x, %w) {strides = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>} : "
+      "(tensor<2x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<2x4x8x8xf32>\n"
+      "  %1 = call @k(%v) : (tensor<8xf32>) -> tensor<8xf32>\n"
+      "  %2 = scf.execute_region -> tensor<8xf32> no_inline { %3 = func.call @k(%1) : (tensor<8xf32>) -> "
+      "tensor<8xf32>\n scf.yield %3 : tensor<8xf32> } {nn.recompute = \"exp\"}\n"
+      "  %4 = \"nn.reshape\"(%2) : (tensor<8xf32>) -> tensor<2x4xf32>\n return }");
   double flops[] = {2.0 * 2 * 4 * 64 * 27, 16, 16, 0}, bytes[] = {4.0 * (384 + 108 + 512), 64, 32, 64};
   MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(nn_module_function(module, "f")));
   for (int i = 0; i < 4; i++, op = mlirOperationGetNextInBlock(op)) {
@@ -308,10 +408,19 @@ static void gradient_at(NnOp op, int n_operands, const double *x, int64_t n, int
     memcpy(args[i].data, x + i * n, sizeof(double) * (size_t)n);
   }
   NnBuilder b = nn_builder_at_end(nn_function_body(func), loc);
-  result = axis >= 0 ? nn_reduce(&b, op, arg[0], 1, &axis) : n_operands == 1 ? nn_unary(&b, op, arg[0]) : nn_binary(&b, op, arg[0], arg[1]);
+  result = axis >= 0         ? nn_reduce(&b, op, arg[0], 1, &axis)
+           : n_operands == 1 ? nn_unary(&b, op, arg[0])
+                             : nn_binary(&b, op, arg[0], arg[1]);
   cotangent = nn_constant_like(&b, result, 1);
-  NnVjp vjp = {.b = &b, .op = nn_value_def(result), .n_operands = n_operands, .n_results = 1, .operand = arg, .result = &result,
-               .cotangent = &cotangent, .needed = (bool[]){true, true}, .operand_cotangent = gradient};
+  NnVjp vjp = {.b = &b,
+               .op = nn_value_def(result),
+               .n_operands = n_operands,
+               .n_results = 1,
+               .operand = arg,
+               .result = &result,
+               .cotangent = &cotangent,
+               .needed = (bool[]){true, true},
+               .operand_cotangent = gradient};
   nn_op_info(op)->vjp(&vjp);
   nn_function_set_results(func, n_operands, gradient, 0);
   reference_run(func, args, found, 2);
@@ -326,7 +435,8 @@ static void gradient_at(NnOp op, int n_operands, const double *x, int64_t n, int
 static void test_gradient_conventions(void) {
   double g[8];
   gradient_at(NN_OP_reduce_max, 1, (double[]){5, 5, 1, 5}, 4, 0, g);
-  CHECK(g[0] == 1.0 / 3 && g[1] == 1.0 / 3 && g[2] == 0 && g[3] == 1.0 / 3, "equal maxima share: %g %g %g %g", g[0], g[1], g[2], g[3]);
+  CHECK(g[0] == 1.0 / 3 && g[1] == 1.0 / 3 && g[2] == 0 && g[3] == 1.0 / 3, "equal maxima share: %g %g %g %g", g[0],
+        g[1], g[2], g[3]);
   gradient_at(NN_OP_max, 2, (double[]){1, 2, 2, 1}, 2, -1, g);
   CHECK(g[0] == 0 && g[1] == 1 && g[2] == 1 && g[3] == 0, "maximum");
   gradient_at(NN_OP_max, 2, (double[]){3, 3}, 1, -1, g);
@@ -343,7 +453,8 @@ static void test_gradient_conventions(void) {
 // docs/ops.md beside this source, found from the compiler's name for it.
 static FILE *open_page(const char *mode) {
   char path[4096];
-  snprintf(path, sizeof path, "%.*s../../docs/ops.md", (int)(strrchr(__FILE__, '/') ? strrchr(__FILE__, '/') + 1 - __FILE__ : 0), __FILE__);
+  snprintf(path, sizeof path, "%.*s../../docs/ops.md",
+           (int)(strrchr(__FILE__, '/') ? strrchr(__FILE__, '/') + 1 - __FILE__ : 0), __FILE__);
   return fopen(path, mode);
 }
 
@@ -361,7 +472,8 @@ static void test_page(void) {
   size_t size = strlen(page);
   char *found = calloc(size + 2, 1);
   FILE *file = open_page("r");
-  CHECK(file && fread(found, 1, size + 1, file) == size && !strcmp(page, found), "docs/ops.md is not what the table says: run test_ir --write-ops-page");
+  CHECK(file && fread(found, 1, size + 1, file) == size && !strcmp(page, found),
+        "docs/ops.md is not what the table says: run test_ir --write-ops-page");
   if (file) fclose(file);
   free(found);
   free(page);

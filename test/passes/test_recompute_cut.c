@@ -1,4 +1,5 @@
-// The minimum vertex cut against all 2^n sets of vertices, on small random graphs: of least capacity, and nearest to the sinks.
+// The minimum vertex cut against all 2^n sets of vertices, on small random graphs: of least capacity, and nearest to
+// the sinks.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -70,7 +71,8 @@ static bool check(const Graph *g) {
   }
   if (least >= RECOMPUTE_INFINITE) return true;   // no finite cut: nothing is promised
   if (is_cut(g, cut) && weight(g, cut) == least && count(found) == fewest) return true;
-  printf("FAILED: cut %#x of %lld with %d behind it; the least is %lld with %d\n", cut, (long long)weight(g, cut), count(found), (long long)least, fewest);
+  printf("FAILED: cut %#x of %lld with %d behind it; the least is %lld with %d\n", cut, (long long)weight(g, cut),
+         count(found), (long long)least, fewest);
   return false;
 }
 

@@ -7,11 +7,15 @@
 
 // One parameter, one input. m = x p; e = exp m; y = m e'; p -= y.
 static const char text[] =
-    "func.func @train(%x: tensor<32x32xf32> {nn.role = \"input\", nn.name = \"x\"}, %p: tensor<32x32xf32> {nn.role = \"param\", nn.name = \"p\"})\n"
-    "    -> (tensor<32x32xf32> {nn.role = \"output\", nn.name = \"y\"}, tensor<32x32xf32> {nn.role = \"update\", nn.tied = 1 : i64}) {\n"
-    "  %m = \"nn.matmul\"(%x, %p) {transpose_a = false, transpose_b = false} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>\n"
+    "func.func @train(%x: tensor<32x32xf32> {nn.role = \"input\", nn.name = \"x\"}, %p: tensor<32x32xf32> {nn.role = "
+    "\"param\", nn.name = \"p\"})\n"
+    "    -> (tensor<32x32xf32> {nn.role = \"output\", nn.name = \"y\"}, tensor<32x32xf32> {nn.role = \"update\", "
+    "nn.tied = 1 : i64}) {\n"
+    "  %m = \"nn.matmul\"(%x, %p) {transpose_a = false, transpose_b = false} : (tensor<32x32xf32>, tensor<32x32xf32>) "
+    "-> tensor<32x32xf32>\n"
     "  %e = \"nn.exp\"(%m) : (tensor<32x32xf32>) -> tensor<32x32xf32>\n"
-    "  %y = \"nn.matmul\"(%m, %e) {transpose_a = false, transpose_b = true} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>\n"
+    "  %y = \"nn.matmul\"(%m, %e) {transpose_a = false, transpose_b = true} : (tensor<32x32xf32>, tensor<32x32xf32>) "
+    "-> tensor<32x32xf32>\n"
     "  %np = \"nn.sub\"(%p, %y) {nn.phase = \"update\"} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>\n"
     "  return %y, %np : tensor<32x32xf32>, tensor<32x32xf32>\n"
     "}\n";
@@ -25,7 +29,8 @@ static void expect(const PlanProgram *p, const char *what, const int *exec, int 
   printf("FAILED: %s: %s\n", what, ok ? "accepted" : error.message);
   failed++;
 }
-#define EXPECT(what, message, ...) expect(&p, what, (int[]){__VA_ARGS__}, (int)(sizeof(int[]){__VA_ARGS__} / sizeof(int)), message)
+#define EXPECT(what, message, ...) \
+  expect(&p, what, (int[]){__VA_ARGS__}, (int)(sizeof(int[]){__VA_ARGS__} / sizeof(int)), message)
 
 int main(void) {
   MlirContext ctx = nn_context_create();
@@ -37,7 +42,8 @@ int main(void) {
   EXPECT("the update twice", "step 3 may run only once", 0, 1, 2, 3, 3);
   EXPECT("a value not made yet", "reads what step 1 has not made yet", 0, 2, 1, 3);
   EXPECT("a step left out", "step 3 never runs", 0, 1, 2);
-  EXPECT("a reader of the parameter behind its update", "step 0 runs again and reads argument 1 after its update", 0, 1, 2, 3, 0);
+  EXPECT("a reader of the parameter behind its update", "step 0 runs again and reads argument 1 after its update", 0, 1,
+         2, 3, 0);
   EXPECT("no such step", "there is no step 7", 0, 7);
   plan_program_free(&p);
   mlirModuleDestroy(module);

@@ -41,7 +41,8 @@ int main(void) {
   expect_size("12b", 12, 0);
   expect_size("50%", -50, 50);
   expect_size("0.4%", -1, 0.4);
-  static const char *const refused[] = {"", "much", "-5", "+5", "12parsecs", "5MiBs", "0x10", "nan", "inf", "1e300", "0%", "-5%", "99999999999TiB", "%", "KiB"};
+  static const char *const refused[] = {"",    "much",  "-5", "+5",  "12parsecs",      "5MiBs", "0x10", "nan",
+                                        "inf", "1e300", "0%", "-5%", "99999999999TiB", "%",     "KiB"};
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) expect_refused(refused[i]);
   int64_t bytes;
   if (nn_parse_size("50%", &bytes, NULL)) printf("FAILED: a percentage where none is wanted\n"), failed++;

@@ -9,7 +9,10 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-typedef struct Bytes { size_t n; unsigned char *p; } Bytes;
+typedef struct Bytes {
+  size_t n;
+  unsigned char *p;
+} Bytes;
 
 static void put(Bytes *b, unsigned char c) {
   b->p = realloc(b->p, b->n + 1);
@@ -55,14 +58,16 @@ static Bytes make_labels(int n) {
 
 int main(int argc, char **argv) {
   if (argc != 2) return 2;
-  static const char *const kinds[] = {"good", "missing", "truncated", "badmagic", "badgzip", "shape", "label", "mismatch", "long"};
+  static const char *const kinds[] = {"good",  "missing", "truncated", "badmagic", "badgzip",
+                                      "shape", "label",   "mismatch",  "long"};
   for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
     char folder[4000];
     const char *kind = kinds[k];
     snprintf(folder, sizeof folder, "%s/%s", argv[1], kind);
     mkdir(argv[1], 0777);
     mkdir(folder, 0777);
-    Bytes images = make_images(605, strcmp(kind, "shape") == 0 ? 5 : 4), labels = make_labels(strcmp(kind, "mismatch") == 0 ? 604 : 605);
+    Bytes images = make_images(605, strcmp(kind, "shape") == 0 ? 5 : 4),
+          labels = make_labels(strcmp(kind, "mismatch") == 0 ? 604 : 605);
     Bytes eval_images = make_images(103, 4), eval_labels = make_labels(103);
     if (strcmp(kind, "truncated") == 0) images.n = 16 + 600 * 16 + 3;
     if (strcmp(kind, "badmagic") == 0) images.p[2] = 0x77;

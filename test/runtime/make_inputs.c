@@ -1,4 +1,5 @@
-// Writes inputs of the test program mlp as safetensors: make_inputs RECORDS FILE. Record i is the same whatever their number.
+// Writes inputs of the test program mlp as safetensors: make_inputs RECORDS FILE. Record i is the same whatever their
+// number.
 #include <stdlib.h>
 
 #include "runtime/runtime.h"
@@ -15,7 +16,8 @@ int main(int argc, char **argv) {
   SafetensorsWriter *w = safetensors_create(argv[2]);
   safetensors_declare(w, "image", NNC_U8, 4, image_shape);
   safetensors_declare(w, "label", NNC_I32, 1, &n);
-  bool ok = safetensors_begin(w) && safetensors_put(w, 0, 0, image, n * 16) && safetensors_put(w, 1, 0, label, n * 4) && safetensors_commit(w);
+  bool ok = safetensors_begin(w) && safetensors_put(w, 0, 0, image, n * 16) && safetensors_put(w, 1, 0, label, n * 4) &&
+            safetensors_commit(w);
   free(image), free(label);
   return !ok;
 }

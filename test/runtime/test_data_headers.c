@@ -23,7 +23,9 @@ static void write_idx(const char *path, const void *data, int size, bool compres
 static void write_npy(const char *path) {
   FILE *file = fopen(path, "wb");
   unsigned char head[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, sizeof npy - 1, 0};
-  CHECK(file && fwrite(head, 1, sizeof head, file) == sizeof head && fwrite(npy, 1, sizeof npy - 1, file) == sizeof npy - 1 && fclose(file) == 0, "cannot write %s", path);
+  CHECK(file && fwrite(head, 1, sizeof head, file) == sizeof head &&
+            fwrite(npy, 1, sizeof npy - 1, file) == sizeof npy - 1 && fclose(file) == 0,
+        "cannot write %s", path);
 }
 
 static void check_refused(const char *path, bool (*read)(const DataSource *, Column *)) {

@@ -1,5 +1,6 @@
-// Products by own loops (runtime/gemm.c) against sums in f64: every storage of the operands, odd sizes, several blocks and chunks, rows picked
-// from images. The same bits on one, two and three threads, nothing written outside of C and the workspace.
+// Products by own loops (runtime/gemm.c) against sums in f64: every storage of the operands, odd sizes, several blocks
+// and chunks, rows picked from images. The same bits on one, two and three threads, nothing written outside of C and
+// the workspace.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,9 @@ static int64_t row_at(const GemmRows *r, int64_t i) {
 }
 
 // The elements of a matrix's buffer.
-static int64_t extent(const GemmRows *rows, int64_t n_rows, int64_t column, int64_t columns) { return row_at(rows, n_rows - 1) + (columns - 1) * column + 1; }
+static int64_t extent(const GemmRows *rows, int64_t n_rows, int64_t column, int64_t columns) {
+  return row_at(rows, n_rows - 1) + (columns - 1) * column + 1;
+}
 
 static int64_t c_size(const Gemm *g) { return g->clears_c ? g->c_elements : extent(&g->c_rows, g->m, 1, g->n); }
 
@@ -36,7 +39,8 @@ static void check_values(const char *name, const Gemm *g, const float *a, const 
     if (samples == g->m * g->n) i = s / g->n, j = s % g->n;
     else if (s % 2) i = s * 7919 % g->m, j = s * 104729 % g->n;
     else i = g->m - 1 - s * 31 % g->m, j = g->n - 1 - s * 17 % g->n;
-    double sum = g->adds ? value_at(row_at(&g->c_rows, i) + j + 77) : 0, size = fabs(sum);   // C begins as product_on makes it
+    // C begins as product_on makes it
+    double sum = g->adds ? value_at(row_at(&g->c_rows, i) + j + 77) : 0, size = fabs(sum);
     for (int64_t k = 0; k < g->k; k++) {
       double x = (double)a[row_at(&g->a_rows, i) + k * g->a_col] * b[row_at(&g->b_rows, k) + j * g->b_col];
       sum += x, size += fabs(x);
@@ -45,7 +49,8 @@ static void check_values(const char *name, const Gemm *g, const float *a, const 
     if (!(error <= worst)) worst = error;   // also what is not a number
     seen++;
   }
-  CHECK(seen > 0 && worst <= 1e-6, "%s: %lld x %lld x %lld: %g", name, (long long)g->m, (long long)g->n, (long long)g->k, worst);
+  CHECK(seen > 0 && worst <= 1e-6, "%s: %lld x %lld x %lld: %g", name, (long long)g->m, (long long)g->n,
+        (long long)g->k, worst);
 }
 
 // C on `threads` threads, with what lies beyond it.
@@ -60,7 +65,8 @@ static float *product_on(const char *name, const Gemm *g, int threads, const flo
   bool whole = true;
   for (int i = 0; i < NNC_ALIGN; i++) whole &= workspace[bytes + i] == (char)0xff;
   for (int64_t i = c_size(g); i < c_size(g) + GUARD; i++) whole &= c[i] == value_at(i + 77);
-  CHECK(whole, "%s: %lld x %lld x %lld on %d threads writes outside", name, (long long)g->m, (long long)g->n, (long long)g->k, threads);
+  CHECK(whole, "%s: %lld x %lld x %lld on %d threads writes outside", name, (long long)g->m, (long long)g->n,
+        (long long)g->k, threads);
   free(workspace);
   return c;
 }
@@ -76,13 +82,15 @@ static void check_rows_between(const char *name, const Gemm *g, const float *c) 
 }
 
 static void check_product(const char *name, const Gemm *g) {
-  float *a = numbers(extent(&g->a_rows, g->m, g->a_col, g->k), 5), *b = numbers(extent(&g->b_rows, g->k, g->b_col, g->n), 3);
+  float *a = numbers(extent(&g->a_rows, g->m, g->a_col, g->k), 5),
+        *b = numbers(extent(&g->b_rows, g->k, g->b_col, g->n), 3);
   float *c = product_on(name, g, 1, a, b);
   check_values(name, g, a, b, c);
   check_rows_between(name, g, c);
   for (int threads = 2; threads <= 3; threads++) {
     float *again = product_on(name, g, threads, a, b);
-    CHECK(memcmp(c, again, (size_t)c_size(g) * sizeof *c) == 0, "%s: %lld x %lld x %lld: other bits on %d threads", name, (long long)g->m, (long long)g->n, (long long)g->k, threads);
+    CHECK(memcmp(c, again, (size_t)c_size(g) * sizeof *c) == 0, "%s: %lld x %lld x %lld: other bits on %d threads",
+          name, (long long)g->m, (long long)g->n, (long long)g->k, threads);
     free(again);
   }
   free(a);
@@ -91,16 +99,25 @@ static void check_product(const char *name, const Gemm *g) {
 }
 
 static Gemm stored(int64_t m, int64_t n, int64_t k, bool a_across, bool b_across, int64_t spare) {
-  return (Gemm){.m = m, .n = n, .k = k, .a_rows.pixel = a_across ? 1 : k + spare, .a_col = a_across ? m + spare : 1, .b_rows.pixel = b_across ? 1 : n + spare,
-                .b_col = b_across ? k + spare : 1, .c_rows.pixel = n + spare};
+  return (Gemm){.m = m,
+                .n = n,
+                .k = k,
+                .a_rows.pixel = a_across ? 1 : k + spare,
+                .a_col = a_across ? m + spare : 1,
+                .b_rows.pixel = b_across ? 1 : n + spare,
+                .b_col = b_across ? k + spare : 1,
+                .c_rows.pixel = n + spare};
 }
 
 int main(void) {
   Gemm large = stored(512, 512, 512, false, false, 0), tiny = stored(4, 4, 4, false, false, 0);
   if (!gemm_fits(&large)) return check_report();   // another machine: nothing uses these loops
   CHECK(!gemm_fits(&tiny), "a tiny product is worth packing");
-  // Sizes around the tile (14 rows), the panel (32 columns), the step (8) and the block of k (256), both ways of sharing work, several chunks of k.
-  static const int64_t sizes[][3] = {{1, 1, 1}, {14, 32, 8}, {13, 31, 7}, {15, 33, 9}, {29, 64, 256}, {31, 97, 257}, {200, 40, 17}, {40, 200, 300}, {257, 130, 1100}, {130, 257, 2100}, {1100, 33, 264}};
+  // Sizes around the tile (14 rows), the panel (32 columns), the step (8) and the block of k (256), both ways of
+  // sharing work, several chunks of k.
+  static const int64_t sizes[][3] = {{1, 1, 1},        {14, 32, 8},      {13, 31, 7},    {15, 33, 9},
+                                     {29, 64, 256},    {31, 97, 257},    {200, 40, 17},  {40, 200, 300},
+                                     {257, 130, 1100}, {130, 257, 2100}, {1100, 33, 264}};
   for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
     for (int kind = 0; kind < 8; kind++) {
       Gemm g = stored(sizes[s][0], sizes[s][1], sizes[s][2], kind & 1, kind & 2, kind & 4 ? 5 : 0);
@@ -108,13 +125,19 @@ int main(void) {
       g.adds = true;
       check_product("added", &g);
     }
-  // Every second pixel of a line, every third line: 5 x 7 of an image of 13 x 14 (the last column is not read), 3 images.
+  // Every second pixel of a line, every third line: 5 x 7 of an image of 13 x 14 (the last column is not read), 3
+  // images.
   enum { IMAGES = 3, HEIGHT = 13, WIDTH = 14, ROWS = 5, COLUMNS = 7 };
   static const int64_t channels[][2] = {{40, 64}, {33, 70}, {272, 37}};
   for (size_t s = 0; s < sizeof channels / sizeof *channels; s++) {
     int64_t c = channels[s][0], o = channels[s][1], pixels = IMAGES * ROWS * COLUMNS;
-    GemmRows picked = {.pixel = 2 * c, .line = 3 * WIDTH * c, .image = HEIGHT * WIDTH * c, .width = COLUMNS, .height = ROWS};
-    Gemm forward = stored(pixels, o, c, false, true, 0), input = stored(pixels, c, o, false, false, 0), weights = stored(o, c, pixels, true, false, 0);
+    GemmRows picked = {.pixel = 2 * c,
+                       .line = 3 * WIDTH * c,
+                       .image = HEIGHT * WIDTH * c,
+                       .width = COLUMNS,
+                       .height = ROWS};
+    Gemm forward = stored(pixels, o, c, false, true, 0), input = stored(pixels, c, o, false, false, 0),
+         weights = stored(o, c, pixels, true, false, 0);
     forward.a_rows = picked;
     input.c_rows = picked, input.clears_c = true, input.c_elements = IMAGES * HEIGHT * WIDTH * c;
     weights.b_rows = picked;

@@ -1,5 +1,6 @@
-// Convolutions and matrix products of runtime/library.c against plain loops: every pass, layout, stride, padding, dilation and group,
-// all float types; weights in the layout the library prefers; the workspace it asked for and not a byte more.
+// Convolutions and matrix products of runtime/library.c against plain loops: every pass, layout, stride, padding,
+// dilation and group, all float types; weights in the layout the library prefers; the workspace it asked for and not a
+// byte more.
 #include "runtime/library.h"
 
 #include <math.h>
@@ -12,7 +13,10 @@
 
 // The shapes that each library op was tried at: six at least, three of them with an odd size.
 enum { SHAPES = 6, MOST_SHAPES = 64 };
-typedef struct Coverage { int n, odd; uint64_t seen[MOST_SHAPES]; } Coverage;
+typedef struct Coverage {
+  int n, odd;
+  uint64_t seen[MOST_SHAPES];
+} Coverage;
 static Coverage coverage[NN_OP_COUNT];
 
 static void note_shape(NnOp op, int n, const int64_t *sizes) {
@@ -33,8 +37,12 @@ static void note_shape(NnOp op, int n, const int64_t *sizes) {
 static void check_coverage(void) {
   for (int op = 0; op < NN_OP_COUNT; op++) {
     const NnOpInfo *info = nn_op_info((NnOp)op);
-    if (info->kind != NN_KIND_LIBRARY || op == NN_OP_attention || op == NN_OP_attention_grad || op == NN_OP_attention_grad_packed) continue;   // attention: test/codegen/test_attention.c
-    CHECK(coverage[op].n >= SHAPES && 2 * coverage[op].odd >= SHAPES, "%s: %d shapes, %d with an odd size", info->name, coverage[op].n, coverage[op].odd);
+    // attention: test/codegen/test_attention.c
+    if (info->kind != NN_KIND_LIBRARY || op == NN_OP_attention || op == NN_OP_attention_grad ||
+        op == NN_OP_attention_grad_packed)
+      continue;
+    CHECK(coverage[op].n >= SHAPES && 2 * coverage[op].odd >= SHAPES, "%s: %d shapes, %d with an odd size", info->name,
+          coverage[op].n, coverage[op].odd);
   }
 }
 
@@ -67,10 +75,13 @@ static double value_at(const void *p, int64_t i, NncDtype dtype) {
 }
 
 // Of one rounding to the type, or of the sums.
-static double bound(NncDtype dtype, double of_f32) { return dtype == NNC_F64 ? 1e-13 : dtype == NNC_BF16 ? 0x1p-8 : dtype == NNC_F16 ? 0x1p-11 : of_f32; }
+static double bound(NncDtype dtype, double of_f32) {
+  return dtype == NNC_F64 ? 1e-13 : dtype == NNC_BF16 ? 0x1p-8 : dtype == NNC_F16 ? 0x1p-11 : of_f32;
+}
 
 // Offset of image element (n, c, y, x).
-static int64_t image_at(const NncConv *c, int64_t channels, int64_t h, int64_t w, int64_t n, int64_t ch, int64_t y, int64_t x) {
+static int64_t image_at(const NncConv *c, int64_t channels, int64_t h, int64_t w, int64_t n, int64_t ch, int64_t y,
+                        int64_t x) {
   return c->channels_last ? ((n * h + y) * w + x) * channels + ch : ((n * channels + ch) * h + y) * w + x;
 }
 
@@ -83,7 +94,8 @@ static void reference_conv(const NncConv *c, const double *a, const double *b, d
         for (int64_t ox = 0; ox < c->ow; ox++)
           for (int64_t k = 0; k < ci * c->kh * c->kw; k++) {
             int64_t ch = o / oi * ci + k / (c->kh * c->kw), ky = k / c->kw % c->kh, kx = k % c->kw;
-            int64_t y = oy * c->stride[0] - c->pad[0] + ky * c->dilation[0], x = ox * c->stride[1] - c->pad[2] + kx * c->dilation[1];
+            int64_t y = oy * c->stride[0] - c->pad[0] + ky * c->dilation[0],
+                    x = ox * c->stride[1] - c->pad[2] + kx * c->dilation[1];
             if (y < 0 || y >= c->h || x < 0 || x >= c->w) continue;
             int64_t xi = image_at(c, c->c, c->h, c->w, n, ch, y, x), yi = image_at(c, c->o, c->oh, c->ow, n, o, oy, ox);
             int64_t wi = o * ci * c->kh * c->kw + k;
@@ -116,7 +128,9 @@ static void check_conv(NncConv c, bool preferred) {
   char layout[NNC_LAYOUT_SIZE] = "oihw";
   if (preferred) nnc_conv_weights_layout(&c, layout, sizeof layout);
   c.weights_layout = layout;
-  static const NnOp passes[] = {[NNC_CONV_FORWARD] = NN_OP_conv2d, [NNC_CONV_INPUT_GRAD] = NN_OP_conv2d_input_grad, [NNC_CONV_WEIGHT_GRAD] = NN_OP_conv2d_weight_grad};
+  static const NnOp passes[] = {[NNC_CONV_FORWARD] = NN_OP_conv2d,
+                                [NNC_CONV_INPUT_GRAD] = NN_OP_conv2d_input_grad,
+                                [NNC_CONV_WEIGHT_GRAD] = NN_OP_conv2d_weight_grad};
   note_shape(passes[c.pass], 7, (int64_t[]){c.n, c.c, c.h, c.w, c.o, c.kh, c.kw});
   int rank, perm[NNC_MAX_RANK];
   int64_t split[NNC_MAX_RANK];
@@ -124,11 +138,13 @@ static void check_conv(NncConv c, bool preferred) {
 
   int64_t nx = c.n * c.c * c.h * c.w, ny = c.n * c.o * c.oh * c.ow, nw = c.o * (c.c / c.groups) * c.kh * c.kw;
   int64_t sizes[3][3] = {{nx, nw, ny}, {ny, nw, nx}, {nx, ny, nw}}, *size = sizes[c.pass];
-  double *a = random_values(size[0], 1, c.dtype), *b = random_values(size[1], 2, c.dtype), *want = malloc(sizeof *want * (size_t)size[2]);
+  double *a = random_values(size[0], 1, c.dtype), *b = random_values(size[1], 2, c.dtype),
+         *want = malloc(sizeof *want * (size_t)size[2]);
   reference_conv(&c, a, b, want, size[2]);
   double *b_laid = c.pass == NNC_CONV_WEIGHT_GRAD ? NULL : permute(b, nw, rank, split, perm);
   double *want_laid = c.pass == NNC_CONV_WEIGHT_GRAD ? permute(want, nw, rank, split, perm) : want;
-  void *buffers[3] = {to_type(a, size[0], c.dtype), to_type(b_laid ? b_laid : b, size[1], c.dtype), to_type(NULL, size[2], c.result)};
+  void *buffers[3] = {to_type(a, size[0], c.dtype), to_type(b_laid ? b_laid : b, size[1], c.dtype),
+                      to_type(NULL, size[2], c.result)};
 
   c.scratch_bytes = nnc_conv_scratch(&c);
   CHECK(c.scratch_bytes >= 0 && c.scratch_bytes % NNC_ALIGN == 0, "%lld", (long long)c.scratch_bytes);
@@ -139,7 +155,10 @@ static void check_conv(NncConv c, bool preferred) {
   memset(workspace, 0xff, (size_t)c.scratch_bytes + 64);
   for (int repeat = 0; op && repeat < 2; repeat++) CHECK(nnc_operation_execute(op, buffers, workspace), "execute");
   for (int i = 0; i < 64; i++)
-    if (workspace[c.scratch_bytes + i] != 0xff) { CHECK(0, "wrote beyond the workspace"); break; }
+    if (workspace[c.scratch_bytes + i] != 0xff) {
+      CHECK(0, "wrote beyond the workspace");
+      break;
+    }
 
   double worst = 0, scale = 1e-30;
   for (int64_t i = 0; i < size[2]; i++) {
@@ -147,11 +166,13 @@ static void check_conv(NncConv c, bool preferred) {
     if (!(d <= worst)) worst = d;
     if (fabs(want_laid[i]) > scale) scale = fabs(want_laid[i]);
   }
-  bool is_winograd = strcmp(nnc_conv_implementation(&c), "winograd") == 0;   // it rounds about twice as far, docs/performance.md
+  // it rounds about twice as far, docs/performance.md
+  bool is_winograd = strcmp(nnc_conv_implementation(&c), "winograd") == 0;
   CHECK(worst / scale < bound(c.result, is_winograd ? 4e-6 : 2e-6),
-        "pass %d n%d c%d %dx%d o%d k%dx%d s%d,%d p%d,%d,%d,%d d%d g%d %s %s (%s): %g", c.pass, (int)c.n, (int)c.c, (int)c.h, (int)c.w,
-        (int)c.o, (int)c.kh, (int)c.kw, (int)c.stride[0], (int)c.stride[1], (int)c.pad[0], (int)c.pad[1], (int)c.pad[2], (int)c.pad[3],
-        (int)c.dilation[0], (int)c.groups, c.channels_last ? "nhwc" : "nchw", layout, nnc_conv_implementation(&c), worst / scale);
+        "pass %d n%d c%d %dx%d o%d k%dx%d s%d,%d p%d,%d,%d,%d d%d g%d %s %s (%s): %g", c.pass, (int)c.n, (int)c.c,
+        (int)c.h, (int)c.w, (int)c.o, (int)c.kh, (int)c.kw, (int)c.stride[0], (int)c.stride[1], (int)c.pad[0],
+        (int)c.pad[1], (int)c.pad[2], (int)c.pad[3], (int)c.dilation[0], (int)c.groups,
+        c.channels_last ? "nhwc" : "nchw", layout, nnc_conv_implementation(&c), worst / scale);
   for (int i = 0; i < 3; i++) free(buffers[i]);
   if (want_laid != want) free(want_laid);
   free(a), free(b), free(want), free(b_laid), free(workspace);
@@ -159,20 +180,110 @@ static void check_conv(NncConv c, bool preferred) {
 
 static void check_convs(void) {
   static const NncConv shapes[] = {
-    {.n = 2, .c = 1, .h = 28, .w = 28, .o = 6, .kh = 5, .kw = 5, .stride = {1, 1}, .pad = {2, 2, 2, 2}, .dilation = {1, 1}, .groups = 1},
-    {.n = 2, .c = 6, .h = 14, .w = 14, .o = 16, .kh = 5, .kw = 5, .stride = {1, 1}, .dilation = {1, 1}, .groups = 1},
-    {.n = 2, .c = 3, .h = 33, .w = 31, .o = 64, .kh = 7, .kw = 7, .stride = {2, 2}, .pad = {3, 3, 3, 3}, .dilation = {1, 1}, .groups = 1},
-    {.n = 3, .c = 64, .h = 14, .w = 14, .o = 32, .kh = 3, .kw = 3, .stride = {1, 1}, .pad = {1, 1, 1, 1}, .dilation = {1, 1}, .groups = 1},
-    {.n = 2, .c = 32, .h = 15, .w = 14, .o = 64, .kh = 3, .kw = 3, .stride = {2, 2}, .pad = {1, 1, 1, 1}, .dilation = {1, 1}, .groups = 1},
-    {.n = 2, .c = 64, .h = 9, .w = 9, .o = 128, .kh = 1, .kw = 1, .stride = {1, 1}, .dilation = {1, 1}, .groups = 1},
-    {.n = 2, .c = 64, .h = 9, .w = 9, .o = 128, .kh = 1, .kw = 1, .stride = {2, 2}, .dilation = {1, 1}, .groups = 1},
-    {.n = 5, .c = 8, .h = 32, .w = 32, .o = 16, .kh = 1, .kw = 1, .stride = {2, 2}, .dilation = {1, 1}, .groups = 1},
-    {.n = 2, .c = 16, .h = 12, .w = 12, .o = 16, .kh = 3, .kw = 3, .stride = {1, 1}, .pad = {2, 2, 2, 2}, .dilation = {2, 2}, .groups = 1},
-    {.n = 2, .c = 32, .h = 10, .w = 10, .o = 32, .kh = 3, .kw = 3, .stride = {1, 1}, .pad = {1, 1, 1, 1}, .dilation = {1, 1}, .groups = 32},
-    {.n = 2, .c = 32, .h = 10, .w = 10, .o = 64, .kh = 3, .kw = 3, .stride = {2, 2}, .pad = {1, 1, 1, 1}, .dilation = {1, 1}, .groups = 2},
-    {.n = 1, .c = 4, .h = 7, .w = 9, .o = 6, .kh = 2, .kw = 3, .stride = {3, 1}, .pad = {0, 1, 2, 0}, .dilation = {1, 2}, .groups = 2},
-    {.n = 1, .c = 1, .h = 1, .w = 1, .o = 1, .kh = 1, .kw = 1, .stride = {1, 1}, .dilation = {1, 1}, .groups = 1},
-    {.n = 1, .c = 5, .h = 40, .w = 3, .o = 130, .kh = 3, .kw = 1, .stride = {1, 1}, .pad = {1, 1, 0, 0}, .dilation = {1, 1}, .groups = 1},
+      {.n = 2,
+       .c = 1,
+       .h = 28,
+       .w = 28,
+       .o = 6,
+       .kh = 5,
+       .kw = 5,
+       .stride = {1, 1},
+       .pad = {2, 2, 2, 2},
+       .dilation = {1, 1},
+       .groups = 1},
+      {.n = 2, .c = 6, .h = 14, .w = 14, .o = 16, .kh = 5, .kw = 5, .stride = {1, 1}, .dilation = {1, 1}, .groups = 1},
+      {.n = 2,
+       .c = 3,
+       .h = 33,
+       .w = 31,
+       .o = 64,
+       .kh = 7,
+       .kw = 7,
+       .stride = {2, 2},
+       .pad = {3, 3, 3, 3},
+       .dilation = {1, 1},
+       .groups = 1},
+      {.n = 3,
+       .c = 64,
+       .h = 14,
+       .w = 14,
+       .o = 32,
+       .kh = 3,
+       .kw = 3,
+       .stride = {1, 1},
+       .pad = {1, 1, 1, 1},
+       .dilation = {1, 1},
+       .groups = 1},
+      {.n = 2,
+       .c = 32,
+       .h = 15,
+       .w = 14,
+       .o = 64,
+       .kh = 3,
+       .kw = 3,
+       .stride = {2, 2},
+       .pad = {1, 1, 1, 1},
+       .dilation = {1, 1},
+       .groups = 1},
+      {.n = 2, .c = 64, .h = 9, .w = 9, .o = 128, .kh = 1, .kw = 1, .stride = {1, 1}, .dilation = {1, 1}, .groups = 1},
+      {.n = 2, .c = 64, .h = 9, .w = 9, .o = 128, .kh = 1, .kw = 1, .stride = {2, 2}, .dilation = {1, 1}, .groups = 1},
+      {.n = 5, .c = 8, .h = 32, .w = 32, .o = 16, .kh = 1, .kw = 1, .stride = {2, 2}, .dilation = {1, 1}, .groups = 1},
+      {.n = 2,
+       .c = 16,
+       .h = 12,
+       .w = 12,
+       .o = 16,
+       .kh = 3,
+       .kw = 3,
+       .stride = {1, 1},
+       .pad = {2, 2, 2, 2},
+       .dilation = {2, 2},
+       .groups = 1},
+      {.n = 2,
+       .c = 32,
+       .h = 10,
+       .w = 10,
+       .o = 32,
+       .kh = 3,
+       .kw = 3,
+       .stride = {1, 1},
+       .pad = {1, 1, 1, 1},
+       .dilation = {1, 1},
+       .groups = 32},
+      {.n = 2,
+       .c = 32,
+       .h = 10,
+       .w = 10,
+       .o = 64,
+       .kh = 3,
+       .kw = 3,
+       .stride = {2, 2},
+       .pad = {1, 1, 1, 1},
+       .dilation = {1, 1},
+       .groups = 2},
+      {.n = 1,
+       .c = 4,
+       .h = 7,
+       .w = 9,
+       .o = 6,
+       .kh = 2,
+       .kw = 3,
+       .stride = {3, 1},
+       .pad = {0, 1, 2, 0},
+       .dilation = {1, 2},
+       .groups = 2},
+      {.n = 1, .c = 1, .h = 1, .w = 1, .o = 1, .kh = 1, .kw = 1, .stride = {1, 1}, .dilation = {1, 1}, .groups = 1},
+      {.n = 1,
+       .c = 5,
+       .h = 40,
+       .w = 3,
+       .o = 130,
+       .kh = 3,
+       .kw = 1,
+       .stride = {1, 1},
+       .pad = {1, 1, 0, 0},
+       .dilation = {1, 1},
+       .groups = 1},
   };
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
     for (int pass = 0; pass < 3; pass++)
@@ -198,9 +309,12 @@ static void check_convs(void) {
 static void check_winograd(void) {
   if (strncmp(nnc_library_isa(), "avx512_core", 11) != 0) return;
   static const NncConv shapes[] = {
-    {.n = 16, .c = 32, .h = 16, .w = 16, .o = 64, .pad = {1, 1, 1, 1}}, {.n = 24, .c = 64, .h = 14, .w = 15, .o = 32},
-    {.n = 9, .c = 96, .h = 22, .w = 27, .o = 32, .pad = {2, 0, 0, 1}}, {.n = 17, .c = 32, .h = 15, .w = 17, .o = 96, .pad = {2, 2, 2, 2}},
-    {.n = 4, .c = 128, .h = 15, .w = 15, .o = 256, .pad = {1, 1, 1, 1}},   // only the weight gradient, which takes some outputs at a time
+      {.n = 16, .c = 32, .h = 16, .w = 16, .o = 64, .pad = {1, 1, 1, 1}},
+      {.n = 24, .c = 64, .h = 14, .w = 15, .o = 32},
+      {.n = 9, .c = 96, .h = 22, .w = 27, .o = 32, .pad = {2, 0, 0, 1}},
+      {.n = 17, .c = 32, .h = 15, .w = 17, .o = 96, .pad = {2, 2, 2, 2}},
+      {.n = 4, .c = 128, .h = 15, .w = 15, .o = 256, .pad = {1, 1, 1, 1}},   // only the weight gradient, which takes
+                                                                             // some outputs at a time
   };
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
     for (int pass = shapes[i].o == 256 ? NNC_CONV_WEIGHT_GRAD : 0; pass < 3; pass++) {
@@ -209,19 +323,25 @@ static void check_winograd(void) {
       c.kh = c.kw = 3, c.groups = c.channels_last = 1, c.stride[0] = c.stride[1] = c.dilation[0] = c.dilation[1] = 1;
       c.dtype = c.result = NNC_F32, c.weights_layout = "oihw";
       c.oh = c.h + c.pad[0] + c.pad[1] - 2, c.ow = c.w + c.pad[2] + c.pad[3] - 2;
-      CHECK(strcmp(nnc_conv_implementation(&c), "winograd") == 0, "pass %d of shape %d is %s", pass, (int)i, nnc_conv_implementation(&c));
+      CHECK(strcmp(nnc_conv_implementation(&c), "winograd") == 0, "pass %d of shape %d is %s", pass, (int)i,
+            nnc_conv_implementation(&c));
       check_conv(c, false);
       c.n = 1;
-      if (c.o < 256) CHECK(strcmp(nnc_conv_implementation(&c), "winograd") != 0, "pass %d of shape %d with one image takes a workspace larger than its tensors", pass, (int)i);
+      if (c.o < 256)
+        CHECK(strcmp(nnc_conv_implementation(&c), "winograd") != 0,
+              "pass %d of shape %d with one image takes a workspace larger than its tensors", pass, (int)i);
     }
 }
 
-// Convolutions that run as products of own packed loops: pixels picked by strides, which leave the last ones out, and few pixels.
+// Convolutions that run as products of own packed loops: pixels picked by strides, which leave the last ones out, and
+// few pixels.
 static void check_packed(void) {
   if (strncmp(nnc_library_isa(), "avx512_core", 11) != 0) return;
   static const NncConv shapes[] = {
-    {.n = 3, .c = 128, .h = 17, .w = 18, .o = 96, .stride = {2, 2}}, {.n = 2, .c = 80, .h = 32, .w = 30, .o = 104, .stride = {3, 2}}, {.n = 2, .c = 144, .h = 13, .w = 15, .o = 80, .stride = {1, 1}},
-    {.n = 5, .c = 72, .h = 21, .w = 19, .o = 65, .stride = {1, 1}},
+      {.n = 3, .c = 128, .h = 17, .w = 18, .o = 96, .stride = {2, 2}},
+      {.n = 2, .c = 80, .h = 32, .w = 30, .o = 104, .stride = {3, 2}},
+      {.n = 2, .c = 144, .h = 13, .w = 15, .o = 80, .stride = {1, 1}},
+      {.n = 5, .c = 72, .h = 21, .w = 19, .o = 65, .stride = {1, 1}},
   };
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
     for (int pass = 0; pass < 3; pass++) {
@@ -231,7 +351,8 @@ static void check_packed(void) {
       c.dtype = c.result = NNC_F32, c.weights_layout = "oihw";
       c.oh = (c.h - 1) / c.stride[0] + 1, c.ow = (c.w - 1) / c.stride[1] + 1;
       bool narrows = i == 3 && pass == NNC_CONV_FORWARD;   // left to oneDNN
-      CHECK((strcmp(nnc_conv_implementation(&c), "packed") == 0) != narrows, "pass %d of shape %d is %s", pass, (int)i, nnc_conv_implementation(&c));
+      CHECK((strcmp(nnc_conv_implementation(&c), "packed") == 0) != narrows, "pass %d of shape %d is %s", pass, (int)i,
+            nnc_conv_implementation(&c));
       check_conv(c, false);
     }
 }
@@ -245,32 +366,56 @@ static void run_conv(NncConv c, void *a, void *b, void *out) {
   free(workspace);
 }
 
-// Many images: the same bits on any number of threads, and what each image gives alone, although its tiles lie in other chunks then.
+// Many images: the same bits on any number of threads, and what each image gives alone, although its tiles lie in other
+// chunks then.
 static void check_winograd_parts(void) {
   enum { IMAGES = 7 };
   for (int pass = 0; pass < 3; pass++) {
-    NncConv c = {.pass = (NncConvPass)pass, .dtype = NNC_F32, .result = NNC_F32, .channels_last = true, .n = IMAGES, .c = 64, .h = 56, .w = 56, .o = 96, .oh = 56,
-                 .ow = 56, .kh = 3, .kw = 3, .stride = {1, 1}, .pad = {1, 1, 1, 1}, .dilation = {1, 1}, .groups = 1, .weights_layout = "oihw"}, one = c;
+    NncConv c = {.pass = (NncConvPass)pass,
+                 .dtype = NNC_F32,
+                 .result = NNC_F32,
+                 .channels_last = true,
+                 .n = IMAGES,
+                 .c = 64,
+                 .h = 56,
+                 .w = 56,
+                 .o = 96,
+                 .oh = 56,
+                 .ow = 56,
+                 .kh = 3,
+                 .kw = 3,
+                 .stride = {1, 1},
+                 .pad = {1, 1, 1, 1},
+                 .dilation = {1, 1},
+                 .groups = 1,
+                 .weights_layout = "oihw"},
+            one = c;
     one.n = 1;
     bool gradient = pass == NNC_CONV_WEIGHT_GRAD;
     int64_t x = c.c * c.h * c.w, y = c.o * c.oh * c.ow, nw = c.o * c.c * 9;
     int64_t image[3][3] = {{x, 0, y}, {y, 0, x}, {x, y, 0}}, size[3];   // floats of an image in the three buffers
     for (int i = 0; i < 3; i++) size[i] = image[pass][i] ? IMAGES * image[pass][i] : nw;
-    double *a = random_values(size[0], 1, NNC_F32), *b = random_values(size[1], 2, NNC_F32), *sum = calloc((size_t)nw, sizeof *sum), worst = 0, scale = 0;
-    float *in = to_type(a, size[0], NNC_F32), *other = to_type(b, size[1], NNC_F32), *out = to_type(NULL, size[2], NNC_F32), *again = to_type(NULL, size[2], NNC_F32);
+    double *a = random_values(size[0], 1, NNC_F32), *b = random_values(size[1], 2, NNC_F32),
+           *sum = calloc((size_t)nw, sizeof *sum), worst = 0, scale = 0;
+    float *in = to_type(a, size[0], NNC_F32), *other = to_type(b, size[1], NNC_F32),
+          *out = to_type(NULL, size[2], NNC_F32), *again = to_type(NULL, size[2], NNC_F32);
     run_conv(c, in, other, out);
     for (int threads = 1; threads < 5; threads++) {
       nnc_library_set_threads(threads);
       run_conv(c, in, other, again);
-      CHECK(memcmp(out, again, (size_t)size[2] * sizeof *out) == 0, "pass %d (%s): %d threads give other bits", pass, nnc_conv_implementation(&c), threads);
+      CHECK(memcmp(out, again, (size_t)size[2] * sizeof *out) == 0, "pass %d (%s): %d threads give other bits", pass,
+            nnc_conv_implementation(&c), threads);
     }
     nnc_library_set_threads(0);
     for (int i = 0; i < IMAGES; i++) {
       run_conv(one, in + i * image[pass][0], other + i * image[pass][1], again);
-      if (!gradient) CHECK(memcmp(out + i * image[pass][2], again, (size_t)image[pass][2] * sizeof *out) == 0, "pass %d: image %d", pass, i);
+      if (!gradient)
+        CHECK(memcmp(out + i * image[pass][2], again, (size_t)image[pass][2] * sizeof *out) == 0, "pass %d: image %d",
+              pass, i);
       for (int64_t k = 0; gradient && k < nw; k++) sum[k] += (double)again[k];
     }
-    for (int64_t k = 0; gradient && k < nw; k++) worst = fmax(worst, fabs(sum[k] - (double)out[k])), scale = fmax(scale, fabs(sum[k]));
+    for (int64_t k = 0; gradient && k < nw; k++)
+      worst = fmax(worst, fabs(sum[k] - (double)out[k])), scale = fmax(scale, fabs(sum[k]));
     CHECK(worst <= 1e-5 * scale, "the gradient is not the sum over images: %g of %g", worst, scale);
     free(in), free(other), free(out), free(again), free(a), free(b), free(sum);
   }
@@ -292,15 +437,19 @@ static void check_added(const NncMatmul *product, void *const buffers[3], double
   for (int64_t i = 0; i < n; i++) before[i] = value_at(buffers[2], i, d.result);
   if (op) CHECK(nnc_operation_execute(op, buffers, workspace), "execute");
   for (int64_t i = 0; i < n; i++) worst = fmax(worst, fabs(value_at(buffers[2], i, d.result) - 2 * before[i]));
-  CHECK(worst <= bound, "%d: %dx%dx%d (%s): %g", d.dtype, (int)d.m, (int)d.n, (int)d.k, nnc_matmul_implementation(&d), worst);
+  CHECK(worst <= bound, "%d: %dx%dx%d (%s): %g", d.dtype, (int)d.m, (int)d.n, (int)d.k, nnc_matmul_implementation(&d),
+        worst);
   for (int i = 0; i < 64; i++) CHECK(workspace[d.scratch_bytes + i] == 0xff, "wrote beyond the workspace");
   free(before), free(workspace);
 }
 
-static void check_matmul(NncDtype dtype, NncDtype result, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb, int64_t slack, bool shared_b) {
-  note_shape(ta && !tb && batch == 1 ? NN_OP_matmul_rows : NN_OP_matmul, 4, (int64_t[]){batch, m, n, k});   // rows of outer products: a' b
+static void check_matmul(NncDtype dtype, NncDtype result, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta,
+                         bool tb, int64_t slack, bool shared_b) {
+  // rows of outer products: a' b
+  note_shape(ta && !tb && batch == 1 ? NN_OP_matmul_rows : NN_OP_matmul, 4, (int64_t[]){batch, m, n, k});
   int64_t lda = (ta ? m : k) + slack, ldb = (tb ? k : n) + slack, ldc = n + slack;
-  NncMatmul d = {.dtype = dtype, .result = result, .batch = batch, .m = m, .n = n, .k = k, .c_row = ldc, .c_batch = m * ldc};
+  NncMatmul d =
+      {.dtype = dtype, .result = result, .batch = batch, .m = m, .n = n, .k = k, .c_row = ldc, .c_batch = m * ldc};
   d.a_row = ta ? 1 : lda, d.a_col = ta ? lda : 1, d.a_batch = (ta ? k : m) * lda;
   d.b_row = tb ? 1 : ldb, d.b_col = tb ? ldb : 1, d.b_batch = shared_b ? 0 : (tb ? n : k) * ldb;
   int64_t na = batch * d.a_batch, nb = shared_b ? (tb ? n : k) * ldb : batch * d.b_batch, nc = batch * d.c_batch;
@@ -327,29 +476,47 @@ static void check_matmul(NncDtype dtype, NncDtype result, int64_t batch, int64_t
         if (fabs(want) > scale) scale = fabs(want);
         if (!(fabs(got - want) <= worst)) worst = fabs(got - want);
       }
-  CHECK(worst / scale < bound(result, 1e-6) && padding_kept, "%d to %d: %dx(%dx%d)x(%dx%d) %d%d slack %d shared %d (%s): %g",
-        dtype, result, (int)batch, (int)m, (int)k, (int)k, (int)n, ta, tb, (int)slack, shared_b, nnc_matmul_implementation(&d), worst);
-  if (op && ta && !tb && batch == 1 && !slack && (result == NNC_F32 || result == NNC_F64)) check_added(&d, buffers, bound(result, 1e-6) * scale);
+  CHECK(worst / scale < bound(result, 1e-6) && padding_kept,
+        "%d to %d: %dx(%dx%d)x(%dx%d) %d%d slack %d shared %d (%s): %g", dtype, result, (int)batch, (int)m, (int)k,
+        (int)k, (int)n, ta, tb, (int)slack, shared_b, nnc_matmul_implementation(&d), worst);
+  if (op && ta && !tb && batch == 1 && !slack && (result == NNC_F32 || result == NNC_F64))
+    check_added(&d, buffers, bound(result, 1e-6) * scale);
   for (int i = 0; i < 3; i++) free(buffers[i]);
   free(a), free(b), free(workspace);
 }
 
 static void check_matmuls(void) {
-  static const int64_t shapes[][4] = {{1, 7, 5, 3}, {1, 64, 64, 64}, {1, 1, 10, 84}, {1, 128, 10, 84}, {1, 10, 84, 128}, {1, 33, 1, 65},
-                                      {3, 17, 19, 23}, {12, 32, 32, 16}, {1, 200, 130, 70}, {4, 1, 1, 1}, {5, 1, 9, 2}, {1, 5, 130, 33}};
+  static const int64_t shapes[][4] = {{1, 7, 5, 3},      {1, 64, 64, 64}, {1, 1, 10, 84},  {1, 128, 10, 84},
+                                      {1, 10, 84, 128},  {1, 33, 1, 65},  {3, 17, 19, 23}, {12, 32, 32, 16},
+                                      {1, 200, 130, 70}, {4, 1, 1, 1},    {5, 1, 9, 2},    {1, 5, 130, 33}};
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
     for (int variant = 0; variant < 64; variant++) {
       bool shared = variant & 8;
       if (shared && shapes[s][0] == 1) continue;
       NncDtype dtype = (NncDtype)(variant / 16);
       for (int wide = 0; wide < (dtype == NNC_BF16 || dtype == NNC_F16 ? 2 : 1); wide++)
-        check_matmul(dtype, wide ? NNC_F32 : dtype, shapes[s][0], shapes[s][1], shapes[s][2], shapes[s][3], variant & 1, variant & 2, variant & 4 ? 7 : 0, shared);
+        check_matmul(dtype, wide ? NNC_F32 : dtype, shapes[s][0], shapes[s][1], shapes[s][2], shapes[s][3], variant & 1,
+                     variant & 2, variant & 4 ? 7 : 0, shared);
     }
 }
 
 static void check_errors(void) {
-  NncConv c = {.pass = NNC_CONV_FORWARD, .dtype = NNC_F32, .n = 1, .c = 64, .h = 8, .w = 8, .o = 64, .oh = 8, .ow = 8, .kh = 3, .kw = 3,
-               .stride = {1, 1}, .pad = {1, 1, 1, 1}, .dilation = {1, 1}, .groups = 1, .weights_layout = "oihw"};
+  NncConv c = {.pass = NNC_CONV_FORWARD,
+               .dtype = NNC_F32,
+               .n = 1,
+               .c = 64,
+               .h = 8,
+               .w = 8,
+               .o = 64,
+               .oh = 8,
+               .ow = 8,
+               .kh = 3,
+               .kw = 3,
+               .stride = {1, 1},
+               .pad = {1, 1, 1, 1},
+               .dilation = {1, 1},
+               .groups = 1,
+               .weights_layout = "oihw"};
   char error[200];
   int64_t need = nnc_conv_scratch(&c);
   CHECK(need > 0, "blocked weights need room");
@@ -375,14 +542,23 @@ static void check_conversions(void) {
     narrow_to_float(NNC_F16, &h, &f[1], 1);
     narrow_from_float(&f[0], NNC_BF16, &back[0], 1);
     narrow_from_float(&f[1], NNC_F16, &back[1], 1);
-    for (int t = 0; t < 2; t++) CHECK(isnan(f[t]) ? (back[t] & 0x7fff) > (t ? 0x7c00 : 0x7f80) : back[t] == h, "%04x -> %g -> %04x", i, (double)f[t], back[t]);
+    for (int t = 0; t < 2; t++)
+      CHECK(isnan(f[t]) ? (back[t] & 0x7fff) > (t ? 0x7c00 : 0x7f80) : back[t] == h, "%04x -> %g -> %04x", i,
+            (double)f[t], back[t]);
     unsigned exponent = i >> 10 & 31;
-    double want = exponent == 31 ? (i & 1023 ? NAN : INFINITY) : exponent ? ldexp(1 + (i & 1023) / 1024.0, (int)exponent - 15) : ldexp(i & 1023, -24);
+    double want = exponent == 31 ? (i & 1023 ? NAN : INFINITY)
+                  : exponent     ? ldexp(1 + (i & 1023) / 1024.0, (int)exponent - 15)
+                                 : ldexp(i & 1023, -24);
     CHECK(isnan(want) ? isnan(f[1]) : fabs((double)f[1]) == want, "f16 %04x is %g", i, (double)f[1]);
   }
-  static const struct { float x; uint16_t bf16, f16; } ties[] = {
-    {0x1.01p0f, 0x3f80, 0x3c04}, {0x1.03p0f, 0x3f82, 0x3c0c}, {0x1.002p0f, 0x3f80, 0x3c00}, {0x1.006p0f, 0x3f80, 0x3c02}, {65519, 0x4780, 0x7bff},
-    {65520, 0x4780, 0x7c00}, {0x1.fffp127f, 0x7f80, 0x7c00}, {-0x1p-25f, 0xb300, 0x8000}, {0x1.8p-24f, 0x33c0, 0x0002}, {0x1p-140f, 0x0000, 0x0000},
+  static const struct {
+    float x;
+    uint16_t bf16, f16;
+  } ties[] = {
+      {0x1.01p0f, 0x3f80, 0x3c04},    {0x1.03p0f, 0x3f82, 0x3c0c}, {0x1.002p0f, 0x3f80, 0x3c00},
+      {0x1.006p0f, 0x3f80, 0x3c02},   {65519, 0x4780, 0x7bff},     {65520, 0x4780, 0x7c00},
+      {0x1.fffp127f, 0x7f80, 0x7c00}, {-0x1p-25f, 0xb300, 0x8000}, {0x1.8p-24f, 0x33c0, 0x0002},
+      {0x1p-140f, 0x0000, 0x0000},
   };
   for (size_t i = 0; i < sizeof ties / sizeof *ties; i++) {
     uint16_t h[2];
@@ -392,20 +568,29 @@ static void check_conversions(void) {
   }
 }
 
-// Products that own packed loops take, whatever lies transposed and apart, and what is left to dnnl_sgemm: short sums and little work.
+// Products that own packed loops take, whatever lies transposed and apart, and what is left to dnnl_sgemm: short sums
+// and little work.
 static void check_packed_products(void) {
   if (strncmp(nnc_library_isa(), "avx512_core", 11) != 0) return;
-  static const struct { int64_t m, n, k; const char *by; } shapes[] = {
-    {131, 203, 149, "packed"}, {260, 97, 300, "packed"}, {1000, 2048, 8, "sgemm"}, {64, 64, 64, "sgemm"}, {1000, 24, 1000, "sgemm"},
+  static const struct {
+    int64_t m, n, k;
+    const char *by;
+  } shapes[] = {
+      {131, 203, 149, "packed"}, {260, 97, 300, "packed"},  {1000, 2048, 8, "sgemm"},
+      {64, 64, 64, "sgemm"},     {1000, 24, 1000, "sgemm"},
   };
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
     for (int which = 0; which < 4; which++) {
       int64_t m = shapes[i].m, n = shapes[i].n, k = shapes[i].k;
-      NncMatmul d = {.dtype = NNC_F32, .result = NNC_F32, .batch = 1, .m = m, .n = n, .k = k, .c_row = n, .c_batch = m * n};
-      d.a_row = which & 1 ? 1 : k, d.a_col = which & 1 ? m : 1, d.b_row = which & 2 ? 1 : n, d.b_col = which & 2 ? k : 1;
-      CHECK(strcmp(nnc_matmul_implementation(&d), shapes[i].by) == 0, "product %d, operands stored as %d, is %s", (int)i, which, nnc_matmul_implementation(&d));
+      NncMatmul d =
+          {.dtype = NNC_F32, .result = NNC_F32, .batch = 1, .m = m, .n = n, .k = k, .c_row = n, .c_batch = m * n};
+      d.a_row = which & 1 ? 1 : k, d.a_col = which & 1 ? m : 1, d.b_row = which & 2 ? 1 : n,
+      d.b_col = which & 2 ? k : 1;
+      CHECK(strcmp(nnc_matmul_implementation(&d), shapes[i].by) == 0, "product %d, operands stored as %d, is %s",
+            (int)i, which, nnc_matmul_implementation(&d));
       if (strcmp(shapes[i].by, "packed") == 0)
-        for (int64_t slack = 0; slack < 6; slack += 5) check_matmul(NNC_F32, NNC_F32, 1, m, n, k, which & 1, which & 2, slack, false);
+        for (int64_t slack = 0; slack < 6; slack += 5)
+          check_matmul(NNC_F32, NNC_F32, 1, m, n, k, which & 1, which & 2, slack, false);
     }
 }
 

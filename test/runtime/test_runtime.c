@@ -1,5 +1,6 @@
-// The runtime's parts on their own: Philox against published vectors, shuffling, schedules, initial values, roundings, packed tensors, the data
-// readers, and safetensors headers spoiled at random, which must end in an error and never in a crash.
+// The runtime's parts on their own: Philox against published vectors, shuffling, schedules, initial values, roundings,
+// packed tensors, the data readers, and safetensors headers spoiled at random, which must end in an error and never in
+// a crash.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +12,24 @@
 static const NncGroup groups[] = {{.lr = 0.1, .beta1 = 0.9, .beta2 = 0.99}, {.lr = 0.01, .beta1 = 0.5, .beta2 = 0.5}};
 static const char *const names[] = {"x", "y"};
 static const char *const files[] = {"x.npy", "y.npy"};
-static const NncData data[] = {{.split = "train", .reader = "npy", .n_names = 2, .names = names, .n_files = 2, .files = files, .begin_permille = 200,
+static const NncData data[] = {{.split = "train",
+                                .reader = "npy",
+                                .n_names = 2,
+                                .names = names,
+                                .n_files = 2,
+                                .files = files,
+                                .begin_permille = 200,
                                 .end_permille = 1000}};
-const NncProgram nnc_program = {.model = "test", .source = "test.nn", .device = &nnc_device_host, .schedule = "cosine", .schedule_min = 0.02, .schedule_warmup = 4,
-                                .n_groups = 2, .groups = groups, .n_data = 1, .data = data};
+const NncProgram nnc_program = {.model = "test",
+                                .source = "test.nn",
+                                .device = &nnc_device_host,
+                                .schedule = "cosine",
+                                .schedule_min = 0.02,
+                                .schedule_warmup = 4,
+                                .n_groups = 2,
+                                .groups = groups,
+                                .n_data = 1,
+                                .data = data};
 
 static char *folder;
 
@@ -30,14 +45,16 @@ static void write_bytes(const char *path, const void *bytes, size_t n) {
 static void test_philox(void) {
   // Known answers of the Random123 distribution (kat_vectors, philox4x32 10).
   static const uint32_t kat[3][10] = {
-    {0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
-    {~0u, ~0u, ~0u, ~0u, ~0u, ~0u, 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd},
-    {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0, 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1},
+      {0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
+      {~0u, ~0u, ~0u, ~0u, ~0u, ~0u, 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd},
+      {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0, 0xd16cfe09, 0x94fdcceb, 0x5001e420,
+       0x24126ea1},
   };
   for (int i = 0; i < 3; i++) {
     uint32_t out[4];
     philox4x32(kat[i], kat[i] + 4, out);
-    CHECK(memcmp(out, kat[i] + 6, sizeof out) == 0, "vector %d: %08x %08x %08x %08x", i, out[0], out[1], out[2], out[3]);
+    CHECK(memcmp(out, kat[i] + 6, sizeof out) == 0, "vector %d: %08x %08x %08x %08x", i, out[0], out[1], out[2],
+          out[3]);
   }
   double sum = 0, squares = 0;
   int n = 100000;
@@ -84,8 +101,10 @@ static void test_schedule(void) {
 
 static void test_init(void) {
   static char arena[2][4096];
-  static const char *const good[] = {"zeros", "ones", "constant(2.5)", "normal(0.5)", "normal(1, 0.5)", "uniform(-1,3)", "constant(-1e-3)"};
-  static const char *const bad[] = {"one", "normal", "normal()", "uniform(1)", "constant(1", "constant(1)x", "constant(1,2,3)", "zeros(1)", "("};
+  static const char *const good[] = {"zeros",          "ones",          "constant(2.5)",  "normal(0.5)",
+                                     "normal(1, 0.5)", "uniform(-1,3)", "constant(-1e-3)"};
+  static const char *const bad[] = {"one",          "normal",          "normal()", "uniform(1)", "constant(1",
+                                    "constant(1)x", "constant(1,2,3)", "zeros(1)", "("};
   NncTensor t = {.name = "w", .dtype = NNC_F64, .rank = 2, .dim = {12, 10}, .bytes = 960};
   for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
     t.init = good[i];
@@ -135,16 +154,26 @@ static void test_npy(void) {
   }
   write_npy("x.npy", "<f4", "(10, 3)", x, sizeof x);
   write_npy("y.npy", "<i8", "(10,)", y, sizeof y);
-  const NncTensor args[] = {{.name = "x", .role = NNC_INPUT, .dtype = NNC_F64, .rank = 2, .dim = {4, 3}, .bytes = 96, .offset = 0},
-                            {.name = "y", .role = NNC_INPUT, .dtype = NNC_I32, .rank = 1, .dim = {4}, .bytes = 16, .offset = 128, .limit = 5}};
+  const NncTensor args[] =
+      {{.name = "x", .role = NNC_INPUT, .dtype = NNC_F64, .rank = 2, .dim = {4, 3}, .bytes = 96, .offset = 0},
+       {.name = "y",
+        .role = NNC_INPUT,
+        .dtype = NNC_I32,
+        .rank = 1,
+        .dim = {4},
+        .bytes = 16,
+        .offset = 128,
+        .limit = 5}};
   NncFunction f = {.name = "train", .n_args = 2, .args = args};
   Dataset d;
   CHECK(dataset_load("train", &f, folder, &d), "load");
-  CHECK(d.records == 8 && d.bytes == 8 * (12 + 8), "the last 800 of 1000: %lld records, %lld bytes", (long long)d.records, (long long)d.bytes);
+  CHECK(d.records == 8 && d.bytes == 8 * (12 + 8), "the last 800 of 1000: %lld records, %lld bytes",
+        (long long)d.records, (long long)d.bytes);
   double arena[32];
   dataset_fill(&d, &f, 6, 7, (char *)arena);
   const int32_t *label = (const int32_t *)((char *)arena + 128);
-  CHECK(arena[0] == 80 && arena[3] == 90 && arena[6] == 90 && arena[11] == 92, "%g %g %g %g", arena[0], arena[3], arena[6], arena[11]);
+  CHECK(arena[0] == 80 && arena[3] == 90 && arena[6] == 90 && arena[11] == 92, "%g %g %g %g", arena[0], arena[3],
+        arena[6], arena[11]);
   CHECK(label[0] == 3 && label[1] == 4 && label[2] == 4, "labels");
   dataset_shuffle(&d, 5, 0);
   dataset_fill(&d, &f, 0, 0, (char *)arena);
@@ -157,7 +186,8 @@ static void test_npy(void) {
   y[7] = -1;
   write_npy("y.npy", "<i8", "(10,)", y, sizeof y);
   CHECK(!dataset_load("train", &f, folder, &d), "label -1");
-  static const char *const shapes[] = {"(11,)", "()", "(10", "(1, 1, 1, 1, 1, 1, 1, 1, 1, 1)", "(9999999999999999,)", "(10, 0)"};
+  static const char *const shapes[] = {"(11,)",  "()", "(10", "(1, 1, 1, 1, 1, 1, 1, 1, 1, 1)", "(9999999999999999,)",
+                                       "(10, 0)"};
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
     write_npy("y.npy", "<i8", shapes[i], y, sizeof y);
     CHECK(!dataset_load("train", &f, folder, &d), "shape %s", shapes[i]);
@@ -178,7 +208,8 @@ static void test_bytes(void) {
   CHECK(memcmp(targets.values + 2 * targets.record_bytes, "bcdef", 5) == 0, "its targets");
   free(tokens.block), free(tokens.path), free(targets.path);
   s.begin_permille = 500;
-  CHECK(data_read_bytes(&s, &tokens, NULL) && tokens.records == 1 && memcmp(tokens.values, "89abc", 5) == 0, "the second half");
+  CHECK(data_read_bytes(&s, &tokens, NULL) && tokens.records == 1 && memcmp(tokens.values, "89abc", 5) == 0,
+        "the second half");
   free(tokens.block), free(tokens.path);
   s.sequence = 8;
   CHECK(!data_read_bytes(&s, &tokens, NULL), "too short");
@@ -196,14 +227,18 @@ static void test_safetensors(void) {
   safetensors_declare(w, "p.w", NNC_F32, 2, dim);
   safetensors_declare(w, "scalar", NNC_I64, 0, NULL);
   int64_t scalar = 42, scalar_back = 0;
-  CHECK(safetensors_begin(w) && safetensors_put(w, 1, 0, &scalar, 8) && safetensors_put(w, 0, 12, v + 3, 12) && safetensors_put(w, 0, 0, v, 12), "put");
+  CHECK(safetensors_begin(w) && safetensors_put(w, 1, 0, &scalar, 8) && safetensors_put(w, 0, 12, v + 3, 12) &&
+            safetensors_put(w, 0, 0, v, 12),
+        "put");
   CHECK(safetensors_commit(w), "commit");
   Safetensors s;
   CHECK(safetensors_open(path, &s) && s.n_entries == 2, "open");
   const SafetensorsEntry *e = safetensors_find(&s, "p.w"), *k = safetensors_find(&s, "scalar");
-  CHECK(e && e->rank == 2 && e->dim[1] == 3 && safetensors_read(&s, e, 0, 24, back) && memcmp(v, back, 24) == 0, "values");
+  CHECK(e && e->rank == 2 && e->dim[1] == 3 && safetensors_read(&s, e, 0, 24, back) && memcmp(v, back, 24) == 0,
+        "values");
   CHECK(k && k->rank == 0 && safetensors_read(&s, k, 0, 8, &scalar_back) && scalar_back == 42, "scalar");
-  CHECK(safetensors_metadata(&s, "key \"quoted\"") && strcmp(safetensors_metadata(&s, "key \"quoted\""), "a\\b\n") == 0, "metadata");
+  CHECK(safetensors_metadata(&s, "key \"quoted\"") && strcmp(safetensors_metadata(&s, "key \"quoted\""), "a\\b\n") == 0,
+        "metadata");
   safetensors_close(&s);
   // An abandoned file leaves the old one.
   w = safetensors_create(path);
@@ -226,26 +261,33 @@ static void test_damaged_safetensors(void) {
   int accepted = 0;
   for (uint64_t i = 0; i < 3000; i++) {
     memcpy(spoiled, bytes, n);
-    for (uint64_t k = 0; k <= i % 4; k++) spoiled[philox_u64(i, k, 0) % n] = "{}[]\",:\\u0a9-\xff\0"[philox_u64(i, k, 1) % 16];
+    for (uint64_t k = 0; k <= i % 4; k++)
+      spoiled[philox_u64(i, k, 0) % n] = "{}[]\",:\\u0a9-\xff\0"[philox_u64(i, k, 1) % 16];
     size_t length = i % 5 == 0 ? philox_u64(i, 9, 0) % n : n;
     write_bytes(path, spoiled, length);
     Safetensors s;
     if (!safetensors_open(path, &s)) continue;
     accepted++;
     for (int k = 0; k < s.n_entries; k++)
-      if (s.entries[k].bytes <= (int64_t)sizeof sink && !safetensors_read(&s, &s.entries[k], 0, s.entries[k].bytes, sink)) CHECK(0, "read");
+      if (s.entries[k].bytes <= (int64_t)sizeof sink &&
+          !safetensors_read(&s, &s.entries[k], 0, s.entries[k].bytes, sink))
+        CHECK(0, "read");
     safetensors_close(&s);
   }
   CHECK(accepted > 0 && accepted < 3000, "%d of 3000 accepted", accepted);
   // Nesting and huge numbers.
   static const char *const headers[] = {
-    "{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],\"data_offsets\":[0,8]}}",
-    "{\"a\":{\"dtype\":\"F32\",\"shape\":[99999999999999999999],\"data_offsets\":[0,8]}}",
-    "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}",
-    "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,800]}}",
-    "{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,2],\"data_offsets\":[0,8]}}",
-    "{\"a\":{\"x\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
-    "{\"a\":{\"dtype\":\"F32\"}}", "[]", "{", "{\"a\"}", "{\"\\ud800\":{}}",
+      "{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],\"data_offsets\":[0,8]}}",
+      "{\"a\":{\"dtype\":\"F32\",\"shape\":[99999999999999999999],\"data_offsets\":[0,8]}}",
+      "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}",
+      "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,800]}}",
+      "{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,2],\"data_offsets\":[0,8]}}",
+      "{\"a\":{\"x\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
+      "{\"a\":{\"dtype\":\"F32\"}}",
+      "[]",
+      "{",
+      "{\"a\"}",
+      "{\"\\ud800\":{}}",
   };
   for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
     size_t length = strlen(headers[i]);
@@ -259,10 +301,13 @@ static void test_damaged_safetensors(void) {
   free(good), free(path);
 }
 
-// What lies a little to either side of the middle of two neighbours goes to the nearer one, the middle itself to the even one: for all neighbours, from a
-// type in which the middle has digits to spare for that.
+// What lies a little to either side of the middle of two neighbours goes to the nearer one, the middle itself to the
+// even one: for all neighbours, from a type in which the middle has digits to spare for that.
 static void test_narrow(void) {
-  static const struct { NncDtype type; uint16_t infinite; } types[] = {{NNC_BF16, 0x7f80}, {NNC_F16, 0x7c00}};
+  static const struct {
+    NncDtype type;
+    uint16_t infinite;
+  } types[] = {{NNC_BF16, 0x7f80}, {NNC_F16, 0x7c00}};
   for (int t = 0; t < 2; t++) {
     int wrong = 0;
     double last = 0;
@@ -270,17 +315,20 @@ static void test_narrow(void) {
       uint16_t pair[2] = {low, (uint16_t)(low + 1)}, to[4];
       double v[2];
       convert_elements(types[t].type, pair, NNC_F64, v, 2);
-      double middle = (v[0] + v[1]) / 2, from[4] = {nextafter(middle, 0), middle, nextafter(middle, 2 * v[1]), -nextafter(middle, 2 * v[1])};
+      double middle = (v[0] + v[1]) / 2,
+             from[4] = {nextafter(middle, 0), middle, nextafter(middle, 2 * v[1]), -nextafter(middle, 2 * v[1])};
       convert_elements(NNC_F64, from, types[t].type, to, 4);
       wrong += to[0] != low || to[1] != low + (low & 1) || to[2] != low + 1 || to[3] != ((low + 1) | 0x8000);
       last = v[1] + (v[1] - v[0]) / 2;
     }
     uint16_t to[3];
     convert_elements(NNC_F64, (double[]){nextafter(last, 0), last, -1e300}, types[t].type, to, 3);
-    CHECK(wrong == 0 && to[0] == types[t].infinite - 1 && to[1] == types[t].infinite && to[2] == (types[t].infinite | 0x8000), "%s: %d of all middles, the ends %04x %04x %04x",
-          dtype_name(types[t].type), wrong, to[0], to[1], to[2]);
+    CHECK(wrong == 0 && to[0] == types[t].infinite - 1 && to[1] == types[t].infinite &&
+              to[2] == (types[t].infinite | 0x8000),
+          "%s: %d of all middles, the ends %04x %04x %04x", dtype_name(types[t].type), wrong, to[0], to[1], to[2]);
   }
-  int32_t middle[3] = {(1 << 24) + (1 << 16), (1 << 24) + (1 << 16) + 1, 3};   // f32 does not hold the second, bf16 neither
+  // f32 does not hold the second, bf16 neither
+  int32_t middle[3] = {(1 << 24) + (1 << 16), (1 << 24) + (1 << 16) + 1, 3};
   uint16_t to[3];
   convert_elements(NNC_I32, middle, NNC_BF16, to, 3);
   CHECK(to[0] == 0x4b80 && to[1] == 0x4b81 && to[2] == 0x4040, "integers: %04x %04x %04x", to[0], to[1], to[2]);

@@ -1,5 +1,5 @@
-// The records that are left out of the training: with the rest they are all, none is in both, the program's seed chooses them, and of a text that is
-// read in order they are its end.
+// The records that are left out of the training: with the rest they are all, none is in both, the program's seed
+// chooses them, and of a text that is read in order they are its end.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,12 +10,26 @@
 enum { RECORDS = 40, LEFT_OUT = 10 };
 static const char *const names[] = {"x"};
 static const char *files[] = {"x.idx"};
-static NncData data[] = {{.split = "train", .reader = "idx", .n_names = 1, .names = names, .n_files = 1, .files = (const char *const *)files, .end_permille = 1000, .sequence = 2}};
+static NncData data[] = {{.split = "train",
+                          .reader = "idx",
+                          .n_names = 1,
+                          .names = names,
+                          .n_files = 1,
+                          .files = (const char *const *)files,
+                          .end_permille = 1000,
+                          .sequence = 2}};
 // A program's table is constant; the test changes the seed and the part that is left out.
-static NncProgram changeable = {.model = "test", .source = "test.nn", .device = &nnc_device_host, .n_data = 1, .data = data, .validation = 0.25, .seed = 3};
+static NncProgram changeable = {.model = "test",
+                                .source = "test.nn",
+                                .device = &nnc_device_host,
+                                .n_data = 1,
+                                .data = data,
+                                .validation = 0.25,
+                                .seed = 3};
 extern const NncProgram nnc_program __attribute__((alias("changeable")));
 
-static const NncTensor arg = {.name = "x", .role = NNC_INPUT, .dtype = NNC_U8, .rank = 1, .dim = {RECORDS}, .bytes = RECORDS};
+static const NncTensor arg =
+    {.name = "x", .role = NNC_INPUT, .dtype = NNC_U8, .rank = 1, .dim = {RECORDS}, .bytes = RECORDS};
 static const NncFunction f = {.name = "train", .n_args = 1, .args = &arg};
 
 // How often each record is in a data set of n; they are numbered by their value.
@@ -29,7 +43,8 @@ static void left_out(const char *folder, int seen[RECORDS]) {
   Dataset train, validation;
   CHECK(dataset_load("train", &f, folder, &train), "load");
   dataset_validation(&train, &f, &validation);
-  CHECK(train.records == RECORDS - LEFT_OUT && validation.records == LEFT_OUT, "%d and %d records", (int)train.records, (int)validation.records);
+  CHECK(train.records == RECORDS - LEFT_OUT && validation.records == LEFT_OUT, "%d and %d records", (int)train.records,
+        (int)validation.records);
   memset(seen, 0, sizeof(int) * RECORDS);
   count(&validation, validation.records, seen);
   for (uint64_t epoch = 0; epoch < 2; epoch++) {
@@ -54,11 +69,13 @@ static void test_text(const char *folder) {
   unsigned char rows[5][2];
   CHECK(dataset_load("train", &g, folder, &train), "load");   // 41 bytes: 20 records of two
   dataset_validation(&train, &g, &validation);
-  CHECK(train.records == 15 && validation.records == 5, "%d and %d records", (int)train.records, (int)validation.records);
+  CHECK(train.records == 15 && validation.records == 5, "%d and %d records", (int)train.records,
+        (int)validation.records);
   dataset_fill(&validation, &g, 0, 0, (char *)rows);
   CHECK(rows[0][0] == 30 && rows[4][1] == 39, "the end of the text: %d to %d", rows[0][0], rows[4][1]);
   dataset_fill(&train, &g, 5, 5, (char *)rows);
-  CHECK(rows[0][0] == 2 && rows[4][0] == 26, "rows go on in their own parts of the rest: %d, %d", rows[0][0], rows[4][0]);
+  CHECK(rows[0][0] == 2 && rows[4][0] == 26, "rows go on in their own parts of the rest: %d, %d", rows[0][0],
+        rows[4][0]);
   dataset_free(&validation);
   dataset_free(&train);
 }

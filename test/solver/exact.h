@@ -10,7 +10,7 @@
 enum { EXACT_MAX_COST = 4000 };
 
 typedef struct ExactQueue {
-  int *head;  // per cost, most recent entry
+  int *head;   // per cost, most recent entry
   int *state, *next;
   int n, capacity;
 } ExactQueue;

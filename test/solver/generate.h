@@ -10,7 +10,7 @@
 typedef struct Generated {
   RematProblem problem;
   RematNode *nodes;
-  int *inputs;  // backing store of all input lists
+  int *inputs;   // backing store of all input lists
   int n_inputs;
   int output;
   RematAnti anti[4];
@@ -36,7 +36,11 @@ static int generated_add(Generated *g, double cost, int64_t bytes, RematRole rol
   int *copy = g->inputs + g->n_inputs;
   for (int i = 0; i < n_inputs; i++) copy[i] = inputs[i];
   g->n_inputs += n_inputs;
-  g->nodes[v] = (RematNode){.cost = cost, .bytes = bytes, .role = role, .n_inputs = n_inputs, .inputs = copy,
+  g->nodes[v] = (RematNode){.cost = cost,
+                            .bytes = bytes,
+                            .role = role,
+                            .n_inputs = n_inputs,
+                            .inputs = copy,
                             .recomputable = role != REMAT_UPDATE};
   return v;
 }

@@ -134,11 +134,11 @@ static void test_degenerate(void) {
   check(remat_min_budget_bound(&none) == 5, "the fixed bytes are always there", 0);
   // b cannot execute again and is read last, so it stays while c, with its workspace, executes.
   int first[] = {0}, both[] = {1, 2};
-  RematNode nodes[] = {{.cost = 1, .bytes = 100, .recomputable = true},
-                       {.cost = 1, .bytes = 10, .n_inputs = 1, .inputs = first},
-                       {.cost = 1, .bytes = 1, .workspace = 1000, .n_inputs = 1, .inputs = &both[0],
-                        .recomputable = true},
-                       {.cost = 1, .bytes = 1, .n_inputs = 2, .inputs = both, .recomputable = true}};
+  RematNode nodes[] =
+      {{.cost = 1, .bytes = 100, .recomputable = true},
+       {.cost = 1, .bytes = 10, .n_inputs = 1, .inputs = first},
+       {.cost = 1, .bytes = 1, .workspace = 1000, .n_inputs = 1, .inputs = &both[0], .recomputable = true},
+       {.cost = 1, .bytes = 1, .n_inputs = 2, .inputs = both, .recomputable = true}};
   RematProblem problem = {.n_nodes = 4, .nodes = nodes, .n_outputs = 1, .outputs = (int[]){0}};
   nodes[0].recomputable = false;
   check(remat_min_budget_bound(&problem) == 100 + 10 + 1 + 1000, "what cannot execute again stays", 0);

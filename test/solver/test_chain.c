@@ -36,12 +36,11 @@ static Generated *generate_reading(int n, Reads reads, double backward_cost) {
   return g;
 }
 
-// A residual chain of `n` forward nodes, by turns tanh(x) and x + tanh(x): the gradient of tanh reads its value, that of
-// the sum goes on as it is.
+// A residual chain of `n` forward nodes, by turns tanh(x) and x + tanh(x): the gradient of tanh reads its value, that
+// of the sum goes on as it is.
 static Generated *generate_residual(int n) {
   Generated *g = generated_create(3 * n);
-  for (int i = 0; i < n; i++)
-    generated_add(g, 1, 1, REMAT_FORWARD, i == 0 ? 0 : i % 2 ? 1 : 2, (int[]){i - 1, i - 2});
+  for (int i = 0; i < n; i++) generated_add(g, 1, 1, REMAT_FORWARD, i == 0 ? 0 : i % 2 ? 1 : 2, (int[]){i - 1, i - 2});
   int last = generated_add(g, 1, 1, REMAT_FORWARD, 1, (int[]){n - 1});
   for (int i = n - 1; i >= 0; i--) {
     if (i % 2 == 0) continue;
@@ -156,7 +155,8 @@ static void test_exact(void) {
         RematExact outcome = remat_exact(&g->problem, budget, 1000000, &schedule);
         double cost = best_seed(&g->problem, budget);
         check(outcome != REMAT_EXACT_UNKNOWN, "the exact solver finishes", n * 100 + budget);
-        if (outcome == REMAT_EXACT_OPTIMAL) check(cost == schedule.cost, "a short chain at its optimum", n * 100 + budget);
+        if (outcome == REMAT_EXACT_OPTIMAL)
+          check(cost == schedule.cost, "a short chain at its optimum", n * 100 + budget);
         remat_schedule_free(&schedule);
       }
       generated_free(g);

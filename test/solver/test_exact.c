@@ -71,10 +71,8 @@ static int64_t smallest_budget(const RematProblem *problem, int64_t peak) {
   while (low < high) {
     int64_t middle = low + (high - low) / 2;
     RematSchedule schedule;
-    if (remat_exact(problem, middle, 2000000, &schedule) == REMAT_EXACT_OPTIMAL)
-      high = middle;
-    else
-      low = middle + 1;
+    if (remat_exact(problem, middle, 2000000, &schedule) == REMAT_EXACT_OPTIMAL) high = middle;
+    else low = middle + 1;
     remat_schedule_free(&schedule);
   }
   return low;
@@ -85,7 +83,7 @@ static void test_random_graphs(void) {
   Tally tally = {0};
   for (uint64_t seed = 1; seed <= 500; seed++) {
     Generated *g = generate_random(8 + (int)(seed % 7), seed + 1000);
-    if (seed % 2 == 0)  // coarser bytes and finer costs, so that optima are seldom ties
+    if (seed % 2 == 0)   // coarser bytes and finer costs, so that optima are seldom ties
       for (int v = 0; v < g->problem.n_nodes; v++) {
         g->nodes[v].cost = g->nodes[v].cost * 7 + v;
         g->nodes[v].bytes = g->nodes[v].bytes * 11 + v % 3;

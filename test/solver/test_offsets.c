@@ -1,5 +1,5 @@
-// The allocator against what is known: the least arena of tiny instances by trying every order, rectangles that fill the arena without a
-// gap, alignments, and the proof that a capacity is too small.
+// The allocator against what is known: the least arena of tiny instances by trying every order, rectangles that fill
+// the arena without a gap, alignments, and the proof that a capacity is too small.
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,8 @@ static int64_t draw(int64_t n) {
 }
 
 // The least arena: in some order, placing each buffer at the lowest place where it fits gives it.
-static int64_t least_arena(const OffsetBuffer *b, int n, int *order, int placed, int64_t *offset, int64_t arena, int64_t best) {
+static int64_t least_arena(const OffsetBuffer *b, int n, int *order, int placed, int64_t *offset, int64_t arena,
+                           int64_t best) {
   if (arena >= best || placed == n) return arena < best ? arena : best;
   for (int k = placed; k < n; k++) {
     int i = order[k];
@@ -28,7 +29,8 @@ static int64_t least_arena(const OffsetBuffer *b, int n, int *order, int placed,
       for (int p = 0; p < placed; p++) {
         const OffsetBuffer *other = &b[order[p]];
         int64_t low = offset[order[p]];
-        if (other->lower < b[i].upper && b[i].lower < other->upper && low < at + b[i].size && at < low + other->size) at = low + other->size, moved = true;
+        if (other->lower < b[i].upper && b[i].lower < other->upper && low < at + b[i].size && at < low + other->size)
+          at = low + other->size, moved = true;
       }
     }
     offset[i] = at;
@@ -52,7 +54,8 @@ static void test_tiny(void) {
     OffsetResult result;
     SolverError error;
     CHECK(offsets_assign(b, n, NULL, &result, &error), "%s", error.message);
-    CHECK(result.arena_bytes == least, "round %d: %lld instead of %lld", round, (long long)result.arena_bytes, (long long)least);
+    CHECK(result.arena_bytes == least, "round %d: %lld instead of %lld", round, (long long)result.arena_bytes,
+          (long long)least);
     CHECK(offsets_verify(b, n, result.arena_bytes, &error), "%s", error.message);
   }
 }
@@ -87,7 +90,8 @@ static void test_planted(void) {
     SolverError error;
     OffsetOptions options = {.capacity = CAPACITY, .max_work = 4000000000, .time_limit = 100};
     CHECK(offsets_assign(b, N, &options, &result, &error), "%s", error.message);
-    CHECK(result.arena_bytes == CAPACITY && result.lower_bound == CAPACITY, "round %d: %lld", round, (long long)result.arena_bytes);
+    CHECK(result.arena_bytes == CAPACITY && result.lower_bound == CAPACITY, "round %d: %lld", round,
+          (long long)result.arena_bytes);
     CHECK(offsets_verify(b, N, CAPACITY, &error), "%s", error.message);
     offsets_assign(again, N, &options, &result, &error);
     CHECK(!memcmp(b, again, N * sizeof *b), "round %d: another answer the second time", round);
@@ -101,13 +105,18 @@ static void test_alignment(void) {
   for (int round = 0; round < 20; round++) {
     for (int i = 0; i < 60; i++) {
       int64_t lower = draw(40);
-      b[i] = (OffsetBuffer){.id = i, .lower = lower, .upper = lower + draw(20), .size = draw(5000), .align = INT64_C(1) << draw(9)};
+      b[i] = (OffsetBuffer){.id = i,
+                            .lower = lower,
+                            .upper = lower + draw(20),
+                            .size = draw(5000),
+                            .align = INT64_C(1) << draw(9)};
     }
     OffsetResult result;
     SolverError error;
     CHECK(offsets_assign(b, 60, NULL, &result, &error), "%s", error.message);
     CHECK(offsets_verify(b, 60, result.arena_bytes, &error), "round %d: %s", round, error.message);
-    CHECK((double)result.arena_bytes <= 1.1 * (double)result.lower_bound, "round %d: %lld of %lld", round, (long long)result.arena_bytes, (long long)result.lower_bound);
+    CHECK((double)result.arena_bytes <= 1.1 * (double)result.lower_bound, "round %d: %lld of %lld", round,
+          (long long)result.arena_bytes, (long long)result.lower_bound);
   }
 }
 
@@ -122,7 +131,8 @@ static void test_impossible(void) {
   CanonicalSearch *s = canonical_create(items, 6, 5, 8, 1);
   CHECK(canonical_run(s, 1000000, never, NULL) == CANONICAL_FOUND, "fits in 8");
   canonical_free(s);
-  const CanonicalItem odd[] = {{0, 2, 3, 1}, {1, 3, 3, 1}, {2, 4, 3, 1}, {0, 1, 4, 1}, {3, 4, 4, 1}, {1, 2, 1, 1}, {2, 3, 1, 1}, {0, 4, 0 + 1, 1}};
+  const CanonicalItem odd[] = {{0, 2, 3, 1}, {1, 3, 3, 1}, {2, 4, 3, 1}, {0, 1, 4, 1},
+                               {3, 4, 4, 1}, {1, 2, 1, 1}, {2, 3, 1, 1}, {0, 4, 0 + 1, 1}};
   s = canonical_create(odd, 8, 4, 7, 1);
   CHECK(canonical_run(s, 1000000, never, NULL) == CANONICAL_IMPOSSIBLE, "8 are live at once");
   canonical_free(s);

@@ -98,7 +98,8 @@ static void test_state(void) {
         remat_state_rollback(&f.state);
         good = agrees(&f);
       } else if (what <= 3) {
-        remat_state_make_room(&f.state, 1 + generate_number(&f.random, f.state.n_slots - 2), 1 + generate_number(&f.random, 12));
+        remat_state_make_room(&f.state, 1 + generate_number(&f.random, f.state.n_slots - 2),
+                              1 + generate_number(&f.random, 12));
         good = agrees(&f);
       } else {
         good = one_trial(&f);
@@ -136,8 +137,8 @@ static bool is_as_told(const RematProblem *problem, const RematResult *result, i
 
 typedef struct SeedCost {
   int64_t budget;
-  double cost;     // of the cheapest seed within the budget
-  int64_t lowest;  // peak
+  double cost;      // of the cheapest seed within the budget
+  int64_t lowest;   // peak
 } SeedCost;
 
 static bool note_seed(void *context, const RematSchedule *seed) {
@@ -164,7 +165,8 @@ static void test_results(void) {
     remat_each_seed(problem, note_policy, &best);
     remat_each_budget_seed(&graph, budget, note_seed, NULL, &best);
     remat_graph_free(&graph);
-    check(first.feasible ? first.schedule.cost <= best.cost * (1 + 1e-9) : best.cost == INFINITY && first.min_budget_found <= best.lowest,
+    check(first.feasible ? first.schedule.cost <= best.cost * (1 + 1e-9)
+                         : best.cost == INFINITY && first.min_budget_found <= best.lowest,
           "a result is no worse than any seed", (long long)seed);
     remat_solve(problem, budget, &options, &second);
     check(first.schedule.n == second.schedule.n &&
@@ -188,8 +190,10 @@ static void test_minimize_peak(void) {
     remat_minimize_peak(problem, at_budget.schedule.cost, &options, &lowest);
     RematOptions from_lowest = {.max_moves = 20000, .starts = &lowest.schedule, .n_starts = 1};
     remat_minimize_peak(problem, INFINITY, &from_lowest, &any);
-    check(lowest.feasible && is_as_told(problem, &lowest, lowest.schedule.peak), "smallest peak: as told", (long long)seed);
-    check(lowest.schedule.cost <= at_budget.schedule.cost * (1 + 1e-9), "smallest peak: within the cost", (long long)seed);
+    check(lowest.feasible && is_as_told(problem, &lowest, lowest.schedule.peak), "smallest peak: as told",
+          (long long)seed);
+    check(lowest.schedule.cost <= at_budget.schedule.cost * (1 + 1e-9), "smallest peak: within the cost",
+          (long long)seed);
     check(lowest.schedule.peak <= at_budget.schedule.peak, "smallest peak: not above a known one", (long long)seed);
     check(any.schedule.peak <= lowest.schedule.peak && any.schedule.peak >= remat_min_budget_bound(problem),
           "smallest peak of all", (long long)seed);
@@ -212,7 +216,8 @@ static void test_interrupt(void) {
   RematSchedule none = remat_baseline(&g->problem);
   int64_t budget = none.peak / 3;
   remat_solve(&g->problem, budget, &options, &result);
-  check(is_as_told(&g->problem, &result, budget) && result.moves < 100000, "an interrupted search returns at once", result.moves);
+  check(is_as_told(&g->problem, &result, budget) && result.moves < 100000, "an interrupted search returns at once",
+        result.moves);
   remat_schedule_free(&none);
   remat_result_free(&result);
   generated_free(g);

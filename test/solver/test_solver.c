@@ -68,7 +68,8 @@ static Generated *generate_clipped_chain(int n, int64_t unit, int64_t gradient, 
   return g;
 }
 
-// Where gradients accumulate, segments are long where few of them are held: the peak is hardly more than what the gradients take.
+// Where gradients accumulate, segments are long where few of them are held: the peak is hardly more than what the
+// gradients take.
 static void test_sqrt_beside_gradients(void) {
   Generated *g = generate_clipped_chain(64, 4, 3, 0);
   RematSchedule none = run_policy(&g->problem, REMAT_POLICY_NONE), root = run_policy(&g->problem, REMAT_POLICY_SQRT);
@@ -99,7 +100,7 @@ typedef struct SeedCheck {
   const RematProblem *problem;
   int count;
   bool legal;
-  RematSchedule cheapest;  // within `budget`
+  RematSchedule cheapest;   // within `budget`
   int64_t budget;
 } SeedCheck;
 
@@ -265,11 +266,11 @@ static bool parses(const char *text) {
 }
 
 static void test_json(void) {
-  static const char *const good[] = {"0",  "-1.5e3", "[]", "{}", " [1, {\"a\": [null]}] ",
-                                     "\"a\\u00e9\\ud83d\\ude00\\n\""};
-  static const char *const bad[] = {"",         "[1,]",    "{\"a\"}",  "{a:1}",   "01",     "1.",     "-",
-                                    "1e999",    "\"\\x\"", "\"\\ud800\"", "\"\n\"", "\"abc",  "tru",    "[1 2]",
-                                    "{\"a\":1,}", "1 2",   "\"\\u12\"", "\"\\",   "[\"\\", "{\"a\":"};
+  static const char *const good[] =
+      {"0", "-1.5e3", "[]", "{}", " [1, {\"a\": [null]}] ", "\"a\\u00e9\\ud83d\\ude00\\n\""};
+  static const char *const bad[] = {"",           "[1,]",    "{\"a\"}",     "{a:1}",  "01",    "1.",     "-",
+                                    "1e999",      "\"\\x\"", "\"\\ud800\"", "\"\n\"", "\"abc", "tru",    "[1 2]",
+                                    "{\"a\":1,}", "1 2",     "\"\\u12\"",   "\"\\",   "[\"\\", "{\"a\":"};
   for (size_t i = 0; i < sizeof good / sizeof *good; i++) check(parses(good[i]), "good JSON is read", (long long)i);
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) check(!parses(bad[i]), "bad JSON is refused", (long long)i);
   char deep[5000];
@@ -370,10 +371,16 @@ static void test_offsets_refuse(void) {
 }
 
 static void test_offsets_csv(void) {
-  static const char good[] = "id,lower,upper,size\r\n1,0,3,4\n2,3,9,4\n\n", *bad[] = {
-      "", "id,lower,upper\n", "id,lower,upper,size\n1,2,3\n", "id,lower,upper,size\n1,2,3,4,5\n",
-      "id,lower,upper,size\n1,2,x,4\n", "id,lower,upper,size\n1,5,3,4\n", "id,lower,upper,size\n1,2,3,-4\n",
-      "id,lower,upper,size\n1,2,3,99999999999999999999\n", "id,id,lower,upper,size\n"};
+  static const char good[] = "id,lower,upper,size\r\n1,0,3,4\n2,3,9,4\n\n",
+                    *bad[] = {"",
+                              "id,lower,upper\n",
+                              "id,lower,upper,size\n1,2,3\n",
+                              "id,lower,upper,size\n1,2,3,4,5\n",
+                              "id,lower,upper,size\n1,2,x,4\n",
+                              "id,lower,upper,size\n1,5,3,4\n",
+                              "id,lower,upper,size\n1,2,3,-4\n",
+                              "id,lower,upper,size\n1,2,3,99999999999999999999\n",
+                              "id,id,lower,upper,size\n"};
   SolverError error;
   int n;
   OffsetBuffer *buffers = offsets_read_csv(good, sizeof good - 1, &n, &error);

@@ -1,5 +1,5 @@
-// Runs blocks: every CUDA thread is a fiber that goes on until it waits at a barrier or for the other lanes of its warp. When nobody can go on
-// and not all have ended, the barrier is divergent. Also the description of faults.
+// Runs blocks: every CUDA thread is a fiber that goes on until it waits at a barrier or for the other lanes of its
+// warp. When nobody can go on and not all have ended, the barrier is divergent. Also the description of faults.
 #include "runtime/cuda/emulator/internal.h"
 
 #include <pthread.h>
@@ -19,15 +19,18 @@ const char *emu_thread_name(const EmuThread *t, char buf[48]) {
   return buf;
 }
 
-static void describe(EmuWorker *w, EmuFault fault, const EmuThread *t, const NncEmuSite *site, const char *format, va_list arguments) {
-  if (w->fault) return;                  // the first one counts
+static void describe(EmuWorker *w, EmuFault fault, const EmuThread *t, const NncEmuSite *site, const char *format,
+                     va_list arguments) {
+  if (w->fault) return;   // the first one counts
   w->fault = fault;
   char name[48];
-  int n = snprintf(w->message, (size_t)w->message_size, "kernel '%s', block (%u, %u, %u), thread %s: ", w->launch->kernel->name, w->block[0], w->block[1],
+  int n = snprintf(w->message, (size_t)w->message_size,
+                   "kernel '%s', block (%u, %u, %u), thread %s: ", w->launch->kernel->name, w->block[0], w->block[1],
                    w->block[2], t ? emu_thread_name(t, name) : "(all)");
   if (n < w->message_size) n += vsnprintf(w->message + n, (size_t)(w->message_size - n), format, arguments);
   if (!site || n >= w->message_size) return;
-  if (site->file && site->line) n += snprintf(w->message + n, (size_t)(w->message_size - n), "\n  at %s:%lld", site->file, (long long)site->line);
+  if (site->file && site->line)
+    n += snprintf(w->message + n, (size_t)(w->message_size - n), "\n  at %s:%lld", site->file, (long long)site->line);
   if (n < w->message_size) snprintf(w->message + n, (size_t)(w->message_size - n), "\n  in %s", site->text);
 }
 
@@ -45,7 +48,7 @@ void emu_fail(EmuFault fault, const NncEmuSite *site, const char *format, ...) {
   describe(w, fault, w->running, site, format, arguments);
   va_end(arguments);
   emu_context_switch(&w->running->context, &w->scheduler);
-  abort();                               // a failed block's threads are never resumed
+  abort();   // a failed block's threads are never resumed
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -63,7 +66,7 @@ static void thread_main(void *argument) {
   w->launch->kernel->entry(w->launch->arguments);
   emu_wgmma_end(t);
   t->groups++;
-  emu_copies_finish(t, 0);               // what nobody waited for lands at the end
+  emu_copies_finish(t, 0);   // what nobody waited for lands at the end
   t->state = EMU_DONE;
   w->n_done++;
   emu_context_switch(&t->context, &w->scheduler);
@@ -92,8 +95,9 @@ static void release(EmuWorker *w, uint32_t id) {
     t->arrived &= ~(1u << id);
     if (t->state != EMU_AT_BARRIER || t->barrier != id) continue;
     if (t->aligned && sites[t->warp] && sites[t->warp] != t->site) {
-      emu_describe(w, EMU_DIVERGENCE, t, t->site, "divergent barrier: other threads of the same warp reached barrier %u at another instruction: %s", id,
-                   sites[t->warp]->text);
+      emu_describe(w, EMU_DIVERGENCE, t, t->site,
+                   "divergent barrier: other threads of the same warp reached barrier %u at another instruction: %s",
+                   id, sites[t->warp]->text);
       return;
     }
     sites[t->warp] = t->site;
@@ -104,19 +108,25 @@ static void release(EmuWorker *w, uint32_t id) {
 }
 
 // Counts this thread; kind 0, 1, 2: and, or, popc of the predicate is the result. expected 0: all threads of the block.
-static uint32_t arrive(uint32_t id, uint32_t expected, uint32_t kind, uint32_t predicate, bool wait, bool aligned, const NncEmuSite *site) {
+static uint32_t arrive(uint32_t id, uint32_t expected, uint32_t kind, uint32_t predicate, bool wait, bool aligned,
+                       const NncEmuSite *site) {
   EmuWorker *w = emu_worker;
   EmuThread *t = w->running;
   t->site = site;
   if (id >= EMU_BARRIERS) emu_fail(EMU_DIVERGENCE, site, "barrier %u: there are %d", id, EMU_BARRIERS);
   if (!expected) expected = (uint32_t)((w->n_threads + EMU_LANES - 1) / EMU_LANES * EMU_LANES);
-  if (expected % EMU_LANES) emu_fail(EMU_DIVERGENCE, site, "barrier %u counts %u threads, not a multiple of the warp", id, expected);
+  if (expected % EMU_LANES)
+    emu_fail(EMU_DIVERGENCE, site, "barrier %u counts %u threads, not a multiple of the warp", id, expected);
   // The lanes that a last, incomplete warp lacks count as arrived.
   if (expected > (uint32_t)w->n_threads) expected = (uint32_t)w->n_threads;
   EmuBarrier *b = &w->barriers[id];
   if (!b->arrived) *b = (EmuBarrier){.expected = expected, .reduced_and = 1};
-  if (b->expected != expected) emu_fail(EMU_DIVERGENCE, site, "divergent barrier: barrier %u counts %u threads here and %u elsewhere", id, expected, b->expected);
-  if (t->arrived >> id & 1) emu_fail(EMU_DIVERGENCE, site, "arrives a second time at barrier %u, for which %u of %u threads are there", id, b->arrived, b->expected);
+  if (b->expected != expected)
+    emu_fail(EMU_DIVERGENCE, site, "divergent barrier: barrier %u counts %u threads here and %u elsewhere", id,
+             expected, b->expected);
+  if (t->arrived >> id & 1)
+    emu_fail(EMU_DIVERGENCE, site, "arrives a second time at barrier %u, for which %u of %u threads are there", id,
+             b->arrived, b->expected);
   t->arrived |= 1u << id;
   b->arrived++;
   b->reduced_and &= predicate != 0;
@@ -142,11 +152,15 @@ static uint32_t arrive(uint32_t id, uint32_t expected, uint32_t kind, uint32_t p
 BARRIER(nnc_emu_barrier_all, (uint32_t id, const NncEmuSite *site), 0, 0, 0, true, true, void, )
 BARRIER(nnc_emu_barrier_count, (uint32_t id, uint32_t n, const NncEmuSite *site), n, 0, 0, true, true, void, )
 BARRIER(nnc_emu_barrier_all_unaligned, (uint32_t id, const NncEmuSite *site), 0, 0, 0, true, false, void, )
-BARRIER(nnc_emu_barrier_count_unaligned, (uint32_t id, uint32_t n, const NncEmuSite *site), n, 0, 0, true, false, void, )
+BARRIER(nnc_emu_barrier_count_unaligned, (uint32_t id, uint32_t n, const NncEmuSite *site), n, 0, 0, true, false,
+        void, )
 BARRIER(nnc_emu_barrier_arrive, (uint32_t id, uint32_t n, const NncEmuSite *site), n, 0, 0, false, true, void, )
-BARRIER(nnc_emu_barrier_and, (uint32_t id, uint32_t predicate, const NncEmuSite *site), 0, 0, predicate, true, true, uint32_t, return)
-BARRIER(nnc_emu_barrier_or, (uint32_t id, uint32_t predicate, const NncEmuSite *site), 0, 1, predicate, true, true, uint32_t, return)
-BARRIER(nnc_emu_barrier_popc, (uint32_t id, uint32_t predicate, const NncEmuSite *site), 0, 2, predicate, true, true, uint32_t, return)
+BARRIER(nnc_emu_barrier_and, (uint32_t id, uint32_t predicate, const NncEmuSite *site), 0, 0, predicate, true, true,
+        uint32_t, return )
+BARRIER(nnc_emu_barrier_or, (uint32_t id, uint32_t predicate, const NncEmuSite *site), 0, 1, predicate, true, true,
+        uint32_t, return )
+BARRIER(nnc_emu_barrier_popc, (uint32_t id, uint32_t predicate, const NncEmuSite *site), 0, 2, predicate, true, true,
+        uint32_t, return )
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Warp operations
@@ -156,12 +170,15 @@ void emu_warp_operation(EmuWarpOp op, uint32_t mask, const NncEmuSite *site) {
   EmuThread *t = w->running, *warp = &w->threads[t->warp * EMU_LANES];
   int lanes = w->n_threads - t->warp * EMU_LANES;
   t->site = site;
-  if (!(mask >> (t->index % EMU_LANES) & 1)) emu_fail(EMU_BAD_LANES, site, "warp operation: lane %d is not in its own mask 0x%08x", t->index % EMU_LANES, mask);
-  if (lanes < EMU_LANES && mask >> lanes) emu_fail(EMU_BAD_LANES, site, "warp operation: mask 0x%08x names lanes that the block of %d threads does not have", mask, w->n_threads);
+  if (!(mask >> (t->index % EMU_LANES) & 1))
+    emu_fail(EMU_BAD_LANES, site, "warp operation: lane %d is not in its own mask 0x%08x", t->index % EMU_LANES, mask);
+  if (lanes < EMU_LANES && mask >> lanes)
+    emu_fail(EMU_BAD_LANES, site, "warp operation: mask 0x%08x names lanes that the block of %d threads does not have",
+             mask, w->n_threads);
   t->op = op;
   t->mask = mask;
   t->state = EMU_IN_WARP;
-  for (uint32_t rest = mask; rest;) {    // from the last lane, which comes last as a rule
+  for (uint32_t rest = mask; rest;) {   // from the last lane, which comes last as a rule
     int lane = 31 - __builtin_clz(rest);
     const EmuThread *other = &warp[lane];
     rest &= ~(1u << lane);
@@ -182,7 +199,8 @@ void emu_warp_operation(EmuWarpOp op, uint32_t mask, const NncEmuSite *site) {
 static void describe_deadlock(EmuWorker *w) {
   const EmuThread *waiting = NULL, *other = NULL;
   for (int i = 0; i < w->n_threads && !waiting; i++)
-    if (w->threads[i].state == EMU_IN_WARP) waiting = &w->threads[i];   // rather than those who wait at a barrier for it
+    if (w->threads[i].state == EMU_IN_WARP)
+      waiting = &w->threads[i];   // rather than those who wait at a barrier for it
   for (int i = 0; i < w->n_threads && !waiting; i++)
     if (w->threads[i].state == EMU_IN_WARPGROUP) waiting = &w->threads[i];
   for (int i = 0; i < w->n_threads && !waiting; i++)
@@ -191,8 +209,9 @@ static void describe_deadlock(EmuWorker *w) {
   if (waiting->state == EMU_IN_WARPGROUP) {
     for (int i = waiting->warp / 4 * 4 * EMU_LANES; !other; i++)
       if (w->threads[i].state != EMU_IN_WARPGROUP) other = &w->threads[i];
-    emu_describe(w, EMU_DIVERGENCE, waiting, waiting->site, "divergent wgmma: thread %s of the warpgroup %s%s", emu_thread_name(other, name),
-                 other->state == EMU_DONE ? "has exited" : "waits elsewhere: ", other->state == EMU_DONE ? "" : other->site->text);
+    emu_describe(w, EMU_DIVERGENCE, waiting, waiting->site, "divergent wgmma: thread %s of the warpgroup %s%s",
+                 emu_thread_name(other, name), other->state == EMU_DONE ? "has exited" : "waits elsewhere: ",
+                 other->state == EMU_DONE ? "" : other->site->text);
     return;
   }
   if (waiting->state == EMU_IN_WARP) {
@@ -201,21 +220,27 @@ static void describe_deadlock(EmuWorker *w) {
       const EmuThread *t = &warp[__builtin_ctz(rest)];
       if (t->state != EMU_IN_WARP || t->op != waiting->op || t->mask != waiting->mask) other = t;
     }
-    emu_describe(w, EMU_DIVERGENCE, waiting, waiting->site, "divergent warp operation: thread %s, named in mask 0x%08x, %s%s", emu_thread_name(other, name), waiting->mask,
-                 other->state == EMU_DONE ? "has exited" : "waits elsewhere: ", other->state == EMU_DONE ? "" : other->site->text);
+    emu_describe(w, EMU_DIVERGENCE, waiting, waiting->site,
+                 "divergent warp operation: thread %s, named in mask 0x%08x, %s%s", emu_thread_name(other, name),
+                 waiting->mask, other->state == EMU_DONE ? "has exited" : "waits elsewhere: ",
+                 other->state == EMU_DONE ? "" : other->site->text);
     return;
   }
   for (int i = 0; i < w->n_threads && !other; i++)
     if (w->threads[i].state != EMU_AT_BARRIER || w->threads[i].barrier != waiting->barrier) other = &w->threads[i];
   const EmuBarrier *b = &w->barriers[waiting->barrier];
   if (!other)
-    emu_describe(w, EMU_DIVERGENCE, waiting, waiting->site, "divergent barrier: barrier %u waits for %u threads, %u arrived", waiting->barrier, b->expected, b->arrived);
+    emu_describe(w, EMU_DIVERGENCE, waiting, waiting->site,
+                 "divergent barrier: barrier %u waits for %u threads, %u arrived", waiting->barrier, b->expected,
+                 b->arrived);
   else if (other->state == EMU_DONE)
-    emu_describe(w, EMU_DIVERGENCE, waiting, waiting->site, "divergent barrier: barrier %u waits for %u threads, %u arrived; thread %s has exited (%d have)", waiting->barrier,
-                 b->expected, b->arrived, emu_thread_name(other, name), w->n_done);
+    emu_describe(w, EMU_DIVERGENCE, waiting, waiting->site,
+                 "divergent barrier: barrier %u waits for %u threads, %u arrived; thread %s has exited (%d have)",
+                 waiting->barrier, b->expected, b->arrived, emu_thread_name(other, name), w->n_done);
   else
-    emu_describe(w, EMU_DIVERGENCE, waiting, waiting->site, "divergent barrier: barrier %u waits for %u threads, %u arrived; thread %s waits elsewhere: %s", waiting->barrier,
-                 b->expected, b->arrived, emu_thread_name(other, name), other->site->text);
+    emu_describe(w, EMU_DIVERGENCE, waiting, waiting->site,
+                 "divergent barrier: barrier %u waits for %u threads, %u arrived; thread %s waits elsewhere: %s",
+                 waiting->barrier, b->expected, b->arrived, emu_thread_name(other, name), other->site->text);
 }
 
 static void run_block(EmuWorker *w) {
@@ -283,7 +308,8 @@ static EmuWorker *worker_create(void) {
   EmuWorker *w = calloc(1, sizeof *w);
   if (w) w->threads = calloc(EMU_MAX_THREADS, sizeof *w->threads);
   EmuContext *contexts = calloc(EMU_MAX_THREADS, sizeof *contexts);
-  bool ok = w && w->threads && contexts && emu_stacks_map(contexts, EMU_MAX_THREADS, EMU_STACK_BYTES, &w->mapping, &w->mapped) && emu_memory_create(w);
+  bool ok = w && w->threads && contexts &&
+            emu_stacks_map(contexts, EMU_MAX_THREADS, EMU_STACK_BYTES, &w->mapping, &w->mapped) && emu_memory_create(w);
   for (int i = 0; ok && i < EMU_MAX_THREADS; i++) {
     w->threads[i].context = contexts[i];
     w->threads[i].worker = w;
@@ -319,7 +345,8 @@ static void run_blocks(Shared *s) {
   }
   if (!w || !emu_memory_begin_launch(w)) {
     int none = EMU_OK;
-    if (atomic_compare_exchange_strong(&s->fault, &none, EMU_BAD_LAUNCH)) snprintf(s->message, (size_t)s->message_size, "the emulator is out of memory");
+    if (atomic_compare_exchange_strong(&s->fault, &none, EMU_BAD_LAUNCH))
+      snprintf(s->message, (size_t)s->message_size, "the emulator is out of memory");
     return;
   }
   while (!atomic_load(&s->fault)) {
@@ -330,7 +357,8 @@ static void run_blocks(Shared *s) {
     w->block[2] = (uint32_t)(block / launch->grid[0] / launch->grid[1]);
     run_block(w);
     int none = EMU_OK;
-    if (w->fault && atomic_compare_exchange_strong(&s->fault, &none, (int)w->fault)) snprintf(s->message, (size_t)s->message_size, "%s", message);
+    if (w->fault && atomic_compare_exchange_strong(&s->fault, &none, (int)w->fault))
+      snprintf(s->message, (size_t)s->message_size, "%s", message);
   }
   if (w->fault) {   // its threads stand in the middle of the kernel
     worker_free(w);
@@ -351,25 +379,33 @@ static EmuFault check_launch(const EmuLaunch *l, char *message, int size) {
   if (!l->grid[0] || !l->grid[1] || !l->grid[2] || !threads)
     snprintf(message, (size_t)size, "kernel '%s': an empty grid or block", name);
   else if (threads > EMU_MAX_THREADS || l->block[2] > 64)
-    snprintf(message, (size_t)size, "kernel '%s': a block of %llu threads (limit %d, 64 in z)", name, (unsigned long long)threads, EMU_MAX_THREADS);
+    snprintf(message, (size_t)size, "kernel '%s': a block of %llu threads (limit %d, 64 in z)", name,
+             (unsigned long long)threads, EMU_MAX_THREADS);
   else if (l->kernel->max_threads && threads > (uint64_t)l->kernel->max_threads)
-    snprintf(message, (size_t)size, "kernel '%s': a block of %llu threads, compiled for at most %lld", name, (unsigned long long)threads, (long long)l->kernel->max_threads);
+    snprintf(message, (size_t)size, "kernel '%s': a block of %llu threads, compiled for at most %lld", name,
+             (unsigned long long)threads, (long long)l->kernel->max_threads);
   else if (l->grid[0] > 0x7fffffff || l->grid[1] > 65535 || l->grid[2] > 65535)
-    snprintf(message, (size_t)size, "kernel '%s': a grid of (%u, %u, %u) (limits 2147483647, 65535, 65535)", name, l->grid[0], l->grid[1], l->grid[2]);
+    snprintf(message, (size_t)size, "kernel '%s': a grid of (%u, %u, %u) (limits 2147483647, 65535, 65535)", name,
+             l->grid[0], l->grid[1], l->grid[2]);
   else if (l->kernel->static_bytes + l->dynamic_bytes > EMU_SHARED_OPTIN)
-    snprintf(message, (size_t)size, "kernel '%s': %lld bytes of shared memory (limit %d)", name, (long long)(l->kernel->static_bytes + l->dynamic_bytes), EMU_SHARED_OPTIN);
-  else
-    return EMU_OK;
+    snprintf(message, (size_t)size, "kernel '%s': %lld bytes of shared memory (limit %d)", name,
+             (long long)(l->kernel->static_bytes + l->dynamic_bytes), EMU_SHARED_OPTIN);
+  else return EMU_OK;
   return EMU_BAD_LAUNCH;
 }
 
 EmuFault emu_launch(const EmuLaunch *launch, char *message, int size) {
   EmuFault bad = check_launch(launch, message, size);
   if (bad) return bad;
-  Shared s = {.launch = launch, .blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2], .message = message, .message_size = size};
+  Shared s = {.launch = launch,
+              .blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2],
+              .message = message,
+              .message_size = size};
   pthread_t others[64];
   int n = 0;
-  while (n < launch->threads - 1 && n < 64 && (uint64_t)n + 1 < s.blocks && pthread_create(&others[n], NULL, os_thread, &s) == 0) n++;
+  while (n < launch->threads - 1 && n < 64 && (uint64_t)n + 1 < s.blocks &&
+         pthread_create(&others[n], NULL, os_thread, &s) == 0)
+    n++;
   run_blocks(&s);
   for (int i = 0; i < n; i++) pthread_join(others[i], NULL);
   return (EmuFault)atomic_load(&s.fault);

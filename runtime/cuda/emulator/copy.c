@@ -1,4 +1,5 @@
-// cp.async: the bytes land when the thread waits for their group, not before; until then the destination is poisoned and may not be touched.
+// cp.async: the bytes land when the thread waits for their group, not before; until then the destination is poisoned
+// and may not be touched.
 #include "runtime/cuda/emulator/internal.h"
 
 #include <stdlib.h>
@@ -6,9 +7,11 @@
 
 static void issue(void *to, const void *from, uint32_t bytes, uint32_t source_bytes, const NncEmuSite *site) {
   EmuThread *t = emu_thread();
-  if (source_bytes > bytes) emu_fail(EMU_OUT_OF_BOUNDS, site, "cp.async: source size %u of %u bytes", source_bytes, bytes);
+  if (source_bytes > bytes)
+    emu_fail(EMU_OUT_OF_BOUNDS, site, "cp.async: source size %u of %u bytes", source_bytes, bytes);
   emu_global_access(t, from, source_bytes, bytes, EMU_READ, site);
-  if ((uintptr_t)from & (bytes - 1)) emu_fail(EMU_MISALIGNED, site, "misaligned: cp.async of %u bytes from global address %p", bytes, from);
+  if ((uintptr_t)from & (bytes - 1))
+    emu_fail(EMU_MISALIGNED, site, "misaligned: cp.async of %u bytes from global address %p", bytes, from);
   emu_mark_copying(t, to, bytes, site);
   if (t->n_copies == t->max_copies) {
     int larger = t->max_copies ? 2 * t->max_copies : 16;
@@ -17,7 +20,11 @@ static void issue(void *to, const void *from, uint32_t bytes, uint32_t source_by
     t->copies = copies;
     t->max_copies = larger;
   }
-  t->copies[t->n_copies++] = (EmuCopy){.to = (uint32_t)((char *)to - t->worker->shared), .bytes = bytes, .source_bytes = source_bytes, .from = from, .group = t->groups};
+  t->copies[t->n_copies++] = (EmuCopy){.to = (uint32_t)((char *)to - t->worker->shared),
+                                       .bytes = bytes,
+                                       .source_bytes = source_bytes,
+                                       .from = from,
+                                       .group = t->groups};
 }
 
 // Lands all copies but those of the last groups_pending committed groups and those not committed.

@@ -7,7 +7,7 @@
 #include "runtime/cuda/driver.h"
 #include "runtime/cuda/emulator/emulator.h"
 
-typedef struct Gemm {                    // cublasGemmStridedBatchedEx, column-major
+typedef struct Gemm {   // cublasGemmStridedBatchedEx, column-major
   int op_a, op_b, m, n, k;
   double alpha, beta;
   const void *a, *b;
@@ -18,39 +18,47 @@ typedef struct Gemm {                    // cublasGemmStridedBatchedEx, column-m
 } Gemm;
 
 // RECORD, WAIT and GRAPH stand only in queues.
-typedef enum CommandKind { COMMAND_LAUNCH, COMMAND_COPY, COMMAND_SET, COMMAND_GEMM, COMMAND_RECORD, COMMAND_WAIT, COMMAND_GRAPH } CommandKind;
-typedef struct Command {                 // one entry of a stream or node of a graph
+typedef enum CommandKind {
+  COMMAND_LAUNCH,
+  COMMAND_COPY,
+  COMMAND_SET,
+  COMMAND_GEMM,
+  COMMAND_RECORD,
+  COMMAND_WAIT,
+  COMMAND_GRAPH
+} CommandKind;
+typedef struct Command {   // one entry of a stream or node of a graph
   CommandKind kind;
   const NncEmuKernel *kernel;
   uint32_t grid[3], block[3], dynamic_bytes;
-  void **arguments;                      // Owned, one block of memory with the values behind
+  void **arguments;   // Owned, one block of memory with the values behind
   int n_ranges;
-  EmuRange *ranges;                      // Owned; what may be touched. n_ranges 0: all allocations
+  EmuRange *ranges;   // Owned; what may be touched. n_ranges 0: all allocations
   char *to;
   const char *from;
   size_t bytes;
   bool to_device, from_device;
   uint32_t value;
-  int value_bytes;                       // 1 or 4
+  int value_bytes;   // 1 or 4
   Gemm gemm;
-  CUevent event;                         // RECORD, WAIT: Borrowed
-  int64_t record;                        // which record of it
-  CUgraph graph;                         // GRAPH: a reference
+  CUevent event;    // RECORD, WAIT: Borrowed
+  int64_t record;   // which record of it
+  CUgraph graph;    // GRAPH: a reference
 } Command;
 
 struct CudaGraph {
   int n, capacity;
-  Command *commands;                     // Owned
-  int references;                        // the graph itself and what was instantiated from it
+  Command *commands;   // Owned
+  int references;      // the graph itself and what was instantiated from it
 };
 struct CudaStream {
-  CUgraph capture;                       // Borrowed; NULL: not capturing
-  bool origin;                           // of the capture, not joined by an event
+  CUgraph capture;   // Borrowed; NULL: not capturing
+  bool origin;       // of the capture, not joined by an event
   int n_ranges;
-  EmuRange *ranges;                      // Owned; for the next command
-  Command *queue;                        // Owned; what has not run yet, where work runs late
+  EmuRange *ranges;   // Owned; for the next command
+  Command *queue;     // Owned; what has not run yet, where work runs late
   int queue_begin, queue_end, queue_capacity;
-  bool late;                             // else its work runs as soon as the events allow
+  bool late;   // else its work runs as soon as the events allow
   struct CudaStream *next;
 };
 struct CudaFunction {
@@ -65,16 +73,16 @@ typedef struct Allocation {
 } Allocation;
 typedef struct Device {
   bool initialised;
-  uint64_t total, used;                  // bytes
+  uint64_t total, used;   // bytes
   int n, capacity;
-  Allocation *allocations;               // Owned; sorted by address
+  Allocation *allocations;   // Owned; sorted by address
   struct CudaStream null_stream;
-  struct CudaStream *streams;            // Owned
-  CUresult broken;                       // of the first fault; all later work fails with it, as on a device
+  struct CudaStream *streams;   // Owned
+  CUresult broken;              // of the first fault; all later work fails with it, as on a device
   char error[4096];
   int threads;
-  unsigned late;                         // bit i: work of the i-th stream made runs when somebody waits for it
-  unsigned n_streams;                    // made so far
+  unsigned late;        // bit i: work of the i-th stream made runs when somebody waits for it
+  unsigned n_streams;   // made so far
 } Device;
 Device *emu_device(void);
 

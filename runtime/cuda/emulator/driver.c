@@ -1,5 +1,5 @@
-// Stand-in for libcuda: a device of compute capability 9.0 in host memory. Work runs when it is submitted, which is one of the orders that streams allow.
-// After a fault in a kernel every call fails, as a real context does.
+// Stand-in for libcuda: a device of compute capability 9.0 in host memory. Work runs when it is submitted, which is one
+// of the orders that streams allow. After a fault in a kernel every call fails, as a real context does.
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -16,11 +16,13 @@ enum { ALIGNMENT = 512, POISON = 0xff, PROCESSORS = 132 };
 static Device device = {.total = DEFAULT_MEMORY, .threads = 1};   // a driver has no handle for this either
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-struct CudaContext { int unused; };
+struct CudaContext {
+  int unused;
+};
 static struct CudaContext context;
 struct CudaModule {
   const NncEmuModule *module;
-  struct CudaFunction *functions;        // Owned
+  struct CudaFunction *functions;   // Owned
 };
 
 Device *emu_device(void) { return &device; }
@@ -42,7 +44,9 @@ CUresult emu_fault(EmuFault fault, const char *message) {
   snprintf(device.error, sizeof device.error, "%s", message);
   fprintf(stderr, "cuda-emu: %s\n", message);
   if (fault == EMU_BAD_LAUNCH) return CUDA_ERROR_INVALID_VALUE;
-  device.broken = fault == EMU_OUT_OF_BOUNDS ? CUDA_ERROR_ILLEGAL_ADDRESS : fault == EMU_MISALIGNED ? CUDA_ERROR_MISALIGNED_ADDRESS : CUDA_ERROR_LAUNCH_FAILED;
+  device.broken = fault == EMU_OUT_OF_BOUNDS ? CUDA_ERROR_ILLEGAL_ADDRESS
+                  : fault == EMU_MISALIGNED  ? CUDA_ERROR_MISALIGNED_ADDRESS
+                                             : CUDA_ERROR_LAUNCH_FAILED;
   return device.broken;
 }
 
@@ -67,7 +71,8 @@ static bool read_setting(const char *name, uint64_t least, uint64_t most, uint64
   errno = 0;
   unsigned long long v = strtoull(text, &end, 10);
   if (*text < '0' || *text > '9' || *end || errno || v < least || v > most) {
-    fprintf(stderr, "cuda-emu: %s expects an integer of %llu to %llu, not \"%s\"\n", name, (unsigned long long)least, (unsigned long long)most, text);
+    fprintf(stderr, "cuda-emu: %s expects an integer of %llu to %llu, not \"%s\"\n", name, (unsigned long long)least,
+            (unsigned long long)most, text);
     return false;
   }
   *out = v;
@@ -76,7 +81,8 @@ static bool read_setting(const char *name, uint64_t least, uint64_t most, uint64
 
 static CUresult init(unsigned flags) {
   uint64_t memory = device.total, threads = (uint64_t)device.threads, late = device.late;
-  if (!read_setting("NNC_EMU_MEMORY", 0, INT64_MAX, &memory) || !read_setting("NNC_EMU_THREADS", 1, 1024, &threads) || !read_setting("NNC_EMU_LATE", 0, UINT32_MAX, &late))
+  if (!read_setting("NNC_EMU_MEMORY", 0, INT64_MAX, &memory) || !read_setting("NNC_EMU_THREADS", 1, 1024, &threads) ||
+      !read_setting("NNC_EMU_LATE", 0, UINT32_MAX, &late))
     return CUDA_ERROR_INVALID_VALUE;
   if (!device.initialised) device.total = memory, device.threads = (int)threads;
   device.late = (unsigned)late;
@@ -136,7 +142,9 @@ static CUresult primary_context_retain(CUcontext *c, CUdevice d) {
   return d ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
 }
 static CUresult primary_context_release(CUdevice d) { return d ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS; }
-static CUresult context_set_current(CUcontext c) { return !c || c == &context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT; }
+static CUresult context_set_current(CUcontext c) {
+  return !c || c == &context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Memory
@@ -205,21 +213,42 @@ static CUresult mem_free_host(void *address) {
   return CUDA_SUCCESS;
 }
 
-static CUresult copy(CUstream stream, CUdeviceptr to, bool to_device, CUdeviceptr from, bool from_device, size_t bytes) {
-  return emu_submit(stream, &(Command){.kind = COMMAND_COPY, .to = (char *)(uintptr_t)to, .to_device = to_device, .from = (const char *)(uintptr_t)from, .from_device = from_device, .bytes = bytes});
+static CUresult copy(CUstream stream, CUdeviceptr to, bool to_device, CUdeviceptr from, bool from_device,
+                     size_t bytes) {
+  return emu_submit(stream, &(Command){.kind = COMMAND_COPY,
+                                       .to = (char *)(uintptr_t)to,
+                                       .to_device = to_device,
+                                       .from = (const char *)(uintptr_t)from,
+                                       .from_device = from_device,
+                                       .bytes = bytes});
 }
-static CUresult memcpy_htod(CUdeviceptr to, const void *from, size_t n) { return copy(NULL, to, true, (uintptr_t)from, false, n); }
-static CUresult memcpy_dtoh(void *to, CUdeviceptr from, size_t n) { return copy(NULL, (uintptr_t)to, false, from, true, n); }
-static CUresult memcpy_htod_async(CUdeviceptr to, const void *from, size_t n, CUstream s) { return copy(s, to, true, (uintptr_t)from, false, n); }
-static CUresult memcpy_dtoh_async(void *to, CUdeviceptr from, size_t n, CUstream s) { return copy(s, (uintptr_t)to, false, from, true, n); }
-static CUresult memcpy_dtod_async(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) { return copy(s, to, true, from, true, n); }
+static CUresult memcpy_htod(CUdeviceptr to, const void *from, size_t n) {
+  return copy(NULL, to, true, (uintptr_t)from, false, n);
+}
+static CUresult memcpy_dtoh(void *to, CUdeviceptr from, size_t n) {
+  return copy(NULL, (uintptr_t)to, false, from, true, n);
+}
+static CUresult memcpy_htod_async(CUdeviceptr to, const void *from, size_t n, CUstream s) {
+  return copy(s, to, true, (uintptr_t)from, false, n);
+}
+static CUresult memcpy_dtoh_async(void *to, CUdeviceptr from, size_t n, CUstream s) {
+  return copy(s, (uintptr_t)to, false, from, true, n);
+}
+static CUresult memcpy_dtod_async(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) {
+  return copy(s, to, true, from, true, n);
+}
 
 static CUresult memset_d8_async(CUdeviceptr to, unsigned char value, size_t n, CUstream s) {
-  return emu_submit(s, &(Command){.kind = COMMAND_SET, .to = (char *)(uintptr_t)to, .value = value, .value_bytes = 1, .bytes = n});
+  return emu_submit(
+      s, &(Command){.kind = COMMAND_SET, .to = (char *)(uintptr_t)to, .value = value, .value_bytes = 1, .bytes = n});
 }
 static CUresult memset_d32_async(CUdeviceptr to, unsigned value, size_t n, CUstream s) {
   if (to % 4) return CUDA_ERROR_INVALID_VALUE;
-  return emu_submit(s, &(Command){.kind = COMMAND_SET, .to = (char *)(uintptr_t)to, .value = value, .value_bytes = 4, .bytes = n * 4});
+  return emu_submit(s, &(Command){.kind = COMMAND_SET,
+                                  .to = (char *)(uintptr_t)to,
+                                  .value = value,
+                                  .value_bytes = 4,
+                                  .bytes = n * 4});
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -265,14 +294,18 @@ static CUresult module_get_function(CUfunction *function, CUmodule module, const
 
 static CUresult func_set_attribute(CUfunction f, int attribute, int value) {
   if (attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) return CUDA_SUCCESS;
-  if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value + f->kernel->static_bytes > EMU_SHARED_OPTIN) return CUDA_ERROR_INVALID_VALUE;
+  if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 ||
+      value + f->kernel->static_bytes > EMU_SHARED_OPTIN)
+    return CUDA_ERROR_INVALID_VALUE;
   f->max_dynamic_bytes = value;
   return CUDA_SUCCESS;
 }
 
 static CUresult func_get_attribute(int *value, int attribute, CUfunction f) {
   switch (attribute) {
-  case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = f->kernel->max_threads ? (int)f->kernel->max_threads : EMU_MAX_THREADS; break;
+  case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+    *value = f->kernel->max_threads ? (int)f->kernel->max_threads : EMU_MAX_THREADS;
+    break;
   case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = (int)f->kernel->static_bytes; break;
   case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: *value = 0; break;
   case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = 32; break;
@@ -297,15 +330,22 @@ static void **copy_arguments(const NncEmuKernel *k, void **arguments) {
   return copies;
 }
 
-static CUresult launch_kernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared_bytes, CUstream stream, void **arguments,
-                              void **extra) {
+static CUresult launch_kernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                              unsigned bz, unsigned shared_bytes, CUstream stream, void **arguments, void **extra) {
   if (!f || extra || (f->kernel->n_parameters && !arguments)) return CUDA_ERROR_INVALID_VALUE;
   if (shared_bytes > (unsigned)f->max_dynamic_bytes) {
     char message[512];
-    snprintf(message, sizeof message, "kernel '%s': %u bytes of dynamic shared memory, %d are allowed (cuFuncSetAttribute)", f->kernel->name, shared_bytes, f->max_dynamic_bytes);
+    snprintf(message, sizeof message,
+             "kernel '%s': %u bytes of dynamic shared memory, %d are allowed (cuFuncSetAttribute)", f->kernel->name,
+             shared_bytes, f->max_dynamic_bytes);
     return emu_fault(EMU_BAD_LAUNCH, message);
   }
-  Command c = {.kind = COMMAND_LAUNCH, .kernel = f->kernel, .grid = {gx, gy, gz}, .block = {bx, by, bz}, .dynamic_bytes = shared_bytes, .arguments = copy_arguments(f->kernel, arguments)};
+  Command c = {.kind = COMMAND_LAUNCH,
+               .kernel = f->kernel,
+               .grid = {gx, gy, gz},
+               .block = {bx, by, bz},
+               .dynamic_bytes = shared_bytes,
+               .arguments = copy_arguments(f->kernel, arguments)};
   return c.arguments ? emu_submit(stream, &c) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -316,14 +356,19 @@ EmuRange *emu_ranges(const Command *c, int *n) {
   *n = c->n_ranges ? c->n_ranges : device.n;
   EmuRange *ranges = malloc(((size_t)*n + 1) * sizeof *ranges);
   if (!ranges) return NULL;
-  for (int i = 0; i < *n; i++) ranges[i] = c->n_ranges ? c->ranges[i] : (EmuRange){"device memory", (uintptr_t)device.allocations[i].base, device.allocations[i].bytes};
+  for (int i = 0; i < *n; i++)
+    ranges[i] = c->n_ranges
+                    ? c->ranges[i]
+                    : (EmuRange){"device memory", (uintptr_t)device.allocations[i].base, device.allocations[i].bytes};
   return ranges;
 }
 
 bool emu_ranges_contain(const EmuRange *ranges, int n, const void *p, size_t bytes) {
   uintptr_t address = (uintptr_t)p;
   for (int i = 0; i < n; i++)
-    if (address >= ranges[i].address && address - ranges[i].address <= ranges[i].bytes && bytes <= ranges[i].bytes - (address - ranges[i].address)) return true;
+    if (address >= ranges[i].address && address - ranges[i].address <= ranges[i].bytes &&
+        bytes <= ranges[i].bytes - (address - ranges[i].address))
+      return true;
   return bytes == 0;
 }
 
@@ -331,7 +376,12 @@ static CUresult execute_launch(const Command *c) {
   int n;
   EmuRange *ranges = emu_ranges(c, &n);
   if (!ranges) return CUDA_ERROR_OUT_OF_MEMORY;
-  EmuLaunch launch = {.kernel = c->kernel, .dynamic_bytes = c->dynamic_bytes, .arguments = c->arguments, .ranges = ranges, .n_ranges = n, .threads = device.threads};
+  EmuLaunch launch = {.kernel = c->kernel,
+                      .dynamic_bytes = c->dynamic_bytes,
+                      .arguments = c->arguments,
+                      .ranges = ranges,
+                      .n_ranges = n,
+                      .threads = device.threads};
   memcpy(launch.grid, c->grid, sizeof c->grid);
   memcpy(launch.block, c->block, sizeof c->block);
   char message[4096] = "";
@@ -348,7 +398,8 @@ static CUresult check_device_memory(const char *what, const char *p, size_t byte
   free(ranges);
   if (inside) return CUDA_SUCCESS;
   char message[256];
-  snprintf(message, sizeof message, "out of bounds: %s of %zu bytes at %p, which is not inside one allocation", what, bytes, (const void *)p);
+  snprintf(message, sizeof message, "out of bounds: %s of %zu bytes at %p, which is not inside one allocation", what,
+           bytes, (const void *)p);
   return emu_fault(EMU_OUT_OF_BOUNDS, message);
 }
 
@@ -365,10 +416,13 @@ CUresult emu_execute(const Command *c) {
     return result;
   case COMMAND_SET:
     result = check_device_memory("memset", c->to, c->bytes);
-    for (size_t i = 0; i < c->bytes && !result; i += (size_t)c->value_bytes) memcpy(c->to + i, &c->value, (size_t)c->value_bytes);
+    for (size_t i = 0; i < c->bytes && !result; i += (size_t)c->value_bytes)
+      memcpy(c->to + i, &c->value, (size_t)c->value_bytes);
     return result;
   case COMMAND_GEMM: return emu_fault(emu_gemm(c, message, sizeof message), message);
-  case COMMAND_RECORD: case COMMAND_WAIT: case COMMAND_GRAPH: break;
+  case COMMAND_RECORD:
+  case COMMAND_WAIT:
+  case COMMAND_GRAPH: break;
   }
   return CUDA_ERROR_INVALID_VALUE;
 }
@@ -381,7 +435,7 @@ void emu_command_free(Command *c) {
 CUresult emu_submit(CUstream stream, Command *c) {
   CUstream s = stream ? stream : &device.null_stream;
   pthread_mutex_lock(&lock);
-  c->ranges = s->ranges;                 // taken over
+  c->ranges = s->ranges;   // taken over
   c->n_ranges = s->n_ranges;
   s->ranges = NULL;
   s->n_ranges = 0;
@@ -424,7 +478,7 @@ static void expect_ranges(CUstream stream, int n, const CudaRange *ranges) {
   if (!s->ranges) return;
   for (int i = 0; i < n; i++) s->ranges[i] = (EmuRange){ranges[i].name, (uintptr_t)ranges[i].address, ranges[i].bytes};
   qsort(s->ranges, (size_t)n, sizeof *s->ranges, by_address);
-  for (int i = 0; i < n; i++) {          // tensors that share memory count as one
+  for (int i = 0; i < n; i++) {   // tensors that share memory count as one
     EmuRange *last = s->n_ranges ? &s->ranges[s->n_ranges - 1] : NULL;
     if (last && s->ranges[i].address < last->address + last->bytes) {
       uint64_t end = s->ranges[i].address + s->ranges[i].bytes - last->address;
@@ -437,15 +491,37 @@ static void expect_ranges(CUstream stream, int n, const CudaRange *ranges) {
 
 void nnc_emu_bind(CudaApi *api) {
   *api = (CudaApi){
-    .driver = {.Init = init, .DriverGetVersion = driver_get_version, .GetErrorName = get_error_name, .GetErrorString = get_error_string, .DeviceGetCount = device_get_count,
-               .DeviceGet = device_get, .DeviceGetName = device_get_name, .DeviceTotalMem = device_total_mem, .DeviceGetAttribute = device_get_attribute,
-               .DevicePrimaryCtxRetain = primary_context_retain, .DevicePrimaryCtxRelease = primary_context_release, .CtxSetCurrent = context_set_current,
-               .MemGetInfo = mem_get_info, .MemAlloc = mem_alloc, .MemFree = mem_free, .MemAllocHost = mem_alloc_host, .MemFreeHost = mem_free_host,
-               .MemcpyHtoD = memcpy_htod, .MemcpyDtoH = memcpy_dtoh, .MemcpyHtoDAsync = memcpy_htod_async, .MemcpyDtoHAsync = memcpy_dtoh_async,
-               .MemcpyDtoDAsync = memcpy_dtod_async, .MemsetD8Async = memset_d8_async, .MemsetD32Async = memset_d32_async, .ModuleLoadDataEx = module_load,
-               .ModuleUnload = module_unload, .ModuleGetFunction = module_get_function, .FuncSetAttribute = func_set_attribute, .FuncGetAttribute = func_get_attribute,
-               .LaunchKernel = launch_kernel},
-    .expect_ranges = expect_ranges,
+      .driver = {.Init = init,
+                 .DriverGetVersion = driver_get_version,
+                 .GetErrorName = get_error_name,
+                 .GetErrorString = get_error_string,
+                 .DeviceGetCount = device_get_count,
+                 .DeviceGet = device_get,
+                 .DeviceGetName = device_get_name,
+                 .DeviceTotalMem = device_total_mem,
+                 .DeviceGetAttribute = device_get_attribute,
+                 .DevicePrimaryCtxRetain = primary_context_retain,
+                 .DevicePrimaryCtxRelease = primary_context_release,
+                 .CtxSetCurrent = context_set_current,
+                 .MemGetInfo = mem_get_info,
+                 .MemAlloc = mem_alloc,
+                 .MemFree = mem_free,
+                 .MemAllocHost = mem_alloc_host,
+                 .MemFreeHost = mem_free_host,
+                 .MemcpyHtoD = memcpy_htod,
+                 .MemcpyDtoH = memcpy_dtoh,
+                 .MemcpyHtoDAsync = memcpy_htod_async,
+                 .MemcpyDtoHAsync = memcpy_dtoh_async,
+                 .MemcpyDtoDAsync = memcpy_dtod_async,
+                 .MemsetD8Async = memset_d8_async,
+                 .MemsetD32Async = memset_d32_async,
+                 .ModuleLoadDataEx = module_load,
+                 .ModuleUnload = module_unload,
+                 .ModuleGetFunction = module_get_function,
+                 .FuncSetAttribute = func_set_attribute,
+                 .FuncGetAttribute = func_get_attribute,
+                 .LaunchKernel = launch_kernel},
+      .expect_ranges = expect_ranges,
   };
   emu_bind_graphs(api);
   emu_bind_blas(api);

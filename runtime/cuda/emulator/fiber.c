@@ -1,5 +1,5 @@
-// Stacks for CUDA threads and the switch between them: own assembly on x86-64 (a dozen instructions; ucontext makes two system calls), ucontext
-// elsewhere. AddressSanitizer is told about every switch.
+// Stacks for CUDA threads and the switch between them: own assembly on x86-64 (a dozen instructions; ucontext makes two
+// system calls), ucontext elsewhere. AddressSanitizer is told about every switch.
 #include "runtime/cuda/emulator/internal.h"
 
 #include <stdlib.h>
@@ -46,28 +46,27 @@ void emu_stacks_unmap(void *mapping, size_t mapped) {
 
 // emu_swap(save, load): pushes the callee-saved registers, stores rsp in *save, loads it from load and returns there.
 void emu_swap(void **save, void *load);
-__asm__(
-  ".text\n"
-  ".globl emu_swap\n"
-  ".hidden emu_swap\n"
-  ".type emu_swap, @function\n"
-  "emu_swap:\n"
-  "  pushq %rbp\n  pushq %rbx\n  pushq %r12\n  pushq %r13\n  pushq %r14\n  pushq %r15\n"
-  "  movq %rsp, (%rdi)\n"
-  "  movq %rsi, %rsp\n"
-  "  popq %r15\n  popq %r14\n  popq %r13\n  popq %r12\n  popq %rbx\n  popq %rbp\n"
-  "  ret\n"
-  ".size emu_swap, . - emu_swap\n"
-  // First entry to a stack: r12 is the function, r13 its argument.
-  ".globl emu_start\n"
-  ".hidden emu_start\n"
-  ".type emu_start, @function\n"
-  "emu_start:\n"
-  "  movq %r13, %rdi\n"
-  "  xorl %ebp, %ebp\n"
-  "  callq *%r12\n"
-  "  ud2\n"
-  ".size emu_start, . - emu_start\n");
+__asm__(".text\n"
+        ".globl emu_swap\n"
+        ".hidden emu_swap\n"
+        ".type emu_swap, @function\n"
+        "emu_swap:\n"
+        "  pushq %rbp\n  pushq %rbx\n  pushq %r12\n  pushq %r13\n  pushq %r14\n  pushq %r15\n"
+        "  movq %rsp, (%rdi)\n"
+        "  movq %rsi, %rsp\n"
+        "  popq %r15\n  popq %r14\n  popq %r13\n  popq %r12\n  popq %rbx\n  popq %rbp\n"
+        "  ret\n"
+        ".size emu_swap, . - emu_swap\n"
+        // First entry to a stack: r12 is the function, r13 its argument.
+        ".globl emu_start\n"
+        ".hidden emu_start\n"
+        ".type emu_start, @function\n"
+        "emu_start:\n"
+        "  movq %r13, %rdi\n"
+        "  xorl %ebp, %ebp\n"
+        "  callq *%r12\n"
+        "  ud2\n"
+        ".size emu_start, . - emu_start\n");
 void emu_start(void);
 
 void emu_context_make(EmuContext *to, void (*start)(void *), void *argument) {
@@ -75,7 +74,7 @@ void emu_context_make(EmuContext *to, void (*start)(void *), void *argument) {
   size_t colour = ((uintptr_t)to->stack >> 12) % 31 * 128;
   void **top = (void **)((char *)to->stack + to->stack_bytes - colour);
   *--top = NULL;
-  *--top = NULL;                       // two: the call in emu_start finds the stack aligned to 16 bytes
+  *--top = NULL;   // two: the call in emu_start finds the stack aligned to 16 bytes
   *--top = (void *)(uintptr_t)emu_start;
   *--top = NULL;                       // rbp
   *--top = NULL;                       // rbx
@@ -99,7 +98,8 @@ void emu_context_make(EmuContext *to, void (*start)(void *), void *argument) {
   u->uc_stack.ss_sp = to->stack;
   u->uc_stack.ss_size = to->stack_bytes;
   u->uc_link = NULL;
-  makecontext(u, (void (*)(void))(uintptr_t)start, 1, argument);   // one pointer argument: what every 64-bit Linux passes through
+  // one pointer argument: what every 64-bit Linux passes through
+  makecontext(u, (void (*)(void))(uintptr_t)start, 1, argument);
   to->fake_stack = NULL;
 }
 

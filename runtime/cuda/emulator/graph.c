@@ -1,5 +1,5 @@
-// Stand-in for streams, events and graphs. A capture records commands in the order of their submission; launching the graph runs them in that order.
-// Work runs at once, or (nnc_emu_set_late) is queued until somebody waits for it.
+// Stand-in for streams, events and graphs. A capture records commands in the order of their submission; launching the
+// graph runs them in that order. Work runs at once, or (nnc_emu_set_late) is queued until somebody waits for it.
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -7,13 +7,15 @@
 #include "runtime/cuda/emulator/device.h"
 
 struct CudaEvent {
-  CUgraph capture;                       // recorded on a stream that captures
+  CUgraph capture;   // recorded on a stream that captures
   bool recorded;
   double seconds;
-  CUstream stream;                       // of the last record
-  int64_t records, done;                 // submitted, run
+  CUstream stream;         // of the last record
+  int64_t records, done;   // submitted, run
 };
-struct CudaGraphExec { CUgraph graph; }; // holds a reference
+struct CudaGraphExec {
+  CUgraph graph;
+};   // holds a reference
 
 static CUresult stream_create(CUstream *stream, unsigned flags) {
   (void)flags;
@@ -127,7 +129,9 @@ static CUresult stream_destroy(CUstream stream) {
   return CUDA_ERROR_INVALID_HANDLE;
 }
 
-static CUresult stream_synchronize(CUstream stream) { return stream && stream->capture ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : emu_drain(stream); }
+static CUresult stream_synchronize(CUstream stream) {
+  return stream && stream->capture ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : emu_drain(stream);
+}
 
 static CUresult context_synchronize(void) {
   for (CUstream s = emu_device()->streams; s; s = s->next)
@@ -157,14 +161,16 @@ static CUresult event_record(CUevent event, CUstream stream) {
   event->stream = stream;
   bool queued = emu_device()->late && stream && !event->capture;
   if (!queued) event->done = event->records;
-  else if (!emu_queue(stream, &(Command){.kind = COMMAND_RECORD, .event = event, .record = event->records})) return CUDA_ERROR_OUT_OF_MEMORY;
+  else if (!emu_queue(stream, &(Command){.kind = COMMAND_RECORD, .event = event, .record = event->records}))
+    return CUDA_ERROR_OUT_OF_MEMORY;
   return emu_device()->broken;
 }
 
 // A stream that waits for an event of a capture takes part in it.
 static CUresult stream_wait_event(CUstream stream, CUevent event, unsigned flags) {
   if (flags) return CUDA_ERROR_INVALID_VALUE;
-  if (!event->capture && stream && event->done < event->records && !emu_queue(stream, &(Command){.kind = COMMAND_WAIT, .event = event, .record = event->records}))
+  if (!event->capture && stream && event->done < event->records &&
+      !emu_queue(stream, &(Command){.kind = COMMAND_WAIT, .event = event, .record = event->records}))
     return CUDA_ERROR_OUT_OF_MEMORY;
   if (!event->capture) return emu_device()->broken;
   if (!stream) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -218,7 +224,8 @@ static CUresult graph_launch(CUgraphExec exec, CUstream stream) {
   if (stream && stream->capture) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (!emu_device()->late || !stream) return run_graph(exec->graph);
   exec->graph->references++;
-  return emu_queue(stream, &(Command){.kind = COMMAND_GRAPH, .graph = exec->graph}) ? emu_device()->broken : CUDA_ERROR_OUT_OF_MEMORY;
+  return emu_queue(stream, &(Command){.kind = COMMAND_GRAPH, .graph = exec->graph}) ? emu_device()->broken
+                                                                                    : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult graph_exec_destroy(CUgraphExec exec) {

@@ -1,4 +1,5 @@
-// Special registers, approximate functions (exact here: tolerances are the caller's), conversions and what the host's libgcc may lack.
+// Special registers, approximate functions (exact here: tolerances are the caller's), conversions and what the host's
+// libgcc may lack.
 #include "runtime/cuda/emulator/internal.h"
 
 #include <math.h>
@@ -29,7 +30,7 @@ REGISTER(lanemask_le, (2u << emu_thread()->index % EMU_LANES) - 1)
 REGISTER(lanemask_ge, ~((1u << emu_thread()->index % EMU_LANES) - 1))
 REGISTER(lanemask_gt, ~((2u << emu_thread()->index % EMU_LANES) - 1))
 
-void nnc_emu_nothing(void) {}            // fences: one block runs at a time and its threads see every write
+void nnc_emu_nothing(void) {}   // fences: one block runs at a time and its threads see every write
 void nnc_emu_sleep(uint32_t nanoseconds) { (void)nanoseconds; }
 
 static float flush(float x) { return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x; }
@@ -72,9 +73,15 @@ uint32_t nnc_emu_prmt(uint32_t a, uint32_t b, uint32_t selector) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Conversions
 
-static uint32_t bits_of(float x) { return (union { float f; uint32_t u; }){.f = x}.u; }
+static uint32_t bits_of(float x) {
+  return (union {
+           float f;
+           uint32_t u;
+         }){.f = x}
+      .u;
+}
 
-uint32_t nnc_emu_f2bf16(float x) {       // to nearest, ties to even
+uint32_t nnc_emu_f2bf16(float x) {   // to nearest, ties to even
   uint32_t u = bits_of(x);
   if ((u & 0x7fffffffu) > 0x7f800000u) return 0x7fff;
   return (u + 0x7fff + (u >> 16 & 1)) >> 16;
@@ -85,7 +92,7 @@ uint32_t nnc_emu_ff2bf16x2(float high, float low) { return nnc_emu_f2bf16(high) 
 static uint32_t f2f16(float x) {
   uint32_t u = bits_of(x), sign = u >> 16 & 0x8000, magnitude = u & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return 0x7fff;
-  if (magnitude >= 0x477ff000u) return sign | 0x7c00;                     // 65520 and more round to infinity
+  if (magnitude >= 0x477ff000u) return sign | 0x7c00;                                // 65520 and more round to infinity
   if (magnitude < 0x38800000u) return sign | (uint32_t)lrintf(fabsf(x) * 0x1p24f);   // subnormal in f16
   return sign | ((magnitude - 0x38000000u + 0xfff + (magnitude >> 13 & 1)) >> 13);
 }
@@ -102,16 +109,26 @@ uint32_t nnc_emu_f2tf32_rn(float x) {
   return (u + 0xfff + (u >> 13 & 1)) & 0xffffe000u;
 }
 
-// LLVM calls these for fptrunc to bfloat; GCC's libgcc has them from version 13 on. The result's 16 bits are returned in the low part of xmm0, which
-// is where a float is returned.
-__attribute__((weak)) float __truncsfbf2(float x) { return (union { uint32_t u; float f; }){.u = nnc_emu_f2bf16(x)}.f; }
+// LLVM calls these for fptrunc to bfloat; GCC's libgcc has them from version 13 on. The result's 16 bits are returned
+// in the low part of xmm0, which is where a float is returned.
+__attribute__((weak)) float __truncsfbf2(float x) {
+  return (union {
+           uint32_t u;
+           float f;
+         }){.u = nnc_emu_f2bf16(x)}
+      .f;
+}
 __attribute__((weak)) float __truncdfbf2(double x) {
   // Round to odd first, so that the second rounding is right.
   float nearest = (float)x;
   if ((double)nearest != x && !isnan(x) && !isinf(nearest)) {
     uint32_t u = bits_of(nearest);
     if (fabs((double)nearest) > fabs(x)) u--;
-    nearest = (union { uint32_t u; float f; }){.u = u | 1}.f;
+    nearest = (union {
+                uint32_t u;
+                float f;
+              }){.u = u | 1}
+                  .f;
   }
   return __truncsfbf2(nearest);
 }

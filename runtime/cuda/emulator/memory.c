@@ -1,13 +1,15 @@
-// What a GPU does not check. Every granule of shared memory has a state (gap, unwritten, being copied to, written), its last writer and its last
-// readers with the time of the access; two accesses by different threads, at least one of them a write, need a barrier in between. Order is kept
-// per warp as in a vector clock (Lamport 1978; FastTrack, Flanagan and Freund, PLDI 2009). Global memory is checked against the ranges of the launch.
+// What a GPU does not check. Every granule of shared memory has a state (gap, unwritten, being copied to, written), its
+// last writer and its last readers with the time of the access; two accesses by different threads, at least one of them
+// a write, need a barrier in between. Order is kept per warp as in a vector clock (Lamport 1978; FastTrack, Flanagan
+// and Freund, PLDI 2009). Global memory is checked against the ranges of the launch.
 #include "runtime/cuda/emulator/internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHARED_ALIGN = 1 << 18, POISON = 0xff };   // it begins at 0 in the 18 bits that descriptors of wgmma have; 0xff…: NaN in every floating-point type
+// it begins at 0 in the 18 bits that descriptors of wgmma have; 0xff…: NaN in every floating-point type
+enum { SHARED_ALIGN = 1 << 18, POISON = 0xff };
 
 bool emu_memory_create(EmuWorker *w) {
   w->capacity = 0;
@@ -46,8 +48,10 @@ bool emu_memory_begin_launch(EmuWorker *w) {
   size_t granules = ((size_t)w->shared_bytes >> w->granule_shift) + 1;
   memset(w->initial_states, EMU_GAP, granules);
   for (int64_t i = 0; i < k->n_variables; i++)
-    memset(w->initial_states + (k->variables[i].offset >> w->granule_shift), EMU_UNWRITTEN, (size_t)(k->variables[i].bytes + (1 << w->granule_shift) - 1) >> w->granule_shift);
-  memset(w->initial_states + (k->layout_bytes >> w->granule_shift), EMU_UNWRITTEN, w->launch->dynamic_bytes >> w->granule_shift);
+    memset(w->initial_states + (k->variables[i].offset >> w->granule_shift), EMU_UNWRITTEN,
+           (size_t)(k->variables[i].bytes + (1 << w->granule_shift) - 1) >> w->granule_shift);
+  memset(w->initial_states + (k->layout_bytes >> w->granule_shift), EMU_UNWRITTEN,
+         w->launch->dynamic_bytes >> w->granule_shift);
   memset(w->cells, 0, granules * sizeof *w->cells);
   memset(w->known, 0, sizeof w->known);
   w->now = 1;
@@ -83,30 +87,38 @@ void emu_order_warps(EmuWorker *w, uint32_t releasing, const uint32_t *times, ui
 void *nnc_emu_shared_base(void) { return emu_worker->shared; }
 void *nnc_emu_dynamic_base(void) { return emu_worker->shared + emu_worker->launch->kernel->layout_bytes; }
 
-static const char *kind_name(uint32_t kind) { return kind & EMU_ATOMIC ? "atomic access" : kind & EMU_WRITE ? "write" : "read"; }
+static const char *kind_name(uint32_t kind) {
+  return kind & EMU_ATOMIC ? "atomic access" : kind & EMU_WRITE ? "write" : "read";
+}
 
 // "'tile' + 128" or "dynamic shared memory + 16"; outside: beside the variable that ends or begins next to it.
 static const char *place(const EmuWorker *w, int64_t offset, char buf[160]) {
   const NncEmuKernel *k = w->launch->kernel;
   if (w->launch->dynamic_bytes && offset >= k->layout_bytes) {
-    snprintf(buf, 160, "dynamic shared memory + %lld (of %u bytes)", (long long)(offset - k->layout_bytes), w->launch->dynamic_bytes);
+    snprintf(buf, 160, "dynamic shared memory + %lld (of %u bytes)", (long long)(offset - k->layout_bytes),
+             w->launch->dynamic_bytes);
     return buf;
   }
   const NncEmuVariable *best = NULL;
   for (int64_t i = 0; i < k->n_variables; i++)
     if (!best || (k->variables[i].offset <= offset && k->variables[i].offset > best->offset)) best = &k->variables[i];
-  if (best) snprintf(buf, 160, "shared '%s' + %lld (of %lld bytes)", best->name, (long long)(offset - best->offset), (long long)best->bytes);
+  if (best)
+    snprintf(buf, 160, "shared '%s' + %lld (of %lld bytes)", best->name, (long long)(offset - best->offset),
+             (long long)best->bytes);
   else snprintf(buf, 160, "shared memory, of which the kernel has none");
   return buf;
 }
 
-_Noreturn static void fail_race(EmuThread *t, uint32_t offset, uint32_t other, const char *this, const char *that, const NncEmuSite *site) {
+_Noreturn static void fail_race(EmuThread *t, uint32_t offset, uint32_t other, const char *this, const char *that,
+                                const NncEmuSite *site) {
   char buf[160], name[48];
-  emu_fail(EMU_RACE, site, "race: %s of %s, which thread %s %s without a barrier in between", this, place(t->worker, offset, buf), emu_thread_name(&t->worker->threads[other], name),
-           that);
+  emu_fail(EMU_RACE, site, "race: %s of %s, which thread %s %s without a barrier in between", this,
+           place(t->worker, offset, buf), emu_thread_name(&t->worker->threads[other], name), that);
 }
 
-static inline bool ordered(const EmuWorker *w, const EmuThread *t, uint32_t other, uint32_t time) { return time <= w->known[t->warp][other / EMU_LANES]; }
+static inline bool ordered(const EmuWorker *w, const EmuThread *t, uint32_t other, uint32_t time) {
+  return time <= w->known[t->warp][other / EMU_LANES];
+}
 
 static bool readers_ordered(const EmuWorker *w, const EmuThread *t, const EmuCell *c) {
   for (uint32_t rest = c->read_warps; rest; rest &= rest - 1)
@@ -115,7 +127,8 @@ static bool readers_ordered(const EmuWorker *w, const EmuThread *t, const EmuCel
 }
 
 static void note_read(EmuWorker *w, EmuThread *t, EmuCell *c, uint32_t offset, const NncEmuSite *site) {
-  if (c->writer != t->index && !ordered(w, t, c->writer, c->write_time)) fail_race(t, offset, c->writer, "read", "wrote", site);
+  if (c->writer != t->index && !ordered(w, t, c->writer, c->write_time))
+    fail_race(t, offset, c->writer, "read", "wrote", site);
   if (c->read_time == w->now && (c->read_warps >> t->warp & 1) && (c->many_readers || c->reader == t->index)) return;
   if (!c->read_warps || readers_ordered(w, t, c)) {
     c->read_warps = 1u << t->warp;
@@ -128,10 +141,14 @@ static void note_read(EmuWorker *w, EmuThread *t, EmuCell *c, uint32_t offset, c
   c->read_time = w->now;
 }
 
-static void note_write(EmuWorker *w, EmuThread *t, EmuCell *c, uint8_t state, uint32_t offset, bool atomic, const NncEmuSite *site) {
+static void note_write(EmuWorker *w, EmuThread *t, EmuCell *c, uint8_t state, uint32_t offset, bool atomic,
+                       const NncEmuSite *site) {
   bool both_atomic = atomic && c->atomic;
   char buf[160];
-  if (c->in_flight) emu_fail(EMU_RACE, site, "race: write of %s, which a wgmma in flight reads: a wait for its group (wgmma.wait_group) is missing", place(w, offset, buf));
+  if (c->in_flight)
+    emu_fail(EMU_RACE, site,
+             "race: write of %s, which a wgmma in flight reads: a wait for its group (wgmma.wait_group) is missing",
+             place(w, offset, buf));
   if (state != EMU_UNWRITTEN && c->writer != t->index && !both_atomic && !ordered(w, t, c->writer, c->write_time))
     fail_race(t, offset, c->writer, atomic ? "atomic access" : "write", "wrote", site);
   if (c->read_warps && (c->many_readers || c->reader != t->index) && !readers_ordered(w, t, c))
@@ -139,17 +156,22 @@ static void note_write(EmuWorker *w, EmuThread *t, EmuCell *c, uint8_t state, ui
   *c = (EmuCell){.write_time = w->now, .writer = t->index, .atomic = atomic};
 }
 
-static inline uint32_t offset_in_block(EmuThread *t, const void *p, uint32_t bytes, uint32_t align, const char *what, const NncEmuSite *site) {
+static inline uint32_t offset_in_block(EmuThread *t, const void *p, uint32_t bytes, uint32_t align, const char *what,
+                                       const NncEmuSite *site) {
   EmuWorker *w = t->worker;
   uintptr_t offset = (uintptr_t)p - (uintptr_t)w->shared;
   char buf[160];
   if (offset >= w->shared_bytes || bytes > w->shared_bytes - offset)
-    emu_fail(EMU_OUT_OF_BOUNDS, site, "out of bounds: %s of %u bytes at %s", what, bytes, place(w, (int64_t)offset, buf));
-  if (offset & (align - 1)) emu_fail(EMU_MISALIGNED, site, "misaligned: %s of %u bytes at %s needs an address that is a multiple of %u", what, bytes, place(w, (int64_t)offset, buf), align);
+    emu_fail(EMU_OUT_OF_BOUNDS, site, "out of bounds: %s of %u bytes at %s", what, bytes,
+             place(w, (int64_t)offset, buf));
+  if (offset & (align - 1))
+    emu_fail(EMU_MISALIGNED, site, "misaligned: %s of %u bytes at %s needs an address that is a multiple of %u", what,
+             bytes, place(w, (int64_t)offset, buf), align);
   return (uint32_t)offset;
 }
 
-void emu_shared_access(EmuThread *t, const void *p, uint32_t bytes, uint32_t align, uint32_t kind, const NncEmuSite *site) {
+void emu_shared_access(EmuThread *t, const void *p, uint32_t bytes, uint32_t align, uint32_t kind,
+                       const NncEmuSite *site) {
   EmuWorker *w = t->worker;
   if (!bytes) return;
   uint32_t offset = offset_in_block(t, p, bytes, align, kind_name(kind), site);
@@ -158,11 +180,15 @@ void emu_shared_access(EmuThread *t, const void *p, uint32_t bytes, uint32_t ali
   for (uint32_t i = offset >> shift; i <= (offset + bytes - 1) >> shift; i++) {
     uint8_t state = w->states[i];
     uint32_t at = i << shift;
-    if (state == EMU_GAP) emu_fail(EMU_OUT_OF_BOUNDS, site, "out of bounds: %s of %u bytes at %s", kind_name(kind), bytes, place(w, offset, buf));
+    if (state == EMU_GAP)
+      emu_fail(EMU_OUT_OF_BOUNDS, site, "out of bounds: %s of %u bytes at %s", kind_name(kind), bytes,
+               place(w, offset, buf));
     if (state == EMU_COPYING)
-      emu_fail(EMU_PENDING_COPY, site, "%s of %s, to which thread %u copies asynchronously: a wait for its group (cp.async.wait) is missing", kind_name(kind), place(w, at, buf),
-               w->cells[i].writer);
-    if ((kind & (EMU_READ | EMU_ATOMIC)) && state == EMU_UNWRITTEN) emu_fail(EMU_UNINITIALIZED, site, "%s of %s, which was never written", kind_name(kind), place(w, at, buf));
+      emu_fail(EMU_PENDING_COPY, site,
+               "%s of %s, to which thread %u copies asynchronously: a wait for its group (cp.async.wait) is missing",
+               kind_name(kind), place(w, at, buf), w->cells[i].writer);
+    if ((kind & (EMU_READ | EMU_ATOMIC)) && state == EMU_UNWRITTEN)
+      emu_fail(EMU_UNINITIALIZED, site, "%s of %s, which was never written", kind_name(kind), place(w, at, buf));
     if (kind == EMU_READ) {
       note_read(w, t, &w->cells[i], at, site);
     } else {
@@ -189,14 +215,19 @@ void emu_mark_copied(EmuThread *t, uint32_t offset, uint32_t bytes) {
 }
 
 // The fence of the writer that made it ready, and that this warp knows of: times of fences rise.
-static void check_fenced(const EmuWorker *w, const EmuThread *t, const EmuCell *c, uint32_t offset, const NncEmuSite *site) {
+static void check_fenced(const EmuWorker *w, const EmuThread *t, const EmuCell *c, uint32_t offset,
+                         const NncEmuSite *site) {
   const EmuThread *writer = &w->threads[c->writer];
   uint32_t n = writer->n_async_fences, first = n > EMU_FENCES ? n - EMU_FENCES : 0;
   char buf[160], name[48];
   while (first < n && writer->async_fences[first % EMU_FENCES] < c->write_time) first++;
-  if (first == n) emu_fail(EMU_UNFENCED, site, "wgmma reads %s, which thread %s wrote without a fence.proxy.async behind it", place(w, offset, buf), emu_thread_name(writer, name));
+  if (first == n)
+    emu_fail(EMU_UNFENCED, site, "wgmma reads %s, which thread %s wrote without a fence.proxy.async behind it",
+             place(w, offset, buf), emu_thread_name(writer, name));
   if (!ordered(w, t, c->writer, writer->async_fences[first % EMU_FENCES]))
-    emu_fail(EMU_UNFENCED, site, "wgmma reads %s, and no barrier follows the fence.proxy.async of thread %s, which wrote it", place(w, offset, buf), emu_thread_name(writer, name));
+    emu_fail(EMU_UNFENCED, site,
+             "wgmma reads %s, and no barrier follows the fence.proxy.async of thread %s, which wrote it",
+             place(w, offset, buf), emu_thread_name(writer, name));
 }
 
 void emu_matrix_access(EmuThread *t, uint32_t offset, uint32_t bytes, const NncEmuSite *site) {
@@ -221,7 +252,8 @@ void emu_matrix_release(EmuThread *t, uint32_t offset, uint32_t bytes) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Global memory
 
-static const EmuRange *find_range(const EmuLaunch *l, uintptr_t address) {   // the last that begins at or before address
+// the last that begins at or before address
+static const EmuRange *find_range(const EmuLaunch *l, uintptr_t address) {
   int low = 0, high = l->n_ranges;
   while (low < high) {
     int middle = (low + high) / 2;
@@ -235,9 +267,12 @@ static inline bool contains(const EmuRange *r, uintptr_t address, uint64_t bytes
   return address >= r->address && address - r->address < r->bytes && bytes <= r->bytes - (address - r->address);
 }
 
-static inline const EmuRange **range_slot(EmuWorker *w, const NncEmuSite *site) { return &w->range_of_site[((uintptr_t)site >> 3) % EMU_RANGE_CACHE]; }
+static inline const EmuRange **range_slot(EmuWorker *w, const NncEmuSite *site) {
+  return &w->range_of_site[((uintptr_t)site >> 3) % EMU_RANGE_CACHE];
+}
 
-void emu_global_access(EmuThread *t, const void *p, uint64_t bytes, uint32_t align, uint32_t kind, const NncEmuSite *site) {
+void emu_global_access(EmuThread *t, const void *p, uint64_t bytes, uint32_t align, uint32_t kind,
+                       const NncEmuSite *site) {
   EmuWorker *w = t->worker;
   uintptr_t address = (uintptr_t)p;
   if (!bytes) return;
@@ -250,17 +285,23 @@ void emu_global_access(EmuThread *t, const void *p, uint64_t bytes, uint32_t ali
       const EmuRange *next = r ? r + 1 : w->launch->ranges;
       if (next >= w->launch->ranges + w->launch->n_ranges) next = NULL;
       if (r && (!next || address - r->address - r->bytes <= next->address - address))
-        emu_fail(EMU_OUT_OF_BOUNDS, site, "out of bounds: %s of %llu bytes in global memory at '%s' + %llu (of %llu bytes)", kind_name(kind), (unsigned long long)bytes, r->name,
-                 (unsigned long long)(address - r->address), (unsigned long long)r->bytes);
+        emu_fail(EMU_OUT_OF_BOUNDS, site,
+                 "out of bounds: %s of %llu bytes in global memory at '%s' + %llu (of %llu bytes)", kind_name(kind),
+                 (unsigned long long)bytes, r->name, (unsigned long long)(address - r->address),
+                 (unsigned long long)r->bytes);
       if (next)
-        emu_fail(EMU_OUT_OF_BOUNDS, site, "out of bounds: %s of %llu bytes in global memory, %llu bytes before '%s' (of %llu bytes)", kind_name(kind), (unsigned long long)bytes,
-                 (unsigned long long)(next->address - address), next->name, (unsigned long long)next->bytes);
-      emu_fail(EMU_OUT_OF_BOUNDS, site, "out of bounds: %s of %llu bytes at %p, and no global memory is allocated", kind_name(kind), (unsigned long long)bytes, p);
+        emu_fail(EMU_OUT_OF_BOUNDS, site,
+                 "out of bounds: %s of %llu bytes in global memory, %llu bytes before '%s' (of %llu bytes)",
+                 kind_name(kind), (unsigned long long)bytes, (unsigned long long)(next->address - address), next->name,
+                 (unsigned long long)next->bytes);
+      emu_fail(EMU_OUT_OF_BOUNDS, site, "out of bounds: %s of %llu bytes at %p, and no global memory is allocated",
+               kind_name(kind), (unsigned long long)bytes, p);
     }
   }
   if (address & (align - 1))
-    emu_fail(EMU_MISALIGNED, site, "misaligned: %s of %llu bytes in global memory at '%s' + %llu needs an address that is a multiple of %u", kind_name(kind), (unsigned long long)bytes,
-             r->name, (unsigned long long)(address - r->address), align);
+    emu_fail(EMU_MISALIGNED, site,
+             "misaligned: %s of %llu bytes in global memory at '%s' + %llu needs an address that is a multiple of %u",
+             kind_name(kind), (unsigned long long)bytes, r->name, (unsigned long long)(address - r->address), align);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -271,9 +312,12 @@ void nnc_emu_check_shared(const void *p, int64_t bytes, int64_t align, uint32_t 
   EmuThread *t = emu_thread();
   EmuWorker *w = t->worker;
   uintptr_t offset = (uintptr_t)p - (uintptr_t)w->shared, i = offset >> w->granule_shift;
-  if (kind == EMU_READ && bytes == 1 << w->granule_shift && offset < w->shared_bytes && !(offset & (uintptr_t)(align - 1)) && w->states[i] == EMU_WRITTEN) {
+  if (kind == EMU_READ && bytes == 1 << w->granule_shift && offset < w->shared_bytes &&
+      !(offset & (uintptr_t)(align - 1)) && w->states[i] == EMU_WRITTEN) {
     const EmuCell *c = &w->cells[i];
-    if ((c->writer == t->index || ordered(w, t, c->writer, c->write_time)) && c->read_time == w->now && (c->read_warps >> t->warp & 1) && (c->many_readers || c->reader == t->index)) return;
+    if ((c->writer == t->index || ordered(w, t, c->writer, c->write_time)) && c->read_time == w->now &&
+        (c->read_warps >> t->warp & 1) && (c->many_readers || c->reader == t->index))
+      return;
   }
   emu_shared_access(t, p, (uint32_t)bytes, (uint32_t)align, kind, site);
 }
@@ -293,6 +337,8 @@ void nnc_emu_check_global(const void *p, int64_t bytes, int64_t align, uint32_t 
 void nnc_emu_check_generic(const void *p, int64_t bytes, int64_t align, uint32_t kind, const NncEmuSite *site) {
   EmuThread *t = emu_thread();
   const char *at = p, *stack = t->context.stack;
-  if (at >= t->worker->shared && at < t->worker->shared + t->worker->shared_bytes) emu_shared_access(t, p, (uint32_t)bytes, (uint32_t)align, kind, site);
-  else if (at < stack || at >= stack + t->context.stack_bytes) emu_global_access(t, p, (uint64_t)bytes, (uint32_t)align, kind, site);
+  if (at >= t->worker->shared && at < t->worker->shared + t->worker->shared_bytes)
+    emu_shared_access(t, p, (uint32_t)bytes, (uint32_t)align, kind, site);
+  else if (at < stack || at >= stack + t->context.stack_bytes)
+    emu_global_access(t, p, (uint64_t)bytes, (uint32_t)align, kind, site);
 }

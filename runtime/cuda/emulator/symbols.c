@@ -1,4 +1,5 @@
-// The table of functions that emulated kernels call: by intrinsic for the rewriting, by address for a just-in-time compiler in tests.
+// The table of functions that emulated kernels call: by intrinsic for the rewriting, by address for a just-in-time
+// compiler in tests.
 #include <string.h>
 
 #include "runtime/cuda/emulator/emulator.h"

@@ -1,20 +1,43 @@
-// mma.sync, ldmatrix and stmatrix with the register layouts of the PTX ISA ("Matrix multiply-accumulate operation using mma instruction"). Lane l is
-// in group g = l / 4 with place p = l % 4; a 16 by 8 accumulator holds rows g and g + 8, columns 2 p and 2 p + 1. Products are summed in double and
-// rounded once: a GPU's own order of summation is not documented, results differ from it by rounding only.
+// mma.sync, ldmatrix and stmatrix with the register layouts of the PTX ISA ("Matrix multiply-accumulate operation using
+// mma instruction"). Lane l is in group g = l / 4 with place p = l % 4; a 16 by 8 accumulator holds rows g and g + 8,
+// columns 2 p and 2 p + 1. Products are summed in double and rounded once: a GPU's own order of summation is not
+// documented, results differ from it by rounding only.
 #include "runtime/cuda/emulator/internal.h"
 
 #include <string.h>
 
-float emu_from_bf16(uint16_t bits) { return (union { uint32_t u; float f; }){.u = (uint32_t)bits << 16}.f; }
+float emu_from_bf16(uint16_t bits) {
+  return (union {
+           uint32_t u;
+           float f;
+         }){.u = (uint32_t)bits << 16}
+      .f;
+}
 float emu_from_f16(uint16_t bits) {
   uint32_t sign = (uint32_t)(bits & 0x8000) << 16, exponent = bits >> 10 & 31, fraction = bits & 0x3ff;
-  if (exponent == 31) return (union { uint32_t u; float f; }){.u = sign | 0x7f800000u | fraction << 13}.f;
-  if (exponent) return (union { uint32_t u; float f; }){.u = sign | (exponent + 112) << 23 | fraction << 13}.f;
+  if (exponent == 31)
+    return (union {
+             uint32_t u;
+             float f;
+           }){.u = sign | 0x7f800000u | fraction << 13}
+        .f;
+  if (exponent)
+    return (union {
+             uint32_t u;
+             float f;
+           }){.u = sign | (exponent + 112) << 23 | fraction << 13}
+        .f;
   float value = (float)fraction * 0x1p-24f;
   return sign ? -value : value;
 }
 // A GPU reads the upper 19 bits of a tf32 operand.
-static float from_tf32(uint32_t bits) { return (union { uint32_t u; float f; }){.u = bits & 0xffffe000u}.f; }
+static float from_tf32(uint32_t bits) {
+  return (union {
+           uint32_t u;
+           float f;
+         }){.u = bits & 0xffffe000u}
+      .f;
+}
 
 static float half_of(uint32_t pair, int which, bool bf16) {
   uint16_t bits = (uint16_t)(pair >> 16 * which);
@@ -58,12 +81,30 @@ static void mma_tf32(EmuThread *warp, int k) {
   multiply(warp, k, a, b, a_registers + k / 4);
 }
 
-static void op_bf16_16(EmuThread *warp, uint32_t mask) { (void)mask; mma_half(warp, 16, true); }
-static void op_bf16_8(EmuThread *warp, uint32_t mask) { (void)mask; mma_half(warp, 8, true); }
-static void op_f16_16(EmuThread *warp, uint32_t mask) { (void)mask; mma_half(warp, 16, false); }
-static void op_f16_8(EmuThread *warp, uint32_t mask) { (void)mask; mma_half(warp, 8, false); }
-static void op_tf32_8(EmuThread *warp, uint32_t mask) { (void)mask; mma_tf32(warp, 8); }
-static void op_tf32_4(EmuThread *warp, uint32_t mask) { (void)mask; mma_tf32(warp, 4); }
+static void op_bf16_16(EmuThread *warp, uint32_t mask) {
+  (void)mask;
+  mma_half(warp, 16, true);
+}
+static void op_bf16_8(EmuThread *warp, uint32_t mask) {
+  (void)mask;
+  mma_half(warp, 8, true);
+}
+static void op_f16_16(EmuThread *warp, uint32_t mask) {
+  (void)mask;
+  mma_half(warp, 16, false);
+}
+static void op_f16_8(EmuThread *warp, uint32_t mask) {
+  (void)mask;
+  mma_half(warp, 8, false);
+}
+static void op_tf32_8(EmuThread *warp, uint32_t mask) {
+  (void)mask;
+  mma_tf32(warp, 8);
+}
+static void op_tf32_4(EmuThread *warp, uint32_t mask) {
+  (void)mask;
+  mma_tf32(warp, 4);
+}
 
 // m8n8k4: a (8, 4) one element a lane, b (4, 8), two elements of c
 static void op_f64(EmuThread *warp, uint32_t mask) {
@@ -72,13 +113,15 @@ static void op_f64(EmuThread *warp, uint32_t mask) {
     EmuThread *t = &warp[lane];
     for (int i = 0; i < 2; i++) {
       double sum = t->in.d[2 + i];
-      for (int j = 0; j < 4; j++) sum = __builtin_fma(warp[lane / 4 * 4 + j].in.d[0], warp[(lane % 4 * 2 + i) * 4 + j].in.d[1], sum);
+      for (int j = 0; j < 4; j++)
+        sum = __builtin_fma(warp[lane / 4 * 4 + j].in.d[0], warp[(lane % 4 * 2 + i) * 4 + j].in.d[1], sum);
       t->out.d[i] = sum;
     }
   }
 }
 
-static void run(EmuWarpOp op, int n, const uint32_t *operands, const float c[4], uint64_t *out, const NncEmuSite *site) {
+static void run(EmuWarpOp op, int n, const uint32_t *operands, const float c[4], uint64_t *out,
+                const NncEmuSite *site) {
   EmuThread *t = emu_thread();
   memcpy(t->in.u, operands, (size_t)n * 4);
   memcpy(t->in.f + n, c, 16);
@@ -86,14 +129,15 @@ static void run(EmuWarpOp op, int n, const uint32_t *operands, const float c[4],
   for (int i = 0; i < 4; i++) out[i] = t->out.u[i];
 }
 
-#define MMA6(name) \
-  void nnc_emu_mma_##name(uint64_t *out, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1, float c0, float c1, float c2, \
-                          float c3, const NncEmuSite *site) { \
-    run(op_##name, 6, (uint32_t[]){a0, a1, a2, a3, b0, b1}, (float[]){c0, c1, c2, c3}, out, site); \
+#define MMA6(name)                                                                                                     \
+  void nnc_emu_mma_##name(uint64_t *out, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1, \
+                          float c0, float c1, float c2, float c3, const NncEmuSite *site) {                            \
+    run(op_##name, 6, (uint32_t[]){a0, a1, a2, a3, b0, b1}, (float[]){c0, c1, c2, c3}, out, site);                     \
   }
-#define MMA3(name) \
-  void nnc_emu_mma_##name(uint64_t *out, uint32_t a0, uint32_t a1, uint32_t b0, float c0, float c1, float c2, float c3, const NncEmuSite *site) { \
-    run(op_##name, 3, (uint32_t[]){a0, a1, b0}, (float[]){c0, c1, c2, c3}, out, site); \
+#define MMA3(name)                                                                                            \
+  void nnc_emu_mma_##name(uint64_t *out, uint32_t a0, uint32_t a1, uint32_t b0, float c0, float c1, float c2, \
+                          float c3, const NncEmuSite *site) {                                                 \
+    run(op_##name, 3, (uint32_t[]){a0, a1, b0}, (float[]){c0, c1, c2, c3}, out, site);                        \
   }
 MMA6(bf16_16)
 MMA6(f16_16)
@@ -109,7 +153,8 @@ void nnc_emu_mma_f64(uint64_t *out, double a, double b, double c0, double c1, co
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// 8 by 8 matrices of 16 bits. Lane 8 m + r gives the address of row r of matrix m; register m of lane l holds row l / 4, columns 2 (l % 4) and the next.
+// 8 by 8 matrices of 16 bits. Lane 8 m + r gives the address of row r of matrix m; register m of lane l holds row l /
+// 4, columns 2 (l % 4) and the next.
 
 static void load_matrices(EmuThread *warp, int n, bool transposed) {
   uint16_t rows[4][8][8];
@@ -117,7 +162,8 @@ static void load_matrices(EmuThread *warp, int n, bool transposed) {
   for (int lane = 0; lane < EMU_LANES; lane++)
     for (int m = 0; m < n; m++) {
       int row = lane / 4, column = lane % 4 * 2;
-      uint32_t low = transposed ? rows[m][column][row] : rows[m][row][column], high = transposed ? rows[m][column + 1][row] : rows[m][row][column + 1];
+      uint32_t low = transposed ? rows[m][column][row] : rows[m][row][column],
+               high = transposed ? rows[m][column + 1][row] : rows[m][row][column + 1];
       warp[lane].out.u[m] = low | high << 16;
     }
 }
@@ -133,9 +179,15 @@ static void store_matrices(EmuThread *warp, int n, bool transposed) {
   }
 }
 
-#define MATRICES(n, suffix, transposed) \
-  static void load_##n##suffix(EmuThread *warp, uint32_t mask) { (void)mask; load_matrices(warp, n, transposed); } \
-  static void store_##n##suffix(EmuThread *warp, uint32_t mask) { (void)mask; store_matrices(warp, n, transposed); }
+#define MATRICES(n, suffix, transposed)                           \
+  static void load_##n##suffix(EmuThread *warp, uint32_t mask) {  \
+    (void)mask;                                                   \
+    load_matrices(warp, n, transposed);                           \
+  }                                                               \
+  static void store_##n##suffix(EmuThread *warp, uint32_t mask) { \
+    (void)mask;                                                   \
+    store_matrices(warp, n, transposed);                          \
+  }
 MATRICES(1, , false)
 MATRICES(2, , false)
 MATRICES(4, , false)
@@ -175,11 +227,15 @@ void nnc_emu_ldmatrix_x2(uint64_t *out, const void *p, const NncEmuSite *site) {
 void nnc_emu_ldmatrix_x2t(uint64_t *out, const void *p, const NncEmuSite *site) { load(load_2t, 2, p, out, site); }
 void nnc_emu_ldmatrix_x4(uint64_t *out, const void *p, const NncEmuSite *site) { load(load_4, 4, p, out, site); }
 void nnc_emu_ldmatrix_x4t(uint64_t *out, const void *p, const NncEmuSite *site) { load(load_4t, 4, p, out, site); }
-#define STORE(t) \
-  void nnc_emu_stmatrix_x1##t(void *p, uint32_t a, const NncEmuSite *site) { store(store_1##t, 1, p, (uint32_t[]){a}, site); } \
-  void nnc_emu_stmatrix_x2##t(void *p, uint32_t a, uint32_t b, const NncEmuSite *site) { store(store_2##t, 2, p, (uint32_t[]){a, b}, site); } \
+#define STORE(t)                                                                                                 \
+  void nnc_emu_stmatrix_x1##t(void *p, uint32_t a, const NncEmuSite *site) {                                     \
+    store(store_1##t, 1, p, (uint32_t[]){a}, site);                                                              \
+  }                                                                                                              \
+  void nnc_emu_stmatrix_x2##t(void *p, uint32_t a, uint32_t b, const NncEmuSite *site) {                         \
+    store(store_2##t, 2, p, (uint32_t[]){a, b}, site);                                                           \
+  }                                                                                                              \
   void nnc_emu_stmatrix_x4##t(void *p, uint32_t a, uint32_t b, uint32_t c, uint32_t d, const NncEmuSite *site) { \
-    store(store_4##t, 4, p, (uint32_t[]){a, b, c, d}, site); \
+    store(store_4##t, 4, p, (uint32_t[]){a, b, c, d}, site);                                                     \
   }
 STORE()
 STORE(t)

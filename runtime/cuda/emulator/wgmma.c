@@ -1,12 +1,23 @@
-// Hopper's wgmma with the layouts of the PTX ISA ("Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions"). The four warps of a warpgroup multiply together; b, and a
-// unless it lies in registers, are read from shared memory through descriptors. The operands are read at once, and until the wait they may not be overwritten, which stands for
-// reading at any time. Accumulators hold a mark, a NaN that leads to the result, until a wait for their group returns the values.
+// Hopper's wgmma with the layouts of the PTX ISA ("Asynchronous Warpgroup Level Matrix Multiply-Accumulate
+// Instructions"). The four warps of a warpgroup multiply together; b, and a unless it lies in registers, are read from
+// shared memory through descriptors. The operands are read at once, and until the wait they may not be overwritten,
+// which stands for reading at any time. Accumulators hold a mark, a NaN that leads to the result, until a wait for
+// their group returns the values.
 #include "runtime/cuda/emulator/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { WARPS = 4, THREADS = WARPS * EMU_LANES, ROWS = 64, DEPTH = 16, MAX_COLUMNS = 256, CHUNK = 16, CHUNKS = (ROWS + MAX_COLUMNS) * DEPTH * 2 / CHUNK, ADDRESS_MASK = 0x3ffff };
+enum {
+  WARPS = 4,
+  THREADS = WARPS * EMU_LANES,
+  ROWS = 64,
+  DEPTH = 16,
+  MAX_COLUMNS = 256,
+  CHUNK = 16,
+  CHUNKS = (ROWS + MAX_COLUMNS) * DEPTH * 2 / CHUNK,
+  ADDRESS_MASK = 0x3ffff
+};
 // Bits of a form, the last operand; ORDER EMULATE: codegen/cuda/template_wgmma.c has the same.
 enum { FORM_F16 = 1, FORM_REGISTERS = 2, FORM_TRANSPOSED_A = 4, FORM_TRANSPOSED_B = 8, FORM_COLUMNS = 8 };
 // A mark is a NaN of these bits, 11 that count the products of an accumulator and 10 that are its place.
@@ -14,11 +25,11 @@ enum { FORM_F16 = 1, FORM_REGISTERS = 2, FORM_TRANSPOSED_A = 4, FORM_TRANSPOSED_
 enum { PLACES = 512, PLACE_BITS = 10, VERSIONS = 1 << 11 };
 
 struct EmuMatrixReads {
-  uint64_t group;                        // of the threads that issued it
-  int warp;                              // the warpgroup's first
-  int lanes_left[WARPS];                 // that have not waited
+  uint64_t group;          // of the threads that issued it
+  int warp;                // the warpgroup's first
+  int lanes_left[WARPS];   // that have not waited
   int n;
-  uint32_t *chunks;                      // Owned: offsets in shared memory
+  uint32_t *chunks;   // Owned: offsets in shared memory
 };
 
 struct EmuResult {
@@ -32,7 +43,9 @@ struct EmuResult {
 // Results on their way
 
 static uint32_t place_of(uint32_t mark) { return mark & ((1u << PLACE_BITS) - 1); }
-static uint32_t mark_of(const EmuThread *t, uint32_t place) { return MARK | t->results[place].version << PLACE_BITS | place; }
+static uint32_t mark_of(const EmuThread *t, uint32_t place) {
+  return MARK | t->results[place].version << PLACE_BITS | place;
+}
 
 static EmuResult *marked(EmuThread *t, uint32_t bits, const NncEmuSite *site) {
   uint32_t i = place_of(bits);
@@ -57,22 +70,29 @@ static uint32_t result_new(EmuThread *t, const NncEmuSite *site) {
 
 typedef struct Operand {
   uint64_t descriptor;
-  int rows;                              // or columns: what is not the depth
-  bool transposed;                       // the depth is not what lies together
+  int rows;          // or columns: what is not the depth
+  bool transposed;   // the depth is not what lies together
 } Operand;
 
-typedef struct Reads { int n; uint32_t chunks[CHUNKS]; } Reads;
+typedef struct Reads {
+  int n;
+  uint32_t chunks[CHUNKS];
+} Reads;
 
-// Address of the 16 bytes that hold element (row, depth), without the swizzle. (PTX ISA, "Strides", "Canonical layouts", in bytes.)
+// Address of the 16 bytes that hold element (row, depth), without the swizzle. (PTX ISA, "Strides", "Canonical
+// layouts", in bytes.)
 static uint32_t address_of(const Operand *o, int row, int depth) {
-  uint32_t start = (uint32_t)(o->descriptor & 0x3fff) << 4, leading = (uint32_t)(o->descriptor >> 16 & 0x3fff) << 4, stride = (uint32_t)(o->descriptor >> 32 & 0x3fff) << 4;
+  uint32_t start = (uint32_t)(o->descriptor & 0x3fff) << 4, leading = (uint32_t)(o->descriptor >> 16 & 0x3fff) << 4,
+           stride = (uint32_t)(o->descriptor >> 32 & 0x3fff) << 4;
   int swizzle = (int)(o->descriptor >> 62), width = swizzle ? 256 >> swizzle : CHUNK;   // bytes of a row of the pattern
   int along = o->transposed ? row : depth, across = o->transposed ? depth : row;
   if (!swizzle) {
     uint32_t of_along = o->transposed ? stride : leading, of_across = o->transposed ? leading : stride;
-    return start + (uint32_t)(along / 8) * of_along + (uint32_t)(across / 8) * of_across + (uint32_t)(across % 8 * CHUNK);
+    return start + (uint32_t)(along / 8) * of_along + (uint32_t)(across / 8) * of_across +
+           (uint32_t)(across % 8 * CHUNK);
   }
-  return start + (uint32_t)(along * 2 / width) * leading + (uint32_t)(along * 2 % width / CHUNK * CHUNK) + (uint32_t)(across / 8) * stride + (uint32_t)(across % 8 * width);
+  return start + (uint32_t)(along * 2 / width) * leading + (uint32_t)(along * 2 % width / CHUNK * CHUNK) +
+         (uint32_t)(across / 8) * stride + (uint32_t)(across % 8 * width);
 }
 
 static uint32_t swizzled(uint32_t address, uint64_t descriptor) {
@@ -82,14 +102,21 @@ static uint32_t swizzled(uint32_t address, uint64_t descriptor) {
 
 static void check_descriptor(const Operand *o, const char *name, const NncEmuSite *site) {
   uint32_t start = (uint32_t)(o->descriptor & 0x3fff) << 4;
-  if (o->descriptor & 0x3ff1c000c000c000u) emu_fail(EMU_MISALIGNED, site, "wgmma: the descriptor of %s, 0x%016llx, has bits that mean nothing", name, (unsigned long long)o->descriptor);
-  if (o->descriptor >> 49 & 7) emu_fail(EMU_BAD_LAUNCH, site, "wgmma: a base offset in the descriptor of %s, which the emulator does not know", name);
+  if (o->descriptor & 0x3ff1c000c000c000u)
+    emu_fail(EMU_MISALIGNED, site, "wgmma: the descriptor of %s, 0x%016llx, has bits that mean nothing", name,
+             (unsigned long long)o->descriptor);
+  if (o->descriptor >> 49 & 7)
+    emu_fail(EMU_BAD_LAUNCH, site, "wgmma: a base offset in the descriptor of %s, which the emulator does not know",
+             name);
   if (o->descriptor >> 62 && start >> 7 & (7u >> ((o->descriptor >> 62) - 1)))
-    emu_fail(EMU_MISALIGNED, site, "misaligned: the swizzle of %s begins at address 0x%05x, which is no multiple of %d bytes", name, start & ~0x7fu, 2048 >> (o->descriptor >> 62));
+    emu_fail(EMU_MISALIGNED, site,
+             "misaligned: the swizzle of %s begins at address 0x%05x, which is no multiple of %d bytes", name,
+             start & ~0x7fu, 2048 >> (o->descriptor >> 62));
 }
 
 // Reads it into `to` (rows, DEPTH).
-static void read_operand(EmuThread *group, const Operand *o, const char *name, bool f16, float *to, Reads *reads, const NncEmuSite *site) {
+static void read_operand(EmuThread *group, const Operand *o, const char *name, bool f16, float *to, Reads *reads,
+                         const NncEmuSite *site) {
   EmuWorker *w = group->worker;
   uint32_t base = (uint32_t)((uintptr_t)w->shared & ADDRESS_MASK);
   check_descriptor(o, name, site);
@@ -108,7 +135,8 @@ static void read_operand(EmuThread *group, const Operand *o, const char *name, b
   }
 }
 
-// Of lane l, group g = l / 4 and place p = l % 4: rows g and g + 8 of the warp's 16, depths 2 p, 2 p + 1 and those 8 on.
+// Of lane l, group g = l / 4 and place p = l % 4: rows g and g + 8 of the warp's 16, depths 2 p, 2 p + 1 and those 8
+// on.
 static void read_registers(EmuThread *group, int at, bool f16, float *to) {
   for (int i = 0; i < THREADS; i++)
     for (int r = 0; r < 4; r++)
@@ -126,7 +154,11 @@ static void keep_reads(EmuThread *group, const Reads *reads, const NncEmuSite *s
   uint32_t *chunks = all ? malloc((size_t)reads->n * sizeof *chunks) : NULL;
   if (!chunks) emu_fail(EMU_BAD_LAUNCH, site, "the emulator is out of memory");
   memcpy(chunks, reads->chunks, (size_t)reads->n * sizeof *chunks);
-  all[w->n_matrix_reads++] = (EmuMatrixReads){.group = group->wgmma_groups, .warp = group->warp, .lanes_left = {EMU_LANES, EMU_LANES, EMU_LANES, EMU_LANES}, .n = reads->n, .chunks = chunks};
+  all[w->n_matrix_reads++] = (EmuMatrixReads){.group = group->wgmma_groups,
+                                              .warp = group->warp,
+                                              .lanes_left = {EMU_LANES, EMU_LANES, EMU_LANES, EMU_LANES},
+                                              .n = reads->n,
+                                              .chunks = chunks};
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -139,10 +171,15 @@ static void check_same(EmuThread *group, int from, const NncEmuSite *site) {
     emu_thread_name(t, name);
     emu_thread_name(group, first);
     if (t->site != group->site || t->n_words != group->n_words)
-      emu_fail(EMU_DIVERGENCE, site, "divergent wgmma: threads %s and %s of a warpgroup are at two of them: %s", first, name, t->site == site ? group->site->text : t->site->text);
+      emu_fail(EMU_DIVERGENCE, site, "divergent wgmma: threads %s and %s of a warpgroup are at two of them: %s", first,
+               name, t->site == site ? group->site->text : t->site->text);
     for (int j = from; j < t->n_words; j++)
-      if (t->words[j] != group->words[j]) emu_fail(EMU_BAD_LANES, site, "wgmma: descriptors or flags of threads %s and %s of a warpgroup differ", first, name);
-    if (t->wgmma_groups != group->wgmma_groups) emu_fail(EMU_DIVERGENCE, site, "wgmma: threads %s and %s have committed different numbers of groups", first, name);
+      if (t->words[j] != group->words[j])
+        emu_fail(EMU_BAD_LANES, site, "wgmma: descriptors or flags of threads %s and %s of a warpgroup differ", first,
+                 name);
+    if (t->wgmma_groups != group->wgmma_groups)
+      emu_fail(EMU_DIVERGENCE, site, "wgmma: threads %s and %s have committed different numbers of groups", first,
+               name);
   }
 }
 
@@ -157,14 +194,21 @@ static void multiply(EmuThread *group, const NncEmuSite *site) {
   reads.n = 0;
   if (registers) read_registers(group, at, f16, a);
   else read_operand(group, &(Operand){group->words[at], ROWS, form & FORM_TRANSPOSED_A}, "a", f16, a, &reads, site);
-  read_operand(group, &(Operand){group->words[at + (registers ? 4 : 1)], columns, form & FORM_TRANSPOSED_B}, "b", f16, b, &reads, site);
+  read_operand(group, &(Operand){group->words[at + (registers ? 4 : 1)], columns, form & FORM_TRANSPOSED_B}, "b", f16,
+               b, &reads, site);
   keep_reads(group, &reads, site);
   for (int i = 0; i < THREADS; i++) {
     EmuThread *t = &group[i];
     for (int j = 0; j < sums; j++) {
       int row = i / EMU_LANES * 16 + i % EMU_LANES / 4 + 8 * (j / 2 % 2), column = j / 4 * 8 + i % 4 * 2 + j % 2;
       EmuResult *before = marked(t, (uint32_t)t->words[j], site);
-      double sum = !scale ? 0 : before ? (double)before->value : (double)(union { uint32_t u; float f; }){.u = (uint32_t)t->words[j]}.f;
+      double sum = !scale   ? 0
+                   : before ? (double)before->value
+                            : (double)(union {
+                                uint32_t u;
+                                float f;
+                              }){.u = (uint32_t)t->words[j]}
+                                  .f;
       for (int k = 0; k < DEPTH; k++) sum += (double)a[row * DEPTH + k] * (double)b[column * DEPTH + k];
       uint32_t at_result = before ? place_of((uint32_t)t->words[j]) : result_new(t, site);
       EmuResult *result = &t->results[at_result];
@@ -179,10 +223,12 @@ static void multiply(EmuThread *group, const NncEmuSite *site) {
 void nnc_emu_wgmma(uint64_t *words, uint32_t n, const NncEmuSite *site) {
   EmuThread *t = emu_thread(), *group = &t->worker->threads[t->warp / WARPS * THREADS];
   uint32_t form = (uint32_t)words[n - 1], sums = (form >> FORM_COLUMNS) / 2;
-  if (t->worker->n_threads < t->warp / WARPS * THREADS + THREADS) emu_fail(EMU_DIVERGENCE, site, "wgmma: warp %d has no warpgroup of %d warps", t->warp, WARPS);
+  if (t->worker->n_threads < t->warp / WARPS * THREADS + THREADS)
+    emu_fail(EMU_DIVERGENCE, site, "wgmma: warp %d has no warpgroup of %d warps", t->warp, WARPS);
   bool touched = form & FORM_REGISTERS;
   for (uint32_t i = 0; i < sums; i++) touched |= !marked(t, (uint32_t)words[i], site);
-  if (touched && !t->wgmma_fenced) emu_fail(EMU_RACE, site, "wgmma: its registers were set with no wgmma.fence since the last group or wait");
+  if (touched && !t->wgmma_fenced)
+    emu_fail(EMU_RACE, site, "wgmma: its registers were set with no wgmma.fence since the last group or wait");
   t->site = site;
   t->words = words;
   t->n_words = (int)n;
@@ -207,7 +253,9 @@ void nnc_emu_wgmma_commit(void) {
   t->wgmma_fenced = false;
 }
 
-static bool done(const EmuThread *t, uint64_t group, uint64_t groups_pending) { return group + groups_pending < t->wgmma_groups; }
+static bool done(const EmuThread *t, uint64_t group, uint64_t groups_pending) {
+  return group + groups_pending < t->wgmma_groups;
+}
 
 // Reads of groups that this thread waited for: of its warp's they are over when its last lane comes.
 static void finish_reads(EmuThread *t, uint64_t groups_pending) {
@@ -216,14 +264,16 @@ static void finish_reads(EmuThread *t, uint64_t groups_pending) {
   for (int i = 0; i < w->n_matrix_reads; i++) {
     EmuMatrixReads *r = &w->matrix_reads[i];
     int v = t->warp - r->warp, left = 0;
-    if (v >= 0 && v < WARPS && done(t, r->group, groups_pending) && r->group >= t->wgmma_waited && --r->lanes_left[v] == 0)
+    if (v >= 0 && v < WARPS && done(t, r->group, groups_pending) && r->group >= t->wgmma_waited &&
+        --r->lanes_left[v] == 0)
       for (int j = 0; j < r->n; j++) emu_matrix_release(t, r->chunks[j], CHUNK);
     for (int j = 0; j < WARPS; j++) left += r->lanes_left[j];
     if (left) w->matrix_reads[kept++] = *r;
     else free(r->chunks);
   }
   w->n_matrix_reads = kept;
-  if (t->wgmma_groups > groups_pending && t->wgmma_groups - groups_pending > t->wgmma_waited) t->wgmma_waited = t->wgmma_groups - groups_pending;
+  if (t->wgmma_groups > groups_pending && t->wgmma_groups - groups_pending > t->wgmma_waited)
+    t->wgmma_waited = t->wgmma_groups - groups_pending;
 }
 
 void nnc_emu_wgmma_wait(uint64_t *words, uint32_t n, const NncEmuSite *site) {
@@ -233,7 +283,11 @@ void nnc_emu_wgmma_wait(uint64_t *words, uint32_t n, const NncEmuSite *site) {
   for (uint32_t i = 0; i + 1 < n; i++) {
     EmuResult *r = marked(t, (uint32_t)words[i], site);
     if (!r || !done(t, r->group, pending)) continue;
-    words[i] = (union { float f; uint32_t u; }){.f = r->value}.u;
+    words[i] = (union {
+                 float f;
+                 uint32_t u;
+               }){.f = r->value}
+                   .u;
     r->used = false;
     t->wgmma_fenced = false;
   }
@@ -249,7 +303,8 @@ void emu_wgmma_begin(EmuThread *t) {
 void emu_wgmma_end(EmuThread *t) {
   for (int i = 0; i < t->worker->n_matrix_reads; i++) {
     const EmuMatrixReads *r = &t->worker->matrix_reads[i];
-    if (t->warp >= r->warp && t->warp < r->warp + WARPS && r->group >= t->wgmma_waited) emu_fail(EMU_PENDING_COPY, t->site, "wgmma: the thread ends and has not waited for it");
+    if (t->warp >= r->warp && t->warp < r->warp + WARPS && r->group >= t->wgmma_waited)
+      emu_fail(EMU_PENDING_COPY, t->site, "wgmma: the thread ends and has not waited for it");
   }
 }
 
