@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "codegen/codegen.h"
-#include "passes/plan.h"
+#include "passes/plan/plan.h"
 #include "runtime/program.h"
 
 // The passes call back without a context, so the one target of this process lives here.

@@ -14,8 +14,8 @@
 #include "compiler/output.h"
 #include "compiler/report_output.h"
 #include "passes/passes.h"
-#include "passes/plan.h"
-#include "passes/remat.h"
+#include "passes/plan/plan.h"
+#include "passes/remat/remat.h"
 
 // --- The pipeline
 // ----------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "compiler/output.h"
-#include "passes/report.h"
+#include "report/report.h"
 
 void report_capture(ReportCapture *capture, MlirModule module) {
   if (mlirModuleIsNull(capture->before))

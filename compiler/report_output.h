@@ -1,4 +1,4 @@
-// --report: the page about the memory plan (passes/report.h), with the plan without recomputation beside the one that
+// --report: the page about the memory plan (report/report.h), with the plan without recomputation beside the one that
 // is compiled.
 #ifndef NNC_COMPILER_REPORT_OUTPUT_H
 #define NNC_COMPILER_REPORT_OUTPUT_H

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/cuda/template.h"
+#include "codegen/cuda/template/template.h"
 #include "runtime/cuda/driver.h"
 #include "test/codegen/emulate.c"
 

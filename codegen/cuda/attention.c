@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "codegen/cuda/cuda.h"
-#include "codegen/cuda/template.h"
+#include "codegen/cuda/template/template.h"
 
 static AttentionStrides strides(const NncAttention *a, int64_t heads, int64_t tokens) {
   int64_t d = a->head_dim;

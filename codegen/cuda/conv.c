@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "codegen/cuda/conv.h"
-#include "codegen/cuda/template.h"
-#include "codegen/cuda/template_depthwise.h"
+#include "codegen/cuda/template/template.h"
+#include "codegen/cuda/template/template_depthwise.h"
 
 typedef struct Image {
   int64_t n, c, y, x;

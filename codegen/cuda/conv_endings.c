@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/cuda/schedule.h"
-#include "codegen/cuda/template_conv.h"
+#include "codegen/cuda/schedule/schedule.h"
+#include "codegen/cuda/template/template_conv.h"
 
 // The launch of the product.
 static KernelLaunch *product_of(const EmittedKernel *k) { return &k->launches[conv_template_launches(k->conv) - 1]; }

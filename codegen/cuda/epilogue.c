@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/cuda/schedule.h"
-#include "codegen/cuda/template.h"
+#include "codegen/cuda/schedule/schedule.h"
+#include "codegen/cuda/template/template.h"
 #include "codegen/host/kernel_reduce.h"
 
 enum { MOST_OPS = 48 };

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/cuda/schedule.h"
+#include "codegen/cuda/schedule/schedule.h"
 #include "codegen/host/tables.h"
-#include "passes/plan.h"
+#include "passes/plan/plan.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Signatures

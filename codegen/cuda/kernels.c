@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/cuda/schedule.h"
-#include "passes/plan.h"
+#include "codegen/cuda/schedule/schedule.h"
+#include "passes/plan/plan.h"
 
 static KernelTarget cuda_target(void) {
   return (KernelTarget){.pointer = "!llvm.ptr<1>",

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "codegen/cuda/cuda.h"
-#include "codegen/cuda/emulate.h"
-#include "codegen/cuda/template.h"
-#include "codegen/cuda/template_depthwise.h"
+#include "codegen/cuda/emulate/emulate.h"
+#include "codegen/cuda/template/template.h"
+#include "codegen/cuda/template/template_depthwise.h"
 #include "llvm-c/Core.h"
 #include "llvm-c/Linker.h"
 #include "llvm-c/Target.h"

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "codegen/cuda/schedule.h"
+#include "codegen/cuda/schedule/schedule.h"
 
 typedef struct Math {
   Emitter *e;

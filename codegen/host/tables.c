@@ -14,7 +14,7 @@
 #include "codegen/target.h"
 #include "compiler/compiler.h"
 #include "compiler/output.h"
-#include "passes/plan.h"
+#include "passes/plan/plan.h"
 #include "runtime/library.h"
 
 // ---------------------------------------------------------------------------------------------------------------------

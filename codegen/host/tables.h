@@ -3,7 +3,7 @@
 #define NNC_CODEGEN_HOST_TABLES_H
 
 #include "codegen/host/host.h"
-#include "passes/plan.h"
+#include "passes/plan/plan.h"
 #include "passes/ptr_map.h"
 
 // Arena offsets of a function's values.

@@ -23,8 +23,8 @@ typedef struct EmittedKernel {
   int64_t workspace_bytes;   // the buffer after arguments and results, if > 0
   Text text;                 // its functions in MLIR, one per launch, under a comment
   Text called;               // functions that its template calls, in MLIR; another kernel's template may call them, too
-  // Owned; cuda: its functions are built from a template instead (codegen/cuda/template.h), the text is the comment
-  // alone; NULL: text
+  // Owned; cuda: its functions are built from a template instead (codegen/cuda/template/template.h), the text is the
+  // comment alone; NULL: text
   struct ConvShape *conv;
   struct Attention *attention;   // likewise
   NncConv *depthwise;            // Owned; cuda: the same for a depthwise convolution

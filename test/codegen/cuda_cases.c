@@ -3,7 +3,7 @@
 #include "test/codegen/kernel_run.c"
 
 #include "codegen/cuda/cuda.h"
-#include "codegen/cuda/template.h"
+#include "codegen/cuda/template/template.h"
 
 // Kernels compiled for the emulator, and what they have read and written so far.
 typedef struct CudaCode {

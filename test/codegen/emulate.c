@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "codegen/cuda/cuda.h"
-#include "codegen/cuda/emulate.h"
-#include "codegen/cuda/template.h"
+#include "codegen/cuda/emulate/emulate.h"
+#include "codegen/cuda/template/template.h"
 #include "test/codegen/record.c"
 #include "llvm-c/Analysis.h"
 #include "llvm-c/ExecutionEngine.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "codegen/cuda/cuda.h"
-#include "codegen/cuda/template.h"
+#include "codegen/cuda/template/template.h"
 #include "codegen/host/host.h"
 #include "runtime/library.h"
 #include "test/check.h"

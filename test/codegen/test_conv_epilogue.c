@@ -3,7 +3,7 @@
 #include "test/codegen/conv_cases.c"
 
 #include "codegen/codegen.h"
-#include "codegen/cuda/template_conv.h"
+#include "codegen/cuda/template/template_conv.h"
 
 static void build_cases(MlirModule m) {
   CASE(NN_F32, false, .n = 2, .c = 36, .h = 7, .w = 5, .o = 36, .k = 3, .stride = 1, .pad = 1, .groups = 1,

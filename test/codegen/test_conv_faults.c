@@ -5,7 +5,7 @@
 #include "test/codegen/conv_cases.c"
 
 #include "codegen/codegen.h"
-#include "codegen/cuda/template_conv.h"
+#include "codegen/cuda/template/template_conv.h"
 
 static char message[4096];
 static int n_planted;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/cuda/template.h"
+#include "codegen/cuda/template/template.h"
 #include "test/check.h"
 #include "test/codegen/emulate.c"
 

@@ -10,7 +10,7 @@
 #include "codegen/codegen.h"
 #include "compiler/compiler.h"
 #include "compiler/diagnostics.h"
-#include "passes/plan.h"
+#include "passes/plan/plan.h"
 
 static const char source[] = "block layer(x: [N, C, H, W]) { x + (x |> batchnorm |> relu |> conv2d(16, 3, padding=1, "
                              "bias=false) |> dropout(0.5)) }\n"

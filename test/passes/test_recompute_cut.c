@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "passes/recompute.h"
+#include "passes/recompute/recompute.h"
 
 enum { N = 9, EDGES = 16, ROUNDS = 3000 };
 

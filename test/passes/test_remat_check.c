@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "passes/remat.h"
+#include "passes/remat/remat.h"
 
 // One parameter, one input. m = x p; e = exp m; y = m e'; p -= y.
 static const char text[] =

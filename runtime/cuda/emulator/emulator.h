@@ -1,5 +1,5 @@
 // A CUDA device for machines that have none: kernels run on the host, every CUDA thread a fiber, and accesses that a
-// GPU would let pass in silence are reported with kernel, block, thread and instruction. codegen/cuda/emulate.c
+// GPU would let pass in silence are reported with kernel, block, thread and instruction. codegen/cuda/emulate/emulate.c
 // rewrites a kernel module for it (what it writes into the module is declared here); driver.c and blas.c stand in for
 // libcuda and libcublas. A test device: exact and slow.
 #ifndef NNC_RUNTIME_CUDA_EMULATOR_H
@@ -9,7 +9,8 @@
 #include <stdint.h>
 
 // ---------------------------------------------------------------------------------------------------------------------
-// What an emulated module's object contains. ORDER EMULATE: codegen/cuda/emulate_table.c writes the same fields.
+// What an emulated module's object contains. ORDER EMULATE: codegen/cuda/emulate/emulate_table.c writes the same
+// fields.
 
 // Where an access or a collective operation stands in the kernel.
 typedef struct NncEmuSite {

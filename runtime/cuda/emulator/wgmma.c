@@ -18,7 +18,7 @@ enum {
   CHUNKS = (ROWS + MAX_COLUMNS) * DEPTH * 2 / CHUNK,
   ADDRESS_MASK = 0x3ffff
 };
-// Bits of a form, the last operand; ORDER EMULATE: codegen/cuda/template_wgmma.c has the same.
+// Bits of a form, the last operand; ORDER EMULATE: codegen/cuda/template/template_wgmma.c has the same.
 enum { FORM_F16 = 1, FORM_REGISTERS = 2, FORM_TRANSPOSED_A = 4, FORM_TRANSPOSED_B = 8, FORM_COLUMNS = 8 };
 // A mark is a NaN of these bits, 11 that count the products of an accumulator and 10 that are its place.
 #define MARK 0xffe00000u

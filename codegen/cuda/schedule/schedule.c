@@ -1,0 +1,144 @@
+// What the schedules of kernels on a GPU share: functions, indices of threads, barriers and shuffles.
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/cuda/schedule/schedule.h"
+
+void schedule_open(Emitter *e, const char *symbol, int n_buffers) {
+  Text *t = &e->scope[0].head;
+  text_add(t, "func.func @%s(", symbol);
+  for (int i = 0; i < n_buffers; i++) {
+    e->buffer[i] = e->next_id++;
+    text_add(t, "%s%%v%d: !buffer", i ? ", " : "", e->buffer[i]);
+  }
+  text_add(t, ") {\n");
+}
+
+void schedule_begin(Emitter *e, CudaModule *m, const Kernel *k, const char *symbol, int n_buffers) {
+  emitter_begin(e, &m->m, k, symbol, n_buffers);
+  e->aligned = m->aligned;
+  e->valid = e->lanes;
+}
+
+static Value sreg32(Emitter *e, const char *name) {
+  return emit(e, 0, "llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.%s\"() : () -> i32", name);
+}
+
+Value schedule_sreg(Emitter *e, const char *name) {
+  return emit(e, 0, "arith.extui %%v%d : i32 to i64", sreg32(e, name).id);
+}
+
+// In 32 bits where that is enough: divisions of it by constants are then 32-bit ones too.
+Value schedule_linear(Emitter *e, int64_t threads, int64_t total) {
+  const char *type = total < INT32_MAX - threads ? "i32" : "i64";
+  Value thread = sreg32(e, "tid.x"), block = sreg32(e, "ctaid.x");
+  if (!strcmp(type, "i64")) {
+    thread = emit(e, 0, "arith.extui %%v%d : i32 to i64", thread.id);
+    block = emit(e, 0, "arith.extui %%v%d : i32 to i64", block.id);
+  }
+  Value n = emit_constant(e, "%lld : %s", (long long)threads, type),
+        first = emit(e, 0, "arith.muli %%v%d, %%v%d : %s", block.id, n.id, type);
+  Value p = emit(e, 0, "arith.addi %%v%d, %%v%d : %s", first.id, thread.id, type);
+  return strcmp(type, "i32") ? p : emit(e, 0, "arith.extui %%v%d : i32 to i64", p.id);
+}
+
+Value schedule_compare(Emitter *e, const char *predicate, Value a, int64_t b) {
+  return emit(e, a.depth, "arith.cmpi %s, %%v%d, %%v%d : i64", predicate, a.id, emit_i64(e, b).id);
+}
+
+void schedule_launch(EmittedKernel *out, char *symbol, int64_t blocks, int64_t x, int64_t y) {
+  out->launches = host_grow(out->launches, (size_t)out->n_launches + 1, sizeof *out->launches);
+  out->launches[out->n_launches++] = (KernelLaunch){.symbol = symbol, .grid = {blocks, 1, 1}, .block = {x, y, 1}};
+}
+
+void schedule_forget(Emitter *e, int lanes) {
+  e->n_memo = e->n_offsets = 0;
+  e->lanes = e->valid = lanes;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+// n_uneven: accesses whose rows do not begin at multiples of 8 elements
+typedef struct LaneCheck {
+  int axis;
+  bool ok;
+  int64_t widest;
+  const Nest *nest;
+  bool narrow;
+  int n_uneven;
+} LaneCheck;
+
+static void check_access(void *user, int arg, MlirValue value, const Access *a) {
+  LaneCheck *c = user;
+  int64_t stride = a->stride[c->axis], bytes = nn_dtype_bytes(nn_value_type(value).dtype);
+  if (arg >= 0 && stride != 0 && stride != 1) c->ok = false;
+  bool uneven = a->offset % 8, again = false;
+  for (int g = 0; g + 1 < c->nest->n; g++) {
+    int64_t outer = a->stride[c->nest->axis[g]];
+    uneven |= outer % 8 != 0;
+    again |= outer == 0 && c->nest->extent[g] > 1;
+  }
+  if (stride && !(again && c->narrow) && bytes > c->widest) c->widest = bytes;
+  c->n_uneven += stride && uneven;
+}
+
+// At most 4 or, for elements of two bytes (`narrow`), 8. Wider operands that are read again for every row, such as one
+// for each channel, do not count then: they are in a cache.
+static int lanes_of(const Kernel *k, const Nest *nest, bool narrow) {
+  if (!nest->n) return 1;
+  LaneCheck c = {.axis = nest->axis[nest->n - 1], .ok = true, .widest = narrow ? 2 : 4, .nest = nest, .narrow = narrow};
+  kernel_walk_all_leaves(k, check_access, &c);
+  int64_t extent = nest->extent[nest->n - 1];
+  int lanes = (int)(16 / c.widest);
+  if (!c.ok || (lanes > 4 && c.n_uneven)) return 1;
+  return extent % lanes == 0 || (nest->n == 1 && extent > 4 * lanes) ? lanes : 1;
+}
+
+int schedule_lanes(const Kernel *k, const Nest *nest) { return lanes_of(k, nest, false); }
+
+int schedule_map_lanes(const Kernel *k, const Nest *nest) {
+  int lanes = lanes_of(k, nest, true);
+  return lanes > 4 ? lanes : lanes_of(k, nest, false);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+void schedule_barrier(Emitter *e) {
+  Value zero = emit_constant(e, "0 : i32");
+  emit_effect(e, "llvm.call_intrinsic \"llvm.nvvm.barrier.cta.sync.aligned.all\"(%%v%d) : (i32) -> ()", zero.id);
+}
+
+void schedule_warp_barrier(Emitter *e) {
+  Value all = emit_constant(e, "-1 : i32");
+  emit_effect(e, "llvm.call_intrinsic \"llvm.nvvm.bar.warp.sync\"(%%v%d) : (i32) -> ()", all.id);
+}
+
+static Value shuffle_word(Emitter *e, Value word, int distance) {
+  Value all = emit_constant(e, "-1 : i32"), by = emit_constant(e, "%d : i32", distance),
+        clamp = emit_constant(e, "31 : i32");
+  return emit(e, e->depth,
+              "llvm.call_intrinsic \"llvm.nvvm.shfl.sync.bfly.i32\"(%%v%d, %%v%d, %%v%d, %%v%d) : (i32, i32, i32, i32) "
+              "-> i32",
+              all.id, word.id, by.id, clamp.id);
+}
+
+// As words of 32 bits.
+Value schedule_shuffle_xor(Emitter *e, NnDtype dtype, Value x, int distance) {
+  int bytes = (int)nn_dtype_bytes(nn_dtype_wide(dtype));
+  TypeName type = vector_type(e, dtype);
+  if (bytes < 4) {
+    const char *element = dtype == NN_I1 ? "i1" : "i8";
+    Value scalar = emit(e, e->depth, "vector.extract %%v%d[0] : %s from %s", x.id, element, type.text);
+    Value wide = shuffle_word(e, emit(e, e->depth, "arith.extui %%v%d : %s to i32", scalar.id, element), distance);
+    return emit(e, e->depth, "vector.broadcast %%v%d : %s to %s",
+                emit(e, e->depth, "arith.trunci %%v%d : i32 to %s", wide.id, element).id, element, type.text);
+  }
+  int words = bytes / 4;
+  Value bits = emit(e, e->depth, "vector.bitcast %%v%d : %s to vector<%dxi32>", x.id, type.text, words), out = bits;
+  for (int i = 0; i < words; i++) {
+    Value word = emit(e, e->depth, "vector.extract %%v%d[%d] : i32 from vector<%dxi32>", bits.id, i, words);
+    out = emit(e, e->depth, "vector.insert %%v%d, %%v%d [%d] : i32 into vector<%dxi32>",
+               shuffle_word(e, word, distance).id, out.id, i, words);
+  }
+  return emit(e, e->depth, "vector.bitcast %%v%d : vector<%dxi32> to %s", out.id, words, type.text);
+}

@@ -1,0 +1,446 @@
+// One launch of a map over many tensors of different sizes. Arguments are the arena and which rows of a table in
+// constant memory the launch is about; a block finds its tensor there by bisection (all its threads read the same
+// words) and goes through a part of it.
+#include <stdlib.h>
+
+#include "codegen/cuda/schedule/schedule.h"
+#include "codegen/host/kernel_reduce.h"
+
+// MOST_EACH: vectors of a thread
+enum { THREADS = 256, WARP = 32, MOST_EACH = 16, ENOUGH_BLOCKS = 2112, CONSTANT_BYTES = 60 * 1024 };
+
+// A row of the table, of words of 64 bits: the elements in the upper half, the first block in the lower, then a word
+// for each column. Where all rows of a buffer agree its offset is in the code, and a result in its argument's place has
+// that one's column. Large totals have the elements of a part in the last word.
+typedef struct GroupEmitter {
+  Emitter e;
+  const Kernel *k;
+  const CudaBody *body;
+  int n_columns, *column;   // Owned; by buffer, -1: constant
+  int64_t *constant;        // Owned; by buffer
+  const char *symbol;       // Borrowed; of the function that is written
+  int space;                // of the table: 4, constant memory, while there is room
+  // parameters; last: elements of a block, a multiple of those that its threads make at once, or where the workspace
+  // is, in units of NNC_ALIGN bytes
+  int arena, first, count, last;
+  int steps;   // of the bisection
+} GroupEmitter;
+
+static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+static void group_open(Emitter *e, const char *symbol, int n_buffers) {
+  (void)n_buffers;
+  for (int i = 0; i < 4; i++) e->buffer[i] = e->next_id++;
+  text_add(&e->scope[0].head, "func.func @%s(%%v%d: !buffer, %%v%d: i32, %%v%d: i32, %%v%d: i32) {\n", symbol,
+           e->buffer[0], e->buffer[1], e->buffer[2], e->buffer[3]);
+}
+
+static Value i32(Emitter *e, const char *op, int a, int b) {
+  return emit(e, 0, "arith.%s %%v%d, %%v%d : i32", op, a, b);
+}
+static int i32_constant(Emitter *e, int value) { return emit_constant(e, "%d : i32", value).id; }
+static Value to_i64(Emitter *e, Value v) { return emit(e, 0, "arith.extui %%v%d : i32 to i64", v.id); }
+
+static int row_words(const GroupEmitter *g) { return 1 + g->n_columns + (g->body->kind == CUDA_BODY_LARGE_TOTAL); }
+
+// Word `at` of a row.
+static Value word(GroupEmitter *g, Value row, int at) {
+  Emitter *e = &g->e;
+  Value base = emit(e, 0, "llvm.mlir.addressof @%s_table : !llvm.ptr<%d>", g->body->name, g->space),
+        i = i32(e, "muli", row.id, i32_constant(e, row_words(g)));
+  i = to_i64(e, i32(e, "addi", i.id, i32_constant(e, at)));
+  Value address = emit(e, 0, "llvm.getelementptr %%v%d[%%v%d] : (!llvm.ptr<%d>, i64) -> !llvm.ptr<%d>, i64", base.id,
+                       i.id, g->space, g->space);
+  return emit(e, 0, "llvm.load %%v%d {alignment = 8 : i64} : !llvm.ptr<%d> -> i64", address.id, g->space);
+}
+
+static Value lower_half(Emitter *e, Value v) { return emit(e, 0, "arith.trunci %%v%d : i64 to i32", v.id); }
+
+// The last row whose first block is not past this one.
+static Value find_row(GroupEmitter *g, Value block) {
+  Emitter *e = &g->e;
+  Value row = {g->first, 0, false}, last = i32(e, "addi", g->first, g->count);
+  last = i32(e, "subi", last.id, i32_constant(e, 1));
+  for (int step = 1 << g->steps; step > 0; step /= 2) {
+    Value next = i32(e, "minsi", i32(e, "addi", row.id, i32_constant(e, step)).id, last.id),
+          from = lower_half(e, word(g, next, 0));
+    Value reached = emit(e, 0, "arith.cmpi sle, %%v%d, %%v%d : i32", from.id, block.id);
+    row = emit(e, 0, "arith.select %%v%d, %%v%d, %%v%d : i32", reached.id, next.id, row.id);
+  }
+  return row;
+}
+
+static void bind_buffers(GroupEmitter *g, Value row) {
+  Emitter *e = &g->e;
+  int *of_column = host_alloc((size_t)g->n_columns, sizeof *of_column);
+  for (int i = 0; i < g->body->n_buffers; i++) {
+    int c = g->column[i];
+    if (c >= 0 && of_column[c]) {
+      e->buffer[i] = of_column[c];
+      continue;
+    }
+    Value offset = c < 0 ? emit_i64(e, g->constant[i]) : word(g, row, 1 + c);
+    e->buffer[i] =
+        emit(e, 0, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, i64) -> !buffer, i8", g->arena, offset.id).id;
+    if (c >= 0) of_column[c] = e->buffer[i];
+  }
+  free(of_column);
+}
+
+// The block's part of a tensor of n elements: vectors, then what is left at the end of the last part, an element a
+// thread.
+static void emit_part(GroupEmitter *g, Value start, Value n, Value tid, int lanes) {
+  Emitter *e = &g->e;
+  e->vector_group = 0;
+  Value end = emit_index(e, "minsi", emit_index(e, "addi", start, to_i64(e, (Value){g->last, 0, false})), n),
+        rest = emit_index_with(e, "remui", n, lanes);
+  Value whole = emit_index(e, "subi", n, rest), to = emit_index(e, "minsi", end, whole);
+  Value at = for_begin(e, emit_index(e, "addi", start, emit_index_with(e, "muli", tid, lanes)), to,
+                       (int64_t)THREADS * lanes, 0, NULL, NULL, NULL);
+  e->vector_index[0] = at.id;
+  e->index_depth[0] = e->depth;
+  kernel_emit_point(e);
+  for_end(e, 0, NULL, NULL, NULL);
+  if (lanes == 1) return;
+  schedule_forget(e, 1);
+  Value own = emit_index(e, "addi", whole, tid),
+        within = emit(e, 0, "arith.cmpi slt, %%v%d, %%v%d : i64", own.id, end.id);
+  if_begin(e, within);
+  e->vector_index[0] = own.id;
+  e->index_depth[0] = 0;
+  kernel_emit_point(e);
+  if_end(e, 0, NULL, NULL, NULL, NULL);
+}
+
+// The sum of a tensor's elements from `start` to `end`: each thread's own, vectors first.
+static Value sum_elements(GroupEmitter *g, const Unit *u, Value start, Value end, Value tid, int lanes) {
+  Emitter *e = &g->e;
+  IndexMap domain = index_map_domain(g->k);
+  e->vector_group = 0;
+  Value count = emit_index(e, "subi", end, start),
+        whole = emit_index(e, "subi", end, emit_index_with(e, "remui", count, lanes));
+  Value x = reduce_identity(e, u);
+  for (int pass = lanes > 1 ? 0 : 1; pass < 2; pass++) {
+    int n = pass ? 1 : lanes;
+    if (pass && lanes > 1) {
+      x = emit_take_lanes(e, emit_horizontal(e, NN_OP_add, u->dtype, x), element_type(u->dtype), lanes, 0, 1, 1);
+      schedule_forget(e, 1);
+    }
+    TypeName type = vector_type(e, u->dtype);
+    Value arg, at = emit_index(e, "addi", pass && lanes > 1 ? whole : start, emit_index_with(e, "muli", tid, n));
+    x.varies = true;
+    at = for_begin(e, at, pass ? end : whole, (int64_t)THREADS * n, 1, &x, &type, &arg);
+    e->vector_index[0] = at.id;
+    e->index_depth[0] = e->depth;
+    Value sum = reduce_combine(e, u, arg, expression(e, u->operand, &domain));
+    for_end(e, 1, &sum, &type, &x);
+  }
+  return x;
+}
+
+static Value element_address(Emitter *e, const char *pointer, Value base, Value i, NnDtype dtype) {
+  return emit(e, e->depth, "llvm.getelementptr %%v%d[%%v%d] : (%s, i64) -> %s, %s", base.id, i.id, pointer, pointer,
+              element_type(dtype));
+}
+
+static Value load_element(Emitter *e, const char *pointer, Value base, Value i, NnDtype dtype) {
+  return emit(e, e->depth, "llvm.load %%v%d {alignment = %d : i64} : %s -> %s",
+              element_address(e, pointer, base, i, dtype).id, (int)nn_dtype_bytes(dtype), pointer,
+              vector_type(e, dtype).text);
+}
+
+static void store_element(Emitter *e, const char *pointer, Value base, Value i, NnDtype dtype, Value x) {
+  emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, %s", x.id,
+              element_address(e, pointer, base, i, dtype).id, (int)nn_dtype_bytes(dtype), vector_type(e, dtype).text,
+              pointer);
+}
+
+// Of what each thread of the block has: the warps by shuffles, then their sums from shared memory.
+static Value block_sum(GroupEmitter *g, const Unit *u, Value x, Value tid) {
+  Emitter *e = &g->e;
+  for (int distance = WARP / 2; distance > 0; distance /= 2)
+    x = reduce_combine(e, u, x, schedule_shuffle_xor(e, u->dtype, x, distance));
+  Value base = emit(e, 0, "llvm.mlir.addressof @%s_shared : !llvm.ptr<3>", g->symbol),
+        warp = emit_index_with(e, "divui", tid, WARP);
+  if_begin(e, schedule_compare(e, "eq", emit_index_with(e, "remui", tid, WARP), 0));
+  store_element(e, "!llvm.ptr<3>", base, warp, u->dtype, x);
+  if_end(e, 0, NULL, NULL, NULL, NULL);
+  schedule_barrier(e);
+  for (int i = 0; i < THREADS / WARP; i++) {
+    Value other = load_element(e, "!llvm.ptr<3>", base, emit_i64(e, i), u->dtype);
+    x = i ? reduce_combine(e, u, x, other) : other;
+  }
+  x.varies = false;
+  return x;
+}
+
+static void store_total(GroupEmitter *g, Reduce *r, Value x, Value tid) {
+  Emitter *e = &g->e;
+  IndexMap kept = index_map_kept(g->k);
+  if_begin(e, schedule_compare(e, "eq", tid, 0));
+  reduce_bind(e, &r->units[0], &kept, x);
+  reduce_emit_kept_results(e, r, 1);
+  if_end(e, 0, NULL, NULL, NULL, NULL);
+}
+
+// One block sums a tensor.
+static void emit_total(GroupEmitter *g, Value n, Value tid, int lanes) {
+  Emitter *e = &g->e;
+  Reduce r;
+  reduce_plan_values(g->k, 1, &r);
+  block_begin(e);
+  store_total(g, &r, block_sum(g, &r.units[0], sum_elements(g, &r.units[0], emit_i64(e, 0), n, tid, lanes), tid), tid);
+  block_end(e);
+}
+
+static Value partial_sums(GroupEmitter *g) {
+  Emitter *e = &g->e;
+  Value offset = emit_index_with(e, "muli", to_i64(e, (Value){g->last, 0, false}), NNC_ALIGN);
+  return emit(e, 0, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, i64) -> !buffer, i8", g->arena, offset.id);
+}
+
+// A block sums a part of a large tensor. Partial sums lie in the order of the blocks.
+static void emit_partial(GroupEmitter *g, Value row, Value block, Value within, Value n, Value tid, int lanes) {
+  Emitter *e = &g->e;
+  Reduce r;
+  reduce_plan_values(g->k, 1, &r);
+  const Unit *u = &r.units[0];
+  Value part = word(g, row, row_words(g) - 1), sums = partial_sums(g),
+        start = emit_index(e, "muli", to_i64(e, within), part),
+        end = emit_index(e, "minsi", emit_index(e, "addi", start, part), n);
+  block_begin(e);
+  Value x = block_sum(g, u, sum_elements(g, u, start, end, tid, lanes), tid);
+  if_begin(e, schedule_compare(e, "eq", tid, 0));
+  store_element(e, "!buffer", sums, to_i64(e, block), u->dtype, x);
+  if_end(e, 0, NULL, NULL, NULL, NULL);
+  block_end(e);
+}
+
+// The second launch: a block adds up the partial sums of a tensor.
+static void emit_sum_of_partials(GroupEmitter *g) {
+  Emitter *e = &g->e;
+  Reduce r;
+  reduce_plan_values(g->k, 1, &r);
+  const Unit *u = &r.units[0];
+  Value block = emit(e, 0, "llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.ctaid.x\"() : () -> i32"),
+        row = i32(e, "addi", g->first, block.id), head = word(g, row, 0), part = word(g, row, row_words(g) - 1);
+  Value from = to_i64(e, lower_half(e, head)), n = emit_index_with(e, "shrui", head, 32),
+        tid = schedule_sreg(e, "tid.x"), sums = partial_sums(g);
+  Value blocks = emit_index(e, "divui", emit_index(e, "addi", n, emit_index_with(e, "subi", part, 1)), part),
+        to = emit_index(e, "addi", from, blocks);
+  bind_buffers(g, row);
+  block_begin(e);
+  TypeName type = vector_type(e, u->dtype);
+  Value x = reduce_identity(e, u), arg;
+  x.varies = true;
+  Value at = for_begin(e, emit_index(e, "addi", from, tid), to, THREADS, 1, &x, &type, &arg),
+        sum = reduce_combine(e, u, arg, load_element(e, "!buffer", sums, at, u->dtype));
+  for_end(e, 1, &sum, &type, &x);
+  store_total(g, &r, block_sum(g, u, x, tid), tid);
+  block_end(e);
+}
+
+// A sum of f32 or f64 over everything.
+bool schedule_is_total(const Kernel *k) {
+  if (k->kind != KERNEL_ROW && k->kind != KERNEL_COLUMN) return false;
+  for (int a = 0; a < k->domain.rank; a++)
+    if (!k->reduced[a]) return false;
+  Reduce r;
+  reduce_plan_values(k, 1, &r);
+  bool wide = r.n_units == 1 && (r.units[0].dtype == NN_F32 || r.units[0].dtype == NN_F64);
+  return wide && r.units[0].kind == UNIT_SUM && !r.has_domain_result && k->n_results == 1;
+}
+
+static int group_lanes(const Kernel *k) {
+  Nest nest;
+  nest_build(k, &nest);
+  nest.extent[0] = 1024;   // the tensors have all sizes: what is left at their ends is made element by element
+  return schedule_map_lanes(k, &nest);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Tables and launches
+
+// Elements of a block: fewer where that leaves too few blocks for a GPU.
+static int64_t part_of(const CudaGroup *g, int lanes) {
+  int64_t sum = 0, least = (int64_t)THREADS * lanes, each;
+  for (int i = 0; i < g->n; i++) sum += g->elements[i];
+  for (each = 1; each < MOST_EACH && ceil_div(sum, 2 * each * least) >= ENOUGH_BLOCKS;) each *= 2;
+  return each * least;
+}
+
+// takes symbol
+static void add_launch(EmittedKernel *out, char *symbol, const CudaGroup *g, int64_t blocks, int first, int64_t last) {
+  schedule_launch(out, symbol, blocks, THREADS, 1);
+  KernelLaunch *l = &out->launches[out->n_launches - 1];
+  l->n_numbers = 3;
+  l->numbers = host_alloc(3, sizeof *l->numbers);
+  l->numbers[0] = first;
+  l->numbers[1] = g->n;
+  l->numbers[2] = (int32_t)last;
+}
+
+static int64_t offset_at(const CudaGroups *groups, const CudaGroup *g, int row, int buffer) {
+  return g->offsets[row * groups->bodies[g->body].n_buffers + buffer];
+}
+
+// Buffer a is where b is in all rows; b -1: where it is in the first.
+static bool agree(const CudaGroups *groups, int body, int a, int b) {
+  const CudaGroup *first = NULL;
+  for (int i = 0; i < groups->n; i++) {
+    const CudaGroup *g = &groups->items[i];
+    if (g->body != body) continue;
+    if (!first) first = g;
+    for (int c = 0; c < g->n; c++)
+      if (offset_at(groups, g, c, a) != (b < 0 ? offset_at(groups, first, 0, a) : offset_at(groups, g, c, b)))
+        return false;
+  }
+  return true;
+}
+
+static void choose_columns(GroupEmitter *g, const CudaGroups *groups, int body) {
+  int n = g->body->n_buffers;
+  g->column = host_alloc((size_t)n, sizeof *g->column);
+  g->constant = host_alloc((size_t)n, sizeof *g->constant);
+  for (int i = 0; i < n; i++) {
+    g->column[i] = -1;
+    if (agree(groups, body, i, -1)) {
+      for (int j = groups->n - 1; j >= 0; j--)
+        if (groups->items[j].body == body) g->constant[i] = offset_at(groups, &groups->items[j], 0, i);
+      continue;
+    }
+    for (int j = 0; j < i && g->column[i] < 0; j++)
+      if (g->column[j] >= 0 && agree(groups, body, i, j)) g->column[i] = g->column[j];
+    if (g->column[i] < 0) g->column[i] = g->n_columns++;
+  }
+}
+
+static void add_row(GroupEmitter *g, const CudaGroups *groups, const CudaGroup *group, int row, int64_t block,
+                    Text *table) {
+  text_add(table, "%s%lld", table->size ? ", " : "", (long long)(group->elements[row] << 32 | block));
+  for (int c = 0, i = 0; c < g->n_columns; c++) {
+    while (g->column[i] != c) i++;
+    text_add(table, ", %lld", (long long)offset_at(groups, group, row, i));
+  }
+  if (g->body->kind == CUDA_BODY_LARGE_TOTAL)
+    text_add(table, ", %lld", (long long)cuda_total_part(group->elements[row]));
+}
+
+// The rows of all groups of the body; the launch of each, with a line of the comment.
+static void add_groups(GroupEmitter *e, const CudaGroups *groups, int body, int lanes, Text *table, Text *comment,
+                       EmittedKernel *out) {
+  int first = 0;
+  for (int i = 0; i < groups->n; i++) {
+    CudaGroup *g = &groups->items[i];
+    if (g->body != body) continue;
+    int64_t blocks = 0, elements = 0, part = part_of(g, lanes);
+    for (int c = 0; c < g->n; c++) {
+      add_row(e, groups, g, c, blocks, table);
+      blocks += e->body->kind == CUDA_BODY_TOTAL
+                    ? 1
+                    : ceil_div(g->elements[c], e->body->kind == CUDA_BODY_MAP ? part : cuda_total_part(g->elements[c]));
+      elements += g->elements[c];
+    }
+    g->launch = out->n_launches;
+    text_add(comment, "// launch %d: %d tensors of %lld elements together, grid %lld x %d threads, ", out->n_launches,
+             g->n, (long long)elements, (long long)blocks, THREADS);
+    if (e->body->kind == CUDA_BODY_MAP)
+      text_add(comment, "%lld elements a block, %d a thread at once\n", (long long)part, lanes);
+    else if (e->body->kind == CUDA_BODY_TOTAL) text_add(comment, "a block for each\n");
+    else
+      text_add(comment, "a block for each part, and launch %d, grid %d x %d threads, for their sums\n",
+               out->n_launches + 1, g->n, THREADS);
+    bool large = e->body->kind == CUDA_BODY_LARGE_TOTAL;
+    add_launch(out, host_strdup(e->body->name), g, blocks, first, large ? g->workspace / NNC_ALIGN : part);
+    if (large) add_launch(out, text_format("%s_sums", e->body->name), g, g->n, first, g->workspace / NNC_ALIGN);
+    first += g->n;
+  }
+}
+
+static void add_types(Text *t, const Kernel *k, const NnType *types, int n) {
+  for (int i = 0; i < n; i++)
+    text_add(t, "%s%s%s", i ? ", " : "", nn_dtype_name(types[i].dtype),
+             nn_type_elements(&types[i]) == nn_type_elements(&k->domain) ? "[n]" : "");
+}
+
+static void add_table(GroupEmitter *g, CudaModule *m, const Text *rows) {
+  int64_t words = (int64_t)g->body->n_rows * row_words(g);
+  g->space = m->constant_bytes + 8 * words <= CONSTANT_BYTES ? 4 : 1;
+  if (g->space == 4) m->constant_bytes += 8 * words;
+  text_add(&m->m.text,
+           "llvm.mlir.global internal constant @%s_table(dense<[%s]> : tensor<%lldxi64>) {addr_space = %d : i32, "
+           "alignment = 16 : i64} : !llvm.array<%lld x i64>\n",
+           g->body->name, text_c_string(rows), (long long)words, g->space, (long long)words);
+}
+
+static void begin_group(GroupEmitter *g, CudaModule *m, const char *symbol, int lanes) {
+  void (*open)(Emitter *, const char *, int) = m->m.target.open;
+  Emitter *e = &g->e;
+  g->symbol = symbol;
+  if (g->body->kind != CUDA_BODY_MAP)
+    text_add(&m->m.text,
+             "llvm.mlir.global internal @%s_shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<%d x "
+             "i8>\n",
+             symbol, THREADS / WARP * 8);
+  m->m.target.open = group_open;
+  schedule_begin(e, m, g->k, symbol, g->body->n_buffers + 4);
+  m->m.target.open = open;
+  g->arena = e->buffer[0], g->first = e->buffer[1], g->count = e->buffer[2], g->last = e->buffer[3];
+  schedule_forget(e, lanes);
+}
+
+// A block finds its tensor, and does its part of it.
+static void emit_group(GroupEmitter *g, CudaModule *m, int lanes) {
+  begin_group(g, m, g->body->name, lanes);
+  Emitter *e = &g->e;
+  Value block = emit(e, 0, "llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.ctaid.x\"() : () -> i32"),
+        row = find_row(g, block), head = word(g, row, 0);
+  Value within = i32(e, "subi", block.id, lower_half(e, head).id), n = emit_index_with(e, "shrui", head, 32),
+        tid = schedule_sreg(e, "tid.x");
+  bind_buffers(g, row);
+  switch (g->body->kind) {
+  case CUDA_BODY_MAP:
+    emit_part(g, emit_index(e, "muli", to_i64(e, within), to_i64(e, (Value){g->last, 0, false})), n, tid, lanes);
+    break;
+  case CUDA_BODY_TOTAL: emit_total(g, n, tid, lanes); break;
+  case CUDA_BODY_LARGE_TOTAL: emit_partial(g, row, block, within, n, tid, lanes); break;
+  }
+  emitter_end(e);
+  if (g->body->kind != CUDA_BODY_LARGE_TOTAL) return;
+  char *symbol = text_format("%s_sums", g->body->name);
+  begin_group(g, m, symbol, 1);
+  emit_sum_of_partials(g);
+  emitter_end(e);
+  free(symbol);
+}
+
+void schedule_group(CudaModule *m, const CudaGroups *groups, int number, const Kernel *k, EmittedKernel *out) {
+  GroupEmitter g = {.k = k, .body = &groups->bodies[number]};
+  Text table = {0}, comment = {0}, *t = &m->m.text;
+  int lanes = group_lanes(k), most = 0;
+  choose_columns(&g, groups, number);
+  add_groups(&g, groups, number, lanes, &table, &comment, out);
+  for (int i = 0; i < out->n_launches; i++)
+    if (out->launches[i].numbers[1] > most) most = out->launches[i].numbers[1];
+  while (2 << g.steps < most) g.steps++;
+  text_add(t, "// %s (%s over many tensors): %s\n// reads ", g.body->name, k->kind == KERNEL_MAP ? "map" : "sum",
+           out->summary);
+  add_types(t, k, k->arg, k->n_args);
+  text_add(t, "; writes ");
+  add_types(t, k, k->result_type, k->n_results);
+  text_add(t, "\n%s", text_c_string(&comment));
+  kernel_comment_again(t, k->func);
+  add_table(&g, m, &table);
+  bool *aligned = host_alloc((size_t)g.body->n_buffers, sizeof *aligned);
+  for (int i = 0; i < g.body->n_buffers; i++)
+    aligned[i] = nn_type_elements(i < k->n_args ? &k->arg[i] : &k->result_type[i - k->n_args]) ==
+                 nn_type_elements(&k->domain);
+  m->aligned = aligned;
+  emit_group(&g, m, lanes);
+  m->aligned = NULL;
+  free(aligned);
+  free(g.column);
+  free(g.constant);
+  text_free(&table);
+  text_free(&comment);
+}

@@ -1,0 +1,173 @@
+// Maps that read an operand along another axis than they write: tiles of 32 x 32 elements go through shared memory, so
+// that neighbouring threads read neighbours there and write neighbours here. A row of a tile has 33 places: neither
+// direction meets a bank conflict.
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/cuda/schedule/schedule.h"
+
+// LEAST: extents below leave most of a tile empty
+enum { TILE = 32, PITCH = 33, THREADS = 256, ROWS = THREADS / TILE, MAX_TILES = 5, LEAST = 8 };
+
+typedef struct TransposedLeaf {
+  int arg;
+  NnDtype dtype;
+  Access access;
+} TransposedLeaf;
+
+typedef struct Transposed {
+  int along, across;   // groups: written along, read along
+  const Nest *nest;
+  int n;
+  TransposedLeaf leaf[MAX_TILES];
+  const char *symbol;
+  Value place;   // of the point's element in a tile
+} Transposed;
+
+static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+static bool access_equal(const Access *a, const Access *b) { return memcmp(a, b, sizeof *a) == 0; }
+
+static void collect(void *user, int arg, MlirValue value, const Access *a) {
+  Transposed *t = user;
+  int64_t stride = a->stride[t->nest->axis[t->along]];
+  if (arg < 0 || stride == 0 || stride == 1 || t->n == MAX_TILES) return;
+  for (int g = 0; g < t->along; g++) {
+    if (a->stride[t->nest->axis[g]] != 1 || t->nest->extent[g] < LEAST || (t->across >= 0 && t->across != g)) continue;
+    t->across = g;
+    for (int i = 0; i < t->n; i++)
+      if (t->leaf[i].arg == arg && access_equal(&t->leaf[i].access, a)) return;
+    t->leaf[t->n++] = (TransposedLeaf){arg, nn_value_type(value).dtype, *a};
+    return;
+  }
+}
+
+static bool find_transposed(const Kernel *k, const Nest *nest, Transposed *t) {
+  *t = (Transposed){.along = nest->n - 1, .across = -1, .nest = nest};
+  if (nest->n < 2 || nest->extent[t->along] < LEAST) return false;
+  kernel_walk_all_leaves(k, collect, t);
+  return t->n > 0;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+static Value slot(Emitter *e, const Transposed *t, int leaf, Value place) {
+  Value base = emit(e, 0, "llvm.mlir.addressof @%s_tile%d : !llvm.ptr<3>", t->symbol, leaf);
+  return emit(e, e->depth, "llvm.getelementptr %%v%d[%%v%d] : (!llvm.ptr<3>, i64) -> !llvm.ptr<3>, %s", base.id,
+              place.id, element_type(nn_dtype_wide(t->leaf[leaf].dtype)));
+}
+
+static int slot_bytes(const TransposedLeaf *l) { return (int)nn_dtype_bytes(nn_dtype_wide(l->dtype)); }
+
+static void store_tile(Emitter *e, const Transposed *t, int leaf, Value place, Value v) {
+  NnDtype dtype = nn_dtype_wide(t->leaf[leaf].dtype);
+  if (dtype == NN_I1) v = emit(e, e->depth, "arith.extui %%v%d : vector<1xi1> to vector<1xi8>", v.id);
+  emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !llvm.ptr<3>", v.id, slot(e, t, leaf, place).id,
+              slot_bytes(&t->leaf[leaf]), vector_memory_type(e, dtype).text);
+}
+
+// Emitter.load_tiled
+static bool load_tile(Emitter *e, int buffer, const Access *a, Value *out) {
+  const Transposed *t = e->tiled;
+  for (int i = 0; i < t->n; i++) {
+    if (t->leaf[i].arg != buffer || !access_equal(&t->leaf[i].access, a)) continue;
+    NnDtype dtype = nn_dtype_wide(t->leaf[i].dtype);
+    Value v = emit(e, e->depth, "llvm.load %%v%d {alignment = %d : i64} : !llvm.ptr<3> -> %s",
+                   slot(e, t, i, t->place).id, slot_bytes(&t->leaf[i]), vector_memory_type(e, dtype).text);
+    *out = dtype == NN_I1 ? emit(e, e->depth, "arith.trunci %%v%d : vector<1xi8> to vector<1xi1>", v.id) : v;
+    return true;
+  }
+  return false;
+}
+
+static Value scaled_sum(Emitter *e, Value a, int64_t by, Value b) {
+  return emit_index(e, "addi", emit_index_with(e, "muli", a, by), b);
+}
+
+static void bind(Emitter *e, int group, Value index) {
+  e->index_id[group] = index.id;
+  e->index_depth[group] = e->depth;
+}
+
+// Threads along the axis that is read. Those beyond an end read the last element again.
+static void fill_tiles(Emitter *e, const Transposed *t, Value low, Value high, Value first_along, Value first_across) {
+  const Nest *nest = t->nest;
+  e->vector_group = -1;
+  for (int step = 0; step < TILE / ROWS; step++) {
+    Value row = emit_index_with(e, "addi", high, (int64_t)step * ROWS);
+    schedule_forget(e, 1);
+    bind(e, t->along, emit_index_with(e, "minui", emit_index(e, "addi", first_along, row), nest->extent[t->along] - 1));
+    bind(e, t->across,
+         emit_index_with(e, "minui", emit_index(e, "addi", first_across, low), nest->extent[t->across] - 1));
+    Value place = scaled_sum(e, row, PITCH, low);
+    for (int i = 0; i < t->n; i++)
+      store_tile(e, t, i, place, emit_load(e, t->leaf[i].arg, t->leaf[i].dtype, &t->leaf[i].access));
+  }
+}
+
+// Threads along the axis that is written.
+static void write_points(Emitter *e, Transposed *t, Value low, Value high, Value first_along, Value first_across) {
+  const Nest *nest = t->nest;
+  Value i = emit_index(e, "addi", first_along, low), inside = schedule_compare(e, "ult", i, nest->extent[t->along]);
+  if_begin(e, inside);
+  Value left = emit_index(e, "subi", emit_i64(e, nest->extent[t->across]), first_across),
+        end = emit_index_with(e, "minui", left, TILE);
+  Value row = for_begin(e, high, end, ROWS, 0, NULL, NULL, NULL);
+  schedule_forget(e, 1);
+  e->vector_group = t->along;
+  e->vector_index[0] = i.id;
+  bind(e, t->along, i);
+  bind(e, t->across, emit_index(e, "addi", first_across, row));
+  t->place = scaled_sum(e, low, PITCH, row);
+  e->tiled = t;
+  e->load_tiled = load_tile;
+  kernel_emit_point(e);
+  e->load_tiled = NULL;
+  for_end(e, 0, NULL, NULL, NULL);
+  if_end(e, 0, NULL, NULL, NULL, NULL);
+}
+
+static void add_head(CudaModule *m, const Kernel *k, const Transposed *t, int64_t blocks) {
+  char *space = text_format("grid %lld x %d threads, tiles of %d x %d through shared memory: %d operand%s read along "
+                            "an axis of %lld, results written along one of %lld",
+                            (long long)blocks, THREADS, TILE, TILE, t->n, t->n == 1 ? "" : "s",
+                            (long long)t->nest->extent[t->across], (long long)t->nest->extent[t->along]);
+  kernel_comment(&m->m, k, space);
+  free(space);
+  for (int i = 0; i < t->n; i++)
+    text_add(&m->m.text,
+             "llvm.mlir.global internal @%s_tile%d() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<%d x "
+             "%s>\n",
+             k->name, i, TILE * PITCH, element_type(nn_dtype_wide(t->leaf[i].dtype)));
+}
+
+bool schedule_transpose(CudaModule *m, const Kernel *k, EmittedKernel *out) {
+  Nest nest;
+  Transposed t;
+  Emitter e;
+  nest_build(k, &nest);
+  if (!find_transposed(k, &nest, &t)) return false;
+  t.symbol = k->name;
+  int64_t along = ceil_div(nest.extent[t.along], TILE), across = ceil_div(nest.extent[t.across], TILE), outer = 1;
+  int groups[NN_MAX_RANK], n = 0;
+  for (int g = 0; g < nest.n; g++)
+    if (g != t.along && g != t.across) groups[n++] = g, outer *= nest.extent[g];
+  int64_t blocks = outer * along * across;
+  add_head(m, k, &t, blocks);
+  schedule_begin(&e, m, k, k->name, k->n_args + k->n_results);
+  schedule_forget(&e, 1);
+  Value block = schedule_sreg(&e, "ctaid.x"), tid = schedule_sreg(&e, "tid.x");
+  Value column = emit_index_with(&e, "remui", block, along), rest = emit_index_with(&e, "divui", block, along);
+  Value row = emit_index_with(&e, "remui", rest, across);
+  if (n) emit_split_index(&e, emit_index_with(&e, "divui", rest, across), n, groups);
+  block_begin(&e);   // nothing is hoisted over the barrier
+  Value low = emit_index_with(&e, "remui", tid, TILE), high = emit_index_with(&e, "divui", tid, TILE);
+  Value first_along = emit_index_with(&e, "muli", column, TILE), first_across = emit_index_with(&e, "muli", row, TILE);
+  fill_tiles(&e, &t, low, high, first_along, first_across);
+  schedule_barrier(&e);
+  write_points(&e, &t, low, high, first_along, first_across);
+  block_end(&e);
+  emitter_end(&e);
+  schedule_launch(out, host_strdup(k->name), blocks, THREADS, 1);
+  return true;
+}

@@ -1,0 +1,308 @@
+// See template_attention.h.
+#include <stddef.h>
+#include <string.h>
+
+#include "codegen/cuda/template/template_attention.h"
+#include "codegen/kernel/text.h"
+
+// ---------------------------------------------------------------------------------------------------------------------
+// All kernels
+
+int attention_launches(const Attention *a) { return a->backward ? 2 : 1; }
+
+int64_t attention_workspace(const Attention *a) {
+  return a->backward ? a->batch * a->heads * a->n_queries * (a->type == TILE_F64 ? 8 : 4) : 0;
+}
+
+void attention_build(LLVMModuleRef module, const Attention *a, int which, const char *name, TemplateLaunch *launch) {
+  AttentionKernel kernel = !a->backward ? ATTENTION_FORWARD : which == 0 ? ATTENTION_BACKWARD_Q : ATTENTION_BACKWARD_KV;
+  if (a->plain) attention_plain(module, a, kernel, name, launch);
+  else if (a->wgmma)
+    (kernel == ATTENTION_FORWARD      ? attention_wgmma_forward
+     : kernel == ATTENTION_BACKWARD_Q ? attention_wgmma_backward_q
+                                      : attention_wgmma_backward_kv)(module, a, name, launch);
+  else if (kernel == ATTENTION_FORWARD) attention_forward(module, a, name, launch);
+  else if (kernel == ATTENTION_BACKWARD_Q) attention_backward_q(module, a, name, launch);
+  else attention_backward_kv(module, a, name, launch);
+}
+
+AttentionStrides attention_gradient_strides(const Attention *a, const AttentionStrides *value) {
+  int64_t row = (a->heads + 2 * a->groups) * a->head_dim;
+  return a->packed ? (AttentionStrides){a->n_queries * row, a->head_dim, row} : *value;
+}
+
+// In order: name, how each kernel uses it (template.h), where it goes, and whether this attention has none.
+typedef struct Parameter {
+  const char *name;
+  char use[3];
+  Val *to;
+  bool absent;
+} Parameter;
+
+AttentionOperands attention_declare(Build *b, LLVMModuleRef module, const Attention *a, AttentionKernel kernel,
+                                    const char *name, int threads) {
+  AttentionOperands p = {0};
+  Val packed = NULL;
+  bool unmasked = !a->masked, keeps = a->dropout <= 0;
+  const Parameter forward[] = {{"q", "r", &p.q, false},          {"k", "r", &p.k, false},     {"v", "r", &p.v, false},
+                               {"mask", "R", &p.mask, unmasked}, {"key", "R", &p.key, keeps}, {"o", "p", &p.o, false},
+                               {"lse", "p", &p.lse, false}};
+  const Parameter backward[] = {{"q", "-rr", &p.q, false},          {"k", "-rr", &p.k, false},
+                                {"v", "-rr", &p.v, false},          {"o", "-r-", &p.o, false},
+                                {"lse", "-rr", &p.lse, false},      {"do", "-rr", &p.dy, false},
+                                {"mask", "-RR", &p.mask, unmasked}, {"key", "-RR", &p.key, keeps},
+                                {"dq", "-p-", &p.dq, a->packed},    {"dk", "--p", &p.dk, a->packed},
+                                {"dv", "--p", &p.dv, a->packed},    {"gradients", "-pp", &packed, !a->packed},
+                                {"delta", "-pr", &p.delta, false}};
+  const Parameter *all = a->backward ? backward : forward, *kept[13];
+  char uses[14];
+  int n = 0, total = a->backward ? 13 : 7;
+  for (int i = 0; i < total; i++) {
+    if (all[i].absent) continue;
+    char use = all[i].use[kernel];
+    uses[n] = use == 'r' && a->plain ? 'R' : use;
+    kept[n++] = &all[i];
+  }
+  uses[n] = 0;
+  build_kernel(b, module, name, uses, threads);
+  for (int i = 0; i < n; i++) {
+    Val v = build_parameter(b, i, kept[i]->name);
+    if (uses[i] != '-') *kept[i]->to = v;
+  }
+  if (packed) {
+    int64_t bytes = a->head_dim * tile_element_bytes(a->type);   // of a head
+    p.dq = packed;
+    p.dk = build_offset(b, packed, build_i64_constant(b, a->heads * bytes));
+    p.dv = build_offset(b, packed, build_i64_constant(b, (a->heads + a->groups) * bytes));
+  }
+  return p;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Those with tensor cores
+
+// Rows of a block and of a streamed tile: as many as the registers hold without spills and 99 KiB of shared memory, the
+// least that an architecture has (8.9).
+static void choose_sizes(AttentionBlock *x, AttentionKernel kernel) {
+  bool wide = tile_element_bytes(x->a->type) == 4;
+  x->m_tiles = 1;
+  if (x->a->wgmma) {
+    attention_wgmma_sizes(x, kernel);
+    return;
+  }
+  x->warps = 4;
+  // Drawing random numbers takes registers.
+  x->n = !wide ? (x->a->head_dim == 128 && x->a->dropout > 0 ? 32 : 64) : x->a->head_dim == 64 ? 32 : 16;
+}
+
+void attention_begin(AttentionBlock *x, LLVMModuleRef module, const Attention *a, AttentionKernel kernel,
+                     const char *name, TemplateLaunch *launch) {
+  bool keys = kernel == ATTENTION_BACKWARD_KV;
+  *x = (AttentionBlock){.a = a,
+                        .n_rows = keys ? a->n_keys : a->n_queries,
+                        .n_columns = keys ? a->n_queries : a->n_keys};
+  choose_sizes(x, kernel);
+  Build *b = &x->b;
+  x->p = attention_declare(b, module, a, kernel, name, 32 * x->warps);
+  x->shared = build_shared_base(b);
+  int64_t rows = 16 * x->m_tiles * x->warps, blocks = (x->n_rows + rows - 1) / rows, shared = a->heads / a->groups;
+  *launch = (TemplateLaunch){.grid = {blocks, keys ? a->groups : a->heads, a->batch}, .threads = 32 * x->warps};
+  Val block, head = NULL;
+  if (a->wgmma) attention_wgmma_place(x, keys, launch->grid, &block, &head);
+  else block = build_block_id(b, 'x');
+  // Under a causal mask the last rows have the most to do: they go first.
+  if (a->causal && !(a->wgmma && keys)) block = build_sub(b, build_i32(b, blocks - 1), block);
+  x->first_row = build_mul(b, block, build_i32(b, rows));
+  if (!a->wgmma) head = build_block_id(b, 'y');
+  x->head = keys && shared > 1 ? build_mul(b, head, build_i32(b, shared)) : head;
+  x->group = keys || shared == 1 ? head : build_div(b, head, shared);
+  if (!a->wgmma) x->batch = build_block_id(b, 'z');
+  x->quad = build_div(b, b->lane, 4);
+  x->place = build_mod(b, b->lane, 4);
+  x->warp_row = build_mul(b, b->warp, build_i32(b, 16 * x->m_tiles));
+  if (x->p.key) x->key = build_random_key(b, x->p.key);
+}
+
+void attention_end(AttentionBlock *x, TemplateLaunch *launch) {
+  launch->shared_bytes = x->shared_bytes;
+  build_finish(&x->b);
+}
+
+static Val i64_constant(AttentionBlock *x, int64_t v) { return build_i64_constant(&x->b, v); }
+
+Val attention_operand(AttentionBlock *x, Val base, const AttentionStrides *s, Val head) {
+  Build *b = &x->b;
+  int bytes = tile_element_bytes(x->a->type);
+  Val offset = build_add(b, build_mul(b, build_i64(b, x->batch), i64_constant(x, s->batch * bytes)),
+                         build_mul(b, build_i64(b, head), i64_constant(x, s->head * bytes)));
+  return build_offset(b, base, offset);
+}
+
+Val attention_statistics(AttentionBlock *x, Val base) {
+  Build *b = &x->b;
+  Val index = build_add(b, build_mul(b, build_i64(b, x->batch), i64_constant(x, x->a->heads)), build_i64(b, x->head));
+  return build_offset(b, base, build_mul(b, index, i64_constant(x, 4 * x->a->n_queries)));
+}
+
+Val attention_allocate(AttentionBlock *x, int bytes) {
+  Val at = build_offset(&x->b, x->shared, build_i32(&x->b, x->shared_bytes));
+  x->shared_bytes += (bytes + 127) / 128 * 128;
+  return at;
+}
+
+void attention_rows(AttentionBlock *x, Rows *rows, Val base, const AttentionStrides *s, Val head) {
+  *rows = (Rows){.tile = {x->a->type, 16 * x->m_tiles * x->warps, x->a->head_dim, NULL}};
+  rows->tile.base = attention_allocate(x, tile_bytes(&rows->tile));
+  TileSource from = {attention_operand(x, base, s, head), s->row, x->first_row, x->n_rows};
+  build_copy_tile(&x->b, &rows->tile, &from, 32 * x->warps);
+}
+
+static Val row_of_tile(AttentionBlock *x, int m) { return build_add(&x->b, x->warp_row, build_i32(&x->b, 16 * m)); }
+
+void attention_hold(AttentionBlock *x, Rows *rows) {
+  rows->kept = true;
+  for (int m = 0; m < x->m_tiles; m++)
+    for (int step = 0; step < x->a->head_dim / tile_k(x->a->type); step++)
+      build_load_a(&x->b, &rows->tile, row_of_tile(x, m), 0, step, rows->a[m][step]);
+}
+
+void attention_stream(AttentionBlock *x, Stream *stream, Val base, const AttentionStrides *s, Val head) {
+  stream->tile = (Tile){.type = x->a->type, .rows = x->n, .columns = x->a->head_dim};
+  stream->base = attention_allocate(x, 2 * tile_bytes(&stream->tile));
+  stream->source = (TileSource){attention_operand(x, base, s, head), s->row, NULL, x->n_columns};
+  stream->head_bytes = s->head * tile_element_bytes(x->a->type);
+}
+
+void attention_current(AttentionBlock *x, Stream *stream, Val parity) {
+  stream->tile.base = build_offset(&x->b, stream->base,
+                                   build_mul(&x->b, parity, build_i32(&x->b, tile_bytes(&stream->tile))));
+}
+
+void attention_copy(AttentionBlock *x, const Stream *stream, Val head, Val index, Val parity) {
+  Stream to = *stream;
+  if (head)
+    to.source.base = build_offset(&x->b, to.source.base,
+                                  build_mul(&x->b, build_i64(&x->b, head), i64_constant(x, stream->head_bytes)));
+  attention_current(x, &to, parity);
+  to.source.first_row = build_mul(&x->b, index, build_i32(&x->b, x->n));
+  build_copy_tile(&x->b, &to.tile, &to.source, 32 * x->warps);
+}
+
+Val attention_row(AttentionBlock *x, int m, int half) {
+  Build *b = &x->b;
+  return build_add(b, build_add(b, x->first_row, row_of_tile(x, m)), build_add(b, x->quad, build_i32(b, 8 * half)));
+}
+
+Val attention_column(AttentionBlock *x, Val tile_index, int tile, int element) {
+  Build *b = &x->b;
+  Val first = build_add(b, build_mul(b, tile_index, build_i32(b, x->n)), build_mul(b, x->place, build_i32(b, 2)));
+  return build_add(b, first, build_i32(b, 8 * tile + element));
+}
+
+void attention_scores(AttentionBlock *x, const Rows *rows, const Tile *tile, Scores s) {
+  Build *b = &x->b;
+  TileType type = x->a->type;
+  for (int m = 0; m < x->m_tiles; m++)
+    for (int t = 0; t < x->n / 8; t++)
+      for (int i = 0; i < 4; i++) s[m][t][i] = build_f32(b, 0);
+  for (int step = 0; step < x->a->head_dim / tile_k(type); step++) {
+    Val a[ATTENTION_M_TILES][4];
+    for (int m = 0; m < x->m_tiles; m++) {
+      if (!rows->kept) build_load_a(b, &rows->tile, row_of_tile(x, m), 0, step, a[m]);
+      for (int i = 0; i < 4 && rows->kept; i++) a[m][i] = rows->a[m][step][i];
+    }
+    for (int t = 0; t < x->n / 8; t += 2) {
+      Val pair[4];
+      build_load_b(b, tile, 8 * t, step, pair);
+      for (int m = 0; m < x->m_tiles; m++)
+        for (int i = 0; i < 2; i++) build_mma(b, type, s[m][t + i], a[m], pair + 2 * i);
+    }
+  }
+}
+
+void attention_sums(AttentionBlock *x, Sums *sums) {
+  for (int m = 0; m < x->m_tiles; m++)
+    for (int t = 0; t < x->a->head_dim / 8; t++)
+      for (int i = 0; i < 4; i++) sums->c[m][t][i] = build_var(&x->b, x->b.f32, build_f32(&x->b, 0));
+}
+
+void attention_accumulate(AttentionBlock *x, Scores p, const Tile *tile, Sums *sums) {
+  Build *b = &x->b;
+  TileType type = x->a->type;
+  for (int step = 0; step < x->n / tile_k(type); step++) {
+    Val a[ATTENTION_M_TILES][4];
+    for (int m = 0; m < x->m_tiles; m++) build_narrow_a(b, type, p[m], step, a[m]);
+    for (int t = 0; t < x->a->head_dim / 8; t += 2) {
+      Val pair[4];
+      build_load_b_transposed(b, tile, step, NULL, 8 * t, pair);
+      for (int m = 0; m < x->m_tiles; m++)
+        for (int j = 0; j < 2; j++) {
+          Val c[4];
+          for (int i = 0; i < 4; i++) c[i] = build_get(b, sums->c[m][t + j][i]);
+          build_mma(b, type, c, a[m], pair + 2 * j);
+          for (int i = 0; i < 4; i++) build_set(b, sums->c[m][t + j][i], c[i]);
+        }
+    }
+  }
+}
+
+void attention_store(AttentionBlock *x, const Sums *sums, Val (*factor)[2], Val uniform, Val base,
+                     const AttentionStrides *s, Val head) {
+  Build *b = &x->b;
+  int bytes = tile_element_bytes(x->a->type);
+  Val operand = attention_operand(x, base, s, head);
+  for (int m = 0; m < x->m_tiles; m++)
+    for (int half = 0; half < 2; half++) {
+      Val row = attention_row(x, m, half), by = factor ? factor[m][half] : uniform;
+      Val address = build_offset(b, operand,
+                                 build_add(b, build_mul(b, build_i64(b, row), i64_constant(x, s->row * bytes)),
+                                           build_i64(b, build_mul(b, x->place, build_i32(b, 2 * bytes)))));
+      Branch inside;
+      build_if(b, &inside, build_less(b, row, build_i32(b, x->n_rows)));
+      for (int t = 0; t < x->a->head_dim / 8; t++) {
+        Val low = build_fmul(b, build_get(b, sums->c[m][t][2 * half]), by),
+            high = build_fmul(b, build_get(b, sums->c[m][t][2 * half + 1]), by);
+        Val at = build_offset(b, address, build_i32(b, 8 * t * bytes));
+        if (bytes == 2) {
+          build_store(b, build_narrow(b, x->a->type, low, high), at, 4);
+        } else {
+          Val pair = LLVMBuildInsertElement(b->builder, LLVMGetPoison(LLVMVectorType(b->f32, 2)), low, build_i32(b, 0),
+                                            "");
+          build_store(b, LLVMBuildInsertElement(b->builder, pair, high, build_i32(b, 1), ""), at, 8);
+        }
+      }
+      build_if_end(b, &inside);
+    }
+}
+
+void attention_store_gradient(AttentionBlock *x, const Sums *sums, double factor, Val base,
+                              const AttentionStrides *value, Val head) {
+  AttentionStrides to = attention_gradient_strides(x->a, value);
+  attention_store(x, sums, NULL, build_f32(&x->b, factor), base, &to, head);
+}
+
+Val attention_quad(AttentionBlock *x, Val v, bool maximum) {
+  for (int mask = 1; mask <= 2; mask *= 2) {
+    Val other = build_shuffle_xor(&x->b, v, mask);
+    v = maximum ? build_fmax(&x->b, v, other) : build_fadd(&x->b, v, other);
+  }
+  return v;
+}
+
+Val attention_seen(AttentionBlock *x, Val key) {
+  Build *b = &x->b;
+  if (!x->p.mask) return NULL;
+  Val index = build_add(b, build_mul(b, build_i64(b, x->batch), i64_constant(x, x->a->n_keys)), build_i64(b, key));
+  return LLVMBuildICmp(b->builder, LLVMIntNE, build_load(b, b->i8, build_offset(b, x->p.mask, index), 1),
+                       LLVMConstInt(b->i8, 0, false), "");
+}
+
+Val attention_keep(AttentionBlock *x, Val head, Val query, Val key) {
+  Build *b = &x->b;
+  if (!x->p.key) return NULL;
+  Val index = build_add(b, build_mul(b, build_i64(b, x->batch), i64_constant(x, x->a->heads)),
+                        build_i64(b, head ? build_add(b, x->head, head) : x->head));
+  index = build_add(b, build_mul(b, index, i64_constant(x, x->a->n_queries)), build_i64(b, query));
+  return build_keep(b, &x->key, build_add(b, build_mul(b, index, i64_constant(x, x->a->n_keys)), build_i64(b, key)),
+                    x->a->dropout, b->f32);
+}

@@ -1,0 +1,303 @@
+// Reverse-mode differentiation of @train, and from it the whole step: one backward sweep calls each op's gradient rule
+// (NnOpInfo.vjp) in reverse order and sums cotangents; optimizer.c then turns gradients into updates of parameters.
+#include "passes/autodiff/autodiff.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/passes.h"
+#include "passes/ptr_map.h"
+#include "passes/rewrite.h"
+
+void sweep_activate(Sweep *s, MlirValue v) {
+  if (s->n == s->capacity) {
+    s->capacity = s->capacity ? 2 * s->capacity : 256;
+    s->cotangent = realloc(s->cotangent, sizeof *s->cotangent * (size_t)s->capacity);
+    if (!s->cotangent) abort();
+  }
+  s->cotangent[s->n] = nn_null_value();
+  ptr_map_set(&s->active, v.ptr, s->n++);
+}
+
+static bool is_active(const Sweep *s, MlirValue v) { return ptr_map_get(&s->active, v.ptr) >= 0; }
+
+static bool is_float(MlirValue v) { return nn_dtype_is_float(nn_value_type(v).dtype); }
+
+// Forward: what depends on a trained parameter through differentiable ops. False after reporting an op without place
+// here.
+bool sweep_mark_active(Sweep *s, MlirOperation *ops, int n) {
+  for (int i = 0; i < n; i++) {
+    bool reads = false;
+    for (intptr_t k = 0; k < mlirOperationGetNumOperands(ops[i]); k++)
+      reads |= is_active(s, mlirOperationGetOperand(ops[i], k));
+    NnOp kind = nn_op_of(ops[i]);
+    if (!reads || nn_is(ops[i], "func.return")) continue;
+    bool scan = kind == NN_OP_NONE && nn_has_attr(ops[i], "nn.scan");
+    if (kind == NN_OP_NONE && !scan) {
+      MlirStringRef name = mlirIdentifierStr(mlirOperationGetName(ops[i]));
+      nn_error(ops[i], "autodiff cannot differentiate '%.*s'", (int)name.length, name.data);
+      return false;
+    }
+    if (!scan && !nn_op_info(kind)->vjp) continue;
+    for (intptr_t k = 0; k < mlirOperationGetNumResults(ops[i]); k++)
+      if (is_float(mlirOperationGetResult(ops[i], k))) sweep_activate(s, mlirOperationGetResult(ops[i], k));
+  }
+  return true;
+}
+
+MlirValue sweep_cotangent(const Sweep *s, MlirValue v) {
+  int id = ptr_map_get(&s->active, v.ptr);
+  return id < 0 ? nn_null_value() : s->cotangent[id];
+}
+
+void sweep_contribute(Sweep *s, MlirValue v, MlirValue cotangent) {
+  int id = ptr_map_get(&s->active, v.ptr);
+  if (id < 0 || nn_value_is_null(cotangent)) return;
+  MlirValue master = sweep_master(s, v);
+  if (!nn_value_is_null(master)) {
+    sweep_contribute(s, master, sweep_widen(&s->b, cotangent, nn_value_type(master).dtype));
+    return;
+  }
+  cotangent = nn_cast(&s->b, cotangent, nn_value_type(v).dtype);   // sums over the steps of a scan are wide
+  MlirValue *sum = &s->cotangent[id];
+  *sum = nn_value_is_null(*sum) ? cotangent : nn_binary(&s->b, NN_OP_add, *sum, cotangent);
+}
+
+void sweep_free(Sweep *s) {
+  free(s->cotangent);
+  ptr_map_free(&s->active);
+}
+
+static bool is_scan(MlirOperation op) { return nn_op_of(op) == NN_OP_NONE && nn_has_attr(op, "nn.scan"); }
+
+void sweep_differentiate(Sweep *s, MlirOperation op) {
+  int n = (int)mlirOperationGetNumOperands(op), n_results = (int)mlirOperationGetNumResults(op);
+  MlirValue *result = malloc(sizeof *result * 2 * (size_t)(n_results + 1)), *cotangent = result + n_results;
+  if (!result) abort();
+  bool reached = false;
+  for (int i = 0; i < n_results; i++) {
+    result[i] = mlirOperationGetResult(op, i);
+    cotangent[i] = sweep_cotangent(s, result[i]);
+    reached |= !nn_value_is_null(cotangent[i]);
+  }
+  if (!reached) {
+    free(result);
+    return;
+  }
+  MlirValue *operand = malloc(sizeof *operand * 2 * (size_t)(n + 1)), *operand_cotangent = operand + n;
+  bool *needed = malloc((size_t)(n + 1));
+  if (!operand || !needed) abort();
+  for (int i = 0; i < n; i++) {
+    operand[i] = mlirOperationGetOperand(op, i);
+    operand_cotangent[i] = nn_null_value();
+    needed[i] = is_active(s, operand[i]);
+  }
+  s->b.loc = mlirOperationGetLocation(op);
+  NnVjp vjp = {.b = &s->b,
+               .op = op,
+               .n_operands = n,
+               .n_results = n_results,
+               .operand = operand,
+               .result = result,
+               .cotangent = cotangent,
+               .needed = needed,
+               .operand_cotangent = operand_cotangent};
+  if (is_scan(op)) scan_vjp(s->module, &vjp);
+  else nn_op_info(nn_op_of(op))->vjp(&vjp);
+  for (int i = 0; i < n; i++)
+    if (needed[i]) sweep_contribute(s, operand[i], operand_cotangent[i]);
+  free(result);
+  free(operand);
+  free(needed);
+}
+
+// The cotangent of each loss is 1/K for K micro-batches a step: gradients of the micro-batches then add up to that of
+// the mean; and times the scale. Returns the first op of the backward sweep, or null after reporting.
+static MlirOperation seed(Sweep *s, const Optimizer *o, MlirValue scale) {
+  MlirOperation end = nn_function_return(s->func), first = nn_null_operation();
+  bool any_loss = false;
+  for (int i = 0; i < nn_function_n_results(s->func); i++) {
+    char role[16];
+    if (strcmp(nn_result_str(s->func, i, "nn.role", role, sizeof role, ""), "loss") != 0) continue;
+    any_loss = true;
+    MlirValue loss = mlirOperationGetOperand(end, i);
+    NnType type = nn_value_type(loss);
+    if (type.rank != 0 || !nn_dtype_is_float(type.dtype)) {
+      char text[128];
+      nn_error(end, "the loss must be a floating-point scalar, found %s", nn_type_format(&type, text, sizeof text));
+      return nn_null_operation();
+    }
+    if (!is_active(s, loss)) continue;
+    s->b.loc = mlirOperationGetLocation(nn_value_def(loss));
+    MlirValue one = loss_scale_seed(o, &s->b, type, o->accumulate, scale);
+    if (mlirOperationIsNull(first)) first = nn_value_def(one);
+    sweep_contribute(s, loss, one);
+  }
+  if (!any_loss) nn_error(s->func, "@train has no result with nn.role = \"loss\"");
+  else if (mlirOperationIsNull(first)) nn_error(s->func, "the loss does not depend on any parameter that is trained");
+  return first;
+}
+
+static bool is_backward(MlirOperation op) { return rewrite_phase_rank(rewrite_phase(op)) == 1; }
+
+static bool reads_backward(MlirOperation op) {
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+    MlirOperation def = nn_value_def(mlirOperationGetOperand(op, i));
+    if (!mlirOperationIsNull(def) && is_backward(def)) return true;
+  }
+  return false;
+}
+
+// The first op of the block that reads a result of op, taps excepted.
+static MlirOperation first_reader(MlirOperation op) {
+  MlirOperation first = nn_null_operation();
+  for (intptr_t r = 0; r < mlirOperationGetNumResults(op); r++)
+    for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(op, r)); !mlirOpOperandIsNull(use);
+         use = mlirOpOperandGetNextUse(use)) {
+      MlirOperation user = mlirOpOperandGetOwner(use);
+      if (nn_op_of(user) != NN_OP_tap && (mlirOperationIsNull(first) || mlirOperationIsBeforeInBlock(user, first)))
+        first = user;
+    }
+  return first;
+}
+
+// Forward ops that are marked as backward ones, and what follows from them, move to in front of what reads them first,
+// with their taps.
+static void sink_backward(MlirOperation *ops, int n) {
+  for (int i = 0; i < n; i++)
+    if ((nn_op_of(ops[i]) != NN_OP_NONE || is_scan(ops[i])) && !is_backward(ops[i]) && reads_backward(ops[i]))
+      nn_set_attr(ops[i], &NN_STR("nn.phase", "backward"));
+  for (int i = n - 1; i >= 0; i--) {
+    MlirOperation reader = is_backward(ops[i]) ? first_reader(ops[i]) : nn_null_operation();
+    if (mlirOperationIsNull(reader)) continue;
+    mlirOperationMoveBefore(ops[i], reader);
+    for (intptr_t r = 0; r < mlirOperationGetNumResults(ops[i]); r++)
+      for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(ops[i], r)); !mlirOpOperandIsNull(use);
+           use = mlirOpOperandGetNextUse(use))
+        if (nn_op_of(mlirOpOperandGetOwner(use)) == NN_OP_tap)
+          mlirOperationMoveAfter(mlirOpOperandGetOwner(use), ops[i]);
+  }
+}
+
+// Fills the gradients of the parameters. Returns the first op of the backward sweep, or null after reporting.
+static MlirOperation build_gradients(MlirOperation func, TrainedParam *params, int n_params, const Optimizer *o,
+                                     MlirValue scale) {
+  Sweep s = {.func = func, .module = nn_module_of(func), .b = nn_builder_before(nn_function_return(func))};
+  s.b.phase = "backward";
+  for (int i = 0; i < n_params; i++) {
+    params[i].value = mlirBlockGetArgument(nn_function_body(func), params[i].arg);
+    sweep_activate(&s, params[i].value);
+  }
+  int n;
+  MlirOperation *ops = rewrite_ops(nn_function_body(func), &n), first = nn_null_operation();
+  if (sweep_mark_active(&s, ops, n)) first = seed(&s, o, scale);
+  for (int i = n - 1; i >= 0 && !mlirOperationIsNull(first); i--)
+    if (nn_op_of(ops[i]) != NN_OP_NONE || is_scan(ops[i])) sweep_differentiate(&s, ops[i]);
+  for (int i = 0; i < n_params; i++) params[i].gradient = sweep_cotangent(&s, params[i].value);
+  sink_backward(ops, n);
+  free(ops);
+  sweep_free(&s);
+  return first;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+static char *argument_text(MlirOperation func, int arg, const char *attribute) {
+  MlirAttribute name = nn_arg_attr(func, arg, attribute);
+  MlirStringRef text = mlirAttributeIsNull(name) ? mlirStringRefCreateFromCString("") : mlirStringAttrGetValue(name);
+  char *copy = strndup(text.data, text.length);
+  if (!copy) abort();
+  return copy;
+}
+
+// The trained parameters among the arguments, in order. -1 after reporting.
+static int find_params(MlirOperation func, const Optimizer *o, TrainedParam **out) {
+  int n_args = nn_function_n_args(func), n = 0;
+  TrainedParam *params = calloc((size_t)n_args + 1, sizeof *params);
+  if (!params) abort();
+  *out = params;
+  for (int i = 0; i < n_args; i++) {
+    char role[16];
+    if (strcmp(nn_arg_str(func, i, "nn.role", role, sizeof role, ""), "param") != 0) continue;
+    int64_t group = nn_arg_i64(func, i, "nn.group", 0);
+    if (group < 0 || group >= o->n_groups) {
+      nn_error(func, "argument %d is in parameter group %lld, but nn.groups has %d", i, (long long)group, o->n_groups);
+      return -1;
+    }
+    if (o->group[group].frozen || !is_float(mlirBlockGetArgument(nn_function_body(func), i))) continue;
+    params[n++] = (TrainedParam){.arg = i,
+                                 .group = group,
+                                 .name = argument_text(func, i, "nn.name"),
+                                 .init = argument_text(func, i, "nn.init")};
+  }
+  return n;
+}
+
+// @accumulate is @train for all micro-batches of a step but the last. Only the last one shows its values.
+static MlirOperation clone_for_accumulation(MlirOperation train) {
+  MlirContext ctx = mlirOperationGetContext(train);
+  MlirOperation func = mlirOperationClone(train);
+  mlirOperationSetAttributeByName(func, mlirStringRefCreateFromCString("sym_name"),
+                                  mlirStringAttrGet(ctx, mlirStringRefCreateFromCString("accumulate")));
+  mlirBlockInsertOwnedOperationAfter(mlirOperationGetBlock(train), train, func);
+  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)), next; !mlirOperationIsNull(op);
+       op = next) {
+    next = mlirOperationGetNextInBlock(op);
+    if (nn_op_of(op) == NN_OP_tap) mlirOperationDestroy(op);
+  }
+  return func;
+}
+
+static bool build_step(MlirModule module, MlirOperation train, const Optimizer *o, TrainedParam *params, int n) {
+  if (!mlirOperationIsNull(nn_module_function(module, "accumulate"))) {
+    nn_error(train, "autodiff has already run: there is an @accumulate");
+    return false;
+  }
+  if (o->accumulate > 1) {
+    MlirOperation accumulate = clone_for_accumulation(train);
+    Signature s = signature_of(accumulate);
+    if (mlirOperationIsNull(build_gradients(accumulate, params, n, o, loss_scale_add(o, &s)))) {
+      signature_free(&s);
+      return false;
+    }
+    optimizer_build_accumulation(&s, params, n);
+    signature_finish(&s);
+  }
+  Signature s = signature_of(train);
+  MlirValue scale = loss_scale_add(o, &s);
+  MlirOperation first = build_gradients(train, params, n, o, scale);
+  if (mlirOperationIsNull(first)) {
+    signature_free(&s);
+    return false;
+  }
+  optimizer_build(o, &s, params, n, first, scale);
+  signature_finish(&s);
+  return true;
+}
+
+// Requires: @train as the frontend builds it (forward only), nn.optimizer on the module; without it nothing is done.
+// Composites may still be there and are better differentiated whole. Establishes: @train is the whole step: forward,
+// gradients, clipping, optimizer, with arguments hyper, opt and accum and tied updates after the forward results; with
+// nn.accumulate > 1 also @accumulate. An update stands after the last op that reads its parameter. Breaks: nothing.
+// Leaves expressions that simplify removes (unused parts of gradient rules, equal subexpressions).
+bool nn_pass_autodiff(MlirModule module, const NnPassRun *run) {
+  (void)run;
+  MlirOperation train = nn_module_function(module, "train");
+  if (mlirOperationIsNull(train) || !nn_has_attr(mlirModuleGetOperation(module), "nn.optimizer")) return true;
+  for (int i = 0; i < nn_function_n_args(train); i++) {
+    char role[16];
+    if (strcmp(nn_arg_str(train, i, "nn.role", role, sizeof role, ""), "hyper") != 0) continue;
+    nn_error(train, "autodiff has already run: @train has an argument with nn.role = \"hyper\"");
+    return false;
+  }
+  Optimizer optimizer;
+  if (!optimizer_read(module, &optimizer)) return false;
+  TrainedParam *params;
+  int n = find_params(train, &optimizer, &params);
+  if (n >= 0) scan_split(module);
+  bool ok = n >= 0 && build_step(module, train, &optimizer, params, n);
+  for (TrainedParam *p = params; p->name; p++) free(p->name), free(p->init);
+  free(params);
+  optimizer_free(&optimizer);
+  return ok;
+}

@@ -1,0 +1,98 @@
+// The signature of a function while a pass adds arguments and results to it; see autodiff.h.
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/autodiff/autodiff.h"
+
+static MlirStringRef ref(const char *text) { return mlirStringRefCreateFromCString(text); }
+
+static MlirAttribute *dictionaries(MlirOperation func, const char *list, int n) {
+  MlirAttribute all = mlirOperationGetAttributeByName(func, ref(list));
+  MlirAttribute *out = malloc(sizeof *out * (size_t)(n + 1));
+  if (!out) abort();
+  for (int i = 0; i < n; i++)
+    out[i] = mlirAttributeIsNull(all) ? mlirDictionaryAttrGet(mlirOperationGetContext(func), 0, NULL)
+                                      : mlirArrayAttrGetElement(all, i);
+  return out;
+}
+
+Signature signature_of(MlirOperation func) {
+  Signature s = {.func = func, .n_args = nn_function_n_args(func), .n_results = nn_function_n_results(func)};
+  s.arg_attrs = dictionaries(func, "arg_attrs", s.n_args);
+  s.result_attrs = dictionaries(func, "res_attrs", s.n_results);
+  s.results = malloc(sizeof *s.results * (size_t)(s.n_results + 1));
+  if (!s.results) abort();
+  MlirOperation end = nn_function_return(func);
+  for (int i = 0; i < s.n_results; i++) s.results[i] = mlirOperationGetOperand(end, i);
+  return s;
+}
+
+// The array with one element more; realloc grows large blocks without copying, so that one at a time is cheap enough.
+static void *grown(void *array, int n, size_t size) {
+  array = realloc(array, size * ((size_t)n + 1));
+  if (!array) abort();
+  return array;
+}
+
+static void push(MlirAttribute **array, int n, MlirAttribute value) {
+  *array = grown(*array, n, sizeof value);
+  (*array)[n] = value;
+}
+
+static MlirNamedAttribute named(MlirContext ctx, const char *name, MlirAttribute value) {
+  return mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref(name)), value);
+}
+
+static MlirNamedAttribute named_text(MlirContext ctx, const char *name, const char *text) {
+  return named(ctx, name, mlirStringAttrGet(ctx, ref(text)));
+}
+
+static MlirNamedAttribute named_number(MlirContext ctx, const char *name, int64_t value) {
+  return named(ctx, name, mlirIntegerAttrGet(mlirIntegerTypeGet(ctx, 64), value));
+}
+
+MlirValue signature_add_arg(Signature *s, NnType type, MlirLocation loc, const char *role, const char *name,
+                            const char *init, int64_t group) {
+  MlirContext ctx = mlirOperationGetContext(s->func);
+  MlirNamedAttribute attrs[4];
+  int n = 0;
+  attrs[n++] = named_text(ctx, "nn.role", role);
+  attrs[n++] = named_text(ctx, "nn.name", name);
+  if (init) attrs[n++] = named_text(ctx, "nn.init", init);
+  if (group >= 0) attrs[n++] = named_number(ctx, "nn.group", group);
+  push(&s->arg_attrs, s->n_args, mlirDictionaryAttrGet(ctx, n, attrs));
+  s->n_args++;
+  return mlirBlockAddArgument(nn_function_body(s->func), nn_type_to_mlir(ctx, &type), loc);
+}
+
+void signature_add_update(Signature *s, MlirValue value, const char *name, int tied) {
+  MlirContext ctx = mlirOperationGetContext(s->func);
+  MlirNamedAttribute attrs[] = {named_text(ctx, "nn.role", "update"), named_text(ctx, "nn.name", name),
+                                named_number(ctx, "nn.tied", tied)};
+  push(&s->result_attrs, s->n_results, mlirDictionaryAttrGet(ctx, 3, attrs));
+  s->results = grown(s->results, s->n_results, sizeof *s->results);
+  s->results[s->n_results++] = value;
+}
+
+void signature_finish(Signature *s) {
+  MlirContext ctx = mlirOperationGetContext(s->func);
+  MlirBlock body = nn_function_body(s->func);
+  MlirType *types = malloc(sizeof *types * (size_t)(s->n_args + s->n_results + 1)), *results = types + s->n_args;
+  if (!types) abort();
+  for (int i = 0; i < s->n_args; i++) types[i] = mlirValueGetType(mlirBlockGetArgument(body, i));
+  for (int i = 0; i < s->n_results; i++) results[i] = mlirValueGetType(s->results[i]);
+  MlirType type = mlirFunctionTypeGet(ctx, s->n_args, types, s->n_results, results);
+  mlirOperationSetAttributeByName(s->func, ref("function_type"), mlirTypeAttrGet(type));
+  mlirOperationSetAttributeByName(s->func, ref("arg_attrs"), mlirArrayAttrGet(ctx, s->n_args, s->arg_attrs));
+  mlirOperationSetAttributeByName(s->func, ref("res_attrs"), mlirArrayAttrGet(ctx, s->n_results, s->result_attrs));
+  mlirOperationSetOperands(nn_function_return(s->func), s->n_results, s->results);
+  free(types);
+  signature_free(s);
+}
+
+void signature_free(Signature *s) {
+  free(s->arg_attrs);
+  free(s->result_attrs);
+  free(s->results);
+  *s = (Signature){0};
+}

@@ -1,0 +1,352 @@
+// From gradients to updates: accumulation, clipping by the global norm, and the formulas of SGD, momentum, Adam (Kingma
+// & Ba, 2015) and AdamW (Loshchilov & Hutter, 2019), as PyTorch computes them. Learning rate and bias corrections come
+// in the argument `hyper`, so that one compiled step serves every step.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/autodiff/autodiff.h"
+#include "passes/passes.h"
+#include "passes/ptr_map.h"
+#include "passes/rewrite.h"
+
+bool optimizer_parse(const char *name, OptimizerKind *out) {
+  static const char *const names[] = {[OPTIMIZER_SGD] = "sgd",
+                                      [OPTIMIZER_MOMENTUM] = "momentum",
+                                      [OPTIMIZER_ADAM] = "adam",
+                                      [OPTIMIZER_ADAMW] = "adamw"};
+  for (int i = 0; i < 4; i++)
+    if (strcmp(name, names[i]) == 0) {
+      *out = (OptimizerKind)i;
+      return true;
+    }
+  return false;
+}
+
+static OptimizerGroup read_group(MlirAttribute dictionary) {
+  NnOpCall c = {.attrs = dictionary};
+  return (OptimizerGroup){.weight_decay = nn_call_f64(&c, "weight_decay", 0),
+                          .beta1 = nn_call_f64(&c, "beta1", 0.9),
+                          .beta2 = nn_call_f64(&c, "beta2", 0.999),
+                          .eps = nn_call_f64(&c, "eps", 1e-8),
+                          .momentum = nn_call_f64(&c, "momentum", 0),
+                          .nesterov = nn_call_bool(&c, "nesterov", false),
+                          .frozen = nn_call_bool(&c, "frozen", false)};
+}
+
+bool optimizer_read(MlirModule module, Optimizer *out) {
+  MlirOperation root = mlirModuleGetOperation(module);
+  char name[32];
+  *out = (Optimizer){.clip_norm = nn_attr_f64(root, "nn.clip_norm", 0),
+                     .accumulate = nn_attr_i64(root, "nn.accumulate", 1),
+                     .ema = nn_attr_f64(root, "nn.ema", 0)};
+  MlirAttribute scale = mlirOperationGetAttributeByName(root, mlirStringRefCreateFromCString("nn.loss_scale"));
+  NnOpCall scaling = {.attrs = scale};
+  bool scaled = !mlirAttributeIsNull(scale) && mlirAttributeIsADictionary(scale);
+  out->loss_scale = scaled ? nn_call_f64(&scaling, "init", 1) : 1;
+  out->scale_every = scaled ? nn_call_i64(&scaling, "every", 0) : 0;
+  nn_attr_str(root, "nn.optimizer", name, sizeof name, "");
+  if (!optimizer_parse(name, &out->kind)) {
+    nn_error(root, "nn.optimizer must be sgd, momentum, adam or adamw, found '%s'", name);
+    return false;
+  }
+  if (out->accumulate < 1) {
+    nn_error(root, "nn.accumulate must be at least 1, found %lld", (long long)out->accumulate);
+    return false;
+  }
+  MlirAttribute groups = mlirOperationGetAttributeByName(root, mlirStringRefCreateFromCString("nn.groups"));
+  bool given = !mlirAttributeIsNull(groups) && mlirAttributeIsAArray(groups) && mlirArrayAttrGetNumElements(groups) > 0;
+  out->n_groups = given ? (int)mlirArrayAttrGetNumElements(groups) : 1;
+  out->group = malloc(sizeof *out->group * (size_t)out->n_groups);
+  if (!out->group) abort();
+  for (int i = 0; i < out->n_groups; i++)
+    out->group[i] = read_group(given ? mlirArrayAttrGetElement(groups, i)
+                                     : mlirDictionaryAttrGet(mlirModuleGetContext(module), 0, NULL));
+  return true;
+}
+
+void optimizer_free(Optimizer *o) { free(o->group); }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Arithmetic
+
+static MlirValue add(NnBuilder *b, MlirValue x, MlirValue y) { return nn_binary(b, NN_OP_add, x, y); }
+static MlirValue mul(NnBuilder *b, MlirValue x, MlirValue y) { return nn_binary(b, NN_OP_mul, x, y); }
+static MlirValue scaled(NnBuilder *b, MlirValue x, double c) { return mul(b, x, nn_constant_like(b, x, c)); }
+
+// A scalar of any float type, as wide as x.
+static MlirValue spread(NnBuilder *b, MlirValue scalar, MlirValue x) {
+  NnType to = nn_value_type(x);
+  return nn_broadcast(b, nn_cast(b, scalar, to.dtype), to, NULL);
+}
+
+// The step's scalars of one group, f64. What an optimizer does not use stays null.
+typedef struct Scalars {
+  bool built;
+  MlirValue rate;         // sgd, momentum: lr; adam: lr/(1-beta1^t)
+  MlirValue correction;   // adam: 1/sqrt(1-beta2^t)
+  MlirValue decay;        // adamw: 1 - lr weight_decay
+} Scalars;
+
+static MlirValue hyper_at(NnBuilder *b, MlirValue hyper, int64_t i) {
+  int64_t one = 1;
+  return nn_reshape(b, nn_slice(b, hyper, &i, &one, NULL), 0, NULL);
+}
+
+static Scalars build_scalars(const Optimizer *o, MlirValue hyper, int64_t group, MlirOperation start) {
+  NnBuilder b = nn_builder_before(start);
+  b.phase = "update";
+  MlirValue lr = hyper_at(&b, hyper, 3 * group);
+  Scalars s = {.built = true, .rate = lr};
+  if (o->kind != OPTIMIZER_ADAM && o->kind != OPTIMIZER_ADAMW) return s;
+  s.rate = nn_binary(&b, NN_OP_div, lr, hyper_at(&b, hyper, 3 * group + 1));
+  s.correction = nn_unary(&b, NN_OP_rsqrt, hyper_at(&b, hyper, 3 * group + 2));
+  double decay = o->group[group].weight_decay;
+  if (o->kind == OPTIMIZER_ADAMW && decay != 0)
+    s.decay = nn_binary(&b, NN_OP_sub, nn_constant_like(&b, lr, 1), scaled(&b, lr, decay));
+  return s;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The step being built
+
+typedef struct Step {
+  const Optimizer *o;
+  Signature *s;
+  Scalars *scalars;   // one per group
+  MlirValue hyper;
+  MlirValue finite;   // i1: no gradient overflowed; null where that is not asked
+  MlirOperation start;
+} Step;
+
+static const Scalars *scalars_of(Step *step, int64_t group) {
+  Scalars *s = &step->scalars[group];
+  if (!s->built) *s = build_scalars(step->o, step->hyper, group, step->start);
+  return s;
+}
+
+// A new persistent argument of the parameter's type named <param>.<suffix>. *arg is its number.
+static MlirValue add_companion(Signature *s, const TrainedParam *p, const char *role, const char *suffix,
+                               const char *init, MlirLocation loc, int *arg) {
+  char *name;
+  if (asprintf(&name, "%s.%s", p->name, suffix) < 0) abort();
+  MlirValue v = signature_add_arg(s, nn_value_type(p->value), loc, role, name, init, p->group);
+  *arg = s->n_args - 1;
+  free(name);
+  return v;
+}
+
+static void update_companion(Signature *s, const TrainedParam *p, const char *suffix, int arg, MlirValue value) {
+  char *name;
+  if (asprintf(&name, "%s.%s", p->name, suffix) < 0) abort();
+  signature_add_update(s, value, name, arg);
+  free(name);
+}
+
+// The same of what an overflow leaves as it was.
+static void update_state(Step *step, NnBuilder *b, const TrainedParam *p, const char *suffix, int arg,
+                         MlirValue value) {
+  MlirValue old = mlirBlockGetArgument(nn_function_body(step->s->func), arg);
+  update_companion(step->s, p, suffix, arg, loss_scale_choose(b, step->finite, value, old));
+}
+
+// v = momentum v + g; the direction is v, with nesterov g + momentum v.
+static MlirValue momentum_direction(Step *step, NnBuilder *b, const TrainedParam *p, MlirValue g, int *arg,
+                                    MlirValue *velocity) {
+  const OptimizerGroup *group = &step->o->group[p->group];
+  MlirValue v = add_companion(step->s, p, "opt", "momentum", "zeros", b->loc, arg);
+  *velocity = add(b, scaled(b, v, group->momentum), g);
+  return group->nesterov ? add(b, g, scaled(b, *velocity, group->momentum)) : *velocity;
+}
+
+// The updated parameter, and its moving average where one is kept: a state that begins as the parameter does.
+static void add_parameter(Step *step, NnBuilder *b, const TrainedParam *p, MlirValue updated) {
+  updated = loss_scale_choose(b, step->finite, updated, p->value);
+  signature_add_update(step->s, updated, p->name, p->arg);
+  double decay = step->o->ema;
+  if (decay <= 0) return;
+  int arg;
+  MlirValue average = add_companion(step->s, p, "state", "ema", p->init ? p->init : "zeros", b->loc, &arg);
+  update_state(step, b, p, "ema", arg, add(b, scaled(b, average, decay), scaled(b, updated, 1 - decay)));
+}
+
+static void update_sgd(Step *step, NnBuilder *b, const TrainedParam *p, MlirValue g) {
+  double decay = step->o->group[p->group].weight_decay;
+  if (decay != 0) g = add(b, g, scaled(b, p->value, decay));
+  int arg = -1;
+  MlirValue velocity = nn_null_value();
+  if (step->o->kind == OPTIMIZER_MOMENTUM) g = momentum_direction(step, b, p, g, &arg, &velocity);
+  MlirValue rate = spread(b, scalars_of(step, p->group)->rate, g);
+  add_parameter(step, b, p, nn_binary(b, NN_OP_sub, p->value, mul(b, rate, g)));
+  if (arg >= 0) update_state(step, b, p, "momentum", arg, velocity);
+}
+
+static void update_adam(Step *step, NnBuilder *b, const TrainedParam *p, MlirValue g) {
+  const OptimizerGroup *group = &step->o->group[p->group];
+  const Scalars *scalars = scalars_of(step, p->group);
+  int m_arg, v_arg;
+  MlirValue m = add_companion(step->s, p, "opt", "exp_avg", "zeros", b->loc, &m_arg);
+  MlirValue v = add_companion(step->s, p, "opt", "exp_avg_sq", "zeros", b->loc, &v_arg);
+  if (step->o->kind == OPTIMIZER_ADAM && group->weight_decay != 0)
+    g = add(b, g, scaled(b, p->value, group->weight_decay));
+  m = add(b, scaled(b, m, group->beta1), scaled(b, g, 1 - group->beta1));
+  v = add(b, scaled(b, v, group->beta2), scaled(b, mul(b, g, g), 1 - group->beta2));
+  MlirValue root = mul(b, nn_unary(b, NN_OP_sqrt, v), spread(b, scalars->correction, v));
+  MlirValue ratio = nn_binary(b, NN_OP_div, m, add(b, root, nn_constant_like(b, root, group->eps)));
+  MlirValue value = nn_value_is_null(scalars->decay) ? p->value : mul(b, p->value, spread(b, scalars->decay, p->value));
+  value = nn_binary(b, NN_OP_sub, value, mul(b, spread(b, scalars->rate, ratio), ratio));
+  add_parameter(step, b, p, value);
+  update_state(step, b, p, "exp_avg", m_arg, m);
+  update_state(step, b, p, "exp_avg_sq", v_arg, v);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Where each update stands: after its gradient and after the last op that reads the parameter, so that it can be done
+// in place
+
+typedef struct Positions {
+  PtrMap number;
+  MlirOperation *ops;
+  int n;
+} Positions;
+
+static Positions positions_of(MlirOperation func) {
+  Positions p = {0};
+  p.ops = rewrite_ops(nn_function_body(func), &p.n);
+  for (int i = 0; i < p.n; i++) ptr_map_set(&p.number, p.ops[i].ptr, i);
+  return p;
+}
+
+static void positions_free(Positions *p) {
+  free(p->ops);
+  ptr_map_free(&p->number);
+}
+
+static NnBuilder builder_for(const Positions *positions, const TrainedParam *p) {
+  int last = ptr_map_get(&positions->number, nn_value_def(p->gradient).ptr);
+  for (MlirOpOperand use = mlirValueGetFirstUse(p->value); !mlirOpOperandIsNull(use);
+       use = mlirOpOperandGetNextUse(use)) {
+    int at = ptr_map_get(&positions->number, mlirOpOperandGetOwner(use).ptr);
+    if (at > last && at < positions->n - 1) last = at;   // not the return; updates built so far have no number
+  }
+  NnBuilder b = nn_builder_before(positions->ops[last + 1]);
+  b.loc = mlirOperationGetLocation(nn_value_def(p->gradient));
+  b.phase = "update";
+  return b;
+}
+
+// What waits for all gradients stands before the return.
+static NnBuilder builder_at_end(const Positions *positions, const TrainedParam *p, const char *phase) {
+  NnBuilder b = nn_builder_before(positions->ops[positions->n - 1]);
+  b.loc = mlirOperationGetLocation(nn_value_def(p->gradient));
+  b.phase = phase;
+  return b;
+}
+
+static void tap_gradient(NnBuilder *b, const TrainedParam *p, MlirValue gradient) {
+  char *name;
+  if (asprintf(&name, "grad.%s", p->name) < 0) abort();
+  NnBuilder tap = *b;
+  tap.phase = "backward";
+  nn_tap(&tap, gradient, name);
+  free(name);
+}
+
+static MlirValue sum_of_squares(NnBuilder *b, const MlirValue *gradients, int n) {
+  static const int64_t all_axes[NN_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+  MlirValue sum = nn_null_value();
+  for (int i = 0; i < n; i++) {
+    if (nn_value_is_null(gradients[i])) continue;
+    MlirValue square = nn_reduce(b, NN_OP_reduce_sum, mul(b, gradients[i], gradients[i]),
+                                 nn_value_type(gradients[i]).rank, all_axes);
+    if (nn_value_is_null(sum)) sum = square;
+    else sum = add(b, sum, nn_cast(b, square, nn_value_type(sum).dtype));
+  }
+  return sum;
+}
+
+// min(1, c / (norm + 1e-6)) with the norm over all gradients.
+static MlirValue clip_factor(NnBuilder *b, double clip_norm, MlirValue squares) {
+  MlirValue norm = nn_unary(b, NN_OP_sqrt, squares);
+  MlirValue ratio = nn_binary(b, NN_OP_div, nn_constant_like(b, norm, clip_norm),
+                              add(b, norm, nn_constant_like(b, norm, 1e-6)));
+  return nn_binary(b, NN_OP_min, ratio, nn_constant_like(b, ratio, 1));
+}
+
+// The gradient of the whole step: with accumulation what the earlier micro-batches left is added, and the accumulator
+// set to zero.
+static MlirValue whole_gradient(const Optimizer *o, NnBuilder *b, const TrainedParam *p, MlirValue accumulator,
+                                MlirValue scale) {
+  MlirValue g = o->accumulate > 1 ? add(b, accumulator, p->gradient) : p->gradient;
+  g = loss_scale_remove(o, b, g, scale);
+  tap_gradient(b, p, g);
+  return g;
+}
+
+// What all gradients together decide: the factor that clips them, and whether any overflowed.
+static MlirValue judge_gradients(Step *step, NnBuilder *b, const MlirValue *gradient, int n, MlirValue scale) {
+  MlirValue squares = sum_of_squares(b, gradient, n), factor = nn_null_value();
+  if (!nn_value_is_null(scale)) step->finite = nn_compare(b, "lt", squares, nn_constant_like(b, squares, INFINITY));
+  if (step->o->clip_norm > 0) factor = clip_factor(b, step->o->clip_norm, squares);
+  return factor;
+}
+
+void optimizer_build(const Optimizer *o, Signature *s, TrainedParam *params, int n, MlirOperation start,
+                     MlirValue scale) {
+  Positions positions = positions_of(s->func);
+  Step step = {.o = o,
+               .s = s,
+               .start = start,
+               .scalars = calloc((size_t)o->n_groups, sizeof *step.scalars),
+               .finite = nn_null_value()};
+  MlirValue *gradient = calloc((size_t)n + 1, sizeof *gradient);
+  MlirValue *accumulator = calloc((size_t)n + 1, sizeof *accumulator);
+  int *accumulator_arg = calloc((size_t)n + 1, sizeof *accumulator_arg);
+  if (!step.scalars || !gradient || !accumulator || !accumulator_arg) abort();
+  bool waits = o->clip_norm > 0 || !nn_value_is_null(scale), judged = false;
+  int n_states = s->n_results;
+  NnType hyper = {.dtype = NN_F64, .rank = 1, .dim = {3 * o->n_groups}};
+  step.hyper = signature_add_arg(s, hyper, mlirOperationGetLocation(s->func), "hyper", "hyper", NULL, -1);
+  for (int i = 0; i < n; i++) {
+    if (nn_value_is_null(params[i].gradient)) continue;
+    NnBuilder b = waits ? builder_at_end(&positions, &params[i], "update") : builder_for(&positions, &params[i]);
+    if (o->accumulate > 1)
+      accumulator[i] = add_companion(s, &params[i], "accum", "grad_accum", "zeros", b.loc, &accumulator_arg[i]);
+    gradient[i] = whole_gradient(o, &b, &params[i], accumulator[i], scale);
+  }
+  MlirValue factor = nn_null_value();
+  for (int i = 0; i < n; i++) {
+    if (nn_value_is_null(gradient[i])) continue;
+    NnBuilder b = waits ? builder_at_end(&positions, &params[i], "backward") : builder_for(&positions, &params[i]);
+    if (waits && !judged) factor = judge_gradients(&step, &b, gradient, n, scale), judged = true;
+    if (!nn_value_is_null(factor)) gradient[i] = mul(&b, gradient[i], spread(&b, factor, gradient[i]));
+    b.phase = "update";
+    if (o->kind == OPTIMIZER_SGD || o->kind == OPTIMIZER_MOMENTUM) update_sgd(&step, &b, &params[i], gradient[i]);
+    else update_adam(&step, &b, &params[i], gradient[i]);
+    if (o->accumulate > 1)
+      update_companion(s, &params[i], "grad_accum", accumulator_arg[i], nn_constant_like(&b, accumulator[i], 0));
+  }
+  if (judged) {
+    NnBuilder b = nn_builder_before(positions.ops[positions.n - 1]);
+    b.phase = "update";
+    loss_scale_update(o, &b, s, n_states, scale, step.finite);
+  }
+  free(step.scalars);
+  free(gradient);
+  free(accumulator);
+  free(accumulator_arg);
+  positions_free(&positions);
+}
+
+void optimizer_build_accumulation(Signature *s, TrainedParam *params, int n) {
+  Positions positions = positions_of(s->func);
+  for (int i = 0; i < n; i++) {
+    if (nn_value_is_null(params[i].gradient)) continue;
+    NnBuilder b = builder_for(&positions, &params[i]);
+    int arg;
+    MlirValue accumulator = add_companion(s, &params[i], "accum", "grad_accum", "zeros", b.loc, &arg);
+    update_companion(s, &params[i], "grad_accum", arg, add(&b, accumulator, params[i].gradient));
+  }
+  positions_free(&positions);
+}

@@ -1,0 +1,507 @@
+// The graph that `fuse` works on: one record per op of a public function, its class, and its dependences. A value that
+// is cloned into its users (a broadcast, a constant) does not appear in the graph; its users depend on what it reads.
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/fuse/fuse.h"
+#include "passes/passes.h"
+#include "passes/plan/plan.h"
+#include "passes/solver/error.h"
+
+static NnOpKind kind_of(const FuseOp *o) { return o->kind == NN_OP_NONE ? NN_KIND_LIBRARY : nn_op_info(o->kind)->kind; }
+
+static MlirValue operand(MlirOperation op, intptr_t i) { return mlirOperationGetOperand(op, i); }
+static int n_operands(MlirOperation op) { return (int)mlirOperationGetNumOperands(op); }
+
+static int def_of(const FuseGraph *g, MlirValue v) {
+  if (mlirValueIsABlockArgument(v)) return -1;
+  return ptr_map_get(&g->op_ids, mlirOpResultGetOwner(v).ptr);
+}
+
+static FusePhase phase_of(MlirOperation op) {
+  char buf[16];
+  const char *phase = nn_attr_str(op, "nn.phase", buf, sizeof buf, "forward");
+  return !strcmp(phase, "update") ? FUSE_UPDATE : !strcmp(phase, "backward") ? FUSE_BACKWARD : FUSE_FORWARD;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Absorbed views. A view that only another view reads need not exist in memory, as long as the chain is one strided
+// load.
+
+typedef struct Layout {
+  int rank;
+  int64_t stride[NN_MAX_RANK];
+} Layout;
+
+static Layout dense_layout(const NnType *t) {
+  Layout l = {.rank = t->rank};
+  int64_t stride = 1;
+  for (int i = t->rank - 1; i >= 0; i--) {
+    l.stride[i] = stride;
+    stride *= t->dim[i];
+  }
+  return l;
+}
+
+// Runs of axes of `from` are matched with runs of `to` of the same size; each run of `from` must be walked in one
+// stride.
+static bool reshape_layout(const NnType *from, const NnType *to, Layout *layout) {
+  Layout out = {.rank = to->rank};
+  int i = 0, j = 0;
+  while (i < from->rank || j < to->rank) {
+    if (i < from->rank && from->dim[i] == 1) {
+      i++;
+      continue;
+    }
+    if (j < to->rank && to->dim[j] == 1) {
+      j++;
+      continue;
+    }
+    int i0 = i, j0 = j;
+    int64_t have = from->dim[i++], want = to->dim[j++];
+    while (have != want) {
+      if (have < want) have *= from->dim[i++];
+      else want *= to->dim[j++];
+    }
+    for (int a = i - 2, b = i - 1; a >= i0; a--) {
+      if (from->dim[a] == 1) continue;
+      if (layout->stride[a] != layout->stride[b] * from->dim[b]) return false;
+      b = a;
+    }
+    int64_t stride = layout->stride[i - 1];
+    for (int b = j - 1; b >= j0; b--) {
+      out.stride[b] = stride;
+      stride *= to->dim[b];
+    }
+  }
+  *layout = out;
+  return true;
+}
+
+static bool view_layout(const FuseOp *o, Layout *layout) {
+  NnType from = nn_value_type(operand(o->op, 0)), to = nn_value_type(mlirOperationGetResult(o->op, 0));
+  int64_t a[NN_MAX_RANK];
+  Layout in = *layout;
+  switch (o->kind) {
+  case NN_OP_reshape: return reshape_layout(&from, &to, layout);
+  case NN_OP_transpose:
+    nn_attr_i64s(o->op, "perm", a, NN_MAX_RANK);
+    for (int i = 0; i < to.rank; i++) layout->stride[i] = in.stride[a[i]];
+    return true;
+  default:
+    nn_attr_i64s(o->op, "strides", a, NN_MAX_RANK);
+    for (int i = 0; i < to.rank; i++) layout->stride[i] = in.stride[i] * a[i];
+    return true;
+  }
+}
+
+static bool is_layout_view(const FuseOp *o) {
+  return o->kind == NN_OP_transpose || o->kind == NN_OP_slice || o->kind == NN_OP_reshape;
+}
+
+static int only_user(const FuseGraph *g, MlirValue v) {
+  MlirOpOperand use = mlirValueGetFirstUse(v);
+  if (mlirOpOperandIsNull(use) || !mlirOpOperandIsNull(mlirOpOperandGetNextUse(use))) return -1;
+  return ptr_map_get(&g->op_ids, mlirOpOperandGetOwner(use).ptr);
+}
+
+// Classes of views, users first: a view whose only user is a view of the chain is absorbed, and so is a reshape between
+// such a view and an op that can load through it. Then, operands first, a reshape that breaks the stride is put back
+// into memory.
+static void classify_views(FuseGraph *g) {
+  for (int i = g->n - 1; i >= 0; i--) {
+    FuseOp *o = &g->ops[i];
+    if (!is_layout_view(o)) continue;
+    bool alias = nn_is_alias(o->op);
+    o->klass = alias ? FUSE_FIXED : FUSE_NODE;
+    int producer = def_of(g, operand(o->op, 0));
+    bool after_view = producer >= 0 && is_layout_view(&g->ops[producer]) && !nn_is_alias(g->ops[producer].op);
+    if (producer >= 0 && g->ops[producer].kind == NN_OP_reshape) after_view = true;   // settled below, operands first
+    int user = only_user(g, mlirOperationGetResult(o->op, 0));
+    if (user < 0) continue;
+    const FuseOp *u = &g->ops[user];
+    bool view_user = is_layout_view(u) && (!nn_is_alias(u->op) || u->klass == FUSE_CLONED);
+    if (alias && o->kind == NN_OP_reshape && after_view && (view_user || kind_of(u) == NN_KIND_MAP))
+      o->klass = FUSE_CLONED;
+    if (!alias && view_user) o->klass = FUSE_CLONED;
+  }
+  Layout *layout = solver_allocate((size_t)g->n, sizeof *layout);
+  for (int i = 0; i < g->n; i++) {
+    FuseOp *o = &g->ops[i];
+    if (!is_layout_view(o)) continue;
+    int p = def_of(g, operand(o->op, 0));
+    NnType from = nn_value_type(operand(o->op, 0));
+    bool chained = p >= 0 && is_layout_view(&g->ops[p]) && g->ops[p].klass == FUSE_CLONED;
+    layout[i] = chained ? layout[p] : dense_layout(&from);
+    bool ok = view_layout(o, &layout[i]);
+    if (o->klass == FUSE_FIXED || (chained && ok)) continue;
+    if (o->kind != NN_OP_reshape) continue;
+    // Nothing to absorb, or no single stride: an alias after all, and so are the reshapes right before it.
+    o->klass = FUSE_FIXED;
+    while (chained) {
+      chained = g->ops[p].kind == NN_OP_reshape;
+      g->ops[p].klass = chained ? FUSE_FIXED : FUSE_NODE;
+      p = def_of(g, operand(g->ops[p].op, 0));
+    }
+  }
+  free(layout);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Classes
+
+static bool is_tiny_base(const FuseGraph *g, MlirValue v) {
+  int def = def_of(g, v);
+  NnType t = nn_value_type(v);
+  if (def < 0) return true;   // the alias below takes a few elements of it
+  return g->ops[def].tiny && nn_type_elements(&t) <= FUSE_TINY;
+}
+
+// What the pass `recompute` made is computed in every kernel that reads it, but for what something reads from memory
+// (nn.stored).
+static bool classify_recomputed(FuseOp *o) {
+  if (!nn_has_attr(o->op, "nn.recompute")) return false;
+  o->recomputed = true;
+  o->klass = nn_has_attr(o->op, "nn.stored") ? FUSE_NODE : FUSE_CLONED;
+  o->chain = 1;
+  return true;
+}
+
+// What a library op or the caller left in memory is cast to a wider type where it is read: kernels that go over it
+// along different axes have nothing in common but that tensor.
+static bool is_widening(const FuseGraph *g, const FuseOp *o) {
+  if (o->kind != NN_OP_cast) return false;
+  MlirValue x = operand(o->op, 0);
+  int def = def_of(g, x);
+  return nn_dtype_bytes(nn_value_type(x).dtype) < nn_dtype_bytes(o->shape.dtype) &&
+         (def < 0 || (g->ops[def].klass == FUSE_FIXED && !nn_is_alias(g->ops[def].op)));
+}
+
+// A map of sources only, or of a few elements of arguments (a learning rate, a bias correction), is cloned like a
+// source.
+static void classify_map(const FuseGraph *g, FuseOp *o) {
+  o->klass = FUSE_NODE;
+  if (classify_recomputed(o)) return;
+  int chain = 1;
+  bool sources = true, tiny = nn_type_elements(&o->shape) <= FUSE_TINY;
+  for (int i = 0; i < n_operands(o->op); i++) {
+    MlirValue v = operand(o->op, i);
+    int def = def_of(g, v);
+    const FuseOp *p = def < 0 ? NULL : &g->ops[def];
+    sources &= p && p->klass == FUSE_CLONED && p->source_only;
+    tiny &= (p && p->klass == FUSE_CLONED && p->source_only) || is_tiny_base(g, v);
+    if (p && p->klass == FUSE_CLONED) chain += p->chain;
+  }
+  bool widening = is_widening(g, o);
+  if ((!sources && !tiny && !widening) || chain > FUSE_CHAIN) return;
+  o->klass = FUSE_CLONED;
+  o->chain = chain;
+  o->source_only = sources;
+  o->tiny = tiny;
+}
+
+static void classify_broadcast(const FuseGraph *g, FuseOp *o) {
+  o->klass = FUSE_CLONED;
+  int def = def_of(g, operand(o->op, 0));
+  const FuseOp *p = def < 0 ? NULL : &g->ops[def];
+  bool cloned = p && p->klass == FUSE_CLONED;
+  o->chain = 1 + (cloned ? p->chain : 0);
+  o->source_only = cloned && (p->source_only || p->tiny);
+  NnType t = nn_value_type(operand(o->op, 0));
+  if (p && p->tiny && nn_type_elements(&t) <= FUSE_TINY) o->source_only = true;
+}
+
+static bool classify(FuseGraph *g) {
+  classify_views(g);
+  for (int i = 0; i < g->n; i++) {
+    FuseOp *o = &g->ops[i];
+    switch (kind_of(o)) {
+    case NN_KIND_SOURCE:
+      o->klass = FUSE_CLONED;
+      o->source_only = true;
+      o->chain = 1;
+      break;
+    case NN_KIND_MAP: classify_map(g, o); break;
+    case NN_KIND_REDUCE: o->klass = FUSE_NODE; break;
+    case NN_KIND_MOVE: o->klass = FUSE_MOVE; break;
+    case NN_KIND_VIEW:
+      if (o->kind == NN_OP_broadcast) {
+        classify_broadcast(g, o);
+      } else if (o->klass == FUSE_FIXED) {
+        MlirValue v = operand(o->op, 0);
+        int def = def_of(g, v);
+        o->tiny = nn_type_elements(&o->shape) <= FUSE_TINY &&
+                  (def < 0 || (g->ops[def].klass == FUSE_FIXED && g->ops[def].tiny));
+      }
+      break;
+    case NN_KIND_COMPOSITE:
+      nn_error(o->op, "'nn.%s' reaches fuse: it must be decomposed first", nn_op_info(o->kind)->name);
+      return false;
+    default: o->klass = FUSE_FIXED;
+    }
+  }
+  return true;
+}
+
+// What stays in the function, and moves, read memory: a cloned op they use is also a kernel.
+static void mark_materialised(FuseGraph *g) {
+  for (int i = 0; i < g->n; i++) {
+    if (g->ops[i].klass != FUSE_FIXED && g->ops[i].klass != FUSE_MOVE) continue;
+    for (int j = 0; j < n_operands(g->ops[i].op); j++) {
+      int def = def_of(g, operand(g->ops[i].op, j));
+      if (def >= 0 && g->ops[def].klass == FUSE_CLONED) g->ops[def].materialised = true;
+    }
+  }
+}
+
+bool fuse_is_node(const FuseGraph *g, int op) { return g->ops[op].klass != FUSE_CLONED || g->ops[op].materialised; }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Edges
+
+static int value_number(FuseGraph *g, MlirValue v) {
+  int id = ptr_map_get(&g->value_ids, v.ptr);
+  if (id >= 0) return id;
+  id = g->n_values++;
+  if ((id & (id + 1)) == 0) g->values = solver_reallocate(g->values, 2 * (size_t)(id + 1), sizeof *g->values);
+  g->values[id] = v;
+  ptr_map_set(&g->value_ids, v.ptr, id);
+  return id;
+}
+
+int64_t fuse_value_bytes(const FuseGraph *g, int value) {
+  NnType t = nn_value_type(g->values[value]);
+  return nn_type_bytes(&t);
+}
+
+static void add_edge(FuseGraph *g, FuseEdge edge) {
+  bool merge = g->ops[edge.to].klass != FUSE_FIXED;   // the return may have thousands of operands, each once
+  for (int e = g->ops[edge.to].first_in; merge && e < g->n_edges; e++) {
+    const FuseEdge *old = &g->edges[e];
+    if (old->from == edge.from && old->value == edge.value && old->via == edge.via &&
+        !memcmp(old->dims, edge.dims, sizeof old->dims))
+      return;
+  }
+  if (g->n_edges == g->edge_capacity) {
+    g->edge_capacity = g->edge_capacity ? 2 * g->edge_capacity : 256;
+    g->edges = solver_reallocate(g->edges, (size_t)g->edge_capacity, sizeof *g->edges);
+  }
+  g->edges[g->n_edges++] = edge;
+}
+
+// How the consumer sees the value at the current place of the walk below.
+typedef struct Seen {
+  FuseVia via;
+  int rank;
+  int8_t dims[NN_MAX_RANK];
+} Seen;
+
+// An op that one consumer sees twice the same way (x * x, and so on) is walked once.
+static bool walked_before(FuseGraph *g, int to, int def, const Seen *seen) {
+  FuseOp *o = &g->ops[def];
+  bool before = o->walked_by == to + 1 && o->walked_via == seen->via &&
+                (seen->via != FUSE_BROADCAST || !memcmp(o->walked_dims, seen->dims, sizeof seen->dims));
+  o->walked_by = to + 1;
+  o->walked_via = seen->via;
+  memcpy(o->walked_dims, seen->dims, sizeof seen->dims);
+  return before;
+}
+
+static void add_dependences(FuseGraph *g, int to, MlirValue v, Seen seen) {
+  int def = def_of(g, v);
+  if (def < 0 || g->ops[def].klass != FUSE_CLONED) {
+    FuseEdge edge = {.from = def, .to = to, .value = value_number(g, v), .via = seen.via};
+    if (seen.via == FUSE_BROADCAST) memcpy(edge.dims, seen.dims, sizeof edge.dims);
+    add_edge(g, edge);
+    return;
+  }
+  const FuseOp *o = &g->ops[def];
+  if (walked_before(g, to, def, &seen)) return;
+  if (o->kind == NN_OP_broadcast) {
+    int64_t dims[NN_MAX_RANK];
+    int n = nn_attr_i64s(o->op, "dims", dims, NN_MAX_RANK);
+    Seen inner = {.via = seen.via == FUSE_VIEW ? FUSE_VIEW : FUSE_BROADCAST, .rank = n};
+    for (int i = 0; i < n; i++) inner.dims[i] = seen.via == FUSE_BROADCAST ? seen.dims[dims[i]] : (int8_t)dims[i];
+    seen = inner;
+  } else if (is_layout_view(o)) {
+    seen = (Seen){.via = FUSE_VIEW};
+  } else if (o->kind == NN_OP_random_uniform) {
+    seen = (Seen){.via = FUSE_VIEW};   // the key row is read from memory
+  }
+  for (int i = 0; i < n_operands(o->op); i++) add_dependences(g, to, operand(o->op, i), seen);
+}
+
+static void add_op_edges(FuseGraph *g, int i) {
+  FuseOp *o = &g->ops[i];
+  o->first_in = g->n_edges;
+  if (!fuse_is_node(g, i)) return;
+  bool view = is_layout_view(o) && o->klass != FUSE_FIXED;
+  Seen seen = {.via = view || o->kind == NN_OP_random_uniform ? FUSE_VIEW : FUSE_DIRECT};
+  if (o->klass == FUSE_CLONED) {   // a materialised clone stands alone: how it reads does not matter
+    seen.via = FUSE_VIEW;
+    for (int j = 0; j < n_operands(o->op); j++) add_dependences(g, i, operand(o->op, j), seen);
+    return;
+  }
+  for (int j = 0; j < n_operands(o->op); j++) {
+    MlirValue v = operand(o->op, j);
+    if (o->klass == FUSE_NODE) add_dependences(g, i, v, seen);
+    else add_edge(g, (FuseEdge){.from = def_of(g, v), .to = i, .value = value_number(g, v), .via = FUSE_VIEW});
+  }
+}
+
+// The argument whose memory a value is, through aliases; -1: none.
+static int argument_of(const FuseGraph *g, MlirValue v) {
+  for (;;) {
+    if (mlirValueIsABlockArgument(v)) return nn_value_index(v);
+    int def = def_of(g, v);
+    if (def < 0 || !nn_is_alias(g->ops[def].op)) return -1;
+    v = operand(g->ops[def].op, 0);
+  }
+}
+
+// Who reads each argument, and which update overwrites it.
+typedef struct Access {
+  int *readers, n_readers;   // Owned; ops, in order
+  int next_written;          // the next argument that the same op overwrites, -1 ends
+} Access;
+
+// An update overwrites its argument, so who reads the argument comes first. Appended to the edges of the writer while
+// its slice is the last one.
+static void add_order_edges(FuseGraph *g, int i, const Access *access, int first_written) {
+  for (int a = first_written; a >= 0; a = access[a].next_written)
+    for (int r = 0; r < access[a].n_readers; r++)
+      if (access[a].readers[r] < i)
+        add_edge(g, (FuseEdge){.from = access[a].readers[r], .to = i, .value = -1, .via = FUSE_ORDER});
+}
+
+// First argument that each op overwrites, or -1; the others follow in next_written. Owned: free().
+static int *find_writers(FuseGraph *g, Access *access, int n_args) {
+  int *first = solver_allocate((size_t)g->n, sizeof *first);
+  for (int i = 0; i < g->n; i++) first[i] = -1;
+  MlirOperation ret = nn_function_return(g->func);
+  for (int r = 0; r < nn_function_n_results(g->func); r++) {
+    int64_t tied = nn_result_i64(g->func, r, "nn.tied", -1);
+    if (tied < 0 || tied >= n_args) continue;
+    MlirValue v = operand(ret, r);
+    int def = def_of(g, v);
+    while (def >= 0 && nn_is_alias(g->ops[def].op)) {
+      v = operand(g->ops[def].op, 0);
+      def = def_of(g, v);
+    }
+    g->overwritten[tied] = true;
+    if (def < 0) continue;
+    access[tied].next_written = first[def];
+    first[def] = (int)tied;
+  }
+  return first;
+}
+
+static void build_edges(FuseGraph *g) {
+  int n_args = nn_function_n_args(g->func);
+  Access *access = solver_allocate((size_t)n_args, sizeof *access);
+  g->overwritten = solver_allocate((size_t)n_args, sizeof *g->overwritten);
+  int *first_written = find_writers(g, access, n_args);
+  for (int i = 0; i < g->n; i++) {
+    add_op_edges(g, i);
+    for (int e = g->ops[i].first_in; e < g->n_edges; e++) {
+      int arg = argument_of(g, g->values[g->edges[e].value]);
+      if (arg < 0 || nn_is_alias(g->ops[i].op)) continue;
+      Access *a = &access[arg];
+      if ((a->n_readers & (a->n_readers + 1)) == 0)
+        a->readers = solver_reallocate(a->readers, 2 * (size_t)(a->n_readers + 1), sizeof *a->readers);
+      a->readers[a->n_readers++] = i;
+    }
+    if (fuse_is_node(g, i) && g->ops[i].phase != FUSE_FORWARD) add_order_edges(g, i, access, first_written[i]);
+    g->ops[i].n_in = g->n_edges - g->ops[i].first_in;
+  }
+  for (int a = 0; a < n_args; a++) free(access[a].readers);
+  free(access);
+  free(first_written);
+}
+
+static void index_successors(FuseGraph *g) {
+  for (int e = 0; e < g->n_edges; e++)
+    if (g->edges[e].from >= 0) g->ops[g->edges[e].from].n_out++;
+  int sum = 0;
+  for (int i = 0; i < g->n; i++) {
+    g->ops[i].first_out = sum;
+    sum += g->ops[i].n_out;
+    g->ops[i].n_out = 0;
+  }
+  g->out = solver_allocate((size_t)sum, sizeof *g->out);
+  for (int e = 0; e < g->n_edges; e++) {
+    if (g->edges[e].from < 0) continue;
+    FuseOp *from = &g->ops[g->edges[e].from];
+    g->out[from->first_out + from->n_out++] = e;
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+static void read_op(FuseGraph *g, int i, MlirOperation op) {
+  FuseOp *o = &g->ops[i];
+  *o = (FuseOp){.op = op, .kind = nn_op_of(op), .phase = phase_of(op)};
+  ptr_map_set(&g->op_ids, op.ptr, i);
+  NnOpKind kind = kind_of(o);
+  if (kind == NN_KIND_REDUCE) {
+    int64_t axes[NN_MAX_RANK];
+    int n = nn_attr_i64s(op, "axes", axes, NN_MAX_RANK);
+    for (int a = 0; a < n; a++) o->axes |= 1u << axes[a];
+    o->shape = nn_value_type(operand(op, 0));
+  } else if (mlirOperationGetNumResults(op) > 0) {
+    o->shape = nn_value_type(mlirOperationGetResult(op, 0));
+  }
+}
+
+bool fuse_graph_build(FuseGraph *g, MlirOperation func) {
+  *g = (FuseGraph){.func = func, .block = nn_function_body(func)};
+  for (MlirOperation op = mlirBlockGetFirstOperation(g->block); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op))
+    g->n++;
+  g->ops = solver_allocate((size_t)g->n, sizeof *g->ops);
+  int i = 0;
+  for (MlirOperation op = mlirBlockGetFirstOperation(g->block); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op))
+    read_op(g, i++, op);
+  if (!classify(g)) return false;
+  mark_materialised(g);
+  build_edges(g);
+  index_successors(g);
+  g->groups = solver_allocate((size_t)g->n, sizeof *g->groups);
+  g->next = solver_allocate((size_t)g->n, sizeof *g->next);
+  g->at = solver_allocate((size_t)g->n, sizeof *g->at);
+  g->stamp = solver_allocate((size_t)g->n, sizeof *g->stamp);
+  g->value_stamp = solver_allocate((size_t)g->n_values, sizeof *g->value_stamp);
+  for (i = 0; i < g->n; i++) {
+    const FuseOp *o = &g->ops[i];
+    g->next[i] = -1;
+    g->at[i] = fuse_is_node(g, i) ? i : -1;
+    g->groups[i] = (FuseGroup){.parent = i,
+                               .first = i,
+                               .last = i,
+                               .size = 1,
+                               .shape = o->shape,
+                               .axes = o->axes,
+                               .phases = o->phase,
+                               .position = i,
+                               .has_view = o->kind == NN_OP_transpose && o->klass == FUSE_NODE};
+  }
+  return true;
+}
+
+void fuse_graph_free(FuseGraph *g) {
+  free(g->ops);
+  free(g->groups);
+  free(g->next);
+  free(g->edges);
+  free(g->out);
+  free(g->values);
+  free(g->at);
+  free(g->stamp);
+  free(g->value_stamp);
+  free(g->overwritten);
+  ptr_map_free(&g->value_ids);
+  ptr_map_free(&g->op_ids);
+  *g = (FuseGraph){0};
+}

@@ -1,0 +1,490 @@
+// Merging ops into groups. Groups are kept in a topological order (positions); merging two looks for a path between
+// them through a third, which can only run over positions in between, so that a merge costs what lies between and not
+// the whole graph.
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/fuse/fuse.h"
+#include "passes/solver/error.h"
+
+enum { SEARCH_LIMIT = 4000, ROW_MIN_ROWS = 64, ROW_MAX_SERIAL = 8192 };
+
+int fuse_find(FuseGraph *g, int op) {
+  while (g->groups[op].parent != op) {
+    g->groups[op].parent = g->groups[g->groups[op].parent].parent;
+    op = g->groups[op].parent;
+  }
+  return op;
+}
+
+static NnType kept_shape(const FuseGroup *group) {
+  NnType t = {.dtype = group->shape.dtype};
+  for (int a = 0; a < group->shape.rank; a++)
+    if (!(group->axes >> a & 1)) t.dim[t.rank++] = group->shape.dim[a];
+  return t;
+}
+
+// Row kernels go through one row at a time: they need enough rows to share out, or rows short enough to be no burden to
+// one thread.
+bool fuse_group_is_row(const FuseGroup *group) {
+  int64_t rows = 1, length = 1;
+  bool inside = false;
+  for (int a = 0; a < group->shape.rank; a++) {
+    bool reduced = group->axes >> a & 1;
+    if (inside && !reduced) return false;
+    inside |= reduced;
+    if (reduced) length *= group->shape.dim[a];
+    else rows *= group->shape.dim[a];
+  }
+  return inside && (rows >= ROW_MIN_ROWS || length <= ROW_MAX_SERIAL);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Legality
+
+// The shape, axes and phases of the union; false when no kind of kernel takes both.
+static bool combine(const FuseGroup *a, const FuseGroup *b, bool connected, FuseGroup *out) {
+  *out = *a;
+  out->has_view = a->has_view || b->has_view;
+  out->phases = a->phases | b->phases;
+  bool same = nn_shape_equal(&a->shape, &b->shape);
+  if (a->axes && b->axes) {
+    if (!same || a->axes != b->axes) return false;
+  } else if (a->axes || b->axes) {
+    const FuseGroup *reduce = a->axes ? a : b, *map = a->axes ? b : a;
+    NnType kept = kept_shape(reduce);
+    if (!nn_shape_equal(&reduce->shape, &map->shape) && !nn_shape_equal(&kept, &map->shape)) return false;
+    out->shape = reduce->shape;
+    out->axes = reduce->axes;
+    // An optimizer's update joins the kernel that reduces its gradient, but never delays a big forward value.
+    if ((map->phases & FUSE_UPDATE) && same) return false;
+  } else if (!same) {
+    return false;
+  }
+  if (out->axes && out->has_view) return false;
+  if (a->size + b->size > FUSE_MEMBERS) return false;
+  if (a->phases == b->phases && (connected || !(a->phases & FUSE_UPDATE))) return true;
+  if (!connected || !(out->phases & FUSE_UPDATE)) return false;
+  if (out->phases & FUSE_FORWARD) return out->axes && !(out->phases & FUSE_BACKWARD);   // running statistics
+  return true;
+}
+
+static bool edge_is_fusible(const FuseEdge *e, const FuseGraph *g, const FuseGroup *merged) {
+  if (e->via == FUSE_DIRECT || e->via == FUSE_ORDER) return true;
+  if (e->via == FUSE_VIEW || !merged->axes || !fuse_group_is_row(merged)) return false;
+  NnType t = nn_value_type(g->values[e->value]), kept = kept_shape(merged);
+  if (!nn_shape_equal(&t, &kept)) return false;
+  for (int i = 0, a = 0; a < merged->shape.rank; a++)
+    if (!(merged->axes >> a & 1) && e->dims[i++] != a) return false;
+  return true;
+}
+
+// All edges between a and b, in either direction, can be inside one kernel; reports whether there is one.
+static bool edges_are_fusible(FuseGraph *g, int a, int b, const FuseGroup *merged) {
+  if (g->groups[a].size > g->groups[b].size) {
+    int t = a;
+    a = b, b = t;
+  }
+  for (int m = g->groups[a].first; m >= 0; m = g->next[m]) {
+    const FuseOp *o = &g->ops[m];
+    for (int e = o->first_in; e < o->first_in + o->n_in; e++)
+      if (g->edges[e].from >= 0 && fuse_find(g, g->edges[e].from) == b && !edge_is_fusible(&g->edges[e], g, merged))
+        return false;
+    for (int s = o->first_out; s < o->first_out + o->n_out; s++)
+      if (fuse_find(g, g->edges[g->out[s]].to) == b && !edge_is_fusible(&g->edges[g->out[s]], g, merged)) return false;
+  }
+  return true;
+}
+
+// Distinct values that the kernel of a and b would read and write.
+static int count_buffers(FuseGraph *g, int a, int b) {
+  int count = 0, roots[2] = {a, b};
+  int stamp = ++g->value_stamp_now;
+  for (int k = 0; k < 2; k++) {
+    for (int m = g->groups[roots[k]].first; m >= 0; m = g->next[m]) {
+      const FuseOp *o = &g->ops[m];
+      for (int e = o->first_in; e < o->first_in + o->n_in; e++) {
+        const FuseEdge *edge = &g->edges[e];
+        if (edge->value < 0 || g->value_stamp[edge->value] == stamp) continue;
+        int from = edge->from < 0 ? -1 : fuse_find(g, edge->from);
+        if (from == a || from == b) continue;
+        g->value_stamp[edge->value] = stamp;
+        count++;
+      }
+      for (int s = o->first_out; s < o->first_out + o->n_out; s++) {
+        const FuseEdge *edge = &g->edges[g->out[s]];
+        if (edge->value < 0 || g->value_stamp[edge->value] == stamp) continue;
+        int to = fuse_find(g, edge->to);
+        if (to == a || to == b) continue;
+        g->value_stamp[edge->value] = stamp;
+        count++;
+      }
+    }
+  }
+  return count;
+}
+
+// Marks (stamp) the groups that `a` reaches without the edges straight to `b`, up to the position of `b`. False when
+// `b` is among them, or when the search grows too long.
+static bool reach(FuseGraph *g, int a, int b, int **found, int *n_found, int *capacity) {
+  int stamp = ++g->stamp_now, limit = g->groups[b].position;
+  *n_found = 0;
+  for (int k = -1; k < *n_found; k++) {
+    int root = k < 0 ? a : (*found)[k];
+    for (int m = g->groups[root].first; m >= 0; m = g->next[m]) {
+      const FuseOp *o = &g->ops[m];
+      for (int s = o->first_out; s < o->first_out + o->n_out; s++) {
+        int to = fuse_find(g, g->edges[g->out[s]].to);
+        if (to == root || g->stamp[to] == stamp || g->groups[to].position > limit) continue;
+        if (to == b) {
+          if (k < 0) continue;
+          return false;
+        }
+        if (*n_found >= SEARCH_LIMIT) return false;
+        if (*n_found == *capacity) {
+          *capacity = *capacity ? 2 * *capacity : 64;
+          *found = solver_reallocate(*found, (size_t)*capacity, sizeof **found);
+        }
+        g->stamp[to] = stamp;
+        (*found)[(*n_found)++] = to;
+      }
+    }
+  }
+  return true;
+}
+
+// What `a` reaches moves behind the union, which takes the place after everything else in between.
+static void reorder(FuseGraph *g, int a, int b) {
+  int low = g->groups[a].position, high = g->groups[b].position, w = low, n = 0;
+  int *after = solver_allocate((size_t)(high - low + 1), sizeof *after);
+  for (int p = low; p <= high; p++) {
+    int root = g->at[p];
+    if (root < 0 || root == a || root == b) continue;
+    if (g->stamp[root] == g->stamp_now) {
+      after[n++] = root;
+    } else {
+      g->at[w] = root;
+      g->groups[root].position = w++;
+    }
+  }
+  g->at[w] = a;
+  g->groups[a].position = w++;
+  for (int i = 0; i < n; i++) {
+    g->at[w] = after[i];
+    g->groups[after[i]].position = w++;
+  }
+  while (w <= high) g->at[w++] = -1;
+  free(after);
+}
+
+static bool try_merge(FuseGraph *g, int a, int b, bool connected, int max_buffers) {
+  a = fuse_find(g, a);
+  b = fuse_find(g, b);
+  if (a == b || g->ops[a].klass != FUSE_NODE || g->ops[b].klass != FUSE_NODE) return false;
+  if (g->groups[a].position > g->groups[b].position) {
+    int t = a;
+    a = b, b = t;
+  }
+  FuseGroup merged;
+  if (!combine(&g->groups[a], &g->groups[b], connected, &merged)) return false;
+  if (!edges_are_fusible(g, a, b, &merged) || count_buffers(g, a, b) > max_buffers) return false;
+  int *found = NULL, n_found, capacity = 0;
+  bool ok = reach(g, a, b, &found, &n_found, &capacity);
+  free(found);
+  if (!ok) return false;
+  reorder(g, a, b);
+  FuseGroup *ga = &g->groups[a], *gb = &g->groups[b];
+  g->next[ga->last] = gb->first;
+  ga->last = gb->last;
+  ga->size += gb->size;
+  ga->shape = merged.shape;
+  ga->axes = merged.axes;
+  ga->phases = merged.phases;
+  ga->has_view = merged.has_view;
+  gb->parent = a;
+  return true;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Greedy fusion
+
+static bool merge_with_producers(FuseGraph *g) {
+  bool changed = false;
+  for (int i = 0; i < g->n; i++) {
+    const FuseOp *o = &g->ops[i];
+    if (o->klass != FUSE_NODE) continue;
+    bool tried[64] = {false};
+    int n = o->n_in < 64 ? o->n_in : 64;
+    for (;;) {   // the largest value first
+      int best = -1;
+      int64_t best_bytes = -1;
+      for (int e = 0; e < n; e++) {
+        const FuseEdge *edge = &g->edges[o->first_in + e];
+        if (tried[e] || edge->from < 0 || edge->value < 0 || edge->via == FUSE_VIEW) continue;
+        int64_t bytes = fuse_value_bytes(g, edge->value);
+        if (bytes > best_bytes) best = e, best_bytes = bytes;
+      }
+      if (best < 0) break;
+      tried[best] = true;
+      changed |= try_merge(g, g->edges[o->first_in + best].from, i, true, FUSE_BUFFERS);
+    }
+  }
+  return changed;
+}
+
+// Reductions of the same space that read a common value share one pass over it.
+static bool merge_siblings(FuseGraph *g) {
+  bool changed = false;
+  // last group with a reduction that reads the value
+  int *latest = solver_allocate((size_t)g->n_values, sizeof *latest);
+  for (int v = 0; v < g->n_values; v++) latest[v] = -1;
+  for (int i = 0; i < g->n; i++) {
+    const FuseOp *o = &g->ops[i];
+    if (o->klass != FUSE_NODE) continue;
+    if (!g->groups[fuse_find(g, i)].axes) continue;
+    for (int e = o->first_in; e < o->first_in + o->n_in; e++) {
+      const FuseEdge *edge = &g->edges[e];
+      if (edge->value < 0 || edge->via != FUSE_DIRECT) continue;
+      NnType t = nn_value_type(g->values[edge->value]);
+      if (!nn_shape_equal(&t, &g->groups[fuse_find(g, i)].shape)) continue;
+      if (latest[edge->value] >= 0) changed |= try_merge(g, latest[edge->value], i, false, FUSE_BUFFERS);
+      latest[edge->value] = i;
+    }
+  }
+  free(latest);
+  return changed;
+}
+
+// The first backward kernel, in the order of groups, that goes over the elements of what op reads; `after`: the next
+// one behind it.
+static int find_host(FuseGraph *g, int op, int after) {
+  const FuseOp *o = &g->ops[op];
+  int best = -1;
+  for (int e = o->first_in; e < o->first_in + o->n_in; e++) {
+    int from = g->edges[e].from;
+    if (from < 0 || g->edges[e].via != FUSE_DIRECT) continue;
+    for (int s = g->ops[from].first_out; s < g->ops[from].first_out + g->ops[from].n_out; s++) {
+      const FuseEdge *edge = &g->edges[g->out[s]];
+      int to = fuse_find(g, edge->to);
+      if (edge->value != g->edges[e].value || edge->via != FUSE_DIRECT || g->ops[edge->to].klass != FUSE_NODE) continue;
+      if (to == fuse_find(g, op) || !(g->groups[to].phases & FUSE_BACKWARD) ||
+          !nn_shape_equal(&g->groups[to].shape, &o->shape))
+        continue;
+      if (g->groups[to].position > after && (best < 0 || g->groups[to].position < g->groups[best].position)) best = to;
+    }
+  }
+  return best;
+}
+
+// What `recompute` makes for a library op to read becomes a result of a kernel that reads the same values anyway.
+static void host_recomputed(FuseGraph *g) {
+  for (int i = 0; i < g->n; i++) {
+    if (g->ops[i].klass != FUSE_NODE || !g->ops[i].recomputed) continue;
+    int after = -1;
+    for (int tries = 0; tries < 4; tries++) {
+      int host = find_host(g, i, after);
+      if (host < 0 || try_merge(g, i, host, true, FUSE_HOST_BUFFERS)) break;
+      after = g->groups[host].position;
+    }
+  }
+}
+
+void fuse_groups_merge(FuseGraph *g) {
+  for (int round = 0; round < 3; round++) {
+    bool changed = merge_with_producers(g);
+    changed |= merge_siblings(g);
+    if (!changed) break;
+  }
+  host_recomputed(g);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Recomputing inside a kernel instead of storing. A value that several kernels need is stored once (written, and read
+// by each) or computed in each from what it was computed from; the second wins when it moves fewer bytes and keeps no
+// more alive.
+
+typedef struct Cone {
+  int n;
+  int leaf[16];
+  double work;
+  bool legal;
+} Cone;   // leaves: value numbers
+
+static double op_work(NnOp op) {   // bytes of traffic that one evaluation per element is worth
+  switch (op) {
+  case NN_OP_exp:
+  case NN_OP_log:
+  case NN_OP_tanh:
+  case NN_OP_erf:
+  case NN_OP_sigmoid:
+  case NN_OP_pow:
+  case NN_OP_sin:
+  case NN_OP_cos: return 1.0;
+  case NN_OP_random_uniform: return 4.0;
+  default: return 0.1;
+  }
+}
+
+bool fuse_is_stored(FuseGraph *g, int op) {
+  const FuseOp *o = &g->ops[op];
+  if (o->inlined) return false;
+  if (o->kept) return true;
+  for (int s = o->first_out; s < o->first_out + o->n_out; s++) {
+    const FuseEdge *edge = &g->edges[g->out[s]];
+    if (edge->value >= 0 && fuse_find(g, edge->to) != fuse_find(g, op)) return true;
+  }
+  return false;
+}
+
+static void walk_cone(FuseGraph *g, int op, int root, Cone *cone) {
+  const FuseOp *o = &g->ops[op];
+  cone->work += op_work(o->kind);
+  if (nn_op_info(o->kind)->kind != NN_KIND_MAP) cone->legal = false;
+  for (int e = o->first_in; e < o->first_in + o->n_in && cone->legal; e++) {
+    const FuseEdge *edge = &g->edges[e];
+    if (edge->value < 0) continue;
+    int from = edge->from;
+    bool inside = from >= 0 && g->ops[from].klass == FUSE_NODE && edge->via == FUSE_DIRECT &&
+                  (g->ops[from].inlined ||
+                   (fuse_find(g, from) == root && nn_op_info(g->ops[from].kind)->kind == NN_KIND_MAP &&
+                    !fuse_is_stored(g, from)));
+    if (inside) {
+      walk_cone(g, from, root, cone);
+      continue;
+    }
+    bool seen = false;
+    for (int i = 0; i < cone->n; i++) seen |= cone->leaf[i] == edge->value;
+    if (seen) continue;
+    if (cone->n == 16 || cone->work > 8) cone->legal = false;
+    else cone->leaf[cone->n++] = edge->value;
+  }
+}
+
+static bool group_reads(FuseGraph *g, int root, int value) {
+  for (int m = g->groups[root].first; m >= 0; m = g->next[m]) {
+    const FuseOp *o = &g->ops[m];
+    for (int e = o->first_in; e < o->first_in + o->n_in; e++)
+      if (g->edges[e].value == value && g->edges[e].via != FUSE_VIEW) return true;
+  }
+  return false;
+}
+
+static FusePhase last_phase_of_value(FuseGraph *g, int value) {
+  MlirValue v = g->values[value];
+  if (mlirValueIsABlockArgument(v)) return FUSE_UPDATE;
+  int def = ptr_map_get(&g->op_ids, mlirOpResultGetOwner(v).ptr);
+  FusePhase last = FUSE_FORWARD;
+  const FuseOp *o = &g->ops[def];
+  for (int s = o->first_out; s < o->first_out + o->n_out; s++) {
+    const FuseEdge *edge = &g->edges[g->out[s]];
+    if (edge->value == value && g->ops[edge->to].phase > last) last = g->ops[edge->to].phase;
+  }
+  return last;
+}
+
+// Storing costs only the write where it goes over a leaf that nobody reads after this group.
+static bool overwrites_leaf(FuseGraph *g, int root, const Cone *cone, int64_t bytes) {
+  const FuseGroup *group = &g->groups[root];
+  if (group->axes && !fuse_group_is_row(group)) return false;
+  for (int i = 0; i < cone->n; i++) {
+    MlirValue v = g->values[cone->leaf[i]];
+    if (mlirValueIsABlockArgument(v) || fuse_value_bytes(g, cone->leaf[i]) != bytes) continue;
+    const FuseOp *o = &g->ops[ptr_map_get(&g->op_ids, mlirOpResultGetOwner(v).ptr)];
+    bool dies = true;
+    for (int s = o->first_out; s < o->first_out + o->n_out; s++) {
+      const FuseEdge *edge = &g->edges[g->out[s]];
+      dies &= edge->value != cone->leaf[i] || g->groups[fuse_find(g, edge->to)].position <= group->position;
+    }
+    if (dies) return true;
+  }
+  return false;
+}
+
+// Of a cast to a wider type what is stored is its operand, which other kernels cast again: bf16 in place of f32 is half
+// the bytes to write and to read. -1: op is no such cast of a value that this kernel computes.
+static int narrower_operand(FuseGraph *g, int op) {
+  const FuseOp *o = &g->ops[op];
+  if (o->kind != NN_OP_cast) return -1;
+  MlirValue x = mlirOperationGetOperand(o->op, 0);
+  if (nn_dtype_bytes(nn_value_type(x).dtype) >= nn_dtype_bytes(o->shape.dtype) || mlirValueIsABlockArgument(x))
+    return -1;
+  int def = ptr_map_get(&g->op_ids, mlirOpResultGetOwner(x).ptr);
+  return def >= 0 && g->ops[def].klass == FUSE_NODE && fuse_find(g, def) == fuse_find(g, op) ? def : -1;
+}
+
+// narrower: what would be stored in place of op's value, or -1.
+static bool worth_inlining(FuseGraph *g, int op, int narrower) {
+  const FuseOp *o = &g->ops[op];
+  if (nn_op_info(o->kind)->kind != NN_KIND_MAP) return false;
+  int root = fuse_find(g, op), users[16], n_users = 0;
+  FusePhase last = FUSE_FORWARD;
+  for (int s = o->first_out; s < o->first_out + o->n_out; s++) {
+    const FuseEdge *edge = &g->edges[g->out[s]];
+    int to = fuse_find(g, edge->to);
+    if (edge->value < 0 || to == root) continue;
+    if (g->ops[to].klass != FUSE_NODE || edge->via != FUSE_DIRECT || !nn_shape_equal(&g->groups[to].shape, &o->shape))
+      return false;
+    if (g->ops[edge->to].phase > last) last = g->ops[edge->to].phase;
+    bool seen = false;
+    for (int i = 0; i < n_users; i++) seen |= users[i] == to;
+    if (seen) continue;
+    if (n_users == 16) return false;
+    users[n_users++] = to;
+  }
+  if (n_users == 0) return false;
+  Cone cone = {.legal = true};
+  walk_cone(g, op, root, &cone);
+  if (!cone.legal) return false;
+  NnType stored = nn_value_type(mlirOperationGetResult(narrower < 0 ? o->op : g->ops[narrower].op, 0));
+  int64_t size = nn_type_bytes(&stored);
+  double bytes = (double)size;
+  double elements = (double)nn_type_elements(&o->shape);
+  // A write also reads the line it fills, unless that has just been read.
+  double store = bytes * ((overwrites_leaf(g, root, &cone, size) ? 1 : 2) + n_users),
+         again = n_users * cone.work * elements;
+  double kept = 0;
+  for (int i = 0; i < cone.n; i++) {
+    double leaf = (double)fuse_value_bytes(g, cone.leaf[i]);
+    MlirValue v = g->values[cone.leaf[i]];
+    bool overwritten = last > FUSE_FORWARD && mlirValueIsABlockArgument(v) && g->overwritten[nn_value_index(v)];
+    for (int u = 0; u < n_users; u++) {
+      if (group_reads(g, users[u], cone.leaf[i])) continue;
+      if (overwritten) return false;   // a later reader would keep the update from being done in place
+      again += leaf;
+    }
+    // means and variances are small change
+    if (leaf > bytes / 16 && last_phase_of_value(g, cone.leaf[i]) < last) kept += leaf;
+  }
+  if (again >= store || kept > bytes) return false;
+  for (int u = 0; u < n_users; u++)
+    if (count_buffers(g, users[u], users[u]) + cone.n > FUSE_BUFFERS) return false;
+  return true;
+}
+
+// Whether all kernels that read op's value can compute it at their own points.
+static bool is_read_by_point(FuseGraph *g, int op) {
+  const FuseOp *o = &g->ops[op];
+  bool outside = false;
+  for (int s = o->first_out; s < o->first_out + o->n_out; s++) {
+    const FuseEdge *edge = &g->edges[g->out[s]];
+    int to = fuse_find(g, edge->to);
+    if (edge->value < 0 || to == fuse_find(g, op)) continue;
+    if (g->ops[to].klass != FUSE_NODE || edge->via != FUSE_DIRECT || !nn_shape_equal(&g->groups[to].shape, &o->shape))
+      return false;
+    outside = true;
+  }
+  return outside;
+}
+
+void fuse_choose_inlined(FuseGraph *g) {
+  for (int i = 0; i < g->n; i++) {
+    FuseOp *o = &g->ops[i];
+    if (o->klass != FUSE_NODE) continue;
+    int narrower = narrower_operand(g, i);
+    o->inlined = worth_inlining(g, i, narrower);
+    if (o->inlined || narrower < 0 || !is_read_by_point(g, i)) continue;
+    o->inlined = true;
+    g->ops[narrower].kept = !g->ops[narrower].inlined;
+  }
+}

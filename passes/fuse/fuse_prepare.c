@@ -1,0 +1,224 @@
+// Rewrites before fusion: shapes of code that would otherwise keep ops apart or that no kernel takes.
+#include "passes/fuse/fuse.h"
+#include "passes/plan/plan.h"
+#include "passes/rewrite.h"
+
+static void replace(MlirOperation op, int result, MlirValue by) {
+  mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(op, result), by);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Reductions over scattered axes: the trailing run first, the rest of what remains after it.
+
+// Splits off the last contiguous run of axes; returns how many are left before it.
+static int split_axes(const int64_t *axes, int n) {
+  int first = n - 1;
+  while (first > 0 && axes[first - 1] == axes[first] - 1) first--;
+  return first;
+}
+
+// moments over both parts: the mean of means; the mean of variances plus the variance of means (the parts are equally
+// large).
+static void split_moments(NnBuilder *b, MlirOperation op, const int64_t *axes, int first, int n) {
+  MlirValue x = mlirOperationGetOperand(op, 0);
+  NnType t = nn_value_type(x);
+  int64_t parts = 1;
+  for (int i = 0; i < first; i++) parts *= t.dim[axes[i]];
+  MlirOperation inner = nn_build(b, NN_OP_moments, 1, &x, 1, &NN_I64S("axes", axes + first, n - first), NULL);
+  MlirValue mean = mlirOperationGetResult(inner, 0), var = mlirOperationGetResult(inner, 1);
+  MlirOperation outer = nn_build(b, NN_OP_moments, 1, &mean, 1, &NN_I64S("axes", axes, first), NULL);
+  MlirValue var_sum = nn_reduce(b, NN_OP_reduce_sum, var, first, axes);
+  MlirValue within = nn_binary(b, NN_OP_mul, var_sum, nn_constant_like(b, var_sum, 1.0 / (double)parts));
+  replace(op, 0, mlirOperationGetResult(outer, 0));
+  replace(op, 1, nn_binary(b, NN_OP_add, within, mlirOperationGetResult(outer, 1)));
+}
+
+static bool split_reduction(MlirOperation op) {
+  int64_t axes[NN_MAX_RANK];
+  int n = nn_attr_i64s(op, "axes", axes, NN_MAX_RANK);
+  int first = split_axes(axes, n);
+  if (n <= 0 || first == 0) return false;
+  NnBuilder b = rewrite_builder(op);
+  NnOp kind = nn_op_of(op);
+  if (kind == NN_OP_moments) {
+    split_moments(&b, op, axes, first, n);
+  } else {
+    MlirValue part = nn_reduce(&b, kind, mlirOperationGetOperand(op, 0), n - first, axes + first);
+    replace(op, 0, nn_reduce(&b, kind, part, first, axes));
+  }
+  return true;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// broadcast(reshape(x)) where the reshape only adds or drops axes of size 1 is a broadcast of x.
+
+static bool fold_unit_reshape(MlirOperation op) {
+  MlirOperation reshape = nn_value_def(mlirOperationGetOperand(op, 0));
+  if (mlirOperationIsNull(reshape) || nn_op_of(reshape) != NN_OP_reshape) return false;
+  MlirValue x = mlirOperationGetOperand(reshape, 0);
+  NnType from = nn_value_type(x), to = nn_value_type(mlirOperationGetResult(reshape, 0)),
+         result = nn_value_type(mlirOperationGetResult(op, 0));
+  int64_t dims[NN_MAX_RANK], folded[NN_MAX_RANK];
+  nn_attr_i64s(op, "dims", dims, NN_MAX_RANK);
+  int j = 0;
+  int64_t lowest = 0;   // result axes left for the next axis of x
+  for (int i = 0; i < from.rank; i++) {
+    if (from.dim[i] == 1) {   // stands anywhere between its neighbours
+      folded[i] = lowest++;
+      continue;
+    }
+    while (j < to.rank && to.dim[j] == 1) j++;
+    if (j == to.rank || to.dim[j] != from.dim[i] || dims[j] < lowest) return false;
+    folded[i] = dims[j++];
+    lowest = folded[i] + 1;
+  }
+  if (lowest > result.rank) return false;
+  NnBuilder b = rewrite_builder(op);
+  replace(op, 0, nn_broadcast(&b, x, result, folded));
+  return true;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// A map of broadcasts along the same axes is computed on the small shape and broadcast after.
+
+static bool hoist_broadcast(MlirOperation op) {
+  int n = (int)mlirOperationGetNumOperands(op);
+  MlirValue small[4];
+  MlirOperation first = nn_null_operation();
+  if (n > 4) return false;
+  NnType result = nn_value_type(mlirOperationGetResult(op, 0)), type = {0};
+  for (int i = 0; i < n; i++) {
+    MlirOperation def = nn_value_def(mlirOperationGetOperand(op, i));
+    if (mlirOperationIsNull(def)) return false;
+    if (nn_op_of(def) == NN_OP_constant) continue;
+    if (nn_op_of(def) != NN_OP_broadcast) return false;
+    small[i] = mlirOperationGetOperand(def, 0);
+    NnType t = nn_value_type(small[i]);
+    if (mlirOperationIsNull(first)) {
+      first = def;
+      type = t;
+    } else if (!nn_shape_equal(&t, &type) ||
+               !mlirAttributeEqual(mlirOperationGetAttributeByName(def, mlirStringRefCreateFromCString("dims")),
+                                   mlirOperationGetAttributeByName(first, mlirStringRefCreateFromCString("dims")))) {
+      return false;
+    }
+  }
+  if (mlirOperationIsNull(first) || nn_type_elements(&type) == nn_type_elements(&result)) return false;
+  char predicate[8];
+  NnBuilder b = rewrite_builder(op);
+  for (int i = 0; i < n; i++) {
+    MlirOperation def = nn_value_def(mlirOperationGetOperand(op, i));
+    if (nn_op_of(def) != NN_OP_constant) continue;
+    NnType t = type;
+    t.dtype = nn_value_type(mlirOperationGetResult(def, 0)).dtype;
+    small[i] = nn_constant(&b, t, nn_attr_f64(def, "value", 0));
+  }
+  type.dtype = result.dtype;
+  NnAttr attr = NN_STR("predicate", nn_attr_str(op, "predicate", predicate, sizeof predicate, ""));
+  MlirOperation map = nn_build(&b, nn_op_of(op), n, small, nn_op_of(op) == NN_OP_compare, &attr, &type);
+  int64_t dims[NN_MAX_RANK];
+  nn_attr_i64s(first, "dims", dims, NN_MAX_RANK);
+  replace(op, 0, nn_broadcast(&b, mlirOperationGetResult(map, 0), result, dims));
+  return true;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// A map that only slices read (the bias of queries, keys and values, made by one product) is computed on the slices:
+// the whole is never stored. It reads one stored value: in place of two, as the terms of an LSTM's gates, their sum
+// alone may be kept for the gradient.
+
+static bool is_in_memory(MlirValue v) {
+  if (mlirValueIsABlockArgument(v)) return true;
+  NnOp kind = nn_op_of(nn_value_def(v));
+  return kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_LIBRARY;
+}
+
+static bool can_be_sliced(MlirOperation map) {
+  NnType type = nn_value_type(mlirOperationGetResult(map, 0));
+  int64_t sum = 0;
+  int n = 0;
+  for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(map, 0)); !mlirOpOperandIsNull(use);
+       use = mlirOpOperandGetNextUse(use), n++) {
+    MlirOperation slice = mlirOpOperandGetOwner(use);
+    if (nn_op_of(slice) != NN_OP_slice || nn_is_alias(slice) || nn_has_attr(slice, "nn.recompute")) return false;
+    NnType part = nn_value_type(mlirOperationGetResult(slice, 0));
+    sum += nn_type_elements(&part);
+  }
+  if (n == 0 || sum > nn_type_elements(&type) || nn_has_attr(map, "nn.recompute")) return false;
+  int reads = 0;
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(map); i++) {
+    MlirValue v = mlirOperationGetOperand(map, i);
+    NnOp kind = mlirValueIsABlockArgument(v) ? NN_OP_NONE : nn_op_of(nn_value_def(v));
+    if (kind == NN_OP_constant || kind == NN_OP_broadcast) continue;
+    if (!is_in_memory(v)) return false;
+    reads++;
+  }
+  return reads == 1;
+}
+
+typedef struct Part {
+  int64_t start[NN_MAX_RANK], size[NN_MAX_RANK], stride[NN_MAX_RANK];
+} Part;
+
+static MlirValue sliced(NnBuilder *b, MlirValue v, const NnType *type, const Part *p) {
+  MlirOperation def = mlirValueIsABlockArgument(v) ? nn_null_operation() : nn_value_def(v);
+  NnType to = *type;
+  to.dtype = nn_value_type(v).dtype;
+  if (!mlirOperationIsNull(def) && nn_op_of(def) == NN_OP_constant)
+    return nn_constant(b, to, nn_attr_f64(def, "value", 0));
+  if (mlirOperationIsNull(def) || nn_op_of(def) != NN_OP_broadcast) return nn_slice(b, v, p->start, p->size, p->stride);
+  MlirValue x = mlirOperationGetOperand(def, 0);
+  NnType small = nn_value_type(x);
+  int64_t dims[NN_MAX_RANK];
+  nn_attr_i64s(def, "dims", dims, NN_MAX_RANK);
+  Part inner;
+  bool whole = true;
+  for (int i = 0; i < small.rank; i++) {
+    bool once = small.dim[i] == 1;
+    inner.start[i] = once ? 0 : p->start[dims[i]];
+    inner.size[i] = once ? 1 : p->size[dims[i]];
+    inner.stride[i] = once ? 1 : p->stride[dims[i]];
+    whole &= inner.size[i] == small.dim[i];
+  }
+  return nn_broadcast(b, whole ? x : nn_slice(b, x, inner.start, inner.size, inner.stride), to, dims);
+}
+
+static void slice_map(MlirOperation map) {
+  MlirOpOperand next;
+  for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(map, 0)); !mlirOpOperandIsNull(use);
+       use = next) {
+    next = mlirOpOperandGetNextUse(use);
+    MlirOperation slice = mlirOpOperandGetOwner(use);
+    NnType type = nn_value_type(mlirOperationGetResult(slice, 0));
+    Part part;
+    nn_attr_i64s(slice, "starts", part.start, NN_MAX_RANK);
+    nn_attr_i64s(slice, "sizes", part.size, NN_MAX_RANK);
+    nn_attr_i64s(slice, "strides", part.stride, NN_MAX_RANK);
+    NnBuilder b = rewrite_builder(slice);
+    MlirValue operands[4];
+    int n = (int)mlirOperationGetNumOperands(map);
+    for (int i = 0; i < n; i++) operands[i] = sliced(&b, mlirOperationGetOperand(map, i), &type, &part);
+    replace(slice, 0, nn_build_like(&b, nn_op_of(map), map, n, operands, &type));
+    mlirOperationDestroy(slice);
+  }
+}
+
+void fuse_prepare(MlirOperation func) {
+  MlirBlock block = nn_function_body(func);
+  MlirOperation next;
+  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op))
+    if (nn_op_of(op) != NN_OP_NONE && nn_op_info(nn_op_of(op))->kind == NN_KIND_MAP && can_be_sliced(op)) slice_map(op);
+  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op); op = next) {
+    NnOp kind = nn_op_of(op);
+    bool replaced = false;
+    if (kind != NN_OP_NONE) {
+      if (nn_op_info(kind)->kind == NN_KIND_REDUCE) replaced = split_reduction(op);
+      else if (kind == NN_OP_broadcast) replaced = fold_unit_reshape(op);
+      else if (nn_op_info(kind)->kind == NN_KIND_MAP) replaced = hoist_broadcast(op);
+    }
+    next = mlirOperationGetNextInBlock(op);
+    if (replaced) mlirOperationDestroy(op);
+  }
+  rewrite_erase_dead(block);
+}

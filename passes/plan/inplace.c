@@ -1,0 +1,134 @@
+// The pass `inplace`: which result may be written over which operand, and where an update cannot be computed in its
+// argument's buffer. A kernel allows it where each element of the operand is read at the index that is written, and
+// nothing reads it otherwise.
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/plan/plan.h"
+#include "passes/solver/error.h"
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What a kernel's body allows
+
+static bool same_extent(const NnType *t, const int64_t *domain, int rank) {
+  if (t->rank != rank) return false;
+  for (int a = 0; a < rank; a++)
+    if (t->dim[a] != domain[a]) return false;
+  return true;
+}
+
+// The value is used by element-wise ops only, at its own index; also what is computed from it when it must not be
+// spread out again.
+static bool read_at_own_index(MlirValue v, bool deep, int budget) {
+  for (MlirOpOperand use = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+    MlirOperation user = mlirOpOperandGetOwner(use);
+    NnOp kind = nn_op_of(user);
+    if (kind == NN_OP_NONE) continue;   // returned
+    NnOpKind family = nn_op_info(kind)->kind;
+    if (family != NN_KIND_MAP && !(family == NN_KIND_REDUCE && !deep)) return false;
+    if (deep && (budget == 0 || !read_at_own_index(mlirOperationGetResult(user, 0), true, budget - 1))) return false;
+  }
+  return true;
+}
+
+// Sums and maxima take one pass over the domain, in which domain-shaped results are written; moments take a second.
+static bool reads_once(MlirOperation func) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op))
+    if (nn_op_of(op) == NN_OP_moments) return false;
+  return true;
+}
+
+// A move whose result is its argument but for some elements, which nothing else of the move reads.
+static bool moves_into(MlirOperation func, int a) {
+  MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func));
+  MlirValue arg = mlirBlockGetArgument(nn_function_body(func), a);
+  return nn_op_of(op) == NN_OP_scatter_add_to && mlirValueEqual(mlirOperationGetOperand(op, 2), arg) &&
+         !mlirValueEqual(mlirOperationGetOperand(op, 0), arg);
+}
+
+// The last value of a tied carry over its first: the loop works on it in place.
+static bool scan_allows(const NnScan *s, int r, int a) {
+  return r >= s->n_stacked && r < s->n_stacked + s->n_tied && a == s->n_slices + r;
+}
+
+// Result r over argument a of a kernel. A row kernel writes its domain-shaped results in its last loop over the row,
+// and reads before it writes; values of the kept shape are written once per row or channel, so they may only meet
+// others of that shape.
+static bool kernel_allows(MlirOperation func, int r, int a) {
+  char kind[16];
+  nn_attr_str(func, "nn.kind", kind, sizeof kind, "");
+  if (!strcmp(kind, "move")) return moves_into(func, a);
+  int64_t domain[NN_MAX_RANK];
+  int rank = nn_attr_i64s(func, "nn.domain", domain, NN_MAX_RANK);
+  MlirValue arg = mlirBlockGetArgument(nn_function_body(func), a);
+  NnType result = nn_value_type(mlirOperationGetOperand(nn_function_return(func), r)), t = nn_value_type(arg);
+  if (!nn_shape_equal(&result, &t) || nn_dtype_bytes(result.dtype) != nn_dtype_bytes(t.dtype)) return false;
+  bool whole = same_extent(&t, domain, rank);
+  if (whole && !strcmp(kind, "column") && !reads_once(func)) return false;
+  return read_at_own_index(arg, !whole, 64);
+}
+
+// A product that is added to an operand, which is none of its factors.
+static bool library_allows(const PlanProgram *p, const PlanStep *s, int r, int a) {
+  if (nn_op_of(s->op) != NN_OP_matmul_rows_to || r != 0 || a != 2) return false;
+  int root = p->values[s->inputs[2]].root;
+  return p->values[s->inputs[0]].root != root && p->values[s->inputs[1]].root != root;
+}
+
+bool plan_inplace_allowed(PlanProgram *p, int step, int result, int operand) {
+  const PlanStep *s = &p->steps[step];
+  if (result < 0 || result >= s->n_results) return false;
+  if (s->kernel < 0) return s->role == NN_STEP_RUN && library_allows(p, s, result, operand);
+  PlanKernel *k = &p->kernels[s->kernel];
+  assert(operand < k->n_args);
+  int8_t *answer = &k->allowed[result * k->n_args + operand];
+  if (*answer < 0) {
+    NnScan scan;
+    bool is_scan = nn_scan_of(k->func, &scan);
+    *answer = is_scan ? scan_allows(&scan, result, operand) : kernel_allows(k->func, result, operand);
+    if (*answer && !is_scan && p->target && p->target->inplace_ok)
+      *answer = p->target->inplace_ok(k->func, result, operand);
+  }
+  return *answer;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+static void write_pairs(const PlanProgram *p, const PlanLayout *l, int position) {
+  const PlanStep *s = &p->steps[position];
+  int64_t *pairs = solver_allocate(2 * (size_t)s->n_results, sizeof *pairs);
+  int n = 0;
+  for (int r = 0; r < s->n_results; r++) {
+    int operand = l->instances[l->first_instance[position] + r].inplace;
+    if (operand < 0) continue;
+    pairs[n++] = r;
+    pairs[n++] = operand;
+  }
+  if (n) nn_set_attr(s->op, &NN_I64S("nn.inplace", pairs, n));
+  else mlirOperationRemoveAttributeByName(s->op, mlirStringRefCreateFromCString("nn.inplace"));
+  free(pairs);
+}
+
+void inplace_function(MlirModule module, MlirOperation func, const NnTarget *target) {
+  PlanProgram p;
+  PlanLayout l;
+  plan_program_build(&p, module, func, target);
+  // placed: remat has decided
+  plan_layout_build(&p, NULL, p.n_steps, nn_has_attr(func, "nn.placed") ? PLAN_INPLACE_READ : PLAN_INPLACE_DECIDE, &l);
+  for (int i = 0; i < p.n_steps; i++) write_pairs(&p, &l, i);
+  nn_set_result_attr_where(func, l.copy_back, &NN_BOOL("nn.copy_back", true));
+  plan_layout_free(&l);
+  plan_program_free(&p);
+}
+
+// Requires: the order is final (schedule, remat have run).
+// Establishes: `nn.inplace` on ops; `nn.copy_back` on the results of public functions that must be copied to their
+// argument at the end. Breaks: reordering, unless the attributes are computed again.
+bool nn_pass_inplace(MlirModule module, const NnPassRun *run) {
+  MlirOperation functions[16];
+  int n = nn_public_functions(module, functions, 16);
+  for (int f = 0; f < n; f++) inplace_function(module, functions[f], run->target);
+  return true;
+}

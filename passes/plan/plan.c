@@ -1,0 +1,176 @@
+// The pass `plan`: lifetimes of all buffers of a step, one offset for each, and the size of the arena that holds them.
+// The program allocates exactly that and nothing else; see docs/memory-plan.md.
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/plan/plan.h"
+#include "passes/solver/error.h"
+
+typedef struct Planner {
+  MlirModule module;
+  const NnTarget *target;   // Borrowed
+  PlanPersistent persistent;
+  int64_t base;     // bytes before the buffers of the function at hand
+  int64_t budget;   // bytes, 0: none
+} Planner;
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static MlirStringRef ref(const char *text) { return mlirStringRefCreateFromCString(text); }
+
+// Offset in the arena of each value of the function, in the order of the model.
+static int64_t *value_offsets(const Planner *planner, const PlanProgram *p, const PlanLayout *l) {
+  int64_t *offset = solver_allocate((size_t)p->n_values, sizeof *offset);
+  for (int v = 0; v < p->n_values; v++) {
+    const PlanValue *value = &p->values[v], *root = &p->values[value->root];
+    int instance = root->arg >= 0 ? root->arg
+                                  : l->first_instance[root->def] + value->root - p->steps[root->def].first_result;
+    const PlanBuffer *b = &l->buffers[l->instances[instance].buffer];
+    offset[v] = b->offset + (b->persistent ? 0 : planner->base) + value->shift;
+  }
+  return offset;
+}
+
+static void write_op(const PlanProgram *p, const int64_t *offset, MlirOperation op) {
+  int64_t list[NN_MAX_RESULTS * 8], *out = list;
+  int n = (int)mlirOperationGetNumResults(op);
+  if (n > (int)(sizeof list / sizeof *list)) out = solver_allocate((size_t)n, sizeof *out);
+  for (int r = 0; r < n; r++) out[r] = offset[ptr_map_get(&p->ids, mlirOperationGetResult(op, r).ptr)];
+  if (n) nn_set_attr(op, &NN_I64S("nn.offset", out, n));
+  if (out != list) free(out);
+}
+
+// All argument dictionaries at once: one by one is quadratic.
+static void write_arguments(const PlanProgram *p, const int64_t *offset) {
+  MlirContext ctx = mlirOperationGetContext(p->func);
+  MlirAttribute old = mlirOperationGetAttributeByName(p->func, ref("arg_attrs"));
+  MlirAttribute *all = solver_allocate((size_t)p->n_args, sizeof *all);
+  MlirNamedAttribute *entries = NULL;
+  for (int a = 0; a < p->n_args; a++) {
+    MlirAttribute dictionary = mlirAttributeIsNull(old) ? mlirDictionaryAttrGet(ctx, 0, NULL)
+                                                        : mlirArrayAttrGetElement(old, a);
+    intptr_t n = mlirDictionaryAttrGetNumElements(dictionary), used = 0;
+    entries = solver_reallocate(entries, (size_t)n + 1, sizeof *entries);
+    for (intptr_t i = 0; i < n; i++) {
+      entries[used] = mlirDictionaryAttrGetElement(dictionary, i);
+      used += !mlirStringRefEqual(mlirIdentifierStr(entries[used].name), ref("nn.offset"));
+    }
+    entries[used++] = mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("nn.offset")),
+                                            mlirIntegerAttrGet(mlirIntegerTypeGet(ctx, 64), offset[a]));
+    all[a] = mlirDictionaryAttrGet(ctx, used, entries);
+  }
+  if (p->n_args) mlirOperationSetAttributeByName(p->func, ref("arg_attrs"), mlirArrayAttrGet(ctx, p->n_args, all));
+  free(entries);
+  free(all);
+}
+
+static void write_plan(const Planner *planner, const PlanProgram *p, const PlanLayout *l) {
+  int64_t *offset = value_offsets(planner, p, l);
+  write_arguments(p, offset);
+  NnStepList list = nn_flatten(p->func);
+  for (int i = 0; i < list.n; i++) write_op(p, offset, list.items[i].op);
+  nn_steps_free(&list);
+  for (int i = 0; i < p->n_steps; i++) {
+    if (l->workspace[i] < 0) continue;
+    nn_set_attr(p->steps[i].op, &NN_I64("nn.workspace", planner->base + l->buffers[l->workspace[i]].offset));
+    nn_set_attr(p->steps[i].op, &NN_I64("nn.workspace_bytes", p->steps[i].workspace));
+  }
+  for (int r = 0; r < p->n_results; r++)
+    if (l->copy_back[r] && mlirAttributeIsNull(nn_result_attr(p->func, r, "nn.copy_back")))
+      nn_set_result_attr(p->func, r, &NN_BOOL("nn.copy_back", true));
+  nn_set_attr(p->func, &NN_I64("nn.persistent", planner->base));
+  // the program loads all that persists
+  nn_set_attr(p->func, &NN_I64("nn.arena", larger(planner->base + l->arena, planner->persistent.total)));
+  nn_set_attr(p->func, &NN_I64("nn.live", planner->base + l->live));
+  free(offset);
+}
+
+static int64_t plan_function(Planner *planner, MlirOperation func) {
+  PlanProgram p;
+  PlanLayout l;
+  planner->base = plan_persistent_end(&planner->persistent, func);
+  plan_program_build(&p, planner->module, func, planner->target);
+  plan_layout_build(&p, NULL, p.n_steps, PLAN_INPLACE_READ, &l);
+  for (int a = 0; a < p.n_args; a++) {
+    PlanBuffer *b = &l.buffers[l.instances[a].buffer];
+    if (!b->persistent) continue;
+    char *name = plan_argument_name(func, a);
+    b->offset = plan_persistent_offset(&planner->persistent, name);
+    free(name);
+  }
+  int64_t capacity = planner->budget > planner->base ? planner->budget - planner->base : 0;
+  if (!plan_layout_take_places(&p, &l, planner->base)) plan_layout_place(&p, &l, capacity, PLAN_EFFORT_LONG);
+  mlirOperationRemoveAttributeByName(func, ref("nn.placed"));
+  write_plan(planner, &p, &l);
+  int64_t arena = larger(planner->base + l.arena, planner->persistent.total);
+  plan_layout_free(&l);
+  plan_program_free(&p);
+  return arena;
+}
+
+// Result r ends in the place of an argument: it is one, or was computed over one.
+static bool ends_in_argument(const PlanProgram *p, const PlanLayout *l, int r) {
+  int buffer = l->instances[l->result_instance[r]].buffer;
+  for (int a = 0; a < p->n_args; a++)
+    if (l->instances[a].buffer == buffer) return true;
+  return false;
+}
+
+void plan_scan_body(MlirModule module, MlirOperation body, const NnTarget *target) {
+  Planner planner = {.module = module, .target = target};
+  PlanProgram p;
+  PlanLayout l;
+  plan_program_build(&p, module, body, target);
+  plan_layout_build(&p, NULL, p.n_steps, PLAN_INPLACE_READ, &l);
+  plan_layout_place(&p, &l, 0, PLAN_EFFORT_SHORT);
+  int64_t arena = plan_align(&p, l.arena), copies = 0;
+  for (int r = 0; r < p.n_results; r++)   // carried values that lie in the place of others wait here until all are read
+    if (l.copy_back[r] && ends_in_argument(&p, &l, r)) copies += plan_align(&p, p.values[p.result[r]].bytes);
+  int64_t at = arena + copies;
+  for (int a = 0; a < p.n_args; a++) {
+    l.buffers[l.instances[a].buffer].offset = at;
+    at += plan_align(&p, p.values[a].bytes);
+  }
+  l.arena = arena;
+  write_plan(&planner, &p, &l);
+  nn_set_attr(body, &NN_I64("nn.copies", arena));
+  nn_set_attr(body, &NN_I64("nn.arena", arena + copies));
+  nn_set_attr(body, &NN_I64("nn.bound", at));
+  plan_layout_free(&l);
+  plan_program_free(&p);
+}
+
+// Requires: kernels (fuse), a final order; that remat has kept to nn.budget, if there is one (the pass `check` will
+// see); `nn.inplace` where buffers are to be shared. Where remat has placed a function's buffers (nn.placed) that is
+// the plan. Establishes: docs/internals.md, "Plan in the IR". Breaks: nothing. Any change of order, values or
+// nn.inplace after it makes the plan wrong.
+bool nn_pass_plan(MlirModule module, const NnPassRun *run) {
+  Planner planner = {.module = module, .target = run->target};
+  const char *text = nn_pass_option(run, "budget", NULL);
+  double percent;
+  if (text && !nn_parse_size(text, &planner.budget, &percent)) {
+    nn_error(mlirModuleGetOperation(module), "'%s' is not a memory budget: expected a size like 512MiB", text);
+    return false;
+  }
+  // the one that remat kept to
+  if (!text) planner.budget = nn_attr_i64(mlirModuleGetOperation(module), "nn.budget", 0);
+  int64_t alignment = run->target && run->target->alignment > 0 ? run->target->alignment : 64, arena = 0;
+  plan_persistent_build(&planner.persistent, module, alignment);
+  MlirOperation functions[16];
+  int n = nn_public_functions(module, functions, 16);
+  for (int f = 0; f < n; f++) {
+    int64_t bytes = plan_function(&planner, functions[f]);
+    if (bytes > arena) arena = bytes;
+  }
+  MlirOperation top = mlirModuleGetOperation(module);
+  nn_set_attr(top, &NN_I64("nn.arena", arena));
+  nn_set_attr(top, &NN_I64("nn.persistent", planner.persistent.total));
+  plan_persistent_free(&planner.persistent);
+  if (text && arena > planner.budget) {
+    char want[32], have[32];
+    nn_error(top, "memory budget %s cannot be met: the smallest budget found is %s",
+             nn_format_bytes(planner.budget, want, sizeof want), nn_format_bytes(arena, have, sizeof have));
+    return false;
+  }
+  return true;
+}

@@ -1,0 +1,210 @@
+// The pass `check`: judges a planned module by replaying it. Walks each function in the order it runs, keeping for
+// every byte of the arena whose value it holds, and looks, before each step, whether every operand still lies where the
+// plan says. Knows nothing of lifetimes and shares no code with what chose the offsets. What it finds is a bug of ours:
+// compilation ends with status 70.
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mlir-c/BuiltinAttributes.h"
+
+#include "passes/plan/plan.h"
+#include "passes/solver/error.h"
+
+typedef struct Segment {   // bytes [begin, end) of the arena hold `owner`: a value, or SCRATCH
+  int64_t begin, end;
+  int owner;
+} Segment;
+
+enum { SCRATCH = -1 };
+
+typedef struct Replay {
+  PlanProgram *p;   // Borrowed
+  int n_segments, capacity;
+  Segment *segments;      // Owned; sorted, apart
+  int64_t arena;          // bytes
+  const char *function;   // Borrowed
+  char *message;          // Owned; the first mistake, NULL: none
+} Replay;
+
+static void __attribute__((format(printf, 2, 3))) mistake(Replay *r, const char *format, ...) {
+  va_list args;
+  if (r->message) return;
+  va_start(args, format);
+  if (vasprintf(&r->message, format, args) < 0) abort();
+  va_end(args);
+}
+
+// The first segment that ends behind `at`.
+static int find_segment(const Replay *r, int64_t at) {
+  int low = 0, high = r->n_segments;
+  while (low < high) {
+    int middle = low + (high - low) / 2;
+    if (r->segments[middle].end <= at) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+static void write_bytes(Replay *r, int64_t begin, int64_t bytes, int owner) {
+  int64_t end = begin + bytes;
+  if (begin < 0 || end > r->arena)
+    mistake(r, "bytes %lld to %lld are outside the arena", (long long)begin, (long long)end);
+  if (bytes <= 0 || begin < 0) return;
+  if (r->n_segments + 2 > r->capacity) {
+    r->capacity = r->capacity ? 2 * r->capacity : 256;
+    r->segments = solver_reallocate(r->segments, (size_t)r->capacity, sizeof *r->segments);
+  }
+  int first = find_segment(r, begin), last = first, n = 0;   // segments [first, last) meet the range
+  while (last < r->n_segments && r->segments[last].begin < end) last++;
+  Segment put[3];
+  if (first < last && r->segments[first].begin < begin)
+    put[n++] = (Segment){r->segments[first].begin, begin, r->segments[first].owner};
+  put[n++] = (Segment){begin, end, owner};
+  if (first < last && r->segments[last - 1].end > end)
+    put[n++] = (Segment){end, r->segments[last - 1].end, r->segments[last - 1].owner};
+  memmove(r->segments + first + n, r->segments + last, (size_t)(r->n_segments - last) * sizeof *r->segments);
+  memcpy(r->segments + first, put, (size_t)n * sizeof *put);
+  r->n_segments += n - (last - first);
+}
+
+static bool holds(const Replay *r, int64_t begin, int64_t bytes, int owner) {
+  for (int i = find_segment(r, begin); bytes > 0; i++) {
+    if (i == r->n_segments || r->segments[i].begin > begin || r->segments[i].owner != owner) return false;
+    bytes -= r->segments[i].end - begin;
+    begin = r->segments[i].end;
+  }
+  return true;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Offsets as they stand in the module
+
+static int64_t offset_of(const Replay *r, int value) {
+  const PlanValue *v = &r->p->values[value];
+  if (v->arg >= 0) return nn_arg_i64(r->p->func, v->arg, "nn.offset", -1);
+  intptr_t at = mlirOpResultGetResultNumber(v->value);
+  MlirAttribute list = mlirOperationGetAttributeByName(mlirOpResultGetOwner(v->value),
+                                                       mlirStringRefCreateFromCString("nn.offset"));
+  return !mlirAttributeIsNull(list) && mlirAttributeIsADenseI64Array(list) && at < mlirDenseArrayGetNumElements(list)
+             ? mlirDenseI64ArrayGetElement(list, at)
+             : -1;
+}
+
+static bool meet(int64_t a, int64_t a_bytes, int64_t b, int64_t b_bytes) {
+  return a_bytes > 0 && b_bytes > 0 && a < b + b_bytes && b < a + a_bytes;
+}
+
+// A result may lie over an operand only where inplace said so, or over the argument it updates, at the same place, and
+// where the kernel can do it.
+static bool may_share(Replay *r, int step, int result, int operand) {
+  const PlanStep *s = &r->p->steps[step];
+  int value = s->first_result + result;
+  bool told = r->p->values[value].inplace == operand;
+  for (int q = 0; q < s->n_inputs && !told; q++)
+    told = r->p->values[value].inplace == q && r->p->values[s->inputs[q]].root == r->p->values[s->inputs[operand]].root;
+  for (int q = 0; q < r->p->n_results && !told; q++)
+    told = r->p->tied[q] >= 0 && r->p->result[q] == value && r->p->values[s->inputs[operand]].root == r->p->tied[q];
+  return told && offset_of(r, value) == offset_of(r, s->inputs[operand]) &&
+         plan_inplace_allowed(r->p, step, result, operand);
+}
+
+static void check_step(Replay *r, int step) {
+  const PlanProgram *p = r->p;
+  const PlanStep *s = &p->steps[step];
+  int64_t scratch = nn_attr_i64(s->op, "nn.workspace", 0), scratch_bytes = nn_attr_i64(s->op, "nn.workspace_bytes", 0);
+  if (scratch_bytes < s->workspace)
+    mistake(r, "step %d: a workspace of %lld bytes, it needs %lld", step, (long long)scratch_bytes,
+            (long long)s->workspace);
+  for (int j = 0; j < s->n_inputs; j++) {
+    const PlanValue *v = &p->values[s->inputs[j]];
+    int64_t offset = offset_of(r, s->inputs[j]);
+    if (offset < 0 || !holds(r, offset, v->bytes, v->root))
+      mistake(r, "step %d: operand %d is not at offset %lld", step, j, (long long)offset);
+    if (meet(scratch, scratch_bytes, offset, v->bytes))
+      mistake(r, "step %d: the workspace lies over operand %d", step, j);
+    for (int q = 0; q < s->n_results; q++)
+      if (meet(offset_of(r, s->first_result + q), p->values[s->first_result + q].bytes, offset, v->bytes) &&
+          !may_share(r, step, q, j))
+        mistake(r, "step %d: result %d lies over operand %d", step, q, j);
+  }
+  if (scratch_bytes > 0) write_bytes(r, scratch, scratch_bytes, SCRATCH);
+  for (int q = 0; q < s->n_results; q++)
+    write_bytes(r, offset_of(r, s->first_result + q), p->values[s->first_result + q].bytes, s->first_result + q);
+  for (int q = 0; q < s->n_results; q++)
+    if (!holds(r, offset_of(r, s->first_result + q), p->values[s->first_result + q].bytes, s->first_result + q))
+      mistake(r, "step %d: result %d lies over another", step, q);
+}
+
+// At the end every result is where the plan says, an update in its argument's place or marked to be copied there, and
+// what is not updated is untouched.
+static void check_end(Replay *r) {
+  const PlanProgram *p = r->p;
+  bool *updated = solver_allocate((size_t)p->n_args, sizeof *updated);
+  for (int i = 0; i < p->n_results; i++) {
+    const PlanValue *v = &p->values[p->result[i]];
+    int64_t offset = offset_of(r, p->result[i]);
+    if (!holds(r, offset, v->bytes, v->root))
+      mistake(r, "result %d is not at offset %lld at the end", i, (long long)offset);
+    if (p->tied[i] < 0) continue;
+    updated[p->tied[i]] = true;
+    if (offset != offset_of(r, p->tied[i]) && mlirAttributeIsNull(nn_result_attr(p->func, i, "nn.copy_back")))
+      mistake(r, "result %d is neither in the place of argument %d nor copied there", i, p->tied[i]);
+  }
+  for (int a = 0; a < p->n_args; a++)
+    if (p->values[a].persistent && !updated[a] && !holds(r, offset_of(r, a), p->values[a].bytes, a))
+      mistake(r, "argument %d is overwritten", a);
+  free(updated);
+}
+
+static bool check_function(MlirModule module, MlirOperation func, const NnTarget *target, char **message) {
+  PlanProgram p;
+  plan_program_build(&p, module, func, target);
+  bool body = nn_is_scan_body(func);
+  Replay r = {.p = &p,
+              .arena = nn_attr_i64(body ? func : mlirModuleGetOperation(module), body ? "nn.bound" : "nn.arena", 0)};
+  for (int a = 0; a < p.n_args; a++) write_bytes(&r, offset_of(&r, a), p.values[a].bytes, a);
+  for (int a = 0; a < p.n_args; a++)
+    if (!holds(&r, offset_of(&r, a), p.values[a].bytes, a)) mistake(&r, "argument %d lies over another", a);
+  for (int v = p.n_args; v < p.n_values; v++)
+    if (p.values[v].root != v && offset_of(&r, v) != offset_of(&r, p.values[v].root) + p.values[v].shift)
+      mistake(&r, "an alias is not where its operand is");
+  for (int i = 0; i < p.n_steps && !r.message; i++) check_step(&r, i);
+  if (!r.message) check_end(&r);
+  free(r.segments);
+  plan_program_free(&p);
+  *message = r.message;
+  return !r.message;
+}
+
+// Requires: plan.
+// Establishes: nothing new. A module that passes runs every step on operands that nothing has overwritten, inside an
+// arena that is within the budget, if there is one. Breaks: nothing.
+bool nn_pass_check(MlirModule module, const NnPassRun *run) {
+  MlirOperation functions[16], top = mlirModuleGetOperation(module);
+  int n = nn_public_functions(module, functions, 16);
+  int64_t budget = nn_attr_i64(top, "nn.budget", 0), arena = nn_attr_i64(top, "nn.arena", 0);
+  char *message = NULL, name[64];
+  bool ok = budget == 0 || arena <= budget;
+  if (!ok)
+    fprintf(stderr, "internal error: memory plan: an arena of %lld bytes under a budget of %lld\n", (long long)arena,
+            (long long)budget);
+  for (MlirOperation func = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); ok && !mlirOperationIsNull(func);
+       func = mlirOperationGetNextInBlock(func)) {
+    if (!nn_is_scan_body(func)) continue;
+    ok = check_function(module, func, run->target, &message);
+    if (!ok)
+      fprintf(stderr, "internal error: memory plan: @%s: %s\n", nn_attr_str(func, "sym_name", name, sizeof name, ""),
+              message);
+  }
+  for (int f = 0; f < n && ok; f++) {
+    ok = check_function(module, functions[f], run->target, &message);
+    if (!ok)
+      fprintf(stderr, "internal error: memory plan: @%s: %s\n",
+              nn_attr_str(functions[f], "sym_name", name, sizeof name, ""), message);
+  }
+  free(message);
+  if (!ok) exit(70);
+  return true;
+}

@@ -1,0 +1,415 @@
+// Lifetimes and offsets for one sequence of executions. The same routine serves the passes `inplace` and `plan`, which
+// run on the function as it stands, and `remat`, which asks for the arena of sequences it has not written yet.
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/plan/plan.h"
+#include "passes/rewrite.h"
+#include "passes/solver/error.h"
+#include "passes/solver/offsets.h"
+
+static int step_at(const PlanLayout *l, int position) { return l->exec ? l->exec[position] : position; }
+
+static int max_int(int a, int b) { return a > b ? a : b; }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Instances: who is made where, and read last where. `current[root]` is the latest instance of a value's buffer. What a
+// step makes only when it first runs has an empty instance at the others.
+
+static bool makes(const PlanStep *s, int result, bool first) { return first || !s->again || s->again[result]; }
+static bool reads(const PlanStep *s, int input, bool first) {
+  return first || !s->reads_again || s->reads_again[input];
+}
+
+static void find_lifetimes(const PlanProgram *p, PlanLayout *l, int *current) {
+  int n_results = 0;
+  for (int i = 0; i < l->n; i++) n_results += p->steps[step_at(l, i)].n_results;
+  l->instances = solver_allocate((size_t)(p->n_args + n_results), sizeof *l->instances);
+  l->first_instance = solver_allocate((size_t)l->n, sizeof *l->first_instance);
+  l->again = solver_allocate((size_t)l->n, sizeof *l->again);
+  bool *seen = solver_allocate((size_t)p->n_steps, sizeof *seen);
+  for (int a = 0; a < p->n_args; a++) {
+    l->instances[l->n_instances] = (PlanInstance){.value = a, .last_use = -1, .buffer = -1, .inplace = -1};
+    current[a] = l->n_instances++;
+  }
+  for (int i = 0; i < l->n; i++) {
+    const PlanStep *s = &p->steps[step_at(l, i)];
+    l->again[i] = seen[step_at(l, i)];
+    seen[step_at(l, i)] = true;
+    for (int j = 0; j < s->n_inputs; j++) {
+      if (!reads(s, j, !l->again[i])) continue;
+      int instance = current[p->values[s->inputs[j]].root];
+      assert(instance >= 0);
+      l->instances[instance].last_use = i;
+      l->instances[instance].read = true;
+    }
+    l->first_instance[i] = l->n_instances;
+    for (int r = 0; r < s->n_results; r++) {
+      l->instances[l->n_instances] =
+          (PlanInstance){.value = s->first_result + r, .position = i, .last_use = i, .buffer = -1, .inplace = -1};
+      if (makes(s, r, !l->again[i])) current[s->first_result + r] = l->n_instances;
+      l->n_instances++;
+    }
+  }
+  free(seen);
+  for (int r = 0; r < p->n_results; r++) {
+    const PlanValue *v = &p->values[p->result[r]];
+    l->result_instance[r] = current[v->root];
+    l->result_shift[r] = v->shift;
+  }
+}
+
+// A tied update that is computed into its argument's buffer does not count as returned: nothing of its own is kept.
+// first_tied holds, per instance, the first tied result that it is, -1 for none; returned_arg holds, per argument,
+// whether its old value is returned.
+static bool update_in_place(PlanProgram *p, const PlanLayout *l, int r, const int *first_tied,
+                            const bool *returned_arg) {
+  int arg = p->tied[r];
+  const PlanInstance *made = &l->instances[l->result_instance[r]], *old = &l->instances[arg];
+  const PlanValue *returned = &p->values[p->result[r]], *root = &p->values[made->value];
+  if (made->value == arg) return true;
+  if (root->arg >= 0 || returned->shift != 0 || returned->bytes != root->bytes || root->bytes != p->values[arg].bytes)
+    return false;
+  if (returned_arg[arg]) return false;
+  if (first_tied[l->result_instance[r]] != r) return false;   // it has another home
+  if (old->last_use > made->position) return false;
+  if (old->last_use < made->position) return true;
+  int step = step_at(l, made->position);
+  const PlanStep *s = &p->steps[step];
+  for (int o = 0; o < s->n_inputs; o++)
+    if (p->values[s->inputs[o]].root == arg && !plan_inplace_allowed(p, step, made->value - s->first_result, o))
+      return false;
+  return true;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Buffers
+
+static int add_buffer(PlanLayout *l, int64_t bytes, int lower, int upper, bool persistent) {
+  l->buffers[l->n_buffers] = (PlanBuffer){.bytes = bytes, .lower = lower, .upper = upper, .persistent = persistent};
+  return l->n_buffers++;
+}
+
+// The operand whose buffer result r of the step at `position` takes over, -1: none. `operands` holds the operands'
+// instances.
+static int choose_inplace(PlanProgram *p, const PlanLayout *l, int position, int r, const int *operands,
+                          PlanInplace mode) {
+  int step = step_at(l, position);
+  const PlanStep *s = &p->steps[step];
+  int64_t bytes = p->values[s->first_result + r].bytes;
+  for (int o = 0; o < s->n_inputs; o++) {
+    const PlanInstance *old = &l->instances[operands[o]];
+    const PlanValue *root = &p->values[old->value];
+    if (!reads(s, o, !l->again[position])) continue;
+    if (mode == PLAN_INPLACE_READ && p->values[s->first_result + r].inplace != o) continue;
+    if (old->last_use != position || root->persistent || root->bytes != bytes) continue;
+    if (p->values[s->inputs[o]].bytes != bytes) continue;
+    bool free_to_take = true;
+    for (int q = 0; q < r; q++) {
+      int other = l->instances[l->first_instance[position] + q].inplace;
+      free_to_take &= other < 0 || operands[other] != operands[o];
+    }
+    for (int q = 0; q < s->n_inputs && free_to_take; q++)
+      if (operands[q] == operands[o]) free_to_take = plan_inplace_allowed(p, step, r, q);
+    if (free_to_take) return o;
+  }
+  return -1;
+}
+
+static void make_buffers(PlanProgram *p, PlanLayout *l, int *current, const int *home, PlanInplace mode) {
+  for (int a = 0; a < p->n_args; a++) {
+    PlanInstance *i = &l->instances[a];
+    current[a] = a;
+    i->buffer = add_buffer(l, p->values[a].bytes, 0, max_int(i->last_use, 0) + 1, p->values[a].persistent);
+  }
+  int *operands = NULL, capacity = 0;
+  for (int pos = 0; pos < l->n; pos++) {
+    const PlanStep *s = &p->steps[step_at(l, pos)];
+    if (s->n_inputs > capacity)
+      operands = solver_reallocate(operands, (size_t)(capacity = s->n_inputs), sizeof *operands);
+    for (int o = 0; o < s->n_inputs; o++) operands[o] = current[p->values[s->inputs[o]].root];
+    for (int r = 0; r < s->n_results; r++) {
+      int id = l->first_instance[pos] + r;
+      PlanInstance *i = &l->instances[id];
+      if (!makes(s, r, !l->again[pos])) {
+        i->buffer = add_buffer(l, 0, pos, pos + 1, false);
+        continue;
+      }
+      current[i->value] = id;
+      if (home[id] >= 0) {
+        i->buffer = l->instances[home[id]].buffer;
+        for (int o = 0; o < s->n_inputs; o++)
+          if (operands[o] == home[id]) i->inplace = o;
+      } else if ((i->inplace = choose_inplace(p, l, pos, r, operands, mode)) >= 0) {
+        i->buffer = l->instances[operands[i->inplace]].buffer;
+      } else {
+        i->buffer = add_buffer(l, p->values[i->value].bytes, pos, pos + 1, false);
+      }
+      PlanBuffer *b = &l->buffers[i->buffer];
+      b->upper = max_int(b->upper, i->last_use + 1);
+    }
+    l->workspace[pos] = s->workspace > 0 ? add_buffer(l, s->workspace, pos, pos + 1, false) : -1;
+  }
+  free(operands);
+}
+
+void plan_layout_build(PlanProgram *p, const int *exec, int n, PlanInplace mode, PlanLayout *l) {
+  *l = (PlanLayout){.n = n, .exec = exec};
+  l->result_instance = solver_allocate((size_t)p->n_results, sizeof *l->result_instance);
+  l->result_shift = solver_allocate((size_t)p->n_results, sizeof *l->result_shift);
+  l->copy_back = solver_allocate((size_t)p->n_results, sizeof *l->copy_back);
+  l->workspace = solver_allocate((size_t)n, sizeof *l->workspace);
+  int *current = solver_allocate((size_t)p->n_values, sizeof *current);
+  for (int v = 0; v < p->n_values; v++) current[v] = -1;
+  find_lifetimes(p, l, current);
+  int *home = solver_allocate((size_t)l->n_instances, sizeof *home);   // argument whose buffer an update takes
+  int *first_tied = solver_allocate((size_t)l->n_instances, sizeof *first_tied);
+  bool *returned = solver_allocate((size_t)p->n_args, sizeof *returned);
+  for (int i = 0; i < l->n_instances; i++) home[i] = first_tied[i] = -1;
+  for (int r = p->n_results - 1; r >= 0; r--) {
+    if (p->tied[r] >= 0) first_tied[l->result_instance[r]] = r;
+    if (l->result_instance[r] < p->n_args) returned[l->result_instance[r]] = true;
+  }
+  for (int r = 0; r < p->n_results; r++) {
+    if (p->tied[r] < 0) continue;
+    bool told = mode == PLAN_INPLACE_READ && !mlirAttributeIsNull(nn_result_attr(p->func, r, "nn.copy_back"));
+    l->copy_back[r] = told || !update_in_place(p, l, r, first_tied, returned);
+    if (!l->copy_back[r] && l->result_instance[r] != p->tied[r]) home[l->result_instance[r]] = p->tied[r];
+  }
+  for (int r = 0; r < p->n_results; r++) l->instances[l->result_instance[r]].last_use = n;
+  l->buffers = solver_allocate((size_t)(l->n_instances + n), sizeof *l->buffers);
+  make_buffers(p, l, current, home, mode);
+  free(home);
+  free(first_tied);
+  free(returned);
+  free(current);
+}
+
+// The buffers that need an offset. Owned: free().
+static OffsetBuffer *list_buffers(const PlanProgram *p, const PlanLayout *l, int *n) {
+  OffsetBuffer *list = solver_allocate((size_t)l->n_buffers, sizeof *list);
+  *n = 0;
+  for (int b = 0; b < l->n_buffers; b++) {
+    const PlanBuffer *from = &l->buffers[b];
+    if (from->persistent) continue;
+    list[(*n)++] = (OffsetBuffer){.id = b,
+                                  .lower = from->lower,
+                                  .upper = from->upper,
+                                  .size = from->bytes,
+                                  .align = p->alignment,
+                                  .offset = from->offset};
+  }
+  return list;
+}
+
+void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity, PlanEffort effort) {
+  int n;
+  OffsetBuffer *list = list_buffers(p, l, &n);
+  OffsetResult result;
+  SolverError error;
+  // Close to the lower bound is good enough, unless a budget asks for more; where none can be met the first placement
+  // tells enough.
+  int64_t peak = plan_layout_peak(p, l), goal = peak + peak / 1024;
+  OffsetOptions options = {.seed = 1,
+                           .capacity = capacity > 0 && capacity < goal ? capacity : goal,
+                           .max_work = effort == PLAN_EFFORT_LONG ? 500000000 : 40000000};
+  if (capacity > 0 && capacity < peak) options.max_work = -1;
+  bool ok = offsets_assign(list, n, &options, &result, &error) && offsets_verify(list, n, result.arena_bytes, &error);
+  if (!ok) {
+    fprintf(stderr, "internal error: memory plan: %s\n", error.message);
+    abort();
+  }
+  for (int i = 0; i < n; i++) l->buffers[list[i].id].offset = list[i].offset;
+  l->arena = result.arena_bytes;
+  l->live = result.lower_bound;
+  free(list);
+}
+
+// A buffer has one place, whichever of the values in it tells. `known` holds, per buffer, whether one has.
+static bool take_place(PlanLayout *l, bool *known, int buffer, int64_t offset) {
+  PlanBuffer *b = &l->buffers[buffer];
+  if (b->persistent) return true;
+  bool fits = offset >= 0 && (!known[buffer] || b->offset == offset);
+  known[buffer] = true;
+  b->offset = offset;
+  return fits;
+}
+
+static bool take_all_places(const PlanProgram *p, PlanLayout *l, int64_t persistent, bool *known) {
+  int64_t *offset = solver_allocate((size_t)(p->n_args + p->n_values) + 1, sizeof *offset);
+  bool ok = nn_attr_i64s(p->func, "nn.placed", offset, p->n_args + 1) == p->n_args;
+  for (int a = 0; a < p->n_args && ok; a++) ok = take_place(l, known, l->instances[a].buffer, offset[a] - persistent);
+  for (int i = 0; i < p->n_steps && ok; i++) {
+    const PlanStep *s = &p->steps[i];
+    if (s->n_results) ok = nn_attr_i64s(s->op, "nn.offset", offset, s->n_results + 1) == s->n_results;
+    for (int r = 0; r < s->n_results && ok; r++)
+      ok = take_place(l, known, l->instances[l->first_instance[i] + r].buffer, offset[r] - persistent);
+    if (ok && l->workspace[i] >= 0)
+      ok = take_place(l, known, l->workspace[i], nn_attr_i64(s->op, "nn.workspace", -1) - persistent);
+  }
+  free(offset);
+  return ok;
+}
+
+bool plan_layout_take_places(const PlanProgram *p, PlanLayout *l, int64_t persistent) {
+  bool *known = solver_allocate((size_t)l->n_buffers, sizeof *known), ok = take_all_places(p, l, persistent, known);
+  free(known);
+  if (!ok) return false;
+  SolverError error;
+  int n;
+  OffsetBuffer *list = list_buffers(p, l, &n);
+  l->arena = 0;
+  l->live = plan_layout_peak(p, l);
+  for (int i = 0; i < n; i++) {
+    int64_t end = list[i].offset + list[i].size;
+    if (end > l->arena) l->arena = end;
+  }
+  l->arena = plan_align(p, l->arena);
+  ok = offsets_verify(list, n, l->arena, &error);
+  free(list);
+  return ok;
+}
+
+int64_t *plan_layout_live(const PlanProgram *p, const PlanLayout *l) {
+  int64_t *live = solver_allocate((size_t)l->n + 2, sizeof *live), sum = 0;
+  for (int b = 0; b < l->n_buffers; b++) {
+    const PlanBuffer *buffer = &l->buffers[b];
+    if (buffer->persistent) continue;
+    live[buffer->lower] += plan_align(p, buffer->bytes);
+    live[buffer->upper] -= plan_align(p, buffer->bytes);
+  }
+  for (int i = 0; i <= l->n; i++) live[i] = sum += live[i];
+  return live;
+}
+
+int64_t plan_layout_peak(const PlanProgram *p, const PlanLayout *l) {
+  int64_t *live = plan_layout_live(p, l), peak = 0;
+  for (int i = 0; i <= l->n; i++)
+    if (live[i] > peak) peak = live[i];
+  free(live);
+  return peak;
+}
+
+int64_t plan_layout_activations(const PlanProgram *p, const PlanLayout *l) {
+  int64_t *change = solver_allocate((size_t)l->n + 2, sizeof *change), live = 0, most = 0;
+  int *rank = solver_allocate((size_t)p->n_steps, sizeof *rank);
+  for (int i = 0; i < p->n_steps; i++) rank[i] = rewrite_phase_rank(rewrite_phase(p->steps[i].op));
+  for (int i = p->n_args; i < l->n_instances; i++) {
+    const PlanInstance *made = &l->instances[i];
+    const PlanValue *value = &p->values[made->value];
+    if (l->buffers[made->buffer].persistent || rank[value->def] != 0) continue;
+    change[made->position] += plan_align(p, value->bytes);
+    change[made->last_use < l->n ? made->last_use + 1 : l->n] -= plan_align(p, value->bytes);
+  }
+  for (int i = 0; i < l->n; i++) {
+    live += change[i];
+    if (rank[step_at(l, i)] == 1 && live > most) most = live;
+  }
+  free(change);
+  free(rank);
+  return most;
+}
+
+void plan_layout_free(PlanLayout *l) {
+  free(l->instances);
+  free(l->first_instance);
+  free(l->again);
+  free(l->buffers);
+  free(l->workspace);
+  free(l->result_instance);
+  free(l->result_shift);
+  free(l->copy_back);
+  *l = (PlanLayout){0};
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Persistent values
+
+// The slot of a name: where it is, or where it belongs. Open addressing, at most half full.
+static int *find_slot(const PlanPersistent *p, const char *name) {
+  uint64_t hash = 14695981039346656037u;   // FNV-1a
+  for (const char *c = name; *c; c++) hash = (hash ^ (unsigned char)*c) * 1099511628211u;
+  int mask = p->n_slots - 1, i = (int)(hash & (uint64_t)mask);
+  while (p->slots[i] >= 0 && strcmp(p->names[p->slots[i]], name)) i = (i + 1) & mask;
+  return &p->slots[i];
+}
+
+int64_t plan_persistent_offset(const PlanPersistent *p, const char *name) {
+  int found = p->n_slots ? *find_slot(p, name) : -1;
+  return found >= 0 ? p->offset[found] : -1;
+}
+
+static void add_slots(PlanPersistent *p) {
+  p->n_slots = p->n_slots ? 2 * p->n_slots : 64;
+  p->slots = solver_reallocate(p->slots, (size_t)p->n_slots, sizeof *p->slots);
+  for (int i = 0; i < p->n_slots; i++) p->slots[i] = -1;
+  for (int i = 0; i < p->n; i++) *find_slot(p, p->names[i]) = i;
+}
+
+static void add_persistent(PlanPersistent *p, const char *name, int64_t bytes, int64_t alignment) {
+  if (2 * p->n >= p->n_slots) {
+    add_slots(p);
+    size_t capacity = (size_t)p->n_slots;
+    p->names = solver_reallocate(p->names, capacity, sizeof *p->names);
+    p->offset = solver_reallocate(p->offset, capacity, sizeof *p->offset);
+    p->bytes = solver_reallocate(p->bytes, capacity, sizeof *p->bytes);
+  }
+  int *slot = find_slot(p, name);
+  if (*slot >= 0) {
+    assert(p->bytes[*slot] == bytes);
+    return;
+  }
+  *slot = p->n;
+  p->names[p->n] = strdup(name);
+  p->offset[p->n] = p->total;
+  p->bytes[p->n++] = bytes;
+  p->total += (bytes + alignment - 1) / alignment * alignment;
+}
+
+char *plan_argument_name(MlirOperation func, int arg) {
+  MlirAttribute a = nn_arg_attr(func, arg, "nn.name");
+  if (mlirAttributeIsNull(a) || !mlirAttributeIsAString(a)) {
+    char buf[32];
+    snprintf(buf, sizeof buf, "arg%d", arg);
+    return strdup(buf);
+  }
+  MlirStringRef s = mlirStringAttrGetValue(a);
+  return strndup(s.data, s.length);
+}
+
+void plan_persistent_build(PlanPersistent *p, MlirModule module, int64_t alignment) {
+  *p = (PlanPersistent){0};
+  MlirOperation functions[16];
+  int n = nn_public_functions(module, functions, 16);
+  for (int f = 0; f < n; f++) {
+    for (int a = 0; a < nn_function_n_args(functions[f]); a++) {
+      char role[16];
+      if (!nn_is_persistent_role(nn_arg_str(functions[f], a, "nn.role", role, sizeof role, "input"))) continue;
+      char *name = plan_argument_name(functions[f], a);
+      NnType t = nn_value_type(mlirBlockGetArgument(nn_function_body(functions[f]), a));
+      add_persistent(p, name, nn_type_bytes(&t), alignment);
+      if (strcmp(role, "opt") != 0) {   // states go on with a text, also those that predict does not read
+        int i = *find_slot(p, name);
+        int64_t end = p->offset[i] + (p->bytes[i] + alignment - 1) / alignment * alignment;
+        if (end > p->kept_end) p->kept_end = end;
+      }
+      free(name);
+    }
+  }
+}
+
+int64_t plan_persistent_end(const PlanPersistent *p, MlirOperation func) {
+  char name[16];
+  return strcmp(nn_attr_str(func, "sym_name", name, sizeof name, ""), "predict") == 0 ? p->kept_end : p->total;
+}
+
+void plan_persistent_free(PlanPersistent *p) {
+  for (int i = 0; i < p->n; i++) free(p->names[i]);
+  free(p->names);
+  free(p->offset);
+  free(p->bytes);
+  free(p->slots);
+  *p = (PlanPersistent){0};
+}

@@ -1,0 +1,175 @@
+// The model of a function behind the memory plan: values, the buffers they stand for, steps. Aliases and regions are
+// resolved to the buffer they show, so that everything after this works on numbers.
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/plan/plan.h"
+#include "passes/solver/error.h"
+
+int64_t plan_align(const PlanProgram *p, int64_t bytes) {
+  return (bytes + p->alignment - 1) / p->alignment * p->alignment;
+}
+
+static int add_value(PlanProgram *p, MlirValue v, int def, int root, int64_t shift) {
+  if (p->n_values == p->value_capacity) {
+    p->value_capacity = p->value_capacity ? 2 * p->value_capacity : 256;
+    p->values = solver_reallocate(p->values, (size_t)p->value_capacity, sizeof *p->values);
+  }
+  int id = p->n_values++;
+  NnType t = nn_value_type(v);
+  p->values[id] = (PlanValue){.value = v,
+                              .bytes = nn_type_bytes(&t),
+                              .root = root < 0 ? id : root,
+                              .shift = shift,
+                              .def = def,
+                              .arg = -1,
+                              .inplace = -1};
+  ptr_map_set(&p->ids, v.ptr, id);
+  return id;
+}
+
+static int value_of(const PlanProgram *p, MlirValue v) {
+  int id = ptr_map_get(&p->ids, v.ptr);
+  assert(id >= 0);
+  return id;
+}
+
+static void add_arguments(PlanProgram *p) {
+  MlirBlock body = nn_function_body(p->func);
+  p->n_args = (int)mlirBlockGetNumArguments(body);
+  for (int a = 0; a < p->n_args; a++) {
+    char role[16];
+    int id = add_value(p, mlirBlockGetArgument(body, a), -1, -1, 0);
+    p->values[id].arg = a;
+    p->values[id].persistent = nn_is_persistent_role(nn_arg_str(p->func, a, "nn.role", role, sizeof role, "input"));
+  }
+}
+
+static int kernel_of(const PlanProgram *p, MlirOperation op) {
+  if (nn_op_of(op) != NN_OP_NONE || !nn_is(op, "func.call")) return -1;
+  return ptr_map_get(&p->kernel_ids, mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("callee")).ptr);
+}
+
+static int64_t workspace_of(PlanProgram *p, MlirOperation op, int kernel) {
+  NnScan scan;
+  // what one step needs
+  if (kernel >= 0 && nn_scan_of(p->kernels[kernel].func, &scan)) return nn_attr_i64(scan.body, "nn.arena", 0);
+  if (!p->target || !p->target->workspace_bytes) return nn_attr_i64(op, "nn.workspace_bytes", 0);
+  if (kernel < 0) return p->target->workspace_bytes(op);
+  PlanKernel *k = &p->kernels[kernel];
+  if (k->workspace < 0) k->workspace = p->target->workspace_bytes(op);
+  return k->workspace;
+}
+
+static void read_inplace(PlanProgram *p, const PlanStep *s) {
+  int64_t pairs[2 * NN_MAX_RESULTS + 64];
+  int n = nn_attr_i64s(s->op, "nn.inplace", pairs, (int)(sizeof pairs / sizeof *pairs));
+  for (int i = 0; i + 1 < n; i += 2)
+    if (pairs[i] >= 0 && pairs[i] < s->n_results && pairs[i + 1] >= 0 && pairs[i + 1] < s->n_inputs)
+      p->values[s->first_result + pairs[i]].inplace = (int)pairs[i + 1];
+}
+
+static void add_step(PlanProgram *p, const NnStep *from, int **pool) {
+  PlanStep *s = &p->steps[p->n_steps];
+  *s = (PlanStep){.op = from->op,
+                  .role = from->role,
+                  .recomputed = from->recomputed,
+                  .kernel = kernel_of(p, from->op),
+                  .inputs = *pool};
+  s->n_inputs = (int)mlirOperationGetNumOperands(from->op);
+  for (int i = 0; i < s->n_inputs; i++) s->inputs[i] = value_of(p, mlirOperationGetOperand(from->op, i));
+  *pool += s->n_inputs;
+  s->n_results = (int)mlirOperationGetNumResults(from->op);
+  s->first_result = p->n_values;
+  for (int r = 0; r < s->n_results; r++) add_value(p, mlirOperationGetResult(from->op, r), p->n_steps, -1, 0);
+  if (from->role == NN_STEP_RUN) s->workspace = workspace_of(p, from->op, s->kernel);
+  read_inplace(p, s);
+  p->n_steps++;
+}
+
+static void add_alias(PlanProgram *p, MlirValue result, MlirValue of, int64_t shift) {
+  const PlanValue *base = &p->values[value_of(p, of)];
+  add_value(p, result, base->def, base->root, base->shift + shift);
+}
+
+static void add_region(PlanProgram *p, MlirOperation region) {
+  MlirOperation yield = mlirBlockGetTerminator(mlirRegionGetFirstBlock(mlirOperationGetRegion(region, 0)));
+  for (intptr_t r = 0; r < mlirOperationGetNumResults(region); r++)
+    add_alias(p, mlirOperationGetResult(region, r), mlirOperationGetOperand(yield, r), 0);
+}
+
+static void add_kernels(PlanProgram *p, MlirModule module) {
+  int capacity = 0;
+  MlirContext ctx = mlirModuleGetContext(module);
+  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
+    if (!nn_has_attr(op, "nn.kernel")) continue;
+    if (p->n_kernels == capacity) {
+      capacity = capacity ? 2 * capacity : 64;
+      p->kernels = solver_reallocate(p->kernels, (size_t)capacity, sizeof *p->kernels);
+    }
+    PlanKernel *k = &p->kernels[p->n_kernels];
+    *k = (PlanKernel){.func = op,
+                      .n_args = nn_function_n_args(op),
+                      .n_results = nn_function_n_results(op),
+                      .workspace = -1};
+    size_t pairs = (size_t)k->n_args * (size_t)k->n_results;
+    k->allowed = solver_allocate(pairs, 1);
+    memset(k->allowed, -1, pairs);
+    MlirAttribute name = mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("sym_name"));
+    ptr_map_set(&p->kernel_ids, mlirFlatSymbolRefAttrGet(ctx, mlirStringAttrGetValue(name)).ptr, p->n_kernels++);
+  }
+}
+
+void plan_program_build(PlanProgram *p, MlirModule module, MlirOperation func, const NnTarget *target) {
+  *p = (PlanProgram){.func = func,
+                     .target = target,
+                     .alignment = target && target->alignment > 0 ? target->alignment : 64};
+  add_kernels(p, module);
+  add_arguments(p);
+  NnStepList list = nn_flatten(func);
+  int n_inputs = 0;
+  for (int i = 0; i < list.n; i++) n_inputs += (int)mlirOperationGetNumOperands(list.items[i].op);
+  p->steps = solver_allocate((size_t)list.n, sizeof *p->steps);
+  p->input_pool = solver_allocate((size_t)n_inputs, sizeof *p->input_pool);
+  int *pool = p->input_pool;
+  for (int i = 0; i < list.n; i++) {
+    const NnStep *s = &list.items[i];
+    switch (s->role) {
+    case NN_STEP_ALIAS:
+      add_alias(p, mlirOperationGetResult(s->op, 0), mlirOperationGetOperand(s->op, 0), nn_alias_shift(s->op));
+      break;
+    case NN_STEP_REGION: add_region(p, s->op); break;
+    case NN_STEP_MARK: break;
+    default: add_step(p, s, &pool);
+    }
+  }
+  nn_steps_free(&list);
+  MlirOperation ret = nn_function_return(func);
+  p->n_results = (int)mlirOperationGetNumOperands(ret);
+  p->result = solver_allocate((size_t)p->n_results, sizeof *p->result);
+  p->tied = solver_allocate((size_t)p->n_results, sizeof *p->tied);
+  for (int r = 0; r < p->n_results; r++) {
+    p->result[r] = value_of(p, mlirOperationGetOperand(ret, r));
+    p->tied[r] = (int)nn_result_i64(func, r, "nn.tied", -1);
+    if (p->tied[r] >= p->n_args) p->tied[r] = -1;
+  }
+}
+
+void plan_program_free(PlanProgram *p) {
+  for (int i = 0; i < p->n_kernels; i++) free(p->kernels[i].allowed);
+  free(p->kernels);
+  for (int i = 0; i < p->n_steps; i++) {
+    free(p->steps[i].again);
+    free(p->steps[i].reads_again);
+  }
+  free(p->values);
+  free(p->steps);
+  free(p->input_pool);
+  free(p->result);
+  free(p->tied);
+  ptr_map_free(&p->ids);
+  ptr_map_free(&p->kernel_ids);
+  *p = (PlanProgram){0};
+}

@@ -1,0 +1,198 @@
+// Rematerialization of a training step: the step as a problem for the solver, a sequence of executions as the function
+// that runs it, and what the driver and the report ask of it: the problem as JSON, the curve of time over memory.
+#ifndef NNC_PASSES_REMAT_H
+#define NNC_PASSES_REMAT_H
+
+#include "passes/plan/plan.h"
+#include "passes/solver/solver.h"
+
+// ---- remat_problem.c ----
+
+// A node per argument that the runtime fills, then the steps. What the solver does not know is told in the shape of the
+// nodes: a chain of steps, each of which alone reads the one before and overwrites it in place, is one node, because it
+// occupies one buffer; a step with several results is a node per result, because each may die or be wanted again alone;
+// what else is written in place is told in the workspaces. Forward and backward steps may run again, updates and taps
+// may not.
+typedef struct StepProblem {
+  PlanProgram *p;   // Borrowed
+  RematProblem problem;
+  int64_t slack;   // bytes: a plan of `budget` bytes is a schedule whose peak is at most budget + slack
+  int64_t small_bytes;
+  int64_t arena_none;         // bytes: the arena when every step runs once
+  int64_t activations_none;   // bytes: plan_layout_activations then
+  double seconds_none;        // predicted time of that
+  RematNode *nodes;           // Owned
+  int n_arg_nodes;
+  int *arg_node;         // Owned, per argument: node, -1 for persistent ones
+  int *value_node;       // Owned, per value made by a step: node
+  int *first_step;       // Owned, per node; -1 for arguments
+  int *n_parts, *part;   // Owned, per node: nodes of its step, and which of them this is
+  bool *large;           // Owned, per node: a result that takes its bytes over from part 0
+  // Owned, per node: bytes that its workspace is smaller by, because results are written over operands
+  int64_t *saved;
+  int *next_step;         // Owned, per step: the next of its chain, -1 ends
+  int *step_node;         // Owned, per step: its first node
+  double *step_seconds;   // Owned
+  int *pool, *outputs;    // Owned
+  RematAnti *anti;        // Owned
+} StepProblem;
+
+void step_problem_build(StepProblem *q, PlanProgram *p, int64_t persistent_bytes, const NnTarget *target);
+void step_problem_free(StepProblem *q);
+// Writes the problem of @train, which must exist, in the format of remat_problem_write, for nnc-plan. The module:
+// kernels, scheduled, before remat.
+void nn_remat_problem_print(MlirModule module, const NnTarget *target, FILE *out);
+// The steps that a schedule of the problem runs. Owned: free(). Sets their number and predicted time.
+int *step_problem_expand(const StepProblem *q, const RematSchedule *s, int *n, double *seconds);
+
+// Bytes of results that the layout writes over operands at a position.
+int64_t step_problem_overlap(const StepProblem *q, const PlanLayout *l, int position);
+
+RematRole step_role(MlirOperation op);   // from nn.phase
+
+// ---- remat_bound.c: what no plan can go below ----
+
+typedef struct StepBound {
+  PlanProgram *p;         // Borrowed
+  RematProblem problem;   // relaxed: see remat_bound.c
+  int64_t slack;          // bytes: a plan of `budget` bytes is a schedule whose peak is at most budget + slack
+  double seconds_none;
+  RematNode *nodes;      // Owned
+  int64_t *saved;        // Owned, per node: bytes written in place at most
+  int *pool, *outputs;   // Owned
+  int *value_node;       // Owned, per value: node, -1: counts for nothing
+  bool *tied;            // Owned, per value: an update's
+} StepBound;
+
+void step_bound_build(StepBound *b, PlanProgram *p, int64_t persistent_bytes, const double *step_seconds);
+void step_bound_free(StepBound *b);
+// Added time, 0.07 = 7 %, below which no plan with an arena of `budget` bytes can be; INFINITY: certain that none fits.
+// `time_limit` as in remat_lower_bound.
+double step_bound_overhead(const StepBound *b, int64_t budget, double time_limit);
+int64_t step_bound_bytes(const StepBound *b);   // no arena can be smaller
+
+// ---- remat_search.c: a plan for a goal ----
+
+typedef struct RematGoal {
+  RematPolicy policy;
+  int64_t budget;        // bytes of the arena, 0: none
+  double max_overhead;   // 0.2 = 20 %; < 0: none
+  uint64_t seed;
+  double seconds;   // for the search, 0: as many moves as take about a second
+  double effort;    // moves, as a fraction of the default; 0: 1
+} RematGoal;
+
+typedef struct RematPlan {
+  int n;
+  int *exec;                // Owned; steps, NULL: each once, in order
+  double seconds;           // predicted
+  int64_t arena;            // bytes, of the real plan: in-place results and offsets included
+  int64_t *offset;          // Owned, per buffer of the layout of exec: from the end of the persistent part
+  RematSchedule schedule;   // Owned; the schedule of the problem behind exec
+} RematPlan;
+
+// With a policy that is no search: its plan. Else, with a budget, the least time found within it, or, where nothing
+// fits, the smallest arena found, which then fits when it is asked for; without, the smallest arena within
+// max_overhead; with neither, each step once.
+void remat_find(const StepProblem *q, const RematGoal *goal, int64_t persistent_bytes, RematPlan *plan);
+void remat_plan_free(RematPlan *plan);
+
+// ---- remat_forms.c: the forms of a function's loops ----
+
+typedef struct RematForm {
+  MlirOperation func;   // in the module
+  int n_segmented;      // loops that keep their carried values between segments only
+  PlanProgram p;
+  StepProblem q;
+  StepBound bound;
+} RematForm;
+
+typedef struct RematForms {
+  MlirModule module;
+  const NnTarget *target;   // Borrowed
+  int64_t persistent;       // bytes
+  MlirOperation origin;     // the function; its forms are clones of it, where it has loops that are differentiated
+  int n, n_loops;
+  bool some;          // not all forms there are
+  RematForm *items;   // Owned; the first is the fastest when nothing runs again
+} RematForms;
+
+bool remat_has_loops(MlirOperation func);   // that are differentiated
+void remat_forms_build(RematForms *f, MlirModule module, MlirOperation func, const NnTarget *target,
+                       int64_t persistent_bytes);
+// As remat_find, for all forms, which are made when they are first needed. Returns the form that the plan is for; the
+// plan is judged.
+int remat_forms_find(RematForms *f, const RematGoal *goal, RematPlan *plan);
+// added time, over that of the first form when nothing runs again
+double remat_forms_overhead(const RematForms *f, int form, const RematPlan *plan);
+// what no plan of the forms made adds less than, in an arena of so many bytes
+double remat_forms_bound(const RematForms *f, int64_t bytes);
+int64_t remat_forms_bytes(const RematForms *f);   // no arena of theirs can be smaller
+// Keeps one form under the function's name, and returns it, or, with -1, the function as it was; the others, and what
+// only they call, are erased.
+MlirOperation remat_forms_end(RematForms *f, int keep);
+
+// ---- remat_again.c: steps that update something and make an activation ----
+
+typedef struct AgainKernel {
+  int step;
+  MlirOperation func;
+} AgainKernel;
+typedef struct AgainKernels {
+  int n;
+  AgainKernel *items;
+} AgainKernels;   // Owned: free(items)
+
+// Sets PlanStep.again and reads_again of kernels that update something besides making results larger than
+// `small_bytes`, which can be made again without what is updated.
+void remat_find_again(PlanProgram *p, int64_t small_bytes);
+// A call that makes those results of the step, in their order. `operands`: one per input, null for those not read. The
+// kernel is made when it is first needed.
+MlirOperation remat_call_again(AgainKernels *kernels, const PlanProgram *p, int step, const MlirValue *operands);
+
+// ---- remat_check.c ----
+
+// "internal error: remat: …" and exit status 70.
+void remat_bug(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+// True when every step runs, updates and taps once, nothing is read before it is made, and nothing that runs again
+// reads an argument after its tied update has run. `exec` holds n steps of p.
+bool remat_check_sequence(const PlanProgram *p, const int *exec, int n, SolverError *error);
+// Ends the compilation when the plan's schedule or sequence is not legal, or not what it says.
+void remat_check_plan(const StepProblem *q, const RematPlan *plan);
+
+// ---- remat_rewrite.c ----
+
+// Rewrites the function so that its steps run as the plan says, which is not "each once" (of a step the first
+// occurrence is the op itself, the others are clones in regions), and writes down where the plan has placed their
+// results: nn.inplace, nn.offset, nn.workspace, and nn.placed on the function. p describes the function before and is
+// stale after. Checkpoint marks are erased: they have been heard.
+void remat_rewrite(PlanProgram *p, const RematPlan *plan, int64_t persistent_bytes);
+
+// ---- remat_sweep.c: the curve of time over memory ----
+
+typedef struct RematSweepPoint {
+  int64_t budget_bytes;   // asked for, the whole arena: parameters, optimizer state, everything
+  int64_t arena_bytes;    // of the plan found; the smallest found where none fits
+  double overhead;        // predicted added time of that plan, 0.07 = 7 %
+  double lower_bound;     // added time that no plan within the budget can go below; INFINITY: certain that none fits
+  int recomputed;         // executions beyond the first of each step
+  bool feasible;          // arena_bytes <= budget_bytes
+} RematSweepPoint;
+
+typedef struct RematSweep {
+  int64_t arena_none;    // bytes: every step once
+  double seconds_none;   // predicted time of that
+  int n;
+  // Owned; budgets fall from 100 % of arena_none in steps of `step`, then the smallest that was found
+  RematSweepPoint *points;
+} RematSweep;
+
+// Plans @train for budgets of 100 %, 95 %, … of its arena without recomputation, down to the smallest budget that can
+// be met, which is the last point. `step`: 0.05 when 0 or less. `seconds`: rough limit for all points together, 0: 10.
+// The module (kernels, scheduled, before remat) stays as it is. False, and an empty sweep, when it has no @train.
+bool nn_remat_sweep(MlirModule module, const NnTarget *target, double step, double seconds, RematSweep *out);
+void nn_remat_sweep_free(RematSweep *sweep);
+// "budget_bytes,arena_bytes,overhead,lower_bound,recomputed,feasible" and a line per point.
+void nn_remat_sweep_print(const RematSweep *sweep, FILE *out);
+
+#endif

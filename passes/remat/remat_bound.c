@@ -1,0 +1,139 @@
+// What no plan can go below: the step as a problem in which every real plan has a counterpart that costs no more and
+// needs no more memory, so that a bound for the problem is a bound for all plans, whatever their order, recomputations
+// and offsets.
+//
+// The problem of remat_problem.c is made for finding plans: it merges chains, and forbids to make small results again.
+// This one:
+// - has a node for every result, none merged. An execution of a step is one of each of its nodes; they share its time
+// in
+//   proportion to their bytes, and each may run alone, which no plan can do.
+// - counts for a step what it needs when every operand that it may write over dies there: an operand that lives on
+// costs a plan more.
+// - counts nothing for updates and running statistics, which a plan may have to keep beside the old value, and lets
+// them run any time.
+// - lets inputs of the step appear when they are first read.
+// Gaps between buffers, and workspaces beside several results, only add to what a plan needs.
+#include <math.h>
+#include <stdlib.h>
+
+#include "passes/remat/remat.h"
+#include "passes/solver/error.h"
+
+static bool is_tied(const StepBound *b, int value) { return b->tied[value]; }
+
+// The most that step i saves by writing results over operands.
+static int64_t largest_overlap(StepBound *b, int i) {
+  PlanProgram *p = b->p;
+  const PlanStep *s = &p->steps[i];
+  int64_t bytes = 0;
+  for (int r = 0; r < s->n_results; r++) {
+    const PlanValue *made = &p->values[s->first_result + r];
+    bool possible = false;
+    for (int o = 0; o < s->n_inputs && !possible && !is_tied(b, s->first_result + r); o++) {
+      const PlanValue *operand = &p->values[p->values[s->inputs[o]].root];
+      possible = !operand->persistent && operand->bytes == made->bytes && plan_inplace_allowed(p, i, r, o);
+    }
+    if (possible) bytes += plan_align(p, made->bytes);
+  }
+  return bytes;
+}
+
+// The nodes of step i: one per result, or one for a step without results.
+static void add_nodes(StepBound *b, int i, double seconds, int **pool) {
+  PlanProgram *p = b->p;
+  const PlanStep *s = &p->steps[i];
+  int first = b->problem.n_nodes, n = s->n_results > 0 ? s->n_results : 1, *inputs = *pool, n_inputs = 0;
+  for (int j = 0; j < s->n_inputs; j++) {
+    int node = b->value_node[p->values[s->inputs[j]].root];
+    if (node >= 0) inputs[n_inputs++] = node;
+  }
+  *pool += n_inputs;
+  int64_t total = 0;
+  bool again = s->role == NN_STEP_RUN && step_role(s->op) != REMAT_UPDATE;
+  for (int r = 0; r < s->n_results; r++) {
+    again &= s->again || !is_tied(b, s->first_result + r);
+    if (!is_tied(b, s->first_result + r)) total += plan_align(p, p->values[s->first_result + r].bytes);
+  }
+  for (int r = 0; r < n; r++) {
+    int64_t bytes = s->n_results > 0 && !is_tied(b, s->first_result + r)
+                        ? plan_align(p, p->values[s->first_result + r].bytes)
+                        : 0;
+    double share = total > 0 ? (double)bytes / (double)total : r == 0;
+    b->nodes[first + r] = (RematNode){.cost = seconds * share,
+                                      .bytes = bytes,
+                                      .inputs = inputs,
+                                      .n_inputs = n_inputs,
+                                      .recomputable = again,
+                                      .role = step_role(s->op)};
+    b->nodes[first + r].workspace = r == 0 ? total - bytes + plan_align(p, s->workspace) : 0;
+    b->saved[first + r] = largest_overlap(b, i);
+    if (s->n_results > 0) b->value_node[s->first_result + r] = first + r;
+  }
+  b->problem.n_nodes += n;
+}
+
+static void add_outputs(StepBound *b) {
+  PlanProgram *p = b->p;
+  bool *seen = solver_allocate((size_t)b->problem.n_nodes, sizeof *seen);
+  for (int r = 0; r < p->n_results; r++) {
+    int root = p->values[p->result[r]].root, node = b->value_node[root];
+    if (node < 0 || p->tied[r] >= 0 || seen[node]) continue;
+    seen[node] = true;
+    b->outputs[b->problem.n_outputs++] = node;
+  }
+  free(seen);
+}
+
+void step_bound_build(StepBound *b, PlanProgram *p, int64_t persistent_bytes, const double *step_seconds) {
+  *b = (StepBound){.p = p};
+  size_t max_nodes = (size_t)(p->n_args + p->n_values + p->n_steps), n_inputs = 0;
+  for (int i = 0; i < p->n_steps; i++) n_inputs += (size_t)p->steps[i].n_inputs;
+  b->nodes = solver_allocate(max_nodes, sizeof *b->nodes);
+  b->saved = solver_allocate(max_nodes, sizeof *b->saved);
+  b->pool = solver_allocate(n_inputs, sizeof *b->pool);
+  b->outputs = solver_allocate((size_t)p->n_results, sizeof *b->outputs);
+  b->value_node = solver_allocate((size_t)p->n_values, sizeof *b->value_node);
+  b->tied = solver_allocate((size_t)p->n_values, sizeof *b->tied);
+  for (int v = 0; v < p->n_values; v++) b->value_node[v] = -1;
+  for (int r = 0; r < p->n_results; r++)
+    if (p->tied[r] >= 0) b->tied[p->values[p->result[r]].root] = true;
+  for (int a = 0; a < p->n_args; a++) {
+    if (p->values[a].persistent) continue;
+    b->value_node[a] = b->problem.n_nodes;
+    b->nodes[b->problem.n_nodes++] = (RematNode){.bytes = plan_align(p, p->values[a].bytes)};
+  }
+  int *pool = b->pool;
+  for (int i = 0; i < p->n_steps; i++) {
+    add_nodes(b, i, step_seconds[i], &pool);
+    b->seconds_none += step_seconds[i];
+  }
+  add_outputs(b);
+  int64_t most = 0;   // as in remat_problem.c: no workspace may be negative
+  for (int n = 0; n < b->problem.n_nodes; n++)
+    if (b->saved[n] - b->nodes[n].workspace > most) most = b->saved[n] - b->nodes[n].workspace;
+  for (int n = 0; n < b->problem.n_nodes; n++) b->nodes[n].workspace += most - b->saved[n];
+  b->slack = most;
+  b->problem.fixed_bytes = persistent_bytes;
+  b->problem.nodes = b->nodes;
+  b->problem.outputs = b->outputs;
+  SolverError error;
+  if (!remat_problem_check(&b->problem, &error)) remat_bug("bound: %s", error.message);
+}
+
+void step_bound_free(StepBound *b) {
+  free(b->nodes);
+  free(b->saved);
+  free(b->pool);
+  free(b->outputs);
+  free(b->value_node);
+  free(b->tied);
+  *b = (StepBound){0};
+}
+
+double step_bound_overhead(const StepBound *b, int64_t budget, double time_limit) {
+  double cost = remat_lower_bound(&b->problem, budget + b->slack, time_limit);
+  if (isinf(cost)) return INFINITY;
+  return b->seconds_none > 0 && cost > b->seconds_none ? cost / b->seconds_none - 1 : 0;
+}
+
+int64_t step_bound_bytes(const StepBound *b) { return remat_min_budget_bound(&b->problem) - b->slack; }

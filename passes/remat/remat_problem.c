@@ -1,0 +1,409 @@
+// The step as a problem for the solver: nodes, bytes, costs, what may run again, and what must come before what.
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/remat/remat.h"
+#include "passes/solver/error.h"
+
+static double seconds_of(const NnTarget *target, MlirOperation op) {
+  if (target && target->seconds) return target->seconds(target, op);
+  double arithmetic = nn_op_flops(op) / 1e11, memory = nn_op_bytes(op) / 1e10;   // no target: any balanced machine
+  return 1e-6 + (arithmetic > memory ? arithmetic : memory);
+}
+
+static bool is_library(const PlanStep *s) { return s->kernel < 0 && s->role == NN_STEP_RUN; }
+
+static int node_of_value(const StepProblem *q, int value) {
+  int root = q->p->values[value].root;
+  int arg = q->p->values[root].arg;
+  return arg >= 0 ? q->arg_node[arg] : q->value_node[root];
+}
+
+RematRole step_role(MlirOperation op) {
+  char buf[16];
+  const char *phase = nn_attr_str(op, "nn.phase", buf, sizeof buf, "forward");
+  return !strcmp(phase, "update") ? REMAT_UPDATE : !strcmp(phase, "backward") ? REMAT_BACKWARD : REMAT_FORWARD;
+}
+
+static void add_argument_nodes(StepProblem *q) {
+  PlanProgram *p = q->p;
+  q->arg_node = solver_allocate((size_t)p->n_args, sizeof *q->arg_node);
+  for (int a = 0; a < p->n_args; a++) {
+    q->arg_node[a] = -1;
+    if (p->values[a].persistent) continue;
+    q->arg_node[a] = q->n_arg_nodes++;
+    q->nodes[q->arg_node[a]] = (RematNode){.bytes = plan_align(p, p->values[a].bytes)};
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Nodes of steps
+
+enum { MAX_PARTS = 32 };   // nodes of one step
+
+static bool is_persistent(const PlanLayout *l, int instance) {
+  return l->buffers[l->instances[instance].buffer].persistent;
+}
+
+// A step, or what remat_again.c finds of it, may run again unless it updates something or is a tap. What a step
+// computes depends on its operands alone.
+static bool may_run_again(const StepProblem *q, const PlanLayout *l, int i) {
+  const PlanStep *s = &q->p->steps[i];
+  bool again = s->role == NN_STEP_RUN && step_role(s->op) != REMAT_UPDATE;
+  for (int r = 0; r < s->n_results; r++) again &= s->again || !is_persistent(l, l->first_instance[i] + r);
+  return again;
+}
+
+// Gives the results of a step nodes of their own. Part 0 is the execution, and holds the one large result if there is
+// just one, else a buffer as large as all large ones together, which the other parts read: they cost nothing and take
+// their bytes over from it (see count_savings), so that each result may die, or be wanted again, alone. The small
+// results together are a part that is never made again: keeping them costs little, and they must not hold the large one
+// (a bias gradient that waits for the optimizer, a saved row statistic). A step of small results is one node.
+static int split_results(StepProblem *q, const PlanLayout *l, int i) {
+  const PlanProgram *p = q->p;
+  const PlanStep *s = &p->steps[i];
+  int parts = 1, n_large = 0, small = 0;
+  int64_t most = 0;
+  for (int r = 0; r < s->n_results; r++) {
+    int64_t bytes = is_persistent(l, l->first_instance[i] + r) ? 0 : p->values[s->first_result + r].bytes;
+    if (bytes > most) most = bytes;
+  }
+  int64_t limit = most / 8 > q->small_bytes ? most / 8 : q->small_bytes;
+  for (int r = 0; r < s->n_results; r++)
+    n_large += p->values[s->first_result + r].bytes > limit && !is_persistent(l, l->first_instance[i] + r);
+  if (n_large > MAX_PARTS) n_large = 0;
+  for (int r = 0; r < s->n_results; r++) {
+    bool large = p->values[s->first_result + r].bytes > limit && !is_persistent(l, l->first_instance[i] + r);
+    if (n_large > 0 && !large && !small) small = parts++;
+    int part = n_large == 0 ? 0 : !large ? small : n_large > 1 ? parts++ : 0, node = q->problem.n_nodes + part;
+    q->value_node[s->first_result + r] = node;
+    q->large[node] = large && n_large > 1;
+  }
+  return parts;
+}
+
+// Links steps into chains: the result of i has one reader, which writes over it, works in the same phase and needs
+// nothing made after i.
+static void link_chains(StepProblem *q, const PlanLayout *l) {
+  PlanProgram *p = q->p;
+  int *readers = solver_allocate((size_t)p->n_values, sizeof *readers),
+      *start = solver_allocate((size_t)p->n_steps, sizeof *start);
+  for (int i = 0; i < p->n_steps; i++)
+    for (int j = 0; j < p->steps[i].n_inputs; j++) readers[p->values[p->steps[i].inputs[j]].root]++;
+  for (int r = 0; r < p->n_results; r++) readers[p->values[p->result[r]].root] += 2;
+  for (int i = 0; i < p->n_steps; i++) q->next_step[i] = -1;
+  for (int j = 0; j < p->n_steps; j++) {
+    const PlanStep *s = &p->steps[j];
+    const PlanInstance *made = s->n_results == 1 ? &l->instances[l->first_instance[j]] : NULL;
+    start[j] = j;
+    if (!made || made->inplace < 0 || l->buffers[made->buffer].persistent) continue;
+    int root = p->values[s->inputs[made->inplace]].root, i = p->values[root].def;
+    if (i < 0 || p->steps[i].n_results != 1 || p->steps[i].role != NN_STEP_RUN || readers[root] != 1 ||
+        step_role(p->steps[i].op) != step_role(s->op))
+      continue;
+    bool ready = step_role(s->op) != REMAT_UPDATE;
+    for (int k = 0; k < s->n_inputs; k++) {
+      int def = p->values[s->inputs[k]].def;
+      ready &= def == i || def < start[i];
+    }
+    if (!ready) continue;
+    q->next_step[i] = j;
+    start[j] = start[i];
+  }
+  for (int i = 0; i < p->n_steps; i++) {
+    if (start[i] != i) continue;
+    q->step_node[i] = q->problem.n_nodes;
+    int parts = split_results(q, l, i);
+    for (int part = 0; part < parts; part++) {
+      int node = q->problem.n_nodes++;
+      q->first_step[node] = i;
+      q->n_parts[node] = parts;
+      q->part[node] = part;
+    }
+    for (int k = q->next_step[i]; k >= 0; k = q->next_step[k]) {
+      q->step_node[k] = q->step_node[i];
+      for (int r = 0; r < p->steps[k].n_results; r++) q->value_node[p->steps[k].first_result + r] = q->step_node[i];
+    }
+  }
+  free(start);
+  free(readers);
+}
+
+int64_t step_problem_overlap(const StepProblem *q, const PlanLayout *l, int position) {
+  int64_t bytes = 0;
+  int step = l->exec ? l->exec[position] : position;
+  for (int r = 0; r < q->p->steps[step].n_results; r++) {
+    const PlanInstance *made = &l->instances[l->first_instance[position] + r];
+    if (made->inplace >= 0 && !l->buffers[made->buffer].persistent)
+      bytes += plan_align(q->p, q->p->values[made->value].bytes);
+  }
+  return bytes;
+}
+
+static void add_step(StepProblem *q, int n, int i, const PlanLayout *l) {
+  PlanProgram *p = q->p;
+  const PlanStep *s = &p->steps[i];
+  RematNode *node = &q->nodes[n];
+  int64_t workspace = plan_align(p, s->workspace);
+  if (is_library(s)) node->cost_class = REMAT_EXPENSIVE;
+  node->cost += q->step_seconds[i];
+  node->recomputable &= may_run_again(q, l, i);
+  node->bytes = 0;
+  for (int r = 0; r < s->n_results; r++) {
+    int64_t bytes = plan_align(p, p->values[s->first_result + r].bytes);
+    int shown = q->value_node[s->first_result + r];
+    if (is_persistent(l, l->first_instance[i] + r)) continue;   // an update written in place
+    if (shown == n || q->large[shown]) node->bytes += bytes;
+    else workspace += bytes;   // made at the same time, counted from then on by its own node
+  }
+  if (workspace > node->workspace) node->workspace = workspace;
+}
+
+static void find_seconds(StepProblem *q, const NnTarget *target) {
+  PlanProgram *p = q->p;
+  double *kernel_seconds = solver_allocate((size_t)p->n_kernels, sizeof *kernel_seconds);
+  for (int i = 0; i < p->n_steps; i++) {
+    const PlanStep *s = &p->steps[i];
+    if (s->role != NN_STEP_RUN) continue;
+    double *known = s->kernel >= 0 ? &kernel_seconds[s->kernel] : &q->step_seconds[i];
+    if (*known == 0) *known = seconds_of(target, s->op);
+    q->step_seconds[i] = *known;
+    q->seconds_none += *known;
+  }
+  free(kernel_seconds);
+}
+
+static void add_result(StepProblem *q, int n, const PlanLayout *l, int *pool) {
+  const PlanProgram *p = q->p;
+  RematNode *node = &q->nodes[n];
+  const PlanStep *s = &p->steps[q->first_step[n]];
+  node->recomputable = q->large[n] && may_run_again(q, l, q->first_step[n]);
+  pool[node->n_inputs++] = n - q->part[n];
+  for (int r = 0; r < s->n_results; r++)
+    if (q->value_node[s->first_result + r] == n && !is_persistent(l, l->first_instance[q->first_step[n]] + r))
+      node->bytes += plan_align(p, p->values[s->first_result + r].bytes);
+}
+
+static void add_step_nodes(StepProblem *q, const PlanLayout *l) {
+  PlanProgram *p = q->p;
+  int *pool = q->pool;
+  for (int n = q->n_arg_nodes; n < q->problem.n_nodes; n++) {
+    RematNode *node = &q->nodes[n];
+    *node = (RematNode){.inputs = pool,
+                        .role = step_role(p->steps[q->first_step[n]].op),
+                        .cost_class = REMAT_CHEAP,
+                        .recomputable = true};
+    for (int i = q->first_step[n]; i >= 0 && q->part[n] == 0; i = q->next_step[i]) {
+      add_step(q, n, i, l);
+      for (int j = 0; j < p->steps[i].n_inputs; j++) {
+        int from = node_of_value(q, p->steps[i].inputs[j]);
+        if (from >= 0 && from != n) pool[node->n_inputs++] = from;
+      }
+    }
+    if (q->part[n] > 0) add_result(q, n, l, pool);
+    pool += node->n_inputs;
+  }
+}
+
+// Whether part 0 of the step's node holds the bytes of several large results until their own nodes take them over.
+static bool is_shared(const StepProblem *q, int node) {
+  bool any = false;
+  for (int part = 0; part < q->n_parts[node]; part++) any |= q->large[node - q->part[node] + part];
+  return any;
+}
+
+// A step that writes over an operand needs less than its operands and results together; so does a part while part 0
+// still holds its bytes. The solver adds them up, and has no negative workspace: every node gets a workspace larger by
+// the largest saving, less its own, and the difference is taken off what is fixed, or, where that is too little, added
+// to the budget: `slack`. Right as long as the operand dies where it did when nothing ran twice; where it lives on, the
+// real plan needs more than the problem says, which is found out when a schedule is laid out.
+static void count_savings(StepProblem *q, const PlanLayout *l, int64_t persistent_bytes) {
+  int n = q->problem.n_nodes;
+  int64_t most = 0;
+  q->saved = solver_allocate((size_t)n, sizeof *q->saved);
+  for (int v = q->n_arg_nodes; v < n; v++) {
+    if (q->part[v] == 0) q->saved[v] = step_problem_overlap(q, l, q->first_step[v]);
+    int64_t saved = q->part[v] > 0 && is_shared(q, v) ? q->nodes[v - q->part[v]].bytes : q->saved[v];
+    q->nodes[v].workspace -= saved;
+    if (-q->nodes[v].workspace > most) most = -q->nodes[v].workspace;
+  }
+  q->slack = most > persistent_bytes ? most - persistent_bytes : 0;
+  q->problem.fixed_bytes = persistent_bytes + q->slack - most;
+  for (int v = 0; v < n; v++) q->nodes[v].workspace += most;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The rest
+
+static void add_outputs(StepProblem *q, const PlanLayout *l) {
+  PlanProgram *p = q->p;
+  q->outputs = solver_allocate((size_t)p->n_results, sizeof *q->outputs);
+  int n = 0;
+  for (int r = 0; r < p->n_results; r++) {
+    int node = node_of_value(q, p->result[r]);
+    if (node < 0) continue;
+    int first = node - q->part[node];
+    bool once = p->tied[r] >= 0 && (node < q->n_arg_nodes || !p->steps[q->first_step[node]].again);
+    for (int part = 0; part < q->n_parts[node] && once; part++) q->nodes[first + part].recomputable = false;
+    if (l->buffers[l->instances[l->result_instance[r]].buffer].persistent) continue;
+    bool seen = false;
+    for (int k = 0; k < n; k++) seen |= q->outputs[k] == node;
+    if (!seen) q->outputs[n++] = node;
+  }
+  q->problem.n_outputs = n;
+  q->problem.outputs = q->outputs;
+}
+
+static void add_anti_pair(StepProblem *q, int before, int after, int *capacity) {
+  if (q->problem.n_anti == *capacity) {
+    *capacity = *capacity ? 2 * *capacity : 64;
+    q->anti = solver_reallocate(q->anti, (size_t)*capacity, sizeof *q->anti);
+  }
+  q->anti[q->problem.n_anti++] = (RematAnti){before, after};
+}
+
+// Whoever reads an argument that is updated does so before the update, which may then be made in place. A step that
+// reads it after the update, whose result is copied at the end because of that, does not run again.
+static void add_anti(StepProblem *q) {
+  PlanProgram *p = q->p;
+  int *writer = solver_allocate((size_t)p->n_args, sizeof *writer), capacity = 0;
+  for (int a = 0; a < p->n_args; a++) writer[a] = -1;
+  for (int r = 0; r < p->n_results; r++)
+    if (p->tied[r] >= 0) writer[p->tied[r]] = p->values[p->values[p->result[r]].root].def;
+  for (int i = 0; i < p->n_steps; i++) {
+    for (int j = 0; j < p->steps[i].n_inputs; j++) {
+      int arg = p->values[p->values[p->steps[i].inputs[j]].root].arg, node = q->step_node[i];
+      if (arg < 0 || writer[arg] < 0 || q->step_node[writer[arg]] == node) continue;
+      if (node < q->step_node[writer[arg]]) add_anti_pair(q, node, q->step_node[writer[arg]], &capacity);
+      else q->nodes[node].recomputable = false;
+    }
+  }
+  q->problem.anti = q->anti;
+  free(writer);
+}
+
+static void mark_checkpoints(StepProblem *q) {
+  NnStepList list = nn_flatten(q->p->func);
+  for (int i = 0; i < list.n; i++) {
+    if (list.items[i].role != NN_STEP_MARK) continue;
+    int node = node_of_value(q, ptr_map_get(&q->p->ids, mlirOperationGetOperand(list.items[i].op, 0).ptr));
+    if (node < 0) continue;
+    // The whole step is kept: its other results cannot be had from the marked one, only from what came before.
+    int first = node - q->part[node], parts = node < q->n_arg_nodes ? 1 : q->n_parts[node];
+    for (int part = 0; part < parts; part++) q->nodes[first + part].checkpoint = true;
+  }
+  nn_steps_free(&list);
+}
+
+void step_problem_build(StepProblem *q, PlanProgram *p, int64_t persistent_bytes, const NnTarget *target) {
+  enum { SMALL = 1024 };   // a step whose results are smaller than the largest value by this factor is not split
+  *q = (StepProblem){.p = p};
+  for (int v = 0; v < p->n_values; v++)
+    if (!p->values[v].persistent && p->values[v].bytes / SMALL > q->small_bytes)
+      q->small_bytes = p->values[v].bytes / SMALL;
+  remat_find_again(p, q->small_bytes);
+  PlanLayout l;
+  plan_layout_build(p, NULL, p->n_steps, PLAN_INPLACE_DECIDE, &l);
+  size_t n_inputs = 0, max_nodes = (size_t)(p->n_args + p->n_steps + p->n_values), n_steps = (size_t)p->n_steps;
+  for (int i = 0; i < p->n_steps; i++)
+    n_inputs += (size_t)(p->steps[i].n_inputs + 1) * (size_t)(p->steps[i].n_results > 1 ? p->steps[i].n_results : 1);
+  q->nodes = solver_allocate(max_nodes, sizeof *q->nodes);
+  q->first_step = solver_allocate(max_nodes, sizeof *q->first_step);
+  q->large = solver_allocate(max_nodes, sizeof *q->large);
+  q->n_parts = solver_allocate(max_nodes, sizeof *q->n_parts);
+  q->part = solver_allocate(max_nodes, sizeof *q->part);
+  q->pool = solver_allocate(n_inputs, sizeof *q->pool);
+  q->value_node = solver_allocate((size_t)p->n_values, sizeof *q->value_node);
+  q->step_node = solver_allocate(n_steps, sizeof *q->step_node);
+  q->next_step = solver_allocate(n_steps, sizeof *q->next_step);
+  q->step_seconds = solver_allocate(n_steps, sizeof *q->step_seconds);
+  add_argument_nodes(q);
+  q->problem.n_nodes = q->n_arg_nodes;
+  link_chains(q, &l);
+  find_seconds(q, target);
+  add_step_nodes(q, &l);
+  add_outputs(q, &l);
+  add_anti(q);
+  mark_checkpoints(q);
+  count_savings(q, &l, persistent_bytes);
+  q->problem.nodes = q->nodes;
+  plan_layout_place(p, &l, 0, PLAN_EFFORT_LONG);   // as the pass plan does
+  q->arena_none = persistent_bytes + l.arena;
+  q->activations_none = plan_layout_activations(p, &l);
+  plan_layout_free(&l);
+  SolverError error;
+  if (remat_problem_check(&q->problem, &error)) return;
+  fprintf(stderr, "internal error: remat: %s\n", error.message);
+  abort();
+}
+
+void step_problem_free(StepProblem *q) {
+  free(q->nodes);
+  free(q->arg_node);
+  free(q->value_node);
+  free(q->first_step);
+  free(q->n_parts);
+  free(q->part);
+  free(q->large);
+  free(q->saved);
+  free(q->next_step);
+  free(q->step_node);
+  free(q->step_seconds);
+  free(q->pool);
+  free(q->outputs);
+  free(q->anti);
+}
+
+int *step_problem_expand(const StepProblem *q, const RematSchedule *s, int *n, double *seconds) {
+  int capacity = q->p->n_steps + s->n, *exec = solver_allocate((size_t)capacity, sizeof *exec);
+  *n = 0;
+  *seconds = 0;
+  for (int i = 0; i < s->n; i++) {
+    int node = s->exec[i];
+    if (node < q->n_arg_nodes || q->part[node] > 0) continue;
+    for (int k = q->first_step[node]; k >= 0; k = q->next_step[k]) {
+      if (*n == capacity) exec = solver_reallocate(exec, (size_t)(capacity *= 2), sizeof *exec);
+      exec[(*n)++] = k;
+      *seconds += q->step_seconds[k];
+    }
+  }
+  return exec;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// As JSON
+
+static char *node_name(const StepProblem *q, int node) {
+  PlanProgram *p = q->p;
+  for (int a = 0; a < p->n_args; a++)
+    if (q->arg_node[a] == node) return plan_argument_name(p->func, a);
+  char *text = NULL, label[96] = "";
+  size_t length;
+  FILE *out = open_memstream(&text, &length);
+  if (!out) abort();
+  for (int i = q->first_step[node]; i >= 0; i = q->next_step[i]) {
+    const PlanStep *s = &p->steps[i];
+    NnOp kind = nn_op_of(s->op);
+    if (s->kernel >= 0) nn_attr_str(p->kernels[s->kernel].func, "nn.label", label, sizeof label, "kernel");
+    else snprintf(label, sizeof label, "%s", kind == NN_OP_NONE ? "op" : nn_op_info(kind)->name);
+    fprintf(out, "%s%s.%d", i == q->first_step[node] ? "" : " ", label, i);
+  }
+  if (q->n_parts[node] > 1) fprintf(out, " part %d", q->part[node]);
+  fclose(out);
+  return text;
+}
+
+void nn_remat_problem_print(MlirModule module, const NnTarget *target, FILE *out) {
+  PlanPersistent persistent;
+  RematForms forms;
+  plan_persistent_build(&persistent, module, target && target->alignment > 0 ? target->alignment : 64);
+  remat_forms_build(&forms, module, nn_module_function(module, "train"), target, persistent.total);
+  StepProblem *q = &forms.items[0].q;
+  char **names = solver_allocate((size_t)q->problem.n_nodes, sizeof *names);
+  for (int n = 0; n < q->problem.n_nodes; n++) q->nodes[n].name = names[n] = node_name(q, n);
+  remat_problem_write(out, &q->problem);
+  for (int n = 0; n < q->problem.n_nodes; n++) free(names[n]);
+  free(names);
+  remat_forms_end(&forms, -1);
+  plan_persistent_free(&persistent);
+}

@@ -1,0 +1,294 @@
+// A plan for a goal. The solver counts buffers of a model; what is promised is the arena: a schedule counts only with
+// its real plan, in-place results and offsets included. Where the two differ the solver is asked again, for what the
+// difference leaves.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "passes/remat/remat.h"
+#include "passes/solver/error.h"
+
+typedef struct Search {
+  const StepProblem *q;    // Borrowed
+  const RematGoal *goal;   // Borrowed
+  int64_t persistent;      // bytes
+  int64_t budget;          // bytes; that of the goal, or a probe
+  double max_seconds;      // of the step, 0: any
+  double deadline;         // by the clock, where goal->seconds asks for it
+  RematProblem problem;    // that of q, with nodes of its own: see distrust
+  RematNode *nodes;        // Owned
+  bool *distrusted;        // Owned, per node
+  RematPlan best;          // see is_better
+  int n_solved;
+} Search;
+
+void remat_plan_free(RematPlan *plan) {
+  free(plan->exec);
+  free(plan->offset);
+  remat_schedule_free(&plan->schedule);
+  *plan = (RematPlan){0};
+}
+
+static RematSchedule copy_schedule(const RematSchedule *s) {
+  RematSchedule copy = *s;
+  copy.exec = solver_allocate((size_t)s->n, sizeof *copy.exec);
+  if (s->n) memcpy(copy.exec, s->exec, (size_t)s->n * sizeof *copy.exec);
+  return copy;
+}
+
+static double seconds_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static bool fits(const Search *search, int64_t arena) { return arena <= search->budget; }
+
+// With a budget: the cheapest that fits, else the smallest. Without: the smallest of those that are fast enough, else
+// the fastest.
+static bool is_better(const Search *search, const RematPlan *plan) {
+  const RematPlan *best = &search->best;
+  if (!best->exec) return true;
+  if (search->max_seconds > 0) {
+    bool fast = plan->seconds <= search->max_seconds, best_fast = best->seconds <= search->max_seconds;
+    return fast != best_fast ? fast : fast ? plan->arena < best->arena : plan->seconds < best->seconds;
+  }
+  if (fits(search, plan->arena) != fits(search, best->arena)) return fits(search, plan->arena);
+  if (!fits(search, plan->arena)) return plan->arena < best->arena;
+  return plan->seconds < best->seconds || (plan->seconds == best->seconds && plan->arena < best->arena);
+}
+
+// Makes the real plan of a schedule and keeps it when it is the best so far. Returns the bytes it needs: at least what
+// is live, and the arena where it matters. Offsets are looked for only when they can win.
+static int64_t consider(Search *search, const RematSchedule *s) {
+  const StepProblem *q = search->q;
+  RematPlan plan = {0};
+  PlanLayout l;
+  plan.exec = step_problem_expand(q, s, &plan.n, &plan.seconds);
+  plan_layout_build(q->p, plan.exec, plan.n, PLAN_INPLACE_DECIDE, &l);
+  plan.arena = search->persistent + plan_layout_peak(q->p, &l);
+  bool may_win = is_better(search, &plan);
+  int64_t capacity = search->budget > search->persistent ? search->budget - search->persistent : 0;
+  // long only where short spoils it
+  for (PlanEffort effort = PLAN_EFFORT_SHORT; may_win && effort <= PLAN_EFFORT_LONG; effort++) {
+    plan_layout_place(q->p, &l, capacity, effort);
+    plan.arena = search->persistent + l.arena;
+    if (is_better(search, &plan)) break;
+  }
+  if (may_win) {
+    plan.offset = solver_allocate((size_t)l.n_buffers, sizeof *plan.offset);
+    for (int b = 0; b < l.n_buffers; b++) plan.offset[b] = l.buffers[b].offset;
+  }
+  plan_layout_free(&l);
+  int64_t arena = plan.arena;
+  if (may_win && is_better(search, &plan)) {
+    plan.schedule = copy_schedule(s);
+    remat_plan_free(&search->best);
+    search->best = plan;
+  } else {
+    remat_plan_free(&plan);
+  }
+  return arena;
+}
+
+static void consider_policy(Search *search, RematPolicy policy) {
+  RematSchedule s = remat_policy_run(&search->problem, policy);
+  consider(search, &s);
+  remat_schedule_free(&s);
+}
+
+// `part` of the usual moves or time.
+static RematOptions search_options(Search *search, double part) {
+  const RematGoal *goal = search->goal;
+  double moves = part * (goal->effort > 0 ? goal->effort : 1) * 150000000 / (200 + (double)search->problem.n_nodes);
+  RematOptions options = {.seed = goal->seed + (uint64_t)search->n_solved++,
+                          .max_moves = (int64_t)moves + 1,
+                          .bound_seconds = 0.02};   // the bound that is reported is another: step_bound_build
+  if (goal->seconds > 0) {
+    double left = search->deadline - seconds_now(), share = part * goal->seconds / 2;
+    options.max_moves = INT64_MAX;
+    options.time_limit = fmax(0.01, fmin(share, left));
+  }
+  return options;
+}
+
+// One call of the solver, for a peak of `target` bytes. The result is considered and handed over. Owned by the caller.
+// `start` may be NULL. Returns the bytes of the real plan.
+static int64_t solve(Search *search, int64_t target, const RematSchedule *start, double part, RematSchedule *found) {
+  RematOptions options = search_options(search, part);
+  options.starts = start;
+  options.n_starts = start ? 1 : 0;
+  RematResult result;
+  remat_solve(&search->problem, target, &options, &result);
+  *found = copy_schedule(&result.schedule);
+  remat_result_free(&result);
+  return consider(search, found);
+}
+
+// Where the real plan of a schedule needs more than `limit`, because an operand lives on that was to be written over,
+// that saving is not counted any more. Returns whether there was one.
+static bool distrust(Search *search, const RematSchedule *s, int64_t limit) {
+  const StepProblem *q = search->q;
+  int n, count = 0, position = 0;
+  double seconds;
+  int *exec = step_problem_expand(q, s, &n, &seconds);
+  PlanLayout l;
+  plan_layout_build(q->p, exec, n, PLAN_INPLACE_DECIDE, &l);
+  int64_t *live = plan_layout_live(q->p, &l);
+  for (int i = 0; i < s->n; i++) {
+    int node = s->exec[i];
+    if (node < q->n_arg_nodes || q->part[node] > 0) continue;
+    if (!search->distrusted[node] && search->persistent + live[position] > limit &&
+        step_problem_overlap(q, &l, position) < q->saved[node]) {
+      search->distrusted[node] = true;
+      search->nodes[node].workspace += q->saved[node];
+      count++;
+    }
+    for (int k = q->first_step[node]; k >= 0; k = q->next_step[k]) position++;
+  }
+  free(live);
+  free(exec);
+  plan_layout_free(&l);
+  return count > 0;
+}
+
+// Rounds of something: fewer where each takes seconds.
+static int rounds(const Search *search, int usual) {
+  enum { LARGE = 4000 };   // nodes
+  return search->problem.n_nodes < LARGE ? usual : (usual + 2) / 3;
+}
+
+// Repairs a schedule whose real plan needs `excess` bytes too much, starting from itself, until one fits: by correcting
+// the problem, or for smaller and smaller peaks.
+static void repair(Search *search, const RematSchedule *first, int64_t excess, bool correct) {
+  enum { REPAIRS = 6 };
+  int64_t target = search->budget + search->q->slack;
+  RematSchedule last = copy_schedule(first);
+  for (int i = 0; i < rounds(search, REPAIRS) && excess > 0 && target > 0; i++) {
+    if (!correct || !distrust(search, &last, search->budget))
+      target = (last.peak < target ? last.peak : target) - excess;
+    RematSchedule next;
+    excess = solve(search, target, &last, 0.25, &next) - search->budget;
+    remat_schedule_free(&last);
+    last = next;
+  }
+  remat_schedule_free(&last);
+}
+
+// The least time within the budget.
+static void solve_under_budget(Search *search) {
+  enum { ROUNDS = 2 };
+  RematSchedule first;
+  int64_t excess = solve(search, search->budget + search->q->slack, NULL, 1, &first) - search->budget;
+  if (excess > 0) {
+    repair(search, &first, excess, false);
+    repair(search, &first, excess, true);
+  }
+  remat_schedule_free(&first);
+  for (int i = 0; i < ROUNDS && fits(search, search->best.arena); i++) {   // what the best leaves free is given back
+    int64_t unused = search->budget - search->best.arena;
+    if (unused < search->budget / 256 || search->best.seconds <= search->q->seconds_none) break;
+    RematSchedule start = copy_schedule(&search->best.schedule), next;
+    solve(search, start.peak + unused, &start, 0.25, &next);
+    remat_schedule_free(&start);
+    remat_schedule_free(&next);
+  }
+}
+
+// The smallest arena within max_seconds, or at any price.
+static void shrink(Search *search) {
+  enum { REPAIRS = 3 };
+  for (int i = 0; i < rounds(search, REPAIRS); i++) {
+    RematOptions options = search_options(search, i ? 0.5 : 1);
+    RematResult result;
+    remat_minimize_peak(&search->problem, search->max_seconds > 0 ? search->max_seconds : INFINITY, &options, &result);
+    int64_t said = result.schedule.peak - search->q->slack, arena = consider(search, &result.schedule);
+    bool again = arena > said && distrust(search, &result.schedule, said);
+    remat_result_free(&result);
+    if (!again) break;
+  }
+}
+
+static Search begin(const StepProblem *q, const RematGoal *goal, int64_t persistent_bytes, int64_t budget) {
+  Search search = {.q = q,
+                   .goal = goal,
+                   .persistent = persistent_bytes,
+                   .budget = budget,
+                   .problem = q->problem,
+                   .deadline = seconds_now() + goal->seconds};
+  size_t n = (size_t)q->problem.n_nodes;
+  search.nodes = solver_allocate(n, sizeof *search.nodes);
+  if (n) memcpy(search.nodes, q->problem.nodes, n * sizeof *search.nodes);
+  search.problem.nodes = search.nodes;
+  search.distrusted = solver_allocate(n, sizeof *search.distrusted);
+  return search;
+}
+
+// Hands the best over and frees the rest.
+static RematPlan end(Search *search) {
+  free(search->nodes);
+  free(search->distrusted);
+  RematSchedule *s = &search->best.schedule;   // measured again, in the terms of the problem as it was given
+  RematSimulation simulation;
+  SolverError error;
+  if (search->best.exec && remat_simulate(&search->q->problem, s->exec, s->n, &simulation, &error)) {
+    s->peak = simulation.peak;
+    remat_simulation_free(&simulation);
+  }
+  return search->best;
+}
+
+static void consider_policies(Search *search) {
+  static const RematPolicy policies[] = {REMAT_POLICY_SQRT, REMAT_POLICY_SPEED, REMAT_POLICY_RECURSIVE};
+  for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) consider_policy(search, policies[i]);
+}
+
+// Nothing was found that fits: the smallest arena there is. The search for it does not depend on the budget, so that a
+// budget of what it finds can be met.
+static void find_smallest(Search *search) {
+  enum { ATTEMPTS = 6, WIDEST = 32, FINER = 3 };
+  RematGoal quick = *search->goal;
+  quick.effort = 0.15 * (quick.effort > 0 ? quick.effort : 1);
+  Search least = begin(search->q, search->goal, search->persistent, 0);
+  consider_policy(&least, REMAT_POLICY_NONE);
+  consider_policies(&least);
+  shrink(&least);
+  RematPlan best = end(&least);
+  int64_t part = WIDEST;
+  // a search for a budget sometimes goes below what the search for the smallest peak found
+  for (int i = 0; i < rounds(search, ATTEMPTS); i++) {
+    Search below = begin(search->q, &quick, search->persistent, best.arena - best.arena / part);
+    if (below.budget + search->q->slack >= remat_min_budget_bound(&search->q->problem)) solve_under_budget(&below);
+    RematPlan plan = end(&below);
+    bool better = plan.exec && plan.arena < best.arena;
+    if (better) {
+      RematPlan worse = best;
+      best = plan;
+      plan = worse;
+    }
+    remat_plan_free(&plan);
+    if (!better) part *= FINER;
+  }
+  remat_plan_free(&search->best);
+  search->best = best;
+}
+
+void remat_find(const StepProblem *q, const RematGoal *goal, int64_t persistent_bytes, RematPlan *plan) {
+  *plan = (RematPlan){.arena = q->arena_none, .seconds = q->seconds_none};
+  if (goal->policy == REMAT_POLICY_NONE) return;
+  bool solved = goal->policy == REMAT_POLICY_SOLVE;
+  if (solved && (goal->budget > 0 ? q->arena_none <= goal->budget : goal->max_overhead < 0)) return;
+  Search search = begin(q, goal, persistent_bytes, goal->budget);
+  consider_policy(&search, solved ? REMAT_POLICY_NONE : goal->policy);
+  if (solved && goal->budget == 0) {
+    search.max_seconds = (1 + goal->max_overhead) * q->seconds_none;
+    consider_policies(&search);
+    shrink(&search);
+  } else if (solved) {
+    consider_policies(&search);
+    if (goal->budget + q->slack >= remat_min_budget_bound(&q->problem)) solve_under_budget(&search);
+    if (!fits(&search, search.best.arena)) find_smallest(&search);
+  }
+  *plan = end(&search);
+}

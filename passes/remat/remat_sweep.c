@@ -1,0 +1,94 @@
+// The curve of time over memory: plans of @train for falling budgets, for `nnc --sweep` and for the report.
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "passes/remat/remat.h"
+#include "passes/solver/error.h"
+
+static double seconds_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static RematSweepPoint *add_point(RematSweep *sweep) {
+  sweep->points = solver_reallocate(sweep->points, (size_t)sweep->n + 1, sizeof *sweep->points);
+  return &sweep->points[sweep->n++];
+}
+
+// Plans one budget; false when it cannot be met.
+static bool plan_budget(RematSweep *sweep, RematForms *forms, const RematGoal *goal) {
+  RematPlan plan;
+  int form = remat_forms_find(forms, goal, &plan);
+  double overhead = remat_forms_overhead(forms, form, &plan), least = remat_forms_bound(forms, goal->budget);
+  bool fits = plan.arena <= goal->budget;
+  *add_point(sweep) = (RematSweepPoint){.budget_bytes = goal->budget,
+                                        .arena_bytes = plan.arena,
+                                        .overhead = overhead,
+                                        .lower_bound = fits ? fmin(least, overhead) : least,
+                                        .recomputed = plan.exec ? plan.n - forms->items[form].p.n_steps : 0,
+                                        .feasible = fits};
+  remat_plan_free(&plan);
+  return fits;
+}
+
+// A plan for a smaller budget that is faster serves a larger one.
+static void share_better_plans(RematSweep *sweep) {
+  RematSweepPoint best = {.overhead = INFINITY};
+  for (int i = sweep->n - 1; i >= 0; i--) {
+    RematSweepPoint *at = &sweep->points[i];
+    if (!at->feasible) continue;
+    if (best.overhead < at->overhead && best.arena_bytes <= at->budget_bytes)
+      *at = (RematSweepPoint){at->budget_bytes, best.arena_bytes,
+                              best.overhead,    fmin(at->lower_bound, best.overhead),
+                              best.recomputed,  true};
+    best = *at;
+  }
+}
+
+bool nn_remat_sweep(MlirModule module, const NnTarget *target, double step, double seconds, RematSweep *out) {
+  *out = (RematSweep){0};
+  MlirOperation train = nn_module_function(module, "train");
+  if (mlirOperationIsNull(train)) return false;
+  PlanPersistent persistent;
+  RematForms forms;
+  plan_persistent_build(&persistent, module, target && target->alignment > 0 ? target->alignment : 64);
+  remat_forms_build(&forms, module, train, target, persistent.total);
+  out->arena_none = forms.items[0].q.arena_none;
+  out->seconds_none = forms.items[0].q.seconds_none;
+  RematGoal goal = {.policy = REMAT_POLICY_SOLVE, .max_overhead = -1, .effort = 0.4};
+  double start = seconds_now();
+  if (!(step > 0)) step = 0.05;
+  if (!(seconds > 0)) seconds = 10;
+  bool fits = true;
+  for (int i = 0; fits && 1 - i * step > 0; i++) {
+    goal.budget = (int64_t)((1 - i * step) * (double)out->arena_none);
+    double used = seconds_now() - start;
+    goal.effort = used > seconds ? 0.02 : used > seconds / 2 ? 0.1 : 0.4;
+    fits = plan_budget(out, &forms, &goal);
+  }
+  // the first that does not fit names the smallest budget that does
+  if (!fits && out->points[out->n - 1].arena_bytes > 0) {
+    goal.budget = out->points[out->n - 1].arena_bytes;
+    plan_budget(out, &forms, &goal);
+  }
+  share_better_plans(out);
+  remat_forms_end(&forms, -1);
+  plan_persistent_free(&persistent);
+  return true;
+}
+
+void nn_remat_sweep_free(RematSweep *sweep) {
+  free(sweep->points);
+  *sweep = (RematSweep){0};
+}
+
+void nn_remat_sweep_print(const RematSweep *sweep, FILE *out) {
+  fputs("budget_bytes,arena_bytes,overhead,lower_bound,recomputed,feasible\n", out);
+  for (int i = 0; i < sweep->n; i++) {
+    const RematSweepPoint *p = &sweep->points[i];
+    fprintf(out, "%lld,%lld,%.6f,%.6f,%d,%d\n", (long long)p->budget_bytes, (long long)p->arena_bytes, p->overhead,
+            p->lower_bound, p->recomputed, p->feasible);
+  }
+}

@@ -1,0 +1,48 @@
+// The pass `scan`: one step of each scan gets an order, shared buffers and offsets of its own, once, however many steps
+// run. What it needs is the workspace of the loop; where its arguments are is said by the call. So everything after
+// this sees a loop as one step.
+#include <stdlib.h>
+
+#include "passes/plan/plan.h"
+
+// Every result is written to an argument: a carried value to its own, what is stacked to a new one, the row of the
+// step.
+static void add_rows(const NnScan *s) {
+  MlirLocation loc = mlirOperationGetLocation(s->body);
+  MlirOperation end = nn_function_return(s->body);
+  for (int r = 0; r < nn_function_n_results(s->body); r++) {
+    if (r >= s->n_stacked && r < s->n_stacked + s->n_tied) continue;
+    int arg = nn_function_n_args(s->body);
+    nn_function_add_arg(s->body, nn_value_type(mlirOperationGetOperand(end, r)), loc, 0, NULL);
+    nn_set_result_attr(s->body, r, &NN_I64("nn.tied", arg));
+  }
+  for (int a = 0; a < nn_function_n_args(s->body); a++) nn_set_arg_attr(s->body, a, &NN_STR("nn.role", "state"));
+}
+
+// Those inside of the step first: what they need is a workspace in it.
+void plan_scan(MlirModule module, const NnScan *scan, const NnTarget *target) {
+  if (nn_has_attr(scan->body, "nn.arena")) return;
+  NnStepList steps = nn_flatten(scan->body);
+  for (int i = 0; i < steps.n; i++) {
+    NnScan inside;
+    if (steps.items[i].role == NN_STEP_RUN && nn_scan_of(steps.items[i].op, &inside))
+      plan_scan(module, &inside, target);
+  }
+  nn_steps_free(&steps);
+  add_rows(scan);
+  schedule_function(module, scan->body, target);
+  inplace_function(module, scan->body, target);
+  plan_scan_body(module, scan->body, target);
+}
+
+// Requires: kernels (fuse).
+// Establishes: on the body of each scan docs/internals.md, "Scans": arguments for what is stacked, nn.tied on all
+// results, a plan of its own. Breaks: nothing. The step of a scan is final.
+bool nn_pass_scan(MlirModule module, const NnPassRun *run) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
+    NnScan scan;
+    if (nn_is(op, "func.func") && nn_scan_of(op, &scan)) plan_scan(module, &scan, run->target);
+  }
+  return true;
+}

@@ -1,0 +1,248 @@
+// The pass `schedule`: an order of the steps that frees memory early. The forward pass keeps the order of the source;
+// an update runs as soon as its gradient is complete; among backward steps that are ready and not far ahead, the one
+// that frees most beyond what it allocates goes first; a step that makes a few numbers of what was just made (the norm
+// of a gradient) follows it, while the caches hold that. Kept only where it needs no more memory than the order found,
+// but for a thousandth that those numbers may take.
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/plan/plan.h"
+#include "passes/rewrite.h"
+#include "passes/solver/error.h"
+
+// How far a step may overtake the first one that still waits: keeps a step that only allocates from being put off for
+// ever while it holds its operands. A step that frees more than it allocates may come from anywhere: a bias gradient
+// that ends up behind all layers, beside the norm it feeds, would hold an activation gradient until then.
+enum { WINDOW = 32 };
+enum { FEW_BYTES = 64 };   // of results
+
+typedef struct Edge {
+  int to, next;
+} Edge;
+
+typedef struct Scheduler {
+  PlanProgram *p;    // Borrowed
+  int *phase;        // Owned, per step: 0 forward, 1 backward, 2 update
+  int *waiting;      // Owned, per step: predecessors not yet run
+  int *first_edge;   // Owned, per step
+  int n_edges, edge_capacity;
+  Edge *edges;   // Owned
+  int *reads;    // Owned, per value: steps not yet run that read its buffer
+  bool *kept;    // Owned, per value: returned, or persistent
+  bool *done;    // Owned
+  int *order;    // Owned
+} Scheduler;
+
+static void add_edge(Scheduler *s, int from, int to) {
+  if (s->n_edges == s->edge_capacity) {
+    s->edge_capacity = s->edge_capacity ? 2 * s->edge_capacity : 256;
+    s->edges = solver_reallocate(s->edges, (size_t)s->edge_capacity, sizeof *s->edges);
+  }
+  s->edges[s->n_edges] = (Edge){to, s->first_edge[from]};
+  s->first_edge[from] = s->n_edges++;
+  s->waiting[to]++;
+}
+
+// an earlier operand shows the same buffer
+static bool reads_before(const PlanStep *step, const PlanProgram *p, int input) {
+  for (int j = 0; j < input; j++)
+    if (p->values[step->inputs[j]].root == p->values[step->inputs[input]].root) return true;
+  return false;
+}
+
+// An update runs after every reader of what it overwrites, where the order found has them so.
+static void add_order_edges(Scheduler *s) {
+  PlanProgram *p = s->p;
+  int *writer = solver_allocate((size_t)p->n_args, sizeof *writer);
+  for (int a = 0; a < p->n_args; a++) writer[a] = -1;
+  for (int r = 0; r < p->n_results; r++)
+    if (p->tied[r] >= 0) writer[p->tied[r]] = p->values[p->result[r]].def;
+  for (int i = 0; i < p->n_steps; i++) {
+    for (int j = 0; j < p->steps[i].n_inputs; j++) {
+      int arg = p->values[p->values[p->steps[i].inputs[j]].root].arg;
+      if (arg >= 0 && writer[arg] > i) add_edge(s, i, writer[arg]);
+    }
+  }
+  free(writer);
+}
+
+static void scheduler_create(Scheduler *s, PlanProgram *p) {
+  size_t n = (size_t)p->n_steps, v = (size_t)p->n_values;
+  *s = (Scheduler){.p = p};
+  s->phase = solver_allocate(n, sizeof *s->phase);
+  s->waiting = solver_allocate(n, sizeof *s->waiting);
+  s->first_edge = solver_allocate(n, sizeof *s->first_edge);
+  s->reads = solver_allocate(v, sizeof *s->reads);
+  s->kept = solver_allocate(v, sizeof *s->kept);
+  s->done = solver_allocate(n, sizeof *s->done);
+  s->order = solver_allocate(n, sizeof *s->order);
+  for (int i = 0; i < p->n_values; i++) s->kept[i] = p->values[i].persistent;
+  for (int r = 0; r < p->n_results; r++) s->kept[p->values[p->result[r]].root] = true;
+  for (int i = 0; i < p->n_steps; i++) {
+    s->phase[i] = rewrite_phase_rank(rewrite_phase(p->steps[i].op));
+    s->first_edge[i] = -1;
+  }
+  for (int i = 0; i < p->n_steps; i++) {
+    const PlanStep *step = &p->steps[i];
+    for (int j = 0; j < step->n_inputs; j++) {
+      const PlanValue *input = &p->values[step->inputs[j]];
+      if (reads_before(step, p, j)) continue;
+      s->reads[input->root]++;
+      if (input->def >= 0) add_edge(s, input->def, i);
+    }
+  }
+  add_order_edges(s);
+}
+
+static void scheduler_free(Scheduler *s) {
+  free(s->phase);
+  free(s->waiting);
+  free(s->first_edge);
+  free(s->edges);
+  free(s->reads);
+  free(s->kept);
+  free(s->done);
+  free(s->order);
+}
+
+// All that the users of a step's results still wait for is the step itself, and they are updates: the results die at
+// once.
+static bool feeds_ready_updates(const Scheduler *s, int step) {
+  bool any = false;
+  for (int e = s->first_edge[step]; e >= 0; e = s->edges[e].next) {
+    int to = s->edges[e].to;
+    if (s->phase[to] != 2 || s->waiting[to] != 1) return false;
+    any = true;
+  }
+  return any;
+}
+
+// Bytes that running the step frees beyond what it allocates.
+static int64_t gain(const Scheduler *s, int i) {
+  const PlanProgram *p = s->p;
+  const PlanStep *step = &p->steps[i];
+  int64_t bytes = 0;
+  for (int j = 0; j < step->n_inputs; j++) {
+    int root = p->values[step->inputs[j]].root;
+    if (s->reads[root] == 1 && !s->kept[root] && !reads_before(step, p, j)) bytes += p->values[root].bytes;
+  }
+  if (feeds_ready_updates(s, i)) return bytes;
+  for (int r = 0; r < step->n_results; r++) bytes -= p->values[step->first_result + r].bytes;
+  return bytes;
+}
+
+// A step that reads the results of `last`, which has just run, to make a few numbers; -1: none.
+static int digest(const Scheduler *s, int last) {
+  for (int e = s->first_edge[last]; e >= 0; e = s->edges[e].next) {
+    const PlanStep *step = &s->p->steps[s->edges[e].to];
+    int64_t bytes = 0;
+    for (int r = 0; r < step->n_results; r++) bytes += s->p->values[step->first_result + r].bytes;
+    if (!s->done[s->edges[e].to] && s->waiting[s->edges[e].to] == 0 && bytes <= FEW_BYTES) return s->edges[e].to;
+  }
+  return -1;
+}
+
+static int choose(const Scheduler *s, int first) {
+  int best = -1, end = first + WINDOW < s->p->n_steps ? first + WINDOW : s->p->n_steps;
+  for (int i = first; i < end; i++)
+    if (!s->done[i] && s->waiting[i] == 0 && s->p->steps[i].role == NN_STEP_TAP)
+      return i;   // so that it keeps nothing alive
+  if (s->phase[first] == 0 && s->waiting[first] == 0) return first;
+  int64_t best_gain = 0;
+  for (int i = first; i < s->p->n_steps; i++) {
+    if (s->done[i] || s->waiting[i] > 0) continue;
+    if (s->phase[i] == 2 && i < end) return i;
+    int64_t g = gain(s, i);
+    if (i >= end && g <= 0) continue;
+    if (best < 0 || g > best_gain) best = i, best_gain = g;
+  }
+  return best;
+}
+
+static void run_step(Scheduler *s, int i) {
+  const PlanStep *step = &s->p->steps[i];
+  s->done[i] = true;
+  for (int j = 0; j < step->n_inputs; j++)
+    if (!reads_before(step, s->p, j)) s->reads[s->p->values[step->inputs[j]].root]--;
+  for (int e = s->first_edge[i]; e >= 0; e = s->edges[e].next) s->waiting[s->edges[e].to]--;
+}
+
+static void list_schedule(Scheduler *s, bool digests) {
+  int first = 0;   // the first step that has not run: its predecessors come before it, so it is always ready
+  for (int k = 0; k < s->p->n_steps; k++) {
+    while (s->done[first]) first++;
+    int next = digests && k > 0 && s->phase[s->order[k - 1]] > 0 ? digest(s, s->order[k - 1]) : -1;
+    s->order[k] = next >= 0 ? next : choose(s, first);
+    run_step(s, s->order[k]);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+static int64_t live_bytes(PlanProgram *p, const int *order) {
+  PlanLayout l;
+  plan_layout_build(p, order, p->n_steps, PLAN_INPLACE_DECIDE, &l);
+  int64_t live = plan_layout_peak(p, &l);
+  plan_layout_free(&l);
+  return live;
+}
+
+// Moves the ops into the order; an alias or a mark goes right behind what makes its value.
+static void apply_order(PlanProgram *p, const int *order) {
+  NnStepList list = nn_flatten(p->func);
+  MlirOperation end = nn_function_return(p->func);
+  int *first = solver_allocate((size_t)p->n_steps + 1, sizeof *first),
+      *next = solver_allocate((size_t)list.n, sizeof *next);
+  for (int i = 0; i <= p->n_steps; i++) first[i] = -1;
+  for (int i = list.n - 1; i >= 0; i--) {
+    if (list.items[i].role != NN_STEP_ALIAS && list.items[i].role != NN_STEP_MARK) continue;
+    // 0: an argument
+    int def = p->values[ptr_map_get(&p->ids, mlirOperationGetOperand(list.items[i].op, 0).ptr)].def + 1;
+    next[i] = first[def];
+    first[def] = i;
+  }
+  for (int k = -1; k < p->n_steps; k++) {
+    if (k >= 0) mlirOperationMoveBefore(p->steps[order[k]].op, end);
+    for (int i = first[k < 0 ? 0 : order[k] + 1]; i >= 0; i = next[i]) mlirOperationMoveBefore(list.items[i].op, end);
+  }
+  free(first);
+  free(next);
+  nn_steps_free(&list);
+}
+
+static bool has_regions(MlirOperation func) {
+  NnStepList list = nn_flatten(func);
+  bool any = false;
+  for (int i = 0; i < list.n; i++) any |= list.items[i].role == NN_STEP_REGION;
+  nn_steps_free(&list);
+  return any;
+}
+
+void schedule_function(MlirModule module, MlirOperation func, const NnTarget *target) {
+  PlanProgram p;
+  plan_program_build(&p, module, func, target);
+  int64_t found = live_bytes(&p, NULL);
+  bool applied = false;
+  for (int digests = 1; digests >= 0 && !applied; digests--) {
+    Scheduler s;
+    scheduler_create(&s, &p);
+    list_schedule(&s, digests);
+    // numbers that are made earlier take their few bytes
+    applied = live_bytes(&p, s.order) <= found + (digests ? found / 1000 : 0);
+    if (applied) apply_order(&p, s.order);
+    scheduler_free(&s);
+  }
+  plan_program_free(&p);
+}
+
+// Requires: kernels (fuse); an order in which operands precede users.
+// Establishes: another such order. Readers of an argument stay before the update tied to it.
+// Breaks: nn.inplace, nn.offset.
+bool nn_pass_schedule(MlirModule module, const NnPassRun *run) {
+  MlirOperation functions[16];
+  int n = nn_public_functions(module, functions, 16);
+  for (int f = 0; f < n; f++)
+    if (!has_regions(functions[f]))
+      schedule_function(module, functions[f], run->target);   // after remat the order is its business
+  return true;
+}

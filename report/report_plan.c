@@ -1,0 +1,305 @@
+// A planned function as the report sees it: pieces of the arena over time with what they hold, live bytes by kind at
+// every step, and the values that are computed more than once. Offsets come from the attributes that `plan` wrote, so
+// the page shows what codegen uses.
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/rewrite.h"
+#include "passes/solver/error.h"
+#include "report/report_internal.h"
+
+const char *const report_kind_names[REPORT_KINDS] = {"parameters",  "optimizer",  "inputs",   "gradients",
+                                                     "activations", "recomputed", "workspace"};
+
+static MlirStringRef ref(const char *text) { return mlirStringRefCreateFromCString(text); }
+
+static ReportKind kind_of_argument(const ReportPlan *plan, int arg) {
+  char role[16];
+  nn_arg_str(plan->func, arg, "nn.role", role, sizeof role, "input");
+  if (!strcmp(role, "param") || !strcmp(role, "state")) return REPORT_PARAMETERS;
+  return !strcmp(role, "opt") ? REPORT_OPTIMIZER : !strcmp(role, "accum") ? REPORT_GRADIENTS : REPORT_INPUTS;
+}
+
+// Kernels that update a parameter may also make gradients for others; what they make for an argument is told by that.
+static ReportKind kind_of_result(const ReportPlan *plan, int step, int instance) {
+  const PlanStep *s = &plan->p.steps[step];
+  if (s->recomputed) return REPORT_RECOMPUTED;
+  for (int r = 0; r < plan->p.n_results; r++)
+    if (plan->l.result_instance[r] == instance && plan->p.tied[r] >= 0) return kind_of_argument(plan, plan->p.tied[r]);
+  return rewrite_phase_rank(rewrite_phase(s->op)) == 0 ? REPORT_ACTIVATIONS : REPORT_GRADIENTS;
+}
+
+static int64_t result_offset(MlirOperation op, int r) {
+  MlirAttribute list = mlirOperationGetAttributeByName(op, ref("nn.offset"));
+  return mlirAttributeIsNull(list) || mlirDenseArrayGetNumElements(list) <= r ? 0
+                                                                              : mlirDenseI64ArrayGetElement(list, r);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Pieces
+
+static void add_piece(ReportPlan *plan, ReportPiece piece) {
+  if (piece.upper > plan->n) piece.upper = plan->n;   // what is returned lives one step longer
+  plan->pieces[plan->n_pieces++] = piece;
+}
+
+static void add_arguments(ReportPlan *plan, int *holder) {
+  for (int a = 0; a < plan->p.n_args; a++) {
+    const PlanBuffer *b = &plan->l.buffers[plan->l.instances[a].buffer];
+    holder[plan->l.instances[a].buffer] = plan->n_pieces;
+    add_piece(plan, (ReportPiece){.kind = kind_of_argument(plan, a),
+                                  .lower = b->lower,
+                                  .upper = b->persistent ? plan->n : b->upper,
+                                  .offset = nn_arg_i64(plan->func, a, "nn.offset", 0),
+                                  .bytes = b->bytes,
+                                  .step = -1,
+                                  .result = a});
+  }
+}
+
+static void add_results(ReportPlan *plan, int *holder) {
+  const PlanLayout *l = &plan->l;
+  for (int i = 0; i < plan->n; i++) {
+    const PlanStep *s = &plan->p.steps[i];
+    for (int r = 0; r < s->n_results; r++) {
+      int buffer = l->instances[l->first_instance[i] + r].buffer;
+      const PlanBuffer *b = &l->buffers[buffer];
+      if (b->persistent) continue;
+      if (holder[buffer] >= 0) plan->pieces[holder[buffer]].upper = i;
+      holder[buffer] = plan->n_pieces;
+      add_piece(plan, (ReportPiece){.kind = kind_of_result(plan, i, l->first_instance[i] + r),
+                                    .lower = i,
+                                    .upper = b->upper,
+                                    .offset = result_offset(s->op, r),
+                                    .bytes = b->bytes,
+                                    .step = i,
+                                    .result = r});
+    }
+    if (l->workspace[i] < 0) continue;
+    add_piece(plan, (ReportPiece){.kind = REPORT_WORKSPACE,
+                                  .lower = i,
+                                  .upper = i + 1,
+                                  .offset = nn_attr_i64(s->op, "nn.workspace", 0),
+                                  .bytes = s->workspace,
+                                  .step = i,
+                                  .result = -1});
+  }
+}
+
+static void find_live(ReportPlan *plan) {
+  plan->live = solver_allocate((size_t)plan->n + 2, sizeof *plan->live);
+  for (int i = 0; i < plan->n_pieces; i++) {
+    const ReportPiece *piece = &plan->pieces[i];
+    if (piece->lower >= piece->upper) continue;
+    plan->live[piece->lower][piece->kind] += plan_align(&plan->p, piece->bytes);
+    plan->live[piece->upper][piece->kind] -= plan_align(&plan->p, piece->bytes);
+  }
+  for (int i = 0; i < plan->n; i++) {
+    for (int k = 0; k < REPORT_KINDS && i > 0; k++) plan->live[i][k] += plan->live[i - 1][k];
+    int64_t live = report_plan_live(plan, i);
+    if (live <= plan->peak) continue;
+    plan->peak = live;
+    plan->peak_step = i;
+  }
+}
+
+static void find_seconds(ReportPlan *plan, const NnTarget *target) {
+  plan->seconds = solver_allocate((size_t)plan->n + 1, sizeof *plan->seconds);
+  double *kernel = solver_allocate((size_t)plan->p.n_kernels + 1, sizeof *kernel);
+  for (int i = 0; i < plan->n && target && target->seconds; i++) {
+    const PlanStep *s = &plan->p.steps[i];
+    if (s->role != NN_STEP_RUN) continue;
+    double *known = s->kernel >= 0 ? &kernel[s->kernel] : &plan->seconds[i];
+    if (*known == 0) *known = target->seconds(target, s->op);
+    plan->total_seconds += plan->seconds[i] = *known;
+  }
+  free(kernel);
+}
+
+// Where forward ends: the place with the fewest forward steps after it and others before it. A cheap backward step may
+// run early.
+static int find_boundary(const ReportPlan *plan) {
+  int wrong = 0, best = 0, fewest = 0;
+  for (int i = 0; i < plan->n; i++) {
+    const PlanStep *s = &plan->p.steps[i];
+    if (s->recomputed || s->role != NN_STEP_RUN) continue;
+    wrong += rewrite_phase_rank(rewrite_phase(s->op)) == 0 ? -1 : 1;
+    if (wrong >= fewest) continue;
+    fewest = wrong;
+    best = i + 1;
+  }
+  return best;
+}
+
+static MlirOperation shown_function(MlirModule module) {
+  MlirOperation functions[16], train = nn_module_function(module, "train");
+  if (!mlirOperationIsNull(train)) return train;
+  int n = nn_public_functions(module, functions, 16);
+  return n > 0 ? functions[0] : nn_null_operation();
+}
+
+void report_plan_build(ReportPlan *plan, MlirModule module, const NnTarget *target) {
+  MlirOperation top = mlirModuleGetOperation(module);
+  *plan = (ReportPlan){.func = shown_function(module), .persistent = nn_attr_i64(top, "nn.persistent", 0)};
+  if (mlirOperationIsNull(plan->func)) return;
+  plan->arena = nn_attr_i64(plan->func, "nn.arena", 0);
+  plan_program_build(&plan->p, module, plan->func, NULL);
+  plan->n = plan->p.n_steps;
+  plan_layout_build(&plan->p, NULL, plan->n, PLAN_INPLACE_READ, &plan->l);
+  plan->pieces = solver_allocate((size_t)(plan->l.n_instances + plan->n) + 1, sizeof *plan->pieces);
+  int *holder = solver_allocate((size_t)plan->l.n_buffers + 1, sizeof *holder);   // the buffer's latest piece
+  for (int b = 0; b < plan->l.n_buffers; b++) holder[b] = -1;
+  add_arguments(plan, holder);
+  add_results(plan, holder);
+  free(holder);
+  find_live(plan);
+  find_seconds(plan, target);
+  plan->first_backward = find_boundary(plan);
+}
+
+void report_plan_free(ReportPlan *plan) {
+  if (!mlirOperationIsNull(plan->func)) {
+    plan_layout_free(&plan->l);
+    plan_program_free(&plan->p);
+  }
+  free(plan->pieces);
+  free(plan->live);
+  free(plan->seconds);
+  *plan = (ReportPlan){0};
+}
+
+int64_t report_plan_live(const ReportPlan *plan, int step) {
+  int64_t sum = 0;
+  for (int k = 0; k < REPORT_KINDS; k++) sum += plan->live[step][k];
+  return sum;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Names
+
+static char *copy_ref(MlirStringRef s) {
+  char *copy = strndup(s.data, s.length);
+  if (!copy) abort();
+  return copy;
+}
+
+static char *joined(const char *a, const char *b, const char *c) {
+  char *text;
+  if (asprintf(&text, "%s%s%s", a, b, c) < 0) abort();
+  return text;
+}
+
+char *report_step_name(const ReportPlan *plan, int step) {
+  const PlanStep *s = &plan->p.steps[step];
+  if (s->kernel >= 0) {
+    MlirAttribute label = mlirOperationGetAttributeByName(plan->p.kernels[s->kernel].func, ref("nn.label"));
+    char *callee = copy_ref(mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(s->op, ref("callee"))));
+    char *what = mlirAttributeIsNull(label) ? strdup("") : copy_ref(mlirStringAttrGetValue(label)),
+         *text = joined(callee, *what ? " " : "", what);
+    free(callee);
+    free(what);
+    return text;
+  }
+  NnOp kind = nn_op_of(s->op);
+  return joined(kind == NN_OP_NONE ? "step" : nn_op_info(kind)->name, "", "");
+}
+
+// The path of a parameter that the step reads, without the parameter's own name. NULL: it reads none. Owned: free().
+static char *own_path(const ReportPlan *plan, const PlanStep *s) {
+  for (int i = 0; i < s->n_inputs; i++) {
+    int arg = plan->p.values[plan->p.values[s->inputs[i]].root].arg;
+    if (arg < 0 || kind_of_argument(plan, arg) != REPORT_PARAMETERS) continue;
+    char *name = plan_argument_name(plan->func, arg), *dot = strrchr(name, '.');
+    if (dot) *dot = 0;
+    return name;
+  }
+  return NULL;
+}
+
+char *report_step_path(const ReportPlan *plan, int step) {
+  enum { MAX_HOPS = 32 };
+  for (int hop = 0; step >= 0 && hop < MAX_HOPS; hop++) {
+    const PlanStep *s = &plan->p.steps[step];
+    char *path = own_path(plan, s);
+    if (path && hop == 0) return path;
+    if (path) {
+      char *text = joined("after ", path, "");
+      free(path);
+      return text;
+    }
+    step = -1;
+    for (int i = 0; i < s->n_inputs && step < 0; i++) step = plan->p.values[plan->p.values[s->inputs[i]].root].def;
+  }
+  return joined("", "", "");
+}
+
+static bool file_location(MlirLocation loc, MlirLocation *out) {
+  if (mlirLocationIsACallSite(loc)) return file_location(mlirLocationCallSiteGetCallee(loc), out);
+  if (mlirLocationIsAName(loc)) return file_location(mlirLocationNameGetChildLoc(loc), out);
+  *out = loc;
+  return mlirLocationIsAFileLineColRange(loc);
+}
+
+char *report_step_source(const ReportPlan *plan, int step) {
+  MlirLocation at;
+  if (!file_location(mlirOperationGetLocation(plan->p.steps[step].op), &at)) return joined("", "", "");
+  char *file = copy_ref(mlirIdentifierStr(mlirLocationFileLineColRangeGetFilename(at))), *slash = strrchr(file, '/'),
+       line[24];
+  snprintf(line, sizeof line, ":%d", mlirLocationFileLineColRangeGetStartLine(at));
+  char *text = joined(slash ? slash + 1 : file, line, "");
+  free(file);
+  return text;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What is computed again
+
+static int by_byte_steps(const void *a, const void *b) {
+  const ReportAgain *x = a, *y = b;
+  return x->byte_steps != y->byte_steps ? (x->byte_steps < y->byte_steps) - (x->byte_steps > y->byte_steps)
+                                        : (x->step > y->step) - (x->step < y->step);
+}
+
+// An original carries its name as nn.name, its clones as nn.recompute: the same attribute object.
+ReportAgain *report_plan_again(const ReportPlan *plan, int *count) {
+  PtrMap groups = {0};
+  int n = 0, n_results = 0;
+  for (int i = 0; i < plan->n; i++) n_results += plan->p.steps[i].n_results;
+  ReportAgain *list = solver_allocate((size_t)plan->n + 1, sizeof *list);
+  int *first = solver_allocate((size_t)plan->n + 1, sizeof *first),
+      *last = solver_allocate((size_t)n_results + 1, sizeof *last), used = 0;
+  for (int i = 0; i < plan->n; i++) {
+    const PlanStep *s = &plan->p.steps[i];
+    MlirAttribute name = mlirOperationGetAttributeByName(s->op, ref(s->recomputed ? "nn.recompute" : "nn.name"));
+    if (s->role != NN_STEP_RUN || mlirAttributeIsNull(name)) continue;
+    int group = ptr_map_get(&groups, name.ptr);
+    if (group < 0) {
+      ptr_map_set(&groups, name.ptr, group = n++);
+      list[group] = (ReportAgain){.step = i};
+      first[group] = used;
+      used += s->n_results;
+      for (int r = 0; r < s->n_results; r++) list[group].bytes += plan->p.values[s->first_result + r].bytes;
+    } else {
+      list[group].times++;
+      list[group].seconds += plan->seconds[i];
+    }
+    for (int r = 0; r < s->n_results; r++) {
+      int *end = &last[first[group] + r];
+      if (list[group].times > 0 && i - *end > 1)
+        list[group].byte_steps += (double)plan->p.values[s->first_result + r].bytes * (i - *end - 1);
+      *end = plan->l.instances[plan->l.first_instance[i] + r].last_use;
+    }
+  }
+  int kept = 0;
+  for (int g = 0; g < n; g++) {
+    if (list[g].times == 0) continue;
+    list[g].freed_steps = list[g].bytes > 0 ? list[g].byte_steps / (double)list[g].bytes : 0;
+    list[kept++] = list[g];
+  }
+  qsort(list, (size_t)kept, sizeof *list, by_byte_steps);
+  ptr_map_free(&groups);
+  free(first);
+  free(last);
+  *count = kept;
+  return list;
+}
