@@ -21,6 +21,22 @@ static bool put_tensor(SafetensorsWriter *w, int index, const NncTensor *t, cons
   return ok;
 }
 
+const NncTensor *checkpoint_not_finite(const char *arena, bool weights_only) {
+  for (int i = 0; i < nnc_program.n_persistent; i++) {
+    const NncTensor *t = &nnc_program.persistent[i];
+    if (weights_only && !is_weight(t)) continue;
+    if (find_not_finite(t->dtype, arena + t->offset, tensor_elements(t), false) >= 0) return t;
+  }
+  return NULL;
+}
+
+// No file with values that are not finite takes the place of a good one.
+static bool refuse_not_finite(const char *path, const char *arena, bool weights_only) {
+  const NncTensor *t = checkpoint_not_finite(arena, weights_only);
+  if (t) report_error("%s is not written: %s holds numbers that are not finite", path, t->name);
+  return t != NULL;
+}
+
 static bool save(SafetensorsWriter *w, const char *arena, bool weights_only) {
   const NncProgram *p = &nnc_program;
   for (int i = 0; i < p->n_persistent; i++) {
@@ -46,7 +62,9 @@ void weights_add_metadata(SafetensorsWriter *w) {
   safetensors_add_metadata(w, "model", nnc_program.model);
 }
 
-bool checkpoint_save(const char *path, const char *arena, const TrainState *state, int64_t steps_per_epoch) {
+bool checkpoint_save(const char *path, const char *arena, const TrainState *state, int64_t steps_per_epoch,
+                     bool broken) {
+  if (!broken && refuse_not_finite(path, arena, false)) return false;
   SafetensorsWriter *w = safetensors_create(path);
   weights_add_metadata(w);
   safetensors_add_metadata(w, "compiler", nnc_program.compiler);
@@ -66,6 +84,7 @@ bool checkpoint_save(const char *path, const char *arena, const TrainState *stat
 }
 
 bool weights_save(const char *path, const char *arena) {
+  if (refuse_not_finite(path, arena, true)) return false;
   SafetensorsWriter *w = safetensors_create(path);
   weights_add_metadata(w);
   return save(w, arena, true);

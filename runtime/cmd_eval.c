@@ -1,5 +1,6 @@
 // `eval`: losses and metrics of saved weights, as means over every record of the eval data.
 #include <getopt.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "runtime/runtime.h"
@@ -57,10 +58,16 @@ static bool evaluate(const EvalOptions *o, const NncFunction *f) {
   ok = ok && session_open(&s, SESSION_EVAL, &(DeviceOptions){o->threads, o->device}) &&
        weights_load(path, s.arena.base) && arena_push_persistent(&s.arena);
   ok = ok && session_evaluate(&s, &d, &m);
-  if (ok && o->json) {
+  bool measured = ok;
+  for (int i = 0; measured && i < m.n; i++) {
+    if (isfinite(m.values[i])) continue;
+    report_error("%s of %s is not a finite number", m.names[i], path);
+    ok = false;
+  }
+  if (measured && o->json) {
     Log log = {.file = stdout};
     log_record(&log, "eval", 0, 0, &m, -1, 0);
-  } else if (ok) {
+  } else if (measured) {
     for (int i = 0; i < m.n; i++) printf("%s %.6g\n", m.names[i], m.values[i]);
     printf("records %lld\n", (long long)d.records);
   }

@@ -25,6 +25,7 @@ typedef struct Training {
   int64_t records_per_step, steps_per_epoch, total;
   bool one_record;          // all inputs are whole: every step is an epoch, whose end means nothing
   int64_t shuffled_epoch;   // -1: not yet
+  bool evaluation_failed;   // the last evaluation's loss is no finite number
   bool staged;              // the next batch is on its way to the device
   Metrics metrics;          // of the last step
   int64_t saved_step;       // of the checkpoint that this run last wrote; 0: none yet
@@ -251,12 +252,9 @@ static bool run_step(Training *t) {
 
 static double epoch_of(const Training *t) { return (double)t->state.step / (double)t->steps_per_epoch; }
 
-static bool save_to(const Training *t, const char *path) {
-  return arena_pull_persistent(&t->s.arena) && checkpoint_save(path, t->s.arena.base, &t->state, t->steps_per_epoch);
-}
-
 static bool save(Training *t) {
-  bool ok = save_to(t, t->o.save);
+  bool ok = arena_pull_persistent(&t->s.arena) &&
+            checkpoint_save(t->o.save, t->s.arena.base, &t->state, t->steps_per_epoch, false);
   if (ok) t->saved_step = t->state.step;
   return ok;
 }
@@ -279,7 +277,7 @@ static bool note_loss(Training *t, const Metrics *m) {
   t->state.best = loss;
   t->state.since_best = 0;
   char *path = path_beside(t->o.save, ".best");
-  bool ok = weights_save(path, t->s.arena.base);
+  bool ok = arena_pull_persistent(&t->s.arena) && weights_save(path, t->s.arena.base);
   free(path);
   return ok;
 }
@@ -298,18 +296,31 @@ static bool evaluate(Training *t) {
     for (int i = 0; i < m.n; i++) printf("  %s %.4f", m.names[i], m.values[i]);
     printf("  (%lld records)\n", (long long)t->eval_data.records);
     fflush(stdout);
+    t->evaluation_failed = !metrics_losses_finite(&m, program_function("eval"));
     ok = note_loss(t, &m);
   }
   metrics_free(&m);
   return ok || signals_stop_requested();
 }
 
-// Keeps the last good checkpoint: the state after the loss stopped being finite goes into a file of its own.
-static void stop_not_finite(const Training *t) {
+// The last step left no NaN and no infinity, neither in its loss nor, where a file is to be written or evaluated, in
+// what it updated. Else the last good checkpoint is kept: the state goes into a file of its own.
+static bool step_is_finite(const Training *t, bool check_values) {
+  const char *broken = metrics_losses_finite(&t->metrics, executor_function(t->s.train)) ? NULL : "the loss";
+  if (!broken && !check_values) return true;
+  if (!arena_pull_persistent(&t->s.arena)) return false;
+  const NncTensor *value = broken ? NULL : checkpoint_not_finite(t->s.arena.base, false);
+  if (!broken && !value) return true;
+  if (broken)
+    report_error("the loss is not a finite number at step %lld (epoch %.3f)", (long long)t->state.step, epoch_of(t));
+  else
+    report_error("%s holds numbers that are not finite after step %lld (epoch %.3f)", value->name,
+                 (long long)t->state.step, epoch_of(t));
   char *path = path_beside(t->o.save, ".nan");
-  report_error("the loss is not a finite number at step %lld (epoch %.3f)", (long long)t->state.step, epoch_of(t));
-  if (save_to(t, path)) fprintf(stderr, "%s: the state after that step is in %s\n", report_name(), path);
+  if (checkpoint_save(path, t->s.arena.base, &t->state, t->steps_per_epoch, true))
+    fprintf(stderr, "%s: the state after that step is in %s\n", report_name(), path);
   free(path);
+  return false;
 }
 
 // The device or the data failed, and has said why. What was saved before stays as it is.
@@ -335,17 +346,15 @@ static int train_loop(Training *t) {
     if (!run_step(t)) return stop_failed(t);
     bool epoch_ends = !t->one_record && t->state.step % t->steps_per_epoch == 0;
     log_record(&t->log, "train", t->state.step, epoch_of(t), &t->metrics, rate, now_seconds() - t->start);
-    if (!metrics_losses_finite(&t->metrics, f)) {
-      stop_not_finite(t);
+    int64_t every = nnc_program.eval_every;
+    evaluated = t->has_eval && (every > 0 ? t->state.step % every == 0 : epoch_ends);
+    saved = epoch_ends || (t->o.save_every > 0 && t->state.step % t->o.save_every == 0);
+    if (!step_is_finite(t, evaluated || saved || t->state.step == end || signals_stop_requested()))
       return EXIT_DIAGNOSTIC;
-    }
     progress_step(&t->progress, t->state.step, epoch_of(t), epochs, &t->metrics, (double)t->records_per_step,
                   epoch_ends || t->state.step == end);
     double paused = now_seconds();
-    int64_t every = nnc_program.eval_every;
-    evaluated = t->has_eval && (every > 0 ? t->state.step % every == 0 : epoch_ends);
     if (evaluated && !evaluate(t)) return EXIT_DIAGNOSTIC;
-    saved = epoch_ends || (t->o.save_every > 0 && t->state.step % t->o.save_every == 0);
     if (saved && !save(t)) return EXIT_DIAGNOSTIC;
     progress_exclude(&t->progress, now_seconds() - paused);
   }
@@ -360,8 +369,9 @@ static int train_loop(Training *t) {
       printf("stopped after step %lld: no better loss than %.4f in %lld evaluations; its weights are in the .best "
              "file\n",
              (long long)t->state.step, t->state.best, (long long)t->state.since_best);
+    if (t->evaluation_failed) report_error("the loss of the last evaluation is not a finite number");
     if (!t->o.quiet) printf("%lld steps done; saved %s\n", (long long)t->state.step, t->o.save);
-    return EXIT_DONE;
+    return t->evaluation_failed ? EXIT_DIAGNOSTIC : EXIT_DONE;
   }
   if (began)
     fprintf(stderr, "%s: interrupted after step %lld of %lld; saved %s; continue with --resume\n", report_name(),

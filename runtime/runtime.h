@@ -55,6 +55,8 @@ bool dtype_convertible(NncDtype from, NncDtype to);
 // The first of n values, of a type convertible to t's, that is outside of [0, t->limit): its index, and itself in
 // *value. -1: none, or no limit.
 int64_t tensor_find_outside(const NncTensor *t, NncDtype from, const void *values, int64_t n, int64_t *value);
+// The index of the first of n values that is a NaN or, unless nan_only, an infinity; -1: none.
+int64_t find_not_finite(NncDtype dtype, const void *values, int64_t n, bool nan_only);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // arena.c: the one mapping that holds every tensor. Where the device has memory of its own, the mapping is a mirror of
@@ -220,10 +222,14 @@ typedef struct TrainState {
   double best;          // with patience: least loss of an evaluation so far
   int64_t since_best;   // evaluations after that one
 } TrainState;
-bool checkpoint_save(const char *path, const char *arena, const TrainState *state, int64_t steps_per_epoch);
+// The first persistent value, of parameters and states only or of all, that holds a NaN or an infinity; NULL: none.
+const NncTensor *checkpoint_not_finite(const char *arena, bool weights_only);
+// Values that are not finite are written only with broken, for a file that shows what went wrong.
+bool checkpoint_save(const char *path, const char *arena, const TrainState *state, int64_t steps_per_epoch,
+                     bool broken);
 bool checkpoint_resume(const char *path, char *arena, TrainState *state);
 void weights_add_metadata(SafetensorsWriter *w);          // of files of this model
-bool weights_save(const char *path, const char *arena);   // parameters and states only
+bool weights_save(const char *path, const char *arena);   // parameters and states only; all must be finite
 // parameters and states; all must be there with the right shape
 bool weights_load(const char *path, char *arena);
 // the parameter whose moving average has this name; NULL: none

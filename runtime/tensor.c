@@ -92,6 +92,31 @@ double tensor_scalar(const NncTensor *t, const char *arena) {
   return v;
 }
 
+// The exponent bits of a type, all of them set in what is not finite, and the bits that an infinity has none of.
+#define FIND_EXPONENT(T, exponent, fraction)                                                   \
+  do {                                                                                         \
+    const T *v = values;                                                                       \
+    for (int64_t first = 0; first < n; first += CHUNK) {                                       \
+      int64_t end = n - first < CHUNK ? n : first + CHUNK;                                     \
+      int found = 0;                                                                           \
+      for (int64_t i = first; i < end; i++) found |= (v[i] & (exponent)) == (exponent);        \
+      for (int64_t i = first; found && i < end; i++)                                           \
+        if ((v[i] & (exponent)) == (exponent) && (!nan_only || (v[i] & (fraction)))) return i; \
+    }                                                                                          \
+  } while (0)
+
+int64_t find_not_finite(NncDtype dtype, const void *values, int64_t n, bool nan_only) {
+  enum { CHUNK = 4096 };
+  switch (dtype) {
+  case NNC_F32: FIND_EXPONENT(uint32_t, 0x7F800000u, 0x007FFFFFu); break;
+  case NNC_F64: FIND_EXPONENT(uint64_t, 0x7FF0000000000000u, 0x000FFFFFFFFFFFFFu); break;
+  case NNC_BF16: FIND_EXPONENT(uint16_t, 0x7F80, 0x007F); break;
+  case NNC_F16: FIND_EXPONENT(uint16_t, 0x7C00, 0x03FF); break;
+  default: break;
+  }
+  return -1;
+}
+
 bool dtype_convertible(NncDtype from, NncDtype to) {
   if (from == to) return true;
   return dtype_is_float(from) ? dtype_is_float(to) : to != NNC_U8 && to != NNC_I1;

@@ -476,6 +476,11 @@ static bool check_names(const WeightMap *m, int n, const Pieces *pieces) {
 }
 
 bool weight_map_export(const char *path, const WeightMap *m, const NncDtype *floats, const char *arena) {
+  const NncTensor *broken = checkpoint_not_finite(arena, true);
+  if (broken) {
+    report_error("%s is not written: %s holds numbers that are not finite", path, broken->name);
+    return false;
+  }
   SafetensorsWriter *w = safetensors_create(path);
   int n = nnc_program.n_persistent, index = 0;
   Pieces *pieces = xcalloc((size_t)n, sizeof *pieces);
