@@ -93,24 +93,32 @@ static void test_dynamic_shared(void) {
   Emulated *e = compile(emulate_read("mma_bf16.ll"));
   CUmodule module;
   CUfunction f;
+  CUfunction again;
+  int value = 0;
   OK(api.driver.ModuleLoadDataEx(&module, emulate_module(e), 0, NULL, NULL));
   OK(api.driver.ModuleGetFunction(&f, module, "mma_bf16"));
+  OK(api.driver.ModuleGetFunction(&again, module, "mma_bf16"));
+  CHECK(f == again, "two handles of one function");
   uint16_t a[256] = {0}, b[128] = {0};
   float c[128];
   CUdeviceptr da = upload(a, sizeof a), db = upload(b, sizeof b), dc = upload(NULL, sizeof c);
   void *arguments[] = {&da, &db, &dc};
-  CHECK(api.driver.LaunchKernel(f, 1, 1, 1, 32, 1, 1, 60000, NULL, arguments, NULL) == CUDA_ERROR_INVALID_VALUE,
-        "more than 48 KiB without asking");
-  CHECK(api.driver.FuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 240000) ==
+  OK(api.driver.FuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, f));
+  CHECK(value == 256, "static shared memory %d", value);
+  enum { UNASKED = (48 << 10) - 256, MOST = (227 << 10) - 256 };
+  OK(api.driver.FuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, f));
+  CHECK(value == UNASKED, "dynamic shared memory %d", value);
+  OK(api.driver.LaunchKernel(f, 1, 1, 1, 32, 1, 1, UNASKED, NULL, arguments, NULL));
+  CHECK(api.driver.LaunchKernel(f, 1, 1, 1, 32, 1, 1, UNASKED + 1, NULL, arguments, NULL) == CUDA_ERROR_INVALID_VALUE,
+        "more than 48 KiB less the static part without asking");
+  CHECK(api.driver.FuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, MOST + 1) ==
             CUDA_ERROR_INVALID_VALUE,
         "more than there is");
+  OK(api.driver.FuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, MOST));
   OK(api.driver.FuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 60000));
   OK(api.driver.LaunchKernel(f, 1, 1, 1, 32, 1, 1, 60000, NULL, arguments, NULL));
   OK(api.driver.MemcpyDtoH(c, dc, sizeof c));
   CHECK(c[0] == 0 && c[127] == 0, "the product of zeros");
-  int value = 0;
-  OK(api.driver.FuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, f));
-  CHECK(value == 256, "static shared memory %d", value);
   OK(api.driver.MemFree(da));
   OK(api.driver.MemFree(db));
   OK(api.driver.MemFree(dc));

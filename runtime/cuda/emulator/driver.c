@@ -281,12 +281,17 @@ static CUresult module_unload(CUmodule module) {
 
 static CUresult module_get_function(CUfunction *function, CUmodule module, const char *name) {
   for (int64_t i = 0; i < module->module->n_kernels; i++) {
-    if (strcmp(module->module->kernels[i].name, name) != 0) continue;
-    CUfunction f = calloc(1, sizeof *f);
-    if (!f) return CUDA_ERROR_OUT_OF_MEMORY;
-    *f = (struct CudaFunction){.kernel = &module->module->kernels[i], .next = module->functions};
-    f->max_dynamic_bytes = EMU_SHARED_DEFAULT - (int)f->kernel->static_bytes;
-    module->functions = *function = f;
+    const NncEmuKernel *kernel = &module->module->kernels[i];
+    if (strcmp(kernel->name, name) != 0) continue;
+    CUfunction f = module->functions;
+    while (f && f->kernel != kernel) f = f->next;
+    if (!f && !(f = calloc(1, sizeof *f))) return CUDA_ERROR_OUT_OF_MEMORY;
+    *function = f;
+    if (f->kernel) return CUDA_SUCCESS;
+    *f = (struct CudaFunction){.kernel = kernel, .next = module->functions};
+    if (kernel->static_bytes < EMU_SHARED_DEFAULT)
+      f->max_dynamic_bytes = EMU_SHARED_DEFAULT - (int)kernel->static_bytes;
+    module->functions = f;
     return CUDA_SUCCESS;
   }
   return CUDA_ERROR_NOT_FOUND;
