@@ -8,41 +8,11 @@
 
 #include "passes/ptr_map.h"
 
-const char *const cost_class_names[COST_CLASSES] = {
-#define COST(name) #name,
-    COST_CLASS_LIST(COST)
-#undef COST
-};
-
 static double larger(double a, double b) { return a > b ? a : b; }
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Kernels
-
-static double weight_of(NnOp kind) {
-  switch (kind) {
-  case NN_OP_exp:
-  case NN_OP_log: return 30;
-  case NN_OP_sin:
-  case NN_OP_cos: return 35;
-  case NN_OP_tanh:
-  case NN_OP_erf: return 50;
-  case NN_OP_sigmoid: return 38;
-  case NN_OP_pow: return 80;
-  case NN_OP_div:
-  case NN_OP_sqrt:
-  case NN_OP_rsqrt:
-  case NN_OP_recip: return 8;
-  case NN_OP_random_uniform: return 120;
-  case NN_OP_moments: return 4;
-  case NN_OP_transpose: return 16;
-  case NN_OP_constant:
-  case NN_OP_broadcast:
-  case NN_OP_reshape: return 0;
-  default: return 1;
-  }
-}
 
 static int64_t elements(MlirValue v) {
   NnType t = nn_value_type(v);
@@ -130,24 +100,24 @@ static void add_kernel(CostWork *work, MlirOperation kernel) {
   nn_attr_str(kernel, "nn.kind", kind, sizeof kind, "map");
   Body b;
   body_build(&b, kernel);
-  bool again = !strcmp(kind, "row"), reduces = false;
+  bool again = !strcmp(kind, "row");
+  work->class = COST_elementwise;
   for (int id = 0; id < b.n; id++) {
     NnOp op = nn_op_of(b.ops[id]);
     if (op == NN_OP_NONE) continue;
     bool reduction = is_reduction(b.ops[id]);
-    reduces |= reduction;
+    if (nn_op_info(op)->cost_class < work->class) work->class = nn_op_info(op)->cost_class;
     double n = (double)elements(reduction ? mlirOperationGetOperand(b.ops[id], 0)
                                           : mlirOperationGetResult(b.ops[id], 0));
     int times = again && !reduction ? __builtin_popcountll(b.used[id]) : 1;
     bool library = nn_op_info(op)->kind == NN_KIND_LIBRARY;
-    work->flops += library ? nn_op_flops(b.ops[id]) : weight_of(op) * n * times;
+    work->flops += library ? nn_op_flops(b.ops[id]) : nn_op_info(op)->additions * n * times;
     // Of a table that is read by index, only what is read.
     if (op == NN_OP_gather && mlirOperationGetNumOperands(b.ops[id]) > 0)
       work->bytes -= larger(0, (double)(elements(mlirOperationGetOperand(b.ops[id], 0)) -
                                         elements(mlirOperationGetResult(b.ops[id], 0))) *
                                    4);
   }
-  work->class = !strcmp(kind, "move") ? COST_move : reduces ? COST_reduction : COST_elementwise;
   int conv = 0;
   while (conv < b.n &&
          (nn_op_of(b.ops[conv]) == NN_OP_NONE || nn_op_info(nn_op_of(b.ops[conv]))->kind != NN_KIND_LIBRARY))
@@ -181,8 +151,8 @@ static void add_attention(CostWork *work, MlirOperation op) {
   NnAttention a = nn_attention_of(op);
   work->class = COST_matmul;
   work->smallest = a.head_dim;
-  work->flops += nn_attention_pairs(&a) *
-                 (weight_of(NN_OP_exp) + (a.dropout > 0 ? weight_of(NN_OP_random_uniform) : 0));
+  work->flops += nn_attention_pairs(&a) * (nn_op_info(nn_op_of(op))->additions +
+                                           (a.dropout > 0 ? nn_op_info(NN_OP_random_uniform)->additions : 0));
 }
 
 // times the bytes of the weights: they are brought into the library's layout in each call, in short pieces

@@ -5,16 +5,6 @@
 
 #include "ir/ir.h"
 
-// COST(name): what a step mainly does.
-#define COST_CLASS_LIST(COST) COST(matmul) COST(conv) COST(elementwise) COST(reduction) COST(move)
-typedef enum CostClass {
-#define COST(name) COST_##name,
-  COST_CLASS_LIST(COST)
-#undef COST
-      COST_CLASSES,
-} CostClass;
-extern const char *const cost_class_names[COST_CLASSES];
-
 // The arithmetic and the traffic of one execution.
 typedef struct CostWork {
   CostClass class;

@@ -73,12 +73,22 @@ typedef enum NnOpKind {
 } NnOpKind;
 
 typedef enum NnOp {
-#define NN_OP(name, kind, operands, results, attrs, doc) NN_OP_##name,
+#define NN_OP(name, kind, operands, results, attrs, class, cost, doc) NN_OP_##name,
 #include "ir/ops.def"
 #undef NN_OP
   NN_OP_COUNT,
   NN_OP_NONE = -1,
 } NnOp;
+
+// COST(name): what a step mainly does, first what decides where a kernel does several.
+#define COST_CLASS_LIST(COST) COST(matmul) COST(conv) COST(move) COST(reduction) COST(elementwise)
+typedef enum CostClass {
+#define COST(name) COST_##name,
+  COST_CLASS_LIST(COST)
+#undef COST
+      COST_CLASSES,
+} CostClass;
+extern const char *const cost_class_names[COST_CLASSES];
 
 // What a shape rule sees: operand types and attributes, before or after the op exists.
 typedef struct NnOpCall {
@@ -118,7 +128,11 @@ typedef struct NnOpInfo {
   int n_operands;   // -1: variadic
   int n_results;
   const char *attrs;   // "strides:i64s axis:i64 eps:f64 mode:str flag:bool"; a trailing ? marks an optional one
-  const char *doc;     // one sentence
+  CostClass cost_class;
+  // What one element takes, in additions: of the result, of a reduction's operand, a pair of query and key of
+  // attention. A library op has its products besides (flops).
+  double additions;
+  const char *doc;   // one sentence
   NnInferFn infer;
   NnVjpFn vjp;                         // NULL: not differentiable (its operands get no gradient)
   double (*flops)(MlirOperation op);   // NULL: one per result element; views, sources, moves and marks: none
@@ -131,6 +145,9 @@ NnOp nn_op_by_name(const char *name);   // without "nn."; NN_OP_NONE if unknown
 NnOp nn_op_of(MlirOperation op);        // NN_OP_NONE for func.*, scf.* …
 double nn_op_flops(MlirOperation op);   // also of func.call to a kernel and of regions (the sum over the body)
 double nn_op_bytes(MlirOperation op);   // bytes read and written: operands + results
+// How many bytes of traffic take as long as computing one element: by it passes weigh computing a value again against
+// keeping it.
+double nn_op_traffic(NnOp op);
 // Checks a call against its row (counts, attributes) and shape rule; fills or checks result[0..n_results) as NnInferFn
 // says.
 bool nn_infer(NnOpCall *call, int n_results, NnType *result);

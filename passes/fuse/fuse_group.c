@@ -311,21 +311,6 @@ typedef struct Cone {
   bool legal;
 } Cone;   // leaves: value numbers
 
-static double op_work(NnOp op) {   // bytes of traffic that one evaluation per element is worth
-  switch (op) {
-  case NN_OP_exp:
-  case NN_OP_log:
-  case NN_OP_tanh:
-  case NN_OP_erf:
-  case NN_OP_sigmoid:
-  case NN_OP_pow:
-  case NN_OP_sin:
-  case NN_OP_cos: return 1.0;
-  case NN_OP_random_uniform: return 4.0;
-  default: return 0.1;
-  }
-}
-
 bool fuse_is_stored(FuseGraph *g, int op) {
   const FuseOp *o = &g->ops[op];
   if (o->inlined) return false;
@@ -339,7 +324,7 @@ bool fuse_is_stored(FuseGraph *g, int op) {
 
 static void walk_cone(FuseGraph *g, int op, int root, Cone *cone) {
   const FuseOp *o = &g->ops[op];
-  cone->work += op_work(o->kind);
+  cone->work += nn_op_traffic(o->kind);
   if (nn_op_info(o->kind)->kind != NN_KIND_MAP) cone->legal = false;
   for (int e = o->first_in; e < o->first_in + o->n_in && cone->legal; e++) {
     const FuseEdge *edge = &g->edges[e];

@@ -17,8 +17,8 @@
 #include "passes/rewrite.h"
 #include "passes/solver/error.h"
 
-// What a kernel may do to compute one value again: ops, values it reads (large ones and any), and work in the unit of
-// fuse_group.c.
+// What a kernel may do to compute one value again: ops, values it reads (large ones and any), and work in bytes of
+// traffic (nn_op_traffic).
 enum { MAX_OPS = 48, MAX_LEAVES = 12, MAX_LARGE = 2, MAX_WORK = 16 };
 
 typedef struct Cone {
@@ -83,21 +83,6 @@ static bool add_once(int *list, int *n, int max, int item) {
   return true;
 }
 
-static double work_of(const RecomputeGraph *g, int id) {
-  switch (nn_op_of(g->ops[g->values[id].def])) {
-  case NN_OP_exp:
-  case NN_OP_log:
-  case NN_OP_tanh:
-  case NN_OP_erf:
-  case NN_OP_sigmoid:
-  case NN_OP_pow:
-  case NN_OP_sin:
-  case NN_OP_cos: return 1.0;
-  case NN_OP_broadcast: return 0;
-  default: return 0.1;
-  }
-}
-
 static bool cone_of(const Recompute *r, const Cone *cones, int id, Cone *cone) {
   const RecomputeGraph *g = &r->g;
   MlirOperation op = g->ops[g->values[id].def];
@@ -119,7 +104,7 @@ static bool cone_of(const Recompute *r, const Cone *cones, int id, Cone *cone) {
   int large = 0;
   double work = 0;
   for (int i = 0; i < cone->n_leaves; i++) large += 2 * g->values[cone->leaves[i]].elements > g->values[id].elements;
-  for (int i = 0; i < cone->n_ops; i++) work += work_of(g, cone->ops[i]);
+  for (int i = 0; i < cone->n_ops; i++) work += nn_op_traffic(nn_op_of(g->ops[g->values[cone->ops[i]].def]));
   return large <= MAX_LARGE && work <= MAX_WORK;
 }
 
