@@ -13,6 +13,7 @@
 #include "codegen/parallel.h"
 #include "codegen/scratch.h"
 #include "compiler/output.h"
+#include "support/text.h"
 
 enum { NICENESS = 10 };   // of the threads that lower kernels
 

@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "codegen/host/host.h"
+#include "support/alloc.h"
+#include "support/text.h"
 
 extern char **environ;
 
@@ -49,14 +51,14 @@ static bool find_runtime(HostLink *l) {
   if (slash) *slash = 0;
   bool in_build_tree = !strcmp(self, NNC_BUILD_RUNTIME_DIR) || !strcmp(self, NNC_BUILD_RUNTIME_DIR "/unit-tests");
   if (in_build_tree &&
-      try_runtime(l, host_strdup(NNC_BUILD_RUNTIME_DIR "/libnncrt.a"), host_strdup(NNC_BUILD_SOURCE_DIR)))
+      try_runtime(l, copy_string(NNC_BUILD_RUNTIME_DIR "/libnncrt.a"), copy_string(NNC_BUILD_SOURCE_DIR)))
     return true;
   static const char *const folders[] = {"lib", "lib64", "lib/x86_64-linux-gnu"};
   for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
     if (try_runtime(l, text_format("%s/../%s/nnc/libnncrt.a", self, folders[i]),
                     text_format("%s/../include/nnc", self)))
       return true;
-  return try_runtime(l, host_strdup(NNC_INSTALL_LIBDIR "/libnncrt.a"), host_strdup(NNC_INSTALL_INCLUDEDIR));
+  return try_runtime(l, copy_string(NNC_INSTALL_LIBDIR "/libnncrt.a"), copy_string(NNC_INSTALL_INCLUDEDIR));
 }
 
 // Starts a command with its output appended to the log. 0 when it cannot be started (reported).
@@ -106,9 +108,9 @@ static bool wait_for(const HostLink *l, pid_t pid, const char *what) {
 }
 
 HostLink *host_link_begin(const char *tables_path, const char *folder, const CodegenOptions *options) {
-  HostLink *l = host_alloc(1, sizeof *l);
+  HostLink *l = allocate_array(1, sizeof *l);
   *l = (HostLink){.options = options,
-                  .folder = host_strdup(folder),
+                  .folder = copy_string(folder),
                   .object = text_format("%s/program.o", folder),
                   .log = text_format("%s/log", folder)};
   if (!find_runtime(l)) {

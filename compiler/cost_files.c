@@ -10,8 +10,9 @@
 #include <unistd.h>
 
 #include "compiler/names.h"
-#include "passes/solver/json.h"
 #include "runtime/library.h"
+#include "support/input_error.h"
+#include "support/json.h"
 
 typedef struct Reader {
   Diagnostics *d;
@@ -39,7 +40,7 @@ static JsonDocument *open_json(Reader *r, const char *path, const char *option) 
     return NULL;
   }
   r->source = diag_add_source(r->d, source);
-  SolverError error = {0};
+  InputError error = {0};
   JsonDocument *document = json_parse(source->text, source->length, &error);
   if (!document) {
     diag_error(r->d, place(r->source, error.line > 0 ? error.line : 1, error.column > 0 ? error.column : 1), "%s",

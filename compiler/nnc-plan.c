@@ -11,10 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "passes/solver/json.h"
 #include "passes/solver/offsets.h"
 #include "passes/solver/solver.h"
 #include "runtime/output.h"
+#include "support/alloc.h"
+#include "support/input_error.h"
 
 #ifndef NNC_VERSION
 #define NNC_VERSION "0.1.0"
@@ -66,7 +67,7 @@ typedef struct Options {
 
 // ---- files ----
 
-static int report(const char *path, const SolverError *error) {
+static int report(const char *path, const InputError *error) {
   const char *name = strcmp(path, "-") == 0 ? "<stdin>" : path;
   if (error->line > 0) fprintf(stderr, "%s:%d:%d: error: %s\n", name, error->line, error->column, error->message);
   else fprintf(stderr, "%s: error: %s\n", name, error->message);
@@ -83,7 +84,7 @@ static char *read_file(const char *path, size_t *length) {
   while (file && !ferror(file) && !feof(file)) {
     if (*length == capacity) {
       capacity = capacity ? 2 * capacity : 65536;
-      text = solver_reallocate(text, capacity, 1);
+      text = reallocate_array(text, capacity, 1);
     }
     *length += fread(text + *length, 1, capacity - *length, file);
   }
@@ -114,7 +115,7 @@ static bool output_open(OutputFile *output, const char *path) {
     output->file = fopen(path, "wb");
   } else {
     size_t size = strlen(output->real) + sizeof ".XXXXXX";
-    output->temporary = solver_allocate(size, 1);
+    output->temporary = allocate_array(size, 1);
     snprintf(output->temporary, size, "%s.XXXXXX", output->real);
     int descriptor = mkstemp(output->temporary);
     mode_t mask = umask(0);
@@ -150,7 +151,7 @@ static FILE *result_stream(const Options *options) {
 
 // bytes = digits [ ("K" | "M" | "G" | "T") [ "i" ] [ "B" ] ] | number "%", of `whole`; suffixes are powers of 1024.
 // Prints what is wrong with the value of `option` otherwise.
-static bool parse_bytes(const char *option, const char *text, int64_t whole, int64_t *bytes) {
+static bool option_bytes(const char *option, const char *text, int64_t whole, int64_t *bytes) {
   static const char letters[] = "KMGT";
   size_t digits = strspn(text, "0123456789"), length = strspn(text, "0123456789.");
   if (whole >= 0 && digits > 0 && strcmp(text + length, "%") == 0) {
@@ -222,7 +223,7 @@ static bool write_schedule(const Options *options, const RematProblem *problem, 
 // Checks a schedule of ours with the simulator; a difference is our bug.
 static bool is_as_claimed(const RematProblem *problem, const RematSchedule *schedule) {
   RematSimulation simulation;
-  SolverError error;
+  InputError error;
   if (!remat_simulate(problem, schedule->exec, schedule->n, &simulation, &error)) {
     fprintf(stderr, "nnc-plan: internal error: %s\n", error.message);
     return false;
@@ -244,7 +245,7 @@ static int obtain_schedule(const Options *options, const RematProblem *problem, 
                            RematReport *report_out, RematSchedule *schedule) {
   if (options->verify) {
     size_t length;
-    SolverError error;
+    InputError error;
     char *text = read_file(options->verify, &length);
     if (!text) return EXIT_BAD_INPUT;
     bool valid = remat_schedule_read(text, length, problem, schedule, &error);
@@ -286,7 +287,7 @@ static void explain_infeasible(const Options *options, const RematReport *report
 static int plan_remat(const Options *options, const RematProblem *problem, RematPolicy policy) {
   RematSchedule schedule = remat_baseline(problem);
   RematReport result = {.base_cost = schedule.cost, .has_budget = options->budget != NULL, .budget = INT64_MAX};
-  bool budget_valid = !options->budget || parse_bytes("--budget", options->budget, schedule.peak, &result.budget);
+  bool budget_valid = !options->budget || option_bytes("--budget", options->budget, schedule.peak, &result.budget);
   remat_schedule_free(&schedule);
   if (!budget_valid) return EXIT_BAD_INPUT;
   result.min_budget_found = INT64_MAX;
@@ -360,7 +361,7 @@ static int run_remat(const Options *options) {
     return EXIT_USAGE;
   }
   size_t length;
-  SolverError error;
+  InputError error;
   char *text = read_file(options->input, &length);
   if (!text) return EXIT_BAD_INPUT;
   RematProblem *problem = remat_problem_read(text, length, &error);
@@ -376,9 +377,9 @@ static int run_remat(const Options *options) {
 static int place_buffers(const Options *options, OffsetBuffer *buffers, int n) {
   OffsetOptions search = {.seed = options->seed, .time_limit = options->time_limit};
   OffsetResult result;
-  SolverError error;
+  InputError error;
   if (options->time_limit > 0) search.max_work = INT64_MAX;
-  if (options->capacity && !parse_bytes("--capacity", options->capacity, -1, &search.capacity)) return EXIT_BAD_INPUT;
+  if (options->capacity && !option_bytes("--capacity", options->capacity, -1, &search.capacity)) return EXIT_BAD_INPUT;
   if (!offsets_assign(buffers, n, &search, &result, &error)) return report(options->input, &error);
   if (!offsets_verify(buffers, n, result.arena_bytes, &error)) {
     fprintf(stderr, "nnc-plan: internal error: %s\n", error.message);
@@ -404,7 +405,7 @@ static int place_buffers(const Options *options, OffsetBuffer *buffers, int n) {
 static int run_offsets(const Options *options) {
   size_t length;
   int n;
-  SolverError error;
+  InputError error;
   char *text = read_file(options->input, &length);
   if (!text) return EXIT_BAD_INPUT;
   OffsetBuffer *buffers = offsets_read_csv(text, length, &n, &error);

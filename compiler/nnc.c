@@ -16,6 +16,8 @@
 #include "passes/passes.h"
 #include "passes/plan/plan.h"
 #include "passes/remat/remat.h"
+#include "support/bytes.h"
+#include "support/clock.h"
 
 // --- The pipeline
 // ----------------------------------------------------------------------------------------------------------
@@ -229,8 +231,8 @@ static void count_work(MlirBlock block, bool recomputed, Work *work) {
 // 3.98 of 4.00 GiB: the unit once when both have it
 static void print_of(int64_t part, int64_t whole) {
   char text[32], total[32];
-  nn_format_bytes(part, text, sizeof text);
-  nn_format_bytes(whole, total, sizeof total);
+  print_bytes(part, text, sizeof text);
+  print_bytes(whole, total, sizeof total);
   char *unit = strchr(text, ' '), *total_unit = strchr(total, ' ');
   if (unit && total_unit && strcmp(unit, total_unit) == 0) *unit = 0;
   fprintf(stderr, "%s of %s", text, total);
@@ -245,8 +247,8 @@ static void print_summary(const Options *options, MlirModule module) {
   char arena[32], persistent[32], name[128];
   MlirOperation top = mlirModuleGetOperation(module), train = nn_module_function(module, "train");
   nn_attr_str(top, "nn.model", name, sizeof name, options->output);
-  nn_format_bytes(nn_attr_i64(top, "nn.arena", 0), arena, sizeof arena);
-  nn_format_bytes(nn_attr_i64(top, "nn.persistent", 0), persistent, sizeof persistent);
+  print_bytes(nn_attr_i64(top, "nn.arena", 0), arena, sizeof arena);
+  print_bytes(nn_attr_i64(top, "nn.persistent", 0), persistent, sizeof persistent);
   fprintf(stderr, "%s: %s arena, %s of it parameters", name, arena, persistent);
   if (!mlirOperationIsNull(train)) {
     Work work = {0};
@@ -272,12 +274,6 @@ static void print_summary(const Options *options, MlirModule module) {
 
 // --- Compilation
 // -----------------------------------------------------------------------------------------------------------
-
-static double seconds_now(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static void print_time(const Options *options, const char *stage, double start) {
   if (options->hooks.time_passes) fprintf(stderr, "%-14s %10.4f\n", stage, seconds_now() - start);

@@ -13,6 +13,7 @@
 #include "compiler/elaborate.h"
 #include "compiler/layer_help.h"
 #include "compiler/names.h"
+#include "support/bytes.h"
 
 static const char usage[] =
     "Usage: nnc [options] MODEL.nn\n"
@@ -197,7 +198,7 @@ enum {
 static int parse_budget(Options *options) {
   int64_t bytes;
   double percent;
-  if (!nn_parse_size(optarg, &bytes, &percent) || bytes == 0)
+  if (!parse_bytes(optarg, &bytes, &percent) || bytes == 0)
     return options_usage_error("--memory-budget takes a size such as 512MiB or 60%%, found '%s'", optarg);
   options->memory_budget = optarg;
   return -1;
@@ -207,7 +208,7 @@ static int parse_overhead(Options *options) {
   int64_t bytes;
   double percent;
   bool zero = strcmp(optarg, "0%") == 0;
-  if (!zero && (!nn_parse_size(optarg, &bytes, &percent) || percent == 0 || percent > 10000))
+  if (!zero && (!parse_bytes(optarg, &bytes, &percent) || percent == 0 || percent > 10000))
     return options_usage_error("--max-overhead takes a percentage such as 20%% of at most 10000%%, found '%s'", optarg);
   options->max_overhead = zero ? "0.000001%" : optarg;
   return -1;

@@ -36,10 +36,6 @@ typedef struct NnPassRun {
   const NnTarget *target;
 } NnPassRun;
 const char *nn_pass_option(const NnPassRun *run, const char *key, const char *otherwise);
-// "512MiB", "4 GB", "1000": *bytes, and *percent is 0. "50%": *percent is 50 and *bytes -50; refused when percent is
-// NULL. K, M, G and T alone are binary (1K = 1024). False if malformed.
-bool nn_parse_size(const char *text, int64_t *bytes, double *percent);
-const char *nn_format_bytes(int64_t bytes, char *buf, size_t size);   // "3.98 GiB"
 
 typedef bool (*NnPassFn)(MlirModule module, const NnPassRun *run);
 typedef struct NnPassInfo {

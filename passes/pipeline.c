@@ -13,6 +13,8 @@
 #include <time.h>
 
 #include "mlir-c/Diagnostics.h"
+#include "support/bytes.h"
+#include "support/clock.h"
 
 enum { NN_STEP, NN_STAGE };
 const NnPassInfo nn_passes[] = {
@@ -38,51 +40,6 @@ const char *nn_pass_option(const NnPassRun *run, const char *key, const char *ot
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Sizes
-
-static bool unit_scale(const char *unit, double *scale) {
-  static const char prefixes[] = "kmgt";
-  *scale = 1;
-  if (*unit == 0 || strcasecmp(unit, "b") == 0) return true;
-  const char *prefix = strchr(prefixes, tolower((unsigned char)*unit));
-  if (!prefix) return false;
-  double base;
-  if (strcasecmp(unit + 1, "ib") == 0 || unit[1] == 0) base = 1024;
-  else if (strcasecmp(unit + 1, "b") == 0) base = 1000;
-  else return false;
-  for (const char *p = prefixes; p <= prefix; p++) *scale *= base;
-  return true;
-}
-
-bool nn_parse_size(const char *text, int64_t *bytes, double *percent) {
-  if (!isdigit((unsigned char)*text)) return false;   // strtod would take signs, "inf" and hexadecimal numbers
-  if (text[0] == '0' && tolower((unsigned char)text[1]) == 'x') return false;
-  char *end;
-  double number = strtod(text, &end), scale;
-  while (*end == ' ') end++;
-  if (strcmp(end, "%") == 0) {
-    if (!percent || number <= 0 || number > 1e6) return false;
-    *percent = number;
-    *bytes = -(int64_t)fmax(1, round(number));
-    return true;
-  }
-  if (!unit_scale(end, &scale) || number * scale > 0x1p62) return false;
-  if (percent) *percent = 0;
-  *bytes = (int64_t)(number * scale);
-  return true;
-}
-
-const char *nn_format_bytes(int64_t bytes, char *buf, size_t size) {
-  static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  double value = (double)bytes;
-  size_t unit = 0;
-  for (; fabs(value) >= 1024 && unit + 1 < sizeof units / sizeof *units; unit++) value /= 1024;
-  if (unit == 0) snprintf(buf, size, "%lld %s", (long long)bytes, bytes == 1 ? "byte" : "bytes");
-  else snprintf(buf, size, "%.*f %s", fabs(value) < 10 ? 2 : fabs(value) < 100 ? 1 : 0, value, units[unit]);
-  return buf;
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
 // Options against the row's description: "policy=none|sqrt budget=SIZE|PERCENT% seed=N time-limit=S"
 
 static bool is_count(const char *value) {
@@ -101,9 +58,9 @@ static bool is_seconds(const char *value) {
 static bool fits_alternative(const char *value, const char *alternative, size_t length) {
   int64_t bytes;
   double percent = 0;
-  if (length == 4 && memcmp(alternative, "SIZE", 4) == 0) return nn_parse_size(value, &bytes, &percent) && percent == 0;
+  if (length == 4 && memcmp(alternative, "SIZE", 4) == 0) return parse_bytes(value, &bytes, &percent) && percent == 0;
   if (length == 8 && memcmp(alternative, "PERCENT%", 8) == 0)
-    return nn_parse_size(value, &bytes, &percent) && percent > 0;
+    return parse_bytes(value, &bytes, &percent) && percent > 0;
   if (length == 1 && *alternative == 'N') return is_count(value);
   if (length == 1 && *alternative == 'S') return is_seconds(value);
   return strlen(value) == length && memcmp(value, alternative, length) == 0;
@@ -215,12 +172,6 @@ void nn_pipeline_free(NnPipeline *p) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Running
-
-static double seconds_now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void write_chunk(MlirStringRef text, void *file) { fwrite(text.data, 1, text.length, file); }
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "passes/solver/error.h"
+#include "support/alloc.h"
 
 static size_t slot_of(const PtrMap *map, const void *key) {
   uint64_t hash = (uint64_t)(uintptr_t)key * 0x9E3779B97F4A7C15u;
@@ -18,8 +18,8 @@ static size_t slot_of(const PtrMap *map, const void *key) {
 static void grow(PtrMap *map) {
   PtrMap old = *map;
   map->capacity = old.capacity ? 2 * old.capacity : 64;
-  map->keys = solver_allocate(map->capacity, sizeof *map->keys);
-  map->values = solver_allocate(map->capacity, sizeof *map->values);
+  map->keys = allocate_array(map->capacity, sizeof *map->keys);
+  map->values = allocate_array(map->capacity, sizeof *map->values);
   for (size_t i = 0; i < old.capacity; i++) {
     if (!old.keys[i]) continue;
     size_t at = slot_of(map, old.keys[i]);

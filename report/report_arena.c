@@ -3,8 +3,8 @@
 // one by one with their description; the rest as one path for each kind, and what is too small to see not at all.
 #include <stdlib.h>
 
-#include "passes/solver/error.h"
 #include "report/report_internal.h"
+#include "support/alloc.h"
 
 enum { HEIGHT = 430, BAND = 34, TOP = 14, BOTTOM = 44, MAX_DESCRIBED = 3000, MAX_OUTLINED = 40000 };
 
@@ -100,7 +100,7 @@ void report_draw_arena(FILE *out, const ReportPlan *plan) {
              .y = report_axis_bytes(plan->persistent, plan->arena, TOP + HEIGHT, TOP),
              .band = report_axis_bytes(0, plan->persistent, bottom, TOP + HEIGHT),
              .persistent = plan->persistent};
-  ReportPiece **sorted = solver_allocate((size_t)plan->n_pieces + 1, sizeof *sorted);
+  ReportPiece **sorted = allocate_array((size_t)plan->n_pieces + 1, sizeof *sorted);
   bool present[REPORT_KINDS] = {0};
   int n = 0;
   for (int i = 0; i < plan->n_pieces; i++) {

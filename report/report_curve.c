@@ -2,8 +2,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "passes/solver/error.h"
 #include "report/report_internal.h"
+#include "support/alloc.h"
 
 enum { WIDTH = 640, HEIGHT = 300, LEFT = 58, RIGHT = 18, TOP = 26, BOTTOM = 46 };
 
@@ -26,7 +26,7 @@ static int by_arena(const void *a, const void *b) {
 // plan of the page is one of them. By falling arena. Owned: free().
 static RematSweepPoint *best_points(const RematSweep *sweep, int64_t arena, double overhead, int *count) {
   int n = 0, kept = 0;
-  RematSweepPoint *points = solver_allocate((size_t)sweep->n + 1, sizeof *points);
+  RematSweepPoint *points = allocate_array((size_t)sweep->n + 1, sizeof *points);
   for (int i = 0; i < sweep->n; i++)
     if (sweep->points[i].feasible) points[n++] = sweep->points[i];
   points[n++] = (RematSweepPoint){.budget_bytes = arena,

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "passes/solver/error.h"
 #include "report/report_internal.h"
+#include "support/alloc.h"
 
 enum { HEIGHT = 218, TITLE = 44, GAP = 34, BOTTOM = 44, PLOT = REPORT_WIDTH - REPORT_LEFT - REPORT_RIGHT };
 
@@ -14,7 +14,7 @@ typedef struct Column {
 
 static Column *make_columns(const ReportPlan *plan, int *count) {
   int n = plan->n < PLOT ? plan->n : PLOT;
-  Column *columns = solver_allocate((size_t)n + 1, sizeof *columns);
+  Column *columns = allocate_array((size_t)n + 1, sizeof *columns);
   for (int c = 0; c < n; c++) {
     int begin = (int)((int64_t)plan->n * c / n), end = (int)((int64_t)plan->n * (c + 1) / n);
     columns[c] = (Column){begin, begin};

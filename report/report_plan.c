@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "passes/rewrite.h"
-#include "passes/solver/error.h"
 #include "report/report_internal.h"
+#include "support/alloc.h"
 
 const char *const report_kind_names[REPORT_KINDS] = {"parameters",  "optimizer",  "inputs",   "gradients",
                                                      "activations", "recomputed", "workspace"};
@@ -87,7 +87,7 @@ static void add_results(ReportPlan *plan, int *holder) {
 }
 
 static void find_live(ReportPlan *plan) {
-  plan->live = solver_allocate((size_t)plan->n + 2, sizeof *plan->live);
+  plan->live = allocate_array((size_t)plan->n + 2, sizeof *plan->live);
   for (int i = 0; i < plan->n_pieces; i++) {
     const ReportPiece *piece = &plan->pieces[i];
     if (piece->lower >= piece->upper) continue;
@@ -104,8 +104,8 @@ static void find_live(ReportPlan *plan) {
 }
 
 static void find_seconds(ReportPlan *plan, const NnTarget *target) {
-  plan->seconds = solver_allocate((size_t)plan->n + 1, sizeof *plan->seconds);
-  double *kernel = solver_allocate((size_t)plan->p.n_kernels + 1, sizeof *kernel);
+  plan->seconds = allocate_array((size_t)plan->n + 1, sizeof *plan->seconds);
+  double *kernel = allocate_array((size_t)plan->p.n_kernels + 1, sizeof *kernel);
   for (int i = 0; i < plan->n && target && target->seconds; i++) {
     const PlanStep *s = &plan->p.steps[i];
     if (s->role != NN_STEP_RUN) continue;
@@ -146,8 +146,8 @@ void report_plan_build(ReportPlan *plan, MlirModule module, const NnTarget *targ
   plan_program_build(&plan->p, module, plan->func, NULL);
   plan->n = plan->p.n_steps;
   plan_layout_build(&plan->p, NULL, plan->n, PLAN_INPLACE_READ, &plan->l);
-  plan->pieces = solver_allocate((size_t)(plan->l.n_instances + plan->n) + 1, sizeof *plan->pieces);
-  int *holder = solver_allocate((size_t)plan->l.n_buffers + 1, sizeof *holder);   // the buffer's latest piece
+  plan->pieces = allocate_array((size_t)(plan->l.n_instances + plan->n) + 1, sizeof *plan->pieces);
+  int *holder = allocate_array((size_t)plan->l.n_buffers + 1, sizeof *holder);   // the buffer's latest piece
   for (int b = 0; b < plan->l.n_buffers; b++) holder[b] = -1;
   add_arguments(plan, holder);
   add_results(plan, holder);
@@ -265,9 +265,9 @@ ReportAgain *report_plan_again(const ReportPlan *plan, int *count) {
   PtrMap groups = {0};
   int n = 0, n_results = 0;
   for (int i = 0; i < plan->n; i++) n_results += plan->p.steps[i].n_results;
-  ReportAgain *list = solver_allocate((size_t)plan->n + 1, sizeof *list);
-  int *first = solver_allocate((size_t)plan->n + 1, sizeof *first),
-      *last = solver_allocate((size_t)n_results + 1, sizeof *last), used = 0;
+  ReportAgain *list = allocate_array((size_t)plan->n + 1, sizeof *list);
+  int *first = allocate_array((size_t)plan->n + 1, sizeof *first),
+      *last = allocate_array((size_t)n_results + 1, sizeof *last), used = 0;
   for (int i = 0; i < plan->n; i++) {
     const PlanStep *s = &plan->p.steps[i];
     MlirAttribute name = mlirOperationGetAttributeByName(s->op, ref(s->recomputed ? "nn.recompute" : "nn.name"));

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "report/report_internal.h"
+#include "support/bytes.h"
 
 void report_escape(FILE *out, const char *text) {
   for (; *text; text++) {
@@ -19,7 +20,7 @@ void report_escape(FILE *out, const char *text) {
   }
 }
 
-const char *report_bytes(int64_t bytes, char *buf, size_t size) { return nn_format_bytes(bytes, buf, size); }
+const char *report_bytes(int64_t bytes, char *buf, size_t size) { return print_bytes(bytes, buf, size); }
 
 const char *report_seconds(double seconds, char *buf, size_t size) {
   static const struct {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "codegen/cuda/cuda.h"
+#include "support/text.h"
 
 extern char **environ;
 

@@ -4,6 +4,8 @@
 
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/template/template.h"
+#include "support/alloc.h"
+#include "support/text.h"
 
 static AttentionStrides strides(const NncAttention *a, int64_t heads, int64_t tokens) {
   int64_t d = a->head_dim;
@@ -108,7 +110,7 @@ static void add_launches(const Attention *a, const char *name, EmittedKernel *ou
   int n = attention_launches(a);
   for (int i = 0; i < n; i++) {
     TemplateLaunch l;
-    char *symbol = i == n - 1 ? host_strdup(name) : text_format("%s_first", name);
+    char *symbol = i == n - 1 ? copy_string(name) : text_format("%s_first", name);
     attention_build(module, a, i, symbol, &l);
     cuda_add_launch(out, symbol, l.grid[0], l.grid[1], l.grid[2], l.threads);
     out->launches[i].shared_bytes = l.shared_bytes;
@@ -120,12 +122,12 @@ static void add_launches(const Attention *a, const char *name, EmittedKernel *ou
 
 void cuda_emit_attention(MlirOperation op, const char *name, EmittedKernel *out) {
   Attention a = attention_of(op);
-  *out = (EmittedKernel){.name = host_strdup(name),
-                         .summary = host_strdup(a.backward ? "attention gradient" : "attention"),
+  *out = (EmittedKernel){.name = copy_string(name),
+                         .summary = copy_string(a.backward ? "attention gradient" : "attention"),
                          .workspace_bytes = cuda_attention_workspace(op)};
   comment(&a, name, &out->text);
   add_launches(&a, name, out);
   cuda_comment_launches(out, &out->text);
-  out->attention = host_alloc(1, sizeof *out->attention);
+  out->attention = allocate_array(1, sizeof *out->attention);
   *out->attention = a;
 }

@@ -7,6 +7,8 @@
 #include "codegen/cuda/conv.h"
 #include "codegen/cuda/template/template.h"
 #include "codegen/cuda/template/template_depthwise.h"
+#include "support/alloc.h"
+#include "support/text.h"
 
 typedef struct Image {
   int64_t n, c, y, x;
@@ -309,7 +311,7 @@ static void add_template_launch(EmittedKernel *out, char *symbol, const Template
   KernelLaunch *launch = &out->launches[out->n_launches - 1];
   launch->shared_bytes = l->shared_bytes;
   launch->n_numbers = l->n_numbers;
-  launch->numbers = host_alloc((size_t)l->n_numbers, sizeof *launch->numbers);
+  launch->numbers = allocate_array((size_t)l->n_numbers, sizeof *launch->numbers);
   memcpy(launch->numbers, l->numbers, (size_t)l->n_numbers * sizeof *l->numbers);
   free(symbol);
 }
@@ -325,7 +327,7 @@ void cuda_add_template(const ConvShape *shape, EmittedKernel *out) {
     add_template_launch(out, conv_fold_symbol(shape), &l);
   }
   cuda_comment_launches(out, &out->text);
-  out->conv = host_alloc(1, sizeof *out->conv);
+  out->conv = allocate_array(1, sizeof *out->conv);
   *out->conv = *shape;
   if (shape->pass != NNC_CONV_WEIGHT_GRAD && conv_template_launches(shape) > 1)
     text_add(&out->text, "// every call puts the weights into another order\n");
@@ -347,7 +349,7 @@ static void emit_depthwise(const NncConv *c, EmittedKernel *out) {
     add_template_launch(out, depthwise_symbol(c, i), &l);
   }
   cuda_comment_launches(out, &out->text);
-  out->depthwise = host_alloc(1, sizeof *out->depthwise);
+  out->depthwise = allocate_array(1, sizeof *out->depthwise);
   *out->depthwise = *c;
   text_add(&out->text,
            "// depthwise: a thread makes a strip of results with the weights of its channels in registers\n");
@@ -376,8 +378,8 @@ static void emit_product(const NncConv *c, const char *name, EmittedKernel *out)
 
 void cuda_emit_conv(const NncConv *c, const char *name, EmittedKernel *out) {
   ConvShape shape;
-  *out = (EmittedKernel){.name = host_strdup(name),
-                         .summary = host_strdup("convolution"),
+  *out = (EmittedKernel){.name = copy_string(name),
+                         .summary = copy_string("convolution"),
                          .workspace_bytes = conv_workspace_bytes(c)};
   comment(c, name, &out->text);
   if (depthwise_supported(c)) {

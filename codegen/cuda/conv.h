@@ -4,6 +4,7 @@
 #define NNC_CODEGEN_CUDA_CONV_H
 
 #include "codegen/cuda/schedule/schedule.h"
+#include "support/text.h"
 
 // An index i = (i2 size1 + i1) size0 + i0, and where it leads: an offset in elements and a pixel of an image.
 typedef struct Digits {

@@ -1,5 +1,6 @@
 // Convolutions of few channels, a thread per element of the result; and the sum of partial products.
 #include "codegen/cuda/conv.h"
+#include "support/text.h"
 
 #define THREADS 128
 

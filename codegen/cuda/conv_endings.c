@@ -6,6 +6,7 @@
 
 #include "codegen/cuda/schedule/schedule.h"
 #include "codegen/cuda/template/template_conv.h"
+#include "support/alloc.h"
 
 // The launch of the product.
 static KernelLaunch *product_of(const EmittedKernel *k) { return &k->launches[conv_template_launches(k->conv) - 1]; }
@@ -42,10 +43,10 @@ static void add_buffers(KernelLaunch *l, const ConvShape *c, int own, int all) {
   int more = all - own, n_prologue = c->prologue.n_inputs ? c->prologue.n_inputs - 1 : 0;
   if (!l->buffers) {   // x, w, y and the workspace where there is one
     l->n_buffers = 4;
-    l->buffers = host_alloc(4 + (size_t)more, sizeof *l->buffers);
+    l->buffers = allocate_array(4 + (size_t)more, sizeof *l->buffers);
     memcpy(l->buffers, (const int[]){0, 1, 2, conv_reorders(c) ? 3 : 0}, 4 * sizeof *l->buffers);
   }
-  l->buffers = host_grow(l->buffers, (size_t)(l->n_buffers + more), sizeof *l->buffers);
+  l->buffers = reallocate_array(l->buffers, (size_t)(l->n_buffers + more), sizeof *l->buffers);
   int *prologue = l->buffers + l->n_buffers - n_prologue;
   memmove(prologue + more, prologue, (size_t)n_prologue * sizeof *prologue);
   for (int i = 0; i < more; i++) prologue[i] = l->buffers[0];

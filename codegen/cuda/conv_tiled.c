@@ -2,6 +2,7 @@
 // operands in shared memory; a thread makes 4 x 4 of them. The pieces are stored with k outermost, so that a thread
 // reads its four rows and columns with one load each.
 #include "codegen/cuda/conv.h"
+#include "support/text.h"
 
 enum { TILE = 64, DEPTH = 16, THREADS = 256, PITCH = TILE + 4, EACH = TILE * DEPTH / THREADS, OWN = 4 };
 

@@ -6,6 +6,7 @@
 #define NNC_CODEGEN_CUDA_CUDA_H
 
 #include "codegen/host/host.h"
+#include "support/text.h"
 #include "llvm-c/TargetMachine.h"
 
 // arch.c: the architectures there is code for.

@@ -10,6 +10,9 @@
 #include "codegen/cuda/schedule/schedule.h"
 #include "codegen/cuda/template/template.h"
 #include "codegen/host/kernel_reduce.h"
+#include "support/alloc.h"
+#include "support/integers.h"
+#include "support/text.h"
 
 enum { MOST_OPS = 48 };
 
@@ -200,7 +203,7 @@ static Value argument(Emitter *e, int arg, NnDtype dtype, const Access *a) {
   EpilogueShape shape;
   bool known = shape_of(e->k, a, &shape);
   int i = find_input(f->c, arg, shape);
-  host_require(known && i >= 0 && dtype == e->k->arg[arg].dtype, "an operand of an epilogue that was not foreseen");
+  require_promise(known && i >= 0 && dtype == e->k->arg[arg].dtype, "an operand of an epilogue that was not foreseen");
   return f->input[i];
 }
 
@@ -290,20 +293,18 @@ static void add_function(CudaModule *m, Chain *c) {
     return;
   }
   write_function(m, c);
-  m->epilogues = host_grow(m->epilogues, (size_t)m->n_epilogues + 1, sizeof *m->epilogues);
+  m->epilogues = reallocate_array(m->epilogues, (size_t)m->n_epilogues + 1, sizeof *m->epilogues);
   m->epilogues[m->n_epilogues++] = key;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // The kernel
 
-static int64_t round_up(int64_t n) { return (n + 63) / 64 * 64; }
-
 // Places of what is added up by channel: the template's own workspace first, partial sums of row blocks, those folded,
 // where there are many. Returns the bytes of all.
 static int64_t place_sums(Chain *c, int64_t *combine_from, int64_t *combine_rows) {
   enum { MANY = 96 };
-  int64_t from = round_up(conv_template_workspace(&c->shape)), rows = conv_template_rows(),
+  int64_t from = round_up(conv_template_workspace(&c->shape), 64), rows = conv_template_rows(),
           channels = c->k->domain.dim[c->k->domain.rank - 1], pitch;
   if (!c->e.n_sums) return from;
   int64_t blocks = (nn_type_elements(&c->k->domain) / channels + rows - 1) / rows,
@@ -318,7 +319,7 @@ static int64_t place_sums(Chain *c, int64_t *combine_from, int64_t *combine_rows
     c->shape.folded = from / 4;
     c->shape.folded_pitch = pitch / 4;
   }
-  host_require(bytes / 4 < INT32_MAX, "more to add up than the numbers of a kernel hold");
+  require_promise(bytes / 4 < INT32_MAX, "more to add up than the numbers of a kernel hold");
   *combine_from = from;
   *combine_rows = rows;
   return bytes;
@@ -343,7 +344,7 @@ static void add_buffers(const Chain *c, const Chain *prologue, int launch, bool 
   int x = argument_of(k, prologue, 0), workspace = has_workspace ? k->n_args + k->n_results : x,
       products = conv_template_launches(&c->shape);
   bool product = launch == products - 1;
-  l->buffers = host_alloc(4 + 2 * EPILOGUE_INPUTS + EPILOGUE_OUTPUTS, sizeof *l->buffers);
+  l->buffers = allocate_array(4 + 2 * EPILOGUE_INPUTS + EPILOGUE_OUTPUTS, sizeof *l->buffers);
   if (launch == products) {   // the fold
     l->buffers[l->n_buffers++] = workspace;
     return;
@@ -364,7 +365,7 @@ static void move_text(CudaModule *m, Text *out) {
 void schedule_conv(CudaModule *m, const Kernel *k, EmittedKernel *out) {
   int64_t from, rows;
   Chain c = chain_of(k, m->aligned);
-  host_require(c.fits, "an epilogue that the convolution cannot take");
+  require_promise(c.fits, "an epilogue that the convolution cannot take");
   out->workspace_bytes = place_sums(&c, &from, &rows);
   kernel_comment(&m->m, k,
                  has_prologue(k) ? "a convolution; what is in front of it is done to its operand on the way, what "
@@ -378,7 +379,7 @@ void schedule_conv(CudaModule *m, const Kernel *k, EmittedKernel *out) {
   Chain prologue = {0};
   if (has_prologue(k)) {
     prologue = prologue_of(&of, &c, m->aligned);
-    host_require(prologue.fits, "a prologue that the convolution cannot take");
+    require_promise(prologue.fits, "a prologue that the convolution cannot take");
     add_function(m, &prologue);
     c.shape.prologue = prologue.e;
   }

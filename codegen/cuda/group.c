@@ -13,6 +13,8 @@
 #include "codegen/cuda/schedule/schedule.h"
 #include "codegen/host/tables.h"
 #include "passes/plan/plan.h"
+#include "support/alloc.h"
+#include "support/text.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Signatures
@@ -113,7 +115,7 @@ typedef struct BytesList {
 static void add_bytes(BytesList *l, int64_t from, int64_t bytes, bool written) {
   if (l->n == l->capacity) {
     l->capacity = l->capacity ? 2 * l->capacity : 16;
-    l->items = host_grow(l->items, (size_t)l->capacity, sizeof *l->items);
+    l->items = reallocate_array(l->items, (size_t)l->capacity, sizeof *l->items);
   }
   l->items[l->n++] = (Bytes){from, from + bytes, written};
 }
@@ -178,10 +180,10 @@ static int find_body(Finder *f, MlirOperation func) {
       free(signature);
       return i;
     }
-  g->bodies = host_grow(g->bodies, (size_t)g->n_bodies + 1, sizeof *g->bodies);
+  g->bodies = reallocate_array(g->bodies, (size_t)g->n_bodies + 1, sizeof *g->bodies);
   g->bodies[g->n_bodies] =
       (CudaBody){.name = text_format("group_%d", g->n_bodies), .kernel = func, .signature = signature, .kind = kind};
-  f->waiting = host_grow(f->waiting, (size_t)g->n_bodies + 1, sizeof *f->waiting);
+  f->waiting = reallocate_array(f->waiting, (size_t)g->n_bodies + 1, sizeof *f->waiting);
   f->waiting[g->n_bodies] = (Waiting){0};
   return g->n_bodies++;
 }
@@ -221,12 +223,12 @@ static void end_waiting(Finder *f, int body) {
   Waiting *w = &f->waiting[body];
   if (w->n > (f->out->bodies[body].kind == CUDA_BODY_MAP)) {
     CudaGroups *out = f->out;
-    out->items = host_grow(out->items, (size_t)out->n + 1, sizeof *out->items);
+    out->items = reallocate_array(out->items, (size_t)out->n + 1, sizeof *out->items);
     CudaGroup *g = &out->items[out->n];
     int n_values = out->bodies[body].n_buffers = n_buffers(w->calls[0]);
     *g = (CudaGroup){.n = w->n, .body = body, .calls = w->calls};
-    g->offsets = host_alloc((size_t)(w->n * n_values), sizeof *g->offsets);
-    g->elements = host_alloc((size_t)w->n, sizeof *g->elements);
+    g->offsets = allocate_array((size_t)(w->n * n_values), sizeof *g->offsets);
+    g->elements = allocate_array((size_t)w->n, sizeof *g->elements);
     for (int c = 0; c < w->n; c++) {
       g->elements[c] = domain_elements(f, w->calls[c]);
       for (int i = 0; i < n_values; i++)
@@ -268,7 +270,7 @@ static void add_waiting(Finder *f, int body, MlirOperation call, const BytesList
   bool large = f->out->bodies[body].kind == CUDA_BODY_LARGE_TOTAL;
   if (large && w->parts + parts > CUDA_TOTAL_PARTS) end_waiting(f, body);
   w->parts += parts;
-  w->calls = host_grow(w->calls, (size_t)w->n + 1, sizeof *w->calls);
+  w->calls = reallocate_array(w->calls, (size_t)w->n + 1, sizeof *w->calls);
   w->calls[w->n++] = call;
   // The workspace, the last of them, is that of the group's last call when the group runs.
   for (int i = 0; i < bytes->n - large; i++)
@@ -305,7 +307,7 @@ static MlirWalkResult count_call(MlirOperation op, void *user) {
 }
 
 CudaGroups *cuda_groups_build(MlirModule module) {
-  CudaGroups *out = host_alloc(1, sizeof *out);
+  CudaGroups *out = allocate_array(1, sizeof *out);
   Finder f = {.module = module, .out = out};
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);

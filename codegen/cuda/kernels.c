@@ -5,6 +5,8 @@
 
 #include "codegen/cuda/schedule/schedule.h"
 #include "passes/plan/plan.h"
+#include "support/alloc.h"
+#include "support/text.h"
 
 static KernelTarget cuda_target(void) {
   return (KernelTarget){.pointer = "!llvm.ptr<1>",
@@ -17,7 +19,7 @@ static KernelTarget cuda_target(void) {
 
 static void emit_one(CudaModule *cuda, const Kernel *k, EmittedKernel *out) {
   KernelModule *m = &cuda->m;
-  *out = (EmittedKernel){.name = host_strdup(k->name), .summary = kernel_summary(k)};
+  *out = (EmittedKernel){.name = copy_string(k->name), .summary = kernel_summary(k)};
   if (!mlirOperationIsNull(k->library)) {
     schedule_conv(cuda, k, out);
     return;
@@ -72,7 +74,7 @@ static void find_odd(MlirBlock block, Alignment *a) {
         mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("callee")));
     for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
       if (cuda_operand_shift(mlirOperationGetOperand(op, i)) % 16 == 0) continue;
-      a->odd = host_grow(a->odd, (size_t)a->n + 1, sizeof *a->odd);
+      a->odd = reallocate_array(a->odd, (size_t)a->n + 1, sizeof *a->odd);
       a->odd[a->n].kernel = text_format("%.*s", (int)callee.length, callee.data);
       a->odd[a->n++].arg = (int)i;
     }
@@ -80,7 +82,7 @@ static void find_odd(MlirBlock block, Alignment *a) {
 }
 
 static Alignment *alignment_of(MlirModule module) {
-  Alignment *a = host_alloc(1, sizeof *a);
+  Alignment *a = allocate_array(1, sizeof *a);
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
   *a = (Alignment){0};
@@ -90,7 +92,7 @@ static Alignment *alignment_of(MlirModule module) {
 
 static bool *aligned_buffers(const Alignment *a, const Kernel *k) {
   int n = k->n_args + k->n_results + 1;
-  bool *aligned = host_alloc((size_t)n, sizeof *aligned);
+  bool *aligned = allocate_array((size_t)n, sizeof *aligned);
   for (int i = 0; i < n; i++) aligned[i] = true;
   for (int i = 0; i < a->n; i++)
     if (!strcmp(a->odd[i].kernel, k->name)) {
@@ -110,7 +112,7 @@ static void alignment_free(Alignment *a) {
 // ---------------------------------------------------------------------------------------------------------------------
 
 static EmittedKernel *add_item(EmittedKernels *out) {
-  out->items = host_grow(out->items, (size_t)out->n + 1, sizeof *out->items);
+  out->items = reallocate_array(out->items, (size_t)out->n + 1, sizeof *out->items);
   return &out->items[out->n++];
 }
 
@@ -135,7 +137,7 @@ static void emit_groups(CudaModule *m, EmittedKernels *out) {
     Kernel k;
     kernel_read(out->groups->bodies[b].kernel, &k);
     EmittedKernel *item = add_item(out);
-    *item = (EmittedKernel){.name = host_strdup(out->groups->bodies[b].name), .summary = kernel_summary(&k)};
+    *item = (EmittedKernel){.name = copy_string(out->groups->bodies[b].name), .summary = kernel_summary(&k)};
     schedule_group(m, out->groups, b, &k, item);
     item->text = m->m.text;
     m->m.text = (Text){0};

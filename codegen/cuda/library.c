@@ -1,10 +1,12 @@
 // Convolutions, matrix products and attention on the GPU: their kernels and what scratch they need.
 #include "codegen/cuda/cuda.h"
 #include "runtime/cuda/driver.h"
+#include "support/alloc.h"
+#include "support/text.h"
 
 void cuda_add_launch(EmittedKernel *out, const char *symbol, int64_t x, int64_t y, int64_t z, int64_t threads) {
-  out->launches = host_grow(out->launches, (size_t)out->n_launches + 1, sizeof *out->launches);
-  out->launches[out->n_launches++] = (KernelLaunch){.symbol = host_strdup(symbol),
+  out->launches = reallocate_array(out->launches, (size_t)out->n_launches + 1, sizeof *out->launches);
+  out->launches[out->n_launches++] = (KernelLaunch){.symbol = copy_string(symbol),
                                                     .grid = {x, y, z},
                                                     .block = {threads, 1, 1}};
 }

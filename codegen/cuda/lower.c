@@ -9,6 +9,8 @@
 #include "codegen/cuda/emulate/emulate.h"
 #include "codegen/cuda/template/template.h"
 #include "codegen/cuda/template/template_depthwise.h"
+#include "support/alloc.h"
+#include "support/text.h"
 #include "llvm-c/Core.h"
 #include "llvm-c/Linker.h"
 #include "llvm-c/Target.h"
@@ -60,7 +62,7 @@ static void make_kernels(LLVMModuleRef module, LLVMContextRef llvm, const Emitte
         continue;
       const KernelLaunch *l = &kernels->items[i].launches[j];
       LLVMValueRef function = LLVMGetNamedFunction(module, l->symbol);
-      host_require(function != NULL, "a launch of a function that was not written");
+      require_promise(function != NULL, "a launch of a function that was not written");
       char threads[64];
       snprintf(threads, sizeof threads, "%d,%d,%d", (int)l->block[0], (int)l->block[1], (int)l->block[2]);
       LLVMSetFunctionCallConv(function, PTX_KERNEL);

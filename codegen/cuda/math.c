@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "codegen/cuda/schedule/schedule.h"
+#include "support/alloc.h"
 
 typedef struct Math {
   Emitter *e;
@@ -275,7 +276,7 @@ Value cuda_math(Emitter *e, const char *name, int n, const Value *x, NnDtype dty
   if (!strcmp(name, "cos")) return sine(&m, x[0], 1);
   if (!strcmp(name, "tanh")) return hyperbolic_tangent(&m, x[0]);
   if (!strcmp(name, "erf")) return m.wide ? error_function_f64(&m, x[0]) : error_function_f32(&m, x[0]);
-  host_require(!strcmp(name, "pow"), "a function that the CUDA target does not know");
+  require_promise(!strcmp(name, "pow"), "a function that the CUDA target does not know");
   return power(&m, x[0], x[1]);
 }
 

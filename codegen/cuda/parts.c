@@ -6,6 +6,8 @@
 #include "codegen/cuda/cuda.h"
 #include "codegen/parallel.h"
 #include "compiler/output.h"
+#include "support/alloc.h"
+#include "support/text.h"
 
 // FEW: launches that are not worth threads; weights: as much work as a kernel of so many bytes of text
 enum { PARTS = 4, FEW = 48, TEMPLATE_WEIGHT = 32 << 10, ENDING_WEIGHT = 8 << 10 };
@@ -67,13 +69,13 @@ static size_t weight_of(const EmittedKernel *k) {
 
 // Of each group in order: to the lightest part. A function is written into the part of its group, and only there.
 static void divide(const EmittedKernels *kernels, Part *parts) {
-  int *group = host_alloc((size_t)kernels->n + 1, sizeof *group),
-      *part = host_alloc((size_t)kernels->n + 1, sizeof *part);
-  size_t *weight = host_alloc((size_t)kernels->n + 1, sizeof *weight);
+  int *group = allocate_array((size_t)kernels->n + 1, sizeof *group),
+      *part = allocate_array((size_t)kernels->n + 1, sizeof *part);
+  size_t *weight = allocate_array((size_t)kernels->n + 1, sizeof *weight);
   for (int p = 0; p < PARTS; p++) {
     parts[p].kernels = *kernels;
     parts[p].kernels.n = 0;
-    parts[p].kernels.items = host_alloc((size_t)kernels->n + 1, sizeof *kernels->items);
+    parts[p].kernels.items = allocate_array((size_t)kernels->n + 1, sizeof *kernels->items);
   }
   for (int i = 0; i < kernels->n; i++) {
     const EmittedKernel *k = &kernels->items[i];

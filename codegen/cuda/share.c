@@ -12,6 +12,8 @@
 #include <string.h>
 
 #include "codegen/cuda/cuda.h"
+#include "support/alloc.h"
+#include "support/text.h"
 
 enum { FEW_BLOCKS = 64 };
 enum { NOT_A_NUMBER, INTEGER, OFFSET, SPLAT };
@@ -53,7 +55,7 @@ static bool is_small(const Small *s, int id) { return id >= 0 && id < s->n && s-
 
 static void set_small(Small *s, int id) {
   if (id >= s->n) {
-    s->is = host_grow(s->is, (size_t)id * 2 + 64, 1);
+    s->is = reallocate_array(s->is, (size_t)id * 2 + 64, 1);
     memset(s->is + s->n, 0, (size_t)id * 2 + 64 - (size_t)s->n);
     s->n = id * 2 + 64;
   }
@@ -160,7 +162,7 @@ static void read_form(Function *f) {
     if (!n.kind) continue;
     text_add(&f->form, "#");
     append_unnamed(&f->form, end, next, l->symbol);
-    f->numbers = host_grow(f->numbers, (size_t)f->n + 1, sizeof *f->numbers);
+    f->numbers = reallocate_array(f->numbers, (size_t)f->n + 1, sizeof *f->numbers);
     f->numbers[f->n++] = n;
   }
   free(small.is);
@@ -182,8 +184,8 @@ static Values values_of(const char *body) {
   Values v = {0};
   for (const char *s = body; (s = strstr(s, "%v")); s++)
     if (value_id(s) >= v.n) v.n = value_id(s) + 1;
-  v.constant = host_alloc((size_t)v.n + 1, sizeof *v.constant);
-  v.number = host_alloc((size_t)v.n + 1, sizeof *v.number);
+  v.constant = allocate_array((size_t)v.n + 1, sizeof *v.constant);
+  v.number = allocate_array((size_t)v.n + 1, sizeof *v.number);
   for (int i = 0; i < v.n; i++) v.number[i] = -1;
   for (const char *s = body; *s; s = strchr(s, '\n') + 1) {
     Line l = line_of(s);
@@ -226,7 +228,7 @@ static void append_head(Function *f, const Values *v, Text *out) {
   int n = 0;
   const char *argument;
   while ((argument = argument_of(f->body, n))) n++;
-  f->used = host_alloc((size_t)n + 1, sizeof *f->used);
+  f->used = allocate_array((size_t)n + 1, sizeof *f->used);
   text_append(out, f->body, (size_t)(strchr(f->body, '(') + 1 - f->body));
   // Numbers were given in the order of use.
   for (;;) {
@@ -265,7 +267,7 @@ static void make_plain(Function *f) {
 // The launch gets the buffers that are left.
 static void take_used(Function *f) {
   KernelLaunch *l = f->launch;
-  int *buffers = host_alloc((size_t)f->n_used + 1, sizeof *buffers);
+  int *buffers = allocate_array((size_t)f->n_used + 1, sizeof *buffers);
   for (int i = 0; i < f->n_used; i++) buffers[i] = l->buffers ? l->buffers[f->used[i]] : f->used[i];
   free(l->buffers);
   l->buffers = buffers;
@@ -308,9 +310,9 @@ static int number_by_id(const Function *f, int id) {
 static void choose_arguments(Group *g) {
   const Function *first = g->of[0];
   int n = first->n;
-  g->argument = host_alloc((size_t)n + 1, sizeof *g->argument);
-  g->of_argument = host_alloc((size_t)n + 1, sizeof *g->of_argument);
-  g->reciprocal = host_alloc((size_t)n + 1, sizeof *g->reciprocal);
+  g->argument = allocate_array((size_t)n + 1, sizeof *g->argument);
+  g->of_argument = allocate_array((size_t)n + 1, sizeof *g->of_argument);
+  g->reciprocal = allocate_array((size_t)n + 1, sizeof *g->reciprocal);
   for (int i = 0; i < n; i++) {
     g->argument[i] = g->reciprocal[i] = -1;
     if (!varies(g, i)) continue;
@@ -413,14 +415,14 @@ static void give_numbers(const Group *g, int n_arguments) {
     KernelLaunch *l = g->of[f]->launch;
     const Number *numbers = g->of[f]->numbers;
     l->n_numbers = n_arguments;
-    l->numbers = host_alloc((size_t)n_arguments + 1, sizeof *l->numbers);
+    l->numbers = allocate_array((size_t)n_arguments + 1, sizeof *l->numbers);
     for (int i = 0; i < g->n_arguments; i++) l->numbers[i] = (int32_t)numbers[g->of_argument[i]].value;
     for (int i = 0; i < g->of[f]->n; i++)
       if (g->reciprocal[i] >= 0)
         reciprocal(numbers[i].value, &l->numbers[g->reciprocal[i]], &l->numbers[g->reciprocal[i] + 1]);
     if (f == 0) continue;
     free(l->symbol);
-    l->symbol = host_strdup(g->of[0]->launch->symbol);
+    l->symbol = copy_string(g->of[0]->launch->symbol);
     *g->of[f]->body = *g->of[f]->globals = 0;
   }
 }
@@ -528,8 +530,8 @@ static void keep(Function *f) {
 void cuda_share_kernels(EmittedKernels *kernels, int many, int alike) {
   int n = 0, n_launches = 0;
   for (int i = 0; i < kernels->n; i++) n_launches += kernels->items[i].n_launches;
-  Function *functions = host_alloc((size_t)n_launches + 1, sizeof *functions),
-           **sorted = host_alloc((size_t)n_launches + 1, sizeof(Function *));
+  Function *functions = allocate_array((size_t)n_launches + 1, sizeof *functions),
+           **sorted = allocate_array((size_t)n_launches + 1, sizeof(Function *));
   for (int i = 0; i < kernels->n; i++) n += take_apart(&kernels->items[i], functions + n);
   for (int i = 0; i < n; i++) {
     functions[i].order = i;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "codegen/host/host.h"
+#include "support/alloc.h"
 #include "llvm-c/Core.h"
 #include "llvm-c/TargetMachine.h"
 
@@ -36,7 +37,7 @@ bool host_cpu_detect(const char *name, HostCpu *cpu) {
   if (name && strcmp(name, "native") != 0) {
     for (size_t i = 0; i < sizeof cpus / sizeof *cpus; i++)
       if (!strcmp(cpus[i].name, name)) {
-        *cpu = (HostCpu){host_strdup(name), host_strdup(""), cpus[i].vector_bytes};
+        *cpu = (HostCpu){copy_string(name), copy_string(""), cpus[i].vector_bytes};
         return true;
       }
     return false;
@@ -45,7 +46,7 @@ bool host_cpu_detect(const char *name, HostCpu *cpu) {
   bool avx512 = has_feature(features, "avx512f") && has_feature(features, "avx512bw") &&
                 has_feature(features, "avx512dq") && has_feature(features, "avx512vl");
   bool avx2 = has_feature(features, "avx2") && has_feature(features, "fma");
-  *cpu = (HostCpu){host_strdup(host), host_strdup(features), avx512 ? 64 : avx2 ? 32 : 16};
+  *cpu = (HostCpu){copy_string(host), copy_string(features), avx512 ? 64 : avx2 ? 32 : 16};
   LLVMDisposeMessage(host);
   LLVMDisposeMessage(features);
   return true;

@@ -5,6 +5,7 @@
 #include "codegen/codegen.h"
 #include "codegen/kernel/emitted.h"
 #include "runtime/program.h"
+#include "support/text.h"
 #include "llvm-c/Types.h"
 
 // What the kernels must know of the processor.

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "codegen/kernel/kernel.h"
+#include "support/alloc.h"
+#include "support/text.h"
 
 #define BLOCK 4096   // elements of the innermost axis per outer iteration
 
@@ -32,7 +34,7 @@ int kernel_lanes(const KernelModule *m, const Kernel *k) {
 void kernel_add_launch(EmittedKernel *out, char *symbol, int64_t extent, double work_per_iteration) {
   // About 10 µs of one thread: below that, waking a second one costs more than it saves.
   double grain = 16384 / (work_per_iteration > 1 ? work_per_iteration : 1);
-  out->launches = host_grow(out->launches, (size_t)out->n_launches + 1, sizeof *out->launches);
+  out->launches = reallocate_array(out->launches, (size_t)out->n_launches + 1, sizeof *out->launches);
   out->launches[out->n_launches++] = (KernelLaunch){.symbol = symbol,
                                                     .extent = extent,
                                                     .grain = grain < 1 ? 1 : (int64_t)grain};
@@ -41,7 +43,7 @@ void kernel_add_launch(EmittedKernel *out, char *symbol, int64_t extent, double 
 void kernel_emit_point(Emitter *e) {
   const Kernel *k = e->k;
   IndexMap domain = index_map_domain(k);
-  Value *v = host_alloc((size_t)k->n_results, sizeof *v);
+  Value *v = allocate_array((size_t)k->n_results, sizeof *v);
   for (int i = 0; i < k->n_results; i++) v[i] = expression(e, k->result[i], &domain);
   for (int i = 0; i < k->n_results; i++) {
     Layout own = layout_row_major(&k->result_type[i]);
@@ -124,5 +126,5 @@ void kernel_emit_map(KernelModule *m, const Kernel *k, EmittedKernel *out) {
   LeafCount count = {0};
   kernel_walk_all_leaves(k, count_leaf, &count);
   double per_row = (double)(blocks > 1 ? BLOCK : extent) * (double)(count.n + k->n_results) / 2;
-  kernel_add_launch(out, host_strdup(k->name), outer * blocks, per_row);
+  kernel_add_launch(out, copy_string(k->name), outer * blocks, per_row);
 }

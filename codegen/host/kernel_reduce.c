@@ -4,6 +4,9 @@
 #include <stdlib.h>
 
 #include "codegen/host/kernel_reduce.h"
+#include "support/alloc.h"
+#include "support/integers.h"
+#include "support/text.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Levels: how many passes over the reduced elements must be complete before a value is known
@@ -24,12 +27,12 @@ static Level level_of(const Levels *l, MlirValue v) {
 }
 
 static void level_add(Levels *l, MlirValue v, int level, int stage) {
-  l->items = host_grow(l->items, (size_t)l->n + 1, sizeof *l->items);
+  l->items = reallocate_array(l->items, (size_t)l->n + 1, sizeof *l->items);
   l->items[l->n++] = (Level){v.ptr, level, stage};
 }
 
 static void add_unit(Reduce *r, UnitKind kind, MlirOperation op, int result, Level operand) {
-  host_require(r->n_units < MAX_UNITS, "too many reductions in a kernel");
+  require_promise(r->n_units < MAX_UNITS, "too many reductions in a kernel");
   MlirValue value = mlirOperationGetResult(op, result);
   Unit *u = &r->units[r->n_units++];
   *u = (Unit){.kind = kind,
@@ -146,8 +149,6 @@ static int choose_tile(const Reduce *r) {
   return 1;
 }
 
-static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
 #define MAX_CHUNKS 512
 #define STREAM_VECTORS 4     // a row of at least so many vectors is streamed
 #define BLOCK_VECTORS 64     // of it, at most so many at a time: a page
@@ -262,7 +263,7 @@ void reduce_bind(Emitter *e, const Unit *u, const IndexMap *kept, Value total) {
 void reduce_emit_kept_results(Emitter *e, const Reduce *r, int tile) {
   const Kernel *k = r->k;
   IndexMap kept = index_map_kept(k);
-  Value *v = host_alloc((size_t)k->n_results, sizeof *v);
+  Value *v = allocate_array((size_t)k->n_results, sizeof *v);
   for (int j = 0; j < tile; j++) {
     e->tile = j;
     for (int i = 0; i < k->n_results; i++)
@@ -377,7 +378,7 @@ static void emit_direct(KernelModule *m, const Reduce *r, EmittedKernel *out) {
   emitter_end(&e);
   double elements = (double)r->row_extent *
                     (double)(r->lanes_on_reduced ? r->vector_extent : (int64_t)r->tile * r->lanes);
-  kernel_add_launch(out, host_strdup(k->name), r->outer_extent * tiles, elements * r->n_passes);
+  kernel_add_launch(out, copy_string(k->name), r->outer_extent * tiles, elements * r->n_passes);
 }
 
 void kernel_emit_reduce(KernelModule *m, const Kernel *k, EmittedKernel *out) {

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 
 #include "codegen/host/kernel_reduce.h"
+#include "support/alloc.h"
+#include "support/text.h"
 
 typedef struct Launch {
   int stage;
@@ -104,7 +106,7 @@ static int workspace_values(const Reduce *r, int stage, WorkspaceValue *out) {
 }
 
 static char *launch_symbol(const Reduce *r, int index) {
-  return index ? text_format("%s_launch%d", r->k->name, index) : host_strdup(r->k->name);
+  return index ? text_format("%s_launch%d", r->k->name, index) : copy_string(r->k->name);
 }
 
 static void begin_launch(Emitter *e, KernelModule *m, const Reduce *r, const char *symbol) {

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "codegen/host/kernel_reduce.h"
+#include "support/alloc.h"
 
 typedef struct Pass {
   Emitter *e;
@@ -29,7 +30,7 @@ static Value term(Pass *p, const Unit *u) {
 
 void reduce_write_domain_results(Emitter *e, const Kernel *k) {
   IndexMap domain = index_map_domain(k);
-  Value *v = host_alloc((size_t)k->n_results, sizeof *v);
+  Value *v = allocate_array((size_t)k->n_results, sizeof *v);
   for (int i = 0; i < k->n_results; i++)
     if (!kernel_is_kept_shaped(k, &k->result_type[i])) v[i] = expression(e, k->result[i], &domain);
   for (int i = 0; i < k->n_results; i++) {

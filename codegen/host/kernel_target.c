@@ -6,6 +6,7 @@
 
 #include "codegen/host/host.h"
 #include "codegen/kernel/kernel.h"
+#include "support/alloc.h"
 
 static void open_function(Emitter *e, const char *symbol, int n_buffers) {
   text_add(&e->scope[0].head, "func.func @%s(%%v0: !buffer, %%v1: i64, %%v2: i64) {\n", symbol);
@@ -22,8 +23,8 @@ static void open_function(Emitter *e, const char *symbol, int n_buffers) {
 static void declare_external(KernelModule *m, const char *symbol, int n, const char *type) {
   for (int i = 0; i < m->n_externals; i++)
     if (!strcmp(m->externals[i], symbol)) return;
-  m->externals = host_grow(m->externals, (size_t)m->n_externals + 1, sizeof *m->externals);
-  m->externals[m->n_externals++] = host_strdup(symbol);
+  m->externals = reallocate_array(m->externals, (size_t)m->n_externals + 1, sizeof *m->externals);
+  m->externals[m->n_externals++] = copy_string(symbol);
   text_add(&m->declarations,
            "llvm.func @%s(%s%s%s) -> %s attributes {memory_effects = #llvm.memory_effects<other = none, argMem = none, "
            "inaccessibleMem = none, "

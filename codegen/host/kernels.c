@@ -4,9 +4,11 @@
 
 #include "codegen/host/host.h"
 #include "codegen/kernel/kernel.h"
+#include "support/alloc.h"
+#include "support/text.h"
 
 static void emit_one(KernelModule *m, const Kernel *k, EmittedKernel *out) {
-  *out = (EmittedKernel){.name = host_strdup(k->name), .summary = kernel_summary(k)};
+  *out = (EmittedKernel){.name = copy_string(k->name), .summary = kernel_summary(k)};
   switch (k->kind) {
   case KERNEL_MAP: kernel_emit_map(m, k, out); break;
   case KERNEL_ROW:
@@ -27,7 +29,7 @@ void host_kernels_emit(MlirModule module, const HostCpu *cpu, EmittedKernels *ou
     if (!nn_is(op, "func.func") || !nn_has_attr(op, "nn.kernel") || nn_has_attr(op, "nn.body")) continue;
     Kernel k;
     kernel_read(op, &k);
-    out->items = host_grow(out->items, (size_t)out->n + 1, sizeof *out->items);
+    out->items = reallocate_array(out->items, (size_t)out->n + 1, sizeof *out->items);
     emit_one(&m, &k, &out->items[out->n++]);
     kernel_free(&k);
   }

@@ -3,6 +3,7 @@
 
 #include "codegen/host/host.h"
 #include "runtime/library.h"
+#include "support/alloc.h"
 
 static NnType operand(MlirOperation op, int i) { return nn_value_type(mlirOperationGetOperand(op, i)); }
 static NnType result(MlirOperation op) { return nn_value_type(mlirOperationGetResult(op, 0)); }
@@ -14,7 +15,7 @@ static const char *weights_layout(MlirOperation op) {
   const char *name = nn_attr_str(op, "weights_layout", buf, sizeof buf, "");
   if (!*name) return "";
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    if (!names[i]) names[i] = host_strdup(name);
+    if (!names[i]) names[i] = copy_string(name);
     if (!strcmp(names[i], name)) return names[i];
   }
   return "";

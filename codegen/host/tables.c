@@ -16,6 +16,8 @@
 #include "compiler/output.h"
 #include "passes/plan/plan.h"
 #include "runtime/library.h"
+#include "support/alloc.h"
+#include "support/text.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Offsets of values
@@ -23,7 +25,7 @@
 static void offset_set(Offsets *o, MlirValue v, int64_t offset) {
   if (o->n == o->capacity) {
     o->capacity = o->capacity ? 2 * o->capacity : 256;
-    o->at = host_grow(o->at, (size_t)o->capacity, sizeof *o->at);
+    o->at = reallocate_array(o->at, (size_t)o->capacity, sizeof *o->at);
   }
   ptr_map_set(&o->ids, v.ptr, o->n);
   o->at[o->n++] = offset;
@@ -31,7 +33,7 @@ static void offset_set(Offsets *o, MlirValue v, int64_t offset) {
 
 int64_t tables_offset_of(const Offsets *o, MlirValue v) {
   int id = ptr_map_get(&o->ids, v.ptr);
-  host_require(id >= 0, "a value without a place in the arena");
+  require_promise(id >= 0, "a value without a place in the arena");
   return o->at[id];
 }
 
@@ -50,7 +52,7 @@ static void offsets_of_step(Offsets *o, const NnStep *s) {
       offset_set(o, v, tables_offset_of(o, mlirOperationGetOperand(s->op, 0)) + nn_alias_shift(s->op));
     else if (s->role == NN_STEP_REGION) offset_set(o, v, tables_offset_of(o, mlirOperationGetOperand(yield, r)));
     else {
-      host_require(r < n, "an op without nn.offset: the pass `plan` has not run");
+      require_promise(r < n, "an op without nn.offset: the pass `plan` has not run");
       offset_set(o, v, planned[r]);
     }
   }
@@ -86,12 +88,12 @@ static const char *role_name(const char *role) {
                                          {"output", "NNC_OUTPUT"}};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (!strcmp(names[i][0], role)) return names[i][1];
-  host_require(false, "a role that the runtime does not know");
+  require_promise(false, "a role that the runtime does not know");
   return "NNC_INPUT";
 }
 
 static char *string_of(MlirAttribute a) {
-  if (mlirAttributeIsNull(a) || !mlirAttributeIsAString(a)) return host_strdup("");
+  if (mlirAttributeIsNull(a) || !mlirAttributeIsAString(a)) return copy_string("");
   MlirStringRef s = mlirStringAttrGetValue(a);
   return text_format("%.*s", (int)s.length, s.data);
 }
@@ -168,7 +170,7 @@ static int add_persistent(Text *t, int n_functions, const MlirOperation *functio
     for (int a = 0; a < nn_function_n_args(functions[f]); a++) {
       if (!is_persistent(functions[f], a)) continue;
       const void *name = nn_arg_attr(functions[f], a, "nn.name").ptr;
-      host_require(name != NULL, "a persistent tensor without a name");
+      require_promise(name != NULL, "a persistent tensor without a name");
       if (ptr_map_get(&seen, name) >= 0) continue;
       ptr_map_set(&seen, name, n++);
       add_argument(t, functions[f], a);
@@ -298,7 +300,7 @@ static int repeat_buffers(Tables *w, const NnStep *s, const EmittedKernel *k, in
 static void add_launches(Tables *w, const NnStep *s, const EmittedKernel *k, int number, const KernelCost *cost) {
   int64_t workspace = nn_attr_i64(s->op, "nn.workspace", -1);
   int first = add_values(w, s->op);
-  host_require(k->workspace_bytes == 0 || workspace >= 0, "a kernel without its workspace");
+  require_promise(k->workspace_bytes == 0 || workspace >= 0, "a kernel without its workspace");
   if (k->workspace_bytes) add_buffer(w, workspace, k->workspace_bytes);
   int n_all = w->n_buffers - first;
   for (int i = 0; i < k->n_launches; i++) {
@@ -345,7 +347,7 @@ static NncPart add_part(const Tables *w, MlirOperation call, Text *list) {
 static void add_group_step(Tables *w, const NnStep *s, const CudaGroup *g) {
   if (g->calls[g->n - 1].ptr != s->op.ptr) return;
   const EmittedKernel *k = emitted_kernel_find(w->kernels, w->kernels->groups->bodies[g->body].name);
-  host_require(k != NULL, "a group without its kernel");
+  require_promise(k != NULL, "a group without its kernel");
   int first = add_buffer(w, 0, 0);
   NncPart all = {0};
   Text parts = {0};
@@ -380,7 +382,7 @@ static void add_kernel_steps(Tables *w, const NnStep *s) {
   }
   char *name = callee_of(s->op);
   const EmittedKernel *k = emitted_kernel_find(w->kernels, name);
-  host_require(k != NULL, "a call of a kernel that does not exist");
+  require_promise(k != NULL, "a call of a kernel that does not exist");
   int number = (int)(k - w->kernels->items);
   const KernelCost *cost = kernel_cost(w, number, s->op,
                                        w->costs[number].known ? nn_null_operation()
@@ -406,7 +408,7 @@ static LibraryRecord conv_record(const char *name, const NncConv *c, int64_t scr
                          (long long)c->pad[0], (long long)c->pad[1], (long long)c->pad[2], (long long)c->pad[3],
                          (long long)c->dilation[0], (long long)c->dilation[1], (long long)c->groups, c->weights_layout,
                          (long long)scratch);
-  char *stride = c->stride[0] > 1 ? text_format("/%lld", (long long)c->stride[0]) : host_strdup("");
+  char *stride = c->stride[0] > 1 ? text_format("/%lld", (long long)c->stride[0]) : copy_string("");
   r.label = text_format("%s %lldx%lld%s %lldx%lldx%lld to %lldx%lldx%lld", name, (long long)c->kh, (long long)c->kw,
                         stride, (long long)c->h, (long long)c->w, (long long)c->c, (long long)c->oh, (long long)c->ow,
                         (long long)c->o);
@@ -422,7 +424,7 @@ static LibraryRecord matmul_record(const char *name, const NncMatmul *m, int64_t
                          (long long)m->a_batch, (long long)m->a_row, (long long)m->a_col, (long long)m->b_batch,
                          (long long)m->b_row, (long long)m->b_col, (long long)m->c_batch, (long long)m->c_row,
                          (long long)scratch, m->adds);
-  char *batch = m->batch > 1 ? text_format("%lld of ", (long long)m->batch) : host_strdup("");
+  char *batch = m->batch > 1 ? text_format("%lld of ", (long long)m->batch) : copy_string("");
   r.label = text_format("%s %s%lldx%lldx%lld", name, batch, (long long)m->m, (long long)m->n, (long long)m->k);
   free(batch);
   return r;
@@ -447,7 +449,7 @@ static LibraryRecord record_of(const Tables *w, MlirOperation op) {
   NncMatmul m;
   if (host_conv_record(op, &c)) return conv_record(name, &c, scratch);
   if (host_matmul_record(op, &m)) return matmul_record(name, &m, scratch);
-  host_require(host_is_attention(op), "an op that is neither a kernel nor the library's");
+  require_promise(host_is_attention(op), "an op that is neither a kernel nor the library's");
   NncAttention a = host_attention_record(op);
   return attention_record(name, &a, scratch);
 }
@@ -476,7 +478,7 @@ static int record_id(Tables *w, MlirOperation op, const LibraryRecord *r) {
 // On a GPU convolutions and attention are kernels.
 static void add_kernels_of(Tables *w, const NnStep *s, char *name) {
   const EmittedKernel *k = emitted_kernel_find(w->kernels, name);
-  host_require(k != NULL, "a library op without its kernel");
+  require_promise(k != NULL, "a library op without its kernel");
   free(name);
   int number = (int)(k - w->kernels->items);
   add_launches(w, s, k, number, kernel_cost(w, number, s->op, nn_null_operation()));
@@ -678,7 +680,7 @@ bool host_tables_write(MlirModule module, const EmittedKernels *kernels, const H
   Tables w = {.module = module,
               .kernels = kernels,
               .cuda = cuda,
-              .costs = host_alloc((size_t)kernels->n + 1, sizeof(KernelCost))};
+              .costs = allocate_array((size_t)kernels->n + 1, sizeof(KernelCost))};
   Text entries = {0}, tensors = {0};
   declare_kernels(out, kernels);
   for (int i = 0; i < n; i++) {

@@ -5,6 +5,7 @@
 #include "codegen/host/host.h"
 #include "passes/plan/plan.h"
 #include "passes/ptr_map.h"
+#include "support/text.h"
 
 // Arena offsets of a function's values.
 typedef struct Offsets {

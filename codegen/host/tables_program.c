@@ -5,6 +5,7 @@
 #include "codegen/host/tables.h"
 #include "compiler/compiler.h"
 #include "runtime/library.h"
+#include "support/text.h"
 
 static MlirAttribute entry(MlirAttribute dictionary, const char *name) {
   return mlirDictionaryAttrGetElementByName(dictionary, mlirStringRefCreateFromCString(name));

@@ -7,6 +7,8 @@
 #include "codegen/host/host.h"
 #include "codegen/host/tables.h"
 #include "codegen/target.h"
+#include "support/alloc.h"
+#include "support/text.h"
 
 int64_t scan_place(const ScanPlace *p, int64_t offset, int64_t *stride) {
   *stride = 0;
@@ -16,7 +18,7 @@ int64_t scan_place(const ScanPlace *p, int64_t offset, int64_t *stride) {
     *stride = p->stride[a];
     return p->to[a] + offset - p->from[a];
   }
-  host_require(false, "a buffer of a scan's step that is no argument");
+  require_promise(false, "a buffer of a scan's step that is no argument");
   return 0;
 }
 
@@ -46,7 +48,7 @@ static void bind_all(Tables *w, ScanPlace *p, const NnScan *s, MlirOperation cal
       bind(p, slot++, at, first, step);
     }
   }
-  host_require(slot == p->n, "a scan's step with other arguments than its call");
+  require_promise(slot == p->n, "a scan's step with other arguments than its call");
 }
 
 static ScanPlace place_create(Tables *w, const NnScan *s, MlirOperation call) {
@@ -54,11 +56,11 @@ static ScanPlace place_create(Tables *w, const NnScan *s, MlirOperation call) {
                  .workspace = nn_attr_i64(call, "nn.workspace", 0),
                  .arena = nn_attr_i64(s->body, "nn.arena", -1),
                  .n = nn_function_n_args(s->body)};
-  host_require(p.arena >= 0, "a scan without a plan: the pass `scan` has not run");
-  p.from = host_alloc((size_t)p.n + 1, sizeof *p.from);
-  p.bytes = host_alloc((size_t)p.n + 1, sizeof *p.bytes);
-  p.to = host_alloc((size_t)p.n + 1, sizeof *p.to);
-  p.stride = host_alloc((size_t)p.n + 1, sizeof *p.stride);
+  require_promise(p.arena >= 0, "a scan without a plan: the pass `scan` has not run");
+  p.from = allocate_array((size_t)p.n + 1, sizeof *p.from);
+  p.bytes = allocate_array((size_t)p.n + 1, sizeof *p.bytes);
+  p.to = allocate_array((size_t)p.n + 1, sizeof *p.to);
+  p.stride = allocate_array((size_t)p.n + 1, sizeof *p.stride);
   for (int a = 0; a < p.n; a++) {
     NnType t = nn_value_type(mlirBlockGetArgument(nn_function_body(s->body), a));
     p.from[a] = nn_arg_i64(s->body, a, "nn.offset", 0);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "codegen/kernel/kernel.h"
+#include "support/alloc.h"
 
 static const IndexTerm zero_term = {-1, 0, 0};
 
@@ -149,7 +150,7 @@ bool layout_of_argument(MlirValue v, int *arg, Layout *layout) {
 }
 
 Access access_compose(const Layout *layout, const IndexMap *map) {
-  host_require(layout->rank == map->rank, "an index map of another rank than its value");
+  require_promise(layout->rank == map->rank, "an index map of another rank than its value");
   Access a = {.offset = layout->offset};
   for (int i = 0; i < map->rank; i++) {
     a.offset += layout->stride[i] * map->term[i].offset;
@@ -176,7 +177,7 @@ static bool visit_once(Walk *w, MlirValue v, const IndexMap *map) {
     if (w->visited[i].value == v.ptr && index_map_equal(&w->visited[i].map, map)) return false;
   if (w->n == w->capacity) {
     w->capacity = w->capacity ? 2 * w->capacity : 64;
-    w->visited = host_grow(w->visited, (size_t)w->capacity, sizeof *w->visited);
+    w->visited = reallocate_array(w->visited, (size_t)w->capacity, sizeof *w->visited);
   }
   w->visited[w->n++] = (Visited){v.ptr, *map};
   return true;
@@ -197,7 +198,7 @@ static void walk(Walk *w, MlirValue v, const IndexMap *map) {
   if (family == NN_KIND_VIEW) {
     IndexMap inner;
     bool ok = index_map_through_view(op, map, &inner);
-    host_require(ok, "a reshape of a computed value inside a kernel");
+    require_promise(ok, "a reshape of a computed value inside a kernel");
     walk(w, mlirOperationGetOperand(op, 0), &inner);
     return;
   }
@@ -251,7 +252,7 @@ static void collect_access(void *user, int arg, MlirValue value, const Access *a
   AccessList *list = user;
   if (list->n == list->capacity) {
     list->capacity = list->capacity ? 2 * list->capacity : 16;
-    list->items = host_grow(list->items, (size_t)list->capacity, sizeof *list->items);
+    list->items = reallocate_array(list->items, (size_t)list->capacity, sizeof *list->items);
   }
   list->items[list->n++] = *a;
 }

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "codegen/kernel/kernel.h"
+#include "support/alloc.h"
+#include "support/text.h"
 
 const char *element_type(NnDtype dtype) {
   static const char *const names[] = {[NN_F32] = "f32", [NN_F64] = "f64", [NN_BF16] = "i16", [NN_F16] = "f16",
@@ -73,7 +75,7 @@ Value emit_constant(Emitter *e, const char *format, ...) {
     }
   if (e->n_constants == e->constant_capacity) {
     e->constant_capacity = e->constant_capacity ? 2 * e->constant_capacity : 16;
-    e->constants = host_grow(e->constants, (size_t)e->constant_capacity, sizeof *e->constants);
+    e->constants = reallocate_array(e->constants, (size_t)e->constant_capacity, sizeof *e->constants);
   }
   Value v = emit(e, 0, "arith.constant %s", text.data);
   e->constants[e->n_constants++] = (ConstantMemo){text.data, v};
@@ -115,7 +117,7 @@ void emitter_begin(Emitter *e, KernelModule *module, const Kernel *k, const char
   *e = (Emitter){
       .module = module, .k = k, .lanes = kernel_lanes(module, k), .vector_group = -1, .mask = -1, .next_id = 3};
   nest_build(k, &e->nest);
-  e->buffer = host_alloc((size_t)n_buffers, sizeof *e->buffer);
+  e->buffer = allocate_array((size_t)n_buffers, sizeof *e->buffer);
   module->target.open(e, symbol, n_buffers);
 }
 
@@ -142,7 +144,7 @@ void emitter_end_with(Emitter *e, int n, const Value *values, const TypeName *ty
 }
 
 void block_begin(Emitter *e) {
-  host_require(e->depth + 1 < MAX_SCOPES, "loops nested too deeply");
+  require_promise(e->depth + 1 < MAX_SCOPES, "loops nested too deeply");
   e->depth++;
   e->scope[e->depth].head.size = e->scope[e->depth].text.size = 0;
 }
@@ -311,7 +313,7 @@ Value emit_offset(Emitter *e, const Access *a, bool *lanes_vary, int64_t *lane_s
   sum.varies = s != 0;
   if (e->n_offsets == e->offset_capacity) {
     e->offset_capacity = e->offset_capacity ? 2 * e->offset_capacity : 16;
-    e->offsets = host_grow(e->offsets, (size_t)e->offset_capacity, sizeof *e->offsets);
+    e->offsets = reallocate_array(e->offsets, (size_t)e->offset_capacity, sizeof *e->offsets);
   }
   e->offsets[e->n_offsets++] = (OffsetMemo){*a, e->tile, s != 0, sum};
   return sum;
@@ -507,7 +509,7 @@ void emit_store(Emitter *e, int buffer, NnDtype dtype, const Access *a, Value v)
   bool vary;
   int64_t stride;
   Value offset = emit_offset(e, a, &vary, &stride);
-  host_require(!vary || stride == 1, "a kernel result that is not contiguous along its lanes");
+  require_promise(!vary || stride == 1, "a kernel result that is not contiguous along its lanes");
   e->align = vary ? access_align(e, buffer, dtype, a) : 0;
   emit_store_at(e, buffer, dtype, offset, v, !vary);
   e->align = 0;

@@ -2,9 +2,10 @@
 #ifndef NNC_CODEGEN_KERNEL_EMITTED_H
 #define NNC_CODEGEN_KERNEL_EMITTED_H
 
-#include "codegen/kernel/text.h"
 #include "ir/ir.h"
 #include "runtime/program.h"
+#include "support/alloc.h"
+#include "support/text.h"
 
 // One C symbol per launch; the launches of a kernel run one after the other.
 typedef struct KernelLaunch {

@@ -8,13 +8,15 @@
 #include <string.h>
 
 #include "codegen/kernel/kernel.h"
+#include "support/alloc.h"
+#include "support/text.h"
 
 #define CONTRACT "fastmath<contract>"
 
 void expression_bind(Emitter *e, MlirValue v, const IndexMap *map, Value value) {
   if (e->n_memo == e->memo_capacity) {
     e->memo_capacity = e->memo_capacity ? 2 * e->memo_capacity : 64;
-    e->memo = host_grow(e->memo, (size_t)e->memo_capacity, sizeof *e->memo);
+    e->memo = reallocate_array(e->memo, (size_t)e->memo_capacity, sizeof *e->memo);
   }
   e->memo[e->n_memo++] = (Memo){v.ptr, *map, e->tile, value};
 }
@@ -111,7 +113,7 @@ Value emit_binary(Emitter *e, NnOp op, NnDtype dtype, Value a, Value b) {
     // A power of integers that is one may come out a hair below it.
     return emit_cast(e, unary(e, "math.roundeven", power, vector_type(e, NN_F64)), NN_F64, dtype);
   }
-  default: host_require(false, "an op in a kernel that is no map of two operands"); return a;
+  default: require_promise(false, "an op in a kernel that is no map of two operands"); return a;
   }
 }
 
@@ -203,7 +205,7 @@ static Value emit_unary(Emitter *e, NnOp op, NnDtype dtype, Value x) {
   case NN_OP_relu: return emit_select(e, emit_compare(e, "gt", zero, x, dtype), zero, x, dtype);
   case NN_OP_floor: return f ? unary(e, "math.floor", x, type) : x;
   case NN_OP_not: return binary(e, "arith.xori", x, one, "", type);
-  default: host_require(false, "an op in a kernel that is no map of one operand"); return x;
+  default: require_promise(false, "an op in a kernel that is no map of one operand"); return x;
   }
 }
 
@@ -239,7 +241,7 @@ static bool is_exact(NnOp op) {
 static Value map_op(Emitter *e, MlirOperation op, NnDtype result, const IndexMap *map) {
   NnOp kind = nn_op_of(op);
   int n = (int)mlirOperationGetNumOperands(op);
-  host_require(n >= 1 && n <= 3, "an op in a kernel that is no map");
+  require_promise(n >= 1 && n <= 3, "an op in a kernel that is no map");
   Value x[3];
   for (int i = 0; i < n; i++) x[i] = expression(e, mlirOperationGetOperand(op, i), map);
   NnDtype dtype = nn_value_type(mlirOperationGetOperand(op, 0)).dtype;
@@ -275,7 +277,7 @@ static const WorkspaceValue *workspace_find(const Emitter *e, MlirValue v) {
 // A combined reduction in the workspace, laid out as the kept shape.
 static Value load_reduced(Emitter *e, MlirValue v, const NnType *type, const IndexMap *map) {
   const WorkspaceValue *w = workspace_find(e, v);
-  host_require(w != NULL, "a reduction is used before it is complete, or at another row");
+  require_promise(w != NULL, "a reduction is used before it is complete, or at another row");
   Layout own = layout_row_major(type);
   Access a = access_compose(&own, map);
   // The workspace is the buffer after arguments and results; its values start at multiples of eight bytes. They are of
@@ -298,10 +300,10 @@ static Value evaluate(Emitter *e, MlirValue v, const IndexMap *map) {
   case NN_KIND_VIEW: {
     IndexMap inner;
     bool ok = index_map_through_view(op, map, &inner);
-    host_require(ok, "a reshape of a computed value inside a kernel");
+    require_promise(ok, "a reshape of a computed value inside a kernel");
     return expression(e, mlirOperationGetOperand(op, 0), &inner);
   }
-  case NN_KIND_LIBRARY: host_require(false, "the result of a library op that nobody bound"); return (Value){0};
+  case NN_KIND_LIBRARY: require_promise(false, "the result of a library op that nobody bound"); return (Value){0};
   case NN_KIND_REDUCE: return load_reduced(e, v, &type, map);
   case NN_KIND_SOURCE:
     if (kind == NN_OP_constant) return emit_splat(e, type.dtype, nn_attr_f64(op, "value", 0));

@@ -9,6 +9,7 @@
 #define NNC_CODEGEN_KERNEL_KERNEL_H
 
 #include "codegen/kernel/emitted.h"
+#include "support/text.h"
 
 #define MAX_TILE 16   // vectors of one tile: accumulators held at once
 #define MAX_SCOPES 10

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "codegen/kernel/move.h"
+#include "support/alloc.h"
+#include "support/text.h"
 
 int64_t move_product(const int64_t *dim, int from, int to) {
   int64_t n = 1;
@@ -18,7 +20,7 @@ MlirOperation move_op(const Kernel *k) {
     NnOp kind = nn_op_of(op);
     if (kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_MOVE) return op;
   }
-  host_require(false, "a move kernel without its op");
+  require_promise(false, "a move kernel without its op");
   return nn_null_operation();
 }
 
@@ -135,7 +137,7 @@ static void emit_pad(KernelModule *m, const Kernel *k, MlirOperation op, Emitted
   pad_copy_row(&e, &pad, to, from);
   if_end(&e, 0, NULL, NULL, NULL, NULL);
   end(&e);
-  kernel_add_launch(out, host_strdup(k->name), rows, (double)row);
+  kernel_add_launch(out, copy_string(k->name), rows, (double)row);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -152,7 +154,7 @@ static void emit_concat(KernelModule *m, const Kernel *k, MlirOperation op, Emit
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
     int arg = nn_value_index(mlirOperationGetOperand(op, i));
     int64_t run = k->arg[arg].dim[axis] * inner, blocks = (run + COPY_BLOCK - 1) / COPY_BLOCK;
-    char *symbol = i ? text_format("%s_launch%d", k->name, (int)i) : host_strdup(k->name);
+    char *symbol = i ? text_format("%s_launch%d", k->name, (int)i) : copy_string(k->name);
     Emitter e;
     Value p = begin(&e, m, k, symbol), bytes = emit_i64(&e, run * nn_dtype_bytes(y->dtype));
     Value r = emit_index_with(&e, "divui", p, blocks), block = emit_index_with(&e, "remui", p, blocks);
@@ -191,7 +193,7 @@ static void emit_gather(KernelModule *m, const Kernel *k, MlirOperation op, Emit
   copy_run(&e, k->n_args, emit_index_with(&e, "muli", p, row), table, emit_index_with(&e, "muli", index, row), t->dtype,
            row);
   end(&e);
-  kernel_add_launch(out, host_strdup(k->name), n, (double)row);
+  kernel_add_launch(out, copy_string(k->name), n, (double)row);
 }
 
 Value row_value(Emitter *e, RowStep step, int source, NnDtype dtype, Value to, Value from) {
@@ -275,7 +277,7 @@ static void emit_scatter_add(KernelModule *m, const Kernel *k, MlirOperation op,
   for_end(&e, 0, NULL, NULL, NULL);
   if (max) step_rows(&e, ROW_LOWEST_TO_ZERO, first, count, t->dtype, row);
   end(&e);
-  kernel_add_launch(out, host_strdup(k->name), ranges, (double)(size * row) + (double)n);
+  kernel_add_launch(out, copy_string(k->name), ranges, (double)(size * row) + (double)n);
 }
 
 void kernel_emit_move(KernelModule *m, const Kernel *k, EmittedKernel *out) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "codegen/kernel/move.h"
+#include "support/alloc.h"
 
 static int result_buffer(const Kernel *k, MlirOperation op, int result) {
   for (int i = 0; i < k->n_results; i++)
@@ -191,7 +192,7 @@ void kernel_emit_pool(KernelModule *m, const Kernel *k, MlirOperation op, Emitte
   for_end(&e, 0, NULL, NULL, NULL);
   for_end(&e, 0, NULL, NULL, NULL);
   emitter_end(&e);
-  kernel_add_launch(out, host_strdup(k->name), p.n * height,
+  kernel_add_launch(out, copy_string(k->name), p.n * height,
                     (double)(width * p.c) * (double)(p.kernel[0] * p.kernel[1]));
 }
 
@@ -288,5 +289,5 @@ void kernel_emit_argmax(KernelModule *m, const Kernel *k, MlirOperation op, Emit
   }
   for_end(&e, 0, NULL, NULL, NULL);
   emitter_end(&e);
-  kernel_add_launch(out, host_strdup(k->name), a.outer, (double)(a.reduced * a.inner));
+  kernel_add_launch(out, copy_string(k->name), a.outer, (double)(a.reduced * a.inner));
 }

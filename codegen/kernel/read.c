@@ -3,10 +3,12 @@
 #include <string.h>
 
 #include "codegen/kernel/kernel.h"
+#include "support/alloc.h"
+#include "support/text.h"
 
 static char *symbol_name(MlirOperation func) {
   MlirAttribute a = mlirOperationGetAttributeByName(func, mlirStringRefCreateFromCString("sym_name"));
-  host_require(!mlirAttributeIsNull(a), "a function without a name");
+  require_promise(!mlirAttributeIsNull(a), "a function without a name");
   MlirStringRef s = mlirStringAttrGetValue(a);
   return text_format("%.*s", (int)s.length, s.data);
 }
@@ -17,7 +19,7 @@ static KernelKind kind_of(MlirOperation func) {
   if (!strcmp(kind, "map")) return KERNEL_MAP;
   if (!strcmp(kind, "row")) return KERNEL_ROW;
   if (!strcmp(kind, "column")) return KERNEL_COLUMN;
-  host_require(!strcmp(kind, "move"), "a kernel of unknown kind");
+  require_promise(!strcmp(kind, "move"), "a kernel of unknown kind");
   return KERNEL_MOVE;
 }
 
@@ -25,10 +27,10 @@ void kernel_read(MlirOperation func, Kernel *k) {
   *k = (Kernel){.func = func, .name = symbol_name(func), .kind = kind_of(func)};
   int64_t axes[NN_MAX_RANK];
   k->domain.rank = nn_attr_i64s(func, "nn.domain", k->domain.dim, NN_MAX_RANK);
-  host_require(k->domain.rank >= 0, "a kernel without nn.domain");
+  require_promise(k->domain.rank >= 0, "a kernel without nn.domain");
   int n = nn_attr_i64s(func, "nn.axes", axes, NN_MAX_RANK);
   for (int i = 0; i < n; i++) {
-    host_require(axes[i] >= 0 && axes[i] < k->domain.rank, "nn.axes outside nn.domain");
+    require_promise(axes[i] >= 0 && axes[i] < k->domain.rank, "nn.axes outside nn.domain");
     k->reduced[axes[i]] = true;
   }
   MlirBlock body = nn_function_body(func);
@@ -40,12 +42,12 @@ void kernel_read(MlirOperation func, Kernel *k) {
       k->library = op;
   }
   k->n_args = (int)mlirBlockGetNumArguments(body);
-  k->arg = host_alloc((size_t)k->n_args, sizeof *k->arg);
+  k->arg = allocate_array((size_t)k->n_args, sizeof *k->arg);
   for (int i = 0; i < k->n_args; i++) k->arg[i] = nn_value_type(mlirBlockGetArgument(body, i));
   MlirOperation ret = nn_function_return(func);
   k->n_results = (int)mlirOperationGetNumOperands(ret);
-  k->result = host_alloc((size_t)k->n_results, sizeof *k->result);
-  k->result_type = host_alloc((size_t)k->n_results, sizeof *k->result_type);
+  k->result = allocate_array((size_t)k->n_results, sizeof *k->result);
+  k->result_type = allocate_array((size_t)k->n_results, sizeof *k->result_type);
   for (int i = 0; i < k->n_results; i++) {
     k->result[i] = mlirOperationGetOperand(ret, i);
     k->result_type[i] = nn_value_type(k->result[i]);

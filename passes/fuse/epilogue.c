@@ -11,7 +11,7 @@
 #include "passes/plan/plan.h"
 #include "passes/ptr_map.h"
 #include "passes/rewrite.h"
-#include "passes/solver/error.h"
+#include "support/alloc.h"
 
 static MlirStringRef ref(const char *text) { return mlirStringRefCreateFromCString(text); }
 static MlirAttribute attribute(MlirOperation op, const char *name) {
@@ -51,7 +51,7 @@ static MlirOperation callee_of(const Epilogue *e, MlirOperation call) {
 static MlirAttribute add_function(Epilogue *e, MlirOperation func) {
   MlirAttribute symbol = mlirFlatSymbolRefAttrGet(mlirModuleGetContext(e->module),
                                                   mlirStringAttrGetValue(attribute(func, "sym_name")));
-  e->function = solver_reallocate(e->function, (size_t)e->n_functions + 1, sizeof *e->function);
+  e->function = reallocate_array(e->function, (size_t)e->n_functions + 1, sizeof *e->function);
   ptr_map_set(&e->functions, symbol.ptr, e->n_functions);
   e->function[e->n_functions++] = func;
   return symbol;
@@ -113,7 +113,7 @@ static MlirOperation make_function(Epilogue *e, MlirOperation kernel, MlirOperat
   nn_function_remove_arg(func, m->argument);
   if (!m->keeps) return func;
   int n = nn_function_n_results(func);
-  MlirValue *results = solver_allocate((size_t)n + 1, sizeof *results);
+  MlirValue *results = allocate_array((size_t)n + 1, sizeof *results);
   for (int i = 0; i < n; i++) results[i] = mlirOperationGetOperand(nn_function_return(func), i);
   results[n] = y;
   nn_function_set_results(func, n + 1, results, n);
@@ -133,7 +133,7 @@ static MlirAttribute function_for(Epilogue *e, MlirOperation kernel, MlirOperati
   MlirOperation func = make_function(e, kernel, conv, m);
   if (e->target->epilogue_ok(func)) m->result = add_function(e, func);
   else mlirOperationDestroy(func);
-  e->made = solver_reallocate(e->made, (size_t)e->n_made + 1, sizeof *e->made);
+  e->made = reallocate_array(e->made, (size_t)e->n_made + 1, sizeof *e->made);
   e->made[e->n_made++] = *m;
   return m->result;
 }
@@ -190,8 +190,8 @@ static int operand_number(MlirOperation op, MlirValue v) {
 
 static void replace(Epilogue *e, MlirOperation call, MlirOperation conv, const Made *m) {
   int n = (int)mlirOperationGetNumOperands(call), n_results = (int)mlirOperationGetNumResults(call), k = 0;
-  MlirValue *operands = solver_allocate((size_t)n + 2, sizeof *operands);
-  MlirType *types = solver_allocate((size_t)n_results + 1, sizeof *types);
+  MlirValue *operands = allocate_array((size_t)n + 2, sizeof *operands);
+  MlirType *types = allocate_array((size_t)n_results + 1, sizeof *types);
   for (int i = 0; i < n; i++)
     if (i != m->argument) operands[k++] = mlirOperationGetOperand(call, i);
   for (int i = 0; i < 2; i++)
@@ -296,7 +296,7 @@ static void put_in_front(MlirOperation func, MlirOperation map, const int *same,
   MlirOperation first = mlirBlockGetFirstOperation(body), end = nn_function_return(map);
   int n = 0, n_args = nn_function_n_args(map);
   PtrMap ids = {0};
-  MlirValue *values = solver_allocate((size_t)n_args, sizeof *values);
+  MlirValue *values = allocate_array((size_t)n_args, sizeof *values);
   for (; n < n_args; n++) {
     MlirValue arg = mlirBlockGetArgument(from, n);
     values[n] = same[n] >= 0 ? mlirBlockGetArgument(body, same[n])
@@ -310,7 +310,7 @@ static void put_in_front(MlirOperation func, MlirOperation map, const int *same,
       mlirOperationSetOperand(copy, i, values[ptr_map_get(&ids, mlirOperationGetOperand(op, i).ptr)]);
     mlirBlockInsertOwnedOperationBefore(body, first, copy);
     for (intptr_t r = 0; r < mlirOperationGetNumResults(op); r++) {
-      values = solver_reallocate(values, (size_t)n + 1, sizeof *values);
+      values = reallocate_array(values, (size_t)n + 1, sizeof *values);
       values[n] = mlirOperationGetResult(copy, r);
       ptr_map_set(&ids, mlirOperationGetResult(op, r).ptr, n++);
     }
@@ -339,15 +339,15 @@ static MlirAttribute fed_function(Epilogue *e, MlirOperation map, MlirOperation 
   f->result = (MlirAttribute){NULL};
   if (e->target->epilogue_ok(func)) f->result = add_function(e, func);
   else mlirOperationDestroy(func);
-  e->fed = solver_reallocate(e->fed, (size_t)e->n_fed + 1, sizeof *e->fed);
+  e->fed = reallocate_array(e->fed, (size_t)e->n_fed + 1, sizeof *e->fed);
   e->fed[e->n_fed++] = *f;
   return f->result;
 }
 
 static void replace_fed(MlirOperation op, MlirOperation call, int at, const Fed *f) {
   int n = (int)mlirOperationGetNumOperands(op), n_results = (int)mlirOperationGetNumResults(op), k = 0;
-  MlirValue *operands = solver_allocate((size_t)n + MOST_OPERANDS, sizeof *operands);
-  MlirType *types = solver_allocate((size_t)n_results, sizeof *types);
+  MlirValue *operands = allocate_array((size_t)n + MOST_OPERANDS, sizeof *operands);
+  MlirType *types = allocate_array((size_t)n_results, sizeof *types);
   for (int i = 0; i < n; i++)
     if (i != at) operands[k++] = mlirOperationGetOperand(op, i);
   for (int i = 0; i < (int)mlirOperationGetNumOperands(call); i++)

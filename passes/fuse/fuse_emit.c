@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "passes/fuse/fuse.h"
-#include "passes/solver/error.h"
+#include "support/alloc.h"
 
 typedef struct Words {
   int n, capacity;
@@ -59,7 +59,7 @@ typedef struct Emission {
 static void add_word(Words *w, uint64_t word) {
   if (w->n == w->capacity) {
     w->capacity = w->capacity ? 2 * w->capacity : 32;
-    w->items = solver_reallocate(w->items, (size_t)w->capacity, sizeof *w->items);
+    w->items = reallocate_array(w->items, (size_t)w->capacity, sizeof *w->items);
   }
   w->items[w->n++] = word;
 }
@@ -67,7 +67,7 @@ static void add_word(Words *w, uint64_t word) {
 static void add_value(Values *v, MlirValue value) {
   if (v->n == v->capacity) {
     v->capacity = v->capacity ? 2 * v->capacity : 8;
-    v->items = solver_reallocate(v->items, (size_t)v->capacity, sizeof *v->items);
+    v->items = reallocate_array(v->items, (size_t)v->capacity, sizeof *v->items);
   }
   v->items[v->n++] = value;
 }
@@ -75,7 +75,7 @@ static void add_value(Values *v, MlirValue value) {
 static void add_op(Ops *ops, MlirOperation op) {
   if (ops->n == ops->capacity) {
     ops->capacity = ops->capacity ? 2 * ops->capacity : 8;
-    ops->items = solver_reallocate(ops->items, (size_t)ops->capacity, sizeof *ops->items);
+    ops->items = reallocate_array(ops->items, (size_t)ops->capacity, sizeof *ops->items);
   }
   ops->items[ops->n++] = op;
 }
@@ -139,7 +139,7 @@ static void note_copy(FuseGraph *g, Draft *d, int root, int def) {
 static void append(FuseGraph *g, Draft *d, int root, int home, int def, bool direct) {
   const FuseOp *o = &g->ops[def];
   int n = (int)mlirOperationGetNumOperands(o->op);
-  int *operands = solver_allocate((size_t)n, sizeof *operands);
+  int *operands = allocate_array((size_t)n, sizeof *operands);
   if (o->klass == FUSE_NODE) home = fuse_find(g, def), direct = true;
   if (nn_op_info(o->kind)->kind == NN_KIND_VIEW || o->kind == NN_OP_random_uniform) direct = false;
   for (int i = 0; i < n; i++) operands[i] = walk(g, d, root, home, mlirOperationGetOperand(o->op, i), direct);
@@ -196,7 +196,7 @@ static const char *kind_of_draft(FuseGraph *g, int root, Draft *d) {
 
 static void draft_group(Emission *e, int root, Draft *d) {
   FuseGraph *g = e->g;
-  int *members = solver_allocate((size_t)g->groups[root].size, sizeof *members);
+  int *members = allocate_array((size_t)g->groups[root].size, sizeof *members);
   int n = sorted_members(g, root, members);
   for (int i = 0; i < n; i++) {
     MlirOperation op = g->ops[members[i]].op;
@@ -224,7 +224,7 @@ static void draft_group(Emission *e, int root, Draft *d) {
 // Kernels
 
 FuseKernels *fuse_kernels_create(MlirModule module) {
-  FuseKernels *k = solver_allocate(1, sizeof *k);
+  FuseKernels *k = allocate_array(1, sizeof *k);
   k->module = module;
   for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
        op = mlirOperationGetNextInBlock(op))
@@ -262,7 +262,7 @@ static Known *find_known(FuseKernels *k, uint64_t hash, const Words *key) {
 static void grow_known(FuseKernels *k) {
   FuseKernels old = *k;
   k->capacity = old.capacity ? 2 * old.capacity : 64;
-  k->table = solver_allocate((size_t)k->capacity, sizeof *k->table);
+  k->table = allocate_array((size_t)k->capacity, sizeof *k->table);
   for (int i = 0; i < old.capacity; i++)
     if (old.table[i].key.n) *find_known(k, old.table[i].hash, &old.table[i].key) = old.table[i];
   free(old.table);
@@ -306,7 +306,7 @@ static MlirOperation copy_op(MlirOperation op, const MlirValue *operands) {
 }
 
 static void fill_body(MlirOperation func, const Draft *d, MlirLocation loc) {
-  MlirValue *values = solver_allocate((size_t)d->n_ids, sizeof *values);
+  MlirValue *values = allocate_array((size_t)d->n_ids, sizeof *values);
   for (int i = 0; i < d->args.n; i++)
     values[ptr_map_get(&d->ids, d->args.items[i].ptr)] = nn_function_add_arg(func, nn_value_type(d->args.items[i]), loc,
                                                                              0, NULL);
@@ -314,7 +314,7 @@ static void fill_body(MlirOperation func, const Draft *d, MlirLocation loc) {
   for (int i = 0; i < d->ops.n; i++) {
     MlirOperation op = d->ops.items[i];
     int n = (int)mlirOperationGetNumOperands(op);
-    MlirValue *operands = solver_allocate((size_t)n, sizeof *operands);
+    MlirValue *operands = allocate_array((size_t)n, sizeof *operands);
     for (int j = 0; j < n; j++) operands[j] = values[ptr_map_get(&d->ids, mlirOperationGetOperand(op, j).ptr)];
     MlirOperation copy = copy_op(op, operands);
     mlirBlockAppendOwnedOperation(body, copy);
@@ -322,7 +322,7 @@ static void fill_body(MlirOperation func, const Draft *d, MlirLocation loc) {
       values[ptr_map_get(&d->ids, mlirOperationGetResult(op, r).ptr)] = mlirOperationGetResult(copy, r);
     free(operands);
   }
-  MlirValue *results = solver_allocate((size_t)d->results.n, sizeof *results);
+  MlirValue *results = allocate_array((size_t)d->results.n, sizeof *results);
   for (int i = 0; i < d->results.n; i++) results[i] = values[ptr_map_get(&d->ids, d->results.items[i].ptr)];
   nn_function_set_results(func, d->results.n, results, 0);
   free(results);
@@ -333,7 +333,7 @@ static void fill_body(MlirOperation func, const Draft *d, MlirLocation loc) {
 static void write_copies(MlirOperation func, const Draft *d) {
   size_t length = 0, room = 1;
   for (int pass = 0; pass < 2; pass++) {
-    char *text = pass ? solver_allocate(room, 1) : NULL;
+    char *text = pass ? allocate_array(room, 1) : NULL;
     for (int op = 0; op < NN_OP_COUNT; op++) {
       if (!(d->copies[op / 32] >> op % 32 & 1)) continue;
       if (pass)
@@ -405,7 +405,7 @@ static MlirAttribute recomputed_names(MlirContext ctx, const Draft *d) {
   size_t length = 0, room = 1;
   for (int i = 0; i < names.n; i++)
     room += mlirStringAttrGetValue((MlirAttribute){(void *)(uintptr_t)names.items[i]}).length + 2;
-  char *text = solver_allocate(room, 1);
+  char *text = allocate_array(room, 1);
   for (int i = 0; i < names.n; i++) {
     MlirStringRef name = mlirStringAttrGetValue((MlirAttribute){(void *)(uintptr_t)names.items[i]});
     length += (size_t)snprintf(text + length, room - length, "%s%.*s", i ? ", " : "", (int)name.length, name.data);
@@ -431,8 +431,8 @@ static void emit_call(Emission *e, int root, Draft *d, MlirOperation before) {
   // of its first such call
   if (any && !nn_has_attr(kernel->func, "nn.inside"))
     mlirOperationSetAttributeByName(kernel->func, ref("nn.inside"), recomputes);
-  MlirValue *operands = solver_allocate((size_t)d->args.n, sizeof *operands);
-  MlirType *types = solver_allocate((size_t)d->results.n, sizeof *types);
+  MlirValue *operands = allocate_array((size_t)d->args.n, sizeof *operands);
+  MlirType *types = allocate_array((size_t)d->results.n, sizeof *types);
   for (int i = 0; i < d->args.n; i++) operands[i] = current(e, d->args.items[i]);
   for (int i = 0; i < d->results.n; i++) types[i] = mlirValueGetType(d->results.items[i]);
   MlirOperationState state = mlirOperationStateGet(ref("func.call"),
@@ -461,7 +461,7 @@ static void emit_fixed(Emission *e, int i, MlirOperation end) {
 
 void fuse_emit(FuseGraph *g, FuseKernels *kernels) {
   Emission e = {.g = g, .kernels = kernels};
-  Draft *drafts = solver_allocate((size_t)g->n, sizeof *drafts);
+  Draft *drafts = allocate_array((size_t)g->n, sizeof *drafts);
   for (int p = g->n - 1; p >= 0; p--) {
     int root = g->at[p];
     if (root < 0) continue;

@@ -7,7 +7,7 @@
 #include "passes/fuse/fuse.h"
 #include "passes/passes.h"
 #include "passes/plan/plan.h"
-#include "passes/solver/error.h"
+#include "support/alloc.h"
 
 static NnOpKind kind_of(const FuseOp *o) { return o->kind == NN_OP_NONE ? NN_KIND_LIBRARY : nn_op_info(o->kind)->kind; }
 
@@ -126,7 +126,7 @@ static void classify_views(FuseGraph *g) {
       o->klass = FUSE_CLONED;
     if (!alias && view_user) o->klass = FUSE_CLONED;
   }
-  Layout *layout = solver_allocate((size_t)g->n, sizeof *layout);
+  Layout *layout = allocate_array((size_t)g->n, sizeof *layout);
   for (int i = 0; i < g->n; i++) {
     FuseOp *o = &g->ops[i];
     if (!is_layout_view(o)) continue;
@@ -264,7 +264,7 @@ static int value_number(FuseGraph *g, MlirValue v) {
   int id = ptr_map_get(&g->value_ids, v.ptr);
   if (id >= 0) return id;
   id = g->n_values++;
-  if ((id & (id + 1)) == 0) g->values = solver_reallocate(g->values, 2 * (size_t)(id + 1), sizeof *g->values);
+  if ((id & (id + 1)) == 0) g->values = reallocate_array(g->values, 2 * (size_t)(id + 1), sizeof *g->values);
   g->values[id] = v;
   ptr_map_set(&g->value_ids, v.ptr, id);
   return id;
@@ -285,7 +285,7 @@ static void add_edge(FuseGraph *g, FuseEdge edge) {
   }
   if (g->n_edges == g->edge_capacity) {
     g->edge_capacity = g->edge_capacity ? 2 * g->edge_capacity : 256;
-    g->edges = solver_reallocate(g->edges, (size_t)g->edge_capacity, sizeof *g->edges);
+    g->edges = reallocate_array(g->edges, (size_t)g->edge_capacity, sizeof *g->edges);
   }
   g->edges[g->n_edges++] = edge;
 }
@@ -377,7 +377,7 @@ static void add_order_edges(FuseGraph *g, int i, const Access *access, int first
 
 // First argument that each op overwrites, or -1; the others follow in next_written. Owned: free().
 static int *find_writers(FuseGraph *g, Access *access, int n_args) {
-  int *first = solver_allocate((size_t)g->n, sizeof *first);
+  int *first = allocate_array((size_t)g->n, sizeof *first);
   for (int i = 0; i < g->n; i++) first[i] = -1;
   MlirOperation ret = nn_function_return(g->func);
   for (int r = 0; r < nn_function_n_results(g->func); r++) {
@@ -399,8 +399,8 @@ static int *find_writers(FuseGraph *g, Access *access, int n_args) {
 
 static void build_edges(FuseGraph *g) {
   int n_args = nn_function_n_args(g->func);
-  Access *access = solver_allocate((size_t)n_args, sizeof *access);
-  g->overwritten = solver_allocate((size_t)n_args, sizeof *g->overwritten);
+  Access *access = allocate_array((size_t)n_args, sizeof *access);
+  g->overwritten = allocate_array((size_t)n_args, sizeof *g->overwritten);
   int *first_written = find_writers(g, access, n_args);
   for (int i = 0; i < g->n; i++) {
     add_op_edges(g, i);
@@ -409,7 +409,7 @@ static void build_edges(FuseGraph *g) {
       if (arg < 0 || nn_is_alias(g->ops[i].op)) continue;
       Access *a = &access[arg];
       if ((a->n_readers & (a->n_readers + 1)) == 0)
-        a->readers = solver_reallocate(a->readers, 2 * (size_t)(a->n_readers + 1), sizeof *a->readers);
+        a->readers = reallocate_array(a->readers, 2 * (size_t)(a->n_readers + 1), sizeof *a->readers);
       a->readers[a->n_readers++] = i;
     }
     if (fuse_is_node(g, i) && g->ops[i].phase != FUSE_FORWARD) add_order_edges(g, i, access, first_written[i]);
@@ -429,7 +429,7 @@ static void index_successors(FuseGraph *g) {
     sum += g->ops[i].n_out;
     g->ops[i].n_out = 0;
   }
-  g->out = solver_allocate((size_t)sum, sizeof *g->out);
+  g->out = allocate_array((size_t)sum, sizeof *g->out);
   for (int e = 0; e < g->n_edges; e++) {
     if (g->edges[e].from < 0) continue;
     FuseOp *from = &g->ops[g->edges[e].from];
@@ -459,7 +459,7 @@ bool fuse_graph_build(FuseGraph *g, MlirOperation func) {
   for (MlirOperation op = mlirBlockGetFirstOperation(g->block); !mlirOperationIsNull(op);
        op = mlirOperationGetNextInBlock(op))
     g->n++;
-  g->ops = solver_allocate((size_t)g->n, sizeof *g->ops);
+  g->ops = allocate_array((size_t)g->n, sizeof *g->ops);
   int i = 0;
   for (MlirOperation op = mlirBlockGetFirstOperation(g->block); !mlirOperationIsNull(op);
        op = mlirOperationGetNextInBlock(op))
@@ -468,11 +468,11 @@ bool fuse_graph_build(FuseGraph *g, MlirOperation func) {
   mark_materialised(g);
   build_edges(g);
   index_successors(g);
-  g->groups = solver_allocate((size_t)g->n, sizeof *g->groups);
-  g->next = solver_allocate((size_t)g->n, sizeof *g->next);
-  g->at = solver_allocate((size_t)g->n, sizeof *g->at);
-  g->stamp = solver_allocate((size_t)g->n, sizeof *g->stamp);
-  g->value_stamp = solver_allocate((size_t)g->n_values, sizeof *g->value_stamp);
+  g->groups = allocate_array((size_t)g->n, sizeof *g->groups);
+  g->next = allocate_array((size_t)g->n, sizeof *g->next);
+  g->at = allocate_array((size_t)g->n, sizeof *g->at);
+  g->stamp = allocate_array((size_t)g->n, sizeof *g->stamp);
+  g->value_stamp = allocate_array((size_t)g->n_values, sizeof *g->value_stamp);
   for (i = 0; i < g->n; i++) {
     const FuseOp *o = &g->ops[i];
     g->next[i] = -1;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "passes/fuse/fuse.h"
-#include "passes/solver/error.h"
+#include "support/alloc.h"
 
 enum { SEARCH_LIMIT = 4000, ROW_MIN_ROWS = 64, ROW_MAX_SERIAL = 8192 };
 
@@ -144,7 +144,7 @@ static bool reach(FuseGraph *g, int a, int b, int **found, int *n_found, int *ca
         if (*n_found >= SEARCH_LIMIT) return false;
         if (*n_found == *capacity) {
           *capacity = *capacity ? 2 * *capacity : 64;
-          *found = solver_reallocate(*found, (size_t)*capacity, sizeof **found);
+          *found = reallocate_array(*found, (size_t)*capacity, sizeof **found);
         }
         g->stamp[to] = stamp;
         (*found)[(*n_found)++] = to;
@@ -157,7 +157,7 @@ static bool reach(FuseGraph *g, int a, int b, int **found, int *n_found, int *ca
 // What `a` reaches moves behind the union, which takes the place after everything else in between.
 static void reorder(FuseGraph *g, int a, int b) {
   int low = g->groups[a].position, high = g->groups[b].position, w = low, n = 0;
-  int *after = solver_allocate((size_t)(high - low + 1), sizeof *after);
+  int *after = allocate_array((size_t)(high - low + 1), sizeof *after);
   for (int p = low; p <= high; p++) {
     int root = g->at[p];
     if (root < 0 || root == a || root == b) continue;
@@ -237,7 +237,7 @@ static bool merge_with_producers(FuseGraph *g) {
 static bool merge_siblings(FuseGraph *g) {
   bool changed = false;
   // last group with a reduction that reads the value
-  int *latest = solver_allocate((size_t)g->n_values, sizeof *latest);
+  int *latest = allocate_array((size_t)g->n_values, sizeof *latest);
   for (int v = 0; v < g->n_values; v++) latest[v] = -1;
   for (int i = 0; i < g->n; i++) {
     const FuseOp *o = &g->ops[i];

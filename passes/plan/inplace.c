@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "passes/plan/plan.h"
-#include "passes/solver/error.h"
+#include "support/alloc.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // What a kernel's body allows
@@ -98,7 +98,7 @@ bool plan_inplace_allowed(PlanProgram *p, int step, int result, int operand) {
 
 static void write_pairs(const PlanProgram *p, const PlanLayout *l, int position) {
   const PlanStep *s = &p->steps[position];
-  int64_t *pairs = solver_allocate(2 * (size_t)s->n_results, sizeof *pairs);
+  int64_t *pairs = allocate_array(2 * (size_t)s->n_results, sizeof *pairs);
   int n = 0;
   for (int r = 0; r < s->n_results; r++) {
     int operand = l->instances[l->first_instance[position] + r].inplace;

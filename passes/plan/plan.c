@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "passes/plan/plan.h"
-#include "passes/solver/error.h"
+#include "support/alloc.h"
+#include "support/bytes.h"
 
 typedef struct Planner {
   MlirModule module;
@@ -20,7 +21,7 @@ static MlirStringRef ref(const char *text) { return mlirStringRefCreateFromCStri
 
 // Offset in the arena of each value of the function, in the order of the model.
 static int64_t *value_offsets(const Planner *planner, const PlanProgram *p, const PlanLayout *l) {
-  int64_t *offset = solver_allocate((size_t)p->n_values, sizeof *offset);
+  int64_t *offset = allocate_array((size_t)p->n_values, sizeof *offset);
   for (int v = 0; v < p->n_values; v++) {
     const PlanValue *value = &p->values[v], *root = &p->values[value->root];
     int instance = root->arg >= 0 ? root->arg
@@ -34,7 +35,7 @@ static int64_t *value_offsets(const Planner *planner, const PlanProgram *p, cons
 static void write_op(const PlanProgram *p, const int64_t *offset, MlirOperation op) {
   int64_t list[NN_MAX_RESULTS * 8], *out = list;
   int n = (int)mlirOperationGetNumResults(op);
-  if (n > (int)(sizeof list / sizeof *list)) out = solver_allocate((size_t)n, sizeof *out);
+  if (n > (int)(sizeof list / sizeof *list)) out = allocate_array((size_t)n, sizeof *out);
   for (int r = 0; r < n; r++) out[r] = offset[ptr_map_get(&p->ids, mlirOperationGetResult(op, r).ptr)];
   if (n) nn_set_attr(op, &NN_I64S("nn.offset", out, n));
   if (out != list) free(out);
@@ -44,13 +45,13 @@ static void write_op(const PlanProgram *p, const int64_t *offset, MlirOperation 
 static void write_arguments(const PlanProgram *p, const int64_t *offset) {
   MlirContext ctx = mlirOperationGetContext(p->func);
   MlirAttribute old = mlirOperationGetAttributeByName(p->func, ref("arg_attrs"));
-  MlirAttribute *all = solver_allocate((size_t)p->n_args, sizeof *all);
+  MlirAttribute *all = allocate_array((size_t)p->n_args, sizeof *all);
   MlirNamedAttribute *entries = NULL;
   for (int a = 0; a < p->n_args; a++) {
     MlirAttribute dictionary = mlirAttributeIsNull(old) ? mlirDictionaryAttrGet(ctx, 0, NULL)
                                                         : mlirArrayAttrGetElement(old, a);
     intptr_t n = mlirDictionaryAttrGetNumElements(dictionary), used = 0;
-    entries = solver_reallocate(entries, (size_t)n + 1, sizeof *entries);
+    entries = reallocate_array(entries, (size_t)n + 1, sizeof *entries);
     for (intptr_t i = 0; i < n; i++) {
       entries[used] = mlirDictionaryAttrGetElement(dictionary, i);
       used += !mlirStringRefEqual(mlirIdentifierStr(entries[used].name), ref("nn.offset"));
@@ -148,7 +149,7 @@ bool nn_pass_plan(MlirModule module, const NnPassRun *run) {
   Planner planner = {.module = module, .target = run->target};
   const char *text = nn_pass_option(run, "budget", NULL);
   double percent;
-  if (text && !nn_parse_size(text, &planner.budget, &percent)) {
+  if (text && !parse_bytes(text, &planner.budget, &percent)) {
     nn_error(mlirModuleGetOperation(module), "'%s' is not a memory budget: expected a size like 512MiB", text);
     return false;
   }
@@ -169,7 +170,7 @@ bool nn_pass_plan(MlirModule module, const NnPassRun *run) {
   if (text && arena > planner.budget) {
     char want[32], have[32];
     nn_error(top, "memory budget %s cannot be met: the smallest budget found is %s",
-             nn_format_bytes(planner.budget, want, sizeof want), nn_format_bytes(arena, have, sizeof have));
+             print_bytes(planner.budget, want, sizeof want), print_bytes(arena, have, sizeof have));
     return false;
   }
   return true;

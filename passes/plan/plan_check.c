@@ -10,7 +10,7 @@
 #include "mlir-c/BuiltinAttributes.h"
 
 #include "passes/plan/plan.h"
-#include "passes/solver/error.h"
+#include "support/alloc.h"
 
 typedef struct Segment {   // bytes [begin, end) of the arena hold `owner`: a value, or SCRATCH
   int64_t begin, end;
@@ -54,7 +54,7 @@ static void write_bytes(Replay *r, int64_t begin, int64_t bytes, int owner) {
   if (bytes <= 0 || begin < 0) return;
   if (r->n_segments + 2 > r->capacity) {
     r->capacity = r->capacity ? 2 * r->capacity : 256;
-    r->segments = solver_reallocate(r->segments, (size_t)r->capacity, sizeof *r->segments);
+    r->segments = reallocate_array(r->segments, (size_t)r->capacity, sizeof *r->segments);
   }
   int first = find_segment(r, begin), last = first, n = 0;   // segments [first, last) meet the range
   while (last < r->n_segments && r->segments[last].begin < end) last++;
@@ -141,7 +141,7 @@ static void check_step(Replay *r, int step) {
 // what is not updated is untouched.
 static void check_end(Replay *r) {
   const PlanProgram *p = r->p;
-  bool *updated = solver_allocate((size_t)p->n_args, sizeof *updated);
+  bool *updated = allocate_array((size_t)p->n_args, sizeof *updated);
   for (int i = 0; i < p->n_results; i++) {
     const PlanValue *v = &p->values[p->result[i]];
     int64_t offset = offset_of(r, p->result[i]);

@@ -7,8 +7,9 @@
 
 #include "passes/plan/plan.h"
 #include "passes/rewrite.h"
-#include "passes/solver/error.h"
 #include "passes/solver/offsets.h"
+#include "support/alloc.h"
+#include "support/input_error.h"
 
 static int step_at(const PlanLayout *l, int position) { return l->exec ? l->exec[position] : position; }
 
@@ -26,10 +27,10 @@ static bool reads(const PlanStep *s, int input, bool first) {
 static void find_lifetimes(const PlanProgram *p, PlanLayout *l, int *current) {
   int n_results = 0;
   for (int i = 0; i < l->n; i++) n_results += p->steps[step_at(l, i)].n_results;
-  l->instances = solver_allocate((size_t)(p->n_args + n_results), sizeof *l->instances);
-  l->first_instance = solver_allocate((size_t)l->n, sizeof *l->first_instance);
-  l->again = solver_allocate((size_t)l->n, sizeof *l->again);
-  bool *seen = solver_allocate((size_t)p->n_steps, sizeof *seen);
+  l->instances = allocate_array((size_t)(p->n_args + n_results), sizeof *l->instances);
+  l->first_instance = allocate_array((size_t)l->n, sizeof *l->first_instance);
+  l->again = allocate_array((size_t)l->n, sizeof *l->again);
+  bool *seen = allocate_array((size_t)p->n_steps, sizeof *seen);
   for (int a = 0; a < p->n_args; a++) {
     l->instances[l->n_instances] = (PlanInstance){.value = a, .last_use = -1, .buffer = -1, .inplace = -1};
     current[a] = l->n_instances++;
@@ -128,7 +129,7 @@ static void make_buffers(PlanProgram *p, PlanLayout *l, int *current, const int 
   for (int pos = 0; pos < l->n; pos++) {
     const PlanStep *s = &p->steps[step_at(l, pos)];
     if (s->n_inputs > capacity)
-      operands = solver_reallocate(operands, (size_t)(capacity = s->n_inputs), sizeof *operands);
+      operands = reallocate_array(operands, (size_t)(capacity = s->n_inputs), sizeof *operands);
     for (int o = 0; o < s->n_inputs; o++) operands[o] = current[p->values[s->inputs[o]].root];
     for (int r = 0; r < s->n_results; r++) {
       int id = l->first_instance[pos] + r;
@@ -157,16 +158,16 @@ static void make_buffers(PlanProgram *p, PlanLayout *l, int *current, const int 
 
 void plan_layout_build(PlanProgram *p, const int *exec, int n, PlanInplace mode, PlanLayout *l) {
   *l = (PlanLayout){.n = n, .exec = exec};
-  l->result_instance = solver_allocate((size_t)p->n_results, sizeof *l->result_instance);
-  l->result_shift = solver_allocate((size_t)p->n_results, sizeof *l->result_shift);
-  l->copy_back = solver_allocate((size_t)p->n_results, sizeof *l->copy_back);
-  l->workspace = solver_allocate((size_t)n, sizeof *l->workspace);
-  int *current = solver_allocate((size_t)p->n_values, sizeof *current);
+  l->result_instance = allocate_array((size_t)p->n_results, sizeof *l->result_instance);
+  l->result_shift = allocate_array((size_t)p->n_results, sizeof *l->result_shift);
+  l->copy_back = allocate_array((size_t)p->n_results, sizeof *l->copy_back);
+  l->workspace = allocate_array((size_t)n, sizeof *l->workspace);
+  int *current = allocate_array((size_t)p->n_values, sizeof *current);
   for (int v = 0; v < p->n_values; v++) current[v] = -1;
   find_lifetimes(p, l, current);
-  int *home = solver_allocate((size_t)l->n_instances, sizeof *home);   // argument whose buffer an update takes
-  int *first_tied = solver_allocate((size_t)l->n_instances, sizeof *first_tied);
-  bool *returned = solver_allocate((size_t)p->n_args, sizeof *returned);
+  int *home = allocate_array((size_t)l->n_instances, sizeof *home);   // argument whose buffer an update takes
+  int *first_tied = allocate_array((size_t)l->n_instances, sizeof *first_tied);
+  bool *returned = allocate_array((size_t)p->n_args, sizeof *returned);
   for (int i = 0; i < l->n_instances; i++) home[i] = first_tied[i] = -1;
   for (int r = p->n_results - 1; r >= 0; r--) {
     if (p->tied[r] >= 0) first_tied[l->result_instance[r]] = r;
@@ -179,7 +180,7 @@ void plan_layout_build(PlanProgram *p, const int *exec, int n, PlanInplace mode,
     if (!l->copy_back[r] && l->result_instance[r] != p->tied[r]) home[l->result_instance[r]] = p->tied[r];
   }
   for (int r = 0; r < p->n_results; r++) l->instances[l->result_instance[r]].last_use = n;
-  l->buffers = solver_allocate((size_t)(l->n_instances + n), sizeof *l->buffers);
+  l->buffers = allocate_array((size_t)(l->n_instances + n), sizeof *l->buffers);
   make_buffers(p, l, current, home, mode);
   free(home);
   free(first_tied);
@@ -189,7 +190,7 @@ void plan_layout_build(PlanProgram *p, const int *exec, int n, PlanInplace mode,
 
 // The buffers that need an offset. Owned: free().
 static OffsetBuffer *list_buffers(const PlanProgram *p, const PlanLayout *l, int *n) {
-  OffsetBuffer *list = solver_allocate((size_t)l->n_buffers, sizeof *list);
+  OffsetBuffer *list = allocate_array((size_t)l->n_buffers, sizeof *list);
   *n = 0;
   for (int b = 0; b < l->n_buffers; b++) {
     const PlanBuffer *from = &l->buffers[b];
@@ -208,7 +209,7 @@ void plan_layout_place(const PlanProgram *p, PlanLayout *l, int64_t capacity, Pl
   int n;
   OffsetBuffer *list = list_buffers(p, l, &n);
   OffsetResult result;
-  SolverError error;
+  InputError error;
   // Close to the lower bound is good enough, unless a budget asks for more; where none can be met the first placement
   // tells enough.
   int64_t peak = plan_layout_peak(p, l), goal = peak + peak / 1024;
@@ -238,7 +239,7 @@ static bool take_place(PlanLayout *l, bool *known, int buffer, int64_t offset) {
 }
 
 static bool take_all_places(const PlanProgram *p, PlanLayout *l, int64_t persistent, bool *known) {
-  int64_t *offset = solver_allocate((size_t)(p->n_args + p->n_values) + 1, sizeof *offset);
+  int64_t *offset = allocate_array((size_t)(p->n_args + p->n_values) + 1, sizeof *offset);
   bool ok = nn_attr_i64s(p->func, "nn.placed", offset, p->n_args + 1) == p->n_args;
   for (int a = 0; a < p->n_args && ok; a++) ok = take_place(l, known, l->instances[a].buffer, offset[a] - persistent);
   for (int i = 0; i < p->n_steps && ok; i++) {
@@ -254,10 +255,10 @@ static bool take_all_places(const PlanProgram *p, PlanLayout *l, int64_t persist
 }
 
 bool plan_layout_take_places(const PlanProgram *p, PlanLayout *l, int64_t persistent) {
-  bool *known = solver_allocate((size_t)l->n_buffers, sizeof *known), ok = take_all_places(p, l, persistent, known);
+  bool *known = allocate_array((size_t)l->n_buffers, sizeof *known), ok = take_all_places(p, l, persistent, known);
   free(known);
   if (!ok) return false;
-  SolverError error;
+  InputError error;
   int n;
   OffsetBuffer *list = list_buffers(p, l, &n);
   l->arena = 0;
@@ -273,7 +274,7 @@ bool plan_layout_take_places(const PlanProgram *p, PlanLayout *l, int64_t persis
 }
 
 int64_t *plan_layout_live(const PlanProgram *p, const PlanLayout *l) {
-  int64_t *live = solver_allocate((size_t)l->n + 2, sizeof *live), sum = 0;
+  int64_t *live = allocate_array((size_t)l->n + 2, sizeof *live), sum = 0;
   for (int b = 0; b < l->n_buffers; b++) {
     const PlanBuffer *buffer = &l->buffers[b];
     if (buffer->persistent) continue;
@@ -293,8 +294,8 @@ int64_t plan_layout_peak(const PlanProgram *p, const PlanLayout *l) {
 }
 
 int64_t plan_layout_activations(const PlanProgram *p, const PlanLayout *l) {
-  int64_t *change = solver_allocate((size_t)l->n + 2, sizeof *change), live = 0, most = 0;
-  int *rank = solver_allocate((size_t)p->n_steps, sizeof *rank);
+  int64_t *change = allocate_array((size_t)l->n + 2, sizeof *change), live = 0, most = 0;
+  int *rank = allocate_array((size_t)p->n_steps, sizeof *rank);
   for (int i = 0; i < p->n_steps; i++) rank[i] = rewrite_phase_rank(rewrite_phase(p->steps[i].op));
   for (int i = p->n_args; i < l->n_instances; i++) {
     const PlanInstance *made = &l->instances[i];
@@ -343,7 +344,7 @@ int64_t plan_persistent_offset(const PlanPersistent *p, const char *name) {
 
 static void add_slots(PlanPersistent *p) {
   p->n_slots = p->n_slots ? 2 * p->n_slots : 64;
-  p->slots = solver_reallocate(p->slots, (size_t)p->n_slots, sizeof *p->slots);
+  p->slots = reallocate_array(p->slots, (size_t)p->n_slots, sizeof *p->slots);
   for (int i = 0; i < p->n_slots; i++) p->slots[i] = -1;
   for (int i = 0; i < p->n; i++) *find_slot(p, p->names[i]) = i;
 }
@@ -352,9 +353,9 @@ static void add_persistent(PlanPersistent *p, const char *name, int64_t bytes, i
   if (2 * p->n >= p->n_slots) {
     add_slots(p);
     size_t capacity = (size_t)p->n_slots;
-    p->names = solver_reallocate(p->names, capacity, sizeof *p->names);
-    p->offset = solver_reallocate(p->offset, capacity, sizeof *p->offset);
-    p->bytes = solver_reallocate(p->bytes, capacity, sizeof *p->bytes);
+    p->names = reallocate_array(p->names, capacity, sizeof *p->names);
+    p->offset = reallocate_array(p->offset, capacity, sizeof *p->offset);
+    p->bytes = reallocate_array(p->bytes, capacity, sizeof *p->bytes);
   }
   int *slot = find_slot(p, name);
   if (*slot >= 0) {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "passes/plan/plan.h"
-#include "passes/solver/error.h"
+#include "support/alloc.h"
 
 int64_t plan_align(const PlanProgram *p, int64_t bytes) {
   return (bytes + p->alignment - 1) / p->alignment * p->alignment;
@@ -14,7 +14,7 @@ int64_t plan_align(const PlanProgram *p, int64_t bytes) {
 static int add_value(PlanProgram *p, MlirValue v, int def, int root, int64_t shift) {
   if (p->n_values == p->value_capacity) {
     p->value_capacity = p->value_capacity ? 2 * p->value_capacity : 256;
-    p->values = solver_reallocate(p->values, (size_t)p->value_capacity, sizeof *p->values);
+    p->values = reallocate_array(p->values, (size_t)p->value_capacity, sizeof *p->values);
   }
   int id = p->n_values++;
   NnType t = nn_value_type(v);
@@ -107,7 +107,7 @@ static void add_kernels(PlanProgram *p, MlirModule module) {
     if (!nn_has_attr(op, "nn.kernel")) continue;
     if (p->n_kernels == capacity) {
       capacity = capacity ? 2 * capacity : 64;
-      p->kernels = solver_reallocate(p->kernels, (size_t)capacity, sizeof *p->kernels);
+      p->kernels = reallocate_array(p->kernels, (size_t)capacity, sizeof *p->kernels);
     }
     PlanKernel *k = &p->kernels[p->n_kernels];
     *k = (PlanKernel){.func = op,
@@ -115,7 +115,7 @@ static void add_kernels(PlanProgram *p, MlirModule module) {
                       .n_results = nn_function_n_results(op),
                       .workspace = -1};
     size_t pairs = (size_t)k->n_args * (size_t)k->n_results;
-    k->allowed = solver_allocate(pairs, 1);
+    k->allowed = allocate_array(pairs, 1);
     memset(k->allowed, -1, pairs);
     MlirAttribute name = mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("sym_name"));
     ptr_map_set(&p->kernel_ids, mlirFlatSymbolRefAttrGet(ctx, mlirStringAttrGetValue(name)).ptr, p->n_kernels++);
@@ -131,8 +131,8 @@ void plan_program_build(PlanProgram *p, MlirModule module, MlirOperation func, c
   NnStepList list = nn_flatten(func);
   int n_inputs = 0;
   for (int i = 0; i < list.n; i++) n_inputs += (int)mlirOperationGetNumOperands(list.items[i].op);
-  p->steps = solver_allocate((size_t)list.n, sizeof *p->steps);
-  p->input_pool = solver_allocate((size_t)n_inputs, sizeof *p->input_pool);
+  p->steps = allocate_array((size_t)list.n, sizeof *p->steps);
+  p->input_pool = allocate_array((size_t)n_inputs, sizeof *p->input_pool);
   int *pool = p->input_pool;
   for (int i = 0; i < list.n; i++) {
     const NnStep *s = &list.items[i];
@@ -148,8 +148,8 @@ void plan_program_build(PlanProgram *p, MlirModule module, MlirOperation func, c
   nn_steps_free(&list);
   MlirOperation ret = nn_function_return(func);
   p->n_results = (int)mlirOperationGetNumOperands(ret);
-  p->result = solver_allocate((size_t)p->n_results, sizeof *p->result);
-  p->tied = solver_allocate((size_t)p->n_results, sizeof *p->tied);
+  p->result = allocate_array((size_t)p->n_results, sizeof *p->result);
+  p->tied = allocate_array((size_t)p->n_results, sizeof *p->tied);
   for (int r = 0; r < p->n_results; r++) {
     p->result[r] = value_of(p, mlirOperationGetOperand(ret, r));
     p->tied[r] = (int)nn_result_i64(func, r, "nn.tied", -1);

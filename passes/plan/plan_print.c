@@ -3,7 +3,8 @@
 #include <string.h>
 
 #include "passes/plan/plan.h"
-#include "passes/solver/error.h"
+#include "support/alloc.h"
+#include "support/bytes.h"
 
 typedef struct Printer {
   FILE *out;
@@ -15,11 +16,11 @@ typedef struct Printer {
   int *also_returned;   // Owned, per returned value: the next one that is the same instance
 } Printer;
 
-static const char *bytes(int64_t n, char *buf) { return nn_format_bytes(n, buf, 32); }
+static const char *bytes(int64_t n, char *buf) { return print_bytes(n, buf, 32); }
 
 static void find_live(Printer *t) {
   const PlanLayout *l = &t->l;
-  t->live = solver_allocate((size_t)l->n + 2, sizeof *t->live);
+  t->live = allocate_array((size_t)l->n + 2, sizeof *t->live);
   for (int b = 0; b < l->n_buffers; b++) {
     if (l->buffers[b].persistent) continue;
     t->live[l->buffers[b].lower] += plan_align(&t->p, l->buffers[b].bytes);
@@ -30,8 +31,8 @@ static void find_live(Printer *t) {
 }
 
 static void find_returned(Printer *t) {
-  t->returned = solver_allocate((size_t)t->l.n_instances, sizeof *t->returned);
-  t->also_returned = solver_allocate((size_t)t->p.n_results, sizeof *t->also_returned);
+  t->returned = allocate_array((size_t)t->l.n_instances, sizeof *t->returned);
+  t->also_returned = allocate_array((size_t)t->p.n_results, sizeof *t->also_returned);
   for (int i = 0; i < t->l.n_instances; i++) t->returned[i] = -1;
   for (int q = t->p.n_results - 1; q >= 0; q--) {
     int *first = &t->returned[t->l.result_instance[q]];

@@ -4,12 +4,12 @@
 #include <string.h>
 
 #include "passes/plan/plan.h"
-#include "passes/solver/error.h"
+#include "support/alloc.h"
 
 static void add_step(NnStepList *list, int *capacity, MlirOperation op, NnStepRole role, bool recomputed) {
   if (list->n == *capacity) {
     *capacity = *capacity ? 2 * *capacity : 128;
-    list->items = solver_reallocate(list->items, (size_t)*capacity, sizeof *list->items);
+    list->items = reallocate_array(list->items, (size_t)*capacity, sizeof *list->items);
   }
   list->items[list->n++] = (NnStep){op, role, recomputed};
 }

@@ -15,7 +15,7 @@
 #include "passes/passes.h"
 #include "passes/plan/plan.h"
 #include "passes/rewrite.h"
-#include "passes/solver/error.h"
+#include "support/alloc.h"
 
 // What a kernel may do to compute one value again: ops, values it reads (large ones and any), and work in bytes of
 // traffic (nn_op_traffic).
@@ -48,10 +48,10 @@ static int64_t keeping_costs(const RecomputeGraph *g, int id) {
 static void cut(Recompute *r) {
   const RecomputeGraph *g = &r->g;
   size_t n = (size_t)g->n_values, n_edges = 0;
-  int64_t *capacity = solver_allocate(n, sizeof *capacity);
-  bool *source = solver_allocate(n, sizeof *source), *sink = solver_allocate(n, sizeof *sink);
+  int64_t *capacity = allocate_array(n, sizeof *capacity);
+  bool *source = allocate_array(n, sizeof *source), *sink = allocate_array(n, sizeof *sink);
   for (int i = 0; i < g->n_ops; i++) n_edges += (size_t)mlirOperationGetNumOperands(g->ops[i]);
-  int *from = solver_allocate(n_edges, sizeof *from), *to = solver_allocate(n_edges, sizeof *to), used = 0;
+  int *from = allocate_array(n_edges, sizeof *from), *to = allocate_array(n_edges, sizeof *to), used = 0;
   for (int id = 0; id < g->n_values; id++) {
     const RecomputeValue *v = &g->values[id];
     if (v->available || (v->def >= 0 && g->backward[v->def])) continue;
@@ -111,7 +111,7 @@ static bool cone_of(const Recompute *r, const Cone *cones, int id, Cone *cone) {
 // The only reader that matters of each value, a recomputed one: its number; -1: none, or several.
 static int *only_readers(const Recompute *r) {
   const RecomputeGraph *g = &r->g;
-  int *reader = solver_allocate((size_t)g->n_values, sizeof *reader);
+  int *reader = allocate_array((size_t)g->n_values, sizeof *reader);
   for (int id = 0; id < g->n_values; id++) reader[id] = -1;
   for (int id = g->n_args; id < g->n_values; id++) {
     if (!r->again[id]) continue;
@@ -131,7 +131,7 @@ static int *only_readers(const Recompute *r) {
 // What is too long to compute again is kept, or rather what is computed from it alone: that is more often in memory
 // anyway.
 static void limit(Recompute *r) {
-  Cone *cones = solver_allocate((size_t)r->g.n_values, sizeof *cones);
+  Cone *cones = allocate_array((size_t)r->g.n_values, sizeof *cones);
   int *reader = only_readers(r);
   for (int id = r->g.n_args; id < r->g.n_values; id++) {
     if (!r->again[id] || r->g.values[id].library || cone_of(r, cones, id, &cones[id])) continue;
@@ -203,9 +203,9 @@ static void recompute_function(MlirOperation func, RecomputeMode mode) {
   if (before == 0) return;
   Recompute r = {0};
   recompute_graph_build(&r.g, func, mode);
-  r.again = solver_allocate((size_t)r.g.n_values, sizeof *r.again);
-  r.inside = solver_allocate((size_t)r.g.n_values, sizeof *r.inside);
-  r.stored = solver_allocate((size_t)r.g.n_values, sizeof *r.stored);
+  r.again = allocate_array((size_t)r.g.n_values, sizeof *r.again);
+  r.inside = allocate_array((size_t)r.g.n_values, sizeof *r.inside);
+  r.stored = allocate_array((size_t)r.g.n_values, sizeof *r.stored);
   if (mode != RECOMPUTE_NONE) {
     cut(&r);
     limit(&r);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "passes/recompute/recompute.h"
-#include "passes/solver/error.h"
+#include "support/alloc.h"
 
 typedef struct Arc {
   int to, next;
@@ -30,12 +30,12 @@ static void add_arc(Flow *f, int from, int to, int64_t capacity) {
 
 static void flow_create(Flow *f, const RecomputeNetwork *net) {
   *f = (Flow){.n = 2 * net->n + 2, .source = 2 * net->n, .sink = 2 * net->n + 1};
-  f->arcs = solver_allocate(2 * (3 * (size_t)net->n + (size_t)net->n_edges), sizeof *f->arcs);
-  f->first = solver_allocate((size_t)f->n, sizeof *f->first);
-  f->level = solver_allocate((size_t)f->n, sizeof *f->level);
-  f->current = solver_allocate((size_t)f->n, sizeof *f->current);
-  f->queue = solver_allocate((size_t)f->n, sizeof *f->queue);
-  f->path = solver_allocate((size_t)f->n, sizeof *f->path);
+  f->arcs = allocate_array(2 * (3 * (size_t)net->n + (size_t)net->n_edges), sizeof *f->arcs);
+  f->first = allocate_array((size_t)f->n, sizeof *f->first);
+  f->level = allocate_array((size_t)f->n, sizeof *f->level);
+  f->current = allocate_array((size_t)f->n, sizeof *f->current);
+  f->queue = allocate_array((size_t)f->n, sizeof *f->queue);
+  f->path = allocate_array((size_t)f->n, sizeof *f->path);
   for (int v = 0; v < f->n; v++) f->first[v] = -1;
   for (int v = 0; v < net->n; v++) {
     add_arc(f, 2 * v, 2 * v + 1, net->capacity[v]);

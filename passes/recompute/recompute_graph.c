@@ -5,7 +5,7 @@
 #include "passes/plan/plan.h"
 #include "passes/recompute/recompute.h"
 #include "passes/rewrite.h"
-#include "passes/solver/error.h"
+#include "support/alloc.h"
 
 // SMALL: a value that is broadcast to something this many times larger is kept: computing it at every element would
 // cost more than it saves. NEAR: how many library ops may lie between one that reads a value and the kernel that makes
@@ -90,7 +90,7 @@ static void find_spans(RecomputeGraph *g) {
 
 // What is no map, what something else than a map or reduction reads, and what is read again after another library op.
 static void find_in_memory(RecomputeGraph *g) {
-  int *made_after = solver_allocate((size_t)g->n_values, sizeof *made_after), library_ops = 0;
+  int *made_after = allocate_array((size_t)g->n_values, sizeof *made_after), library_ops = 0;
   for (int i = 0; i < g->n_ops; i++) {
     NnOp kind = nn_op_of(g->ops[i]);
     bool scan = kind == NN_OP_NONE && nn_has_attr(g->ops[i], "nn.scan");
@@ -223,9 +223,9 @@ static void list_values(RecomputeGraph *g, MlirOperation func, RecomputeMode mod
   g->ops = rewrite_ops(nn_function_body(func), &g->n_ops);
   size_t n = (size_t)g->n_ops, n_values = (size_t)g->n_args;
   for (int i = 0; i < g->n_ops; i++) n_values += (size_t)mlirOperationGetNumResults(g->ops[i]);
-  g->first_result = solver_allocate(n, sizeof *g->first_result);
-  g->backward = solver_allocate(n, sizeof *g->backward);
-  g->values = solver_allocate(n_values, sizeof *g->values);
+  g->first_result = allocate_array(n, sizeof *g->first_result);
+  g->backward = allocate_array(n, sizeof *g->backward);
+  g->values = allocate_array(n_values, sizeof *g->values);
   add_arguments(g);
   for (int i = 0; i < g->n_ops; i++) {
     g->backward[i] = is_backward(g->ops[i]);
@@ -253,7 +253,7 @@ void recompute_graph_free(RecomputeGraph *g) {
 int64_t recompute_crossing_bytes(MlirOperation func, bool draws) {
   RecomputeGraph g;
   list_values(&g, func, RECOMPUTE_NONE);
-  bool *seen = solver_allocate((size_t)g.n_values, sizeof *seen);
+  bool *seen = allocate_array((size_t)g.n_values, sizeof *seen);
   int64_t bytes = 0;
   for (int i = 0; i < g.n_ops; i++) {
     if (!g.backward[i] || kind_of(g.ops[i]) == NN_KIND_MARK) continue;

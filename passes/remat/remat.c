@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "passes/remat/remat.h"
-#include "passes/solver/error.h"
+#include "support/bytes.h"
 
 typedef struct Rematter {
   MlirModule module;
@@ -106,7 +106,7 @@ static void read_options(Rematter *m, const NnPassRun *run) {
   m->goal.max_overhead = -1;
   int64_t unused;
   double percent;
-  if (overhead && nn_parse_size(overhead, &unused, &percent)) m->goal.max_overhead = percent / 100;
+  if (overhead && parse_bytes(overhead, &unused, &percent)) m->goal.max_overhead = percent / 100;
   if (seed) m->goal.seed = strtoull(seed, NULL, 10);
   if (limit) m->goal.seconds = strtod(limit, NULL);
   if (effort) m->goal.effort = strtod(effort, NULL);
@@ -123,7 +123,7 @@ static void find_budget(Rematter *m, const MlirOperation *functions, const Remat
     if (arena > largest) largest = arena;
     if (!may_recompute(functions[f])) add_need(m, arena, plan_persistent_end(m->kept, functions[f]));
   }
-  nn_parse_size(m->budget_text, &m->goal.budget, &percent);
+  parse_bytes(m->budget_text, &m->goal.budget, &percent);
   if (percent > 0) m->goal.budget = (int64_t)fmin(percent / 100 * (double)largest, 0x1p62);
   if (m->goal.budget < 1) m->goal.budget = 1;   // 0 means none
 }
@@ -137,9 +137,9 @@ static bool report(const Rematter *m) {
                 "memory budget %s%s%s%s cannot be met: the smallest budget found is %s (%lld bytes); no plan needs "
                 "less than %s",
                 m->budget_text, strchr(m->budget_text, '%') ? " (" : "",
-                strchr(m->budget_text, '%') ? nn_format_bytes(m->goal.budget, want, sizeof want) : "",
-                strchr(m->budget_text, '%') ? ")" : "", nn_format_bytes(m->need, have, sizeof have), (long long)m->need,
-                nn_format_bytes(m->bound, least, sizeof least));
+                strchr(m->budget_text, '%') ? print_bytes(m->goal.budget, want, sizeof want) : "",
+                strchr(m->budget_text, '%') ? ")" : "", print_bytes(m->need, have, sizeof have), (long long)m->need,
+                print_bytes(m->bound, least, sizeof least));
     return false;
   }
   if (m->goal.max_overhead < 0 || m->overhead <= m->goal.max_overhead) return true;

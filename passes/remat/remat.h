@@ -5,6 +5,7 @@
 
 #include "passes/plan/plan.h"
 #include "passes/solver/solver.h"
+#include "support/input_error.h"
 
 // ---- remat_problem.c ----
 
@@ -156,7 +157,7 @@ MlirOperation remat_call_again(AgainKernels *kernels, const PlanProgram *p, int 
 void remat_bug(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 // True when every step runs, updates and taps once, nothing is read before it is made, and nothing that runs again
 // reads an argument after its tied update has run. `exec` holds n steps of p.
-bool remat_check_sequence(const PlanProgram *p, const int *exec, int n, SolverError *error);
+bool remat_check_sequence(const PlanProgram *p, const int *exec, int n, InputError *error);
 // Ends the compilation when the plan's schedule or sequence is not legal, or not what it says.
 void remat_check_plan(const StepProblem *q, const RematPlan *plan);
 

@@ -7,7 +7,7 @@
 
 #include "passes/remat/remat.h"
 #include "passes/rewrite.h"
-#include "passes/solver/error.h"
+#include "support/alloc.h"
 
 static MlirStringRef ref(const char *text) { return mlirStringRefCreateFromCString(text); }
 
@@ -81,8 +81,8 @@ static bool find_needed(MlirOperation func, const bool *keep, bool *needed) {
 }
 
 void remat_find_again(PlanProgram *p, int64_t small_bytes) {
-  bool *is_tied = solver_allocate((size_t)p->n_values, sizeof *is_tied);
-  int *writer = solver_allocate((size_t)p->n_args, sizeof *writer);
+  bool *is_tied = allocate_array((size_t)p->n_values, sizeof *is_tied);
+  int *writer = allocate_array((size_t)p->n_args, sizeof *writer);
   for (int a = 0; a < p->n_args; a++) writer[a] = -1;
   for (int r = 0; r < p->n_results; r++) {
     const PlanValue *root = &p->values[p->values[p->result[r]].root];
@@ -95,8 +95,8 @@ void remat_find_again(PlanProgram *p, int64_t small_bytes) {
     int n_tied = 0, n_kept = 0;
     for (int r = 0; r < s->n_results; r++) n_tied += is_tied[s->first_result + r];
     if (s->kernel < 0 || n_tied == 0 || step_role(s->op) == REMAT_UPDATE) continue;
-    bool *keep = solver_allocate((size_t)s->n_results, sizeof *keep),
-         *needed = solver_allocate((size_t)s->n_inputs, sizeof *needed), reads_updated = false;
+    bool *keep = allocate_array((size_t)s->n_results, sizeof *keep),
+         *needed = allocate_array((size_t)s->n_inputs, sizeof *needed), reads_updated = false;
     for (int r = 0; r < s->n_results; r++)
       n_kept += keep[r] = !is_tied[s->first_result + r] && p->values[s->first_result + r].bytes > small_bytes;
     bool fine = n_kept > 0 && !nn_has_attr(p->kernels[s->kernel].func, "nn.body") &&
@@ -124,7 +124,7 @@ static MlirOperation make_kernel(MlirOperation func, const PlanStep *s, const ch
   MlirOperation part = mlirOperationClone(func);
   mlirBlockInsertOwnedOperationAfter(mlirOperationGetBlock(func), func, part);
   nn_set_attr(part, &NN_STR("sym_name", name));
-  MlirValue *results = solver_allocate((size_t)s->n_results, sizeof *results);
+  MlirValue *results = allocate_array((size_t)s->n_results, sizeof *results);
   int n = 0;
   for (int r = 0; r < s->n_results; r++)
     if (s->again[r]) results[n++] = mlirOperationGetOperand(nn_function_return(part), r);
@@ -150,7 +150,7 @@ MlirOperation remat_call_again(AgainKernels *kernels, const PlanProgram *p, int 
   if (mlirOperationIsNull(part)) {
     snprintf(name, sizeof name, "%s_again_%d", nn_attr_str(func, "sym_name", base, sizeof base, "kernel"), kernels->n);
     part = make_kernel(func, s, name);
-    kernels->items = solver_reallocate(kernels->items, (size_t)kernels->n + 1, sizeof *kernels->items);
+    kernels->items = reallocate_array(kernels->items, (size_t)kernels->n + 1, sizeof *kernels->items);
     kernels->items[kernels->n++] = (AgainKernel){step, part};
   }
   nn_attr_str(part, "sym_name", name, sizeof name, "");

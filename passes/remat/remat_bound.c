@@ -17,7 +17,8 @@
 #include <stdlib.h>
 
 #include "passes/remat/remat.h"
-#include "passes/solver/error.h"
+#include "support/alloc.h"
+#include "support/input_error.h"
 
 static bool is_tied(const StepBound *b, int value) { return b->tied[value]; }
 
@@ -74,7 +75,7 @@ static void add_nodes(StepBound *b, int i, double seconds, int **pool) {
 
 static void add_outputs(StepBound *b) {
   PlanProgram *p = b->p;
-  bool *seen = solver_allocate((size_t)b->problem.n_nodes, sizeof *seen);
+  bool *seen = allocate_array((size_t)b->problem.n_nodes, sizeof *seen);
   for (int r = 0; r < p->n_results; r++) {
     int root = p->values[p->result[r]].root, node = b->value_node[root];
     if (node < 0 || p->tied[r] >= 0 || seen[node]) continue;
@@ -88,12 +89,12 @@ void step_bound_build(StepBound *b, PlanProgram *p, int64_t persistent_bytes, co
   *b = (StepBound){.p = p};
   size_t max_nodes = (size_t)(p->n_args + p->n_values + p->n_steps), n_inputs = 0;
   for (int i = 0; i < p->n_steps; i++) n_inputs += (size_t)p->steps[i].n_inputs;
-  b->nodes = solver_allocate(max_nodes, sizeof *b->nodes);
-  b->saved = solver_allocate(max_nodes, sizeof *b->saved);
-  b->pool = solver_allocate(n_inputs, sizeof *b->pool);
-  b->outputs = solver_allocate((size_t)p->n_results, sizeof *b->outputs);
-  b->value_node = solver_allocate((size_t)p->n_values, sizeof *b->value_node);
-  b->tied = solver_allocate((size_t)p->n_values, sizeof *b->tied);
+  b->nodes = allocate_array(max_nodes, sizeof *b->nodes);
+  b->saved = allocate_array(max_nodes, sizeof *b->saved);
+  b->pool = allocate_array(n_inputs, sizeof *b->pool);
+  b->outputs = allocate_array((size_t)p->n_results, sizeof *b->outputs);
+  b->value_node = allocate_array((size_t)p->n_values, sizeof *b->value_node);
+  b->tied = allocate_array((size_t)p->n_values, sizeof *b->tied);
   for (int v = 0; v < p->n_values; v++) b->value_node[v] = -1;
   for (int r = 0; r < p->n_results; r++)
     if (p->tied[r] >= 0) b->tied[p->values[p->result[r]].root] = true;
@@ -116,7 +117,7 @@ void step_bound_build(StepBound *b, PlanProgram *p, int64_t persistent_bytes, co
   b->problem.fixed_bytes = persistent_bytes;
   b->problem.nodes = b->nodes;
   b->problem.outputs = b->outputs;
-  SolverError error;
+  InputError error;
   if (!remat_problem_check(&b->problem, &error)) remat_bug("bound: %s", error.message);
 }
 

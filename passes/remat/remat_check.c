@@ -7,7 +7,8 @@
 #include <stdlib.h>
 
 #include "passes/remat/remat.h"
-#include "passes/solver/error.h"
+#include "support/alloc.h"
+#include "support/input_error.h"
 
 void remat_bug(const char *format, ...) {
   va_list args;
@@ -19,10 +20,10 @@ void remat_bug(const char *format, ...) {
   exit(70);
 }
 
-bool remat_check_sequence(const PlanProgram *p, const int *exec, int n, SolverError *error) {
-  int *runs = solver_allocate((size_t)p->n_steps, sizeof *runs),
-      *writer = solver_allocate((size_t)p->n_args, sizeof *writer);
-  bool *once = solver_allocate((size_t)p->n_steps, sizeof *once), ok = true;
+bool remat_check_sequence(const PlanProgram *p, const int *exec, int n, InputError *error) {
+  int *runs = allocate_array((size_t)p->n_steps, sizeof *runs),
+      *writer = allocate_array((size_t)p->n_args, sizeof *writer);
+  bool *once = allocate_array((size_t)p->n_steps, sizeof *once), ok = true;
   for (int a = 0; a < p->n_args; a++) writer[a] = -1;
   for (int i = 0; i < p->n_steps; i++)
     once[i] = p->steps[i].role != NN_STEP_RUN || step_role(p->steps[i].op) == REMAT_UPDATE;
@@ -34,24 +35,24 @@ bool remat_check_sequence(const PlanProgram *p, const int *exec, int n, SolverEr
   }
   for (int i = 0; i < n && ok; i++) {
     if (exec[i] < 0 || exec[i] >= p->n_steps) {
-      ok = solver_fail(error, "position %d: there is no step %d", i, exec[i]);
+      ok = input_fail(error, "position %d: there is no step %d", i, exec[i]);
       break;
     }
     const PlanStep *s = &p->steps[exec[i]];
-    if (runs[exec[i]]++ && once[exec[i]]) ok = solver_fail(error, "position %d: step %d may run only once", i, exec[i]);
+    if (runs[exec[i]]++ && once[exec[i]]) ok = input_fail(error, "position %d: step %d may run only once", i, exec[i]);
     for (int j = 0; j < s->n_inputs && ok; j++) {
       if (runs[exec[i]] > 1 && s->reads_again && !s->reads_again[j]) continue;
       const PlanValue *root = &p->values[p->values[s->inputs[j]].root];
       if (root->def >= 0 && !runs[root->def])
-        ok = solver_fail(error, "position %d: step %d reads what step %d has not made yet", i, exec[i], root->def);
+        ok = input_fail(error, "position %d: step %d reads what step %d has not made yet", i, exec[i], root->def);
       bool overwritten = root->arg >= 0 && writer[root->arg] >= 0 && runs[writer[root->arg]];
       if (overwritten && runs[exec[i]] > 1)
-        ok = solver_fail(error, "position %d: step %d runs again and reads argument %d after its update", i, exec[i],
-                         root->arg);
+        ok = input_fail(error, "position %d: step %d runs again and reads argument %d after its update", i, exec[i],
+                        root->arg);
     }
   }
   for (int i = 0; i < p->n_steps && ok; i++)
-    if (!runs[i]) ok = solver_fail(error, "step %d never runs", i);
+    if (!runs[i]) ok = input_fail(error, "step %d never runs", i);
   free(runs);
   free(writer);
   free(once);
@@ -59,7 +60,7 @@ bool remat_check_sequence(const PlanProgram *p, const int *exec, int n, SolverEr
 }
 
 void remat_check_plan(const StepProblem *q, const RematPlan *plan) {
-  SolverError error;
+  InputError error;
   if (!plan->exec) return;
   RematSimulation simulation;
   if (!remat_simulate(&q->problem, plan->schedule.exec, plan->schedule.n, &simulation, &error))

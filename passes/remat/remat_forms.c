@@ -8,7 +8,7 @@
 #include "passes/remat/remat.h"
 #include "passes/scan/scan_forms.h"
 #include "passes/simplify/simplify.h"
-#include "passes/solver/error.h"
+#include "support/alloc.h"
 
 // Where all choices together are no more than ALL they are the forms; else those in which all loops do the same.
 enum { PAIRS = 8, ALL = 16 };
@@ -61,7 +61,7 @@ void remat_forms_build(RematForms *f, MlirModule module, MlirOperation func, con
                     .target = target,
                     .persistent = persistent_bytes,
                     .origin = func,
-                    .items = solver_allocate(ALL, sizeof *f->items)};
+                    .items = allocate_array(ALL, sizeof *f->items)};
   f->n_loops = scan_pairs_find(func, pairs, PAIRS);
   for (int i = 0; i < PAIRS; i++) choice[i] = SCAN_PRODUCTS;
   if (f->n_loops) make_form(f, choice);

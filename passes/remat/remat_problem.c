@@ -3,7 +3,8 @@
 #include <string.h>
 
 #include "passes/remat/remat.h"
-#include "passes/solver/error.h"
+#include "support/alloc.h"
+#include "support/input_error.h"
 
 static double seconds_of(const NnTarget *target, MlirOperation op) {
   if (target && target->seconds) return target->seconds(target, op);
@@ -27,7 +28,7 @@ RematRole step_role(MlirOperation op) {
 
 static void add_argument_nodes(StepProblem *q) {
   PlanProgram *p = q->p;
-  q->arg_node = solver_allocate((size_t)p->n_args, sizeof *q->arg_node);
+  q->arg_node = allocate_array((size_t)p->n_args, sizeof *q->arg_node);
   for (int a = 0; a < p->n_args; a++) {
     q->arg_node[a] = -1;
     if (p->values[a].persistent) continue;
@@ -86,8 +87,8 @@ static int split_results(StepProblem *q, const PlanLayout *l, int i) {
 // nothing made after i.
 static void link_chains(StepProblem *q, const PlanLayout *l) {
   PlanProgram *p = q->p;
-  int *readers = solver_allocate((size_t)p->n_values, sizeof *readers),
-      *start = solver_allocate((size_t)p->n_steps, sizeof *start);
+  int *readers = allocate_array((size_t)p->n_values, sizeof *readers),
+      *start = allocate_array((size_t)p->n_steps, sizeof *start);
   for (int i = 0; i < p->n_steps; i++)
     for (int j = 0; j < p->steps[i].n_inputs; j++) readers[p->values[p->steps[i].inputs[j]].root]++;
   for (int r = 0; r < p->n_results; r++) readers[p->values[p->result[r]].root] += 2;
@@ -161,7 +162,7 @@ static void add_step(StepProblem *q, int n, int i, const PlanLayout *l) {
 
 static void find_seconds(StepProblem *q, const NnTarget *target) {
   PlanProgram *p = q->p;
-  double *kernel_seconds = solver_allocate((size_t)p->n_kernels, sizeof *kernel_seconds);
+  double *kernel_seconds = allocate_array((size_t)p->n_kernels, sizeof *kernel_seconds);
   for (int i = 0; i < p->n_steps; i++) {
     const PlanStep *s = &p->steps[i];
     if (s->role != NN_STEP_RUN) continue;
@@ -220,7 +221,7 @@ static bool is_shared(const StepProblem *q, int node) {
 static void count_savings(StepProblem *q, const PlanLayout *l, int64_t persistent_bytes) {
   int n = q->problem.n_nodes;
   int64_t most = 0;
-  q->saved = solver_allocate((size_t)n, sizeof *q->saved);
+  q->saved = allocate_array((size_t)n, sizeof *q->saved);
   for (int v = q->n_arg_nodes; v < n; v++) {
     if (q->part[v] == 0) q->saved[v] = step_problem_overlap(q, l, q->first_step[v]);
     int64_t saved = q->part[v] > 0 && is_shared(q, v) ? q->nodes[v - q->part[v]].bytes : q->saved[v];
@@ -237,7 +238,7 @@ static void count_savings(StepProblem *q, const PlanLayout *l, int64_t persisten
 
 static void add_outputs(StepProblem *q, const PlanLayout *l) {
   PlanProgram *p = q->p;
-  q->outputs = solver_allocate((size_t)p->n_results, sizeof *q->outputs);
+  q->outputs = allocate_array((size_t)p->n_results, sizeof *q->outputs);
   int n = 0;
   for (int r = 0; r < p->n_results; r++) {
     int node = node_of_value(q, p->result[r]);
@@ -257,7 +258,7 @@ static void add_outputs(StepProblem *q, const PlanLayout *l) {
 static void add_anti_pair(StepProblem *q, int before, int after, int *capacity) {
   if (q->problem.n_anti == *capacity) {
     *capacity = *capacity ? 2 * *capacity : 64;
-    q->anti = solver_reallocate(q->anti, (size_t)*capacity, sizeof *q->anti);
+    q->anti = reallocate_array(q->anti, (size_t)*capacity, sizeof *q->anti);
   }
   q->anti[q->problem.n_anti++] = (RematAnti){before, after};
 }
@@ -266,7 +267,7 @@ static void add_anti_pair(StepProblem *q, int before, int after, int *capacity) 
 // reads it after the update, whose result is copied at the end because of that, does not run again.
 static void add_anti(StepProblem *q) {
   PlanProgram *p = q->p;
-  int *writer = solver_allocate((size_t)p->n_args, sizeof *writer), capacity = 0;
+  int *writer = allocate_array((size_t)p->n_args, sizeof *writer), capacity = 0;
   for (int a = 0; a < p->n_args; a++) writer[a] = -1;
   for (int r = 0; r < p->n_results; r++)
     if (p->tied[r] >= 0) writer[p->tied[r]] = p->values[p->values[p->result[r]].root].def;
@@ -307,16 +308,16 @@ void step_problem_build(StepProblem *q, PlanProgram *p, int64_t persistent_bytes
   size_t n_inputs = 0, max_nodes = (size_t)(p->n_args + p->n_steps + p->n_values), n_steps = (size_t)p->n_steps;
   for (int i = 0; i < p->n_steps; i++)
     n_inputs += (size_t)(p->steps[i].n_inputs + 1) * (size_t)(p->steps[i].n_results > 1 ? p->steps[i].n_results : 1);
-  q->nodes = solver_allocate(max_nodes, sizeof *q->nodes);
-  q->first_step = solver_allocate(max_nodes, sizeof *q->first_step);
-  q->large = solver_allocate(max_nodes, sizeof *q->large);
-  q->n_parts = solver_allocate(max_nodes, sizeof *q->n_parts);
-  q->part = solver_allocate(max_nodes, sizeof *q->part);
-  q->pool = solver_allocate(n_inputs, sizeof *q->pool);
-  q->value_node = solver_allocate((size_t)p->n_values, sizeof *q->value_node);
-  q->step_node = solver_allocate(n_steps, sizeof *q->step_node);
-  q->next_step = solver_allocate(n_steps, sizeof *q->next_step);
-  q->step_seconds = solver_allocate(n_steps, sizeof *q->step_seconds);
+  q->nodes = allocate_array(max_nodes, sizeof *q->nodes);
+  q->first_step = allocate_array(max_nodes, sizeof *q->first_step);
+  q->large = allocate_array(max_nodes, sizeof *q->large);
+  q->n_parts = allocate_array(max_nodes, sizeof *q->n_parts);
+  q->part = allocate_array(max_nodes, sizeof *q->part);
+  q->pool = allocate_array(n_inputs, sizeof *q->pool);
+  q->value_node = allocate_array((size_t)p->n_values, sizeof *q->value_node);
+  q->step_node = allocate_array(n_steps, sizeof *q->step_node);
+  q->next_step = allocate_array(n_steps, sizeof *q->next_step);
+  q->step_seconds = allocate_array(n_steps, sizeof *q->step_seconds);
   add_argument_nodes(q);
   q->problem.n_nodes = q->n_arg_nodes;
   link_chains(q, &l);
@@ -331,7 +332,7 @@ void step_problem_build(StepProblem *q, PlanProgram *p, int64_t persistent_bytes
   q->arena_none = persistent_bytes + l.arena;
   q->activations_none = plan_layout_activations(p, &l);
   plan_layout_free(&l);
-  SolverError error;
+  InputError error;
   if (remat_problem_check(&q->problem, &error)) return;
   fprintf(stderr, "internal error: remat: %s\n", error.message);
   abort();
@@ -355,14 +356,14 @@ void step_problem_free(StepProblem *q) {
 }
 
 int *step_problem_expand(const StepProblem *q, const RematSchedule *s, int *n, double *seconds) {
-  int capacity = q->p->n_steps + s->n, *exec = solver_allocate((size_t)capacity, sizeof *exec);
+  int capacity = q->p->n_steps + s->n, *exec = allocate_array((size_t)capacity, sizeof *exec);
   *n = 0;
   *seconds = 0;
   for (int i = 0; i < s->n; i++) {
     int node = s->exec[i];
     if (node < q->n_arg_nodes || q->part[node] > 0) continue;
     for (int k = q->first_step[node]; k >= 0; k = q->next_step[k]) {
-      if (*n == capacity) exec = solver_reallocate(exec, (size_t)(capacity *= 2), sizeof *exec);
+      if (*n == capacity) exec = reallocate_array(exec, (size_t)(capacity *= 2), sizeof *exec);
       exec[(*n)++] = k;
       *seconds += q->step_seconds[k];
     }
@@ -399,7 +400,7 @@ void nn_remat_problem_print(MlirModule module, const NnTarget *target, FILE *out
   plan_persistent_build(&persistent, module, target && target->alignment > 0 ? target->alignment : 64);
   remat_forms_build(&forms, module, nn_module_function(module, "train"), target, persistent.total);
   StepProblem *q = &forms.items[0].q;
-  char **names = solver_allocate((size_t)q->problem.n_nodes, sizeof *names);
+  char **names = allocate_array((size_t)q->problem.n_nodes, sizeof *names);
   for (int n = 0; n < q->problem.n_nodes; n++) q->nodes[n].name = names[n] = node_name(q, n);
   remat_problem_write(out, &q->problem);
   for (int n = 0; n < q->problem.n_nodes; n++) free(names[n]);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "passes/remat/remat.h"
-#include "passes/solver/error.h"
+#include "support/alloc.h"
 
 typedef struct Writer {
   PlanProgram *p;          // Borrowed
@@ -72,7 +72,7 @@ static MlirOperation run_again(Writer *w, int step) {
   char name[96];
   step_name(w->p, step, name, sizeof name);
   nn_set_attr(s->op, &NN_STR("nn.name", name));
-  MlirValue *operands = solver_allocate((size_t)s->n_inputs, sizeof *operands);
+  MlirValue *operands = allocate_array((size_t)s->n_inputs, sizeof *operands);
   for (int i = 0; i < s->n_inputs; i++)
     if (!s->reads_again || s->reads_again[i]) operands[i] = read_value(w, s->inputs[i]);
   MlirOperation op = s->again ? remat_call_again(&w->kernels, w->p, step, operands) : mlirOperationClone(s->op);
@@ -90,8 +90,8 @@ static bool is_made(const PlanStep *s, int result, bool again) { return !again |
 static void write_place(const Writer *w, int position, MlirOperation op) {
   const PlanStep *s = &w->p->steps[w->l.exec[position]];
   bool again = w->l.again[position];
-  int64_t *offset = solver_allocate((size_t)s->n_results, sizeof *offset),
-          *pairs = solver_allocate(2 * (size_t)s->n_results, sizeof *pairs);
+  int64_t *offset = allocate_array((size_t)s->n_results, sizeof *offset),
+          *pairs = allocate_array(2 * (size_t)s->n_results, sizeof *pairs);
   int n = 0, n_pairs = 0;
   for (int r = 0; r < s->n_results; r++) {
     const PlanInstance *made = &w->l.instances[w->l.first_instance[position] + r];
@@ -151,8 +151,8 @@ static void region_name(const Writer *w, int begin, int end, char *buf, size_t s
 static void close_region(Writer *w, int begin, int end) {
   int n = 0, first = w->l.first_instance[begin];
   int last = w->l.first_instance[end - 1] + w->p->steps[w->l.exec[end - 1]].n_results;
-  MlirValue *yielded = solver_allocate((size_t)(last - first), sizeof *yielded);
-  MlirType *types = solver_allocate((size_t)(last - first), sizeof *types);
+  MlirValue *yielded = allocate_array((size_t)(last - first), sizeof *yielded);
+  MlirType *types = allocate_array((size_t)(last - first), sizeof *types);
   for (int i = first; i < last; i++) {
     if (w->l.instances[i].last_use < end) continue;
     yielded[n] = w->instance[i];
@@ -185,8 +185,8 @@ static void close_region(Writer *w, int begin, int end) {
 }
 
 static void write_sequence(Writer *w) {
-  bool *first_time = solver_allocate((size_t)w->l.n, sizeof *first_time),
-       *seen = solver_allocate((size_t)w->p->n_steps, sizeof *seen);
+  bool *first_time = allocate_array((size_t)w->l.n, sizeof *first_time),
+       *seen = allocate_array((size_t)w->p->n_steps, sizeof *seen);
   for (int i = 0; i < w->l.n; i++) {
     first_time[i] = !seen[w->l.exec[i]];
     seen[w->l.exec[i]] = true;
@@ -222,7 +222,7 @@ static void erase_leftovers(Writer *w) {
 
 // Of the function's arguments.
 static void write_argument_places(const Writer *w) {
-  int64_t *offset = solver_allocate((size_t)w->p->n_args, sizeof *offset);
+  int64_t *offset = allocate_array((size_t)w->p->n_args, sizeof *offset);
   for (int a = 0; a < w->p->n_args; a++) {
     int buffer = w->l.instances[a].buffer;
     offset[a] = w->offset[buffer] + (w->l.buffers[buffer].persistent ? 0 : w->persistent);
@@ -235,13 +235,13 @@ void remat_rewrite(PlanProgram *p, const RematPlan *plan, int64_t persistent_byt
   Writer w = {.p = p, .end = nn_function_return(p->func), .offset = plan->offset, .persistent = persistent_bytes};
   plan_layout_build(p, plan->exec, plan->n, PLAN_INPLACE_DECIDE, &w.l);
   size_t values = (size_t)p->n_values;
-  w.current = solver_allocate(values, sizeof *w.current);
-  w.instance = solver_allocate((size_t)w.l.n_instances, sizeof *w.instance);
-  w.alias_instance = solver_allocate(values, sizeof *w.alias_instance);
-  w.alias_region = solver_allocate(values, sizeof *w.alias_region);
-  w.alias = solver_allocate(values, sizeof *w.alias);
-  w.placed = solver_allocate((size_t)p->n_steps, sizeof *w.placed);
-  w.alias_placed = solver_allocate(values, sizeof *w.alias_placed);
+  w.current = allocate_array(values, sizeof *w.current);
+  w.instance = allocate_array((size_t)w.l.n_instances, sizeof *w.instance);
+  w.alias_instance = allocate_array(values, sizeof *w.alias_instance);
+  w.alias_region = allocate_array(values, sizeof *w.alias_region);
+  w.alias = allocate_array(values, sizeof *w.alias);
+  w.placed = allocate_array((size_t)p->n_steps, sizeof *w.placed);
+  w.alias_placed = allocate_array(values, sizeof *w.alias_placed);
   for (int v = 0; v < p->n_values; v++) w.alias_instance[v] = -1;
   for (int a = 0; a < p->n_args; a++) {
     w.current[a] = a;

@@ -7,7 +7,9 @@
 #include <time.h>
 
 #include "passes/remat/remat.h"
-#include "passes/solver/error.h"
+#include "support/alloc.h"
+#include "support/clock.h"
+#include "support/input_error.h"
 
 typedef struct Search {
   const StepProblem *q;    // Borrowed
@@ -32,15 +34,9 @@ void remat_plan_free(RematPlan *plan) {
 
 static RematSchedule copy_schedule(const RematSchedule *s) {
   RematSchedule copy = *s;
-  copy.exec = solver_allocate((size_t)s->n, sizeof *copy.exec);
+  copy.exec = allocate_array((size_t)s->n, sizeof *copy.exec);
   if (s->n) memcpy(copy.exec, s->exec, (size_t)s->n * sizeof *copy.exec);
   return copy;
-}
-
-static double seconds_now(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 static bool fits(const Search *search, int64_t arena) { return arena <= search->budget; }
@@ -77,7 +73,7 @@ static int64_t consider(Search *search, const RematSchedule *s) {
     if (is_better(search, &plan)) break;
   }
   if (may_win) {
-    plan.offset = solver_allocate((size_t)l.n_buffers, sizeof *plan.offset);
+    plan.offset = allocate_array((size_t)l.n_buffers, sizeof *plan.offset);
     for (int b = 0; b < l.n_buffers; b++) plan.offset[b] = l.buffers[b].offset;
   }
   plan_layout_free(&l);
@@ -218,10 +214,10 @@ static Search begin(const StepProblem *q, const RematGoal *goal, int64_t persist
                    .problem = q->problem,
                    .deadline = seconds_now() + goal->seconds};
   size_t n = (size_t)q->problem.n_nodes;
-  search.nodes = solver_allocate(n, sizeof *search.nodes);
+  search.nodes = allocate_array(n, sizeof *search.nodes);
   if (n) memcpy(search.nodes, q->problem.nodes, n * sizeof *search.nodes);
   search.problem.nodes = search.nodes;
-  search.distrusted = solver_allocate(n, sizeof *search.distrusted);
+  search.distrusted = allocate_array(n, sizeof *search.distrusted);
   return search;
 }
 
@@ -231,7 +227,7 @@ static RematPlan end(Search *search) {
   free(search->distrusted);
   RematSchedule *s = &search->best.schedule;   // measured again, in the terms of the problem as it was given
   RematSimulation simulation;
-  SolverError error;
+  InputError error;
   if (search->best.exec && remat_simulate(&search->q->problem, s->exec, s->n, &simulation, &error)) {
     s->peak = simulation.peak;
     remat_simulation_free(&simulation);

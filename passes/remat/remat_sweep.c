@@ -4,16 +4,11 @@
 #include <time.h>
 
 #include "passes/remat/remat.h"
-#include "passes/solver/error.h"
-
-static double seconds_now(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
+#include "support/alloc.h"
+#include "support/clock.h"
 
 static RematSweepPoint *add_point(RematSweep *sweep) {
-  sweep->points = solver_reallocate(sweep->points, (size_t)sweep->n + 1, sizeof *sweep->points);
+  sweep->points = reallocate_array(sweep->points, (size_t)sweep->n + 1, sizeof *sweep->points);
   return &sweep->points[sweep->n++];
 }
 

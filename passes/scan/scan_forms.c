@@ -10,7 +10,7 @@
 
 #include "passes/rewrite.h"
 #include "passes/scan/scan_forms.h"
-#include "passes/solver/error.h"
+#include "support/alloc.h"
 
 static MlirStringRef ref(const char *text) { return mlirStringRefCreateFromCString(text); }
 
@@ -132,7 +132,7 @@ static Copy copy_begin(MlirModule module, const char *name, MlirOperation like) 
 static void stand_for(Copy *c, MlirValue old, MlirValue now) {
   if (c->n == c->capacity) {
     c->capacity = c->capacity ? 2 * c->capacity : 32;
-    c->now = solver_reallocate(c->now, (size_t)c->capacity, sizeof *c->now);
+    c->now = reallocate_array(c->now, (size_t)c->capacity, sizeof *c->now);
   }
   ptr_map_set(&c->ids, old.ptr, c->n);
   c->now[c->n++] = now;
@@ -263,7 +263,7 @@ static NnScan make_steps(MlirModule module, const ScanPair *p, int64_t length, c
   copy_args(&c, f->body, 0, f->n_slices + f->n_stacked + f->n_invariants);
   copy_all_ops(&c, f->body);
   MlirOperation end = nn_function_return(f->body);
-  MlirValue *values = solver_allocate((size_t)(2 * f->n_stacked + f->n_outputs), sizeof *values);
+  MlirValue *values = allocate_array((size_t)(2 * f->n_stacked + f->n_outputs), sizeof *values);
   int n = 0;
   for (int r = 0; r < f->n_stacked; r++) values[n++] = current(&c, mlirOperationGetOperand(end, r));
   for (int r = 0; r < f->n_stacked; r++) {
@@ -301,7 +301,7 @@ static NnScan make_segments(MlirModule module, const ScanPair *p, int64_t length
   char *name = name_of(f, "segments_body");
   Copy c = copy_begin(module, name, f->body);
   int n_args = f->n_slices + f->n_stacked + f->n_invariants;
-  MlirValue *operands = solver_allocate((size_t)n_args, sizeof *operands);
+  MlirValue *operands = allocate_array((size_t)n_args, sizeof *operands);
   for (int i = 0; i < n_args; i++) {
     NnType row = nn_value_type(argument_of(f->body, i));
     operands[i] = add_arg(&c, i < f->n_slices ? segment_type(row, length) : row);
@@ -309,7 +309,7 @@ static NnScan make_segments(MlirModule module, const ScanPair *p, int64_t length
   NnBuilder b = builder_of(p->forward, c.block);
   MlirOperation call = build_inner(&b, module, f, "steps", &steps, operands);
   int n = (int)mlirOperationGetNumResults(call);
-  MlirValue *values = solver_allocate((size_t)n, sizeof *values);
+  MlirValue *values = allocate_array((size_t)n, sizeof *values);
   for (int r = 0; r < n; r++) values[r] = mlirOperationGetResult(call, r);
   copy_end(&c, module, &s, values, NULL, target);
   free(values);
@@ -356,7 +356,7 @@ static NnScan keep_in_step(MlirModule module, const ScanPair *p, const ScanKept 
   Copy c = copy_begin(module, name, p->f.body);
   copy_args(&c, p->f.body, 0, n_args);
   copy_all_ops(&c, p->f.body);
-  MlirValue *values = solver_allocate((size_t)(n + k->n), sizeof *values);
+  MlirValue *values = allocate_array((size_t)(n + k->n), sizeof *values);
   for (int r = 0; r < n; r++) values[r] = current(&c, mlirOperationGetOperand(nn_function_return(p->f.body), r));
   for (int i = 0; i < k->n; i++) values[n + i] = current(&c, k->forward[i]);
   copy_end(&c, module, &s, values, NULL, target);
@@ -368,7 +368,7 @@ static NnScan keep_in_step(MlirModule module, const ScanPair *p, const ScanKept 
 static void copy_results(Copy *c, MlirModule module, NnScan *s, MlirOperation from, bool *unread,
                          const NnTarget *target) {
   int n = s->n_tied + s->n_outputs;
-  MlirValue *values = solver_allocate((size_t)n, sizeof *values);
+  MlirValue *values = allocate_array((size_t)n, sizeof *values);
   for (int r = 0; r < n; r++) values[r] = current(c, mlirOperationGetOperand(nn_function_return(from), r));
   copy_end(c, module, s, values, unread, target);
   free(values);
@@ -399,7 +399,7 @@ static void copy_segment(Copy *c, MlirModule module, const ScanPair *p, const Sc
                          const bool *unread, const MlirValue *rows) {
   MlirOperation from = p->b.body, old = scan_segment_call(p);
   int n_old = (int)mlirOperationGetNumOperands(old);
-  MlirValue *operands = solver_allocate((size_t)(n_old + k->n), sizeof *operands);
+  MlirValue *operands = allocate_array((size_t)(n_old + k->n), sizeof *operands);
   copy_ops(c, mlirBlockGetFirstOperation(nn_function_body(from)), old);
   for (int i = 0; i < n_old; i++)
     operands[i < p->steps.n_slices ? i : i + k->n] = current(c, mlirOperationGetOperand(old, i));
@@ -421,7 +421,7 @@ static NnScan read_in_segment(MlirModule module, const ScanPair *p, const ScanKe
   char *name = name_of(&p->f, "reading_segment_body");
   Copy c = copy_begin(module, name, s.body);
   MlirOperation from = s.body;
-  MlirValue *rows = solver_allocate((size_t)k->n, sizeof *rows);
+  MlirValue *rows = allocate_array((size_t)k->n, sizeof *rows);
   copy_args(&c, from, 0, s.n_slices);
   for (int i = 0; i < k->n; i++) rows[i] = add_arg(&c, segment_type(nn_value_type(k->forward[i]), p->steps.length));
   copy_args(&c, from, s.n_slices, n_args - s.n_slices);
@@ -448,7 +448,7 @@ static NnScan make_again(MlirModule module, const ScanPair *p, const ScanKept *k
   Copy c = copy_begin(module, name, p->b.body);
   int n_carries = f->n_slices + f->n_stacked, n_own = p->b.n_slices + p->b.n_tied + p->b.n_invariants,
       n_operands = n_carries + f->n_invariants;
-  MlirValue *operands = solver_allocate((size_t)n_operands, sizeof *operands);
+  MlirValue *operands = allocate_array((size_t)n_operands, sizeof *operands);
   copy_args(&c, p->b.body, 0, f->n_slices);
   for (int r = 0; r < f->n_stacked; r++)
     operands[f->n_slices + r] = add_arg(&c, nn_value_type(argument_of(f->body, f->n_slices + r)));
@@ -461,9 +461,9 @@ static NnScan make_again(MlirModule module, const ScanPair *p, const ScanKept *k
     stand_for(&c, argument_of(p->b.body, f->n_slices + r),
               rows_of(&b, mlirOperationGetResult(call, r), f->reverse, length));
   if (k) {
-    bool *unread = solver_allocate((size_t)(p->steps.n_slices + k->n), sizeof *unread);
+    bool *unread = allocate_array((size_t)(p->steps.n_slices + k->n), sizeof *unread);
     NnScan steps = read_in_step(module, p, k, unread, target);
-    MlirValue *rows = solver_allocate((size_t)k->n, sizeof *rows);
+    MlirValue *rows = allocate_array((size_t)k->n, sizeof *rows);
     for (int i = 0; i < k->n; i++) rows[i] = mlirOperationGetResult(call, f->n_stacked + f->n_outputs + i);
     copy_segment(&c, module, p, k, &steps, unread, rows);
     free(unread);
@@ -491,7 +491,7 @@ static MlirOperation call_scan(NnBuilder *b, MlirModule module, const ScanPair *
 // The first results of `call` are those of `old`.
 static void replace_call(MlirOperation old, MlirOperation call) {
   int n = (int)mlirOperationGetNumResults(old);
-  MlirValue *results = solver_allocate((size_t)n, sizeof *results);
+  MlirValue *results = allocate_array((size_t)n, sizeof *results);
   for (int r = 0; r < n; r++) results[r] = mlirOperationGetResult(call, r);
   rewrite_replace(old, results);
   free(results);
@@ -501,7 +501,7 @@ static void replace_backward(MlirModule module, const ScanPair *p, const NnScan 
   const NnScan *f = &p->f;
   NnBuilder b = rewrite_builder(p->backward);
   int n_own = p->b.n_slices + p->b.n_tied + p->b.n_invariants, n = n_own + f->n_invariants;
-  MlirValue *operands = solver_allocate((size_t)n, sizeof *operands);
+  MlirValue *operands = allocate_array((size_t)n, sizeof *operands);
   for (int i = 0; i < n_own; i++) operands[i] = mlirOperationGetOperand(p->backward, i);
   for (int r = 0; r < f->n_stacked; r++)
     operands[f->n_slices + r] = rows_of(&b, mlirOperationGetResult(segments, r), f->reverse, p->b.length);
@@ -517,7 +517,7 @@ static void replace_backward(MlirModule module, const ScanPair *p, const NnScan 
 static MlirOperation call_segments(NnBuilder *b, MlirModule module, const ScanPair *p, const NnScan *s,
                                    int64_t length) {
   int n = (int)mlirOperationGetNumOperands(p->forward);
-  MlirValue *operands = solver_allocate((size_t)n, sizeof *operands);
+  MlirValue *operands = allocate_array((size_t)n, sizeof *operands);
   for (int i = 0; i < n; i++) {
     operands[i] = mlirOperationGetOperand(p->forward, i);
     if (i < p->f.n_slices) operands[i] = cut(b, operands[i], length);
@@ -536,7 +536,7 @@ static void rewrite_segments(MlirModule module, const ScanPair *p, const ScanKep
   NnScan forward = make_segments(module, p, length, target), backward = make_again(module, p, k, length, target);
   NnBuilder b = rewrite_builder(p->forward);
   MlirOperation segments = call_segments(&b, module, p, &forward, length);
-  bool *after = solver_allocate((size_t)f->n_stacked, sizeof *after);
+  bool *after = allocate_array((size_t)f->n_stacked, sizeof *after);
   for (int r = 0; r < f->n_stacked; r++) after[r] = has_rows_after(p, r);
   replace_backward(module, p, &backward, segments);
   rewrite_erase_dead(block);   // the rows that only the gradient has read
@@ -556,12 +556,12 @@ static void rewrite_segments(MlirModule module, const ScanPair *p, const ScanKep
 static void rewrite_products(MlirModule module, const ScanPair *p, const NnTarget *target) {
   ScanKept k = scan_find_kept(p, false);
   int n_slices = p->b.n_slices + k.n;
-  bool segments = p->b.length < p->f.length, *unread = solver_allocate((size_t)n_slices, sizeof *unread);
+  bool segments = p->b.length < p->f.length, *unread = allocate_array((size_t)n_slices, sizeof *unread);
   NnScan forward = keep_in_step(module, p, &k, target), backward = read_in_step(module, p, &k, unread, target);
   if (segments) backward = read_in_segment(module, p, &k, &backward, unread, target);
   int n_forward = (int)mlirOperationGetNumOperands(p->forward),
       n_backward = (int)mlirOperationGetNumOperands(p->backward), first = p->f.n_stacked + p->f.n_outputs;
-  MlirValue *operands = solver_allocate((size_t)(n_forward + n_backward + k.n), sizeof *operands);
+  MlirValue *operands = allocate_array((size_t)(n_forward + n_backward + k.n), sizeof *operands);
   for (int i = 0; i < n_forward; i++) operands[i] = mlirOperationGetOperand(p->forward, i);
   NnBuilder b = rewrite_builder(p->forward);
   MlirOperation call = call_scan(&b, module, p, &forward, "keeping", operands, "scan, products kept");

@@ -10,7 +10,7 @@
 #include "passes/recompute/recompute.h"
 #include "passes/rewrite.h"
 #include "passes/scan/scan_forms.h"
-#include "passes/solver/error.h"
+#include "support/alloc.h"
 
 static MlirValue argument_of(MlirOperation func, int i) { return mlirBlockGetArgument(nn_function_body(func), i); }
 static bool is_library(MlirOperation op) {
@@ -28,8 +28,8 @@ typedef struct Twins {
 static void add_twins(Twins *t, MlirValue back, MlirValue forward) {
   if (t->n == t->capacity) {
     t->capacity = t->capacity ? 2 * t->capacity : 32;
-    t->back = solver_reallocate(t->back, (size_t)t->capacity, sizeof *t->back);
-    t->forward = solver_reallocate(t->forward, (size_t)t->capacity, sizeof *t->forward);
+    t->back = reallocate_array(t->back, (size_t)t->capacity, sizeof *t->back);
+    t->forward = reallocate_array(t->forward, (size_t)t->capacity, sizeof *t->forward);
   }
   ptr_map_set(&t->ids, back.ptr, t->n);
   t->back[t->n] = back;
@@ -186,10 +186,10 @@ static int64_t keeping_costs(const Twins *t, int v) {
 static void find_cut(const Twins *t, bool segments, bool *cut) {
   size_t n = (size_t)t->n;
   int n_edges = find_edges(t, NULL, NULL);
-  int64_t *capacity = solver_allocate(n, sizeof *capacity);
-  bool *source = solver_allocate(n, sizeof *source), *sink = solver_allocate(n, sizeof *sink),
-       *beyond = solver_allocate(n, sizeof *beyond);
-  int *from = solver_allocate((size_t)n_edges, sizeof *from), *to = solver_allocate((size_t)n_edges, sizeof *to);
+  int64_t *capacity = allocate_array(n, sizeof *capacity);
+  bool *source = allocate_array(n, sizeof *source), *sink = allocate_array(n, sizeof *sink),
+       *beyond = allocate_array(n, sizeof *beyond);
+  int *from = allocate_array((size_t)n_edges, sizeof *from), *to = allocate_array((size_t)n_edges, sizeof *to);
   find_edges(t, from, to);
   for (int v = 0; v < t->n; v++) {
     capacity[v] = keeping_costs(t, v);
@@ -211,9 +211,9 @@ ScanKept scan_find_kept(const ScanPair *p, bool segments) {
   Twins t = {.pair = p};
   match_arguments(&t);
   match_ops(&t);
-  ScanKept k = {.forward = solver_allocate((size_t)t.n, sizeof *k.forward),
-                .back = solver_allocate((size_t)t.n, sizeof *k.back)};
-  bool *cut = solver_allocate((size_t)t.n + 1, sizeof *cut), library = false;
+  ScanKept k = {.forward = allocate_array((size_t)t.n, sizeof *k.forward),
+                .back = allocate_array((size_t)t.n, sizeof *k.back)};
+  bool *cut = allocate_array((size_t)t.n + 1, sizeof *cut), library = false;
   for (int v = 0; v < t.n; v++) library |= !mlirOperationIsNull(step_op(&t, v)) && is_library(step_op(&t, v));
   if (library) find_cut(&t, segments, cut);
   for (int v = 0; v < t.n; v++) {

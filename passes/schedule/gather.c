@@ -6,7 +6,7 @@
 
 #include "passes/plan/plan.h"
 #include "passes/rewrite.h"
-#include "passes/solver/error.h"
+#include "support/alloc.h"
 
 typedef struct Gather {
   PlanProgram *p;   // Borrowed
@@ -54,7 +54,7 @@ static void choose(Gather *g) {
   plan_layout_build(p, NULL, p->n_steps, PLAN_INPLACE_DECIDE, &l);
   int64_t *live = plan_layout_live(p, &l), peak = plan_layout_peak(p, &l);
   if (peak < g->room - g->room / 64) peak = g->room - g->room / 64;   // offsets leave gaps
-  g->held = solver_allocate((size_t)l.n_buffers + 1, sizeof *g->held);
+  g->held = allocate_array((size_t)l.n_buffers + 1, sizeof *g->held);
   for (int i = p->n_steps - 1; i >= 0; i--) {
     const PlanStep *s = &p->steps[i];
     if (is_update(p, s) && !g->needed[i]) {
@@ -122,9 +122,9 @@ static void gather_function(MlirModule module, MlirOperation func, const NnTarge
   size_t n = (size_t)p.n_steps;
   Gather g = {.p = &p,
               .room = room,
-              .exec = solver_allocate(n, sizeof *g.exec),
-              .waits = solver_allocate(n, sizeof *g.waits),
-              .needed = solver_allocate(n, sizeof *g.needed)};
+              .exec = allocate_array(n, sizeof *g.exec),
+              .waits = allocate_array(n, sizeof *g.waits),
+              .needed = allocate_array(n, sizeof *g.needed)};
   choose(&g);
   write_order(&g);
   if (g.n_waiting > 1 && fits(&g))

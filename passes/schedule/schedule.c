@@ -8,7 +8,7 @@
 
 #include "passes/plan/plan.h"
 #include "passes/rewrite.h"
-#include "passes/solver/error.h"
+#include "support/alloc.h"
 
 // How far a step may overtake the first one that still waits: keeps a step that only allocates from being put off for
 // ever while it holds its operands. A step that frees more than it allocates may come from anywhere: a bias gradient
@@ -36,7 +36,7 @@ typedef struct Scheduler {
 static void add_edge(Scheduler *s, int from, int to) {
   if (s->n_edges == s->edge_capacity) {
     s->edge_capacity = s->edge_capacity ? 2 * s->edge_capacity : 256;
-    s->edges = solver_reallocate(s->edges, (size_t)s->edge_capacity, sizeof *s->edges);
+    s->edges = reallocate_array(s->edges, (size_t)s->edge_capacity, sizeof *s->edges);
   }
   s->edges[s->n_edges] = (Edge){to, s->first_edge[from]};
   s->first_edge[from] = s->n_edges++;
@@ -53,7 +53,7 @@ static bool reads_before(const PlanStep *step, const PlanProgram *p, int input) 
 // An update runs after every reader of what it overwrites, where the order found has them so.
 static void add_order_edges(Scheduler *s) {
   PlanProgram *p = s->p;
-  int *writer = solver_allocate((size_t)p->n_args, sizeof *writer);
+  int *writer = allocate_array((size_t)p->n_args, sizeof *writer);
   for (int a = 0; a < p->n_args; a++) writer[a] = -1;
   for (int r = 0; r < p->n_results; r++)
     if (p->tied[r] >= 0) writer[p->tied[r]] = p->values[p->result[r]].def;
@@ -69,13 +69,13 @@ static void add_order_edges(Scheduler *s) {
 static void scheduler_create(Scheduler *s, PlanProgram *p) {
   size_t n = (size_t)p->n_steps, v = (size_t)p->n_values;
   *s = (Scheduler){.p = p};
-  s->phase = solver_allocate(n, sizeof *s->phase);
-  s->waiting = solver_allocate(n, sizeof *s->waiting);
-  s->first_edge = solver_allocate(n, sizeof *s->first_edge);
-  s->reads = solver_allocate(v, sizeof *s->reads);
-  s->kept = solver_allocate(v, sizeof *s->kept);
-  s->done = solver_allocate(n, sizeof *s->done);
-  s->order = solver_allocate(n, sizeof *s->order);
+  s->phase = allocate_array(n, sizeof *s->phase);
+  s->waiting = allocate_array(n, sizeof *s->waiting);
+  s->first_edge = allocate_array(n, sizeof *s->first_edge);
+  s->reads = allocate_array(v, sizeof *s->reads);
+  s->kept = allocate_array(v, sizeof *s->kept);
+  s->done = allocate_array(n, sizeof *s->done);
+  s->order = allocate_array(n, sizeof *s->order);
   for (int i = 0; i < p->n_values; i++) s->kept[i] = p->values[i].persistent;
   for (int r = 0; r < p->n_results; r++) s->kept[p->values[p->result[r]].root] = true;
   for (int i = 0; i < p->n_steps; i++) {
@@ -191,8 +191,8 @@ static int64_t live_bytes(PlanProgram *p, const int *order) {
 static void apply_order(PlanProgram *p, const int *order) {
   NnStepList list = nn_flatten(p->func);
   MlirOperation end = nn_function_return(p->func);
-  int *first = solver_allocate((size_t)p->n_steps + 1, sizeof *first),
-      *next = solver_allocate((size_t)list.n, sizeof *next);
+  int *first = allocate_array((size_t)p->n_steps + 1, sizeof *first),
+      *next = allocate_array((size_t)list.n, sizeof *next);
   for (int i = 0; i <= p->n_steps; i++) first[i] = -1;
   for (int i = list.n - 1; i >= 0; i--) {
     if (list.items[i].role != NN_STEP_ALIAS && list.items[i].role != NN_STEP_MARK) continue;

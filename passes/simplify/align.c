@@ -7,6 +7,7 @@
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 #include "passes/simplify/scores.h"
+#include "support/bytes.h"
 
 enum { SPARE = 16 };   // at most a sixteenth more columns
 
@@ -86,7 +87,7 @@ static void align_scores(MlirOperation loss, int64_t bytes) {
 bool nn_pass_align(MlirModule module, const NnPassRun *run) {
   const char *option = nn_pass_option(run, "bytes", NULL);
   int64_t bytes = run->target->row_bytes;
-  if (option) nn_parse_size(option, &bytes, NULL);
+  if (option) parse_bytes(option, &bytes, NULL);
   if (bytes <= 1) return true;
   for (MlirOperation func = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(func);
        func = mlirOperationGetNextInBlock(func)) {

@@ -10,6 +10,7 @@
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 #include "passes/simplify/scores.h"
+#include "support/bytes.h"
 
 enum { MAX_CHUNKS = 8, TILE_ROWS = 128 };   // more products with their taps would fill the window of `schedule`
 
@@ -197,7 +198,7 @@ static void chunk_losses(MlirOperation func, const Least *least, const char *pha
 bool nn_pass_chunk(MlirModule module, const NnPassRun *run) {
   const char *rows = nn_pass_option(run, "rows", NULL), *bytes = nn_pass_option(run, "bytes", NULL);
   Least least = {.rows = rows ? strtoll(rows, NULL, 10) : run->target->loss_rows, .bytes = 32 << 20};
-  if (bytes) nn_parse_size(bytes, &least.bytes, NULL);
+  if (bytes) parse_bytes(bytes, &least.bytes, NULL);
   if (least.rows <= 0) return true;
   for (MlirOperation func = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(func);
        func = mlirOperationGetNextInBlock(func)) {

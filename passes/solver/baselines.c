@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "internal.h"
+#include "support/alloc.h"
 
 const char *remat_baseline_name(RematBaselineKind kind) {
   static const char *const names[] = {"chen-sqrt", "chen-greedy", "revolve", "memory", "speed"};
@@ -27,7 +28,7 @@ static RematSchedule build_and_free(const RematGraph *graph, bool *keep) {
 }
 
 static RematSchedule run_chen_sqrt(const RematGraph *graph) {
-  bool *keep = solver_allocate((size_t)graph->n, sizeof *keep);
+  bool *keep = allocate_array((size_t)graph->n, sizeof *keep);
   int end = graph->forward_end, segments = (int)ceil(sqrt((double)end));
   for (int s = 1; s < segments; s++) keep_cut(graph, (int)((int64_t)end * s / segments), keep);
   return build_and_free(graph, keep);
@@ -39,7 +40,7 @@ static RematSchedule run_chen_greedy(const RematGraph *graph) {
   for (int v = 0; v < graph->forward_end; v++) total += graph->problem->nodes[v].bytes;
   RematSchedule best = {0};
   for (int i = 1; i <= TRIALS; i++) {
-    bool *keep = solver_allocate((size_t)graph->n, sizeof *keep);
+    bool *keep = allocate_array((size_t)graph->n, sizeof *keep);
     double limit = (double)total * i * i / (TRIALS * TRIALS);
     int64_t inside = 0;
     for (int v = 0; v < graph->forward_end; v++) {
@@ -62,8 +63,8 @@ static RematSchedule run_chen_greedy(const RematGraph *graph) {
 // Positions of the forward pass that a single value crosses, ascending; Owned.
 static int *list_articulations(const RematGraph *graph, int *count) {
   int end = graph->forward_end;
-  int *crossing = solver_allocate((size_t)end + 2, sizeof *crossing);
-  int *list = solver_allocate((size_t)end + 1, sizeof *list);
+  int *crossing = allocate_array((size_t)end + 2, sizeof *crossing);
+  int *list = allocate_array((size_t)end + 1, sizeof *list);
   for (int v = 0; v < end; v++)
     if (graph->problem->nodes[v].recomputable && graph->last_forward_use[v] > v) {
       crossing[v + 1]++;
@@ -79,7 +80,7 @@ static int *list_articulations(const RematGraph *graph, int *count) {
 }
 
 static RematSchedule run_memory(const RematGraph *graph) {
-  bool *keep = solver_allocate((size_t)graph->n, sizeof *keep);
+  bool *keep = allocate_array((size_t)graph->n, sizeof *keep);
   int count, wanted = (int)ceil(sqrt((double)graph->forward_end));
   int *list = list_articulations(graph, &count);
   int step = count <= wanted ? 1 : count / wanted;
@@ -90,7 +91,7 @@ static RematSchedule run_memory(const RematGraph *graph) {
 }
 
 static RematSchedule run_speed(const RematGraph *graph) {
-  bool *keep = solver_allocate((size_t)graph->n, sizeof *keep);
+  bool *keep = allocate_array((size_t)graph->n, sizeof *keep);
   for (int v = 0; v < graph->forward_end; v++) keep[v] = graph->problem->nodes[v].cost_class == REMAT_EXPENSIVE;
   return build_and_free(graph, keep);
 }
@@ -132,8 +133,8 @@ static WalkStep choose_revolve(const void *context, const WalkLevel *level) {
 
 static RematSchedule run_revolve(const RematGraph *graph, int slots) {
   int count, *list = list_articulations(graph, &count);
-  Steps steps = {.begin = solver_allocate((size_t)count + 2, sizeof(int)),
-                 .step_of = solver_allocate((size_t)graph->forward_end, sizeof(int))};
+  Steps steps = {.begin = allocate_array((size_t)count + 2, sizeof(int)),
+                 .step_of = allocate_array((size_t)graph->forward_end, sizeof(int))};
   for (int i = 0; i < count; i++) steps.begin[++steps.n] = list[i];
   steps.begin[++steps.n] = graph->forward_end;
   for (int s = 0; s < steps.n; s++)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "bound_moments.h"
+#include "support/alloc.h"
 
 static const double DEFAULT_TIME = 0.1;   // seconds
 
@@ -27,7 +28,7 @@ static int64_t bytes_of_execution(const RematProblem *problem, int v, int *seen)
 
 static int64_t largest_execution(const RematProblem *problem) {
   int64_t most = problem->fixed_bytes;
-  int *seen = solver_allocate((size_t)problem->n_nodes, sizeof *seen);
+  int *seen = allocate_array((size_t)problem->n_nodes, sizeof *seen);
   for (int v = 0; v < problem->n_nodes; v++) {
     int64_t bytes = bytes_of_execution(problem, v, seen);
     if (bytes > most) most = bytes;

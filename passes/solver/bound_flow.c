@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
+#include "support/alloc.h"
 
 void flow_clear(FlowNetwork *network) {
   network->n_nodes = 2;
@@ -34,13 +34,13 @@ int flow_add_edge(FlowNetwork *network, int tail, int head, int64_t capacity) {
   if (network->n_edges == network->capacity_edges) {
     size_t n = (size_t)network->capacity_edges * 2 + 1024;
     network->capacity_edges = (int)n;
-    network->tail = solver_reallocate(network->tail, n, sizeof(int));
-    network->head = solver_reallocate(network->head, n, sizeof(int));
-    network->capacity = solver_reallocate(network->capacity, n, sizeof(int64_t));
-    network->arc_of_edge = solver_reallocate(network->arc_of_edge, n, sizeof(int));
-    network->to = solver_reallocate(network->to, 2 * n, sizeof(int));
-    network->mate = solver_reallocate(network->mate, 2 * n, sizeof(int));
-    network->residual = solver_reallocate(network->residual, 2 * n, sizeof(int64_t));
+    network->tail = reallocate_array(network->tail, n, sizeof(int));
+    network->head = reallocate_array(network->head, n, sizeof(int));
+    network->capacity = reallocate_array(network->capacity, n, sizeof(int64_t));
+    network->arc_of_edge = reallocate_array(network->arc_of_edge, n, sizeof(int));
+    network->to = reallocate_array(network->to, 2 * n, sizeof(int));
+    network->mate = reallocate_array(network->mate, 2 * n, sizeof(int));
+    network->residual = reallocate_array(network->residual, 2 * n, sizeof(int64_t));
   }
   int edge = network->n_edges++;
   network->tail[edge] = tail;
@@ -54,11 +54,11 @@ void flow_finish(FlowNetwork *network) {
   if (n >= network->capacity_nodes) {
     size_t size = (size_t)n * 2 + 2;
     network->capacity_nodes = (int)size;
-    network->first = solver_reallocate(network->first, size + 1, sizeof(int));
-    network->level = solver_reallocate(network->level, size, sizeof(int));
-    network->current = solver_reallocate(network->current, size, sizeof(int));
-    network->queue = solver_reallocate(network->queue, size, sizeof(int));
-    network->path = solver_reallocate(network->path, size, sizeof(int));
+    network->first = reallocate_array(network->first, size + 1, sizeof(int));
+    network->level = reallocate_array(network->level, size, sizeof(int));
+    network->current = reallocate_array(network->current, size, sizeof(int));
+    network->queue = reallocate_array(network->queue, size, sizeof(int));
+    network->path = reallocate_array(network->path, size, sizeof(int));
   }
   memset(network->first, 0, (size_t)(n + 1) * sizeof(int));
   for (int e = 0; e < network->n_edges; e++) {

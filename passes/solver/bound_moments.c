@@ -2,6 +2,7 @@
 // promising ones are solved in integers; then sequences of moments, each the descendant of the one before, add what
 // must be recomputed between two of them.
 #include "bound_moments.h"
+#include "support/alloc.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -39,8 +40,8 @@ static int compare_relaxed(const void *left, const void *right) {
 // All nodes, those at which the plain order holds most bytes first.
 static Moment *list_moments(const RematProblem *problem) {
   int n = problem->n_nodes;
-  Moment *moments = solver_allocate((size_t)n, sizeof *moments);
-  int *order = solver_allocate((size_t)n, sizeof *order);
+  Moment *moments = allocate_array((size_t)n, sizeof *moments);
+  int *order = allocate_array((size_t)n, sizeof *order);
   for (int v = 0; v < n; v++) order[v] = v;
   RematSimulation plain;
   if (remat_simulate(problem, order, n, &plain, NULL)) {
@@ -133,8 +134,8 @@ static double bound_window(MomentSearch *search, int node, int end, double *pric
 // Windows end at the moments of `ends`, last ones first, so that what comes after each is known.
 static void chain_windows(MomentSearch *search, const Moment *ends, int n_ends, double part, double deadline) {
   const BoundGraph *graph = search->graph;
-  bool *ancestor = solver_allocate((size_t)graph->n, sizeof *ancestor);
-  int *of_node = solver_allocate((size_t)graph->n, sizeof *of_node);
+  bool *ancestor = allocate_array((size_t)graph->n, sizeof *ancestor);
+  int *of_node = allocate_array((size_t)graph->n, sizeof *of_node);
   for (int i = 0; i < graph->n; i++) of_node[search->moments[i].node] = i;
   for (int e = 0; e < n_ends; e++) {
     int end = ends[e].node;
@@ -161,7 +162,7 @@ static int compare_nodes_down(const void *left, const void *right) {
 // Moments worth ending a window, `most` of them: those with most to come after them.
 static Moment *choose_ends(const MomentSearch *search, int most, int *n_ends) {
   int n = search->graph->n;
-  Moment *ends = solver_allocate((size_t)n, sizeof *ends);
+  Moment *ends = allocate_array((size_t)n, sizeof *ends);
   *n_ends = 0;
   for (int i = 0; i < n; i++) {
     Moment moment = search->moments[i];
@@ -193,8 +194,8 @@ double bound_moments_search(const BoundGraph *graph, double start, double limit)
   size_t n = (size_t)graph->n;
   MomentSearch search = {.graph = graph, .network = bound_network_create(graph)};
   search.moments = list_moments(graph->problem);
-  search.after = solver_allocate(n, sizeof *search.after);
-  search.next = solver_allocate(n, sizeof *search.next);
+  search.after = allocate_array(n, sizeof *search.after);
+  search.next = allocate_array(n, sizeof *search.next);
   for (int v = 0; v < graph->n; v++) search.next[v] = -1;
   relax_moments(&search, start + 0.45 * limit);
   if (search.best > 0 && isfinite(search.best)) {

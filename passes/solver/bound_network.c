@@ -2,6 +2,7 @@
 // and "executes after the moment"; on the source's side they are true. An edge from the first to the second, priced by
 // bytes, is cut when the value is needed and does not execute: it is live at the moment.
 #include "bound_network.h"
+#include "support/alloc.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,8 +17,8 @@ typedef struct Lists {
 
 static Lists list_users(const RematProblem *problem) {
   int n = problem->n_nodes, total = 0;
-  int *start = solver_allocate((size_t)n + 2, sizeof(int));
-  int *seen = solver_allocate((size_t)n, sizeof(int));   // the user that listed this value last, plus one
+  int *start = allocate_array((size_t)n + 2, sizeof(int));
+  int *seen = allocate_array((size_t)n, sizeof(int));   // the user that listed this value last, plus one
   for (int v = 0; v < n; v++)
     for (int i = 0; i < problem->nodes[v].n_inputs; i++) {
       int u = problem->nodes[v].inputs[i];
@@ -27,7 +28,7 @@ static Lists list_users(const RematProblem *problem) {
       total++;
     }
   for (int v = 0; v < n; v++) start[v + 2] += start[v + 1];
-  int *items = solver_allocate((size_t)total, sizeof(int));
+  int *items = allocate_array((size_t)total, sizeof(int));
   memset(seen, 0, (size_t)n * sizeof(int));
   for (int v = 0; v < n; v++)
     for (int i = 0; i < problem->nodes[v].n_inputs; i++) {
@@ -42,8 +43,8 @@ static Lists list_users(const RematProblem *problem) {
 
 static Lists list_anti(const RematProblem *problem, bool by_before) {
   int n = problem->n_nodes;
-  int *start = solver_allocate((size_t)n + 2, sizeof(int));
-  int *items = solver_allocate((size_t)problem->n_anti, sizeof(int));
+  int *start = allocate_array((size_t)n + 2, sizeof(int));
+  int *items = allocate_array((size_t)problem->n_anti, sizeof(int));
   for (int i = 0; i < problem->n_anti; i++) start[(by_before ? problem->anti[i].before : problem->anti[i].after) + 2]++;
   for (int v = 0; v < n; v++) start[v + 2] += start[v + 1];
   for (int i = 0; i < problem->n_anti; i++) {
@@ -59,12 +60,12 @@ BoundGraph bound_graph_create(const RematProblem *problem, int64_t budget_bytes)
   graph.user_start = users.start, graph.users = users.items;
   graph.after_start = afters.start, graph.afters = afters.items;
   graph.before_start = befores.start, graph.befores = befores.items;
-  graph.is_output = solver_allocate((size_t)graph.n, sizeof(bool));
+  graph.is_output = allocate_array((size_t)graph.n, sizeof(bool));
   for (int i = 0; i < problem->n_outputs; i++) graph.is_output[problem->outputs[i]] = true;
   for (int v = 0; v < graph.n; v++) graph.base_cost += problem->nodes[v].cost;
   graph.scale = graph.base_cost > 0 ? SCALE_TOTAL / graph.base_cost : 0;
   if (!isfinite(graph.scale)) graph.scale = 0;
-  graph.cost = solver_allocate((size_t)graph.n, sizeof(int64_t));
+  graph.cost = allocate_array((size_t)graph.n, sizeof(int64_t));
   for (int v = 0; v < graph.n; v++) graph.cost[v] = (int64_t)(problem->nodes[v].cost * graph.scale);
   return graph;
 }
@@ -83,11 +84,11 @@ void bound_graph_free(BoundGraph *graph) {
 
 BoundNetwork bound_network_create(const BoundGraph *graph) {
   size_t n = (size_t)graph->n;
-  BoundNetwork network = {.relation = solver_allocate(n, 1)};
-  network.again_node = solver_allocate(n, sizeof(int));
-  network.need_node = solver_allocate(n, sizeof(int));
-  network.run_node = solver_allocate(n, sizeof(int));
-  network.pending = solver_allocate(n, sizeof(int));
+  BoundNetwork network = {.relation = allocate_array(n, 1)};
+  network.again_node = allocate_array(n, sizeof(int));
+  network.need_node = allocate_array(n, sizeof(int));
+  network.run_node = allocate_array(n, sizeof(int));
+  network.pending = allocate_array(n, sizeof(int));
   flow_clear(&network.flow);
   return network;
 }
@@ -144,7 +145,7 @@ static void add_edge(BoundNetwork *network, int tail, int head, int64_t capacity
   int edge = flow_add_edge(&network->flow, tail, head, capacity);
   if (edge >= network->edge_capacity) {
     network->edge_capacity = 2 * edge + 1024;
-    network->edge_bytes = solver_reallocate(network->edge_bytes, (size_t)network->edge_capacity, sizeof(int64_t));
+    network->edge_bytes = reallocate_array(network->edge_bytes, (size_t)network->edge_capacity, sizeof(int64_t));
   }
   network->edge_bytes[edge] = bytes;
 }
@@ -196,7 +197,7 @@ static void add_certain_needs(const BoundGraph *graph, BoundNetwork *network, Bo
                               int *n_pending, bool shared) {
   bool *wanted = NULL;
   if (end >= 0) {   // executions that certainly come before that of `end`
-    wanted = solver_allocate((size_t)graph->n, sizeof(bool));
+    wanted = allocate_array((size_t)graph->n, sizeof(bool));
     wanted[end] = true;
     for (int v = end; v >= 0; v--) {
       const RematNode *node = &graph->problem->nodes[v];
@@ -219,7 +220,7 @@ BoundMoment *bound_network_add(const BoundGraph *graph, BoundNetwork *network, i
   const RematNode *node = &graph->problem->nodes[t];
   if (network->n_moments == network->capacity_moments) {
     network->capacity_moments = 2 * network->capacity_moments + 8;
-    network->moments = solver_reallocate(network->moments, (size_t)network->capacity_moments, sizeof(BoundMoment));
+    network->moments = reallocate_array(network->moments, (size_t)network->capacity_moments, sizeof(BoundMoment));
   }
   BoundMoment *moment = &network->moments[network->n_moments++];
   *moment = (BoundMoment){.node = t, .first_edge = network->flow.n_edges};

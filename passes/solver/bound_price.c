@@ -1,6 +1,7 @@
 // bound_price.c: Lagrangian dual of one moment and branch and bound on which values are live at it. A branch settles
 // the value that the two cuts around the best price disagree about most; the branch with the least bound goes first.
 #include "bound_price.h"
+#include "support/alloc.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -45,7 +46,7 @@ PriceResult bound_price_search(BoundNetwork *network, const unsigned char *decis
   PriceResult result = {.bound = 0, .attainable = INFINITY, .branch_edge = -1};
   if (moment->room < 0) return (PriceResult){.bound = INFINITY, .attainable = INFINITY, .branch_edge = -1};
   size_t n_edges = (size_t)network->flow.n_edges;
-  unsigned char *live = solver_allocate(2 * n_edges, 1), *low_live = live, *high_live = live + n_edges;
+  unsigned char *live = allocate_array(2 * n_edges, 1), *low_live = live, *high_live = live + n_edges;
   Line low = {0}, high = {0};   // of cuts whose bytes exceed the room, and fit
   double price = first_price;
   for (int round = 0; round < MAX_ROUNDS; round++) {
@@ -108,8 +109,8 @@ static bool goes_first(const BranchHeap *heap, int a, int b) {
 static void open_branch(BranchHeap *heap, Branch branch) {
   if (heap->n == heap->capacity) {
     heap->capacity = 2 * heap->capacity + 256;
-    heap->branches = solver_reallocate(heap->branches, (size_t)heap->capacity, sizeof *heap->branches);
-    heap->open = solver_reallocate(heap->open, (size_t)heap->capacity, sizeof *heap->open);
+    heap->branches = reallocate_array(heap->branches, (size_t)heap->capacity, sizeof *heap->branches);
+    heap->open = reallocate_array(heap->open, (size_t)heap->capacity, sizeof *heap->open);
   }
   int number = heap->n++, at = heap->n_open++;
   heap->branches[number] = branch;
@@ -131,7 +132,7 @@ static int take_branch(BranchHeap *heap) {
 
 static double split_branches(BoundNetwork *network, BranchHeap *heap, double attainable, double useless,
                              double deadline) {
-  unsigned char *decisions = solver_allocate((size_t)network->flow.n_edges, 1);
+  unsigned char *decisions = allocate_array((size_t)network->flow.n_edges, 1);
   double closed = INFINITY;   // least bound of the branches that need no split
   while (heap->n_open > 0 && attainable > useless && bound_now() < deadline) {
     if (heap->branches[heap->open[0]].bound >= attainable) break;

@@ -1,6 +1,7 @@
 // chain.c: cuts the forward pass into stages and measures them for the dynamic program: what crosses each cut and who
 // uses it, peaks of the forward and backward parts, costs, and ways to hold a part of a stage.
 #include "chain.h"
+#include "support/alloc.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 static int list_cuts(const RematGraph *graph, bool everywhere, int *cuts) {
   enum { FARTHEST = 12 };
   int end = graph->forward_end, n = 0, previous = 0, best = 0;
-  int64_t *waste = solver_allocate((size_t)end + 2, sizeof *waste);
+  int64_t *waste = allocate_array((size_t)end + 2, sizeof *waste);
   for (int v = 0; v < end; v++)
     if (graph->problem->nodes[v].recomputable && !graph->used_backward[v]) {
       waste[v + 1] += graph->problem->nodes[v].bytes;
@@ -35,9 +36,9 @@ static int list_cuts(const RematGraph *graph, bool everywhere, int *cuts) {
 static void cut_stages(Chain *chain, int limit, bool everywhere) {
   const RematGraph *graph = chain->graph;
   int end = graph->forward_end, begin = 0;
-  int *cuts = solver_allocate((size_t)end, sizeof *cuts), n_cuts = list_cuts(graph, everywhere, cuts);
+  int *cuts = allocate_array((size_t)end, sizeof *cuts), n_cuts = list_cuts(graph, everywhere, cuts);
   int count = n_cuts < limit ? n_cuts : limit;
-  chain->stages = solver_allocate((size_t)count + 1, sizeof *chain->stages);
+  chain->stages = allocate_array((size_t)count + 1, sizeof *chain->stages);
   for (int s = 1; s <= count; s++) {
     int low = (int)((int64_t)n_cuts * (s - 1) / count), high = (int)((int64_t)n_cuts * s / count) - 1, best = high;
     for (int c = high; c >= low && s < count; c--)
@@ -46,7 +47,7 @@ static void cut_stages(Chain *chain, int limit, bool everywhere) {
     begin = cuts[best];
   }
   chain->stages[chain->n] = (ChainStage){.begin = end, .end = end};
-  chain->stage_of = solver_allocate((size_t)end, sizeof(int));
+  chain->stage_of = allocate_array((size_t)end, sizeof(int));
   for (int s = 0; s < chain->n; s++)
     for (int v = chain->stages[s].begin; v < chain->stages[s].end; v++) chain->stage_of[v] = s;
   free(cuts);
@@ -148,11 +149,11 @@ static void collect_crossings(Chain *chain) {
   int most = 1;
   for (int v = 0; v < graph->forward_end; v++)
     if (graph->user_start[v + 1] - graph->user_start[v] > most) most = graph->user_start[v + 1] - graph->user_start[v];
-  int *uses = solver_allocate((size_t)most, sizeof *uses);
+  int *uses = allocate_array((size_t)most, sizeof *uses);
   for (int fill = 0; fill < 2; fill++) {
     for (int s = 0; s <= chain->n && fill; s++) {
       ChainStage *stage = &chain->stages[s];
-      stage->crossing = solver_allocate((size_t)stage->n_crossing, sizeof *stage->crossing);
+      stage->crossing = allocate_array((size_t)stage->n_crossing, sizeof *stage->crossing);
       stage->n_crossing = 0;
     }
     for (int v = 0; v < graph->forward_end; v++)
@@ -172,7 +173,7 @@ typedef struct Others {
 static Others measure_others(const Chain *chain) {
   const RematGraph *graph = chain->graph;
   int n = graph->n;
-  Others others = {solver_allocate((size_t)n + 2, sizeof(int64_t)), solver_allocate((size_t)n + 2, sizeof(int64_t))};
+  Others others = {allocate_array((size_t)n + 2, sizeof(int64_t)), allocate_array((size_t)n + 2, sizeof(int64_t))};
   for (int v = 0; v < n; v++) {
     if (chain->is_value[v]) continue;
     int last = v;
@@ -228,7 +229,7 @@ static int64_t forward_peak(const Chain *chain, int s, const bool *held) {
   const RematGraph *graph = chain->graph;
   const ChainStage *stage = &chain->stages[s];
   int count = stage->end - stage->begin;
-  int64_t *live = solver_allocate((size_t)count + 1, sizeof *live), peak = 0;
+  int64_t *live = allocate_array((size_t)count + 1, sizeof *live), peak = 0;
   for (int v = stage->begin; v < stage->end; v++) {
     if (!chain->is_value[v]) continue;
     int last = graph->last_forward_use[v];
@@ -250,7 +251,7 @@ static int64_t backward_peak(const Chain *chain, int s, const Others *others) {
   const RematGraph *graph = chain->graph;
   const ChainStage *stage = &chain->stages[s];
   int count = stage->backward_end - stage->backward_begin;
-  int64_t *live = solver_allocate((size_t)count + 1, sizeof *live), peak = 0;
+  int64_t *live = allocate_array((size_t)count + 1, sizeof *live), peak = 0;
   for (int v = stage->begin; v < stage->end; v++) {
     if (!chain->is_value[v]) continue;
     for (int i = graph->user_start[v + 1] - 1; i >= graph->user_start[v]; i--) {
@@ -299,7 +300,7 @@ static void find_options(Chain *chain, int s, const bool *used, StageMarks *mark
   enum { LARGEST = 48 };
   ChainStage *stage = &chain->stages[s];
   const RematNode *nodes = chain->graph->problem->nodes;
-  bool *held = solver_allocate((size_t)chain->graph->n, sizeof *held);
+  bool *held = allocate_array((size_t)chain->graph->n, sizeof *held);
   int64_t all = 0, left = 0;
   for (int v = stage->begin; v < stage->end; v++)
     if (used[v]) held[v] = true, all += nodes[v].bytes;
@@ -365,15 +366,15 @@ static bool starts_backward(const RematGraph *graph, int v) {
 Chain chain_create(const RematGraph *graph, int limit, bool everywhere) {
   Chain chain = {.graph = graph};
   size_t n = (size_t)graph->n;
-  chain.is_value = solver_allocate(n, sizeof(bool));
-  chain.options = solver_allocate(n, 1);
+  chain.is_value = allocate_array(n, sizeof(bool));
+  chain.options = allocate_array(n, 1);
   for (int v = 0; v < graph->forward_end; v++)
     chain.is_value[v] = graph->problem->nodes[v].recomputable && !graph->is_output[v] && !starts_backward(graph, v);
   cut_stages(&chain, limit, everywhere);
   assign_backward(&chain);
   Others others = measure_others(&chain);
-  StageMarks marks = {solver_allocate(n, sizeof(bool)), solver_allocate(n, sizeof(bool))};
-  bool *used = solver_allocate(n, sizeof *used);
+  StageMarks marks = {allocate_array(n, sizeof(bool)), allocate_array(n, sizeof(bool))};
+  bool *used = allocate_array(n, sizeof *used);
   for (int s = 0; s < chain.n; s++) measure_stage(&chain, s, used, &marks, &others);
   chain.stages[chain.n].other = others.before[graph->forward_end];
   collect_crossings(&chain);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "chain.h"
+#include "support/alloc.h"
 
 typedef struct Build {
   const ChainTable *table;
@@ -18,7 +19,7 @@ typedef struct Build {
 static void note_made(Build *build, int v) {
   if (build->n_made == build->made_capacity) {
     build->made_capacity = 2 * build->made_capacity + 64;
-    build->made = solver_reallocate(build->made, (size_t)build->made_capacity, sizeof(int));
+    build->made = reallocate_array(build->made, (size_t)build->made_capacity, sizeof(int));
   }
   build->made[build->n_made++] = v;
 }
@@ -82,7 +83,7 @@ static void hold(Build *build, int i, int k, int j, int o) {
   bool first = build->executed < stage->begin;
   run_first(build, stage->begin);
   int own = o >= 0 ? chain->stages[i].end - chain->stages[i].begin : 0, n = 0;
-  int *values = solver_allocate((size_t)(stage->n_crossing + own), sizeof *values);
+  int *values = allocate_array((size_t)(stage->n_crossing + own), sizeof *values);
   for (int c = 0; c < stage->n_crossing; c++)
     if (stage->crossing[c].stage >= i && stage->crossing[c].next_use < j) values[n++] = stage->crossing[c].value;
   for (int v = chain->stages[i].begin; v < chain->stages[i].begin + own; v++)
@@ -161,8 +162,8 @@ bool chain_build(const ChainTable *table, int memory, RematSchedule *schedule) {
   if (table->choice[chain_state(table, 0, chain->n, 0) + (size_t)memory] == CHAIN_INFEASIBLE) return false;
   RematBuilder builder = remat_builder_create(graph);
   Build build = {.table = table, .builder = &builder};
-  build.wanted = solver_allocate((size_t)graph->n, sizeof(bool));
-  build.pending = solver_allocate((size_t)graph->n, sizeof(int));
+  build.wanted = allocate_array((size_t)graph->n, sizeof(bool));
+  build.pending = allocate_array((size_t)graph->n, sizeof(int));
   builder.limit = graph->n < 1000000 ? 64 + 24 * graph->n : graph->n;
   do {
     remat_builder_clear(&builder);

@@ -5,6 +5,7 @@
 // (i, k) from the start again; or hold the values of stage i, or some of them, do (i + 1, j) and then its backward
 // part.
 #include "chain.h"
+#include "support/alloc.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -77,7 +78,7 @@ static bool same_stage(const ChainStage *a, const ChainStage *b, int shift) {
 static int share_slots(const Chain *chain, int *slot) {
   enum { LONGEST_PERIOD = 24 };
   int n = chain->n, n_slots = 0;
-  int *run = solver_allocate((size_t)n + 2, sizeof *run);   // stages from i on that equal those `period` earlier
+  int *run = allocate_array((size_t)n + 2, sizeof *run);   // stages from i on that equal those `period` earlier
   for (int i = 0; i <= n; i++)
     for (int j = i + 1; j <= n; j++) slot[i * (n + 1) + j] = -1;
   for (int period = 1; period <= LONGEST_PERIOD && period < n; period++) {
@@ -221,14 +222,14 @@ static bool solve_all(Solve *solve, const int *slot, bool *solved, bool (*ends)(
 ChainTable chain_solve(const Chain *chain, int units, double unit_bytes, bool (*ends)(void *context), void *context) {
   int n = chain->n;
   ChainTable table = {.chain = chain, .units = units, .unit_bytes = unit_bytes};
-  table.slot = solver_allocate((size_t)(n + 1) * (size_t)(n + 1), sizeof(int));
+  table.slot = allocate_array((size_t)(n + 1) * (size_t)(n + 1), sizeof(int));
   table.n_slots = share_slots(chain, table.slot);
   size_t states = (size_t)table.n_slots * 2 * (size_t)(units + 1);
-  table.cost = solver_allocate(states, sizeof *table.cost);
-  table.choice = solver_allocate(states, sizeof *table.choice);
-  double *ahead = solver_allocate((size_t)n + 1, sizeof *ahead);
+  table.cost = allocate_array(states, sizeof *table.cost);
+  table.choice = allocate_array(states, sizeof *table.choice);
+  double *ahead = allocate_array((size_t)n + 1, sizeof *ahead);
   for (int s = 0; s < n; s++) ahead[s + 1] = ahead[s] + chain->stages[s].run_cost;
-  bool *solved = solver_allocate((size_t)table.n_slots, sizeof *solved);
+  bool *solved = allocate_array((size_t)table.n_slots, sizeof *solved);
   Solve solve = {.table = &table, .ahead = ahead};
   if (!solve_all(&solve, table.slot, solved, ends, context))
     for (size_t i = 0; i < states; i++) table.cost[i] = INFINITY, table.choice[i] = CHAIN_INFEASIBLE;
@@ -246,9 +247,9 @@ void chain_table_free(ChainTable *table) {
 
 double chain_work(const Chain *chain, int units) {
   int n = chain->n;
-  int *slot = solver_allocate((size_t)(n + 1) * (size_t)(n + 1), sizeof(int));
+  int *slot = allocate_array((size_t)(n + 1) * (size_t)(n + 1), sizeof(int));
   int n_slots = share_slots(chain, slot);
-  bool *seen = solver_allocate((size_t)n_slots, sizeof *seen);
+  bool *seen = allocate_array((size_t)n_slots, sizeof *seen);
   double work = 0;
   for (int i = 0; i < n; i++)
     for (int j = i + 1; j <= n; j++) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "internal.h"
+#include "support/alloc.h"
 
 enum { MAX_NODES = 60, DEFAULT_STATES = 100000 };
 
@@ -96,7 +97,7 @@ static bool heap_before(const HeapEntry *a, const HeapEntry *b) {
 static void heap_push(Exact *exact, HeapEntry entry) {
   if (exact->heap_size == exact->heap_capacity) {
     exact->heap_capacity = 2 * exact->heap_capacity + 1024;
-    exact->heap = solver_reallocate(exact->heap, (size_t)exact->heap_capacity, sizeof *exact->heap);
+    exact->heap = reallocate_array(exact->heap, (size_t)exact->heap_capacity, sizeof *exact->heap);
   }
   int at = exact->heap_size++;
   for (int up; at > 0 && heap_before(&entry, &exact->heap[up = (at - 1) / 2]); at = up)
@@ -140,7 +141,7 @@ static void reach(Exact *exact, NodeSet executed, NodeSet memory, double extra, 
     }
     if (exact->n_states == exact->capacity) {
       exact->capacity = 2 * exact->capacity + 1024;
-      exact->states = solver_reallocate(exact->states, (size_t)exact->capacity, sizeof *exact->states);
+      exact->states = reallocate_array(exact->states, (size_t)exact->capacity, sizeof *exact->states);
     }
     found = exact->n_states++;
     exact->states[found] = (State){.executed = executed, .memory = memory, .next = exact->buckets[bucket]};
@@ -219,7 +220,7 @@ static void prepare(Exact *exact, const RematProblem *problem, int64_t budget_by
 static RematSchedule trace_schedule(const Exact *exact, int goal) {
   int n = 0;
   for (int s = goal; exact->states[s].parent >= 0; s = exact->states[s].parent) n++;
-  int *exec = solver_allocate((size_t)n, sizeof *exec);
+  int *exec = allocate_array((size_t)n, sizeof *exec);
   int at = n;
   for (int s = goal; exact->states[s].parent >= 0; s = exact->states[s].parent) exec[--at] = exact->states[s].executing;
   RematSchedule schedule = remat_schedule_measure(exact->problem, exec, n);
@@ -231,13 +232,13 @@ RematExact remat_exact(const RematProblem *problem, int64_t budget_bytes, int64_
   *schedule = (RematSchedule){0};
   if (problem->n_nodes > MAX_NODES) return REMAT_EXACT_UNKNOWN;
   if (problem->fixed_bytes > budget_bytes) return REMAT_EXACT_INFEASIBLE;
-  Exact *exact = solver_allocate(1, sizeof *exact);
+  Exact *exact = allocate_array(1, sizeof *exact);
   exact->max_states = max_states > 0 ? max_states : DEFAULT_STATES;
   if (exact->max_states > INT32_MAX / 2) exact->max_states = INT32_MAX / 2;
   unsigned buckets = 1024;
   while (buckets < exact->max_states && buckets < 1u << 22) buckets *= 2;
   exact->bucket_mask = buckets - 1;
-  exact->buckets = solver_allocate(buckets, sizeof *exact->buckets);
+  exact->buckets = allocate_array(buckets, sizeof *exact->buckets);
   for (unsigned i = 0; i < buckets; i++) exact->buckets[i] = -1;
   prepare(exact, problem, budget_bytes);
   reach(exact, 0, 0, 0, -1, -1);

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "internal.h"
+#include "support/alloc.h"
+#include "support/input_error.h"
 
 // Without roles, the backward pass is taken to begin where the plain order holds the most bytes: that is where a
 // training step turns around.
@@ -26,8 +28,8 @@ static int find_forward_end(const RematProblem *problem) {
 static void collect_users(RematGraph *graph) {
   const RematNode *nodes = graph->problem->nodes;
   int n = graph->n;
-  int *seen = solver_allocate((size_t)n, sizeof *seen);   // last user counted for a value, plus one
-  graph->user_start = solver_allocate((size_t)n + 1, sizeof(int));
+  int *seen = allocate_array((size_t)n, sizeof *seen);   // last user counted for a value, plus one
+  graph->user_start = allocate_array((size_t)n + 1, sizeof(int));
   for (int v = 0; v < n; v++)
     for (int i = 0; i < nodes[v].n_inputs; i++) {
       int input = nodes[v].inputs[i];
@@ -35,8 +37,8 @@ static void collect_users(RematGraph *graph) {
       seen[input] = v + 1;
     }
   for (int v = 0; v < n; v++) graph->user_start[v + 1] += graph->user_start[v];
-  graph->users = solver_allocate((size_t)graph->user_start[n], sizeof(int));
-  int *fill = solver_allocate((size_t)n, sizeof *fill);
+  graph->users = allocate_array((size_t)graph->user_start[n], sizeof(int));
+  int *fill = allocate_array((size_t)n, sizeof *fill);
   memset(seen, 0, (size_t)n * sizeof *seen);
   for (int v = 0; v < n; v++)
     for (int i = 0; i < nodes[v].n_inputs; i++) {
@@ -51,12 +53,12 @@ static void collect_users(RematGraph *graph) {
 // Fixed bytes are left out: they are the same everywhere.
 static void find_pressure(RematGraph *graph) {
   const RematProblem *problem = graph->problem;
-  graph->pressure = solver_allocate((size_t)graph->n, sizeof(int64_t));
+  graph->pressure = allocate_array((size_t)graph->n, sizeof(int64_t));
   RematSchedule plain = remat_baseline(problem);
   RematSimulation simulation;
   if (remat_simulate(problem, plain.exec, plain.n, &simulation, NULL)) {
     // recomputable forward ones, live at each node
-    int64_t *values = solver_allocate((size_t)graph->n + 2, sizeof *values);
+    int64_t *values = allocate_array((size_t)graph->n + 2, sizeof *values);
     for (int v = 0; v < graph->forward_end; v++)
       if (problem->nodes[v].recomputable) {
         values[v] += problem->nodes[v].bytes;
@@ -80,10 +82,10 @@ RematGraph remat_graph_create(const RematProblem *problem) {
   int n = problem->n_nodes;
   RematGraph graph = {.problem = problem, .n = n, .forward_end = find_forward_end(problem)};
   collect_users(&graph);
-  graph.last_forward_use = solver_allocate((size_t)n, sizeof(int));
-  graph.used_backward = solver_allocate((size_t)n, sizeof(bool));
-  graph.deadline = solver_allocate((size_t)n, sizeof(int));
-  graph.crossing = solver_allocate((size_t)n + 2, sizeof(int64_t));
+  graph.last_forward_use = allocate_array((size_t)n, sizeof(int));
+  graph.used_backward = allocate_array((size_t)n, sizeof(bool));
+  graph.deadline = allocate_array((size_t)n, sizeof(int));
+  graph.crossing = allocate_array((size_t)n + 2, sizeof(int64_t));
   for (int v = 0; v < n; v++) {
     graph.last_forward_use[v] = v;
     graph.deadline[v] = n;
@@ -92,7 +94,7 @@ RematGraph remat_graph_create(const RematProblem *problem) {
       else graph.used_backward[v] = true;
     }
   }
-  graph.is_output = solver_allocate((size_t)n, sizeof(bool));
+  graph.is_output = allocate_array((size_t)n, sizeof(bool));
   for (int i = 0; i < problem->n_outputs; i++)
     graph.used_backward[problem->outputs[i]] = graph.is_output[problem->outputs[i]] = true;
   for (int i = 0; i < problem->n_anti; i++) {
@@ -123,8 +125,8 @@ void remat_graph_free(RematGraph *graph) {
 
 RematBuilder remat_builder_create(const RematGraph *graph) {
   RematBuilder builder = {.graph = graph, .limit = INT_MAX};
-  builder.available = solver_allocate((size_t)graph->n, sizeof(bool));
-  builder.forced = solver_allocate((size_t)graph->n, sizeof(bool));
+  builder.available = allocate_array((size_t)graph->n, sizeof(bool));
+  builder.forced = allocate_array((size_t)graph->n, sizeof(bool));
   return builder;
 }
 
@@ -149,7 +151,7 @@ void remat_builder_append(RematBuilder *builder, int node) {
   }
   if (builder->n == builder->capacity) {
     builder->capacity = builder->capacity ? 2 * builder->capacity : 2 * builder->graph->n + 16;
-    builder->exec = solver_reallocate(builder->exec, (size_t)builder->capacity, sizeof(int));
+    builder->exec = reallocate_array(builder->exec, (size_t)builder->capacity, sizeof(int));
   }
   builder->exec[builder->n++] = node;
   builder->available[node] = true;
@@ -158,7 +160,7 @@ void remat_builder_append(RematBuilder *builder, int node) {
 static void push(RematBuilder *builder, int *depth, int value) {
   if (*depth == builder->stack_capacity) {
     builder->stack_capacity = builder->stack_capacity ? 2 * builder->stack_capacity : 256;
-    builder->stack = solver_reallocate(builder->stack, (size_t)builder->stack_capacity, sizeof(int));
+    builder->stack = reallocate_array(builder->stack, (size_t)builder->stack_capacity, sizeof(int));
   }
   builder->stack[(*depth)++] = value;
 }
@@ -215,10 +217,10 @@ RematSchedule remat_build_keep(RematBuilder *builder, bool *keep) {
 }
 
 RematSchedule remat_schedule_measure(const RematProblem *problem, const int *exec, int n) {
-  RematSchedule schedule = {.n = n, .exec = solver_allocate((size_t)n, sizeof(int))};
+  RematSchedule schedule = {.n = n, .exec = allocate_array((size_t)n, sizeof(int))};
   if (n) memcpy(schedule.exec, exec, (size_t)n * sizeof(int));
   RematSimulation simulation;
-  SolverError error;
+  InputError error;
   bool legal = remat_simulate(problem, exec, n, &simulation, &error);
   assert(legal && "a schedule of ours must be legal");
   if (legal) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "search.h"
+#include "support/alloc.h"
 
 typedef struct Heap {
   int n;
@@ -153,7 +154,7 @@ static void descend(RematSearch *search, Heap *heap, double cost_limit) {
 
 void remat_greedy_descend(RematSearch *search, double cost_limit) {
   size_t n = (size_t)search->state.n_nodes;
-  Heap heap = {0, solver_allocate(n, sizeof(int)), solver_allocate(n, sizeof(int)), solver_allocate(n, sizeof(double))};
+  Heap heap = {0, allocate_array(n, sizeof(int)), allocate_array(n, sizeof(int)), allocate_array(n, sizeof(double))};
   for (size_t v = 0; v < n; v++) heap.place[v] = -1;
   search->insertion_limit = 512;
   descend(search, &heap, cost_limit);
@@ -229,7 +230,7 @@ void remat_greedy_lower_peak(RematSearch *search, double cost_limit, double nois
   while (state->n_over > 0 && state->n < limit && state->cost <= cost_limit && !remat_search_descent_ends(search)) {
     if (state->n_slots + 1 > capacity) {
       capacity = 2 * state->n_slots + 2;
-      over_before = solver_reallocate(over_before, (size_t)capacity, sizeof *over_before);
+      over_before = reallocate_array(over_before, (size_t)capacity, sizeof *over_before);
     }
     if (!lower_peak_once(search, noise, over_before)) break;
   }
@@ -270,7 +271,7 @@ static bool trim_node(RematSearch *search, int node) {
 
 void remat_greedy_trim(RematSearch *search) {
   RematState *state = &search->state;
-  Candidate *candidates = solver_allocate((size_t)state->n_nodes, sizeof *candidates);
+  Candidate *candidates = allocate_array((size_t)state->n_nodes, sizeof *candidates);
   bool changed = true;
   for (int round = 0; changed && round < 8; round++) {
     int n = state->n_repeated;

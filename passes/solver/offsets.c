@@ -8,6 +8,8 @@
 
 #include "offsets.h"
 #include "offsets_search.h"
+#include "support/alloc.h"
+#include "support/input_error.h"
 
 // A placed buffer, or one in the way. Times are ranks among the distinct times.
 typedef struct Span {
@@ -53,16 +55,16 @@ static int64_t round_up(int64_t value, int64_t align) { return align <= 1 ? valu
 
 static bool is_empty(const OffsetBuffer *buffer) { return buffer->size == 0 || buffer->lower == buffer->upper; }
 
-static bool check_buffers(const OffsetBuffer *buffers, int n, SolverError *error) {
+static bool check_buffers(const OffsetBuffer *buffers, int n, InputError *error) {
   int64_t total = 0;
   for (int i = 0; i < n; i++) {
     const OffsetBuffer *b = &buffers[i];
     long long id = (long long)b->id;
-    if (b->upper < b->lower) return solver_fail(error, "buffer %lld: upper is before lower", id);
-    if (b->size < 0) return solver_fail(error, "buffer %lld: negative size", id);
+    if (b->upper < b->lower) return input_fail(error, "buffer %lld: upper is before lower", id);
+    if (b->size < 0) return input_fail(error, "buffer %lld: negative size", id);
     if (b->align < 0 || (b->align & (b->align - 1)) || b->align > (INT64_C(1) << 40))
-      return solver_fail(error, "buffer %lld: alignment must be a power of two", id);
-    if (b->size > INT64_MAX / 4 - b->align - total) return solver_fail(error, "the sum of all sizes is too large");
+      return input_fail(error, "buffer %lld: alignment must be a power of two", id);
+    if (b->size > INT64_MAX / 4 - b->align - total) return input_fail(error, "the sum of all sizes is too large");
     total += round_up(b->size, b->align);
   }
   return true;
@@ -83,7 +85,7 @@ static int compare_events(const void *left, const void *right) {
 }
 
 static Event *create_events(const OffsetBuffer *buffers, int n, int *n_events) {
-  Event *events = solver_allocate(2 * (size_t)n, sizeof *events);
+  Event *events = allocate_array(2 * (size_t)n, sizeof *events);
   int count = 0;
   for (int i = 0; i < n; i++)
     if (!is_empty(&buffers[i])) {
@@ -125,7 +127,7 @@ static int64_t count_pairs(const Event *events, int n_events, int64_t *counts) {
 // Lists the pairs that live at the same time, those of b from fill[b] on.
 static void list_pairs(Allocator *allocator, const Event *events, int n_events, int64_t *fill) {
   int n_live = 0;
-  int *live = allocator->rank, *place = solver_allocate((size_t)allocator->n, sizeof *place);
+  int *live = allocator->rank, *place = allocate_array((size_t)allocator->n, sizeof *place);
   for (int e = 0; e < n_events; e++) {
     int b = events[e].buffer;
     if (!events[e].begins) {
@@ -148,7 +150,7 @@ static void list_pairs(Allocator *allocator, const Event *events, int n_events, 
 static void list_neighbours(Allocator *allocator, const Event *events, int n_events) {
   enum { PAIR_LIMIT = 20000000 };
   int64_t n = allocator->n;
-  allocator->neighbour_start = solver_allocate((size_t)n + 1, sizeof(int64_t));
+  allocator->neighbour_start = allocate_array((size_t)n + 1, sizeof(int64_t));
   int64_t pairs = count_pairs(events, n_events, allocator->neighbour_start);
   // Sorting a neighbour takes about 16 times as long as stepping over a placed buffer.
   allocator->walks = pairs > PAIR_LIMIT || pairs * 16 > n * n / 2;
@@ -158,8 +160,8 @@ static void list_neighbours(Allocator *allocator, const Event *events, int n_eve
     return;
   }
   for (int64_t i = 0; i < n; i++) allocator->neighbour_start[i + 1] += allocator->neighbour_start[i];
-  allocator->neighbours = solver_allocate((size_t)pairs * 2, sizeof(int));
-  int64_t *fill = solver_allocate((size_t)n + 1, sizeof *fill);
+  allocator->neighbours = allocate_array((size_t)pairs * 2, sizeof(int));
+  int64_t *fill = allocate_array((size_t)n + 1, sizeof *fill);
   memcpy(fill, allocator->neighbour_start, (size_t)n * sizeof *fill);
   list_pairs(allocator, events, n_events, fill);
   free(fill);
@@ -328,7 +330,7 @@ static void sort_order(const Allocator *allocator, Order kind, Keyed *keyed, int
 }
 
 static void try_orders(Allocator *allocator, int *order) {
-  Keyed *keyed = solver_allocate((size_t)allocator->n, sizeof *keyed);
+  Keyed *keyed = allocate_array((size_t)allocator->n, sizeof *keyed);
   bool first = true;
   for (int best_fit = 0; best_fit < 2; best_fit++)
     for (Order kind = BY_SIZE; kind < N_ORDERS; kind++) {
@@ -422,7 +424,7 @@ static bool is_out_of_time(const void *context) {
 
 // The buffers that occupy anything, for the search over canonical placements. Owned by the caller.
 static CanonicalItem *list_items(const Allocator *allocator, int *n_items, int *buffer_of) {
-  CanonicalItem *items = solver_allocate((size_t)allocator->n, sizeof *items);
+  CanonicalItem *items = allocate_array((size_t)allocator->n, sizeof *items);
   *n_items = 0;
   for (int i = 0; i < allocator->n; i++) {
     if (is_empty(&allocator->buffers[i])) continue;
@@ -448,7 +450,7 @@ static void take_items(Allocator *allocator, const int64_t *offsets, const int *
 // many buffers, the one over canonical placements finds tight packings of a few hundred.
 static void search_in_turns(Allocator *allocator, int *order, uint64_t seed) {
   enum { CANONICAL_LIMIT = 1500 };
-  int *buffer_of = solver_allocate((size_t)allocator->n, sizeof *buffer_of), n_items;
+  int *buffer_of = allocate_array((size_t)allocator->n, sizeof *buffer_of), n_items;
   CanonicalItem *items = list_items(allocator, &n_items, buffer_of);
   bool canonical = n_items > 1 && n_items <= CANONICAL_LIMIT;
   CanonicalSearch *search = canonical ? canonical_create(items, n_items, 2 * n_items, allocator->goal, seed) : NULL;
@@ -488,16 +490,16 @@ static Allocator allocator_create(const OffsetBuffer *buffers, int n, const Offs
   allocator.time_limit = options && options->time_limit > 0 ? options->time_limit : 10;
   allocator.max_work = options ? options->max_work : 0;
   if (allocator.max_work == 0) allocator.max_work = 140000000;
-  allocator.padded = solver_allocate(count, sizeof(int64_t));
-  allocator.lower = solver_allocate(count, sizeof(int));
-  allocator.upper = solver_allocate(count, sizeof(int));
-  allocator.offset = solver_allocate(count, sizeof(int64_t));
-  allocator.rank = solver_allocate(count, sizeof(int));
-  allocator.arena_after = solver_allocate(count, sizeof(int64_t));
-  allocator.placed = solver_allocate(count, sizeof(Span));
-  allocator.spans = solver_allocate(count, sizeof(Span));
-  allocator.best_offset = solver_allocate(count, sizeof(int64_t));
-  allocator.best_order = solver_allocate(count, sizeof(int));
+  allocator.padded = allocate_array(count, sizeof(int64_t));
+  allocator.lower = allocate_array(count, sizeof(int));
+  allocator.upper = allocate_array(count, sizeof(int));
+  allocator.offset = allocate_array(count, sizeof(int64_t));
+  allocator.rank = allocate_array(count, sizeof(int));
+  allocator.arena_after = allocate_array(count, sizeof(int64_t));
+  allocator.placed = allocate_array(count, sizeof(Span));
+  allocator.spans = allocate_array(count, sizeof(Span));
+  allocator.best_offset = allocate_array(count, sizeof(int64_t));
+  allocator.best_order = allocate_array(count, sizeof(int));
   for (int i = 0; i < n; i++) {
     allocator.padded[i] = round_up(buffers[i].size, buffers[i].align);
     allocator.offset[i] = -1;
@@ -514,10 +516,10 @@ static Allocator allocator_create(const OffsetBuffer *buffers, int n, const Offs
 }
 
 bool offsets_assign(OffsetBuffer *buffers, int n, const OffsetOptions *options, OffsetResult *result,
-                    SolverError *error) {
+                    InputError *error) {
   if (!check_buffers(buffers, n, error)) return false;
   Allocator allocator = allocator_create(buffers, n, options);
-  int *order = solver_allocate((size_t)n, sizeof *order);
+  int *order = allocate_array((size_t)n, sizeof *order);
   try_orders(&allocator, order);
   if (n > 1 && !is_done(&allocator)) search_in_turns(&allocator, order, options ? options->seed : 0);
   for (int i = 0; i < n; i++) buffers[i].offset = allocator.best_offset[i];

@@ -6,7 +6,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "error.h"
+#include "support/alloc.h"
+#include "support/input_error.h"
 
 typedef struct OffsetBuffer {
   int64_t id;             // carried along, not interpreted
@@ -35,18 +36,18 @@ typedef struct OffsetResult {
 // the arena forward in the order. Deterministic for a seed. False with `error` when a buffer is malformed (upper <
 // lower, negative size, bad alignment, sum of sizes too large). Never fails for lack of space: compare arena_bytes.
 bool offsets_assign(OffsetBuffer *buffers, int n, const OffsetOptions *options, OffsetResult *result,
-                    SolverError *error);
+                    InputError *error);
 
 // Checks, independently, lifetimes, alignment, that each buffer lies in [0, arena_bytes), and that no two overlap in
 // both time and space. False with `error` naming the buffers.
-bool offsets_verify(const OffsetBuffer *buffers, int n, int64_t arena_bytes, SolverError *error);
+bool offsets_verify(const OffsetBuffer *buffers, int n, int64_t arena_bytes, InputError *error);
 
 // ---- offsets_io.c: MiniMalloc's CSV ----
 
 // Reads `id,lower,upper,size[,offset]`, or `buffer,start,end,size[,offset]`, with a header line naming the columns in
 // any order (ids need not be numbers in order, but must be integers). Returns an Owned array (free) of *n buffers with
 // align 1, or NULL and `error` with line and column.
-OffsetBuffer *offsets_read_csv(const char *text, size_t length, int *n, SolverError *error);
+OffsetBuffer *offsets_read_csv(const char *text, size_t length, int *n, InputError *error);
 
 // Writes `id,lower,upper,size,offset`, in the order of the array.
 void offsets_write_csv(FILE *file, const OffsetBuffer *buffers, int n);

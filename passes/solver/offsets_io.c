@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "offsets.h"
+#include "support/alloc.h"
+#include "support/input_error.h"
 
 enum { COLUMN_ID, COLUMN_LOWER, COLUMN_UPPER, COLUMN_SIZE, COLUMN_OFFSET, N_COLUMNS, MAX_FIELDS = 32 };
 
@@ -42,16 +44,16 @@ static bool next_field(const Line *line, size_t *at, const char **field, size_t 
   return true;
 }
 
-static bool read_integer(const Line *line, const char *field, size_t length, int64_t *value, SolverError *error) {
+static bool read_integer(const Line *line, const char *field, size_t length, int64_t *value, InputError *error) {
   int column = (int)(field - line->text) + 1;
   bool negative = length > 0 && field[0] == '-';
   uint64_t magnitude = 0;
-  if (length == (size_t)negative) return solver_fail_at(error, line->number, column, "expected an integer");
+  if (length == (size_t)negative) return input_fail_at(error, line->number, column, "expected an integer");
   for (size_t i = negative; i < length; i++) {
-    if (field[i] < '0' || field[i] > '9') return solver_fail_at(error, line->number, column, "expected an integer");
+    if (field[i] < '0' || field[i] > '9') return input_fail_at(error, line->number, column, "expected an integer");
     uint64_t digit = (uint64_t)(field[i] - '0');
     if (magnitude > ((uint64_t)INT64_MAX - digit) / 10)
-      return solver_fail_at(error, line->number, column, "integer too large");
+      return input_fail_at(error, line->number, column, "integer too large");
     magnitude = magnitude * 10 + digit;
   }
   *value = negative ? -(int64_t)magnitude : (int64_t)magnitude;
@@ -59,63 +61,63 @@ static bool read_integer(const Line *line, const char *field, size_t length, int
 }
 
 // Reads the header: which column each field is, or -1 for one that is not ours.
-static bool read_header(const Line *line, int *columns, int *n_columns, SolverError *error) {
+static bool read_header(const Line *line, int *columns, int *n_columns, InputError *error) {
   bool seen[N_COLUMNS] = {false};
   const char *field;
   size_t length, at = 0;
   for (*n_columns = 0; next_field(line, &at, &field, &length); ++*n_columns) {
     int column = (int)(field - line->text) + 1;
-    if (*n_columns == MAX_FIELDS) return solver_fail_at(error, line->number, column, "too many columns");
+    if (*n_columns == MAX_FIELDS) return input_fail_at(error, line->number, column, "too many columns");
     columns[*n_columns] = -1;
     for (int c = 0; c < N_COLUMNS; c++) {
       if (!is_name(column_names[c], field, length) && !is_name(other_names[c], field, length)) continue;
-      if (seen[c]) return solver_fail_at(error, line->number, column, "column '%s' repeats", column_names[c]);
+      if (seen[c]) return input_fail_at(error, line->number, column, "column '%s' repeats", column_names[c]);
       seen[c] = true;
       columns[*n_columns] = c;
     }
   }
   for (int c = 0; c < COLUMN_OFFSET; c++)
     if (!seen[c])
-      return solver_fail_at(error, line->number, 1, "the header lacks '%s': expected id,lower,upper,size",
-                            column_names[c]);
+      return input_fail_at(error, line->number, 1, "the header lacks '%s': expected id,lower,upper,size",
+                           column_names[c]);
   return true;
 }
 
-static bool read_buffer(const Line *line, const int *columns, int n_columns, OffsetBuffer *buffer, SolverError *error) {
+static bool read_buffer(const Line *line, const int *columns, int n_columns, OffsetBuffer *buffer, InputError *error) {
   int64_t values[N_COLUMNS] = {0};
   const char *field;
   size_t length, at = 0;
   int count = 0;
   for (; next_field(line, &at, &field, &length); count++) {
     if (count == n_columns)
-      return solver_fail_at(error, line->number, (int)(field - line->text) + 1, "more fields than the header has");
+      return input_fail_at(error, line->number, (int)(field - line->text) + 1, "more fields than the header has");
     if (columns[count] >= 0 && !read_integer(line, field, length, &values[columns[count]], error)) return false;
   }
-  if (count < n_columns) return solver_fail_at(error, line->number, (int)line->length + 1, "a field is missing");
+  if (count < n_columns) return input_fail_at(error, line->number, (int)line->length + 1, "a field is missing");
   if (values[COLUMN_UPPER] < values[COLUMN_LOWER])
-    return solver_fail_at(error, line->number, 1, "upper is before lower");
-  if (values[COLUMN_SIZE] < 0) return solver_fail_at(error, line->number, 1, "negative size");
+    return input_fail_at(error, line->number, 1, "upper is before lower");
+  if (values[COLUMN_SIZE] < 0) return input_fail_at(error, line->number, 1, "negative size");
   *buffer = (OffsetBuffer){values[COLUMN_ID],    values[COLUMN_LOWER], values[COLUMN_UPPER], values[COLUMN_SIZE], 1,
                            values[COLUMN_OFFSET]};
   return true;
 }
 
-OffsetBuffer *offsets_read_csv(const char *text, size_t length, int *n, SolverError *error) {
+OffsetBuffer *offsets_read_csv(const char *text, size_t length, int *n, InputError *error) {
   int columns[MAX_FIELDS], n_columns = 0, capacity = 64;
   size_t at = 0;
   Line line = {0};
   *n = 0;
   if (!next_line(text, length, &at, &line)) {
-    solver_fail_at(error, 1, 1, "empty: expected the header id,lower,upper,size");
+    input_fail_at(error, 1, 1, "empty: expected the header id,lower,upper,size");
     return NULL;
   }
   if (!read_header(&line, columns, &n_columns, error)) return NULL;
-  OffsetBuffer *buffers = solver_allocate((size_t)capacity, sizeof *buffers);
+  OffsetBuffer *buffers = allocate_array((size_t)capacity, sizeof *buffers);
   while (next_line(text, length, &at, &line)) {
     if (line.length == 0) continue;
     if (*n == capacity) {
       capacity *= 2;
-      buffers = solver_reallocate(buffers, (size_t)capacity, sizeof *buffers);
+      buffers = reallocate_array(buffers, (size_t)capacity, sizeof *buffers);
     }
     if (!read_buffer(&line, columns, n_columns, &buffers[*n], error)) {
       free(buffers);

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
+#include "support/alloc.h"
 
 struct CanonicalSearch {
   const CanonicalItem *items;   // Borrowed
@@ -69,17 +69,17 @@ static int compare_candidates(const void *left, const void *right) {
 }
 
 CanonicalSearch *canonical_create(const CanonicalItem *items, int n, int n_times, int64_t capacity, uint64_t seed) {
-  CanonicalSearch *s = solver_allocate(1, sizeof *s);
+  CanonicalSearch *s = allocate_array(1, sizeof *s);
   size_t count = (size_t)n;
   *s = (CanonicalSearch){.items = items, .n = n, .capacity = capacity, .random = seed};
-  s->lowest = solver_allocate(count, sizeof *s->lowest);
-  s->waiting = solver_allocate((size_t)n_times + 1, sizeof *s->waiting);
-  s->lift = solver_allocate((size_t)n_times + 1, sizeof *s->lift);
-  s->rank = solver_allocate(count, sizeof *s->rank);
-  s->failures = solver_allocate(count, sizeof *s->failures);
-  s->offset = solver_allocate(count, sizeof *s->offset);
-  s->by_start = solver_allocate(count, sizeof *s->by_start);
-  s->ranked = solver_allocate(count, sizeof *s->ranked);
+  s->lowest = allocate_array(count, sizeof *s->lowest);
+  s->waiting = allocate_array((size_t)n_times + 1, sizeof *s->waiting);
+  s->lift = allocate_array((size_t)n_times + 1, sizeof *s->lift);
+  s->rank = allocate_array(count, sizeof *s->rank);
+  s->failures = allocate_array(count, sizeof *s->failures);
+  s->offset = allocate_array(count, sizeof *s->offset);
+  s->by_start = allocate_array(count, sizeof *s->by_start);
+  s->ranked = allocate_array(count, sizeof *s->ranked);
   for (int i = 0; i < n; i++) {
     for (int t = items[i].lower; t < items[i].upper; t++) s->waiting[t] += items[i].size;
     s->ranked[i] = (Ranked){items[i].lower, i};
@@ -176,7 +176,7 @@ static bool branch(CanonicalSearch *s, const int *items, int n, int64_t floor, i
   int64_t lowest_end;
   if (is_spent(s) || !sections_fit(s, items, n, floor, end, &lowest_end)) return false;
   size_t count = (size_t)n;
-  int64_t *saved = solver_reallocate(NULL, count, sizeof *saved + sizeof(Candidate) + sizeof(int));
+  int64_t *saved = reallocate_array(NULL, count, sizeof *saved + sizeof(Candidate) + sizeof(int));
   Candidate *candidates = (Candidate *)(saved + count);
   int *rest = (int *)(candidates + count), n_candidates = 0;
   for (int k = 0; k < n; k++) {

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "offsets.h"
+#include "support/alloc.h"
+#include "support/input_error.h"
 
 typedef struct Change {
   int64_t time;
@@ -29,11 +31,11 @@ static int find_place(const OffsetBuffer *buffers, const int *live, int n_live, 
   return low;
 }
 
-static bool fail_overlap(SolverError *error, const OffsetBuffer *a, const OffsetBuffer *b) {
-  return solver_fail(error, "buffers %lld and %lld overlap in time and space", (long long)a->id, (long long)b->id);
+static bool fail_overlap(InputError *error, const OffsetBuffer *a, const OffsetBuffer *b) {
+  return input_fail(error, "buffers %lld and %lld overlap in time and space", (long long)a->id, (long long)b->id);
 }
 
-static bool sweep(const OffsetBuffer *buffers, const Change *changes, int n_changes, int *live, SolverError *error) {
+static bool sweep(const OffsetBuffer *buffers, const Change *changes, int n_changes, int *live, InputError *error) {
   int n_live = 0;
   for (int c = 0; c < n_changes; c++) {
     const OffsetBuffer *b = &buffers[changes[c].buffer];
@@ -54,18 +56,18 @@ static bool sweep(const OffsetBuffer *buffers, const Change *changes, int n_chan
   return true;
 }
 
-bool offsets_verify(const OffsetBuffer *buffers, int n, int64_t arena_bytes, SolverError *error) {
-  Change *changes = solver_allocate(2 * (size_t)n, sizeof *changes);
-  int *live = solver_allocate((size_t)n, sizeof *live);
+bool offsets_verify(const OffsetBuffer *buffers, int n, int64_t arena_bytes, InputError *error) {
+  Change *changes = allocate_array(2 * (size_t)n, sizeof *changes);
+  int *live = allocate_array((size_t)n, sizeof *live);
   int n_changes = 0;
   bool valid = true;
   for (int i = 0; i < n && valid; i++) {
     const OffsetBuffer *b = &buffers[i];
     long long id = (long long)b->id;
-    if (b->upper < b->lower || b->size < 0) valid = solver_fail(error, "buffer %lld: bad lifetime or size", id);
+    if (b->upper < b->lower || b->size < 0) valid = input_fail(error, "buffer %lld: bad lifetime or size", id);
     else if (b->offset < 0 || b->size > arena_bytes || b->offset > arena_bytes - b->size)
-      valid = solver_fail(error, "buffer %lld lies outside the arena", id);
-    else if (b->align > 1 && b->offset % b->align != 0) valid = solver_fail(error, "buffer %lld is not aligned", id);
+      valid = input_fail(error, "buffer %lld lies outside the arena", id);
+    else if (b->align > 1 && b->offset % b->align != 0) valid = input_fail(error, "buffer %lld is not aligned", id);
     if (b->size == 0 || b->lower == b->upper) continue;
     changes[n_changes++] = (Change){b->lower, 1, i};
     changes[n_changes++] = (Change){b->upper, 0, i};

@@ -6,9 +6,10 @@
 #include <string.h>
 
 #include "internal.h"
+#include "support/alloc.h"
 
 RematSchedule remat_baseline(const RematProblem *problem) {
-  int *exec = solver_allocate((size_t)problem->n_nodes, sizeof *exec);
+  int *exec = allocate_array((size_t)problem->n_nodes, sizeof *exec);
   for (int v = 0; v < problem->n_nodes; v++) exec[v] = v;
   RematSchedule schedule = remat_schedule_measure(problem, exec, problem->n_nodes);
   free(exec);
@@ -157,7 +158,7 @@ RematSchedule remat_policy_sqrt(const RematProblem *problem) {
   search.base_peak = search.best.peak;
   search.base_activations = search.best.activations;
   search.base_cost = search.best.cost;
-  search.keep = solver_allocate((size_t)graph.n, sizeof(bool));
+  search.keep = allocate_array((size_t)graph.n, sizeof(bool));
   LimitRange range = limit_range(&graph);
   bool any = range.high.values > range.low.values;
   for (int i = 1; i <= COARSE && any; i++)
@@ -182,7 +183,7 @@ RematSchedule remat_policy_sqrt(const RematProblem *problem) {
 void remat_each_segmentation(const RematGraph *graph, int n_limits,
                              void (*visit)(void *context, const RematSchedule *schedule), void *context) {
   RematBuilder builder = remat_builder_create(graph);
-  bool *keep = solver_allocate((size_t)graph->n, sizeof *keep);
+  bool *keep = allocate_array((size_t)graph->n, sizeof *keep);
   LimitRange range = limit_range(graph);
   for (int i = 1; i <= n_limits && range.high.values > range.low.values; i++) {
     for (int wide = 0; wide < 2; wide++) {
@@ -201,7 +202,7 @@ void remat_each_segmentation(const RematGraph *graph, int n_limits,
 static RematSchedule run_keep_policy(const RematProblem *problem, bool (*keeps)(const RematNode *)) {
   RematGraph graph = remat_graph_create(problem);
   RematBuilder builder = remat_builder_create(&graph);
-  bool *keep = solver_allocate((size_t)graph.n, sizeof *keep);
+  bool *keep = allocate_array((size_t)graph.n, sizeof *keep);
   for (int v = 0; v < graph.forward_end; v++) keep[v] = keeps(&problem->nodes[v]);
   RematSchedule schedule = remat_build_keep(&builder, keep);
   free(keep);

@@ -3,8 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json.h"
 #include "solver.h"
+#include "support/alloc.h"
+#include "support/input_error.h"
+#include "support/json.h"
 
 // A problem read from a file, in one piece: `problem` comes first, so that a pointer to it is a pointer to this.
 typedef struct OwnedProblem {
@@ -18,19 +20,19 @@ typedef struct OwnedProblem {
   double total_cost;
 } OwnedProblem;
 
-static bool fail_type(const JsonValue *value, const char *what, const char *expected, SolverError *error) {
-  return solver_fail_at(error, value->line, value->column, "%s must be %s, not %s", what, expected,
-                        json_type_name(value->type));
+static bool fail_type(const JsonValue *value, const char *what, const char *expected, InputError *error) {
+  return input_fail_at(error, value->line, value->column, "%s must be %s, not %s", what, expected,
+                       json_type_name(value->type));
 }
 
-static bool check_members(const JsonValue *object, SolverError *error) {
+static bool check_members(const JsonValue *object, InputError *error) {
   const JsonValue *repeat = json_find_repeat(object);
   if (!repeat) return true;
-  return solver_fail_at(error, repeat->line, repeat->column, "\"%.60s\" is given twice", repeat->key);
+  return input_fail_at(error, repeat->line, repeat->column, "\"%.60s\" is given twice", repeat->key);
 }
 
 // Each of these leaves *result alone when the member is missing.
-static bool read_bytes(const JsonValue *object, const char *key, int64_t *result, SolverError *error) {
+static bool read_bytes(const JsonValue *object, const char *key, int64_t *result, InputError *error) {
   const JsonValue *value = json_get(object, key);
   if (!value) return true;
   if (value->type != JSON_NUMBER) return fail_type(value, key, "a number of bytes", error);
@@ -41,24 +43,24 @@ static bool read_bytes(const JsonValue *object, const char *key, int64_t *result
     return true;
   }
   if (!value->is_integer)
-    return solver_fail_at(error, value->line, value->column, "%s must be an integer of at most 63 bits", key);
-  if (value->integer < 0) return solver_fail_at(error, value->line, value->column, "%s must be >= 0", key);
+    return input_fail_at(error, value->line, value->column, "%s must be an integer of at most 63 bits", key);
+  if (value->integer < 0) return input_fail_at(error, value->line, value->column, "%s must be >= 0", key);
   *result = value->integer;
   return true;
 }
 
 // The same, added to the total; the limit is that of remat_problem_check.
 static bool read_added_bytes(OwnedProblem *owned, const JsonValue *object, const char *key, int64_t *result,
-                             SolverError *error) {
+                             InputError *error) {
   if (!read_bytes(object, key, result, error)) return false;
   const JsonValue *value = json_get(object, key);
   if (value && *result > INT64_MAX / 4 - owned->total_bytes)
-    return solver_fail_at(error, value->line, value->column, "the sum of all bytes is too large");
+    return input_fail_at(error, value->line, value->column, "the sum of all bytes is too large");
   owned->total_bytes += *result;
   return true;
 }
 
-static bool read_boolean(const JsonValue *object, const char *key, bool *result, SolverError *error) {
+static bool read_boolean(const JsonValue *object, const char *key, bool *result, InputError *error) {
   const JsonValue *value = json_get(object, key);
   if (!value) return true;
   if (value->type != JSON_BOOLEAN) return fail_type(value, key, "true or false", error);
@@ -68,7 +70,7 @@ static bool read_boolean(const JsonValue *object, const char *key, bool *result,
 
 // A string that must be one of `names` (ended by NULL); *result is its place in the list.
 static bool read_choice(const JsonValue *object, const char *key, const char *const *names, int *result,
-                        SolverError *error) {
+                        InputError *error) {
   const JsonValue *value = json_get(object, key);
   if (!value) return true;
   if (value->type != JSON_STRING) return fail_type(value, key, "a string", error);
@@ -77,18 +79,18 @@ static bool read_choice(const JsonValue *object, const char *key, const char *co
       *result = i;
       return true;
     }
-  return solver_fail_at(error, value->line, value->column, "unknown %s '%.60s'", key, value->string);
+  return input_fail_at(error, value->line, value->column, "unknown %s '%.60s'", key, value->string);
 }
 
-static bool read_node_number(const JsonValue *value, int64_t limit, const char *what, int *result, SolverError *error) {
+static bool read_node_number(const JsonValue *value, int64_t limit, const char *what, int *result, InputError *error) {
   if (value->type != JSON_NUMBER) return fail_type(value, what, "a node number", error);
   if (!value->is_integer || value->integer < 0 || value->integer >= limit)
-    return solver_fail_at(error, value->line, value->column, "%s: no such node", what);
+    return input_fail_at(error, value->line, value->column, "%s: no such node", what);
   *result = (int)value->integer;
   return true;
 }
 
-static const JsonValue *get_array(const JsonValue *object, const char *key, bool *valid, SolverError *error) {
+static const JsonValue *get_array(const JsonValue *object, const char *key, bool *valid, InputError *error) {
   const JsonValue *value = json_get(object, key);
   if (value && value->type != JSON_ARRAY) {
     *valid = fail_type(value, key, "an array", error);
@@ -98,7 +100,7 @@ static const JsonValue *get_array(const JsonValue *object, const char *key, bool
 }
 
 static bool read_inputs(OwnedProblem *owned, RematNode *node, const JsonValue *object, int number, int *used,
-                        SolverError *error) {
+                        InputError *error) {
   bool valid = true;
   const JsonValue *inputs = get_array(object, "inputs", &valid, error);
   node->inputs = owned->inputs + *used;
@@ -106,36 +108,36 @@ static bool read_inputs(OwnedProblem *owned, RematNode *node, const JsonValue *o
     int input = 0;
     if (!read_node_number(item, owned->problem.n_nodes, "input", &input, error)) return false;
     if (input >= number)
-      return solver_fail_at(error, item->line, item->column,
-                            "input %d of node %d comes later: a cycle, or not an execution order", input, number);
+      return input_fail_at(error, item->line, item->column,
+                           "input %d of node %d comes later: a cycle, or not an execution order", input, number);
     owned->inputs[(*used)++] = input;
     node->n_inputs++;
   }
   return valid;
 }
 
-static bool read_cost(OwnedProblem *owned, const JsonValue *value, double *result, SolverError *error) {
+static bool read_cost(OwnedProblem *owned, const JsonValue *value, double *result, InputError *error) {
   if (value->type != JSON_NUMBER) return fail_type(value, "cost", "a number", error);
-  if (value->number < 0) return solver_fail_at(error, value->line, value->column, "cost must be >= 0");
+  if (value->number < 0) return input_fail_at(error, value->line, value->column, "cost must be >= 0");
   *result = value->number;
   owned->total_cost += value->number;
   if (owned->total_cost > DBL_MAX)
-    return solver_fail_at(error, value->line, value->column, "the sum of all costs is too large");
+    return input_fail_at(error, value->line, value->column, "the sum of all costs is too large");
   return true;
 }
 
 // Nodes are known by their place. An "id" may say so too, for the reader; another number would mean that the inputs
 // are meant differently. Text serves as a second name.
-static bool check_id(const JsonValue *object, int number, SolverError *error) {
+static bool check_id(const JsonValue *object, int number, InputError *error) {
   const JsonValue *id = json_get(object, "id");
   if (!id || id->type == JSON_STRING) return true;
   if (id->type != JSON_NUMBER) return fail_type(id, "id", "a number or a string", error);
   if (id->is_integer && id->integer == number) return true;
   if (id->is_integer && id->integer >= 0 && id->integer < number)
-    return solver_fail_at(error, id->line, id->column, "duplicate id %d: it is that of an earlier node",
-                          (int)id->integer);
-  return solver_fail_at(error, id->line, id->column, "the id of node %d must be %d: nodes are numbered by their place",
-                        number, number);
+    return input_fail_at(error, id->line, id->column, "duplicate id %d: it is that of an earlier node",
+                         (int)id->integer);
+  return input_fail_at(error, id->line, id->column, "the id of node %d must be %d: nodes are numbered by their place",
+                       number, number);
 }
 
 static int compare_ids(const void *left, const void *right) {
@@ -145,8 +147,8 @@ static int compare_ids(const void *left, const void *right) {
   return a->line != b->line ? a->line - b->line : a->column - b->column;
 }
 
-static bool check_text_ids(const JsonValue *nodes, SolverError *error) {
-  const JsonValue **ids = solver_allocate((size_t)nodes->n, sizeof *ids);
+static bool check_text_ids(const JsonValue *nodes, InputError *error) {
+  const JsonValue **ids = allocate_array((size_t)nodes->n, sizeof *ids);
   int n = 0;
   bool valid = true;
   for (const JsonValue *node = nodes->first; node; node = node->next) {
@@ -156,12 +158,12 @@ static bool check_text_ids(const JsonValue *nodes, SolverError *error) {
   qsort(ids, (size_t)n, sizeof *ids, compare_ids);
   for (int i = 1; i < n && valid; i++)
     if (strcmp(ids[i - 1]->string, ids[i]->string) == 0)
-      valid = solver_fail_at(error, ids[i]->line, ids[i]->column, "duplicate id '%.60s'", ids[i]->string);
+      valid = input_fail_at(error, ids[i]->line, ids[i]->column, "duplicate id '%.60s'", ids[i]->string);
   free(ids);
   return valid;
 }
 
-static bool read_node(OwnedProblem *owned, const JsonValue *object, int number, int *used, SolverError *error) {
+static bool read_node(OwnedProblem *owned, const JsonValue *object, int number, int *used, InputError *error) {
   static const char *const roles[] = {"forward", "backward", "update", NULL};
   static const char *const classes[] = {"cheap", "expensive", NULL};
   if (object->type != JSON_OBJECT) return fail_type(object, "a node", "an object", error);
@@ -172,7 +174,7 @@ static bool read_node(OwnedProblem *owned, const JsonValue *object, int number, 
   if (name && name->type != JSON_STRING) return fail_type(name, "name", "a string", error);
   node->name = name ? name->string : NULL;
   if (!cost || !json_get(object, "bytes"))
-    return solver_fail_at(error, object->line, object->column, "node %d lacks \"%s\"", number, cost ? "bytes" : "cost");
+    return input_fail_at(error, object->line, object->column, "node %d lacks \"%s\"", number, cost ? "bytes" : "cost");
   if (!read_cost(owned, cost, &node->cost, error)) return false;
   if (!read_choice(object, "role", roles, &role, error)) return false;
   if (!read_choice(object, "class", classes, &cost_class, error)) return false;
@@ -182,21 +184,21 @@ static bool read_node(OwnedProblem *owned, const JsonValue *object, int number, 
   const JsonValue *recomputable = json_get(object, "recomputable");
   if (!read_boolean(object, "recomputable", &node->recomputable, error)) return false;
   if (node->role == REMAT_UPDATE && node->recomputable)
-    return solver_fail_at(error, recomputable->line, recomputable->column, "an update must not be recomputable");
+    return input_fail_at(error, recomputable->line, recomputable->column, "an update must not be recomputable");
   return read_added_bytes(owned, object, "bytes", &node->bytes, error) &&
          read_added_bytes(owned, object, "workspace", &node->workspace, error) &&
          read_boolean(object, "checkpoint", &node->checkpoint, error) &&
          read_inputs(owned, node, object, number, used, error);
 }
 
-static bool read_nodes(OwnedProblem *owned, const JsonValue *nodes, SolverError *error) {
+static bool read_nodes(OwnedProblem *owned, const JsonValue *nodes, InputError *error) {
   size_t total = 0;
   for (const JsonValue *node = nodes->first; node; node = node->next) {
     const JsonValue *inputs = json_get(node, "inputs");
     total += inputs ? (size_t)inputs->n : 0;
   }
-  owned->nodes = solver_allocate((size_t)nodes->n, sizeof *owned->nodes);
-  owned->inputs = solver_allocate(total, sizeof *owned->inputs);
+  owned->nodes = allocate_array((size_t)nodes->n, sizeof *owned->nodes);
+  owned->inputs = allocate_array(total, sizeof *owned->inputs);
   owned->problem.nodes = owned->nodes;
   owned->problem.n_nodes = nodes->n;
   int number = 0, used = 0;
@@ -205,11 +207,11 @@ static bool read_nodes(OwnedProblem *owned, const JsonValue *nodes, SolverError 
   return check_text_ids(nodes, error);
 }
 
-static bool read_outputs(OwnedProblem *owned, const JsonValue *root, SolverError *error) {
+static bool read_outputs(OwnedProblem *owned, const JsonValue *root, InputError *error) {
   bool valid = true;
   const JsonValue *outputs = get_array(root, "outputs", &valid, error);
   if (!outputs) return valid;
-  owned->outputs = solver_allocate((size_t)outputs->n, sizeof *owned->outputs);
+  owned->outputs = allocate_array((size_t)outputs->n, sizeof *owned->outputs);
   owned->problem.outputs = owned->outputs;
   for (const JsonValue *item = outputs->first; item; item = item->next)
     if (!read_node_number(item, owned->problem.n_nodes, "output", &owned->outputs[owned->problem.n_outputs++], error))
@@ -217,44 +219,44 @@ static bool read_outputs(OwnedProblem *owned, const JsonValue *root, SolverError
   return true;
 }
 
-static bool read_anti(OwnedProblem *owned, const JsonValue *root, SolverError *error) {
+static bool read_anti(OwnedProblem *owned, const JsonValue *root, InputError *error) {
   bool valid = true;
   const JsonValue *anti = get_array(root, "anti", &valid, error);
   if (!anti) return valid;
-  owned->anti = solver_allocate((size_t)anti->n, sizeof *owned->anti);
+  owned->anti = allocate_array((size_t)anti->n, sizeof *owned->anti);
   owned->problem.anti = owned->anti;
   for (const JsonValue *item = anti->first; item; item = item->next) {
     RematAnti *pair = &owned->anti[owned->problem.n_anti++];
     if (item->type != JSON_ARRAY || item->n != 2)
-      return solver_fail_at(error, item->line, item->column, "an anti-dependence must be [before, after]");
+      return input_fail_at(error, item->line, item->column, "an anti-dependence must be [before, after]");
     if (!read_node_number(item->first, owned->problem.n_nodes, "anti-dependence", &pair->before, error) ||
         !read_node_number(item->first->next, owned->problem.n_nodes, "anti-dependence", &pair->after, error))
       return false;
     if (pair->before >= pair->after)
-      return solver_fail_at(error, item->line, item->column, "node %d comes before node %d in the given order",
-                            pair->after, pair->before);
+      return input_fail_at(error, item->line, item->column, "node %d comes before node %d in the given order",
+                           pair->after, pair->before);
     if (owned->nodes[pair->after].recomputable)
-      return solver_fail_at(error, item->line, item->column, "node %d overwrites, so it must not be recomputable",
-                            pair->after);
+      return input_fail_at(error, item->line, item->column, "node %d overwrites, so it must not be recomputable",
+                           pair->after);
   }
   return true;
 }
 
-static bool read_problem(OwnedProblem *owned, const JsonValue *root, SolverError *error) {
+static bool read_problem(OwnedProblem *owned, const JsonValue *root, InputError *error) {
   if (root->type != JSON_OBJECT) return fail_type(root, "the problem", "an object", error);
   if (!check_members(root, error)) return false;
   const JsonValue *nodes = json_get(root, "nodes");
-  if (!nodes) return solver_fail_at(error, root->line, root->column, "the problem lacks \"nodes\"");
+  if (!nodes) return input_fail_at(error, root->line, root->column, "the problem lacks \"nodes\"");
   if (nodes->type != JSON_ARRAY) return fail_type(nodes, "nodes", "an array", error);
   return read_added_bytes(owned, root, "fixed_bytes", &owned->problem.fixed_bytes, error) &&
          read_nodes(owned, nodes, error) && read_outputs(owned, root, error) && read_anti(owned, root, error) &&
          remat_problem_check(&owned->problem, error);
 }
 
-RematProblem *remat_problem_read(const char *text, size_t length, SolverError *error) {
+RematProblem *remat_problem_read(const char *text, size_t length, InputError *error) {
   JsonDocument *document = json_parse(text, length, error);
   if (!document) return NULL;
-  OwnedProblem *owned = solver_allocate(1, sizeof *owned);
+  OwnedProblem *owned = allocate_array(1, sizeof *owned);
   owned->document = document;
   if (read_problem(owned, json_root(document), error)) return &owned->problem;
   remat_problem_destroy(&owned->problem);
@@ -306,7 +308,7 @@ typedef struct Frees {
 } Frees;
 
 static Frees list_frees(const RematSimulation *simulation, int n) {
-  Frees frees = {solver_allocate((size_t)n, sizeof(int)), solver_allocate((size_t)n, sizeof(int))};
+  Frees frees = {allocate_array((size_t)n, sizeof(int)), allocate_array((size_t)n, sizeof(int))};
   for (int p = 0; p < n; p++) frees.first[p] = -1;
   for (int p = n - 1; p >= 0; p--) {
     int last = simulation->last_use[p];
@@ -339,10 +341,10 @@ void remat_schedule_write(FILE *file, const RematProblem *problem, const RematSc
 // Checks that the frees in `steps` are exactly those the executions imply: after a step's last use and before the next
 // execution, in any order among themselves.
 static bool check_frees(const JsonValue *steps, const RematProblem *problem, const RematSchedule *schedule,
-                        const RematSimulation *simulation, SolverError *error) {
+                        const RematSimulation *simulation, InputError *error) {
   // position after which a value is freed, plus one
-  int *due = solver_allocate((size_t)problem->n_nodes, sizeof *due);
-  int *latest = solver_allocate((size_t)problem->n_nodes, sizeof *latest);
+  int *due = allocate_array((size_t)problem->n_nodes, sizeof *due);
+  int *latest = allocate_array((size_t)problem->n_nodes, sizeof *latest);
   int position = -1, freed = 0, expected = 0;
   bool valid = true;
   for (int p = 0; p < schedule->n; p++) expected += simulation->last_use[p] < schedule->n;
@@ -357,43 +359,42 @@ static bool check_frees(const JsonValue *steps, const RematProblem *problem, con
     }
     valid = read_node_number(value, problem->n_nodes, "free", &v, error);
     if (valid && (!latest[v] || due[v] != position + 1))
-      valid = solver_fail_at(error, step->line, step->column, "value %d is freed too early, too late or twice", v);
+      valid = input_fail_at(error, step->line, step->column, "value %d is freed too early, too late or twice", v);
     latest[v] = 0;
     freed++;
   }
   if (valid && freed != expected)
-    valid = solver_fail_at(error, steps->line, steps->column, "%d values are never freed", expected - freed);
+    valid = input_fail_at(error, steps->line, steps->column, "%d values are never freed", expected - freed);
   free(due);
   free(latest);
   return valid;
 }
 
-static bool check_recorded(const JsonValue *root, const RematSimulation *simulation, SolverError *error) {
+static bool check_recorded(const JsonValue *root, const RematSimulation *simulation, InputError *error) {
   const JsonValue *cost = json_get(root, "cost"), *peak = json_get(root, "peak");
   if (peak && (peak->type != JSON_NUMBER || !peak->is_integer || peak->integer != simulation->peak))
-    return solver_fail_at(error, peak->line, peak->column, "the recorded peak differs from the true %lld",
-                          (long long)simulation->peak);
+    return input_fail_at(error, peak->line, peak->column, "the recorded peak differs from the true %lld",
+                         (long long)simulation->peak);
   double difference = cost ? cost->number - simulation->cost : 0, tolerance = 1e-9 * simulation->cost;
   if (cost && (cost->type != JSON_NUMBER || difference > tolerance || difference < -tolerance))
-    return solver_fail_at(error, cost->line, cost->column, "the recorded cost differs from the true %.17g",
-                          simulation->cost);
+    return input_fail_at(error, cost->line, cost->column, "the recorded cost differs from the true %.17g",
+                         simulation->cost);
   return true;
 }
 
-static bool read_steps(const JsonValue *root, const RematProblem *problem, RematSchedule *schedule,
-                       SolverError *error) {
+static bool read_steps(const JsonValue *root, const RematProblem *problem, RematSchedule *schedule, InputError *error) {
   const JsonValue *steps = json_get(root, "steps");
   if (!check_members(root, error)) return false;
   if (!steps || steps->type != JSON_ARRAY)
-    return solver_fail_at(error, root->line, root->column, "the schedule lacks the array \"steps\"");
-  schedule->exec = solver_allocate((size_t)steps->n, sizeof(int));
+    return input_fail_at(error, root->line, root->column, "the schedule lacks the array \"steps\"");
+  schedule->exec = allocate_array((size_t)steps->n, sizeof(int));
   for (const JsonValue *step = steps->first; step; step = step->next) {
     const JsonValue *execute = json_get(step, "execute");
     if (!check_members(step, error)) return false;
     if (!execute && !json_get(step, "free"))
-      return solver_fail_at(error, step->line, step->column, "a step must be {\"execute\":n} or {\"free\":n}");
+      return input_fail_at(error, step->line, step->column, "a step must be {\"execute\":n} or {\"free\":n}");
     if (execute && json_get(step, "free"))
-      return solver_fail_at(error, step->line, step->column, "a step must not both execute and free");
+      return input_fail_at(error, step->line, step->column, "a step must not both execute and free");
     if (execute && !read_node_number(execute, problem->n_nodes, "execute", &schedule->exec[schedule->n++], error))
       return false;
   }
@@ -407,7 +408,7 @@ static bool read_steps(const JsonValue *root, const RematProblem *problem, Remat
 }
 
 bool remat_schedule_read(const char *text, size_t length, const RematProblem *problem, RematSchedule *schedule,
-                         SolverError *error) {
+                         InputError *error) {
   *schedule = (RematSchedule){0};
   JsonDocument *document = json_parse(text, length, error);
   if (!document) return false;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "internal.h"
+#include "support/alloc.h"
 
 typedef struct Walk {
   const RematGraph *graph;
@@ -111,9 +112,9 @@ static void build(Walk *walk) {
 bool remat_build_walk(RematBuilder *builder, const WalkRule *rule) {
   size_t n = (size_t)builder->graph->n;
   Walk walk = {.graph = builder->graph, .rule = rule, .builder = builder};
-  walk.levels = solver_allocate(n + 2, sizeof(WalkLevel));
-  walk.made = solver_allocate(n + 1, sizeof(int));
-  walk.scratch = solver_allocate(n + 1, sizeof(int));
+  walk.levels = allocate_array(n + 2, sizeof(WalkLevel));
+  walk.made = allocate_array(n + 1, sizeof(int));
+  walk.scratch = allocate_array(n + 1, sizeof(int));
   // Beyond this the graph is not one that the rule suits, and time would be wasted.
   builder->limit = n < 1000000 ? 64 + 24 * (int)n : (int)n;
   do build(&walk);

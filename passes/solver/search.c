@@ -2,6 +2,7 @@
 // trimmed (greedy.c); the best then goes through kicks and quenches (kick.c). Counted in moves, not in seconds, so that
 // a seed gives the same schedule everywhere as long as no time limit strikes.
 #include "search.h"
+#include "support/alloc.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -56,14 +57,14 @@ void remat_search_note(RematSearch *search) {
     int64_t peak = remat_state_peak(state);
     if (search->lowest.exec && peak >= search->lowest.peak) return;
     remat_schedule_free(&search->lowest);
-    int *exec = solver_allocate((size_t)state->n, sizeof *exec);
+    int *exec = allocate_array((size_t)state->n, sizeof *exec);
     search->lowest =
         (RematSchedule){.n = remat_state_sequence(state, exec), .exec = exec, .cost = state->cost, .peak = peak};
   }
   if (!is_best) return;
   if (state->n > search->best_capacity) {
     search->best_capacity = 2 * state->n;
-    search->best = solver_reallocate(search->best, (size_t)search->best_capacity, sizeof(int));
+    search->best = reallocate_array(search->best, (size_t)search->best_capacity, sizeof(int));
   }
   search->n_best = remat_state_sequence(state, search->best);
   search->best_cost = state->cost;
@@ -188,7 +189,7 @@ static void measure_scales(RematSearch *search) {
   const RematState *state = &search->state;
   int n = state->n_nodes, counted = 0;
   double bytes = 0, cost = 0;
-  search->weight = solver_allocate((size_t)n + 1, sizeof(double));
+  search->weight = allocate_array((size_t)n + 1, sizeof(double));
   for (int v = 0; v < n; v++) {
     double weight = state->recomputable[v] ? (double)state->bytes[v] : 0;
     search->weight[v + 1] = search->weight[v] + weight;
@@ -216,8 +217,8 @@ static void search_create(RematSearch *search, const RematProblem *problem, int6
   if (search->max_moves == 0) search->max_moves = 1000000;
   search->graph = remat_graph_create(problem);
   search->state = remat_state_create(&search->graph, budget);
-  search->scratch = solver_allocate((size_t)problem->n_nodes, sizeof(int));
-  search->locked = solver_allocate((size_t)problem->n_nodes, sizeof(int));
+  search->scratch = allocate_array((size_t)problem->n_nodes, sizeof(int));
+  search->locked = allocate_array((size_t)problem->n_nodes, sizeof(int));
   search->kick = 1;
   measure_scales(search);
 }

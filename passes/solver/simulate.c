@@ -5,32 +5,34 @@
 #include <string.h>
 
 #include "solver.h"
+#include "support/alloc.h"
+#include "support/input_error.h"
 
 static const char *node_name(const RematProblem *problem, int node) {
   const char *name = problem->nodes[node].name;
   return name ? name : "";
 }
 
-static bool check_node(const RematProblem *problem, int number, SolverError *error) {
+static bool check_node(const RematProblem *problem, int number, InputError *error) {
   const RematNode *node = &problem->nodes[number];
   const char *name = node_name(problem, number);
   if (!isfinite(node->cost) || node->cost < 0)
-    return solver_fail(error, "node %d '%.80s': cost must be a finite number >= 0", number, name);
+    return input_fail(error, "node %d '%.80s': cost must be a finite number >= 0", number, name);
   if (node->bytes < 0 || node->workspace < 0)
-    return solver_fail(error, "node %d '%.80s': bytes and workspace must be >= 0", number, name);
-  if (node->n_inputs < 0) return solver_fail(error, "node %d '%.80s': negative number of inputs", number, name);
+    return input_fail(error, "node %d '%.80s': bytes and workspace must be >= 0", number, name);
+  if (node->n_inputs < 0) return input_fail(error, "node %d '%.80s': negative number of inputs", number, name);
   for (int i = 0; i < node->n_inputs; i++) {
     int input = node->inputs[i];
     if (input < 0 || input >= problem->n_nodes)
-      return solver_fail(error, "node %d '%.80s': input %d does not exist", number, name, input);
+      return input_fail(error, "node %d '%.80s': input %d does not exist", number, name, input);
     if (input >= number)
-      return solver_fail(error, "node %d '%.80s': input %d comes later: a cycle, or not an execution order", number,
-                         name, input);
+      return input_fail(error, "node %d '%.80s': input %d comes later: a cycle, or not an execution order", number,
+                        name, input);
   }
   if (node->role < REMAT_FORWARD || node->role > REMAT_UPDATE)
-    return solver_fail(error, "node %d '%.80s': unknown role", number, name);
+    return input_fail(error, "node %d '%.80s': unknown role", number, name);
   if (node->role == REMAT_UPDATE && node->recomputable)
-    return solver_fail(error, "node %d '%.80s': an update must not be recomputable", number, name);
+    return input_fail(error, "node %d '%.80s': an update must not be recomputable", number, name);
   return true;
 }
 
@@ -41,10 +43,10 @@ static bool add_bytes(int64_t *total, int64_t bytes) {
   return true;
 }
 
-bool remat_problem_check(const RematProblem *problem, SolverError *error) {
-  if (problem->fixed_bytes < 0) return solver_fail(error, "fixed_bytes must be >= 0");
+bool remat_problem_check(const RematProblem *problem, InputError *error) {
+  if (problem->fixed_bytes < 0) return input_fail(error, "fixed_bytes must be >= 0");
   if (problem->n_nodes < 0 || problem->n_outputs < 0 || problem->n_anti < 0)
-    return solver_fail(error, "negative number of nodes, outputs or anti-dependences");
+    return input_fail(error, "negative number of nodes, outputs or anti-dependences");
   int64_t total = 0;
   bool fits = add_bytes(&total, problem->fixed_bytes);
   double cost = 0;
@@ -53,53 +55,53 @@ bool remat_problem_check(const RematProblem *problem, SolverError *error) {
     fits = fits && add_bytes(&total, problem->nodes[v].bytes) && add_bytes(&total, problem->nodes[v].workspace);
     cost += problem->nodes[v].cost;
   }
-  if (!fits) return solver_fail(error, "the sum of all bytes is too large");
-  if (!isfinite(cost)) return solver_fail(error, "the sum of all costs is too large");
+  if (!fits) return input_fail(error, "the sum of all bytes is too large");
+  if (!isfinite(cost)) return input_fail(error, "the sum of all costs is too large");
   for (int i = 0; i < problem->n_outputs; i++)
     if (problem->outputs[i] < 0 || problem->outputs[i] >= problem->n_nodes)
-      return solver_fail(error, "output %d does not exist", problem->outputs[i]);
+      return input_fail(error, "output %d does not exist", problem->outputs[i]);
   for (int i = 0; i < problem->n_anti; i++) {
     RematAnti anti = problem->anti[i];
     if (anti.before < 0 || anti.before >= problem->n_nodes || anti.after < 0 || anti.after >= problem->n_nodes)
-      return solver_fail(error, "anti-dependence %d -> %d: no such node", anti.before, anti.after);
+      return input_fail(error, "anti-dependence %d -> %d: no such node", anti.before, anti.after);
     if (anti.before >= anti.after)
-      return solver_fail(error, "anti-dependence %d -> %d: not satisfied by the given order", anti.before, anti.after);
+      return input_fail(error, "anti-dependence %d -> %d: not satisfied by the given order", anti.before, anti.after);
     if (problem->nodes[anti.after].recomputable)
-      return solver_fail(error, "anti-dependence %d -> %d: node %d must not be recomputable", anti.before, anti.after,
-                         anti.after);
+      return input_fail(error, "anti-dependence %d -> %d: node %d must not be recomputable", anti.before, anti.after,
+                        anti.after);
   }
   return true;
 }
 
 // Fills last_use for every execution; false when a use has no earlier execution or a node executes too often.
 static bool trace_uses(const RematProblem *problem, const int *exec, int n, int *latest, int *last_use,
-                       SolverError *error) {
+                       InputError *error) {
   for (int v = 0; v < problem->n_nodes; v++) latest[v] = -1;
   for (int p = 0; p < n; p++) {
     int v = exec[p];
-    if (v < 0 || v >= problem->n_nodes) return solver_fail(error, "position %d: node %d does not exist", p, v);
+    if (v < 0 || v >= problem->n_nodes) return input_fail(error, "position %d: node %d does not exist", p, v);
     const RematNode *node = &problem->nodes[v];
     for (int i = 0; i < node->n_inputs; i++) {
       int input = node->inputs[i];
       if (latest[input] < 0)
-        return solver_fail(error, "position %d: node %d '%.60s' uses value %d '%.60s', which has not been executed", p,
-                           v, node_name(problem, v), input, node_name(problem, input));
+        return input_fail(error, "position %d: node %d '%.60s' uses value %d '%.60s', which has not been executed", p,
+                          v, node_name(problem, v), input, node_name(problem, input));
       last_use[latest[input]] = p;
     }
     if (latest[v] >= 0 && !node->recomputable)
-      return solver_fail(error, "position %d: node %d '%.80s' executes again but is not recomputable", p, v,
-                         node_name(problem, v));
+      return input_fail(error, "position %d: node %d '%.80s' executes again but is not recomputable", p, v,
+                        node_name(problem, v));
     latest[v] = p;
     last_use[p] = p;
   }
   for (int v = 0; v < problem->n_nodes; v++)
-    if (latest[v] < 0) return solver_fail(error, "node %d '%.80s' never executes", v, node_name(problem, v));
+    if (latest[v] < 0) return input_fail(error, "node %d '%.80s' never executes", v, node_name(problem, v));
   for (int i = 0; i < problem->n_anti; i++) {
     RematAnti anti = problem->anti[i];
     if (latest[anti.before] > latest[anti.after])
-      return solver_fail(error, "position %d: node %d '%.60s' executes after node %d '%.60s' overwrote what it reads",
-                         latest[anti.before], anti.before, node_name(problem, anti.before), anti.after,
-                         node_name(problem, anti.after));
+      return input_fail(error, "position %d: node %d '%.60s' executes after node %d '%.60s' overwrote what it reads",
+                        latest[anti.before], anti.before, node_name(problem, anti.before), anti.after,
+                        node_name(problem, anti.after));
   }
   for (int i = 0; i < problem->n_outputs; i++) last_use[latest[problem->outputs[i]]] = n;
   return true;
@@ -107,18 +109,18 @@ static bool trace_uses(const RematProblem *problem, const int *exec, int n, int 
 
 static bool is_activation(const RematNode *node) { return node->role == REMAT_FORWARD && node->recomputable; }
 
-bool remat_simulate(const RematProblem *problem, const int *exec, int n, RematSimulation *result, SolverError *error) {
-  int *latest = solver_allocate((size_t)problem->n_nodes, sizeof *latest);
-  int *last_use = solver_allocate((size_t)n, sizeof *last_use);
+bool remat_simulate(const RematProblem *problem, const int *exec, int n, RematSimulation *result, InputError *error) {
+  int *latest = allocate_array((size_t)problem->n_nodes, sizeof *latest);
+  int *last_use = allocate_array((size_t)n, sizeof *last_use);
   bool legal = trace_uses(problem, exec, n, latest, last_use, error);
   free(latest);
   if (!legal) {
     free(last_use);
     return false;
   }
-  int64_t *live = solver_allocate((size_t)n, sizeof *live);
-  int64_t *freed = solver_allocate((size_t)n + 1, sizeof *freed);   // bytes freed after each position
-  int64_t *freed_activations = solver_allocate((size_t)n + 1, sizeof *freed_activations);
+  int64_t *live = allocate_array((size_t)n, sizeof *live);
+  int64_t *freed = allocate_array((size_t)n + 1, sizeof *freed);   // bytes freed after each position
+  int64_t *freed_activations = allocate_array((size_t)n + 1, sizeof *freed_activations);
   for (int p = 0; p < n; p++) {
     const RematNode *node = &problem->nodes[exec[p]];
     freed[last_use[p]] += node->bytes;

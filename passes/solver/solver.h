@@ -15,7 +15,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "error.h"
+#include "support/alloc.h"
+#include "support/input_error.h"
 
 typedef enum RematRole {
   REMAT_FORWARD,
@@ -72,7 +73,7 @@ typedef struct RematSchedule {
 // sums of bytes cannot overflow, update nodes and the `after` side of anti-dependences are not recomputable, and the
 // given order satisfies the anti-dependences. Otherwise false and `error` names the node. Every other function of
 // this header requires a problem that passed this check.
-bool remat_problem_check(const RematProblem *problem, SolverError *error);
+bool remat_problem_check(const RematProblem *problem, InputError *error);
 
 typedef struct RematSimulation {
   double cost;
@@ -86,7 +87,7 @@ typedef struct RematSimulation {
 // Replays `exec` (n node numbers) against the definition above. Returns false, with the position in the message, for a
 // schedule that is not legal: a use before any execution, a node missing, a second execution of a node that is not
 // recomputable, a broken anti-dependence. On success fills `result`, to be released with remat_simulation_free.
-bool remat_simulate(const RematProblem *problem, const int *exec, int n, RematSimulation *result, SolverError *error);
+bool remat_simulate(const RematProblem *problem, const int *exec, int n, RematSimulation *result, InputError *error);
 void remat_simulation_free(RematSimulation *simulation);
 
 // Frees what the schedule owns and zeroes it. Safe on a zeroed schedule.
@@ -228,7 +229,7 @@ RematExact remat_exact(const RematProblem *problem, int64_t budget_bytes, int64_
 //     "checkpoint": false } ], "outputs": [17, 42], "anti": [[3, 40]] }
 // Only "nodes" is required, and in a node only "cost" and "bytes". Defaults: 0, no inputs, forward, recomputable
 // (updates: not), cheap, no checkpoint. Unknown keys are ignored.
-RematProblem *remat_problem_read(const char *text, size_t length, SolverError *error);
+RematProblem *remat_problem_read(const char *text, size_t length, InputError *error);
 void remat_problem_destroy(RematProblem *problem);
 
 // Writes the problem in the same format.
@@ -241,6 +242,6 @@ void remat_schedule_write(FILE *file, const RematProblem *problem, const RematSc
 // Reads such a file into an Owned schedule. The frees are checked to be those that the executions imply, the recorded
 // cost and peak against the simulator's, so what is read is legal.
 bool remat_schedule_read(const char *text, size_t length, const RematProblem *problem, RematSchedule *schedule,
-                         SolverError *error);
+                         InputError *error);
 
 #endif

@@ -1,6 +1,7 @@
 // state.c: slots, event lists and occupied memory of the schedule under search, and trials: the invariant is that the
 // lists are those of the schedule with the open trial, `over` is that of the schedule without it.
 #include "state.h"
+#include "support/alloc.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -92,7 +93,7 @@ static void add_range(Trial *trial, int begin, int end, int64_t bytes) {
   if (begin >= end) return;
   if (trial->n_steps + 2 > trial->step_capacity) {
     trial->step_capacity = 2 * trial->step_capacity + 64;
-    trial->steps = solver_reallocate(trial->steps, (size_t)trial->step_capacity, sizeof(MemoryStep));
+    trial->steps = reallocate_array(trial->steps, (size_t)trial->step_capacity, sizeof(MemoryStep));
   }
   trial->steps[trial->n_steps++] = (MemoryStep){begin, bytes};
   trial->steps[trial->n_steps++] = (MemoryStep){end, -bytes};
@@ -137,7 +138,7 @@ static void add_event(RematState *state, int value, int at, bool note) {
   ValueEvents *list = &state->events[value];
   if (list->n == list->capacity) {
     list->capacity = 2 * list->capacity + 4;
-    list->at = solver_reallocate(list->at, (size_t)list->capacity, sizeof(int));
+    list->at = reallocate_array(list->at, (size_t)list->capacity, sizeof(int));
   }
   int i = list->n;
   state->n_bad -= is_bad(list);
@@ -204,7 +205,7 @@ void remat_trial_begin(RematState *state) {
 static void push_operation(Operation **list, int *n, int *capacity, Operation operation) {
   if (*n == *capacity) {
     *capacity = 2 * *capacity + 64;
-    *list = solver_reallocate(*list, (size_t)*capacity, sizeof(Operation));
+    *list = reallocate_array(*list, (size_t)*capacity, sizeof(Operation));
   }
   (*list)[(*n)++] = operation;
 }
@@ -322,8 +323,8 @@ void remat_state_make_room(RematState *state, int slot, int count) {
     if (state->node_at[p] < 0 && ++empty == count) break;
   if (empty < count) {
     state->scratch = state->scratch_capacity < state->n
-                         ? solver_reallocate(state->scratch, (size_t)(state->scratch_capacity = 2 * state->n),
-                                             sizeof(int))
+                         ? reallocate_array(state->scratch, (size_t)(state->scratch_capacity = 2 * state->n),
+                                            sizeof(int))
                          : state->scratch;
     int n = remat_state_sequence(state, state->scratch);
     double cost = state->cost;
@@ -382,7 +383,7 @@ void remat_state_mark(RematState *state) {
   if (state->journaling && state->n_journal == 0 && !state->mark.is_stale) return;   // nothing has changed since
   if (state->n > state->mark.capacity) {
     state->mark.capacity = 2 * state->n;
-    state->mark.exec = solver_reallocate(state->mark.exec, (size_t)state->mark.capacity, sizeof(int));
+    state->mark.exec = reallocate_array(state->mark.exec, (size_t)state->mark.capacity, sizeof(int));
   }
   state->mark.n = remat_state_sequence(state, state->mark.exec);
   state->mark.cost = state->cost;
@@ -453,8 +454,8 @@ static void measure(RematState *state) {
 
 void remat_state_load(RematState *state, const int *exec, int n) {
   int n_slots = 2 * n + 64;
-  state->node_at = solver_reallocate(state->node_at, (size_t)n_slots, sizeof(int));
-  state->over = solver_reallocate(state->over, (size_t)n_slots + 1, sizeof(int64_t));
+  state->node_at = reallocate_array(state->node_at, (size_t)n_slots, sizeof(int));
+  state->over = reallocate_array(state->over, (size_t)n_slots + 1, sizeof(int64_t));
   for (int v = 0; v < state->n_nodes; v++) state->events[v].n = state->events[v].executions = 0;
   for (int p = 0; p < n_slots; p++) state->node_at[p] = -1;
   state->n_slots = n_slots;
@@ -488,14 +489,14 @@ static void copy_nodes(RematState *state) {
   for (size_t v = 0; v < n; v++) total += (double)problem->nodes[v].bytes + (double)problem->nodes[v].workspace;
   while (total > 0x1p44) total /= 2, state->shift++;
   int64_t round = (INT64_C(1) << state->shift) - 1;
-  state->bytes = solver_allocate(n, sizeof(int64_t));
-  state->workspace = solver_allocate(n, sizeof(int64_t));
-  state->cost_of = solver_allocate(n, sizeof(double));
-  state->recomputable = solver_allocate(n, sizeof(bool));
-  state->input_start = solver_allocate(n + 1, sizeof(int));
-  int *seen = solver_allocate(n, sizeof *seen), capacity = 0;
+  state->bytes = allocate_array(n, sizeof(int64_t));
+  state->workspace = allocate_array(n, sizeof(int64_t));
+  state->cost_of = allocate_array(n, sizeof(double));
+  state->recomputable = allocate_array(n, sizeof(bool));
+  state->input_start = allocate_array(n + 1, sizeof(int));
+  int *seen = allocate_array(n, sizeof *seen), capacity = 0;
   for (size_t v = 0; v < n; v++) capacity += problem->nodes[v].n_inputs;
-  state->inputs = solver_allocate((size_t)capacity, sizeof(int));
+  state->inputs = allocate_array((size_t)capacity, sizeof(int));
   int count = 0;
   for (size_t v = 0; v < n; v++) {
     const RematNode *node = &problem->nodes[v];
@@ -518,8 +519,8 @@ static void copy_nodes(RematState *state) {
 static void list_anti(RematState *state) {
   const RematProblem *problem = state->graph->problem;
   size_t n = (size_t)state->n_nodes;
-  state->after_start = solver_allocate(n + 2, sizeof(int));
-  state->before_start = solver_allocate(n + 2, sizeof(int));
+  state->after_start = allocate_array(n + 2, sizeof(int));
+  state->before_start = allocate_array(n + 2, sizeof(int));
   for (int i = 0; i < problem->n_anti; i++) {
     state->after_start[problem->anti[i].before + 2]++;
     state->before_start[problem->anti[i].after + 2]++;
@@ -528,8 +529,8 @@ static void list_anti(RematState *state) {
     state->after_start[v + 2] += state->after_start[v + 1];
     state->before_start[v + 2] += state->before_start[v + 1];
   }
-  state->after = solver_allocate((size_t)problem->n_anti, sizeof(int));
-  state->before = solver_allocate((size_t)problem->n_anti, sizeof(int));
+  state->after = allocate_array((size_t)problem->n_anti, sizeof(int));
+  state->before = allocate_array((size_t)problem->n_anti, sizeof(int));
   for (int i = 0; i < problem->n_anti; i++) {
     RematAnti anti = problem->anti[i];
     state->after[state->after_start[anti.before + 1]++] = anti.after;
@@ -543,9 +544,9 @@ RematState remat_state_create(const RematGraph *graph, int64_t budget_bytes) {
   copy_nodes(&state);
   list_anti(&state);
   remat_state_set_budget(&state, budget_bytes);
-  state.events = solver_allocate((size_t)graph->n, sizeof(ValueEvents));
-  state.repeated = solver_allocate((size_t)graph->n, sizeof(int));
-  state.repeated_index = solver_allocate((size_t)graph->n, sizeof(int));
+  state.events = allocate_array((size_t)graph->n, sizeof(ValueEvents));
+  state.repeated = allocate_array((size_t)graph->n, sizeof(int));
+  state.repeated_index = allocate_array((size_t)graph->n, sizeof(int));
   return state;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "search.h"
+#include "support/alloc.h"
 
 enum { MEMBERS = 4 };
 
@@ -19,7 +20,7 @@ static void save(const RematSearch *search, Member *member) {
   const RematState *state = &search->state;
   if (state->n > member->capacity) {
     member->capacity = 2 * state->n;
-    member->exec = solver_reallocate(member->exec, (size_t)member->capacity, sizeof(int));
+    member->exec = reallocate_array(member->exec, (size_t)member->capacity, sizeof(int));
   }
   member->n = remat_state_sequence(state, member->exec);
   member->cost = state->cost;

@@ -4,6 +4,7 @@
 
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/template/template.h"
+#include "support/text.h"
 
 // Kernels compiled for the emulator, and what they have read and written so far.
 typedef struct CudaCode {

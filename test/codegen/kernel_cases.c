@@ -1,5 +1,6 @@
 // Kernels of every kind, op and element type at sizes that are 1, prime, and not a multiple of any vector. Included by
 // test_kernels.c (host) and test_cuda_kernels.c.
+#include "support/text.h"
 #include "test/codegen/kernel_run.c"
 
 // ---------------------------------------------------------------------------------------------------------------------

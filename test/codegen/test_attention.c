@@ -12,6 +12,7 @@
 #include "codegen/cuda/template/template.h"
 #include "codegen/host/host.h"
 #include "runtime/library.h"
+#include "support/alloc.h"
 #include "test/check.h"
 #include "test/codegen/buffers.c"
 #include "test/codegen/emulate.c"
@@ -167,7 +168,7 @@ static int emulate_op(MlirOperation op, int n_operands, const Tensor *x, bool tf
     run_kernel(e, &kernel.launches[i], n + (kernel.workspace_bytes > 0), arguments, types, tf32);
   n += kernel.workspace_bytes > 0;
   emulate_free(e);
-  EmittedKernels kernels = {.n = 1, .items = host_alloc(1, sizeof kernel)};
+  EmittedKernels kernels = {.n = 1, .items = allocate_array(1, sizeof kernel)};
   kernels.items[0] = kernel;
   emitted_kernels_free(&kernels);
   free(name);

@@ -6,6 +6,7 @@
 
 #include "codegen/codegen.h"
 #include "codegen/cuda/template/template_conv.h"
+#include "support/text.h"
 
 static char message[4096];
 static int n_planted;

@@ -7,6 +7,7 @@
 
 #include "runtime/library_internal.h"
 #include "runtime/runtime.h"
+#include "support/alloc.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Convolutions
@@ -190,7 +191,7 @@ int main(int argc, char **argv) {
   int n_convs = given ? 0 : build_convs(convs), n_kernels = kernels.n;
   for (int i = 0; i < n_convs; i++) {
     char *name = cuda_conv_name(&convs[i]);
-    kernels.items = host_grow(kernels.items, (size_t)kernels.n + 1, sizeof *kernels.items);
+    kernels.items = reallocate_array(kernels.items, (size_t)kernels.n + 1, sizeof *kernels.items);
     cuda_emit_conv(&convs[i], name, &kernels.items[kernels.n++]);
     free(name);
   }

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "codegen/cuda/cuda.h"
+#include "support/alloc.h"
+#include "support/text.h"
 
 static int failures;
 #define CHECK(condition, ...)                                                        \
@@ -24,16 +26,16 @@ typedef struct Case {
 
 // A map over rows of `divisor` elements; large: what is divided is not known to be below 2^31.
 static void add(EmittedKernels *kernels, const Case *c) {
-  kernels->items = host_grow(kernels->items, (size_t)kernels->n + 1, sizeof *kernels->items);
+  kernels->items = reallocate_array(kernels->items, (size_t)kernels->n + 1, sizeof *kernels->items);
   EmittedKernel *k = &kernels->items[kernels->n++];
   // The second launch is of a function that is not in the text, as those of templates are.
-  *k = (EmittedKernel){.name = host_strdup(c->name),
-                       .summary = host_strdup("div"),
+  *k = (EmittedKernel){.name = copy_string(c->name),
+                       .summary = copy_string("div"),
                        .n_launches = c->with_template ? 2 : 1,
-                       .launches = host_alloc(2, sizeof *k->launches)};
+                       .launches = allocate_array(2, sizeof *k->launches)};
   if (c->with_template)
-    k->launches[1] = (KernelLaunch){.symbol = host_strdup("elsewhere"), .grid = {1, 1, 1}, .block = {32, 1, 1}};
-  k->launches[0] = (KernelLaunch){.symbol = host_strdup(c->name), .grid = {4, 1, 1}, .block = {c->threads, 1, 1}};
+    k->launches[1] = (KernelLaunch){.symbol = copy_string("elsewhere"), .grid = {1, 1, 1}, .block = {32, 1, 1}};
+  k->launches[0] = (KernelLaunch){.symbol = copy_string(c->name), .grid = {4, 1, 1}, .block = {c->threads, 1, 1}};
   text_add(&k->text, "// %s (map)\n", c->name);
   text_add(&k->text,
            "llvm.mlir.global internal @%s_shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<64 x "
@@ -86,12 +88,12 @@ static int count(const char *text, const char *what) {
 // constant, as the emitter writes it; `blocks` of it. turned: the arguments stand in another order, around one for
 // another launch.
 static void add_sum(EmittedKernels *kernels, const char *name, int columns, int parts, int blocks, bool turned) {
-  kernels->items = host_grow(kernels->items, (size_t)kernels->n + 1, sizeof *kernels->items);
+  kernels->items = reallocate_array(kernels->items, (size_t)kernels->n + 1, sizeof *kernels->items);
   EmittedKernel *k = &kernels->items[kernels->n++];
-  *k = (EmittedKernel){.name = host_strdup(name),
-                       .summary = host_strdup("sum"),
+  *k = (EmittedKernel){.name = copy_string(name),
+                       .summary = copy_string("sum"),
                        .n_launches = 2,
-                       .launches = host_alloc(2, sizeof *k->launches)};
+                       .launches = allocate_array(2, sizeof *k->launches)};
   for (int j = 0; j < 2; j++) {
     k->launches[j] = (KernelLaunch){.symbol = text_format("%s_launch%d", name, j),
                                     .grid = {j ? blocks : 500, 1, 1},

@@ -8,6 +8,8 @@
 #include "test/codegen/kernel_cases.c"
 
 #include "codegen/codegen.h"
+#include "support/alloc.h"
+#include "support/text.h"
 
 static int n_planted, n_found, n_other;   // by the emulator; by another result
 static char message[4096];
@@ -235,7 +237,7 @@ static void check_op(MlirContext ctx, MlirOperation (*build_op)(MlirModule m, in
   MlirOperation op = build_op(m, which);
   NncConv conv;
   char *name = cuda_library_kernel(op);
-  kernels.items = host_grow(kernels.items, 1, sizeof *kernels.items);
+  kernels.items = reallocate_array(kernels.items, 1, sizeof *kernels.items);
   if (host_conv_record(op, &conv)) cuda_emit_conv(&conv, name, &kernels.items[kernels.n++]);
   else cuda_emit_attention(op, name, &kernels.items[kernels.n++]);
   free(name);

@@ -2,6 +2,7 @@
 // not a multiple of any vector, for each vector width the machine has. Also: the order and the partition of the outer
 // iterations change no bit, a result in an argument's buffer changes no bit, and nothing is written outside the
 // results.
+#include "support/text.h"
 #include "test/codegen/kernel_cases.c"
 
 #include <dlfcn.h>

@@ -1,6 +1,7 @@
 // Faults planted in the finished code of a row that stays in shared memory: each of its stores is removed, each of its
 // loads is moved to the neighbour's vector, and the launch asks for a vector less than the row has. The emulator finds
 // each, but for loads behind a barrier, which give other results; the code as it is has none.
+#include "support/text.h"
 #include "test/codegen/cuda_cases.c"
 
 static int n_planted;

@@ -3,11 +3,12 @@
 #include <stdlib.h>
 
 #include "passes/solver/offsets.h"
+#include "support/input_error.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  SolverError error = {0};
+  InputError error = {0};
   int n;
   OffsetBuffer *buffers = offsets_read_csv((const char *)data, size, &n, &error);
   free(buffers);

@@ -2,13 +2,13 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "passes/solver/json.h"
 #include "passes/solver/solver.h"
+#include "support/input_error.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  SolverError error = {0};
+  InputError error = {0};
   JsonDocument *document = json_parse((const char *)data, size, &error);
   if (document) json_destroy(document);
   RematProblem *problem = remat_problem_read((const char *)data, size, &error);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "passes/remat/remat.h"
+#include "support/input_error.h"
 
 // One parameter, one input. m = x p; e = exp m; y = m e'; p -= y.
 static const char text[] =
@@ -23,7 +24,7 @@ static const char text[] =
 static int failed;
 
 static void expect(const PlanProgram *p, const char *what, const int *exec, int n, const char *message) {
-  SolverError error = {0};
+  InputError error = {0};
   bool ok = remat_check_sequence(p, exec, n, &error);
   if (message ? !ok && strstr(error.message, message) : ok) return;
   printf("FAILED: %s: %s\n", what, ok ? "accepted" : error.message);

@@ -3,13 +3,14 @@
 #include <string.h>
 
 #include "passes/passes.h"
+#include "support/bytes.h"
 
 static int failed;
 
 static void expect_size(const char *text, int64_t bytes, double percent) {
   int64_t found = -1;
   double found_percent = -1;
-  if (nn_parse_size(text, &found, &found_percent) && found == bytes && found_percent == percent) return;
+  if (parse_bytes(text, &found, &found_percent) && found == bytes && found_percent == percent) return;
   printf("FAILED: '%s' is %lld bytes, %g %%\n", text, (long long)found, found_percent);
   failed++;
 }
@@ -17,14 +18,14 @@ static void expect_size(const char *text, int64_t bytes, double percent) {
 static void expect_refused(const char *text) {
   int64_t bytes;
   double percent;
-  if (!nn_parse_size(text, &bytes, &percent)) return;
+  if (!parse_bytes(text, &bytes, &percent)) return;
   printf("FAILED: '%s' is taken as %lld bytes\n", text, (long long)bytes);
   failed++;
 }
 
 static void expect_text(int64_t bytes, const char *text) {
   char buf[32];
-  if (strcmp(nn_format_bytes(bytes, buf, sizeof buf), text) == 0) return;
+  if (strcmp(print_bytes(bytes, buf, sizeof buf), text) == 0) return;
   printf("FAILED: %lld bytes are written '%s', not '%s'\n", (long long)bytes, buf, text);
   failed++;
 }
@@ -45,7 +46,7 @@ int main(void) {
                                         "inf", "1e300", "0%", "-5%", "99999999999TiB", "%",     "KiB"};
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) expect_refused(refused[i]);
   int64_t bytes;
-  if (nn_parse_size("50%", &bytes, NULL)) printf("FAILED: a percentage where none is wanted\n"), failed++;
+  if (parse_bytes("50%", &bytes, NULL)) printf("FAILED: a percentage where none is wanted\n"), failed++;
   expect_text(0, "0 bytes");
   expect_text(1, "1 byte");
   expect_text(1023, "1023 bytes");

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "passes/solver/solver.h"
+#include "support/alloc.h"
 
 enum { EXACT_MAX_COST = 4000 };
 
@@ -18,8 +19,8 @@ typedef struct ExactQueue {
 static void exact_push(ExactQueue *queue, int cost, int state) {
   if (queue->n == queue->capacity) {
     queue->capacity = 2 * queue->capacity + 1024;
-    queue->state = solver_reallocate(queue->state, (size_t)queue->capacity, sizeof(int));
-    queue->next = solver_reallocate(queue->next, (size_t)queue->capacity, sizeof(int));
+    queue->state = reallocate_array(queue->state, (size_t)queue->capacity, sizeof(int));
+    queue->next = reallocate_array(queue->next, (size_t)queue->capacity, sizeof(int));
   }
   queue->state[queue->n] = state;
   queue->next[queue->n] = queue->head[cost];
@@ -53,8 +54,8 @@ static void exact_reach(ExactQueue *queue, int *best, int cost, int state) {
 static int exact_solve(const RematProblem *problem, int64_t budget) {
   int n = problem->n_nodes, all = (1 << n) - 1, outputs = 0, found = -1;
   size_t states = (size_t)1 << (2 * n);
-  int *best = solver_allocate(states, sizeof *best);
-  ExactQueue queue = {.head = solver_allocate(EXACT_MAX_COST, sizeof(int))};
+  int *best = allocate_array(states, sizeof *best);
+  ExactQueue queue = {.head = allocate_array(EXACT_MAX_COST, sizeof(int))};
   for (size_t s = 0; s < states; s++) best[s] = EXACT_MAX_COST;
   for (int c = 0; c < EXACT_MAX_COST; c++) queue.head[c] = -1;
   for (int i = 0; i < problem->n_outputs; i++) outputs |= 1 << problem->outputs[i];

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "passes/solver/solver.h"
+#include "support/alloc.h"
 
 typedef struct Generated {
   RematProblem problem;
@@ -17,9 +18,9 @@ typedef struct Generated {
 } Generated;
 
 static Generated *generated_create(int max_nodes) {
-  Generated *g = solver_allocate(1, sizeof *g);
-  g->nodes = solver_allocate((size_t)max_nodes, sizeof *g->nodes);
-  g->inputs = solver_allocate((size_t)max_nodes * 8, sizeof *g->inputs);
+  Generated *g = allocate_array(1, sizeof *g);
+  g->nodes = allocate_array((size_t)max_nodes, sizeof *g->nodes);
+  g->inputs = allocate_array((size_t)max_nodes * 8, sizeof *g->inputs);
   g->problem.nodes = g->nodes;
   g->problem.outputs = &g->output;
   return g;

@@ -5,6 +5,7 @@
 
 #include "generate.h"
 #include "passes/solver/internal.h"
+#include "support/input_error.h"
 
 static int failures;
 
@@ -89,7 +90,7 @@ typedef struct Best {
 static bool note(void *context, const RematSchedule *schedule) {
   Best *best = context;
   RematSimulation simulation;
-  SolverError error;
+  InputError error;
   bool legal = remat_simulate(best->problem, schedule->exec, schedule->n, &simulation, &error);
   check(legal, "a seed is legal", schedule->n);
   if (!legal) return false;

@@ -5,6 +5,7 @@
 
 #include "passes/solver/offsets.h"
 #include "passes/solver/offsets_search.h"
+#include "support/input_error.h"
 #include "test/check.h"
 
 static uint64_t random_state = 7;
@@ -52,7 +53,7 @@ static void test_tiny(void) {
     }
     int64_t least = least_arena(b, n, order, 0, offset, 0, INT64_MAX);
     OffsetResult result;
-    SolverError error;
+    InputError error;
     CHECK(offsets_assign(b, n, NULL, &result, &error), "%s", error.message);
     CHECK(result.arena_bytes == least, "round %d: %lld instead of %lld", round, (long long)result.arena_bytes,
           (long long)least);
@@ -87,7 +88,7 @@ static void test_planted(void) {
     OffsetBuffer *b = plant(N, N / 2, CAPACITY), *again = calloc(N, sizeof *b);
     memcpy(again, b, N * sizeof *b);
     OffsetResult result;
-    SolverError error;
+    InputError error;
     OffsetOptions options = {.capacity = CAPACITY, .max_work = 4000000000, .time_limit = 100};
     CHECK(offsets_assign(b, N, &options, &result, &error), "%s", error.message);
     CHECK(result.arena_bytes == CAPACITY && result.lower_bound == CAPACITY, "round %d: %lld", round,
@@ -112,7 +113,7 @@ static void test_alignment(void) {
                             .align = INT64_C(1) << draw(9)};
     }
     OffsetResult result;
-    SolverError error;
+    InputError error;
     CHECK(offsets_assign(b, 60, NULL, &result, &error), "%s", error.message);
     CHECK(offsets_verify(b, 60, result.arena_bytes, &error), "round %d: %s", round, error.message);
     CHECK((double)result.arena_bytes <= 1.1 * (double)result.lower_bound, "round %d: %lld of %lld", round,

@@ -7,6 +7,7 @@
 #include "check.h"
 #include "generate.h"
 #include "passes/solver/state.h"
+#include "support/alloc.h"
 
 // What the simulator says of a sequence, in the state's terms. False when it is not legal.
 static bool measure(const RematProblem *problem, const int *exec, int n, int64_t budget, RematSimulation *simulation,
@@ -83,7 +84,7 @@ static void test_state(void) {
   int legal = 0;
   for (uint64_t seed = 1; seed <= 40; seed++) {
     Fixture f = {.g = generate_random(12 + (int)(seed % 20), seed), .random = seed};
-    f.exec = solver_allocate(10000, sizeof(int));
+    f.exec = allocate_array(10000, sizeof(int));
     f.graph = remat_graph_create(&f.g->problem);
     RematSchedule none = remat_baseline(&f.g->problem);
     f.budget = none.peak * 2 / 3;

@@ -6,12 +6,14 @@
 #include "check.h"
 #include "exact.h"
 #include "generate.h"
-#include "passes/solver/json.h"
 #include "passes/solver/offsets.h"
+#include "support/alloc.h"
+#include "support/input_error.h"
+#include "support/json.h"
 
 static bool is_legal(const RematProblem *problem, const RematSchedule *schedule) {
   RematSimulation simulation;
-  SolverError error;
+  InputError error;
   if (!remat_simulate(problem, schedule->exec, schedule->n, &simulation, &error)) {
     printf("%s\n", error.message);
     return false;
@@ -57,7 +59,7 @@ static Generated *generate_clipped_chain(int n, int64_t unit, int64_t gradient, 
   Generated *g = generated_create(3 * n + 3);
   for (int i = 0; i < n; i++) generated_add(g, 1, unit, REMAT_FORWARD, i > 0, (int[]){i - 1});
   int last = generated_add(g, 0, head, REMAT_FORWARD, 1, (int[]){n - 1});
-  int *gradients = solver_allocate((size_t)n, sizeof *gradients);
+  int *gradients = allocate_array((size_t)n, sizeof *gradients);
   for (int i = n - 1; i >= 0; i--) {
     last = generated_add(g, 1, unit, REMAT_BACKWARD, 2, (int[]){i, last});
     gradients[i] = generated_add(g, 1, gradient, REMAT_BACKWARD, 1, (int[]){last});
@@ -111,7 +113,7 @@ static void check_seed(void *context, const RematSchedule *schedule) {
   if (schedule->peak > seeds->budget || (seeds->cheapest.exec && schedule->cost >= seeds->cheapest.cost)) return;
   remat_schedule_free(&seeds->cheapest);
   seeds->cheapest = *schedule;
-  seeds->cheapest.exec = solver_allocate((size_t)schedule->n, sizeof(int));
+  seeds->cheapest.exec = allocate_array((size_t)schedule->n, sizeof(int));
   memcpy(seeds->cheapest.exec, schedule->exec, (size_t)schedule->n * sizeof(int));
 }
 
@@ -155,7 +157,7 @@ static void test_random_against_exact(void) {
   for (uint64_t seed = 1; seed <= 60; seed++) {
     int n = seed % 20 == 0 ? 9 : 4 + (int)(seed % 5);
     Generated *g = generate_random(n, seed);
-    SolverError error = {0};
+    InputError error = {0};
     if (!check(remat_problem_check(&g->problem, &error), error.message, (long long)seed)) continue;
     RematSchedule none = remat_baseline(&g->problem);
     for (int percent = 100; percent >= 55; percent -= 15) {
@@ -251,7 +253,7 @@ static void test_illegal_schedules(void) {
                {"does not exist", 6, {0, 1, 2, 3, 4, 6}}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     RematSimulation simulation;
-    SolverError error = {0};
+    InputError error = {0};
     bool legal = remat_simulate(&g->problem, cases[i].exec, cases[i].n, &simulation, &error);
     check(!legal && strstr(error.message, cases[i].message), cases[i].message, (long long)i);
   }
@@ -259,7 +261,7 @@ static void test_illegal_schedules(void) {
 }
 
 static bool parses(const char *text) {
-  SolverError error;
+  InputError error;
   JsonDocument *document = json_parse(text, strlen(text), &error);
   json_destroy(document);
   return document != NULL;
@@ -285,7 +287,7 @@ static void test_problem_text(void) {
       "{\"fixed_bytes\":1,\"nodes\":[{\"name\":\"a\",\"cost\":1.5,\"bytes\":10,\"workspace\":2,\"recomputable\":false},"
       "{\"cost\":2,\"bytes\":4,\"inputs\":[0],\"role\":\"backward\"},{\"cost\":0,\"bytes\":0,\"inputs\":[1,0],"
       "\"role\":\"update\"}],\"outputs\":[1],\"anti\":[[1,2]]}";
-  SolverError error;
+  InputError error;
   size_t length = sizeof text - 1;
   RematProblem *problem = remat_problem_read(text, length, &error);
   if (check(problem != NULL, "a problem is read", 0)) {
@@ -320,7 +322,7 @@ static void test_problem_text(void) {
 
 static OffsetResult place(OffsetBuffer *buffers, int n, int64_t align) {
   OffsetResult result = {0};
-  SolverError error = {0};
+  InputError error = {0};
   check(offsets_assign(buffers, n, NULL, &result, &error), error.message, n);
   check(offsets_verify(buffers, n, result.arena_bytes, &error), error.message, n);
   check(result.arena_bytes >= result.lower_bound, "the arena holds what is live", n);
@@ -334,7 +336,7 @@ static void test_offsets_random(void) {
   for (int trial = 0; trial < 30; trial++) {
     int n = generate_number(&random, 300);
     int64_t align = trial % 2 ? 256 : 1;
-    OffsetBuffer *buffers = solver_allocate((size_t)n, sizeof *buffers);
+    OffsetBuffer *buffers = allocate_array((size_t)n, sizeof *buffers);
     for (int i = 0; i < n; i++) {
       int lower = generate_number(&random, 400), length = generate_number(&random, trial % 3 ? 12 : 200);
       buffers[i] = (OffsetBuffer){i, lower, lower + length, generate_number(&random, 5000), align, 0};
@@ -362,7 +364,7 @@ static void test_offsets_refuse(void) {
   OffsetBuffer overlap[] = {{0, 0, 2, 10, 1, 0}, {1, 1, 3, 10, 1, 5}}, backward[] = {{0, 2, 1, 10, 1, 0}};
   OffsetBuffer crooked[] = {{0, 0, 1, 10, 3, 0}}, adjacent[] = {{0, 0, 2, 10, 1, 0}, {1, 2, 3, 10, 1, 5}};
   OffsetResult result;
-  SolverError error;
+  InputError error;
   check(!offsets_verify(overlap, 2, 15, &error), "an overlap is found", 0);
   check(offsets_verify(adjacent, 2, 15, &error), "lifetimes are half open", 0);
   check(!offsets_verify(adjacent, 2, 14, &error), "an arena too small is found", 0);
@@ -381,7 +383,7 @@ static void test_offsets_csv(void) {
                               "id,lower,upper,size\n1,2,3,-4\n",
                               "id,lower,upper,size\n1,2,3,99999999999999999999\n",
                               "id,id,lower,upper,size\n"};
-  SolverError error;
+  InputError error;
   int n;
   OffsetBuffer *buffers = offsets_read_csv(good, sizeof good - 1, &n, &error);
   check(buffers && n == 2 && buffers[1].upper == 9, "a CSV is read", n);

@@ -10,6 +10,8 @@
 
 #include "codegen/cuda/emulate/emulate_internal.h"
 #include "codegen/host/host.h"
+#include "support/alloc.h"
+#include "support/text.h"
 #include "llvm-c/Analysis.h"
 #include "llvm-c/Transforms/PassBuilder.h"
 
@@ -59,7 +61,7 @@ void emulate_read_texts(Emulation *e, LLVMValueRef function) {
       if (!length) break;
       ptr_map_set(&e->lines, i, e->n_texts);
       if ((e->n_texts & (e->n_texts - 1)) == 0)
-        e->texts = host_grow(e->texts, 2 * (size_t)e->n_texts + 1, sizeof *e->texts);
+        e->texts = reallocate_array(e->texts, 2 * (size_t)e->n_texts + 1, sizeof *e->texts);
       e->texts[e->n_texts++] = text_format("%.*s", (int)length - 2, line + 2);
       line += length + 1;
     }
@@ -142,8 +144,8 @@ static EmulatedKernel *find_kernels(Emulation *e, int *n) {
   *n = 0;
   for (LLVMValueRef f = LLVMGetFirstFunction(e->module); f; f = LLVMGetNextFunction(f)) {
     if (!emulate_is_kernel(f)) continue;
-    kernels = host_grow(kernels, (size_t)*n + 1, sizeof *kernels);
-    kernels[(*n)++] = (EmulatedKernel){.function = f, .name = host_strdup(LLVMGetValueName(f)), .granule = 4};
+    kernels = reallocate_array(kernels, (size_t)*n + 1, sizeof *kernels);
+    kernels[(*n)++] = (EmulatedKernel){.function = f, .name = copy_string(LLVMGetValueName(f)), .granule = 4};
   }
   return kernels;
 }

@@ -5,6 +5,8 @@
 
 #include "codegen/cuda/emulate/emulate_internal.h"
 #include "codegen/host/host.h"
+#include "support/alloc.h"
+#include "support/text.h"
 
 #define INTRINSIC_PREFIX "llvm.nvvm."
 #define WRAPPER_PREFIX "nnc.asm."
@@ -165,7 +167,7 @@ void emulate_intrinsics(Emulation *e) {
     const char *name = LLVMGetValueName(f);
     char *intrinsic = NULL;
     if (!strncmp(name, INTRINSIC_PREFIX, strlen(INTRINSIC_PREFIX)))
-      intrinsic = host_strdup(name + strlen(INTRINSIC_PREFIX));
+      intrinsic = copy_string(name + strlen(INTRINSIC_PREFIX));
     else if (!strncmp(name, WRAPPER_PREFIX, strlen(WRAPPER_PREFIX)))
       intrinsic = text_format("asm.%s", name + strlen(WRAPPER_PREFIX));
     if (intrinsic) replace_function(e, f, intrinsic);

@@ -5,6 +5,8 @@
 
 #include "codegen/cuda/emulate/emulate_internal.h"
 #include "codegen/host/host.h"
+#include "support/alloc.h"
+#include "support/integers.h"
 
 enum { GAP_BYTES = 64 };
 
@@ -33,8 +35,6 @@ static bool mentions_shared(LLVMValueRef v) {
   return false;
 }
 
-static int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
-
 static SharedVariable *place_variable(Rewrite *r, LLVMValueRef global) {
   EmulatedKernel *k = r->kernel;
   for (int i = 0; i < k->n_variables; i++)
@@ -46,9 +46,9 @@ static SharedVariable *place_variable(Rewrite *r, LLVMValueRef global) {
   k->static_bytes = round_up(k->static_bytes, align) + bytes;
   int64_t offset = round_up(k->layout_bytes, align > GAP_BYTES ? align : GAP_BYTES);
   k->layout_bytes = round_up(offset + bytes, GAP_BYTES) + GAP_BYTES;
-  k->variables = host_grow(k->variables, (size_t)k->n_variables + 1, sizeof *k->variables);
+  k->variables = reallocate_array(k->variables, (size_t)k->n_variables + 1, sizeof *k->variables);
   k->variables[k->n_variables] = (SharedVariable){.global = global,
-                                                  .name = host_strdup(LLVMGetValueName(global)),
+                                                  .name = copy_string(LLVMGetValueName(global)),
                                                   .offset = offset,
                                                   .bytes = bytes};
   return &k->variables[k->n_variables++];
@@ -87,7 +87,7 @@ static LLVMValueRef materialise(Rewrite *r, LLVMValueRef c) {
                  r->kernel->name);
     return c;
   }
-  r->done = host_grow(r->done, (size_t)r->n_done + 1, sizeof *r->done);
+  r->done = reallocate_array(r->done, (size_t)r->n_done + 1, sizeof *r->done);
   r->done[r->n_done++] = (Materialised){c, value};
   return value;
 }

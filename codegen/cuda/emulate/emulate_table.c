@@ -6,6 +6,8 @@
 
 #include "codegen/cuda/emulate/emulate_internal.h"
 #include "codegen/host/host.h"
+#include "support/alloc.h"
+#include "support/text.h"
 
 // void NAME.emu(ptr arguments): loads each argument and calls the kernel.
 static void add_entry(Emulation *e, EmulatedKernel *k) {
@@ -18,7 +20,7 @@ static void add_entry(Emulation *e, EmulatedKernel *k) {
   free(name);
   LLVMPositionBuilderAtEnd(e->builder, LLVMAppendBasicBlockInContext(e->llvm, k->entry, ""));
   unsigned n = LLVMCountParams(k->function);
-  LLVMValueRef *arguments = host_alloc(n + 1, sizeof *arguments);
+  LLVMValueRef *arguments = allocate_array(n + 1, sizeof *arguments);
   unsigned byval = LLVMGetEnumAttributeKindForName("byval", 5);
   for (unsigned i = 0; i < n; i++) {
     if (LLVMGetEnumAttributeAtIndex(k->function, i + 1, byval))
@@ -78,12 +80,12 @@ void emulate_table(Emulation *e, const char *symbol, int n, EmulatedKernel *kern
   LLVMTypeRef variable = structure(e, "NncEmuVariable", (LLVMTypeRef[]){p, l, l}, 3);
   LLVMTypeRef kernel = structure(e, "NncEmuKernel", (LLVMTypeRef[]){p, p, p, l, l, l, l, l, l, p}, 10);
   LLVMTypeRef table = structure(e, "NncEmuModule", (LLVMTypeRef[]){LLVMArrayType2(e->i8, 8), l, p}, 3);
-  LLVMValueRef *rows = host_alloc((size_t)n + 1, sizeof *rows);
+  LLVMValueRef *rows = allocate_array((size_t)n + 1, sizeof *rows);
   for (int i = 0; i < n; i++) {
     EmulatedKernel *k = &kernels[i];
     int64_t threads = max_threads(k->function);
     add_entry(e, k);
-    LLVMValueRef *variables = host_alloc((size_t)k->n_variables + 1, sizeof *variables);
+    LLVMValueRef *variables = allocate_array((size_t)k->n_variables + 1, sizeof *variables);
     for (int v = 0; v < k->n_variables; v++)
       variables[v] = LLVMConstNamedStruct(variable,
                                           (LLVMValueRef[]){emulate_string(e, k->variables[v].name),
@@ -91,7 +93,7 @@ void emulate_table(Emulation *e, const char *symbol, int n, EmulatedKernel *kern
                                                            number(e, k->variables[v].bytes)},
                                           3);
     int n_parameters = (int)LLVMCountParams(k->function);
-    LLVMValueRef *sizes = host_alloc((size_t)n_parameters + 1, sizeof *sizes);
+    LLVMValueRef *sizes = allocate_array((size_t)n_parameters + 1, sizeof *sizes);
     for (int j = 0; j < n_parameters; j++)
       sizes[j] = number(e, (int64_t)LLVMStoreSizeOfType(e->layout, LLVMTypeOf(LLVMGetParam(k->function, (unsigned)j))));
     LLVMValueRef fields[] = {emulate_string(e, k->name),

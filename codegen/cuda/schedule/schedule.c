@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "codegen/cuda/schedule/schedule.h"
+#include "support/alloc.h"
+#include "support/text.h"
 
 void schedule_open(Emitter *e, const char *symbol, int n_buffers) {
   Text *t = &e->scope[0].head;
@@ -47,7 +49,7 @@ Value schedule_compare(Emitter *e, const char *predicate, Value a, int64_t b) {
 }
 
 void schedule_launch(EmittedKernel *out, char *symbol, int64_t blocks, int64_t x, int64_t y) {
-  out->launches = host_grow(out->launches, (size_t)out->n_launches + 1, sizeof *out->launches);
+  out->launches = reallocate_array(out->launches, (size_t)out->n_launches + 1, sizeof *out->launches);
   out->launches[out->n_launches++] = (KernelLaunch){.symbol = symbol, .grid = {blocks, 1, 1}, .block = {x, y, 1}};
 }
 

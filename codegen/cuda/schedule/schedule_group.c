@@ -5,6 +5,9 @@
 
 #include "codegen/cuda/schedule/schedule.h"
 #include "codegen/host/kernel_reduce.h"
+#include "support/alloc.h"
+#include "support/integers.h"
+#include "support/text.h"
 
 // MOST_EACH: vectors of a thread
 enum { THREADS = 256, WARP = 32, MOST_EACH = 16, ENOUGH_BLOCKS = 2112, CONSTANT_BYTES = 60 * 1024 };
@@ -25,8 +28,6 @@ typedef struct GroupEmitter {
   int arena, first, count, last;
   int steps;   // of the bisection
 } GroupEmitter;
-
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 static void group_open(Emitter *e, const char *symbol, int n_buffers) {
   (void)n_buffers;
@@ -72,7 +73,7 @@ static Value find_row(GroupEmitter *g, Value block) {
 
 static void bind_buffers(GroupEmitter *g, Value row) {
   Emitter *e = &g->e;
-  int *of_column = host_alloc((size_t)g->n_columns, sizeof *of_column);
+  int *of_column = allocate_array((size_t)g->n_columns, sizeof *of_column);
   for (int i = 0; i < g->body->n_buffers; i++) {
     int c = g->column[i];
     if (c >= 0 && of_column[c]) {
@@ -265,7 +266,7 @@ static int group_lanes(const Kernel *k) {
 static int64_t part_of(const CudaGroup *g, int lanes) {
   int64_t sum = 0, least = (int64_t)THREADS * lanes, each;
   for (int i = 0; i < g->n; i++) sum += g->elements[i];
-  for (each = 1; each < MOST_EACH && ceil_div(sum, 2 * each * least) >= ENOUGH_BLOCKS;) each *= 2;
+  for (each = 1; each < MOST_EACH && divide_up(sum, 2 * each * least) >= ENOUGH_BLOCKS;) each *= 2;
   return each * least;
 }
 
@@ -274,7 +275,7 @@ static void add_launch(EmittedKernel *out, char *symbol, const CudaGroup *g, int
   schedule_launch(out, symbol, blocks, THREADS, 1);
   KernelLaunch *l = &out->launches[out->n_launches - 1];
   l->n_numbers = 3;
-  l->numbers = host_alloc(3, sizeof *l->numbers);
+  l->numbers = allocate_array(3, sizeof *l->numbers);
   l->numbers[0] = first;
   l->numbers[1] = g->n;
   l->numbers[2] = (int32_t)last;
@@ -300,8 +301,8 @@ static bool agree(const CudaGroups *groups, int body, int a, int b) {
 
 static void choose_columns(GroupEmitter *g, const CudaGroups *groups, int body) {
   int n = g->body->n_buffers;
-  g->column = host_alloc((size_t)n, sizeof *g->column);
-  g->constant = host_alloc((size_t)n, sizeof *g->constant);
+  g->column = allocate_array((size_t)n, sizeof *g->column);
+  g->constant = allocate_array((size_t)n, sizeof *g->constant);
   for (int i = 0; i < n; i++) {
     g->column[i] = -1;
     if (agree(groups, body, i, -1)) {
@@ -338,7 +339,8 @@ static void add_groups(GroupEmitter *e, const CudaGroups *groups, int body, int 
       add_row(e, groups, g, c, blocks, table);
       blocks += e->body->kind == CUDA_BODY_TOTAL
                     ? 1
-                    : ceil_div(g->elements[c], e->body->kind == CUDA_BODY_MAP ? part : cuda_total_part(g->elements[c]));
+                    : divide_up(g->elements[c],
+                                e->body->kind == CUDA_BODY_MAP ? part : cuda_total_part(g->elements[c]));
       elements += g->elements[c];
     }
     g->launch = out->n_launches;
@@ -351,7 +353,7 @@ static void add_groups(GroupEmitter *e, const CudaGroups *groups, int body, int 
       text_add(comment, "a block for each part, and launch %d, grid %d x %d threads, for their sums\n",
                out->n_launches + 1, g->n, THREADS);
     bool large = e->body->kind == CUDA_BODY_LARGE_TOTAL;
-    add_launch(out, host_strdup(e->body->name), g, blocks, first, large ? g->workspace / NNC_ALIGN : part);
+    add_launch(out, copy_string(e->body->name), g, blocks, first, large ? g->workspace / NNC_ALIGN : part);
     if (large) add_launch(out, text_format("%s_sums", e->body->name), g, g->n, first, g->workspace / NNC_ALIGN);
     first += g->n;
   }
@@ -431,7 +433,7 @@ void schedule_group(CudaModule *m, const CudaGroups *groups, int number, const K
   text_add(t, "\n%s", text_c_string(&comment));
   kernel_comment_again(t, k->func);
   add_table(&g, m, &table);
-  bool *aligned = host_alloc((size_t)g.body->n_buffers, sizeof *aligned);
+  bool *aligned = allocate_array((size_t)g.body->n_buffers, sizeof *aligned);
   for (int i = 0; i < g.body->n_buffers; i++)
     aligned[i] = nn_type_elements(i < k->n_args ? &k->arg[i] : &k->result_type[i - k->n_args]) ==
                  nn_type_elements(&k->domain);

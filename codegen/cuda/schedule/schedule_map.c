@@ -3,6 +3,8 @@
 #include <stdlib.h>
 
 #include "codegen/cuda/schedule/schedule.h"
+#include "support/alloc.h"
+#include "support/text.h"
 
 #define THREADS 256
 #define SINGLES 4   // elements a thread makes one by one, in one go: a single one leaves too few loads on their way
@@ -45,7 +47,7 @@ static void map_odd_rows(CudaModule *m, const Kernel *k, const Nest *nest, int64
   if_end(&e, 0, NULL, NULL, NULL, NULL);
   e.tile = 0;
   emitter_end(&e);
-  schedule_launch(out, host_strdup(k->name), rows * tiles, THREADS, 1);
+  schedule_launch(out, copy_string(k->name), rows * tiles, THREADS, 1);
 }
 
 void schedule_map(CudaModule *m, const Kernel *k, EmittedKernel *out) {
@@ -94,5 +96,5 @@ void schedule_map(CudaModule *m, const Kernel *k, EmittedKernel *out) {
     if_end(&e, 0, NULL, NULL, NULL, NULL);
   }
   emitter_end(&e);
-  schedule_launch(out, host_strdup(k->name), blocks, THREADS, 1);
+  schedule_launch(out, copy_string(k->name), blocks, THREADS, 1);
 }

@@ -6,10 +6,12 @@
 
 #include "codegen/cuda/schedule/schedule.h"
 #include "codegen/kernel/move.h"
+#include "support/alloc.h"
+#include "support/integers.h"
+#include "support/text.h"
 
 enum { THREADS = 256, WARP = 32, ENOUGH_BLOCKS = 1056 };
 
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static NnDtype as_bytes(NnDtype t) { return t == NN_I1 ? NN_U8 : t; }   // copied as they are
 
@@ -32,7 +34,7 @@ static void begin_function(Emitter *e, CudaModule *m, const Kernel *k, const cha
 // A thread for each of `threads` vectors: its number.
 static Value begin(Emitter *e, CudaModule *m, const Kernel *k, char *symbol, int lanes, int64_t threads,
                    EmittedKernel *out) {
-  int64_t blocks = ceil_div(threads, THREADS);
+  int64_t blocks = divide_up(threads, THREADS);
   char *space = text_format("%s: grid %lld x %d threads, %d elements a thread of %lld", symbol, (long long)blocks,
                             THREADS, lanes, (long long)(threads * lanes));
   if (!out->n_launches) kernel_comment(&m->m, k, space);
@@ -73,7 +75,7 @@ static void move_pad(CudaModule *m, const Kernel *k, MlirOperation op, EmittedKe
           step = pad.interior[pad.axis] + 1;
   int lanes = gaps ? move_lanes(m, k, dtype, 1, &inner) : move_lanes(m, k, dtype, 3, (int64_t[]){x, y, low});
   int64_t rows = move_product(pad.y->dim, 0, pad.axis), along = gaps ? y : y / lanes, inside = gaps ? inner / lanes : 1;
-  Value p = begin(&e, m, k, host_strdup(k->name), lanes, rows * along * inside, out), row, at, within = emit_i64(&e, 0),
+  Value p = begin(&e, m, k, copy_string(k->name), lanes, rows * along * inside, out), row, at, within = emit_i64(&e, 0),
         valid;
   if (gaps) within = scaled(&e, split(&e, p, inside, &row), lanes);
   else row = p;
@@ -107,7 +109,7 @@ static void move_concat(CudaModule *m, const Kernel *k, MlirOperation op, Emitte
     int arg = nn_value_index(mlirOperationGetOperand(op, i));
     int64_t run = k->arg[arg].dim[axis] * inner;
     int lanes = move_lanes(m, k, dtype, 3, (int64_t[]){run, row, at});
-    Value p = begin(&e, m, k, i ? text_format("%s_launch%d", k->name, (int)i) : host_strdup(k->name), lanes,
+    Value p = begin(&e, m, k, i ? text_format("%s_launch%d", k->name, (int)i) : copy_string(k->name), lanes,
                     outer * (run / lanes), out),
           r;
     Value within = scaled(&e, split(&e, p, run / lanes, &r), lanes);
@@ -125,7 +127,7 @@ static void move_gather(CudaModule *m, const Kernel *k, MlirOperation op, Emitte
   NnDtype dtype = as_bytes(t->dtype);
   int64_t row = move_product(t->dim, 1, t->rank), n = nn_type_elements(&k->arg[indices]);
   int lanes = move_lanes(m, k, dtype, 1, &row);
-  Value p = begin(&e, m, k, host_strdup(k->name), lanes, n * (row / lanes), out), i;
+  Value p = begin(&e, m, k, copy_string(k->name), lanes, n * (row / lanes), out), i;
   Value within = scaled(&e, split(&e, p, row / lanes, &i), lanes);
   i.depth = e.depth;   // read only by threads that have an index
   Value index = move_load_index(&e, indices, k->arg[indices].dtype, i);
@@ -140,7 +142,7 @@ static void move_pool(CudaModule *m, const Kernel *k, MlirOperation op, EmittedK
   Pool pool = pool_read(k, op);
   int lanes = move_lanes(m, k, pool.dtype, 1, &pool.c);
   int64_t height = pool.input ? pool.h : pool.oh, width = pool.input ? pool.w : pool.ow;
-  Value p = begin(&e, m, k, host_strdup(k->name), lanes, pool.n * height * width * (pool.c / lanes), out), rest;
+  Value p = begin(&e, m, k, copy_string(k->name), lanes, pool.n * height * width * (pool.c / lanes), out), rest;
   Point at;
   at.channel = scaled(&e, split(&e, p, pool.c / lanes, &rest), lanes);
   at.column = split(&e, rest, width, &rest);
@@ -295,8 +297,8 @@ static void move_scatter(CudaModule *m, const Kernel *k, MlirOperation op, Emitt
   int lanes = move_lanes(m, k, s.dtype, 1, &s.row);
   while (s.team < THREADS && s.team * lanes < s.row) s.team *= 2;
   s.teams = THREADS / s.team;
-  s.owned = ceil_div(s.rows, ENOUGH_BLOCKS);
-  int64_t blocks = ceil_div(s.rows, s.owned);
+  s.owned = divide_up(s.rows, ENOUGH_BLOCKS);
+  int64_t blocks = divide_up(s.rows, s.owned);
   char *space = text_format("grid %lld x %d threads, a block owns %lld rows and goes through all %lld indices, %d "
                             "threads a row, %d elements a thread",
                             (long long)blocks, THREADS, (long long)s.owned, (long long)s.n, s.team, lanes);
@@ -312,7 +314,7 @@ static void move_scatter(CudaModule *m, const Kernel *k, MlirOperation op, Emitt
   s.column = scaled(&e, split(&e, s.tid, s.team, &s.team_number), lanes);
   emit_scatter(&s, nn_op_of(op) == NN_OP_scatter_max);
   emitter_end(&e);
-  schedule_launch(out, host_strdup(k->name), blocks, THREADS, 1);
+  schedule_launch(out, copy_string(k->name), blocks, THREADS, 1);
   free(s.shared);
 }
 
@@ -325,7 +327,7 @@ static void argmax_rows(CudaModule *m, const Kernel *k, const Argmax *a, Emitted
   Emitter e;
   int lanes = move_lanes(m, k, a->dtype, 1, &a->reduced);
   if (lanes > 4) lanes = 4;
-  int64_t teams = THREADS / WARP, blocks = ceil_div(a->outer, teams);
+  int64_t teams = THREADS / WARP, blocks = divide_up(a->outer, teams);
   char *space = text_format("grid %lld x %d threads, a warp for each row of %lld, %d elements a thread at once",
                             (long long)blocks, THREADS, (long long)a->reduced, lanes);
   kernel_comment(&m->m, k, space);
@@ -365,7 +367,7 @@ static void argmax_rows(CudaModule *m, const Kernel *k, const Argmax *a, Emitted
   if_end(&e, 0, NULL, NULL, NULL, NULL);
   block_end(&e);
   emitter_end(&e);
-  schedule_launch(out, host_strdup(k->name), blocks, THREADS, 1);
+  schedule_launch(out, copy_string(k->name), blocks, THREADS, 1);
 }
 
 static void move_argmax(CudaModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
@@ -376,7 +378,7 @@ static void move_argmax(CudaModule *m, const Kernel *k, MlirOperation op, Emitte
   }
   Emitter e;
   int lanes = (int)smaller(move_lanes(m, k, a.dtype, 1, &a.inner), 4);
-  Value p = begin(&e, m, k, host_strdup(k->name), lanes, a.outer * (a.inner / lanes), out), outer;
+  Value p = begin(&e, m, k, copy_string(k->name), lanes, a.outer * (a.inner / lanes), out), outer;
   Value column = scaled(&e, split(&e, p, a.inner / lanes, &outer), lanes);
   argmax_columns(&e, &a, outer, column);
   end(&e);

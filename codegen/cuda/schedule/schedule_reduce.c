@@ -13,8 +13,9 @@
 #include <string.h>
 
 #include "codegen/cuda/schedule/schedule_reduce.h"
-
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+#include "support/alloc.h"
+#include "support/integers.h"
+#include "support/text.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // One launch
@@ -42,12 +43,12 @@ static bool all_active(const Plan *p) {
 static void begin_launch(Launch *l, Emitter *e, CudaModule *m, const Plan *p, const char *what, int index,
                          int64_t chunks, EmittedKernel *out) {
   const Kernel *k = p->r.k;
-  *l = (Launch){.e = e, .p = p, .symbol = index ? text_format("%s_launch%d", k->name, index) : host_strdup(k->name)};
+  *l = (Launch){.e = e, .p = p, .symbol = index ? text_format("%s_launch%d", k->name, index) : copy_string(k->name)};
   l->stash = (Stash){.p = p, .symbol = l->symbol};
   Text *t = &m->m.text;
   int64_t x = p->columns ? p->per_block : p->team * p->per_block, y = p->columns ? p->team : 1;
-  int64_t tiles = p->columns ? ceil_div(p->width, p->per_block) : 1,
-          blocks = (p->columns ? p->r.outer_extent * tiles : ceil_div(p->teams, p->per_block)) * chunks;
+  int64_t tiles = p->columns ? divide_up(p->width, p->per_block) : 1,
+          blocks = (p->columns ? p->r.outer_extent * tiles : divide_up(p->teams, p->per_block)) * chunks;
   if (index == 0) {
     char *space = text_format(
         "grid %lld x %lld threads, teams of %d for %lld elements%s, %d elements a thread at once%s", (long long)blocks,
@@ -684,12 +685,12 @@ static void emit_combination(CudaModule *m, const Plan *whole, int stage, Emitte
 
 static int64_t plan_combine(Plan *p, const Kernel *k, int64_t rows, int64_t from) {
   plan_reduce(k, p);
-  host_require(p->columns && p->r.outer_extent == 1 && p->r.n_stages == 1, "sums that are not by channel");
+  require_promise(p->columns && p->r.outer_extent == 1 && p->r.n_stages == 1, "sums that are not by channel");
   p->chunked = true;
   p->relative = false;
   p->chunk_size = rows;
-  p->n_chunks = ceil_div(p->r.row_extent, rows);
-  int64_t pitch = ceil_div(p->r.vector_extent * p->n_chunks * 4, 64) * 64;
+  p->n_chunks = divide_up(p->r.row_extent, rows);
+  int64_t pitch = divide_up(p->r.vector_extent * p->n_chunks * 4, 64) * 64;
   p->team = plan_power_of_two(p->n_chunks, BLOCK / p->per_block);
   if (p->team * p->per_block < WARP) p->team = WARP / p->per_block;
   p->bytes = from;

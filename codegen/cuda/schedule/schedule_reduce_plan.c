@@ -1,7 +1,7 @@
 // The plan of a row or column kernel on a GPU: teams, chunks, and which reductions share a pass.
 #include "codegen/cuda/schedule/schedule_reduce.h"
+#include "support/integers.h"
 
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 int plan_power_of_two(int64_t n, int most) {
   int p = 1;
@@ -24,7 +24,7 @@ static void plan_teams(Plan *p) {
   int most = MAX_RESIDENT_ELEMENTS / p->lanes < MAX_RESIDENT ? MAX_RESIDENT_ELEMENTS / p->lanes : MAX_RESIDENT;
   p->team = each <= most * WARP ? WARP : BLOCK;
   p->per_block = p->team == WARP ? 4 : 1;
-  if (r->row_extent == 1 && ceil_div(vectors, p->team) <= most) p->resident = (int)ceil_div(vectors, p->team);
+  if (r->row_extent == 1 && divide_up(vectors, p->team) <= most) p->resident = (int)divide_up(vectors, p->team);
   p->unroll = p->lanes > 1 ? 2 : 4;
   int64_t turn = (int64_t)p->team * p->unroll;
   if (!p->resident && r->row_extent == 1) p->unrolled = vectors / turn * turn * p->lanes;
@@ -32,7 +32,7 @@ static void plan_teams(Plan *p) {
 
 static void plan_chunks(Plan *p) {
   Reduce *r = &p->r;
-  int64_t blocks = ceil_div(p->teams, p->per_block),
+  int64_t blocks = divide_up(p->teams, p->per_block),
           total = p->columns || r->row_extent > 1 ? r->row_extent : r->vector_extent;
   p->chunk_vector = !p->columns && r->row_extent == 1;
   int64_t least = p->columns ? 8 * p->team : p->chunk_vector ? (int64_t)8 * BLOCK * p->lanes : 4;
@@ -43,17 +43,17 @@ static void plan_chunks(Plan *p) {
   if (!p->chunked) return;
   p->resident = 0;
   p->unrolled = 0;
-  p->chunk_size = ceil_div(total, chunks);
-  if (p->chunk_vector) p->chunk_size = ceil_div(p->chunk_size, p->lanes) * p->lanes;
-  p->n_chunks = ceil_div(total, p->chunk_size);
+  p->chunk_size = divide_up(total, chunks);
+  if (p->chunk_vector) p->chunk_size = divide_up(p->chunk_size, p->lanes) * p->lanes;
+  p->n_chunks = divide_up(total, p->chunk_size);
   int64_t kept = r->outer_extent * p->width * (p->columns ? p->lanes : 1);
   for (int i = 0; i < r->n_units; i++) {
     Unit *u = &r->units[i];
     int64_t bytes = kept * nn_dtype_bytes(u->dtype);
     u->partial = p->bytes;
-    p->bytes += ceil_div(bytes * p->n_chunks, 64) * 64;
+    p->bytes += divide_up(bytes * p->n_chunks, 64) * 64;
     u->combined = p->bytes;
-    p->bytes += ceil_div(bytes, 64) * 64;
+    p->bytes += divide_up(bytes, 64) * 64;
   }
 }
 

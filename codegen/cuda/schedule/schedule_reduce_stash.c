@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "codegen/cuda/schedule/schedule_reduce.h"
+#include "support/text.h"
 
 static bool access_equal(const Access *a, const Access *b) { return memcmp(a, b, sizeof *a) == 0; }
 

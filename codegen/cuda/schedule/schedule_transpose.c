@@ -5,6 +5,9 @@
 #include <string.h>
 
 #include "codegen/cuda/schedule/schedule.h"
+#include "support/alloc.h"
+#include "support/integers.h"
+#include "support/text.h"
 
 // LEAST: extents below leave most of a tile empty
 enum { TILE = 32, PITCH = 33, THREADS = 256, ROWS = THREADS / TILE, MAX_TILES = 5, LEAST = 8 };
@@ -23,8 +26,6 @@ typedef struct Transposed {
   const char *symbol;
   Value place;   // of the point's element in a tile
 } Transposed;
-
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 static bool access_equal(const Access *a, const Access *b) { return memcmp(a, b, sizeof *a) == 0; }
 
@@ -148,7 +149,7 @@ bool schedule_transpose(CudaModule *m, const Kernel *k, EmittedKernel *out) {
   nest_build(k, &nest);
   if (!find_transposed(k, &nest, &t)) return false;
   t.symbol = k->name;
-  int64_t along = ceil_div(nest.extent[t.along], TILE), across = ceil_div(nest.extent[t.across], TILE), outer = 1;
+  int64_t along = divide_up(nest.extent[t.along], TILE), across = divide_up(nest.extent[t.across], TILE), outer = 1;
   int groups[NN_MAX_RANK], n = 0;
   for (int g = 0; g < nest.n; g++)
     if (g != t.along && g != t.across) groups[n++] = g, outer *= nest.extent[g];
@@ -168,6 +169,6 @@ bool schedule_transpose(CudaModule *m, const Kernel *k, EmittedKernel *out) {
   write_points(&e, &t, low, high, first_along, first_across);
   block_end(&e);
   emitter_end(&e);
-  schedule_launch(out, host_strdup(k->name), blocks, THREADS, 1);
+  schedule_launch(out, copy_string(k->name), blocks, THREADS, 1);
   return true;
 }

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "codegen/cuda/template/template_attention.h"
-#include "codegen/kernel/text.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // All kernels

@@ -3,7 +3,7 @@
 #include <stddef.h>
 
 #include "codegen/cuda/template/template_attention_wgmma.h"
-#include "codegen/kernel/text.h"
+#include "support/alloc.h"
 
 enum { WARPS = 8, PANEL_COLUMNS = 64, ROW_BYTES = 128, MOST_BLOCKS = 65535 };
 // of keys and values that heads at work at the same time may have, so that they stay in the L2 cache
@@ -57,8 +57,8 @@ void wgmma_panels(AttentionBlock *x, Panels *p, int rows, int buffers, Val base,
                 .row_bytes = s->row * element,
                 .n_rows = n_rows,
                 .head_bytes = s->head * element};
-  host_require(x->shared_bytes % WGMMA_ALIGN == 0 && rows % (4 * x->warps) == 0,
-               "panels that are not aligned, or that the threads do not divide");
+  require_promise(x->shared_bytes % WGMMA_ALIGN == 0 && rows % (4 * x->warps) == 0,
+                  "panels that are not aligned, or that the threads do not divide");
   Tile tile = {.type = x->a->type,
                .rows = rows,
                .columns = PANEL_COLUMNS,

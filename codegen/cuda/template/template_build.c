@@ -5,7 +5,8 @@
 
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/template/template.h"
-#include "codegen/kernel/text.h"
+#include "support/alloc.h"
+#include "support/text.h"
 
 enum { PTX_KERNEL = 71, GLOBAL = 1, SHARED = 3 };
 #define DYNAMIC_SHARED "nnc_dynamic_shared"
@@ -36,7 +37,7 @@ void build_kernel(Build *b, LLVMModuleRef module, const char *name, const char *
                .f32 = LLVMFloatTypeInContext(llvm),
                .f64 = LLVMDoubleTypeInContext(llvm)};
   int n = (int)strlen(parameters);
-  LLVMTypeRef *types = host_alloc((size_t)n + 1, sizeof *types);
+  LLVMTypeRef *types = allocate_array((size_t)n + 1, sizeof *types);
   for (int i = 0; i < n; i++) types[i] = parameters[i] == 'i' ? b->i32 : LLVMPointerTypeInContext(llvm, GLOBAL);
   b->function = LLVMAddFunction(module, name, LLVMFunctionType(LLVMVoidTypeInContext(llvm), types, (unsigned)n, false));
   free(types);
@@ -192,7 +193,7 @@ Val build_rounded(Build *b, TileType t, Val x) { return each(b, t, x, b->i16, ro
 
 Val build_intrinsic(Build *b, const char *name, LLVMTypeRef overload, int n, Val *arguments) {
   unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
-  host_require(id != 0, name);
+  require_promise(id != 0, name);
   LLVMTypeRef type = LLVMIntrinsicGetType(b->llvm, id, &overload, overload != NULL);
   return LLVMBuildCall2(b->builder, type, LLVMGetIntrinsicDeclaration(b->module, id, &overload, overload != NULL),
                         arguments, (unsigned)n, "");

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "codegen/cuda/template/template_conv.h"
-#include "codegen/kernel/text.h"
 
 void conv_kernel(Build *b, LLVMModuleRef module, const char *name, const char *buffers) {
   char parameters[CONV_MAX_BUFFERS + CONV_NUMBERS + 1];

@@ -7,13 +7,14 @@
 #include <string.h>
 
 #include "codegen/cuda/template/template_conv.h"
-#include "codegen/kernel/text.h"
+#include "support/alloc.h"
+#include "support/text.h"
 
 // elements of a row beyond the columns: rows of a fragment meet different banks
 enum { LANES = EPILOGUE_LANES, FIRST_INPUT = 4, PAD = 8 };
 
 char *conv_product_buffers(const ConvShape *c) {
-  if (!c->ending_buffers) return host_strdup(conv_reorders(c) ? "r-pr" : "rrp");
+  if (!c->ending_buffers) return copy_string(conv_reorders(c) ? "r-pr" : "rrp");
   bool sums = false, plain = false;
   for (const ConvShape *e = c; e; e = e->next_ending) sums |= e->epilogue.n_sums > 0, plain |= !*e->epilogue.function;
   Text t = {0};
@@ -238,7 +239,7 @@ static void write_sums(Site *s) {
 Val conv_inlined_function(Build *b, const char *name) {
   static const char always[] = "alwaysinline";
   Val function = LLVMGetNamedFunction(b->module, name);
-  host_require(function != NULL, "an epilogue that was not written");
+  require_promise(function != NULL, "an epilogue that was not written");
   LLVMSetLinkage(function, LLVMInternalLinkage);
   LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
                           LLVMCreateEnumAttribute(b->llvm, LLVMGetEnumAttributeKindForName(always, sizeof always - 1),

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "codegen/cuda/template/template_conv.h"
-#include "codegen/kernel/text.h"
+#include "support/text.h"
 
 typedef struct Fold {
   Build b;

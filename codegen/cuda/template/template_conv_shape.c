@@ -5,7 +5,7 @@
 
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/template/template_conv.h"
-#include "codegen/kernel/text.h"
+#include "support/text.h"
 
 static int64_t tiles(int64_t n, int64_t tile) { return (n + tile - 1) / tile; }
 static int64_t channels_in(const ConvShape *c) { return c->c / c->groups; }

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "codegen/cuda/template/template_depthwise.h"
-#include "codegen/kernel/text.h"
+#include "support/alloc.h"
+#include "support/integers.h"
+#include "support/text.h"
 
 enum { THREADS = 256, STRIP = 4, MOST_TAPS = 25, BLOCKS = 528, LEAST_ROUNDS = 8 };
 
@@ -29,7 +31,6 @@ typedef enum Number {
   NUMBERS = OF_ROWS + 3   // divisors: vectors of channels, strips of a row, rows
 } Number;
 
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static TileType type_of(NncDtype t) {
   return t == NNC_F64 ? TILE_F64 : t == NNC_BF16 ? TILE_BF16 : t == NNC_F16 ? TILE_F16 : TILE_F32;
 }
@@ -67,7 +68,7 @@ static int64_t block_width(const NncConv *c) {
 
 static int64_t parts(const NncConv *c) {
   int64_t rows = THREADS / block_width(c), most = c->n * c->oh * c->ow / (rows * LEAST_ROUNDS),
-          n = BLOCKS / ceil_div(c->c / lanes(c), block_width(c));
+          n = BLOCKS / divide_up(c->c / lanes(c), block_width(c));
   if (n > most) n = most;
   return n < 1 ? 1 : n;
 }
@@ -86,7 +87,7 @@ char *depthwise_symbol(const NncConv *c, int which) {
                                                               in_parts                ? "_parts"
                                                               : c->result != c->dtype ? "_to_f32"
                                                                                       : "")
-                                                : host_strdup("");
+                                                : copy_string("");
   char *symbol = text_format("conv_depthwise_%s_%s_%dx%d_s%dx%d_d%dx%d_x%d%s", passes[c->pass], types[c->dtype],
                              (int)c->kh, (int)c->kw, (int)c->stride[0], (int)c->stride[1], (int)c->dilation[0],
                              (int)c->dilation[1], lanes(c), width);
@@ -97,7 +98,7 @@ char *depthwise_symbol(const NncConv *c, int which) {
 void depthwise_launch(const NncConv *c, int which, TemplateLaunch *launch) {
   bool back = gradient(c);
   int32_t *out = launch->numbers;
-  int64_t h = back ? c->h : c->oh, w = back ? c->w : c->ow, vectors = c->c / lanes(c), strips = ceil_div(w, strip(c)),
+  int64_t h = back ? c->h : c->oh, w = back ? c->w : c->ow, vectors = c->c / lanes(c), strips = divide_up(w, strip(c)),
           total = c->n * h * strips * vectors;
   *launch = (TemplateLaunch){.threads = THREADS, .n_numbers = NUMBERS};
   out[HEIGHT] = (int32_t)(back ? c->oh : c->h);
@@ -111,16 +112,16 @@ void depthwise_launch(const NncConv *c, int which, TemplateLaunch *launch) {
   out[RESULT_WIDTH] = (int32_t)w;
   out[POSITIONS] = (int32_t)(c->n * h * w);
   out[PARTS] = (int32_t)parts(c);
-  out[PART_POSITIONS] = (int32_t)ceil_div(c->n * h * w, parts(c));
+  out[PART_POSITIONS] = (int32_t)divide_up(c->n * h * w, parts(c));
   out[RESULTS] = (int32_t)(c->c * taps(c));
   template_divisor(out + OF_CHANNELS, vectors);
   template_divisor(out + OF_STRIPS, c->pass == NNC_CONV_WEIGHT_GRAD ? w : strips);
   template_divisor(out + OF_ROWS, h);
   if (which == 1) total = c->c * taps(c);
   out[TOTAL] = (int32_t)total;
-  launch->grid[0] = ceil_div(total, THREADS), launch->grid[1] = launch->grid[2] = 1;
+  launch->grid[0] = divide_up(total, THREADS), launch->grid[1] = launch->grid[2] = 1;
   if (c->pass == NNC_CONV_WEIGHT_GRAD && which == 0) {
-    launch->grid[0] = ceil_div(vectors, block_width(c));
+    launch->grid[0] = divide_up(vectors, block_width(c));
     launch->grid[1] = parts(c);
     launch->shared_bytes = THREADS * lanes(c) * wide_bytes(c);
   }

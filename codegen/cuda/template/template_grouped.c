@@ -3,7 +3,7 @@
 // group's other channels: each vector of weights serves four pixels, each vector of elements all its channels. One
 // kernel serves all shapes of one width of vectors. Sums are f32 or f64, whatever the type in memory.
 #include "codegen/cuda/template/template_conv.h"
-#include "codegen/kernel/text.h"
+#include "support/text.h"
 
 enum { STRIP = 4 };
 

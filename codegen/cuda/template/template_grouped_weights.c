@@ -3,11 +3,11 @@
 // pixels and meet in shared memory; what the parts of all pixels give is added up in order by conv_sum. Sums are f32 or
 // f64, whatever the type in memory.
 #include "codegen/cuda/template/template_conv.h"
-#include "codegen/kernel/text.h"
+#include "support/integers.h"
+#include "support/text.h"
 
 enum { BLOCKS = 528, LEAST_ROUNDS = 8, MOST_LANES = 4, MOST_WIDTH = 32 };
 
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int lanes(const ConvShape *c, int64_t channels) {
   int n = conv_grouped_lanes(c, channels);
   return n < MOST_LANES ? n : MOST_LANES;
@@ -26,7 +26,7 @@ static int width(const ConvShape *c) {
 
 int conv_grouped_parts(const ConvShape *c) {
   int64_t most = c->n * c->oh * c->ow / (CONV_THREADS / width(c) * LEAST_ROUNDS),
-          n = BLOCKS / (ceil_div(pairs(c), width(c)) * c->kh * c->kw);
+          n = BLOCKS / (divide_up(pairs(c), width(c)) * c->kh * c->kw);
   if (n > most) n = most;
   return n < 1 ? 1 : (int)n;
 }
@@ -39,7 +39,7 @@ char *conv_grouped_weights_symbol(const ConvShape *c) {
 
 void conv_grouped_weights_launch(const ConvShape *c, TemplateLaunch *launch) {
   template_divisor(launch->numbers + CONV_COLUMN_TILES, pairs(c));
-  launch->grid[0] = ceil_div(pairs(c), width(c));
+  launch->grid[0] = divide_up(pairs(c), width(c));
   launch->grid[1] = c->kh * c->kw;
   launch->grid[2] = conv_parts(c);
   launch->shared_bytes = CONV_THREADS * inputs(c) * tile_element_bytes(wide(c));

@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 #include "codegen/cuda/template/template.h"
-#include "codegen/kernel/text.h"
+#include "support/alloc.h"
 
 Val build_tile_chunk(Build *b, const Tile *t, Val row, Val chunk) {
   int row_bytes = t->columns * tile_element_bytes(t->type);
@@ -15,7 +15,7 @@ Val build_tile_chunk(Build *b, const Tile *t, Val row, Val chunk) {
 
 void build_copy_tile(Build *b, const Tile *t, const TileSource *from, int threads) {
   int chunks = t->columns / tile_chunk(t->type), total = t->rows * chunks;
-  host_require(total % threads == 0 && chunks % 8 == 0, "a tile that the threads of the block do not divide");
+  require_promise(total % threads == 0 && chunks % 8 == 0, "a tile that the threads of the block do not divide");
   for (int i = 0; i < total / threads; i++) {
     Val index = build_add(b, b->tid, build_i32(b, i * threads)), row = build_div(b, index, chunks),
         chunk = build_mod(b, index, chunks);

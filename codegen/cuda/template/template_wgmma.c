@@ -7,7 +7,8 @@
 
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/template/template.h"
-#include "codegen/kernel/text.h"
+#include "support/alloc.h"
+#include "support/text.h"
 
 #define PREFIX "nnc.asm.wgmma."
 // ORDER EMULATE: runtime/cuda/emulator/wgmma.c has the same.
@@ -60,9 +61,9 @@ static void call(Build *b, const char *name, int sums, int n, Val *operands) {
 
 void build_wgmma(Build *b, const Wgmma *w, Val *c, const Val *a, Val b_descriptor, Val scale) {
   int sums = w->columns / 2, n = sums, form = w->columns << FORM_COLUMNS;
-  host_require(w->columns % 8 == 0 && w->columns >= 8 && sums <= MOST_SUMS && tile_element_bytes(w->type) == 2 &&
-                   !(w->a_in_registers && w->a_transposed),
-               "a product of a warpgroup that there is not");
+  require_promise(w->columns % 8 == 0 && w->columns >= 8 && sums <= MOST_SUMS && tile_element_bytes(w->type) == 2 &&
+                      !(w->a_in_registers && w->a_transposed),
+                  "a product of a warpgroup that there is not");
   Val operands[MOST_SUMS + 8];
   memcpy(operands, c, (size_t)sums * sizeof *c);
   for (int i = 0; i < (w->a_in_registers ? 4 : 1); i++) operands[n++] = a[i];
@@ -79,7 +80,7 @@ void build_wgmma(Build *b, const Wgmma *w, Val *c, const Val *a, Val b_descripto
 
 void build_wgmma_wait(Build *b, int groups_pending, int n, Val *c) {
   Val operands[MOST_SUMS + 1];
-  host_require(n % MOST_SUMS != 1, "a wait for one accumulator");
+  require_promise(n % MOST_SUMS != 1, "a wait for one accumulator");
   for (int i = 0, more; i == 0 || i < n; i += MOST_SUMS) {
     more = n - i < MOST_SUMS ? n - i : MOST_SUMS;
     for (int j = 0; j < more; j++) operands[j] = c[i + j];
@@ -134,7 +135,7 @@ static void expand_call(LLVMModuleRef module, LLVMValueRef call, const char *nam
   } else if (sscanf(name, PREFIX "wait.%d.%d", &pending, &sums) == 2) {
     text_add(&text, "wgmma.wait_group.sync.aligned %d;", pending);
   }
-  host_require(text.size > 0, name);
+  require_promise(text.size > 0, name);
   constraints(&constraint, call, sums, n);
   LLVMTypeRef types[MOST_SUMS + 8], results[MOST_SUMS], f32 = LLVMFloatTypeInContext(llvm);
   LLVMValueRef operands[MOST_SUMS + 8];

@@ -6,7 +6,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "error.h"
+#include "support/alloc.h"
+#include "support/input_error.h"
 
 typedef enum JsonType { JSON_NULL, JSON_BOOLEAN, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT } JsonType;
 
@@ -30,7 +31,7 @@ typedef struct JsonDocument JsonDocument;   // owns every value and string of a 
 
 // Parses all of `text` (`length` bytes, not retained). Owned by the caller (json_destroy); NULL and `error` on bad
 // input.
-JsonDocument *json_parse(const char *text, size_t length, SolverError *error);
+JsonDocument *json_parse(const char *text, size_t length, InputError *error);
 void json_destroy(JsonDocument *document);
 
 // The value the text consists of.

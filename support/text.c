@@ -1,44 +1,17 @@
-// Growable text and checked allocation for the code generator.
-#include "codegen/kernel/text.h"
+// See text.h.
+#include "support/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void out_of_memory(void) {
-  fputs("nnc: out of memory\n", stderr);
-  exit(70);
-}
-
-void host_require(bool condition, const char *what) {
-  if (condition) return;
-  fprintf(stderr, "nnc: internal error in code generation: %s\n", what);
-  exit(70);
-}
-
-void *host_alloc(size_t n, size_t size) {
-  void *p = calloc(n ? n : 1, size ? size : 1);
-  if (!p) out_of_memory();
-  return p;
-}
-
-void *host_grow(void *old, size_t n, size_t size) {
-  if (size && n > (size_t)-1 / size) out_of_memory();
-  void *p = realloc(old, n && size ? n * size : 1);
-  if (!p) out_of_memory();
-  return p;
-}
-
-char *host_strdup(const char *s) {
-  size_t n = strlen(s) + 1;
-  return memcpy(host_alloc(n, 1), s, n);
-}
+#include "support/alloc.h"
 
 static void text_reserve(Text *t, size_t more) {
   if (t->capacity - t->size > more) return;
   size_t capacity = t->capacity ? t->capacity : 256;
   while (capacity - t->size <= more) capacity *= 2;
-  t->data = host_grow(t->data, capacity, 1);
+  t->data = reallocate_array(t->data, capacity, 1);
   t->capacity = capacity;
 }
 
@@ -55,7 +28,7 @@ void text_addv(Text *t, const char *format, va_list args) {
   va_copy(again, args);
   text_reserve(t, 128);
   int n = vsnprintf(t->data + t->size, t->capacity - t->size, format, args);
-  if (n < 0) out_of_memory();
+  require_promise(n >= 0, "a format that printf does not take");
   if ((size_t)n >= t->capacity - t->size) {
     text_reserve(t, (size_t)n);
     vsnprintf(t->data + t->size, t->capacity - t->size, format, again);

@@ -1,6 +1,6 @@
 // json.c: recursive descent over the text, one function per production of the grammar; values and strings are carved
 // from blocks that the document owns.
-#include "json.h"
+#include "support/json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ typedef struct Parser {
   int line;
   int depth;
   JsonDocument *document;
-  SolverError *error;
+  InputError *error;
 } Parser;
 
 static void *carve(JsonDocument *document, size_t bytes) {
@@ -35,7 +35,7 @@ static void *carve(JsonDocument *document, size_t bytes) {
   Block *block = document->blocks;
   if (!block || block->capacity - block->used < bytes) {
     size_t capacity = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
-    block = solver_allocate(1, sizeof *block + capacity);
+    block = allocate_array(1, sizeof *block + capacity);
     block->capacity = capacity;
     block->next = document->blocks;
     document->blocks = block;
@@ -50,7 +50,7 @@ static int column_here(const Parser *parser) {
 }
 
 static bool fail_here(Parser *parser, const char *message) {
-  return solver_fail_at(parser->error, parser->line, column_here(parser), "%s", message);
+  return input_fail_at(parser->error, parser->line, column_here(parser), "%s", message);
 }
 
 // The byte at the cursor; NUL at the end of the text (a NUL inside the text is no token either).
@@ -115,7 +115,7 @@ static bool parse_number(Parser *parser, JsonValue *value) {
     while (is_digit(peek(parser))) parser->at++;
   }
   size_t length = parser->at - start;
-  char *copy = solver_allocate(length + 1, 1);
+  char *copy = allocate_array(length + 1, 1);
   memcpy(copy, parser->text + start, length);
   value->type = JSON_NUMBER;
   value->number = strtod(copy, NULL);
@@ -277,8 +277,8 @@ static bool parse_value(Parser *parser, JsonValue *value) {
   return parse_literal(parser, value);
 }
 
-JsonDocument *json_parse(const char *text, size_t length, SolverError *error) {
-  JsonDocument *document = solver_allocate(1, sizeof *document);
+JsonDocument *json_parse(const char *text, size_t length, InputError *error) {
+  JsonDocument *document = allocate_array(1, sizeof *document);
   Parser parser = {.text = text, .length = length, .line = 1, .document = document, .error = error};
   bool valid = parse_value(&parser, &document->root);
   if (valid) {
@@ -325,7 +325,7 @@ const JsonValue *json_find_repeat(const JsonValue *object) {
         if (strcmp(a->key, b->key) == 0) found = b;
     return found;
   }
-  const JsonValue **members = solver_allocate((size_t)object->n, sizeof *members);
+  const JsonValue **members = allocate_array((size_t)object->n, sizeof *members);
   int n = 0;
   for (const JsonValue *member = object->first; member; member = member->next) members[n++] = member;
   qsort(members, (size_t)n, sizeof *members, compare_members);

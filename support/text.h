@@ -1,6 +1,6 @@
 // A growable text buffer: kernels, tables and diagnostics are written into it piece by piece.
-#ifndef NNC_CODEGEN_KERNEL_TEXT_H
-#define NNC_CODEGEN_KERNEL_TEXT_H
+#ifndef NNC_SUPPORT_TEXT_H
+#define NNC_SUPPORT_TEXT_H
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -20,13 +20,5 @@ const char *text_c_string(const Text *t);   // "" while empty
 void text_free(Text *t);
 // The formatted text as a string of its own. Owned: free().
 char *text_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-// malloc, realloc and strdup that end the process with status 70 when memory is exhausted.
-void *host_alloc(size_t n, size_t size);
-void *host_grow(void *old, size_t n, size_t size);
-char *host_strdup(const char *s);
-// A promise of an earlier pass that does not hold is a bug of the compiler: says so and ends the process with status
-// 70, in every build.
-void host_require(bool condition, const char *what);
 
 #endif

@@ -1,0 +1,14 @@
+// Time that passes, for measuring.
+#ifndef NNC_SUPPORT_CLOCK_H
+#define NNC_SUPPORT_CLOCK_H
+
+#include <time.h>
+
+// Seconds since some fixed moment; never goes back.
+static inline double seconds_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+#endif
