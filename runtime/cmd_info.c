@@ -11,7 +11,8 @@ typedef struct InfoOptions {
 } InfoOptions;
 
 static void print_help(void) {
-  printf("Usage: %s info [OPTION]...\n\n"
+  printf("Usage: %s info [OPTION]... [FILE]...\n\n"
+         "What the program is, or what the checkpoints and weight files FILE are and whether their checksums match.\n\n"
          "  --data=DIR  folder of the data files\n"
          "  --arena     every persistent tensor with its place in the arena\n"
          "  --steps     every step of every function with the offsets of its buffers\n"
@@ -35,8 +36,8 @@ static int parse_options(int argc, char **argv, InfoOptions *o) {
     case 'h': print_help(); return EXIT_DONE;
     default: ok = false;
     }
-  if (ok && optind < argc) {
-    report_error("unexpected argument %s", argv[optind]);
+  if (ok && optind < argc && (o->data || o->arena || o->steps)) {
+    report_error("FILE excludes all options");
     ok = false;
   }
   return ok ? -1 : option_unknown("info");
@@ -143,10 +144,31 @@ static void print_steps(const NncFunction *f) {
   }
 }
 
+static bool print_file(const char *path) {
+  Safetensors s;
+  if (!safetensors_open(path, &s)) return false;
+  const char *model = safetensors_metadata(&s, "model"), *step = safetensors_metadata(&s, "step");
+  int64_t bytes = 0;
+  char text[32];
+  for (int i = 0; i < s.n_entries; i++) bytes += s.entries[i].bytes;
+  printf("%s: %s", path, step ? "checkpoint" : "tensors");
+  if (model) printf(" of %s", model);
+  if (step) printf(" after step %s", step);
+  printf(", %d tensors, %s, %s\n", s.n_entries, format_bytes(bytes, text, sizeof text),
+         s.has_sums ? "checksums match" : "no checksums");
+  safetensors_close(&s);
+  return true;
+}
+
 int cmd_info(int argc, char **argv) {
   InfoOptions o = {0};
   int status = parse_options(argc, argv, &o);
   if (status >= 0) return status;
+  if (optind < argc) {
+    bool good = true;
+    for (int i = optind; i < argc; i++) good &= print_file(argv[i]);
+    return good ? EXIT_DONE : EXIT_DIAGNOSTIC;
+  }
   const NncProgram *p = &nnc_program;
   printf("%s, compiled from %s by nnc %s for %s (%s)\n\n", p->model, p->source, p->compiler, p->cpu,
          !p->cuda        ? p->isa

@@ -186,10 +186,17 @@ typedef struct Safetensors {
   char *path;   // Owned
   int fd;
   int n_entries;
-  SafetensorsEntry *entries;   // Owned
+  SafetensorsEntry *entries;   // Owned; in the header's order
+  SafetensorsEntry **sorted;   // Owned; by name
+  bool has_sums;               // checksums, which are right
   int n_metadata;
   char **keys, **values;   // Owned
 } Safetensors;
+// The keys of the metadata that hold the checksums: their kind, and of that key's name, with blanks between them, the
+// header's and then those of the tensors, in the header's order.
+#define SAFETENSORS_SUM_KIND "checksum"
+#define SAFETENSORS_SUMS "xxh3"
+// Reads the header and, where the file has checksums, all of it once.
 bool safetensors_open(const char *path, Safetensors *out);
 void safetensors_close(Safetensors *s);
 const SafetensorsEntry *safetensors_find(const Safetensors *s, const char *name);
@@ -197,9 +204,9 @@ const char *safetensors_metadata(const Safetensors *s, const char *key);   // NU
 bool safetensors_read(const Safetensors *s, const SafetensorsEntry *e, int64_t from, int64_t bytes, void *out);
 bool safetensors_dtype(const char *name, NncDtype *out);
 
-// Writing, to the file that a symbolic link leads to: declare all tensors, begin (writes the header), put parts in any
-// order, commit (sync and rename). Until commit succeeds the file at path is untouched; abandon removes what was
-// written.
+// Writing, to the file that a symbolic link leads to: declare all tensors, begin (reserves the room), put parts, of
+// each tensor from its start to its end, commit (header with checksums, sync and rename). Until commit succeeds the
+// file at path is untouched; abandon removes what was written.
 typedef struct SafetensorsWriter SafetensorsWriter;
 SafetensorsWriter *safetensors_create(const char *path);   // never NULL
 void safetensors_add_metadata(SafetensorsWriter *w, const char *key, const char *value);

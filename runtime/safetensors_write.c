@@ -1,12 +1,16 @@
 // Writing safetensors files so that the path holds either the old file or the whole new one: a nameless or temporary
 // file in the same folder, written, synced, and renamed over the path.
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/checksum.h"
 #include "runtime/output.h"
 #include "runtime/runtime.h"
 
@@ -15,6 +19,8 @@ typedef struct Declared {
   NncDtype dtype;
   int rank;
   int64_t dim[NNC_MAX_RANK], offset, bytes;
+  int64_t written;
+  Checksum *sum;   // Owned; of what was written; NULL: nothing yet
 } Declared;
 
 struct SafetensorsWriter {
@@ -25,6 +31,7 @@ struct SafetensorsWriter {
   int n_tensors, capacity;
   Declared *tensors;   // Owned
   char *metadata;      // Owned; JSON members, or NULL
+  char *header;        // Owned; from begin on, with zeros for the checksums
   int64_t data_offset, data_bytes;
   bool failed;
 };
@@ -128,34 +135,94 @@ static bool write_all(SafetensorsWriter *w, const void *data, int64_t bytes, int
   while (bytes > 0) {
     ssize_t n = pwrite(w->fd, p, (size_t)(bytes < (1 << 30) ? bytes : 1 << 30), at);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail(w);
+    if (n == 0) errno = ENOSPC;
+    if (n <= 0) return fail(w);
     p += n, at += n, bytes -= n;
   }
   return true;
 }
 
+// The name of a temporary file: what it is to become, 16 digits that nobody can foresee, ".tmp".
+enum { TEMPORARY_DIGITS = 16 };
+
+static void name_temporary(SafetensorsWriter *w) {
+  uint64_t number;
+  if (getrandom(&number, sizeof number, GRND_NONBLOCK) != sizeof number)
+    number = (uint64_t)(now_seconds() * 1e9) ^ (uint64_t)getpid() << 32;
+  free(w->temporary);
+  w->temporary = xasprintf("%s.%0*llx.tmp", w->path, TEMPORARY_DIGITS, (unsigned long long)number);
+}
+
+static bool is_temporary_of(const char *name, const char *base) {
+  size_t n = strlen(base),
+         digits = strspn(name + (strncmp(name, base, n) == 0 ? n + (name[n] == '.') : 0), "0123456789abcdef");
+  return strncmp(name, base, n) == 0 && name[n] == '.' && digits == TEMPORARY_DIGITS &&
+         strcmp(name + n + 1 + digits, ".tmp") == 0;
+}
+
+// Removes what writers of this file left that were killed. A writer that lives holds the lock of its temporary file.
+static void remove_leftovers(const SafetensorsWriter *w, const char *folder) {
+  const char *slash = strrchr(w->path, '/'), *base = slash ? slash + 1 : w->path;
+  DIR *d = opendir(folder);
+  for (struct dirent *entry; d && (entry = readdir(d));) {
+    if (!is_temporary_of(entry->d_name, base)) continue;
+    int fd = openat(dirfd(d), entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) continue;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) unlinkat(dirfd(d), entry->d_name, 0);
+    close(fd);
+  }
+  if (d) closedir(d);
+}
+
+// A file without a name disappears with its process; giving it one takes /proc.
+static int open_nameless(const char *folder) {
+#ifdef O_TMPFILE
+  int fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  char link[64];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  if (fd < 0 || access(link, F_OK) == 0) return fd;
+  close(fd);
+#endif
+  (void)folder;
+  return -1;
+}
+
 static bool open_temporary(SafetensorsWriter *w) {
   char *folder = folder_of(w->path);
-  w->temporary = xasprintf("%s.%ld.tmp", w->path, (long)getpid());
-#ifdef O_TMPFILE
-  w->fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  struct stat st;
+  remove_leftovers(w, folder);
+  name_temporary(w);
+  w->fd = open_nameless(folder);
   w->is_nameless = w->fd >= 0;
-#endif
-  if (w->fd < 0) {
-    pending = w->temporary;
-    w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (w->fd < 0) pending = NULL;
-  }
   free(folder);
-  return w->fd >= 0 || fail(w);
+  for (int tries = 0; !w->is_nameless && tries < 100; tries++, name_temporary(w)) {
+    w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (w->fd < 0 && errno == EEXIST) continue;
+    if (w->fd < 0) return fail(w);
+    pending = w->temporary;
+    // Another writer that cleans up may have been quicker than the lock.
+    if (flock(w->fd, LOCK_EX) != 0 || fstat(w->fd, &st) != 0 || st.st_nlink > 0) break;
+    close(w->fd);
+    w->fd = -1;
+  }
+  if (w->fd < 0) return fail(w);
+  if (w->is_nameless) flock(w->fd, LOCK_EX);
+  // The new file is as open to others as the old one.
+  if (stat(w->path, &st) == 0 && S_ISREG(st.st_mode) && fchmod(w->fd, st.st_mode & 0777) != 0 && errno != EPERM)
+    return fail(w);
+  return true;
 }
+
+#define SUMS_BEGIN \
+  "{\"__metadata__\":{\"" SAFETENSORS_SUM_KIND "\":\"" SAFETENSORS_SUMS "\",\"" SAFETENSORS_SUMS "\":\""
 
 static char *build_header(const SafetensorsWriter *w, size_t *length) {
   char *text = NULL;
   FILE *f = open_memstream(&text, length);
   if (!f) report_internal("out of memory");
-  fputc('{', f);
-  if (w->metadata) fprintf(f, "\"__metadata__\":{%s}%s", w->metadata, w->n_tensors ? "," : "");
+  fputs(SUMS_BEGIN, f);
+  for (int i = 0; i <= w->n_tensors; i++) fprintf(f, "%s%0*d", i ? " " : "", CHECKSUM_DIGITS, 0);
+  fprintf(f, "\"%s%s}%s", w->metadata ? "," : "", w->metadata ? w->metadata : "", w->n_tensors ? "," : "");
   static const char *const names[] = {"F32", "F64", "BF16", "F16", "I32", "I64", "U8", "BOOL"};   // ORDER DTYPE
   for (int i = 0; i < w->n_tensors; i++) {
     const Declared *d = &w->tensors[i];
@@ -178,35 +245,37 @@ bool safetensors_begin(SafetensorsWriter *w) {
   }
   if (!open_temporary(w)) return false;
   size_t length;
-  char *header = build_header(w, &length);
-  unsigned char head[8];
-  for (int i = 0; i < 8; i++) head[i] = (unsigned char)((uint64_t)length >> (8 * i));
+  w->header = build_header(w, &length);
   w->data_offset = 8 + (int64_t)length;
-  bool ok = write_all(w, head, 8, 0) && write_all(w, header, (int64_t)length, 8);
-  free(header);
+  bool ok = true;
   // Reserving the room tells a full disk before the data is computed or copied.
-  if (ok && w->data_bytes > 0) {
-    int status = posix_fallocate(w->fd, 0, w->data_offset + w->data_bytes);
-    if (status == ENOSPC || status == EFBIG || status == EDQUOT) {
-      errno = status;
-      ok = fail(w);
-    }
+  int status = posix_fallocate(w->fd, 0, w->data_offset + w->data_bytes);
+  if (status == ENOSPC || status == EFBIG || status == EDQUOT) {
+    errno = status;
+    ok = fail(w);
   }
   return ok;
 }
 
 bool safetensors_put(SafetensorsWriter *w, int index, int64_t from, const void *data, int64_t bytes) {
-  const Declared *d = &w->tensors[index];
+  Declared *d = &w->tensors[index];
   if (w->failed) return false;
-  if (from < 0 || bytes > d->bytes - from) report_internal("writing beyond tensor %s", d->name);
+  if (bytes > d->bytes - from) report_internal("writing beyond tensor %s", d->name);
+  if (from != d->written) report_internal("writing tensor %s out of order", d->name);
+  d->written += bytes;
+  if (!d->sum) d->sum = checksum_begin();
+  checksum_add(d->sum, data, bytes);
   return write_all(w, data, bytes, w->data_offset + d->offset + from);
 }
 
 static void free_writer(SafetensorsWriter *w) {
   if (w->fd >= 0) close(w->fd);
-  for (int i = 0; i < w->n_tensors; i++) free(w->tensors[i].name);
+  for (int i = 0; i < w->n_tensors; i++) {
+    free(w->tensors[i].name);
+    if (w->tensors[i].sum) checksum_end(w->tensors[i].sum);
+  }
   pending = NULL;
-  free(w->tensors), free(w->metadata), free(w->name), free(w->path), free(w->temporary), free(w);
+  free(w->tensors), free(w->metadata), free(w->header), free(w->name), free(w->path), free(w->temporary), free(w);
 }
 
 void safetensors_abandon(SafetensorsWriter *w) {
@@ -218,27 +287,47 @@ static bool give_name(SafetensorsWriter *w) {
   if (!w->is_nameless) return true;
   char link[64];
   snprintf(link, sizeof link, "/proc/self/fd/%d", w->fd);
-  unlink(w->temporary);
   pending = w->temporary;
-  if (linkat(AT_FDCWD, link, AT_FDCWD, w->temporary, AT_SYMLINK_FOLLOW) != 0) return fail(w);
+  if (linkat(AT_FDCWD, link, AT_FDCWD, w->temporary, AT_SYMLINK_FOLLOW) != 0) {
+    pending = NULL;
+    return fail(w);
+  }
   w->is_nameless = false;
   return true;
 }
 
+// With all checksums in it; its own last, of the text with zeros in their place.
+static bool write_header(SafetensorsWriter *w) {
+  char *sums = w->header + strlen(SUMS_BEGIN);
+  int64_t length = w->data_offset - 8;
+  for (int i = 0; i < w->n_tensors; i++) {
+    Declared *d = &w->tensors[i];
+    if (d->written != d->bytes) report_internal("tensor %s was not written completely", d->name);
+    checksum_print(checksum_end(d->sum), sums + (i + 1) * (CHECKSUM_DIGITS + 1));
+    d->sum = NULL;
+  }
+  checksum_print(checksum_of(w->header, length), sums);
+  unsigned char head[8];
+  for (int i = 0; i < 8; i++) head[i] = (unsigned char)((uint64_t)length >> (8 * i));
+  return write_all(w, head, 8, 0) && write_all(w, w->header, length, 8);
+}
+
 bool safetensors_commit(SafetensorsWriter *w) {
+  if (!w->failed) write_header(w);
   if (!w->failed && fsync(w->fd) != 0) fail(w);
   if (!w->failed && give_name(w) && rename(w->temporary, w->path) != 0) fail(w);
   if (w->failed) {
     safetensors_abandon(w);
     return false;
   }
+  pending = NULL;
   char *folder = folder_of(w->path);
   int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd >= 0) {
-    fsync(fd);   // the new name too; a file system that cannot do it is no reason to fail
-    close(fd);
-  }
+  // The new name too; a file system that cannot do it is no reason to fail.
+  if (fd >= 0 && fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP) fail(w);
+  if (fd >= 0) close(fd);
   free(folder);
+  bool ok = !w->failed;
   free_writer(w);
-  return true;
+  return ok;
 }
