@@ -98,7 +98,8 @@ static void max_forward(Emitter *e, const Pool *p, const Point *at) {
                             p->padding[2]);
   Value v = emit_load_at(e, p->in[0], p->dtype, position(e, p, true, at->image, y, x, at->channel), false);
   Value place = splat_i64(e, emit_index(e, "addi", emit_index_with(e, "muli", i, p->kernel[1]), j));
-  Value better = emit_compare(e, "ugt", v, columns[0], p->dtype);   // true for NaN, which then stays
+  Value nan = emit_compare(e, "ne", v, v, p->dtype);   // wins, and nothing is above it
+  Value better = emit_binary(e, NN_OP_or, NN_I1, nan, emit_compare(e, "gt", v, columns[0], p->dtype));
   next[0] = emit_select(e, better, v, columns[0], p->dtype);
   next[1] = emit_select(e, better, place, columns[1], NN_I32);
   for_end(e, 2, next, types, next);
