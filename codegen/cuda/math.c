@@ -248,14 +248,18 @@ static Value sine(Math *m, Value x, int shift) {
   return choose(m, fits, result, constant(m, NAN));
 }
 
-// |x|^y as e^(y log |x|) in f64; a negative x needs an integer y, whose lowest bit is the sign.
+// |x|^y as e^(y log |x|) in f64; a negative number needs an integer y, and an odd one keeps the sign, that of zero and
+// infinity too.
 static Value power_f64(Math *m, Value x, Value y) {
   Value size = unary(m, "math.absf", x), l = logarithm(m, size), p = exp_f64(m, product(m, y, l));
-  Value half = product(m, y, constant(m, 0.5)), negative = test(m, "lt", x, 0);
+  p = choose(m, test(m, "eq", size, 1), constant(m, 1), p);   // also of infinite y
+  Value half = product(m, y, constant(m, 0.5));
   Value integer = emit_compare(m->e, "eq", unary(m, "math.floor", y), y, m->t),
         even = emit_compare(m->e, "eq", unary(m, "math.floor", half), half, m->t);
-  Value signed_p = choose(m, integer, choose(m, even, p, unary(m, "arith.negf", p)), constant(m, NAN));
-  p = choose(m, negative, signed_p, p);
+  Value minus = emit_compare(m->e, "lt", bitcast(m, x, true), emit_splat(m->e, NN_I64, 0), NN_I64);
+  Value odd_p = choose(m, even, p, unary(m, "arith.negf", p));
+  Value broken_p = choose(m, test(m, "lt", size, INFINITY), choose(m, test(m, "eq", x, 0), p, constant(m, NAN)), p);
+  p = choose(m, minus, choose(m, integer, odd_p, broken_p), p);
   p = choose(m, test(m, "eq", x, 1), constant(m, 1), p);
   return choose(m, test(m, "eq", y, 0), constant(m, 1), p);
 }
