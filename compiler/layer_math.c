@@ -55,9 +55,11 @@ bool layer_silu(LayerCall *c, Value *result) {
   return layer_return(result, multiply(c->b, x, nn_unary(c->b, NN_OP_sigmoid, x)));
 }
 
+// No gradient at the limits, as in PyTorch. A NaN stays one.
 static MlirValue limit(NnBuilder *b, MlirValue x, double low, double high) {
-  MlirValue above = nn_binary(b, NN_OP_max, x, nn_constant_like(b, x, low));
-  return nn_binary(b, NN_OP_min, above, nn_constant_like(b, x, high));
+  MlirValue lowest = nn_constant_like(b, x, low), highest = nn_constant_like(b, x, high);
+  MlirValue below = nn_select(b, nn_compare(b, "ge", x, highest), highest, x);
+  return nn_select(b, nn_compare(b, "le", x, lowest), lowest, below);
 }
 
 bool layer_relu6(LayerCall *c, Value *result) {
@@ -76,10 +78,20 @@ bool layer_leaky_relu(LayerCall *c, Value *result) {
   return layer_return(result, nn_select(c->b, positive, x, layer_scale(c->b, x, layer_float(c, 1))));
 }
 
-// max(x, 0) + log(1 + e^-|x|)
+// log(1 + x) for x >= 0. With u = 1 + x rounded, it is log u + log((1 + x) / u), of which the second is (x - (u - 1)) /
+// u but for less than a rounding; it changes no gradient.
+static MlirValue log_of_one_and(NnBuilder *b, MlirValue x) {
+  MlirValue u = plus(b, x, 1), lost = nn_binary(b, NN_OP_sub, x, plus(b, u, -1));
+  MlirValue rest = nn_unary(b, NN_OP_stop_gradient, nn_binary(b, NN_OP_div, lost, u));
+  return nn_binary(b, NN_OP_add, nn_unary(b, NN_OP_log, u), rest);
+}
+
+// max(x, 0) + log(1 + e^-|x|). At 0 the gradient of the maximum is 1/2 and that of |x| is 0, which together is that of
+// softplus.
 static MlirValue softplus(NnBuilder *b, MlirValue x) {
   MlirValue small = nn_unary(b, NN_OP_exp, nn_unary(b, NN_OP_neg, nn_unary(b, NN_OP_abs, x)));
-  return nn_binary(b, NN_OP_add, nn_unary(b, NN_OP_relu, x), nn_unary(b, NN_OP_log, plus(b, small, 1)));
+  MlirValue positive = nn_binary(b, NN_OP_max, x, nn_constant_like(b, x, 0));
+  return nn_binary(b, NN_OP_add, positive, log_of_one_and(b, small));
 }
 
 bool layer_softplus(LayerCall *c, Value *result) {

@@ -16,3 +16,28 @@ for call, doc in zip(lines[0::2], lines[1::2]):
     arguments = ", ".join(f"`{a.strip()}`" for a in signature.split(",") if a.strip())
     doc = doc.strip().replace("|", "\\|")
     print(f"| `{name}` | {arguments} | {doc} |")
+print("""
+## At kinks, zeros and infinities
+
+Values and gradients are PyTorch's there, too; `test/gradients/kinks.test` compares them at every kink and its neighbours, both zeros, infinities and NaN, in f32 and f64.
+
+| function | where | gradient |
+|---|---|---|
+| `relu`, `leaky_relu` | 0 | that of the negative side: 0, `slope` |
+| `relu6`, `clamp` | at a limit, and beyond | 0 (in older versions of PyTorch `clamp` has 1 at the limits) |
+| `abs` | 0 | 0 |
+| `maximum`, `minimum` | equal operands | half to each |
+| `amax`, `amin`, `segment_max` | several equal extremes | the same part to each |
+| `maxpool` | several equal maxima | all to the first of the window |
+| `argmax`, `accuracy` | several equal maxima | none; the first counts |
+| `where` | | 0 for what is not chosen; but what is made of it is computed all the same: in `where(x > 0, log(x), 0)` the gradient at 0 is 0/0, NaN. Choose before: `log(where(x > 0, x, 1))` |
+| `sqrt`, `x ** 0.5`, `rsqrt`, `log` | 0 | infinite; `sqrt(sum(square(x)))` of zeros NaN. Add a small number inside |
+| `x ** y` | x = 0 | that of y is 0 for y >= 0; `x ** 0` is 1 everywhere, with gradient 0 |
+| `floor` | | 0 everywhere, also of `x // y`; `x % y` has 1 and -floor(x/y) |
+| `softplus`, `binary_cross_entropy` | 0 | sigmoid(x) everywhere; small results keep their digits (PyTorch's `softplus` is x above 20) |
+| `layernorm`, `rmsnorm`, `groupnorm`, `batchnorm` | equal elements | finite: `eps` keeps it from dividing by 0 |
+| `softmax`, `log_softmax`, `cross_entropy` | -infinity | a class that cannot be; a row of nothing else is NaN. `attention` gives zeros where a query sees no key |
+| `segment_max` | | a segment of nothing but -infinity is like an empty one: 0 |
+
+A NaN that enters a function makes what is computed of it NaN: `relu`, `clamp`, `maximum`, `amax`, `maxpool` do not hide it, comparisons with it are false. What the gradient is at a NaN
+is not specified. Results below the smallest normal number may be 0.""")

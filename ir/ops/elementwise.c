@@ -114,7 +114,7 @@ UNARY_VJP(cos, nn_unary(b, NN_OP_neg, MUL(g, nn_unary(b, NN_OP_sin, x))))
 UNARY_VJP(tanh, MUL(g, SUB(CONSTANT(1), MUL(y, y))))
 UNARY_VJP(erf, MUL(nn_scale(b, g, M_2_SQRTPI), nn_unary(b, NN_OP_exp, nn_unary(b, NN_OP_neg, MUL(x, x)))))
 UNARY_VJP(sigmoid, MUL(g, MUL(y, SUB(CONSTANT(1), y))))
-UNARY_VJP(relu, nn_select(b, nn_compare(b, "gt", y, CONSTANT(0)), g, CONSTANT(0)))   // 0 at 0
+UNARY_VJP(relu, nn_select(b, nn_compare(b, "le", y, CONSTANT(0)), CONSTANT(0), g))   // 0 at 0
 
 void nn_vjp_cast(NnVjp *v) {
   NnType from = nn_value_type(v->operand[0]), to = nn_value_type(v->result[0]);
@@ -174,11 +174,12 @@ static MlirValue pow_base_gradient(NnVjp *v, MlirValue g) {
   return MUL(g, nn_scale(b, power, exponent));
 }
 
-// x^p log x, taken as 0 at x = 0.
+// x^p log x, which is 0 at x = 0 where p is not negative.
 static MlirValue pow_exponent_gradient(NnVjp *v, MlirValue g) {
   NnBuilder *b = v->b;
-  MlirValue x = v->operand[0], zero = CONSTANT(0);
-  MlirValue log = nn_select(b, nn_compare(b, "eq", x, zero), zero, nn_unary(b, NN_OP_log, x));
+  MlirValue x = v->operand[0], p = v->operand[1], zero = CONSTANT(0);
+  MlirValue vanishes = nn_binary(b, NN_OP_and, nn_compare(b, "eq", x, zero), nn_compare(b, "ge", p, zero));
+  MlirValue log = nn_select(b, vanishes, zero, nn_unary(b, NN_OP_log, x));
   return MUL(g, MUL(v->result[0], log));
 }
 
@@ -189,18 +190,21 @@ void nn_vjp_pow(NnVjp *v) {
   if (v->needed[1]) v->operand_cotangent[1] = pow_exponent_gradient(v, g);
 }
 
-// The winner takes the cotangent; of equals, the first operand. A clamp written as max(x, low) thus passes gradient at
-// the bound.
-static void extremum(NnVjp *v, const char *first_wins) {
+// The winner takes the cotangent; equals take half of it each, and beside a NaN both take all.
+static void extremum(NnVjp *v, const char *loses) {
   VJP_BEGIN
   if (!v->needed[0] && !v->needed[1]) return;
-  MlirValue first = nn_compare(b, first_wins, v->operand[0], v->operand[1]), zero = CONSTANT(0);
-  if (v->needed[0]) v->operand_cotangent[0] = nn_select(b, first, g, zero);
-  if (v->needed[1]) v->operand_cotangent[1] = nn_select(b, first, zero, g);
+  MlirValue equal = nn_compare(b, "eq", v->operand[0], v->operand[1]), zero = CONSTANT(0);
+  MlirValue won = nn_select(b, equal, nn_scale(b, g, 0.5), g);
+  for (int i = 0; i < 2; i++) {
+    if (!v->needed[i]) continue;
+    MlirValue lost = nn_compare(b, loses, v->operand[i], v->operand[1 - i]);
+    v->operand_cotangent[i] = nn_select(b, lost, zero, won);
+  }
 }
 
-void nn_vjp_max(NnVjp *v) { extremum(v, "ge"); }
-void nn_vjp_min(NnVjp *v) { extremum(v, "le"); }
+void nn_vjp_max(NnVjp *v) { extremum(v, "lt"); }
+void nn_vjp_min(NnVjp *v) { extremum(v, "gt"); }
 
 void nn_vjp_select(NnVjp *v) {
   VJP_BEGIN

@@ -440,9 +440,9 @@ static void test_gradient_conventions(void) {
   gradient_at(NN_OP_max, 2, (double[]){1, 2, 2, 1}, 2, -1, g);
   CHECK(g[0] == 0 && g[1] == 1 && g[2] == 1 && g[3] == 0, "maximum");
   gradient_at(NN_OP_max, 2, (double[]){3, 3}, 1, -1, g);
-  CHECK(g[0] == 1 && g[1] == 0, "of equals the first takes the gradient: %g %g", g[0], g[1]);
+  CHECK(g[0] == 0.5 && g[1] == 0.5, "equals share the gradient: %g %g", g[0], g[1]);
   gradient_at(NN_OP_min, 2, (double[]){3, 3}, 1, -1, g);
-  CHECK(g[0] == 1 && g[1] == 0, "of equals the first takes the gradient: %g %g", g[0], g[1]);
+  CHECK(g[0] == 0.5 && g[1] == 0.5, "equals share the gradient: %g %g", g[0], g[1]);
   gradient_at(NN_OP_relu, 1, (double[]){0, 2}, 2, -1, g);
   CHECK(g[0] == 0 && g[1] == 1, "relu is flat at 0: %g", g[0]);
   gradient_at(NN_OP_pow, 2, (double[]){0, 0, 3, 0, 2, 2}, 3, -1, g);

@@ -72,7 +72,7 @@ module attributes {nn.optimizer = "sgd", nn.clip_norm = 1.0 : f64} {
 // CHECK-NOT: %[[X0]]{{[,)]}}
 // CHECK: "nn.mul"(%[[TANH]], %[[TANH]]) {nn.phase = "backward"}
 // CHECK-NOT: %[[X0]]{{[,)]}}
-// CHECK: "nn.compare"(%[[RELU]], %{{.*}}) {nn.phase = "backward", predicate = "gt"}
+// CHECK: "nn.compare"(%[[RELU]], %{{.*}}) {nn.phase = "backward", predicate = "le"}
 // CHECK-NOT: %[[X0]]{{[,)]}}
 // CHECK: return
 module attributes {nn.optimizer = "sgd"} {
