@@ -207,6 +207,7 @@ EmuFault emulate_run(const Emulated *e, const char *kernel, const EmulateLaunch 
                  .arguments = arguments,
                  .ranges = ranges,
                  .threads = launch->threads,
+                 .equal_stores = launch->equal_stores,
                  .traffic = launch->traffic};
   for (int i = 0; i < 3; i++) {
     l.grid[i] = launch->grid[i] ? launch->grid[i] : 1;

@@ -14,7 +14,9 @@ __extension__ typedef _Float16 Half;
 typedef enum Plant {
   NOTHING,
   NO_ASYNC_FENCE,
-  LATE_ASYNC_FENCE,
+  EARLY_ASYNC_FENCE,
+  LATE_ASYNC_FENCE,      // of the reading threads: as good as one of the writing
+  PARTIAL_ASYNC_FENCE,   // that, without one of the warps
   NO_FENCE,
   NO_WAIT,
   WAIT_TOO_FEW,
@@ -129,11 +131,18 @@ static LLVMModuleRef build(const Product *p) {
   for (int t = 0; t < p->tiles; t++) {
     // into the stage that is read now
     if (t + 1 < p->tiles && p->plant == EARLY_OVERWRITE && t > 0) copy(&x, t + 1 - STAGES + 1 < 0 ? t + 1 : t - 1);
+    if (p->plant == EARLY_ASYNC_FENCE) build_async_fence(b);
     if (p->plant != NO_COPY_WAIT) build_wait(b, 0);
-    if (p->plant != NO_ASYNC_FENCE && p->plant != LATE_ASYNC_FENCE) build_async_fence(b);
+    if (p->plant < NO_ASYNC_FENCE || p->plant > PARTIAL_ASYNC_FENCE) build_async_fence(b);
     if (t > 0) build_wgmma_wait(b, p->plant == WAIT_TOO_FEW ? 2 : 1, n, x.sums);
     if (p->plant != NO_BARRIER_AFTER || t < 2) build_barrier(b);
     if (p->plant == LATE_ASYNC_FENCE) build_async_fence(b);
+    if (p->plant == PARTIAL_ASYNC_FENCE) {
+      Branch fences;
+      build_if(b, &fences, build_less(b, b->tid, build_i32(b, 96)));
+      build_async_fence(b);
+      build_if_end(b, &fences);
+    }
     if (t + 1 < p->tiles) copy(&x, t + 1);
     multiply(&x, t);
   }
@@ -248,7 +257,9 @@ int main(void) {
   };
   for (size_t i = 0; i < sizeof products / sizeof *products; i++) test_product(products[i]), test_ptx(products[i]);
   test_fault(NO_ASYNC_FENCE, false, EMU_UNFENCED, "without a fence.proxy.async");
-  test_fault(LATE_ASYNC_FENCE, false, EMU_UNFENCED, "no barrier follows the fence.proxy.async");
+  test_fault(EARLY_ASYNC_FENCE, false, EMU_UNFENCED, "without a fence.proxy.async");
+  test_fault(LATE_ASYNC_FENCE, false, EMU_OK, "");
+  test_fault(PARTIAL_ASYNC_FENCE, false, EMU_UNFENCED, "no barrier follows the fence.proxy.async");
   test_fault(NO_FENCE, false, EMU_RACE, "no wgmma.fence");
   test_fault(NO_FENCE, true, EMU_RACE, "no wgmma.fence");
   test_fault(NO_WAIT, false, EMU_PENDING_COPY, "has not waited");

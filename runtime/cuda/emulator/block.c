@@ -56,6 +56,7 @@ void emu_fail(EmuFault fault, const NncEmuSite *site, const char *format, ...) {
 
 void emu_yield(void) {
   EmuWorker *w = emu_worker;
+  emu_check_repeated(w);
   emu_context_switch(&w->running->context, &w->scheduler);
 }
 
@@ -64,6 +65,7 @@ static void thread_main(void *argument) {
   EmuWorker *w = t->worker;
   emu_context_entered(&w->scheduler);
   w->launch->kernel->entry(w->launch->arguments);
+  emu_check_repeated(w);
   emu_wgmma_end(t);
   t->groups++;
   emu_copies_finish(t, 0);   // what nobody waited for lands at the end

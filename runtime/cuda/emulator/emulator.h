@@ -108,7 +108,9 @@ typedef struct EmuLaunch {
   int n_ranges;
   const EmuRange *ranges;   // sorted by address, not overlapping unless equal ends meet
   int threads;              // OS threads for blocks; <= 1: one, in order, deterministic also where f32 atomics add
-  EmuTraffic *traffic;      // is added to; of one OS thread. NULL: not counted
+  // Threads of several warps that store one value to one place with one instruction are no race.
+  bool equal_stores;
+  EmuTraffic *traffic;   // is added to; of one OS thread. NULL: not counted
 } EmuLaunch;
 
 // Runs all blocks. Returns EMU_OK or the first fault, whose description (no newline at the end) is written to message.

@@ -95,6 +95,7 @@ struct EmuThread {
   bool wgmma_fenced;                     // since the last commit or wait
   uint32_t async_fences[EMU_FENCES];     // times of the last fences of the asynchronous proxy
   uint32_t n_async_fences;
+  uint32_t fence_knows[EMU_MAX_WARPS];   // times of the other warps that its warp knew of at the last of them
 };
 
 typedef struct EmuBarrier {
@@ -127,6 +128,12 @@ struct EmuWorker {
   // to have passed.
   uint32_t now;
   uint32_t known[EMU_MAX_WARPS][EMU_MAX_WARPS];
+  struct {
+    uint32_t offset, bytes;   // 0: none
+    char before[16];
+    uint16_t other;
+    const NncEmuSite *site;
+  } repeated;                     // a lane's store to where another lane stored with the same instruction
   EmuMatrixReads *matrix_reads;   // Owned
   int n_matrix_reads;
   const EmuRange *range_of_site[EMU_RANGE_CACHE];   // where an instruction's last access went, by a hash of its site
@@ -153,6 +160,7 @@ const char *emu_thread_name(const EmuThread *t, char buf[48]);   // "(1, 0, 0)"
 
 enum { EMU_GAP, EMU_UNWRITTEN, EMU_COPYING, EMU_WRITTEN };   // states of a granule
 struct EmuCell {
+  const NncEmuSite *write_site;
   uint32_t write_time, read_time;
   uint32_t read_warps;       // a bit each; 0: not read since the last write
   uint16_t writer, reader;   // threads
@@ -171,6 +179,7 @@ void emu_shared_access(EmuThread *t, const void *p, uint32_t bytes, uint32_t ali
                        const NncEmuSite *site);
 void emu_global_access(EmuThread *t, const void *p, uint64_t bytes, uint32_t align, uint32_t kind,
                        const NncEmuSite *site);
+void emu_check_repeated(EmuWorker *w);   // that it stored the same value
 void emu_mark_copying(EmuThread *t, const void *p, uint32_t bytes, const NncEmuSite *site);
 void emu_mark_copied(EmuThread *t, uint32_t offset, uint32_t bytes);
 

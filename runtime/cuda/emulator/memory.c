@@ -61,6 +61,7 @@ bool emu_memory_begin_launch(EmuWorker *w) {
 void emu_memory_begin_block(EmuWorker *w) {
   memcpy(w->states, w->initial_states, ((size_t)w->shared_bytes >> w->granule_shift) + 1);
   memset(w->shared, POISON, w->shared_bytes);
+  w->repeated.bytes = 0;
   uint32_t all = w->n_warps == 32 ? 0xffffffffu : (1u << w->n_warps) - 1;
   emu_order_warps(w, all, NULL, all);
 }
@@ -153,7 +154,7 @@ static void note_write(EmuWorker *w, EmuThread *t, EmuCell *c, uint8_t state, ui
     fail_race(t, offset, c->writer, atomic ? "atomic access" : "write", "wrote", site);
   if (c->read_warps && (c->many_readers || c->reader != t->index) && !readers_ordered(w, t, c))
     fail_race(t, offset, c->reader, atomic ? "atomic access" : "write", "read", site);
-  *c = (EmuCell){.write_time = w->now, .writer = t->index, .atomic = atomic};
+  *c = (EmuCell){.write_site = site, .write_time = w->now, .writer = t->index, .atomic = atomic};
 }
 
 static inline uint32_t offset_in_block(EmuThread *t, const void *p, uint32_t bytes, uint32_t align, const char *what,
@@ -214,12 +215,14 @@ void emu_mark_copied(EmuThread *t, uint32_t offset, uint32_t bytes) {
   }
 }
 
-// The fence of the writer that made it ready, and that this warp knows of: times of fences rise.
+// The fence of this thread behind the write, or that of the writer that made it ready, and that this warp knows of:
+// times of fences rise.
 static void check_fenced(const EmuWorker *w, const EmuThread *t, const EmuCell *c, uint32_t offset,
                          const NncEmuSite *site) {
   const EmuThread *writer = &w->threads[c->writer];
   uint32_t n = writer->n_async_fences, first = n > EMU_FENCES ? n - EMU_FENCES : 0;
   char buf[160], name[48];
+  if (c->write_time <= t->fence_knows[writer->warp]) return;
   while (first < n && writer->async_fences[first % EMU_FENCES] < c->write_time) first++;
   if (first == n)
     emu_fail(EMU_UNFENCED, site, "wgmma reads %s, which thread %s wrote without a fence.proxy.async behind it",
@@ -307,11 +310,42 @@ void emu_global_access(EmuThread *t, const void *p, uint64_t bytes, uint32_t ali
 // ---------------------------------------------------------------------------------------------------------------------
 // Called from kernels
 
+// Where lanes of a warp store to one place with one instruction, one of them does it (CUDA C++ Programming Guide, "SIMT
+// Architecture"): no race if all have the same value, which is there to look at once the store is done.
+static bool repeats(EmuWorker *w, const EmuThread *t, uintptr_t offset, int64_t bytes, const NncEmuSite *site) {
+  if (offset >= w->shared_bytes || bytes > (int64_t)sizeof w->repeated.before ||
+      (uint64_t)bytes > w->shared_bytes - offset)
+    return false;
+  for (uintptr_t i = offset >> w->granule_shift; i <= (offset + (uintptr_t)bytes - 1) >> w->granule_shift; i++) {
+    const EmuCell *c = &w->cells[i];
+    if (w->states[i] != EMU_WRITTEN || c->write_site != site || c->writer == t->index || c->atomic || c->read_warps ||
+        c->in_flight || (c->writer / EMU_LANES != t->warp && !w->launch->equal_stores) ||
+        ordered(w, t, c->writer, c->write_time))
+      return false;
+    w->repeated.other = c->writer;
+  }
+  w->repeated.offset = (uint32_t)offset;
+  w->repeated.bytes = (uint32_t)bytes;
+  w->repeated.site = site;
+  memcpy(w->repeated.before, w->shared + offset, (size_t)bytes);
+  return true;
+}
+
+void emu_check_repeated(EmuWorker *w) {
+  uint32_t bytes = w->repeated.bytes;
+  if (!bytes) return;
+  w->repeated.bytes = 0;
+  if (memcmp(w->shared + w->repeated.offset, w->repeated.before, bytes) != 0)
+    fail_race(w->running, w->repeated.offset, w->repeated.other, "write", "wrote another value to", w->repeated.site);
+}
+
 // Most accesses are repeated: their whole check is done here.
 void nnc_emu_check_shared(const void *p, int64_t bytes, int64_t align, uint32_t kind, const NncEmuSite *site) {
   EmuThread *t = emu_thread();
   EmuWorker *w = t->worker;
   uintptr_t offset = (uintptr_t)p - (uintptr_t)w->shared, i = offset >> w->granule_shift;
+  emu_check_repeated(w);
+  if (kind == EMU_WRITE && repeats(w, t, offset, bytes, site)) return;
   if (kind == EMU_READ && bytes == 1 << w->granule_shift && offset < w->shared_bytes &&
       !(offset & (uintptr_t)(align - 1)) && w->states[i] == EMU_WRITTEN) {
     const EmuCell *c = &w->cells[i];

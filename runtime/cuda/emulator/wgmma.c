@@ -298,6 +298,7 @@ void emu_wgmma_begin(EmuThread *t) {
   t->wgmma_groups = t->wgmma_waited = 0;
   t->wgmma_fenced = false;
   t->n_async_fences = 0;
+  memset(t->fence_knows, 0, sizeof t->fence_knows);
 }
 
 void emu_wgmma_end(EmuThread *t) {
@@ -313,8 +314,10 @@ void emu_wgmma_free(EmuWorker *w) {
   free(w->matrix_reads);
 }
 
-// What this thread has written to shared memory so far may be read by wgmma, behind a barrier.
+// What this thread has written to shared memory so far may be read by wgmma behind a barrier, and what others have, by
+// this thread, if a barrier lies in between: the fence may stand anywhere on the way (PTX ISA, "Causality Order").
 void nnc_emu_async_fence(void) {
   EmuThread *t = emu_thread();
+  memcpy(t->fence_knows, t->worker->known[t->warp], sizeof t->fence_knows);
   t->async_fences[t->n_async_fences++ % EMU_FENCES] = t->worker->now++;
 }
