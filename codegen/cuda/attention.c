@@ -4,6 +4,7 @@
 
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/template/template.h"
+#include "passes/plan/plan.h"
 #include "support/alloc.h"
 #include "support/text.h"
 
@@ -13,10 +14,28 @@ static AttentionStrides strides(const NncAttention *a, int64_t heads, int64_t to
                        : (AttentionStrides){heads * tokens * d, tokens * d, d};
 }
 
+// Bytes from the start of its buffer, where it is an alias.
+static int64_t operand_shift(MlirValue v) {
+  int64_t shift = 0;
+  for (;;) {
+    MlirOperation op = nn_value_def(v);
+    if (mlirOperationIsNull(op)) return shift;
+    if (nn_is(op, "scf.execute_region")) {
+      v = mlirOperationGetOperand(mlirBlockGetTerminator(mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0))),
+                                  nn_value_index(v));
+      continue;
+    }
+    NnOp kind = nn_op_of(op);
+    if (kind == NN_OP_NONE || nn_op_info(kind)->kind != NN_KIND_VIEW) return shift;
+    shift += nn_alias_shift(op);
+    v = mlirOperationGetOperand(op, 0);
+  }
+}
+
 static bool is_aligned(MlirOperation op) {
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
     if (nn_dtype_is_float(nn_value_type(mlirOperationGetOperand(op, i)).dtype) &&
-        cuda_operand_shift(mlirOperationGetOperand(op, i)) % 16 != 0)
+        operand_shift(mlirOperationGetOperand(op, i)) % 16 != 0)
       return false;
   return true;
 }

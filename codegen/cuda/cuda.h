@@ -53,9 +53,6 @@ void cuda_emit_attention(MlirOperation op, const char *name, EmittedKernel *out)
 void cuda_add_launch(EmittedKernel *out, const char *symbol, int64_t x, int64_t y, int64_t z, int64_t threads);
 void cuda_comment_launches(const EmittedKernel *k, Text *t);
 
-// kernels.c: bytes from the start of its buffer at which an operand lies, where it is an alias.
-int64_t cuda_operand_shift(MlirValue v);
-
 // kernels.c: every private kernel of the module, convolutions and attention.
 void cuda_kernels_emit(MlirModule module, EmittedKernels *out);
 int64_t cuda_kernel_workspace(MlirOperation func);   // bytes, without emitting

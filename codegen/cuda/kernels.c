@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codegen/cuda/align.h"
 #include "codegen/cuda/schedule/schedule.h"
 #include "passes/plan/plan.h"
 #include "support/alloc.h"
@@ -34,79 +35,6 @@ static void emit_one(CudaModule *cuda, const Kernel *k, EmittedKernel *out) {
   }
   out->text = m->text;
   m->text = (Text){0};
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Buffers begin at multiples of 64, but an argument may be a slice of one, at any element. Wide accesses need to know.
-
-// Owned; arguments that some call gives an odd address
-typedef struct Alignment {
-  int n;
-  struct {
-    char *kernel;
-    int arg;
-  } * odd;
-} Alignment;
-
-int64_t cuda_operand_shift(MlirValue v) {
-  int64_t shift = 0;
-  for (;;) {
-    MlirOperation op = nn_value_def(v);
-    if (mlirOperationIsNull(op)) return shift;
-    if (nn_is(op, "scf.execute_region")) {
-      v = mlirOperationGetOperand(mlirBlockGetTerminator(mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0))),
-                                  nn_value_index(v));
-      continue;
-    }
-    NnOp kind = nn_op_of(op);
-    if (kind == NN_OP_NONE || nn_op_info(kind)->kind != NN_KIND_VIEW) return shift;
-    shift += nn_alias_shift(op);
-    v = mlirOperationGetOperand(op, 0);
-  }
-}
-
-static void find_odd(MlirBlock block, Alignment *a) {
-  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
-    if (nn_is(op, "scf.execute_region")) find_odd(mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)), a);
-    if (!nn_is(op, "func.call")) continue;
-    MlirStringRef callee = mlirFlatSymbolRefAttrGetValue(
-        mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("callee")));
-    for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
-      if (cuda_operand_shift(mlirOperationGetOperand(op, i)) % 16 == 0) continue;
-      a->odd = reallocate_array(a->odd, (size_t)a->n + 1, sizeof *a->odd);
-      a->odd[a->n].kernel = text_format("%.*s", (int)callee.length, callee.data);
-      a->odd[a->n++].arg = (int)i;
-    }
-  }
-}
-
-static Alignment *alignment_of(MlirModule module) {
-  Alignment *a = allocate_array(1, sizeof *a);
-  MlirOperation functions[16];
-  int n = nn_public_functions(module, functions, 16);
-  *a = (Alignment){0};
-  for (int i = 0; i < n; i++) find_odd(nn_function_body(functions[i]), a);
-  return a;
-}
-
-static bool *aligned_buffers(const Alignment *a, const Kernel *k) {
-  int n = k->n_args + k->n_results + 1;
-  bool *aligned = allocate_array((size_t)n, sizeof *aligned);
-  for (int i = 0; i < n; i++) aligned[i] = true;
-  for (int i = 0; i < a->n; i++)
-    if (!strcmp(a->odd[i].kernel, k->name)) {
-      aligned[a->odd[i].arg] = false;
-      // a result may lie where that argument does
-      for (int r = 0; r < k->n_results; r++) aligned[k->n_args + r] = false;
-    }
-  return aligned;
-}
-
-static void alignment_free(Alignment *a) {
-  for (int i = 0; i < a->n; i++) free(a->odd[i].kernel);
-  free(a->odd);
-  free(a);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -149,7 +77,7 @@ void cuda_kernels_emit(MlirModule module, EmittedKernels *out) {
   CudaModule m = {.m = {.target = cuda_target()}};
   *out = (EmittedKernels){.groups = cuda_groups_build(module)};
   text_add(&m.m.declarations, "!buffer = %s\n", m.m.target.pointer);
-  Alignment *alignment = alignment_of(module);
+  CudaAlignment *alignment = cuda_alignment_build(module);
   MlirBlock body = mlirModuleGetBody(module);
   for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
        op = mlirOperationGetNextInBlock(op)) {
@@ -158,13 +86,13 @@ void cuda_kernels_emit(MlirModule module, EmittedKernels *out) {
       continue;
     Kernel k;
     kernel_read(op, &k);
-    bool *aligned = aligned_buffers(alignment, &k);
+    bool *aligned = cuda_aligned_buffers(alignment, op, k.n_args + k.n_results + 1);   // the workspace is
     m.aligned = aligned;
     emit_one(&m, &k, add_item(out));
     free(aligned);
     kernel_free(&k);
   }
-  alignment_free(alignment);
+  cuda_alignment_free(alignment);
   emit_groups(&m, out);
   for (int i = 0; i < m.n_epilogues; i++) free(m.epilogues[i]);
   free(m.epilogues);

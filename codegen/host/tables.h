@@ -59,6 +59,10 @@ typedef struct ScanPlace {
   int64_t *from, *bytes;   // Owned; by argument: its offset in the body's plan, its size
   int64_t *to, *stride;    // Owned; its offset in the first iteration, and how it moves
 } ScanPlace;
+// Of a scan that is called where values have these offsets, in the step of the scan `around` or, NULL, in a function.
+// Owned: scan_place_free.
+ScanPlace scan_place_create(const Offsets *offsets, const ScanPlace *around, const NnScan *s, MlirOperation call);
+void scan_place_free(ScanPlace *p);
 // Where byte `offset` of the body's plan is in that of the caller; *stride 0 or how it moves.
 int64_t scan_place(const ScanPlace *p, int64_t offset, int64_t *stride);
 // The most scans inside of each other in a function.

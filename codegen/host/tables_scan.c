@@ -29,16 +29,16 @@ static void bind(ScanPlace *p, int arg, int64_t to, int64_t row, int64_t stride)
 }
 
 // The rows of a stack of carried values: 0 ... T, read at one end of the step and written at the other.
-static void bind_all(Tables *w, ScanPlace *p, const NnScan *s, MlirOperation call) {
+static void bind_all(const Offsets *o, ScanPlace *p, const NnScan *s, MlirOperation call) {
   int64_t last = s->length - 1, step = s->reverse ? -1 : 1, first = s->reverse ? last : 0;
   int n_carries = s->n_stacked + s->n_tied, n_args = s->n_slices + n_carries + s->n_invariants, slot = n_args;
-  for (int i = 0; i < s->n_slices; i++) bind(p, i, tables_offset(w, mlirOperationGetOperand(call, i)), first, step);
+  for (int i = 0; i < s->n_slices; i++) bind(p, i, tables_offset_of(o, mlirOperationGetOperand(call, i)), first, step);
   for (int i = 0; i < s->n_invariants; i++) {
     int arg = s->n_slices + n_carries + i;
-    bind(p, arg, tables_offset(w, mlirOperationGetOperand(call, arg)), 0, 0);
+    bind(p, arg, tables_offset_of(o, mlirOperationGetOperand(call, arg)), 0, 0);
   }
   for (int r = 0; r < n_carries + s->n_outputs; r++) {
-    int64_t at = tables_offset(w, mlirOperationGetResult(call, r));
+    int64_t at = tables_offset_of(o, mlirOperationGetResult(call, r));
     if (r < s->n_stacked) {
       bind(p, s->n_slices + r, at, s->reverse ? s->length : 0, step);
       bind(p, slot++, at, s->reverse ? last : 1, step);
@@ -51,8 +51,8 @@ static void bind_all(Tables *w, ScanPlace *p, const NnScan *s, MlirOperation cal
   require_promise(slot == p->n, "a scan's step with other arguments than its call");
 }
 
-static ScanPlace place_create(Tables *w, const NnScan *s, MlirOperation call) {
-  ScanPlace p = {.around = w->place,
+ScanPlace scan_place_create(const Offsets *offsets, const ScanPlace *around, const NnScan *s, MlirOperation call) {
+  ScanPlace p = {.around = around,
                  .workspace = nn_attr_i64(call, "nn.workspace", 0),
                  .arena = nn_attr_i64(s->body, "nn.arena", -1),
                  .n = nn_function_n_args(s->body)};
@@ -66,8 +66,15 @@ static ScanPlace place_create(Tables *w, const NnScan *s, MlirOperation call) {
     p.from[a] = nn_arg_i64(s->body, a, "nn.offset", 0);
     p.bytes[a] = nn_type_bytes(&t);
   }
-  bind_all(w, &p, s, call);
+  bind_all(offsets, &p, s, call);
   return p;
+}
+
+void scan_place_free(ScanPlace *p) {
+  free(p->from);
+  free(p->bytes);
+  free(p->to);
+  free(p->stride);
 }
 
 // Results that are not in their place yet. Rows first, since they may be carried values that are about to change;
@@ -122,7 +129,7 @@ int scan_depth(MlirOperation func) {
 void tables_add_scan(Tables *w, const NnStep *step, const NnScan *s) {
   add_initial(w, s, step->op);
   int64_t workspace = tables_workspace(w, step->op);
-  ScanPlace place = place_create(w, s, step->op);
+  ScanPlace place = scan_place_create(w->offsets, w->place, s, step->op);
   Text outer = w->steps, outer_rows = w->stride_rows;
   const Offsets *outer_offsets = w->offsets;
   int n_outer = w->n_steps;
@@ -160,8 +167,5 @@ void tables_add_scan(Tables *w, const NnStep *step, const NnScan *s) {
   tables_end_step(w, 0);
   tables_offsets_free(&offsets);
   nn_steps_free(&steps);
-  free(place.from);
-  free(place.bytes);
-  free(place.to);
-  free(place.stride);
+  scan_place_free(&place);
 }

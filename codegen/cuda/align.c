@@ -1,0 +1,86 @@
+// Which buffers of a kernel begin at multiples of 16 bytes in all of its calls: wide accesses need to know. The plan's
+// buffers begin at multiples of 64, but an argument may be a slice of one, at any element, a row of what a loop goes
+// over, and a result may lie in either. Requires: the plan.
+#include <stdlib.h>
+
+#include "codegen/cuda/align.h"
+#include "codegen/host/tables.h"
+#include "codegen/target.h"
+#include "support/alloc.h"
+
+enum { WIDE = 16 };
+
+struct CudaAlignment {
+  int n;
+  // Owned; buffers that some call has elsewhere: the kernel's func.func, and its arguments, then results
+  struct {
+    const void *kernel;
+    int buffer;
+  } * odd;
+};
+
+// In every iteration of the loops around.
+static bool is_wide(const ScanPlace *place, int64_t offset) {
+  bool wide = true;
+  for (int64_t stride; place; place = place->around) {
+    offset = scan_place(place, offset, &stride);
+    wide = wide && stride % WIDE == 0;
+  }
+  return wide && offset % WIDE == 0;
+}
+
+static void add_call(CudaAlignment *a, const Offsets *offsets, const ScanPlace *place, MlirOperation call) {
+  int n_operands = (int)mlirOperationGetNumOperands(call), n_results = (int)mlirOperationGetNumResults(call);
+  const void *kernel = NULL;
+  for (int i = 0; i < n_operands + n_results; i++) {
+    MlirValue v = i < n_operands ? mlirOperationGetOperand(call, i)
+                                 : mlirOperationGetResult(call, (intptr_t)i - n_operands);
+    if (is_wide(place, tables_offset_of(offsets, v))) continue;
+    if (!kernel) kernel = target_callee(call).ptr;
+    a->odd = reallocate_array(a->odd, (size_t)a->n + 1, sizeof *a->odd);
+    a->odd[a->n].kernel = kernel;
+    a->odd[a->n++].buffer = i;
+  }
+}
+
+static void add_function(CudaAlignment *a, MlirOperation func, const ScanPlace *around) {
+  NnStepList steps = nn_flatten(func);
+  Offsets offsets = {0};
+  tables_offsets_build(&offsets, func, &steps);
+  for (int i = 0; i < steps.n; i++) {
+    NnScan scan;
+    MlirOperation op = steps.items[i].op;
+    if (steps.items[i].role != NN_STEP_RUN || !nn_is(op, "func.call")) continue;
+    if (!nn_scan_of(op, &scan)) {
+      add_call(a, &offsets, around, op);
+      continue;
+    }
+    ScanPlace place = scan_place_create(&offsets, around, &scan, op);
+    add_function(a, scan.body, &place);
+    scan_place_free(&place);
+  }
+  tables_offsets_free(&offsets);
+  nn_steps_free(&steps);
+}
+
+CudaAlignment *cuda_alignment_build(MlirModule module) {
+  CudaAlignment *a = allocate_array(1, sizeof *a);
+  MlirOperation functions[16];
+  int n = nn_public_functions(module, functions, 16);
+  *a = (CudaAlignment){0};
+  for (int i = 0; i < n; i++) add_function(a, functions[i], NULL);
+  return a;
+}
+
+bool *cuda_aligned_buffers(const CudaAlignment *a, MlirOperation kernel, int n) {
+  bool *aligned = allocate_array((size_t)n, sizeof *aligned);
+  for (int i = 0; i < n; i++) aligned[i] = true;
+  for (int i = 0; i < a->n; i++)
+    if (a->odd[i].kernel == kernel.ptr) aligned[a->odd[i].buffer] = false;
+  return aligned;
+}
+
+void cuda_alignment_free(CudaAlignment *a) {
+  free(a->odd);
+  free(a);
+}
