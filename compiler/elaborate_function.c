@@ -167,6 +167,45 @@ MlirValue elaborator_random_key(Elaborator *e) {
   return key;
 }
 
+// --- Names in files
+// --------------------------------------------------------------------------------------------------------
+
+// What else has the name in a checkpoint or in the file that `step` writes; NULL: nothing.
+static const char *other_of_name(Elaborator *e, Function *f, const char *path) {
+  static const char *const kept[] = {"exp_avg", "exp_avg_sq", "momentum", "grad_accum", "ema"};
+  for (int i = 0; i < f->n_outputs; i++)
+    if (strcmp(f->outputs[i].name, path) == 0) return elaborator_format(e, "the %s of the step", f->outputs[i].role);
+  if (strcmp(path, "loss_scale") == 0 || strcmp(path, "loss_scale.good_steps") == 0) return "the loss scale";
+  if (strncmp(path, "grad.", 5) == 0 && *table_find(f, path + 5))
+    return elaborator_format(e, "the gradient of '%s'", path + 5);
+  for (int i = 0; strncmp(path, "output.", 7) == 0 && i < e->n_called; i++) {
+    const char *model = e->called[i]->name.text;
+    size_t n = strlen(model);
+    if (strncmp(path + 7, model, n) == 0 && (!path[7 + n] || path[7 + n] == '.'))
+      return elaborator_format(e, "an output of model '%s'", model);
+  }
+  const char *dot = strrchr(path, '.');
+  for (size_t i = 0; dot && i < sizeof kept / sizeof *kept; i++) {
+    const char *parameter = elaborator_format(e, "%.*s", (int)(dot - path), path);
+    if (strcmp(dot + 1, kept[i]) == 0 && *table_find(f, parameter))
+      return elaborator_format(e, "what the optimizer keeps of '%s'", parameter);
+  }
+  return NULL;
+}
+
+bool function_check_names(Elaborator *e) {
+  Function *f = e->function;
+  bool ok = true;
+  for (int i = 0; i < f->n_slots; i++) {
+    const char *other = other_of_name(e, f, f->slots[i].path);
+    if (!other) continue;
+    ok = elaborator_error(e, f->slots[i].pos, "'%s' is the name of %s, a %s cannot have it too", f->slots[i].path, other,
+                          f->slots[i].is_state ? "state" : "parameter");
+    elaborator_hint(e, "another name, here or with `as` at the call around it");
+  }
+  return ok;
+}
+
 // --- Equal values
 // --------------------------------------------------------------------------------------------------------
 

@@ -201,6 +201,8 @@ void function_finish(Elaborator *e, Function *f);   // writes the func.func into
 void function_discard(Function *f);
 bool function_count_ops(Elaborator *e, AstPos pos);   // false after reporting: too many
 bool function_charge(Elaborator *e, AstPos pos);      // one evaluation
+// No parameter or state has the name that a result, a gradient or the optimizer has in files; reports.
+bool function_check_names(Elaborator *e);
 // the declared or kept state whose value before the step this is; NULL
 Slot *function_state(Elaborator *e, MlirValue value);
 bool values_same(const Value *x, const Value *y);   // equal numbers, or tensors computed alike

@@ -130,7 +130,7 @@ static bool build_step(Elaborator *e, const char *name, Mode mode, int n, const 
   }
   bool ok = exec_body(e, &e->train->body, &ignored, &has_value);
   if (mode == MODE_TRAIN) ok = settings_read(e) && ok;
-  ok = ok && add_results(e) && !e->gave_up;
+  ok = ok && add_results(e) && (mode != MODE_TRAIN || function_check_names(e)) && !e->gave_up;
   frame_pop(e);
   if (ok) function_finish(e, f);
   else function_discard(f);
