@@ -131,10 +131,10 @@ int64_t function_used_bytes(const NncFunction *f) {
   return (end + NNC_ALIGN - 1) / NNC_ALIGN * NNC_ALIGN;   // a buffer occupies whole units of the alignment
 }
 
-static bool verify_tensor(const NncTensor *t, int64_t from, int64_t limit, const char *where) {
+static bool verify_tensor(const NncTensor *t, int64_t alignment, int64_t limit, const char *where) {
   int64_t split = 1;
   for (int i = 0; i < t->split_rank; i++) split *= t->split[i];
-  bool ok = t->offset >= from && t->offset % NNC_ALIGN == 0 && t->offset + t->bytes <= limit &&
+  bool ok = t->offset >= 0 && t->offset % alignment == 0 && t->offset + t->bytes <= limit &&
             tensor_elements(t) * dtype_bytes(t->dtype) == t->bytes &&
             (t->split_rank == 0 || split == tensor_elements(t));
   if (!ok)
@@ -155,13 +155,15 @@ static bool verify_step(const NncFunction *f, const NncStep *s) {
 bool program_verify(void) {
   bool ok = true;
   for (int i = 0; i < nnc_program.n_persistent; i++)
-    ok &= verify_tensor(&nnc_program.persistent[i], 0, nnc_program.persistent_bytes, "the persistent part");
+    ok &= verify_tensor(&nnc_program.persistent[i], NNC_ALIGN, nnc_program.persistent_bytes, "the persistent part");
   for (int k = 0; k < nnc_program.n_functions; k++) {
     const NncFunction *f = &nnc_program.functions[k];
     ok &= f->arena_bytes <= nnc_program.arena_bytes;
-    for (int i = 0; i < f->n_args; i++) ok &= verify_tensor(&f->args[i], 0, f->arena_bytes, f->name);
-    for (int i = 0; i < f->n_results; i++)
-      ok &= f->results[i].streamed || verify_tensor(&f->results[i], 0, f->arena_bytes, f->name);
+    for (int i = 0; i < f->n_args; i++) ok &= verify_tensor(&f->args[i], NNC_ALIGN, f->arena_bytes, f->name);
+    for (int i = 0; i < f->n_results; i++) {   // a result may be a slice of a buffer, too
+      const NncTensor *t = &f->results[i];
+      ok &= t->streamed || verify_tensor(t, dtype_bytes(t->dtype), f->arena_bytes, f->name);
+    }
     for (int i = 0; i < f->n_steps; i++) ok &= verify_step(f, &f->steps[i]);
   }
   return ok;
