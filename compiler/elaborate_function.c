@@ -155,8 +155,10 @@ Slot *function_state(Elaborator *e, MlirValue value) {
   Function *f = e->function;
   // to the precision it is used in
   if (nn_op_of(nn_value_def(value)) == NN_OP_cast) value = mlirOperationGetOperand(nn_value_def(value), 0);
-  for (int i = 0; i < f->n_slots; i++)
-    if (f->slots[i].is_state && mlirValueEqual(f->slots[i].value, value)) return &f->slots[i];
+  for (int i = 0; i < f->n_slots; i++) {
+    Slot *s = &f->slots[i];
+    if (s->is_state && (mlirValueEqual(s->value, value) || mlirValueEqual(s->updated, value))) return s;
+  }
   return NULL;
 }
 
@@ -199,8 +201,8 @@ bool function_check_names(Elaborator *e) {
   for (int i = 0; i < f->n_slots; i++) {
     const char *other = other_of_name(e, f, f->slots[i].path);
     if (!other) continue;
-    ok = elaborator_error(e, f->slots[i].pos, "'%s' is the name of %s, a %s cannot have it too", f->slots[i].path, other,
-                          f->slots[i].is_state ? "state" : "parameter");
+    ok = elaborator_error(e, f->slots[i].pos, "'%s' is the name of %s, a %s cannot have it too", f->slots[i].path,
+                          other, f->slots[i].is_state ? "state" : "parameter");
     elaborator_hint(e, "another name, here or with `as` at the call around it");
   }
   return ok;

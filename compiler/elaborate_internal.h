@@ -203,7 +203,7 @@ bool function_count_ops(Elaborator *e, AstPos pos);   // false after reporting: 
 bool function_charge(Elaborator *e, AstPos pos);      // one evaluation
 // No parameter or state has the name that a result, a gradient or the optimizer has in files; reports.
 bool function_check_names(Elaborator *e);
-// the declared or kept state whose value before the step this is; NULL
+// the declared or kept state whose value before the step, or after its update, this is; NULL
 Slot *function_state(Elaborator *e, MlirValue value);
 bool values_same(const Value *x, const Value *y);   // equal numbers, or tensors computed alike
 
