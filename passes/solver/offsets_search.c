@@ -6,8 +6,10 @@
 //   - dominance: not above a place where another buffer fits completely, since that or one in its way comes first;
 //   - sections: at each time, the lowest place of a waiting buffer plus the bytes of all waiting ones must fit;
 //   - decomposition: waiting buffers that no longer share a time are independent problems.
-// A bad decision near the root costs more than a lifetime, so the search starts again after a number of nodes (Luby,
-// Sinclair & Zuckerman 1993) with another ranking, in which buffers from sections that failed come earlier.
+// What could have come before the last buffer and did not must rest on one still to come, which lifts it in the
+// sections. A bad decision near the root costs more than a lifetime, so the search starts again after a number of nodes
+// (Luby, Sinclair & Zuckerman 1993) with another ranking, in which buffers from sections that failed come earlier.
+// Parts that have come apart start again each by itself: else all would have to succeed at once.
 #include "offsets_search.h"
 
 #include <math.h>
@@ -30,7 +32,8 @@ struct CanonicalSearch {
   struct Ranked *ranked;   // Owned
   uint64_t random;
   int restarts;
-  int64_t nodes_left;
+  int64_t nodes_left;   // of the run
+  int64_t run_nodes;    // given to the run
   int64_t work, work_limit;
   bool aborted;
   bool (*stop)(const void *context);
@@ -111,19 +114,30 @@ VECTOR_CLONES static void lower_to(int64_t *lift, int n, int64_t low) {
   for (int t = 0; t < n; t++) lift[t] = low < lift[t] ? low : lift[t];
 }
 
-// The section bound for the `n` waiting `items`, all at or above `floor`. Sets the lowest height at which one of them
-// would end. Charges the items of a section that fails.
-static bool sections_fit(CanonicalSearch *s, const int *items, int n, int64_t floor, int end, int64_t *lowest_end) {
+// Whether an item may come next: what could have been placed before the last one must rest on something still to come.
+static bool may_be_next(const CanonicalSearch *s, int item, int64_t floor, int last_rank) {
+  int64_t low = s->lowest[item];
+  return low > floor || (low == floor && s->rank[item] >= last_rank);
+}
+
+// The section bound for the `n` waiting `items`. Sets the lowest height at which one of them would end: what may not be
+// next will rest on another waiting item, so it is above that. Charges the items of a section that fails.
+static bool sections_fit(CanonicalSearch *s, const int *items, int n, int64_t floor, int last_rank, int end,
+                         int64_t *lowest_end) {
   int begin = s->items[items[0]].lower;
   *lowest_end = INT64_MAX;
+  for (int k = 0; k < n; k++) {
+    int64_t top = s->lowest[items[k]] + s->items[items[k]].size;
+    if (top < *lowest_end && may_be_next(s, items[k], floor, last_rank)) *lowest_end = top;
+  }
+  if (*lowest_end == INT64_MAX) return false;
   for (int t = begin; t < end; t++) s->lift[t] = INT64_MAX;
   for (int k = 0; k < n; k++) {
     const CanonicalItem *item = &s->items[items[k]];
     int64_t low = s->lowest[items[k]];
-    if (low >= floor && low + item->size < *lowest_end) *lowest_end = low + item->size;
-    low = at_least(low, floor);
+    if (!may_be_next(s, items[k], floor, last_rank)) low = at_least(low, *lowest_end);
     lower_to(s->lift + item->lower, item->upper - item->lower, low);
-    s->work += 4 + (item->upper - item->lower) / 4;
+    s->work += 5 + (item->upper - item->lower) / 4;
   }
   s->work += end - begin;
   for (int t = begin; t < end; t++) {
@@ -174,7 +188,7 @@ static bool solve(CanonicalSearch *s, const int *items, int n, int64_t floor, in
 // Branches on what comes next among `items`, which are connected and sorted by start.
 static bool branch(CanonicalSearch *s, const int *items, int n, int64_t floor, int last_rank, int end) {
   int64_t lowest_end;
-  if (is_spent(s) || !sections_fit(s, items, n, floor, end, &lowest_end)) return false;
+  if (is_spent(s) || !sections_fit(s, items, n, floor, last_rank, end, &lowest_end)) return false;
   size_t count = (size_t)n;
   int64_t *saved = reallocate_array(NULL, count, sizeof *saved + sizeof(Candidate) + sizeof(int));
   Candidate *candidates = (Candidate *)(saved + count);
@@ -182,7 +196,7 @@ static bool branch(CanonicalSearch *s, const int *items, int n, int64_t floor, i
   for (int k = 0; k < n; k++) {
     int i = items[k];
     int64_t low = s->lowest[i];
-    if (low < floor || low >= lowest_end || (low == floor && s->rank[i] < last_rank)) continue;
+    if (low >= lowest_end || !may_be_next(s, i, floor, last_rank)) continue;
     candidates[n_candidates++] = (Candidate){low, s->rank[i], i};
   }
   qsort(candidates, (size_t)n_candidates, sizeof *candidates, compare_candidates);
@@ -198,17 +212,6 @@ static bool branch(CanonicalSearch *s, const int *items, int n, int64_t floor, i
   return found;
 }
 
-// Splits the waiting items where no lifetime crosses, and solves the parts one after the other.
-static bool solve(CanonicalSearch *s, const int *items, int n, int64_t floor, int last_rank) {
-  for (int first = 0, k = 0; first < n; first = k) {
-    int end = s->items[items[first]].upper;
-    for (k = first; k < n && s->items[items[k]].lower < end; k++)
-      if (s->items[items[k]].upper > end) end = s->items[items[k]].upper;
-    if (!branch(s, items + first, k - first, floor, last_rank, end)) return false;
-  }
-  return true;
-}
-
 // 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 …, from 1.
 static int64_t luby(int64_t i) {
   for (;;) {
@@ -219,38 +222,81 @@ static int64_t luby(int64_t i) {
   }
 }
 
-// A new ranking: long-lived and large buffers first, mixed in a random proportion, with random noise, those that failed
-// often first.
-static void rank_items(CanonicalSearch *s) {
+// A new ranking of some items: half of the time the longest first, which soon leaves independent parts; else by size,
+// or both in a random proportion; with random noise, those that failed often earlier.
+static void rank_items(CanonicalSearch *s, const int *items, int n) {
   uint64_t r = next_random(&s->random);
   double trust = 0.5 * (double)(r % 3), time_power = 0.5 + 0.25 * (double)(r >> 8 & 3),
          size_power = 0.5 + 0.25 * (double)(r >> 16 & 3);
-  int kind = (int)(r >> 24 & 3);
-  for (int i = 0; i < s->n; i++) {
-    const CanonicalItem *item = &s->items[i];
+  int kind = (int)(r >> 24 & 7);
+  static const double noises[] = {0, 0.1, 0.3, 1};
+  double noise = noises[r >> 32 & 3];
+  for (int k = 0; k < n; k++) {
+    const CanonicalItem *item = &s->items[items[k]];
     double time = item->upper - item->lower, size = (double)item->size;
-    double key = kind == 0   ? time * 1e6 + size
-                 : kind == 1 ? size * 1e3 + time
+    double key = kind <= 3   ? time * 1e6 + size
+                 : kind == 4 ? size * 1e3 + time
                              : pow(time, time_power) * pow(size, size_power);
-    double noise = (double)(next_random(&s->random) >> 11) * 0x1p-53;
-    s->ranked[i] = (Ranked){-key * (1 + trust * s->failures[i]) * (1 + 0.3 * noise), i};
+    double chance = (double)(next_random(&s->random) >> 11) * 0x1p-53;
+    s->ranked[k] = (Ranked){-key * (1 + trust * s->failures[items[k]]) * (1 + noise * chance), items[k]};
   }
-  qsort(s->ranked, (size_t)s->n, sizeof *s->ranked, compare_ranked);
-  for (int i = 0; i < s->n; i++) s->rank[s->ranked[i].item] = i;
-  s->work += 100 * (int64_t)s->n;
+  qsort(s->ranked, (size_t)n, sizeof *s->ranked, compare_ranked);
+  for (int k = 0; k < n; k++) s->rank[s->ranked[k].item] = k;
+  s->work += 100 * (int64_t)n;
+}
+
+// Nodes of a run are NODES times a number of Luby's; a part of it may take PART_RUNS such runs times that number.
+enum { NODES = 200, PART_RUNS = 4, PART_ITEMS = 5 };
+
+// Solves a part by itself, in runs with rankings of their own, `allowance` nodes together.
+static bool solve_part(CanonicalSearch *s, const int *items, int n, int64_t floor, int end, int64_t allowance) {
+  int64_t outer_left = s->nodes_left, outer_run = s->run_nodes, used = 0;
+  int *ranks = allocate_array((size_t)n, sizeof *ranks);   // the decisions before go by them
+  for (int k = 0; k < n; k++) ranks[k] = s->rank[items[k]];
+  bool found = false;
+  for (int64_t run = 1; !found && used < allowance; run++) {
+    s->run_nodes = NODES * luby(run);
+    int64_t given = s->run_nodes < allowance - used ? s->run_nodes : allowance - used;
+    s->nodes_left = given;
+    s->aborted = false;
+    rank_items(s, items, n);
+    found = branch(s, items, n, floor, -1, end);
+    used += given - s->nodes_left;
+    if (!s->aborted || s->work > s->work_limit) break;
+  }
+  for (int k = 0; k < n; k++) s->rank[items[k]] = ranks[k];
+  free(ranks);
+  s->nodes_left = outer_left - used / PART_RUNS;
+  s->run_nodes = outer_run;
+  return found;
+}
+
+// Splits the waiting items where no lifetime crosses, and solves the parts one after the other.
+static bool solve(CanonicalSearch *s, const int *items, int n, int64_t floor, int last_rank) {
+  for (int first = 0, k = 0; first < n; first = k) {
+    int end = s->items[items[first]].upper;
+    for (k = first; k < n && s->items[items[k]].lower < end; k++)
+      if (s->items[items[k]].upper > end) end = s->items[items[k]].upper;
+    const int *part = items + first;
+    int n_part = k - first;
+    int64_t allowance = PART_RUNS * s->run_nodes * (s->run_nodes / NODES);
+    bool solved = n_part == n || n_part < PART_ITEMS ? branch(s, part, n_part, floor, last_rank, end)
+                                                     : solve_part(s, part, n_part, floor, end, allowance);
+    if (!solved) return false;
+  }
+  return true;
 }
 
 CanonicalAnswer canonical_run(CanonicalSearch *s, int64_t work, bool (*stop)(const void *context),
                               const void *context) {
-  enum { NODES = 1500 };
   s->work_limit = s->work + work;
   s->stop = stop;
   s->context = context;
   while (s->work <= s->work_limit) {
-    s->nodes_left = NODES * luby(++s->restarts);
+    s->run_nodes = s->nodes_left = NODES * luby(++s->restarts);
     s->aborted = false;
     for (int i = 0; i < s->n; i++) s->lowest[i] = 0;
-    rank_items(s);
+    rank_items(s, s->by_start, s->n);
     if (solve(s, s->by_start, s->n, 0, -1)) return CANONICAL_FOUND;
     if (!s->aborted) return CANONICAL_IMPOSSIBLE;
   }

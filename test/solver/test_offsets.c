@@ -61,6 +61,41 @@ static void test_tiny(void) {
   }
 }
 
+static bool never(const void *context) {
+  (void)context;
+  return false;
+}
+
+// The complete search on tiny instances, whole and in parts: finds what there is, and proves that a byte less is too
+// little.
+static void test_complete(void) {
+  enum { TIMES = 12, MOST = 8 };
+  for (int round = 0; round < 200; round++) {
+    int n = 5 + (int)draw(MOST - 4), order[MOST];
+    int64_t offset[MOST];
+    OffsetBuffer b[MOST] = {0};
+    CanonicalItem items[MOST];
+    for (int i = 0; i < n; i++) {
+      int lower = (int)draw(TIMES - 4), upper = lower + 1 + (int)draw(4);
+      if (round % 2 && i == 0) lower = 0, upper = TIMES;   // what crosses all others, which then come apart
+      b[i] = (OffsetBuffer){.id = i, .lower = lower, .upper = upper, .size = 1 + draw(9)};
+      items[i] = (CanonicalItem){lower, upper, b[i].size, 1};
+      order[i] = i;
+    }
+    int64_t least = least_arena(b, n, order, 0, offset, 0, INT64_MAX);
+    for (int less = 0; less < 2; less++) {
+      CanonicalSearch *s = canonical_create(items, n, TIMES, least - less, (uint64_t)round);
+      CanonicalAnswer answer = canonical_run(s, 1000000000, never, NULL);
+      CHECK(answer == (less ? CANONICAL_IMPOSSIBLE : CANONICAL_FOUND), "round %d: answer %d for %d less than %lld",
+            round, (int)answer, less, (long long)least);
+      InputError error;
+      for (int i = 0; i < n; i++) b[i].offset = canonical_offsets(s)[i];
+      if (!less) CHECK(offsets_verify(b, n, least, &error), "round %d: %s", round, error.message);
+      canonical_free(s);
+    }
+  }
+}
+
 // Cuts time x capacity into n rectangles.
 static OffsetBuffer *plant(int n, int64_t times, int64_t capacity) {
   OffsetBuffer *b = calloc((size_t)n, sizeof *b);
@@ -121,11 +156,6 @@ static void test_alignment(void) {
   }
 }
 
-static bool never(const void *context) {
-  (void)context;
-  return false;
-}
-
 // Two live at each time and need 8, but the middle one cannot lie beside both neighbours in the same 8.
 static void test_impossible(void) {
   const CanonicalItem items[] = {{0, 2, 3, 1}, {0, 1, 5, 1}, {1, 3, 4, 1}, {2, 4, 4, 1}, {3, 5, 3, 1}, {4, 5, 5, 1}};
@@ -141,6 +171,7 @@ static void test_impossible(void) {
 
 int main(void) {
   test_tiny();
+  test_complete();
   test_planted();
   test_alignment();
   test_impossible();
