@@ -2,8 +2,10 @@
 // weights hold parameters and states only. Both are read by name, so that either serves as weights.
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/runtime.h"
 
@@ -62,24 +64,45 @@ void weights_add_metadata(SafetensorsWriter *w) {
   safetensors_add_metadata(w, "model", nnc_program.model);
 }
 
-bool checkpoint_save(const char *path, const char *arena, const TrainState *state, int64_t steps_per_epoch,
-                     bool broken) {
+static const char *source_name(void) {
+  const char *slash = strrchr(nnc_program.source, '/');
+  return slash ? slash + 1 : nnc_program.source;
+}
+
+bool checkpoint_may_replace(const char *path) {
+  Safetensors s;
+  if (access(path, F_OK) != 0) return true;
+  bool opened = safetensors_open(path, &s);
+  const char *source = opened ? safetensors_metadata(&s, "source") : NULL;
+  bool ok = opened && (!source || strcmp(source, source_name()) == 0);
+  if (!opened) report_error("what is in the way of the checkpoint is left alone: remove it, or give --save");
+  else if (!ok)
+    report_error("%s is a checkpoint of another program, compiled from %s: give --save to keep both, or to replace it",
+                 path, source);
+  if (opened) safetensors_close(&s);
+  return ok;
+}
+
+bool checkpoint_save(const char *path, const char *arena, const TrainState *state, bool broken) {
   if (!broken && refuse_not_finite(path, arena, false)) return false;
   SafetensorsWriter *w = safetensors_create(path);
   weights_add_metadata(w);
+  safetensors_add_metadata(w, "source", source_name());
   safetensors_add_metadata(w, "compiler", nnc_program.compiler);
   add_integer(w, "step", state->step);
   add_integer(w, "seed", state->seed);
-  if (nnc_program.patience > 0) {
+  add_integer(w, "steps", state->total);
+  if (state->threads) add_integer(w, "threads", state->threads);
+  if (nnc_program.patience > 0 || isfinite(state->best)) {
     char best[48];
     snprintf(best, sizeof best, "%a", state->best);
     safetensors_add_metadata(w, "best_loss", best);
     add_integer(w, "evaluations_since_best", state->since_best);
   }
-  if (steps_per_epoch > 0) {   // both follow from the step; they are here for readers
-    add_integer(w, "epoch", state->step / steps_per_epoch);
-    add_integer(w, "step_in_epoch", state->step % steps_per_epoch);
-  }
+  add_integer(w, "steps_per_epoch", state->per_epoch);
+  add_integer(w, "epoch", state->step / state->per_epoch);   // these two follow from the step; they are here for
+                                                             // readers
+  add_integer(w, "step_in_epoch", state->step % state->per_epoch);
   return save(w, arena, false);
 }
 
@@ -193,6 +216,12 @@ static bool metadata_integer(const Safetensors *s, const char *key, int64_t *out
   return false;
 }
 
+// Of files of older programs some are missing.
+static int64_t optional_integer(const Safetensors *s, const char *key) {
+  const char *text = safetensors_metadata(s, key);
+  return text ? strtoll(text, NULL, 10) : 0;
+}
+
 bool checkpoint_resume(const char *path, char *arena, TrainState *state) {
   Safetensors s;
   if (!safetensors_open(path, &s)) return false;
@@ -206,12 +235,17 @@ bool checkpoint_resume(const char *path, char *arena, TrainState *state) {
     report_error("%s is a checkpoint of model %s, not of %s", path, model, nnc_program.model);
     ok = false;
   }
-  if (ok && nnc_program.patience > 0) {
-    const char *best = safetensors_metadata(&s, "best_loss");
-    if (best) state->best = strtod(best, NULL);
-    ok = best && metadata_integer(&s, "evaluations_since_best", &state->since_best);
-    if (!best) report_error("%s: no metadata \"best_loss\", which patience needs", s.path);
+  const char *best = ok ? safetensors_metadata(&s, "best_loss") : NULL;
+  if (best) {
+    state->best = strtod(best, NULL);
+    ok = metadata_integer(&s, "evaluations_since_best", &state->since_best);
+  } else if (ok && nnc_program.patience > 0) {
+    report_error("%s: no metadata \"best_loss\", which patience needs", s.path);
+    ok = false;
   }
+  state->total = optional_integer(&s, "steps");
+  state->per_epoch = optional_integer(&s, "steps_per_epoch");
+  state->threads = optional_integer(&s, "threads");
   ok = ok && load(&s, arena, false);
   safetensors_close(&s);
   return ok;

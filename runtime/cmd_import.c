@@ -52,9 +52,11 @@ int cmd_import(int argc, char **argv) {
   char *path = o.output ? xstrdup(o.output) : checkpoint_default_path();
   Arena arena = {0};
   WeightMap *map = NULL;
-  bool ok = output_path_check(path) && (!o.map || (map = weight_map_read(o.map))) && program_verify() &&
-            arena_create(&arena, nnc_program.persistent_bytes);
+  CheckpointLock lock = {0};
+  bool ok = output_path_check(path) && checkpoint_lock(path, &lock) && (!o.map || (map = weight_map_read(o.map))) &&
+            program_verify() && arena_create(&arena, nnc_program.persistent_bytes);
   ok = ok && weight_map_import(o.input, map, (uint64_t)o.seed, arena.base) && weights_save(path, arena.base);
+  checkpoint_unlock(&lock);
   arena_destroy(&arena);
   weight_map_free(map);
   free(path);

@@ -11,7 +11,7 @@
 typedef struct TrainOptions {
   const char *data, *log, *save, *resume, *weights;
   double epochs;
-  int64_t steps, stop_at, seed, save_every, print_every;
+  int64_t steps, stop_at, seed, save_every, keep, print_every;
   int threads, device;
   bool has_seed, must_resume, quiet;
 } TrainOptions;
@@ -23,8 +23,11 @@ typedef struct Training {
   bool has_eval;
   TrainState state;
   int64_t records_per_step, steps_per_epoch, total;
+  CheckpointLock lock;
+  KeptCheckpoints kept;
   bool one_record;          // all inputs are whole: every step is an epoch, whose end means nothing
   int64_t shuffled_epoch;   // -1: not yet
+  bool best_failed;         // the last attempt to write the best evaluation's weights
   bool evaluation_failed;   // the last evaluation's loss is no finite number
   bool staged;              // the next batch is on its way to the device
   Metrics metrics;          // of the last step
@@ -45,6 +48,8 @@ static void print_help(void) {
          "  --seed=S          seed of initial values, shuffling and random ops (default %lld)\n"
          "  --save=FILE       checkpoint (default %s.safetensors)\n"
          "  --save-every=N    write the checkpoint every N steps, besides after each epoch and at the end\n"
+         "  --keep=K          also keep the last K checkpoints, as %s.stepN.safetensors, and the weights\n"
+         "                    of the best evaluation, as %s.best.safetensors\n"
          "  --resume[=FILE]   continue from a checkpoint (default: the --save file)\n"
          "  --weights=FILE    start from these parameters and states\n"
          "  --log=FILE        JSON lines, one per step and evaluation; - for stdout\n"
@@ -54,7 +59,7 @@ static void print_help(void) {
          "  -q, --quiet       no progress\n"
          "      --help\n\n"
          "Ctrl-C ends after the current step, saves and exits with status 130; a second Ctrl-C ends at once.\n",
-         report_name(), (long long)nnc_program.seed, nnc_program.model);
+         report_name(), (long long)nnc_program.seed, nnc_program.model, nnc_program.model, nnc_program.model);
 }
 
 enum {
@@ -65,6 +70,7 @@ enum {
   OPT_SEED,
   OPT_SAVE,
   OPT_SAVE_EVERY,
+  OPT_KEEP,
   OPT_RESUME,
   OPT_WEIGHTS,
   OPT_LOG,
@@ -84,6 +90,7 @@ static int parse_options(int argc, char **argv, TrainOptions *o) {
       {"seed", required_argument, NULL, OPT_SEED},
       {"save", required_argument, NULL, OPT_SAVE},
       {"save-every", required_argument, NULL, OPT_SAVE_EVERY},
+      {"keep", required_argument, NULL, OPT_KEEP},
       {"resume", optional_argument, NULL, OPT_RESUME},
       {"weights", required_argument, NULL, OPT_WEIGHTS},
       {"log", required_argument, NULL, OPT_LOG},
@@ -103,6 +110,7 @@ static int parse_options(int argc, char **argv, TrainOptions *o) {
     case OPT_SEED: ok = option_integer("seed", optarg, 0, &o->seed), o->has_seed = true; break;
     case OPT_SAVE: o->save = optarg; break;
     case OPT_SAVE_EVERY: ok = option_integer("save-every", optarg, 1, &o->save_every); break;
+    case OPT_KEEP: ok = option_integer("keep", optarg, 1, &o->keep); break;
     case OPT_RESUME: o->must_resume = true, o->resume = optarg; break;
     case OPT_WEIGHTS: o->weights = optarg; break;
     case OPT_LOG: o->log = optarg; break;
@@ -146,9 +154,25 @@ static bool count_steps(Training *t) {
              : t->o.epochs > 0 || p->steps <= 0 ? (int64_t)(epochs * (double)t->steps_per_epoch + 0.5)
                                                 : p->steps;
   if (t->total < 1) t->total = 1;
-  t->s.total_steps = t->total;
+  t->s.total_steps = t->state.total = t->total;
+  t->state.per_epoch = t->steps_per_epoch;
+  t->state.threads = p->cuda ? 0 : nnc_library_threads();
   t->one_record = function_is_whole(program_function("train"));
   return true;
+}
+
+// A resumed run with other options is another run than the one that began.
+static void warn_of_differences(const Training *t, const TrainState *saved) {
+  const struct {
+    const char *what, *effect;
+    int64_t before, now;
+  } values[] = {{"steps in all", "the schedule of the learning rate differs", saved->total, t->state.total},
+                {"steps per epoch", "the order of the records differs", saved->per_epoch, t->state.per_epoch},
+                {"threads", "sums are rounded otherwise", saved->threads, t->state.threads}};
+  for (int i = 0; i < 3; i++)
+    if (values[i].before && values[i].now && values[i].before != values[i].now)
+      report_warning("the checkpoint is of a run with %lld %s, this one has %lld: %s", (long long)values[i].before,
+                     values[i].what, (long long)values[i].now, values[i].effect);
 }
 
 static bool start_values(Training *t) {
@@ -156,7 +180,12 @@ static bool start_values(Training *t) {
   t->state.best = INFINITY;
   t->state.seed = o->has_seed ? o->seed : nnc_program.seed;
   if (o->must_resume) {
-    if (!checkpoint_resume(o->resume ? o->resume : o->save, t->s.arena.base, &t->state)) return false;
+    TrainState saved = t->state;
+    if (!checkpoint_resume(o->resume ? o->resume : o->save, t->s.arena.base, &saved)) return false;
+    warn_of_differences(t, &saved);
+    saved.total = t->state.total, saved.per_epoch = t->state.per_epoch;
+    if (!saved.threads) saved.threads = t->state.threads;
+    t->state = saved;
     if (o->has_seed && o->seed != t->state.seed) {
       report_error("--seed=%lld, but the checkpoint was trained with seed %lld", (long long)o->seed,
                    (long long)t->state.seed);
@@ -178,7 +207,8 @@ static bool open_training(Training *t) {
     report_error("%s has no train section", nnc_program.source);
     return false;
   }
-  if (!output_path_check(o->save)) return false;
+  if (!output_path_check(o->save) || !checkpoint_lock(o->save, &t->lock)) return false;
+  if (t->default_path && !o->must_resume && !checkpoint_may_replace(o->save)) return false;
   const NncFunction *eval = program_function("eval");
   bool validation = nnc_program.validation > 0;
   t->has_eval = eval && (validation || dataset_has_split("eval"));
@@ -188,7 +218,9 @@ static bool open_training(Training *t) {
     return false;
   if (!session_open(&t->s, SESSION_TRAIN | (t->has_eval ? SESSION_EVAL : 0), &(DeviceOptions){o->threads, o->device}))
     return false;
-  if (!count_steps(t) || !start_values(t) || !log_open(&t->log, o->log, o->must_resume)) return false;
+  if (!count_steps(t) || !start_values(t) || !log_open(&t->log, o->log, o->must_resume ? t->state.step : -1))
+    return false;
+  if (o->keep && o->must_resume) kept_find(&t->kept, o->save, t->state.step);
   metrics_init(&t->metrics, f);
   t->shuffled_epoch = -1;
   t->start = now_seconds();
@@ -201,6 +233,8 @@ static void close_training(Training *t) {
   dataset_free(&t->eval_data);
   metrics_free(&t->metrics);
   metrics_free(&t->progress.sum);   // still there after an error
+  free(t->kept.steps);
+  checkpoint_unlock(&t->lock);
   free(t->default_path);
 }
 
@@ -253,33 +287,24 @@ static bool run_step(Training *t) {
 static double epoch_of(const Training *t) { return (double)t->state.step / (double)t->steps_per_epoch; }
 
 static bool save(Training *t) {
-  bool ok = arena_pull_persistent(&t->s.arena) &&
-            checkpoint_save(t->o.save, t->s.arena.base, &t->state, t->steps_per_epoch, false);
+  bool ok = arena_pull_persistent(&t->s.arena) && checkpoint_save(t->o.save, t->s.arena.base, &t->state, false);
   if (ok) t->saved_step = t->state.step;
-  return ok;
+  return ok && (!t->o.keep || kept_add(&t->kept, t->o.save, t->state.step, t->o.keep));
 }
 
-// "model.safetensors" and ".best" give "model.best.safetensors". Owned.
-static char *path_beside(const char *path, const char *what) {
-  size_t n = strlen(path), suffix = strlen(".safetensors");
-  bool has_suffix = n > suffix && strcmp(path + n - suffix, ".safetensors") == 0;
-  return xasprintf("%.*s%s.safetensors", (int)(has_suffix ? n - suffix : n), path, what);
-}
-
-// Early stopping: the weights of the best evaluation go into a file of their own.
-static bool note_loss(Training *t, const Metrics *m) {
-  if (nnc_program.patience <= 0) return true;
+// Early stopping, --keep: the weights of the best evaluation go into a file of their own.
+static void note_loss(Training *t, const Metrics *m) {
+  if (nnc_program.patience <= 0 && !t->o.keep) return;
   double loss = metrics_loss(m, program_function("eval"));
   if (!(loss < t->state.best)) {
     t->state.since_best++;
-    return true;
+    return;
   }
-  t->state.best = loss;
-  t->state.since_best = 0;
   char *path = path_beside(t->o.save, ".best");
-  bool ok = arena_pull_persistent(&t->s.arena) && weights_save(path, t->s.arena.base);
+  t->best_failed = !arena_pull_persistent(&t->s.arena) || !weights_save(path, t->s.arena.base);
   free(path);
-  return ok;
+  if (!t->best_failed) t->state.best = loss;   // else the next better one is tried
+  t->state.since_best = 0;
 }
 
 static bool out_of_patience(const Training *t) {
@@ -297,7 +322,7 @@ static bool evaluate(Training *t) {
     printf("  (%lld records)\n", (long long)t->eval_data.records);
     fflush(stdout);
     t->evaluation_failed = !metrics_losses_finite(&m, program_function("eval"));
-    ok = note_loss(t, &m);
+    note_loss(t, &m);
   }
   metrics_free(&m);
   return ok || signals_stop_requested();
@@ -317,7 +342,7 @@ static bool step_is_finite(const Training *t, bool check_values) {
     report_error("%s holds numbers that are not finite after step %lld (epoch %.3f)", value->name,
                  (long long)t->state.step, epoch_of(t));
   char *path = path_beside(t->o.save, ".nan");
-  if (checkpoint_save(path, t->s.arena.base, &t->state, t->steps_per_epoch, true))
+  if (checkpoint_save(path, t->s.arena.base, &t->state, true))
     fprintf(stderr, "%s: the state after that step is in %s\n", report_name(), path);
   free(path);
   return false;
@@ -355,7 +380,10 @@ static int train_loop(Training *t) {
                   epoch_ends || t->state.step == end);
     double paused = now_seconds();
     if (evaluated && !evaluate(t)) return EXIT_DIAGNOSTIC;
-    if (saved && !save(t)) return EXIT_DIAGNOSTIC;
+    if (saved && !save(t)) {
+      fprintf(stderr, "%s: training goes on; the next save is tried\n", report_name());
+      saved = false;
+    }
     progress_exclude(&t->progress, now_seconds() - paused);
   }
   progress_end(&t->progress);
@@ -371,7 +399,7 @@ static int train_loop(Training *t) {
              (long long)t->state.step, t->state.best, (long long)t->state.since_best);
     if (t->evaluation_failed) report_error("the loss of the last evaluation is not a finite number");
     if (!t->o.quiet) printf("%lld steps done; saved %s\n", (long long)t->state.step, t->o.save);
-    return t->evaluation_failed ? EXIT_DIAGNOSTIC : EXIT_DONE;
+    return t->evaluation_failed || t->best_failed ? EXIT_DIAGNOSTIC : EXIT_DONE;
   }
   if (began)
     fprintf(stderr, "%s: interrupted after step %lld of %lld; saved %s; continue with --resume\n", report_name(),

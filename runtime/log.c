@@ -1,14 +1,48 @@
 // The training log: one JSON object a line, written and flushed as it happens, so that another program can follow it.
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "runtime/runtime.h"
 
-bool log_open(Log *log, const char *path, bool append) {
+// Cuts off the records of steps after `last`, and a line that was not written to its end.
+static bool cut_log(const char *path, int64_t last) {
+  FILE *f = fopen(path, "r");
+  struct stat st;
+  if (!f || fstat(fileno(f), &st) != 0 || !S_ISREG(st.st_mode)) {
+    if (f) fclose(f);
+    return true;   // none yet, or nothing that can be cut
+  }
+  static const char begin[] = "{\"kind\":\"", step[] = "\"step\":";
+  char *line = NULL;
+  size_t size = 0;
+  off_t keep = 0;
+  bool ok = true;
+  for (ssize_t n; (n = getline(&line, &size, f)) > 0; keep += n) {
+    const char *number = strstr(line, step);
+    size_t compared = (size_t)n < strlen(begin) ? (size_t)n : strlen(begin);   // perhaps the line was cut short
+    ok = strncmp(line, begin, compared) == 0;
+    if (!ok || line[n - 1] != '\n' || !number || strtoll(number + strlen(step), NULL, 10) > last) break;
+  }
+  free(line);
+  fclose(f);
+  if (!ok) report_error("%s holds something else than a training log: give another --log", path);
+  else if (keep < st.st_size && truncate(path, keep) != 0) {
+    report_error("cannot write %s: %s", path, strerror(errno));
+    ok = false;
+  }
+  return ok;
+}
+
+bool log_open(Log *log, const char *path, int64_t resumed) {
   *log = (Log){0};
   if (!path) return true;
-  log->file = strcmp(path, "-") == 0 ? stdout : fopen(path, append ? "a" : "w");
+  bool is_stdout = strcmp(path, "-") == 0;
+  if (!is_stdout && resumed >= 0 && !cut_log(path, resumed)) return false;
+  log->file = is_stdout ? stdout : fopen(path, resumed >= 0 ? "a" : "w");
   if (!log->file) report_error("cannot write %s: %s", path, strerror(errno));
   return log->file != NULL;
 }

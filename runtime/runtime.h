@@ -228,12 +228,17 @@ typedef struct TrainState {
   int64_t seed;
   double best;          // with patience: least loss of an evaluation so far
   int64_t since_best;   // evaluations after that one
+  int64_t total;        // steps of the whole run, on which the schedule depends
+  int64_t per_epoch;    // steps
+  int64_t threads;      // with which the run began; 0: not the host's
 } TrainState;
 // The first persistent value, of parameters and states only or of all, that holds a NaN or an infinity; NULL: none.
 const NncTensor *checkpoint_not_finite(const char *arena, bool weights_only);
+// False after reporting that a file at the path, which the user did not name, is not of this program's source.
+bool checkpoint_may_replace(const char *path);
 // Values that are not finite are written only with broken, for a file that shows what went wrong.
-bool checkpoint_save(const char *path, const char *arena, const TrainState *state, int64_t steps_per_epoch,
-                     bool broken);
+bool checkpoint_save(const char *path, const char *arena, const TrainState *state, bool broken);
+// Of the state: what the file says, 0 for the last three where it does not.
 bool checkpoint_resume(const char *path, char *arena, TrainState *state);
 void weights_add_metadata(SafetensorsWriter *w);          // of files of this model
 bool weights_save(const char *path, const char *arena);   // parameters and states only; all must be finite
@@ -242,6 +247,25 @@ bool weights_load(const char *path, char *arena);
 // the parameter whose moving average has this name; NULL: none
 const char *averaged_parameter(const char *name);
 char *checkpoint_default_path(void);   // "<model>.safetensors"; Owned by the caller
+
+// checkpoint_files.c: what a training owns beside its checkpoint
+typedef struct CheckpointLock {
+  int fd;
+  char *path;   // Owned; NULL: not locked
+} CheckpointLock;
+// Until it is unlocked, or the process ends, no other process locks this path. False after reporting whose it is.
+bool checkpoint_lock(const char *path, CheckpointLock *lock);
+void checkpoint_unlock(CheckpointLock *lock);
+// "model.safetensors" and ".best" give "model.best.safetensors". Owned by the caller.
+char *path_beside(const char *path, const char *what);
+// Copies of a checkpoint as it was after earlier steps, "model.step100.safetensors": links to it.
+typedef struct KeptCheckpoints {
+  int n;
+  int64_t *steps;   // Owned; rising
+} KeptCheckpoints;
+void kept_find(KeptCheckpoints *k, const char *path, int64_t last);   // those that are there, up to step `last`
+// The one at path; the oldest go until there are `most`.
+bool kept_add(KeptCheckpoints *k, const char *path, int64_t step, int64_t most);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // weight_map.c: weight files whose tensors have other names and layouts; format: docs/runtime.md, section import
@@ -420,11 +444,12 @@ typedef struct Log {
   FILE *file;
   int error;
 } Log;
-bool log_open(Log *log, const char *path, bool append);
+// resumed >= 0: appends, without the records of later steps that are there, which come again.
+bool log_open(Log *log, const char *path, int64_t resumed);
 void log_record(Log *log, const char *kind, int64_t step, double epoch, const Metrics *m, double rate, double seconds);
 bool log_close(Log *log);
 
-// signals.c: SIGINT and SIGTERM ask for the end after the step; the second ends at once
+// signals.c: SIGINT, SIGTERM and SIGHUP ask for the end after the step; the second ends at once
 void signals_install(void);
 bool signals_stop_requested(void);
 

@@ -36,6 +36,8 @@ void signals_install(void) {
   action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
+  struct sigaction hangup;   // ignored under nohup
+  if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, NULL);
   action.sa_handler = on_illegal;
   sigaction(SIGILL, &action, NULL);
   signal(SIGXFSZ, SIG_IGN);   // a file that grows too large is a failed write, with its message

@@ -1,0 +1,126 @@
+// What a training owns beside its checkpoint: the lock that keeps a second one away, and the checkpoints of earlier
+// steps (--keep).
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/output.h"
+#include "runtime/runtime.h"
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The lock: a file of its own, since the checkpoint is a new one after each save. It is removed while its lock is held,
+// so that whoever gets the lock looks whether the path still leads to the same file.
+
+static bool is_same_file(int fd, const char *path) {
+  struct stat held, found;
+  return fstat(fd, &held) == 0 && stat(path, &found) == 0 && held.st_dev == found.st_dev && held.st_ino == found.st_ino;
+}
+
+static void report_holder(const char *path, int fd) {
+  char text[32];
+  ssize_t n = pread(fd, text, sizeof text - 1, 0);
+  text[n > 0 ? n : 0] = 0;
+  report_error("%s belongs to a training that is running: process %s; give this one another --save", path,
+               *text ? strtok(text, "\n") : "unknown");
+}
+
+bool checkpoint_lock(const char *path, CheckpointLock *lock) {
+  char *real = output_real_name(path), pid[32];
+  lock->path = xasprintf("%s.lock", real);
+  free(real);
+  for (;;) {
+    lock->fd = open(lock->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (lock->fd < 0) {
+      report_error("cannot write %s: %s", lock->path, strerror(errno));
+      break;
+    }
+    if (flock(lock->fd, LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK) return true;   // a file system without locks
+      report_holder(path, lock->fd);
+      break;
+    }
+    int n = snprintf(pid, sizeof pid, "%lld\n", (long long)getpid());
+    if (is_same_file(lock->fd, lock->path) && ftruncate(lock->fd, 0) == 0) {
+      ssize_t written = pwrite(lock->fd, pid, (size_t)n, 0);   // on a full disk it stays empty
+      (void)written;
+      return true;
+    }
+    close(lock->fd);
+  }
+  if (lock->fd >= 0) close(lock->fd);
+  free(lock->path);
+  *lock = (CheckpointLock){-1, NULL};
+  return false;
+}
+
+void checkpoint_unlock(CheckpointLock *lock) {
+  if (!lock->path) return;
+  unlink(lock->path);
+  close(lock->fd);
+  free(lock->path);
+  *lock = (CheckpointLock){-1, NULL};
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Checkpoints of earlier steps
+
+char *path_beside(const char *path, const char *what) {
+  size_t n = strlen(path), suffix = strlen(".safetensors");
+  bool has_suffix = n > suffix && strcmp(path + n - suffix, ".safetensors") == 0;
+  return xasprintf("%.*s%s.safetensors", (int)(has_suffix ? n - suffix : n), path, what);
+}
+
+static char *path_of_step(const char *path, int64_t step) {
+  char what[40];
+  snprintf(what, sizeof what, ".step%lld", (long long)step);
+  return path_beside(path, what);
+}
+
+static int by_step(const void *a, const void *b) {
+  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x > y) - (x < y);
+}
+
+static void append(KeptCheckpoints *k, int64_t step) {
+  k->steps = xrealloc(k->steps, sizeof *k->steps * (size_t)(k->n + 1));
+  k->steps[k->n++] = step;
+}
+
+void kept_find(KeptCheckpoints *k, const char *path, int64_t last) {
+  const char *slash = strrchr(path, '/');
+  char *folder = slash ? xasprintf("%.*s", (int)(slash - path) + 1, path) : xstrdup("./");
+  DIR *d = opendir(folder);
+  for (struct dirent *entry; d && (entry = readdir(d));) {
+    const char *digits = strstr(entry->d_name, ".step");
+    int64_t step = digits ? strtoll(digits + strlen(".step"), NULL, 10) : -1;
+    char *expected = path_of_step(slash ? slash + 1 : path, step);
+    if (step >= 0 && step <= last && strcmp(expected, entry->d_name) == 0) append(k, step);
+    free(expected);
+  }
+  if (d) closedir(d);
+  if (k->n) qsort(k->steps, (size_t)k->n, sizeof *k->steps, by_step);
+  free(folder);
+}
+
+bool kept_add(KeptCheckpoints *k, const char *path, int64_t step, int64_t most) {
+  char *kept = path_of_step(path, step);
+  bool ok = (unlink(kept) == 0 || errno == ENOENT) && linkat(AT_FDCWD, path, AT_FDCWD, kept, AT_SYMLINK_FOLLOW) == 0;
+  if (!ok) report_error("cannot link %s to %s: %s", kept, path, strerror(errno));
+  free(kept);
+  if (!ok) return false;
+  if (!k->n || k->steps[k->n - 1] != step) append(k, step);
+  int drop = k->n > most ? k->n - (int)most : 0;
+  for (int i = 0; i < drop; i++) {
+    char *old = path_of_step(path, k->steps[i]);
+    unlink(old);
+    free(old);
+  }
+  memmove(k->steps, k->steps + drop, sizeof *k->steps * (size_t)(k->n - drop));
+  k->n -= drop;
+  return true;
+}
