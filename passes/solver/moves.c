@@ -63,7 +63,9 @@ static bool supply(RematSearch *search, int input, int slot, DeadInputs dead, in
   const ValueEvents *list = &state->events[input];
   int i = remat_state_find(state, input, slot);
   if (i > 0 && i + 1 < list->n && !(list->at[i + 1] & 1)) return true;   // used later, so live here
-  int next = i + 1 < list->n ? list->at[i + 1] >> 1 : -1;                // an execution
+  int k = i + 1;   // the next execution: where the first one was taken away, uses may stand before it
+  while (k < list->n && !(list->at[k] & 1)) k++;
+  int next = k < list->n ? list->at[k] >> 1 : -1;
   if (i > 0) {
     if (state->bytes[input] == 0 || !state->recomputable[input] || dead == DEAD_HOLD) return true;
     if (dead == DEAD_MIXED && remat_random(&search->random) % 8 < 5) return true;
