@@ -1,0 +1,253 @@
+"""Programs of the language as trees, and how they are printed as .nn files.
+
+A Node is an expression: what it is (`op`), its operands, attributes that are printed as arguments by name, and its type. Bodies hold statements and results.
+Every Node says its type, (kind, shape) with kind f, i or b, so that a part can be put in another's place.
+"""
+import copy
+
+INFIX = {'add': '+', 'sub': '-', 'mul': '*', 'div': '/', 'pow': '**', 'mod': '%', 'floordiv': '//', 'gt': '>', 'lt': '<', 'ge': '>=', 'le': '<=', 'eq': '==', 'ne': '!=',
+         'and': 'and', 'or': 'or'}
+GROUP_RATE = 0.002   # of the group of parameters that has one of its own
+EPS = 1e-4   # of Adam: large, so that where a gradient is zero but for rounding the step is not one of full size
+STEPS = 10   # of the schedule
+ELEMENT = {'f': 'f32', 'i': 'i32', 'b': 'i1', 'u': 'u8'}
+
+
+class Node:
+    def __init__(self, op, args=(), type=None, types=None, label=None, mag=1.0, **attrs):
+        self.op, self.args, self.type, self.types, self.label, self.mag, self.attrs = op, list(args), type, types, label, mag, attrs
+
+    @property
+    def kind(self):
+        return self.type[0]
+
+    @property
+    def shape(self):
+        return self.type[1]
+
+    def bodies(self):
+        return [self.attrs['body']] if 'body' in self.attrs else []
+
+
+def var(name, type, mag=1.0):
+    return Node('name', type=type, name=name, mag=mag)
+
+
+class Body:
+    """statements: lists whose first element says what they are, see print_statement; results: Nodes."""
+
+    def __init__(self, statements=(), results=()):
+        self.statements, self.results = list(statements), list(results)
+
+
+class Block:
+    def __init__(self, name, parameters, body, typed):
+        self.name, self.parameters, self.body, self.typed = name, parameters, body, typed
+
+
+class Model:
+    """inputs: [(name, kind, shape, below)]; outputs: what the train section calls the results of the body."""
+
+    def __init__(self, name, inputs):
+        self.name, self.inputs, self.body, self.outputs = name, inputs, None, []
+
+
+class Program:
+    """train: what the settings of the train section are, see print_train; data: {name: (kind, shape, below)} of all inputs; rows: of all inputs, or None where each has its own number."""
+
+    def __init__(self, seed):
+        self.seed, self.blocks, self.models, self.data, self.losses, self.metrics, self.train, self.rows = seed, [], [], {}, [], [], {}, None
+
+    def copy(self):
+        return copy.deepcopy(self)
+
+
+def number(v):
+    if isinstance(v, bool):
+        return 'true' if v else 'false'
+    if isinstance(v, (list, tuple)):
+        return '[' + ', '.join(map(number, v)) + ']'
+    if isinstance(v, str):
+        return f'"{v}"'
+    return repr(v)
+
+
+def sizes(shape):
+    return '[' + ', '.join(map(str, shape)) + ']'
+
+
+def text_type(kind, shape):
+    return ELEMENT[kind] + sizes(shape)
+
+
+def call(name, words, label):
+    return f'{name}({", ".join(words)})' + (f' as {label}' if label else '')
+
+
+def index_text(part):
+    if isinstance(part, int):
+        return str(part)
+    start, stop, step = part
+    text = ('' if start is None else str(start)) + ':' + ('' if stop is None else str(stop))
+    return text + (f':{step}' if step is not None else '')
+
+
+def scan_text(n, indent):
+    a, k = n.attrs, n.attrs['inputs']
+    inputs = [f'{show(x, indent)} over {a["length"]}' for x in n.args[:k]]
+    inits = [show(x, indent) for x in n.args[k:]]
+    words = inputs + ([f'axis={a["axis"]}'] if a['say_axis'] else []) + ['init=' + (inits[0] if len(inits) == 1 else '(' + ', '.join(inits) + ')')]
+    words += ['reverse=true'] if a['reverse'] else []
+    carried = a['carried'][0] if len(a['carried']) == 1 else '(' + ', '.join(a['carried']) + ')'
+    inner = body_lines(a['body'], indent + 1)
+    label = f' as {n.label}' if n.label else ''
+    return f'scan({", ".join(words)}){label} {{ {", ".join(a["steps"])}, {carried} ->\n' + '\n'.join(inner) + '\n' + '    ' * indent + '}'
+
+
+def show(n, indent=1):
+    """Text of an expression; composite ones stand in parentheses where they are operands."""
+    a, op = n.attrs, n.op
+    inner = lambda x: show(x, indent) if x.op not in INFIX and x.op not in ('neg', 'not', 'if') and not x.attrs.get('pipe') and not (x.op == 'number' and x.attrs['text'][0] == '-') else f'({show(x, indent)})'
+    if op == 'name':
+        return a['name']
+    if op == 'number':
+        return a['text']
+    if op in INFIX:
+        return f'{inner(n.args[0])} {INFIX[op]} {inner(n.args[1])}'
+    if op in ('neg', 'not'):
+        return ('-' if op == 'neg' else 'not ') + inner(n.args[0])
+    if op == 'if':
+        return f'if {a["condition"]} {{ {show(n.args[0], indent)} }} else {{ {show(n.args[1], indent)} }}'
+    if op == 'index':
+        return f'{inner(n.args[0])}[{", ".join(map(index_text, a["parts"]))}]'
+    if op == 'scan':
+        return scan_text(n, indent)
+    if op in ('zeros_of', 'ones_of'):
+        return op[:-3] + sizes(n.shape)
+    if op == 'full_like':
+        return f'full(dims({show(n.args[0], indent)}), {a["value"]})'
+    if op == 'reshape_like':
+        return f'reshape({show(n.args[0], indent)}, dims({show(n.args[1], indent)}))'
+    if op == 'by_length':
+        return f'{inner(n.args[0])} * (1.0 / len({show(n.args[0], indent)}))'
+    if op == 'iota':
+        return f'iota({n.shape[0]})'
+    words = [show(x, indent) for x in n.args]
+    if op == 'concat':
+        words = ['[' + ', '.join(words) + ']']
+    given = {k: v for k, v in a.items() if k not in ('pipe', 'pattern', 'block', 'named', 'first', 'init', 'then')}
+    if op == 'einsum':
+        return call(op, [number(a['pattern'])] + words, None)
+    if op == 'full':
+        return call(op, [sizes(n.shape), number(a['value'])], None)
+    positional = [number(given.pop(k)) for k in a.get('first', ())]
+    if op == 'rearrange':
+        positional = [number(a['pattern'])]
+    tensors = dict(zip(a['named'], words[len(words) - len(a['named']):])) if 'named' in a else {}
+    words = words[:len(words) - len(tensors)]
+    rest = positional + [f'{k}={v}' for k, v in tensors.items()] + [f'{k}={number(v)}' for k, v in given.items()] + ([f'init={a["init"]}'] if 'init' in a else [])
+    name = a['block'] if op == 'call' else op
+    if a.get('pipe') and words:
+        first = show(n.args[0], indent) if n.args[0].op in INFIX or n.args[0].attrs.get('pipe') else inner(n.args[0])
+        return f'{first} |> ' + (call(name, words[1:] + rest, n.label) if words[1:] + rest else name + (f' as {n.label}' if n.label else ''))
+    return call(name, words + rest, n.label) + (f' |> {a["then"]}' if 'then' in a else '')
+
+
+def print_statement(s, indent):
+    pad = '    ' * indent
+    if s[0] == 'let':
+        return [pad + ', '.join(s[1]) + ' = ' + show(s[2], indent)]
+    if s[0] == 'param':
+        return [f'{pad}param {s[1]}: {text_type("f", s[2])}' + (f' = {s[3]}' if s[3] else '')]
+    if s[0] == 'state':
+        return [f'{pad}state {s[1]}: {text_type("f", s[2])}']
+    if s[0] == 'update':
+        return [f'{pad}update {s[1]} = {show(s[2], indent)}']
+    if s[0] == 'checkpoint':
+        return [f'{pad}checkpoint {s[1]}']
+    if s[0] == 'assert':
+        return [f'{pad}assert {s[1]}']
+    _, head, label, body, _ = s                              # a loop
+    return [pad + head + (f' as {label}' if label else '') + ' {'] + body_lines(body, indent + 1) + [pad + '}']
+
+
+def body_lines(body, indent):
+    lines = [line for s in body.statements for line in print_statement(s, indent)]
+    if body.results:
+        lines.append('    ' * indent + ', '.join(show(r, indent) for r in body.results))
+    return lines
+
+
+def training_lines(t):
+    words = [f'lr={t["rate"]}', f'weight_decay={t["weight_decay"]}']
+    if t['kind'] == 'sgd':
+        words += [f'momentum={t["momentum"]}'] + (['nesterov=true'] if t['nesterov'] else [])
+    else:
+        words += [f'beta1={t["betas"][0]}, beta2={t["betas"][1]}, eps={EPS}']
+    yield f'optimizer {t["kind"]}({", ".join(words)})'
+    if t['group']:
+        yield f'group "*{t["group"]}", ' + ('frozen=true' if t['frozen'] else f'lr={GROUP_RATE}')
+    for name in 'clip', 'accumulate', 'ema', 'loss_scale', 'schedule':
+        if t[name] is not None and (name, t[name]) != ('accumulate', 1):
+            yield f'{name} {t[name]}'
+    yield f'steps {STEPS}'
+
+
+def print_program(p):
+    lines = []
+    for b in p.blocks:
+        words = [name + (f': {text_type(kind, shape)}' if b.typed and kind != 'b' else '') for name, (kind, shape) in b.parameters]
+        lines += [f'block {b.name}({", ".join(words)}) {{'] + body_lines(b.body, 1) + ['}', '']
+    for m in p.models:
+        words = [f'{name}: {text_type(kind, shape)}' for name, kind, shape, _ in m.inputs]
+        lines += [f'model {m.name}({", ".join(words)}) {{'] + body_lines(m.body, 1) + ['}', '']
+    lines.append('train {')
+    known = {i[0] for m in p.models for i in m.inputs}
+    names = list(p.data)
+    typed = ''.join(f', {n}={text_type(*p.data[n][:2])}' for n in names if n not in known)
+    whole = '' if p.rows else ', whole=true'                     # inputs need not have as many records each
+    fields = ', '.join(number(n) for n in names)
+    lines.append(f'    data {", ".join(names)} = safetensors("data.safetensors", fields=[{fields}]{whole}{typed})')
+    for m in p.models:
+        lines.append(f'    {", ".join(m.outputs)} = {m.name}({", ".join(i[0] for i in m.inputs)})')
+    lines += [f'    loss {name} = {show(n)}' for name, n in p.losses]
+    lines += [f'    metric {name} = {show(n)}' for name, n in p.metrics]
+    return '\n'.join(lines + ['    ' + line for line in training_lines(p.train)] + ['}', ''])
+
+
+def walk(n):
+    """All Nodes of an expression, those of bodies inside of it too."""
+    yield n
+    for x in n.args:
+        yield from walk(x)
+    for b in n.bodies():
+        yield from walk_body(b)
+
+
+def walk_body(b):
+    for s in b.statements:
+        if s[0] in ('let', 'update'):
+            yield from walk(s[2])
+        elif s[0] == 'loop':
+            yield from walk_body(s[3])
+    for r in b.results:
+        yield from walk(r)
+
+
+def bodies(p):
+    """All bodies of a program, outer ones first."""
+    def inside(b):
+        yield b
+        for s in b.statements:
+            if s[0] == 'loop':
+                yield from inside(s[3])
+            elif s[0] in ('let', 'update'):
+                for n in walk(s[2]):
+                    for x in n.bodies():
+                        yield from inside(x)
+        for r in b.results:
+            for n in walk(r):
+                for x in n.bodies():
+                    yield from inside(x)
+    for holder in p.models + p.blocks:
+        yield from inside(holder.body)
