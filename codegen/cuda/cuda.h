@@ -25,6 +25,9 @@ const CudaArch *cuda_arch(const char *name);   // NULL: unknown
 bool cuda_has_tensor_cores(void);
 bool cuda_has_wgmma(void);   // sm_90a alone; false where none was chosen
 bool cuda_uses_tf32(void);   // --math=tf32
+// ptxas rounds the static shared memory of every kernel of a module up to the largest alignment that a dynamic array of
+// it has: no array may have a larger one. What needs more aligns itself, in a launch that asks for so much more.
+enum { CUDA_SHARED_ALIGN = 128 };
 // that each of so many blocks may have which share a multiprocessor; those of 9.0 where no architecture was chosen
 int64_t cuda_shared_bytes(int blocks);
 

@@ -31,12 +31,11 @@ static void begin(Kernel *k, TileType type, int lines) {
   LLVMModuleRef module = LLVMModuleCreateWithNameInContext("layouts", LLVMContextCreate());
   Build *b = &k->b;
   build_kernel(b, module, "layouts", "rrp", 32);
-  build_align_shared(b);
   k->from = build_parameter(b, 0, "from");
   k->sums = build_parameter(b, 1, "sums");
   k->to = build_parameter(b, 2, "to");
   k->n = 0;
-  k->tile = (Tile){.type = type, .rows = ROWS, .columns = columns_of(type, lines), .base = build_shared_base(b)};
+  k->tile = (Tile){.type = type, .rows = ROWS, .columns = columns_of(type, lines), .base = build_wgmma_base(b)};
   TileSource source = {.base = k->from, .row_stride = k->tile.columns, .first_row = build_i32(b, 0), .n_rows = ROWS};
   build_copy_tile(b, &k->tile, &source, 32);
   build_commit(b);
@@ -61,7 +60,7 @@ static void finish(Kernel *k) {
   if (!e) exit(1);
   EmulateArgument arguments[] = {{"from", matrix, sizeof matrix}, {"sums", sums, sizeof sums}, {"to", out, sizeof out}};
   EmulateLaunch launch = {.block = {32},
-                          .dynamic_bytes = (uint32_t)tile_bytes(&k->tile),
+                          .dynamic_bytes = (uint32_t)tile_bytes(&k->tile) + WGMMA_PADDING,
                           .n = 3,
                           .arguments = arguments,
                           .types = "--i"};
@@ -120,13 +119,14 @@ static void test_descriptors(void) {
           put(&k, 1, (Val[]){LLVMBuildExtractElement(b->builder, halves, build_i32(b, j), "")});
       }
   finish(&k);
+  // the tile begins at the first multiple: in the emulator dynamic shared memory begins at none
   for (int i = 0, at = 0; i < CASES; i++)
     for (int transposed = 0; transposed < 2; transposed++)
       for (int step = 0; step < STEPS; step++, at += 2) {
         uint64_t lbo = (uint64_t)cases[i].leading, sbo = (uint64_t)cases[i].stride;
         LayoutLetters letters = {.t = 8, .lbo = (int64_t)lbo / 2, .sbo = 1024 / 2};
         Layout l = layout_parse((transposed ? canonical_mn_major : canonical_k_major)[SWIZZLE_128], &letters);
-        uint64_t address = (uint64_t)cases[i].address + 2 * (uint64_t)layout_at(&l, 0, 16 * step);
+        uint64_t address = WGMMA_ALIGN + (uint64_t)cases[i].address + 2 * (uint64_t)layout_at(&l, 0, 16 * step);
         uint64_t expected = layout_descriptor(SWIZZLE_128, address, lbo, sbo, 0);
         uint64_t made = got(at, 0) | (uint64_t)got(at + 1, 31) << 32;
         CHECK(made == expected, "address %d, leading %d, stride %d, transposed %d, step %d: 0x%016llx, not 0x%016llx",

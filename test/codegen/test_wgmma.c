@@ -44,7 +44,8 @@ typedef struct Builder {
   Build b;
   const Product *p;
   Val a, x, c;   // parameters
-  int padded;    // columns of b, to a multiple of 64
+  Val base;
+  int padded;   // columns of b, to a multiple of 64
   Val sums[128];
 } Builder;
 
@@ -52,11 +53,10 @@ static int a_bytes(const Product *p) { return p->groups * 64 * 128; }
 static int stage_bytes(const Product *p) { return a_bytes(p) + (p->form.columns + 63) / 64 * 64 * 128; }
 static int threads(const Product *p) { return 128 * p->groups; }
 static Tile tile(Builder *x, int stage, int place) {
-  return (
-      Tile){.type = x->p->form.type,
-            .rows = 64,
-            .columns = BLOCK,
-            .base = build_offset(&x->b, build_shared_base(&x->b), build_i32(&x->b, stage * stage_bytes(x->p) + place))};
+  return (Tile){.type = x->p->form.type,
+                .rows = 64,
+                .columns = BLOCK,
+                .base = build_offset(&x->b, x->base, build_i32(&x->b, stage * stage_bytes(x->p) + place))};
 }
 
 // Matrices of which rows are the depth are in panels of 64 columns.
@@ -119,7 +119,7 @@ static LLVMModuleRef build(const Product *p) {
   Build *b = &x.b;
   LLVMModuleRef module = LLVMModuleCreateWithNameInContext("wgmma", LLVMContextCreate());
   build_kernel(b, module, "product", "rrp", threads(p));
-  build_align_shared(b);
+  x.base = build_wgmma_base(b);
   x.a = build_parameter(b, 0, "a");
   x.x = build_parameter(b, 1, "b");
   x.c = build_parameter(b, 2, "c");
@@ -187,7 +187,7 @@ static EmuFault run(const Product *p, float *c) {
   if (!e) exit(1);
   EmulateArgument arguments[] = {{"a", a, bytes_a}, {"b", b, bytes_b}, {"c", c, bytes_c}};
   EmulateLaunch launch = {.block = {(uint32_t)threads(p)},
-                          .dynamic_bytes = (uint32_t)(STAGES * stage_bytes(p)),
+                          .dynamic_bytes = (uint32_t)(STAGES * stage_bytes(p) + WGMMA_PADDING),
                           .n = 3,
                           .arguments = arguments,
                           .types = "--f"};

@@ -170,6 +170,7 @@ bool cuda_emulate_module(LLVMModuleRef module, LLVMTargetMachineRef host, const 
   if (!e.error) run_passes(&e);
   if (!e.error) check_leftovers(&e);
   if (!e.error) kernels = find_kernels(&e, &n);
+  emulate_read_dynamic(&e);
   for (int i = 0; i < n && !e.error; i++) {
     emulate_read_texts(&e, kernels[i].function);
     emulate_shared(&e, &kernels[i]);

@@ -17,6 +17,7 @@ typedef struct Emulation {
   LLVMBuilderRef builder;
   LLVMTypeRef i8, i32, i64, pointer, nothing, site;   // site: NncEmuSite
   char *error;                                        // Owned; the first
+  int64_t dynamic_align;                              // of the module's dynamic shared arrays, the largest; 1: none
   PtrMap lines;                                       // instruction → index in texts
   int n_texts;
   char **texts;   // Owned
@@ -45,7 +46,8 @@ LLVMValueRef emulate_element(Emulation *e, LLVMTypeRef type, LLVMValueRef array,
 LLVMValueRef emulate_string(Emulation *e, const char *text);
 bool emulate_is_kernel(LLVMValueRef function);
 
-void emulate_intrinsics(Emulation *e);   // emulate_intrinsics.c
+void emulate_intrinsics(Emulation *e);     // emulate_intrinsics.c
+void emulate_read_dynamic(Emulation *e);   // emulate_shared.c: dynamic_align, before a variable is replaced
 // emulate_shared.c: variables become places in the block's shared memory
 void emulate_shared(Emulation *e, EmulatedKernel *k);
 void emulate_checks(Emulation *e, EmulatedKernel *k);   // emulate_checks.c: a check before each access

@@ -92,6 +92,14 @@ static LLVMValueRef materialise(Rewrite *r, LLVMValueRef c) {
   return value;
 }
 
+void emulate_read_dynamic(Emulation *e) {
+  e->dynamic_align = 1;
+  for (LLVMValueRef v = LLVMGetFirstGlobal(e->module); v; v = LLVMGetNextGlobal(v))
+    if (is_shared_variable(v) && LLVMABISizeOfType(e->layout, LLVMGlobalGetValueType(v)) == 0 &&
+        LLVMGetAlignment(v) > e->dynamic_align)
+      e->dynamic_align = LLVMGetAlignment(v);
+}
+
 void emulate_shared(Emulation *e, EmulatedKernel *k) {
   Rewrite r = {.e = e, .kernel = k};
   LLVMValueRef first = LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(k->function));
@@ -107,7 +115,9 @@ void emulate_shared(Emulation *e, EmulatedKernel *k) {
         }
         LLVMSetOperand(i, (unsigned)o, materialise(&r, operand));
       }
-  // as dynamic shared memory is aligned at most
-  if (k->layout_bytes) k->layout_bytes = round_up(k->layout_bytes, 1024);
+  // ptxas rounds what every kernel has up to the alignment of the module's dynamic arrays.
+  k->static_bytes = round_up(k->static_bytes, e->dynamic_align);
+  // Dynamic shared memory begins at a multiple of that, and of no more.
+  k->layout_bytes = round_up(k->layout_bytes, 2 * e->dynamic_align) + e->dynamic_align;
   free(r.done);
 }

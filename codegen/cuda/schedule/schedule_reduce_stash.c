@@ -4,6 +4,7 @@
 //
 // Read again from global memory such rows are DRAM's traffic twice: those that all multiprocessors have on their way at
 // once are more than the L2 cache holds, or most of it.
+#include <assert.h>
 #include <string.h>
 
 #include "codegen/cuda/schedule/schedule_reduce.h"
@@ -82,7 +83,8 @@ void plan_stash(Plan *p) {
     return;
   Leaves l;
   find_leaves(p, &l);
-  int64_t own = STASH_THREADS / WARP * 8, bytes = place_operands(p, &l);   // own: where warps meet
+  int64_t own = STASH_THREADS / WARP * 8, bytes = place_operands(p, &l);   // own: where warps meet, of all teams
+  static_assert(STASH_THREADS / WARP * 8 % CUDA_SHARED_ALIGN == 0, "ptxas makes the static part larger");
   if (bytes > cuda_shared_bytes(1) - own) p->n_stashed = 0;
   if (!p->n_stashed) return;
   bool wide = false;

@@ -123,7 +123,7 @@ Val build_offset(Build *b, Val pointer, Val bytes);         // pointer + bytes
 Val build_element(Build *b, TileType t, Val base, Val i);   // address of element i, an i64
 Val build_load(Build *b, LLVMTypeRef type, Val pointer, int align);
 void build_store(Build *b, Val value, Val pointer, int align);
-Val build_shared_base(Build *b);   // dynamic shared memory, aligned to 128 bytes
+Val build_shared_base(Build *b);   // dynamic shared memory, aligned to CUDA_SHARED_ALIGN bytes
 // Adds up over the rows of a block, `width` threads each, a power of two: the sum is in the threads of row 0. v:
 // `bytes` of an element or a vector; shared: room for one of each thread.
 Val build_add_rows(Build *b, Val shared, Val row, int threads, int64_t width, Val v, int bytes);
@@ -184,14 +184,17 @@ void build_mma(Build *b, TileType t, Val c[4], const Val a[4], const Val b_pair[
 // for the copy) may be read by products after build_async_fence in the writing thread and a barrier.
 
 enum { WGMMA_ALIGN = 1024, WGMMA_DEPTH = 16 };
+// Bytes that a launch asks for in addition where its kernel begins at build_wgmma_base.
+enum { WGMMA_PADDING = 1024 - 128 };
 typedef struct Wgmma {
   TileType type;   // TILE_BF16 or TILE_F16
   int columns;     // a multiple of 8 up to 256
   bool a_in_registers;
   bool a_transposed, b_transposed;   // in shared memory rows are the depth; a in registers cannot be
 } Wgmma;
-// build_shared_base is aligned to WGMMA_ALIGN bytes, as tiles for these products have to be
-void build_align_shared(Build *b);
+// The first place in dynamic shared memory that is aligned to WGMMA_ALIGN bytes, as tiles for these products have to
+// be.
+Val build_wgmma_base(Build *b);
 // What tells an operand in shared memory: a part of a Tile with rows of 128 bytes, from a row that is a multiple of 8
 // on. Not transposed: its rows are those of a or the columns of b, and `pointer` is the first of them, plus 32 bytes
 // for each depth step; `stride` (1024) are the bytes from 8 rows to the next 8; `leading` means nothing (16).

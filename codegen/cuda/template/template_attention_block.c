@@ -103,7 +103,7 @@ void attention_begin(AttentionBlock *x, LLVMModuleRef module, const Attention *a
   choose_sizes(x, kernel);
   Build *b = &x->b;
   x->p = attention_declare(b, module, a, kernel, name, 32 * x->warps);
-  x->shared = build_shared_base(b);
+  x->shared = a->wgmma ? build_wgmma_base(b) : build_shared_base(b);
   int64_t rows = 16 * x->m_tiles * x->warps, blocks = (x->n_rows + rows - 1) / rows, shared = a->heads / a->groups;
   *launch = (TemplateLaunch){.grid = {blocks, keys ? a->groups : a->heads, a->batch}, .threads = 32 * x->warps};
   Val block, head = NULL;
@@ -123,7 +123,7 @@ void attention_begin(AttentionBlock *x, LLVMModuleRef module, const Attention *a
 }
 
 void attention_end(AttentionBlock *x, TemplateLaunch *launch) {
-  launch->shared_bytes = x->shared_bytes;
+  launch->shared_bytes = x->shared_bytes + (x->a->wgmma ? WGMMA_PADDING : 0);
   build_finish(&x->b);
 }
 

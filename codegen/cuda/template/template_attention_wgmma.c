@@ -298,7 +298,6 @@ void attention_wgmma_forward(LLVMModuleRef module, const Attention *a, const cha
   AttentionBlock *x = &f.x;
   attention_begin(x, module, a, ATTENTION_FORWARD, name, launch);
   Build *b = &x->b;
-  build_align_shared(b);
   wgmma_panels(x, &f.queries, 16 * x->warps, 1, x->p.q, &a->q, a->n_queries, x->head);
   wgmma_panels(x, &f.keys, x->n, 2, x->p.k, &a->k, a->n_keys, x->group);
   wgmma_panels(x, &f.values, x->n, 2, x->p.v, &a->v, a->n_keys, x->group);

@@ -18,7 +18,6 @@ typedef struct Gradient {
 static void allocate(Gradient *g, Val rows[2], const AttentionStrides *of_rows[2], Val row_head, Val streams[2],
                      const AttentionStrides *of_streams[2], Val stream_head) {
   AttentionBlock *x = &g->x;
-  build_align_shared(&x->b);
   for (int i = 0; i < 2; i++) wgmma_panels(x, &g->rows[i], 16 * x->warps, 1, rows[i], of_rows[i], x->n_rows, row_head);
   for (int i = 0; i < 2; i++)
     wgmma_panels(x, &g->streams[i], x->n, 2, streams[i], of_streams[i], x->n_columns, stream_head);

@@ -219,11 +219,11 @@ static void begin_product(ConvProductBlock *x) {
   x->warps_n = x->tile_columns / 32;
   x->warp_m = build_mul(b, build_div(b, b->warp, x->warps_n), build_i32(b, CONV_ROWS * x->warps_n / 8));
   x->warp_n = build_mul(b, build_mod(b, b->warp, x->warps_n), build_i32(b, 32));
-  x->a = (Tile){.type = c->type, .rows = CONV_ROWS, .columns = block, .base = build_shared_base(b)};
+  x->a = (Tile){.type = c->type, .rows = CONV_ROWS, .columns = block};
+  x->a.base = c->wgmma ? build_wgmma_base(b) : build_shared_base(b);
   x->w = (Tile){.type = c->type, .rows = x->tile_columns, .columns = block};
   x->w.base = build_offset(b, x->a.base, build_i32(b, tile_bytes(&x->a)));
   if (c->wgmma) {
-    build_align_shared(b);
     x->warp_m = build_mul(b, b->warp, build_i32(b, 16));
     x->warp_n = build_i32(b, 0);
     x->descriptor = build_descriptor(b,

@@ -203,7 +203,8 @@ void conv_template_launch(const ConvShape *c, int which, TemplateLaunch *launch)
   }
   int element = tile_element_bytes(c->type), channels = conv_tile_channels(c), depth = conv_depth_block(c);
   launch->shared_bytes = conv_stages(c) * ((weight_gradient ? conv_gradient_columns(c) : CONV_ROWS) + channels) *
-                         depth * element;
+                             depth * element +
+                         (c->wgmma ? WGMMA_PADDING : 0);
   if (weight_gradient) {
     launch->grid[0] = tiles(channels_in(c) * c->kh * c->kw, conv_gradient_columns(c));
     launch->grid[1] = tiles(channels_out(c), channels);

@@ -149,10 +149,10 @@ static void begin_block(WeightBlock *w) {
   w->rows = conv_number(b, CONV_RESULT_ROWS);
   w->columns = conv_number(b, CONV_RESULT_COLUMNS);
   w->tile_rows = conv_tile_channels(c);
-  w->a = (Tile){.type = c->type, .rows = w->depth_block, .columns = w->tile_rows, .base = build_shared_base(b)};
+  w->a = (Tile){.type = c->type, .rows = w->depth_block, .columns = w->tile_rows};
+  w->a.base = c->wgmma ? build_wgmma_base(b) : build_shared_base(b);
   w->w = (Tile){.type = c->type, .rows = w->depth_block, .columns = columns};
   w->w.base = build_offset(b, w->a.base, build_i32(b, tile_bytes(&w->a)));
-  if (c->wgmma) build_align_shared(b);
   w->first_column = build_mul(b, build_block_id(b, 'x'), build_i32(b, columns));
   w->first_row = build_mul(b, build_block_id(b, 'y'), build_i32(b, w->tile_rows));
   Val z = build_block_id(b, 'z'), size = conv_number(b, CONV_PART_POSITIONS);

@@ -1,6 +1,7 @@
 // Products of a warpgroup, four warps, on Hopper (wgmma). Those that have accumulators as operands are functions
 // without a body until PTX is written, which the emulator replaces by its own: optimisation sees calls, whose results
 // no instruction can be moved before.
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,12 @@ enum { MOST_SUMS = 128 };
 // ---------------------------------------------------------------------------------------------------------------------
 // Building
 
-void build_align_shared(Build *b) { LLVMSetAlignment(build_shared_base(b), WGMMA_ALIGN); }
+static_assert(WGMMA_PADDING == WGMMA_ALIGN - CUDA_SHARED_ALIGN, "padding for another alignment");
+
+Val build_wgmma_base(Build *b) {
+  Val base = build_shared_base(b), address = LLVMBuildPtrToInt(b->builder, base, b->i32, "");
+  return build_offset(b, base, build_and(b, LLVMBuildNeg(b->builder, address, ""), build_i32(b, WGMMA_ALIGN - 1)));
+}
 
 Val build_descriptor(Build *b, Val pointer, int leading, int stride) {
   Val address = LLVMBuildPtrToInt(b->builder, pointer, b->i64, "");
