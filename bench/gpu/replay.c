@@ -238,7 +238,8 @@ static bool upload(Replay *r, const Suite *s, Case *c) {
     if (b->before == -1) fill_random(b->type, host, b->bytes);
     else ok = read_at(s, b->before, host, b->bytes);
     if (!ok) report_error("%s.data ends too early", s->path);
-    ok = ok && CUDA(&r->m, c->name, MemcpyHtoD, b->address, host, (size_t)b->bytes);
+    ok = ok && CUDA(&r->m, c->name, MemcpyHtoDAsync, b->address, host, (size_t)b->bytes, r->m.compute) &&
+         cuda_wait(&r->m, c->name);
     free(host);
     if (!ok) return false;
   }

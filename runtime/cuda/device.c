@@ -212,9 +212,12 @@ static bool push(const Arena *a, int64_t offset, int64_t bytes) {
   const char *what = "copying to the GPU";
   int64_t room = (bytes + NNC_ALIGN - 1) / NNC_ALIGN * NNC_ALIGN;
   m->uploaded = NULL;
+  // What does not fit is copied from where it is, and has arrived when this returns: cuMemcpyHtoD would only have read
+  // it then, and the compute stream does not wait for the default one.
   if (room > m->staging_bytes) {
-    return cuda_wait(m, what) && CUDA(m, what, StreamSynchronize, m->copy) &&
-           CUDA(m, what, MemcpyHtoD, m->arena + (CUdeviceptr)offset, a->base + offset, (size_t)bytes);
+    return cuda_wait(m, what) &&
+           CUDA(m, what, MemcpyHtoDAsync, m->arena + (CUdeviceptr)offset, a->base + offset, (size_t)bytes, m->copy) &&
+           CUDA(m, what, StreamSynchronize, m->copy);
   }
   if (m->staging_used + room > m->staging_bytes) {
     if (!CUDA(m, what, StreamSynchronize, m->copy)) return false;

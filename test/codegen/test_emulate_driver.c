@@ -267,6 +267,17 @@ static void test_order(void) {
   OK(api.driver.StreamSynchronize(writer));
   OK(api.driver.MemcpyDtoH(got, memory, 4));
   CHECK(got[0] == 6, "a copy that has not run reads what is there then: %u", got[0]);
+  // A copy from pageable memory has read its source when it returns, and arrives with whoever waits for it.
+  uint32_t pageable = 7;
+  OK(api.driver.MemcpyHtoD(memory, &pageable, 4));
+  pageable = 8;
+  OK(api.driver.MemcpyDtoHAsync(&got[0], memory, 4, reader));
+  OK(api.driver.StreamSynchronize(reader));
+  CHECK(got[0] == 6, "nobody waited, but the copy was there: %u", got[0]);
+  OK(api.driver.StreamSynchronize(NULL));
+  OK(api.driver.MemcpyDtoHAsync(&got[0], memory, 4, reader));
+  OK(api.driver.StreamSynchronize(reader));
+  CHECK(got[0] == 7, "after the default stream: %u", got[0]);
   // A fault shows where somebody waits, not where the work was submitted.
   OK(api.driver.MemsetD32Async(memory + 4, 1, 1, writer));
   CHECK(api.driver.StreamSynchronize(writer) == CUDA_ERROR_ILLEGAL_ADDRESS, "a memset past the end");

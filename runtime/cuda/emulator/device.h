@@ -31,7 +31,8 @@ typedef struct Command {   // one entry of a stream or node of a graph
   CommandKind kind;
   const NncEmuKernel *kernel;
   uint32_t grid[3], block[3], dynamic_bytes;
-  void **arguments;   // Owned, one block of memory with the values behind
+  void **arguments;   // Owned, one block of memory with the values behind; COPY: what is copied, where it was read
+                      // before
   int n_ranges;
   EmuRange *ranges;   // Owned; what may be touched. n_ranges 0: all allocations
   char *to;
@@ -71,6 +72,8 @@ typedef struct Allocation {
   char *base;
   size_t bytes;
 } Allocation;
+// Of Device.late: copies from pageable memory arrive when somebody waits for the default stream.
+enum { EMU_LATE_PAGEABLE = 31 };
 typedef struct Device {
   bool initialised;
   uint64_t total, used;   // bytes
@@ -81,7 +84,7 @@ typedef struct Device {
   CUresult broken;              // of the first fault; all later work fails with it, as on a device
   char error[4096];
   int threads;
-  unsigned late;        // bit i: work of the i-th stream made runs when somebody waits for it
+  unsigned late;        // bit i: work of the i-th stream made runs when somebody waits for it; EMU_LATE_PAGEABLE
   unsigned n_streams;   // made so far
 } Device;
 Device *emu_device(void);

@@ -222,8 +222,21 @@ static CUresult copy(CUstream stream, CUdeviceptr to, bool to_device, CUdevicept
                                        .from_device = from_device,
                                        .bytes = bytes});
 }
+// From pageable memory: what was there is read before it returns, but may arrive later. Streams that do not block,
+// which all are here, do not wait for it.
 static CUresult memcpy_htod(CUdeviceptr to, const void *from, size_t n) {
-  return copy(NULL, to, true, (uintptr_t)from, false, n);
+  CUstream s = &device.null_stream;
+  if (!(device.late >> EMU_LATE_PAGEABLE & 1)) return copy(NULL, to, true, (uintptr_t)from, false, n);
+  pthread_mutex_lock(&lock);
+  CUresult result = emu_drain(s);
+  Command c = {.kind = COMMAND_COPY, .to = (char *)(uintptr_t)to, .to_device = true, .bytes = n};
+  s->late = true;
+  c.arguments = malloc(n + 1);
+  if (c.arguments) c.from = memcpy(c.arguments, from, n);
+  if (!result && (!c.arguments || !emu_queue(s, &c))) result = CUDA_ERROR_OUT_OF_MEMORY;
+  if (result) emu_command_free(&c);
+  pthread_mutex_unlock(&lock);
+  return result;
 }
 static CUresult memcpy_dtoh(void *to, CUdeviceptr from, size_t n) {
   return copy(NULL, (uintptr_t)to, false, from, true, n);
@@ -463,6 +476,7 @@ CUresult emu_submit(CUstream stream, Command *c) {
     kept = emu_queue(stream, c);
     result = kept ? device.broken : CUDA_ERROR_OUT_OF_MEMORY;
   } else {
+    if (!stream) emu_drain(s);
     result = emu_execute(c);
   }
   if (!kept) emu_command_free(c);

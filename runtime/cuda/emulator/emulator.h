@@ -124,7 +124,8 @@ void nnc_emu_reset(void);                // forgets a fault (a real context woul
 void nnc_emu_set_threads(int threads);   // EmuLaunch.threads of later launches
 // Bit i: work submitted to the i-th stream that is made runs when somebody waits for it, in the latest order that
 // events allow; that of the other streams as early as they allow. A program that forgets to wait computes something
-// else with one of the sets. NNC_EMU_LATE=N does the same.
+// else with one of the sets. Bit 31: what cuMemcpyHtoD has read arrives when somebody waits for the default stream.
+// NNC_EMU_LATE=N does the same.
 void nnc_emu_set_late(unsigned streams);
 void nnc_emu_set_memory(uint64_t bytes);   // device memory that the stand-in pretends to have; default 2 GiB
 int64_t nnc_emu_allocated_bytes(void);     // by cuMemAlloc, now

@@ -24,7 +24,7 @@ static CUresult stream_create(CUstream *stream, unsigned flags) {
   if (!*stream) return CUDA_ERROR_OUT_OF_MEMORY;
   (*stream)->next = d->streams;
   d->streams = *stream;
-  (*stream)->late = d->n_streams < 32 && d->late >> d->n_streams & 1;
+  (*stream)->late = d->n_streams < EMU_LATE_PAGEABLE && d->late >> d->n_streams & 1;
   d->n_streams++;
   return CUDA_SUCCESS;
 }
@@ -111,7 +111,7 @@ CUresult emu_drain(CUstream s) {
 
 CUresult emu_drain_all(void) {
   for (CUstream s = emu_device()->streams; s; s = s->next) emu_drain(s);
-  return emu_device()->broken;
+  return emu_drain(&emu_device()->null_stream);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -130,7 +130,8 @@ static CUresult stream_destroy(CUstream stream) {
 }
 
 static CUresult stream_synchronize(CUstream stream) {
-  return stream && stream->capture ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : emu_drain(stream);
+  if (!stream) return emu_drain(&emu_device()->null_stream);
+  return stream->capture ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : emu_drain(stream);
 }
 
 static CUresult context_synchronize(void) {
