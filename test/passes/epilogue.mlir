@@ -38,6 +38,29 @@ func.func @narrow(%x: tensor<2x8x8x3xf32>, %w: tensor<64x3x1x1xf32>) -> tensor<2
   return %1 : tensor<2x8x8x64xf32>
 }
 
+// Not before what has to come first: a kernel of the backward pass does not take a forward convolution with it, and a convolution stays
+// before the update of the weight that it reads.
+// CHECK-LABEL: func.func @phases
+// CHECK: "nn.conv2d"
+// CHECK-NEXT: call @kernel_{{[0-9]+}}(
+func.func @phases(%x: tensor<2x8x8x32xf32>, %w: tensor<64x32x1x1xf32>) -> tensor<2x8x8x64xf32> {
+  %0 = "nn.conv2d"(%x, %w) {strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, layout = "nhwc", nn.phase = "forward"} : (tensor<2x8x8x32xf32>, tensor<64x32x1x1xf32>) -> tensor<2x8x8x64xf32>
+  %1 = "nn.relu"(%0) {nn.phase = "backward"} : (tensor<2x8x8x64xf32>) -> tensor<2x8x8x64xf32>
+  return %1 : tensor<2x8x8x64xf32>
+}
+
+// CHECK-LABEL: func.func @overwritten
+// CHECK: %[[Y:.*]] = "nn.conv2d"(%arg0, %arg1)
+// CHECK: call @kernel_{{[0-9]+}}(%arg1, %arg2)
+// CHECK: call @kernel_{{[0-9]+}}(%[[Y]])
+func.func @overwritten(%x: tensor<2x8x8x32xf32>, %w: tensor<64x32x1x1xf32> {nn.role = "param", nn.name = "w"}, %g: tensor<64x32x1x1xf32>)
+    -> (tensor<64x32x1x1xf32> {nn.role = "update", nn.tied = 1 : i64}, tensor<2x8x8x64xf32>) {
+  %0 = "nn.conv2d"(%x, %w) {strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, layout = "nhwc", nn.phase = "backward"} : (tensor<2x8x8x32xf32>, tensor<64x32x1x1xf32>) -> tensor<2x8x8x64xf32>
+  %1 = "nn.sub"(%w, %g) {nn.phase = "update"} : (tensor<64x32x1x1xf32>, tensor<64x32x1x1xf32>) -> tensor<64x32x1x1xf32>
+  %2 = "nn.relu"(%0) {nn.phase = "update"} : (tensor<2x8x8x64xf32>) -> tensor<2x8x8x64xf32>
+  return %1, %2 : tensor<64x32x1x1xf32>, tensor<2x8x8x64xf32>
+}
+
 // Equal convolutions in front of equal kernels are one function; the same tensor given to both is one argument.
 // CHECK-LABEL: func.func @residual
 // CHECK-NEXT: %[[A:.*]] = call @[[RES:kernel_[0-9]+_conv]](%arg0, %arg1)

@@ -57,3 +57,47 @@ func.func @updates(%p: tensor<64x64xf32> {nn.role = "param", nn.name = "p"}, %q:
   %r = "nn.matmul"(%q, %g) {transpose_a = false, transpose_b = false} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
   return %np, %nq, %r : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
 }
+
+// The old value of an argument is returned beside the update: it may not be overwritten, whichever comes first.
+// CHECK-LABEL: func.func @old_value
+// CHECK-SAME: tensor<64x64xf32> {nn.copy_back = true, nn.role = "update", nn.tied = 0 : i64}
+// CHECK: call @kernel_{{[0-9]+}}(%arg0, %arg1) {nn.inplace = array<i64: 0, 1>, nn.phase = "update"}
+func.func @old_value(%p: tensor<64x64xf32> {nn.role = "param", nn.name = "p"}, %g: tensor<64x64xf32>)
+    -> (tensor<64x64xf32> {nn.role = "update", nn.tied = 0 : i64}, tensor<64x64xf32> {nn.role = "output", nn.name = "old"}) {
+  %np = "nn.sub"(%p, %g) {nn.phase = "update"} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %np, %p : tensor<64x64xf32>, tensor<64x64xf32>
+}
+
+// A sum takes one pass over the domain, in which a result may take the place of what is summed; moments take a second pass, which needs
+// the operand as it was.
+// CHECK-LABEL: func.func @passes
+// CHECK-COUNT-2: "nn.matmul"
+// CHECK-NEXT: %[[A:.*]]:2 = call @kernel_{{[0-9]+}}({{.*}}) {nn.inplace = array<i64: 0, 0>, nn.phase = "forward"}
+// CHECK-COUNT-2: "nn.matmul"
+// CHECK-NEXT: %[[B:.*]]:3 = call @kernel_{{[0-9]+}}({{.*}}) {nn.phase = "forward"}
+// CHECK-NEXT: return %[[A]]#0, %[[A]]#1, %[[B]]#0, %[[B]]#1, %[[B]]#2
+func.func @passes(%x: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<64xf32>, tensor<64x64xf32>, tensor<64xf32>, tensor<64xf32>) {
+  %a = "nn.matmul"(%x, %x) {transpose_a = true, transpose_b = false} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %b = "nn.matmul"(%x, %x) {transpose_a = true, transpose_b = true} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %ab = "nn.mul"(%a, %b) : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %s = "nn.reduce_sum"(%ab) {axes = array<i64: 0>} : (tensor<64x64xf32>) -> tensor<64xf32>
+  %c = "nn.matmul"(%x, %x) {transpose_a = false, transpose_b = false} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %d = "nn.matmul"(%x, %x) {transpose_a = false, transpose_b = true} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %cd = "nn.mul"(%c, %d) : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %m:2 = "nn.moments"(%cd) {axes = array<i64: 0>} : (tensor<64x64xf32>) -> (tensor<64xf32>, tensor<64xf32>)
+  return %ab, %s, %cd, %m#0, %m#1 : tensor<64x64xf32>, tensor<64xf32>, tensor<64x64xf32>, tensor<64xf32>, tensor<64xf32>
+}
+
+// A product is added in place to an operand that is none of its factors.
+// CHECK-LABEL: func.func @sums
+// CHECK: %[[S:.*]] = "nn.matmul"
+// CHECK-NEXT: %[[T:.*]] = "nn.matmul_rows_to"(%arg0, %arg0, %[[S]]) {nn.inplace = array<i64: 0, 2>
+// CHECK-NEXT: %[[U:.*]] = "nn.matmul_rows_to"(%[[T]], %arg0, %[[T]]) {nn.phase
+// CHECK-NEXT: "nn.matmul_rows_to"(%arg0, %[[U]], %[[U]]) {nn.phase
+func.func @sums(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %s = "nn.matmul"(%x, %x) {transpose_a = false, transpose_b = false} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %t = "nn.matmul_rows_to"(%x, %x, %s) {nn.phase = "forward"} : (tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %u = "nn.matmul_rows_to"(%t, %x, %t) {nn.phase = "forward"} : (tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %v = "nn.matmul_rows_to"(%x, %u, %u) {nn.phase = "forward"} : (tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %v : tensor<64x64xf32>
+}

@@ -54,3 +54,16 @@ func.func @norms(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>, %z: tensor<256x25
   %nb = "nn.reduce_sum"(%b) {axes = array<i64: 0, 1>, nn.phase = "backward"} : (tensor<64x64xf32>) -> tensor<f32>
   return %a, %b, %na, %nb, %c : tensor<64x64xf32>, tensor<64x64xf32>, tensor<f32>, tensor<f32>, tensor<256x256xf32>
 }
+
+// So it is with the first argument: its gradient is complete before the product that reads it, and the update waits all the same.
+// CHECK-LABEL: func.func @first_argument
+// CHECK: "nn.matmul"(%arg1, %arg1)
+// CHECK: %[[D:.*]] = "nn.matmul"(%{{.*}}, %arg0)
+// CHECK: call @kernel_{{[0-9]+}}(%arg0,
+func.func @first_argument(%w: tensor<32x32xf32> {nn.role = "param", nn.name = "w"}, %x: tensor<256x32xf32> {nn.role = "input"})
+    -> (tensor<256x32xf32> {nn.role = "output"}, tensor<32x32xf32> {nn.role = "update", nn.tied = 0 : i64}) {
+  %dw = "nn.matmul"(%x, %x) {transpose_a = true, transpose_b = false, nn.phase = "backward"} : (tensor<256x32xf32>, tensor<256x32xf32>) -> tensor<32x32xf32>
+  %dx = "nn.matmul"(%x, %w) {transpose_a = false, transpose_b = true, nn.phase = "backward"} : (tensor<256x32xf32>, tensor<32x32xf32>) -> tensor<256x32xf32>
+  %n = "nn.sub"(%w, %dw) {nn.phase = "update"} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+  return %dx, %n : tensor<256x32xf32>, tensor<32x32xf32>
+}

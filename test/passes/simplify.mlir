@@ -163,6 +163,25 @@ func.func @casts(%x: tensor<4xf32>, %d: tensor<4xf64>) -> (tensor<4xf32>, tensor
   return %1, %3 : tensor<4xf32>, tensor<4xf64>
 }
 
+// What another type does not hold exactly is not skipped: i32 through f32, i64 through f64, bf16 through f16.
+// CHECK-LABEL: func.func @inexact_casts
+// CHECK-NEXT: %[[I:.*]] = "nn.cast"(%arg0) : (tensor<4xi32>) -> tensor<4xf32>
+// CHECK-NEXT: %[[ID:.*]] = "nn.cast"(%[[I]]) : (tensor<4xf32>) -> tensor<4xf64>
+// CHECK-NEXT: %[[L:.*]] = "nn.cast"(%arg1) : (tensor<4xi64>) -> tensor<4xf64>
+// CHECK-NEXT: %[[LL:.*]] = "nn.cast"(%[[L]]) : (tensor<4xf64>) -> tensor<4xi64>
+// CHECK-NEXT: %[[B:.*]] = "nn.cast"(%arg2) : (tensor<4xbf16>) -> tensor<4xf16>
+// CHECK-NEXT: %[[BF:.*]] = "nn.cast"(%[[B]]) : (tensor<4xf16>) -> tensor<4xf32>
+// CHECK-NEXT: return %[[ID]], %[[LL]], %[[BF]]
+func.func @inexact_casts(%i: tensor<4xi32>, %l: tensor<4xi64>, %b: tensor<4xbf16>) -> (tensor<4xf64>, tensor<4xi64>, tensor<4xf32>) {
+  %0 = "nn.cast"(%i) : (tensor<4xi32>) -> tensor<4xf32>
+  %1 = "nn.cast"(%0) : (tensor<4xf32>) -> tensor<4xf64>
+  %2 = "nn.cast"(%l) : (tensor<4xi64>) -> tensor<4xf64>
+  %3 = "nn.cast"(%2) : (tensor<4xf64>) -> tensor<4xi64>
+  %4 = "nn.cast"(%b) : (tensor<4xbf16>) -> tensor<4xf16>
+  %5 = "nn.cast"(%4) : (tensor<4xf16>) -> tensor<4xf32>
+  return %1, %3, %5 : tensor<4xf64>, tensor<4xi64>, tensor<4xf32>
+}
+
 // Transposes compose and cancel; one that moves only axes of size 1 is a reshape.
 // CHECK-LABEL: func.func @transposes
 // CHECK-NEXT: %[[T:.*]] = "nn.transpose"(%arg0) {perm = array<i64: 2, 0, 1>}
@@ -210,6 +229,23 @@ func.func @moves(%x: tensor<4x1xf32>, %y: tensor<3xf32>) -> (tensor<4x1xf32>, te
   %3 = "nn.slice"(%2) {starts = array<i64: 4>, sizes = array<i64: 2>, strides = array<i64: 1>} : (tensor<6xf32>) -> tensor<2xf32>
   %4 = "nn.reduce_sum"(%x) {axes = array<i64: 1>} : (tensor<4x1xf32>) -> tensor<4xf32>
   return %1, %3, %4, %sum : tensor<4x1xf32>, tensor<2xf32>, tensor<4xf32>, tensor<f32>
+}
+
+// A slice that begins or ends where a part does is one of that part; one that takes an element of the next is not.
+// CHECK-LABEL: func.func @parts
+// CHECK-DAG: %[[C:.*]] = "nn.concat"(%arg0, %arg1)
+// CHECK-DAG: %[[A:.*]] = "nn.slice"(%arg0) {sizes = array<i64: 2>, starts = array<i64: 1>
+// CHECK-DAG: %[[B:.*]] = "nn.slice"(%arg1) {sizes = array<i64: 2>, starts = array<i64: 0>
+// CHECK-DAG: %[[E:.*]] = "nn.slice"(%arg1) {sizes = array<i64: 3>, starts = array<i64: 1>
+// CHECK-DAG: %[[D:.*]] = "nn.slice"(%[[C]]) {sizes = array<i64: 2>, starts = array<i64: 2>
+// CHECK: return %[[A]], %[[B]], %[[E]], %[[D]]
+func.func @parts(%x: tensor<3xf32>, %y: tensor<4xf32>) -> (tensor<2xf32>, tensor<2xf32>, tensor<3xf32>, tensor<2xf32>) {
+  %c = "nn.concat"(%x, %y) {axis = 0 : i64} : (tensor<3xf32>, tensor<4xf32>) -> tensor<7xf32>
+  %0 = "nn.slice"(%c) {starts = array<i64: 1>, sizes = array<i64: 2>, strides = array<i64: 1>} : (tensor<7xf32>) -> tensor<2xf32>
+  %1 = "nn.slice"(%c) {starts = array<i64: 3>, sizes = array<i64: 2>, strides = array<i64: 1>} : (tensor<7xf32>) -> tensor<2xf32>
+  %2 = "nn.slice"(%c) {starts = array<i64: 4>, sizes = array<i64: 3>, strides = array<i64: 1>} : (tensor<7xf32>) -> tensor<3xf32>
+  %3 = "nn.slice"(%c) {starts = array<i64: 2>, sizes = array<i64: 2>, strides = array<i64: 1>} : (tensor<7xf32>) -> tensor<2xf32>
+  return %0, %1, %2, %3 : tensor<2xf32>, tensor<2xf32>, tensor<3xf32>, tensor<2xf32>
 }
 
 // Neighbours among zeros that are added are concatenated, in whatever order they come; a gap between them leaves the sum.

@@ -257,6 +257,12 @@ static void test_illegal_schedules(void) {
     bool legal = remat_simulate(&g->problem, cases[i].exec, cases[i].n, &simulation, &error);
     check(!legal && strstr(error.message, cases[i].message), cases[i].message, (long long)i);
   }
+  // What has run at position 0 has run.
+  g->nodes[0].recomputable = false;
+  RematSimulation simulation;
+  InputError error = {0};
+  bool legal = remat_simulate(&g->problem, (int[]){0, 1, 0, 2, 3, 4, 5}, 7, &simulation, &error);
+  check(!legal && strstr(error.message, "not recomputable"), "the first node again", 0);
   generated_free(g);
 }
 
