@@ -91,6 +91,15 @@ static void views(MlirModule m, NnDtype t, int64_t a, int64_t b, int64_t c, int6
   MlirValue root = nn_unary(&f.b, NN_OP_sign, mean);
   finish(&f, "map", type, 0, NULL,
          RESULTS(nn_binary(&f.b, NN_OP_mul, x, nn_broadcast(&f.b, root, type, I64S(0, 1, 2)))));
+  // every third from 1 on of every second from 3 on: of an argument, and of what the kernel computes
+  f = fn_begin(m);
+  MlirValue of[2] = {arg(&f, SHAPE(t, a, 6 * c + 5)), nn_iota(&f.b, SHAPE(NN_I32, a, 6 * c + 5), 1)};
+  for (int i = 0; i < 2; i++) {
+    of[i] = nn_slice(&f.b, of[i], I64S(0, 3), I64S(a, 3 * c + 1), I64S(1, 2));
+    of[i] = nn_slice(&f.b, of[i], I64S(0, 1), I64S(a, c), I64S(1, 3));
+  }
+  finish(&f, "map", SHAPE(t, a, c), 0, NULL,
+         RESULTS(nn_binary(&f.b, NN_OP_add, of[0], of[0]), nn_cast(&f.b, of[1], NN_F64)));
 }
 
 // Large enough for tiles: two operands read across, one of them twice, beside one read along and one that is repeated;
@@ -123,6 +132,21 @@ static void logic(MlirModule m, NnDtype t, int64_t rows, int64_t columns) {
   MlirValue both = nn_select(&f.b, nn_binary(&f.b, NN_OP_and, less, low), x, y),
             either = nn_select(&f.b, nn_binary(&f.b, NN_OP_or, less, low), x, y);
   finish(&f, "map", type, 0, NULL, RESULTS(both, either));
+}
+
+// Every predicate, also where one side or both are NaN: the root of a negative number.
+static void comparisons(MlirModule m, NnDtype t, int64_t n) {
+  static const char *const predicates[] = {"eq", "ne", "lt", "le", "gt", "ge"};
+  for (int i = 0; i < COUNT(predicates); i++) {
+    Fn f = fn_begin(m);
+    NnType type = SHAPE(t, n);
+    MlirValue x = arg(&f, type), y = arg(&f, type);
+    MlirValue root = nn_unary(&f.b, NN_OP_sqrt, nn_binary(&f.b, NN_OP_sub, x, nn_constant(&f.b, type, 1.125)));
+    finish(&f, "map", type, 0, NULL,
+           RESULTS(nn_compare(&f.b, predicates[i], x, y), nn_compare(&f.b, predicates[i], x, x),
+                   nn_compare(&f.b, predicates[i], root, x), nn_compare(&f.b, predicates[i], x, root),
+                   nn_compare(&f.b, predicates[i], root, root)));
+  }
 }
 
 static void random_map(MlirModule m, NnDtype t, int64_t rows, int64_t columns) {
@@ -296,6 +320,9 @@ static void tables(MlirModule m, NnDtype t, NnDtype index, int64_t rows, int64_t
   f = fn_begin(m);
   MlirValue z[3] = {arg(&f, SHAPE(t, n, 2, width)), arg(&f, SHAPE(index, n, 2)), arg(&f, SHAPE(t, rows, width))};
   finish_move(&f, build_move(&f, NN_OP_scatter_add_to, 3, z, 0, NULL, NULL));
+  f = fn_begin(m);   // the table's own rows, which may not be overwritten while they are added
+  MlirValue own = arg(&f, SHAPE(t, rows, width)), to[3] = {own, arg(&f, SHAPE(index, rows)), own};
+  finish_move(&f, build_move(&f, NN_OP_scatter_add_to, 3, to, 0, NULL, NULL));
 }
 
 static void argmaxes(MlirModule m, NnDtype t, int64_t a, int64_t b, int64_t c) {
@@ -340,6 +367,7 @@ __attribute__((unused)) static void build_float_cases(MlirModule m, NnDtype t) {
   for (int i = 0; i < COUNT(rows); i++) {
     binary_maps(m, t, rows[i][0], rows[i][1]);
     logic(m, t, rows[i][0], rows[i][1]);
+    comparisons(m, t, rows[i][0] * rows[i][1]);
     random_map(m, t, rows[i][0], rows[i][1]);
     softmax_row(m, t, rows[i][0], rows[i][1]);
     sums_row(m, t, rows[i][0], rows[i][1]);
@@ -432,6 +460,7 @@ __attribute__((unused)) static void build_few_cases(MlirModule m, NnDtype t, int
   unary_maps(m, t, rows);
   binary_maps(m, t, rows, columns);
   logic(m, t, rows, columns);
+  comparisons(m, t, columns);
   random_map(m, t, rows, columns);
   softmax_row(m, t, rows, columns);
   layernorm_row(m, t, rows, 1, columns);

@@ -396,6 +396,20 @@ static void test_costs(void) {
   mlirModuleDestroy(module);
 }
 
+// Counted one by one: with causal, query i of Q sees the keys 0 .. i + K - Q.
+static void test_attention_pairs(void) {
+  for (int64_t queries = 1; queries <= 5; queries++)
+    for (int64_t keys = 1; keys <= 5; keys++)
+      for (int causal = 0; causal < 2; causal++) {
+        int64_t pairs = 0;
+        for (int64_t i = 0; i < queries; i++)
+          for (int64_t j = 0; j < keys; j++) pairs += !causal || j <= i + keys - queries;
+        NnAttention a = {.batch = 2, .heads = 3, .n_queries = queries, .n_keys = keys, .causal = causal};
+        CHECK(nn_attention_pairs(&a) == 6 * (double)pairs, "%lld queries, %lld keys, causal %d: %g pairs of %lld",
+              (long long)queries, (long long)keys, causal, nn_attention_pairs(&a), 6 * (long long)pairs);
+      }
+}
+
 // Values the finite differences of test_gradients cannot see: ties, and powers at zero.
 static void gradient_at(NnOp op, int n_operands, const double *x, int64_t n, int64_t axis, double *out) {
   MlirModule module = mlirModuleCreateEmpty(loc);
@@ -490,6 +504,7 @@ int main(int argc, char **argv) {
   test_build();
   test_functions();
   test_costs();
+  test_attention_pairs();
   test_gradient_conventions();
   mlirContextDestroy(ctx);
   return check_report();

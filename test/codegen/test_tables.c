@@ -1,0 +1,54 @@
+// The step tables of planned modules that the passes do not make today.
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/host/host.h"
+#include "test/check.h"
+
+// A product added to a tensor, with the result in the tensor's place or in one of its own.
+static const char text[] =
+    "module attributes {nn.arena = 16384 : i64, nn.persistent = 0 : i64} {\n"
+    "func.func @predict(%%x: tensor<32x32xf32> {nn.role = \"input\", nn.name = \"x\", nn.offset = 0 : i64},\n"
+    "                   %%s: tensor<32x32xf32> {nn.role = \"input\", nn.name = \"s\", nn.offset = 4096 : i64})\n"
+    "    -> (tensor<32x32xf32> {nn.role = \"output\", nn.name = \"y\"}) {\n"
+    "  %%y = \"nn.matmul_rows_to\"(%%x, %%x, %%s) {nn.offset = array<i64: %d>} : (tensor<32x32xf32>, "
+    "tensor<32x32xf32>, "
+    "tensor<32x32xf32>) -> tensor<32x32xf32>\n"
+    "  return %%y : tensor<32x32xf32>\n"
+    "}\n}\n";
+
+static char *tables_of(MlirContext ctx, int offset) {
+  char source[2048];
+  snprintf(source, sizeof source, text, offset);
+  MlirModule module = mlirModuleCreateParse(ctx, mlirStringRefCreateFromCString(source));
+  HostCpu cpu;
+  EmittedKernels kernels;
+  Text out = {0};
+  CodegenOptions options = {.cpu = "x86-64", .output = "-", .source_name = "text.nn"};
+  bool known = host_cpu_detect("x86-64", &cpu);
+  CHECK(known && nn_target_host("x86-64"), "x86-64");
+  host_kernels_emit(module, &cpu, &kernels);
+  CHECK(host_tables_write(module, &kernels, &cpu, &options, NULL, NULL, &out), "no tables");
+  emitted_kernels_free(&kernels);
+  host_cpu_free(&cpu);
+  mlirModuleDestroy(module);
+  return out.data;
+}
+
+// The product finds what it is added to in its result's buffer: by itself, or because a step before copies it there.
+static void test_product_that_adds(MlirContext ctx) {
+  char *in_place = tables_of(ctx, 4096), *apart = tables_of(ctx, 8192);
+  CHECK(strstr(in_place, "{NNC_STEP_MATMUL,") && !strstr(in_place, "NNC_STEP_COPY"), "%s", in_place);
+  const char *copy = strstr(apart, "{NNC_STEP_COPY,"), *product = strstr(apart, "{NNC_STEP_MATMUL,");
+  CHECK(copy && product && copy < product && strstr(copy, ".copy_bytes=4096}"), "%s", apart);
+  CHECK(strstr(apart, "4096,8192,0,0,8192"), "from, to; the factors and the result: %s", apart);
+  free(in_place);
+  free(apart);
+}
+
+int main(void) {
+  MlirContext ctx = nn_context_create();
+  test_product_that_adds(ctx);
+  mlirContextDestroy(ctx);
+  return check_report();
+}
