@@ -70,17 +70,15 @@ static bool kernel_allows(MlirOperation func, int r, int a) {
   return read_at_own_index(arg, !whole, 64);
 }
 
-// A product that is added to an operand, which is none of its factors.
-static bool library_allows(const PlanProgram *p, const PlanStep *s, int r, int a) {
-  if (nn_op_of(s->op) != NN_OP_matmul_rows_to || r != 0 || a != 2) return false;
-  int root = p->values[s->inputs[2]].root;
-  return p->values[s->inputs[0]].root != root && p->values[s->inputs[1]].root != root;
+// A product that is added to an operand. That operand as a factor is asked for by itself.
+static bool library_allows(MlirOperation op, int r, int a) {
+  return nn_op_of(op) == NN_OP_matmul_rows_to && r == 0 && a == 2;
 }
 
 bool plan_inplace_allowed(PlanProgram *p, int step, int result, int operand) {
   const PlanStep *s = &p->steps[step];
   if (result < 0 || result >= s->n_results) return false;
-  if (s->kernel < 0) return s->role == NN_STEP_RUN && library_allows(p, s, result, operand);
+  if (s->kernel < 0) return s->role == NN_STEP_RUN && library_allows(s->op, result, operand);
   PlanKernel *k = &p->kernels[s->kernel];
   assert(operand < k->n_args);
   int8_t *answer = &k->allowed[result * k->n_args + operand];

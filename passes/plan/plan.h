@@ -102,6 +102,7 @@ void plan_program_build(PlanProgram *p, MlirModule module, MlirOperation func, c
 void plan_program_free(PlanProgram *p);
 int64_t plan_align(const PlanProgram *p, int64_t bytes);
 // Result r of a step may be written over operand o: element by element, nothing of o is read after it is overwritten.
+// Where several operands show one buffer, each of them has to be asked for.
 bool plan_inplace_allowed(PlanProgram *p, int step, int result, int operand);
 
 // ---------------------------------------------------------------------------------------------------------------------
