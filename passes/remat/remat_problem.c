@@ -83,15 +83,14 @@ static int split_results(StepProblem *q, const PlanLayout *l, int i) {
   return parts;
 }
 
-// Links steps into chains: the result of i has one reader, which writes over it, works in the same phase and needs
-// nothing made after i.
+// Links steps into chains: the result of i has one reader, which writes over it (so it is not returned), works in the
+// same phase and needs nothing made after i.
 static void link_chains(StepProblem *q, const PlanLayout *l) {
   PlanProgram *p = q->p;
   int *readers = allocate_array((size_t)p->n_values, sizeof *readers),
       *start = allocate_array((size_t)p->n_steps, sizeof *start);
   for (int i = 0; i < p->n_steps; i++)
     for (int j = 0; j < p->steps[i].n_inputs; j++) readers[p->values[p->steps[i].inputs[j]].root]++;
-  for (int r = 0; r < p->n_results; r++) readers[p->values[p->result[r]].root] += 2;
   for (int i = 0; i < p->n_steps; i++) q->next_step[i] = -1;
   for (int j = 0; j < p->n_steps; j++) {
     const PlanStep *s = &p->steps[j];
