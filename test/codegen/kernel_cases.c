@@ -240,6 +240,12 @@ static void chained_column(MlirModule m, NnDtype t, int64_t o, int64_t r, int64_
   MlirValue sum = nn_reduce(&f.b, NN_OP_reduce_sum, e, 1, I64S(1));
   MlirValue lse = nn_binary(&f.b, NN_OP_add, nn_unary(&f.b, NN_OP_log, sum), top);
   finish(&f, "column", type, 1, I64S(1), RESULTS(lse, nn_binary(&f.b, NN_OP_div, lse, nn_constant(&f.b, kept, 3))));
+  // with a result of the domain, in front of the second pass or behind it
+  f = fn_begin(m);
+  x = arg(&f, type), top = nn_reduce(&f.b, NN_OP_reduce_max, x, 1, I64S(1));
+  e = nn_binary(&f.b, NN_OP_sub, x, nn_broadcast(&f.b, top, type, I64S(0, 2)));
+  finish(&f, "column", type, 1, I64S(1),
+         RESULTS(nn_unary(&f.b, NN_OP_neg, x), nn_reduce(&f.b, NN_OP_reduce_sum, e, 1, I64S(1))));
 }
 
 static void total_column(MlirModule m, NnDtype t, int64_t a, int64_t b) {

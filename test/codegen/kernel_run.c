@@ -207,7 +207,7 @@ static void compare_results(const EmittedKernel *k, MlirOperation func, const Ru
 // Runs a kernel on other buffers than the run's own; false after reporting.
 typedef bool (*KernelRunner)(void *code, const EmittedKernel *k, const Run *r, void *const *buffers);
 
-// Every result that may take over an argument's buffer does, one at a time; all bits must stay.
+// Every result that may take over an argument's buffer does, one at a time; all bits of all results must stay.
 static void check_in_place(const EmittedKernel *k, MlirOperation func, const Run *r, KernelRunner run, void *code) {
   int n = r->n_args + r->n_results + 1;
   void **buffers = calloc((size_t)n, sizeof *buffers);
@@ -215,13 +215,16 @@ static void check_in_place(const EmittedKernel *k, MlirOperation func, const Run
     for (int i = 0; i < r->n_results; i++) {
       if (!kernel_inplace_ok(func, i, a)) continue;
       for (int b = 0; b < n; b++) buffers[b] = r->memory[b];
-      int64_t bytes = nn_type_bytes(&r->expected[i].type);
-      unsigned char *shared = buffer_new(bytes);
-      to_memory(&r->args[a], shared);
-      buffers[a] = buffers[r->n_args + i] = shared;
-      if (run(code, k, r, buffers) && memcmp(r->memory[r->n_args + i], shared, (size_t)bytes) != 0)
-        report(k, func, "another result when computed in place");
-      buffer_free(shared);
+      for (int q = 0; q < r->n_results; q++) buffers[r->n_args + q] = buffer_new(nn_type_bytes(&r->expected[q].type));
+      to_memory(&r->args[a], buffers[r->n_args + i]);
+      buffers[a] = buffers[r->n_args + i];
+      bool ran = run(code, k, r, buffers);
+      for (int q = 0; q < r->n_results; q++) {
+        int64_t bytes = nn_type_bytes(&r->expected[q].type);
+        if (ran && memcmp(r->memory[r->n_args + q], buffers[r->n_args + q], (size_t)bytes) != 0)
+          report(k, func, "another result when computed in place");
+        buffer_free(buffers[r->n_args + q]);
+      }
     }
   free(buffers);
 }
