@@ -1,7 +1,7 @@
 // The pass `check`: judges a planned module by replaying it. Walks each function in the order it runs, keeping for
 // every byte of the arena whose value it holds, and looks, before each step, whether every operand still lies where the
-// plan says. Knows nothing of lifetimes and shares no code with what chose the offsets. What it finds is a bug of ours:
-// compilation ends with status 70.
+// plan says. Knows nothing of lifetimes and shares no code with what chose the offsets and what is done in place. What
+// it finds is a bug of ours: compilation ends with status 70.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +10,7 @@
 #include "mlir-c/BuiltinAttributes.h"
 
 #include "passes/plan/plan.h"
+#include "passes/plan/plan_check.h"
 #include "support/alloc.h"
 
 typedef struct Segment {   // bytes [begin, end) of the arena hold `owner`: a value, or SCRATCH
@@ -96,18 +97,29 @@ static bool meet(int64_t a, int64_t a_bytes, int64_t b, int64_t b_bytes) {
   return a_bytes > 0 && b_bytes > 0 && a < b + b_bytes && b < a + a_bytes;
 }
 
-// A result may lie over an operand only where inplace said so, or over the argument it updates, at the same place, and
-// where the kernel can do it.
-static bool may_share(Replay *r, int step, int result, int operand) {
+// Why a result may not lie over an operand, or NULL: inplace said so, or it is the update of that argument, both are at
+// the same place, and the step can do it.
+static const char *why_not_over(const Replay *r, int step, int result, int operand) {
+  const PlanProgram *p = r->p;
+  const PlanStep *s = &p->steps[step];
+  int value = s->first_result + result, told_over = p->values[value].inplace;
+  int root = p->values[s->inputs[operand]].root;
+  bool told = told_over >= 0 && p->values[s->inputs[told_over]].root == root;
+  for (int q = 0; q < p->n_results && !told; q++) told = p->tied[q] == root && p->result[q] == value;
+  if (!told) return "nn.inplace does not say so";
+  if (offset_of(r, value) != offset_of(r, s->inputs[operand])) return "it begins elsewhere";
+  return plan_check_over(s->op, s->kernel >= 0 ? p->kernels[s->kernel].func : nn_null_operation(), result, operand);
+}
+
+static void check_results_over(Replay *r, int step, int operand) {
   const PlanStep *s = &r->p->steps[step];
-  int value = s->first_result + result;
-  bool told = r->p->values[value].inplace == operand;
-  for (int q = 0; q < s->n_inputs && !told; q++)
-    told = r->p->values[value].inplace == q && r->p->values[s->inputs[q]].root == r->p->values[s->inputs[operand]].root;
-  for (int q = 0; q < r->p->n_results && !told; q++)
-    told = r->p->tied[q] >= 0 && r->p->result[q] == value && r->p->values[s->inputs[operand]].root == r->p->tied[q];
-  return told && offset_of(r, value) == offset_of(r, s->inputs[operand]) &&
-         plan_inplace_allowed(r->p, step, result, operand);
+  int64_t offset = offset_of(r, s->inputs[operand]), bytes = r->p->values[s->inputs[operand]].bytes;
+  for (int q = 0; q < s->n_results; q++) {
+    int value = s->first_result + q;
+    if (!meet(offset_of(r, value), r->p->values[value].bytes, offset, bytes)) continue;
+    const char *why = why_not_over(r, step, q, operand);
+    if (why) mistake(r, "step %d: result %d lies over operand %d: %s", step, q, operand, why);
+  }
 }
 
 static void check_step(Replay *r, int step) {
@@ -124,10 +136,7 @@ static void check_step(Replay *r, int step) {
       mistake(r, "step %d: operand %d is not at offset %lld", step, j, (long long)offset);
     if (meet(scratch, scratch_bytes, offset, v->bytes))
       mistake(r, "step %d: the workspace lies over operand %d", step, j);
-    for (int q = 0; q < s->n_results; q++)
-      if (meet(offset_of(r, s->first_result + q), p->values[s->first_result + q].bytes, offset, v->bytes) &&
-          !may_share(r, step, q, j))
-        mistake(r, "step %d: result %d lies over operand %d", step, q, j);
+    check_results_over(r, step, j);
   }
   if (scratch_bytes > 0) write_bytes(r, scratch, scratch_bytes, SCRATCH);
   for (int q = 0; q < s->n_results; q++)
