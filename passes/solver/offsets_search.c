@@ -34,6 +34,7 @@ struct CanonicalSearch {
   int restarts;
   int64_t nodes_left;   // of the run
   int64_t run_nodes;    // given to the run
+  int64_t unit;         // of runs
   int64_t work, work_limit;
   bool aborted;
   bool (*stop)(const void *context);
@@ -245,8 +246,9 @@ static void rank_items(CanonicalSearch *s, const int *items, int n) {
   s->work += 100 * (int64_t)n;
 }
 
-// Nodes of a run are NODES times a number of Luby's; a part of it may take PART_RUNS such runs times that number.
-enum { NODES = 200, PART_RUNS = 4, PART_ITEMS = 5 };
+// Nodes of a run are a unit times a number of Luby's; a part of it may take PART_RUNS such runs times that number.
+// Which unit is better differs between instances, so every fourth is long.
+enum { SHORT_RUN = 200, LONG_RUN = 1500, PART_RUNS = 4, PART_ITEMS = 5 };
 
 // Solves a part by itself, in runs with rankings of their own, `allowance` nodes together.
 static bool solve_part(CanonicalSearch *s, const int *items, int n, int64_t floor, int end, int64_t allowance) {
@@ -255,7 +257,7 @@ static bool solve_part(CanonicalSearch *s, const int *items, int n, int64_t floo
   for (int k = 0; k < n; k++) ranks[k] = s->rank[items[k]];
   bool found = false;
   for (int64_t run = 1; !found && used < allowance; run++) {
-    s->run_nodes = NODES * luby(run);
+    s->run_nodes = s->unit * luby(run);
     int64_t given = s->run_nodes < allowance - used ? s->run_nodes : allowance - used;
     s->nodes_left = given;
     s->aborted = false;
@@ -279,7 +281,7 @@ static bool solve(CanonicalSearch *s, const int *items, int n, int64_t floor, in
       if (s->items[items[k]].upper > end) end = s->items[items[k]].upper;
     const int *part = items + first;
     int n_part = k - first;
-    int64_t allowance = PART_RUNS * s->run_nodes * (s->run_nodes / NODES);
+    int64_t allowance = PART_RUNS * s->run_nodes * (s->run_nodes / s->unit);
     bool solved = n_part == n || n_part < PART_ITEMS ? branch(s, part, n_part, floor, last_rank, end)
                                                      : solve_part(s, part, n_part, floor, end, allowance);
     if (!solved) return false;
@@ -293,7 +295,9 @@ CanonicalAnswer canonical_run(CanonicalSearch *s, int64_t work, bool (*stop)(con
   s->stop = stop;
   s->context = context;
   while (s->work <= s->work_limit) {
-    s->run_nodes = s->nodes_left = NODES * luby(++s->restarts);
+    bool is_long = ++s->restarts % 4 == 0;
+    s->unit = is_long ? LONG_RUN : SHORT_RUN;
+    s->run_nodes = s->nodes_left = s->unit * luby(is_long ? s->restarts / 4 : s->restarts - s->restarts / 4);
     s->aborted = false;
     for (int i = 0; i < s->n; i++) s->lowest[i] = 0;
     rank_items(s, s->by_start, s->n);
