@@ -30,10 +30,7 @@ static void die(const char *what, const char *detail) {
   exit(1);
 }
 
-char *emulate_read(const char *name) {
-  char path[4096];
-  const char *slash = strrchr(__FILE__, '/');
-  snprintf(path, sizeof path, "%.*s/Inputs/cuda/%s", (int)(slash - __FILE__), __FILE__, name);
+static char *read_text(const char *path) {
   FILE *f = fopen(path, "r");
   if (!f) die("cannot read", path);
   char *text = NULL;
@@ -44,6 +41,13 @@ char *emulate_read(const char *name) {
   fclose(out);
   fclose(f);
   return text;
+}
+
+char *emulate_read(const char *name) {
+  char path[4096];
+  const char *slash = strrchr(__FILE__, '/');
+  snprintf(path, sizeof path, "%.*s/Inputs/cuda/%s", (int)(slash - __FILE__), __FILE__, name);
+  return read_text(path);
 }
 
 char *emulate_edit(char *text, const char *from, const char *to) {
@@ -137,7 +141,33 @@ void emulate_library(LLVMModuleRef module, const char *folder, const char *name)
   LLVMDisposeTargetMachine(machine);
 }
 
+// With NNC_TEST_PTX_READER=test/ptx/read_ptx.py kernels go through the NVPTX back end first, and the reader makes of
+// its PTX what is emulated.
+static LLVMModuleRef through_ptx(LLVMModuleRef module, const char *reader) {
+  char path[] = "/tmp/nnc-test-XXXXXX", command[4200];
+  int fd = mkstemp(path);
+  FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
+  if (!f) die("cannot write", path);
+  fputs(recorded_ptx(module, "sm_90a"), f);
+  fclose(f);
+  snprintf(command, sizeof command, "python3 '%s' %s -o %s.ll", reader, path, path);
+  if (system(command) != 0) die("the reader of PTX fails", path);
+  snprintf(command, sizeof command, "%s.ll", path);
+  char *ir = read_text(command);
+  unlink(path);
+  unlink(command);
+  LLVMContextRef llvm = LLVMContextCreate();
+  LLVMModuleRef read = parse(ir, llvm, NULL);
+  free(ir);
+  if (!read) die("what the reader of PTX makes is no IR", path);
+  LLVMContextRef old = LLVMGetModuleContext(module);
+  LLVMDisposeModule(module);
+  LLVMContextDispose(old);
+  return read;
+}
+
 Emulated *emulate_take_module(LLVMModuleRef module, char **error) {
+  if (getenv("NNC_TEST_PTX_READER")) module = through_ptx(module, getenv("NNC_TEST_PTX_READER"));
   LLVMLinkInMCJIT();
   Emulated *e = calloc(1, sizeof *e);
   char name[256], *message = NULL;

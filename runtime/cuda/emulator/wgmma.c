@@ -293,6 +293,24 @@ void nnc_emu_wgmma_wait(uint64_t *words, uint32_t n, const NncEmuSite *site) {
   }
 }
 
+// The same with the registers of PTX text that may hold a mark: copies of one get the same value, and what a register
+// has left of an earlier product, which nothing may read, stays.
+void nnc_emu_wgmma_wait_registers(uint64_t *words, uint32_t n, const NncEmuSite *site) {
+  EmuThread *t = emu_thread();
+  (void)site;
+  uint64_t pending = words[n - 1];
+  finish_reads(t, pending);
+  for (uint32_t i = 0; i + 1 < n; i++) {
+    uint32_t mark = (uint32_t)words[i], at = place_of(mark);
+    EmuResult *r = (mark & MARK) == MARK && at < (uint32_t)t->n_results ? &t->results[at] : NULL;
+    if (!r || !r->used || mark_of(t, at) != mark || !done(t, r->group, pending)) continue;
+    for (uint32_t j = i; j + 1 < n; j++)
+      if ((uint32_t)words[j] == mark) memcpy(&words[j], &(uint64_t){0}, 8), memcpy(&words[j], &r->value, 4);
+    r->used = false;
+    t->wgmma_fenced = false;
+  }
+}
+
 void emu_wgmma_begin(EmuThread *t) {
   t->n_results = 0;
   t->wgmma_groups = t->wgmma_waited = 0;
