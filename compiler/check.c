@@ -15,7 +15,7 @@ static const char usage[] =
     "\n"
     "      --json              the diagnostics as a JSON array on standard output\n"
     "  -D NAME=NUMBER          another value for a 'dim' or 'let' of the files\n"
-    "      --dtype=TYPE        f32 (default) or f64\n"
+    "      --dtype=TYPE        f32, f64, bf16 or f16, as of nnc\n"
     "      --color=WHEN        auto (default), always or never\n"
     "  -fmax-errors=N          stop after N errors of a file, 0: never (default: 20)\n"
     "  -h, --help              this text\n"
@@ -76,7 +76,7 @@ static int parse_option(int option, Options *options, bool *json) {
     return options_number(optarg + 11, "-fmax-errors", 1000000, &options->max_errors);
   case 'h': return fputs(usage, stdout) >= 0 && fflush(stdout) == 0 ? 0 : NNC_EXIT_DIAGNOSTICS;
   case OPTION_JSON: *json = true; return -1;
-  case OPTION_DTYPE: options->dtype = optarg; return options_choose("--dtype", optarg, 2, dtypes, &chosen);
+  case OPTION_DTYPE: options->dtype = optarg; return options_choose("--dtype", optarg, 4, dtypes, &chosen);
   case OPTION_COLOR:
     status = options_choose("--color", optarg, 3, colors, &chosen);
     options->color = (DiagColor)chosen;

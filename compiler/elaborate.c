@@ -43,14 +43,14 @@ static void remember_callers(Elaborator *e) {
 }
 
 // One message per place: a block called twice with the same mistake in it has one mistake.
+static bool is_listed(AstPos pos, int n, const AstPos *places) {
+  bool found = false;
+  for (int i = 0; i < n && pos.source; i++) found |= same_place(places[i], pos);
+  return found;
+}
+
 static bool report(Elaborator *e, AstPos pos, const char *format, va_list args) {
-  if (e->gave_up) {
-    e->hushed = true;
-    return false;
-  }
-  e->hushed = false;
-  for (int i = 0; i < e->n_reported && pos.source; i++)
-    if (same_place(e->reported[i], pos)) e->hushed = true;
+  e->hushed = e->gave_up || is_listed(pos, e->n_reported, e->reported);
   if (e->hushed) return false;
   if (pos.source) PUSH(e, e->reported, e->n_reported, e->cap_reported, pos);
   char text[1024];
@@ -60,6 +60,19 @@ static bool report(Elaborator *e, AstPos pos, const char *format, va_list args) 
   remember_callers(e);
   if (diag_is_full(e->diagnostics)) e->gave_up = true;
   return false;
+}
+
+void elaborator_warning(Elaborator *e, AstPos pos, const char *format, ...) {
+  va_list args;
+  char text[1024];
+  e->hushed = e->gave_up || is_listed(pos, e->n_warned, e->warned);
+  if (e->hushed) return;
+  PUSH(e, e->warned, e->n_warned, e->cap_warned, pos);
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  flush_callers(e);
+  diag_warning(e->diagnostics, pos, "%s", text);
 }
 
 bool elaborator_error(Elaborator *e, AstPos pos, const char *format, ...) {

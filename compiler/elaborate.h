@@ -62,7 +62,9 @@ void elaborator_update_state(Elaborator *e, const char *name, MlirValue value);
 MlirValue elaborator_random_key(Elaborator *e);   // i32[4]: a row of the rng argument no other op uses
 // Reports at pos; returns false so that `return elaborator_error(…)` reads well.
 bool elaborator_error(Elaborator *e, AstPos pos, const char *format, ...) __attribute__((format(printf, 3, 4)));
-// to the last error
+// Once per place, however often it is executed.
+void elaborator_warning(Elaborator *e, AstPos pos, const char *format, ...) __attribute__((format(printf, 3, 4)));
+// to the last error or warning
 void elaborator_hint(Elaborator *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 // --- What layer*.c offers -------------------------------------------------------------------------------------------
@@ -99,6 +101,13 @@ void layer_check_arguments(Elaborator *e, const LayerInfo *info, AstPos pos, int
 // broadcasting, integers promote to the float type of the other side. False after reporting.
 bool value_binary(Elaborator *e, AstPos pos, const char *op, Value x, Value y, Value *result);
 bool value_unary(Elaborator *e, AstPos pos, const char *op, Value x, Value *result);   // "-" "not"
+// The element type that values have together, promote.c; and that of their sum, where u8 and i1 become i32, or
+// quotient.
+NnDtype value_common_dtype(Elaborator *e, int n, const Value *v);
+NnDtype value_arithmetic_dtype(Elaborator *e, const Value *x, const Value *y, bool division);
+// All as tensors of that type; false after reporting.
+bool value_promote(Elaborator *e, AstPos pos, int n, const Value *v, NnDtype dtype, MlirValue *out);
+bool value_broadcast_shape(const NnType *x, const NnType *y, NnType *out);   // false: they do not fit
 // numbers become scalar constants
 bool value_to_tensor(Elaborator *e, AstPos pos, Value x, NnDtype dtype, MlirValue *out);
 bool value_as_number(const Value *v, double *out);    // int, float or bool

@@ -165,6 +165,8 @@ struct Elaborator {
   AstName callers[MAX_CALLERS];   // of the last error
   int n_reported, cap_reported;
   AstPos *reported;
+  int n_warned, cap_warned;
+  AstPos *warned;
   bool hushed;    // the last error was a repetition and not shown
   bool gave_up;   // a limit was hit: stop without further messages
 };
@@ -281,6 +283,7 @@ typedef struct DataInput {
   bool typed, fixed_dtype, shape_only, whole, is_weights, is_target;
   int reader;
   const AstExpr *logits;
+  const AstExpr *unknown;   // the size in a model's signature that has no value
   const Staging *staging;
   bool broken;
 } DataInput;

@@ -43,10 +43,18 @@ static NnDtype widen_arguments(LayerCall *c, int n) {
   return narrow;
 }
 
+static bool has_float(const LayerCall *c, int n) {
+  bool found = false;
+  for (int i = 0; i < n; i++)
+    found |= c->arg[i].kind == VALUE_TENSOR && nn_dtype_is_float(nn_value_type(c->arg[i].tensor).dtype);
+  return found;
+}
+
 bool layer_run(LayerCall *c, int n_args, Value *result) {
   if (c->info->arithmetic == LAYER_AS_GIVEN) return c->info->fn(c, result);
   NnDtype narrow = widen_arguments(c, n_args);
+  if (narrow == NN_F32 && !has_float(c, n_args)) narrow = elaborator_dtype(c->e);   // integers
   if (!c->info->fn(c, result)) return false;
-  if (narrow != NN_F32 && c->info->arithmetic == LAYER_IN_F32) *result = value_cast(c->e, *result, narrow);
+  if (nn_dtype_is_narrow(narrow) && c->info->arithmetic == LAYER_IN_F32) *result = value_cast(c->e, *result, narrow);
   return true;
 }

@@ -42,6 +42,8 @@ static bool exec_score(Elaborator *e, const AstStmt *s, bool is_loss) {
   const AstArg *arg = &s->setting.args[0];
   Value v;
   if (!eval(e, arg->value, &v)) return false;
+  if (!is_loss && v.kind == VALUE_TENSOR && !nn_dtype_is_float(nn_value_type(v.tensor).dtype))
+    v.tensor = nn_cast(elaborator_builder(e), v.tensor, e->dtype);   // a count
   bool fits = v.kind == VALUE_TENSOR && nn_value_type(v.tensor).rank == 0 &&
               nn_dtype_is_float(nn_value_type(v.tensor).dtype);
   if (!fits) {

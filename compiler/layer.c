@@ -68,14 +68,15 @@ static const LayerInfo layers[] = {
     ROW(floor, "x:any", false, "Largest integer not above x."),
     ROW(square, "x:any", false, "x x"),
     F32_ROW(softplus, "x:tensor", false, "log(1+e^x), without overflow."),
-    ROW(clamp, "x:tensor, low:float, high:float", false, "Limits x to [low, high]."),
+    ROW(clamp, "x:tensor, low:number, high:number", false, "Limits x to [low, high]."),
     ROW(maximum, "x:any, y:any", false, "Larger of the two."),
     ROW(minimum, "x:any, y:any", false, "Smaller of the two."),
     ROW(where, "condition:tensor, x:any, y:any", false, "x where the condition holds, else y."),
     ROW(stop_gradient, "x:any", false,
         "x itself, as a constant for the gradient: nothing before it is trained through it."),
     ROW(cast, "x:tensor, dtype:str", false, "To another element type."),
-    F32_ROW(sum, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Sum over axes, all by default."),
+    F32_ROW(sum, "x:tensor, axes:ints=none, keepdims:bool=false", false,
+            "Sum over axes, all by default; of integers in i64."),
     F32_ROW(mean, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Mean over axes, all by default."),
     ROW(amax, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Maximum over axes, all by default."),
     ROW(amin, "x:tensor, axes:ints=none, keepdims:bool=false", false, "Minimum over axes, all by default."),
@@ -421,9 +422,22 @@ bool layer_not_negative(const LayerCall *c, int i) {
 
 // --- Small builders that several layers share -----------------------------------------------------------------------
 
+double layer_number(const LayerCall *c, int i) {
+  double x = 0;
+  value_as_number(&c->arg[i], &x);
+  return x;
+}
+
+MlirValue layer_number_tensor(const LayerCall *c, int i) {
+  MlirValue x = layer_tensor(c, i);
+  return nn_value_type(x).dtype == NN_I1 ? nn_cast(c->b, x, NN_I32) : x;
+}
+
 MlirValue layer_float_tensor(const LayerCall *c, int i) {
   MlirValue x = layer_tensor(c, i);
-  return nn_dtype_is_float(nn_value_type(x).dtype) ? x : nn_cast(c->b, x, elaborator_dtype(c->e));
+  NnDtype dtype = elaborator_dtype(c->e);
+  if (nn_dtype_is_float(nn_value_type(x).dtype)) return x;
+  return nn_cast(c->b, x, c->info->arithmetic == LAYER_AS_GIVEN ? dtype : nn_dtype_wide(dtype));
 }
 
 MlirOperation layer_build(const LayerCall *c, NnOp op, int n, const MlirValue *operands, int n_attrs,

@@ -24,7 +24,10 @@ bool layer_error(const LayerCall *c, const char *format, ...) __attribute__((for
 bool layer_arg_error(const LayerCall *c, int i, const char *format, ...) __attribute__((format(printf, 3, 4)));
 bool layer_not_negative(const LayerCall *c, int i);        // a float argument; reports
 bool layer_run(LayerCall *c, int n_args, Value *result);   // info->fn, with narrow arguments as the row says
-// The tensor as the float type of the program; integers are cast.
+double layer_number(const LayerCall *c, int i);            // of kind `number`
+// The tensor itself, a comparison as i32.
+MlirValue layer_number_tensor(const LayerCall *c, int i);
+// The tensor as a float; integers become the type that is computed in, or f32 where the row computes in that.
 MlirValue layer_float_tensor(const LayerCall *c, int i);
 // Builds an op, turning a refusal of its shape rule into a diagnostic. Null operation after reporting.
 MlirOperation layer_build(const LayerCall *c, NnOp op, int n, const MlirValue *operands, int n_attrs,

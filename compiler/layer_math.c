@@ -19,18 +19,29 @@ static bool unary(LayerCall *c, NnOp op, double (*folded)(double), Value *result
 
 static double inverse_sqrt(double x) { return 1 / sqrt(x); }
 
-bool layer_relu(LayerCall *c, Value *r) { return unary(c, NN_OP_relu, NULL, r); }
 bool layer_sigmoid(LayerCall *c, Value *r) { return unary(c, NN_OP_sigmoid, NULL, r); }
 bool layer_tanh(LayerCall *c, Value *r) { return unary(c, NN_OP_tanh, tanh, r); }
 bool layer_exp(LayerCall *c, Value *r) { return unary(c, NN_OP_exp, exp, r); }
 bool layer_log(LayerCall *c, Value *r) { return unary(c, NN_OP_log, log, r); }
 bool layer_sqrt(LayerCall *c, Value *r) { return unary(c, NN_OP_sqrt, sqrt, r); }
 bool layer_rsqrt(LayerCall *c, Value *r) { return unary(c, NN_OP_rsqrt, inverse_sqrt, r); }
-bool layer_abs(LayerCall *c, Value *r) { return unary(c, NN_OP_abs, fabs, r); }
 bool layer_sin(LayerCall *c, Value *r) { return unary(c, NN_OP_sin, sin, r); }
 bool layer_cos(LayerCall *c, Value *r) { return unary(c, NN_OP_cos, cos, r); }
 bool layer_erf(LayerCall *c, Value *r) { return unary(c, NN_OP_erf, erf, r); }
-bool layer_floor(LayerCall *c, Value *r) { return unary(c, NN_OP_floor, floor, r); }
+
+// What keeps integers.
+static bool keeping(LayerCall *c, NnOp op, double (*folded)(double), Value *result) {
+  Value x = c->arg[0];
+  bool integers = x.kind == VALUE_TENSOR && !nn_dtype_is_float(nn_value_type(x.tensor).dtype);
+  if (integers) return layer_return(result, nn_unary(c->b, op, layer_number_tensor(c, 0)));
+  if (x.kind != VALUE_INT) return unary(c, op, folded, result);
+  *result = x;
+  return x.i >= 0 || op != NN_OP_abs || value_unary(c->e, c->pos, "-", x, result);
+}
+
+bool layer_relu(LayerCall *c, Value *r) { return keeping(c, NN_OP_relu, NULL, r); }
+bool layer_abs(LayerCall *c, Value *r) { return keeping(c, NN_OP_abs, fabs, r); }
+bool layer_floor(LayerCall *c, Value *r) { return keeping(c, NN_OP_floor, floor, r); }
 
 bool layer_square(LayerCall *c, Value *result) { return value_binary(c->e, c->pos, "*", c->arg[0], c->arg[0], result); }
 
@@ -55,21 +66,25 @@ bool layer_silu(LayerCall *c, Value *result) {
   return layer_return(result, multiply(c->b, x, nn_unary(c->b, NN_OP_sigmoid, x)));
 }
 
-// No gradient at the limits, as in PyTorch. A NaN stays one.
-static MlirValue limit(NnBuilder *b, MlirValue x, double low, double high) {
-  MlirValue lowest = nn_constant_like(b, x, low), highest = nn_constant_like(b, x, high);
-  MlirValue below = nn_select(b, nn_compare(b, "ge", x, highest), highest, x);
-  return nn_select(b, nn_compare(b, "le", x, lowest), lowest, below);
+// x between two numbers. No gradient at the limits, as in PyTorch. A NaN stays one.
+static bool limit(LayerCall *c, Value x, Value low, Value high, Value *result) {
+  Value all[3] = {x, low, high};
+  MlirValue v[3];
+  if (!value_promote(c->e, c->pos, 3, all, value_common_dtype(c->e, 3, all), v)) return false;
+  NnType t = nn_value_type(v[0]);
+  MlirValue lowest = nn_broadcast_trailing(c->b, v[1], t), highest = nn_broadcast_trailing(c->b, v[2], t);
+  MlirValue below = nn_select(c->b, nn_compare(c->b, "ge", v[0], highest), highest, v[0]);
+  return layer_return(result, nn_select(c->b, nn_compare(c->b, "le", v[0], lowest), lowest, below));
 }
 
 bool layer_relu6(LayerCall *c, Value *result) {
-  return layer_return(result, limit(c->b, layer_float_tensor(c, 0), 0, 6));
+  return limit(c, value_tensor(layer_float_tensor(c, 0)), value_int(0), value_int(6), result);
 }
 
 bool layer_clamp(LayerCall *c, Value *result) {
-  if (layer_float(c, 1) > layer_float(c, 2))
-    return layer_arg_error(c, 1, "low %g is above high %g", layer_float(c, 1), layer_float(c, 2));
-  return layer_return(result, limit(c->b, layer_float_tensor(c, 0), layer_float(c, 1), layer_float(c, 2)));
+  if (layer_number(c, 1) > layer_number(c, 2))
+    return layer_arg_error(c, 1, "low %g is above high %g", layer_number(c, 1), layer_number(c, 2));
+  return limit(c, value_tensor(layer_number_tensor(c, 0)), c->arg[1], c->arg[2], result);
 }
 
 bool layer_leaky_relu(LayerCall *c, Value *result) {
@@ -108,19 +123,19 @@ bool layer_where(LayerCall *c, Value *result) {
   MlirValue cond = layer_tensor(c, 0);
   NnType t = nn_value_type(cond);
   if (t.dtype != NN_I1) return layer_arg_error(c, 0, "must be a comparison, found %s", value_describe(c->e, c->arg[0]));
-  // The common shape and type of x and y come from adding zero of the condition's shape: broadcasting has one rule.
-  Value zero, x, y, both;
-  NnType f = t;
-  f.dtype = elaborator_dtype(c->e);
-  zero = value_tensor(nn_constant(c->b, f, 0));
-  if (!value_binary(c->e, c->arg_pos[1], "+", c->arg[1], zero, &x) ||
-      !value_binary(c->e, c->arg_pos[2], "+", c->arg[2], zero, &y) || !value_binary(c->e, c->pos, "+", x, y, &both))
-    return false;
-  NnType to = nn_value_type(both.tensor), to_bool = to;
-  to_bool.dtype = NN_I1;
-  return layer_return(result,
-                      nn_select(c->b, nn_broadcast_trailing(c->b, cond, to_bool),
-                                nn_broadcast_trailing(c->b, x.tensor, to), nn_broadcast_trailing(c->b, y.tensor, to)));
+  MlirValue side[2];
+  NnType all = t;
+  if (!value_promote(c->e, c->pos, 2, c->arg + 1, value_common_dtype(c->e, 2, c->arg + 1), side)) return false;
+  for (int i = 0; i < 2; i++) {
+    NnType so_far = all, other = nn_value_type(side[i]);
+    if (!value_broadcast_shape(&so_far, &other, &all))
+      return shapes_do_not_fit(c->e, c->arg_pos[1 + i], "where", &so_far, &other);
+  }
+  all.dtype = NN_I1;
+  cond = nn_broadcast_trailing(c->b, cond, all);
+  all.dtype = nn_value_type(side[0]).dtype;
+  for (int i = 0; i < 2; i++) side[i] = nn_broadcast_trailing(c->b, side[i], all);
+  return layer_return(result, nn_select(c->b, cond, side[0], side[1]));
 }
 
 bool layer_stop_gradient(LayerCall *c, Value *result) {
@@ -148,15 +163,23 @@ static MlirValue keep_dims(LayerCall *c, MlirValue y, NnType t, int n, const int
   return nn_reshape(c->b, y, t.rank, t.dim);
 }
 
-static bool reduce(LayerCall *c, NnOp op, bool negate, Value *result) {
-  MlirValue x = layer_float_tensor(c, 0);
+// The order of the elements turned round: -x, of integers all bits, which overflows in none of their types.
+static MlirValue turned(NnBuilder *b, MlirValue x) {
+  NnDtype dtype = nn_value_type(x).dtype;
+  if (nn_dtype_is_float(dtype)) return nn_unary(b, NN_OP_neg, x);
+  return nn_binary(b, NN_OP_sub, nn_constant_like(b, x, dtype == NN_U8 ? 255 : -1), x);
+}
+
+static bool reduce(LayerCall *c, NnOp op, bool turn, Value *result) {
+  MlirValue x = layer_number_tensor(c, 0);
   NnType t = nn_value_type(x);
   int64_t axes[NN_MAX_RANK];
   int n = layer_axes(c, 1, &t, axes);
   if (n < 0) return false;
-  if (negate) x = nn_unary(c->b, NN_OP_neg, x);
+  if (op == NN_OP_reduce_sum && !nn_dtype_is_float(t.dtype)) x = nn_cast(c->b, x, t.dtype = NN_I64);
+  if (turn) x = turned(c->b, x);
   MlirValue y = n ? nn_reduce(c->b, op, x, n, axes) : x;
-  if (negate) y = nn_unary(c->b, NN_OP_neg, y);
+  if (turn) y = turned(c->b, y);
   return layer_return(result, keep_dims(c, y, t, n, axes));
 }
 

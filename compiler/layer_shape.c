@@ -1,6 +1,7 @@
 // Layers that rearrange, join and contract: reshape, slices, concat, gather, matmul, softmax over any axis, masks.
 #include "compiler/layer.h"
 
+#include <math.h>
 #include <string.h>
 
 static bool shape_result(LayerCall *c, MlirValue x, NnType t, Value *result) {
@@ -110,7 +111,7 @@ bool layer_concat(LayerCall *c, Value *result) {
       return layer_arg_error(c, 0, "must be a list of tensors, element %d is %s", i, value_describe(c->e, list[i]));
   if (!layer_axis(c, 1, nn_value_type(list[0].tensor).rank, &axis)) return false;
   MlirValue *operands = elaborator_alloc(c->e, sizeof *operands * (size_t)n);
-  for (int i = 0; i < n; i++) operands[i] = list[i].tensor;
+  if (!value_promote(c->e, c->pos, n, list, value_common_dtype(c->e, n, list), operands)) return false;
   MlirOperation op = layer_build(c, NN_OP_concat, n, operands, 1, (NnAttr[]){NN_I64("axis", axis)}, NULL);
   return !mlirOperationIsNull(op) && layer_return(result, mlirOperationGetResult(op, 0));
 }
@@ -127,8 +128,11 @@ bool layer_pad(LayerCall *c, Value *result) {
     for (int i = 0; i < n; i++)
       if (side[s][i] < 0) return layer_arg_error(c, 1 + s, "sizes cannot be negative; slice instead");
   }
+  double value = layer_float(c, 3);
+  if (!nn_dtype_is_float(t.dtype) && value != floor(value))
+    return layer_arg_error(c, 3, "must be an integer beside %s, found %g", value_describe(c->e, c->arg[0]), value);
   NnAttr attrs[] = {NN_I64S("low", side[0], t.rank), NN_I64S("high", side[1], t.rank),
-                    NN_I64S("interior", none, t.rank), NN_F64A("value", layer_float(c, 3))};
+                    NN_I64S("interior", none, t.rank), NN_F64A("value", value)};
   MlirOperation op = layer_build(c, NN_OP_pad, 1, &x, 4, attrs, NULL);
   return !mlirOperationIsNull(op) && layer_return(result, mlirOperationGetResult(op, 0));
 }

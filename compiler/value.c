@@ -37,26 +37,6 @@ const char *value_describe(Elaborator *e, Value v) {
   return "an unknown value";
 }
 
-bool value_to_tensor(Elaborator *e, AstPos pos, Value x, NnDtype dtype, MlirValue *out) {
-  double number;
-  if (x.kind == VALUE_TENSOR) {
-    *out = x.tensor;
-    return true;
-  }
-  if (!value_as_number(&x, &number))
-    return elaborator_error(e, pos, "expected a tensor or a number, found %s", value_describe(e, x));
-  double low = dtype == NN_U8    ? 0
-               : dtype == NN_I32 ? -0x1p31
-                                 : -0x1p63,
-         high = dtype == NN_U8    ? 255
-                : dtype == NN_I32 ? 0x1p31 - 1
-                                  : 0x1p63 - 1024;
-  if (!nn_dtype_is_float(dtype) && dtype != NN_I1 && !(number >= low && number <= high))
-    return elaborator_error(e, pos, "%s does not fit in %s", value_describe(e, x), nn_dtype_name(dtype));
-  *out = nn_constant(elaborator_builder(e), nn_scalar(dtype), number);
-  return true;
-}
-
 // --- Numbers
 // -----------------------------------------------------------------------------------------------------------
 
@@ -183,7 +163,7 @@ static bool float_binary(Elaborator *e, AstPos pos, Operator op, double x, doubl
 // -----------------------------------------------------------------------------------------------------------
 
 // The numpy rule: trailing axes align, 1 stretches.
-static bool broadcast_shape(const NnType *x, const NnType *y, NnType *out) {
+bool value_broadcast_shape(const NnType *x, const NnType *y, NnType *out) {
   *out = x->rank >= y->rank ? *x : *y;
   for (int i = 1; i <= out->rank; i++) {
     int64_t a = i <= x->rank ? x->dim[x->rank - i] : 1, b = i <= y->rank ? y->dim[y->rank - i] : 1;
@@ -193,40 +173,19 @@ static bool broadcast_shape(const NnType *x, const NnType *y, NnType *out) {
   return nn_type_is_representable(out);
 }
 
-// Element type of an arithmetic result: a float side wins, of two the one that holds both (bf16 and f16 give f32); a
-// number beside a float tensor takes the tensor's type.
-static NnDtype common_dtype(Elaborator *e, const Value *x, const Value *y, bool division) {
-  NnDtype best = NN_I1;
-  bool is_float = division;
-  for (int s = 0; s < 2; s++) {
-    const Value *v = s ? y : x;
-    if (v->kind == VALUE_FLOAT) is_float = true;
-    if (v->kind != VALUE_TENSOR) continue;
-    NnDtype d = nn_value_type(v->tensor).dtype;
-    if (nn_dtype_is_float(d)) {
-      best = nn_dtype_is_float(best) ? nn_dtype_common(best, d) : d;
-      is_float = true;
-    } else if (!nn_dtype_is_float(best)) {
-      if (d == NN_I64 || (d == NN_I32 && best != NN_I64) || (d == NN_U8 && best == NN_I1)) best = d;
-    }
-  }
-  // an integer may need more digits than bf16 has
-  if (is_float) return nn_dtype_is_float(best) ? best : nn_dtype_wide(elaborator_dtype(e));
-  return best == NN_I1 || best == NN_U8 ? NN_I32 : best;
-}
-
 static bool tensor_binary(Elaborator *e, AstPos pos, Operator op, Value x, Value y, Value *result) {
   NnBuilder *b = elaborator_builder(e);
   bool logical = op == AND || op == OR;
-  NnDtype dtype = logical ? NN_I1 : common_dtype(e, &x, &y, op == DIV);
+  Value both[2] = {x, y};
+  bool truths = value_common_dtype(e, 2, both) == NN_I1;
+  if (logical && !truths) return elaborator_error(e, pos, "'%s' needs comparisons on both sides", operators[op].text);
+  NnDtype dtype = logical ? NN_I1 : value_arithmetic_dtype(e, &x, &y, op == DIV);
   MlirValue side[2];
-  if (!value_to_tensor(e, pos, x, dtype, &side[0]) || !value_to_tensor(e, pos, y, dtype, &side[1])) return false;
+  if (!value_promote(e, pos, 2, both, dtype, side)) return false;
   NnType t[2] = {nn_value_type(side[0]), nn_value_type(side[1])}, to;
-  if (logical && (t[0].dtype != NN_I1 || t[1].dtype != NN_I1))
-    return elaborator_error(e, pos, "'%s' needs comparisons on both sides", operators[op].text);
-  if (!broadcast_shape(&t[0], &t[1], &to)) return shapes_do_not_fit(e, pos, operators[op].text, &t[0], &t[1]);
+  if (!value_broadcast_shape(&t[0], &t[1], &to)) return shapes_do_not_fit(e, pos, operators[op].text, &t[0], &t[1]);
   to.dtype = dtype;
-  for (int s = 0; s < 2; s++) side[s] = nn_broadcast_trailing(b, nn_cast(b, side[s], dtype), to);
+  for (int s = 0; s < 2; s++) side[s] = nn_broadcast_trailing(b, side[s], to);
   if (operators[op].predicate) {
     *result = value_tensor(nn_compare(b, operators[op].predicate, side[0], side[1]));
     return true;

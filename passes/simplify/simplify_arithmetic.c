@@ -36,7 +36,7 @@ static bool to_element(NnDtype dtype, double v, double *out) {
   case NN_BF16:
   case NN_F16: *out = nn_dtype_round(dtype, v); return true;
   case NN_I32: return v == trunc(v) && v >= INT32_MIN && v <= INT32_MAX;
-  case NN_I64: return v == trunc(v) && fabs(v) <= 0x1p53;
+  case NN_I64: return v == trunc(v) && fabs(v) < 0x1p53;   // what is rounded comes out at 2^53 or above
   case NN_U8: return v == trunc(v) && v >= 0 && v <= 255;
   case NN_I1: return v == 0 || v == 1;
   default: return false;
