@@ -256,7 +256,8 @@ bool value_slice(Elaborator *e, AstPos pos, MlirValue x, int n, const int64_t *s
       if (start[i] < 0 || stop[i] > t.dim[i] || start[i] >= stop[i])
         return elaborator_error(e, pos, "slice %lld:%lld is outside axis %d of %s", (long long)start[i],
                                 (long long)stop[i], i, value_describe(e, value_tensor(x)));
-      sizes[i] = (stop[i] - start[i] + step[i] - 1) / step[i];
+      sizes[i] = 1 + (stop[i] - start[i] - 1) / step[i];
+      if (sizes[i] == 1) strides[i] = 1;   // however large the step
     }
     if (i >= n || !drop[i]) kept.dim[kept.rank++] = sizes[i];
   }
