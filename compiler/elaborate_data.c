@@ -112,8 +112,10 @@ static void search_names(Search *s, const AstExpr *x) {
 
 static bool input_from_parameter(Elaborator *e, DataInput *input, const AstType *type) {
   for (int i = 0; i < type->n_dims; i++)
-    if (type->dims[i]->kind == AST_NAME && !find_variable(e->globals, type->dims[i]->text))
-      return true;   // bound by the call: tells nothing
+    if (type->dims[i]->kind == AST_NAME && !find_variable(e->globals, type->dims[i]->text)) {
+      input->unknown = type->dims[i];   // bound by the call: tells nothing
+      return true;
+    }
   NnDtype dtype = input->type.dtype;
   if (!eval_type(e, type, &input->type)) return false;
   if (input->fixed_dtype) input->type.dtype = dtype;
@@ -203,7 +205,7 @@ static bool infer_label(Elaborator *e, int n, DataInput *inputs, DataInput *labe
   Value v;
   frame_push(e, &frame, NULL, e->train->pos, path_create(e, ""));
   for (int i = 0; i < n; i++) {
-    bool typed = inputs[i].typed;
+    bool typed = inputs[i].typed && !inputs[i].broken;
     set_variable(e, inputs[i].name, inputs[i].pos,
                  typed ? value_tensor(
                              function_add_input(e, inputs[i].name, inputs[i].type, inputs[i].whole, inputs[i].staging))
@@ -227,6 +229,20 @@ static bool infer_label(Elaborator *e, int n, DataInput *inputs, DataInput *labe
   return label->typed = true;
 }
 
+static void report_shape(Elaborator *e, const DataInput *input) {
+  const char *reader = readers[input->reader].name;
+  if (input->unknown) {
+    elaborator_error(e, input->unknown->pos, "nothing says what '%s' is, a size of '%s'", input->unknown->text,
+                     input->name);
+    elaborator_hint(e, "declare it above, dim %s = 32, or give the type to the reader: %s(…, %s=f32[32, …])",
+                    input->unknown->text, reader, input->name);
+    elaborator_note(e, input->pos, "'%s' is read here", input->name);
+  } else {
+    elaborator_error(e, input->pos, "the shape of '%s' is not known from a call of a model", input->name);
+    elaborator_hint(e, "give its type to the reader: %s(…, %s=f32[N, …])", reader, input->name);
+  }
+}
+
 // What the model does not tell: labels have the logits' shape without the classes, targets of a text look like its
 // tokens.
 static bool infer_rest(Elaborator *e, int n, DataInput *inputs) {
@@ -243,12 +259,12 @@ static bool infer_rest(Elaborator *e, int n, DataInput *inputs) {
     if (text && is_text(input->reader)) {
       input->type = nn_type(NN_I32, 2, text->type.dim);
     } else if (!input->logits || !infer_label(e, n, inputs, input)) {
+      bool other = !ok && input->logits;   // the logits are of an input that has been reported
       ok = false;
       input->broken = true;
-      if (e->n_reported > errors) continue;   // the model itself has a mistake
+      if (other || e->n_reported > errors) continue;   // the model itself has a mistake
       if (!train_has_loss(e)) return train_missing_loss(e);
-      elaborator_error(e, input->pos, "the shape of '%s' is not known from a call of a model", input->name);
-      elaborator_hint(e, "give its type to the reader: %s(…, %s=f32[N, …])", readers[input->reader].name, input->name);
+      report_shape(e, input);
     }
     input->typed = true;
   }
