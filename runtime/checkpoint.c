@@ -205,6 +205,14 @@ bool weights_load(const char *path, char *arena) {
   return ok;
 }
 
+bool weights_load_given(const char *given, char *arena) {
+  if (!given && nnc_program.n_persistent == 0) return true;
+  char *path = given ? xstrdup(given) : checkpoint_default_path();
+  bool ok = weights_load(path, arena);
+  free(path);
+  return ok;
+}
+
 static bool metadata_integer(const Safetensors *s, const char *key, int64_t *out) {
   const char *text = safetensors_metadata(s, key);
   char *end = NULL;

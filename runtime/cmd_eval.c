@@ -56,7 +56,7 @@ static bool evaluate(const EvalOptions *o, const NncFunction *f) {
                                       : dataset_load("train", f, o->data, &train);
   if (ok && train.records) ok = dataset_validation(&train, f, &d);
   ok = ok && session_open(&s, SESSION_EVAL, &(DeviceOptions){o->threads, o->device}) &&
-       weights_load(path, s.arena.base) && arena_push_persistent(&s.arena);
+       weights_load_given(o->weights, s.arena.base) && arena_push_persistent(&s.arena);
   ok = ok && session_evaluate(&s, &d, &m);
   bool measured = ok;
   for (int i = 0; measured && i < m.n; i++) {

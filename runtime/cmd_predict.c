@@ -224,12 +224,11 @@ static bool predict(const PredictOptions *o, const NncFunction *f, const Safeten
   Session s = {0};
   int64_t batch = rows_per_call(f);
   if (function_is_whole(f)) records = batch;
-  char *path = o->weights ? xstrdup(o->weights) : checkpoint_default_path();
   bool show = !o->outputs && !o->json && (o->classes || labels->n);
   const NncTensor *scores = show ? find_scores(f) : NULL;
   bool ok = (show ? scores && labels_check(labels, scores->dim[1]) : check_outputs(f, records, !o->outputs)) &&
             session_open(&s, SESSION_PREDICT, &(DeviceOptions){o->threads, o->device}) &&
-            weights_load(path, s.arena.base) && arena_push_persistent(&s.arena);
+            weights_load_given(o->weights, s.arena.base) && arena_push_persistent(&s.arena);
   SafetensorsWriter *w = ok && o->outputs ? begin_outputs(o->outputs, f, records) : NULL;
   ok = ok && (w || !o->outputs);
   for (int64_t first = 0; first < records && ok; first += batch) {
@@ -245,7 +244,6 @@ static bool predict(const PredictOptions *o, const NncFunction *f, const Safeten
   if (w && ok) ok = safetensors_commit(w);
   else if (w) safetensors_abandon(w);
   session_close(&s);
-  free(path);
   return ok;
 }
 

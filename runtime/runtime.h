@@ -244,6 +244,8 @@ void weights_add_metadata(SafetensorsWriter *w);          // of files of this mo
 bool weights_save(const char *path, const char *arena);   // parameters and states only; all must be finite
 // parameters and states; all must be there with the right shape
 bool weights_load(const char *path, char *arena);
+// The file given, NULL: the last checkpoint, which a program without parameters and states does not need.
+bool weights_load_given(const char *given, char *arena);
 // the parameter whose moving average has this name; NULL: none
 const char *averaged_parameter(const char *name);
 char *checkpoint_default_path(void);   // "<model>.safetensors"; Owned by the caller

@@ -215,9 +215,8 @@ static bool sample(Sampler *p) {
 bool sample_text(const SampleOptions *o) {
   Sampler p = {.o = o};
   const NncFunction *f = program_function("predict");
-  char *path = o->weights ? xstrdup(o->weights) : checkpoint_default_path();
   bool ok = labels_open(&p.labels, o->labels) && find_tensors(&p, f) && read_prompt(&p) &&
-            session_open(&p.s, SESSION_PREDICT, &o->device) && weights_load(path, p.s.arena.base) &&
+            session_open(&p.s, SESSION_PREDICT, &o->device) && weights_load_given(o->weights, p.s.arena.base) &&
             arena_push_persistent(&p.s.arena) && session_begin_text(&p.s, NULL);
   if (ok) p.scores = xmalloc(sizeof *p.scores * (size_t)p.tokens);
   ok = ok && check_causal(&p) && sample(&p);
@@ -225,6 +224,5 @@ bool sample_text(const SampleOptions *o) {
   labels_close(&p.labels);
   free(p.sequence);
   free(p.scores);
-  free(path);
   return ok;
 }
