@@ -86,6 +86,10 @@ def draw(out, title, xlabel, ylabel, series):
 
 
 def main():
+    if len(sys.argv) < 5 or sys.argv[1] not in ('memory', 'loss', 'accuracy'):
+        helped = sys.argv[1:] in (['--help'], ['-h'])
+        print(__doc__.strip(), file=sys.stdout if helped else sys.stderr)
+        sys.exit(0 if helped else 2)
     kind, out, title, *files = sys.argv[1:]
     files = [f.rsplit('=', 1) for f in files]
     if kind == 'memory':
