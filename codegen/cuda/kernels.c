@@ -47,8 +47,10 @@ static EmittedKernel *add_item(EmittedKernels *out) {
 static void emit_library_kernels(MlirBlock block, EmittedKernels *out) {
   for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
        op = mlirOperationGetNextInBlock(op)) {
+    NnScan scan;
     if (nn_is(op, "scf.execute_region"))
       emit_library_kernels(mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)), out);
+    if (nn_scan_of(op, &scan)) emit_library_kernels(nn_function_body(scan.body), out);
     char *name = nn_op_of(op) == NN_OP_NONE ? NULL : cuda_library_kernel(op);
     NncConv c;
     if (name && !emitted_kernel_find(out, name)) {
