@@ -10,8 +10,11 @@
 
 #include "codegen/cuda/cuda.h"
 #include "codegen/host/host.h"
+#include "codegen/kernel/translate.h"
+#include "codegen/link.h"
 #include "codegen/parallel.h"
 #include "codegen/scratch.h"
+#include "codegen/tables.h"
 #include "compiler/output.h"
 #include "support/text.h"
 
@@ -52,8 +55,8 @@ typedef struct Program {
   const CudaArch *arch;
   const CodegenOptions *options;
   const char *folder;
-  CudaImages *images;   // NULL: for the host
-  HostLink *link;       // NULL: could not be begun
+  GpuImages *images;   // NULL: for the host
+  Link *link;          // NULL: could not be begun
   bool (*lower)(struct Program *program);
   bool lowered;
 } Program;
@@ -106,9 +109,9 @@ static bool lower_parts(int n, Part *parts) {
 static void begin_link(Program *p) {
   Text tables = {0};
   char *source = text_format("%s/program.c", p->folder);
-  if (host_tables_write(p->module, p->kernels, p->cpu, p->options, p->images, p->folder, &tables) &&
+  if (tables_write(p->module, p->kernels, p->cpu ? p->cpu->name : NULL, p->options, p->images, p->folder, &tables) &&
       write_text(source, &tables))
-    p->link = host_link_begin(source, p->folder, p->options);
+    p->link = link_begin(source, p->folder, p->options);
   text_free(&tables);
   free(source);
 }
@@ -152,9 +155,9 @@ static bool build_host(const Program *program, const CodegenOptions *options, co
   h.program.options = options, h.program.folder = folder;
   h.n = split_kernels(program->kernels, program->cpu, options, folder, h.parts);
   for (int i = 0; i < h.n; i++) objects[i] = h.parts[i].object;
-  host_lower_initialize();
+  translate_initialize_x86();
   bool ok = build_halves(&h.program, lower_host);
-  ok = h.program.link && host_link_end(h.program.link, h.n, objects, ok);
+  ok = h.program.link && link_end(h.program.link, h.n, objects, ok);
   for (int i = 0; i < h.n; i++) {
     free(h.parts[i].object);
     text_free(&h.parts[i].text);
@@ -199,12 +202,12 @@ static bool emit_host(MlirModule module, CodegenEmit what, const CodegenOptions 
     break;
   case CODEGEN_LLVM:
   case CODEGEN_ASM:
-    host_lower_initialize();
+    translate_initialize_x86();
     ok = emit_lowered(&kernels, &cpu, what == CODEGEN_LLVM ? HOST_LLVM : HOST_ASM, options);
     break;
   case CODEGEN_PTX: break;   // the options do not allow it
   case CODEGEN_TABLES:
-    ok = host_tables_write(module, &kernels, &cpu, options, NULL, NULL, &text) && write_text(options->output, &text);
+    ok = tables_write(module, &kernels, cpu.name, options, NULL, NULL, &text) && write_text(options->output, &text);
     break;
   case CODEGEN_EXE:
     ok = emit_executable(build_host, &(Program){.module = module, .kernels = &kernels, .cpu = &cpu}, options);
@@ -222,7 +225,7 @@ static bool emit_host(MlirModule module, CodegenEmit what, const CodegenOptions 
 // ptx, object: Owned; paths
 typedef struct CudaObjects {
   Program program;
-  CudaImages images;
+  GpuImages images;
   char *ptx, *object;
 } CudaObjects;
 
@@ -241,7 +244,7 @@ static bool lower_cuda(Program *program) {
 
 static bool write_images(const CudaObjects *c, const char *path) {
   Text text = {0};
-  host_images_write(&c->images, &text);
+  images_write(&c->images, &text);
   bool ok = write_text(path, &text);
   text_free(&text);
   return ok;
@@ -251,18 +254,18 @@ static bool build_cuda(const Program *program, const CodegenOptions *options, co
   CudaObjects c = {.program = *program,
                    .ptx = text_format("%s/kernels.ptx", folder),
                    .object = text_format("%s/kernels.o", folder)};
-  c.images = (CudaImages){.arch = program->arch->name,
-                          .ptx_version = program->arch->ptx_version,
-                          .tf32 = cuda_uses_tf32(),
-                          .emulated = options->emulate,
-                          .folder = folder,
-                          .ptx_path = c.ptx};
+  c.images = (GpuImages){.arch = program->arch->name,
+                         .ptx_version = program->arch->ptx_version,
+                         .tf32 = cuda_uses_tf32(),
+                         .emulated = options->emulate,
+                         .folder = folder,
+                         .ptx_path = c.ptx};
   c.program.options = options, c.program.folder = folder, c.program.images = &c.images;
   char *bytes = text_format("%s/images.s", folder);
   bool ok = build_halves(&c.program, lower_cuda);
   if (ok && !options->emulate) ok = write_images(&c, bytes);
   const char *objects[] = {options->emulate ? c.object : bytes};
-  ok = c.program.link && host_link_end(c.program.link, 1, objects, ok);
+  ok = c.program.link && link_end(c.program.link, 1, objects, ok);
   free(bytes);
   free(c.ptx);
   free(c.object);
@@ -281,11 +284,11 @@ static bool emit_cuda(MlirModule module, CodegenEmit what, const CodegenOptions 
   case CODEGEN_LLVM: ok = cuda_lower(&kernels, arch, CUDA_LLVM, options->time_phases, &text); break;
   case CODEGEN_PTX: ok = cuda_lower_ptx(&kernels, arch, options->time_phases, &text); break;
   case CODEGEN_TABLES: {
-    CudaImages images = {.arch = arch->name,
-                         .ptx_version = arch->ptx_version,
-                         .tf32 = cuda_uses_tf32(),
-                         .emulated = options->emulate};
-    ok = host_tables_write(module, &kernels, NULL, options, &images, NULL, &text);
+    GpuImages images = {.arch = arch->name,
+                        .ptx_version = arch->ptx_version,
+                        .tf32 = cuda_uses_tf32(),
+                        .emulated = options->emulate};
+    ok = tables_write(module, &kernels, NULL, options, &images, NULL, &text);
     break;
   }
   case CODEGEN_EXE:

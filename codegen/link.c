@@ -12,13 +12,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "codegen/host/host.h"
+#include "codegen/link.h"
 #include "support/alloc.h"
 #include "support/text.h"
 
 extern char **environ;
 
-struct HostLink {
+struct Link {
   const CodegenOptions *options;   // Borrowed
   char *folder, *object, *log;     // Owned
   char *archive, *include;         // Owned; the runtime
@@ -30,7 +30,7 @@ struct HostLink {
 static bool exists(const char *path) { return access(path, R_OK) == 0; }
 
 // Takes archive and include; keeps them if the archive is there.
-static bool try_runtime(HostLink *l, char *archive, char *include) {
+static bool try_runtime(Link *l, char *archive, char *include) {
   if (exists(archive)) {
     l->archive = archive;
     l->include = include;
@@ -43,7 +43,7 @@ static bool try_runtime(HostLink *l, char *archive, char *include) {
 
 // In the build tree, the build tree's runtime; installed, the one beside the compiler, so that a moved installation
 // works.
-static bool find_runtime(HostLink *l) {
+static bool find_runtime(Link *l) {
   char self[PATH_MAX] = "";
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
   if (n > 0) self[n] = 0;
@@ -62,7 +62,7 @@ static bool find_runtime(HostLink *l) {
 }
 
 // Starts a command with its output appended to the log. 0 when it cannot be started (reported).
-static pid_t start(const HostLink *l, const char *const *argv) {
+static pid_t start(const Link *l, const char *const *argv) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, l->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
@@ -88,7 +88,7 @@ static pid_t start(const HostLink *l, const char *const *argv) {
   return 0;
 }
 
-static void show_log(const HostLink *l) {
+static void show_log(const Link *l) {
   FILE *f = fopen(l->log, "r");
   char buf[4096];
   size_t n;
@@ -96,7 +96,7 @@ static void show_log(const HostLink *l) {
   if (f) fclose(f);
 }
 
-static bool wait_for(const HostLink *l, pid_t pid, const char *what) {
+static bool wait_for(const Link *l, pid_t pid, const char *what) {
   int status = 0;
   pid_t done;
   do done = waitpid(pid, &status, 0);
@@ -107,12 +107,12 @@ static bool wait_for(const HostLink *l, pid_t pid, const char *what) {
   return false;
 }
 
-HostLink *host_link_begin(const char *tables_path, const char *folder, const CodegenOptions *options) {
-  HostLink *l = allocate_array(1, sizeof *l);
-  *l = (HostLink){.options = options,
-                  .folder = copy_string(folder),
-                  .object = text_format("%s/program.o", folder),
-                  .log = text_format("%s/log", folder)};
+Link *link_begin(const char *tables_path, const char *folder, const CodegenOptions *options) {
+  Link *l = allocate_array(1, sizeof *l);
+  *l = (Link){.options = options,
+              .folder = copy_string(folder),
+              .object = text_format("%s/program.o", folder),
+              .log = text_format("%s/log", folder)};
   if (!find_runtime(l)) {
     fprintf(stderr, "nnc: error: the runtime library libnncrt.a was not found, neither beside the compiler nor "
                     "in " NNC_INSTALL_LIBDIR "\n");
@@ -122,11 +122,11 @@ HostLink *host_link_begin(const char *tables_path, const char *folder, const Cod
     l->compiler = start(l, argv);
   }
   if (l->compiler) return l;
-  host_link_end(l, 0, NULL, false);
+  link_end(l, 0, NULL, false);
   return NULL;
 }
 
-static bool link_executable(const HostLink *l, int n_objects, const char *const *objects, const char *path) {
+static bool link_executable(const Link *l, int n_objects, const char *const *objects, const char *path) {
   const char *argv[64];
   int n = 0;
   argv[n++] = C_COMPILER;
@@ -146,7 +146,7 @@ static bool link_executable(const HostLink *l, int n_objects, const char *const 
   return pid && wait_for(l, pid, "linking the executable");
 }
 
-bool host_link_end(HostLink *l, int n_objects, const char *const *objects, bool wanted) {
+bool link_end(Link *l, int n_objects, const char *const *objects, bool wanted) {
   bool ok = l->compiler != 0;
   if (l->compiler) ok = wait_for(l, l->compiler, "compiling the tables of the program");
   ok = ok && wanted;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "codegen/cuda/align.h"
-#include "codegen/host/tables.h"
+#include "codegen/offsets.h"
 #include "codegen/target.h"
 #include "support/alloc.h"
 
@@ -35,7 +35,7 @@ static void add_call(CudaAlignment *a, const Offsets *offsets, const ScanPlace *
   for (int i = 0; i < n_operands + n_results; i++) {
     MlirValue v = i < n_operands ? mlirOperationGetOperand(call, i)
                                  : mlirOperationGetResult(call, (intptr_t)i - n_operands);
-    if (is_wide(place, tables_offset_of(offsets, v))) continue;
+    if (is_wide(place, offsets_of(offsets, v))) continue;
     if (!kernel) kernel = target_callee(call).ptr;
     a->odd = reallocate_array(a->odd, (size_t)a->n + 1, sizeof *a->odd);
     a->odd[a->n].kernel = kernel;
@@ -46,7 +46,7 @@ static void add_call(CudaAlignment *a, const Offsets *offsets, const ScanPlace *
 static void add_function(CudaAlignment *a, MlirOperation func, const ScanPlace *around) {
   NnStepList steps = nn_flatten(func);
   Offsets offsets = {0};
-  tables_offsets_build(&offsets, func, &steps);
+  offsets_build(&offsets, func, &steps);
   for (int i = 0; i < steps.n; i++) {
     NnScan scan;
     MlirOperation op = steps.items[i].op;
@@ -59,7 +59,7 @@ static void add_function(CudaAlignment *a, MlirOperation func, const ScanPlace *
     add_function(a, scan.body, &place);
     scan_place_free(&place);
   }
-  tables_offsets_free(&offsets);
+  offsets_free(&offsets);
   nn_steps_free(&steps);
 }
 

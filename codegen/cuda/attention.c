@@ -4,6 +4,7 @@
 
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/template/template.h"
+#include "codegen/op_records.h"
 #include "passes/plan/plan.h"
 #include "support/alloc.h"
 #include "support/text.h"
@@ -51,7 +52,7 @@ static TileType type_of(NncDtype dtype) {
 
 // Tensor cores where they fit: f32 as three products of tf32 parts, or as one of what tf32 keeps.
 static Attention attention_of(MlirOperation op) {
-  NncAttention r = host_attention_record(op);
+  NncAttention r = op_attention_record(op);
   Attention a = {.type = type_of(r.dtype),
                  .batch = r.batch,
                  .heads = r.heads,

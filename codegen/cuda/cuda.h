@@ -5,7 +5,8 @@
 #ifndef NNC_CODEGEN_CUDA_CUDA_H
 #define NNC_CODEGEN_CUDA_CUDA_H
 
-#include "codegen/host/host.h"
+#include "codegen/codegen.h"
+#include "codegen/kernel/emitted.h"
 #include "support/text.h"
 #include "llvm-c/TargetMachine.h"
 

@@ -9,7 +9,8 @@
 
 #include "codegen/cuda/schedule/schedule.h"
 #include "codegen/cuda/template/template.h"
-#include "codegen/host/kernel_reduce.h"
+#include "codegen/kernel/reduce.h"
+#include "codegen/op_records.h"
 #include "support/alloc.h"
 #include "support/integers.h"
 #include "support/text.h"
@@ -143,7 +144,7 @@ static bool is_aligned(const bool *aligned, int buffer) { return !aligned || ali
 // aligned: by buffer, NULL: all begin at multiples of 16 bytes.
 static Chain chain_of(const Kernel *k, const bool *aligned) {
   Chain c = {.k = k};
-  c.fits = (k->kind == KERNEL_MAP || k->kind == KERNEL_COLUMN) && host_conv_record(k->library, &c.conv) &&
+  c.fits = (k->kind == KERNEL_MAP || k->kind == KERNEL_COLUMN) && op_conv_record(k->library, &c.conv) &&
            c.conv.pass != NNC_CONV_WEIGHT_GRAD && conv_uses_template(&c.conv, &c.shape) && count_ops(k) <= MOST_OPS &&
            !is_viewed(k);
   if (!c.fits) return c;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "codegen/cuda/schedule/schedule.h"
-#include "codegen/host/tables.h"
+#include "codegen/offsets.h"
 #include "passes/plan/plan.h"
 #include "support/alloc.h"
 #include "support/text.h"
@@ -122,7 +122,7 @@ static void add_bytes(BytesList *l, int64_t from, int64_t bytes, bool written) {
 
 static void add_value(BytesList *l, const Offsets *o, MlirValue v, bool written) {
   NnType type = nn_value_type(v);
-  add_bytes(l, tables_offset_of(o, v), nn_type_bytes(&type), written);
+  add_bytes(l, offsets_of(o, v), nn_type_bytes(&type), written);
 }
 
 static void bytes_of_step(BytesList *l, const Offsets *o, MlirOperation op) {
@@ -232,7 +232,7 @@ static void end_waiting(Finder *f, int body) {
     for (int c = 0; c < w->n; c++) {
       g->elements[c] = domain_elements(f, w->calls[c]);
       for (int i = 0; i < n_values; i++)
-        g->offsets[c * n_values + i] = tables_offset_of(f->offsets, buffer_value(w->calls[c], i));
+        g->offsets[c * n_values + i] = offsets_of(f->offsets, buffer_value(w->calls[c], i));
       ptr_map_set(&out->of_call, w->calls[c].ptr, out->n);
       count(&f->grouped, callee_of(f, w->calls[c]).ptr);
     }
@@ -252,7 +252,7 @@ static bool can_wait(const Finder *f, MlirOperation call) {
   int64_t elements = domain_elements(f, call);
   for (int i = 0; i < n_buffers(call); i++) {
     NnType type = nn_value_type(buffer_value(call, i));
-    if (nn_type_elements(&type) == elements && tables_offset_of(f->offsets, buffer_value(call, i)) % 16) return false;
+    if (nn_type_elements(&type) == elements && offsets_of(f->offsets, buffer_value(call, i)) % 16) return false;
   }
   return true;
 }
@@ -281,7 +281,7 @@ static void find_in_function(Finder *f, MlirOperation func) {
   NnStepList steps = nn_flatten(func);
   Offsets offsets = {0};
   BytesList bytes = {0};
-  tables_offsets_build(&offsets, func, &steps);
+  offsets_build(&offsets, func, &steps);
   f->offsets = &offsets;
   for (int i = 0; i < steps.n; i++) {
     NnScan scan;
@@ -296,7 +296,7 @@ static void find_in_function(Finder *f, MlirOperation func) {
   }
   for (int b = 0; b < f->out->n_bodies; b++) end_waiting(f, b);
   free(bytes.items);
-  tables_offsets_free(&offsets);
+  offsets_free(&offsets);
   nn_steps_free(&steps);
 }
 

@@ -2,7 +2,8 @@
 #ifndef NNC_CODEGEN_CUDA_GROUP_H
 #define NNC_CODEGEN_CUDA_GROUP_H
 
-#include "codegen/host/host.h"
+#include "codegen/codegen.h"
+#include "codegen/kernel/emitted.h"
 #include "ir/ir.h"
 #include "passes/ptr_map.h"
 

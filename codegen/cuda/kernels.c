@@ -5,6 +5,7 @@
 
 #include "codegen/cuda/align.h"
 #include "codegen/cuda/schedule/schedule.h"
+#include "codegen/op_records.h"
 #include "passes/plan/plan.h"
 #include "support/alloc.h"
 #include "support/text.h"
@@ -54,7 +55,7 @@ static void emit_library_kernels(MlirBlock block, EmittedKernels *out) {
     char *name = nn_op_of(op) == NN_OP_NONE ? NULL : cuda_library_kernel(op);
     NncConv c;
     if (name && !emitted_kernel_find(out, name)) {
-      if (host_conv_record(op, &c)) cuda_emit_conv(&c, name, add_item(out));
+      if (op_conv_record(op, &c)) cuda_emit_conv(&c, name, add_item(out));
       else cuda_emit_attention(op, name, add_item(out));
     }
     free(name);

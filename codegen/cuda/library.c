@@ -1,5 +1,6 @@
 // Convolutions, matrix products and attention on the GPU: their kernels and what scratch they need.
 #include "codegen/cuda/cuda.h"
+#include "codegen/op_records.h"
 #include "runtime/cuda/driver.h"
 #include "support/alloc.h"
 #include "support/text.h"
@@ -21,16 +22,16 @@ void cuda_comment_launches(const EmittedKernel *k, Text *t) {
 
 char *cuda_library_kernel(MlirOperation op) {
   NncConv conv;
-  if (host_is_attention(op)) return cuda_attention_name(op);
-  return host_conv_record(op, &conv) ? cuda_conv_name(&conv) : NULL;
+  if (op_is_attention(op)) return cuda_attention_name(op);
+  return op_conv_record(op, &conv) ? cuda_conv_name(&conv) : NULL;
 }
 
 int64_t cuda_library_workspace(MlirOperation op) {
   NncConv conv;
   NncMatmul m;
-  if (host_conv_record(op, &conv)) return conv_workspace_bytes(&conv);
-  if (host_is_attention(op)) return cuda_attention_workspace(op);
-  if (!host_matmul_record(op, &m)) return 0;
+  if (op_conv_record(op, &conv)) return conv_workspace_bytes(&conv);
+  if (op_is_attention(op)) return cuda_attention_workspace(op);
+  if (!op_matmul_record(op, &m)) return 0;
   // cuBLAS splits a long sum over few results; room for eight partial results, at most what it recommends for the
   // largest GPUs.
   int64_t bytes = 8 * m.batch * m.m * m.n * nn_dtype_bytes(nn_dtype_wide((NnDtype)m.dtype));

@@ -9,6 +9,8 @@
 #include "codegen/cuda/emulate/emulate.h"
 #include "codegen/cuda/template/template.h"
 #include "codegen/cuda/template/template_depthwise.h"
+#include "codegen/kernel/translate.h"
+#include "codegen/tables.h"
 #include "support/alloc.h"
 #include "support/text.h"
 #include "llvm-c/Core.h"
@@ -276,7 +278,7 @@ static LLVMTargetMachineRef machine_for_host(void) {
        *message = NULL;
   LLVMTargetRef target;
   LLVMTargetMachineRef machine = NULL;
-  host_lower_initialize();
+  translate_initialize_x86();
   if (LLVMGetTargetFromTriple(triple, &target, &message)) {
     fprintf(stderr, "nnc: no back end for %s: %s\n", triple, message);
     LLVMDisposeMessage(message);
@@ -292,7 +294,7 @@ static LLVMTargetMachineRef machine_for_host(void) {
 
 static bool write_emulated(LLVMModuleRef module, LLVMTargetMachineRef host, const char *path) {
   char *error = NULL;
-  if (!cuda_emulate_module(module, host, CUDA_TABLE_SYMBOL, &error)) {
+  if (!cuda_emulate_module(module, host, EMULATED_TABLE_SYMBOL, &error)) {
     fprintf(stderr, "nnc: error: the emulator cannot run these kernels: %s\n", error);
     free(error);
     return false;

@@ -3,32 +3,17 @@
 // threads.
 #include <stdlib.h>
 
-#include "codegen/kernel/kernel.h"
+#include "codegen/host/host.h"
 #include "support/alloc.h"
 #include "support/text.h"
 
 #define BLOCK 4096   // elements of the innermost axis per outer iteration
 
-typedef struct LeafCount {
-  int n;
-  bool wide;
-} LeafCount;
-
-static void count_leaf(void *user, int arg, MlirValue value, const Access *a) {
-  LeafCount *count = user;
+static void count_read(void *user, int arg, MlirValue value, const Access *a) {
+  (void)value;
   bool strided = false;
   for (int i = 0; i < NN_MAX_RANK; i++) strided |= a->stride[i] != 0;
-  NnDtype dtype = nn_value_type(value).dtype;
-  count->n += strided && arg >= 0;
-  count->wide |= strided && nn_dtype_bytes(dtype) == 8;
-}
-
-int kernel_lanes(const KernelModule *m, const Kernel *k) {
-  LeafCount count = {0};
-  for (int i = 0; i < k->n_results; i++) count.wide |= nn_dtype_bytes(k->result_type[i].dtype) == 8;
-  if (k->kind != KERNEL_MOVE) kernel_walk_all_leaves(k, count_leaf, &count);
-  int lanes = m->target.vector_bytes / (count.wide ? 8 : 4);
-  return lanes > 1 ? lanes : 1;
+  *(int *)user += strided && arg >= 0;
 }
 
 void kernel_add_launch(EmittedKernel *out, char *symbol, int64_t extent, double work_per_iteration) {
@@ -38,19 +23,6 @@ void kernel_add_launch(EmittedKernel *out, char *symbol, int64_t extent, double 
   out->launches[out->n_launches++] = (KernelLaunch){.symbol = symbol,
                                                     .extent = extent,
                                                     .grain = grain < 1 ? 1 : (int64_t)grain};
-}
-
-void kernel_emit_point(Emitter *e) {
-  const Kernel *k = e->k;
-  IndexMap domain = index_map_domain(k);
-  Value *v = allocate_array((size_t)k->n_results, sizeof *v);
-  for (int i = 0; i < k->n_results; i++) v[i] = expression(e, k->result[i], &domain);
-  for (int i = 0; i < k->n_results; i++) {
-    Layout own = layout_row_major(&k->result_type[i]);
-    Access a = access_compose(&own, &domain);
-    emit_store(e, k->n_args + i, k->result_type[i].dtype, &a, v[i]);
-  }
-  free(v);
 }
 
 // The innermost axis from `low` to `high`, whole vectors, then the masked rest if this is the last block.
@@ -123,8 +95,8 @@ void kernel_emit_map(KernelModule *m, const Kernel *k, EmittedKernel *out) {
   }
   for_end(&e, 0, NULL, NULL, NULL);
   emitter_end(&e);
-  LeafCount count = {0};
-  kernel_walk_all_leaves(k, count_leaf, &count);
-  double per_row = (double)(blocks > 1 ? BLOCK : extent) * (double)(count.n + k->n_results) / 2;
+  int reads = 0;
+  kernel_walk_all_leaves(k, count_read, &reads);
+  double per_row = (double)(blocks > 1 ? BLOCK : extent) * (double)(reads + k->n_results) / 2;
   kernel_add_launch(out, copy_string(k->name), outer * blocks, per_row);
 }

@@ -17,12 +17,6 @@ typedef struct Launch {
   Value count;   // i64: elements in this chunk
 } Launch;
 
-Value reduce_splat_count(Emitter *e, NnDtype dtype, Value count) {
-  const char *type = element_type(dtype);
-  Value scalar = emit(e, count.depth, "arith.sitofp %%v%d : i64 to %s", count.id, type);
-  return emit(e, scalar.depth, "vector.broadcast %%v%d : %s to %s", scalar.id, type, vector_type(e, dtype).text);
-}
-
 // Index of a partial result: ((outer * chunks) + chunk) * vector extent + index of the kept vector axis.
 Value reduce_partial_index(Emitter *e, const Reduce *r, Value outer, Value chunk, int tile) {
   Value at = emit_index(e, "addi", emit_index_with(e, "muli", outer, r->n_chunks), chunk);

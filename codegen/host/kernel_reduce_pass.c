@@ -28,20 +28,6 @@ static Value term(Pass *p, const Unit *u) {
   return emit_binary(e, NN_OP_mul, u->dtype, d, d);
 }
 
-void reduce_write_domain_results(Emitter *e, const Kernel *k) {
-  IndexMap domain = index_map_domain(k);
-  Value *v = allocate_array((size_t)k->n_results, sizeof *v);
-  for (int i = 0; i < k->n_results; i++)
-    if (!kernel_is_kept_shaped(k, &k->result_type[i])) v[i] = expression(e, k->result[i], &domain);
-  for (int i = 0; i < k->n_results; i++) {
-    if (kernel_is_kept_shaped(k, &k->result_type[i])) continue;
-    Layout own = layout_row_major(&k->result_type[i]);
-    Access a = access_compose(&own, &domain);
-    emit_store(e, k->n_args + i, k->result_type[i].dtype, &a, v[i]);
-  }
-  free(v);
-}
-
 // Adds the elements at the current point into the accumulators of tile j. With lanes on a reduced axis, masked lanes
 // are left alone.
 static void accumulate(Pass *p, int j, int into, Value *acc) {

@@ -278,17 +278,10 @@ typedef struct KernelModule {
   char **externals;   // Owned; libmvec functions in declarations
 } KernelModule;
 
-void kernel_emit_map(KernelModule *m, const Kernel *k, EmittedKernel *out);
-void kernel_emit_reduce(KernelModule *m, const Kernel *k, EmittedKernel *out);   // row and column
-void kernel_emit_move(KernelModule *m, const Kernel *k, EmittedKernel *out);
-void kernel_emit_pool(KernelModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out);   // a move, too
-void kernel_emit_argmax(KernelModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out);
-void kernel_add_launch(EmittedKernel *out, char *symbol, int64_t extent, double work_per_iteration);   // takes symbol
 // Evaluates all results of a map at the current point, then stores them: a result may lie in an operand's buffer.
 void kernel_emit_point(Emitter *e);
 void kernel_comment(KernelModule *m, const Kernel *k, const char *space);
 void kernel_comment_again(Text *t, MlirOperation func);   // its last line: what the kernel recomputes
 int kernel_lanes(const KernelModule *m, const Kernel *k);
-int64_t reduce_workspace_bytes(const Kernel *k, int lanes);
 
 #endif

@@ -11,6 +11,7 @@
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/template/template.h"
 #include "codegen/host/host.h"
+#include "codegen/op_records.h"
 #include "runtime/library.h"
 #include "support/alloc.h"
 #include "test/check.h"
@@ -202,7 +203,7 @@ static void check_emulated(const Ops *ops, const Shape *s, int n_operands, const
 // Packed gradients against `gradient`; memory: of the operands.
 static void check_packed_on_host(MlirOperation op, const Shape *s, int n_operands, void *const *memory,
                                  const void *const gradient[3]) {
-  NncAttention a = host_attention_record(op);
+  NncAttention a = op_attention_record(op);
   NnType t = nn_value_type(mlirOperationGetResult(op, 0));
   Tensor x[MAX] = {0};   // execute() wants the type of the result alone
   x[n_operands].type = t;
@@ -223,7 +224,7 @@ static void check_op(const Ops *ops, const Shape *s, int n_operands, const Tenso
   MlirOperation op = ops->op;
   int n = n_operands + (int)mlirOperationGetNumResults(op);
   void *memory[MAX];
-  NncAttention a = host_attention_record(op);
+  NncAttention a = op_attention_record(op);
   for (int i = 0; i < n; i++) memory[i] = buffer_of(&x[i]);
   for (int threads = 3; threads >= 1; threads -= 2) {
     void *before[MAX];

@@ -8,6 +8,7 @@
 #include "test/codegen/kernel_cases.c"
 
 #include "codegen/codegen.h"
+#include "codegen/op_records.h"
 #include "support/alloc.h"
 #include "support/text.h"
 
@@ -238,7 +239,7 @@ static void check_op(MlirContext ctx, MlirOperation (*build_op)(MlirModule m, in
   NncConv conv;
   char *name = cuda_library_kernel(op);
   kernels.items = reallocate_array(kernels.items, 1, sizeof *kernels.items);
-  if (host_conv_record(op, &conv)) cuda_emit_conv(&conv, name, &kernels.items[kernels.n++]);
+  if (op_conv_record(op, &conv)) cuda_emit_conv(&conv, name, &kernels.items[kernels.n++]);
   else cuda_emit_attention(op, name, &kernels.items[kernels.n++]);
   free(name);
   int i = kernels.n - 1, n_operands = (int)mlirOperationGetNumOperands(op),

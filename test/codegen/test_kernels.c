@@ -2,6 +2,7 @@
 // not a multiple of any vector, for each vector width the machine has. Also: the order and the partition of the outer
 // iterations change no bit, a result in an argument's buffer changes no bit, and nothing is written outside the
 // results.
+#include "codegen/kernel/translate.h"
 #include "support/text.h"
 #include "test/codegen/kernel_cases.c"
 
@@ -100,7 +101,7 @@ int main(int argc, char **argv) {
     check_coverage(module);
   }
   if (!nn_verify_module(module)) return 1;
-  host_lower_initialize();
+  translate_initialize_x86();
   __builtin_cpu_init();
   check_cpu(module, "x86-64", path);
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) check_cpu(module, "x86-64-v3", path);

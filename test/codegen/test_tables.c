@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "codegen/host/host.h"
+#include "codegen/tables.h"
 #include "test/check.h"
 
 // A product added to a tensor, with the result in the tensor's place or in one of its own.
@@ -28,7 +29,7 @@ static char *tables_of(MlirContext ctx, int offset) {
   bool known = host_cpu_detect("x86-64", &cpu);
   CHECK(known && nn_target_host("x86-64"), "x86-64");
   host_kernels_emit(module, &cpu, &kernels);
-  CHECK(host_tables_write(module, &kernels, &cpu, &options, NULL, NULL, &out), "no tables");
+  CHECK(tables_write(module, &kernels, cpu.name, &options, NULL, NULL, &out), "no tables");
   emitted_kernels_free(&kernels);
   host_cpu_free(&cpu);
   mlirModuleDestroy(module);

@@ -3,8 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codegen/codegen.h"
 #include "codegen/cuda/emulate/emulate_internal.h"
-#include "codegen/host/host.h"
+#include "codegen/kernel/emitted.h"
 #include "support/alloc.h"
 #include "support/text.h"
 

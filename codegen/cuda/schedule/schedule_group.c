@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "codegen/cuda/schedule/schedule.h"
-#include "codegen/host/kernel_reduce.h"
+#include "codegen/kernel/reduce.h"
 #include "support/alloc.h"
 #include "support/integers.h"
 #include "support/text.h"

@@ -3,7 +3,7 @@
 #define NNC_CODEGEN_CUDA_SCHEDULE_REDUCE_H
 
 #include "codegen/cuda/schedule/schedule.h"
-#include "codegen/host/kernel_reduce.h"
+#include "codegen/kernel/reduce.h"
 #include "support/text.h"
 
 // four blocks for each multiprocessor of an H200

@@ -5,77 +5,11 @@
 #include <string.h>
 
 #include "codegen/host/host.h"
-#include "codegen/host/tables.h"
+#include "codegen/offsets.h"
+#include "codegen/tables.h"
 #include "codegen/target.h"
 #include "support/alloc.h"
 #include "support/text.h"
-
-int64_t scan_place(const ScanPlace *p, int64_t offset, int64_t *stride) {
-  *stride = 0;
-  if (offset < p->arena) return p->workspace + offset;
-  for (int a = 0; a < p->n; a++) {
-    if (offset < p->from[a] || offset >= p->from[a] + p->bytes[a]) continue;
-    *stride = p->stride[a];
-    return p->to[a] + offset - p->from[a];
-  }
-  require_promise(false, "a buffer of a scan's step that is no argument");
-  return 0;
-}
-
-// Argument `arg` stands for the row `row` of what is at `to`, and moves by `stride` rows.
-static void bind(ScanPlace *p, int arg, int64_t to, int64_t row, int64_t stride) {
-  p->to[arg] = to + row * p->bytes[arg];
-  p->stride[arg] = stride * p->bytes[arg];
-}
-
-// The rows of a stack of carried values: 0 ... T, read at one end of the step and written at the other.
-static void bind_all(const Offsets *o, ScanPlace *p, const NnScan *s, MlirOperation call) {
-  int64_t last = s->length - 1, step = s->reverse ? -1 : 1, first = s->reverse ? last : 0;
-  int n_carries = s->n_stacked + s->n_tied, n_args = s->n_slices + n_carries + s->n_invariants, slot = n_args;
-  for (int i = 0; i < s->n_slices; i++) bind(p, i, tables_offset_of(o, mlirOperationGetOperand(call, i)), first, step);
-  for (int i = 0; i < s->n_invariants; i++) {
-    int arg = s->n_slices + n_carries + i;
-    bind(p, arg, tables_offset_of(o, mlirOperationGetOperand(call, arg)), 0, 0);
-  }
-  for (int r = 0; r < n_carries + s->n_outputs; r++) {
-    int64_t at = tables_offset_of(o, mlirOperationGetResult(call, r));
-    if (r < s->n_stacked) {
-      bind(p, s->n_slices + r, at, s->reverse ? s->length : 0, step);
-      bind(p, slot++, at, s->reverse ? last : 1, step);
-    } else if (r < n_carries) {
-      bind(p, s->n_slices + r, at, 0, 0);
-    } else {
-      bind(p, slot++, at, first, step);
-    }
-  }
-  require_promise(slot == p->n, "a scan's step with other arguments than its call");
-}
-
-ScanPlace scan_place_create(const Offsets *offsets, const ScanPlace *around, const NnScan *s, MlirOperation call) {
-  ScanPlace p = {.around = around,
-                 .workspace = nn_attr_i64(call, "nn.workspace", 0),
-                 .arena = nn_attr_i64(s->body, "nn.arena", -1),
-                 .n = nn_function_n_args(s->body)};
-  require_promise(p.arena >= 0, "a scan without a plan: the pass `scan` has not run");
-  p.from = allocate_array((size_t)p.n + 1, sizeof *p.from);
-  p.bytes = allocate_array((size_t)p.n + 1, sizeof *p.bytes);
-  p.to = allocate_array((size_t)p.n + 1, sizeof *p.to);
-  p.stride = allocate_array((size_t)p.n + 1, sizeof *p.stride);
-  for (int a = 0; a < p.n; a++) {
-    NnType t = nn_value_type(mlirBlockGetArgument(nn_function_body(s->body), a));
-    p.from[a] = nn_arg_i64(s->body, a, "nn.offset", 0);
-    p.bytes[a] = nn_type_bytes(&t);
-  }
-  bind_all(offsets, &p, s, call);
-  return p;
-}
-
-void scan_place_free(ScanPlace *p) {
-  free(p->from);
-  free(p->bytes);
-  free(p->to);
-  free(p->stride);
-}
 
 // Results that are not in their place yet. Rows first, since they may be carried values that are about to change;
 // carried values that become other carried values wait behind the step's own buffers until all of them have been read.
@@ -135,7 +69,7 @@ void tables_add_scan(Tables *w, const NnStep *step, const NnScan *s) {
   int n_outer = w->n_steps;
   NnStepList steps = nn_flatten(s->body);
   Offsets offsets = {0};
-  tables_offsets_build(&offsets, s->body, &steps);
+  offsets_build(&offsets, s->body, &steps);
   w->steps = w->stride_rows = (Text){0};
   w->n_steps = 0;
   w->offsets = &offsets;
@@ -165,7 +99,7 @@ void tables_add_scan(Tables *w, const NnStep *step, const NnScan *s) {
                                    .recomputed = step->recomputed});
   text_add(&w->steps, ".scan=&Q%d},\n", number);
   tables_end_step(w, 0);
-  tables_offsets_free(&offsets);
+  offsets_free(&offsets);
   nn_steps_free(&steps);
   scan_place_free(&place);
 }

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/host/tables.h"
+#include "codegen/tables.h"
 #include "compiler/compiler.h"
 #include "runtime/library.h"
 #include "support/text.h"
@@ -101,7 +101,7 @@ static void add_training(Text *t, MlirOperation top, MlirAttribute schedule) {
            (long long)nn_attr_i64(top, "nn.patience", 0), nn_attr_f64(top, "nn.validation", 0));
 }
 
-void host_images_write(const CudaImages *cuda, Text *out) {
+void images_write(const GpuImages *cuda, Text *out) {
   text_add(out, ".globl nnc_ptx, nnc_ptx_end, nnc_cubins\n.hidden nnc_ptx, nnc_ptx_end, nnc_cubins\n.section "
                 ".rodata\n.balign 64\nnnc_ptx:\n");
   text_add(out, ".incbin \"%s\"\nnnc_ptx_end: .byte 0\n", cuda->ptx_path);
@@ -113,15 +113,16 @@ void host_images_write(const CudaImages *cuda, Text *out) {
   text_add(out, ".section .note.GNU-stack,\"\",@progbits\n");
 }
 
-static void add_cuda(Text *t, const CudaImages *cuda) {
-  if (cuda->emulated) text_add(t, "extern const char " CUDA_TABLE_SYMBOL "[];\n");
+static void add_cuda(Text *t, const GpuImages *cuda) {
+  if (cuda->emulated) text_add(t, "extern const char " EMULATED_TABLE_SYMBOL "[];\n");
   else
     text_add(t, "#define HIDDEN __attribute__((visibility(\"hidden\")))\nextern const char nnc_ptx[] HIDDEN, "
                 "nnc_ptx_end[] HIDDEN;\nextern const void *const nnc_cubins[] HIDDEN;\n");
   text_add(t, "static const NncCuda cuda = {.arch=\"%s\",.ptx_version=%d,.tf32=%s,.load=%s", cuda->arch,
            cuda->ptx_version, cuda->tf32 ? "true" : "false",
            cuda->emulated ? "nnc_cuda_load_emulator" : "nnc_cuda_load");
-  text_add(t, cuda->emulated ? ",.module=" CUDA_TABLE_SYMBOL : ",.ptx=nnc_ptx,.ptx_end=nnc_ptx_end,.cubins=nnc_cubins");
+  text_add(t, cuda->emulated ? ",.module=" EMULATED_TABLE_SYMBOL
+                             : ",.ptx=nnc_ptx,.ptx_end=nnc_ptx_end,.cubins=nnc_cubins");
   text_add(t, "};\n");
 }
 
@@ -143,8 +144,8 @@ static const char *needed_isa(MlirModule module) {
   return !bf16 && !strcmp(isa, "avx512_core_bf16") ? "avx512_core" : isa;
 }
 
-void tables_add_program(Text *out, MlirModule module, const HostCpu *cpu, const CodegenOptions *options,
-                        const CudaImages *cuda, int n_functions, int n_persistent) {
+void tables_add_program(Text *out, MlirModule module, const char *cpu, const CodegenOptions *options,
+                        const GpuImages *cuda, int n_functions, int n_persistent) {
   MlirOperation top = mlirModuleGetOperation(module);
   MlirAttribute (*get)(MlirOperation, MlirStringRef) = mlirOperationGetAttributeByName;
   int n_data = add_data(out, get(top, mlirStringRefCreateFromCString("nn.data")));
@@ -159,7 +160,7 @@ void tables_add_program(Text *out, MlirModule module, const HostCpu *cpu, const 
            !cuda            ? "host"
            : cuda->emulated ? "cuda-emu"
                             : "cuda");
-  text_quoted(out, cuda ? cuda->arch : cpu->name);
+  text_quoted(out, cuda ? cuda->arch : cpu);
   add_strings(out, "labels", get(top, mlirStringRefCreateFromCString("nn.labels")));
   if (cuda) text_add(out, ",.isa=\"\",.device=&nnc_device_cuda,.cuda=&cuda,\n");
   else text_add(out, ",.isa=\"%s\",.device=&nnc_device_host,.threads=%d,\n", needed_isa(module), nnc_library_threads());

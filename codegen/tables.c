@@ -10,7 +10,9 @@
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/group.h"
 #include "codegen/host/host.h"
-#include "codegen/host/tables.h"
+#include "codegen/offsets.h"
+#include "codegen/op_records.h"
+#include "codegen/tables.h"
 #include "codegen/target.h"
 #include "compiler/compiler.h"
 #include "compiler/output.h"
@@ -19,58 +21,7 @@
 #include "support/alloc.h"
 #include "support/text.h"
 
-// ---------------------------------------------------------------------------------------------------------------------
-// Offsets of values
-
-static void offset_set(Offsets *o, MlirValue v, int64_t offset) {
-  if (o->n == o->capacity) {
-    o->capacity = o->capacity ? 2 * o->capacity : 256;
-    o->at = reallocate_array(o->at, (size_t)o->capacity, sizeof *o->at);
-  }
-  ptr_map_set(&o->ids, v.ptr, o->n);
-  o->at[o->n++] = offset;
-}
-
-int64_t tables_offset_of(const Offsets *o, MlirValue v) {
-  int id = ptr_map_get(&o->ids, v.ptr);
-  require_promise(id >= 0, "a value without a place in the arena");
-  return o->at[id];
-}
-
-int64_t tables_offset(const Tables *w, MlirValue v) { return tables_offset_of(w->offsets, v); }
-
-// The plan's offsets; an alias is its operand's buffer, a region's result is what it yields.
-static void offsets_of_step(Offsets *o, const NnStep *s) {
-  int64_t planned[NN_MAX_RESULTS + 64];
-  int n = nn_attr_i64s(s->op, "nn.offset", planned, (int)(sizeof planned / sizeof *planned));
-  MlirOperation yield = s->role == NN_STEP_REGION
-                            ? mlirBlockGetTerminator(mlirRegionGetFirstBlock(mlirOperationGetRegion(s->op, 0)))
-                            : s->op;
-  for (intptr_t r = 0; r < mlirOperationGetNumResults(s->op); r++) {
-    MlirValue v = mlirOperationGetResult(s->op, r);
-    if (s->role == NN_STEP_ALIAS)
-      offset_set(o, v, tables_offset_of(o, mlirOperationGetOperand(s->op, 0)) + nn_alias_shift(s->op));
-    else if (s->role == NN_STEP_REGION) offset_set(o, v, tables_offset_of(o, mlirOperationGetOperand(yield, r)));
-    else {
-      require_promise(r < n, "an op without nn.offset: the pass `plan` has not run");
-      offset_set(o, v, planned[r]);
-    }
-  }
-}
-
-void tables_offsets_build(Offsets *o, MlirOperation func, const NnStepList *steps) {
-  MlirBlock body = nn_function_body(func);
-  for (intptr_t i = 0; i < mlirBlockGetNumArguments(body); i++)
-    offset_set(o, mlirBlockGetArgument(body, i), nn_arg_i64(func, (int)i, "nn.offset", 0));
-  for (int i = 0; i < steps->n; i++)
-    if (steps->items[i].role != NN_STEP_TAP && steps->items[i].role != NN_STEP_MARK)
-      offsets_of_step(o, &steps->items[i]);
-}
-
-void tables_offsets_free(Offsets *o) {
-  ptr_map_free(&o->ids);
-  free(o->at);
-}
+int64_t tables_offset(const Tables *w, MlirValue v) { return offsets_of(w->offsets, v); }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Tensors
@@ -199,7 +150,7 @@ static int add_buffer(Tables *w, int64_t offset, int64_t bytes) {
 
 static void add_value(Tables *w, MlirValue v) {
   NnType type = nn_value_type(v);
-  add_buffer(w, tables_offset_of(w->offsets, v), nn_type_bytes(&type));
+  add_buffer(w, offsets_of(w->offsets, v), nn_type_bytes(&type));
 }
 
 static int add_values(Tables *w, MlirOperation op) {
@@ -214,7 +165,7 @@ static int add_values(Tables *w, MlirOperation op) {
 static int add_values_of_sum(Tables *w, MlirOperation op) {
   MlirValue sum = mlirOperationGetOperand(op, 2), result = mlirOperationGetResult(op, 0);
   NnType type = nn_value_type(sum);
-  int64_t from = tables_offset_of(w->offsets, sum), to = tables_offset_of(w->offsets, result);
+  int64_t from = offsets_of(w->offsets, sum), to = offsets_of(w->offsets, result);
   if (from != to) tables_add_copy(w, from, to, nn_type_bytes(&type));
   int first = w->n_buffers;
   for (int i = 0; i < 2; i++) add_value(w, mlirOperationGetOperand(op, i));
@@ -291,7 +242,7 @@ static int repeat_buffers(Tables *w, const NnStep *s, const EmittedKernel *k, in
     MlirValue v = which[i] < operands ? mlirOperationGetOperand(s->op, which[i])
                                       : mlirOperationGetResult(s->op, which[i] - operands);
     NnType type = nn_value_type(v);
-    add_buffer(w, tables_offset_of(w->offsets, v), nn_type_bytes(&type));
+    add_buffer(w, offsets_of(w->offsets, v), nn_type_bytes(&type));
   }
   return first;
 }
@@ -447,10 +398,10 @@ static LibraryRecord record_of(const Tables *w, MlirOperation op) {
   int64_t scratch = w->cuda ? cuda_library_workspace(op) : host_library_scratch(op);
   NncConv c;
   NncMatmul m;
-  if (host_conv_record(op, &c)) return conv_record(name, &c, scratch);
-  if (host_matmul_record(op, &m)) return matmul_record(name, &m, scratch);
-  require_promise(host_is_attention(op), "an op that is neither a kernel nor the library's");
-  NncAttention a = host_attention_record(op);
+  if (op_conv_record(op, &c)) return conv_record(name, &c, scratch);
+  if (op_matmul_record(op, &m)) return matmul_record(name, &m, scratch);
+  require_promise(op_is_attention(op), "an op that is neither a kernel nor the library's");
+  NncAttention a = op_attention_record(op);
   return attention_record(name, &a, scratch);
 }
 
@@ -516,7 +467,7 @@ static void add_tap(Tables *w, const NnStep *s) {
   if (rows || columns < pitch)
     snprintf(extra, sizeof extra, ",\"\",.pitch=%lld,.first_row=%lld,.rows=%lld", (long long)pitch,
              (long long)nn_attr_i64(s->op, "first", 0), (long long)rows);
-  add_tensor(&w->taps, name, "NNC_OUTPUT", &type, tables_offset_of(w->offsets, v), -1, extra);
+  add_tensor(&w->taps, name, "NNC_OUTPUT", &type, offsets_of(w->offsets, v), -1, extra);
   tables_begin_step(w, &(StepHead){.kind = "NNC_STEP_TAP", .label = "\"tap\"", .workspace = -1});
   text_add(&w->steps, ".tap=T+%d},\n", w->n_taps++);
   w->n_steps++;
@@ -540,8 +491,7 @@ static void add_copies(Tables *w, MlirOperation func) {
     if (arg < 0 || mlirAttributeIsNull(nn_result_attr(func, r, "nn.copy_back"))) continue;
     MlirValue v = mlirOperationGetOperand(ret, r);
     NnType type = nn_value_type(v);
-    tables_add_copy(w, tables_offset_of(w->offsets, v), nn_arg_i64(func, (int)arg, "nn.offset", 0),
-                    nn_type_bytes(&type));
+    tables_add_copy(w, offsets_of(w->offsets, v), nn_arg_i64(func, (int)arg, "nn.offset", 0), nn_type_bytes(&type));
   }
 }
 
@@ -571,7 +521,7 @@ static void add_results(Tables *w, Text *t, MlirOperation func, int *count) {
     if (*role && strcmp(role, "update") != 0) {
       MlirValue v = mlirOperationGetOperand(ret, r);
       NnType type = nn_value_type(v);
-      add_tensor(t, name, role_name(role), &type, tables_offset_of(w->offsets, v), -1, "");
+      add_tensor(t, name, role_name(role), &type, offsets_of(w->offsets, v), -1, "");
       (*count)++;
     }
     free(role);
@@ -599,7 +549,7 @@ void tables_add_step(Tables *w, const NnStep *s) {
 static void add_function(Tables *w, MlirOperation func, int index, Text *out, Text *entry) {
   NnStepList steps = nn_flatten(func);
   Offsets offsets = {0};
-  tables_offsets_build(&offsets, func, &steps);
+  offsets_build(&offsets, func, &steps);
   w->offsets = &offsets;
   w->n_steps = 0;
   text_add(&w->steps, "static const NncStep S%d[] = {\n", index);
@@ -622,7 +572,7 @@ static void add_function(Tables *w, MlirOperation func, int index, Text *out, Te
            name, n_args, index, n_results, index, w->n_steps, index, (long long)nn_attr_i64(func, "nn.arena", 0),
            (long long)nn_attr_i64(func, "nn.live", 0), function_flops(&steps), nn_attr_f64(func, "nn.overhead", 0));
   free(name);
-  tables_offsets_free(&offsets);
+  offsets_free(&offsets);
   nn_steps_free(&steps);
 }
 
@@ -673,8 +623,8 @@ static bool add_array(Text *out, const char *name, Text *numbers, const char *fo
   return ok;
 }
 
-bool host_tables_write(MlirModule module, const EmittedKernels *kernels, const HostCpu *cpu,
-                       const CodegenOptions *options, const CudaImages *cuda, const char *folder, Text *out) {
+bool tables_write(MlirModule module, const EmittedKernels *kernels, const char *cpu, const CodegenOptions *options,
+                  const GpuImages *cuda, const char *folder, Text *out) {
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
   Tables w = {.module = module,

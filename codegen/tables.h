@@ -1,18 +1,31 @@
-// Private to tables*.c and to what needs the arena offsets of values (codegen/cuda/group.c).
+// program.c: the step tables of a program, whatever its target. The second half is private to tables*.c.
 #ifndef NNC_CODEGEN_HOST_TABLES_H
 #define NNC_CODEGEN_HOST_TABLES_H
 
-#include "codegen/host/host.h"
+#include "codegen/codegen.h"
+#include "codegen/kernel/emitted.h"
+#include "codegen/offsets.h"
 #include "passes/plan/plan.h"
 #include "passes/ptr_map.h"
 #include "support/text.h"
 
-// Arena offsets of a function's values.
-typedef struct Offsets {
-  PtrMap ids;   // MlirValue -> index into at
-  int n, capacity;
-  int64_t *at;   // Owned
-} Offsets;
+// The code of a GPU's kernels, which program.c points to.
+typedef struct GpuImages {
+  const char *arch;
+  int ptx_version;
+  bool tf32;                       // cuBLAS may round operands in f32 to tf32
+  const char *ptx_path, *folder;   // a file; a folder with kernels_0.cubin and so on
+  int n_cubins;
+  bool emulated;   // the kernels are host code behind the table EMULATED_TABLE_SYMBOL
+} GpuImages;
+#define EMULATED_TABLE_SYMBOL "nnc_emulated_kernels"
+// images.s: the bytes of those files between the symbols that program.c names; a C array of a megabyte would take the
+// compiler seconds.
+void images_write(const GpuImages *cuda, Text *out);
+// program.c: the step tables. Which files cuda names does not matter. cuda NULL: for the host; cpu: its name, NULL: not
+// for the host. folder: where the long arrays of numbers go, for program.c to include; NULL: they are part of the text.
+bool tables_write(MlirModule module, const EmittedKernels *kernels, const char *cpu, const CodegenOptions *options,
+                  const GpuImages *cuda, const char *folder, Text *out);
 
 typedef struct KernelCost {
   bool known;
@@ -25,7 +38,7 @@ typedef struct Tables {
   const EmittedKernels *kernels;
   KernelCost *costs;        // Owned; by kernel
   Text keys;                // K<kernel>
-  const CudaImages *cuda;   // Borrowed; NULL: for the host
+  const GpuImages *cuda;    // Borrowed; NULL: for the host
   const Offsets *offsets;   // Borrowed, of the current function
   int n_buffers;
   Text buffers, buffer_bytes;   // B, Z: all steps' buffers one after the other; the bytes of int64_t
@@ -49,22 +62,6 @@ typedef struct Tables {
   const struct ScanPlace *place;   // of the scan whose step is being written; NULL: none
 } Tables;
 
-// Where the buffers of one step of a scan really are (tables_scan.c): offsets in the plan of the function that calls
-// it, which may be the step of another scan.
-typedef struct ScanPlace {
-  const struct ScanPlace *around;   // Borrowed; of that other scan, NULL: none
-  int64_t workspace;                // offset of what is the step's own
-  int64_t arena;                    // bytes of that; the offsets of arguments begin here
-  int n;
-  int64_t *from, *bytes;   // Owned; by argument: its offset in the body's plan, its size
-  int64_t *to, *stride;    // Owned; its offset in the first iteration, and how it moves
-} ScanPlace;
-// Of a scan that is called where values have these offsets, in the step of the scan `around` or, NULL, in a function.
-// Owned: scan_place_free.
-ScanPlace scan_place_create(const Offsets *offsets, const ScanPlace *around, const NnScan *s, MlirOperation call);
-void scan_place_free(ScanPlace *p);
-// Where byte `offset` of the body's plan is in that of the caller; *stride 0 or how it moves.
-int64_t scan_place(const ScanPlace *p, int64_t offset, int64_t *stride);
 // The most scans inside of each other in a function.
 int scan_depth(MlirOperation func);
 
@@ -88,14 +85,11 @@ int64_t tables_offset(const Tables *w, MlirValue v);
 int64_t tables_workspace(const Tables *w, MlirOperation op);
 // the step that stands last in w->steps, which begins with buffer `first`, is complete
 void tables_end_step(Tables *w, int first);
-void tables_offsets_build(Offsets *o, MlirOperation func, const NnStepList *steps);
-void tables_offsets_free(Offsets *o);
-int64_t tables_offset_of(const Offsets *o, MlirValue v);
 // The call of a scan: copies of the initial values, then the loop.
 void tables_add_scan(Tables *w, const NnStep *s, const NnScan *scan);
 
 // NncData, NncGroup and nnc_program from the module's attributes.
-void tables_add_program(Text *out, MlirModule module, const HostCpu *cpu, const CodegenOptions *options,
-                        const CudaImages *cuda, int n_functions, int n_persistent);
+void tables_add_program(Text *out, MlirModule module, const char *cpu, const CodegenOptions *options,
+                        const GpuImages *cuda, int n_functions, int n_persistent);
 
 #endif

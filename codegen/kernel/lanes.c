@@ -1,0 +1,34 @@
+// How many lanes a kernel has, and what is done at a point of a map.
+#include <stdlib.h>
+
+#include "codegen/kernel/kernel.h"
+#include "support/alloc.h"
+
+// *user: something of 8 bytes is read at more than one place.
+static void note_wide(void *user, int arg, MlirValue value, const Access *a) {
+  (void)arg;
+  bool strided = false;
+  for (int i = 0; i < NN_MAX_RANK; i++) strided |= a->stride[i] != 0;
+  *(bool *)user |= strided && nn_dtype_bytes(nn_value_type(value).dtype) == 8;
+}
+
+int kernel_lanes(const KernelModule *m, const Kernel *k) {
+  bool wide = false;
+  for (int i = 0; i < k->n_results; i++) wide |= nn_dtype_bytes(k->result_type[i].dtype) == 8;
+  if (k->kind != KERNEL_MOVE) kernel_walk_all_leaves(k, note_wide, &wide);
+  int lanes = m->target.vector_bytes / (wide ? 8 : 4);
+  return lanes > 1 ? lanes : 1;
+}
+
+void kernel_emit_point(Emitter *e) {
+  const Kernel *k = e->k;
+  IndexMap domain = index_map_domain(k);
+  Value *v = allocate_array((size_t)k->n_results, sizeof *v);
+  for (int i = 0; i < k->n_results; i++) v[i] = expression(e, k->result[i], &domain);
+  for (int i = 0; i < k->n_results; i++) {
+    Layout own = layout_row_major(&k->result_type[i]);
+    Access a = access_compose(&own, &domain);
+    emit_store(e, k->n_args + i, k->result_type[i].dtype, &a, v[i]);
+  }
+  free(v);
+}

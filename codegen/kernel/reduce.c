@@ -1,0 +1,188 @@
+// Row and column kernels for all targets: the reductions of a body, their levels and axes, and what is done with a sum.
+#include <math.h>
+#include <stdlib.h>
+
+#include "codegen/kernel/reduce.h"
+#include "support/alloc.h"
+
+typedef struct Level {
+  const void *value;
+  int level, stage;
+} Level;
+typedef struct Levels {
+  int n;
+  Level *items;
+} Levels;
+
+static Level level_of(const Levels *l, MlirValue v) {
+  for (int i = 0; i < l->n; i++)
+    if (l->items[i].value == v.ptr) return l->items[i];
+  return (Level){v.ptr, 0, 0};
+}
+
+static void level_add(Levels *l, MlirValue v, int level, int stage) {
+  l->items = reallocate_array(l->items, (size_t)l->n + 1, sizeof *l->items);
+  l->items[l->n++] = (Level){v.ptr, level, stage};
+}
+
+static void add_unit(Reduce *r, UnitKind kind, MlirOperation op, int result, Level operand) {
+  require_promise(r->n_units < MAX_UNITS, "too many reductions in a kernel");
+  MlirValue value = mlirOperationGetResult(op, result);
+  Unit *u = &r->units[r->n_units++];
+  *u = (Unit){.kind = kind,
+              .dtype = nn_dtype_wide(nn_value_type(value).dtype),
+              .value = value,
+              .operand = mlirOperationGetOperand(op, 0),
+              .level = operand.level,
+              .stage = operand.stage};
+  if (kind == UNIT_M2) {
+    u->level++;
+    u->mean = r->n_units - 2;
+  }
+}
+
+static void find_levels(Reduce *r, Levels *levels) {
+  MlirBlock body = nn_function_body(r->k->func);
+  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op)) {
+    NnOp kind = nn_op_of(op);
+    if (kind == NN_OP_NONE) continue;
+    Level in = {0};
+    for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+      Level x = level_of(levels, mlirOperationGetOperand(op, i));
+      if (x.level > in.level) in.level = x.level;
+      if (x.stage > in.stage) in.stage = x.stage;
+    }
+    if (kind == NN_OP_moments) {
+      add_unit(r, UNIT_MEAN, op, 0, in);
+      add_unit(r, UNIT_M2, op, 1, in);
+      level_add(levels, mlirOperationGetResult(op, 0), in.level + 1, in.stage + 1);
+      level_add(levels, mlirOperationGetResult(op, 1), in.level + 2, in.stage + 1);
+    } else if (nn_op_info(kind)->kind == NN_KIND_REDUCE) {
+      add_unit(r, kind == NN_OP_reduce_max ? UNIT_MAX : UNIT_SUM, op, 0, in);
+      level_add(levels, mlirOperationGetResult(op, 0), in.level + 1, in.stage + 1);
+    } else {
+      level_add(levels, mlirOperationGetResult(op, 0), in.level, in.stage);
+    }
+  }
+}
+
+static void plan_passes(Reduce *r) {
+  Levels levels = {0};
+  find_levels(r, &levels);
+  r->n_passes = 0;
+  for (int i = 0; i < r->n_units; i++) {
+    if (r->units[i].level + 1 > r->n_passes) r->n_passes = r->units[i].level + 1;
+    if (r->units[i].stage + 1 > r->n_stages) r->n_stages = r->units[i].stage + 1;
+  }
+  int needed = r->n_passes - 1;
+  for (int i = 0; i < r->k->n_results; i++) {
+    if (kernel_is_kept_shaped(r->k, &r->k->result_type[i])) continue;
+    r->has_domain_result = true;
+    Level l = level_of(&levels, r->k->result[i]);
+    if (l.level > needed) needed = l.level;
+  }
+  // Written in the last pass: until then the inputs, whose buffers the results may take over, are read again.
+  if (needed < 0) needed = 0;
+  r->write_pass = r->has_domain_result ? needed : -1;
+  if (r->has_domain_result) r->n_passes = needed + 1;
+  free(levels.items);
+}
+
+static void plan_axes(Reduce *r) {
+  Nest *nest = &r->nest;
+  nest_build(r->k, nest);
+  int last = nest->n - 1;
+  bool inner = last >= 0 && nest->klass[last] == AXIS_INNER;
+  r->lanes_on_reduced = !inner;
+  if (!inner && (last < 0 || nest->klass[last] != AXIS_REDUCED)) {
+    // Every reduced axis has size 1: a group of one element stands for them.
+    int axis = 0;
+    for (int a = 0; a < r->k->domain.rank; a++)
+      if (r->k->reduced[a]) axis = a;
+    last = nest->n++;
+    nest->extent[last] = 1;
+    nest->axis[last] = axis;
+    nest->klass[last] = AXIS_REDUCED;
+  }
+  r->vector_group = last;
+  r->vector_extent = nest->extent[last];
+  r->outer_extent = r->row_extent = 1;
+  for (int g = 0; g < last; g++) {
+    if (nest->klass[g] == AXIS_REDUCED) {
+      r->rows[r->n_rows++] = g;
+      r->row_extent *= nest->extent[g];
+    } else {
+      r->outer[r->n_outer++] = g;
+      r->outer_extent *= nest->extent[g];
+    }
+  }
+}
+
+void reduce_plan_values(const Kernel *k, int lanes, Reduce *r) {
+  *r = (Reduce){.k = k, .lanes = lanes};
+  plan_passes(r);
+  plan_axes(r);
+}
+
+Value reduce_identity(Emitter *e, const Unit *u) {
+  if (u->kind != UNIT_MAX) return emit_splat(e, u->dtype, 0);
+  switch (u->dtype) {
+  case NN_F32:
+  case NN_F64: return emit_splat(e, u->dtype, -INFINITY);
+  case NN_I32: return emit_splat(e, u->dtype, INT32_MIN);
+  case NN_I64: return emit_splat(e, u->dtype, (double)INT64_MIN);
+  default: return emit_splat(e, u->dtype, 0);
+  }
+}
+
+Value reduce_combine(Emitter *e, const Unit *u, Value a, Value b) {
+  return emit_binary(e, u->kind == UNIT_MAX ? NN_OP_max : NN_OP_add, u->dtype, a, b);
+}
+
+Value reduce_divide(Emitter *e, const Unit *u, Value sum, int64_t count) {
+  return emit_binary(e, NN_OP_div, u->dtype, sum, emit_splat(e, u->dtype, (double)count));
+}
+
+void reduce_bind(Emitter *e, const Unit *u, const IndexMap *kept, Value total) {
+  expression_bind(e, u->value, kept, emit_round(e, nn_value_type(u->value).dtype, total));
+}
+
+void reduce_emit_kept_results(Emitter *e, const Reduce *r, int tile) {
+  const Kernel *k = r->k;
+  IndexMap kept = index_map_kept(k);
+  Value *v = allocate_array((size_t)k->n_results, sizeof *v);
+  for (int j = 0; j < tile; j++) {
+    e->tile = j;
+    for (int i = 0; i < k->n_results; i++)
+      if (kernel_is_kept_shaped(k, &k->result_type[i])) v[i] = expression(e, k->result[i], &kept);
+    for (int i = 0; i < k->n_results; i++) {
+      if (!kernel_is_kept_shaped(k, &k->result_type[i])) continue;
+      Layout own = layout_row_major(&k->result_type[i]);
+      Access a = access_compose(&own, &kept);
+      emit_store(e, k->n_args + i, k->result_type[i].dtype, &a, v[i]);
+    }
+  }
+  e->tile = 0;
+  free(v);
+}
+
+Value reduce_splat_count(Emitter *e, NnDtype dtype, Value count) {
+  const char *type = element_type(dtype);
+  Value scalar = emit(e, count.depth, "arith.sitofp %%v%d : i64 to %s", count.id, type);
+  return emit(e, scalar.depth, "vector.broadcast %%v%d : %s to %s", scalar.id, type, vector_type(e, dtype).text);
+}
+
+void reduce_write_domain_results(Emitter *e, const Kernel *k) {
+  IndexMap domain = index_map_domain(k);
+  Value *v = allocate_array((size_t)k->n_results, sizeof *v);
+  for (int i = 0; i < k->n_results; i++)
+    if (!kernel_is_kept_shaped(k, &k->result_type[i])) v[i] = expression(e, k->result[i], &domain);
+  for (int i = 0; i < k->n_results; i++) {
+    if (kernel_is_kept_shaped(k, &k->result_type[i])) continue;
+    Layout own = layout_row_major(&k->result_type[i]);
+    Access a = access_compose(&own, &domain);
+    emit_store(e, k->n_args + i, k->result_type[i].dtype, &a, v[i]);
+  }
+  free(v);
+}
