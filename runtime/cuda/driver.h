@@ -122,6 +122,7 @@ enum {   // cublasMath_t, a set of bits
   CUBLAS_TF32_TENSOR_OP_MATH = 3,
   CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION = 16,
 };
+enum { MAJOR_VERSION = 0 };   // libraryPropertyType
 enum { CUBLAS_POINTER_MODE_HOST = 0, CUBLAS_POINTER_MODE_DEVICE = 1 };
 // With less, says the manual of cublasSetWorkspace, a product may fail with CUBLAS_STATUS_ALLOC_FAILED. Not the
 // library's name.
@@ -192,6 +193,7 @@ enum { CUBLAS_POINTER_MODE_HOST = 0, CUBLAS_POINTER_MODE_DEVICE = 1 };
   X(cublasStatus_t, Create, "cublasCreate_v2", (cublasHandle_t * handle))                                            \
   X(cublasStatus_t, Destroy, "cublasDestroy_v2", (cublasHandle_t handle))                                            \
   X(cublasStatus_t, GetVersion, "cublasGetVersion_v2", (cublasHandle_t handle, int *version))                        \
+  X(cublasStatus_t, GetProperty, "cublasGetProperty", (int property, int *value))                                    \
   X(const char *, GetStatusName, "cublasGetStatusName", (cublasStatus_t status))                                     \
   X(cublasStatus_t, SetStream, "cublasSetStream_v2", (cublasHandle_t handle, CUstream stream))                       \
   X(cublasStatus_t, SetWorkspace, "cublasSetWorkspace_v2", (cublasHandle_t handle, void *workspace, size_t bytes))   \

@@ -42,21 +42,49 @@ static bool load_driver(CudaApi *api) {
   return true;
 }
 
-static bool load_cublas(CudaApi *api) {
+// Its major version; 0: unknown.
+static int cublas_major(void *library) {
+  cublasStatus_t (*get)(int property, int *value);
+  int major = 0;
+  return find(library, "cublasGetProperty", &get) && get(MAJOR_VERSION, &major) == CUBLAS_STATUS_SUCCESS ? major : 0;
+}
+
+// The newest that the driver is new enough for: a library of CUDA 13 starts with no driver for CUDA 12, but those of
+// one major version go together. NULL after reporting.
+static void *open_cublas(const CudaApi *api) {
   static const char *const names[] = {"libcublas.so.13",
                                       "libcublas.so.12",
                                       "libcublas.so.11",
                                       "libcublas.so",
                                       "/usr/local/cuda/lib64/libcublas.so",
                                       NULL};
-  char reason[512];
-  void *library = open_library(names, reason, sizeof reason);
-  if (!library) {
-    report_error("%s needs cuBLAS for its matrix products: %s\ninstall libcublas 11 to 13 (part of the CUDA toolkit), "
-                 "or put its folder into LD_LIBRARY_PATH",
-                 nnc_program.model, reason);
-    return false;
+  char reason[512] = "";
+  int version = 0;
+  api->driver.DriverGetVersion(&version);
+  for (int i = 0, too_new = 0; names[i]; i++) {
+    char why[512];
+    void *library = open_library((const char *const[]){names[i], NULL}, why, sizeof why);
+    int major = library ? cublas_major(library) : 0;
+    if (library && (!version || major <= version / 1000)) return library;
+    if (library) {
+      dlclose(library);
+      if (!too_new++)
+        snprintf(reason, sizeof reason, "%s is of CUDA %d, and the driver is for CUDA %d.%d", names[i], major,
+                 version / 1000, version % 1000 / 10);
+    } else if (i == 0) {
+      snprintf(reason, sizeof reason, "%s", why);
+    }
   }
+  report_error("%s needs cuBLAS for its matrix products: %s\ninstall libcublas 11 to 13 (part of the CUDA toolkit)%s, "
+               "or "
+               "put its folder into LD_LIBRARY_PATH",
+               nnc_program.model, reason, version ? " that is no newer than the driver" : "");
+  return NULL;
+}
+
+static bool load_cublas(CudaApi *api) {
+  void *library = open_cublas(api);
+  if (!library) return false;
 #define FIND(type, field, name, parameters)                                       \
   if (!find(library, name, &api->cublas.field)) {                                 \
     report_error("cuBLAS is too old: it has no %s; version 11.4 or later", name); \

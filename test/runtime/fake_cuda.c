@@ -1,11 +1,13 @@
-// A stand-in for libcuda.so.1 and libcublas.so.13, built as both, with which tests plant failures under the cuda
-// target's own dlopen, symbol list and errors. Memory of the device is the host's, copies are copies, kernels and
-// products do nothing. The environment says what the device is and what fails:
+// A stand-in for libcuda.so.1, libcublas.so.13 and libcublas.so.12, built as each, with which tests plant failures
+// under the cuda target's own dlopen, symbol list and errors. Memory of the device is the host's, copies are copies,
+// kernels and products do nothing. The environment says what the device is and what fails:
 //   FAKE_CUDA_FAIL=CALL:N:CODE   the Nth call of CALL (from 1) returns CODE; after an error that ends a context all
 //   later calls do, too FAKE_CUDA_DEVICES=N          how many there are (1) FAKE_CUDA_FREE=BYTES         free memory (8
 //   GiB of 16) FAKE_CUDA_ARCH=NUMBER        compute capability (80); a cubin is refused unless FAKE_CUDA_CUBIN is set
+//   FAKE_CUDA_VERSION=NUMBER     the driver's version of CUDA (13000)
 //   FAKE_CUDA_PTX=NUMBER         the newest version of PTX that the driver knows (99)
 //   FAKE_CUDA_LOG=FILE           names of modules' images and of failed calls are appended to it
+//   FAKE_CUBLAS_LOG=FILE         the version of the cuBLAS that is started is appended to it
 #include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,13 +17,15 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-static void note(const char *text) {
-  const char *path = getenv("FAKE_CUDA_LOG");
+static void note_in(const char *variable, const char *text) {
+  const char *path = getenv(variable);
   FILE *f = path ? fopen(path, "a") : NULL;
   if (!f) return;
   fprintf(f, "%s\n", text);
   fclose(f);
 }
+
+static void note(const char *text) { note_in("FAKE_CUDA_LOG", text); }
 
 // What the call must return: 0, what was planted for it, or what broke the context earlier.
 static int enter(const char *call) {
@@ -88,7 +92,7 @@ static size_t free_bytes(void) {
 static void *at(CUdeviceptr p) { return (void *)(uintptr_t)p; }
 
 CALL(cuInit, (unsigned flags), if (number("FAKE_CUDA_DEVICES", 1) < 1) return CUDA_ERROR_NO_DEVICE)
-CALL(cuDriverGetVersion, (int *version), *version = 12040)
+CALL(cuDriverGetVersion, (int *version), *version = number("FAKE_CUDA_VERSION", 13000))
 CALL(cuDeviceGetCount, (int *count), *count = number("FAKE_CUDA_DEVICES", 1))
 CALL(cuDeviceGet, (CUdevice * device, int ordinal), *device = ordinal;
      if (ordinal >= number("FAKE_CUDA_DEVICES", 1)) return CUDA_ERROR_INVALID_DEVICE)
@@ -222,9 +226,11 @@ EXPORT const char *cublasGetStatusName(cublasStatus_t status) {
   return "CUBLAS_STATUS_UNKNOWN";
 }
 
-CALL(cublasCreate_v2, (cublasHandle_t * handle), *handle = malloc(1))
+CALL(cublasCreate_v2, (cublasHandle_t * handle), note_in("FAKE_CUBLAS_LOG", FAKE_CUBLAS == 13 ? "13" : "12");
+     *handle = malloc(1))
 CALL(cublasDestroy_v2, (cublasHandle_t handle), free(handle))
-CALL(cublasGetVersion_v2, (cublasHandle_t handle, int *version), *version = 120400)
+CALL(cublasGetVersion_v2, (cublasHandle_t handle, int *version), *version = 10000 * FAKE_CUBLAS)
+CALL(cublasGetProperty, (int property, int *value), *value = property == MAJOR_VERSION ? FAKE_CUBLAS : 0)
 CALL(cublasSetStream_v2, (cublasHandle_t handle, CUstream stream), )
 CALL(cublasSetWorkspace_v2, (cublasHandle_t handle, void *workspace, size_t bytes), )
 CALL(cublasSetMathMode, (cublasHandle_t handle, int mode), )

@@ -135,6 +135,11 @@ static cublasStatus_t get_version(cublasHandle_t handle, int *version) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
+static cublasStatus_t get_property(int property, int *value) {
+  *value = property == MAJOR_VERSION ? 13 : 0;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 static const char *get_status_name(cublasStatus_t status) {
   return status == CUBLAS_STATUS_SUCCESS         ? "CUBLAS_STATUS_SUCCESS"
          : status == CUBLAS_STATUS_INVALID_VALUE ? "CUBLAS_STATUS_INVALID_VALUE"
@@ -232,6 +237,7 @@ void emu_bind_blas(CudaApi *api) {
   api->cublas = (CudaBlas){.Create = create,
                            .Destroy = destroy,
                            .GetVersion = get_version,
+                           .GetProperty = get_property,
                            .GetStatusName = get_status_name,
                            .SetStream = set_stream,
                            .SetWorkspace = set_workspace,
