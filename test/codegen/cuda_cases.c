@@ -54,6 +54,7 @@ __attribute__((unused)) static int cuda_cases_end(CudaCases *c) {
 
 // All launches of a kernel, up to the first that fails, which *at and the message name. A pair of address and size for
 // each buffer.
+static uint64_t launch_order;
 static EmuFault launch_kernel(CudaCode *code, const EmittedKernel *k, int n_buffers, const EmulateArgument *buffers,
                               const char *types, int *at, char *message, int size) {
   EmuFault fault = EMU_OK;
@@ -75,6 +76,7 @@ static EmuFault launch_kernel(CudaCode *code, const EmittedKernel *k, int n_buff
                             .arguments = arguments,
                             .threads = 1,
                             .types = letters,
+                            .order = launch_order,
                             .traffic = &code->traffic};
     if ((fault = emulate_run(code->e, h->symbol, &launch, message, size)) != EMU_OK) break;
   }
@@ -85,6 +87,7 @@ static bool launch_all(CudaCode *code, const EmittedKernel *k, int n_buffers, co
                        const char *types) {
   char message[1024];
   int at;
+  launch_order = emulate_order();
   if (launch_kernel(code, k, n_buffers, buffers, types, &at, message, sizeof message) == EMU_OK) return true;
   report_text(k->launches[at].symbol, message);
   return false;

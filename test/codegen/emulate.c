@@ -229,6 +229,12 @@ static int by_address(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
+uint64_t emulate_order(void) {
+  static uint64_t turn;
+  uint64_t n = turn++;
+  return n % 3 < 2 ? n % 3 : n;
+}
+
 EmuFault emulate_run(const Emulated *e, const char *kernel, const EmulateLaunch *launch, char *message, int size) {
   EmuRange ranges[128];
   void *arguments[128];
@@ -238,6 +244,7 @@ EmuFault emulate_run(const Emulated *e, const char *kernel, const EmulateLaunch 
                  .ranges = ranges,
                  .threads = launch->threads,
                  .equal_stores = launch->equal_stores,
+                 .order = launch->order,
                  .traffic = launch->traffic};
   for (int i = 0; i < 3; i++) {
     l.grid[i] = launch->grid[i] ? launch->grid[i] : 1;

@@ -42,12 +42,15 @@ typedef struct EmulateLaunch {
   const EmulateArgument *arguments;
   int threads;
   bool equal_stores;   // of EmuLaunch
+  uint64_t order;      // likewise
   // For a comparison with a GPU (record.c). Per argument: 'f' f32, 'd' f64, 'b' bf16, 'h' f16, 'i' bytes that are
   // equal, '-' not compared. NULL: all f32.
   const char *types;
   double tolerance;      // of the largest value; 0: 1e-5 in f32, 1e-12 in f64, 1e-2 in 16 bits
   EmuTraffic *traffic;   // gets the bytes of global memory that are read and written; NULL: not counted
 } EmulateLaunch;
+// Orders for launches whose results must not depend on it: forwards, backwards, random, and so on.
+uint64_t emulate_order(void);
 EmuFault emulate_run(const Emulated *e, const char *kernel, const EmulateLaunch *launch, char *message, int size);
 
 // PTX of the module for an architecture ("sm_90a"), by the passes that the compiler runs on templates. NULL after

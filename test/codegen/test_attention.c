@@ -116,6 +116,7 @@ static void run_kernel(Emulated *e, const KernelLaunch *l, int n, const EmulateA
                           .n = n,
                           .arguments = arguments,
                           .types = types,
+                          .order = emulate_order(),
                           .tolerance = tf32 ? 1e-3 : 0};
   for (int i = 0; i < 3; i++) launch.grid[i] = (uint32_t)l->grid[i], launch.block[i] = (uint32_t)l->block[i];
   CHECK(emulate_run(e, l->symbol, &launch, message, sizeof message) == EMU_OK, "%s", message);

@@ -157,6 +157,7 @@ static void launch(Emulated *e, TileType type, const char *kernel, const Templat
     types[i] = !strcmp(arguments[i].name, "lse") || !strcmp(arguments[i].name, "delta") ? 'f' : "bhff"[type];
   EmulateLaunch el = {.block = {(uint32_t)l->threads},
                       .dynamic_bytes = (uint32_t)l->shared_bytes,
+                      .order = emulate_order(),
                       .n = n,
                       .arguments = arguments,
                       .types = types,

@@ -86,6 +86,7 @@ static void launch(Emulated *e, const char *kernel, TemplateLaunch *l, int n, Em
   for (int i = 0; i < l->n_numbers; i++) arguments[n++] = (EmulateArgument){"number", &l->numbers[i], 0};
   EmulateLaunch el = {.block = {(uint32_t)l->threads},
                       .dynamic_bytes = (uint32_t)l->shared_bytes,
+                      .order = emulate_order(),
                       .n = n,
                       .arguments = arguments,
                       .types = types,

@@ -10,6 +10,8 @@
 
 struct CublasContext {
   CUstream stream;
+  void *workspace;
+  size_t workspace_bytes;
   int math, pointer_mode;
 };
 
@@ -103,6 +105,16 @@ EmuFault emu_gemm(const Command *command, char *message, size_t size) {
     fault = check_operand(command, "b", g->b, g->op_b ? g->n : g->k, g->op_b ? g->k : g->n, g->ldb, g->stride_b,
                           g->type_b, message, size);
   if (!fault) fault = check_operand(command, "c", g->c, g->m, g->n, g->ldc, g->stride_c, g->type_c, message, size);
+  if (!fault && g->workspace) {
+    int n;
+    EmuRange *ranges = emu_ranges(command, &n);
+    if (!ranges || !emu_ranges_contain(ranges, n, g->workspace, g->workspace_bytes)) {
+      snprintf(message, size, "cuBLAS product: the workspace of %zu bytes is out of bounds", g->workspace_bytes);
+      fault = EMU_OUT_OF_BOUNDS;
+    }
+    free(ranges);
+    if (!fault) memset(g->workspace, 0xff, g->workspace_bytes);   // the library may write anything there
+  }
   for (int i = 0; i < g->batch && !fault; i++) {
     const char *a = (const char *)g->a + (long long)element_bytes(g->type_a) * g->stride_a * i,
                *b = (const char *)g->b + (long long)element_bytes(g->type_b) * g->stride_b * i;
@@ -152,14 +164,15 @@ static cublasStatus_t set_stream(cublasHandle_t handle, CUstream stream) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// The workspace must be device memory aligned to 256 bytes, and enough for any product; nothing is written to it here.
+// The workspace must be device memory aligned to 256 bytes, and enough for any product.
 static cublasStatus_t set_workspace(cublasHandle_t handle, void *workspace, size_t bytes) {
-  (void)handle;
   int n;
   EmuRange *ranges = emu_ranges(&(Command){0}, &n);
   bool ok = ranges && bytes >= CUBLAS_LEAST_WORKSPACE && (uintptr_t)workspace % 256 == 0 &&
             emu_ranges_contain(ranges, n, workspace, bytes);
   free(ranges);
+  handle->workspace = ok ? workspace : NULL;
+  handle->workspace_bytes = ok ? bytes : 0;
   return ok ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 
@@ -222,7 +235,9 @@ static cublasStatus_t gemm_strided(cublasHandle_t handle, int op_a, int op_b, in
                               .stride_b = stride_b,
                               .stride_c = stride_c,
                               .batch = batch,
-                              .compute = compute}};
+                              .compute = compute,
+                              .workspace = handle->workspace,
+                              .workspace_bytes = handle->workspace_bytes}};
   return emu_submit(handle->stream, &command) ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
 }
 

@@ -245,6 +245,24 @@ static void describe_deadlock(EmuWorker *w) {
                  waiting->barrier, b->expected, b->arrived, emu_thread_name(other, name), other->site->text);
 }
 
+// n things in another order: the i-th is (i a + b) modulo n, a and n are relatively prime.
+typedef struct Order {
+  uint64_t a, b, n;
+} Order;
+
+static Order order_of(const EmuLaunch *launch, uint64_t salt, uint64_t n) {
+  if (launch->order == 0 || n >> 32) return (Order){1, 0, n};
+  if (launch->order == 1) return (Order){n - 1, n - 1, n};
+  uint64_t random = (launch->order + salt * 0x9e3779b97f4a7c15u) * 0xd1342543de82ef95u, a = (random >> 11) % n + 1;
+  for (;; a++) {
+    uint64_t x = a, y = n;
+    for (uint64_t rest; y; x = y, y = rest) rest = x % y;
+    if (x == 1) return (Order){a, (random >> 32) % n, n};
+  }
+}
+
+static uint64_t in_order(const Order *o, uint64_t i) { return (i * o->a + o->b) % o->n; }
+
 static void run_block(EmuWorker *w) {
   const uint32_t *dims = w->launch->block;
   for (int i = 0; i < w->n_threads; i++) {
@@ -264,16 +282,20 @@ static void run_block(EmuWorker *w) {
   w->n_done = 0;
   memset(w->barriers, 0, sizeof w->barriers);
   emu_memory_begin_block(w);
-  while (w->n_done < w->n_threads) {
+  for (uint64_t turn = w->block[0]; w->n_done < w->n_threads; turn++) {
     bool moved = false;
-    for (int warp = 0; warp < w->n_warps; warp++) {
+    Order warps = order_of(w->launch, turn, (uint64_t)w->n_warps);
+    for (int place = 0; place < w->n_warps; place++) {
+      int warp = (int)in_order(&warps, (uint64_t)place);
       EmuThread *first = &w->threads[warp * EMU_LANES];
       int lanes = w->n_threads - warp * EMU_LANES;
       if (lanes > EMU_LANES) lanes = EMU_LANES;
+      Order order = order_of(w->launch, turn + (uint64_t)warp, (uint64_t)lanes);
       bool again = true;
       while (again) {
         again = false;
-        for (int lane = 0; lane < lanes; lane++) {
+        for (int i = 0; i < lanes; i++) {
+          int lane = (int)in_order(&order, (uint64_t)i);
           if (first[lane].state != EMU_FRESH && first[lane].state != EMU_READY) continue;
           resume(w, &first[lane]);
           if (w->fault) return;
@@ -326,6 +348,7 @@ typedef struct Shared {   // of the OS threads of one launch
   const EmuLaunch *launch;
   atomic_ullong next;
   uint64_t blocks;
+  Order order;
   atomic_int fault;
   char *message;
   int message_size;
@@ -354,6 +377,7 @@ static void run_blocks(Shared *s) {
   while (!atomic_load(&s->fault)) {
     uint64_t block = atomic_fetch_add(&s->next, 1);
     if (block >= s->blocks) break;
+    block = in_order(&s->order, block);
     w->block[0] = (uint32_t)(block % launch->grid[0]);
     w->block[1] = (uint32_t)(block / launch->grid[0] % launch->grid[1]);
     w->block[2] = (uint32_t)(block / launch->grid[0] / launch->grid[1]);
@@ -403,6 +427,7 @@ EmuFault emu_launch(const EmuLaunch *launch, char *message, int size) {
               .blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2],
               .message = message,
               .message_size = size};
+  s.order = order_of(launch, 0, s.blocks);
   pthread_t others[64];
   int n = 0;
   while (n < launch->threads - 1 && n < 64 && (uint64_t)n + 1 < s.blocks &&

@@ -15,6 +15,8 @@ typedef struct Gemm {   // cublasGemmStridedBatchedEx, column-major
   int type_a, type_b, type_c, lda, ldb, ldc;
   long long stride_a, stride_b, stride_c;
   int batch, compute;
+  void *workspace;   // overwritten with NaN
+  size_t workspace_bytes;
 } Gemm;
 
 // RECORD, WAIT and GRAPH stand only in queues.
@@ -84,6 +86,7 @@ typedef struct Device {
   CUresult broken;              // of the first fault; all later work fails with it, as on a device
   char error[4096];
   int threads;
+  uint64_t order;
   unsigned late;        // bit i: work of the i-th stream made runs when somebody waits for it; EMU_LATE_PAGEABLE
   unsigned n_streams;   // made so far
 } Device;

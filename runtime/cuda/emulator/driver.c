@@ -57,6 +57,7 @@ void nnc_emu_reset(void) {
 }
 void nnc_emu_set_late(unsigned streams) { device.late = streams; }
 void nnc_emu_set_threads(int threads) { device.threads = threads; }
+void nnc_emu_set_order(uint64_t order) { device.order = order; }
 void nnc_emu_set_memory(uint64_t bytes) { device.total = bytes; }
 int64_t nnc_emu_allocated_bytes(void) { return (int64_t)device.used; }
 
@@ -80,12 +81,13 @@ static bool read_setting(const char *name, uint64_t least, uint64_t most, uint64
 }
 
 static CUresult init(unsigned flags) {
-  uint64_t memory = device.total, threads = (uint64_t)device.threads, late = device.late;
+  uint64_t memory = device.total, threads = (uint64_t)device.threads, late = device.late, order = device.order;
   if (!read_setting("NNC_EMU_MEMORY", 0, INT64_MAX, &memory) || !read_setting("NNC_EMU_THREADS", 1, 1024, &threads) ||
-      !read_setting("NNC_EMU_LATE", 0, UINT32_MAX, &late))
+      !read_setting("NNC_EMU_LATE", 0, UINT32_MAX, &late) || !read_setting("NNC_EMU_ORDER", 0, UINT32_MAX, &order))
     return CUDA_ERROR_INVALID_VALUE;
   if (!device.initialised) device.total = memory, device.threads = (int)threads;
   device.late = (unsigned)late;
+  device.order = order;
   device.initialised = true;
   return flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
@@ -399,6 +401,7 @@ static CUresult execute_launch(const Command *c) {
                       .arguments = c->arguments,
                       .ranges = ranges,
                       .n_ranges = n,
+                      .order = device.order,
                       .threads = device.threads};
   memcpy(launch.grid, c->grid, sizeof c->grid);
   memcpy(launch.block, c->block, sizeof c->block);

@@ -110,6 +110,9 @@ typedef struct EmuLaunch {
   int threads;              // OS threads for blocks; <= 1: one, in order, deterministic also where f32 atomics add
   // Threads of several warps that store one value to one place with one instruction are no race.
   bool equal_stores;
+  // In which blocks run, and the threads that can: 0 from the first to the last, 1 from the last to the first, else
+  // random by this seed. What a kernel computes must not depend on it.
+  uint64_t order;
   EmuTraffic *traffic;   // is added to; of one OS thread. NULL: not counted
 } EmuLaunch;
 
@@ -122,6 +125,7 @@ EmuFault emu_launch(const EmuLaunch *launch, char *message, int size);
 const char *nnc_emu_last_error(void);    // description of the last fault, "" if none; valid until the next launch
 void nnc_emu_reset(void);                // forgets a fault (a real context would stay broken), frees nothing
 void nnc_emu_set_threads(int threads);   // EmuLaunch.threads of later launches
+void nnc_emu_set_order(uint64_t order);  // and EmuLaunch.order; NNC_EMU_ORDER=N does the same
 // Bit i: work submitted to the i-th stream that is made runs when somebody waits for it, in the latest order that
 // events allow; that of the other streams as early as they allow. A program that forgets to wait computes something
 // else with one of the sets. Bit 31: what cuMemcpyHtoD has read arrives when somebody waits for the default stream.
