@@ -310,41 +310,59 @@ char *emulate_ptx(const char *ir, const char *arch) {
   return ptx;
 }
 
-bool emulate_assemble(const char *ptx, const char *arch, int *registers, int *spills) {
-  int registers_here = -1, spills_here = -1;
-  bool ok = true;
-  if (system("command -v ptxas >/dev/null 2>&1") == 0) {
-    char path[] = "/tmp/nnc-test-XXXXXX", command[256], line[1024];
-    int fd = mkstemp(path);
-    FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (!f) die("cannot write", path);
-    fputs(ptx, f);
-    fclose(f);
-    snprintf(command, sizeof command, "ptxas -arch=%s -v -o /dev/null %s 2>&1", arch, path);
-    FILE *out = popen(command, "r");
-    char *all = NULL;
-    size_t size = 0;
-    FILE *log = open_memstream(&all, &size);
-    registers_here = spills_here = 0;
-    while (out && fgets(line, sizeof line, out)) {
-      const char *at = strstr(line, "Used "), *spill = strstr(line, "bytes spill stores");
-      int n = at ? atoi(at + 5) : 0;
-      if (n > registers_here) registers_here = n;
-      while (spill && spill > line && spill[-1] != ',') spill--;
-      n = spill ? atoi(spill) : 0;
-      if (n > spills_here) spills_here = n;
-      fputs(line, log);
+// Of a line like "Used 20 registers, 128 bytes smem": the number before `what`, 0 without one.
+static int number_before(const char *line, const char *what) {
+  const char *at = strstr(line, what);
+  while (at && at > line && at[-1] >= '0' && at[-1] <= '9') at--;
+  return at ? atoi(at) : 0;
+}
+
+int emulate_resources(const char *ptx, const char *arch, EmulateResources *out, int most) {
+  if (system("command -v ptxas >/dev/null 2>&1") != 0) return -1;
+  char path[] = "/tmp/nnc-test-XXXXXX", command[256], line[1024];
+  int fd = mkstemp(path), n = 0;
+  FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
+  if (!f) die("cannot write", path);
+  fputs(ptx, f);
+  fclose(f);
+  snprintf(command, sizeof command, "ptxas -arch=%s -v -o /dev/null %s 2>&1", arch, path);
+  FILE *said = popen(command, "r");
+  char *all = NULL;
+  size_t size = 0;
+  FILE *log = open_memstream(&all, &size);
+  EmulateResources current = {0};
+  while (said && fgets(line, sizeof line, said)) {
+    const char *entry = strstr(line, "Compiling entry function '");
+    if (entry) current = (EmulateResources){0};
+    if (entry) sscanf(entry, "Compiling entry function '%255[^']", current.name);
+    if (strstr(line, " bytes spill stores")) current.spills = number_before(line, " bytes spill stores");
+    if (strstr(line, "Used ")) {
+      current.registers = number_before(line, " registers");
+      current.shared = number_before(line, " bytes smem");
+      if (n == most) die("too many kernels", current.name);
+      out[n++] = current;
     }
-    ok = out && pclose(out) == 0;
-    fclose(log);
-    ok = ok && !strstr(all, "serialized");   // products of warpgroups that wait for each other
-    if (!ok) printf("%s", all);
-    free(all);
-    unlink(path);
+    fputs(line, log);
   }
-  if (registers) *registers = registers_here;
-  if (spills) *spills = spills_here;
-  return ok;
+  bool ok = said && pclose(said) == 0;
+  fclose(log);
+  ok = ok && !strstr(all, "serialized");   // products of warpgroups that wait for each other
+  if (!ok) printf("%s", all);
+  free(all);
+  unlink(path);
+  return ok ? n : 0;
+}
+
+bool emulate_assemble(const char *ptx, const char *arch, int *registers, int *spills) {
+  EmulateResources kernels[64];
+  int n = emulate_resources(ptx, arch, kernels, 64), most_registers = n < 0 ? -1 : 0, most_spills = most_registers;
+  for (int i = 0; i < n; i++) {
+    if (kernels[i].registers > most_registers) most_registers = kernels[i].registers;
+    if (kernels[i].spills > most_spills) most_spills = kernels[i].spills;
+  }
+  if (registers) *registers = most_registers;
+  if (spills) *spills = most_spills;
+  return n != 0;
 }
 
 uint16_t emulate_to_bf16(float x) {

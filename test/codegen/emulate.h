@@ -60,6 +60,13 @@ char *emulate_ptx(const char *ir, const char *arch);
 // products of warpgroups cannot overlap. *registers and *spills, if wanted, get the largest values it reports; -1
 // without ptxas.
 bool emulate_assemble(const char *ptx, const char *arch, int *registers, int *spills);
+// What ptxas says of each kernel, bytes of shared memory (the static part) and of spills: how many kernels; -1: there
+// is no ptxas, 0: it refuses the text or warns as above, after printing what it says.
+typedef struct EmulateResources {
+  char name[256];
+  int registers, shared, spills;
+} EmulateResources;
+int emulate_resources(const char *ptx, const char *arch, EmulateResources *out, int most);
 
 uint16_t emulate_to_bf16(float x);
 float emulate_from_bf16(uint16_t bits);

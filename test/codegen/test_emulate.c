@@ -126,8 +126,11 @@ static void test_order(int block) {
     int counter = 0, taken[BLOCKS * MOST], n = BLOCKS * block, descents = 0, seen = 0;
     bool found[BLOCKS * MOST] = {false};
     EmulateArgument arguments[] = {{"counter", &counter, 4}, {"taken", taken, sizeof taken}};
-    EmulateLaunch launch = {
-        .grid = {BLOCKS}, .block = {(uint32_t)block}, .n = 2, .arguments = arguments, .order = order};
+    EmulateLaunch launch = {.grid = {BLOCKS},
+                            .block = {(uint32_t)block},
+                            .n = 2,
+                            .arguments = arguments,
+                            .order = order};
     CHECK(emulate_run(e, "order", &launch, message, sizeof message) == EMU_OK, "%s", message);
     for (int i = 0; i < n; i++) {
       descents += i > 0 && taken[i] < taken[i - 1];
@@ -135,7 +138,9 @@ static void test_order(int block) {
       if (taken[i] >= 0 && taken[i] < n) found[taken[i]] = true;
     }
     CHECK(seen == n, "order %d: %d of %d threads", (int)order, seen, n);
-    CHECK(order == 0 ? descents == 0 : order == 1 ? descents == n - 1 : descents > n / 8 && descents < n - 1,
+    CHECK(order == 0   ? descents == 0
+          : order == 1 ? descents == n - 1
+                       : descents > n / 8 && descents < n - 1,
           "order %d: %d descents", (int)order, descents);
   }
   emulate_free(e);
