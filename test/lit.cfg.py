@@ -32,6 +32,8 @@ if config.sanitize:
 ptxas = shutil.which("ptxas", path=config.environment["PATH"])
 if ptxas:
     config.available_features.add("ptxas")
+    if any(shutil.which(tool, path=config.environment["PATH"]) for tool in ("nvdisasm", "cuobjdump")):
+        config.available_features.add("sass")
 toolkits = [os.environ.get("CUDA_HOME"), "/usr/local/cuda", ptxas and os.path.dirname(os.path.dirname(os.path.realpath(ptxas)))]
 config.cuda = next((t for t in toolkits if t and os.path.exists(os.path.join(t, "include", "cublas_v2.h"))), "")
 if config.cuda and shutil.which("cc") and shutil.which("nm"):
