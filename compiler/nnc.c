@@ -131,6 +131,13 @@ static bool write_text(Diagnostics *d, const char *path, const char *text, size_
 
 static void write_chunk(MlirStringRef text, void *out) { fwrite(text.data, 1, text.length, out); }
 
+// How the pass remat is told to search.
+static RematGoal search_goal(const Options *options) {
+  return (RematGoal){.seed = options->remat_seed ? strtoull(options->remat_seed, NULL, 10) : 0,
+                     .seconds = options->remat_time ? strtod(options->remat_time, NULL) : 0,
+                     .effort = options->remat_effort ? strtod(options->remat_effort, NULL) : 0};
+}
+
 static bool emit_text(const Options *options, Diagnostics *d, const AstFile *file, MlirModule module,
                       const NnTarget *target) {
   if ((options->emit == EMIT_problem || options->sweep) && mlirOperationIsNull(nn_module_function(module, "train")))
@@ -144,7 +151,8 @@ static bool emit_text(const Options *options, Diagnostics *d, const AstFile *fil
     ast_print(out, file, true);
   } else if (options->sweep) {
     RematSweep sweep;
-    nn_remat_sweep(module, target, 0, options->remat_time ? strtod(options->remat_time, NULL) : 0, &sweep);
+    RematGoal search = search_goal(options);
+    nn_remat_sweep(module, target, &search, 0, &sweep);
     nn_remat_sweep_print(&sweep, out);
     nn_remat_sweep_free(&sweep);
   } else if (options->emit == EMIT_plan) {
@@ -308,8 +316,8 @@ static bool compile_module(const Options *options, Diagnostics *d, const AstFile
   Planning planning = {.options = options, .d = d, .ok = true};
   bool ok = read_cost_files(options, d, &planning.costs) && run_passes(options, target, module, &planning);
   start = seconds_now();
-  ok = ok && (!options->report || report_output(d, options->report, &planning.capture, module, target,
-                                                options->remat_time ? strtod(options->remat_time, NULL) : 0));
+  RematGoal search = search_goal(options);
+  ok = ok && (!options->report || report_output(d, options->report, &planning.capture, module, target, &search));
   ok = ok && (options->emit <= EMIT_plan || options->sweep ? emit_text(options, d, file, module, target)
                                                            : emit_code(options, module));
   print_time(options, "emit", start);

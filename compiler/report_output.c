@@ -28,10 +28,10 @@ static bool plan_before(MlirModule module, const NnTarget *target) {
 }
 
 bool report_output(Diagnostics *d, const char *path, ReportCapture *capture, MlirModule module, const NnTarget *target,
-                   double seconds) {
+                   const RematGoal *search) {
   NnReport report = {.after = module, .target = target};
   RematSweep sweep = {0};
-  if (!mlirModuleIsNull(capture->before) && nn_remat_sweep(capture->before, target, 0, seconds, &sweep))
+  if (!mlirModuleIsNull(capture->before) && nn_remat_sweep(capture->before, target, search, 0, &sweep))
     report.sweep = &sweep;
   if (!mlirModuleIsNull(capture->before) && plan_before(capture->before, target)) report.before = capture->before;
   char *text = NULL;

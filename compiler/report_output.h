@@ -5,6 +5,7 @@
 
 #include "compiler/diagnostics.h"
 #include "passes/passes.h"
+#include "passes/remat/remat.h"
 
 // The step as it was before `remat`.
 typedef struct ReportCapture {
@@ -15,8 +16,8 @@ typedef struct ReportCapture {
 void report_capture(ReportCapture *capture, MlirModule module);
 void report_capture_free(ReportCapture *capture);
 // Writes the page about the planned module to `path`, complete or not at all; "-" is standard output. The curve over
-// budgets takes about `seconds` (0: 10). Consumes what was captured. False: reported.
+// budgets is that of nn_remat_sweep with `search`. Consumes what was captured. False: reported.
 bool report_output(Diagnostics *d, const char *path, ReportCapture *capture, MlirModule module, const NnTarget *target,
-                   double seconds);
+                   const RematGoal *search);
 
 #endif

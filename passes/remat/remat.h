@@ -189,9 +189,10 @@ typedef struct RematSweep {
 } RematSweep;
 
 // Plans @train for budgets of 100 %, 95 %, … of its arena without recomputation, down to the smallest budget that can
-// be met, which is the last point. `step`: 0.05 when 0 or less. `seconds`: rough limit for all points together, 0: 10.
-// The module (kernels, scheduled, before remat) stays as it is. False, and an empty sweep, when it has no @train.
-bool nn_remat_sweep(MlirModule module, const NnTarget *target, double step, double seconds, RematSweep *out);
+// be met, which is the last point. Each point is what the pass `remat` finds for that budget with the seed, the seconds
+// and the effort of `search`. `step`: 0.05 when 0 or less. The module (kernels, scheduled, before remat) stays as it
+// is. False, and an empty sweep, when it has no @train.
+bool nn_remat_sweep(MlirModule module, const NnTarget *target, const RematGoal *search, double step, RematSweep *out);
 void nn_remat_sweep_free(RematSweep *sweep);
 // "budget_bytes,arena_bytes,overhead,lower_bound,recomputed,feasible" and a line per point.
 void nn_remat_sweep_print(const RematSweep *sweep, FILE *out);

@@ -28,21 +28,7 @@ static bool plan_budget(RematSweep *sweep, RematForms *forms, const RematGoal *g
   return fits;
 }
 
-// A plan for a smaller budget that is faster serves a larger one.
-static void share_better_plans(RematSweep *sweep) {
-  RematSweepPoint best = {.overhead = INFINITY};
-  for (int i = sweep->n - 1; i >= 0; i--) {
-    RematSweepPoint *at = &sweep->points[i];
-    if (!at->feasible) continue;
-    if (best.overhead < at->overhead && best.arena_bytes <= at->budget_bytes)
-      *at = (RematSweepPoint){at->budget_bytes, best.arena_bytes,
-                              best.overhead,    fmin(at->lower_bound, best.overhead),
-                              best.recomputed,  true};
-    best = *at;
-  }
-}
-
-bool nn_remat_sweep(MlirModule module, const NnTarget *target, double step, double seconds, RematSweep *out) {
+bool nn_remat_sweep(MlirModule module, const NnTarget *target, const RematGoal *search, double step, RematSweep *out) {
   *out = (RematSweep){0};
   MlirOperation train = nn_module_function(module, "train");
   if (mlirOperationIsNull(train)) return false;
@@ -52,15 +38,14 @@ bool nn_remat_sweep(MlirModule module, const NnTarget *target, double step, doub
   remat_forms_build(&forms, module, train, target, persistent.total);
   out->arena_none = forms.items[0].q.arena_none;
   out->seconds_none = forms.items[0].q.seconds_none;
-  RematGoal goal = {.policy = REMAT_POLICY_SOLVE, .max_overhead = -1, .effort = 0.4};
-  double start = seconds_now();
+  RematGoal goal = *search;
+  goal.policy = REMAT_POLICY_SOLVE;
+  goal.max_overhead = -1;
   if (!(step > 0)) step = 0.05;
-  if (!(seconds > 0)) seconds = 10;
   bool fits = true;
   for (int i = 0; fits && 1 - i * step > 0; i++) {
-    goal.budget = (int64_t)((1 - i * step) * (double)out->arena_none);
-    double used = seconds_now() - start;
-    goal.effort = used > seconds ? 0.02 : used > seconds / 2 ? 0.1 : 0.4;
+    double percent = round(1e6 * (100 - 100 * i * step)) / 1e6;   // as it would be written
+    goal.budget = (int64_t)(percent / 100 * (double)out->arena_none);
     fits = plan_budget(out, &forms, &goal);
   }
   // the first that does not fit names the smallest budget that does
@@ -68,7 +53,6 @@ bool nn_remat_sweep(MlirModule module, const NnTarget *target, double step, doub
     goal.budget = out->points[out->n - 1].arena_bytes;
     plan_budget(out, &forms, &goal);
   }
-  share_better_plans(out);
   remat_forms_end(&forms, -1);
   plan_persistent_free(&persistent);
   return true;
