@@ -65,11 +65,36 @@ class Arithmetic:
         else:
             self.refuse()
 
+    def with_carry(self, s, x, y, operation="add"):
+        """x + y of add, sub and mad with .cc, which leaves a carry, and of addc, subc and madc, which take one"""
+        kind = s.modifiers[-1]
+        width = width_of(kind)
+        if kind not in ("u32", "s32", "u64", "s64"):
+            self.refuse()
+        wide = width + 2
+        total = self.value(f"{operation} i{wide} {self.resize(x, width, wide)}, {self.resize(y, width, wide)}")
+        if s.name.endswith("c"):
+            carry = self.value(f"zext i1 {self.value('load i1, ptr %carry')} to i{wide}")
+            total = self.value(f"{operation} i{wide} {total}, {carry}")
+        if s.has("cc"):
+            carry = self.value(f"lshr i{wide} {total}, {width}")
+            carry = self.value(f"trunc i{wide} {carry} to i1")
+            self.emit(f"store i1 {carry}, ptr %carry")
+        self.put(s.operands[0], self.resize(total, wide, width), width)
+
     def op_add(self, s):
-        self.binary(s, "add", "fadd")
+        if s.has("cc") or s.name == "addc":
+            self.with_carry(s, *(self.get(o, width_of(s.modifiers[-1])) for o in s.operands[1:3]))
+        else:
+            self.binary(s, "add", "fadd")
 
     def op_sub(self, s):
-        self.binary(s, "sub", "fsub")
+        if s.has("cc") or s.name == "subc":
+            self.with_carry(s, *(self.get(o, width_of(s.modifiers[-1])) for o in s.operands[1:3]), "sub")
+        else:
+            self.binary(s, "sub", "fsub")
+
+    op_addc, op_subc = op_add, op_sub
 
     def op_div(self, s):
         self.binary(s, {"s": "sdiv", "u": "udiv"}, "fdiv")
@@ -97,7 +122,7 @@ class Arithmetic:
         kind = s.modifiers[-1]
         width, signed = width_of(kind), kind[0] == "s"
         form = [m for m in s.modifiers[:-1] if m in ("lo", "hi", "wide")]
-        if len(form) != 1 or len(s.modifiers) != 2:
+        if len(form) != 1 or len(s.modifiers) != (3 if s.has("cc") else 2):
             self.refuse()
         x, y = (self.get(o, width) for o in s.operands[1:3])
         if form[0] == "lo":
@@ -122,7 +147,12 @@ class Arithmetic:
             self.op_fma(s)
             return
         x, width = self.product(s)
+        if s.has("cc") or s.name == "madc":
+            self.with_carry(s, x, self.get(s.operands[3], width))
+            return
         self.put(s.operands[0], self.value(f"add i{width} {x}, {self.get(s.operands[3], width)}"), width)
+
+    op_madc = op_mad
 
     def op_fma(self, s):
         kind = s.modifiers[-1]

@@ -35,6 +35,7 @@ class Kernel:
         self.parameters = []  # (name, type)
         self.max_threads = None
         self.registers = {}  # name -> type
+        self.locals = []  # variables of a thread
         self.body = []  # Statement or ('label', name) or ('targets', name, [labels])
 
 
@@ -189,7 +190,7 @@ def parameters(text, line):
 
 def variable(text, line):
     match = re.fullmatch(
-        r"((?:\.\w+\s+)*)\.(shared|const|global)\s+(?:\.attribute\([^)]*\)\s*)?(?:\.align\s+(\d+)\s+)?\.(\w+)\s+"
+        r"((?:\.\w+\s+)*)\.(shared|const|global|local)\s+(?:\.attribute\([^)]*\)\s*)?(?:\.align\s+(\d+)\s+)?\.(\w+)\s+"
         r"([\w$]+)\s*(?:\[(\d*)\])?\s*(?:=\s*(.*))?", text, re.DOTALL)
     if not match or match.group(4) not in TYPE_BYTES:
         raise Refused(line, f"declaration '{text}' is not known")
@@ -301,8 +302,10 @@ class Module:
         if head.startswith(".reg"):
             self.declare(line, head)
             return
-        if re.match(r"\.(shared|const)\b", head):
+        if re.match(r"\.(shared|const|local)\b", head):
             self.variables.append(variable(head, line))
+            if head.startswith(".local"):
+                self.kernel.locals.append(self.variables.pop())
             return
         match = re.fullmatch(r"(?:@(!?)([%\w$]+)\s+)?([a-z][\w.:]*)\s*(.*)", head, re.DOTALL)
         if not match:

@@ -124,6 +124,8 @@ class Translator(Arithmetic):
 
     def get_symbol(self, operand, width):
         variable = self.variables.get(operand[1])
+        if operand[1] in [v.name for v in self.kernel.locals]:
+            return self.get(("int", operand[2]), width)
         if not variable:
             self.refuse(f"name {operand[1]}")
         space = SPACES[variable.space]
@@ -142,6 +144,12 @@ class Translator(Arithmetic):
         x = self.value(f'ptrtoint ptr addrspace(3) @"{shared[0].name}" to i64')
         return self.value(f"and i64 {x}, -262144")
 
+    def local_window(self):
+        """where the thread's own memory begins, to which local addresses are relative"""
+        if len(self.kernel.locals) != 1:
+            self.refuse("several local variables")
+        return self.value(f'ptrtoint ptr %"{self.kernel.locals[0].name}" to i64')
+
     def pointer(self, operand, space):
         if operand[0] != "address":
             self.refuse("an address is expected")
@@ -155,6 +163,8 @@ class Translator(Arithmetic):
             x = self.value(f"add i64 {x}, {offset}")
         if space == 3:
             x = self.value(f"add i64 {x}, {self.window()}")
+        elif space == 5:
+            x, space = self.value(f"add i64 {x}, {self.local_window()}"), 0   # the stack of the fiber
         return self.value(f"inttoptr i64 {x} to ptr" + (f" addrspace({space})" if space else ""))
 
     def put(self, operand, x, width, signed=False):
@@ -221,6 +231,7 @@ class Translator(Arithmetic):
         space, elements, kind = self.memory_form(s)
         width = width_of(kind)
         p = self.pointer(s.operands[1], space)
+        space = 0 if space == 5 else space
         t = f"i{width}" if elements == 1 else f"<{elements} x i{width}>"
         pt = f"ptr addrspace({space})" if space else "ptr"
         x = self.value(f"load {t}, {pt} {p}, align {elements * width // 8}")
@@ -238,7 +249,7 @@ class Translator(Arithmetic):
         if space[0] == "shared":
             x = self.value(f"{'sub' if s.has('to') else 'add'} i64 {x}, {self.window()}")
         elif space[0] == "local":
-            self.refuse()
+            x = self.value(f"{'sub' if s.has('to') else 'add'} i64 {x}, {self.local_window()}")
         self.put(s.operands[0], x, 64)
 
     def op_st(self, s):
@@ -247,6 +258,7 @@ class Translator(Arithmetic):
         parts = s.operands[1][1] if s.operands[1][0] == "vector" and elements > 1 else [s.operands[1]]
         values = [self.get(o, width) for o in parts]
         p = self.pointer(s.operands[0], space)
+        space = 0 if space == 5 else space
         t = f"i{width}" if elements == 1 else f"<{elements} x i{width}>"
         x = values[0]
         if elements > 1:
@@ -348,6 +360,9 @@ class Translator(Arithmetic):
             if not width_of(kind):
                 raise Refused(1, f"a register of type .{kind}")
             self.lines.append(f'  %"{name}" = alloca i{width_of(kind)}')
+        self.lines.append("  %carry = alloca i1")
+        for v in kernel.locals:
+            self.lines.append(f'  %"{v.name}" = alloca [{v.bytes} x i8], align {v.align}')
         for item in kernel.body:
             if isinstance(item, Statement):
                 if self.ended:   # what nobody can reach
