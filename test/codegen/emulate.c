@@ -22,7 +22,8 @@ struct Emulated {
   LLVMContextRef llvm;             // Owned
   LLVMExecutionEngineRef engine;   // Owned
   const NncEmuModule *module;
-  Record *record;   // Owned; NULL: launches are not recorded
+  Record *record;     // Owned; NULL: launches are not recorded
+  Emulated *of_ptx;   // Owned; the same from the module's PTX, or NULL
 };
 
 static void die(const char *what, const char *detail) {
@@ -141,9 +142,18 @@ void emulate_library(LLVMModuleRef module, const char *folder, const char *name)
   LLVMDisposeTargetMachine(machine);
 }
 
-// With NNC_TEST_PTX_READER=test/ptx/read_ptx.py kernels go through the NVPTX back end first, and the reader makes of
-// its PTX what is emulated.
-static LLVMModuleRef through_ptx(LLVMModuleRef module, const char *reader) {
+// With NNC_TEST_PTX_READER=test/ptx/read_ptx.py kernels also go through the NVPTX back end, and the reader makes IR of
+// the PTX, whose results are what the test goes on with. Other bytes than the IR's are counted: the two back ends may
+// fuse other products with sums.
+static long ptx_launches, ptx_differences;
+
+static void report_ptx(void) {
+  printf("from PTX: %ld launches, %ld with other bytes\n", ptx_launches, ptx_differences);
+}
+
+static Emulated *take_module(LLVMModuleRef module, char **error);
+
+static Emulated *through_ptx(LLVMModuleRef module, const char *reader) {
   char path[] = "/tmp/nnc-test-XXXXXX", command[4200];
   int fd = mkstemp(path);
   FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
@@ -160,14 +170,45 @@ static LLVMModuleRef through_ptx(LLVMModuleRef module, const char *reader) {
   LLVMModuleRef read = parse(ir, llvm, NULL);
   free(ir);
   if (!read) die("what the reader of PTX makes is no IR", path);
-  LLVMContextRef old = LLVMGetModuleContext(module);
-  LLVMDisposeModule(module);
-  LLVMContextDispose(old);
-  return read;
+  static bool reports;
+  if (!reports) reports = atexit(report_ptx) == 0;
+  return take_module(read, NULL);
 }
 
-Emulated *emulate_take_module(LLVMModuleRef module, char **error) {
-  if (getenv("NNC_TEST_PTX_READER")) module = through_ptx(module, getenv("NNC_TEST_PTX_READER"));
+// Runs the same from PTX, which leaves its results, after that from IR has left its own: buffers are as they were
+// before it.
+static EmuFault run_ptx(const Emulated *e, const char *kernel, const EmulateLaunch *launch, char **before,
+                        EmuFault of_ir, char *message, int size) {
+  char *results[128] = {0};
+  for (int i = 0; i < launch->n; i++) {
+    uint64_t bytes = launch->arguments[i].bytes;
+    if (!bytes) continue;
+    results[i] = memcpy(malloc(bytes), launch->arguments[i].data, bytes);
+  }
+  for (int i = 0; i < launch->n; i++)   // behind the loop above: two may be one
+    if (results[i]) memcpy(launch->arguments[i].data, before[i], launch->arguments[i].bytes);
+  EmulateLaunch again = *launch;
+  again.traffic = NULL;
+  EmuFault fault = emulate_run(e->of_ptx, kernel, &again, message, size);
+  ptx_launches++;
+  bool same = fault == of_ir;
+  for (int i = 0; i < launch->n; i++) {
+    const EmulateArgument *a = &launch->arguments[i];
+    uint64_t at = 0;
+    while (results[i] && fault == EMU_OK && at < a->bytes && results[i][at] == ((char *)a->data)[at]) at++;
+    if (results[i] && fault == EMU_OK && at < a->bytes) {
+      if (getenv("NNC_TEST_TABLE"))
+        printf("kernel '%s': other bytes from PTX, at %llu of '%s'\n", kernel, (unsigned long long)at, a->name);
+      same = false;
+    }
+    free(results[i]);
+  }
+  if (fault != of_ir) printf("kernel '%s': fault %d from PTX, %d from IR\n", kernel, (int)fault, (int)of_ir);
+  ptx_differences += !same;
+  return fault;
+}
+
+static Emulated *take_module(LLVMModuleRef module, char **error) {
   LLVMLinkInMCJIT();
   Emulated *e = calloc(1, sizeof *e);
   char name[256], *message = NULL;
@@ -199,6 +240,14 @@ Emulated *emulate_take_module(LLVMModuleRef module, char **error) {
   return NULL;
 }
 
+Emulated *emulate_take_module(LLVMModuleRef module, char **error) {
+  const char *reader = getenv("NNC_TEST_PTX_READER");
+  Emulated *of_ptx = reader ? through_ptx(module, reader) : NULL, *e = take_module(module, error);
+  if (e) e->of_ptx = of_ptx;
+  else emulate_free(of_ptx);
+  return e;
+}
+
 Emulated *emulate_text(const char *ir, char **error) {
   LLVMContextRef llvm = LLVMContextCreate();
   LLVMModuleRef module = parse(ir, llvm, error);
@@ -209,6 +258,7 @@ Emulated *emulate_text(const char *ir, char **error) {
 
 void emulate_free(Emulated *e) {
   if (!e) return;
+  emulate_free(e->of_ptx);
   record_free(e->record);
   if (e->engine) LLVMDisposeExecutionEngine(e->engine);
   LLVMContextDispose(e->llvm);
@@ -257,9 +307,15 @@ EmuFault emulate_run(const Emulated *e, const char *kernel, const EmulateLaunch 
   }
   qsort(ranges, (size_t)l.n_ranges, sizeof *ranges, by_address);
   int64_t *before = e->record ? record_before(e->record, l.kernel, launch) : NULL;
+  char *buffers[128] = {0};
+  for (int i = 0; e->of_ptx && i < launch->n; i++)
+    if (launch->arguments[i].bytes)
+      buffers[i] = memcpy(malloc(launch->arguments[i].bytes), launch->arguments[i].data, launch->arguments[i].bytes);
   EmuFault fault = emu_launch(&l, message, size);
   if (e->record && fault == EMU_OK) record_after(e->record, l.kernel, launch, before);
   free(before);
+  if (e->of_ptx) fault = run_ptx(e, kernel, launch, buffers, fault, message, size);
+  for (int i = 0; i < launch->n; i++) free(buffers[i]);
   return fault;
 }
 
