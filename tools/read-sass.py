@@ -5,6 +5,7 @@ FILE.ptx and TABLES.c are what nnc writes with --emit=ptx and --emit=tables. Say
 - where a kernel has local memory
 - where one with products of the tensor cores stores elements of two bytes or one by themselves
 - where products of warpgroups, or of warps, in the PTX are not what is multiplied by
+- where a launch asks for more shared memory, with the static part as ptxas rounds it, than a block may have
 - where the registers leave no room for the blocks that are meant to share a multiprocessor: those that the PTX asks for, and of a convolution's template two, if their shared memory fits
 """
 import collections
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 
+BLOCK_KIB = {'sm_80': 163, 'sm_86': 99, 'sm_89': 99, 'sm_90': 227, 'sm_90a': 227, 'sm_100': 227, 'sm_120': 99}
 MULTIPROCESSOR_KIB = {'sm_80': 164, 'sm_86': 100, 'sm_89': 100, 'sm_90': 228, 'sm_90a': 228, 'sm_100': 228, 'sm_120': 100}
 REGISTERS, RESERVED = 65536, 1024   # of a multiprocessor; bytes of shared memory that each block loses
 
@@ -80,6 +82,8 @@ def findings(name, kernel, instructions, registers, shared, arch):
     for ptx, sass in (('wgmma.mma_async', 'HGMMA'), (' mma.sync', 'HMMA')):
         if ptx in kernel.body and not starts[sass]:
             yield '%s in the PTX, and no %s' % (ptx.strip(), sass)
+    if shared > BLOCK_KIB[arch] * 1024:
+        yield '%d bytes of shared memory, a block may have %d' % (shared, BLOCK_KIB[arch] * 1024)
     blocks, each = blocks_meant(name, kernel, shared, arch), (registers + 7) // 8 * 8 * kernel.threads
     if blocks * each > REGISTERS:
         yield '%d registers, too many for %d blocks of %d threads' % (registers, blocks, kernel.threads)

@@ -155,8 +155,12 @@ static bool add_launch(Replay *r, Suite *s, Case *c, char *words) {
   c->launches[c->n_launches++] = l;
   Launch *last = &c->launches[c->n_launches - 1];
   if (!CUDA(&r->m, symbol, ModuleGetFunction, &last->function, s->module, symbol)) return false;
-  return l.shared <= 48 * 1024 || CUDA(&r->m, symbol, FuncSetAttribute, last->function,
-                                       CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)l.shared);
+  int granted = 0;   // to another launch of the kernel
+  if (l.shared == 0) return true;
+  return CUDA(&r->m, symbol, FuncGetAttribute, &granted, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+              last->function) &&
+         (granted >= (int)l.shared || CUDA(&r->m, symbol, FuncSetAttribute, last->function,
+                                           CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)l.shared));
 }
 
 // One line of the case; false: malformed.
