@@ -118,34 +118,6 @@ static void test_atomics(int threads) {
   emulate_free(e);
 }
 
-// Forwards, backwards and at random, every thread once; blocks of four warps and of one and a half.
-static void test_order(int block) {
-  Emulated *e = load("order.ll");
-  enum { BLOCKS = 6, MOST = 128 };
-  for (uint64_t order = 0; order < 5; order++) {
-    int counter = 0, taken[BLOCKS * MOST], n = BLOCKS * block, descents = 0, seen = 0;
-    bool found[BLOCKS * MOST] = {false};
-    EmulateArgument arguments[] = {{"counter", &counter, 4}, {"taken", taken, sizeof taken}};
-    EmulateLaunch launch = {.grid = {BLOCKS},
-                            .block = {(uint32_t)block},
-                            .n = 2,
-                            .arguments = arguments,
-                            .order = order};
-    CHECK(emulate_run(e, "order", &launch, message, sizeof message) == EMU_OK, "%s", message);
-    for (int i = 0; i < n; i++) {
-      descents += i > 0 && taken[i] < taken[i - 1];
-      seen += taken[i] >= 0 && taken[i] < n && !found[taken[i]];
-      if (taken[i] >= 0 && taken[i] < n) found[taken[i]] = true;
-    }
-    CHECK(seen == n, "order %d: %d of %d threads", (int)order, seen, n);
-    CHECK(order == 0   ? descents == 0
-          : order == 1 ? descents == n - 1
-                       : descents > n / 8 && descents < n - 1,
-          "order %d: %d descents", (int)order, descents);
-  }
-  emulate_free(e);
-}
-
 static void test_warp_operations(void) {
   Emulated *e = load("warp_operations.ll");
   int out[32][20];
@@ -213,8 +185,6 @@ int main(void) {
   test_mma_tf32();
   test_atomics(1);
   test_atomics(3);
-  test_order(128);
-  test_order(48);
   test_warp_operations();
   test_named_barriers();
   test_ptx();

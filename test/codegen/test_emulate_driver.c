@@ -290,6 +290,35 @@ static void test_order(void) {
   nnc_emu_set_late(0);
 }
 
+// Forwards, backwards and at random, every thread once; blocks of four warps and of one and a half.
+static void test_thread_order(int block) {
+  Emulated *e = compile(emulate_read("order.ll"));
+  char message[512] = "";
+  enum { BLOCKS = 6, MOST = 128 };
+  for (uint64_t order = 0; order < 5; order++) {
+    int counter = 0, taken[BLOCKS * MOST], n = BLOCKS * block, descents = 0, seen = 0;
+    bool found[BLOCKS * MOST] = {false};
+    EmulateArgument arguments[] = {{"counter", &counter, 4}, {"taken", taken, sizeof taken}};
+    EmulateLaunch launch = {.grid = {BLOCKS},
+                            .block = {(uint32_t)block},
+                            .n = 2,
+                            .arguments = arguments,
+                            .order = order};
+    CHECK(emulate_run(e, "order", &launch, message, sizeof message) == EMU_OK, "%s", message);
+    for (int i = 0; i < n; i++) {
+      descents += i > 0 && taken[i] < taken[i - 1];
+      seen += taken[i] >= 0 && taken[i] < n && !found[taken[i]];
+      if (taken[i] >= 0 && taken[i] < n) found[taken[i]] = true;
+    }
+    CHECK(seen == n, "order %d: %d of %d threads", (int)order, seen, n);
+    CHECK(order == 0   ? descents == 0
+          : order == 1 ? descents == n - 1
+                       : descents > n / 8 && descents < n - 1,
+          "order %d: %d descents", (int)order, descents);
+  }
+  emulate_free(e);
+}
+
 int main(void) {
   nnc_emu_bind(&api);
   int count = 0;
@@ -304,6 +333,8 @@ int main(void) {
   for (size_t i = 0; i < sizeof api / sizeof *fields; i++) CHECK(fields[i], "field %zu is empty", i);
   test_graph();
   test_order();
+  test_thread_order(128);
+  test_thread_order(48);
   test_dynamic_shared();
   test_gemm(CUDA_R_32F, CUBLAS_COMPUTE_32F, 1e-6);
   test_gemm(CUDA_R_16BF, CUBLAS_COMPUTE_32F, 4e-3);
