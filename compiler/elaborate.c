@@ -126,11 +126,8 @@ MlirLocation location_of(Elaborator *e, AstPos pos) { return diag_location(e->ct
 // --------------------------------------------------------------------------------------------------------------
 
 const AstItem *find_block(const Elaborator *e, const char *name) {
-  for (int i = 0; i < e->file->n_items; i++) {
-    const AstItem *item = e->file->items[i];
-    if ((item->kind == AST_BLOCK || item->kind == AST_MODEL) && strcmp(item->name.text, name) == 0) return item;
-  }
-  return NULL;
+  int place = name_table_get(&e->blocks, name);
+  return place < 0 ? NULL : e->file->items[place];
 }
 
 static void check_declaration(Elaborator *e, const AstItem *b) {
@@ -139,7 +136,10 @@ static void check_declaration(Elaborator *e, const AstItem *b) {
     elaborator_error(e, b->name.pos, "'%s' is declared twice", b->name.text);
     elaborator_note(e, first->name.pos, "the first is here");
   }
-  for (int k = 0; k < b->n_parameters; k++)
+  if (b->n_parameters > MAX_LISTED)
+    elaborator_give_up(e, b->parameters[MAX_LISTED].name.pos, "'%s' has more than %d parameters", b->name.text,
+                       MAX_LISTED);
+  for (int k = 0; k < b->n_parameters && !e->gave_up; k++)
     for (int j = 0; j < k; j++)
       if (strcmp(b->parameters[j].name.text, b->parameters[k].name.text) == 0)
         elaborator_error(e, b->parameters[k].name.pos, "'%s' has two parameters named '%s'", b->name.text,
@@ -147,6 +147,11 @@ static void check_declaration(Elaborator *e, const AstItem *b) {
 }
 
 static void check_declarations(Elaborator *e) {
+  for (int i = 0; i < e->file->n_items; i++) {
+    const AstItem *item = e->file->items[i];
+    bool block = item->kind == AST_BLOCK || item->kind == AST_MODEL;
+    if (block && !find_block(e, item->name.text)) name_table_set(e->pool, &e->blocks, item->name.text, i);
+  }
   for (int i = 0; i < e->file->n_items; i++) {
     const AstItem *item = e->file->items[i];
     if (item->kind == AST_BLOCK || item->kind == AST_MODEL) check_declaration(e, item);

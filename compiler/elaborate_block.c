@@ -9,9 +9,11 @@
 // -------------------------------------------------------------------------------------------------------------
 
 Variable *find_variable(Frame *f, const char *name) {
-  for (int i = f->n - 1; i >= 0; i--)
+  for (int i = f->n - 1; i >= 0 && f->n <= FEW_VARIABLES; i--)
     if (strcmp(f->variables[i].name, name) == 0) return &f->variables[i];
-  return NULL;
+  int place = f->n > FEW_VARIABLES ? name_table_get(&f->places, name) : -1;
+  bool current = place >= 0 && place < f->n && strcmp(f->variables[place].name, name) == 0;
+  return current ? &f->variables[place] : NULL;
 }
 
 Variable *set_variable(Elaborator *e, const char *name, AstPos pos, Value value) {
@@ -22,6 +24,9 @@ Variable *set_variable(Elaborator *e, const char *name, AstPos pos, Value value)
     return v;
   }
   PUSH(e, f->variables, f->n, f->capacity, fresh);
+  int first = f->n == FEW_VARIABLES + 1 ? 0 : f->n - 1;
+  for (int i = first; i < f->n && f->n > FEW_VARIABLES; i++)
+    name_table_set(e->pool, &f->places, f->variables[i].name, i);
   return &f->variables[f->n - 1];
 }
 
@@ -51,9 +56,21 @@ Path *path_create(Elaborator *e, const char *text) {
 }
 
 static PathName *path_find(Path *p, const char *name) {
-  for (int i = 0; i < p->n; i++)
-    if (strcmp(p->names[i].name, name) == 0) return &p->names[i];
-  return NULL;
+  int place = name_table_get(&p->places, name);
+  return place < 0 ? NULL : &p->names[place];
+}
+
+static void path_add(Elaborator *e, Path *p, PathName name) {
+  name_table_set(e->pool, &p->places, name.name, p->n);
+  PUSH(e, p->names, p->n, p->capacity, name);
+}
+
+bool path_declare(Elaborator *e, Path *p, const char *name) {
+  PathName *known = path_find(p, name);
+  if (known && known->declared) return false;
+  if (known) known->declared = true;
+  else path_add(e, p, (PathName){name, 1, true});
+  return true;
 }
 
 // A name that was given is taken as it is, so that giving it twice shares the parameters; others are made distinct with
@@ -61,8 +78,7 @@ static PathName *path_find(Path *p, const char *name) {
 Path *path_enter(Elaborator *e, Path *parent, const char *name, bool explicit_name) {
   PathName *known = path_find(parent, name);
   if (!known) {
-    PathName fresh = {name, 1, false};
-    PUSH(e, parent->names, parent->n, parent->capacity, fresh);
+    path_add(e, parent, (PathName){name, 1, false});
   } else if (!explicit_name) {
     const char *base = name;
     do name = elaborator_format(e, "%s_%d", base, ++known->count);
@@ -251,6 +267,8 @@ bool call_block(Elaborator *e, const AstItem *b, AstPos pos, const char *name, i
     *result = known->result;
     return true;
   }
+  if (e->function->n_calls >= MAX_MODEL_CALLS)
+    return elaborator_give_up(e, pos, "models are called more than %d times", MAX_MODEL_CALLS);
   if (!exec_block(e, &call, path_create(e, path), result)) return false;
   remember_call(e, b, path, n, args, *result);
   return true;

@@ -74,19 +74,18 @@ static const char *eval_init(Elaborator *e, const AstExpr *x) {
 
 static bool declare_param(Elaborator *e, const char *name, AstPos pos, NnType type, const char *init, bool is_state) {
   Path *path = e->frame->path;
-  for (int i = 0; i < path->n; i++)
-    if (path->names[i].declared && strcmp(path->names[i].name, name) == 0)
-      return elaborator_error(e, pos, "%s '%s' is declared twice", is_state ? "state" : "parameter", name);
-  PathName declared = {name, 1, true};
-  PUSH(e, path->names, path->n, path->capacity, declared);
+  if (!path_declare(e, path, name))
+    return elaborator_error(e, pos, "%s '%s' is declared twice", is_state ? "state" : "parameter", name);
   const char *outer = e->layer_path;
   e->layer_path = path->text;
   MlirValue v = is_state ? elaborator_state(e, pos, name, type, init) : elaborator_param(e, pos, name, type, init);
+  Slot *state = is_state && !nn_value_is_null(v) ? function_slot(e, name) : NULL;
   e->layer_path = outer;
-  if (is_state && !nn_value_is_null(v)) function_state(e, v)->declared = true;
+  if (state) state->declared = true;
   if (!nn_value_is_null(v) && type.dtype == e->dtype) v = value_cast(e, value_tensor(v), e->frame->precision).tensor;
   Variable *variable = set_variable(e, name, pos, nn_value_is_null(v) ? (Value){0} : value_tensor(v));
   variable->broken = nn_value_is_null(v);
+  variable->state = state ? (int)(state - e->function->slots) + 1 : 0;
   return !variable->broken;
 }
 
@@ -113,7 +112,10 @@ static bool exec_update(Elaborator *e, const AstStmt *s) {
   const Variable *variable = find_variable(e->frame, name->text);
   if (!eval(e, s->assign.value, &v)) return false;
   if (variable && variable->broken) return false;
-  Slot *slot = variable && variable->value.kind == VALUE_TENSOR ? function_state(e, variable->value.tensor) : NULL;
+  Slot *slot = !variable                              ? NULL
+               : variable->state                      ? &e->function->slots[variable->state - 1]
+               : variable->value.kind == VALUE_TENSOR ? function_state(e, variable->value.tensor)
+                                                      : NULL;
   if (!slot) {
     elaborator_error(e, name->pos, "'%s' is not a state", name->text);
     elaborator_hint(e, "declare it with 'state %s: f32[…] = zeros', and do not assign its name again", name->text);

@@ -86,23 +86,26 @@ NnDtype elaborator_element_type(const Elaborator *e, NnDtype written) {
   return nn_dtype_is_float(written) && (e->dtype == NN_F64 || !nn_dtype_is_narrow(written)) ? e->dtype : written;
 }
 
-static unsigned hash(const char *s) {
-  unsigned h = 2166136261u;
-  for (; *s; s++) h = (h ^ (unsigned char)*s) * 16777619u;
-  return h;
+Slot *function_slot(Elaborator *e, const char *name) {
+  Function *f = e->function;
+  int place = name_table_get(&f->places, path_join(e, e->layer_path, name));
+  return place < 0 ? NULL : &f->slots[place];
 }
 
-static int *table_find(Function *f, const char *path) {
-  unsigned i = hash(path) & (unsigned)(f->table_size - 1);
-  while (f->table[i] && strcmp(f->slots[f->table[i] - 1].path, path) != 0) i = (i + 1) & (unsigned)(f->table_size - 1);
-  return &f->table[i];
-}
+// A path that a slot has, whatever it is called from.
+static bool has_slot(const Function *f, const char *path) { return name_table_get(&f->places, path) >= 0; }
 
-static void table_grow(Elaborator *e, Function *f) {
-  if (2 * f->n_slots < f->table_size) return;
-  f->table_size = f->table_size ? 2 * f->table_size : 256;
-  f->table = elaborator_alloc(e, sizeof *f->table * (size_t)f->table_size);
-  for (int i = 0; i < f->n_slots; i++) *table_find(f, f->slots[i].path) = i + 1;
+// So that the state behind a value is known by the placeholder's number.
+static void remember_placeholder(Elaborator *e, Function *f, MlirValue value) {
+  int n = (int)mlirBlockArgumentGetArgNumber(value) + 1;
+  if (n > f->cap_slot_of) {
+    int larger = n < 64 ? 128 : 2 * n;
+    int *slot_of = elaborator_alloc(e, sizeof *slot_of * (size_t)larger);
+    if (f->cap_slot_of) memcpy(slot_of, f->slot_of, sizeof *slot_of * (size_t)f->cap_slot_of);
+    f->slot_of = slot_of;
+    f->cap_slot_of = larger;
+  }
+  f->slot_of[n - 1] = f->n_slots;
 }
 
 static Slot *find_or_make_slot(Elaborator *e, AstPos pos, const char *name, NnType type, const char *init,
@@ -113,10 +116,9 @@ static Slot *find_or_make_slot(Elaborator *e, AstPos pos, const char *name, NnTy
     elaborator_error(e, pos, "parameter '%s' would have more than 2^40 elements", path);
     return NULL;
   }
-  table_grow(e, f);
-  int *place = table_find(f, path);
-  if (*place) {
-    Slot *s = &f->slots[*place - 1];
+  int place = name_table_get(&f->places, path);
+  if (place >= 0) {
+    Slot *s = &f->slots[place];
     if (s->is_state == is_state && nn_type_equal(&s->type, &type)) return s;
     char had[256], asked[256];
     elaborator_error(e, pos, "parameter '%s' is used as %s and as %s", path, nn_type_format(&type, asked, sizeof asked),
@@ -124,11 +126,12 @@ static Slot *find_or_make_slot(Elaborator *e, AstPos pos, const char *name, NnTy
     elaborator_note(e, s->pos, "the first use is here");
     return NULL;
   }
-  *place = f->n_slots + 1;
+  name_table_set(e->pool, &f->places, path, f->n_slots);
   Slot slot =
       {.path = path, .init = init, .type = type, .is_state = is_state, .pos = pos, .value = placeholder(e, type)};
   slot.updated = slot.value;
   PUSH(e, f->slots, f->n_slots, f->cap_slots, slot);
+  remember_placeholder(e, f, slot.value);
   return &f->slots[f->n_slots - 1];
 }
 
@@ -146,20 +149,17 @@ MlirValue elaborator_state(Elaborator *e, AstPos pos, const char *name, NnType t
 }
 
 void elaborator_update_state(Elaborator *e, const char *name, MlirValue value) {
-  Function *f = e->function;
-  Slot *s = &f->slots[*table_find(f, path_join(e, e->layer_path, name)) - 1];
-  s->updated = value;
+  function_slot(e, name)->updated = value;
 }
 
 Slot *function_state(Elaborator *e, MlirValue value) {
   Function *f = e->function;
   // to the precision it is used in
   if (nn_op_of(nn_value_def(value)) == NN_OP_cast) value = mlirOperationGetOperand(nn_value_def(value), 0);
-  for (int i = 0; i < f->n_slots; i++) {
-    Slot *s = &f->slots[i];
-    if (s->is_state && (mlirValueEqual(s->value, value) || mlirValueEqual(s->updated, value))) return s;
-  }
-  return NULL;
+  if (!mlirValueIsABlockArgument(value) || !mlirBlockEqual(mlirBlockArgumentGetOwner(value), f->block)) return NULL;
+  intptr_t n = mlirBlockArgumentGetArgNumber(value);
+  Slot *s = n < f->cap_slot_of && f->slot_of[n] ? &f->slots[f->slot_of[n] - 1] : NULL;
+  return s && s->is_state ? s : NULL;
 }
 
 MlirValue elaborator_random_key(Elaborator *e) {
@@ -178,7 +178,7 @@ static const char *other_of_name(Elaborator *e, Function *f, const char *path) {
   for (int i = 0; i < f->n_outputs; i++)
     if (strcmp(f->outputs[i].name, path) == 0) return elaborator_format(e, "the %s of the step", f->outputs[i].role);
   if (strcmp(path, "loss_scale") == 0 || strcmp(path, "loss_scale.good_steps") == 0) return "the loss scale";
-  if (strncmp(path, "grad.", 5) == 0 && *table_find(f, path + 5))
+  if (strncmp(path, "grad.", 5) == 0 && has_slot(f, path + 5))
     return elaborator_format(e, "the gradient of '%s'", path + 5);
   for (int i = 0; strncmp(path, "output.", 7) == 0 && i < e->n_called; i++) {
     const char *model = e->called[i]->name.text;
@@ -189,7 +189,7 @@ static const char *other_of_name(Elaborator *e, Function *f, const char *path) {
   const char *dot = strrchr(path, '.');
   for (size_t i = 0; dot && i < sizeof kept / sizeof *kept; i++) {
     const char *parameter = elaborator_format(e, "%.*s", (int)(dot - path), path);
-    if (strcmp(dot + 1, kept[i]) == 0 && *table_find(f, parameter))
+    if (strcmp(dot + 1, kept[i]) == 0 && has_slot(f, parameter))
       return elaborator_format(e, "what the optimizer keeps of '%s'", parameter);
   }
   return NULL;

@@ -5,12 +5,18 @@
 #define NNC_COMPILER_ELABORATE_INTERNAL_H
 
 #include "compiler/elaborate.h"
+#include "compiler/name_table.h"
 #include "compiler/names.h"
 #include "compiler/pool.h"
 
-#define MAX_BLOCK_DEPTH 64        // blocks calling blocks
-#define MAX_CALLERS 3             // calls shown with an error
-#define MAX_OPS 200000            // operations in one function
+#define MAX_BLOCK_DEPTH 64   // blocks calling blocks
+#define FEW_VARIABLES 8      // up to which a name is looked for one by one
+#define MAX_CALLERS 3        // calls shown with an error
+#define MAX_OPS 200000       // operations in one function
+// What is compared with each other in pairs.
+#define MAX_LISTED 1000           // groups, losses and metrics, parameters of a block
+#define MAX_MODEL_CALLS 200       // with arguments that differ, in one function
+#define MAX_SCANS 500             // loops over time in one function
 #define MAX_EVALUATIONS 2000000   // expressions and loop rounds in one function
 
 typedef enum Mode { MODE_TRAIN, MODE_EVAL, MODE_PREDICT } Mode;
@@ -24,6 +30,7 @@ typedef struct Variable {
   bool is_dim;          // bound by a shape in the signature, or a `dim` of the file
   AstPos pos;           // where it got its value
   const char *origin;   // dims bound by a shape: "axis 1 of 'x'"
+  int state;            // its slot + 1, of a name that `state` declared and nothing assigned since
 } Variable;
 
 typedef struct PathName {
@@ -36,6 +43,7 @@ typedef struct Path {
   const char *text;   // "" at the root
   int n, capacity;
   PathName *names;   // given out so far below this node
+  NameTable places;
 } Path;
 
 typedef struct Frame {
@@ -47,6 +55,7 @@ typedef struct Frame {
   NnDtype precision;   // the type that is computed in
   int n, capacity;
   Variable *variables;
+  NameTable places;   // of more than FEW_VARIABLES; may know places behind n, of names whose scope has ended
 } Frame;
 
 // --- The function being built (elaborate_function.c)
@@ -102,12 +111,14 @@ typedef struct Function {
   MlirOperation last;   // last operation counted
   NnBuilder builder;
   int64_t n_ops, n_evaluations;
+  int n_scans;
   int n_inputs, cap_inputs;
   Input *inputs;
   int n_slots, cap_slots;
   Slot *slots;
-  int table_size;
-  int *table;   // hash of paths to slot + 1
+  NameTable places;   // of paths among the slots
+  int *slot_of;       // by number of the placeholder, + 1
+  int cap_slot_of;
   int n_keys, cap_keys;
   MlirValue *keys;
   int n_outputs, cap_outputs;
@@ -131,6 +142,7 @@ struct Elaborator {
   MlirContext ctx;
   MlirModule module;
   const AstFile *file;
+  NameTable blocks;   // by name, among the items of the file
   // f32 or f64: of parameters, of the train section; stands for the f32 and f64 that the file writes
   NnDtype dtype;
   NnDtype precision;   // of models that do not say theirs
@@ -205,7 +217,8 @@ bool function_count_ops(Elaborator *e, AstPos pos);   // false after reporting: 
 bool function_charge(Elaborator *e, AstPos pos);      // one evaluation
 // No parameter or state has the name that a result, a gradient or the optimizer has in files; reports.
 bool function_check_names(Elaborator *e);
-// the declared or kept state whose value before the step, or after its update, this is; NULL
+Slot *function_slot(Elaborator *e, const char *name);   // below the current layer path; NULL
+// the declared or kept state whose value before the step this is; NULL
 Slot *function_state(Elaborator *e, MlirValue value);
 bool values_same(const Value *x, const Value *y);   // equal numbers, or tensors computed alike
 
@@ -240,6 +253,7 @@ Variable *find_variable(Frame *f, const char *name);
 Variable *set_variable(Elaborator *e, const char *name, AstPos pos, Value value);
 Path *path_create(Elaborator *e, const char *text);
 Path *path_enter(Elaborator *e, Path *parent, const char *name, bool explicit_name);
+bool path_declare(Elaborator *e, Path *p, const char *name);   // a parameter below p; false: declared before
 const char *path_join(Elaborator *e, const char *parent, const char *name);
 bool call_block(Elaborator *e, const AstItem *b, AstPos pos, const char *name, int n_args, const CallArg *args,
                 Value *result);

@@ -334,6 +334,8 @@ static void discard_block(Elaborator *e, MlirBlock block, int n_before, const Ml
 
 bool eval_scan(Elaborator *e, const AstExpr *x, Value *result) {
   Scan s = {.ast = x->scan, .pos = x->pos};
+  if (++e->function->n_scans > MAX_SCANS)
+    return elaborator_give_up(e, x->pos, "the network has more than %d loops over time", MAX_SCANS);
   bool ok = eval_inputs(e, &s);
   if (!eval_init(e, &s) || !eval_reverse(e, &s) || !ok) return false;
   if (s.ast->n_names != s.ast->n_inputs + s.n_carries) {

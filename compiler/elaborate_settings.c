@@ -250,6 +250,7 @@ static bool read_group_line(Elaborator *e, const AstStmt *s, const OptimizerInfo
     g.patterns[g.n_patterns++] = args[n_patterns].value.s;
   }
   if (n_patterns == 0 || n_patterns == n) return group_incomplete(e, s);
+  if (e->n_groups > MAX_LISTED) return elaborator_give_up(e, s->pos, "a program has at most %d groups", MAX_LISTED);
   double v[GROUP_OPTIONS];
   memcpy(v, base, sizeof v);
   if (!read_group(e, s->pos, "group", o, true, n - n_patterns, args + n_patterns, v)) return false;

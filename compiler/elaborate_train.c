@@ -63,6 +63,8 @@ static bool exec_score(Elaborator *e, const AstStmt *s, bool is_loss) {
       elaborator_hint(e, "metric %s_value = …", name);
       return false;
     }
+  if (e->function->n_scores >= MAX_LISTED)
+    return elaborator_give_up(e, s->pos, "a program has at most %d losses and metrics", MAX_LISTED);
   Score score = {.name = name, .is_loss = is_loss, .pos = s->pos, .value = v.tensor};
   PUSH(e, e->function->scores, e->function->n_scores, e->function->cap_scores, score);
   return true;
