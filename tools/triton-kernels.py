@@ -226,7 +226,8 @@ class Case:
         with open(path, "w", encoding="utf-8") as f:
             f.write(text)
         ir = path.removesuffix(".ptx") + ".ll"
-        subprocess.run([sys.executable, os.path.join(ROOT, "test/ptx/read_ptx.py"), path, "-o", ir], check=True)
+        reader = [sys.executable, os.path.join(ROOT, "test/ptx/read_ptx.py"), "--shared-align=1024"]
+        subprocess.run(reader + [path, "-o", ir], check=True)
         words = [program, ir, *re.search(r"kernel (\S+), grid (\S+), threads (\d+), shared (\d+)", text).groups()]
         files = []
         for i, a in enumerate(self.arguments):

@@ -38,7 +38,7 @@ def bf16_normal(n):
 def run(name, arguments):
     """The arrays that the kernel writes, whose sizes in f32 stand as ('out', n) among the arguments."""
     path, ir = os.path.join(INPUTS, name + ".ptx"), os.path.join(FOLDER, name + ".ll")
-    subprocess.run([sys.executable, READER, path, "-o", ir], check=True)
+    subprocess.run([sys.executable, READER, "--shared-align=1024", path, "-o", ir], check=True)
     with open(path, encoding="utf-8") as f:
         launch = re.search(r"kernel (\S+), grid (\S+), threads (\d+), shared (\d+)", f.read())
     words, outputs = [PROGRAM, ir, *launch.groups()], []

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Reads PTX and writes LLVM IR that codegen/cuda/emulate takes: PTX of others, and of LLVM's NVPTX back end, in the
-emulator. usage: read_ptx.py FILE.ptx [-o FILE.ll]
+emulator. usage: read_ptx.py [--shared-align=BYTES] FILE.ptx [-o FILE.ll]
 
 Registers are integers of their width in memory, which LLVM's sroa makes values. Shared addresses count from the start
 of the block's shared memory, as on a device. What is not known (an instruction, a modifier, a type) is refused by its
@@ -26,7 +26,8 @@ CONSTANT_SREGS = {"%cluster_ctarank": 0, "%cluster_ctaid.x": 0, "%cluster_ctaid.
 MEMORY_HINTS = {"weak", "relaxed", "acquire", "release", "volatile", "gpu", "cta", "sys", "cluster", "nc", "ca", "cg",
                 "cs", "lu", "cv", "wb", "wt", "L1", "L2"}
 class Translator(Arithmetic):
-    def __init__(self, module):
+    def __init__(self, module, shared_align=1):
+        self.shared_align = shared_align
         self.module, self.declared, self.lines, self.count = module, {}, [], 0
         self.statement = None
 
@@ -384,7 +385,8 @@ class Translator(Arithmetic):
         if space == 3:
             what = "external" if not v.bytes else "internal"
             initial = "" if not v.bytes else " undef"
-            self.lines.append(f'@"{v.name}" = {what} addrspace(3) global [{v.bytes} x i8]{initial}, align {v.align}')
+            align = v.align if v.bytes else max(v.align, self.shared_align)
+            self.lines.append(f'@"{v.name}" = {what} addrspace(3) global [{v.bytes} x i8]{initial}, align {align}')
             return
         count, width = v.bytes // v.element_bytes, 8 * v.element_bytes
         values = [("0" if i >= len(v.values or []) else str(v.values[i])) for i in range(count)]
@@ -413,11 +415,14 @@ def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("file")
     options.add_argument("-o", "--output", default="-")
+    options.add_argument("--shared-align", type=int, default=1,
+                         help="of dynamic shared memory, at least: Triton promises 16 and relies on 1024, which a "
+                              "kernel without static shared memory gets")
     options = options.parse_args()
     with open(options.file, encoding="utf-8") as f:
         text = f.read()
     try:
-        ir = Translator(Module(text)).translate(re.sub(r'["\\]', "_", options.file))
+        ir = Translator(Module(text), options.shared_align).translate(re.sub(r'["\\]', "_", options.file))
     except Refused as refused:
         sys.exit(f"{options.file}: {refused}")
     if options.output == "-":
