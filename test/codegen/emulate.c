@@ -294,6 +294,7 @@ EmuFault emulate_run(const Emulated *e, const char *kernel, const EmulateLaunch 
                  .ranges = ranges,
                  .threads = launch->threads,
                  .equal_stores = launch->equal_stores,
+                 .aligned_shared = launch->aligned_shared,
                  .order = launch->order,
                  .traffic = launch->traffic};
   for (int i = 0; i < 3; i++) {

@@ -41,8 +41,8 @@ typedef struct EmulateLaunch {
   int n;
   const EmulateArgument *arguments;
   int threads;
-  bool equal_stores;   // of EmuLaunch
-  uint64_t order;      // likewise
+  bool equal_stores, aligned_shared;   // of EmuLaunch
+  uint64_t order;                      // likewise
   // For a comparison with a GPU (record.c). Per argument: 'f' f32, 'd' f64, 'b' bf16, 'h' f16, 'i' bytes that are
   // equal, '-' not compared. NULL: all f32.
   const char *types;

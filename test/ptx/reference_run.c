@@ -61,7 +61,10 @@ static EmulateArgument argument(char *text, int i) {
 int main(int count, char **words) {
   static char message[4096];
   EmulateArgument arguments[MOST];
-  EmulateLaunch launch = {.arguments = arguments, .equal_stores = getenv("NNC_TEST_EQUAL_STORES") != NULL};
+  // These kernels rely on what GPUs do: without static shared memory the dynamic part begins at a multiple of 1024.
+  EmulateLaunch launch = {.arguments = arguments,
+                          .equal_stores = getenv("NNC_TEST_EQUAL_STORES") != NULL,
+                          .aligned_shared = true};
   if (count < 6 || count - 6 > MOST) die("usage", "FILE.ll KERNEL GX,GY,GZ THREADS DYNAMIC_SHARED ARGUMENT...");
   if (sscanf(words[3], "%u,%u,%u", &launch.grid[0], &launch.grid[1], &launch.grid[2]) != 3) die("no grid", words[3]);
   launch.block[0] = (uint32_t)atoi(words[4]);

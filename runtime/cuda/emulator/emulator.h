@@ -110,6 +110,9 @@ typedef struct EmuLaunch {
   int threads;              // OS threads for blocks; <= 1: one, in order, deterministic also where f32 atomics add
   // Threads of several warps that store one value to one place with one instruction are no race.
   bool equal_stores;
+  // Dynamic shared memory begins at a multiple of 1024, as on a GPU where there is no static part, whatever alignment
+  // the module promises; else at a multiple of that and of no more.
+  bool aligned_shared;
   // In which blocks run, and the threads that can: 0 from the first to the last, 1 from the last to the first, else
   // random by this seed. What a kernel computes must not depend on it.
   uint64_t order;

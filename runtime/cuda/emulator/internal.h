@@ -122,6 +122,7 @@ struct EmuWorker {
   uint8_t *states, *initial_states;   // Owned; one per granule
   EmuCell *cells;                     // Owned; one per granule
   uint32_t shared_bytes;              // of this launch, with gaps
+  uint32_t dynamic_begin;             // of its dynamic part
   uint32_t capacity;
   int granule_shift;
   // Order of events. A clock counts synchronisations; known[w][v] is the time of the last one that warp w knows warp v

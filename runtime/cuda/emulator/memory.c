@@ -42,7 +42,9 @@ static bool reserve(EmuWorker *w, uint32_t bytes) {
 
 bool emu_memory_begin_launch(EmuWorker *w) {
   const NncEmuKernel *k = w->launch->kernel;
-  w->shared_bytes = (uint32_t)k->layout_bytes + w->launch->dynamic_bytes;
+  w->dynamic_begin = (uint32_t)k->layout_bytes;
+  if (w->launch->aligned_shared) w->dynamic_begin = (w->dynamic_begin + 1023) / 1024 * 1024;
+  w->shared_bytes = w->dynamic_begin + w->launch->dynamic_bytes;
   w->granule_shift = k->granule >= 4 ? 2 : k->granule >= 2 ? 1 : 0;
   if (!reserve(w, w->shared_bytes + 16)) return false;
   size_t granules = ((size_t)w->shared_bytes >> w->granule_shift) + 1;
@@ -50,7 +52,7 @@ bool emu_memory_begin_launch(EmuWorker *w) {
   for (int64_t i = 0; i < k->n_variables; i++)
     memset(w->initial_states + (k->variables[i].offset >> w->granule_shift), EMU_UNWRITTEN,
            (size_t)(k->variables[i].bytes + (1 << w->granule_shift) - 1) >> w->granule_shift);
-  memset(w->initial_states + (k->layout_bytes >> w->granule_shift), EMU_UNWRITTEN,
+  memset(w->initial_states + (w->dynamic_begin >> w->granule_shift), EMU_UNWRITTEN,
          w->launch->dynamic_bytes >> w->granule_shift);
   memset(w->cells, 0, granules * sizeof *w->cells);
   memset(w->known, 0, sizeof w->known);
@@ -86,7 +88,7 @@ void emu_order_warps(EmuWorker *w, uint32_t releasing, const uint32_t *times, ui
 // Shared memory
 
 void *nnc_emu_shared_base(void) { return emu_worker->shared; }
-void *nnc_emu_dynamic_base(void) { return emu_worker->shared + emu_worker->launch->kernel->layout_bytes; }
+void *nnc_emu_dynamic_base(void) { return emu_worker->shared + emu_worker->dynamic_begin; }
 
 static const char *kind_name(uint32_t kind) {
   return kind & EMU_ATOMIC ? "atomic access" : kind & EMU_WRITE ? "write" : "read";
@@ -95,8 +97,8 @@ static const char *kind_name(uint32_t kind) {
 // "'tile' + 128" or "dynamic shared memory + 16"; outside: beside the variable that ends or begins next to it.
 static const char *place(const EmuWorker *w, int64_t offset, char buf[160]) {
   const NncEmuKernel *k = w->launch->kernel;
-  if (w->launch->dynamic_bytes && offset >= k->layout_bytes) {
-    snprintf(buf, 160, "dynamic shared memory + %lld (of %u bytes)", (long long)(offset - k->layout_bytes),
+  if (w->launch->dynamic_bytes && offset >= w->dynamic_begin) {
+    snprintf(buf, 160, "dynamic shared memory + %lld (of %u bytes)", (long long)(offset - w->dynamic_begin),
              w->launch->dynamic_bytes);
     return buf;
   }
