@@ -208,6 +208,34 @@ static void test_minimize_peak(void) {
   }
 }
 
+// Deep recomputation: chains above the size that the search asks the exact solver for, of random costs, at the smallest
+// budget and one byte more.
+static void test_deep(void) {
+  enum { LAYERS = 10, STATES = 1000000 };
+  uint64_t draws = 1;
+  for (int round = 0; round < 10; round++) {
+    Generated *g = generate_chain(LAYERS, 1, round % 2);
+    for (int v = 0; v < g->problem.n_nodes; v++) g->nodes[v].cost = 1 + generate_number(&draws, 5);
+    RematSchedule none = remat_baseline(&g->problem), optimum = {0};
+    int64_t budget = remat_min_budget_bound(&g->problem);
+    while (remat_exact(&g->problem, budget, STATES, &optimum) == REMAT_EXACT_INFEASIBLE) budget++;
+    check(optimum.cost > 1.25 * none.cost, "deep: the optimum adds more than a quarter", round);
+    for (int more = 0; more < 2; more++) {
+      remat_schedule_free(&optimum);
+      check(remat_exact(&g->problem, budget + more, STATES, &optimum) == REMAT_EXACT_OPTIMAL, "deep: decided", round);
+      RematOptions options = {.seed = (uint64_t)round, .max_moves = 200000};
+      RematResult result;
+      remat_solve(&g->problem, budget + more, &options, &result);
+      check(is_as_told(&g->problem, &result, budget + more) && result.feasible, "deep: feasible", round);
+      check(result.schedule.cost < optimum.cost * (1 + 1e-9), "deep: the optimum", round);
+      remat_result_free(&result);
+    }
+    remat_schedule_free(&optimum);
+    remat_schedule_free(&none);
+    generated_free(g);
+  }
+}
+
 // A time limit is kept, set-up included, and what is found by then is returned.
 static void test_interrupt(void) {
   Generated *g = generate_chain(300, 64, true);
@@ -229,6 +257,7 @@ int main(void) {
   test_state();
   test_results();
   test_minimize_peak();
+  test_deep();
   test_interrupt();
   printf("%d passed, %d failed\n", passed, failed);
   return failed ? 1 : 0;
