@@ -5,25 +5,48 @@
 
 #include "ir/ir.h"
 
+// What makes the products of matrices.
+typedef enum CostEngine {
+  COST_OWN_RATE,     // at the rate of their operands' type: a library's, tensor cores'
+  COST_TF32,         // f32 rounded to tf32 on tensor cores
+  COST_TF32_PARTS,   // f32 as three products of tf32 parts
+  COST_LOOPS,        // own loops on the units for element-wise work, in the type that sums have
+} CostEngine;
+
 // The arithmetic and the traffic of one execution.
 typedef struct CostWork {
   CostClass class;
-  NnDtype dtype;   // of the arithmetic: f64 where any operand is, else f32
-  double flops;    // kernels: an addition counts 1, an exponential as many additions as it costs
-  double bytes;    // read and written
-  double copied;   // traffic besides, while no arithmetic runs
-  // matmul, conv: the smallest of rows, columns and summed elements of (one of) the matrix products; 0: none
+  double products;   // two for each multiply-add of matrix products
+  CostEngine engine;
+  NnDtype product_dtype;   // of their operands
+  // the smallest of rows, columns and summed elements of (one of) the matrix products; 0: none
   int64_t smallest;
+  double additions;   // all else: an exponential counts as many additions as it costs
+  NnDtype dtype;      // of it: f64 where any operand is, else f32
+  double bytes;       // read and written
+  double copied;      // traffic besides, while no arithmetic runs
+  double launches;    // less than 1: one that several steps share
+  double serial;      // seconds that some thread has to wait for one access of memory after the other
 } CostWork;
-// `kernel` is the function that a func.call calls, else null.
-CostWork cost_work(MlirOperation op, MlirOperation kernel);
 
-// Seconds of one step = launch + max(flops / (peak * share), bytes / (bandwidth * share)) + copied / bandwidth. Read
-// from a description file (docs/targets.md).
+// What the processor that runs a kernel makes of it.
+typedef struct CostRules {
+  CostUnit unit;
+  // row kernels: all levels find what they need in registers, or what they read in fast memory
+  bool computes_once, reads_once;
+  int n_joined;
+  MlirValue joined[4];   // reductions whose level goes along with the one before
+} CostRules;
+
+// `kernel` is the function that a func.call calls, else null. One launch, engine COST_OWN_RATE: targets know better.
+CostWork cost_work(MlirOperation op, MlirOperation kernel, const CostRules *rules);
+// The first op of a kernel that a library could run, a convolution; null: none.
+MlirOperation cost_library_op(MlirOperation kernel);
+
+// Seconds of one step; docs/targets.md has the formula. Read from a description file.
 typedef struct Machine {
-  double flops_per_second[NN_DTYPE_COUNT];   // peak: a fused multiply-add counts two; 0: as f32
-  // of matrix products and convolutions of f32 operands with --math=tf32; 0: as f32
-  double tf32_flops_per_second;
+  double flops_per_second[NN_DTYPE_COUNT];      // peak: a fused multiply-add counts two; 0: as f32
+  double tf32_flops_per_second;                 // 0: as f32
   double bytes_per_second;                      // of memory
   double cache_bytes, cache_bytes_per_second;   // steps whose operands and results fit in cache_bytes; 0: none
   double launch_seconds;

@@ -12,7 +12,7 @@
 static NnTarget target;
 static Machine machine;
 static const CostTable *costs;   // Borrowed; NULL: none
-static bool uses_tf32;
+static CostWork (*work_of)(MlirOperation op, MlirOperation kernel);
 
 MlirOperation target_callee(MlirOperation call) {
   MlirOperation top = call;
@@ -47,18 +47,18 @@ static double seconds(const NnTarget *t, MlirOperation op) {
   NnScan scan;
   if (nn_scan_of(op, &scan)) return scan_seconds(t, &scan);
   MlirOperation kernel = kernel_of(op);
-  CostWork work = cost_work(op, kernel);
+  CostWork work = work_of(op, kernel);
   double roofline = machine_seconds(&machine, &work);
   return costs ? cost_table_seconds(costs, op, kernel, work.class, roofline) : roofline;
 }
 
 double target_seconds(MlirOperation op) { return seconds(&target, op); }
 
-void target_use_tf32(bool tf32) { uses_tf32 = tf32; }
-
-const NnTarget *target_set(const char *name, const Machine *m, int64_t (*workspace_bytes)(MlirOperation),
-                           bool (*inplace_ok)(MlirOperation, int, int), bool (*epilogue_ok)(MlirOperation),
-                           bool groups_updates, int64_t row_bytes, int64_t loss_rows) {
+const NnTarget *target_set(const char *name, const Machine *m, CostWork (*work)(MlirOperation, MlirOperation),
+                           int64_t (*workspace_bytes)(MlirOperation), bool (*inplace_ok)(MlirOperation, int, int),
+                           bool (*epilogue_ok)(MlirOperation), bool groups_updates, int64_t row_bytes,
+                           int64_t loss_rows) {
+  work_of = work;
   target = (NnTarget){.name = name,
                       .alignment = NNC_ALIGN,
                       .workspace_bytes = workspace_bytes,
@@ -76,7 +76,6 @@ const NnTarget *target_set(const char *name, const Machine *m, int64_t (*workspa
 
 void nn_target_set_machine(const Machine *m) {
   machine = *m;
-  if (!uses_tf32) machine.tf32_flops_per_second = 0;
   target.flops_per_second = m->flops_per_second[NN_F32];
   target.bytes_per_second = m->bytes_per_second;
   target.launch_seconds = m->launch_seconds;
@@ -98,7 +97,7 @@ int nn_target_match_costs(CostTable *table, MlirModule module, int *n_steps) {
       // of a loop no step is measured
       if (list.items[i].role != NN_STEP_RUN || nn_has_attr(list.items[i].op, "nn.scan")) continue;
       MlirOperation kernel = kernel_of(list.items[i].op);
-      CostWork work = cost_work(list.items[i].op, kernel);
+      CostWork work = work_of(list.items[i].op, kernel);
       ++*n_steps;
       matched += cost_table_match(table, list.items[i].op, kernel, work.class, machine_seconds(&machine, &work));
     }

@@ -8,9 +8,10 @@
 // The function that a func.call calls; null if the module has none of that name.
 MlirOperation target_callee(MlirOperation call);
 // Makes the one target of this process. The machine is copied. Static storage.
-// before target_set: products of f32 operands run at the machine's tf32 rate, where it has one
-void target_use_tf32(bool tf32);
-const NnTarget *target_set(const char *name, const Machine *machine, int64_t (*workspace_bytes)(MlirOperation op),
+// work: what a step takes on this target, of a call with the kernel that is called.
+const NnTarget *target_set(const char *name, const Machine *machine,
+                           CostWork (*work)(MlirOperation op, MlirOperation kernel),
+                           int64_t (*workspace_bytes)(MlirOperation op),
                            bool (*inplace_ok)(MlirOperation kernel, int result, int arg),
                            bool (*epilogue_ok)(MlirOperation kernel), bool groups_updates, int64_t row_bytes,
                            int64_t loss_rows);

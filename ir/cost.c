@@ -12,7 +12,7 @@ const char *const cost_class_names[COST_CLASSES] = {
 // Additions for each byte, of machines on which an exponential costs little beside a value's four bytes.
 #define ADDITIONS_A_BYTE 30
 
-double nn_op_traffic(NnOp op) { return nn_op_info(op)->additions / ADDITIONS_A_BYTE; }
+double nn_op_traffic(NnOp op) { return nn_op_info(op)->additions[COST_CPU] / ADDITIONS_A_BYTE; }
 
 NnType nn_operand_type(MlirOperation op, int i) { return nn_value_type(mlirOperationGetOperand(op, i)); }
 NnType nn_result_type(MlirOperation op, int i) { return nn_value_type(mlirOperationGetResult(op, i)); }

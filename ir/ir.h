@@ -73,7 +73,7 @@ typedef enum NnOpKind {
 } NnOpKind;
 
 typedef enum NnOp {
-#define NN_OP(name, kind, operands, results, attrs, class, cost, doc) NN_OP_##name,
+#define NN_OP(name, kind, operands, results, attrs, class, cpu, gpu, doc) NN_OP_##name,
 #include "ir/ops.def"
 #undef NN_OP
   NN_OP_COUNT,
@@ -88,6 +88,8 @@ typedef enum CostClass {
 #undef COST
       COST_CLASSES,
 } CostClass;
+// Whose instructions are counted.
+typedef enum CostUnit { COST_CPU, COST_GPU, COST_UNITS } CostUnit;
 extern const char *const cost_class_names[COST_CLASSES];
 
 // What a shape rule sees: operand types and attributes, before or after the op exists.
@@ -131,7 +133,7 @@ typedef struct NnOpInfo {
   CostClass cost_class;
   // What one element takes, in additions: of the result, of a reduction's operand, a pair of query and key of
   // attention. A library op has its products besides (flops).
-  double additions;
+  double additions[COST_UNITS];
   const char *doc;   // one sentence
   NnInferFn infer;
   NnVjpFn vjp;                         // NULL: not differentiable (its operands get no gradient)

@@ -54,25 +54,25 @@
 #define EXPAND_MARK(op) NULL
 
 static const NnOpInfo rows[NN_OP_COUNT] = {
-#define NN_OP(op, op_kind, operands, op_results, attributes, class, cost, text) \
-  [NN_OP_##op] = {.name = #op,                                                  \
-                  .kind = NN_KIND_##op_kind,                                    \
-                  .n_operands = operands,                                       \
-                  .n_results = op_results,                                      \
-                  .attrs = attributes,                                          \
-                  .cost_class = COST_##class,                                   \
-                  .additions = cost,                                            \
-                  .doc = text,                                                  \
-                  .infer = nn_infer_##op,                                       \
-                  .vjp = nn_vjp_##op,                                           \
-                  .flops = FLOPS_##op_kind(op),                                 \
+#define NN_OP(op, op_kind, operands, op_results, attributes, class, cpu, gpu, text) \
+  [NN_OP_##op] = {.name = #op,                                                      \
+                  .kind = NN_KIND_##op_kind,                                        \
+                  .n_operands = operands,                                           \
+                  .n_results = op_results,                                          \
+                  .attrs = attributes,                                              \
+                  .cost_class = COST_##class,                                       \
+                  .additions = {cpu, gpu},                                          \
+                  .doc = text,                                                      \
+                  .infer = nn_infer_##op,                                           \
+                  .vjp = nn_vjp_##op,                                               \
+                  .flops = FLOPS_##op_kind(op),                                     \
                   .expand = EXPAND_##op_kind(op)},
 #include "ir/ops.def"
 #undef NN_OP
 };
 
 static const unsigned char name_length[NN_OP_COUNT] = {
-#define NN_OP(op, kind, operands, results, attrs, class, cost, doc) [NN_OP_##op] = sizeof #op - 1,
+#define NN_OP(op, kind, operands, results, attrs, class, cpu, gpu, doc) [NN_OP_##op] = sizeof #op - 1,
 #include "ir/ops.def"
 #undef NN_OP
 };

@@ -100,6 +100,15 @@ int64_t cuda_attention_workspace(MlirOperation op) {
   return (attention_workspace(&a) + NNC_ALIGN - 1) / NNC_ALIGN * NNC_ALIGN;
 }
 
+int cuda_attention_launches(MlirOperation op, CostEngine *engine) {
+  Attention a = attention_of(op);
+  *engine = a.plain               ? COST_LOOPS
+            : a.type == TILE_TF32 ? COST_TF32
+            : a.type == TILE_F32  ? COST_TF32_PARTS
+                                  : COST_OWN_RATE;
+  return attention_launches(&a);
+}
+
 static const char *arithmetic(const Attention *a) {
   if (a->plain) return "a warp for each row";
   switch (a->type) {

@@ -6,6 +6,7 @@
 #define NNC_CODEGEN_CUDA_CUDA_H
 
 #include "codegen/codegen.h"
+#include "codegen/cost_model.h"
 #include "codegen/kernel/emitted.h"
 #include "support/text.h"
 #include "llvm-c/TargetMachine.h"
@@ -51,11 +52,15 @@ bool cuda_epilogue_ok(MlirOperation func);
 // attention.c: the same of attention and its gradients.
 char *cuda_attention_name(MlirOperation op);
 int64_t cuda_attention_workspace(MlirOperation op);
+int cuda_attention_launches(MlirOperation op, CostEngine *engine);   // and what makes its products
 void cuda_emit_attention(MlirOperation op, const char *name, EmittedKernel *out);
 
 // library.c: one more launch of a kernel; and the lines of a comment that tell all of them.
 void cuda_add_launch(EmittedKernel *out, const char *symbol, int64_t x, int64_t y, int64_t z, int64_t threads);
 void cuda_comment_launches(const EmittedKernel *k, Text *t);
+
+// cost.c: what a step takes, of a call with the kernel that is called.
+CostWork cuda_work(MlirOperation op, MlirOperation kernel);
 
 // kernels.c: every private kernel of the module, convolutions and attention.
 void cuda_kernels_emit(MlirModule module, EmittedKernels *out);

@@ -332,6 +332,13 @@ int64_t schedule_conv_workspace(const Kernel *k) {
   return place_sums(&c, &from, &rows);
 }
 
+int schedule_conv_launches(const Kernel *k) {
+  int64_t from, rows;
+  Chain c = chain_of(k, NULL);
+  place_sums(&c, &from, &rows);
+  return conv_template_launches(&c.shape) + c.shape.folds + (c.e.n_sums > 0);
+}
+
 // The argument that is an operand of the convolution or, in front of a prologue, what that is made of.
 static int argument_of(const Kernel *k, const Chain *prologue, int operand) {
   if (operand == 1 || !has_prologue(k)) return nn_value_index(mlirOperationGetOperand(k->library, operand));

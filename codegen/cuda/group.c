@@ -306,6 +306,38 @@ static MlirWalkResult count_call(MlirOperation op, void *user) {
   return MlirWalkResultAdvance;
 }
 
+static bool is_update(MlirOperation call) {
+  char phase[16];
+  return !strcmp(nn_attr_str(call, "nn.phase", phase, sizeof phase, ""), "update");
+}
+
+static bool gives_scalar(MlirOperation call) {
+  return mlirOperationGetNumResults(call) == 1 && nn_value_type(mlirOperationGetResult(call, 0)).rank == 0;
+}
+
+static int count_alike(MlirOperation call, bool total) {
+  int n = 0;
+  for (MlirOperation op = mlirBlockGetFirstOperation(mlirOperationGetBlock(call)); !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op))
+    n += nn_is(op, "func.call") && (total ? gives_scalar(op) : is_update(op)) &&
+         mlirOperationGetNumOperands(op) == mlirOperationGetNumOperands(call) &&
+         mlirOperationGetNumResults(op) == mlirOperationGetNumResults(call);
+  return n > 1 ? n : 1;
+}
+
+double cuda_group_share(MlirOperation call, MlirOperation kernel) {
+  CudaBodyKind kind = CUDA_BODY_MAP;
+  char *signature = is_update(call) || gives_scalar(call) ? signature_of(kernel, &kind) : NULL;
+  bool total = kind != CUDA_BODY_MAP;
+  double share = signature && (total || is_update(call)) ? 1.0 / count_alike(call, total) : 1;
+  free(signature);
+  if (kind != CUDA_BODY_LARGE_TOTAL) return share;
+  NnType x = nn_value_type(mlirOperationGetOperand(call, 0));
+  int64_t elements = nn_type_elements(&x);
+  double full = (double)elements / (double)cuda_total_part(elements) / CUDA_TOTAL_PARTS;
+  return share > full ? share : full;
+}
+
 CudaGroups *cuda_groups_build(MlirModule module) {
   CudaGroups *out = allocate_array(1, sizeof *out);
   Finder f = {.module = module, .out = out};

@@ -47,6 +47,10 @@ typedef struct CudaGroups {
 
 // Finds them in all functions of a planned module. Owned: cuda_groups_free, NULL allowed.
 CudaGroups *cuda_groups_build(MlirModule module);
+// The part of a group's launches that a call is expected to have, before there is a plan to tell: updates alike in
+// their operands stand side by side where memory has room, sums over whole tensors share up to CUDA_TOTAL_PARTS parts.
+// 1: it is in none.
+double cuda_group_share(MlirOperation call, MlirOperation kernel);
 void cuda_groups_free(CudaGroups *groups);
 // The group of a call; NULL: it has none, or there are no groups.
 const CudaGroup *cuda_group_of(const CudaGroups *groups, MlirOperation call);

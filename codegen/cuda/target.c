@@ -49,6 +49,6 @@ enum { LOSS_ROWS = 8192 };
 const NnTarget *nn_target_cuda(const char *gpu_arch, bool tf32) {
   target_arch = cuda_arch(gpu_arch);
   target_tf32 = tf32;
-  target_use_tf32(tf32);
-  return target_set("cuda", &generic, workspace_bytes, kernel_inplace_ok, cuda_epilogue_ok, true, 16, LOSS_ROWS);
+  return target_set("cuda", &generic, cuda_work, workspace_bytes, kernel_inplace_ok, cuda_epilogue_ok, true, 16,
+                    LOSS_ROWS);
 }

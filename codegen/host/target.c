@@ -6,6 +6,7 @@
 #include "codegen/cost_model.h"
 #include "codegen/host/host.h"
 #include "codegen/kernel/kernel.h"
+#include "codegen/op_records.h"
 #include "codegen/target.h"
 #include "runtime/library.h"
 
@@ -36,6 +37,19 @@ static int64_t workspace_bytes(MlirOperation op) {
   return mlirOperationIsNull(func) || !nn_has_attr(func, "nn.kernel") || nn_has_attr(func, "nn.body")
              ? 0
              : host_kernel_workspace(func, &cpu);
+}
+
+// Of a convolution's weights the bytes are copied as often: they are brought into the library's layout in each call, in
+// short pieces. A depthwise one is no product of tiles; rows of a kernel that are read again are in the cache.
+static CostWork work(MlirOperation op, MlirOperation kernel) {
+  enum { REORDER = 8 };
+  CostWork w = cost_work(op, kernel, &(CostRules){.unit = COST_CPU, .reads_once = true});
+  NncConv c;
+  if (mlirOperationIsNull(kernel) && op_conv_record(op, &c)) {
+    w.copied = (double)(REORDER * c.o * (c.c / c.groups) * c.kh * c.kw * nn_dtype_bytes((NnDtype)c.dtype));
+    if (c.groups == c.c && c.groups > 1) w.engine = COST_LOOPS;
+  }
+  return w;
 }
 
 static const char *library_isa(const HostCpu *c) {
@@ -71,5 +85,5 @@ const NnTarget *nn_target_host(const char *name) {
   machine.bytes_per_second = cores * BYTES_PER_SECOND;
   machine.cache_bytes = cores * CACHE_BYTES;
   machine.cache_bytes_per_second = cores * CACHE_BYTES_PER_SECOND;
-  return target_set("host", &machine, workspace_bytes, kernel_inplace_ok, NULL, false, 0, LOSS_ROWS);
+  return target_set("host", &machine, work, workspace_bytes, kernel_inplace_ok, NULL, false, 0, LOSS_ROWS);
 }

@@ -7,10 +7,10 @@
 #include "ir/ir.h"
 
 // Prototypes for all; those that ir/table.c declares absent are never defined.
-#define NN_OP(op, op_kind, op_operands, op_results, op_attrs, op_class, op_cost, op_doc) \
-  bool nn_infer_##op(NnOpCall *call, int n_results, NnType *result);                     \
-  void nn_vjp_##op(NnVjp *vjp);                                                          \
-  double nn_flops_##op(MlirOperation operation);                                         \
+#define NN_OP(op, op_kind, op_operands, op_results, op_attrs, op_class, op_cpu, op_gpu, op_doc) \
+  bool nn_infer_##op(NnOpCall *call, int n_results, NnType *result);                            \
+  void nn_vjp_##op(NnVjp *vjp);                                                                 \
+  double nn_flops_##op(MlirOperation operation);                                                \
   void nn_expand_##op(NnBuilder *b, MlirOperation operation, MlirValue *results);
 #include "ir/ops.def"
 #undef NN_OP

@@ -42,6 +42,9 @@ void schedule_map(CudaModule *m, const Kernel *k, EmittedKernel *out);
 bool schedule_transpose(CudaModule *m, const Kernel *k, EmittedKernel *out);
 void schedule_reduce(CudaModule *m, const Kernel *k, EmittedKernel *out);   // row and column
 void schedule_move(CudaModule *m, const Kernel *k, EmittedKernel *out);
+// For the roofline: its launches; of a scatter the seconds in which a block waits for one access of memory after the
+// other, else 0.
+void schedule_move_work(const Kernel *k, double *launches, double *serial);
 int64_t schedule_reduce_workspace(const Kernel *k);
 // The second half of a column kernel over channels whose partial sums others have left, for `rows` elements of a
 // channel at a time, in the workspace from byte `from` on: an array (parts, channels) per sum, two per moments, *pitch
@@ -52,6 +55,7 @@ void schedule_combine(CudaModule *m, const Kernel *k, int64_t rows, int64_t from
 // epilogue.c: kernels that begin with a convolution.
 void schedule_conv(CudaModule *m, const Kernel *k, EmittedKernel *out);
 int64_t schedule_conv_workspace(const Kernel *k);
+int schedule_conv_launches(const Kernel *k);
 bool schedule_is_total(const Kernel *k);   // a reduction that a group may have
 // The groups of body `number`, whose kernel is k: their launches and their numbers in them.
 void schedule_group(CudaModule *m, const CudaGroups *groups, int number, const Kernel *k, EmittedKernel *out);

@@ -12,6 +12,9 @@
 
 enum { THREADS = 256, WARP = 32, ENOUGH_BLOCKS = 1056 };
 
+// Seconds from the address to the value where many are on their way; about the same on all GPUs.
+#define MEMORY_LATENCY 0.7e-6
+
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static NnDtype as_bytes(NnDtype t) { return t == NN_I1 ? NN_U8 : t; }   // copied as they are
 
@@ -158,8 +161,9 @@ typedef struct Scatter {
   Emitter *e;
   int source, indices, base;   // buffers; base: of scatter_add_to, else -1
   NnDtype dtype, index_dtype;
-  int64_t rows, row, n;      // of the table, elements of one, indices
-  int64_t owned;             // rows of a block
+  int64_t rows, row, n;    // of the table, elements of one, indices
+  int64_t owned, blocks;   // rows of a block; how many there are
+  int lanes;
   int team, teams;           // threads that share a row
   Value tid, first, count;   // of the block's rows
   // of the thread: which rows of the block's (number modulo teams), which vectors of them
@@ -279,26 +283,42 @@ static void emit_scatter(Scatter *s, bool max) {
   if (max) own_rows(s, lowest_to_zero);
 }
 
-static void move_scatter(CudaModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
-  Emitter e;
+static Scatter scatter_plan(const CudaModule *m, const Kernel *k, MlirOperation op) {
   const NnType *t = &k->result_type[0];
-  Scatter s = {.e = &e,
-               .source = nn_value_index(mlirOperationGetOperand(op, 0)),
+  Scatter s = {.source = nn_value_index(mlirOperationGetOperand(op, 0)),
                .indices = nn_value_index(mlirOperationGetOperand(op, 1)),
                .base = -1,
                .dtype = t->dtype,
                .rows = t->dim[0],
                .row = move_product(t->dim, 1, t->rank),
-               .team = 1,
-               .shared = text_format("%s_shared", k->name)};
+               .team = 1};
   if (nn_op_of(op) == NN_OP_scatter_add_to) s.base = nn_value_index(mlirOperationGetOperand(op, 2));
   s.index_dtype = k->arg[s.indices].dtype;
   s.n = nn_type_elements(&k->arg[s.indices]);
-  int lanes = move_lanes(m, k, s.dtype, 1, &s.row);
-  while (s.team < THREADS && s.team * lanes < s.row) s.team *= 2;
+  s.lanes = move_lanes(m, k, s.dtype, 1, &s.row);
+  while (s.team < THREADS && s.team * s.lanes < s.row) s.team *= 2;
   s.teams = THREADS / s.team;
   s.owned = divide_up(s.rows, ENOUGH_BLOCKS);
-  int64_t blocks = divide_up(s.rows, s.owned);
+  s.blocks = divide_up(s.rows, s.owned);
+  return s;
+}
+
+// A block looks at all indices, THREADS at a time, and adds its rows one after the other: as many as fall to each block
+// where all rows are named as often. Warps whose teams have other rows do not wait.
+static double scatter_seconds(const Scatter *s) {
+  double chunks = (double)divide_up(s->n, THREADS), added = (double)s->n / (double)s->blocks,
+         turns = (double)divide_up(s->row, (int64_t)s->team * s->lanes),
+         beside = (double)smaller(s->teams, THREADS / WARP);
+  return MEMORY_LATENCY * (chunks + added * turns / beside);
+}
+
+static void move_scatter(CudaModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
+  Emitter e;
+  Scatter s = scatter_plan(m, k, op);
+  int lanes = s.lanes;
+  int64_t blocks = s.blocks;
+  s.e = &e;
+  s.shared = text_format("%s_shared", k->name);
   char *space = text_format("grid %lld x %d threads, a block owns %lld rows and goes through all %lld indices, %d "
                             "threads a row, %d elements a thread",
                             (long long)blocks, THREADS, (long long)s.owned, (long long)s.n, s.team, lanes);
@@ -395,5 +415,20 @@ void schedule_move(CudaModule *m, const Kernel *k, EmittedKernel *out) {
   case NN_OP_scatter_max: move_scatter(m, k, op, out); break;
   case NN_OP_argmax: move_argmax(m, k, op, out); break;
   default: move_pool(m, k, op, out); break;
+  }
+}
+
+void schedule_move_work(const Kernel *k, double *launches, double *serial) {
+  MlirOperation op = move_op(k);
+  switch (nn_op_of(op)) {
+  case NN_OP_concat: *launches = (double)mlirOperationGetNumOperands(op); break;
+  case NN_OP_scatter_add:
+  case NN_OP_scatter_add_to:
+  case NN_OP_scatter_max: {
+    Scatter s = scatter_plan(&(CudaModule){0}, k, op);
+    *serial = scatter_seconds(&s);
+    break;
+  }
+  default: break;
   }
 }

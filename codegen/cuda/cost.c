@@ -1,0 +1,98 @@
+// What a step takes on a GPU: which units make its products, how many launches it is, what goes through memory besides
+// operands and results, what cannot be done side by side.
+#include "codegen/cuda/conv.h"
+#include "codegen/cuda/schedule/schedule_reduce.h"
+#include "codegen/cuda/template/template.h"
+#include "codegen/cuda/template/template_depthwise.h"
+#include "codegen/op_records.h"
+
+static double through_memory(int64_t workspace) { return 2 * (double)workspace; }   // written once and read once
+
+// Own loops over tiles of 64 x 64, or a thread for each result where there are fewer rows or columns than 8.
+static void price_product(CostWork *w, const NncConv *c) {
+  enum { TILE = 64, FEW = 8 };
+  ConvProduct p;
+  conv_product(c, &p);
+  int64_t rows = (p.m + TILE - 1) / TILE * TILE, columns = (p.n + TILE - 1) / TILE * TILE;
+  if (p.m >= FEW && p.n >= FEW) w->products *= (double)(rows * columns) / (double)(p.m * p.n);
+  w->engine = COST_LOOPS;
+  w->launches = p.splits > 1 ? 2 : 1;
+}
+
+static void price_conv(CostWork *w, const NncConv *c) {
+  ConvShape shape;
+  // products with the zeros between the pixels of a stride, too
+  if (c->pass == NNC_CONV_INPUT_GRAD)
+    w->products = 2 * (double)(c->n * c->h * c->w) * (double)(c->c * (c->o / c->groups) * c->kh * c->kw);
+  w->bytes += through_memory(conv_workspace_bytes(c));
+  if (depthwise_supported(c)) {
+    w->engine = COST_LOOPS;
+    w->launches = depthwise_launches(c);
+  } else if (conv_uses_template(c, &shape)) {
+    w->engine = shape.type == TILE_TF32 ? COST_TF32 : shape.type == TILE_F32 ? COST_TF32_PARTS : COST_OWN_RATE;
+    w->launches = conv_template_launches(&shape);
+  } else if (conv_grouped_shape(c, &shape)) {
+    w->engine = COST_LOOPS;
+    w->launches = conv_template_launches(&shape);
+  } else {
+    price_product(w, c);
+  }
+}
+
+// The gradients of queries and those of keys and values are kernels of their own: both make the scores, their gradients
+// and the draws of a dropout, seven products in place of five.
+static void price_attention(CostWork *w, MlirOperation op) {
+  w->launches = cuda_attention_launches(op, &w->engine);
+  if (!nn_attention_of(op).backward) return;
+  w->products *= 7.0 / 5;
+  w->additions *= 2;
+}
+
+static CostWork library_work(MlirOperation op) {
+  CostWork w = cost_work(op, nn_null_operation(), &(CostRules){.unit = COST_GPU});
+  NncConv c;
+  if (op_conv_record(op, &c)) price_conv(&w, &c);
+  else if (op_is_attention(op)) price_attention(&w, op);
+  else if (w.product_dtype == NN_F32 && cuda_uses_tf32()) w.engine = COST_TF32;
+  return w;
+}
+
+// A row that stays in registers is computed once, one in shared memory read once; a maximum and a sum of exponentials
+// are one pass.
+static CostWork reduction_work(MlirOperation call, const Kernel *k) {
+  Plan p;
+  plan_reduce(k, &p);
+  CostRules rules = {.unit = COST_GPU, .computes_once = p.resident, .reads_once = p.resident || p.n_stashed};
+  for (int u = 0; u < p.r.n_units && rules.n_joined < 4; u++)
+    if (p.joined[u] >= 0 && p.r.units[u].kind == UNIT_SUM) rules.joined[rules.n_joined++] = p.r.units[u].value;
+  CostWork w = cost_work(call, k->func, &rules);
+  if (!p.chunked) return w;
+  w.launches = 2 * p.r.n_stages;   // parts, then their sums
+  w.bytes += through_memory(p.bytes);
+  return w;
+}
+
+static CostWork kernel_work(MlirOperation call, const Kernel *k) {
+  if (mlirOperationIsNull(k->library) && (k->kind == KERNEL_ROW || k->kind == KERNEL_COLUMN))
+    return reduction_work(call, k);
+  CostWork w = cost_work(call, k->func, &(CostRules){.unit = COST_GPU});
+  NncConv c;
+  if (!mlirOperationIsNull(k->library) && op_conv_record(k->library, &c)) {
+    price_conv(&w, &c);
+    w.launches = schedule_conv_launches(k);
+    w.bytes += through_memory(schedule_conv_workspace(k) - conv_workspace_bytes(&c));
+  } else if (k->kind == KERNEL_MOVE) {
+    schedule_move_work(k, &w.launches, &w.serial);
+  }
+  return w;
+}
+
+CostWork cuda_work(MlirOperation op, MlirOperation kernel) {
+  if (mlirOperationIsNull(kernel)) return library_work(op);
+  Kernel k;
+  kernel_read(kernel, &k);
+  CostWork w = kernel_work(op, &k);
+  w.launches *= cuda_group_share(op, kernel);
+  kernel_free(&k);
+  return w;
+}
