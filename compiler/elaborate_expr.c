@@ -3,8 +3,10 @@
 // again).
 #include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 #include "compiler/elaborate_internal.h"
+#include "compiler/elsewhere.h"
 
 static void set_location(Elaborator *e, AstPos pos) { elaborator_builder(e)->loc = location_of(e, pos); }
 
@@ -28,6 +30,7 @@ static void hint_name(Elaborator *e, const char *name) {
   for (int i = 0; i < e->frame->n; i++) name_consider(&nearest, e->frame->variables[i].name);
   for (int i = 0; i < e->globals->n; i++) name_consider(&nearest, e->globals->variables[i].name);
   if (find_block(e, name) || layer_find(name)) elaborator_hint(e, "'%s' is a function: call it as %s(…)", name, name);
+  else if (elsewhere_word(name)) elaborator_hint(e, "%s", elsewhere_word(name));
   else if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
   else hint_declaration(e, name);
 }
@@ -85,8 +88,9 @@ void report_unknown_function(Elaborator *e, const AstExpr *x) {
     return;
   }
   elaborator_error(e, x->pos, "unknown function '%s'", x->call.callee);
-  const char *own = name_of_other_framework(x->call.callee);
-  if (own) elaborator_hint(e, "that is %s here", own);
+  const char *own = elsewhere_function(x->call.callee);
+  bool same = nearest.best && strcasecmp(nearest.best, x->call.callee) == 0;   // Linear
+  if (own && !same) elaborator_hint(e, "%s", own);
   else if (nearest.best) elaborator_hint(e, "did you mean '%s'?", nearest.best);
   else
     elaborator_hint(e, "blocks are declared with 'block %s(…) { … }'; nnc --list-ops shows the built-in functions",

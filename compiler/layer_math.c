@@ -248,6 +248,12 @@ static bool check_labels(LayerCall *c, MlirValue *labels) {
   NnType logits = nn_value_type(layer_tensor(c, 0)), t = nn_value_type(layer_tensor(c, 1));
   bool match = logits.rank == t.rank + 1 && !nn_dtype_is_float(t.dtype);
   for (int i = 0; match && i < t.rank; i++) match = logits.dim[i] == t.dim[i];
+  bool turned = t.rank == logits.rank + 1 && nn_dtype_is_float(t.dtype) && !nn_dtype_is_float(logits.dtype);
+  for (int i = 0; turned && i < logits.rank; i++) turned = logits.dim[i] == t.dim[i];
+  if (turned) {
+    layer_arg_error(c, 0, "the scores come first, then the labels: %s(scores, labels)", c->info->name);
+    return false;
+  }
   if (!match) {
     layer_arg_error(
         c, 1, "labels must be integers with the shape of the logits without the class axis: logits are %s, labels %s",

@@ -31,7 +31,8 @@ int name_distance(const char *x, const char *y, int limit) {
 }
 
 NameSearch name_search(const char *word) {
-  int length = (int)strnlen(word, MAX_WORD), allowed = minimum((length + 2) / 3, 3);
+  // A word of four letters of which two differ is another word.
+  int length = (int)strnlen(word, MAX_WORD), allowed = minimum((length + 2) / 4, 3);
   return (NameSearch){.word = word, .distance = allowed + 1};
 }
 
@@ -66,61 +67,4 @@ int name_pattern_distance(const char *pattern, const char *text, int limit) {
     }
   }
   return minimum(rows[n % 2][m], limit + 1);
-}
-
-const char *name_of_other_framework(const char *word) {
-  static const struct {
-    const char *theirs, *ours;
-  } names[] = {
-      {"dense", "linear"},
-      {"fc", "linear"},
-      {"fully_connected", "linear"},
-      {"conv", "conv2d"},
-      {"convolution", "conv2d"},
-      {"batch_norm", "batchnorm"},
-      {"batchnorm2d", "batchnorm"},
-      {"bn", "batchnorm"},
-      {"layer_norm", "layernorm"},
-      {"max_pool2d", "maxpool"},
-      {"maxpool2d", "maxpool"},
-      {"maxpooling2d", "maxpool"},
-      {"avg_pool2d", "avgpool"},
-      {"avgpool2d", "avgpool"},
-      {"global_avg_pool", "mean(x, axes=[2, 3])"},
-      {"globalaveragepooling2d", "mean(x, axes=[2, 3])"},
-      {"adaptive_avg_pool2d", "mean(x, axes=[2, 3])"},
-      {"view", "reshape"},
-      {"permute", "transpose"},
-      {"cat", "concat"},
-      {"concatenate", "concat"},
-      {"chunk", "split"},
-      {"einops", "rearrange"},
-      {"mm", "matmul"},
-      {"bmm", "matmul"},
-      {"dot", "matmul"},
-      {"arange", "iota"},
-      {"masked_fill", "where"},
-      {"select", "where"},
-      {"clip", "clamp"},
-      {"max", "maximum or amax"},
-      {"min", "minimum or amin"},
-      {"swish", "silu"},
-      {"detach", "stop_gradient"},
-      {"no_grad", "stop_gradient"},
-      {"astype", "cast"},
-      {"to", "cast"},
-      {"crossentropyloss", "cross_entropy"},
-      {"nll_loss", "cross_entropy"},
-      {"mse_loss", "mse"},
-      {"mseloss", "mse"},
-      {"bce", "binary_cross_entropy"},
-      {"bce_with_logits", "binary_cross_entropy"},
-      {"expand", "broadcast_to"},
-      {"size", "dims"},
-      {"shape", "dims"},
-      {"pow", "x ** y"},
-  };
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (strcasecmp(names[i].theirs, word) == 0) return names[i].ours;
-  return NULL;
 }

@@ -22,8 +22,4 @@ void name_consider(NameSearch *search, const char *candidate);   // Borrows the 
 int name_pattern_distance(const char *pattern, const char *text, int limit);
 int name_pattern_limit(const char *pattern);   // how far a misspelt pattern may be from what was meant
 
-// What a function of other frameworks is called here ("Dense": "linear"); NULL when nothing is known. Not case
-// sensitive.
-const char *name_of_other_framework(const char *word);
-
 #endif

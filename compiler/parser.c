@@ -3,6 +3,7 @@
 //   file := { item }
 //   item := dim | let | assert | block | model | train | import | precision
 #include "compiler/parser.h"
+#include "compiler/elsewhere.h"
 #include "compiler/names.h"
 
 #include <stdarg.h>
@@ -16,8 +17,18 @@
 
 void parser_advance(Parser *p) {
   p->previous = p->token.pos;
+  p->last_word = p->token.kind == TOKEN_NAME ? p->token.text : NULL;
+  bool quiet = p->panic;
   p->token = lexer_next(&p->lexer);
-  if (p->token.kind == TOKEN_ERROR) p->panic = true;   // the lexer has reported it
+  if (p->token.kind != TOKEN_ERROR) return;
+  p->panic = true;   // the lexer has reported it
+  if (!quiet && p->last_word && p->lexer.source->text[p->lexer.at - 1] == '.')
+    diag_hint(p->diagnostics, "%s", elsewhere_module(p->last_word));
+}
+
+void parser_hint_word(Parser *p, const char *word, bool was_quiet) {
+  const char *hint = word ? elsewhere_word(word) : NULL;
+  if (hint && !was_quiet) diag_hint(p->diagnostics, "%s", hint);
 }
 
 bool parser_at(const Parser *p, TokenKind kind) { return p->token.kind == kind; }
@@ -203,7 +214,11 @@ static void parse_source(AstFile *file, const Source *source, int import_depth);
 static bool parse_import(Parser *p, AstPos keyword, int import_depth) {
   const char *name = p->token.text;
   AstPos pos = p->token.pos;
-  if (!parser_expect(p, TOKEN_STRING, "the name of a file in double quotes")) return false;
+  bool quiet = p->panic, word = parser_at(p, TOKEN_NAME);
+  if (!parser_expect(p, TOKEN_STRING, "the name of a file in double quotes")) {
+    parser_hint_word(p, word ? "import" : NULL, quiet);
+    return false;
+  }
   if (!end_of_line(p)) return false;
   if (p->file->without_imports) return true;
   const char *slash = p->lexer.source->name[0] == '<' ? NULL : strrchr(p->lexer.source->name, '/');
@@ -252,7 +267,8 @@ static bool parse_item(Parser *p, int import_depth) {
     static const char *const words[] = {"dim", "let", "assert", "block", "model", "train", "import", "precision"};
     for (int i = 0; i < 8; i++) name_consider(&search, words[i]);
     parser_advance(p);
-    if (search.best) diag_hint(p->diagnostics, "did you mean '%s'?", search.best);
+    if (elsewhere_word(text)) diag_hint(p->diagnostics, "%s", elsewhere_word(text));
+    else if (search.best) diag_hint(p->diagnostics, "did you mean '%s'?", search.best);
     else if (parser_at(p, TOKEN_ASSIGN) && p->token.pos.line == pos.line)
       diag_hint(p->diagnostics, "a constant is declared with 'dim %.60s = …' or 'let %.60s = …'", text, text);
     return false;

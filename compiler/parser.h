@@ -11,8 +11,10 @@ typedef struct Parser {
   Diagnostics *diagnostics;
   Pool *pool;
   Lexer lexer;
-  Token token;       // the next one, not yet consumed
-  AstPos previous;   // of the last consumed token
+  Token token;                          // the next one, not yet consumed
+  AstPos previous;                      // of the last consumed token
+  const char *first_word, *last_word;   // of the statement, and the token before; NULL where that was no name
+  bool piped;                           // a |> stood in the statement
   bool panic;
   bool gave_up;     // too deep: the rest of the file is not read
   int depth;        // of the recursion, at most AST_MAX_DEPTH
@@ -32,6 +34,8 @@ bool parser_error(Parser *p, AstPos pos, const char *format, ...) __attribute__(
 // one level deeper, false when that is too deep; parser_leave in any case
 bool parser_enter(Parser *p, AstPos pos);
 void parser_leave(Parser *p);
+// what a word of other languages is here, to the error just reported; nothing in a panic that was there before it
+void parser_hint_word(Parser *p, const char *word, bool was_quiet);
 bool parser_same_line(const Parser *p);   // the next token continues this line (or a bracket is open)
 bool parser_name(Parser *p, AstName *name, const char *what);
 bool parser_label(Parser *p, AstName *label);   // [ "as" NAME ]

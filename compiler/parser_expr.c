@@ -304,6 +304,7 @@ AstExpr *parse_expr(Parser *p) {
   AstExpr *e = parse_binary(p, PREC_OR);
   // The one operator that may begin a line, so that a chain of layers can be written one below the other.
   while (e && parser_accept(p, TOKEN_PIPE)) {
+    p->piped = true;
     AstName callee;
     if (!parser_name(p, &callee, "the name of a layer or block after '|>'")) return NULL;
     e = parse_indices(p, parse_call(p, callee, e));

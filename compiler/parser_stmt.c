@@ -4,6 +4,7 @@
 //   end       := newline | ";" | before "}"
 //   statement := assign | param | state | update | for | repeat | if | checkpoint | assert | tuple, and in train:
 //   setting
+#include "compiler/elsewhere.h"
 #include "compiler/parser.h"
 
 #include <string.h>
@@ -302,11 +303,18 @@ static bool parse_statement(Parser *p, AstStmt *s) {
   return e;
 }
 
+static bool is_operator(TokenKind kind) { return kind >= TOKEN_PLUS || (kind >= TOKEN_POWER && kind <= TOKEN_GE); }
+
 static bool parse_end(Parser *p) {
   if (parser_accept(p, TOKEN_SEMICOLON) || p->token.starts_line || parser_at(p, TOKEN_RBRACE) ||
       parser_at(p, TOKEN_END))
     return true;
-  return parser_expected(p, "the end of the line");
+  bool quiet = p->panic, known = parser_at(p, TOKEN_NAME) && elsewhere_word(p->token.text);
+  parser_expected(p, "the end of the line");
+  parser_hint_word(p, known ? p->token.text : p->first_word, quiet);
+  if (p->piped && is_operator(p->token.kind) && !quiet)
+    diag_hint(p->diagnostics, "a call behind |> ends there: write (x |> f(1)) + b for the sum of the two");
+  return false;
 }
 
 static void parse_statements(Parser *p, AstBody *body) {
@@ -315,6 +323,8 @@ static void parse_statements(Parser *p, AstBody *body) {
     AstPos start = p->token.pos;
     AstStmt *s = pool_alloc(p->pool, sizeof *s);
     *s = (AstStmt){.pos = start, .depth = 1};
+    p->first_word = parser_at(p, TOKEN_NAME) ? p->token.text : NULL;
+    p->piped = false;
     p->previous = (AstPos){0};   // what is missing here is missing here, not at the end of the line before
     bool ok = parse_statement(p, s) && parse_end(p) && !p->panic;
     if (ok && s->depth > AST_MAX_DEPTH) ok = parser_error(p, start, "nested more than %d deep", AST_MAX_DEPTH);

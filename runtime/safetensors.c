@@ -328,6 +328,20 @@ const SafetensorsEntry *safetensors_find(const Safetensors *s, const char *name)
   return found ? *found : NULL;
 }
 
+void safetensors_report_missing(const Safetensors *s, const char *name) {
+  enum { SHOWN = 8 };
+  char *names = xstrdup(s->n_entries ? "" : "none");
+  for (int i = 0; i < s->n_entries && i < SHOWN; i++) {
+    char *longer = xasprintf("%s%s%s", names, i ? ", " : "", s->entries[i].name);
+    free(names);
+    names = longer;
+  }
+  if (s->n_entries > SHOWN)
+    report_error("%s has no tensor %s; it has %s and %d more", s->path, name, names, s->n_entries - SHOWN);
+  else report_error("%s has no tensor %s; it has %s", s->path, name, names);
+  free(names);
+}
+
 const char *safetensors_metadata(const Safetensors *s, const char *key) {
   for (int i = 0; i < s->n_metadata; i++)
     if (strcmp(s->keys[i], key) == 0) return s->values[i];
