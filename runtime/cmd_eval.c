@@ -51,7 +51,6 @@ static bool evaluate(const EvalOptions *o, const NncFunction *f) {
   Dataset train = {0}, d = {0};
   Session s = {0};
   Metrics m = {0};
-  char *path = o->weights ? xstrdup(o->weights) : checkpoint_default_path();
   bool ok = dataset_has_split("eval") ? dataset_load("eval", f, o->data, &d)
                                       : dataset_load("train", f, o->data, &train);
   if (ok && train.records) ok = dataset_validation(&train, f, &d);
@@ -61,7 +60,7 @@ static bool evaluate(const EvalOptions *o, const NncFunction *f) {
   bool measured = ok;
   for (int i = 0; measured && i < m.n; i++) {
     if (isfinite(m.values[i])) continue;
-    report_error("%s of %s is not a finite number", m.names[i], path);
+    report_error("%s is not a finite number", m.names[i]);
     ok = false;
   }
   if (measured && o->json) {
@@ -75,7 +74,6 @@ static bool evaluate(const EvalOptions *o, const NncFunction *f) {
   session_close(&s);
   dataset_free(&d);
   dataset_free(&train);
-  free(path);
   return ok;
 }
 

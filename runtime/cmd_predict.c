@@ -2,6 +2,7 @@
 // numbers or, with labels, the likeliest classes of each record; a language model goes on with a text instead
 // (sample.c).
 #include <getopt.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -139,6 +140,21 @@ static bool check_outputs(const NncFunction *f, int64_t records, bool as_lines) 
   return true;
 }
 
+// With as many digits as give the number back. JSON has no NaN and no infinity.
+static void print_number(NncDtype dtype, const char *at) {
+  if (!dtype_is_float(dtype)) {
+    int64_t v;
+    convert_elements(dtype, at, NNC_I64, &v, 1);
+    printf("%lld", (long long)v);
+    return;
+  }
+  double v;
+  convert_elements(dtype, at, NNC_F64, &v, 1);
+  if (v == 0 && signbit(v)) fputs("-0.0", stdout);   // many readers take -0 for an integer
+  else if (isfinite(v)) printf("%.*g", dtype == NNC_F64 ? 17 : 9, v);
+  else fputs("null", stdout);
+}
+
 static void print_json(const Executor *e, int64_t records, int64_t batch) {
   const NncFunction *f = executor_function(e);
   for (int64_t r = 0; r < records; r++) {
@@ -149,9 +165,8 @@ static void print_json(const Executor *e, int64_t records, int64_t batch) {
       int64_t per_record = tensor_elements(t) / batch, element = dtype_bytes(t->dtype);
       printf("%s\"%s\":[", n++ ? "," : "", t->name);
       for (int64_t k = 0; k < per_record; k++) {
-        double v;
-        convert_elements(t->dtype, executor_result(e, t) + (r * per_record + k) * element, NNC_F64, &v, 1);
-        printf("%s%.9g", k ? "," : "", v);
+        if (k) putchar(',');
+        print_number(t->dtype, executor_result(e, t) + (r * per_record + k) * element);
       }
       putchar(']');
     }
