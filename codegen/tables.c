@@ -136,7 +136,7 @@ static int add_persistent(Text *t, int n_functions, const MlirOperation *functio
 
 static void add_number(Text *numbers, int64_t number) { text_append(numbers, (const char *)&number, sizeof number); }
 
-static int add_buffer(Tables *w, int64_t offset, int64_t bytes) {
+static int add_buffer(Tables *w, int64_t offset, int64_t bytes, int64_t values) {
   const ScanPlace *place = w->place;
   for (int level = 0; level < w->depth; level++) {
     int64_t stride = 0;
@@ -145,18 +145,19 @@ static int add_buffer(Tables *w, int64_t offset, int64_t bytes) {
   }
   add_number(&w->buffers, offset);
   add_number(&w->buffer_bytes, bytes);
+  add_number(&w->buffer_values, values);
   return w->n_buffers++;
 }
 
-static void add_value(Tables *w, MlirValue v) {
+static void add_value(Tables *w, MlirValue v, bool written) {
   NnType type = nn_value_type(v);
-  add_buffer(w, offsets_of(w->offsets, v), nn_type_bytes(&type));
+  add_buffer(w, offsets_of(w->offsets, v), nn_type_bytes(&type), (int64_t)type.dtype | (written ? NNC_WRITTEN : 0));
 }
 
 static int add_values(Tables *w, MlirOperation op) {
   int first = w->n_buffers;
-  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) add_value(w, mlirOperationGetOperand(op, i));
-  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) add_value(w, mlirOperationGetResult(op, i));
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) add_value(w, mlirOperationGetOperand(op, i), false);
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) add_value(w, mlirOperationGetResult(op, i), true);
   return first;
 }
 
@@ -168,8 +169,8 @@ static int add_values_of_sum(Tables *w, MlirOperation op) {
   int64_t from = offsets_of(w->offsets, sum), to = offsets_of(w->offsets, result);
   if (from != to) tables_add_copy(w, from, to, nn_type_bytes(&type));
   int first = w->n_buffers;
-  for (int i = 0; i < 2; i++) add_value(w, mlirOperationGetOperand(op, i));
-  add_value(w, result);
+  for (int i = 0; i < 2; i++) add_value(w, mlirOperationGetOperand(op, i), false);
+  add_value(w, result, true);
   return first;
 }
 
@@ -178,10 +179,57 @@ void tables_end_step(Tables *w, int first) {
   if (w->place) text_add(&w->stride_rows, "D+%d,", first * w->depth);
 }
 
+// "model.nn:12:5, model.nn:13:9": the places of an op, without repeats and not too many.
+static void add_places(MlirLocation loc, Text *out) {
+  enum { MAX_BYTES = 200 };
+  if (mlirLocationIsACallSite(loc)) {
+    add_places(mlirLocationCallSiteGetCallee(loc), out);
+  } else if (mlirLocationIsAName(loc)) {
+    add_places(mlirLocationNameGetChildLoc(loc), out);
+  } else if (mlirLocationIsAFused(loc)) {
+    unsigned n = mlirLocationFusedGetNumLocations(loc);
+    MlirLocation *parts = allocate_array(n + 1, sizeof *parts);
+    mlirLocationFusedGetLocations(loc, parts);
+    for (unsigned i = 0; i < n; i++) add_places(parts[i], out);
+    free(parts);
+  } else if (mlirLocationIsAFileLineColRange(loc)) {
+    MlirStringRef file = mlirIdentifierStr(mlirLocationFileLineColRangeGetFilename(loc));
+    char *place = text_format("%.*s:%d:%d", (int)file.length, file.data, mlirLocationFileLineColRangeGetStartLine(loc),
+                              mlirLocationFileLineColRangeGetStartColumn(loc));
+    if (out->size < MAX_BYTES && (!out->size || !strstr(text_c_string(out), place)))
+      text_add(out, "%s%s", out->size ? ", " : "", place);
+    free(place);
+  }
+}
+
+// The number i of its places P<i>; -1: none.
+static int place_id(Tables *w, MlirOperation op) {
+  Text places = {0};
+  if (!mlirOperationIsNull(op)) add_places(mlirOperationGetLocation(op), &places);
+  int id = -1;
+  if (places.size) {
+    const void *unique =
+        mlirStringAttrGet(mlirOperationGetContext(op), mlirStringRefCreateFromCString(text_c_string(&places))).ptr;
+    id = ptr_map_get(&w->place_ids, unique);
+    if (id < 0) {
+      id = w->n_places++;
+      ptr_map_set(&w->place_ids, unique, id);
+      text_add(&w->records, "static const char P%d[] = ", id);
+      text_quoted(&w->records, text_c_string(&places));
+      text_add(&w->records, ";\n");
+    }
+  }
+  text_free(&places);
+  return id;
+}
+
 void tables_begin_step(Tables *w, const StepHead *h) {
-  text_add(&w->steps, "  {%s,%s,%d,", h->kind, h->label, h->n_buffers);
-  if (h->n_buffers) text_add(&w->steps, "B+%d,Z+%d", h->first, h->first);
-  else text_add(&w->steps, "0,0");
+  int place = place_id(w, h->op);
+  text_add(&w->steps, "  {%s,%s,", h->kind, h->label);
+  if (place >= 0) text_add(&w->steps, "P%d,%d,", place, h->n_buffers);
+  else text_add(&w->steps, "0,%d,", h->n_buffers);
+  if (h->n_buffers) text_add(&w->steps, "B+%d,Z+%d,V+%d", h->first, h->first, h->first);
+  else text_add(&w->steps, "0,0,0");
   text_add(&w->steps, ",%lld,%.6g,%.6g,%.6g,%d,%s,", (long long)h->workspace, h->flops, h->bytes, h->seconds,
            h->recomputed, h->cost_key ? h->cost_key : "0");
 }
@@ -236,13 +284,13 @@ static int repeat_buffers(Tables *w, const NnStep *s, const EmittedKernel *k, in
   intptr_t operands = mlirOperationGetNumOperands(s->op), results = mlirOperationGetNumResults(s->op);
   for (int i = 0; i < n; i++) {
     if (which[i] == operands + results) {
-      add_buffer(w, workspace, k->workspace_bytes);
+      add_buffer(w, workspace, k->workspace_bytes, NNC_NO_VALUES);
       continue;
     }
-    MlirValue v = which[i] < operands ? mlirOperationGetOperand(s->op, which[i])
-                                      : mlirOperationGetResult(s->op, which[i] - operands);
-    NnType type = nn_value_type(v);
-    add_buffer(w, offsets_of(w->offsets, v), nn_type_bytes(&type));
+    bool written = which[i] >= operands;
+    add_value(w,
+              written ? mlirOperationGetResult(s->op, which[i] - operands) : mlirOperationGetOperand(s->op, which[i]),
+              written);
   }
   return first;
 }
@@ -252,7 +300,7 @@ static void add_launches(Tables *w, const NnStep *s, const EmittedKernel *k, int
   int64_t workspace = nn_attr_i64(s->op, "nn.workspace", -1);
   int first = add_values(w, s->op);
   require_promise(k->workspace_bytes == 0 || workspace >= 0, "a kernel without its workspace");
-  if (k->workspace_bytes) add_buffer(w, workspace, k->workspace_bytes);
+  if (k->workspace_bytes) add_buffer(w, workspace, k->workspace_bytes, NNC_NO_VALUES);
   int n_all = w->n_buffers - first;
   for (int i = 0; i < k->n_launches; i++) {
     const KernelLaunch *l = &k->launches[i];
@@ -265,7 +313,8 @@ static void add_launches(Tables *w, const NnStep *s, const EmittedKernel *k, int
                      .first = from,
                      .workspace = -1,
                      .recomputed = s->recomputed,
-                     .cost_key = key};
+                     .cost_key = key,
+                     .op = s->op};
     // the whole cost stands at the first launch
     if (!i) head.flops = cost->flops, head.bytes = nn_op_bytes(s->op), head.seconds = cost->seconds;
     tables_begin_step(w, &head);
@@ -299,7 +348,7 @@ static void add_group_step(Tables *w, const NnStep *s, const CudaGroup *g) {
   if (g->calls[g->n - 1].ptr != s->op.ptr) return;
   const EmittedKernel *k = emitted_kernel_find(w->kernels, w->kernels->groups->bodies[g->body].name);
   require_promise(k != NULL, "a group without its kernel");
-  int first = add_buffer(w, 0, 0);
+  int first = add_buffer(w, 0, 0, NNC_NO_VALUES);
   NncPart all = {0};
   Text parts = {0};
   for (int i = 0; i < g->n; i++) {
@@ -308,12 +357,13 @@ static void add_group_step(Tables *w, const NnStep *s, const CudaGroup *g) {
     all.flops += part.flops, all.bytes += part.bytes, all.seconds += part.seconds;
   }
   bool large = w->kernels->groups->bodies[g->body].kind == CUDA_BODY_LARGE_TOTAL;
-  if (large) add_buffer(w, g->workspace, 8 * CUDA_TOTAL_PARTS);
+  if (large) add_buffer(w, g->workspace, 8 * CUDA_TOTAL_PARTS, NNC_NO_VALUES);
   int n = w->n_buffers - first;
   for (int l = 0; l < 1 + large; l++) {
     char label[16];
     snprintf(label, sizeof label, "L%d", (int)(k - w->kernels->items));
-    StepHead head = {.kind = "NNC_STEP_KERNEL", .label = label, .n_buffers = n, .first = first, .workspace = -1};
+    StepHead head =
+        {.kind = "NNC_STEP_KERNEL", .label = label, .n_buffers = n, .first = first, .workspace = -1, .op = s->op};
     // the whole cost stands at the first launch
     if (!l) head.flops = all.flops, head.bytes = all.bytes, head.seconds = all.seconds;
     tables_begin_step(w, &head);
@@ -447,7 +497,8 @@ static void add_library_step(Tables *w, const NnStep *s) {
   char label[16], key[16];
   snprintf(label, sizeof label, "CL%d", id), snprintf(key, sizeof key, "CK%d", id);
   tables_begin_step(w, &(StepHead){r.kind, label, w->n_buffers - first, first, tables_workspace(w, s->op),
-                                   nn_op_flops(s->op), nn_op_bytes(s->op), target_seconds(s->op), s->recomputed, key});
+                                   nn_op_flops(s->op), nn_op_bytes(s->op), target_seconds(s->op), s->recomputed, key,
+                                   s->op});
   text_add(&w->steps, ".%s=&C%d},\n", r.field, id);
   free(r.fields);
   free(r.label);
@@ -475,8 +526,8 @@ static void add_tap(Tables *w, const NnStep *s) {
 }
 
 void tables_add_copy(Tables *w, int64_t from, int64_t to, int64_t bytes) {
-  int first = add_buffer(w, from, bytes);
-  add_buffer(w, to, bytes);
+  int first = add_buffer(w, from, bytes, NNC_NO_VALUES);
+  add_buffer(w, to, bytes, NNC_NO_VALUES);
   tables_begin_step(
       w, &(StepHead){.kind = "NNC_STEP_COPY", .label = "\"copy\"", .n_buffers = 2, .first = first, .workspace = -1});
   text_add(&w->steps, ".copy_bytes=%lld},\n", (long long)bytes);
@@ -642,7 +693,8 @@ bool tables_write(MlirModule module, const EmittedKernels *kernels, const char *
   text_append(out, tensors.data, tensors.size);
   text_append(out, w.records.data, w.records.size);
   text_append(out, w.keys.data, w.keys.size);
-  bool ok = add_array(out, "B", &w.buffers, folder) && add_array(out, "Z", &w.buffer_bytes, folder);
+  bool ok = add_array(out, "B", &w.buffers, folder) && add_array(out, "Z", &w.buffer_bytes, folder) &&
+            add_array(out, "V", &w.buffer_values, folder);
   text_add(out, "static const NncTensor T[] = {\n%s  {0}};\n", text_c_string(&w.taps));
   if (w.n_scans) ok = ok && add_array(out, "D", &w.strides, folder);
   if (w.n_launches) text_add(out, "static const NncLaunch G[] = {\n%s};\n", text_c_string(&w.launches));
@@ -660,6 +712,8 @@ bool tables_write(MlirModule module, const EmittedKernels *kernels, const char *
   text_free(&w.records);
   text_free(&w.buffers);
   text_free(&w.buffer_bytes);
+  text_free(&w.buffer_values);
+  ptr_map_free(&w.place_ids);
   text_free(&w.taps);
   text_free(&w.strides);
   text_free(&w.scans);

@@ -41,7 +41,10 @@ typedef struct Tables {
   const GpuImages *cuda;    // Borrowed; NULL: for the host
   const Offsets *offsets;   // Borrowed, of the current function
   int n_buffers;
-  Text buffers, buffer_bytes;   // B, Z: all steps' buffers one after the other; the bytes of int64_t
+  // B, Z, V: all steps' buffers one after the other, their bytes, what they hold (program.h); the bytes of int64_t
+  Text buffers, buffer_bytes, buffer_values;
+  int n_places;
+  PtrMap place_ids;   // P<i>, in records: places in the source
   PtrMap launch_ids;
   int n_launches;
   Text launches;   // G: launches, which many steps share
@@ -73,6 +76,7 @@ typedef struct StepHead {
   double flops, bytes, seconds;
   bool recomputed;
   const char *cost_key;
+  MlirOperation op;   // whose place in the source is written; null: none
 } StepHead;
 // Writes it; what the kind has of its own and "}," follow.
 void tables_begin_step(Tables *w, const StepHead *h);

@@ -96,7 +96,8 @@ void tables_add_scan(Tables *w, const NnStep *step, const NnScan *s) {
                                    .flops = nn_op_flops(step->op),
                                    .bytes = nn_op_bytes(step->op),
                                    .seconds = target_seconds(step->op),
-                                   .recomputed = step->recomputed});
+                                   .recomputed = step->recomputed,
+                                   .op = step->op});
   text_add(&w->steps, ".scan=&Q%d},\n", number);
   tables_end_step(w, 0);
   offsets_free(&offsets);

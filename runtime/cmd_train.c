@@ -13,7 +13,7 @@ typedef struct TrainOptions {
   double epochs;
   int64_t steps, stop_at, seed, save_every, keep, print_every;
   int threads, device;
-  bool has_seed, must_resume, quiet;
+  bool has_seed, must_resume, find_nan, quiet;
 } TrainOptions;
 
 typedef struct Training {
@@ -23,6 +23,7 @@ typedef struct Training {
   bool has_eval;
   TrainState state;
   int64_t records_per_step, steps_per_epoch, total;
+  char *before;   // Owned; with --find-nan the persistent values before the step; NULL: none yet
   CheckpointLock lock;
   KeptCheckpoints kept;
   bool one_record;          // all inputs are whole: every step is an epoch, whose end means nothing
@@ -52,6 +53,8 @@ static void print_help(void) {
          "                    of the best evaluation, as %s.best.safetensors\n"
          "  --resume[=FILE]   continue from a checkpoint (default: the --save file)\n"
          "  --weights=FILE    start from these parameters and states\n"
+         "  --find-nan        where a step leaves numbers that are not finite, run it again and say what computed the\n"
+         "                    first (slower, with a copy of the parameters)\n"
          "  --log=FILE        JSON lines, one per step and evaluation; - for stdout\n"
          "  --print-every=N   steps between lines when stdout is no terminal (default 100)\n"
          "  --threads=N       threads (default: all, up to the number planned for)\n"
@@ -71,6 +74,7 @@ enum {
   OPT_SAVE,
   OPT_SAVE_EVERY,
   OPT_KEEP,
+  OPT_FIND_NAN,
   OPT_RESUME,
   OPT_WEIGHTS,
   OPT_LOG,
@@ -91,6 +95,7 @@ static int parse_options(int argc, char **argv, TrainOptions *o) {
       {"save", required_argument, NULL, OPT_SAVE},
       {"save-every", required_argument, NULL, OPT_SAVE_EVERY},
       {"keep", required_argument, NULL, OPT_KEEP},
+      {"find-nan", no_argument, NULL, OPT_FIND_NAN},
       {"resume", optional_argument, NULL, OPT_RESUME},
       {"weights", required_argument, NULL, OPT_WEIGHTS},
       {"log", required_argument, NULL, OPT_LOG},
@@ -111,6 +116,7 @@ static int parse_options(int argc, char **argv, TrainOptions *o) {
     case OPT_SAVE: o->save = optarg; break;
     case OPT_SAVE_EVERY: ok = option_integer("save-every", optarg, 1, &o->save_every); break;
     case OPT_KEEP: ok = option_integer("keep", optarg, 1, &o->keep); break;
+    case OPT_FIND_NAN: o->find_nan = true; break;
     case OPT_RESUME: o->must_resume = true, o->resume = optarg; break;
     case OPT_WEIGHTS: o->weights = optarg; break;
     case OPT_LOG: o->log = optarg; break;
@@ -234,6 +240,7 @@ static void close_training(Training *t) {
   metrics_free(&t->metrics);
   metrics_free(&t->progress.sum);   // still there after an error
   free(t->kept.steps);
+  free(t->before);
   checkpoint_unlock(&t->lock);
   free(t->default_path);
 }
@@ -263,10 +270,33 @@ static void write_batch(Training *t, int64_t step, int64_t micro) {
 static bool stage_next(Training *t, int64_t micro) {
   int64_t step = t->state.step + (micro + 1) / micro_batches(), next = (micro + 1) % micro_batches();
   Executor *e = executor_of(t, next);
-  t->staged = executor_can_stage(e) && step < t->total;
+  t->staged = executor_can_stage(e) && step < t->total && !t->o.find_nan;
   if (!t->staged) return true;
   write_batch(t, step, next);
   return executor_stage(e);
+}
+
+// Before a step with --find-nan.
+static bool keep_values(Training *t) {
+  if (!t->before) t->before = xmalloc((size_t)nnc_program.persistent_bytes);
+  if (!arena_pull_persistent(&t->s.arena)) return false;
+  memcpy(t->before, t->s.arena.base, (size_t)nnc_program.persistent_bytes);
+  return true;
+}
+
+// The last step once more, op by op.
+static void search_last_step(Training *t) {
+  NanSearch search = {.step = t->state.step};
+  int64_t step = t->state.step - 1;
+  memcpy(t->s.arena.base, t->before, (size_t)nnc_program.persistent_bytes);
+  bool ok = arena_push_persistent(&t->s.arena) && (step % t->steps_per_epoch != 0 || session_begin_text(&t->s, NULL));
+  for (int64_t micro = 0; ok && !search.found && micro < micro_batches(); micro++) {
+    write_batch(t, step, micro);
+    ok = find_nan(&search, executor_of(t, micro), &t->s.arena);
+  }
+  if (ok && !search.found && search.infinity) fprintf(stderr, "%s: %s\n", report_name(), search.infinity);
+  else if (ok && !search.found) fprintf(stderr, "%s: run again, the step leaves finite numbers only\n", report_name());
+  free(search.infinity);
 }
 
 static bool run_step(Training *t) {
@@ -330,7 +360,7 @@ static bool evaluate(Training *t) {
 
 // The last step left no NaN and no infinity, neither in its loss nor, where a file is to be written or evaluated, in
 // what it updated. Else the last good checkpoint is kept: the state goes into a file of its own.
-static bool step_is_finite(const Training *t, bool check_values) {
+static bool step_is_finite(Training *t, bool check_values) {
   const char *broken = metrics_losses_finite(&t->metrics, executor_function(t->s.train)) ? NULL : "the loss";
   if (!broken && !check_values) return true;
   if (!arena_pull_persistent(&t->s.arena)) return false;
@@ -345,6 +375,8 @@ static bool step_is_finite(const Training *t, bool check_values) {
   if (checkpoint_save(path, t->s.arena.base, &t->state, true))
     fprintf(stderr, "%s: the state after that step is in %s\n", report_name(), path);
   free(path);
+  if (t->o.find_nan) search_last_step(t);
+  else fprintf(stderr, "%s: --find-nan tells what computed the first of them\n", report_name());
   return false;
 }
 
@@ -368,13 +400,13 @@ static int train_loop(Training *t) {
   int64_t end = t->o.stop_at > 0 && t->o.stop_at < t->total ? t->o.stop_at : t->total;
   while (t->state.step < end && !signals_stop_requested() && !out_of_patience(t)) {
     double rate = nnc_program.n_groups ? schedule_rate(&nnc_program.groups[0], t->state.step, t->total) : -1;
-    if (!run_step(t)) return stop_failed(t);
+    if ((t->o.find_nan && !keep_values(t)) || !run_step(t)) return stop_failed(t);
     bool epoch_ends = !t->one_record && t->state.step % t->steps_per_epoch == 0;
     log_record(&t->log, "train", t->state.step, epoch_of(t), &t->metrics, rate, now_seconds() - t->start);
     int64_t every = nnc_program.eval_every;
     evaluated = t->has_eval && (every > 0 ? t->state.step % every == 0 : epoch_ends);
     saved = epoch_ends || (t->o.save_every > 0 && t->state.step % t->o.save_every == 0);
-    if (!step_is_finite(t, evaluated || saved || t->state.step == end || signals_stop_requested()))
+    if (!step_is_finite(t, t->o.find_nan || evaluated || saved || t->state.step == end || signals_stop_requested()))
       return EXIT_DIAGNOSTIC;
     progress_step(&t->progress, t->state.step, epoch_of(t), epochs, &t->metrics, (double)t->records_per_step,
                   epoch_ends || t->state.step == end);

@@ -115,6 +115,17 @@ static bool run_steps(Executor *e, TapFn tap, void *context) {
   return true;
 }
 
+bool executor_run_each(Executor *e, StepFn after, void *context) {
+  if (!push_arguments(e)) return false;
+  for (int i = 0; i < e->f->n_steps; i++) {
+    const NncStep *s = &e->f->steps[i];
+    if (s->kind == NNC_STEP_TAP) continue;
+    if (!e->device->run_step(e->prepared, i)) return false;
+    if (!after(context, s, e->arena)) break;
+  }
+  return true;
+}
+
 bool executor_can_stage(const Executor *e) { return e->device->start && !e->profile && !e->streamed; }
 
 bool executor_stage(Executor *e) { return e->device->stage(e->prepared); }

@@ -120,6 +120,8 @@ typedef struct NncPart {
   double flops, bytes, seconds;
 } NncPart;
 
+enum { NNC_WRITTEN = 256, NNC_NO_VALUES = -1 };
+
 typedef enum NncStepKind {
   NNC_STEP_KERNEL,
   NNC_STEP_CONV,
@@ -132,10 +134,13 @@ typedef enum NncStepKind {
 typedef struct NncStep {   // what every step has stands first, so that the tables need not name it
   NncStepKind kind;
   const char *label;   // "kernel_12: bn+relu", "conv2d", for bench and errors
+  const char *where;   // "model.nn:12:5, model.nn:13:9": what of the source it computes; NULL: not recorded
   int n_buffers;
-  const int64_t *buffers;         // arena offsets; COPY: source, destination
-  const int64_t *buffer_bytes;    // KERNEL, ATTENTION: bytes of each buffer, so that the runtime can check what is used
-                                  // against the plan; NULL: not recorded
+  const int64_t *buffers;        // arena offsets; COPY: source, destination
+  const int64_t *buffer_bytes;   // KERNEL, ATTENTION: bytes of each buffer, so that the runtime can check what is used
+                                 // against the plan; NULL: not recorded
+  // the element type of each buffer, with NNC_WRITTEN where the step writes it, or NNC_NO_VALUES; NULL: not recorded
+  const int64_t *buffer_values;
   int64_t workspace;              // arena offset of the library's scratchpad, or -1
   double flops, bytes, seconds;   // of one execution, from the cost model; a kernel's stand at its first launch
   bool recomputed;

@@ -138,6 +138,9 @@ void executor_destroy(Executor *e);
 const NncFunction *executor_function(const Executor *e);
 // tap may be NULL; not seen by it: taps that are parts of results
 bool executor_run(Executor *e, TapFn tap, void *context);
+// Step by step, without taps and results, until `after` returns false.
+typedef bool (*StepFn)(void *context, const NncStep *s, const Arena *arena);
+bool executor_run_each(Executor *e, StepFn after, void *context);
 // the bytes of a result after a run; borrowed, until the next one
 const char *executor_result(const Executor *e, const NncTensor *t);
 // The same in halves: start may return before the run has ended, finish waits. Between them the arguments of the next
@@ -451,6 +454,15 @@ typedef struct Log {
 bool log_open(Log *log, const char *path, int64_t resumed);
 void log_record(Log *log, const char *kind, int64_t step, double epoch, const Metrics *m, double rate, double seconds);
 bool log_close(Log *log);
+
+// find_nan.c: runs one call step by step, its arguments and the persistent values being in the arena, and looks for the
+// first NaN; where there is none, for the first infinity.
+typedef struct NanSearch {
+  int64_t step;     // for messages, from 1
+  bool found;       // a NaN, which was reported
+  char *infinity;   // Owned; the message about the first infinity; NULL: none yet
+} NanSearch;
+bool find_nan(NanSearch *search, Executor *e, const Arena *arena);   // false: the device failed
 
 // signals.c: SIGINT, SIGTERM and SIGHUP ask for the end after the step; the second ends at once
 void signals_install(void);

@@ -435,8 +435,11 @@ static void emit_call(Emission *e, int root, Draft *d, MlirOperation before) {
   MlirType *types = allocate_array((size_t)d->results.n, sizeof *types);
   for (int i = 0; i < d->args.n; i++) operands[i] = current(e, d->args.items[i]);
   for (int i = 0; i < d->results.n; i++) types[i] = mlirValueGetType(d->results.items[i]);
+  MlirLocation *places = allocate_array((size_t)d->ops.n, sizeof *places);
+  for (int i = 0; i < d->ops.n; i++) places[i] = mlirOperationGetLocation(d->ops.items[i]);
   MlirOperationState state = mlirOperationStateGet(ref("func.call"),
-                                                   mlirOperationGetLocation(d->ops.items[d->ops.n - 1]));
+                                                   mlirLocationFusedGet(ctx, d->ops.n, places, mlirAttributeGetNull()));
+  free(places);
   mlirOperationStateAddAttributes(&state, any ? 3 : 2, attrs);
   mlirOperationStateAddOperands(&state, d->args.n, operands);
   mlirOperationStateAddResults(&state, d->results.n, types);
