@@ -25,6 +25,20 @@ static const NncData data[] = {
      .n_cropped = 1,
      .cropped = names,
      .crop = 1},
+    {.split = "later",
+     .reader = "idx",
+     .n_names = 1,
+     .names = names,
+     .n_files = 1,
+     .files = files,
+     .begin_permille = 500,
+     .end_permille = 1000,
+     .n_flipped = 1,
+     .flipped = names,
+     .flip = 0.5,
+     .n_cropped = 1,
+     .cropped = names,
+     .crop = 1},
     {.split = "eval",
      .reader = "idx",
      .n_names = 1,
@@ -36,7 +50,7 @@ static const NncData data[] = {
 const NncProgram nnc_program = {.model = "test",
                                 .source = "test.nn",
                                 .device = &nnc_device_host,
-                                .n_data = 2,
+                                .n_data = 3,
                                 .data = data};
 static unsigned char image[RECORDS][CHANNELS][HEIGHT][WIDTH];
 
@@ -147,6 +161,34 @@ static void test_epochs(const char *folder) {
   dataset_free(&d);
 }
 
+// Records are numbered as in the file, also where a data set begins further on (begin=).
+static void test_begin(const char *folder) {
+  enum { FIRST = RECORDS / 2, SOME = RECORDS - FIRST };
+  const NncTensor arg = {.name = "image",
+                         .role = NNC_INPUT,
+                         .dtype = NNC_U8,
+                         .rank = 4,
+                         .dim = {SOME, CHANNELS, HEIGHT, WIDTH},
+                         .bytes = SOME * PIXELS};
+  NncFunction f = {.name = "train", .n_args = 1, .args = &arg};
+  static unsigned char arena[SOME][CHANNELS][HEIGHT][WIDTH], moved[CHANNELS][HEIGHT][WIDTH];
+  uint32_t order[SOME];
+  Dataset d;
+  CHECK(dataset_load("later", &f, folder, &d) && d.records == SOME, "load");
+  for (uint64_t epoch = 0; epoch < 5; epoch++) {
+    dataset_shuffle(&d, 7, epoch);
+    dataset_fill(&d, &f, 0, 0, (char *)arena);
+    philox_permutation(7, philox_stream("shuffle") + epoch, order, SOME);
+    for (int i = 0; i < SOME; i++) {
+      int record = FIRST + (int)order[i];
+      augment_move(augment_draw(&d.columns[0], 7, epoch, record), CHANNELS, HEIGHT, WIDTH, 1, (char *)image[record],
+                   (char *)moved);
+      CHECK(memcmp(arena[i], moved, sizeof moved) == 0, "record %d in epoch %d", record, (int)epoch);
+    }
+  }
+  dataset_free(&d);
+}
+
 int main(void) {
   char folder[] = "/tmp/nnc-augment-XXXXXX";
   if (!mkdtemp(folder)) return 1;
@@ -154,6 +196,7 @@ int main(void) {
   test_moves();
   test_normalise();
   test_epochs(folder);
+  test_begin(folder);
   char *path = xasprintf("%s/images.idx", folder);
   unlink(path), rmdir(folder), free(path);
   return check_report();
