@@ -47,22 +47,27 @@ bool library_adopt_product(Library *lib, NncOperation *op, const NncMatmul *m) {
 // Each thread multiplies its own columns, so that none waits for what another copies: whole tiles of dnnl_sgemm's
 // kernel, 48 columns wide. A transposed A or more rows than columns are left to the threads of dnnl_sgemm, which are
 // not slower there (docs/performance.md).
+static bool multiply_columns(const NncMatmul *m, const float *a, const float *b, float *c, int64_t first, int64_t end) {
+  bool ta = m->a_col != 1, tb = m->b_col != 1;
+  return dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m->m, end - first, m->k, 1, a, ta ? m->a_col : m->a_row,
+                    b + first * m->b_col, tb ? m->b_col : m->b_row, m->adds ? 1 : 0, c + first,
+                    m->c_row) == dnnl_success;
+}
+
 bool library_gemm(const NncOperation *op, void *const address[3]) {
   enum { TILE = 48 };
   const NncMatmul *m = &op->matmul;
   const float *a = address[op->gemm_buffer[0]], *b = address[op->gemm_buffer[1]];
   float *c = address[op->gemm_buffer[2]];
-  bool ta = m->a_col != 1, tb = m->b_col != 1, ok = true;
+  bool ok = true;
   int64_t tiles = (m->n + TILE - 1) / TILE, threads = nnc_library_threads();
-  if (ta || m->n < m->m || tiles < threads) threads = 1;
-#pragma omp parallel for num_threads((int)threads) schedule(static, 1) reduction(&& : ok) if (threads > 1)
+  // Not in a parallel region of one thread: dnnl_sgemm's own would be one inside of it, whose threads OpenMP makes and
+  // ends each time.
+  if (threads == 1 || m->a_col != 1 || m->n < m->m || tiles < threads) return multiply_columns(m, a, b, c, 0, m->n);
+#pragma omp parallel for num_threads((int)threads) schedule(static, 1) reduction(&& : ok)
   for (int64_t t = 0; t < threads; t++) {
-    int64_t first = tiles * t / threads * TILE, end = tiles * (t + 1) / threads * TILE;
-    if (end > m->n) end = m->n;
-    ok = dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m->m, end - first, m->k, 1, a, ta ? m->a_col : m->a_row,
-                    b + first * m->b_col, tb ? m->b_col : m->b_row, m->adds ? 1 : 0, c + first,
-                    m->c_row) == dnnl_success &&
-         ok;
+    int64_t end = tiles * (t + 1) / threads * TILE;
+    ok = multiply_columns(m, a, b, c, tiles * t / threads * TILE, end < m->n ? end : m->n) && ok;
   }
   return ok;
 }

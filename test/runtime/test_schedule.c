@@ -1,5 +1,5 @@
-// Learning rates that fall in steps: each `every` steps by gamma, from the end of the warm-up on, never below the floor. The
-// cosine is in test_runtime.c.
+// Learning rates that fall in steps: each `every` steps by gamma, from the end of the warm-up on, never below the
+// floor. The cosine is in test_runtime.c.
 #include <math.h>
 
 #include "runtime/runtime.h"
