@@ -10,16 +10,14 @@ import torch
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))
 import golden_format as gf
-from fuzzing import oracle, tree
+from fuzzing import golden, oracle, tree
+from fuzzing.golden import RUNS
 
-RUNS = 2                                        # steps, the second from what the first has written
 BASE = {'f64': 1e-9, 'f32': 1e-4}               # of the largest number of a tensor
 ROUNDING = {'f64': 2.0 ** -52, 'f32': 2.0 ** -23}
 MOVED = 3                                       # evaluations in which each result is moved by a rounding error
 FACTOR = 30                                     # how much further than they a program may be off
 JUDGED = 1e-2                                   # a tensor whose bound is a larger part of it is not judged
-CODE = {'f64': 'F64', 'f32': 'F32'}
-TORCH = {'f64': torch.float64, 'f32': torch.float32}
 
 
 class Failure(Exception):
@@ -35,10 +33,11 @@ def flat(t):
 
 
 class Reference:
-    """What a program must write: steps[i][name] and predicted[name]; and how far it may be off. trained_too: as of oracle.run."""
+    """What a program must write: steps[i][name] and predicted[name]; and how far it may be off. trained_too, left_out: as of oracle.run."""
 
-    def __init__(self, program, trained_too=()):
-        run = functools.partial(oracle.run, program, RUNS, trained_too=trained_too)
+    def __init__(self, program, trained_too=(), left_out=()):
+        run = functools.partial(oracle.run, program, RUNS, trained_too=trained_too, left_out=left_out)
+        self.program = program
         self.steps, self.predicted = run()
         self.off = {}
         for dtype in BASE:
@@ -52,9 +51,15 @@ class Reference:
                         d = d.max().item() if len(d) else 0.0
                         key = dtype, where, name
                         self.off[key] = max(self.off.get(key, 0.0), d if d == d else float('inf'))
-        self.untrained = oracle.untrained(program)
+        self.untrained = oracle.untrained(program) | {f'grad.{path}' for path in left_out}
         largest = [flat(v).abs().max().item() for k, v in self.steps[0].items() if k.startswith('grad.') and v.numel()]
         self.largest = max(largest + [1e-30])
+
+    def as_trained(self, record):
+        """A parameter whose gradient is zero may be trained, or not: weight decay acts on it where a loop passes it by, and does not where a condition is known to leave it out."""
+        trained = [name[len('grad.'):] for name in record if name in self.untrained]
+        left_out = [name[len('grad.'):] for name, g in self.steps[0].items() if name.startswith('grad.') and name not in record and name not in self.untrained and not g.any()]
+        return Reference(self.program, trained, left_out) if trained or left_out else self
 
     def tensors(self):
         for where, record in enumerate(self.steps + [self.predicted]):
@@ -89,21 +94,6 @@ class Judge:
         with open(self.path('program.nn'), 'w') as f:
             f.write(text)
         self.command([self.nnc, 'program.nn', '-o', exe, *options], 'nnc')
-
-    def write_inputs(self, program, dtype):
-        """Files of one step's batches, of a prediction's, and of the parameters and states to begin with."""
-        code = CODE[dtype]
-        kept = lambda t: (code if t.is_floating_point() else 'I32', list(t.shape), t.flatten().tolist())
-        (batch, *_), joined = oracle.batches(program, torch.float64)
-        o = oracle.Oracle(program)
-        o.begin(batch)
-        model = [i[0] for i in program.models[0].inputs]
-        gf.write_safetensors(self.path('batch.safetensors'), {n: kept(t) for n, t in joined.items()})
-        gf.write_safetensors(self.path('predict.safetensors'), {n: kept(batch[n]) for n in model})
-        tensors = {path: kept(t.detach()) for path, t in list(o.parameters.items()) + list(o.states.items())}
-        if program.train['ema']:
-            tensors.update({path + '.ema': kept(t.detach()) for path, t in o.parameters.items()})
-        gf.write_safetensors(self.path('begin.safetensors'), tensors)
 
     def execute(self, exe, what):
         """[{name: (dtype, shape, values)} of each step], and of the prediction."""
@@ -165,14 +155,34 @@ class Judge:
             dtype, target = way.split()
             rng = random.Random(f'{program.seed}.{way}')
             options = [f'--dtype={dtype}', f'--target={target}'] + ([] if rng.random() < 0.7 else ['-O', rng.choice('013')])
-            self.write_inputs(program, dtype)
+            golden.write_files(without_numbers(program), dtype, self.work)
             self.compile(text, 'whole', *options)
             said = self.execute('whole', way)
-            # A parameter whose way to the loss is only through a loop that passes it by is trained, with a gradient of zero: weight decay acts on it.
-            trained = [name[len('grad.'):] for name in said[0] if name in reference.untrained]
-            self.compare(Reference(program, trained) if trained else reference, said, dtype, way, whole)
+            self.compare(reference.as_trained(said[0]), said, dtype, way, whole)
             if rng.random() < 0.6:
                 self.budgeted(text, options, rng, said, way)
+
+
+def without_numbers(program):
+    """What golden.write_files needs."""
+    o = oracle.Oracle(program)
+    o.begin(oracle.batches(program, torch.float64)[0][0])
+    tensors = {path: (list(t.shape), o.roles[path]) for path, t in list(o.parameters.items()) + list(o.states.items())}
+    return {'seed': program.seed, 'accumulate': program.train['accumulate'], 'inputs': {n: (kind, list(shape), below) for n, (kind, shape, below) in program.data.items()},
+            'predicted_from': [i[0] for i in program.models[0].inputs], 'tensors': tensors, 'averaged': list(o.parameters) if program.train['ema'] else []}
+
+
+def golden_of(program):
+    """The program as a golden: what is well conditioned of all that it writes."""
+    reference, whole = Reference(program), program.train['accumulate'] == 1
+    said = [{} for _ in range(RUNS + 1)]
+    for where, name, want in reference.tensors():
+        scale = want.abs().max().item() if len(want) else 0
+        if name in reference.untrained or name.startswith('output.') and not whole and where < RUNS:
+            continue
+        if scale > 0 and all(reference.bound(dtype, where, name, want)[0] < golden.BOUND[dtype] * scale for dtype in BASE):
+            said[where][name] = golden.digest(want.tolist())
+    return dict(without_numbers(program), text=tree.print_program(program), wrote=said)
 
 
 def kind_of(name):

@@ -6,7 +6,7 @@ import sys
 import torch
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))
-import golden_format as gf
+from fuzzing import golden
 from fuzzing.functions import RULES
 from fuzzing.tree import EPS, GROUP_RATE, STEPS
 
@@ -18,15 +18,11 @@ class Unfit(Exception):
 
 
 def value_of_role(name, shape, role):
-    """Initial values, the same for PyTorch and the program: f32 numbers by a hash of their name."""
-    count, fan = gf.count(shape), max(1, gf.count(shape[1:]))
-    scale, shift = {'weight': (1.5 / math.sqrt(fan), 0), 'scale': (0.4, 1), 'bias': (0.3, 0), 'positive': (0.4, 1), 'table': (1, 0), 'state': (0.5, 0)}[role]
-    return torch.tensor(gf.tensor(name, count, scale, shift), dtype=torch.float64).reshape(shape)
+    return torch.tensor(golden.initial(name, shape, role), dtype=torch.float64).reshape(shape)
 
 
 def input_of(name, kind, shape, below):
-    values = gf.integers(name, gf.count(shape), below) if below else gf.tensor(name, gf.count(shape))
-    return torch.tensor(values, dtype=torch.float64 if kind == 'f' else torch.int32).reshape(shape)
+    return torch.tensor(golden.given(name, shape, below), dtype=torch.float64 if kind == 'f' else torch.int32).reshape(shape)
 
 
 class Oracle:
@@ -235,9 +231,9 @@ def untrained(program):
     return {f'grad.{path}' for path, p in o.parameters.items() if p.grad is None or frozen and path.endswith(frozen)}
 
 
-def run(program, steps, dtype=torch.float64, noise=0.0, seed=0, trained_too=()):
+def run(program, steps, dtype=torch.float64, noise=0.0, seed=0, trained_too=(), left_out=()):
     """What the compiled program writes: [{name: tensor} of each step] and {name: tensor} of a prediction after the last.
-    trained_too: parameters on which no loss depends but that are trained, with a gradient of zero."""
+    trained_too: parameters on which no loss depends but that are trained, with a gradient of zero; left_out: those with a gradient of zero that are not."""
     o = Oracle(program, dtype, noise, seed)
     parted, _ = batches(program, dtype)
     o.begin(parted[0])
@@ -268,6 +264,8 @@ def run(program, steps, dtype=torch.float64, noise=0.0, seed=0, trained_too=()):
         record.update({f'grad.{path}': torch.zeros_like(p) if p.grad is None else p.grad.clone() for path, p in o.parameters.items()})
         if t['clip']:
             torch.nn.utils.clip_grad_norm_(trained, t['clip'])
+        for path in left_out:
+            o.parameters[path].grad = None
         for path in trained_too:
             if o.parameters[path].grad is None:
                 o.parameters[path].grad = torch.zeros_like(o.parameters[path])
@@ -277,7 +275,7 @@ def run(program, steps, dtype=torch.float64, noise=0.0, seed=0, trained_too=()):
         record.update({path: p.detach().clone() for path, p in o.parameters.items()})
         record.update({path: v.detach().clone() for path, v in o.states.items()})
         if t['ema']:
-            record.update({path + '.ema': v.clone() for path, v in averages.items()})
+            record.update({path + '.ema': v.clone() for path, v in averages.items() if any(o.parameters[path] is p for p in trained)})
         said.append(record)
     if t['ema']:
         for path, p in o.parameters.items():

@@ -5,11 +5,12 @@ Every Node says its type, (kind, shape) with kind f, i or b, so that a part can 
 """
 import copy
 
+from fuzzing.golden import STEPS
+
 INFIX = {'add': '+', 'sub': '-', 'mul': '*', 'div': '/', 'pow': '**', 'mod': '%', 'floordiv': '//', 'gt': '>', 'lt': '<', 'ge': '>=', 'le': '<=', 'eq': '==', 'ne': '!=',
          'and': 'and', 'or': 'or'}
 GROUP_RATE = 0.002   # of the group of parameters that has one of its own
 EPS = 1e-4   # of Adam: large, so that where a gradient is zero but for rounding the step is not one of full size
-STEPS = 10   # of the schedule
 ELEMENT = {'f': 'f32', 'i': 'i32', 'b': 'i1', 'u': 'u8'}
 
 
