@@ -9,9 +9,6 @@
 #include "passes/passes.h"
 
 typedef struct CodegenOptions {
-  const char *cpu;           // "native" or an LLVM CPU name
-  const char *gpu_arch;      // "sm_90a" …: for a GPU; NULL: for the host
-  bool emulate;              // gpu_arch: on the host, under the emulator
   const char *output;        // path of the executable, object or text
   const char *source_name;   // .nn file, for the tables
   int opt_level;             // 0..3
@@ -19,18 +16,28 @@ typedef struct CodegenOptions {
   bool keep_temporaries;
 } CodegenOptions;
 
-const NnTarget *nn_target_host(const char *cpu);   // NULL and a message on stderr: unknown CPU
-// a known one; tf32: products of f32 operands keep 11 bits of each
-const NnTarget *nn_target_cuda(const char *gpu_arch, bool tf32);
+// What code is made for, and what the passes ask about it (codegen/target.h).
+typedef struct CodegenTarget CodegenTarget;
+typedef struct CodegenTargetOptions {
+  const char *name;       // of a row of codegen/targets.def
+  const char *cpu;        // host: "native" or an LLVM CPU name; NULL: native
+  const char *gpu_arch;   // cuda, cuda-emu: a known one, "sm_90a"
+  bool tf32;              // cuda, cuda-emu: products of f32 operands keep 11 bits of each
+} CodegenTargetOptions;
+// Owned: codegen_target_destroy. NULL and a message on stderr: unknown CPU.
+CodegenTarget *codegen_target_create(const CodegenTargetOptions *options);
+void codegen_target_destroy(CodegenTarget *target);                  // NULL allowed
+const NnTarget *codegen_target_facts(const CodegenTarget *target);   // Borrowed
+// What its predicted times are made from. The machine is copied; the table is Borrowed, NULL: none.
+void codegen_target_set_machine(CodegenTarget *target, const Machine *machine);
+void codegen_target_set_costs(CodegenTarget *target, const CostTable *table);
+// Compares the steps of the training functions (of all, if there are none) with the table, so that those it does not
+// have are predicted to scale with those it has. Returns how many steps have a time; *n_steps: of how many.
+int codegen_target_match_costs(const CodegenTarget *target, CostTable *table, MlirModule module, int *n_steps);
+
 bool nn_gpu_arch_has_tf32(const char *name);
 bool nn_gpu_arch_known(const char *name);   // a name that --gpu-arch takes
 const char *nn_gpu_arch_names(void);        // "sm_80, sm_89, …". Static
-// After one of these: what its predicted times are made from. The table is Borrowed while passes run; NULL: none.
-void nn_target_set_machine(const Machine *machine);
-void nn_target_set_costs(const CostTable *table);
-// Compares the steps of the training functions (of all, if there are none) with the table, so that those it does not
-// have are predicted to scale with those it has. Returns how many steps have a time; *n_steps: of how many.
-int nn_target_match_costs(CostTable *table, MlirModule module, int *n_steps);
 
 typedef enum CodegenEmit {
   CODEGEN_KERNELS,
@@ -42,6 +49,6 @@ typedef enum CodegenEmit {
 } CodegenEmit;
 // Requires a module after `plan`. Text goes to `output` ("-": stdout); an executable is written beside it and renamed
 // into place, so that a failure leaves no half-written file. Returns false after reporting.
-bool codegen_emit(MlirModule module, CodegenEmit what, const CodegenOptions *options);
+bool codegen_emit(const CodegenTarget *target, MlirModule module, CodegenEmit what, const CodegenOptions *options);
 
 #endif

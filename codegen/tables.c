@@ -7,15 +7,10 @@
 #include <string.h>
 
 #include "codegen/cost_key.h"
-#include "codegen/cuda/cuda.h"
-#include "codegen/cuda/group.h"
-#include "codegen/host/host.h"
 #include "codegen/offsets.h"
 #include "codegen/op_records.h"
+#include "codegen/output.h"
 #include "codegen/tables.h"
-#include "codegen/target.h"
-#include "compiler/compiler.h"
-#include "compiler/output.h"
 #include "passes/plan/plan.h"
 #include "runtime/library.h"
 #include "support/alloc.h"
@@ -247,7 +242,7 @@ static const KernelCost *kernel_cost(Tables *w, int number, MlirOperation call, 
   KernelCost *cost = &w->costs[number];
   if (cost->known) return cost;
   char *key = cost_key(call, kernel);
-  *cost = (KernelCost){.known = true, .flops = nn_op_flops(call), .seconds = target_seconds(call)};
+  *cost = (KernelCost){.known = true, .flops = nn_op_flops(call), .seconds = target_seconds(w->target, call)};
   text_add(&w->keys, "static const char K%d[] = ", number);
   text_quoted(&w->keys, key);
   text_add(&w->keys, ";\n");
@@ -333,7 +328,7 @@ static char *callee_of(MlirOperation call) {
 // One of a group's calls, appended to the list of its step's parts.
 static NncPart add_part(const Tables *w, MlirOperation call, Text *list) {
   char *name = callee_of(call), *key = cost_key(call, nn_module_function(w->module, name));
-  NncPart part = {.flops = nn_op_flops(call), .bytes = nn_op_bytes(call), .seconds = target_seconds(call)};
+  NncPart part = {.flops = nn_op_flops(call), .bytes = nn_op_bytes(call), .seconds = target_seconds(w->target, call)};
   text_add(list, "{");
   text_quoted(list, key);
   text_add(list, ",%.6g,%.6g,%.6g},", part.flops, part.bytes, part.seconds);
@@ -344,7 +339,7 @@ static NncPart add_part(const Tables *w, MlirOperation call, Text *list) {
 
 // All calls of a group, where the last of them stands: the arena is the kernel's only address, the buffers are known to
 // the runtime.
-static void add_group_step(Tables *w, const NnStep *s, const CudaGroup *g) {
+static void add_group_step(Tables *w, const NnStep *s, const KernelGroup *g) {
   if (g->calls[g->n - 1].ptr != s->op.ptr) return;
   const EmittedKernel *k = emitted_kernel_find(w->kernels, w->kernels->groups->bodies[g->body].name);
   require_promise(k != NULL, "a group without its kernel");
@@ -356,8 +351,8 @@ static void add_group_step(Tables *w, const NnStep *s, const CudaGroup *g) {
     NncPart part = add_part(w, g->calls[i], &parts);
     all.flops += part.flops, all.bytes += part.bytes, all.seconds += part.seconds;
   }
-  bool large = w->kernels->groups->bodies[g->body].kind == CUDA_BODY_LARGE_TOTAL;
-  if (large) add_buffer(w, g->workspace, 8 * CUDA_TOTAL_PARTS, NNC_NO_VALUES);
+  bool large = w->kernels->groups->bodies[g->body].kind == GROUP_LARGE_TOTAL;
+  if (large) add_buffer(w, g->workspace, 8 * GROUP_TOTAL_PARTS, NNC_NO_VALUES);
   int n = w->n_buffers - first;
   for (int l = 0; l < 1 + large; l++) {
     char label[16];
@@ -376,7 +371,7 @@ static void add_group_step(Tables *w, const NnStep *s, const CudaGroup *g) {
 }
 
 static void add_kernel_steps(Tables *w, const NnStep *s) {
-  const CudaGroup *group = cuda_group_of(w->kernels->groups, s->op);
+  const KernelGroup *group = kernel_group_of(w->kernels->groups, s->op);
   if (group) {
     add_group_step(w, s, group);
     return;
@@ -445,7 +440,7 @@ static LibraryRecord attention_record(const char *name, const NncAttention *a, i
 
 static LibraryRecord record_of(const Tables *w, MlirOperation op) {
   const char *name = nn_op_info(nn_op_of(op))->name;
-  int64_t scratch = w->cuda ? cuda_library_workspace(op) : host_library_scratch(op);
+  int64_t scratch = w->target->library_workspace(w->target, op);
   NncConv c;
   NncMatmul m;
   if (op_conv_record(op, &c)) return conv_record(name, &c, scratch);
@@ -476,7 +471,7 @@ static int record_id(Tables *w, MlirOperation op, const LibraryRecord *r) {
   return id;
 }
 
-// On a GPU convolutions and attention are kernels.
+// Where the target has a kernel for it.
 static void add_kernels_of(Tables *w, const NnStep *s, char *name) {
   const EmittedKernel *k = emitted_kernel_find(w->kernels, name);
   require_promise(k != NULL, "a library op without its kernel");
@@ -486,7 +481,7 @@ static void add_kernels_of(Tables *w, const NnStep *s, char *name) {
 }
 
 static void add_library_step(Tables *w, const NnStep *s) {
-  char *kernel = w->cuda ? cuda_library_kernel(s->op) : NULL;
+  char *kernel = w->target->library_kernel(w->target, s->op);
   if (kernel) {
     add_kernels_of(w, s, kernel);
     return;
@@ -497,8 +492,8 @@ static void add_library_step(Tables *w, const NnStep *s) {
   char label[16], key[16];
   snprintf(label, sizeof label, "CL%d", id), snprintf(key, sizeof key, "CK%d", id);
   tables_begin_step(w, &(StepHead){r.kind, label, w->n_buffers - first, first, tables_workspace(w, s->op),
-                                   nn_op_flops(s->op), nn_op_bytes(s->op), target_seconds(s->op), s->recomputed, key,
-                                   s->op});
+                                   nn_op_flops(s->op), nn_op_bytes(s->op), target_seconds(w->target, s->op),
+                                   s->recomputed, key, s->op});
   text_add(&w->steps, ".%s=&C%d},\n", r.field, id);
   free(r.fields);
   free(r.label);
@@ -674,13 +669,13 @@ static bool add_array(Text *out, const char *name, Text *numbers, const char *fo
   return ok;
 }
 
-bool tables_write(MlirModule module, const EmittedKernels *kernels, const char *cpu, const CodegenOptions *options,
-                  const GpuImages *cuda, const char *folder, Text *out) {
+bool tables_write(const CodegenTarget *target, MlirModule module, const EmittedKernels *kernels,
+                  const CodegenOptions *options, const char *folder, Text *out) {
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
-  Tables w = {.module = module,
+  Tables w = {.target = target,
+              .module = module,
               .kernels = kernels,
-              .cuda = cuda,
               .costs = allocate_array((size_t)kernels->n + 1, sizeof(KernelCost))};
   Text entries = {0}, tensors = {0};
   declare_kernels(out, kernels);
@@ -701,7 +696,7 @@ bool tables_write(MlirModule module, const EmittedKernels *kernels, const char *
   text_append(out, w.scans.data, w.scans.size);
   text_append(out, w.steps.data, w.steps.size);
   text_add(out, "static const NncFunction functions[] = {\n%s  {0}};\n", text_c_string(&entries));
-  tables_add_program(out, module, cpu, options, cuda, n, n_persistent);
+  tables_add_program(target, out, module, options, n, n_persistent);
   text_free(&entries);
   text_free(&tensors);
   free(w.costs);

@@ -2,30 +2,17 @@
 #ifndef NNC_CODEGEN_HOST_TABLES_H
 #define NNC_CODEGEN_HOST_TABLES_H
 
-#include "codegen/codegen.h"
-#include "codegen/kernel/emitted.h"
+#include "codegen/kernel/groups.h"
 #include "codegen/offsets.h"
+#include "codegen/target.h"
 #include "passes/plan/plan.h"
 #include "passes/ptr_map.h"
 #include "support/text.h"
 
-// The code of a GPU's kernels, which program.c points to.
-typedef struct GpuImages {
-  const char *arch;
-  int ptx_version;
-  bool tf32;                       // cuBLAS may round operands in f32 to tf32
-  const char *ptx_path, *folder;   // a file; a folder with kernels_0.cubin and so on
-  int n_cubins;
-  bool emulated;   // the kernels are host code behind the table EMULATED_TABLE_SYMBOL
-} GpuImages;
-#define EMULATED_TABLE_SYMBOL "nnc_emulated_kernels"
-// images.s: the bytes of those files between the symbols that program.c names; a C array of a megabyte would take the
-// compiler seconds.
-void images_write(const GpuImages *cuda, Text *out);
-// program.c: the step tables. Which files cuda names does not matter. cuda NULL: for the host; cpu: its name, NULL: not
-// for the host. folder: where the long arrays of numbers go, for program.c to include; NULL: they are part of the text.
-bool tables_write(MlirModule module, const EmittedKernels *kernels, const char *cpu, const CodegenOptions *options,
-                  const GpuImages *cuda, const char *folder, Text *out);
+// program.c: the step tables. folder: where the long arrays of numbers go, for program.c to include; NULL: they are
+// part of the text. False after reporting that a file cannot be written.
+bool tables_write(const CodegenTarget *target, MlirModule module, const EmittedKernels *kernels,
+                  const CodegenOptions *options, const char *folder, Text *out);
 
 typedef struct KernelCost {
   bool known;
@@ -34,11 +21,11 @@ typedef struct KernelCost {
 
 // The arrays of program.c while they are written.
 typedef struct Tables {
+  const CodegenTarget *target;   // Borrowed
   MlirModule module;
   const EmittedKernels *kernels;
   KernelCost *costs;        // Owned; by kernel
   Text keys;                // K<kernel>
-  const GpuImages *cuda;    // Borrowed; NULL: for the host
   const Offsets *offsets;   // Borrowed, of the current function
   int n_buffers;
   // B, Z, V: all steps' buffers one after the other, their bytes, what they hold (program.h); the bytes of int64_t
@@ -93,7 +80,7 @@ void tables_end_step(Tables *w, int first);
 void tables_add_scan(Tables *w, const NnStep *s, const NnScan *scan);
 
 // NncData, NncGroup and nnc_program from the module's attributes.
-void tables_add_program(Text *out, MlirModule module, const char *cpu, const CodegenOptions *options,
-                        const GpuImages *cuda, int n_functions, int n_persistent);
+void tables_add_program(const CodegenTarget *target, Text *out, MlirModule module, const CodegenOptions *options,
+                        int n_functions, int n_persistent);
 
 #endif

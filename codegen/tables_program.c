@@ -3,9 +3,8 @@
 #include <string.h>
 
 #include "codegen/tables.h"
-#include "compiler/compiler.h"
-#include "runtime/library.h"
 #include "support/text.h"
+#include "support/version.h"
 
 static MlirAttribute entry(MlirAttribute dictionary, const char *name) {
   return mlirDictionaryAttrGetElementByName(dictionary, mlirStringRefCreateFromCString(name));
@@ -101,69 +100,22 @@ static void add_training(Text *t, MlirOperation top, MlirAttribute schedule) {
            (long long)nn_attr_i64(top, "nn.patience", 0), nn_attr_f64(top, "nn.validation", 0));
 }
 
-void images_write(const GpuImages *cuda, Text *out) {
-  text_add(out, ".globl nnc_ptx, nnc_ptx_end, nnc_cubins\n.hidden nnc_ptx, nnc_ptx_end, nnc_cubins\n.section "
-                ".rodata\n.balign 64\nnnc_ptx:\n");
-  text_add(out, ".incbin \"%s\"\nnnc_ptx_end: .byte 0\n", cuda->ptx_path);
-  for (int i = 0; i < cuda->n_cubins; i++)
-    text_add(out, ".balign 64\ncubin_%d:\n.incbin \"%s/kernels_%d.cubin\"\n", i, cuda->folder, i);
-  text_add(out, ".section .data.rel.ro,\"aw\"\n.balign 8\nnnc_cubins:\n");
-  for (int i = 0; i < cuda->n_cubins; i++) text_add(out, ".quad cubin_%d\n", i);
-  text_add(out, ".quad 0\n");
-  text_add(out, ".section .note.GNU-stack,\"\",@progbits\n");
-}
-
-static void add_cuda(Text *t, const GpuImages *cuda) {
-  if (cuda->emulated) text_add(t, "extern const char " EMULATED_TABLE_SYMBOL "[];\n");
-  else
-    text_add(t, "#define HIDDEN __attribute__((visibility(\"hidden\")))\nextern const char nnc_ptx[] HIDDEN, "
-                "nnc_ptx_end[] HIDDEN;\nextern const void *const nnc_cubins[] HIDDEN;\n");
-  text_add(t, "static const NncCuda cuda = {.arch=\"%s\",.ptx_version=%d,.tf32=%s,.load=%s", cuda->arch,
-           cuda->ptx_version, cuda->tf32 ? "true" : "false",
-           cuda->emulated ? "nnc_cuda_load_emulator" : "nnc_cuda_load");
-  text_add(t, cuda->emulated ? ",.module=" EMULATED_TABLE_SYMBOL
-                             : ",.ptx=nnc_ptx,.ptx_end=nnc_ptx_end,.cubins=nnc_cubins");
-  text_add(t, "};\n");
-}
-
-static MlirWalkResult find_bf16(MlirOperation op, void *found) {
-  NnOp kind = nn_op_of(op);
-  if (kind == NN_OP_NONE || nn_op_info(kind)->kind != NN_KIND_LIBRARY ||
-      nn_value_type(mlirOperationGetOperand(op, 0)).dtype != NN_BF16)
-    return MlirWalkResultAdvance;
-  *(bool *)found = true;
-  return MlirWalkResultInterrupt;
-}
-
-// What the library must be able to do on the machine that runs the program: for products of f32 no more than
-// avx512_core.
-static const char *needed_isa(MlirModule module) {
-  const char *isa = nnc_library_isa();
-  bool bf16 = false;
-  mlirOperationWalk(mlirModuleGetOperation(module), find_bf16, &bf16, MlirWalkPreOrder);
-  return !bf16 && !strcmp(isa, "avx512_core_bf16") ? "avx512_core" : isa;
-}
-
-void tables_add_program(Text *out, MlirModule module, const char *cpu, const CodegenOptions *options,
-                        const GpuImages *cuda, int n_functions, int n_persistent) {
+void tables_add_program(const CodegenTarget *target, Text *out, MlirModule module, const CodegenOptions *options,
+                        int n_functions, int n_persistent) {
   MlirOperation top = mlirModuleGetOperation(module);
   MlirAttribute (*get)(MlirOperation, MlirStringRef) = mlirOperationGetAttributeByName;
   int n_data = add_data(out, get(top, mlirStringRefCreateFromCString("nn.data")));
   int n_groups = add_groups(out, get(top, mlirStringRefCreateFromCString("nn.groups")));
-  if (cuda) add_cuda(out, cuda);
+  target->write_definitions(target, out);
   text_add(out, "const NncProgram nnc_program = {\n  .model=");
   add_string(out, get(top, mlirStringRefCreateFromCString("nn.model")), "model");
   text_add(out, ",.source=");
   add_string(out, get(top, mlirStringRefCreateFromCString("nn.source")),
              options->source_name ? options->source_name : "");
-  text_add(out, ",.compiler=\"%s\",\n  .target=\"%s\",.cpu=", NNC_VERSION,
-           !cuda            ? "host"
-           : cuda->emulated ? "cuda-emu"
-                            : "cuda");
-  text_quoted(out, cuda ? cuda->arch : cpu);
+  text_add(out, ",.compiler=\"%s\",\n  .target=\"%s\",.cpu=", NNC_VERSION, target->facts.name);
+  target->write_cpu(target, out);
   add_strings(out, "labels", get(top, mlirStringRefCreateFromCString("nn.labels")));
-  if (cuda) text_add(out, ",.isa=\"\",.device=&nnc_device_cuda,.cuda=&cuda,\n");
-  else text_add(out, ",.isa=\"%s\",.device=&nnc_device_host,.threads=%d,\n", needed_isa(module), nnc_library_threads());
+  target->write_device(target, module, out);
   text_add(out, "  .arena_bytes=%lld,.persistent_bytes=%lld,.budget_bytes=%lld,.remat=",
            (long long)nn_attr_i64(top, "nn.arena", 0), (long long)nn_attr_i64(top, "nn.persistent", 0),
            (long long)nn_attr_i64(top, "nn.budget", 0));

@@ -4,10 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/host/host.h"
 #include "codegen/offsets.h"
 #include "codegen/tables.h"
-#include "codegen/target.h"
 #include "support/alloc.h"
 #include "support/text.h"
 
@@ -95,7 +93,7 @@ void tables_add_scan(Tables *w, const NnStep *step, const NnScan *s) {
                                    .workspace = workspace,
                                    .flops = nn_op_flops(step->op),
                                    .bytes = nn_op_bytes(step->op),
-                                   .seconds = target_seconds(step->op),
+                                   .seconds = target_seconds(w->target, step->op),
                                    .recomputed = step->recomputed,
                                    .op = step->op});
   text_add(&w->steps, ".scan=&Q%d},\n", number);

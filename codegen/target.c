@@ -1,36 +1,16 @@
-// What the passes must know of any target: the roofline of its machine or measured times. The targets' own folders give
-// the rest.
+// What all targets have in common: prices from the roofline of a machine or measured times, and the passes' questions.
 #include "codegen/target.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "codegen/codegen.h"
+#include "codegen/kernel/kernel.h"
 #include "passes/plan/plan.h"
 #include "runtime/program.h"
 
-// The passes call back without a context, so the one target of this process lives here.
-static NnTarget target;
-static Machine machine;
-static const CostTable *costs;   // Borrowed; NULL: none
-static CostWork (*work_of)(MlirOperation op, MlirOperation kernel);
-
-MlirOperation target_callee(MlirOperation call) {
-  MlirOperation top = call;
-  for (MlirOperation up = call; !mlirOperationIsNull(up); up = mlirOperationGetParentOperation(up)) top = up;
-  MlirAttribute name = mlirOperationGetAttributeByName(call, mlirStringRefCreateFromCString("callee"));
-  MlirStringRef wanted = mlirFlatSymbolRefAttrGetValue(name);
-  MlirBlock body = mlirRegionGetFirstBlock(mlirOperationGetRegion(top, 0));
-  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
-    if (!nn_is(op, "func.func")) continue;
-    MlirAttribute symbol = mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("sym_name"));
-    if (mlirStringRefEqual(mlirStringAttrGetValue(symbol), wanted)) return op;
-  }
-  return nn_null_operation();
-}
-
 static MlirOperation kernel_of(MlirOperation op) {
-  return nn_op_of(op) == NN_OP_NONE && nn_is(op, "func.call") ? target_callee(op) : nn_null_operation();
+  return nn_op_of(op) == NN_OP_NONE && nn_is(op, "func.call") ? nn_callee(op) : nn_null_operation();
 }
 
 // One step after the other.
@@ -43,47 +23,76 @@ static double scan_seconds(const NnTarget *t, const NnScan *scan) {
   return (double)scan->length * sum;
 }
 
-static double seconds(const NnTarget *t, MlirOperation op) {
+static double seconds(const NnTarget *facts, MlirOperation op) {
+  const CodegenTarget *target = (const CodegenTarget *)facts;
   NnScan scan;
-  if (nn_scan_of(op, &scan)) return scan_seconds(t, &scan);
+  if (nn_scan_of(op, &scan)) return scan_seconds(facts, &scan);
   MlirOperation kernel = kernel_of(op);
-  CostWork work = work_of(op, kernel);
-  double roofline = machine_seconds(&machine, &work);
-  return costs ? cost_table_seconds(costs, op, kernel, work.class, roofline) : roofline;
+  CostWork work = target->work(target, op, kernel);
+  double roofline = machine_seconds(&target->machine, &work);
+  return target->costs ? cost_table_seconds(target->costs, op, kernel, work.class, roofline) : roofline;
 }
 
-double target_seconds(MlirOperation op) { return seconds(&target, op); }
+double target_seconds(const CodegenTarget *target, MlirOperation op) { return seconds(&target->facts, op); }
 
-const NnTarget *target_set(const char *name, const Machine *m, CostWork (*work)(MlirOperation, MlirOperation),
-                           int64_t (*workspace_bytes)(MlirOperation), bool (*inplace_ok)(MlirOperation, int, int),
-                           bool (*epilogue_ok)(MlirOperation), bool groups_updates, int64_t row_bytes,
-                           int64_t loss_rows) {
-  work_of = work;
-  target = (NnTarget){.name = name,
-                      .alignment = NNC_ALIGN,
-                      .workspace_bytes = workspace_bytes,
-                      .seconds = seconds,
-                      .channels_last = true,
-                      .inplace_ok = inplace_ok,
-                      .epilogue_ok = epilogue_ok,
-                      .groups_updates = groups_updates,
-                      .row_bytes = row_bytes,
-                      .loss_rows = loss_rows,
-                      .streams_results = groups_updates};
-  nn_target_set_machine(m);
-  return &target;
+static int64_t workspace_bytes(const NnTarget *facts, MlirOperation op) {
+  const CodegenTarget *target = (const CodegenTarget *)facts;
+  if (nn_op_of(op) != NN_OP_NONE) return target->library_workspace(target, op);
+  if (!nn_is(op, "func.call")) return 0;
+  MlirOperation func = nn_callee(op);
+  return mlirOperationIsNull(func) || !nn_has_attr(func, "nn.kernel") || nn_has_attr(func, "nn.body")
+             ? 0
+             : target->kernel_workspace(target, func);
 }
 
-void nn_target_set_machine(const Machine *m) {
-  machine = *m;
-  target.flops_per_second = m->flops_per_second[NN_F32];
-  target.bytes_per_second = m->bytes_per_second;
-  target.launch_seconds = m->launch_seconds;
+static bool inplace_ok(const NnTarget *facts, MlirOperation kernel, int result, int arg) {
+  (void)facts;
+  return kernel_inplace_ok(kernel, result, arg);
 }
 
-void nn_target_set_costs(const CostTable *table) { costs = table; }
+void target_initialize(CodegenTarget *target, const char *name, const Machine *machine) {
+  target->facts.name = name;
+  target->facts.alignment = NNC_ALIGN;
+  target->facts.channels_last = true;
+  target->facts.workspace_bytes = workspace_bytes;
+  target->facts.seconds = seconds;
+  target->facts.inplace_ok = inplace_ok;
+  codegen_target_set_machine(target, machine);
+}
 
-int nn_target_match_costs(CostTable *table, MlirModule module, int *n_steps) {
+void target_objects_free(TargetObjects *objects) {
+  for (int i = 0; i < objects->n; i++) free(objects->path[i]);
+  objects->n = 0;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// For the compiler
+
+CodegenTarget *codegen_target_create(const CodegenTargetOptions *options) {
+#define CODEGEN_TARGET(target, spelling, doc) \
+  if (!strcmp(options->name, spelling)) return codegen_target_##target(options);
+#include "codegen/targets.def"
+#undef CODEGEN_TARGET
+  fprintf(stderr, "nnc: error: there is no target '%s'\n", options->name);
+  return NULL;
+}
+
+void codegen_target_destroy(CodegenTarget *target) {
+  if (target) target->destroy(target);
+}
+
+const NnTarget *codegen_target_facts(const CodegenTarget *target) { return &target->facts; }
+
+void codegen_target_set_machine(CodegenTarget *target, const Machine *machine) {
+  target->machine = *machine;
+  target->facts.flops_per_second = machine->flops_per_second[NN_F32];
+  target->facts.bytes_per_second = machine->bytes_per_second;
+  target->facts.launch_seconds = machine->launch_seconds;
+}
+
+void codegen_target_set_costs(CodegenTarget *target, const CostTable *table) { target->costs = table; }
+
+int codegen_target_match_costs(const CodegenTarget *target, CostTable *table, MlirModule module, int *n_steps) {
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16), matched = 0;
   bool trains = !mlirOperationIsNull(nn_module_function(module, "train"));
@@ -97,9 +106,10 @@ int nn_target_match_costs(CostTable *table, MlirModule module, int *n_steps) {
       // of a loop no step is measured
       if (list.items[i].role != NN_STEP_RUN || nn_has_attr(list.items[i].op, "nn.scan")) continue;
       MlirOperation kernel = kernel_of(list.items[i].op);
-      CostWork work = work_of(list.items[i].op, kernel);
+      CostWork work = target->work(target, list.items[i].op, kernel);
       ++*n_steps;
-      matched += cost_table_match(table, list.items[i].op, kernel, work.class, machine_seconds(&machine, &work));
+      matched += cost_table_match(table, list.items[i].op, kernel, work.class,
+                                  machine_seconds(&target->machine, &work));
     }
     nn_steps_free(&list);
   }

@@ -32,9 +32,13 @@ static void check_module(const Options *options, const AstFile *file, MlirContex
   NnPipeline pipeline;
   NnPipelineHooks hooks = {0};
   char error[NN_ERROR_SIZE];
-  if (!nn_pipeline_parse("simplify,layout,simplify,autodiff", nn_target_host(options->cpu), &pipeline, error)) abort();
+  CodegenTarget *target = codegen_target_create(&(CodegenTargetOptions){.name = "host", .cpu = options->cpu});
+  if (!target ||
+      !nn_pipeline_parse("simplify,layout,simplify,autodiff", codegen_target_facts(target), &pipeline, error))
+    abort();
   nn_pipeline_run(&pipeline, module, &hooks);
   nn_pipeline_free(&pipeline);
+  codegen_target_destroy(target);
   mlirModuleDestroy(module);
 }
 

@@ -9,7 +9,6 @@
 #include "compiler/ast.h"
 #include "ir/ir.h"
 
-#define NNC_VERSION "0.1.0"
 #define NNC_EXIT_DIAGNOSTICS 1
 #define NNC_EXIT_USAGE 2
 #define NNC_EXIT_BUG 70

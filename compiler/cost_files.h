@@ -23,6 +23,6 @@ typedef struct CostFile {
 bool cost_file_read(Diagnostics *d, const char *path, const char *target, CostFile *file);
 void cost_file_free(CostFile *file);
 // Before `remat`: the times must be of this model, and of some of its steps; steps that have none are a warning.
-bool cost_file_match(Diagnostics *d, CostFile *file, MlirModule module);
+bool cost_file_match(Diagnostics *d, const CodegenTarget *target, CostFile *file, MlirModule module);
 
 #endif

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "codegen/output.h"
 #include "compiler/format.h"
 #include "compiler/options.h"
-#include "compiler/output.h"
 
 static const char usage[] =
     "Usage: nnc fmt [options] FILE...\n"

@@ -8,9 +8,10 @@
 #include <unistd.h>
 
 #include "codegen/codegen.h"
+#include "codegen/output.h"
 #include "compiler/compiler.h"
 #include "compiler/diagnostics.h"
-#include "compiler/output.h"
+#include "support/version.h"
 
 static const char usage[] =
     "Usage: nnc-opt [options] FILE.mlir\n"
@@ -181,11 +182,16 @@ static bool write_module(MlirModule module, const char *path) {
 static int run(const Options *options) {
   if (options->gpu_arch && !nn_gpu_arch_known(options->gpu_arch))
     return usage_error("--gpu-arch takes one of %s", nn_gpu_arch_names());
-  const NnTarget *target = options->gpu_arch ? nn_target_cuda(options->gpu_arch, false) : nn_target_host(options->cpu);
+  CodegenTarget *target = codegen_target_create(&(CodegenTargetOptions){.name = options->gpu_arch ? "cuda" : "host",
+                                                                        .cpu = options->cpu,
+                                                                        .gpu_arch = options->gpu_arch});
   if (!target) return NNC_EXIT_DIAGNOSTICS;
   NnPipeline pipeline;
   char error[NN_ERROR_SIZE];
-  if (!nn_pipeline_parse(options->passes, target, &pipeline, error)) return usage_error("--passes: %s", error);
+  if (!nn_pipeline_parse(options->passes, codegen_target_facts(target), &pipeline, error)) {
+    codegen_target_destroy(target);
+    return usage_error("--passes: %s", error);
+  }
   Diagnostics *diagnostics = diag_create(stderr, options->color, DIAG_MAX_ERRORS);
   MlirContext ctx = nn_context_create();
   diag_attach(diagnostics, ctx);
@@ -196,6 +202,7 @@ static int run(const Options *options) {
   mlirContextDestroy(ctx);
   diag_free(diagnostics);
   nn_pipeline_free(&pipeline);
+  codegen_target_destroy(target);
   return ok ? 0 : NNC_EXIT_DIAGNOSTICS;
 }
 

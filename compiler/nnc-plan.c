@@ -16,10 +16,7 @@
 #include "runtime/output.h"
 #include "support/alloc.h"
 #include "support/input_error.h"
-
-#ifndef NNC_VERSION
-#define NNC_VERSION "0.1.0"
-#endif
+#include "support/version.h"
 
 enum { EXIT_DONE = 0, EXIT_BAD_INPUT = 1, EXIT_USAGE = 2, EXIT_INTERNAL = 70 };
 

@@ -7,17 +7,18 @@
 #include <unistd.h>
 
 #include "codegen/codegen.h"
+#include "codegen/output.h"
 #include "compiler/compiler.h"
 #include "compiler/cost_files.h"
 #include "compiler/diagnostics.h"
 #include "compiler/options.h"
-#include "compiler/output.h"
 #include "compiler/report_output.h"
 #include "passes/passes.h"
 #include "passes/plan/plan.h"
 #include "passes/remat/remat.h"
 #include "support/bytes.h"
 #include "support/clock.h"
+#include "support/version.h"
 
 // --- The pipeline
 // ----------------------------------------------------------------------------------------------------------
@@ -86,13 +87,14 @@ static char *pipeline_text(const Options *options) {
 typedef struct Planning {
   const Options *options;
   Diagnostics *d;
+  const CodegenTarget *target;
   ReportCapture capture;   // Owned; the step for --report
   CostFile costs;          // Owned; --costs
   bool matched, ok;
 } Planning;
 
 static void match_costs(Planning *p, MlirModule module) {
-  if (p->options->costs && !p->matched) p->ok = cost_file_match(p->d, &p->costs, module);
+  if (p->options->costs && !p->matched) p->ok = cost_file_match(p->d, p->target, &p->costs, module);
   p->matched = true;
 }
 
@@ -169,20 +171,17 @@ static bool emit_text(const Options *options, Diagnostics *d, const AstFile *fil
   return ok;
 }
 
-static bool emit_code(const Options *options, MlirModule module) {
+static bool emit_code(const Options *options, const CodegenTarget *target, MlirModule module) {
   static const CodegenEmit what[] =
       {[EMIT_kernels] = CODEGEN_KERNELS, [EMIT_llvm] = CODEGEN_LLVM,     [EMIT_asm] = CODEGEN_ASM,
        [EMIT_ptx] = CODEGEN_PTX,         [EMIT_tables] = CODEGEN_TABLES, [EMIT_exe] = CODEGEN_EXE};
-  CodegenOptions codegen = {.cpu = options->cpu,
-                            .gpu_arch = options->gpu_arch,
-                            .emulate = strcmp(options->target, "cuda-emu") == 0,
-                            .output = options->output,
+  CodegenOptions codegen = {.output = options->output,
                             .source_name = options->input,
                             .opt_level = options->opt_level,
                             .verbose = options->verbose,
                             .time_phases = options->hooks.time_passes,
                             .keep_temporaries = options->keep_temporaries};
-  return codegen_emit(module, what[options->emit], &codegen);
+  return codegen_emit(target, module, what[options->emit], &codegen);
 }
 
 // A make rule: a space in a name is escaped, as make wants it.
@@ -287,23 +286,20 @@ static void print_time(const Options *options, const char *stage, double start) 
   if (options->hooks.time_passes) fprintf(stderr, "%-14s %10.4f\n", stage, seconds_now() - start);
 }
 
-static bool read_cost_files(const Options *options, Diagnostics *d, CostFile *costs) {
+static bool read_cost_files(const Options *options, CodegenTarget *target, Diagnostics *d, CostFile *costs) {
   Machine machine;
   if (options->machine) {
     if (!machine_read(d, options->machine, &machine)) return false;
-    nn_target_set_machine(&machine);
+    codegen_target_set_machine(target, &machine);
   }
   if (!options->costs) return true;
   if (!cost_file_read(d, options->costs, options->target, costs)) return false;
-  nn_target_set_costs(&costs->table);
+  codegen_target_set_costs(target, &costs->table);
   return true;
 }
 
-static bool compile_module(const Options *options, Diagnostics *d, const AstFile *file, MlirContext ctx) {
-  const NnTarget *target = options->gpu_arch
-                               ? nn_target_cuda(options->gpu_arch, options->math && !strcmp(options->math, "tf32"))
-                               : nn_target_host(options->cpu);
-  if (!target) return false;
+static bool compile_for(const Options *options, Diagnostics *d, const AstFile *file, MlirContext ctx,
+                        CodegenTarget *target) {
   double start = seconds_now();
   MlirModule module = elaborate(ctx, file, options->defines, options->n_defines, options->dtype);
   print_time(options, "elaborate", start);
@@ -313,19 +309,31 @@ static bool compile_module(const Options *options, Diagnostics *d, const AstFile
     mlirModuleDestroy(module);
     return diag_error(d, (AstPos){file->source, 1, 1, 0}, "the file has no model");
   }
-  Planning planning = {.options = options, .d = d, .ok = true};
-  bool ok = read_cost_files(options, d, &planning.costs) && run_passes(options, target, module, &planning);
+  const NnTarget *facts = codegen_target_facts(target);
+  Planning planning = {.options = options, .d = d, .target = target, .ok = true};
+  bool ok = read_cost_files(options, target, d, &planning.costs) && run_passes(options, facts, module, &planning);
   start = seconds_now();
   RematGoal search = search_goal(options);
-  ok = ok && (!options->report || report_output(d, options->report, &planning.capture, module, target, &search));
-  ok = ok && (options->emit <= EMIT_plan || options->sweep ? emit_text(options, d, file, module, target)
-                                                           : emit_code(options, module));
+  ok = ok && (!options->report || report_output(d, options->report, &planning.capture, module, facts, &search));
+  ok = ok && (options->emit <= EMIT_plan || options->sweep ? emit_text(options, d, file, module, facts)
+                                                           : emit_code(options, target, module));
   print_time(options, "emit", start);
   if (ok && options->emit == EMIT_exe && !options->sweep) print_summary(options, module);
   mlirModuleDestroy(module);
-  nn_target_set_costs(NULL);
+  codegen_target_set_costs(target, NULL);
   report_capture_free(&planning.capture);
   cost_file_free(&planning.costs);
+  return ok;
+}
+
+static bool compile_module(const Options *options, Diagnostics *d, const AstFile *file, MlirContext ctx) {
+  CodegenTarget *target = codegen_target_create(
+      &(CodegenTargetOptions){.name = options->target,
+                              .cpu = options->cpu,
+                              .gpu_arch = options->gpu_arch,
+                              .tf32 = options->math && strcmp(options->math, "tf32") == 0});
+  bool ok = target && compile_for(options, d, file, ctx, target);
+  codegen_target_destroy(target);
   return ok;
 }
 

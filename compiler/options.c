@@ -14,6 +14,7 @@
 #include "compiler/layer_help.h"
 #include "compiler/names.h"
 #include "support/bytes.h"
+#include "support/version.h"
 
 static const char usage[] =
     "Usage: nnc [options] MODEL.nn\n"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/output.h"
+#include "codegen/output.h"
 #include "report/report.h"
 
 void report_capture(ReportCapture *capture, MlirModule module) {

@@ -25,20 +25,6 @@ static double block_flops(MlirBlock block) {
   return sum;
 }
 
-static MlirOperation callee_of(MlirOperation call) {
-  MlirOperation root = call, parent;
-  while (!mlirOperationIsNull(parent = mlirOperationGetParentOperation(root))) root = parent;
-  MlirAttribute callee = mlirOperationGetAttributeByName(call, nn_ref("callee"));
-  MlirModule module = mlirModuleFromOperation(root);
-  if (mlirModuleIsNull(module) || mlirAttributeIsNull(callee)) return nn_null_operation();
-  char name[256];
-  MlirStringRef text = mlirFlatSymbolRefAttrGetValue(callee);
-  if (text.length >= sizeof name) return nn_null_operation();
-  for (size_t i = 0; i < text.length; i++) name[i] = text.data[i];
-  name[text.length] = 0;
-  return nn_module_function(module, name);
-}
-
 double nn_op_flops(MlirOperation op) {
   NnOp kind = nn_op_of(op);
   if (kind != NN_OP_NONE) {
@@ -51,7 +37,7 @@ double nn_op_flops(MlirOperation op) {
   if (nn_is(op, "func.call")) {
     NnScan scan;
     if (nn_scan_of(op, &scan)) return (double)scan.length * nn_op_flops(scan.body);
-    MlirOperation callee = callee_of(op);
+    MlirOperation callee = nn_callee(op);
     return mlirOperationIsNull(callee) ? 0 : nn_op_flops(callee);
   }
   double sum = 0;

@@ -168,6 +168,8 @@ bool nn_verify_module(MlirModule module);
 // One nn op against its row and shape rule; true for ops of other dialects. Reports at the op's location.
 bool nn_verify_op(MlirOperation op);
 MlirOperation nn_module_function(MlirModule module, const char *name);   // func.func, null if absent
+// The function that a func.call calls; null if the module has none of that name.
+MlirOperation nn_callee(MlirOperation call);
 MlirBlock nn_function_body(MlirOperation func);
 
 // ---------------------------------------------------------------------------------------------------------------------

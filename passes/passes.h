@@ -6,24 +6,27 @@
 
 #include "ir/ir.h"
 
-// What the passes must know of the machine. Filled by codegen/ (nn_target_host()); passes never ask which target it is.
-typedef struct NnTarget {
+// What the passes must know of the machine. A part of codegen/'s CodegenTarget; passes never ask which target it is.
+// The functions are given the target they are of.
+typedef struct NnTarget NnTarget;
+struct NnTarget {
   const char *name;
   int64_t alignment;                           // bytes, of every buffer
   double flops_per_second, bytes_per_second;   // roofline, for seconds()
   double launch_seconds;                       // fixed cost of one step
-  // scratch the op needs while it runs (func.call to a kernel: its partial results)
-  int64_t (*workspace_bytes)(MlirOperation op);
-  double (*seconds)(const struct NnTarget *t, MlirOperation op);   // predicted time of one execution
-  bool channels_last;                                              // layout the convolutions want
-  int64_t row_bytes;                           // rows of a product are best multiples of that; 0: of any size
-  int64_t loss_rows;                           // least rows of a chunk of the scores of a loss; 0: they are not cut
-  bool streams_results;                        // its programs can fetch a part of a result while they run
-  bool (*epilogue_ok)(MlirOperation kernel);   // it can run a kernel that begins with a convolution; NULL: none
-  bool groups_updates;                         // one launch for adjacent updates: `gather` is worth its while
-  // its code may write result over arg; NULL: wherever the body allows it
-  bool (*inplace_ok)(MlirOperation kernel, int result, int arg);
-} NnTarget;
+  // bytes of scratch that the op needs while it runs (func.call to a kernel: its partial results)
+  int64_t (*workspace_bytes)(const NnTarget *target, MlirOperation op);
+  double (*seconds)(const NnTarget *target, MlirOperation op);   // predicted time of one execution
+  bool channels_last;                                            // layout the convolutions want
+  int64_t row_bytes;      // rows of a product are best multiples of that; 0: of any size
+  int64_t loss_rows;      // least rows of a chunk of the scores of a loss; 0: they are not cut
+  bool streams_results;   // its programs can fetch a part of a result while they run
+  bool groups_updates;    // one launch for adjacent updates: `gather` is worth its while
+  // It can run a kernel that begins with a convolution; NULL: none.
+  bool (*epilogue_ok)(const NnTarget *target, MlirOperation kernel);
+  // Its code may write result over arg; NULL: wherever the body allows it.
+  bool (*inplace_ok)(const NnTarget *target, MlirOperation kernel, int result, int arg);
+};
 
 // Options of one pass, from text: remat{budget=512MiB policy=auto}
 typedef struct NnPassOption {

@@ -36,7 +36,7 @@ static void add_call(CudaAlignment *a, const Offsets *offsets, const ScanPlace *
     MlirValue v = i < n_operands ? mlirOperationGetOperand(call, i)
                                  : mlirOperationGetResult(call, (intptr_t)i - n_operands);
     if (is_wide(place, offsets_of(offsets, v))) continue;
-    if (!kernel) kernel = target_callee(call).ptr;
+    if (!kernel) kernel = nn_callee(call).ptr;
     a->odd = reallocate_array(a->odd, (size_t)a->n + 1, sizeof *a->odd);
     a->odd[a->n].kernel = kernel;
     a->odd[a->n++].buffer = i;

@@ -17,6 +17,17 @@ const CudaArch *cuda_arch(const char *name) {
   return NULL;
 }
 
+const CudaTarget *cuda_target(const NnTarget *facts) { return (const CudaTarget *)facts; }
+
+bool cuda_has_tensor_cores(const CudaTarget *target) { return target->arch->major >= 8; }
+
+bool cuda_has_wgmma(const CudaTarget *target) { return !strcmp(target->arch->name, "sm_90a"); }
+
+int64_t cuda_shared_bytes(const CudaTarget *target, int blocks) {
+  int taken = target->arch->multiprocessor_shared - target->arch->block_shared;
+  return (target->arch->multiprocessor_shared / blocks - taken) * INT64_C(1024);
+}
+
 bool nn_gpu_arch_known(const char *name) { return cuda_arch(name) != NULL; }
 
 bool nn_gpu_arch_has_tf32(const char *name) { return cuda_arch(name)->major >= 8; }

@@ -41,19 +41,19 @@ static bool is_aligned(MlirOperation op) {
   return true;
 }
 
-static TileType type_of(NncDtype dtype) {
+static TileType type_of(const CudaTarget *target, NncDtype dtype) {
   switch (dtype) {
   case NNC_F64: return TILE_F64;
   case NNC_BF16: return TILE_BF16;
   case NNC_F16: return TILE_F16;
-  default: return cuda_uses_tf32() ? TILE_TF32 : TILE_F32;
+  default: return target->base.tf32 ? TILE_TF32 : TILE_F32;
   }
 }
 
 // Tensor cores where they fit: f32 as three products of tf32 parts, or as one of what tf32 keeps.
-static Attention attention_of(MlirOperation op) {
+static Attention attention_of(const CudaTarget *target, MlirOperation op) {
   NncAttention r = op_attention_record(op);
-  Attention a = {.type = type_of(r.dtype),
+  Attention a = {.type = type_of(target, r.dtype),
                  .batch = r.batch,
                  .heads = r.heads,
                  .groups = r.groups,
@@ -68,9 +68,9 @@ static Attention attention_of(MlirOperation op) {
                  .dropout = r.dropout};
   a.q = a.o = strides(&r, r.heads, r.n_queries);
   a.k = a.v = strides(&r, r.groups, r.n_keys);
-  a.plain = !cuda_has_tensor_cores() || !attention_supported(&a) || !is_aligned(op);
+  a.plain = !cuda_has_tensor_cores(target) || !attention_supported(&a) || !is_aligned(op);
   if (a.plain && a.type == TILE_TF32) a.type = TILE_F32;
-  a.wgmma = cuda_has_wgmma() && attention_wgmma_supported(&a);
+  a.wgmma = cuda_has_wgmma(target) && attention_wgmma_supported(&a);
   return a;
 }
 
@@ -90,18 +90,18 @@ static char *name_of(const Attention *a) {
                      bits(a->dropout));
 }
 
-char *cuda_attention_name(MlirOperation op) {
-  Attention a = attention_of(op);
+char *cuda_attention_name(const CudaTarget *target, MlirOperation op) {
+  Attention a = attention_of(target, op);
   return name_of(&a);
 }
 
-int64_t cuda_attention_workspace(MlirOperation op) {
-  Attention a = attention_of(op);
+int64_t cuda_attention_workspace(const CudaTarget *target, MlirOperation op) {
+  Attention a = attention_of(target, op);
   return (attention_workspace(&a) + NNC_ALIGN - 1) / NNC_ALIGN * NNC_ALIGN;
 }
 
-int cuda_attention_launches(MlirOperation op, CostEngine *engine) {
-  Attention a = attention_of(op);
+int cuda_attention_launches(const CudaTarget *target, MlirOperation op, CostEngine *engine) {
+  Attention a = attention_of(target, op);
   *engine = a.plain               ? COST_LOOPS
             : a.type == TILE_TF32 ? COST_TF32
             : a.type == TILE_F32  ? COST_TF32_PARTS
@@ -149,14 +149,14 @@ static void add_launches(const Attention *a, const char *name, EmittedKernel *ou
   LLVMContextDispose(llvm);
 }
 
-void cuda_emit_attention(MlirOperation op, const char *name, EmittedKernel *out) {
-  Attention a = attention_of(op);
+void cuda_emit_attention(const CudaTarget *target, MlirOperation op, const char *name, EmittedKernel *out) {
+  Attention a = attention_of(target, op);
   *out = (EmittedKernel){.name = copy_string(name),
                          .summary = copy_string(a.backward ? "attention gradient" : "attention"),
-                         .workspace_bytes = cuda_attention_workspace(op)};
+                         .workspace_bytes = cuda_attention_workspace(target, op)};
   comment(&a, name, &out->text);
   add_launches(&a, name, out);
   cuda_comment_launches(out, &out->text);
-  out->attention = allocate_array(1, sizeof *out->attention);
-  *out->attention = a;
+  CudaTemplate *template = out->template = allocate_array(1, sizeof *template);
+  *template = (CudaTemplate){.kind = TEMPLATE_ATTENTION, .attention = a};
 }

@@ -119,12 +119,14 @@ void conv_product(const NncConv *c, ConvProduct *p) {
 
 // Tensor cores, where the channels fill a good part of a tile: bf16 and f16, f32 as three products of tf32 parts or as
 // one of what tf32 keeps.
-bool conv_uses_template(const NncConv *c, ConvShape *shape) {
+bool conv_uses_template(const CudaTarget *target, const NncConv *c, ConvShape *shape) {
   TileType type = c->dtype == NNC_BF16  ? TILE_BF16
                   : c->dtype == NNC_F16 ? TILE_F16
-                  : cuda_uses_tf32()    ? TILE_TF32
+                  : target->base.tf32   ? TILE_TF32
                                         : TILE_F32;
-  if (c->dtype == NNC_F64 || !cuda_has_tensor_cores() || !conv_template_shape(c, type, shape)) return false;
+  if (c->dtype == NNC_F64 || !cuda_has_tensor_cores(target) ||
+      !conv_template_shape(c, type, cuda_has_wgmma(target), shape))
+    return false;
   int64_t ci = c->c / c->groups, oi = c->o / c->groups;
   switch (c->pass) {
   case NNC_CONV_FORWARD: return oi >= 32 && ci >= 16;
@@ -134,10 +136,10 @@ bool conv_uses_template(const NncConv *c, ConvShape *shape) {
   return false;
 }
 
-int64_t conv_workspace_bytes(const NncConv *c) {
+int64_t conv_workspace_bytes(const CudaTarget *target, const NncConv *c) {
   ConvShape shape;
   if (depthwise_supported(c)) return (depthwise_workspace(c) + 63) / 64 * 64;
-  if (conv_uses_template(c, &shape) || conv_grouped_shape(c, &shape))
+  if (conv_uses_template(target, c, &shape) || conv_grouped_shape(c, cuda_has_wgmma(target), &shape))
     return (conv_template_workspace(&shape) + 63) / 64 * 64;
   ConvProduct p;
   conv_product(c, &p);
@@ -327,8 +329,8 @@ void cuda_add_template(const ConvShape *shape, EmittedKernel *out) {
     add_template_launch(out, conv_fold_symbol(shape), &l);
   }
   cuda_comment_launches(out, &out->text);
-  out->conv = allocate_array(1, sizeof *out->conv);
-  *out->conv = *shape;
+  CudaTemplate *template = out->template = allocate_array(1, sizeof *template);
+  *template = (CudaTemplate){.kind = TEMPLATE_CONV, .conv = *shape};
   if (shape->pass != NNC_CONV_WEIGHT_GRAD && conv_template_launches(shape) > 1)
     text_add(&out->text, "// every call puts the weights into another order\n");
   if (shape->grouped && shape->pass == NNC_CONV_WEIGHT_GRAD)
@@ -349,8 +351,8 @@ static void emit_depthwise(const NncConv *c, EmittedKernel *out) {
     add_template_launch(out, depthwise_symbol(c, i), &l);
   }
   cuda_comment_launches(out, &out->text);
-  out->depthwise = allocate_array(1, sizeof *out->depthwise);
-  *out->depthwise = *c;
+  CudaTemplate *template = out->template = allocate_array(1, sizeof *template);
+  *template = (CudaTemplate){.kind = TEMPLATE_DEPTHWISE, .depthwise = *c};
   text_add(&out->text,
            "// depthwise: a thread makes a strip of results with the weights of its channels in registers\n");
 }
@@ -376,17 +378,17 @@ static void emit_product(const NncConv *c, const char *name, EmittedKernel *out)
   out->text = head;
 }
 
-void cuda_emit_conv(const NncConv *c, const char *name, EmittedKernel *out) {
+void cuda_emit_conv(const CudaTarget *target, const NncConv *c, const char *name, EmittedKernel *out) {
   ConvShape shape;
   *out = (EmittedKernel){.name = copy_string(name),
                          .summary = copy_string("convolution"),
-                         .workspace_bytes = conv_workspace_bytes(c)};
+                         .workspace_bytes = conv_workspace_bytes(target, c)};
   comment(c, name, &out->text);
   if (depthwise_supported(c)) {
     emit_depthwise(c, out);
     return;
   }
-  if (conv_uses_template(c, &shape) || conv_grouped_shape(c, &shape)) {
+  if (conv_uses_template(target, c, &shape) || conv_grouped_shape(c, cuda_has_wgmma(target), &shape)) {
     cuda_add_template(&shape, out);
     return;
   }

@@ -9,10 +9,12 @@
 #include "support/alloc.h"
 
 // The launch of the product.
-static KernelLaunch *product_of(const EmittedKernel *k) { return &k->launches[conv_template_launches(k->conv) - 1]; }
+static KernelLaunch *product_of(const EmittedKernel *k) {
+  return &k->launches[conv_template_launches(template_conv_of(k)) - 1];
+}
 
 static bool has_ending(const EmittedKernel *k) {
-  return k->conv && !k->conv->grouped && k->conv->pass != NNC_CONV_WEIGHT_GRAD;
+  return template_conv_of(k) && !template_conv_of(k)->grouped && template_conv_of(k)->pass != NNC_CONV_WEIGHT_GRAD;
 }
 
 // The first kernel with the same product.
@@ -55,15 +57,16 @@ static void add_buffers(KernelLaunch *l, const ConvShape *c, int own, int all) {
 
 void cuda_join_endings(EmittedKernels *kernels) {
   for (int i = 0; i < kernels->n; i++)
-    if (has_ending(&kernels->items[i])) number_ending(first_like(kernels, i)->conv, kernels->items[i].conv);
+    if (has_ending(&kernels->items[i]))
+      number_ending(template_conv_of(first_like(kernels, i)), template_conv_of(&kernels->items[i]));
   for (int i = 0; i < kernels->n; i++) {
     EmittedKernel *k = &kernels->items[i];
     if (!has_ending(k)) continue;
-    int own = k->conv->epilogue.n_inputs + k->conv->epilogue.n_outputs,
-        all = first_like(kernels, i)->conv->ending_buffers;
+    int own = template_conv_of(k)->epilogue.n_inputs + template_conv_of(k)->epilogue.n_outputs,
+        all = template_conv_of(first_like(kernels, i))->ending_buffers;
     KernelLaunch *l = product_of(k);
-    if (all) add_buffers(l, k->conv, own, all);
-    l->numbers[CONV_ENDING] = k->conv->ending;
-    k->conv->ending_buffers = all;
+    if (all) add_buffers(l, template_conv_of(k), own, all);
+    l->numbers[CONV_ENDING] = template_conv_of(k)->ending;
+    template_conv_of(k)->ending_buffers = all;
   }
 }

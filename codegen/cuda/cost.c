@@ -19,19 +19,19 @@ static void price_product(CostWork *w, const NncConv *c) {
   w->launches = p.splits > 1 ? 2 : 1;
 }
 
-static void price_conv(CostWork *w, const NncConv *c) {
+static void price_conv(const CudaTarget *target, CostWork *w, const NncConv *c) {
   ConvShape shape;
   // products with the zeros between the pixels of a stride, too
   if (c->pass == NNC_CONV_INPUT_GRAD)
     w->products = 2 * (double)(c->n * c->h * c->w) * (double)(c->c * (c->o / c->groups) * c->kh * c->kw);
-  w->bytes += through_memory(conv_workspace_bytes(c));
+  w->bytes += through_memory(conv_workspace_bytes(target, c));
   if (depthwise_supported(c)) {
     w->engine = COST_LOOPS;
     w->launches = depthwise_launches(c);
-  } else if (conv_uses_template(c, &shape)) {
+  } else if (conv_uses_template(target, c, &shape)) {
     w->engine = shape.type == TILE_TF32 ? COST_TF32 : shape.type == TILE_F32 ? COST_TF32_PARTS : COST_OWN_RATE;
     w->launches = conv_template_launches(&shape);
-  } else if (conv_grouped_shape(c, &shape)) {
+  } else if (conv_grouped_shape(c, cuda_has_wgmma(target), &shape)) {
     w->engine = COST_LOOPS;
     w->launches = conv_template_launches(&shape);
   } else {
@@ -41,27 +41,28 @@ static void price_conv(CostWork *w, const NncConv *c) {
 
 // The gradients of queries and those of keys and values are kernels of their own: both make the scores, their gradients
 // and the draws of a dropout, seven products in place of five.
-static void price_attention(CostWork *w, MlirOperation op) {
-  w->launches = cuda_attention_launches(op, &w->engine);
+static void price_attention(const CudaTarget *target, CostWork *w, MlirOperation op) {
+  w->launches = cuda_attention_launches(target, op, &w->engine);
   if (!nn_attention_of(op).backward) return;
   w->products *= 7.0 / 5;
   w->additions *= 2;
 }
 
-static CostWork library_work(MlirOperation op) {
+static CostWork library_work(const CudaTarget *target, MlirOperation op) {
   CostWork w = cost_work(op, nn_null_operation(), &(CostRules){.unit = COST_GPU});
   NncConv c;
-  if (op_conv_record(op, &c)) price_conv(&w, &c);
-  else if (op_is_attention(op)) price_attention(&w, op);
-  else if (w.product_dtype == NN_F32 && cuda_uses_tf32()) w.engine = COST_TF32;
+  if (op_conv_record(op, &c)) price_conv(target, &w, &c);
+  else if (op_is_attention(op)) price_attention(target, &w, op);
+  else if (w.product_dtype == NN_F32 && target->base.tf32) w.engine = COST_TF32;
   return w;
 }
 
 // A row that stays in registers is computed once, one in shared memory read once; a maximum and a sum of exponentials
 // are one pass.
-static CostWork reduction_work(MlirOperation call, const Kernel *k) {
+static CostWork reduction_work(const CudaTarget *target, MlirOperation call, const Kernel *k) {
   Plan p;
   plan_reduce(k, &p);
+  plan_stash(target, &p);
   CostRules rules = {.unit = COST_GPU, .computes_once = p.resident, .reads_once = p.resident || p.n_stashed};
   for (int u = 0; u < p.r.n_units && rules.n_joined < 4; u++)
     if (p.joined[u] >= 0 && p.r.units[u].kind == UNIT_SUM) rules.joined[rules.n_joined++] = p.r.units[u].value;
@@ -72,26 +73,26 @@ static CostWork reduction_work(MlirOperation call, const Kernel *k) {
   return w;
 }
 
-static CostWork kernel_work(MlirOperation call, const Kernel *k) {
+static CostWork kernel_work(const CudaTarget *target, MlirOperation call, const Kernel *k) {
   if (mlirOperationIsNull(k->library) && (k->kind == KERNEL_ROW || k->kind == KERNEL_COLUMN))
-    return reduction_work(call, k);
+    return reduction_work(target, call, k);
   CostWork w = cost_work(call, k->func, &(CostRules){.unit = COST_GPU});
   NncConv c;
   if (!mlirOperationIsNull(k->library) && op_conv_record(k->library, &c)) {
-    price_conv(&w, &c);
-    w.launches = schedule_conv_launches(k);
-    w.bytes += through_memory(schedule_conv_workspace(k) - conv_workspace_bytes(&c));
+    price_conv(target, &w, &c);
+    w.launches = schedule_conv_launches(target, k);
+    w.bytes += through_memory(schedule_conv_workspace(target, k) - conv_workspace_bytes(target, &c));
   } else if (k->kind == KERNEL_MOVE) {
     schedule_move_work(k, &w.launches, &w.serial);
   }
   return w;
 }
 
-CostWork cuda_work(MlirOperation op, MlirOperation kernel) {
-  if (mlirOperationIsNull(kernel)) return library_work(op);
+CostWork cuda_work(const CudaTarget *target, MlirOperation op, MlirOperation kernel) {
+  if (mlirOperationIsNull(kernel)) return library_work(target, op);
   Kernel k;
   kernel_read(kernel, &k);
-  CostWork w = kernel_work(op, &k);
+  CostWork w = kernel_work(target, op, &k);
   w.launches *= cuda_group_share(op, kernel);
   kernel_free(&k);
   return w;

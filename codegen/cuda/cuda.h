@@ -5,9 +5,8 @@
 #ifndef NNC_CODEGEN_CUDA_CUDA_H
 #define NNC_CODEGEN_CUDA_CUDA_H
 
-#include "codegen/codegen.h"
 #include "codegen/cost_model.h"
-#include "codegen/kernel/emitted.h"
+#include "codegen/target.h"
 #include "support/text.h"
 #include "llvm-c/TargetMachine.h"
 
@@ -22,49 +21,54 @@ typedef struct CudaArch {
 } CudaArch;
 const CudaArch *cuda_arch(const char *name);   // NULL: unknown
 
-// target.c: the architecture compiled for has mma of tf32 and bf16 and asynchronous copies (8.0 and later); true where
-// none was chosen.
-bool cuda_has_tensor_cores(void);
-bool cuda_has_wgmma(void);   // sm_90a alone; false where none was chosen
-bool cuda_uses_tf32(void);   // --math=tf32
+// The target as a value (target.c), and what of it kernels depend on (arch.c); base.tf32 is --math=tf32.
+typedef struct CudaTarget {
+  CodegenTarget base;
+  const CudaArch *arch;   // Borrowed, static
+  bool emulated;
+} CudaTarget;
+const CudaTarget *cuda_target(const NnTarget *facts);   // that these are the facts of
+bool cuda_has_tensor_cores(const CudaTarget *target);   // mma of tf32 and bf16, asynchronous copies: 8.0 and later
+bool cuda_has_wgmma(const CudaTarget *target);          // sm_90a alone
 // ptxas rounds the static shared memory of every kernel of a module up to the largest alignment that a dynamic array of
 // it has: no array may have a larger one. What needs more aligns itself, in a launch that asks for so much more.
 enum { CUDA_SHARED_ALIGN = 128 };
-// that each of so many blocks may have which share a multiprocessor; those of 9.0 where no architecture was chosen
-int64_t cuda_shared_bytes(int blocks);
+// that each of so many blocks may have which share a multiprocessor
+int64_t cuda_shared_bytes(const CudaTarget *target, int blocks);
 
 // conv.c: the name of a convolution's kernel, which says all of its descriptor (Owned: free), the scratch it needs, and
 // its code.
 char *cuda_conv_name(const NncConv *c);
-int64_t conv_workspace_bytes(const NncConv *c);
-void cuda_emit_conv(const NncConv *c, const char *name, EmittedKernel *out);
+int64_t conv_workspace_bytes(const CudaTarget *target, const NncConv *c);
+void cuda_emit_conv(const CudaTarget *target, const NncConv *c, const char *name, EmittedKernel *out);
 // conv_endings.c: finished kernels that are one product with different epilogues become one kernel with a number to
 // choose by. Once, before their code is built.
 void cuda_join_endings(EmittedKernels *kernels);
 
 // The tensor cores' template serves it: *shape says how. cuda_add_template adds its launches and comments.
 struct ConvShape;
-bool conv_uses_template(const NncConv *c, struct ConvShape *shape);
+bool conv_uses_template(const CudaTarget *target, const NncConv *c, struct ConvShape *shape);
 void cuda_add_template(const struct ConvShape *shape, EmittedKernel *out);
 // epilogue.c: there is code for a kernel that begins with a convolution.
-bool cuda_epilogue_ok(MlirOperation func);
+bool cuda_epilogue_ok(const NnTarget *target, MlirOperation func);
 
 // attention.c: the same of attention and its gradients.
-char *cuda_attention_name(MlirOperation op);
-int64_t cuda_attention_workspace(MlirOperation op);
-int cuda_attention_launches(MlirOperation op, CostEngine *engine);   // and what makes its products
-void cuda_emit_attention(MlirOperation op, const char *name, EmittedKernel *out);
+char *cuda_attention_name(const CudaTarget *target, MlirOperation op);
+int64_t cuda_attention_workspace(const CudaTarget *target, MlirOperation op);
+int cuda_attention_launches(const CudaTarget *target, MlirOperation op, CostEngine *engine);   // and what makes its
+                                                                                               // products
+void cuda_emit_attention(const CudaTarget *target, MlirOperation op, const char *name, EmittedKernel *out);
 
-// library.c: one more launch of a kernel; and the lines of a comment that tell all of them.
+// launch.c: one more launch of a kernel; and the lines of a comment that tell all of them.
 void cuda_add_launch(EmittedKernel *out, const char *symbol, int64_t x, int64_t y, int64_t z, int64_t threads);
 void cuda_comment_launches(const EmittedKernel *k, Text *t);
 
 // cost.c: what a step takes, of a call with the kernel that is called.
-CostWork cuda_work(MlirOperation op, MlirOperation kernel);
+CostWork cuda_work(const CudaTarget *target, MlirOperation op, MlirOperation kernel);
 
 // kernels.c: every private kernel of the module, convolutions and attention.
-void cuda_kernels_emit(MlirModule module, EmittedKernels *out);
-int64_t cuda_kernel_workspace(MlirOperation func);   // bytes, without emitting
+void cuda_kernels_emit(const CudaTarget *target, MlirModule module, EmittedKernels *out);
+int64_t cuda_kernel_workspace(const CudaTarget *target, MlirOperation func);   // bytes, without emitting
 
 // share.c: where there are at least `many` launches, those of `alike` or more kernels that differ only in numbers
 // become launches of one function; those that add up parts always do.
@@ -72,8 +76,8 @@ enum { SHARE_MANY = 200, SHARE_ALIKE = 3 };
 void cuda_share_kernels(EmittedKernels *kernels, int many, int alike);
 
 // library.c: scratch of library ops, and the name of the kernel that is one (NULL: it is cuBLAS's; Owned: free).
-char *cuda_library_kernel(MlirOperation op);
-int64_t cuda_library_workspace(MlirOperation op);
+char *cuda_library_kernel(const CudaTarget *target, MlirOperation op);
+int64_t cuda_library_workspace(const CudaTarget *target, MlirOperation op);
 
 // lower.c: LLVM IR after optimisation, or PTX, appended to out. False after reporting: a bug of ours. May run in
 // several threads.
@@ -92,6 +96,13 @@ LLVMModuleRef cuda_module(const EmittedKernels *kernels, const CudaArch *arch, L
 bool cuda_optimise_templates(LLVMModuleRef module, LLVMTargetMachineRef machine, bool attention);
 // The PTX's counterpart: the emulator's object at `path`.
 bool cuda_lower_emulated(const EmittedKernels *kernels, const CudaArch *arch, const char *path, bool time_phases);
+
+// images.c: the kernels as files in the folder: PTX and, with ptxas, cubins, which images.s includes; or an object for
+// the emulator. And the lines of program.c that name them.
+#define EMULATED_TABLE_SYMBOL "nnc_emulated_kernels"
+bool cuda_images_build(const CudaTarget *target, const EmittedKernels *kernels, const CodegenOptions *options,
+                       const char *folder, TargetObjects *out);
+void cuda_images_define(const CudaTarget *target, Text *out);
 
 // assemble.c: ptxas from PATH. False: there is none, or it does not know the architecture; says so if verbose.
 bool cuda_assemble(const char *ptx_path, const char *cubin_path, const CudaArch *arch, bool verbose);

@@ -142,11 +142,11 @@ static bool has_prologue(const Kernel *k) { return !mlirValueIsABlockArgument(ml
 static bool is_aligned(const bool *aligned, int buffer) { return !aligned || aligned[buffer]; }
 
 // aligned: by buffer, NULL: all begin at multiples of 16 bytes.
-static Chain chain_of(const Kernel *k, const bool *aligned) {
+static Chain chain_of(const CudaTarget *target, const Kernel *k, const bool *aligned) {
   Chain c = {.k = k};
   c.fits = (k->kind == KERNEL_MAP || k->kind == KERNEL_COLUMN) && op_conv_record(k->library, &c.conv) &&
-           c.conv.pass != NNC_CONV_WEIGHT_GRAD && conv_uses_template(&c.conv, &c.shape) && count_ops(k) <= MOST_OPS &&
-           !is_viewed(k);
+           c.conv.pass != NNC_CONV_WEIGHT_GRAD && conv_uses_template(target, &c.conv, &c.shape) &&
+           count_ops(k) <= MOST_OPS && !is_viewed(k);
   if (!c.fits) return c;
   add_outputs(&c);
   if (k->kind == KERNEL_COLUMN && c.fits) {
@@ -179,10 +179,10 @@ static Chain prologue_of(const Kernel *of, const Chain *behind, const bool *alig
   return c;
 }
 
-bool cuda_epilogue_ok(MlirOperation func) {
+bool cuda_epilogue_ok(const NnTarget *target, MlirOperation func) {
   Kernel k;
   kernel_read(func, &k);
-  Chain c = chain_of(&k, NULL);
+  Chain c = chain_of(cuda_target(target), &k, NULL);
   if (c.fits && has_prologue(&k)) {
     Kernel of = kernel_of_operand(&k);
     c.fits = prologue_of(&of, &c, NULL).fits;
@@ -326,15 +326,15 @@ static int64_t place_sums(Chain *c, int64_t *combine_from, int64_t *combine_rows
   return bytes;
 }
 
-int64_t schedule_conv_workspace(const Kernel *k) {
+int64_t schedule_conv_workspace(const CudaTarget *target, const Kernel *k) {
   int64_t from, rows;
-  Chain c = chain_of(k, NULL);
+  Chain c = chain_of(target, k, NULL);
   return place_sums(&c, &from, &rows);
 }
 
-int schedule_conv_launches(const Kernel *k) {
+int schedule_conv_launches(const CudaTarget *target, const Kernel *k) {
   int64_t from, rows;
-  Chain c = chain_of(k, NULL);
+  Chain c = chain_of(target, k, NULL);
   place_sums(&c, &from, &rows);
   return conv_template_launches(&c.shape) + c.shape.folds + (c.e.n_sums > 0);
 }
@@ -372,7 +372,7 @@ static void move_text(CudaModule *m, Text *out) {
 
 void schedule_conv(CudaModule *m, const Kernel *k, EmittedKernel *out) {
   int64_t from, rows;
-  Chain c = chain_of(k, m->aligned);
+  Chain c = chain_of(m->target, k, m->aligned);
   require_promise(c.fits, "an epilogue that the convolution cannot take");
   out->workspace_bytes = place_sums(&c, &from, &rows);
   kernel_comment(&m->m, k,

@@ -75,7 +75,7 @@ static void add_ops(Text *t, const Kernel *k) {
 }
 
 // What kernels that may share a function have in common. NULL: the kernel is of no such kind. Owned.
-static char *signature_of(MlirOperation func, CudaBodyKind *kind) {
+static char *signature_of(MlirOperation func, GroupBodyKind *kind) {
   Kernel k;
   kernel_read(func, &k);
   Nest nest;
@@ -91,7 +91,7 @@ static char *signature_of(MlirOperation func, CudaBodyKind *kind) {
       flat.ok = flat.ok && nn_type_elements(&k.result_type[i]) == nn_type_elements(&k.domain);
     kernel_walk_all_leaves(&k, check_leaf, &flat);
     add_ops(&t, &k);
-    *kind = !total ? CUDA_BODY_MAP : schedule_reduce_workspace(&k) ? CUDA_BODY_LARGE_TOTAL : CUDA_BODY_TOTAL;
+    *kind = !total ? GROUP_MAP : schedule_reduce_workspace(&k) ? GROUP_LARGE_TOTAL : GROUP_TOTAL;
     text_add(&t, " %d", (int)*kind);
   }
   kernel_free(&k);
@@ -154,7 +154,7 @@ typedef struct Waiting {   // calls of one body that may still wait
 
 typedef struct Finder {
   MlirModule module;
-  CudaGroups *out;
+  KernelGroups *out;
   const Offsets *offsets;   // Borrowed, of the current function
   PtrMap body_of;           // kernel function -> body + 1, 0: none
   PtrMap calls, grouped;    // kernel function -> how many calls it has, and how many are in groups
@@ -171,10 +171,10 @@ static MlirOperation callee_of(const Finder *f, MlirOperation call) {
 }
 
 static int find_body(Finder *f, MlirOperation func) {
-  CudaBodyKind kind = CUDA_BODY_MAP;
+  GroupBodyKind kind = GROUP_MAP;
   char *signature = signature_of(func, &kind);
   if (!signature) return -1;
-  CudaGroups *g = f->out;
+  KernelGroups *g = f->out;
   for (int i = 0; i < g->n_bodies; i++)
     if (!strcmp(g->bodies[i].signature, signature)) {
       free(signature);
@@ -182,7 +182,7 @@ static int find_body(Finder *f, MlirOperation func) {
     }
   g->bodies = reallocate_array(g->bodies, (size_t)g->n_bodies + 1, sizeof *g->bodies);
   g->bodies[g->n_bodies] =
-      (CudaBody){.name = text_format("group_%d", g->n_bodies), .kernel = func, .signature = signature, .kind = kind};
+      (GroupBody){.name = text_format("group_%d", g->n_bodies), .kernel = func, .signature = signature, .kind = kind};
   f->waiting = reallocate_array(f->waiting, (size_t)g->n_bodies + 1, sizeof *f->waiting);
   f->waiting[g->n_bodies] = (Waiting){0};
   return g->n_bodies++;
@@ -221,12 +221,12 @@ static int64_t domain_elements(const Finder *f, MlirOperation call) {
 // The calls of a body that wait become a group, if they are more than one, or sums.
 static void end_waiting(Finder *f, int body) {
   Waiting *w = &f->waiting[body];
-  if (w->n > (f->out->bodies[body].kind == CUDA_BODY_MAP)) {
-    CudaGroups *out = f->out;
+  if (w->n > (f->out->bodies[body].kind == GROUP_MAP)) {
+    KernelGroups *out = f->out;
     out->items = reallocate_array(out->items, (size_t)out->n + 1, sizeof *out->items);
-    CudaGroup *g = &out->items[out->n];
+    KernelGroup *g = &out->items[out->n];
     int n_values = out->bodies[body].n_buffers = n_buffers(w->calls[0]);
-    *g = (CudaGroup){.n = w->n, .body = body, .calls = w->calls};
+    *g = (KernelGroup){.n = w->n, .body = body, .calls = w->calls};
     g->offsets = allocate_array((size_t)(w->n * n_values), sizeof *g->offsets);
     g->elements = allocate_array((size_t)w->n, sizeof *g->elements);
     for (int c = 0; c < w->n; c++) {
@@ -267,8 +267,8 @@ int64_t cuda_total_part(int64_t elements) {
 static void add_waiting(Finder *f, int body, MlirOperation call, const BytesList *bytes) {
   Waiting *w = &f->waiting[body];
   int64_t elements = domain_elements(f, call), part = cuda_total_part(elements), parts = (elements + part - 1) / part;
-  bool large = f->out->bodies[body].kind == CUDA_BODY_LARGE_TOTAL;
-  if (large && w->parts + parts > CUDA_TOTAL_PARTS) end_waiting(f, body);
+  bool large = f->out->bodies[body].kind == GROUP_LARGE_TOTAL;
+  if (large && w->parts + parts > GROUP_TOTAL_PARTS) end_waiting(f, body);
   w->parts += parts;
   w->calls = reallocate_array(w->calls, (size_t)w->n + 1, sizeof *w->calls);
   w->calls[w->n++] = call;
@@ -326,20 +326,20 @@ static int count_alike(MlirOperation call, bool total) {
 }
 
 double cuda_group_share(MlirOperation call, MlirOperation kernel) {
-  CudaBodyKind kind = CUDA_BODY_MAP;
+  GroupBodyKind kind = GROUP_MAP;
   char *signature = is_update(call) || gives_scalar(call) ? signature_of(kernel, &kind) : NULL;
-  bool total = kind != CUDA_BODY_MAP;
+  bool total = kind != GROUP_MAP;
   double share = signature && (total || is_update(call)) ? 1.0 / count_alike(call, total) : 1;
   free(signature);
-  if (kind != CUDA_BODY_LARGE_TOTAL) return share;
+  if (kind != GROUP_LARGE_TOTAL) return share;
   NnType x = nn_value_type(mlirOperationGetOperand(call, 0));
   int64_t elements = nn_type_elements(&x);
-  double full = (double)elements / (double)cuda_total_part(elements) / CUDA_TOTAL_PARTS;
+  double full = (double)elements / (double)cuda_total_part(elements) / GROUP_TOTAL_PARTS;
   return share > full ? share : full;
 }
 
-CudaGroups *cuda_groups_build(MlirModule module) {
-  CudaGroups *out = allocate_array(1, sizeof *out);
+KernelGroups *cuda_groups_build(MlirModule module) {
+  KernelGroups *out = allocate_array(1, sizeof *out);
   Finder f = {.module = module, .out = out};
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
@@ -357,27 +357,4 @@ CudaGroups *cuda_groups_build(MlirModule module) {
   ptr_map_free(&f.calls);
   ptr_map_free(&f.grouped);
   return out;
-}
-
-void cuda_groups_free(CudaGroups *groups) {
-  if (!groups) return;
-  for (int i = 0; i < groups->n; i++) {
-    free(groups->items[i].calls);
-    free(groups->items[i].offsets);
-    free(groups->items[i].elements);
-  }
-  for (int b = 0; b < groups->n_bodies; b++) {
-    free(groups->bodies[b].name);
-    free(groups->bodies[b].signature);
-  }
-  free(groups->items);
-  free(groups->bodies);
-  ptr_map_free(&groups->of_call);
-  ptr_map_free(&groups->only_grouped);
-  free(groups);
-}
-
-const CudaGroup *cuda_group_of(const CudaGroups *groups, MlirOperation call) {
-  int i = groups ? ptr_map_get(&groups->of_call, call.ptr) : -1;
-  return i < 0 ? NULL : &groups->items[i];
 }

@@ -10,13 +10,13 @@
 #include "support/alloc.h"
 #include "support/text.h"
 
-static KernelTarget cuda_target(void) {
+static KernelTarget kernel_target(const CudaTarget *target) {
   return (KernelTarget){.pointer = "!llvm.ptr<1>",
                         .vector_bytes = 4,
                         .open = schedule_open,
                         .math = cuda_math,
                         .exp_flushes = true,
-                        .round_bf16 = cuda_has_tensor_cores() ? cuda_round_bf16 : NULL};
+                        .round_bf16 = cuda_has_tensor_cores(target) ? cuda_round_bf16 : NULL};
 }
 
 static void emit_one(CudaModule *cuda, const Kernel *k, EmittedKernel *out) {
@@ -45,18 +45,18 @@ static EmittedKernel *add_item(EmittedKernels *out) {
   return &out->items[out->n++];
 }
 
-static void emit_library_kernels(MlirBlock block, EmittedKernels *out) {
+static void emit_library_kernels(const CudaTarget *target, MlirBlock block, EmittedKernels *out) {
   for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
        op = mlirOperationGetNextInBlock(op)) {
     NnScan scan;
     if (nn_is(op, "scf.execute_region"))
-      emit_library_kernels(mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)), out);
-    if (nn_scan_of(op, &scan)) emit_library_kernels(nn_function_body(scan.body), out);
-    char *name = nn_op_of(op) == NN_OP_NONE ? NULL : cuda_library_kernel(op);
+      emit_library_kernels(target, mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)), out);
+    if (nn_scan_of(op, &scan)) emit_library_kernels(target, nn_function_body(scan.body), out);
+    char *name = nn_op_of(op) == NN_OP_NONE ? NULL : cuda_library_kernel(target, op);
     NncConv c;
     if (name && !emitted_kernel_find(out, name)) {
-      if (op_conv_record(op, &c)) cuda_emit_conv(&c, name, add_item(out));
-      else cuda_emit_attention(op, name, add_item(out));
+      if (op_conv_record(op, &c)) cuda_emit_conv(target, &c, name, add_item(out));
+      else cuda_emit_attention(target, op, name, add_item(out));
     }
     free(name);
   }
@@ -76,8 +76,8 @@ static void emit_groups(CudaModule *m, EmittedKernels *out) {
   }
 }
 
-void cuda_kernels_emit(MlirModule module, EmittedKernels *out) {
-  CudaModule m = {.m = {.target = cuda_target()}};
+void cuda_kernels_emit(const CudaTarget *target, MlirModule module, EmittedKernels *out) {
+  CudaModule m = {.target = target, .m = {.target = kernel_target(target)}};
   *out = (EmittedKernels){.groups = cuda_groups_build(module)};
   text_add(&m.m.declarations, "!buffer = %s\n", m.m.target.pointer);
   CudaAlignment *alignment = cuda_alignment_build(module);
@@ -102,14 +102,14 @@ void cuda_kernels_emit(MlirModule module, EmittedKernels *out) {
   out->declarations = m.m.declarations;
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
-  for (int i = 0; i < n; i++) emit_library_kernels(nn_function_body(functions[i]), out);
+  for (int i = 0; i < n; i++) emit_library_kernels(target, nn_function_body(functions[i]), out);
   cuda_join_endings(out);
 }
 
-int64_t cuda_kernel_workspace(MlirOperation func) {
+int64_t cuda_kernel_workspace(const CudaTarget *target, MlirOperation func) {
   Kernel k;
   kernel_read(func, &k);
-  int64_t bytes = !mlirOperationIsNull(k.library) ? schedule_conv_workspace(&k)
+  int64_t bytes = !mlirOperationIsNull(k.library) ? schedule_conv_workspace(target, &k)
                   : k.kind == KERNEL_COLUMN       ? schedule_reduce_workspace(&k)
                                                   : 0;
   kernel_free(&k);

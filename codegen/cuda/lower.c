@@ -29,13 +29,13 @@ static void set_attribute(LLVMContextRef llvm, LLVMValueRef function, const char
 
 // How many of its launches are from a template: the first.
 static int template_launches(const EmittedKernel *k) {
-  if (k->conv) return conv_template_launches(k->conv) + k->conv->folds;
-  return k->depthwise || k->attention ? k->n_launches : 0;
+  const ConvShape *conv = template_conv_of(k);
+  return conv ? conv_template_launches(conv) + conv->folds : k->template ? k->n_launches : 0;
 }
 
 // Templates are convolutions, depthwise ones included, or attention.
 static bool takes_part(const EmittedKernel *k, bool attention) {
-  return template_launches(k) && (k->attention != NULL) == attention;
+  return template_launches(k) && (template_attention_of(k) != NULL) == attention;
 }
 
 static void add_templates(LLVMModuleRef module, const EmittedKernels *kernels, bool attention) {
@@ -44,12 +44,14 @@ static void add_templates(LLVMModuleRef module, const EmittedKernels *kernels, b
     for (int j = 0; takes_part(k, attention) && j < template_launches(k); j++) {
       const char *symbol = k->launches[j].symbol;   // many shapes share it
       if (LLVMGetNamedFunction(module, symbol)) continue;
-      if (k->conv && j == conv_template_launches(k->conv)) conv_fold_build(module, k->conv, symbol);
-      else if (k->conv) conv_template_build(module, k->conv, j, symbol);
-      else if (k->depthwise) depthwise_build(module, k->depthwise, j, symbol);
+      const ConvShape *conv = template_conv_of(k);
+      const NncConv *depthwise = template_depthwise_of(k);
+      if (conv && j == conv_template_launches(conv)) conv_fold_build(module, conv, symbol);
+      else if (conv) conv_template_build(module, conv, j, symbol);
+      else if (depthwise) depthwise_build(module, depthwise, j, symbol);
       else {
         TemplateLaunch launch;
-        attention_build(module, k->attention, j, symbol, &launch);
+        attention_build(module, template_attention_of(k), j, symbol, &launch);
       }
     }
   }
@@ -199,7 +201,7 @@ bool cuda_optimise_templates(LLVMModuleRef module, LLVMTargetMachineRef machine,
 
 // Kernels from templates as optimised IR, linked into the module of the others.
 static bool link_templates(LLVMModuleRef module, LLVMTargetMachineRef machine, const EmittedKernels *kernels,
-                           LLVMContextRef llvm, bool attention) {
+                           const CudaArch *arch, LLVMContextRef llvm, bool attention) {
   bool any = false;
   for (int i = 0; i < kernels->n; i++) any |= takes_part(&kernels->items[i], attention);
   if (!any) return true;
@@ -207,6 +209,7 @@ static bool link_templates(LLVMModuleRef module, LLVMTargetMachineRef machine, c
   if (!templates) return false;
   set_target(templates, machine);
   add_templates(templates, kernels, attention);
+  if (arch->major < 8) template_expand_bf16(templates);
   make_kernels(templates, llvm, kernels, true, attention);
   hide_called(templates);
   // which disposes of the templates
@@ -230,8 +233,8 @@ static LLVMModuleRef build_module(const EmittedKernels *kernels, const CudaArch 
     make_kernels(module, llvm, kernels, false, false);
     bool ok = optimise(module, *machine, TEXT_PASSES);
     phase_lap(&timer, "kernels: LLVM passes");
-    ok = ok && link_templates(module, *machine, kernels, llvm, false) &&
-         link_templates(module, *machine, kernels, llvm, true);
+    ok = ok && link_templates(module, *machine, kernels, arch, llvm, false) &&
+         link_templates(module, *machine, kernels, arch, llvm, true);
     phase_lap(&timer, "kernels: LLVM passes, templates");
     if (ok) return module;
     LLVMDisposeTargetMachine(*machine);

@@ -4,8 +4,9 @@
 #include <string.h>
 
 #include "codegen/cuda/cuda.h"
+#include "codegen/cuda/template/template.h"
+#include "codegen/output.h"
 #include "codegen/parallel.h"
-#include "compiler/output.h"
 #include "support/alloc.h"
 #include "support/text.h"
 
@@ -63,9 +64,7 @@ static bool join_group(const EmittedKernels *kernels, int i, int *group) {
   return is_new;
 }
 
-static size_t weight_of(const EmittedKernel *k) {
-  return k->conv || k->attention || k->depthwise ? (size_t)TEMPLATE_WEIGHT : k->text.size;
-}
+static size_t weight_of(const EmittedKernel *k) { return k->template ? (size_t)TEMPLATE_WEIGHT : k->text.size; }
 
 // Of each group in order: to the lightest part. A function is written into the part of its group, and only there.
 static void divide(const EmittedKernels *kernels, Part *parts) {
@@ -80,7 +79,9 @@ static void divide(const EmittedKernels *kernels, Part *parts) {
   for (int i = 0; i < kernels->n; i++) {
     const EmittedKernel *k = &kernels->items[i];
     // what a kernel of others calls in addition
-    weight[i] = join_group(kernels, i, group) ? weight_of(k) : k->conv && k->called.size ? (size_t)ENDING_WEIGHT : 0;
+    weight[i] = join_group(kernels, i, group)           ? weight_of(k)
+                : template_conv_of(k) && k->called.size ? (size_t)ENDING_WEIGHT
+                                                        : 0;
   }
   for (int i = kernels->n - 1; i >= 0; i--)
     if (group_of(group, i) != i) weight[group_of(group, i)] += weight[i];

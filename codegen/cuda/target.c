@@ -1,9 +1,9 @@
 // The CUDA target as the passes see it: costs, workspaces, which results may lie in an argument's buffer.
+#include <stdlib.h>
 #include <string.h>
 
 #include "codegen/cuda/cuda.h"
-#include "codegen/kernel/kernel.h"
-#include "codegen/target.h"
+#include "support/alloc.h"
 
 // An H100's rates where no machine is given (machines/h100.json; published peaks): only ratios matter to the passes.
 static const Machine generic = {
@@ -18,37 +18,83 @@ static const Machine generic = {
               [COST_move] = {0.2, 0.6, 0}},
 };
 
-static int64_t workspace_bytes(MlirOperation op) {
-  if (nn_op_of(op) != NN_OP_NONE) return cuda_library_workspace(op);
-  if (!nn_is(op, "func.call")) return 0;
-  MlirOperation func = target_callee(op);
-  return mlirOperationIsNull(func) || !nn_has_attr(func, "nn.kernel") || nn_has_attr(func, "nn.body")
-             ? 0
-             : cuda_kernel_workspace(func);
-}
-
-static const CudaArch *target_arch;   // as the target itself: one per process
-static bool target_tf32;
-
-bool cuda_has_tensor_cores(void) { return !target_arch || target_arch->major >= 8; }
-
-bool cuda_has_wgmma(void) { return target_arch && !strcmp(target_arch->name, "sm_90a"); }
-
-bool cuda_uses_tf32(void) { return target_tf32; }
-
-int64_t cuda_shared_bytes(int blocks) {
-  const CudaArch *arch = target_arch ? target_arch : cuda_arch("sm_90");
-  int taken = arch->multiprocessor_shared - arch->block_shared;
-  return (arch->multiprocessor_shared / blocks - taken) * INT64_C(1024);
-}
-
 // A product of so many rows takes 30 times as long as reading and writing its weights' gradient in f32 (on an H200: 3 x
 // 2 x 8192 flops for 8 bytes, at 206 flops a byte).
 enum { LOSS_ROWS = 8192 };
 
-const NnTarget *nn_target_cuda(const char *gpu_arch, bool tf32) {
-  target_arch = cuda_arch(gpu_arch);
-  target_tf32 = tf32;
-  return target_set("cuda", &generic, cuda_work, workspace_bytes, kernel_inplace_ok, cuda_epilogue_ok, true, 16,
-                    LOSS_ROWS);
+static const CudaTarget *cuda_of(const CodegenTarget *target) { return (const CudaTarget *)target; }
+
+static void emit_kernels(const CodegenTarget *target, MlirModule module, EmittedKernels *out) {
+  cuda_kernels_emit(cuda_of(target), module, out);
+  cuda_share_kernels(out, SHARE_MANY, SHARE_ALIKE);
 }
+
+static int64_t library_workspace(const CodegenTarget *target, MlirOperation op) {
+  return cuda_library_workspace(cuda_of(target), op);
+}
+
+static char *library_kernel(const CodegenTarget *target, MlirOperation op) {
+  return cuda_library_kernel(cuda_of(target), op);
+}
+
+static int64_t kernel_workspace(const CodegenTarget *target, MlirOperation kernel) {
+  return cuda_kernel_workspace(cuda_of(target), kernel);
+}
+
+static CostWork work(const CodegenTarget *target, MlirOperation op, MlirOperation kernel) {
+  return cuda_work(cuda_of(target), op, kernel);
+}
+
+static bool lower_text(const CodegenTarget *target, const EmittedKernels *kernels, CodegenEmit what,
+                       const CodegenOptions *options, Text *out) {
+  const CudaArch *arch = cuda_of(target)->arch;
+  return what == CODEGEN_PTX ? cuda_lower_ptx(kernels, arch, options->time_phases, out)
+                             : cuda_lower(kernels, arch, CUDA_LLVM, options->time_phases, out);
+}
+
+static void write_definitions(const CodegenTarget *target, Text *out) { cuda_images_define(cuda_of(target), out); }
+
+static void write_cpu(const CodegenTarget *target, Text *out) { text_quoted(out, cuda_of(target)->arch->name); }
+
+static void write_device(const CodegenTarget *target, MlirModule module, Text *out) {
+  (void)target, (void)module;
+  text_add(out, ",.isa=\"\",.device=&nnc_device_cuda,.cuda=&cuda,\n");
+}
+
+static void destroy(CodegenTarget *target) { free(target); }
+
+static bool lower_objects(const CodegenTarget *target, const EmittedKernels *kernels, const CodegenOptions *options,
+                          const char *folder, TargetObjects *out) {
+  return cuda_images_build(cuda_of(target), kernels, options, folder, out);
+}
+
+static const CodegenTarget functions = {
+    .emit_kernels = emit_kernels,
+    .library_workspace = library_workspace,
+    .library_kernel = library_kernel,
+    .kernel_workspace = kernel_workspace,
+    .work = work,
+    .lower_text = lower_text,
+    .lower_objects = lower_objects,
+    .write_definitions = write_definitions,
+    .write_cpu = write_cpu,
+    .write_device = write_device,
+    .destroy = destroy,
+};
+
+static CodegenTarget *create(const CodegenTargetOptions *options, bool emulated) {
+  CudaTarget *target = allocate_array(1, sizeof *target);
+  *target = (CudaTarget){.base = functions, .arch = cuda_arch(options->gpu_arch), .emulated = emulated};
+  NnTarget *facts = &target->base.facts;
+  target->base.tf32 = options->tf32;
+  facts->row_bytes = 16;
+  facts->loss_rows = LOSS_ROWS;
+  facts->groups_updates = facts->streams_results = true;
+  facts->epilogue_ok = cuda_epilogue_ok;
+  target_initialize(&target->base, options->name, &generic);
+  return &target->base;
+}
+
+CodegenTarget *codegen_target_cuda(const CodegenTargetOptions *options) { return create(options, false); }
+
+CodegenTarget *codegen_target_cuda_emu(const CodegenTargetOptions *options) { return create(options, true); }

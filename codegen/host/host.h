@@ -2,8 +2,8 @@
 #ifndef NNC_CODEGEN_HOST_HOST_H
 #define NNC_CODEGEN_HOST_HOST_H
 
-#include "codegen/codegen.h"
 #include "codegen/kernel/kernel.h"
+#include "codegen/target.h"
 #include "runtime/program.h"
 #include "support/text.h"
 #include "llvm-c/Types.h"
@@ -31,11 +31,12 @@ void host_kernels_emit(MlirModule module, const HostCpu *cpu, EmittedKernels *ou
 int64_t host_kernel_workspace(MlirOperation func, const HostCpu *cpu);   // without emitting
 
 typedef enum HostOutput { HOST_LLVM, HOST_ASM, HOST_OBJECT } HostOutput;
-// Lowers MLIR text to LLVM IR, optimises it for the processor and writes LLVM IR, assembly or an object to path ("-":
-// stdout). May run in several threads after translate_initialize_x86. False and a message on stderr: a bug of ours, or
-// the path cannot be written.
-bool host_lower(const char *mlir_text, const HostCpu *cpu, int opt_level, HostOutput what, const char *path,
-                bool time_phases);
+// Lowers MLIR text to LLVM IR, optimises it for the processor and appends LLVM IR, assembly or an object to out. May
+// run in several threads after translate_initialize_x86. False and a message on stderr: a bug of ours.
+bool host_lower(const char *mlir_text, const HostCpu *cpu, int opt_level, HostOutput what, bool time_phases, Text *out);
+// Object files of all kernels in the folder, made on several threads. False after reporting.
+bool host_lower_objects(const EmittedKernels *kernels, const HostCpu *cpu, const CodegenOptions *options,
+                        const char *folder, TargetObjects *out);
 
 int64_t host_library_scratch(MlirOperation op);   // bytes; cached
 

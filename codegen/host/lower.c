@@ -1,14 +1,16 @@
 // Kernel text to LLVM IR, assembly or an object: parsed by MLIR, lowered to the LLVM dialect, translated, optimised for
 // the processor. The kernels are vectorised already, so LLVM's own vectorisers stay off.
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "codegen/host/host.h"
 #include "codegen/kernel/translate.h"
-#include "compiler/output.h"
+#include "codegen/output.h"
+#include "codegen/parallel.h"
 #include "mlir-c/Conversion.h"
 #include "mlir-c/Dialect/Arith.h"
 #include "mlir-c/Dialect/ControlFlow.h"
@@ -48,27 +50,21 @@ static bool optimise(LLVMModuleRef module, LLVMTargetMachineRef machine, int opt
   return false;
 }
 
-static bool write_file(const char *path, const char *data, size_t size) {
-  if (output_write(path, data, size)) return true;
-  fprintf(stderr, "nnc: error: cannot write '%s': %s\n", path, strerror(errno));
-  return false;
-}
-
-static bool write_output(LLVMModuleRef module, LLVMTargetMachineRef machine, HostOutput what, const char *path) {
+static bool append_output(LLVMModuleRef module, LLVMTargetMachineRef machine, HostOutput what, Text *out) {
   if (what == HOST_LLVM) {
     char *text = LLVMPrintModuleToString(module);
-    bool ok = write_file(path, text, strlen(text));
+    text_append(out, text, strlen(text));
     LLVMDisposeMessage(text);
-    return ok;
+    return true;
   }
   char *message = NULL;
   LLVMMemoryBufferRef buffer = NULL;
   if (LLVMTargetMachineEmitToMemoryBuffer(machine, module, what == HOST_ASM ? LLVMAssemblyFile : LLVMObjectFile,
                                           &message, &buffer))
     return fail("generating code for the kernels", message);
-  bool ok = write_file(path, LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
+  text_append(out, LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
   LLVMDisposeMemoryBuffer(buffer);
-  return ok;
+  return true;
 }
 
 static LLVMTargetMachineRef machine_create(const HostCpu *cpu, int opt_level) {
@@ -84,8 +80,8 @@ static LLVMTargetMachineRef machine_create(const HostCpu *cpu, int opt_level) {
   return LLVMCreateTargetMachine(target, TRIPLE, cpu->name, cpu->features, level, LLVMRelocPIC, LLVMCodeModelDefault);
 }
 
-bool host_lower(const char *mlir_text, const HostCpu *cpu, int opt_level, HostOutput what, const char *path,
-                bool time_phases) {
+bool host_lower(const char *mlir_text, const HostCpu *cpu, int opt_level, HostOutput what, bool time_phases,
+                Text *out) {
   PhaseTimer timer = phase_timer(time_phases);
   LLVMContextRef llvm = LLVMContextCreate();
   LLVMModuleRef module = kernels_translate(mlir_text, llvm, time_phases);
@@ -99,11 +95,64 @@ bool host_lower(const char *mlir_text, const HostCpu *cpu, int opt_level, HostOu
     LLVMDisposeTargetData(layout);
     ok = optimise(module, machine, opt_level);
     phase_lap(&timer, "kernels: LLVM passes");
-    ok = ok && write_output(module, machine, what, path);
+    ok = ok && append_output(module, machine, what, out);
     phase_lap(&timer, "kernels: code generation");
     LLVMDisposeTargetMachine(machine);
   }
   if (module) LLVMDisposeModule(module);
   LLVMContextDispose(llvm);
+  return ok;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Object files, on several threads
+
+typedef struct Part {
+  Text text;      // Owned
+  char *object;   // Borrowed
+  const HostCpu *cpu;
+  const CodegenOptions *options;
+  bool time, ok;
+} Part;
+
+static void lower_part(void *p) {
+  Part *part = p;
+  Text object = {0};
+  part->ok = host_lower(text_c_string(&part->text), part->cpu, part->options->opt_level, HOST_OBJECT, part->time,
+                        &object);
+  if (part->ok && !output_write(part->object, text_c_string(&object), object.size)) {
+    fprintf(stderr, "nnc: error: cannot write '%s': %s\n", part->object, strerror(errno));
+    part->ok = false;
+  }
+  text_free(&object);
+}
+
+bool host_lower_objects(const EmittedKernels *kernels, const HostCpu *cpu, const CodegenOptions *options,
+                        const char *folder, TargetObjects *out) {
+  static_assert(MAX_PARTS <= MAX_OBJECTS, "an object for each part");
+  Part parts[MAX_PARTS];
+  long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  int n = cores < 1 ? 1 : cores > MAX_PARTS ? MAX_PARTS : (int)cores;
+  if (n > (kernels->n + 3) / 4) n = (kernels->n + 3) / 4;
+  if (n < 1) n = 1;
+  for (int i = 0; i < n; i++) {
+    out->path[out->n++] = text_format("%s/kernels_%d.o", folder, i);
+    parts[i] = (Part){.object = out->path[i], .cpu = cpu, .options = options, .time = options->time_phases && i == 0};
+    text_append(&parts[i].text, kernels->declarations.data, kernels->declarations.size);
+  }
+  // Kernels go to the part with the least text so far: their compile times follow their sizes.
+  for (int k = 0; k < kernels->n; k++) {
+    int least = 0;
+    for (int i = 1; i < n; i++)
+      if (parts[i].text.size < parts[least].text.size) least = i;
+    text_append(&parts[least].text, kernels->items[k].text.data, kernels->items[k].text.size);
+  }
+  translate_initialize_x86();
+  codegen_parallel(n, lower_part, parts, sizeof *parts);
+  bool ok = true;
+  for (int i = 0; i < n; i++) {
+    ok = ok && parts[i].ok;
+    text_free(&parts[i].text);
+  }
   return ok;
 }

@@ -6,9 +6,11 @@
 #include "codegen/cost_model.h"
 #include "codegen/host/host.h"
 #include "codegen/kernel/kernel.h"
+#include "codegen/kernel/translate.h"
 #include "codegen/op_records.h"
 #include "codegen/target.h"
 #include "runtime/library.h"
+#include "support/alloc.h"
 
 // The machine that is assumed where no description is given, per core: a server core with AVX-512 at 3.2 GHz. Peaks
 // scale with the width of its vectors and the number of threads. Peaks are measured, shares fitted by hand to measured
@@ -27,21 +29,18 @@ static const Machine generic = {
               [COST_move] = {0.1, 0.5, 0}},
 };
 
-// The passes call back without a context, so the one processor of this process lives here.
-static HostCpu cpu;
-
-static int64_t workspace_bytes(MlirOperation op) {
-  if (nn_op_of(op) != NN_OP_NONE) return host_library_scratch(op);
-  if (!nn_is(op, "func.call")) return 0;
-  MlirOperation func = target_callee(op);
-  return mlirOperationIsNull(func) || !nn_has_attr(func, "nn.kernel") || nn_has_attr(func, "nn.body")
-             ? 0
-             : host_kernel_workspace(func, &cpu);
+static const char *library_isa(const HostCpu *c) {
+  return c->vector_bytes == 64 ? "avx512_core" : c->vector_bytes == 32 ? "avx2" : "sse41";
 }
+
+// A product of so many rows takes some hundred times as long as reading and writing its weights' gradient (1.5 Tflop/s
+// and 50 GB/s: 30 flops a byte).
+enum { LOSS_ROWS = 1024 };
 
 // Of a convolution's weights the bytes are copied as often: they are brought into the library's layout in each call, in
 // short pieces. A depthwise one is no product of tiles; rows of a kernel that are read again are in the cache.
-static CostWork work(MlirOperation op, MlirOperation kernel) {
+static CostWork work(const CodegenTarget *target, MlirOperation op, MlirOperation kernel) {
+  (void)target;
   enum { REORDER = 8 };
   CostWork w = cost_work(op, kernel, &(CostRules){.unit = COST_CPU, .reads_once = true});
   NncConv c;
@@ -52,31 +51,109 @@ static CostWork work(MlirOperation op, MlirOperation kernel) {
   return w;
 }
 
-static const char *library_isa(const HostCpu *c) {
-  return c->vector_bytes == 64 ? "avx512_core" : c->vector_bytes == 32 ? "avx2" : "sse41";
+typedef struct HostTarget {
+  CodegenTarget base;
+  HostCpu cpu;
+} HostTarget;
+
+static const HostCpu *cpu_of(const CodegenTarget *target) { return &((const HostTarget *)target)->cpu; }
+
+static void emit_kernels(const CodegenTarget *target, MlirModule module, EmittedKernels *out) {
+  host_kernels_emit(module, cpu_of(target), out);
 }
 
-// A product of so many rows takes some hundred times as long as reading and writing its weights' gradient (1.5 Tflop/s
-// and 50 GB/s: 30 flops a byte).
-enum { LOSS_ROWS = 1024 };
+static int64_t library_workspace(const CodegenTarget *target, MlirOperation op) {
+  (void)target;
+  return host_library_scratch(op);
+}
 
-const NnTarget *nn_target_host(const char *name) {
-  HostCpu wanted;
-  if (!host_cpu_detect(name, &wanted)) {
+static char *library_kernel(const CodegenTarget *target, MlirOperation op) {
+  (void)target, (void)op;
+  return NULL;
+}
+
+static int64_t kernel_workspace(const CodegenTarget *target, MlirOperation kernel) {
+  return host_kernel_workspace(kernel, cpu_of(target));
+}
+
+static bool lower_text(const CodegenTarget *target, const EmittedKernels *kernels, CodegenEmit what,
+                       const CodegenOptions *options, Text *out) {
+  Text text = {0};
+  emitted_kernels_text(kernels, &text);
+  translate_initialize_x86();
+  bool ok = host_lower(text_c_string(&text), cpu_of(target), options->opt_level,
+                       what == CODEGEN_LLVM ? HOST_LLVM : HOST_ASM, options->time_phases, out);
+  text_free(&text);
+  return ok;
+}
+
+static bool lower_objects(const CodegenTarget *target, const EmittedKernels *kernels, const CodegenOptions *options,
+                          const char *folder, TargetObjects *out) {
+  return host_lower_objects(kernels, cpu_of(target), options, folder, out);
+}
+
+static void write_definitions(const CodegenTarget *target, Text *out) { (void)target, (void)out; }
+
+static void write_cpu(const CodegenTarget *target, Text *out) { text_quoted(out, cpu_of(target)->name); }
+
+static MlirWalkResult find_bf16(MlirOperation op, void *found) {
+  NnOp kind = nn_op_of(op);
+  if (kind == NN_OP_NONE || nn_op_info(kind)->kind != NN_KIND_LIBRARY ||
+      nn_value_type(mlirOperationGetOperand(op, 0)).dtype != NN_BF16)
+    return MlirWalkResultAdvance;
+  *(bool *)found = true;
+  return MlirWalkResultInterrupt;
+}
+
+// What the library must be able to do on the machine that runs the program: for products of f32 no more than
+// avx512_core.
+static const char *needed_isa(MlirModule module) {
+  const char *isa = nnc_library_isa();
+  bool bf16 = false;
+  mlirOperationWalk(mlirModuleGetOperation(module), find_bf16, &bf16, MlirWalkPreOrder);
+  return !bf16 && !strcmp(isa, "avx512_core_bf16") ? "avx512_core" : isa;
+}
+
+static void write_device(const CodegenTarget *target, MlirModule module, Text *out) {
+  (void)target;
+  text_add(out, ",.isa=\"%s\",.device=&nnc_device_host,.threads=%d,\n", needed_isa(module), nnc_library_threads());
+}
+
+static void destroy(CodegenTarget *target) {
+  host_cpu_free(&((HostTarget *)target)->cpu);
+  free(target);
+}
+
+static const CodegenTarget functions = {
+    .emit_kernels = emit_kernels,
+    .library_workspace = library_workspace,
+    .library_kernel = library_kernel,
+    .kernel_workspace = kernel_workspace,
+    .work = work,
+    .lower_text = lower_text,
+    .lower_objects = lower_objects,
+    .write_definitions = write_definitions,
+    .write_cpu = write_cpu,
+    .write_device = write_device,
+    .destroy = destroy,
+};
+
+CodegenTarget *codegen_target_host(const CodegenTargetOptions *options) {
+  HostCpu cpu;
+  const char *name = options->cpu;
+  if (!host_cpu_detect(name, &cpu)) {
     fprintf(stderr, "nnc: error: unknown CPU '%s'\n", name);
     return NULL;
   }
   // A CPU named on the command line limits the library too, so that the scratch in the plan is what that machine needs.
   bool native = !name || !strcmp(name, "native");
-  if (!native && !nnc_library_set_isa(library_isa(&wanted))) {
+  if (!native && !nnc_library_set_isa(library_isa(&cpu))) {
     fprintf(stderr,
             "nnc: error: cannot plan for CPU '%s' here: oneDNN's scratch sizes for %s are not known on this machine\n",
-            name, library_isa(&wanted));
-    host_cpu_free(&wanted);
+            name, library_isa(&cpu));
+    host_cpu_free(&cpu);
     return NULL;
   }
-  host_cpu_free(&cpu);
-  cpu = wanted;
   double cores = nnc_library_threads();
   Machine machine = generic;
   // two fused multiply-adds of vector_bytes / 4 lanes
@@ -85,5 +162,9 @@ const NnTarget *nn_target_host(const char *name) {
   machine.bytes_per_second = cores * BYTES_PER_SECOND;
   machine.cache_bytes = cores * CACHE_BYTES;
   machine.cache_bytes_per_second = cores * CACHE_BYTES_PER_SECOND;
-  return target_set("host", &machine, work, workspace_bytes, kernel_inplace_ok, NULL, false, 0, LOSS_ROWS);
+  HostTarget *target = allocate_array(1, sizeof *target);
+  *target = (HostTarget){.base = functions, .cpu = cpu};
+  target->base.facts.loss_rows = LOSS_ROWS;
+  target_initialize(&target->base, "host", &machine);
+  return &target->base;
 }

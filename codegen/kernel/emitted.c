@@ -4,7 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/cuda/group.h"
+#include "codegen/kernel/groups.h"
+
+void emitted_kernels_text(const EmittedKernels *kernels, Text *out) {
+  text_append(out, kernels->declarations.data, kernels->declarations.size);
+  text_add(out, "\n");
+  for (int i = 0; i < kernels->n; i++) {
+    text_append(out, kernels->items[i].text.data, kernels->items[i].text.size);
+    text_append(out, kernels->items[i].called.data, kernels->items[i].called.size);
+  }
+}
 
 void emitted_kernels_free(EmittedKernels *kernels) {
   for (int i = 0; i < kernels->n; i++) {
@@ -17,15 +26,13 @@ void emitted_kernels_free(EmittedKernels *kernels) {
     free(k->launches);
     free(k->name);
     free(k->summary);
-    free(k->conv);
-    free(k->attention);
-    free(k->depthwise);
+    free(k->template);
     text_free(&k->text);
     text_free(&k->called);
   }
   free(kernels->items);
   text_free(&kernels->declarations);
-  cuda_groups_free(kernels->groups);
+  kernel_groups_free(kernels->groups);
   *kernels = (EmittedKernels){0};
 }
 

@@ -24,19 +24,18 @@ typedef struct EmittedKernel {
   int64_t workspace_bytes;   // the buffer after arguments and results, if > 0
   Text text;                 // its functions in MLIR, one per launch, under a comment
   Text called;               // functions that its template calls, in MLIR; another kernel's template may call them, too
-  // Owned; cuda: its functions are built from a template instead (codegen/cuda/template/template.h), the text is the
-  // comment alone; NULL: text
-  struct ConvShape *conv;
-  struct Attention *attention;   // likewise
-  NncConv *depthwise;            // Owned; cuda: the same for a depthwise convolution
+  void *template;   // Owned, one allocation; what the target builds its functions from; the text is the comment
+                    // alone then. NULL: text
 } EmittedKernel;
 typedef struct EmittedKernels {
   int n;
-  EmittedKernel *items;        // Owned
-  Text declarations;           // what the text of all of them opens with: aliases, functions that kernels call
-  struct CudaGroups *groups;   // Owned; cuda: calls that are made one launch (codegen/cuda/group.h). NULL: none
+  EmittedKernel *items;          // Owned
+  Text declarations;             // what the text of all of them opens with: aliases, functions that kernels call
+  struct KernelGroups *groups;   // Owned; calls that are made one launch (codegen/kernel/groups.h). NULL: none
 } EmittedKernels;
 
+// All kernels as one module of MLIR text.
+void emitted_kernels_text(const EmittedKernels *kernels, Text *out);
 void emitted_kernels_free(EmittedKernels *kernels);
 const EmittedKernel *emitted_kernel_find(const EmittedKernels *kernels, const char *name);   // NULL if absent
 

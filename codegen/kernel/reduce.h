@@ -1,5 +1,5 @@
 // Row and column kernels as all targets see them: the reductions of a body, which axis runs over the lanes, and what is
-// done with a sum. How a target runs them is its own: codegen/host/kernel_reduce.h, codegen/cuda/schedule.
+// done with a sum. How a target runs them is its own.
 #ifndef NNC_CODEGEN_KERNEL_REDUCE_H
 #define NNC_CODEGEN_KERNEL_REDUCE_H
 

@@ -131,7 +131,7 @@ static MlirAttribute function_for(Epilogue *e, MlirOperation kernel, MlirOperati
   for (int i = 0; i < e->n_made; i++)
     if (is_equal(&e->made[i], m)) return e->made[i].result;
   MlirOperation func = make_function(e, kernel, conv, m);
-  if (e->target->epilogue_ok(func)) m->result = add_function(e, func);
+  if (e->target->epilogue_ok(e->target, func)) m->result = add_function(e, func);
   else mlirOperationDestroy(func);
   e->made = reallocate_array(e->made, (size_t)e->n_made + 1, sizeof *e->made);
   e->made[e->n_made++] = *m;
@@ -337,7 +337,7 @@ static MlirAttribute fed_function(Epilogue *e, MlirOperation map, MlirOperation 
   set_names(e, func, alone ? map : kernel, alone ? "_conv" : "_fed", first, second);
   put_in_front(func, map, f->same, at);
   f->result = (MlirAttribute){NULL};
-  if (e->target->epilogue_ok(func)) f->result = add_function(e, func);
+  if (e->target->epilogue_ok(e->target, func)) f->result = add_function(e, func);
   else mlirOperationDestroy(func);
   e->fed = reallocate_array(e->fed, (size_t)e->n_fed + 1, sizeof *e->fed);
   e->fed[e->n_fed++] = *f;

@@ -278,7 +278,7 @@ static int find_host(FuseGraph *g, int op, int after) {
 }
 
 // What `recompute` makes for a library op to read becomes a result of a kernel that reads the same values anyway.
-static void host_recomputed(FuseGraph *g) {
+static void place_recomputed(FuseGraph *g) {
   for (int i = 0; i < g->n; i++) {
     if (g->ops[i].klass != FUSE_NODE || !g->ops[i].recomputed) continue;
     int after = -1;
@@ -296,7 +296,7 @@ void fuse_groups_merge(FuseGraph *g) {
     changed |= merge_siblings(g);
     if (!changed) break;
   }
-  host_recomputed(g);
+  place_recomputed(g);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ bool plan_inplace_allowed(PlanProgram *p, int step, int result, int operand) {
     bool is_scan = nn_scan_of(k->func, &scan);
     *answer = is_scan ? scan_allows(&scan, result, operand) : kernel_allows(k->func, result, operand);
     if (*answer && !is_scan && p->target && p->target->inplace_ok)
-      *answer = p->target->inplace_ok(k->func, result, operand);
+      *answer = p->target->inplace_ok(p->target, k->func, result, operand);
   }
   return *answer;
 }

@@ -56,9 +56,9 @@ static int64_t workspace_of(PlanProgram *p, MlirOperation op, int kernel) {
   // what one step needs
   if (kernel >= 0 && nn_scan_of(p->kernels[kernel].func, &scan)) return nn_attr_i64(scan.body, "nn.arena", 0);
   if (!p->target || !p->target->workspace_bytes) return nn_attr_i64(op, "nn.workspace_bytes", 0);
-  if (kernel < 0) return p->target->workspace_bytes(op);
+  if (kernel < 0) return p->target->workspace_bytes(p->target, op);
   PlanKernel *k = &p->kernels[kernel];
-  if (k->workspace < 0) k->workspace = p->target->workspace_bytes(op);
+  if (k->workspace < 0) k->workspace = p->target->workspace_bytes(p->target, op);
   return k->workspace;
 }
 

@@ -1,5 +1,5 @@
 // The pass `gather`: updates next to each other at the end of a step, where a target makes one launch of them
-// (codegen/cuda/group.c). A gradient then lives until there, so an update waits only while that raises no peak, or
+// (codegen/kernel/groups.h). A gradient then lives until there, so an update waits only while that raises no peak, or
 // while a budget has room; where memory is short it stays where `schedule` put it, behind its gradient.
 #include <stdlib.h>
 #include <string.h>

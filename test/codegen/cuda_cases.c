@@ -1,6 +1,7 @@
 // Kernels of a module, with the CUDA schedule, in the emulator: what the tests of kernels share.
 #include "test/codegen/emulate.c"
 #include "test/codegen/kernel_run.c"
+#include "test_target.h"
 
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/template/template.h"
@@ -37,7 +38,7 @@ __attribute__((unused)) static CudaCases cuda_cases_begin(void (*build)(MlirModu
   c.module = mlirModuleCreateEmpty(mlirLocationUnknownGet(c.ctx));
   build(c.module);
   if (!nn_verify_module(c.module)) exit(1);
-  cuda_kernels_emit(c.module, &c.kernels);
+  cuda_kernels_emit(test_target(), c.module, &c.kernels);
   c.code = compile_kernels(&c.kernels);
   return c;
 }
@@ -119,7 +120,8 @@ static bool run_kernel(void *code, const EmittedKernel *k, const Run *r, void *c
 
 __attribute__((unused)) static void check_kernel(CudaCode *code, const EmittedKernel *k, MlirOperation func) {
   Run r = run_new(func, k->workspace_bytes);
-  if (k->workspace_bytes != cuda_kernel_workspace(func)) report(k, func, "two opinions on the workspace");
+  if (k->workspace_bytes != cuda_kernel_workspace(test_target(), func))
+    report(k, func, "two opinions on the workspace");
   if (run_kernel(code, k, &r, (void *const *)r.memory)) {
     compare_results(k, func, &r);
     check_in_place(k, func, &r, run_kernel, code);

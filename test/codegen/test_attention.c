@@ -17,6 +17,7 @@
 #include "test/check.h"
 #include "test/codegen/buffers.c"
 #include "test/codegen/emulate.c"
+#include "test_target.h"
 
 // packed: the same with one tensor for all gradients; null: none
 typedef struct Ops {
@@ -146,13 +147,13 @@ static void check_packed(const char *what, const Shape *s, int64_t bytes, const 
 static int emulate_op(MlirOperation op, int n_operands, const Tensor *x, bool tf32,
                       EmulateArgument arguments[MAX + 1]) {
   int n = n_operands + (int)mlirOperationGetNumResults(op);
-  char *name = cuda_attention_name(op);
+  char *name = cuda_attention_name(test_target(), op);
   EmittedKernel kernel;
-  cuda_emit_attention(op, name, &kernel);
+  cuda_emit_attention(test_target(), op, name, &kernel);
   LLVMModuleRef module = LLVMModuleCreateWithNameInContext("attention", LLVMContextCreate());
   TemplateLaunch ignored;
   for (int i = 0; i < kernel.n_launches; i++)
-    attention_build(module, kernel.attention, i, kernel.launches[i].symbol, &ignored);
+    attention_build(module, template_attention_of(&kernel), i, kernel.launches[i].symbol, &ignored);
   Emulated *e = emulate_take_module(module, NULL);
   if (!e) exit(1);
   char types[MAX + 2] = {0};
@@ -179,10 +180,10 @@ static int emulate_op(MlirOperation op, int n_operands, const Tensor *x, bool tf
 
 static void check_emulated(const Ops *ops, const Shape *s, int n_operands, const Tensor *x, const char *arch,
                            bool tf32) {
-  nn_target_cuda(arch, tf32);
+  test_target_choose(arch, tf32);
   EmulateArgument found[MAX + 1], packed[MAX + 1];
   int n = emulate_op(ops->op, n_operands, x, tf32, found), n_packed = 0;
-  char *name = cuda_attention_name(ops->op);
+  char *name = cuda_attention_name(test_target(), ops->op);
   for (int i = n_operands; i < n_operands + (int)mlirOperationGetNumResults(ops->op); i++) {
     double worst = difference(&x[i], found[i].data);
     CHECK(worst < emulated_bound(x[i].type.dtype, tf32), "%s, %d to %d keys: result %d differs by %g", name, s->queries,

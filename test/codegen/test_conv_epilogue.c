@@ -1,6 +1,7 @@
 // Kernels that begin with a convolution, under the emulator: maps and sums on its results before they are written equal
 // the interpreter, which does one op after the other; no fault that the emulator knows, no register spilled.
 #include "test/codegen/conv_cases.c"
+#include "test_target.h"
 
 #include "codegen/codegen.h"
 #include "codegen/cuda/template/template_conv.h"
@@ -118,7 +119,7 @@ static void check_refused(MlirContext ctx) {
   int n = 0;
   for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(m)); !mlirOperationIsNull(op);
        op = mlirOperationGetNextInBlock(op), n++)
-    if (cuda_epilogue_ok(op) != (n == 3)) report_text("epilogue_ok", "another answer");
+    if (cuda_epilogue_ok(&test_target()->base.facts, op) != (n == 3)) report_text("epilogue_ok", "another answer");
   mlirModuleDestroy(m);
 }
 
@@ -133,7 +134,7 @@ static void check_registers(MlirContext ctx) {
   CASE(NN_F32, true, .n = 1, .c = 100, .h = 17, .w = 9, .o = 16, .k = 3, .stride = 2, .pad = 1, .groups = 1,
        .what = RESIDUAL | MASK | SUMS);
   EmittedKernels kernels;
-  cuda_kernels_emit(m, &kernels);
+  cuda_kernels_emit(test_target(), m, &kernels);
   for (int i = 0; i < (getenv("NNC_TEST_TABLE") ? COUNT(archs) : 1); i++) check_ptx(&kernels, archs[i], false);
   emitted_kernels_free(&kernels);
   mlirModuleDestroy(m);
@@ -144,7 +145,7 @@ static void check_shared(const EmittedKernels *kernels) {
   int shared = 0;
   for (int i = 0; i < kernels->n; i++)
     for (int j = 0; j < i; j++) {
-      const ConvShape *a = kernels->items[i].conv, *b = kernels->items[j].conv;
+      const ConvShape *a = template_conv_of(&kernels->items[i]), *b = template_conv_of(&kernels->items[j]);
       bool one_kernel = !strcmp(kernels->items[i].launches[conv_template_launches(a) - 1].symbol,
                                 kernels->items[j].launches[conv_template_launches(b) - 1].symbol);
       bool one_ending = !strcmp(a->epilogue.function, b->epilogue.function);
@@ -159,8 +160,8 @@ static int check_cases(CudaCases *c, bool wgmma) {
   int i = 0;
   for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(c->module)); !mlirOperationIsNull(op);
        op = mlirOperationGetNextInBlock(op)) {
-    if (!cuda_epilogue_ok(op)) report_text(c->kernels.items[i].name, "refused");
-    const ConvShape *s = c->kernels.items[i].conv;
+    if (!cuda_epilogue_ok(&test_target()->base.facts, op)) report_text(c->kernels.items[i].name, "refused");
+    const ConvShape *s = template_conv_of(&c->kernels.items[i]);
     if (s->wgmma != wgmma || s->wide != (wgmma && s->o == 256))
       report_text(c->kernels.items[i].name, "is of another kind");
     check_kernel(&c->code, &c->kernels.items[i++], op);
@@ -175,7 +176,7 @@ int main(void) {
   check_refused(c.ctx);
   check_registers(c.ctx);
   cuda_cases_end(&c);
-  nn_target_cuda("sm_90a", false);
+  test_target_choose("sm_90a", false);
   conv_wide_blocks = 1;
   c = cuda_cases_begin(build_narrow_cases);
   i += check_cases(&c, true);

@@ -3,6 +3,7 @@
 // is moved by an element, which misaligns vectors, and by two vectors, which leaves the buffer; sizes are one too
 // large. The emulator finds each; the code as it is has none.
 #include "test/codegen/conv_cases.c"
+#include "test_target.h"
 
 #include "codegen/codegen.h"
 #include "codegen/cuda/template/template_conv.h"
@@ -116,13 +117,13 @@ static void check_all(MlirContext ctx, bool wgmma) {
     CASE(NN_BF16, false, .n = 1, .c = 24, .h = 7, .w = 9, .o = 136, .k = 2, .stride = 1, .pad = 1, .groups = 1,
          .what = KEEP | AFFINE);
   EmittedKernels kernels;
-  cuda_kernels_emit(m, &kernels);
+  cuda_kernels_emit(test_target(), m, &kernels);
   LLVMModuleRef code = cuda_module(&kernels, cuda_arch("sm_90"), LLVMContextCreate());
   if (!code) exit(1);
   MlirOperation func = mlirBlockGetFirstOperation(mlirModuleGetBody(m));
   for (int i = 0; i < kernels.n; i++, func = mlirOperationGetNextInBlock(func)) {
     Planted p = {.k = &kernels.items[i],
-                 .product = conv_template_launches(kernels.items[i].conv) - 1,
+                 .product = conv_template_launches(template_conv_of(&kernels.items[i])) - 1,
                  .ir = LLVMPrintModuleToString(code)};
     Run r = run_new(func, p.k->workspace_bytes);
     p.n = buffers_of_run(p.k, &r, (void *const *)r.memory, p.buffers, p.types);
@@ -141,7 +142,7 @@ static void check_all(MlirContext ctx, bool wgmma) {
 int main(void) {
   MlirContext ctx = nn_context_create();
   check_all(ctx, false);
-  nn_target_cuda("sm_90a", false);
+  test_target_choose("sm_90a", false);
   check_all(ctx, true);
   printf("%d faults, %d failures\n", n_planted, failures);
   mlirContextDestroy(ctx);

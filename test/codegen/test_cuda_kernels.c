@@ -4,6 +4,7 @@
 #define WIDE 1009
 #include "test/codegen/cuda_cases.c"
 #include "test/codegen/kernel_cases.c"
+#include "test_target.h"
 
 #include "runtime/library_internal.h"
 #include "runtime/runtime.h"
@@ -186,13 +187,13 @@ int main(int argc, char **argv) {
   }
   if (!nn_verify_module(module)) return 1;
   EmittedKernels kernels;
-  cuda_kernels_emit(module, &kernels);
+  cuda_kernels_emit(test_target(), module, &kernels);
   NncConv convs[MAX_CONVS];
   int n_convs = given ? 0 : build_convs(convs), n_kernels = kernels.n;
   for (int i = 0; i < n_convs; i++) {
     char *name = cuda_conv_name(&convs[i]);
     kernels.items = reallocate_array(kernels.items, (size_t)kernels.n + 1, sizeof *kernels.items);
-    cuda_emit_conv(&convs[i], name, &kernels.items[kernels.n++]);
+    cuda_emit_conv(test_target(), &convs[i], name, &kernels.items[kernels.n++]);
     free(name);
   }
   CudaCases all = {ctx, module, kernels, compile_kernels(&kernels)};

@@ -3,6 +3,7 @@
 // warpgroups, all in one module, as in the PTX that a driver assembles. Without ptxas the emulator's numbers alone.
 #include "test/check.h"
 #include "test/codegen/cuda_cases.c"
+#include "test_target.h"
 
 enum { RESERVED = 1024, REGISTERS = 64 << 10, QUARTERS = 4 };   // of a block, of a multiprocessor; of a KiB
 // rows in quarters of a KiB: those that the figures of docs/cuda.md are about, and their neighbours
@@ -40,7 +41,7 @@ static void add_conv(EmittedKernels *kernels) {
                .weights_layout = ""};
   char *name = cuda_conv_name(&c);
   kernels->items = reallocate_array(kernels->items, (size_t)kernels->n + 1, sizeof *kernels->items);
-  cuda_emit_conv(&c, name, &kernels->items[kernels->n++]);
+  cuda_emit_conv(test_target(), &c, name, &kernels->items[kernels->n++]);
   free(name);
 }
 
@@ -72,12 +73,12 @@ static void check_launch(const CudaArch *arch, const KernelLaunch *l, const NncE
 
 static void check_architecture(const char *name) {
   const CudaArch *arch = cuda_arch(name);
-  nn_target_cuda(name, false);
+  test_target_choose(name, false);
   MlirContext ctx = nn_context_create();
   MlirModule m = mlirModuleCreateEmpty(mlirLocationUnknownGet(ctx));
   for (int i = 0; i < N_ROWS; i++) softmax_row(m, rows[i]);
   EmittedKernels kernels;
-  cuda_kernels_emit(m, &kernels);
+  cuda_kernels_emit(test_target(), m, &kernels);
   add_conv(&kernels);
   LLVMModuleRef module = cuda_module(&kernels, arch, LLVMContextCreate());
   Emulated *e = module ? emulate_take_module(module, NULL) : NULL;

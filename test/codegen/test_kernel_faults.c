@@ -6,6 +6,7 @@
 #define WIDE 1009
 #include "test/codegen/cuda_cases.c"
 #include "test/codegen/kernel_cases.c"
+#include "test_target.h"
 
 #include "codegen/codegen.h"
 #include "codegen/op_records.h"
@@ -214,7 +215,7 @@ static void check_module(MlirContext ctx, void (*build_module)(MlirModule), int 
   MlirModule m = mlirModuleCreateEmpty(mlirLocationUnknownGet(ctx));
   EmittedKernels kernels;
   build_module(m);
-  cuda_kernels_emit(m, &kernels);
+  cuda_kernels_emit(test_target(), m, &kernels);
   MlirOperation func = mlirBlockGetFirstOperation(mlirModuleGetBody(m));
   for (int i = 0; i < kernels.n; i++, func = mlirOperationGetNextInBlock(func)) {
     Planted p = {.most = most, .arch = "sm_90"};
@@ -233,14 +234,14 @@ static void check_op(MlirContext ctx, MlirOperation (*build_op)(MlirModule m, in
                      int most) {
   MlirModule m = mlirModuleCreateEmpty(mlirLocationUnknownGet(ctx));
   EmittedKernels kernels;
-  nn_target_cuda(arch, false);
-  cuda_kernels_emit(m, &kernels);   // none yet
+  test_target_choose(arch, false);
+  cuda_kernels_emit(test_target(), m, &kernels);   // none yet
   MlirOperation op = build_op(m, which);
   NncConv conv;
-  char *name = cuda_library_kernel(op);
+  char *name = cuda_library_kernel(test_target(), op);
   kernels.items = reallocate_array(kernels.items, 1, sizeof *kernels.items);
-  if (op_conv_record(op, &conv)) cuda_emit_conv(&conv, name, &kernels.items[kernels.n++]);
-  else cuda_emit_attention(op, name, &kernels.items[kernels.n++]);
+  if (op_conv_record(op, &conv)) cuda_emit_conv(test_target(), &conv, name, &kernels.items[kernels.n++]);
+  else cuda_emit_attention(test_target(), op, name, &kernels.items[kernels.n++]);
   free(name);
   int i = kernels.n - 1, n_operands = (int)mlirOperationGetNumOperands(op),
       n_results = (int)mlirOperationGetNumResults(op);

@@ -3,6 +3,7 @@
 // iterations change no bit, a result in an argument's buffer changes no bit, and nothing is written outside the
 // results.
 #include "codegen/kernel/translate.h"
+#include "codegen/output.h"
 #include "support/text.h"
 #include "test/codegen/kernel_cases.c"
 
@@ -59,8 +60,11 @@ static void check_cpu(MlirModule module, const char *cpu_name, const char *folde
   char *object = text_format("%s/kernels.o", folder), *shared = text_format("%s/kernels_%s.so", folder, cpu_name);
   char *command = text_format("cc -shared -o %s %s -lmvec -lm", shared, object);
   void *library = NULL;
-  if (host_lower(text.data, &cpu, 2, HOST_OBJECT, object, false) && system(command) == 0)
+  Text code = {0};
+  if (host_lower(text.data, &cpu, 2, HOST_OBJECT, false, &code) && output_write(object, code.data, code.size) &&
+      system(command) == 0)
     library = dlopen(shared, RTLD_NOW);
+  text_free(&code);
   if (!library) {
     fprintf(stderr, "no code for %s: %s\n", cpu_name, dlerror());
     failures++;

@@ -551,14 +551,15 @@ static double least_seconds(const Least *l, NnDtype t, const Machine *machine, b
   return larger(waits, larger(products + arithmetic, bytes / bandwidth));
 }
 
-static void check_machine(const NnTarget *target, const char *name, const Machine *machine, bool gpu,
+static void check_machine(CodegenTarget *codegen, const char *name, const Machine *machine, bool gpu,
                           bool tensor_cores) {
-  nn_target_set_machine(machine);
+  const NnTarget *target = codegen_target_facts(codegen);
+  codegen_target_set_machine(codegen, machine);
   for (int c = 0; c < COUNT(cases); c++) {
     double before = INFINITY;
     for (int t = 0; t < COUNT(types); t++) {
       MlirOperation joined = steps[c][t].least.joined;
-      if (!mlirOperationIsNull(joined) && (!target->epilogue_ok || !target->epilogue_ok(joined))) continue;
+      if (!mlirOperationIsNull(joined) && (!target->epilogue_ok || !target->epilogue_ok(target, joined))) continue;
       double seconds = target->seconds(target, steps[c][t].op),
              least = least_seconds(&steps[c][t].least, types[t], machine, gpu, tensor_cores),
              most = 10 * least + LAUNCHES * machine->launch_seconds;
@@ -576,7 +577,10 @@ static void check_machine(const NnTarget *target, const char *name, const Machin
   }
 }
 
-static void check(const char *folder, const char *name, const NnTarget *target, bool gpu, bool tensor_cores) {
+static void check(const char *folder, const char *name, const char *arch, bool tensor_cores) {
+  bool gpu = arch != NULL;
+  CodegenTarget *target = codegen_target_create(
+      &(CodegenTargetOptions){.name = gpu ? "cuda" : "host", .gpu_arch = arch});
   Diagnostics *d = diag_create(stderr, DIAG_COLOR_NEVER, 0);
   Machine machine;
   char *path = text_format("%s/machines/%s.json", folder, name);
@@ -584,6 +588,7 @@ static void check(const char *folder, const char *name, const NnTarget *target, 
   else printf("%s cannot be read\n", path), failures++;
   free(path);
   diag_free(d);
+  codegen_target_destroy(target);
 }
 
 // Updates that differ in nothing but their sizes become one launch: each of eight pays an eighth of it.
@@ -629,13 +634,15 @@ int main(void) {
   check_coverage(module);
   const char *end = strstr(__FILE__, "test/codegen/");
   char *folder = text_format("%.*s.", (int)(end - __FILE__), __FILE__);
-  check(folder, "h100", nn_target_cuda("sm_90a", false), true, true);
-  check_groups(module, nn_target_cuda("sm_90a", false), 3e-6);
-  check(folder, "h200", nn_target_cuda("sm_90a", false), true, true);
-  check(folder, "a100", nn_target_cuda("sm_80", false), true, true);
-  check(folder, "rtx4090", nn_target_cuda("sm_89", false), true, true);
-  check(folder, "rtx2080ti", nn_target_cuda("sm_75", false), true, false);
-  check(folder, "xeon-avx512-2core", nn_target_host("native"), false, false);
+  check(folder, "h100", "sm_90a", true);
+  CodegenTarget *target = codegen_target_create(&(CodegenTargetOptions){.name = "cuda", .gpu_arch = "sm_90a"});
+  check_groups(module, codegen_target_facts(target), 3e-6);
+  codegen_target_destroy(target);
+  check(folder, "h200", "sm_90a", true);
+  check(folder, "a100", "sm_80", true);
+  check(folder, "rtx4090", "sm_89", true);
+  check(folder, "rtx2080ti", "sm_75", false);
+  check(folder, "xeon-avx512-2core", NULL, false);
   free(folder);
   mlirModuleDestroy(module);
   mlirContextDestroy(ctx);

@@ -3,6 +3,7 @@
 // each, but for loads behind a barrier, which give other results; the code as it is has none.
 #include "support/text.h"
 #include "test/codegen/cuda_cases.c"
+#include "test_target.h"
 
 static int n_planted;
 
@@ -75,7 +76,7 @@ int main(void) {
   MlirModule m = mlirModuleCreateEmpty(mlirLocationUnknownGet(ctx));
   softmax_row(m, 2, 8704);   // a turn of four vectors a thread, and some of one
   EmittedKernels kernels;
-  cuda_kernels_emit(m, &kernels);
+  cuda_kernels_emit(test_target(), m, &kernels);
   LLVMModuleRef code = cuda_module(&kernels, cuda_arch("sm_90"), LLVMContextCreate());
   if (!code) return 1;
   char *ir = LLVMPrintModuleToString(code);

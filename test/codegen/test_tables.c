@@ -22,16 +22,15 @@ static char *tables_of(MlirContext ctx, int offset) {
   char source[2048];
   snprintf(source, sizeof source, text, offset);
   MlirModule module = mlirModuleCreateParse(ctx, mlirStringRefCreateFromCString(source));
-  HostCpu cpu;
   EmittedKernels kernels;
   Text out = {0};
-  CodegenOptions options = {.cpu = "x86-64", .output = "-", .source_name = "text.nn"};
-  bool known = host_cpu_detect("x86-64", &cpu);
-  CHECK(known && nn_target_host("x86-64"), "x86-64");
-  host_kernels_emit(module, &cpu, &kernels);
-  CHECK(tables_write(module, &kernels, cpu.name, &options, NULL, NULL, &out), "no tables");
+  CodegenOptions options = {.output = "-", .source_name = "text.nn"};
+  CodegenTarget *target = codegen_target_create(&(CodegenTargetOptions){.name = "host", .cpu = "x86-64"});
+  CHECK(target != NULL, "x86-64");
+  target->emit_kernels(target, module, &kernels);
+  CHECK(tables_write(target, module, &kernels, &options, NULL, &out), "no tables");
   emitted_kernels_free(&kernels);
-  host_cpu_free(&cpu);
+  codegen_target_destroy(target);
   mlirModuleDestroy(module);
   return out.data;
 }

@@ -137,7 +137,8 @@ static char *train(const char *policy, Break broken, size_t *size) {
   diag_attach(d, ctx);
   MlirModule module = elaborate(ctx, file, NULL, 0, "f32");
   if (mlirModuleIsNull(module)) give_up("the model is not accepted");
-  const NnTarget *target = nn_target_host("native");
+  CodegenTarget *codegen = codegen_target_create(&(CodegenTargetOptions){.name = "host"});
+  const NnTarget *target = codegen_target_facts(codegen);
   snprintf(text, sizeof text, front, policy);
   run_passes(module, target, text);
   MlirOperation function = nn_module_function(module, "train");
@@ -147,12 +148,13 @@ static char *train(const char *policy, Break broken, size_t *size) {
   if (broken == BREAK_STATISTIC && !break_statistic(function)) give_up("there is no running statistic");
   run_passes(module, target, "inplace,plan,check");
   snprintf(path, sizeof path, "%s/program", folder);
-  CodegenOptions options = {.cpu = "native", .output = path, .source_name = "m.nn", .opt_level = 1};
-  if (!codegen_emit(module, CODEGEN_EXE, &options)) give_up("no program");
+  CodegenOptions options = {.output = path, .source_name = "m.nn", .opt_level = 1};
+  if (!codegen_emit(codegen, module, CODEGEN_EXE, &options)) give_up("no program");
   snprintf(command, sizeof command, "%s/program train --quiet --seed 7 --data %s --save %s/saved", folder, folder,
            folder);
   if (system(command) != 0) give_up("the program failed");
   mlirModuleDestroy(module);
+  codegen_target_destroy(codegen);
   mlirContextDestroy(ctx);
   ast_free(file);
   diag_free(d);

@@ -14,6 +14,7 @@ Value cuda_round_bf16(Emitter *e, Value x);   // KernelTarget.round_bf16, of 8.0
 
 // schedule.c: functions, indices of threads, what threads of a block say to each other.
 typedef struct CudaModule {
+  const CudaTarget *target;   // Borrowed
   KernelModule m;
   const bool *aligned;   // Borrowed, of the current kernel: arguments, results, workspace
   int n_epilogues;
@@ -54,10 +55,10 @@ void schedule_combine(CudaModule *m, const Kernel *k, int64_t rows, int64_t from
 
 // epilogue.c: kernels that begin with a convolution.
 void schedule_conv(CudaModule *m, const Kernel *k, EmittedKernel *out);
-int64_t schedule_conv_workspace(const Kernel *k);
-int schedule_conv_launches(const Kernel *k);
+int64_t schedule_conv_workspace(const CudaTarget *target, const Kernel *k);
+int schedule_conv_launches(const CudaTarget *target, const Kernel *k);
 bool schedule_is_total(const Kernel *k);   // a reduction that a group may have
 // The groups of body `number`, whose kernel is k: their launches and their numbers in them.
-void schedule_group(CudaModule *m, const CudaGroups *groups, int number, const Kernel *k, EmittedKernel *out);
+void schedule_group(CudaModule *m, const KernelGroups *groups, int number, const Kernel *k, EmittedKernel *out);
 
 #endif

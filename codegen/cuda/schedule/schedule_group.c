@@ -18,7 +18,7 @@ enum { THREADS = 256, WARP = 32, MOST_EACH = 16, ENOUGH_BLOCKS = 2112, CONSTANT_
 typedef struct GroupEmitter {
   Emitter e;
   const Kernel *k;
-  const CudaBody *body;
+  const GroupBody *body;
   int n_columns, *column;   // Owned; by buffer, -1: constant
   int64_t *constant;        // Owned; by buffer
   const char *symbol;       // Borrowed; of the function that is written
@@ -42,7 +42,7 @@ static Value i32(Emitter *e, const char *op, int a, int b) {
 static int i32_constant(Emitter *e, int value) { return emit_constant(e, "%d : i32", value).id; }
 static Value to_i64(Emitter *e, Value v) { return emit(e, 0, "arith.extui %%v%d : i32 to i64", v.id); }
 
-static int row_words(const GroupEmitter *g) { return 1 + g->n_columns + (g->body->kind == CUDA_BODY_LARGE_TOTAL); }
+static int row_words(const GroupEmitter *g) { return 1 + g->n_columns + (g->body->kind == GROUP_LARGE_TOTAL); }
 
 // Word `at` of a row.
 static Value word(GroupEmitter *g, Value row, int at) {
@@ -263,7 +263,7 @@ static int group_lanes(const Kernel *k) {
 // Tables and launches
 
 // Elements of a block: fewer where that leaves too few blocks for a GPU.
-static int64_t part_of(const CudaGroup *g, int lanes) {
+static int64_t part_of(const KernelGroup *g, int lanes) {
   int64_t sum = 0, least = (int64_t)THREADS * lanes, each;
   for (int i = 0; i < g->n; i++) sum += g->elements[i];
   for (each = 1; each < MOST_EACH && divide_up(sum, 2 * each * least) >= ENOUGH_BLOCKS;) each *= 2;
@@ -271,7 +271,8 @@ static int64_t part_of(const CudaGroup *g, int lanes) {
 }
 
 // takes symbol
-static void add_launch(EmittedKernel *out, char *symbol, const CudaGroup *g, int64_t blocks, int first, int64_t last) {
+static void add_launch(EmittedKernel *out, char *symbol, const KernelGroup *g, int64_t blocks, int first,
+                       int64_t last) {
   schedule_launch(out, symbol, blocks, THREADS, 1);
   KernelLaunch *l = &out->launches[out->n_launches - 1];
   l->n_numbers = 3;
@@ -281,15 +282,15 @@ static void add_launch(EmittedKernel *out, char *symbol, const CudaGroup *g, int
   l->numbers[2] = (int32_t)last;
 }
 
-static int64_t offset_at(const CudaGroups *groups, const CudaGroup *g, int row, int buffer) {
+static int64_t offset_at(const KernelGroups *groups, const KernelGroup *g, int row, int buffer) {
   return g->offsets[row * groups->bodies[g->body].n_buffers + buffer];
 }
 
 // Buffer a is where b is in all rows; b -1: where it is in the first.
-static bool agree(const CudaGroups *groups, int body, int a, int b) {
-  const CudaGroup *first = NULL;
+static bool agree(const KernelGroups *groups, int body, int a, int b) {
+  const KernelGroup *first = NULL;
   for (int i = 0; i < groups->n; i++) {
-    const CudaGroup *g = &groups->items[i];
+    const KernelGroup *g = &groups->items[i];
     if (g->body != body) continue;
     if (!first) first = g;
     for (int c = 0; c < g->n; c++)
@@ -299,7 +300,7 @@ static bool agree(const CudaGroups *groups, int body, int a, int b) {
   return true;
 }
 
-static void choose_columns(GroupEmitter *g, const CudaGroups *groups, int body) {
+static void choose_columns(GroupEmitter *g, const KernelGroups *groups, int body) {
   int n = g->body->n_buffers;
   g->column = allocate_array((size_t)n, sizeof *g->column);
   g->constant = allocate_array((size_t)n, sizeof *g->constant);
@@ -316,43 +317,41 @@ static void choose_columns(GroupEmitter *g, const CudaGroups *groups, int body) 
   }
 }
 
-static void add_row(GroupEmitter *g, const CudaGroups *groups, const CudaGroup *group, int row, int64_t block,
+static void add_row(GroupEmitter *g, const KernelGroups *groups, const KernelGroup *group, int row, int64_t block,
                     Text *table) {
   text_add(table, "%s%lld", table->size ? ", " : "", (long long)(group->elements[row] << 32 | block));
   for (int c = 0, i = 0; c < g->n_columns; c++) {
     while (g->column[i] != c) i++;
     text_add(table, ", %lld", (long long)offset_at(groups, group, row, i));
   }
-  if (g->body->kind == CUDA_BODY_LARGE_TOTAL)
-    text_add(table, ", %lld", (long long)cuda_total_part(group->elements[row]));
+  if (g->body->kind == GROUP_LARGE_TOTAL) text_add(table, ", %lld", (long long)cuda_total_part(group->elements[row]));
 }
 
 // The rows of all groups of the body; the launch of each, with a line of the comment.
-static void add_groups(GroupEmitter *e, const CudaGroups *groups, int body, int lanes, Text *table, Text *comment,
+static void add_groups(GroupEmitter *e, const KernelGroups *groups, int body, int lanes, Text *table, Text *comment,
                        EmittedKernel *out) {
   int first = 0;
   for (int i = 0; i < groups->n; i++) {
-    CudaGroup *g = &groups->items[i];
+    KernelGroup *g = &groups->items[i];
     if (g->body != body) continue;
     int64_t blocks = 0, elements = 0, part = part_of(g, lanes);
     for (int c = 0; c < g->n; c++) {
       add_row(e, groups, g, c, blocks, table);
-      blocks += e->body->kind == CUDA_BODY_TOTAL
+      blocks += e->body->kind == GROUP_TOTAL
                     ? 1
-                    : divide_up(g->elements[c],
-                                e->body->kind == CUDA_BODY_MAP ? part : cuda_total_part(g->elements[c]));
+                    : divide_up(g->elements[c], e->body->kind == GROUP_MAP ? part : cuda_total_part(g->elements[c]));
       elements += g->elements[c];
     }
     g->launch = out->n_launches;
     text_add(comment, "// launch %d: %d tensors of %lld elements together, grid %lld x %d threads, ", out->n_launches,
              g->n, (long long)elements, (long long)blocks, THREADS);
-    if (e->body->kind == CUDA_BODY_MAP)
+    if (e->body->kind == GROUP_MAP)
       text_add(comment, "%lld elements a block, %d a thread at once\n", (long long)part, lanes);
-    else if (e->body->kind == CUDA_BODY_TOTAL) text_add(comment, "a block for each\n");
+    else if (e->body->kind == GROUP_TOTAL) text_add(comment, "a block for each\n");
     else
       text_add(comment, "a block for each part, and launch %d, grid %d x %d threads, for their sums\n",
                out->n_launches + 1, g->n, THREADS);
-    bool large = e->body->kind == CUDA_BODY_LARGE_TOTAL;
+    bool large = e->body->kind == GROUP_LARGE_TOTAL;
     add_launch(out, copy_string(e->body->name), g, blocks, first, large ? g->workspace / NNC_ALIGN : part);
     if (large) add_launch(out, text_format("%s_sums", e->body->name), g, g->n, first, g->workspace / NNC_ALIGN);
     first += g->n;
@@ -379,7 +378,7 @@ static void begin_group(GroupEmitter *g, CudaModule *m, const char *symbol, int 
   void (*open)(Emitter *, const char *, int) = m->m.target.open;
   Emitter *e = &g->e;
   g->symbol = symbol;
-  if (g->body->kind != CUDA_BODY_MAP)
+  if (g->body->kind != GROUP_MAP)
     text_add(&m->m.text,
              "llvm.mlir.global internal @%s_shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<%d x "
              "i8>\n",
@@ -401,14 +400,14 @@ static void emit_group(GroupEmitter *g, CudaModule *m, int lanes) {
         tid = schedule_sreg(e, "tid.x");
   bind_buffers(g, row);
   switch (g->body->kind) {
-  case CUDA_BODY_MAP:
+  case GROUP_MAP:
     emit_part(g, emit_index(e, "muli", to_i64(e, within), to_i64(e, (Value){g->last, 0, false})), n, tid, lanes);
     break;
-  case CUDA_BODY_TOTAL: emit_total(g, n, tid, lanes); break;
-  case CUDA_BODY_LARGE_TOTAL: emit_partial(g, row, block, within, n, tid, lanes); break;
+  case GROUP_TOTAL: emit_total(g, n, tid, lanes); break;
+  case GROUP_LARGE_TOTAL: emit_partial(g, row, block, within, n, tid, lanes); break;
   }
   emitter_end(e);
-  if (g->body->kind != CUDA_BODY_LARGE_TOTAL) return;
+  if (g->body->kind != GROUP_LARGE_TOTAL) return;
   char *symbol = text_format("%s_sums", g->body->name);
   begin_group(g, m, symbol, 1);
   emit_sum_of_partials(g);
@@ -416,7 +415,7 @@ static void emit_group(GroupEmitter *g, CudaModule *m, int lanes) {
   free(symbol);
 }
 
-void schedule_group(CudaModule *m, const CudaGroups *groups, int number, const Kernel *k, EmittedKernel *out) {
+void schedule_group(CudaModule *m, const KernelGroups *groups, int number, const Kernel *k, EmittedKernel *out) {
   GroupEmitter g = {.k = k, .body = &groups->bodies[number]};
   Text table = {0}, comment = {0}, *t = &m->m.text;
   int lanes = group_lanes(k), most = 0;

@@ -714,6 +714,7 @@ void schedule_combine(CudaModule *m, const Kernel *k, int64_t rows, int64_t from
 void schedule_reduce(CudaModule *m, const Kernel *k, EmittedKernel *out) {
   Plan p;
   plan_reduce(k, &p);
+  plan_stash(m->target, &p);
   out->workspace_bytes = schedule_reduce_workspace(k);
   if (!p.chunked) {
     emit_direct(m, &p, out);

@@ -57,8 +57,9 @@ typedef struct Stash {
   int pass;
   Value loaded[MAX_STASHED][MAX_TILE];   // in memory's type; by the first pass, of the current turn
 } Stash;
-void plan_stash(Plan *p);                      // last of the plan: a larger team, and loops that load more at once
-void stash_declare(const Stash *s, Text *t);   // the shared memory
+void plan_stash(const CudaTarget *target, Plan *p);   // last of the plan: a larger team, and loops that load more at
+                                                      // once
+void stash_declare(const Stash *s, Text *t);          // the shared memory
 // Around what one turn of a pass computes of `count` vectors: their loads, from memory in the first pass, and the
 // places where later ones find them.
 void stash_turn_begin(Emitter *e, Stash *s, int count);

@@ -124,7 +124,6 @@ void plan_reduce(const Kernel *k, Plan *p) {
   p->teams = r->outer_extent * p->width;
   plan_chunks(p);
   join_units(p);
-  plan_stash(p);
   p->relative = p->chunked;
 }
 
@@ -132,5 +131,5 @@ int64_t schedule_reduce_workspace(const Kernel *k) {
   Plan p;
   plan_reduce(k, &p);
   // For the sums of parts of all tensors that are added up along with this one (group.h).
-  return p.bytes && schedule_is_total(k) && p.bytes < 8 * CUDA_TOTAL_PARTS ? 8 * CUDA_TOTAL_PARTS : p.bytes;
+  return p.bytes && schedule_is_total(k) && p.bytes < 8 * GROUP_TOTAL_PARTS ? 8 * GROUP_TOTAL_PARTS : p.bytes;
 }

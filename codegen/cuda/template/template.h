@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "codegen/kernel/emitted.h"
 #include "runtime/program.h"
 #include "llvm-c/Core.h"
 
@@ -214,6 +215,8 @@ void build_wgmma_wait(Build *b, int groups_pending, int n, Val *c);
 void build_async_fence(Build *b);
 // The functions that the above calls, as inline assembly: before PTX is written, and not for the emulator.
 void template_expand_assembly(LLVMModuleRef module);
+// template_build.c: for architectures before 8.0, which have no instruction that rounds to bf16.
+void template_expand_bf16(LLVMModuleRef module);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // template_random.c: Philox 4x32-10 (Salmon et al., SC 2011), with the counters of random_uniform.
@@ -310,10 +313,10 @@ typedef struct ConvShape {
 } ConvShape;
 // False: not for a template (channels first, other weights than oihw, channel counts per group that are no multiples of
 // 16 bytes, sizes beyond 32 bits).
-bool conv_template_shape(const NncConv *c, TileType type, ConvShape *shape);
+bool conv_template_shape(const NncConv *c, TileType type, bool wgmma, ConvShape *shape);
 // The same for groups of any number of channels, in all types, without tensor cores: *shape is `grouped`, and has all
 // functions below.
-bool conv_grouped_shape(const NncConv *c, ConvShape *shape);
+bool conv_grouped_shape(const NncConv *c, bool wgmma, ConvShape *shape);
 // A convolution is one or two kernels, run in order. All have the same parameters: the buffers of NncConv in its order,
 // the workspace if there is one, then the launch's numbers. Weights are (o, c / groups, kh, kw). With an epilogue the
 // last kernel's are x, w (or dy, w), y (or dx), or what stands for nothing, the workspace likewise, the epilogue's
@@ -332,5 +335,19 @@ void conv_template_build(LLVMModuleRef module, const ConvShape *c, int which, co
 char *conv_fold_symbol(const ConvShape *c);   // Owned: free
 void conv_fold_launch(const ConvShape *c, TemplateLaunch *launch);
 void conv_fold_build(LLVMModuleRef module, const ConvShape *c, const char *name);
+
+// What the functions of a kernel are built from: EmittedKernel.template.
+typedef struct CudaTemplate {
+  enum { TEMPLATE_CONV, TEMPLATE_DEPTHWISE, TEMPLATE_ATTENTION } kind;
+  union {
+    ConvShape conv;
+    NncConv depthwise;
+    Attention attention;
+  };
+} CudaTemplate;
+// NULL where the kernel is from another template, or written as text.
+ConvShape *template_conv_of(const EmittedKernel *k);
+const NncConv *template_depthwise_of(const EmittedKernel *k);
+const Attention *template_attention_of(const EmittedKernel *k);
 
 #endif

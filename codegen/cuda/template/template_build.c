@@ -166,14 +166,34 @@ static Val rounded(Build *b, TileType t, Val x) {
   if (t == TILE_F16)
     return LLVMBuildBitCast(b->builder, LLVMBuildFPTrunc(b->builder, x, LLVMHalfTypeInContext(b->llvm), ""), b->i16,
                             "");
-  if (cuda_has_tensor_cores())
-    return LLVMBuildBitCast(b->builder, build_intrinsic(b, "llvm.nvvm.f2bf16.rn", NULL, 1, &x), b->i16, "");
-  // Before 8.0 there is no instruction for it: the upper half of the bits, rounded as an integer.
-  Val bits = LLVMBuildBitCast(b->builder, x, b->i32, ""),
-      odd = build_and(b, LLVMBuildLShr(b->builder, bits, build_i32(b, 16), ""), build_i32(b, 1));
-  Val sum = build_add(b, build_add(b, bits, build_i32(b, 0x7fff)), odd);
-  sum = build_select(b, LLVMBuildFCmp(b->builder, LLVMRealUNO, x, x, ""), build_i32(b, 0x7fc00000), sum);
-  return LLVMBuildTrunc(b->builder, LLVMBuildLShr(b->builder, sum, build_i32(b, 16), ""), b->i16, "");
+  return LLVMBuildBitCast(b->builder, build_intrinsic(b, "llvm.nvvm.f2bf16.rn", NULL, 1, &x), b->i16, "");
+}
+
+// The upper half of the bits, rounded as an integer.
+static LLVMValueRef round_bf16_as_integer(LLVMBuilderRef builder, LLVMValueRef x) {
+  LLVMContextRef llvm = LLVMGetTypeContext(LLVMTypeOf(x));
+  LLVMTypeRef i32 = LLVMInt32TypeInContext(llvm);
+  LLVMValueRef bits = LLVMBuildBitCast(builder, x, i32, ""), sixteen = LLVMConstInt(i32, 16, false),
+               odd = LLVMBuildAnd(builder, LLVMBuildLShr(builder, bits, sixteen, ""), LLVMConstInt(i32, 1, false), "");
+  LLVMValueRef sum = LLVMBuildAdd(builder, LLVMBuildAdd(builder, bits, LLVMConstInt(i32, 0x7fff, false), ""), odd, "");
+  sum = LLVMBuildSelect(builder, LLVMBuildFCmp(builder, LLVMRealUNO, x, x, ""), LLVMConstInt(i32, 0x7fc00000, false),
+                        sum, "");
+  return LLVMBuildTrunc(builder, LLVMBuildLShr(builder, sum, sixteen, ""), LLVMInt16TypeInContext(llvm), "");
+}
+
+void template_expand_bf16(LLVMModuleRef module) {
+  LLVMValueRef intrinsic = LLVMGetNamedFunction(module, "llvm.nvvm.f2bf16.rn");
+  if (!intrinsic) return;
+  LLVMBuilderRef builder = LLVMCreateBuilderInContext(LLVMGetModuleContext(module));
+  for (LLVMUseRef use = LLVMGetFirstUse(intrinsic); use; use = LLVMGetFirstUse(intrinsic)) {
+    LLVMValueRef call = LLVMGetUser(use);
+    LLVMPositionBuilderBefore(builder, call);
+    LLVMValueRef rounded = round_bf16_as_integer(builder, LLVMGetOperand(call, 0));
+    LLVMReplaceAllUsesWith(call, LLVMBuildBitCast(builder, rounded, LLVMTypeOf(call), ""));
+    LLVMInstructionEraseFromParent(call);
+  }
+  LLVMDisposeBuilder(builder);
+  LLVMDeleteFunction(intrinsic);
 }
 
 // f of x or, if that is a vector, of each of its elements.

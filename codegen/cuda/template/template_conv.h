@@ -92,7 +92,8 @@ Val conv_stage_ahead(Build *b, const ConvShape *c, Val stage);
 
 // template_conv_shape.c. Of the fields of a shape, kernels may look at these only, and at its pass and type: they make
 // up the variant, which is in the kernel's symbol.
-bool conv_shape(const NncConv *c, TileType type, ConvShape *shape);   // channels last, weights oihw, sizes below 2^31
+bool conv_shape(const NncConv *c, TileType type, bool wgmma, ConvShape *shape);   // channels last, weights oihw, sizes
+                                                                                  // below 2^31
 // the kernel knows; that of a weight gradient which is not dense serves any taps
 bool conv_one_tap(const ConvShape *c);
 bool conv_dense(const ConvShape *c);             // one tap for each pixel: both images have the same

@@ -33,7 +33,7 @@ static bool is_wide(const ConvShape *c) {
          tiles(rows, CONV_ROWS) * (columns / CONV_WIDE_COLUMNS) * c->groups >= conv_wide_blocks;
 }
 
-bool conv_shape(const NncConv *c, TileType type, ConvShape *shape) {
+bool conv_shape(const NncConv *c, TileType type, bool wgmma, ConvShape *shape) {
   if (!c->channels_last || (*c->weights_layout && strcmp(c->weights_layout, "oihw") != 0)) return false;
   *shape = (ConvShape){.type = type,
                        .result = c->result == c->dtype ? type : TILE_F32,
@@ -51,16 +51,16 @@ bool conv_shape(const NncConv *c, TileType type, ConvShape *shape) {
                        .pad = {c->pad[0], c->pad[2]},
                        .dilation = {c->dilation[0], c->dilation[1]},
                        .groups = c->groups};
-  shape->wgmma = cuda_has_wgmma() && tile_element_bytes(type) == 2;
+  shape->wgmma = wgmma && tile_element_bytes(type) == 2;
   shape->wide = shape->wgmma && is_wide(shape);
   int64_t most = INT32_MAX / 4;
   return c->n * c->h * c->w < most && c->n * c->oh * c->ow < most && c->o * c->c / c->groups * c->kh * c->kw < most &&
          c->h * c->dilation[0] < most && c->w * c->dilation[1] < most && c->groups * conv_parts(shape) < 65536;
 }
 
-bool conv_template_shape(const NncConv *c, TileType type, ConvShape *shape) {
+bool conv_template_shape(const NncConv *c, TileType type, bool wgmma, ConvShape *shape) {
   int64_t chunk = tile_chunk(type);
-  return conv_shape(c, type, shape) && c->c / c->groups % chunk == 0 && c->o / c->groups % chunk == 0;
+  return conv_shape(c, type, wgmma, shape) && c->c / c->groups % chunk == 0 && c->o / c->groups % chunk == 0;
 }
 
 // Each element is loaded once for each tile of columns; with several taps it would go through the map for each of them.

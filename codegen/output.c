@@ -1,5 +1,5 @@
 // Files that the tools write, renamed into place when they are complete; output.h.
-#include "compiler/output.h"
+#include "codegen/output.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // Files that the tools write: complete or not at all.
-#ifndef NNC_COMPILER_OUTPUT_H
-#define NNC_COMPILER_OUTPUT_H
+#ifndef NNC_CODEGEN_OUTPUT_H
+#define NNC_CODEGEN_OUTPUT_H
 
 #include <stdbool.h>
 #include <stddef.h>
