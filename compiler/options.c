@@ -237,7 +237,11 @@ static int parse_search(int option, Options *options) {
 }
 
 static int parse_target(Options *options) {
-  static const char *const words[] = {"host", "cuda", "cuda-emu"};
+  static const char *const words[] = {
+#define CODEGEN_TARGET(name, spelling, doc) spelling,
+#include "codegen/targets.def"
+#undef CODEGEN_TARGET
+  };
   int chosen;
   options->target = optarg;
   return CHOOSE("--target", optarg, words, &chosen);
