@@ -239,11 +239,11 @@ static void write_function(CudaModule *m, const Chain *c) {
   e.argument = argument;
   e.user = &f;
   IndexMap domain = index_map_domain(k);
-  Value accumulator = {e.next_id++, 0, true};
+  Value accumulator = {e.next_id++, 0, true, false};
   for (int i = 0; i < c->e.n_inputs; i++) id[i] = e.next_id++;
   write_head(&e, c, id, accumulator.id);
   for (int i = 0; i < c->e.n_inputs; i++)
-    f.input[i] = emit_from_memory(&e, (NnDtype)c->e.input[i].dtype, (Value){id[i], 0, true});
+    f.input[i] = emit_from_memory(&e, (NnDtype)c->e.input[i].dtype, (Value){id[i], 0, true, false});
   bool epilogue = nn_value_is_null(c->operand);
   MlirValue y = mlirOperationGetResult(k->library, 0);
   if (epilogue) expression_bind(&e, y, &domain, emit_round(&e, nn_value_type(y).dtype, accumulator));

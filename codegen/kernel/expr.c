@@ -1,8 +1,9 @@
 // Evaluates a value of a kernel's body at the current point, one vector at a time: views rewrite the index map, maps
 // become arith and math operations, leaves become loads. Transcendental functions are the target's.
 //
-// No rewriting of floating point but the contraction of a product and a sum to one fused operation: a kernel is
-// compiled once, so every execution of it gives the same bits.
+// No rewriting of floating point but the contraction of a product and a sum to one fused operation. A sum of two
+// products is not contracted: LLVM would choose which of them is not rounded, and may choose otherwise where the same
+// kernel stands in a group of others, so that its bits would depend on the plan.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,11 +94,15 @@ static Value divide_integers(Emitter *e, NnDtype dtype, Value a, Value b) {
 Value emit_binary(Emitter *e, NnOp op, NnDtype dtype, Value a, Value b) {
   TypeName type = vector_type(e, dtype);
   bool f = nn_dtype_is_float(dtype);
-  const char *flags = f ? CONTRACT : "";
+  const char *flags = f && !(a.product && b.product && op != NN_OP_mul) ? CONTRACT : "";
   switch (op) {
   case NN_OP_add: return binary(e, f ? "arith.addf" : "arith.addi", a, b, flags, type);
   case NN_OP_sub: return binary(e, f ? "arith.subf" : "arith.subi", a, b, flags, type);
-  case NN_OP_mul: return binary(e, f ? "arith.mulf" : "arith.muli", a, b, flags, type);
+  case NN_OP_mul: {
+    Value v = binary(e, f ? "arith.mulf" : "arith.muli", a, b, flags, type);
+    v.product = true;
+    return v;
+  }
   case NN_OP_div: return f ? binary(e, "arith.divf", a, b, "", type) : divide_integers(e, dtype, a, b);
   case NN_OP_max:
     return binary(e, f ? "arith.maximumf" : is_signed_int(dtype) ? "arith.maxsi" : "arith.maxui", a, b, "", type);

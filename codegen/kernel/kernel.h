@@ -112,6 +112,7 @@ typedef struct Value {
   int id;
   int depth;
   bool varies;
+  bool product;   // of two floats or integers
 } Value;
 
 typedef struct Memo {

@@ -60,7 +60,7 @@ static Value lower_half(Emitter *e, Value v) { return emit(e, 0, "arith.trunci %
 // The last row whose first block is not past this one.
 static Value find_row(GroupEmitter *g, Value block) {
   Emitter *e = &g->e;
-  Value row = {g->first, 0, false}, last = i32(e, "addi", g->first, g->count);
+  Value row = {g->first, 0, false, false}, last = i32(e, "addi", g->first, g->count);
   last = i32(e, "subi", last.id, i32_constant(e, 1));
   for (int step = 1 << g->steps; step > 0; step /= 2) {
     Value next = i32(e, "minsi", i32(e, "addi", row.id, i32_constant(e, step)).id, last.id),
@@ -93,7 +93,7 @@ static void bind_buffers(GroupEmitter *g, Value row) {
 static void emit_part(GroupEmitter *g, Value start, Value n, Value tid, int lanes) {
   Emitter *e = &g->e;
   e->vector_group = 0;
-  Value end = emit_index(e, "minsi", emit_index(e, "addi", start, to_i64(e, (Value){g->last, 0, false})), n),
+  Value end = emit_index(e, "minsi", emit_index(e, "addi", start, to_i64(e, (Value){g->last, 0, false, false})), n),
         rest = emit_index_with(e, "remui", n, lanes);
   Value whole = emit_index(e, "subi", n, rest), to = emit_index(e, "minsi", end, whole);
   Value at = for_begin(e, emit_index(e, "addi", start, emit_index_with(e, "muli", tid, lanes)), to,
@@ -196,7 +196,7 @@ static void emit_total(GroupEmitter *g, Value n, Value tid, int lanes) {
 
 static Value partial_sums(GroupEmitter *g) {
   Emitter *e = &g->e;
-  Value offset = emit_index_with(e, "muli", to_i64(e, (Value){g->last, 0, false}), NNC_ALIGN);
+  Value offset = emit_index_with(e, "muli", to_i64(e, (Value){g->last, 0, false, false}), NNC_ALIGN);
   return emit(e, 0, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, i64) -> !buffer, i8", g->arena, offset.id);
 }
 
@@ -401,7 +401,7 @@ static void emit_group(GroupEmitter *g, CudaModule *m, int lanes) {
   bind_buffers(g, row);
   switch (g->body->kind) {
   case GROUP_MAP:
-    emit_part(g, emit_index(e, "muli", to_i64(e, within), to_i64(e, (Value){g->last, 0, false})), n, tid, lanes);
+    emit_part(g, emit_index(e, "muli", to_i64(e, within), to_i64(e, (Value){g->last, 0, false, false})), n, tid, lanes);
     break;
   case GROUP_TOTAL: emit_total(g, n, tid, lanes); break;
   case GROUP_LARGE_TOTAL: emit_partial(g, row, block, within, n, tid, lanes); break;
