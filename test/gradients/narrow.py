@@ -8,6 +8,7 @@ One step in f32 and in each type, from the same parameters, which bf16 holds exa
     type's own roundings, of inputs and of what stands in memory, do not cancel: the first comparison shows that nothing else does.
 f16 is scaled by a number that fits it.
 """
+import json
 import math
 import os
 import struct
@@ -53,7 +54,11 @@ def step(nnc, program, work, dtype):
     run([exe, 'export', '--init', weights])
     with open(weights, 'rb') as f:
         data = bytearray(f.read())
-    for i in range(8 + struct.unpack('<Q', data[:8])[0], len(data), 4):   # all are f32: to bf16, ties to even
+    end = 8 + struct.unpack('<Q', data[:8])[0]
+    header = json.loads(data[8:end])
+    del header['__metadata__']   # the checksums of what is changed here
+    data[8:end] = json.dumps(header).encode().ljust(end - 8)
+    for i in range(end, len(data), 4):   # all are f32: to bf16, ties to even
         bits, = struct.unpack('<I', data[i:i + 4])
         data[i:i + 4] = struct.pack('<I', (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000)
     with open(weights, 'wb') as f:
@@ -67,7 +72,7 @@ def reference(nnc, interpreter, work, dtype):
     module = os.path.join(work, 'module.mlir')
     printed = run([nnc, os.path.join(work, 'program.nn'), '--dtype=' + dtype, '--print-ir-after=decompose', '--emit=plan', '-o', os.devnull])
     with open(module, 'w') as f:
-        f.write(printed[:printed.rindex('\n}\n') + 3])   # without what nnc says of the program
+        f.write(printed[printed.index('// -----//'):printed.rindex('\n}\n') + 3])   # without what nnc says of the program
     parameters = gf.read_safetensors(os.path.join(work, 'weights.safetensors'))
     said = run([interpreter, module], ''.join(f'{name} {" ".join(map(repr, values))}\n' for name, (_, _, values) in parameters.items()))
     tensors = {line.split()[0]: [float(word) for word in line.split()[1:]] for line in said.splitlines()}
