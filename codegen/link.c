@@ -9,11 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "codegen/link.h"
 #include "support/alloc.h"
+#include "support/bytes.h"
 #include "support/text.h"
 
 extern char **environ;
@@ -96,6 +98,19 @@ static void show_log(const Link *l) {
   if (f) fclose(f);
 }
 
+// The C compiler and the linker end without a word where the disk is full, since their log is on it, too. Bytes needed:
+// all that is linked, of which an executable has less.
+static void say_if_full(const Link *l) {
+  struct statvfs system;
+  struct stat archive;
+  char have[32], want[32];
+  if (statvfs(l->folder, &system) != 0 || stat(l->archive, &archive) != 0) return;
+  int64_t free_bytes = (int64_t)system.f_bavail * (int64_t)system.f_frsize, needed = archive.st_size;
+  if (free_bytes >= needed) return;
+  fprintf(stderr, "nnc: error: the disk is full: %s are free beside '%s', where an executable may need %s\n",
+          print_bytes(free_bytes, have, sizeof have), l->options->output, print_bytes(needed, want, sizeof want));
+}
+
 static bool wait_for(const Link *l, pid_t pid, const char *what) {
   int status = 0;
   pid_t done;
@@ -104,6 +119,7 @@ static bool wait_for(const Link *l, pid_t pid, const char *what) {
   if (done == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
   fprintf(stderr, "nnc: error: %s failed; '" C_COMPILER "' says:\n", what);
   show_log(l);
+  say_if_full(l);
   return false;
 }
 

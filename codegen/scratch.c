@@ -45,7 +45,8 @@ static void *watch(void *argument) {
 
 bool scratch_begin(Scratch *s, const char *output, bool keep) {
   *s = (Scratch){.keep = keep};
-  if (asprintf(&s->folder, "%s.XXXXXX", output) < 0) abort();
+  // "./-x.…": a name that begins with a dash would be an option to the C compiler.
+  if (asprintf(&s->folder, "%s%s.XXXXXX", *output == '-' ? "./" : "", output) < 0) abort();
   sigset_t set = watched();
   pthread_sigmask(SIG_BLOCK, &set, &s->before);
   if (mkdtemp(s->folder)) {

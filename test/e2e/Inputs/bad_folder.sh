@@ -40,3 +40,8 @@ cp old full/old
 echo "== full"
 try_all
 umount full
+
+mount -t tmpfs -o size=1m none full || exit 1
+echo "== too small"
+try "$nnc" "$model" -o full/text
+umount full
