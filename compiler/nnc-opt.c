@@ -1,5 +1,6 @@
 // nnc-opt: reads a module in textual MLIR, runs a textual pipeline of passes on it and prints the result. The tool of
 // the pass tests, and of anyone who wants to see what one pass does.
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -147,6 +148,22 @@ static bool replace_stdin(const Source *source) {
   return ok;
 }
 
+// MLIR's reader makes room for all results of an operation that a number of one names, `%3#1000000000` too, before it
+// knows whether there are so many.
+static bool check_result_numbers(Diagnostics *diagnostics, const Source *source) {
+  enum { MOST = 1 << 16 };
+  int line = 1, column = 1;
+  bool in_value = false;
+  for (const char *c = source->text; *c; c++, column++) {
+    if (*c == '\n') line++, column = 0;
+    if (*c == '%') in_value = true;
+    else if (*c == '#' && in_value && strtoull(c + 1, NULL, 10) > MOST)
+      return diag_error(diagnostics, (AstPos){source, line, column, 1}, "no operation has more than %d results", MOST);
+    else if (!isalnum((unsigned char)*c) && !strchr("_.$-", *c)) in_value = false;
+  }
+  return true;
+}
+
 static MlirModule read_module(MlirContext ctx, Diagnostics *diagnostics, const char *path) {
   MlirModule none = {NULL};
   const char *reason = NULL;
@@ -156,6 +173,7 @@ static MlirModule read_module(MlirContext ctx, Diagnostics *diagnostics, const c
     return none;
   }
   diag_add_source(diagnostics, source);
+  if (!check_result_numbers(diagnostics, source)) return none;
   if (strcmp(path, "-") == 0 && !replace_stdin(source)) return none;
   MlirModule module = mlirModuleCreateParseFromFile(ctx, mlirStringRefCreateFromCString(path));
   if (mlirModuleIsNull(module) || nn_verify_module(module)) return module;

@@ -5,6 +5,7 @@
 // RUN: not %nnc_opt %t/counts.mlir 2>&1 | FileCheck %t/counts.mlir
 // RUN: not %nnc_opt %t/attribute.mlir 2>&1 | FileCheck %t/attribute.mlir
 // RUN: not %nnc_opt %t/unknown.mlir 2>&1 | FileCheck %t/unknown.mlir
+// RUN: not %nnc_opt %t/numbers.mlir 2>&1 | FileCheck %t/numbers.mlir
 
 //--- shapes.mlir
 func.func @f(%a: tensor<2x3xf32>, %b: tensor<3x2xf32>, %c: tensor<2x3xf64>, %image: tensor<1x3x8x8xf32>, %w: tensor<4x2x3x3xf32>) {
@@ -56,4 +57,11 @@ func.func @f(%a: tensor<2x3xf32>) {
   // CHECK: unknown.mlir:[[@LINE+1]]:{{[0-9]+}}: error: {{.*}}nn.sine
   %0 = "nn.sine"(%a) : (tensor<2x3xf32>) -> tensor<2x3xf32>
   return
+}
+
+//--- numbers.mlir
+// A number of a result that no operation can have is refused before room is made for it.
+func.func @f() {
+  // CHECK: numbers.mlir:[[@LINE+1]]:19: error: no operation has more than 65536 results
+  %3 = "nn.exp"(%3#1000000000) : (tensor<2xf32>) -> tensor<2xf32>
 }
