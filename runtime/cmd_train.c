@@ -162,7 +162,7 @@ static bool count_steps(Training *t) {
   if (t->total < 1) t->total = 1;
   t->s.total_steps = t->state.total = t->total;
   t->state.per_epoch = t->steps_per_epoch;
-  t->state.threads = p->cuda ? 0 : nnc_library_threads();
+  t->state.threads = p->device->threads ? p->device->threads() : 0;
   t->one_record = function_is_whole(program_function("train"));
   return true;
 }

@@ -194,4 +194,5 @@ const NncDevice nnc_device_host = {.name = "host",
                                    .release = release,
                                    .run_step = run_step,
                                    .implementation = implementation,
-                                   .describe = describe};
+                                   .describe = describe,
+                                   .threads = nnc_library_threads};

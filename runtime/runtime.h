@@ -105,6 +105,7 @@ typedef struct NncDevice {
   // bytes of the device's memory that went since its context was made; -1 after reporting
   int64_t (*taken)(const Arena *arena);
   void (*describe)(char *text, size_t size);   // "8 threads, avx512_core", for bench
+  int (*threads)(void);                        // of the host that compute; NULL: none do
 } NncDevice;
 
 // ---------------------------------------------------------------------------------------------------------------------
