@@ -99,7 +99,7 @@ void report_unknown_function(Elaborator *e, const AstExpr *x) {
 
 static bool takes_tensor_first(const LayerInfo *info) {
   const char *kind = strchr(info->signature, ':');
-  return kind && strncmp(kind, ":tensor", 7) == 0;
+  return kind && (strncmp(kind, ":tensor", 7) == 0 || strncmp(kind, ":numeric", 8) == 0);
 }
 
 // A function of one tensor goes over a list: `split(3) |> relu` is a list of three. Not where it makes parameters:

@@ -1,7 +1,8 @@
 // The built-in functions of the language: their table, and the binding of call arguments to signatures.
 // A signature is "name:kind=default, …". Kinds: tensor, int, float, bool, str, init, list (of anything), ints (one
-// integer or a list), pair (one integer or two), padding (one, two or four integers), number (int or float), any. A
-// default of `none` makes the argument optional. A final "..." passes further arguments on to the layer.
+// integer or a list), pair (one integer or two), padding (one, two or four integers), number (int or float), numeric (a
+// tensor or a number), any. A default of `none` makes the argument optional. A final "..." passes further arguments on
+// to the layer.
 #include "compiler/layer.h"
 #include "compiler/names.h"
 
@@ -56,23 +57,23 @@ static const LayerInfo layers[] = {
     F32_ROW(silu, "x:tensor", false, "x sigmoid(x)"),
     F32_ROW(swiglu, "x:tensor", false, "silu(a) b, with a and b the halves of the last axis."),
     F32_ROW(sigmoid, "x:tensor", false, "1/(1+e^-x)"),
-    F32_ROW(tanh, "x:any", false, "Hyperbolic tangent."),
-    F32_ROW(exp, "x:any", false, "e^x"),
-    F32_ROW(log, "x:any", false, "Natural logarithm."),
-    F32_ROW(sqrt, "x:any", false, "Square root."),
-    F32_ROW(rsqrt, "x:any", false, "1/sqrt(x)"),
-    ROW(abs, "x:any", false, "|x|"),
-    F32_ROW(sin, "x:any", false, "Sine."),
-    F32_ROW(cos, "x:any", false, "Cosine."),
-    F32_ROW(erf, "x:any", false, "Error function."),
-    ROW(floor, "x:any", false, "Largest integer not above x."),
-    ROW(square, "x:any", false, "x x"),
+    F32_ROW(tanh, "x:numeric", false, "Hyperbolic tangent."),
+    F32_ROW(exp, "x:numeric", false, "e^x"),
+    F32_ROW(log, "x:numeric", false, "Natural logarithm."),
+    F32_ROW(sqrt, "x:numeric", false, "Square root."),
+    F32_ROW(rsqrt, "x:numeric", false, "1/sqrt(x)"),
+    ROW(abs, "x:numeric", false, "|x|"),
+    F32_ROW(sin, "x:numeric", false, "Sine."),
+    F32_ROW(cos, "x:numeric", false, "Cosine."),
+    F32_ROW(erf, "x:numeric", false, "Error function."),
+    ROW(floor, "x:numeric", false, "Largest integer not above x."),
+    ROW(square, "x:numeric", false, "x x"),
     F32_ROW(softplus, "x:tensor", false, "log(1+e^x), without overflow."),
     ROW(clamp, "x:tensor, low:number, high:number", false, "Limits x to [low, high]."),
-    ROW(maximum, "x:any, y:any", false, "Larger of the two."),
-    ROW(minimum, "x:any, y:any", false, "Smaller of the two."),
-    ROW(where, "condition:tensor, x:any, y:any", false, "x where the condition holds, else y."),
-    ROW(stop_gradient, "x:any", false,
+    ROW(maximum, "x:numeric, y:numeric", false, "Larger of the two."),
+    ROW(minimum, "x:numeric, y:numeric", false, "Smaller of the two."),
+    ROW(where, "condition:tensor, x:numeric, y:numeric", false, "x where the condition holds, else y."),
+    ROW(stop_gradient, "x:numeric", false,
         "x itself, as a constant for the gradient: nothing before it is trained through it."),
     ROW(cast, "x:tensor, dtype:str", false, "To another element type."),
     F32_ROW(sum, "x:tensor, axes:ints=none, keepdims:bool=false", false,
@@ -122,7 +123,8 @@ static const LayerInfo layers[] = {
     SCORE(accuracy, "logits:tensor, labels:tensor, weights:tensor=none", false,
           "Part of the records whose largest logit is the label's."),
     SCORE(mse, "x:tensor, y:tensor", false, "Mean of (x-y)^2."),
-    SCORE(binary_cross_entropy, "logits:tensor, targets:any", false, "Mean binary cross-entropy of sigmoid(logits)."),
+    SCORE(binary_cross_entropy, "logits:tensor, targets:numeric", false,
+          "Mean binary cross-entropy of sigmoid(logits)."),
     ROW(training, "", false, "true while the training step is built, false for evaluation and prediction."),
     ROW(normal, "std:number=1, mean:number=0", false, "Initialiser: normal distribution."),
     ROW(uniform, "low:number, high:number", false, "Initialiser: uniform distribution."),
@@ -212,6 +214,10 @@ static const char *convert(const Parameter *p, Value *v) {
   if (strcmp(kind, "float") == 0) {
     if (v->kind == VALUE_INT) *v = value_float((double)v->i);
     return v->kind == VALUE_FLOAT ? NULL : "a number";
+  }
+  if (strcmp(kind, "numeric") == 0) {
+    bool fits = v->kind == VALUE_TENSOR || v->kind == VALUE_INT || v->kind == VALUE_FLOAT || v->kind == VALUE_BOOL;
+    return fits ? NULL : "a number or a tensor";
   }
   if (strcmp(kind, "number") == 0) return v->kind == VALUE_INT || v->kind == VALUE_FLOAT ? NULL : "a number";
   if (strcmp(kind, "bool") == 0) return v->kind == VALUE_BOOL ? NULL : "true or false";

@@ -122,7 +122,8 @@ static const struct {
     {"ints", "an integer or a list of integers"},
     {"pair", "an integer or two: 3, [3, 5]"},
     {"padding", "one, two or four integers: p, [h, w], [top, bottom, left, right]"},
-    {"any", "a tensor or a number"},
+    {"numeric", "a tensor or a number"},
+    {"any", "a tensor or a list"},
 };
 
 static const char *kind_meaning(const char *kind, size_t length) {

@@ -12,8 +12,6 @@ static bool unary(LayerCall *c, NnOp op, double (*folded)(double), Value *result
     *result = value_float(folded(x));
     return true;
   }
-  if (c->arg[0].kind != VALUE_TENSOR)
-    return layer_arg_error(c, 0, "must be a number or a tensor, found %s", value_describe(c->e, c->arg[0]));
   return layer_return(result, nn_unary(c->b, op, layer_float_tensor(c, 0)));
 }
 

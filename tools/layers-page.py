@@ -5,7 +5,8 @@ import sys
 print("""# The functions of the language
 
 Generated from the table in `compiler/layer.c`. Arguments are `name: kind = default`; a default of `none` makes one optional. Kinds: `tensor`, `int`, `float`,
-`number` (either), `bool`, `str`, `init` (an initialiser), `list`, `ints` (an integer or a list), `pair` (an integer or two), `padding` (one, two or four), `any`.
+`number` (either), `bool`, `str`, `init` (an initialiser), `list`, `ints` (an integer or a list), `pair` (an integer or two), `padding` (one, two or four), `numeric` (a tensor
+or a number), `any`.
 `...` stands for further arguments: tensors for `einsum`, sizes by name for `rearrange`.
 
 | function | arguments | meaning |
