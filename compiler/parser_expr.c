@@ -129,6 +129,22 @@ static AstExpr *parse_list(Parser *p) {
 }
 
 // primary := INT | FLOAT | STRING | "true" | "false" | NAME | call | "(" … ")" | list | if
+// y += 1 and y++ of other languages, where the '=' or the second '+' is no expression.
+static void hint_assignment(Parser *p) {
+  bool increment = parser_at(p, TOKEN_PLUS);
+  AstPos sign = p->previous, here = p->token.pos;
+  if (!p->first_word || !(increment || parser_at(p, TOKEN_ASSIGN)) || sign.line != here.line ||
+      sign.column + sign.length != here.column)
+    return;
+  const char *start = p->lexer.source->text, *text = start + p->lexer.at - here.length - sign.length, *end = text;
+  size_t length = strlen(p->first_word);
+  while (end > start && end[-1] == ' ') end--;
+  if (!strchr("+-*/%", *text) || (size_t)(end - start) < length || memcmp(end - length, p->first_word, length) != 0)
+    return;
+  diag_hint(p->diagnostics, "write %.60s = %.60s %.*s %s", p->first_word, p->first_word, sign.length, text,
+            increment ? "1" : "…");
+}
+
 static AstExpr *parse_primary(Parser *p) {
   Token t = p->token;
   AstExpr *e = NULL;
@@ -160,7 +176,12 @@ static AstExpr *parse_primary(Parser *p) {
   case TOKEN_LPAREN: return parse_parentheses(p);
   case TOKEN_LBRACKET: return parse_list(p);
   case TOKEN_IF: return parse_if(p);
-  default: parser_expected(p, "an expression"); return NULL;
+  default: {
+    bool quiet = p->panic;
+    parser_expected(p, "an expression");
+    if (!quiet) hint_assignment(p);
+    return NULL;
+  }
   }
   parser_advance(p);
   return e;

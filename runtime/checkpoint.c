@@ -185,8 +185,9 @@ static bool load(const Safetensors *s, char *arena, bool weights_only) {
     }
   }
   if (missing) {
-    if (missing == 1) report_error("%s has no tensor %s", s->path, first);
-    else report_error("%s has no tensor %s, and %d more are missing", s->path, first, missing - 1);
+    char *others = missing > 1 ? xasprintf(", and %d more are missing", missing - 1) : xstrdup("");
+    safetensors_report_missing(s, first, others);
+    free(others);
     return false;
   }
   for (int i = 0; i < p->n_persistent; i++) {

@@ -6,7 +6,7 @@
 static bool read_field(const Safetensors *file, const DataSource *s, Column *c) {
   const SafetensorsEntry *e = safetensors_find(file, s->field);
   if (!e) {
-    safetensors_report_missing(file, s->field);
+    safetensors_report_missing(file, s->field, "");
     return false;
   }
   if (s->input && s->input->csr) {

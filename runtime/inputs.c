@@ -33,7 +33,7 @@ static const SafetensorsEntry *find_checked(const Safetensors *s, const NncTenso
     const char *field = field_of(input->name);
     if (field && strcmp(field, input->name) != 0)
       report_error("%s has no tensor %s, and none with its name in the training data, %s", s->path, input->name, field);
-    else safetensors_report_missing(s, input->name);
+    else safetensors_report_missing(s, input->name, "");
     return NULL;
   }
   if (input->csr) return e;   // checked when it is read

@@ -204,7 +204,8 @@ typedef struct Safetensors {
 bool safetensors_open(const char *path, Safetensors *out);
 void safetensors_close(Safetensors *s);
 const SafetensorsEntry *safetensors_find(const Safetensors *s, const char *name);
-void safetensors_report_missing(const Safetensors *s, const char *name);   // and the names that there are
+// And the names that there are, the most alike first; `detail` stands behind the name.
+void safetensors_report_missing(const Safetensors *s, const char *name, const char *detail);
 const char *safetensors_metadata(const Safetensors *s, const char *key);   // NULL if absent
 bool safetensors_read(const Safetensors *s, const SafetensorsEntry *e, int64_t from, int64_t bytes, void *out);
 bool safetensors_dtype(const char *name, NncDtype *out);

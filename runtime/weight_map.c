@@ -299,7 +299,9 @@ static bool check_piece(const Safetensors *s, const NncTensor *t, const Pieces *
   NncDtype dtype;
   char found[128], expected[128];
   if (!e) {
-    report_error("%s has no tensor %s, for %s", s->path, name, t->name);
+    char *purpose = xasprintf(", for %s", t->name);
+    safetensors_report_missing(s, name, purpose);
+    free(purpose);
     return false;
   }
   if (e->rank != p->rank || memcmp(e->dim, p->dim, sizeof *p->dim * (size_t)p->rank) != 0) {
