@@ -11,6 +11,7 @@
 typedef struct CodegenOptions {
   const char *output;        // path of the executable, object or text
   const char *source_name;   // .nn file, for the tables
+  uint64_t source_id;        // tells it from other files of that name; 0: not known
   int opt_level;             // 0..3
   bool verbose, time_phases;
   bool keep_temporaries;

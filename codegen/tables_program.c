@@ -1,4 +1,5 @@
 // The part of program.c that comes from the module's attributes: data, parameter groups, schedule, nnc_program itself.
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,6 +113,7 @@ void tables_add_program(const CodegenTarget *target, Text *out, MlirModule modul
   text_add(out, ",.source=");
   add_string(out, get(top, mlirStringRefCreateFromCString("nn.source")),
              options->source_name ? options->source_name : "");
+  if (options->source_id) text_add(out, ",.source_id=\"%016" PRIx64 "\"", options->source_id);
   text_add(out, ",.compiler=\"%s\",\n  .target=\"%s\",.cpu=", NNC_VERSION, target->facts.name);
   target->write_cpu(target, out);
   add_strings(out, "labels", get(top, mlirStringRefCreateFromCString("nn.labels")));

@@ -171,12 +171,23 @@ static bool emit_text(const Options *options, Diagnostics *d, const AstFile *fil
   return ok;
 }
 
+// Of the absolute path (FNV-1a), so that the program knows the checkpoints of another file of the same name.
+static uint64_t source_id(const char *path) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  char *absolute = realpath(path, NULL);
+  for (const char *c = absolute; c && *c; c++) hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
+  uint64_t id = absolute ? hash : 0;
+  free(absolute);
+  return id;
+}
+
 static bool emit_code(const Options *options, const CodegenTarget *target, MlirModule module) {
   static const CodegenEmit what[] =
       {[EMIT_kernels] = CODEGEN_KERNELS, [EMIT_llvm] = CODEGEN_LLVM,     [EMIT_asm] = CODEGEN_ASM,
        [EMIT_ptx] = CODEGEN_PTX,         [EMIT_tables] = CODEGEN_TABLES, [EMIT_exe] = CODEGEN_EXE};
   CodegenOptions codegen = {.output = options->output,
                             .source_name = options->input,
+                            .source_id = source_id(options->input),
                             .opt_level = options->opt_level,
                             .verbose = options->verbose,
                             .time_phases = options->hooks.time_passes,

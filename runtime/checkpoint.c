@@ -69,18 +69,42 @@ static const char *source_name(void) {
   return slash ? slash + 1 : nnc_program.source;
 }
 
+// The first persistent value that the file does not hold, or with another shape; NULL: none.
+static const NncTensor *differing_tensor(const Safetensors *s) {
+  for (int i = 0; i < nnc_program.n_persistent; i++) {
+    const NncTensor *t = &nnc_program.persistent[i];
+    const SafetensorsEntry *e = safetensors_find(s, t->name);
+    if (!e || e->rank != t->rank || memcmp(e->dim, t->dim, sizeof *t->dim * (size_t)t->rank) != 0) return t;
+  }
+  return NULL;
+}
+
+// Owned: what is another program's about a checkpoint; NULL: nothing. Weights have no source: they are anybody's.
+static char *describe_other_program(const Safetensors *s) {
+  const char *source = safetensors_metadata(s, "source"), *id = safetensors_metadata(s, "source_id");
+  if (!source) return NULL;
+  if (strcmp(source, source_name()) != 0) return xasprintf("of another program, compiled from %s", source);
+  if (id && nnc_program.source_id && strcmp(id, nnc_program.source_id) != 0)
+    return xasprintf("of another program, compiled from a %s in another folder", source);
+  const NncTensor *t = differing_tensor(s);
+  if (t) return xasprintf("of another network: %s has another shape in it, or is missing", t->name);
+  if (s->n_entries != nnc_program.n_persistent)
+    return xasprintf("of another network: it has %d tensors, this program %d", s->n_entries, nnc_program.n_persistent);
+  return NULL;
+}
+
 bool checkpoint_may_replace(const char *path) {
   Safetensors s;
   if (access(path, F_OK) != 0) return true;
-  bool opened = safetensors_open(path, &s);
-  const char *source = opened ? safetensors_metadata(&s, "source") : NULL;
-  bool ok = opened && (!source || strcmp(source, source_name()) == 0);
-  if (!opened) report_error("what is in the way of the checkpoint is left alone: remove it, or give --save");
-  else if (!ok)
-    report_error("%s is a checkpoint of another program, compiled from %s: give --save to keep both, or to replace it",
-                 path, source);
-  if (opened) safetensors_close(&s);
-  return ok;
+  if (!safetensors_open(path, &s)) {
+    report_error("what is in the way of the checkpoint is left alone: remove it, or give --save");
+    return false;
+  }
+  char *other = describe_other_program(&s);
+  if (other) report_error("%s is a checkpoint %s: give --save to keep both, or to replace it", path, other);
+  safetensors_close(&s);
+  free(other);
+  return !other;
 }
 
 bool checkpoint_save(const char *path, const char *arena, const TrainState *state, bool broken) {
@@ -88,6 +112,7 @@ bool checkpoint_save(const char *path, const char *arena, const TrainState *stat
   SafetensorsWriter *w = safetensors_create(path);
   weights_add_metadata(w);
   safetensors_add_metadata(w, "source", source_name());
+  if (nnc_program.source_id) safetensors_add_metadata(w, "source_id", nnc_program.source_id);
   safetensors_add_metadata(w, "compiler", nnc_program.compiler);
   add_integer(w, "step", state->step);
   add_integer(w, "seed", state->seed);

@@ -232,6 +232,7 @@ typedef struct NncCuda {
 
 typedef struct NncProgram {
   const char *model, *source, *compiler;   // name, .nn file name, nnc version
+  const char *source_id;                   // tells files of one name apart; NULL: not known
   const char *target, *cpu;                // "host", LLVM CPU name
   const char *isa;                         // the library instruction set that scratch sizes were asked for
   int64_t arena_bytes, persistent_bytes;   // persistent values lie in [0, persistent_bytes)
