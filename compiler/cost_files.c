@@ -282,17 +282,18 @@ void cost_file_free(CostFile *file) {
 }
 
 bool cost_file_match(Diagnostics *d, const CodegenTarget *target, CostFile *file, MlirModule module) {
-  char name[256];
   AstPos pos = place(file->source, file->model_line, file->model_column);
-  nn_attr_str(mlirModuleGetOperation(module), "nn.model", name, sizeof name, "");
-  if (strncmp(name, file->model, sizeof name - 1) != 0)
-    return diag_error(d, pos, "these times are of the model '%s', not of '%s'", file->model, name);
+  MlirStringRef name = mlirStringAttrGetValue(
+      mlirOperationGetAttributeByName(mlirModuleGetOperation(module), mlirStringRefCreateFromCString("nn.model")));
+  if (!mlirStringRefEqual(name, mlirStringRefCreateFromCString(file->model)))
+    return diag_error(d, pos, "these times are of the model '%s', not of '%.*s'", file->model, (int)name.length,
+                      name.data);
   int n, matched = codegen_target_match_costs(target, &file->table, module, &n);
   if (matched == 0 && n > 0) {
     diag_error(d, pos,
                "none of these times is of a kernel of this program: the model, its sizes or the compiler have changed "
                "since");
-    diag_hint(d, "measure again: %s bench --costs=%s", name, file->path);
+    diag_hint(d, "measure again: %.*s bench --costs=%s", (int)name.length, name.data, file->path);
     return false;
   }
   if (matched < n)
