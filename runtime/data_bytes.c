@@ -27,22 +27,26 @@ bool data_cut_text(const DataSource *s, Column *tokens, Column *targets) {
   return true;
 }
 
+bool data_read_raw(const DataSource *s, NncDtype dtype, Column *c) {
+  int64_t bytes = 0, element = dtype_bytes(dtype), begin, end;
+  char *values = data_file_read_whole(s->path, &bytes);
+  *c = (Column){.path = xstrdup(s->path), .dtype = dtype, .record_bytes = element, .values = values, .block = values};
+  if (!values) return false;
+  if (bytes % element) {
+    report_error("%s: %lld bytes are no whole number of %lld-bit tokens", s->path, (long long)bytes,
+                 (long long)(8 * element));
+    return false;
+  }
+  data_range(s, bytes / element, &begin, &end);
+  c->records = end - begin;
+  c->first_byte = begin * element;
+  c->block_bytes = c->records * element;
+  if (begin > 0) memmove(values, values + c->first_byte, (size_t)c->block_bytes);
+  c->values = c->block = xrealloc(values, (size_t)c->block_bytes + 1);
+  return true;
+}
+
 bool data_read_bytes(const DataSource *s, Column *tokens, Column *targets) {
-  memset(tokens, 0, sizeof *tokens);
   if (targets) memset(targets, 0, sizeof *targets);
-  int64_t bytes = 0, begin, end;
-  char *text = data_file_read_whole(s->path, &bytes);
-  if (!text) return false;
-  data_range(s, bytes, &begin, &end);
-  if (begin > 0) memmove(text, text + begin, (size_t)(end - begin));
-  text = xrealloc(text, (size_t)(end - begin) + 1);
-  *tokens = (Column){.path = xstrdup(s->path),
-                     .dtype = NNC_U8,
-                     .records = end - begin,
-                     .record_bytes = 1,
-                     .first_byte = begin,
-                     .values = text,
-                     .block = text,
-                     .block_bytes = end - begin};
-  return data_cut_text(s, tokens, targets);
+  return data_read_raw(s, NNC_U8, tokens) && data_cut_text(s, tokens, targets);
 }

@@ -10,25 +10,6 @@ static bool has_suffix(const char *path, const char *suffix) {
   return n >= m && strcmp(path + n - m, suffix) == 0;
 }
 
-// Little-endian, as the machines that this runs on.
-static bool read_raw(const DataSource *s, Column *c) {
-  int64_t bytes = 0, begin, end;
-  char *values = data_file_read_whole(s->path, &bytes);
-  *c = (Column){.path = xstrdup(s->path), .dtype = NNC_U16, .record_bytes = 2, .values = values, .block = values};
-  if (!values) return false;
-  if (bytes % 2) {
-    report_error("%s: %lld bytes are no whole number of 16-bit tokens", s->path, (long long)bytes);
-    return false;
-  }
-  data_range(s, bytes / 2, &begin, &end);
-  c->records = end - begin;
-  c->first_byte = 2 * begin;
-  c->block_bytes = 2 * c->records;
-  if (begin > 0) memmove(values, values + 2 * begin, (size_t)c->block_bytes);
-  c->values = c->block = xrealloc(values, (size_t)c->block_bytes + 1);
-  return true;
-}
-
 // The tensor of that name; without one there must be no other.
 static bool read_tensor(const DataSource *s, Column *c) {
   DataSource named = *s;
@@ -63,6 +44,6 @@ bool data_read_tokens(const DataSource *s, Column *tokens, Column *targets) {
   if (targets) memset(targets, 0, sizeof *targets);
   bool ok = has_suffix(s->path, ".npy")           ? data_read_npy(s, tokens)
             : has_suffix(s->path, ".safetensors") ? read_tensor(s, tokens)
-                                                  : read_raw(s, tokens);
+                                                  : data_read_raw(s, NNC_U16, tokens);
   return ok && check_row(tokens) && data_cut_text(s, tokens, targets);
 }

@@ -316,6 +316,8 @@ typedef struct DataSource {   // how to open one file of a reader
 bool data_read_idx(const DataSource *s, Column *out);
 bool data_read_npy(const DataSource *s, Column *out);
 bool data_read_safetensors(const DataSource *s, Column *out);
+// A column of single tokens: a file of u8 or u16 numbers, little-endian as the machines that this runs on.
+bool data_read_raw(const DataSource *s, NncDtype dtype, Column *c);
 bool data_read_bytes(const DataSource *s, Column *tokens, Column *targets);   // targets NULL: none wanted
 bool data_read_tokens(const DataSource *s, Column *tokens, Column *targets);
 // A column of single tokens becomes records of s->sequence of them and the targets one token further, which share its
