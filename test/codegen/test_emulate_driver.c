@@ -279,6 +279,9 @@ static void test_order(void) {
   OK(api.driver.StreamSynchronize(reader));
   CHECK(got[0] == 7, "after the default stream: %u", got[0]);
   // A fault shows where somebody waits, not where the work was submitted.
+  OK(api.driver.MemcpyHtoD(memory + 4, &pageable, 4));
+  CHECK(api.driver.StreamSynchronize(NULL) == CUDA_ERROR_ILLEGAL_ADDRESS, "a late copy past the end");
+  nnc_emu_reset();
   OK(api.driver.MemsetD32Async(memory + 4, 1, 1, writer));
   CHECK(api.driver.StreamSynchronize(writer) == CUDA_ERROR_ILLEGAL_ADDRESS, "a memset past the end");
   nnc_emu_reset();

@@ -78,6 +78,12 @@ static void test_write_write_race(void) {
   expect(compile(emulate_edit(strdup(text), "store float %a1", "store float %a2")), "block_sum", &sum_launch, EMU_RACE,
          "race: write of shared 'partial' + 0 (of 128 bytes), which thread (0, 0, 0) wrote another value to",
          "thread (1, 0, 0)", "store float %a2");
+  // What replaces that value later, behind a barrier, is no race either.
+  text = emulate_edit(text, "  br label %done\n\ndone:",
+                      "  br label %done\n\ndone:\n  " BARRIER "\n"
+                      "  %again = getelementptr [32 x float], ptr addrspace(3) @partial, i32 0, i32 3\n"
+                      "  br i1 %first.thread, label %replace, label %end\n\nreplace:\n"
+                      "  store float 0x3FB99999A0000000, ptr addrspace(3) %again, align 4\n  br label %end\n\nend:");
   expect(compile(text), "block_sum", &sum_launch, EMU_OK, "", "", "");
 }
 
