@@ -238,13 +238,10 @@ static void print_example(FILE *out, const char *name) {
 
 static void print_op(FILE *out, const NnOpInfo *info) {
   static const char *const families[] = {
-      [NN_KIND_SOURCE] = "source",
-      [NN_KIND_MAP] = "map",
-      [NN_KIND_VIEW] = "view",
-      [NN_KIND_REDUCE] = "reduction",
-      [NN_KIND_MOVE] = "move",
-      [NN_KIND_LIBRARY] = "library call",
-      [NN_KIND_COMPOSITE] = "composite, expanded by the pass decompose",
+      [NN_KIND_SOURCE] = "source",     [NN_KIND_MAP] = "map",
+      [NN_KIND_VIEW] = "view",         [NN_KIND_REDUCE] = "reduction",
+      [NN_KIND_MOVE] = "move",         [NN_KIND_LIBRARY] = "library call",
+      [NN_KIND_TRANSFER] = "transfer", [NN_KIND_COMPOSITE] = "composite, expanded by the pass decompose",
       [NN_KIND_MARK] = "mark",
   };
   fprintf(out, "nn.%s\n    %s\n\n  kind          %s\n  operands      ", info->name, info->doc, families[info->kind]);
@@ -252,7 +249,7 @@ static void print_op(FILE *out, const NnOpInfo *info) {
   fprintf(out, "  results       %d\n  attributes    %s\n", info->n_results, *info->attrs ? info->attrs : "none");
   fprintf(out, "  gradient      %s\n", info->vjp ? "yes" : "none");
   bool free_of_work = info->kind == NN_KIND_SOURCE || info->kind == NN_KIND_VIEW || info->kind == NN_KIND_MOVE ||
-                      info->kind == NN_KIND_MARK;
+                      info->kind == NN_KIND_TRANSFER || info->kind == NN_KIND_MARK;
   fprintf(out, "  FLOPs         %s\n",
           info->flops    ? "by a rule of its own"
           : free_of_work ? "none"

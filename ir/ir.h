@@ -62,12 +62,13 @@ NnType nn_value_type(MlirValue v);   // asserts that it is one
 // The op table (ir/ops.def): one row per op; docs, IRDL, verification, autodiff and costs read it.
 
 typedef enum NnOpKind {
-  NN_KIND_SOURCE,    // no tensor data read: constant, iota, random_uniform; always cloned into the kernels that use it
-  NN_KIND_MAP,       // one result element from the operand elements at the same index
-  NN_KIND_VIEW,      // another index map over the same data: broadcast, transpose, slice, reshape
-  NN_KIND_REDUCE,    // reduce_sum, reduce_max, moments
-  NN_KIND_MOVE,      // own loop nest, not fused with others: pad, concat, gather, scatter_add, argmax, pooling
-  NN_KIND_LIBRARY,   // conv2d*, matmul: oneDNN or cuBLAS
+  NN_KIND_SOURCE,     // no tensor data read: constant, iota, random_uniform; always cloned into the kernels that use it
+  NN_KIND_MAP,        // one result element from the operand elements at the same index
+  NN_KIND_VIEW,       // another index map over the same data: broadcast, transpose, slice, reshape
+  NN_KIND_REDUCE,     // reduce_sum, reduce_max, moments
+  NN_KIND_MOVE,       // own loop nest, not fused with others: pad, concat, gather, scatter_add, argmax, pooling
+  NN_KIND_LIBRARY,    // conv2d*, matmul: oneDNN or cuBLAS
+  NN_KIND_TRANSFER,   // copies, which may run beside the other steps, on lanes of their own
   NN_KIND_COMPOSITE,   // expanded by the pass `decompose`: softmax, layernorm, batchnorm, cross_entropy …
   NN_KIND_MARK,        // no results, marks a value: tap, checkpoint
 } NnOpKind;
@@ -137,7 +138,7 @@ typedef struct NnOpInfo {
   const char *doc;   // one sentence
   NnInferFn infer;
   NnVjpFn vjp;                         // NULL: not differentiable (its operands get no gradient)
-  double (*flops)(MlirOperation op);   // NULL: one per result element; views, sources, moves and marks: none
+  double (*flops)(MlirOperation op);   // NULL: one per result element; views, sources, moves, transfers and marks: none
   // Composites only: builds the same results from primitive ops at b and stores one value per result.
   void (*expand)(struct NnBuilder *b, MlirOperation op, MlirValue *results);
 } NnOpInfo;

@@ -10,8 +10,8 @@
 
 // A rule that is missing must be said to be missing here, else the program does not link.
 
-// Without gradient: no tensor operand, a result that is an integer or a step function of the operands, or one that is
-// to have none.
+// Without gradient: no tensor operand, a result that is an integer or a step function of the operands, one that is to
+// have none, or an op that is made behind autodiff.
 #define nn_vjp_constant NULL
 #define nn_vjp_iota NULL
 #define nn_vjp_random_uniform NULL
@@ -26,6 +26,7 @@
 #define nn_vjp_attention_grad NULL
 #define nn_vjp_attention_grad_packed NULL
 #define nn_vjp_stop_gradient NULL
+#define nn_vjp_copy NULL
 #define nn_vjp_tap NULL
 #define nn_vjp_checkpoint NULL
 
@@ -36,6 +37,7 @@
 #define FLOPS_REDUCE(op) nn_flops_##op
 #define FLOPS_MOVE(op) nn_flops_##op
 #define FLOPS_LIBRARY(op) nn_flops_##op
+#define FLOPS_TRANSFER(op) NULL
 #define FLOPS_COMPOSITE(op) nn_flops_##op
 #define FLOPS_MARK(op) NULL
 #define nn_flops_stop_gradient NULL
@@ -50,6 +52,7 @@
 #define EXPAND_REDUCE(op) NULL
 #define EXPAND_MOVE(op) NULL
 #define EXPAND_LIBRARY(op) NULL
+#define EXPAND_TRANSFER(op) NULL
 #define EXPAND_COMPOSITE(op) nn_expand_##op
 #define EXPAND_MARK(op) NULL
 
@@ -165,6 +168,7 @@ static const struct {
     {NN_KIND_REDUCE, "Reductions", "The reduced axes are dropped."},
     {NN_KIND_MOVE, "Moves", "Loop nests of their own, never fused with others."},
     {NN_KIND_LIBRARY, "Library", "Done by the target's library."},
+    {NN_KIND_TRANSFER, "Transfers", "Bytes from one place to another, as steps of any lane; never part of a kernel."},
     {NN_KIND_COMPOSITE, "Composites", "Expanded into the ops above by the pass `decompose`, after autodiff."},
     {NN_KIND_MARK, "Marks", "Mark a value; no results."},
 };

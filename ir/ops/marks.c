@@ -1,5 +1,5 @@
 // Marks: tap and checkpoint accept any value and have no results. stop_gradient is a mark on the way of a value: the
-// value itself, once autodiff has seen it.
+// value itself, once autodiff has seen it. A copy is the value in another place.
 #include "ir/ops/ops.h"
 
 bool nn_infer_tap(NnOpCall *c, int n_results, NnType *result) {
@@ -25,6 +25,12 @@ bool nn_infer_checkpoint(NnOpCall *c, int n_results, NnType *result) {
 }
 
 bool nn_infer_stop_gradient(NnOpCall *c, int n_results, NnType *result) {
+  (void)n_results;
+  *result = c->operand[0];
+  return true;
+}
+
+bool nn_infer_copy(NnOpCall *c, int n_results, NnType *result) {
   (void)n_results;
   *result = c->operand[0];
   return true;

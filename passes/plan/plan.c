@@ -65,7 +65,7 @@ static void write_arguments(const PlanProgram *p, const int64_t *offset) {
   free(all);
 }
 
-static void write_plan(const Planner *planner, const PlanProgram *p, const PlanLayout *l) {
+static bool write_plan(const Planner *planner, const PlanProgram *p, const PlanLayout *l) {
   int64_t *offset = value_offsets(planner, p, l);
   write_arguments(p, offset);
   NnStepList list = nn_flatten(p->func);
@@ -83,9 +83,12 @@ static void write_plan(const Planner *planner, const PlanProgram *p, const PlanL
   // the program loads all that persists
   nn_set_attr(p->func, &NN_I64("nn.arena", larger(planner->base + l->arena, planner->persistent.total)));
   nn_set_attr(p->func, &NN_I64("nn.live", planner->base + l->live));
+  bool ok = plan_write_waits(p, offset);
   free(offset);
+  return ok;
 }
 
+// Bytes of its arena, -1 after reporting.
 static int64_t plan_function(Planner *planner, MlirOperation func) {
   PlanProgram p;
   PlanLayout l;
@@ -102,8 +105,8 @@ static int64_t plan_function(Planner *planner, MlirOperation func) {
   int64_t capacity = planner->budget > planner->base ? planner->budget - planner->base : 0;
   if (!plan_layout_take_places(&p, &l, planner->base)) plan_layout_place(&p, &l, capacity, PLAN_EFFORT_LONG);
   mlirOperationRemoveAttributeByName(func, ref("nn.placed"));
-  write_plan(planner, &p, &l);
   int64_t arena = larger(planner->base + l.arena, planner->persistent.total);
+  if (!write_plan(planner, &p, &l)) arena = -1;
   plan_layout_free(&l);
   plan_program_free(&p);
   return arena;
@@ -159,14 +162,17 @@ bool nn_pass_plan(MlirModule module, const NnPassRun *run) {
   plan_persistent_build(&planner.persistent, module, alignment);
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
+  bool ok = true;
   for (int f = 0; f < n; f++) {
     int64_t bytes = plan_function(&planner, functions[f]);
+    ok &= bytes >= 0;
     if (bytes > arena) arena = bytes;
   }
   MlirOperation top = mlirModuleGetOperation(module);
   nn_set_attr(top, &NN_I64("nn.arena", arena));
   nn_set_attr(top, &NN_I64("nn.persistent", planner.persistent.total));
   plan_persistent_free(&planner.persistent);
+  if (!ok) return false;
   if (text && arena > planner.budget) {
     char want[32], have[32];
     nn_error(top, "memory budget %s cannot be met: the smallest budget found is %s",

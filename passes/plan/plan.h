@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "passes/passes.h"
+#include "passes/plan/lanes.h"
 #include "passes/ptr_map.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -66,6 +67,7 @@ typedef struct PlanStep {
   int n_results, first_result;   // values first_result … first_result + n_results - 1
   int64_t workspace;             // bytes
   bool recomputed;
+  NnLane lane;         // NN_LANES: nn.lane is none
   int kernel;          // into PlanProgram.kernels, -1: no kernel
   bool *again;         // Owned, per result: a second execution makes it; NULL: all of them (remat_again.c)
   bool *reads_again;   // Owned, per input: a second execution reads it; NULL: all of them
@@ -185,6 +187,10 @@ int64_t plan_persistent_offset(const PlanPersistent *p, const char *name);   // 
 int64_t plan_persistent_end(const PlanPersistent *p, MlirOperation func);
 char *plan_argument_name(MlirOperation func, int arg);   // nn.name in full, or "arg3". Owned: free()
 void plan_persistent_free(PlanPersistent *p);
+
+// plan_lanes.c: what the steps of a planned function wait for (nn.waits), from their lanes and the bytes that they
+// touch. False after reporting a lane that is none.
+bool plan_write_waits(const PlanProgram *p, const int64_t *offset);   // arena offset of each value
 
 // plan_print.c: the table behind --emit=plan, of a planned module.
 void nn_plan_print(MlirModule module, FILE *out);

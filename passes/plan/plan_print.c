@@ -74,6 +74,14 @@ static void print_arguments(const Printer *t) {
   }
 }
 
+// Where it is not compute's, the lane, and the steps of other lanes that it comes behind.
+static void print_lane(const Printer *t, const PlanStep *s) {
+  int64_t waits[NN_LANES];
+  int n = nn_attr_i64s(s->op, "nn.waits", waits, NN_LANES);
+  if (s->lane != NN_LANE_COMPUTE && s->lane < NN_LANES) fprintf(t->out, "  on lane %s", nn_lane_name(s->lane));
+  for (int i = 0; i < n && i < NN_LANES; i++) fprintf(t->out, "%s %lld", i ? "," : "  waits for", (long long)waits[i]);
+}
+
 static void print_notes(const Printer *t, int i, int r) {
   const PlanStep *s = &t->p.steps[i];
   const PlanInstance *made = &t->l.instances[t->l.first_instance[i] + r];
@@ -89,6 +97,7 @@ static void print_notes(const Printer *t, int i, int r) {
     }
   }
   if (!made->read && made->last_use < t->l.n) fprintf(t->out, "  unused");
+  if (r == 0) print_lane(t, s);
   char name[128];
   if (r == 0 && s->recomputed)
     fprintf(t->out, "  again: %s", nn_attr_str(s->op, "nn.recompute", name, sizeof name, "?"));
@@ -104,6 +113,7 @@ static void print_step(const Printer *t, int i) {
     else fprintf(t->out, "%6s  %-44s", "", "");
     if (s->n_results == 0) {
       fprintf(t->out, " %-28s %12s %11s %11s", "", "", "", live);
+      print_lane(t, s);
     } else {
       NnType result = nn_value_type(t->p.values[s->first_result + r].value);
       fprintf(t->out, " %-28s %12lld %11s %11s", nn_type_format(&result, type, sizeof type),

@@ -576,7 +576,9 @@ __attribute__((unused)) static void check_coverage(MlirModule module) {
       if (nn_op_of(op) != NN_OP_NONE) note_shapes(op, &shapes[nn_op_of(op)]), note_types(op, by_type[nn_op_of(op)]);
   for (int op = 0; op < NN_OP_COUNT; op++) {
     const NnOpInfo *info = nn_op_info((NnOp)op);
-    if (info->kind == NN_KIND_LIBRARY || info->kind == NN_KIND_COMPOSITE || info->kind == NN_KIND_MARK) continue;
+    if (info->kind == NN_KIND_LIBRARY || info->kind == NN_KIND_TRANSFER || info->kind == NN_KIND_COMPOSITE ||
+        info->kind == NN_KIND_MARK)
+      continue;
     require_shapes(info, "", &shapes[op], COUNT(shapes[op].seen));
     for (int t = 0; t < NN_DTYPE_COUNT; t++) {
       char type[16];

@@ -157,6 +157,13 @@ static MlirOperation pad(MlirModule m, NnDtype t, Least *least) {
   return call(&f);
 }
 
+static MlirOperation copy(MlirModule m, NnDtype t, Least *least) {
+  Fn f = step_begin(m);
+  MlirValue x = arg(&f, SHAPE(t, ROWS, COLUMNS));
+  *least = (Least){.elements = 2.0 * MANY};
+  return nn_build(&f.b, NN_OP_copy, 1, &x, 0, NULL, NULL);
+}
+
 static MlirOperation concat(MlirModule m, NnDtype t, Least *least) {
   Fn f = fn_begin(m);
   MlirValue x[3];
@@ -482,6 +489,7 @@ static const Case cases[] = {MAPS(MAP) CASE(logic),
                              CASE(part),
                              CASE(transpose),
                              CASE(pad),
+                             CASE(copy),
                              CASE(concat),
                              CASE(gather),
                              CASE(gather_few),

@@ -566,6 +566,7 @@ bool reference_op(MlirOperation operation, const Tensor *const *x, Tensor *y) {
   case NN_KIND_REDUCE: reduce(operation, op, x[0], y); break;
   case NN_KIND_MOVE: move(operation, op, (int)mlirOperationGetNumOperands(operation), x, y); break;
   case NN_KIND_LIBRARY: library(operation, op, x, y); break;
+  case NN_KIND_TRANSFER: memcpy(y->data, x[0]->data, sizeof *y->data * (size_t)nn_type_elements(&y->type)); break;
   case NN_KIND_MARK: break;
   case NN_KIND_COMPOSITE:
     if (op == NN_OP_stop_gradient) memcpy(y->data, x[0]->data, sizeof *y->data * (size_t)nn_type_elements(&y->type));
