@@ -1,10 +1,13 @@
 // Reading a plain or gzip file from front to back into the caller's memory; zlib's own buffers are all it needs
 // besides.
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "runtime/runtime.h"
@@ -17,13 +20,38 @@ struct DataFile {
   int64_t size;                            // bytes of the file as it is stored; -1: not a regular file
 };
 
+// A pipe's other end is waited for, but not for ever.
+enum { PIPE_SECONDS = 5 };
+
+int open_to_read(const char *path) {
+  struct stat st;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd >= 0 && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+    close(fd);
+    errno = EISDIR;
+    fd = -1;
+  }
+  if (fd < 0) {
+    report_error("cannot open %s: %s", path, strerror(errno));
+    return -1;
+  }
+  if (S_ISFIFO(st.st_mode) && poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, PIPE_SECONDS * 1000) == 0) {
+    report_error("%s is a pipe into which nobody wrote for %d seconds", path, PIPE_SECONDS);
+    close(fd);
+    return -1;
+  }
+  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+  return fd;
+}
+
 DataFile *data_file_open(const char *path) {
   struct stat st;
-  errno = 0;
-  if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) errno = EISDIR;
-  gzFile stream = errno ? NULL : gzopen(path, "rb");
+  int fd = open_to_read(path);
+  if (fd < 0) return NULL;
+  gzFile stream = gzdopen(fd, "rb");
   if (!stream) {
-    report_error("cannot open %s: %s", path, errno ? strerror(errno) : "out of memory");
+    report_error("cannot open %s: out of memory", path);
+    close(fd);
     return NULL;
   }
   gzbuffer(stream, 128 << 10);
@@ -42,10 +70,10 @@ static const char *in_record(const DataFile *f, char *buf, size_t size) {
   return buf;
 }
 
-// What zlib says, without the path that it puts in front.
-static const char *without_path(const DataFile *f, const char *reason) {
-  size_t n = strlen(f->path);
-  return strncmp(reason, f->path, n) == 0 && strncmp(reason + n, ": ", 2) == 0 ? reason + n + 2 : reason;
+// What zlib says, without the "<fd:3>: " that it puts in front.
+static const char *without_place(const char *reason) {
+  const char *end = strncmp(reason, "<fd:", 4) == 0 ? strstr(reason, ">: ") : NULL;
+  return end ? end + 3 : reason;
 }
 
 bool data_file_read(DataFile *f, void *out, int64_t bytes, const char *what) {
@@ -59,7 +87,7 @@ bool data_file_read(DataFile *f, void *out, int64_t bytes, const char *what) {
       if (code == Z_ERRNO) report_error("cannot read %s: %s", f->path, strerror(errno));
       else if (code == Z_DATA_ERROR)
         report_error("%s: damaged gzip data after %lld uncompressed bytes%s: %s", f->path, (long long)f->at,
-                     in_record(f, record, sizeof record), without_path(f, reason));
+                     in_record(f, record, sizeof record), without_place(reason));
       else
         report_error("%s: truncated: %s needs bytes %lld to %lld, the %sdata ends at %lld%s", f->path, what,
                      (long long)f->at, (long long)(f->at + left), gzdirect(f->stream) ? "" : "uncompressed ",
@@ -93,7 +121,7 @@ int64_t data_file_read_some(DataFile *f, void *out, int64_t bytes) {
     else
       report_error("%s: %s gzip data after %lld uncompressed bytes%s%s", f->path,
                    code == Z_BUF_ERROR ? "truncated" : "damaged", (long long)f->at, code == Z_BUF_ERROR ? "" : ": ",
-                   code == Z_BUF_ERROR ? "" : without_path(f, reason));
+                   code == Z_BUF_ERROR ? "" : without_place(reason));
     return -1;
   }
   f->at += n;

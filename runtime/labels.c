@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/runtime.h"
 
@@ -43,10 +44,13 @@ bool labels_open(Labels *l, const char *path) {
     for (int i = 0; i < l->n; i++) l->names[i] = xstrdup(nnc_program.labels[i]);
     return true;
   }
-  FILE *f = fopen(path, "r");
+  int fd = open_to_read(path);
+  if (fd < 0) return false;
+  FILE *f = fdopen(fd, "r");
   bool ok = f && read_lines(f, l);
   if (!ok) report_error("cannot read %s: %s", path, strerror(errno));
   if (f) fclose(f);
+  else close(fd);
   if (ok && l->n == 0) {
     report_error("%s names nothing: expected a name on each line", path);
     ok = false;

@@ -326,6 +326,8 @@ bool data_cut_text(const DataSource *s, Column *tokens, Column *targets);
 // data_csr.c: row starts, one more than rows, from a tensor of a file; the row of each edge into rows, as many as the
 // input has.
 bool csr_read(const Safetensors *s, const SafetensorsEntry *e, const NncTensor *input, int32_t *rows);
+// A descriptor for reading; -1 after reporting, also for a folder, and for a pipe that nobody writes to.
+int open_to_read(const char *path);
 // Buffered reading of a plain or gzip file; used by the readers.
 typedef struct DataFile DataFile;
 DataFile *data_file_open(const char *path);                                     // NULL after reporting

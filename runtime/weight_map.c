@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -157,11 +158,10 @@ static bool parse_rule(WeightMap *m, int line, char *text) {
 }
 
 WeightMap *weight_map_read(const char *path) {
-  FILE *f = fopen(path, "r");
-  if (!f) {
-    report_error("cannot open %s: %s", path, strerror(errno));
-    return NULL;
-  }
+  int fd = open_to_read(path);
+  if (fd < 0) return NULL;
+  FILE *f = fdopen(fd, "r");
+  if (!f) abort();   // out of memory
   WeightMap *m = xcalloc(1, sizeof *m);
   m->path = xstrdup(path);
   char *line = NULL;
