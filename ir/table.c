@@ -27,6 +27,7 @@
 #define nn_vjp_attention_grad_packed NULL
 #define nn_vjp_stop_gradient NULL
 #define nn_vjp_copy NULL
+#define nn_vjp_optimization_barrier NULL
 #define nn_vjp_tap NULL
 #define nn_vjp_checkpoint NULL
 

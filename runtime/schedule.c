@@ -26,11 +26,12 @@ double schedule_factor(int64_t step, int64_t total) {
 
 double schedule_rate(const NncGroup *g, int64_t step, int64_t total) { return g->lr * schedule_factor(step, total); }
 
-void schedule_fill(double *hyper, int64_t step, int64_t total) {
+void schedule_fill(double *hyper, int64_t n, int64_t step, int64_t total) {
   for (int i = 0; i < nnc_program.n_groups; i++) {
     const NncGroup *g = &nnc_program.groups[i];
     hyper[3 * i] = schedule_rate(g, step, total);
     hyper[3 * i + 1] = 1 - pow(g->beta1, (double)(step + 1));
     hyper[3 * i + 2] = 1 - pow(g->beta2, (double)(step + 1));
   }
+  if (n > 3 * nnc_program.n_groups) hyper[3 * nnc_program.n_groups] = 1 / (double)nnc_program.accumulate;
 }

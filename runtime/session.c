@@ -56,7 +56,7 @@ void session_write_arguments(const Session *s, const NncFunction *f, int64_t ste
   for (int i = 0; i < f->n_args; i++) {
     const NncTensor *t = &f->args[i];
     char *at = s->arena.base + t->offset;
-    if (t->role == NNC_HYPER) schedule_fill((double *)at, step, s->total_steps);
+    if (t->role == NNC_HYPER) schedule_fill((double *)at, t->dim[0], step, s->total_steps);
     if (t->role != NNC_RNG) continue;
     for (int64_t row = 0; row < t->dim[0]; row++) {
       uint32_t key[4] = {(uint32_t)s->seed, (uint32_t)(s->seed >> 32), (uint32_t)draw, (uint32_t)row};

@@ -111,9 +111,9 @@ void sweep_differentiate(Sweep *s, MlirOperation op) {
   free(needed);
 }
 
-// The cotangent of each loss is 1/K for K micro-batches a step: gradients of the micro-batches then add up to that of
-// the mean; and times the scale. Returns the first op of the backward sweep, or null after reporting.
-static MlirOperation seed(Sweep *s, const Optimizer *o, MlirValue scale) {
+// The cotangent of each loss is the micro-batch's share of the step, 1/K for K of them: their gradients then add up to
+// that of the mean; and times the scale. Returns the first op of the backward sweep, or null after reporting.
+static MlirOperation seed(Sweep *s, const Optimizer *o, MlirValue scale, MlirValue hyper) {
   MlirOperation end = nn_function_return(s->func), first = nn_null_operation();
   bool any_loss = false;
   for (int i = 0; i < nn_function_n_results(s->func); i++) {
@@ -129,7 +129,7 @@ static MlirOperation seed(Sweep *s, const Optimizer *o, MlirValue scale) {
     }
     if (!is_active(s, loss)) continue;
     s->b.loc = mlirOperationGetLocation(nn_value_def(loss));
-    MlirValue one = loss_scale_seed(o, &s->b, type, o->accumulate, scale);
+    MlirValue one = loss_scale_seed(o, &s->b, type, optimizer_share(o, &s->b, hyper), scale);
     if (mlirOperationIsNull(first)) first = nn_value_def(one);
     sweep_contribute(s, loss, one);
   }
@@ -181,7 +181,7 @@ static void sink_backward(MlirOperation *ops, int n) {
 
 // Fills the gradients of the parameters. Returns the first op of the backward sweep, or null after reporting.
 static MlirOperation build_gradients(MlirOperation func, TrainedParam *params, int n_params, const Optimizer *o,
-                                     MlirValue scale) {
+                                     MlirValue scale, MlirValue hyper) {
   Sweep s = {.func = func, .module = nn_module_of(func), .b = nn_builder_before(nn_function_return(func))};
   s.b.phase = "backward";
   for (int i = 0; i < n_params; i++) {
@@ -190,7 +190,7 @@ static MlirOperation build_gradients(MlirOperation func, TrainedParam *params, i
   }
   int n;
   MlirOperation *ops = rewrite_ops(nn_function_body(func), &n), first = nn_null_operation();
-  if (sweep_mark_active(&s, ops, n)) first = seed(&s, o, scale);
+  if (sweep_mark_active(&s, ops, n)) first = seed(&s, o, scale, hyper);
   for (int i = n - 1; i >= 0 && !mlirOperationIsNull(first); i--)
     if (nn_op_of(ops[i]) != NN_OP_NONE || is_scan(ops[i])) sweep_differentiate(&s, ops[i]);
   for (int i = 0; i < n_params; i++) params[i].gradient = sweep_cotangent(&s, params[i].value);
@@ -240,11 +240,6 @@ static MlirOperation clone_for_accumulation(MlirOperation train) {
   mlirOperationSetAttributeByName(func, mlirStringRefCreateFromCString("sym_name"),
                                   mlirStringAttrGet(ctx, mlirStringRefCreateFromCString("accumulate")));
   mlirBlockInsertOwnedOperationAfter(mlirOperationGetBlock(train), train, func);
-  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)), next; !mlirOperationIsNull(op);
-       op = next) {
-    next = mlirOperationGetNextInBlock(op);
-    if (nn_op_of(op) == NN_OP_tap) mlirOperationDestroy(op);
-  }
   return func;
 }
 
@@ -256,7 +251,8 @@ static bool build_step(MlirModule module, MlirOperation train, const Optimizer *
   if (o->accumulate > 1) {
     MlirOperation accumulate = clone_for_accumulation(train);
     Signature s = signature_of(accumulate);
-    if (mlirOperationIsNull(build_gradients(accumulate, params, n, o, loss_scale_add(o, &s)))) {
+    MlirValue scale = loss_scale_add(o, &s), hyper = optimizer_add_hyper(o, &s);
+    if (mlirOperationIsNull(build_gradients(accumulate, params, n, o, scale, hyper))) {
       signature_free(&s);
       return false;
     }
@@ -264,13 +260,14 @@ static bool build_step(MlirModule module, MlirOperation train, const Optimizer *
     signature_finish(&s);
   }
   Signature s = signature_of(train);
-  MlirValue scale = loss_scale_add(o, &s);
-  MlirOperation first = build_gradients(train, params, n, o, scale);
+  MlirValue scale = loss_scale_add(o, &s), hyper = nn_null_value();
+  if (optimizer_has_share(o)) hyper = optimizer_add_hyper(o, &s);
+  MlirOperation first = build_gradients(train, params, n, o, scale, hyper);
   if (mlirOperationIsNull(first)) {
     signature_free(&s);
     return false;
   }
-  optimizer_build(o, &s, params, n, first, scale);
+  optimizer_build(o, &s, params, n, first, scale, hyper);
   signature_finish(&s);
   return true;
 }

@@ -94,18 +94,23 @@ typedef struct TrainedParam {
   MlirValue gradient;   // null until known; null for ever if the loss does not depend on it
 } TrainedParam;
 
-// Adds the update of every parameter with a gradient, in the order of the arguments, and what it needs: hyper,
-// optimizer state, accumulators, clipping, taps. `start` is an op before which the step's scalars are computed; scale
-// is of loss_scale_add.
+// With several micro-batches a step the loss has a weight, each one's share of the step, which is the last of the
+// numbers in `hyper`: the same arithmetic, however many they are.
+bool optimizer_has_share(const Optimizer *o);
+MlirValue optimizer_add_hyper(const Optimizer *o, Signature *s);                // the argument
+MlirValue optimizer_share(const Optimizer *o, NnBuilder *b, MlirValue hyper);   // f64; null: all of the step
+// Adds the update of every parameter with a gradient, in the order of the arguments, and what it needs: optimizer
+// state, accumulators, clipping, taps, and hyper where that is null. `start` is an op before which the step's scalars
+// are computed; scale is of loss_scale_add.
 void optimizer_build(const Optimizer *o, Signature *s, TrainedParam *params, int n, MlirOperation start,
-                     MlirValue scale);
+                     MlirValue scale, MlirValue hyper);
 // In @accumulate: adds the gradients to the accumulators.
 void optimizer_build_accumulation(Signature *s, TrainedParam *params, int n);
 
 // loss_scale.c. A changing scale is an argument of the step; null where there is none.
 MlirValue loss_scale_add(const Optimizer *o, Signature *s);
-// the cotangent of the loss
-MlirValue loss_scale_seed(const Optimizer *o, NnBuilder *b, NnType loss, int64_t micro_batches, MlirValue scale);
+// the cotangent of the loss; share is of optimizer_share
+MlirValue loss_scale_seed(const Optimizer *o, NnBuilder *b, NnType loss, MlirValue share, MlirValue scale);
 MlirValue loss_scale_remove(const Optimizer *o, NnBuilder *b, MlirValue gradient, MlirValue scale);
 // old where the step overflowed; updated if finite is null
 MlirValue loss_scale_choose(NnBuilder *b, MlirValue finite, MlirValue updated, MlirValue old);

@@ -22,10 +22,13 @@ MlirValue loss_scale_add(const Optimizer *o, Signature *s) {
   return signature_add_arg(s, nn_scalar(NN_F32), mlirOperationGetLocation(s->func), "opt", "loss_scale", init, -1);
 }
 
-MlirValue loss_scale_seed(const Optimizer *o, NnBuilder *b, NnType loss, int64_t micro_batches, MlirValue scale) {
+MlirValue loss_scale_seed(const Optimizer *o, NnBuilder *b, NnType loss, MlirValue share, MlirValue scale) {
   bool changes = !nn_value_is_null(scale);
-  MlirValue share = nn_constant(b, loss, (changes ? 1 : o->loss_scale) / (double)micro_batches);
-  return changes ? nn_binary(b, NN_OP_mul, nn_cast(b, scale, loss.dtype), share) : share;
+  double constant = changes ? 1 : o->loss_scale;
+  MlirValue seed = nn_constant(b, loss, constant);
+  if (!nn_value_is_null(share))
+    seed = nn_cast(b, nn_binary(b, NN_OP_mul, share, nn_constant_like(b, share, constant)), loss.dtype);
+  return changes ? nn_binary(b, NN_OP_mul, nn_cast(b, scale, loss.dtype), seed) : seed;
 }
 
 MlirValue loss_scale_remove(const Optimizer *o, NnBuilder *b, MlirValue gradient, MlirValue scale) {

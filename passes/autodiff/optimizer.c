@@ -274,11 +274,17 @@ static MlirValue clip_factor(NnBuilder *b, double clip_norm, MlirValue squares) 
   return nn_binary(b, NN_OP_min, ratio, nn_constant_like(b, ratio, 1));
 }
 
+// A gradient is a rounded value before it is added, in whatever kernel it is made: what micro-batches add up to does
+// not depend on what else a program computes.
+static MlirValue add_to_sum(NnBuilder *b, MlirValue sum, MlirValue gradient) {
+  return add(b, sum, nn_unary(b, NN_OP_optimization_barrier, gradient));
+}
+
 // The gradient of the whole step: with accumulation what the earlier micro-batches left is added, and the accumulator
 // set to zero.
 static MlirValue whole_gradient(const Optimizer *o, NnBuilder *b, const TrainedParam *p, MlirValue accumulator,
                                 MlirValue scale) {
-  MlirValue g = o->accumulate > 1 ? add(b, accumulator, p->gradient) : p->gradient;
+  MlirValue g = o->accumulate > 1 ? add_to_sum(b, accumulator, p->gradient) : p->gradient;
   g = loss_scale_remove(o, b, g, scale);
   tap_gradient(b, p, g);
   return g;
@@ -292,8 +298,19 @@ static MlirValue judge_gradients(Step *step, NnBuilder *b, const MlirValue *grad
   return factor;
 }
 
+bool optimizer_has_share(const Optimizer *o) { return o->accumulate > 1; }
+
+MlirValue optimizer_add_hyper(const Optimizer *o, Signature *s) {
+  NnType hyper = {.dtype = NN_F64, .rank = 1, .dim = {3 * o->n_groups + optimizer_has_share(o)}};
+  return signature_add_arg(s, hyper, mlirOperationGetLocation(s->func), "hyper", "hyper", NULL, -1);
+}
+
+MlirValue optimizer_share(const Optimizer *o, NnBuilder *b, MlirValue hyper) {
+  return optimizer_has_share(o) ? hyper_at(b, hyper, 3 * o->n_groups) : nn_null_value();
+}
+
 void optimizer_build(const Optimizer *o, Signature *s, TrainedParam *params, int n, MlirOperation start,
-                     MlirValue scale) {
+                     MlirValue scale, MlirValue hyper) {
   Positions positions = positions_of(s->func);
   Step step = {.o = o,
                .s = s,
@@ -306,8 +323,7 @@ void optimizer_build(const Optimizer *o, Signature *s, TrainedParam *params, int
   if (!step.scalars || !gradient || !accumulator || !accumulator_arg) abort();
   bool waits = o->clip_norm > 0 || !nn_value_is_null(scale), judged = false;
   int n_states = s->n_results;
-  NnType hyper = {.dtype = NN_F64, .rank = 1, .dim = {3 * o->n_groups}};
-  step.hyper = signature_add_arg(s, hyper, mlirOperationGetLocation(s->func), "hyper", "hyper", NULL, -1);
+  step.hyper = nn_value_is_null(hyper) ? optimizer_add_hyper(o, s) : hyper;
   for (int i = 0; i < n; i++) {
     if (nn_value_is_null(params[i].gradient)) continue;
     NnBuilder b = waits ? builder_at_end(&positions, &params[i], "update") : builder_for(&positions, &params[i]);
@@ -346,7 +362,7 @@ void optimizer_build_accumulation(Signature *s, TrainedParam *params, int n) {
     NnBuilder b = builder_for(&positions, &params[i]);
     int arg;
     MlirValue accumulator = add_companion(s, &params[i], "accum", "grad_accum", "zeros", b.loc, &arg);
-    update_companion(s, &params[i], "grad_accum", arg, add(&b, accumulator, params[i].gradient));
+    update_companion(s, &params[i], "grad_accum", arg, add_to_sum(&b, accumulator, params[i].gradient));
   }
   positions_free(&positions);
 }

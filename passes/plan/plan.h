@@ -40,7 +40,7 @@ typedef struct NnStepList {
 NnStepList nn_flatten(MlirOperation func);
 void nn_steps_free(NnStepList *list);
 
-bool nn_is_alias(MlirOperation op);             // a reshape, or a slice that is one contiguous part
+bool nn_is_alias(MlirOperation op);             // a reshape, a barrier, or a slice that is one contiguous part
 int64_t nn_alias_shift(MlirOperation op);       // bytes from the operand's first element to the result's
 bool nn_is_persistent_role(const char *role);   // param, state, opt, accum
 // The public functions of a module, bodies of scans aside, in order; at most `max`. Returns the number.

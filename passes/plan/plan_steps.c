@@ -62,11 +62,12 @@ static int64_t contiguous_slice(MlirOperation op) {
 
 bool nn_is_alias(MlirOperation op) {
   NnOp kind = nn_op_of(op);
-  return kind == NN_OP_reshape || (kind == NN_OP_slice && contiguous_slice(op) >= 0);
+  return kind == NN_OP_reshape || kind == NN_OP_optimization_barrier ||
+         (kind == NN_OP_slice && contiguous_slice(op) >= 0);
 }
 
 int64_t nn_alias_shift(MlirOperation op) {
-  if (nn_op_of(op) == NN_OP_reshape) return 0;
+  if (nn_op_of(op) != NN_OP_slice) return 0;
   NnType t = nn_value_type(mlirOperationGetResult(op, 0));
   return contiguous_slice(op) * nn_dtype_bytes(t.dtype);
 }

@@ -617,14 +617,15 @@ static void check_groups(MlirModule module, const NnTarget *target, double launc
   failures++;
 }
 
-// Every op that runs stands in some step; composites and marks do not run, a reshape is another name for its operand.
+// Every op that runs stands in some step; composites and marks do not run, a reshape and a barrier are other names for
+// their operand.
 static MlirWalkResult note_op(MlirOperation op, void *seen) {
   if (nn_op_of(op) != NN_OP_NONE) ((bool *)seen)[nn_op_of(op)] = true;
   return MlirWalkResultAdvance;
 }
 
 static void check_coverage(MlirModule module) {
-  bool seen[NN_OP_COUNT] = {[NN_OP_reshape] = true};
+  bool seen[NN_OP_COUNT] = {[NN_OP_reshape] = true, [NN_OP_optimization_barrier] = true};
   mlirOperationWalk(mlirModuleGetOperation(module), note_op, seen, MlirWalkPreOrder);
   for (int op = 0; op < NN_OP_COUNT; op++) {
     NnOpKind kind = nn_op_info((NnOp)op)->kind;

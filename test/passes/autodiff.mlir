@@ -178,21 +178,26 @@ module attributes {nn.optimizer = "adamw", nn.groups = [{lr = 0.1 : f64, weight_
 }
 
 //--- accumulate.mlir
-// Each of the four micro-batches adds a quarter; @train, the last one, uses the sum and clears the accumulator. Taps are @train's.
+// Each of the four micro-batches adds its share, a number of the call; @train, the last one, uses the sum and clears the accumulator. Gradients are in memory before they are added.
 // CHECK-LABEL: func.func @train
+// CHECK-SAME: %arg2: tensor<4xf64> {nn.name = "hyper", nn.role = "hyper"}
 // CHECK-SAME: nn.name = "w.grad_accum", nn.role = "accum"
 // CHECK-SAME: nn.tied = 1 : i64}, tensor<4xf32> {nn.name = "w.grad_accum", nn.role = "update", nn.tied = 3 : i64}
-// CHECK-DAG: %[[Q:.*]] = "nn.constant"() {nn.phase = "backward", value = 2.500000e-01 : f64}
-// CHECK-DAG: %[[G:.*]] = "nn.mul"(%{{.*}}, %[[Q]]) {nn.phase = "backward"}
-// CHECK-DAG: %[[SUM:.*]] = "nn.add"(%arg3, %[[G]]) {nn.phase = "update"}
+// CHECK: %[[LAST:.*]] = "nn.slice"(%arg2) {nn.phase = "backward", sizes = array<i64: 1>, starts = array<i64: 3>
+// CHECK: %[[SHARE:.*]] = "nn.reshape"(%[[LAST]])
+// CHECK: %[[Q:.*]] = "nn.cast"(%[[SHARE]]) {nn.phase = "backward"} : (tensor<f64>) -> tensor<f32>
+// CHECK: %[[QS:.*]] = "nn.broadcast"(%[[Q]])
+// CHECK: %[[G:.*]] = "nn.mul"(%[[QS]], %{{.*}}) {nn.phase = "backward"}
+// CHECK: %[[R:.*]] = "nn.optimization_barrier"(%[[G]]) {nn.phase = "update"}
+// CHECK: %[[SUM:.*]] = "nn.add"(%arg3, %[[R]]) {nn.phase = "update"}
 // CHECK: "nn.tap"(%[[SUM]]) {name = "grad.w"
 // CHECK: %[[ZERO:.*]] = "nn.constant"() {nn.phase = "update", value = 0.000000e+00 : f64}
 // CHECK: return %{{.*}}, %{{.*}}, %[[ZERO]]
 // CHECK-LABEL: func.func @accumulate
-// CHECK-SAME: %arg2: tensor<4xf32> {nn.group = 0 : i64, nn.init = "zeros", nn.name = "w.grad_accum", nn.role = "accum"}
-// CHECK-SAME: -> (tensor<f32> {nn.name = "loss", nn.role = "loss"}, tensor<4xf32> {nn.name = "w.grad_accum", nn.role = "update", nn.tied = 2 : i64})
-// CHECK-NOT: nn.tap
-// CHECK: %[[A:.*]] = "nn.add"(%arg2, %{{.*}}) {nn.phase = "update"}
+// CHECK-SAME: %arg3: tensor<4xf32> {nn.group = 0 : i64, nn.init = "zeros", nn.name = "w.grad_accum", nn.role = "accum"}
+// CHECK-SAME: -> (tensor<f32> {nn.name = "loss", nn.role = "loss"}, tensor<4xf32> {nn.name = "w.grad_accum", nn.role = "update", nn.tied = 3 : i64})
+// CHECK-NOT: "nn.tap"{{.*}}"grad.
+// CHECK: %[[A:.*]] = "nn.add"(%arg3, %{{.*}}) {nn.phase = "update"}
 // CHECK: return %{{.*}}, %[[A]]
 module attributes {nn.optimizer = "sgd", nn.accumulate = 4 : i64} {
   func.func @train(%x: tensor<4xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<4xf32> {nn.role = "param", nn.name = "w", nn.group = 0 : i64})

@@ -93,10 +93,11 @@ static void test_schedule(void) {
   CHECK(schedule_factor(4, 104) == 1, "the full rate");
   CHECK(fabs(schedule_factor(54, 104) - (0.2 + 0.8 * 0.5)) < 1e-15, "half-way");
   CHECK(fabs(schedule_factor(104, 104) - 0.2) < 1e-15 && fabs(schedule_factor(1000, 104) - 0.2) < 1e-15, "the floor");
-  double hyper[6];
-  schedule_fill(hyper, 4, 104);
+  double hyper[7];
+  schedule_fill(hyper, 7, 4, 104);
   CHECK(hyper[0] == 0.1 && hyper[3] == 0.01, "rates of the groups");
   CHECK(fabs(hyper[1] - (1 - pow(0.9, 5))) < 1e-15 && fabs(hyper[5] - (1 - pow(0.5, 5))) < 1e-15, "bias corrections");
+  CHECK(hyper[6] == 1, "the only micro-batch is all of a step");
 }
 
 static void test_init(void) {
