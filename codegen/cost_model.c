@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codegen/op_records.h"
 #include "passes/ptr_map.h"
 #include "support/alloc.h"
 
@@ -233,7 +234,6 @@ static void add_matmul(CostWork *work, MlirOperation op) {
   int64_t rows = c.rank > 1 ? c.dim[c.rank - 2] : 1, columns = c.dim[c.rank - 1];
   if (nn_op_of(op) == NN_OP_matmul && b.rank == 2)
     for (int i = 0; i < c.rank - 2; i++) rows *= c.dim[i];
-  work->products = nn_op_flops(op);
   double summed = nn_type_elements(&c) > 0 ? work->products / 2 / (double)nn_type_elements(&c) : 0;
   work->smallest = smaller(rows, smaller(columns, summed < 1 ? 1 : (int64_t)summed));
 }
@@ -256,7 +256,6 @@ static void add_conv(CostWork *work, MlirOperation op) {
   NnType w = nn_value_type(kind == NN_OP_conv2d_weight_grad ? mlirOperationGetResult(op, 0)
                                                             : mlirOperationGetOperand(op, 1));
   int64_t groups = nn_attr_i64(op, "groups", 1), channels = w.dim[0] / (groups > 0 ? groups : 1);
-  work->products = nn_op_flops(op);
   work->smallest = smaller(nn_type_elements(&y) / (w.dim[0] > 0 ? w.dim[0] : 1),
                            smaller(channels, w.dim[1] * w.dim[2] * w.dim[3]));
 }
@@ -265,14 +264,12 @@ static void add_conv(CostWork *work, MlirOperation op) {
 static void add_library(CostWork *work, MlirOperation op, const CostRules *rules) {
   work->class = nn_op_info(nn_op_of(op))->cost_class;
   work->product_dtype = nn_value_type(mlirOperationGetOperand(op, 0)).dtype;
-  switch (nn_op_of(op)) {
-  case NN_OP_matmul:
-  case NN_OP_matmul_rows:
-  case NN_OP_matmul_rows_to: add_matmul(work, op); break;
-  case NN_OP_attention:
-  case NN_OP_attention_grad:
-  case NN_OP_attention_grad_packed: add_attention(work, op, rules); break;
-  default: add_conv(work, op); break;
+  work->products = nn_op_flops(op);
+  switch (op_record_kind(op)) {
+  case NNC_STEP_MATMUL: add_matmul(work, op); break;
+  case NNC_STEP_ATTENTION: add_attention(work, op, rules); break;
+  case NNC_STEP_CONV: add_conv(work, op); break;
+  default: break;
   }
 }
 

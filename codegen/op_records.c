@@ -1,4 +1,5 @@
-// Convolutions, matrix products and attention as step records for the runtime's library, and the scratch they need.
+// Convolutions, matrix products and attention as step records for the runtime's library: what of an op a record holds,
+// and a record as text.
 #include <string.h>
 
 #include "codegen/op_records.h"
@@ -7,38 +8,21 @@
 static NnType operand(MlirOperation op, int i) { return nn_value_type(mlirOperationGetOperand(op, i)); }
 static NnType result(MlirOperation op) { return nn_value_type(mlirOperationGetResult(op, 0)); }
 
-// Names of weight layouts live as long as the process: there are a handful.
-static const char *weights_layout(MlirOperation op) {
-  static char *names[16];
-  char buf[64];
-  const char *name = nn_attr_str(op, "weights_layout", buf, sizeof buf, "");
-  if (!*name) return "";
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    if (!names[i]) names[i] = copy_string(name);
-    if (!strcmp(names[i], name)) return names[i];
-  }
-  return "";
-}
-
-bool op_conv_record(MlirOperation op, NncConv *out) {
-  NnType x, w, y;
-  NncConvPass pass;
-  switch (nn_op_of(op)) {
-  case NN_OP_conv2d: pass = NNC_CONV_FORWARD, x = operand(op, 0), w = operand(op, 1), y = result(op); break;
-  case NN_OP_conv2d_input_grad:
-    pass = NNC_CONV_INPUT_GRAD, y = operand(op, 0), w = operand(op, 1), x = result(op);
-    break;
-  case NN_OP_conv2d_weight_grad:
-    pass = NNC_CONV_WEIGHT_GRAD, x = operand(op, 0), y = operand(op, 1), w = result(op);
-    break;
-  default: return false;
-  }
+static void read_conv(MlirOperation op, NncConv *out) {
+  NncConvPass pass = nn_op_of(op) == NN_OP_conv2d              ? NNC_CONV_FORWARD
+                     : nn_op_of(op) == NN_OP_conv2d_input_grad ? NNC_CONV_INPUT_GRAD
+                                                               : NNC_CONV_WEIGHT_GRAD;
+  NnType first = operand(op, 0), second = operand(op, 1), made = result(op),
+         x = pass == NNC_CONV_INPUT_GRAD ? made : first, w = pass == NNC_CONV_WEIGHT_GRAD ? made : second,
+         y = pass == NNC_CONV_FORWARD      ? made
+             : pass == NNC_CONV_INPUT_GRAD ? first
+                                           : second;
   char layout[8];
   bool last = !strcmp(nn_attr_str(op, "layout", layout, sizeof layout, "nchw"), "nhwc");
   int c = last ? 3 : 1, h = last ? 1 : 2;
   *out = (NncConv){.pass = pass,
                    .dtype = (NncDtype)x.dtype,
-                   .result = (NncDtype)result(op).dtype,
+                   .result = (NncDtype)made.dtype,
                    .channels_last = last,
                    .n = x.dim[0],
                    .c = x.dim[c],
@@ -52,12 +36,29 @@ bool op_conv_record(MlirOperation op, NncConv *out) {
                    .dilation = {1, 1},
                    .stride = {1, 1},
                    .groups = nn_attr_i64(op, "groups", 1),
-                   .weights_layout = weights_layout(op)};
+                   .weights_layout = ""};
   nn_attr_i64s(op, "strides", out->stride, 2);
   nn_attr_i64s(op, "padding", out->pad, 4);
   nn_attr_i64s(op, "dilation", out->dilation, 2);
-  return true;
 }
+
+// "3x3/2 56x56x64 to 28x28x128"
+static void write_conv(const NncConv *c, int64_t scratch, Text *fields, Text *label) {
+  text_add(fields,
+           "%d,%d,%d,%d, %lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld, "
+           "{%lld,%lld},{%lld,%lld,%lld,%lld},{%lld,%lld},%lld, \"%s\", %lld",
+           c->pass, c->dtype, c->result, c->channels_last, (long long)c->n, (long long)c->c, (long long)c->h,
+           (long long)c->w, (long long)c->o, (long long)c->oh, (long long)c->ow, (long long)c->kh, (long long)c->kw,
+           (long long)c->stride[0], (long long)c->stride[1], (long long)c->pad[0], (long long)c->pad[1],
+           (long long)c->pad[2], (long long)c->pad[3], (long long)c->dilation[0], (long long)c->dilation[1],
+           (long long)c->groups, c->weights_layout, (long long)scratch);
+  text_add(label, "%lldx%lld", (long long)c->kh, (long long)c->kw);
+  if (c->stride[0] > 1) text_add(label, "/%lld", (long long)c->stride[0]);
+  text_add(label, " %lldx%lldx%lld to %lldx%lldx%lld", (long long)c->h, (long long)c->w, (long long)c->c,
+           (long long)c->oh, (long long)c->ow, (long long)c->o);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
 
 static int64_t leading(const NnType *t, int trailing) {
   int64_t n = 1;
@@ -81,32 +82,36 @@ static void product_of_matrices(MlirOperation op, const NnType *a, const NnType 
   }
 }
 
-bool op_matmul_record(MlirOperation op, NncMatmul *out) {
-  NnOp kind = nn_op_of(op);
-  if (kind != NN_OP_matmul && kind != NN_OP_matmul_rows && kind != NN_OP_matmul_rows_to) return false;
+static void read_matmul(MlirOperation op, NncMatmul *out) {
   NnType a = operand(op, 0), b = operand(op, 1);
   *out = (NncMatmul){.dtype = (NncDtype)a.dtype,
                      .result = (NncDtype)result(op).dtype,
                      .batch = 1,
-                     .adds = kind == NN_OP_matmul_rows_to};
-  if (kind == NN_OP_matmul) {
+                     .adds = nn_op_adds_to(nn_op_of(op)) >= 0};
+  if (nn_op_of(op) == NN_OP_matmul) {
     product_of_matrices(op, &a, &b, out);
   } else {
     // C[m, n] = sum over rows r of A[r, m] B[r, n].
     out->m = a.dim[a.rank - 1], out->n = b.dim[b.rank - 1], out->k = leading(&a, 1);
     out->a_row = 1, out->a_col = out->m, out->b_row = out->n, out->b_col = 1, out->c_row = out->n;
   }
-  return true;
 }
 
-bool op_is_attention(MlirOperation op) {
-  NnOp kind = nn_op_of(op);
-  return kind == NN_OP_attention || kind == NN_OP_attention_grad || kind == NN_OP_attention_grad_packed;
+// "12 of 256x64x256": rows, columns, summed
+static void write_matmul(const NncMatmul *m, int64_t scratch, Text *fields, Text *label) {
+  text_add(fields, "%d,%d, %lld,%lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld, %lld,%d", m->dtype,
+           m->result, (long long)m->batch, (long long)m->m, (long long)m->n, (long long)m->k, (long long)m->a_batch,
+           (long long)m->a_row, (long long)m->a_col, (long long)m->b_batch, (long long)m->b_row, (long long)m->b_col,
+           (long long)m->c_batch, (long long)m->c_row, (long long)scratch, m->adds);
+  if (m->batch > 1) text_add(label, "%lld of ", (long long)m->batch);
+  text_add(label, "%lldx%lldx%lld", (long long)m->m, (long long)m->n, (long long)m->k);
 }
 
-NncAttention op_attention_record(MlirOperation op) {
+// ---------------------------------------------------------------------------------------------------------------------
+
+static void read_attention(MlirOperation op, NncAttention *out) {
   NnAttention a = nn_attention_of(op);
-  return (NncAttention){.dtype = (NncDtype)a.dtype,
+  *out = (NncAttention){.dtype = (NncDtype)a.dtype,
                         .backward = a.backward,
                         .packed = a.packed,
                         .causal = a.causal,
@@ -120,4 +125,65 @@ NncAttention op_attention_record(MlirOperation op) {
                         .head_dim = a.head_dim,
                         .scale = a.scale,
                         .dropout = a.dropout};
+}
+
+// "12 of 256x256x64": heads, queries, keys, head dimension
+static void write_attention(const NncAttention *a, int64_t scratch, Text *fields, Text *label) {
+  text_add(fields, "%d,%d,%d,%d,%d,%d, %lld,%lld,%lld,%lld,%lld,%lld, %.17g,%.17g, %lld", a->dtype, a->backward,
+           a->packed, a->causal, a->heads_last, a->masked, (long long)a->batch, (long long)a->heads,
+           (long long)a->groups, (long long)a->n_queries, (long long)a->n_keys, (long long)a->head_dim, a->scale,
+           a->dropout, (long long)scratch);
+  text_add(label, "%lld of %lldx%lldx%lld", (long long)(a->batch * a->heads), (long long)a->n_queries,
+           (long long)a->n_keys, (long long)a->head_dim);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+NncStepKind op_record_kind(MlirOperation op) {
+  switch (nn_op_of(op)) {
+#define NN_LIBRARY_OP(name, record, ...) \
+  case NN_OP_##name:                     \
+    return NNC_STEP_##record;
+#include "ir/library.def"
+#undef NN_LIBRARY_OP
+  default: return NNC_STEP_KERNEL;
+  }
+}
+
+OpRecord op_record(MlirOperation op) {
+  OpRecord r = {.kind = op_record_kind(op)};
+  switch (r.kind) {
+#define READ(KIND, name, Record, gpu) \
+  case NNC_STEP_##KIND: read_##name(op, &r.name); break;
+    NNC_LIBRARY_RECORDS(READ)
+#undef READ
+  default: break;
+  }
+  return r;
+}
+
+bool op_conv_record(MlirOperation op, NncConv *out) {
+  bool is_conv = op_record_kind(op) == NNC_STEP_CONV;
+  if (is_conv) read_conv(op, out);
+  return is_conv;
+}
+
+void op_record_text(const OpRecord *r, int64_t scratch, Text *fields, Text *label) {
+  switch (r->kind) {
+#define WRITE(KIND, name, Record, gpu) \
+  case NNC_STEP_##KIND: write_##name(&r->name, scratch, fields, label); break;
+    NNC_LIBRARY_RECORDS(WRITE)
+#undef WRITE
+  default: require_promise(false, "an op that is neither a kernel nor the library's");
+  }
+}
+
+OpRecordNames op_record_names(NncStepKind kind) {
+  switch (kind) {
+#define NAMES(KIND, name, Record, gpu) \
+  case NNC_STEP_##KIND: return (OpRecordNames){"NNC_STEP_" #KIND, #Record, #name};
+    NNC_LIBRARY_RECORDS(NAMES)
+#undef NAMES
+  default: return (OpRecordNames){0};
+  }
 }

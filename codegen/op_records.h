@@ -4,10 +4,28 @@
 
 #include "ir/ir.h"
 #include "runtime/program.h"
+#include "support/text.h"
 
-bool op_conv_record(MlirOperation op, NncConv *out);       // false: not a convolution
-bool op_matmul_record(MlirOperation op, NncMatmul *out);   // false: not a matrix product
-bool op_is_attention(MlirOperation op);
-NncAttention op_attention_record(MlirOperation op);   // of attention and its gradients, without scratch
+// The record of a library op, without scratch.
+typedef struct OpRecord {
+  NncStepKind kind;   // NNC_STEP_KERNEL: not a library op
+  union {
+#define OP_RECORD_MEMBER(KIND, name, Record, gpu) Record name;
+    NNC_LIBRARY_RECORDS(OP_RECORD_MEMBER)
+#undef OP_RECORD_MEMBER
+  };
+} OpRecord;
+OpRecord op_record(MlirOperation op);
+NncStepKind op_record_kind(MlirOperation op);          // the same, without what it holds
+bool op_conv_record(MlirOperation op, NncConv *out);   // false: not a convolution
+
+// In program.c. fields: the record's initialiser; label: what the step's label says behind the op's name,
+// "3x3/2 56x56x64 to 28x28x128". Both are appended.
+void op_record_text(const OpRecord *r, int64_t scratch, Text *fields, Text *label);
+// "NNC_STEP_CONV", "NncConv", "conv".
+typedef struct OpRecordNames {
+  const char *kind, *type, *field;
+} OpRecordNames;
+OpRecordNames op_record_names(NncStepKind kind);
 
 #endif

@@ -8,11 +8,9 @@
 
 #include "codegen/cost_key.h"
 #include "codegen/offsets.h"
-#include "codegen/op_records.h"
 #include "codegen/output.h"
 #include "codegen/tables.h"
 #include "passes/plan/plan.h"
-#include "runtime/library.h"
 #include "support/alloc.h"
 #include "support/text.h"
 
@@ -144,28 +142,17 @@ static int add_buffer(Tables *w, int64_t offset, int64_t bytes, int64_t values) 
   return w->n_buffers++;
 }
 
-static void add_value(Tables *w, MlirValue v, bool written) {
+void tables_add_value(Tables *w, MlirValue v, bool written) {
   NnType type = nn_value_type(v);
   add_buffer(w, offsets_of(w->offsets, v), nn_type_bytes(&type), (int64_t)type.dtype | (written ? NNC_WRITTEN : 0));
 }
 
 static int add_values(Tables *w, MlirOperation op) {
   int first = w->n_buffers;
-  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) add_value(w, mlirOperationGetOperand(op, i), false);
-  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) add_value(w, mlirOperationGetResult(op, i), true);
-  return first;
-}
-
-// A product that is added to an operand finds that in the result's buffer: copied there by a step of its own, where the
-// plan does not have both in one place.
-static int add_values_of_sum(Tables *w, MlirOperation op) {
-  MlirValue sum = mlirOperationGetOperand(op, 2), result = mlirOperationGetResult(op, 0);
-  NnType type = nn_value_type(sum);
-  int64_t from = offsets_of(w->offsets, sum), to = offsets_of(w->offsets, result);
-  if (from != to) tables_add_copy(w, from, to, nn_type_bytes(&type));
-  int first = w->n_buffers;
-  for (int i = 0; i < 2; i++) add_value(w, mlirOperationGetOperand(op, i), false);
-  add_value(w, result, true);
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+    tables_add_value(w, mlirOperationGetOperand(op, i), false);
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+    tables_add_value(w, mlirOperationGetResult(op, i), true);
   return first;
 }
 
@@ -283,9 +270,10 @@ static int repeat_buffers(Tables *w, const NnStep *s, const EmittedKernel *k, in
       continue;
     }
     bool written = which[i] >= operands;
-    add_value(w,
-              written ? mlirOperationGetResult(s->op, which[i] - operands) : mlirOperationGetOperand(s->op, which[i]),
-              written);
+    tables_add_value(w,
+                     written ? mlirOperationGetResult(s->op, which[i] - operands)
+                             : mlirOperationGetOperand(s->op, which[i]),
+                     written);
   }
   return first;
 }
@@ -387,90 +375,6 @@ static void add_kernel_steps(Tables *w, const NnStep *s) {
   add_launches(w, s, k, number, cost);
 }
 
-// A library op's record, and how its step names it.
-typedef struct LibraryRecord {
-  const char *kind, *type, *field;
-  char *fields, *label;   // Owned; the record's initialiser
-} LibraryRecord;
-
-// "conv2d 3x3/2 56x56x64 to 28x28x128"
-static LibraryRecord conv_record(const char *name, const NncConv *c, int64_t scratch) {
-  LibraryRecord r = {"NNC_STEP_CONV", "NncConv", "conv", NULL, NULL};
-  r.fields = text_format("%d,%d,%d,%d, %lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld, "
-                         "{%lld,%lld},{%lld,%lld,%lld,%lld},{%lld,%lld},%lld, \"%s\", %lld",
-                         c->pass, c->dtype, c->result, c->channels_last, (long long)c->n, (long long)c->c,
-                         (long long)c->h, (long long)c->w, (long long)c->o, (long long)c->oh, (long long)c->ow,
-                         (long long)c->kh, (long long)c->kw, (long long)c->stride[0], (long long)c->stride[1],
-                         (long long)c->pad[0], (long long)c->pad[1], (long long)c->pad[2], (long long)c->pad[3],
-                         (long long)c->dilation[0], (long long)c->dilation[1], (long long)c->groups, c->weights_layout,
-                         (long long)scratch);
-  char *stride = c->stride[0] > 1 ? text_format("/%lld", (long long)c->stride[0]) : copy_string("");
-  r.label = text_format("%s %lldx%lld%s %lldx%lldx%lld to %lldx%lldx%lld", name, (long long)c->kh, (long long)c->kw,
-                        stride, (long long)c->h, (long long)c->w, (long long)c->c, (long long)c->oh, (long long)c->ow,
-                        (long long)c->o);
-  free(stride);
-  return r;
-}
-
-// "matmul 12 of 256x64x256" (rows, columns, summed)
-static LibraryRecord matmul_record(const char *name, const NncMatmul *m, int64_t scratch) {
-  LibraryRecord r = {"NNC_STEP_MATMUL", "NncMatmul", "matmul", NULL, NULL};
-  r.fields = text_format("%d,%d, %lld,%lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld,%lld, %lld,%lld, %lld,%d", m->dtype,
-                         m->result, (long long)m->batch, (long long)m->m, (long long)m->n, (long long)m->k,
-                         (long long)m->a_batch, (long long)m->a_row, (long long)m->a_col, (long long)m->b_batch,
-                         (long long)m->b_row, (long long)m->b_col, (long long)m->c_batch, (long long)m->c_row,
-                         (long long)scratch, m->adds);
-  char *batch = m->batch > 1 ? text_format("%lld of ", (long long)m->batch) : copy_string("");
-  r.label = text_format("%s %s%lldx%lldx%lld", name, batch, (long long)m->m, (long long)m->n, (long long)m->k);
-  free(batch);
-  return r;
-}
-
-// "attention 12 of 256x256x64" (heads, queries, keys, head dimension)
-static LibraryRecord attention_record(const char *name, const NncAttention *a, int64_t scratch) {
-  LibraryRecord r = {"NNC_STEP_ATTENTION", "NncAttention", "attention", NULL, NULL};
-  r.fields = text_format("%d,%d,%d,%d,%d,%d, %lld,%lld,%lld,%lld,%lld,%lld, %.17g,%.17g, %lld", a->dtype, a->backward,
-                         a->packed, a->causal, a->heads_last, a->masked, (long long)a->batch, (long long)a->heads,
-                         (long long)a->groups, (long long)a->n_queries, (long long)a->n_keys, (long long)a->head_dim,
-                         a->scale, a->dropout, (long long)scratch);
-  r.label = text_format("%s %lld of %lldx%lldx%lld", name, (long long)(a->batch * a->heads), (long long)a->n_queries,
-                        (long long)a->n_keys, (long long)a->head_dim);
-  return r;
-}
-
-static LibraryRecord record_of(const Tables *w, MlirOperation op) {
-  const char *name = nn_op_info(nn_op_of(op))->name;
-  int64_t scratch = w->target->library_workspace(w->target, op);
-  NncConv c;
-  NncMatmul m;
-  if (op_conv_record(op, &c)) return conv_record(name, &c, scratch);
-  if (op_matmul_record(op, &m)) return matmul_record(name, &m, scratch);
-  require_promise(op_is_attention(op), "an op that is neither a kernel nor the library's");
-  NncAttention a = op_attention_record(op);
-  return attention_record(name, &a, scratch);
-}
-
-// The number i of record C<i>, its label CL<i> and its key CK<i>; ops that have all three in common share them. Texts
-// are told apart by MLIR's table of strings: equal ones are one attribute.
-static int record_id(Tables *w, MlirOperation op, const LibraryRecord *r) {
-  char *key = cost_key(op, nn_null_operation()),
-       *text = text_format("%s %s\n%s\n%s", r->type, r->fields, r->label, key);
-  const void *unique = mlirStringAttrGet(mlirOperationGetContext(op), mlirStringRefCreateFromCString(text)).ptr;
-  int id = ptr_map_get(&w->record_ids, unique);
-  if (id < 0) {
-    id = w->n_records++;
-    ptr_map_set(&w->record_ids, unique, id);
-    text_add(&w->records, "static const %s C%d = {%s};\nstatic const char CL%d[] = ", r->type, id, r->fields, id);
-    text_quoted(&w->records, r->label);
-    text_add(&w->records, ", CK%d[] = ", id);
-    text_quoted(&w->records, key);
-    text_add(&w->records, ";\n");
-  }
-  free(text);
-  free(key);
-  return id;
-}
-
 // Where the target has a kernel for it.
 static void add_kernels_of(Tables *w, const NnStep *s, char *name) {
   const EmittedKernel *k = emitted_kernel_find(w->kernels, name);
@@ -482,22 +386,8 @@ static void add_kernels_of(Tables *w, const NnStep *s, char *name) {
 
 static void add_library_step(Tables *w, const NnStep *s) {
   char *kernel = w->target->library_kernel(w->target, s->op);
-  if (kernel) {
-    add_kernels_of(w, s, kernel);
-    return;
-  }
-  int first = nn_op_of(s->op) == NN_OP_matmul_rows_to ? add_values_of_sum(w, s->op) : add_values(w, s->op);
-  LibraryRecord r = record_of(w, s->op);
-  int id = record_id(w, s->op, &r);
-  char label[16], key[16];
-  snprintf(label, sizeof label, "CL%d", id), snprintf(key, sizeof key, "CK%d", id);
-  tables_begin_step(w, &(StepHead){r.kind, label, w->n_buffers - first, first, tables_workspace(w, s->op),
-                                   nn_op_flops(s->op), nn_op_bytes(s->op), target_seconds(w->target, s->op),
-                                   s->recomputed, key, s->op});
-  text_add(&w->steps, ".%s=&C%d},\n", r.field, id);
-  free(r.fields);
-  free(r.label);
-  tables_end_step(w, first);
+  if (kernel) add_kernels_of(w, s, kernel);
+  else tables_add_library(w, s);
 }
 
 static void add_tap(Tables *w, const NnStep *s) {

@@ -74,8 +74,12 @@ void tables_add_copy(Tables *w, int64_t from, int64_t to, int64_t bytes);
 int64_t tables_offset(const Tables *w, MlirValue v);
 // arena offset, in the first iteration of the loops around; -1: none
 int64_t tables_workspace(const Tables *w, MlirOperation op);
+// One more buffer, a value's.
+void tables_add_value(Tables *w, MlirValue v, bool written);
 // the step that stands last in w->steps, which begins with buffer `first`, is complete
 void tables_end_step(Tables *w, int first);
+// A call of the library.
+void tables_add_library(Tables *w, const NnStep *s);
 // The call of a scan: copies of the initial values, then the loop.
 void tables_add_scan(Tables *w, const NnStep *s, const NnScan *scan);
 

@@ -59,7 +59,7 @@ bool nn_type_from_mlir(MlirType type, NnType *out);
 NnType nn_value_type(MlirValue v);   // asserts that it is one
 
 // ---------------------------------------------------------------------------------------------------------------------
-// The op table (ir/ops.def): one row per op; docs, IRDL, verification, autodiff and costs read it.
+// The op table (ir/ops.def, ir/library.def): one row per op; docs, IRDL, verification, autodiff and costs read it.
 
 typedef enum NnOpKind {
   NN_KIND_SOURCE,     // no tensor data read: constant, iota, random_uniform; always cloned into the kernels that use it
@@ -144,6 +144,7 @@ typedef struct NnOpInfo {
 } NnOpInfo;
 
 const NnOpInfo *nn_op_info(NnOp op);
+int nn_op_adds_to(NnOp op);             // the operand that its one result is added to; -1: none
 NnOp nn_op_by_name(const char *name);   // without "nn."; NN_OP_NONE if unknown
 NnOp nn_op_of(MlirOperation op);        // NN_OP_NONE for func.*, scf.* …
 double nn_op_flops(MlirOperation op);   // also of func.call to a kernel and of regions (the sum over the body)

@@ -118,6 +118,18 @@ static NnOp find(const char *name, size_t length) {
   return NN_OP_NONE;
 }
 
+int nn_op_adds_to(NnOp op) {
+  enum { NONE = -1 };
+  switch (op) {
+#define NN_LIBRARY_OP(name, record, operand, ...) \
+  case NN_OP_##name:                              \
+    return operand;
+#include "ir/library.def"
+#undef NN_LIBRARY_OP
+  default: return NONE;
+  }
+}
+
 NnOp nn_op_by_name(const char *name) { return find(name, strlen(name)); }
 
 NnOp nn_op_of(MlirOperation op) {

@@ -229,9 +229,19 @@ static void run_backward(const Problem *p, const Loops *loops) {
   }
 }
 
-void nnc_attention_execute(const NncAttention *a, void *const *buffers, void *workspace) {
+static void execute(const void *record, void *const *buffers, void *workspace) {
+  const NncAttention *a = record;
   Problem p = problem_of(a, buffers, workspace);
   Loops loops = loops_for(a->dtype);
   if (a->backward) run_backward(&p, &loops);
   else run_forward(&p, &loops);
+}
+
+const NncOperation *nnc_attention_prepare(const NncAttention *a, char *error, size_t size) {
+  return library_prepare_loops(execute, a, nnc_attention_scratch(a), a->scratch_bytes, error, size);
+}
+
+const char *nnc_attention_implementation(const NncAttention *a) {
+  (void)a;
+  return "";
 }

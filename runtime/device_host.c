@@ -8,7 +8,7 @@
 
 typedef struct Prepared {
   void **buffers;                  // addresses; Borrowed from HostFunction.addresses
-  const NncOperation *operation;   // CONV, MATMUL
+  const NncOperation *operation;   // of a library op
   void *workspace;
   int threads;              // KERNEL
   struct Prepared *inner;   // SCAN: Borrowed from HostFunction.steps
@@ -46,22 +46,20 @@ static bool check_machine(const DeviceOptions *o) {
   return true;
 }
 
-// Own loops need nothing prepared, but their workspace.
-static bool prepare_attention(const NncFunction *f, const NncStep *s) {
-  int64_t needed = nnc_attention_scratch(s->attention);
-  if (needed > 0 && s->workspace < 0) report_internal("step %s of %s has no workspace", s->label, f->name);
-  if (needed <= s->attention->scratch_bytes) return true;
-  report_internal("step %s of %s needs %lld bytes of workspace, the plan has %lld", s->label, f->name,
-                  (long long)needed, (long long)s->attention->scratch_bytes);
-  return false;
+static const NncOperation *operation_of(const NncStep *s, char *error, size_t size) {
+  switch (s->kind) {
+#define PREPARE(KIND, name, Record, gpu) \
+  case NNC_STEP_##KIND: return nnc_##name##_prepare(s->name, error, size);
+    NNC_LIBRARY_RECORDS(PREPARE)
+#undef PREPARE
+  default: return NULL;
+  }
 }
 
 static bool prepare_operation(const NncFunction *f, const NncStep *s, Prepared *p) {
   char error[256];
-  if (s->kind == NNC_STEP_CONV) p->operation = nnc_conv_prepare(s->conv, error, sizeof error);
-  else p->operation = nnc_matmul_prepare(s->matmul, error, sizeof error);
-  int64_t scratch = s->kind == NNC_STEP_CONV ? s->conv->scratch_bytes : s->matmul->scratch_bytes;
-  if (p->operation && scratch > 0 && s->workspace < 0)
+  p->operation = operation_of(s, error, sizeof error);
+  if (p->operation && step_scratch_bytes(s) > 0 && s->workspace < 0)
     report_internal("step %s of %s has no workspace", s->label, f->name);
   if (!p->operation)
     report_error("%s in %s: %s; this machine differs from the one it was compiled on: compile %s here", s->label,
@@ -85,8 +83,7 @@ static bool prepare_step(HostFunction *h, const Arena *arena, const NncStep *s, 
   int max_threads = omp_get_max_threads();
   int64_t worth = s->grain > 0 ? s->extent / s->grain : s->extent;
   p->threads = worth < 1 ? 1 : worth < max_threads ? (int)worth : max_threads;
-  if (s->kind == NNC_STEP_CONV || s->kind == NNC_STEP_MATMUL) return prepare_operation(h->f, s, p);
-  if (s->kind == NNC_STEP_ATTENTION) return prepare_attention(h->f, s);
+  if (step_scratch_bytes(s) >= 0) return prepare_operation(h->f, s, p);
   if (s->kind != NNC_STEP_SCAN) return true;
   p->inner = *inner;
   *inner += s->scan->n_steps;
@@ -142,15 +139,12 @@ static void run_scan(const NncScan *scan, const Prepared *p);
 static void run_one(const NncStep *s, const Prepared *p) {
   switch (s->kind) {
   case NNC_STEP_KERNEL: run_kernel(s, p); break;
-  case NNC_STEP_CONV:
-  case NNC_STEP_MATMUL:
-    if (!nnc_operation_execute(p->operation, p->buffers, p->workspace))
-      report_internal("%s failed in the library", s->label);
-    break;
-  case NNC_STEP_ATTENTION: nnc_attention_execute(s->attention, p->buffers, p->workspace); break;
   case NNC_STEP_COPY: memmove(p->buffers[1], p->buffers[0], (size_t)s->copy_bytes); break;
   case NNC_STEP_SCAN: run_scan(s->scan, p); break;
   case NNC_STEP_TAP: break;
+  default:
+    if (!nnc_operation_execute(p->operation, p->buffers, p->workspace))
+      report_internal("%s failed in the library", s->label);
   }
 }
 
@@ -180,8 +174,13 @@ static bool run_step(void *prepared, int step) {
 }
 
 static const char *implementation(const NncStep *s) {
-  if (s->kind == NNC_STEP_CONV) return nnc_conv_implementation(s->conv);
-  return s->kind == NNC_STEP_MATMUL ? nnc_matmul_implementation(s->matmul) : "";
+  switch (s->kind) {
+#define IMPLEMENTATION(KIND, name, Record, gpu) \
+  case NNC_STEP_##KIND: return nnc_##name##_implementation(s->name);
+    NNC_LIBRARY_RECORDS(IMPLEMENTATION)
+#undef IMPLEMENTATION
+  default: return "";
+  }
 }
 
 static void describe(char *text, size_t size) {

@@ -275,16 +275,19 @@ static void make_primitives(Library *lib, NncOperation *op) {
   op->is_prepared = true;
 }
 
+static bool fits(const char *implementation, int threads, int64_t needed, int64_t planned, char *error, size_t size) {
+  if (needed <= planned) return true;
+  snprintf(error, size, "%s on %s with %d threads needs %lld bytes of workspace, the plan has %lld", implementation,
+           nnc_library_isa(), threads, (long long)needed, (long long)planned);
+  return false;
+}
+
 static const NncOperation *prepare(NncOperation *op, int64_t planned, char *error, size_t size) {
   if (!op) {
     snprintf(error, size, "the descriptor is inconsistent");
     return NULL;
   }
-  if (op->scratch_bytes > planned) {
-    snprintf(error, size, "%s on %s with %d threads needs %lld bytes of workspace, the plan has %lld",
-             op->implementation, nnc_library_isa(), op->threads, (long long)op->scratch_bytes, (long long)planned);
-    return NULL;
-  }
+  if (!fits(op->implementation, op->threads, op->scratch_bytes, planned, error, size)) return NULL;
   for (NncOperation *o = op; o; o = (NncOperation *)o->inner) {
     if (o->is_prepared) continue;
     int before = omp_get_max_threads();
@@ -301,6 +304,17 @@ const NncOperation *nnc_conv_prepare(const NncConv *c, char *error, size_t size)
 
 const NncOperation *nnc_matmul_prepare(const NncMatmul *m, char *error, size_t size) {
   return prepare(library_find(NULL, m), m->scratch_bytes, error, size);
+}
+
+const NncOperation *library_prepare_loops(LibraryLoops loops, const void *record, int64_t needed, int64_t planned,
+                                          char *error, size_t size) {
+  if (!fits("own loops", nnc_library_threads(), needed, planned, error, size)) return NULL;
+  for (const NncOperation *op = library.loops; op; op = op->next)
+    if (op->record == record) return op;
+  NncOperation *op = calloc(1, sizeof *op);
+  if (!op) abort();
+  *op = (NncOperation){.loops = loops, .record = record, .next = library.loops};
+  return library.loops = op;
 }
 
 static bool run_reorder(const NncOperation *op, const LibraryOperand *o) {
@@ -353,7 +367,11 @@ static bool execute_added(const NncOperation *op, void *const buffers[3], char *
   return true;
 }
 
-bool nnc_operation_execute(const NncOperation *op, void *const buffers[3], void *workspace) {
+bool nnc_operation_execute(const NncOperation *op, void *const *buffers, void *workspace) {
+  if (op->loops) {
+    op->loops(op->record, buffers, workspace);
+    return true;
+  }
   if (op->is_added) return execute_added(op, buffers, workspace);
   if (op->inner) return execute_converted(op, buffers, workspace);
   dnnl_exec_arg_t args[4];

@@ -1,8 +1,8 @@
-// Convolutions and matrix products on the host: oneDNN where it has a good implementation, own loops where they are
-// faster (winograd.c, gemm.c), elsewhere and for f64 (direct.c). The compiler links this too, so that the scratch bytes
-// in the plan and the scratch bytes at run time come from the same code. Everything an operation needs beyond its
-// operands lies in one workspace: oneDNN's scratchpad, reordered weights and, where no implementation takes the given
-// layout, reordered activations. Only dnnl_sgemm allocates during execution: some MiB of packed blocks.
+// Library ops on the host: for convolutions and matrix products oneDNN where it has a good implementation, own loops
+// where they are faster (winograd.c, gemm.c), elsewhere and for f64 (direct.c). The compiler links this too, so that
+// the scratch bytes in the plan and the scratch bytes at run time come from the same code. Everything an operation
+// needs beyond its operands lies in one workspace: oneDNN's scratchpad, reordered weights and, where no implementation
+// takes the given layout, reordered activations. Only dnnl_sgemm allocates during execution: some MiB of packed blocks.
 #ifndef NNC_RUNTIME_LIBRARY_H
 #define NNC_RUNTIME_LIBRARY_H
 
@@ -25,16 +25,24 @@ const char *nnc_library_isa(void);
 void nnc_library_set_threads(int n);
 int nnc_library_threads(void);
 
-// Workspace in bytes of one execution, a multiple of NNC_ALIGN, 0 if none; the scratch_bytes field of the argument is
-// not read. c->weights_layout must be "", "oihw" or a name that nnc_weights_layout_split accepts for c; -1 if it is
-// not, or if the sizes are inconsistent (oh, ow do not follow from the others). About 0.2 ms for a new descriptor;
-// repeated calls are looked up.
-int64_t nnc_conv_scratch(const NncConv *c);
-int64_t nnc_matmul_scratch(const NncMatmul *m);
-// The implementation that would run, for --emit=plan and `bench`: "jit:avx512_core", "brgconv:avx512_core", "direct".
-// Static string.
-const char *nnc_conv_implementation(const NncConv *c);
-const char *nnc_matmul_implementation(const NncMatmul *m);
+// For each row of NNC_LIBRARY_RECORDS, nnc_conv_scratch, nnc_matmul_prepare and so on:
+// scratch: workspace in bytes of one execution, a multiple of NNC_ALIGN, 0 if none; the field scratch_bytes is not
+// read.
+//   -1 where the record is inconsistent (a convolution's oh, ow do not follow from the others, or its weights_layout is
+//   not "", "oihw" or a name that nnc_weights_layout_split accepts). About 0.2 ms for a new record of oneDNN's;
+//   repeated calls are looked up. Attention: for nnc_library_threads() threads.
+// prepare: for the step loop. NULL with a message in error (size bytes) where the record is inconsistent or needs more
+//   than its scratch_bytes. Made once at start and executed many times; equal records share one. The record must stay.
+// implementation: what would run, for --emit=plan and `bench`: "jit:avx512_core", "brgconv:avx512_core", "direct", or
+// ""
+//   where there is only one. Static string.
+typedef struct NncOperation NncOperation;   // lives until the process ends
+#define NNC_LIBRARY_FUNCTIONS(KIND, name, Record, gpu)                                      \
+  int64_t nnc_##name##_scratch(const Record *record);                                       \
+  const NncOperation *nnc_##name##_prepare(const Record *record, char *error, size_t size); \
+  const char *nnc_##name##_implementation(const Record *record);
+NNC_LIBRARY_RECORDS(NNC_LIBRARY_FUNCTIONS)
+#undef NNC_LIBRARY_FUNCTIONS
 
 // The layout in which this convolution would like its weights: a name such as "OIhw16i16o", whose elements are exactly
 // those of the logical weights (o, c/groups, kh, kw), none padded, or "oihw" where it does not matter.
@@ -47,26 +55,9 @@ const char *nnc_conv_weights_layout(const NncConv *c, char *buf, size_t size);
 bool nnc_weights_layout_split(const char *layout, const NncConv *c, int *rank, int64_t split[NNC_MAX_RANK],
                               int perm[NNC_MAX_RANK]);
 
-// ---------------------------------------------------------------------------------------------------------------------
-// Used by the step loop. An operation is made once at start and executed many times; equal descriptors share one.
-
-typedef struct NncOperation NncOperation;   // lives until the process ends
-
-// NULL with a message in error (size bytes) when the descriptor is invalid or needs more than its scratch_bytes.
-const NncOperation *nnc_conv_prepare(const NncConv *c, char *error, size_t size);
-const NncOperation *nnc_matmul_prepare(const NncMatmul *m, char *error, size_t size);
-// buffers: the three addresses in the order of NncConv and NncMatmul; workspace: scratch_bytes bytes aligned to
-// NNC_ALIGN, or NULL when that is 0. Runs on all threads and returns when the result is written. False only when the
-// library fails.
-bool nnc_operation_execute(const NncOperation *op, void *const buffers[3], void *workspace);
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Attention (attention.c): own loops, without state. The result does not depend on the number of threads.
-
-// Workspace in bytes for nnc_library_threads() threads, a multiple of NNC_ALIGN; the field scratch_bytes is not read.
-int64_t nnc_attention_scratch(const NncAttention *a);
-// buffers: as NncAttention says; workspace: nnc_attention_scratch bytes, aligned to NNC_ALIGN. At most
-// nnc_library_threads() threads.
-void nnc_attention_execute(const NncAttention *a, void *const *buffers, void *workspace);
+// buffers: the addresses in the order of the record; workspace: scratch_bytes bytes aligned to NNC_ALIGN, or NULL when
+// that is 0. Runs on nnc_library_threads() threads and returns when the result is written. False only when the library
+// fails.
+bool nnc_operation_execute(const NncOperation *op, void *const *buffers, void *workspace);
 
 #endif

@@ -28,6 +28,8 @@ typedef struct LibraryCopy {
   int64_t count[3], stride[2], offset;
 } LibraryCopy;
 
+typedef void (*LibraryLoops)(const void *record, void *const *buffers, void *workspace);
+
 struct NncOperation {
   bool is_conv;
   // with scratch_bytes 0 and weights_layout a static string, so that equal ones compare equal
@@ -51,6 +53,9 @@ struct NncOperation {
   const NncOperation *inner;
   bool is_added;         // the product of `inner` in the workspace, added to C
   LibraryCopy copy[3];   // in the order of the buffers
+  // own loops without state, instead of all of the above but implementation and scratch_bytes
+  LibraryLoops loops;
+  const void *record;   // Borrowed
   bool is_prepared;
   struct NncOperation *next;
 };
@@ -60,8 +65,14 @@ typedef struct Library {
   dnnl_stream_t stream;
   dnnl_primitive_attr_t attr;   // scratchpad mode user
   int threads;                  // 0: OpenMP's maximum
-  NncOperation *operations;
+  NncOperation *operations;     // of oneDNN and of its kinds
+  NncOperation *loops;          // of own loops without state
 } Library;
+
+// Prepares own loops that need nothing but their record: nnc_<name>_prepare, with what nnc_<name>_scratch says now and
+// the record has.
+const NncOperation *library_prepare_loops(LibraryLoops loops, const void *record, int64_t needed, int64_t planned,
+                                          char *error, size_t size);
 
 Library *library_get(void);   // made on first use; oneDNN's engine lives as long as the process
 

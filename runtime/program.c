@@ -21,23 +21,14 @@ const NncTensor *program_persistent(const char *name) {
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-static int64_t conv_end(const NncStep *s) {
-  const NncConv *c = s->conv;
-  int64_t x = c->n * c->c * c->h * c->w, y = c->n * c->o * c->oh * c->ow, w = c->o * (c->c / c->groups) * c->kh * c->kw;
-  int64_t sizes[3][3] = {{x, w, y}, {y, w, x}, {x, y, w}}, end = 0;
-  for (int i = 0; i < 3; i++) end = larger(end, s->buffers[i] + sizes[c->pass][i] * dtype_bytes(c->dtype));
-  return larger(end, s->workspace < 0 ? 0 : s->workspace + c->scratch_bytes);
-}
-
-static int64_t matmul_end(const NncStep *s) {
-  const NncMatmul *m = s->matmul;
-  int64_t last[3] = {(m->batch - 1) * m->a_batch + (m->m - 1) * m->a_row + (m->k - 1) * m->a_col,
-                     (m->batch - 1) * m->b_batch + (m->k - 1) * m->b_row + (m->n - 1) * m->b_col,
-                     (m->batch - 1) * m->c_batch + (m->m - 1) * m->c_row + m->n - 1};
-  int64_t end = 0;
-  for (int i = 0; i < 3; i++)
-    end = larger(end, s->buffers[i] + (last[i] + 1) * dtype_bytes(i < 2 ? m->dtype : m->result));
-  return larger(end, s->workspace < 0 ? 0 : s->workspace + m->scratch_bytes);
+int64_t step_scratch_bytes(const NncStep *s) {
+  switch (s->kind) {
+#define SCRATCH(KIND, name, Record, gpu) \
+  case NNC_STEP_##KIND: return s->name->scratch_bytes;
+    NNC_LIBRARY_RECORDS(SCRATCH)
+#undef SCRATCH
+  default: return -1;
+  }
 }
 
 static int64_t step_end(const NncStep *s);
@@ -104,18 +95,13 @@ static bool scan_begins(const NncScan *scan, const Loop *around) {
 // One past the last byte a step touches; -1 if its tables do not say.
 static int64_t step_end(const NncStep *s) {
   switch (s->kind) {
-  case NNC_STEP_CONV: return conv_end(s);
-  case NNC_STEP_MATMUL: return matmul_end(s);
   case NNC_STEP_COPY: return larger(s->buffers[0], s->buffers[1]) + s->copy_bytes;
   case NNC_STEP_SCAN: return scan_end(s->scan, NULL);
   case NNC_STEP_TAP: return s->tap->offset + tensor_span(s->tap);
-  case NNC_STEP_KERNEL:
+  default:   // kernels and the library's
     if (!s->buffer_bytes) return s->n_buffers ? -1 : 0;
-    return buffers_end(s);
-  case NNC_STEP_ATTENTION:
-    return larger(buffers_end(s), s->workspace < 0 ? 0 : s->workspace + s->attention->scratch_bytes);
+    return larger(buffers_end(s), s->workspace < 0 ? 0 : s->workspace + larger(0, step_scratch_bytes(s)));
   }
-  return 0;
 }
 
 int64_t function_used_bytes(const NncFunction *f) {

@@ -100,6 +100,18 @@ typedef struct NncAttention {
   int64_t scratch_bytes;
 } NncAttention;
 
+// What a library computes, or on a GPU a kernel made for its shape: X(KIND, name, record, on a GPU KERNEL or CUBLAS),
+// for each a step NNC_STEP_<KIND> with its record in NncStep.<name>. The ops that are steps of these kinds:
+// ir/library.def. Besides the record there are
+// - what of an op it holds, and the record as text: read_<name>, write_<name> (codegen/op_records.c);
+// - on the host nnc_<name>_scratch, nnc_<name>_prepare, nnc_<name>_implementation (runtime/library.h);
+// - on a GPU the kernel, cuda_library_<name> (codegen/cuda), or the call of cuBLAS, cuda_call_<name>
+//   (runtime/cuda/library.c); the emulator has its own cuBLAS (cuda/emulator/blas.c).
+#define NNC_LIBRARY_RECORDS(X)         \
+  X(CONV, conv, NncConv, KERNEL)       \
+  X(MATMUL, matmul, NncMatmul, CUBLAS) \
+  X(ATTENTION, attention, NncAttention, KERNEL)
+
 // A generated kernel runs iterations [begin, end) of its outer loop. buffers[i] is the address of its i-th buffer.
 typedef void (*NncKernelFn)(void *const *buffers, int64_t begin, int64_t end);
 
@@ -136,9 +148,9 @@ typedef struct NncStep {   // what every step has stands first, so that the tabl
   const char *label;   // "kernel_12: bn+relu", "conv2d", for bench and errors
   const char *where;   // "model.nn:12:5, model.nn:13:9": what of the source it computes; NULL: not recorded
   int n_buffers;
-  const int64_t *buffers;        // arena offsets; COPY: source, destination
-  const int64_t *buffer_bytes;   // KERNEL, ATTENTION: bytes of each buffer, so that the runtime can check what is used
-                                 // against the plan; NULL: not recorded
+  const int64_t *buffers;   // arena offsets; COPY: source, destination
+  // bytes of each buffer, so that the runtime can check what is used against the plan; NULL: not recorded
+  const int64_t *buffer_bytes;
   // the element type of each buffer, with NNC_WRITTEN where the step writes it, or NNC_NO_VALUES; NULL: not recorded
   const int64_t *buffer_values;
   int64_t workspace;              // arena offset of the library's scratchpad, or -1
@@ -167,7 +179,7 @@ typedef struct NncStep {   // what every step has stands first, so that the tabl
 typedef struct NncScan {
   int64_t iterations;
   int n_steps;
-  const NncStep *steps;   // KERNEL, CONV, MATMUL, ATTENTION, COPY, SCAN
+  const NncStep *steps;   // of all kinds but TAP
   int depth;              // strides per buffer
   // per step, then per buffer: by an iteration of this loop, of the one around it, and so on
   const int64_t *const *strides;

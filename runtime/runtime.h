@@ -123,6 +123,7 @@ void philox_permutation(uint64_t seed, uint64_t stream, uint32_t *perm, int64_t 
 const NncFunction *program_function(const char *name);   // NULL if absent
 const NncTensor *program_persistent(const char *name);
 bool program_is_persistent_role(NncRole role);
+int64_t step_scratch_bytes(const NncStep *s);   // of a library op's record; -1: the step is none
 // The bytes that the steps, arguments and results of f touch: the largest offset + size, in whole units of NNC_ALIGN.
 // -1 if sizes are not recorded.
 int64_t function_used_bytes(const NncFunction *f);

@@ -4,9 +4,9 @@
 
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/template/template.h"
-#include "codegen/op_records.h"
 #include "passes/plan/plan.h"
 #include "support/alloc.h"
+#include "support/integers.h"
 #include "support/text.h"
 
 static AttentionStrides strides(const NncAttention *a, int64_t heads, int64_t tokens) {
@@ -51,8 +51,8 @@ static TileType type_of(const CudaTarget *target, NncDtype dtype) {
 }
 
 // Tensor cores where they fit: f32 as three products of tf32 parts, or as one of what tf32 keeps.
-static Attention attention_of(const CudaTarget *target, MlirOperation op) {
-  NncAttention r = op_attention_record(op);
+static Attention attention_of(const CudaTarget *target, MlirOperation op, const OpRecord *record) {
+  const NncAttention r = record->attention;
   Attention a = {.type = type_of(target, r.dtype),
                  .batch = r.batch,
                  .heads = r.heads,
@@ -80,7 +80,7 @@ static unsigned long long bits(double x) {
   return u;
 }
 
-static char *name_of(const Attention *a) {
+static char *symbol_of(const Attention *a) {
   static const char *const types[] = {"bf16", "f16", "tf32", "f32", "f64"};
   return text_format("attention%s_%s_%lldx%lldx%lldx%lldx%lldx%d_%s%s%s%s%s%s_s%016llx_p%016llx",
                      a->backward ? "_grad" : "", types[a->type], (long long)a->batch, (long long)a->heads,
@@ -90,23 +90,28 @@ static char *name_of(const Attention *a) {
                      bits(a->dropout));
 }
 
-char *cuda_attention_name(const CudaTarget *target, MlirOperation op) {
-  Attention a = attention_of(target, op);
-  return name_of(&a);
+static char *name_of(const CudaTarget *target, MlirOperation op, const OpRecord *r) {
+  Attention a = attention_of(target, op, r);
+  return symbol_of(&a);
 }
 
-int64_t cuda_attention_workspace(const CudaTarget *target, MlirOperation op) {
-  Attention a = attention_of(target, op);
-  return (attention_workspace(&a) + NNC_ALIGN - 1) / NNC_ALIGN * NNC_ALIGN;
+static int64_t workspace(const CudaTarget *target, MlirOperation op, const OpRecord *r) {
+  Attention a = attention_of(target, op, r);
+  return round_up(attention_workspace(&a), NNC_ALIGN);
 }
 
-int cuda_attention_launches(const CudaTarget *target, MlirOperation op, CostEngine *engine) {
-  Attention a = attention_of(target, op);
-  *engine = a.plain               ? COST_LOOPS
-            : a.type == TILE_TF32 ? COST_TF32
-            : a.type == TILE_F32  ? COST_TF32_PARTS
-                                  : COST_OWN_RATE;
-  return attention_launches(&a);
+// The gradients of queries and those of keys and values are kernels of their own: both make the scores, their gradients
+// and the draws of a dropout, seven products in place of five.
+static void price(const CudaTarget *target, MlirOperation op, const OpRecord *r, CostWork *w) {
+  Attention a = attention_of(target, op, r);
+  w->engine = a.plain               ? COST_LOOPS
+              : a.type == TILE_TF32 ? COST_TF32
+              : a.type == TILE_F32  ? COST_TF32_PARTS
+                                    : COST_OWN_RATE;
+  w->launches = attention_launches(&a);
+  if (!a.backward) return;
+  w->products *= 7.0 / 5;
+  w->additions *= 2;
 }
 
 static const char *arithmetic(const Attention *a) {
@@ -149,14 +154,17 @@ static void add_launches(const Attention *a, const char *name, EmittedKernel *ou
   LLVMContextDispose(llvm);
 }
 
-void cuda_emit_attention(const CudaTarget *target, MlirOperation op, const char *name, EmittedKernel *out) {
-  Attention a = attention_of(target, op);
+static void emit_kernel(const CudaTarget *target, MlirOperation op, const OpRecord *r, const char *name,
+                        EmittedKernel *out) {
+  Attention a = attention_of(target, op, r);
   *out = (EmittedKernel){.name = copy_string(name),
                          .summary = copy_string(a.backward ? "attention gradient" : "attention"),
-                         .workspace_bytes = cuda_attention_workspace(target, op)};
+                         .workspace_bytes = workspace(target, op, r)};
   comment(&a, name, &out->text);
   add_launches(&a, name, out);
   cuda_comment_launches(out, &out->text);
   CudaTemplate *template = out->template = allocate_array(1, sizeof *template);
   *template = (CudaTemplate){.kind = TEMPLATE_ATTENTION, .attention = a};
 }
+
+const CudaLibrary cuda_library_attention = {name_of, workspace, emit_kernel, price};

@@ -297,7 +297,9 @@ static void comment_product(const ConvProduct *p, Text *t) {
            (long long)p->k, (long long)p->n, (long long)p->splits);
 }
 
-char *cuda_conv_name(const NncConv *c) {
+static char *name_of(const CudaTarget *target, MlirOperation op, const OpRecord *r) {
+  (void)target, (void)op;
+  const NncConv *c = &r->conv;
   static const char *const passes[] = {"forward", "input_grad", "weight_grad"};
   const char *result = c->result == c->dtype ? "" : "_to_f32";
   return text_format(
@@ -378,7 +380,10 @@ static void emit_product(const NncConv *c, const char *name, EmittedKernel *out)
   out->text = head;
 }
 
-void cuda_emit_conv(const CudaTarget *target, const NncConv *c, const char *name, EmittedKernel *out) {
+static void emit_kernel(const CudaTarget *target, MlirOperation op, const OpRecord *r, const char *name,
+                        EmittedKernel *out) {
+  (void)op;
+  const NncConv *c = &r->conv;
   ConvShape shape;
   *out = (EmittedKernel){.name = copy_string(name),
                          .summary = copy_string("convolution"),
@@ -394,3 +399,15 @@ void cuda_emit_conv(const CudaTarget *target, const NncConv *c, const char *name
   }
   emit_product(c, name, out);
 }
+
+static int64_t workspace(const CudaTarget *target, MlirOperation op, const OpRecord *r) {
+  (void)op;
+  return conv_workspace_bytes(target, &r->conv);
+}
+
+static void price(const CudaTarget *target, MlirOperation op, const OpRecord *r, CostWork *work) {
+  (void)op;
+  cuda_price_conv(target, &r->conv, work);
+}
+
+const CudaLibrary cuda_library_conv = {name_of, workspace, emit_kernel, price};

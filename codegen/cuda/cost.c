@@ -19,7 +19,7 @@ static void price_product(CostWork *w, const NncConv *c) {
   w->launches = p.splits > 1 ? 2 : 1;
 }
 
-static void price_conv(const CudaTarget *target, CostWork *w, const NncConv *c) {
+void cuda_price_conv(const CudaTarget *target, const NncConv *c, CostWork *w) {
   ConvShape shape;
   // products with the zeros between the pixels of a stride, too
   if (c->pass == NNC_CONV_INPUT_GRAD)
@@ -39,20 +39,11 @@ static void price_conv(const CudaTarget *target, CostWork *w, const NncConv *c) 
   }
 }
 
-// The gradients of queries and those of keys and values are kernels of their own: both make the scores, their gradients
-// and the draws of a dropout, seven products in place of five.
-static void price_attention(const CudaTarget *target, CostWork *w, MlirOperation op) {
-  w->launches = cuda_attention_launches(target, op, &w->engine);
-  if (!nn_attention_of(op).backward) return;
-  w->products *= 7.0 / 5;
-  w->additions *= 2;
-}
-
 static CostWork library_work(const CudaTarget *target, MlirOperation op) {
   CostWork w = cost_work(op, nn_null_operation(), &(CostRules){.unit = COST_GPU});
-  NncConv c;
-  if (op_conv_record(op, &c)) price_conv(target, &w, &c);
-  else if (op_is_attention(op)) price_attention(target, &w, op);
+  OpRecord r = op_record(op);
+  const CudaLibrary *kernel = cuda_library(r.kind);
+  if (kernel) kernel->price(target, op, &r, &w);
   else if (w.product_dtype == NN_F32 && target->base.tf32) w.engine = COST_TF32;
   return w;
 }
@@ -79,7 +70,7 @@ static CostWork kernel_work(const CudaTarget *target, MlirOperation call, const 
   CostWork w = cost_work(call, k->func, &(CostRules){.unit = COST_GPU});
   NncConv c;
   if (!mlirOperationIsNull(k->library) && op_conv_record(k->library, &c)) {
-    price_conv(target, &w, &c);
+    cuda_price_conv(target, &c, &w);
     w.launches = schedule_conv_launches(target, k);
     w.bytes += through_memory(schedule_conv_workspace(target, k) - conv_workspace_bytes(target, &c));
   } else if (k->kind == KERNEL_MOVE) {

@@ -6,6 +6,7 @@
 #define NNC_CODEGEN_CUDA_CUDA_H
 
 #include "codegen/cost_model.h"
+#include "codegen/op_records.h"
 #include "codegen/target.h"
 #include "support/text.h"
 #include "llvm-c/TargetMachine.h"
@@ -36,11 +37,7 @@ enum { CUDA_SHARED_ALIGN = 128 };
 // that each of so many blocks may have which share a multiprocessor
 int64_t cuda_shared_bytes(const CudaTarget *target, int blocks);
 
-// conv.c: the name of a convolution's kernel, which says all of its descriptor (Owned: free), the scratch it needs, and
-// its code.
-char *cuda_conv_name(const NncConv *c);
-int64_t conv_workspace_bytes(const CudaTarget *target, const NncConv *c);
-void cuda_emit_conv(const CudaTarget *target, const NncConv *c, const char *name, EmittedKernel *out);
+int64_t conv_workspace_bytes(const CudaTarget *target, const NncConv *c);   // conv.c: of its kernels
 // conv_endings.c: finished kernels that are one product with different epilogues become one kernel with a number to
 // choose by. Once, before their code is built.
 void cuda_join_endings(EmittedKernels *kernels);
@@ -52,18 +49,12 @@ void cuda_add_template(const struct ConvShape *shape, EmittedKernel *out);
 // epilogue.c: there is code for a kernel that begins with a convolution.
 bool cuda_epilogue_ok(const NnTarget *target, MlirOperation func);
 
-// attention.c: the same of attention and its gradients.
-char *cuda_attention_name(const CudaTarget *target, MlirOperation op);
-int64_t cuda_attention_workspace(const CudaTarget *target, MlirOperation op);
-int cuda_attention_launches(const CudaTarget *target, MlirOperation op, CostEngine *engine);   // and what makes its
-                                                                                               // products
-void cuda_emit_attention(const CudaTarget *target, MlirOperation op, const char *name, EmittedKernel *out);
-
 // launch.c: one more launch of a kernel; and the lines of a comment that tell all of them.
 void cuda_add_launch(EmittedKernel *out, const char *symbol, int64_t x, int64_t y, int64_t z, int64_t threads);
 void cuda_comment_launches(const EmittedKernel *k, Text *t);
 
-// cost.c: what a step takes, of a call with the kernel that is called.
+// cost.c: what a step takes, of a call with the kernel that is called; and what a convolution adds to it.
+void cuda_price_conv(const CudaTarget *target, const NncConv *c, CostWork *work);
 CostWork cuda_work(const CudaTarget *target, MlirOperation op, MlirOperation kernel);
 
 // kernels.c: every private kernel of the module, convolutions and attention.
@@ -75,7 +66,20 @@ int64_t cuda_kernel_workspace(const CudaTarget *target, MlirOperation func);   /
 enum { SHARE_MANY = 200, SHARE_ALIKE = 3 };
 void cuda_share_kernels(EmittedKernels *kernels, int many, int alike);
 
-// library.c: scratch of library ops, and the name of the kernel that is one (NULL: it is cuBLAS's; Owned: free).
+// A library op that is a kernel made for its shape.
+typedef struct CudaLibrary {
+  char *(*name)(const CudaTarget *target, MlirOperation op, const OpRecord *r);   // says all that it depends on. Owned
+  int64_t (*workspace)(const CudaTarget *target, MlirOperation op, const OpRecord *r);
+  void (*emit)(const CudaTarget *target, MlirOperation op, const OpRecord *r, const char *name, EmittedKernel *out);
+  void (*price)(const CudaTarget *target, MlirOperation op, const OpRecord *r, CostWork *work);
+} CudaLibrary;
+// In the file of its family, where the record's row says KERNEL.
+#define CUDA_LIBRARY(KIND, name, Record, gpu) extern const CudaLibrary cuda_library_##name;
+NNC_LIBRARY_RECORDS(CUDA_LIBRARY)
+#undef CUDA_LIBRARY
+// library.c: those that have kernels; NULL: a call of cuBLAS, or no library op.
+const CudaLibrary *cuda_library(NncStepKind kind);
+// Scratch of library ops, and the name of the kernel that is one (NULL: it is cuBLAS's; Owned: free).
 char *cuda_library_kernel(const CudaTarget *target, MlirOperation op);
 int64_t cuda_library_workspace(const CudaTarget *target, MlirOperation op);
 

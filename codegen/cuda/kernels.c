@@ -5,7 +5,6 @@
 
 #include "codegen/cuda/align.h"
 #include "codegen/cuda/schedule/schedule.h"
-#include "codegen/op_records.h"
 #include "passes/plan/plan.h"
 #include "support/alloc.h"
 #include "support/text.h"
@@ -52,12 +51,11 @@ static void emit_library_kernels(const CudaTarget *target, MlirBlock block, Emit
     if (nn_is(op, "scf.execute_region"))
       emit_library_kernels(target, mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)), out);
     if (nn_scan_of(op, &scan)) emit_library_kernels(target, nn_function_body(scan.body), out);
-    char *name = nn_op_of(op) == NN_OP_NONE ? NULL : cuda_library_kernel(target, op);
-    NncConv c;
-    if (name && !emitted_kernel_find(out, name)) {
-      if (op_conv_record(op, &c)) cuda_emit_conv(target, &c, name, add_item(out));
-      else cuda_emit_attention(target, op, name, add_item(out));
-    }
+    OpRecord r = op_record(op);
+    const CudaLibrary *kernel = cuda_library(r.kind);
+    if (!kernel) continue;
+    char *name = kernel->name(target, op, &r);
+    if (!emitted_kernel_find(out, name)) kernel->emit(target, op, &r, name, add_item(out));
     free(name);
   }
 }

@@ -1,27 +1,40 @@
-// Convolutions, matrix products and attention on the GPU: their kernels and what scratch they need.
+// Library ops on the GPU: which are kernels, and what scratch cuBLAS has for the others.
 #include "codegen/cuda/cuda.h"
-#include "codegen/op_records.h"
 #include "runtime/cuda/driver.h"
-#include "support/alloc.h"
-#include "support/text.h"
+#include "support/integers.h"
+
+#define LIBRARY_KERNEL(name) &cuda_library_##name
+#define LIBRARY_CUBLAS(name) NULL
+static const CudaLibrary *const kernels[] = {
+#define ROW(KIND, name, Record, gpu) [NNC_STEP_##KIND] = LIBRARY_##gpu(name),
+    NNC_LIBRARY_RECORDS(ROW)
+#undef ROW
+};
+
+const CudaLibrary *cuda_library(NncStepKind kind) {
+  return (size_t)kind < sizeof kernels / sizeof *kernels ? kernels[kind] : NULL;
+}
 
 char *cuda_library_kernel(const CudaTarget *target, MlirOperation op) {
-  NncConv conv;
-  if (op_is_attention(op)) return cuda_attention_name(target, op);
-  return op_conv_record(op, &conv) ? cuda_conv_name(&conv) : NULL;
+  OpRecord r = op_record(op);
+  const CudaLibrary *kernel = cuda_library(r.kind);
+  return kernel ? kernel->name(target, op, &r) : NULL;
+}
+
+// cuBLAS splits a long sum over few results; room for eight partial results, at most what it recommends for the largest
+// GPUs, and so that the runtime can align it to 256 bytes.
+static int64_t cublas_workspace(MlirOperation op) {
+  enum { PARTS = 8, MOST = 32 << 20, ALIGNMENT = 256 };
+  NnType t = nn_value_type(mlirOperationGetResult(op, 0));
+  NnDtype dtype = nn_dtype_wide(nn_value_type(mlirOperationGetOperand(op, 0)).dtype);
+  int64_t bytes = PARTS * nn_type_elements(&t) * nn_dtype_bytes(dtype);
+  bytes = bytes > MOST ? MOST : bytes < CUBLAS_LEAST_WORKSPACE ? CUBLAS_LEAST_WORKSPACE : round_up(bytes, ALIGNMENT);
+  return bytes + ALIGNMENT - NNC_ALIGN;
 }
 
 int64_t cuda_library_workspace(const CudaTarget *target, MlirOperation op) {
-  NncConv conv;
-  NncMatmul m;
-  if (op_conv_record(op, &conv)) return conv_workspace_bytes(target, &conv);
-  if (op_is_attention(op)) return cuda_attention_workspace(target, op);
-  if (!op_matmul_record(op, &m)) return 0;
-  // cuBLAS splits a long sum over few results; room for eight partial results, at most what it recommends for the
-  // largest GPUs.
-  int64_t bytes = 8 * m.batch * m.m * m.n * nn_dtype_bytes(nn_dtype_wide((NnDtype)m.dtype));
-  bytes = bytes > 32 << 20                 ? 32 << 20
-          : bytes < CUBLAS_LEAST_WORKSPACE ? CUBLAS_LEAST_WORKSPACE
-                                           : (bytes + 255) / 256 * 256;
-  return bytes + 256 - NNC_ALIGN;   // so that the runtime can align it to 256 bytes
+  OpRecord r = op_record(op);
+  if (r.kind == NNC_STEP_KERNEL) return 0;
+  const CudaLibrary *kernel = cuda_library(r.kind);
+  return kernel ? kernel->workspace(target, op, &r) : cublas_workspace(op);
 }

@@ -4,13 +4,12 @@
 #include "codegen/op_records.h"
 
 int64_t host_library_scratch(MlirOperation op) {
-  NncConv conv;
-  NncMatmul matmul;
-  if (op_conv_record(op, &conv)) return nnc_conv_scratch(&conv);
-  if (op_matmul_record(op, &matmul)) return nnc_matmul_scratch(&matmul);
-  if (op_is_attention(op)) {
-    NncAttention attention = op_attention_record(op);
-    return nnc_attention_scratch(&attention);
+  OpRecord r = op_record(op);
+  switch (r.kind) {
+#define SCRATCH(KIND, name, Record, gpu) \
+  case NNC_STEP_##KIND: return nnc_##name##_scratch(&r.name);
+    NNC_LIBRARY_RECORDS(SCRATCH)
+#undef SCRATCH
+  default: return 0;
   }
-  return 0;
 }

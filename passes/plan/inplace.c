@@ -71,9 +71,7 @@ static bool kernel_allows(MlirOperation func, int r, int a) {
 }
 
 // A product that is added to an operand. That operand as a factor is asked for by itself.
-static bool library_allows(MlirOperation op, int r, int a) {
-  return nn_op_of(op) == NN_OP_matmul_rows_to && r == 0 && a == 2;
-}
+static bool library_allows(MlirOperation op, int r, int a) { return r == 0 && a == nn_op_adds_to(nn_op_of(op)); }
 
 bool plan_inplace_allowed(PlanProgram *p, int step, int result, int operand) {
   const PlanStep *s = &p->steps[step];

@@ -125,8 +125,7 @@ static const char *kernel_forbids(MlirOperation func, int result, int a) {
 const char *plan_check_over(MlirOperation op, MlirOperation kernel, int result, int operand) {
   NnScan scan;
   if (mlirOperationIsNull(kernel)) {   // a product is added to what is there
-    bool adds = nn_op_of(op) == NN_OP_matmul_rows_to && operand == 2;
-    return adds ? NULL : "a library op reads it while it writes";
+    return operand == nn_op_adds_to(nn_op_of(op)) ? NULL : "a library op reads it while it writes";
   }
   if (!nn_scan_of(kernel, &scan)) return kernel_forbids(kernel, result, operand);
   // Of a tied carry the loop has one copy, first and last value in one; everything else is read in all steps.

@@ -1,6 +1,6 @@
 // Private to runtime/cuda: a program on a GPU. load.c fills the table of the driver's functions, errors.c reports their
-// failures, device.c opens the GPU (context, module, arena, staging), execute.c turns a function's steps into launches
-// and captures them as a graph.
+// failures, device.c opens the GPU (context, module, arena, staging), library.c calls cuBLAS, execute.c turns a
+// function's steps into launches and captures them as a graph.
 #ifndef NNC_RUNTIME_CUDA_CUDA_H
 #define NNC_RUNTIME_CUDA_CUDA_H
 
@@ -21,7 +21,7 @@ typedef struct CudaMemory {
   const void *uploaded;    // the prepared function whose staged arguments lie in the arena; NULL: none
   CUevent before, after;   // around a step that is timed
   size_t free_at_start;    // bytes of the GPU's memory, before anything but the context was made
-  cublasHandle_t cublas;   // NULL: no matrix products
+  cublasHandle_t cublas;   // NULL: no calls of it
   CUdeviceptr arena;
   char *staging;   // page-locked host memory; Owned
   int64_t staging_bytes, staging_used;
@@ -37,7 +37,12 @@ bool cuda_ok_or(const CudaMemory *m, CUresult result, const char *call, const ch
 #define CUDA(m, what, call, ...) cuda_ok((m), (m)->api.driver.call(__VA_ARGS__), "cu" #call, (what))
 bool cublas_ok(const CudaMemory *m, cublasStatus_t status, const char *call, const char *what);
 #define CUBLAS(m, what, call, ...) cublas_ok((m), (m)->api.cublas.call(__VA_ARGS__), "cublas" #call, (what))
-bool cuda_needs_cublas(void);           // any step of the program is a matrix product
+// library.c: issues a library op's step on m->compute, with its buffers and workspace (0: none). NULL: steps of this
+// kind are no calls of cuBLAS.
+typedef bool (*CudaLibraryCall)(const CudaMemory *m, const NncStep *s, const CUdeviceptr *addresses,
+                                CUdeviceptr workspace);
+CudaLibraryCall cuda_library_call(NncStepKind kind);
+bool cuda_needs_cublas(void);           // any step of the program is such a call
 bool cuda_open_cublas(CudaMemory *m);   // device.c: sets m->cublas, for products on m->compute
 // Page-locked memory of the host; *out NULL after a failure. Whoever asks for it frees it (MemFreeHost).
 bool cuda_allocate_pinned(const CudaMemory *m, const char *what, size_t bytes, char **out);

@@ -249,7 +249,7 @@ static int64_t taken(const Arena *a) {
                                                                           : -1;
 }
 
-static const char *implementation(const NncStep *s) { return s->kind == NNC_STEP_MATMUL ? "cuBLAS" : ""; }
+static const char *implementation(const NncStep *s) { return cuda_library_call(s->kind) ? "cuBLAS" : ""; }
 
 static void describe(char *text, size_t size) {
   snprintf(text, size, "%s, %s", nnc_program.target, nnc_program.cuda->arch);

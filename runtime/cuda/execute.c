@@ -11,7 +11,7 @@ typedef struct CudaStep {
   CUfunction function;      // KERNEL
   CUdeviceptr *addresses;   // Borrowed from CudaProgram.addresses; of the step's buffers
   void **arguments;         // Borrowed from CudaProgram.arguments; pointers to them, as cuLaunchKernel takes them
-  CUdeviceptr workspace;    // MATMUL
+  CUdeviceptr workspace;    // of a call of cuBLAS
   struct CudaStep *inner;   // SCAN: Borrowed from CudaProgram.steps
 } CudaStep;
 
@@ -74,6 +74,8 @@ static bool prepare_step(CudaProgram *p, const NncStep *s, CudaStep *step, size_
   *n += (size_t)(s->n_buffers + n_numbers);
   if (s->workspace >= 0) step->workspace = p->m->arena + (CUdeviceptr)s->workspace;
   if (s->kind == NNC_STEP_KERNEL) return prepare_kernel(p->m, s, step);
+  if (step_scratch_bytes(s) >= 0 && !cuda_library_call(s->kind))
+    report_internal("step %s of %s: not a step of a GPU program", s->label, p->f->name);
   if (s->kind != NNC_STEP_SCAN) return true;
   step->inner = *inner;
   *inner += s->scan->n_steps;
@@ -128,56 +130,14 @@ void *cuda_prepare(const NncFunction *f, const Arena *arena) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Steps
 
-static const void *device_pointer(CUdeviceptr p) { return (const void *)(uintptr_t)p; }
-
-static int smallest_stride(int64_t stride, int64_t rows) { return (int)(stride > rows ? stride : rows); }
-
-static int cublas_type(NncDtype dtype) {
-  return dtype == NNC_F64 ? CUDA_R_64F : dtype == NNC_BF16 ? CUDA_R_16BF : dtype == NNC_F16 ? CUDA_R_16F : CUDA_R_32F;
-}
-
-// C = A B in row-major order is, read by columns, C^T = B^T A^T. One stride of each operand is 1, which says whether it
-// is transposed.
-static bool run_matmul(const CudaMemory *m, const NncStep *s, const CudaStep *step) {
-  const NncMatmul *x = s->matmul;
-  const float one_f = 1, zero_f = 0;
-  const double one_d = 1, zero_d = 0;
-  bool wide = x->dtype == NNC_F64, b_plain = x->b_col == 1, a_plain = x->a_col == 1;
-  int type = cublas_type(x->dtype), type_c = cublas_type(x->result),
-      compute = wide                                            ? CUBLAS_COMPUTE_64F
-                : x->dtype == NNC_F32 && nnc_program.cuda->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                                                : CUBLAS_COMPUTE_32F;
-  const void *one = wide ? (const void *)&one_d : &one_f, *beta = x->adds ? one
-                                                                  : wide  ? (const void *)&zero_d
-                                                                          : &zero_f;
-  int op_b = b_plain ? CUBLAS_OP_N : CUBLAS_OP_T,
-      ldb = b_plain ? smallest_stride(x->b_row, x->n) : smallest_stride(x->b_col, x->k);
-  int op_a = a_plain ? CUBLAS_OP_N : CUBLAS_OP_T,
-      lda = a_plain ? smallest_stride(x->a_row, x->k) : smallest_stride(x->a_col, x->m);
-  const void *a = device_pointer(step->addresses[0]), *b = device_pointer(step->addresses[1]);
-  void *c = (void *)(uintptr_t)step->addresses[2],
-       *workspace = s->workspace < 0 ? NULL : (void *)(uintptr_t)step->workspace;
-  // cuBLAS wants 256 bytes of alignment; the plan has room for it (cuda_library_workspace).
-  size_t padding = workspace ? -(uintptr_t)workspace % 256 : 0;
-  if (!CUBLAS(m, s->label, SetWorkspace, m->cublas, workspace ? (char *)workspace + padding : NULL,
-              workspace ? (size_t)x->scratch_bytes - padding : 0))
-    return false;
-  if (x->batch == 1)
-    return CUBLAS(m, s->label, GemmEx, m->cublas, op_b, op_a, (int)x->n, (int)x->m, (int)x->k, one, b, type, ldb, a,
-                  type, lda, beta, c, type_c, smallest_stride(x->c_row, x->n), compute, CUBLAS_GEMM_DEFAULT);
-  return CUBLAS(m, s->label, GemmStridedBatchedEx, m->cublas, op_b, op_a, (int)x->n, (int)x->m, (int)x->k, one, b, type,
-                ldb, x->b_batch, a, type, lda, x->a_batch, beta, c, type_c, smallest_stride(x->c_row, x->n), x->c_batch,
-                (int)x->batch, compute, CUBLAS_GEMM_DEFAULT);
-}
-
 // The emulator reports every access outside of the step's buffers.
 static void expect_ranges(const CudaProgram *p, const NncStep *s, const CudaStep *step) {
   if (!p->m->api.expect_ranges || !s->buffer_bytes) return;
   int n = 0;
   for (int j = 0; j < s->n_buffers; j++)
     if (s->buffer_bytes[j]) p->ranges[n++] = (CudaRange){s->label, step->addresses[j], (size_t)s->buffer_bytes[j]};
-  if (s->kind == NNC_STEP_MATMUL && s->workspace >= 0)
-    p->ranges[n++] = (CudaRange){"workspace", step->workspace, (size_t)s->matmul->scratch_bytes};
+  if (s->workspace >= 0 && cuda_library_call(s->kind))
+    p->ranges[n++] = (CudaRange){"workspace", step->workspace, (size_t)step_scratch_bytes(s)};
   p->m->api.expect_ranges(p->m->compute, n, p->ranges);
 }
 
@@ -193,16 +153,13 @@ static bool launch(CudaProgram *p, const NncStep *s, const CudaStep *step) {
                 (unsigned)l->grid[2], (unsigned)l->block[0], (unsigned)l->block[1], (unsigned)l->block[2],
                 (unsigned)l->shared_bytes, m->compute, step->arguments, NULL);
   }
-  case NNC_STEP_MATMUL: expect_ranges(p, s, step); return run_matmul(m, s, step);
   case NNC_STEP_COPY:
     return CUDA(m, s->label, MemcpyDtoDAsync, step->addresses[1], step->addresses[0], (size_t)s->copy_bytes,
                 m->compute);
   case NNC_STEP_TAP: return true;
   case NNC_STEP_SCAN: return launch_scan(p, s->scan, step);
-  case NNC_STEP_CONV:
-  case NNC_STEP_ATTENTION: break;
+  default: expect_ranges(p, s, step); return cuda_library_call(s->kind)(m, s, step->addresses, step->workspace);
   }
-  report_internal("step %s of %s: not a step of a GPU program", s->label, p->f->name);
 }
 
 // Moves step i of a scan, and what is inside of it, by so many iterations of the loop that is `level` loops around that

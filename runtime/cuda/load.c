@@ -95,17 +95,17 @@ static bool load_cublas(CudaApi *api) {
   return true;
 }
 
-static bool has_product(const NncStep *steps, int n) {
+static bool calls_cublas(const NncStep *steps, int n) {
   for (int s = 0; s < n; s++)
-    if (steps[s].kind == NNC_STEP_MATMUL ||
-        (steps[s].scan && has_product(steps[s].scan->steps, steps[s].scan->n_steps)))
+    if (cuda_library_call(steps[s].kind) ||
+        (steps[s].scan && calls_cublas(steps[s].scan->steps, steps[s].scan->n_steps)))
       return true;
   return false;
 }
 
 bool cuda_needs_cublas(void) {
   for (int i = 0; i < nnc_program.n_functions; i++)
-    if (has_product(nnc_program.functions[i].steps, nnc_program.functions[i].n_steps)) return true;
+    if (calls_cublas(nnc_program.functions[i].steps, nnc_program.functions[i].n_steps)) return true;
   return false;
 }
 

@@ -99,13 +99,16 @@ static double difference(const Tensor *expected, const void *found) {
   return worst / largest;
 }
 
-static void execute(const NncAttention *a, int n, int n_inputs, const Tensor *x, void **memory, int threads) {
+static void execute(NncAttention *a, int n, int n_inputs, const Tensor *x, void **memory, int threads) {
   nnc_library_set_threads(threads);
   omp_set_num_threads(threads);
-  void *workspace = aligned_alloc(64, (size_t)nnc_attention_scratch(a));
-  memset(workspace, 0xff, (size_t)nnc_attention_scratch(a));   // NaN
+  a->scratch_bytes = nnc_attention_scratch(a);
+  void *workspace = aligned_alloc(64, (size_t)a->scratch_bytes);
+  memset(workspace, 0xff, (size_t)a->scratch_bytes);   // NaN
   for (int i = n_inputs; i < n; i++) memset(memory[i], 0xff, (size_t)tensor_bytes(&x[i]));
-  nnc_attention_execute(a, memory, workspace);
+  char error[256] = "";
+  const NncOperation *op = nnc_attention_prepare(a, error, sizeof error);
+  CHECK(op && nnc_operation_execute(op, memory, workspace), "%s", error);
   free(workspace);
 }
 
@@ -147,9 +150,10 @@ static void check_packed(const char *what, const Shape *s, int64_t bytes, const 
 static int emulate_op(MlirOperation op, int n_operands, const Tensor *x, bool tf32,
                       EmulateArgument arguments[MAX + 1]) {
   int n = n_operands + (int)mlirOperationGetNumResults(op);
-  char *name = cuda_attention_name(test_target(), op);
+  OpRecord record = op_record(op);
+  char *name = cuda_library_attention.name(test_target(), op, &record);
   EmittedKernel kernel;
-  cuda_emit_attention(test_target(), op, name, &kernel);
+  cuda_library_attention.emit(test_target(), op, &record, name, &kernel);
   LLVMModuleRef module = LLVMModuleCreateWithNameInContext("attention", LLVMContextCreate());
   TemplateLaunch ignored;
   for (int i = 0; i < kernel.n_launches; i++)
@@ -183,7 +187,7 @@ static void check_emulated(const Ops *ops, const Shape *s, int n_operands, const
   test_target_choose(arch, tf32);
   EmulateArgument found[MAX + 1], packed[MAX + 1];
   int n = emulate_op(ops->op, n_operands, x, tf32, found), n_packed = 0;
-  char *name = cuda_attention_name(test_target(), ops->op);
+  char *name = cuda_library_kernel(test_target(), ops->op);
   for (int i = n_operands; i < n_operands + (int)mlirOperationGetNumResults(ops->op); i++) {
     double worst = difference(&x[i], found[i].data);
     CHECK(worst < emulated_bound(x[i].type.dtype, tf32), "%s, %d to %d keys: result %d differs by %g", name, s->queries,
@@ -205,7 +209,7 @@ static void check_emulated(const Ops *ops, const Shape *s, int n_operands, const
 // Packed gradients against `gradient`; memory: of the operands.
 static void check_packed_on_host(MlirOperation op, const Shape *s, int n_operands, void *const *memory,
                                  const void *const gradient[3]) {
-  NncAttention a = op_attention_record(op);
+  NncAttention a = op_record(op).attention;
   NnType t = nn_value_type(mlirOperationGetResult(op, 0));
   Tensor x[MAX] = {0};   // execute() wants the type of the result alone
   x[n_operands].type = t;
@@ -226,7 +230,7 @@ static void check_op(const Ops *ops, const Shape *s, int n_operands, const Tenso
   MlirOperation op = ops->op;
   int n = n_operands + (int)mlirOperationGetNumResults(op);
   void *memory[MAX];
-  NncAttention a = op_attention_record(op);
+  NncAttention a = op_record(op).attention;
   for (int i = 0; i < n; i++) memory[i] = buffer_of(&x[i]);
   for (int threads = 3; threads >= 1; threads -= 2) {
     void *before[MAX];

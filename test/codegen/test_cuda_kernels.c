@@ -191,9 +191,10 @@ int main(int argc, char **argv) {
   NncConv convs[MAX_CONVS];
   int n_convs = given ? 0 : build_convs(convs), n_kernels = kernels.n;
   for (int i = 0; i < n_convs; i++) {
-    char *name = cuda_conv_name(&convs[i]);
+    OpRecord record = {.kind = NNC_STEP_CONV, .conv = convs[i]};
+    char *name = cuda_library_conv.name(test_target(), nn_null_operation(), &record);
     kernels.items = reallocate_array(kernels.items, (size_t)kernels.n + 1, sizeof *kernels.items);
-    cuda_emit_conv(test_target(), &convs[i], name, &kernels.items[kernels.n++]);
+    cuda_library_conv.emit(test_target(), nn_null_operation(), &record, name, &kernels.items[kernels.n++]);
     free(name);
   }
   CudaCases all = {ctx, module, kernels, compile_kernels(&kernels)};

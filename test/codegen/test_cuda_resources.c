@@ -39,9 +39,10 @@ static void add_conv(EmittedKernels *kernels) {
                .dilation = {1, 1},
                .groups = 1,
                .weights_layout = ""};
-  char *name = cuda_conv_name(&c);
+  OpRecord record = {.kind = NNC_STEP_CONV, .conv = c};
+  char *name = cuda_library_conv.name(test_target(), nn_null_operation(), &record);
   kernels->items = reallocate_array(kernels->items, (size_t)kernels->n + 1, sizeof *kernels->items);
-  cuda_emit_conv(test_target(), &c, name, &kernels->items[kernels->n++]);
+  cuda_library_conv.emit(test_target(), nn_null_operation(), &record, name, &kernels->items[kernels->n++]);
   free(name);
 }
 

@@ -237,11 +237,10 @@ static void check_op(MlirContext ctx, MlirOperation (*build_op)(MlirModule m, in
   test_target_choose(arch, false);
   cuda_kernels_emit(test_target(), m, &kernels);   // none yet
   MlirOperation op = build_op(m, which);
-  NncConv conv;
+  OpRecord record = op_record(op);
   char *name = cuda_library_kernel(test_target(), op);
   kernels.items = reallocate_array(kernels.items, 1, sizeof *kernels.items);
-  if (op_conv_record(op, &conv)) cuda_emit_conv(test_target(), &conv, name, &kernels.items[kernels.n++]);
-  else cuda_emit_attention(test_target(), op, name, &kernels.items[kernels.n++]);
+  cuda_library(record.kind)->emit(test_target(), op, &record, name, &kernels.items[kernels.n++]);
   free(name);
   int i = kernels.n - 1, n_operands = (int)mlirOperationGetNumOperands(op),
       n_results = (int)mlirOperationGetNumResults(op);

@@ -1,0 +1,67 @@
+// The tables of library ops that are calls: their records, which many steps share, and their steps.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "codegen/cost_key.h"
+#include "codegen/op_records.h"
+#include "codegen/tables.h"
+#include "support/text.h"
+
+// The number i of record C<i>, its label CL<i> and its key CK<i>; ops that have all three in common share them. Texts
+// are told apart by MLIR's table of strings: equal ones are one attribute.
+static int record_id(Tables *w, MlirOperation op, const OpRecord *r, const OpRecordNames *names) {
+  Text fields = {0}, label = {0};
+  text_add(&label, "%s ", nn_op_info(nn_op_of(op))->name);
+  op_record_text(r, w->target->library_workspace(w->target, op), &fields, &label);
+  char *key = cost_key(op, nn_null_operation()),
+       *text = text_format("%s %s\n%s\n%s", names->type, text_c_string(&fields), text_c_string(&label), key);
+  const void *unique = mlirStringAttrGet(mlirOperationGetContext(op), mlirStringRefCreateFromCString(text)).ptr;
+  int id = ptr_map_get(&w->record_ids, unique);
+  if (id < 0) {
+    id = w->n_records++;
+    ptr_map_set(&w->record_ids, unique, id);
+    text_add(&w->records, "static const %s C%d = {%s};\nstatic const char CL%d[] = ", names->type, id,
+             text_c_string(&fields), id);
+    text_quoted(&w->records, text_c_string(&label));
+    text_add(&w->records, ", CK%d[] = ", id);
+    text_quoted(&w->records, key);
+    text_add(&w->records, ";\n");
+  }
+  free(text);
+  free(key);
+  text_free(&fields);
+  text_free(&label);
+  return id;
+}
+
+// Its operands, then its results. What is added to an operand finds that in the result's buffer: copied there by a step
+// of its own, where the plan does not have both in one place.
+static int add_values(Tables *w, MlirOperation op) {
+  int adds_to = nn_op_adds_to(nn_op_of(op));
+  if (adds_to >= 0) {
+    MlirValue sum = mlirOperationGetOperand(op, adds_to);
+    NnType type = nn_value_type(sum);
+    int64_t from = tables_offset(w, sum), to = tables_offset(w, mlirOperationGetResult(op, 0));
+    if (from != to) tables_add_copy(w, from, to, nn_type_bytes(&type));
+  }
+  int first = w->n_buffers;
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+    if (i != adds_to) tables_add_value(w, mlirOperationGetOperand(op, i), false);
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+    tables_add_value(w, mlirOperationGetResult(op, i), true);
+  return first;
+}
+
+void tables_add_library(Tables *w, const NnStep *s) {
+  int first = add_values(w, s->op);
+  OpRecord record = op_record(s->op);
+  OpRecordNames names = op_record_names(record.kind);
+  int id = record_id(w, s->op, &record, &names);
+  char label[16], key[16];
+  snprintf(label, sizeof label, "CL%d", id), snprintf(key, sizeof key, "CK%d", id);
+  tables_begin_step(w, &(StepHead){names.kind, label, w->n_buffers - first, first, tables_workspace(w, s->op),
+                                   nn_op_flops(s->op), nn_op_bytes(s->op), target_seconds(w->target, s->op),
+                                   s->recomputed, key, s->op});
+  text_add(&w->steps, ".%s=&C%d},\n", names.field, id);
+  tables_end_step(w, first);
+}
