@@ -23,14 +23,13 @@ static void add_number(uint64_t *hash, int64_t number) {
 
 // Attributes that say what is computed: those of the passes (nn.*) do not, a kernel's shape of work does.
 static bool counts(MlirStringRef name) {
-  static const char *const kept[] = {"nn.kind", "nn.domain", "nn.axes"};
+  static const char *const kept[] = {ATTR_kind, ATTR_domain, ATTR_axes};
   for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
     if (name.length == strlen(kept[i]) && !memcmp(name.data, kept[i], name.length)) return true;
   bool symbol = name.length >= 4 && !memcmp(name.data, "sym_", 4),
        callee = name.length == 6 && !memcmp(name.data, "callee", 6);
-  bool ours = name.length > 3 && !memcmp(name.data, "nn.", 3),
-       args = name.length == 9 && !memcmp(name.data, "arg_attrs", 9);
-  return !symbol && !callee && !ours && !args;
+  bool args = name.length == 9 && !memcmp(name.data, "arg_attrs", 9);
+  return !symbol && !callee && !args && !nn_is_stage_attribute(name);
 }
 
 static void add_attributes(uint64_t *hash, MlirOperation op) {
@@ -89,8 +88,8 @@ char *cost_key(MlirOperation op, MlirOperation kernel) {
   FILE *out = open_memstream(&text, &length);
   if (!out) abort();
   if (call) {
-    int n = nn_attr_i64s(kernel, "nn.domain", domain, NN_MAX_RANK);
-    fprintf(out, "%s ", nn_attr_str(kernel, "nn.label", label, sizeof label, "kernel"));
+    int n = nn_attr_i64s(kernel, ATTR_domain, domain, NN_MAX_RANK);
+    fprintf(out, "%s ", nn_attr_str(kernel, ATTR_label, label, sizeof label, "kernel"));
     add_shape(out, n < 0 ? 0 : n, domain);
   } else {
     fprintf(out, "%s", nn_op_info(kind)->name);

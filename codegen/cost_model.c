@@ -202,8 +202,8 @@ static void add_library(CostWork *work, MlirOperation op, const CostRules *rules
 static void add_kernel(CostWork *work, MlirOperation kernel, const CostRules *rules) {
   char kind[16];
   int64_t domain[NN_MAX_RANK];
-  int rank = nn_attr_i64s(kernel, "nn.domain", domain, NN_MAX_RANK);
-  nn_attr_str(kernel, "nn.kind", kind, sizeof kind, "map");
+  int rank = nn_attr_i64s(kernel, ATTR_domain, domain, NN_MAX_RANK);
+  nn_attr_str(kernel, ATTR_kind, kind, sizeof kind, "map");
   Body b;
   body_build(&b, kernel, rules);
   bool row = !strcmp(kind, "row");

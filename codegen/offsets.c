@@ -23,7 +23,7 @@ int64_t offsets_of(const Offsets *o, MlirValue v) {
 // The plan's offsets; an alias is its operand's buffer, a region's result is what it yields.
 static void offsets_of_step(Offsets *o, const NnStep *s) {
   int64_t planned[NN_MAX_RESULTS + 64];
-  int n = nn_attr_i64s(s->op, "nn.offset", planned, (int)(sizeof planned / sizeof *planned));
+  int n = nn_attr_i64s(s->op, ATTR_offset, planned, (int)(sizeof planned / sizeof *planned));
   MlirOperation yield = s->role == NN_STEP_REGION
                             ? mlirBlockGetTerminator(mlirRegionGetFirstBlock(mlirOperationGetRegion(s->op, 0)))
                             : s->op;
@@ -42,7 +42,7 @@ static void offsets_of_step(Offsets *o, const NnStep *s) {
 void offsets_build(Offsets *o, MlirOperation func, const NnStepList *steps) {
   MlirBlock body = nn_function_body(func);
   for (intptr_t i = 0; i < mlirBlockGetNumArguments(body); i++)
-    offset_set(o, mlirBlockGetArgument(body, i), nn_arg_i64(func, (int)i, "nn.offset", 0));
+    offset_set(o, mlirBlockGetArgument(body, i), nn_arg_i64(func, (int)i, ATTR_offset, 0));
   for (int i = 0; i < steps->n; i++)
     if (steps->items[i].role != NN_STEP_TAP && steps->items[i].role != NN_STEP_MARK)
       offsets_of_step(o, &steps->items[i]);
@@ -99,8 +99,8 @@ static void bind_all(const Offsets *o, ScanPlace *p, const NnScan *s, MlirOperat
 
 ScanPlace scan_place_create(const Offsets *offsets, const ScanPlace *around, const NnScan *s, MlirOperation call) {
   ScanPlace p = {.around = around,
-                 .workspace = nn_attr_i64(call, "nn.workspace", 0),
-                 .arena = nn_attr_i64(s->body, "nn.arena", -1),
+                 .workspace = nn_attr_i64(call, ATTR_workspace, 0),
+                 .arena = nn_attr_i64(s->body, ATTR_arena, -1),
                  .n = nn_function_n_args(s->body)};
   require_promise(p.arena >= 0, "a scan without a plan: the pass `scan` has not run");
   p.from = allocate_array((size_t)p.n + 1, sizeof *p.from);
@@ -109,7 +109,7 @@ ScanPlace scan_place_create(const Offsets *offsets, const ScanPlace *around, con
   p.stride = allocate_array((size_t)p.n + 1, sizeof *p.stride);
   for (int a = 0; a < p.n; a++) {
     NnType t = nn_value_type(mlirBlockGetArgument(nn_function_body(s->body), a));
-    p.from[a] = nn_arg_i64(s->body, a, "nn.offset", 0);
+    p.from[a] = nn_arg_i64(s->body, a, ATTR_offset, 0);
     p.bytes[a] = nn_type_bytes(&t);
   }
   bind_all(offsets, &p, s, call);

@@ -42,13 +42,6 @@ static char *string_of(MlirAttribute a) {
   return text_format("%.*s", (int)s.length, s.data);
 }
 
-static int integers_of(MlirAttribute a, int64_t *out) {
-  if (mlirAttributeIsNull(a)) return 0;
-  intptr_t n = mlirDenseArrayGetNumElements(a);
-  for (intptr_t i = 0; i < n && i < NNC_MAX_RANK; i++) out[i] = mlirDenseI64ArrayGetElement(a, i);
-  return (int)n;
-}
-
 static void add_tensor(Text *t, const char *name, const char *role, const NnType *type, int64_t offset, int64_t group,
                        const char *extra) {
   text_add(t, "  {");
@@ -59,41 +52,30 @@ static void add_tensor(Text *t, const char *name, const char *role, const NnType
 }
 
 static void add_argument(Text *t, MlirOperation func, int arg) {
-  char *name = string_of(nn_arg_attr(func, arg, "nn.name")), *role = string_of(nn_arg_attr(func, arg, "nn.role")),
-       *init = string_of(nn_arg_attr(func, arg, "nn.init"));
+  char *name = string_of(nn_arg_attr(func, arg, ATTR_name)), *role = string_of(nn_arg_attr(func, arg, ATTR_role)),
+       *init = string_of(nn_arg_attr(func, arg, ATTR_init));
   NnType type = nn_value_type(mlirBlockGetArgument(nn_function_body(func), arg));
-  int64_t logical[NNC_MAX_RANK], split[NNC_MAX_RANK], perm[NNC_MAX_RANK];
   Text extra = {0};
-  int rank = integers_of(nn_arg_attr(func, arg, "nn.logical_shape"), logical),
-      n = integers_of(nn_arg_attr(func, arg, "nn.split"), split);
-  if (rank) type = nn_type(type.dtype, rank, logical);
   if (*init) {
     text_add(&extra, ",");
     text_quoted(&extra, init);
   }
-  if (n) {
-    integers_of(nn_arg_attr(func, arg, "nn.perm"), perm);
-    text_add(&extra, ",.split_rank=%d,.split=", n);
-    add_numbers(&extra, n, split);
-    text_add(&extra, ",.perm=");
-    add_numbers(&extra, n, perm);
-  }
-  int64_t limit = nn_arg_i64(func, arg, "nn.limit", 0);
+  int64_t limit = nn_arg_i64(func, arg, ATTR_limit, 0);
   if (limit) text_add(&extra, ",.limit=%lld", (long long)limit);
-  MlirAttribute whole = nn_arg_attr(func, arg, "nn.whole");
+  MlirAttribute whole = nn_arg_attr(func, arg, ATTR_whole);
   if (!mlirAttributeIsNull(whole)) text_add(&extra, ",.whole=true");
-  if (!mlirAttributeIsNull(nn_arg_attr(func, arg, "nn.carried"))) text_add(&extra, ",.carried=true");
-  if (!mlirAttributeIsNull(nn_arg_attr(func, arg, "nn.csr"))) text_add(&extra, ",.csr=true");
-  int64_t channels = nn_arg_i64(func, arg, "nn.channels", 0);
+  if (!mlirAttributeIsNull(nn_arg_attr(func, arg, ATTR_carried))) text_add(&extra, ",.carried=true");
+  if (!mlirAttributeIsNull(nn_arg_attr(func, arg, ATTR_csr))) text_add(&extra, ",.csr=true");
+  int64_t channels = nn_arg_i64(func, arg, ATTR_channels, 0);
   if (channels) {
-    char *mean = string_of(nn_arg_attr(func, arg, "nn.mean")), *deviation = string_of(nn_arg_attr(func, arg, "nn.std"));
+    char *mean = string_of(nn_arg_attr(func, arg, ATTR_mean)), *deviation = string_of(nn_arg_attr(func, arg, ATTR_std));
     text_add(&extra, ",.n_channels=%lld,.mean=(const double[]){%s},.deviation=(const double[]){%s}",
              (long long)channels, mean, deviation);
     free(mean);
     free(deviation);
   }
-  add_tensor(t, name, role_name(role), &type, nn_arg_i64(func, arg, "nn.offset", 0),
-             nn_arg_i64(func, arg, "nn.group", -1), text_c_string(&extra));
+  add_tensor(t, name, role_name(role), &type, nn_arg_i64(func, arg, ATTR_offset, 0),
+             nn_arg_i64(func, arg, ATTR_group, -1), text_c_string(&extra));
   text_free(&extra);
   free(name);
   free(role);
@@ -102,7 +84,7 @@ static void add_argument(Text *t, MlirOperation func, int arg) {
 
 static bool is_persistent(MlirOperation func, int arg) {
   char role[16];
-  return nn_is_persistent_role(nn_arg_str(func, arg, "nn.role", role, sizeof role, ""));
+  return nn_is_persistent_role(nn_arg_str(func, arg, ATTR_role, role, sizeof role, ""));
 }
 
 // Persistent tensors of all functions, each name once: equal attributes are one.
@@ -113,7 +95,7 @@ static int add_persistent(Text *t, int n_functions, const MlirOperation *functio
   for (int f = 0; f < n_functions; f++)
     for (int a = 0; a < nn_function_n_args(functions[f]); a++) {
       if (!is_persistent(functions[f], a)) continue;
-      const void *name = nn_arg_attr(functions[f], a, "nn.name").ptr;
+      const void *name = nn_arg_attr(functions[f], a, ATTR_name).ptr;
       require_promise(name != NULL, "a persistent tensor without a name");
       if (ptr_map_get(&seen, name) >= 0) continue;
       ptr_map_set(&seen, name, n++);
@@ -217,7 +199,7 @@ void tables_begin_step(Tables *w, const StepHead *h) {
 }
 
 int64_t tables_workspace(const Tables *w, MlirOperation op) {
-  int64_t offset = nn_attr_i64(op, "nn.workspace", -1), stride;
+  int64_t offset = nn_attr_i64(op, ATTR_workspace, -1), stride;
   for (const ScanPlace *place = w->place; place && offset >= 0; place = place->around)
     offset = scan_place(place, offset, &stride);
   return offset;
@@ -280,7 +262,7 @@ static int repeat_buffers(Tables *w, const NnStep *s, const EmittedKernel *k, in
 
 // A step per launch of a kernel; they share buffers, the workspace being the last.
 static void add_launches(Tables *w, const NnStep *s, const EmittedKernel *k, int number, const KernelCost *cost) {
-  int64_t workspace = nn_attr_i64(s->op, "nn.workspace", -1);
+  int64_t workspace = nn_attr_i64(s->op, ATTR_workspace, -1);
   int first = add_values(w, s->op);
   require_promise(k->workspace_bytes == 0 || workspace >= 0, "a kernel without its workspace");
   if (k->workspace_bytes) add_buffer(w, workspace, k->workspace_bytes, NNC_NO_VALUES);
@@ -423,11 +405,11 @@ void tables_add_copy(Tables *w, int64_t from, int64_t to, int64_t bytes) {
 static void add_copies(Tables *w, MlirOperation func) {
   MlirOperation ret = nn_function_return(func);
   for (int r = 0; r < nn_function_n_results(func); r++) {
-    int64_t arg = nn_result_i64(func, r, "nn.tied", -1);
-    if (arg < 0 || mlirAttributeIsNull(nn_result_attr(func, r, "nn.copy_back"))) continue;
+    int64_t arg = nn_result_i64(func, r, ATTR_tied, -1);
+    if (arg < 0 || mlirAttributeIsNull(nn_result_attr(func, r, ATTR_copy_back))) continue;
     MlirValue v = mlirOperationGetOperand(ret, r);
     NnType type = nn_value_type(v);
-    tables_add_copy(w, offsets_of(w->offsets, v), nn_arg_i64(func, (int)arg, "nn.offset", 0), nn_type_bytes(&type));
+    tables_add_copy(w, offsets_of(w->offsets, v), nn_arg_i64(func, (int)arg, ATTR_offset, 0), nn_type_bytes(&type));
   }
 }
 
@@ -453,7 +435,7 @@ static void add_streamed(Text *t, MlirOperation func, int *count) {
 static void add_results(Tables *w, Text *t, MlirOperation func, int *count) {
   MlirOperation ret = nn_function_return(func);
   for (int r = 0; r < nn_function_n_results(func); r++) {
-    char *role = string_of(nn_result_attr(func, r, "nn.role")), *name = string_of(nn_result_attr(func, r, "nn.name"));
+    char *role = string_of(nn_result_attr(func, r, ATTR_role)), *name = string_of(nn_result_attr(func, r, ATTR_name));
     if (*role && strcmp(role, "update") != 0) {
       MlirValue v = mlirOperationGetOperand(ret, r);
       NnType type = nn_value_type(v);
@@ -505,8 +487,8 @@ static void add_function(Tables *w, MlirOperation func, int index, Text *out, Te
            "  "
            "{.name=\"%s\",.n_args=%d,.args=A%d,.n_results=%d,.results=R%d,.n_steps=%d,.steps=S%d,.arena_bytes=%lld,."
            "live_bytes=%lld,.flops=%.6g,.recompute_overhead=%.6g},\n",
-           name, n_args, index, n_results, index, w->n_steps, index, (long long)nn_attr_i64(func, "nn.arena", 0),
-           (long long)nn_attr_i64(func, "nn.live", 0), function_flops(&steps), nn_attr_f64(func, "nn.overhead", 0));
+           name, n_args, index, n_results, index, w->n_steps, index, (long long)nn_attr_i64(func, ATTR_arena, 0),
+           (long long)nn_attr_i64(func, ATTR_live, 0), function_flops(&steps), nn_attr_f64(func, ATTR_overhead, 0));
   free(name);
   offsets_free(&offsets);
   nn_steps_free(&steps);

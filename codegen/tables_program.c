@@ -85,7 +85,7 @@ static int add_groups(Text *t, MlirAttribute list) {
 static void add_training(Text *t, MlirOperation top, MlirAttribute schedule) {
   bool has = !mlirAttributeIsNull(schedule);
   text_add(t, "  .optimizer=");
-  add_string(t, mlirOperationGetAttributeByName(top, mlirStringRefCreateFromCString("nn.optimizer")), "");
+  add_string(t, mlirOperationGetAttributeByName(top, mlirStringRefCreateFromCString(ATTR_optimizer)), "");
   text_add(t, ",\n  .schedule=");
   add_string(t, has ? entry(schedule, "kind") : schedule, "constant");
   text_add(t, ",.schedule_min=%.17g,.schedule_warmup=%lld,.schedule_every=%lld,.schedule_gamma=%.17g,\n",
@@ -95,42 +95,42 @@ static void add_training(Text *t, MlirOperation top, MlirAttribute schedule) {
            "  "
            ".batch=%lld,.accumulate=%lld,.epochs=%.17g,.steps=%lld,.eval_every=%lld,.seed=%lld,.patience=%lld,."
            "validation=%.17g,\n",
-           (long long)nn_attr_i64(top, "nn.batch", 1), (long long)nn_attr_i64(top, "nn.accumulate", 1),
-           nn_attr_f64(top, "nn.epochs", 0), (long long)nn_attr_i64(top, "nn.steps", 0),
-           (long long)nn_attr_i64(top, "nn.eval_every", 0), (long long)nn_attr_i64(top, "nn.seed", 0),
-           (long long)nn_attr_i64(top, "nn.patience", 0), nn_attr_f64(top, "nn.validation", 0));
+           (long long)nn_attr_i64(top, ATTR_batch, 1), (long long)nn_attr_i64(top, ATTR_accumulate, 1),
+           nn_attr_f64(top, ATTR_epochs, 0), (long long)nn_attr_i64(top, ATTR_steps, 0),
+           (long long)nn_attr_i64(top, ATTR_eval_every, 0), (long long)nn_attr_i64(top, ATTR_seed, 0),
+           (long long)nn_attr_i64(top, ATTR_patience, 0), nn_attr_f64(top, ATTR_validation, 0));
 }
 
 void tables_add_program(const CodegenTarget *target, Text *out, MlirModule module, const CodegenOptions *options,
                         int n_functions, int n_persistent) {
   MlirOperation top = mlirModuleGetOperation(module);
   MlirAttribute (*get)(MlirOperation, MlirStringRef) = mlirOperationGetAttributeByName;
-  int n_data = add_data(out, get(top, mlirStringRefCreateFromCString("nn.data")));
-  int n_groups = add_groups(out, get(top, mlirStringRefCreateFromCString("nn.groups")));
+  int n_data = add_data(out, get(top, mlirStringRefCreateFromCString(ATTR_data)));
+  int n_groups = add_groups(out, get(top, mlirStringRefCreateFromCString(ATTR_groups)));
   target->write_definitions(target, out);
   text_add(out, "const NncProgram nnc_program = {\n  .model=");
-  add_string(out, get(top, mlirStringRefCreateFromCString("nn.model")), "model");
+  add_string(out, get(top, mlirStringRefCreateFromCString(ATTR_model)), "model");
   text_add(out, ",.source=");
-  add_string(out, get(top, mlirStringRefCreateFromCString("nn.source")),
+  add_string(out, get(top, mlirStringRefCreateFromCString(ATTR_source)),
              options->source_name ? options->source_name : "");
   if (options->source_id) text_add(out, ",.source_id=\"%016" PRIx64 "\"", options->source_id);
   text_add(out, ",.compiler=\"%s\",\n  .target=\"%s\",.cpu=", NNC_VERSION, target->facts.name);
   target->write_cpu(target, out);
-  add_strings(out, "labels", get(top, mlirStringRefCreateFromCString("nn.labels")));
+  add_strings(out, "labels", get(top, mlirStringRefCreateFromCString(ATTR_labels)));
   target->write_device(target, module, out);
   text_add(out, "  .arena_bytes=%lld,.persistent_bytes=%lld,.budget_bytes=%lld,.remat=",
-           (long long)nn_attr_i64(top, "nn.arena", 0), (long long)nn_attr_i64(top, "nn.persistent", 0),
-           (long long)nn_attr_i64(top, "nn.budget", 0));
+           (long long)nn_attr_i64(top, ATTR_arena, 0), (long long)nn_attr_i64(top, ATTR_persistent, 0),
+           (long long)nn_attr_i64(top, ATTR_budget, 0));
   MlirOperation train = nn_module_function(module, "train");
   add_string(out,
              mlirOperationIsNull(train) ? mlirAttributeGetNull()
-                                        : get(train, mlirStringRefCreateFromCString("nn.remat")),
+                                        : get(train, mlirStringRefCreateFromCString(ATTR_remat)),
              "none");
   text_add(out,
            ",\n  "
            ".n_persistent=%d,.persistent=persistent,.n_functions=%d,.functions=functions,.n_data=%d,.data=data,.n_"
            "groups=%d,.groups=groups,\n",
            n_persistent, n_functions, n_data, n_groups);
-  add_training(out, top, get(top, mlirStringRefCreateFromCString("nn.schedule")));
+  add_training(out, top, get(top, mlirStringRefCreateFromCString(ATTR_schedule)));
   text_add(out, "};\n");
 }

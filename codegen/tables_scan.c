@@ -13,18 +13,18 @@
 // carried values that become other carried values wait behind the step's own buffers until all of them have been read.
 static void add_row_copies(Tables *w, const NnScan *s) {
   MlirOperation end = nn_function_return(s->body);
-  int64_t waiting = nn_attr_i64(s->body, "nn.copies", 0);
+  int64_t waiting = nn_attr_i64(s->body, ATTR_copies, 0);
   int first_tied = s->n_stacked, end_tied = first_tied + s->n_tied;
   for (int phase = 0; phase < 3; phase++) {   // rows and waiting values; new values; values that waited
     int64_t wait = waiting;
     for (int r = 0; r < nn_function_n_results(s->body); r++) {
-      if (mlirAttributeIsNull(nn_result_attr(s->body, r, "nn.copy_back"))) continue;
+      if (mlirAttributeIsNull(nn_result_attr(s->body, r, ATTR_copy_back))) continue;
       MlirValue v = mlirOperationGetOperand(end, r);
       NnType t = nn_value_type(v);
       int64_t from = tables_offset(w, v),
-              to = nn_arg_i64(s->body, (int)nn_result_i64(s->body, r, "nn.tied", 0), "nn.offset", 0),
+              to = nn_arg_i64(s->body, (int)nn_result_i64(s->body, r, ATTR_tied, 0), ATTR_offset, 0),
               bytes = nn_type_bytes(&t);
-      bool tied = r >= first_tied && r < end_tied, waits = tied && from >= nn_attr_i64(s->body, "nn.arena", 0);
+      bool tied = r >= first_tied && r < end_tied, waits = tied && from >= nn_attr_i64(s->body, ATTR_arena, 0);
       if (!tied && phase == 0) tables_add_copy(w, from, to, bytes);
       if (tied && !waits && phase == 1) tables_add_copy(w, from, to, bytes);
       if (waits && phase == 0) tables_add_copy(w, from, wait, bytes);

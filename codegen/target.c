@@ -40,7 +40,7 @@ static int64_t workspace_bytes(const NnTarget *facts, MlirOperation op) {
   if (nn_op_of(op) != NN_OP_NONE) return target->library_workspace(target, op);
   if (!nn_is(op, "func.call")) return 0;
   MlirOperation func = nn_callee(op);
-  return mlirOperationIsNull(func) || !nn_has_attr(func, "nn.kernel") || nn_has_attr(func, "nn.body")
+  return mlirOperationIsNull(func) || !nn_has_attr(func, ATTR_kernel) || nn_has_attr(func, ATTR_body)
              ? 0
              : target->kernel_workspace(target, func);
 }
@@ -104,7 +104,7 @@ int codegen_target_match_costs(const CodegenTarget *target, CostTable *table, Ml
     NnStepList list = nn_flatten(functions[f]);
     for (int i = 0; i < list.n; i++) {
       // of a loop no step is measured
-      if (list.items[i].role != NN_STEP_RUN || nn_has_attr(list.items[i].op, "nn.scan")) continue;
+      if (list.items[i].role != NN_STEP_RUN || nn_has_attr(list.items[i].op, ATTR_scan)) continue;
       MlirOperation kernel = kernel_of(list.items[i].op);
       CostWork work = target->work(target, list.items[i].op, kernel);
       ++*n_steps;

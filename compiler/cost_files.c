@@ -284,7 +284,7 @@ void cost_file_free(CostFile *file) {
 bool cost_file_match(Diagnostics *d, const CodegenTarget *target, CostFile *file, MlirModule module) {
   AstPos pos = place(file->source, file->model_line, file->model_column);
   MlirStringRef name = mlirStringAttrGetValue(
-      mlirOperationGetAttributeByName(mlirModuleGetOperation(module), mlirStringRefCreateFromCString("nn.model")));
+      mlirOperationGetAttributeByName(mlirModuleGetOperation(module), mlirStringRefCreateFromCString(ATTR_model)));
   if (!mlirStringRefEqual(name, mlirStringRefCreateFromCString(file->model)))
     return diag_error(d, pos, "these times are of the model '%s', not of '%.*s'", file->model, (int)name.length,
                       name.data);

@@ -261,7 +261,7 @@ static MlirWalkResult find_f16(MlirOperation op, void *found) {
 static void default_loss_scale(Elaborator *e) {
   bool f16 = false;
   MlirOperation train = nn_module_function(e->module, "train");
-  if (mlirOperationIsNull(train) || nn_has_attr(mlirModuleGetOperation(e->module), "nn.loss_scale")) return;
+  if (mlirOperationIsNull(train) || nn_has_attr(mlirModuleGetOperation(e->module), ATTR_loss_scale)) return;
   mlirOperationWalk(train, find_f16, &f16, MlirWalkPreOrder);
   if (f16) settings_loss_scale(e, 65536, 2000);
 }
@@ -270,8 +270,8 @@ static void build_functions(Elaborator *e) {
   const char *name = e->file->source->name, *slash = strrchr(name, '/');
   if (e->train && !elaborate_train(e)) return;
   default_loss_scale(e);
-  set_module_attr(e, "nn.source", text_attr(e, slash ? slash + 1 : name));
-  set_module_attr(e, "nn.model", text_attr(e, e->main_model ? e->main_model->name.text : "train"));
+  set_module_attr(e, ATTR_source, text_attr(e, slash ? slash + 1 : name));
+  set_module_attr(e, ATTR_model, text_attr(e, e->main_model ? e->main_model->name.text : "train"));
   if (e->main_model) elaborate_predict(e, e->main_model);
 }
 

@@ -636,7 +636,7 @@ bool data_attributes(Elaborator *e, int n, const DataInput *inputs) {
     if ((is_data(s) || is_eval(s)) && (ok = line_attribute(e, s, n, mutable_inputs, &lines[count]) && ok)) count++;
   }
   ok = ok && check_eval_complete(e, n, inputs);   // a misspelt name is not also a missing one
-  set_module_attr(e, "nn.data", mlirArrayAttrGet(e->ctx, count, lines));
-  set_module_attr(e, "nn.batch", int_attr(e, batched_input(n, inputs) ? batched_input(n, inputs)->type.dim[0] : 1));
+  set_module_attr(e, ATTR_data, mlirArrayAttrGet(e->ctx, count, lines));
+  set_module_attr(e, ATTR_batch, int_attr(e, batched_input(n, inputs) ? batched_input(n, inputs)->type.dim[0] : 1));
   return ok;
 }

@@ -296,7 +296,7 @@ static int64_t index_limit(MlirModule module, MlirValue x, int depth) {
       limit = nn_attr_i64(op, "rows", 0);
     } else if (kind == NN_OP_cast || kind == NN_OP_reshape || kind == NN_OP_transpose || kind == NN_OP_broadcast) {
       limit = index_limit(module, mlirOperationGetResult(op, 0), depth + 1);
-    } else if (kind == NN_OP_NONE && nn_has_attr(op, "nn.scan")) {
+    } else if (kind == NN_OP_NONE && nn_has_attr(op, ATTR_scan)) {
       NnScan scan;
       if (nn_scan_called(module, op, &scan))
         limit = index_limit(module,
@@ -319,16 +319,16 @@ static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int 
   MlirAttribute *dictionaries = elaborator_alloc(e, sizeof *dictionaries * (size_t)(f->n_inputs + f->n_slots + 1));
   for (int i = 0; i < f->n_inputs; i++, n++) {
     int64_t limit = index_limit(e->module, f->inputs[i].value, 0);
-    NnAttr attrs[8] = {NN_STR("nn.role", "input"), NN_STR("nn.name", f->inputs[i].name)};
+    NnAttr attrs[8] = {NN_STR(ATTR_role, "input"), NN_STR(ATTR_name, f->inputs[i].name)};
     const Staging *staging = f->inputs[i].staging;
     int n_attrs = 2;
-    if (limit) attrs[n_attrs++] = NN_I64("nn.limit", limit);
-    if (f->inputs[i].whole) attrs[n_attrs++] = NN_BOOL("nn.whole", true);
-    if (staging && staging->csr) attrs[n_attrs++] = NN_BOOL("nn.csr", true);
+    if (limit) attrs[n_attrs++] = NN_I64(ATTR_limit, limit);
+    if (f->inputs[i].whole) attrs[n_attrs++] = NN_BOOL(ATTR_whole, true);
+    if (staging && staging->csr) attrs[n_attrs++] = NN_BOOL(ATTR_csr, true);
     if (staging && staging->channels) {
-      attrs[n_attrs++] = NN_I64("nn.channels", staging->channels);
-      attrs[n_attrs++] = NN_STR("nn.mean", staging->mean);
-      attrs[n_attrs++] = NN_STR("nn.std", staging->std);
+      attrs[n_attrs++] = NN_I64(ATTR_channels, staging->channels);
+      attrs[n_attrs++] = NN_STR(ATTR_mean, staging->mean);
+      attrs[n_attrs++] = NN_STR(ATTR_std, staging->std);
     }
     mlirValueReplaceAllUsesOfWith(f->inputs[i].value, add_argument(func, f->inputs[i].type, loc));
     dictionaries[n] = nn_attr_dictionary(ctx, n_attrs, attrs);
@@ -340,17 +340,17 @@ static void write_arguments(Elaborator *e, Function *f, MlirOperation func, int 
     NnType type = nn_type(NN_I32, 2, (int64_t[]){f->n_keys, 4});
     MlirValue rng = add_argument(func, type, loc);
     for (int i = 0; i < f->n_keys; i++) materialise_key(e, rng, i, f->keys[i]);
-    dictionaries[n++] = nn_attr_dictionary(ctx, 2, (NnAttr[]){NN_STR("nn.role", "rng"), NN_STR("nn.name", "rng")});
+    dictionaries[n++] = nn_attr_dictionary(ctx, 2, (NnAttr[]){NN_STR(ATTR_role, "rng"), NN_STR(ATTR_name, "rng")});
   }
   for (int state = 0; state < 2; state++) {
     for (int i = 0; i < f->n_slots; i++) {
       Slot *s = &f->slots[i];
       if (s->is_state != (bool)state) continue;
-      NnAttr attrs[4] = {NN_STR("nn.role", state ? "state" : "param"), NN_STR("nn.name", s->path),
-                         NN_STR("nn.init", s->init)};
+      NnAttr attrs[4] = {NN_STR(ATTR_role, state ? "state" : "param"), NN_STR(ATTR_name, s->path),
+                         NN_STR(ATTR_init, s->init)};
       bool carried = s->declared && e->continued;
-      if (!state) attrs[3] = NN_I64("nn.group", settings_group_of(e, s->path));
-      else if (carried) attrs[3] = NN_BOOL("nn.carried", true);
+      if (!state) attrs[3] = NN_I64(ATTR_group, settings_group_of(e, s->path));
+      else if (carried) attrs[3] = NN_BOOL(ATTR_carried, true);
       MlirValue arg = add_argument(func, s->type, loc);
       dictionaries[n] = nn_attr_dictionary(ctx, state && !carried ? 3 : 4, attrs);
       for (int k = 0; k < f->n_outputs; k++)
@@ -384,13 +384,13 @@ static void write_results(Elaborator *e, Function *f, MlirOperation func, const 
   nn_function_set_results(func, n, values, 0);
   for (int i = 0; i < f->n_outputs; i++)
     dictionaries[i] = nn_attr_dictionary(ctx, 2,
-                                         (NnAttr[]){NN_STR("nn.role", f->outputs[i].role),
-                                                    NN_STR("nn.name", f->outputs[i].name)});
+                                         (NnAttr[]){NN_STR(ATTR_role, f->outputs[i].role),
+                                                    NN_STR(ATTR_name, f->outputs[i].name)});
   n = f->n_outputs;
   for (int i = 0; i < f->n_slots; i++) {
     if (!state_changed(e, f, &f->slots[i], mlirBlockGetArgument(body, index_of_slot[i]))) continue;
-    NnAttr attrs[] = {NN_STR("nn.role", "update"), NN_STR("nn.name", f->slots[i].path),
-                      NN_I64("nn.tied", index_of_slot[i])};
+    NnAttr attrs[] = {NN_STR(ATTR_role, "update"), NN_STR(ATTR_name, f->slots[i].path),
+                      NN_I64(ATTR_tied, index_of_slot[i])};
     dictionaries[n++] = nn_attr_dictionary(ctx, 3, attrs);
   }
   nn_function_set_result_attrs(func, n, dictionaries);

@@ -279,7 +279,7 @@ static bool read_optimizer(Elaborator *e) {
   v[MOMENTUM] = o->momentum;
   bool ok = read_group(e, s->pos, o->name, o, false, n, args, v);
   const char *kind = strcmp(o->name, "sgd") == 0 && v[MOMENTUM] > 0 ? "momentum" : o->name;
-  set_module_attr(e, "nn.optimizer", text_attr(e, kind));
+  set_module_attr(e, ATTR_optimizer, text_attr(e, kind));
   e->groups = elaborator_alloc(e, sizeof *e->groups * (size_t)(e->n_settings + 1));
   e->n_groups = 1;
   unpack(v, &e->groups[0]);
@@ -304,7 +304,7 @@ static void write_groups(Elaborator *e) {
     };
     groups[i] = mlirDictionaryAttrGet(e->ctx, (intptr_t)(sizeof entries / sizeof entries[0]), entries);
   }
-  set_module_attr(e, "nn.groups", mlirArrayAttrGet(e->ctx, e->n_groups, groups));
+  set_module_attr(e, ATTR_groups, mlirArrayAttrGet(e->ctx, e->n_groups, groups));
 }
 
 int settings_group_of(Elaborator *e, const char *path) {
@@ -378,7 +378,7 @@ static bool read_schedule(Elaborator *e, double rate) {
       named_attr(e, "min", float_attr(e, all[MIN])),     named_attr(e, "every", int_attr(e, (int64_t)all[EVERY])),
       named_attr(e, "gamma", float_attr(e, all[GAMMA])),
   };
-  set_module_attr(e, "nn.schedule", mlirDictionaryAttrGet(e->ctx, 5, entries));
+  set_module_attr(e, ATTR_schedule, mlirDictionaryAttrGet(e->ctx, 5, entries));
   return true;
 }
 
@@ -414,7 +414,7 @@ static bool read_loss_scale(Elaborator *e) {
 void settings_loss_scale(Elaborator *e, double init, int64_t every) {
   MlirNamedAttribute entries[] = {named_attr(e, "init", float_attr(e, init)),
                                   named_attr(e, "every", int_attr(e, every))};
-  set_module_attr(e, "nn.loss_scale", mlirDictionaryAttrGet(e->ctx, 2, entries));
+  set_module_attr(e, ATTR_loss_scale, mlirDictionaryAttrGet(e->ctx, 2, entries));
 }
 
 static bool read_lengths(Elaborator *e) {
@@ -424,8 +424,8 @@ static bool read_lengths(Elaborator *e) {
   ok = read_number(e, "steps", OPTION_COUNT, 1, BIG, &steps, &has_steps) && ok;
   if (ok && has_epochs && has_steps)
     return elaborator_error(e, find_setting(e, "steps")->pos, "either 'epochs' or 'steps' can be given, not both");
-  if (has_steps) set_module_attr(e, "nn.steps", int_attr(e, (int64_t)steps));
-  else set_module_attr(e, "nn.epochs", float_attr(e, epochs));
+  if (has_steps) set_module_attr(e, ATTR_steps, int_attr(e, (int64_t)steps));
+  else set_module_attr(e, ATTR_epochs, float_attr(e, epochs));
   return ok;
 }
 
@@ -433,8 +433,8 @@ static bool check_batch(Elaborator *e) {
   double batch;
   bool found;
   if (!read_number(e, "batch", OPTION_COUNT, 1, BIG, &batch, &found)) return false;
-  if (!nn_has_attr(mlirModuleGetOperation(e->module), "nn.batch")) return true;   // the data has mistakes of its own
-  int64_t actual = nn_attr_i64(mlirModuleGetOperation(e->module), "nn.batch", 1);
+  if (!nn_has_attr(mlirModuleGetOperation(e->module), ATTR_batch)) return true;   // the data has mistakes of its own
+  int64_t actual = nn_attr_i64(mlirModuleGetOperation(e->module), ATTR_batch, 1);
   if (!found || (int64_t)batch == actual) return true;
   return elaborator_error(e, find_setting(e, "batch")->pos, "the batch is %lld, the first axis of the data is %lld",
                           (long long)batch, (long long)actual);
@@ -446,7 +446,7 @@ static bool check_evaluation(Elaborator *e) {
   bool found, whole = false, evaluated = false, ok = true;
   double part;
   if (!read_number(e, "validation", OPTION_REAL, 0.001, 0.999, &part, &found)) return false;
-  if (found) set_module_attr(e, "nn.validation", float_attr(e, part));
+  if (found) set_module_attr(e, ATTR_validation, float_attr(e, part));
   for (int i = 0; i < e->function->n_inputs; i++) whole = whole || e->function->inputs[i].whole;
   for (int i = 0; i < e->train->body.n; i++) {
     const AstStmt *s = e->train->body.stmts[i];
@@ -489,7 +489,7 @@ static bool read_labels(Elaborator *e) {
     return elaborator_error(e, arg.pos, "'labels' must be a list of strings, found %s", value_describe(e, arg.value));
   e->n_labels = arg.value.list.n;
   e->labels_pos = s->pos;
-  set_module_attr(e, "nn.labels", data_texts(e, e->n_labels, names));
+  set_module_attr(e, ATTR_labels, data_texts(e, e->n_labels, names));
   return true;
 }
 
@@ -580,10 +580,10 @@ bool settings_read(Elaborator *e) {
     const char *keyword, *attribute;
     double otherwise, low;
   } counts[] = {
-      {"accumulate", "nn.accumulate", 1, 1},
-      {"eval_every", "nn.eval_every", 0, 0},
-      {"seed", "nn.seed", 0, 0},
-      {"patience", "nn.patience", 0, 0},
+      {"accumulate", ATTR_accumulate, 1, 1},
+      {"eval_every", ATTR_eval_every, 0, 0},
+      {"seed", ATTR_seed, 0, 0},
+      {"patience", ATTR_patience, 0, 0},
   };
   bool ok = read_optimizer(e), found;
   if (ok) write_groups(e);
@@ -595,9 +595,9 @@ bool settings_read(Elaborator *e) {
   ok = read_labels(e) && ok;
   double value;
   if (!read_number(e, "clip", OPTION_REAL, 0, BIG, &value, &found)) ok = false;
-  else if (found) set_module_attr(e, "nn.clip_norm", float_attr(e, value));
+  else if (found) set_module_attr(e, ATTR_clip_norm, float_attr(e, value));
   if (!read_number(e, "ema", OPTION_REAL, 0, 1, &value, &found)) ok = false;
-  else if (found) set_module_attr(e, "nn.ema", float_attr(e, e->ema = value));
+  else if (found) set_module_attr(e, ATTR_ema, float_attr(e, e->ema = value));
   for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
     value = counts[i].otherwise;
     ok = read_number(e, counts[i].keyword, OPTION_COUNT, counts[i].low, BIG, &value, &found) && ok;

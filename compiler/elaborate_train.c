@@ -143,8 +143,8 @@ static bool build_step(Elaborator *e, const char *name, Mode mode, int n, const 
 
 static const char *parameter_path(Elaborator *e, MlirOperation train, int i) {
   char role[32], name[512];
-  if (strcmp(nn_arg_str(train, i, "nn.role", role, sizeof role, ""), "param") != 0) return NULL;
-  return elaborator_format(e, "%s", nn_arg_str(train, i, "nn.name", name, sizeof name, ""));
+  if (strcmp(nn_arg_str(train, i, ATTR_role, role, sizeof role, ""), "param") != 0) return NULL;
+  return elaborator_format(e, "%s", nn_arg_str(train, i, ATTR_name, name, sizeof name, ""));
 }
 
 // The parameters nearest to a pattern, three at most; the first ones where none is near.

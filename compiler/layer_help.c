@@ -166,8 +166,8 @@ static void print_role(FILE *out, MlirOperation function, const char *role, cons
   char text[256];
   int n = 0;
   for (int i = 0; i < nn_function_n_args(function); i++) {
-    if (strcmp(nn_arg_str(function, i, "nn.role", text, sizeof text, ""), role) != 0) continue;
-    const char *name = nn_arg_str(function, i, "nn.name", text, sizeof text, ""), *dot = strrchr(name, '.');
+    if (strcmp(nn_arg_str(function, i, ATTR_role, text, sizeof text, ""), role) != 0) continue;
+    const char *name = nn_arg_str(function, i, ATTR_name, text, sizeof text, ""), *dot = strrchr(name, '.');
     fprintf(out, n++ ? ", %s " : title, dot ? dot + 1 : name);
     print_type(out, mlirBlockGetArgument(nn_function_body(function), i));
   }

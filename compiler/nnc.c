@@ -235,14 +235,14 @@ static void count_work(MlirBlock block, bool recomputed, Work *work) {
   for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
        op = mlirOperationGetNextInBlock(op)) {
     if (nn_is(op, "scf.execute_region")) {
-      count_work(mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)), recomputed || nn_has_attr(op, "nn.recompute"),
+      count_work(mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)), recomputed || nn_has_attr(op, ATTR_recompute),
                  work);
       continue;
     }
     if (nn_is(op, "scf.yield") || nn_is(op, "func.return")) continue;
     work->ops++;
     work->flops += nn_op_flops(op);
-    work->recomputed += recomputed || nn_has_attr(op, "nn.recompute");
+    work->recomputed += recomputed || nn_has_attr(op, ATTR_recompute);
   }
 }
 
@@ -264,16 +264,16 @@ static void print_of(int64_t part, int64_t whole) {
 static void print_summary(const Options *options, MlirModule module) {
   char arena[32], persistent[32], name[128];
   MlirOperation top = mlirModuleGetOperation(module), train = nn_module_function(module, "train");
-  nn_attr_str(top, "nn.model", name, sizeof name, options->output);
-  print_bytes(nn_attr_i64(top, "nn.arena", 0), arena, sizeof arena);
-  print_bytes(nn_attr_i64(top, "nn.persistent", 0), persistent, sizeof persistent);
+  nn_attr_str(top, ATTR_model, name, sizeof name, options->output);
+  print_bytes(nn_attr_i64(top, ATTR_arena, 0), arena, sizeof arena);
+  print_bytes(nn_attr_i64(top, ATTR_persistent, 0), persistent, sizeof persistent);
   fprintf(stderr, "%s: %s arena, %s of it parameters", name, arena, persistent);
   if (!mlirOperationIsNull(train)) {
     Work work = {0};
     count_work(nn_function_body(train), false, &work);
-    double once = nn_attr_f64(train, "nn.flops_none", work.flops), more = once > 0 ? 100 * (work.flops / once - 1) : 0;
+    double once = nn_attr_f64(train, ATTR_flops_none, work.flops), more = once > 0 ? 100 * (work.flops / once - 1) : 0;
     fputs(" and optimizer state; ", stderr);
-    int64_t loops = nn_attr_i64(train, "nn.segmented", 0);
+    int64_t loops = nn_attr_i64(train, ATTR_segmented, 0);
     if (loops) fprintf(stderr, "%lld loop%s in segments; ", (long long)loops, loops > 1 ? "s" : "");
     if (work.recomputed)
       fprintf(stderr, "recomputes %d of %d ops, %.1f%% more arithmetic", work.recomputed, work.ops - work.recomputed,
@@ -282,11 +282,11 @@ static void print_summary(const Options *options, MlirModule module) {
     else fputs("recomputes nothing", stderr);
   }
   fputc('\n', stderr);
-  if (mlirOperationIsNull(train) || !nn_has_attr(train, "nn.overhead_bound")) return;
+  if (mlirOperationIsNull(train) || !nn_has_attr(train, ATTR_overhead_bound)) return;
   fprintf(stderr, "%s: recompute +%.1f %% (lower bound +%.1f %%), arena ", name,
-          100 * nn_attr_f64(train, "nn.overhead", 0), 100 * nn_attr_f64(train, "nn.overhead_bound", 0));
-  int64_t budget = nn_attr_i64(top, "nn.budget", 0);
-  print_of(nn_attr_i64(top, "nn.arena", 0), budget > 0 ? budget : nn_attr_i64(train, "nn.arena_none", 0));
+          100 * nn_attr_f64(train, ATTR_overhead, 0), 100 * nn_attr_f64(train, ATTR_overhead_bound, 0));
+  int64_t budget = nn_attr_i64(top, ATTR_budget, 0);
+  print_of(nn_attr_i64(top, ATTR_arena, 0), budget > 0 ? budget : nn_attr_i64(train, ATTR_arena_none, 0));
   fputs(budget > 0 ? "\n" : " without\n", stderr);
 }
 

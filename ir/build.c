@@ -33,7 +33,7 @@ static MlirOperation create(NnBuilder *b, NnOp op, int n_operands, const MlirVal
     mlirOperationStateAddAttributes(&state, 1, &entry);
   }
   if (b->phase) {
-    MlirNamedAttribute phase = nn_attr_to_named(b->ctx, &NN_STR("nn.phase", b->phase));
+    MlirNamedAttribute phase = nn_attr_to_named(b->ctx, &NN_STR(ATTR_phase, b->phase));
     mlirOperationStateAddAttributes(&state, 1, &phase);
   }
   MlirOperation made = mlirOperationCreate(&state);

@@ -59,6 +59,14 @@ bool nn_type_from_mlir(MlirType type, NnType *out);
 NnType nn_value_type(MlirValue v);   // asserts that it is one
 
 // ---------------------------------------------------------------------------------------------------------------------
+// Names of the attributes that stages leave for each other: ATTR_role is "nn.role" (ir/attributes.def).
+
+#define NN_ATTRIBUTE(name, on, type, written_by, read_by, doc) extern const char ATTR_##name[];
+#include "ir/attributes.def"
+#undef NN_ATTRIBUTE
+bool nn_is_stage_attribute(MlirStringRef name);   // "nn.role"; false: an op's own, or MLIR's
+
+// ---------------------------------------------------------------------------------------------------------------------
 // The op table (ir/ops.def, ir/library.def): one row per op; docs, IRDL, verification, autodiff and costs read it.
 
 typedef enum NnOpKind {

@@ -14,7 +14,7 @@ MlirModule nn_module_of(MlirOperation op) {
   return mlirModuleFromOperation(root);
 }
 
-bool nn_is_scan_body(MlirOperation func) { return nn_has_attr(func, "nn.scan_body"); }
+bool nn_is_scan_body(MlirOperation func) { return nn_has_attr(func, ATTR_scan_body); }
 
 static MlirOperation function_named(MlirModule module, MlirStringRef wanted) {
   MlirBlock body = mlirModuleGetBody(module);
@@ -27,13 +27,13 @@ static MlirOperation function_named(MlirModule module, MlirStringRef wanted) {
 }
 
 static bool declared(MlirOperation op, NnScan *out) {
-  if (mlirOperationIsNull(op) || !nn_has_attr(op, "nn.body")) return false;
+  if (mlirOperationIsNull(op) || !nn_has_attr(op, ATTR_body)) return false;
   int64_t counts[5];
-  if (nn_attr_i64s(op, "nn.counts", counts, 5) != 5) return false;
-  MlirAttribute body = mlirOperationGetAttributeByName(op, nn_ref("nn.body"));
+  if (nn_attr_i64s(op, ATTR_counts, counts, 5) != 5) return false;
+  MlirAttribute body = mlirOperationGetAttributeByName(op, nn_ref(ATTR_body));
   *out = (NnScan){.body = function_named(nn_module_of(op), mlirStringAttrGetValue(body)),
-                  .length = nn_attr_i64(op, "nn.length", 0),
-                  .reverse = nn_attr_bool(op, "nn.reverse", false),
+                  .length = nn_attr_i64(op, ATTR_length, 0),
+                  .reverse = nn_attr_bool(op, ATTR_reverse, false),
                   .n_slices = (int)counts[0],
                   .n_stacked = (int)counts[1],
                   .n_tied = (int)counts[2],
@@ -44,7 +44,7 @@ static bool declared(MlirOperation op, NnScan *out) {
 
 bool nn_scan_of(MlirOperation op, NnScan *out) {
   if (mlirOperationIsNull(op) || nn_op_of(op) != NN_OP_NONE) return false;
-  if (nn_is(op, "func.call")) return nn_has_attr(op, "nn.scan") && nn_scan_called(nn_module_of(op), op, out);
+  if (nn_is(op, "func.call")) return nn_has_attr(op, ATTR_scan) && nn_scan_called(nn_module_of(op), op, out);
   return declared(op, out);
 }
 
@@ -95,11 +95,11 @@ static void declare(NnBuilder *b, MlirModule module, const char *name, const NnS
   char body[256];
   nn_attr_str(s->body, "sym_name", body, sizeof body, "");
   int64_t counts[] = {s->n_slices, s->n_stacked, s->n_tied, s->n_invariants, s->n_outputs};
-  nn_set_unit(func, "nn.kernel");
-  const NnAttr own[] = {NN_STR("nn.kind", "scan"), NN_STR("nn.label", "scan"), NN_STR("nn.body", body),
-                        NN_I64("nn.length", s->length), NN_I64S("nn.counts", counts, 5)};
+  nn_set_unit(func, ATTR_kernel);
+  const NnAttr own[] = {NN_STR(ATTR_kind, "scan"), NN_STR(ATTR_label, "scan"), NN_STR(ATTR_body, body),
+                        NN_I64(ATTR_length, s->length), NN_I64S(ATTR_counts, counts, 5)};
   for (size_t i = 0; i < sizeof own / sizeof *own; i++) nn_set_attr(func, &own[i]);
-  if (s->reverse) nn_set_attr(func, &NN_BOOL("nn.reverse", true));
+  if (s->reverse) nn_set_attr(func, &NN_BOOL(ATTR_reverse, true));
 }
 
 MlirOperation nn_scan_build(NnBuilder *b, MlirModule module, const char *name, const NnScan *s,
@@ -117,8 +117,8 @@ MlirOperation nn_scan_build(NnBuilder *b, MlirModule module, const char *name, c
   MlirNamedAttribute attrs[] = {
       mlirNamedAttributeGet(mlirIdentifierGet(b->ctx, nn_ref("callee")),
                             mlirFlatSymbolRefAttrGet(b->ctx, nn_ref(name))),
-      mlirNamedAttributeGet(mlirIdentifierGet(b->ctx, nn_ref("nn.scan")), mlirUnitAttrGet(b->ctx)),
-      mlirNamedAttributeGet(mlirIdentifierGet(b->ctx, nn_ref("nn.phase")),
+      mlirNamedAttributeGet(mlirIdentifierGet(b->ctx, nn_ref(ATTR_scan)), mlirUnitAttrGet(b->ctx)),
+      mlirNamedAttributeGet(mlirIdentifierGet(b->ctx, nn_ref(ATTR_phase)),
                             mlirStringAttrGet(b->ctx, nn_ref(b->phase ? b->phase : "forward"))),
   };
   MlirOperationState state = mlirOperationStateGet(nn_ref("func.call"), b->loc);
@@ -186,7 +186,7 @@ MlirOperation nn_scan_outline(NnBuilder *b, MlirModule module, const char *name,
   if (asprintf(&body_name, "%s_body", symbol) < 0) abort();
   Outline o = {.func = nn_function_create(module, body_name, false, b->loc)};
   o.body = nn_function_body(o.func);
-  nn_set_unit(o.func, "nn.scan_body");
+  nn_set_unit(o.func, ATTR_scan_body);
   int n_args = (int)mlirBlockGetNumArguments(block), n_results = s->n_stacked + s->n_tied + s->n_outputs;
   for (int i = 0; i < n_args; i++) {
     MlirValue old = mlirBlockGetArgument(block, i),
@@ -207,7 +207,7 @@ MlirOperation nn_scan_outline(NnBuilder *b, MlirModule module, const char *name,
   for (int r = 0; r < n_results; r++) results[r] = capture(&o, values[r]);
   nn_function_set_results(o.func, n_results, results, 0);
   for (int i = 0; i < s->n_tied; i++)
-    nn_set_result_attr(o.func, s->n_stacked + i, &NN_I64("nn.tied", s->n_slices + s->n_stacked + i));
+    nn_set_result_attr(o.func, s->n_stacked + i, &NN_I64(ATTR_tied, s->n_slices + s->n_stacked + i));
   s->body = o.func;
   s->n_invariants = nn_function_n_args(o.func) - n_args;
   MlirValue *all = calloc((size_t)(n_args + s->n_invariants) + 1, sizeof *all);

@@ -8,7 +8,7 @@ static const char *const phases[] = {"forward", "backward", "update"};
 
 const char *rewrite_phase(MlirOperation op) {
   char buf[16];
-  const char *phase = nn_attr_str(op, "nn.phase", buf, sizeof buf, "");
+  const char *phase = nn_attr_str(op, ATTR_phase, buf, sizeof buf, "");
   for (int i = 0; i < 3; i++)
     if (strcmp(phase, phases[i]) == 0) return phases[i];
   return NULL;
@@ -84,7 +84,7 @@ int rewrite_erase_dead(MlirBlock block) {
   MlirOperation *ops = rewrite_ops(block, &n);
   for (int i = n - 1; i >= 0; i--) {
     NnOp kind = nn_op_of(ops[i]);
-    bool scan = kind == NN_OP_NONE && nn_has_attr(ops[i], "nn.scan");
+    bool scan = kind == NN_OP_NONE && nn_has_attr(ops[i], ATTR_scan);
     if ((kind == NN_OP_NONE && !scan) || (!scan && nn_op_info(kind)->kind == NN_KIND_MARK) ||
         !rewrite_is_unused(ops[i]))
       continue;

@@ -78,7 +78,7 @@ static void write_head(const Page *p) {
   report_escape(p->out, p->model);
   fputs(": memory of one training step</h1>\n<p>", p->out);
   MlirOperation top = mlirModuleGetOperation(p->report->after);
-  char *source = attribute_text(top, "nn.source", ""), *policy = attribute_text(p->after.func, "nn.remat", "none"),
+  char *source = attribute_text(top, ATTR_source, ""), *policy = attribute_text(p->after.func, ATTR_remat, "none"),
        text[32];
   report_escape(p->out, source);
   fputs(", policy ", p->out);
@@ -120,10 +120,10 @@ void nn_report_write(const NnReport *report, FILE *out) {
   report_plan_build(&p.after, report->after, report->target);
   if (!mlirModuleIsNull(report->before)) report_plan_build(&p.before, report->before, report->target);
   if (recomputes(&p.after) && p.before.n > 0) p.shown_before = &p.before;
-  p.model = attribute_text(top, "nn.model", "model");
-  p.budget = nn_attr_i64(top, "nn.budget", 0);
-  p.overhead = mlirOperationIsNull(p.after.func) ? 0 : nn_attr_f64(p.after.func, "nn.overhead", 0);
-  p.bound = mlirOperationIsNull(p.after.func) ? NAN : nn_attr_f64(p.after.func, "nn.overhead_bound", NAN);
+  p.model = attribute_text(top, ATTR_model, "model");
+  p.budget = nn_attr_i64(top, ATTR_budget, 0);
+  p.overhead = mlirOperationIsNull(p.after.func) ? 0 : nn_attr_f64(p.after.func, ATTR_overhead, 0);
+  p.bound = mlirOperationIsNull(p.after.func) ? NAN : nn_attr_f64(p.after.func, ATTR_overhead_bound, NAN);
   write_head(&p);
   if (p.after.n > 0) write_sections(&p);
   fprintf(out,

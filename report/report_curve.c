@@ -87,7 +87,7 @@ static void draw_limit(FILE *out, const Curve *c, int64_t smallest) {
 
 void report_draw_curve(FILE *out, const NnReport *report, const ReportPlan *before, const ReportPlan *after,
                        int64_t budget) {
-  double overhead = nn_attr_f64(after->func, "nn.overhead", 0), most = overhead;
+  double overhead = nn_attr_f64(after->func, ATTR_overhead, 0), most = overhead;
   int64_t widest = before && before->arena > after->arena ? before->arena : after->arena;
   static const RematSweep none;
   const RematSweep *sweep = report->sweep ? report->sweep : &none;

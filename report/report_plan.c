@@ -15,7 +15,7 @@ static MlirStringRef ref(const char *text) { return mlirStringRefCreateFromCStri
 
 static ReportKind kind_of_argument(const ReportPlan *plan, int arg) {
   char role[16];
-  nn_arg_str(plan->func, arg, "nn.role", role, sizeof role, "input");
+  nn_arg_str(plan->func, arg, ATTR_role, role, sizeof role, "input");
   if (!strcmp(role, "param") || !strcmp(role, "state")) return REPORT_PARAMETERS;
   return !strcmp(role, "opt") ? REPORT_OPTIMIZER : !strcmp(role, "accum") ? REPORT_GRADIENTS : REPORT_INPUTS;
 }
@@ -30,7 +30,7 @@ static ReportKind kind_of_result(const ReportPlan *plan, int step, int instance)
 }
 
 static int64_t result_offset(MlirOperation op, int r) {
-  MlirAttribute list = mlirOperationGetAttributeByName(op, ref("nn.offset"));
+  MlirAttribute list = mlirOperationGetAttributeByName(op, ref(ATTR_offset));
   return mlirAttributeIsNull(list) || mlirDenseArrayGetNumElements(list) <= r ? 0
                                                                               : mlirDenseI64ArrayGetElement(list, r);
 }
@@ -50,7 +50,7 @@ static void add_arguments(ReportPlan *plan, int *holder) {
     add_piece(plan, (ReportPiece){.kind = kind_of_argument(plan, a),
                                   .lower = b->lower,
                                   .upper = b->persistent ? plan->n : b->upper,
-                                  .offset = nn_arg_i64(plan->func, a, "nn.offset", 0),
+                                  .offset = nn_arg_i64(plan->func, a, ATTR_offset, 0),
                                   .bytes = b->bytes,
                                   .step = -1,
                                   .result = a});
@@ -79,7 +79,7 @@ static void add_results(ReportPlan *plan, int *holder) {
     add_piece(plan, (ReportPiece){.kind = REPORT_WORKSPACE,
                                   .lower = i,
                                   .upper = i + 1,
-                                  .offset = nn_attr_i64(s->op, "nn.workspace", 0),
+                                  .offset = nn_attr_i64(s->op, ATTR_workspace, 0),
                                   .bytes = s->workspace,
                                   .step = i,
                                   .result = -1});
@@ -140,9 +140,9 @@ static MlirOperation shown_function(MlirModule module) {
 
 void report_plan_build(ReportPlan *plan, MlirModule module, const NnTarget *target) {
   MlirOperation top = mlirModuleGetOperation(module);
-  *plan = (ReportPlan){.func = shown_function(module), .persistent = nn_attr_i64(top, "nn.persistent", 0)};
+  *plan = (ReportPlan){.func = shown_function(module), .persistent = nn_attr_i64(top, ATTR_persistent, 0)};
   if (mlirOperationIsNull(plan->func)) return;
-  plan->arena = nn_attr_i64(plan->func, "nn.arena", 0);
+  plan->arena = nn_attr_i64(plan->func, ATTR_arena, 0);
   plan_program_build(&plan->p, module, plan->func, NULL);
   plan->n = plan->p.n_steps;
   plan_layout_build(&plan->p, NULL, plan->n, PLAN_INPLACE_READ, &plan->l);
@@ -192,7 +192,7 @@ static char *joined(const char *a, const char *b, const char *c) {
 char *report_step_name(const ReportPlan *plan, int step) {
   const PlanStep *s = &plan->p.steps[step];
   if (s->kernel >= 0) {
-    MlirAttribute label = mlirOperationGetAttributeByName(plan->p.kernels[s->kernel].func, ref("nn.label"));
+    MlirAttribute label = mlirOperationGetAttributeByName(plan->p.kernels[s->kernel].func, ref(ATTR_label));
     char *callee = copy_ref(mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(s->op, ref("callee"))));
     char *what = mlirAttributeIsNull(label) ? strdup("") : copy_ref(mlirStringAttrGetValue(label)),
          *text = joined(callee, *what ? " " : "", what);
@@ -270,7 +270,7 @@ ReportAgain *report_plan_again(const ReportPlan *plan, int *count) {
       *last = allocate_array((size_t)n_results + 1, sizeof *last), used = 0;
   for (int i = 0; i < plan->n; i++) {
     const PlanStep *s = &plan->p.steps[i];
-    MlirAttribute name = mlirOperationGetAttributeByName(s->op, ref(s->recomputed ? "nn.recompute" : "nn.name"));
+    MlirAttribute name = mlirOperationGetAttributeByName(s->op, ref(s->recomputed ? ATTR_recompute : ATTR_name));
     if (s->role != NN_STEP_RUN || mlirAttributeIsNull(name)) continue;
     int group = ptr_map_get(&groups, name.ptr);
     if (group < 0) {

@@ -37,8 +37,8 @@ static void write_row(FILE *out, const ReportPlan *plan, const ReportAgain *agai
 static void write_inside(FILE *out, const ReportPlan *plan) {
   char text[32];
   int kernels = 0;
-  int64_t saved = nn_attr_i64(plan->func, "nn.checkpoint_saved", 0);
-  for (int i = 0; i < plan->n; i++) kernels += nn_has_attr(plan->p.steps[i].op, "nn.inside");
+  int64_t saved = nn_attr_i64(plan->func, ATTR_checkpoint_saved, 0);
+  for (int i = 0; i < plan->n; i++) kernels += nn_has_attr(plan->p.steps[i].op, ATTR_inside);
   if (saved <= 0) return;
   fprintf(out,
           "<p id=\"inside\">Whatever the budget, %d kernels of the backward pass compute cheap values again inside "

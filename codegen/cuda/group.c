@@ -129,8 +129,8 @@ static void bytes_of_step(BytesList *l, const Offsets *o, MlirOperation op) {
   l->n = 0;
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) add_value(l, o, mlirOperationGetOperand(op, i), false);
   for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) add_value(l, o, mlirOperationGetResult(op, i), true);
-  int64_t workspace = nn_attr_i64(op, "nn.workspace", -1);
-  if (workspace >= 0) add_bytes(l, workspace, nn_attr_i64(op, "nn.workspace_bytes", 0), true);
+  int64_t workspace = nn_attr_i64(op, ATTR_workspace, -1);
+  if (workspace >= 0) add_bytes(l, workspace, nn_attr_i64(op, ATTR_workspace_bytes, 0), true);
 }
 
 static bool conflict(const BytesList *a, const BytesList *b) {
@@ -190,7 +190,7 @@ static int find_body(Finder *f, MlirOperation func) {
 
 static int body_of(Finder *f, MlirOperation call) {
   MlirOperation func = callee_of(f, call);
-  if (!nn_has_attr(func, "nn.kernel") || nn_has_attr(func, "nn.body")) return -1;
+  if (!nn_has_attr(func, ATTR_kernel) || nn_has_attr(func, ATTR_body)) return -1;
   int known = ptr_map_get(&f->body_of, func.ptr);
   if (known < 0) {
     known = find_body(f, func) + 1;
@@ -214,7 +214,7 @@ static MlirValue buffer_value(MlirOperation call, int i) {
 
 static int64_t domain_elements(const Finder *f, MlirOperation call) {
   int64_t dim[NN_MAX_RANK];
-  NnType domain = nn_type(NN_F32, nn_attr_i64s(callee_of(f, call), "nn.domain", dim, NN_MAX_RANK), dim);
+  NnType domain = nn_type(NN_F32, nn_attr_i64s(callee_of(f, call), ATTR_domain, dim, NN_MAX_RANK), dim);
   return nn_type_elements(&domain);
 }
 
@@ -236,7 +236,7 @@ static void end_waiting(Finder *f, int body) {
       ptr_map_set(&out->of_call, w->calls[c].ptr, out->n);
       count(&f->grouped, callee_of(f, w->calls[c]).ptr);
     }
-    g->workspace = nn_attr_i64(w->calls[w->n - 1], "nn.workspace", 0);
+    g->workspace = nn_attr_i64(w->calls[w->n - 1], ATTR_workspace, 0);
     out->bodies[body].n_rows += w->n;
     out->n++;
     w->calls = NULL;
@@ -308,7 +308,7 @@ static MlirWalkResult count_call(MlirOperation op, void *user) {
 
 static bool is_update(MlirOperation call) {
   char phase[16];
-  return !strcmp(nn_attr_str(call, "nn.phase", phase, sizeof phase, ""), "update");
+  return !strcmp(nn_attr_str(call, ATTR_phase, phase, sizeof phase, ""), "update");
 }
 
 static bool gives_scalar(MlirOperation call) {

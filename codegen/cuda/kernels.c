@@ -82,7 +82,7 @@ void cuda_kernels_emit(const CudaTarget *target, MlirModule module, EmittedKerne
   MlirBlock body = mlirModuleGetBody(module);
   for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
        op = mlirOperationGetNextInBlock(op)) {
-    if (!nn_is(op, "func.func") || !nn_has_attr(op, "nn.kernel") || nn_has_attr(op, "nn.body") ||
+    if (!nn_is(op, "func.func") || !nn_has_attr(op, ATTR_kernel) || nn_has_attr(op, ATTR_body) ||
         ptr_map_get(&out->groups->only_grouped, op.ptr) > 0)
       continue;
     Kernel k;

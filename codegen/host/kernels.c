@@ -26,7 +26,7 @@ void host_kernels_emit(MlirModule module, const HostCpu *cpu, EmittedKernels *ou
   MlirBlock body = mlirModuleGetBody(module);
   for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
        op = mlirOperationGetNextInBlock(op)) {
-    if (!nn_is(op, "func.func") || !nn_has_attr(op, "nn.kernel") || nn_has_attr(op, "nn.body")) continue;
+    if (!nn_is(op, "func.func") || !nn_has_attr(op, ATTR_kernel) || nn_has_attr(op, ATTR_body)) continue;
     Kernel k;
     kernel_read(op, &k);
     out->items = reallocate_array(out->items, (size_t)out->n + 1, sizeof *out->items);

@@ -15,7 +15,7 @@ static char *symbol_name(MlirOperation func) {
 
 static KernelKind kind_of(MlirOperation func) {
   char buf[16];
-  const char *kind = nn_attr_str(func, "nn.kind", buf, sizeof buf, "");
+  const char *kind = nn_attr_str(func, ATTR_kind, buf, sizeof buf, "");
   if (!strcmp(kind, "map")) return KERNEL_MAP;
   if (!strcmp(kind, "row")) return KERNEL_ROW;
   if (!strcmp(kind, "column")) return KERNEL_COLUMN;
@@ -26,11 +26,11 @@ static KernelKind kind_of(MlirOperation func) {
 void kernel_read(MlirOperation func, Kernel *k) {
   *k = (Kernel){.func = func, .name = symbol_name(func), .kind = kind_of(func)};
   int64_t axes[NN_MAX_RANK];
-  k->domain.rank = nn_attr_i64s(func, "nn.domain", k->domain.dim, NN_MAX_RANK);
+  k->domain.rank = nn_attr_i64s(func, ATTR_domain, k->domain.dim, NN_MAX_RANK);
   require_promise(k->domain.rank >= 0, "a kernel without nn.domain");
-  int n = nn_attr_i64s(func, "nn.axes", axes, NN_MAX_RANK);
+  int n = nn_attr_i64s(func, ATTR_axes, axes, NN_MAX_RANK);
   for (int i = 0; i < n; i++) {
-    require_promise(axes[i] >= 0 && axes[i] < k->domain.rank, "nn.axes outside nn.domain");
+    require_promise(axes[i] >= 0 && axes[i] < k->domain.rank, "axes outside of the domain");
     k->reduced[axes[i]] = true;
   }
   MlirBlock body = nn_function_body(func);
@@ -105,8 +105,8 @@ static bool add_again(Text *t, MlirOperation func, const char *attribute, const 
 // "// recomputes relu.12, mul.40 of the forward pass; random_uniform, as other kernels do"
 void kernel_comment_again(Text *t, MlirOperation func) {
   text_add(t, "// recomputes ");
-  bool inside = add_again(t, func, "nn.inside", "", " of the forward pass"),
-       copies = add_again(t, func, "nn.repeated", inside ? "; " : "", ", as other kernels do");
+  bool inside = add_again(t, func, ATTR_inside, "", " of the forward pass"),
+       copies = add_again(t, func, ATTR_repeated, inside ? "; " : "", ", as other kernels do");
   text_add(t, inside || copies ? "\n" : "nothing\n");
 }
 

@@ -32,7 +32,7 @@ bool sweep_mark_active(Sweep *s, MlirOperation *ops, int n) {
       reads |= is_active(s, mlirOperationGetOperand(ops[i], k));
     NnOp kind = nn_op_of(ops[i]);
     if (!reads || nn_is(ops[i], "func.return")) continue;
-    bool scan = kind == NN_OP_NONE && nn_has_attr(ops[i], "nn.scan");
+    bool scan = kind == NN_OP_NONE && nn_has_attr(ops[i], ATTR_scan);
     if (kind == NN_OP_NONE && !scan) {
       MlirStringRef name = mlirIdentifierStr(mlirOperationGetName(ops[i]));
       nn_error(ops[i], "autodiff cannot differentiate '%.*s'", (int)name.length, name.data);
@@ -68,7 +68,7 @@ void sweep_free(Sweep *s) {
   ptr_map_free(&s->active);
 }
 
-static bool is_scan(MlirOperation op) { return nn_op_of(op) == NN_OP_NONE && nn_has_attr(op, "nn.scan"); }
+static bool is_scan(MlirOperation op) { return nn_op_of(op) == NN_OP_NONE && nn_has_attr(op, ATTR_scan); }
 
 void sweep_differentiate(Sweep *s, MlirOperation op) {
   int n = (int)mlirOperationGetNumOperands(op), n_results = (int)mlirOperationGetNumResults(op);
@@ -118,7 +118,7 @@ static MlirOperation seed(Sweep *s, const Optimizer *o, MlirValue scale, MlirVal
   bool any_loss = false;
   for (int i = 0; i < nn_function_n_results(s->func); i++) {
     char role[16];
-    if (strcmp(nn_result_str(s->func, i, "nn.role", role, sizeof role, ""), "loss") != 0) continue;
+    if (strcmp(nn_result_str(s->func, i, ATTR_role, role, sizeof role, ""), "loss") != 0) continue;
     any_loss = true;
     MlirValue loss = mlirOperationGetOperand(end, i);
     NnType type = nn_value_type(loss);
@@ -166,7 +166,7 @@ static MlirOperation first_reader(MlirOperation op) {
 static void sink_backward(MlirOperation *ops, int n) {
   for (int i = 0; i < n; i++)
     if ((nn_op_of(ops[i]) != NN_OP_NONE || is_scan(ops[i])) && !is_backward(ops[i]) && reads_backward(ops[i]))
-      nn_set_attr(ops[i], &NN_STR("nn.phase", "backward"));
+      nn_set_attr(ops[i], &NN_STR(ATTR_phase, "backward"));
   for (int i = n - 1; i >= 0; i--) {
     MlirOperation reader = is_backward(ops[i]) ? first_reader(ops[i]) : nn_null_operation();
     if (mlirOperationIsNull(reader)) continue;
@@ -218,8 +218,8 @@ static int find_params(MlirOperation func, const Optimizer *o, TrainedParam **ou
   *out = params;
   for (int i = 0; i < n_args; i++) {
     char role[16];
-    if (strcmp(nn_arg_str(func, i, "nn.role", role, sizeof role, ""), "param") != 0) continue;
-    int64_t group = nn_arg_i64(func, i, "nn.group", 0);
+    if (strcmp(nn_arg_str(func, i, ATTR_role, role, sizeof role, ""), "param") != 0) continue;
+    int64_t group = nn_arg_i64(func, i, ATTR_group, 0);
     if (group < 0 || group >= o->n_groups) {
       nn_error(func, "argument %d is in parameter group %lld, but nn.groups has %d", i, (long long)group, o->n_groups);
       return -1;
@@ -227,8 +227,8 @@ static int find_params(MlirOperation func, const Optimizer *o, TrainedParam **ou
     if (o->group[group].frozen || !is_float(mlirBlockGetArgument(nn_function_body(func), i))) continue;
     params[n++] = (TrainedParam){.arg = i,
                                  .group = group,
-                                 .name = argument_text(func, i, "nn.name"),
-                                 .init = argument_text(func, i, "nn.init")};
+                                 .name = argument_text(func, i, ATTR_name),
+                                 .init = argument_text(func, i, ATTR_init)};
   }
   return n;
 }
@@ -280,10 +280,10 @@ static bool build_step(MlirModule module, MlirOperation train, const Optimizer *
 bool nn_pass_autodiff(MlirModule module, const NnPassRun *run) {
   (void)run;
   MlirOperation train = nn_module_function(module, "train");
-  if (mlirOperationIsNull(train) || !nn_has_attr(mlirModuleGetOperation(module), "nn.optimizer")) return true;
+  if (mlirOperationIsNull(train) || !nn_has_attr(mlirModuleGetOperation(module), ATTR_optimizer)) return true;
   for (int i = 0; i < nn_function_n_args(train); i++) {
     char role[16];
-    if (strcmp(nn_arg_str(train, i, "nn.role", role, sizeof role, ""), "hyper") != 0) continue;
+    if (strcmp(nn_arg_str(train, i, ATTR_role, role, sizeof role, ""), "hyper") != 0) continue;
     nn_error(train, "autodiff has already run: @train has an argument with nn.role = \"hyper\"");
     return false;
   }

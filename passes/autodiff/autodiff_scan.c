@@ -217,12 +217,12 @@ static MlirOperation *clone_step(Backward *w, int *n) {
     MlirOperation copy = mlirOperationClone(ops[i]);
     for (intptr_t k = 0; k < mlirOperationGetNumOperands(copy); k++)
       mlirOperationSetOperand(copy, k, current(w, mlirOperationGetOperand(ops[i], k)));
-    nn_set_attr(copy, &NN_STR("nn.phase", "backward"));
+    nn_set_attr(copy, &NN_STR(ATTR_phase, "backward"));
     NnOp kind = nn_op_of(copy);
     // what memory allows may be kept instead (scan_forms.c)
     if (kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_LIBRARY) {
-      nn_set_attr(ops[i], &NN_I64("nn.kept", i));
-      nn_set_attr(copy, &NN_I64("nn.kept", i));
+      nn_set_attr(ops[i], &NN_I64(ATTR_kept, i));
+      nn_set_attr(copy, &NN_I64(ATTR_kept, i));
     }
     mlirBlockAppendOwnedOperation(w->block, copy);
     for (intptr_t r = 0; r < mlirOperationGetNumResults(copy); r++)
@@ -451,7 +451,7 @@ static void scan_backward(Backward *w, MlirModule module) {
     call = add_segments(w, module, name, call, &backward);
   }
   MlirAttribute callee = mlirOperationGetAttributeByName(w->v->op, mlirStringRefCreateFromCString("callee"));
-  mlirOperationSetAttributeByName(call, mlirStringRefCreateFromCString("nn.forward"),
+  mlirOperationSetAttributeByName(call, mlirStringRefCreateFromCString(ATTR_forward),
                                   mlirStringAttrGet(w->v->b->ctx, mlirFlatSymbolRefAttrGetValue(callee)));
   give_back(w, call, n_tied, &backward, owner);
   free(owner);

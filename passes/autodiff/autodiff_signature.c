@@ -56,10 +56,10 @@ MlirValue signature_add_arg(Signature *s, NnType type, MlirLocation loc, const c
   MlirContext ctx = mlirOperationGetContext(s->func);
   MlirNamedAttribute attrs[4];
   int n = 0;
-  attrs[n++] = named_text(ctx, "nn.role", role);
-  attrs[n++] = named_text(ctx, "nn.name", name);
-  if (init) attrs[n++] = named_text(ctx, "nn.init", init);
-  if (group >= 0) attrs[n++] = named_number(ctx, "nn.group", group);
+  attrs[n++] = named_text(ctx, ATTR_role, role);
+  attrs[n++] = named_text(ctx, ATTR_name, name);
+  if (init) attrs[n++] = named_text(ctx, ATTR_init, init);
+  if (group >= 0) attrs[n++] = named_number(ctx, ATTR_group, group);
   push(&s->arg_attrs, s->n_args, mlirDictionaryAttrGet(ctx, n, attrs));
   s->n_args++;
   return mlirBlockAddArgument(nn_function_body(s->func), nn_type_to_mlir(ctx, &type), loc);
@@ -67,8 +67,8 @@ MlirValue signature_add_arg(Signature *s, NnType type, MlirLocation loc, const c
 
 void signature_add_update(Signature *s, MlirValue value, const char *name, int tied) {
   MlirContext ctx = mlirOperationGetContext(s->func);
-  MlirNamedAttribute attrs[] = {named_text(ctx, "nn.role", "update"), named_text(ctx, "nn.name", name),
-                                named_number(ctx, "nn.tied", tied)};
+  MlirNamedAttribute attrs[] = {named_text(ctx, ATTR_role, "update"), named_text(ctx, ATTR_name, name),
+                                named_number(ctx, ATTR_tied, tied)};
   push(&s->result_attrs, s->n_results, mlirDictionaryAttrGet(ctx, 3, attrs));
   s->results = grown(s->results, s->n_results, sizeof *s->results);
   s->results[s->n_results++] = value;

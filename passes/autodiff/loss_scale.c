@@ -50,7 +50,7 @@ void loss_scale_update(const Optimizer *o, NnBuilder *b, Signature *s, int n_sta
   if (nn_value_is_null(scale)) return;
   for (int i = 0; i < n_states; i++) {
     NnOpCall attributes = {.attrs = s->result_attrs[i]};
-    int64_t tied = nn_call_i64(&attributes, "nn.tied", -1);
+    int64_t tied = nn_call_i64(&attributes, ATTR_tied, -1);
     if (tied >= 0) s->results[i] = loss_scale_choose(b, finite, s->results[i], argument(s, (int)tied));
   }
   MlirValue good = signature_add_arg(s, nn_scalar(NN_F32), b->loc, "opt", "loss_scale.good_steps", "zeros", -1);

@@ -38,24 +38,24 @@ static OptimizerGroup read_group(MlirAttribute dictionary) {
 bool optimizer_read(MlirModule module, Optimizer *out) {
   MlirOperation root = mlirModuleGetOperation(module);
   char name[32];
-  *out = (Optimizer){.clip_norm = nn_attr_f64(root, "nn.clip_norm", 0),
-                     .accumulate = nn_attr_i64(root, "nn.accumulate", 1),
-                     .ema = nn_attr_f64(root, "nn.ema", 0)};
-  MlirAttribute scale = mlirOperationGetAttributeByName(root, mlirStringRefCreateFromCString("nn.loss_scale"));
+  *out = (Optimizer){.clip_norm = nn_attr_f64(root, ATTR_clip_norm, 0),
+                     .accumulate = nn_attr_i64(root, ATTR_accumulate, 1),
+                     .ema = nn_attr_f64(root, ATTR_ema, 0)};
+  MlirAttribute scale = mlirOperationGetAttributeByName(root, mlirStringRefCreateFromCString(ATTR_loss_scale));
   NnOpCall scaling = {.attrs = scale};
   bool scaled = !mlirAttributeIsNull(scale) && mlirAttributeIsADictionary(scale);
   out->loss_scale = scaled ? nn_call_f64(&scaling, "init", 1) : 1;
   out->scale_every = scaled ? nn_call_i64(&scaling, "every", 0) : 0;
-  nn_attr_str(root, "nn.optimizer", name, sizeof name, "");
+  nn_attr_str(root, ATTR_optimizer, name, sizeof name, "");
   if (!optimizer_parse(name, &out->kind)) {
-    nn_error(root, "nn.optimizer must be sgd, momentum, adam or adamw, found '%s'", name);
+    nn_error(root, "%s must be sgd, momentum, adam or adamw, found '%s'", ATTR_optimizer, name);
     return false;
   }
   if (out->accumulate < 1) {
-    nn_error(root, "nn.accumulate must be at least 1, found %lld", (long long)out->accumulate);
+    nn_error(root, "%s must be at least 1, found %lld", ATTR_accumulate, (long long)out->accumulate);
     return false;
   }
-  MlirAttribute groups = mlirOperationGetAttributeByName(root, mlirStringRefCreateFromCString("nn.groups"));
+  MlirAttribute groups = mlirOperationGetAttributeByName(root, mlirStringRefCreateFromCString(ATTR_groups));
   bool given = !mlirAttributeIsNull(groups) && mlirAttributeIsAArray(groups) && mlirArrayAttrGetNumElements(groups) > 0;
   out->n_groups = given ? (int)mlirArrayAttrGetNumElements(groups) : 1;
   out->group = malloc(sizeof *out->group * (size_t)out->n_groups);

@@ -65,15 +65,13 @@ static MlirAttribute dictionary_of(MlirOperation op) {
   int n = 0;
   for (intptr_t i = 0; i < mlirOperationGetNumAttributes(op); i++) {
     MlirNamedAttribute a = mlirOperationGetAttribute(op, i);
-    MlirStringRef name = mlirIdentifierStr(a.name);
-    bool ours = name.length > 3 && !memcmp(name.data, "nn.", 3);
-    if (!ours && n < (int)(sizeof list / sizeof *list)) list[n++] = a;
+    if (!nn_is_stage_attribute(mlirIdentifierStr(a.name)) && n < (int)(sizeof list / sizeof *list)) list[n++] = a;
   }
   return mlirDictionaryAttrGet(mlirOperationGetContext(op), n, list);
 }
 
 static void remove_pass_attributes(MlirOperation op) {
-  static const char *const names[] = {"nn.phase", "nn.recompute", "nn.stored"};
+  static const char *const names[] = {ATTR_phase, ATTR_recompute, ATTR_stored};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) mlirOperationRemoveAttributeByName(op, ref(names[i]));
 }
 
@@ -87,7 +85,7 @@ static void set_names(Epilogue *e, MlirOperation func, MlirOperation kernel, con
   nn_set_attr(func, &NN_STR("sym_name", symbol));
   free(symbol);
   snprintf(text, sizeof text, "%s+%s", first, second);
-  nn_set_attr(func, &NN_STR("nn.label", text));
+  nn_set_attr(func, &NN_STR(ATTR_label, text));
 }
 
 // The kernel with the convolution in front: its arguments without the one that is computed now, then the convolution's
@@ -96,7 +94,7 @@ static MlirOperation make_function(Epilogue *e, MlirOperation kernel, MlirOperat
   MlirOperation func = mlirOperationClone(kernel);
   char label[96];
   set_names(e, func, kernel, "_conv", nn_op_info(nn_op_of(conv))->name,
-            nn_attr_str(kernel, "nn.label", label, sizeof label, ""));
+            nn_attr_str(kernel, ATTR_label, label, sizeof label, ""));
   mlirBlockInsertOwnedOperationAfter(mlirModuleGetBody(e->module), kernel, func);
   MlirBlock body = nn_function_body(func);
   MlirOperation copy = mlirOperationClone(conv);
@@ -143,7 +141,7 @@ static MlirAttribute function_for(Epilogue *e, MlirOperation kernel, MlirOperati
 
 static bool is_map_or_column(MlirOperation func) {
   char kind[16];
-  nn_attr_str(func, "nn.kind", kind, sizeof kind, "");
+  nn_attr_str(func, ATTR_kind, kind, sizeof kind, "");
   return !strcmp(kind, "map") || !strcmp(kind, "column");
 }
 
@@ -282,10 +280,10 @@ static MlirOperation wrap(Epilogue *e, MlirOperation conv) {
   MlirValue y = mlirOperationGetResult(copy, 0);
   NnType type = nn_value_type(y);
   nn_function_set_results(func, 1, &y, 0);
-  nn_set_unit(func, "nn.kernel");
-  nn_set_attr(func, &NN_STR("nn.kind", "map"));
-  nn_set_attr(func, &NN_I64S("nn.domain", type.dim, type.rank));
-  nn_set_attr(func, &NN_STR("nn.label", "conv2d"));
+  nn_set_unit(func, ATTR_kernel);
+  nn_set_attr(func, &NN_STR(ATTR_kind, "map"));
+  nn_set_attr(func, &NN_I64S(ATTR_domain, type.dim, type.rank));
+  nn_set_attr(func, &NN_STR(ATTR_label, "conv2d"));
   return func;
 }
 
@@ -332,8 +330,8 @@ static MlirAttribute fed_function(Epilogue *e, MlirOperation map, MlirOperation 
   MlirOperation func = alone ? wrap(e, op) : mlirOperationClone(kernel);
   if (!alone) mlirBlockInsertOwnedOperationAfter(mlirModuleGetBody(e->module), kernel, func);
   char first[96], second[96];
-  nn_attr_str(map, "nn.label", first, sizeof first, "");
-  nn_attr_str(func, "nn.label", second, sizeof second, "");
+  nn_attr_str(map, ATTR_label, first, sizeof first, "");
+  nn_attr_str(func, ATTR_label, second, sizeof second, "");
   set_names(e, func, alone ? map : kernel, alone ? "_conv" : "_fed", first, second);
   put_in_front(func, map, f->same, at);
   f->result = (MlirAttribute){NULL};
@@ -360,7 +358,7 @@ static void replace_fed(MlirOperation op, MlirOperation call, int at, const Fed 
   MlirNamedAttribute callee = mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("callee")), f->result);
   mlirOperationStateAddAttributes(&state, 1, &callee);
   MlirOperation fed = mlirOperationCreate(&state);
-  static const char *const kept[] = {"nn.phase", "nn.inside"};
+  static const char *const kept[] = {ATTR_phase, ATTR_inside};
   for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
     if (nn_has_attr(op, kept[i])) mlirOperationSetAttributeByName(fed, ref(kept[i]), attribute(op, kept[i]));
   mlirBlockInsertOwnedOperationBefore(mlirOperationGetBlock(op), op, fed);
@@ -386,9 +384,9 @@ static void consider_map(Epilogue *e, MlirOperation op, MlirOperation *ops) {
   MlirOperation call = nn_value_def(x), map = mlirOperationIsNull(call) ? call : callee_of(e, call);
   char kind[16];
   if (mlirOperationIsNull(map) || !rewrite_has_one_use(x) ||
-      strcmp(nn_attr_str(map, "nn.kind", kind, sizeof kind, ""), "map") != 0 || nn_function_n_results(map) != 1)
+      strcmp(nn_attr_str(map, ATTR_kind, kind, sizeof kind, ""), "map") != 0 || nn_function_n_results(map) != 1)
     return;
-  if (has_library_op(map) || nn_function_n_args(map) > MOST_OPERANDS || nn_has_attr(call, "nn.inside")) return;
+  if (has_library_op(map) || nn_function_n_args(map) > MOST_OPERANDS || nn_has_attr(call, ATTR_inside)) return;
   if (rewrite_phase_rank(rewrite_phase(call)) != rewrite_phase_rank(rewrite_phase(op)) || !can_wait(e, call, op))
     return;
   Fed f;
@@ -412,7 +410,7 @@ static MlirOperation *number_ops(Epilogue *e, MlirOperation func, int *n) {
   ptr_map_clear(&e->tied);
   for (int i = 0; i < *n; i++) ptr_map_set(&e->position, ops[i].ptr, i);
   for (int r = 0; r < nn_function_n_results(func); r++) {
-    int tied = (int)nn_result_i64(func, r, "nn.tied", -1);
+    int tied = (int)nn_result_i64(func, r, ATTR_tied, -1);
     if (tied >= 0) ptr_map_set(&e->tied, mlirOperationGetOperand(end, r).ptr, tied);
   }
   return ops;
@@ -439,7 +437,7 @@ static void erase_uncalled(Epilogue *e) {
   PtrMap called = {0};
   for (MlirOperation func = mlirBlockGetFirstOperation(mlirModuleGetBody(e->module)); !mlirOperationIsNull(func);
        func = mlirOperationGetNextInBlock(func)) {
-    if (!nn_is(func, "func.func") || nn_has_attr(func, "nn.kernel")) continue;
+    if (!nn_is(func, "func.func") || nn_has_attr(func, ATTR_kernel)) continue;
     for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)); !mlirOperationIsNull(op);
          op = mlirOperationGetNextInBlock(op))
       if (nn_is(op, "func.call")) ptr_map_set(&called, attribute(op, "callee").ptr, 1);
@@ -460,7 +458,7 @@ bool nn_pass_epilogue(MlirModule module, const NnPassRun *run) {
   Epilogue e = {.module = module, .target = run->target};
   for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
        op = mlirOperationGetNextInBlock(op))
-    if (nn_is(op, "func.func") && nn_has_attr(op, "nn.kernel") && !nn_has_attr(op, "nn.body")) add_function(&e, op);
+    if (nn_is(op, "func.func") && nn_has_attr(op, ATTR_kernel) && !nn_has_attr(op, ATTR_body)) add_function(&e, op);
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
   for (int i = 0; i < n; i++) run_function(&e, functions[i]);

@@ -18,7 +18,7 @@ bool nn_pass_fuse(MlirModule module, const NnPassRun *run) {
   for (MlirOperation func = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); ok && !mlirOperationIsNull(func);
        func = next) {
     next = mlirOperationGetNextInBlock(func);
-    if (!nn_is(func, "func.func") || nn_has_attr(func, "nn.kernel")) continue;
+    if (!nn_is(func, "func.func") || nn_has_attr(func, ATTR_kernel)) continue;
     fuse_prepare(func);
     FuseGraph g;
     ok = fuse_graph_build(&g, func);

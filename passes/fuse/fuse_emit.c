@@ -95,8 +95,7 @@ static int op_attributes(MlirOperation op, MlirNamedAttribute *out, int max) {
   int n = 0;
   for (intptr_t i = 0; i < mlirOperationGetNumAttributes(op); i++) {
     MlirNamedAttribute a = mlirOperationGetAttribute(op, i);
-    MlirStringRef name = mlirIdentifierStr(a.name);
-    if (name.length > 3 && !memcmp(name.data, "nn.", 3)) continue;
+    if (nn_is_stage_attribute(mlirIdentifierStr(a.name))) continue;
     assert(n < max);
     if (n < max) out[n++] = a;
   }
@@ -228,7 +227,7 @@ FuseKernels *fuse_kernels_create(MlirModule module) {
   k->module = module;
   for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
        op = mlirOperationGetNextInBlock(op))
-    k->next_name += nn_has_attr(op, "nn.kernel");
+    k->next_name += nn_has_attr(op, ATTR_kernel);
   return k;
 }
 
@@ -340,7 +339,7 @@ static void write_copies(MlirOperation func, const Draft *d) {
         length += (size_t)snprintf(text + length, room - length, "%s%s", length ? " " : "", nn_op_info((NnOp)op)->name);
       else room += strlen(nn_op_info((NnOp)op)->name) + 1;
     }
-    if (length) nn_set_attr(func, &NN_STR("nn.repeated", text));
+    if (length) nn_set_attr(func, &NN_STR(ATTR_repeated, text));
     free(text);
   }
 }
@@ -355,16 +354,16 @@ static const Known *kernel_for(FuseKernels *k, Draft *d) {
   MlirLocation loc = mlirOperationGetLocation(d->ops.items[d->ops.n - 1]);
   MlirOperation func = nn_function_create(k->module, name, true, loc);
   fill_body(func, d, loc);
-  nn_set_unit(func, "nn.kernel");
-  nn_set_attr(func, &NN_STR("nn.kind", d->kind));
-  nn_set_attr(func, &NN_I64S("nn.domain", d->domain.dim, d->domain.rank));
+  nn_set_unit(func, ATTR_kernel);
+  nn_set_attr(func, &NN_STR(ATTR_kind, d->kind));
+  nn_set_attr(func, &NN_I64S(ATTR_domain, d->domain.dim, d->domain.rank));
   int64_t axes[NN_MAX_RANK];
   int n_axes = 0;
   for (int a = 0; a < d->domain.rank; a++)
     if (d->axes >> a & 1) axes[n_axes++] = a;
-  if (n_axes) nn_set_attr(func, &NN_I64S("nn.axes", axes, n_axes));
+  if (n_axes) nn_set_attr(func, &NN_I64S(ATTR_axes, axes, n_axes));
   label_of(d, label, sizeof label);
-  nn_set_attr(func, &NN_STR("nn.label", label));
+  nn_set_attr(func, &NN_STR(ATTR_label, label));
   write_copies(func, d);
   *known = (Known){hash, d->key, mlirFlatSymbolRefAttrGet(mlirModuleGetContext(k->module), ref(name)), func};
   d->key = (Words){0};   // now the table's
@@ -388,7 +387,7 @@ static const char *phase_name(unsigned phases) {
 static bool is_wanted(MlirOperation op) {
   for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(op, 0)); !mlirOpOperandIsNull(use);
        use = mlirOpOperandGetNextUse(use))
-    if (!nn_has_attr(mlirOpOperandGetOwner(use), "nn.recompute")) return true;
+    if (!nn_has_attr(mlirOpOperandGetOwner(use), ATTR_recompute)) return true;
   return false;
 }
 
@@ -396,7 +395,7 @@ static bool is_wanted(MlirOperation op) {
 static MlirAttribute recomputed_names(MlirContext ctx, const Draft *d) {
   Words names = {0};
   for (int i = 0; i < d->ops.n; i++) {
-    MlirAttribute name = mlirOperationGetAttributeByName(d->ops.items[i], ref("nn.recompute"));
+    MlirAttribute name = mlirOperationGetAttributeByName(d->ops.items[i], ref(ATTR_recompute));
     bool known = mlirAttributeIsNull(name) || nn_op_of(d->ops.items[i]) == NN_OP_broadcast ||
                  !is_wanted(d->ops.items[i]);
     for (int j = 0; j < names.n && !known; j++) known = names.items[j] == (uint64_t)(uintptr_t)name.ptr;
@@ -423,14 +422,14 @@ static void emit_call(Emission *e, int root, Draft *d, MlirOperation before) {
   MlirAttribute recomputes = recomputed_names(ctx, d);
   MlirNamedAttribute attrs[3] = {
       mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("callee")), kernel->callee),
-      mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("nn.phase")),
+      mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref(ATTR_phase)),
                             mlirStringAttrGet(ctx, ref(phase_name(g->groups[root].phases)))),
-      mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("nn.inside")), recomputes),
+      mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref(ATTR_inside)), recomputes),
   };
   bool any = mlirStringAttrGetValue(recomputes).length > 0;
   // of its first such call
-  if (any && !nn_has_attr(kernel->func, "nn.inside"))
-    mlirOperationSetAttributeByName(kernel->func, ref("nn.inside"), recomputes);
+  if (any && !nn_has_attr(kernel->func, ATTR_inside))
+    mlirOperationSetAttributeByName(kernel->func, ref(ATTR_inside), recomputes);
   MlirValue *operands = allocate_array((size_t)d->args.n, sizeof *operands);
   MlirType *types = allocate_array((size_t)d->results.n, sizeof *types);
   for (int i = 0; i < d->args.n; i++) operands[i] = current(e, d->args.items[i]);

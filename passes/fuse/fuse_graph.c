@@ -21,7 +21,7 @@ static int def_of(const FuseGraph *g, MlirValue v) {
 
 static FusePhase phase_of(MlirOperation op) {
   char buf[16];
-  const char *phase = nn_attr_str(op, "nn.phase", buf, sizeof buf, "forward");
+  const char *phase = nn_attr_str(op, ATTR_phase, buf, sizeof buf, "forward");
   return !strcmp(phase, "update") ? FUSE_UPDATE : !strcmp(phase, "backward") ? FUSE_BACKWARD : FUSE_FORWARD;
 }
 
@@ -161,9 +161,9 @@ static bool is_tiny_base(const FuseGraph *g, MlirValue v) {
 // What the pass `recompute` made is computed in every kernel that reads it, but for what something reads from memory
 // (nn.stored).
 static bool classify_recomputed(FuseOp *o) {
-  if (!nn_has_attr(o->op, "nn.recompute")) return false;
+  if (!nn_has_attr(o->op, ATTR_recompute)) return false;
   o->recomputed = true;
-  o->klass = nn_has_attr(o->op, "nn.stored") ? FUSE_NODE : FUSE_CLONED;
+  o->klass = nn_has_attr(o->op, ATTR_stored) ? FUSE_NODE : FUSE_CLONED;
   o->chain = 1;
   return true;
 }
@@ -381,7 +381,7 @@ static int *find_writers(FuseGraph *g, Access *access, int n_args) {
   for (int i = 0; i < g->n; i++) first[i] = -1;
   MlirOperation ret = nn_function_return(g->func);
   for (int r = 0; r < nn_function_n_results(g->func); r++) {
-    int64_t tied = nn_result_i64(g->func, r, "nn.tied", -1);
+    int64_t tied = nn_result_i64(g->func, r, ATTR_tied, -1);
     if (tied < 0 || tied >= n_args) continue;
     MlirValue v = operand(ret, r);
     int def = def_of(g, v);

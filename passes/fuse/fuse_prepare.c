@@ -140,11 +140,11 @@ static bool can_be_sliced(MlirOperation map) {
   for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(map, 0)); !mlirOpOperandIsNull(use);
        use = mlirOpOperandGetNextUse(use), n++) {
     MlirOperation slice = mlirOpOperandGetOwner(use);
-    if (nn_op_of(slice) != NN_OP_slice || nn_is_alias(slice) || nn_has_attr(slice, "nn.recompute")) return false;
+    if (nn_op_of(slice) != NN_OP_slice || nn_is_alias(slice) || nn_has_attr(slice, ATTR_recompute)) return false;
     NnType part = nn_value_type(mlirOperationGetResult(slice, 0));
     sum += nn_type_elements(&part);
   }
-  if (n == 0 || sum > nn_type_elements(&type) || nn_has_attr(map, "nn.recompute")) return false;
+  if (n == 0 || sum > nn_type_elements(&type) || nn_has_attr(map, ATTR_recompute)) return false;
   int reads = 0;
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(map); i++) {
     MlirValue v = mlirOperationGetOperand(map, i);

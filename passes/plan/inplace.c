@@ -58,10 +58,10 @@ static bool scan_allows(const NnScan *s, int r, int a) {
 // others of that shape.
 static bool kernel_allows(MlirOperation func, int r, int a) {
   char kind[16];
-  nn_attr_str(func, "nn.kind", kind, sizeof kind, "");
+  nn_attr_str(func, ATTR_kind, kind, sizeof kind, "");
   if (!strcmp(kind, "move")) return moves_into(func, a);
   int64_t domain[NN_MAX_RANK];
-  int rank = nn_attr_i64s(func, "nn.domain", domain, NN_MAX_RANK);
+  int rank = nn_attr_i64s(func, ATTR_domain, domain, NN_MAX_RANK);
   MlirValue arg = mlirBlockGetArgument(nn_function_body(func), a);
   NnType result = nn_value_type(mlirOperationGetOperand(nn_function_return(func), r)), t = nn_value_type(arg);
   if (!nn_shape_equal(&result, &t) || nn_dtype_bytes(result.dtype) != nn_dtype_bytes(t.dtype)) return false;
@@ -102,8 +102,8 @@ static void write_pairs(const PlanProgram *p, const PlanLayout *l, int position)
     pairs[n++] = r;
     pairs[n++] = operand;
   }
-  if (n) nn_set_attr(s->op, &NN_I64S("nn.inplace", pairs, n));
-  else mlirOperationRemoveAttributeByName(s->op, mlirStringRefCreateFromCString("nn.inplace"));
+  if (n) nn_set_attr(s->op, &NN_I64S(ATTR_inplace, pairs, n));
+  else mlirOperationRemoveAttributeByName(s->op, mlirStringRefCreateFromCString(ATTR_inplace));
   free(pairs);
 }
 
@@ -112,9 +112,9 @@ void inplace_function(MlirModule module, MlirOperation func, const NnTarget *tar
   PlanLayout l;
   plan_program_build(&p, module, func, target);
   // placed: remat has decided
-  plan_layout_build(&p, NULL, p.n_steps, nn_has_attr(func, "nn.placed") ? PLAN_INPLACE_READ : PLAN_INPLACE_DECIDE, &l);
+  plan_layout_build(&p, NULL, p.n_steps, nn_has_attr(func, ATTR_placed) ? PLAN_INPLACE_READ : PLAN_INPLACE_DECIDE, &l);
   for (int i = 0; i < p.n_steps; i++) write_pairs(&p, &l, i);
-  nn_set_result_attr_where(func, l.copy_back, &NN_BOOL("nn.copy_back", true));
+  nn_set_result_attr_where(func, l.copy_back, &NN_BOOL(ATTR_copy_back, true));
   plan_layout_free(&l);
   plan_program_free(&p);
 }

@@ -37,7 +37,7 @@ static void write_op(const PlanProgram *p, const int64_t *offset, MlirOperation 
   int n = (int)mlirOperationGetNumResults(op);
   if (n > (int)(sizeof list / sizeof *list)) out = allocate_array((size_t)n, sizeof *out);
   for (int r = 0; r < n; r++) out[r] = offset[ptr_map_get(&p->ids, mlirOperationGetResult(op, r).ptr)];
-  if (n) nn_set_attr(op, &NN_I64S("nn.offset", out, n));
+  if (n) nn_set_attr(op, &NN_I64S(ATTR_offset, out, n));
   if (out != list) free(out);
 }
 
@@ -54,9 +54,9 @@ static void write_arguments(const PlanProgram *p, const int64_t *offset) {
     entries = reallocate_array(entries, (size_t)n + 1, sizeof *entries);
     for (intptr_t i = 0; i < n; i++) {
       entries[used] = mlirDictionaryAttrGetElement(dictionary, i);
-      used += !mlirStringRefEqual(mlirIdentifierStr(entries[used].name), ref("nn.offset"));
+      used += !mlirStringRefEqual(mlirIdentifierStr(entries[used].name), ref(ATTR_offset));
     }
-    entries[used++] = mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("nn.offset")),
+    entries[used++] = mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref(ATTR_offset)),
                                             mlirIntegerAttrGet(mlirIntegerTypeGet(ctx, 64), offset[a]));
     all[a] = mlirDictionaryAttrGet(ctx, used, entries);
   }
@@ -73,16 +73,16 @@ static bool write_plan(const Planner *planner, const PlanProgram *p, const PlanL
   nn_steps_free(&list);
   for (int i = 0; i < p->n_steps; i++) {
     if (l->workspace[i] < 0) continue;
-    nn_set_attr(p->steps[i].op, &NN_I64("nn.workspace", planner->base + l->buffers[l->workspace[i]].offset));
-    nn_set_attr(p->steps[i].op, &NN_I64("nn.workspace_bytes", p->steps[i].workspace));
+    nn_set_attr(p->steps[i].op, &NN_I64(ATTR_workspace, planner->base + l->buffers[l->workspace[i]].offset));
+    nn_set_attr(p->steps[i].op, &NN_I64(ATTR_workspace_bytes, p->steps[i].workspace));
   }
   for (int r = 0; r < p->n_results; r++)
-    if (l->copy_back[r] && mlirAttributeIsNull(nn_result_attr(p->func, r, "nn.copy_back")))
-      nn_set_result_attr(p->func, r, &NN_BOOL("nn.copy_back", true));
-  nn_set_attr(p->func, &NN_I64("nn.persistent", planner->base));
+    if (l->copy_back[r] && mlirAttributeIsNull(nn_result_attr(p->func, r, ATTR_copy_back)))
+      nn_set_result_attr(p->func, r, &NN_BOOL(ATTR_copy_back, true));
+  nn_set_attr(p->func, &NN_I64(ATTR_persistent, planner->base));
   // the program loads all that persists
-  nn_set_attr(p->func, &NN_I64("nn.arena", larger(planner->base + l->arena, planner->persistent.total)));
-  nn_set_attr(p->func, &NN_I64("nn.live", planner->base + l->live));
+  nn_set_attr(p->func, &NN_I64(ATTR_arena, larger(planner->base + l->arena, planner->persistent.total)));
+  nn_set_attr(p->func, &NN_I64(ATTR_live, planner->base + l->live));
   bool ok = plan_write_waits(p, offset);
   free(offset);
   return ok;
@@ -104,7 +104,7 @@ static int64_t plan_function(Planner *planner, MlirOperation func) {
   }
   int64_t capacity = planner->budget > planner->base ? planner->budget - planner->base : 0;
   if (!plan_layout_take_places(&p, &l, planner->base)) plan_layout_place(&p, &l, capacity, PLAN_EFFORT_LONG);
-  mlirOperationRemoveAttributeByName(func, ref("nn.placed"));
+  mlirOperationRemoveAttributeByName(func, ref(ATTR_placed));
   int64_t arena = larger(planner->base + l.arena, planner->persistent.total);
   if (!write_plan(planner, &p, &l)) arena = -1;
   plan_layout_free(&l);
@@ -137,9 +137,9 @@ void plan_scan_body(MlirModule module, MlirOperation body, const NnTarget *targe
   }
   l.arena = arena;
   write_plan(&planner, &p, &l);
-  nn_set_attr(body, &NN_I64("nn.copies", arena));
-  nn_set_attr(body, &NN_I64("nn.arena", arena + copies));
-  nn_set_attr(body, &NN_I64("nn.bound", at));
+  nn_set_attr(body, &NN_I64(ATTR_copies, arena));
+  nn_set_attr(body, &NN_I64(ATTR_arena, arena + copies));
+  nn_set_attr(body, &NN_I64(ATTR_bound, at));
   plan_layout_free(&l);
   plan_program_free(&p);
 }
@@ -157,7 +157,7 @@ bool nn_pass_plan(MlirModule module, const NnPassRun *run) {
     return false;
   }
   // the one that remat kept to
-  if (!text) planner.budget = nn_attr_i64(mlirModuleGetOperation(module), "nn.budget", 0);
+  if (!text) planner.budget = nn_attr_i64(mlirModuleGetOperation(module), ATTR_budget, 0);
   int64_t alignment = run->target && run->target->alignment > 0 ? run->target->alignment : 64, arena = 0;
   plan_persistent_build(&planner.persistent, module, alignment);
   MlirOperation functions[16];
@@ -169,8 +169,8 @@ bool nn_pass_plan(MlirModule module, const NnPassRun *run) {
     if (bytes > arena) arena = bytes;
   }
   MlirOperation top = mlirModuleGetOperation(module);
-  nn_set_attr(top, &NN_I64("nn.arena", arena));
-  nn_set_attr(top, &NN_I64("nn.persistent", planner.persistent.total));
+  nn_set_attr(top, &NN_I64(ATTR_arena, arena));
+  nn_set_attr(top, &NN_I64(ATTR_persistent, planner.persistent.total));
   plan_persistent_free(&planner.persistent);
   if (!ok) return false;
   if (text && arena > planner.budget) {

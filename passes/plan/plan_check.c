@@ -85,10 +85,10 @@ static bool holds(const Replay *r, int64_t begin, int64_t bytes, int owner) {
 
 static int64_t offset_of(const Replay *r, int value) {
   const PlanValue *v = &r->p->values[value];
-  if (v->arg >= 0) return nn_arg_i64(r->p->func, v->arg, "nn.offset", -1);
+  if (v->arg >= 0) return nn_arg_i64(r->p->func, v->arg, ATTR_offset, -1);
   intptr_t at = mlirOpResultGetResultNumber(v->value);
   MlirAttribute list = mlirOperationGetAttributeByName(mlirOpResultGetOwner(v->value),
-                                                       mlirStringRefCreateFromCString("nn.offset"));
+                                                       mlirStringRefCreateFromCString(ATTR_offset));
   return !mlirAttributeIsNull(list) && mlirAttributeIsADenseI64Array(list) && at < mlirDenseArrayGetNumElements(list)
              ? mlirDenseI64ArrayGetElement(list, at)
              : -1;
@@ -107,7 +107,7 @@ static const char *why_not_over(const Replay *r, int step, int result, int opera
   int root = p->values[s->inputs[operand]].root;
   bool told = told_over >= 0 && p->values[s->inputs[told_over]].root == root;
   for (int q = 0; q < p->n_results && !told; q++) told = p->tied[q] == root && p->result[q] == value;
-  if (!told) return "nn.inplace does not say so";
+  if (!told) return "the attribute inplace does not say so";
   if (offset_of(r, value) != offset_of(r, s->inputs[operand])) return "it begins elsewhere";
   return plan_check_over(s->op, s->kernel >= 0 ? p->kernels[s->kernel].func : nn_null_operation(), result, operand);
 }
@@ -131,8 +131,8 @@ static int touches_of(const Replay *r, int step, LaneTouch *out) {
     int64_t at = offset_of(r, s->inputs[j]);
     out[n++] = (LaneTouch){at, at + r->p->values[s->inputs[j]].bytes, false};
   }
-  int64_t scratch = nn_attr_i64(s->op, "nn.workspace", 0);
-  out[n++] = (LaneTouch){scratch, scratch + nn_attr_i64(s->op, "nn.workspace_bytes", 0), true};
+  int64_t scratch = nn_attr_i64(s->op, ATTR_workspace, 0);
+  out[n++] = (LaneTouch){scratch, scratch + nn_attr_i64(s->op, ATTR_workspace_bytes, 0), true};
   for (int q = 0; q < s->n_results; q++) {
     int64_t at = offset_of(r, s->first_result + q);
     out[n++] = (LaneTouch){at, at + r->p->values[s->first_result + q].bytes, true};
@@ -160,7 +160,7 @@ static void tell_race(Replay *r, const LaneRace *race) {
 static LaneClock waits_of(Replay *r, int step) {
   const PlanProgram *p = r->p;
   LaneClock waits = lane_clock_none;
-  MlirAttribute list = mlirOperationGetAttributeByName(p->steps[step].op, mlirStringRefCreateFromCString("nn.waits"));
+  MlirAttribute list = mlirOperationGetAttributeByName(p->steps[step].op, mlirStringRefCreateFromCString(ATTR_waits));
   bool known = !mlirAttributeIsNull(list) && mlirAttributeIsADenseI64Array(list);
   for (intptr_t i = 0; known && i < mlirDenseArrayGetNumElements(list); i++) {
     int64_t before = mlirDenseI64ArrayGetElement(list, i);
@@ -199,7 +199,7 @@ static void check_lanes(Replay *r) {
 static void check_step(Replay *r, int step) {
   const PlanProgram *p = r->p;
   const PlanStep *s = &p->steps[step];
-  int64_t scratch = nn_attr_i64(s->op, "nn.workspace", 0), scratch_bytes = nn_attr_i64(s->op, "nn.workspace_bytes", 0);
+  int64_t scratch = nn_attr_i64(s->op, ATTR_workspace, 0), scratch_bytes = nn_attr_i64(s->op, ATTR_workspace_bytes, 0);
   if (scratch_bytes < s->workspace)
     mistake(r, "step %d: a workspace of %lld bytes, it needs %lld", step, (long long)scratch_bytes,
             (long long)s->workspace);
@@ -232,7 +232,7 @@ static void check_end(Replay *r) {
       mistake(r, "result %d is not at offset %lld at the end", i, (long long)offset);
     if (p->tied[i] < 0) continue;
     updated[p->tied[i]] = true;
-    if (offset != offset_of(r, p->tied[i]) && mlirAttributeIsNull(nn_result_attr(p->func, i, "nn.copy_back")))
+    if (offset != offset_of(r, p->tied[i]) && mlirAttributeIsNull(nn_result_attr(p->func, i, ATTR_copy_back)))
       mistake(r, "result %d is neither in the place of argument %d nor copied there", i, p->tied[i]);
   }
   for (int a = 0; a < p->n_args; a++)
@@ -246,7 +246,7 @@ static bool check_function(MlirModule module, MlirOperation func, const NnTarget
   plan_program_build(&p, module, func, target);
   bool body = nn_is_scan_body(func);
   Replay r = {.p = &p,
-              .arena = nn_attr_i64(body ? func : mlirModuleGetOperation(module), body ? "nn.bound" : "nn.arena", 0)};
+              .arena = nn_attr_i64(body ? func : mlirModuleGetOperation(module), body ? ATTR_bound : ATTR_arena, 0)};
   for (int a = 0; a < p.n_args; a++) write_bytes(&r, offset_of(&r, a), p.values[a].bytes, a);
   for (int a = 0; a < p.n_args; a++)
     if (!holds(&r, offset_of(&r, a), p.values[a].bytes, a)) mistake(&r, "argument %d lies over another", a);
@@ -269,7 +269,7 @@ static bool check_function(MlirModule module, MlirOperation func, const NnTarget
 bool nn_pass_check(MlirModule module, const NnPassRun *run) {
   MlirOperation functions[16], top = mlirModuleGetOperation(module);
   int n = nn_public_functions(module, functions, 16);
-  int64_t budget = nn_attr_i64(top, "nn.budget", 0), arena = nn_attr_i64(top, "nn.arena", 0);
+  int64_t budget = nn_attr_i64(top, ATTR_budget, 0), arena = nn_attr_i64(top, ATTR_arena, 0);
   char *message = NULL, name[64];
   bool ok = budget == 0 || arena <= budget;
   if (!ok)

@@ -95,7 +95,7 @@ static int reads_of_results(Reads *r, int a, int *domain_shaped) {
 // before anything is written.
 static const char *kernel_forbids(MlirOperation func, int result, int a) {
   char kind[16];
-  nn_attr_str(func, "nn.kind", kind, sizeof kind, "");
+  nn_attr_str(func, ATTR_kind, kind, sizeof kind, "");
   MlirOperation ret = nn_function_return(func);
   MlirValue written = mlirOperationGetOperand(ret, result), arg = mlirBlockGetArgument(nn_function_body(func), a);
   NnType to = nn_value_type(written), from = nn_value_type(arg);
@@ -109,8 +109,8 @@ static const char *kernel_forbids(MlirOperation func, int result, int a) {
     return NULL;
   }
   Reads r = {.func = func};
-  r.rank = nn_attr_i64s(func, "nn.domain", r.domain, NN_MAX_RANK);
-  if (nn_has_attr(func, "nn.axes")) r.n_axes = nn_attr_i64s(func, "nn.axes", r.axes, NN_MAX_RANK);
+  r.rank = nn_attr_i64s(func, ATTR_domain, r.domain, NN_MAX_RANK);
+  if (nn_has_attr(func, ATTR_axes)) r.n_axes = nn_attr_i64s(func, ATTR_axes, r.axes, NN_MAX_RANK);
   int domain_shaped, reads = reads_of_results(&r, a, &domain_shaped);
   ptr_map_free(&r.of);
   if (reads & READS_ANY) return "it is read at other indices";

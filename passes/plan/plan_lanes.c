@@ -17,7 +17,7 @@ static LaneStep lane_step(const PlanProgram *p, const int64_t *offset, int step,
   LaneStep s = {.lane = from->lane, .waits = lane_clock_none, .touches = touches};
   for (int j = 0; j < from->n_inputs; j++)
     add_touch(&s, touches, offset[from->inputs[j]], p->values[from->inputs[j]].bytes, false);
-  if (from->workspace > 0) add_touch(&s, touches, nn_attr_i64(from->op, "nn.workspace", 0), from->workspace, true);
+  if (from->workspace > 0) add_touch(&s, touches, nn_attr_i64(from->op, ATTR_workspace, 0), from->workspace, true);
   for (int r = from->first_result; r < from->first_result + from->n_results; r++)
     add_touch(&s, touches, offset[r], p->values[r].bytes, true);
   return s;
@@ -28,15 +28,15 @@ static void write_waits(MlirOperation op, const LaneClock *waits) {
   int n = 0;
   for (int lane = 0; lane < NN_LANES; lane++)
     if (waits->at[lane] >= 0) list[n++] = waits->at[lane];
-  if (n) nn_set_attr(op, &NN_I64S("nn.waits", list, n));
-  else mlirOperationRemoveAttributeByName(op, mlirStringRefCreateFromCString("nn.waits"));
+  if (n) nn_set_attr(op, &NN_I64S(ATTR_waits, list, n));
+  else mlirOperationRemoveAttributeByName(op, mlirStringRefCreateFromCString(ATTR_waits));
 }
 
 static bool check_lane(const PlanStep *s) {
   char name[32];
   if (s->lane < NN_LANES) return true;
   nn_error(s->op, "'%s' is no lane: expected compute, out, in or comm",
-           nn_attr_str(s->op, "nn.lane", name, sizeof name, "?"));
+           nn_attr_str(s->op, ATTR_lane, name, sizeof name, "?"));
   return false;
 }
 
@@ -46,7 +46,7 @@ bool plan_write_waits(const PlanProgram *p, const int64_t *offset) {
   for (int i = 0; i < p->n_steps; i++) {
     const PlanStep *s = &p->steps[i];
     if (!check_lane(s)) return false;
-    several |= s->lane != NN_LANE_COMPUTE || nn_has_attr(s->op, "nn.waits");
+    several |= s->lane != NN_LANE_COMPUTE || nn_has_attr(s->op, ATTR_waits);
     n_touches += (size_t)(s->n_inputs + s->n_results) + 1;
   }
   if (!several) return true;

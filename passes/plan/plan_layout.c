@@ -175,7 +175,7 @@ void plan_layout_build(PlanProgram *p, const int *exec, int n, PlanInplace mode,
   }
   for (int r = 0; r < p->n_results; r++) {
     if (p->tied[r] < 0) continue;
-    bool told = mode == PLAN_INPLACE_READ && !mlirAttributeIsNull(nn_result_attr(p->func, r, "nn.copy_back"));
+    bool told = mode == PLAN_INPLACE_READ && !mlirAttributeIsNull(nn_result_attr(p->func, r, ATTR_copy_back));
     l->copy_back[r] = told || !update_in_place(p, l, r, first_tied, returned);
     if (!l->copy_back[r] && l->result_instance[r] != p->tied[r]) home[l->result_instance[r]] = p->tied[r];
   }
@@ -240,15 +240,15 @@ static bool take_place(PlanLayout *l, bool *known, int buffer, int64_t offset) {
 
 static bool take_all_places(const PlanProgram *p, PlanLayout *l, int64_t persistent, bool *known) {
   int64_t *offset = allocate_array((size_t)(p->n_args + p->n_values) + 1, sizeof *offset);
-  bool ok = nn_attr_i64s(p->func, "nn.placed", offset, p->n_args + 1) == p->n_args;
+  bool ok = nn_attr_i64s(p->func, ATTR_placed, offset, p->n_args + 1) == p->n_args;
   for (int a = 0; a < p->n_args && ok; a++) ok = take_place(l, known, l->instances[a].buffer, offset[a] - persistent);
   for (int i = 0; i < p->n_steps && ok; i++) {
     const PlanStep *s = &p->steps[i];
-    if (s->n_results) ok = nn_attr_i64s(s->op, "nn.offset", offset, s->n_results + 1) == s->n_results;
+    if (s->n_results) ok = nn_attr_i64s(s->op, ATTR_offset, offset, s->n_results + 1) == s->n_results;
     for (int r = 0; r < s->n_results && ok; r++)
       ok = take_place(l, known, l->instances[l->first_instance[i] + r].buffer, offset[r] - persistent);
     if (ok && l->workspace[i] >= 0)
-      ok = take_place(l, known, l->workspace[i], nn_attr_i64(s->op, "nn.workspace", -1) - persistent);
+      ok = take_place(l, known, l->workspace[i], nn_attr_i64(s->op, ATTR_workspace, -1) - persistent);
   }
   free(offset);
   return ok;
@@ -370,7 +370,7 @@ static void add_persistent(PlanPersistent *p, const char *name, int64_t bytes, i
 }
 
 char *plan_argument_name(MlirOperation func, int arg) {
-  MlirAttribute a = nn_arg_attr(func, arg, "nn.name");
+  MlirAttribute a = nn_arg_attr(func, arg, ATTR_name);
   if (mlirAttributeIsNull(a) || !mlirAttributeIsAString(a)) {
     char buf[32];
     snprintf(buf, sizeof buf, "arg%d", arg);
@@ -387,7 +387,7 @@ void plan_persistent_build(PlanPersistent *p, MlirModule module, int64_t alignme
   for (int f = 0; f < n; f++) {
     for (int a = 0; a < nn_function_n_args(functions[f]); a++) {
       char role[16];
-      if (!nn_is_persistent_role(nn_arg_str(functions[f], a, "nn.role", role, sizeof role, "input"))) continue;
+      if (!nn_is_persistent_role(nn_arg_str(functions[f], a, ATTR_role, role, sizeof role, "input"))) continue;
       char *name = plan_argument_name(functions[f], a);
       NnType t = nn_value_type(mlirBlockGetArgument(nn_function_body(functions[f]), a));
       add_persistent(p, name, nn_type_bytes(&t), alignment);

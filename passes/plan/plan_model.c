@@ -42,7 +42,7 @@ static void add_arguments(PlanProgram *p) {
     char role[16];
     int id = add_value(p, mlirBlockGetArgument(body, a), -1, -1, 0);
     p->values[id].arg = a;
-    p->values[id].persistent = nn_is_persistent_role(nn_arg_str(p->func, a, "nn.role", role, sizeof role, "input"));
+    p->values[id].persistent = nn_is_persistent_role(nn_arg_str(p->func, a, ATTR_role, role, sizeof role, "input"));
   }
 }
 
@@ -54,8 +54,8 @@ static int kernel_of(const PlanProgram *p, MlirOperation op) {
 static int64_t workspace_of(PlanProgram *p, MlirOperation op, int kernel) {
   NnScan scan;
   // what one step needs
-  if (kernel >= 0 && nn_scan_of(p->kernels[kernel].func, &scan)) return nn_attr_i64(scan.body, "nn.arena", 0);
-  if (!p->target || !p->target->workspace_bytes) return nn_attr_i64(op, "nn.workspace_bytes", 0);
+  if (kernel >= 0 && nn_scan_of(p->kernels[kernel].func, &scan)) return nn_attr_i64(scan.body, ATTR_arena, 0);
+  if (!p->target || !p->target->workspace_bytes) return nn_attr_i64(op, ATTR_workspace_bytes, 0);
   if (kernel < 0) return p->target->workspace_bytes(p->target, op);
   PlanKernel *k = &p->kernels[kernel];
   if (k->workspace < 0) k->workspace = p->target->workspace_bytes(p->target, op);
@@ -64,7 +64,7 @@ static int64_t workspace_of(PlanProgram *p, MlirOperation op, int kernel) {
 
 static void read_inplace(PlanProgram *p, const PlanStep *s) {
   int64_t pairs[2 * NN_MAX_RESULTS + 64];
-  int n = nn_attr_i64s(s->op, "nn.inplace", pairs, (int)(sizeof pairs / sizeof *pairs));
+  int n = nn_attr_i64s(s->op, ATTR_inplace, pairs, (int)(sizeof pairs / sizeof *pairs));
   for (int i = 0; i + 1 < n; i += 2)
     if (pairs[i] >= 0 && pairs[i] < s->n_results && pairs[i + 1] >= 0 && pairs[i + 1] < s->n_inputs)
       p->values[s->first_result + pairs[i]].inplace = (int)pairs[i + 1];
@@ -72,7 +72,7 @@ static void read_inplace(PlanProgram *p, const PlanStep *s) {
 
 static NnLane lane_of(MlirOperation op) {
   char name[16];
-  return nn_lane_by_name(nn_attr_str(op, "nn.lane", name, sizeof name, "compute"));
+  return nn_lane_by_name(nn_attr_str(op, ATTR_lane, name, sizeof name, "compute"));
 }
 
 static void add_step(PlanProgram *p, const NnStep *from, int **pool) {
@@ -110,7 +110,7 @@ static void add_kernels(PlanProgram *p, MlirModule module) {
   MlirContext ctx = mlirModuleGetContext(module);
   for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
        op = mlirOperationGetNextInBlock(op)) {
-    if (!nn_has_attr(op, "nn.kernel")) continue;
+    if (!nn_has_attr(op, ATTR_kernel)) continue;
     if (p->n_kernels == capacity) {
       capacity = capacity ? 2 * capacity : 64;
       p->kernels = reallocate_array(p->kernels, (size_t)capacity, sizeof *p->kernels);
@@ -158,7 +158,7 @@ void plan_program_build(PlanProgram *p, MlirModule module, MlirOperation func, c
   p->tied = allocate_array((size_t)p->n_results, sizeof *p->tied);
   for (int r = 0; r < p->n_results; r++) {
     p->result[r] = value_of(p, mlirOperationGetOperand(ret, r));
-    p->tied[r] = (int)nn_result_i64(func, r, "nn.tied", -1);
+    p->tied[r] = (int)nn_result_i64(func, r, ATTR_tied, -1);
     if (p->tied[r] >= p->n_args) p->tied[r] = -1;
   }
 }

@@ -49,7 +49,7 @@ static void describe(const Printer *t, const PlanStep *s, char *buf, size_t size
     MlirAttribute name = mlirOperationGetAttributeByName(s->op, mlirStringRefCreateFromCString("callee"));
     MlirStringRef callee = mlirFlatSymbolRefAttrGetValue(name);
     snprintf(buf, size, "%.*s %s", (int)callee.length, callee.data,
-             nn_attr_str(t->p.kernels[s->kernel].func, "nn.label", text, sizeof text, ""));
+             nn_attr_str(t->p.kernels[s->kernel].func, ATTR_label, text, sizeof text, ""));
   } else if (kind == NN_OP_tap) {
     snprintf(buf, size, "tap %s", nn_attr_str(s->op, "name", text, sizeof text, ""));
   } else {
@@ -59,7 +59,7 @@ static void describe(const Printer *t, const PlanStep *s, char *buf, size_t size
 
 static int64_t attr_offset(MlirOperation op, int r) {
   int64_t list[64];
-  return nn_attr_i64s(op, "nn.offset", list, 64) > r ? list[r] : -1;
+  return nn_attr_i64s(op, ATTR_offset, list, 64) > r ? list[r] : -1;
 }
 
 static void print_arguments(const Printer *t) {
@@ -67,8 +67,8 @@ static void print_arguments(const Printer *t) {
   for (int a = 0; a < t->p.n_args; a++) {
     char role[16], size[32], type[160], *name = plan_argument_name(t->p.func, a);
     NnType type_of = nn_value_type(t->p.values[a].value);
-    fprintf(t->out, "%12lld %11s  %s  %s %s\n", (long long)nn_arg_i64(t->p.func, a, "nn.offset", -1),
-            bytes(t->p.values[a].bytes, size), name, nn_arg_str(t->p.func, a, "nn.role", role, sizeof role, "input"),
+    fprintf(t->out, "%12lld %11s  %s  %s %s\n", (long long)nn_arg_i64(t->p.func, a, ATTR_offset, -1),
+            bytes(t->p.values[a].bytes, size), name, nn_arg_str(t->p.func, a, ATTR_role, role, sizeof role, "input"),
             nn_type_format(&type_of, type, sizeof type));
     free(name);
   }
@@ -77,7 +77,7 @@ static void print_arguments(const Printer *t) {
 // Where it is not compute's, the lane, and the steps of other lanes that it comes behind.
 static void print_lane(const Printer *t, const PlanStep *s) {
   int64_t waits[NN_LANES];
-  int n = nn_attr_i64s(s->op, "nn.waits", waits, NN_LANES);
+  int n = nn_attr_i64s(s->op, ATTR_waits, waits, NN_LANES);
   if (s->lane != NN_LANE_COMPUTE && s->lane < NN_LANES) fprintf(t->out, "  on lane %s", nn_lane_name(s->lane));
   for (int i = 0; i < n && i < NN_LANES; i++) fprintf(t->out, "%s %lld", i ? "," : "  waits for", (long long)waits[i]);
 }
@@ -93,14 +93,14 @@ static void print_notes(const Printer *t, int i, int r) {
       fprintf(t->out, "  %s %s", t->l.copy_back[q] ? "copied at the end to" : "is", arg);
       free(arg);
     } else {
-      fprintf(t->out, "  returned as %s", nn_result_str(t->p.func, q, "nn.name", name, sizeof name, "a result"));
+      fprintf(t->out, "  returned as %s", nn_result_str(t->p.func, q, ATTR_name, name, sizeof name, "a result"));
     }
   }
   if (!made->read && made->last_use < t->l.n) fprintf(t->out, "  unused");
   if (r == 0) print_lane(t, s);
   char name[128];
   if (r == 0 && s->recomputed)
-    fprintf(t->out, "  again: %s", nn_attr_str(s->op, "nn.recompute", name, sizeof name, "?"));
+    fprintf(t->out, "  again: %s", nn_attr_str(s->op, ATTR_recompute, name, sizeof name, "?"));
 }
 
 static void print_step(const Printer *t, int i) {
@@ -125,20 +125,20 @@ static void print_step(const Printer *t, int i) {
   }
   if (s->workspace > 0)
     fprintf(t->out, "%6s  %-44s %-28s %12lld %11s\n", "", "", "(workspace)",
-            (long long)nn_attr_i64(s->op, "nn.workspace", -1), bytes(s->workspace, size));
+            (long long)nn_attr_i64(s->op, ATTR_workspace, -1), bytes(s->workspace, size));
 }
 
 // What the pass `recompute` left on the function.
 static void print_inside(const Printer *t) {
   char kept[32], saved[32];
   int kernels = 0;
-  for (int i = 0; i < t->p.n_steps; i++) kernels += nn_has_attr(t->p.steps[i].op, "nn.inside");
-  int64_t less = nn_attr_i64(t->p.func, "nn.checkpoint_saved", 0);
+  for (int i = 0; i < t->p.n_steps; i++) kernels += nn_has_attr(t->p.steps[i].op, ATTR_inside);
+  int64_t less = nn_attr_i64(t->p.func, ATTR_checkpoint_saved, 0);
   if (less <= 0) return;
   fprintf(t->out,
           "checkpointed kernels save %s: %d backward kernels compute cheap values again inside; %s kept from forward "
           "to backward\n",
-          bytes(less, saved), kernels, bytes(nn_attr_i64(t->p.func, "nn.checkpoint_kept", 0), kept));
+          bytes(less, saved), kernels, bytes(nn_attr_i64(t->p.func, ATTR_checkpoint_kept, 0), kept));
 }
 
 // What the remat pass left on the function.
@@ -146,16 +146,16 @@ static void print_remat(const Printer *t) {
   char policy[32], none[32], now[32];
   int again = 0;
   for (int i = 0; i < t->p.n_steps; i++) again += t->p.steps[i].recomputed;
-  if (!nn_has_attr(t->p.func, "nn.remat")) return;
+  if (!nn_has_attr(t->p.func, ATTR_remat)) return;
   fprintf(t->out, "remat %s: %d of %d steps run again (marked *), %+.2f %% time",
-          nn_attr_str(t->p.func, "nn.remat", policy, sizeof policy, "none"), again, t->p.n_steps,
-          100 * nn_attr_f64(t->p.func, "nn.overhead", 0));
+          nn_attr_str(t->p.func, ATTR_remat, policy, sizeof policy, "none"), again, t->p.n_steps,
+          100 * nn_attr_f64(t->p.func, ATTR_overhead, 0));
   // Where nothing was asked for the plan is the one without recomputation.
-  int64_t segmented = nn_attr_i64(t->p.func, "nn.segmented", 0),
-          before = nn_attr_i64(t->p.func, "nn.arena_none", nn_attr_i64(t->p.func, "nn.arena", -1));
+  int64_t segmented = nn_attr_i64(t->p.func, ATTR_segmented, 0),
+          before = nn_attr_i64(t->p.func, ATTR_arena_none, nn_attr_i64(t->p.func, ATTR_arena, -1));
   if (segmented) fprintf(t->out, "; %lld loop%s in segments", (long long)segmented, segmented > 1 ? "s" : "");
   if (before >= 0) fprintf(t->out, "; without: %s", bytes(before, none));
-  before = nn_attr_i64(t->p.func, "nn.activations_none", -1);
+  before = nn_attr_i64(t->p.func, ATTR_activations_none, -1);
   if (before >= 0)
     fprintf(t->out, "; activations %s, without: %s", bytes(plan_layout_activations(&t->p, &t->l), now),
             bytes(before, none));
@@ -163,14 +163,14 @@ static void print_remat(const Printer *t) {
 }
 
 static void print_function(MlirModule module, MlirOperation func, FILE *out) {
-  Printer t = {.out = out, .persistent = nn_attr_i64(func, "nn.persistent", 0)};
+  Printer t = {.out = out, .persistent = nn_attr_i64(func, ATTR_persistent, 0)};
   char name[128], arena[32], live[32], persistent[32];
   plan_program_build(&t.p, module, func, NULL);
   plan_layout_build(&t.p, NULL, t.p.n_steps, PLAN_INPLACE_READ, &t.l);
   find_live(&t);
   find_returned(&t);
   fprintf(out, "@%s: arena %s, live at most %s, persistent %s\n", nn_attr_str(func, "sym_name", name, sizeof name, "?"),
-          bytes(nn_attr_i64(func, "nn.arena", 0), arena), bytes(nn_attr_i64(func, "nn.live", 0), live),
+          bytes(nn_attr_i64(func, ATTR_arena, 0), arena), bytes(nn_attr_i64(func, ATTR_live, 0), live),
           bytes(t.persistent, persistent));
   print_inside(&t);
   print_remat(&t);
@@ -189,7 +189,7 @@ void nn_plan_print(MlirModule module, FILE *out) {
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
   char arena[32];
-  int64_t total = nn_attr_i64(mlirModuleGetOperation(module), "nn.arena", 0);
+  int64_t total = nn_attr_i64(mlirModuleGetOperation(module), ATTR_arena, 0);
   fprintf(out, "arena %s (%lld bytes)\n\n", bytes(total, arena), (long long)total);
   for (int f = 0; f < n; f++) print_function(module, functions[f], out);
 }

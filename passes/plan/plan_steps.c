@@ -19,7 +19,7 @@ static void flatten_block(NnStepList *list, int *capacity, MlirBlock block, bool
        op = mlirOperationGetNextInBlock(op)) {
     NnOp kind = nn_op_of(op);
     if (kind == NN_OP_NONE && nn_is(op, "scf.execute_region")) {
-      bool inner = recomputed || nn_has_attr(op, "nn.recompute");
+      bool inner = recomputed || nn_has_attr(op, ATTR_recompute);
       flatten_block(list, capacity, mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)), inner);
       add_step(list, capacity, op, NN_STEP_REGION, inner);
     } else if (kind == NN_OP_NONE && (nn_is(op, "scf.yield") || nn_is(op, "func.return"))) {
@@ -80,6 +80,6 @@ int nn_public_functions(MlirModule module, MlirOperation *out, int max) {
   int n = 0;
   for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
        op = mlirOperationGetNextInBlock(op))
-    if (n < max && nn_is(op, "func.func") && !nn_has_attr(op, "nn.kernel") && !nn_is_scan_body(op)) out[n++] = op;
+    if (n < max && nn_is(op, "func.func") && !nn_has_attr(op, ATTR_kernel) && !nn_is_scan_body(op)) out[n++] = op;
   return n;
 }

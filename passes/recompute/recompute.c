@@ -163,10 +163,10 @@ static MlirValue make_clone(Recompute *r, int id, bool stored, MlirOperation bef
   for (intptr_t j = 0; j < mlirOperationGetNumOperands(op); j++)
     mlirOperationSetOperand(copy, j, clone(r, recompute_value_of(g, operand(op, j)), alias, before));
   mlirBlockInsertOwnedOperationBefore(nn_function_body(g->func), before, copy);
-  nn_set_attr(copy, &NN_STR("nn.phase", "backward"));
+  nn_set_attr(copy, &NN_STR(ATTR_phase, "backward"));
   name_of(g, id, name, sizeof name);
-  if (!alias) nn_set_attr(copy, &NN_STR("nn.recompute", name));
-  if (!alias && stored) nn_set_unit(copy, "nn.stored");
+  if (!alias) nn_set_attr(copy, &NN_STR(ATTR_recompute, name));
+  if (!alias && stored) nn_set_unit(copy, ATTR_stored);
   return mlirOperationGetResult(copy, 0);
 }
 
@@ -213,9 +213,9 @@ static void recompute_function(MlirOperation func, RecomputeMode mode) {
     rewrite_erase_dead(nn_function_body(func));
   }
   int64_t after = recompute_crossing_bytes(func, false);
-  nn_set_attr(func, &NN_I64("nn.checkpoint_kept", after));
+  nn_set_attr(func, &NN_I64(ATTR_checkpoint_kept, after));
   // less: a mean kept beside what it centres
-  nn_set_attr(func, &NN_I64("nn.checkpoint_saved", before > after ? before - after : 0));
+  nn_set_attr(func, &NN_I64(ATTR_checkpoint_saved, before > after ? before - after : 0));
   free(r.again);
   free(r.inside);
   free(r.stored);

@@ -47,7 +47,7 @@ static void add_arguments(RecomputeGraph *g) {
   for (int a = 0; a < g->n_args; a++) {
     char role[16];
     int id = add_value(g, mlirBlockGetArgument(body, a), -1);
-    nn_arg_str(g->func, a, "nn.role", role, sizeof role, "");
+    nn_arg_str(g->func, a, ATTR_role, role, sizeof role, "");
     g->values[id].available = nn_is_persistent_role(role) || !strcmp(role, "rng") || !strcmp(role, "hyper");
   }
 }
@@ -93,7 +93,7 @@ static void find_in_memory(RecomputeGraph *g) {
   int *made_after = allocate_array((size_t)g->n_values, sizeof *made_after), library_ops = 0;
   for (int i = 0; i < g->n_ops; i++) {
     NnOp kind = nn_op_of(g->ops[i]);
-    bool scan = kind == NN_OP_NONE && nn_has_attr(g->ops[i], "nn.scan");
+    bool scan = kind == NN_OP_NONE && nn_has_attr(g->ops[i], ATTR_scan);
     if (g->backward[i] || (kind == NN_OP_NONE && !scan) || (!scan && nn_op_info(kind)->kind == NN_KIND_MARK)) continue;
     bool map = !scan && nn_op_info(kind)->kind == NN_KIND_MAP,
          fused = recompute_reads_elements(kind) || kind == NN_OP_broadcast;
@@ -133,7 +133,7 @@ static void find_readers(RecomputeGraph *g) {
     NnOpKind kind = kind_of(op);
     bool returns = nn_is(op, "func.return");
     if (kind == NN_KIND_MARK || (!g->backward[i] && !returns)) continue;
-    bool library = (nn_op_of(op) != NN_OP_NONE && kind == NN_KIND_LIBRARY) || nn_has_attr(op, "nn.scan");
+    bool library = (nn_op_of(op) != NN_OP_NONE && kind == NN_KIND_LIBRARY) || nn_has_attr(op, ATTR_scan);
     library_ops += library;
     for (intptr_t j = 0; j < mlirOperationGetNumOperands(op); j++) {
       int id = recompute_value_of(g, mlirOperationGetOperand(op, j));

@@ -53,15 +53,15 @@ static void set_attributes(const Rematter *m, const RematForms *forms, int form,
   MlirOperation func = forms->items[form].func;
   const StepProblem *q = &forms->items[0].q;
   bool changed = plan->exec || form;
-  nn_set_attr(func, &NN_STR("nn.remat", changed ? m->policy_name : "none"));
-  nn_set_attr(func, &NN_F64A("nn.overhead", overhead));
+  nn_set_attr(func, &NN_STR(ATTR_remat, changed ? m->policy_name : "none"));
+  nn_set_attr(func, &NN_F64A(ATTR_overhead, overhead));
   if (m->goal.budget > 0 || changed)
-    nn_set_attr(func, &NN_F64A("nn.overhead_bound", bound < overhead ? bound : overhead));
-  if (form) nn_set_attr(func, &NN_I64("nn.segmented", forms->items[form].n_segmented));
-  nn_set_attr(func, &NN_I64("nn.arena_none", q->arena_none));
-  nn_set_attr(func, &NN_I64("nn.activations_none", q->activations_none));
-  nn_set_attr(func, &NN_F64A("nn.seconds_none", q->seconds_none));
-  nn_set_attr(func, &NN_F64A("nn.flops_none", function_flops(&forms->items[0].p)));
+    nn_set_attr(func, &NN_F64A(ATTR_overhead_bound, bound < overhead ? bound : overhead));
+  if (form) nn_set_attr(func, &NN_I64(ATTR_segmented, forms->items[form].n_segmented));
+  nn_set_attr(func, &NN_I64(ATTR_arena_none, q->arena_none));
+  nn_set_attr(func, &NN_I64(ATTR_activations_none, q->activations_none));
+  nn_set_attr(func, &NN_F64A(ATTR_seconds_none, q->seconds_none));
+  nn_set_attr(func, &NN_F64A(ATTR_flops_none, function_flops(&forms->items[0].p)));
 }
 
 // Nothing is asked for, and there is no loop that can take other forms: each step once. The pass `plan` will tell the
@@ -71,10 +71,10 @@ static void leave(const Rematter *m, MlirOperation func) {
   PlanLayout l;
   plan_program_build(&p, m->module, func, m->target);
   plan_layout_build(&p, NULL, p.n_steps, PLAN_INPLACE_DECIDE, &l);
-  nn_set_attr(func, &NN_STR("nn.remat", "none"));
-  nn_set_attr(func, &NN_F64A("nn.overhead", 0));
-  nn_set_attr(func, &NN_I64("nn.activations_none", plan_layout_activations(&p, &l)));
-  nn_set_attr(func, &NN_F64A("nn.flops_none", function_flops(&p)));
+  nn_set_attr(func, &NN_STR(ATTR_remat, "none"));
+  nn_set_attr(func, &NN_F64A(ATTR_overhead, 0));
+  nn_set_attr(func, &NN_I64(ATTR_activations_none, plan_layout_activations(&p, &l)));
+  nn_set_attr(func, &NN_F64A(ATTR_flops_none, function_flops(&p)));
   plan_layout_free(&l);
   plan_program_free(&p);
 }
@@ -177,7 +177,7 @@ bool nn_pass_remat(MlirModule module, const NnPassRun *run) {
   find_budget(&m, functions, forms, n);
   for (int f = 0; f < n; f++)
     if (forms[f].n) rematerialize(&m, &forms[f]);
-  if (m.goal.budget > 0) nn_set_attr(mlirModuleGetOperation(module), &NN_I64("nn.budget", m.goal.budget));
+  if (m.goal.budget > 0) nn_set_attr(mlirModuleGetOperation(module), &NN_I64(ATTR_budget, m.goal.budget));
   bool ok = report(&m);
   plan_persistent_free(&persistent);
   return ok;

@@ -50,7 +50,7 @@ static bool find_needed(MlirOperation func, const bool *keep, bool *needed) {
   MlirBlock body = nn_function_body(func);
   MlirOperation end = nn_function_return(func);
   int64_t domain[NN_MAX_RANK];
-  NnType whole = nn_type(NN_F32, nn_attr_i64s(func, "nn.domain", domain, NN_MAX_RANK), domain);
+  NnType whole = nn_type(NN_F32, nn_attr_i64s(func, ATTR_domain, domain, NN_MAX_RANK), domain);
   bool fine = true;
   int n;
   MlirOperation *ops = rewrite_ops(body, &n);
@@ -99,7 +99,7 @@ void remat_find_again(PlanProgram *p, int64_t small_bytes) {
          *needed = allocate_array((size_t)s->n_inputs, sizeof *needed), reads_updated = false;
     for (int r = 0; r < s->n_results; r++)
       n_kept += keep[r] = !is_tied[s->first_result + r] && p->values[s->first_result + r].bytes > small_bytes;
-    bool fine = n_kept > 0 && !nn_has_attr(p->kernels[s->kernel].func, "nn.body") &&
+    bool fine = n_kept > 0 && !nn_has_attr(p->kernels[s->kernel].func, ATTR_body) &&
                 find_needed(p->kernels[s->kernel].func, keep, needed);
     for (int o = 0; fine && o < s->n_inputs; o++) {
       int arg = p->values[p->values[s->inputs[o]].root].arg;
@@ -133,8 +133,8 @@ static MlirOperation make_kernel(MlirOperation func, const PlanStep *s, const ch
   while (rewrite_erase_dead(nn_function_body(part)) > 0) continue;
   for (int o = s->n_inputs - 1; o >= 0; o--)
     if (!s->reads_again[o]) nn_function_remove_arg(part, o);
-  nn_set_attr(part, &NN_STR("nn.kind", "map"));
-  mlirOperationRemoveAttributeByName(part, ref("nn.axes"));
+  nn_set_attr(part, &NN_STR(ATTR_kind, "map"));
+  mlirOperationRemoveAttributeByName(part, ref(ATTR_axes));
   return part;
 }
 
@@ -166,6 +166,6 @@ MlirOperation remat_call_again(AgainKernels *kernels, const PlanProgram *p, int 
   mlirOperationStateAddAttributes(&state, 1, &callee);
   MlirOperation call = mlirOperationCreate(&state);
   char phase[16];
-  nn_set_attr(call, &NN_STR("nn.phase", nn_attr_str(s->op, "nn.phase", phase, sizeof phase, "forward")));
+  nn_set_attr(call, &NN_STR(ATTR_phase, nn_attr_str(s->op, ATTR_phase, phase, sizeof phase, "forward")));
   return call;
 }

@@ -22,7 +22,7 @@ static int node_of_value(const StepProblem *q, int value) {
 
 RematRole step_role(MlirOperation op) {
   char buf[16];
-  const char *phase = nn_attr_str(op, "nn.phase", buf, sizeof buf, "forward");
+  const char *phase = nn_attr_str(op, ATTR_phase, buf, sizeof buf, "forward");
   return !strcmp(phase, "update") ? REMAT_UPDATE : !strcmp(phase, "backward") ? REMAT_BACKWARD : REMAT_FORWARD;
 }
 
@@ -384,7 +384,7 @@ static char *node_name(const StepProblem *q, int node) {
   for (int i = q->first_step[node]; i >= 0; i = q->next_step[i]) {
     const PlanStep *s = &p->steps[i];
     NnOp kind = nn_op_of(s->op);
-    if (s->kernel >= 0) nn_attr_str(p->kernels[s->kernel].func, "nn.label", label, sizeof label, "kernel");
+    if (s->kernel >= 0) nn_attr_str(p->kernels[s->kernel].func, ATTR_label, label, sizeof label, "kernel");
     else snprintf(label, sizeof label, "%s", kind == NN_OP_NONE ? "op" : nn_op_info(kind)->name);
     fprintf(out, "%s%s.%d", i == q->first_step[node] ? "" : " ", label, i);
   }

@@ -71,15 +71,15 @@ static MlirOperation run_again(Writer *w, int step) {
   const PlanStep *s = &w->p->steps[step];
   char name[96];
   step_name(w->p, step, name, sizeof name);
-  nn_set_attr(s->op, &NN_STR("nn.name", name));
+  nn_set_attr(s->op, &NN_STR(ATTR_name, name));
   MlirValue *operands = allocate_array((size_t)s->n_inputs, sizeof *operands);
   for (int i = 0; i < s->n_inputs; i++)
     if (!s->reads_again || s->reads_again[i]) operands[i] = read_value(w, s->inputs[i]);
   MlirOperation op = s->again ? remat_call_again(&w->kernels, w->p, step, operands) : mlirOperationClone(s->op);
   for (int i = 0; i < s->n_inputs && !s->again; i++) mlirOperationSetOperand(op, i, operands[i]);
   free(operands);
-  nn_set_attr(op, &NN_STR("nn.recompute", name));
-  mlirOperationRemoveAttributeByName(op, ref("nn.name"));
+  nn_set_attr(op, &NN_STR(ATTR_recompute, name));
+  mlirOperationRemoveAttributeByName(op, ref(ATTR_name));
   return op;
 }
 
@@ -104,10 +104,10 @@ static void write_place(const Writer *w, int position, MlirOperation op) {
     }
     offset[n++] = w->offset[made->buffer] + (w->l.buffers[made->buffer].persistent ? 0 : w->persistent);
   }
-  if (n) nn_set_attr(op, &NN_I64S("nn.offset", offset, n));
-  if (n_pairs) nn_set_attr(op, &NN_I64S("nn.inplace", pairs, n_pairs));
+  if (n) nn_set_attr(op, &NN_I64S(ATTR_offset, offset, n));
+  if (n_pairs) nn_set_attr(op, &NN_I64S(ATTR_inplace, pairs, n_pairs));
   int workspace = w->l.workspace[position];
-  if (workspace >= 0) nn_set_attr(op, &NN_I64("nn.workspace", w->persistent + w->offset[workspace]));
+  if (workspace >= 0) nn_set_attr(op, &NN_I64(ATTR_workspace, w->persistent + w->offset[workspace]));
   free(offset);
   free(pairs);
 }
@@ -167,7 +167,7 @@ static void close_region(Writer *w, int begin, int end) {
   MlirContext ctx = mlirOperationGetContext(w->p->func);
   MlirNamedAttribute attrs[2] = {
       mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("no_inline")), mlirUnitAttrGet(ctx)),
-      mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("nn.recompute")), mlirStringAttrGet(ctx, ref(name))),
+      mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref(ATTR_recompute)), mlirStringAttrGet(ctx, ref(name))),
   };
   MlirRegion body = mlirRegionCreate();
   mlirRegionAppendOwnedBlock(body, w->region);
@@ -227,7 +227,7 @@ static void write_argument_places(const Writer *w) {
     int buffer = w->l.instances[a].buffer;
     offset[a] = w->offset[buffer] + (w->l.buffers[buffer].persistent ? 0 : w->persistent);
   }
-  nn_set_attr(w->p->func, &NN_I64S("nn.placed", offset, w->p->n_args));
+  nn_set_attr(w->p->func, &NN_I64S(ATTR_placed, offset, w->p->n_args));
   free(offset);
 }
 

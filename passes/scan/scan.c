@@ -14,14 +14,14 @@ static void add_rows(const NnScan *s) {
     if (r >= s->n_stacked && r < s->n_stacked + s->n_tied) continue;
     int arg = nn_function_n_args(s->body);
     nn_function_add_arg(s->body, nn_value_type(mlirOperationGetOperand(end, r)), loc, 0, NULL);
-    nn_set_result_attr(s->body, r, &NN_I64("nn.tied", arg));
+    nn_set_result_attr(s->body, r, &NN_I64(ATTR_tied, arg));
   }
-  for (int a = 0; a < nn_function_n_args(s->body); a++) nn_set_arg_attr(s->body, a, &NN_STR("nn.role", "state"));
+  for (int a = 0; a < nn_function_n_args(s->body); a++) nn_set_arg_attr(s->body, a, &NN_STR(ATTR_role, "state"));
 }
 
 // Those inside of the step first: what they need is a workspace in it.
 void plan_scan(MlirModule module, const NnScan *scan, const NnTarget *target) {
-  if (nn_has_attr(scan->body, "nn.arena")) return;
+  if (nn_has_attr(scan->body, ATTR_arena)) return;
   NnStepList steps = nn_flatten(scan->body);
   for (int i = 0; i < steps.n; i++) {
     NnScan inside;

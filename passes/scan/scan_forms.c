@@ -70,7 +70,7 @@ static bool has_segments(const ScanPair *p) {
 MlirOperation scan_segment_call(const ScanPair *p) {
   if (p->b.length == p->f.length) return p->backward;
   MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(p->b.body));
-  while (!nn_has_attr(op, "nn.scan")) op = mlirOperationGetNextInBlock(op);
+  while (!nn_has_attr(op, ATTR_scan)) op = mlirOperationGetNextInBlock(op);
   return op;
 }
 
@@ -79,12 +79,12 @@ int scan_pairs_find(MlirOperation func, ScanPair *out, int max) {
   int n = 0;
   for (int i = 0; i < list.n && n < max; i++) {
     MlirAttribute forward = list.items[i].role == NN_STEP_RUN
-                                ? mlirOperationGetAttributeByName(list.items[i].op, ref("nn.forward"))
+                                ? mlirOperationGetAttributeByName(list.items[i].op, ref(ATTR_forward))
                                 : mlirAttributeGetNull();
     ScanPair p = {.backward = list.items[i].op};
     int calls = 0;
     for (int k = 0; k < i && !mlirAttributeIsNull(forward); k++) {
-      MlirAttribute callee = list.items[k].role == NN_STEP_RUN && nn_has_attr(list.items[k].op, "nn.scan")
+      MlirAttribute callee = list.items[k].role == NN_STEP_RUN && nn_has_attr(list.items[k].op, ATTR_scan)
                                  ? mlirOperationGetAttributeByName(list.items[k].op, ref("callee"))
                                  : mlirAttributeGetNull();
       if (mlirAttributeIsNull(callee) ||
@@ -94,7 +94,7 @@ int scan_pairs_find(MlirOperation func, ScanPair *out, int max) {
       calls++;
     }
     if (calls != 1 || !nn_scan_of(p.forward, &p.f) || !nn_scan_of(p.backward, &p.b)) continue;
-    if (nn_has_attr(p.forward, "nn.rest")) continue;   // a few steps
+    if (nn_has_attr(p.forward, ATTR_rest)) continue;   // a few steps
     nn_scan_of(scan_segment_call(&p), &p.steps);
     p.has[SCAN_ROWS] = true;
     p.has[SCAN_SEGMENTS] = has_segments(&p);
@@ -124,7 +124,7 @@ static Copy copy_begin(MlirModule module, const char *name, MlirOperation like) 
   char *symbol = nn_free_symbol(module, name);
   Copy c = {.func = nn_function_create(module, symbol, false, mlirOperationGetLocation(like))};
   c.block = nn_function_body(c.func);
-  nn_set_unit(c.func, "nn.scan_body");
+  nn_set_unit(c.func, ATTR_scan_body);
   free(symbol);
   return c;
 }
@@ -157,7 +157,7 @@ static bool is_known(const Copy *c, MlirOperation op) {
 
 // The ops for which nothing stands yet, without what a plan has said about them; up to `end`, the return.
 static void copy_ops(Copy *c, MlirOperation first, MlirOperation end) {
-  static const char *const plan[] = {"nn.offset", "nn.inplace", "nn.workspace", "nn.workspace_bytes"};
+  static const char *const plan[] = {ATTR_offset, ATTR_inplace, ATTR_workspace, ATTR_workspace_bytes};
   for (MlirOperation from = first; !mlirOperationEqual(from, end); from = mlirOperationGetNextInBlock(from)) {
     if (is_known(c, from)) continue;
     MlirOperation op = mlirOperationClone(from);
@@ -207,7 +207,7 @@ static MlirOperation copy_end(Copy *c, MlirModule module, NnScan *s, const MlirV
   erase_unused(c->block);
   if (unread) drop_unread(c->func, s, unread);
   for (int i = 0; i < s->n_tied; i++)
-    nn_set_result_attr(c->func, s->n_stacked + i, &NN_I64("nn.tied", s->n_slices + s->n_stacked + i));
+    nn_set_result_attr(c->func, s->n_stacked + i, &NN_I64(ATTR_tied, s->n_slices + s->n_stacked + i));
   s->body = c->func;
   plan_scan(module, s, target);
   ptr_map_free(&c->ids);
@@ -482,7 +482,7 @@ static MlirOperation call_scan(NnBuilder *b, MlirModule module, const ScanPair *
                                const MlirValue *operands, const char *label) {
   char *name = name_of(&p->f, suffix), *symbol = nn_free_symbol(module, name);
   MlirOperation call = nn_scan_build(b, module, symbol, s, operands);
-  nn_set_attr(nn_module_function(module, symbol), &NN_STR("nn.label", label));
+  nn_set_attr(nn_module_function(module, symbol), &NN_STR(ATTR_label, label));
   free(symbol);
   free(name);
   return call;

@@ -62,13 +62,12 @@ static void match_arguments(Twins *t) {
   }
 }
 
-static bool is_note(MlirStringRef name) { return name.length > 3 && !memcmp(name.data, "nn.", 3); }
-
 static bool has_all_of(MlirOperation a, MlirOperation b) {
   for (intptr_t i = 0; i < mlirOperationGetNumAttributes(a); i++) {
     MlirNamedAttribute item = mlirOperationGetAttribute(a, i);
     MlirStringRef name = mlirIdentifierStr(item.name);
-    if (!is_note(name) && !mlirAttributeEqual(item.attribute, mlirOperationGetAttributeByName(b, name))) return false;
+    if (!nn_is_stage_attribute(name) && !mlirAttributeEqual(item.attribute, mlirOperationGetAttributeByName(b, name)))
+      return false;
   }
   return true;
 }
@@ -77,7 +76,7 @@ static bool has_all_of(MlirOperation a, MlirOperation b) {
 static MlirOperation find_repeated(const Twins *t, MlirOperation op) {
   int n = (int)mlirOperationGetNumOperands(op),
       first = n > 0 ? ptr_map_get(&t->ids, mlirOperationGetOperand(op, 0).ptr) : -1;
-  if (first < 0 || nn_has_attr(op, "nn.scan")) return nn_null_operation();
+  if (first < 0 || nn_has_attr(op, ATTR_scan)) return nn_null_operation();
   for (MlirOpOperand use = mlirValueGetFirstUse(t->forward[first]); !mlirOpOperandIsNull(use);
        use = mlirOpOperandGetNextUse(use)) {
     MlirOperation other = mlirOpOperandGetOwner(use);
@@ -101,9 +100,9 @@ static bool can_be_row(MlirValue v) { return nn_value_type(v).rank + 1 < NN_MAX_
 
 // The library op of the forward step that has the same result; null if there is none that can be kept.
 static MlirOperation find_marked(const Twins *t, MlirOperation op) {
-  int64_t number = nn_attr_i64(op, "nn.kept", -1);
+  int64_t number = nn_attr_i64(op, ATTR_kept, -1);
   MlirOperation o = mlirBlockGetFirstOperation(nn_function_body(t->pair->f.body));
-  while (number >= 0 && !mlirOperationIsNull(o) && nn_attr_i64(o, "nn.kept", -1) != number)
+  while (number >= 0 && !mlirOperationIsNull(o) && nn_attr_i64(o, ATTR_kept, -1) != number)
     o = mlirOperationGetNextInBlock(o);
   if (number < 0 || mlirOperationIsNull(o) || mlirOperationGetNumResults(op) != 1 || mlirOperationGetNumResults(o) != 1)
     return nn_null_operation();

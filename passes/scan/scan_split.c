@@ -115,7 +115,7 @@ static MlirOperation call_part(NnBuilder *b, MlirOperation call, NnScan s, int64
   char *symbol = nn_free_symbol(module, body);
   s.length = n;
   MlirOperation part = nn_scan_build(b, module, symbol, &s, operands);
-  if (!mlirOperationIsNull(before)) nn_set_unit(part, "nn.rest");
+  if (!mlirOperationIsNull(before)) nn_set_unit(part, ATTR_rest);
   free(symbol);
   free(operands);
   return part;
@@ -139,7 +139,7 @@ void scan_split(MlirModule module) {
   int n_functions;
   MlirOperation *functions = rewrite_ops(mlirModuleGetBody(module), &n_functions);
   for (int f = 0; f < n_functions; f++) {
-    if (!nn_is(functions[f], "func.func") || nn_has_attr(functions[f], "nn.kernel")) continue;
+    if (!nn_is(functions[f], "func.func") || nn_has_attr(functions[f], ATTR_kernel)) continue;
     int n, n_calls = 0;
     MlirOperation *ops = rewrite_ops(nn_function_body(functions[f]), &n);
     NnScan s;

@@ -22,7 +22,7 @@ static bool is_update(const PlanProgram *p, const PlanStep *s) {
   char kind[16];
   if (s->role != NN_STEP_RUN || s->kernel < 0 || s->recomputed || rewrite_phase_rank(rewrite_phase(s->op)) != 2)
     return false;
-  return !strcmp(nn_attr_str(p->kernels[s->kernel].func, "nn.kind", kind, sizeof kind, ""), "map");
+  return !strcmp(nn_attr_str(p->kernels[s->kernel].func, ATTR_kind, kind, sizeof kind, ""), "map");
 }
 
 static int buffer_of(const PlanProgram *p, const PlanLayout *l, int value) {
@@ -145,11 +145,11 @@ bool nn_pass_gather(MlirModule module, const NnPassRun *run) {
   int n = nn_public_functions(module, functions, 16);
   bool together = (run->target && run->target->groups_updates) ||
                   !strcmp(nn_pass_option(run, "mode", "target"), "always");
-  int64_t budget = nn_attr_i64(mlirModuleGetOperation(module), "nn.budget", 0);
+  int64_t budget = nn_attr_i64(mlirModuleGetOperation(module), ATTR_budget, 0);
   PlanPersistent persistent;
   plan_persistent_build(&persistent, module, run->target && run->target->alignment > 0 ? run->target->alignment : 64);
   for (int f = 0; f < n && together; f++)
-    if (!nn_has_attr(functions[f], "nn.placed"))
+    if (!nn_has_attr(functions[f], ATTR_placed))
       gather_function(module, functions[f], run->target, budget > persistent.total ? budget - persistent.total : 0);
   plan_persistent_free(&persistent);
   return true;

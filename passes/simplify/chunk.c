@@ -129,15 +129,15 @@ static void split_result(MlirOperation func, const Least *least) {
   Scores s;
   MlirOperation end = nn_function_return(func);
   char role[16];
-  if (nn_function_n_results(func) != 1 || mlirAttributeIsNull(nn_result_attr(func, 0, "nn.name")) ||
-      strcmp(nn_result_str(func, 0, "nn.role", role, sizeof role, ""), "output") != 0 ||
+  if (nn_function_n_results(func) != 1 || mlirAttributeIsNull(nn_result_attr(func, 0, ATTR_name)) ||
+      strcmp(nn_result_str(func, 0, ATTR_role, role, sizeof role, ""), "output") != 0 ||
       !scores_find(operand(end, 0), &s) || !scores_are_private(&s, end))
     return;
   int64_t n = chunks(&s, least);
   if (n < 2) return;
   MlirValue scores = operand(end, 0);
   NnType whole = nn_value_type(scores);
-  MlirStringRef name = mlirStringAttrGetValue(nn_result_attr(func, 0, "nn.name"));
+  MlirStringRef name = mlirStringAttrGetValue(nn_result_attr(func, 0, ATTR_name));
   NnBuilder b = rewrite_builder(end);
   b.phase = rewrite_phase(s.op[0]);
   Rows rows = cut(&b, &s, n);
@@ -152,15 +152,15 @@ static void split_result(MlirOperation func, const Least *least) {
 
 // Made where its gradient is: a kernel then makes both.
 static void mark(const Scores *s, MlirOperation loss, const char *phase) {
-  nn_set_attr(loss, &NN_STR("nn.phase", phase));
+  nn_set_attr(loss, &NN_STR(ATTR_phase, phase));
   for (int i = 0; i < s->n; i++) {
-    nn_set_attr(s->op[i], &NN_STR("nn.phase", phase));
+    nn_set_attr(s->op[i], &NN_STR(ATTR_phase, phase));
     MlirOpOperand next;
     for (MlirOpOperand use = mlirValueGetFirstUse(result(s->op[i], 0)); !mlirOpOperandIsNull(use); use = next) {
       next = mlirOpOperandGetNextUse(use);
       MlirOperation tap = mlirOpOperandGetOwner(use);
       if (nn_op_of(tap) != NN_OP_tap) continue;
-      if (i == 0) nn_set_attr(tap, &NN_STR("nn.phase", phase));
+      if (i == 0) nn_set_attr(tap, &NN_STR(ATTR_phase, phase));
       else mlirOperationDestroy(tap);
     }
   }
@@ -205,7 +205,7 @@ bool nn_pass_chunk(MlirModule module, const NnPassRun *run) {
     if (!nn_is(func, "func.func") || mlirBlockIsNull(nn_function_body(func))) continue;
     char name[16];
     nn_attr_str(func, "sym_name", name, sizeof name, "");
-    bool trains = strcmp(name, "train") == 0 && nn_has_attr(mlirModuleGetOperation(module), "nn.optimizer");
+    bool trains = strcmp(name, "train") == 0 && nn_has_attr(mlirModuleGetOperation(module), ATTR_optimizer);
     chunk_losses(func, &least, trains ? "backward" : NULL);
     if (strcmp(name, "predict") == 0 && run->target->streams_results) split_result(func, &least);
   }

@@ -91,7 +91,7 @@ static MlirOperation find_or_add(Seen *seen, MlirOperation op) {
 static void merge_into(MlirOperation first, MlirOperation op) {
   const char *phase = rewrite_phase(op), *kept = rewrite_phase(first);
   if (phase && kept && rewrite_phase_rank(phase) < rewrite_phase_rank(kept))
-    nn_set_attr(first, &NN_STR("nn.phase", phase));
+    nn_set_attr(first, &NN_STR(ATTR_phase, phase));
   MlirValue values[NN_MAX_RESULTS];
   for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) values[i] = mlirOperationGetResult(first, i);
   rewrite_replace(op, values);
@@ -116,7 +116,7 @@ static bool simplify_block(MlirBlock block) {
   bool changed = rewrite_erase_dead(block) > 0;
   MlirOperation *ops = rewrite_ops(block, &n);
   MlirContext ctx = mlirOperationGetContext(mlirBlockGetParentOperation(block));
-  Seen seen = {.capacity = 64, .phase = mlirIdentifierGet(ctx, mlirStringRefCreateFromCString("nn.phase"))};
+  Seen seen = {.capacity = 64, .phase = mlirIdentifierGet(ctx, mlirStringRefCreateFromCString(ATTR_phase))};
   while (seen.capacity < 2 * (size_t)n) seen.capacity *= 2;
   seen.slot = calloc(seen.capacity, sizeof *seen.slot);
   if (!seen.slot) abort();
@@ -147,7 +147,7 @@ static MlirWalkResult note_callee(MlirOperation op, void *callees) {
                              : mlirAttributeGetNull();
   // A symbol's name is a uniqued string in the context, so its address stands for it.
   if (!mlirAttributeIsNull(callee)) ptr_map_set(callees, mlirFlatSymbolRefAttrGetValue(callee).data, 1);
-  MlirAttribute body = mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("nn.body"));
+  MlirAttribute body = mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString(ATTR_body));
   if (!mlirAttributeIsNull(body)) {   // a scan calls its step
     MlirAttribute symbol = mlirFlatSymbolRefAttrGet(mlirOperationGetContext(op), mlirStringAttrGetValue(body));
     ptr_map_set(callees, mlirFlatSymbolRefAttrGetValue(symbol).data, 1);

@@ -13,7 +13,7 @@ static bool feeds_loops_only(MlirValue v) {
   MlirOpOperand use = mlirValueGetFirstUse(v);
   bool any = !mlirOpOperandIsNull(use);
   for (; !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use))
-    any &= nn_has_attr(mlirOpOperandGetOwner(use), "nn.scan");
+    any &= nn_has_attr(mlirOpOperandGetOwner(use), ATTR_scan);
   return any;
 }
 

@@ -8,9 +8,9 @@
 // Maps: at the index that is written, whatever else is read; not where elements are taken from elsewhere or have another size.
 // RUN: accepted map '0, 0' 2304
 // RUN: accepted map '0, 1' 2560
-// RUN: refused map '' 2304 'result 0 lies over operand 0: nn.inplace does not say so'
+// RUN: refused map '' 2304 'result 0 lies over operand 0: the attribute inplace does not say so'
 // RUN: refused map 'nn.inplace = array<i64: 0, 0>, ' 2432 'result 0 lies over operand 0: it begins elsewhere'
-// RUN: refused map 'nn.inplace = array<i64: 0, 1>, ' 2304 'result 0 lies over operand 0: nn.inplace does not say so'
+// RUN: refused map 'nn.inplace = array<i64: 0, 1>, ' 2304 'result 0 lies over operand 0: the attribute inplace does not say so'
 // RUN: accepted across '0, 1' 2560
 // RUN: refused across 'nn.inplace = array<i64: 0, 0>, ' 2304 'result 0 lies over operand 0: it is read at other indices'
 // RUN: refused twice 'nn.inplace = array<i64: 0, 0>, ' '2304, 512' 'result 0 lies over operand 0: it is read at other indices'
