@@ -15,6 +15,7 @@
 #include "passes/solver/solver.h"
 #include "runtime/output.h"
 #include "support/alloc.h"
+#include "support/bytes.h"
 #include "support/input_error.h"
 #include "support/version.h"
 
@@ -32,7 +33,7 @@ static const char usage[] = "Usage: nnc-plan remat PROBLEM.json --budget=BYTES|P
                             "with known lifetimes in one arena.\n"
                             "A file named - is standard input or output. One line of JSON tells the result.\n"
                             "\n"
-                            "      --budget=B         bytes (suffixes KiB, MiB, GiB) or a percentage of the peak of\n"
+                            "      --budget=B         bytes (512MiB, 4GB, 1000) or a percentage of the peak of\n"
                             "                         the plain order\n"
                             "      --policy=NAME      none, sqrt, speed, manual, recursive or solve (the default)\n"
                             "      --verify=FILE      replay a schedule against the problem instead of making one\n"
@@ -146,39 +147,18 @@ static FILE *result_stream(const Options *options) {
 
 // ---- remat ----
 
-// bytes = digits [ ("K" | "M" | "G" | "T") [ "i" ] [ "B" ] ] | number "%", of `whole`; suffixes are powers of 1024.
-// Prints what is wrong with the value of `option` otherwise.
+// A size as everywhere, or, where `whole` is not negative, a percentage of it. Prints what is wrong with the value of
+// `option` otherwise.
 static bool option_bytes(const char *option, const char *text, int64_t whole, int64_t *bytes) {
-  static const char letters[] = "KMGT";
-  size_t digits = strspn(text, "0123456789"), length = strspn(text, "0123456789.");
-  if (whole >= 0 && digits > 0 && strcmp(text + length, "%") == 0) {
-    char *end;
-    double number = strtod(text, &end), part = floor(number / 100 * (double)whole);
-    if (end == text + length && number <= 1e6) {
-      *bytes = part < 0x1p62 ? (int64_t)part : INT64_MAX / 2;
-      return true;
-    }
-  } else if (digits > 0) {
-    char *end;
-    errno = 0;
-    long long integer = strtoll(text, &end, 10);
-    const char *letter = *end ? strchr(letters, *end) : NULL;
-    int shift = letter ? 10 * (int)(letter - letters + 1) : 0;
-    if (letter) end++;
-    if (letter && *end == 'i') end++;
-    if (*end == 'B') end++;
-    if (!*end && !errno && integer <= INT64_MAX >> shift) {
-      *bytes = (int64_t)integer << shift;
-      return true;
-    }
-    if (!*end) {
-      fprintf(stderr, "nnc-plan: %s=%s is too large\n", option, text);
-      return false;
-    }
+  double percent = 0;
+  if (!parse_bytes(text, bytes, whole < 0 ? NULL : &percent)) {
+    fprintf(stderr, "nnc-plan: %s=%s is not a number of bytes below 4 EiB (512MiB, 4GB, 1000)%s\n", option, text,
+            whole < 0 ? "" : " nor a percentage");
+    return false;
   }
-  fprintf(stderr, "nnc-plan: %s=%s is %s\n", option, text,
-          whole >= 0 ? "neither a number of bytes nor a percentage" : "not a number of bytes");
-  return false;
+  double part = floor(percent / 100 * (double)whole);
+  if (percent > 0) *bytes = part < 0x1p62 ? (int64_t)part : INT64_MAX / 2;
+  return true;
 }
 
 // What the line of JSON tells.

@@ -100,17 +100,16 @@ def bad_values():
         file.write(GOOD)
     for value in ("0", "-1", "nan", "inf", "1e300", "", "1s", "0x10", "1e-400"):
         expect("--time-limit=" + value, run(PROBLEM, "--budget=50%", "--time-limit=" + value), 1, "--time-limit=")
-    for value in ("-1", "", "many", "nan%", "0x10%", "1e3", "5Q", "5Mi5", "1..5%"):
-        expect("--budget=" + value, run(PROBLEM, "--budget=" + value), 1, "is neither a number of bytes nor a percentage")
-    for value in ("99999999999999999999", "9223372036854775807K"):
-        expect("--budget=" + value, run(PROBLEM, "--budget=" + value), 1, "is too large")
-    for value in ("0", "7", "0%"):
+    for value in ("-1", "", "many", "nan%", "0x10%", "5Q", "5Mi5", "1..5%", "0%", "99999999999999999999",
+                  "9223372036854775807K"):
+        expect("--budget=" + value, run(PROBLEM, "--budget=" + value), 1, "is not a number of bytes below 4 EiB")
+    for value in ("0", "7"):
         result = run(PROBLEM, "--budget=" + value, "-o", SCHEDULE)
         expect("--budget=" + value, result, 1, "exists; the smallest budget found is 8")
         line = json.loads(result.stdout)
         if line["status"] != "infeasible" or line["min_budget_found"] != 8 or line["proved"] is not True:
             raise SystemExit("an infeasible budget: %s" % line)
-    for value in ("8", "100%", "9223372036854775807", "8B", "1TiB", "1000000%"):
+    for value in ("8", "100%", "4611686018427387904", "8B", "1TiB", "1000000%"):
         expect("--budget=" + value, run(PROBLEM, "--budget=" + value, "--time-limit=1e9"), 0, "")
     expect("a directory", run(DIRECTORY, "--budget=8"), 1, "cannot read")
 
