@@ -28,6 +28,10 @@ struct NnTarget {
   bool (*inplace_ok)(const NnTarget *target, MlirOperation kernel, int result, int arg);
 };
 
+// How far the pass `schedule` looks ahead, in steps. `chunk` makes no more chunks of a loss than a few of whose steps
+// fit in it: a product with its taps, the loss and their gradients.
+enum { NN_SCHEDULE_WINDOW = 32, NN_MAX_CHUNKS = NN_SCHEDULE_WINDOW / 4 };
+
 // Options of one pass, from text: remat{budget=512MiB policy=auto}
 typedef struct NnPassOption {
   char *key, *value;

@@ -13,7 +13,7 @@
 // How far a step may overtake the first one that still waits: keeps a step that only allocates from being put off for
 // ever while it holds its operands. A step that frees more than it allocates may come from anywhere: a bias gradient
 // that ends up behind all layers, beside the norm it feeds, would hold an activation gradient until then.
-enum { WINDOW = 32 };
+enum { WINDOW = NN_SCHEDULE_WINDOW };
 enum { FEW_BYTES = 64 };   // of results
 
 typedef struct Edge {

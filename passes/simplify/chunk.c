@@ -9,10 +9,13 @@
 #include "passes/autodiff/autodiff.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
-#include "passes/simplify/scores.h"
+#include "passes/simplify/simplify.h"
 #include "support/bytes.h"
 
-enum { MAX_CHUNKS = 8, TILE_ROWS = 128 };   // more products with their taps would fill the window of `schedule`
+enum {
+  TILE_ROWS = 128,           // of a GPU's product: the rows of a chunk are whole tiles
+  LEAST_SCORES = 32 << 20,   // bytes of scores that are cut, and of a chunk: fewer are no part of a step's memory
+};
 
 typedef struct Least {
   int64_t rows, bytes;
@@ -33,7 +36,7 @@ static int64_t chunks(const Scores *s, const Least *least) {
   int64_t row_bytes = scores_columns(product) * nn_dtype_bytes(t.dtype), n = rows_of(product) / least->rows;
   if (nn_type_bytes(&t) < least->bytes) return 0;
   while (n > 1 && rows_of(product) / n * row_bytes < least->bytes) n--;
-  return n < 1 ? 1 : n > MAX_CHUNKS ? MAX_CHUNKS : n;
+  return n < 1 ? 1 : n > NN_MAX_CHUNKS ? NN_MAX_CHUNKS : n;
 }
 
 static MlirValue rows_from(NnBuilder *b, MlirValue x, int64_t first, int64_t rows) {
@@ -108,7 +111,7 @@ static void split_loss(const Scores *s, MlirOperation loss, int64_t n, const cha
   NnBuilder b = rewrite_builder(loss);
   if (phase) b.phase = phase;
   Rows rows = cut(&b, s, n);
-  MlirValue part[2][MAX_CHUNKS + 1], whole[2], labels = nn_reshape(&b, operand(loss, 1), 1, &rows.n);
+  MlirValue part[2][NN_MAX_CHUNKS + 1], whole[2], labels = nn_reshape(&b, operand(loss, 1), 1, &rows.n);
   NnType loss_type = nn_value_type(result(loss, 0));
   int64_t classes = nn_attr_i64(loss, "classes", 0);
   int made = 0;
@@ -197,7 +200,7 @@ static void chunk_losses(MlirOperation func, const Least *least, const char *pha
 // Breaks: nothing. Sums over rows, of the loss and of the gradient of the weights, are in another order than before.
 bool nn_pass_chunk(MlirModule module, const NnPassRun *run) {
   const char *rows = nn_pass_option(run, "rows", NULL), *bytes = nn_pass_option(run, "bytes", NULL);
-  Least least = {.rows = rows ? strtoll(rows, NULL, 10) : run->target->loss_rows, .bytes = 32 << 20};
+  Least least = {.rows = rows ? strtoll(rows, NULL, 10) : run->target->loss_rows, .bytes = LEAST_SCORES};
   if (bytes) parse_bytes(bytes, &least.bytes, NULL);
   if (least.rows <= 0) return true;
   for (MlirOperation func = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(func);
