@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "passes/remat/remat.h"
-#include "passes/scan/scan_forms.h"
+#include "passes/scan/scan.h"
 #include "passes/simplify/simplify.h"
 #include "support/alloc.h"
 

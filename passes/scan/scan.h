@@ -1,6 +1,6 @@
 // The forms of a loop and its gradient (scan_forms.c).
-#ifndef NNC_PASSES_SCAN_FORMS_H
-#define NNC_PASSES_SCAN_FORMS_H
+#ifndef NNC_PASSES_SCAN_H
+#define NNC_PASSES_SCAN_H
 
 #include "passes/plan/plan.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "passes/rewrite.h"
-#include "passes/scan/scan_forms.h"
+#include "passes/scan/scan.h"
 #include "support/alloc.h"
 
 static MlirStringRef ref(const char *text) { return mlirStringRefCreateFromCString(text); }

@@ -9,7 +9,7 @@
 
 #include "passes/recompute/recompute.h"
 #include "passes/rewrite.h"
-#include "passes/scan/scan_forms.h"
+#include "passes/scan/scan.h"
 #include "support/alloc.h"
 
 static MlirValue argument_of(MlirOperation func, int i) { return mlirBlockGetArgument(nn_function_body(func), i); }

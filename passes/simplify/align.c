@@ -6,7 +6,7 @@
 
 #include "passes/passes.h"
 #include "passes/rewrite.h"
-#include "passes/simplify/scores.h"
+#include "passes/simplify/simplify.h"
 #include "support/bytes.h"
 
 enum { SPARE = 16 };   // at most a sixteenth more columns

@@ -2,7 +2,7 @@
 // order: ops that can work in any order of axes (maps, reductions, batchnorm, pads …) are built on the twins, so that
 // no transpose stands between convolutions. Where an op needs the original order (a reshape, a result of the function)
 // one transpose brings it back.
-#include "passes/simplify/layout.h"
+#include "passes/simplify/simplify.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // Building the twins of the pass layout: values in permuted order, made from what there is; see layout.h.
-#include "passes/simplify/layout.h"
+#include "passes/simplify/simplify.h"
 
 #include <stdlib.h>
 #include <string.h>

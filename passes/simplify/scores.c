@@ -1,5 +1,5 @@
 // Scores of a loss; see scores.h.
-#include "passes/simplify/scores.h"
+#include "passes/simplify/simplify.h"
 
 #include <string.h>
 
