@@ -289,20 +289,13 @@ static void add_launches(Tables *w, const NnStep *s, const EmittedKernel *k, int
   }
 }
 
-static char *callee_of(MlirOperation call) {
-  MlirStringRef symbol = mlirFlatSymbolRefAttrGetValue(
-      mlirOperationGetAttributeByName(call, mlirStringRefCreateFromCString("callee")));
-  return text_format("%.*s", (int)symbol.length, symbol.data);
-}
-
 // One of a group's calls, appended to the list of its step's parts.
 static NncPart add_part(const Tables *w, MlirOperation call, Text *list) {
-  char *name = callee_of(call), *key = cost_key(call, nn_module_function(w->module, name));
+  char *key = cost_key(call, nn_callee(call));
   NncPart part = {.flops = nn_op_flops(call), .bytes = nn_op_bytes(call), .seconds = target_seconds(w->target, call)};
   text_add(list, "{");
   text_quoted(list, key);
   text_add(list, ",%.6g,%.6g,%.6g},", part.flops, part.bytes, part.seconds);
-  free(name);
   free(key);
   return part;
 }
@@ -346,14 +339,14 @@ static void add_kernel_steps(Tables *w, const NnStep *s) {
     add_group_step(w, s, group);
     return;
   }
-  char *name = callee_of(s->op);
+  MlirStringRef symbol = nn_callee_name(s->op);
+  char *name = text_format("%.*s", (int)symbol.length, symbol.data);
   const EmittedKernel *k = emitted_kernel_find(w->kernels, name);
+  free(name);
   require_promise(k != NULL, "a call of a kernel that does not exist");
   int number = (int)(k - w->kernels->items);
   const KernelCost *cost = kernel_cost(w, number, s->op,
-                                       w->costs[number].known ? nn_null_operation()
-                                                              : nn_module_function(w->module, name));
-  free(name);
+                                       w->costs[number].known ? nn_null_operation() : nn_callee(s->op));
   add_launches(w, s, k, number, cost);
 }
 
@@ -546,7 +539,6 @@ bool tables_write(const CodegenTarget *target, MlirModule module, const EmittedK
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
   Tables w = {.target = target,
-              .module = module,
               .kernels = kernels,
               .costs = allocate_array((size_t)kernels->n + 1, sizeof(KernelCost))};
   Text entries = {0}, tensors = {0};

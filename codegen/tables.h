@@ -22,7 +22,6 @@ typedef struct KernelCost {
 // The arrays of program.c while they are written.
 typedef struct Tables {
   const CodegenTarget *target;   // Borrowed
-  MlirModule module;
   const EmittedKernels *kernels;
   KernelCost *costs;        // Owned; by kernel
   Text keys;                // K<kernel>

@@ -1,13 +1,17 @@
 // The function of a call.
 #include "ir/ir.h"
 
+MlirStringRef nn_callee_name(MlirOperation call) {
+  MlirAttribute name = mlirOperationGetAttributeByName(call, mlirStringRefCreateFromCString("callee"));
+  return mlirAttributeIsNull(name) ? (MlirStringRef){0} : mlirFlatSymbolRefAttrGetValue(name);
+}
+
 MlirOperation nn_callee(MlirOperation call) {
   MlirOperation top = call;
   for (MlirOperation up = call; !mlirOperationIsNull(up); up = mlirOperationGetParentOperation(up)) top = up;
   if (!nn_is(top, "builtin.module")) return nn_null_operation();
-  MlirAttribute name = mlirOperationGetAttributeByName(call, mlirStringRefCreateFromCString("callee"));
-  if (mlirAttributeIsNull(name)) return nn_null_operation();
-  MlirStringRef wanted = mlirFlatSymbolRefAttrGetValue(name);
+  MlirStringRef wanted = nn_callee_name(call);
+  if (!wanted.length) return nn_null_operation();
   MlirBlock body = mlirRegionGetFirstBlock(mlirOperationGetRegion(top, 0));
   for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
        op = mlirOperationGetNextInBlock(op)) {

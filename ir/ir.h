@@ -45,6 +45,10 @@ NnType nn_type(NnDtype dtype, int rank, const int64_t *dim);
 NnType nn_scalar(NnDtype dtype);
 bool nn_type_equal(const NnType *a, const NnType *b);
 bool nn_shape_equal(const NnType *a, const NnType *b);   // ignores the dtype
+// Strides of its axes in memory, in elements, without gaps.
+void nn_row_major_strides(const NnType *t, int64_t *stride);
+// Those of a reshape that copies nothing, from those of its operand. False: no strides show it. out is not in.
+bool nn_reshape_strides(const NnType *from, const NnType *to, const int64_t *in, int64_t *out);
 int64_t nn_type_elements(const NnType *t);
 int64_t nn_type_bytes(const NnType *t);
 // The product of the dimensions fits in NN_MAX_ELEMENTS; false for what no machine can hold (the frontend reports it).
@@ -180,6 +184,7 @@ bool nn_verify_op(MlirOperation op);
 MlirOperation nn_module_function(MlirModule module, const char *name);   // func.func, null if absent
 // The function that a func.call calls; null if the module has none of that name.
 MlirOperation nn_callee(MlirOperation call);
+MlirStringRef nn_callee_name(MlirOperation call);   // empty: no name
 MlirBlock nn_function_body(MlirOperation func);
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -72,6 +72,48 @@ bool nn_shape_equal(const NnType *a, const NnType *b) {
 
 bool nn_type_equal(const NnType *a, const NnType *b) { return a->dtype == b->dtype && nn_shape_equal(a, b); }
 
+void nn_row_major_strides(const NnType *t, int64_t *stride) {
+  int64_t n = 1;
+  for (int i = t->rank - 1; i >= 0; i--) {
+    stride[i] = n;
+    n *= t->dim[i];
+  }
+}
+
+// Runs of axes of `from` are matched with runs of `to` of the same size; each run of `from` must be walked in one
+// stride.
+bool nn_reshape_strides(const NnType *from, const NnType *to, const int64_t *in, int64_t *out) {
+  for (int j = 0; j < to->rank; j++) out[j] = 0;
+  int i = 0, j = 0;
+  while (i < from->rank || j < to->rank) {
+    if (i < from->rank && from->dim[i] == 1) {
+      i++;
+      continue;
+    }
+    if (j < to->rank && to->dim[j] == 1) {
+      j++;
+      continue;
+    }
+    int i0 = i, j0 = j;
+    int64_t have = from->dim[i++], want = to->dim[j++];
+    while (have != want) {
+      if (have < want) have *= from->dim[i++];
+      else want *= to->dim[j++];
+    }
+    for (int a = i - 2, b = i - 1; a >= i0; a--) {
+      if (from->dim[a] == 1) continue;
+      if (in[a] != in[b] * from->dim[b]) return false;
+      b = a;
+    }
+    int64_t stride = in[i - 1];
+    for (int b = j - 1; b >= j0; b--) {
+      out[b] = stride;
+      stride *= to->dim[b];
+    }
+  }
+  return true;
+}
+
 int64_t nn_type_elements(const NnType *t) {
   int64_t n = 1;
   for (int i = 0; i < t->rank; i++) n *= t->dim[i];

@@ -153,22 +153,12 @@ typedef struct Waiting {   // calls of one body that may still wait
 } Waiting;
 
 typedef struct Finder {
-  MlirModule module;
   KernelGroups *out;
   const Offsets *offsets;   // Borrowed, of the current function
   PtrMap body_of;           // kernel function -> body + 1, 0: none
   PtrMap calls, grouped;    // kernel function -> how many calls it has, and how many are in groups
   Waiting *waiting;         // Owned; by body
 } Finder;
-
-static MlirOperation callee_of(const Finder *f, MlirOperation call) {
-  MlirStringRef symbol = mlirFlatSymbolRefAttrGetValue(
-      mlirOperationGetAttributeByName(call, mlirStringRefCreateFromCString("callee")));
-  char *name = text_format("%.*s", (int)symbol.length, symbol.data);
-  MlirOperation func = nn_module_function(f->module, name);
-  free(name);
-  return func;
-}
 
 static int find_body(Finder *f, MlirOperation func) {
   GroupBodyKind kind = GROUP_MAP;
@@ -189,7 +179,7 @@ static int find_body(Finder *f, MlirOperation func) {
 }
 
 static int body_of(Finder *f, MlirOperation call) {
-  MlirOperation func = callee_of(f, call);
+  MlirOperation func = nn_callee(call);
   if (!nn_has_attr(func, ATTR_kernel) || nn_has_attr(func, ATTR_body)) return -1;
   int known = ptr_map_get(&f->body_of, func.ptr);
   if (known < 0) {
@@ -212,9 +202,9 @@ static MlirValue buffer_value(MlirOperation call, int i) {
   return i < operands ? mlirOperationGetOperand(call, i) : mlirOperationGetResult(call, i - operands);
 }
 
-static int64_t domain_elements(const Finder *f, MlirOperation call) {
+static int64_t domain_elements(MlirOperation call) {
   int64_t dim[NN_MAX_RANK];
-  NnType domain = nn_type(NN_F32, nn_attr_i64s(callee_of(f, call), ATTR_domain, dim, NN_MAX_RANK), dim);
+  NnType domain = nn_type(NN_F32, nn_attr_i64s(nn_callee(call), ATTR_domain, dim, NN_MAX_RANK), dim);
   return nn_type_elements(&domain);
 }
 
@@ -230,11 +220,11 @@ static void end_waiting(Finder *f, int body) {
     g->offsets = allocate_array((size_t)(w->n * n_values), sizeof *g->offsets);
     g->elements = allocate_array((size_t)w->n, sizeof *g->elements);
     for (int c = 0; c < w->n; c++) {
-      g->elements[c] = domain_elements(f, w->calls[c]);
+      g->elements[c] = domain_elements(w->calls[c]);
       for (int i = 0; i < n_values; i++)
         g->offsets[c * n_values + i] = offsets_of(f->offsets, buffer_value(w->calls[c], i));
       ptr_map_set(&out->of_call, w->calls[c].ptr, out->n);
-      count(&f->grouped, callee_of(f, w->calls[c]).ptr);
+      count(&f->grouped, nn_callee(w->calls[c]).ptr);
     }
     g->workspace = nn_attr_i64(w->calls[w->n - 1], ATTR_workspace, 0);
     out->bodies[body].n_rows += w->n;
@@ -249,7 +239,7 @@ static void end_waiting(Finder *f, int body) {
 
 // What is read or written in vectors begins at a multiple of 16 bytes.
 static bool can_wait(const Finder *f, MlirOperation call) {
-  int64_t elements = domain_elements(f, call);
+  int64_t elements = domain_elements(call);
   for (int i = 0; i < n_buffers(call); i++) {
     NnType type = nn_value_type(buffer_value(call, i));
     if (nn_type_elements(&type) == elements && offsets_of(f->offsets, buffer_value(call, i)) % 16) return false;
@@ -266,7 +256,7 @@ int64_t cuda_total_part(int64_t elements) {
 
 static void add_waiting(Finder *f, int body, MlirOperation call, const BytesList *bytes) {
   Waiting *w = &f->waiting[body];
-  int64_t elements = domain_elements(f, call), part = cuda_total_part(elements), parts = (elements + part - 1) / part;
+  int64_t elements = domain_elements(call), part = cuda_total_part(elements), parts = (elements + part - 1) / part;
   bool large = f->out->bodies[body].kind == GROUP_LARGE_TOTAL;
   if (large && w->parts + parts > GROUP_TOTAL_PARTS) end_waiting(f, body);
   w->parts += parts;
@@ -302,7 +292,7 @@ static void find_in_function(Finder *f, MlirOperation func) {
 
 static MlirWalkResult count_call(MlirOperation op, void *user) {
   Finder *f = user;
-  if (nn_is(op, "func.call")) count(&f->calls, callee_of(f, op).ptr);
+  if (nn_is(op, "func.call")) count(&f->calls, nn_callee(op).ptr);
   return MlirWalkResultAdvance;
 }
 
@@ -340,14 +330,14 @@ double cuda_group_share(MlirOperation call, MlirOperation kernel) {
 
 KernelGroups *cuda_groups_build(MlirModule module) {
   KernelGroups *out = allocate_array(1, sizeof *out);
-  Finder f = {.module = module, .out = out};
+  Finder f = {.out = out};
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
   mlirOperationWalk(mlirModuleGetOperation(module), count_call, &f, MlirWalkPreOrder);
   for (int i = 0; i < n; i++) find_in_function(&f, functions[i]);
   for (int i = 0; i < out->n; i++)
     for (int c = 0; c < out->items[i].n; c++) {
-      MlirOperation func = callee_of(&f, out->items[i].calls[c]);
+      MlirOperation func = nn_callee(out->items[i].calls[c]);
       if (ptr_map_get(&f.calls, func.ptr) == ptr_map_get(&f.grouped, func.ptr))
         ptr_map_set(&out->only_grouped, func.ptr, 1);
     }

@@ -68,44 +68,8 @@ bool index_map_through_view(MlirOperation view, const IndexMap *result, IndexMap
 
 Layout layout_row_major(const NnType *t) {
   Layout l = {.rank = t->rank};
-  int64_t stride = 1;
-  for (int i = t->rank - 1; i >= 0; i--) {
-    l.stride[i] = stride;
-    stride *= t->dim[i];
-  }
+  nn_row_major_strides(t, l.stride);
   return l;
-}
-
-// Strides of a reshape without a copy: runs of operand axes are matched with runs of result axes of the same size, and
-// each operand run must be walked in one stride.
-static bool reshape_layout(const NnType *from, const NnType *to, const Layout *in, Layout *out) {
-  *out = (Layout){.rank = to->rank, .offset = in->offset};
-  int i = 0, j = 0;
-  while (i < from->rank || j < to->rank) {
-    if (i < from->rank && from->dim[i] == 1) {
-      i++;
-      continue;
-    }
-    if (j < to->rank && to->dim[j] == 1) {
-      j++;
-      continue;
-    }
-    int i0 = i, j0 = j;
-    int64_t have = from->dim[i++], want = to->dim[j++];
-    while (have != want) {
-      if (have < want) have *= from->dim[i++];
-      else want *= to->dim[j++];
-    }
-    int last = i - 1;
-    for (int a = last - 1; a >= i0; a--)
-      if (from->dim[a] != 1 && in->stride[a] != in->stride[a + 1] * from->dim[a + 1]) return false;
-    int64_t stride = in->stride[last];
-    for (int b = j - 1; b >= j0; b--) {
-      out->stride[b] = stride;
-      stride *= to->dim[b];
-    }
-  }
-  return true;
 }
 
 static bool view_layout(MlirOperation op, const Layout *in, Layout *out) {
@@ -130,7 +94,7 @@ static bool view_layout(MlirOperation op, const Layout *in, Layout *out) {
       out->stride[i] = in->stride[i] * b[i];
     }
     return true;
-  case NN_OP_reshape: return reshape_layout(&from, &to, in, out);
+  case NN_OP_reshape: return nn_reshape_strides(&from, &to, in->stride, out->stride);
   default: return false;
   }
 }

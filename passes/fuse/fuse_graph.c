@@ -29,69 +29,20 @@ static FusePhase phase_of(MlirOperation op) {
 // Absorbed views. A view that only another view reads need not exist in memory, as long as the chain is one strided
 // load.
 
-typedef struct Layout {
-  int rank;
-  int64_t stride[NN_MAX_RANK];
-} Layout;
-
-static Layout dense_layout(const NnType *t) {
-  Layout l = {.rank = t->rank};
-  int64_t stride = 1;
-  for (int i = t->rank - 1; i >= 0; i--) {
-    l.stride[i] = stride;
-    stride *= t->dim[i];
-  }
-  return l;
-}
-
-// Runs of axes of `from` are matched with runs of `to` of the same size; each run of `from` must be walked in one
-// stride.
-static bool reshape_layout(const NnType *from, const NnType *to, Layout *layout) {
-  Layout out = {.rank = to->rank};
-  int i = 0, j = 0;
-  while (i < from->rank || j < to->rank) {
-    if (i < from->rank && from->dim[i] == 1) {
-      i++;
-      continue;
-    }
-    if (j < to->rank && to->dim[j] == 1) {
-      j++;
-      continue;
-    }
-    int i0 = i, j0 = j;
-    int64_t have = from->dim[i++], want = to->dim[j++];
-    while (have != want) {
-      if (have < want) have *= from->dim[i++];
-      else want *= to->dim[j++];
-    }
-    for (int a = i - 2, b = i - 1; a >= i0; a--) {
-      if (from->dim[a] == 1) continue;
-      if (layout->stride[a] != layout->stride[b] * from->dim[b]) return false;
-      b = a;
-    }
-    int64_t stride = layout->stride[i - 1];
-    for (int b = j - 1; b >= j0; b--) {
-      out.stride[b] = stride;
-      stride *= to->dim[b];
-    }
-  }
-  *layout = out;
-  return true;
-}
-
-static bool view_layout(const FuseOp *o, Layout *layout) {
+// The strides of what the view shows, from those of its operand. False: no strides show it.
+static bool view_strides(const FuseOp *o, int64_t *stride) {
   NnType from = nn_value_type(operand(o->op, 0)), to = nn_value_type(mlirOperationGetResult(o->op, 0));
-  int64_t a[NN_MAX_RANK];
-  Layout in = *layout;
+  int64_t a[NN_MAX_RANK], in[NN_MAX_RANK];
+  memcpy(in, stride, sizeof in);
   switch (o->kind) {
-  case NN_OP_reshape: return reshape_layout(&from, &to, layout);
+  case NN_OP_reshape: return nn_reshape_strides(&from, &to, in, stride);
   case NN_OP_transpose:
     nn_attr_i64s(o->op, "perm", a, NN_MAX_RANK);
-    for (int i = 0; i < to.rank; i++) layout->stride[i] = in.stride[a[i]];
+    for (int i = 0; i < to.rank; i++) stride[i] = in[a[i]];
     return true;
   default:
     nn_attr_i64s(o->op, "strides", a, NN_MAX_RANK);
-    for (int i = 0; i < to.rank; i++) layout->stride[i] = in.stride[i] * a[i];
+    for (int i = 0; i < to.rank; i++) stride[i] = in[i] * a[i];
     return true;
   }
 }
@@ -126,15 +77,16 @@ static void classify_views(FuseGraph *g) {
       o->klass = FUSE_CLONED;
     if (!alias && view_user) o->klass = FUSE_CLONED;
   }
-  Layout *layout = allocate_array((size_t)g->n, sizeof *layout);
+  int64_t(*stride)[NN_MAX_RANK] = allocate_array((size_t)g->n, sizeof *stride);
   for (int i = 0; i < g->n; i++) {
     FuseOp *o = &g->ops[i];
     if (!is_layout_view(o)) continue;
     int p = def_of(g, operand(o->op, 0));
     NnType from = nn_value_type(operand(o->op, 0));
     bool chained = p >= 0 && is_layout_view(&g->ops[p]) && g->ops[p].klass == FUSE_CLONED;
-    layout[i] = chained ? layout[p] : dense_layout(&from);
-    bool ok = view_layout(o, &layout[i]);
+    if (chained) memcpy(stride[i], stride[p], sizeof *stride);
+    else nn_row_major_strides(&from, stride[i]);
+    bool ok = view_strides(o, stride[i]);
     if (o->klass == FUSE_FIXED || (chained && ok)) continue;
     if (o->kind != NN_OP_reshape) continue;
     // Nothing to absorb, or no single stride: an alias after all, and so are the reshapes right before it.
@@ -145,7 +97,7 @@ static void classify_views(FuseGraph *g) {
       p = def_of(g, operand(g->ops[p].op, 0));
     }
   }
-  free(layout);
+  free(stride);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
