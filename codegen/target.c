@@ -8,6 +8,7 @@
 #include "codegen/kernel/kernel.h"
 #include "passes/plan/plan.h"
 #include "runtime/program.h"
+#include "support/alloc.h"
 
 static MlirOperation kernel_of(MlirOperation op) {
   return nn_op_of(op) == NN_OP_NONE && nn_is(op, "func.call") ? nn_callee(op) : nn_null_operation();
@@ -51,6 +52,10 @@ static bool inplace_ok(const NnTarget *facts, MlirOperation kernel, int result, 
 }
 
 void target_initialize(CodegenTarget *target, const char *name, const Machine *machine) {
+  require_promise(target->emit_kernels && target->library_workspace && target->library_kernel &&
+                      target->kernel_workspace && target->work && target->lower_text && target->lower_objects &&
+                      target->write_definitions && target->write_cpu && target->write_device && target->destroy,
+                  "a target without one of its functions");
   target->facts.name = name;
   target->facts.alignment = NNC_ALIGN;
   target->facts.channels_last = true;

@@ -48,7 +48,8 @@ struct CodegenTarget {
 #include "codegen/targets.def"
 #undef CODEGEN_TARGET
 
-// Fills what all targets have in common: facts that follow from the functions above, prices from the machine.
+// Requires all functions above. Fills what all targets have in common: facts that follow from the functions above,
+// prices from the machine.
 void target_initialize(CodegenTarget *target, const char *name, const Machine *machine);
 double target_seconds(const CodegenTarget *target, MlirOperation op);   // predicted, of one step
 
