@@ -11,22 +11,27 @@
 
 #include "runtime/library.h"
 
+// Tuned on a Xeon with AVX-512, 48 KiB of first and 2 MiB of second cache for a core (docs/performance.md).
 enum {
-  PANEL = 32,
-  TILE_ROWS = 14,
-  K_STEP = 8,
-  K_BLOCK = 256,
-  ROWS_AHEAD = 16,
-  ROWS_OF_BLOCK = 256,
-  MOST_ROWS = 1022,
-  LEAST_ROWS = 112,
+  // of the machine: a tile's 14 x 32 sums are 28 of the 32 vector registers, which leaves two for a row of B
+  PANEL = 32,       // columns
+  TILE_ROWS = 14,   // the most; a block is shared out evenly over its tiles
+  K_STEP = 8,       // of the loop over k, unrolled; packed k is padded to it
+  // of the caches
+  K_BLOCK = 256,                // the most of k at a time: a panel of B is 32 KiB then, two thirds of a first cache
+  MOST_PACKED = 1 << 20,        // bytes of A that a thread packs at a time: half of a second cache
+  LEAST_PACKED = 1 << 17,       // but no less where the operands are small
+  MOST_ROWS = 73 * TILE_ROWS,   // of a block, below which its sums of a panel (128 bytes a row) stay beside A
+  ROWS_AHEAD = 16,              // that packing fetches before it needs them
+  // of the threads
+  ROWS_OF_BLOCK = 256,          // that a block has where there are enough: one is a unit that a thread takes
+  LEAST_ROWS = 8 * TILE_ROWS,   // and no fewer than pay for packing a panel for them
+  UNITS_OF_THREAD = 4,          // blocks for each thread, so that those that begin late or run slowly take fewer
+  SPINS = 1000,                 // of a wait before the thread yields: a few microseconds
+  // of what is worth it: below, packing and the threads' waits cost more than oneDNN's way
   LEAST_K = 64,
-  UNITS_OF_THREAD = 4,
-  SPINS = 1000
+  LEAST_WORK = 1 << 21   // m * n * k
 };
-#define MOST_PACKED (1 << 20)   // bytes of A that a thread packs at a time: half of a second cache
-#define LEAST_PACKED (1 << 17)
-#define LEAST_WORK (1 << 21)   // m * n * k
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #include <immintrin.h>
