@@ -168,7 +168,7 @@ static void convolution(Writer *w, TileType type, int64_t batch, const Shape *sh
   for (int pass = 0; pass < 3; pass++) {
     ConvShape s;
     c.pass = (NncConvPass)pass;
-    if (!conv_template_shape(&c, type, false, &s)) die("no template for", pass_names[pass]);
+    if (!conv_template_shape(&c, type, 0, &s)) die("no template for", pass_names[pass]);
     snprintf(label, sizeof label, "%s %s %s", pass_names[pass], type == TILE_BF16 ? "bf16" : "tf32", of);
     add_case(w, flops, (double)(x + y + weights * bytes), "conv %s", label);
     for (int i = 0; i < 3; i++) add_buffer(w, pass == 2 && i == 2 ? 'f' : element, sizes[pass][i]);

@@ -23,6 +23,8 @@ bool cuda_has_tensor_cores(const CudaTarget *target) { return target->arch->majo
 
 bool cuda_has_wgmma(const CudaTarget *target) { return !strcmp(target->arch->name, "sm_90a"); }
 
+int64_t cuda_wide_blocks(const CudaTarget *target) { return cuda_has_wgmma(target) ? target->wide_blocks : 0; }
+
 int64_t cuda_shared_bytes(const CudaTarget *target, int blocks) {
   int taken = target->arch->multiprocessor_shared - target->arch->block_shared;
   return (target->arch->multiprocessor_shared / blocks - taken) * INT64_C(1024);

@@ -125,7 +125,7 @@ bool conv_uses_template(const CudaTarget *target, const NncConv *c, ConvShape *s
                   : target->base.tf32   ? TILE_TF32
                                         : TILE_F32;
   if (c->dtype == NNC_F64 || !cuda_has_tensor_cores(target) ||
-      !conv_template_shape(c, type, cuda_has_wgmma(target), shape))
+      !conv_template_shape(c, type, cuda_wide_blocks(target), shape))
     return false;
   int64_t ci = c->c / c->groups, oi = c->o / c->groups;
   switch (c->pass) {
@@ -139,7 +139,7 @@ bool conv_uses_template(const CudaTarget *target, const NncConv *c, ConvShape *s
 int64_t conv_workspace_bytes(const CudaTarget *target, const NncConv *c) {
   ConvShape shape;
   if (depthwise_supported(c)) return (depthwise_workspace(c) + 63) / 64 * 64;
-  if (conv_uses_template(target, c, &shape) || conv_grouped_shape(c, cuda_has_wgmma(target), &shape))
+  if (conv_uses_template(target, c, &shape) || conv_grouped_shape(c, cuda_wide_blocks(target), &shape))
     return (conv_template_workspace(&shape) + 63) / 64 * 64;
   ConvProduct p;
   conv_product(c, &p);
@@ -393,7 +393,7 @@ static void emit_kernel(const CudaTarget *target, MlirOperation op, const OpReco
     emit_depthwise(c, out);
     return;
   }
-  if (conv_uses_template(target, c, &shape) || conv_grouped_shape(c, cuda_has_wgmma(target), &shape)) {
+  if (conv_uses_template(target, c, &shape) || conv_grouped_shape(c, cuda_wide_blocks(target), &shape)) {
     cuda_add_template(&shape, out);
     return;
   }

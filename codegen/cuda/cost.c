@@ -31,7 +31,7 @@ void cuda_price_conv(const CudaTarget *target, const NncConv *c, CostWork *w) {
   } else if (conv_uses_template(target, c, &shape)) {
     w->engine = shape.type == TILE_TF32 ? COST_TF32 : shape.type == TILE_F32 ? COST_TF32_PARTS : COST_OWN_RATE;
     w->launches = conv_template_launches(&shape);
-  } else if (conv_grouped_shape(c, cuda_has_wgmma(target), &shape)) {
+  } else if (conv_grouped_shape(c, cuda_wide_blocks(target), &shape)) {
     w->engine = COST_LOOPS;
     w->launches = conv_template_launches(&shape);
   } else {

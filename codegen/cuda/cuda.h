@@ -27,10 +27,14 @@ typedef struct CudaTarget {
   CodegenTarget base;
   const CudaArch *arch;   // Borrowed, static
   bool emulated;
+  int64_t wide_blocks;   // see cuda_wide_blocks; tests lower it
 } CudaTarget;
 const CudaTarget *cuda_target(const NnTarget *facts);   // that these are the facts of
 bool cuda_has_tensor_cores(const CudaTarget *target);   // mma of tf32 and bf16, asynchronous copies: 8.0 and later
 bool cuda_has_wgmma(const CudaTarget *target);          // sm_90a alone
+// From so many blocks on products of warpgroups may have 256 columns: all multiprocessors of a large GPU. 0: there are
+// no such products.
+int64_t cuda_wide_blocks(const CudaTarget *target);
 // ptxas rounds the static shared memory of every kernel of a module up to the largest alignment that a dynamic array of
 // it has: no array may have a larger one. What needs more aligns itself, in a launch that asks for so much more.
 enum { CUDA_SHARED_ALIGN = 128 };

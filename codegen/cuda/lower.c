@@ -1,6 +1,5 @@
 // Kernel text to LLVM IR for NVPTX and to PTX. MLIR does the same as for the host; what makes functions kernels
 // (calling convention, launch bounds) is set here, and each entry of the PTX opens with the comment of its kernel.
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,16 +76,7 @@ static void make_kernels(LLVMModuleRef module, LLVMContextRef llvm, const Emitte
     }
 }
 
-static void initialize(void) {
-  LLVMInitializeNVPTXTargetInfo();
-  LLVMInitializeNVPTXTarget();
-  LLVMInitializeNVPTXTargetMC();
-  LLVMInitializeNVPTXAsmPrinter();
-}
-
 static LLVMTargetMachineRef machine_create(const CudaArch *arch) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, initialize);
   char *message = NULL;
   LLVMTargetRef target;
   if (LLVMGetTargetFromTriple(TRIPLE, &target, &message)) {

@@ -4,6 +4,7 @@
 
 #include "codegen/cuda/cuda.h"
 #include "support/alloc.h"
+#include "llvm-c/Target.h"
 
 // An H100's rates where no machine is given (machines/h100.json; published peaks): only ratios matter to the passes.
 static const Machine generic = {
@@ -21,6 +22,7 @@ static const Machine generic = {
 // A product of so many rows takes 30 times as long as reading and writing its weights' gradient in f32 (on an H200: 3 x
 // 2 x 8192 flops for 8 bytes, at 206 flops a byte).
 enum { LOSS_ROWS = 8192 };
+enum { WIDE_BLOCKS = 132 };   // multiprocessors of an H100
 
 static const CudaTarget *cuda_of(const CodegenTarget *target) { return (const CudaTarget *)target; }
 
@@ -84,7 +86,14 @@ static const CodegenTarget functions = {
 
 static CodegenTarget *create(const CodegenTargetOptions *options, bool emulated) {
   CudaTarget *target = allocate_array(1, sizeof *target);
-  *target = (CudaTarget){.base = functions, .arch = cuda_arch(options->gpu_arch), .emulated = emulated};
+  *target = (CudaTarget){.base = functions,
+                         .arch = cuda_arch(options->gpu_arch),
+                         .emulated = emulated,
+                         .wide_blocks = WIDE_BLOCKS};
+  LLVMInitializeNVPTXTargetInfo();
+  LLVMInitializeNVPTXTarget();
+  LLVMInitializeNVPTXTargetMC();
+  LLVMInitializeNVPTXAsmPrinter();
   NnTarget *facts = &target->base.facts;
   target->base.tf32 = options->tf32;
   facts->row_bytes = 16;

@@ -33,9 +33,7 @@ void translate_initialize_x86(void) {
   LLVMInitializeX86AsmPrinter();
   // Loop strength reduction takes a third of code generation and gains nothing: addresses are a base and one index
   // already.
-  static bool done;
-  if (!done) LLVMParseCommandLineOptions(2, (const char *const[]){"nnc", "-disable-lsr"}, NULL);
-  done = true;
+  LLVMParseCommandLineOptions(2, (const char *const[]){"nnc", "-disable-lsr"}, NULL);
 }
 
 static MlirContext context_create(void) {

@@ -177,7 +177,7 @@ int main(void) {
   check_registers(c.ctx);
   cuda_cases_end(&c);
   test_target_choose("sm_90a", false);
-  conv_wide_blocks = 1;
+  ((CudaTarget *)(void *)test_target_now)->wide_blocks = 1;
   c = cuda_cases_begin(build_narrow_cases);
   i += check_cases(&c, true);
   check_ptx(&c.kernels, "sm_90a", false);

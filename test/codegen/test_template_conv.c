@@ -118,7 +118,7 @@ static void run_pass(NncConv *c, NncConvPass pass, TileType type, bool grouped, 
   c->pass = pass;
   c->dtype = (NncDtype[]){NNC_BF16, NNC_F16, NNC_F32, NNC_F32}[type];
   c->result = pass == NNC_CONV_WEIGHT_GRAD ? NNC_F32 : c->dtype;
-  CHECK(grouped ? conv_grouped_shape(c, false, &s) : conv_template_shape(c, type, false, &s), "not supported");
+  CHECK(grouped ? conv_grouped_shape(c, 0, &s) : conv_template_shape(c, type, 0, &s), "not supported");
   s.wgmma = wgmma && tile_element_bytes(type) == 2;
   s.wide = wide && s.wgmma && (pass != NNC_CONV_WEIGHT_GRAD || s.o / s.groups > 64);
   LLVMModuleRef module = LLVMModuleCreateWithNameInContext("conv", LLVMContextCreate());

@@ -313,10 +313,10 @@ typedef struct ConvShape {
 } ConvShape;
 // False: not for a template (channels first, other weights than oihw, channel counts per group that are no multiples of
 // 16 bytes, sizes beyond 32 bits).
-bool conv_template_shape(const NncConv *c, TileType type, bool wgmma, ConvShape *shape);
+bool conv_template_shape(const NncConv *c, TileType type, int64_t wide_blocks, ConvShape *shape);
 // The same for groups of any number of channels, in all types, without tensor cores: *shape is `grouped`, and has all
 // functions below.
-bool conv_grouped_shape(const NncConv *c, bool wgmma, ConvShape *shape);
+bool conv_grouped_shape(const NncConv *c, int64_t wide_blocks, ConvShape *shape);
 // A convolution is one or two kernels, run in order. All have the same parameters: the buffers of NncConv in its order,
 // the workspace if there is one, then the launch's numbers. Weights are (o, c / groups, kh, kw). With an epilogue the
 // last kernel's are x, w (or dy, w), y (or dx), or what stands for nothing, the workspace likewise, the epilogue's

@@ -92,8 +92,8 @@ Val conv_stage_ahead(Build *b, const ConvShape *c, Val stage);
 
 // template_conv_shape.c. Of the fields of a shape, kernels may look at these only, and at its pass and type: they make
 // up the variant, which is in the kernel's symbol.
-bool conv_shape(const NncConv *c, TileType type, bool wgmma, ConvShape *shape);   // channels last, weights oihw, sizes
-                                                                                  // below 2^31
+bool conv_shape(const NncConv *c, TileType type, int64_t wide_blocks, ConvShape *shape);   // channels last, weights
+                                                                                           // oihw, sizes below 2^31
 // the kernel knows; that of a weight gradient which is not dense serves any taps
 bool conv_one_tap(const ConvShape *c);
 bool conv_dense(const ConvShape *c);             // one tap for each pixel: both images have the same
@@ -102,9 +102,6 @@ bool conv_divides(const ConvShape *c);           // an input gradient with a str
 int conv_tile_channels(const ConvShape *c);      // 64, 128 or 256
 int conv_depth_block(const ConvShape *c);        // depth of a stage: channels, or pixels
 int conv_gradient_columns(const ConvShape *c);   // of a weight gradient's tile: 128 or 256
-// from so many blocks on products of warpgroups may have 256 columns: all multiprocessors of a large GPU; tests lower
-// it
-extern int64_t conv_wide_blocks;
 int conv_stages(const ConvShape *c);
 // groups of products that are on their way while the next stage is waited for
 int conv_lag(const ConvShape *c);

@@ -12,28 +12,26 @@ static int64_t channels_in(const ConvShape *c) { return c->c / c->groups; }
 static int64_t channels_out(const ConvShape *c) { return c->o / c->groups; }
 static int64_t weights(const ConvShape *c) { return c->o * channels_in(c) * c->kh * c->kw; }
 
-int64_t conv_wide_blocks = 132;
-
 // Whether a product of warpgroups has 256 columns: a third less to read for each result, but one block on a
 // multiprocessor, which nothing hides the beginning and the end of. So it has to have many steps, and there have to be
 // blocks for all multiprocessors of a large GPU.
-static bool is_wide(const ConvShape *c) {
+static bool is_wide(const ConvShape *c, int64_t wide_blocks) {
   enum { LEAST_STEPS = 8 };
   if (c->pass == NNC_CONV_WEIGHT_GRAD) {   // the parts of the depth are as many as there are to be blocks
     int64_t columns = channels_in(c) * c->kh * c->kw,
             results = c->groups * tiles(channels_out(c), CONV_COLUMNS) * (columns / CONV_WIDE_COLUMNS);
     return channels_out(c) > CONV_COLUMNS / 2 && columns % CONV_WIDE_COLUMNS == 0 &&
-           c->n * c->oh * c->ow * results >= conv_wide_blocks * LEAST_STEPS * conv_depth_block(c);
+           c->n * c->oh * c->ow * results >= wide_blocks * LEAST_STEPS * conv_depth_block(c);
   }
   bool input_gradient = c->pass == NNC_CONV_INPUT_GRAD;
   int64_t columns = input_gradient ? channels_in(c) : channels_out(c),
           depth = input_gradient ? channels_out(c) : channels_in(c);
   int64_t rows = c->n * (input_gradient ? c->h * c->w : c->oh * c->ow);
   return columns % CONV_WIDE_COLUMNS == 0 && tiles(depth, conv_depth_block(c)) * c->kh * c->kw >= LEAST_STEPS &&
-         tiles(rows, CONV_ROWS) * (columns / CONV_WIDE_COLUMNS) * c->groups >= conv_wide_blocks;
+         tiles(rows, CONV_ROWS) * (columns / CONV_WIDE_COLUMNS) * c->groups >= wide_blocks;
 }
 
-bool conv_shape(const NncConv *c, TileType type, bool wgmma, ConvShape *shape) {
+bool conv_shape(const NncConv *c, TileType type, int64_t wide_blocks, ConvShape *shape) {
   if (!c->channels_last || (*c->weights_layout && strcmp(c->weights_layout, "oihw") != 0)) return false;
   *shape = (ConvShape){.type = type,
                        .result = c->result == c->dtype ? type : TILE_F32,
@@ -51,16 +49,16 @@ bool conv_shape(const NncConv *c, TileType type, bool wgmma, ConvShape *shape) {
                        .pad = {c->pad[0], c->pad[2]},
                        .dilation = {c->dilation[0], c->dilation[1]},
                        .groups = c->groups};
-  shape->wgmma = wgmma && tile_element_bytes(type) == 2;
-  shape->wide = shape->wgmma && is_wide(shape);
+  shape->wgmma = wide_blocks > 0 && tile_element_bytes(type) == 2;
+  shape->wide = shape->wgmma && is_wide(shape, wide_blocks);
   int64_t most = INT32_MAX / 4;
   return c->n * c->h * c->w < most && c->n * c->oh * c->ow < most && c->o * c->c / c->groups * c->kh * c->kw < most &&
          c->h * c->dilation[0] < most && c->w * c->dilation[1] < most && c->groups * conv_parts(shape) < 65536;
 }
 
-bool conv_template_shape(const NncConv *c, TileType type, bool wgmma, ConvShape *shape) {
+bool conv_template_shape(const NncConv *c, TileType type, int64_t wide_blocks, ConvShape *shape) {
   int64_t chunk = tile_chunk(type);
-  return conv_shape(c, type, wgmma, shape) && c->c / c->groups % chunk == 0 && c->o / c->groups % chunk == 0;
+  return conv_shape(c, type, wide_blocks, shape) && c->c / c->groups % chunk == 0 && c->o / c->groups % chunk == 0;
 }
 
 // Each element is loaded once for each tile of columns; with several taps it would go through the map for each of them.

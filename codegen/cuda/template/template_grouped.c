@@ -28,10 +28,10 @@ static int64_t positions(const ConvShape *c) {
 }
 static int64_t threads(const ConvShape *c) { return (positions(c) + STRIP - 1) / STRIP * vectors(c); }
 
-bool conv_grouped_shape(const NncConv *c, bool wgmma, ConvShape *shape) {
+bool conv_grouped_shape(const NncConv *c, int64_t wide_blocks, ConvShape *shape) {
   static const TileType types[] =
       {[NNC_F32] = TILE_F32, [NNC_F64] = TILE_F64, [NNC_BF16] = TILE_BF16, [NNC_F16] = TILE_F16};
-  if (c->groups == 1 || !conv_shape(c, types[c->dtype], wgmma, shape)) return false;
+  if (c->groups == 1 || !conv_shape(c, types[c->dtype], wide_blocks, shape)) return false;
   shape->grouped = true;
   shape->wgmma = shape->wide = false;
   return threads(shape) < INT32_MAX / 2;
