@@ -29,7 +29,7 @@ bool arena_create(Arena *a, int64_t bytes) {
   if (memory > 0 && bytes > memory) {
     report_error("the program needs an arena of %s, this machine has %s; compile with a smaller --memory-budget or "
                  "batch",
-                 format_bytes(bytes, need, sizeof need), format_bytes(memory, have, sizeof have));
+                 print_bytes(bytes, need, sizeof need), print_bytes(memory, have, sizeof have));
     return false;
   }
   int64_t page = bytes + GUARD >= HUGE_PAGE ? HUGE_PAGE : 4096;
@@ -37,7 +37,7 @@ bool arena_create(Arena *a, int64_t bytes) {
   a->mapping = mmap(NULL, (size_t)a->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
                     0);
   if (a->mapping == MAP_FAILED) {
-    report_error("cannot map an arena of %s: %s", format_bytes(bytes, need, sizeof need), strerror(errno));
+    report_error("cannot map an arena of %s: %s", print_bytes(bytes, need, sizeof need), strerror(errno));
     a->mapping = NULL;
     return false;
   }

@@ -73,9 +73,9 @@ static bool time_step(Bench *b, int64_t step, double *seconds) {
     const NncFunction *f = executor_function(e);
     inputs_make(f, b->s.seed, b->s.arena.base);
     session_write_arguments(&b->s, f, step, step);
-    double start = now_seconds();
+    double start = seconds_now();
     if (!executor_run(e, NULL, NULL)) return false;
-    *seconds += now_seconds() - start;
+    *seconds += seconds_now() - start;
   }
   return true;
 }
@@ -144,16 +144,16 @@ static void print_memory(const Bench *b, int64_t taken) {
   const NncFunction *f = executor_function(b->main);
   int64_t used = function_used_bytes(f), peak = resident_peak_bytes();
   printf("arena planned   %lld bytes (%s)\n", (long long)f->arena_bytes,
-         format_bytes(f->arena_bytes, text, sizeof text));
+         print_bytes(f->arena_bytes, text, sizeof text));
   if (used >= 0) printf("arena used      %lld bytes\n", (long long)used);
   if (taken >= 0)
     printf("device memory   %lld bytes beyond the context, %+lld beyond the arena\n", (long long)taken,
            (long long)(taken - b->s.arena.bytes));
   if (nnc_program.budget_bytes > 0)
-    printf("budget          %s\n", format_bytes(nnc_program.budget_bytes, text, sizeof text));
+    printf("budget          %s\n", print_bytes(nnc_program.budget_bytes, text, sizeof text));
   if (peak < 0) return;
-  printf("resident peak   %s", format_bytes(peak, text, sizeof text));
-  printf(", %s beyond the arena\n", format_bytes(peak - b->s.arena.bytes, text, sizeof text));
+  printf("resident peak   %s", print_bytes(peak, text, sizeof text));
+  printf(", %s beyond the arena\n", print_bytes(peak - b->s.arena.bytes, text, sizeof text));
 }
 
 // A buffer's last byte may happen to equal one pattern; it cannot equal both.

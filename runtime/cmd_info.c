@@ -74,11 +74,10 @@ static void print_parameters(bool with_places) {
     if (tensor_is_permuted(t)) printf("  packed");
     putchar('\n');
   }
-  printf("\nparameters      %lld in %s\n", (long long)elements, format_bytes(bytes[0], text, sizeof text));
-  if (bytes[1]) printf("states          %s\n", format_bytes(bytes[1], text, sizeof text));
+  printf("\nparameters      %lld in %s\n", (long long)elements, print_bytes(bytes[0], text, sizeof text));
+  if (bytes[1]) printf("states          %s\n", print_bytes(bytes[1], text, sizeof text));
   if (bytes[2])
-    printf("optimizer       %s (%s)\n", format_bytes(bytes[2], text, sizeof text),
-           p->optimizer ? p->optimizer : "none");
+    printf("optimizer       %s (%s)\n", print_bytes(bytes[2], text, sizeof text), p->optimizer ? p->optimizer : "none");
 }
 
 static void print_functions(void) {
@@ -89,7 +88,7 @@ static void print_functions(void) {
     int recomputed = 0;
     for (int k = 0; k < f->n_steps; k++) recomputed += f->steps[k].recomputed;
     printf("%-15s %d steps, %d recomputed, %.3f GFLOP, arena %s, live at most %s", f->name, f->n_steps, recomputed,
-           f->flops * 1e-9, format_bytes(f->arena_bytes, a, sizeof a), format_bytes(f->live_bytes, b, sizeof b));
+           f->flops * 1e-9, print_bytes(f->arena_bytes, a, sizeof a), print_bytes(f->live_bytes, b, sizeof b));
     if (recomputed) printf(", %.1f%% more time predicted", 100 * f->recompute_overhead);
     putchar('\n');
   }
@@ -99,11 +98,11 @@ static void print_arena(void) {
   const NncProgram *p = &nnc_program;
   char text[32];
   printf("arena           %lld bytes (%s)\n", (long long)p->arena_bytes,
-         format_bytes(p->arena_bytes, text, sizeof text));
-  printf("  persistent    %s, bytes 0 to %lld\n", format_bytes(p->persistent_bytes, text, sizeof text),
+         print_bytes(p->arena_bytes, text, sizeof text));
+  printf("  persistent    %s, bytes 0 to %lld\n", print_bytes(p->persistent_bytes, text, sizeof text),
          (long long)p->persistent_bytes);
-  printf("  of one step   %s\n", format_bytes(p->arena_bytes - p->persistent_bytes, text, sizeof text));
-  if (p->budget_bytes > 0) printf("budget          %s\n", format_bytes(p->budget_bytes, text, sizeof text));
+  printf("  of one step   %s\n", print_bytes(p->arena_bytes - p->persistent_bytes, text, sizeof text));
+  if (p->budget_bytes > 0) printf("budget          %s\n", print_bytes(p->budget_bytes, text, sizeof text));
   if (p->remat && *p->remat) printf("rematerialized  %s\n", p->remat);
 }
 
@@ -126,7 +125,7 @@ static bool print_data(const char *split, const char *function, const char *fold
   if (d.members)
     printf("validation      %lld records of the train data\n", (long long)(d.columns[0].records - d.records));
   printf("%-5s data      %lld records, %s held in memory\n", split, (long long)d.records,
-         format_bytes(d.bytes, text, sizeof text));
+         print_bytes(d.bytes, text, sizeof text));
   dataset_free(&d);
   return true;
 }
@@ -154,7 +153,7 @@ static bool print_file(const char *path) {
   printf("%s: %s", path, step ? "checkpoint" : "tensors");
   if (model) printf(" of %s", model);
   if (step) printf(" after step %s", step);
-  printf(", %d tensors, %s, %s\n", s.n_entries, format_bytes(bytes, text, sizeof text),
+  printf(", %d tensors, %s, %s\n", s.n_entries, print_bytes(bytes, text, sizeof text),
          s.has_sums ? "checksums match" : "no checksums");
   safetensors_close(&s);
   return true;

@@ -229,7 +229,7 @@ static bool open_training(Training *t) {
   if (o->keep && o->must_resume) kept_find(&t->kept, o->save, t->state.step);
   metrics_init(&t->metrics, f);
   t->shuffled_epoch = -1;
-  t->start = now_seconds();
+  t->start = seconds_now();
   return true;
 }
 
@@ -345,7 +345,7 @@ static bool evaluate(Training *t) {
   Metrics m;
   bool ok = session_evaluate(&t->s, &t->eval_data, &m);
   if (ok) {
-    log_record(&t->log, "eval", t->state.step, epoch_of(t), &m, -1, now_seconds() - t->start);
+    log_record(&t->log, "eval", t->state.step, epoch_of(t), &m, -1, seconds_now() - t->start);
     progress_clear();
     printf("eval after step %lld:", (long long)t->state.step);
     for (int i = 0; i < m.n; i++) printf("  %s %.4f", m.names[i], m.values[i]);
@@ -402,7 +402,7 @@ static int train_loop(Training *t) {
     double rate = nnc_program.n_groups ? schedule_rate(&nnc_program.groups[0], t->state.step, t->total) : -1;
     if ((t->o.find_nan && !keep_values(t)) || !run_step(t)) return stop_failed(t);
     bool epoch_ends = !t->one_record && t->state.step % t->steps_per_epoch == 0;
-    log_record(&t->log, "train", t->state.step, epoch_of(t), &t->metrics, rate, now_seconds() - t->start);
+    log_record(&t->log, "train", t->state.step, epoch_of(t), &t->metrics, rate, seconds_now() - t->start);
     int64_t every = nnc_program.eval_every;
     evaluated = t->has_eval && (every > 0 ? t->state.step % every == 0 : epoch_ends);
     saved = epoch_ends || (t->o.save_every > 0 && t->state.step % t->o.save_every == 0);
@@ -410,13 +410,13 @@ static int train_loop(Training *t) {
       return EXIT_DIAGNOSTIC;
     progress_step(&t->progress, t->state.step, epoch_of(t), epochs, &t->metrics, (double)t->records_per_step,
                   epoch_ends || t->state.step == end);
-    double paused = now_seconds();
+    double paused = seconds_now();
     if (evaluated && !evaluate(t)) return EXIT_DIAGNOSTIC;
     if (saved && !save(t)) {
       fprintf(stderr, "%s: training goes on; the next save is tried\n", report_name());
       saved = false;
     }
-    progress_exclude(&t->progress, now_seconds() - paused);
+    progress_exclude(&t->progress, seconds_now() - paused);
   }
   progress_end(&t->progress);
   bool patient = !out_of_patience(t), interrupted = t->state.step < end && patient;

@@ -71,9 +71,9 @@ static void note_time(Executor *e, int step, double seconds) {
 // The time of a step by the device's clock where it has one.
 static bool time_step(const Executor *e, int step, double *seconds) {
   if (e->device->time_step) return e->device->time_step(e->prepared, step, seconds);
-  double before = now_seconds();
+  double before = seconds_now();
   bool ok = e->device->run_step(e->prepared, step);
-  *seconds = now_seconds() - before;
+  *seconds = seconds_now() - before;
   return ok;
 }
 

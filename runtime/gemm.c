@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "runtime/library.h"
+#include "support/integers.h"
 
 // Tuned on a Xeon with AVX-512, 48 KiB of first and 2 MiB of second cache for a core (docs/performance.md).
 enum {
@@ -62,8 +63,6 @@ typedef struct Blocking {
   int64_t lines;                    // entries of `ahead` that differ
 } Blocking;
 
-static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 

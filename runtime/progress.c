@@ -20,7 +20,7 @@ void progress_start(Progress *p, const NncFunction *f, int64_t step, int64_t tot
   memset(p, 0, sizeof *p);
   p->is_terminal = isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0;
   p->is_quiet = quiet;
-  p->start = p->last = now_seconds();
+  p->start = p->last = seconds_now();
   p->first_step = step;
   p->total_steps = total;
   p->every = every;
@@ -44,7 +44,7 @@ static void print_line(Progress *p, int64_t step, double epoch, double epochs, d
 void progress_step(Progress *p, int64_t step, double epoch, double epochs, const Metrics *m, double items_per_step,
                    bool must_print) {
   if (p->is_quiet) return;
-  double now = now_seconds();
+  double now = seconds_now();
   metrics_add(&p->sum, m, 1);
   p->weight++;
   bool due = p->is_terminal ? now - p->last > 0.1 : step % p->every == 0;

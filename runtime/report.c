@@ -1,9 +1,8 @@
-// Messages, memory that cannot fail quietly, and how bytes, shapes and times are written.
+// Messages, memory that cannot fail quietly, and how shapes and times are written.
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "runtime/runtime.h"
 
@@ -50,7 +49,7 @@ void *xmalloc(size_t bytes) {
   void *p = malloc(bytes ? bytes : 1);
   if (!p) {
     char text[32];
-    report_error("out of memory: cannot get %s", format_bytes((int64_t)bytes, text, sizeof text));
+    report_error("out of memory: cannot get %s", print_bytes((int64_t)bytes, text, sizeof text));
     exit(EXIT_DIAGNOSTIC);
   }
   return p;
@@ -60,7 +59,7 @@ void *xrealloc(void *p, size_t bytes) {
   void *q = realloc(p, bytes ? bytes : 1);
   if (!q) {
     char text[32];
-    report_error("out of memory: cannot get %s", format_bytes((int64_t)bytes, text, sizeof text));
+    report_error("out of memory: cannot get %s", print_bytes((int64_t)bytes, text, sizeof text));
     exit(EXIT_DIAGNOSTIC);
   }
   return q;
@@ -89,15 +88,6 @@ char *xasprintf(const char *format, ...) {
   return out;
 }
 
-const char *format_bytes(int64_t bytes, char *buf, size_t size) {
-  static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double v = (double)bytes;
-  int u = 0;
-  while (v >= 1024 && u < 4) v /= 1024, u++;
-  snprintf(buf, size, u == 0 ? "%.0f %s" : "%.2f %s", v, unit[u]);
-  return buf;
-}
-
 const char *format_shape(int rank, const int64_t *dim, char *buf, size_t size) {
   size_t at = 0;
   at += (size_t)snprintf(buf, size, "[");
@@ -112,12 +102,6 @@ const char *format_seconds(double seconds, char *buf, size_t size) {
   if (s >= 3600) snprintf(buf, size, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
   else snprintf(buf, size, "%lld:%02lld", s / 60, s % 60);
   return buf;
-}
-
-double now_seconds(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 int64_t resident_peak_bytes(void) {

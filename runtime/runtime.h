@@ -12,6 +12,8 @@
 
 #include "runtime/library.h"
 #include "runtime/program.h"
+#include "support/bytes.h"
+#include "support/clock.h"
 
 enum { EXIT_DONE = 0, EXIT_DIAGNOSTIC = 1, EXIT_USAGE = 2, EXIT_INTERNAL = 70, EXIT_INTERRUPTED = 130 };
 
@@ -28,10 +30,8 @@ void *xcalloc(size_t n, size_t bytes);
 void *xrealloc(void *p, size_t bytes);
 char *xstrdup(const char *s);
 char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));   // Owned by the caller
-const char *format_bytes(int64_t bytes, char *buf, size_t size);                  // "3.98 GiB"
 const char *format_shape(int rank, const int64_t *dim, char *buf, size_t size);   // "[128, 1, 28, 28]"
 const char *format_seconds(double seconds, char *buf, size_t size);               // "1:05", "2:03:07"
-double now_seconds(void);                                                         // monotonic
 int64_t resident_peak_bytes(void);                                                // VmHWM; -1 if unknown
 
 // ---------------------------------------------------------------------------------------------------------------------

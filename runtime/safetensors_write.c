@@ -148,7 +148,7 @@ enum { TEMPORARY_DIGITS = 16 };
 static void name_temporary(SafetensorsWriter *w) {
   uint64_t number;
   if (getrandom(&number, sizeof number, GRND_NONBLOCK) != sizeof number)
-    number = (uint64_t)(now_seconds() * 1e9) ^ (uint64_t)getpid() << 32;
+    number = (uint64_t)(seconds_now() * 1e9) ^ (uint64_t)getpid() << 32;
   free(w->temporary);
   w->temporary = xasprintf("%s.%0*llx.tmp", w->path, TEMPORARY_DIGITS, (unsigned long long)number);
 }

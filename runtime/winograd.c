@@ -4,6 +4,7 @@
 // result is summed in one order, whatever the number of threads.
 #include "runtime/library_internal.h"
 #include "runtime/runtime.h"
+#include "support/integers.h"
 
 #include <omp.h>
 
@@ -58,7 +59,6 @@ typedef struct Filtering {
   int threads;
 } Filtering;
 
-static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // Planes a multiple of 4 KiB apart would share the sets of a cache.
 static int64_t plane_floats(int64_t floats) { return divide_up(floats, 1024) * 1024 + APART; }
 

@@ -340,14 +340,14 @@ static bool measure(Replay *r, const char *name, bool once(Replay *r, void *cont
                     double *least) {
   enum { MOST = 200 };
   CUevent from, to;
-  double times[MOST], start = now_seconds();
+  double times[MOST], start = seconds_now();
   int n = 0;
   if (!CUDA(&r->m, name, EventCreate, &from, CU_EVENT_DEFAULT) ||
       !CUDA(&r->m, name, EventCreate, &to, CU_EVENT_DEFAULT))
     return false;
   bool ok = true;
   for (int i = 0; ok && i < (EMULATED ? 1 : 3); i++) ok = once(r, context);
-  while (ok && n < MOST && (n < (EMULATED ? 1 : 5) || now_seconds() - start < r->seconds)) {
+  while (ok && n < MOST && (n < (EMULATED ? 1 : 5) || seconds_now() - start < r->seconds)) {
     float ms = 0;
     ok = CUDA(&r->m, name, EventRecord, from, r->m.compute) && once(r, context) &&
          CUDA(&r->m, name, EventRecord, to, r->m.compute) && cuda_wait(&r->m, name) &&

@@ -130,9 +130,9 @@ static int64_t largest_arguments(void) {
 static char *shortage(const CudaMemory *m, int64_t bytes, size_t available, size_t total) {
   char need[32], have[32], all[32];
   return xasprintf("the program needs an arena of %s (%lld bytes), but %s has %s (%lld bytes) free of %s\n%s",
-                   format_bytes(bytes, need, sizeof need), (long long)bytes, m->name,
-                   format_bytes((int64_t)available, have, sizeof have), (long long)available,
-                   format_bytes((int64_t)total, all, sizeof all), cuda_likely_cause(CUDA_ERROR_OUT_OF_MEMORY));
+                   print_bytes(bytes, need, sizeof need), (long long)bytes, m->name,
+                   print_bytes((int64_t)available, have, sizeof have), (long long)available,
+                   print_bytes((int64_t)total, all, sizeof all), cuda_likely_cause(CUDA_ERROR_OUT_OF_MEMORY));
 }
 
 // What was free when it was asked for need not be any more, or lies in pieces.
