@@ -229,14 +229,7 @@ static void add_kernel(CostWork *work, MlirOperation kernel, const CostRules *ru
 // ---------------------------------------------------------------------------------------------------------------------
 // Library ops
 
-static void add_matmul(CostWork *work, MlirOperation op) {
-  NnType b = nn_value_type(mlirOperationGetOperand(op, 1)), c = nn_value_type(mlirOperationGetResult(op, 0));
-  int64_t rows = c.rank > 1 ? c.dim[c.rank - 2] : 1, columns = c.dim[c.rank - 1];
-  if (nn_op_of(op) == NN_OP_matmul && b.rank == 2)
-    for (int i = 0; i < c.rank - 2; i++) rows *= c.dim[i];
-  double summed = nn_type_elements(&c) > 0 ? work->products / 2 / (double)nn_type_elements(&c) : 0;
-  work->smallest = smaller(rows, smaller(columns, summed < 1 ? 1 : (int64_t)summed));
-}
+static void add_matmul(CostWork *work, const NncMatmul *m) { work->smallest = smaller(m->m, smaller(m->n, m->k)); }
 
 // Products of tiles, and for each pair of query and key what its row says, with dropout a random number besides.
 static void add_attention(CostWork *work, MlirOperation op, const CostRules *rules) {
@@ -249,15 +242,8 @@ static void add_attention(CostWork *work, MlirOperation op, const CostRules *rul
 }
 
 // As the matrix product of outputs x channels x window that it is.
-static void add_conv(CostWork *work, MlirOperation op) {
-  NnOp kind = nn_op_of(op);
-  bool forward = kind == NN_OP_conv2d, input = kind == NN_OP_conv2d_input_grad;
-  NnType y = nn_value_type(forward ? mlirOperationGetResult(op, 0) : mlirOperationGetOperand(op, input ? 0 : 1));
-  NnType w = nn_value_type(kind == NN_OP_conv2d_weight_grad ? mlirOperationGetResult(op, 0)
-                                                            : mlirOperationGetOperand(op, 1));
-  int64_t groups = nn_attr_i64(op, "groups", 1), channels = w.dim[0] / (groups > 0 ? groups : 1);
-  work->smallest = smaller(nn_type_elements(&y) / (w.dim[0] > 0 ? w.dim[0] : 1),
-                           smaller(channels, w.dim[1] * w.dim[2] * w.dim[3]));
+static void add_conv(CostWork *work, const NncConv *c) {
+  work->smallest = smaller(c->n * c->oh * c->ow, smaller(c->o / c->groups, c->c / c->groups * c->kh * c->kw));
 }
 
 // Products run at the rate of their operands' type, whatever they are summed in.
@@ -265,10 +251,11 @@ static void add_library(CostWork *work, MlirOperation op, const CostRules *rules
   work->class = nn_op_info(nn_op_of(op))->cost_class;
   work->product_dtype = nn_value_type(mlirOperationGetOperand(op, 0)).dtype;
   work->products = nn_op_flops(op);
-  switch (op_record_kind(op)) {
-  case NNC_STEP_MATMUL: add_matmul(work, op); break;
+  OpRecord r = op_record(op);
+  switch (r.kind) {
+  case NNC_STEP_MATMUL: add_matmul(work, &r.matmul); break;
   case NNC_STEP_ATTENTION: add_attention(work, op, rules); break;
-  case NNC_STEP_CONV: add_conv(work, op); break;
+  case NNC_STEP_CONV: add_conv(work, &r.conv); break;
   default: break;
   }
 }

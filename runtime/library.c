@@ -169,21 +169,6 @@ void library_release(NncOperation *op) {
   op->desc = NULL;
 }
 
-static bool conv_equal(const NncConv *a, const NncConv *b) {
-  return a->pass == b->pass && a->dtype == b->dtype && a->result == b->result && a->channels_last == b->channels_last &&
-         a->n == b->n && a->c == b->c && a->h == b->h && a->w == b->w && a->o == b->o && a->oh == b->oh &&
-         a->ow == b->ow && a->kh == b->kh && a->kw == b->kw && memcmp(a->stride, b->stride, sizeof a->stride) == 0 &&
-         memcmp(a->pad, b->pad, sizeof a->pad) == 0 && memcmp(a->dilation, b->dilation, sizeof a->dilation) == 0 &&
-         a->groups == b->groups && strcmp(a->weights_layout, b->weights_layout) == 0;
-}
-
-static bool matmul_equal(const NncMatmul *a, const NncMatmul *b) {
-  return a->dtype == b->dtype && a->result == b->result && a->batch == b->batch && a->m == b->m && a->n == b->n &&
-         a->k == b->k && a->a_batch == b->a_batch && a->a_row == b->a_row && a->a_col == b->a_col &&
-         a->b_batch == b->b_batch && a->b_row == b->b_row && a->b_col == b->b_col && a->c_batch == b->c_batch &&
-         a->c_row == b->c_row && a->adds == b->adds;
-}
-
 // Primitives take their number of threads from OpenMP's setting at the time they are described.
 NncOperation *library_find(const NncConv *c, const NncMatmul *m) {
   Library *lib = library_get();
@@ -195,7 +180,7 @@ NncOperation *library_find(const NncConv *c, const NncMatmul *m) {
   }
   for (NncOperation *op = lib->operations; op; op = op->next)
     if (op->threads == threads && op->is_conv == (c != NULL) &&
-        (c ? conv_equal(&op->conv, &conv) : matmul_equal(&op->matmul, m)))
+        (c ? library_conv_equal(&op->conv, &conv) : library_matmul_equal(&op->matmul, m)))
       return op;
   NncOperation *op = calloc(1, sizeof *op);
   if (!op) abort();

@@ -6,6 +6,14 @@
 
 #include <string.h>
 
+bool library_conv_equal(const NncConv *a, const NncConv *b) {
+  return a->pass == b->pass && a->dtype == b->dtype && a->result == b->result && a->channels_last == b->channels_last &&
+         a->n == b->n && a->c == b->c && a->h == b->h && a->w == b->w && a->o == b->o && a->oh == b->oh &&
+         a->ow == b->ow && a->kh == b->kh && a->kw == b->kw && memcmp(a->stride, b->stride, sizeof a->stride) == 0 &&
+         memcmp(a->pad, b->pad, sizeof a->pad) == 0 && memcmp(a->dilation, b->dilation, sizeof a->dilation) == 0 &&
+         a->groups == b->groups && strcmp(a->weights_layout, b->weights_layout) == 0;
+}
+
 static int64_t output_size(int64_t in, int64_t k, int64_t before, int64_t after, int64_t stride, int64_t dilation) {
   int64_t reach = in + before + after - (dilation * (k - 1) + 1);
   return reach < 0 ? 0 : reach / stride + 1;

@@ -82,6 +82,8 @@ static inline bool library_is_slow(const char *implementation, dnnl_data_type_t 
   return strncmp(implementation, "ref", 3) == 0 || (type == dnnl_bf16 && strstr(implementation, "gemm"));
 }
 
+bool library_conv_equal(const NncConv *a, const NncConv *b);   // but for scratch_bytes
+bool library_matmul_equal(const NncMatmul *a, const NncMatmul *b);
 // Fill desc, operands, implementation of an operation whose conv or matmul is set. False: the descriptor is invalid.
 bool library_describe_conv(Library *lib, NncOperation *op);
 bool library_describe_matmul(Library *lib, NncOperation *op);

@@ -3,6 +3,13 @@
 // cannot say through oneDNN's matmul primitive.
 #include "runtime/library_internal.h"
 
+bool library_matmul_equal(const NncMatmul *a, const NncMatmul *b) {
+  return a->dtype == b->dtype && a->result == b->result && a->batch == b->batch && a->m == b->m && a->n == b->n &&
+         a->k == b->k && a->a_batch == b->a_batch && a->a_row == b->a_row && a->a_col == b->a_col &&
+         a->b_batch == b->b_batch && a->b_row == b->b_row && a->b_col == b->b_col && a->c_batch == b->c_batch &&
+         a->c_row == b->c_row && a->adds == b->adds;
+}
+
 static bool describe_matrix(dnnl_memory_desc_t *out, int64_t batch, int64_t rows, int64_t cols, int64_t s_batch,
                             int64_t s_row, int64_t s_col, bool batched, dnnl_data_type_t type) {
   // A batch stride of 0 repeats one matrix: oneDNN calls that a batch of 1.
