@@ -160,9 +160,9 @@ static void emit_kernel(const CudaTarget *target, MlirOperation op, const OpReco
   *out = (EmittedKernel){.name = copy_string(name),
                          .summary = copy_string(a.backward ? "attention gradient" : "attention"),
                          .workspace_bytes = workspace(target, op, r)};
-  comment(&a, name, &out->text);
+  comment(&a, name, &out->comment);
   add_launches(&a, name, out);
-  cuda_comment_launches(out, &out->text);
+  cuda_comment_launches(out, &out->comment);
   CudaTemplate *template = out->template = allocate_array(1, sizeof *template);
   *template = (CudaTemplate){.kind = TEMPLATE_ATTENTION, .attention = a};
 }

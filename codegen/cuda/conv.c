@@ -114,7 +114,7 @@ void conv_product(const NncConv *c, ConvProduct *p) {
   choose_splits(p);
   int64_t most = larger(larger(c->n * c->c * c->h * c->w, c->n * c->o * c->oh * c->ow), c->o * ci * taps);
   most = larger(most, larger(p->m, p->k) + 4096) * p->splits;
-  p->index = most < INT32_MAX / 2 ? "i32" : "i64";
+  p->index_bits = most < INT32_MAX / 2 ? 32 : 64;
 }
 
 // Tensor cores, where the channels fill a good part of a tile: bf16 and f16, f32 as three products of tf32 parts or as
@@ -147,39 +147,35 @@ int64_t conv_workspace_bytes(const CudaTarget *target, const NncConv *c) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Text
+// What the products are written with
 
-void code_line(Code *c, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  text_append(c->text, "  ", 2);
-  text_addv(c->text, format, args);
-  text_append(c->text, "\n", 1);
-  va_end(args);
+void code_begin(Code *c, KernelModule *m, const ConvProduct *p, const char *symbol, int buffers) {
+  emitter_begin(&c->e, m, NULL, symbol, buffers);
+  c->e.index_bits = p->index_bits;
+  c->p = p;
 }
 
-int code(Code *c, const char *format, ...) {
+int code(Code *c, const char *name, Values operands, const char *rest, ...) {
   va_list args;
-  va_start(args, format);
-  text_add(c->text, "  %%v%d = ", c->next);
-  text_addv(c->text, format, args);
-  text_append(c->text, "\n", 1);
+  va_start(args, rest);
+  Value v = emitv(&c->e, c->e.depth, name, operands, rest, args);
   va_end(args);
-  return c->next++;
+  return v.id;
 }
 
-int code_index(Code *c, int64_t value) { return code(c, "arith.constant %lld : %s", (long long)value, c->p->index); }
+int code_index(Code *c, int64_t value) { return emit_integer(&c->e, c->p->index_bits, value).id; }
 int code_op(Code *c, const char *op, int a, int b) {
-  return code(c, "arith.%s %%v%d, %%v%d : %s", op, a, b, c->p->index);
+  return emit_index(&c->e, op, (Value){.id = a, .depth = c->e.depth}, (Value){.id = b}).id;
 }
 int code_op_with(Code *c, const char *op, int a, int64_t b) { return code_op(c, op, a, code_index(c, b)); }
 
 int code_thread(Code *c, const char *sreg) {
-  int id = code(c, "llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.%s\"() : () -> i32", sreg);
-  return strcmp(c->p->index, "i64") ? id : code(c, "arith.extui %%v%d : i32 to i64", id);
+  return (c->p->index_bits == 32 ? schedule_sreg32(&c->e, sreg) : schedule_sreg(&c->e, sreg)).id;
 }
 
-int code_and(Code *c, int a, int b) { return a < 0 ? b : b < 0 ? a : code(c, "arith.andi %%v%d, %%v%d : i1", a, b); }
+int code_and(Code *c, int a, int b) {
+  return a < 0 ? b : b < 0 ? a : code(c, "arith.andi", VALUES(a, b), "%%, %% : i1");
+}
 
 // start + digit[0] step[0] + …; -1: constantly zero.
 static int weighted(Code *c, const int digit[3], const int64_t step[3], int64_t start) {
@@ -212,53 +208,57 @@ static int add_maybe(Code *c, int a, int b) { return a < 0 ? b : b < 0 ? a : cod
 static int coordinate(Code *c, int at, int64_t step, int64_t extent, int *valid) {
   if (at < 0) return -1;   // constant 0 lies inside
   if (step > 1) {
-    int sign = code(c, "arith.cmpi sge, %%v%d, %%v%d : %s", at, code_index(c, 0), c->p->index);
+    int sign = code(c, "arith.cmpi", VALUES(at, code_index(c, 0)), "sge, %%, %% : i%d", c->p->index_bits);
     int rest = code_op_with(c, "remui", at, step);
     *valid = code_and(c, code_and(c, *valid, sign),
-                      code(c, "arith.cmpi eq, %%v%d, %%v%d : %s", rest, code_index(c, 0), c->p->index));
+                      code(c, "arith.cmpi", VALUES(rest, code_index(c, 0)), "eq, %%, %% : i%d", c->p->index_bits));
     at = code_op_with(c, "divui", at, step);
   }
-  *valid = code_and(c, *valid, code(c, "arith.cmpi ult, %%v%d, %%v%d : %s", at, code_index(c, extent), c->p->index));
+  *valid = code_and(c, *valid,
+                    code(c, "arith.cmpi", VALUES(at, code_index(c, extent)), "ult, %%, %% : i%d", c->p->index_bits));
   return at;
 }
 
 static int load(Code *c, int buffer, int offset) {
   const char *memory = element_type(c->p->dtype);
-  int address = code(c, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, %s) -> !buffer, %s", buffer, offset, c->p->index,
-                     memory);
-  int v = code(c, "llvm.load %%v%d {alignment = %d : i64} : !buffer -> %s", address, (int)nn_dtype_bytes(c->p->dtype),
-               memory);
-  if (c->p->dtype == NN_F16) return code(c, "arith.extf %%v%d : f16 to f32", v);
+  int address = code(c, "llvm.getelementptr", VALUES(c->e.buffer[buffer], offset),
+                     "%%[%%] : (!buffer, i%d) -> !buffer, %s", c->p->index_bits, memory);
+  int v = code(c, "llvm.load", VALUES(address), "%% {alignment = %d : i64} : !buffer -> %s",
+               (int)nn_dtype_bytes(c->p->dtype), memory);
+  if (c->p->dtype == NN_F16) return code(c, "arith.extf", VALUES(v), "%% : f16 to f32");
   if (c->p->dtype != NN_BF16) return v;
-  int half = code(c, "arith.constant 16 : i32"), word = code(c, "arith.extui %%v%d : i16 to i32", v);
-  return code(c, "arith.bitcast %%v%d : i32 to f32", code(c, "arith.shli %%v%d, %%v%d : i32", word, half));
+  int half = emit_i32(&c->e, 16).id, word = code(c, "arith.extui", VALUES(v), "%% : i16 to i32");
+  return code(c, "arith.bitcast", VALUES(code(c, "arith.shli", VALUES(word, half), "%%, %% : i32")), "%% : i32 to f32");
 }
 
 // An f32 to the nearest bf16, ties to even, as i16.
 static int round_to_bf16(Code *c, int value) {
-  int half = code(c, "arith.constant 16 : i32"), one = code(c, "arith.constant 1 : i32"),
-      most = code(c, "arith.constant 32767 : i32"), quiet = code(c, "arith.constant 32704 : i16");
-  int word = code(c, "arith.bitcast %%v%d : f32 to i32", value);
-  int odd = code(c, "arith.andi %%v%d, %%v%d : i32", code(c, "arith.shrui %%v%d, %%v%d : i32", word, half), one);
-  int sum = code(c, "arith.addi %%v%d, %%v%d : i32", code(c, "arith.addi %%v%d, %%v%d : i32", word, most), odd);
-  int rounded = code(c, "arith.trunci %%v%d : i32 to i16", code(c, "arith.shrui %%v%d, %%v%d : i32", sum, half));
-  int nan = code(c, "arith.cmpf uno, %%v%d, %%v%d : f32", value, value);
-  return code(c, "arith.select %%v%d, %%v%d, %%v%d : i16", nan, quiet, rounded);
+  int half = emit_i32(&c->e, 16).id, one = emit_i32(&c->e, 1).id, most = emit_i32(&c->e, 32767).id,
+      quiet = emit_constant(&c->e, "32704 : i16").id;
+  int word = code(c, "arith.bitcast", VALUES(value), "%% : f32 to i32");
+  int odd = code(c, "arith.andi", VALUES(code(c, "arith.shrui", VALUES(word, half), "%%, %% : i32"), one),
+                 "%%, %% : i32");
+  int sum = code(c, "arith.addi", VALUES(code(c, "arith.addi", VALUES(word, most), "%%, %% : i32"), odd),
+                 "%%, %% : i32");
+  int rounded = code(c, "arith.trunci", VALUES(code(c, "arith.shrui", VALUES(sum, half), "%%, %% : i32")),
+                     "%% : i32 to i16");
+  int nan = code(c, "arith.cmpf", VALUES(value, value), "uno, %%, %% : f32");
+  return code(c, "arith.select", VALUES(nan, quiet, rounded), "%%, %%, %% : i16");
 }
 
 void code_store(Code *c, int buffer, int offset, int value) {
   NnDtype dtype = buffer == 2 ? c->p->result : nn_dtype_wide(c->p->dtype);
   if (dtype == NN_BF16) value = round_to_bf16(c, value);
-  if (dtype == NN_F16) value = code(c, "arith.truncf %%v%d : f32 to f16", value);
-  int address = code(c, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, %s) -> !buffer, %s", buffer, offset, c->p->index,
-                     element_type(dtype));
-  code_line(c, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !buffer", value, address,
-            (int)nn_dtype_bytes(dtype), element_type(dtype));
+  if (dtype == NN_F16) value = code(c, "arith.truncf", VALUES(value), "%% : f32 to f16");
+  int address = code(c, "llvm.getelementptr", VALUES(c->e.buffer[buffer], offset),
+                     "%%[%%] : (!buffer, i%d) -> !buffer, %s", c->p->index_bits, element_type(dtype));
+  emit_effect(&c->e, "llvm.store", VALUES(value, address), "%%, %% {alignment = %d : i64} : %s, !buffer",
+              (int)nn_dtype_bytes(dtype), element_type(dtype));
 }
 
 int code_element(Code *c, const ConvOperand *o, int group_offset, const CodePlace *outer, const CodePlace *inner,
                  int valid) {
-  const char *element = c->p->element, *index = c->p->index;
+  const char *element = c->p->element;
   int offset = add_maybe(c, group_offset, add_maybe(c, outer->offset, inner->offset));
   if (o->is_window) {
     int y = coordinate(c, add_maybe(c, outer->y, inner->y), o->step[0], o->height, &valid),
@@ -269,11 +269,11 @@ int code_element(Code *c, const ConvOperand *o, int group_offset, const CodePlac
   int zero = code_index(c, 0);
   if (offset < 0) offset = zero;
   // the first element can always be read
-  if (valid >= 0) offset = code(c, "arith.select %%v%d, %%v%d, %%v%d : %s", valid, offset, zero, index);
+  if (valid >= 0) offset = code(c, "arith.select", VALUES(valid, offset, zero), "%%, %%, %% : i%d", c->p->index_bits);
   int v = load(c, o->buffer, offset);
   if (valid < 0) return v;
-  int none = code(c, "arith.constant 0.0 : %s", element);
-  return code(c, "arith.select %%v%d, %%v%d, %%v%d : %s", valid, v, none, element);
+  int none = emit_constant(&c->e, "0.0 : %s", element).id;
+  return code(c, "arith.select", VALUES(valid, v, none), "%%, %%, %% : %s", element);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -330,17 +330,17 @@ void cuda_add_template(const ConvShape *shape, EmittedKernel *out) {
     conv_fold_launch(shape, &l);
     add_template_launch(out, conv_fold_symbol(shape), &l);
   }
-  cuda_comment_launches(out, &out->text);
+  cuda_comment_launches(out, &out->comment);
   CudaTemplate *template = out->template = allocate_array(1, sizeof *template);
   *template = (CudaTemplate){.kind = TEMPLATE_CONV, .conv = *shape};
   if (shape->pass != NNC_CONV_WEIGHT_GRAD && conv_template_launches(shape) > 1)
-    text_add(&out->text, "// every call puts the weights into another order\n");
+    text_add(&out->comment, "// every call puts the weights into another order\n");
   if (shape->grouped && shape->pass == NNC_CONV_WEIGHT_GRAD)
-    text_add(&out->text,
+    text_add(&out->comment,
              "// groups: a thread makes the products of a vector of outputs and one of inputs for one tap\n");
-  else if (shape->grouped) text_add(&out->text, "// groups: a thread makes 16 bytes of channels of four pixels\n");
+  else if (shape->grouped) text_add(&out->comment, "// groups: a thread makes 16 bytes of channels of four pixels\n");
   else
-    text_add(&out->text, "// tensor cores: %stiles of up to 128 x 128 results\n",
+    text_add(&out->comment, "// tensor cores: %stiles of up to 128 x 128 results\n",
              shape->type == TILE_TF32  ? "each f32 product as one of tf32, "
              : shape->type == TILE_F32 ? "each f32 product as three of tf32 parts, "
                                        : "");
@@ -352,32 +352,28 @@ static void emit_depthwise(const NncConv *c, EmittedKernel *out) {
     depthwise_launch(c, i, &l);
     add_template_launch(out, depthwise_symbol(c, i), &l);
   }
-  cuda_comment_launches(out, &out->text);
+  cuda_comment_launches(out, &out->comment);
   CudaTemplate *template = out->template = allocate_array(1, sizeof *template);
   *template = (CudaTemplate){.kind = TEMPLATE_DEPTHWISE, .depthwise = *c};
-  text_add(&out->text,
+  text_add(&out->comment,
            "// depthwise: a thread makes a strip of results with the weights of its channels in registers\n");
 }
 
-// Written as text; its launches are known when it is, and stand in the comment in front of it.
 static void emit_product(const NncConv *c, const char *name, EmittedKernel *out) {
-  Text head = out->text;
+  KernelModule m = {.target.open = schedule_open};
   ConvProduct p;
   conv_product(c, &p);
-  out->text = (Text){0};
   // A tile of 64 columns for a handful of them wastes the rest: depthwise convolutions and those of few channels.
-  if (p.n < 8 || p.m < 8) conv_emit_direct(&p, name, out);
-  else conv_emit_tiled(&p, name, out);
+  if (p.n < 8 || p.m < 8) conv_emit_direct(&m, &p, name, out);
+  else conv_emit_tiled(&m, &p, name, out);
   if (p.splits > 1) {
     char *symbol = text_format("%s_sum", name);
-    conv_emit_sum(&p, symbol, out);
+    conv_emit_sum(&m, &p, symbol, out);
     free(symbol);
   }
-  comment_product(&p, &head);
-  cuda_comment_launches(out, &head);
-  text_append(&head, out->text.data, out->text.size);
-  text_free(&out->text);
-  out->text = head;
+  kernel_take(&m, out);
+  comment_product(&p, &out->comment);
+  cuda_comment_launches(out, &out->comment);
 }
 
 static void emit_kernel(const CudaTarget *target, MlirOperation op, const OpRecord *r, const char *name,
@@ -388,7 +384,7 @@ static void emit_kernel(const CudaTarget *target, MlirOperation op, const OpReco
   *out = (EmittedKernel){.name = copy_string(name),
                          .summary = copy_string("convolution"),
                          .workspace_bytes = conv_workspace_bytes(target, c)};
-  comment(c, name, &out->text);
+  comment(c, name, &out->comment);
   if (depthwise_supported(c)) {
     emit_depthwise(c, out);
     return;

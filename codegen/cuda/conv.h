@@ -33,21 +33,21 @@ typedef struct ConvProduct {
   NnDtype dtype, result;   // of the operands; of the result
   const char *element;     // "f32": what is computed in, and what partial products are
   int64_t element_bytes;
-  const char *index;   // "i32", "i64": type that holds every offset
+  int index_bits;   // 32 or 64: what holds every offset
 } ConvProduct;
 
 void conv_product(const NncConv *c, ConvProduct *p);
 
-// Lines of MLIR with numbered values %v0, %v1, …
+// The emitter with nothing hoisted: all but constants is written where it stands. Values are SSA ids.
 typedef struct Code {
-  Text *text;
-  int next;
+  Emitter e;
   const ConvProduct *p;
 } Code;
-int code(Code *c, const char *format, ...) __attribute__((format(printf, 2, 3)));         // a new value
-void code_line(Code *c, const char *format, ...) __attribute__((format(printf, 2, 3)));   // a line without one
-int code_index(Code *c, int64_t value);                                                   // constant of the index type
-int code_op(Code *c, const char *op, int a, int b);                                       // arith.<op> on indices
+// Begins a function with the first `buffers` of: the three operands, the workspace.
+void code_begin(Code *c, KernelModule *m, const ConvProduct *p, const char *symbol, int buffers);
+int code(Code *c, const char *name, Values operands, const char *rest, ...) __attribute__((format(printf, 4, 5)));
+int code_index(Code *c, int64_t value);               // constant of the index type
+int code_op(Code *c, const char *op, int a, int b);   // arith.<op> on indices
 int code_op_with(Code *c, const char *op, int a, int64_t b);
 int code_thread(Code *c, const char *sreg);   // "tid.x" as an index
 typedef struct CodePlace {
@@ -61,10 +61,10 @@ int code_element(Code *c, const ConvOperand *o, int group_offset, const CodePlac
 void code_store(Code *c, int buffer, int offset, int value);
 int code_and(Code *c, int a, int b);   // of i1; -1 is true
 
-// Kernels: each appends its function to `text`. Values %v<buffer> for the buffers: 0 to 2 the operands, 3 the
-// workspace.
-void conv_emit_tiled(const ConvProduct *p, const char *symbol, EmittedKernel *out);
-void conv_emit_direct(const ConvProduct *p, const char *symbol, EmittedKernel *out);   // a thread per element
-void conv_emit_sum(const ConvProduct *p, const char *symbol, EmittedKernel *out);      // of the splits
+// Kernels: each gives the module its function. Buffers: 0 to 2 the operands, 3 the workspace.
+void conv_emit_tiled(KernelModule *m, const ConvProduct *p, const char *symbol, EmittedKernel *out);
+// a thread per element
+void conv_emit_direct(KernelModule *m, const ConvProduct *p, const char *symbol, EmittedKernel *out);
+void conv_emit_sum(KernelModule *m, const ConvProduct *p, const char *symbol, EmittedKernel *out);   // of the splits
 
 #endif

@@ -1,8 +1,9 @@
 // Convolutions as tiled products: a block of 256 threads makes 64 x 64 elements of C from 64 x 16 pieces of both
 // operands in shared memory; a thread makes 4 x 4 of them. The pieces are stored with k outermost, so that a thread
 // reads its four rows and columns with one load each.
+#include <stdio.h>
+
 #include "codegen/cuda/conv.h"
-#include "support/text.h"
 
 enum { TILE = 64, DEPTH = 16, THREADS = 256, PITCH = TILE + 4, EACH = TILE * DEPTH / THREADS, OWN = 4 };
 
@@ -44,9 +45,9 @@ static void piece_begin(Tiled *t, Piece *piece, const ConvOperand *o, int first,
       continue;
     }
     int index = code_op(c, "addi", first, piece->outer[i]);
-    piece->inside[i] = extent % TILE
-                           ? code(c, "arith.cmpi ult, %%v%d, %%v%d : %s", index, code_index(c, extent), t->p->index)
-                           : -1;
+    piece->inside[i] = extent % TILE ? code(c, "arith.cmpi", VALUES(index, code_index(c, extent)), "ult, %%, %% : i%d",
+                                            t->p->index_bits)
+                                     : -1;
     piece->place[i] = code_place(c, &o->outer, index);
   }
 }
@@ -59,7 +60,7 @@ static void piece_fetch(Tiled *t, const Piece *piece, int k0, int value[EACH]) {
   for (int i = 0; i < EACH; i++) {
     if (!i || piece->inner[i] != piece->inner[i - 1]) {
       int k = code_op(c, "addi", k0, piece->inner[i]);
-      inside = whole ? -1 : code(c, "arith.cmpi slt, %%v%d, %%v%d : %s", k, t->k_high, t->p->index);
+      inside = whole ? -1 : code(c, "arith.cmpi", VALUES(k, t->k_high), "slt, %%, %% : i%d", t->p->index_bits);
       place = code_place(c, &piece->o->inner, k);
     }
     value[i] = code_element(c, piece->o, piece->group_offset, &piece->place[i], &place,
@@ -68,21 +69,16 @@ static void piece_fetch(Tiled *t, const Piece *piece, int k0, int value[EACH]) {
 }
 
 static int shared_address(Tiled *t, int pad, int index) {
-  return code(t->c, "llvm.getelementptr %%v%d[%%v%d] : (!llvm.ptr<3>, %s) -> !llvm.ptr<3>, %s", pad, index, t->p->index,
-              t->p->element);
+  return code(t->c, "llvm.getelementptr", VALUES(pad, index), "%%[%%] : (!llvm.ptr<3>, i%d) -> !llvm.ptr<3>, %s",
+              t->p->index_bits, t->p->element);
 }
 
 static void piece_keep(Tiled *t, const Piece *piece, int pad, const int value[EACH]) {
   for (int i = 0; i < EACH; i++) {
     int at = code_op(t->c, "addi", code_op_with(t->c, "muli", piece->inner[i], PITCH), piece->outer[i]);
-    code_line(t->c, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !llvm.ptr<3>", value[i],
-              shared_address(t, pad, at), (int)t->p->element_bytes, t->p->element);
+    emit_effect(&t->c->e, "llvm.store", VALUES(value[i], shared_address(t, pad, at)),
+                "%%, %% {alignment = %d : i64} : %s, !llvm.ptr<3>", (int)t->p->element_bytes, t->p->element);
   }
-}
-
-static void barrier(Code *c) {
-  int zero = code(c, "arith.constant 0 : i32");
-  code_line(c, "llvm.call_intrinsic \"llvm.nvvm.barrier.cta.sync.aligned.all\"(%%v%d) : (i32) -> ()", zero);
 }
 
 // acc[i] += a[i] b for the four rows i; b: four columns.
@@ -94,46 +90,36 @@ static void multiply(Tiled *t, int acc[OWN]) {
     int operand[2];
     for (int side = 0; side < 2; side++) {
       int at = code_op_with(c, "addi", side ? b_first : a_first, (int64_t)k * PITCH);
-      operand[side] = code(c, "llvm.load %%v%d {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4x%s>",
-                           shared_address(t, t->pad[side], at), e);
+      operand[side] = code(c, "llvm.load", VALUES(shared_address(t, t->pad[side], at)),
+                           "%% {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4x%s>", e);
     }
     for (int i = 0; i < OWN; i++) {
-      int one = code(c, "vector.extract %%v%d[%d] : %s from vector<4x%s>", operand[0], i, e, e);
-      int row = code(c, "vector.broadcast %%v%d : %s to vector<4x%s>", one, e, e);
-      acc[i] = code(c, "math.fma %%v%d, %%v%d, %%v%d : vector<4x%s>", row, operand[1], acc[i], e);
+      int one = code(c, "vector.extract", VALUES(operand[0]), "%%[%d] : %s from vector<4x%s>", i, e, e);
+      int row = code(c, "vector.broadcast", VALUES(one), "%% : %s to vector<4x%s>", e, e);
+      acc[i] = code(c, "math.fma", VALUES(row, operand[1], acc[i]), "%%, %%, %% : vector<4x%s>", e);
     }
-  }
-}
-
-static void list(Text *t, const char *format, int n, const int *id) {
-  for (int i = 0; i < n; i++) {
-    if (i) text_add(t, ", ");
-    text_add(t, format, id[i]);
   }
 }
 
 static void main_loop(Tiled *t, Piece pieces[2], int acc[OWN]) {
-  Code *c = t->c;
-  const char *e = t->p->element;
-  int zero = code(c, "arith.constant dense<0.0> : vector<4x%s>", e), step = code_index(c, DEPTH), k = c->next++,
-      args[OWN], results[OWN];
-  for (int i = 0; i < OWN; i++) args[i] = c->next++;
-  for (int i = 0; i < OWN; i++) results[i] = c->next++;
-  text_add(c->text, "  ");
-  list(c->text, "%%v%d", OWN, results);
-  text_add(c->text, " = scf.for %%v%d = %%v%d to %%v%d step %%v%d iter_args(", k, t->k_low, t->k_high, step);
-  for (int i = 0; i < OWN; i++) text_add(c->text, "%s%%v%d = %%v%d", i ? ", " : "", args[i], zero);
-  text_add(c->text, ") -> (vector<4x%s>, vector<4x%s>, vector<4x%s>, vector<4x%s>) : %s {\n", e, e, e, e, t->p->index);
+  Emitter *e = &t->c->e;
+  TypeName types[OWN];
+  Value values[OWN], args[OWN];
   int value[2][EACH];
+  for (int i = 0; i < OWN; i++) {
+    snprintf(types[i].text, sizeof types[i].text, "vector<4x%s>", t->p->element);
+    values[i] = emit_constant(e, "dense<0.0> : %s", types[i].text);
+  }
+  int k = for_begin(e, (Value){.id = t->k_low}, (Value){.id = t->k_high}, DEPTH, OWN, values, types, args).id;
   for (int side = 0; side < 2; side++) piece_fetch(t, &pieces[side], k, value[side]);
-  barrier(c);   // the last piece has been used up
+  schedule_barrier(e);   // the last piece has been used up
   for (int side = 0; side < 2; side++) piece_keep(t, &pieces[side], t->pad[side], value[side]);
-  barrier(c);
-  multiply(t, args);
-  text_add(c->text, "  scf.yield ");
-  list(c->text, "%%v%d", OWN, args);
-  text_add(c->text, " : vector<4x%s>, vector<4x%s>, vector<4x%s>, vector<4x%s>\n  }\n", e, e, e, e);
-  for (int i = 0; i < OWN; i++) acc[i] = results[i];
+  schedule_barrier(e);
+  for (int i = 0; i < OWN; i++) acc[i] = args[i].id;
+  multiply(t, acc);
+  for (int i = 0; i < OWN; i++) values[i].id = acc[i];
+  for_end(e, OWN, values, types, values);
+  for (int i = 0; i < OWN; i++) acc[i] = values[i].id;
 }
 
 // Partial products lie row-major, one after the other; the result where c_rows and c_cols say.
@@ -161,30 +147,26 @@ static void write_results(Tiled *t, const int acc[OWN]) {
   for (int i = 0; i < OWN; i++)
     for (int j = 0; j < OWN; j++) {
       int row = code_op_with(c, "addi", row0, i), column = code_op_with(c, "addi", column0, j);
-      int inside = code_and(c, code(c, "arith.cmpi ult, %%v%d, %%v%d : %s", row, code_index(c, p->m), p->index),
-                            code(c, "arith.cmpi ult, %%v%d, %%v%d : %s", column, code_index(c, p->n), p->index));
-      code_line(c, "scf.if %%v%d {", inside);
+      int inside = code_and(c,
+                            code(c, "arith.cmpi", VALUES(row, code_index(c, p->m)), "ult, %%, %% : i%d", p->index_bits),
+                            code(c, "arith.cmpi", VALUES(column, code_index(c, p->n)), "ult, %%, %% : i%d",
+                                 p->index_bits));
+      if_begin(&c->e, (Value){.id = inside});
       int offset = element_offset(t, row, column);
-      code_store(c, buffer, offset, code(c, "vector.extract %%v%d[%d] : %s from vector<4x%s>", acc[i], j, e, e));
-      code_line(c, "}");
+      code_store(c, buffer, offset,
+                 code(c, "vector.extract", VALUES(acc[i]), "%%[%d] : %s from vector<4x%s>", j, e, e));
+      if_end(&c->e, 0, NULL, NULL, NULL, NULL);
     }
 }
 
-static void begin(Tiled *t, const char *symbol, EmittedKernel *out) {
+static void begin(Tiled *t, KernelModule *module, const char *symbol) {
   Code *c = t->c;
   const ConvProduct *p = t->p;
-  int buffers = p->splits > 1 ? 4 : 3;
-  // Shared memory is a global of each kernel.
+  code_begin(c, module, p, symbol, p->splits > 1 ? 4 : 3);
   for (int side = 0; side < 2; side++)
-    text_add(&out->text,
-             "llvm.mlir.global internal @%s_%c() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<%d x %s>\n",
-             symbol, "ab"[side], DEPTH * PITCH, p -> element);
-  text_add(&out->text, "func.func @%s(", symbol);
-  for (int i = 0; i < buffers; i++) text_add(&out->text, "%s%%v%d: !buffer", i ? ", " : "", i);
-  text_add(&out->text, ") {\n");
-  c->next = buffers;
+    function_add_array(&c->e.function, side ? "_b" : "_a", 3, DEPTH * PITCH, p->element);
   for (int side = 0; side < 2; side++)
-    t->pad[side] = code(c, "llvm.mlir.addressof @%s_%c : !llvm.ptr<3>", symbol, "ab"[side]);
+    t->pad[side] = code(c, "llvm.mlir.addressof", NO_VALUES, "$_%c : !llvm.ptr<3>", "ab"[side]);
   t->thread = code_thread(c, "tid.x");
   t->tx = code_op_with(c, "remui", t->thread, TILE / OWN);
   t->ty = code_op_with(c, "divui", t->thread, TILE / OWN);
@@ -199,16 +181,16 @@ static void begin(Tiled *t, const char *symbol, EmittedKernel *out) {
   t->b_group = code_op_with(c, "muli", t->group, p->b.group_stride);
 }
 
-void conv_emit_tiled(const ConvProduct *p, const char *symbol, EmittedKernel *out) {
-  Code c = {.text = &out->text, .p = p};
+void conv_emit_tiled(KernelModule *module, const ConvProduct *p, const char *symbol, EmittedKernel *out) {
+  Code c;
   Tiled t = {.c = &c, .p = p};
-  begin(&t, symbol, out);
+  begin(&t, module, symbol);
   Piece pieces[2];
   piece_begin(&t, &pieces[0], &p->a, t.m0, p->m, t.a_group);
   piece_begin(&t, &pieces[1], &p->b, t.n0, p->n, t.b_group);
   int acc[OWN];
   main_loop(&t, pieces, acc);
   write_results(&t, acc);
-  text_add(&out->text, "  return\n}\n\n");
+  emitter_end(&c.e);
   cuda_add_launch(out, symbol, (p->m + TILE - 1) / TILE, (p->n + TILE - 1) / TILE, p->groups * p->splits, THREADS);
 }

@@ -208,43 +208,29 @@ static Value argument(Emitter *e, int arg, NnDtype dtype, const Access *a) {
   return f->input[i];
 }
 
-static void open_nothing(Emitter *e, const char *symbol, int n_buffers) { (void)e, (void)symbol, (void)n_buffers; }
+static void open_nothing(Emitter *e, int n_buffers) { (void)e, (void)n_buffers; }
 
-static void write_head(Emitter *e, const Chain *c, const int *id, int accumulator) {
-  Text *head = &e->scope[0].head;
-  bool epilogue = nn_value_is_null(c->operand);
-  text_add(head, "func.func @%s(", c->e.function);
-  if (epilogue) text_add(head, "%%v%d: %s", accumulator, vector_type(e, NN_F32).text);
-  for (int i = 0; i < c->e.n_inputs; i++)
-    text_add(head, "%s%%v%d: %s", i || epilogue ? ", " : "", id[i],
-             vector_memory_type(e, (NnDtype)c->e.input[i].dtype).text);
-  text_add(head, ") -> (");
-  for (int i = 0; i < c->e.n_outputs + c->e.n_sums; i++)
-    text_add(head, "%s%s", i ? ", " : "",
-             i < c->e.n_outputs ? vector_memory_type(e, (NnDtype)c->e.output[i].dtype).text
-                                : vector_type(e, NN_F32).text);
-  text_add(head, ") {\n");
-}
-
-static void write_function(CudaModule *m, const Chain *c) {
+static void write_function(CudaModule *m, const Chain *c, const char *symbol) {
   const Kernel *k = c->k;
   KernelTarget target = m->m.target;
   FunctionValues f = {.c = c};
   Emitter e;
   int id[EPILOGUE_INPUTS], n = 0;
   m->m.target.open = open_nothing;
-  emitter_begin(&e, &m->m, k, c->e.function, k->n_args + k->n_results);
+  emitter_begin(&e, &m->m, k, symbol, k->n_args + k->n_results);
   m->m.target = target;
   schedule_forget(&e, EPILOGUE_LANES);
   e.argument = argument;
   e.user = &f;
   IndexMap domain = index_map_domain(k);
-  Value accumulator = {e.next_id++, 0, true, false};
-  for (int i = 0; i < c->e.n_inputs; i++) id[i] = e.next_id++;
-  write_head(&e, c, id, accumulator.id);
+  bool epilogue = nn_value_is_null(c->operand);
+  Value accumulator = {.varies = true};
+  if (epilogue) accumulator.id = emit_argument(&e, vector_type(&e, NN_F32).text);
+  else e.next_id++;
+  for (int i = 0; i < c->e.n_inputs; i++)
+    id[i] = emit_argument(&e, vector_memory_type(&e, (NnDtype)c->e.input[i].dtype).text);
   for (int i = 0; i < c->e.n_inputs; i++)
     f.input[i] = emit_from_memory(&e, (NnDtype)c->e.input[i].dtype, (Value){id[i], 0, true, false});
-  bool epilogue = nn_value_is_null(c->operand);
   MlirValue y = mlirOperationGetResult(k->library, 0);
   if (epilogue) expression_bind(&e, y, &domain, emit_round(&e, nn_value_type(y).dtype, accumulator));
   Value values[EPILOGUE_OUTPUTS + EPILOGUE_SUMS];
@@ -276,26 +262,29 @@ static char *signature_of(const Chain *c) {
   return t.data;
 }
 
-// Names the chain's function; appends it to the module's text unless an equal one is there.
+// Names the chain's function, which the module gets unless it has an equal one.
 static void add_function(CudaModule *m, Chain *c) {
-  Text *text = &m->m.text;
-  size_t before = text->size;
   const char *base = nn_value_is_null(c->operand) ? "epilogue" : "prologue";
-  strcpy(c->e.function, base);
-  write_function(m, c);
-  char *signature = signature_of(c), *key = text_format("%s%s", signature, text_c_string(text) + before);
+  write_function(m, c, base);
+  KernelFunction *f = &m->m.functions.items[m->m.functions.n - 1];
+  Text key = {0};
+  char *signature = signature_of(c);
+  text_append(&key, signature, strlen(signature));
+  function_print(f, &key);
   free(signature);
-  text->size = before;
   int i = 0;
-  while (i < m->n_epilogues && strcmp(m->epilogues[i], key) != 0) i++;
+  while (i < m->n_epilogues && strcmp(m->epilogues[i], key.data) != 0) i++;
   snprintf(c->e.function, sizeof c->e.function, "%s%d", base, i);
   if (i < m->n_epilogues) {
-    free(key);
+    text_free(&key);
+    function_free(f);
+    m->m.functions.n--;
     return;
   }
-  write_function(m, c);
+  free(f->symbol);
+  f->symbol = copy_string(c->e.function);
   m->epilogues = reallocate_array(m->epilogues, (size_t)m->n_epilogues + 1, sizeof *m->epilogues);
-  m->epilogues[m->n_epilogues++] = key;
+  m->epilogues[m->n_epilogues++] = key.data;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -365,11 +354,6 @@ static void add_buffers(const Chain *c, const Chain *prologue, int launch, bool 
     if (prologue->e.input[i].shape != EPILOGUE_ELEMENT) l->buffers[l->n_buffers++] = prologue->input_arg[i];
 }
 
-static void move_text(CudaModule *m, Text *out) {
-  text_append(out, m->m.text.data, m->m.text.size);
-  text_free(&m->m.text);
-}
-
 void schedule_conv(CudaModule *m, const Kernel *k, EmittedKernel *out) {
   int64_t from, rows;
   Chain c = chain_of(m->target, k, m->aligned);
@@ -379,7 +363,7 @@ void schedule_conv(CudaModule *m, const Kernel *k, EmittedKernel *out) {
                  has_prologue(k) ? "a convolution; what is in front of it is done to its operand on the way, what "
                                    "follows to its results before they are written"
                                  : "a convolution; the rest is done to its results before they are written");
-  move_text(m, &out->text);
+  kernel_take(&m->m, out);
   add_function(m, &c);
   c.shape.epilogue = c.e;
   c.shape.ending_buffers = c.e.n_inputs + c.e.n_outputs;
@@ -391,10 +375,10 @@ void schedule_conv(CudaModule *m, const Kernel *k, EmittedKernel *out) {
     add_function(m, &prologue);
     c.shape.prologue = prologue.e;
   }
-  move_text(m, &out->called);
+  functions_move(&m->m.functions, &out->called);
   cuda_add_template(&c.shape, out);
   for (int i = 0; i < out->n_launches; i++) add_buffers(&c, &prologue, i, out->workspace_bytes > 0, &out->launches[i]);
   if (!c.e.n_sums) return;
   schedule_combine(m, k, rows, from, out);
-  move_text(m, &out->text);
+  kernel_take(&m->m, out);
 }

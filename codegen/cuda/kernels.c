@@ -33,8 +33,7 @@ static void emit_one(CudaModule *cuda, const Kernel *k, EmittedKernel *out) {
   case KERNEL_COLUMN: schedule_reduce(cuda, k, out); break;
   case KERNEL_MOVE: schedule_move(cuda, k, out); break;
   }
-  out->text = m->text;
-  m->text = (Text){0};
+  kernel_take(m, out);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -68,8 +67,7 @@ static void emit_groups(CudaModule *m, EmittedKernels *out) {
     EmittedKernel *item = add_item(out);
     *item = (EmittedKernel){.name = copy_string(out->groups->bodies[b].name), .summary = kernel_summary(&k)};
     schedule_group(m, out->groups, b, &k, item);
-    item->text = m->m.text;
-    m->m.text = (Text){0};
+    kernel_take(&m->m, item);
     kernel_free(&k);
   }
 }

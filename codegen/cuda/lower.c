@@ -122,17 +122,6 @@ static bool launches(const EmittedKernel *k, const char *symbol, size_t length) 
   return false;
 }
 
-// The comment lines that the text of a kernel opens with.
-static void add_comment(Text *out, const EmittedKernel *k) {
-  const char *line = text_c_string(&k->text);
-  while (!strncmp(line, "//", 2)) {
-    const char *end = strchr(line, '\n');
-    if (!end) break;
-    text_append(out, line, (size_t)(end - line) + 1);
-    line = end + 1;
-  }
-}
-
 static void annotate(const char *ptx, const EmittedKernels *kernels, Text *out) {
   static const char entry[] = ".visible .entry ";
   while (*ptx) {
@@ -141,7 +130,8 @@ static void annotate(const char *ptx, const EmittedKernels *kernels, Text *out) 
       const char *symbol = ptx + sizeof entry - 1;
       // A template's kernel has the comments of all shapes that it serves.
       for (int i = 0; i < kernels->n; i++)
-        if (launches(&kernels->items[i], symbol, strcspn(symbol, "( \n"))) add_comment(out, &kernels->items[i]);
+        if (launches(&kernels->items[i], symbol, strcspn(symbol, "( \n")))
+          text_append(out, kernels->items[i].comment.data, kernels->items[i].comment.size);
     }
     text_append(out, ptx, (size_t)(next - ptx));
     ptx = next;
@@ -171,8 +161,7 @@ static void set_target(LLVMModuleRef module, LLVMTargetMachineRef machine) {
 // A module of what the templates call.
 static LLVMModuleRef templates_begin(const EmittedKernels *kernels, LLVMContextRef llvm, bool attention) {
   Text text = {0};
-  for (int i = 0; i < kernels->n && !attention; i++)
-    text_append(&text, kernels->items[i].called.data, kernels->items[i].called.size);
+  for (int i = 0; i < kernels->n && !attention; i++) functions_print(&kernels->items[i].called, &text);
   LLVMModuleRef module = text.size ? kernels_translate(text_c_string(&text), llvm, false)
                                    : LLVMModuleCreateWithNameInContext("templates", llvm);
   text_free(&text);
@@ -213,7 +202,7 @@ static LLVMModuleRef build_module(const EmittedKernels *kernels, const CudaArch 
                                   LLVMContextRef llvm, LLVMTargetMachineRef *machine) {
   Text text = {0};
   text_append(&text, kernels->declarations.data, kernels->declarations.size);
-  for (int i = 0; i < kernels->n; i++) text_append(&text, kernels->items[i].text.data, kernels->items[i].text.size);
+  for (int i = 0; i < kernels->n; i++) emitted_kernel_text(&kernels->items[i], &text);
   LLVMModuleRef module = kernels_translate(text_c_string(&text), llvm, time_phases);
   text_free(&text);
   *machine = module ? machine_create(arch) : NULL;

@@ -27,7 +27,7 @@ static Value test(Math *m, const char *predicate, Value a, double b) {
 }
 
 static Value unary(Math *m, const char *op, Value x) {
-  Value v = emit(m->e, x.depth, "%s %%v%d : %s", op, x.id, vector_type(m->e, m->t).text);
+  Value v = emit(m->e, x.depth, op, VALUES(x.id), "%% : %s", vector_type(m->e, m->t).text);
   v.varies = x.varies;
   return v;
 }
@@ -38,13 +38,13 @@ static Value quotient(Math *m, Value a, Value b) {
   if (m->wide) return emit_binary(m->e, NN_OP_div, m->t, a, b);
   Emitter *e = m->e;
   int depth = depth_max(a, b);
-  Value v = emit(e, depth, "llvm.mlir.poison : vector<%dxf32>", e->lanes);
+  Value v = emit(e, depth, "llvm.mlir.poison", NO_VALUES, ": vector<%dxf32>", e->lanes);
   for (int i = 0; i < e->lanes; i++) {
-    Value x = emit(e, depth, "vector.extract %%v%d[%d] : f32 from vector<%dxf32>", a.id, i, e->lanes),
-          y = emit(e, depth, "vector.extract %%v%d[%d] : f32 from vector<%dxf32>", b.id, i, e->lanes);
-    Value q = emit(e, depth, "llvm.call_intrinsic \"llvm.nvvm.div.approx.f\"(%%v%d, %%v%d) : (f32, f32) -> f32", x.id,
-                   y.id);
-    v = emit(e, depth, "vector.insert %%v%d, %%v%d [%d] : f32 into vector<%dxf32>", q.id, v.id, i, e->lanes);
+    Value x = emit(e, depth, "vector.extract", VALUES(a.id), "%%[%d] : f32 from vector<%dxf32>", i, e->lanes),
+          y = emit(e, depth, "vector.extract", VALUES(b.id), "%%[%d] : f32 from vector<%dxf32>", i, e->lanes);
+    Value q = emit(e, depth, "llvm.call_intrinsic", VALUES(x.id, y.id),
+                   "\"llvm.nvvm.div.approx.f\"(%%, %%) : (f32, f32) -> f32");
+    v = emit(e, depth, "vector.insert", VALUES(q.id, v.id), "%%, %% [%d] : f32 into vector<%dxf32>", i, e->lanes);
   }
   v.varies = a.varies || b.varies;
   return v;
@@ -53,7 +53,7 @@ static Value quotient(Math *m, Value a, Value b) {
 // a b + c, rounded once.
 static Value fma3(Math *m, Value a, Value b, Value c) {
   int depth = depth_max(a, b);
-  Value v = emit(m->e, depth > c.depth ? depth : c.depth, "math.fma %%v%d, %%v%d, %%v%d : %s", a.id, b.id, c.id,
+  Value v = emit(m->e, depth > c.depth ? depth : c.depth, "math.fma", VALUES(a.id, b.id, c.id), "%%, %%, %% : %s",
                  vector_type(m->e, m->t).text);
   v.varies = a.varies || b.varies || c.varies;
   return v;
@@ -71,7 +71,7 @@ static NnDtype bits_dtype(const Math *m) { return m->wide ? NN_I64 : NN_I32; }
 
 static Value bitcast(Math *m, Value x, bool to_bits) {
   TypeName f = vector_type(m->e, m->t), i = bits_type(m);
-  Value v = emit(m->e, x.depth, "arith.bitcast %%v%d : %s to %s", x.id, to_bits ? f.text : i.text,
+  Value v = emit(m->e, x.depth, "arith.bitcast", VALUES(x.id), "%% : %s to %s", to_bits ? f.text : i.text,
                  to_bits ? i.text : f.text);
   v.varies = x.varies;
   return v;
@@ -79,7 +79,7 @@ static Value bitcast(Math *m, Value x, bool to_bits) {
 
 static Value bits_op(Math *m, const char *op, Value a, int64_t b) {
   Value c = emit_constant(m->e, "dense<%lld> : %s", (long long)b, bits_type(m).text);
-  Value v = emit(m->e, a.depth, "arith.%s %%v%d, %%v%d : %s", op, a.id, c.id, bits_type(m).text);
+  Value v = emit(m->e, a.depth, op, VALUES(a.id, c.id), "%%, %% : %s", bits_type(m).text);
   v.varies = a.varies;
   return v;
 }
@@ -87,7 +87,8 @@ static Value bits_op(Math *m, const char *op, Value a, int64_t b) {
 // 2^n for an integer n in the float x, as long as it is a normal number.
 static Value power_of_two(Math *m, Value n) {
   Value i = emit_cast(m->e, n, m->t, bits_dtype(m));
-  return bitcast(m, bits_op(m, "shli", bits_op(m, "addi", i, m->wide ? 1023 : 127), m->wide ? 52 : 23), false);
+  return bitcast(m, bits_op(m, "arith.shli", bits_op(m, "arith.addi", i, m->wide ? 1023 : 127), m->wide ? 52 : 23),
+                 false);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -97,11 +98,12 @@ static const double log2e = 0x1.715476p+0;   // as an f32
 // By the hardware: 0 where the result would be subnormal.
 static Value two_to(Math *m, Value t) {
   Emitter *e = m->e;
-  Value v = emit(e, t.depth, "llvm.mlir.poison : vector<%dxf32>", e->lanes);
+  Value v = emit(e, t.depth, "llvm.mlir.poison", NO_VALUES, ": vector<%dxf32>", e->lanes);
   for (int i = 0; i < e->lanes; i++) {
-    Value x = emit(e, t.depth, "vector.extract %%v%d[%d] : f32 from vector<%dxf32>", t.id, i, e->lanes);
-    Value power = emit(e, t.depth, "llvm.call_intrinsic \"llvm.nvvm.ex2.approx.ftz\"(%%v%d) : (f32) -> f32", x.id);
-    v = emit(e, t.depth, "vector.insert %%v%d, %%v%d [%d] : f32 into vector<%dxf32>", power.id, v.id, i, e->lanes);
+    Value x = emit(e, t.depth, "vector.extract", VALUES(t.id), "%%[%d] : f32 from vector<%dxf32>", i, e->lanes);
+    Value power = emit(e, t.depth, "llvm.call_intrinsic", VALUES(x.id),
+                       "\"llvm.nvvm.ex2.approx.ftz\"(%%) : (f32) -> f32");
+    v = emit(e, t.depth, "vector.insert", VALUES(power.id, v.id), "%%, %% [%d] : f32 into vector<%dxf32>", i, e->lanes);
   }
   v.varies = t.varies;
   return v;
@@ -118,7 +120,7 @@ static Value exp_f32(Math *m, Value x) {
   x = choose(m, test(m, "gt", x, 89), constant(m, 89), x);
   x = choose(m, test(m, "lt", x, -88), constant(m, -88), x);
   TypeName type = vector_type(m->e, m->t);
-  Value l = constant(m, log2e), t = emit(m->e, x.depth, "arith.mulf %%v%d, %%v%d : %s", x.id, l.id, type.text);
+  Value l = constant(m, log2e), t = emit(m->e, x.depth, "arith.mulf", VALUES(x.id, l.id), "%%, %% : %s", type.text);
   t.varies = x.varies;
   Value error = fma3(m, x, constant(m, rest), fma3(m, x, l, unary(m, "arith.negf", t)));
   return product(m, two_to(m, t), fma3(m, error, constant(m, M_LN2), constant(m, 1)));
@@ -153,10 +155,10 @@ static Value logarithm(Math *m, Value x) {
   double least = m->wide ? 0x1p-1022 : 0x1p-126, up = m->wide ? 0x1p54 : 0x1p25;
   Value small = test(m, "lt", x, least), y = choose(m, small, product(m, x, constant(m, up)), x);
   int64_t half_root = m->wide ? 0x3fe6a09e667f3bcd : 0x3f3504f3, mantissa = m->wide ? 0xfffffffffffff : 0x7fffff;
-  Value i = bits_op(m, "subi", bitcast(m, y, true), half_root);
-  Value n = emit_cast(m->e, bits_op(m, "shrsi", i, m->wide ? 52 : 23), bits_dtype(m), m->t);
+  Value i = bits_op(m, "arith.subi", bitcast(m, y, true), half_root);
+  Value n = emit_cast(m->e, bits_op(m, "arith.shrsi", i, m->wide ? 52 : 23), bits_dtype(m), m->t);
   n = choose(m, small, difference(m, n, constant(m, m->wide ? 54 : 25)), n);
-  Value f = difference(m, bitcast(m, bits_op(m, "addi", bits_op(m, "andi", i, mantissa), half_root), false),
+  Value f = difference(m, bitcast(m, bits_op(m, "arith.addi", bits_op(m, "arith.andi", i, mantissa), half_root), false),
                        constant(m, 1));
   Value s = quotient(m, f, sum(m, f, constant(m, 2))), z = product(m, s, s);
   Value tail = product(m, product(m, s, z), polynomial(m, z, m->wide ? 11 : 4, c));
@@ -240,9 +242,10 @@ static Value sine(Math *m, Value x, int shift) {
   int terms = m->wide ? 10 : 6;
   Value r = emit_cast(m->e, y, NN_F64, m->t), z = product(m, r, r), sin_r = product(m, r, polynomial(m, z, terms, s)),
         cos_r = polynomial(m, z, terms, c);
-  Value quadrant = bits_op(w, "addi", emit_cast(m->e, n, NN_F64, NN_I64), shift), zero = emit_splat(m->e, NN_I64, 0);
-  Value odd = emit_compare(m->e, "ne", bits_op(w, "andi", quadrant, 1), zero, NN_I64);
-  Value down = emit_compare(m->e, "ne", bits_op(w, "andi", quadrant, 2), zero, NN_I64);
+  Value quadrant = bits_op(w, "arith.addi", emit_cast(m->e, n, NN_F64, NN_I64), shift),
+        zero = emit_splat(m->e, NN_I64, 0);
+  Value odd = emit_compare(m->e, "ne", bits_op(w, "arith.andi", quadrant, 1), zero, NN_I64);
+  Value down = emit_compare(m->e, "ne", bits_op(w, "arith.andi", quadrant, 2), zero, NN_I64);
   Value result = choose(m, odd, cos_r, sin_r);
   result = choose(m, down, unary(m, "arith.negf", result), result);
   return choose(m, fits, result, constant(m, NAN));
@@ -287,32 +290,33 @@ Value cuda_math(Emitter *e, const char *name, int n, const Value *x, NnDtype dty
 // ---------------------------------------------------------------------------------------------------------------------
 
 static Value lane(Emitter *e, Value x, int i) {
-  return emit(e, x.depth, "vector.extract %%v%d[%d] : f32 from vector<%dxf32>", x.id, i, e->lanes);
+  return emit(e, x.depth, "vector.extract", VALUES(x.id), "%%[%d] : f32 from vector<%dxf32>", i, e->lanes);
 }
 
 static Value insert(Emitter *e, Value x, Value word, int i) {
-  Value f = emit(e, word.depth, "arith.bitcast %%v%d : i32 to f32", word.id);
-  return emit(e, f.depth, "vector.insert %%v%d, %%v%d [%d] : f32 into vector<%dxf32>", f.id, x.id, i, e->lanes);
+  Value f = emit(e, word.depth, "arith.bitcast", VALUES(word.id), "%% : i32 to f32");
+  return emit(e, f.depth, "vector.insert", VALUES(f.id, x.id), "%%, %% [%d] : f32 into vector<%dxf32>", i, e->lanes);
 }
 
 // Two lanes by one instruction: the first becomes the lower half of a word.
 Value cuda_round_bf16(Emitter *e, Value x) {
-  Value y = x, sixteen = emit_constant(e, "16 : i32"), upper = emit_constant(e, "-65536 : i32");
+  Value y = x, sixteen = emit_i32(e, 16), upper = emit_i32(e, -65536);
   int depth = x.depth;
   for (int i = 0; i + 1 < e->lanes; i += 2) {
-    Value pair = emit(e, depth,
-                      "llvm.call_intrinsic \"llvm.nvvm.ff2bf16x2.rn\"(%%v%d, %%v%d) : (f32, f32) -> vector<2xbf16>",
-                      lane(e, x, i + 1).id, lane(e, x, i).id);
-    Value word = emit(e, depth, "llvm.bitcast %%v%d : vector<2xbf16> to i32", pair.id);
-    y = insert(e, y, emit(e, depth, "arith.shli %%v%d, %%v%d : i32", word.id, sixteen.id), i);
-    y = insert(e, y, emit(e, depth, "arith.andi %%v%d, %%v%d : i32", word.id, upper.id), i + 1);
+    Value low = lane(e, x, i), high = lane(e, x, i + 1);
+    Value pair = emit(e, depth, "llvm.call_intrinsic", VALUES(high.id, low.id),
+                      "\"llvm.nvvm.ff2bf16x2.rn\"(%%, %%) : (f32, f32) -> vector<2xbf16>");
+    Value word = emit(e, depth, "llvm.bitcast", VALUES(pair.id), "%% : vector<2xbf16> to i32");
+    y = insert(e, y, emit(e, depth, "arith.shli", VALUES(word.id, sixteen.id), "%%, %% : i32"), i);
+    y = insert(e, y, emit(e, depth, "arith.andi", VALUES(word.id, upper.id), "%%, %% : i32"), i + 1);
   }
   if (e->lanes % 2) {
-    Value half = emit(e, depth, "llvm.call_intrinsic \"llvm.nvvm.f2bf16.rn\"(%%v%d) : (f32) -> bf16",
-                      lane(e, x, e->lanes - 1).id);
-    Value word = emit(e, depth, "arith.extui %%v%d : i16 to i32",
-                      emit(e, depth, "llvm.bitcast %%v%d : bf16 to i16", half.id).id);
-    y = insert(e, y, emit(e, depth, "arith.shli %%v%d, %%v%d : i32", word.id, sixteen.id), e->lanes - 1);
+    Value half = emit(e, depth, "llvm.call_intrinsic", VALUES(lane(e, x, e->lanes - 1).id),
+                      "\"llvm.nvvm.f2bf16.rn\"(%%) : (f32) -> bf16");
+    Value word = emit(e, depth, "arith.extui",
+                      VALUES(emit(e, depth, "llvm.bitcast", VALUES(half.id), "%% : bf16 to i16").id),
+                      "%% : i16 to i32");
+    y = insert(e, y, emit(e, depth, "arith.shli", VALUES(word.id, sixteen.id), "%%, %% : i32"), e->lanes - 1);
   }
   y.varies = x.varies;
   return y;

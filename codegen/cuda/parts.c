@@ -21,7 +21,8 @@ typedef struct Part {
   int number;
   const char *folder;   // to assemble in; NULL: not asked for
   bool verbose, assembled;
-  Text called, ptx;   // Owned
+  KernelFunctions called;   // Owned, what they have Borrowed: of the other parts
+  Text ptx;                 // Owned
 } Part;
 
 static void lower_part(void *item) {
@@ -64,7 +65,14 @@ static bool join_group(const EmittedKernels *kernels, int i, int *group) {
   return is_new;
 }
 
-static size_t weight_of(const EmittedKernel *k) { return k->template ? (size_t)TEMPLATE_WEIGHT : k->text.size; }
+static size_t weight_of(const EmittedKernel *k) {
+  if (k->template) return TEMPLATE_WEIGHT;
+  Text text = {0};
+  emitted_kernel_text(k, &text);
+  size_t bytes = text.size;
+  text_free(&text);
+  return bytes;
+}
 
 // Of each group in order: to the lightest part. A function is written into the part of its group, and only there.
 static void divide(const EmittedKernels *kernels, Part *parts) {
@@ -79,9 +87,9 @@ static void divide(const EmittedKernels *kernels, Part *parts) {
   for (int i = 0; i < kernels->n; i++) {
     const EmittedKernel *k = &kernels->items[i];
     // what a kernel of others calls in addition
-    weight[i] = join_group(kernels, i, group)           ? weight_of(k)
-                : template_conv_of(k) && k->called.size ? (size_t)ENDING_WEIGHT
-                                                        : 0;
+    weight[i] = join_group(kernels, i, group)        ? weight_of(k)
+                : template_conv_of(k) && k->called.n ? (size_t)ENDING_WEIGHT
+                                                     : 0;
   }
   for (int i = kernels->n - 1; i >= 0; i--)
     if (group_of(group, i) != i) weight[group_of(group, i)] += weight[i];
@@ -105,7 +113,9 @@ static void add_called(const EmittedKernels *kernels, Part *part) {
   EmittedKernel others = {.name = ""};
   for (int i = 0, own = 0; i < kernels->n; i++) {
     if (own < part->kernels.n && part->kernels.items[own].name == kernels->items[i].name) own++;
-    else text_append(&part->called, kernels->items[i].called.data, kernels->items[i].called.size);
+    else
+      for (int j = 0; j < kernels->items[i].called.n; j++)
+        functions_add(&part->called, kernels->items[i].called.items[j]);
   }
   others.called = part->called;
   part->kernels.items[part->kernels.n++] = others;
@@ -155,7 +165,7 @@ static bool lower(const EmittedKernels *kernels, Part like, Text *out, int *n_as
     *n_assembled += parts[p].assembled;
     if (ok) append_part(out, text_c_string(&parts[p].ptx));
     text_free(&parts[p].ptx);
-    text_free(&parts[p].called);
+    free(parts[p].called.items);
     free(parts[p].kernels.items);
   }
   if (*n_assembled < PARTS) *n_assembled = 0;

@@ -3,11 +3,9 @@
 // per kernel. Where there are few kernels each keeps its constants, which is better code; but not what only adds up the
 // parts of a sum, a few blocks that wait for memory.
 //
-// It works on the text: integer constants, float splats and constant offsets of addresses are the numbers; all else
-// must be equal. A division by such a number becomes a product with its reciprocal (Granlund and Montgomery, "Division
-// by invariant integers using multiplication", PLDI 1994), exact for dividends below 2^31.
-#include <ctype.h>
-#include <stdio.h>
+// The numbers are the constants of the emitter's records: integers of 64 bits, splats of f32 and offsets of addresses;
+// all else must be equal. A division by such a number becomes a product with its reciprocal (Granlund and Montgomery,
+// "Division by invariant integers using multiplication", PLDI 1994), exact for dividends below 2^31.
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,264 +14,187 @@
 #include "support/text.h"
 
 enum { FEW_BLOCKS = 64 };
-enum { NOT_A_NUMBER, INTEGER, OFFSET, SPLAT };
 
-// id: of the constant's SSA value; width: of the splat's vector
-typedef struct Number {
-  int kind, id, width;
-  int64_t value;
-} Number;
-
-// One launch of a kernel that is text.
-typedef struct Function {
-  EmittedKernel *kernel;   // Borrowed
-  KernelLaunch *launch;    // Borrowed
-  char *globals;           // Owned; its shared memory
-  char *body;              // Owned; "func.func @…" to "}\n"
-  char *original;          // Owned; the body as it was, where `body` is plain_body's; NULL: it is that
-  int n_used, *used;       // Owned; the arguments of `original` that are those of `body`
-  Text form;               // the body without its name and numbers: equal for kernels that can be one
-  int n;
-  Number *numbers;   // Owned; in order of the text
+// One launch of a kernel whose function the emitter has written.
+typedef struct Shareable {
+  EmittedKernel *kernel;      // Borrowed
+  KernelLaunch *launch;       // Borrowed
+  KernelFunction *function;   // Borrowed; of the kernel
+  KernelFunction plain;       // Owned; what make_plain made of it. No symbol: it is not asked for
+  int n_used, *used;          // Owned; the arguments of the function that are those of `plain`
+  Text form;                  // the function without its name and numbers: equal for those that can be one
+  int n, *number;             // Owned; operations of the body that are numbers
   int order;
-} Function;
+} Shareable;
 
-// What is known of an SSA value: below 2^31 and no less than 0, in 32 or 64 bits.
-typedef struct Small {
+static const KernelFunction *function_of(const Shareable *s) { return s->plain.symbol ? &s->plain : s->function; }
+static const Operation *number_of(const Shareable *s, int i) { return &function_of(s)->body.items[s->number[i]]; }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What is known of values: a bit for each id
+
+typedef struct ValueSet {
   int n;
-  bool *is;
-} Small;   // Owned
+  bool *has;   // Owned
+} ValueSet;
 
-static bool starts(const char *s, const char *with) { return !strncmp(s, with, strlen(with)); }
+static bool has(const ValueSet *s, int id) { return id >= 0 && id < s->n && s->has[id]; }
 
-// "%v12" of a line that defines it, or an operand; -1: something else.
-static int value_id(const char *s) {
-  return s[0] == '%' && s[1] == 'v' && isdigit((unsigned char)s[2]) ? atoi(s + 2) : -1;
-}
-
-static bool is_small(const Small *s, int id) { return id >= 0 && id < s->n && s->is[id]; }
-
-static void set_small(Small *s, int id) {
+static void set(ValueSet *s, int id) {
   if (id >= s->n) {
-    s->is = reallocate_array(s->is, (size_t)id * 2 + 64, 1);
-    memset(s->is + s->n, 0, (size_t)id * 2 + 64 - (size_t)s->n);
+    s->has = reallocate_array(s->has, (size_t)id * 2 + 64, 1);
+    memset(s->has + s->n, 0, (size_t)id * 2 + 64 - (size_t)s->n);
     s->n = id * 2 + 64;
   }
-  s->is[id] = true;
+  s->has[id] = true;
 }
 
-// A line "%v<id> = <op> %v<a>, %v<b> : <type>".
-typedef struct Line {
-  int id, a, b;
-  const char *op;
-} Line;
-
-static Line line_of(const char *s) {
-  Line l = {-1, -1, -1, ""};
-  while (*s == ' ') s++;
-  l.id = value_id(s);
-  const char *op = l.id < 0 ? NULL : strstr(s, " = "), *operand = op ? strchr(op + 3, '%') : NULL,
-             *next = operand ? strstr(operand, ", %") : NULL, *end = strchr(s, '\n');
-  if (op) l.op = op + 3;
-  if (operand && (!end || operand < end)) l.a = value_id(operand);
-  if (next && (!end || next < end)) l.b = value_id(next + 2);
-  return l;
+// At least 0 and below 2^31: what the schedules promise, such as numbers of threads and blocks, and what is made of it
+// in 32 bits, which they see to stays below.
+static bool is_small(const ValueSet *small, const Operation *o) {
+  bool a = has(small, operation_operand(o, 0)), b = has(small, operation_operand(o, 1));
+  if (o->below_2_31) return true;
+  if (o->constant.kind == CONSTANT_INTEGER) return o->bits == 32 && o->constant.value >= 0;
+  if (operation_is(o, "arith.addi") || operation_is(o, "arith.muli")) return o->bits == 32 && a && b;
+  if (operation_is(o, "arith.extui") || operation_is(o, "arith.divui")) return a;
+  return (operation_is(o, "arith.remui") || operation_is(o, "arith.minui")) && (a || b);
 }
 
-// Indices of threads and blocks, and what is made of them in 32 bits: the schedules see to it that they stay below
-// 2^31.
-static void find_small(const char *body, Small *small) {
-  for (const char *s = body; *s; s = strchr(s, '\n') + 1) {
-    Line l = line_of(s);
-    if (l.id < 0) continue;
-    const char *end = strchr(s, '\n');
-    bool word = end && end - s > 6 && starts(end - 6, " : i32"),
-         is = starts(l.op, "llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.");
-    if (starts(l.op, "arith.constant ")) is = word && l.op[15] != '-';
-    if (starts(l.op, "arith.addi ") || starts(l.op, "arith.muli "))
-      is = word && is_small(small, l.a) && is_small(small, l.b);
-    if (starts(l.op, "arith.extui ") || starts(l.op, "arith.divui ")) is = is_small(small, l.a);
-    if (starts(l.op, "arith.remui ")) is = is_small(small, l.a) || is_small(small, l.b);
-    if (starts(l.op, "arith.minui ")) is = is_small(small, l.a) || is_small(small, l.b);
-    if (is) set_small(small, l.id);
-  }
-}
-
-static bool divides(Line l) { return starts(l.op, "arith.divui ") || starts(l.op, "arith.remui "); }
+static bool divides(const Operation *o) { return operation_is(o, "arith.divui") || operation_is(o, "arith.remui"); }
 
 // Constants that something is divided by that may be large.
-static void find_divisors(const char *body, const Small *small, Small *fixed) {
-  for (const char *s = body; *s; s = strchr(s, '\n') + 1) {
-    Line l = line_of(s);
-    if (l.id >= 0 && divides(l) && !is_small(small, l.a) && l.b >= 0) set_small(fixed, l.b);
+static ValueSet fixed_divisors(const KernelFunction *f) {
+  ValueSet small = {0}, fixed = {0};
+  for (int i = 0; i < f->body.n; i++) {
+    const Operation *o = &f->body.items[i];
+    if (o->n_results && is_small(&small, o)) set(&small, o->values[0]);
   }
+  for (int i = 0; i < f->body.n; i++) {
+    const Operation *o = &f->body.items[i];
+    if (divides(o) && !has(&small, operation_operand(o, 0))) set(&fixed, operation_operand(o, 1));
+  }
+  free(small.has);
+  return fixed;
 }
 
-// The number in a line and where its text begins and ends.
-static Number number_of(const char *line, const Small *fixed, const char **begin, const char **end) {
-  Line l = line_of(line);
-  Number n = {.id = l.id};
-  char *stop;
-  if (starts(l.op, "arith.constant dense<0x")) {
-    *begin = l.op + 21;
-    n.value = (int64_t)(int32_t)strtoull(*begin, &stop, 16);
-    if (stop - *begin == 10 && sscanf(stop, "> : vector<%dxf32>\n", &n.width) == 1) n.kind = SPLAT;
-  } else if (starts(l.op, "arith.constant ")) {
-    *begin = l.op + 15;
-    n.value = strtoll(*begin, &stop, 10);
-    if (stop > *begin && starts(stop, " : i64\n") && !is_small(fixed, l.id)) n.kind = INTEGER;
-  } else if (starts(l.op, "llvm.getelementptr %")) {
-    *begin = strchr(l.op, '[') + 1;
-    n.value = strtoll(*begin, &stop, 10);
-    if (stop > *begin && starts(stop, "] : (!buffer) -> !buffer, ")) n.kind = OFFSET;
+static bool is_number(const Operation *o, const ValueSet *fixed) {
+  int64_t value = o->constant.value;
+  switch (o->constant.kind) {
+  case CONSTANT_NONE: return false;
+  case CONSTANT_INTEGER: return o->bits == 64 && !has(fixed, o->values[0]) && value >= 0 && value <= INT32_MAX;
+  case CONSTANT_SPLAT: return true;
+  case CONSTANT_OFFSET: return value >= 0 && value <= INT32_MAX;
   }
-  if (n.kind && n.kind != SPLAT && (n.value > INT32_MAX || n.value < 0)) n.kind = NOT_A_NUMBER;
-  if (n.kind) *end = stop;
-  return n;
+  return false;
 }
 
-// Appends a piece of the body with the function's own name left out.
-static void append_unnamed(Text *out, const char *s, const char *end, const char *symbol) {
-  size_t length = strlen(symbol);
-  for (const char *at; s < end; s = at + 1 + length) {
-    for (at = memchr(s, '@', (size_t)(end - s)); at && strncmp(at + 1, symbol, length) != 0;)
-      at = memchr(at + 1, '@', (size_t)(end - at - 1));
-    if (!at) {
-      text_append(out, s, (size_t)(end - s));
-      return;
-    }
-    text_append(out, s, (size_t)(at + 1 - s));
-  }
-}
-
-static void read_form(Function *f) {
-  Small small = {0}, fixed = {0};
-  find_small(f->body, &small);
-  find_divisors(f->body, &small, &fixed);
-  const KernelLaunch *l = f->launch;
-  text_add(&f->form, "%lld x %lld x %lld%s\n", (long long)l->block[0], (long long)l->block[1], (long long)l->block[2],
+static void read_form(Shareable *s) {
+  const KernelFunction *f = function_of(s);
+  const KernelLaunch *l = s->launch;
+  ValueSet fixed = fixed_divisors(f);
+  text_add(&s->form, "%lld x %lld x %lld%s\n", (long long)l->block[0], (long long)l->block[1], (long long)l->block[2],
            l->alone ? " alone" : "");
-  append_unnamed(&f->form, f->globals, f->globals + strlen(f->globals), l->symbol);
-  for (const char *s = f->body, *next; *s; s = next) {
-    next = strchr(s, '\n') + 1;
-    const char *begin = NULL, *end = NULL;
-    Number n = number_of(s, &fixed, &begin, &end);
-    append_unnamed(&f->form, s, n.kind ? begin : next, l->symbol);
-    if (!n.kind) continue;
-    text_add(&f->form, "#");
-    append_unnamed(&f->form, end, next, l->symbol);
-    f->numbers = reallocate_array(f->numbers, (size_t)f->n + 1, sizeof *f->numbers);
-    f->numbers[f->n++] = n;
+  function_print_head(f, "", &s->form);
+  s->number = allocate_array((size_t)f->body.n, sizeof *s->number);
+  for (int i = 0; i < f->body.n; i++) {
+    const Operation *o = &f->body.items[i];
+    bool number = is_number(o, &fixed);
+    operation_print(o, "", number, &s->form);
+    if (number) s->number[s->n++] = i;
   }
-  free(small.is);
-  free(fixed.is);
+  free(fixed.has);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // A number that happens to be another, too, is one constant of two uses, and an argument may be there for another
-// launch: functions that differ in nothing else differ in form. The plain body has a constant for each use, and the
+// launch: functions that differ in nothing else differ in form. The plain function has a constant for each use, and the
 // arguments that are read, in the order in which they are.
 
-typedef struct Values {
-  int n;
-  const char **constant;
-  int *number;
-} Values;   // Owned; by id: what stands behind "= " of a constant, Borrowed; its new id, -1: none yet
+// By value of the function: the operation that makes it a constant, NULL: something else does; its new id, -1: none yet
+typedef struct Renumbered {
+  const Operation **constant;   // Owned
+  int *id;                      // Owned
+  int n;                        // new ids
+} Renumbered;
 
-static Values values_of(const char *body) {
-  Values v = {0};
-  for (const char *s = body; (s = strstr(s, "%v")); s++)
-    if (value_id(s) >= v.n) v.n = value_id(s) + 1;
-  v.constant = allocate_array((size_t)v.n + 1, sizeof *v.constant);
-  v.number = allocate_array((size_t)v.n + 1, sizeof *v.number);
-  for (int i = 0; i < v.n; i++) v.number[i] = -1;
-  for (const char *s = body; *s; s = strchr(s, '\n') + 1) {
-    Line l = line_of(s);
-    if (l.id >= 0 && starts(l.op, "arith.constant ")) v.constant[l.id] = l.op;
-  }
-  return v;
+static Renumbered renumber_begin(const KernelFunction *f) {
+  int most = 0;
+  for (int i = 0; i < f->n_arguments; i++)
+    if (f->arguments[i].value > most) most = f->arguments[i].value;
+  for (int i = 0; i < f->body.n; i++)
+    for (int j = 0; j < f->body.items[i].n_results + f->body.items[i].n_operands; j++)
+      if (f->body.items[i].values[j] > most) most = f->body.items[i].values[j];
+  Renumbered r = {.constant = allocate_array((size_t)most + 1, sizeof *r.constant),
+                  .id = allocate_array((size_t)most + 1, sizeof *r.id)};
+  for (int i = 0; i <= most; i++) r.id[i] = -1;
+  for (int i = 0; i < f->body.n; i++)
+    if (operation_is(&f->body.items[i], "arith.constant")) r.constant[f->body.items[i].values[0]] = &f->body.items[i];
+  return r;
 }
 
-// One line with its values numbered anew, behind the constants that it uses, each for itself.
-static void append_line(Values *v, const char *s, const char *next, int *n, Text *out) {
-  Text line = {0};
-  int indent = (int)strspn(s, " ");
-  for (const char *at; s < next; s = at) {
-    int id = value_id(s);
-    at = s + 1;
-    if (id < 0) {
-      text_append(&line, s, 1);
+// An operation behind the constants that it uses, each for itself.
+static void add_plain(Renumbered *r, const Operation *o, Operations *body) {
+  int n = o->n_results + o->n_operands, *id = allocate_array((size_t)n, sizeof *id);
+  for (int i = 0; i < n; i++) {
+    const Operation *constant = r->constant[o->values[i]];
+    if (!constant && r->id[o->values[i]] >= 0) {
+      id[i] = r->id[o->values[i]];
       continue;
     }
-    for (at = s + 2; isdigit((unsigned char)*at);) at++;
-    int number = v->constant[id] ? *n : v->number[id] < 0 ? (v->number[id] = *n) : v->number[id];
-    *n += number == *n;
-    text_add(&line, "%%v%d", number);
-    if (!v->constant[id]) continue;
-    const char *constant = v->constant[id];
-    text_add(out, "%*s%%v%d = %.*s\n", indent, "", number, (int)strcspn(constant, "\n"), constant);
-  }
-  text_append(out, line.data, line.size);
-  text_free(&line);
-}
-
-// Where argument n of the function stands in its first line, NULL: it has no more.
-static const char *argument_of(const char *body, int n) {
-  const char *end = strchr(body, '\n'), *s = memchr(body, '(', (size_t)(end - body));
-  for (; s && n >= 0; n--) s = memchr(s + 1, '%', (size_t)(end - s - 1));
-  return s;
-}
-
-static void append_head(Function *f, const Values *v, Text *out) {
-  int n = 0;
-  const char *argument;
-  while ((argument = argument_of(f->body, n))) n++;
-  f->used = allocate_array((size_t)n + 1, sizeof *f->used);
-  text_append(out, f->body, (size_t)(strchr(f->body, '(') + 1 - f->body));
-  // Numbers were given in the order of use.
-  for (;;) {
-    int next = -1;
-    for (int i = 0; i < n; i++) {
-      int number = v->number[value_id(argument_of(f->body, i))];
-      if (number < 0 || (f->n_used && number <= v->number[value_id(argument_of(f->body, f->used[f->n_used - 1]))]))
-        continue;
-      if (next < 0 || number < v->number[value_id(argument_of(f->body, next))]) next = i;
+    id[i] = r->n++;
+    if (!constant) {
+      r->id[o->values[i]] = id[i];
+      continue;
     }
-    if (next < 0) break;
-    text_add(out, "%s%%v%d: !buffer", f->n_used ? ", " : "", v->number[value_id(argument_of(f->body, next))]);
-    f->used[f->n_used++] = next;
+    Operation *copy = operations_copy(constant, body);
+    copy->values[0] = id[i];
+    copy->indent = o->indent;
   }
-  text_add(out, ") {\n");
+  Operation *copy = operations_copy(o, body);
+  memcpy(copy->values, id, (size_t)n * sizeof *id);
+  free(id);
 }
 
-static void make_plain(Function *f) {
-  Values v = values_of(f->body);
-  Text head = {0}, out = {0};
-  int n = 0;
-  for (const char *s = strchr(f->body, '\n') + 1, *next; *s; s = next) {
-    next = strchr(s, '\n') + 1;
-    Line l = line_of(s);
-    if (l.id < 0 || !v.constant[l.id]) append_line(&v, s, next, &n, &out);
+// New ids were given in the order of use.
+static void use_arguments(Shareable *s, const Renumbered *r) {
+  const KernelFunction *f = s->function;
+  s->used = allocate_array((size_t)f->n_arguments, sizeof *s->used);
+  for (int last = -1;;) {
+    int next = -1;
+    for (int i = 0; i < f->n_arguments; i++) {
+      int id = r->id[f->arguments[i].value];
+      if (id > last && (next < 0 || id < r->id[f->arguments[next].value])) next = i;
+    }
+    if (next < 0) return;
+    last = r->id[f->arguments[next].value];
+    function_add_argument(&s->plain, last, f->arguments[next].type);
+    s->used[s->n_used++] = next;
   }
-  append_head(f, &v, &head);
-  text_append(&head, out.data, out.size);
-  text_free(&out);
-  free(v.constant);
-  free(v.number);
-  f->original = f->body;
-  f->body = head.data;
 }
 
-// The launch gets the buffers that are left.
-static void take_used(Function *f) {
-  KernelLaunch *l = f->launch;
-  int *buffers = allocate_array((size_t)f->n_used + 1, sizeof *buffers);
-  for (int i = 0; i < f->n_used; i++) buffers[i] = l->buffers ? l->buffers[f->used[i]] : f->used[i];
+static void make_plain(Shareable *s) {
+  const KernelFunction *f = s->function;
+  Renumbered r = renumber_begin(f);
+  s->plain.symbol = copy_string(f->symbol);
+  text_append(&s->plain.globals, f->globals.data, f->globals.size);
+  for (int i = 0; i < f->body.n; i++)
+    if (!operation_is(&f->body.items[i], "arith.constant")) add_plain(&r, &f->body.items[i], &s->plain.body);
+  use_arguments(s, &r);
+  free(r.constant);
+  free(r.id);
+}
+
+// The plain function takes the other's place, and the launch gets the buffers that are left.
+static void keep_plain(Shareable *s) {
+  KernelLaunch *l = s->launch;
+  int *buffers = allocate_array((size_t)s->n_used + 1, sizeof *buffers);
+  for (int i = 0; i < s->n_used; i++) buffers[i] = l->buffers ? l->buffers[s->used[i]] : s->used[i];
   free(l->buffers);
   l->buffers = buffers;
-  l->n_buffers = f->n_used;
-  free(f->original);
-  f->original = NULL;
+  l->n_buffers = s->n_used;
+  function_free(s->function);
+  *s->function = s->plain;
+  s->plain = (KernelFunction){0};
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -281,7 +202,7 @@ static void take_used(Function *f) {
 
 typedef struct Group {
   int n;
-  Function *const *of;   // Borrowed
+  Shareable *const *of;   // Borrowed
   int n_arguments;
   int *argument;      // Owned; by number: which argument; -1: the same in all
   int *of_argument;   // Owned; by argument: a number that it stands for
@@ -289,27 +210,30 @@ typedef struct Group {
   int *reciprocal;
 } Group;
 
+static int64_t value_of(const Shareable *s, int i) { return number_of(s, i)->constant.value; }
+
 static bool varies(const Group *g, int i) {
   for (int f = 1; f < g->n; f++)
-    if (g->of[f]->numbers[i].value != g->of[0]->numbers[i].value) return true;
+    if (value_of(g->of[f], i) != value_of(g->of[0], i)) return true;
   return false;
 }
 
 static bool goes_with(const Group *g, int i, int j) {
   for (int f = 0; f < g->n; f++)
-    if (g->of[f]->numbers[i].value != g->of[f]->numbers[j].value) return false;
+    if (value_of(g->of[f], i) != value_of(g->of[f], j)) return false;
   return true;
 }
 
-static int number_by_id(const Function *f, int id) {
-  for (int i = 0; i < f->n; i++)
-    if (f->numbers[i].kind == INTEGER && f->numbers[i].id == id) return i;
+// The number that an operation divides by; -1: none.
+static int divisor_of(const Shareable *s, const Operation *o) {
+  for (int i = 0; i < s->n && divides(o); i++)
+    if (number_of(s, i)->constant.kind == CONSTANT_INTEGER && number_of(s, i)->values[0] == operation_operand(o, 1))
+      return i;
   return -1;
 }
 
 static void choose_arguments(Group *g) {
-  const Function *first = g->of[0];
-  int n = first->n;
+  int n = g->of[0]->n;
   g->argument = allocate_array((size_t)n + 1, sizeof *g->argument);
   g->of_argument = allocate_array((size_t)n + 1, sizeof *g->of_argument);
   g->reciprocal = allocate_array((size_t)n + 1, sizeof *g->reciprocal);
@@ -326,11 +250,11 @@ static void choose_arguments(Group *g) {
 
 // The arguments after those for numbers are pairs of a factor and a shift.
 static int choose_reciprocals(Group *g) {
-  const Function *first = g->of[0];
+  const Shareable *first = g->of[0];
+  const Operations *body = &function_of(first)->body;
   int n = g->n_arguments;
-  for (const char *s = first->body; *s; s = strchr(s, '\n') + 1) {
-    Line l = line_of(s);
-    int i = l.id >= 0 && divides(l) ? number_by_id(first, l.b) : -1;
+  for (int k = 0; k < body->n; k++) {
+    int i = divisor_of(first, &body->items[k]);
     if (i < 0 || g->argument[i] < 0 || g->reciprocal[i] >= 0) continue;
     for (int j = 0; j < first->n && g->reciprocal[i] < 0; j++)
       if (g->argument[j] == g->argument[i]) g->reciprocal[i] = g->reciprocal[j];
@@ -350,94 +274,87 @@ static void reciprocal(int64_t d, int32_t *factor, int32_t *shift) {
   *shift = 31 + s;
 }
 
-static void write_head(const Group *g, int n_arguments, Text *out) {
-  const char *body = g->of[0]->body, *close = strstr(body, ") {\n");
-  text_append(out, body, (size_t)(close - body));
-  for (int i = 0; i < n_arguments; i++) text_add(out, ", %%n%d: i32", i);
-  text_add(out, ") {\n");
-  for (int i = 0; i < n_arguments; i++) text_add(out, "  %%w%d = arith.extui %%n%d : i32 to i64\n", i, i);
+static int argument_value(int i) { return value_named('n', i); }
+static int wide_value(int i) { return value_named('w', i); }   // the argument in 64 bits
+
+static void add(Operations *body, const char *name, int result, Values operands, const char *rest) {
+  operations_add(body, name, 1, VALUES(result), operands, "%s", rest);
 }
 
-// %q is the quotient, the line's own value what is asked for.
-static void write_division(const Group *g, Line l, int number, Text *out) {
-  int factor = g->reciprocal[number];
-  text_add(out, "  %%p%d = arith.muli %%v%d, %%w%d : i64\n", l.id, l.a, factor);
-  bool quotient = starts(l.op, "arith.divui ");
-  text_add(out, "  %%%c%d = arith.shrui %%p%d, %%w%d : i64\n", quotient ? 'v' : 'q', l.id, l.id, factor + 1);
-  if (quotient) return;
-  text_add(out, "  %%r%d = arith.muli %%q%d, %%v%d : i64\n", l.id, l.id, l.b);
-  text_add(out, "  %%v%d = arith.subi %%v%d, %%r%d : i64\n", l.id, l.a, l.id);
+static void add_division(const Group *g, const Operation *o, int number, Operations *body) {
+  int factor = g->reciprocal[number], id = o->values[0], a = operation_operand(o, 0), b = operation_operand(o, 1);
+  bool divides_only = operation_is(o, "arith.divui");
+  int product = value_named('p', id), quotient = divides_only ? id : value_named('q', id), back = value_named('r', id);
+  add(body, "arith.muli", product, VALUES(a, wide_value(factor)), "%, % : i64");
+  add(body, "arith.shrui", quotient, VALUES(product, wide_value(factor + 1)), "%, % : i64");
+  if (divides_only) return;
+  add(body, "arith.muli", back, VALUES(quotient, b), "%, % : i64");
+  add(body, "arith.subi", id, VALUES(a, back), "%, % : i64");
 }
 
-static void write_number(const Group *g, const char *line, const char *next, const char *begin, const char *end,
-                         int number, Text *out) {
-  const Number *n = &g->of[0]->numbers[number];
-  int argument = g->argument[number];
-  switch (n->kind) {
-  case INTEGER: text_add(out, "  %%v%d = arith.extui %%n%d : i32 to i64\n", n->id, argument); break;
-  case SPLAT:
-    text_add(out,
-             "  %%f%d = arith.bitcast %%n%d : i32 to f32\n  %%v%d = vector.broadcast %%f%d : f32 to vector<%dxf32>\n",
-             n->id, argument, n->id, n->id, n->width);
+static void add_number(const Operation *o, int argument, Operations *body) {
+  int id = o->values[0], f = value_named('f', id);
+  switch (o->constant.kind) {
+  case CONSTANT_NONE: break;
+  case CONSTANT_INTEGER: add(body, "arith.extui", id, VALUES(argument_value(argument)), "% : i32 to i64"); break;
+  case CONSTANT_SPLAT:
+    add(body, "arith.bitcast", f, VALUES(argument_value(argument)), "% : i32 to f32");
+    operations_add(body, "vector.broadcast", 1, VALUES(id), VALUES(f), "%% : f32 to vector<%dxf32>", o->constant.lanes);
     break;
-  default:
-    text_append(out, line, (size_t)(begin - line));
-    text_add(out, "%%w%d] : (!buffer, i64)", argument);
-    end += strlen("] : (!buffer)");
-    text_append(out, end, (size_t)(next - end));
+  case CONSTANT_OFFSET:
+    operations_add(body, o->name, o->indent, VALUES(id), VALUES(operation_operand(o, 0), wide_value(argument)),
+                   "%%[%%] : (!buffer, i64) -> !buffer, i8");
   }
 }
 
-static void write_body(const Group *g, int n_arguments, Text *out) {
-  const Function *first = g->of[0];
-  Small small = {0}, fixed = {0};
-  find_small(first->body, &small);
-  find_divisors(first->body, &small, &fixed);
-  write_head(g, n_arguments, out);
-  int number = 0;
-  for (const char *s = strchr(first->body, '\n') + 1, *next; *s; s = next) {
-    next = strchr(s, '\n') + 1;
-    const char *begin = NULL, *end = NULL;
-    Number n = number_of(s, &fixed, &begin, &end);
-    Line l = line_of(s);
-    int divisor = l.id >= 0 && divides(l) ? number_by_id(first, l.b) : -1;
-    if (n.kind && g->argument[number] >= 0) write_number(g, s, next, begin, end, number, out);
-    else if (divisor >= 0 && g->reciprocal[divisor] >= 0) write_division(g, l, divisor, out);
-    else text_append(out, s, (size_t)(next - s));
-    number += n.kind != NOT_A_NUMBER;
+// The body of the first with arguments in place of the numbers that vary.
+static void write_body(const Group *g, int n_arguments) {
+  Shareable *s = g->of[0];
+  KernelFunction *f = s->function;
+  Operations body = {0};
+  for (int i = 0; i < n_arguments; i++) {
+    function_add_argument(f, argument_value(i), "i32");
+    add(&body, "arith.extui", wide_value(i), VALUES(argument_value(i)), "% : i32 to i64");
   }
-  free(small.is);
-  free(fixed.is);
+  for (int k = 0, number = 0; k < f->body.n; k++) {
+    const Operation *o = &f->body.items[k];
+    bool is = number < s->n && s->number[number] == k;
+    int divisor = divisor_of(s, o);
+    if (is && g->argument[number] >= 0) add_number(o, g->argument[number], &body);
+    else if (divisor >= 0 && g->reciprocal[divisor] >= 0) add_division(g, o, divisor, &body);
+    else operations_copy(o, &body);
+    number += is;
+  }
+  operations_free(&f->body);
+  f->body = body;
 }
 
+// The numbers of each launch, and the one function for all.
 static void give_numbers(const Group *g, int n_arguments) {
   for (int f = 0; f < g->n; f++) {
     KernelLaunch *l = g->of[f]->launch;
-    const Number *numbers = g->of[f]->numbers;
     l->n_numbers = n_arguments;
     l->numbers = allocate_array((size_t)n_arguments + 1, sizeof *l->numbers);
-    for (int i = 0; i < g->n_arguments; i++) l->numbers[i] = (int32_t)numbers[g->of_argument[i]].value;
+    for (int i = 0; i < g->n_arguments; i++) l->numbers[i] = (int32_t)value_of(g->of[f], g->of_argument[i]);
     for (int i = 0; i < g->of[f]->n; i++)
       if (g->reciprocal[i] >= 0)
-        reciprocal(numbers[i].value, &l->numbers[g->reciprocal[i]], &l->numbers[g->reciprocal[i] + 1]);
-    if (f == 0) continue;
-    free(l->symbol);
-    l->symbol = copy_string(g->of[0]->launch->symbol);
-    *g->of[f]->body = *g->of[f]->globals = 0;
+        reciprocal(value_of(g->of[f], i), &l->numbers[g->reciprocal[i]], &l->numbers[g->reciprocal[i] + 1]);
+  }
+  for (int f = 1; f < g->n; f++) {
+    free(g->of[f]->launch->symbol);
+    g->of[f]->launch->symbol = copy_string(g->of[0]->launch->symbol);
+    g->of[f]->function->replaced = true;
   }
 }
 
-static void make_one(Function *const *of, int n) {
+static void make_one(Shareable *const *of, int n) {
   Group g = {.n = n, .of = of};
-  Text body = {0};
   for (int f = 0; f < n; f++)
-    if (of[f]->original) take_used(of[f]);
+    if (of[f]->plain.symbol) keep_plain(of[f]);
   choose_arguments(&g);
   int n_arguments = choose_reciprocals(&g);
-  write_body(&g, n_arguments, &body);
   give_numbers(&g, n_arguments);
-  free(of[0]->body);
-  of[0]->body = body.data;
+  write_body(&g, n_arguments);
   free(g.argument);
   free(g.of_argument);
   free(g.reciprocal);
@@ -445,55 +362,10 @@ static void make_one(Function *const *of, int n) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-static char *piece(const char *begin, const char *end) { return text_format("%.*s", (int)(end - begin), begin); }
-
-// Takes a kernel's text apart: comments, then of each launch that is text its shared memory and its function. The
-// number of functions; 0: it is made otherwise.
-static int take_apart(EmittedKernel *k, Function *out) {
-  const char *s = text_c_string(&k->text);
-  int n = 0;
-  bool ok = true;
-  for (int j = 0; j < k->n_launches && ok; j++) {
-    char *head = text_format("func.func @%s(", k->launches[j].symbol);
-    const char *begin = strstr(s, head), *end = begin ? strstr(begin, "\n}\n") : NULL,
-               *globals = begin ? strstr(s, "llvm.mlir.global ") : NULL;
-    free(head);
-    if (!begin) continue;   // from a template
-    ok = end && !memmem(s, (size_t)(begin - s), "func.func ", 10) && !k->launches[j].n_numbers;
-    if (!ok) continue;
-    if (!globals || globals > begin) globals = begin;
-    out[n++] = (Function){.kernel = k,
-                          .launch = &k->launches[j],
-                          .globals = piece(globals, begin),
-                          .body = piece(begin, end + 3)};
-    s = end + 3;
-  }
-  if (ok && !strstr(s, "func.func ")) return n;
-  for (int i = 0; i < n; i++) free(out[i].globals), free(out[i].body);
-  return 0;
-}
-
 static int by_form(const void *a, const void *b) {
-  const Function *x = *(Function *const *)a, *y = *(Function *const *)b;
+  const Shareable *x = *(Shareable *const *)a, *y = *(Shareable *const *)b;
   int order = strcmp(x->form.data, y->form.data);
   return order ? order : x->order - y->order;
-}
-
-// The text of a kernel anew, its comments first.
-static void put_together(Function *f, int n) {
-  Text out = {0};
-  const char *s = text_c_string(&f->kernel->text);
-  for (const char *next; *s; s = next) {
-    next = strchr(s, '\n');
-    next = next ? next + 1 : s + strlen(s);
-    if (starts(s, "//")) text_append(&out, s, (size_t)(next - s));
-  }
-  for (int j = 0; j < n; j++) {
-    text_add(&out, "%s", f[j].globals);
-    text_add(&out, "%s\n", f[j].body);
-  }
-  text_free(&f->kernel->text);
-  f->kernel->text = out;
 }
 
 static int launched(const EmittedKernels *kernels, const char *symbol) {
@@ -505,56 +377,47 @@ static int launched(const EmittedKernels *kernels, const char *symbol) {
 
 // What adds up the parts that an earlier launch of the kernel has left, in so few blocks that it is the memory it waits
 // for that counts.
-static bool adds_up(const Function *f) {
-  return f->launch > f->kernel->launches && f->launch->grid[0] * f->launch->grid[1] * f->launch->grid[2] <= FEW_BLOCKS;
+static bool adds_up(const Shareable *s) {
+  return s->launch > s->kernel->launches && s->launch->grid[0] * s->launch->grid[1] * s->launch->grid[2] <= FEW_BLOCKS;
 }
 
-static void find_form(const EmittedKernels *kernels, Function *f, bool all) {
-  bool sums = adds_up(f);
+static void find_form(const EmittedKernels *kernels, Shareable *s, bool all) {
+  bool sums = adds_up(s);
   if (sums) {
-    make_plain(f);
-    text_add(&f->form, "sums ");
+    make_plain(s);
+    text_add(&s->form, "sums ");
   }
-  read_form(f);
+  read_form(s);
   // stays as it is; in the second case other launches know it by its name
-  if ((!all && !sums) || launched(kernels, f->launch->symbol) > 1) text_add(&f->form, "%d\n", f->order);
-}
-
-static void keep(Function *f) {
-  if (!f->original) return;
-  free(f->body);
-  f->body = f->original;
-  f->original = NULL;
+  if ((!all && !sums) || launched(kernels, s->launch->symbol) > 1) text_add(&s->form, "%d\n", s->order);
 }
 
 void cuda_share_kernels(EmittedKernels *kernels, int many, int alike) {
   int n = 0, n_launches = 0;
   for (int i = 0; i < kernels->n; i++) n_launches += kernels->items[i].n_launches;
-  Function *functions = allocate_array((size_t)n_launches + 1, sizeof *functions),
-           **sorted = allocate_array((size_t)n_launches + 1, sizeof(Function *));
-  for (int i = 0; i < kernels->n; i++) n += take_apart(&kernels->items[i], functions + n);
-  for (int i = 0; i < n; i++) {
-    functions[i].order = i;
-    find_form(kernels, &functions[i], n_launches >= many);
-    sorted[i] = &functions[i];
-  }
+  Shareable *all = allocate_array((size_t)n_launches + 1, sizeof *all),
+            **sorted = allocate_array((size_t)n_launches + 1, sizeof(Shareable *));
+  for (int i = 0; i < kernels->n; i++)
+    for (int j = 0; j < kernels->items[i].n_launches; j++) {
+      EmittedKernel *k = &kernels->items[i];
+      KernelFunction *f = functions_find(&k->functions, k->launches[j].symbol);   // NULL: from a template
+      if (!f || k->launches[j].n_numbers) continue;
+      all[n] = (Shareable){.kernel = k, .launch = &k->launches[j], .function = f, .order = n};
+      find_form(kernels, &all[n], n_launches >= many);
+      sorted[n] = &all[n];
+      n++;
+    }
   qsort(sorted, (size_t)n, sizeof *sorted, by_form);
   for (int i = 0, end; i < n; i = end) {
     for (end = i + 1; end < n && !strcmp(sorted[i]->form.data, sorted[end]->form.data);) end++;
     if (end - i >= (adds_up(sorted[i]) ? 2 : alike)) make_one(sorted + i, end - i);
-    for (int k = i; k < end; k++) keep(sorted[k]);
-  }
-  for (int i = 0, end; i < n; i = end) {
-    for (end = i + 1; end < n && functions[end].kernel == functions[i].kernel;) end++;
-    put_together(&functions[i], end - i);
   }
   for (int i = 0; i < n; i++) {
-    free(functions[i].globals);
-    free(functions[i].body);
-    free(functions[i].numbers);
-    free(functions[i].used);
-    text_free(&functions[i].form);
+    function_free(&all[i].plain);
+    free(all[i].number);
+    free(all[i].used);
+    text_free(&all[i].form);
   }
-  free(functions);
+  free(all);
   free(sorted);
 }

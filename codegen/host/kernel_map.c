@@ -39,7 +39,7 @@ static void emit_inner(Emitter *e, Value low, Value high, int64_t extent, const 
   if (is_last) if_begin(e, *is_last);
   else block_begin(e);
   emit_set_mask(e, rest);
-  Value start = emit(e, e->depth, "arith.constant %lld : i64", (long long)(extent - rest));
+  Value start = emit(e, e->depth, "arith.constant", NO_VALUES, "%lld : i64", (long long)(extent - rest));
   e->vector_index[0] = start.id;
   e->index_depth[g] = start.depth;
   kernel_emit_point(e);
@@ -88,7 +88,7 @@ void kernel_emit_map(KernelModule *m, const Kernel *k, EmittedKernel *out) {
       Value end = emit_index(&e, "addi", low, emit_i64(&e, BLOCK));
       high = emit_index(&e, "minsi", end, high);
       if (extent % e.lanes)
-        is_last = emit(&e, e.depth, "arith.cmpi eq, %%v%d, %%v%d : i64", block.id, emit_i64(&e, blocks - 1).id);
+        is_last = emit(&e, e.depth, "arith.cmpi", VALUES(block.id, emit_i64(&e, blocks - 1).id), "eq, %%, %% : i64");
     }
     emit_split_index(&e, row, nest.n - 1, groups);
     emit_inner(&e, low, high, extent, blocks > 1 ? &is_last : NULL);

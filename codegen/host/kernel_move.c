@@ -23,8 +23,8 @@ static void end(Emitter *e) {
 
 static void copy_bytes(Emitter *e, int to, Value to_offset, int from, Value from_offset, NnDtype dtype, Value bytes) {
   Value d = emit_address(e, to, dtype, to_offset), s = emit_address(e, from, dtype, from_offset);
-  emit_effect(e, "\"llvm.intr.memcpy\"(%%v%d, %%v%d, %%v%d) <{isVolatile = false}> : (!buffer, !buffer, i64) -> ()",
-              d.id, s.id, bytes.id);
+  emit_effect(e, "\"llvm.intr.memcpy\"", VALUES(d.id, s.id, bytes.id),
+              "(%%, %%, %%) <{isVolatile = false}> : (!buffer, !buffer, i64) -> ()");
 }
 
 static void copy_run(Emitter *e, int to, Value to_offset, int from, Value from_offset, NnDtype dtype, int64_t count) {
@@ -156,16 +156,16 @@ static void emit_first_rows(Emitter *e, const Kernel *k, MlirOperation op, NnDty
   Value to = emit_address(e, k->n_args, dtype, element);
   if (nn_op_of(op) == NN_OP_scatter_add) {
     Value zero = emit_constant(e, "0 : i8");
-    emit_effect(e, "\"llvm.intr.memset\"(%%v%d, %%v%d, %%v%d) <{isVolatile = false}> : (!buffer, i8, i64) -> ()", to.id,
-                zero.id, bytes.id);
+    emit_effect(e, "\"llvm.intr.memset\"", VALUES(to.id, zero.id, bytes.id),
+                "(%%, %%, %%) <{isVolatile = false}> : (!buffer, i8, i64) -> ()");
     return;
   }
   Value from = emit_address(e, nn_value_index(mlirOperationGetOperand(op, 2)), dtype, element);
-  Value to_number = emit(e, e->depth, "llvm.ptrtoint %%v%d : !buffer to i64", to.id),
-        from_number = emit(e, e->depth, "llvm.ptrtoint %%v%d : !buffer to i64", from.id);
-  if_begin(e, emit(e, e->depth, "arith.cmpi ne, %%v%d, %%v%d : i64", to_number.id, from_number.id));
-  emit_effect(e, "\"llvm.intr.memcpy\"(%%v%d, %%v%d, %%v%d) <{isVolatile = false}> : (!buffer, !buffer, i64) -> ()",
-              to.id, from.id, bytes.id);
+  Value to_number = emit(e, e->depth, "llvm.ptrtoint", VALUES(to.id), "%% : !buffer to i64"),
+        from_number = emit(e, e->depth, "llvm.ptrtoint", VALUES(from.id), "%% : !buffer to i64");
+  if_begin(e, emit(e, e->depth, "arith.cmpi", VALUES(to_number.id, from_number.id), "ne, %%, %% : i64"));
+  emit_effect(e, "\"llvm.intr.memcpy\"", VALUES(to.id, from.id, bytes.id),
+              "(%%, %%, %%) <{isVolatile = false}> : (!buffer, !buffer, i64) -> ()");
   if_end(e, 0, NULL, NULL, NULL, NULL);
 }
 
@@ -190,7 +190,7 @@ static void emit_scatter_add(KernelModule *m, const Kernel *k, MlirOperation op,
                     emit_index_with(&e, "muli", count, row * nn_dtype_bytes(t->dtype)));
   Value i = for_begin(&e, emit_i64(&e, 0), emit_i64(&e, n), 1, 0, NULL, NULL, NULL);
   Value index = move_load_index(&e, indices, k->arg[indices].dtype, i), within = emit_index(&e, "subi", index, first);
-  Value mine = emit(&e, e.depth, "arith.cmpi ult, %%v%d, %%v%d : i64", within.id, count.id);
+  Value mine = emit(&e, e.depth, "arith.cmpi", VALUES(within.id, count.id), "ult, %%, %% : i64");
   if_begin(&e, mine);
   Value target = emit_index_with(&e, "muli", index, row), from = emit_index_with(&e, "muli", i, row);
   step_row(&e, max ? ROW_MAX : ROW_ADD, source, target, from, t->dtype, row);

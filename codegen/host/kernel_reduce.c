@@ -128,8 +128,8 @@ void reduce_for_tiles(Emitter *e, const Reduce *r, Value tile_index, int tile, T
     if (part ? !rest : !whole) continue;
     bool both = whole && rest;
     if (both) {
-      Value condition = emit(e, e->depth, "arith.cmpi %s, %%v%d, %%v%d : i64", part ? "eq" : "ne", tile_index.id,
-                             limit.id);
+      Value condition = emit(e, e->depth, "arith.cmpi", VALUES(tile_index.id, limit.id), "%s, %%, %% : i64",
+                             part ? "eq" : "ne");
       if_begin(e, condition);
     } else {
       block_begin(e);
@@ -137,10 +137,10 @@ void reduce_for_tiles(Emitter *e, const Reduce *r, Value tile_index, int tile, T
     Value first;
     if (part) {
       emit_set_mask(e, rest);
-      first = emit(e, e->depth, "arith.constant %lld : i64", (long long)(r->vector_extent - rest));
+      first = emit(e, e->depth, "arith.constant", NO_VALUES, "%lld : i64", (long long)(r->vector_extent - rest));
     } else {
-      first = emit(e, e->depth, "arith.muli %%v%d, %%v%d : i64", tile_index.id,
-                   emit_i64(e, (int64_t)tile * r->lanes).id);
+      first = emit(e, e->depth, "arith.muli", VALUES(tile_index.id, emit_i64(e, (int64_t)tile * r->lanes).id),
+                   "%%, %% : i64");
     }
     bind_tile_indices(e, r, first, part ? 1 : tile);
     body(e, r, part ? 1 : tile, user);

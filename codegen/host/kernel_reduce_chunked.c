@@ -46,8 +46,8 @@ static void set_range(Emitter *e, const Reduce *r, Launch *l) {
     l->range.to = emit_index_with(e, "minsi", end, whole);
     l->range.conditional = r->vector_extent % step != 0;
     if (l->range.conditional)
-      l->range.is_last = emit(e, l->chunk.depth, "arith.cmpi eq, %%v%d, %%v%d : i64", l->chunk.id,
-                              emit_i64(e, r->n_chunks - 1).id);
+      l->range.is_last = emit(e, l->chunk.depth, "arith.cmpi", VALUES(l->chunk.id, emit_i64(e, r->n_chunks - 1).id),
+                              "eq, %%, %% : i64");
   } else {
     l->range.low = start;
     l->range.high = emit_index_with(e, "minsi", end, total);
@@ -115,8 +115,9 @@ static void emit_partials(KernelModule *m, const Reduce *r, int stage, EmittedKe
   int64_t tiles = r->lanes_on_reduced ? 1
                   : r->stream         ? (r->vector_extent + r->block - 1) / r->block
                                       : reduce_tiles(r, r->tile);
-  text_add(&m->text, "// launch %d: %lld rows x %lld chunks of %lld x %lld tiles, partial results to the workspace\n",
-           2 * stage, (long long)r->outer_extent, (long long)r->n_chunks, (long long)r->chunk_size, (long long)tiles);
+  text_add(&m->comment,
+           "// launch %d: %lld rows x %lld chunks of %lld x %lld tiles, partial results to the workspace\n", 2 * stage,
+           (long long)r->outer_extent, (long long)r->n_chunks, (long long)r->chunk_size, (long long)tiles);
   Emitter e;
   WorkspaceValue known[MAX_UNITS];
   begin_launch(&e, m, r, symbol);
@@ -224,7 +225,7 @@ static void combine_body(Emitter *e, const Reduce *r, int tile, void *user) {
 static void emit_combination(KernelModule *m, const Reduce *r, int stage, EmittedKernel *out) {
   char *symbol = launch_symbol(r, 2 * stage + 1);
   int64_t tiles = r->lanes_on_reduced ? 1 : reduce_tiles(r, 1);
-  text_add(&m->text, "// launch %d: combines %lld chunks for %lld rows x %lld vectors%s\n", 2 * stage + 1,
+  text_add(&m->comment, "// launch %d: combines %lld chunks for %lld rows x %lld vectors%s\n", 2 * stage + 1,
            (long long)r->n_chunks, (long long)r->outer_extent, (long long)tiles,
            stage == r->n_stages - 1 ? "; results" : "");
   Emitter e;

@@ -38,8 +38,8 @@ static void accumulate(Pass *p, int j, int into, Value *acc) {
     Value *x = &acc[slot(p, a, into)];
     Value sum = reduce_combine(e, u, *x, term(p, u));
     if (e->mask >= 0 && p->r->lanes_on_reduced) {
-      sum = emit(e, e->depth, "arith.select %%v%d, %%v%d, %%v%d : vector<%dxi1>, %s", e->mask, sum.id, x->id, e->lanes,
-                 p->types[slot(p, a, 0)].text);
+      sum = emit(e, e->depth, "arith.select", VALUES(e->mask, sum.id, x->id), "%%, %%, %% : vector<%dxi1>, %s",
+                 e->lanes, p->types[slot(p, a, 0)].text);
       sum.varies = true;
     }
     *x = sum;
@@ -76,7 +76,7 @@ static void vector_rest(Pass *p, Value *acc) {
   if (!rest) return;
   block_begin(e);
   emit_set_mask(e, rest);
-  Value first = emit(e, e->depth, "arith.constant %lld : i64", (long long)whole);
+  Value first = emit(e, e->depth, "arith.constant", NO_VALUES, "%lld : i64", (long long)whole);
   e->index_depth[r->vector_group] = e->depth;
   e->vector_index[0] = first.id;
   accumulate(p, 0, 0, acc);

@@ -38,7 +38,7 @@ static void for_vectors(Stream *s, VectorFn body) {
   if (!rest) return;
   if_begin(e, s->is_last);
   emit_set_mask(e, rest);
-  set_vector(s, emit(e, e->depth, "arith.constant %lld : i64", (long long)(s->r->vector_extent - rest)));
+  set_vector(s, emit(e, e->depth, "arith.constant", NO_VALUES, "%lld : i64", (long long)(s->r->vector_extent - rest)));
   body(s);
   emit_set_mask(e, e->lanes);
   if_end(e, 0, NULL, NULL, NULL, NULL);
@@ -150,7 +150,8 @@ void reduce_emit_stream(Emitter *e, const Reduce *r, const StreamChunk *c) {
   Stream s = {.e = e, .r = r, .c = c};
   s.from = emit_index_with(e, "muli", c->block, r->block);
   s.to = emit_index_with(e, "minsi", emit_index_with(e, "addi", s.from, r->block), whole);
-  s.is_last = emit(e, c->block.depth, "arith.cmpi eq, %%v%d, %%v%d : i64", c->block.id, emit_i64(e, blocks - 1).id);
+  s.is_last = emit(e, c->block.depth, "arith.cmpi", VALUES(c->block.id, emit_i64(e, blocks - 1).id),
+                   "eq, %%, %% : i64");
   bool moments = false, means[MAX_UNITS] = {false};
   for (int u = 0; u < r->n_units; u++) {
     means[u] = c->units[u] && r->units[u].kind == UNIT_MEAN;

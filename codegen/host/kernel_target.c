@@ -8,15 +8,13 @@
 #include "codegen/kernel/kernel.h"
 #include "support/alloc.h"
 
-static void open_function(Emitter *e, const char *symbol, int n_buffers) {
-  text_add(&e->scope[0].head, "func.func @%s(%%v0: !buffer, %%v1: i64, %%v2: i64) {\n", symbol);
+static void open_function(Emitter *e, int n_buffers) {
+  static const char *const types[] = {"!buffer", "i64", "i64"};
+  for (int i = 0; i < 3; i++) function_add_argument(&e->function, i, types[i]);
   for (int i = 0; i < n_buffers; i++) {
-    Value slot = {0};
-    if (i) slot = emit(e, 0, "llvm.getelementptr %%v0[%d] : (!buffer) -> !buffer, !buffer", i);
-    Value address;
-    if (i) address = emit(e, 0, "llvm.load %%v%d : !buffer -> !buffer", slot.id);
-    else address = emit(e, 0, "llvm.load %%v0 : !buffer -> !buffer");
-    e->buffer[i] = address.id;
+    int slot = 0;
+    if (i) slot = emit(e, 0, "llvm.getelementptr", VALUES(0), "%%[%d] : (!buffer) -> !buffer, !buffer", i).id;
+    e->buffer[i] = emit(e, 0, "llvm.load", VALUES(slot), "%% : !buffer -> !buffer").id;
   }
 }
 
@@ -43,10 +41,10 @@ static Value call_mvec(Emitter *e, const char *name, int n, const Value *x, NnDt
   snprintf(type, sizeof type, "vector<%dx%s>", width, element_type(dtype));
   declare_external(e->module, symbol, n, type);
   Value v;
-  if (n == 1) v = emit(e, x[0].depth, "llvm.call @%s(%%v%d) : (%s) -> %s", symbol, x[0].id, type, type);
+  if (n == 1) v = emit(e, x[0].depth, "llvm.call", VALUES(x[0].id), "@%s(%%) : (%s) -> %s", symbol, type, type);
   else
-    v = emit(e, depth_max(x[0], x[1]), "llvm.call @%s(%%v%d, %%v%d) : (%s, %s) -> %s", symbol, x[0].id, x[1].id, type,
-             type, type);
+    v = emit(e, depth_max(x[0], x[1]), "llvm.call", VALUES(x[0].id, x[1].id), "@%s(%%, %%) : (%s, %s) -> %s", symbol,
+             type, type, type);
   v.varies = x[0].varies || (n > 1 && x[1].varies);
   return v;
 }
@@ -63,9 +61,9 @@ static Value math_call(Emitter *e, const char *name, int n, const Value *x, NnDt
     Value y = call_mvec(e, name, n, part, dtype, width);
     if (count < width) return emit_take_lanes(e, y, element, width, 0, count, count);
     if (!first) joined = emit_splat(e, dtype, 0);
-    joined = emit(e, depth_max(joined, y),
-                  "vector.insert_strided_slice %%v%d, %%v%d {offsets = [%d], strides = [1]} : vector<%dx%s> into %s",
-                  y.id, joined.id, first, width, element, vector_type(e, dtype).text);
+    joined = emit(e, depth_max(joined, y), "vector.insert_strided_slice", VALUES(y.id, joined.id),
+                  "%%, %% {offsets = [%d], strides = [1]} : vector<%dx%s> into %s", first, width, element,
+                  vector_type(e, dtype).text);
     joined.varies = y.varies;
   }
   return joined;

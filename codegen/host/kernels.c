@@ -15,8 +15,7 @@ static void emit_one(KernelModule *m, const Kernel *k, EmittedKernel *out) {
   case KERNEL_COLUMN: kernel_emit_reduce(m, k, out); break;
   case KERNEL_MOVE: kernel_emit_move(m, k, out); break;
   }
-  out->text = m->text;
-  m->text = (Text){0};
+  kernel_take(m, out);
 }
 
 void host_kernels_emit(MlirModule module, const HostCpu *cpu, EmittedKernels *out) {

@@ -145,7 +145,7 @@ bool host_lower_objects(const EmittedKernels *kernels, const HostCpu *cpu, const
     int least = 0;
     for (int i = 1; i < n; i++)
       if (parts[i].text.size < parts[least].text.size) least = i;
-    text_append(&parts[least].text, kernels->items[k].text.data, kernels->items[k].text.size);
+    emitted_kernel_text(&kernels->items[k], &parts[least].text);
   }
   translate_initialize_x86();
   codegen_parallel(n, lower_part, parts, sizeof *parts);

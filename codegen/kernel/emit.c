@@ -34,32 +34,52 @@ int depth_max(Value a, Value b) { return a.depth > b.depth ? a.depth : b.depth; 
 
 static Value new_value(Emitter *e, int depth) { return (Value){e->next_id++, depth, false, false}; }
 
-static void add_line(Emitter *e, int depth) {
-  Text *t = &e->scope[depth].text;
-  for (int i = 0; i <= depth; i++) text_append(t, "  ", 2);
-}
-
-Value emit(Emitter *e, int depth, const char *format, ...) {
+Value emitv(Emitter *e, int depth, const char *name, Values operands, const char *rest, va_list args) {
   Value v = new_value(e, depth);
-  add_line(e, depth);
-  Text *t = &e->scope[depth].text;
-  text_add(t, "%%v%d = ", v.id);
-  va_list args;
-  va_start(args, format);
-  text_addv(t, format, args);
-  va_end(args);
-  text_append(t, "\n", 1);
+  operations_addv(&e->scope[depth].body, name, depth + 1, VALUES(v.id), operands, rest, args);
   return v;
 }
 
-void emit_effect(Emitter *e, const char *format, ...) {
-  add_line(e, e->depth);
-  Text *t = &e->scope[e->depth].text;
+Value emit(Emitter *e, int depth, const char *name, Values operands, const char *rest, ...) {
   va_list args;
-  va_start(args, format);
-  text_addv(t, format, args);
+  va_start(args, rest);
+  Value v = emitv(e, depth, name, operands, rest, args);
   va_end(args);
-  text_append(t, "\n", 1);
+  return v;
+}
+
+void emit_effect(Emitter *e, const char *name, Values operands, const char *rest, ...) {
+  va_list args;
+  va_start(args, rest);
+  operations_addv(&e->scope[e->depth].body, name, e->depth + 1, NO_VALUES, operands, rest, args);
+  va_end(args);
+}
+
+// The operation that a value was just written by.
+static Operation *last_operation(Emitter *e, int depth) {
+  Operations *body = &e->scope[depth].body;
+  return &body->items[body->n - 1];
+}
+
+// takes rest: "# : i64", or text without a number
+static Value constant_once(Emitter *e, Constant c, int bits, char *rest) {
+  for (int i = 0; i < e->n_constants; i++) {
+    const ConstantMemo *m = &e->constants[i];
+    if (m->value == c.value && !strcmp(m->rest, rest)) {
+      free(rest);
+      return m->result;
+    }
+  }
+  if (e->n_constants == e->constant_capacity) {
+    e->constant_capacity = e->constant_capacity ? 2 * e->constant_capacity : 16;
+    e->constants = reallocate_array(e->constants, (size_t)e->constant_capacity, sizeof *e->constants);
+  }
+  Value v = emit(e, 0, "arith.constant", NO_VALUES, "%s", rest);
+  Operation *o = last_operation(e, 0);
+  o->constant = c;
+  o->bits = bits;
+  e->constants[e->n_constants++] = (ConstantMemo){rest, c.value, v};
+  return v;
 }
 
 Value emit_constant(Emitter *e, const char *format, ...) {
@@ -68,21 +88,15 @@ Value emit_constant(Emitter *e, const char *format, ...) {
   va_start(args, format);
   text_addv(&text, format, args);
   va_end(args);
-  for (int i = 0; i < e->n_constants; i++)
-    if (!strcmp(e->constants[i].text, text.data)) {
-      text_free(&text);
-      return e->constants[i].result;
-    }
-  if (e->n_constants == e->constant_capacity) {
-    e->constant_capacity = e->constant_capacity ? 2 * e->constant_capacity : 16;
-    e->constants = reallocate_array(e->constants, (size_t)e->constant_capacity, sizeof *e->constants);
-  }
-  Value v = emit(e, 0, "arith.constant %s", text.data);
-  e->constants[e->n_constants++] = (ConstantMemo){text.data, v};
-  return v;
+  return constant_once(e, (Constant){0}, 0, text.data);
 }
 
-Value emit_i64(Emitter *e, int64_t value) { return emit_constant(e, "%lld : i64", (long long)value); }
+Value emit_integer(Emitter *e, int bits, int64_t value) {
+  return constant_once(e, (Constant){.kind = CONSTANT_INTEGER, .value = value}, bits, text_format("# : i%d", bits));
+}
+
+Value emit_i64(Emitter *e, int64_t value) { return emit_integer(e, 64, value); }
+Value emit_i32(Emitter *e, int64_t value) { return emit_integer(e, 32, value); }
 
 Value emit_index_with(Emitter *e, const char *op, Value a, int64_t b) { return emit_index(e, op, a, emit_i64(e, b)); }
 
@@ -92,7 +106,8 @@ Value emit_splat(Emitter *e, NnDtype dtype, double value) {
     float f = (float)nn_dtype_round(dtype, value);
     uint32_t bits;
     memcpy(&bits, &f, sizeof bits);
-    return emit_constant(e, "dense<0x%08X> : %s", bits, type.text);
+    return constant_once(e, (Constant){CONSTANT_SPLAT, e->lanes, (int32_t)bits}, 0,
+                         text_format("dense<#> : %s", type.text));
   }
   if (dtype == NN_F64) {
     uint64_t bits;
@@ -104,9 +119,20 @@ Value emit_splat(Emitter *e, NnDtype dtype, double value) {
                        type.text);
 }
 
-Value emit_index(Emitter *e, const char *op, Value a, Value b) {
-  Value v = emit(e, depth_max(a, b), "arith.%s %%v%d, %%v%d : i64", op, a.id, b.id);
+Value emit_integers(Emitter *e, int bits, const char *op, Value a, Value b) {
+  char name[32];
+  snprintf(name, sizeof name, "arith.%s", op);
+  int depth = depth_max(a, b);
+  Value v = emit(e, depth, name, VALUES(a.id, b.id), "%%, %% : i%d", bits);
+  last_operation(e, depth)->bits = bits;
   v.varies = a.varies || b.varies;
+  return v;
+}
+
+Value emit_index(Emitter *e, const char *op, Value a, Value b) { return emit_integers(e, e->index_bits, op, a, b); }
+
+Value emit_bounded(Emitter *e, Value v) {
+  last_operation(e, v.depth)->below_2_31 = true;
   return v;
 }
 
@@ -114,29 +140,59 @@ Value emit_index(Emitter *e, const char *op, Value a, Value b) {
 // Functions and scopes
 
 void emitter_begin(Emitter *e, KernelModule *module, const Kernel *k, const char *symbol, int n_buffers) {
-  *e = (Emitter){
-      .module = module, .k = k, .lanes = kernel_lanes(module, k), .vector_group = -1, .mask = -1, .next_id = 3};
-  nest_build(k, &e->nest);
+  *e = (Emitter){.module = module,
+                 .k = k,
+                 .lanes = k ? kernel_lanes(module, k) : 1,
+                 .index_bits = 64,
+                 .vector_group = -1,
+                 .mask = -1,
+                 .next_id = 3};
+  if (k) nest_build(k, &e->nest);
+  e->function.symbol = copy_string(symbol);
   e->buffer = allocate_array((size_t)n_buffers, sizeof *e->buffer);
-  module->target.open(e, symbol, n_buffers);
+  module->target.open(e, n_buffers);
+}
+
+int emit_argument(Emitter *e, const char *type) {
+  function_add_argument(&e->function, e->next_id, type);
+  return e->next_id++;
 }
 
 void emitter_end(Emitter *e) { emitter_end_with(e, 0, NULL, NULL); }
 
+static void add_types(Text *t, int n, const TypeName *types) {
+  for (int i = 0; i < n; i++) text_add(t, "%s%s", i ? ", " : "", types[i].text);
+}
+
+// "%, % : type, type", of n values
+static char *list_of(int n, const TypeName *types) {
+  Text t = {0};
+  for (int i = 0; i < n; i++) text_add(&t, "%s%%", i ? ", " : "");
+  if (n) text_add(&t, " : ");
+  add_types(&t, n, types);
+  return t.data ? t.data : copy_string("");
+}
+
+// scf.yield or return
+static void hand_back(Operations *body, const char *name, int indent, int n, const Value *v, const TypeName *types) {
+  int *id = allocate_array((size_t)n, sizeof *id);
+  for (int i = 0; i < n; i++) id[i] = v[i].id;
+  char *rest = list_of(n, types);
+  operations_add(body, name, indent, NO_VALUES, (Values){n, id}, "%s", rest);
+  free(rest);
+  free(id);
+}
+
 void emitter_end_with(Emitter *e, int n, const Value *values, const TypeName *types) {
   assert(e->depth == 0);
-  Text *out = &e->module->text;
-  text_append(out, e->scope[0].head.data, e->scope[0].head.size);
-  text_append(out, e->scope[0].text.data, e->scope[0].text.size);
-  text_add(out, "  return");
-  for (int i = 0; i < n; i++) text_add(out, "%s%%v%d", i ? ", " : " ", values[i].id);
-  for (int i = 0; i < n; i++) text_add(out, "%s%s", i ? ", " : " : ", types[i].text);
-  text_add(out, "\n}\n\n");
-  for (int i = 0; i < MAX_SCOPES; i++) {
-    text_free(&e->scope[i].head);
-    text_free(&e->scope[i].text);
-  }
-  for (int i = 0; i < e->n_constants; i++) free(e->constants[i].text);
+  Text results = {0};
+  add_types(&results, n, types);
+  e->function.results = results.data;
+  hand_back(&e->scope[0].body, "return", 1, n, values, types);
+  e->function.body = e->scope[0].body;
+  functions_add(&e->module->functions, e->function);
+  for (int i = 1; i < MAX_SCOPES; i++) operations_free(&e->scope[i].body);
+  for (int i = 0; i < e->n_constants; i++) free(e->constants[i].rest);
   free(e->constants);
   free(e->memo);
   free(e->offsets);
@@ -146,14 +202,11 @@ void emitter_end_with(Emitter *e, int n, const Value *values, const TypeName *ty
 void block_begin(Emitter *e) {
   require_promise(e->depth + 1 < MAX_SCOPES, "loops nested too deeply");
   e->depth++;
-  e->scope[e->depth].head.size = e->scope[e->depth].text.size = 0;
 }
 
 void block_end(Emitter *e) {
   int depth = e->depth--;
-  Scope *inner = &e->scope[depth], *outer = &e->scope[depth - 1];
-  text_append(&outer->text, inner->head.data, inner->head.size);
-  text_append(&outer->text, inner->text.data, inner->text.size);
+  operations_move(&e->scope[depth].body, &e->scope[depth - 1].body);
   int n = 0;
   for (int i = 0; i < e->n_memo; i++)
     if (e->memo[i].result.depth < depth) e->memo[n++] = e->memo[i];
@@ -164,95 +217,82 @@ void block_end(Emitter *e) {
   e->n_offsets = n;
 }
 
-static void add_ids(Text *t, int n, const Value *v) {
-  for (int i = 0; i < n; i++) text_add(t, "%s%%v%d", i ? ", " : "", v[i].id);
+// Opens a region: its operation is written into the scope outside of it now, and gets its results when it is closed.
+static void region_begin(Emitter *e, const char *name, Values operands, const char *rest) {
+  block_begin(e);
+  operations_add(&e->scope[e->depth].body, name, e->depth, NO_VALUES, operands, "%s", rest);
 }
 
-static void add_types(Text *t, int n, const TypeName *types) {
-  for (int i = 0; i < n; i++) text_add(t, "%s%s", i ? ", " : "", types[i].text);
+// The results of the region that is open vary where its values do.
+static void region_results(Emitter *e, int n, const Value *values, Value *results) {
+  int *id = allocate_array((size_t)n, sizeof *id);
+  for (int i = 0; i < n; i++) {
+    bool varies = values[i].varies;
+    results[i] = new_value(e, e->depth - 1);
+    results[i].varies = varies;
+    id[i] = results[i].id;
+  }
+  operation_set_results(&e->scope[e->depth].body.items[0], (Values){n, id});
+  free(id);
+}
+
+static void region_end(Emitter *e) {
+  block_end(e);
+  emit_effect(e, "}", NO_VALUES, "%s", "");
 }
 
 Value for_begin(Emitter *e, Value low, Value high, int64_t step, int n, const Value *init, const TypeName *types,
                 Value *args) {
-  Value by = emit_i64(e, step);
-  block_begin(e);
-  Value index = new_value(e, e->depth);
-  Text *t = &e->scope[e->depth].head;
-  text_add(t, "scf.for %%v%d = %%v%d to %%v%d step %%v%d", index.id, low.id, high.id, by.id);
-  if (n) {
-    text_add(t, " iter_args(");
-    for (int i = 0; i < n; i++) {
-      args[i] = new_value(e, e->depth);
-      args[i].varies = init[i].varies;
-      text_add(t, "%s%%v%d = %%v%d", i ? ", " : "", args[i].id, init[i].id);
-    }
-    text_add(t, ") -> (");
-    add_types(t, n, types);
-    text_add(t, ")");
+  Value by = emit_integer(e, e->index_bits, step), index = new_value(e, e->depth + 1);
+  int *id = allocate_array(4 + 2 * (size_t)n, sizeof *id);
+  memcpy(id, (const int[]){index.id, low.id, high.id, by.id}, 4 * sizeof *id);
+  Text rest = {0};
+  text_add(&rest, "%% = %% to %% step %%");
+  for (int i = 0; i < n; i++) {
+    args[i] = new_value(e, e->depth + 1);
+    args[i].varies = init[i].varies;
+    id[4 + 2 * i] = args[i].id;
+    id[5 + 2 * i] = init[i].id;
+    text_add(&rest, "%s%% = %%", i ? ", " : " iter_args(");
   }
-  text_add(t, " : i64 {\n");
+  if (n) {
+    text_add(&rest, ") -> (");
+    add_types(&rest, n, types);
+    text_add(&rest, ")");
+  }
+  text_add(&rest, " : i%d {", e->index_bits);
+  region_begin(e, "scf.for", (Values){4 + 2 * n, id}, rest.data);
+  text_free(&rest);
+  free(id);
   return index;
 }
 
 void for_end(Emitter *e, int n, const Value *yield, const TypeName *types, Value *results) {
-  int depth = e->depth;
   if (n) {
-    add_line(e, depth);
-    Text *t = &e->scope[depth].text;
-    text_add(t, "scf.yield ");
-    add_ids(t, n, yield);
-    text_add(t, " : ");
-    add_types(t, n, types);
-    text_add(t, "\n");
-    add_line(e, depth - 1);
-    for (int i = 0; i < n; i++) {
-      bool varies = yield[i].varies;
-      results[i] = new_value(e, depth - 1);
-      results[i].varies = varies;
-    }
-    add_ids(&e->scope[depth - 1].text, n, results);
-    text_add(&e->scope[depth - 1].text, " = ");
-  } else {
-    add_line(e, depth - 1);
+    hand_back(&e->scope[e->depth].body, "scf.yield", e->depth + 1, n, yield, types);
+    region_results(e, n, yield, results);
   }
-  block_end(e);
-  add_line(e, e->depth);
-  text_add(&e->scope[e->depth].text, "}\n");
+  region_end(e);
 }
 
-void if_begin(Emitter *e, Value condition) {
-  block_begin(e);
-  text_add(&e->scope[e->depth].head, "scf.if %%v%d", condition.id);
-}
+void if_begin(Emitter *e, Value condition) { region_begin(e, "scf.if", VALUES(condition.id), "% {"); }
 
 void if_end(Emitter *e, int n, const Value *then_values, const Value *else_values, const TypeName *types,
             Value *results) {
-  int depth = e->depth;
-  Text *outer = &e->scope[depth - 1].text, *head = &e->scope[depth].head, *t = &e->scope[depth].text;
-  add_line(e, depth - 1);
+  Operations *body = &e->scope[e->depth].body;
   if (n) {
-    text_add(head, " -> (");
-    add_types(head, n, types);
-    text_add(head, ")");
-    for (int branch = 0; branch < 2; branch++) {
-      text_add(t, "%sscf.yield ", branch ? "} else {\n" : "");
-      add_ids(t, n, branch ? else_values : then_values);
-      text_add(t, " : ");
-      add_types(t, n, types);
-      text_add(t, "\n");
-    }
-    for (int i = 0; i < n; i++) {
-      bool varies = then_values[i].varies;
-      results[i] = new_value(e, depth - 1);
-      results[i].varies = varies;
-    }
-    add_ids(outer, n, results);
-    text_add(outer, " = ");
+    Text rest = {0};
+    text_add(&rest, "%% -> (");
+    add_types(&rest, n, types);
+    text_add(&rest, ") {");
+    free(body->items[0].rest);
+    body->items[0].rest = rest.data;
+    hand_back(body, "scf.yield", 0, n, then_values, types);
+    operations_add(body, "} else {", 0, NO_VALUES, NO_VALUES, "%s", "");
+    hand_back(body, "scf.yield", 0, n, else_values, types);
+    region_results(e, n, then_values, results);
   }
-  text_add(head, " {\n");
-  block_end(e);
-  add_line(e, e->depth);
-  text_add(&e->scope[e->depth].text, "}\n");
+  region_end(e);
 }
 
 void emit_set_mask(Emitter *e, int valid) {
@@ -321,15 +361,16 @@ Value emit_offset(Emitter *e, const Access *a, bool *lanes_vary, int64_t *lane_s
 
 Value emit_lane_indices(Emitter *e, Value first, int64_t stride, bool wide) {
   const char *type = wide ? "i64" : "i32";
-  Value scalar = wide ? first : emit(e, first.depth, "arith.trunci %%v%d : i64 to i32", first.id);
-  Value splat = emit(e, first.depth, "vector.broadcast %%v%d : %s to vector<%dx%s>", scalar.id, type, e->lanes, type);
+  Value scalar = wide ? first : emit(e, first.depth, "arith.trunci", VALUES(first.id), "%% : i64 to i32");
+  Value splat = emit(e, first.depth, "vector.broadcast", VALUES(scalar.id), "%% : %s to vector<%dx%s>", type, e->lanes,
+                     type);
   splat.varies = first.varies;
   if (!stride) return splat;
   Text t = {0};
   for (int i = 0; i < e->lanes; i++) text_add(&t, "%s%lld", i ? "," : "", (long long)(i * stride));
   Value steps = emit_constant(e, "dense<[%s]> : vector<%dx%s>", t.data, e->lanes, type);
   text_free(&t);
-  Value v = emit(e, first.depth, "arith.addi %%v%d, %%v%d : vector<%dx%s>", splat.id, steps.id, e->lanes, type);
+  Value v = emit(e, first.depth, "arith.addi", VALUES(splat.id, steps.id), "%%, %% : vector<%dx%s>", e->lanes, type);
   v.varies = true;
   return v;
 }
@@ -339,19 +380,19 @@ static Value all_lanes(Emitter *e) {
 }
 
 static Value gep(Emitter *e, int buffer, NnDtype dtype, Value offset) {
-  return emit(e, offset.depth, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, i64) -> !buffer, %s", e->buffer[buffer],
-              offset.id, element_type(dtype));
+  return emit(e, offset.depth, "llvm.getelementptr", VALUES(e->buffer[buffer], offset.id),
+              "%%[%%] : (!buffer, i64) -> !buffer, %s", element_type(dtype));
 }
 
 static Value gep_lanes(Emitter *e, int buffer, NnDtype dtype, Value first, int64_t stride) {
   Value indices = emit_lane_indices(e, first, stride, true);
-  return emit(e, indices.depth, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, vector<%dxi64>) -> vector<%dx!buffer>, %s",
-              e->buffer[buffer], indices.id, e->lanes, e->lanes, element_type(dtype));
+  return emit(e, indices.depth, "llvm.getelementptr", VALUES(e->buffer[buffer], indices.id),
+              "%%[%%] : (!buffer, vector<%dxi64>) -> vector<%dx!buffer>, %s", e->lanes, e->lanes, element_type(dtype));
 }
 
 // Vectors of 32-bit words: a bf16 is the upper half of an f32.
 static Value bits(Emitter *e, const char *op, Value a, Value b) {
-  Value v = emit(e, depth_max(a, b), "arith.%s %%v%d, %%v%d : vector<%dxi32>", op, a.id, b.id, e->lanes);
+  Value v = emit(e, depth_max(a, b), op, VALUES(a.id, b.id), "%%, %% : vector<%dxi32>", e->lanes);
   v.varies = a.varies || b.varies;
   return v;
 }
@@ -361,43 +402,47 @@ static Value bits_with(Emitter *e, const char *op, Value a, uint32_t b) {
 }
 
 static Value convert(Emitter *e, const char *op, Value x, const char *from, const char *to) {
-  Value v = emit(e, x.depth, "arith.%s %%v%d : vector<%dx%s> to vector<%dx%s>", op, x.id, e->lanes, from, e->lanes, to);
+  Value v = emit(e, x.depth, op, VALUES(x.id), "%% : vector<%dx%s> to vector<%dx%s>", e->lanes, from, e->lanes, to);
   v.varies = x.varies;
   return v;
 }
 
 Value emit_round(Emitter *e, NnDtype dtype, Value x) {
-  if (dtype == NN_F16) return convert(e, "extf", convert(e, "truncf", x, "f32", "f16"), "f16", "f32");
+  if (dtype == NN_F16) return convert(e, "arith.extf", convert(e, "arith.truncf", x, "f32", "f16"), "f16", "f32");
   if (dtype != NN_BF16) return x;
   if (e->module->target.round_bf16) return e->module->target.round_bf16(e, x);
   // In integers: not every machine has instructions for it, and those of some flush subnormal numbers.
-  Value whole = convert(e, "bitcast", x, "f32", "i32"), odd = bits_with(e, "andi", bits_with(e, "shrui", whole, 16), 1);
-  Value rounded = bits_with(e, "andi", bits(e, "addi", bits_with(e, "addi", whole, 0x7fff), odd), 0xffff0000u);
+  Value whole = convert(e, "arith.bitcast", x, "f32", "i32"),
+        odd = bits_with(e, "arith.andi", bits_with(e, "arith.shrui", whole, 16), 1);
+  Value rounded = bits_with(e, "arith.andi", bits(e, "arith.addi", bits_with(e, "arith.addi", whole, 0x7fff), odd),
+                            0xffff0000u);
   Value nan = emit_compare(e, "ne", x, x, NN_F32);   // rounding up could run over
-  return emit_select(e, nan, emit_splat(e, NN_F32, NAN), convert(e, "bitcast", rounded, "i32", "f32"), NN_F32);
+  return emit_select(e, nan, emit_splat(e, NN_F32, NAN), convert(e, "arith.bitcast", rounded, "i32", "f32"), NN_F32);
 }
 
 Value emit_from_memory(Emitter *e, NnDtype dtype, Value raw) {
   switch (dtype) {
   case NN_I1: {
     Value zero = emit_splat(e, NN_U8, 0);
-    Value v = emit(e, raw.depth, "arith.cmpi ne, %%v%d, %%v%d : vector<%dxi8>", raw.id, zero.id, e->lanes);
+    Value v = emit(e, raw.depth, "arith.cmpi", VALUES(raw.id, zero.id), "ne, %%, %% : vector<%dxi8>", e->lanes);
     v.varies = raw.varies;
     return v;
   }
   case NN_BF16:
-    return convert(e, "bitcast", bits_with(e, "shli", convert(e, "extui", raw, "i16", "i32"), 16), "i32", "f32");
-  case NN_F16: return convert(e, "extf", raw, "f16", "f32");
+    return convert(e, "arith.bitcast", bits_with(e, "arith.shli", convert(e, "arith.extui", raw, "i16", "i32"), 16),
+                   "i32", "f32");
+  case NN_F16: return convert(e, "arith.extf", raw, "f16", "f32");
   default: return raw;
   }
 }
 
 Value emit_to_memory(Emitter *e, NnDtype dtype, Value v) {
   switch (dtype) {
-  case NN_I1: return convert(e, "extui", v, "i1", "i8");
+  case NN_I1: return convert(e, "arith.extui", v, "i1", "i8");
   case NN_BF16:
-    return convert(e, "trunci", bits_with(e, "shrui", convert(e, "bitcast", v, "f32", "i32"), 16), "i32", "i16");
-  case NN_F16: return convert(e, "truncf", v, "f32", "f16");
+    return convert(e, "arith.trunci", bits_with(e, "arith.shrui", convert(e, "arith.bitcast", v, "f32", "i32"), 16),
+                   "i32", "i16");
+  case NN_F16: return convert(e, "arith.truncf", v, "f32", "f16");
   default: return v;
   }
 }
@@ -430,13 +475,13 @@ static Value load_vector(Emitter *e, NnDtype dtype, Value address) {
   int align = vector_align(e, dtype);
   Value raw;
   if (e->mask < 0) {
-    raw = emit(e, address.depth, "llvm.load %%v%d {alignment = %d : i64} : !buffer -> %s", address.id, align,
+    raw = emit(e, address.depth, "llvm.load", VALUES(address.id), "%% {alignment = %d : i64} : !buffer -> %s", align,
                type.text);
   } else {
     Value zero = memory_zero(e, dtype);
-    raw = emit(e, address.depth,
-               "llvm.intr.masked.load %%v%d, %%v%d, %%v%d {alignment = %d : i32} : (!buffer, vector<%dxi1>, %s) -> %s",
-               address.id, e->mask, zero.id, align, e->lanes, type.text, type.text);
+    raw = emit(e, address.depth, "llvm.intr.masked.load", VALUES(address.id, e->mask, zero.id),
+               "%%, %%, %% {alignment = %d : i32} : (!buffer, vector<%dxi1>, %s) -> %s", align, e->lanes, type.text,
+               type.text);
   }
   raw.varies = true;
   return raw;
@@ -446,16 +491,17 @@ static void store_vector(Emitter *e, NnDtype dtype, Value address, Value v) {
   TypeName type = vector_memory_type(e, dtype);
   int align = vector_align(e, dtype);
   if (e->mask < 0)
-    emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !buffer", v.id, address.id, align, type.text);
+    emit_effect(e, "llvm.store", VALUES(v.id, address.id), "%%, %% {alignment = %d : i64} : %s, !buffer", align,
+                type.text);
   else
-    emit_effect(e, "llvm.intr.masked.store %%v%d, %%v%d, %%v%d {alignment = %d : i32} : %s, vector<%dxi1> into !buffer",
-                v.id, address.id, e->mask, align, type.text, e->lanes);
+    emit_effect(e, "llvm.intr.masked.store", VALUES(v.id, address.id, e->mask),
+                "%%, %%, %% {alignment = %d : i32} : %s, vector<%dxi1> into !buffer", align, type.text, e->lanes);
 }
 
 static Value load_splat(Emitter *e, NnDtype dtype, Value address) {
-  Value scalar = emit(e, address.depth, "llvm.load %%v%d {alignment = %d : i64} : !buffer -> %s", address.id,
+  Value scalar = emit(e, address.depth, "llvm.load", VALUES(address.id), "%% {alignment = %d : i64} : !buffer -> %s",
                       (int)nn_dtype_bytes(dtype), element_type(dtype));
-  return emit(e, scalar.depth, "vector.broadcast %%v%d : %s to %s", scalar.id, element_type(dtype),
+  return emit(e, scalar.depth, "vector.broadcast", VALUES(scalar.id), "%% : %s to %s", element_type(dtype),
               vector_memory_type(e, dtype).text);
 }
 
@@ -469,9 +515,10 @@ static void fetch_ahead(Emitter *e, NnDtype dtype, const Access *a, Value addres
     dense *= e->nest.extent[g];
   }
   if (!e->fetch_ahead || dense * nn_dtype_bytes(dtype) < LARGE) return;
-  Value next = emit(e, address.depth, "llvm.getelementptr %%v%d[%d] : (!buffer) -> !buffer, i8", address.id, AHEAD);
-  emit_effect(e, "\"llvm.intr.prefetch\"(%%v%d) <{rw = 0 : i32, hint = 3 : i32, cache = 1 : i32}> : (!buffer) -> ()",
-              next.id);
+  Value next = emit(e, address.depth, "llvm.getelementptr", VALUES(address.id), "%%[%d] : (!buffer) -> !buffer, i8",
+                    AHEAD);
+  emit_effect(e, "\"llvm.intr.prefetch\"", VALUES(next.id),
+              "(%%) <{rw = 0 : i32, hint = 3 : i32, cache = 1 : i32}> : (!buffer) -> ()");
 }
 
 Value emit_load_raw(Emitter *e, int buffer, NnDtype dtype, const Access *a) {
@@ -490,10 +537,9 @@ Value emit_load_raw(Emitter *e, int buffer, NnDtype dtype, const Access *a) {
   } else {
     TypeName type = vector_memory_type(e, dtype);
     Value addresses = gep_lanes(e, buffer, dtype, offset, stride), mask = all_lanes(e), zero = memory_zero(e, dtype);
-    raw = emit(e, addresses.depth,
-               "llvm.intr.masked.gather %%v%d, %%v%d, %%v%d {alignment = %d : i32} : (vector<%dx!buffer>, "
-               "vector<%dxi1>, %s) -> %s",
-               addresses.id, mask.id, zero.id, (int)nn_dtype_bytes(dtype), e->lanes, e->lanes, type.text, type.text);
+    raw = emit(e, addresses.depth, "llvm.intr.masked.gather", VALUES(addresses.id, mask.id, zero.id),
+               "%%, %%, %% {alignment = %d : i32} : (vector<%dx!buffer>, vector<%dxi1>, %s) -> %s",
+               (int)nn_dtype_bytes(dtype), e->lanes, e->lanes, type.text, type.text);
     raw.varies = true;
   }
   return raw;
@@ -529,9 +575,9 @@ static void store_address(Emitter *e, NnDtype dtype, Value address, Value v, boo
     store_vector(e, dtype, address, raw);
     return;
   }
-  Value lane = emit(e, e->depth, "vector.extract %%v%d[0] : %s from %s", raw.id, element_type(dtype),
+  Value lane = emit(e, e->depth, "vector.extract", VALUES(raw.id), "%%[0] : %s from %s", element_type(dtype),
                     vector_memory_type(e, dtype).text);
-  emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !buffer", lane.id, address.id,
+  emit_effect(e, "llvm.store", VALUES(lane.id, address.id), "%%, %% {alignment = %d : i64} : %s, !buffer",
               (int)nn_dtype_bytes(dtype), element_type(dtype));
 }
 
@@ -544,12 +590,16 @@ void emit_store_at(Emitter *e, int buffer, NnDtype dtype, Value offset, Value v,
   store_address(e, dtype, gep(e, buffer, dtype, offset), v, one_lane);
 }
 
+Value emit_bytes_on(Emitter *e, int buffer, int64_t bytes) {
+  Value v = emit(e, 0, "llvm.getelementptr", VALUES(e->buffer[buffer]), "%%[#] : (!buffer) -> !buffer, i8");
+  last_operation(e, 0)->constant = (Constant){.kind = CONSTANT_OFFSET, .value = bytes};
+  return v;
+}
+
 static Value workspace_address(Emitter *e, NnDtype dtype, int64_t byte_offset, Value element) {
-  int buffer = e->k->n_args + e->k->n_results;
-  Value base = emit(e, 0, "llvm.getelementptr %%v%d[%lld] : (!buffer) -> !buffer, i8", e->buffer[buffer],
-                    (long long)byte_offset);
-  return emit(e, element.depth, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, i64) -> !buffer, %s", base.id, element.id,
-              element_type(dtype));
+  Value base = emit_bytes_on(e, e->k->n_args + e->k->n_results, byte_offset);
+  return emit(e, element.depth, "llvm.getelementptr", VALUES(base.id, element.id),
+              "%%[%%] : (!buffer, i64) -> !buffer, %s", element_type(dtype));
 }
 
 Value emit_load_workspace(Emitter *e, NnDtype dtype, int64_t byte_offset, Value element, bool one_lane) {

@@ -6,12 +6,17 @@
 
 #include "codegen/kernel/groups.h"
 
+void emitted_kernel_text(const EmittedKernel *k, Text *out) {
+  text_append(out, k->comment.data, k->comment.size);
+  functions_print(&k->functions, out);
+}
+
 void emitted_kernels_text(const EmittedKernels *kernels, Text *out) {
   text_append(out, kernels->declarations.data, kernels->declarations.size);
   text_add(out, "\n");
   for (int i = 0; i < kernels->n; i++) {
-    text_append(out, kernels->items[i].text.data, kernels->items[i].text.size);
-    text_append(out, kernels->items[i].called.data, kernels->items[i].called.size);
+    emitted_kernel_text(&kernels->items[i], out);
+    functions_print(&kernels->items[i].called, out);
   }
 }
 
@@ -27,8 +32,9 @@ void emitted_kernels_free(EmittedKernels *kernels) {
     free(k->name);
     free(k->summary);
     free(k->template);
-    text_free(&k->text);
-    text_free(&k->called);
+    text_free(&k->comment);
+    functions_free(&k->functions);
+    functions_free(&k->called);
   }
   free(kernels->items);
   text_free(&kernels->declarations);

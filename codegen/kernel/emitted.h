@@ -2,6 +2,7 @@
 #ifndef NNC_CODEGEN_KERNEL_EMITTED_H
 #define NNC_CODEGEN_KERNEL_EMITTED_H
 
+#include "codegen/kernel/operations.h"
 #include "ir/ir.h"
 #include "runtime/program.h"
 #include "support/alloc.h"
@@ -20,12 +21,12 @@ typedef struct KernelLaunch {
 typedef struct EmittedKernel {
   char *name, *summary;   // Owned; the private function's name, the ops in it
   int n_launches;
-  KernelLaunch *launches;    // Owned
-  int64_t workspace_bytes;   // the buffer after arguments and results, if > 0
-  Text text;                 // its functions in MLIR, one per launch, under a comment
-  Text called;               // functions that its template calls, in MLIR; another kernel's template may call them, too
-  void *template;   // Owned, one allocation; what the target builds its functions from; the text is the comment
-                    // alone then. NULL: text
+  KernelLaunch *launches;      // Owned
+  int64_t workspace_bytes;     // the buffer after arguments and results, if > 0
+  Text comment;                // lines of //, which its functions stand under
+  KernelFunctions functions;   // one per launch, but for those from a template and those that are other kernels', too
+  KernelFunctions called;      // what its template calls; another kernel's template may call them, too
+  void *template;   // Owned, one allocation; what the target builds other functions from. NULL: there are none
 } EmittedKernel;
 typedef struct EmittedKernels {
   int n;
@@ -36,6 +37,7 @@ typedef struct EmittedKernels {
 
 // All kernels as one module of MLIR text.
 void emitted_kernels_text(const EmittedKernels *kernels, Text *out);
+void emitted_kernel_text(const EmittedKernel *k, Text *out);   // one of them, without what its template calls
 void emitted_kernels_free(EmittedKernels *kernels);
 const EmittedKernel *emitted_kernel_find(const EmittedKernels *kernels, const char *name);   // NULL if absent
 

@@ -33,26 +33,26 @@ static bool memo_find(const Emitter *e, MlirValue v, const IndexMap *map, Value 
 }
 
 static Value unary(Emitter *e, const char *op, Value x, TypeName type) {
-  Value v = emit(e, x.depth, "%s %%v%d : %s", op, x.id, type.text);
+  Value v = emit(e, x.depth, op, VALUES(x.id), "%% : %s", type.text);
   v.varies = x.varies;
   return v;
 }
 
 static Value convert(Emitter *e, const char *op, Value x, TypeName from, TypeName to) {
-  Value v = emit(e, x.depth, "%s %%v%d : %s to %s", op, x.id, from.text, to.text);
+  Value v = emit(e, x.depth, op, VALUES(x.id), "%% : %s to %s", from.text, to.text);
   v.varies = x.varies;
   return v;
 }
 
 static Value binary(Emitter *e, const char *op, Value a, Value b, const char *flags, TypeName type) {
-  Value v = emit(e, depth_max(a, b), "%s %%v%d, %%v%d%s%s : %s", op, a.id, b.id, *flags ? " " : "", flags, type.text);
+  Value v = emit(e, depth_max(a, b), op, VALUES(a.id, b.id), "%%, %%%s%s : %s", *flags ? " " : "", flags, type.text);
   v.varies = a.varies || b.varies;
   return v;
 }
 
 Value emit_select(Emitter *e, Value c, Value a, Value b, NnDtype dtype) {
   int depth = depth_max(a, b) > c.depth ? depth_max(a, b) : c.depth;
-  Value v = emit(e, depth, "arith.select %%v%d, %%v%d, %%v%d : %s, %s", c.id, a.id, b.id, vector_type(e, NN_I1).text,
+  Value v = emit(e, depth, "arith.select", VALUES(c.id, a.id, b.id), "%%, %%, %% : %s, %s", vector_type(e, NN_I1).text,
                  vector_type(e, dtype).text);
   v.varies = a.varies || b.varies || c.varies;
   return v;
@@ -149,7 +149,7 @@ Value emit_math_call(Emitter *e, const char *name, int n, const Value *x, NnDtyp
 Value emit_take_lanes(Emitter *e, Value x, const char *element, int lanes, int first, int count, int width) {
   Text t = {0};
   for (int i = 0; i < width; i++) text_add(&t, "%s%d", i ? ", " : "", first + i % count);
-  Value v = emit(e, x.depth, "vector.shuffle %%v%d, %%v%d [%s] : vector<%dx%s>, vector<%dx%s>", x.id, x.id, t.data,
+  Value v = emit(e, x.depth, "vector.shuffle", VALUES(x.id, x.id), "%%, %% [%s] : vector<%dx%s>, vector<%dx%s>", t.data,
                  lanes, element, lanes, element);
   v.varies = x.varies;
   text_free(&t);
@@ -225,8 +225,8 @@ Value emit_horizontal(Emitter *e, NnOp op, NnDtype dtype, Value x) {
     x = emit_binary(e, op, dtype, low, high);
     e->lanes = lanes;
   }
-  Value scalar = emit(e, x.depth, "vector.extract %%v%d[0] : %s from vector<1x%s>", x.id, element, element);
-  return emit(e, x.depth, "vector.broadcast %%v%d : %s to %s", scalar.id, element, vector_type(e, dtype).text);
+  Value scalar = emit(e, x.depth, "vector.extract", VALUES(x.id), "%%[0] : %s from vector<1x%s>", element, element);
+  return emit(e, x.depth, "vector.broadcast", VALUES(scalar.id), "%% : %s to %s", element, vector_type(e, dtype).text);
 }
 
 // The result is one of the operands' values, up to the sign, or a small integer: no narrow type needs to round it.

@@ -9,6 +9,7 @@
 #define NNC_CODEGEN_KERNEL_KERNEL_H
 
 #include "codegen/kernel/emitted.h"
+#include "codegen/kernel/operations.h"
 #include "support/text.h"
 
 #define MAX_TILE 16   // vectors of one tile: accumulators held at once
@@ -128,12 +129,12 @@ typedef struct OffsetMemo {
   Value result;
 } OffsetMemo;
 typedef struct ConstantMemo {
-  char *text;
+  char *rest;   // Owned; of its operation
+  int64_t value;
   Value result;
 } ConstantMemo;
 typedef struct Scope {
-  Text head, text;
-  bool braces;
+  Operations body;   // of a region: behind its own operation
 } Scope;
 
 // Where the value of a reduction can be read when it is not in a register: its combined result in the workspace.
@@ -147,7 +148,8 @@ typedef struct Emitter {
   struct KernelModule *module;
   const Kernel *k;
   Nest nest;
-  int lanes;
+  KernelFunction function;   // what is written; its body are the scopes'
+  int lanes, index_bits;
   int next_id;
   int depth;   // current scope
   Scope scope[MAX_SCOPES];
@@ -179,20 +181,30 @@ typedef struct Emitter {
   const void *tiled;   // Borrowed; its own
 } Emitter;
 
+// k NULL: of a library op
 void emitter_begin(Emitter *e, struct KernelModule *module, const Kernel *k, const char *symbol, int n_buffers);
 void emitter_end(Emitter *e);   // closes the function, appends it to the module's text, frees
 // the same of a function that returns values
 void emitter_end_with(Emitter *e, int n, const Value *values, const TypeName *types);
-// Writes `%vN = <text>` into the scope of that depth.
-Value emit(Emitter *e, int depth, const char *format, ...) __attribute__((format(printf, 3, 4)));
-// a line without result, current scope
-void emit_effect(Emitter *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// "5 : i64", in the entry scope, once
+int emit_argument(Emitter *e, const char *type);   // one more of the function; its SSA id
+// Writes `%vN = name rest` into the scope of that depth; each %% of the format stands for the next operand.
+Value emit(Emitter *e, int depth, const char *name, Values operands, const char *rest, ...)
+    __attribute__((format(printf, 5, 6)));
+Value emitv(Emitter *e, int depth, const char *name, Values operands, const char *rest, va_list args);
+// an operation without result, current scope
+void emit_effect(Emitter *e, const char *name, Values operands, const char *rest, ...)
+    __attribute__((format(printf, 4, 5)));
+// Constants, in the entry scope, each once. emit_constant: of other types than those below, "dense<5> : vector<4xi64>"
 Value emit_constant(Emitter *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
+Value emit_integer(Emitter *e, int bits, int64_t value);
+Value emit_i32(Emitter *e, int64_t value);
 Value emit_i64(Emitter *e, int64_t value);
 Value emit_index_with(Emitter *e, const char *op, Value a, int64_t b);
-Value emit_splat(Emitter *e, NnDtype dtype, double value);        // vector of lanes
-Value emit_index(Emitter *e, const char *op, Value a, Value b);   // arith.<op> on i64, at the deeper of the two
+Value emit_splat(Emitter *e, NnDtype dtype, double value);   // vector of lanes
+// arith.<op> on integers of 32 or 64 bits, at the deeper of the two; emit_index: of index_bits, 64
+Value emit_integers(Emitter *e, int bits, const char *op, Value a, Value b);
+Value emit_index(Emitter *e, const char *op, Value a, Value b);
+Value emit_bounded(Emitter *e, Value v);   // v, just written, is at least 0 and below 2^31
 int depth_max(Value a, Value b);
 
 // Types in memory and in registers differ: i1 is i8 in memory; bf16 (in memory i16) and f16 are f32 in registers, where
@@ -230,6 +242,7 @@ Value emit_lane_indices(Emitter *e, Value first, int64_t stride, bool wide);
 Value emit_load_at(Emitter *e, int buffer, NnDtype dtype, Value offset, bool one_lane);
 void emit_store_at(Emitter *e, int buffer, NnDtype dtype, Value offset, Value v, bool one_lane);
 Value emit_address(Emitter *e, int buffer, NnDtype dtype, Value offset);
+Value emit_bytes_on(Emitter *e, int buffer, int64_t bytes);   // the buffer's address and so many bytes
 // The same for the workspace at byte_offset + size of dtype * element.
 Value emit_load_workspace(Emitter *e, NnDtype dtype, int64_t byte_offset, Value element, bool one_lane);
 void emit_store_workspace(Emitter *e, NnDtype dtype, int64_t byte_offset, Value element, Value v, bool one_lane);
@@ -262,8 +275,8 @@ Value emit_random(Emitter *e, MlirValue key, NnType type, const IndexMap *map);
 typedef struct KernelTarget {
   const char *pointer;   // MLIR type of a buffer's address; the text calls it !buffer
   int vector_bytes;      // of one register: how many lanes a kernel has; 0: the kernel chooses
-  // Writes the head of a function: binds e->buffer[] and %v1, %v2, the range of the outer loop.
-  void (*open)(Emitter *e, const char *symbol, int n_buffers);
+  // Gives the function its arguments: binds e->buffer[]; on the host %v1 and %v2 are the range of the outer loop.
+  void (*open)(Emitter *e, int n_buffers);
   // exp, log, sin, cos, tanh, erf, pow of lanes: calls of a library, or arithmetic.
   Value (*math)(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype);
   bool exp_flushes;   // its exp of f32 is 0 where the result would be subnormal
@@ -273,8 +286,9 @@ typedef struct KernelTarget {
 
 typedef struct KernelModule {
   KernelTarget target;
-  Text text;           // Owned; of the current kernel
-  Text declarations;   // Owned
+  Text comment;                // Owned; of the current kernel, as are its functions
+  KernelFunctions functions;   // Owned
+  Text declarations;           // Owned
   int n_externals;
   char **externals;   // Owned; libmvec functions in declarations
 } KernelModule;
@@ -282,6 +296,7 @@ typedef struct KernelModule {
 // Evaluates all results of a map at the current point, then stores them: a result may lie in an operand's buffer.
 void kernel_emit_point(Emitter *e);
 void kernel_comment(KernelModule *m, const Kernel *k, const char *space);
+void kernel_take(KernelModule *m, EmittedKernel *out);    // what was written since, at the end of what it has
 void kernel_comment_again(Text *t, MlirOperation func);   // its last line: what the kernel recomputes
 int kernel_lanes(const KernelModule *m, const Kernel *k);
 

@@ -26,11 +26,11 @@ MlirOperation move_op(const Kernel *k) {
 }
 
 Value move_and(Emitter *e, Value a, Value b) {
-  return emit(e, depth_max(a, b), "arith.andi %%v%d, %%v%d : i1", a.id, b.id);
+  return emit(e, depth_max(a, b), "arith.andi", VALUES(a.id, b.id), "%%, %% : i1");
 }
 
 Value move_compare(Emitter *e, const char *predicate, Value a, int64_t b) {
-  return emit(e, a.depth, "arith.cmpi %s, %%v%d, %%v%d : i64", predicate, a.id, emit_i64(e, b).id);
+  return emit(e, a.depth, "arith.cmpi", VALUES(a.id, emit_i64(e, b).id), "%s, %%, %% : i64", predicate);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -69,10 +69,10 @@ Value pad_source_row(Emitter *e, const Pad *pad, Value p, Value *valid) {
 
 Value move_load_index(Emitter *e, int buffer, NnDtype dtype, Value offset) {
   Value address = emit_address(e, buffer, dtype, offset);
-  Value raw = emit(e, address.depth, "llvm.load %%v%d {alignment = %d : i64} : !buffer -> %s", address.id,
+  Value raw = emit(e, address.depth, "llvm.load", VALUES(address.id), "%% {alignment = %d : i64} : !buffer -> %s",
                    (int)nn_dtype_bytes(dtype), element_type(dtype));
   if (dtype == NN_I64) return raw;
-  return emit(e, raw.depth, "arith.%s %%v%d : %s to i64", dtype == NN_I32 ? "extsi" : "extui", raw.id,
+  return emit(e, raw.depth, dtype == NN_I32 ? "arith.extsi" : "arith.extui", VALUES(raw.id), "%% : %s to i64",
               element_type(dtype));
 }
 

@@ -67,8 +67,8 @@ static Value position(Emitter *e, const Pool *p, bool input, Value image, Value 
 }
 
 static Value splat_i64(Emitter *e, Value scalar) {
-  Value narrow = emit(e, scalar.depth, "arith.trunci %%v%d : i64 to i32", scalar.id);
-  return emit(e, scalar.depth, "vector.broadcast %%v%d : i32 to %s", narrow.id, vector_type(e, NN_I32).text);
+  Value narrow = emit(e, scalar.depth, "arith.trunci", VALUES(scalar.id), "%% : i64 to i32");
+  return emit(e, scalar.depth, "vector.broadcast", VALUES(narrow.id), "%% : i32 to %s", vector_type(e, NN_I32).text);
 }
 
 // 1 / number of elements that the window at (oh, ow) averages.
@@ -182,7 +182,7 @@ Value argmax_lowest(Emitter *e, NnDtype dtype) {
 void argmax_keep_better(Emitter *e, NnDtype dtype, Value x, Value index, Value best[2]) {
   Value better = emit_compare(e, "gt", x, best[0], dtype);
   if (e->mask >= 0)
-    better = emit(e, better.depth, "arith.andi %%v%d, %%v%d : vector<%dxi1>", better.id, e->mask, e->lanes);
+    better = emit(e, better.depth, "arith.andi", VALUES(better.id, e->mask), "%%, %% : vector<%dxi1>", e->lanes);
   best[0] = emit_select(e, better, x, best[0], dtype);
   best[1] = emit_select(e, better, index, best[1], NN_I32);
 }

@@ -18,7 +18,7 @@ static Value key_word(Emitter *e, MlirValue key, int word) {
 // 32-bit words in the low halves of 64-bit lanes: a product of two of them is one multiplication, whose halves are the
 // two words that a round needs. The upper halves are rubbish and masked where they would matter.
 static Value words(Emitter *e, const char *op, Value a, Value b) {
-  Value v = emit(e, depth_max(a, b), "arith.%s %%v%d, %%v%d : vector<%dxi64>", op, a.id, b.id, e->lanes);
+  Value v = emit(e, depth_max(a, b), op, VALUES(a.id, b.id), "%%, %% : vector<%dxi64>", e->lanes);
   v.varies = a.varies || b.varies;
   return v;
 }
@@ -28,30 +28,30 @@ static Value word(Emitter *e, uint32_t value) {
 }
 
 static Value widen(Emitter *e, Value x) {
-  Value v = emit(e, x.depth, "arith.extui %%v%d : vector<%dxi32> to vector<%dxi64>", x.id, e->lanes, e->lanes);
+  Value v = emit(e, x.depth, "arith.extui", VALUES(x.id), "%% : vector<%dxi32> to vector<%dxi64>", e->lanes, e->lanes);
   v.varies = x.varies;
   return v;
 }
 
 static Value narrow(Emitter *e, Value x) {
-  Value v = emit(e, x.depth, "arith.trunci %%v%d : vector<%dxi64> to vector<%dxi32>", x.id, e->lanes, e->lanes);
+  Value v = emit(e, x.depth, "arith.trunci", VALUES(x.id), "%% : vector<%dxi64> to vector<%dxi32>", e->lanes, e->lanes);
   v.varies = x.varies;
   return v;
 }
 
-static Value low_half(Emitter *e, Value x) { return words(e, "andi", x, word(e, UINT32_MAX)); }
-static Value high_half(Emitter *e, Value x) { return words(e, "shrui", x, word(e, 32)); }
+static Value low_half(Emitter *e, Value x) { return words(e, "arith.andi", x, word(e, UINT32_MAX)); }
+static Value high_half(Emitter *e, Value x) { return words(e, "arith.shrui", x, word(e, 32)); }
 
 // Words 0 and 1 of the output for the counter x and the key.
 static void philox(Emitter *e, Value x[4], Value key[2]) {
   Value m0 = word(e, PHILOX_M0), m1 = word(e, PHILOX_M1), w0 = word(e, PHILOX_W0), w1 = word(e, PHILOX_W1);
   for (int round = 0; round < 10; round++) {
-    Value p0 = words(e, "muli", low_half(e, x[0]), m0), p1 = words(e, "muli", low_half(e, x[2]), m1);
-    Value y0 = words(e, "xori", words(e, "xori", high_half(e, p1), x[1]), key[0]);
-    Value y2 = words(e, "xori", words(e, "xori", high_half(e, p0), x[3]), key[1]);
+    Value p0 = words(e, "arith.muli", low_half(e, x[0]), m0), p1 = words(e, "arith.muli", low_half(e, x[2]), m1);
+    Value y0 = words(e, "arith.xori", words(e, "arith.xori", high_half(e, p1), x[1]), key[0]);
+    Value y2 = words(e, "arith.xori", words(e, "arith.xori", high_half(e, p0), x[3]), key[1]);
     x[0] = y0, x[1] = p1, x[2] = y2, x[3] = p0;
-    key[0] = words(e, "addi", key[0], w0);
-    key[1] = words(e, "addi", key[1], w1);
+    key[0] = words(e, "arith.addi", key[0], w0);
+    key[1] = words(e, "arith.addi", key[1], w1);
   }
 }
 
@@ -67,13 +67,13 @@ Value emit_random(Emitter *e, MlirValue key, NnType type, const IndexMap *map) {
   int n = e->lanes;
   if (type.dtype != NN_F64) {
     int digits = type.dtype == NN_BF16 ? 8 : type.dtype == NN_F16 ? 11 : 24;   // as many as all values below 1 have
-    Value bits = words(e, "shrui", low_half(e, x[0]), word(e, (uint32_t)(32 - digits)));
+    Value bits = words(e, "arith.shrui", low_half(e, x[0]), word(e, (uint32_t)(32 - digits)));
     return emit_binary(e, NN_OP_mul, NN_F32, emit_cast(e, narrow(e, bits), NN_I32, NN_F32),
                        emit_splat(e, NN_F32, ldexp(1, -digits)));
   }
-  Value all = words(e, "ori", words(e, "shli", x[0], word(e, 32)), low_half(e, x[1])),
-        bits = words(e, "shrui", all, word(e, 11));
-  Value f = emit(e, bits.depth, "arith.sitofp %%v%d : vector<%dxi64> to vector<%dxf64>", bits.id, n, n);
+  Value all = words(e, "arith.ori", words(e, "arith.shli", x[0], word(e, 32)), low_half(e, x[1])),
+        bits = words(e, "arith.shrui", all, word(e, 11));
+  Value f = emit(e, bits.depth, "arith.sitofp", VALUES(bits.id), "%% : vector<%dxi64> to vector<%dxf64>", n, n);
   f.varies = bits.varies;
   return emit_binary(e, NN_OP_mul, NN_F64, f, emit_splat(e, NN_F64, 0x1p-53));
 }

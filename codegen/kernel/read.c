@@ -110,12 +110,18 @@ void kernel_comment_again(Text *t, MlirOperation func) {
   text_add(t, inside || copies ? "\n" : "nothing\n");
 }
 
+void kernel_take(KernelModule *m, EmittedKernel *out) {
+  text_append(&out->comment, m->comment.data, m->comment.size);
+  text_free(&m->comment);
+  functions_move(&m->functions, &out->functions);
+}
+
 // The comment above a generated kernel: what it computes, on what shapes, over which space, and what of it was computed
 // before.
 void kernel_comment(KernelModule *m, const Kernel *k, const char *space) {
   static const char *const kinds[] = {"map", "row", "column", "move"};
   char *summary = kernel_summary(k);
-  Text *t = &m->text;
+  Text *t = &m->comment;
   text_add(t, "// %s (%s): %s\n// reads ", k->name, kinds[k->kind], summary);
   for (int i = 0; i < k->n_args; i++) {
     if (i) text_add(t, ", ");

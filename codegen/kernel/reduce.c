@@ -169,8 +169,9 @@ void reduce_emit_kept_results(Emitter *e, const Reduce *r, int tile) {
 
 Value reduce_splat_count(Emitter *e, NnDtype dtype, Value count) {
   const char *type = element_type(dtype);
-  Value scalar = emit(e, count.depth, "arith.sitofp %%v%d : i64 to %s", count.id, type);
-  return emit(e, scalar.depth, "vector.broadcast %%v%d : %s to %s", scalar.id, type, vector_type(e, dtype).text);
+  Value scalar = emit(e, count.depth, "arith.sitofp", VALUES(count.id), "%% : i64 to %s", type);
+  return emit(e, scalar.depth, "vector.broadcast", VALUES(scalar.id), "%% : %s to %s", type,
+              vector_type(e, dtype).text);
 }
 
 void reduce_write_domain_results(Emitter *e, const Kernel *k) {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/cuda/cuda.h"
+#include "codegen/cuda/schedule/schedule.h"
 #include "support/alloc.h"
 #include "support/text.h"
 
@@ -24,42 +24,42 @@ typedef struct Case {
   bool large, with_template;
 } Case;
 
-// A map over rows of `divisor` elements; large: what is divided is not known to be below 2^31.
-static void add(EmittedKernels *kernels, const Case *c) {
+static EmittedKernel *add_kernel(EmittedKernels *kernels, const char *name, int n_launches) {
   kernels->items = reallocate_array(kernels->items, (size_t)kernels->n + 1, sizeof *kernels->items);
   EmittedKernel *k = &kernels->items[kernels->n++];
+  *k = (EmittedKernel){.name = copy_string(name),
+                       .summary = copy_string("a test's"),
+                       .n_launches = n_launches,
+                       .launches = allocate_array((size_t)n_launches, sizeof *k->launches)};
+  return k;
+}
+
+// A map over rows of `divisor` elements; large: what is divided is not known to be below 2^31.
+static void add(EmittedKernels *kernels, const Case *c) {
   // The second launch is of a function that is not in the text, as those of templates are.
-  *k = (EmittedKernel){.name = copy_string(c->name),
-                       .summary = copy_string("div"),
-                       .n_launches = c->with_template ? 2 : 1,
-                       .launches = allocate_array(2, sizeof *k->launches)};
+  EmittedKernel *k = add_kernel(kernels, c->name, c->with_template ? 2 : 1);
   if (c->with_template)
     k->launches[1] = (KernelLaunch){.symbol = copy_string("elsewhere"), .grid = {1, 1, 1}, .block = {32, 1, 1}};
   k->launches[0] = (KernelLaunch){.symbol = copy_string(c->name), .grid = {4, 1, 1}, .block = {c->threads, 1, 1}};
-  text_add(&k->text, "// %s (map)\n", c->name);
-  text_add(&k->text,
-           "llvm.mlir.global internal @%s_shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<64 x "
-           "i8>\n",
-           c->name);
-  text_add(&k->text, "func.func @%s(%%v0: !buffer, %%v1: !buffer) {\n", c->name);
-  text_add(&k->text, "  %%v2 = llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.tid.x\"() : () -> i32\n  %%v3 = "
-                     "arith.extui %%v2 : i32 to i64\n");
-  if (c->large) text_add(&k->text, "  %%v4 = arith.muli %%v3, %%v3 : i64\n");
-  else text_add(&k->text, "  %%v4 = arith.extui %%v2 : i32 to i64\n");
-  text_add(&k->text,
-           "  %%v5 = arith.constant %d : i64\n  %%v6 = arith.divui %%v4, %%v5 : i64\n  %%v7 = arith.remui %%v4, %%v5 : "
-           "i64\n",
-           c->divisor);
-  text_add(&k->text,
-           "  %%v8 = arith.constant %lld : i64\n  %%v9 = arith.cmpi ult, %%v6, %%v8 : i64\n  %%v10 = arith.constant "
-           "dense<0x%s> : vector<4xf32>\n",
-           c->extent, c->splat);
-  text_add(&k->text,
-           "  %%v11 = llvm.getelementptr %%v1[%d] : (!buffer) -> !buffer, i8\n  %%v12 = llvm.getelementptr %%v11[%%v7] "
-           ": (!buffer, i64) -> !buffer, f32\n",
-           c->offset);
-  text_add(&k->text, "  scf.if %%v9 {\n    llvm.store %%v10, %%v12 {alignment = 4 : i64} : vector<4xf32>, !buffer\n  "
-                     "}\n  return\n}\n");
+  text_add(&k->comment, "// %s (map)\n", c->name);
+  KernelModule m = {.target.open = schedule_open};
+  Emitter e;
+  emitter_begin(&e, &m, NULL, c->name, 2);
+  e.lanes = 4;
+  function_add_array(&e.function, "_shared", 3, 64, "i8");
+  Value thread = schedule_sreg(&e, "tid.x"), i = c->large ? emit_index(&e, "muli", thread, thread) : thread;
+  Value row = emit_index_with(&e, "divui", i, c->divisor), column = emit_index_with(&e, "remui", i, c->divisor),
+        within = emit(&e, 0, "arith.cmpi", VALUES(row.id, emit_i64(&e, c->extent).id), "ult, %%, %% : i64");
+  uint32_t bits = (uint32_t)strtoul(c->splat, NULL, 16);
+  float f;
+  memcpy(&f, &bits, sizeof f);
+  Value x = emit_splat(&e, NN_F32, f), from = emit_bytes_on(&e, 1, c->offset),
+        to = emit(&e, 0, "llvm.getelementptr", VALUES(from.id, column.id), "%%[%%] : (!buffer, i64) -> !buffer, f32");
+  if_begin(&e, within);
+  emit_effect(&e, "llvm.store", VALUES(x.id, to.id), "%%, %% {alignment = 4 : i64} : vector<4xf32>, !buffer");
+  if_end(&e, 0, NULL, NULL, NULL, NULL);
+  emitter_end(&e);
+  kernel_take(&m, k);
 }
 
 static void check_division(const KernelLaunch *l, int divisor) {
@@ -85,40 +85,31 @@ static int count(const char *text, const char *what) {
 }
 
 // What adds up parts in its second launch: `parts` rows of `columns`. Where both are the same number it is one
-// constant, as the emitter writes it; `blocks` of it. turned: the arguments stand in another order, around one for
+// constant, as the emitter sees to; `blocks` of it. turned: the arguments stand in another order, around one for
 // another launch.
 static void add_sum(EmittedKernels *kernels, const char *name, int columns, int parts, int blocks, bool turned) {
-  kernels->items = reallocate_array(kernels->items, (size_t)kernels->n + 1, sizeof *kernels->items);
-  EmittedKernel *k = &kernels->items[kernels->n++];
-  *k = (EmittedKernel){.name = copy_string(name),
-                       .summary = copy_string("sum"),
-                       .n_launches = 2,
-                       .launches = allocate_array(2, sizeof *k->launches)};
+  EmittedKernel *k = add_kernel(kernels, name, 2);
+  KernelModule m = {.target.open = schedule_open};
   for (int j = 0; j < 2; j++) {
-    k->launches[j] = (KernelLaunch){.symbol = text_format("%s_launch%d", name, j),
-                                    .grid = {j ? blocks : 500, 1, 1},
-                                    .block = {32, 1, 1}};
-    Text *t = &k->text;
-    bool same = columns == parts;
-    text_add(t, "func.func @%s(%s) {\n", k->launches[j].symbol,
-             turned ? "%v1: !buffer, %v19: !buffer, %v0: !buffer" : "%v0: !buffer, %v1: !buffer");
-    text_add(t, "  %%v2 = llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.tid.x\"() : () -> i32\n  %%v3 = arith.extui "
-                "%%v2 : i32 to i64\n");
-    text_add(t,
-             "  %%v4 = arith.constant %d : i64\n  %%v5 = arith.remui %%v3, %%v4 : i64\n  %%v6 = arith.constant 0 : "
-             "i64\n  %%v7 = arith.constant 1 : i64\n",
-             columns);
-    if (!same) text_add(t, "  %%v8 = arith.constant %d : i64\n", parts);
-    text_add(t,
-             "  %%v9 = arith.constant 0.0 : f32\n  %%v15 = scf.for %%v10 = %%v6 to %%v%d step %%v7 iter_args(%%v11 = "
-             "%%v9) -> (f32) : i64 {\n    %%v12 = arith.muli %%v10, %%v4 : i64\n",
-             same ? 4 : 8);
-    text_add(t, "    %%v13 = arith.addi %%v12, %%v5 : i64\n    %%v16 = llvm.getelementptr %%v0[%%v13] : (!buffer, i64) "
-                "-> !buffer, f32\n    %%v17 = llvm.load %%v16 : !buffer -> f32\n");
-    text_add(t,
-             "    %%v14 = arith.addf %%v11, %%v17 : f32\n    scf.yield %%v14 : f32\n  }\n  %%v18 = llvm.getelementptr "
-             "%%v1[%%v5] : (!buffer, i64) -> !buffer, f32\n  llvm.store %%v15, %%v18 : f32, !buffer\n  return\n}\n");
+    KernelLaunch *l = &k->launches[j];
+    *l = (KernelLaunch){.symbol = text_format("%s_launch%d", name, j),
+                        .grid = {j ? blocks : 500, 1, 1},
+                        .block = {32, 1, 1}};
+    Emitter e;
+    TypeName f32 = {"f32"};
+    emitter_begin(&e, &m, NULL, l->symbol, turned ? 3 : 2);
+    int from = turned ? 2 : 0, to = turned ? 0 : 1;
+    Value column = emit_index_with(&e, "remui", schedule_sreg(&e, "tid.x"), columns), low = emit_i64(&e, 0),
+          high = emit_i64(&e, parts), zero = emit_constant(&e, "0.0 : f32"), so_far, sum;
+    Value part = for_begin(&e, low, high, 1, 1, &zero, &f32, &so_far),
+          at = emit_index(&e, "addi", emit_index_with(&e, "muli", part, columns), column),
+          x = emit(&e, 1, "llvm.load", VALUES(emit_address(&e, from, NN_F32, at).id), "%% : !buffer -> f32");
+    sum = emit(&e, 1, "arith.addf", VALUES(so_far.id, x.id), "%%, %% : f32");
+    for_end(&e, 1, &sum, &f32, &sum);
+    emit_effect(&e, "llvm.store", VALUES(sum.id, emit_address(&e, to, NN_F32, column).id), "%%, %% : f32, !buffer");
+    emitter_end(&e);
   }
+  kernel_take(&m, k);
 }
 
 // The first launches stay three, though they are alike, since there are few; the second ones become one, but for the
@@ -178,9 +169,12 @@ int main(void) {
     bool shared = i < ALIKE;
     CHECK(!strcmp(l->symbol, shared ? "a" : cases[i].name), "%s is launched as %s", cases[i].name, l->symbol);
     CHECK((l->n_numbers > 0) == shared, "%s has %d numbers", cases[i].name, l->n_numbers);
-    CHECK(count(k->text.data, "func.func") == (i == 0 || !shared) && count(k->text.data, "// ") == 1 &&
-              count(k->text.data, "mlir.global") == (i == 0 || !shared),
-          "%s:\n%s", cases[i].name, k->text.data);
+    Text text = {0};
+    emitted_kernel_text(k, &text);
+    CHECK(count(text.data, "func.func") == (i == 0 || !shared) && count(text.data, "// ") == 1 &&
+              count(text.data, "mlir.global") == (i == 0 || !shared),
+          "%s:\n%s", cases[i].name, text.data);
+    text_free(&text);
     CHECK(l->block[0] == cases[i].threads, "%s: another block", cases[i].name);
     if (k->n_launches > 1)
       CHECK(!strcmp(k->launches[1].symbol, "elsewhere"), "the launch of a template became %s", k->launches[1].symbol);

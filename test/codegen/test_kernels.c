@@ -56,7 +56,7 @@ static void check_cpu(MlirModule module, const char *cpu_name, const char *folde
   host_kernels_emit(module, &cpu, &kernels);
   Text text = {0};
   text_append(&text, kernels.declarations.data, kernels.declarations.size);
-  for (int i = 0; i < kernels.n; i++) text_append(&text, kernels.items[i].text.data, kernels.items[i].text.size);
+  for (int i = 0; i < kernels.n; i++) emitted_kernel_text(&kernels.items[i], &text);
   char *object = text_format("%s/kernels.o", folder), *shared = text_format("%s/kernels_%s.so", folder, cpu_name);
   char *command = text_format("cc -shared -o %s %s -lmvec -lm", shared, object);
   void *library = NULL;

@@ -6,14 +6,8 @@
 #include "support/alloc.h"
 #include "support/text.h"
 
-void schedule_open(Emitter *e, const char *symbol, int n_buffers) {
-  Text *t = &e->scope[0].head;
-  text_add(t, "func.func @%s(", symbol);
-  for (int i = 0; i < n_buffers; i++) {
-    e->buffer[i] = e->next_id++;
-    text_add(t, "%s%%v%d: !buffer", i ? ", " : "", e->buffer[i]);
-  }
-  text_add(t, ") {\n");
+void schedule_open(Emitter *e, int n_buffers) {
+  for (int i = 0; i < n_buffers; i++) e->buffer[i] = emit_argument(e, "!buffer");
 }
 
 void schedule_begin(Emitter *e, CudaModule *m, const Kernel *k, const char *symbol, int n_buffers) {
@@ -22,30 +16,30 @@ void schedule_begin(Emitter *e, CudaModule *m, const Kernel *k, const char *symb
   e->valid = e->lanes;
 }
 
-static Value sreg32(Emitter *e, const char *name) {
-  return emit(e, 0, "llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.%s\"() : () -> i32", name);
+Value schedule_sreg32(Emitter *e, const char *name) {
+  return emit_bounded(e, emit(e, 0, "llvm.call_intrinsic", NO_VALUES, "\"llvm.nvvm.read.ptx.sreg.%s\"() : () -> i32",
+                              name));
 }
 
 Value schedule_sreg(Emitter *e, const char *name) {
-  return emit(e, 0, "arith.extui %%v%d : i32 to i64", sreg32(e, name).id);
+  return emit(e, 0, "arith.extui", VALUES(schedule_sreg32(e, name).id), "%% : i32 to i64");
 }
 
 // In 32 bits where that is enough: divisions of it by constants are then 32-bit ones too.
 Value schedule_linear(Emitter *e, int64_t threads, int64_t total) {
-  const char *type = total < INT32_MAX - threads ? "i32" : "i64";
-  Value thread = sreg32(e, "tid.x"), block = sreg32(e, "ctaid.x");
-  if (!strcmp(type, "i64")) {
-    thread = emit(e, 0, "arith.extui %%v%d : i32 to i64", thread.id);
-    block = emit(e, 0, "arith.extui %%v%d : i32 to i64", block.id);
+  int bits = total < INT32_MAX - threads ? 32 : 64;
+  Value thread = schedule_sreg32(e, "tid.x"), block = schedule_sreg32(e, "ctaid.x");
+  if (bits == 64) {
+    thread = emit(e, 0, "arith.extui", VALUES(thread.id), "%% : i32 to i64");
+    block = emit(e, 0, "arith.extui", VALUES(block.id), "%% : i32 to i64");
   }
-  Value n = emit_constant(e, "%lld : %s", (long long)threads, type),
-        first = emit(e, 0, "arith.muli %%v%d, %%v%d : %s", block.id, n.id, type);
-  Value p = emit(e, 0, "arith.addi %%v%d, %%v%d : %s", first.id, thread.id, type);
-  return strcmp(type, "i32") ? p : emit(e, 0, "arith.extui %%v%d : i32 to i64", p.id);
+  Value first = emit_integers(e, bits, "muli", block, emit_integer(e, bits, threads)),
+        p = emit_integers(e, bits, "addi", first, thread);
+  return bits == 64 ? p : emit(e, 0, "arith.extui", VALUES(p.id), "%% : i32 to i64");
 }
 
 Value schedule_compare(Emitter *e, const char *predicate, Value a, int64_t b) {
-  return emit(e, a.depth, "arith.cmpi %s, %%v%d, %%v%d : i64", predicate, a.id, emit_i64(e, b).id);
+  return emit(e, a.depth, "arith.cmpi", VALUES(a.id, emit_i64(e, b).id), "%s, %%, %% : i64", predicate);
 }
 
 void schedule_launch(EmittedKernel *out, char *symbol, int64_t blocks, int64_t x, int64_t y) {
@@ -106,22 +100,20 @@ int schedule_map_lanes(const Kernel *k, const Nest *nest) {
 // ---------------------------------------------------------------------------------------------------------------------
 
 void schedule_barrier(Emitter *e) {
-  Value zero = emit_constant(e, "0 : i32");
-  emit_effect(e, "llvm.call_intrinsic \"llvm.nvvm.barrier.cta.sync.aligned.all\"(%%v%d) : (i32) -> ()", zero.id);
+  Value zero = emit_i32(e, 0);
+  emit_effect(e, "llvm.call_intrinsic", VALUES(zero.id),
+              "\"llvm.nvvm.barrier.cta.sync.aligned.all\"(%%) : (i32) -> ()");
 }
 
 void schedule_warp_barrier(Emitter *e) {
-  Value all = emit_constant(e, "-1 : i32");
-  emit_effect(e, "llvm.call_intrinsic \"llvm.nvvm.bar.warp.sync\"(%%v%d) : (i32) -> ()", all.id);
+  Value all = emit_i32(e, -1);
+  emit_effect(e, "llvm.call_intrinsic", VALUES(all.id), "\"llvm.nvvm.bar.warp.sync\"(%%) : (i32) -> ()");
 }
 
 static Value shuffle_word(Emitter *e, Value word, int distance) {
-  Value all = emit_constant(e, "-1 : i32"), by = emit_constant(e, "%d : i32", distance),
-        clamp = emit_constant(e, "31 : i32");
-  return emit(e, e->depth,
-              "llvm.call_intrinsic \"llvm.nvvm.shfl.sync.bfly.i32\"(%%v%d, %%v%d, %%v%d, %%v%d) : (i32, i32, i32, i32) "
-              "-> i32",
-              all.id, word.id, by.id, clamp.id);
+  Value all = emit_i32(e, -1), by = emit_i32(e, distance), clamp = emit_i32(e, 31);
+  return emit(e, e->depth, "llvm.call_intrinsic", VALUES(all.id, word.id, by.id, clamp.id),
+              "\"llvm.nvvm.shfl.sync.bfly.i32\"(%%, %%, %%, %%) : (i32, i32, i32, i32) -> i32");
 }
 
 // As words of 32 bits.
@@ -130,17 +122,20 @@ Value schedule_shuffle_xor(Emitter *e, NnDtype dtype, Value x, int distance) {
   TypeName type = vector_type(e, dtype);
   if (bytes < 4) {
     const char *element = dtype == NN_I1 ? "i1" : "i8";
-    Value scalar = emit(e, e->depth, "vector.extract %%v%d[0] : %s from %s", x.id, element, type.text);
-    Value wide = shuffle_word(e, emit(e, e->depth, "arith.extui %%v%d : %s to i32", scalar.id, element), distance);
-    return emit(e, e->depth, "vector.broadcast %%v%d : %s to %s",
-                emit(e, e->depth, "arith.trunci %%v%d : i32 to %s", wide.id, element).id, element, type.text);
+    Value scalar = emit(e, e->depth, "vector.extract", VALUES(x.id), "%%[0] : %s from %s", element, type.text);
+    Value wide = shuffle_word(e, emit(e, e->depth, "arith.extui", VALUES(scalar.id), "%% : %s to i32", element),
+                              distance);
+    return emit(e, e->depth, "vector.broadcast",
+                VALUES(emit(e, e->depth, "arith.trunci", VALUES(wide.id), "%% : i32 to %s", element).id),
+                "%% : %s to %s", element, type.text);
   }
   int words = bytes / 4;
-  Value bits = emit(e, e->depth, "vector.bitcast %%v%d : %s to vector<%dxi32>", x.id, type.text, words), out = bits;
+  Value bits = emit(e, e->depth, "vector.bitcast", VALUES(x.id), "%% : %s to vector<%dxi32>", type.text, words),
+        out = bits;
   for (int i = 0; i < words; i++) {
-    Value word = emit(e, e->depth, "vector.extract %%v%d[%d] : i32 from vector<%dxi32>", bits.id, i, words);
-    out = emit(e, e->depth, "vector.insert %%v%d, %%v%d [%d] : i32 into vector<%dxi32>",
-               shuffle_word(e, word, distance).id, out.id, i, words);
+    Value word = emit(e, e->depth, "vector.extract", VALUES(bits.id), "%%[%d] : i32 from vector<%dxi32>", i, words);
+    out = emit(e, e->depth, "vector.insert", VALUES(shuffle_word(e, word, distance).id, out.id),
+               "%%, %% [%d] : i32 into vector<%dxi32>", i, words);
   }
-  return emit(e, e->depth, "vector.bitcast %%v%d : vector<%dxi32> to %s", out.id, words, type.text);
+  return emit(e, e->depth, "vector.bitcast", VALUES(out.id), "%% : vector<%dxi32> to %s", words, type.text);
 }

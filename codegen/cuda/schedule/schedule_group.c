@@ -21,52 +21,44 @@ typedef struct GroupEmitter {
   const GroupBody *body;
   int n_columns, *column;   // Owned; by buffer, -1: constant
   int64_t *constant;        // Owned; by buffer
-  const char *symbol;       // Borrowed; of the function that is written
   int space;                // of the table: 4, constant memory, while there is room
   // parameters; last: elements of a block, a multiple of those that its threads make at once, or where the workspace
   // is, in units of NNC_ALIGN bytes
-  int arena, first, count, last;
+  Value arena, first, count, last;
   int steps;   // of the bisection
 } GroupEmitter;
 
-static void group_open(Emitter *e, const char *symbol, int n_buffers) {
+static void group_open(Emitter *e, int n_buffers) {
   (void)n_buffers;
-  for (int i = 0; i < 4; i++) e->buffer[i] = e->next_id++;
-  text_add(&e->scope[0].head, "func.func @%s(%%v%d: !buffer, %%v%d: i32, %%v%d: i32, %%v%d: i32) {\n", symbol,
-           e->buffer[0], e->buffer[1], e->buffer[2], e->buffer[3]);
+  for (int i = 0; i < 4; i++) e->buffer[i] = emit_argument(e, i ? "i32" : "!buffer");
 }
 
-static Value i32(Emitter *e, const char *op, int a, int b) {
-  return emit(e, 0, "arith.%s %%v%d, %%v%d : i32", op, a, b);
-}
-static int i32_constant(Emitter *e, int value) { return emit_constant(e, "%d : i32", value).id; }
-static Value to_i64(Emitter *e, Value v) { return emit(e, 0, "arith.extui %%v%d : i32 to i64", v.id); }
+static Value i32(Emitter *e, const char *op, Value a, Value b) { return emit_integers(e, 32, op, a, b); }
+static Value i32_with(Emitter *e, const char *op, Value a, int b) { return i32(e, op, a, emit_i32(e, b)); }
+static Value to_i64(Emitter *e, Value v) { return emit(e, 0, "arith.extui", VALUES(v.id), "%% : i32 to i64"); }
 
 static int row_words(const GroupEmitter *g) { return 1 + g->n_columns + (g->body->kind == GROUP_LARGE_TOTAL); }
 
 // Word `at` of a row.
 static Value word(GroupEmitter *g, Value row, int at) {
   Emitter *e = &g->e;
-  Value base = emit(e, 0, "llvm.mlir.addressof @%s_table : !llvm.ptr<%d>", g->body->name, g->space),
-        i = i32(e, "muli", row.id, i32_constant(e, row_words(g)));
-  i = to_i64(e, i32(e, "addi", i.id, i32_constant(e, at)));
-  Value address = emit(e, 0, "llvm.getelementptr %%v%d[%%v%d] : (!llvm.ptr<%d>, i64) -> !llvm.ptr<%d>, i64", base.id,
-                       i.id, g->space, g->space);
-  return emit(e, 0, "llvm.load %%v%d {alignment = 8 : i64} : !llvm.ptr<%d> -> i64", address.id, g->space);
+  Value base = emit(e, 0, "llvm.mlir.addressof", NO_VALUES, "@%s_table : !llvm.ptr<%d>", g->body->name, g->space),
+        i = to_i64(e, i32_with(e, "addi", i32_with(e, "muli", row, row_words(g)), at));
+  Value address = emit(e, 0, "llvm.getelementptr", VALUES(base.id, i.id),
+                       "%%[%%] : (!llvm.ptr<%d>, i64) -> !llvm.ptr<%d>, i64", g->space, g->space);
+  return emit(e, 0, "llvm.load", VALUES(address.id), "%% {alignment = 8 : i64} : !llvm.ptr<%d> -> i64", g->space);
 }
 
-static Value lower_half(Emitter *e, Value v) { return emit(e, 0, "arith.trunci %%v%d : i64 to i32", v.id); }
+static Value lower_half(Emitter *e, Value v) { return emit(e, 0, "arith.trunci", VALUES(v.id), "%% : i64 to i32"); }
 
 // The last row whose first block is not past this one.
 static Value find_row(GroupEmitter *g, Value block) {
   Emitter *e = &g->e;
-  Value row = {g->first, 0, false, false}, last = i32(e, "addi", g->first, g->count);
-  last = i32(e, "subi", last.id, i32_constant(e, 1));
+  Value row = g->first, last = i32_with(e, "subi", i32(e, "addi", g->first, g->count), 1);
   for (int step = 1 << g->steps; step > 0; step /= 2) {
-    Value next = i32(e, "minsi", i32(e, "addi", row.id, i32_constant(e, step)).id, last.id),
-          from = lower_half(e, word(g, next, 0));
-    Value reached = emit(e, 0, "arith.cmpi sle, %%v%d, %%v%d : i32", from.id, block.id);
-    row = emit(e, 0, "arith.select %%v%d, %%v%d, %%v%d : i32", reached.id, next.id, row.id);
+    Value next = i32(e, "minsi", i32_with(e, "addi", row, step), last), from = lower_half(e, word(g, next, 0));
+    Value reached = emit(e, 0, "arith.cmpi", VALUES(from.id, block.id), "sle, %%, %% : i32");
+    row = emit(e, 0, "arith.select", VALUES(reached.id, next.id, row.id), "%%, %%, %% : i32");
   }
   return row;
 }
@@ -82,7 +74,7 @@ static void bind_buffers(GroupEmitter *g, Value row) {
     }
     Value offset = c < 0 ? emit_i64(e, g->constant[i]) : word(g, row, 1 + c);
     e->buffer[i] =
-        emit(e, 0, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, i64) -> !buffer, i8", g->arena, offset.id).id;
+        emit(e, 0, "llvm.getelementptr", VALUES(g->arena.id, offset.id), "%%[%%] : (!buffer, i64) -> !buffer, i8").id;
     if (c >= 0) of_column[c] = e->buffer[i];
   }
   free(of_column);
@@ -93,7 +85,7 @@ static void bind_buffers(GroupEmitter *g, Value row) {
 static void emit_part(GroupEmitter *g, Value start, Value n, Value tid, int lanes) {
   Emitter *e = &g->e;
   e->vector_group = 0;
-  Value end = emit_index(e, "minsi", emit_index(e, "addi", start, to_i64(e, (Value){g->last, 0, false, false})), n),
+  Value end = emit_index(e, "minsi", emit_index(e, "addi", start, to_i64(e, g->last)), n),
         rest = emit_index_with(e, "remui", n, lanes);
   Value whole = emit_index(e, "subi", n, rest), to = emit_index(e, "minsi", end, whole);
   Value at = for_begin(e, emit_index(e, "addi", start, emit_index_with(e, "muli", tid, lanes)), to,
@@ -105,7 +97,7 @@ static void emit_part(GroupEmitter *g, Value start, Value n, Value tid, int lane
   if (lanes == 1) return;
   schedule_forget(e, 1);
   Value own = emit_index(e, "addi", whole, tid),
-        within = emit(e, 0, "arith.cmpi slt, %%v%d, %%v%d : i64", own.id, end.id);
+        within = emit(e, 0, "arith.cmpi", VALUES(own.id, end.id), "slt, %%, %% : i64");
   if_begin(e, within);
   e->vector_index[0] = own.id;
   e->index_depth[0] = 0;
@@ -140,19 +132,18 @@ static Value sum_elements(GroupEmitter *g, const Unit *u, Value start, Value end
 }
 
 static Value element_address(Emitter *e, const char *pointer, Value base, Value i, NnDtype dtype) {
-  return emit(e, e->depth, "llvm.getelementptr %%v%d[%%v%d] : (%s, i64) -> %s, %s", base.id, i.id, pointer, pointer,
-              element_type(dtype));
+  return emit(e, e->depth, "llvm.getelementptr", VALUES(base.id, i.id), "%%[%%] : (%s, i64) -> %s, %s", pointer,
+              pointer, element_type(dtype));
 }
 
 static Value load_element(Emitter *e, const char *pointer, Value base, Value i, NnDtype dtype) {
-  return emit(e, e->depth, "llvm.load %%v%d {alignment = %d : i64} : %s -> %s",
-              element_address(e, pointer, base, i, dtype).id, (int)nn_dtype_bytes(dtype), pointer,
-              vector_type(e, dtype).text);
+  return emit(e, e->depth, "llvm.load", VALUES(element_address(e, pointer, base, i, dtype).id),
+              "%% {alignment = %d : i64} : %s -> %s", (int)nn_dtype_bytes(dtype), pointer, vector_type(e, dtype).text);
 }
 
 static void store_element(Emitter *e, const char *pointer, Value base, Value i, NnDtype dtype, Value x) {
-  emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, %s", x.id,
-              element_address(e, pointer, base, i, dtype).id, (int)nn_dtype_bytes(dtype), vector_type(e, dtype).text,
+  emit_effect(e, "llvm.store", VALUES(x.id, element_address(e, pointer, base, i, dtype).id),
+              "%%, %% {alignment = %d : i64} : %s, %s", (int)nn_dtype_bytes(dtype), vector_type(e, dtype).text,
               pointer);
 }
 
@@ -161,7 +152,7 @@ static Value block_sum(GroupEmitter *g, const Unit *u, Value x, Value tid) {
   Emitter *e = &g->e;
   for (int distance = WARP / 2; distance > 0; distance /= 2)
     x = reduce_combine(e, u, x, schedule_shuffle_xor(e, u->dtype, x, distance));
-  Value base = emit(e, 0, "llvm.mlir.addressof @%s_shared : !llvm.ptr<3>", g->symbol),
+  Value base = emit(e, 0, "llvm.mlir.addressof", NO_VALUES, "$_shared : !llvm.ptr<3>"),
         warp = emit_index_with(e, "divui", tid, WARP);
   if_begin(e, schedule_compare(e, "eq", emit_index_with(e, "remui", tid, WARP), 0));
   store_element(e, "!llvm.ptr<3>", base, warp, u->dtype, x);
@@ -196,8 +187,8 @@ static void emit_total(GroupEmitter *g, Value n, Value tid, int lanes) {
 
 static Value partial_sums(GroupEmitter *g) {
   Emitter *e = &g->e;
-  Value offset = emit_index_with(e, "muli", to_i64(e, (Value){g->last, 0, false, false}), NNC_ALIGN);
-  return emit(e, 0, "llvm.getelementptr %%v%d[%%v%d] : (!buffer, i64) -> !buffer, i8", g->arena, offset.id);
+  Value offset = emit_index_with(e, "muli", to_i64(e, g->last), NNC_ALIGN);
+  return emit(e, 0, "llvm.getelementptr", VALUES(g->arena.id, offset.id), "%%[%%] : (!buffer, i64) -> !buffer, i8");
 }
 
 // A block sums a part of a large tensor. Partial sums lie in the order of the blocks.
@@ -223,8 +214,8 @@ static void emit_sum_of_partials(GroupEmitter *g) {
   Reduce r;
   reduce_plan_values(g->k, 1, &r);
   const Unit *u = &r.units[0];
-  Value block = emit(e, 0, "llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.ctaid.x\"() : () -> i32"),
-        row = i32(e, "addi", g->first, block.id), head = word(g, row, 0), part = word(g, row, row_words(g) - 1);
+  Value block = schedule_sreg32(e, "ctaid.x"), row = i32(e, "addi", g->first, block), head = word(g, row, 0),
+        part = word(g, row, row_words(g) - 1);
   Value from = to_i64(e, lower_half(e, head)), n = emit_index_with(e, "shrui", head, 32),
         tid = schedule_sreg(e, "tid.x"), sums = partial_sums(g);
   Value blocks = emit_index(e, "divui", emit_index(e, "addi", n, emit_index_with(e, "subi", part, 1)), part),
@@ -364,52 +355,43 @@ static void add_types(Text *t, const Kernel *k, const NnType *types, int n) {
              nn_type_elements(&types[i]) == nn_type_elements(&k->domain) ? "[n]" : "");
 }
 
-static void add_table(GroupEmitter *g, CudaModule *m, const Text *rows) {
-  int64_t words = (int64_t)g->body->n_rows * row_words(g);
-  g->space = m->constant_bytes + 8 * words <= CONSTANT_BYTES ? 4 : 1;
-  if (g->space == 4) m->constant_bytes += 8 * words;
-  text_add(&m->m.text,
-           "llvm.mlir.global internal constant @%s_table(dense<[%s]> : tensor<%lldxi64>) {addr_space = %d : i32, "
-           "alignment = 16 : i64} : !llvm.array<%lld x i64>\n",
-           g->body->name, text_c_string(rows), (long long)words, g->space, (long long)words);
+static void place_table(GroupEmitter *g, CudaModule *m) {
+  int64_t bytes = 8 * (int64_t)g->body->n_rows * row_words(g);
+  g->space = m->constant_bytes + bytes <= CONSTANT_BYTES ? 4 : 1;
+  if (g->space == 4) m->constant_bytes += bytes;
 }
 
-static void begin_group(GroupEmitter *g, CudaModule *m, const char *symbol, int lanes) {
-  void (*open)(Emitter *, const char *, int) = m->m.target.open;
+static void begin_group(GroupEmitter *g, CudaModule *m, const char *symbol, int lanes, const Text *table) {
+  void (*open)(Emitter *, int) = m->m.target.open;
   Emitter *e = &g->e;
-  g->symbol = symbol;
-  if (g->body->kind != GROUP_MAP)
-    text_add(&m->m.text,
-             "llvm.mlir.global internal @%s_shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<%d x "
-             "i8>\n",
-             symbol, THREADS / WARP * 8);
   m->m.target.open = group_open;
   schedule_begin(e, m, g->k, symbol, g->body->n_buffers + 4);
   m->m.target.open = open;
-  g->arena = e->buffer[0], g->first = e->buffer[1], g->count = e->buffer[2], g->last = e->buffer[3];
+  if (table)
+    function_add_table(&e->function, "_table", g->space, (int64_t)g->body->n_rows * row_words(g), text_c_string(table));
+  if (g->body->kind != GROUP_MAP) function_add_array(&e->function, "_shared", 3, THREADS / WARP * 8, "i8");
+  Value *arguments[] = {&g->arena, &g->first, &g->count, &g->last};
+  for (int i = 0; i < 4; i++) *arguments[i] = (Value){.id = e->buffer[i]};
   schedule_forget(e, lanes);
 }
 
 // A block finds its tensor, and does its part of it.
-static void emit_group(GroupEmitter *g, CudaModule *m, int lanes) {
-  begin_group(g, m, g->body->name, lanes);
+static void emit_group(GroupEmitter *g, CudaModule *m, int lanes, const Text *table) {
+  begin_group(g, m, g->body->name, lanes, table);
   Emitter *e = &g->e;
-  Value block = emit(e, 0, "llvm.call_intrinsic \"llvm.nvvm.read.ptx.sreg.ctaid.x\"() : () -> i32"),
-        row = find_row(g, block), head = word(g, row, 0);
-  Value within = i32(e, "subi", block.id, lower_half(e, head).id), n = emit_index_with(e, "shrui", head, 32),
+  Value block = schedule_sreg32(e, "ctaid.x"), row = find_row(g, block), head = word(g, row, 0);
+  Value within = i32(e, "subi", block, lower_half(e, head)), n = emit_index_with(e, "shrui", head, 32),
         tid = schedule_sreg(e, "tid.x");
   bind_buffers(g, row);
   switch (g->body->kind) {
-  case GROUP_MAP:
-    emit_part(g, emit_index(e, "muli", to_i64(e, within), to_i64(e, (Value){g->last, 0, false, false})), n, tid, lanes);
-    break;
+  case GROUP_MAP: emit_part(g, emit_index(e, "muli", to_i64(e, within), to_i64(e, g->last)), n, tid, lanes); break;
   case GROUP_TOTAL: emit_total(g, n, tid, lanes); break;
   case GROUP_LARGE_TOTAL: emit_partial(g, row, block, within, n, tid, lanes); break;
   }
   emitter_end(e);
   if (g->body->kind != GROUP_LARGE_TOTAL) return;
   char *symbol = text_format("%s_sums", g->body->name);
-  begin_group(g, m, symbol, 1);
+  begin_group(g, m, symbol, 1, NULL);
   emit_sum_of_partials(g);
   emitter_end(e);
   free(symbol);
@@ -417,7 +399,7 @@ static void emit_group(GroupEmitter *g, CudaModule *m, int lanes) {
 
 void schedule_group(CudaModule *m, const KernelGroups *groups, int number, const Kernel *k, EmittedKernel *out) {
   GroupEmitter g = {.k = k, .body = &groups->bodies[number]};
-  Text table = {0}, comment = {0}, *t = &m->m.text;
+  Text table = {0}, comment = {0}, *t = &m->m.comment;
   int lanes = group_lanes(k), most = 0;
   choose_columns(&g, groups, number);
   add_groups(&g, groups, number, lanes, &table, &comment, out);
@@ -431,13 +413,13 @@ void schedule_group(CudaModule *m, const KernelGroups *groups, int number, const
   add_types(t, k, k->result_type, k->n_results);
   text_add(t, "\n%s", text_c_string(&comment));
   kernel_comment_again(t, k->func);
-  add_table(&g, m, &table);
+  place_table(&g, m);
   bool *aligned = allocate_array((size_t)g.body->n_buffers, sizeof *aligned);
   for (int i = 0; i < g.body->n_buffers; i++)
     aligned[i] = nn_type_elements(i < k->n_args ? &k->arg[i] : &k->result_type[i - k->n_args]) ==
                  nn_type_elements(&k->domain);
   m->aligned = aligned;
-  emit_group(&g, m, lanes);
+  emit_group(&g, m, lanes, &table);
   m->aligned = NULL;
   free(aligned);
   free(g.column);

@@ -36,7 +36,7 @@ static void map_odd_rows(CudaModule *m, const Kernel *k, const Nest *nest, int64
     for (int i = 0; i < k->n_results; i++) expression(&e, k->result[i], &domain);
   for (e.tile = 0; e.tile < SINGLES; e.tile++) kernel_emit_point(&e);
   if_end(&e, 0, NULL, NULL, NULL, NULL);
-  Value one = emit_constant(&e, "true"), rest = emit(&e, 0, "arith.xori %%v%d, %%v%d : i1", whole.id, one.id);
+  Value one = emit_constant(&e, "true"), rest = emit(&e, 0, "arith.xori", VALUES(whole.id, one.id), "%%, %% : i1");
   if_begin(&e, rest);
   for (e.tile = 0; e.tile < SINGLES; e.tile++) {
     if_begin(&e, schedule_compare(&e, "ult", (Value){e.vector_index[e.tile], 0, false, false}, extent));
@@ -90,7 +90,8 @@ void schedule_map(CudaModule *m, const Kernel *k, EmittedKernel *out) {
     schedule_forget(&e, 1);
     Value past = emit_index_with(&e, "subi", p, whole);
     if_begin(&e, schedule_compare(&e, "ult", past, rest));
-    e.vector_index[0] = emit(&e, e.depth, "arith.addi %%v%d, %%v%d : i64", past.id, emit_i64(&e, extent - rest).id).id;
+    e.vector_index[0] =
+        emit(&e, e.depth, "arith.addi", VALUES(past.id, emit_i64(&e, extent - rest).id), "%%, %% : i64").id;
     e.index_depth[nest.n - 1] = e.depth;
     kernel_emit_point(&e);
     if_end(&e, 0, NULL, NULL, NULL, NULL);

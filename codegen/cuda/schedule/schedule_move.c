@@ -41,7 +41,7 @@ static Value begin(Emitter *e, CudaModule *m, const Kernel *k, char *symbol, int
   char *space = text_format("%s: grid %lld x %d threads, %d elements a thread of %lld", symbol, (long long)blocks,
                             THREADS, lanes, (long long)(threads * lanes));
   if (!out->n_launches) kernel_comment(&m->m, k, space);
-  else text_add(&m->m.text, "// %s\n", space);
+  else text_add(&m->m.comment, "// %s\n", space);
   free(space);
   begin_function(e, m, k, symbol, lanes);
   Value p = schedule_linear(e, THREADS, threads);
@@ -168,27 +168,27 @@ typedef struct Scatter {
   Value tid, first, count;   // of the block's rows
   // of the thread: which rows of the block's (number modulo teams), which vectors of them
   Value team_number, column;
-  char *shared;   // Owned; words of 32 bits: a ballot of each warp, then a row for each thread
 } Scatter;
 
+// Of $_shared, words of 32 bits: a ballot of each warp, then a row for each thread.
 static Value shared_word(Scatter *s, Value index) {
-  Value base = emit(s->e, 0, "llvm.mlir.addressof @%s : !llvm.ptr<3>", s->shared);
-  return emit(s->e, s->e->depth, "llvm.getelementptr %%v%d[%%v%d] : (!llvm.ptr<3>, i64) -> !llvm.ptr<3>, i32", base.id,
-              index.id);
+  Value base = emit(s->e, 0, "llvm.mlir.addressof", NO_VALUES, "$_shared : !llvm.ptr<3>");
+  return emit(s->e, s->e->depth, "llvm.getelementptr", VALUES(base.id, index.id),
+              "%%[%%] : (!llvm.ptr<3>, i64) -> !llvm.ptr<3>, i32");
 }
 
 static void store_word(Scatter *s, Value index, Value word) {
-  emit_effect(s->e, "llvm.store %%v%d, %%v%d {alignment = 4 : i64} : i32, !llvm.ptr<3>", word.id,
-              shared_word(s, index).id);
+  emit_effect(s->e, "llvm.store", VALUES(word.id, shared_word(s, index).id),
+              "%%, %% {alignment = 4 : i64} : i32, !llvm.ptr<3>");
 }
 
 static Value load_word(Scatter *s, Value index) {
-  return emit(s->e, s->e->depth, "llvm.load %%v%d {alignment = 4 : i64} : !llvm.ptr<3> -> i32",
-              shared_word(s, index).id);
+  return emit(s->e, s->e->depth, "llvm.load", VALUES(shared_word(s, index).id),
+              "%% {alignment = 4 : i64} : !llvm.ptr<3> -> i32");
 }
 
 static Value word_to_i64(Scatter *s, Value word) {
-  return emit(s->e, s->e->depth, "arith.extui %%v%d : i32 to i64", word.id);
+  return emit(s->e, s->e->depth, "arith.extui", VALUES(word.id), "%% : i32 to i64");
 }
 
 // One step on this thread's vectors of the row at `to`.
@@ -226,13 +226,12 @@ static void share_matches(Scatter *s, Value chunk) {
   Value i = sum(e, chunk, s->tid), in_range = schedule_compare(e, "ult", i, s->n),
         at = emit_index_with(e, "minui", i, s->n - 1);
   Value within = emit_index(e, "subi", move_load_index(e, s->indices, s->index_dtype, at), s->first);
-  Value mine = emit(e, e->depth, "arith.cmpi ult, %%v%d, %%v%d : i64", within.id, s->count.id),
-        all = emit_constant(e, "-1 : i32");
+  Value mine = emit(e, e->depth, "arith.cmpi", VALUES(within.id, s->count.id), "ult, %%, %% : i64"),
+        all = emit_i32(e, -1);
   mine = move_and(e, mine, in_range);
-  Value ballot = emit(e, e->depth,
-                      "llvm.call_intrinsic \"llvm.nvvm.vote.ballot.sync\"(%%v%d, %%v%d) : (i32, i1) -> i32", all.id,
-                      mine.id);
-  Value word = emit(e, e->depth, "arith.trunci %%v%d : i64 to i32", within.id);
+  Value ballot = emit(e, e->depth, "llvm.call_intrinsic", VALUES(all.id, mine.id),
+                      "\"llvm.nvvm.vote.ballot.sync\"(%%, %%) : (i32, i1) -> i32");
+  Value word = emit(e, e->depth, "arith.trunci", VALUES(within.id), "%% : i64 to i32");
   schedule_barrier(e);   // the words before have been read
   store_word(s, emit_index_with(e, "addi", s->tid, THREADS / WARP), word);
   if_begin(e, schedule_compare(e, "eq", emit_index_with(e, "remui", s->tid, WARP), 0));
@@ -247,18 +246,18 @@ static void add_matches(Scatter *s, RowStep step, Value chunk) {
   TypeName i32 = {"i32"};
   Value warp = for_begin(e, emit_i64(e, 0), emit_i64(e, THREADS / WARP), 1, 0, NULL, NULL, NULL);
   Value ballot = load_word(s, warp), left, rest;
-  Value matches = word_to_i64(s, emit(e, e->depth, "math.ctpop %%v%d : i32", ballot.id));
+  Value matches = word_to_i64(s, emit(e, e->depth, "math.ctpop", VALUES(ballot.id), "%% : i32"));
   for_begin(e, emit_i64(e, 0), matches, 1, 1, &ballot, &i32, &left);
-  Value bit = word_to_i64(s, emit(e, e->depth, "math.cttz %%v%d : i32", left.id)),
+  Value bit = word_to_i64(s, emit(e, e->depth, "math.cttz", VALUES(left.id), "%% : i32")),
         slot = sum(e, scaled(e, warp, WARP), bit);
   Value r = word_to_i64(s, load_word(s, emit_index_with(e, "addi", slot, THREADS / WARP)));
-  Value same_team = emit(e, e->depth, "arith.cmpi eq, %%v%d, %%v%d : i64", emit_index_with(e, "remui", r, s->teams).id,
-                         s->team_number.id);
+  Value same_team = emit(e, e->depth, "arith.cmpi",
+                         VALUES(emit_index_with(e, "remui", r, s->teams).id, s->team_number.id), "eq, %%, %% : i64");
   if_begin(e, same_team);
   step_columns(s, step, scaled(e, sum(e, s->first, r), s->row), scaled(e, sum(e, chunk, slot), s->row));
   if_end(e, 0, NULL, NULL, NULL, NULL);
-  Value one = emit_constant(e, "1 : i32"), minus = emit(e, e->depth, "arith.subi %%v%d, %%v%d : i32", left.id, one.id);
-  rest = emit(e, e->depth, "arith.andi %%v%d, %%v%d : i32", left.id, minus.id);
+  Value one = emit_i32(e, 1), minus = emit(e, e->depth, "arith.subi", VALUES(left.id, one.id), "%%, %% : i32");
+  rest = emit(e, e->depth, "arith.andi", VALUES(left.id, minus.id), "%%, %% : i32");
   for_end(e, 1, &rest, &i32, &rest);
   for_end(e, 0, NULL, NULL, NULL);
 }
@@ -270,9 +269,9 @@ static void emit_scatter(Scatter *s, bool max) {
   } else if (s->base < 0) {
     own_rows(s, set_base);
   } else {   // the result may lie over it
-    Value to = emit(e, 0, "llvm.ptrtoint %%v%d : !buffer to i64", e->buffer[e->k->n_args]),
-          from = emit(e, 0, "llvm.ptrtoint %%v%d : !buffer to i64", e->buffer[s->base]);
-    if_begin(e, emit(e, 0, "arith.cmpi ne, %%v%d, %%v%d : i64", to.id, from.id));
+    Value to = emit(e, 0, "llvm.ptrtoint", VALUES(e->buffer[e->k->n_args]), "%% : !buffer to i64"),
+          from = emit(e, 0, "llvm.ptrtoint", VALUES(e->buffer[s->base]), "%% : !buffer to i64");
+    if_begin(e, emit(e, 0, "arith.cmpi", VALUES(to.id, from.id), "ne, %%, %% : i64"));
     own_rows(s, set_base);
     if_end(e, 0, NULL, NULL, NULL, NULL);
   }
@@ -318,16 +317,13 @@ static void move_scatter(CudaModule *m, const Kernel *k, MlirOperation op, Emitt
   int lanes = s.lanes;
   int64_t blocks = s.blocks;
   s.e = &e;
-  s.shared = text_format("%s_shared", k->name);
   char *space = text_format("grid %lld x %d threads, a block owns %lld rows and goes through all %lld indices, %d "
                             "threads a row, %d elements a thread",
                             (long long)blocks, THREADS, (long long)s.owned, (long long)s.n, s.team, lanes);
   kernel_comment(&m->m, k, space);
   free(space);
-  text_add(&m->m.text,
-           "llvm.mlir.global internal @%s() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<%d x i32>\n",
-           s.shared, THREADS + THREADS / WARP);
   begin_function(&e, m, k, k->name, lanes);
+  function_add_array(&e.function, "_shared", 3, THREADS + THREADS / WARP, "i32");
   s.tid = schedule_sreg(&e, "tid.x");
   s.first = scaled(&e, schedule_sreg(&e, "ctaid.x"), s.owned);
   s.count = emit_index_with(&e, "minsi", emit_index(&e, "subi", emit_i64(&e, s.rows), s.first), s.owned);
@@ -335,7 +331,6 @@ static void move_scatter(CudaModule *m, const Kernel *k, MlirOperation op, Emitt
   emit_scatter(&s, nn_op_of(op) == NN_OP_scatter_max);
   emitter_end(&e);
   schedule_launch(out, copy_string(k->name), blocks, THREADS, 1);
-  free(s.shared);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

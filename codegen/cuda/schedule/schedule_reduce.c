@@ -44,8 +44,8 @@ static void begin_launch(Launch *l, Emitter *e, CudaModule *m, const Plan *p, co
                          int64_t chunks, EmittedKernel *out) {
   const Kernel *k = p->r.k;
   *l = (Launch){.e = e, .p = p, .symbol = index ? text_format("%s_launch%d", k->name, index) : copy_string(k->name)};
-  l->stash = (Stash){.p = p, .symbol = l->symbol};
-  Text *t = &m->m.text;
+  l->stash = (Stash){.p = p};
+  Text *t = &m->m.comment;
   int64_t x = p->columns ? p->per_block : p->team * p->per_block, y = p->columns ? p->team : 1;
   int64_t tiles = p->columns ? divide_up(p->width, p->per_block) : 1,
           blocks = (p->columns ? p->r.outer_extent * tiles : divide_up(p->teams, p->per_block)) * chunks;
@@ -59,13 +59,11 @@ static void begin_launch(Launch *l, Emitter *e, CudaModule *m, const Plan *p, co
   }
   text_add(t, "// launch %d: %s, %lld blocks of %lld x %lld threads\n", index, what, (long long)blocks, (long long)x,
            (long long)y);
-  if (p->columns || p->team > WARP)
-    text_add(t,
-             "llvm.mlir.global internal @%s_shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<%d x "
-             "i8>\n",
-             l->symbol, p->columns ? p->team * p->per_block * p->lanes * 8 : p->team / WARP * 8);
-  if (p->n_stashed) stash_declare(&l->stash, t);
   schedule_begin(e, m, k, l->symbol, k->n_args + k->n_results + (p->bytes > 0));
+  if (p->columns || p->team > WARP)
+    function_add_array(&e->function, "_shared", 3,
+                       p->columns ? p->team * p->per_block * p->lanes * 8 : p->team / WARP * 8, "i8");
+  if (p->n_stashed) function_add_array(&e->function, "_row", 3, 0, "i8");
   schedule_forget(e, p->lanes);
   e->nest = p->r.nest;
   e->vector_group = p->r.vector_group;
@@ -114,14 +112,14 @@ static void begin_launch(Launch *l, Emitter *e, CudaModule *m, const Plan *p, co
 // Meeting of a team
 
 static Value shared_slot(Launch *l, NnDtype dtype, Value index) {
-  Value base = emit(l->e, 0, "llvm.mlir.addressof @%s_shared : !llvm.ptr<3>", l->symbol);
-  return emit(l->e, l->e->depth, "llvm.getelementptr %%v%d[%%v%d] : (!llvm.ptr<3>, i64) -> !llvm.ptr<3>, %s", base.id,
-              index.id, element_type(dtype));
+  Value base = emit(l->e, 0, "llvm.mlir.addressof", NO_VALUES, "$_shared : !llvm.ptr<3>");
+  return emit(l->e, l->e->depth, "llvm.getelementptr", VALUES(base.id, index.id),
+              "%%[%%] : (!llvm.ptr<3>, i64) -> !llvm.ptr<3>, %s", element_type(dtype));
 }
 
 static Value to_bytes(Emitter *e, NnDtype dtype, Value v) {
   return dtype == NN_I1
-             ? emit(e, e->depth, "arith.extui %%v%d : vector<%dxi1> to vector<%dxi8>", v.id, e->lanes, e->lanes)
+             ? emit(e, e->depth, "arith.extui", VALUES(v.id), "%% : vector<%dxi1> to vector<%dxi8>", e->lanes, e->lanes)
              : v;
 }
 
@@ -129,7 +127,7 @@ static void shared_store(Launch *l, NnDtype dtype, Value index, Value v) {
   Emitter *e = l->e;
   Value raw = to_bytes(e, dtype, v), slot = shared_slot(l, dtype, index);
   int64_t bytes = e->lanes * nn_dtype_bytes(dtype);
-  emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !llvm.ptr<3>", raw.id, slot.id,
+  emit_effect(e, "llvm.store", VALUES(raw.id, slot.id), "%%, %% {alignment = %d : i64} : %s, !llvm.ptr<3>",
               (int)(bytes > 16 ? 16 : bytes), vector_memory_type(e, dtype).text);
 }
 
@@ -137,11 +135,11 @@ static Value shared_load(Launch *l, NnDtype dtype, Value index) {
   Emitter *e = l->e;
   Value slot = shared_slot(l, dtype, index);
   int64_t bytes = e->lanes * nn_dtype_bytes(dtype);
-  Value raw = emit(e, e->depth, "llvm.load %%v%d {alignment = %d : i64} : !llvm.ptr<3> -> %s", slot.id,
+  Value raw = emit(e, e->depth, "llvm.load", VALUES(slot.id), "%% {alignment = %d : i64} : !llvm.ptr<3> -> %s",
                    (int)(bytes > 16 ? 16 : bytes), vector_memory_type(e, dtype).text);
-  return dtype == NN_I1
-             ? emit(e, e->depth, "arith.trunci %%v%d : vector<%dxi8> to vector<%dxi1>", raw.id, e->lanes, e->lanes)
-             : raw;
+  return dtype == NN_I1 ? emit(e, e->depth, "arith.trunci", VALUES(raw.id), "%% : vector<%dxi8> to vector<%dxi1>",
+                               e->lanes, e->lanes)
+                        : raw;
 }
 
 static NnOp operation(const Unit *u) { return u->kind == UNIT_MAX ? NN_OP_max : NN_OP_add; }
@@ -277,7 +275,7 @@ static void visit(Launch *l, const Pass *pass, Value *acc) {
 }
 
 static Value splat_bit(Emitter *e, Value bit) {
-  return emit(e, e->depth, "vector.broadcast %%v%d : i1 to vector<%dxi1>", bit.id, e->lanes);
+  return emit(e, e->depth, "vector.broadcast", VALUES(bit.id), "%% : i1 to vector<%dxi1>", e->lanes);
 }
 
 static void visit_resident(Launch *l, const Pass *pass, Value *acc) {
@@ -492,7 +490,7 @@ static void write_kept_results(Launch *l) {
   if (p->columns || p->team > WARP) schedule_barrier(e);
   else schedule_warp_barrier(e);
   Value first = schedule_compare(e, "eq", l->rank, 0);
-  if (l->active.id >= 0) first = emit(e, e->depth, "arith.andi %%v%d, %%v%d : i1", first.id, l->active.id);
+  if (l->active.id >= 0) first = emit(e, e->depth, "arith.andi", VALUES(first.id, l->active.id), "%%, %% : i1");
   if_begin(e, first);
   reduce_emit_kept_results(e, &p->r, 1);
   if_end(e, 0, NULL, NULL, NULL, NULL);
@@ -589,7 +587,7 @@ static void emit_partials(CudaModule *m, const Plan *p, int stage, EmittedKernel
   for (int u = 0; u < r->n_units; u++) here[u] = r->units[u].stage == stage;
   run_pass(&l, here, write, own_count);
   Value first = schedule_compare(&e, "eq", l.rank, 0);
-  if (l.active.id >= 0) first = emit(&e, e.depth, "arith.andi %%v%d, %%v%d : i1", first.id, l.active.id);
+  if (l.active.id >= 0) first = emit(&e, e.depth, "arith.andi", VALUES(first.id, l.active.id), "%%, %% : i1");
   if_begin(&e, first);
   Value at = partial_index(&l, l.chunk);
   for (int u = 0; u < r->n_units; u++)
@@ -665,7 +663,7 @@ static void emit_combination(CudaModule *m, const Plan *whole, int stage, Emitte
     if (p.columns || p.team > WARP) schedule_barrier(&e);   // all have read where the means began
     else schedule_warp_barrier(&e);
     Value first = schedule_compare(&e, "eq", l.rank, 0);
-    if (l.active.id >= 0) first = emit(&e, e.depth, "arith.andi %%v%d, %%v%d : i1", first.id, l.active.id);
+    if (l.active.id >= 0) first = emit(&e, e.depth, "arith.andi", VALUES(first.id, l.active.id), "%%, %% : i1");
     if_begin(&e, first);
     Value at = kept_index(&l, l.outer);
     for (int u = 0; u < r->n_units; u++)

@@ -52,14 +52,12 @@ int plan_power_of_two(int64_t n, int most);    // the least that is no smaller, 
 
 // schedule_reduce_stash.c: what of a row is in shared memory, and which pass the code is in.
 typedef struct Stash {
-  const Plan *p;        // Borrowed
-  const char *symbol;   // Borrowed; of the launch
+  const Plan *p;   // Borrowed
   int pass;
   Value loaded[MAX_STASHED][MAX_TILE];   // in memory's type; by the first pass, of the current turn
 } Stash;
 void plan_stash(const CudaTarget *target, Plan *p);   // last of the plan: a larger team, and loops that load more at
                                                       // once
-void stash_declare(const Stash *s, Text *t);          // the shared memory
 // Around what one turn of a pass computes of `count` vectors: their loads, from memory in the first pass, and the
 // places where later ones find them.
 void stash_turn_begin(Emitter *e, Stash *s, int count);

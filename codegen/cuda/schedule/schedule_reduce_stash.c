@@ -103,22 +103,16 @@ void plan_stash(const CudaTarget *target, Plan *p) {
 // ---------------------------------------------------------------------------------------------------------------------
 // The code
 
-void stash_declare(const Stash *s, Text *t) {
-  text_add(t,
-           "llvm.mlir.global external @%s_row() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<0 x i8>\n",
-           s->symbol);
-}
-
 // Of the current vector; and what an access to it promises.
-static Value slot(Emitter *e, const Stash *s, const Stashed *o, int *align) {
-  Value base = emit(e, 0, "llvm.mlir.addressof @%s_row : !llvm.ptr<3>", s->symbol);
+static Value slot(Emitter *e, const Stashed *o, int *align) {
+  Value base = emit(e, 0, "llvm.mlir.addressof", NO_VALUES, "$_row : !llvm.ptr<3>");
   if (o->offset)
-    base = emit(e, 0, "llvm.getelementptr %%v%d[%lld] : (!llvm.ptr<3>) -> !llvm.ptr<3>, i8", base.id,
+    base = emit(e, 0, "llvm.getelementptr", VALUES(base.id), "%%[%lld] : (!llvm.ptr<3>) -> !llvm.ptr<3>, i8",
                 (long long)o->offset);
   int64_t bytes = e->lanes * nn_dtype_bytes(o->dtype);
   *align = (int)(bytes < 16 ? bytes : 16);
-  return emit(e, e->depth, "llvm.getelementptr %%v%d[%%v%d] : (!llvm.ptr<3>, i64) -> !llvm.ptr<3>, %s", base.id,
-              e->vector_index[e->tile], element_type(o->dtype));
+  return emit(e, e->depth, "llvm.getelementptr", VALUES(base.id, e->vector_index[e->tile]),
+              "%%[%%] : (!llvm.ptr<3>, i64) -> !llvm.ptr<3>, %s", element_type(o->dtype));
 }
 
 // Emitter.load_tiled
@@ -130,8 +124,8 @@ static bool load_stashed(Emitter *e, int buffer, const Access *a, Value *out) {
     Value raw = s->loaded[i][e->tile];
     if (s->pass > o->first) {
       int align;
-      Value from = slot(e, s, o, &align);
-      raw = emit(e, e->depth, "llvm.load %%v%d {alignment = %d : i64} : !llvm.ptr<3> -> %s", from.id, align,
+      Value from = slot(e, o, &align);
+      raw = emit(e, e->depth, "llvm.load", VALUES(from.id), "%% {alignment = %d : i64} : !llvm.ptr<3> -> %s", align,
                  vector_memory_type(e, o->dtype).text);
       raw.varies = true;
     }
@@ -150,9 +144,10 @@ void stash_turn_begin(Emitter *e, Stash *s, int count) {
   for (int i = 0; i < p->n_stashed; i++)
     for (e->tile = 0; p->stashed[i].first == s->pass && e->tile < count; e->tile++) {
       int align;
-      Value to = slot(e, s, &p->stashed[i], &align);
-      emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !llvm.ptr<3>", s->loaded[i][e->tile].id,
-                  to.id, align, vector_memory_type(e, p->stashed[i].dtype).text);
+      Value to = slot(e, &p->stashed[i], &align);
+      emit_effect(e, "llvm.store", VALUES(s->loaded[i][e->tile].id, to.id),
+                  "%%, %% {alignment = %d : i64} : %s, !llvm.ptr<3>", align,
+                  vector_memory_type(e, p->stashed[i].dtype).text);
     }
   e->tile = 0;
   e->tiled = s;

@@ -1,6 +1,7 @@
 // Maps that read an operand along another axis than they write: tiles of 32 x 32 elements go through shared memory, so
 // that neighbouring threads read neighbours there and write neighbours here. A row of a tile has 33 places: neither
 // direction meets a bank conflict.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +24,6 @@ typedef struct Transposed {
   const Nest *nest;
   int n;
   TransposedLeaf leaf[MAX_TILES];
-  const char *symbol;
   Value place;   // of the point's element in a tile
 } Transposed;
 
@@ -53,18 +53,19 @@ static bool find_transposed(const Kernel *k, const Nest *nest, Transposed *t) {
 // ---------------------------------------------------------------------------------------------------------------------
 
 static Value slot(Emitter *e, const Transposed *t, int leaf, Value place) {
-  Value base = emit(e, 0, "llvm.mlir.addressof @%s_tile%d : !llvm.ptr<3>", t->symbol, leaf);
-  return emit(e, e->depth, "llvm.getelementptr %%v%d[%%v%d] : (!llvm.ptr<3>, i64) -> !llvm.ptr<3>, %s", base.id,
-              place.id, element_type(nn_dtype_wide(t->leaf[leaf].dtype)));
+  Value base = emit(e, 0, "llvm.mlir.addressof", NO_VALUES, "$_tile%d : !llvm.ptr<3>", leaf);
+  return emit(e, e->depth, "llvm.getelementptr", VALUES(base.id, place.id),
+              "%%[%%] : (!llvm.ptr<3>, i64) -> !llvm.ptr<3>, %s", element_type(nn_dtype_wide(t->leaf[leaf].dtype)));
 }
 
 static int slot_bytes(const TransposedLeaf *l) { return (int)nn_dtype_bytes(nn_dtype_wide(l->dtype)); }
 
 static void store_tile(Emitter *e, const Transposed *t, int leaf, Value place, Value v) {
   NnDtype dtype = nn_dtype_wide(t->leaf[leaf].dtype);
-  if (dtype == NN_I1) v = emit(e, e->depth, "arith.extui %%v%d : vector<1xi1> to vector<1xi8>", v.id);
-  emit_effect(e, "llvm.store %%v%d, %%v%d {alignment = %d : i64} : %s, !llvm.ptr<3>", v.id, slot(e, t, leaf, place).id,
-              slot_bytes(&t->leaf[leaf]), vector_memory_type(e, dtype).text);
+  if (dtype == NN_I1) v = emit(e, e->depth, "arith.extui", VALUES(v.id), "%% : vector<1xi1> to vector<1xi8>");
+  emit_effect(e, "llvm.store", VALUES(v.id, slot(e, t, leaf, place).id),
+              "%%, %% {alignment = %d : i64} : %s, !llvm.ptr<3>", slot_bytes(&t->leaf[leaf]),
+              vector_memory_type(e, dtype).text);
 }
 
 // Emitter.load_tiled
@@ -73,9 +74,10 @@ static bool load_tile(Emitter *e, int buffer, const Access *a, Value *out) {
   for (int i = 0; i < t->n; i++) {
     if (t->leaf[i].arg != buffer || !access_equal(&t->leaf[i].access, a)) continue;
     NnDtype dtype = nn_dtype_wide(t->leaf[i].dtype);
-    Value v = emit(e, e->depth, "llvm.load %%v%d {alignment = %d : i64} : !llvm.ptr<3> -> %s",
-                   slot(e, t, i, t->place).id, slot_bytes(&t->leaf[i]), vector_memory_type(e, dtype).text);
-    *out = dtype == NN_I1 ? emit(e, e->depth, "arith.trunci %%v%d : vector<1xi8> to vector<1xi1>", v.id) : v;
+    Value v = emit(e, e->depth, "llvm.load", VALUES(slot(e, t, i, t->place).id),
+                   "%% {alignment = %d : i64} : !llvm.ptr<3> -> %s", slot_bytes(&t->leaf[i]),
+                   vector_memory_type(e, dtype).text);
+    *out = dtype == NN_I1 ? emit(e, e->depth, "arith.trunci", VALUES(v.id), "%% : vector<1xi8> to vector<1xi1>") : v;
     return true;
   }
   return false;
@@ -135,11 +137,14 @@ static void add_head(CudaModule *m, const Kernel *k, const Transposed *t, int64_
                             (long long)t->nest->extent[t->across], (long long)t->nest->extent[t->along]);
   kernel_comment(&m->m, k, space);
   free(space);
-  for (int i = 0; i < t->n; i++)
-    text_add(&m->m.text,
-             "llvm.mlir.global internal @%s_tile%d() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<%d x "
-             "%s>\n",
-             k->name, i, TILE * PITCH, element_type(nn_dtype_wide(t->leaf[i].dtype)));
+}
+
+static void add_tiles(KernelFunction *f, const Transposed *t) {
+  for (int i = 0; i < t->n; i++) {
+    char suffix[16];
+    snprintf(suffix, sizeof suffix, "_tile%d", i);
+    function_add_array(f, suffix, 3, TILE * PITCH, element_type(nn_dtype_wide(t->leaf[i].dtype)));
+  }
 }
 
 bool schedule_transpose(CudaModule *m, const Kernel *k, EmittedKernel *out) {
@@ -148,7 +153,6 @@ bool schedule_transpose(CudaModule *m, const Kernel *k, EmittedKernel *out) {
   Emitter e;
   nest_build(k, &nest);
   if (!find_transposed(k, &nest, &t)) return false;
-  t.symbol = k->name;
   int64_t along = divide_up(nest.extent[t.along], TILE), across = divide_up(nest.extent[t.across], TILE), outer = 1;
   int groups[NN_MAX_RANK], n = 0;
   for (int g = 0; g < nest.n; g++)
@@ -156,6 +160,7 @@ bool schedule_transpose(CudaModule *m, const Kernel *k, EmittedKernel *out) {
   int64_t blocks = outer * along * across;
   add_head(m, k, &t, blocks);
   schedule_begin(&e, m, k, k->name, k->n_args + k->n_results);
+  add_tiles(&e.function, &t);
   schedule_forget(&e, 1);
   Value block = schedule_sreg(&e, "ctaid.x"), tid = schedule_sreg(&e, "tid.x");
   Value column = emit_index_with(&e, "remui", block, along), rest = emit_index_with(&e, "divui", block, along);
