@@ -169,8 +169,8 @@ int code_op(Code *c, const char *op, int a, int b) {
 }
 int code_op_with(Code *c, const char *op, int a, int64_t b) { return code_op(c, op, a, code_index(c, b)); }
 
-int code_thread(Code *c, const char *sreg) {
-  return (c->p->index_bits == 32 ? schedule_sreg32(&c->e, sreg) : schedule_sreg(&c->e, sreg)).id;
+int code_number(Code *c, GpuBasic which) {
+  return (c->p->index_bits == 32 ? schedule_number32(&c->e, which) : schedule_number(&c->e, which)).id;
 }
 
 int code_and(Code *c, int a, int b) {
@@ -360,7 +360,7 @@ static void emit_depthwise(const NncConv *c, EmittedKernel *out) {
 }
 
 static void emit_product(const NncConv *c, const char *name, EmittedKernel *out) {
-  KernelModule m = {.target.open = schedule_open};
+  KernelModule m = {.target = schedule_target()};
   ConvProduct p;
   conv_product(c, &p);
   // A tile of 64 columns for a handful of them wastes the rest: depthwise convolutions and those of few channels.

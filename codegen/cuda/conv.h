@@ -49,7 +49,7 @@ int code(Code *c, const char *name, Values operands, const char *rest, ...) __at
 int code_index(Code *c, int64_t value);               // constant of the index type
 int code_op(Code *c, const char *op, int a, int b);   // arith.<op> on indices
 int code_op_with(Code *c, const char *op, int a, int64_t b);
-int code_thread(Code *c, const char *sreg);   // "tid.x" as an index
+int code_number(Code *c, GpuBasic which);   // of a thread or a block, as an index
 typedef struct CodePlace {
   int y, x, offset;
 } CodePlace;   // y, x: -1 where they are constant 0

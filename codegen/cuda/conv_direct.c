@@ -7,7 +7,7 @@
 
 // Linear number of this thread; -1 beyond n is excluded by an open scf.if.
 static int thread_below(Code *c, int64_t n) {
-  int block = code_thread(c, "ctaid.x"), thread = code_thread(c, "tid.x");
+  int block = code_number(c, GPU_BLOCK_X), thread = code_number(c, GPU_THREAD_X);
   int i = code_op(c, "addi", code_op_with(c, "muli", block, THREADS), thread);
   int inside = code(c, "arith.cmpi", VALUES(i, code_index(c, n)), "ult, %%, %% : i%d", c->p->index_bits);
   if_begin(&c->e, (Value){.id = inside});

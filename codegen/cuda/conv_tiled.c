@@ -167,12 +167,12 @@ static void begin(Tiled *t, KernelModule *module, const char *symbol) {
     function_add_array(&c->e.function, side ? "_b" : "_a", 3, DEPTH * PITCH, p->element);
   for (int side = 0; side < 2; side++)
     t->pad[side] = code(c, "llvm.mlir.addressof", NO_VALUES, "$_%c : !llvm.ptr<3>", "ab"[side]);
-  t->thread = code_thread(c, "tid.x");
+  t->thread = code_number(c, GPU_THREAD_X);
   t->tx = code_op_with(c, "remui", t->thread, TILE / OWN);
   t->ty = code_op_with(c, "divui", t->thread, TILE / OWN);
-  t->m0 = code_op_with(c, "muli", code_thread(c, "ctaid.x"), TILE);
-  t->n0 = code_op_with(c, "muli", code_thread(c, "ctaid.y"), TILE);
-  int z = code_thread(c, "ctaid.z");
+  t->m0 = code_op_with(c, "muli", code_number(c, GPU_BLOCK_X), TILE);
+  t->n0 = code_op_with(c, "muli", code_number(c, GPU_BLOCK_Y), TILE);
+  int z = code_number(c, GPU_BLOCK_Z);
   t->group = code_op_with(c, "remui", z, p->groups);
   t->part = code_op_with(c, "divui", z, p->groups);
   t->k_low = code_op_with(c, "muli", t->part, p->split_size);

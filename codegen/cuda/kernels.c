@@ -10,12 +10,11 @@
 #include "support/text.h"
 
 static KernelTarget kernel_target(const CudaTarget *target) {
-  return (KernelTarget){.pointer = "!llvm.ptr<1>",
-                        .vector_bytes = 4,
-                        .open = schedule_open,
-                        .math = cuda_math,
-                        .exp_flushes = true,
-                        .round_bf16 = cuda_has_tensor_cores(target) ? cuda_round_bf16 : NULL};
+  KernelTarget t = schedule_target();
+  t.math = cuda_math;
+  t.exp_flushes = true;
+  t.round_bf16 = cuda_has_tensor_cores(target) ? cuda_round_bf16 : NULL;
+  return t;
 }
 
 static void emit_one(CudaModule *cuda, const Kernel *k, EmittedKernel *out) {

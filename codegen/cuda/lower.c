@@ -6,6 +6,7 @@
 
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/emulate/emulate.h"
+#include "codegen/cuda/nvptx.h"
 #include "codegen/cuda/template/template.h"
 #include "codegen/cuda/template/template_depthwise.h"
 #include "codegen/kernel/translate.h"
@@ -17,9 +18,6 @@
 #include "llvm-c/Target.h"
 #include "llvm-c/TargetMachine.h"
 #include "llvm-c/Transforms/PassBuilder.h"
-
-#define TRIPLE "nvptx64-nvidia-cuda"
-#define PTX_KERNEL 71   // LLVM's calling convention ptx_kernel
 
 static void set_attribute(LLVMContextRef llvm, LLVMValueRef function, const char *name, const char *value) {
   LLVMAttributeRef a = LLVMCreateStringAttribute(llvm, name, (unsigned)strlen(name), value, (unsigned)strlen(value));
@@ -68,24 +66,24 @@ static void make_kernels(LLVMModuleRef module, LLVMContextRef llvm, const Emitte
       require_promise(function != NULL, "a launch of a function that was not written");
       char threads[64];
       snprintf(threads, sizeof threads, "%d,%d,%d", (int)l->block[0], (int)l->block[1], (int)l->block[2]);
-      LLVMSetFunctionCallConv(function, PTX_KERNEL);
-      set_attribute(llvm, function, "nvvm.reqntid", threads);
+      LLVMSetFunctionCallConv(function, nvptx_family.kernel_convention);
+      set_attribute(llvm, function, nvptx_family.threads, threads);
       // Left to itself, ptxas would rather keep a few values in local memory than lose a fifth or sixth block of a
       // multiprocessor.
-      if (!templates) set_attribute(llvm, function, "nvvm.minctasm", l->alone ? "1" : "2");
+      if (!templates) set_attribute(llvm, function, nvptx_family.blocks, l->alone ? "1" : "2");
     }
 }
 
 static LLVMTargetMachineRef machine_create(const CudaArch *arch) {
   char *message = NULL;
   LLVMTargetRef target;
-  if (LLVMGetTargetFromTriple(TRIPLE, &target, &message)) {
+  if (LLVMGetTargetFromTriple(nvptx_family.triple, &target, &message)) {
     fprintf(stderr, "nnc: no NVPTX back end: %s\n", message);
     LLVMDisposeMessage(message);
     return NULL;
   }
-  return LLVMCreateTargetMachine(target, TRIPLE, arch->name, arch->ptx, LLVMCodeGenLevelDefault, LLVMRelocDefault,
-                                 LLVMCodeModelDefault);
+  return LLVMCreateTargetMachine(target, nvptx_family.triple, arch->name, arch->ptx, LLVMCodeGenLevelDefault,
+                                 LLVMRelocDefault, LLVMCodeModelDefault);
 }
 
 // Arithmetic on vectors becomes arithmetic on their elements; loads and stores of 16 bytes stay.
@@ -153,7 +151,7 @@ static bool write_ptx(LLVMModuleRef module, LLVMTargetMachineRef machine, const 
 
 static void set_target(LLVMModuleRef module, LLVMTargetMachineRef machine) {
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
-  LLVMSetTarget(module, TRIPLE);
+  LLVMSetTarget(module, nvptx_family.triple);
   LLVMSetModuleDataLayout(module, layout);
   LLVMDisposeTargetData(layout);
 }
@@ -171,7 +169,8 @@ static LLVMModuleRef templates_begin(const EmittedKernels *kernels, LLVMContextR
 // What kernels call is inlined and gone.
 static void hide_called(LLVMModuleRef module) {
   for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f))
-    if (!LLVMIsDeclaration(f) && LLVMGetFunctionCallConv(f) != PTX_KERNEL) LLVMSetLinkage(f, LLVMInternalLinkage);
+    if (!LLVMIsDeclaration(f) && LLVMGetFunctionCallConv(f) != nvptx_family.kernel_convention)
+      LLVMSetLinkage(f, LLVMInternalLinkage);
 }
 
 bool cuda_optimise_templates(LLVMModuleRef module, LLVMTargetMachineRef machine, bool attention) {

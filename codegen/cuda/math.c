@@ -42,8 +42,7 @@ static Value quotient(Math *m, Value a, Value b) {
   for (int i = 0; i < e->lanes; i++) {
     Value x = emit(e, depth, "vector.extract", VALUES(a.id), "%%[%d] : f32 from vector<%dxf32>", i, e->lanes),
           y = emit(e, depth, "vector.extract", VALUES(b.id), "%%[%d] : f32 from vector<%dxf32>", i, e->lanes);
-    Value q = emit(e, depth, "llvm.call_intrinsic", VALUES(x.id, y.id),
-                   "\"llvm.nvvm.div.approx.f\"(%%, %%) : (f32, f32) -> f32");
+    Value q = schedule_basic(e, depth, GPU_DIVIDE, VALUES(x.id, y.id));
     v = emit(e, depth, "vector.insert", VALUES(q.id, v.id), "%%, %% [%d] : f32 into vector<%dxf32>", i, e->lanes);
   }
   v.varies = a.varies || b.varies;
@@ -101,8 +100,7 @@ static Value two_to(Math *m, Value t) {
   Value v = emit(e, t.depth, "llvm.mlir.poison", NO_VALUES, ": vector<%dxf32>", e->lanes);
   for (int i = 0; i < e->lanes; i++) {
     Value x = emit(e, t.depth, "vector.extract", VALUES(t.id), "%%[%d] : f32 from vector<%dxf32>", i, e->lanes);
-    Value power = emit(e, t.depth, "llvm.call_intrinsic", VALUES(x.id),
-                       "\"llvm.nvvm.ex2.approx.ftz\"(%%) : (f32) -> f32");
+    Value power = schedule_basic(e, t.depth, GPU_EXP2, VALUES(x.id));
     v = emit(e, t.depth, "vector.insert", VALUES(power.id, v.id), "%%, %% [%d] : f32 into vector<%dxf32>", i, e->lanes);
   }
   v.varies = t.varies;
@@ -304,15 +302,13 @@ Value cuda_round_bf16(Emitter *e, Value x) {
   int depth = x.depth;
   for (int i = 0; i + 1 < e->lanes; i += 2) {
     Value low = lane(e, x, i), high = lane(e, x, i + 1);
-    Value pair = emit(e, depth, "llvm.call_intrinsic", VALUES(high.id, low.id),
-                      "\"llvm.nvvm.ff2bf16x2.rn\"(%%, %%) : (f32, f32) -> vector<2xbf16>");
+    Value pair = schedule_basic(e, depth, GPU_ROUND_TWO_BF16, VALUES(high.id, low.id));
     Value word = emit(e, depth, "llvm.bitcast", VALUES(pair.id), "%% : vector<2xbf16> to i32");
     y = insert(e, y, emit(e, depth, "arith.shli", VALUES(word.id, sixteen.id), "%%, %% : i32"), i);
     y = insert(e, y, emit(e, depth, "arith.andi", VALUES(word.id, upper.id), "%%, %% : i32"), i + 1);
   }
   if (e->lanes % 2) {
-    Value half = emit(e, depth, "llvm.call_intrinsic", VALUES(lane(e, x, e->lanes - 1).id),
-                      "\"llvm.nvvm.f2bf16.rn\"(%%) : (f32) -> bf16");
+    Value half = schedule_basic(e, depth, GPU_ROUND_BF16, VALUES(lane(e, x, e->lanes - 1).id));
     Value word = emit(e, depth, "arith.extui",
                       VALUES(emit(e, depth, "llvm.bitcast", VALUES(half.id), "%% : bf16 to i16").id),
                       "%% : i16 to i32");

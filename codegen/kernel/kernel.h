@@ -9,6 +9,7 @@
 #define NNC_CODEGEN_KERNEL_KERNEL_H
 
 #include "codegen/kernel/emitted.h"
+#include "codegen/kernel/gpu.h"
 #include "codegen/kernel/operations.h"
 #include "support/text.h"
 
@@ -273,8 +274,9 @@ Value emit_random(Emitter *e, MlirValue key, NnType type, const IndexMap *map);
 
 // What of the code depends on the target: everything else is written once.
 typedef struct KernelTarget {
-  const char *pointer;   // MLIR type of a buffer's address; the text calls it !buffer
-  int vector_bytes;      // of one register: how many lanes a kernel has; 0: the kernel chooses
+  const char *pointer;    // MLIR type of a buffer's address; the text calls it !buffer
+  const GpuFamily *gpu;   // Borrowed; NULL: no GPU
+  int vector_bytes;       // of one register: how many lanes a kernel has; 0: the kernel chooses
   // Gives the function its arguments: binds e->buffer[]; on the host %v1 and %v2 are the range of the outer loop.
   void (*open)(Emitter *e, int n_buffers);
   // exp, log, sin, cos, tanh, erf, pow of lanes: calls of a library, or arithmetic.

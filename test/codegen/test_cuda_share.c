@@ -42,12 +42,12 @@ static void add(EmittedKernels *kernels, const Case *c) {
     k->launches[1] = (KernelLaunch){.symbol = copy_string("elsewhere"), .grid = {1, 1, 1}, .block = {32, 1, 1}};
   k->launches[0] = (KernelLaunch){.symbol = copy_string(c->name), .grid = {4, 1, 1}, .block = {c->threads, 1, 1}};
   text_add(&k->comment, "// %s (map)\n", c->name);
-  KernelModule m = {.target.open = schedule_open};
+  KernelModule m = {.target = schedule_target()};
   Emitter e;
   emitter_begin(&e, &m, NULL, c->name, 2);
   e.lanes = 4;
   function_add_array(&e.function, "_shared", 3, 64, "i8");
-  Value thread = schedule_sreg(&e, "tid.x"), i = c->large ? emit_index(&e, "muli", thread, thread) : thread;
+  Value thread = schedule_number(&e, GPU_THREAD_X), i = c->large ? emit_index(&e, "muli", thread, thread) : thread;
   Value row = emit_index_with(&e, "divui", i, c->divisor), column = emit_index_with(&e, "remui", i, c->divisor),
         within = emit(&e, 0, "arith.cmpi", VALUES(row.id, emit_i64(&e, c->extent).id), "ult, %%, %% : i64");
   uint32_t bits = (uint32_t)strtoul(c->splat, NULL, 16);
@@ -89,7 +89,7 @@ static int count(const char *text, const char *what) {
 // another launch.
 static void add_sum(EmittedKernels *kernels, const char *name, int columns, int parts, int blocks, bool turned) {
   EmittedKernel *k = add_kernel(kernels, name, 2);
-  KernelModule m = {.target.open = schedule_open};
+  KernelModule m = {.target = schedule_target()};
   for (int j = 0; j < 2; j++) {
     KernelLaunch *l = &k->launches[j];
     *l = (KernelLaunch){.symbol = text_format("%s_launch%d", name, j),
@@ -99,7 +99,7 @@ static void add_sum(EmittedKernels *kernels, const char *name, int columns, int 
     TypeName f32 = {"f32"};
     emitter_begin(&e, &m, NULL, l->symbol, turned ? 3 : 2);
     int from = turned ? 2 : 0, to = turned ? 0 : 1;
-    Value column = emit_index_with(&e, "remui", schedule_sreg(&e, "tid.x"), columns), low = emit_i64(&e, 0),
+    Value column = emit_index_with(&e, "remui", schedule_number(&e, GPU_THREAD_X), columns), low = emit_i64(&e, 0),
           high = emit_i64(&e, parts), zero = emit_constant(&e, "0.0 : f32"), so_far, sum;
     Value part = for_begin(&e, low, high, 1, 1, &zero, &f32, &so_far),
           at = emit_index(&e, "addi", emit_index_with(&e, "muli", part, columns), column),

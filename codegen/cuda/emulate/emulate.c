@@ -10,6 +10,7 @@
 
 #include "codegen/codegen.h"
 #include "codegen/cuda/emulate/emulate_internal.h"
+#include "codegen/cuda/nvptx.h"
 #include "codegen/kernel/emitted.h"
 #include "support/alloc.h"
 #include "support/text.h"
@@ -25,7 +26,7 @@ void emulate_fail(Emulation *e, const char *format, ...) {
 }
 
 bool emulate_is_kernel(LLVMValueRef function) {
-  return LLVMGetFunctionCallConv(function) == PTX_KERNEL && LLVMCountBasicBlocks(function) > 0;
+  return LLVMGetFunctionCallConv(function) == nvptx_family.kernel_convention && LLVMCountBasicBlocks(function) > 0;
 }
 
 LLVMValueRef emulate_helper(Emulation *e, const char *symbol, LLVMTypeRef result, int n, const LLVMTypeRef *parameters,

@@ -8,7 +8,7 @@
 #include "support/alloc.h"
 #include "support/text.h"
 
-enum { SPACE_GENERIC = 0, SPACE_GLOBAL = 1, SPACE_SHARED = 3, SPACE_CONSTANT = 4, SPACE_LOCAL = 5, PTX_KERNEL = 71 };
+enum { SPACE_GENERIC = 0, SPACE_GLOBAL = 1, SPACE_SHARED = 3, SPACE_CONSTANT = 4, SPACE_LOCAL = 5 };
 
 typedef struct Emulation {
   LLVMModuleRef module;

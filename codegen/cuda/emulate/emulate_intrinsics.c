@@ -5,11 +5,11 @@
 
 #include "codegen/codegen.h"
 #include "codegen/cuda/emulate/emulate_internal.h"
+#include "codegen/cuda/nvptx.h"
 #include "codegen/kernel/emitted.h"
 #include "support/alloc.h"
 #include "support/text.h"
 
-#define INTRINSIC_PREFIX "llvm.nvvm."
 #define WRAPPER_PREFIX "nnc.asm."
 
 static unsigned bits_of(LLVMTypeRef t) {
@@ -167,8 +167,8 @@ void emulate_intrinsics(Emulation *e) {
     next = LLVMGetNextFunction(f);
     const char *name = LLVMGetValueName(f);
     char *intrinsic = NULL;
-    if (!strncmp(name, INTRINSIC_PREFIX, strlen(INTRINSIC_PREFIX)))
-      intrinsic = copy_string(name + strlen(INTRINSIC_PREFIX));
+    if (!strncmp(name, nvptx_family.prefix, strlen(nvptx_family.prefix)))
+      intrinsic = copy_string(name + strlen(nvptx_family.prefix));
     else if (!strncmp(name, WRAPPER_PREFIX, strlen(WRAPPER_PREFIX)))
       intrinsic = text_format("asm.%s", name + strlen(WRAPPER_PREFIX));
     if (intrinsic) replace_function(e, f, intrinsic);

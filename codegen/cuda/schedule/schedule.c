@@ -2,12 +2,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codegen/cuda/nvptx.h"
 #include "codegen/cuda/schedule/schedule.h"
 #include "support/alloc.h"
 #include "support/text.h"
 
-void schedule_open(Emitter *e, int n_buffers) {
+static void open_function(Emitter *e, int n_buffers) {
   for (int i = 0; i < n_buffers; i++) e->buffer[i] = emit_argument(e, "!buffer");
+}
+
+KernelTarget schedule_target(void) {
+  return (
+      KernelTarget){.pointer = nvptx_family.pointer, .gpu = &nvptx_family, .vector_bytes = 4, .open = open_function};
 }
 
 void schedule_begin(Emitter *e, CudaModule *m, const Kernel *k, const char *symbol, int n_buffers) {
@@ -16,19 +22,56 @@ void schedule_begin(Emitter *e, CudaModule *m, const Kernel *k, const char *symb
   e->valid = e->lanes;
 }
 
-Value schedule_sreg32(Emitter *e, const char *name) {
-  return emit_bounded(e, emit(e, 0, "llvm.call_intrinsic", NO_VALUES, "\"llvm.nvvm.read.ptx.sreg.%s\"() : () -> i32",
-                              name));
+// What stands behind the operation's name in a call of a basic, and its operands.
+typedef struct Call {
+  char *rest;   // Owned
+  int n, id[8];
+} Call;
+
+static Call call_of(Emitter *e, GpuBasic which, Values operands) {
+  const GpuFamily *gpu = e->module->target.gpu;
+  const GpuIntrinsic *i = &gpu->basic[which];
+  Call c = {0};
+  Text t = {0};
+  text_add(&t, "\"%s\"(", i->name);
+  for (const char *o = i->operands; *o; o++) {
+    text_add(&t, "%s%%", c.n ? ", " : "");
+    c.id[c.n++] = *o == 'a'   ? emit_i32(e, -1).id
+                  : *o == 'z' ? emit_i32(e, 0).id
+                  : *o == 'l' ? emit_i32(e, gpu->last_lane).id
+                              : operands.id[*o - '0'];
+  }
+  text_add(&t, ") : %s", i->type);
+  c.rest = t.data;
+  return c;
 }
 
-Value schedule_sreg(Emitter *e, const char *name) {
-  return emit(e, 0, "arith.extui", VALUES(schedule_sreg32(e, name).id), "%% : i32 to i64");
+Value schedule_basic(Emitter *e, int depth, GpuBasic which, Values operands) {
+  Call c = call_of(e, which, operands);
+  Value v = emit(e, depth, "llvm.call_intrinsic", (Values){c.n, c.id}, "%s", c.rest);
+  free(c.rest);
+  return v;
+}
+
+static void basic_effect(Emitter *e, GpuBasic which) {
+  Call c = call_of(e, which, NO_VALUES);
+  emit_effect(e, "llvm.call_intrinsic", (Values){c.n, c.id}, "%s", c.rest);
+  free(c.rest);
+}
+
+void schedule_barrier(Emitter *e) { basic_effect(e, GPU_BARRIER); }
+void schedule_warp_barrier(Emitter *e) { basic_effect(e, GPU_WARP_BARRIER); }
+
+Value schedule_number32(Emitter *e, GpuBasic which) { return emit_bounded(e, schedule_basic(e, 0, which, NO_VALUES)); }
+
+Value schedule_number(Emitter *e, GpuBasic which) {
+  return emit(e, 0, "arith.extui", VALUES(schedule_number32(e, which).id), "%% : i32 to i64");
 }
 
 // In 32 bits where that is enough: divisions of it by constants are then 32-bit ones too.
 Value schedule_linear(Emitter *e, int64_t threads, int64_t total) {
   int bits = total < INT32_MAX - threads ? 32 : 64;
-  Value thread = schedule_sreg32(e, "tid.x"), block = schedule_sreg32(e, "ctaid.x");
+  Value thread = schedule_number32(e, GPU_THREAD_X), block = schedule_number32(e, GPU_BLOCK_X);
   if (bits == 64) {
     thread = emit(e, 0, "arith.extui", VALUES(thread.id), "%% : i32 to i64");
     block = emit(e, 0, "arith.extui", VALUES(block.id), "%% : i32 to i64");
@@ -99,21 +142,8 @@ int schedule_map_lanes(const Kernel *k, const Nest *nest) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-void schedule_barrier(Emitter *e) {
-  Value zero = emit_i32(e, 0);
-  emit_effect(e, "llvm.call_intrinsic", VALUES(zero.id),
-              "\"llvm.nvvm.barrier.cta.sync.aligned.all\"(%%) : (i32) -> ()");
-}
-
-void schedule_warp_barrier(Emitter *e) {
-  Value all = emit_i32(e, -1);
-  emit_effect(e, "llvm.call_intrinsic", VALUES(all.id), "\"llvm.nvvm.bar.warp.sync\"(%%) : (i32) -> ()");
-}
-
 static Value shuffle_word(Emitter *e, Value word, int distance) {
-  Value all = emit_i32(e, -1), by = emit_i32(e, distance), clamp = emit_i32(e, 31);
-  return emit(e, e->depth, "llvm.call_intrinsic", VALUES(all.id, word.id, by.id, clamp.id),
-              "\"llvm.nvvm.shfl.sync.bfly.i32\"(%%, %%, %%, %%) : (i32, i32, i32, i32) -> i32");
+  return schedule_basic(e, e->depth, GPU_SHUFFLE_XOR, VALUES(word.id, emit_i32(e, distance).id));
 }
 
 // As words of 32 bits.

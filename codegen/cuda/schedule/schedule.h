@@ -21,11 +21,15 @@ typedef struct CudaModule {
   char **epilogues;         // Owned; what epilogue<i> is (epilogue.c)
   int64_t constant_bytes;   // of constant memory, in use
 } CudaModule;
-void schedule_open(Emitter *e, int n_buffers);   // KernelTarget.open: a parameter for each buffer
+// What of KernelTarget all kernels here have, those of convolutions, too: a parameter for each buffer, the GPU's
+// basics.
+KernelTarget schedule_target(void);
 // head with one parameter a buffer
 void schedule_begin(Emitter *e, CudaModule *m, const Kernel *k, const char *symbol, int n_buffers);
-Value schedule_sreg(Emitter *e, const char *name);   // "tid.x", as i64
-Value schedule_sreg32(Emitter *e, const char *name);
+// A basic with its result, the operands as it has them
+Value schedule_basic(Emitter *e, int depth, GpuBasic which, Values operands);
+Value schedule_number(Emitter *e, GpuBasic which);   // of a thread or a block, as i64
+Value schedule_number32(Emitter *e, GpuBasic which);
 // ctaid.x threads + tid.x; threads of a block, needed in all
 Value schedule_linear(Emitter *e, int64_t threads, int64_t total);
 Value schedule_compare(Emitter *e, const char *predicate, Value a, int64_t b);   // i1

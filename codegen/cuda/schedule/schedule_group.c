@@ -214,10 +214,10 @@ static void emit_sum_of_partials(GroupEmitter *g) {
   Reduce r;
   reduce_plan_values(g->k, 1, &r);
   const Unit *u = &r.units[0];
-  Value block = schedule_sreg32(e, "ctaid.x"), row = i32(e, "addi", g->first, block), head = word(g, row, 0),
+  Value block = schedule_number32(e, GPU_BLOCK_X), row = i32(e, "addi", g->first, block), head = word(g, row, 0),
         part = word(g, row, row_words(g) - 1);
   Value from = to_i64(e, lower_half(e, head)), n = emit_index_with(e, "shrui", head, 32),
-        tid = schedule_sreg(e, "tid.x"), sums = partial_sums(g);
+        tid = schedule_number(e, GPU_THREAD_X), sums = partial_sums(g);
   Value blocks = emit_index(e, "divui", emit_index(e, "addi", n, emit_index_with(e, "subi", part, 1)), part),
         to = emit_index(e, "addi", from, blocks);
   bind_buffers(g, row);
@@ -379,9 +379,9 @@ static void begin_group(GroupEmitter *g, CudaModule *m, const char *symbol, int 
 static void emit_group(GroupEmitter *g, CudaModule *m, int lanes, const Text *table) {
   begin_group(g, m, g->body->name, lanes, table);
   Emitter *e = &g->e;
-  Value block = schedule_sreg32(e, "ctaid.x"), row = find_row(g, block), head = word(g, row, 0);
+  Value block = schedule_number32(e, GPU_BLOCK_X), row = find_row(g, block), head = word(g, row, 0);
   Value within = i32(e, "subi", block, lower_half(e, head)), n = emit_index_with(e, "shrui", head, 32),
-        tid = schedule_sreg(e, "tid.x");
+        tid = schedule_number(e, GPU_THREAD_X);
   bind_buffers(g, row);
   switch (g->body->kind) {
   case GROUP_MAP: emit_part(g, emit_index(e, "muli", to_i64(e, within), to_i64(e, g->last)), n, tid, lanes); break;

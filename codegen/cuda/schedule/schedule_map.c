@@ -22,9 +22,9 @@ static void map_odd_rows(CudaModule *m, const Kernel *k, const Nest *nest, int64
   Emitter e;
   schedule_begin(&e, m, k, k->name, k->n_args + k->n_results);
   schedule_forget(&e, 1);
-  Value block = schedule_sreg(&e, "ctaid.x"),
+  Value block = schedule_number(&e, GPU_BLOCK_X),
         begin = emit_index_with(&e, "muli", emit_index_with(&e, "remui", block, tiles), tile);
-  Value at = emit_index(&e, "addi", begin, schedule_sreg(&e, "tid.x"));
+  Value at = emit_index(&e, "addi", begin, schedule_number(&e, GPU_THREAD_X));
   e.vector_group = nest->n - 1;
   emit_split_index(&e, emit_index_with(&e, "divui", block, tiles), nest->n - 1, groups);
   for (int j = 0; j < SINGLES; j++) e.vector_index[j] = j ? emit_index_with(&e, "addi", at, j * THREADS).id : at.id;

@@ -226,11 +226,9 @@ static void share_matches(Scatter *s, Value chunk) {
   Value i = sum(e, chunk, s->tid), in_range = schedule_compare(e, "ult", i, s->n),
         at = emit_index_with(e, "minui", i, s->n - 1);
   Value within = emit_index(e, "subi", move_load_index(e, s->indices, s->index_dtype, at), s->first);
-  Value mine = emit(e, e->depth, "arith.cmpi", VALUES(within.id, s->count.id), "ult, %%, %% : i64"),
-        all = emit_i32(e, -1);
+  Value mine = emit(e, e->depth, "arith.cmpi", VALUES(within.id, s->count.id), "ult, %%, %% : i64");
   mine = move_and(e, mine, in_range);
-  Value ballot = emit(e, e->depth, "llvm.call_intrinsic", VALUES(all.id, mine.id),
-                      "\"llvm.nvvm.vote.ballot.sync\"(%%, %%) : (i32, i1) -> i32");
+  Value ballot = schedule_basic(e, e->depth, GPU_BALLOT, VALUES(mine.id));
   Value word = emit(e, e->depth, "arith.trunci", VALUES(within.id), "%% : i64 to i32");
   schedule_barrier(e);   // the words before have been read
   store_word(s, emit_index_with(e, "addi", s->tid, THREADS / WARP), word);
@@ -324,8 +322,8 @@ static void move_scatter(CudaModule *m, const Kernel *k, MlirOperation op, Emitt
   free(space);
   begin_function(&e, m, k, k->name, lanes);
   function_add_array(&e.function, "_shared", 3, THREADS + THREADS / WARP, "i32");
-  s.tid = schedule_sreg(&e, "tid.x");
-  s.first = scaled(&e, schedule_sreg(&e, "ctaid.x"), s.owned);
+  s.tid = schedule_number(&e, GPU_THREAD_X);
+  s.first = scaled(&e, schedule_number(&e, GPU_BLOCK_X), s.owned);
   s.count = emit_index_with(&e, "minsi", emit_index(&e, "subi", emit_i64(&e, s.rows), s.first), s.owned);
   s.column = scaled(&e, split(&e, s.tid, s.team, &s.team_number), lanes);
   emit_scatter(&s, nn_op_of(op) == NN_OP_scatter_max);
@@ -349,8 +347,8 @@ static void argmax_rows(CudaModule *m, const Kernel *k, const Argmax *a, Emitted
   free(space);
   begin_function(&e, m, k, k->name, lanes);
   block_begin(&e);
-  Value tid = schedule_sreg(&e, "tid.x"), warp, lane = split(&e, tid, WARP, &warp);
-  Value row = sum(&e, scaled(&e, schedule_sreg(&e, "ctaid.x"), teams), warp),
+  Value tid = schedule_number(&e, GPU_THREAD_X), warp, lane = split(&e, tid, WARP, &warp);
+  Value row = sum(&e, scaled(&e, schedule_number(&e, GPU_BLOCK_X), teams), warp),
         start = scaled(&e, emit_index_with(&e, "minui", row, a->outer - 1), a->reduced), own = scaled(&e, lane, lanes);
   TypeName types[2] = {vector_type(&e, a->dtype), vector_type(&e, NN_I32)};
   Value best[2] = {argmax_lowest(&e, a->dtype), emit_lane_indices(&e, own, 1, false)}, args[2];

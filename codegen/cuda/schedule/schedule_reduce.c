@@ -67,14 +67,14 @@ static void begin_launch(Launch *l, Emitter *e, CudaModule *m, const Plan *p, co
   schedule_forget(e, p->lanes);
   e->nest = p->r.nest;
   e->vector_group = p->r.vector_group;
-  Value block = schedule_sreg(e, "ctaid.x"), tx = schedule_sreg(e, "tid.x");
+  Value block = schedule_number(e, GPU_BLOCK_X), tx = schedule_number(e, GPU_THREAD_X);
   if (chunks > 1) {
     l->chunk = emit_index_with(e, "remui", block, chunks);
     block = emit_index_with(e, "divui", block, chunks);
   }
   l->active = (Value){-1, 0, false, false};
   if (p->columns) {
-    l->rank = p->team > 1 ? schedule_sreg(e, "tid.y") : emit_i64(e, 0);
+    l->rank = p->team > 1 ? schedule_number(e, GPU_THREAD_Y) : emit_i64(e, 0);
     l->column = tx;
     l->outer = block;
     Value tile = emit_i64(e, 0);

@@ -162,7 +162,7 @@ bool schedule_transpose(CudaModule *m, const Kernel *k, EmittedKernel *out) {
   schedule_begin(&e, m, k, k->name, k->n_args + k->n_results);
   add_tiles(&e.function, &t);
   schedule_forget(&e, 1);
-  Value block = schedule_sreg(&e, "ctaid.x"), tid = schedule_sreg(&e, "tid.x");
+  Value block = schedule_number(&e, GPU_BLOCK_X), tid = schedule_number(&e, GPU_THREAD_X);
   Value column = emit_index_with(&e, "remui", block, along), rest = emit_index_with(&e, "divui", block, along);
   Value row = emit_index_with(&e, "remui", rest, across);
   if (n) emit_split_index(&e, emit_index_with(&e, "divui", rest, across), n, groups);

@@ -4,11 +4,12 @@
 #include <string.h>
 
 #include "codegen/cuda/cuda.h"
+#include "codegen/cuda/nvptx.h"
 #include "codegen/cuda/template/template.h"
 #include "support/alloc.h"
 #include "support/text.h"
 
-enum { PTX_KERNEL = 71, GLOBAL = 1, SHARED = 3 };
+enum { GLOBAL = 1, SHARED = 3 };
 #define DYNAMIC_SHARED "nnc_dynamic_shared"
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -22,6 +23,27 @@ static void add_parameter_attribute(Build *b, int index, const char *name, uint6
 static void add_string_attribute(Build *b, const char *name, const char *value) {
   LLVMAttributeRef a = LLVMCreateStringAttribute(b->llvm, name, (unsigned)strlen(name), value, (unsigned)strlen(value));
   LLVMAddAttributeAtIndex(b->function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
+}
+
+Val build_intrinsic(Build *b, const char *name, LLVMTypeRef overload, int n, Val *arguments) {
+  unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+  require_promise(id != 0, name);
+  LLVMTypeRef type = LLVMIntrinsicGetType(b->llvm, id, &overload, overload != NULL);
+  return LLVMBuildCall2(b->builder, type, LLVMGetIntrinsicDeclaration(b->module, id, &overload, overload != NULL),
+                        arguments, (unsigned)n, "");
+}
+
+static Val basic(Build *b, GpuBasic which, const Val *operands) {
+  const GpuIntrinsic *i = &nvptx_family.basic[which];
+  unsigned id = LLVMLookupIntrinsicID(i->name, strlen(i->name));
+  Val arguments[8];
+  int n = 0;
+  for (const char *o = i->operands; *o; o++)
+    arguments[n++] = *o == 'a'   ? build_i32(b, -1)
+                     : *o == 'z' ? build_i32(b, 0)
+                     : *o == 'l' ? build_i32(b, nvptx_family.last_lane)
+                                 : operands[*o - '0'];
+  return build_intrinsic(b, i->name, LLVMIntrinsicIsOverloaded(id) ? LLVMTypeOf(operands[0]) : NULL, n, arguments);
 }
 
 void build_kernel(Build *b, LLVMModuleRef module, const char *name, const char *parameters, int threads) {
@@ -41,7 +63,7 @@ void build_kernel(Build *b, LLVMModuleRef module, const char *name, const char *
   for (int i = 0; i < n; i++) types[i] = parameters[i] == 'i' ? b->i32 : LLVMPointerTypeInContext(llvm, GLOBAL);
   b->function = LLVMAddFunction(module, name, LLVMFunctionType(LLVMVoidTypeInContext(llvm), types, (unsigned)n, false));
   free(types);
-  LLVMSetFunctionCallConv(b->function, PTX_KERNEL);
+  LLVMSetFunctionCallConv(b->function, nvptx_family.kernel_convention);
   for (int i = 0; i < n; i++) {
     if (parameters[i] == '-' || parameters[i] == 'i' || parameters[i] == 'e') continue;
     add_parameter_attribute(b, i, "noalias", 0);
@@ -49,7 +71,7 @@ void build_kernel(Build *b, LLVMModuleRef module, const char *name, const char *
     if (parameters[i] == 'r' || parameters[i] == 'R') add_parameter_attribute(b, i, "readonly", 0);
   }
   char *block = text_format("%d,1,1", threads);
-  add_string_attribute(b, "nvvm.reqntid", block);
+  add_string_attribute(b, nvptx_family.threads, block);
   add_string_attribute(b, "denormal-fp-math-f32", "preserve-sign,preserve-sign");
   free(block);
   b->entry = LLVMAppendBasicBlockInContext(llvm, b->function, "variables");
@@ -57,14 +79,14 @@ void build_kernel(Build *b, LLVMModuleRef module, const char *name, const char *
   LLVMPositionBuilderAtEnd(b->builder, b->entry);
   LLVMBuildBr(b->builder, body);
   LLVMPositionBuilderAtEnd(b->builder, body);
-  b->tid = build_intrinsic(b, "llvm.nvvm.read.ptx.sreg.tid.x", NULL, 0, NULL);
+  b->tid = basic(b, GPU_THREAD_X, NULL);
   b->lane = build_and(b, b->tid, build_i32(b, 31));
   b->warp = build_div(b, b->tid, 32);
 }
 
 void build_min_blocks(Build *b, int blocks) {
   char *text = text_format("%d", blocks);
-  add_string_attribute(b, "nvvm.minctasm", text);
+  add_string_attribute(b, nvptx_family.blocks, text);
   free(text);
 }
 
@@ -140,13 +162,12 @@ Val build_ffma(Build *b, Val x, Val y, Val z) {
   return build_intrinsic(b, "llvm.fma", LLVMTypeOf(x), 3, (Val[]){x, y, z});
 }
 Val build_fmax(Build *b, Val x, Val y) { return build_intrinsic(b, "llvm.maxnum", LLVMTypeOf(x), 2, (Val[]){x, y}); }
-Val build_exp2(Build *b, Val x) { return build_intrinsic(b, "llvm.nvvm.ex2.approx.ftz", b->f32, 1, &x); }
-Val build_log2(Build *b, Val x) { return build_intrinsic(b, "llvm.nvvm.lg2.approx.ftz.f", NULL, 1, &x); }
-Val build_reciprocal(Build *b, Val x) { return build_intrinsic(b, "llvm.nvvm.rcp.approx.ftz.f", NULL, 1, &x); }
+Val build_exp2(Build *b, Val x) { return basic(b, GPU_EXP2, &x); }
+Val build_log2(Build *b, Val x) { return basic(b, GPU_LOG2, &x); }
+Val build_reciprocal(Build *b, Val x) { return basic(b, GPU_RECIPROCAL, &x); }
 
 Val build_narrow(Build *b, TileType t, Val low, Val high) {
-  Val pair = build_intrinsic(b, t == TILE_BF16 ? "llvm.nvvm.ff2bf16x2.rn" : "llvm.nvvm.ff2f16x2.rn", NULL, 2,
-                             (Val[]){high, low});
+  Val pair = basic(b, t == TILE_BF16 ? GPU_ROUND_TWO_BF16 : GPU_ROUND_TWO_F16, (Val[]){high, low});
   return LLVMBuildBitCast(b->builder, pair, b->i32, "");
 }
 
@@ -166,7 +187,7 @@ static Val rounded(Build *b, TileType t, Val x) {
   if (t == TILE_F16)
     return LLVMBuildBitCast(b->builder, LLVMBuildFPTrunc(b->builder, x, LLVMHalfTypeInContext(b->llvm), ""), b->i16,
                             "");
-  return LLVMBuildBitCast(b->builder, build_intrinsic(b, "llvm.nvvm.f2bf16.rn", NULL, 1, &x), b->i16, "");
+  return LLVMBuildBitCast(b->builder, basic(b, GPU_ROUND_BF16, &x), b->i16, "");
 }
 
 // The upper half of the bits, rounded as an integer.
@@ -182,7 +203,7 @@ static LLVMValueRef round_bf16_as_integer(LLVMBuilderRef builder, LLVMValueRef x
 }
 
 void template_expand_bf16(LLVMModuleRef module) {
-  LLVMValueRef intrinsic = LLVMGetNamedFunction(module, "llvm.nvvm.f2bf16.rn");
+  LLVMValueRef intrinsic = LLVMGetNamedFunction(module, nvptx_family.basic[GPU_ROUND_BF16].name);
   if (!intrinsic) return;
   LLVMBuilderRef builder = LLVMCreateBuilderInContext(LLVMGetModuleContext(module));
   for (LLVMUseRef use = LLVMGetFirstUse(intrinsic); use; use = LLVMGetFirstUse(intrinsic)) {
@@ -211,24 +232,12 @@ static Val each(Build *b, TileType t, Val x, LLVMTypeRef to, Val (*f)(Build *b, 
 Val build_widened(Build *b, TileType t, Val x) { return each(b, t, x, b->f32, widened); }
 Val build_rounded(Build *b, TileType t, Val x) { return each(b, t, x, b->i16, rounded); }
 
-Val build_intrinsic(Build *b, const char *name, LLVMTypeRef overload, int n, Val *arguments) {
-  unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
-  require_promise(id != 0, name);
-  LLVMTypeRef type = LLVMIntrinsicGetType(b->llvm, id, &overload, overload != NULL);
-  return LLVMBuildCall2(b->builder, type, LLVMGetIntrinsicDeclaration(b->module, id, &overload, overload != NULL),
-                        arguments, (unsigned)n, "");
-}
-
 Val build_i64_constant(Build *b, int64_t value) { return LLVMConstInt(b->i64, (uint64_t)value, true); }
 Val build_element(Build *b, TileType t, Val base, Val i) {
   return build_offset(b, base, build_mul(b, i, build_i64_constant(b, tile_element_bytes(t))));
 }
 
-Val build_block_id(Build *b, char axis) {
-  static const char *const names[] = {"llvm.nvvm.read.ptx.sreg.ctaid.x", "llvm.nvvm.read.ptx.sreg.ctaid.y",
-                                      "llvm.nvvm.read.ptx.sreg.ctaid.z"};
-  return build_intrinsic(b, names[axis - 'x'], NULL, 0, NULL);
-}
+Val build_block_id(Build *b, char axis) { return basic(b, (GpuBasic)(GPU_BLOCK_X + axis - 'x'), NULL); }
 
 Val build_thread_number(Build *b, int threads) {
   return build_add(b, build_mul(b, build_block_id(b, 'x'), build_i32(b, threads)), b->tid);
@@ -286,22 +295,15 @@ void build_if_end(Build *b, Branch *branch) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Threads, memory
 
-void build_barrier(Build *b) {
-  build_intrinsic(b, "llvm.nvvm.barrier.cta.sync.aligned.all", NULL, 1, (Val[]){build_i32(b, 0)});
-}
+void build_barrier(Build *b) { basic(b, GPU_BARRIER, NULL); }
 
 static Val shuffle(Build *b, Val x, bool exclusive_or, Val lane) {
-  bool wide = LLVMTypeOf(x) == b->f64;
-  const char *name = exclusive_or ? (wide ? "llvm.nvvm.shfl.sync.bfly.i32" : "llvm.nvvm.shfl.sync.bfly.f32")
-                     : wide       ? "llvm.nvvm.shfl.sync.idx.i32"
-                                  : "llvm.nvvm.shfl.sync.idx.f32";
-  if (!wide) return build_intrinsic(b, name, NULL, 4, (Val[]){build_i32(b, -1), x, lane, build_i32(b, 31)});
+  if (LLVMTypeOf(x) != b->f64)
+    return basic(b, exclusive_or ? GPU_SHUFFLE_XOR_F32 : GPU_SHUFFLE_FROM_F32, (Val[]){x, lane});
   Val halves = LLVMBuildBitCast(b->builder, x, LLVMVectorType(b->i32, 2), "");
   for (int i = 0; i < 2; i++) {
-    Val moved = build_intrinsic(b, name, NULL, 4,
-                                (Val[]){build_i32(b, -1),
-                                        LLVMBuildExtractElement(b->builder, halves, build_i32(b, i), ""), lane,
-                                        build_i32(b, 31)});
+    Val word = LLVMBuildExtractElement(b->builder, halves, build_i32(b, i), "");
+    Val moved = basic(b, exclusive_or ? GPU_SHUFFLE_XOR : GPU_SHUFFLE_FROM, (Val[]){word, lane});
     halves = LLVMBuildInsertElement(b->builder, halves, moved, build_i32(b, i), "");
   }
   return LLVMBuildBitCast(b->builder, halves, b->f64, "");
