@@ -27,9 +27,7 @@ static Value test(Math *m, const char *predicate, Value a, double b) {
 }
 
 static Value unary(Math *m, const char *op, Value x) {
-  Value v = emit(m->e, x.depth, op, VALUES(x.id), "%% : %s", vector_type(m->e, m->t).text);
-  v.varies = x.varies;
-  return v;
+  return emit_of(m->e, op, OF(x), "%% : %s", vector_type(m->e, m->t).text);
 }
 
 // In f32 by the reciprocal that the hardware approximates, within 2 units in the last place, for |b| in [2^-126, 2^126]
@@ -51,11 +49,7 @@ static Value quotient(Math *m, Value a, Value b) {
 
 // a b + c, rounded once.
 static Value fma3(Math *m, Value a, Value b, Value c) {
-  int depth = depth_max(a, b);
-  Value v = emit(m->e, depth > c.depth ? depth : c.depth, "math.fma", VALUES(a.id, b.id, c.id), "%%, %%, %% : %s",
-                 vector_type(m->e, m->t).text);
-  v.varies = a.varies || b.varies || c.varies;
-  return v;
+  return emit_of(m->e, "math.fma", OF(a, b, c), "%%, %%, %% : %s", vector_type(m->e, m->t).text);
 }
 
 // c[0] + c[1] x + …
@@ -70,17 +64,12 @@ static NnDtype bits_dtype(const Math *m) { return m->wide ? NN_I64 : NN_I32; }
 
 static Value bitcast(Math *m, Value x, bool to_bits) {
   TypeName f = vector_type(m->e, m->t), i = bits_type(m);
-  Value v = emit(m->e, x.depth, "arith.bitcast", VALUES(x.id), "%% : %s to %s", to_bits ? f.text : i.text,
-                 to_bits ? i.text : f.text);
-  v.varies = x.varies;
-  return v;
+  return emit_of(m->e, "arith.bitcast", OF(x), "%% : %s to %s", to_bits ? f.text : i.text, to_bits ? i.text : f.text);
 }
 
 static Value bits_op(Math *m, const char *op, Value a, int64_t b) {
   Value c = emit_constant(m->e, "dense<%lld> : %s", (long long)b, bits_type(m).text);
-  Value v = emit(m->e, a.depth, op, VALUES(a.id, c.id), "%%, %% : %s", bits_type(m).text);
-  v.varies = a.varies;
-  return v;
+  return emit_of(m->e, op, OF(a, c), "%%, %% : %s", bits_type(m).text);
 }
 
 // 2^n for an integer n in the float x, as long as it is a normal number.
@@ -118,8 +107,7 @@ static Value exp_f32(Math *m, Value x) {
   x = choose(m, test(m, "gt", x, 89), constant(m, 89), x);
   x = choose(m, test(m, "lt", x, -88), constant(m, -88), x);
   TypeName type = vector_type(m->e, m->t);
-  Value l = constant(m, log2e), t = emit(m->e, x.depth, "arith.mulf", VALUES(x.id, l.id), "%%, %% : %s", type.text);
-  t.varies = x.varies;
+  Value l = constant(m, log2e), t = emit_of(m->e, "arith.mulf", OF(x, l), "%%, %% : %s", type.text);
   Value error = fma3(m, x, constant(m, rest), fma3(m, x, l, unary(m, "arith.negf", t)));
   return product(m, two_to(m, t), fma3(m, error, constant(m, M_LN2), constant(m, 1)));
 }

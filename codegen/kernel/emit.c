@@ -48,6 +48,22 @@ Value emit(Emitter *e, int depth, const char *name, Values operands, const char 
   return v;
 }
 
+Value emit_of(Emitter *e, const char *name, int n, const Value *x, const char *rest, ...) {
+  int depth = 0, id[4];
+  bool varies = false;
+  for (int i = 0; i < n; i++) {
+    depth = x[i].depth > depth ? x[i].depth : depth;
+    varies |= x[i].varies;
+    id[i] = x[i].id;
+  }
+  va_list args;
+  va_start(args, rest);
+  Value v = emitv(e, depth, name, (Values){n, id}, rest, args);
+  va_end(args);
+  v.varies = varies;
+  return v;
+}
+
 void emit_effect(Emitter *e, const char *name, Values operands, const char *rest, ...) {
   va_list args;
   va_start(args, rest);
@@ -122,10 +138,8 @@ Value emit_splat(Emitter *e, NnDtype dtype, double value) {
 Value emit_integers(Emitter *e, int bits, const char *op, Value a, Value b) {
   char name[32];
   snprintf(name, sizeof name, "arith.%s", op);
-  int depth = depth_max(a, b);
-  Value v = emit(e, depth, name, VALUES(a.id, b.id), "%%, %% : i%d", bits);
-  last_operation(e, depth)->bits = bits;
-  v.varies = a.varies || b.varies;
+  Value v = emit_of(e, name, OF(a, b), "%%, %% : i%d", bits);
+  last_operation(e, v.depth)->bits = bits;
   return v;
 }
 
@@ -392,9 +406,7 @@ static Value gep_lanes(Emitter *e, int buffer, NnDtype dtype, Value first, int64
 
 // Vectors of 32-bit words: a bf16 is the upper half of an f32.
 static Value bits(Emitter *e, const char *op, Value a, Value b) {
-  Value v = emit(e, depth_max(a, b), op, VALUES(a.id, b.id), "%%, %% : vector<%dxi32>", e->lanes);
-  v.varies = a.varies || b.varies;
-  return v;
+  return emit_of(e, op, OF(a, b), "%%, %% : vector<%dxi32>", e->lanes);
 }
 
 static Value bits_with(Emitter *e, const char *op, Value a, uint32_t b) {
@@ -402,9 +414,7 @@ static Value bits_with(Emitter *e, const char *op, Value a, uint32_t b) {
 }
 
 static Value convert(Emitter *e, const char *op, Value x, const char *from, const char *to) {
-  Value v = emit(e, x.depth, op, VALUES(x.id), "%% : vector<%dx%s> to vector<%dx%s>", e->lanes, from, e->lanes, to);
-  v.varies = x.varies;
-  return v;
+  return emit_of(e, op, OF(x), "%% : vector<%dx%s> to vector<%dx%s>", e->lanes, from, e->lanes, to);
 }
 
 Value emit_round(Emitter *e, NnDtype dtype, Value x) {
@@ -422,12 +432,7 @@ Value emit_round(Emitter *e, NnDtype dtype, Value x) {
 
 Value emit_from_memory(Emitter *e, NnDtype dtype, Value raw) {
   switch (dtype) {
-  case NN_I1: {
-    Value zero = emit_splat(e, NN_U8, 0);
-    Value v = emit(e, raw.depth, "arith.cmpi", VALUES(raw.id, zero.id), "ne, %%, %% : vector<%dxi8>", e->lanes);
-    v.varies = raw.varies;
-    return v;
-  }
+  case NN_I1: return emit_of(e, "arith.cmpi", OF(raw, emit_splat(e, NN_U8, 0)), "ne, %%, %% : vector<%dxi8>", e->lanes);
   case NN_BF16:
     return convert(e, "arith.bitcast", bits_with(e, "arith.shli", convert(e, "arith.extui", raw, "i16", "i32"), 16),
                    "i32", "f32");

@@ -33,45 +33,34 @@ static bool memo_find(const Emitter *e, MlirValue v, const IndexMap *map, Value 
 }
 
 static Value unary(Emitter *e, const char *op, Value x, TypeName type) {
-  Value v = emit(e, x.depth, op, VALUES(x.id), "%% : %s", type.text);
-  v.varies = x.varies;
-  return v;
+  return emit_of(e, op, OF(x), "%% : %s", type.text);
 }
 
 static Value convert(Emitter *e, const char *op, Value x, TypeName from, TypeName to) {
-  Value v = emit(e, x.depth, op, VALUES(x.id), "%% : %s to %s", from.text, to.text);
-  v.varies = x.varies;
-  return v;
+  return emit_of(e, op, OF(x), "%% : %s to %s", from.text, to.text);
 }
 
 static Value binary(Emitter *e, const char *op, Value a, Value b, const char *flags, TypeName type) {
-  Value v = emit(e, depth_max(a, b), op, VALUES(a.id, b.id), "%%, %%%s%s : %s", *flags ? " " : "", flags, type.text);
-  v.varies = a.varies || b.varies;
-  return v;
+  return emit_of(e, op, OF(a, b), "%%, %%%s%s : %s", *flags ? " " : "", flags, type.text);
 }
 
 Value emit_select(Emitter *e, Value c, Value a, Value b, NnDtype dtype) {
-  int depth = depth_max(a, b) > c.depth ? depth_max(a, b) : c.depth;
-  Value v = emit(e, depth, "arith.select", VALUES(c.id, a.id, b.id), "%%, %%, %% : %s, %s", vector_type(e, NN_I1).text,
+  return emit_of(e, "arith.select", OF(c, a, b), "%%, %%, %% : %s, %s", vector_type(e, NN_I1).text,
                  vector_type(e, dtype).text);
-  v.varies = a.varies || b.varies || c.varies;
-  return v;
 }
 
 static bool is_signed_int(NnDtype d) { return d == NN_I32 || d == NN_I64; }
 
+// A comparison with NaN is false, but for `ne`.
 Value emit_compare(Emitter *e, const char *predicate, Value a, Value b, NnDtype dtype) {
-  char op[32];
-  bool equality = !strcmp(predicate, "eq") || !strcmp(predicate, "ne");
-  // A comparison with NaN is false, but for `ne`.
-  if (nn_dtype_is_float(dtype))
-    snprintf(op, sizeof op, "arith.cmpf %s%s,",
-             *predicate == 'u'         ? ""
-             : strcmp(predicate, "ne") ? "o"
-                                       : "u",
-             predicate);
-  else snprintf(op, sizeof op, "arith.cmpi %s%s,", equality ? "" : is_signed_int(dtype) ? "s" : "u", predicate);
-  return binary(e, op, a, b, "", vector_type(e, dtype));
+  bool equality = !strcmp(predicate, "eq") || !strcmp(predicate, "ne"), f = nn_dtype_is_float(dtype);
+  const char *kind = f && *predicate == 'u' ? ""
+                     : f                    ? (strcmp(predicate, "ne") ? "o" : "u")
+                     : equality             ? ""
+                     : is_signed_int(dtype) ? "s"
+                                            : "u";
+  return emit_of(e, f ? "arith.cmpf" : "arith.cmpi", OF(a, b), "%s%s, %%, %% : %s", kind, predicate,
+                 vector_type(e, dtype).text);
 }
 
 // Integers round toward minus infinity; a zero divisor gives the dividend (the lanes of a tail divide by zero too).
@@ -149,9 +138,8 @@ Value emit_math_call(Emitter *e, const char *name, int n, const Value *x, NnDtyp
 Value emit_take_lanes(Emitter *e, Value x, const char *element, int lanes, int first, int count, int width) {
   Text t = {0};
   for (int i = 0; i < width; i++) text_add(&t, "%s%d", i ? ", " : "", first + i % count);
-  Value v = emit(e, x.depth, "vector.shuffle", VALUES(x.id, x.id), "%%, %% [%s] : vector<%dx%s>, vector<%dx%s>", t.data,
-                 lanes, element, lanes, element);
-  v.varies = x.varies;
+  Value v = emit_of(e, "vector.shuffle", OF(x, x), "%%, %% [%s] : vector<%dx%s>, vector<%dx%s>", t.data, lanes, element,
+                    lanes, element);
   text_free(&t);
   return v;
 }

@@ -192,6 +192,11 @@ int emit_argument(Emitter *e, const char *type);   // one more of the function; 
 Value emit(Emitter *e, int depth, const char *name, Values operands, const char *rest, ...)
     __attribute__((format(printf, 5, 6)));
 Value emitv(Emitter *e, int depth, const char *name, Values operands, const char *rest, va_list args);
+// At the deepest of its operands; varies where one of them does.
+Value emit_of(Emitter *e, const char *name, int n, const Value *operands, const char *rest, ...)
+    __attribute__((format(printf, 5, 6)));
+#define OF(...) \
+  (int)(sizeof((Value[]){__VA_ARGS__}) / sizeof(Value)), (const Value[]) { __VA_ARGS__ }
 // an operation without result, current scope
 void emit_effect(Emitter *e, const char *name, Values operands, const char *rest, ...)
     __attribute__((format(printf, 4, 5)));

@@ -18,9 +18,7 @@ static Value key_word(Emitter *e, MlirValue key, int word) {
 // 32-bit words in the low halves of 64-bit lanes: a product of two of them is one multiplication, whose halves are the
 // two words that a round needs. The upper halves are rubbish and masked where they would matter.
 static Value words(Emitter *e, const char *op, Value a, Value b) {
-  Value v = emit(e, depth_max(a, b), op, VALUES(a.id, b.id), "%%, %% : vector<%dxi64>", e->lanes);
-  v.varies = a.varies || b.varies;
-  return v;
+  return emit_of(e, op, OF(a, b), "%%, %% : vector<%dxi64>", e->lanes);
 }
 
 static Value word(Emitter *e, uint32_t value) {
@@ -28,15 +26,11 @@ static Value word(Emitter *e, uint32_t value) {
 }
 
 static Value widen(Emitter *e, Value x) {
-  Value v = emit(e, x.depth, "arith.extui", VALUES(x.id), "%% : vector<%dxi32> to vector<%dxi64>", e->lanes, e->lanes);
-  v.varies = x.varies;
-  return v;
+  return emit_of(e, "arith.extui", OF(x), "%% : vector<%dxi32> to vector<%dxi64>", e->lanes, e->lanes);
 }
 
 static Value narrow(Emitter *e, Value x) {
-  Value v = emit(e, x.depth, "arith.trunci", VALUES(x.id), "%% : vector<%dxi64> to vector<%dxi32>", e->lanes, e->lanes);
-  v.varies = x.varies;
-  return v;
+  return emit_of(e, "arith.trunci", OF(x), "%% : vector<%dxi64> to vector<%dxi32>", e->lanes, e->lanes);
 }
 
 static Value low_half(Emitter *e, Value x) { return words(e, "arith.andi", x, word(e, UINT32_MAX)); }
@@ -73,7 +67,6 @@ Value emit_random(Emitter *e, MlirValue key, NnType type, const IndexMap *map) {
   }
   Value all = words(e, "arith.ori", words(e, "arith.shli", x[0], word(e, 32)), low_half(e, x[1])),
         bits = words(e, "arith.shrui", all, word(e, 11));
-  Value f = emit(e, bits.depth, "arith.sitofp", VALUES(bits.id), "%% : vector<%dxi64> to vector<%dxf64>", n, n);
-  f.varies = bits.varies;
+  Value f = emit_of(e, "arith.sitofp", OF(bits), "%% : vector<%dxi64> to vector<%dxf64>", n, n);
   return emit_binary(e, NN_OP_mul, NN_F64, f, emit_splat(e, NN_F64, 0x1p-53));
 }

@@ -169,3 +169,34 @@ Value schedule_shuffle_xor(Emitter *e, NnDtype dtype, Value x, int distance) {
   }
   return emit(e, e->depth, "vector.bitcast", VALUES(out.id), "%% : vector<%dxi32> to %s", words, type.text);
 }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Arrays in shared memory
+
+Value schedule_shared(Emitter *e, const char *array, Value index, const char *element) {
+  Value base = emit(e, 0, "llvm.mlir.addressof", NO_VALUES, "$%s : !llvm.ptr<3>", array);
+  return emit(e, e->depth, "llvm.getelementptr", VALUES(base.id, index.id),
+              "%%[%%] : (!llvm.ptr<3>, i64) -> !llvm.ptr<3>, %s", element);
+}
+
+static int alignment(const Emitter *e, NnDtype dtype) {
+  int bytes = e->lanes * (int)nn_dtype_bytes(dtype);
+  return bytes > 16 ? 16 : bytes;
+}
+
+void schedule_shared_store(Emitter *e, const char *array, NnDtype dtype, Value index, Value v) {
+  if (dtype == NN_I1)
+    v = emit(e, e->depth, "arith.extui", VALUES(v.id), "%% : vector<%dxi1> to vector<%dxi8>", e->lanes, e->lanes);
+  Value at = schedule_shared(e, array, index, element_type(dtype));
+  emit_effect(e, "llvm.store", VALUES(v.id, at.id), "%%, %% {alignment = %d : i64} : %s, !llvm.ptr<3>",
+              alignment(e, dtype), vector_memory_type(e, dtype).text);
+}
+
+Value schedule_shared_load(Emitter *e, const char *array, NnDtype dtype, Value index) {
+  Value at = schedule_shared(e, array, index, element_type(dtype));
+  Value raw = emit(e, e->depth, "llvm.load", VALUES(at.id), "%% {alignment = %d : i64} : !llvm.ptr<3> -> %s",
+                   alignment(e, dtype), vector_memory_type(e, dtype).text);
+  return dtype == NN_I1 ? emit(e, e->depth, "arith.trunci", VALUES(raw.id), "%% : vector<%dxi8> to vector<%dxi1>",
+                               e->lanes, e->lanes)
+                        : raw;
+}

@@ -41,6 +41,10 @@ int schedule_lanes(const Kernel *k, const Nest *nest);       // at most 4: reduc
 int schedule_map_lanes(const Kernel *k, const Nest *nest);   // 8 where what is read or written once has 2 bytes at most
 void schedule_barrier(Emitter *e);
 void schedule_warp_barrier(Emitter *e);
+// The address of an element of the function's array $<array> in shared memory; and vectors there.
+Value schedule_shared(Emitter *e, const char *array, Value index, const char *element);
+void schedule_shared_store(Emitter *e, const char *array, NnDtype dtype, Value index, Value v);
+Value schedule_shared_load(Emitter *e, const char *array, NnDtype dtype, Value index);
 Value schedule_shuffle_xor(Emitter *e, NnDtype dtype, Value x, int distance);   // x: a vector of one lane
 
 void schedule_map(CudaModule *m, const Kernel *k, EmittedKernel *out);

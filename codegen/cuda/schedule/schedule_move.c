@@ -170,12 +170,8 @@ typedef struct Scatter {
   Value team_number, column;
 } Scatter;
 
-// Of $_shared, words of 32 bits: a ballot of each warp, then a row for each thread.
-static Value shared_word(Scatter *s, Value index) {
-  Value base = emit(s->e, 0, "llvm.mlir.addressof", NO_VALUES, "$_shared : !llvm.ptr<3>");
-  return emit(s->e, s->e->depth, "llvm.getelementptr", VALUES(base.id, index.id),
-              "%%[%%] : (!llvm.ptr<3>, i64) -> !llvm.ptr<3>, i32");
-}
+// Words of 32 bits: a ballot of each warp, then a row for each thread.
+static Value shared_word(Scatter *s, Value index) { return schedule_shared(s->e, "_shared", index, "i32"); }
 
 static void store_word(Scatter *s, Value index, Value word) {
   emit_effect(s->e, "llvm.store", VALUES(word.id, shared_word(s, index).id),

@@ -111,35 +111,12 @@ static void begin_launch(Launch *l, Emitter *e, CudaModule *m, const Plan *p, co
 // ---------------------------------------------------------------------------------------------------------------------
 // Meeting of a team
 
-static Value shared_slot(Launch *l, NnDtype dtype, Value index) {
-  Value base = emit(l->e, 0, "llvm.mlir.addressof", NO_VALUES, "$_shared : !llvm.ptr<3>");
-  return emit(l->e, l->e->depth, "llvm.getelementptr", VALUES(base.id, index.id),
-              "%%[%%] : (!llvm.ptr<3>, i64) -> !llvm.ptr<3>, %s", element_type(dtype));
-}
-
-static Value to_bytes(Emitter *e, NnDtype dtype, Value v) {
-  return dtype == NN_I1
-             ? emit(e, e->depth, "arith.extui", VALUES(v.id), "%% : vector<%dxi1> to vector<%dxi8>", e->lanes, e->lanes)
-             : v;
-}
-
 static void shared_store(Launch *l, NnDtype dtype, Value index, Value v) {
-  Emitter *e = l->e;
-  Value raw = to_bytes(e, dtype, v), slot = shared_slot(l, dtype, index);
-  int64_t bytes = e->lanes * nn_dtype_bytes(dtype);
-  emit_effect(e, "llvm.store", VALUES(raw.id, slot.id), "%%, %% {alignment = %d : i64} : %s, !llvm.ptr<3>",
-              (int)(bytes > 16 ? 16 : bytes), vector_memory_type(e, dtype).text);
+  schedule_shared_store(l->e, "_shared", dtype, index, v);
 }
 
 static Value shared_load(Launch *l, NnDtype dtype, Value index) {
-  Emitter *e = l->e;
-  Value slot = shared_slot(l, dtype, index);
-  int64_t bytes = e->lanes * nn_dtype_bytes(dtype);
-  Value raw = emit(e, e->depth, "llvm.load", VALUES(slot.id), "%% {alignment = %d : i64} : !llvm.ptr<3> -> %s",
-                   (int)(bytes > 16 ? 16 : bytes), vector_memory_type(e, dtype).text);
-  return dtype == NN_I1 ? emit(e, e->depth, "arith.trunci", VALUES(raw.id), "%% : vector<%dxi8> to vector<%dxi1>",
-                               e->lanes, e->lanes)
-                        : raw;
+  return schedule_shared_load(l->e, "_shared", dtype, index);
 }
 
 static NnOp operation(const Unit *u) { return u->kind == UNIT_MAX ? NN_OP_max : NN_OP_add; }

@@ -52,20 +52,14 @@ static bool find_transposed(const Kernel *k, const Nest *nest, Transposed *t) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-static Value slot(Emitter *e, const Transposed *t, int leaf, Value place) {
-  Value base = emit(e, 0, "llvm.mlir.addressof", NO_VALUES, "$_tile%d : !llvm.ptr<3>", leaf);
-  return emit(e, e->depth, "llvm.getelementptr", VALUES(base.id, place.id),
-              "%%[%%] : (!llvm.ptr<3>, i64) -> !llvm.ptr<3>, %s", element_type(nn_dtype_wide(t->leaf[leaf].dtype)));
-}
+typedef struct Suffix {
+  char text[16];
+} Suffix;
 
-static int slot_bytes(const TransposedLeaf *l) { return (int)nn_dtype_bytes(nn_dtype_wide(l->dtype)); }
-
-static void store_tile(Emitter *e, const Transposed *t, int leaf, Value place, Value v) {
-  NnDtype dtype = nn_dtype_wide(t->leaf[leaf].dtype);
-  if (dtype == NN_I1) v = emit(e, e->depth, "arith.extui", VALUES(v.id), "%% : vector<1xi1> to vector<1xi8>");
-  emit_effect(e, "llvm.store", VALUES(v.id, slot(e, t, leaf, place).id),
-              "%%, %% {alignment = %d : i64} : %s, !llvm.ptr<3>", slot_bytes(&t->leaf[leaf]),
-              vector_memory_type(e, dtype).text);
+static Suffix tile_name(int leaf) {
+  Suffix s;
+  snprintf(s.text, sizeof s.text, "_tile%d", leaf);
+  return s;
 }
 
 // Emitter.load_tiled
@@ -73,11 +67,7 @@ static bool load_tile(Emitter *e, int buffer, const Access *a, Value *out) {
   const Transposed *t = e->tiled;
   for (int i = 0; i < t->n; i++) {
     if (t->leaf[i].arg != buffer || !access_equal(&t->leaf[i].access, a)) continue;
-    NnDtype dtype = nn_dtype_wide(t->leaf[i].dtype);
-    Value v = emit(e, e->depth, "llvm.load", VALUES(slot(e, t, i, t->place).id),
-                   "%% {alignment = %d : i64} : !llvm.ptr<3> -> %s", slot_bytes(&t->leaf[i]),
-                   vector_memory_type(e, dtype).text);
-    *out = dtype == NN_I1 ? emit(e, e->depth, "arith.trunci", VALUES(v.id), "%% : vector<1xi8> to vector<1xi1>") : v;
+    *out = schedule_shared_load(e, tile_name(i).text, nn_dtype_wide(t->leaf[i].dtype), t->place);
     return true;
   }
   return false;
@@ -104,7 +94,8 @@ static void fill_tiles(Emitter *e, const Transposed *t, Value low, Value high, V
          emit_index_with(e, "minui", emit_index(e, "addi", first_across, low), nest->extent[t->across] - 1));
     Value place = scaled_sum(e, row, PITCH, low);
     for (int i = 0; i < t->n; i++)
-      store_tile(e, t, i, place, emit_load(e, t->leaf[i].arg, t->leaf[i].dtype, &t->leaf[i].access));
+      schedule_shared_store(e, tile_name(i).text, nn_dtype_wide(t->leaf[i].dtype), place,
+                            emit_load(e, t->leaf[i].arg, t->leaf[i].dtype, &t->leaf[i].access));
   }
 }
 
@@ -140,11 +131,8 @@ static void add_head(CudaModule *m, const Kernel *k, const Transposed *t, int64_
 }
 
 static void add_tiles(KernelFunction *f, const Transposed *t) {
-  for (int i = 0; i < t->n; i++) {
-    char suffix[16];
-    snprintf(suffix, sizeof suffix, "_tile%d", i);
-    function_add_array(f, suffix, 3, TILE * PITCH, element_type(nn_dtype_wide(t->leaf[i].dtype)));
-  }
+  for (int i = 0; i < t->n; i++)
+    function_add_array(f, tile_name(i).text, 3, TILE * PITCH, element_type(nn_dtype_wide(t->leaf[i].dtype)));
 }
 
 bool schedule_transpose(CudaModule *m, const Kernel *k, EmittedKernel *out) {
