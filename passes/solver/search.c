@@ -167,6 +167,29 @@ static void run_seeds(RematSearch *search) {
     remat_each_segmentation(&search->graph, search->graph.n < 1200 ? 8 : 3, improve_seed, search);
 }
 
+bool remat_search_is_deep(const RematSearch *search) {
+  static const double DEEP = 0.25;
+  return !search->has_best || search->best_cost > (1 + DEEP) * search->base_cost;
+}
+
+// Where recomputation is deep, descents end at dear schedules, if they come within the budget at all. Wider beams only
+// where there is time: each takes four times as long as the one before.
+static void run_beams(RematSearch *search) {
+  static const int widths[] = {1, 4, 16};
+  int64_t last = 0;
+  search->descent_end = 0.5 * (seconds_of(search) + search->time_limit);
+  for (size_t i = 0; i < sizeof widths / sizeof *widths && remat_search_is_deep(search) && !is_over(search); i++) {
+    int64_t before = search->moves;
+    if (before + 4 * last > search->max_moves / 2) return;
+    if (remat_beam_build(search, widths[i], 0)) {
+      remat_search_note(search);
+      remat_greedy_trim(search);
+      remat_search_note(search);
+    }
+    last = search->moves - before;
+  }
+}
+
 enum { EXACT_NODES = 16 };
 
 // Small problems: the optimum, after which there is nothing to search.
@@ -237,6 +260,7 @@ static void search_free(RematSearch *search) {
 static void lower_peak(RematSearch *search) {
   RematState *state = &search->state;
   double fraction = 0.04;
+  int64_t hopeless = 0;   // the largest aim at which a beam has found nothing
   search->is_lowering = true;
   while (!remat_search_is_done(search)) {
     int64_t peak = search->lowest.peak,
@@ -246,7 +270,11 @@ static void lower_peak(RematSearch *search) {
     remat_state_set_budget(state, aim);
     remat_state_load(state, search->lowest.exec, search->lowest.n);
     search->descent_end = search->time_limit;
-    remat_greedy_descend(search, INFINITY);
+    bool built = aim > hopeless && remat_beam_build(search, 1, 0);
+    if (!built) {
+      hopeless = aim > hopeless ? aim : hopeless;
+      remat_greedy_descend(search, INFINITY);
+    }
     remat_search_note(search);
     if (state->n_over > 0) remat_kick_improve(search, 20000 + 20 * (int64_t)state->n_nodes);
     remat_search_note(search);
@@ -288,6 +316,8 @@ static void solve(const RematProblem *problem, int64_t budget, const RematOption
   if (problem->n_nodes <= EXACT_NODES) run_exact(&search);
   if (options && options->n_starts > 0) run_starts(&search);
   else run_seeds(&search);
+  search.base_cost = result->base_cost;
+  run_beams(&search);
   if (!remat_search_is_done(&search)) local_search(&search);
   result->feasible = search.has_best;
   const RematSchedule *lowest = &search.lowest;

@@ -8,6 +8,7 @@
 #include "state.h"
 
 enum { PEAK_NODES = 4000 };   // above, descents at the peak would take too long
+enum { BEAM_NODES = 600 };    // the same for beams
 
 typedef struct RematSearch {
   const RematProblem *problem;   // Borrowed
@@ -36,6 +37,7 @@ typedef struct RematSearch {
   int *best;               // Owned; cheapest sequence within `budget`
   int n_best, best_capacity;
   double best_cost;
+  double base_cost;   // of every node once
   double good_cost;   // the search ends when the best costs no more
   bool is_lowering;   // the state's budget is above `budget`: what fits it is not a solution yet
   bool has_best;
@@ -46,6 +48,9 @@ typedef struct RematSearch {
 
 bool remat_search_out_of_time(RematSearch *search);   // or interrupted
 bool remat_search_descent_ends(RematSearch *search);
+// No schedule within the budget is known, or only one that adds more than a quarter: what is made again is needed for
+// what is made again.
+bool remat_search_is_deep(const RematSearch *search);
 bool remat_search_is_done(const RematSearch *search);   // stopped, out of moves, or the best is proven optimal
 
 // Remembers the state if it is the cheapest within the budget or has the smallest peak.
@@ -90,6 +95,13 @@ void remat_greedy_lower_peak(RematSearch *search, double cost_limit, double nois
 
 // Removes executions, dearest first, while the state stays within the budget.
 void remat_greedy_trim(RematSearch *search);
+
+// ---- beam.c ----
+
+// Makes the state a schedule within its budget, from beginning to end, by a beam search of that width. Scores are
+// multiplied by a random factor between exp(-noise) and exp(noise). False, and the state is as it was, when it finds
+// none, or not before descent_end.
+bool remat_beam_build(RematSearch *search, int width, double noise);
 
 // ---- kick.c ----
 

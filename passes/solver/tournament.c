@@ -8,7 +8,7 @@
 #include "search.h"
 #include "support/alloc.h"
 
-enum { MEMBERS = 4, MOST_MEMBERS = 5 };
+enum { MEMBERS = 4 };
 
 typedef struct Member {
   int *exec;   // Owned
@@ -68,58 +68,42 @@ static void begin_anew(RematSearch *search, Member *member, const RematSchedule 
   save(search, member);
 }
 
-// From the plain order through budgets that come down to the one asked for, each schedule made from the one before.
-// What deep recomputation needs is built up step by step, which a single descent does not find.
-static void begin_from_above(RematSearch *search, Member *member, const RematSchedule *plain) {
-  enum { STEPS = 10 };
-  double left = (double)(plain->peak - search->budget), narrowing = 0.45 + 0.3 * remat_random_unit(&search->random);
-  double noise = remat_random_unit(&search->random);
-  int64_t moves = 1000 + 10 * (int64_t)search->state.n_nodes;
-  remat_state_load(&search->state, plain->exec, plain->n);
-  for (int step = 1; step <= STEPS && !is_over(search); step++) {
-    left *= narrowing;
-    search->is_lowering = step < STEPS;
-    remat_state_set_budget(&search->state, search->budget + (step < STEPS ? (int64_t)left : 0));
-    search->descent_end = search->time_limit;
-    remat_greedy_lower_peak(search, INFINITY, noise);
-    if (search->state.n_over > 0) remat_kick_improve(search, moves);
-    if (search->state.n_over == 0) remat_greedy_trim(search);
-    remat_kick_improve(search, moves);
+static void begin_with_beam(RematSearch *search, Member *member) {
+  remat_state_load(&search->state, search->best, search->n_best);
+  search->descent_end = search->time_limit;
+  if (remat_beam_build(search, 1 + remat_random_below(&search->random, 4), remat_random_unit(&search->random))) {
+    remat_search_note(search);
+    remat_greedy_trim(search);
+    remat_search_note(search);
   }
-  search->is_lowering = false;
-  remat_state_set_budget(&search->state, search->budget);
-  remat_search_note(search);
   save(search, member);
 }
 
-// Where the best adds more than this part of the plain order's cost, recomputation is deep.
-static const double DEEP = 0.25;
-
-static void run_cycle(RematSearch *search, Member *members, const RematSchedule *plain, int64_t moves, bool above) {
+static void run_cycle(RematSearch *search, Member *members, const RematSchedule *plain, int64_t moves) {
   remat_state_load(&search->state, search->best, search->n_best);
   save(search, &members[0]);
-  int n = above && search->best_cost > (1 + DEEP) * plain->cost ? MOST_MEMBERS : MEMBERS;
-  for (int i = 1; i < n && !is_over(search); i++) {
-    if (i < MEMBERS) begin_anew(search, &members[i], plain);
-    else begin_from_above(search, &members[i], plain);
+  bool beams = remat_search_is_deep(search) && search->graph.n <= BEAM_NODES;
+  for (int i = 1; i < MEMBERS && !is_over(search); i++) {
+    if (beams) begin_with_beam(search, &members[i]);
+    else begin_anew(search, &members[i], plain);
   }
-  for (int left = n; left > 0; left /= 2) {
+  for (int left = MEMBERS; left > 0; left /= 2) {
     for (int i = 0; i < left && !is_over(search); i++) improve(search, &members[i], moves * MEMBERS / left);
     qsort(members, (size_t)left, sizeof *members, compare_members);
   }
 }
 
 void remat_tournament(RematSearch *search) {
-  Member members[MOST_MEMBERS] = {0};
+  Member members[MEMBERS] = {0};
   RematSchedule plain = remat_baseline(search->problem);
   int64_t moves = 1000 + 20 * (int64_t)search->state.n_nodes;
-  for (int cycle = 0; !is_over(search); cycle++, moves += moves / 2) {
+  for (; !is_over(search); moves += moves / 2) {
     int64_t before = search->moves;
-    run_cycle(search, members, &plain, moves, cycle % 2 == 0);
+    run_cycle(search, members, &plain, moves);
     // The best alone gets as much as all others did.
     remat_state_load(&search->state, search->best, search->n_best);
     if (!is_over(search)) remat_kick_improve(search, search->moves - before);
   }
-  for (int i = 0; i < MOST_MEMBERS; i++) free(members[i].exec);
+  for (int i = 0; i < MEMBERS; i++) free(members[i].exec);
   remat_schedule_free(&plain);
 }

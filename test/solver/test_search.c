@@ -6,7 +6,7 @@
 
 #include "check.h"
 #include "generate.h"
-#include "passes/solver/state.h"
+#include "passes/solver/search.h"
 #include "support/alloc.h"
 
 // What the simulator says of a sequence, in the state's terms. False when it is not legal.
@@ -236,6 +236,45 @@ static void test_deep(void) {
   }
 }
 
+// What a beam makes: legal, and never above the budget. True when it makes one.
+static bool one_beam(RematSearch *search, int64_t budget, int width, long long seed) {
+  RematSimulation simulation;
+  int *exec = allocate_array(10000, sizeof *exec);
+  remat_state_set_budget(&search->state, budget);
+  bool found = remat_beam_build(search, width, width > 1 ? 0.5 : 0);
+  bool legal = remat_simulate(search->problem, exec, remat_state_sequence(&search->state, exec), &simulation, NULL);
+  check(legal, "a beam is legal", seed);
+  if (legal) check(!found || simulation.peak <= budget, "a beam is within the budget", seed);
+  if (legal) remat_simulation_free(&simulation);
+  free(exec);
+  return found;
+}
+
+static void test_beams(void) {
+  int found = 0;
+  for (uint64_t seed = 1; seed <= 200; seed++) {
+    Generated *g = seed % 4 ? generate_random(8 + (int)(seed % 70), seed)
+                            : generate_chain(3 + (int)(seed % 30), 64, seed % 8 == 0);
+    RematSchedule none = remat_baseline(&g->problem);
+    RematSearch search = {.problem = &g->problem, .time_limit = 100, .descent_end = 100, .random = seed};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &search.start);
+    search.graph = remat_graph_create(&g->problem);
+    search.state = remat_state_create(&search.graph, none.peak);
+    remat_state_load(&search.state, none.exec, none.n);
+    check(!one_beam(&search, remat_min_budget_bound(&g->problem) - 1, 2, (long long)seed), "no beam below the least",
+          (long long)seed);
+    check(one_beam(&search, none.peak, 1, (long long)seed) && search.state.n == none.n, "nothing to make again",
+          (long long)seed);
+    for (int percent = 20; percent <= 80; percent += 30)
+      found += one_beam(&search, some_budget(&g->problem, percent), 1 + (int)(seed % 5), (long long)seed);
+    remat_state_free(&search.state);
+    remat_graph_free(&search.graph);
+    remat_schedule_free(&none);
+    generated_free(g);
+  }
+  check(found > 300, "most budgets are met", found);
+}
+
 // A time limit is kept, set-up included, and what is found by then is returned.
 static void test_interrupt(void) {
   Generated *g = generate_chain(300, 64, true);
@@ -258,6 +297,7 @@ int main(void) {
   test_results();
   test_minimize_peak();
   test_deep();
+  test_beams();
   test_interrupt();
   printf("%d passed, %d failed\n", passed, failed);
   return failed ? 1 : 0;
