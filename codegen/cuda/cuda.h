@@ -87,8 +87,8 @@ const CudaLibrary *cuda_library(NncStepKind kind);
 char *cuda_library_kernel(const CudaTarget *target, MlirOperation op);
 int64_t cuda_library_workspace(const CudaTarget *target, MlirOperation op);
 
-// lower.c: LLVM IR after optimisation, or PTX, appended to out. False after reporting: a bug of ours. May run in
-// several threads.
+// lower.c: LLVM IR after optimisation, or PTX, appended to out. Requires that a target of this family has been made,
+// which sets LLVM up. False after reporting: a bug of ours. May run in several threads.
 typedef enum CudaOutput { CUDA_LLVM, CUDA_PTX } CudaOutput;
 bool cuda_lower(const EmittedKernels *kernels, const CudaArch *arch, CudaOutput what, bool time_phases, Text *out);
 // parts.c: PTX of many kernels, on several threads. With a folder the parts are assembled there, too: kernels_0.cubin

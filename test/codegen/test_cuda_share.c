@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "test_target.h"
+
 #include "codegen/cuda/schedule/schedule.h"
 #include "support/alloc.h"
 #include "support/text.h"
@@ -144,6 +146,7 @@ static void check_sums(void) {
 }
 
 int main(void) {
+  test_target_choose("sm_80", false);   // which sets LLVM up
   check_sums();
   static const Case cases[] = {
       {"a", 7, 100, 64, "3F800000", 256, false, false},
