@@ -97,19 +97,6 @@ static LLVMTargetMachineRef machine_create(const CudaArch *arch) {
   "always-inline,function(scalarizer<no-load-store>,sroa)," KERNEL_PASSES ",function(early-cse<memssa>),globaldce"
 #define ATTENTION_PASSES SCALARS "default<O2>"
 
-static bool optimise(LLVMModuleRef module, LLVMTargetMachineRef machine, const char *passes) {
-  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-  LLVMPassBuilderOptionsSetLoopVectorization(options, false);
-  LLVMPassBuilderOptionsSetSLPVectorization(options, false);
-  LLVMErrorRef error = LLVMRunPasses(module, passes, machine, options);
-  LLVMDisposePassBuilderOptions(options);
-  if (!error) return true;
-  char *message = LLVMGetErrorMessage(error);
-  fprintf(stderr, "nnc: optimising the kernels: %s\n", message);
-  LLVMDisposeErrorMessage(message);
-  return false;
-}
-
 // ---------------------------------------------------------------------------------------------------------------------
 
 static bool launches(const EmittedKernel *k, const char *symbol, size_t length) {
@@ -137,16 +124,11 @@ static void annotate(const char *ptx, const EmittedKernels *kernels, Text *out) 
 }
 
 static bool write_ptx(LLVMModuleRef module, LLVMTargetMachineRef machine, const EmittedKernels *kernels, Text *out) {
-  char *message = NULL;
-  LLVMMemoryBufferRef buffer = NULL;
-  if (LLVMTargetMachineEmitToMemoryBuffer(machine, module, LLVMAssemblyFile, &message, &buffer)) {
-    fprintf(stderr, "nnc: generating PTX: %s\n", message);
-    LLVMDisposeMessage(message);
-    return false;
-  }
-  annotate(LLVMGetBufferStart(buffer), kernels, out);
-  LLVMDisposeMemoryBuffer(buffer);
-  return true;
+  Text ptx = {0};
+  bool ok = kernels_append_code(module, machine, false, &ptx);
+  if (ok) annotate(text_c_string(&ptx), kernels, out);
+  text_free(&ptx);
+  return ok;
 }
 
 static void set_target(LLVMModuleRef module, LLVMTargetMachineRef machine) {
@@ -174,7 +156,7 @@ static void hide_called(LLVMModuleRef module) {
 }
 
 bool cuda_optimise_templates(LLVMModuleRef module, LLVMTargetMachineRef machine, bool attention) {
-  return optimise(module, machine, attention ? ATTENTION_PASSES : CONV_PASSES);
+  return kernels_optimise(module, machine, attention ? ATTENTION_PASSES : CONV_PASSES);
 }
 
 // Kernels from templates as optimised IR, linked into the module of the others.
@@ -209,7 +191,7 @@ static LLVMModuleRef build_module(const EmittedKernels *kernels, const CudaArch 
     PhaseTimer timer = phase_timer(time_phases);
     set_target(module, *machine);
     make_kernels(module, llvm, kernels, false, false);
-    bool ok = optimise(module, *machine, TEXT_PASSES);
+    bool ok = kernels_optimise(module, *machine, TEXT_PASSES);
     phase_lap(&timer, "kernels: LLVM passes");
     ok = ok && link_templates(module, *machine, kernels, arch, llvm, false) &&
          link_templates(module, *machine, kernels, arch, llvm, true);
@@ -234,11 +216,8 @@ bool cuda_lower(const EmittedKernels *kernels, const CudaArch *arch, CudaOutput 
   LLVMModuleRef module = build_module(kernels, arch, time_phases, llvm, &machine);
   bool ok = module != NULL;
   if (ok) template_expand_assembly(module);
-  if (ok && what == CUDA_LLVM) {
-    char *ir = LLVMPrintModuleToString(module);
-    text_append(out, ir, strlen(ir));
-    LLVMDisposeMessage(ir);
-  } else if (ok) {
+  if (ok && what == CUDA_LLVM) kernels_append_llvm(module, out);
+  else if (ok) {
     PhaseTimer timer = phase_timer(time_phases);
     ok = write_ptx(module, machine, kernels, out);
     phase_lap(&timer, "kernels: code generation");

@@ -11,67 +11,18 @@
 #include "codegen/kernel/translate.h"
 #include "codegen/output.h"
 #include "codegen/parallel.h"
-#include "mlir-c/Conversion.h"
-#include "mlir-c/Dialect/Arith.h"
-#include "mlir-c/Dialect/ControlFlow.h"
-#include "mlir-c/Dialect/Func.h"
-#include "mlir-c/Dialect/LLVM.h"
-#include "mlir-c/Dialect/Math.h"
-#include "mlir-c/Dialect/SCF.h"
-#include "mlir-c/Dialect/Vector.h"
-#include "mlir-c/Pass.h"
-#include "mlir-c/RegisterEverything.h"
-#include "mlir-c/Target/LLVMIR.h"
 #include "llvm-c/Core.h"
-#include "llvm-c/Support.h"
 #include "llvm-c/Target.h"
 #include "llvm-c/TargetMachine.h"
-#include "llvm-c/Transforms/PassBuilder.h"
 
 #define TRIPLE "x86_64-unknown-linux-gnu"
-
-static bool fail(const char *what, char *message) {
-  fprintf(stderr, "nnc: %s%s%s\n", what, message ? ": " : "", message ? message : "");
-  LLVMDisposeMessage(message);
-  return false;
-}
-
-static bool optimise(LLVMModuleRef module, LLVMTargetMachineRef machine, int opt_level) {
-  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-  LLVMPassBuilderOptionsSetLoopVectorization(options, false);
-  LLVMPassBuilderOptionsSetSLPVectorization(options, false);
-  const char *passes = opt_level >= 3 ? "default<O3>" : opt_level >= 1 ? KERNEL_PASSES : "default<O0>";
-  LLVMErrorRef error = LLVMRunPasses(module, passes, machine, options);
-  LLVMDisposePassBuilderOptions(options);
-  if (!error) return true;
-  char *message = LLVMGetErrorMessage(error);
-  fprintf(stderr, "nnc: optimising the kernels: %s\n", message);
-  LLVMDisposeErrorMessage(message);
-  return false;
-}
-
-static bool append_output(LLVMModuleRef module, LLVMTargetMachineRef machine, HostOutput what, Text *out) {
-  if (what == HOST_LLVM) {
-    char *text = LLVMPrintModuleToString(module);
-    text_append(out, text, strlen(text));
-    LLVMDisposeMessage(text);
-    return true;
-  }
-  char *message = NULL;
-  LLVMMemoryBufferRef buffer = NULL;
-  if (LLVMTargetMachineEmitToMemoryBuffer(machine, module, what == HOST_ASM ? LLVMAssemblyFile : LLVMObjectFile,
-                                          &message, &buffer))
-    return fail("generating code for the kernels", message);
-  text_append(out, LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
-  LLVMDisposeMemoryBuffer(buffer);
-  return true;
-}
 
 static LLVMTargetMachineRef machine_create(const HostCpu *cpu, int opt_level) {
   char *message = NULL;
   LLVMTargetRef target;
   if (LLVMGetTargetFromTriple(TRIPLE, &target, &message)) {
-    fail("no x86-64 back end", message);
+    fprintf(stderr, "nnc: no x86-64 back end: %s\n", message);
+    LLVMDisposeMessage(message);
     return NULL;
   }
   LLVMCodeGenOptLevel level = opt_level == 0   ? LLVMCodeGenLevelNone
@@ -93,9 +44,13 @@ bool host_lower(const char *mlir_text, const HostCpu *cpu, int opt_level, HostOu
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
     LLVMSetModuleDataLayout(module, layout);
     LLVMDisposeTargetData(layout);
-    ok = optimise(module, machine, opt_level);
+    ok = kernels_optimise(module, machine,
+                          opt_level >= 3   ? "default<O3>"
+                          : opt_level >= 1 ? KERNEL_PASSES
+                                           : "default<O0>");
     phase_lap(&timer, "kernels: LLVM passes");
-    ok = ok && append_output(module, machine, what, out);
+    if (ok && what == HOST_LLVM) kernels_append_llvm(module, out);
+    else ok = ok && kernels_append_code(module, machine, what == HOST_OBJECT, out);
     phase_lap(&timer, "kernels: code generation");
     LLVMDisposeTargetMachine(machine);
   }

@@ -2,6 +2,7 @@
 #include "codegen/kernel/translate.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "mlir-c/Conversion.h"
 #include "mlir-c/Dialect/Arith.h"
@@ -17,6 +18,7 @@
 #include "support/clock.h"
 #include "llvm-c/Support.h"
 #include "llvm-c/Target.h"
+#include "llvm-c/Transforms/PassBuilder.h"
 
 PhaseTimer phase_timer(bool wanted) { return (PhaseTimer){wanted, seconds_now()}; }
 
@@ -82,4 +84,37 @@ LLVMModuleRef kernels_translate(const char *text, LLVMContextRef llvm, bool time
   mlirContextDestroy(ctx);
   phase_lap(timer, "kernels: to LLVM IR");
   return out;
+}
+
+bool kernels_optimise(LLVMModuleRef module, LLVMTargetMachineRef machine, const char *passes) {
+  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+  LLVMPassBuilderOptionsSetLoopVectorization(options, false);
+  LLVMPassBuilderOptionsSetSLPVectorization(options, false);
+  LLVMErrorRef error = LLVMRunPasses(module, passes, machine, options);
+  LLVMDisposePassBuilderOptions(options);
+  if (!error) return true;
+  char *message = LLVMGetErrorMessage(error);
+  fprintf(stderr, "nnc: optimising the kernels: %s\n", message);
+  LLVMDisposeErrorMessage(message);
+  return false;
+}
+
+void kernels_append_llvm(LLVMModuleRef module, Text *out) {
+  char *text = LLVMPrintModuleToString(module);
+  text_append(out, text, strlen(text));
+  LLVMDisposeMessage(text);
+}
+
+bool kernels_append_code(LLVMModuleRef module, LLVMTargetMachineRef machine, bool object, Text *out) {
+  char *message = NULL;
+  LLVMMemoryBufferRef buffer = NULL;
+  if (LLVMTargetMachineEmitToMemoryBuffer(machine, module, object ? LLVMObjectFile : LLVMAssemblyFile, &message,
+                                          &buffer)) {
+    fprintf(stderr, "nnc: generating code for the kernels: %s\n", message);
+    LLVMDisposeMessage(message);
+    return false;
+  }
+  text_append(out, LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
+  LLVMDisposeMemoryBuffer(buffer);
+  return true;
 }

@@ -4,7 +4,8 @@
 
 #include <stdbool.h>
 
-#include "llvm-c/Types.h"
+#include "support/text.h"
+#include "llvm-c/TargetMachine.h"
 
 // What kernels that were written as text need of LLVM: the emitter has placed and vectorised everything already, so
 // that the default pipeline finds little more to do in eight times the time (kernels of ResNet-50: 0.03 s against 0.25
@@ -23,6 +24,11 @@ void phase_lap(PhaseTimer *timer, const char *what);
 
 // MLIR text as an LLVM module in `llvm`; NULL after MLIR has reported. Owned by the caller.
 LLVMModuleRef kernels_translate(const char *mlir_text, LLVMContextRef llvm, bool time_phases);
+// LLVM's passes, without its vectorisers: the emitter has done that. False after reporting.
+bool kernels_optimise(LLVMModuleRef module, LLVMTargetMachineRef machine, const char *passes);
+void kernels_append_llvm(LLVMModuleRef module, Text *out);   // as text
+// Assembly or an object. False after reporting.
+bool kernels_append_code(LLVMModuleRef module, LLVMTargetMachineRef machine, bool object, Text *out);
 // Makes LLVM ready for code of x86-64, once in a process, before any of it is made.
 void translate_initialize_x86(void);
 
