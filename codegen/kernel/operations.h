@@ -1,5 +1,5 @@
 // What the emitter has written, operation by operation. Text is made of these records and never read back: whoever
-// looks for something in a kernel (codegen/cuda/share.c) looks here.
+// looks for something in a kernel (kernels that are shared) looks here.
 #ifndef NNC_CODEGEN_KERNEL_OPERATIONS_H
 #define NNC_CODEGEN_KERNEL_OPERATIONS_H
 
