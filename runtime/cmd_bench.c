@@ -3,58 +3,41 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/options.h"
 #include "runtime/runtime.h"
 
 typedef struct BenchOptions {
   int64_t steps;
-  int threads, device;
+  DeviceOptions device;
   bool profile, check;
   const char *function, *costs;
 } BenchOptions;
 
-static void print_help(void) {
-  printf("Usage: %s bench [OPTION]...\n\n"
-         "Times steps on made-up inputs and initial parameters.\n\n"
-         "  --steps=N          steps to time, after 3 that are not (default 20)\n"
-         "  --function=NAME    train (default), eval or predict\n"
-         "  --profile          time by step of the program\n"
-         "  --costs=FILE       write the median time of every kernel, for nnc --costs=FILE\n"
-         "  --check            also fill the arena with a pattern, run, and tell how far it was written\n"
-         "  --threads=N, --device=N   threads of the host, number of the GPU\n      --help\n",
-         report_name());
-}
+static const Option options[] = {
+    OPTION(BenchOptions, steps, "steps", "N", INTEGER, "steps to time, after 3 that are not (default 20)", .least = 1),
+    OPTION(BenchOptions, function, "function", "NAME", TEXT, "train (default), eval or predict"),
+    OPTION(BenchOptions, profile, "profile", NULL, FLAG, "time by step of the program"),
+    OPTION(BenchOptions, costs, "costs", "FILE", TEXT, "write the median time of every kernel, for nnc --costs=FILE"),
+    OPTION(BenchOptions, check, "check", NULL, FLAG,
+           "also fill the arena with a pattern, run, and tell how far it was written"),
+    OPTIONS_OF_DEVICE(BenchOptions),
+};
+static const Command command = {.name = "bench",
+                                .usage = "[OPTION]...",
+                                .before = "Times steps on made-up inputs and initial parameters.",
+                                .n_options = sizeof options / sizeof *options,
+                                .options = options};
 
 static int parse_options(int argc, char **argv, BenchOptions *o) {
-  static const struct option options[] = {
-      {"steps", required_argument, NULL, 's'},
-      {"function", required_argument, NULL, 'f'},
-      {"profile", no_argument, NULL, 'p'},
-      {"check", no_argument, NULL, 'c'},
-      {"costs", required_argument, NULL, 'k'},
-      {"threads", required_argument, NULL, 't'},
-      {"device", required_argument, NULL, 'D'},
-      {"help", no_argument, NULL, 'h'},
-      {0},
-  };
-  bool ok = true;
-  for (int c; ok && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) switch (c) {
-    case 's': ok = option_integer("steps", optarg, 1, &o->steps); break;
-    case 'f': o->function = optarg; break;
-    case 'p': o->profile = true; break;
-    case 'c': o->check = true; break;
-    case 'k': o->costs = optarg; break;
-    case 't': ok = option_count("threads", optarg, 1, &o->threads); break;
-    case 'D': ok = option_count("device", optarg, 0, &o->device); break;
-    case 'h': print_help(); return EXIT_DONE;
-    default: ok = false;
-    }
-  if (ok && (optind < argc || (o->function && strcmp(o->function, "train") && strcmp(o->function, "eval") &&
-                               strcmp(o->function, "predict")))) {
+  int status = options_parse(&command, argc, argv, o);
+  if (status >= 0) return status;
+  const char *f = o->function;
+  if (optind < argc || (f && strcmp(f, "train") != 0 && strcmp(f, "eval") != 0 && strcmp(f, "predict") != 0)) {
     report_error(optind < argc ? "unexpected argument" : "--function is train, eval or predict");
-    ok = false;
+    return options_misused(&command);
   }
-  if (!o->function) o->function = program_function("train") ? "train" : "predict";
-  return ok ? -1 : option_unknown("bench");
+  if (!f) o->function = program_function("train") ? "train" : "predict";
+  return -1;
 }
 
 typedef struct Bench {
@@ -231,11 +214,7 @@ int cmd_bench(int argc, char **argv) {
     report_error("%s has no function %s", nnc_program.source, b.o.function);
     return EXIT_DIAGNOSTIC;
   }
-  bool ok = session_open(&b.s,
-                         train  ? SESSION_TRAIN
-                         : eval ? SESSION_EVAL
-                                : SESSION_PREDICT,
-                         &(DeviceOptions){b.o.threads, b.o.device});
+  bool ok = session_open(&b.s, train ? SESSION_TRAIN : eval ? SESSION_EVAL : SESSION_PREDICT, &b.o.device);
   if (ok) {
     b.main = train ? b.s.train : eval ? b.s.eval : b.s.predict;
     if (train && nnc_program.accumulate > 1) b.accumulate = nnc_program.accumulate, b.earlier = b.s.accumulate;

@@ -3,48 +3,32 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "runtime/options.h"
 #include "runtime/runtime.h"
 
 typedef struct EvalOptions {
   const char *data, *weights;
-  int threads, device;
+  DeviceOptions device;
   bool json;
 } EvalOptions;
 
-static void print_help(void) {
-  printf("Usage: %s eval [OPTION]...\n\n"
-         "  --weights=FILE  checkpoint or weight file (default %s.safetensors)\n"
-         "  --data=DIR      folder of the data files\n"
-         "  --json          one JSON object instead of text\n"
-         "  --threads=N, --device=N   threads of the host, number of the GPU\n      --help\n",
-         report_name(), nnc_program.model);
-}
+static const Option options[] = {
+    OPTION(EvalOptions, weights, "weights", "FILE", TEXT, "checkpoint or weight file (default {model}.safetensors)"),
+    OPTION(EvalOptions, data, "data", "DIR", TEXT, "folder of the data files"),
+    OPTION(EvalOptions, json, "json", NULL, FLAG, "one JSON object instead of text"),
+    OPTIONS_OF_DEVICE(EvalOptions),
+};
+static const Command command = {.name = "eval",
+                                .usage = "[OPTION]...",
+                                .n_options = sizeof options / sizeof *options,
+                                .options = options};
 
 static int parse_options(int argc, char **argv, EvalOptions *o) {
-  static const struct option options[] = {
-      {"data", required_argument, NULL, 'd'},
-      {"weights", required_argument, NULL, 'w'},
-      {"threads", required_argument, NULL, 't'},
-      {"device", required_argument, NULL, 'D'},
-      {"json", no_argument, NULL, 'j'},
-      {"help", no_argument, NULL, 'h'},
-      {0},
-  };
-  bool ok = true;
-  for (int c; ok && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) switch (c) {
-    case 'd': o->data = optarg; break;
-    case 'w': o->weights = optarg; break;
-    case 't': ok = option_count("threads", optarg, 1, &o->threads); break;
-    case 'D': ok = option_count("device", optarg, 0, &o->device); break;
-    case 'j': o->json = true; break;
-    case 'h': print_help(); return EXIT_DONE;
-    default: ok = false;
-    }
-  if (ok && optind < argc) {
-    report_error("unexpected argument %s", argv[optind]);
-    ok = false;
-  }
-  return ok ? -1 : option_unknown("eval");
+  int status = options_parse(&command, argc, argv, o);
+  if (status >= 0) return status;
+  if (optind == argc) return -1;
+  report_error("unexpected argument %s", argv[optind]);
+  return options_misused(&command);
 }
 
 static bool evaluate(const EvalOptions *o, const NncFunction *f) {
@@ -54,8 +38,8 @@ static bool evaluate(const EvalOptions *o, const NncFunction *f) {
   bool ok = dataset_has_split("eval") ? dataset_load("eval", f, o->data, &d)
                                       : dataset_load("train", f, o->data, &train);
   if (ok && train.records) ok = dataset_validation(&train, f, &d);
-  ok = ok && session_open(&s, SESSION_EVAL, &(DeviceOptions){o->threads, o->device}) &&
-       weights_load_given(o->weights, s.arena.base) && arena_push_persistent(&s.arena);
+  ok = ok && session_open(&s, SESSION_EVAL, &o->device) && weights_load_given(o->weights, s.arena.base) &&
+       arena_push_persistent(&s.arena);
   ok = ok && session_evaluate(&s, &d, &m);
   bool measured = ok;
   for (int i = 0; measured && i < m.n; i++) {

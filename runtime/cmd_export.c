@@ -3,77 +3,70 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/options.h"
 #include "runtime/runtime.h"
 
 // dtype: of floats in the file, where typed
 typedef struct ExportOptions {
   const char *weights, *output, *map;
-  int64_t seed;
-  bool init, typed;
-  NncDtype dtype;
+  int64_t init;     // seed of initial values, or one of those below
+  NncDtype dtype;   // NO_DTYPE: as the model keeps them
 } ExportOptions;
 
-static void print_help(void) {
-  printf("Usage: %s export [OPTION]... FILE\n\n"
-         "  --weights=FILE  checkpoint or weight file to read (default %s.safetensors)\n"
-         "  --init[=SEED]   the initial values instead (default seed %lld)\n"
-         "  --map=FILE      write the tensors of another program: the mapping file of `import`, the other way round\n"
-         "  --dtype=TYPE    floats as bf16, f16, f32 or f64, rounded to the nearest (default: as the model keeps "
-         "them)\n"
-         "      --help\n",
-         report_name(), nnc_program.model, (long long)nnc_program.seed);
-}
+enum { NO_INIT = -1, OWN_SEED = -2, NO_DTYPE = -1 };
 
-static bool parse_dtype(const char *text, NncDtype *out) {
+static bool parse_dtype(const char *text, void *out) {
   static const NncDtype floats[] = {NNC_F32, NNC_F64, NNC_BF16, NNC_F16};
   for (int i = 0; i < 4; i++)
     if (strcmp(text, dtype_name(floats[i])) == 0) {
-      *out = floats[i];
+      *(NncDtype *)out = floats[i];
       return true;
     }
   report_error("--dtype: expected bf16, f16, f32 or f64, found \"%s\"", text);
   return false;
 }
 
+static const Option options[] = {
+    OPTION(ExportOptions, weights, "weights", "FILE", TEXT,
+           "checkpoint or weight file to read (default {model}.safetensors)"),
+    OPTION(ExportOptions, init, "init", "[=SEED]", INTEGER, "the initial values instead (default seed {seed})",
+           .absent = OWN_SEED),
+    OPTION(ExportOptions, map, "map", "FILE", TEXT,
+           "write the tensors of another program: the mapping file of `import`, the other way round"),
+    OPTION(ExportOptions, dtype, "dtype", "TYPE", READ,
+           "floats as bf16, f16, f32 or f64, rounded to the nearest (default: as the model keeps them)",
+           .read = parse_dtype),
+};
+static const Command command = {.name = "export",
+                                .usage = "[OPTION]... FILE",
+                                .n_options = sizeof options / sizeof *options,
+                                .options = options};
+
 static int parse_options(int argc, char **argv, ExportOptions *o) {
-  static const struct option options[] = {
-      {"weights", required_argument, NULL, 'w'}, {"init", optional_argument, NULL, 'i'},
-      {"map", required_argument, NULL, 'm'},     {"dtype", required_argument, NULL, 't'},
-      {"help", no_argument, NULL, 'h'},          {0},
-  };
-  bool ok = true;
-  o->seed = nnc_program.seed;
-  for (int c; ok && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) switch (c) {
-    case 'w': o->weights = optarg; break;
-    case 'm': o->map = optarg; break;
-    case 't': ok = o->typed = parse_dtype(optarg, &o->dtype); break;
-    case 'i':
-      o->init = true;
-      if (optarg) ok = option_integer("init", optarg, 0, &o->seed);
-      break;
-    case 'h': print_help(); return EXIT_DONE;
-    default: ok = false;
-    }
-  if (ok && optind + 1 != argc) {
+  int status = options_parse(&command, argc, argv, o);
+  if (status >= 0) return status;
+  if (optind + 1 != argc) {
     report_error(optind < argc ? "one output file expected, not %d" : "no output file", argc - optind);
-    ok = false;
+    return options_misused(&command);
   }
-  if (ok) o->output = argv[optind];
-  return ok ? -1 : option_unknown("export");
+  if (o->init == OWN_SEED) o->init = nnc_program.seed;
+  o->output = argv[optind];
+  return -1;
 }
 
 int cmd_export(int argc, char **argv) {
-  ExportOptions o = {0};
+  ExportOptions o = {.init = NO_INIT, .dtype = (NncDtype)NO_DTYPE};
   int status = parse_options(argc, argv, &o);
   if (status >= 0) return status;
   char *path = o.weights ? xstrdup(o.weights) : checkpoint_default_path();
   Arena arena = {0};
+  bool typed = (int)o.dtype != NO_DTYPE;
   WeightMap *map = NULL;
   bool ok = output_path_check(o.output) && (!o.map || (map = weight_map_read(o.map))) && program_verify() &&
             arena_create(&arena, nnc_program.persistent_bytes);
-  ok = ok && (o.init ? init_persistent(arena.base, (uint64_t)o.seed) : weights_load(path, arena.base)) &&
-       (map || o.typed ? weight_map_export(o.output, map, o.typed ? &o.dtype : NULL, arena.base)
-                       : weights_save(o.output, arena.base));
+  ok = ok && (o.init != NO_INIT ? init_persistent(arena.base, (uint64_t)o.init) : weights_load(path, arena.base)) &&
+       (map || typed ? weight_map_export(o.output, map, typed ? &o.dtype : NULL, arena.base)
+                     : weights_save(o.output, arena.base));
   arena_destroy(&arena);
   weight_map_free(map);
   free(path);

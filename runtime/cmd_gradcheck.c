@@ -1,23 +1,12 @@
 // gradcheck: compares every parameter's gradient with central differences of the loss, (f(x+h) - f(x-h)) / 2h. Meant
 // for programs in f64 without data; the random draws of one step are the same in every evaluation, so dropout can be
 // checked too.
-#include <getopt.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/options.h"
 #include "runtime/runtime.h"
-
-static void usage(FILE *out) {
-  fprintf(out,
-          "usage: %s gradcheck [--elements N] [--bound X] [--seed S] [--threads N] [--device N]\n"
-          "Compares gradients with finite differences of the loss.\n"
-          "  --elements N   check at most N elements of each parameter, evenly spaced (default 64)\n"
-          "  --bound X      largest difference allowed, relative to the parameter's largest gradient (default 1e-6)\n"
-          "  --seed S       of the initial parameters and the draws (default: the program's)\n"
-          "  --threads N, --device N   threads of the host, number of the GPU\n",
-          report_name());
-}
 
 typedef struct Gradients {
   int n;
@@ -123,38 +112,30 @@ static int check_all(Session *s, int64_t elements, double bound) {
   return failed || !checked ? EXIT_DIAGNOSTIC : EXIT_DONE;
 }
 
+typedef struct GradcheckOptions {
+  int64_t elements, seed;
+  double bound;
+  DeviceOptions device;
+} GradcheckOptions;
+
+static const Option options[] = {
+    OPTION(GradcheckOptions, elements, "elements", "N", INTEGER,
+           "check at most N elements of each parameter, evenly spaced (default 64)", .least = 1),
+    OPTION(GradcheckOptions, bound, "bound", "X", POSITIVE,
+           "largest difference allowed, relative to the parameter's largest gradient (default 1e-6)"),
+    OPTION(GradcheckOptions, seed, "seed", "S", INTEGER, "of the initial parameters and the draws (default {seed})"),
+    OPTIONS_OF_DEVICE(GradcheckOptions),
+};
+static const Command command = {.name = "gradcheck",
+                                .usage = "[OPTION]...",
+                                .before = "Compares gradients with finite differences of the loss.",
+                                .n_options = sizeof options / sizeof *options,
+                                .options = options};
+
 int cmd_gradcheck(int argc, char **argv) {
-  static const struct option options[] = {{"elements", required_argument, NULL, 'n'},
-                                          {"bound", required_argument, NULL, 'b'},
-                                          {"seed", required_argument, NULL, 's'},
-                                          {"threads", required_argument, NULL, 't'},
-                                          {"device", required_argument, NULL, 'D'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {0}};
-  int64_t elements = 64, seed = nnc_program.seed;
-  double bound = 1e-6;
-  DeviceOptions device = {0};
-  for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-    switch (c) {
-    case 'n':
-      if (!option_integer("elements", optarg, 1, &elements)) return EXIT_USAGE;
-      break;
-    case 'b':
-      if (!option_number("bound", optarg, &bound)) return EXIT_USAGE;
-      break;
-    case 's':
-      if (!option_integer("seed", optarg, 0, &seed)) return EXIT_USAGE;
-      break;
-    case 't':
-      if (!option_count("threads", optarg, 1, &device.threads)) return EXIT_USAGE;
-      break;
-    case 'D':
-      if (!option_count("device", optarg, 0, &device.device)) return EXIT_USAGE;
-      break;
-    case 'h': usage(stdout); return EXIT_DONE;
-    default: return option_unknown("gradcheck");
-    }
-  }
+  GradcheckOptions o = {.elements = 64, .seed = nnc_program.seed, .bound = 1e-6};
+  int status = options_parse(&command, argc, argv, &o);
+  if (status >= 0) return status;
   const NncFunction *f = program_function("train");
   for (int i = 0; f && i < f->n_args; i++) {
     if (f->args[i].role != NNC_INPUT) continue;
@@ -162,9 +143,9 @@ int cmd_gradcheck(int argc, char **argv) {
     return EXIT_DIAGNOSTIC;
   }
   Session s;
-  if (!session_open(&s, SESSION_TRAIN, &device)) return EXIT_DIAGNOSTIC;
-  s.seed = (uint64_t)seed;
-  int status = init_persistent(s.arena.base, s.seed) ? check_all(&s, elements, bound) : EXIT_DIAGNOSTIC;
+  if (!session_open(&s, SESSION_TRAIN, &o.device)) return EXIT_DIAGNOSTIC;
+  s.seed = (uint64_t)o.seed;
+  status = init_persistent(s.arena.base, s.seed) ? check_all(&s, o.elements, o.bound) : EXIT_DIAGNOSTIC;
   session_close(&s);
   return status;
 }

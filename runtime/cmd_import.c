@@ -2,6 +2,7 @@
 #include <getopt.h>
 #include <stdlib.h>
 
+#include "runtime/options.h"
 #include "runtime/runtime.h"
 
 typedef struct ImportOptions {
@@ -9,40 +10,30 @@ typedef struct ImportOptions {
   int64_t seed;
 } ImportOptions;
 
-static void print_help(void) {
-  printf("Usage: %s import [OPTION]... FILE\n\n"
-         "Reads weights from the safetensors file FILE and writes them as weights of this model. All shapes are "
-         "compared\n"
-         "first; every tensor that differs is listed, and nothing is written.\n\n"
-         "  --map=FILE      which of their tensors makes up which of the model's (default: the names are the same)\n"
-         "  --output=FILE   weight file to write (default %s.safetensors)\n"
-         "  --seed=S        of what a `new` rule of the mapping lets begin anew (default %lld)\n"
-         "      --help\n",
-         report_name(), nnc_program.model, (long long)nnc_program.seed);
-}
+static const Option options[] = {
+    OPTION(ImportOptions, map, "map", "FILE", TEXT,
+           "which of their tensors makes up which of the model's (default: the names are the same)"),
+    OPTION(ImportOptions, output, "output", "FILE", TEXT, "weight file to write (default {model}.safetensors)"),
+    OPTION(ImportOptions, seed, "seed", "S", INTEGER,
+           "of what a `new` rule of the mapping lets begin anew (default {seed})"),
+};
+static const Command command =
+    {.name = "import",
+     .usage = "[OPTION]... FILE",
+     .before = "Reads weights from the safetensors file FILE and writes them as weights of this model. All shapes are "
+               "compared\nfirst; every tensor that differs is listed, and nothing is written.",
+     .n_options = sizeof options / sizeof *options,
+     .options = options};
 
 static int parse_options(int argc, char **argv, ImportOptions *o) {
-  static const struct option options[] = {
-      {"map", required_argument, NULL, 'm'},
-      {"output", required_argument, NULL, 'o'},
-      {"seed", required_argument, NULL, 's'},
-      {"help", no_argument, NULL, 'h'},
-      {0},
-  };
-  bool ok = true;
-  for (int c; ok && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) switch (c) {
-    case 'm': o->map = optarg; break;
-    case 'o': o->output = optarg; break;
-    case 's': ok = option_integer("seed", optarg, 0, &o->seed); break;
-    case 'h': print_help(); return EXIT_DONE;
-    default: ok = false;
-    }
-  if (ok && optind + 1 != argc) {
+  int status = options_parse(&command, argc, argv, o);
+  if (status >= 0) return status;
+  if (optind + 1 != argc) {
     report_error(optind < argc ? "one weight file expected, not %d" : "no weight file", argc - optind);
-    ok = false;
+    return options_misused(&command);
   }
-  if (ok) o->input = argv[optind];
-  return ok ? -1 : option_unknown("import");
+  o->input = argv[optind];
+  return -1;
 }
 
 int cmd_import(int argc, char **argv) {

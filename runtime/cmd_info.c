@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/options.h"
 #include "runtime/runtime.h"
 
 typedef struct InfoOptions {
@@ -10,37 +11,24 @@ typedef struct InfoOptions {
   bool arena, steps;
 } InfoOptions;
 
-static void print_help(void) {
-  printf("Usage: %s info [OPTION]... [FILE]...\n\n"
-         "What the program is, or what the checkpoints and weight files FILE are and whether their checksums match.\n\n"
-         "  --data=DIR  folder of the data files\n"
-         "  --arena     every persistent tensor with its place in the arena\n"
-         "  --steps     every step of every function with the offsets of its buffers\n"
-         "      --help\n",
-         report_name());
-}
+static const Option options[] = {
+    OPTION(InfoOptions, data, "data", "DIR", TEXT, "folder of the data files"),
+    OPTION(InfoOptions, arena, "arena", NULL, FLAG, "every persistent tensor with its place in the arena"),
+    OPTION(InfoOptions, steps, "steps", NULL, FLAG, "every step of every function with the offsets of its buffers"),
+};
+static const Command command = {.name = "info",
+                                .usage = "[OPTION]... [FILE]...",
+                                .before = "What the program is, or what the checkpoints and weight files FILE are and "
+                                          "whether their checksums match.",
+                                .n_options = sizeof options / sizeof *options,
+                                .options = options};
 
 static int parse_options(int argc, char **argv, InfoOptions *o) {
-  static const struct option options[] = {
-      {"data", required_argument, NULL, 'd'},
-      {"arena", no_argument, NULL, 'a'},
-      {"steps", no_argument, NULL, 's'},
-      {"help", no_argument, NULL, 'h'},
-      {0},
-  };
-  bool ok = true;
-  for (int c; ok && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) switch (c) {
-    case 'd': o->data = optarg; break;
-    case 'a': o->arena = true; break;
-    case 's': o->steps = true; break;
-    case 'h': print_help(); return EXIT_DONE;
-    default: ok = false;
-    }
-  if (ok && optind < argc && (o->data || o->arena || o->steps)) {
-    report_error("FILE excludes all options");
-    ok = false;
-  }
-  return ok ? -1 : option_unknown("info");
+  int status = options_parse(&command, argc, argv, o);
+  if (status >= 0) return status;
+  if (optind == argc || !(o->data || o->arena || o->steps)) return -1;
+  report_error("FILE excludes all options");
+  return options_misused(&command);
 }
 
 static const char *role_name(NncRole role) {

@@ -6,36 +6,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/options.h"
 #include "runtime/runtime.h"
 
 typedef struct PredictOptions {
   const char *inputs, *outputs, *weights, *labels;
-  int64_t classes, seed;
-  int threads, device;
+  int64_t classes;
+  int64_t seed;   // of the draws; -1: not given
+  DeviceOptions device;
   bool json;
-  SampleOptions sample;
-  bool has_sample, has_sample_option;
+  SampleOptions sample;   // temperature -1: not given
 } PredictOptions;
 
-static void print_help(void) {
-  printf("Usage: %s predict --inputs=FILE [OPTION]...\n"
-         "       %s predict --sample=N [--prompt=TEXT] [OPTION]...\n\n"
-         "  --inputs=FILE   safetensors with one tensor per input of the model, called as it or as its field in the "
-         "data section, any number of records\n"
-         "  --outputs=FILE  safetensors to write (default: one line per record on stdout)\n"
-         "  --classes[=K]   the K likeliest classes of each record, or node of a graph, with probabilities\n"
-         "  --labels=FILE   their names, one on a line (default: as the program says); implies --classes\n"
-         "  --json          one JSON object per record with the numbers themselves, also where there are labels\n"
-         "  --sample=N      N tokens that go on with the prompt, for language models\n"
-         "  --prompt=TEXT   the text, or the numbers of tokens where they are not bytes and have no labels\n"
-         "  --temperature=T of the draws: 1 as the model says, less is safer, 0 always the likeliest (default 1)\n"
-         "  --top-k=K       draw from the K likeliest tokens only\n"
-         "  --seed=S        of the draws (default 0)\n"
-         "  --weights=FILE  checkpoint or weight file (default %s.safetensors)\n"
-         "  --threads=N, --device=N   threads of the host, number of the GPU\n      --help\n\nInputs:\n",
-         report_name(), report_name(), nnc_program.model);
+static void print_inputs(void) {
   const NncFunction *f = program_function("predict");
   char shape[128];
+  printf("\nInputs:\n");
   for (int i = 0; f && i < f->n_args; i++)
     if (f->args[i].role == NNC_INPUT)
       printf("  %s  %s%s%s\n", f->args[i].name, dtype_name(f->args[i].dtype),
@@ -43,26 +29,27 @@ static void print_help(void) {
              f->args[i].whole ? "" : ", the first dimension counts records");
 }
 
-static bool option_temperature(const char *text, double *out) {
+static bool read_temperature(const char *text, void *out) {
   char *end;
   double v = strtod(text, &end);
   if (end == text || *end || !(v >= 0 && v <= 1e6)) {
     report_error("--temperature expects a number of at least 0, not \"%s\"", text);
     return false;
   }
-  *out = v;
+  *(double *)out = v;
   return true;
 }
 
 // What does not go together.
 static bool check_options(const PredictOptions *o, const char *extra) {
-  bool shown = o->classes || o->labels;
+  const SampleOptions *s = &o->sample;
+  bool shown = o->classes || o->labels, sampled = s->count > 0;
+  bool sampling = s->prompt || s->temperature >= 0 || s->top_k || o->seed >= 0;
   const char *fault = extra ? "unexpected argument"
-                      : o->has_sample && (o->inputs || o->outputs || o->json || o->classes)
+                      : sampled && (o->inputs || o->outputs || o->json || o->classes)
                           ? "--sample goes without --inputs, --outputs, --classes and --json"
-                      : !o->has_sample && o->has_sample_option
-                          ? "--prompt, --temperature, --top-k and --seed are for --sample"
-                      : !o->has_sample && !o->inputs ? "--inputs is needed, or --sample for a language model"
+                      : !sampled && sampling   ? "--prompt, --temperature, --top-k and --seed are for --sample"
+                      : !sampled && !o->inputs ? "--inputs is needed, or --sample for a language model"
                       : (o->outputs || o->json) && (shown || (o->outputs && o->json))
                           ? "--outputs, --json and --classes or --labels exclude each other"
                           : NULL;
@@ -70,49 +57,44 @@ static bool check_options(const PredictOptions *o, const char *extra) {
   return !fault;
 }
 
+static const Option options[] = {
+    OPTION(PredictOptions, inputs, "inputs", "FILE", TEXT,
+           "safetensors with one tensor per input of the model, called as it or as its field in the\ndata section, any "
+           "number of records"),
+    OPTION(PredictOptions, outputs, "outputs", "FILE", TEXT,
+           "safetensors to write (default: one line per record on stdout)"),
+    OPTION(PredictOptions, classes, "classes", "[=K]", INTEGER,
+           "the K likeliest classes of each record, or node of a graph, with probabilities", .least = 1, .absent = 1),
+    OPTION(PredictOptions, labels, "labels", "FILE", TEXT,
+           "their names, one on a line (default: as the program says); implies --classes"),
+    OPTION(PredictOptions, json, "json", NULL, FLAG,
+           "one JSON object per record with the numbers themselves, also where there are labels"),
+    OPTION(PredictOptions, sample.count, "sample", "N", INTEGER,
+           "N tokens that go on with the prompt, for language models", .least = 1),
+    OPTION(PredictOptions, sample.prompt, "prompt", "TEXT", TEXT,
+           "the text, or the numbers of tokens where they are not bytes and have no labels"),
+    OPTION(PredictOptions, sample.temperature, "temperature", "T", READ,
+           "of the draws: 1 as the model says, less is safer, 0 always the likeliest (default 1)",
+           .read = read_temperature),
+    OPTION(PredictOptions, sample.top_k, "top-k", "K", INTEGER, "draw from the K likeliest tokens only", .least = 1),
+    OPTION(PredictOptions, seed, "seed", "S", INTEGER, "of the draws (default 0)"),
+    OPTION(PredictOptions, weights, "weights", "FILE", TEXT, "checkpoint or weight file (default {model}.safetensors)"),
+    OPTIONS_OF_DEVICE(PredictOptions),
+};
+static const Command command = {.name = "predict",
+                                .usage = "--inputs=FILE [OPTION]...\n--sample=N [--prompt=TEXT] [OPTION]...",
+                                .print_more = print_inputs,
+                                .n_options = sizeof options / sizeof *options,
+                                .options = options};
+
 static int parse_options(int argc, char **argv, PredictOptions *o) {
-  static const struct option options[] = {
-      {"inputs", required_argument, NULL, 'i'},
-      {"outputs", required_argument, NULL, 'o'},
-      {"weights", required_argument, NULL, 'w'},
-      {"classes", optional_argument, NULL, 'c'},
-      {"labels", required_argument, NULL, 'l'},
-      {"json", no_argument, NULL, 'j'},
-      {"sample", required_argument, NULL, 'S'},
-      {"prompt", required_argument, NULL, 'p'},
-      {"temperature", required_argument, NULL, 'T'},
-      {"top-k", required_argument, NULL, 'k'},
-      {"seed", required_argument, NULL, 's'},
-      {"threads", required_argument, NULL, 't'},
-      {"device", required_argument, NULL, 'D'},
-      {"help", no_argument, NULL, 'h'},
-      {0},
-  };
-  bool ok = true;
-  o->sample.temperature = 1;
-  for (int c; ok && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-    o->has_sample_option |= c == 'p' || c == 'T' || c == 'k' || c == 's';
-    switch (c) {
-    case 'i': o->inputs = optarg; break;
-    case 'o': o->outputs = optarg; break;
-    case 'w': o->weights = optarg; break;
-    case 'c': o->classes = 1, ok = !optarg || option_integer("classes", optarg, 1, &o->classes); break;
-    case 'l': o->labels = optarg; break;
-    case 'j': o->json = true; break;
-    case 'S': ok = option_integer("sample", optarg, 1, &o->sample.count), o->has_sample = true; break;
-    case 'p': o->sample.prompt = optarg; break;
-    case 'T': ok = option_temperature(optarg, &o->sample.temperature); break;
-    case 'k': ok = option_integer("top-k", optarg, 1, &o->sample.top_k); break;
-    case 's': ok = option_integer("seed", optarg, 0, &o->seed); break;
-    case 't': ok = option_count("threads", optarg, 1, &o->threads); break;
-    case 'D': ok = option_count("device", optarg, 0, &o->device); break;
-    case 'h': print_help(); return EXIT_DONE;
-    default: ok = false;
-    }
-  }
-  if (!ok || !check_options(o, optind < argc ? argv[optind] : NULL)) return option_unknown("predict");
-  o->sample.labels = o->labels, o->sample.weights = o->weights, o->sample.seed = (uint64_t)o->seed;
-  o->sample.device = (DeviceOptions){o->threads, o->device};
+  int status = options_parse(&command, argc, argv, o);
+  if (status >= 0) return status;
+  if (!check_options(o, optind < argc ? argv[optind] : NULL)) return options_misused(&command);
+  SampleOptions *s = &o->sample;
+  s->labels = o->labels, s->weights = o->weights, s->device = o->device;
+  s->seed = o->seed >= 0 ? (uint64_t)o->seed : 0;
+  if (s->temperature < 0) s->temperature = 1;
   return -1;
 }
 
@@ -242,8 +224,8 @@ static bool predict(const PredictOptions *o, const NncFunction *f, const Safeten
   bool show = !o->outputs && !o->json && (o->classes || labels->n);
   const NncTensor *scores = show ? find_scores(f) : NULL;
   bool ok = (show ? scores && labels_check(labels, scores->dim[1]) : check_outputs(f, records, !o->outputs)) &&
-            session_open(&s, SESSION_PREDICT, &(DeviceOptions){o->threads, o->device}) &&
-            weights_load_given(o->weights, s.arena.base) && arena_push_persistent(&s.arena);
+            session_open(&s, SESSION_PREDICT, &o->device) && weights_load_given(o->weights, s.arena.base) &&
+            arena_push_persistent(&s.arena);
   SafetensorsWriter *w = ok && o->outputs ? begin_outputs(o->outputs, f, records) : NULL;
   ok = ok && (w || !o->outputs);
   for (int64_t first = 0; first < records && ok; first += batch) {
@@ -263,7 +245,7 @@ static bool predict(const PredictOptions *o, const NncFunction *f, const Safeten
 }
 
 int cmd_predict(int argc, char **argv) {
-  PredictOptions o = {0};
+  PredictOptions o = {.seed = -1, .sample.temperature = -1};
   int status = parse_options(argc, argv, &o);
   if (status >= 0) return status;
   const NncFunction *f = program_function("predict");
@@ -271,7 +253,7 @@ int cmd_predict(int argc, char **argv) {
     report_error("%s has no model to predict with", nnc_program.source);
     return EXIT_DIAGNOSTIC;
   }
-  if (o.has_sample)
+  if (o.sample.count)
     return sample_text(&o.sample) ? EXIT_DONE : signals_stop_requested() ? EXIT_INTERRUPTED : EXIT_DIAGNOSTIC;
   Safetensors in;
   Labels labels;

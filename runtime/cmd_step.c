@@ -4,13 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/options.h"
 #include "runtime/runtime.h"
 
 typedef struct StepOptions {
   const char *inputs, *outputs, *weights, *resume;
-  int64_t seed, step, steps;
-  int threads, device;
-  bool has_seed, has_step;
+  int64_t seed, step;   // -1: not given
+  int64_t steps;
+  DeviceOptions device;
 } StepOptions;
 
 typedef struct Tapped {
@@ -22,57 +23,37 @@ typedef struct Taps {
   Tapped *items;
 } Taps;
 
-static void print_help(void) {
-  printf("Usage: %s step --inputs=FILE --outputs=FILE [OPTION]...\n\n"
-         "Runs one training step and writes the loss, metrics, model outputs (output.*), gradients before clipping\n"
-         "(grad.*) and all parameters, states and optimizer state after the step, under their names.\n\n"
-         "  --inputs=FILE   safetensors with one tensor per input; with gradient accumulation all micro-batches\n"
-         "  --outputs=FILE  safetensors to write\n"
-         "  --weights=FILE  parameters and states (and optimizer state, where the file has it) to start\n"
-         "                  from (default: initial values)\n"
-         "  --resume=FILE   everything from a checkpoint: optimizer state, step, seed\n"
-         "  --seed=S        seed of initial values and random ops (default %lld)\n"
-         "  --step=N        number of steps done before, for schedule, bias correction and random ops (default 0)\n"
-         "  --steps=N       steps of the whole schedule (default: as the model says)\n"
-         "  --threads=N, --device=N   threads of the host, number of the GPU\n      --help\n",
-         report_name(), (long long)nnc_program.seed);
-}
+static const Option options[] = {
+    OPTION(StepOptions, inputs, "inputs", "FILE", TEXT,
+           "safetensors with one tensor per input; with gradient accumulation all micro-batches"),
+    OPTION(StepOptions, outputs, "outputs", "FILE", TEXT, "safetensors to write"),
+    OPTION(StepOptions, weights, "weights", "FILE", TEXT,
+           "parameters and states (and optimizer state, where the file has it) to start\nfrom (default: initial "
+           "values)"),
+    OPTION(StepOptions, resume, "resume", "FILE", TEXT, "everything from a checkpoint: optimizer state, step, seed"),
+    OPTION(StepOptions, seed, "seed", "S", INTEGER, "seed of initial values and random ops (default {seed})"),
+    OPTION(StepOptions, step, "step", "N", INTEGER,
+           "number of steps done before, for schedule, bias correction and random ops (default 0)"),
+    OPTION(StepOptions, steps, "steps", "N", INTEGER, "steps of the whole schedule (default: as the model says)",
+           .least = 1),
+    OPTIONS_OF_DEVICE(StepOptions),
+};
+static const Command command =
+    {.name = "step",
+     .usage = "--inputs=FILE --outputs=FILE [OPTION]...",
+     .before = "Runs one training step and writes the loss, metrics, model outputs (output.*), gradients before "
+               "clipping\n(grad.*) and all parameters, states and optimizer state after the step, under their names.",
+     .n_options = sizeof options / sizeof *options,
+     .options = options};
 
 static int parse_options(int argc, char **argv, StepOptions *o) {
-  static const struct option options[] = {
-      {"inputs", required_argument, NULL, 'i'},
-      {"outputs", required_argument, NULL, 'o'},
-      {"weights", required_argument, NULL, 'w'},
-      {"resume", required_argument, NULL, 'r'},
-      {"seed", required_argument, NULL, 's'},
-      {"step", required_argument, NULL, 'n'},
-      {"steps", required_argument, NULL, 'N'},
-      {"threads", required_argument, NULL, 't'},
-      {"device", required_argument, NULL, 'D'},
-      {"help", no_argument, NULL, 'h'},
-      {0},
-  };
-  bool ok = true;
-  for (int c; ok && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) switch (c) {
-    case 'i': o->inputs = optarg; break;
-    case 'o': o->outputs = optarg; break;
-    case 'w': o->weights = optarg; break;
-    case 'r': o->resume = optarg; break;
-    case 's': ok = option_integer("seed", optarg, 0, &o->seed), o->has_seed = true; break;
-    case 'n': ok = option_integer("step", optarg, 0, &o->step), o->has_step = true; break;
-    case 'N': ok = option_integer("steps", optarg, 1, &o->steps); break;
-    case 't': ok = option_count("threads", optarg, 1, &o->threads); break;
-    case 'D': ok = option_count("device", optarg, 0, &o->device); break;
-    case 'h': print_help(); return EXIT_DONE;
-    default: ok = false;
-    }
-  if (ok && (optind < argc || !o->inputs || !o->outputs || (o->weights && o->resume))) {
-    report_error(optind < argc             ? "unexpected argument"
-                 : o->weights && o->resume ? "--weights and --resume exclude each other"
-                                           : "--inputs and --outputs are needed");
-    ok = false;
-  }
-  return ok ? -1 : option_unknown("step");
+  int status = options_parse(&command, argc, argv, o);
+  if (status >= 0) return status;
+  if (optind == argc && o->inputs && o->outputs && !(o->weights && o->resume)) return -1;
+  report_error(optind < argc             ? "unexpected argument"
+               : o->weights && o->resume ? "--weights and --resume exclude each other"
+                                         : "--inputs and --outputs are needed");
+  return options_misused(&command);
 }
 
 static void keep_tap(void *context, const NncTensor *tensor, const char *arena) {
@@ -161,23 +142,24 @@ static bool start_values(Session *s, StepOptions *o) {
   if (o->resume) {
     TrainState state;
     if (!checkpoint_resume(o->resume, s->arena.base, &state)) return false;
-    if (!o->has_step) o->step = state.step;
-    s->seed = (uint64_t)(o->has_seed ? o->seed : state.seed);
+    if (o->step < 0) o->step = state.step;
+    s->seed = (uint64_t)(o->seed >= 0 ? o->seed : state.seed);
     return true;
   }
-  s->seed = (uint64_t)(o->has_seed ? o->seed : nnc_program.seed);
+  if (o->step < 0) o->step = 0;
+  s->seed = (uint64_t)(o->seed >= 0 ? o->seed : nnc_program.seed);
   return init_persistent(s->arena.base, s->seed) && (!o->weights || weights_load(o->weights, s->arena.base));
 }
 
 int cmd_step(int argc, char **argv) {
-  StepOptions o = {0};
+  StepOptions o = {.seed = -1, .step = -1};
   int status = parse_options(argc, argv, &o);
   if (status >= 0) return status;
   Session s = {0};
   Taps taps = {0};
   Metrics m = {0};
-  bool ok = output_path_check(o.outputs) && session_open(&s, SESSION_TRAIN, &(DeviceOptions){o.threads, o.device}) &&
-            start_values(&s, &o) && arena_push_persistent(&s.arena);
+  bool ok = output_path_check(o.outputs) && session_open(&s, SESSION_TRAIN, &o.device) && start_values(&s, &o) &&
+            arena_push_persistent(&s.arena);
   if (ok) {
     s.total_steps = o.steps ? o.steps : nnc_program.steps > 0 ? nnc_program.steps : o.step + 1;
     metrics_init(&m, executor_function(s.train));

@@ -6,14 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/options.h"
 #include "runtime/runtime.h"
 
 typedef struct TrainOptions {
-  const char *data, *log, *save, *resume, *weights;
+  const char *data, *log, *save, *weights;
+  const char *resume;   // "": what --save names; NULL: from the beginning
   double epochs;
-  int64_t steps, stop_at, seed, save_every, keep, print_every;
-  int threads, device;
-  bool has_seed, must_resume, find_nan, quiet;
+  int64_t steps, stop_at, save_every, keep, print_every;
+  int64_t seed;   // -1: not given
+  DeviceOptions device;
+  bool find_nan, quiet;
 } TrainOptions;
 
 typedef struct Training {
@@ -39,103 +42,48 @@ typedef struct Training {
   char *default_path;   // Owned
 } Training;
 
-static void print_help(void) {
-  printf("Usage: %s train [OPTION]...\n\n"
-         "  --data=DIR        folder of the data files (default: $NNC_DATA, the current folder,\n"
-         "                    /usr/share/datasets/fashion-mnist)\n"
-         "  --epochs=N        epochs, may be a fraction (default: as the model says)\n"
-         "  --steps=N         optimizer steps instead of epochs\n"
-         "  --stop-at=N       end after step N of these and save; --resume goes on\n"
-         "  --seed=S          seed of initial values, shuffling and random ops (default %lld)\n"
-         "  --save=FILE       checkpoint (default %s.safetensors)\n"
-         "  --save-every=N    write the checkpoint every N steps, besides after each epoch and at the end\n"
-         "  --keep=K          also keep the last K checkpoints, as %s.stepN.safetensors, and the weights\n"
-         "                    of the best evaluation, as %s.best.safetensors\n"
-         "  --resume[=FILE]   continue from a checkpoint (default: the --save file)\n"
-         "  --weights=FILE    start from these parameters and states\n"
-         "  --find-nan        where a step leaves numbers that are not finite, run it again and say what computed the\n"
-         "                    first (slower, with a copy of the parameters)\n"
-         "  --log=FILE        JSON lines, one per step and evaluation; - for stdout\n"
-         "  --print-every=N   steps between lines when stdout is no terminal (default 100)\n"
-         "  --threads=N       threads (default: all, up to the number planned for)\n"
-         "  --device=N        number of the GPU, for programs compiled for one (default 0)\n"
-         "  -q, --quiet       no progress\n"
-         "      --help\n\n"
-         "Ctrl-C ends after the current step, saves and exits with status 130; a second Ctrl-C ends at once.\n",
-         report_name(), (long long)nnc_program.seed, nnc_program.model, nnc_program.model, nnc_program.model);
-}
-
-enum {
-  OPT_DATA = 256,
-  OPT_EPOCHS,
-  OPT_STEPS,
-  OPT_STOP_AT,
-  OPT_SEED,
-  OPT_SAVE,
-  OPT_SAVE_EVERY,
-  OPT_KEEP,
-  OPT_FIND_NAN,
-  OPT_RESUME,
-  OPT_WEIGHTS,
-  OPT_LOG,
-  OPT_PRINT_EVERY,
-  OPT_THREADS,
-  OPT_DEVICE,
-  OPT_HELP
+static const Option options[] = {
+    OPTION(TrainOptions, data, "data", "DIR", TEXT,
+           "folder of the data files (default: $NNC_DATA, the current folder,\n/usr/share/datasets/fashion-mnist)"),
+    OPTION(TrainOptions, epochs, "epochs", "N", POSITIVE, "epochs, may be a fraction (default: as the model says)"),
+    OPTION(TrainOptions, steps, "steps", "N", INTEGER, "optimizer steps instead of epochs", .least = 1),
+    OPTION(TrainOptions, stop_at, "stop-at", "N", INTEGER, "end after step N of these and save; --resume goes on",
+           .least = 1),
+    OPTION(TrainOptions, seed, "seed", "S", INTEGER,
+           "seed of initial values, shuffling and random ops (default {seed})"),
+    OPTION(TrainOptions, save, "save", "FILE", TEXT, "checkpoint (default {model}.safetensors)"),
+    OPTION(TrainOptions, save_every, "save-every", "N", INTEGER,
+           "write the checkpoint every N steps, besides after each epoch and at the end", .least = 1),
+    OPTION(TrainOptions, keep, "keep", "K", INTEGER,
+           "also keep the last K checkpoints, as {model}.stepN.safetensors, and the weights\nof the best evaluation, "
+           "as {model}.best.safetensors",
+           .least = 1),
+    OPTION(TrainOptions, resume, "resume", "[=FILE]", TEXT, "continue from a checkpoint (default: the --save file)"),
+    OPTION(TrainOptions, weights, "weights", "FILE", TEXT, "start from these parameters and states"),
+    OPTION(TrainOptions, find_nan, "find-nan", NULL, FLAG,
+           "where a step leaves numbers that are not finite, run it again and say what computed the\nfirst (slower, "
+           "with a copy of the parameters)"),
+    OPTION(TrainOptions, log, "log", "FILE", TEXT, "JSON lines, one per step and evaluation; - for stdout"),
+    OPTION(TrainOptions, print_every, "print-every", "N", INTEGER,
+           "steps between lines when stdout is no terminal (default 100)", .least = 1),
+    OPTIONS_OF_DEVICE(TrainOptions),
+    OPTION(TrainOptions, quiet, "quiet", NULL, FLAG, "no progress", .letter = 'q'),
 };
+static const Command command =
+    {.name = "train",
+     .usage = "[OPTION]...",
+     .after = "Ctrl-C ends after the current step, saves and exits with status 130; a second Ctrl-C ends at once.",
+     .n_options = sizeof options / sizeof *options,
+     .options = options};
 
 // -1: go on; otherwise the exit status.
 static int parse_options(int argc, char **argv, TrainOptions *o) {
-  static const struct option options[] = {
-      {"data", required_argument, NULL, OPT_DATA},
-      {"epochs", required_argument, NULL, OPT_EPOCHS},
-      {"steps", required_argument, NULL, OPT_STEPS},
-      {"stop-at", required_argument, NULL, OPT_STOP_AT},
-      {"seed", required_argument, NULL, OPT_SEED},
-      {"save", required_argument, NULL, OPT_SAVE},
-      {"save-every", required_argument, NULL, OPT_SAVE_EVERY},
-      {"keep", required_argument, NULL, OPT_KEEP},
-      {"find-nan", no_argument, NULL, OPT_FIND_NAN},
-      {"resume", optional_argument, NULL, OPT_RESUME},
-      {"weights", required_argument, NULL, OPT_WEIGHTS},
-      {"log", required_argument, NULL, OPT_LOG},
-      {"print-every", required_argument, NULL, OPT_PRINT_EVERY},
-      {"threads", required_argument, NULL, OPT_THREADS},
-      {"device", required_argument, NULL, OPT_DEVICE},
-      {"quiet", no_argument, NULL, 'q'},
-      {"help", no_argument, NULL, OPT_HELP},
-      {0},
-  };
-  bool ok = true;
-  for (int c; ok && (c = getopt_long(argc, argv, "q", options, NULL)) != -1;) switch (c) {
-    case OPT_DATA: o->data = optarg; break;
-    case OPT_EPOCHS: ok = option_number("epochs", optarg, &o->epochs); break;
-    case OPT_STEPS: ok = option_integer("steps", optarg, 1, &o->steps); break;
-    case OPT_STOP_AT: ok = option_integer("stop-at", optarg, 1, &o->stop_at); break;
-    case OPT_SEED: ok = option_integer("seed", optarg, 0, &o->seed), o->has_seed = true; break;
-    case OPT_SAVE: o->save = optarg; break;
-    case OPT_SAVE_EVERY: ok = option_integer("save-every", optarg, 1, &o->save_every); break;
-    case OPT_KEEP: ok = option_integer("keep", optarg, 1, &o->keep); break;
-    case OPT_FIND_NAN: o->find_nan = true; break;
-    case OPT_RESUME: o->must_resume = true, o->resume = optarg; break;
-    case OPT_WEIGHTS: o->weights = optarg; break;
-    case OPT_LOG: o->log = optarg; break;
-    case OPT_PRINT_EVERY: ok = option_integer("print-every", optarg, 1, &o->print_every); break;
-    case OPT_THREADS: ok = option_count("threads", optarg, 1, &o->threads); break;
-    case OPT_DEVICE: ok = option_count("device", optarg, 0, &o->device); break;
-    case 'q': o->quiet = true; break;
-    case OPT_HELP: print_help(); return EXIT_DONE;
-    default: ok = false;
-    }
-  if (ok && optind < argc) {
-    report_error("unexpected argument %s", argv[optind]);
-    ok = false;
-  }
-  if (ok && o->must_resume && o->weights) {
-    report_error("--resume and --weights exclude each other");
-    ok = false;
-  }
-  return ok ? -1 : option_unknown("train");
+  int status = options_parse(&command, argc, argv, o);
+  if (status >= 0) return status;
+  if (optind == argc && !(o->resume && o->weights)) return -1;
+  if (optind < argc) report_error("unexpected argument %s", argv[optind]);
+  else report_error("--resume and --weights exclude each other");
+  return options_misused(&command);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -184,15 +132,15 @@ static void warn_of_differences(const Training *t, const TrainState *saved) {
 static bool start_values(Training *t) {
   const TrainOptions *o = &t->o;
   t->state.best = INFINITY;
-  t->state.seed = o->has_seed ? o->seed : nnc_program.seed;
-  if (o->must_resume) {
+  t->state.seed = o->seed >= 0 ? o->seed : nnc_program.seed;
+  if (o->resume) {
     TrainState saved = t->state;
-    if (!checkpoint_resume(o->resume ? o->resume : o->save, t->s.arena.base, &saved)) return false;
+    if (!checkpoint_resume(*o->resume ? o->resume : o->save, t->s.arena.base, &saved)) return false;
     warn_of_differences(t, &saved);
     saved.total = t->state.total, saved.per_epoch = t->state.per_epoch;
     if (!saved.threads) saved.threads = t->state.threads;
     t->state = saved;
-    if (o->has_seed && o->seed != t->state.seed) {
+    if (o->seed >= 0 && o->seed != t->state.seed) {
       report_error("--seed=%lld, but the checkpoint was trained with seed %lld", (long long)o->seed,
                    (long long)t->state.seed);
       return false;
@@ -214,7 +162,7 @@ static bool open_training(Training *t) {
     return false;
   }
   if (!output_path_check(o->save) || !checkpoint_lock(o->save, &t->lock)) return false;
-  if (t->default_path && !o->must_resume && !checkpoint_may_replace(o->save)) return false;
+  if (t->default_path && !o->resume && !checkpoint_may_replace(o->save)) return false;
   const NncFunction *eval = program_function("eval");
   bool validation = nnc_program.validation > 0;
   t->has_eval = eval && (validation || dataset_has_split("eval"));
@@ -222,11 +170,9 @@ static bool open_training(Training *t) {
   if (t->has_eval && !(validation ? dataset_validation(&t->train_data, eval, &t->eval_data)
                                   : dataset_load("eval", eval, o->data, &t->eval_data)))
     return false;
-  if (!session_open(&t->s, SESSION_TRAIN | (t->has_eval ? SESSION_EVAL : 0), &(DeviceOptions){o->threads, o->device}))
-    return false;
-  if (!count_steps(t) || !start_values(t) || !log_open(&t->log, o->log, o->must_resume ? t->state.step : -1))
-    return false;
-  if (o->keep && o->must_resume) kept_find(&t->kept, o->save, t->state.step);
+  if (!session_open(&t->s, SESSION_TRAIN | (t->has_eval ? SESSION_EVAL : 0), &o->device)) return false;
+  if (!count_steps(t) || !start_values(t) || !log_open(&t->log, o->log, o->resume ? t->state.step : -1)) return false;
+  if (o->keep && o->resume) kept_find(&t->kept, o->save, t->state.step);
   metrics_init(&t->metrics, f);
   t->shuffled_epoch = -1;
   t->start = seconds_now();
@@ -441,7 +387,7 @@ static int train_loop(Training *t) {
 }
 
 int cmd_train(int argc, char **argv) {
-  Training t = {.o = {.print_every = 100}};
+  Training t = {.o = {.print_every = 100, .seed = -1}};
   int status = parse_options(argc, argv, &t.o);
   if (status >= 0) return status;
   status = EXIT_DIAGNOSTIC;

@@ -513,10 +513,4 @@ typedef struct SampleOptions {
 } SampleOptions;
 bool sample_text(const SampleOptions *o);   // the prompt and `count` tokens to stdout
 
-// options.c: numbers from the command line; report and return false when malformed
-bool option_integer(const char *name, const char *text, int64_t least, int64_t *out);
-bool option_count(const char *name, const char *text, int least, int *out);   // threads, numbers of GPUs
-bool option_number(const char *name, const char *text, double *out);
-int option_unknown(const char *command);   // "try … --help" on stderr; EXIT_USAGE
-
 #endif
