@@ -13,6 +13,7 @@
 //   postfix := primary { index }
 //   scan    := "scan" "(" input { "," input } { "," NAME "=" expr } ")" label "{" names "->" statements "}"
 #include "compiler/parser.h"
+#include "ir/ir.h"
 
 #include <string.h>
 
@@ -201,6 +202,12 @@ static bool parse_slice(Parser *p, AstSlice *slice, int *below) {
   return true;
 }
 
+// A name of an element type, where [] is a scalar's type.
+static bool is_element_type(const AstExpr *x) {
+  NnDtype dtype;
+  return x->kind == AST_NAME && nn_dtype_parse(x->text, &dtype);
+}
+
 // index := "[" slice { "," slice } [ "," ] "]"
 static AstExpr *parse_index(Parser *p, AstExpr *x) {
   AstExpr *e = parser_new_expr(p, AST_INDEX, p->token.pos);
@@ -210,11 +217,11 @@ static AstExpr *parse_index(Parser *p, AstExpr *x) {
   e->index.x = x;
   p->brackets++;
   parser_advance(p);
-  do {
-    e->index.slices = pool_append(p->pool, e->index.slices, e->index.n, sizeof *e->index.slices);
-    if (!parse_slice(p, &e->index.slices[e->index.n], &below)) return NULL;
-    e->index.n++;
-  } while (parser_accept(p, TOKEN_COMMA) && !parser_at(p, TOKEN_RBRACKET));
+  if (!(is_element_type(x) && parser_at(p, TOKEN_RBRACKET))) do {
+      e->index.slices = pool_append(p->pool, e->index.slices, e->index.n, sizeof *e->index.slices);
+      if (!parse_slice(p, &e->index.slices[e->index.n], &below)) return NULL;
+      e->index.n++;
+    } while (parser_accept(p, TOKEN_COMMA) && !parser_at(p, TOKEN_RBRACKET));
   p->brackets--;
   p->in_header = in_header;
   return parser_expect(p, TOKEN_RBRACKET, "',' or ']'") && parser_set_depth(p, e, below) ? e : NULL;

@@ -92,7 +92,8 @@ static int parse_options(int argc, char **argv, TrainOptions *o) {
 static bool count_steps(Training *t) {
   const NncProgram *p = &nnc_program;
   int64_t batch = function_batch(program_function("train"));
-  t->records_per_step = batch * (p->accumulate > 1 ? p->accumulate : 1);
+  t->one_record = function_is_whole(program_function("train"));
+  t->records_per_step = t->one_record ? t->train_data.records : batch * (p->accumulate > 1 ? p->accumulate : 1);
   t->steps_per_epoch = t->train_data.records / t->records_per_step;
   if (t->steps_per_epoch == 0) {
     report_error("the train data has %lld records, one step takes %lld", (long long)t->train_data.records,
@@ -111,7 +112,6 @@ static bool count_steps(Training *t) {
   t->s.total_steps = t->state.total = t->total;
   t->state.per_epoch = t->steps_per_epoch;
   t->state.threads = p->device->threads ? p->device->threads() : 0;
-  t->one_record = function_is_whole(program_function("train"));
   return true;
 }
 

@@ -131,6 +131,7 @@ static bool check_record(const NncTensor *input, const Column *c) {
                  dtype_name(input->dtype));
     return false;
   }
+  warn_of_rounding(c->path, c->dtype, input);
   return true;
 }
 

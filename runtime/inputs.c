@@ -24,6 +24,14 @@ static const SafetensorsEntry *find_input(const Safetensors *s, const NncTensor 
   return field ? safetensors_find(s, field) : e;
 }
 
+void warn_of_rounding(const char *path, NncDtype dtype, const NncTensor *input) {
+  if (dtype == NNC_F64 && dtype_is_float(input->dtype) && input->dtype != NNC_F64)
+    report_warning("%s holds f64, input %s takes %s: its numbers are rounded; a program compiled with --dtype=f64 "
+                   "keeps "
+                   "them",
+                   path, input->name, dtype_name(input->dtype));
+}
+
 // The tensor must have the input's shape but, unless it is whole, for the first dimension.
 static const SafetensorsEntry *find_checked(const Safetensors *s, const NncTensor *input) {
   char found[128], expected[128];
@@ -48,6 +56,7 @@ static const SafetensorsEntry *find_checked(const Safetensors *s, const NncTenso
     report_error("%s: tensor %s is %s, the model expects %s", s->path, e->name, e->dtype, dtype_name(input->dtype));
     return NULL;
   }
+  warn_of_rounding(s->path, dtype, input);
   return e;
 }
 

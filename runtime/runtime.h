@@ -394,6 +394,8 @@ int64_t function_batch(const NncFunction *f);
 bool function_is_whole(const NncFunction *f);   // it has inputs, and all are whole
 
 // inputs.c: inputs from elsewhere
+// A warning where the file's f64 becomes a narrower float of the program.
+void warn_of_rounding(const char *path, NncDtype dtype, const NncTensor *input);
 // Every input of f has a tensor in the file with the right type and shape but for the number of records, which all
 // share.
 bool inputs_check(const Safetensors *s, const NncFunction *f, int64_t *records);
