@@ -176,7 +176,9 @@ static void update_sgd(Step *step, NnBuilder *b, const TrainedParam *p, MlirValu
   if (decay != 0) g = add(b, g, scaled(b, p->value, decay));
   int arg = -1;
   MlirValue velocity = nn_null_value();
-  if (step->o->kind == OPTIMIZER_MOMENTUM) g = momentum_direction(step, b, p, g, &arg, &velocity);
+  // a group may have a momentum where the others have none
+  bool heavy = step->o->kind == OPTIMIZER_MOMENTUM || step->o->group[p->group].momentum != 0;
+  if (heavy) g = momentum_direction(step, b, p, g, &arg, &velocity);
   MlirValue rate = spread(b, scalars_of(step, p->group)->rate, g);
   add_parameter(step, b, p, nn_binary(b, NN_OP_sub, p->value, mul(b, rate, g)));
   if (arg >= 0) update_state(step, b, p, "momentum", arg, velocity);

@@ -5,6 +5,7 @@
 // RUN: %nnc_opt %t/narrow.mlir --passes=autodiff,simplify | FileCheck %t/narrow.mlir
 // RUN: %nnc_opt %t/stopped.mlir --passes=autodiff,decompose,simplify | FileCheck %t/stopped.mlir
 // RUN: %nnc_opt %t/momentum.mlir --passes=autodiff,simplify | FileCheck %t/momentum.mlir
+// RUN: %nnc_opt %t/momentum-of-a-group.mlir --passes=autodiff,simplify | FileCheck %t/momentum-of-a-group.mlir
 // RUN: %nnc_opt %t/adam.mlir --passes=autodiff,simplify | FileCheck %t/adam.mlir
 // RUN: %nnc_opt %t/adamw.mlir --passes=autodiff,simplify | FileCheck %t/adamw.mlir
 // RUN: %nnc_opt %t/accumulate.mlir --passes=autodiff,simplify | FileCheck %t/accumulate.mlir
@@ -130,6 +131,23 @@ module attributes {nn.optimizer = "momentum", nn.groups = [{lr = 0.1 : f64, mome
       -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
     %y = "nn.mul"(%w, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %s = "nn.reduce_sum"(%y) {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+    return %s : tensor<f32>
+  }
+}
+
+//--- momentum-of-a-group.mlir
+// One group has a momentum, the others have none.
+// CHECK-NOT: "v.momentum"
+// CHECK: nn.name = "w.momentum", nn.role = "opt"
+// CHECK-NOT: "v.momentum"
+// CHECK: %[[NINE:.*]] = "nn.constant"() {nn.phase = "update", value = 9.000000e-01 : f64}
+// CHECK: "nn.mul"(%{{.*}}, %[[NINE]])
+module attributes {nn.optimizer = "sgd", nn.groups = [{lr = 0.1 : f64}, {lr = 0.1 : f64, momentum = 0.9 : f64}]} {
+  func.func @train(%x: tensor<4xf32> {nn.role = "input", nn.name = "x"}, %v: tensor<4xf32> {nn.role = "param", nn.name = "v", nn.group = 0 : i64},
+                   %w: tensor<4xf32> {nn.role = "param", nn.name = "w", nn.group = 1 : i64}) -> (tensor<f32> {nn.role = "loss", nn.name = "loss"}) {
+    %y = "nn.mul"(%w, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %z = "nn.mul"(%y, %v) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %s = "nn.reduce_sum"(%z) {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
     return %s : tensor<f32>
   }
 }
