@@ -230,7 +230,7 @@ static void write_function(CudaModule *m, const Chain *c, const char *symbol) {
   for (int i = 0; i < c->e.n_inputs; i++)
     id[i] = emit_argument(&e, vector_memory_type(&e, (NnDtype)c->e.input[i].dtype).text);
   for (int i = 0; i < c->e.n_inputs; i++)
-    f.input[i] = emit_from_memory(&e, (NnDtype)c->e.input[i].dtype, (Value){id[i], 0, true, false});
+    f.input[i] = emit_from_memory(&e, (NnDtype)c->e.input[i].dtype, (Value){id[i], 0, true});
   MlirValue y = mlirOperationGetResult(k->library, 0);
   if (epilogue) expression_bind(&e, y, &domain, emit_round(&e, nn_value_type(y).dtype, accumulator));
   Value values[EPILOGUE_OUTPUTS + EPILOGUE_SUMS];

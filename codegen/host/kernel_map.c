@@ -73,7 +73,7 @@ void kernel_emit_map(KernelModule *m, const Kernel *k, EmittedKernel *out) {
   Emitter e;
   emitter_begin(&e, m, k, k->name, k->n_args + k->n_results);
   e.fetch_ahead = true;
-  Value p = for_begin(&e, (Value){1, 0, false, false}, (Value){2, 0, false, false}, 1, 0, NULL, NULL, NULL);
+  Value p = for_begin(&e, (Value){1, 0, false}, (Value){2, 0, false}, 1, 0, NULL, NULL, NULL);
   if (!nest.n) {
     kernel_emit_point(&e);
   } else {

@@ -13,7 +13,7 @@
 static Value begin(Emitter *e, KernelModule *m, const Kernel *k, const char *symbol) {
   emitter_begin(e, m, k, symbol, k->n_args + k->n_results);
   e->valid = e->lanes;
-  return for_begin(e, (Value){1, 0, false, false}, (Value){2, 0, false, false}, 1, 0, NULL, NULL, NULL);
+  return for_begin(e, (Value){1, 0, false}, (Value){2, 0, false}, 1, 0, NULL, NULL, NULL);
 }
 
 static void end(Emitter *e) {

@@ -30,7 +30,7 @@ void kernel_emit_pool(KernelModule *m, const Kernel *k, MlirOperation op, Emitte
   Emitter e;
   emitter_begin(&e, m, k, k->name, k->n_args + k->n_results);
   if (p.c == 1) e.lanes = 1;
-  Value q = for_begin(&e, (Value){1, 0, false, false}, (Value){2, 0, false, false}, 1, 0, NULL, NULL, NULL);
+  Value q = for_begin(&e, (Value){1, 0, false}, (Value){2, 0, false}, 1, 0, NULL, NULL, NULL);
   Point at = {.image = emit_index_with(&e, "divui", q, height), .row = emit_index_with(&e, "remui", q, height)};
   at.column = for_begin(&e, emit_i64(&e, 0), emit_i64(&e, width), 1, 0, NULL, NULL, NULL);
   pool_channels(&e, &p, &at);
@@ -73,7 +73,7 @@ void kernel_emit_argmax(KernelModule *m, const Kernel *k, MlirOperation op, Emit
                               : "outer loop: rows, lanes on the kept axis");
   Emitter e;
   emitter_begin(&e, m, k, k->name, k->n_args + k->n_results);
-  Value p = for_begin(&e, (Value){1, 0, false, false}, (Value){2, 0, false, false}, 1, 0, NULL, NULL, NULL);
+  Value p = for_begin(&e, (Value){1, 0, false}, (Value){2, 0, false}, 1, 0, NULL, NULL, NULL);
   int rest = (int)(a.inner % e.lanes);
   if (a.inner == 1) {
     argmax_row(&e, &a, p);

@@ -194,7 +194,7 @@ static void emit_direct(KernelModule *m, const Reduce *r, EmittedKernel *out) {
   emitter_begin(&e, m, k, k->name, k->n_args + k->n_results);
   e.nest = r->nest;
   e.vector_group = r->vector_group;
-  Value p = for_begin(&e, (Value){1, 0, false, false}, (Value){2, 0, false, false}, 1, 0, NULL, NULL, NULL);
+  Value p = for_begin(&e, (Value){1, 0, false}, (Value){2, 0, false}, 1, 0, NULL, NULL, NULL);
   Value row = p, tile = p;
   if (tiles > 1 && r->outer_extent > 1) {
     tile = emit_index(&e, "remui", p, emit_i64(&e, tiles));

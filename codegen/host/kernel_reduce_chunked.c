@@ -21,13 +21,13 @@ typedef struct Launch {
 Value reduce_partial_index(Emitter *e, const Reduce *r, Value outer, Value chunk, int tile) {
   Value at = emit_index(e, "addi", emit_index_with(e, "muli", outer, r->n_chunks), chunk);
   if (r->lanes_on_reduced) return at;
-  Value lane = {e->vector_index[tile], e->index_depth[r->vector_group], true, false};
+  Value lane = {e->vector_index[tile], e->index_depth[r->vector_group], true};
   return emit_index(e, "addi", emit_index_with(e, "muli", at, r->vector_extent), lane);
 }
 
 static Value combined_index(Emitter *e, const Reduce *r, Value outer) {
   if (r->lanes_on_reduced) return outer;
-  Value lane = {e->vector_index[0], e->index_depth[r->vector_group], true, false};
+  Value lane = {e->vector_index[0], e->index_depth[r->vector_group], true};
   return emit_index(e, "addi", emit_index_with(e, "muli", outer, r->vector_extent), lane);
 }
 
@@ -124,7 +124,7 @@ static void emit_partials(KernelModule *m, const Reduce *r, int stage, EmittedKe
   e.fetch_ahead = true;
   e.workspace = known;
   e.n_workspace = workspace_values(r, stage, known);
-  Value p = for_begin(&e, (Value){1, 0, false, false}, (Value){2, 0, false, false}, 1, 0, NULL, NULL, NULL);
+  Value p = for_begin(&e, (Value){1, 0, false}, (Value){2, 0, false}, 1, 0, NULL, NULL, NULL);
   // The tiles of a chunk follow each other, so that the pages of its rows are used while they are mapped.
   Value tile = emit_index_with(&e, "remui", p, tiles), rest = emit_index_with(&e, "divui", p, tiles);
   Launch l = {.stage = stage, .is_last_stage = stage == r->n_stages - 1};
@@ -233,7 +233,7 @@ static void emit_combination(KernelModule *m, const Reduce *r, int stage, Emitte
   begin_launch(&e, m, r, symbol);
   e.workspace = known;
   e.n_workspace = workspace_values(r, stage, known);
-  Value p = for_begin(&e, (Value){1, 0, false, false}, (Value){2, 0, false, false}, 1, 0, NULL, NULL, NULL);
+  Value p = for_begin(&e, (Value){1, 0, false}, (Value){2, 0, false}, 1, 0, NULL, NULL, NULL);
   Launch l = {.stage = stage, .is_last_stage = stage == r->n_stages - 1};
   Value tile = emit_index_with(&e, "remui", p, tiles);
   l.outer = emit_index_with(&e, "divui", p, tiles);

@@ -32,7 +32,7 @@ TypeName vector_type(const Emitter *e, NnDtype dtype) {
 
 int depth_max(Value a, Value b) { return a.depth > b.depth ? a.depth : b.depth; }
 
-static Value new_value(Emitter *e, int depth) { return (Value){e->next_id++, depth, false, false}; }
+static Value new_value(Emitter *e, int depth) { return (Value){e->next_id++, depth, false}; }
 
 Value emitv(Emitter *e, int depth, const char *name, Values operands, const char *rest, va_list args) {
   Value v = new_value(e, depth);
@@ -339,8 +339,8 @@ void emit_split_index(Emitter *e, Value linear, int n, const int *groups) {
 // Memory
 
 static Value group_index(const Emitter *e, int g) {
-  if (g == e->vector_group) return (Value){e->vector_index[e->tile], e->index_depth[g], true, false};
-  return (Value){e->index_id[g], e->index_depth[g], false, false};
+  if (g == e->vector_group) return (Value){e->vector_index[e->tile], e->index_depth[g], true};
+  return (Value){e->index_id[g], e->index_depth[g], false};
 }
 
 Value emit_offset(Emitter *e, const Access *a, bool *lanes_vary, int64_t *lane_stride) {
@@ -390,7 +390,7 @@ Value emit_lane_indices(Emitter *e, Value first, int64_t stride, bool wide) {
 }
 
 static Value all_lanes(Emitter *e) {
-  return e->mask >= 0 ? (Value){e->mask, 0, false, false} : emit_constant(e, "dense<true> : vector<%dxi1>", e->lanes);
+  return e->mask >= 0 ? (Value){e->mask, 0, false} : emit_constant(e, "dense<true> : vector<%dxi1>", e->lanes);
 }
 
 static Value gep(Emitter *e, int buffer, NnDtype dtype, Value offset) {

@@ -1,9 +1,8 @@
 // Evaluates a value of a kernel's body at the current point, one vector at a time: views rewrite the index map, maps
 // become arith and math operations, leaves become loads. Transcendental functions are the target's.
 //
-// No rewriting of floating point but the contraction of a product and a sum to one fused operation. A sum of two
-// products is not contracted: LLVM would choose which of them is not rounded, and may choose otherwise where the same
-// kernel stands in a group of others, so that its bits would depend on the plan.
+// No rewriting of floating point, and no contraction of a product and a sum to one fused operation: a value is the same
+// bits in whatever kernel it is computed, stored by one or computed again inside of another.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +10,6 @@
 #include "codegen/kernel/kernel.h"
 #include "support/alloc.h"
 #include "support/text.h"
-
-#define CONTRACT "fastmath<contract>"
 
 void expression_bind(Emitter *e, MlirValue v, const IndexMap *map, Value value) {
   if (e->n_memo == e->memo_capacity) {
@@ -40,8 +37,8 @@ static Value convert(Emitter *e, const char *op, Value x, TypeName from, TypeNam
   return emit_of(e, op, OF(x), "%% : %s to %s", from.text, to.text);
 }
 
-static Value binary(Emitter *e, const char *op, Value a, Value b, const char *flags, TypeName type) {
-  return emit_of(e, op, OF(a, b), "%%, %%%s%s : %s", *flags ? " " : "", flags, type.text);
+static Value binary(Emitter *e, const char *op, Value a, Value b, TypeName type) {
+  return emit_of(e, op, OF(a, b), "%%, %% : %s", type.text);
 }
 
 Value emit_select(Emitter *e, Value c, Value a, Value b, NnDtype dtype) {
@@ -68,37 +65,32 @@ static Value divide_integers(Emitter *e, NnDtype dtype, Value a, Value b) {
   TypeName type = vector_type(e, dtype);
   Value zero = emit_splat(e, dtype, 0), one = emit_splat(e, dtype, 1);
   b = emit_select(e, emit_compare(e, "eq", b, zero, dtype), one, b, dtype);
-  if (!is_signed_int(dtype)) return binary(e, "arith.divui", a, b, "", type);
-  Value negated = binary(e, "arith.subi", zero, a, "", type),
+  if (!is_signed_int(dtype)) return binary(e, "arith.divui", a, b, type);
+  Value negated = binary(e, "arith.subi", zero, a, type),
         by_minus_one = emit_compare(e, "eq", b, emit_splat(e, dtype, -1), dtype);
   b = emit_select(e, by_minus_one, one, b, dtype);
-  Value q = binary(e, "arith.divsi", a, b, "", type), r = binary(e, "arith.remsi", a, b, "", type);
+  Value q = binary(e, "arith.divsi", a, b, type), r = binary(e, "arith.remsi", a, b, type);
   Value inexact = emit_compare(e, "ne", r, zero, dtype);
-  Value differ = emit_compare(e, "lt", binary(e, "arith.xori", r, b, "", type), zero, dtype);
-  Value adjust = binary(e, "arith.andi", inexact, differ, "", vector_type(e, NN_I1));
-  q = emit_select(e, adjust, binary(e, "arith.subi", q, one, "", type), q, dtype);
+  Value differ = emit_compare(e, "lt", binary(e, "arith.xori", r, b, type), zero, dtype);
+  Value adjust = binary(e, "arith.andi", inexact, differ, vector_type(e, NN_I1));
+  q = emit_select(e, adjust, binary(e, "arith.subi", q, one, type), q, dtype);
   return emit_select(e, by_minus_one, negated, q, dtype);
 }
 
 Value emit_binary(Emitter *e, NnOp op, NnDtype dtype, Value a, Value b) {
   TypeName type = vector_type(e, dtype);
   bool f = nn_dtype_is_float(dtype);
-  const char *flags = f && !(a.product && b.product && op != NN_OP_mul) ? CONTRACT : "";
   switch (op) {
-  case NN_OP_add: return binary(e, f ? "arith.addf" : "arith.addi", a, b, flags, type);
-  case NN_OP_sub: return binary(e, f ? "arith.subf" : "arith.subi", a, b, flags, type);
-  case NN_OP_mul: {
-    Value v = binary(e, f ? "arith.mulf" : "arith.muli", a, b, flags, type);
-    v.product = true;
-    return v;
-  }
-  case NN_OP_div: return f ? binary(e, "arith.divf", a, b, "", type) : divide_integers(e, dtype, a, b);
+  case NN_OP_add: return binary(e, f ? "arith.addf" : "arith.addi", a, b, type);
+  case NN_OP_sub: return binary(e, f ? "arith.subf" : "arith.subi", a, b, type);
+  case NN_OP_mul: return binary(e, f ? "arith.mulf" : "arith.muli", a, b, type);
+  case NN_OP_div: return f ? binary(e, "arith.divf", a, b, type) : divide_integers(e, dtype, a, b);
   case NN_OP_max:
-    return binary(e, f ? "arith.maximumf" : is_signed_int(dtype) ? "arith.maxsi" : "arith.maxui", a, b, "", type);
+    return binary(e, f ? "arith.maximumf" : is_signed_int(dtype) ? "arith.maxsi" : "arith.maxui", a, b, type);
   case NN_OP_min:
-    return binary(e, f ? "arith.minimumf" : is_signed_int(dtype) ? "arith.minsi" : "arith.minui", a, b, "", type);
-  case NN_OP_and: return binary(e, "arith.andi", a, b, "", type);
-  case NN_OP_or: return binary(e, "arith.ori", a, b, "", type);
+    return binary(e, f ? "arith.minimumf" : is_signed_int(dtype) ? "arith.minsi" : "arith.minui", a, b, type);
+  case NN_OP_and: return binary(e, "arith.andi", a, b, type);
+  case NN_OP_or: return binary(e, "arith.ori", a, b, type);
   case NN_OP_pow: {
     Value x[2] = {a, b};
     if (f) return emit_math_call(e, "pow", 2, x, dtype);
@@ -197,7 +189,7 @@ static Value emit_unary(Emitter *e, NnOp op, NnDtype dtype, Value x) {
   // 0 > x ? 0 : x keeps a NaN, so that a diverging run is seen.
   case NN_OP_relu: return emit_select(e, emit_compare(e, "gt", zero, x, dtype), zero, x, dtype);
   case NN_OP_floor: return f ? unary(e, "math.floor", x, type) : x;
-  case NN_OP_not: return binary(e, "arith.xori", x, one, "", type);
+  case NN_OP_not: return binary(e, "arith.xori", x, one, type);
   default: require_promise(false, "an op in a kernel that is no map of one operand"); return x;
   }
 }

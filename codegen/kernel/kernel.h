@@ -114,7 +114,6 @@ typedef struct Value {
   int id;
   int depth;
   bool varies;
-  bool product;   // of two floats or integers
 } Value;
 
 typedef struct Memo {

@@ -27,22 +27,6 @@ static bool is_exact(NnOp kind) {
   return false;
 }
 
-// All uses of a value are in the part, or it is one of the results that the part makes. Otherwise a product that the
-// whole kernel needs by itself might be contracted with a sum in the part.
-static bool is_used_in_part(const PtrMap *wanted, MlirOperation end, const bool *keep, MlirValue v) {
-  bool inside = true, kept = false;
-  for (MlirOpOperand use = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
-    MlirOperation user = mlirOpOperandGetOwner(use);
-    if (mlirOperationEqual(user, end)) {
-      kept |= keep[mlirOpOperandGetOperandNumber(use)];
-      inside &= keep[mlirOpOperandGetOperandNumber(use)];
-    } else {
-      inside &= mlirOperationGetNumResults(user) > 0 && ptr_map_get(wanted, mlirOperationGetResult(user, 0).ptr) > 0;
-    }
-  }
-  return inside || kept;
-}
-
 // Marks in `needed` (n_args) the arguments that the results with keep[r] are made from. False when a kernel of these
 // results alone might give other bits, or is no map.
 static bool find_needed(MlirOperation func, const bool *keep, bool *needed) {
@@ -67,11 +51,9 @@ static bool find_needed(MlirOperation func, const bool *keep, bool *needed) {
     for (intptr_t o = 0; is_wanted && o < mlirOperationGetNumOperands(ops[i]); o++)
       ptr_map_set(&wanted, mlirOperationGetOperand(ops[i], o).ptr, 1);
     NnOp kind = nn_op_of(ops[i]);
-    bool alone = kind != NN_OP_NONE && nn_op_info(kind)->kind != NN_KIND_MAP;   // nothing is contracted with it
     // the same code whatever follows it
     bool library = kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_LIBRARY;
-    fine &= !is_wanted || ((library || is_exact(kind)) &&
-                           (alone || is_used_in_part(&wanted, end, keep, mlirOperationGetResult(ops[i], 0))));
+    fine &= !is_wanted || library || is_exact(kind);
   }
   for (int a = 0; a < nn_function_n_args(func); a++)
     needed[a] = ptr_map_get(&wanted, mlirBlockGetArgument(body, a).ptr) > 0;

@@ -39,7 +39,7 @@ static void map_odd_rows(CudaModule *m, const Kernel *k, const Nest *nest, int64
   Value one = emit_constant(&e, "true"), rest = emit(&e, 0, "arith.xori", VALUES(whole.id, one.id), "%%, %% : i1");
   if_begin(&e, rest);
   for (e.tile = 0; e.tile < SINGLES; e.tile++) {
-    if_begin(&e, schedule_compare(&e, "ult", (Value){e.vector_index[e.tile], 0, false, false}, extent));
+    if_begin(&e, schedule_compare(&e, "ult", (Value){e.vector_index[e.tile], 0, false}, extent));
     e.index_depth[e.vector_group] = e.depth;
     kernel_emit_point(&e);
     if_end(&e, 0, NULL, NULL, NULL, NULL);

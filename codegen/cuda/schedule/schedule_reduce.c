@@ -72,7 +72,7 @@ static void begin_launch(Launch *l, Emitter *e, CudaModule *m, const Plan *p, co
     l->chunk = emit_index_with(e, "remui", block, chunks);
     block = emit_index_with(e, "divui", block, chunks);
   }
-  l->active = (Value){-1, 0, false, false};
+  l->active = (Value){-1, 0, false};
   if (p->columns) {
     l->rank = p->team > 1 ? schedule_number(e, GPU_THREAD_Y) : emit_i64(e, 0);
     l->column = tx;
@@ -285,7 +285,7 @@ static void bind_resident(Launch *l) {
   int64_t vectors = p->r.vector_extent / p->lanes;
   for (int j = 0; j < p->resident; j++) {
     Value at = j ? emit_index_with(e, "addi", l->rank, (int64_t)j * p->team) : l->rank;
-    l->valid[j] = (Value){-1, 0, false, false};
+    l->valid[j] = (Value){-1, 0, false};
     if ((int64_t)(j + 1) * p->team > vectors) {
       l->valid[j] = schedule_compare(e, "ult", at, vectors);
       at = emit_index_with(e, "minui", at, vectors - 1);
@@ -526,7 +526,7 @@ static int workspace_values(const Reduce *r, int stage, WorkspaceValue *out) {
 static Value kept_index(Launch *l, Value row) {
   const Plan *p = l->p;
   if (!p->columns) return row;
-  Value lane = {l->e->vector_index[0], l->e->index_depth[p->r.vector_group], true, false};
+  Value lane = {l->e->vector_index[0], l->e->index_depth[p->r.vector_group], true};
   return emit_index(l->e, "addi", emit_index_with(l->e, "muli", row, p->r.vector_extent), lane);
 }
 
