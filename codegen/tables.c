@@ -139,6 +139,8 @@ static int add_values(Tables *w, MlirOperation op) {
 }
 
 void tables_end_step(Tables *w, int first) {
+  tables_add_lane(w);
+  text_add(&w->steps, "},\n");
   w->n_steps++;
   if (w->place) text_add(&w->stride_rows, "D+%d,", first * w->depth);
 }
@@ -284,7 +286,6 @@ static void add_launches(Tables *w, const NnStep *s, const EmittedKernel *k, int
     if (!i) head.flops = cost->flops, head.bytes = nn_op_bytes(s->op), head.seconds = cost->seconds;
     tables_begin_step(w, &head);
     add_launch(w, l, 0);
-    text_add(&w->steps, "},\n");
     tables_end_step(w, from);
   }
 }
@@ -327,7 +328,6 @@ static void add_group_step(Tables *w, const NnStep *s, const KernelGroup *g) {
     tables_begin_step(w, &head);
     add_launch(w, &k->launches[g->launch + l], n - 1);
     if (!l) text_add(&w->steps, ",.n_parts=%d,.parts=(const NncPart[]){%s}", g->n, text_c_string(&parts));
-    text_add(&w->steps, "},\n");
     tables_end_step(w, first);
   }
   text_free(&parts);
@@ -380,8 +380,8 @@ static void add_tap(Tables *w, const NnStep *s) {
              (long long)nn_attr_i64(s->op, "first", 0), (long long)rows);
   add_tensor(&w->taps, name, "NNC_OUTPUT", &type, offsets_of(w->offsets, v), -1, extra);
   tables_begin_step(w, &(StepHead){.kind = "NNC_STEP_TAP", .label = "\"tap\"", .workspace = -1});
-  text_add(&w->steps, ".tap=T+%d},\n", w->n_taps++);
-  w->n_steps++;
+  text_add(&w->steps, ".tap=T+%d", w->n_taps++);
+  tables_end_step(w, 0);
   free(name);
 }
 
@@ -390,8 +390,14 @@ void tables_add_copy(Tables *w, int64_t from, int64_t to, int64_t bytes) {
   add_buffer(w, to, bytes, NNC_NO_VALUES);
   tables_begin_step(
       w, &(StepHead){.kind = "NNC_STEP_COPY", .label = "\"copy\"", .n_buffers = 2, .first = first, .workspace = -1});
-  text_add(&w->steps, ".copy_bytes=%lld},\n", (long long)bytes);
+  text_add(&w->steps, ".copy_bytes=%lld", (long long)bytes);
   tables_end_step(w, first);
+}
+
+static void add_copy_op(Tables *w, MlirOperation op) {
+  NnType type = nn_value_type(mlirOperationGetResult(op, 0));
+  tables_add_copy(w, offsets_of(w->offsets, mlirOperationGetOperand(op, 0)),
+                  offsets_of(w->offsets, mlirOperationGetResult(op, 0)), nn_type_bytes(&type));
 }
 
 // Tied updates that could not be computed in their argument's buffer.
@@ -453,6 +459,7 @@ void tables_add_step(Tables *w, const NnStep *s) {
   if (s->role != NN_STEP_RUN) return;
   if (nn_scan_of(s->op, &scan)) tables_add_scan(w, s, &scan);
   else if (nn_is(s->op, "func.call")) add_kernel_steps(w, s);
+  else if (nn_op_of(s->op) == NN_OP_copy) add_copy_op(w, s->op);
   else add_library_step(w, s);
 }
 
@@ -464,8 +471,15 @@ static void add_function(Tables *w, MlirOperation func, int index, Text *out, Te
   w->offsets = &offsets;
   w->n_steps = 0;
   text_add(&w->steps, "static const NncStep S%d[] = {\n", index);
-  for (int i = 0; i < steps.n; i++) tables_add_step(w, &steps.items[i]);
+  tables_begin_lanes(w, &steps);
+  for (int i = 0; i < steps.n; i++) {
+    tables_next_lane(w, &steps.items[i]);
+    tables_add_step(w, &steps.items[i]);
+    tables_lane_written(w, &steps.items[i]);
+  }
+  tables_join_lanes(w);
   add_copies(w, func);
+  tables_end_lanes(w);
   text_add(&w->steps, "  {0}};\n");
   int n_args = 0, n_results = 0;
   text_add(out, "static const NncTensor A%d[] = {\n", index);

@@ -19,6 +19,17 @@ typedef struct KernelCost {
   double flops, seconds;
 } KernelCost;
 
+// The lanes of the current function's steps while they are written.
+typedef struct TableLanes {
+  int n;                         // steps of the plan so far
+  MlirOperation *op;             // Owned; NULL: all is on lane compute
+  int *last;                     // Owned; the last step of the table that each has become, -1: none yet
+  PtrMap of_op;                  // op -> step of the plan
+  NnLane lane;                   // of the step at hand
+  LaneClock waiting[NN_LANES];   // steps of the table that the next one of each lane waits for
+  LaneClock end;                 // the last step of the table of each lane
+} TableLanes;
+
 // The arrays of program.c while they are written.
 typedef struct Tables {
   const CodegenTarget *target;   // Borrowed
@@ -42,6 +53,7 @@ typedef struct Tables {
   Text taps;   // T
   int n_steps;
   Text steps;   // of the current function; S<function>
+  TableLanes lanes;
   int n_scans;
   Text scans;   // Q<i>: the loops, with their steps and strides
   // D: how the buffers inside of scans move, as B but `depth` numbers each: the most loops around a step
@@ -64,7 +76,7 @@ typedef struct StepHead {
   const char *cost_key;
   MlirOperation op;   // whose place in the source is written; null: none
 } StepHead;
-// Writes it; what the kind has of its own and "}," follow.
+// Writes it; what the kind has of its own follows, and tables_end_step.
 void tables_begin_step(Tables *w, const StepHead *h);
 
 // Steps (tables.c): one op of a function, and the number of buffers written so far.
@@ -75,12 +87,21 @@ int64_t tables_offset(const Tables *w, MlirValue v);
 int64_t tables_workspace(const Tables *w, MlirOperation op);
 // One more buffer, a value's.
 void tables_add_value(Tables *w, MlirValue v, bool written);
-// the step that stands last in w->steps, which begins with buffer `first`, is complete
+// the step that stands last in w->steps, which begins with buffer `first`, is complete but for its lane
 void tables_end_step(Tables *w, int first);
 // A call of the library.
 void tables_add_library(Tables *w, const NnStep *s);
 // The call of a scan: copies of the initial values, then the loop.
 void tables_add_scan(Tables *w, const NnStep *s, const NnScan *scan);
+
+// tables_lanes.c. A function's steps, before the first and behind the last; one step, before and behind what it
+// becomes.
+void tables_begin_lanes(Tables *w, const NnStepList *steps);
+void tables_end_lanes(Tables *w);
+void tables_next_lane(Tables *w, const NnStep *s);
+void tables_lane_written(Tables *w, const NnStep *s);
+void tables_add_lane(Tables *w);     // of the step that is being written, and its waits
+void tables_join_lanes(Tables *w);   // what follows, on compute, waits for all of them
 
 // NncData, NncGroup and nnc_program from the module's attributes.
 void tables_add_program(const CodegenTarget *target, Text *out, MlirModule module, const CodegenOptions *options,

@@ -62,6 +62,6 @@ void tables_add_library(Tables *w, const NnStep *s) {
   tables_begin_step(w, &(StepHead){names.kind, label, w->n_buffers - first, first, tables_workspace(w, s->op),
                                    nn_op_flops(s->op), nn_op_bytes(s->op), target_seconds(w->target, s->op),
                                    s->recomputed, key, s->op});
-  text_add(&w->steps, ".%s=&C%d},\n", names.field, id);
+  text_add(&w->steps, ".%s=&C%d", names.field, id);
   tables_end_step(w, first);
 }

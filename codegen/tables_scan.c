@@ -96,7 +96,7 @@ void tables_add_scan(Tables *w, const NnStep *step, const NnScan *s) {
                                    .seconds = target_seconds(w->target, step->op),
                                    .recomputed = step->recomputed,
                                    .op = step->op});
-  text_add(&w->steps, ".scan=&Q%d},\n", number);
+  text_add(&w->steps, ".scan=&Q%d", number);
   tables_end_step(w, 0);
   offsets_free(&offsets);
   nn_steps_free(&steps);

@@ -127,6 +127,8 @@ static void print_steps(const NncFunction *f) {
     printf("%5d  %-6s  %s%s ", i, kinds[s->kind], s->label ? s->label : "", s->recomputed ? " (recomputed)" : "");
     for (int k = 0; k < s->n_buffers; k++) printf(" %lld", (long long)s->buffers[k]);
     if (s->workspace >= 0) printf("  workspace %lld", (long long)s->workspace);
+    if (s->lane != NNC_LANE_COMPUTE) printf("  on lane %s", lane_name(s->lane));
+    for (int k = 0; k < s->n_waits; k++) printf("%s%d", k ? ", " : "  waits for ", (int)s->waits[k]);
     putchar('\n');
   }
 }

@@ -1,4 +1,5 @@
-// The step loop. Steps run in order on the program's device; arguments go there before and results come back after.
+// The step loop. Steps run in order on the program's device, those of several lanes beside each other where nobody
+// looks at single ones; arguments go there before and results come back after.
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@ struct Executor {
   const Arena *arena;
   const NncDevice *device;
   void *prepared;   // Owned: the device's
+  Lanes *lanes;     // Owned; NULL: the function has one, or the device does them itself
   Timing *steps;    // Owned
   bool profile;
   int64_t profiled_runs;
@@ -32,6 +34,7 @@ Executor *executor_create(const NncFunction *f, const Arena *arena) {
     if (f->results[i].streamed) streamed = f->results[i].offset + f->results[i].bytes;
   if (streamed) e->streamed = xmalloc((size_t)streamed);
   e->prepared = e->device->prepare(f, arena);
+  if (e->prepared && !e->device->start) e->lanes = lanes_create(f, e->device->run_step, e->prepared);
   if (e->prepared) return e;
   executor_destroy(e);
   return NULL;
@@ -39,6 +42,7 @@ Executor *executor_create(const NncFunction *f, const Arena *arena) {
 
 void executor_destroy(Executor *e) {
   if (!e) return;
+  lanes_destroy(e->lanes);
   if (e->prepared) e->device->release(e->prepared);
   free(e->steps);
   free(e->samples);
@@ -99,6 +103,7 @@ static bool run_tap(const Executor *e, const NncTensor *tensor, TapFn tap, void 
 }
 
 static bool run_steps(Executor *e, TapFn tap, void *context) {
+  if (e->lanes && !tap && !e->profile && !e->streamed) return lanes_run(e->lanes);
   for (int i = 0; i < e->f->n_steps; i++) {
     const NncStep *s = &e->f->steps[i];
     if (s->kind == NNC_STEP_TAP) {

@@ -16,6 +16,11 @@ const NncTensor *program_persistent(const char *name) {
   return NULL;
 }
 
+const char *lane_name(NncLane lane) {
+  static const char *const names[NNC_LANES] = {"compute", "out", "in", "comm"};   // ORDER LANE
+  return names[lane];
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Bytes used
 

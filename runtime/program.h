@@ -112,6 +112,10 @@ typedef struct NncAttention {
   X(MATMUL, matmul, NncMatmul, CUBLAS) \
   X(ATTENTION, attention, NncAttention, KERNEL)
 
+// Steps of one lane run one after the other, those of several beside each other, but for their waits. Order as NnLane
+// in passes/plan/lanes.h. ORDER LANE
+typedef enum NncLane { NNC_LANE_COMPUTE, NNC_LANE_OUT, NNC_LANE_IN, NNC_LANE_COMM, NNC_LANES } NncLane;
+
 // A generated kernel runs iterations [begin, end) of its outer loop. buffers[i] is the address of its i-th buffer.
 typedef void (*NncKernelFn)(void *const *buffers, int64_t begin, int64_t end);
 
@@ -171,6 +175,10 @@ typedef struct NncStep {   // what every step has stands first, so that the tabl
   // KERNEL that does the work of several calls in one launch: them, with their cost_key; then it has none itself
   int n_parts;
   const NncPart *parts;
+  NncLane lane;
+  int n_waits;            // not inside of scans
+  const int32_t *waits;   // steps of other lanes before it that must be over: one of a lane, all before it are then,
+                          // too
 } NncStep;
 
 // A loop: the steps run one after the other, `iterations` times. A buffer of theirs lies at its offset plus the

@@ -124,11 +124,21 @@ const NncFunction *program_function(const char *name);   // NULL if absent
 const NncTensor *program_persistent(const char *name);
 bool program_is_persistent_role(NncRole role);
 int64_t step_scratch_bytes(const NncStep *s);   // of a library op's record; -1: the step is none
+const char *lane_name(NncLane lane);            // "compute"
 // The bytes that the steps, arguments and results of f touch: the largest offset + size, in whole units of NNC_ALIGN.
 // -1 if sizes are not recorded.
 int64_t function_used_bytes(const NncFunction *f);
 // Every buffer lies inside its function's arena, and what is used is what was planned.
 bool program_verify(void);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// lanes.c: steps that run beside each other, in threads
+typedef struct Lanes Lanes;
+typedef bool (*RunStepFn)(void *context, int step);   // of any lane, in a thread of that lane
+// NULL: all steps of f are on one lane, or there are no threads to be had; in their order the steps do the same.
+Lanes *lanes_create(const NncFunction *f, RunStepFn run, void *context);
+bool lanes_run(Lanes *l);   // all steps but taps, once, to their end; false: run has failed
+void lanes_destroy(Lanes *l);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // execute.c: the step loop

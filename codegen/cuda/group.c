@@ -4,7 +4,7 @@
 //
 // It is found on the finished plan, so that it costs no memory: a call may wait until a step needs the bytes that it
 // reads, or touches those that it writes. The buffers of a gradient are given away early where memory is short, and the
-// groups are small there.
+// groups are small there. Where other lanes run beside them (docs/internals.md, Lanes) they end at every wait.
 #include "codegen/cuda/group.h"
 
 #include <stdlib.h>
@@ -278,9 +278,11 @@ static void find_in_function(Finder *f, MlirOperation func) {
     MlirOperation op = steps.items[i].op;
     if (steps.items[i].role != NN_STEP_RUN && steps.items[i].role != NN_STEP_TAP) continue;
     bytes_of_step(&bytes, &offsets, op);
+    // Waits say what is over where they stand: nothing is moved across.
+    bool other_lane = nn_has_attr(op, "nn.lane"), meets = other_lane || nn_has_attr(op, "nn.waits");
     for (int b = 0; b < f->out->n_bodies; b++)
-      if (conflict(&f->waiting[b].bytes, &bytes)) end_waiting(f, b);
-    if (!nn_is(op, "func.call") || nn_scan_of(op, &scan)) continue;
+      if (meets || conflict(&f->waiting[b].bytes, &bytes)) end_waiting(f, b);
+    if (other_lane || !nn_is(op, "func.call") || nn_scan_of(op, &scan)) continue;
     int body = body_of(f, op);
     if (body >= 0 && can_wait(f, op)) add_waiting(f, body, op, &bytes);
   }

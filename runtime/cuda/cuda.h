@@ -16,12 +16,13 @@ typedef struct CudaMemory {
   CUmodule *modules;   // Owned; the parts of the kernels, or all of them
   int n_modules;
   CUstream compute, copy;
-  CUevent copied;          // what copy has done last; compute waits for it
-  CUevent done;            // the last started run has left its results
-  const void *uploaded;    // the prepared function whose staged arguments lie in the arena; NULL: none
-  CUevent before, after;   // around a step that is timed
-  size_t free_at_start;    // bytes of the GPU's memory, before anything but the context was made
-  cublasHandle_t cublas;   // NULL: no calls of it
+  CUstream lanes[NNC_LANES];   // those but compute's; NULL: no function has been prepared that has steps there
+  CUevent copied;              // what copy has done last; compute waits for it
+  CUevent done;                // the last started run has left its results
+  const void *uploaded;        // the prepared function whose staged arguments lie in the arena; NULL: none
+  CUevent before, after;       // around a step that is timed
+  size_t free_at_start;        // bytes of the GPU's memory, before anything but the context was made
+  cublasHandle_t cublas;       // NULL: no calls of it
   CUdeviceptr arena;
   char *staging;   // page-locked host memory; Owned
   int64_t staging_bytes, staging_used;
@@ -46,6 +47,7 @@ bool cuda_needs_cublas(void);           // any step of the program is such a cal
 bool cuda_open_cublas(CudaMemory *m);   // device.c: sets m->cublas, for products on m->compute
 // Page-locked memory of the host; *out NULL after a failure. Whoever asks for it frees it (MemFreeHost).
 bool cuda_allocate_pinned(const CudaMemory *m, const char *what, size_t bytes, char **out);
+bool cuda_open_lane(CudaMemory *m, NncLane lane);        // its stream, if there is none yet
 bool cuda_wait(const CudaMemory *m, const char *what);   // for the compute stream
 
 // execute.c: members of nnc_device_cuda.

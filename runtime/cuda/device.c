@@ -174,6 +174,8 @@ static void close_device(Arena *a) {
   CUevent events[] = {m->copied, m->done, m->before, m->after};
   for (size_t i = 0; i < sizeof events / sizeof *events; i++)
     if (events[i]) d->EventDestroy(events[i]);
+  for (int lane = 0; lane < NNC_LANES; lane++)
+    if (m->lanes[lane]) d->StreamDestroy(m->lanes[lane]);
   if (m->copy) d->StreamDestroy(m->copy);
   if (m->compute) d->StreamDestroy(m->compute);
   if (m->context) d->DevicePrimaryCtxRelease(m->device);
@@ -188,6 +190,11 @@ bool cuda_open_cublas(CudaMemory *m) {
          CUBLAS(m, "starting cuBLAS", SetStream, m->cublas, m->compute) &&
          CUBLAS(m, "starting cuBLAS", SetMathMode, m->cublas,
                 CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION);
+}
+
+bool cuda_open_lane(CudaMemory *m, NncLane lane) {
+  return lane == NNC_LANE_COMPUTE || m->lanes[lane] ||
+         CUDA(m, "making a stream", StreamCreate, &m->lanes[lane], CU_STREAM_NON_BLOCKING);
 }
 
 static bool open_device(Arena *a, const DeviceOptions *o) {

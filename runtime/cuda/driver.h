@@ -5,6 +5,7 @@
 #ifndef NNC_RUNTIME_CUDA_DRIVER_H
 #define NNC_RUNTIME_CUDA_DRIVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -213,6 +214,7 @@ typedef struct CudaRange {
   const char *name;   // Borrowed until the launch (with a graph: until the graph is destroyed)
   CUdeviceptr address;
   size_t bytes;
+  bool read_only;   // nothing there is written
 } CudaRange;
 
 // The one table. Fields are called as api->driver.MemAlloc(...), api->cublas.GemmEx(...).

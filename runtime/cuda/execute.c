@@ -1,7 +1,7 @@
-// A function's steps as launches on one stream. The first run of the whole function captures them as a graph, later
-// ones launch it: what changes from step to step (inputs, random keys, learning rates) are arguments in the arena, so
-// that the graph never changes. Arguments are staged in page-locked memory while the run before goes on, and copied by
-// a second stream once that has left its results: the arena has no second place for them.
+// A function's steps as launches on one stream, or a stream for each lane. The first run of the whole function captures
+// them as a graph, later ones launch it: what changes from step to step (inputs, random keys, learning rates) are
+// arguments in the arena, so that the graph never changes. Arguments are staged in page-locked memory while the run
+// before goes on, and copied by a second stream once that has left its results: the arena has no second place for them.
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +25,8 @@ typedef struct CudaProgram {
   CudaRange *ranges;        // Owned; of one step, for the emulator
   CUgraph graph;
   CUgraphExec exec;
+  CUevent *over;               // Owned, per step: recorded behind one that another lane waits for, else NULL
+  CUevent begun;               // before all steps, where there are several lanes
   char *staged[2], *fetched;   // Owned, page-locked: arguments of this run and the next, results; one after the other
   int turn;                    // which of the two was staged last
   bool is_staged;
@@ -37,6 +39,10 @@ void cuda_release(void *prepared) {
   char *pinned[] = {p->staged[0], p->staged[1], p->fetched};
   for (int i = 0; i < 3; i++)
     if (pinned[i]) p->m->api.driver.MemFreeHost(pinned[i]);
+  for (int i = 0; p->over && i < p->f->n_steps; i++)
+    if (p->over[i]) p->m->api.driver.EventDestroy(p->over[i]);
+  if (p->begun) p->m->api.driver.EventDestroy(p->begun);
+  free(p->over);
   free(p->steps);
   free(p->addresses);
   free(p->arguments);
@@ -84,6 +90,37 @@ static bool prepare_step(CudaProgram *p, const NncStep *s, CudaStep *step, size_
   return true;
 }
 
+static bool make_event(const CudaMemory *m, CUevent *event) {
+  return *event || CUDA(m, "making an event", EventCreate, event, CU_EVENT_DISABLE_TIMING);
+}
+
+// The last step of a lane, -1: none.
+static int last_of(const NncFunction *f, NncLane lane) {
+  int last = -1;
+  for (int i = 0; i < f->n_steps; i++)
+    if (f->steps[i].lane == lane) last = i;
+  return last;
+}
+
+// A stream for each lane, an event for each step that another lane waits for; at the end compute waits for all.
+static bool prepare_lanes(CudaProgram *p) {
+  const NncFunction *f = p->f;
+  for (int lane = NNC_LANE_COMPUTE + 1; lane < NNC_LANES; lane++) {
+    int last = last_of(f, (NncLane)lane);
+    if (last < 0) continue;
+    if (!p->over) p->over = xcalloc((size_t)f->n_steps, sizeof(CUevent));
+    if (!cuda_open_lane(p->m, (NncLane)lane) || !make_event(p->m, &p->begun) || !make_event(p->m, &p->over[last]))
+      return false;
+  }
+  for (int i = 0; p->over && i < f->n_steps; i++) {
+    if (cuda_library_call(f->steps[i].kind) && f->steps[i].lane != NNC_LANE_COMPUTE)
+      report_internal("step %s of %s: cuBLAS works on lane compute alone", f->steps[i].label, f->name);
+    for (int k = 0; k < f->steps[i].n_waits; k++)
+      if (!make_event(p->m, &p->over[f->steps[i].waits[k]])) return false;
+  }
+  return true;
+}
+
 // Steps inside of a scan, all arguments, and the most buffers of one step.
 static void count_step(const NncStep *s, size_t *n_inside, size_t *n, size_t *most) {
   size_t buffers = (size_t)s->n_buffers;
@@ -117,6 +154,10 @@ void *cuda_prepare(const NncFunction *f, const Arena *arena) {
     cuda_release(p);
     return NULL;
   }
+  if (!prepare_lanes(p)) {
+    cuda_release(p);
+    return NULL;
+  }
   size_t arguments = bytes_of(f->n_args, f->args), results = bytes_of(f->n_results, f->results);
   const char *what = "allocating page-locked memory for arguments and results";
   if (cuda_allocate_pinned(p->m, what, arguments, &p->staged[0]) &&
@@ -131,34 +172,37 @@ void *cuda_prepare(const NncFunction *f, const Arena *arena) {
 // Steps
 
 // The emulator reports every access outside of the step's buffers.
-static void expect_ranges(const CudaProgram *p, const NncStep *s, const CudaStep *step) {
+static void expect_ranges(const CudaProgram *p, const NncStep *s, const CudaStep *step, CUstream stream) {
   if (!p->m->api.expect_ranges || !s->buffer_bytes) return;
   int n = 0;
-  for (int j = 0; j < s->n_buffers; j++)
-    if (s->buffer_bytes[j]) p->ranges[n++] = (CudaRange){s->label, step->addresses[j], (size_t)s->buffer_bytes[j]};
+  for (int j = 0; j < s->n_buffers; j++) {
+    bool known = s->buffer_values && s->buffer_values[j] != NNC_NO_VALUES;
+    if (s->buffer_bytes[j])
+      p->ranges[n++] = (CudaRange){s->label, step->addresses[j], (size_t)s->buffer_bytes[j],
+                                   known && !(s->buffer_values[j] & NNC_WRITTEN)};
+  }
   if (s->workspace >= 0 && cuda_library_call(s->kind))
-    p->ranges[n++] = (CudaRange){"workspace", step->workspace, (size_t)step_scratch_bytes(s)};
-  p->m->api.expect_ranges(p->m->compute, n, p->ranges);
+    p->ranges[n++] = (CudaRange){"workspace", step->workspace, (size_t)step_scratch_bytes(s), false};
+  p->m->api.expect_ranges(stream, n, p->ranges);
 }
 
-static bool launch_scan(CudaProgram *p, const NncScan *scan, const CudaStep *step);
+static bool launch_scan(CudaProgram *p, const NncScan *scan, const CudaStep *step, CUstream stream);
 
-static bool launch(CudaProgram *p, const NncStep *s, const CudaStep *step) {
+static bool launch(CudaProgram *p, const NncStep *s, const CudaStep *step, CUstream stream) {
   const CudaMemory *m = p->m;
   switch (s->kind) {
   case NNC_STEP_KERNEL: {
     const NncLaunch *l = s->launch;
-    expect_ranges(p, s, step);
+    expect_ranges(p, s, step, stream);
     return CUDA(m, s->label, LaunchKernel, step->function, (unsigned)l->grid[0], (unsigned)l->grid[1],
                 (unsigned)l->grid[2], (unsigned)l->block[0], (unsigned)l->block[1], (unsigned)l->block[2],
-                (unsigned)l->shared_bytes, m->compute, step->arguments, NULL);
+                (unsigned)l->shared_bytes, stream, step->arguments, NULL);
   }
   case NNC_STEP_COPY:
-    return CUDA(m, s->label, MemcpyDtoDAsync, step->addresses[1], step->addresses[0], (size_t)s->copy_bytes,
-                m->compute);
+    return CUDA(m, s->label, MemcpyDtoDAsync, step->addresses[1], step->addresses[0], (size_t)s->copy_bytes, stream);
   case NNC_STEP_TAP: return true;
-  case NNC_STEP_SCAN: return launch_scan(p, s->scan, step);
-  default: expect_ranges(p, s, step); return cuda_library_call(s->kind)(m, s, step->addresses, step->workspace);
+  case NNC_STEP_SCAN: return launch_scan(p, s->scan, step, stream);
+  default: expect_ranges(p, s, step, stream); return cuda_library_call(s->kind)(m, s, step->addresses, step->workspace);
   }
 }
 
@@ -173,10 +217,10 @@ static void move_step(const NncScan *scan, int i, const CudaStep *step, int leve
 
 // A launch takes the addresses as they are then, also into a graph; they move on after it, and back to the start after
 // the last iteration.
-static bool launch_scan(CudaProgram *p, const NncScan *scan, const CudaStep *step) {
+static bool launch_scan(CudaProgram *p, const NncScan *scan, const CudaStep *step, CUstream stream) {
   for (int64_t t = 1; t <= scan->iterations; t++) {
     for (int i = 0; i < scan->n_steps; i++) {
-      if (!launch(p, &scan->steps[i], &step->inner[i])) return false;
+      if (!launch(p, &scan->steps[i], &step->inner[i], stream)) return false;
       move_step(scan, i, &step->inner[i], 0, t < scan->iterations ? 1 : 1 - t);
     }
   }
@@ -186,7 +230,7 @@ static bool launch_scan(CudaProgram *p, const NncScan *scan, const CudaStep *ste
 bool cuda_run_step(void *prepared, int index) {
   CudaProgram *p = prepared;
   p->m->uploaded = NULL;
-  return launch(p, &p->f->steps[index], &p->steps[index]) && cuda_wait(p->m, p->f->steps[index].label);
+  return launch(p, &p->f->steps[index], &p->steps[index], p->m->compute) && cuda_wait(p->m, p->f->steps[index].label);
 }
 
 bool cuda_time_step(void *prepared, int index, double *seconds) {
@@ -194,16 +238,36 @@ bool cuda_time_step(void *prepared, int index, double *seconds) {
   const CudaMemory *m = p->m;
   const NncStep *s = &p->f->steps[index];
   float ms = 0;
-  bool ok = CUDA(m, s->label, EventRecord, m->before, m->compute) && launch(p, s, &p->steps[index]) &&
+  bool ok = CUDA(m, s->label, EventRecord, m->before, m->compute) && launch(p, s, &p->steps[index], m->compute) &&
             CUDA(m, s->label, EventRecord, m->after, m->compute) && cuda_wait(m, s->label) &&
             CUDA(m, s->label, EventElapsedTime, &ms, m->before, m->after);
   *seconds = (double)ms * 1e-3;
   return ok;
 }
 
+static bool launch_on_lane(CudaProgram *p, int i) {
+  const NncStep *s = &p->f->steps[i];
+  const CudaMemory *m = p->m;
+  CUstream stream = s->lane == NNC_LANE_COMPUTE ? m->compute : m->lanes[s->lane];
+  for (int k = 0; k < s->n_waits; k++)
+    if (!CUDA(m, s->label, StreamWaitEvent, stream, p->over[s->waits[k]], 0)) return false;
+  return launch(p, s, &p->steps[i], stream) &&
+         (!p->over || !p->over[i] || CUDA(m, s->label, EventRecord, p->over[i], stream));
+}
+
+// All lanes begin behind what compute has done before, and are over where it goes on.
 static bool launch_all(CudaProgram *p) {
-  for (int i = 0; i < p->f->n_steps; i++)
-    if (!launch(p, &p->f->steps[i], &p->steps[i])) return false;
+  const CudaMemory *m = p->m;
+  const NncFunction *f = p->f;
+  if (p->over && !CUDA(m, f->name, EventRecord, p->begun, m->compute)) return false;
+  for (int lane = NNC_LANE_COMPUTE + 1; p->over && lane < NNC_LANES; lane++)
+    if (last_of(f, (NncLane)lane) >= 0 && !CUDA(m, f->name, StreamWaitEvent, m->lanes[lane], p->begun, 0)) return false;
+  for (int i = 0; i < f->n_steps; i++)
+    if (!launch_on_lane(p, i)) return false;
+  for (int lane = NNC_LANE_COMPUTE + 1; p->over && lane < NNC_LANES; lane++) {
+    int last = last_of(f, (NncLane)lane);
+    if (last >= 0 && !CUDA(m, f->name, StreamWaitEvent, m->compute, p->over[last], 0)) return false;
+  }
   return true;
 }
 

@@ -304,7 +304,7 @@ EmuFault emulate_run(const Emulated *e, const char *kernel, const EmulateLaunch 
   for (int i = 0; i < launch->n; i++) {
     const EmulateArgument *a = &launch->arguments[i];
     arguments[i] = a->bytes ? (void *)(uintptr_t)&a->data : a->data;
-    if (a->bytes) ranges[l.n_ranges++] = (EmuRange){a->name, (uintptr_t)a->data, a->bytes};
+    if (a->bytes) ranges[l.n_ranges++] = (EmuRange){.name = a->name, .address = (uintptr_t)a->data, .bytes = a->bytes};
   }
   qsort(ranges, (size_t)l.n_ranges, sizeof *ranges, by_address);
   int64_t *before = e->record ? record_before(e->record, l.kernel, launch) : NULL;

@@ -74,7 +74,7 @@ static void test_graph(void) {
   // A tensor inside of a larger allocation: with its range known, reading beyond it is a fault; without, it is not.
   n = N - 1;
   OK(api.driver.LaunchKernel(f, BLOCKS, 1, 1, 128, 1, 1, 0, stream, arguments, NULL));
-  CudaRange ranges[] = {{"sums", dout, sizeof out}, {"x", dx, (N - 2) * 4}};
+  CudaRange ranges[] = {{"sums", dout, sizeof out, false}, {"x", dx, (N - 2) * 4, true}};
   api.expect_ranges(stream, 2, ranges);
   CHECK(api.driver.LaunchKernel(f, BLOCKS, 1, 1, 128, 1, 1, 0, stream, arguments, NULL) == CUDA_ERROR_ILLEGAL_ADDRESS,
         "the last element is out of its range");
@@ -293,6 +293,78 @@ static void test_order(void) {
   nnc_emu_set_late(0);
 }
 
+enum { FORKED, WRITTEN, COPIED, JOINED, EVENTS };
+
+// Word 0 is written on the first stream, copied to word 1 on the second, and written again. Without the wait for one
+// of the events; the fork is always there.
+static CUresult capture_two(CUstream *s, CUevent *e, CUdeviceptr memory, int missing, CUgraph *graph) {
+  const CudaDriver *d = &api.driver;
+  OK(d->StreamBeginCapture(s[0], CU_STREAM_CAPTURE_MODE_RELAXED));
+  OK(d->EventRecord(e[FORKED], s[0]));
+  OK(d->StreamWaitEvent(s[1], e[FORKED], 0));
+  OK(d->MemsetD32Async(memory, 1, 1, s[0]));
+  OK(d->EventRecord(e[WRITTEN], s[0]));
+  if (missing != WRITTEN) OK(d->StreamWaitEvent(s[1], e[WRITTEN], 0));
+  OK(d->MemcpyDtoDAsync(memory + 4, memory, 4, s[1]));
+  OK(d->EventRecord(e[COPIED], s[1]));
+  OK(d->MemsetD32Async(memory + 8, 3, 1, s[1]));
+  OK(d->EventRecord(e[JOINED], s[1]));
+  if (missing != COPIED) OK(d->StreamWaitEvent(s[0], e[COPIED], 0));
+  OK(d->MemsetD32Async(memory, 2, 1, s[0]));
+  if (missing != JOINED) OK(d->StreamWaitEvent(s[0], e[JOINED], 0));
+  return d->StreamEndCapture(s[0], graph);
+}
+
+static void expect_race(CUstream *s, CUevent *e, CUdeviceptr memory, int missing, const char *text) {
+  CUgraph graph = NULL;
+  CHECK(capture_two(s, e, memory, missing, &graph) == CUDA_ERROR_LAUNCH_FAILED, "event %d is missing", missing);
+  CHECK(strstr(nnc_emu_last_error(), text), "%s", nnc_emu_last_error());
+  nnc_emu_reset();
+  OK(api.driver.GraphDestroy(graph));
+}
+
+// A graph of two streams: what events order is the same in all orders that they allow; what they do not is told.
+static void test_graph_of_streams(void) {
+  CUstream s[2];
+  CUevent e[EVENTS];
+  CUdeviceptr memory;
+  CUgraph graph;
+  CUgraphExec exec;
+  for (int i = 0; i < 2; i++) OK(api.driver.StreamCreate(&s[i], CU_STREAM_NON_BLOCKING));
+  for (int i = 0; i < EVENTS; i++) OK(api.driver.EventCreate(&e[i], CU_EVENT_DISABLE_TIMING));
+  OK(api.driver.MemAlloc(&memory, 12));
+  OK(capture_two(s, e, memory, -1, &graph));
+  OK(api.driver.GraphInstantiate(&exec, graph, 0));
+  for (uint64_t order = 0; order < 6; order++) {
+    uint32_t got[3] = {0, 0, 0};
+    nnc_emu_set_lanes(order);
+    OK(api.driver.MemsetD32Async(memory, 0, 3, s[0]));
+    OK(api.driver.GraphLaunch(exec, s[0]));
+    OK(api.driver.StreamSynchronize(s[0]));
+    OK(api.driver.MemcpyDtoH(got, memory, sizeof got));
+    CHECK(got[0] == 2 && got[1] == 1 && got[2] == 3, "order %d: %u %u %u", (int)order, got[0], got[1], got[2]);
+  }
+  nnc_emu_set_lanes(0);
+  OK(api.driver.GraphExecDestroy(exec));
+  OK(api.driver.GraphDestroy(graph));
+  expect_race(s, e, memory, WRITTEN,
+              "race: command 1 of the graph, 'a copy' on stream 1, reads 4 bytes at 0, which command 0, 'a memset' on "
+              "stream 0, writes, and no event orders them");
+  expect_race(s, e, memory, COPIED,
+              "'a memset' on stream 0, writes 4 bytes at 0, which command 2, 'a copy' on stream 1");
+  expect_race(s, e, memory, JOINED, "not joined");
+  for (uint64_t n = 1; n <= 3; n++) {   // the same, left out by the emulator
+    nnc_emu_set_drop(n);
+    CHECK(capture_two(s, e, memory, -1, &graph) == CUDA_ERROR_LAUNCH_FAILED, "wait %d is missing", (int)n);
+    nnc_emu_reset();
+    OK(api.driver.GraphDestroy(graph));
+  }
+  nnc_emu_set_drop(0);
+  for (int i = 0; i < EVENTS; i++) OK(api.driver.EventDestroy(e[i]));
+  for (int i = 0; i < 2; i++) OK(api.driver.StreamDestroy(s[i]));
+  OK(api.driver.MemFree(memory));
+}
+
 // Forwards, backwards and at random, every thread once; blocks of four warps and of one and a half.
 static void test_thread_order(int block) {
   Emulated *e = compile(emulate_read("order.ll"));
@@ -336,6 +408,7 @@ int main(void) {
   for (size_t i = 0; i < sizeof api / sizeof *fields; i++) CHECK(fields[i], "field %zu is empty", i);
   test_graph();
   test_order();
+  test_graph_of_streams();
   test_thread_order(128);
   test_thread_order(48);
   test_dynamic_shared();

@@ -19,7 +19,7 @@ typedef struct Gemm {   // cublasGemmStridedBatchedEx, column-major
   size_t workspace_bytes;
 } Gemm;
 
-// RECORD, WAIT and GRAPH stand only in queues.
+// RECORD and GRAPH stand only in queues.
 typedef enum CommandKind {
   COMMAND_LAUNCH,
   COMMAND_COPY,
@@ -47,16 +47,23 @@ typedef struct Command {   // one entry of a stream or node of a graph
   CUevent event;    // RECORD, WAIT: Borrowed
   int64_t record;   // which record of it
   CUgraph graph;    // GRAPH: a reference
+  // in a graph: the stream, numbered as they joined the capture, and what WAIT waits for, a command
+  int lane, before;
 } Command;
+
+enum { EMU_STREAMS = 8 };   // of a capture
 
 struct CudaGraph {
   int n, capacity;
   Command *commands;   // Owned
+  int n_lanes;         // streams, at most EMU_STREAMS
+  uint64_t n_waits;    // for events, so far
   int references;      // the graph itself and what was instantiated from it
 };
 struct CudaStream {
   CUgraph capture;   // Borrowed; NULL: not capturing
   bool origin;       // of the capture, not joined by an event
+  int lane;          // of the capture
   int n_ranges;
   EmuRange *ranges;   // Owned; for the next command
   Command *queue;     // Owned; what has not run yet, where work runs late
@@ -86,7 +93,7 @@ typedef struct Device {
   CUresult broken;              // of the first fault; all later work fails with it, as on a device
   char error[4096];
   int threads;
-  uint64_t order;
+  uint64_t order, lanes, drop;
   unsigned late;        // bit i: work of the i-th stream made runs when somebody waits for it; EMU_LATE_PAGEABLE
   unsigned n_streams;   // made so far
 } Device;
@@ -101,6 +108,10 @@ CUresult emu_drain_all(void);
 void emu_command_free(Command *command);
 // The sorted ranges that the command may touch. Owned: free.
 EmuRange *emu_ranges(const Command *command, int *n);
+bool emu_capture(CUstream stream, const Command *command);   // false: out of memory
+// What a capture of several streams has recorded: each two commands that touch the same bytes, one of them writing,
+// must be ordered by streams and events, and all of them before the end of the first stream. Else a fault.
+CUresult emu_check_graph(CUgraph graph);
 CUresult emu_fault(EmuFault fault, const char *message);   // notes and prints it
 bool emu_ranges_contain(const EmuRange *ranges, int n, const void *p, size_t bytes);
 

@@ -58,6 +58,8 @@ void nnc_emu_reset(void) {
 void nnc_emu_set_late(unsigned streams) { device.late = streams; }
 void nnc_emu_set_threads(int threads) { device.threads = threads; }
 void nnc_emu_set_order(uint64_t order) { device.order = order; }
+void nnc_emu_set_lanes(uint64_t lanes) { device.lanes = lanes; }
+void nnc_emu_set_drop(uint64_t n) { device.drop = n; }
 void nnc_emu_set_memory(uint64_t bytes) { device.total = bytes; }
 int64_t nnc_emu_allocated_bytes(void) { return (int64_t)device.used; }
 
@@ -81,13 +83,17 @@ static bool read_setting(const char *name, uint64_t least, uint64_t most, uint64
 }
 
 static CUresult init(unsigned flags) {
-  uint64_t memory = device.total, threads = (uint64_t)device.threads, late = device.late, order = device.order;
+  uint64_t memory = device.total, threads = (uint64_t)device.threads, late = device.late, order = device.order,
+           lanes = device.lanes, drop = device.drop;
   if (!read_setting("NNC_EMU_MEMORY", 0, INT64_MAX, &memory) || !read_setting("NNC_EMU_THREADS", 1, 1024, &threads) ||
-      !read_setting("NNC_EMU_LATE", 0, UINT32_MAX, &late) || !read_setting("NNC_EMU_ORDER", 0, UINT32_MAX, &order))
+      !read_setting("NNC_EMU_LATE", 0, UINT32_MAX, &late) || !read_setting("NNC_EMU_ORDER", 0, UINT32_MAX, &order) ||
+      !read_setting("NNC_EMU_LANES", 0, UINT32_MAX, &lanes) || !read_setting("NNC_EMU_DROP", 0, UINT32_MAX, &drop))
     return CUDA_ERROR_INVALID_VALUE;
   if (!device.initialised) device.total = memory, device.threads = (int)threads;
   device.late = (unsigned)late;
   device.order = order;
+  device.lanes = lanes;
+  device.drop = drop;
   device.initialised = true;
   return flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
@@ -377,9 +383,10 @@ EmuRange *emu_ranges(const Command *c, int *n) {
   EmuRange *ranges = malloc(((size_t)*n + 1) * sizeof *ranges);
   if (!ranges) return NULL;
   for (int i = 0; i < *n; i++)
-    ranges[i] = c->n_ranges
-                    ? c->ranges[i]
-                    : (EmuRange){"device memory", (uintptr_t)device.allocations[i].base, device.allocations[i].bytes};
+    ranges[i] = c->n_ranges ? c->ranges[i]
+                            : (EmuRange){.name = "device memory",
+                                         .address = (uintptr_t)device.allocations[i].base,
+                                         .bytes = device.allocations[i].bytes};
   return ranges;
 }
 
@@ -463,18 +470,8 @@ CUresult emu_submit(CUstream stream, Command *c) {
   CUresult result;
   bool kept = false;
   if (s->capture) {
-    CUgraph g = s->capture;
-    Command *more = g->commands;
-    if (g->n == g->capacity) {
-      more = realloc(g->commands, (size_t)(2 * g->capacity + 16) * sizeof *more);
-      if (more) {
-        g->commands = more;
-        g->capacity = 2 * g->capacity + 16;
-      }
-    }
-    result = more ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-    kept = more != NULL;
-    if (kept) g->commands[g->n++] = *c;
+    kept = emu_capture(s, c);
+    result = kept ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
   } else if (device.late && stream) {
     kept = emu_queue(stream, c);
     result = kept ? device.broken : CUDA_ERROR_OUT_OF_MEMORY;
@@ -498,13 +495,15 @@ static void expect_ranges(CUstream stream, int n, const CudaRange *ranges) {
   s->n_ranges = 0;
   s->ranges = malloc(((size_t)n + 1) * sizeof *s->ranges);
   if (!s->ranges) return;
-  for (int i = 0; i < n; i++) s->ranges[i] = (EmuRange){ranges[i].name, (uintptr_t)ranges[i].address, ranges[i].bytes};
+  for (int i = 0; i < n; i++)
+    s->ranges[i] = (EmuRange){ranges[i].name, (uintptr_t)ranges[i].address, ranges[i].bytes, ranges[i].read_only};
   qsort(s->ranges, (size_t)n, sizeof *s->ranges, by_address);
   for (int i = 0; i < n; i++) {   // tensors that share memory count as one
     EmuRange *last = s->n_ranges ? &s->ranges[s->n_ranges - 1] : NULL;
     if (last && s->ranges[i].address < last->address + last->bytes) {
       uint64_t end = s->ranges[i].address + s->ranges[i].bytes - last->address;
       if (end > last->bytes) last->bytes = end;
+      last->read_only &= s->ranges[i].read_only;
     } else {
       s->ranges[s->n_ranges++] = s->ranges[i];
     }

@@ -94,6 +94,7 @@ typedef struct EmuRange {   // memory that a kernel may touch
   const char *name;         // Borrowed
   uintptr_t address;
   uint64_t bytes;
+  bool read_only;   // nothing there is written; for the order of commands on several streams
 } EmuRange;
 
 typedef struct EmuTraffic {
@@ -134,6 +135,12 @@ void nnc_emu_set_order(uint64_t order);   // and EmuLaunch.order; NNC_EMU_ORDER=
 // else with one of the sets. Bit 31: what cuMemcpyHtoD has read arrives when somebody waits for the default stream.
 // NNC_EMU_LATE=N does the same.
 void nnc_emu_set_late(unsigned streams);
+// In which order graphs of several streams run: 0 as their work was captured, 1 that of the streams that joined as
+// early as events allow, 2 as late as they allow, else random by this seed. NNC_EMU_LANES=N does the same.
+void nnc_emu_set_lanes(uint64_t lanes);
+// The n-th wait for an event in a capture, from 1, is forgotten: the capture must fail, or it was for nothing.
+// NNC_EMU_DROP=N does the same.
+void nnc_emu_set_drop(uint64_t n);
 void nnc_emu_set_memory(uint64_t bytes);   // device memory that the stand-in pretends to have; default 2 GiB
 int64_t nnc_emu_allocated_bytes(void);     // by cuMemAlloc, now
 

@@ -1,5 +1,6 @@
 // Stand-in for streams, events and graphs. A capture records commands in the order of their submission; launching the
-// graph runs them in that order. Work runs at once, or (nnc_emu_set_late) is queued until somebody waits for it.
+// graph runs them in that order or, of several streams, another that events allow (nnc_emu_set_lanes). Work runs at
+// once, or (nnc_emu_set_late) is queued until somebody waits for it.
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -8,6 +9,7 @@
 
 struct CudaEvent {
   CUgraph capture;   // recorded on a stream that captures
+  int before;        // of the capture: the last command of that stream then, -1: none
   bool recorded;
   double seconds;
   CUstream stream;         // of the last record
@@ -36,10 +38,70 @@ static void release(CUgraph graph) {
   free(graph);
 }
 
+// The streams of a graph that runs, each at its next command.
+typedef struct Run {
+  CUgraph graph;   // Borrowed
+  int at[EMU_STREAMS];
+  uint64_t seed;
+} Run;
+
+static int next_of(CUgraph g, int lane, int from) {
+  while (from < g->n && g->commands[from].lane != lane) from++;
+  return from;
+}
+
+static bool can_run(const Run *r, int lane) {
+  if (r->at[lane] == r->graph->n) return false;
+  const Command *c = &r->graph->commands[r->at[lane]];
+  return c->kind != COMMAND_WAIT || r->at[r->graph->commands[c->before].lane] > c->before;
+}
+
+// The stream whose next command runs: one that need not wait. Work was captured in one such order.
+static int choose_stream(Run *r, uint64_t policy) {
+  int can[EMU_STREAMS] = {0}, n = 0, first = 0;
+  for (int lane = 0; lane < r->graph->n_lanes; lane++)
+    if (can_run(r, lane)) can[n++] = lane;
+  if (policy == 1) return can[n - 1];
+  if (policy == 2) return can[0];
+  if (policy) {
+    r->seed = r->seed * 6364136223846793005u + 1442695040888963407u;
+    return can[(r->seed >> 33) % (uint64_t)n];
+  }
+  for (int i = 1; i < n; i++)
+    if (r->at[can[i]] < r->at[can[first]]) first = i;
+  return can[first];
+}
+
 static CUresult run_graph(CUgraph graph) {
   CUresult result = emu_device()->broken;
-  for (int i = 0; i < graph->n && !result; i++) result = emu_execute(&graph->commands[i]);
+  Run r = {.graph = graph, .seed = emu_device()->lanes};
+  for (int lane = 0; lane < graph->n_lanes; lane++) r.at[lane] = next_of(graph, lane, 0);
+  for (int left = graph->n; left > 0 && !result; left--) {
+    int lane = graph->n_lanes > 1 ? choose_stream(&r, emu_device()->lanes) : 0;
+    const Command *c = &graph->commands[r.at[lane]];
+    if (c->kind != COMMAND_WAIT) result = emu_execute(c);
+    r.at[lane] = next_of(graph, lane, r.at[lane] + 1);
+  }
   return result;
+}
+
+bool emu_capture(CUstream s, const Command *command) {
+  CUgraph g = s->capture;
+  if (g->n == g->capacity) {
+    Command *more = realloc(g->commands, (size_t)(2 * g->capacity + 16) * sizeof *more);
+    if (!more) return false;
+    g->commands = more;
+    g->capacity = 2 * g->capacity + 16;
+  }
+  g->commands[g->n] = *command;
+  g->commands[g->n++].lane = s->lane;
+  return true;
+}
+
+static int last_command(CUstream s) {
+  int last = s->capture->n - 1;
+  while (last >= 0 && s->capture->commands[last].lane != s->lane) last--;
+  return last;
 }
 
 static void note_record(CUevent event) {
@@ -158,6 +220,7 @@ static CUresult event_record(CUevent event, CUstream stream) {
   note_record(event);
   event->recorded = true;
   event->capture = stream ? stream->capture : NULL;
+  event->before = event->capture ? last_command(stream) : -1;
   event->records++;
   event->stream = stream;
   bool queued = emu_device()->late && stream && !event->capture;
@@ -176,8 +239,15 @@ static CUresult stream_wait_event(CUstream stream, CUevent event, unsigned flags
   if (!event->capture) return emu_device()->broken;
   if (!stream) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (stream->capture && stream->capture != event->capture) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  if (!stream->capture) {
+    if (event->capture->n_lanes == EMU_STREAMS) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    stream->lane = event->capture->n_lanes++;
+  }
   stream->capture = event->capture;
-  return emu_device()->broken;
+  if (event->before < 0) return emu_device()->broken;
+  if (++event->capture->n_waits == emu_device()->drop) return emu_device()->broken;
+  return emu_capture(stream, &(Command){.kind = COMMAND_WAIT, .before = event->before}) ? emu_device()->broken
+                                                                                        : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult event_synchronize(CUevent event) {
@@ -198,8 +268,9 @@ static CUresult begin_capture(CUstream stream, int mode) {
   if (!stream || stream->capture) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   stream->capture = calloc(1, sizeof *stream->capture);
   if (!stream->capture) return CUDA_ERROR_OUT_OF_MEMORY;
-  stream->capture->references = 1;
+  stream->capture->references = stream->capture->n_lanes = 1;
   stream->origin = true;
+  stream->lane = 0;
   return CUDA_SUCCESS;
 }
 
@@ -209,7 +280,7 @@ static CUresult end_capture(CUstream stream, CUgraph *graph) {
   stream->origin = false;
   for (CUstream s = emu_device()->streams; s; s = s->next)
     if (s->capture == *graph) s->capture = NULL;
-  return CUDA_SUCCESS;
+  return emu_check_graph(*graph);
 }
 
 static CUresult graph_instantiate(CUgraphExec *exec, CUgraph graph, unsigned long long flags) {

@@ -1,0 +1,95 @@
+// Lanes in the step tables: what a step of the plan waits for (nn.waits) as steps of the table, which has several for
+// some ops, one for the calls of a group, and copies that the plan does not count.
+#include <stdlib.h>
+
+#include "codegen/tables.h"
+#include "support/alloc.h"
+#include "support/text.h"
+
+static const char *const names[NN_LANES] = {"NNC_LANE_COMPUTE", "NNC_LANE_OUT", "NNC_LANE_IN", "NNC_LANE_COMM"};
+
+static NnLane lane_of(MlirOperation op) {
+  char name[16];
+  return nn_lane_by_name(nn_attr_str(op, "nn.lane", name, sizeof name, "compute"));
+}
+
+void tables_begin_lanes(Tables *w, const NnStepList *steps) {
+  TableLanes *l = &w->lanes;
+  *l = (TableLanes){0};
+  bool several = false;
+  for (int i = 0; i < steps->n; i++) several |= nn_has_attr(steps->items[i].op, "nn.lane");
+  if (!several) return;
+  l->op = allocate_array((size_t)steps->n, sizeof *l->op);
+  l->last = allocate_array((size_t)steps->n, sizeof *l->last);
+  for (int lane = 0; lane < NN_LANES; lane++) {
+    l->waiting[lane] = lane_clock_none;
+    l->end.at[lane] = -1;
+  }
+}
+
+// The last step of the table that does work of the plan's steps up to `step`, on its lane. A call of a group is done
+// where the group is, which is before any step of another lane: groups end there.
+static int table_step(const TableLanes *l, int step) {
+  int last = -1;
+  NnLane lane = lane_of(l->op[step]);
+  for (int i = 0; i <= step; i++)
+    if (lane_of(l->op[i]) == lane && l->last[i] > last) last = l->last[i];
+  return last;
+}
+
+static void raise(int *at, int step) {
+  if (step > *at) *at = step;
+}
+
+void tables_next_lane(Tables *w, const NnStep *s) {
+  TableLanes *l = &w->lanes;
+  if (!l->op || (s->role != NN_STEP_RUN && s->role != NN_STEP_TAP)) return;
+  l->lane = lane_of(s->op);
+  l->op[l->n] = s->op;
+  l->last[l->n] = -1;
+  ptr_map_set(&l->of_op, s->op.ptr, l->n++);
+  int64_t waits[NN_LANES];
+  int n = nn_attr_i64s(s->op, "nn.waits", waits, NN_LANES);
+  for (int i = 0; i < n; i++) {
+    NnLane other = lane_of(l->op[waits[i]]);
+    raise(&l->waiting[l->lane].at[other], table_step(l, (int)waits[i]));
+  }
+}
+
+void tables_lane_written(Tables *w, const NnStep *s) {
+  TableLanes *l = &w->lanes;
+  if (!l->op || (s->role != NN_STEP_RUN && s->role != NN_STEP_TAP)) return;
+  const KernelGroup *g = s->role == NN_STEP_RUN ? kernel_group_of(w->kernels->groups, s->op) : NULL;
+  if (!g) l->last[l->n - 1] = w->n_steps - 1;
+  else if (g->calls[g->n - 1].ptr == s->op.ptr)
+    for (int i = 0; i < g->n; i++) l->last[ptr_map_get(&l->of_op, g->calls[i].ptr)] = w->n_steps - 1;
+}
+
+void tables_join_lanes(Tables *w) {
+  TableLanes *l = &w->lanes;
+  l->lane = NN_LANE_COMPUTE;
+  for (int lane = NN_LANE_COMPUTE + 1; l->op && lane < NN_LANES; lane++)
+    raise(&l->waiting[NN_LANE_COMPUTE].at[lane], l->end.at[lane]);
+}
+
+void tables_add_lane(Tables *w) {
+  TableLanes *l = &w->lanes;
+  if (!l->op || w->place) return;
+  int n = 0;
+  Text list = {0};
+  LaneClock *waits = &l->waiting[l->lane];
+  for (int lane = 0; lane < NN_LANES; lane++)
+    if (waits->at[lane] >= 0) text_add(&list, "%s%d", n++ ? "," : "", waits->at[lane]);
+  *waits = lane_clock_none;
+  l->end.at[l->lane] = w->n_steps;
+  if (l->lane != NN_LANE_COMPUTE) text_add(&w->steps, ",.lane=%s", names[l->lane]);
+  if (n) text_add(&w->steps, ",.n_waits=%d,.waits=(const int32_t[]){%s}", n, text_c_string(&list));
+  text_free(&list);
+}
+
+void tables_end_lanes(Tables *w) {
+  free(w->lanes.op);
+  free(w->lanes.last);
+  ptr_map_free(&w->lanes.of_op);
+  w->lanes = (TableLanes){0};
+}
