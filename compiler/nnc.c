@@ -41,9 +41,10 @@ static const char *const stages[] = {
     "remat",       // 14. the budget pass
     "gather",    // 15. updates side by side where memory allows it: what remat kept to is final, and they are launched
                  // together
-    "inplace",   // 16. on the final order: who may overwrite whom
-    "plan",      // 17. offsets; from here on memory is only numbers
-    "check",     // 18. a judge of its own replays the plan before code is made for it
+    "offload",   // 16. for tests, where --test-offload asks for it: copies on lanes of their own
+    "inplace",   // 17. on the final order: who may overwrite whom
+    "plan",      // 18. offsets; from here on memory is only numbers
+    "check",     // 19. a judge of its own replays the plan before code is made for it
 };
 #define N_STAGES (int)(sizeof stages / sizeof *stages)
 
@@ -67,7 +68,9 @@ static char *pipeline_text(const Options *options) {
                                                          : budget || options->max_overhead ? "auto"
                                                                                            : "none";
   for (int i = 0; i < stages_for(options->emit, options->sweep); i++) {
+    if (strcmp(stages[i], "offload") == 0 && !options->offload) continue;
     fprintf(out, "%s%s", i > 0 ? "," : "", stages[i]);
+    if (strcmp(stages[i], "offload") == 0) fprintf(out, "{far=%d}", options->offload);
     if (strcmp(stages[i], "recompute") == 0 && options->inside) fprintf(out, "{mode=%s}", options->inside);
     if (strcmp(stages[i], "remat") == 0) {
       fprintf(out, "{policy=%s", policy);

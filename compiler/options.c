@@ -178,6 +178,7 @@ enum {
   OPTION_REMAT_SEED,
   OPTION_INSIDE,
   OPTION_SWEEP,
+  OPTION_OFFLOAD,
   OPTION_DTYPE,
   OPTION_EMIT,
   OPTION_BEFORE,
@@ -268,6 +269,7 @@ static const struct option long_options[] = {
     {"remat-effort", required_argument, NULL, OPTION_REMAT_EFFORT},
     {"remat-seed", required_argument, NULL, OPTION_REMAT_SEED},
     {"sweep", no_argument, NULL, OPTION_SWEEP},
+    {"test-offload", required_argument, NULL, OPTION_OFFLOAD},   // for tests: docs/passes.md
     {"inside", required_argument, NULL, OPTION_INSIDE},
     {"emit", required_argument, NULL, OPTION_EMIT},
     {"print-ir-before", required_argument, NULL, OPTION_BEFORE},
@@ -325,6 +327,7 @@ static int parse_option(int option, Options *options) {
   case OPTION_REMAT_EFFORT:
   case OPTION_REMAT_SEED: return parse_search(option, options);
   case OPTION_SWEEP: options->sweep = true; return -1;
+  case OPTION_OFFLOAD: return options_number(optarg, "--test-offload", 1000000, &options->offload);
   case OPTION_INSIDE: options->inside = optarg; return CHOOSE("--inside", optarg, insides, &chosen);
   case OPTION_REMAT: options->remat = optarg; return CHOOSE("--remat", optarg, policies, &chosen);
   case OPTION_DTYPE: options->dtype = optarg; return CHOOSE("--dtype", optarg, dtypes, &chosen);
@@ -398,6 +401,8 @@ static int check(Options *options) {
     return options_usage_error("--report and -o are both '%s'", options->report);
   if (options->write_dependencies && strcmp(options->output, "-") == 0)
     return options_usage_error("-MD needs an output file: give one with -o%s", "");
+  if (options->offload && options->memory_budget)
+    return options_usage_error("--test-offload takes more memory than the plan, not %s", options->memory_budget);
   bool policy_has_budget = !options->remat || strcmp(options->remat, "none") != 0;
   if (options->memory_budget && !policy_has_budget && strchr(options->memory_budget, '%'))
     return options_usage_error("--memory-budget=%s has no meaning with --remat=none", options->memory_budget);

@@ -37,6 +37,7 @@ typedef struct Options {
   const char *memory_budget, *remat, *max_overhead, *remat_time, *remat_effort, *remat_seed;
   const char *inside;   // what backward kernels compute again; NULL: not given
   bool sweep;
+  int offload;                   // the pass of that name, for tests; 0: not given
   const char *report;            // file of the HTML page; NULL: none
   const char *machine, *costs;   // machine description, measured times; NULL: not given
   const char *dtype;             // "f32", "f64", "bf16", "f16"; NULL: as the file says

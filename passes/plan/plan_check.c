@@ -123,10 +123,12 @@ static void check_results_over(Replay *r, int step, int operand) {
   }
 }
 
-// The bytes that a step touches: its operands, its workspace, its results, in that order.
+// The bytes that a step touches: its operands, its workspace, its results, in that order. A tap is looked at only where
+// steps run one by one, as they are replayed.
 static int touches_of(const Replay *r, int step, LaneTouch *out) {
   const PlanStep *s = &r->p->steps[step];
   int n = 0;
+  if (s->role == NN_STEP_TAP) return 0;
   for (int j = 0; j < s->n_inputs; j++) {
     int64_t at = offset_of(r, s->inputs[j]);
     out[n++] = (LaneTouch){at, at + r->p->values[s->inputs[j]].bytes, false};

@@ -15,6 +15,7 @@ static void add_touch(LaneStep *s, LaneTouch *touches, int64_t offset, int64_t b
 static LaneStep lane_step(const PlanProgram *p, const int64_t *offset, int step, LaneTouch *touches) {
   const PlanStep *from = &p->steps[step];
   LaneStep s = {.lane = from->lane, .waits = lane_clock_none, .touches = touches};
+  if (from->role == NN_STEP_TAP) return s;   // it is looked at only where steps run one by one, in their order
   for (int j = 0; j < from->n_inputs; j++)
     add_touch(&s, touches, offset[from->inputs[j]], p->values[from->inputs[j]].bytes, false);
   if (from->workspace > 0) add_touch(&s, touches, nn_attr_i64(from->op, ATTR_workspace, 0), from->workspace, true);
