@@ -167,6 +167,9 @@ static void run_seeds(RematSearch *search) {
     remat_each_segmentation(&search->graph, search->graph.n < 1200 ? 8 : 3, improve_seed, search);
 }
 
+// What is near the schedules given is wanted, so that none is made without them.
+static bool begins_from_starts(const RematSearch *search) { return search->options && search->options->n_starts > 0; }
+
 bool remat_search_is_deep(const RematSearch *search) {
   static const double DEEP = 0.25;
   return !search->has_best || search->best_cost > (1 + DEEP) * search->base_cost;
@@ -270,7 +273,7 @@ static void lower_peak(RematSearch *search) {
     remat_state_set_budget(state, aim);
     remat_state_load(state, search->lowest.exec, search->lowest.n);
     search->descent_end = search->time_limit;
-    bool built = aim > hopeless && remat_beam_build(search, 1, 0);
+    bool built = aim > hopeless && !begins_from_starts(search) && remat_beam_build(search, 1, 0);
     if (!built) {
       hopeless = aim > hopeless ? aim : hopeless;
       remat_greedy_descend(search, INFINITY);
@@ -311,13 +314,12 @@ static void solve(const RematProblem *problem, int64_t budget, const RematOption
   *result = (RematResult){0};
   for (int v = 0; v < problem->n_nodes; v++) result->base_cost += problem->nodes[v].cost;
   result->lower_bound = remat_lower_bound(problem, budget, time_for_bound(options, search.time_limit));
+  search.base_cost = result->base_cost;
   search.good_cost = fmax(result->lower_bound * (1 + 1e-7), enough);
   note_baseline(&search);
   if (problem->n_nodes <= EXACT_NODES) run_exact(&search);
-  if (options && options->n_starts > 0) run_starts(&search);
-  else run_seeds(&search);
-  search.base_cost = result->base_cost;
-  run_beams(&search);
+  if (begins_from_starts(&search)) run_starts(&search);
+  else run_seeds(&search), run_beams(&search);
   if (!remat_search_is_done(&search)) local_search(&search);
   result->feasible = search.has_best;
   const RematSchedule *lowest = &search.lowest;
