@@ -1,7 +1,7 @@
 // Products of f32 matrices on the host: A is packed in tiles of rows that stay in a core's second cache, B in panels of
-// 32 columns that stay in its first, and the sums of a panel in a buffer beside A until all of k is through. While a
-// panel is used the next one is fetched. Threads take panels, or blocks of rows, as they get free; the blocks of k
-// depend on k alone, and with them the order of each sum.
+// two vectors' columns that stay in its first, and the sums of a panel in a buffer beside A until all of k is through.
+// While a panel is used the next one is fetched. Threads take panels, or blocks of rows, as they get free; the blocks
+// of k depend on k alone, and with them the order of each sum.
 #include "runtime/gemm.h"
 
 #include <omp.h>
@@ -14,24 +14,26 @@
 
 // Tuned on a Xeon with AVX-512, 48 KiB of first and 2 MiB of second cache for a core (docs/performance.md).
 enum {
-  // of the machine: a tile's 14 x 32 sums are 28 of the 32 vector registers, which leaves two for a row of B
-  PANEL = 32,       // columns
-  TILE_ROWS = 14,   // the most; a block is shared out evenly over its tiles
-  K_STEP = 8,       // of the loop over k, unrolled; packed k is padded to it
+  // of the machine: a tile's 14 x 32 sums are 28 of the 32 vector registers of AVX-512, which leaves two for a row of B;
+  // with AVX2 6 x 16 are 12 of 16
+  MOST_PANEL = 32,       // columns: two vectors
+  MOST_TILE_ROWS = 14,   // the most; a block is shared out evenly over its tiles
+  K_STEP = 8,            // of the loop over k, unrolled; packed k is padded to it
   // of the caches
-  K_BLOCK = 256,                // the most of k at a time: a panel of B is 32 KiB then, two thirds of a first cache
-  MOST_PACKED = 1 << 20,        // bytes of A that a thread packs at a time: half of a second cache
-  LEAST_PACKED = 1 << 17,       // but no less where the operands are small
-  MOST_ROWS = 73 * TILE_ROWS,   // of a block, below which its sums of a panel (128 bytes a row) stay beside A
-  ROWS_AHEAD = 16,              // that packing fetches before it needs them
+  K_BLOCK = 256,                     // the most of k at a time: a panel of B is 32 KiB then, two thirds of a first cache
+  MOST_PACKED = 1 << 20,             // bytes of A that a thread packs at a time: half of a second cache
+  LEAST_PACKED = 1 << 17,            // but no less where the operands are small
+  MOST_ROWS = 73 * MOST_TILE_ROWS,   // of a block, below which its sums of a panel (128 bytes a row) stay beside A
+  ROWS_AHEAD = 16,                   // that packing fetches before it needs them
   // of the threads
-  ROWS_OF_BLOCK = 256,          // that a block has where there are enough: one is a unit that a thread takes
-  LEAST_ROWS = 8 * TILE_ROWS,   // and no fewer than pay for packing a panel for them
-  UNITS_OF_THREAD = 4,          // blocks for each thread, so that those that begin late or run slowly take fewer
-  SPINS = 1000,                 // of a wait before the thread yields: a few microseconds
-  // of what is worth it: below, packing and the threads' waits cost more than oneDNN's way
+  ROWS_OF_BLOCK = 256,               // that a block has where there are enough: one is a unit that a thread takes
+  LEAST_ROWS = 8 * MOST_TILE_ROWS,   // and no fewer than pay for packing a panel for them
+  UNITS_OF_THREAD = 4,               // blocks for each thread, so that those that begin late or run slowly take fewer
+  SPINS = 1000,                      // of a wait before the thread yields: a few microseconds
+  // of what is worth it: with less, or little of one size, packing costs more than it saves
   LEAST_K = 64,
-  LEAST_WORK = 1 << 21   // m * n * k
+  LEAST_WORK = 1 << 21,    // m * n * k
+  LEAST_SHARED = 1 << 16   // of a small product, for more than one thread
 };
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -47,14 +49,58 @@ typedef struct Tile {
   const int32_t *ahead;
 } Tile;
 
+// A tile of a small product, whose operands are read where they lie.
+typedef struct Plain {
+  const float *a, *b;   // of columns that are no neighbours a packed copy
+  int64_t a_row, a_step, b_step, k;
+  float *c;
+  int64_t c_row;
+  int columns;
+  bool adds;
+} Plain;
+
+// The loops for one instruction set.
+typedef struct Loops {
+  int panel, tile_rows;
+  void (*tile)(int rows, const Tile *t);
+  void (*plain)(int rows, const Plain *t);
+  void (*pack_runs)(const float *from, const int64_t *offset, int lanes, int64_t k, float *to, int64_t width);
+  void (*pack_rows)(const float *from, int64_t step, int lanes, int64_t k, float *to, int64_t width);
+} Loops;
+
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,prefer-vector-width=512")
 #define NAME(x) x##_avx512
+#define LANES 16
+#define TILE_ROWS 14
+#include "runtime/gemm_loops.inc"
+#pragma GCC pop_options
+#undef NAME
+#undef LANES
+#undef TILE_ROWS
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#define NAME(x) x##_avx2
+#define LANES 8
+#define TILE_ROWS 6
 #include "runtime/gemm_loops.inc"
 #pragma GCC pop_options
 
+// NULL: none for this machine.
+static const Loops *loops_here(void) {
+  static const Loops *found;   // the library's instruction set stays as it is once somebody has asked for it
+  static bool asked;
+  if (asked) return found;
+  const char *isa = nnc_library_isa();
+  found = strncmp(isa, "avx512_core", 11) == 0 ? &loops_avx512 : strcmp(isa, "avx2") == 0 ? &loops_avx2 : NULL;
+  asked = true;
+  return found;
+}
+
 // How the product is cut.
 typedef struct Blocking {
+  const Loops *loops;
   int64_t k_block, chunk, chunks;   // of k; a chunk is several blocks
   int64_t blocks, panels;           // of rows; of columns
   int64_t rows;                     // of a block, at most
@@ -73,7 +119,8 @@ static int64_t row_offset(const GemmRows *r, int64_t i) {
 }
 
 static Blocking blocking_of(const Gemm *g, int threads) {
-  Blocking b = {.panels = divide_up(g->n, PANEL), .by_rows = g->m > g->n};
+  const Loops *l = loops_here();
+  Blocking b = {.loops = l, .panels = divide_up(g->n, l->panel), .by_rows = g->m > g->n};
   b.k_block = round_up(divide_up(g->k, divide_up(g->k, K_BLOCK)), K_STEP);
   int64_t operands = 4 * (g->m * g->k + g->k * g->n + g->m * g->n);
   int64_t packed = most(least(operands / (b.by_rows ? 2 * threads : 2), MOST_PACKED), LEAST_PACKED) / 4;
@@ -84,15 +131,15 @@ static Blocking blocking_of(const Gemm *g, int threads) {
   b.chunks = divide_up(g->k, most_chunk);
   b.chunk = round_up(divide_up(g->k, b.chunks), b.k_block);
   b.chunks = divide_up(g->k, b.chunk);
-  int64_t fit = most(least(packed / round_up(least(b.chunk, g->k), K_STEP), MOST_ROWS), TILE_ROWS);
+  int64_t fit = most(least(packed / round_up(least(b.chunk, g->k), K_STEP), MOST_ROWS), l->tile_rows);
   b.blocks = divide_up(g->m, fit);
   if (b.by_rows)
     b.blocks = most(round_up(b.blocks, threads),
                     threads * most(1, least(g->m / (threads * LEAST_ROWS), UNITS_OF_THREAD)));
   b.rows = divide_up(g->m, b.blocks);
   b.packed = round_up(b.rows * round_up(least(b.chunk, g->k), K_STEP), NNC_ALIGN / 4);
-  b.lines = PANEL * most(2 * divide_up(b.k_block, PANEL), divide_up(b.k_block, 16));
-  b.floats = round_up(b.k_block * PANEL + b.rows * PANEL + b.lines + b.k_block / K_STEP, NNC_ALIGN / 4);
+  b.lines = l->panel * most(2 * divide_up(b.k_block, MOST_PANEL), divide_up(b.k_block, 16));
+  b.floats = round_up(b.k_block * l->panel + b.rows * l->panel + b.lines + b.k_block / K_STEP, NNC_ALIGN / 4);
   return b;
 }
 
@@ -101,17 +148,84 @@ static int64_t buffers_of(const Blocking *b, int threads) {
   return b->by_rows ? threads : b->chunks * b->blocks > 1 ? 2 : 1;
 }
 
+static double work_of(const Gemm *g) { return (double)g->m * (double)g->n * (double)g->k; }
+
+static bool picks_rows(const Gemm *g) { return g->a_rows.width || g->b_rows.width || g->c_rows.width; }
+
+static bool has_little_work(const Gemm *g) {
+  const Loops *l = loops_here();
+  return g->m < l->tile_rows || g->n < MOST_PANEL || g->k < LEAST_K || work_of(g) < LEAST_WORK;
+}
+
+static bool is_small(const Gemm *g) { return has_little_work(g) && !picks_rows(g); }
+
 bool gemm_fits(const Gemm *g) {
   bool a = g->a_col == 1 || (g->a_rows.pixel == 1 && !g->a_rows.width),
        b = g->b_col == 1 || (g->b_rows.pixel == 1 && !g->b_rows.width);
-  return a && b && g->m >= TILE_ROWS && g->n >= PANEL && g->k >= LEAST_K && g->m <= INT32_MAX && g->n <= INT32_MAX &&
-         g->k <= INT32_MAX && (double)g->m * (double)g->n * (double)g->k >= LEAST_WORK &&
-         strncmp(nnc_library_isa(), "avx512_core", 11) == 0;
+  return loops_here() && a && b && g->m <= INT32_MAX && g->n <= INT32_MAX && g->k <= INT32_MAX &&
+         !(picks_rows(g) && has_little_work(g));
 }
 
+const char *gemm_name(const Gemm *g) { return is_small(g) ? "plain" : "packed"; }
+
 int64_t gemm_scratch(const Gemm *g, int threads) {
+  if (is_small(g)) return g->b_col == 1 ? 0 : round_up(4 * threads * g->k * loops_here()->panel, NNC_ALIGN);
   Blocking b = blocking_of(g, threads);
   return 4 * (b.packed * buffers_of(&b, threads) + b.floats * threads);
+}
+
+// Rows [row, end) of a small product's columns [column, column + columns); `packed`: these of B where they are no
+// neighbours.
+static void multiply_plain(const Gemm *g, int64_t row, int64_t end, int64_t column, int columns, const float *a,
+                           const float *b, float *c, const float *packed) {
+  const Loops *l = loops_here();
+  int64_t b_step = packed ? l->panel : g->b_rows.pixel;
+  for (; row < end; row += l->tile_rows)
+    for (int64_t k = 0; k < g->k; k += K_BLOCK) {   // as packed ones: long sums are sums of sums
+      Plain t = {.a = a + row * g->a_rows.pixel + k * g->a_col,
+                 .b = (packed ? packed : b + column) + k * b_step,
+                 .a_row = g->a_rows.pixel,
+                 .a_step = g->a_col,
+                 .b_step = b_step,
+                 .k = least(K_BLOCK, g->k - k),
+                 .c = c + row * g->c_rows.pixel + column,
+                 .c_row = g->c_rows.pixel,
+                 .columns = columns,
+                 .adds = g->adds || k > 0};
+      l->plain((int)least(l->tile_rows, end - row), &t);
+    }
+}
+
+// A thread's share: whole tiles of rows or, where there are more columns, whole panels.
+static void share_plain(const Gemm *g, int thread, int threads, const float *a, const float *b, float *c,
+                        float *workspace) {
+  const Loops *l = loops_here();
+  bool by_rows = g->m > g->n, packs = g->b_col != 1;
+  int64_t unit = by_rows ? l->tile_rows : l->panel, all = by_rows ? g->m : g->n, units = divide_up(all, unit),
+          begin = units * thread / threads * unit, end = least(units * (thread + 1) / threads * unit, all),
+          row = by_rows ? begin : 0, end_row = by_rows ? end : g->m, column = by_rows ? 0 : begin,
+          end_column = by_rows ? g->n : end;
+  if (begin >= end) return;
+  float *packed = packs ? workspace + thread * g->k * l->panel : NULL;
+  // Row by row where B lies as it is read, so that C is written along its rows.
+  int64_t step = packs ? end_row - row : l->tile_rows;
+  for (; row < end_row; row += step)
+    for (int64_t at = column; at < end_column; at += l->panel) {
+      int columns = (int)least(l->panel, end_column - at);
+      int64_t offset[MOST_PANEL];
+      for (int i = 0; i < columns; i++) offset[i] = (at + i) * g->b_col;
+      if (packs) l->pack_runs(b, offset, columns, g->k, packed, l->panel);
+      multiply_plain(g, row, least(row + step, end_row), at, columns, a, b, c, packed);
+    }
+}
+
+static void execute_plain(const Gemm *g, int threads, const float *a, const float *b, float *c, float *workspace) {
+  if (threads == 1 || work_of(g) < LEAST_SHARED) {
+    share_plain(g, 0, 1, a, b, c, workspace);
+    return;
+  }
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+  for (int t = 0; t < threads; t++) share_plain(g, t, threads, a, b, c, workspace);
 }
 
 // What one thread works with.
@@ -139,7 +253,7 @@ typedef struct Rows {
 static Rows rows_of_block(const Worker *w) {
   Rows r = {.first = w->g->m * w->block / w->blocking->blocks};
   r.count = w->g->m * (w->block + 1) / w->blocking->blocks - r.first;
-  r.tiles = divide_up(r.count, TILE_ROWS);
+  r.tiles = divide_up(r.count, w->blocking->loops->tile_rows);
   return r;
 }
 
@@ -147,13 +261,14 @@ static void zero_tail(float *to, int64_t k, int64_t width) {
   memset(to + k * width, 0, (size_t)((round_up(k, K_STEP) - k) * width) * sizeof *to);
 }
 
-static void pack_tile(const Gemm *g, const float *a, int64_t row, int rows, int64_t k0, int64_t k, float *to) {
+static void pack_tile(const Gemm *g, const Loops *l, const float *a, int64_t row, int rows, int64_t k0, int64_t k,
+                      float *to) {
   if (g->a_col == 1) {
-    int64_t offset[TILE_ROWS];
+    int64_t offset[MOST_TILE_ROWS];
     for (int r = 0; r < rows; r++) offset[r] = row_offset(&g->a_rows, row + r);
-    NAME(pack_runs)(a + k0, offset, rows, k, to, rows);
+    l->pack_runs(a + k0, offset, rows, k, to, rows);
   } else {
-    NAME(pack_rows)(a + row + k0 * g->a_col, g->a_col, rows, k, to, rows);
+    l->pack_rows(a + row + k0 * g->a_col, g->a_col, rows, k, to, rows);
   }
   zero_tail(to, k, rows);
 }
@@ -164,7 +279,7 @@ static void lay_out_ahead(Worker *w) {
   const Blocking *b = w->blocking;
   int64_t of_run = g->b_col == 1 ? 2 : divide_up(b->k_block, 16),
           step = 4 * (g->b_col == 1 ? g->b_rows.pixel : g->b_col), lines = b->lines;
-  bool known = !g->b_rows.width && step < INT32_MAX / most(b->k_block, PANEL);
+  bool known = !g->b_rows.width && step < INT32_MAX / most(b->k_block, MOST_PANEL);
   for (int64_t l = 0; l < lines + b->k_block / K_STEP; l++) {
     int64_t at = least(l, lines - 1);
     w->ahead[l] = known ? (int32_t)(at / of_run * step + at % of_run * 64) : 0;
@@ -182,7 +297,7 @@ static void pack_tiles(const Worker *w, int64_t from, int64_t to) {
     int64_t k = least(b->k_block, end - k0), padded = round_up(k, K_STEP);
     for (int64_t t = from; t < to; t++) {
       int64_t first = rows.count * t / rows.tiles, height = rows.count * (t + 1) / rows.tiles - first;
-      pack_tile(g, w->a, rows.first + first, (int)height, k0, k, of_block + first * padded);
+      pack_tile(g, b->loops, w->a, rows.first + first, (int)height, k0, k, of_block + first * padded);
     }
     of_block += rows.count * padded;
   }
@@ -190,27 +305,28 @@ static void pack_tiles(const Worker *w, int64_t from, int64_t to) {
 
 static void pack_panel(const Worker *w, int64_t column, int columns, int64_t k0, int64_t k) {
   const Gemm *g = w->g;
+  const Loops *l = w->blocking->loops;
   float *to = w->panel;
   if (g->b_col != 1) {
-    int64_t offset[PANEL];
+    int64_t offset[MOST_PANEL];
     for (int i = 0; i < columns; i++) offset[i] = (column + i) * g->b_col;
-    NAME(pack_runs)(w->b + k0, offset, columns, k, to, PANEL);
+    l->pack_runs(w->b + k0, offset, columns, k, to, l->panel);
   } else if (!g->b_rows.width) {
-    NAME(pack_rows)(w->b + column + k0 * g->b_rows.pixel, g->b_rows.pixel, columns, k, to, PANEL);
+    l->pack_rows(w->b + column + k0 * g->b_rows.pixel, g->b_rows.pixel, columns, k, to, l->panel);
   } else {
     for (int64_t i = 0, run; i < k; i += run) {   // line by line
       run = least(g->b_rows.width - (k0 + i) % g->b_rows.width, k - i);
-      NAME(pack_rows)
-      (w->b + column + row_offset(&g->b_rows, k0 + i), g->b_rows.pixel, columns, run, to + i * PANEL, PANEL);
+      l->pack_rows(w->b + column + row_offset(&g->b_rows, k0 + i), g->b_rows.pixel, columns, run, to + i * l->panel,
+                   l->panel);
     }
   }
-  zero_tail(to, k, PANEL);
+  zero_tail(to, k, l->panel);
 }
 
 // Between C and the buffer of sums, where tiles cannot write C themselves.
 static void move_sums(const Worker *w, int64_t first, int64_t rows, int64_t column, int columns, bool out) {
   for (int64_t r = 0; r < rows; r++) {
-    float *c = w->c + row_offset(&w->g->c_rows, first + r) + column, *sum = w->sums + r * PANEL;
+    float *c = w->c + row_offset(&w->g->c_rows, first + r) + column, *sum = w->sums + r * w->blocking->loops->panel;
     memcpy(out ? c : sum, out ? sum : c, (size_t)columns * sizeof *c);
   }
 }
@@ -220,9 +336,10 @@ static void multiply_panel(const Worker *w, int64_t panel, int64_t next_panel) {
   const Gemm *g = w->g;
   const Blocking *b = w->blocking;
   Rows rows = rows_of_block(w);
-  int64_t begin = w->chunk * b->chunk, end = least(begin + b->chunk, g->k), column = panel * PANEL;
-  int columns = (int)least(PANEL, g->n - column);
-  bool in_place = columns == PANEL && !g->c_rows.width;
+  int64_t begin = w->chunk * b->chunk, end = least(begin + b->chunk, g->k), width = b->loops->panel,
+          column = panel * width;
+  int columns = (int)least(width, g->n - column);
+  bool in_place = columns == width && !g->c_rows.width;
   float *c = w->c + rows.first * g->c_rows.pixel + column;
   bool adds = begin > 0 || g->adds;   // to what lies in C
   if (!in_place && adds) move_sums(w, rows.first, rows.count, column, columns, false);
@@ -231,23 +348,23 @@ static void multiply_panel(const Worker *w, int64_t panel, int64_t next_panel) {
     int64_t k = least(b->k_block, end - k0), steps = divide_up(k, K_STEP);
     bool last = k0 + b->k_block >= end, buffered_in = k0 > begin || !in_place, buffered_out = !last || !in_place;
     pack_panel(w, column, columns, k0, k);
-    const float *next = last ? w->b + next_panel * PANEL * g->b_col + begin * g->b_rows.pixel
+    const float *next = last ? w->b + next_panel * width * g->b_col + begin * g->b_rows.pixel
                              : w->b + column * g->b_col + (k0 + b->k_block) * g->b_rows.pixel;
     for (int64_t t = 0; t < rows.tiles; t++) {
       int64_t from = rows.count * t / rows.tiles, height = rows.count * (t + 1) / rows.tiles - from;
-      float *sums = w->sums + from * PANEL, *of_c = c + from * g->c_rows.pixel;
+      float *sums = w->sums + from * width, *of_c = c + from * g->c_rows.pixel;
       Tile tile = {.a = a,
                    .b = w->panel,
                    .k = steps * K_STEP,
                    .in = k0 == begin && !adds ? NULL
                          : buffered_in        ? sums
                                               : of_c,
-                   .in_row = buffered_in ? PANEL : g->c_rows.pixel,
+                   .in_row = buffered_in ? width : g->c_rows.pixel,
                    .out = buffered_out ? sums : of_c,
-                   .out_row = buffered_out ? PANEL : g->c_rows.pixel,
+                   .out_row = buffered_out ? width : g->c_rows.pixel,
                    .next = next,
                    .ahead = w->ahead + least(t * steps, b->lines)};
-      NAME(tile)((int)height, &tile);
+      b->loops->tile((int)height, &tile);
       a += height * steps * K_STEP;
     }
   }
@@ -281,7 +398,8 @@ static void wait_for_all(Team *team) {
 // buffers.
 static void by_columns(Worker *w, Team *team, float *packed) {
   const Blocking *b = w->blocking;
-  int64_t phases = b->chunks * b->blocks, tiles = divide_up(b->rows, TILE_ROWS), held_tile = -1, held_panel = -1, i;
+  int64_t phases = b->chunks * b->blocks, tiles = divide_up(b->rows, b->loops->tile_rows), held_tile = -1,
+          held_panel = -1, i;
   for (int64_t phase = 0; phase < phases; phase++) {
     w->chunk = phase / b->blocks;
     w->block = phase % b->blocks;
@@ -307,6 +425,10 @@ static void by_rows(Worker *w, Team *team) {
 }
 
 void gemm_execute(const Gemm *g, int threads, const float *a, const float *b, float *c, void *workspace) {
+  if (is_small(g)) {
+    execute_plain(g, threads, a, b, c, workspace);
+    return;
+  }
   Blocking blocking = blocking_of(g, threads);
   Team team = {.threads = threads};
 #pragma omp parallel num_threads(threads)
@@ -323,8 +445,8 @@ void gemm_execute(const Gemm *g, int threads, const float *a, const float *b, fl
                 .c = c,
                 .packed = packed + (blocking.by_rows ? thread * blocking.packed : 0),
                 .panel = own};
-    w.sums = w.panel + blocking.k_block * PANEL;
-    w.ahead = (int32_t *)(void *)(w.sums + blocking.rows * PANEL);
+    w.sums = w.panel + blocking.k_block * blocking.loops->panel;
+    w.ahead = (int32_t *)(void *)(w.sums + blocking.rows * blocking.loops->panel);
     lay_out_ahead(&w);
     if (g->clears_c) {
 #pragma omp for schedule(static)
@@ -336,6 +458,7 @@ void gemm_execute(const Gemm *g, int threads, const float *a, const float *b, fl
 }
 #else
 bool gemm_fits(const Gemm *g) { return (void)g, false; }
+const char *gemm_name(const Gemm *g) { return (void)g, "none"; }
 int64_t gemm_scratch(const Gemm *g, int threads) { return (void)g, (void)threads, 0; }
 void gemm_execute(const Gemm *g, int threads, const float *a, const float *b, float *c, void *workspace) {
   (void)g, (void)threads, (void)a, (void)b, (void)c, (void)workspace;

@@ -1,5 +1,5 @@
-// Products of f32 matrices by own packed loops (gemm.c), for AVX-512: what linear layers and some 1x1 convolutions are
-// computed by.
+// Products of f32 matrices by own loops (gemm.c), for AVX2 and AVX-512: what linear layers and some 1x1 convolutions
+// are computed by. Operands are packed where that is worth it, else read where they lie.
 #ifndef NNC_RUNTIME_GEMM_H
 #define NNC_RUNTIME_GEMM_H
 
@@ -24,8 +24,9 @@ typedef struct Gemm {
   int64_t c_elements;   // of the whole of C, where clears_c
 } Gemm;
 
-// Whether gemm_execute can compute it here, and is worth its packing.
+// Whether gemm_execute can compute it here; of small products not those that pick rows.
 bool gemm_fits(const Gemm *g);
+const char *gemm_name(const Gemm *g);   // "packed" or "plain", of one that fits
 // Bytes of workspace for `threads` threads.
 int64_t gemm_scratch(const Gemm *g, int threads);
 // Each element of C is a sum in one order, whatever the number of threads. workspace: gemm_scratch bytes, aligned to

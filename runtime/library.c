@@ -139,20 +139,12 @@ static void adopt_product(NncOperation *op) {
   }
 }
 
-bool library_adopt_gemm(Library *lib, NncOperation *op) {
-  adopt_product(op);
-  if (!lay_out_workspace(lib, op, 0)) return false;
-  op->is_gemm = true;
-  op->implementation = "sgemm";
-  return true;
-}
-
 bool library_adopt_packed(Library *lib, NncOperation *op, const Gemm *gemm) {
   adopt_product(op);
   if (!lay_out_workspace(lib, op, gemm_scratch(gemm, op->threads))) return false;
   op->is_packed = true;
   op->gemm = *gemm;
-  op->implementation = "packed";
+  op->implementation = gemm_name(gemm);
   return true;
 }
 
@@ -382,8 +374,6 @@ bool nnc_operation_execute(const NncOperation *op, void *const *buffers, void *w
   } else if (op->is_packed) {
     gemm_execute(&op->gemm, op->threads, address[op->gemm_buffer[0]], address[op->gemm_buffer[1]],
                  address[op->gemm_buffer[2]], (char *)workspace + op->scratchpad_offset);
-  } else if (op->is_gemm) {
-    if (!library_gemm(op, address)) return false;
   } else {
     args[3] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, op->scratchpad};
     if (dnnl_primitive_execute(op->primitive, library.stream, 4, args) != dnnl_success) return false;

@@ -2,7 +2,8 @@
 // where they are faster (winograd.c, gemm.c), elsewhere and for f64 (direct.c). The compiler links this too, so that
 // the scratch bytes in the plan and the scratch bytes at run time come from the same code. Everything an operation
 // needs beyond its operands lies in one workspace: oneDNN's scratchpad, reordered weights and, where no implementation
-// takes the given layout, reordered activations. Only dnnl_sgemm allocates during execution: some MiB of packed blocks.
+// takes the given layout, reordered activations. Own loops allocate nothing; dnnl_primitive_execute some small objects
+// (its table of arguments), which are gone when it returns.
 #ifndef NNC_RUNTIME_LIBRARY_H
 #define NNC_RUNTIME_LIBRARY_H
 

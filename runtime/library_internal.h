@@ -34,12 +34,11 @@ struct NncOperation {
   bool is_conv;
   // with scratch_bytes 0 and weights_layout a static string, so that equal ones compare equal
   NncConv conv;
-  NncMatmul matmul;   // with scratch_bytes 0; of a convolution: the product it is, when is_gemm
+  NncMatmul matmul;   // with scratch_bytes 0
   int threads;
   const char *implementation;   // Borrowed from oneDNN, or "direct"
   bool is_direct;
   bool is_winograd;
-  bool is_gemm;     // dnnl_sgemm, which keeps its packed blocks (a few MiB) to itself
   bool is_packed;   // a product by own loops, as `gemm` says
   Gemm gemm;
   int gemm_buffer[3];      // which buffers are A, B and C
@@ -91,14 +90,11 @@ bool library_describe_matmul(Library *lib, NncOperation *op);
 // workspace. False (nothing kept) when a reorder is not available.
 bool library_adopt(Library *lib, NncOperation *op, dnnl_primitive_desc_t desc);
 bool library_adopt_direct(Library *lib, NncOperation *op);
-bool library_adopt_gemm(Library *lib, NncOperation *op);   // by op->matmul, which library_product_fits
 bool library_adopt_packed(Library *lib, NncOperation *op, const Gemm *gemm);   // which gemm_fits
-// A single product of f32 matrices, the only kind that library_product_fits: by own loops (gemm.h) or, where those do
-// not fit, dnnl_sgemm.
+// A single product of f32 matrices, the only kind that library_product_fits: by own loops (gemm.h).
 bool library_product_fits(const NncMatmul *m);
 bool library_adopt_product(Library *lib, NncOperation *op, const NncMatmul *m);
 Gemm library_gemm_of(const NncMatmul *m);
-bool library_gemm(const NncOperation *op, void *const address[3]);
 bool library_adopt_winograd(Library *lib, NncOperation *op);   // by op->conv, which winograd_fits
 // Takes op->copy[] and the operation on them.
 void library_adopt_converted(NncOperation *op, const NncOperation *inner);

@@ -1,6 +1,6 @@
 // Matrix products with the strides of the operands, so that transposed and interleaved operands are read in place:
-// single ones by own loops (gemm.h), small ones and those on other processors through dnnl_sgemm, batches and what BLAS
-// cannot say through oneDNN's matmul primitive.
+// single ones by own loops (gemm.h), batches, what BLAS cannot say, and all on processors without AVX2 through oneDNN's
+// matmul primitive.
 #include "runtime/library_internal.h"
 
 bool library_matmul_equal(const NncMatmul *a, const NncMatmul *b) {
@@ -24,12 +24,13 @@ static bool is_blas_matrix(int64_t rows, int64_t cols, int64_t row, int64_t col)
 }
 
 // The primitive's first choice, brg:avx512_core, copies its operands badly when rows lie a multiple of 4 KiB apart or A
-// is transposed: it reaches half of dnnl_sgemm's rate there, and nowhere much more. docs/performance.md has the
+// is transposed: it reaches half of the own loops' rate there, and nowhere much more. docs/performance.md has the
 // figures. With a handful of rows it is ahead.
 bool library_product_fits(const NncMatmul *m) {
+  Gemm gemm = library_gemm_of(m);
   return m->batch == 1 && m->dtype == NNC_F32 && (m->m >= 16 || m->b_col == 1) &&
          is_blas_matrix(m->m, m->k, m->a_row, m->a_col) && is_blas_matrix(m->k, m->n, m->b_row, m->b_col) &&
-         m->c_row >= m->n;
+         m->c_row >= m->n && gemm_fits(&gemm);
 }
 
 Gemm library_gemm_of(const NncMatmul *m) {
@@ -46,37 +47,7 @@ Gemm library_gemm_of(const NncMatmul *m) {
 
 bool library_adopt_product(Library *lib, NncOperation *op, const NncMatmul *m) {
   Gemm gemm = library_gemm_of(m);
-  if (gemm_fits(&gemm)) return library_adopt_packed(lib, op, &gemm);
-  op->matmul = *m;
-  return library_adopt_gemm(lib, op);
-}
-
-// Each thread multiplies its own columns, so that none waits for what another copies: whole tiles of dnnl_sgemm's
-// kernel, 48 columns wide. A transposed A or more rows than columns are left to the threads of dnnl_sgemm, which are
-// not slower there (docs/performance.md).
-static bool multiply_columns(const NncMatmul *m, const float *a, const float *b, float *c, int64_t first, int64_t end) {
-  bool ta = m->a_col != 1, tb = m->b_col != 1;
-  return dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m->m, end - first, m->k, 1, a, ta ? m->a_col : m->a_row,
-                    b + first * m->b_col, tb ? m->b_col : m->b_row, m->adds ? 1 : 0, c + first,
-                    m->c_row) == dnnl_success;
-}
-
-bool library_gemm(const NncOperation *op, void *const address[3]) {
-  enum { TILE = 48 };
-  const NncMatmul *m = &op->matmul;
-  const float *a = address[op->gemm_buffer[0]], *b = address[op->gemm_buffer[1]];
-  float *c = address[op->gemm_buffer[2]];
-  bool ok = true;
-  int64_t tiles = (m->n + TILE - 1) / TILE, threads = nnc_library_threads();
-  // Not in a parallel region of one thread: dnnl_sgemm's own would be one inside of it, whose threads OpenMP makes and
-  // ends each time.
-  if (threads == 1 || m->a_col != 1 || m->n < m->m || tiles < threads) return multiply_columns(m, a, b, c, 0, m->n);
-#pragma omp parallel for num_threads((int)threads) schedule(static, 1) reduction(&& : ok)
-  for (int64_t t = 0; t < threads; t++) {
-    int64_t end = tiles * (t + 1) / threads * TILE;
-    ok = multiply_columns(m, a, b, c, tiles * t / threads * TILE, end < m->n ? end : m->n) && ok;
-  }
-  return ok;
+  return library_adopt_packed(lib, op, &gemm);
 }
 
 // The dense copy of a matrix, whose runs are its rows or, where it lies transposed, its columns. False: neither are

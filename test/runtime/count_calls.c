@@ -1,17 +1,18 @@
-// A library for LD_PRELOAD that counts the calls of pthread_create, malloc and their like, and writes the numbers into
-// the file COUNT_CALLS at the end.
+// A library for LD_PRELOAD that counts the calls of pthread_create, malloc and their like, and the blocks of memory
+// that nobody has freed, and writes the numbers into the file COUNT_CALLS at the end.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static atomic_long threads, allocations;
+static atomic_long threads, allocations, freed;
 
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t n, size_t bytes);
 void *__libc_realloc(void *p, size_t bytes);
 void *__libc_memalign(size_t alignment, size_t bytes);
+void __libc_free(void *p);
 
 void *malloc(size_t bytes) {
   allocations++;
@@ -23,7 +24,12 @@ void *calloc(size_t n, size_t bytes) {
 }
 void *realloc(void *p, size_t bytes) {
   allocations++;
+  if (p) freed++;
   return __libc_realloc(p, bytes);
+}
+void free(void *p) {
+  if (p) freed++;
+  __libc_free(p);
 }
 void *aligned_alloc(size_t alignment, size_t bytes) {
   allocations++;
@@ -42,9 +48,9 @@ int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *
 }
 
 __attribute__((destructor)) static void write_counts(void) {
-  long n_threads = threads, n_allocations = allocations;
+  long n_threads = threads, n_allocations = allocations, n_kept = allocations - freed;
   FILE *f = getenv("COUNT_CALLS") ? fopen(getenv("COUNT_CALLS"), "w") : NULL;
   if (!f) return;
-  fprintf(f, "threads %ld\nallocations %ld\n", n_threads, n_allocations);
+  fprintf(f, "threads %ld\nallocations %ld\nkept %ld\n", n_threads, n_allocations, n_kept);
   fclose(f);
 }

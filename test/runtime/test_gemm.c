@@ -60,7 +60,7 @@ static float *product_on(const char *name, const Gemm *g, int threads, const flo
   char *workspace = aligned_alloc(NNC_ALIGN, (size_t)bytes + NNC_ALIGN);
   if (!workspace) abort();
   memset(workspace, 0xff, (size_t)bytes + NNC_ALIGN);   // unwritten workspace is not a number
-  CHECK(bytes > 0 && bytes % NNC_ALIGN == 0, "%s: %lld bytes", name, (long long)bytes);
+  CHECK(bytes >= 0 && bytes % NNC_ALIGN == 0, "%s: %lld bytes", name, (long long)bytes);
   gemm_execute(g, threads, a, b, c, workspace);
   bool whole = true;
   for (int i = 0; i < NNC_ALIGN; i++) whole &= workspace[bytes + i] == (char)0xff;
@@ -109,15 +109,17 @@ static Gemm stored(int64_t m, int64_t n, int64_t k, bool a_across, bool b_across
                 .c_rows.pixel = n + spare};
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  if (argc > 1) nnc_library_set_isa(argv[1]);   // "avx2": these loops on a machine that has more
   Gemm large = stored(512, 512, 512, false, false, 0), tiny = stored(4, 4, 4, false, false, 0);
   if (!gemm_fits(&large)) return check_report();   // another machine: nothing uses these loops
-  CHECK(!gemm_fits(&tiny), "a tiny product is worth packing");
-  // Sizes around the tile (14 rows), the panel (32 columns), the step (8) and the block of k (256), both ways of
-  // sharing work, several chunks of k.
-  static const int64_t sizes[][3] = {{1, 1, 1},        {14, 32, 8},      {13, 31, 7},    {15, 33, 9},
-                                     {29, 64, 256},    {31, 97, 257},    {200, 40, 17},  {40, 200, 300},
-                                     {257, 130, 1100}, {130, 257, 2100}, {1100, 33, 264}};
+  CHECK(!strcmp(gemm_name(&large), "packed") && !strcmp(gemm_name(&tiny), "plain"), "what is worth packing");
+  // Sizes around the tile (6 or 14 rows), the panel (16 or 32 columns), the step (8) and the block of k (256), both
+  // ways of sharing work, several chunks of k; below and above what is packed.
+  static const int64_t sizes[][3] = {{1, 1, 1},        {14, 32, 8},      {13, 31, 7},     {15, 33, 9},
+                                     {29, 64, 256},    {31, 97, 257},    {200, 40, 17},   {40, 200, 300},
+                                     {257, 130, 1100}, {130, 257, 2100}, {1100, 33, 264}, {154, 224, 64},
+                                     {155, 225, 65},   {169, 191, 71},   {1, 200, 530}};
   for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
     for (int kind = 0; kind < 8; kind++) {
       Gemm g = stored(sizes[s][0], sizes[s][1], sizes[s][2], kind & 1, kind & 2, kind & 4 ? 5 : 0);
