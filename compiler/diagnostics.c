@@ -30,12 +30,12 @@ struct Diagnostics {
 };
 
 typedef enum Severity { ERROR, WARNING, NOTE, HINT } Severity;
-// place: its number; group: the error or warning it belongs to, whose place is `of`
+// place: its number; of: where the error or warning stands that it belongs to
 typedef struct Held {
   Severity severity;
   AstPos pos;
   char *text;
-  int group, place;
+  int place;
   AstPos of;
 } Held;
 static const struct {
@@ -226,12 +226,7 @@ static void hold(Diagnostics *d, Severity severity, AstPos pos, const char *text
   const Held *last = d->n_held ? &d->held[d->n_held - 1] : NULL;
   bool own = severity < NOTE || !last;
   Held *h = &d->held[d->n_held];
-  *h = (Held){.severity = severity,
-              .pos = pos,
-              .text = strdup(text),
-              .group = own ? d->n_held : last->group,
-              .place = d->n_held,
-              .of = own ? pos : last->of};
+  *h = (Held){.severity = severity, .pos = pos, .text = strdup(text), .place = d->n_held, .of = own ? pos : last->of};
   if (!h->text) abort();
   d->n_held++;
 }
@@ -244,7 +239,7 @@ static int compare_held(const void *a, const void *b) {
   if (order_x != order_y) return order_x - order_y;
   if (x->of.line != y->of.line) return x->of.line - y->of.line;
   if (x->of.column != y->of.column) return x->of.column - y->of.column;
-  return x->group != y->group ? x->group - y->group : x->place - y->place;
+  return x->place - y->place;
 }
 
 static void say_too_many(const Diagnostics *d) {
