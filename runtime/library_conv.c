@@ -179,10 +179,7 @@ bool library_describe_conv(Library *lib, NncOperation *op) {
   if (fits && !narrow && winograd_fits(c, op->threads)) return library_adopt_winograd(lib, op);
   if (fits && (try_layouts(lib, op, &x->given, &any_w, &y->given) || try_layouts(lib, op, &any_x, &any_w, &any_y)))
     return true;
-  if (narrow) {
-    for (int i = 0; i < 3; i++) op->operand[i] = (LibraryOperand){0};
-    return describe_converted(op);
-  }
+  if (narrow) return describe_converted(op);
   for (int i = 0; i < 3; i++) op->operand[i].used = op->operand[i].given;
   return library_weights_desc("oihw", c, &w->used) && library_adopt_direct(lib, op);
 }

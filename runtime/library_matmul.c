@@ -133,10 +133,7 @@ bool library_describe_matmul(Library *lib, NncOperation *op) {
     if (!library_is_slow(name, type) && library_adopt(lib, op, found)) return true;
     dnnl_primitive_desc_destroy(found);
   }
-  if (narrow) {
-    for (int i = 0; i < 3; i++) op->operand[i] = (LibraryOperand){0};
-    return describe_converted(op);
-  }
+  if (narrow) return describe_converted(op);
   if (m->adds) return describe_added(op);
   for (int i = 0; i < 3; i++) op->operand[i].used = op->operand[i].given;
   return library_adopt_direct(lib, op);

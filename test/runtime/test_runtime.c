@@ -303,6 +303,20 @@ static void test_damaged_safetensors(void) {
     Safetensors s;
     CHECK(!safetensors_open(path, &s), "%s", headers[i]);
   }
+  // Names may be written with escapes; a tensor may be of one byte.
+  const char header[] =
+      "{\"\\u0041\\u00e9\\u20ac\\ud83d\\ude00\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}";
+  memset(spoiled, 0, sizeof spoiled);
+  spoiled[0] = (char)strlen(header);
+  memcpy(spoiled + 8, header, strlen(header));
+  spoiled[8 + strlen(header)] = 7;
+  write_bytes(path, spoiled, 8 + (int64_t)strlen(header) + 1);
+  Safetensors s;
+  uint8_t value = 0;
+  CHECK(safetensors_open(path, &s) && s.n_entries == 1, "escapes");
+  CHECK(!strcmp(s.entries[0].name, "A\u00e9\u20ac\U0001f600"), "'%s'", s.entries[0].name);
+  CHECK(safetensors_read(&s, &s.entries[0], 0, 1, &value) && value == 7, "one byte: %d", value);
+  safetensors_close(&s);
   free(good), free(path);
 }
 

@@ -333,7 +333,7 @@ static EmuWorker *worker_create(void) {
   if (w) w->threads = calloc(EMU_MAX_THREADS, sizeof *w->threads);
   EmuContext *contexts = calloc(EMU_MAX_THREADS, sizeof *contexts);
   bool ok = w && w->threads && contexts &&
-            emu_stacks_map(contexts, EMU_MAX_THREADS, EMU_STACK_BYTES, &w->mapping, &w->mapped) && emu_memory_create(w);
+            emu_stacks_map(contexts, EMU_MAX_THREADS, EMU_STACK_BYTES, &w->mapping, &w->mapped);
   for (int i = 0; ok && i < EMU_MAX_THREADS; i++) {
     w->threads[i].context = contexts[i];
     w->threads[i].worker = w;

@@ -169,7 +169,6 @@ struct EmuCell {
   uint16_t atomic;           // the last write was one
   uint32_t in_flight;        // warps for which a wgmma may still read it
 };
-bool emu_memory_create(EmuWorker *w);
 void emu_memory_destroy(EmuWorker *w);
 bool emu_memory_begin_launch(EmuWorker *w);   // false: out of memory
 void emu_memory_begin_block(EmuWorker *w);

@@ -11,11 +11,6 @@
 // it begins at 0 in the 18 bits that descriptors of wgmma have; 0xff…: NaN in every floating-point type
 enum { SHARED_ALIGN = 1 << 18, POISON = 0xff };
 
-bool emu_memory_create(EmuWorker *w) {
-  w->capacity = 0;
-  return true;
-}
-
 void emu_memory_destroy(EmuWorker *w) {
   free(w->shared);
   free(w->states);
