@@ -14,15 +14,16 @@
 
 // Tuned on a Xeon with AVX-512, 48 KiB of first and 2 MiB of second cache for a core (docs/performance.md).
 enum {
-  // of the machine: a tile's 14 x 32 sums are 28 of the 32 vector registers of AVX-512, which leaves two for a row of B;
+  // of the machine: a tile's 14 x 32 sums are 28 of the 32 vector registers of AVX-512, which leaves two for a row of
+  // B;
   // with AVX2 6 x 16 are 12 of 16
   MOST_PANEL = 32,       // columns: two vectors
   MOST_TILE_ROWS = 14,   // the most; a block is shared out evenly over its tiles
   K_STEP = 8,            // of the loop over k, unrolled; packed k is padded to it
   // of the caches
-  K_BLOCK = 256,                     // the most of k at a time: a panel of B is 32 KiB then, two thirds of a first cache
-  MOST_PACKED = 1 << 20,             // bytes of A that a thread packs at a time: half of a second cache
-  LEAST_PACKED = 1 << 17,            // but no less where the operands are small
+  K_BLOCK = 256,            // the most of k at a time: a panel of B is 32 KiB then, two thirds of a first cache
+  MOST_PACKED = 1 << 20,    // bytes of A that a thread packs at a time: half of a second cache
+  LEAST_PACKED = 1 << 17,   // but no less where the operands are small
   MOST_ROWS = 73 * MOST_TILE_ROWS,   // of a block, below which its sums of a panel (128 bytes a row) stay beside A
   ROWS_AHEAD = 16,                   // that packing fetches before it needs them
   // of the threads

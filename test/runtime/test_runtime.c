@@ -28,6 +28,7 @@ const NncProgram nnc_program = {.model = "test",
                                 .schedule_warmup = 4,
                                 .n_groups = 2,
                                 .groups = groups,
+                                .accumulate = 1,
                                 .n_data = 1,
                                 .data = data};
 
