@@ -5,14 +5,14 @@
 #include "codegen/op_records.h"
 #include "support/alloc.h"
 
-static NnType operand(MlirOperation op, int i) { return nn_value_type(mlirOperationGetOperand(op, i)); }
-static NnType result(MlirOperation op) { return nn_value_type(mlirOperationGetResult(op, 0)); }
+static NnType operand_type(MlirOperation op, int i) { return nn_value_type(mlirOperationGetOperand(op, i)); }
+static NnType result_type(MlirOperation op) { return nn_value_type(mlirOperationGetResult(op, 0)); }
 
 static void read_conv(MlirOperation op, NncConv *out) {
   NncConvPass pass = nn_op_of(op) == NN_OP_conv2d              ? NNC_CONV_FORWARD
                      : nn_op_of(op) == NN_OP_conv2d_input_grad ? NNC_CONV_INPUT_GRAD
                                                                : NNC_CONV_WEIGHT_GRAD;
-  NnType first = operand(op, 0), second = operand(op, 1), made = result(op),
+  NnType first = operand_type(op, 0), second = operand_type(op, 1), made = result_type(op),
          x = pass == NNC_CONV_INPUT_GRAD ? made : first, w = pass == NNC_CONV_WEIGHT_GRAD ? made : second,
          y = pass == NNC_CONV_FORWARD      ? made
              : pass == NNC_CONV_INPUT_GRAD ? first
@@ -83,9 +83,9 @@ static void product_of_matrices(MlirOperation op, const NnType *a, const NnType 
 }
 
 static void read_matmul(MlirOperation op, NncMatmul *out) {
-  NnType a = operand(op, 0), b = operand(op, 1);
+  NnType a = operand_type(op, 0), b = operand_type(op, 1);
   *out = (NncMatmul){.dtype = (NncDtype)a.dtype,
-                     .result = (NncDtype)result(op).dtype,
+                     .result = (NncDtype)result_type(op).dtype,
                      .batch = 1,
                      .adds = nn_op_adds_to(nn_op_of(op)) >= 0};
   if (nn_op_of(op) == NN_OP_matmul) {

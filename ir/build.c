@@ -22,7 +22,7 @@ static MlirOperation create(NnBuilder *b, NnOp op, int n_operands, const MlirVal
                             int n_results, const NnType *result) {
   char name[64];
   nn_op_mlir_name(op, n_operands, name, sizeof name);
-  MlirOperationState state = mlirOperationStateGet(nn_ref(name), b->loc);
+  MlirOperationState state = mlirOperationStateGet(nn_string_ref(name), b->loc);
   mlirOperationStateAddOperands(&state, n_operands, operands);
   MlirType types[NN_MAX_RESULTS];
   for (int i = 0; i < n_results; i++) types[i] = nn_type_to_mlir(b->ctx, &result[i]);
@@ -96,8 +96,9 @@ MlirValue nn_build_like(NnBuilder *b, NnOp op, MlirOperation from, int n_operand
   int n = 0;
   NnAttrSpec spec;
   for (const char *cursor = nn_op_info(op)->attrs; nn_attr_spec_next(&cursor, &spec);) {
-    MlirAttribute a = mlirOperationGetAttributeByName(from, nn_ref(spec.name));
-    if (!mlirAttributeIsNull(a)) kept[n++] = mlirNamedAttributeGet(mlirIdentifierGet(b->ctx, nn_ref(spec.name)), a);
+    MlirAttribute a = mlirOperationGetAttributeByName(from, nn_string_ref(spec.name));
+    if (!mlirAttributeIsNull(a))
+      kept[n++] = mlirNamedAttributeGet(mlirIdentifierGet(b->ctx, nn_string_ref(spec.name)), a);
   }
   return first_result(b, op, build(b, op, n_operands, operands, mlirDictionaryAttrGet(b->ctx, n, kept), asked));
 }

@@ -76,7 +76,7 @@ char *nn_irdl_text(void) {
 
 static void load_nn(MlirContext ctx) {
   char *text = nn_irdl_text();
-  MlirModule irdl = mlirModuleCreateParse(ctx, nn_ref(text));
+  MlirModule irdl = mlirModuleCreateParse(ctx, nn_string_ref(text));
   if (mlirModuleIsNull(irdl) || mlirLogicalResultIsFailure(mlirLoadIRDLDialects(irdl)))
     nn_bug("the IRDL text of the nn dialect was refused");
   mlirModuleDestroy(irdl);

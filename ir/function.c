@@ -7,7 +7,7 @@
 #include "ir/internal.h"
 
 static MlirAttribute function_attr(MlirOperation func, const char *name) {
-  return mlirOperationGetAttributeByName(func, nn_ref(name));
+  return mlirOperationGetAttributeByName(func, nn_string_ref(name));
 }
 
 static MlirType function_type(MlirOperation func) { return mlirTypeAttrGetValue(function_attr(func, "function_type")); }
@@ -18,7 +18,7 @@ int nn_function_n_results(MlirOperation func) { return (int)mlirFunctionTypeGetN
 MlirBlock nn_function_body(MlirOperation func) { return mlirRegionGetFirstBlock(mlirOperationGetRegion(func, 0)); }
 
 MlirOperation nn_module_function(MlirModule module, const char *name) {
-  MlirStringRef wanted = nn_ref(name);
+  MlirStringRef wanted = nn_string_ref(name);
   for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
        op = mlirOperationGetNextInBlock(op)) {
     if (!nn_is(op, "func.func")) continue;
@@ -41,9 +41,9 @@ static void set_dictionaries(MlirOperation func, const char *list, int n, const 
   bool any = false;
   for (int i = 0; i < n; i++) any |= mlirDictionaryAttrGetNumElements(dictionaries[i]) > 0;
   if (any)
-    mlirOperationSetAttributeByName(func, nn_ref(list),
+    mlirOperationSetAttributeByName(func, nn_string_ref(list),
                                     mlirArrayAttrGet(mlirOperationGetContext(func), n, dictionaries));
-  else mlirOperationRemoveAttributeByName(func, nn_ref(list));
+  else mlirOperationRemoveAttributeByName(func, nn_string_ref(list));
 }
 
 static MlirAttribute dictionary_with(MlirContext ctx, MlirAttribute dictionary, const NnAttr *attr) {
@@ -51,7 +51,7 @@ static MlirAttribute dictionary_with(MlirContext ctx, MlirAttribute dictionary, 
   MlirNamedAttribute *entries = calloc((size_t)(n + 1), sizeof *entries);
   for (intptr_t i = 0; i < n; i++) {
     MlirNamedAttribute entry = mlirDictionaryAttrGetElement(dictionary, i);
-    if (!mlirStringRefEqual(mlirIdentifierStr(entry.name), nn_ref(attr->name))) entries[used++] = entry;
+    if (!mlirStringRefEqual(mlirIdentifierStr(entry.name), nn_string_ref(attr->name))) entries[used++] = entry;
   }
   entries[used++] = nn_attr_to_named(ctx, attr);
   MlirAttribute result = mlirDictionaryAttrGet(ctx, used, entries);
@@ -69,11 +69,11 @@ static void set_in_dictionary(MlirOperation func, const char *list, int n, int a
 }
 
 MlirAttribute nn_arg_attr(MlirOperation func, int arg, const char *name) {
-  return mlirDictionaryAttrGetElementByName(dictionary_at(func, "arg_attrs", arg), nn_ref(name));
+  return mlirDictionaryAttrGetElementByName(dictionary_at(func, "arg_attrs", arg), nn_string_ref(name));
 }
 
 MlirAttribute nn_result_attr(MlirOperation func, int result, const char *name) {
-  return mlirDictionaryAttrGetElementByName(dictionary_at(func, "res_attrs", result), nn_ref(name));
+  return mlirDictionaryAttrGetElementByName(dictionary_at(func, "res_attrs", result), nn_string_ref(name));
 }
 
 void nn_set_arg_attr(MlirOperation func, int arg, const NnAttr *attr) {
@@ -131,13 +131,14 @@ MlirOperation nn_function_create(MlirModule module, const char *name, bool is_pr
   MlirRegion region = mlirRegionCreate();
   mlirRegionAppendOwnedBlock(region, mlirBlockCreate(0, NULL, NULL));
   MlirNamedAttribute attrs[3] = {
-      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_ref("sym_name")), mlirStringAttrGet(ctx, nn_ref(name))),
-      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_ref("function_type")),
+      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref("sym_name")),
+                            mlirStringAttrGet(ctx, nn_string_ref(name))),
+      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref("function_type")),
                             mlirTypeAttrGet(mlirFunctionTypeGet(ctx, 0, NULL, 0, NULL))),
-      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_ref("sym_visibility")),
-                            mlirStringAttrGet(ctx, nn_ref("private"))),
+      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref("sym_visibility")),
+                            mlirStringAttrGet(ctx, nn_string_ref("private"))),
   };
-  MlirOperationState state = mlirOperationStateGet(nn_ref("func.func"), loc);
+  MlirOperationState state = mlirOperationStateGet(nn_string_ref("func.func"), loc);
   mlirOperationStateAddAttributes(&state, is_private ? 3 : 2, attrs);
   mlirOperationStateAddOwnedRegions(&state, 1, &region);
   MlirOperation func = mlirOperationCreate(&state);
@@ -147,7 +148,7 @@ MlirOperation nn_function_create(MlirModule module, const char *name, bool is_pr
 
 static void set_type(MlirOperation func, int n_args, const MlirType *args, int n_results, const MlirType *results) {
   MlirType type = mlirFunctionTypeGet(mlirOperationGetContext(func), n_args, args, n_results, results);
-  mlirOperationSetAttributeByName(func, nn_ref("function_type"), mlirTypeAttrGet(type));
+  mlirOperationSetAttributeByName(func, nn_string_ref("function_type"), mlirTypeAttrGet(type));
 }
 
 // Makes the argument part of the type what the entry block's arguments are.
@@ -219,7 +220,7 @@ void nn_function_set_results(MlirOperation func, int n, const MlirValue *values,
   MlirContext ctx = mlirOperationGetContext(func);
   MlirOperation old = nn_function_return(func);
   MlirLocation loc = mlirOperationGetLocation(mlirOperationIsNull(old) ? func : old);
-  MlirOperationState state = mlirOperationStateGet(nn_ref("func.return"), loc);
+  MlirOperationState state = mlirOperationStateGet(nn_string_ref("func.return"), loc);
   mlirOperationStateAddOperands(&state, n, values);
   mlirBlockAppendOwnedOperation(nn_function_body(func), mlirOperationCreate(&state));
   if (!mlirOperationIsNull(old)) mlirOperationDestroy(old);

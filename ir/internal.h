@@ -7,7 +7,6 @@
 // Our own mistake, not the user's: prints the message and exits with status 70.
 _Noreturn void nn_bug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-MlirStringRef nn_ref(const char *text);
 MlirAttribute nn_attr_to_mlir(MlirContext ctx, const NnAttr *attr);
 MlirNamedAttribute nn_attr_to_named(MlirContext ctx, const NnAttr *attr);
 

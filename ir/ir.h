@@ -263,6 +263,9 @@ void nn_expand(NnBuilder *b, MlirOperation composite, MlirValue *results);
 // Reading
 
 bool nn_value_is_null(MlirValue v);
+MlirStringRef nn_string_ref(const char *text);   // of the text itself, which the caller keeps
+MlirValue nn_operand(MlirOperation op, intptr_t i);
+MlirValue nn_result(MlirOperation op, intptr_t i);
 MlirValue nn_null_value(void);
 MlirOperation nn_null_operation(void);
 MlirOperation nn_value_def(MlirValue v);   // null operation for a block argument

@@ -17,7 +17,11 @@ _Noreturn void nn_bug(const char *format, ...) {
   exit(70);
 }
 
-MlirStringRef nn_ref(const char *text) { return mlirStringRefCreate(text, strlen(text)); }
+MlirStringRef nn_string_ref(const char *text) { return mlirStringRefCreate(text, strlen(text)); }
+
+MlirValue nn_operand(MlirOperation op, intptr_t i) { return mlirOperationGetOperand(op, i); }
+
+MlirValue nn_result(MlirOperation op, intptr_t i) { return mlirOperationGetResult(op, i); }
 
 bool nn_value_is_null(MlirValue v) { return v.ptr == NULL; }
 MlirValue nn_null_value(void) { return (MlirValue){NULL}; }
@@ -84,7 +88,7 @@ bool nn_attr_has_type(MlirAttribute a, const char *type) {
 }
 
 static MlirAttribute op_attr(MlirOperation op, const char *name) {
-  return mlirOperationGetAttributeByName(op, nn_ref(name));
+  return mlirOperationGetAttributeByName(op, nn_string_ref(name));
 }
 
 bool nn_has_attr(MlirOperation op, const char *name) { return !mlirAttributeIsNull(op_attr(op, name)); }
@@ -103,7 +107,7 @@ int nn_attr_i64s(MlirOperation op, const char *name, int64_t *out, int max) {
 }
 
 static MlirAttribute call_attr(const NnOpCall *c, const char *name) {
-  return mlirAttributeIsNull(c->attrs) ? c->attrs : mlirDictionaryAttrGetElementByName(c->attrs, nn_ref(name));
+  return mlirAttributeIsNull(c->attrs) ? c->attrs : mlirDictionaryAttrGetElementByName(c->attrs, nn_string_ref(name));
 }
 
 int64_t nn_call_i64(const NnOpCall *c, const char *name, int64_t otherwise) {
@@ -140,19 +144,19 @@ MlirAttribute nn_attr_to_mlir(MlirContext ctx, const NnAttr *attr) {
   case NN_ATTR_I64S: return mlirDenseI64ArrayGet(ctx, attr->i64s.n, attr->i64s.data);
   case NN_ATTR_F64: return mlirFloatAttrDoubleGet(ctx, mlirF64TypeGet(ctx), attr->f64);
   case NN_ATTR_BOOL: return mlirBoolAttrGet(ctx, attr->boolean);
-  case NN_ATTR_STR: return mlirStringAttrGet(ctx, nn_ref(attr->str));
+  case NN_ATTR_STR: return mlirStringAttrGet(ctx, nn_string_ref(attr->str));
   }
   nn_bug("attribute '%s' of unknown kind %d", attr->name, (int)attr->kind);
 }
 
 MlirNamedAttribute nn_attr_to_named(MlirContext ctx, const NnAttr *attr) {
-  return mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_ref(attr->name)), nn_attr_to_mlir(ctx, attr));
+  return mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref(attr->name)), nn_attr_to_mlir(ctx, attr));
 }
 
 void nn_set_attr(MlirOperation op, const NnAttr *attr) {
-  mlirOperationSetAttributeByName(op, nn_ref(attr->name), nn_attr_to_mlir(mlirOperationGetContext(op), attr));
+  mlirOperationSetAttributeByName(op, nn_string_ref(attr->name), nn_attr_to_mlir(mlirOperationGetContext(op), attr));
 }
 
 void nn_set_unit(MlirOperation op, const char *name) {
-  mlirOperationSetAttributeByName(op, nn_ref(name), mlirUnitAttrGet(mlirOperationGetContext(op)));
+  mlirOperationSetAttributeByName(op, nn_string_ref(name), mlirUnitAttrGet(mlirOperationGetContext(op)));
 }

@@ -20,7 +20,7 @@ static MlirOperation function_named(MlirModule module, MlirStringRef wanted) {
   MlirBlock body = mlirModuleGetBody(module);
   for (MlirOperation f = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(f);
        f = mlirOperationGetNextInBlock(f)) {
-    MlirAttribute symbol = mlirOperationGetAttributeByName(f, nn_ref("sym_name"));
+    MlirAttribute symbol = mlirOperationGetAttributeByName(f, nn_string_ref("sym_name"));
     if (!mlirAttributeIsNull(symbol) && mlirStringRefEqual(mlirStringAttrGetValue(symbol), wanted)) return f;
   }
   return nn_null_operation();
@@ -30,7 +30,7 @@ static bool declared(MlirOperation op, NnScan *out) {
   if (mlirOperationIsNull(op) || !nn_has_attr(op, ATTR_body)) return false;
   int64_t counts[5];
   if (nn_attr_i64s(op, ATTR_counts, counts, 5) != 5) return false;
-  MlirAttribute body = mlirOperationGetAttributeByName(op, nn_ref(ATTR_body));
+  MlirAttribute body = mlirOperationGetAttributeByName(op, nn_string_ref(ATTR_body));
   *out = (NnScan){.body = function_named(nn_module_of(op), mlirStringAttrGetValue(body)),
                   .length = nn_attr_i64(op, ATTR_length, 0),
                   .reverse = nn_attr_bool(op, ATTR_reverse, false),
@@ -50,7 +50,7 @@ bool nn_scan_of(MlirOperation op, NnScan *out) {
 
 bool nn_scan_called(MlirModule module, MlirOperation call, NnScan *out) {
   return declared(function_named(module, mlirFlatSymbolRefAttrGetValue(
-                                             mlirOperationGetAttributeByName(call, nn_ref("callee")))),
+                                             mlirOperationGetAttributeByName(call, nn_string_ref("callee")))),
                   out);
 }
 
@@ -81,13 +81,14 @@ static void declare(NnBuilder *b, MlirModule module, const char *name, const NnS
   MlirContext ctx = b->ctx;
   MlirRegion region = mlirRegionCreate();
   MlirNamedAttribute attrs[] = {
-      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_ref("sym_name")), mlirStringAttrGet(ctx, nn_ref(name))),
-      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_ref("function_type")),
+      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref("sym_name")),
+                            mlirStringAttrGet(ctx, nn_string_ref(name))),
+      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref("function_type")),
                             mlirTypeAttrGet(mlirFunctionTypeGet(ctx, n_operands, operands, n_results, results))),
-      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_ref("sym_visibility")),
-                            mlirStringAttrGet(ctx, nn_ref("private"))),
+      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref("sym_visibility")),
+                            mlirStringAttrGet(ctx, nn_string_ref("private"))),
   };
-  MlirOperationState state = mlirOperationStateGet(nn_ref("func.func"), b->loc);
+  MlirOperationState state = mlirOperationStateGet(nn_string_ref("func.func"), b->loc);
   mlirOperationStateAddAttributes(&state, 3, attrs);
   mlirOperationStateAddOwnedRegions(&state, 1, &region);
   MlirOperation func = mlirOperationCreate(&state);
@@ -115,13 +116,13 @@ MlirOperation nn_scan_build(NnBuilder *b, MlirModule module, const char *name, c
   }
   declare(b, module, name, s, n_operands, types, n_results, types + n_operands);
   MlirNamedAttribute attrs[] = {
-      mlirNamedAttributeGet(mlirIdentifierGet(b->ctx, nn_ref("callee")),
-                            mlirFlatSymbolRefAttrGet(b->ctx, nn_ref(name))),
-      mlirNamedAttributeGet(mlirIdentifierGet(b->ctx, nn_ref(ATTR_scan)), mlirUnitAttrGet(b->ctx)),
-      mlirNamedAttributeGet(mlirIdentifierGet(b->ctx, nn_ref(ATTR_phase)),
-                            mlirStringAttrGet(b->ctx, nn_ref(b->phase ? b->phase : "forward"))),
+      mlirNamedAttributeGet(mlirIdentifierGet(b->ctx, nn_string_ref("callee")),
+                            mlirFlatSymbolRefAttrGet(b->ctx, nn_string_ref(name))),
+      mlirNamedAttributeGet(mlirIdentifierGet(b->ctx, nn_string_ref(ATTR_scan)), mlirUnitAttrGet(b->ctx)),
+      mlirNamedAttributeGet(mlirIdentifierGet(b->ctx, nn_string_ref(ATTR_phase)),
+                            mlirStringAttrGet(b->ctx, nn_string_ref(b->phase ? b->phase : "forward"))),
   };
-  MlirOperationState state = mlirOperationStateGet(nn_ref("func.call"), b->loc);
+  MlirOperationState state = mlirOperationStateGet(nn_string_ref("func.call"), b->loc);
   mlirOperationStateAddAttributes(&state, 3, attrs);
   mlirOperationStateAddOperands(&state, n_operands, operands);
   mlirOperationStateAddResults(&state, n_results, types + n_operands);

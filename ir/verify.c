@@ -20,8 +20,9 @@ static bool check_attributes(NnOpCall *c) {
   const char *cursor = nn_op_info(c->op)->attrs;
   NnAttrSpec spec;
   while (nn_attr_spec_next(&cursor, &spec)) {
-    MlirAttribute a = mlirAttributeIsNull(c->attrs) ? c->attrs
-                                                    : mlirDictionaryAttrGetElementByName(c->attrs, nn_ref(spec.name));
+    MlirAttribute a = mlirAttributeIsNull(c->attrs)
+                          ? c->attrs
+                          : mlirDictionaryAttrGetElementByName(c->attrs, nn_string_ref(spec.name));
     if (mlirAttributeIsNull(a)) {
       if (!spec.optional) return nn_fail(c, "attribute '%s' is missing", spec.name);
     } else if (!nn_attr_has_type(a, spec.type)) {

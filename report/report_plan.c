@@ -11,8 +11,6 @@
 const char *const report_kind_names[REPORT_KINDS] = {"parameters",  "optimizer",  "inputs",   "gradients",
                                                      "activations", "recomputed", "workspace"};
 
-static MlirStringRef ref(const char *text) { return mlirStringRefCreateFromCString(text); }
-
 static ReportKind kind_of_argument(const ReportPlan *plan, int arg) {
   char role[16];
   nn_arg_str(plan->func, arg, ATTR_role, role, sizeof role, "input");
@@ -30,7 +28,7 @@ static ReportKind kind_of_result(const ReportPlan *plan, int step, int instance)
 }
 
 static int64_t result_offset(MlirOperation op, int r) {
-  MlirAttribute list = mlirOperationGetAttributeByName(op, ref(ATTR_offset));
+  MlirAttribute list = mlirOperationGetAttributeByName(op, nn_string_ref(ATTR_offset));
   return mlirAttributeIsNull(list) || mlirDenseArrayGetNumElements(list) <= r ? 0
                                                                               : mlirDenseI64ArrayGetElement(list, r);
 }
@@ -192,8 +190,9 @@ static char *joined(const char *a, const char *b, const char *c) {
 char *report_step_name(const ReportPlan *plan, int step) {
   const PlanStep *s = &plan->p.steps[step];
   if (s->kernel >= 0) {
-    MlirAttribute label = mlirOperationGetAttributeByName(plan->p.kernels[s->kernel].func, ref(ATTR_label));
-    char *callee = copy_ref(mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(s->op, ref("callee"))));
+    MlirAttribute label = mlirOperationGetAttributeByName(plan->p.kernels[s->kernel].func, nn_string_ref(ATTR_label));
+    char *callee = copy_ref(
+        mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(s->op, nn_string_ref("callee"))));
     char *what = mlirAttributeIsNull(label) ? strdup("") : copy_ref(mlirStringAttrGetValue(label)),
          *text = joined(callee, *what ? " " : "", what);
     free(callee);
@@ -270,7 +269,8 @@ ReportAgain *report_plan_again(const ReportPlan *plan, int *count) {
       *last = allocate_array((size_t)n_results + 1, sizeof *last), used = 0;
   for (int i = 0; i < plan->n; i++) {
     const PlanStep *s = &plan->p.steps[i];
-    MlirAttribute name = mlirOperationGetAttributeByName(s->op, ref(s->recomputed ? ATTR_recompute : ATTR_name));
+    MlirAttribute name = mlirOperationGetAttributeByName(s->op,
+                                                         nn_string_ref(s->recomputed ? ATTR_recompute : ATTR_name));
     if (s->role != NN_STEP_RUN || mlirAttributeIsNull(name)) continue;
     int group = ptr_map_get(&groups, name.ptr);
     if (group < 0) {

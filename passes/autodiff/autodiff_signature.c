@@ -4,10 +4,8 @@
 
 #include "passes/autodiff/autodiff.h"
 
-static MlirStringRef ref(const char *text) { return mlirStringRefCreateFromCString(text); }
-
 static MlirAttribute *dictionaries(MlirOperation func, const char *list, int n) {
-  MlirAttribute all = mlirOperationGetAttributeByName(func, ref(list));
+  MlirAttribute all = mlirOperationGetAttributeByName(func, nn_string_ref(list));
   MlirAttribute *out = malloc(sizeof *out * (size_t)(n + 1));
   if (!out) abort();
   for (int i = 0; i < n; i++)
@@ -40,11 +38,11 @@ static void push(MlirAttribute **array, int n, MlirAttribute value) {
 }
 
 static MlirNamedAttribute named(MlirContext ctx, const char *name, MlirAttribute value) {
-  return mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref(name)), value);
+  return mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref(name)), value);
 }
 
 static MlirNamedAttribute named_text(MlirContext ctx, const char *name, const char *text) {
-  return named(ctx, name, mlirStringAttrGet(ctx, ref(text)));
+  return named(ctx, name, mlirStringAttrGet(ctx, nn_string_ref(text)));
 }
 
 static MlirNamedAttribute named_number(MlirContext ctx, const char *name, int64_t value) {
@@ -82,9 +80,10 @@ void signature_finish(Signature *s) {
   for (int i = 0; i < s->n_args; i++) types[i] = mlirValueGetType(mlirBlockGetArgument(body, i));
   for (int i = 0; i < s->n_results; i++) results[i] = mlirValueGetType(s->results[i]);
   MlirType type = mlirFunctionTypeGet(ctx, s->n_args, types, s->n_results, results);
-  mlirOperationSetAttributeByName(s->func, ref("function_type"), mlirTypeAttrGet(type));
-  mlirOperationSetAttributeByName(s->func, ref("arg_attrs"), mlirArrayAttrGet(ctx, s->n_args, s->arg_attrs));
-  mlirOperationSetAttributeByName(s->func, ref("res_attrs"), mlirArrayAttrGet(ctx, s->n_results, s->result_attrs));
+  mlirOperationSetAttributeByName(s->func, nn_string_ref("function_type"), mlirTypeAttrGet(type));
+  mlirOperationSetAttributeByName(s->func, nn_string_ref("arg_attrs"), mlirArrayAttrGet(ctx, s->n_args, s->arg_attrs));
+  mlirOperationSetAttributeByName(s->func, nn_string_ref("res_attrs"),
+                                  mlirArrayAttrGet(ctx, s->n_results, s->result_attrs));
   mlirOperationSetOperands(nn_function_return(s->func), s->n_results, s->results);
   free(types);
   signature_free(s);

@@ -13,9 +13,8 @@
 #include "passes/rewrite.h"
 #include "support/alloc.h"
 
-static MlirStringRef ref(const char *text) { return mlirStringRefCreateFromCString(text); }
 static MlirAttribute attribute(MlirOperation op, const char *name) {
-  return mlirOperationGetAttributeByName(op, ref(name));
+  return mlirOperationGetAttributeByName(op, nn_string_ref(name));
 }
 
 // What has been made of a kernel and a convolution in front of it.
@@ -72,7 +71,8 @@ static MlirAttribute dictionary_of(MlirOperation op) {
 
 static void remove_pass_attributes(MlirOperation op) {
   static const char *const names[] = {ATTR_phase, ATTR_recompute, ATTR_stored};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) mlirOperationRemoveAttributeByName(op, ref(names[i]));
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    mlirOperationRemoveAttributeByName(op, nn_string_ref(names[i]));
 }
 
 // Named after `kernel`; its label tells of both.
@@ -196,7 +196,7 @@ static void replace(Epilogue *e, MlirOperation call, MlirOperation conv, const M
     if (m->same[i] < 0) operands[k++] = mlirOperationGetOperand(conv, i);
   for (int r = 0; r < n_results; r++) types[r] = mlirValueGetType(mlirOperationGetResult(call, r));
   types[n_results] = mlirValueGetType(mlirOperationGetResult(conv, 0));
-  MlirOperationState state = mlirOperationStateGet(ref("func.call"), mlirOperationGetLocation(call));
+  MlirOperationState state = mlirOperationStateGet(nn_string_ref("func.call"), mlirOperationGetLocation(call));
   for (intptr_t i = 0; i < mlirOperationGetNumAttributes(call); i++) {
     MlirNamedAttribute a = mlirOperationGetAttribute(call, i);
     mlirOperationStateAddAttributes(&state, 1, &a);
@@ -204,7 +204,7 @@ static void replace(Epilogue *e, MlirOperation call, MlirOperation conv, const M
   mlirOperationStateAddOperands(&state, k, operands);
   mlirOperationStateAddResults(&state, n_results + m->keeps, types);
   MlirOperation fused = mlirOperationCreate(&state);
-  mlirOperationSetAttributeByName(fused, ref("callee"), m->result);
+  mlirOperationSetAttributeByName(fused, nn_string_ref("callee"), m->result);
   mlirBlockInsertOwnedOperationBefore(mlirOperationGetBlock(call), call, fused);
   ptr_map_set(&e->position, fused.ptr, ptr_map_get(&e->position, call.ptr));
   for (int r = 0; r < n_results; r++) {
@@ -351,16 +351,16 @@ static void replace_fed(MlirOperation op, MlirOperation call, int at, const Fed 
   for (int i = 0; i < (int)mlirOperationGetNumOperands(call); i++)
     if (f->same[i] < 0) operands[k++] = mlirOperationGetOperand(call, i);
   for (int r = 0; r < n_results; r++) types[r] = mlirValueGetType(mlirOperationGetResult(op, r));
-  MlirOperationState state = mlirOperationStateGet(ref("func.call"), mlirOperationGetLocation(op));
+  MlirOperationState state = mlirOperationStateGet(nn_string_ref("func.call"), mlirOperationGetLocation(op));
   mlirOperationStateAddOperands(&state, k, operands);
   mlirOperationStateAddResults(&state, n_results, types);
   MlirContext ctx = mlirOperationGetContext(op);
-  MlirNamedAttribute callee = mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("callee")), f->result);
+  MlirNamedAttribute callee = mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref("callee")), f->result);
   mlirOperationStateAddAttributes(&state, 1, &callee);
   MlirOperation fed = mlirOperationCreate(&state);
   static const char *const kept[] = {ATTR_phase, ATTR_inside};
   for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-    if (nn_has_attr(op, kept[i])) mlirOperationSetAttributeByName(fed, ref(kept[i]), attribute(op, kept[i]));
+    if (nn_has_attr(op, kept[i])) mlirOperationSetAttributeByName(fed, nn_string_ref(kept[i]), attribute(op, kept[i]));
   mlirBlockInsertOwnedOperationBefore(mlirOperationGetBlock(op), op, fed);
   for (int r = 0; r < n_results; r++)
     mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(op, r), mlirOperationGetResult(fed, r));

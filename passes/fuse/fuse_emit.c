@@ -288,8 +288,6 @@ static void label_of(const Draft *d, char *buf, size_t size) {
   }
 }
 
-static MlirStringRef ref(const char *text) { return mlirStringRefCreateFromCString(text); }
-
 static MlirOperation copy_op(MlirOperation op, const MlirValue *operands) {
   MlirNamedAttribute attrs[MAX_ATTRIBUTES];
   int n_attrs = op_attributes(op, attrs, MAX_ATTRIBUTES), n_results = (int)mlirOperationGetNumResults(op);
@@ -365,7 +363,7 @@ static const Known *kernel_for(FuseKernels *k, Draft *d) {
   label_of(d, label, sizeof label);
   nn_set_attr(func, &NN_STR(ATTR_label, label));
   write_copies(func, d);
-  *known = (Known){hash, d->key, mlirFlatSymbolRefAttrGet(mlirModuleGetContext(k->module), ref(name)), func};
+  *known = (Known){hash, d->key, mlirFlatSymbolRefAttrGet(mlirModuleGetContext(k->module), nn_string_ref(name)), func};
   d->key = (Words){0};   // now the table's
   k->n++;
   return known;
@@ -395,7 +393,7 @@ static bool is_wanted(MlirOperation op) {
 static MlirAttribute recomputed_names(MlirContext ctx, const Draft *d) {
   Words names = {0};
   for (int i = 0; i < d->ops.n; i++) {
-    MlirAttribute name = mlirOperationGetAttributeByName(d->ops.items[i], ref(ATTR_recompute));
+    MlirAttribute name = mlirOperationGetAttributeByName(d->ops.items[i], nn_string_ref(ATTR_recompute));
     bool known = mlirAttributeIsNull(name) || nn_op_of(d->ops.items[i]) == NN_OP_broadcast ||
                  !is_wanted(d->ops.items[i]);
     for (int j = 0; j < names.n && !known; j++) known = names.items[j] == (uint64_t)(uintptr_t)name.ptr;
@@ -409,7 +407,7 @@ static MlirAttribute recomputed_names(MlirContext ctx, const Draft *d) {
     MlirStringRef name = mlirStringAttrGetValue((MlirAttribute){(void *)(uintptr_t)names.items[i]});
     length += (size_t)snprintf(text + length, room - length, "%s%.*s", i ? ", " : "", (int)name.length, name.data);
   }
-  MlirAttribute joined = mlirStringAttrGet(ctx, ref(text));
+  MlirAttribute joined = mlirStringAttrGet(ctx, nn_string_ref(text));
   free(text);
   free(names.items);
   return joined;
@@ -421,22 +419,22 @@ static void emit_call(Emission *e, int root, Draft *d, MlirOperation before) {
   const Known *kernel = kernel_for(e->kernels, d);
   MlirAttribute recomputes = recomputed_names(ctx, d);
   MlirNamedAttribute attrs[3] = {
-      mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("callee")), kernel->callee),
-      mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref(ATTR_phase)),
-                            mlirStringAttrGet(ctx, ref(phase_name(g->groups[root].phases)))),
-      mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref(ATTR_inside)), recomputes),
+      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref("callee")), kernel->callee),
+      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref(ATTR_phase)),
+                            mlirStringAttrGet(ctx, nn_string_ref(phase_name(g->groups[root].phases)))),
+      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref(ATTR_inside)), recomputes),
   };
   bool any = mlirStringAttrGetValue(recomputes).length > 0;
   // of its first such call
   if (any && !nn_has_attr(kernel->func, ATTR_inside))
-    mlirOperationSetAttributeByName(kernel->func, ref(ATTR_inside), recomputes);
+    mlirOperationSetAttributeByName(kernel->func, nn_string_ref(ATTR_inside), recomputes);
   MlirValue *operands = allocate_array((size_t)d->args.n, sizeof *operands);
   MlirType *types = allocate_array((size_t)d->results.n, sizeof *types);
   for (int i = 0; i < d->args.n; i++) operands[i] = current(e, d->args.items[i]);
   for (int i = 0; i < d->results.n; i++) types[i] = mlirValueGetType(d->results.items[i]);
   MlirLocation *places = allocate_array((size_t)d->ops.n, sizeof *places);
   for (int i = 0; i < d->ops.n; i++) places[i] = mlirOperationGetLocation(d->ops.items[i]);
-  MlirOperationState state = mlirOperationStateGet(ref("func.call"),
+  MlirOperationState state = mlirOperationStateGet(nn_string_ref("func.call"),
                                                    mlirLocationFusedGet(ctx, d->ops.n, places, mlirAttributeGetNull()));
   free(places);
   mlirOperationStateAddAttributes(&state, any ? 3 : 2, attrs);

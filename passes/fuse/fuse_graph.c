@@ -11,7 +11,6 @@
 
 static NnOpKind kind_of(const FuseOp *o) { return o->kind == NN_OP_NONE ? NN_KIND_LIBRARY : nn_op_info(o->kind)->kind; }
 
-static MlirValue operand(MlirOperation op, intptr_t i) { return mlirOperationGetOperand(op, i); }
 static int n_operands(MlirOperation op) { return (int)mlirOperationGetNumOperands(op); }
 
 static int def_of(const FuseGraph *g, MlirValue v) {
@@ -31,7 +30,7 @@ static FusePhase phase_of(MlirOperation op) {
 
 // The strides of what the view shows, from those of its operand. False: no strides show it.
 static bool view_strides(const FuseOp *o, int64_t *stride) {
-  NnType from = nn_value_type(operand(o->op, 0)), to = nn_value_type(mlirOperationGetResult(o->op, 0));
+  NnType from = nn_value_type(nn_operand(o->op, 0)), to = nn_value_type(mlirOperationGetResult(o->op, 0));
   int64_t a[NN_MAX_RANK], in[NN_MAX_RANK];
   memcpy(in, stride, sizeof in);
   switch (o->kind) {
@@ -66,7 +65,7 @@ static void classify_views(FuseGraph *g) {
     if (!is_layout_view(o)) continue;
     bool alias = nn_is_alias(o->op);
     o->klass = alias ? FUSE_FIXED : FUSE_NODE;
-    int producer = def_of(g, operand(o->op, 0));
+    int producer = def_of(g, nn_operand(o->op, 0));
     bool after_view = producer >= 0 && is_layout_view(&g->ops[producer]) && !nn_is_alias(g->ops[producer].op);
     if (producer >= 0 && g->ops[producer].kind == NN_OP_reshape) after_view = true;   // settled below, operands first
     int user = only_user(g, mlirOperationGetResult(o->op, 0));
@@ -81,8 +80,8 @@ static void classify_views(FuseGraph *g) {
   for (int i = 0; i < g->n; i++) {
     FuseOp *o = &g->ops[i];
     if (!is_layout_view(o)) continue;
-    int p = def_of(g, operand(o->op, 0));
-    NnType from = nn_value_type(operand(o->op, 0));
+    int p = def_of(g, nn_operand(o->op, 0));
+    NnType from = nn_value_type(nn_operand(o->op, 0));
     bool chained = p >= 0 && is_layout_view(&g->ops[p]) && g->ops[p].klass == FUSE_CLONED;
     if (chained) memcpy(stride[i], stride[p], sizeof *stride);
     else nn_row_major_strides(&from, stride[i]);
@@ -94,7 +93,7 @@ static void classify_views(FuseGraph *g) {
     while (chained) {
       chained = g->ops[p].kind == NN_OP_reshape;
       g->ops[p].klass = chained ? FUSE_FIXED : FUSE_NODE;
-      p = def_of(g, operand(g->ops[p].op, 0));
+      p = def_of(g, nn_operand(g->ops[p].op, 0));
     }
   }
   free(stride);
@@ -124,7 +123,7 @@ static bool classify_recomputed(FuseOp *o) {
 // along different axes have nothing in common but that tensor.
 static bool is_widening(const FuseGraph *g, const FuseOp *o) {
   if (o->kind != NN_OP_cast) return false;
-  MlirValue x = operand(o->op, 0);
+  MlirValue x = nn_operand(o->op, 0);
   int def = def_of(g, x);
   return nn_dtype_bytes(nn_value_type(x).dtype) < nn_dtype_bytes(o->shape.dtype) &&
          (def < 0 || (g->ops[def].klass == FUSE_FIXED && !nn_is_alias(g->ops[def].op)));
@@ -138,7 +137,7 @@ static void classify_map(const FuseGraph *g, FuseOp *o) {
   int chain = 1;
   bool sources = true, tiny = nn_type_elements(&o->shape) <= FUSE_TINY;
   for (int i = 0; i < n_operands(o->op); i++) {
-    MlirValue v = operand(o->op, i);
+    MlirValue v = nn_operand(o->op, i);
     int def = def_of(g, v);
     const FuseOp *p = def < 0 ? NULL : &g->ops[def];
     sources &= p && p->klass == FUSE_CLONED && p->source_only;
@@ -155,12 +154,12 @@ static void classify_map(const FuseGraph *g, FuseOp *o) {
 
 static void classify_broadcast(const FuseGraph *g, FuseOp *o) {
   o->klass = FUSE_CLONED;
-  int def = def_of(g, operand(o->op, 0));
+  int def = def_of(g, nn_operand(o->op, 0));
   const FuseOp *p = def < 0 ? NULL : &g->ops[def];
   bool cloned = p && p->klass == FUSE_CLONED;
   o->chain = 1 + (cloned ? p->chain : 0);
   o->source_only = cloned && (p->source_only || p->tiny);
-  NnType t = nn_value_type(operand(o->op, 0));
+  NnType t = nn_value_type(nn_operand(o->op, 0));
   if (p && p->tiny && nn_type_elements(&t) <= FUSE_TINY) o->source_only = true;
 }
 
@@ -181,7 +180,7 @@ static bool classify(FuseGraph *g) {
       if (o->kind == NN_OP_broadcast) {
         classify_broadcast(g, o);
       } else if (o->klass == FUSE_FIXED) {
-        MlirValue v = operand(o->op, 0);
+        MlirValue v = nn_operand(o->op, 0);
         int def = def_of(g, v);
         o->tiny = nn_type_elements(&o->shape) <= FUSE_TINY &&
                   (def < 0 || (g->ops[def].klass == FUSE_FIXED && g->ops[def].tiny));
@@ -201,7 +200,7 @@ static void mark_materialised(FuseGraph *g) {
   for (int i = 0; i < g->n; i++) {
     if (g->ops[i].klass != FUSE_FIXED && g->ops[i].klass != FUSE_MOVE) continue;
     for (int j = 0; j < n_operands(g->ops[i].op); j++) {
-      int def = def_of(g, operand(g->ops[i].op, j));
+      int def = def_of(g, nn_operand(g->ops[i].op, j));
       if (def >= 0 && g->ops[def].klass == FUSE_CLONED) g->ops[def].materialised = true;
     }
   }
@@ -281,7 +280,7 @@ static void add_dependences(FuseGraph *g, int to, MlirValue v, Seen seen) {
   } else if (o->kind == NN_OP_random_uniform) {
     seen = (Seen){.via = FUSE_VIEW};   // the key row is read from memory
   }
-  for (int i = 0; i < n_operands(o->op); i++) add_dependences(g, to, operand(o->op, i), seen);
+  for (int i = 0; i < n_operands(o->op); i++) add_dependences(g, to, nn_operand(o->op, i), seen);
 }
 
 static void add_op_edges(FuseGraph *g, int i) {
@@ -292,11 +291,11 @@ static void add_op_edges(FuseGraph *g, int i) {
   Seen seen = {.via = view || o->kind == NN_OP_random_uniform ? FUSE_VIEW : FUSE_DIRECT};
   if (o->klass == FUSE_CLONED) {   // a materialised clone stands alone: how it reads does not matter
     seen.via = FUSE_VIEW;
-    for (int j = 0; j < n_operands(o->op); j++) add_dependences(g, i, operand(o->op, j), seen);
+    for (int j = 0; j < n_operands(o->op); j++) add_dependences(g, i, nn_operand(o->op, j), seen);
     return;
   }
   for (int j = 0; j < n_operands(o->op); j++) {
-    MlirValue v = operand(o->op, j);
+    MlirValue v = nn_operand(o->op, j);
     if (o->klass == FUSE_NODE) add_dependences(g, i, v, seen);
     else add_edge(g, (FuseEdge){.from = def_of(g, v), .to = i, .value = value_number(g, v), .via = FUSE_VIEW});
   }
@@ -308,7 +307,7 @@ static int argument_of(const FuseGraph *g, MlirValue v) {
     if (mlirValueIsABlockArgument(v)) return nn_value_index(v);
     int def = def_of(g, v);
     if (def < 0 || !nn_is_alias(g->ops[def].op)) return -1;
-    v = operand(g->ops[def].op, 0);
+    v = nn_operand(g->ops[def].op, 0);
   }
 }
 
@@ -335,10 +334,10 @@ static int *find_writers(FuseGraph *g, Access *access, int n_args) {
   for (int r = 0; r < nn_function_n_results(g->func); r++) {
     int64_t tied = nn_result_i64(g->func, r, ATTR_tied, -1);
     if (tied < 0 || tied >= n_args) continue;
-    MlirValue v = operand(ret, r);
+    MlirValue v = nn_operand(ret, r);
     int def = def_of(g, v);
     while (def >= 0 && nn_is_alias(g->ops[def].op)) {
-      v = operand(g->ops[def].op, 0);
+      v = nn_operand(g->ops[def].op, 0);
       def = def_of(g, v);
     }
     g->overwritten[tied] = true;
@@ -400,7 +399,7 @@ static void read_op(FuseGraph *g, int i, MlirOperation op) {
     int64_t axes[NN_MAX_RANK];
     int n = nn_attr_i64s(op, "axes", axes, NN_MAX_RANK);
     for (int a = 0; a < n; a++) o->axes |= 1u << axes[a];
-    o->shape = nn_value_type(operand(op, 0));
+    o->shape = nn_value_type(nn_operand(op, 0));
   } else if (mlirOperationGetNumResults(op) > 0) {
     o->shape = nn_value_type(mlirOperationGetResult(op, 0));
   }

@@ -33,8 +33,6 @@ typedef struct Recompute {
   MlirValue *inside, *stored;   // Owned, per value: its clones; null: none yet
 } Recompute;
 
-static MlirValue operand(MlirOperation op, intptr_t j) { return mlirOperationGetOperand(op, j); }
-
 // ---------------------------------------------------------------------------------------------------------------------
 // The cut
 
@@ -59,7 +57,7 @@ static void cut(Recompute *r) {
     source[id] = !v->recomputable;
     sink[id] = v->read_inside || v->read_stored;
     for (intptr_t j = 0; v->recomputable && j < mlirOperationGetNumOperands(g->ops[v->def]); j++) {
-      int x = recompute_value_of(g, operand(g->ops[v->def], j));
+      int x = recompute_value_of(g, nn_operand(g->ops[v->def], j));
       if (!g->values[x].available) from[used] = x, to[used++] = id;
     }
   }
@@ -88,7 +86,7 @@ static bool cone_of(const Recompute *r, const Cone *cones, int id, Cone *cone) {
   MlirOperation op = g->ops[g->values[id].def];
   *cone = (Cone){.n_ops = 1, .ops = {id}};
   for (intptr_t j = 0; j < mlirOperationGetNumOperands(op); j++) {
-    int x = recompute_value_of(g, operand(op, j));
+    int x = recompute_value_of(g, nn_operand(op, j));
     const RecomputeValue *v = &g->values[x];
     if (v->source_only) continue;
     if (!r->again[x] || v->library) {
@@ -117,7 +115,7 @@ static int *only_readers(const Recompute *r) {
     if (!r->again[id]) continue;
     MlirOperation op = g->ops[g->values[id].def];
     for (intptr_t j = 0; j < mlirOperationGetNumOperands(op); j++) {
-      int *x = &reader[recompute_value_of(g, operand(op, j))];
+      int *x = &reader[recompute_value_of(g, nn_operand(op, j))];
       *x = *x == -1 || *x == id ? id : -2;
     }
   }
@@ -161,7 +159,7 @@ static MlirValue make_clone(Recompute *r, int id, bool stored, MlirOperation bef
   char name[64];
   bool alias = v->root != id;
   for (intptr_t j = 0; j < mlirOperationGetNumOperands(op); j++)
-    mlirOperationSetOperand(copy, j, clone(r, recompute_value_of(g, operand(op, j)), alias, before));
+    mlirOperationSetOperand(copy, j, clone(r, recompute_value_of(g, nn_operand(op, j)), alias, before));
   mlirBlockInsertOwnedOperationBefore(nn_function_body(g->func), before, copy);
   nn_set_attr(copy, &NN_STR(ATTR_phase, "backward"));
   name_of(g, id, name, sizeof name);
@@ -185,7 +183,7 @@ static void rewrite(Recompute *r) {
     NnOp kind = nn_op_of(op);
     if (!g->backward[i] || kind == NN_OP_NONE || nn_op_info(kind)->kind == NN_KIND_MARK) continue;
     for (intptr_t j = 0; j < mlirOperationGetNumOperands(op); j++) {
-      MlirValue x = operand(op, j), y = clone(r, recompute_value_of(g, x), !recompute_reads_elements(kind), op);
+      MlirValue x = nn_operand(op, j), y = clone(r, recompute_value_of(g, x), !recompute_reads_elements(kind), op);
       if (!mlirValueEqual(x, y)) mlirOperationSetOperand(op, j, y);
     }
   }

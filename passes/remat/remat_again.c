@@ -9,8 +9,6 @@
 #include "passes/rewrite.h"
 #include "support/alloc.h"
 
-static MlirStringRef ref(const char *text) { return mlirStringRefCreateFromCString(text); }
-
 // Ops whose result depends on nothing but their operands, wherever they are compiled: exact, or rounded once. A call of
 // a vector math function may differ in the last bit between a vector and the rest of a row, a reduction in its order.
 static bool is_exact(NnOp kind) {
@@ -116,7 +114,7 @@ static MlirOperation make_kernel(MlirOperation func, const PlanStep *s, const ch
   for (int o = s->n_inputs - 1; o >= 0; o--)
     if (!s->reads_again[o]) nn_function_remove_arg(part, o);
   nn_set_attr(part, &NN_STR(ATTR_kind, "map"));
-  mlirOperationRemoveAttributeByName(part, ref(ATTR_axes));
+  mlirOperationRemoveAttributeByName(part, nn_string_ref(ATTR_axes));
   return part;
 }
 
@@ -137,14 +135,14 @@ MlirOperation remat_call_again(AgainKernels *kernels, const PlanProgram *p, int 
   }
   nn_attr_str(part, "sym_name", name, sizeof name, "");
   MlirContext ctx = mlirOperationGetContext(func);
-  MlirOperationState state = mlirOperationStateGet(ref("func.call"), mlirOperationGetLocation(s->op));
+  MlirOperationState state = mlirOperationStateGet(nn_string_ref("func.call"), mlirOperationGetLocation(s->op));
   MlirOperation end = nn_function_return(part);
   for (int o = 0; o < s->n_inputs; o++)
     if (s->reads_again[o]) mlirOperationStateAddOperands(&state, 1, &operands[o]);
   for (int r = 0; r < nn_function_n_results(part); r++)
     mlirOperationStateAddResults(&state, 1, (MlirType[]){mlirValueGetType(mlirOperationGetOperand(end, r))});
-  MlirNamedAttribute callee = mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("callee")),
-                                                    mlirFlatSymbolRefAttrGet(ctx, ref(name)));
+  MlirNamedAttribute callee = mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref("callee")),
+                                                    mlirFlatSymbolRefAttrGet(ctx, nn_string_ref(name)));
   mlirOperationStateAddAttributes(&state, 1, &callee);
   MlirOperation call = mlirOperationCreate(&state);
   char phase[16];

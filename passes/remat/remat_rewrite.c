@@ -26,8 +26,6 @@ typedef struct Writer {
   int64_t persistent;      // bytes before them
 } Writer;
 
-static MlirStringRef ref(const char *text) { return mlirStringRefCreateFromCString(text); }
-
 static void place(Writer *w, MlirOperation op, bool is_new) {
   if (!mlirBlockIsNull(w->region)) mlirBlockAppendOwnedOperation(w->region, op);
   else if (is_new) mlirBlockInsertOwnedOperationBefore(nn_function_body(w->p->func), w->end, op);
@@ -57,7 +55,8 @@ static MlirValue read_value(Writer *w, int v) {
 static void step_name(const PlanProgram *p, int step, char *buf, size_t size) {
   const PlanStep *s = &p->steps[step];
   if (s->kernel >= 0) {
-    MlirStringRef callee = mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(s->op, ref("callee")));
+    MlirStringRef callee = mlirFlatSymbolRefAttrGetValue(
+        mlirOperationGetAttributeByName(s->op, nn_string_ref("callee")));
     snprintf(buf, size, "%.*s.%d", (int)callee.length, callee.data, step);
   } else {
     NnOp kind = nn_op_of(s->op);
@@ -79,7 +78,7 @@ static MlirOperation run_again(Writer *w, int step) {
   for (int i = 0; i < s->n_inputs && !s->again; i++) mlirOperationSetOperand(op, i, operands[i]);
   free(operands);
   nn_set_attr(op, &NN_STR(ATTR_recompute, name));
-  mlirOperationRemoveAttributeByName(op, ref(ATTR_name));
+  mlirOperationRemoveAttributeByName(op, nn_string_ref(ATTR_name));
   return op;
 }
 
@@ -159,19 +158,20 @@ static void close_region(Writer *w, int begin, int end) {
     types[n++] = mlirValueGetType(w->instance[i]);
   }
   MlirLocation loc = mlirOperationGetLocation(w->p->steps[w->l.exec[begin]].op);
-  MlirOperationState yield = mlirOperationStateGet(ref("scf.yield"), loc);
+  MlirOperationState yield = mlirOperationStateGet(nn_string_ref("scf.yield"), loc);
   mlirOperationStateAddOperands(&yield, n, yielded);
   mlirBlockAppendOwnedOperation(w->region, mlirOperationCreate(&yield));
   char name[400];
   region_name(w, begin, end, name, sizeof name);
   MlirContext ctx = mlirOperationGetContext(w->p->func);
   MlirNamedAttribute attrs[2] = {
-      mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref("no_inline")), mlirUnitAttrGet(ctx)),
-      mlirNamedAttributeGet(mlirIdentifierGet(ctx, ref(ATTR_recompute)), mlirStringAttrGet(ctx, ref(name))),
+      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref("no_inline")), mlirUnitAttrGet(ctx)),
+      mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref(ATTR_recompute)),
+                            mlirStringAttrGet(ctx, nn_string_ref(name))),
   };
   MlirRegion body = mlirRegionCreate();
   mlirRegionAppendOwnedBlock(body, w->region);
-  MlirOperationState state = mlirOperationStateGet(ref("scf.execute_region"), loc);
+  MlirOperationState state = mlirOperationStateGet(nn_string_ref("scf.execute_region"), loc);
   mlirOperationStateAddAttributes(&state, 2, attrs);
   mlirOperationStateAddResults(&state, n, types);
   mlirOperationStateAddOwnedRegions(&state, 1, &body);

@@ -12,8 +12,6 @@
 #include "passes/scan/scan.h"
 #include "support/alloc.h"
 
-static MlirStringRef ref(const char *text) { return mlirStringRefCreateFromCString(text); }
-
 static NnBuilder builder_of(MlirOperation op, MlirBlock block) {
   NnBuilder b = nn_builder_at_end(block, mlirOperationGetLocation(op));
   b.phase = rewrite_phase(op);
@@ -79,13 +77,13 @@ int scan_pairs_find(MlirOperation func, ScanPair *out, int max) {
   int n = 0;
   for (int i = 0; i < list.n && n < max; i++) {
     MlirAttribute forward = list.items[i].role == NN_STEP_RUN
-                                ? mlirOperationGetAttributeByName(list.items[i].op, ref(ATTR_forward))
+                                ? mlirOperationGetAttributeByName(list.items[i].op, nn_string_ref(ATTR_forward))
                                 : mlirAttributeGetNull();
     ScanPair p = {.backward = list.items[i].op};
     int calls = 0;
     for (int k = 0; k < i && !mlirAttributeIsNull(forward); k++) {
       MlirAttribute callee = list.items[k].role == NN_STEP_RUN && nn_has_attr(list.items[k].op, ATTR_scan)
-                                 ? mlirOperationGetAttributeByName(list.items[k].op, ref("callee"))
+                                 ? mlirOperationGetAttributeByName(list.items[k].op, nn_string_ref("callee"))
                                  : mlirAttributeGetNull();
       if (mlirAttributeIsNull(callee) ||
           !mlirStringRefEqual(mlirFlatSymbolRefAttrGetValue(callee), mlirStringAttrGetValue(forward)))
@@ -163,7 +161,8 @@ static void copy_ops(Copy *c, MlirOperation first, MlirOperation end) {
     MlirOperation op = mlirOperationClone(from);
     for (intptr_t k = 0; k < mlirOperationGetNumOperands(op); k++)
       mlirOperationSetOperand(op, k, current(c, mlirOperationGetOperand(from, k)));
-    for (size_t k = 0; k < sizeof plan / sizeof *plan; k++) mlirOperationRemoveAttributeByName(op, ref(plan[k]));
+    for (size_t k = 0; k < sizeof plan / sizeof *plan; k++)
+      mlirOperationRemoveAttributeByName(op, nn_string_ref(plan[k]));
     mlirBlockAppendOwnedOperation(c->block, op);
     for (intptr_t r = 0; r < mlirOperationGetNumResults(op); r++)
       stand_for(c, mlirOperationGetResult(from, r), mlirOperationGetResult(op, r));

@@ -11,9 +11,6 @@
 
 enum { SPARE = 16 };   // at most a sixteenth more columns
 
-static MlirValue operand(MlirOperation op, int i) { return mlirOperationGetOperand(op, i); }
-static MlirValue result(MlirOperation op) { return mlirOperationGetResult(op, 0); }
-
 // The least multiple of whole lines of 8 x bytes, or else of `bytes`, that costs little; n if none does.
 static int64_t aligned_columns(int64_t n, NnDtype dtype, int64_t bytes) {
   int64_t least = bytes / nn_dtype_bytes(dtype);
@@ -35,12 +32,12 @@ static MlirValue padded(NnBuilder *b, MlirValue x, int axis, int64_t more) {
 static MlirValue widened(const Scores *s, int i, MlirValue x, int64_t more) {
   MlirOperation op = s->op[i];
   NnBuilder b = rewrite_builder(op);
-  NnType type = nn_value_type(result(op));
+  NnType type = nn_value_type(nn_result(op, 0));
   type.dim[type.rank - 1] += more;
   MlirValue parameter = nn_null_value();
   if (nn_op_of(op) == NN_OP_add) parameter = padded(&b, scores_bias(op), 0, more);
   if (nn_op_of(op) == NN_OP_matmul)
-    parameter = padded(&b, operand(op, 1), nn_attr_bool(op, "transpose_b", false) ? 0 : 1, more);
+    parameter = padded(&b, nn_operand(op, 1), nn_attr_bool(op, "transpose_b", false) ? 0 : 1, more);
   return scores_again(&b, s, i, x, parameter, &type);
 }
 
@@ -57,25 +54,25 @@ static void move_taps(MlirValue from, MlirValue to) {
 
 // The wider copy of the weights is no larger than the scores: of few rows they are not what takes time and memory.
 static bool pays(MlirOperation product) {
-  NnType scores = nn_value_type(result(product));
-  return nn_type_elements(&scores) / scores_columns(result(product)) >= scores_columns(operand(product, 0));
+  NnType scores = nn_value_type(nn_result(product, 0));
+  return nn_type_elements(&scores) / scores_columns(nn_result(product, 0)) >= scores_columns(nn_operand(product, 0));
 }
 
 static void align_scores(MlirOperation loss, int64_t bytes) {
   Scores s;
-  if (!scores_find(operand(loss, 0), &s) || nn_has_attr(loss, "classes") || !pays(s.op[0])) return;
-  int64_t n = scores_columns(operand(loss, 0)),
-          more = aligned_columns(n, nn_value_type(result(s.op[0])).dtype, bytes) - n;
+  if (!scores_find(nn_operand(loss, 0), &s) || nn_has_attr(loss, "classes") || !pays(s.op[0])) return;
+  int64_t n = scores_columns(nn_operand(loss, 0)),
+          more = aligned_columns(n, nn_value_type(nn_result(s.op[0], 0)).dtype, bytes) - n;
   if (more == 0 || !scores_are_private(&s, loss)) return;
-  MlirValue x = operand(s.op[0], 0);
+  MlirValue x = nn_operand(s.op[0], 0);
   for (int i = 0; i < s.n; i++) {
     x = widened(&s, i, x, more);
-    move_taps(result(s.op[i]), x);
+    move_taps(nn_result(s.op[i], 0), x);
   }
   NnBuilder b = rewrite_builder(loss);
-  MlirOperation made = nn_build(&b, NN_OP_cross_entropy, 2, (MlirValue[]){x, operand(loss, 1)}, 1,
+  MlirOperation made = nn_build(&b, NN_OP_cross_entropy, 2, (MlirValue[]){x, nn_operand(loss, 1)}, 1,
                                 &NN_I64("classes", n), NULL);
-  rewrite_replace(loss, (MlirValue[]){result(made), mlirOperationGetResult(made, 1)});
+  rewrite_replace(loss, (MlirValue[]){nn_result(made, 0), mlirOperationGetResult(made, 1)});
   for (int i = s.n - 1; i >= 0; i--) mlirOperationDestroy(s.op[i]);
 }
 

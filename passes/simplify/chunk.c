@@ -21,8 +21,6 @@ typedef struct Least {
   int64_t rows, bytes;
 } Least;   // of a chunk of the scores
 
-static MlirValue operand(MlirOperation op, int i) { return mlirOperationGetOperand(op, i); }
-static MlirValue result(MlirOperation op, int i) { return mlirOperationGetResult(op, i); }
 static int64_t rows_of(MlirValue scores) {
   NnType t = nn_value_type(scores);
   return nn_type_elements(&t) / scores_columns(scores);
@@ -31,7 +29,7 @@ static int64_t rows_of(MlirValue scores) {
 // How many chunks the rows are best cut into: each takes so many rows that going over the gradient of the weights once
 // more costs little beside the products. 0: the scores are too few to care.
 static int64_t chunks(const Scores *s, const Least *least) {
-  MlirValue product = result(s->op[0], 0);
+  MlirValue product = nn_result(s->op[0], 0);
   NnType t = nn_value_type(product);
   int64_t row_bytes = scores_columns(product) * nn_dtype_bytes(t.dtype), n = rows_of(product) / least->rows;
   if (nn_type_bytes(&t) < least->bytes) return 0;
@@ -71,7 +69,7 @@ static void tap_chunk(NnBuilder *b, MlirValue v, MlirValue chunk, int64_t first)
 static void erase_with_taps(MlirOperation op) {
   for (intptr_t r = 0; r < mlirOperationGetNumResults(op); r++) {
     MlirOpOperand use;
-    while (!mlirOpOperandIsNull(use = mlirValueGetFirstUse(result(op, (int)r))))
+    while (!mlirOpOperandIsNull(use = mlirValueGetFirstUse(nn_result(op, (int)r))))
       mlirOperationDestroy(mlirOpOperandGetOwner(use));
   }
   mlirOperationDestroy(op);
@@ -80,15 +78,15 @@ static void erase_with_taps(MlirOperation op) {
 // The scores of a chunk. Only the product is in memory by itself, so that only its taps are kept.
 static MlirValue build_chunk(NnBuilder *b, const Scores *s, MlirValue x, int64_t first, int64_t rows) {
   MlirValue v = rows_from(b, x, first, rows);
-  NnType type = {.rank = 2, .dim = {rows, scores_columns(result(s->op[0], 0))}};
+  NnType type = {.rank = 2, .dim = {rows, scores_columns(nn_result(s->op[0], 0))}};
   for (int i = 0; i < s->n; i++) {
     NnOp kind = nn_op_of(s->op[i]);
     v = scores_again(b, s, i, v,
                      kind == NN_OP_add      ? scores_bias(s->op[i])
-                     : kind == NN_OP_matmul ? operand(s->op[i], 1)
+                     : kind == NN_OP_matmul ? nn_operand(s->op[i], 1)
                                             : nn_null_value(),
                      &type);
-    if (i == 0) tap_chunk(b, result(s->op[i], 0), v, first);
+    if (i == 0) tap_chunk(b, nn_result(s->op[i], 0), v, first);
   }
   return v;
 }
@@ -100,9 +98,9 @@ typedef struct Rows {
 } Rows;
 
 static Rows cut(NnBuilder *b, const Scores *s, int64_t n) {
-  NnType x = nn_value_type(operand(s->op[0], 0));
-  Rows r = {.n = rows_of(result(s->op[0], 0))};
-  r.x = nn_reshape(b, operand(s->op[0], 0), 2, (int64_t[]){r.n, x.dim[x.rank - 1]});
+  NnType x = nn_value_type(nn_operand(s->op[0], 0));
+  Rows r = {.n = rows_of(nn_result(s->op[0], 0))};
+  r.x = nn_reshape(b, nn_operand(s->op[0], 0), 2, (int64_t[]){r.n, x.dim[x.rank - 1]});
   r.each = ((r.n + TILE_ROWS - 1) / TILE_ROWS + n - 1) / n * TILE_ROWS;
   return r;
 }
@@ -111,8 +109,8 @@ static void split_loss(const Scores *s, MlirOperation loss, int64_t n, const cha
   NnBuilder b = rewrite_builder(loss);
   if (phase) b.phase = phase;
   Rows rows = cut(&b, s, n);
-  MlirValue part[2][NN_MAX_CHUNKS + 1], whole[2], labels = nn_reshape(&b, operand(loss, 1), 1, &rows.n);
-  NnType loss_type = nn_value_type(result(loss, 0));
+  MlirValue part[2][NN_MAX_CHUNKS + 1], whole[2], labels = nn_reshape(&b, nn_operand(loss, 1), 1, &rows.n);
+  NnType loss_type = nn_value_type(nn_result(loss, 0));
   int64_t classes = nn_attr_i64(loss, "classes", 0);
   int made = 0;
   for (int64_t first = 0; first < rows.n; first += rows.each, made++) {
@@ -120,7 +118,7 @@ static void split_loss(const Scores *s, MlirOperation loss, int64_t n, const cha
     MlirValue operands[] = {build_chunk(&b, s, rows.x, first, each), rows_from(&b, labels, first, each)};
     MlirOperation chunk = nn_build(&b, NN_OP_cross_entropy, 2, operands, classes ? 1 : 0, &NN_I64("classes", classes),
                                    NULL);
-    for (int r = 0; r < 2; r++) part[r][made] = result(chunk, r);
+    for (int r = 0; r < 2; r++) part[r][made] = nn_result(chunk, r);
   }
   for (int r = 0; r < 2; r++) whole[r] = nn_reshape(&b, nn_concat(&b, made, part[r], 0), loss_type.rank, loss_type.dim);
   rewrite_replace(loss, whole);
@@ -134,11 +132,11 @@ static void split_result(MlirOperation func, const Least *least) {
   char role[16];
   if (nn_function_n_results(func) != 1 || mlirAttributeIsNull(nn_result_attr(func, 0, ATTR_name)) ||
       strcmp(nn_result_str(func, 0, ATTR_role, role, sizeof role, ""), "output") != 0 ||
-      !scores_find(operand(end, 0), &s) || !scores_are_private(&s, end))
+      !scores_find(nn_operand(end, 0), &s) || !scores_are_private(&s, end))
     return;
   int64_t n = chunks(&s, least);
   if (n < 2) return;
-  MlirValue scores = operand(end, 0);
+  MlirValue scores = nn_operand(end, 0);
   NnType whole = nn_value_type(scores);
   MlirStringRef name = mlirStringAttrGetValue(nn_result_attr(func, 0, ATTR_name));
   NnBuilder b = rewrite_builder(end);
@@ -159,7 +157,7 @@ static void mark(const Scores *s, MlirOperation loss, const char *phase) {
   for (int i = 0; i < s->n; i++) {
     nn_set_attr(s->op[i], &NN_STR(ATTR_phase, phase));
     MlirOpOperand next;
-    for (MlirOpOperand use = mlirValueGetFirstUse(result(s->op[i], 0)); !mlirOpOperandIsNull(use); use = next) {
+    for (MlirOpOperand use = mlirValueGetFirstUse(nn_result(s->op[i], 0)); !mlirOpOperandIsNull(use); use = next) {
       next = mlirOpOperandGetNextUse(use);
       MlirOperation tap = mlirOpOperandGetOwner(use);
       if (nn_op_of(tap) != NN_OP_tap) continue;
@@ -182,7 +180,7 @@ static void chunk_losses(MlirOperation func, const Least *least, const char *pha
     if (nn_op_of(ops[i]) == NN_OP_cross_entropy) ops[n_losses++] = ops[i];
   for (int i = 0; i < n_losses; i++) {
     Scores s;
-    if (!scores_find(operand(ops[i], 0), &s) || !scores_are_private(&s, ops[i])) continue;
+    if (!scores_find(nn_operand(ops[i], 0), &s) || !scores_are_private(&s, ops[i])) continue;
     int64_t parts = chunks(&s, least);
     // The gradient of a bias is a sum over all rows, made with its update: the chunks would wait for each other.
     if (phase && has_bias(&s) && parts > 1) parts = 1;

@@ -12,13 +12,10 @@
 
 static const Permutation nhwc = {4, {0, 2, 3, 1}};
 
-static MlirValue operand(MlirOperation op, int i) { return mlirOperationGetOperand(op, i); }
-static MlirValue result(MlirOperation op, int i) { return mlirOperationGetResult(op, i); }
-
 // The twins of all results replace them.
 static void set_results(Layout *l, MlirOperation op, MlirOperation made, const Permutation *p) {
   for (int i = 0; i < (int)mlirOperationGetNumResults(op); i++)
-    layout_set_twin(l, result(op, i), result(made, i), p, true);
+    layout_set_twin(l, nn_result(op, i), nn_result(made, i), p, true);
 }
 
 // conv2d, maxpool2d, avgpool2d on nchw.
@@ -26,12 +23,12 @@ static bool convert_window(Layout *l, MlirOperation op) {
   char text[8];
   if (strcmp(nn_attr_str(op, "layout", text, sizeof text, "nchw"), "nchw") != 0) return false;
   MlirValue operands[2];
-  operands[0] = layout_demand(l, op, operand(op, 0), &nhwc);
+  operands[0] = layout_demand(l, op, nn_operand(op, 0), &nhwc);
   layout_restore_operands(l, op, 1);   // the weight keeps its order
-  if (mlirOperationGetNumOperands(op) > 1) operands[1] = operand(op, 1);
+  if (mlirOperationGetNumOperands(op) > 1) operands[1] = nn_operand(op, 1);
   NnType types[NN_MAX_RESULTS];
   for (int i = 0; i < (int)mlirOperationGetNumResults(op); i++)
-    types[i] = permutation_apply(&nhwc, nn_value_type(result(op, i)));
+    types[i] = permutation_apply(&nhwc, nn_value_type(nn_result(op, i)));
   set_results(l, op, layout_clone(op, op, operands, types, 1, &NN_STR("layout", "nhwc")), &nhwc);
   return true;
 }
@@ -45,12 +42,12 @@ static bool choose_order(const Layout *l, MlirOperation op, Permutation *p) {
   int saved = 0, added = 0;
   intptr_t n = mlirOperationGetNumOperands(op);
   for (intptr_t i = 0; i < n && !found; i++)
-    if ((found = layout_replaced(l, operand(op, (int)i), &twin))) *p = twin.perm;
+    if ((found = layout_replaced(l, nn_operand(op, (int)i), &twin))) *p = twin.perm;
   if (!found) return false;
   for (intptr_t i = 0; i < n; i++) {
-    MlirValue v = operand(op, (int)i);
+    MlirValue v = nn_operand(op, (int)i);
     bool again = false;
-    for (intptr_t k = 0; k < i && !again; k++) again = mlirValueEqual(v, operand(op, (int)k));
+    for (intptr_t k = 0; k < i && !again; k++) again = mlirValueEqual(v, nn_operand(op, (int)k));
     if (again) continue;
     if (layout_replaced(l, v, &twin) && permutation_equal(&twin.perm, p)) saved += nn_value_is_null(twin.back);
     else added += !layout_is_free(l, v, p);
@@ -62,8 +59,9 @@ static bool convert_map(Layout *l, MlirOperation op) {
   Permutation p;
   if (!choose_order(l, op, &p)) return false;
   MlirValue operands[3];
-  for (int i = 0; i < (int)mlirOperationGetNumOperands(op); i++) operands[i] = layout_demand(l, op, operand(op, i), &p);
-  NnType type = permutation_apply(&p, nn_value_type(result(op, 0)));
+  for (int i = 0; i < (int)mlirOperationGetNumOperands(op); i++)
+    operands[i] = layout_demand(l, op, nn_operand(op, i), &p);
+  NnType type = permutation_apply(&p, nn_value_type(nn_result(op, 0)));
   set_results(l, op, layout_clone(op, op, operands, &type, 0, NULL), &p);
   return true;
 }
@@ -74,8 +72,8 @@ static bool convert_concat(Layout *l, MlirOperation op) {
   int n = (int)mlirOperationGetNumOperands(op);
   MlirValue *operands = malloc(sizeof *operands * (size_t)n);
   if (!operands) abort();
-  for (int i = 0; i < n; i++) operands[i] = layout_demand(l, op, operand(op, i), &p);
-  NnType type = permutation_apply(&p, nn_value_type(result(op, 0)));
+  for (int i = 0; i < n; i++) operands[i] = layout_demand(l, op, nn_operand(op, i), &p);
+  NnType type = permutation_apply(&p, nn_value_type(nn_result(op, 0)));
   int64_t axis = permutation_inverse(&p).axis[nn_attr_i64(op, "axis", 0)];
   set_results(l, op, layout_clone(op, op, operands, &type, 1, &NN_I64("axis", axis)), &p);
   free(operands);
@@ -94,7 +92,7 @@ static bool convert_per_axis(Layout *l, MlirOperation op, const Twin *x, const c
     for (int i = 0; i < x->perm.rank; i++) out[k][i] = in[x->perm.axis[i]];
     attrs[k] = NN_I64S(names[k], out[k], x->perm.rank);
   }
-  NnType type = permutation_apply(&x->perm, nn_value_type(result(op, 0)));
+  NnType type = permutation_apply(&x->perm, nn_value_type(nn_result(op, 0)));
   set_results(l, op, layout_clone(op, op, &x->value, &type, 3, attrs), &x->perm);
   return true;
 }
@@ -104,8 +102,8 @@ static void set_or_replace(Layout *l, MlirOperation op, MlirOperation made, cons
   bool identity = true;
   for (int i = 0; i < p->rank; i++) identity &= p->axis[i] == i;
   for (int i = 0; i < (int)mlirOperationGetNumResults(op); i++) {
-    if (identity) mlirValueReplaceAllUsesOfWith(result(op, i), result(made, i));
-    else layout_set_twin(l, result(op, i), result(made, i), p, true);
+    if (identity) mlirValueReplaceAllUsesOfWith(nn_result(op, i), nn_result(made, i));
+    else layout_set_twin(l, nn_result(op, i), nn_result(made, i), p, true);
   }
 }
 
@@ -126,7 +124,7 @@ static bool convert_reduce(Layout *l, MlirOperation op, const Twin *x, bool one_
   }
   NnType types[NN_MAX_RESULTS];
   for (int i = 0; i < (int)mlirOperationGetNumResults(op); i++)
-    types[i] = permutation_apply(&p, nn_value_type(result(op, i)));
+    types[i] = permutation_apply(&p, nn_value_type(nn_result(op, i)));
   NnAttr attr = one_axis ? NN_I64("axis", moved[0]) : NN_I64S("axes", moved, n_moved);
   set_or_replace(l, op, layout_clone(op, op, &x->value, types, 1, &attr), &p);
   return true;
@@ -136,7 +134,7 @@ static bool convert_reduce(Layout *l, MlirOperation op, const Twin *x, bool one_
 static bool convert_broadcast(Layout *l, MlirOperation op, const Twin *x) {
   int64_t dims[NN_MAX_RANK];
   nn_attr_i64s(op, "dims", dims, NN_MAX_RANK);
-  NnType to = nn_value_type(result(op, 0));
+  NnType to = nn_value_type(nn_result(op, 0));
   Permutation p = {.rank = to.rank};
   for (int i = 0; i < to.rank; i++) p.axis[i] = i;
   for (int i = 0; i < x->perm.rank; i++) p.axis[dims[i]] = dims[x->perm.axis[i]];
@@ -152,19 +150,19 @@ static bool convert_transpose(MlirOperation op, const Twin *x) {
   nn_attr_i64s(op, "perm", perm, NN_MAX_RANK);
   for (int i = 0; i < x->perm.rank; i++) perm[i] = inverse.axis[perm[i]];
   NnBuilder b = rewrite_builder(op);
-  mlirValueReplaceAllUsesOfWith(result(op, 0), rewrite_transpose(&b, x->value, perm));
+  mlirValueReplaceAllUsesOfWith(nn_result(op, 0), rewrite_transpose(&b, x->value, perm));
   return true;
 }
 
 static bool convert_batchnorm(Layout *l, MlirOperation op, const Twin *x) {
   layout_restore_operands(l, op, 1);
-  MlirValue operands[3] = {x->value, operand(op, 1), operand(op, 2)};
-  NnType types[3] = {permutation_apply(&x->perm, nn_value_type(result(op, 0))), nn_value_type(result(op, 1)),
-                     nn_value_type(result(op, 2))};
+  MlirValue operands[3] = {x->value, nn_operand(op, 1), nn_operand(op, 2)};
+  NnType types[3] = {permutation_apply(&x->perm, nn_value_type(nn_result(op, 0))), nn_value_type(nn_result(op, 1)),
+                     nn_value_type(nn_result(op, 2))};
   int64_t axis = permutation_inverse(&x->perm).axis[nn_attr_i64(op, "axis", 1)];
   MlirOperation made = layout_clone(op, op, operands, types, 1, &NN_I64("axis", axis));
-  layout_set_twin(l, result(op, 0), result(made, 0), &x->perm, true);
-  for (int i = 1; i < 3; i++) mlirValueReplaceAllUsesOfWith(result(op, i), result(made, i));
+  layout_set_twin(l, nn_result(op, 0), nn_result(made, 0), &x->perm, true);
+  for (int i = 1; i < 3; i++) mlirValueReplaceAllUsesOfWith(nn_result(op, i), nn_result(made, i));
   return true;
 }
 
@@ -176,7 +174,7 @@ static bool convert_checkpoint(MlirOperation op, const Twin *x) {
 static bool convert_one_tensor(Layout *l, MlirOperation op, NnOp kind) {
   static const char *const pad[3] = {"low", "high", "interior"}, *const slice[3] = {"starts", "sizes", "strides"};
   Twin x;
-  if (!layout_replaced(l, operand(op, 0), &x)) return false;
+  if (!layout_replaced(l, nn_operand(op, 0), &x)) return false;
   switch (kind) {
   case NN_OP_pad: return convert_per_axis(l, op, &x, pad);
   case NN_OP_slice: return convert_per_axis(l, op, &x, slice);

@@ -3,23 +3,20 @@
 
 #include <string.h>
 
-static MlirValue operand(MlirOperation op, int i) { return mlirOperationGetOperand(op, i); }
-static MlirValue result(MlirOperation op) { return mlirOperationGetResult(op, 0); }
-
 int64_t scores_columns(MlirValue v) {
   NnType t = nn_value_type(v);
   return t.dim[t.rank - 1];
 }
 
-MlirValue scores_bias(MlirOperation add) { return operand(nn_value_def(operand(add, 1)), 0); }
+MlirValue scores_bias(MlirOperation add) { return nn_operand(nn_value_def(nn_operand(add, 1)), 0); }
 
 // v is one number for each column.
 static bool is_bias(MlirValue v) {
   MlirOperation broadcast = nn_value_def(v);
-  if (nn_op_of(broadcast) != NN_OP_broadcast || nn_value_type(operand(broadcast, 0)).rank != 1) return false;
+  if (nn_op_of(broadcast) != NN_OP_broadcast || nn_value_type(nn_operand(broadcast, 0)).rank != 1) return false;
   int64_t dims[NN_MAX_RANK];
   nn_attr_i64s(broadcast, "dims", dims, NN_MAX_RANK);
-  return dims[0] == nn_value_type(v).rank - 1 && scores_columns(operand(broadcast, 0)) == scores_columns(v);
+  return dims[0] == nn_value_type(v).rank - 1 && scores_columns(nn_operand(broadcast, 0)) == scores_columns(v);
 }
 
 bool scores_find(MlirValue v, Scores *s) {
@@ -28,9 +25,10 @@ bool scores_find(MlirValue v, Scores *s) {
     NnOp kind = nn_op_of(op);
     memmove(s->op + 1, s->op, sizeof *s->op * (size_t)s->n++);
     s->op[0] = op;
-    if (kind == NN_OP_matmul) return nn_value_type(operand(op, 1)).rank == 2 && !nn_attr_bool(op, "transpose_a", false);
-    if (kind != NN_OP_cast && !(kind == NN_OP_add && is_bias(operand(op, 1)))) return false;
-    v = operand(op, 0);
+    if (kind == NN_OP_matmul)
+      return nn_value_type(nn_operand(op, 1)).rank == 2 && !nn_attr_bool(op, "transpose_a", false);
+    if (kind != NN_OP_cast && !(kind == NN_OP_add && is_bias(nn_operand(op, 1)))) return false;
+    v = nn_operand(op, 0);
   }
   return false;
 }
@@ -46,14 +44,14 @@ static bool is_read_only_by(MlirValue v, MlirOperation op) {
 
 bool scores_are_private(const Scores *s, MlirOperation reader) {
   for (int i = 0; i < s->n; i++)
-    if (!is_read_only_by(result(s->op[i]), i + 1 < s->n ? s->op[i + 1] : reader)) return false;
+    if (!is_read_only_by(nn_result(s->op[i], 0), i + 1 < s->n ? s->op[i + 1] : reader)) return false;
   return true;
 }
 
 MlirValue scores_again(NnBuilder *b, const Scores *s, int i, MlirValue x, MlirValue parameter, const NnType *type) {
   MlirOperation op = s->op[i];
   NnType t = *type;
-  t.dtype = nn_value_type(result(op)).dtype;
+  t.dtype = nn_value_type(nn_result(op, 0)).dtype;
   switch (nn_op_of(op)) {
   case NN_OP_cast: return nn_cast(b, x, t.dtype);
   case NN_OP_add: return nn_binary(b, NN_OP_add, x, nn_broadcast(b, parameter, t, &(int64_t){t.rank - 1}));

@@ -20,7 +20,6 @@ bool simplify_is_constant(MlirValue v, double *value) {
   return true;
 }
 
-static MlirValue operand(MlirOperation op, int i) { return mlirOperationGetOperand(op, i); }
 static MlirValue none(void) { return nn_null_value(); }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -103,8 +102,8 @@ static MlirValue fold_constants(MlirOperation op) {
   intptr_t n = mlirOperationGetNumOperands(op);
   if (n < 1 || n > 2) return none();
   for (intptr_t i = 0; i < n; i++)
-    if (!simplify_is_constant(operand(op, (int)i), &x[i])) return none();
-  bool is_float = nn_dtype_is_float(nn_value_type(operand(op, 0)).dtype);
+    if (!simplify_is_constant(nn_operand(op, (int)i), &x[i])) return none();
+  bool is_float = nn_dtype_is_float(nn_value_type(nn_operand(op, 0)).dtype);
   if (!evaluate(op, x, is_float, &value)) return none();
   NnDtype dtype = nn_value_type(mlirOperationGetResult(op, 0)).dtype;
   if (nn_op_of(op) == NN_OP_cast && is_float && !nn_dtype_is_float(dtype) && dtype != NN_I1) value = trunc(value);
@@ -129,7 +128,7 @@ static MlirValue rebuilt(const Rule *r, NnOp kind, MlirValue x, MlirValue y) {
 
 static MlirValue negated(MlirValue v) {
   MlirOperation def;
-  return simplify_is(v, NN_OP_neg, &def) ? operand(def, 0) : none();
+  return simplify_is(v, NN_OP_neg, &def) ? nn_operand(def, 0) : none();
 }
 
 // Rows scattered into a table of zeros and that added to another table: the rows go to the other table itself. The
@@ -140,8 +139,8 @@ static MlirValue scattered_to(const Rule *r, MlirValue scattered, MlirValue tabl
   if (!simplify_is(scattered, NN_OP_scatter_add, &def)) return none();
   if (!mlirOpOperandIsNull(mlirOpOperandGetNextUse(mlirValueGetFirstUse(scattered)))) return none();
   NnBuilder b = rewrite_builder(r->op);
-  MlirOperation op = nn_build(&b, NN_OP_scatter_add_to, 3, (MlirValue[]){operand(def, 0), operand(def, 1), table}, 0,
-                              NULL, NULL);
+  MlirOperation op = nn_build(&b, NN_OP_scatter_add_to, 3, (MlirValue[]){nn_operand(def, 0), nn_operand(def, 1), table},
+                              0, NULL, NULL);
   return mlirOperationGetResult(op, 0);
 }
 
@@ -158,7 +157,7 @@ static MlirValue product_added_to(const Rule *r, MlirValue product, MlirValue su
   if (nn_dtype_is_narrow(nn_value_type(sum).dtype)) return none();
   NnBuilder b = rewrite_builder(r->op);
   return mlirOperationGetResult(nn_build(&b, NN_OP_matmul_rows_to, 3,
-                                         (MlirValue[]){operand(def, 0), operand(def, 1), sum}, 0, NULL, NULL),
+                                         (MlirValue[]){nn_operand(def, 0), nn_operand(def, 1), sum}, 0, NULL, NULL),
                                 0);
 }
 
@@ -173,7 +172,7 @@ static bool is_padded(MlirValue v, MlirValue *x, int64_t *axis, Padding *p) {
   if (!simplify_is(v, NN_OP_pad, &def) || nn_attr_f64(def, "value", 0) != 0 ||
       !mlirOpOperandIsNull(mlirOpOperandGetNextUse(mlirValueGetFirstUse(v))))
     return false;
-  *x = operand(def, 0);
+  *x = nn_operand(def, 0);
   int rank = nn_attr_i64s(def, "low", p->low, NN_MAX_RANK);
   nn_attr_i64s(def, "high", p->high, NN_MAX_RANK);
   nn_attr_i64s(def, "interior", p->interior, NN_MAX_RANK);
@@ -192,7 +191,7 @@ static int parts_along(MlirValue v, int64_t axis, int most, MlirValue *parts) {
                mlirOperationGetNumOperands(def) > most ||
                !mlirOpOperandIsNull(mlirOpOperandGetNextUse(mlirValueGetFirstUse(v)));
   int n = whole ? 1 : (int)mlirOperationGetNumOperands(def);
-  for (int i = 0; i < n; i++) parts[i] = whole ? v : operand(def, i);
+  for (int i = 0; i < n; i++) parts[i] = whole ? v : nn_operand(def, i);
   return n;
 }
 
@@ -244,13 +243,13 @@ static MlirValue chained_factor(const Rule *r) {
   MlirOperation inner;
   double a, product;
   if (!r->has_c || !simplify_is(r->x, NN_OP_mul, &inner) || !rewrite_has_one_use(r->x) ||
-      !simplify_is_constant(operand(inner, 1), &a))
+      !simplify_is_constant(nn_operand(inner, 1), &a))
     return none();
   NnDtype dtype = nn_value_type(r->x).dtype;
   if (!to_element(dtype, a * r->c, &product)) return none();
   if (r->is_float && (!isfinite(product) || fabs(product) < least_normal(dtype))) return none();
   NnBuilder b = rewrite_builder(r->op);
-  return nn_binary(&b, NN_OP_mul, operand(inner, 0), nn_constant_like(&b, r->x, product));
+  return nn_binary(&b, NN_OP_mul, nn_operand(inner, 0), nn_constant_like(&b, r->x, product));
 }
 
 static MlirValue rule_mul(const Rule *r) {
@@ -283,9 +282,10 @@ static MlirValue rule_pow(const Rule *r) {
 
 static MlirValue rule_unary(const Rule *r) {
   MlirOperation def;
-  if (r->kind == NN_OP_neg && simplify_is(r->x, NN_OP_neg, &def)) return operand(def, 0);
-  if (r->kind == NN_OP_not && simplify_is(r->x, NN_OP_not, &def)) return operand(def, 0);
-  if (r->kind == NN_OP_abs && simplify_is(r->x, NN_OP_neg, &def)) return rebuilt(r, NN_OP_abs, operand(def, 0), none());
+  if (r->kind == NN_OP_neg && simplify_is(r->x, NN_OP_neg, &def)) return nn_operand(def, 0);
+  if (r->kind == NN_OP_not && simplify_is(r->x, NN_OP_not, &def)) return nn_operand(def, 0);
+  if (r->kind == NN_OP_abs && simplify_is(r->x, NN_OP_neg, &def))
+    return rebuilt(r, NN_OP_abs, nn_operand(def, 0), none());
   if (r->kind == NN_OP_abs && simplify_is(r->x, NN_OP_abs, &def)) return r->x;
   if (r->kind == NN_OP_relu && simplify_is(r->x, NN_OP_relu, &def)) return r->x;
   if (r->kind == NN_OP_floor && (!r->is_float || simplify_is(r->x, NN_OP_floor, &def))) return r->x;
@@ -302,11 +302,11 @@ static MlirValue rule_logic(const Rule *r) {
 static MlirValue rule_select(MlirOperation op) {
   double condition;
   MlirOperation def;
-  if (simplify_is_constant(operand(op, 0), &condition)) return operand(op, condition != 0 ? 1 : 2);
-  if (mlirValueEqual(operand(op, 1), operand(op, 2))) return operand(op, 1);
-  if (!simplify_is(operand(op, 0), NN_OP_not, &def)) return none();
+  if (simplify_is_constant(nn_operand(op, 0), &condition)) return nn_operand(op, condition != 0 ? 1 : 2);
+  if (mlirValueEqual(nn_operand(op, 1), nn_operand(op, 2))) return nn_operand(op, 1);
+  if (!simplify_is(nn_operand(op, 0), NN_OP_not, &def)) return none();
   NnBuilder b = rewrite_builder(op);
-  return nn_select(&b, operand(def, 0), operand(op, 2), operand(op, 1));
+  return nn_select(&b, nn_operand(def, 0), nn_operand(op, 2), nn_operand(op, 1));
 }
 
 // Every value of `from` is one of `to`, and the cast changes none.
@@ -323,20 +323,20 @@ static bool cast_is_exact(NnDtype from, NnDtype to) {
 }
 
 static MlirValue rule_cast(MlirOperation op) {
-  MlirValue x = operand(op, 0);
+  MlirValue x = nn_operand(op, 0);
   MlirOperation inner;
   NnDtype to = nn_value_type(mlirOperationGetResult(op, 0)).dtype;
   if (nn_value_type(x).dtype == to) return x;
   if (!simplify_is(x, NN_OP_cast, &inner)) return none();
-  if (!cast_is_exact(nn_value_type(operand(inner, 0)).dtype, nn_value_type(x).dtype)) return none();
+  if (!cast_is_exact(nn_value_type(nn_operand(inner, 0)).dtype, nn_value_type(x).dtype)) return none();
   NnBuilder b = rewrite_builder(op);
-  return nn_cast(&b, operand(inner, 0), to);
+  return nn_cast(&b, nn_operand(inner, 0), to);
 }
 
 // Constants stand on the right of commutative ops.
 static void order_operands(MlirOperation op) {
   double c;
-  MlirValue x = operand(op, 0), y = operand(op, 1);
+  MlirValue x = nn_operand(op, 0), y = nn_operand(op, 1);
   if (!simplify_is_constant(x, &c) || simplify_is_constant(y, &c)) return;
   mlirOperationSetOperand(op, 0, y);
   mlirOperationSetOperand(op, 1, x);
@@ -356,9 +356,9 @@ MlirValue simplify_arithmetic(MlirOperation op) {
   case NN_OP_or: order_operands(op); break;
   default: break;
   }
-  Rule r = {.op = op, .kind = kind, .x = operand(op, 0)};
+  Rule r = {.op = op, .kind = kind, .x = nn_operand(op, 0)};
   r.is_float = nn_dtype_is_float(nn_value_type(r.x).dtype);
-  if (mlirOperationGetNumOperands(op) > 1) r.y = operand(op, 1), r.has_c = simplify_is_constant(r.y, &r.c);
+  if (mlirOperationGetNumOperands(op) > 1) r.y = nn_operand(op, 1), r.has_c = simplify_is_constant(r.y, &r.c);
   switch (kind) {
   case NN_OP_add: return rule_add(&r);
   case NN_OP_sub: return rule_sub(&r);

@@ -7,8 +7,6 @@
 #include "passes/rewrite.h"
 #include "passes/simplify/simplify.h"
 
-static MlirValue operand(MlirOperation op, int i) { return mlirOperationGetOperand(op, i); }
-
 static bool feeds_loops_only(MlirValue v) {
   MlirOpOperand use = mlirValueGetFirstUse(v);
   bool any = !mlirOpOperandIsNull(use);
@@ -22,7 +20,7 @@ static bool is_small(MlirValue v) {
   if (mlirOperationIsNull(def)) return false;
   if (nn_op_of(def) == NN_OP_constant) return true;
   if (nn_op_of(def) != NN_OP_broadcast) return false;
-  NnType from = nn_value_type(operand(def, 0)), to = nn_value_type(v);
+  NnType from = nn_value_type(nn_operand(def, 0)), to = nn_value_type(v);
   return nn_type_elements(&from) < nn_type_elements(&to);
 }
 
@@ -39,7 +37,7 @@ static bool undoes(MlirOperation transpose, const int64_t *perm, int rank) {
 static int full_operand(MlirOperation op) {
   int full = -1;
   for (int i = 0; i < (int)mlirOperationGetNumOperands(op); i++) {
-    if (is_small(operand(op, i))) continue;
+    if (is_small(nn_operand(op, i))) continue;
     if (full >= 0) return -1;
     full = i;
   }
@@ -53,14 +51,14 @@ static bool can_move(MlirValue x, const int64_t *perm) {
   if (mlirOperationIsNull(op) || nn_op_of(op) == NN_OP_NONE) return false;
   if (nn_op_of(op) == NN_OP_transpose) return undoes(op, perm, t.rank);
   if (!rewrite_has_one_use(x) || mlirOperationGetNumResults(op) != 1) return false;
-  if (nn_op_of(op) == NN_OP_gather) return nn_value_type(operand(op, 0)).rank == 2;
+  if (nn_op_of(op) == NN_OP_gather) return nn_value_type(nn_operand(op, 0)).rank == 2;
   if (nn_op_of(op) == NN_OP_matmul) {
-    NnType in = nn_value_type(operand(op, 0)), weight = nn_value_type(operand(op, 1));
+    NnType in = nn_value_type(nn_operand(op, 0)), weight = nn_value_type(nn_operand(op, 1));
     bool rows = in.rank == t.rank && weight.rank == 2 && !nn_attr_bool(op, "transpose_a", false);
-    return rows && (in.dim[in.rank - 1] <= t.dim[t.rank - 1] || can_move(operand(op, 0), perm));
+    return rows && (in.dim[in.rank - 1] <= t.dim[t.rank - 1] || can_move(nn_operand(op, 0), perm));
   }
   int full = nn_op_info(nn_op_of(op))->kind == NN_KIND_MAP ? full_operand(op) : -1;
-  return full >= 0 && can_move(operand(op, full), perm);
+  return full >= 0 && can_move(nn_operand(op, full), perm);
 }
 
 static NnType permuted(NnType t, const int64_t *perm) {
@@ -74,16 +72,17 @@ static MlirValue move(NnBuilder *b, MlirValue x, const int64_t *perm) {
   MlirOperation op = nn_value_def(x);
   NnType t = nn_value_type(x), type = permuted(t, perm);
   if (mlirOperationIsNull(op) || !can_move(x, perm)) return nn_transpose(b, x, perm);
-  if (nn_op_of(op) == NN_OP_transpose) return operand(op, 0);
+  if (nn_op_of(op) == NN_OP_transpose) return nn_operand(op, 0);
   if (nn_op_of(op) == NN_OP_gather)
-    return nn_binary(b, NN_OP_gather, operand(op, 0), nn_transpose(b, operand(op, 1), perm));
+    return nn_binary(b, NN_OP_gather, nn_operand(op, 0), nn_transpose(b, nn_operand(op, 1), perm));
   if (nn_op_of(op) == NN_OP_matmul)
-    return nn_build_like(b, NN_OP_matmul, op, 2, (MlirValue[]){move(b, operand(op, 0), perm), operand(op, 1)}, &type);
+    return nn_build_like(b, NN_OP_matmul, op, 2, (MlirValue[]){move(b, nn_operand(op, 0), perm), nn_operand(op, 1)},
+                         &type);
   int n = (int)mlirOperationGetNumOperands(op), full = full_operand(op);
   MlirValue *operands = malloc(sizeof *operands * (size_t)n);
   if (!operands) abort();
   for (int i = 0; i < n; i++)
-    operands[i] = i == full ? move(b, operand(op, i), perm) : nn_transpose(b, operand(op, i), perm);
+    operands[i] = i == full ? move(b, nn_operand(op, i), perm) : nn_transpose(b, nn_operand(op, i), perm);
   MlirValue made = nn_build_like(b, nn_op_of(op), op, n, operands, &type);
   free(operands);
   return made;
@@ -93,7 +92,7 @@ MlirValue simplify_loop_input(MlirOperation op) {
   int64_t perm[NN_MAX_RANK];
   if (nn_op_of(op) != NN_OP_transpose || !feeds_loops_only(mlirOperationGetResult(op, 0))) return nn_null_value();
   int rank = nn_attr_i64s(op, "perm", perm, NN_MAX_RANK);
-  MlirValue x = operand(op, 0);
+  MlirValue x = nn_operand(op, 0);
   if (rank < 2 || perm[rank - 1] != rank - 1 || nn_op_of(nn_value_def(x)) == NN_OP_transpose || !can_move(x, perm))
     return nn_null_value();
   NnBuilder b = rewrite_builder(op);

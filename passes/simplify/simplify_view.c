@@ -6,26 +6,24 @@
 #include "passes/rewrite.h"
 #include "passes/simplify/simplify.h"
 
-static MlirValue operand(MlirOperation op, int i) { return mlirOperationGetOperand(op, i); }
-static MlirValue result(MlirOperation op) { return mlirOperationGetResult(op, 0); }
 static MlirValue none(void) { return nn_null_value(); }
 
 // ---------------------------------------------------------------------------------------------------------------------
 
 static MlirValue rule_reshape(MlirOperation op, MlirValue x) {
   MlirOperation inner;
-  NnType from = nn_value_type(x), to = nn_value_type(result(op));
+  NnType from = nn_value_type(x), to = nn_value_type(nn_result(op, 0));
   if (nn_type_equal(&from, &to)) return x;
   if (!simplify_is(x, NN_OP_reshape, &inner)) return none();
   NnBuilder b = rewrite_builder(op);
-  return nn_reshape(&b, operand(inner, 0), to.rank, to.dim);
+  return nn_reshape(&b, nn_operand(inner, 0), to.rank, to.dim);
 }
 
 // Transposing what a broadcast repeats is repeating along other axes; its operand, the smaller tensor, is transposed if
 // its own axes change places.
 static MlirValue transposed_broadcast(MlirOperation op, MlirOperation inner, const int64_t *perm) {
-  MlirValue x = operand(inner, 0);
-  NnType small = nn_value_type(x), to = nn_value_type(result(op));
+  MlirValue x = nn_operand(inner, 0);
+  NnType small = nn_value_type(x), to = nn_value_type(nn_result(op, 0));
   if (nn_type_elements(&small) >= nn_type_elements(&to)) return none();
   int64_t dims[NN_MAX_RANK], moved[NN_MAX_RANK], order[NN_MAX_RANK];
   nn_attr_i64s(inner, "dims", dims, NN_MAX_RANK);
@@ -48,7 +46,7 @@ static MlirValue rule_transpose(MlirOperation op, MlirValue x) {
   if (!simplify_is(x, NN_OP_transpose, &inner)) return none();
   nn_attr_i64s(inner, "perm", first, NN_MAX_RANK);
   for (int i = 0; i < from.rank; i++) perm[i] = first[perm[i]];
-  return nn_transpose(&b, operand(inner, 0), perm);
+  return nn_transpose(&b, nn_operand(inner, 0), perm);
 }
 
 // `wide` is `narrow` with axes of size 1 put in: at[i] is where axis i of narrow stands.
@@ -63,7 +61,7 @@ static bool inserts_ones(const NnType *narrow, const NnType *wide, int64_t *at) 
 
 static MlirValue rule_broadcast(MlirOperation op, MlirValue x) {
   MlirOperation inner;
-  NnType from = nn_value_type(x), to = nn_value_type(result(op));
+  NnType from = nn_value_type(x), to = nn_value_type(nn_result(op, 0));
   if (nn_type_equal(&from, &to)) return x;
   int64_t dims[NN_MAX_RANK], at[NN_MAX_RANK];
   nn_attr_i64s(op, "dims", dims, NN_MAX_RANK);
@@ -71,13 +69,13 @@ static MlirValue rule_broadcast(MlirOperation op, MlirValue x) {
   if (simplify_is(x, NN_OP_broadcast, &inner)) {
     int n = nn_attr_i64s(inner, "dims", at, NN_MAX_RANK);
     for (int i = 0; i < n; i++) at[i] = dims[at[i]];
-    return nn_broadcast(&b, operand(inner, 0), to, at);
+    return nn_broadcast(&b, nn_operand(inner, 0), to, at);
   }
   if (simplify_is(x, NN_OP_reshape, &inner)) {
-    NnType narrow = nn_value_type(operand(inner, 0));
+    NnType narrow = nn_value_type(nn_operand(inner, 0));
     if (!inserts_ones(&narrow, &from, at)) return none();
     for (int i = 0; i < narrow.rank; i++) at[i] = dims[at[i]];
-    return nn_broadcast(&b, operand(inner, 0), to, at);
+    return nn_broadcast(&b, nn_operand(inner, 0), to, at);
   }
   return none();
 }
@@ -115,7 +113,7 @@ static MlirValue slice_of_part(MlirOperation op, MlirOperation concat, Slice s) 
 
 static MlirValue rule_slice(MlirOperation op, MlirValue x) {
   MlirOperation inner;
-  NnType from = nn_value_type(x), to = nn_value_type(result(op));
+  NnType from = nn_value_type(x), to = nn_value_type(nn_result(op, 0));
   if (nn_type_equal(&from, &to)) return x;
   Slice s = slice_of(op);
   if (simplify_is(x, NN_OP_concat, &inner)) return slice_of_part(op, inner, s);
@@ -126,17 +124,17 @@ static MlirValue rule_slice(MlirOperation op, MlirValue x) {
     s.stride[i] = s.size[i] > 1 ? s.stride[i] * first.stride[i] : 1;   // a stride that is not used may be anything
   }
   NnBuilder b = rewrite_builder(op);
-  return nn_slice(&b, operand(inner, 0), s.start, s.size, s.stride);
+  return nn_slice(&b, nn_operand(inner, 0), s.start, s.size, s.stride);
 }
 
 static MlirValue rule_pad(MlirOperation op, MlirValue x) {
-  NnType from = nn_value_type(x), to = nn_value_type(result(op));
+  NnType from = nn_value_type(x), to = nn_value_type(nn_result(op, 0));
   return nn_type_equal(&from, &to) ? x : none();   // sizes never shrink, so equal types mean no padding
 }
 
 // Over axes of size 1 a reduction only drops them.
 static MlirValue rule_reduce(MlirOperation op, MlirValue x) {
-  NnType from = nn_value_type(x), to = nn_value_type(result(op));
+  NnType from = nn_value_type(x), to = nn_value_type(nn_result(op, 0));
   NnBuilder b = rewrite_builder(op);
   if (nn_type_elements(&from) == nn_type_elements(&to)) return nn_reshape(&b, x, to.rank, to.dim);
   double value;
@@ -156,13 +154,13 @@ static bool is_gradient_rows(MlirValue v, int64_t axis, int which, MlirOperation
   for (int i = (int)axis; i < type.rank; i++) row *= type.dim[i];
   if (!rewrite_has_one_use(v)) return false;
   MlirOperation def;
-  if (simplify_is(v, NN_OP_reshape, &def)) v = operand(def, 0);
+  if (simplify_is(v, NN_OP_reshape, &def)) v = nn_operand(def, 0);
   bool moved = simplify_is(v, NN_OP_transpose, &def) && rewrite_has_one_use(v);   // from [B, H, T, D]
   if (moved) {
     int64_t perm[NN_MAX_RANK];
     int rank = nn_attr_i64s(def, "perm", perm, NN_MAX_RANK);
     if (rank != 4 || perm[0] != 0 || perm[1] != 2 || perm[3] != 3) return false;
-    v = operand(def, 0);
+    v = nn_operand(def, 0);
   }
   *grad = nn_value_def(v);
   if (nn_op_of(*grad) != NN_OP_attention_grad || nn_value_index(v) != which || !rewrite_has_one_use(v)) return false;
@@ -172,12 +170,12 @@ static bool is_gradient_rows(MlirValue v, int64_t axis, int which, MlirOperation
 
 // The gradients of queries, keys and values that are slices of one tensor, joined: attention writes them side by side.
 static MlirValue rule_concat(MlirOperation op) {
-  NnType type = nn_value_type(result(op));
-  if (mlirOperationGetNumOperands(op) == 1) return operand(op, 0);
+  NnType type = nn_value_type(nn_result(op, 0));
+  if (mlirOperationGetNumOperands(op) == 1) return nn_operand(op, 0);
   if (mlirOperationGetNumOperands(op) != 3) return none();
   MlirOperation grad[3];
   for (int i = 0; i < 3; i++)
-    if (!is_gradient_rows(operand(op, i), nn_attr_i64(op, "axis", 0), i, &grad[i]) ||
+    if (!is_gradient_rows(nn_operand(op, i), nn_attr_i64(op, "axis", 0), i, &grad[i]) ||
         !mlirOperationEqual(grad[i], grad[0]))
       return none();
   NnAttention a = nn_attention_of(grad[0]);
@@ -185,7 +183,7 @@ static MlirValue rule_concat(MlirOperation op) {
   NnBuilder b = rewrite_builder(grad[0]);
   MlirValue operands[NN_MAX_OPERANDS];
   int n = (int)mlirOperationGetNumOperands(grad[0]);
-  for (int i = 0; i < n; i++) operands[i] = operand(grad[0], i);
+  for (int i = 0; i < n; i++) operands[i] = nn_operand(grad[0], i);
   return nn_reshape(&b, nn_build_like(&b, NN_OP_attention_grad_packed, grad[0], n, operands, NULL), type.rank,
                     type.dim);
 }
@@ -202,37 +200,38 @@ static bool is_matrix_transpose(MlirValue v, MlirValue *x) {
     int expected = i == rank - 1 ? rank - 2 : i == rank - 2 ? rank - 1 : i;
     if (perm[i] != expected) return false;
   }
-  *x = operand(def, 0);
+  *x = nn_operand(def, 0);
   return rank >= 2;
 }
 
 // The library reads transposed operands in place.
 static MlirValue rule_matmul(MlirOperation op) {
-  MlirValue x = operand(op, 0), y = operand(op, 1);
+  MlirValue x = nn_operand(op, 0), y = nn_operand(op, 1);
   bool tx = nn_attr_bool(op, "transpose_a", false), ty = nn_attr_bool(op, "transpose_b", false);
   bool equal_ranks = nn_value_type(x).rank == nn_value_type(y).rank;
   bool flips_x = equal_ranks && is_matrix_transpose(x, &x), flips_y = is_matrix_transpose(y, &y);
   if (!flips_x && !flips_y) return none();
   NnBuilder b = rewrite_builder(op);
   NnAttr attrs[] = {NN_BOOL("transpose_a", tx != flips_x), NN_BOOL("transpose_b", ty != flips_y)};
-  NnType type = nn_value_type(result(op));
+  NnType type = nn_value_type(nn_result(op, 0));
   return mlirOperationGetResult(nn_build(&b, NN_OP_matmul, 2, (MlirValue[]){x, y}, 2, attrs, &type), 0);
 }
 
 static MlirValue rule_constant_view(MlirOperation op) {
   double value;
-  if (mlirOperationGetNumOperands(op) != 1 || !simplify_is_constant(operand(op, 0), &value)) return none();
+  if (mlirOperationGetNumOperands(op) != 1 || !simplify_is_constant(nn_operand(op, 0), &value)) return none();
   NnBuilder b = rewrite_builder(op);
-  return nn_constant(&b, nn_value_type(result(op)), value);
+  return nn_constant(&b, nn_value_type(nn_result(op, 0)), value);
 }
 
 // Rows of a table are cast after they are taken: fewer elements, and their gradient is added up in the table's own
 // type.
 static MlirValue rule_gather(MlirOperation op) {
   MlirOperation cast;
-  if (!simplify_is(operand(op, 0), NN_OP_cast, &cast)) return none();
+  if (!simplify_is(nn_operand(op, 0), NN_OP_cast, &cast)) return none();
   NnBuilder b = rewrite_builder(op);
-  return nn_cast(&b, nn_binary(&b, NN_OP_gather, operand(cast, 0), operand(op, 1)), nn_value_type(result(op)).dtype);
+  return nn_cast(&b, nn_binary(&b, NN_OP_gather, nn_operand(cast, 0), nn_operand(op, 1)),
+                 nn_value_type(nn_result(op, 0)).dtype);
 }
 
 MlirValue simplify_view(MlirOperation op) {
@@ -242,14 +241,14 @@ MlirValue simplify_view(MlirOperation op) {
     if (!nn_value_is_null(folded)) return folded;
   }
   switch (kind) {
-  case NN_OP_reshape: return rule_reshape(op, operand(op, 0));
-  case NN_OP_transpose: return rule_transpose(op, operand(op, 0));
-  case NN_OP_broadcast: return rule_broadcast(op, operand(op, 0));
-  case NN_OP_slice: return rule_slice(op, operand(op, 0));
-  case NN_OP_pad: return rule_pad(op, operand(op, 0));
+  case NN_OP_reshape: return rule_reshape(op, nn_operand(op, 0));
+  case NN_OP_transpose: return rule_transpose(op, nn_operand(op, 0));
+  case NN_OP_broadcast: return rule_broadcast(op, nn_operand(op, 0));
+  case NN_OP_slice: return rule_slice(op, nn_operand(op, 0));
+  case NN_OP_pad: return rule_pad(op, nn_operand(op, 0));
   case NN_OP_concat: return rule_concat(op);
   case NN_OP_reduce_sum:
-  case NN_OP_reduce_max: return rule_reduce(op, operand(op, 0));
+  case NN_OP_reduce_max: return rule_reduce(op, nn_operand(op, 0));
   case NN_OP_gather: return rule_gather(op);
   case NN_OP_matmul: return rule_matmul(op);
   default: return none();
@@ -260,10 +259,11 @@ MlirValue simplify_view(MlirOperation op) {
 // element both give none. The ReLU then runs, and is kept for its gradient, at the size of the pooled tensor.
 bool simplify_pool_of_relu(MlirOperation op) {
   MlirOperation relu;
-  if (nn_op_of(op) != NN_OP_maxpool2d || !simplify_is(operand(op, 0), NN_OP_relu, &relu)) return false;
-  if (!rewrite_has_one_use(operand(op, 0)) || !mlirOpOperandIsNull(mlirValueGetFirstUse(mlirOperationGetResult(op, 1))))
+  if (nn_op_of(op) != NN_OP_maxpool2d || !simplify_is(nn_operand(op, 0), NN_OP_relu, &relu)) return false;
+  if (!rewrite_has_one_use(nn_operand(op, 0)) ||
+      !mlirOpOperandIsNull(mlirValueGetFirstUse(mlirOperationGetResult(op, 1))))
     return false;
-  mlirOperationSetOperand(op, 0, operand(relu, 0));
+  mlirOperationSetOperand(op, 0, nn_operand(relu, 0));
   NnBuilder b = rewrite_builder(op);
   b.before = mlirOperationGetNextInBlock(op);
   MlirValue pooled = mlirOperationGetResult(op, 0), y = nn_unary(&b, NN_OP_relu, pooled);
