@@ -3,6 +3,7 @@
 #   make deps      install the Debian packages that are missing (as root)
 #   make build     configure and build into $(BUILD)
 #   make demo      train LeNet on Fashion-MNIST, twice: without and with a memory budget
+#   make demo-ranks  the same network with two ranks (mpirun), compared with one, bit for bit; needs an MPI
 #   make demo-all  train on Fashion-MNIST, a text and a graph, about an hour; texts and graphs from NNC_DATA=folder; STEPS=20: a short try
 #   make check     build and run all tests; SANITIZE=1 does so under AddressSanitizer and UBSan
 #   make format    give all C the style of .clang-format
@@ -35,6 +36,9 @@ build: configure
 demo: build
 	@BUILD=$(BUILD) tools/demo
 
+demo-ranks: build
+	@BUILD=$(BUILD) tools/demo-ranks
+
 demo-all: build
 	@BUILD=$(BUILD) tools/demo-all
 
@@ -57,4 +61,4 @@ install: build
 clean:
 	@rm -rf build build-asan build-fuzz
 
-.PHONY: all deps configure build demo demo-all check format fuzz bench install clean
+.PHONY: all deps configure build demo demo-ranks demo-all check format fuzz bench install clean

@@ -150,6 +150,18 @@ NncStepKind op_record_kind(MlirOperation op) {
   }
 }
 
+static bool read_collective(MlirOperation op, NncCollective *out) {
+  NnOp kind = nn_op_of(op);
+  if (kind != NN_OP_all_reduce && kind != NN_OP_rank_receive && kind != NN_OP_rank_send) return false;
+  NnType t = nn_value_type(mlirOperationGetResult(op, 0));
+  *out = (NncCollective){.kind = kind == NN_OP_all_reduce     ? NNC_ALL_REDUCE
+                                 : kind == NN_OP_rank_receive ? NNC_RANK_RECEIVE
+                                                              : NNC_RANK_SEND,
+                         .dtype = (NncDtype)t.dtype,
+                         .elements = nn_type_elements(&t)};
+  return true;
+}
+
 OpRecord op_record(MlirOperation op) {
   OpRecord r = {.kind = op_record_kind(op)};
   switch (r.kind) {
@@ -157,7 +169,8 @@ OpRecord op_record(MlirOperation op) {
   case NNC_STEP_##KIND: read_##name(op, &r.name); break;
     NNC_LIBRARY_RECORDS(READ)
 #undef READ
-  default: break;
+  default:
+    if (read_collective(op, &r.collective)) r.kind = NNC_STEP_COLLECTIVE;
   }
   return r;
 }
@@ -174,6 +187,11 @@ void op_record_text(const OpRecord *r, int64_t scratch, Text *fields, Text *labe
   case NNC_STEP_##KIND: write_##name(&r->name, scratch, fields, label); break;
     NNC_LIBRARY_RECORDS(WRITE)
 #undef WRITE
+  case NNC_STEP_COLLECTIVE:
+    text_add(fields, "%d,%d,%lld,%lld", r->collective.kind, r->collective.dtype, (long long)r->collective.elements,
+             (long long)scratch);
+    text_add(label, "%lld %s", (long long)r->collective.elements, nn_dtype_name((NnDtype)r->collective.dtype));
+    break;
   default: require_promise(false, "an op that is neither a kernel nor the library's");
   }
 }
@@ -184,6 +202,7 @@ OpRecordNames op_record_names(NncStepKind kind) {
   case NNC_STEP_##KIND: return (OpRecordNames){"NNC_STEP_" #KIND, #Record, #name};
     NNC_LIBRARY_RECORDS(NAMES)
 #undef NAMES
+  case NNC_STEP_COLLECTIVE: return (OpRecordNames){"NNC_STEP_COLLECTIVE", "NncCollective", "collective"};
   default: return (OpRecordNames){0};
   }
 }

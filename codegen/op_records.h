@@ -13,6 +13,7 @@ typedef struct OpRecord {
 #define OP_RECORD_MEMBER(KIND, name, Record, gpu) Record name;
     NNC_LIBRARY_RECORDS(OP_RECORD_MEMBER)
 #undef OP_RECORD_MEMBER
+    NncCollective collective;   // what ranks exchange: no library's, on the host alone
   };
 } OpRecord;
 OpRecord op_record(MlirOperation op);

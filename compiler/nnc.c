@@ -25,26 +25,27 @@
 // docs/internals.md tells what each pass promises the next.
 
 static const char *const stages[] = {
-    "simplify",    // 1. what the frontend wrote twice or for nothing goes before it costs anyone time
-    "layout",      // 2. before autodiff, so that gradients are born in the layout their convolutions want
-    "simplify",    // 3. transposes that met cancel
-    "align",       // 4. before autodiff, so that the gradient of the scores has the rows of the scores
-    "chunk",       // 5. before autodiff, which puts each chunk of the scores where its gradient is made
-    "autodiff",    // 6. one function becomes the whole step, optimizer included
-    "decompose",   // 7. after autodiff, because the gradient of a composite is better than those of its parts
-    "simplify",    // 8. the parts share work
-    "recompute",   // 9. what is cheap is not kept from forward to backward; before fuse, which puts it into kernels
-    "fuse",        // 10. before remat: what is recomputed is whole kernels, and no budget changes a kernel
-    "epilogue",    // 11. kernels around a convolution become part of it, where the target can
-    "scan",        // 12. what one step of each loop needs: the workspace of the loop in all that follows
-    "schedule",    // 13. the order that remat improves upon
-    "remat",       // 14. the budget pass
-    "gather",    // 15. updates side by side where memory allows it: what remat kept to is final, and they are launched
+    "simplify",     // 1. what the frontend wrote twice or for nothing goes before it costs anyone time
+    "layout",       // 2. before autodiff, so that gradients are born in the layout their convolutions want
+    "simplify",     // 3. transposes that met cancel
+    "align",        // 4. before autodiff, so that the gradient of the scores has the rows of the scores
+    "chunk",        // 5. before autodiff, which puts each chunk of the scores where its gradient is made
+    "autodiff",     // 6. one function becomes the whole step, optimizer included
+    "distribute",   // 7. what the ranks of a distributed program exchange; needs to see all gradients
+    "decompose",    // 8. after autodiff, because the gradient of a composite is better than those of its parts
+    "simplify",     // 9. the parts share work
+    "recompute",    // 10. what is cheap is not kept from forward to backward; before fuse, which puts it into kernels
+    "fuse",         // 11. before remat: what is recomputed is whole kernels, and no budget changes a kernel
+    "epilogue",     // 12. kernels around a convolution become part of it, where the target can
+    "scan",         // 13. what one step of each loop needs: the workspace of the loop in all that follows
+    "schedule",     // 14. the order that remat improves upon
+    "remat",        // 15. the budget pass
+    "gather",    // 16. updates side by side where memory allows it: what remat kept to is final, and they are launched
                  // together
-    "offload",   // 16. for tests, where --test-offload asks for it: copies on lanes of their own
-    "inplace",   // 17. on the final order: who may overwrite whom
-    "plan",      // 18. offsets; from here on memory is only numbers
-    "check",     // 19. a judge of its own replays the plan before code is made for it
+    "offload",   // 17. for tests, where --test-offload asks for it: copies on lanes of their own
+    "inplace",   // 18. on the final order: who may overwrite whom
+    "plan",      // 19. offsets; from here on memory is only numbers
+    "check",     // 20. a judge of its own replays the plan before code is made for it
 };
 #define N_STAGES (int)(sizeof stages / sizeof *stages)
 
@@ -192,6 +193,7 @@ static bool emit_code(const Options *options, const CodegenTarget *target, MlirM
                             .source_name = options->input,
                             .source_id = source_id(options->input),
                             .opt_level = options->opt_level,
+                            .ranks = options->shard != NULL,
                             .verbose = options->verbose,
                             .time_phases = options->hooks.time_passes,
                             .keep_temporaries = options->keep_temporaries};
@@ -323,6 +325,7 @@ static bool compile_for(const Options *options, Diagnostics *d, const AstFile *f
     mlirModuleDestroy(module);
     return diag_error(d, (AstPos){file->source, 1, 1, 0}, "the file has no model");
   }
+  if (options->shard) nn_set_attr(mlirModuleGetOperation(module), &NN_STR(ATTR_shard, options->shard));
   const NnTarget *facts = codegen_target_facts(target);
   Planning planning = {.options = options, .d = d, .target = target, .ok = true};
   bool ok = read_cost_files(options, target, d, &planning.costs) && run_passes(options, facts, module, &planning);

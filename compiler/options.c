@@ -41,14 +41,16 @@ static const char usage[] =
     "                            faster and keeps 11 bits of each factor\n"
     "      --target=NAME         host (default), cuda, or cuda-emu: cuda's kernels run by an emulator\n"
     "      --gpu-arch=NAME       architecture of the GPU for cuda (default: sm_80)\n"
+    "      --shard=none          a program that several ranks can run (mpirun), each with its own micro-batch\n"
+    "                            and all of the parameters: 'none' of the state is shared out\n"
     "      --cpu=NAME            native (default) or an LLVM CPU name\n"
     "      --machine=NAME        rates of the machine the plan is for: a file, or a name of\n"
     "                            share/nnc/machines (default: the host's own)\n"
     "      --costs=FILE          measured times, from MODEL bench --costs=FILE\n"
     "  -O LEVEL                  optimization of the kernels, 0 to 3 (default: 2)\n"
-    "\n"
-    "Seeing inside:\n"
-    "      --emit=WHAT           stop there and print:\n"
+    "\n";
+static const char usage_inside[] = "Seeing inside:\n"
+                                   "      --emit=WHAT           stop there and print:\n"
 #define EMIT(name, doc) "                              " #name "\t" doc "\n"
     OPTIONS_EMIT(EMIT)
 #undef EMIT
@@ -194,7 +196,8 @@ enum {
   OPTION_MACHINE,
   OPTION_COSTS,
   OPTION_ARCH,
-  OPTION_MATH
+  OPTION_MATH,
+  OPTION_SHARD
 };
 
 static int parse_budget(Options *options) {
@@ -261,6 +264,7 @@ static const struct option long_options[] = {
     {"gpu-arch", required_argument, NULL, OPTION_ARCH},
     {"math", required_argument, NULL, OPTION_MATH},
     {"cpu", required_argument, NULL, OPTION_CPU},
+    {"shard", required_argument, NULL, OPTION_SHARD},
     {"memory-budget", required_argument, NULL, OPTION_BUDGET},
     {"remat", required_argument, NULL, OPTION_REMAT},
     {"dtype", required_argument, NULL, OPTION_DTYPE},
@@ -299,7 +303,8 @@ static int parse_option(int option, Options *options) {
                            *const dtypes[] = {"f32", "f64", "bf16", "f16"},
                            *const insides[] = {"all", "kernels", "none"},
                            // ORDER of DiagColor
-                               *const maths[] = {"f32", "tf32"}, *const colors[] = {"auto", "never", "always"};
+                               *const maths[] = {"f32", "tf32"}, *const shards[] = {"none"},
+                           *const colors[] = {"auto", "never", "always"};
   int chosen = 0, status = -1;
   switch (option) {
   case 'o':
@@ -309,7 +314,7 @@ static int parse_option(int option, Options *options) {
   case 'D': return options_define(optarg, options);
   case 'O': return options_number(optarg, "-O", 3, &options->opt_level);
   case 'v': options->verbose = true; return -1;
-  case 'h': return print_and_stop(usage);
+  case 'h': fputs(usage, stdout); return print_and_stop(usage_inside);
   case 'f':
     if (strncmp(optarg, "max-errors=", 11) != 0) return options_usage_error("unknown option '-f%s'", optarg);
     return options_number(optarg + 11, "-fmax-errors", 1000000, &options->max_errors);
@@ -320,6 +325,7 @@ static int parse_option(int option, Options *options) {
   case OPTION_TARGET: return parse_target(options);
   case OPTION_ARCH: return parse_arch(options);
   case OPTION_MATH: options->math = optarg; return CHOOSE("--math", optarg, maths, &chosen);
+  case OPTION_SHARD: options->shard = optarg; return CHOOSE("--shard", optarg, shards, &chosen);
   case OPTION_CPU: options->cpu = optarg; return -1;
   case OPTION_BUDGET: return parse_budget(options);
   case OPTION_OVERHEAD: return parse_overhead(options);
@@ -379,6 +385,11 @@ static int check(Options *options) {
   if (options->emit == EMIT_asm && strcmp(options->target, "cuda") == 0)
     return options_usage_error("--emit=asm is for the host; for --target=cuda it is --emit=ptx%s", "");
   if (options->math && !cuda) return options_usage_error("--math=%s goes with --target=cuda", options->math);
+  if (options->shard && cuda) return options_usage_error("--shard=%s goes with --target=host only", options->shard);
+  if (options->shard && options->emit == EMIT_exe && !codegen_has_ranks())
+    return options_usage_error("--shard=%s: this nnc was built without MPI; install one (package libopenmpi-dev) and "
+                               "build it again",
+                               options->shard);
   if (cuda && !options->gpu_arch) options->gpu_arch = "sm_80";
   if (options->math && !strcmp(options->math, "tf32") && !nn_gpu_arch_has_tf32(options->gpu_arch))
     return options_usage_error("--math=tf32 needs sm_80 or later, not %s", options->gpu_arch);

@@ -40,6 +40,7 @@ typedef struct Options {
   int offload;                   // the pass of that name, for tests; 0: not given
   const char *report;            // file of the HTML page; NULL: none
   const char *machine, *costs;   // machine description, measured times; NULL: not given
+  const char *shard;             // what of the state each of several ranks keeps, "none"; NULL: one rank
   const char *dtype;             // "f32", "f64", "bf16", "f16"; NULL: as the file says
   int n_defines;
   Define *defines;   // Owned

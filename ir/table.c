@@ -28,6 +28,9 @@
 #define nn_vjp_stop_gradient NULL
 #define nn_vjp_copy NULL
 #define nn_vjp_optimization_barrier NULL
+#define nn_vjp_all_reduce NULL
+#define nn_vjp_rank_receive NULL
+#define nn_vjp_rank_send NULL
 #define nn_vjp_tap NULL
 #define nn_vjp_checkpoint NULL
 

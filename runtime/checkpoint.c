@@ -203,7 +203,7 @@ static bool load(const Safetensors *s, char *arena, bool weights_only) {
     const NncTensor *t = &p->persistent[i];
     const SafetensorsEntry *e = find_entry(s, t, weights_only);
     if (!e) {
-      if (weights_only && !is_weight(t)) continue;
+      if ((weights_only && !is_weight(t)) || t->role == NNC_ACCUM) continue;   // sums of gradients are 0 after a step
       if (!missing++) first = t->name;
     } else if (!check_shape(s, e, t)) {
       return false;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/comm/comm.h"
 #include "runtime/options.h"
 #include "runtime/runtime.h"
 
@@ -120,7 +121,7 @@ static bool print_data(const char *split, const char *function, const char *fold
 
 static void print_steps(const NncFunction *f) {
   // ORDER of NncStepKind
-  static const char *const kinds[] = {"kernel", "conv", "matmul", "copy", "tap", "scan", "attention"};
+  static const char *const kinds[] = {"kernel", "conv", "matmul", "copy", "tap", "scan", "attention", "collective"};
   printf("\n%s\n", f->name);
   for (int i = 0; i < f->n_steps; i++) {
     const NncStep *s = &f->steps[i];
@@ -149,6 +150,28 @@ static bool print_file(const char *path) {
   return true;
 }
 
+// What the ranks of a distributed program exchange in a step. Every rank has the same arena.
+static void print_ranks(void) {
+  const NncFunction *f = program_function("train");
+  int64_t buckets = 0, largest = 0, staging = 0, chains = 0;
+  for (int i = 0; f && i < f->n_steps; i++) {
+    const NncCollective *c = f->steps[i].kind == NNC_STEP_COLLECTIVE ? f->steps[i].collective : NULL;
+    if (!c) continue;
+    int64_t bytes = c->elements * dtype_bytes(c->dtype);
+    chains += c->kind == NNC_RANK_SEND;
+    if (c->kind != NNC_ALL_REDUCE) continue;
+    buckets++;
+    if (bytes > largest) largest = bytes;
+    if (c->scratch_bytes > staging) staging = c->scratch_bytes;
+  }
+  char size[32], scratch[32];
+  printf("ranks           any number, by %s; each has this arena\n", nnc_program.comm->name);
+  printf("  gradients     in %lld bucket%s of at most %s, staging %s\n", (long long)buckets, buckets == 1 ? "" : "s",
+         print_bytes(largest, size, sizeof size), print_bytes(staging, scratch, sizeof scratch));
+  if (chains)
+    printf("  statistics    from rank to rank, in %lld message%s\n", (long long)chains, chains == 1 ? "" : "s");
+}
+
 int cmd_info(int argc, char **argv) {
   InfoOptions o = {0};
   int status = parse_options(argc, argv, &o);
@@ -168,6 +191,7 @@ int cmd_info(int argc, char **argv) {
   printf("batch           %lld", (long long)p->batch);
   if (p->accumulate > 1) printf(", %lld micro-batches a step", (long long)p->accumulate);
   putchar('\n');
+  if (p->comm) print_ranks();
   print_functions();
   bool ok = print_data("train", "train", o.data) & print_data("eval", "eval", o.data);
   for (int i = 0; o.steps && i < p->n_functions; i++) print_steps(&p->functions[i]);

@@ -6,13 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/checksum.h"
+#include "runtime/comm/comm.h"
 #include "runtime/options.h"
 #include "runtime/runtime.h"
 
 typedef struct TrainOptions {
   const char *data, *log, *save, *weights;
   const char *resume;   // "": what --save names; NULL: from the beginning
-  double epochs;
+  double epochs, rank_timeout;
   int64_t steps, stop_at, save_every, keep, print_every;
   int64_t seed;   // -1: not given
   DeviceOptions device;
@@ -35,6 +37,8 @@ typedef struct Training {
   bool evaluation_failed;   // the last evaluation's loss is no finite number
   bool staged;              // the next batch is on its way to the device
   Metrics metrics;          // of the last step
+  double *shares;           // Owned; the metrics of each micro-batch, on all ranks
+  bool stop;                // with several ranks: one was asked to end
   int64_t saved_step;       // of the checkpoint that this run last wrote; 0: none yet
   Log log;
   Progress progress;
@@ -66,6 +70,10 @@ static const Option options[] = {
     OPTION(TrainOptions, log, "log", "FILE", TEXT, "JSON lines, one per step and evaluation; - for stdout"),
     OPTION(TrainOptions, print_every, "print-every", "N", INTEGER,
            "steps between lines when stdout is no terminal (default 100)", .least = 1),
+    OPTION(TrainOptions, rank_timeout, "rank-timeout", "S", POSITIVE,
+           "with several ranks (nnc --shard, mpirun): end all when one has given no sign of life\nfor S seconds "
+           "(default "
+           "45)"),
     OPTIONS_OF_DEVICE(TrainOptions),
     OPTION(TrainOptions, quiet, "quiet", NULL, FLAG, "no progress", .letter = 'q'),
 };
@@ -89,15 +97,20 @@ static int parse_options(int argc, char **argv, TrainOptions *o) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Before the first step
 
+// One after the other, of this rank.
+static int64_t micro_batches(void) { return nnc_program.accumulate > 1 ? nnc_program.accumulate : 1; }
+
+static bool is_first_rank(void) { return ranks.rank == 0; }   // which alone prints and writes
+
 static bool count_steps(Training *t) {
   const NncProgram *p = &nnc_program;
   int64_t batch = function_batch(program_function("train"));
   t->one_record = function_is_whole(program_function("train"));
-  t->records_per_step = t->one_record ? t->train_data.records : batch * (p->accumulate > 1 ? p->accumulate : 1);
+  t->records_per_step = t->one_record ? t->train_data.records : batch * micro_batches() * ranks.size;
   t->steps_per_epoch = t->train_data.records / t->records_per_step;
   if (t->steps_per_epoch == 0) {
-    report_error("the train data has %lld records, one step takes %lld", (long long)t->train_data.records,
-                 (long long)t->records_per_step);
+    report_error("the train data has %lld records, one step%s takes %lld", (long long)t->train_data.records,
+                 ranks.size > 1 ? " of all ranks" : "", (long long)t->records_per_step);
     return false;
   }
   double epochs = t->o.epochs > 0 ? t->o.epochs : p->epochs;
@@ -153,6 +166,8 @@ static bool start_values(Training *t) {
   return arena_push_persistent(&t->s.arena);
 }
 
+static int share_numbers(const Training *t);
+
 static bool open_training(Training *t) {
   TrainOptions *o = &t->o;
   if (!o->save) o->save = t->default_path = checkpoint_default_path();
@@ -161,8 +176,8 @@ static bool open_training(Training *t) {
     report_error("%s has no train section", nnc_program.source);
     return false;
   }
-  if (!output_path_check(o->save) || !checkpoint_lock(o->save, &t->lock)) return false;
-  if (t->default_path && !o->resume && !checkpoint_may_replace(o->save)) return false;
+  if (is_first_rank() && (!output_path_check(o->save) || !checkpoint_lock(o->save, &t->lock))) return false;
+  if (is_first_rank() && t->default_path && !o->resume && !checkpoint_may_replace(o->save)) return false;
   const NncFunction *eval = program_function("eval");
   bool validation = nnc_program.validation > 0;
   t->has_eval = eval && (validation || dataset_has_split("eval"));
@@ -171,12 +186,55 @@ static bool open_training(Training *t) {
                                   : dataset_load("eval", eval, o->data, &t->eval_data)))
     return false;
   if (!session_open(&t->s, SESSION_TRAIN | (t->has_eval ? SESSION_EVAL : 0), &o->device)) return false;
+  if (!is_first_rank()) o->log = NULL, o->quiet = true;
+  if (o->find_nan && ranks.size > 1) {
+    report_error("--find-nan runs a step op by op, on one rank: start it without mpirun");
+    return false;
+  }
   if (!count_steps(t) || !start_values(t) || !log_open(&t->log, o->log, o->resume ? t->state.step : -1)) return false;
-  if (o->keep && o->resume) kept_find(&t->kept, o->save, t->state.step);
+  if (o->keep && o->resume && is_first_rank()) kept_find(&t->kept, o->save, t->state.step);
   metrics_init(&t->metrics, f);
+  t->shares = xcalloc((size_t)(ranks.size * share_numbers(t)), sizeof *t->shares);
   t->shuffled_epoch = -1;
   t->start = seconds_now();
   return true;
+}
+
+// Of a step: each micro-batch's metrics, then whether this rank was asked to end.
+static int share_numbers(const Training *t) { return (int)micro_batches() * t->metrics.n + 1; }
+
+static uint64_t data_sum(const Dataset *d) {
+  enum { MOST = 64 << 20 };   // of a column's bytes at its beginning and at its end
+  uint64_t sum = (uint64_t)d->records;
+  for (int i = 0; i < d->n_columns; i++) {
+    const Column *c = &d->columns[i];
+    if (!c->block) continue;
+    int64_t n = c->block_bytes < MOST ? c->block_bytes : MOST;
+    sum = sum * 31 + checksum_of(c->block, (size_t)n);
+    sum = sum * 31 + checksum_of((const char *)c->block + c->block_bytes - n, (size_t)n);
+  }
+  return sum;
+}
+
+// Ranks that train together have the same program, options, data and values.
+static bool ranks_start_alike(const Training *t) {
+  if (ranks.size == 1) return true;
+  int64_t n = 0;
+  char *program = data_file_read_whole("/proc/self/exe", &n);
+  const RankFact facts[] = {
+      {"another program", program ? checksum_of(program, (size_t)n) : 0, false},
+      {"seed", t->s.seed, true},
+      {"train records", (uint64_t)t->train_data.records, true},
+      {"eval records", (uint64_t)(t->has_eval ? t->eval_data.records : 0), true},
+      {"other train data", data_sum(&t->train_data), false},
+      {"steps in all", (uint64_t)t->total, true},
+      {"--stop-at", (uint64_t)t->o.stop_at, true},
+      {"--save-every", (uint64_t)t->o.save_every, true},
+      {"steps done", (uint64_t)t->state.step, true},
+      {"other parameters", checksum_of(t->s.arena.base, (size_t)nnc_program.persistent_bytes), false},
+  };
+  free(program);
+  return ranks_compare((int)(sizeof facts / sizeof *facts), facts);
 }
 
 static void close_training(Training *t) {
@@ -187,6 +245,7 @@ static void close_training(Training *t) {
   metrics_free(&t->progress.sum);   // still there after an error
   free(t->kept.steps);
   free(t->before);
+  free(t->shares);
   checkpoint_unlock(&t->lock);
   free(t->default_path);
 }
@@ -194,22 +253,21 @@ static void close_training(Training *t) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Steps
 
-static int64_t micro_batches(void) { return nnc_program.accumulate > 1 ? nnc_program.accumulate : 1; }
-
 static Executor *executor_of(const Training *t, int64_t micro) {
   return micro + 1 < micro_batches() ? t->s.accumulate : t->s.train;
 }
 
 static void write_batch(Training *t, int64_t step, int64_t micro) {
-  int64_t epoch = step / t->steps_per_epoch, position = step % t->steps_per_epoch, accumulate = micro_batches();
+  int64_t epoch = step / t->steps_per_epoch, position = step % t->steps_per_epoch, all = micro_batches() * ranks.size,
+          number = micro * ranks.size + ranks.rank;   // of the micro-batch in the step
   if (epoch != t->shuffled_epoch) {
     dataset_shuffle(&t->train_data, t->s.seed, (uint64_t)epoch);
     t->shuffled_epoch = epoch;
   }
   const NncFunction *f = executor_function(executor_of(t, micro));
-  int64_t first = position * t->records_per_step + micro * (t->records_per_step / accumulate);
+  int64_t first = position * t->records_per_step + number * (t->records_per_step / all);
   dataset_fill(&t->train_data, f, first, first, t->s.arena.base);
-  session_write_arguments(&t->s, f, step, step * accumulate + micro);
+  session_write_arguments(&t->s, f, step, step * all + number);
 }
 
 // While a device works on a batch the next one is made and copied.
@@ -245,17 +303,37 @@ static void search_last_step(Training *t) {
   free(search.infinity);
 }
 
+// The mean over the micro-batches of all ranks, in their order; and whether any rank was asked to end.
+static void gather_metrics(Training *t) {
+  int n = t->metrics.n, numbers = share_numbers(t);
+  double weight = 1 / (double)(micro_batches() * ranks.size);
+  if (ranks.size > 1) ranks_gather(t->shares + ranks.rank * numbers, numbers, t->shares);
+  metrics_reset(&t->metrics);
+  for (int64_t micro = 0; micro < micro_batches(); micro++)
+    for (int r = 0; r < ranks.size; r++)
+      for (int i = 0; i < n; i++) t->metrics.values[i] += weight * t->shares[r * numbers + micro * n + i];
+  for (int r = 0; r < ranks.size; r++) t->stop |= t->shares[(r + 1) * numbers - 1] != 0;
+}
+
+// Ranks stop together, as they have agreed in a step.
+static bool stop_requested(const Training *t) { return ranks.size > 1 ? t->stop : signals_stop_requested(); }
+
 static bool run_step(Training *t) {
   int64_t accumulate = micro_batches();
   if (t->state.step % t->steps_per_epoch == 0 && !session_begin_text(&t->s, NULL)) return false;
-  metrics_reset(&t->metrics);
+  int n = t->metrics.n, numbers = share_numbers(t);
+  double *own = t->shares + ranks.rank * numbers;
   for (int64_t micro = 0; micro < accumulate; micro++) {
     Executor *e = executor_of(t, micro);
     const NncFunction *f = executor_function(e);
     if (!t->staged) write_batch(t, t->state.step, micro);
     if (!executor_start(e) || !stage_next(t, micro) || !executor_finish(e)) return false;
-    metrics_read(&t->metrics, f, t->s.arena.base, 1 / (double)accumulate);
+    metrics_reset(&t->metrics);
+    metrics_read(&t->metrics, f, t->s.arena.base, 1);
+    memcpy(own + micro * n, t->metrics.values, (size_t)n * sizeof *own);
   }
+  own[numbers - 1] = signals_stop_requested();
+  gather_metrics(t);
   t->state.step++;
   return true;
 }
@@ -263,6 +341,7 @@ static bool run_step(Training *t) {
 static double epoch_of(const Training *t) { return (double)t->state.step / (double)t->steps_per_epoch; }
 
 static bool save(Training *t) {
+  if (!is_first_rank()) return true;
   bool ok = arena_pull_persistent(&t->s.arena) && checkpoint_save(t->o.save, t->s.arena.base, &t->state, false);
   if (ok) t->saved_step = t->state.step;
   return ok && (!t->o.keep || kept_add(&t->kept, t->o.save, t->state.step, t->o.keep));
@@ -277,7 +356,8 @@ static void note_loss(Training *t, const Metrics *m) {
     return;
   }
   char *path = path_beside(t->o.save, ".best");
-  t->best_failed = !arena_pull_persistent(&t->s.arena) || !weights_save(path, t->s.arena.base);
+  t->best_failed = is_first_rank() && (!arena_pull_persistent(&t->s.arena) || !weights_save(path, t->s.arena.base));
+  ranks_broadcast(&t->best_failed, sizeof t->best_failed);
   free(path);
   if (!t->best_failed) t->state.best = loss;   // else the next better one is tried
   t->state.since_best = 0;
@@ -287,21 +367,35 @@ static bool out_of_patience(const Training *t) {
   return nnc_program.patience > 0 && t->state.since_best >= nnc_program.patience;
 }
 
+static void print_evaluation(Training *t, const Metrics *m) {
+  log_record(&t->log, "eval", t->state.step, epoch_of(t), m, -1, seconds_now() - t->start);
+  progress_clear();
+  printf("eval after step %lld:", (long long)t->state.step);
+  for (int i = 0; i < m->n; i++) printf("  %s %.4f", m->names[i], m->values[i]);
+  printf("  (%lld records)\n", (long long)t->eval_data.records);
+  fflush(stdout);
+}
+
+// The first rank alone evaluates; the others take its numbers.
 static bool evaluate(Training *t) {
   Metrics m;
-  bool ok = session_evaluate(&t->s, &t->eval_data, &m);
+  bool ok = true, stopped = false;
+  if (is_first_rank()) {
+    ok = session_evaluate(&t->s, &t->eval_data, &m);
+    stopped = !ok && signals_stop_requested();
+  } else {
+    metrics_init(&m, program_function("eval"));
+  }
+  ranks_broadcast(&ok, sizeof ok);
+  ranks_broadcast(&stopped, sizeof stopped);
   if (ok) {
-    log_record(&t->log, "eval", t->state.step, epoch_of(t), &m, -1, seconds_now() - t->start);
-    progress_clear();
-    printf("eval after step %lld:", (long long)t->state.step);
-    for (int i = 0; i < m.n; i++) printf("  %s %.4f", m.names[i], m.values[i]);
-    printf("  (%lld records)\n", (long long)t->eval_data.records);
-    fflush(stdout);
+    ranks_broadcast(m.values, m.n * (int64_t)sizeof *m.values);
+    if (is_first_rank()) print_evaluation(t, &m);
     t->evaluation_failed = !metrics_losses_finite(&m, program_function("eval"));
     note_loss(t, &m);
   }
   metrics_free(&m);
-  return ok || signals_stop_requested();
+  return ok || stopped;
 }
 
 // The last step left no NaN and no infinity, neither in its loss nor, where a file is to be written or evaluated, in
@@ -311,10 +405,11 @@ static bool step_is_finite(Training *t, bool check_values) {
   if (!broken && !check_values) return true;
   if (!arena_pull_persistent(&t->s.arena)) return false;
   const NncTensor *value = broken ? NULL : checkpoint_not_finite(t->s.arena.base, false);
-  if (!broken && !value) return true;
+  if (ranks_agree(!broken && !value)) return true;
+  if (!is_first_rank()) return false;
   if (broken)
     report_error("the loss is not a finite number at step %lld (epoch %.3f)", (long long)t->state.step, epoch_of(t));
-  else
+  else if (value)
     report_error("%s holds numbers that are not finite after step %lld (epoch %.3f)", value->name,
                  (long long)t->state.step, epoch_of(t));
   char *path = path_beside(t->o.save, ".nan");
@@ -327,14 +422,13 @@ static bool step_is_finite(Training *t, bool check_values) {
 }
 
 // The device or the data failed, and has said why. What was saved before stays as it is.
-static int stop_failed(const Training *t) {
+static void stop_failed(const Training *t) {
   progress_clear();
   fprintf(stderr, "%s: stopped in step %lld of %lld", report_name(), (long long)t->state.step + 1, (long long)t->total);
   if (t->saved_step > 0)
     fprintf(stderr, "; %s holds the state after step %lld: continue with --resume", t->o.save,
             (long long)t->saved_step);
   fputc('\n', stderr);
-  return EXIT_DIAGNOSTIC;
 }
 
 // The exit status.
@@ -344,15 +438,19 @@ static int train_loop(Training *t) {
   bool evaluated = false, saved = false;
   progress_start(&t->progress, f, t->state.step, t->total, t->o.print_every, t->o.quiet);
   int64_t end = t->o.stop_at > 0 && t->o.stop_at < t->total ? t->o.stop_at : t->total;
-  while (t->state.step < end && !signals_stop_requested() && !out_of_patience(t)) {
+  while (t->state.step < end && !stop_requested(t) && !out_of_patience(t)) {
     double rate = nnc_program.n_groups ? schedule_rate(&nnc_program.groups[0], t->state.step, t->total) : -1;
-    if ((t->o.find_nan && !keep_values(t)) || !run_step(t)) return stop_failed(t);
+    if ((t->o.find_nan && !keep_values(t)) || !run_step(t)) {
+      stop_failed(t);
+      if (ranks.size > 1) ranks_abort(EXIT_DIAGNOSTIC);
+      return EXIT_DIAGNOSTIC;
+    }
     bool epoch_ends = !t->one_record && t->state.step % t->steps_per_epoch == 0;
     log_record(&t->log, "train", t->state.step, epoch_of(t), &t->metrics, rate, seconds_now() - t->start);
     int64_t every = nnc_program.eval_every;
     evaluated = t->has_eval && (every > 0 ? t->state.step % every == 0 : epoch_ends);
     saved = epoch_ends || (t->o.save_every > 0 && t->state.step % t->o.save_every == 0);
-    if (!step_is_finite(t, t->o.find_nan || evaluated || saved || t->state.step == end || signals_stop_requested()))
+    if (!step_is_finite(t, t->o.find_nan || evaluated || saved || t->state.step == end || stop_requested(t)))
       return EXIT_DIAGNOSTIC;
     progress_step(&t->progress, t->state.step, epoch_of(t), epochs, &t->metrics, (double)t->records_per_step,
                   epoch_ends || t->state.step == end);
@@ -370,6 +468,8 @@ static int train_loop(Training *t) {
   // interrupted before the first step: an older checkpoint is worth more
   bool began = t->state.step > t->progress.first_step;
   if (began && !saved && !save(t)) return EXIT_DIAGNOSTIC;
+  if (!is_first_rank())
+    return !interrupted && t->best_failed ? EXIT_DIAGNOSTIC : interrupted ? EXIT_INTERRUPTED : EXIT_DONE;
   if (!interrupted) {
     if (!patient)
       printf("stopped after step %lld: no better loss than %.4f in %lld evaluations; its weights are in the .best "
@@ -386,20 +486,27 @@ static int train_loop(Training *t) {
   return EXIT_INTERRUPTED;
 }
 
+static int train(Training *t) {
+  bool ok = ranks_agree(open_training(t)) && ranks_start_alike(t);
+  if (!ok) return EXIT_DIAGNOSTIC;
+  if (t->state.step >= t->total) {
+    if (is_first_rank())
+      printf("step %lld of %lld: nothing left to do\n", (long long)t->state.step, (long long)t->total);
+    return EXIT_DONE;
+  }
+  if (ranks.size > 1 && is_first_rank() && !t->o.quiet) printf("%d ranks\n", ranks.size);
+  return train_loop(t);
+}
+
 int cmd_train(int argc, char **argv) {
-  Training t = {.o = {.print_every = 100, .seed = -1}};
+  Training t = {.o = {.print_every = 100, .seed = -1, .rank_timeout = 45}};
   int status = parse_options(argc, argv, &t.o);
   if (status >= 0) return status;
   status = EXIT_DIAGNOSTIC;
-  if (open_training(&t)) {
-    if (t.state.step >= t.total) {
-      printf("step %lld of %lld: nothing left to do\n", (long long)t.state.step, (long long)t.total);
-      status = EXIT_DONE;
-    } else {
-      status = train_loop(&t);
-    }
+  if (ranks_open(t.o.rank_timeout)) {
+    status = train(&t);
     if (!log_close(&t.log) && status == EXIT_DONE) status = EXIT_DIAGNOSTIC;
   }
   close_training(&t);
-  return status;
+  return ranks_close(status);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
 
 typedef struct Prepared {
@@ -83,7 +84,7 @@ static bool prepare_step(HostFunction *h, const Arena *arena, const NncStep *s, 
   int max_threads = omp_get_max_threads();
   int64_t worth = s->grain > 0 ? s->extent / s->grain : s->extent;
   p->threads = worth < 1 ? 1 : worth < max_threads ? (int)worth : max_threads;
-  if (step_scratch_bytes(s) >= 0) return prepare_operation(h->f, s, p);
+  if (step_scratch_bytes(s) >= 0 && s->kind != NNC_STEP_COLLECTIVE) return prepare_operation(h->f, s, p);
   if (s->kind != NNC_STEP_SCAN) return true;
   p->inner = *inner;
   *inner += s->scan->n_steps;
@@ -139,6 +140,9 @@ static void run_scan(const NncScan *scan, const Prepared *p);
 static void run_one(const NncStep *s, const Prepared *p) {
   switch (s->kind) {
   case NNC_STEP_KERNEL: run_kernel(s, p); break;
+  case NNC_STEP_COLLECTIVE:
+    collective_run(s->collective, s->n_buffers, s->buffer_bytes, p->buffers, p->workspace);
+    break;
   case NNC_STEP_COPY: memmove(p->buffers[1], p->buffers[0], (size_t)s->copy_bytes); break;
   case NNC_STEP_SCAN: run_scan(s->scan, p); break;
   case NNC_STEP_TAP: break;

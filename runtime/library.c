@@ -382,3 +382,11 @@ bool nnc_operation_execute(const NncOperation *op, void *const *buffers, void *w
     if (op->operand[i].reordered && op->operand[i].is_output) ok = run_reorder(op, &op->operand[i]);
   return ok && dnnl_stream_wait(library.stream) == dnnl_success;
 }
+
+// A bucket that is larger than a piece goes piece by piece through the same buffer. The parts of the ranks differ by
+// one element.
+int64_t nnc_collective_scratch(const NncCollective *c) {
+  if (c->kind != NNC_ALL_REDUCE) return 0;
+  int64_t size = dtype_bytes(c->dtype), piece = NNC_COLLECTIVE_PIECE / size;
+  return library_align(((c->elements < piece ? c->elements : piece) + NNC_MAX_RANKS) * size);
+}

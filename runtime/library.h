@@ -61,4 +61,8 @@ bool nnc_weights_layout_split(const char *layout, const NncConv *c, int *rank, i
 // fails.
 bool nnc_operation_execute(const NncOperation *op, void *const *buffers, void *workspace);
 
+// ---------------------------------------------------------------------------------------------------------------------
+// Collectives (comm/collective.c): the staging buffer in bytes, for any number of ranks; scratch_bytes is not read.
+int64_t nnc_collective_scratch(const NncCollective *c);
+
 #endif

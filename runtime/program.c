@@ -32,6 +32,7 @@ int64_t step_scratch_bytes(const NncStep *s) {
   case NNC_STEP_##KIND: return s->name->scratch_bytes;
     NNC_LIBRARY_RECORDS(SCRATCH)
 #undef SCRATCH
+  case NNC_STEP_COLLECTIVE: return s->collective->scratch_bytes;
   default: return -1;
   }
 }

@@ -112,6 +112,17 @@ typedef struct NncAttention {
   X(MATMUL, matmul, NncMatmul, CUBLAS) \
   X(ATTENTION, attention, NncAttention, KERNEL)
 
+// What ranks, the processes of a distributed program, give each other. buffers: what is laid one behind the other in
+// the last one, which is the result; RANK_RECEIVE skips the first. workspace: scratch_bytes.
+enum { NNC_MAX_RANKS = 4096, NNC_COLLECTIVE_PIECE = 25 << 20 };   // bytes that are exchanged at once
+typedef enum NncCollectiveKind { NNC_ALL_REDUCE, NNC_RANK_RECEIVE, NNC_RANK_SEND } NncCollectiveKind;
+typedef struct NncCollective {
+  NncCollectiveKind kind;
+  NncDtype dtype;
+  int64_t elements;   // of the result
+  int64_t scratch_bytes;
+} NncCollective;
+
 // Steps of one lane run one after the other, those of several beside each other, but for their waits. Order as NnLane
 // in passes/plan/lanes.h. ORDER LANE
 typedef enum NncLane { NNC_LANE_COMPUTE, NNC_LANE_OUT, NNC_LANE_IN, NNC_LANE_COMM, NNC_LANES } NncLane;
@@ -145,7 +156,8 @@ typedef enum NncStepKind {
   NNC_STEP_COPY,
   NNC_STEP_TAP,
   NNC_STEP_SCAN,
-  NNC_STEP_ATTENTION
+  NNC_STEP_ATTENTION,
+  NNC_STEP_COLLECTIVE
 } NncStepKind;
 typedef struct NncStep {   // what every step has stands first, so that the tables need not name it
   NncStepKind kind;
@@ -162,16 +174,17 @@ typedef struct NncStep {   // what every step has stands first, so that the tabl
   bool recomputed;
   // what it computes on which shapes: equal for equal work; launches of one kernel share it. NULL: not recorded
   const char *cost_key;
-  NncKernelFn kernel;              // KERNEL
-  int64_t extent;                  // KERNEL: iterations of the outer loop, shared out over the threads
-  int64_t grain;                   // KERNEL: fewest iterations worth a thread of its own
-  const NncLaunch *launch;         // KERNEL on a GPU, instead of kernel, extent and grain
-  const NncConv *conv;             // CONV
-  const NncMatmul *matmul;         // MATMUL
-  const NncAttention *attention;   // ATTENTION
-  int64_t copy_bytes;              // COPY
-  const struct NncScan *scan;      // SCAN; its workspace is that of one iteration
-  const NncTensor *tap;            // TAP: name, type and offset of the value
+  NncKernelFn kernel;                // KERNEL
+  int64_t extent;                    // KERNEL: iterations of the outer loop, shared out over the threads
+  int64_t grain;                     // KERNEL: fewest iterations worth a thread of its own
+  const NncLaunch *launch;           // KERNEL on a GPU, instead of kernel, extent and grain
+  const NncConv *conv;               // CONV
+  const NncMatmul *matmul;           // MATMUL
+  const NncAttention *attention;     // ATTENTION
+  const NncCollective *collective;   // COLLECTIVE
+  int64_t copy_bytes;                // COPY
+  const struct NncScan *scan;        // SCAN; its workspace is that of one iteration
+  const NncTensor *tap;              // TAP: name, type and offset of the value
   // KERNEL that does the work of several calls in one launch: them, with their cost_key; then it has none itself
   int n_parts;
   const NncPart *parts;
@@ -285,12 +298,14 @@ typedef struct NncProgram {
   double validation;           // part of the train data that is left out and evaluated, 0: none
   // threads that scratch sizes were asked for (nnc_library_threads); 0: not recorded
   int threads;
+  const struct NncComm *comm;   // moves bytes between ranks; NULL: there is one rank
 } NncProgram;
 
 extern const NncProgram nnc_program;
 
 extern const struct NncDevice nnc_device_host, nnc_device_cuda;
-bool nnc_cuda_load(struct CudaApi *api);   // libcuda and libcublas by dlopen
+extern const struct NncComm nnc_comm_mpi;   // runtime/comm/comm.h
+bool nnc_cuda_load(struct CudaApi *api);    // libcuda and libcublas by dlopen
 bool nnc_cuda_load_emulator(struct CudaApi *api);
 
 #endif

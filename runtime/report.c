@@ -15,6 +15,8 @@ void report_set_name(const char *argv0) {
 
 const char *report_name(void) { return name; }
 
+void report_set_rank(int rank) { name = xasprintf("%s[%d]", name, rank); }
+
 static void report(const char *kind, const char *format, va_list args) {
   progress_clear();
   fflush(stdout);

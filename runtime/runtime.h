@@ -21,6 +21,7 @@ enum { EXIT_DONE = 0, EXIT_DIAGNOSTIC = 1, EXIT_USAGE = 2, EXIT_INTERNAL = 70, E
 // report.c: messages
 void report_set_name(const char *argv0);
 const char *report_name(void);
+void report_set_rank(int rank);                                                       // "NAME[RANK]" from here on
 void report_error(const char *format, ...) __attribute__((format(printf, 1, 2)));     // "NAME: error: …"
 void report_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));   // "NAME: warning: …"
 // a bug of ours: exit 70

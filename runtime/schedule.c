@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
 
 // Warm-up rises linearly and reaches the full rate at step `warmup`; the rest falls from 1 to the floor. The schedule's
@@ -33,5 +34,6 @@ void schedule_fill(double *hyper, int64_t n, int64_t step, int64_t total) {
     hyper[3 * i + 1] = 1 - pow(g->beta1, (double)(step + 1));
     hyper[3 * i + 2] = 1 - pow(g->beta2, (double)(step + 1));
   }
-  if (n > 3 * nnc_program.n_groups) hyper[3 * nnc_program.n_groups] = 1 / (double)nnc_program.accumulate;
+  double micro_batches = (double)(nnc_program.accumulate > 1 ? nnc_program.accumulate : 1) * ranks.size;
+  if (n > 3 * nnc_program.n_groups) hyper[3 * nnc_program.n_groups] = 1 / micro_batches;
 }

@@ -1,5 +1,5 @@
 # How lit finds and runs the tests. A test is a file with RUN lines; .nn files without any are inputs of other tests.
-# Substitutions: %nnc %nnc_opt %nnc_plan (the tools), %unit (the folder of test programs), %python, %cuda (a CUDA toolkit with headers, in tests that require cuda-headers), %unshare (a shell command of its own mounts), %cmake, %build_dir, %source_dir (the repository), and lit's own %s %t %S %T.
+# Substitutions: %nnc %nnc_opt %nnc_plan (the tools), %unit (the folder of test programs), %python, %mpirun (in tests that require mpi), %cuda (a CUDA toolkit with headers, in tests that require cuda-headers), %unshare (a shell command of its own mounts), %cmake, %build_dir, %source_dir (the repository), and lit's own %s %t %S %T.
 import ctypes
 import os
 import shutil
@@ -50,6 +50,10 @@ try:
 except (OSError, subprocess.SubprocessError):
     lit_config.note("no file systems can be mounted here: tests of read-only and full folders are left out")
 
+# Distributed programs: an MPI that nnc was built with.
+if config.mpirun and os.path.exists(config.mpirun) and os.path.exists(os.path.join(config.build_dir, "libnncrt_mpi.a")):
+    config.available_features.add("mpi")
+
 tools = config.build_dir
 config.substitutions += [
     (r"%nnc\b", os.path.join(tools, "nnc")),
@@ -58,6 +62,7 @@ config.substitutions += [
     (r"%unit\b", os.path.join(tools, "unit-tests")),
     (r"%python\b", config.python),
     (r"%unshare\b", " ".join(config.unshare)),
+    (r"%mpirun\b", config.mpirun),
     (r"%cmake\b", config.cmake),
     (r"%cuda\b", config.cuda),
     (r"%build_dir\b", config.build_dir),

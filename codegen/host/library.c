@@ -10,6 +10,7 @@ int64_t host_library_scratch(MlirOperation op) {
   case NNC_STEP_##KIND: return nnc_##name##_scratch(&r.name);
     NNC_LIBRARY_RECORDS(SCRATCH)
 #undef SCRATCH
+  case NNC_STEP_COLLECTIVE: return nnc_collective_scratch(&r.collective);
   default: return 0;
   }
 }

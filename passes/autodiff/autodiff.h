@@ -78,6 +78,7 @@ typedef struct Optimizer {
   int64_t accumulate;      // micro-batches per step
   double loss_scale;       // the loss is differentiated times this, at first; 1: none
   int64_t scale_every;     // steps without overflow until the scale doubles; 0: it stays
+  bool ranks;              // gradients are summed over the ranks of a distributed program
   double ema;              // of the parameters: average = ema average + (1 - ema) updated parameter; 0: none
 } Optimizer;
 // Reads nn.optimizer, nn.groups, nn.clip_norm, nn.accumulate, nn.loss_scale, nn.ema. False after reporting. Owned:
@@ -94,8 +95,8 @@ typedef struct TrainedParam {
   MlirValue gradient;   // null until known; null for ever if the loss does not depend on it
 } TrainedParam;
 
-// With several micro-batches a step the loss has a weight, each one's share of the step, which is the last of the
-// numbers in `hyper`: the same arithmetic, however many they are.
+// With several micro-batches a step, one after the other or on several ranks, the loss has a weight, each one's share
+// of the step, which is the last of the numbers in `hyper`: the same arithmetic, however many they are.
 bool optimizer_has_share(const Optimizer *o);
 MlirValue optimizer_add_hyper(const Optimizer *o, Signature *s);                // the argument
 MlirValue optimizer_share(const Optimizer *o, NnBuilder *b, MlirValue hyper);   // f64; null: all of the step

@@ -40,7 +40,8 @@ bool optimizer_read(MlirModule module, Optimizer *out) {
   char name[32];
   *out = (Optimizer){.clip_norm = nn_attr_f64(root, ATTR_clip_norm, 0),
                      .accumulate = nn_attr_i64(root, ATTR_accumulate, 1),
-                     .ema = nn_attr_f64(root, ATTR_ema, 0)};
+                     .ema = nn_attr_f64(root, ATTR_ema, 0),
+                     .ranks = nn_has_attr(root, ATTR_shard)};
   MlirAttribute scale = mlirOperationGetAttributeByName(root, mlirStringRefCreateFromCString(ATTR_loss_scale));
   NnOpCall scaling = {.attrs = scale};
   bool scaled = !mlirAttributeIsNull(scale) && mlirAttributeIsADictionary(scale);
@@ -238,7 +239,8 @@ static NnBuilder builder_for(const Positions *positions, const TrainedParam *p) 
   return b;
 }
 
-// What waits for all gradients stands before the return.
+// What waits for all gradients stands before the return. So does all that is added up over micro-batches: in front of
+// it then stands the same in every program that has them, which `fuse` makes the same kernels of.
 static NnBuilder builder_at_end(const Positions *positions, const TrainedParam *p, const char *phase) {
   NnBuilder b = nn_builder_before(positions->ops[positions->n - 1]);
   b.loc = mlirOperationGetLocation(nn_value_def(p->gradient));
@@ -282,11 +284,13 @@ static MlirValue add_to_sum(NnBuilder *b, MlirValue sum, MlirValue gradient) {
   return add(b, sum, nn_unary(b, NN_OP_optimization_barrier, gradient));
 }
 
-// The gradient of the whole step: with accumulation what the earlier micro-batches left is added, and the accumulator
-// set to zero.
-static MlirValue whole_gradient(const Optimizer *o, NnBuilder *b, const TrainedParam *p, MlirValue accumulator,
-                                MlirValue scale) {
-  MlirValue g = o->accumulate > 1 ? add_to_sum(b, accumulator, p->gradient) : p->gradient;
+// The gradient of the whole step, over all ranks.
+static MlirValue whole_gradient(const Optimizer *o, NnBuilder *b, const TrainedParam *p, MlirValue g, MlirValue scale) {
+  if (o->ranks) {
+    NnType type = nn_value_type(g);
+    g = nn_reshape(b, mlirOperationGetResult(nn_build(b, NN_OP_all_reduce, 1, &g, 0, NULL, NULL), 0), type.rank,
+                   type.dim);
+  }
   g = loss_scale_remove(o, b, g, scale);
   tap_gradient(b, p, g);
   return g;
@@ -300,7 +304,7 @@ static MlirValue judge_gradients(Step *step, NnBuilder *b, const MlirValue *grad
   return factor;
 }
 
-bool optimizer_has_share(const Optimizer *o) { return o->accumulate > 1; }
+bool optimizer_has_share(const Optimizer *o) { return o->accumulate > 1 || o->ranks; }
 
 MlirValue optimizer_add_hyper(const Optimizer *o, Signature *s) {
   NnType hyper = {.dtype = NN_F64, .rank = 1, .dim = {3 * o->n_groups + optimizer_has_share(o)}};
@@ -323,21 +327,27 @@ void optimizer_build(const Optimizer *o, Signature *s, TrainedParam *params, int
   MlirValue *accumulator = calloc((size_t)n + 1, sizeof *accumulator);
   int *accumulator_arg = calloc((size_t)n + 1, sizeof *accumulator_arg);
   if (!step.scalars || !gradient || !accumulator || !accumulator_arg) abort();
-  bool waits = o->clip_norm > 0 || !nn_value_is_null(scale), judged = false;
+  bool judges = o->clip_norm > 0 || !nn_value_is_null(scale), waits = judges || optimizer_has_share(o), judged = false;
   int n_states = s->n_results;
   step.hyper = nn_value_is_null(hyper) ? optimizer_add_hyper(o, s) : hyper;
   for (int i = 0; i < n; i++) {
     if (nn_value_is_null(params[i].gradient)) continue;
     NnBuilder b = waits ? builder_at_end(&positions, &params[i], "update") : builder_for(&positions, &params[i]);
-    if (o->accumulate > 1)
-      accumulator[i] = add_companion(s, &params[i], "accum", "grad_accum", "zeros", b.loc, &accumulator_arg[i]);
-    gradient[i] = whole_gradient(o, &b, &params[i], accumulator[i], scale);
+    gradient[i] = params[i].gradient;
+    if (o->accumulate <= 1) continue;   // else what the earlier micro-batches left is added
+    accumulator[i] = add_companion(s, &params[i], "accum", "grad_accum", "zeros", b.loc, &accumulator_arg[i]);
+    gradient[i] = add_to_sum(&b, accumulator[i], gradient[i]);
+  }
+  for (int i = 0; i < n; i++) {
+    if (nn_value_is_null(gradient[i])) continue;
+    NnBuilder b = waits ? builder_at_end(&positions, &params[i], "update") : builder_for(&positions, &params[i]);
+    gradient[i] = whole_gradient(o, &b, &params[i], gradient[i], scale);
   }
   MlirValue factor = nn_null_value();
   for (int i = 0; i < n; i++) {
     if (nn_value_is_null(gradient[i])) continue;
     NnBuilder b = waits ? builder_at_end(&positions, &params[i], "backward") : builder_for(&positions, &params[i]);
-    if (waits && !judged) factor = judge_gradients(&step, &b, gradient, n, scale), judged = true;
+    if (judges && !judged) factor = judge_gradients(&step, &b, gradient, n, scale), judged = true;
     if (!nn_value_is_null(factor)) gradient[i] = mul(&b, gradient[i], spread(&b, factor, gradient[i]));
     b.phase = "update";
     if (o->kind == OPTIMIZER_SGD || o->kind == OPTIMIZER_MOMENTUM) update_sgd(&step, &b, &params[i], gradient[i]);
@@ -361,7 +371,7 @@ void optimizer_build_accumulation(Signature *s, TrainedParam *params, int n) {
   Positions positions = positions_of(s->func);
   for (int i = 0; i < n; i++) {
     if (nn_value_is_null(params[i].gradient)) continue;
-    NnBuilder b = builder_for(&positions, &params[i]);
+    NnBuilder b = builder_at_end(&positions, &params[i], "update");
     int arg;
     MlirValue accumulator = add_companion(s, &params[i], "accum", "grad_accum", "zeros", b.loc, &arg);
     update_companion(s, &params[i], "grad_accum", arg, add_to_sum(&b, accumulator, params[i].gradient));

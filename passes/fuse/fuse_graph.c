@@ -348,11 +348,28 @@ static int *find_writers(FuseGraph *g, Access *access, int n_args) {
   return first;
 }
 
+// @accumulate has the kernels of @train, so that a micro-batch's gradients are the same bits in both: what only @train
+// updates counts as overwritten in it, too.
+static void mark_updated_by_train(FuseGraph *g, int n_args) {
+  char name[32];
+  if (strcmp(nn_attr_str(g->func, "sym_name", name, sizeof name, ""), "accumulate") != 0) return;
+  MlirOperation train = nn_module_function(nn_module_of(g->func), "train");
+  PtrMap updated = {0};
+  for (int r = 0; !mlirOperationIsNull(train) && r < nn_function_n_results(train); r++) {
+    int tied = (int)nn_result_i64(train, r, ATTR_tied, -1);
+    if (tied >= 0) ptr_map_set(&updated, nn_arg_attr(train, tied, ATTR_name).ptr, 1);
+  }
+  for (int a = 0; a < n_args; a++)
+    g->overwritten[a] |= ptr_map_get(&updated, nn_arg_attr(g->func, a, ATTR_name).ptr) > 0;
+  ptr_map_free(&updated);
+}
+
 static void build_edges(FuseGraph *g) {
   int n_args = nn_function_n_args(g->func);
   Access *access = allocate_array((size_t)n_args, sizeof *access);
   g->overwritten = allocate_array((size_t)n_args, sizeof *g->overwritten);
   int *first_written = find_writers(g, access, n_args);
+  mark_updated_by_train(g, n_args);
   for (int i = 0; i < g->n; i++) {
     add_op_edges(g, i);
     for (int e = g->ops[i].first_in; e < g->n_edges; e++) {

@@ -70,8 +70,12 @@ static bool kernel_allows(MlirOperation func, int r, int a) {
   return read_at_own_index(arg, !whole, 64);
 }
 
-// A product that is added to an operand. That operand as a factor is asked for by itself.
-static bool library_allows(MlirOperation op, int r, int a) { return r == 0 && a == nn_op_adds_to(nn_op_of(op)); }
+// A product that is added to an operand (that operand as a factor is asked for by itself); ranks' sums over the one
+// tensor that they are of.
+static bool library_allows(MlirOperation op, int r, int a) {
+  if (nn_op_of(op) == NN_OP_all_reduce) return mlirOperationGetNumOperands(op) == 1;
+  return r == 0 && a == nn_op_adds_to(nn_op_of(op));
+}
 
 bool plan_inplace_allowed(PlanProgram *p, int step, int result, int operand) {
   const PlanStep *s = &p->steps[step];

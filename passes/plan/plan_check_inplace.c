@@ -124,8 +124,10 @@ static const char *kernel_forbids(MlirOperation func, int result, int a) {
 
 const char *plan_check_over(MlirOperation op, MlirOperation kernel, int result, int operand) {
   NnScan scan;
-  if (mlirOperationIsNull(kernel)) {   // a product is added to what is there
-    return operand == nn_op_adds_to(nn_op_of(op)) ? NULL : "a library op reads it while it writes";
+  if (mlirOperationIsNull(kernel)) {   // a product is added to what is there; sums over ranks begin with a copy
+    bool fine = operand == nn_op_adds_to(nn_op_of(op)) ||
+                (nn_op_of(op) == NN_OP_all_reduce && mlirOperationGetNumOperands(op) == 1);
+    return fine ? NULL : "a library op reads it while it writes";
   }
   if (!nn_scan_of(kernel, &scan)) return kernel_forbids(kernel, result, operand);
   // Of a tied carry the loop has one copy, first and last value in one; everything else is read in all steps.

@@ -164,6 +164,25 @@ static MlirOperation copy(MlirModule m, NnDtype t, Least *least) {
   return nn_build(&f.b, NN_OP_copy, 1, &x, 0, NULL, NULL);
 }
 
+static MlirOperation exchange(MlirModule m, NnDtype t, Least *least, NnOp op, int n) {
+  Fn f = step_begin(m);
+  MlirValue x[2] = {arg(&f, SHAPE(t, ROWS, COLUMNS)), arg(&f, SHAPE(t, ROWS, COLUMNS))};
+  *least = (Least){.elements = 2.0 * MANY};
+  return nn_build(&f.b, op, n, x, 0, NULL, NULL);
+}
+
+static MlirOperation all_reduce(MlirModule m, NnDtype t, Least *least) {
+  return exchange(m, t, least, NN_OP_all_reduce, 1);
+}
+
+static MlirOperation rank_receive(MlirModule m, NnDtype t, Least *least) {
+  return exchange(m, t, least, NN_OP_rank_receive, 2);
+}
+
+static MlirOperation rank_send(MlirModule m, NnDtype t, Least *least) {
+  return exchange(m, t, least, NN_OP_rank_send, 1);
+}
+
 static MlirOperation concat(MlirModule m, NnDtype t, Least *least) {
   Fn f = fn_begin(m);
   MlirValue x[3];
@@ -490,6 +509,9 @@ static const Case cases[] = {MAPS(MAP) CASE(logic),
                              CASE(transpose),
                              CASE(pad),
                              CASE(copy),
+                             CASE(all_reduce),
+                             CASE(rank_receive),
+                             CASE(rank_send),
                              CASE(concat),
                              CASE(gather),
                              CASE(gather_few),

@@ -1,0 +1,306 @@
+// The pass `distribute`: what the ranks of a distributed program exchange in a step. Gradients are summed in buckets, a
+// bucket as soon as its last gradient is there; states that the forward pass updates (running statistics) go from rank
+// to rank, so that they are updated in the order of the micro-batches.
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/passes.h"
+#include "passes/ptr_map.h"
+#include "passes/rewrite.h"
+#include "support/alloc.h"
+
+// Of a bucket. Large beside what a message costs (25 MiB take 2.5 ms at 10 GB/s, the message itself some 10 us), small
+// beside the gradients of a network for which that matters, so that most of them are exchanged while the backward pass
+// still makes others.
+#define BUCKET_BYTES ((int64_t)25 << 20)
+
+static MlirStringRef ref(const char *text) { return mlirStringRefCreateFromCString(text); }
+
+// The block's ops by number.
+typedef struct Order {
+  MlirOperation *ops;   // Owned
+  int n;
+  PtrMap number;
+} Order;
+
+static Order order_of(MlirOperation func) {
+  Order o = {0};
+  o.ops = rewrite_ops(nn_function_body(func), &o.n);
+  for (int i = 0; i < o.n; i++) ptr_map_set(&o.number, o.ops[i].ptr, i);
+  return o;
+}
+
+static void order_free(Order *o) {
+  free(o->ops);
+  ptr_map_free(&o->number);
+}
+
+// -1: an argument.
+static int number_of(const Order *o, MlirValue v) {
+  MlirOperation def = nn_value_def(v);
+  return mlirOperationIsNull(def) ? -1 : ptr_map_get(&o->number, def.ptr);
+}
+
+// Piece `i` of a bucket, of type `to`, that begins at element *at.
+static MlirValue piece(NnBuilder *b, MlirValue bucket, NnType to, int64_t *at) {
+  int64_t n = nn_type_elements(&to), start = *at;
+  *at += n;
+  return nn_reshape(b, nn_slice(b, bucket, &start, &n, NULL), to.rank, to.dim);
+}
+
+static MlirValue build(NnBuilder *b, NnOp op, int n, const MlirValue *operands) {
+  return mlirOperationGetResult(nn_build(b, op, n, operands, 0, NULL, NULL), 0);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Gradients
+
+typedef struct Gradient {
+  MlirOperation op;   // the all_reduce that autodiff made of it
+  MlirValue value;
+  int ready, made;   // numbers of the ops that complete what autodiff found, and the value itself
+} Gradient;
+
+// A sum of micro-batches stands at the end: its last term was there before.
+static int ready_at(const Order *o, MlirValue v) {
+  MlirOperation def = nn_value_def(v);
+  NnOp kind = nn_op_of(def);
+  if (kind == NN_OP_optimization_barrier) return ready_at(o, mlirOperationGetOperand(def, 0));
+  bool sum = kind == NN_OP_add && rewrite_phase_rank(rewrite_phase(def)) == 2;
+  return sum ? ready_at(o, mlirOperationGetOperand(def, 1)) : number_of(o, v);
+}
+
+static int by_readiness(const void *x, const void *y) {
+  const Gradient *a = x, *b = y;
+  if (a->ready != b->ready) return a->ready < b->ready ? -1 : 1;
+  return a->made < b->made ? -1 : a->made > b->made;
+}
+
+// One all_reduce for n gradients, behind the op that makes the last of them.
+static void build_bucket(const Order *o, const Gradient *g, int n) {
+  MlirValue values[NN_MAX_OPERANDS];
+  int last = -1;
+  for (int i = 0; i < n; i++) {
+    values[i] = g[i].value;
+    if (g[i].made > last) last = g[i].made;
+  }
+  NnBuilder b = nn_builder_before(o->ops[last + 1]);
+  b.phase = "update";
+  b.loc = mlirOperationGetLocation(g[n - 1].op);
+  MlirValue bucket = build(&b, NN_OP_all_reduce, n, values);
+  int64_t at = 0;
+  for (int i = 0; i < n; i++) {
+    NnType type = nn_value_type(mlirOperationGetResult(g[i].op, 0));
+    mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(g[i].op, 0), piece(&b, bucket, type, &at));
+  }
+}
+
+static void build_buckets(MlirOperation func) {
+  Order o = order_of(func);
+  Gradient *g = allocate_array((size_t)o.n + 1, sizeof *g);
+  int n = 0;
+  for (int i = 0; i < o.n; i++) {
+    if (nn_op_of(o.ops[i]) != NN_OP_all_reduce) continue;
+    MlirValue value = mlirOperationGetOperand(o.ops[i], 0);
+    g[n++] = (Gradient){o.ops[i], value, ready_at(&o, value), number_of(&o, value)};
+  }
+  qsort(g, (size_t)n, sizeof *g, by_readiness);
+  for (int first = 0, end; first < n; first = end) {
+    NnType type = nn_value_type(g[first].value);
+    int64_t bytes = nn_type_bytes(&type);
+    for (end = first + 1; end < n && end - first < NN_MAX_OPERANDS; end++) {
+      NnType next = nn_value_type(g[end].value);
+      bytes += nn_type_bytes(&next);
+      if (next.dtype != type.dtype || bytes > BUCKET_BYTES) break;
+    }
+    build_bucket(&o, g + first, end - first);
+  }
+  for (int i = 0; i < n; i++) mlirOperationDestroy(g[i].op);
+  free(g);
+  order_free(&o);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// States that the forward pass updates
+
+typedef struct State {
+  int arg, result;
+  NnType type;
+} State;
+
+// Moving averages of parameters (`ema`) follow from what is the same on all ranks.
+static bool is_average(MlirOperation func, int arg) {
+  MlirAttribute name = nn_arg_attr(func, arg, ATTR_name);
+  if (mlirAttributeIsNull(name) || !nn_has_attr(mlirModuleGetOperation(nn_module_of(func)), ATTR_ema)) return false;
+  MlirStringRef text = mlirStringAttrGetValue(name);
+  return text.length > 4 && memcmp(text.data + text.length - 4, ".ema", 4) == 0;
+}
+
+static int find_states(MlirOperation func, State *out) {
+  int n = 0;
+  for (int r = 0; r < nn_function_n_results(func); r++) {
+    char role[16];
+    int arg = (int)nn_result_i64(func, r, ATTR_tied, -1);
+    if (arg < 0 || strcmp(nn_arg_str(func, arg, ATTR_role, role, sizeof role, ""), "state") != 0) continue;
+    if (is_average(func, arg)) continue;
+    out[n++] = (State){arg, r, nn_value_type(mlirBlockGetArgument(nn_function_body(func), arg))};
+  }
+  return n;
+}
+
+// Marks what is computed from the states. False: something other than their new values is.
+static bool mark_updates(MlirOperation func, const Order *o, const State *states, int n, bool *update) {
+  PtrMap of_state = {0};
+  bool *is_state = allocate_array((size_t)nn_function_n_results(func) + 1, sizeof *is_state), alone = true;
+  for (int i = 0; i < n; i++) {
+    ptr_map_set(&of_state, mlirBlockGetArgument(nn_function_body(func), states[i].arg).ptr, 1);
+    is_state[states[i].result] = true;
+  }
+  for (int i = 0; i < o->n - 1; i++) {
+    for (intptr_t k = 0; k < mlirOperationGetNumOperands(o->ops[i]); k++)
+      update[i] |= ptr_map_get(&of_state, mlirOperationGetOperand(o->ops[i], k).ptr) > 0;
+    for (intptr_t r = 0; update[i] && r < mlirOperationGetNumResults(o->ops[i]); r++)
+      ptr_map_set(&of_state, mlirOperationGetResult(o->ops[i], r).ptr, 1);
+  }
+  for (int r = 0; r < nn_function_n_results(func); r++)
+    alone &= is_state[r] || ptr_map_get(&of_state, mlirOperationGetOperand(o->ops[o->n - 1], r).ptr) <= 0;
+  free(is_state);
+  ptr_map_free(&of_state);
+  return alone;
+}
+
+// And element-wise ops that nothing else reads, so that all of an update is in one kernel, with the same contractions
+// as where it stands beside the reduction.
+static void mark_feeders(const Order *o, bool *update) {
+  for (int i = o->n - 2; i >= 0; i--) {
+    NnOp kind = nn_op_of(o->ops[i]);
+    if (update[i] || kind == NN_OP_NONE || rewrite_is_unused(o->ops[i])) continue;
+    NnOpKind family = nn_op_info(kind)->kind;
+    if (family != NN_KIND_MAP && family != NN_KIND_SOURCE && kind != NN_OP_broadcast) continue;
+    bool only = true;
+    for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(o->ops[i], 0)); !mlirOpOperandIsNull(use);
+         use = mlirOpOperandGetNextUse(use))
+      only &= update[ptr_map_get(&o->number, mlirOpOperandGetOwner(use).ptr)];
+    update[i] = only;
+  }
+}
+
+static void use_instead(const Order *o, const bool *update, MlirValue old, MlirValue new) {
+  for (int i = 0; i < o->n - 1; i++)
+    for (intptr_t k = 0; update[i] && k < mlirOperationGetNumOperands(o->ops[i]); k++)
+      if (mlirValueEqual(mlirOperationGetOperand(o->ops[i], k), old)) mlirOperationSetOperand(o->ops[i], k, new);
+}
+
+// What stands behind all gradients, so that no rank waits for another before its own are made.
+static MlirValue last_gradient(MlirOperation func) {
+  int n;
+  MlirOperation *ops = rewrite_ops(nn_function_body(func), &n);
+  MlirValue last = nn_null_value();
+  for (int i = 0; i < n; i++)
+    if (nn_op_of(ops[i]) == NN_OP_all_reduce || nn_op_of(ops[i]) == NN_OP_optimization_barrier)
+      last = mlirOperationGetResult(ops[i], 0);
+  free(ops);
+  return last;
+}
+
+// States from `first` on that one chain takes: of one type.
+static int chain_length(const State *states, int n) {
+  int length = 1;
+  while (length < n && length < NN_MAX_OPERANDS - 1 && states[length].type.dtype == states[0].type.dtype) length++;
+  return length;
+}
+
+// The chain of some states: taken over from the rank before, updated, handed on. Returns what the next chain waits for.
+static MlirValue build_chain(MlirOperation func, const Order *o, const bool *update, const State *states, int n,
+                             MlirValue after, MlirOperation begin) {
+  MlirValue values[NN_MAX_OPERANDS] = {after};
+  MlirOperation end = o->ops[o->n - 1];
+  MlirBlock body = nn_function_body(func);
+  int64_t at = 0;
+  for (int i = 0; i < n; i++) values[i + 1] = mlirBlockGetArgument(body, states[i].arg);
+  NnBuilder b = nn_builder_before(begin);
+  b.phase = "update";
+  MlirValue received = build(&b, NN_OP_rank_receive, n + 1, values);
+  for (int i = 0; i < n; i++) use_instead(o, update, values[i + 1], piece(&b, received, states[i].type, &at));
+  for (int i = 0; i < n; i++) values[i] = mlirOperationGetOperand(end, states[i].result);
+  NnBuilder e = nn_builder_before(end);
+  e.phase = "update";
+  MlirValue sent = build(&e, NN_OP_rank_send, n, values);
+  at = 0;
+  for (int i = 0; i < n; i++) mlirOperationSetOperand(end, states[i].result, piece(&e, sent, states[i].type, &at));
+  return sent;
+}
+
+// The ops that update some of the states alone, in order, behind all else.
+static MlirOperation move_updates(const Order *o, const bool *update) {
+  MlirOperation first = nn_null_operation();
+  for (int i = 0; i < o->n - 1; i++) {
+    if (!update[i]) continue;
+    mlirOperationMoveBefore(o->ops[i], o->ops[o->n - 1]);
+    nn_set_attr(o->ops[i], &NN_STR(ATTR_phase, "update"));
+    if (mlirOperationIsNull(first)) first = o->ops[i];
+  }
+  return first;
+}
+
+static bool chain_states(MlirOperation func) {
+  State *states = allocate_array((size_t)nn_function_n_results(func) + 1, sizeof *states);
+  int n = find_states(func, states);
+  bool ok = true;
+  for (int first = 0, length; ok && first < n; first += length) {
+    length = chain_length(states + first, n - first);
+    MlirValue after = last_gradient(func);   // or what the chain before has sent
+    Order o = order_of(func);
+    for (int i = 0; i < o.n; i++)
+      if (nn_op_of(o.ops[i]) == NN_OP_rank_send) after = mlirOperationGetResult(o.ops[i], 0);
+    bool *update = allocate_array((size_t)o.n + 1, sizeof *update);
+    ok = mark_updates(func, &o, states + first, length, update);
+    if (ok) {
+      mark_feeders(&o, update);
+      MlirOperation begin = move_updates(&o, update);
+      if (!mlirOperationIsNull(begin)) build_chain(func, &o, update, states + first, length, after, begin);
+    } else {
+      nn_error(func, "micro-batches side by side need states that only their own update reads");
+    }
+    free(update);
+    order_free(&o);
+  }
+  free(states);
+  return ok;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+// What cannot be done by several ranks at once. False after reporting.
+static bool can_be_distributed(MlirModule module, MlirOperation train) {
+  for (int a = 0; a < nn_function_n_args(train); a++)
+    if (!mlirAttributeIsNull(nn_arg_attr(train, a, ATTR_carried))) {
+      nn_error(train,
+               "--shard: states that go on with a text (continued=true) are one micro-batch's after the other's: "
+               "several ranks cannot train on them at once");
+      return false;
+    }
+  MlirAttribute scale = mlirOperationGetAttributeByName(mlirModuleGetOperation(module), ref(ATTR_loss_scale));
+  NnOpCall scaling = {.attrs = scale};
+  State *states = allocate_array((size_t)nn_function_n_results(train) + 1, sizeof *states);
+  int n = find_states(train, states);
+  free(states);
+  if (n == 0 || mlirAttributeIsNull(scale) || nn_call_i64(&scaling, "every", 0) == 0) return true;
+  nn_error(train,
+           "--shard: a loss scale that changes and running statistics do not go together yet: give a fixed scale, "
+           "or take bf16 in place of f16");
+  return false;
+}
+
+// Requires: autodiff has run; on a module with nn.shard it has made an all_reduce of each gradient, of which only ops
+// at the function's end read the result. Without nn.shard nothing is done. Establishes: an all_reduce per bucket,
+// behind its last gradient; in @train and @accumulate a rank_receive and a rank_send around what updates states, behind
+// all gradients. Breaks: nothing.
+bool nn_pass_distribute(MlirModule module, const NnPassRun *run) {
+  (void)run;
+  MlirOperation train = nn_module_function(module, "train"), accumulate = nn_module_function(module, "accumulate");
+  if (mlirOperationIsNull(train) || !nn_has_attr(mlirModuleGetOperation(module), ATTR_shard)) return true;
+  if (!can_be_distributed(module, train)) return false;
+  build_buckets(train);
+  return chain_states(train) && (mlirOperationIsNull(accumulate) || chain_states(accumulate));
+}

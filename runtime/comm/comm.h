@@ -1,0 +1,59 @@
+// Ranks: the processes of a distributed program (nnc --shard), each with its own micro-batch. An engine moves bytes
+// (mpi.c); what is computed of them, and in what order, is ours (collective.c), so that every engine gives the same
+// bits.
+#ifndef NNC_RUNTIME_COMM_H
+#define NNC_RUNTIME_COMM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/program.h"
+
+// All functions are called by all ranks in the same order, from one thread. Counts and places in bytes; a call that
+// fails ends the process and, with it, all ranks.
+typedef struct NncComm {
+  const char *name;
+  bool (*launched)(void);   // a launcher has started this process as one of several, or of one
+  // timeout: seconds without a sign of life of another rank until all end
+  bool (*open)(int *rank, int *size, double timeout);
+  // To rank r `send_count[r]` bytes at `send_at[r]`; from it `receive_count[r]` to `receive_at[r]`.
+  void (*exchange)(const void *send, const int *send_count, const int *send_at, void *receive, const int *receive_count,
+                   const int *receive_at);
+  // Of `all` every rank brings the part of its number.
+  void (*all_gather)(void *all, const int *count, const int *at);
+  void (*broadcast)(void *data, int bytes, int root);
+  void (*send)(const void *data, int bytes, int to);
+  void (*receive)(void *data, int bytes, int from);
+  void (*close)(void);
+  void (*abort)(int status);   // of all ranks
+} NncComm;
+
+// This process among the others: rank 0 of 1 until ranks_open.
+typedef struct Ranks {
+  int rank, size;
+} Ranks;
+extern Ranks ranks;
+
+bool ranks_are_launched(void);   // a launcher has started this process
+// Joins the others, where a launcher started this process. False after reporting.
+bool ranks_open(double timeout);
+// Everybody's last call. Returns the worst status of all.
+int ranks_close(int status);
+_Noreturn void ranks_abort(int status);   // something failed here alone: ends all
+// All are fine. Where they are not, rank 0 says whose fault it is.
+bool ranks_agree(bool ok);
+// A number that must be the same on all ranks; shown: its value means something to the user.
+typedef struct RankFact {
+  const char *what;
+  uint64_t value;
+  bool shown;
+} RankFact;
+bool ranks_compare(int n, const RankFact *facts);   // false after rank 0 has reported which rank differs in what
+// values of each rank, one rank behind the other; `all` holds size * n numbers
+void ranks_gather(const double *values, int n, double *all);
+void ranks_broadcast(void *data, int64_t bytes);   // from rank 0
+
+// A step of the plan; buffers and workspace as NncCollective says.
+void collective_run(const NncCollective *c, int n_buffers, const int64_t *bytes, void *const *buffers, void *workspace);
+
+#endif

@@ -1,0 +1,189 @@
+// MPI as the engine that moves bytes between ranks. Linked to distributed programs only (nnc --shard), compiled against
+// the MPI that was there when nnc was built. A thread of its own tells the next rank once a second that this one lives,
+// so that a process that was stopped or lost is noticed however long a step takes.
+#include <mpi.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/comm/comm.h"
+#include "runtime/runtime.h"
+#include "support/clock.h"
+
+typedef struct Member {   // of the ring of signs of life
+  int process;
+  char host[60];
+} Member;
+
+static MPI_Comm data, signs;
+static int own_rank, n_ranks;
+static Member before;   // the rank that this one listens to
+static double longest;
+static pthread_t beat_thread;
+static bool beats;
+static volatile bool is_closing;
+
+static void pause_for(long nanoseconds) { nanosleep(&(struct timespec){0, nanoseconds}, NULL); }
+
+// A rank that waits leaves the processor to those that compute: there may be more ranks than cores.
+static void wait_for(MPI_Request *request) {
+  enum { QUICK = 200, YIELDING = 2000 };
+  int done = 0;
+  for (int tries = 0;; tries++) {
+    MPI_Test(request, &done, MPI_STATUS_IGNORE);
+    if (done) return;
+    if (tries > YIELDING) pause_for(100000);
+    else if (tries > QUICK) sched_yield();
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Signs of life
+
+enum { SIGN_ALIVE = 1, SIGN_LEAVING = 2 };
+
+// Sends to the next rank, listens to the one before, until both have said that they leave.
+static void *beat(void *unused) {
+  (void)unused;
+  int next = (own_rank + 1) % n_ranks, previous = (own_rank + n_ranks - 1) % n_ranks, heard = 0, sent = 0, done = 0;
+  MPI_Request listening, sending = MPI_REQUEST_NULL;
+  double last_heard = seconds_now(), last_sent = 0;
+  bool previous_leaves = false;
+  MPI_Irecv(&heard, 1, MPI_INT, previous, 0, signs, &listening);
+  for (;;) {
+    MPI_Test(&sending, &done, MPI_STATUS_IGNORE);
+    if (done && sent != SIGN_LEAVING && (is_closing || seconds_now() - last_sent >= 1)) {
+      sent = is_closing ? SIGN_LEAVING : SIGN_ALIVE;
+      last_sent = seconds_now();
+      MPI_Isend(&sent, 1, MPI_INT, next, 0, signs, &sending);
+      continue;
+    }
+    if (!previous_leaves) {
+      int came = 0;
+      MPI_Test(&listening, &came, MPI_STATUS_IGNORE);
+      if (came) {
+        last_heard = seconds_now();
+        previous_leaves = heard == SIGN_LEAVING;
+        if (!previous_leaves) MPI_Irecv(&heard, 1, MPI_INT, previous, 0, signs, &listening);
+        continue;
+      }
+    }
+    if (previous_leaves && sent == SIGN_LEAVING && done) return NULL;
+    if (!previous_leaves && seconds_now() - last_heard > longest) {
+      report_error("rank %d of %d (process %d on %s) has given no sign of life for %.0f seconds: all ranks end; the "
+                   "last checkpoint stands",
+                   previous, n_ranks, before.process, before.host, longest);
+      MPI_Abort(MPI_COMM_WORLD, EXIT_DIAGNOSTIC);
+    }
+    pause_for(50000000);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+static int launched_size(void) {
+  static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS"};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    if (getenv(sizes[i])) return atoi(getenv(sizes[i]));
+  return 0;
+}
+
+static bool launched(void) { return launched_size() > 0 || getenv("PMIX_RANK") || getenv("PMI_RANK"); }
+
+static void know_neighbour(void) {
+  Member own = {.process = (int)getpid()}, *all = xcalloc((size_t)n_ranks, sizeof *all);
+  gethostname(own.host, sizeof own.host - 1);
+  MPI_Allgather(&own, sizeof own, MPI_BYTE, all, sizeof own, MPI_BYTE, signs);
+  before = all[(own_rank + n_ranks - 1) % n_ranks];
+  free(all);
+}
+
+static bool open_mpi(int *rank, int *size, double timeout) {
+  int provided = MPI_THREAD_SINGLE, wanted = launched_size();
+  MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided);
+  MPI_Comm_rank(MPI_COMM_WORLD, rank);
+  MPI_Comm_size(MPI_COMM_WORLD, size);
+  own_rank = *rank, n_ranks = *size, longest = timeout;
+  if (wanted > n_ranks) {
+    report_error("the launcher has started %d ranks, but this program's MPI (%s) knows of %d: start it with the mpirun "
+                 "of that MPI",
+                 wanted, nnc_program.comm->name, n_ranks);
+    return false;
+  }
+  MPI_Comm_dup(MPI_COMM_WORLD, &data);
+  MPI_Comm_dup(MPI_COMM_WORLD, &signs);
+  if (n_ranks == 1) return true;
+  know_neighbour();
+  if (provided < MPI_THREAD_MULTIPLE) {
+    if (own_rank == 0)
+      report_warning("%s takes calls of one thread only: a rank that hangs is not noticed", nnc_program.comm->name);
+    return true;
+  }
+  beats = pthread_create(&beat_thread, NULL, beat, NULL) == 0;
+  if (!beats) report_error("cannot start a thread");
+  return beats;
+}
+
+static void close_mpi(void) {
+  is_closing = true;
+  if (beats) pthread_join(beat_thread, NULL);
+  MPI_Finalize();
+}
+
+static void abort_mpi(int status) {
+  MPI_Abort(MPI_COMM_WORLD, status);
+  _exit(status);
+}
+
+static void exchange(const void *send, const int *send_count, const int *send_at, void *receive,
+                     const int *receive_count, const int *receive_at) {
+  MPI_Request request;
+  MPI_Ialltoallv(send, send_count, send_at, MPI_BYTE, receive, receive_count, receive_at, MPI_BYTE, data, &request);
+  wait_for(&request);
+}
+
+static void all_gather(void *all, const int *count, const int *at) {
+  MPI_Request request;
+  MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_BYTE, all, count, at, MPI_BYTE, data, &request);
+  wait_for(&request);
+}
+
+static void broadcast(void *bytes, int n, int root) {
+  MPI_Request request;
+  MPI_Ibcast(bytes, n, MPI_BYTE, root, data, &request);
+  wait_for(&request);
+}
+
+static void send_to(const void *bytes, int n, int to) {
+  MPI_Request request;
+  MPI_Isend(bytes, n, MPI_BYTE, to, 0, data, &request);
+  wait_for(&request);
+}
+
+static void receive_from(void *bytes, int n, int from) {
+  MPI_Request request;
+  MPI_Irecv(bytes, n, MPI_BYTE, from, 0, data, &request);
+  wait_for(&request);
+}
+
+#ifdef OPEN_MPI
+#define NAME "Open MPI"
+#elif defined(MPICH_VERSION)
+#define NAME "MPICH " MPICH_VERSION
+#else
+#define NAME "MPI"
+#endif
+
+const NncComm nnc_comm_mpi = {.name = NAME,
+                              .launched = launched,
+                              .open = open_mpi,
+                              .exchange = exchange,
+                              .all_gather = all_gather,
+                              .broadcast = broadcast,
+                              .send = send_to,
+                              .receive = receive_from,
+                              .close = close_mpi,
+                              .abort = abort_mpi};

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""What ends several ranks, and what is left then: failures.py NNC FOLDER MODELS MPIRUN..."""
+import os, shutil, signal, subprocess, sys, time
+from same_bytes import ENVIRONMENT, differences, make_data
+
+nnc, folder, models, mpirun = sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:]
+TRAIN = ["train", f"--data={folder}", "--threads=1", "-q"]
+
+def checkpoint(name): return f"{folder}/{name}.safetensors"
+
+def rank_process(program, save, rank, path=None):
+    """The process of a rank of the training that saves there."""
+    for entry in os.listdir("/proc"):
+        try:
+            command = open(f"/proc/{entry}/cmdline").read().split("\0")
+            variables = open(f"/proc/{entry}/environ").read().split("\0")
+        except OSError:
+            continue
+        if command[0] == program and f"--save={save}" in command and any(f"{v}={rank}" in variables for v in ("OMPI_COMM_WORLD_RANK", "PMI_RANK")):
+            return int(entry)
+    return None
+
+def start(program, name, ranks, more):
+    command = mpirun + ["-n", str(ranks), program] + TRAIN + [f"--save={checkpoint(name)}"] + more
+    return subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+def wait_until(what, condition, seconds=60):
+    end = time.time() + seconds
+    while time.time() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.05)
+    sys.exit(f"{what}: not within {seconds} seconds")
+
+def finish(process, what):
+    try:
+        output, _ = process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        sys.exit(f"{what}: still running after 60 seconds")
+    return process.returncode, output
+
+def say(what, ok, output=""):
+    print(what, "as wanted" if ok else "FAILED\n" + output, flush=True)
+
+def left(program, name):
+    """Processes end a little after what started them."""
+    end = time.time() + 20
+    while any(rank_process(program, checkpoint(name), r) for r in range(3)):
+        if time.time() > end:
+            return True
+        time.sleep(0.1)
+    return False
+
+def signalled(what, program, number, more, wanted, expects_message):
+    name = what.replace(" ", "-")
+    process = start(program, name, 3, ["--epochs=100000", "--save-every=5"] + more)
+    wait_until(what, lambda: os.path.exists(checkpoint(name)))
+    os.kill(wait_until(what, lambda: rank_process(program, checkpoint(name), 1)), number)
+    status, output = finish(process, what)
+    good = subprocess.run([program, "info", checkpoint(name)], capture_output=True).returncode == 0
+    ok = wanted(status) and good and not left(program, name) and (expects_message is None or expects_message in output)
+    say(what, ok, f"status {status}, checkpoint {good}\n{output[-3000:]}")
+
+def main():
+    os.makedirs(folder, exist_ok=True)
+    make_data(folder)
+    source, program, one = f"{folder}/lenet.nn", f"{folder}/lenet", f"{folder}/lenet_one"
+    text = open(f"{models}/lenet.nn").read()
+    text = "dim micro_batches = 1\n" + text.replace("train {\n", "train {\n    accumulate micro_batches\n").replace("idx(\"t10k", "idx(\"train", 1).replace("    eval ", "    # ")
+    with open(source, "w") as f:
+        f.write(text)
+    subprocess.run([nnc, "-D", "N=8", "--shard=none", source, "-o", program], check=True, capture_output=True)
+    subprocess.run([nnc, "-D", "N=8", "-D", "micro_batches=3", source, "-o", one], check=True, capture_output=True)
+
+    # another seed, other data on one rank
+    def different(name, ranks_option):
+        command = mpirun + ["-n", "2", program] + TRAIN + [f"--save={checkpoint(name)}", "--steps=3", ":", "-n", "1", program] + ranks_option + ["--steps=3", f"--save={checkpoint(name)}"]
+        p = subprocess.run(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+        return p.returncode, p.stdout
+    status, output = different("seed", TRAIN + ["--seed=9"])
+    say("another seed", status != 0 and "rank 2 of 3 has seed 9, rank 0 has 0" in output and not os.path.exists(checkpoint("seed")), output)
+    other = f"{folder}/other"
+    os.makedirs(other, exist_ok=True)
+    for name in ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"):
+        shutil.copy(f"{folder}/{name}", f"{other}/{name}")
+    with open(f"{other}/train-images-idx3-ubyte.gz", "r+b") as f:
+        f.seek(5000)
+        byte = f.read(1)[0]
+        f.seek(5000)
+        f.write(bytes([byte ^ 1]))
+    status, output = different("data", ["train", f"--data={other}", "--threads=1", "-q"])
+    say("other data", status != 0 and "rank 2 of 3 has other train data than rank 0" in output, output)
+
+    # a rank that is killed, stopped, asked to end
+    signalled("killed", program, signal.SIGKILL, [], lambda s: s != 0, None)
+    signalled("stopped", program, signal.SIGSTOP, ["--rank-timeout=3"], lambda s: s != 0, "rank 1 of 3 ")
+    signalled("asked to end", program, signal.SIGTERM, [], lambda s: s != 0, "interrupted after step")
+
+    # 3 ranks, 3 ranks resumed, one rank resumed
+    def train(name, ranks, more, what=program):
+        command = (mpirun + ["-n", str(ranks)] if ranks > 1 else []) + [what] + TRAIN + [f"--save={checkpoint(name)}"] + more
+        p = subprocess.run(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+        if p.returncode != 0:
+            sys.exit(f"{' '.join(command)}\n{p.stdout}")
+    train("whole", 3, ["--steps=9"])
+    for name in ("part", "alone"):
+        train(name, 3, ["--steps=9", "--stop-at=4"])
+    train("part", 3, ["--steps=9", "--resume"])
+    train("alone", 1, ["--steps=9", "--resume"], one)
+    for name in ("part", "alone"):
+        different_names = differences(checkpoint("whole"), checkpoint(name))
+        say(f"resumed, {name}", not different_names, ", ".join(different_names))
+    return 0
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Trains networks with K ranks and with `accumulate K` on one, and compares the checkpoints: equal bytes.
+
+same_bytes.py NNC FOLDER MODELS MPIRUN... [--ranks=1,2,3] [--only=NAME] [--steps=N]: MPIRUN is the command before `-n K`.
+"""
+import json, os, random, struct, subprocess, sys
+
+def safetensors(path, tensors):
+    sizes = {"F32": 4, "I32": 4, "U8": 1}
+    header, body = {}, b""
+    for name, (dtype, shape, data) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
+        body += data
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + body)
+
+def idx(path, shape, data):
+    with open(path, "wb") as f:
+        f.write(bytes([0, 0, 8, len(shape)]) + b"".join(struct.pack(">I", n) for n in shape) + data)
+
+def npy(path, shape, data):
+    head = "{'descr': '|u1', 'fortran_order': False, 'shape': (%s,), }" % ", ".join(map(str, shape))
+    head += " " * ((-len(head) - 11) % 64) + "\n"
+    with open(path, "wb") as f:
+        f.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + data)
+
+RECORDS = 400
+def make_data(folder):
+    draw = random.Random(1)
+    labels = bytes(draw.randrange(5) for _ in range(RECORDS))
+    def images(n): return bytes(min(255, draw.randrange(60) + 40 * labels[i // n]) for i in range(RECORDS * n))
+    for name, n in (("train", RECORDS), ("t10k", RECORDS)):
+        idx(f"{folder}/{name}-images-idx3-ubyte.gz", (n, 28, 28), images(784))
+        idx(f"{folder}/{name}-labels-idx1-ubyte.gz", (n,), labels)
+    npy(f"{folder}/images.npy", (RECORDS, 3, 8, 8), images(192))
+    npy(f"{folder}/labels.npy", (RECORDS,), labels)
+    with open(f"{folder}/input.txt", "wb") as f:
+        f.write(bytes(97 + (i * i + draw.randrange(2)) % 23 for i in range(20000)))
+    numbers = [draw.gauss(0, 1) for _ in range(RECORDS * 64)]
+    safetensors(f"{folder}/pairs.safetensors", {
+        "image": ("F32", [RECORDS, 1, 8, 8], struct.pack(f"<{len(numbers)}f", *numbers)),
+        "text": ("I32", [RECORDS, 4], struct.pack(f"<{RECORDS * 4}i", *(draw.randrange(128) for _ in range(RECORDS * 4)))),
+        "label": ("I32", [RECORDS], struct.pack(f"<{RECORDS}i", *labels)),
+        "rating": ("F32", [RECORDS, 1], struct.pack(f"<{RECORDS}f", *numbers[:RECORDS]))})
+
+# name, file, what -D gives it, what is replaced in it, options of nnc
+LSTM = [("continued=true", ""), (", )", ")"), ("state h0: f32[N, H]; state c0: f32[N, H]", "param h0: f32[N, H] = zeros; param c0: f32[N, H] = zeros"),
+        ("update h0 = h; update c0 = c", "")]
+CASES = [
+    ("lenet", "lenet.nn", ["N=8"], [], []),
+    ("resnet", "resnet_cifar.nn", ["N=4", "size=8", "n=1", "width=4"], [], []),
+    ("resnet_budget", "resnet_cifar.nn", ["N=32", "size=8", "n=1", "width=16"], [], ["--memory-budget=92%"]),
+    ("gpt", "gpt_small.nn", ["B=2", "T=16", "width=32", "layers=2", "heads=2"], [], []),
+    ("gpt_bf16", "gpt_small.nn", ["B=2", "T=16", "width=32", "layers=1", "heads=2"], [], ["--dtype=bf16"]),
+    ("lstm", "lstm_lm.nn", ["N=2", "T=12", "width=16"], LSTM, []),
+    ("two_inputs", "two_inputs.nn", ["N=4", "T=4", "size=8"], [], []),
+]
+
+def tensors(path):
+    """Of a checkpoint: name to type, shape and bytes, and its metadata without checksums; sums of gradients, zeros between steps, left out."""
+    data = open(path, "rb").read()
+    n = struct.unpack("<Q", data[:8])[0]
+    header, body = json.loads(data[8:8 + n]), data[8 + n:]
+    out = {}
+    for name, t in header.items():
+        if name == "__metadata__":
+            out[name] = {k: v for k, v in t.items() if k != "xxh3"}
+            continue
+        begin, end = t["data_offsets"]
+        if not name.endswith(".grad_accum"):
+            out[name] = (t["dtype"], t["shape"], body[begin:end])
+        elif any(body[begin:end]):
+            sys.exit(f"{path}: {name} is not zero")
+    return out
+
+def differences(one, other):
+    a, b = tensors(one), tensors(other)
+    return [name for name in sorted(a.keys() | b.keys()) if a.get(name) != b.get(name)]
+
+# Open MPI asks whoever is root to say so twice, and for more ranks than cores. Nothing but memory is between the ranks.
+ENVIRONMENT = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_rmaps_base_oversubscribe="1",
+                   OMPI_MCA_hwloc_base_binding_policy="none", OMPI_MCA_btl="self,vader")
+def run(command):
+    p = subprocess.run(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+    if p.returncode != 0:
+        sys.exit(f"{' '.join(command)}: status {p.returncode}\n{p.stdout}")
+    return p.stdout
+
+def main():
+    options = dict(a[2:].split("=", 1) for a in sys.argv[1:] if a.startswith("--") and "=" in a and a.split("=")[0][2:] in ("ranks", "only", "steps"))
+    words = [a for a in sys.argv[1:] if not (a.startswith("--") and a.split("=")[0][2:] in options)]
+    nnc, folder, models, mpirun = words[0], words[1], words[2], words[3:]
+    ranks, steps = [int(k) for k in options.get("ranks", "1,2,3").split(",")], options.get("steps", "3")
+    os.makedirs(folder, exist_ok=True)
+    make_data(folder)
+    for name, file, defines, edits, flags in CASES:
+        if options.get("only", name) != name:
+            continue
+        text = open(f"{models}/{file}").read()
+        for old, new in edits:
+            text = text.replace(old, new)
+        text = "dim micro_batches = 1\n" + text.replace("train {\n", "train {\n    accumulate micro_batches\n")
+        source = f"{folder}/{name}.nn"
+        with open(source, "w") as f:
+            f.write(text)
+        given = [w for d in defines for w in ("-D", d)] + flags + [source, "-o"]
+        run([nnc, "--shard=none"] + given + [f"{folder}/{name}"])
+        for k in ranks:
+            one = f"{folder}/{name}_{k}"
+            run([nnc, "-D", f"micro_batches={k}"] + given + [one])
+            train = ["train", f"--data={folder}", "--threads=1", f"--steps={steps}", "--seed=7", "-q"]
+            run([one] + train + [f"--save={one}.one.safetensors"])
+            start = mpirun + ["-n", str(k)] if k > 1 else []
+            run(start + [f"{folder}/{name}"] + train + [f"--save={one}.ranks.safetensors"])
+            different = differences(f"{one}.one.safetensors", f"{one}.ranks.safetensors")
+            print(name, k, "differs: " + ", ".join(different) if different else "equal", flush=True)
+    return 0
+
+if __name__ == "__main__":
+    sys.exit(main())
