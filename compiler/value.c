@@ -235,7 +235,9 @@ bool value_unary(Elaborator *e, AstPos pos, const char *op, Value x, Value *resu
     NnDtype dtype = nn_value_type(x.tensor).dtype;
     if (negate == (dtype == NN_I1))
       return elaborator_error(e, pos, "'%s' does not work on %s", op, value_describe(e, x));
-    *result = value_tensor(nn_unary(elaborator_builder(e), negate ? NN_OP_neg : NN_OP_not, x.tensor));
+    NnBuilder *b = elaborator_builder(e);
+    if (dtype == NN_U8) x.tensor = nn_cast(b, x.tensor, NN_I32);   // as all operators: -1 is no byte
+    *result = value_tensor(nn_unary(b, negate ? NN_OP_neg : NN_OP_not, x.tensor));
     return true;
   }
   if (!negate && x.kind == VALUE_BOOL) {

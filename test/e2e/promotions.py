@@ -44,6 +44,8 @@ def cases(common):
         x = of[p][0]
         beside, summed = 'i32' if p in ('u8', 'i1') else p, p if p in FLOATS else 'i64'
         fraction = p if p in FLOATS else 'f32'
+        if p != 'i1':
+            yield f'-a_{p}', beside, [-v for v in x]
         yield f'a_{p} + 2', beside, [v + 2 for v in x]
         yield f'2 * a_{p}', beside, [2 * v for v in x]
         yield f'a_{p} + 0.5', fraction, [v + 0.5 for v in x]
