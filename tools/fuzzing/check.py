@@ -1,4 +1,5 @@
 """Compiles a program in several ways, runs steps and a prediction, and compares all they write with PyTorch's."""
+import fnmatch
 import functools
 import os
 import random
@@ -10,14 +11,14 @@ import torch
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))
 import golden_format as gf
-from fuzzing import golden, oracle, tree
+from fuzzing import generate, golden, oracle, tree
 from fuzzing.golden import RUNS
 
-BASE = {'f64': 1e-9, 'f32': 1e-4}               # of the largest number of a tensor
-ROUNDING = {'f64': 2.0 ** -52, 'f32': 2.0 ** -23}
-MOVED = 3                                       # evaluations in which each result is moved by a rounding error
-FACTOR = 30                                     # how much further than they a program may be off
-JUDGED = 1e-2                                   # a tensor whose bound is a larger part of it is not judged
+BASE = {'f64': 1e-9, 'f32': 1e-4, 'f16': 2e-3, 'bf16': 1e-2}   # of the largest number of a tensor
+MOVED = {'f64': 3, 'f32': 3, 'f16': 5, 'bf16': 5}               # evaluations in which each result is moved by a rounding error
+FACTOR = {'f64': 30, 'f32': 30, 'f16': 8, 'bf16': 8}            # how much further than they a program may be off
+JUDGED = {'f64': 1e-2, 'f32': 1e-2, 'f16': 0.1, 'bf16': 0.25}   # a tensor whose bound is a larger part of it is not judged
+UNLIKELY = 6                                                    # standard deviations
 
 
 class Failure(Exception):
@@ -33,45 +34,56 @@ def flat(t):
 
 
 class Reference:
-    """What a program must write: steps[i][name] and predicted[name]; and how far it may be off. trained_too, left_out: as of oracle.run."""
+    """What a program must write: steps[i][name] and predicted[name]; and how far it may be off. trained_too, left_out, masks: as of oracle.run."""
 
-    def __init__(self, program, trained_too=(), left_out=()):
-        run = functools.partial(oracle.run, program, RUNS, trained_too=trained_too, left_out=left_out)
-        self.program = program
-        self.steps, self.predicted = run()
-        self.off = {}
-        for dtype in BASE:
-            others = [run(noise=ROUNDING[dtype], seed=i + 1) for i in range(MOVED)]
-            if dtype == 'f32':
-                others.append(run(dtype=torch.float32))
-            for steps, predicted in others:
-                for where, (mine, theirs) in enumerate(zip(self.steps + [self.predicted], steps + [predicted])):
-                    for name in mine:
-                        d = (flat(mine[name]) - flat(theirs[name])).abs()
-                        d = d.max().item() if len(d) else 0.0
-                        key = dtype, where, name
-                        self.off[key] = max(self.off.get(key, 0.0), d if d == d else float('inf'))
+    def __init__(self, program, trained_too=(), left_out=(), masks=None):
+        self.run = functools.partial(oracle.run, program, RUNS, trained_too=trained_too, left_out=left_out, masks=masks)
+        self.program, self.masks = program, masks
+        self.steps, self.predicted = self.run()
+        self.off, self.told = {}, None
         self.untrained = oracle.untrained(program) | {f'grad.{path}' for path in left_out}
         largest = [flat(v).abs().max().item() for k, v in self.steps[0].items() if k.startswith('grad.') and v.numel()]
-        self.largest = max(largest + [1e-30])
+        self.largest = max(largest + [1e-12])
+
+    def prepare(self, dtype):
+        """Finds how far a program of that type may be off: self.off."""
+        if any(key[0] == dtype for key in self.off):
+            return
+        others = [self.run(precision=dtype, seed=i + 1) for i in range(MOVED[loosest(self.program, dtype)])]
+        if dtype != 'f64':
+            others.append(self.run(dtype=torch.float32, precision=dtype, rounding=True))
+        for steps, predicted in others:
+            for where, (mine, theirs) in enumerate(zip(self.steps + [self.predicted], steps + [predicted])):
+                for name in mine:
+                    d = (flat(mine[name]) - flat(theirs[name])).abs()
+                    d = d.max().item() if len(d) else 0.0
+                    key = dtype, where, name
+                    self.off[key] = max(self.off.get(key, 0.0), d if d == d else float('inf'))
 
     def as_trained(self, record):
         """A parameter whose gradient is zero may be trained, or not: weight decay acts on it where a loop passes it by, and does not where a condition is known to leave it out."""
         trained = [name[len('grad.'):] for name in record if name in self.untrained]
         left_out = [name[len('grad.'):] for name, g in self.steps[0].items() if name.startswith('grad.') and name not in record and name not in self.untrained and not g.any()]
-        return Reference(self.program, trained, left_out) if trained or left_out else self
+        return Reference(self.program, trained, left_out, self.masks) if trained or left_out else self
 
     def tensors(self):
         for where, record in enumerate(self.steps + [self.predicted]):
             for name, want in record.items():
-                yield where, name, flat(want)
+                yield where, name, flat(want) if self.told is None or name not in self.told[where] else torch.tensor(self.told[where][name][2], dtype=torch.float64)
 
     def bound(self, dtype, where, name, want):
         """(largest allowed difference, whether that says anything)"""
-        scale = want.abs().max().item() if len(want) else 0.0
+        self.prepare(dtype)
+        scale, least = want.abs().max().item() if len(want) else 0.0, loosest(self.program, dtype)
         floor = self.largest if name.startswith('grad.') else 1e-6
-        allowed = BASE[dtype] * scale + FACTOR * self.off[dtype, where, name] + ROUNDING[dtype] * floor
-        return allowed, allowed <= JUDGED * max(scale, floor)
+        allowed = BASE[least] * scale + FACTOR[least] * self.off[dtype, where, name] + oracle.EPS[least] * floor
+        return allowed, allowed <= JUDGED[least] * max(scale, floor)
+
+
+def loosest(program, dtype):
+    """The type of least precision that a program computes in, of those of its blocks."""
+    used = {dtype} | {b.precision for b in program.blocks if b.precision and dtype != 'f64'}
+    return max(used, key=oracle.EPS.get)
 
 
 class Judge:
@@ -106,7 +118,7 @@ class Judge:
         self.command([f'./{exe}', 'predict', '--inputs=predict.safetensors', f'--weights={weights}', '--outputs=predicted.safetensors'], f'{what}: predict')
         return said + [gf.read_safetensors(self.path('predicted.safetensors'))]
 
-    def compare(self, reference, said, dtype, what, outputs=True):
+    def compare(self, reference, said, dtype, what, outputs=True, than='PyTorch'):
         for where, name, want in reference.tensors():
             record = said[where]
             if name.startswith('output.') and not outputs and where < RUNS:
@@ -125,7 +137,7 @@ class Judge:
             if judged and not worst <= allowed:
                 i = int(torch.where(torch.isnan(d), torch.tensor(float('inf'), dtype=d.dtype), d).argmax())
                 place = f'step {where}' if where < RUNS else 'prediction'
-                raise Failure(f'{what}: {kind_of(name)} differs', f'{place}: {name}{record[name][1]} at {i} is {got[i].item():.17g}, PyTorch says {want[i].item():.17g}; allowed is {allowed:.2e}')
+                raise Failure(f'{what}: {kind_of(name)} differs', f'{place}: {name}{record[name][1]} at {i} is {got[i].item():.17g}, {than} says {want[i].item():.17g}; allowed is {allowed:.2e}')
 
     def same(self, a, b, what):
         """Bit for bit, whatever order the tensors are in."""
@@ -138,29 +150,80 @@ class Judge:
         """The program within a random part of its memory, or the least that the compiler says it can do with."""
         share = rng.choice((95, 90, 80, 70, 60, 50, 40))
         try:
-            self.compile(text, 'small', f'--memory-budget={share}%', *options)
+            self.compile(text, 'small', f'--memory-budget={share}%', '--remat-effort=0.1', *options)
         except Failure as e:
             least = re.search(r'the smallest budget found is .*\((\d+) bytes\)', str(e))
             if not least:
                 raise
-            self.compile(text, 'small', f'--memory-budget={least.group(1)}', *options)
+            self.compile(text, 'small', f'--memory-budget={least.group(1)}', '--remat-effort=0.1', *options)
         self.same(without, self.execute('small', what), what)
 
     def judge(self, program, ways=None):
-        """Raises Failure. ways: the parts of the check to do, such as {'f32 host'}; by default both types on the host, and one of them in the emulator."""
+        """Raises Failure. ways: the parts of the check to do, such as {'f32 host'}; by default see ways_of."""
         text, reference = tree.print_program(program), Reference(program)
+        hidden, shown = generate.dropouts(program, False), generate.dropouts(program, True)
         whole = program.train['accumulate'] == 1        # else outputs are those of one of the micro-batches
-        ways = ways or {'f64 host', 'f32 host', random.Random(program.seed).choice(('f64', 'f32')) + ' cuda-emu'}
-        for way in sorted(ways):
+        taken, on_host = names_taken(program), {}
+        for way in sorted(ways or ways_of(program), reverse=True):
             dtype, target = way.split()
             rng = random.Random(f'{program.seed}.{way}')
-            options = [f'--dtype={dtype}', f'--target={target}'] + ([] if rng.random() < 0.7 else ['-O', rng.choice('013')])
+            options = [f'--target={target}'] + ([] if rng.random() < 0.7 else ['-O', rng.choice('013')])
+            if dtype != program.precision or rng.random() < 0.3:
+                options.append(f'--dtype={dtype}')
             golden.write_files(without_numbers(program), dtype, self.work)
-            self.compile(text, 'whole', *options)
+            try:
+                self.compile(text, 'whole', *options)
+            except Failure as e:
+                if taken and 'cannot have it too' in str(e):
+                    raise oracle.Unfit('names that files give to something else, refused')
+                raise
+            if taken:
+                raise Failure('a name that files give to something else is not refused', f'{taken}\n{text}')
             said = self.execute('whole', way)
-            self.compare(reference.as_trained(said[0]), said, dtype, way, whole)
+            if shown:
+                self.check_masks(program, shown, said)
+                masks = [{name: torch.tensor(t[2], dtype=torch.float64) for name, t in record.items() if name.startswith('output.')} for record in said[:RUNS]]
+                reference = Reference(program, masks=masks)
+            if not hidden:
+                self.compare(reference.as_trained(said[0]), said, dtype, way, whole)
+            elif dtype in on_host:
+                told = reference.as_trained(said[0])
+                told.told = on_host[dtype]
+                self.compare(told, said, dtype, way, whole, than='the host')
+            if target == 'host':
+                on_host[dtype] = said
             if rng.random() < 0.6:
                 self.budgeted(text, options, rng, said, way)
+
+    def check_masks(self, program, shown, said):
+        """As many elements are zeroed as there should be, other ones in each step."""
+        for n, name in shown:
+            masks = [[v != 0 for v in record[name][2]] for record in said[:RUNS]]
+            kept, count = sum(map(sum, masks)), RUNS * len(masks[0])
+            p = 1 - n.attrs['p']
+            if n.args[0].op == 'full' and abs(kept - p * count) > UNLIKELY * (p * (1 - p) * count) ** 0.5:
+                raise Failure('dropout: another part is zeroed', f'{name}: {count - kept} of {count} with p={n.attrs["p"]}')
+            if n.args[0].op == 'full' and len(masks[0]) > 100 and masks[0] == masks[1]:
+                raise Failure('dropout: two steps have the same mask', name)
+
+
+def ways_of(program):
+    """Both types on the host, and one of them in the emulator; those that the program asks for where it does."""
+    rng = random.Random(program.seed)
+    if program.precision:
+        return {f'{program.precision} host', f'{program.precision} cuda-emu'} | ({'f64 host'} if rng.random() < 0.2 else set())
+    other = rng.choice(('f64', 'f32'))
+    return {'f64 host', 'f32 host', f'{"f32" if program.mixed else other} cuda-emu'}
+
+
+def names_taken(program):
+    """Paths of parameters that a program may not have: see docs/language.md."""
+    o = oracle.Oracle(program)
+    o.begin(oracle.batches(program, torch.float64)[0][0])
+    paths = set(o.parameters) | set(o.states)
+    others = {'loss', 'loss_scale'} | {name for name, _ in program.metrics + (program.losses if len(program.losses) > 1 else [])}
+    others |= {f'grad.{p}' for p in paths} | {f'{p}.{word}' for p in paths for word in ('exp_avg', 'exp_avg_sq', 'momentum', 'grad_accum', 'ema')}
+    return paths & others
 
 
 def without_numbers(program):
@@ -178,9 +241,12 @@ def golden_of(program):
     said = [{} for _ in range(RUNS + 1)]
     for where, name, want in reference.tensors():
         scale = want.abs().max().item() if len(want) else 0
+        g = reference.steps[0].get('grad.' + name.replace('.ema', ''))
+        if g is not None and not g.any():                           # it may be left out of the training: see as_trained
+            continue
         if name in reference.untrained or name.startswith('output.') and not whole and where < RUNS:
             continue
-        if scale > 0 and all(reference.bound(dtype, where, name, want)[0] < golden.BOUND[dtype] * scale for dtype in BASE):
+        if scale > 0 and all(reference.bound(dtype, where, name, want)[0] < golden.BOUND[dtype] * scale for dtype in golden.BOUND):
             said[where][name] = golden.digest(want.tolist())
     return dict(without_numbers(program), text=tree.print_program(program), wrote=said)
 
@@ -199,12 +265,14 @@ def fit(program):
     """Makes the program one that can be judged, or raises oracle.Unfit: settings that match no parameter are left out."""
     o = oracle.Oracle(program)
     o.begin(oracle.batches(program, torch.float64)[0][0])
-    group = program.train['group']
-    if group and not any(path.endswith(group) for path in o.parameters):
-        program.train['group'] = None
-        program.train['frozen'] = False
-    if all(path.endswith(program.train['group'] or '?') for path in o.parameters):
-        program.train['frozen'] = False
+    matched, kept = set(), []
+    for pattern, settings in program.train['groups']:
+        own = {path for path in o.parameters if fnmatch.fnmatchcase(path, pattern)} - matched
+        kept += [(pattern, settings)] if own else []
+        matched |= own
+    program.train['groups'] = kept
+    if all(oracle.settings_of(program, path)['frozen'] for path in o.parameters):
+        program.train['groups'] = []
     try:
         oracle.run(program, 1)
     except RuntimeError as e:

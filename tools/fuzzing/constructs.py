@@ -1,7 +1,7 @@
 """The functions and operators of the language, as makers: each draws operands and arguments that fit together."""
 import math
 
-from fuzzing.maker import LARGEST, count, maker, num, unary
+from fuzzing.maker import LARGEST, count, maker, num, promoted, unary
 from fuzzing.tree import Node, var
 
 
@@ -35,6 +35,8 @@ def _(g, name):
     if name == 'power':
         if g.chance(0.3):
             return Node('pow', [num(2.0), g.tame(x)], type=x.type, mag=16)
+        if g.chance(0.4):
+            return Node('pow', [g.tame(x), num(g.rng.choice((0, 1, 2, 3, 4)))], type=x.type, mag=256)
         return Node('pow', [positive, num(g.rng.choice((0.5, 1.5, 2, 3, -1, -0.5)))], type=x.type, mag=60)
     if name == 'divide':
         other = g.want(x.shape)
@@ -129,6 +131,87 @@ def _(g, name):
     return Node('mul', [Node('cast', [whole], type=x.type, dtype='f32', first=['dtype']), num(0.25)], type=x.type, mag=4)
 
 
+# --- integers, and what they are beside other types
+
+@maker('whole_operator', 'whole_function', 'whole_chosen', 'whole_beside_floats', 'whole_into_floats', 'through_another_precision')
+def _(g, name):
+    if name == 'through_another_precision':
+        x = g.pick()
+        other = x and g.want(x.shape)
+        wide = x and Node(g.rng.choice(('add', 'mul', 'maximum')), [Node('cast', [x], type=x.type, dtype='f32', first=['dtype']), other], type=x.type, mag=x.mag * 2 + other.mag * 2)
+        return wide and Node('cast', [wide], type=x.type, mag=wide.mag, dtype=g.program.precision or 'f32', first=['dtype'])
+    x = g.whole()
+    if name == 'whole_operator':
+        if g.chance(0.4):
+            op, y = g.rng.choice((('add', num(100)), ('sub', num(3)), ('mul', num(-5)), ('mod', num(7)), ('floordiv', num(3)), ('maximum', num(2)), ('minimum', num(0)), ('pow', num(2))))
+            mag = {'pow': x.mag ** 2, 'mul': 5 * x.mag, 'mod': 7}.get(op, x.mag + 100)
+            return Node(op, [x, y], type=(promoted(x.kind), x.shape), mag=mag)
+        y = g.whole_of(x.shape)
+        op = g.rng.choice(('add', 'sub', 'mul', 'maximum', 'minimum', 'eq', 'ne', 'lt', 'ge'))
+        if op in ('eq', 'ne', 'lt', 'ge'):
+            return Node(op, [x, y], type=('b', x.shape))
+        return Node(op, [x, y], type=(promoted(x.kind, y.kind), x.shape), mag=x.mag * y.mag if op == 'mul' else x.mag + y.mag)
+    if name == 'whole_function':
+        op = g.rng.choice(('abs', 'relu', 'neg', 'clamp', 'amax', 'amin', 'sum', 'floor', 'square'))
+        if op == 'clamp':
+            return Node(op, [x], type=x.type, mag=x.mag, low=1, high=g.rng.choice((5, 100)))
+        if op in ('amax', 'amin', 'sum'):
+            axis = g.rng.randrange(len(x.shape)) if x.shape and g.chance(0.7) else None
+            shape = () if axis is None else x.shape[:axis] + x.shape[axis + 1:]
+            return Node(op, [x], type=('l' if op == 'sum' else x.kind, shape), mag=x.mag * (count(x.shape) if op == 'sum' else 1), **({} if axis is None else {'axes': axis}))
+        return Node(op, [x], type=(promoted(x.kind) if op in ('neg', 'square') else x.kind, x.shape), mag=x.mag ** 2 if op == 'square' else x.mag)
+    if name == 'whole_chosen':
+        condition = g.pick('b', lambda s: s == x.shape) or Node('gt', [x, num(3)], type=('b', x.shape))
+        y = num(g.rng.choice((0, 1, 77))) if g.chance(0.4) else g.whole_of(x.shape)
+        kind = promoted(x.kind, operator=False) if y.op == 'number' else promoted(x.kind, y.kind, operator=False)
+        return Node('where', [condition, x, y], type=(kind, x.shape), mag=max(x.mag, y.mag, 77))
+    x = g.counted(x)
+    small = ('f', x.shape)
+    if name == 'whole_into_floats':
+        op = g.rng.choice(('tanh', 'mean', 'sigmoid', 'mul', 'div', 'where', 'softmax', 'sin'))
+        if op == 'softmax' and not x.shape:
+            return None
+        if op == 'mean':
+            return Node('mul', [Node(op, [x], type=('f', ())), num(0.01)], type=('f', ()), mag=x.mag / 50)
+        if op in ('mul', 'div'):
+            return Node(op, [x, num(0.02 if op == 'mul' else 7)], type=small, mag=x.mag / 5)
+        if op == 'where':
+            return Node(op, [Node('gt', [x, num(2)], type=('b', x.shape)), g.want(x.shape), num(g.rng.choice((0, 1)))], type=small)
+        return Node(op, [x if op != 'sin' else Node('mod', [x, num(7)], type=(promoted(x.kind), x.shape))], type=small)
+    y, op = g.want(x.shape), g.rng.choice(('add', 'sub', 'mul', 'maximum', 'minimum', 'where', 'gt'))
+    if op == 'gt':
+        return Node('where', [Node(op, [x, y], type=('b', x.shape)), y, num(0.25)], type=small, mag=y.mag + 1)
+    if op == 'where':
+        made = Node(op, [Node('gt', [y, num(0.1)], type=('b', x.shape)), x, y], type=small)
+    else:
+        made = Node(op, [x, y] if g.chance(0.5) else [y, x], type=small)
+    made.mag = x.mag * y.mag + x.mag + y.mag
+    return Node('mul', [made, num(1.0 / max(1, round(made.mag)))], type=small)
+
+
+@maker('tied', 'table_as_weight')
+def _(g, name):
+    """A layer again under the same name, which shares its parameters; or a table that is also a weight."""
+    if name == 'tied':
+        found = [n for n in g.layers if 'named' not in n.attrs]
+        if not found:
+            return None
+        n = g.rng.choice(found)
+        x = g.integers(n.attrs['rows'], n.args[0].shape) if n.op == 'embedding' else g.want(n.args[0].shape)
+        return x and Node(n.op, [x], type=n.type, mag=n.mag, label=n.label, **{k: v for k, v in n.attrs.items() if k != 'pipe'})
+    rows, width = g.size(9), g.size(9)
+    i = g.integers(rows)
+    if i is None:
+        return None
+    w = g.own('w')
+    g.statements.append(['param', w, (rows, width), 'normal(0.5)'])
+    w = var(w, ('f', (rows, width)))
+    h = unary('tanh', Node('gather', [w, i], type=('f', i.shape + (width,))))
+    if g.chance(0.5):
+        h = Node('add', [h, g.want(h.shape)], type=h.type, mag=3)
+    return Node('linear', [h, w], type=('f', i.shape + (rows,)), mag=5, label=g.label(), features=rows, first=['features'], named=['weight'], bias=False)
+
+
 # --- reductions
 
 @maker('sum', 'mean', 'amax', 'amin', 'var')
@@ -180,7 +263,7 @@ def factors(g, n):
 
 @maker('reshape', 'reshape_like', 'flatten', 'transpose', 'broadcast_to', 'pad', 'concat')
 def _(g, name):
-    x = g.pick('f', lambda s: len(s) > 0)
+    x = g.any_kind(lambda s: len(s) > 0)
     if x is None:
         return None
     s, rank = x.shape, len(x.shape)
@@ -189,45 +272,49 @@ def _(g, name):
         said = list(shape)
         if g.chance(0.4):
             said[g.rng.randrange(len(said))] = -1
-        return Node('reshape', [x], type=('f', shape), mag=x.mag, shape=said, first=['shape'])
+        return Node('reshape', [x], type=(x.kind, shape), mag=x.mag, shape=said, first=['shape'])
     if name == 'reshape_like':
-        y = g.pick('f', lambda t: count(t) == count(s) and t != s and len(t) > 0)
-        return y and Node('reshape_like', [x, y], type=('f', y.shape), mag=x.mag)
+        y = g.any_kind(lambda t: count(t) == count(s) and t != s and len(t) > 0)
+        return y and Node('reshape_like', [x, y], type=(x.kind, y.shape), mag=x.mag)
     if name == 'flatten':
         if rank < 2:
             return None
         start = g.rng.randrange(rank)
         attrs = {} if start == 1 else {'start': start}
-        return Node('flatten', [x], type=('f', s[:start] + (count(s[start:]),)), mag=x.mag, **attrs)
+        return Node('flatten', [x], type=(x.kind, s[:start] + (count(s[start:]),)), mag=x.mag, **attrs)
     if name == 'transpose':
         if rank < 2:
             return None
         if g.chance(0.4):
-            return Node('transpose', [x], type=('f', s[:-2] + (s[-1], s[-2])), mag=x.mag)
+            return Node('transpose', [x], type=(x.kind, s[:-2] + (s[-1], s[-2])), mag=x.mag)
         perm = g.rng.sample(range(rank), rank)
-        return Node('transpose', [x], type=('f', tuple(s[i] for i in perm)), mag=x.mag, perm=perm, first=['perm'] if g.chance(0.5) else [])
+        return Node('transpose', [x], type=(x.kind, tuple(s[i] for i in perm)), mag=x.mag, perm=perm, first=['perm'] if g.chance(0.5) else [])
     if name == 'broadcast_to':
         shape = [g.size(6) if d == 1 else d for d in s]
         shape = ([g.size(4)] if g.chance(0.5) and rank < 6 else []) + shape
-        return Node(name, [x], type=('f', tuple(shape)), mag=x.mag, shape=shape, first=['shape']) if count(shape) <= LARGEST else None
+        return Node(name, [x], type=(x.kind, tuple(shape)), mag=x.mag, shape=shape, first=['shape']) if count(shape) <= LARGEST else None
     if name == 'pad':
         low, high = ([g.rng.choice((0, 0, 1, 2)) for _ in s] for _ in 'lh')
         shape = tuple(d + a + b for d, a, b in zip(s, low, high))
-        attrs = {'value': g.rng.choice((0.5, -1.0))} if g.chance(0.4) else {}
-        return Node('pad', [x], type=('f', shape), mag=x.mag + 1, low=low, high=high, first=['low', 'high'], **attrs) if count(shape) <= LARGEST else None
+        attrs = {'value': g.rng.choice((0.5, -1.0))} if g.chance(0.4) and x.kind == 'f' else {}
+        return Node('pad', [x], type=(x.kind, shape), mag=x.mag + 1, low=low, high=high, first=['low', 'high'], **attrs) if count(shape) <= LARGEST else None
+    if x.kind != 'f' and count(s) > LARGEST // 4:
+        return None
     axis, parts = g.rng.randrange(rank), [x]
     for _ in range(g.rng.choice((1, 1, 2, 3))):
         shape = list(s)
         shape[axis] = g.rng.choice((s[axis], g.size(5)))
-        parts.append(g.want(shape))
+        parts.append(g.want(shape) if x.kind == 'f' else g.whole_of(shape))
+    if x.kind != 'f' and g.chance(0.4):
+        parts = [g.counted(p) for p in parts] + [g.want(s)]
     total = s[:axis] + (sum(p.shape[axis] for p in parts),) + s[axis + 1:]
     attrs = {} if axis == rank - 1 and g.chance(0.6) else {'axis': g.rng.choice((axis, axis - rank))}
-    return Node('concat', parts, type=('f', total), mag=max(p.mag for p in parts), **attrs) if count(total) <= LARGEST else None
+    return Node('concat', parts, type=(promoted(*[p.kind for p in parts], operator=False), total), mag=max(p.mag for p in parts), **attrs) if count(total) <= LARGEST else None
 
 
 @maker('index', 'split')
 def _(g, name):
-    x = g.pick('f', lambda s: len(s) > 0)
+    x = g.any_kind(lambda s: len(s) > 0)
     if x is None:
         return None
     s = x.shape
@@ -239,13 +326,13 @@ def _(g, name):
         shape = s[:axis] + (s[axis] // parts,) + s[axis + 1:]
         attrs = {} if axis == len(s) - 1 and g.chance(0.6) else {'axis': axis}
         names = [g.fresh('v') for _ in range(parts)]
-        node = Node('split', [x], type=None, types=[('f', shape)] * parts, parts=parts, first=['parts'], **attrs)
-        if g.chance(0.25):
+        node = Node('split', [x], type=None, types=[(x.kind, shape)] * parts, parts=parts, first=['parts'], **attrs)
+        if g.chance(0.25) and x.kind == 'f':
             function = g.rng.choice(('relu', 'tanh', 'sin', 'square'))
             node.attrs['then'] = function
         g.statements.append(['let', names, node])
         for n in names:
-            g.add(var(n, ('f', shape), x.mag ** 2 if node.attrs.get('then') == 'square' else x.mag))
+            g.add(var(n, (x.kind, shape), x.mag ** 2 if node.attrs.get('then') == 'square' else x.mag))
         return True
     parts, shape = [], []
     for d in s[:g.rng.randint(1, len(s))]:
@@ -253,7 +340,7 @@ def _(g, name):
             parts.append(g.rng.randrange(-d, d))
             continue
         start, stop = sorted(g.rng.sample(range(d + 1), 2))
-        step = g.rng.choice((None, None, 1, 2, 3, d))
+        step = g.rng.choice((None, None, 1, 2, 3, d)) if g.chance(0.9) else g.rng.choice((10 ** 6, 2 ** 40, 2 ** 62, 2 ** 63 - 1))
         piece = [start if g.chance(0.8) else None, stop if g.chance(0.8) else None, step]
         shape.append(len(range(d)[slice(*piece)]))
         if piece[0] and g.chance(0.3):
@@ -261,14 +348,14 @@ def _(g, name):
         if piece[1] and piece[1] < d and g.chance(0.3):
             piece[1] -= d
         parts.append(tuple(piece))
-    return Node('index', [x], type=('f', tuple(shape) + s[len(parts):]), mag=x.mag, parts=parts)
+    return Node('index', [x], type=(x.kind, tuple(shape) + s[len(parts):]), mag=x.mag, parts=parts)
 
 
 @maker('rearrange', 'einsum')
 def _(g, name):
     letters = g.rng.sample(('a', 'b', 'c', 'd', 'batch', 'head', 'time', 'w2', 'x_1'), 6)
     if name == 'rearrange':
-        x = g.pick('f', lambda s: 0 < len(s) < 5)
+        x = g.any_kind(lambda s: 0 < len(s) < 5)
         if x is None:
             return None
         left, known, flat, sizes_given = [], {}, [], {}
@@ -298,7 +385,7 @@ def _(g, name):
         if g.chance(0.2) and len(shape) < 5:
             right.append('1')
             shape.append(1)
-        return Node(name, [x], type=('f', tuple(shape)), mag=x.mag, pattern=' '.join(left) + ' -> ' + ' '.join(right), **sizes_given)
+        return Node(name, [x], type=(x.kind, tuple(shape)), mag=x.mag, pattern=' '.join(left) + ' -> ' + ' '.join(right), **sizes_given)
     x = g.of_rank(1, 2, 3)
     if x is None:
         return None
@@ -328,12 +415,12 @@ def _(g, name):
         rows, features = g.size(9), g.size(9)
         i = g.integers(rows)
         return i and Node(name, [i], type=('f', i.shape + (features,)), label=g.label(), rows=rows, features=features, first=['rows', 'features'] if g.chance(0.7) else [])
-    x = g.pick('f', lambda s: len(s) > 0)
+    x = g.any_kind(lambda s: len(s) > 0) if name == 'gather' else g.pick('f', lambda s: len(s) > 0)
     if x is None:
         return None
     if name == 'gather':
         i = g.integers(x.shape[0])
-        return i and Node(name, [x, i], type=('f', i.shape + x.shape[1:]), mag=x.mag) if i and count(i.shape + x.shape[1:]) <= LARGEST else None
+        return i and Node(name, [x, i], type=(x.kind, i.shape + x.shape[1:]), mag=x.mag) if i and count(i.shape + x.shape[1:]) <= LARGEST else None
     rows = g.size(7)
     i = g.integers(rows, x.shape[:1])
     return i and Node(name, [x, i], type=('f', (rows,) + x.shape[1:]), mag=x.mag * 3, count=rows, first=['count'] if g.chance(0.7) else [])
@@ -380,15 +467,33 @@ def _(g, name):
         attrs.update({'momentum': 0.3} if g.chance(0.3) else {})
         return Node(name, [x], type=x.type, label=label, **attrs)
     if name == 'dropout':
-        if g.chance(0.5):
-            return Node('if', [x, Node('dropout', [x], type=x.type, p=0.3)], type=x.type, mag=x.mag, condition='training()', holds=True)
-        return Node(name, [x], type=x.type, mag=x.mag, p=0.0, first=['p'])
+        return dropout(g, x)
     if name == 'swiglu':
         return Node(name, [x], type=('f', s[:-1] + (s[-1] // 2,)), mag=x.mag ** 2)
     if name == 'rope':
         attrs = {'base': 100.0} if g.chance(0.3) else {}
         return Node(name, [x], type=x.type, mag=x.mag * 2, **attrs, **({'interleaved': True} if g.chance(0.4) else {}))
     return Node(name, [x], type=x.type, mag=2, label=label, **({'eps': 1e-3} if g.chance(0.3) else {}))
+
+
+def dropout(g, x):
+    """One whose mask can be read from an output, one whose mask is not seen, or one that does nothing."""
+    x, what = g.name_it(x) if x in g.pool else x, g.rng.random()
+    if what < 0.3:
+        return Node('if', [x, Node('dropout', [x], type=x.type, p=0.3, idle=True)], type=x.type, mag=x.mag, condition='training()', holds=True)
+    if what < 0.4:
+        return Node('dropout', [x], type=x.type, mag=x.mag, p=0.0, first=['p'])
+    p = g.rng.choice((0.1, 0.3, 0.5))
+    if what < 0.5 or g.depth or not hasattr(g, 'root'):
+        return Node('dropout', [x], type=x.type, mag=x.mag / (1 - p), p=p, first=['p'] if g.chance(0.5) else [])
+    name, of = g.fresh('v'), x
+    if g.program.at_kinks or g.chance(0.4):                     # of a value that is 0 the mask cannot be read
+        of = Node('full', type=x.type, value=1.0)
+    g.statements.append(['let', [name], Node('dropout', [of], type=x.type, p=p, seen=name)])
+    made = var(name, x.type, of.mag / (1 - p))
+    g.shown.append(made)
+    g.add(made)
+    return Node('mul', [x, made], type=x.type, mag=x.mag * 2) if of is not x else True
 
 
 def one_or_two(g, low, high):
@@ -477,6 +582,8 @@ def _(g, name):
         a['causal'] = True
     if g.chance(0.2):
         a['scale'] = 0.3
+    if g.chance(0.1):
+        a['dropout'] = 0.25
     if g.chance(0.3):
         args.append(Node('cast', [Node('gt', [g.want((b, keys)), num(-0.2)], type=('b', (b, keys)))], type=('f', (b, keys)), dtype='f32', first=['dtype']))
         a['named'] = ['mask']

@@ -26,16 +26,35 @@ def four(v):
     return left, right, top, bottom
 
 
+def floats(o, x):
+    return x if x.is_floating_point() else x.to(o.dtype)
+
+
 UNARY = {'relu': torch.relu, 'relu6': F.relu6, 'silu': F.silu, 'sigmoid': torch.sigmoid, 'tanh': torch.tanh, 'exp': torch.exp, 'log': torch.log, 'sqrt': torch.sqrt,
-         'rsqrt': torch.rsqrt, 'abs': torch.abs, 'sin': torch.sin, 'cos': torch.cos, 'erf': torch.erf, 'floor': lambda x: x.detach().floor(), 'square': torch.square, 'softplus': F.softplus,
-         'neg': torch.neg, 'not': torch.logical_not, 'stop_gradient': torch.Tensor.detach}
+         'rsqrt': torch.rsqrt, 'abs': torch.abs, 'sin': torch.sin, 'cos': torch.cos, 'erf': torch.erf, 'softplus': F.softplus,
+         'not': torch.logical_not, 'stop_gradient': torch.Tensor.detach}
+KEEP_WHOLE = {'relu', 'abs', 'not'}
 for _name, _f in UNARY.items():
-    RULES[_name] = lambda o, n, t, f=_f: f(t[0])
+    RULES[_name] = lambda o, n, t, f=_f: f(t[0] if n.op in KEEP_WHOLE else floats(o, t[0]))
 BINARY = {'add': torch.add, 'sub': torch.sub, 'mul': torch.mul, 'div': torch.div, 'pow': torch.pow, 'mod': torch.remainder, 'floordiv': torch.floor_divide, 'gt': torch.gt,
           'lt': torch.lt, 'ge': torch.ge, 'le': torch.le, 'eq': torch.eq, 'ne': torch.ne, 'and': torch.logical_and, 'or': torch.logical_or, 'maximum': torch.maximum,
           'minimum': torch.minimum, 'matmul': torch.matmul, 'mse': F.mse_loss}
 for _name, _f in BINARY.items():
     RULES[_name] = lambda o, n, t, f=_f: f(*o.alike(t))
+
+
+@rule('div')
+def _(o, n, t):
+    return torch.div(*(x if x.is_floating_point() else x.to(o.dtype) for x in o.alike(t)))
+
+
+@rule('floor', 'neg', 'square')
+def _(o, n, t):
+    x = t[0]
+    if n.op == 'floor':
+        return x.detach().floor() if x.is_floating_point() else x
+    x, = o.alike([x])                                           # operators compute in i32 on bytes
+    return -x if n.op == 'neg' else x * x
 
 
 @rule('leaky_relu')
@@ -56,17 +75,18 @@ def _(o, n, t):
 
 @rule('clamp')
 def _(o, n, t):
-    return t[0].clamp(n.attrs['low'], n.attrs['high'])
+    x, low, high = o.alike([t[0], n.attrs['low'], n.attrs['high']], operator=False)
+    return x.clamp(low, high) if x.is_floating_point() else torch.minimum(torch.maximum(x, low), high)
 
 
 @rule('where')
 def _(o, n, t):
-    return torch.where(t[0], *o.alike(t[1:]))
+    return torch.where(t[0], *o.alike(t[1:], operator=False))
 
 
 @rule('cast')
 def _(o, n, t):
-    return t[0].to(o.dtype if n.kind == 'f' else torch.int32)
+    return t[0].to(o.type_of(n.kind))
 
 
 # --- sources
@@ -113,7 +133,8 @@ def _(o, n, t):
     axes, more = axes_of(n, t[0]), {'unbiased': False} if n.op == 'var' else {}
     if not axes:
         return torch.zeros_like(t[0]) if n.op == 'var' else t[0]
-    return getattr(torch, n.op)(t[0], dim=axes, keepdim=n.attrs.get('keepdims', False), **more)
+    x = floats(o, t[0]) if n.op in ('mean', 'var') else t[0]
+    return getattr(torch, n.op)(x, dim=axes, keepdim=n.attrs.get('keepdims', False), **more)
 
 
 @rule('argmax')
@@ -123,7 +144,7 @@ def _(o, n, t):
 
 @rule('softmax', 'log_softmax')
 def _(o, n, t):
-    return getattr(torch, n.op)(t[0], n.attrs.get('axis', -1))
+    return getattr(torch, n.op)(floats(o, t[0]), n.attrs.get('axis', -1))
 
 
 # --- shapes
@@ -163,7 +184,7 @@ def _(o, n, t):
 
 @rule('concat')
 def _(o, n, t):
-    return torch.cat(t, n.attrs.get('axis', -1))
+    return torch.cat(o.alike(t, operator=False), n.attrs.get('axis', -1))
 
 
 @rule('pad')
@@ -179,7 +200,7 @@ def _(o, n, t):
 
 @rule('index')
 def _(o, n, t):
-    return t[0][tuple(p if isinstance(p, int) else slice(*p) for p in n.attrs['parts'])]
+    return t[0][tuple(p if isinstance(p, int) else slice(p[0], p[1], p[2] and min(p[2], 10 ** 6)) for p in n.attrs['parts'])]   # PyTorch's overflow
 
 
 @rule('gather')
@@ -239,8 +260,9 @@ def _(o, n, t):
 
 @rule('layernorm')
 def _(o, n, t):
-    d = t[0].shape[-1:]
-    return F.layer_norm(t[0], d, o.parameter('weight', tuple(d), 'scale'), o.parameter('bias', tuple(d), 'bias'), n.attrs.get('eps', 1e-5))
+    x, d = t[0] - t[0].mean(-1, keepdim=True), tuple(t[0].shape[-1:])   # PyTorch's own is not 0 where a row has one element
+    y = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + n.attrs.get('eps', 1e-5))
+    return y * o.parameter('weight', d, 'scale') + o.parameter('bias', d, 'bias')
 
 
 @rule('rmsnorm')
@@ -286,8 +308,10 @@ def _(o, n, t):
 
 @rule('dropout')
 def _(o, n, t):
-    assert n.attrs['p'] == 0 or not o.training
-    return t[0]
+    p, written = n.attrs['p'], o.masks.get(o.seen.get(n.attrs.get('seen')))
+    if not o.training or written is None:                       # of one that no output shows there is no mask to be had
+        return t[0]
+    return t[0] * (written.reshape(t[0].shape) != 0) / (1 - p)
 
 
 # --- images

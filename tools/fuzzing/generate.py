@@ -2,8 +2,9 @@
 import random
 
 import fuzzing.constructs   # their makers
-from fuzzing.maker import LARGEST, MAKERS, Maker, count, maker, num, unary
-from fuzzing.tree import Block, Body, Model, Node, Program, var
+from fuzzing.maker import DEEP, LARGEST, MAKERS, NAMES, Maker, count, maker, num, unary
+from fuzzing.golden import HALVES
+from fuzzing.tree import EPS, Block, Body, Model, Node, Program, output_name, var, walk, walk_body
 
 
 
@@ -19,7 +20,7 @@ def inner(g, pool, steps, states=True):
 
 @maker('repeat', 'for')
 def _(g, name):
-    if g.depth > 1:
+    if g.depth >= g.program.deepest:
         return None
     x = g.pick('f', lambda s: len(s) > 0)
     if x is None:
@@ -50,7 +51,7 @@ def _(g, name):
 @maker('block')
 def _(g, name):
     """A block of one or two values, called once or twice; or one that was made before."""
-    if g.depth > 1:
+    if g.depth >= g.program.deepest:
         return None
     known = [b for b in g.program.blocks if b.depth > g.depth]
     if known and g.chance(0.3):
@@ -64,7 +65,8 @@ def _(g, name):
         m.grow(g.rng.randint(1, 4))
         floats = [x for x in m.pool if x.kind == 'f' and x.op != 'name'] or [x for x in m.pool if x.kind == 'f']
         results = [m.tame(m.use(x)) for x in g.rng.sample(floats, min(len(floats), g.rng.choice((1, 1, 2))))]
-        block = Block(g.fresh('f'), parameters, Body(m.statements, results), g.chance(0.5))
+        precision = g.rng.choice(('f32', 'bf16', 'f16')) if g.program.mixed and g.chance(0.6) else None
+        block = Block(g.fresh('f'), parameters, Body(m.statements, results), not g.program.mixed and g.chance(0.5), precision)
         block.depth = g.depth + 1
         g.program.blocks.append(block)
     args = [g.want(t[1]) for _, t in block.parameters]
@@ -81,7 +83,7 @@ def _(g, name):
 
 @maker('scan')
 def _(g, name):
-    if g.depth > 1:
+    if g.depth >= g.program.deepest:
         return None
     first = g.of_rank(2, 3, 4)
     if first is None:
@@ -141,6 +143,21 @@ def _(g, name):
 
 # --- the whole
 
+def pieces(g, results):
+    """One of the results instead as the parts of which it is made up, most of them slices that are contiguous but do not begin where it begins."""
+    whole = next((r for r in results[1:] if r.shape and r.shape[0] > 1), None)
+    if whole is None:
+        return []
+    results.remove(whole)
+    x, parts = g.name_it(whole) if whole.op == 'name' or whole in g.pool else whole, g.rng.choice((2, 2, 3))
+    if x.op != 'name':
+        name = g.fresh('v')
+        g.statements.append(['let', [name], x])
+        x = var(name, x.type, x.mag)
+    ends = sorted(g.rng.sample(range(1, x.shape[0]), min(parts, x.shape[0]) - 1))
+    return [Node('index', [x], type=('f', (b - a,) + x.shape[1:]), mag=x.mag, parts=[(a, b, None)]) for a, b in zip([0] + ends, ends + [x.shape[0]])]
+
+
 def make_model(program, rng, name, steps):
     model = Model(name, [])
     g = Maker(program, rng)
@@ -149,7 +166,7 @@ def make_model(program, rng, name, steps):
         shape = tuple(g.size(9) for _ in range(rng.choice((2, 2, 3, 4))))
         shape = (program.rows or shape[0],) + shape[1:]
         if count(shape) <= LARGEST:
-            model.inputs.append((g.fresh('x'), 'f', shape, 0))
+            model.inputs.append((g.fresh('x'), 'f', shape, -HALVES if program.at_kinks or g.chance(0.1) else 0))
     if not model.inputs:
         model.inputs.append((g.fresh('x'), 'f', (program.rows or 4, 6), 0))
     g.pool = [var(i[0], (i[1], i[2])) for i in model.inputs]
@@ -159,15 +176,23 @@ def make_model(program, rng, name, steps):
     results = []
     for x in chosen:
         x = g.name_it(x) if g.chance(0.5) else x
-        factor = num(1.5)                                       # outputs that are views have tests of their own
+        factor = num(1.5)
         if not results:                                         # something that is trained
-            g.statements.append(['param', g.fresh('w'), (), '1.5'])
+            g.statements.append(['param', g.own('w'), (), '1.5'])
             factor = var(g.statements[-1][1], ('f', ()))
-        results.append(Node('mul', [x, factor], type=x.type, mag=x.mag))
-    for x in made:
-        if x.kind == 'i' and g.chance(0.5):
+        elif g.chance(0.5):                                     # the value as it is: a view, an argument, or one that others read, too
             results.append(x)
+            continue
+        results.append(Node('mul', [x, factor], type=x.type, mag=x.mag))
+    if g.chance(0.3):
+        results += pieces(g, results)
+    for x in made:
+        if x.kind in 'ilu' and g.chance(0.5):
+            results.append(x)
+    trained = results.pop(0)
     rng.shuffle(results)
+    results.insert(rng.randrange(min(len(results), 2) + 1), trained)    # losses are of the first
+    results += g.shown
     model.body, model.outputs = Body(g.statements, results), [f'{name}_{i}' for i in range(len(results))]
     return model
 
@@ -192,21 +217,129 @@ def make_loss(program, rng, name, type):
     return Node('mean', [inside], type=scalar)
 
 
+def arguments_of(kind, rng, chance):
+    """Of an optimizer, each with that chance."""
+    often = lambda: rng.random() < chance
+    a = {'lr': rng.choice((0.01, 0.05) if kind in ('sgd', 'momentum') else (0.01, 0.002))} if often() else {}
+    a.update({'weight_decay': rng.choice((0.0, 0.1))} if often() else {})
+    if kind in ('sgd', 'momentum'):
+        a.update({'momentum': rng.choice((0.9, 0.5))} if often() else {})
+    else:
+        a.update({'beta1': rng.choice((0.9, 0.8)), 'beta2': rng.choice((0.999, 0.95))} if often() else {})
+    return a
+
+
 def make_training(program, rng):
-    kind = rng.choice(('sgd', 'sgd', 'adam', 'adamw'))
-    t = {'kind': kind, 'rate': rng.choice((0.01, 0.1)) if kind == 'sgd' else 0.01, 'weight_decay': rng.choice((0, 0.1)), 'momentum': 0, 'nesterov': False, 'betas': (0.9, 0.999)}
-    if kind == 'sgd' and rng.random() < 0.6:
-        t.update(momentum=0.9, nesterov=rng.random() < 0.5)
-    if kind != 'sgd' and rng.random() < 0.3:
-        t['betas'] = (0.8, 0.95)
-    t['group'] = rng.choice((None, None, '.bias', '.weight')) 
-    t['frozen'] = t['group'] is not None and rng.random() < 0.3
+    kind = rng.choice(('sgd', 'momentum', 'adam', 'adamw'))
+    settings = dict({'lr': 0.01}, **arguments_of(kind, rng, 0.6))
+    if kind in ('adam', 'adamw'):
+        settings['eps'] = EPS                                   # of a group's the docs say nothing else
+    elif settings.get('momentum', 0.9 if kind == 'momentum' else 0) and rng.random() < 0.4:
+        settings['nesterov'] = True
+    t = {'kind': kind, 'settings': settings, 'groups': []}
+    for _ in range(rng.choice((0, 0, 1, 1, 2, 3))):
+        pattern = rng.choice(('*.bias', '*.weight', 'w*', '*w?', 'w[1-4]*', '*[0-9].*', 'p*', 'm0*', '*h*', '*'))
+        t['groups'].append((pattern, {'frozen': True} if rng.random() < 0.25 else arguments_of(kind, rng, 0.5) or {'lr': 0.002}))
     t['clip'] = rng.choice((None, None, 0.1, 1.0))
     t['accumulate'] = rng.choice((1, 2, 3)) if program.rows else 1
     t['ema'] = rng.choice((None, None, None, 0.9))
-    t['loss_scale'] = rng.choice((None, None, None, 64))
-    t['schedule'] = rng.choice((None, None, 'constant(warmup=4)', 'cosine(warmup=1)', 'linear', 'step(every=1, gamma=0.5)'))
+    t['loss_scale'] = rng.choice((None, None, None, 64, 'dynamic(init=256, every=2)'))
+    if program.half:
+        t['loss_scale'] = 1024                                  # the smallest number of f16 is 6e-8
+    kind, warmup, least = rng.choice((None, 'constant', 'cosine', 'linear', 'step')), rng.choice((0, 1, 4)), rng.choice((0.0, 0.001, settings['lr'] / 2))
+    t['schedule'] = kind and (kind, dict({'warmup': warmup} if warmup else {}, **({'min': least} if least and kind != 'constant' else {}),
+                                         **({'every': rng.choice((1, 2)), 'gamma': 0.5} if kind == 'step' else {})))
     program.train = t
+
+
+def call_again(program, rng, m):
+    """A second call of a model, or its only one, with other inputs or with what another model has made."""
+    made = [(name, r.type) for other in program.models if other is not m for name, r in zip(other.outputs, other.body.results) if r.kind == 'f']
+    args = {}
+    for name, kind, shape, below in m.inputs:
+        found = [n for n, t in made if t == (kind, shape)]
+        if found and rng.random() < 0.7:
+            args[name] = var(rng.choice(found), (kind, shape))
+        elif kind == 'f' and rng.random() < 0.3:
+            args[name] = Node('mul', [var(name, (kind, shape)), num(0.5)], type=(kind, shape))
+        elif rng.random() < 0.6:
+            args[name] = var(f'again_{name}', (kind, shape))
+            program.data[f'again_{name}'] = kind, shape, below
+    return args
+
+
+def has_state(m):
+    return any(s[0] == 'state' for s in m.body.statements)
+
+
+def call_models(program, rng):
+    """A later model may be given what an earlier one has made; the last may be called twice."""
+    for m in program.models[1:]:
+        earlier = [(name, r.type) for other in program.models[:program.models.index(m)] for name, r in zip(other.outputs, other.body.results) if r.kind == 'f']
+        for name, kind, shape, _ in m.inputs:
+            found = [n for n, t in earlier if t == (kind, shape)]
+            if found and rng.random() < 0.7:
+                m.args[name] = var(rng.choice(found), (kind, shape))
+    m = program.models[-1]
+    if rng.random() < 0.25 and not has_state(m):
+        again = call_again(program, rng, m)
+        if again:
+            m.again, m.outputs_again = again, [f'again_{name}' for name in m.outputs]
+
+
+def kinds_of(program):
+    """What the program has of what is worth counting."""
+    def inside(body, outer):
+        for s in body.statements:
+            if s[0] == 'loop':
+                yield from inside(s[3], outer + ('loop',))
+            for n in walk(s[2]) if s[0] in ('let', 'update') else ():
+                yield from of(n, outer)
+        for r in body.results:
+            for n in walk(r):
+                yield from of(n, outer)
+
+    def of(n, outer):
+        yield {'u': 'u8', 'l': 'i64', 'i': 'i32'}.get(n.type[0] if n.type else 'f', 'f32')
+        if n.op == 'dropout' and n.attrs['p'] and not n.attrs.get('idle'):
+            yield 'dropout whose mask is an output' if shown(program, n) else 'dropout'
+        if n.attrs.get('dropout'):
+            yield 'dropout'
+        if n.op == 'scan':
+            yield from (f'scan in a {x}' for x in outer)
+            yield from inside(n.attrs['body'], outer + ('scan',))
+        if n.op == 'index' and any(not isinstance(p, int) and (p[2] or 1) > 10 ** 5 for p in n.attrs['parts']):
+            yield 'huge step of a slice'
+        if n.label:
+            labels[n.label, n.op] = labels.get((n.label, n.op), 0) + 1
+
+    t, labels, said = program.train, {}, set()
+    for m in program.models:
+        said.update(inside(m.body, ()))
+        said.update({'u': 'input u8', 'l': 'input i64', 'i': 'input i32', 'f': 'input at kinks' if below < 0 else 'input f32'}[kind] for _, kind, _, below in m.inputs)
+        said.update({'a model called twice'} if m.again is not None else (), {'a model of a model'} if m.args else (), {'several outputs'} if len(m.outputs) > 1 else ())
+        said.update({'outputs that are views'} if any(r.op in ('index', 'reshape', 'name') for r in m.body.results) else ())
+    for b in program.blocks:
+        said.update(inside(b.body, ('block',)), {f'block of {b.precision}'} if b.precision else ())
+    said.update({'tied'} if any(v > 1 for v in labels.values()) else (), {'at kinks'} if program.at_kinks else (), {'names of other things'} if program.spare_names else ())
+    said.update({f'precision {program.precision}'} if program.precision else (), {f'optimizer {t["kind"]}'}, {f'{len(t["groups"])} groups'}, {f'schedule {t["schedule"][0]}'} if t['schedule'] else ())
+    said.update(f'{name} {str(t[name]).split("(")[0]}' for name in ('clip', 'accumulate', 'ema', 'loss_scale') if t[name] and t[name] != 1)
+    return said
+
+
+def dropouts(program, seen):
+    """[(dropout, name of the output)] of those whose masks can be read from what a step writes, or that there are others."""
+    found = [(n, m) for m in program.models for n in walk_body(m.body) if n.op == 'dropout' and shown(program, n)]
+    if seen:
+        return [(n, output_name(m, i)) for n, m in found for i, r in enumerate(m.body.results) if r.op == 'name' and r.attrs['name'] == n.attrs['seen']]
+    own = {id(n) for n, _ in found}
+    return any(id(n) not in own and (n.op == 'dropout' and n.attrs['p'] and not n.attrs.get('idle') or n.attrs.get('dropout'))
+               for holder in program.models + program.blocks for n in walk_body(holder.body))
+
+
+def shown(program, n):
+    """Whether the mask of a dropout can be read from an output of its model."""
+    return program.train['accumulate'] == 1 and any(m.again is None and any(r.op == 'name' and r.attrs['name'] == n.attrs.get('seen') for r in m.body.results) for m in program.models)
 
 
 def make(seed, size=10):
@@ -214,14 +347,27 @@ def make(seed, size=10):
     program = Program(seed)
     program.rows = rng.choice((None, None, None, 2, 4, 5))
     program.weights = [rng.expovariate(1) ** 2 for _ in MAKERS]      # each program has its favourites
+    program.deepest = DEEP if rng.random() < 0.3 else 2
+    program.precision = rng.choice(('bf16', 'f16')) if rng.random() < 0.2 else None
+    program.mixed = rng.random() < 0.15
+    program.half = program.precision or program.mixed
+    program.at_kinks = not program.half and rng.random() < 0.15
+    program.spare_names = rng.sample(NAMES, len(NAMES)) if rng.random() < 0.15 else []
     for i in range(rng.choice((1, 1, 1, 2, 3))):
         program.models.append(make_model(program, rng, f'm{i}', rng.randint(2, size)))
+    call_models(program, rng)
     for m in program.models:
-        program.data.update({i[0]: i[1:] for i in m.inputs})
+        program.data.update({i[0]: i[1:] for i in m.inputs if any(i[0] not in args for args, _ in m.calls())})
+        for args, _ in m.calls():
+            for x in args.values():
+                if x.op == 'mul':
+                    inner_name = x.args[0].attrs['name']
+                    program.data[inner_name] = next(i[1:] for i in m.inputs if i[0] == inner_name)
     for m in program.models:
-        floats = [(f'{m.name}_{i}', r.type) for i, r in enumerate(m.body.results) if r.kind == 'f']
-        for name, type in floats[:3]:
-            program.losses.append((f'l_{name}', make_loss(program, rng, name, type)))
+        for args, outputs in m.calls():
+            floats = [(name, r.type) for name, r in zip(outputs, m.body.results) if r.kind == 'f']
+            for name, type in floats[:3]:
+                program.losses.append((f'l_{name}', make_loss(program, rng, name, type)))
     if rng.random() < 0.3:
         first = next((i, r) for i, r in enumerate(program.models[0].body.results) if r.kind == 'f')
         program.metrics.append(('q', Node('mean', [unary('abs', var(f'{program.models[0].name}_{first[0]}', first[1].type))], type=('f', ()))))

@@ -13,18 +13,24 @@ import golden_format as gf
 RUNS = 2                              # steps, the second from what the first has written
 STEPS = 10                            # of the schedule
 BOUND = {'f64': 3e-9, 'f32': 3e-4}    # of the largest number of a tensor
-CODE = {'f64': 'F64', 'f32': 'F32'}
+CODE = {'f64': 'F64', 'f32': 'F32', 'bf16': 'F32', 'f16': 'F32'}
+WHOLE = {'i': 'I32', 'l': 'I64', 'u': 'U8'}
+HALVES = 4                            # see initial and given
 
 
 def initial(name, shape, role):
-    """Of a parameter or state: f32 numbers, by a hash of its name."""
+    """Of a parameter or state: f32 numbers, by a hash of its name. role 'halves': multiples of a half, where functions have kinks."""
+    if role == 'halves':
+        return given(name, shape, -HALVES)
     fan = max(1, gf.count(shape[1:]))
     scale, shift = {'weight': (1.5 / math.sqrt(fan), 0), 'scale': (0.4, 1), 'bias': (0.3, 0), 'positive': (0.4, 1), 'table': (1, 0), 'state': (0.5, 0)}[role]
     return gf.tensor(name, gf.count(shape), scale, shift)
 
 
 def given(name, shape, below):
-    """Of an input; integers where they are bounded."""
+    """Of an input. below: integers are below it, floats are any numbers where it is 0, and multiples of a half from below/2 to -below/2 where it is negative."""
+    if below < 0:
+        return [(v + below) / 2 for v in gf.integers(name, gf.count(shape), 1 - 2 * below)]
     return gf.integers(name, gf.count(shape), below) if below else gf.tensor(name, gf.count(shape))
 
 
@@ -50,7 +56,7 @@ def write_files(golden, dtype, folder):
     path = lambda name: os.path.join(folder, name)
     inputs = {}
     for name, (kind, shape, below) in golden['inputs'].items():
-        inputs[name] = code if kind == 'f' else 'I32', [golden['accumulate'] * shape[0]] + shape[1:], given(f'{seed}.{name}', [golden['accumulate'] * shape[0]] + shape[1:], below)
+        inputs[name] = code if kind == 'f' else WHOLE[kind], [golden['accumulate'] * shape[0]] + shape[1:], given(f'{seed}.{name}', [golden['accumulate'] * shape[0]] + shape[1:], below)
     gf.write_safetensors(path('batch.safetensors'), inputs)
     first = lambda name, values: values[:gf.count(golden['inputs'][name][1])]
     gf.write_safetensors(path('predict.safetensors'), {n: (inputs[n][0], golden['inputs'][n][1], first(n, inputs[n][2])) for n in golden['predicted_from']})

@@ -6,6 +6,10 @@ from fuzzing.tree import Node, var
 
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 18, 21, 33)
 LARGEST = 1200        # elements of a tensor
+DEEP = 3              # how deep blocks, loops and scans may stand inside of each other
+COUNTED = 300         # largest magnitude of an integer that is used beside floats
+NAMES = ('exp_avg', 'exp_avg_sq', 'momentum', 'ema', 'grad', 'loss', 'step', 'weight', 'bias', 'grad_accum', 'output', 'state', 'update', 'precision', 'over', 'init', 'axis', 'lr',
+         'running_mean', 'running_var', 'loss_scale', 'group', 'data', 'seed', 'linear', 'ones', 'sum', 'main', 'int', 'NULL', 'f32', 'bf16')   # that files, optimizers, C or the language use
 MAKERS = {}
 
 
@@ -26,7 +30,7 @@ class Maker:
 
     def __init__(self, program, rng, depth=0, pool=(), states=True):
         self.program, self.rng, self.depth, self.pool, self.states = program, rng, depth, list(pool), states
-        self.statements = []
+        self.statements, self.layers, self.shown = [], [], []    # layers: that have labels; shown: values that are to be outputs
 
     # --- names and choices
 
@@ -34,8 +38,17 @@ class Maker:
         self.program.counter = getattr(self.program, 'counter', 0) + 1
         return f'{letter}{self.program.counter}'
 
+    def own(self, letter):
+        """A name of a parameter or label: in some programs one that others have, too."""
+        spare = self.program.spare_names
+        if spare and self.chance(0.5):
+            name = self.rng.choice(spare)
+            spare.remove(name)
+            return name
+        return self.fresh(letter)
+
     def label(self):
-        return self.fresh('p') if self.rng.random() < 0.7 else None
+        return self.own('p') if self.rng.random() < 0.7 else None
 
     def chance(self, p):
         return self.rng.random() < p
@@ -81,9 +94,11 @@ class Maker:
             return Node(what, type=('f', shape))
         if what == 'full':
             return Node('full', type=('f', shape), value=self.rng.choice((0.5, -1.25, 2.0)), mag=2)
-        name = self.fresh('w')
+        name = self.own('w')
         init = self.rng.choice(('normal(0.5)', 'normal(0.5, 1)', 'uniform(-1, 1)', 'constant(0.5)', 'zeros', 'ones', '', '0.5'))
         self.statements.append(['param', name, shape, init])
+        if self.chance(0.3):                                    # to be used again
+            self.pool.append(var(name, ('f', shape)))
         return var(name, ('f', shape))
 
     def want(self, shape, kind='f'):
@@ -122,9 +137,61 @@ class Maker:
         root, rows = getattr(self, 'root', None), self.program.rows
         if root is None or rows and shape[0] != rows:
             return None
-        name = self.fresh('i')
-        root.inputs.append((name, 'i', shape, below))
-        return var(name, ('i', shape))
+        return self.input('i', self.rng.choice('iiiilu'), shape, below)
+
+    def input(self, letter, kind, shape, below):
+        name = self.fresh(letter)
+        self.root.inputs.append((name, kind, shape, below))
+        return var(name, (kind, shape), max(1, below))
+
+    def whole(self):
+        """A tensor of integers: one there is, an input, or made of floats."""
+        kind = self.rng.choice('ilu')
+        x = self.pick(kind) if self.chance(0.6) else None
+        if x:
+            return x
+        what, rows = self.rng.choice(('input', 'input', 'cast', 'iota')), self.program.rows
+        if what == 'input' and hasattr(self, 'root'):
+            shape = tuple(self.size(9) for _ in range(self.rng.choice((1, 2, 2, 3))))
+            shape = (rows or shape[0],) + shape[1:]
+            if count(shape) <= LARGEST:
+                return self.input('k', kind, shape, self.rng.choice((2, 7, 256)))
+        x = self.pick('f') if what == 'cast' else None
+        if x is None:
+            n = self.size(17)
+            return Node('iota', type=('i', (n,)), mag=n)
+        if kind == 'u':
+            return Node('cast', [Node('gt', [x, Node('number', text='0.1', value=0.1)], type=('b', x.shape))], type=('u', x.shape), dtype='u8', first=['dtype'])
+        x = Node('mul', [self.tame(x), Node('number', text='3', value=3)], type=x.type)
+        return Node('cast', [x], type=(kind, x.shape), mag=12, dtype={'i': 'i32', 'l': 'i64'}[kind], first=['dtype'])
+
+    def whole_of(self, shape):
+        """The same, of a shape."""
+        shape = tuple(shape)
+        x = self.pick(self.rng.choice('ilub'), lambda s: s == shape)
+        if x:
+            return x
+        if not shape:
+            return Node('sum', [self.whole()], type=('l', ()), mag=1e6)
+        x = self.whole()
+        n = count(x.shape)
+        x = Node('reshape', [x], type=(x.kind, (n,)), mag=x.mag, shape=[n], first=['shape']) if len(x.shape) != 1 else x
+        if n < count(shape):
+            x = Node('pad', [x], type=(x.kind, (count(shape),)), mag=x.mag, low=[0], high=[count(shape) - n], first=['low', 'high'])
+        elif n > count(shape):
+            x = Node('index', [x], type=(x.kind, (count(shape),)), mag=x.mag, parts=[(None, count(shape), None)])
+        return Node('reshape', [x], type=(x.kind, shape), mag=x.mag, shape=list(shape), first=['shape']) if len(shape) > 1 else x
+
+    def counted(self, x):
+        """x, or its remainder where it may be large: floats of 16 bits hold these."""
+        if x.mag <= COUNTED:
+            return x
+        return Node('mod', [x, Node('number', text='31', value=31)], type=(promoted(x.kind), x.shape), mag=31)
+
+    def any_kind(self, fits=lambda shape: True):
+        """A float tensor, sometimes one of integers."""
+        x = self.pick(self.rng.choice('ilub'), fits) if self.chance(0.2) else None
+        return x or self.pick('f', fits)
 
     def add(self, node):
         self.pool.append(node)
@@ -136,9 +203,19 @@ class Maker:
             if isinstance(made, Node):
                 if made.kind == 'f' and made.mag > 50:
                     made = self.tame(made)
+                elif made.kind in 'il' and made.mag > 1e9:
+                    made = self.counted(made)
+                if made.label and made.op not in ('call', 'scan'):
+                    self.layers.append(made)
                 if self.chance(0.4) and made.op not in ('full', 'iota', 'if', 'scan', 'concat', 'einsum') and made.args:
                     made.attrs['pipe'] = True
                 self.add(made)
+
+
+def promoted(*kinds, operator=True):
+    """What element types are together: the table is in docs/language.md."""
+    least = 'i' if operator else 'b'
+    return next((k for k in 'fli' if k in kinds), None) or ('u' if 'u' in kinds and not operator else least)
 
 
 def unary(op, x, mag=None, **attrs):

@@ -1,4 +1,5 @@
 """Evaluates the tree of a program with PyTorch: what `step` and `predict` of the compiled program must give."""
+import fnmatch
 import math
 import os
 import sys
@@ -8,9 +9,15 @@ import torch
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))
 from fuzzing import golden
 from fuzzing.functions import RULES
-from fuzzing.tree import EPS, GROUP_RATE, STEPS
+from fuzzing.maker import promoted
+from fuzzing.tree import STEPS, output_name
 
 LARGEST = 1e4   # a program with larger numbers says little
+EPS = {'f64': 2.0 ** -52, 'f32': 2.0 ** -23, 'f16': 2.0 ** -11, 'bf16': 2.0 ** -8}      # rounding errors
+ROUNDED = {'bf16': torch.bfloat16, 'f16': torch.float16}
+WHOLE = {'i': torch.int32, 'l': torch.int64, 'u': torch.uint8, 'b': torch.bool}
+KIND = {t: kind for kind, t in WHOLE.items()}
+EXACT = 64      # in programs at kinks, multiples of a 64th are taken to be exact
 
 
 class Unfit(Exception):
@@ -22,14 +29,16 @@ def value_of_role(name, shape, role):
 
 
 def input_of(name, kind, shape, below):
-    return torch.tensor(golden.given(name, shape, below), dtype=torch.float64 if kind == 'f' else torch.int32).reshape(shape)
+    return torch.tensor(golden.given(name, shape, below), dtype=torch.float64 if kind == 'f' else WHOLE[kind]).reshape(shape)
 
 
 class Oracle:
-    """noise: each float result is moved by this part of itself, to tell how well conditioned the program is."""
+    """precision: type whose rounding errors each float result is moved by, to tell how well conditioned the program is, or None; rounding: to round the results of bf16 and f16 instead.
+    masks: of the dropouts whose results are outputs, what a step has written of them."""
 
-    def __init__(self, program, dtype=torch.float64, noise=0.0, seed=0):
-        self.program, self.dtype, self.noise = program, dtype, noise
+    def __init__(self, program, dtype=torch.float64, precision=None, rounding=False, seed=0):
+        self.program, self.dtype, self.precision, self.rounding, self.top = program, dtype, precision, rounding, precision
+        self.masks, self.seen = {}, {}
         self.random = torch.Generator().manual_seed(seed)
         self.parameters, self.states, self.updates, self.training = {}, {}, {}, True
         self.roles = {}                                         # of parameters and states, for value_of_role
@@ -48,18 +57,22 @@ class Oracle:
         return table[path]
 
     def parameter(self, name, shape, role):
-        return self.kept(self.parameters, name, shape, role)
+        p = self.kept(self.parameters, name, shape, 'halves' if self.program.at_kinks and role == 'table' else role)
+        return self.moved(p) if self.precision in ROUNDED else p
 
     def state(self, name, shape, role):
         return self.kept(self.states, name, shape, role)
 
-    def alike(self, tensors):
-        """Operands of one element type: integers beside floats become floats."""
-        floats = any(isinstance(t, torch.Tensor) and t.is_floating_point() or isinstance(t, float) for t in tensors)
-        first = next(t for t in tensors if isinstance(t, torch.Tensor))
-        if not floats:
-            return [torch.as_tensor(t, dtype=first.dtype) for t in tensors]
-        return [t.to(self.dtype) if isinstance(t, torch.Tensor) else torch.tensor(t, dtype=self.dtype) for t in tensors]
+    def type_of(self, kind):
+        return self.dtype if kind == 'f' else WHOLE[kind]
+
+    def alike(self, tensors, operator=True):
+        """Operands of one element type: see promoted. A whole number takes the type of the tensor beside it, but i1's."""
+        kinds = {KIND.get(t.dtype, 'f') for t in tensors if isinstance(t, torch.Tensor)} | {'f' for t in tensors if isinstance(t, float)}
+        if kinds <= {'b'} and any(not isinstance(t, torch.Tensor) for t in tensors):
+            kinds.add('i')
+        common = self.type_of(promoted(*kinds, operator=operator))
+        return [t.to(common) if isinstance(t, torch.Tensor) else torch.tensor(t, dtype=common) for t in tensors]
 
     # --- scopes
 
@@ -86,7 +99,14 @@ class Oracle:
             return y
         if y.numel() and not (y.detach().abs().max() < LARGEST or y.detach().abs().max() > 1e29):
             raise Unfit('large or not finite')
-        return y * (1 + self.noise * torch.randn(y.shape, generator=self.random, dtype=torch.float64).to(y.dtype)) if self.noise else y
+        if not self.precision:
+            return y
+        if self.rounding:
+            return y + (y.to(ROUNDED[self.precision]).to(y.dtype) - y).detach() if self.precision in ROUNDED else y
+        part = EPS[self.precision] * torch.randn(y.shape, generator=self.random, dtype=torch.float64).to(y.dtype)
+        if self.program.at_kinks:
+            part = torch.where(y.detach() * EXACT == (y.detach() * EXACT).floor(), torch.zeros_like(part), part)
+        return y * (1 + part)
 
     def value(self, n, env):
         if n.op == 'name':
@@ -106,9 +126,16 @@ class Oracle:
 
     def call(self, n, tensors):
         block = self.blocks[n.attrs['block']]
+        outer = self.precision
+        if block.precision and outer not in (None, 'f64'):
+            self.precision = block.precision
+            tensors = self.moved(tensors)
         self.enter(block.name, n.label)
         results = self.body(block.body, {name: t for (name, _), t in zip(block.parameters, tensors)})
         self.leave()
+        self.precision = outer
+        if block.precision:
+            results = self.moved(results)
         return results if len(results) > 1 else results[0]
 
     def scan(self, n, env):
@@ -173,10 +200,17 @@ class Oracle:
         """({loss: value}, {metric: value}, {model: outputs}) of one batch."""
         self.training, self.updates, env, outputs = training, {}, dict(data), {}
         for m in self.program.models:
-            self.scopes, self.used = ([m.name] if len(self.program.models) > 1 else []), [{}]
-            outputs[m.name] = self.body(m.body, {i[0]: data[i[0]] for i in m.inputs})
-            env.update(zip(m.outputs, outputs[m.name]))
-        self.scopes, self.used = [], [{}]
+            for args, names in m.calls():
+                self.scopes, self.used, self.precision = [], [{}], 'f32' if self.top in ROUNDED else self.top
+                values = [self.value(x, env) for x in m.args_of(args)]
+                self.scopes, self.precision = [m.name] if len(self.program.models) > 1 else [], self.top
+                if self.top in ROUNDED:
+                    values = self.moved(values)
+                self.seen = {r.attrs['name']: output_name(m, i) for i, r in enumerate(m.body.results) if r.op == 'name'}
+                results = self.body(m.body, dict(zip([i[0] for i in m.inputs], values)))
+                outputs.setdefault(m.name, results)
+                env.update(zip(names, results))
+        self.scopes, self.used, self.precision = [], [{}], 'f32' if self.top in ROUNDED else self.top
         said = [{name: self.value(n, env) for name, n in part} for part in (self.program.losses, self.program.metrics)]
         return said[0], said[1], outputs
 
@@ -199,26 +233,41 @@ def batches(program, dtype):
     return parted, joined
 
 
+def settings_of(program, path):
+    """The optimizer's arguments for a parameter: those of the first group that matches it."""
+    t = program.train
+    own = next((settings for pattern, settings in t['groups'] if fnmatch.fnmatchcase(path, pattern)), {})
+    return {'frozen': False, **t['settings'], **own}
+
+
 def optimizer_of(program, parameters):
     """The optimizer of PyTorch, and the parameters that it trains."""
-    t = program.train
-    own = {path for path in parameters if t['group'] and path.endswith(t['group'])}
-    trained = {path: p for path, p in parameters.items() if not (t['frozen'] and path in own)}
-    groups = [{'params': [p], 'lr': GROUP_RATE if path in own else t['rate']} for path, p in trained.items()]
-    if t['kind'] == 'sgd':
-        return torch.optim.SGD(groups, momentum=t['momentum'], nesterov=t['nesterov'], weight_decay=t['weight_decay']), list(trained.values())
-    kind = torch.optim.Adam if t['kind'] == 'adam' else torch.optim.AdamW
-    return kind(groups, betas=t['betas'], eps=EPS, weight_decay=t['weight_decay']), list(trained.values())
+    kind, groups = program.train['kind'], []
+    for path, p in parameters.items():
+        s = settings_of(program, path)
+        if s.pop('frozen'):
+            continue
+        if kind in ('adam', 'adamw'):
+            s['betas'] = s.pop('beta1', 0.9), s.pop('beta2', 0.999)
+        groups.append({'params': [p], **s})
+    trained = [g['params'][0] for g in groups]
+    if kind in ('sgd', 'momentum'):
+        return torch.optim.SGD(groups, momentum=0.9 if kind == 'momentum' else 0, weight_decay=0), trained
+    return (torch.optim.Adam if kind == 'adam' else torch.optim.AdamW)(groups, weight_decay=0.01 if kind == 'adamw' else 0), trained
 
 
-def factor(schedule, step):
-    """Of the learning rate in a step (docs/runtime.md)."""
-    name = (schedule or '').split('(')[0]
-    if name == 'constant':
-        return min(1, (step + 1) / 5)
-    if name == 'cosine':
-        return 0.5 if step < 1 else (1 + math.cos(math.pi * (step - 1) / (STEPS - 1))) / 2
-    return {'': 1, 'linear': 1 - step / STEPS, 'step': 0.5 ** step}[name]
+def factor(program, step):
+    """Of the learning rate in a step (docs/runtime.md): a warm-up from 1/(warmup+1) to 1, then down to a floor."""
+    if not program.train['schedule']:
+        return 1
+    kind, a = program.train['schedule']
+    warmup, floor = a.get('warmup', 0), a.get('min', 0) / program.train['settings']['lr']
+    if step < warmup:
+        return (step + 1) / (warmup + 1)
+    part = (step - warmup) / (STEPS - warmup)
+    if kind == 'step':
+        return max(floor, a.get('gamma', 0.1) ** ((step - warmup) // a['every']))
+    return {'constant': 1, 'cosine': floor + (1 - floor) * (1 + math.cos(math.pi * part)) / 2, 'linear': floor + (1 - floor) * (1 - part)}[kind]
 
 
 def untrained(program):
@@ -227,14 +276,13 @@ def untrained(program):
     data = batches(program, o.dtype)[0][0]
     o.begin(data)
     sum(o.forward(data)[0].values()).backward()
-    frozen = program.train['group'] if program.train['frozen'] else None
-    return {f'grad.{path}' for path, p in o.parameters.items() if p.grad is None or frozen and path.endswith(frozen)}
+    return {f'grad.{path}' for path, p in o.parameters.items() if p.grad is None or settings_of(program, path)['frozen']}
 
 
-def run(program, steps, dtype=torch.float64, noise=0.0, seed=0, trained_too=(), left_out=()):
+def run(program, steps, dtype=torch.float64, precision=None, rounding=False, seed=0, trained_too=(), left_out=(), masks=None):
     """What the compiled program writes: [{name: tensor} of each step] and {name: tensor} of a prediction after the last.
-    trained_too: parameters on which no loss depends but that are trained, with a gradient of zero; left_out: those with a gradient of zero that are not."""
-    o = Oracle(program, dtype, noise, seed)
+    trained_too: parameters on which no loss depends but that are trained, with a gradient of zero; left_out: those with a gradient of zero that are not. masks: see Oracle, of each step."""
+    o = Oracle(program, dtype, precision, rounding, seed)
     parted, _ = batches(program, dtype)
     o.begin(parted[0])
     t = program.train
@@ -244,7 +292,8 @@ def run(program, steps, dtype=torch.float64, noise=0.0, seed=0, trained_too=(), 
     said = []
     for step in range(steps):
         for g, rate in zip(optimizer.param_groups, rates):
-            g['lr'] = rate * factor(t['schedule'], step)
+            g['lr'] = rate * factor(program, step)
+        o.masks = masks[step] if masks else {}
         optimizer.zero_grad()
         record = {}
         for part in parted:
@@ -258,9 +307,8 @@ def run(program, steps, dtype=torch.float64, noise=0.0, seed=0, trained_too=(), 
                 record[name] = record.get(name, 0) + v.detach() / len(parted)
             for path, v in o.updates.items():
                 o.states[path] = v.to(dtype)
-        for model, values in outputs.items():
-            for i, y in enumerate(values):
-                record[f'output.{model}' + (f'.{i}' if len(values) > 1 else '')] = y.detach()
+        for m in program.models:
+            record.update({output_name(m, i): y.detach().clone() for i, y in enumerate(outputs[m.name])})
         record.update({f'grad.{path}': torch.zeros_like(p) if p.grad is None else p.grad.clone() for path, p in o.parameters.items()})
         if t['clip']:
             torch.nn.utils.clip_grad_norm_(trained, t['clip'])
@@ -282,5 +330,4 @@ def run(program, steps, dtype=torch.float64, noise=0.0, seed=0, trained_too=(), 
             p.data = averages[path]
     with torch.no_grad():
         outputs = o.forward(parted[0], training=False)[2][program.models[0].name]
-    model = program.models[0].name
-    return said, {f'output.{model}' + (f'.{i}' if len(outputs) > 1 else ''): y for i, y in enumerate(outputs)}
+    return said, {output_name(program.models[0], i): y for i, y in enumerate(outputs)}

@@ -4,24 +4,45 @@ import copy
 from fuzzing import check, oracle
 from fuzzing.tree import Node, bodies
 
-PLAIN = {'group': None, 'frozen': False, 'clip': None, 'accumulate': 1, 'ema': None, 'loss_scale': None, 'schedule': None, 'momentum': 0, 'nesterov': False, 'weight_decay': 0, 'kind': 'sgd'}
+PLAIN = {'groups': [], 'clip': None, 'accumulate': 1, 'ema': None, 'loss_scale': None, 'schedule': None, 'settings': {'lr': 0.01}}
 DECORATION = 'label', 'pipe', 'init', 'reverse', 'then'
+
+
+def without(p, gone):
+    """Leaves out what is computed of these outputs; models are called with inputs in their place."""
+    p.losses = [x for x in p.losses if not names(x[1]) & gone]
+    p.metrics = [x for x in p.metrics if not names(x[1]) & gone]
+    for m in p.models:
+        for args, _ in m.calls():
+            for name, kind, shape, below in m.inputs:
+                if name in args and names(args[name]) & gone:
+                    del args[name]
+                    p.data[name] = kind, shape, below
+    trim(p)
 
 
 def without_model(p, i):
     m = p.models.pop(i)
-    gone = set(m.outputs)
-    p.losses = [x for x in p.losses if not names(x[1]) & gone]
-    p.metrics = [x for x in p.metrics if not names(x[1]) & gone]
-    trim(p)
+    without(p, set(m.outputs + m.outputs_again))
 
 
 def without_output(p, model, i):
     m = p.models[model]
-    gone = m.outputs.pop(i)
     m.body.results.pop(i)
-    p.losses = [x for x in p.losses if gone not in names(x[1])]
-    p.metrics = [x for x in p.metrics if gone not in names(x[1])]
+    without(p, {names.pop(i) for _, names in m.calls()})
+
+
+def called_once(p, model):
+    m = p.models[model]
+    gone, m.again, m.outputs_again = set(m.outputs_again), None, []
+    without(p, gone)
+
+
+def plainly(p, model):
+    """A model that is called with what another has made is called with inputs."""
+    m = p.models[model]
+    p.data.update({i[0]: i[1:] for i in m.inputs})
+    m.args = {}
     trim(p)
 
 
@@ -58,7 +79,10 @@ def trim(p):
     for m in p.models:
         kept = names_in(m.body)
         m.inputs = [i for i in m.inputs if i[0] in kept] or m.inputs[:1]
-    used = {i[0] for m in p.models for i in m.inputs}.union(*[names(n) for _, n in p.losses + p.metrics])
+        for args, _ in m.calls():
+            for name in set(args) - {i[0] for i in m.inputs}:
+                del args[name]
+    used = set().union(*[names(x) for m in p.models for args, _ in m.calls() for x in m.args_of(args)], *[names(n) for _, n in p.losses + p.metrics])
     p.data = {k: v for k, v in p.data.items() if k in used}
     called = set().union(*[calls_in(b) for b in bodies(p)])
     p.blocks = [b for b in p.blocks if b.name in called]
@@ -105,8 +129,17 @@ def candidates(p):
     for i in range(len(p.models) if len(p.models) > 1 else 0):
         yield changed(without_model, i)
     for m, model in enumerate(p.models):
+        if model.again is not None:
+            yield changed(called_once, m)
+        if model.args:
+            yield changed(plainly, m)
         for i in range(len(model.outputs) if len(model.outputs) > 1 else 0):
             yield changed(without_output, m, i)
+    for b, block in enumerate(p.blocks):
+        if block.precision:
+            yield changed(lambda q: setattr(q.blocks[b], 'precision', None))
+    if p.train['kind'] != 'sgd':
+        yield changed(lambda q: q.train.update(PLAIN, kind='sgd'))
     for part in 'losses', 'metrics':
         for i in range(len(getattr(p, part))):
             yield changed(lambda q: (getattr(q, part).pop(i), trim(q)))

@@ -1,7 +1,7 @@
 """Programs of the language as trees, and how they are printed as .nn files.
 
 A Node is an expression: what it is (`op`), its operands, attributes that are printed as arguments by name, and its type. Bodies hold statements and results.
-Every Node says its type, (kind, shape) with kind f, i or b, so that a part can be put in another's place.
+Every Node says its type, (kind, shape), so that a part can be put in another's place. Kinds: f, a float; i, l and u, i32, i64 and u8; b, i1.
 """
 import copy
 
@@ -9,9 +9,8 @@ from fuzzing.golden import STEPS
 
 INFIX = {'add': '+', 'sub': '-', 'mul': '*', 'div': '/', 'pow': '**', 'mod': '%', 'floordiv': '//', 'gt': '>', 'lt': '<', 'ge': '>=', 'le': '<=', 'eq': '==', 'ne': '!=',
          'and': 'and', 'or': 'or'}
-GROUP_RATE = 0.002   # of the group of parameters that has one of its own
 EPS = 1e-4   # of Adam: large, so that where a gradient is zero but for rounding the step is not one of full size
-ELEMENT = {'f': 'f32', 'i': 'i32', 'b': 'i1', 'u': 'u8'}
+ELEMENT = {'f': 'f32', 'i': 'i32', 'l': 'i64', 'u': 'u8', 'b': 'i1'}
 
 
 class Node:
@@ -42,22 +41,32 @@ class Body:
 
 
 class Block:
-    def __init__(self, name, parameters, body, typed):
-        self.name, self.parameters, self.body, self.typed = name, parameters, body, typed
+    def __init__(self, name, parameters, body, typed, precision=None):
+        self.name, self.parameters, self.body, self.typed, self.precision = name, parameters, body, typed, precision
 
 
 class Model:
-    """inputs: [(name, kind, shape, below)]; outputs: what the train section calls the results of the body."""
+    """inputs: [(name, kind, shape, below)], see golden.given; outputs: what the train section calls the results of the body; args: what it is called with, {input: Node}, where that is
+    not the input of the same name; again: what it is called with a second time, or None, and then outputs_again."""
 
     def __init__(self, name, inputs):
-        self.name, self.inputs, self.body, self.outputs = name, inputs, None, []
+        self.name, self.inputs, self.body, self.outputs, self.args, self.again, self.outputs_again = name, inputs, None, [], {}, None, []
+
+    def calls(self):
+        """[(arguments, names of the outputs)]"""
+        return [(args, outputs) for args, outputs in ((self.args, self.outputs), (self.again, self.outputs_again)) if args is not None]
+
+    def args_of(self, args):
+        return [args.get(name) or var(name, (kind, shape)) for name, kind, shape, _ in self.inputs]
 
 
 class Program:
-    """train: what the settings of the train section are, see print_train; data: {name: (kind, shape, below)} of all inputs; rows: of all inputs, or None where each has its own number."""
+    """train: what the settings of the train section are, see training_lines; data: {name: (kind, shape, below)} of all inputs; rows: of all inputs, or None where each has its own number;
+    precision: of the file, or None; at_kinks: parameters are halves, so that functions are evaluated where they have kinks."""
 
     def __init__(self, seed):
         self.seed, self.blocks, self.models, self.data, self.losses, self.metrics, self.train, self.rows = seed, [], [], {}, [], [], {}, None
+        self.precision, self.at_kinks = None, False
 
     def copy(self):
         return copy.deepcopy(self)
@@ -75,6 +84,11 @@ def number(v):
 
 def sizes(shape):
     return '[' + ', '.join(map(str, shape)) + ']'
+
+
+def output_name(model, i):
+    """Of a result in the file that a step writes."""
+    return f'output.{model.name}' + (f'.{i}' if len(model.outputs) > 1 else '')
 
 
 def text_type(kind, shape):
@@ -136,7 +150,7 @@ def show(n, indent=1):
     words = [show(x, indent) for x in n.args]
     if op == 'concat':
         words = ['[' + ', '.join(words) + ']']
-    given = {k: v for k, v in a.items() if k not in ('pipe', 'pattern', 'block', 'named', 'first', 'init', 'then')}
+    given = {k: v for k, v in a.items() if k not in ('pipe', 'pattern', 'block', 'named', 'first', 'init', 'then', 'seen', 'idle')}
     if op == 'einsum':
         return call(op, [number(a['pattern'])] + words, None)
     if op == 'full':
@@ -180,25 +194,23 @@ def body_lines(body, indent):
 
 
 def training_lines(t):
-    words = [f'lr={t["rate"]}', f'weight_decay={t["weight_decay"]}']
-    if t['kind'] == 'sgd':
-        words += [f'momentum={t["momentum"]}'] + (['nesterov=true'] if t['nesterov'] else [])
-    else:
-        words += [f'beta1={t["betas"][0]}, beta2={t["betas"][1]}, eps={EPS}']
-    yield f'optimizer {t["kind"]}({", ".join(words)})'
-    if t['group']:
-        yield f'group "*{t["group"]}", ' + ('frozen=true' if t['frozen'] else f'lr={GROUP_RATE}')
-    for name in 'clip', 'accumulate', 'ema', 'loss_scale', 'schedule':
+    words = lambda settings: ', '.join(f'{k}={number(v)}' for k, v in settings.items())
+    yield f'optimizer {t["kind"]}({words(t["settings"])})'
+    for pattern, settings in t['groups']:
+        yield f'group "{pattern}", {words(settings)}'
+    if t['schedule']:
+        yield f'schedule {t["schedule"][0]}({words(t["schedule"][1])})'
+    for name in 'clip', 'accumulate', 'ema', 'loss_scale':
         if t[name] is not None and (name, t[name]) != ('accumulate', 1):
             yield f'{name} {t[name]}'
     yield f'steps {STEPS}'
 
 
 def print_program(p):
-    lines = []
+    lines = [f'precision {p.precision}', ''] if p.precision else []
     for b in p.blocks:
         words = [name + (f': {text_type(kind, shape)}' if b.typed and kind != 'b' else '') for name, (kind, shape) in b.parameters]
-        lines += [f'block {b.name}({", ".join(words)}) {{'] + body_lines(b.body, 1) + ['}', '']
+        lines += [f'block {b.name}({", ".join(words)}) {f"precision {b.precision} " if b.precision else ""}{{'] + body_lines(b.body, 1) + ['}', '']
     for m in p.models:
         words = [f'{name}: {text_type(kind, shape)}' for name, kind, shape, _ in m.inputs]
         lines += [f'model {m.name}({", ".join(words)}) {{'] + body_lines(m.body, 1) + ['}', '']
@@ -210,7 +222,7 @@ def print_program(p):
     fields = ', '.join(number(n) for n in names)
     lines.append(f'    data {", ".join(names)} = safetensors("data.safetensors", fields=[{fields}]{whole}{typed})')
     for m in p.models:
-        lines.append(f'    {", ".join(m.outputs)} = {m.name}({", ".join(i[0] for i in m.inputs)})')
+        lines += [f'    {", ".join(outputs)} = {m.name}({", ".join(map(show, m.args_of(args)))})' for args, outputs in m.calls()]
     lines += [f'    loss {name} = {show(n)}' for name, n in p.losses]
     lines += [f'    metric {name} = {show(n)}' for name, n in p.metrics]
     return '\n'.join(lines + ['    ' + line for line in training_lines(p.train)] + ['}', ''])
