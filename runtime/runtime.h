@@ -187,7 +187,8 @@ bool init_tensor(const NncTensor *t, char *arena, uint64_t seed);
 // schedule.c
 double schedule_factor(int64_t step, int64_t total);   // of group 0's learning rate, step from 0
 double schedule_rate(const NncGroup *g, int64_t step, int64_t total);
-// hyper: n numbers, 3 per group, then perhaps a micro-batch's share of the step.
+// hyper: n numbers, 3 per group, then perhaps a micro-batch's share of the step,
+// and whether this rank is the last.
 void schedule_fill(double *hyper, int64_t n, int64_t step, int64_t total);
 
 // ---------------------------------------------------------------------------------------------------------------------

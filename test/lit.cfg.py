@@ -50,8 +50,8 @@ try:
 except (OSError, subprocess.SubprocessError):
     lit_config.note("no file systems can be mounted here: tests of read-only and full folders are left out")
 
-# Distributed programs: an MPI that nnc was built with.
-if config.mpirun and os.path.exists(config.mpirun) and os.path.exists(os.path.join(config.build_dir, "libnncrt_mpi.a")):
+# Distributed programs: an MPI that nnc was built with. Not under the sanitizers, which find the leaks of the MPI.
+if not config.sanitize and config.mpirun and os.path.exists(config.mpirun) and os.path.exists(os.path.join(config.build_dir, "libnncrt_mpi.a")):
     config.available_features.add("mpi")
 
 tools = config.build_dir

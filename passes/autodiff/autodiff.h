@@ -115,8 +115,9 @@ MlirValue loss_scale_seed(const Optimizer *o, NnBuilder *b, NnType loss, MlirVal
 MlirValue loss_scale_remove(const Optimizer *o, NnBuilder *b, MlirValue gradient, MlirValue scale);
 // old where the step overflowed; updated if finite is null
 MlirValue loss_scale_choose(NnBuilder *b, MlirValue finite, MlirValue updated, MlirValue old);
-// States that the forward pass updates keep their values, too (the first n_states results); the scale itself gets its
-// update.
-void loss_scale_update(const Optimizer *o, NnBuilder *b, Signature *s, int n_states, MlirValue scale, MlirValue finite);
+// States that the forward pass updates keep their values, too (the first n_states results), where states_finite is
+// false; the scale itself gets its update.
+void loss_scale_update(const Optimizer *o, NnBuilder *b, Signature *s, int n_states, MlirValue scale, MlirValue finite,
+                       MlirValue states_finite);
 
 #endif

@@ -45,13 +45,13 @@ MlirValue loss_scale_choose(NnBuilder *b, MlirValue finite, MlirValue updated, M
 
 static MlirValue argument(const Signature *s, int i) { return mlirBlockGetArgument(nn_function_body(s->func), i); }
 
-void loss_scale_update(const Optimizer *o, NnBuilder *b, Signature *s, int n_states, MlirValue scale,
-                       MlirValue finite) {
+void loss_scale_update(const Optimizer *o, NnBuilder *b, Signature *s, int n_states, MlirValue scale, MlirValue finite,
+                       MlirValue states_finite) {
   if (nn_value_is_null(scale)) return;
   for (int i = 0; i < n_states; i++) {
     NnOpCall attributes = {.attrs = s->result_attrs[i]};
     int64_t tied = nn_call_i64(&attributes, ATTR_tied, -1);
-    if (tied >= 0) s->results[i] = loss_scale_choose(b, finite, s->results[i], argument(s, (int)tied));
+    if (tied >= 0) s->results[i] = loss_scale_choose(b, states_finite, s->results[i], argument(s, (int)tied));
   }
   MlirValue good = signature_add_arg(s, nn_scalar(NN_F32), b->loc, "opt", "loss_scale.good_steps", "zeros", -1);
   int good_arg = s->n_args - 1, scale_arg = nn_value_index(scale);

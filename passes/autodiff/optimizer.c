@@ -307,12 +307,20 @@ static MlirValue judge_gradients(Step *step, NnBuilder *b, const MlirValue *grad
 bool optimizer_has_share(const Optimizer *o) { return o->accumulate > 1 || o->ranks; }
 
 MlirValue optimizer_add_hyper(const Optimizer *o, Signature *s) {
-  NnType hyper = {.dtype = NN_F64, .rank = 1, .dim = {3 * o->n_groups + optimizer_has_share(o)}};
+  bool tells_last = o->ranks && o->scale_every > 0;
+  NnType hyper = {.dtype = NN_F64, .rank = 1, .dim = {3 * o->n_groups + optimizer_has_share(o) + tells_last}};
   return signature_add_arg(s, hyper, mlirOperationGetLocation(s->func), "hyper", "hyper", NULL, -1);
 }
 
 MlirValue optimizer_share(const Optimizer *o, NnBuilder *b, MlirValue hyper) {
   return optimizer_has_share(o) ? hyper_at(b, hyper, 3 * o->n_groups) : nn_null_value();
+}
+
+// Of one rank's micro-batches the last alone waits for what the gradients of all turn out to be.
+static MlirValue keeps_states(const Optimizer *o, NnBuilder *b, MlirValue hyper, MlirValue finite) {
+  if (!o->ranks || nn_value_is_null(finite)) return finite;
+  MlirValue last = hyper_at(b, hyper, 3 * o->n_groups + 1);
+  return nn_binary(b, NN_OP_or, finite, nn_compare(b, "lt", last, nn_constant_like(b, last, 1)));
 }
 
 void optimizer_build(const Optimizer *o, Signature *s, TrainedParam *params, int n, MlirOperation start,
@@ -358,7 +366,7 @@ void optimizer_build(const Optimizer *o, Signature *s, TrainedParam *params, int
   if (judged) {
     NnBuilder b = nn_builder_before(positions.ops[positions.n - 1]);
     b.phase = "update";
-    loss_scale_update(o, &b, s, n_states, scale, step.finite);
+    loss_scale_update(o, &b, s, n_states, scale, step.finite, keeps_states(o, &b, step.hyper, step.finite));
   }
   free(step.scalars);
   free(gradient);

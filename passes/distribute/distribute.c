@@ -14,8 +14,6 @@
 // still makes others.
 #define BUCKET_BYTES ((int64_t)25 << 20)
 
-static MlirStringRef ref(const char *text) { return mlirStringRefCreateFromCString(text); }
-
 // The block's ops by number.
 typedef struct Order {
   MlirOperation *ops;   // Owned
@@ -272,7 +270,7 @@ static bool chain_states(MlirOperation func) {
 // ---------------------------------------------------------------------------------------------------------------------
 
 // What cannot be done by several ranks at once. False after reporting.
-static bool can_be_distributed(MlirModule module, MlirOperation train) {
+static bool can_be_distributed(MlirOperation train) {
   for (int a = 0; a < nn_function_n_args(train); a++)
     if (!mlirAttributeIsNull(nn_arg_attr(train, a, ATTR_carried))) {
       nn_error(train,
@@ -280,16 +278,7 @@ static bool can_be_distributed(MlirModule module, MlirOperation train) {
                "several ranks cannot train on them at once");
       return false;
     }
-  MlirAttribute scale = mlirOperationGetAttributeByName(mlirModuleGetOperation(module), ref(ATTR_loss_scale));
-  NnOpCall scaling = {.attrs = scale};
-  State *states = allocate_array((size_t)nn_function_n_results(train) + 1, sizeof *states);
-  int n = find_states(train, states);
-  free(states);
-  if (n == 0 || mlirAttributeIsNull(scale) || nn_call_i64(&scaling, "every", 0) == 0) return true;
-  nn_error(train,
-           "--shard: a loss scale that changes and running statistics do not go together yet: give a fixed scale, "
-           "or take bf16 in place of f16");
-  return false;
+  return true;
 }
 
 // Requires: autodiff has run; on a module with nn.shard it has made an all_reduce of each gradient, of which only ops
@@ -300,7 +289,7 @@ bool nn_pass_distribute(MlirModule module, const NnPassRun *run) {
   (void)run;
   MlirOperation train = nn_module_function(module, "train"), accumulate = nn_module_function(module, "accumulate");
   if (mlirOperationIsNull(train) || !nn_has_attr(mlirModuleGetOperation(module), ATTR_shard)) return true;
-  if (!can_be_distributed(module, train)) return false;
+  if (!can_be_distributed(train)) return false;
   build_buckets(train);
   return chain_states(train) && (mlirOperationIsNull(accumulate) || chain_states(accumulate));
 }

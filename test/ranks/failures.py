@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
-"""What ends several ranks, and what is left then: failures.py NNC FOLDER MODELS MPIRUN..."""
-import os, shutil, signal, subprocess, sys, time
+"""What ends several ranks, and what is left then: failures.py NNC FOLDER MODELS MPIRUN... [--kills=N]
+
+With --kills it kills ranks of four at N random times instead, while they save after every step.
+"""
+import os, random, shutil, signal, subprocess, sys, time
 from same_bytes import ENVIRONMENT, differences, make_data
 
-nnc, folder, models, mpirun = sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:]
+KILLS = next((int(a[8:]) for a in sys.argv if a.startswith("--kills=")), 0)
+nnc, folder, models, *mpirun = [a for a in sys.argv[1:] if not a.startswith("--kills=")]
 TRAIN = ["train", f"--data={folder}", "--threads=1", "-q"]
 
 def checkpoint(name): return f"{folder}/{name}.safetensors"
@@ -46,7 +50,7 @@ def say(what, ok, output=""):
 def left(program, name):
     """Processes end a little after what started them."""
     end = time.time() + 20
-    while any(rank_process(program, checkpoint(name), r) for r in range(3)):
+    while any(rank_process(program, checkpoint(name), r) for r in range(4)):
         if time.time() > end:
             return True
         time.sleep(0.1)
@@ -62,6 +66,21 @@ def signalled(what, program, number, more, wanted, expects_message):
     ok = wanted(status) and good and not left(program, name) and (expects_message is None or expects_message in output)
     say(what, ok, f"status {status}, checkpoint {good}\n{output[-3000:]}")
 
+def kill_often(program):
+    draw, name = random.Random(1), "often"
+    for i in range(KILLS):
+        resume = ["--resume"] if os.path.exists(checkpoint(name)) else []
+        process = start(program, name, 4, ["--epochs=100000", "--save-every=1"] + resume)
+        rank = draw.randrange(4)
+        found = wait_until("a rank", lambda: rank_process(program, checkpoint(name), rank))
+        time.sleep(draw.uniform(0, 3))
+        begin = time.time()
+        os.kill(found, signal.SIGKILL)
+        status, output = finish(process, "killed")
+        seconds = time.time() - begin
+        good = not os.path.exists(checkpoint(name)) or subprocess.run([program, "info", checkpoint(name)], capture_output=True).returncode == 0
+        say(f"kill {i + 1}, rank {rank}, {seconds:.1f} s,", status != 0 and good and not left(program, name), output[-2000:])
+
 def main():
     os.makedirs(folder, exist_ok=True)
     make_data(folder)
@@ -72,6 +91,10 @@ def main():
         f.write(text)
     subprocess.run([nnc, "-D", "N=8", "--shard=none", source, "-o", program], check=True, capture_output=True)
     subprocess.run([nnc, "-D", "N=8", "-D", "micro_batches=3", source, "-o", one], check=True, capture_output=True)
+
+    if KILLS:
+        kill_often(program)
+        return 0
 
     # another seed, other data on one rank
     def different(name, ranks_option):

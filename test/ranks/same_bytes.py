@@ -52,8 +52,11 @@ CASES = [
     ("lenet", "lenet.nn", ["N=8"], [], []),
     ("resnet", "resnet_cifar.nn", ["N=4", "size=8", "n=1", "width=4"], [], []),
     ("resnet_budget", "resnet_cifar.nn", ["N=32", "size=8", "n=1", "width=16"], [], ["--memory-budget=92%"]),
+    ("resnet_f16", "resnet_cifar.nn", ["N=4", "size=8", "n=1", "width=4"], [("    optimizer ", "    loss_scale dynamic(init=524288, every=2)\n    optimizer ")], ["--dtype=f16"]),
     ("gpt", "gpt_small.nn", ["B=2", "T=16", "width=32", "layers=2", "heads=2"], [], []),
     ("gpt_bf16", "gpt_small.nn", ["B=2", "T=16", "width=32", "layers=1", "heads=2"], [], ["--dtype=bf16"]),
+    ("gpt_f16", "gpt_small.nn", ["B=2", "T=16", "width=32", "layers=1", "heads=2"], [], ["--dtype=f16"]),   # with a dynamic loss scale
+    ("gpt_ema", "gpt_small.nn", ["B=2", "T=16", "width=32", "layers=1", "heads=2"], [("    clip ", "    ema 0.9\n    clip ")], ["--dtype=f64"]),
     ("lstm", "lstm_lm.nn", ["N=2", "T=12", "width=16"], LSTM, []),
     ("two_inputs", "two_inputs.nn", ["N=4", "T=4", "size=8"], [], []),
 ]
