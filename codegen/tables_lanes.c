@@ -10,14 +10,14 @@ static const char *const names[NN_LANES] = {"NNC_LANE_COMPUTE", "NNC_LANE_OUT", 
 
 static NnLane lane_of(MlirOperation op) {
   char name[16];
-  return nn_lane_by_name(nn_attr_str(op, "nn.lane", name, sizeof name, "compute"));
+  return nn_lane_by_name(nn_attr_str(op, ATTR_lane, name, sizeof name, "compute"));
 }
 
 void tables_begin_lanes(Tables *w, const NnStepList *steps) {
   TableLanes *l = &w->lanes;
   *l = (TableLanes){0};
   bool several = false;
-  for (int i = 0; i < steps->n; i++) several |= nn_has_attr(steps->items[i].op, "nn.lane");
+  for (int i = 0; i < steps->n; i++) several |= nn_has_attr(steps->items[i].op, ATTR_lane);
   if (!several) return;
   l->op = allocate_array((size_t)steps->n, sizeof *l->op);
   l->last = allocate_array((size_t)steps->n, sizeof *l->last);
@@ -49,7 +49,7 @@ void tables_next_lane(Tables *w, const NnStep *s) {
   l->last[l->n] = -1;
   ptr_map_set(&l->of_op, s->op.ptr, l->n++);
   int64_t waits[NN_LANES];
-  int n = nn_attr_i64s(s->op, "nn.waits", waits, NN_LANES);
+  int n = nn_attr_i64s(s->op, ATTR_waits, waits, NN_LANES);
   for (int i = 0; i < n; i++) {
     NnLane other = lane_of(l->op[waits[i]]);
     raise(&l->waiting[l->lane].at[other], table_step(l, (int)waits[i]));

@@ -279,7 +279,7 @@ static void find_in_function(Finder *f, MlirOperation func) {
     if (steps.items[i].role != NN_STEP_RUN && steps.items[i].role != NN_STEP_TAP) continue;
     bytes_of_step(&bytes, &offsets, op);
     // Waits say what is over where they stand: nothing is moved across.
-    bool other_lane = nn_has_attr(op, "nn.lane"), meets = other_lane || nn_has_attr(op, "nn.waits");
+    bool other_lane = nn_has_attr(op, ATTR_lane), meets = other_lane || nn_has_attr(op, ATTR_waits);
     for (int b = 0; b < f->out->n_bodies; b++)
       if (meets || conflict(&f->waiting[b].bytes, &bytes)) end_waiting(f, b);
     if (other_lane || !nn_is(op, "func.call") || nn_scan_of(op, &scan)) continue;

@@ -44,7 +44,7 @@ static int *readers_of(const Offload *o, MlirValue v, int *n) {
 
 static MlirValue add_copy(MlirValue v, MlirOperation before, const char *lane) {
   NnBuilder b = nn_builder_before(before);
-  MlirOperation op = nn_build(&b, NN_OP_copy, 1, &v, 1, &NN_STR("nn.lane", lane), NULL);
+  MlirOperation op = nn_build(&b, NN_OP_copy, 1, &v, 1, &NN_STR(ATTR_lane, lane), NULL);
   require_promise(!mlirOperationIsNull(op), "a copy of a value");
   return mlirOperationGetResult(op, 0);
 }
@@ -88,7 +88,7 @@ static void offload_function(Offload *o, MlirOperation func) {
     for (intptr_t r = 0; can_move(o->ops[i]) && r < mlirOperationGetNumResults(o->ops[i]); r++)
       move(o, mlirOperationGetResult(o->ops[i], r), i);
   // places that remat has found are those of another function now
-  mlirOperationRemoveAttributeByName(func, mlirStringRefCreateFromCString("nn.placed"));
+  mlirOperationRemoveAttributeByName(func, mlirStringRefCreateFromCString(ATTR_placed));
 }
 
 static int option(const NnPassRun *run, const char *key, int otherwise) {
