@@ -177,7 +177,9 @@ static bool open_training(Training *t) {
     return false;
   }
   if (is_first_rank() && (!output_path_check(o->save) || !checkpoint_lock(o->save, &t->lock))) return false;
-  if (is_first_rank() && t->default_path && !o->resume && !checkpoint_may_replace(o->save)) return false;
+  // what is resumed is checked when it is read
+  bool goes_on = o->resume && (!*o->resume || strcmp(o->resume, o->save) == 0);
+  if (is_first_rank() && t->default_path && !goes_on && !checkpoint_may_replace(o->save)) return false;
   const NncFunction *eval = program_function("eval");
   bool validation = nnc_program.validation > 0;
   t->has_eval = eval && (validation || dataset_has_split("eval"));
