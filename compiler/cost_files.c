@@ -9,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "compiler/names.h"
 #include "runtime/library.h"
 #include "support/input_error.h"
 #include "support/json.h"
+#include "support/names.h"
 
 typedef struct Reader {
   Diagnostics *d;

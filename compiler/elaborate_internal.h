@@ -6,8 +6,8 @@
 
 #include "compiler/elaborate.h"
 #include "compiler/name_table.h"
-#include "compiler/names.h"
 #include "compiler/pool.h"
+#include "support/names.h"
 
 #define MAX_BLOCK_DEPTH 64   // blocks calling blocks
 #define FEW_VARIABLES 8      // up to which a name is looked for one by one

@@ -10,16 +10,22 @@
 #include "compiler/format.h"
 #include "compiler/options.h"
 
-static const char usage[] =
-    "Usage: nnc fmt [options] FILE...\n"
-    "Writes model files in their one layout; '-' reads standard input and writes standard output.\n"
-    "\n"
-    "      --check             change nothing; name the files that are not in that layout\n"
-    "      --color=WHEN        auto (default), always or never\n"
-    "  -h, --help              this text\n"
-    "\n"
-    "Exit status: 0 done, 1 files with mistakes, or with --check files to be formatted, 2 wrong usage, 70 a bug of "
-    "nnc.\n";
+typedef struct FormatOptions {
+  bool check;
+  DiagColor color;
+} FormatOptions;
+
+static const Option rows[] = {
+    OPTION(FormatOptions, check, "check", NULL, FLAG, "change nothing; name the files that are not in that layout"),
+    OPTION_OF_COLOR(FormatOptions),
+};
+static const Command command =
+    {.usage = "[options] FILE...",
+     .before = "Writes model files in their one layout; '-' reads standard input and writes standard output.",
+     .after =
+         "Exit status: 0 done, 1 files with mistakes, or with --check files to be formatted, 2 wrong usage, 70 a bug "
+         "of nnc.",
+     OPTIONS(rows)};
 
 static bool write_file(Diagnostics *d, const char *path, const char *text, size_t length) {
   struct stat info;
@@ -52,30 +58,15 @@ static bool format_file(const char *path, bool check, Diagnostics *d) {
 }
 
 int command_fmt(int argc, char **argv) {
-  static const char *const colors[] = {"auto", "never", "always"};   // ORDER of DiagColor
-  static const struct option long_options[] = {
-      {"check", no_argument, NULL, 'c'},
-      {"color", required_argument, NULL, 'C'},
-      {"help", no_argument, NULL, 'h'},
-      {NULL, 0, NULL, 0},
-  };
-  bool check = false, ok = true;
-  int color = 0;
+  FormatOptions options = {0};
+  bool ok = true;
   argv[0] = (char[]){"nnc fmt"};
-  for (int option, status; (option = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
-    if (option == 'h') return fputs(usage, stdout) >= 0 && fflush(stdout) == 0 ? 0 : NNC_EXIT_DIAGNOSTICS;
-    if (option == 'C' && (status = options_choose("--color", optarg, 3, colors, &color)) >= 0) return status;
-    if (option == 'c') check = true;
-    if (option != '?') continue;
-    fputs("Try 'nnc fmt --help'.\n", stderr);   // getopt has said what is wrong
-    return NNC_EXIT_USAGE;
-  }
-  if (optind == argc) return options_usage_error("fmt: no file%s", "");
-  for (int i = optind; i < argc; i++) {
-    Diagnostics *d = diag_create(stderr, (DiagColor)color, DIAG_MAX_ERRORS);
-    ok = format_file(argv[i], check, d) && ok;
+  int status = options_read(&command, NULL, argc, argv, &options);
+  if (status < 0 && optind == argc) status = options_misused(argv[0], "no file");
+  for (int i = optind; status < 0 && i < argc; i++) {
+    Diagnostics *d = diag_create(stderr, options.color, DIAG_MAX_ERRORS);
+    ok = format_file(argv[i], options.check, d) && ok;
     diag_free(d);
   }
-  if (fflush(stdout) != 0) ok = false;
-  return ok ? 0 : NNC_EXIT_DIAGNOSTICS;
+  return options_end("nnc", status >= 0 ? status : ok ? 0 : NNC_EXIT_DIAGNOSTICS);
 }

@@ -4,7 +4,7 @@
 // tensor or a number), any. A default of `none` makes the argument optional. A final "..." passes further arguments on
 // to the layer.
 #include "compiler/layer.h"
-#include "compiler/names.h"
+#include "support/names.h"
 
 #include <math.h>
 #include <stdarg.h>

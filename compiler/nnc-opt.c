@@ -11,129 +11,60 @@
 #include "codegen/codegen.h"
 #include "codegen/output.h"
 #include "compiler/compiler.h"
-#include "compiler/diagnostics.h"
+#include "compiler/options.h"
 #include "support/version.h"
 
-static const char usage[] =
-    "Usage: nnc-opt [options] FILE.mlir\n"
-    "Runs compiler passes on a module of the nn dialect. FILE '-' is standard input.\n"
-    "\n"
-    "  --passes=PIPELINE         passes with options, e.g. 'simplify,remat{budget=512MiB policy=sqrt}'\n"
-    "  -o, --output=FILE         where the module goes; '-', the default, is standard output\n"
-    "  --cpu=NAME                the target's CPU (default: native)\n"
-    "  --gpu-arch=NAME           the target is CUDA, for this architecture\n"
-    "  --print-ir-before=PASS    print the module on standard error before the pass, or before 'all'\n"
-    "  --print-ir-after=PASS     the same after\n"
-    "  --time-passes             a table of times on standard error\n"
-    "  --list-passes             the passes, in the order of the pipeline\n"
-    "  --dump-irdl               the definition of the nn dialect, for mlir-opt --irdl-file=…\n"
-    "  --color=WHEN              auto, always or never\n"
-    "  -h, --help                this text\n"
-    "      --version             the version\n"
-    "\n"
-    "Exit status: 0 done, 1 diagnostics, 2 wrong usage, 70 a bug of nnc-opt.\n";
-
-typedef struct Options {
+typedef struct OptOptions {
   const char *passes, *input, *output, *cpu, *gpu_arch;
   DiagColor color;
   NnPipelineHooks hooks;
-} Options;
-
-static int usage_error(const char *format, const char *detail) {
-  fputs("nnc-opt: ", stderr);
-  fprintf(stderr, format, detail);
-  fputs("\nTry 'nnc-opt --help'.\n", stderr);
-  return NNC_EXIT_USAGE;
-}
+} OptOptions;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Command line
 
-static int print_to_stdout(const char *text) {
-  if (fputs(text, stdout) >= 0 && fflush(stdout) == 0) return 0;
-  fprintf(stderr, "nnc-opt: cannot write to standard output: %s\n", strerror(errno));
-  return NNC_EXIT_DIAGNOSTICS;
-}
-
-static int list_passes(void) {
+static int list_passes(const char *none) {
+  (void)none;
   for (int i = 0; i < nn_n_passes; i++) {
     const NnPassInfo *info = &nn_passes[i];
     printf("%-10s  %s\n", info->name, info->doc);
     if (*info->options) printf("            %s\n", info->options);
   }
-  return print_to_stdout("");
+  return 0;
 }
 
-static int dump_irdl(void) {
+static int dump_irdl(const char *none) {
+  (void)none;
   char *text = nn_irdl_text();
-  int status = print_to_stdout(text);
+  fputs(text, stdout);
   free(text);
-  return status;
+  return 0;
 }
 
-enum {
-  OPTION_PASSES = 256,
-  OPTION_CPU,
-  OPTION_GPU_ARCH,
-  OPTION_BEFORE,
-  OPTION_AFTER,
-  OPTION_TIME,
-  OPTION_LIST,
-  OPTION_IRDL,
-  OPTION_COLOR,
-  OPTION_VERSION
+static int print_version(const char *none) {
+  (void)none;
+  puts("nnc-opt " NNC_VERSION);
+  return 0;
+}
+
+static const Option rows[] = {
+    OPTION(OptOptions, passes, "passes", "PIPELINE", TEXT,
+           "passes with options, e.g. 'simplify,remat{budget=512MiB policy=sqrt}'"),
+    OPTION(OptOptions, output, "output", "FILE", TEXT, "where the module goes; '-', the default, is standard output",
+           .letter = 'o'),
+    OPTION(OptOptions, cpu, "cpu", "NAME", TEXT, "the target's CPU (default: native)"),
+    OPTION_OF_GPU_ARCH(OptOptions, "the target is CUDA, for this architecture"),
+    OPTIONS_OF_HOOKS(OptOptions),
+    OPTION_THAT_STOPS("list-passes", NULL, list_passes, "the passes, in the order of the pipeline"),
+    OPTION_THAT_STOPS("dump-irdl", NULL, dump_irdl, "the definition of the nn dialect, for mlir-opt --irdl-file=…"),
+    OPTION_OF_COLOR(OptOptions),
+    OPTION_THAT_STOPS("version", NULL, print_version, "the version"),
 };
-
-// Returns an exit status to stop with, or -1 to go on.
-static int parse_option(int option, Options *options) {
-  switch (option) {
-  case OPTION_PASSES: options->passes = optarg; return -1;
-  case 'o': options->output = optarg; return -1;
-  case OPTION_CPU: options->cpu = optarg; return -1;
-  case OPTION_GPU_ARCH: options->gpu_arch = optarg; return -1;
-  case OPTION_BEFORE:
-  case OPTION_AFTER:
-    if (strcmp(optarg, "all") != 0 && !nn_pass_by_name(optarg)) return usage_error("unknown pass '%s'", optarg);
-    *(option == OPTION_BEFORE ? &options->hooks.print_before : &options->hooks.print_after) = optarg;
-    return -1;
-  case OPTION_TIME: options->hooks.time_passes = true; return -1;
-  case OPTION_LIST: return list_passes();
-  case OPTION_IRDL: return dump_irdl();
-  case OPTION_COLOR:
-    if (strcmp(optarg, "auto") == 0) options->color = DIAG_COLOR_AUTO;
-    else if (strcmp(optarg, "always") == 0) options->color = DIAG_COLOR_ALWAYS;
-    else if (strcmp(optarg, "never") == 0) options->color = DIAG_COLOR_NEVER;
-    else return usage_error("--color takes auto, always or never, found '%s'", optarg);
-    return -1;
-  case 'h': return print_to_stdout(usage);
-  case OPTION_VERSION: return print_to_stdout("nnc-opt " NNC_VERSION "\n");
-  default: return usage_error("%s", "bad option");
-  }
-}
-
-static int parse_options(int argc, char **argv, Options *options) {
-  static const struct option names[] = {{"passes", required_argument, NULL, OPTION_PASSES},
-                                        {"output", required_argument, NULL, 'o'},
-                                        {"cpu", required_argument, NULL, OPTION_CPU},
-                                        {"gpu-arch", required_argument, NULL, OPTION_GPU_ARCH},
-                                        {"print-ir-before", required_argument, NULL, OPTION_BEFORE},
-                                        {"print-ir-after", required_argument, NULL, OPTION_AFTER},
-                                        {"time-passes", no_argument, NULL, OPTION_TIME},
-                                        {"list-passes", no_argument, NULL, OPTION_LIST},
-                                        {"dump-irdl", no_argument, NULL, OPTION_IRDL},
-                                        {"color", required_argument, NULL, OPTION_COLOR},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {"version", no_argument, NULL, OPTION_VERSION},
-                                        {NULL, 0, NULL, 0}};
-  for (int option; (option = getopt_long(argc, argv, "o:h", names, NULL)) != -1;) {
-    int status = parse_option(option, options);
-    if (status >= 0) return status;
-  }
-  if (argc - optind != 1) return usage_error("expected one input file%s", argc > optind ? ", found several" : "");
-  options->input = argv[optind];
-  options->hooks.verify_each = true;
-  return -1;
-}
+static const Command command = {.usage = "[options] FILE.mlir",
+                                .before =
+                                    "Runs compiler passes on a module of the nn dialect. FILE '-' is standard input.",
+                                .after = "Exit status: 0 done, 1 diagnostics, 2 wrong usage, 70 a bug of nnc-opt.",
+                                OPTIONS(rows)};
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Input and output
@@ -197,9 +128,7 @@ static bool write_module(MlirModule module, const char *path) {
   return ok;
 }
 
-static int run(const Options *options) {
-  if (options->gpu_arch && !nn_gpu_arch_known(options->gpu_arch))
-    return usage_error("--gpu-arch takes one of %s", nn_gpu_arch_names());
+static int run(const OptOptions *options) {
   CodegenTarget *target = codegen_target_create(&(CodegenTargetOptions){.name = options->gpu_arch ? "cuda" : "host",
                                                                         .cpu = options->cpu,
                                                                         .gpu_arch = options->gpu_arch});
@@ -208,7 +137,7 @@ static int run(const Options *options) {
   char error[NN_ERROR_SIZE];
   if (!nn_pipeline_parse(options->passes, codegen_target_facts(target), &pipeline, error)) {
     codegen_target_destroy(target);
-    return usage_error("--passes: %s", error);
+    return options_misused("nnc-opt", "--passes: %s", error);
   }
   Diagnostics *diagnostics = diag_create(stderr, options->color, DIAG_MAX_ERRORS);
   MlirContext ctx = nn_context_create();
@@ -225,7 +154,11 @@ static int run(const Options *options) {
 }
 
 int main(int argc, char **argv) {
-  Options options = {.passes = "", .output = "-", .cpu = "native"};
-  int status = parse_options(argc, argv, &options);
-  return status >= 0 ? status : run(&options);
+  OptOptions options = {.passes = "", .output = "-", .cpu = "native", .hooks = {.verify_each = true}};
+  argv[0] = (char[]){"nnc-opt"};
+  int status = options_read(&command, NULL, argc, argv, &options);
+  if (status < 0 && argc - optind != 1)
+    status = options_misused(argv[0], "expected one input file%s", argc > optind ? ", found several" : "");
+  options.input = argv[optind];
+  return options_end("nnc-opt", status >= 0 ? status : run(&options));
 }

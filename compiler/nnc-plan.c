@@ -17,36 +17,10 @@
 #include "support/alloc.h"
 #include "support/bytes.h"
 #include "support/input_error.h"
+#include "support/options.h"
 #include "support/version.h"
 
 enum { EXIT_DONE = 0, EXIT_BAD_INPUT = 1, EXIT_USAGE = 2, EXIT_INTERNAL = 70 };
-
-static const char usage[] = "Usage: nnc-plan remat PROBLEM.json --budget=BYTES|PERCENT% [options]\n"
-                            "       nnc-plan remat PROBLEM.json --policy=NAME [options]\n"
-                            "       nnc-plan remat PROBLEM.json --verify=SCHEDULE.json [--budget=...]\n"
-                            "       nnc-plan baselines PROBLEM.json [--time-limit=S]\n"
-                            "       nnc-plan offsets BUFFERS.csv [--capacity=BYTES] [options]\n"
-                            "\n"
-                            "remat finds the cheapest order of executions, in which a node may execute more than\n"
-                            "once, whose peak fits a budget. baselines runs published heuristics, a line each, and\n"
-                            "with a time limit the search at the peak each of them reached. offsets places buffers\n"
-                            "with known lifetimes in one arena.\n"
-                            "A file named - is standard input or output. One line of JSON tells the result.\n"
-                            "\n"
-                            "      --budget=B         bytes (512MiB, 4GB, 1000) or a percentage of the peak of\n"
-                            "                         the plain order\n"
-                            "      --policy=NAME      none, sqrt, speed, manual, recursive or solve (the default)\n"
-                            "      --verify=FILE      replay a schedule against the problem instead of making one\n"
-                            "      --capacity=BYTES   stop at an arena of this size; exit status 1 when not reached\n"
-                            "      --time-limit=S     end after S seconds, reading included (default: a fixed number\n"
-                            "                         of steps, about a second, so that every run gives the same\n"
-                            "                         result). Ctrl-C ends the search of remat with its best so far\n"
-                            "      --seed=N           seed of the search (default 0)\n"
-                            "  -o, --output=FILE      write the schedule or the placed buffers\n"
-                            "  -h, --help             print this help\n"
-                            "      --version          print the version\n"
-                            "\n"
-                            "Exit status: 0 done, 1 bad input or infeasible, 2 usage, 70 a bug in nnc-plan.\n";
 
 // Set by the handler of SIGINT: the one thing a handler can reach.
 static volatile sig_atomic_t interrupted;
@@ -395,85 +369,66 @@ static int run_offsets(const Options *options) {
 
 // ---- command line ----
 
-enum {
-  OPTION_BUDGET = 256,
-  OPTION_POLICY,
-  OPTION_VERIFY,
-  OPTION_CAPACITY,
-  OPTION_TIME_LIMIT,
-  OPTION_SEED,
-  OPTION_VERSION
-};
-
-static bool parse_number_option(int option, const char *text, Options *options) {
+static const char *read_seconds(char *text, void *out) {
   char *end;
-  errno = 0;
-  if (option == OPTION_SEED) {
-    options->seed = strtoull(text, &end, 10);
-    if (*text >= '0' && *text <= '9' && !*end && !errno) return true;
-    fprintf(stderr, "nnc-plan: --seed=%s is not a number >= 0\n", text);
-    return false;
-  }
-  options->time_limit = strtod(text, &end);
+  double seconds = strtod(text, &end);
+  *(double *)out = seconds;
   bool is_number = end != text && !*end && strspn(text, "0123456789.eE+-") == strlen(text);
-  if (is_number && options->time_limit > 0 && options->time_limit <= 1e9) return true;
-  if (is_number && options->time_limit > 1e9)
-    fprintf(stderr, "nnc-plan: --time-limit=%s is more than 1e9 seconds\n", text);
-  else fprintf(stderr, "nnc-plan: --time-limit=%s is not a number of seconds > 0\n", text);
-  return false;
+  return is_number && seconds > 0 && seconds <= 1e9 ? NULL : "a number of seconds above 0, of at most 1e9";
 }
 
-// Returns an exit status to stop with, or -1 to go on.
-static int parse_options(int argc, char **argv, Options *options) {
-  static const struct option names[] = {{"budget", required_argument, NULL, OPTION_BUDGET},
-                                        {"policy", required_argument, NULL, OPTION_POLICY},
-                                        {"verify", required_argument, NULL, OPTION_VERIFY},
-                                        {"capacity", required_argument, NULL, OPTION_CAPACITY},
-                                        {"time-limit", required_argument, NULL, OPTION_TIME_LIMIT},
-                                        {"seed", required_argument, NULL, OPTION_SEED},
-                                        {"output", required_argument, NULL, 'o'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {"version", no_argument, NULL, OPTION_VERSION},
-                                        {NULL, 0, NULL, 0}};
-  for (int option; (option = getopt_long(argc, argv, "o:h", names, NULL)) != -1;) {
-    switch (option) {
-    case OPTION_BUDGET: options->budget = optarg; break;
-    case OPTION_POLICY: options->policy = optarg; break;
-    case OPTION_VERIFY: options->verify = optarg; break;
-    case OPTION_CAPACITY: options->capacity = optarg; break;
-    case 'o': options->output = optarg; break;
-    case OPTION_TIME_LIMIT:
-    case OPTION_SEED:
-      if (!parse_number_option(option, optarg, options)) return EXIT_BAD_INPUT;
-      break;
-    case 'h': return fputs(usage, stdout) < 0 ? EXIT_BAD_INPUT : EXIT_DONE;
-    case OPTION_VERSION: return puts("nnc-plan " NNC_VERSION) < 0 ? EXIT_BAD_INPUT : EXIT_DONE;
-    default: return EXIT_USAGE;
-    }
-  }
-  if (argc - optind != 2) {
-    fputs(usage, stderr);
-    return EXIT_USAGE;
-  }
-  options->command = argv[optind];
-  options->input = argv[optind + 1];
-  return -1;
+static int print_version(const char *none) {
+  (void)none;
+  puts("nnc-plan " NNC_VERSION);
+  return EXIT_DONE;
+}
+
+static const Option rows[] = {
+    OPTION(Options, budget, "budget", "B", TEXT,
+           "bytes (512MiB, 4GB, 1000) or a percentage of the peak of\nthe plain order"),
+    OPTION(Options, policy, "policy", "NAME", TEXT, "none, sqrt, speed, manual, recursive or solve (the default)"),
+    OPTION(Options, verify, "verify", "FILE", TEXT, "replay a schedule against the problem instead of making one"),
+    OPTION(Options, capacity, "capacity", "BYTES", TEXT,
+           "stop at an arena of this size; exit status 1 when not reached"),
+    OPTION(Options, time_limit, "time-limit", "S", READ,
+           "end after S seconds, reading included (default: a fixed number\n"
+           "of steps, about a second, so that every run gives the same\n"
+           "result). Ctrl-C ends the search of remat with its best so far",
+           .read = read_seconds),
+    OPTION(Options, seed, "seed", "N", NATURAL, "seed of the search (default 0)"),
+    OPTION(Options, output, "output", "FILE", TEXT, "write the schedule or the placed buffers", .letter = 'o'),
+    OPTION_THAT_STOPS("version", NULL, print_version, "the version"),
+};
+static const Command command =
+    {.usage = "remat PROBLEM.json --budget=BYTES|PERCENT% [options]\n"
+              "remat PROBLEM.json --policy=NAME [options]\n"
+              "remat PROBLEM.json --verify=SCHEDULE.json [--budget=...]\n"
+              "baselines PROBLEM.json [--time-limit=S]\n"
+              "offsets BUFFERS.csv [--capacity=BYTES] [options]",
+     .before = "remat finds the cheapest order of executions, in which a node may execute more than\n"
+               "once, whose peak fits a budget. baselines runs published heuristics, a line each, and\n"
+               "with a time limit the search at the peak each of them reached. offsets places buffers\n"
+               "with known lifetimes in one arena.\n"
+               "A file named - is standard input or output. One line of JSON tells the result.",
+     .after = "Exit status: 0 done, 1 bad input or infeasible, 2 usage, 70 a bug in nnc-plan.",
+     OPTIONS(rows)};
+
+static int run(const Options *options) {
+  if (strcmp(options->command, "remat") == 0 || strcmp(options->command, "baselines") == 0) return run_remat(options);
+  if (strcmp(options->command, "offsets") == 0) return run_offsets(options);
+  return options_misused("nnc-plan", "unknown command '%s'", options->command);
 }
 
 int main(int argc, char **argv) {
   Options options = {0};
   clock_gettime(CLOCK_MONOTONIC, &options.start);
-  int status = parse_options(argc, argv, &options);
-  if (status >= 0) return status;
-  if (strcmp(options.command, "remat") == 0 || strcmp(options.command, "baselines") == 0) status = run_remat(&options);
-  else if (strcmp(options.command, "offsets") == 0) status = run_offsets(&options);
-  else {
-    fprintf(stderr, "nnc-plan: unknown command '%s'\n", options.command);
-    status = EXIT_USAGE;
+  argv[0] = (char[]){"nnc-plan"};
+  int status = options_read(&command, NULL, argc, argv, &options);
+  if (status < 0 && argc - optind != 2) status = options_misused(argv[0], "a command and a file are expected");
+  if (status < 0) {
+    options.command = argv[optind];
+    options.input = argv[optind + 1];
+    status = run(&options);
   }
-  if (fflush(stdout) != 0) {
-    fprintf(stderr, "nnc-plan: cannot write to standard output: %s\n", strerror(errno));
-    if (status == EXIT_DONE) status = EXIT_BAD_INPUT;
-  }
-  return status;
+  return options_end("nnc-plan", status);
 }

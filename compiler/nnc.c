@@ -77,7 +77,7 @@ static char *pipeline_text(const Options *options) {
       fprintf(out, "{policy=%s", policy);
       if (budget) fprintf(out, " budget=%s", budget);
       if (options->max_overhead) fprintf(out, " max-overhead=%s", options->max_overhead);
-      if (options->remat_seed) fprintf(out, " seed=%s", options->remat_seed);
+      if (options->remat_seed) fprintf(out, " seed=%llu", (unsigned long long)options->remat_seed);
       if (options->remat_effort) fprintf(out, " effort=%s", options->remat_effort);
       if (options->remat_time) fprintf(out, " time-limit=%s", options->remat_time);
       fputc('}', out);
@@ -139,7 +139,7 @@ static void write_chunk(MlirStringRef text, void *out) { fwrite(text.data, 1, te
 
 // How the pass remat is told to search.
 static RematGoal search_goal(const Options *options) {
-  return (RematGoal){.seed = options->remat_seed ? strtoull(options->remat_seed, NULL, 10) : 0,
+  return (RematGoal){.seed = options->remat_seed,
                      .seconds = options->remat_time ? strtod(options->remat_time, NULL) : 0,
                      .effort = options->remat_effort ? strtod(options->remat_effort, NULL) : 0};
 }
@@ -317,7 +317,7 @@ static bool read_cost_files(const Options *options, CodegenTarget *target, Diagn
 static bool compile_for(const Options *options, Diagnostics *d, const AstFile *file, MlirContext ctx,
                         CodegenTarget *target) {
   double start = seconds_now();
-  MlirModule module = elaborate(ctx, file, options->defines, options->n_defines, options->dtype);
+  MlirModule module = elaborate(ctx, file, options->defines.list, options->defines.n, options->dtype);
   print_time(options, "elaborate", start);
   if (mlirModuleIsNull(module)) return false;
   if (mlirOperationIsNull(nn_module_function(module, "train")) &&
@@ -409,6 +409,7 @@ int main(int argc, char **argv) {
   catch_bugs();
   if (argc > 1 && strcmp(argv[1], "check") == 0) return command_check(argc - 1, argv + 1);
   if (argc > 1 && strcmp(argv[1], "fmt") == 0) return command_fmt(argc - 1, argv + 1);
+  argv[0] = (char[]){"nnc"};
   int status = options_parse(argc, argv, &options);
   if (status < 0) {
     Diagnostics *d = diag_create(stderr, options.color, options.max_errors);
@@ -416,5 +417,5 @@ int main(int argc, char **argv) {
     diag_free(d);
   }
   options_free(&options);
-  return status;
+  return options_end("nnc", status);
 }

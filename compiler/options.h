@@ -5,6 +5,7 @@
 #include "compiler/compiler.h"
 #include "compiler/diagnostics.h"
 #include "passes/passes.h"
+#include "support/options.h"
 
 // EMIT(name, doc), in the order of the pipeline.
 #define OPTIONS_EMIT(EMIT)                                 \
@@ -26,15 +27,22 @@ typedef enum Emit {
 #undef EMIT
 } Emit;
 
+typedef struct Defines {
+  int n;
+  Define *list;   // Owned
+} Defines;
+
 typedef struct Options {
-  const char *input;    // "-": standard input
-  const char *output;   // Owned; "-": standard output
+  const char *input;      // "-": standard input
+  const char *output;     // "-": standard output
+  char *default_output;   // Owned; `output` where none is given
   Emit emit;
   const char *target, *cpu;
   const char *gpu_arch;   // "sm_90a"; NULL for the host
   const char *math;       // of f32 products on a GPU, "f32" or "tf32"; NULL: not given
   // as given, checked; NULL: not given
-  const char *memory_budget, *remat, *max_overhead, *remat_time, *remat_effort, *remat_seed;
+  const char *memory_budget, *remat, *max_overhead, *remat_time, *remat_effort;
+  uint64_t remat_seed;
   const char *inside;   // what backward kernels compute again; NULL: not given
   bool sweep;
   int offload;                   // the pass of that name, for tests; 0: not given
@@ -42,11 +50,11 @@ typedef struct Options {
   const char *machine, *costs;   // machine description, measured times; NULL: not given
   const char *shard;             // what of the state each of several ranks keeps, "none"; NULL: one rank
   const char *dtype;             // "f32", "f64", "bf16", "f16"; NULL: as the file says
-  int n_defines;
-  Define *defines;   // Owned
+  Defines defines;
   NnPipelineHooks hooks;
   int opt_level;
   bool verbose, write_dependencies, keep_temporaries;
+  bool json;   // of nnc check
   DiagColor color;
   int max_errors;
 } Options;
@@ -55,13 +63,33 @@ typedef struct Options {
 int options_parse(int argc, char **argv, Options *options);
 void options_free(Options *options);
 
-// Parts that the commands share; all return an exit status to stop with, or -1.
-int options_usage_error(const char *format, const char *detail);   // format has one %s
-// NAME=NUMBER, which is cut at the '='; a later one for a name replaces the earlier
-int options_define(char *text, Options *options);
-int options_number(const char *text, const char *option, int largest, int *value);   // 0 to largest
-// suggests the nearest word
-int options_choose(const char *option, const char *text, int n, const char *const *words, int *chosen);
+// Rows that several commands have.
+const char *options_define(char *text, void *defines);   // NAME=VALUE, which is cut at the '='
+#define OPTION_OF_DEFINES(type)                                                                   \
+  {                                                                                               \
+    .letter = 'D', .argument = " NAME=VALUE", .kind = OPTION_READ, .at = offsetof(type, defines), \
+    .read = options_define, .help = "another value for a 'dim' or 'let' of the model file"        \
+  }
+#define OPTION_OF_DTYPE(type, help_) \
+  OPTION(type, dtype, "dtype", "TYPE", WORD, help_, .words = OPTION_WORDS("f32", "f64", "bf16", "f16"))
+// ORDER of DiagColor
+#define OPTION_OF_COLOR(type)                                                     \
+  OPTION(type, color, "color", "WHEN", CHOICE, "auto (default), always or never", \
+         .words = OPTION_WORDS("auto", "never", "always"))
+#define OPTION_OF_MAX_ERRORS(type)                                                                     \
+  {                                                                                                    \
+    .letter = 'f', .argument = "max-errors=N", .kind = OPTION_COUNT, .at = offsetof(type, max_errors), \
+    .most = 1000000, .help = "stop after N errors of a file, 0: never (default: 20)"                   \
+  }
+const char *options_read_arch(char *text, void *out);
+#define OPTION_OF_GPU_ARCH(type, help_) \
+  OPTION(type, gpu_arch, "gpu-arch", "NAME", READ, help_, .read = options_read_arch)
+extern const char *const options_passes[];   // "all" and the passes
+#define OPTIONS_OF_HOOKS(type)                                                                                    \
+  OPTION(type, hooks.print_before, "print-ir-before", "PASS", WORD,                                               \
+         "print the module on standard error before a pass, or 'all'", .words = options_passes),                  \
+      OPTION(type, hooks.print_after, "print-ir-after", "PASS", WORD, "the same after", .words = options_passes), \
+      OPTION(type, hooks.time_passes, "time-passes", NULL, FLAG, "times of all stages on standard error")
 
 // nnc check: diagnostics of any number of files, nothing else (check.c). The exit status; argv[0] is "check".
 int command_check(int argc, char **argv);

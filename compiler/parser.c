@@ -4,7 +4,7 @@
 //   item := dim | let | assert | block | model | train | import | precision
 #include "compiler/parser.h"
 #include "compiler/elsewhere.h"
-#include "compiler/names.h"
+#include "support/names.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

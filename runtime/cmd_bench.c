@@ -22,11 +22,9 @@ static const Option options[] = {
            "also fill the arena with a pattern, run, and tell how far it was written"),
     OPTIONS_OF_DEVICE(BenchOptions),
 };
-static const Command command = {.name = "bench",
-                                .usage = "[OPTION]...",
+static const Command command = {.usage = "[OPTION]...",
                                 .before = "Times steps on made-up inputs and initial parameters.",
-                                .n_options = sizeof options / sizeof *options,
-                                .options = options};
+                                OPTIONS(options)};
 
 static int parse_options(int argc, char **argv, BenchOptions *o) {
   int status = options_parse(&command, argc, argv, o);
@@ -34,7 +32,7 @@ static int parse_options(int argc, char **argv, BenchOptions *o) {
   const char *f = o->function;
   if (optind < argc || (f && strcmp(f, "train") != 0 && strcmp(f, "eval") != 0 && strcmp(f, "predict") != 0)) {
     report_error(optind < argc ? "unexpected argument" : "--function is train, eval or predict");
-    return options_misused(&command);
+    return options_misused(argv[0], NULL);
   }
   if (!f) o->function = program_function("train") ? "train" : "predict";
   return -1;

@@ -18,17 +18,14 @@ static const Option options[] = {
     OPTION(EvalOptions, json, "json", NULL, FLAG, "one JSON object instead of text"),
     OPTIONS_OF_DEVICE(EvalOptions),
 };
-static const Command command = {.name = "eval",
-                                .usage = "[OPTION]...",
-                                .n_options = sizeof options / sizeof *options,
-                                .options = options};
+static const Command command = {.usage = "[OPTION]...", OPTIONS(options)};
 
 static int parse_options(int argc, char **argv, EvalOptions *o) {
   int status = options_parse(&command, argc, argv, o);
   if (status >= 0) return status;
   if (optind == argc) return -1;
   report_error("unexpected argument %s", argv[optind]);
-  return options_misused(&command);
+  return options_misused(argv[0], NULL);
 }
 
 static bool evaluate(const EvalOptions *o, const NncFunction *f) {

@@ -15,15 +15,14 @@ typedef struct ExportOptions {
 
 enum { NO_INIT = -1, OWN_SEED = -2, NO_DTYPE = -1 };
 
-static bool parse_dtype(const char *text, void *out) {
+static const char *parse_dtype(char *text, void *out) {
   static const NncDtype floats[] = {NNC_F32, NNC_F64, NNC_BF16, NNC_F16};
   for (int i = 0; i < 4; i++)
     if (strcmp(text, dtype_name(floats[i])) == 0) {
       *(NncDtype *)out = floats[i];
-      return true;
+      return NULL;
     }
-  report_error("--dtype: expected bf16, f16, f32 or f64, found \"%s\"", text);
-  return false;
+  return "bf16, f16, f32 or f64";
 }
 
 static const Option options[] = {
@@ -37,17 +36,14 @@ static const Option options[] = {
            "floats as bf16, f16, f32 or f64, rounded to the nearest (default: as the model keeps them)",
            .read = parse_dtype),
 };
-static const Command command = {.name = "export",
-                                .usage = "[OPTION]... FILE",
-                                .n_options = sizeof options / sizeof *options,
-                                .options = options};
+static const Command command = {.usage = "[OPTION]... FILE", OPTIONS(options)};
 
 static int parse_options(int argc, char **argv, ExportOptions *o) {
   int status = options_parse(&command, argc, argv, o);
   if (status >= 0) return status;
   if (optind + 1 != argc) {
     report_error(optind < argc ? "one output file expected, not %d" : "no output file", argc - optind);
-    return options_misused(&command);
+    return options_misused(argv[0], NULL);
   }
   if (o->init == OWN_SEED) o->init = nnc_program.seed;
   o->output = argv[optind];

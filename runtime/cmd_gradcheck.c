@@ -126,11 +126,9 @@ static const Option options[] = {
     OPTION(GradcheckOptions, seed, "seed", "S", INTEGER, "of the initial parameters and the draws (default {seed})"),
     OPTIONS_OF_DEVICE(GradcheckOptions),
 };
-static const Command command = {.name = "gradcheck",
-                                .usage = "[OPTION]...",
+static const Command command = {.usage = "[OPTION]...",
                                 .before = "Compares gradients with finite differences of the loss.",
-                                .n_options = sizeof options / sizeof *options,
-                                .options = options};
+                                OPTIONS(options)};
 
 int cmd_gradcheck(int argc, char **argv) {
   GradcheckOptions o = {.elements = 64, .seed = nnc_program.seed, .bound = 1e-6};

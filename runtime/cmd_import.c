@@ -18,19 +18,17 @@ static const Option options[] = {
            "of what a `new` rule of the mapping lets begin anew (default {seed})"),
 };
 static const Command command =
-    {.name = "import",
-     .usage = "[OPTION]... FILE",
+    {.usage = "[OPTION]... FILE",
      .before = "Reads weights from the safetensors file FILE and writes them as weights of this model. All shapes are "
                "compared\nfirst; every tensor that differs is listed, and nothing is written.",
-     .n_options = sizeof options / sizeof *options,
-     .options = options};
+     OPTIONS(options)};
 
 static int parse_options(int argc, char **argv, ImportOptions *o) {
   int status = options_parse(&command, argc, argv, o);
   if (status >= 0) return status;
   if (optind + 1 != argc) {
     report_error(optind < argc ? "one weight file expected, not %d" : "no weight file", argc - optind);
-    return options_misused(&command);
+    return options_misused(argv[0], NULL);
   }
   o->input = argv[optind];
   return -1;

@@ -17,19 +17,17 @@ static const Option options[] = {
     OPTION(InfoOptions, arena, "arena", NULL, FLAG, "every persistent tensor with its place in the arena"),
     OPTION(InfoOptions, steps, "steps", NULL, FLAG, "every step of every function with the offsets of its buffers"),
 };
-static const Command command = {.name = "info",
-                                .usage = "[OPTION]... [FILE]...",
+static const Command command = {.usage = "[OPTION]... [FILE]...",
                                 .before = "What the program is, or what the checkpoints and weight files FILE are and "
                                           "whether their checksums match.",
-                                .n_options = sizeof options / sizeof *options,
-                                .options = options};
+                                OPTIONS(options)};
 
 static int parse_options(int argc, char **argv, InfoOptions *o) {
   int status = options_parse(&command, argc, argv, o);
   if (status >= 0) return status;
   if (optind == argc || !(o->data || o->arena || o->steps)) return -1;
   report_error("FILE excludes all options");
-  return options_misused(&command);
+  return options_misused(argv[0], NULL);
 }
 
 static const char *role_name(NncRole role) {

@@ -29,15 +29,12 @@ static void print_inputs(void) {
              f->args[i].whole ? "" : ", the first dimension counts records");
 }
 
-static bool read_temperature(const char *text, void *out) {
+static const char *read_temperature(char *text, void *out) {
   char *end;
   double v = strtod(text, &end);
-  if (end == text || *end || !(v >= 0 && v <= 1e6)) {
-    report_error("--temperature expects a number of at least 0, not \"%s\"", text);
-    return false;
-  }
+  if (end == text || *end || !(v >= 0 && v <= 1e6)) return "a number of at least 0";
   *(double *)out = v;
-  return true;
+  return NULL;
 }
 
 // What does not go together.
@@ -81,16 +78,14 @@ static const Option options[] = {
     OPTION(PredictOptions, weights, "weights", "FILE", TEXT, "checkpoint or weight file (default {model}.safetensors)"),
     OPTIONS_OF_DEVICE(PredictOptions),
 };
-static const Command command = {.name = "predict",
-                                .usage = "--inputs=FILE [OPTION]...\n--sample=N [--prompt=TEXT] [OPTION]...",
+static const Command command = {.usage = "--inputs=FILE [OPTION]...\n--sample=N [--prompt=TEXT] [OPTION]...",
                                 .print_more = print_inputs,
-                                .n_options = sizeof options / sizeof *options,
-                                .options = options};
+                                OPTIONS(options)};
 
 static int parse_options(int argc, char **argv, PredictOptions *o) {
   int status = options_parse(&command, argc, argv, o);
   if (status >= 0) return status;
-  if (!check_options(o, optind < argc ? argv[optind] : NULL)) return options_misused(&command);
+  if (!check_options(o, optind < argc ? argv[optind] : NULL)) return options_misused(argv[0], NULL);
   SampleOptions *s = &o->sample;
   s->labels = o->labels, s->weights = o->weights, s->device = o->device;
   s->seed = o->seed >= 0 ? (uint64_t)o->seed : 0;

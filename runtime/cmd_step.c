@@ -39,12 +39,10 @@ static const Option options[] = {
     OPTIONS_OF_DEVICE(StepOptions),
 };
 static const Command command =
-    {.name = "step",
-     .usage = "--inputs=FILE --outputs=FILE [OPTION]...",
+    {.usage = "--inputs=FILE --outputs=FILE [OPTION]...",
      .before = "Runs one training step and writes the loss, metrics, model outputs (output.*), gradients before "
                "clipping\n(grad.*) and all parameters, states and optimizer state after the step, under their names.",
-     .n_options = sizeof options / sizeof *options,
-     .options = options};
+     OPTIONS(options)};
 
 static int parse_options(int argc, char **argv, StepOptions *o) {
   int status = options_parse(&command, argc, argv, o);
@@ -53,7 +51,7 @@ static int parse_options(int argc, char **argv, StepOptions *o) {
   report_error(optind < argc             ? "unexpected argument"
                : o->weights && o->resume ? "--weights and --resume exclude each other"
                                          : "--inputs and --outputs are needed");
-  return options_misused(&command);
+  return options_misused(argv[0], NULL);
 }
 
 static void keep_tap(void *context, const NncTensor *tensor, const char *arena) {

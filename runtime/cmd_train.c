@@ -78,11 +78,9 @@ static const Option options[] = {
     OPTION(TrainOptions, quiet, "quiet", NULL, FLAG, "no progress", .letter = 'q'),
 };
 static const Command command =
-    {.name = "train",
-     .usage = "[OPTION]...",
+    {.usage = "[OPTION]...",
      .after = "Ctrl-C ends after the current step, saves and exits with status 130; a second Ctrl-C ends at once.",
-     .n_options = sizeof options / sizeof *options,
-     .options = options};
+     OPTIONS(options)};
 
 // -1: go on; otherwise the exit status.
 static int parse_options(int argc, char **argv, TrainOptions *o) {
@@ -91,7 +89,7 @@ static int parse_options(int argc, char **argv, TrainOptions *o) {
   if (optind == argc && !(o->resume && o->weights)) return -1;
   if (optind < argc) report_error("unexpected argument %s", argv[optind]);
   else report_error("--resume and --weights exclude each other");
-  return options_misused(&command);
+  return options_misused(argv[0], NULL);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -68,6 +68,9 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], commands[i].name) != 0) continue;
     shorten_spinning(argv);
     signals_install();
+    char name[256];
+    snprintf(name, sizeof name, "%s %s", report_name(), argv[1]);
+    argv[1] = name;
     return finish(commands[i].run(argc - 1, argv + 1));
   }
   report_error("unknown command %s", argv[1]);

@@ -1,5 +1,5 @@
-"""Feeds nnc-plan malformed problems, bad option values and tampered schedules: each must end with exit status 1, the
-expected sentence and its place, no traceback of ours and no schedule file. Usage: remat-errors.py DIRECTORY."""
+"""Feeds nnc-plan malformed problems, budgets and tampered schedules: each must end with exit status 1 (a bad time
+limit with 2), the expected sentence and its place, no traceback of ours and no schedule file. Usage: remat-errors.py DIRECTORY."""
 import copy
 import json
 import os
@@ -99,7 +99,7 @@ def bad_values():
     with open(PROBLEM, "w") as file:
         file.write(GOOD)
     for value in ("0", "-1", "nan", "inf", "1e300", "", "1s", "0x10", "1e-400"):
-        expect("--time-limit=" + value, run(PROBLEM, "--budget=50%", "--time-limit=" + value), 1, "--time-limit=")
+        expect("--time-limit=" + value, run(PROBLEM, "--budget=50%", "--time-limit=" + value), 2, "--time-limit takes a number of seconds")
     for value in ("-1", "", "many", "nan%", "0x10%", "5Q", "5Mi5", "1..5%", "0%", "99999999999999999999",
                   "9223372036854775807K"):
         expect("--budget=" + value, run(PROBLEM, "--budget=" + value), 1, "is not a number of bytes below 4 EiB")

@@ -1,6 +1,6 @@
 // Spelling suggestions: the candidate nearest to a misspelt word.
-#ifndef NNC_COMPILER_NAMES_H
-#define NNC_COMPILER_NAMES_H
+#ifndef NNC_SUPPORT_NAMES_H
+#define NNC_SUPPORT_NAMES_H
 
 // Optimal string alignment distance (insert, delete, replace, swap of neighbours), ignoring case; stops at limit + 1.
 int name_distance(const char *x, const char *y, int limit);

@@ -1,5 +1,5 @@
 // Spelling suggestions by edit distance.
-#include "compiler/names.h"
+#include "support/names.h"
 
 #include <ctype.h>
 #include <stdbool.h>
