@@ -16,6 +16,7 @@ typedef struct Writer {
   int region_number;       // 0 at block level
   int *current;            // Owned, per value: latest instance of its buffer
   MlirValue *instance;     // Owned, per instance
+  int *alias_base;         // Owned, per value: what its alias below is of; the alias itself is told to read an instance
   int *alias_instance;     // Owned, per value: instance its alias below shows, -1: none
   int *alias_region;       // Owned, per value: where it can be seen
   MlirValue *alias;        // Owned, per value
@@ -40,7 +41,7 @@ static MlirValue read_value(Writer *w, int v) {
   if (w->alias_instance[v] == instance && (w->alias_region[v] == 0 || w->alias_region[v] == w->region_number))
     return w->alias[v];
   MlirOperation op = mlirOpResultGetOwner(value->value);
-  MlirValue base = read_value(w, ptr_map_get(&w->p->ids, mlirOperationGetOperand(op, 0).ptr));
+  MlirValue base = read_value(w, w->alias_base[v]);
   bool reuse = w->region_number == 0 && !w->alias_placed[v];
   MlirOperation made = reuse ? op : mlirOperationClone(op);
   if (reuse) w->alias_placed[v] = true;
@@ -237,12 +238,17 @@ void remat_rewrite(PlanProgram *p, const RematPlan *plan, int64_t persistent_byt
   size_t values = (size_t)p->n_values;
   w.current = allocate_array(values, sizeof *w.current);
   w.instance = allocate_array((size_t)w.l.n_instances, sizeof *w.instance);
+  w.alias_base = allocate_array(values, sizeof *w.alias_base);
   w.alias_instance = allocate_array(values, sizeof *w.alias_instance);
   w.alias_region = allocate_array(values, sizeof *w.alias_region);
   w.alias = allocate_array(values, sizeof *w.alias);
   w.placed = allocate_array((size_t)p->n_steps, sizeof *w.placed);
   w.alias_placed = allocate_array(values, sizeof *w.alias_placed);
-  for (int v = 0; v < p->n_values; v++) w.alias_instance[v] = -1;
+  for (int v = 0; v < p->n_values; v++) {
+    w.alias_instance[v] = -1;
+    if (p->values[v].root != v)
+      w.alias_base[v] = ptr_map_get(&p->ids, nn_operand(mlirOpResultGetOwner(p->values[v].value), 0).ptr);
+  }
   for (int a = 0; a < p->n_args; a++) {
     w.current[a] = a;
     w.instance[a] = p->values[a].value;
@@ -253,6 +259,7 @@ void remat_rewrite(PlanProgram *p, const RematPlan *plan, int64_t persistent_byt
   erase_leftovers(&w);
   free(w.current);
   free(w.instance);
+  free(w.alias_base);
   free(w.alias_instance);
   free(w.alias_region);
   free(w.alias);

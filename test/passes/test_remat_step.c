@@ -162,6 +162,14 @@ static void test_views_in_regions(void) {
   step_free(&s);
 }
 
+// The views stand behind the second execution of %m, so that they show its result, when %m runs for the third time.
+static void test_views_of_a_clone(void) {
+  Step s = step_with_views();
+  rewrite(&s, (int[]){0, /**/ 0, /**/ 1, /**/ 0, 1, /**/ 2, 3, 4}, 8);
+  CHECK(views_in_region(&s, 0) == 0 && views_in_region(&s, 1) == 2, "two views in the second region");
+  step_free(&s);
+}
+
 // The kernel that updates %s makes an activation of %m, over which it is written when it runs again, alone: %m is the
 // only operand of that part.
 static void test_operands_of_a_part(void) {
@@ -198,6 +206,7 @@ int main(void) {
   test_late_reader();
   test_bound();
   test_views_in_regions();
+  test_views_of_a_clone();
   test_operands_of_a_part();
   mlirContextDestroy(ctx);
   return check_report();
