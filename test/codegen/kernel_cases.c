@@ -6,17 +6,17 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Cases
 
+// All maps of one float in ir/ops.def.
 static void unary_maps(MlirModule m, NnDtype t, int64_t n) {
-  static const NnOp ops[] = {NN_OP_neg,  NN_OP_abs,   NN_OP_sign,    NN_OP_exp,  NN_OP_log,
-                             NN_OP_sqrt, NN_OP_rsqrt, NN_OP_recip,   NN_OP_sin,  NN_OP_cos,
-                             NN_OP_tanh, NN_OP_erf,   NN_OP_sigmoid, NN_OP_relu, NN_OP_floor};
   NnType type = SHAPE(t, n);
-  for (int i = 0; i < COUNT(ops); i++) {
+  for (int op = 0; op < NN_OP_COUNT; op++) {
+    const NnOpInfo *info = nn_op_info((NnOp)op);
+    if (info->kind != NN_KIND_MAP || info->n_operands != 1 || op == NN_OP_not || op == NN_OP_cast) continue;
     Fn f = fn_begin(m);
     MlirValue x = arg(&f, type);
-    bool positive = ops[i] == NN_OP_log || ops[i] == NN_OP_sqrt || ops[i] == NN_OP_rsqrt;
+    bool positive = op == NN_OP_log || op == NN_OP_sqrt || op == NN_OP_rsqrt;
     MlirValue y = positive ? x : nn_binary(&f.b, NN_OP_sub, x, nn_constant(&f.b, type, 1.125));
-    finish(&f, "map", type, 0, NULL, RESULTS(nn_unary(&f.b, ops[i], y)));
+    finish(&f, "map", type, 0, NULL, RESULTS(nn_unary(&f.b, (NnOp)op, y)));
   }
 }
 

@@ -214,23 +214,28 @@ static void check_case(MlirContext ctx, const Case *c, Coverage *coverage) {
   free(text);
 }
 
-static void check_map(MlirContext ctx, const MapCase *c, const char *shape, Coverage *coverage) {
-  char operands[128], result[32];
-  size_t length = 0;
-  for (int i = 0; i < 3 && c->operands[i]; i++)
-    length += (size_t)snprintf(operands + length, sizeof operands - length, "%s%s%s", i ? ", " : "", shape,
-                               c->operands[i]);
-  snprintf(result, sizeof result, "%s%s", shape, c->result);
-  check_case(ctx, &(Case){c->op, operands, result, "", .positive = c->positive, .high = 2}, coverage);
+static void check_map(MlirContext ctx, const MapCase *c, Coverage *coverage) {
+  for (size_t k = 0; k < sizeof map_shapes / sizeof *map_shapes; k++) {
+    char operands[128], result[32];
+    size_t length = 0;
+    for (int i = 0; i < 3 && c->operands[i]; i++)
+      length += (size_t)snprintf(operands + length, sizeof operands - length, "%s%s%s", i ? ", " : "", map_shapes[k],
+                                 c->operands[i]);
+    snprintf(result, sizeof result, "%s%s", map_shapes[k], c->result);
+    check_case(ctx, &(Case){c->op, operands, result, "", .positive = c->positive, .high = 2}, coverage);
+  }
 }
 
 int main(void) {
   enum { SHAPES = 6 };
   MlirContext ctx = nn_context_create();
   Coverage coverage[NN_OP_COUNT] = {0};
-  for (size_t i = 0; i < sizeof map_cases / sizeof *map_cases; i++)
-    for (size_t k = 0; k < sizeof map_shapes / sizeof *map_shapes; k++)
-      check_map(ctx, &map_cases[i], map_shapes[k], coverage);
+  for (size_t i = 0; i < sizeof map_cases / sizeof *map_cases; i++) check_map(ctx, &map_cases[i], coverage);
+  for (int op = 0; op < NN_OP_COUNT; op++) {
+    const NnOpInfo *info = nn_op_info((NnOp)op);
+    if (info->kind == NN_KIND_MAP && info->n_operands == 1 && info->vjp && !coverage[op].cases)
+      check_map(ctx, &(MapCase){info->name, "f64", .operands = {"f64"}}, coverage);
+  }
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_case(ctx, &cases[i], coverage);
   for (int op = 0; op < NN_OP_COUNT; op++) {
     const NnOpInfo *info = nn_op_info((NnOp)op);
