@@ -22,8 +22,10 @@ typedef struct KernelCost {
 // The lanes of the current function's steps while they are written.
 typedef struct TableLanes {
   int n;                         // steps of the plan so far
-  MlirOperation *op;             // Owned; NULL: all is on lane compute
-  int *last;                     // Owned; the last step of the table that each has become, -1: none yet
+  NnLane *lane_of;               // Owned; NULL: all is on lane compute
+  int *last;                     // Owned; the last step of the table of its lane when each was written, -1: none
+  int n_settled;                 // so many of `last` tell of all that stands before on their lane, too
+  LaneClock settled;             // the last of those of each lane
   PtrMap of_op;                  // op -> step of the plan
   NnLane lane;                   // of the step at hand
   LaneClock waiting[NN_LANES];   // steps of the table that the next one of each lane waits for

@@ -19,62 +19,63 @@ void tables_begin_lanes(Tables *w, const NnStepList *steps) {
   bool several = false;
   for (int i = 0; i < steps->n; i++) several |= nn_has_attr(steps->items[i].op, ATTR_lane);
   if (!several) return;
-  l->op = allocate_array((size_t)steps->n, sizeof *l->op);
+  l->lane_of = allocate_array((size_t)steps->n, sizeof *l->lane_of);
   l->last = allocate_array((size_t)steps->n, sizeof *l->last);
   for (int lane = 0; lane < NN_LANES; lane++) {
     l->waiting[lane] = lane_clock_none;
-    l->end.at[lane] = -1;
   }
-}
-
-// The last step of the table that does work of the plan's steps up to `step`, on its lane. A call of a group is done
-// where the group is, which is before any step of another lane: groups end there.
-static int table_step(const TableLanes *l, int step) {
-  int last = -1;
-  NnLane lane = lane_of(l->op[step]);
-  for (int i = 0; i <= step; i++)
-    if (lane_of(l->op[i]) == lane && l->last[i] > last) last = l->last[i];
-  return last;
+  l->end = l->settled = lane_clock_none;
 }
 
 static void raise(int *at, int step) {
   if (step > *at) *at = step;
 }
 
+// The last step of the table that does work of the plan's steps up to `step`, on its lane. A call of a group is done
+// where the group is, which is before any step that waits, or that is of another lane: groups end there.
+static int table_step(TableLanes *l, int step) {
+  for (; l->n_settled <= step; l->n_settled++) {
+    int *settled = &l->settled.at[l->lane_of[l->n_settled]], *last = &l->last[l->n_settled];
+    raise(settled, *last);
+    *last = *settled;
+  }
+  return l->last[step];
+}
+
 void tables_next_lane(Tables *w, const NnStep *s) {
   TableLanes *l = &w->lanes;
-  if (!l->op || (s->role != NN_STEP_RUN && s->role != NN_STEP_TAP)) return;
+  if (!l->lane_of || (s->role != NN_STEP_RUN && s->role != NN_STEP_TAP)) return;
   l->lane = lane_of(s->op);
-  l->op[l->n] = s->op;
+  l->lane_of[l->n] = l->lane;
   l->last[l->n] = -1;
   ptr_map_set(&l->of_op, s->op.ptr, l->n++);
   int64_t waits[NN_LANES];
   int n = nn_attr_i64s(s->op, ATTR_waits, waits, NN_LANES);
   for (int i = 0; i < n; i++) {
-    NnLane other = lane_of(l->op[waits[i]]);
+    NnLane other = l->lane_of[waits[i]];
     raise(&l->waiting[l->lane].at[other], table_step(l, (int)waits[i]));
   }
 }
 
 void tables_lane_written(Tables *w, const NnStep *s) {
   TableLanes *l = &w->lanes;
-  if (!l->op || (s->role != NN_STEP_RUN && s->role != NN_STEP_TAP)) return;
+  if (!l->lane_of || (s->role != NN_STEP_RUN && s->role != NN_STEP_TAP)) return;
   const KernelGroup *g = s->role == NN_STEP_RUN ? kernel_group_of(w->kernels->groups, s->op) : NULL;
-  if (!g) l->last[l->n - 1] = w->n_steps - 1;
+  if (!g) l->last[l->n - 1] = l->end.at[l->lane];
   else if (g->calls[g->n - 1].ptr == s->op.ptr)
-    for (int i = 0; i < g->n; i++) l->last[ptr_map_get(&l->of_op, g->calls[i].ptr)] = w->n_steps - 1;
+    for (int i = 0; i < g->n; i++) l->last[ptr_map_get(&l->of_op, g->calls[i].ptr)] = l->end.at[l->lane];
 }
 
 void tables_join_lanes(Tables *w) {
   TableLanes *l = &w->lanes;
   l->lane = NN_LANE_COMPUTE;
-  for (int lane = NN_LANE_COMPUTE + 1; l->op && lane < NN_LANES; lane++)
+  for (int lane = NN_LANE_COMPUTE + 1; l->lane_of && lane < NN_LANES; lane++)
     raise(&l->waiting[NN_LANE_COMPUTE].at[lane], l->end.at[lane]);
 }
 
 void tables_add_lane(Tables *w) {
   TableLanes *l = &w->lanes;
-  if (!l->op || w->place) return;
+  if (!l->lane_of || w->place) return;
   int n = 0;
   Text list = {0};
   LaneClock *waits = &l->waiting[l->lane];
@@ -88,7 +89,7 @@ void tables_add_lane(Tables *w) {
 }
 
 void tables_end_lanes(Tables *w) {
-  free(w->lanes.op);
+  free(w->lanes.lane_of);
   free(w->lanes.last);
   ptr_map_free(&w->lanes.of_op);
   w->lanes = (TableLanes){0};
