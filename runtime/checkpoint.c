@@ -69,27 +69,14 @@ static const char *source_name(void) {
   return slash ? slash + 1 : nnc_program.source;
 }
 
-// The first persistent value that the file does not hold, or with another shape; NULL: none.
-static const NncTensor *differing_tensor(const Safetensors *s) {
-  for (int i = 0; i < nnc_program.n_persistent; i++) {
-    const NncTensor *t = &nnc_program.persistent[i];
-    const SafetensorsEntry *e = safetensors_find(s, t->name);
-    if (!e || e->rank != t->rank || memcmp(e->dim, t->dim, sizeof *t->dim * (size_t)t->rank) != 0) return t;
-  }
-  return NULL;
-}
-
-// Owned: what is another program's about a checkpoint; NULL: nothing. Weights have no source: they are anybody's.
+// Owned: what is another program's about a checkpoint; NULL: nothing. Weights have no source: they are anybody's. A
+// network that was changed is its file's still: who edits a model and trains it again means to.
 static char *describe_other_program(const Safetensors *s) {
   const char *source = safetensors_metadata(s, "source"), *id = safetensors_metadata(s, "source_id");
   if (!source) return NULL;
   if (strcmp(source, source_name()) != 0) return xasprintf("of another program, compiled from %s", source);
   if (id && nnc_program.source_id && strcmp(id, nnc_program.source_id) != 0)
     return xasprintf("of another program, compiled from a %s in another folder", source);
-  const NncTensor *t = differing_tensor(s);
-  if (t) return xasprintf("of another network: %s has another shape in it, or is missing", t->name);
-  if (s->n_entries != nnc_program.n_persistent)
-    return xasprintf("of another network: it has %d tensors, this program %d", s->n_entries, nnc_program.n_persistent);
   return NULL;
 }
 

@@ -255,7 +255,7 @@ typedef struct TrainState {
 // The first persistent value, of parameters and states only or of all, that holds a NaN or an infinity; NULL: none.
 const NncTensor *checkpoint_not_finite(const char *arena, bool weights_only);
 // False after reporting that a file at the path, which the user did not name, is another program's: of another source
-// file, or with other tensors.
+// file.
 bool checkpoint_may_replace(const char *path);
 // Values that are not finite are written only with broken, for a file that shows what went wrong.
 bool checkpoint_save(const char *path, const char *arena, const TrainState *state, bool broken);
