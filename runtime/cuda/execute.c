@@ -202,7 +202,7 @@ static bool launch(CudaProgram *p, const NncStep *s, const CudaStep *step, CUstr
     return CUDA(m, s->label, MemcpyDtoDAsync, step->addresses[1], step->addresses[0], (size_t)s->copy_bytes, stream);
   case NNC_STEP_TAP: return true;
   case NNC_STEP_SCAN: return launch_scan(p, s->scan, step, stream);
-  case NNC_STEP_COLLECTIVE: return false;   // the host's only
+  case NNC_STEP_COLLECTIVE: report_internal("%s: ranks are the host's only", s->label);
   default: expect_ranges(p, s, step, stream); return cuda_library_call(s->kind)(m, s, step->addresses, step->workspace);
   }
 }
