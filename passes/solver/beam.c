@@ -107,8 +107,8 @@ static bool is_known(Beam *beam, const Word *live, double cost) {
     hash = (hash ^ live[i]) * UINT64_C(0x9E3779B97F4A7C15);
     hash ^= hash >> 29;
   }
-  for (int at = (int)(hash >> 33);; at++) {
-    int *place = &beam->table[at & (beam->table_size - 1)], state = *place;
+  for (unsigned at = (unsigned)(hash >> 33);; at++) {
+    int *place = &beam->table[at & (unsigned)(beam->table_size - 1)], state = *place;
     bool is_free = state >= beam->n_states || beam->states[state].position != beam->position;
     if (!is_free && memcmp(live_of(beam, state), live, (size_t)beam->n_words * sizeof(Word)) != 0) continue;
     if (!is_free && beam->states[state].cost <= cost) return true;
