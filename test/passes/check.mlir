@@ -38,7 +38,7 @@ func.func @train(%x: tensor<32x32xf32> {nn.role = "input", nn.name = "x"}, %p: t
     -> (tensor<32x32xf32> {nn.role = "output", nn.name = "y"}, tensor<32x32xf32> {nn.role = "update", nn.tied = 1 : i64}) {
   %m = "nn.matmul"(%x, %p) {transpose_a = false, transpose_b = false} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
   %e = "nn.exp"(%m) : (tensor<32x32xf32>) -> tensor<32x32xf32>
-  %y = "nn.matmul"(%m, %e) {transpose_a = false, transpose_b = true} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+  %y = "nn.matmul"(%m, %e) {transpose_a = false, transpose_b = false} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
   %np = "nn.sub"(%p, %y) {nn.phase = "update"} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
   return %y, %np : tensor<32x32xf32>, tensor<32x32xf32>
 }
