@@ -32,7 +32,7 @@ def floats(o, x):
 
 UNARY = {'relu': torch.relu, 'relu6': F.relu6, 'silu': F.silu, 'sigmoid': torch.sigmoid, 'tanh': torch.tanh, 'exp': torch.exp, 'log': torch.log, 'sqrt': torch.sqrt,
          'rsqrt': torch.rsqrt, 'abs': torch.abs, 'sin': torch.sin, 'cos': torch.cos, 'erf': torch.erf, 'softplus': F.softplus,
-         'not': torch.logical_not, 'stop_gradient': torch.Tensor.detach}
+         'square': torch.square, 'not': torch.logical_not, 'stop_gradient': torch.Tensor.detach}
 KEEP_WHOLE = {'relu', 'abs', 'not'}
 for _name, _f in UNARY.items():
     RULES[_name] = lambda o, n, t, f=_f: f(t[0] if n.op in KEEP_WHOLE else floats(o, t[0]))
