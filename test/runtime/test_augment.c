@@ -11,42 +11,14 @@
 enum { RECORDS = 6, CHANNELS = 2, HEIGHT = 3, WIDTH = 4, PIXELS = CHANNELS * HEIGHT * WIDTH };
 static const char *const names[] = {"image"};
 static const char *const files[] = {"images.idx"};
-static const NncData data[] = {
-    {.split = "train",
-     .reader = "idx",
-     .n_names = 1,
-     .names = names,
-     .n_files = 1,
-     .files = files,
-     .end_permille = 1000,
-     .n_flipped = 1,
-     .flipped = names,
-     .flip = 0.5,
-     .n_cropped = 1,
-     .cropped = names,
-     .crop = 1},
-    {.split = "later",
-     .reader = "idx",
-     .n_names = 1,
-     .names = names,
-     .n_files = 1,
-     .files = files,
-     .begin_permille = 500,
-     .end_permille = 1000,
-     .n_flipped = 1,
-     .flipped = names,
-     .flip = 0.5,
-     .n_cropped = 1,
-     .cropped = names,
-     .crop = 1},
-    {.split = "eval",
-     .reader = "idx",
-     .n_names = 1,
-     .names = names,
-     .n_files = 1,
-     .files = files,
-     .end_permille = 1000},
-};
+// A data line of the one file, from `begin` permille on; with what else it says.
+#define IMAGES(split_, begin, ...)                                                                  \
+  {                                                                                                 \
+    .split = (split_), .reader = "idx", .n_names = 1, .names = names, .n_files = 1, .files = files, \
+    .begin_permille = (begin), .end_permille = 1000, __VA_ARGS__                                    \
+  }
+#define AUGMENTED .n_flipped = 1, .flipped = names, .flip = 0.5, .n_cropped = 1, .cropped = names, .crop = 1
+static const NncData data[] = {IMAGES("train", 0, AUGMENTED), IMAGES("later", 500, AUGMENTED), IMAGES("eval", 0, )};
 const NncProgram nnc_program = {.model = "test",
                                 .source = "test.nn",
                                 .device = &nnc_device_host,
