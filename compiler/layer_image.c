@@ -62,15 +62,17 @@ bool layer_conv_transpose2d(LayerCall *c, Value *result) {
 }
 
 // weight[i, j] of source row j in result row i: a hat of width one around the source position (i + 1/2)/factor - 1/2,
-// held inside the image.
+// held inside the image. Positions are counted in result rows, where they are exact; only the weight is rounded.
 static MlirValue hat(NnBuilder *b, NnDtype dtype, int64_t size, int64_t factor) {
   NnType t = nn_type(dtype, 2, (int64_t[]){size * factor, size});
-  MlirValue at = nn_binary(b, NN_OP_add, layer_scale(b, nn_iota(b, t, 0), 1.0 / (double)factor),
-                           nn_constant(b, t, 0.5 / (double)factor - 0.5));
+  MlirValue width = nn_constant(b, t, (double)factor);
+  MlirValue at = nn_binary(b, NN_OP_add, nn_iota(b, t, 0), nn_constant(b, t, 0.5 - 0.5 * (double)factor));
   at = nn_binary(b, NN_OP_min, nn_binary(b, NN_OP_max, at, nn_constant(b, t, 0)),
-                 nn_constant(b, t, (double)(size - 1)));
-  MlirValue distance = nn_unary(b, NN_OP_abs, nn_binary(b, NN_OP_sub, at, nn_iota(b, t, 1)));
-  return nn_unary(b, NN_OP_relu, nn_binary(b, NN_OP_sub, nn_constant(b, t, 1), distance));
+                 nn_constant(b, t, (double)(factor * (size - 1))));
+  MlirValue source = nn_binary(b, NN_OP_mul, nn_iota(b, t, 1), width);
+  MlirValue distance = nn_unary(b, NN_OP_abs, nn_binary(b, NN_OP_sub, at, source));
+  MlirValue part = nn_unary(b, NN_OP_relu, nn_binary(b, NN_OP_sub, width, distance));
+  return nn_binary(b, NN_OP_div, part, width);
 }
 
 static MlirValue nearest(NnBuilder *b, MlirValue x, const int64_t factor[2]) {

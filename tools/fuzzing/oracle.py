@@ -17,7 +17,8 @@ EPS = {'f64': 2.0 ** -52, 'f32': 2.0 ** -23, 'f16': 2.0 ** -11, 'bf16': 2.0 ** -
 ROUNDED = {'bf16': torch.bfloat16, 'f16': torch.float16}
 WHOLE = {'i': torch.int32, 'l': torch.int64, 'u': torch.uint8, 'b': torch.bool}
 KIND = {t: kind for kind, t in WHOLE.items()}
-EXACT = 64      # in programs at kinks, multiples of a 64th are taken to be exact
+EXACT = 64      # in programs at kinks, multiples of a 64th are taken to be exact, but of what divides by a count
+DIVIDES = {'resize', 'mean', 'var', 'avgpool', 'softmax', 'log_softmax', 'mse', 'cross_entropy', 'binary_cross_entropy', 'segment_mean', 'layernorm', 'rmsnorm', 'batchnorm', 'groupnorm', 'attention'}
 
 
 class Unfit(Exception):
@@ -92,9 +93,9 @@ class Oracle:
 
     # --- expressions
 
-    def moved(self, y):
+    def moved(self, y, op=None):
         if isinstance(y, list):
-            return [self.moved(x) for x in y]
+            return [self.moved(x, op) for x in y]
         if not isinstance(y, torch.Tensor) or not y.is_floating_point():
             return y
         if y.numel() and not (y.detach().abs().max() < LARGEST or y.detach().abs().max() > 1e29):
@@ -104,7 +105,7 @@ class Oracle:
         if self.rounding:
             return y + (y.to(ROUNDED[self.precision]).to(y.dtype) - y).detach() if self.precision in ROUNDED else y
         part = EPS[self.precision] * torch.randn(y.shape, generator=self.random, dtype=torch.float64).to(y.dtype)
-        if self.program.at_kinks:
+        if self.program.at_kinks and op not in DIVIDES:
             part = torch.where(y.detach() * EXACT == (y.detach() * EXACT).floor(), torch.zeros_like(part), part)
         return y * (1 + part)
 
@@ -120,7 +121,7 @@ class Oracle:
         if n.op == 'call':
             return self.call(n, tensors)
         self.enter(n.op, n.label)
-        y = self.moved(RULES[n.op](self, n, tensors))
+        y = self.moved(RULES[n.op](self, n, tensors), n.op)
         self.leave()
         return y
 
