@@ -271,9 +271,9 @@ def fit(program):
         kept += [(pattern, settings)] if own else []
         matched |= own
     program.train['groups'] = kept
-    if all(oracle.settings_of(program, path)['frozen'] for path in o.parameters):
-        program.train['groups'] = []
     try:
+        if len(oracle.untrained(program)) == len(o.parameters):     # all that a loss depends on is frozen
+            program.train['groups'] = []
         oracle.run(program, 1)
     except RuntimeError as e:
         if 'does not require grad' in str(e):
