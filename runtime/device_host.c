@@ -171,8 +171,10 @@ static void run_scan(const NncScan *scan, const Prepared *p) {
   }
 }
 
+// OpenMP has a number of threads for each thread that asks, and a lane's has not been told yet.
 static bool run_step(void *prepared, int step) {
   const HostFunction *h = prepared;
+  omp_set_num_threads(nnc_library_threads());
   run_one(&h->f->steps[step], &h->steps[step]);
   return true;
 }

@@ -34,8 +34,9 @@ Executor *executor_create(const NncFunction *f, const Arena *arena) {
     if (f->results[i].streamed) streamed = f->results[i].offset + f->results[i].bytes;
   if (streamed) e->streamed = xmalloc((size_t)streamed);
   e->prepared = e->device->prepare(f, arena);
-  if (e->prepared && !e->device->start) e->lanes = lanes_create(f, e->device->run_step, e->prepared);
-  if (e->prepared) return e;
+  bool threads = e->prepared && !e->device->start && lanes_wanted(f);
+  if (threads) e->lanes = lanes_create(f, e->device->run_step, e->prepared);
+  if (e->prepared && (e->lanes || !threads)) return e;
   executor_destroy(e);
   return NULL;
 }

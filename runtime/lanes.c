@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/runtime.h"
 
@@ -107,24 +108,28 @@ void lanes_destroy(Lanes *l) {
 // Signals go to the threads that know of them.
 static bool make_threads(Lanes *l) {
   sigset_t all, before;
-  bool ok = true;
+  int error = 0;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  for (int lane = NNC_LANE_COMPUTE + 1; lane < NNC_LANES && ok; lane++) {
+  for (int lane = NNC_LANE_COMPUTE + 1; lane < NNC_LANES && !error; lane++) {
     LaneThread *t = &l->threads[l->n_threads];
     *t = (LaneThread){.lanes = l, .lane = (NncLane)lane};
     if (!has_lane(l->f, t->lane)) continue;
-    ok = pthread_create(&t->thread, NULL, run_thread, t) == 0;
-    l->n_threads += ok;
+    error = pthread_create(&t->thread, NULL, run_thread, t);
+    l->n_threads += !error;
   }
   pthread_sigmask(SIG_SETMASK, &before, NULL);
-  return ok;
+  if (error) report_error("%s: no thread for the steps that run beside the others: %s", l->f->name, strerror(error));
+  return !error;
+}
+
+bool lanes_wanted(const NncFunction *f) {
+  for (int i = 0; i < f->n_steps; i++)
+    if (f->steps[i].lane != NNC_LANE_COMPUTE) return true;
+  return false;
 }
 
 Lanes *lanes_create(const NncFunction *f, RunStepFn run, void *context) {
-  bool several = false;
-  for (int i = 0; i < f->n_steps; i++) several |= f->steps[i].lane != NNC_LANE_COMPUTE;
-  if (!several) return NULL;
   Lanes *l = xcalloc(1, sizeof *l);
   *l = (Lanes){.f = f, .run = run, .context = context, .awaited = xcalloc((size_t)f->n_steps, sizeof *l->awaited)};
   pthread_mutex_init(&l->lock, NULL);

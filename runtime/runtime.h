@@ -136,9 +136,12 @@ bool program_verify(void);
 // lanes.c: steps that run beside each other, in threads
 typedef struct Lanes Lanes;
 typedef bool (*RunStepFn)(void *context, int step);   // of any lane, in a thread of that lane
-// NULL: all steps of f are on one lane, or there are no threads to be had; in their order the steps do the same.
+bool lanes_wanted(const NncFunction *f);              // some step of f is beside the lane compute
+// Makes the threads of all lanes but compute. NULL after reporting: there are none to be had.
 Lanes *lanes_create(const NncFunction *f, RunStepFn run, void *context);
-bool lanes_run(Lanes *l);   // all steps but taps, once, to their end; false: run has failed
+// All steps but taps, once, to their end, those of compute in the calling thread. false: run has failed; nothing that
+// waits for what failed has run, and no thread runs any more. May be called again.
+bool lanes_run(Lanes *l);
 void lanes_destroy(Lanes *l);
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -1,6 +1,9 @@
 // A library for LD_PRELOAD that counts the calls of pthread_create, malloc and their like, and the blocks of memory
-// that nobody has freed, and writes the numbers into the file COUNT_CALLS at the end.
+// that nobody has freed, and writes the numbers into the file COUNT_CALLS at the end. From the call of pthread_create
+// with the number FAIL_THREAD on there are no more threads.
 #include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -43,7 +46,8 @@ int posix_memalign(void **p, size_t alignment, size_t bytes) {
 }
 
 int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg) {
-  threads++;
+  const char *last = getenv("FAIL_THREAD");
+  if (++threads >= (last ? atol(last) : LONG_MAX)) return EAGAIN;
   return (__extension__(__typeof__(&pthread_create)) dlsym(RTLD_NEXT, "pthread_create"))(t, attr, run, arg);
 }
 
