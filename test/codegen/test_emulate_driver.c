@@ -155,88 +155,105 @@ static void test_memory(void) {
   CHECK(*log, "no log");
 }
 
+enum { GEMM_M = 5, GEMM_N = 7, GEMM_K = 11, GEMM_LD = 13, GEMM_BATCH = 2, GEMM_SIZE = GEMM_LD * 13 * GEMM_BATCH };
+
+// A product of A, B and C, numbers that are exact in every type, on the device and in doubles.
+typedef struct Gemm {
+  cublasHandle_t handle;
+  int type, compute;
+  size_t element;
+  double a[GEMM_SIZE], b[GEMM_SIZE], c[GEMM_SIZE];
+  CUdeviceptr da, db, dc;
+} Gemm;
+
+static void store(void *data, size_t element, int i, double v) {
+  if (element == 8) ((double *)data)[i] = v;
+  else if (element == 4) ((float *)data)[i] = (float)v;
+  else ((uint16_t *)data)[i] = emulate_to_bf16((float)v);
+}
+
+static double load(const void *data, size_t element, int i) {
+  if (element == 8) return ((const double *)data)[i];
+  return element == 4 ? (double)((const float *)data)[i] : (double)emulate_from_bf16(((const uint16_t *)data)[i]);
+}
+
+static CUdeviceptr upload_numbers(const Gemm *g, const double *numbers) {
+  double data[GEMM_SIZE];   // large enough for every type
+  for (int i = 0; i < GEMM_SIZE; i++) store(data, g->element, i, numbers[i]);
+  return upload(data, GEMM_SIZE * g->element);
+}
+
+// C = A B / 2 + 2 C; bit 0 of op: A is transposed, bit 1: B is. Rows of A are a_ld apart; of one product, or with
+// `batch` of so many.
+static cublasStatus_t multiply(const Gemm *g, int op, int k, int a_ld, int b_ld, int batch) {
+  double wide[] = {0.5, 2};
+  float narrow[] = {0.5f, 2};
+  bool is_wide = g->compute == CUBLAS_COMPUTE_64F;
+  void *alpha = is_wide ? (void *)&wide[0] : &narrow[0], *beta = is_wide ? (void *)&wide[1] : &narrow[1];
+  void *a = (void *)(uintptr_t)g->da, *b = (void *)(uintptr_t)g->db, *c = (void *)(uintptr_t)g->dc;
+  int type = g->type, apart = GEMM_LD * 13;
+  if (!batch)
+    return api.cublas.GemmEx(g->handle, op & 1, op >> 1, GEMM_M, GEMM_N, k, alpha, a, type, a_ld, b, type, b_ld, beta,
+                             c, type, GEMM_LD, g->compute, CUBLAS_GEMM_DEFAULT);
+  return api.cublas.GemmStridedBatchedEx(g->handle, op & 1, op >> 1, GEMM_M, GEMM_N, k, alpha, a, type, a_ld, apart, b,
+                                         type, b_ld, apart, beta, c, type, GEMM_LD, apart, batch, g->compute,
+                                         CUBLAS_GEMM_DEFAULT);
+}
+
+// The element of C at row i, column j of a batch as loops compute it; what lies between the rows stays.
+static double expected_element(const Gemm *g, int op, int batch, int j, int i) {
+  const double *a = g->a + batch * GEMM_LD * 13, *b = g->b + batch * GEMM_LD * 13, *c = g->c + batch * GEMM_LD * 13;
+  double sum = 0;
+  if (i >= GEMM_M || j >= GEMM_N) return c[j * GEMM_LD + i];
+  for (int k = 0; k < GEMM_K; k++)
+    sum += (op & 1 ? a[i * GEMM_LD + k] : a[k * GEMM_LD + i]) * (op >> 1 ? b[k * GEMM_LD + j] : b[j * GEMM_LD + k]);
+  return 0.5 * sum + 2 * c[j * GEMM_LD + i];
+}
+
+static void check_products(Gemm *g, double tolerance) {
+  for (int op = 0; op < 4; op++) {
+    g->dc = upload_numbers(g, g->c);
+    CHECK(multiply(g, op, GEMM_K, GEMM_LD, GEMM_LD, GEMM_BATCH) == CUBLAS_STATUS_SUCCESS, "op %d", op);
+    double out[GEMM_SIZE];
+    OK(api.driver.MemcpyDtoH(out, g->dc, GEMM_SIZE * g->element));
+    int wrong = 0;
+    for (int at = 0; at < GEMM_SIZE; at++) {
+      double expected = expected_element(g, op, at / GEMM_LD / 13, at / GEMM_LD % 13, at % GEMM_LD);
+      wrong += !(fabs(load(out, g->element, at) - expected) <= tolerance * (1 + fabs(expected)));
+    }
+    CHECK(wrong == 0, "type %d op %d: %d elements are wrong", g->type, op, wrong);
+    OK(api.driver.MemFree(g->dc));
+  }
+}
+
 // All transpositions, leading dimensions larger than the rows, batches, three types, against loops.
 static void test_gemm(int type, int compute, double tolerance) {
-  enum { M = 5, N = 7, K = 11, LD = 13, BATCH = 2, SIZE = LD * 13 * BATCH };
-  cublasHandle_t handle;
-  CHECK(api.cublas.Create(&handle) == CUBLAS_STATUS_SUCCESS, "create");
-  size_t element = type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2;
-  double a[SIZE], b[SIZE], c[SIZE];
-  union {
-    double d[SIZE];
-    float f[SIZE];
-    uint16_t h[SIZE];
-  } data[3];
-  double *plain[] = {a, b, c};
+  Gemm g = {.type = type, .compute = compute};
+  CHECK(api.cublas.Create(&g.handle) == CUBLAS_STATUS_SUCCESS, "create");
+  g.element = type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2;
+  double *numbers[] = {g.a, g.b, g.c};
   for (int m = 0; m < 3; m++)
-    for (int i = 0; i < SIZE; i++) {
-      double v = plain[m][i] = (double)((i * 37 + m * 11) % 23 - 11) / 8;   // exact in every type
-      if (element == 8) data[m].d[i] = v;
-      else if (element == 4) data[m].f[i] = (float)v;
-      else data[m].h[i] = emulate_to_bf16((float)v);
-    }
-  CUdeviceptr da = upload(&data[0], SIZE * element), db = upload(&data[1], SIZE * element),
-              dc = upload(&data[2], SIZE * element);
-  double alpha = 0.5, beta = 2;
-  float alpha_f = 0.5f, beta_f = 2;
-  bool wide = compute == CUBLAS_COMPUTE_64F;
+    for (int i = 0; i < GEMM_SIZE; i++) numbers[m][i] = (double)((i * 37 + m * 11) % 23 - 11) / 8;
+  g.da = upload_numbers(&g, g.a), g.db = upload_numbers(&g, g.b), g.dc = upload_numbers(&g, g.c);
   // A product with a narrow result is taken only where its sums cannot be narrow.
-  cublasStatus_t plain_mode = api.cublas.GemmEx(handle, 0, 0, M, N, K, wide ? (void *)&alpha : &alpha_f,
-                                                (void *)(uintptr_t)da, type, LD, (void *)(uintptr_t)db, type, LD,
-                                                wide ? (void *)&beta : &beta_f, (void *)(uintptr_t)dc, type, LD,
-                                                compute, CUBLAS_GEMM_DEFAULT);
-  CHECK(plain_mode == (element == 2 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS),
+  cublasStatus_t plain_mode = multiply(&g, 0, GEMM_K, GEMM_LD, GEMM_LD, 0);
+  CHECK(plain_mode == (g.element == 2 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS),
         "type %d without a math mode: %d", type, plain_mode);
-  CHECK(api.cublas.SetMathMode(handle, CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION) ==
+  CHECK(api.cublas.SetMathMode(g.handle, CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION) ==
             CUBLAS_STATUS_SUCCESS,
         "math mode");
-  OK(api.driver.MemFree(dc));
-  for (int op = 0; op < 4; op++) {
-    dc = upload(&data[2], SIZE * element);
-    CHECK(api.cublas.GemmStridedBatchedEx(handle, op & 1, op >> 1, M, N, K, wide ? (void *)&alpha : &alpha_f,
-                                          (void *)(uintptr_t)da, type, LD, LD * 13, (void *)(uintptr_t)db, type, LD,
-                                          LD * 13, wide ? (void *)&beta : &beta_f, (void *)(uintptr_t)dc, type, LD,
-                                          LD * 13, BATCH, compute, CUBLAS_GEMM_DEFAULT) == CUBLAS_STATUS_SUCCESS,
-          "op %d", op);
-    union {
-      double d[SIZE];
-      float f[SIZE];
-      uint16_t h[SIZE];
-    } out;
-    OK(api.driver.MemcpyDtoH(&out, dc, SIZE * element));
-    int wrong = 0;
-    for (int batch = 0; batch < BATCH; batch++)
-      for (int j = 0; j < 13; j++)
-        for (int i = 0; i < LD; i++) {
-          int at = batch * LD * 13 + j * LD + i;
-          double sum = 0;
-          for (int k = 0; k < K && i < M && j < N; k++) {
-            const double *pa = a + batch * LD * 13, *pb = b + batch * LD * 13;
-            sum += (op & 1 ? pa[i * LD + k] : pa[k * LD + i]) * (op >> 1 ? pb[k * LD + j] : pb[j * LD + k]);
-          }
-          double expected = i < M && j < N ? alpha * sum + beta * c[at] : c[at];
-          double found = element == 8   ? out.d[at]
-                         : element == 4 ? (double)out.f[at]
-                                        : (double)emulate_from_bf16(out.h[at]);
-          wrong += !(fabs(found - expected) <= tolerance * (1 + fabs(expected)));
-        }
-    CHECK(wrong == 0, "type %d op %d: %d elements are wrong", type, op, wrong);
-    OK(api.driver.MemFree(dc));
-  }
-  CHECK(api.cublas.GemmEx(handle, 0, 0, M, N, K, wide ? (void *)&alpha : &alpha_f, (void *)(uintptr_t)da, type, M - 1,
-                          (void *)(uintptr_t)db, type, LD, wide ? (void *)&beta : &beta_f, (void *)(uintptr_t)da, type,
-                          LD, compute, CUBLAS_GEMM_DEFAULT) == CUBLAS_STATUS_INVALID_VALUE,
+  OK(api.driver.MemFree(g.dc));
+  check_products(&g, tolerance);
+  g.dc = g.da;
+  CHECK(multiply(&g, 0, GEMM_K, GEMM_M - 1, GEMM_LD, 0) == CUBLAS_STATUS_INVALID_VALUE,
         "a leading dimension below the rows");
-  CHECK(api.cublas.GemmEx(handle, 0, 0, M, N, 1000, wide ? (void *)&alpha : &alpha_f, (void *)(uintptr_t)da, type, LD,
-                          (void *)(uintptr_t)db, type, 1000, wide ? (void *)&beta : &beta_f, (void *)(uintptr_t)da,
-                          type, LD, compute, CUBLAS_GEMM_DEFAULT) == CUBLAS_STATUS_EXECUTION_FAILED,
-        "past the end of an operand");
+  CHECK(multiply(&g, 0, 1000, GEMM_LD, 1000, 0) == CUBLAS_STATUS_EXECUTION_FAILED, "past the end of an operand");
   CHECK(strstr(nnc_emu_last_error(), "operand a") && strstr(nnc_emu_last_error(), "out of bounds"), "%s",
         nnc_emu_last_error());
   nnc_emu_reset();
-  OK(api.driver.MemFree(da));
-  OK(api.driver.MemFree(db));
-  api.cublas.Destroy(handle);
+  OK(api.driver.MemFree(g.da));
+  OK(api.driver.MemFree(g.db));
+  api.cublas.Destroy(g.handle);
 }
 
 // Two streams, work as late as events allow: what waits for nobody comes too early or too late, what waits is in order.
