@@ -175,7 +175,8 @@ static bool emit_text(const Options *options, Diagnostics *d, const AstFile *fil
   return ok;
 }
 
-// Of the absolute path (FNV-1a), so that the program knows the checkpoints of another file of the same name.
+// Of the absolute path (FNV-1a), so that the program knows the checkpoints of another file of the same name: the path
+// as it was given is the same in every folder. Nothing else in an executable depends on the folder.
 static uint64_t source_id(const char *path) {
   uint64_t hash = 0xcbf29ce484222325u;
   char *absolute = realpath(path, NULL);
