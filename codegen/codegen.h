@@ -12,7 +12,8 @@ typedef struct CodegenOptions {
   const char *output;        // path of the executable, object or text
   const char *source_name;   // .nn file, for the tables
   uint64_t source_id;        // tells it from other files of that name; 0: not known
-  bool ranks;                // linked with what moves bytes between processes
+  bool ranks;                // for several processes
+  const char *mpi;           // linked with that MPI, of codegen_mpi; NULL: with none
   int opt_level;             // 0..3
   bool verbose, time_phases;
   bool keep_temporaries;
@@ -37,7 +38,8 @@ void codegen_target_set_costs(CodegenTarget *target, const CostTable *table);
 // have are predicted to scale with those it has. Returns how many steps have a time; *n_steps: of how many.
 int codegen_target_match_costs(const CodegenTarget *target, CostTable *table, MlirModule module, int *n_steps);
 
-bool codegen_has_ranks(void);   // executables can be linked with an MPI
+// The MPIs that executables can be linked with, "openmpi"; the first is the one that CMake prefers. NULL: no such one.
+const char *codegen_mpi(int i);
 bool nn_gpu_arch_has_tf32(const char *name);
 bool nn_gpu_arch_known(const char *name);   // a name that --gpu-arch takes
 const char *nn_gpu_arch_names(void);        // "sm_80, sm_89, …". Static

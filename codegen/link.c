@@ -142,32 +142,20 @@ Link *link_begin(const char *tables_path, const char *folder, const CodegenOptio
   return NULL;
 }
 
-#ifdef NNC_MPI_LIBRARIES
-bool codegen_has_ranks(void) { return true; }
+typedef struct Mpi {
+  const char *name;
+  const char *libraries[8];
+} Mpi;
+static const Mpi mpis[] = {NNC_MPIS{NULL, {NULL}}};   // by CMake
 
-// The engine stands beside the runtime. Owned: free() of its path.
-static int add_ranks(const Link *l, const char **argv, int n) {
-  const char *slash = strrchr(l->archive, '/');
-  argv[n++] = text_format("%.*s/libnncrt_mpi.a", (int)(slash - l->archive), l->archive);
-  return n;
-}
+const char *codegen_mpi(int i) { return mpis[i].name; }
 
-static int add_ranks_libraries(const char **argv, int n) {
-  static const char *const libraries[] = {NNC_MPI_LIBRARIES, NULL};
-  for (int i = 0; libraries[i]; i++) argv[n++] = libraries[i];
-  return n;
+static const Mpi *find_mpi(const CodegenOptions *options) {
+  if (!options->ranks || !options->mpi) return NULL;
+  for (const Mpi *m = mpis; m->name; m++)
+    if (strcmp(m->name, options->mpi) == 0) return m;
+  return NULL;
 }
-#else
-bool codegen_has_ranks(void) { return false; }
-static int add_ranks(const Link *l, const char **argv, int n) {
-  (void)l, (void)argv;
-  return n;
-}
-static int add_ranks_libraries(const char **argv, int n) {
-  (void)argv;
-  return n;
-}
-#endif
 
 static bool link_executable(const Link *l, int n_objects, const char *const *objects, const char *path) {
   const char *argv[64];
@@ -180,17 +168,19 @@ static bool link_executable(const Link *l, int n_objects, const char *const *obj
   argv[n++] = path;
   argv[n++] = l->object;
   for (int i = 0; i < n_objects && n < 48; i++) argv[n++] = objects[i];
-  int engine = n;
-  if (l->options->ranks) n = add_ranks(l, argv, n);
-  engine = n > engine ? engine : -1;
+  // what stands between the runtime and an MPI lies beside the runtime
+  const Mpi *mpi = find_mpi(l->options);
+  const char *slash = strrchr(l->archive, '/');
+  char *engine = mpi ? text_format("%.*s/libnncrt_%s.a", (int)(slash - l->archive), l->archive, mpi->name) : NULL;
+  if (engine) argv[n++] = engine;
   argv[n++] = l->archive;
   static const char *const libraries[] = {"-Wl,--as-needed", "-ldnnl", "-lgomp", "-lz", "-lmvec", "-lm",
                                           "-lpthread",       "-ldl",   NULL};
   for (int i = 0; libraries[i]; i++) argv[n++] = libraries[i];
-  if (l->options->ranks) n = add_ranks_libraries(argv, n);
+  for (int i = 0; mpi && mpi->libraries[i]; i++) argv[n++] = mpi->libraries[i];
   argv[n] = NULL;
   pid_t pid = start(l, argv);
-  if (engine >= 0) free((char *)argv[engine]);
+  free(engine);
   return pid && wait_for(l, pid, "linking the executable");
 }
 

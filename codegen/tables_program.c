@@ -131,7 +131,9 @@ void tables_add_program(const CodegenTarget *target, Text *out, MlirModule modul
            ".n_persistent=%d,.persistent=persistent,.n_functions=%d,.functions=functions,.n_data=%d,.data=data,.n_"
            "groups=%d,.groups=groups,\n",
            n_persistent, n_functions, n_data, n_groups);
-  if (options->ranks) text_add(out, "  .comm=&nnc_comm_mpi,\n");
+  if (options->ranks)
+    text_add(out, "  .comms=(const struct NncComm *const[]){%s&nnc_comm_tcp,0},\n",
+             options->mpi ? "&nnc_comm_mpi," : "");
   add_training(out, top, get(top, mlirStringRefCreateFromCString(ATTR_schedule)));
   text_add(out, "};\n");
 }

@@ -195,6 +195,9 @@ static bool emit_code(const Options *options, const CodegenTarget *target, MlirM
                             .source_id = source_id(options->input),
                             .opt_level = options->opt_level,
                             .ranks = options->shard != NULL,
+                            .mpi = !options->mpi                  ? codegen_mpi(0)
+                                   : strcmp(options->mpi, "none") ? options->mpi
+                                                                  : NULL,
                             .verbose = options->verbose,
                             .time_phases = options->hooks.time_passes,
                             .keep_temporaries = options->keep_temporaries};

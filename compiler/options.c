@@ -102,6 +102,18 @@ static const char *read_effort(char *text, void *out) {
   return read_positive(text, out) ? NULL : "a number from 0.01 to 1000000";
 }
 
+static const char *read_mpi(char *text, void *out) {
+  static char expected[256] = "none";
+  size_t n = strlen("none");
+  *(const char **)out = text;
+  if (strcmp(text, "none") == 0) return NULL;
+  for (int i = 0; codegen_mpi(i); i++) {
+    if (strcmp(text, codegen_mpi(i)) == 0) return NULL;
+    n += (size_t)snprintf(expected + n, sizeof expected - n, ", %s", codegen_mpi(i));
+  }
+  return expected;
+}
+
 const char *options_read_arch(char *text, void *out) {
   *(const char **)out = text;
   return nn_gpu_arch_known(text) ? NULL : nn_gpu_arch_names();
@@ -156,9 +168,13 @@ static const Option rows[] = {
            "host (default), cuda, or cuda-emu: cuda's kernels run by an emulator", .words = targets),
     OPTION_OF_GPU_ARCH(Options, "architecture of the GPU for cuda (default: sm_80)"),
     OPTION(Options, shard, "shard", "none", WORD,
-           "a program that several ranks can run (mpirun), each with its own micro-batch\n"
+           "a program that several ranks can run (mpirun, torchrun, srun), each with its own micro-batch\n"
            "and all of the parameters: 'none' of the state is shared out",
            .words = OPTION_WORDS("none")),
+    OPTION(Options, mpi, "mpi", "NAME", READ,
+           "with --shard: openmpi or mpich, where nnc was built with both, or none, for\n"
+           "ranks that are started with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT",
+           .read = read_mpi),
     OPTION(Options, cpu, "cpu", "NAME", TEXT, "native (default) or an LLVM CPU name"),
     OPTION(Options, machine, "machine", "NAME", READ,
            "rates of the machine the plan is for: a file, or a name of\n"
@@ -221,11 +237,7 @@ static int check(Options *options) {
     return options_misused("nnc", "--emit=asm is for the host; for --target=cuda it is --emit=ptx");
   if (options->math && !cuda) return options_misused("nnc", "--math=%s goes with --target=cuda", options->math);
   if (options->shard && cuda) return options_misused("nnc", "--shard=%s goes with --target=host only", options->shard);
-  if (options->shard && options->emit == EMIT_exe && !codegen_has_ranks())
-    return options_misused("nnc",
-                           "--shard=%s: this nnc was built without MPI; install one (package libopenmpi-dev) and "
-                           "build it again",
-                           options->shard);
+  if (options->mpi && !options->shard) return options_misused("nnc", "--mpi=%s goes with --shard", options->mpi);
   if (cuda && !options->gpu_arch) options->gpu_arch = "sm_80";
   if (options->math && !strcmp(options->math, "tf32") && !nn_gpu_arch_has_tf32(options->gpu_arch))
     return options_misused("nnc", "--math=tf32 needs sm_80 or later, not %s", options->gpu_arch);

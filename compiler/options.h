@@ -48,6 +48,7 @@ typedef struct Options {
   int offload;                   // the pass of that name, for tests; 0: not given
   const char *report;            // file of the HTML page; NULL: none
   const char *machine, *costs;   // machine description, measured times; NULL: not given
+  const char *mpi;               // of codegen_mpi, or "none"; NULL: the first
   const char *shard;             // what of the state each of several ranks keeps, "none"; NULL: one rank
   const char *dtype;             // "f32", "f64", "bf16", "f16"; NULL: as the file says
   Defines defines;

@@ -163,7 +163,9 @@ static void print_ranks(void) {
     if (c->scratch_bytes > staging) staging = c->scratch_bytes;
   }
   char size[32], scratch[32];
-  printf("ranks           any number, by %s; each has this arena\n", nnc_program.comm->name);
+  printf("ranks           any number, by");
+  for (int i = 0; nnc_program.comms[i]; i++) printf("%s %s", i ? " or" : "", nnc_program.comms[i]->name);
+  printf("; each has this arena\n");
   printf("  gradients     in %lld bucket%s of at most %s, staging %s\n", (long long)buckets, buckets == 1 ? "" : "s",
          print_bytes(largest, size, sizeof size), print_bytes(staging, scratch, sizeof scratch));
   if (chains)
@@ -189,7 +191,7 @@ int cmd_info(int argc, char **argv) {
   printf("batch           %lld", (long long)p->batch);
   if (p->accumulate > 1) printf(", %lld micro-batches a step", (long long)p->accumulate);
   putchar('\n');
-  if (p->comm) print_ranks();
+  if (p->comms) print_ranks();
   print_functions();
   bool ok = print_data("train", "train", o.data) & print_data("eval", "eval", o.data);
   for (int i = 0; o.steps && i < p->n_functions; i++) print_steps(&p->functions[i]);

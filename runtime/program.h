@@ -298,14 +298,15 @@ typedef struct NncProgram {
   double validation;           // part of the train data that is left out and evaluated, 0: none
   // threads that scratch sizes were asked for (nnc_library_threads); 0: not recorded
   int threads;
-  const struct NncComm *comm;   // moves bytes between ranks; NULL: there is one rank
+  // what may move bytes between ranks (runtime/comm/comm.h), NULL behind the last; NULL: there is one rank
+  const struct NncComm *const *comms;
 } NncProgram;
 
 extern const NncProgram nnc_program;
 
 extern const struct NncDevice nnc_device_host, nnc_device_cuda;
-extern const struct NncComm nnc_comm_mpi;   // runtime/comm/comm.h
-bool nnc_cuda_load(struct CudaApi *api);    // libcuda and libcublas by dlopen
+extern const struct NncComm nnc_comm_mpi, nnc_comm_tcp;
+bool nnc_cuda_load(struct CudaApi *api);   // libcuda and libcublas by dlopen
 bool nnc_cuda_load_emulator(struct CudaApi *api);
 
 #endif

@@ -1,5 +1,5 @@
 # How lit finds and runs the tests. A test is a file with RUN lines; .nn files without any are inputs of other tests.
-# Substitutions: %nnc %nnc_opt %nnc_plan (the tools), %unit (the folder of test programs), %python, %mpirun (in tests that require mpi), %cuda (a CUDA toolkit with headers, in tests that require cuda-headers), %unshare (a shell command of its own mounts), %cmake, %build_dir, %source_dir (the repository), and lit's own %s %t %S %T.
+# Substitutions: %nnc %nnc_opt %nnc_plan (the tools), %unit (the folder of test programs), %python, %mpirun (in tests that require mpi; of one MPI %mpirun_openmpi, %mpirun_mpich), %cuda (a CUDA toolkit with headers, in tests that require cuda-headers), %unshare (a shell command of its own mounts), %cmake, %build_dir, %source_dir (the repository), and lit's own %s %t %S %T.
 import ctypes
 import os
 import shutil
@@ -50,9 +50,13 @@ try:
 except (OSError, subprocess.SubprocessError):
     lit_config.note("no file systems can be mounted here: tests of read-only and full folders are left out")
 
-# Distributed programs: an MPI that nnc was built with. Not under the sanitizers, which find the leaks of the MPI.
-if not config.sanitize and config.mpirun and os.path.exists(config.mpirun) and os.path.exists(os.path.join(config.build_dir, "libnncrt_mpi.a")):
-    config.available_features.add("mpi")
+# Distributed programs: the MPIs that nnc was built with. Not under the sanitizers, which find the leaks of the MPI.
+config.mpiruns = {}
+for name in ("openmpi", "mpich", "mpi"):
+    starter = config.mpirun if name == config.mpi_name else shutil.which(f"mpirun.{name}", path=config.environment["PATH"])
+    if not config.sanitize and starter and os.path.exists(starter) and os.path.exists(os.path.join(config.build_dir, f"libnncrt_{name}.a")):
+        config.available_features.update([name, "mpi"])
+        config.mpiruns[name] = starter
 
 tools = config.build_dir
 config.substitutions += [
@@ -62,6 +66,8 @@ config.substitutions += [
     (r"%unit\b", os.path.join(tools, "unit-tests")),
     (r"%python\b", config.python),
     (r"%unshare\b", " ".join(config.unshare)),
+    (r"%mpirun_openmpi\b", config.mpiruns.get("openmpi", "")),
+    (r"%mpirun_mpich\b", config.mpiruns.get("mpich", "")),
     (r"%mpirun\b", config.mpirun),
     (r"%cmake\b", config.cmake),
     (r"%cuda\b", config.cuda),

@@ -55,8 +55,7 @@ static void reduce_piece(const NncComm *comm, NncDtype dtype, char *data, int64_
 static void all_reduce(const NncCollective *c, char *data, void *staging) {
   int64_t size = dtype_bytes(c->dtype), piece = NNC_COLLECTIVE_PIECE / size;
   for (int64_t i = 0; i < c->elements; i += piece)
-    reduce_piece(nnc_program.comm, c->dtype, data + i * size, c->elements - i < piece ? c->elements - i : piece,
-                 staging);
+    reduce_piece(ranks.comm, c->dtype, data + i * size, c->elements - i < piece ? c->elements - i : piece, staging);
 }
 
 void collective_run(const NncCollective *c, int n_buffers, const int64_t *bytes, void *const *buffers,
@@ -66,7 +65,7 @@ void collective_run(const NncCollective *c, int n_buffers, const int64_t *bytes,
   for (int i = c->kind == NNC_RANK_RECEIVE; i < n_buffers - 1; at += bytes[i++])
     if (at != buffers[i]) memcpy(at, buffers[i], (size_t)bytes[i]);
   if (ranks.size == 1) return;
-  const NncComm *comm = nnc_program.comm;
+  const NncComm *comm = ranks.comm;
   int last = ranks.size - 1;
   switch (c->kind) {
   case NNC_ALL_REDUCE: all_reduce(c, result, workspace); break;

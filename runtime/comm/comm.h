@@ -1,6 +1,6 @@
 // Ranks: the processes of a distributed program (nnc --shard), each with its own micro-batch. An engine moves bytes
-// (mpi.c); what is computed of them, and in what order, is ours (collective.c), so that every engine gives the same
-// bits.
+// (mpi.c, tcp.c); what is computed of them, and in what order, is ours (collective.c), so that every engine gives the
+// same bits.
 #ifndef NNC_RUNTIME_COMM_H
 #define NNC_RUNTIME_COMM_H
 
@@ -9,13 +9,25 @@
 
 #include "runtime/program.h"
 
+// Who has started this process as one of several, by what it left in the environment (starter.c).
+typedef struct Starter {
+  const char *name;   // "mpirun"
+  bool mpi;           // of an MPI, whose library knows the others
+  int rank, size;     // size 0: not told
+  int local;          // number among those of this machine, -1: not told
+} Starter;
+// The i-th that has left its variables, in order of preference; false: there is none. A variable that is no number is
+// reported, and *bad set.
+bool starter_find(int i, Starter *out, bool *bad);
+
 // All functions are called by all ranks in the same order, from one thread. Counts and places in bytes; a call that
 // fails ends the process and, with it, all ranks.
 typedef struct NncComm {
   const char *name;
-  bool (*launched)(void);   // a launcher has started this process as one of several, or of one
-  // timeout: seconds without a sign of life of another rank until all end
-  bool (*open)(int *rank, int *size, double timeout);
+  bool mpi;   // for starters of that kind
+  // Joins the others: sets rank and size. timeout: seconds without a sign of life of another rank until all end. False
+  // after reporting.
+  bool (*open)(const Starter *starter, int *rank, int *size, double timeout);
   // To rank r `send_count[r]` bytes at `send_at[r]`; from it `receive_count[r]` to `receive_at[r]`.
   void (*exchange)(const void *send, const int *send_count, const int *send_at, void *receive, const int *receive_count,
                    const int *receive_at);
@@ -31,11 +43,12 @@ typedef struct NncComm {
 // This process among the others: rank 0 of 1 until ranks_open.
 typedef struct Ranks {
   int rank, size;
+  int local;             // its number on this machine
+  const NncComm *comm;   // that moves bytes; NULL: nobody has started several
 } Ranks;
 extern Ranks ranks;
 
-bool ranks_are_launched(void);   // a launcher has started this process
-// Joins the others, where a launcher started this process. False after reporting.
+// Joins the others, where a starter has started this process as one of several. False after reporting.
 bool ranks_open(double timeout);
 // Everybody's last call. Returns the worst status of all.
 int ranks_close(int status);

@@ -84,15 +84,6 @@ static void *beat(void *unused) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-static int launched_size(void) {
-  static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS"};
-  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-    if (getenv(sizes[i])) return atoi(getenv(sizes[i]));
-  return 0;
-}
-
-static bool launched(void) { return launched_size() > 0 || getenv("PMIX_RANK") || getenv("PMI_RANK"); }
-
 static void know_neighbour(void) {
   Member own = {.process = (int)getpid()}, *all = xcalloc((size_t)n_ranks, sizeof *all);
   gethostname(own.host, sizeof own.host - 1);
@@ -101,16 +92,16 @@ static void know_neighbour(void) {
   free(all);
 }
 
-static bool open_mpi(int *rank, int *size, double timeout) {
-  int provided = MPI_THREAD_SINGLE, wanted = launched_size();
+static bool open_mpi(const Starter *starter, int *rank, int *size, double timeout) {
+  int provided = MPI_THREAD_SINGLE;
   MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, rank);
   MPI_Comm_size(MPI_COMM_WORLD, size);
   own_rank = *rank, n_ranks = *size, longest = timeout;
-  if (wanted > n_ranks) {
-    report_error("the launcher has started %d ranks, but this program's MPI (%s) knows of %d: start it with the mpirun "
-                 "of that MPI",
-                 wanted, nnc_program.comm->name, n_ranks);
+  if (starter->size > n_ranks) {
+    report_error("%s has started %d ranks, but this program's MPI (%s) knows of %d: start it with the mpirun of that "
+                 "MPI, or compile it for the other one (nnc --mpi)",
+                 starter->name, starter->size, nnc_comm_mpi.name, n_ranks);
     return false;
   }
   MPI_Comm_dup(MPI_COMM_WORLD, &data);
@@ -119,7 +110,7 @@ static bool open_mpi(int *rank, int *size, double timeout) {
   know_neighbour();
   if (provided < MPI_THREAD_MULTIPLE) {
     if (own_rank == 0)
-      report_warning("%s takes calls of one thread only: a rank that hangs is not noticed", nnc_program.comm->name);
+      report_warning("%s takes calls of one thread only: a rank that hangs is not noticed", nnc_comm_mpi.name);
     return true;
   }
   beats = pthread_create(&beat_thread, NULL, beat, NULL) == 0;
@@ -178,7 +169,7 @@ static void receive_from(void *bytes, int n, int from) {
 #endif
 
 const NncComm nnc_comm_mpi = {.name = NAME,
-                              .launched = launched,
+                              .mpi = true,
                               .open = open_mpi,
                               .exchange = exchange,
                               .all_gather = all_gather,

@@ -6,16 +6,42 @@
 #include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
 
-Ranks ranks = {0, 1};
+Ranks ranks = {.size = 1};
 
 static bool joined;
 
-bool ranks_are_launched(void) { return nnc_program.comm && nnc_program.comm->launched(); }
+static const NncComm *engine_for(const Starter *s) {
+  for (const NncComm *const *comm = nnc_program.comms; *comm; comm++)
+    if ((*comm)->mpi == s->mpi) return *comm;
+  return NULL;
+}
+
+// The first starter whose engine the program has. False after reporting: it has none of them.
+static bool choose_engine(Starter *starter) {
+  bool bad = false;
+  Starter s, first = {0};
+  for (int i = 0; !ranks.comm && starter_find(i, &s, &bad); i++) {
+    if (i == 0) first = s;
+    ranks.comm = engine_for(&s);
+    *starter = s;
+  }
+  if (bad) return false;
+  if (ranks.comm || !first.name || first.size == 1) return true;
+  report_error("started by %s as one of several, but this program was compiled by an nnc without MPI: build nnc where "
+               "there is one (package libopenmpi-dev), or start the ranks with RANK, WORLD_SIZE, MASTER_ADDR and "
+               "MASTER_PORT set",
+               first.name);
+  return false;
+}
 
 bool ranks_open(double timeout) {
-  if (!ranks_are_launched()) return true;
-  if (!nnc_program.comm->open(&ranks.rank, &ranks.size, timeout)) return false;
+  Starter starter = {0};
+  if (!nnc_program.comms) return true;
+  if (!choose_engine(&starter)) return false;
+  if (!ranks.comm) return true;
+  if (!ranks.comm->open(&starter, &ranks.rank, &ranks.size, timeout)) return false;
   joined = true;
+  ranks.local = starter.local >= 0 ? starter.local : ranks.rank;
   if (ranks.size > NNC_MAX_RANKS) {
     if (ranks.rank == 0) report_error("%d ranks: there can be %d", ranks.size, NNC_MAX_RANKS);
     return false;
@@ -29,12 +55,12 @@ void ranks_gather(const double *values, int n, double *all) {
   if (ranks.size == 1) return;
   int *count = xcalloc(2 * (size_t)ranks.size, sizeof *count), *at = count + ranks.size;
   for (int r = 0; r < ranks.size; r++) count[r] = n * (int)sizeof *all, at[r] = r * count[r];
-  nnc_program.comm->all_gather(all, count, at);
+  ranks.comm->all_gather(all, count, at);
   free(count);
 }
 
 void ranks_broadcast(void *data, int64_t bytes) {
-  if (ranks.size > 1) nnc_program.comm->broadcast(data, (int)bytes, 0);
+  if (ranks.size > 1) ranks.comm->broadcast(data, (int)bytes, 0);
 }
 
 // Everybody's numbers. Owned: free().
@@ -50,14 +76,14 @@ int ranks_close(int status) {
   for (int r = 0; r < ranks.size; r++)
     if (all[r] > status) status = (int)all[r];
   free(all);
-  nnc_program.comm->close();
+  ranks.comm->close();
   joined = false;
   return status;
 }
 
 void ranks_abort(int status) {
   fflush(stdout);
-  if (joined) nnc_program.comm->abort(status);
+  if (joined) ranks.comm->abort(status);
   exit(status);
 }
 

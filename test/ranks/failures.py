@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What ends several ranks, and what is left then: failures.py NNC FOLDER MODELS MPIRUN... [--kills=N]
+"""What ends several ranks, and what is left then: failures.py NNC FOLDER MODELS MPIRUN... [--kills=N] [--mpi=NAME]
 
 With --kills it kills ranks of four at N random times instead, while they save after every step.
 """
@@ -7,7 +7,8 @@ import os, random, shutil, signal, subprocess, sys, time
 from same_bytes import ENVIRONMENT, differences, make_data
 
 KILLS = next((int(a[8:]) for a in sys.argv if a.startswith("--kills=")), 0)
-nnc, folder, models, *mpirun = [a for a in sys.argv[1:] if not a.startswith("--kills=")]
+MPI = [a for a in sys.argv[1:] if a.startswith("--mpi=")]
+nnc, folder, models, *mpirun = [a for a in sys.argv[1:] if not a.startswith("--kills=") and a not in MPI]
 TRAIN = ["train", f"--data={folder}", "--threads=1", "-q"]
 
 def checkpoint(name): return f"{folder}/{name}.safetensors"
@@ -20,7 +21,7 @@ def rank_process(program, save, rank, path=None):
             variables = open(f"/proc/{entry}/environ").read().split("\0")
         except OSError:
             continue
-        if command[0] == program and f"--save={save}" in command and any(f"{v}={rank}" in variables for v in ("OMPI_COMM_WORLD_RANK", "PMI_RANK")):
+        if command[0] == program and f"--save={save}" in command and any(f"{v}={rank}" in variables for v in ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK", "SLURM_PROCID")):
             return int(entry)
     return None
 
@@ -56,6 +57,8 @@ def left(program, name):
         time.sleep(0.1)
     return False
 
+def kind_of(message, output): return message in output if message else "had to kill" not in output
+
 def signalled(what, program, number, more, wanted, expects_message):
     name = what.replace(" ", "-")
     process = start(program, name, 3, ["--epochs=100000", "--save-every=5"] + more)
@@ -63,7 +66,7 @@ def signalled(what, program, number, more, wanted, expects_message):
     os.kill(wait_until(what, lambda: rank_process(program, checkpoint(name), 1)), number)
     status, output = finish(process, what)
     good = subprocess.run([program, "info", checkpoint(name)], capture_output=True).returncode == 0
-    ok = wanted(status) and good and not left(program, name) and (expects_message is None or expects_message in output)
+    ok = wanted(status) and good and not left(program, name) and kind_of(expects_message, output)
     say(what, ok, f"status {status}, checkpoint {good}\n{output[-3000:]}")
 
 def kill_often(program):
@@ -79,7 +82,7 @@ def kill_often(program):
         status, output = finish(process, "killed")
         seconds = time.time() - begin
         good = not os.path.exists(checkpoint(name)) or subprocess.run([program, "info", checkpoint(name)], capture_output=True).returncode == 0
-        say(f"kill {i + 1}, rank {rank}, {seconds:.1f} s,", status != 0 and good and not left(program, name), output[-2000:])
+        say(f"kill {i + 1}, rank {rank}, {seconds:.1f} s,", status != 0 and "had to kill" not in output and good and not left(program, name), output[-2000:])
 
 def main():
     os.makedirs(folder, exist_ok=True)
@@ -89,7 +92,7 @@ def main():
     text = "dim micro_batches = 1\n" + text.replace("train {\n", "train {\n    accumulate micro_batches\n").replace("idx(\"t10k", "idx(\"train", 1).replace("    eval ", "    # ")
     with open(source, "w") as f:
         f.write(text)
-    subprocess.run([nnc, "-D", "N=8", "--shard=none", source, "-o", program], check=True, capture_output=True)
+    subprocess.run([nnc, "-D", "N=8", "--shard=none"] + MPI + [source, "-o", program], check=True, capture_output=True)
     subprocess.run([nnc, "-D", "N=8", "-D", "micro_batches=3", source, "-o", one], check=True, capture_output=True)
 
     if KILLS:
@@ -97,11 +100,12 @@ def main():
         return 0
 
     # another seed, other data on one rank
-    def different(name, ranks_option):
-        command = mpirun + ["-n", "2", program] + TRAIN + [f"--save={checkpoint(name)}", "--steps=3", ":", "-n", "1", program] + ranks_option + ["--steps=3", f"--save={checkpoint(name)}"]
+    def different(name, ranks_option, other=program):
+        command = mpirun + ["-n", "2", program] + TRAIN + [f"--save={checkpoint(name)}", "--steps=3", ":", "-n", "1", other, "train"] + ranks_option
+        command += ["--steps=3", f"--save={checkpoint(name)}"]
         p = subprocess.run(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
         return p.returncode, p.stdout
-    status, output = different("seed", TRAIN + ["--seed=9"])
+    status, output = different("seed", TRAIN[1:] + ["--seed=9"])
     say("another seed", status != 0 and "rank 2 of 3 has seed 9, rank 0 has 0" in output and not os.path.exists(checkpoint("seed")), output)
     other = f"{folder}/other"
     os.makedirs(other, exist_ok=True)
@@ -112,8 +116,13 @@ def main():
         byte = f.read(1)[0]
         f.seek(5000)
         f.write(bytes([byte ^ 1]))
-    status, output = different("data", ["train", f"--data={other}", "--threads=1", "-q"])
+    status, output = different("data", [f"--data={other}", "--threads=1", "-q"])
     say("other data", status != 0 and "rank 2 of 3 has other train data than rank 0" in output, output)
+
+    # another program on one rank
+    subprocess.run([nnc, "-D", "N=8", "-O0", "--shard=none"] + MPI + [source, "-o", f"{folder}/lenet_other"], check=True, capture_output=True)
+    status, output = different("program", [f"--data={folder}", "--threads=1", "-q"], f"{folder}/lenet_other")
+    say("another program", status != 0 and "rank 2 of 3 has another program than rank 0" in output, output)
 
     # a rank that is killed, stopped, asked to end
     signalled("killed", program, signal.SIGKILL, [], lambda s: s != 0, None)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains networks with K ranks and with `accumulate K` on one, and compares the checkpoints: equal bytes.
 
-same_bytes.py NNC FOLDER MODELS MPIRUN... [--ranks=1,2,3] [--only=NAME] [--steps=N]: MPIRUN is the command before `-n K`.
+same_bytes.py NNC FOLDER MODELS MPIRUN... [--ranks=1,2,3] [--only=NAME] [--steps=N] [--mpi=NAME] [--target=NAME]: MPIRUN is the command before `-n K`.
 """
 import json, os, random, struct, subprocess, sys
 
@@ -92,9 +92,10 @@ def run(command):
     return p.stdout
 
 def main():
-    options = dict(a[2:].split("=", 1) for a in sys.argv[1:] if a.startswith("--") and "=" in a and a.split("=")[0][2:] in ("ranks", "only", "steps"))
+    options = dict(a[2:].split("=", 1) for a in sys.argv[1:] if a.startswith("--") and "=" in a and a.split("=")[0][2:] in ("ranks", "only", "steps", "mpi", "target"))
     words = [a for a in sys.argv[1:] if not (a.startswith("--") and a.split("=")[0][2:] in options)]
     nnc, folder, models, mpirun = words[0], words[1], words[2], words[3:]
+    mpi, target = [f"--mpi={options['mpi']}"] if "mpi" in options else [], [f"--target={options['target']}"] if "target" in options else []
     ranks, steps = [int(k) for k in options.get("ranks", "1,2,3").split(",")], options.get("steps", "3")
     os.makedirs(folder, exist_ok=True)
     make_data(folder)
@@ -108,8 +109,8 @@ def main():
         source = f"{folder}/{name}.nn"
         with open(source, "w") as f:
             f.write(text)
-        given = [w for d in defines for w in ("-D", d)] + flags + [source, "-o"]
-        run([nnc, "--shard=none"] + given + [f"{folder}/{name}"])
+        given = [w for d in defines for w in ("-D", d)] + flags + target + [source, "-o"]
+        run([nnc, "--shard=none"] + mpi + given + [f"{folder}/{name}"])
         for k in ranks:
             one = f"{folder}/{name}_{k}"
             run([nnc, "-D", f"micro_batches={k}"] + given + [one])

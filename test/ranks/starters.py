@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+"""Ranks that do not find each other: starters.py NNC FOLDER MODELS. What is said, and that all end."""
+import os, subprocess, sys, time
+from same_bytes import make_data
+
+nnc, folder, models = sys.argv[1:4]
+START = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "start.py")]
+os.makedirs(folder, exist_ok=True)
+make_data(folder)
+program = f"{folder}/mlp"
+subprocess.run([nnc, "--shard=none", "--mpi=none", f"{models}/mlp.nn", "-o", program], check=True, capture_output=True)
+TRAIN = [program, "train", f"--data={folder}", "--threads=1", "--steps=1", "-q", f"--save={folder}/none.safetensors"]
+
+def check(what, words, messages, limit=20, environment={}):
+    begin = time.time()
+    p = subprocess.run(words, env=dict(os.environ, **environment), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+    ok = p.returncode != 0 and all(m in p.stdout for m in messages) and time.time() - begin < limit
+    print(what, "as wanted" if ok else f"FAILED, status {p.returncode}\n{p.stdout}", flush=True)
+
+late = TRAIN + ["--rank-timeout=2"]
+check("another number", START + ["-n", "2"] + TRAIN + [":", "-n", "1", "WORLD_SIZE=4"] + TRAIN, ["is rank 2 of 4, rank 0 is one of 3: all must be told the same number of ranks"])
+check("one number twice", START + ["-n", "2"] + TRAIN + [":", "-n", "1", "RANK=1"] + TRAIN, ["says that it is rank 1 of 3, which process "])
+check("one missing", START + ["-n", "2", "WORLD_SIZE=3"] + late, ["error: rank 2 of 3 has not come to 127.0.0.1, port ", ", within 2 seconds"])
+check("the first missing", START + ["-n", "1", "RANK=1", "WORLD_SIZE=2"] + late, ["error: rank 1 of 2 cannot reach rank 0 at 127.0.0.1, port ", ", within 2 seconds: Connection refused"])
+check("no address", START + ["-n", "2", "MASTER_ADDR="] + TRAIN, ["rank 1 of 2, started by RANK and WORLD_SIZE: ", "; MASTER_ADDR is not set"])
+check("no port", START + ["-n", "2", "MASTER_PORT="] + TRAIN, ["; MASTER_PORT is not set"])
+check("no such address", START + ["-n", "2", "MASTER_ADDR=no-such.invalid"] + TRAIN, ["MASTER_ADDR no-such.invalid, MASTER_PORT "])
+check("no number", START + ["-n", "1", "RANK=first"] + TRAIN, ['error: RANK is "first", not a number'])
+check("too large a number", START + ["-n", "1", "RANK=2", "WORLD_SIZE=2"] + TRAIN, ["error: RANK is 2, but WORLD_SIZE is 2: ranks are 0 to 1"])
+check("no engine", TRAIN, ["error: started by mpirun as one of several, but this program was compiled by an nnc without MPI"],
+      environment={"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"})
