@@ -1,4 +1,6 @@
 // Reading JSON from memory, just enough for the header of a safetensors file: a cursor that takes one token at a time.
+// Not support/json.h, which makes a tree of values with lines and columns: a header may have 100 MB and is one line,
+// its checksum needs the byte at which a value stands, and nothing of it has to stay behind the token that is read.
 #ifndef NNC_RUNTIME_JSON_H
 #define NNC_RUNTIME_JSON_H
 
