@@ -31,9 +31,6 @@ typedef struct Made {
 typedef struct Epilogue {
   MlirModule module;
   const NnTarget *target;   // Borrowed
-  PtrMap functions;         // symbol -> index into function
-  int n_functions;
-  MlirOperation *function;   // Owned
   int n_made;
   Made *made;   // Owned
   int n_fed;
@@ -42,18 +39,17 @@ typedef struct Epilogue {
   PtrMap tied;       // value that the current function returns -> argument it overwrites
 } Epilogue;
 
-static MlirOperation callee_of(const Epilogue *e, MlirOperation call) {
-  int i = nn_is(call, "func.call") ? ptr_map_get(&e->functions, attribute(call, "callee").ptr) : -1;
-  return i < 0 ? nn_null_operation() : e->function[i];
+// Of loops there is only a declaration.
+static bool is_kernel(MlirOperation func) { return nn_has_attr(func, ATTR_kernel) && !nn_has_attr(func, ATTR_body); }
+
+// The kernel that a call is of; null: it is no call, or of something else.
+static MlirOperation kernel_of(MlirOperation call) {
+  MlirOperation func = nn_is(call, "func.call") ? nn_callee(call) : nn_null_operation();
+  return mlirOperationIsNull(func) || is_kernel(func) ? func : nn_null_operation();
 }
 
-static MlirAttribute add_function(Epilogue *e, MlirOperation func) {
-  MlirAttribute symbol = mlirFlatSymbolRefAttrGet(mlirModuleGetContext(e->module),
-                                                  mlirStringAttrGetValue(attribute(func, "sym_name")));
-  e->function = reallocate_array(e->function, (size_t)e->n_functions + 1, sizeof *e->function);
-  ptr_map_set(&e->functions, symbol.ptr, e->n_functions);
-  e->function[e->n_functions++] = func;
-  return symbol;
+static MlirAttribute symbol_of(MlirOperation func) {
+  return mlirFlatSymbolRefAttrGet(mlirOperationGetContext(func), mlirStringAttrGetValue(attribute(func, "sym_name")));
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -129,7 +125,7 @@ static MlirAttribute function_for(Epilogue *e, MlirOperation kernel, MlirOperati
   for (int i = 0; i < e->n_made; i++)
     if (is_equal(&e->made[i], m)) return e->made[i].result;
   MlirOperation func = make_function(e, kernel, conv, m);
-  if (e->target->epilogue_ok(e->target, func)) m->result = add_function(e, func);
+  if (e->target->epilogue_ok(e->target, func)) m->result = symbol_of(func);
   else mlirOperationDestroy(func);
   e->made = reallocate_array(e->made, (size_t)e->n_made + 1, sizeof *e->made);
   e->made[e->n_made++] = *m;
@@ -226,7 +222,7 @@ static void consider(Epilogue *e, MlirOperation conv) {
   Made m = {.attributes = dictionary_of(conv).ptr, .same = {-1, -1}};
   MlirOperation call = first_reader(e, conv, &m.keeps);
   if (mlirOperationIsNull(call)) return;
-  MlirOperation kernel = callee_of(e, call);
+  MlirOperation kernel = kernel_of(call);
   m.argument = operand_number(call, y);
   if (mlirOperationIsNull(kernel) || !is_map_or_column(kernel) || !phases_fit(conv, call) || !can_wait(e, conv, call))
     return;
@@ -335,7 +331,7 @@ static MlirAttribute fed_function(Epilogue *e, MlirOperation map, MlirOperation 
   set_names(e, func, alone ? map : kernel, alone ? "_conv" : "_fed", first, second);
   put_in_front(func, map, f->same, at);
   f->result = (MlirAttribute){NULL};
-  if (e->target->epilogue_ok(e->target, func)) f->result = add_function(e, func);
+  if (e->target->epilogue_ok(e->target, func)) f->result = symbol_of(func);
   else mlirOperationDestroy(func);
   e->fed = reallocate_array(e->fed, (size_t)e->n_fed + 1, sizeof *e->fed);
   e->fed[e->n_fed++] = *f;
@@ -372,16 +368,16 @@ static void replace_fed(MlirOperation op, MlirOperation call, int at, const Fed 
 
 static void consider_map(Epilogue *e, MlirOperation op, MlirOperation *ops) {
   bool alone = nn_op_of(op) == NN_OP_conv2d;
-  MlirOperation kernel = alone ? nn_null_operation() : callee_of(e, op), conv = alone ? op
-                                                                                : mlirOperationIsNull(kernel)
-                                                                                    ? kernel
-                                                                                    : convolution_in(kernel);
+  MlirOperation kernel = alone ? nn_null_operation() : kernel_of(op), conv = alone ? op
+                                                                             : mlirOperationIsNull(kernel)
+                                                                                 ? kernel
+                                                                                 : convolution_in(kernel);
   if (mlirOperationIsNull(conv)) return;
   MlirValue own = mlirOperationGetOperand(conv, 0);
   int at = alone ? 0 : nn_value_index(own);
   if (!alone && (!mlirValueIsABlockArgument(own) || !rewrite_has_one_use(own))) return;
   MlirValue x = mlirOperationGetOperand(op, at);
-  MlirOperation call = nn_value_def(x), map = mlirOperationIsNull(call) ? call : callee_of(e, call);
+  MlirOperation call = nn_value_def(x), map = mlirOperationIsNull(call) ? call : kernel_of(call);
   char kind[16];
   if (mlirOperationIsNull(map) || !rewrite_has_one_use(x) ||
       strcmp(nn_attr_str(map, ATTR_kind, kind, sizeof kind, ""), "map") != 0 || nn_function_n_results(map) != 1)
@@ -442,10 +438,11 @@ static void erase_uncalled(Epilogue *e) {
          op = mlirOperationGetNextInBlock(op))
       if (nn_is(op, "func.call")) ptr_map_set(&called, attribute(op, "callee").ptr, 1);
   }
-  MlirContext ctx = mlirModuleGetContext(e->module);
-  for (int i = 0; i < e->n_functions; i++) {
-    MlirAttribute symbol = mlirFlatSymbolRefAttrGet(ctx, mlirStringAttrGetValue(attribute(e->function[i], "sym_name")));
-    if (ptr_map_get(&called, symbol.ptr) < 0) mlirOperationDestroy(e->function[i]);
+  for (MlirOperation func = mlirBlockGetFirstOperation(mlirModuleGetBody(e->module)), next; !mlirOperationIsNull(func);
+       func = next) {
+    next = mlirOperationGetNextInBlock(func);
+    if (nn_is(func, "func.func") && is_kernel(func) && ptr_map_get(&called, symbol_of(func).ptr) < 0)
+      mlirOperationDestroy(func);
   }
   ptr_map_free(&called);
 }
@@ -456,17 +453,12 @@ static void erase_uncalled(Epilogue *e) {
 bool nn_pass_epilogue(MlirModule module, const NnPassRun *run) {
   if (!run->target || !run->target->epilogue_ok) return true;
   Epilogue e = {.module = module, .target = run->target};
-  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op))
-    if (nn_is(op, "func.func") && nn_has_attr(op, ATTR_kernel) && !nn_has_attr(op, ATTR_body)) add_function(&e, op);
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
   for (int i = 0; i < n; i++) run_function(&e, functions[i]);
   erase_uncalled(&e);
-  free(e.function);
   free(e.made);
   free(e.fed);
-  ptr_map_free(&e.functions);
   ptr_map_free(&e.position);
   ptr_map_free(&e.tied);
   return true;
