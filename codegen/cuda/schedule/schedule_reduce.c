@@ -4,11 +4,12 @@
 // additions is fixed by the shape.
 //
 // Where there are too few teams for a GPU, the reduced elements are cut into chunks: one launch leaves partial results
-// in the workspace, a second combines them. A short row is read once: its elements stay in registers from pass to pass,
-// those of a longer one in shared memory if there is room (schedule_reduce_stash.c). Of longer ones mean and squared
-// differences come from one pass, as do the maximum and the sum of exponentials of a softmax (Milakov and Gimelshein,
-// 2018): a thread keeps moments about the first element that it sees, or the sum for the largest one so far. Moments of
-// threads and chunks are joined by the formula of Chan, Golub and LeVeque (1979), as differences from one element.
+// in the workspace, a second combines them (schedule_reduce_chunks.c). A short row is read once: its elements stay in
+// registers from pass to pass, those of a longer one in shared memory if there is room (schedule_reduce_stash.c). Of
+// longer ones mean and squared differences come from one pass, as do the maximum and the sum of exponentials of a
+// softmax (Milakov and Gimelshein, 2018): a thread keeps moments about the first element that it sees, or the sum for
+// the largest one so far. Moments of threads and chunks are joined by the formula of Chan, Golub and LeVeque (1979), as
+// differences from one element.
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,28 +21,12 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // One launch
 
-typedef struct Launch {
-  Emitter *e;
-  const Plan *p;
-  char *symbol;                // Owned by the kernel's launch
-  Value rank;                  // of the thread in its team
-  Value column;                // columns: which of the block's
-  Value outer, chunk;          // linear; chunk only where chunked
-  Value active;                // i1: this team has an element; {-1}: all do
-  Value low, high;             // of rows
-  Value from, to;              // of the reduced vector axis
-  Value valid[MAX_RESIDENT];   // resident: i1; id -1: always
-  Value value[MAX_UNITS];      // combined, of the current stage; means are final, but in a launch of partial results
-  Value origin[MAX_UNITS];     // of a mean: an element of the team's, from which differences are summed
-  Stash stash;
-} Launch;
-
 static bool all_active(const Plan *p) {
   return p->columns ? p->width % p->per_block == 0 : p->teams % p->per_block == 0;
 }
 
-static void begin_launch(Launch *l, Emitter *e, CudaModule *m, const Plan *p, const char *what, int index,
-                         int64_t chunks, EmittedKernel *out) {
+void launch_begin(Launch *l, Emitter *e, CudaModule *m, const Plan *p, const char *what, int index, int64_t chunks,
+                  EmittedKernel *out) {
   const Kernel *k = p->r.k;
   *l = (Launch){.e = e, .p = p, .symbol = index ? text_format("%s_launch%d", k->name, index) : copy_string(k->name)};
   l->stash = (Stash){.p = p};
@@ -173,7 +158,7 @@ static Value combine_row(Launch *l, const Unit *u, Value x) {
 }
 
 // The value of the whole team, in all of its threads and, in rows, lanes.
-static Value combine(Launch *l, const Unit *u, Value x) {
+Value launch_combine(Launch *l, const Unit *u, Value x) {
   Value v = l->p->columns ? combine_columns(l, u, x) : combine_row(l, u, x);
   v.varies = false;
   return v;
@@ -377,19 +362,19 @@ static void finish_moments(Launch *l, int mean, const Value *acc, Value count) {
         own = add(l, u, sub(l, u, acc[0], l->origin[mean]), shift);
   // a thread without elements
   own = emit_select(e, emit_compare(e, "eq", acc[3], zero, u->dtype), zero, own, u->dtype);
-  Value between = emit_binary(e, NN_OP_div, u->dtype, combine(l, u, mul(l, u, acc[3], own)), count),
+  Value between = emit_binary(e, NN_OP_div, u->dtype, launch_combine(l, u, mul(l, u, acc[3], own)), count),
         d = sub(l, u, own, between);
   Value within = sub(l, u, acc[2], mul(l, u, acc[1], shift));
   l->value[mean] = l->p->relative ? between : add(l, u, l->origin[mean], between);
-  l->value[squares] = combine(l, &l->p->r.units[squares], add(l, u, within, mul(l, u, acc[3], mul(l, u, d, d))));
+  l->value[squares] = launch_combine(l, &l->p->r.units[squares], add(l, u, within, mul(l, u, acc[3], mul(l, u, d, d))));
 }
 
 static void finish_softmax(Launch *l, int maximum, const Value *acc) {
   const Unit *u = &l->p->r.units[maximum];
   int sum = plan_companion(l->p, maximum);
-  l->value[maximum] = combine(l, u, acc[0]);
+  l->value[maximum] = launch_combine(l, u, acc[0]);
   Value scale = emit_exponential(l->e, sub(l, u, finite_maximum(l, u, acc[0]), l->value[maximum]), u->dtype);
-  l->value[sum] = combine(l, &l->p->r.units[sum], mul(l, u, acc[1], scale));
+  l->value[sum] = launch_combine(l, &l->p->r.units[sum], mul(l, u, acc[1], scale));
 }
 
 static void carry(Launch *l, Pass *pass, int unit, Value *acc) {
@@ -425,7 +410,7 @@ static void pass_loops(Launch *l, const Pass *pass, Value *acc) {
 
 // The units `active`, with those that are joined to them. count: the elements that the team goes through, of any unit's
 // type.
-static void run_pass(Launch *l, const bool *active, bool write, Value (*count)(Launch *l, NnDtype dtype)) {
+void launch_pass(Launch *l, const bool *active, bool write, Value (*count)(Launch *l, NnDtype dtype)) {
   const Plan *p = l->p;
   const Reduce *r = &p->r;
   Pass pass = {.write = write};
@@ -441,7 +426,7 @@ static void run_pass(Launch *l, const bool *active, bool write, Value (*count)(L
     const Unit *u = &r->units[unit];
     const Value *own = acc + pass.first[i];
     bool alone = plan_companion(p, unit) < 0;
-    if (alone) l->value[unit] = combine(l, u, *own);
+    if (alone) l->value[unit] = launch_combine(l, u, *own);
     if (alone && u->kind == UNIT_MEAN)
       l->value[unit] = add(l, u, l->origin[unit],
                            emit_binary(l->e, NN_OP_div, u->dtype, l->value[unit], count(l, u->dtype)));
@@ -460,7 +445,7 @@ static bool has_kept_results(const Kernel *k) {
 }
 
 // By the first thread of each team; the others must have read what a result may lie over.
-static void write_kept_results(Launch *l) {
+void launch_write_kept_results(Launch *l) {
   Emitter *e = l->e;
   const Plan *p = l->p;
   if (!has_kept_results(p->r.k)) return;
@@ -473,7 +458,7 @@ static void write_kept_results(Launch *l) {
   if_end(e, 0, NULL, NULL, NULL, NULL);
 }
 
-static void whole_range(Launch *l) {
+void launch_whole_range(Launch *l) {
   l->low = emit_i64(l->e, 0);
   l->high = emit_i64(l->e, l->p->r.row_extent);
   l->from = emit_i64(l->e, 0);
@@ -490,8 +475,8 @@ static void emit_direct(CudaModule *m, const Plan *p, EmittedKernel *out) {
   Launch l;
   const Reduce *r = &p->r;
   int64_t count = r->row_extent * (p->columns ? 1 : r->vector_extent);
-  begin_launch(&l, &e, m, p, "all passes", 0, 1, out);
-  whole_range(&l);
+  launch_begin(&l, &e, m, p, "all passes", 0, 1, out);
+  launch_whole_range(&l);
   block_begin(&e);   // a scope for what depends on the thread, so that nothing is hoisted over a barrier
   if (p->resident) bind_resident(&l);
   IndexMap kept = index_map_kept(r->k);
@@ -499,7 +484,7 @@ static void emit_direct(CudaModule *m, const Plan *p, EmittedKernel *out) {
     bool active[MAX_UNITS];
     for (int u = 0; u < r->n_units; u++) active[u] = r->units[u].level == pass;
     l.stash.pass = pass;
-    run_pass(&l, active, pass == r->write_pass, whole_count);
+    launch_pass(&l, active, pass == r->write_pass, whole_count);
     for (int u = 0; u < r->n_units; u++) {
       if (!active[u]) continue;
       const Unit *unit = &r->units[u];
@@ -507,183 +492,9 @@ static void emit_direct(CudaModule *m, const Plan *p, EmittedKernel *out) {
       reduce_bind(&e, unit, &kept, l.value[u]);
     }
   }
-  write_kept_results(&l);
+  launch_write_kept_results(&l);
   block_end(&e);
   emitter_end(&e);
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Chunked: partial results in one launch, their combination in the next
-
-static int workspace_values(const Reduce *r, int stage, WorkspaceValue *out) {
-  int n = 0;
-  for (int u = 0; u < r->n_units; u++)
-    if (r->units[u].stage < stage)
-      out[n++] = (WorkspaceValue){r->units[u].value.ptr, r->units[u].dtype, r->units[u].combined};
-  return n;
-}
-
-static Value kept_index(Launch *l, Value row) {
-  const Plan *p = l->p;
-  if (!p->columns) return row;
-  Value lane = {l->e->vector_index[0], l->e->index_depth[p->r.vector_group], true};
-  return emit_index(l->e, "addi", emit_index_with(l->e, "muli", row, p->r.vector_extent), lane);
-}
-
-static Value partial_index(Launch *l, Value chunk) {
-  return kept_index(l, emit_index(l->e, "addi", emit_index_with(l->e, "muli", l->outer, l->p->n_chunks), chunk));
-}
-
-static Value chunk_count(Launch *l, Value chunk) {
-  const Plan *p = l->p;
-  Emitter *e = l->e;
-  int64_t total = p->chunk_vector ? p->r.vector_extent : p->r.row_extent,
-          per = p->columns || p->chunk_vector ? 1 : p->r.vector_extent;
-  Value start = emit_index_with(e, "muli", chunk, p->chunk_size),
-        end = emit_index_with(e, "minui", emit_index_with(e, "addi", start, p->chunk_size), total);
-  return emit_index_with(e, "muli", emit_index(e, "subi", end, start), per);
-}
-
-static Value own_count(Launch *l, NnDtype dtype) { return reduce_splat_count(l->e, dtype, chunk_count(l, l->chunk)); }
-
-static void emit_partials(CudaModule *m, const Plan *p, int stage, EmittedKernel *out) {
-  Emitter e;
-  Launch l;
-  const Reduce *r = &p->r;
-  WorkspaceValue known[MAX_UNITS];
-  bool here[MAX_UNITS], write = stage == r->n_stages - 1 && r->has_domain_result;
-  begin_launch(&l, &e, m, p, "partial results of chunks", 2 * stage, p->n_chunks, out);
-  e.workspace = known;
-  e.n_workspace = workspace_values(r, stage, known);
-  whole_range(&l);
-  block_begin(&e);
-  Value start = emit_index_with(&e, "muli", l.chunk, p->chunk_size),
-        end = emit_index_with(&e, "addi", start, p->chunk_size);
-  if (p->chunk_vector) l.from = start, l.to = emit_index_with(&e, "minui", end, r->vector_extent);
-  else l.low = start, l.high = emit_index_with(&e, "minui", end, r->row_extent);
-  for (int u = 0; u < r->n_units; u++) here[u] = r->units[u].stage == stage;
-  run_pass(&l, here, write, own_count);
-  Value first = schedule_compare(&e, "eq", l.rank, 0);
-  if (l.active.id >= 0) first = emit(&e, e.depth, "arith.andi", VALUES(first.id, l.active.id), "%%, %% : i1");
-  if_begin(&e, first);
-  Value at = partial_index(&l, l.chunk);
-  for (int u = 0; u < r->n_units; u++)
-    if (here[u]) emit_store_workspace(&e, r->units[u].dtype, r->units[u].partial, at, l.value[u], !p->columns);
-  if_begin(&e, schedule_compare(&e, "eq", l.chunk, 0));
-  for (int u = 0; u < r->n_units; u++)
-    if (here[u] && r->units[u].kind == UNIT_MEAN)
-      emit_store_workspace(&e, r->units[u].dtype, r->units[u].combined, kept_index(&l, l.outer), l.origin[u],
-                           !p->columns);
-  if_end(&e, 0, NULL, NULL, NULL, NULL);
-  if_end(&e, 0, NULL, NULL, NULL, NULL);
-  block_end(&e);
-  emitter_end(&e);
-}
-
-// Sums over the chunks; the team shares them out. Means are differences from one number, which is `origin` unless they
-// were left so: large ones would lose what sets them apart.
-static Value over_chunks(Launch *l, int unit, bool square, const Value *origin) {
-  Emitter *e = l->e;
-  const Plan *p = l->p;
-  const Unit *u = &p->r.units[unit];
-  Value acc = reduce_identity(e, &(Unit){.kind = u->kind == UNIT_MAX ? UNIT_MAX : UNIT_SUM, .dtype = u->dtype}), arg;
-  acc.varies = true;
-  TypeName type = vector_type(e, u->dtype);
-  Value i = for_begin(e, l->rank, emit_i64(e, p->n_chunks), p->team, 1, &acc, &type, &arg);
-  Value at = partial_index(l, i),
-        x = emit_load_workspace(e, u->dtype, square ? p->r.units[u->mean].partial : u->partial, at, !p->columns);
-  if ((u->kind == UNIT_MEAN || square) && !p->relative) x = emit_binary(e, NN_OP_sub, u->dtype, x, *origin);
-  if (square) {
-    Value d = emit_binary(e, NN_OP_sub, u->dtype, x, l->value[u->mean]);
-    x = emit_binary(e, NN_OP_mul, u->dtype, d, d);
-  }
-  if (square || u->kind == UNIT_MEAN)
-    x = emit_binary(e, NN_OP_mul, u->dtype, x, reduce_splat_count(e, u->dtype, chunk_count(l, i)));
-  // In rows a lane holds a copy: it must count once.
-  Value sum = reduce_combine(e, u, arg, x);
-  for_end(e, 1, &sum, &type, &acc);
-  return acc;
-}
-
-static void emit_combination(CudaModule *m, const Plan *whole, int stage, EmittedKernel *out) {
-  Emitter e;
-  Launch l;
-  Plan p = *whole;
-  if (!p.columns) p.lanes = 1, p.r.lanes = 1, p.team = WARP, p.per_block = 4;   // a warp for each kept element
-  const Reduce *r = &p.r;
-  WorkspaceValue known[MAX_UNITS];
-  Value origin = {0}, final[MAX_UNITS];
-  bool is_last = stage == r->n_stages - 1;
-  int64_t count = r->row_extent * (p.columns ? 1 : r->vector_extent);
-  begin_launch(&l, &e, m, &p, "combination", 2 * stage + 1, 1, out);
-  e.workspace = known;
-  e.n_workspace = workspace_values(r, stage, known);
-  block_begin(&e);
-  IndexMap kept = index_map_kept(r->k);
-  for (int u = 0; u < r->n_units; u++) {
-    const Unit *unit = &r->units[u];
-    if (unit->stage != stage) continue;
-    if (unit->kind == UNIT_MEAN)
-      origin = emit_load_workspace(&e, unit->dtype, p.relative ? unit->combined : unit->partial,
-                                   p.relative ? kept_index(&l, l.outer) : partial_index(&l, emit_i64(&e, 0)),
-                                   !p.columns);
-    Value x = combine(&l, unit, over_chunks(&l, u, false, &origin));
-    if (unit->kind == UNIT_M2)
-      x = emit_binary(&e, NN_OP_add, unit->dtype, x, combine(&l, unit, over_chunks(&l, u, true, &origin)));
-    if (unit->kind == UNIT_MEAN || unit->kind == UNIT_M2) x = reduce_divide(&e, unit, x, count);
-    x.depth = e.depth;
-    l.value[u] = final[u] = x;   // M2, which comes next, takes the difference
-    if (unit->kind == UNIT_MEAN) final[u] = emit_binary(&e, NN_OP_add, unit->dtype, origin, x);
-    reduce_bind(&e, unit, &kept, final[u]);
-  }
-  if (!is_last) {
-    if (p.columns || p.team > WARP) schedule_barrier(&e);   // all have read where the means began
-    else schedule_warp_barrier(&e);
-    Value first = schedule_compare(&e, "eq", l.rank, 0);
-    if (l.active.id >= 0) first = emit(&e, e.depth, "arith.andi", VALUES(first.id, l.active.id), "%%, %% : i1");
-    if_begin(&e, first);
-    Value at = kept_index(&l, l.outer);
-    for (int u = 0; u < r->n_units; u++)
-      if (r->units[u].stage == stage)
-        emit_store_workspace(&e, r->units[u].dtype, r->units[u].combined, at, final[u], !p.columns);
-    if_end(&e, 0, NULL, NULL, NULL, NULL);
-  } else {
-    // Reductions of earlier stages are read from the workspace.
-    write_kept_results(&l);
-  }
-  block_end(&e);
-  emitter_end(&e);
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Only the combination: convolutions leave the partial results
-
-static int64_t plan_combine(Plan *p, const Kernel *k, int64_t rows, int64_t from) {
-  plan_reduce(k, p);
-  require_promise(p->columns && p->r.outer_extent == 1 && p->r.n_stages == 1, "sums that are not by channel");
-  p->chunked = true;
-  p->relative = false;
-  p->chunk_size = rows;
-  p->n_chunks = divide_up(p->r.row_extent, rows);
-  int64_t pitch = divide_up(p->r.vector_extent * p->n_chunks * 4, 64) * 64;
-  p->team = plan_power_of_two(p->n_chunks, BLOCK / p->per_block);
-  if (p->team * p->per_block < WARP) p->team = WARP / p->per_block;
-  p->bytes = from;
-  for (int i = 0; i < p->r.n_units; i++, p->bytes += pitch) p->r.units[i].partial = p->bytes;
-  return pitch;
-}
-
-int64_t schedule_combine_plan(const Kernel *k, int64_t rows, int64_t from, int64_t *pitch) {
-  Plan p;
-  int64_t apart = plan_combine(&p, k, rows, from);
-  if (pitch) *pitch = apart;
-  return p.bytes;
-}
-
-void schedule_combine(CudaModule *m, const Kernel *k, int64_t rows, int64_t from, EmittedKernel *out) {
-  Plan p;
-  plan_combine(&p, k, rows, from);
-  emit_combination(m, &p, 0, out);
 }
 
 void schedule_reduce(CudaModule *m, const Kernel *k, EmittedKernel *out) {
@@ -691,12 +502,6 @@ void schedule_reduce(CudaModule *m, const Kernel *k, EmittedKernel *out) {
   plan_reduce(k, &p);
   plan_stash(m->target, &p);
   out->workspace_bytes = schedule_reduce_workspace(k);
-  if (!p.chunked) {
-    emit_direct(m, &p, out);
-    return;
-  }
-  for (int stage = 0; stage < p.r.n_stages; stage++) {
-    emit_partials(m, &p, stage, out);
-    emit_combination(m, &p, stage, out);
-  }
+  if (p.chunked) schedule_reduce_chunks(m, &p, out);
+  else emit_direct(m, &p, out);
 }

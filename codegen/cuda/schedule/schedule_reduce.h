@@ -63,4 +63,33 @@ void plan_stash(const CudaTarget *target, Plan *p);   // last of the plan: a lar
 void stash_turn_begin(Emitter *e, Stash *s, int count);
 void stash_turn_end(Emitter *e);
 
+// schedule_reduce.c: one launch, of all of a kernel or of its chunks.
+typedef struct Launch {
+  Emitter *e;
+  const Plan *p;
+  char *symbol;                // Owned by the kernel's launch
+  Value rank;                  // of the thread in its team
+  Value column;                // columns: which of the block's
+  Value outer, chunk;          // linear; chunk only where chunked
+  Value active;                // i1: this team has an element; {-1}: all do
+  Value low, high;             // of rows
+  Value from, to;              // of the reduced vector axis
+  Value valid[MAX_RESIDENT];   // resident: i1; id -1: always
+  Value value[MAX_UNITS];      // combined, of the current stage; means are final, but in a launch of partial results
+  Value origin[MAX_UNITS];     // of a mean: an element of the team's, from which differences are summed
+  Stash stash;
+} Launch;
+// The function's beginning, for `chunks` blocks to a team; index: of the kernel's launches. `what` is for the comment.
+void launch_begin(Launch *l, Emitter *e, CudaModule *m, const Plan *p, const char *what, int index, int64_t chunks,
+                  EmittedKernel *out);
+void launch_whole_range(Launch *l);   // the launch goes over all reduced elements
+// One pass over the elements, for the active units (n_units of them), or that writes domain-shaped results; count: of
+// the elements that the launch's team sees.
+void launch_pass(Launch *l, const bool *active, bool write, Value (*count)(Launch *l, NnDtype dtype));
+Value launch_combine(Launch *l, const Unit *u, Value x);   // over the threads of the team
+void launch_write_kept_results(Launch *l);
+
+// schedule_reduce_chunks.c: partial results in one launch, their combination in the next.
+void schedule_reduce_chunks(CudaModule *m, const Plan *p, EmittedKernel *out);
+
 #endif

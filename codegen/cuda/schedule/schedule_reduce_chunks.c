@@ -1,0 +1,182 @@
+// Reductions whose elements are cut into chunks: one launch leaves partial results in the workspace, the next combines
+// them; or only the combination, where a convolution has left them (see schedule_reduce.c).
+#include "codegen/cuda/schedule/schedule_reduce.h"
+#include "support/integers.h"
+
+static int workspace_values(const Reduce *r, int stage, WorkspaceValue *out) {
+  int n = 0;
+  for (int u = 0; u < r->n_units; u++)
+    if (r->units[u].stage < stage)
+      out[n++] = (WorkspaceValue){r->units[u].value.ptr, r->units[u].dtype, r->units[u].combined};
+  return n;
+}
+
+static Value kept_index(Launch *l, Value row) {
+  const Plan *p = l->p;
+  if (!p->columns) return row;
+  Value lane = {l->e->vector_index[0], l->e->index_depth[p->r.vector_group], true};
+  return emit_index(l->e, "addi", emit_index_with(l->e, "muli", row, p->r.vector_extent), lane);
+}
+
+static Value partial_index(Launch *l, Value chunk) {
+  return kept_index(l, emit_index(l->e, "addi", emit_index_with(l->e, "muli", l->outer, l->p->n_chunks), chunk));
+}
+
+static Value chunk_count(Launch *l, Value chunk) {
+  const Plan *p = l->p;
+  Emitter *e = l->e;
+  int64_t total = p->chunk_vector ? p->r.vector_extent : p->r.row_extent,
+          per = p->columns || p->chunk_vector ? 1 : p->r.vector_extent;
+  Value start = emit_index_with(e, "muli", chunk, p->chunk_size),
+        end = emit_index_with(e, "minui", emit_index_with(e, "addi", start, p->chunk_size), total);
+  return emit_index_with(e, "muli", emit_index(e, "subi", end, start), per);
+}
+
+static Value own_count(Launch *l, NnDtype dtype) { return reduce_splat_count(l->e, dtype, chunk_count(l, l->chunk)); }
+
+static void emit_partials(CudaModule *m, const Plan *p, int stage, EmittedKernel *out) {
+  Emitter e;
+  Launch l;
+  const Reduce *r = &p->r;
+  WorkspaceValue known[MAX_UNITS];
+  bool here[MAX_UNITS], write = stage == r->n_stages - 1 && r->has_domain_result;
+  launch_begin(&l, &e, m, p, "partial results of chunks", 2 * stage, p->n_chunks, out);
+  e.workspace = known;
+  e.n_workspace = workspace_values(r, stage, known);
+  launch_whole_range(&l);
+  block_begin(&e);
+  Value start = emit_index_with(&e, "muli", l.chunk, p->chunk_size),
+        end = emit_index_with(&e, "addi", start, p->chunk_size);
+  if (p->chunk_vector) l.from = start, l.to = emit_index_with(&e, "minui", end, r->vector_extent);
+  else l.low = start, l.high = emit_index_with(&e, "minui", end, r->row_extent);
+  for (int u = 0; u < r->n_units; u++) here[u] = r->units[u].stage == stage;
+  launch_pass(&l, here, write, own_count);
+  Value first = schedule_compare(&e, "eq", l.rank, 0);
+  if (l.active.id >= 0) first = emit(&e, e.depth, "arith.andi", VALUES(first.id, l.active.id), "%%, %% : i1");
+  if_begin(&e, first);
+  Value at = partial_index(&l, l.chunk);
+  for (int u = 0; u < r->n_units; u++)
+    if (here[u]) emit_store_workspace(&e, r->units[u].dtype, r->units[u].partial, at, l.value[u], !p->columns);
+  if_begin(&e, schedule_compare(&e, "eq", l.chunk, 0));
+  for (int u = 0; u < r->n_units; u++)
+    if (here[u] && r->units[u].kind == UNIT_MEAN)
+      emit_store_workspace(&e, r->units[u].dtype, r->units[u].combined, kept_index(&l, l.outer), l.origin[u],
+                           !p->columns);
+  if_end(&e, 0, NULL, NULL, NULL, NULL);
+  if_end(&e, 0, NULL, NULL, NULL, NULL);
+  block_end(&e);
+  emitter_end(&e);
+}
+
+// Sums over the chunks; the team shares them out. Means are differences from one number, which is `origin` unless they
+// were left so: large ones would lose what sets them apart.
+static Value over_chunks(Launch *l, int unit, bool square, const Value *origin) {
+  Emitter *e = l->e;
+  const Plan *p = l->p;
+  const Unit *u = &p->r.units[unit];
+  Value acc = reduce_identity(e, &(Unit){.kind = u->kind == UNIT_MAX ? UNIT_MAX : UNIT_SUM, .dtype = u->dtype}), arg;
+  acc.varies = true;
+  TypeName type = vector_type(e, u->dtype);
+  Value i = for_begin(e, l->rank, emit_i64(e, p->n_chunks), p->team, 1, &acc, &type, &arg);
+  Value at = partial_index(l, i),
+        x = emit_load_workspace(e, u->dtype, square ? p->r.units[u->mean].partial : u->partial, at, !p->columns);
+  if ((u->kind == UNIT_MEAN || square) && !p->relative) x = emit_binary(e, NN_OP_sub, u->dtype, x, *origin);
+  if (square) {
+    Value d = emit_binary(e, NN_OP_sub, u->dtype, x, l->value[u->mean]);
+    x = emit_binary(e, NN_OP_mul, u->dtype, d, d);
+  }
+  if (square || u->kind == UNIT_MEAN)
+    x = emit_binary(e, NN_OP_mul, u->dtype, x, reduce_splat_count(e, u->dtype, chunk_count(l, i)));
+  // In rows a lane holds a copy: it must count once.
+  Value sum = reduce_combine(e, u, arg, x);
+  for_end(e, 1, &sum, &type, &acc);
+  return acc;
+}
+
+static void emit_combination(CudaModule *m, const Plan *whole, int stage, EmittedKernel *out) {
+  Emitter e;
+  Launch l;
+  Plan p = *whole;
+  if (!p.columns) p.lanes = 1, p.r.lanes = 1, p.team = WARP, p.per_block = 4;   // a warp for each kept element
+  const Reduce *r = &p.r;
+  WorkspaceValue known[MAX_UNITS];
+  Value origin = {0}, final[MAX_UNITS];
+  bool is_last = stage == r->n_stages - 1;
+  int64_t count = r->row_extent * (p.columns ? 1 : r->vector_extent);
+  launch_begin(&l, &e, m, &p, "combination", 2 * stage + 1, 1, out);
+  e.workspace = known;
+  e.n_workspace = workspace_values(r, stage, known);
+  block_begin(&e);
+  IndexMap kept = index_map_kept(r->k);
+  for (int u = 0; u < r->n_units; u++) {
+    const Unit *unit = &r->units[u];
+    if (unit->stage != stage) continue;
+    if (unit->kind == UNIT_MEAN)
+      origin = emit_load_workspace(&e, unit->dtype, p.relative ? unit->combined : unit->partial,
+                                   p.relative ? kept_index(&l, l.outer) : partial_index(&l, emit_i64(&e, 0)),
+                                   !p.columns);
+    Value x = launch_combine(&l, unit, over_chunks(&l, u, false, &origin));
+    if (unit->kind == UNIT_M2)
+      x = emit_binary(&e, NN_OP_add, unit->dtype, x, launch_combine(&l, unit, over_chunks(&l, u, true, &origin)));
+    if (unit->kind == UNIT_MEAN || unit->kind == UNIT_M2) x = reduce_divide(&e, unit, x, count);
+    x.depth = e.depth;
+    l.value[u] = final[u] = x;   // M2, which comes next, takes the difference
+    if (unit->kind == UNIT_MEAN) final[u] = emit_binary(&e, NN_OP_add, unit->dtype, origin, x);
+    reduce_bind(&e, unit, &kept, final[u]);
+  }
+  if (!is_last) {
+    if (p.columns || p.team > WARP) schedule_barrier(&e);   // all have read where the means began
+    else schedule_warp_barrier(&e);
+    Value first = schedule_compare(&e, "eq", l.rank, 0);
+    if (l.active.id >= 0) first = emit(&e, e.depth, "arith.andi", VALUES(first.id, l.active.id), "%%, %% : i1");
+    if_begin(&e, first);
+    Value at = kept_index(&l, l.outer);
+    for (int u = 0; u < r->n_units; u++)
+      if (r->units[u].stage == stage)
+        emit_store_workspace(&e, r->units[u].dtype, r->units[u].combined, at, final[u], !p.columns);
+    if_end(&e, 0, NULL, NULL, NULL, NULL);
+  } else {
+    // Reductions of earlier stages are read from the workspace.
+    launch_write_kept_results(&l);
+  }
+  block_end(&e);
+  emitter_end(&e);
+}
+
+void schedule_reduce_chunks(CudaModule *m, const Plan *p, EmittedKernel *out) {
+  for (int stage = 0; stage < p->r.n_stages; stage++) {
+    emit_partials(m, p, stage, out);
+    emit_combination(m, p, stage, out);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Only the combination: convolutions leave the partial results
+
+static int64_t plan_combine(Plan *p, const Kernel *k, int64_t rows, int64_t from) {
+  plan_reduce(k, p);
+  require_promise(p->columns && p->r.outer_extent == 1 && p->r.n_stages == 1, "sums that are not by channel");
+  p->chunked = true;
+  p->relative = false;
+  p->chunk_size = rows;
+  p->n_chunks = divide_up(p->r.row_extent, rows);
+  int64_t pitch = divide_up(p->r.vector_extent * p->n_chunks * 4, 64) * 64;
+  p->team = plan_power_of_two(p->n_chunks, BLOCK / p->per_block);
+  if (p->team * p->per_block < WARP) p->team = WARP / p->per_block;
+  p->bytes = from;
+  for (int i = 0; i < p->r.n_units; i++, p->bytes += pitch) p->r.units[i].partial = p->bytes;
+  return pitch;
+}
+
+int64_t schedule_combine_plan(const Kernel *k, int64_t rows, int64_t from, int64_t *pitch) {
+  Plan p;
+  int64_t apart = plan_combine(&p, k, rows, from);
+  if (pitch) *pitch = apart;
+  return p.bytes;
+}
+
+void schedule_combine(CudaModule *m, const Kernel *k, int64_t rows, int64_t from, EmittedKernel *out) {
+  Plan p;
+  plan_combine(&p, k, rows, from);
+  emit_combination(m, &p, 0, out);
+}
