@@ -11,7 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "passes/solver/offsets.h"
 #include "passes/solver/solver.h"
 #include "runtime/output.h"
 #include "support/alloc.h"

@@ -124,7 +124,7 @@ typedef struct NncCollective {
 } NncCollective;
 
 // Steps of one lane run one after the other, those of several beside each other, but for their waits. Order as NnLane
-// in passes/plan/lanes.h. ORDER LANE
+// in passes/plan/plan.h. ORDER LANE
 typedef enum NncLane { NNC_LANE_COMPUTE, NNC_LANE_OUT, NNC_LANE_IN, NNC_LANE_COMM, NNC_LANES } NncLane;
 
 // A generated kernel runs iterations [begin, end) of its outer loop. buffers[i] is the address of its i-th buffer.

@@ -1,6 +1,6 @@
-// See lanes.h. Who is known to be over is kept as a vector clock (Fidge 1988, Mattern 1989): per lane the last step.
+// See plan.h. Who is known to be over is kept as a vector clock (Fidge 1988, Mattern 1989): per lane the last step.
 // Steps of a lane are ordered, so one number a lane says it of all of them.
-#include "passes/plan/lanes.h"
+#include "passes/plan/plan.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,14 +5,55 @@
 //   NnStepList    the ops of a function, flattened               (plan_steps.c)
 //   PlanProgram   the same as numbers: values, buffers, steps    (plan_model.c)
 //   PlanLayout    lifetimes and offsets for one sequence         (plan_layout.c)
+//   LaneStep      a step as its lane and the bytes it touches    (lanes.c)
 #ifndef NNC_PASSES_PLAN_H
 #define NNC_PASSES_PLAN_H
 
 #include <stdio.h>
 
 #include "passes/passes.h"
-#include "passes/plan/lanes.h"
 #include "passes/ptr_map.h"
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Lanes: a step runs on one of them, behind the steps of its lane that stand before it and behind those of other lanes
+// that it waits for; for the rest lanes run beside each other. The order of a function's steps stays total: run one by
+// one in it they compute the right thing, and where each byte is free is told by it. Waits make every other timing
+// give the same: whoever touches bytes that a step of another lane has touched before, one of them writing, waits for
+// that step. So what the order needs at most is what every timing needs at most, whatever takes how long.
+// Numbers alone; plan_lanes.c gives the steps of a planned function, plan_check_lanes.c judges the result.
+
+// Order as NncLane in runtime/program.h. ORDER LANE
+typedef enum NnLane {
+  NN_LANE_COMPUTE,
+  NN_LANE_OUT,    // to memory far away
+  NN_LANE_IN,     // from there
+  NN_LANE_COMM,   // between devices
+  NN_LANES,
+} NnLane;
+const char *nn_lane_name(NnLane lane);      // "compute", "out", "in", "comm"
+NnLane nn_lane_by_name(const char *name);   // NN_LANES: unknown
+
+// Of each lane one step, by its number in the order, and with it all before it on that lane; -1: none.
+typedef struct LaneClock {
+  int at[NN_LANES];
+} LaneClock;
+extern const LaneClock lane_clock_none;
+
+typedef struct LaneTouch {   // bytes [begin, end) are read, or written
+  int64_t begin, end;
+  bool written;
+} LaneTouch;
+
+typedef struct LaneStep {
+  NnLane lane;
+  LaneClock waits;   // nothing at its own lane
+  int n_touches;
+  const LaneTouch *touches;   // Borrowed
+} LaneStep;
+
+// Sets the waits of n steps in the order: for each two steps that touch the same bytes, one of them writing, that the
+// first is over when the second starts, with no wait that the others imply.
+void lanes_find_waits(int n, LaneStep *steps);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Steps
@@ -194,5 +235,23 @@ bool plan_write_waits(const PlanProgram *p, const int64_t *offset);   // arena o
 
 // plan_print.c: the table behind --emit=plan, of a planned module.
 void nn_plan_print(MlirModule module, FILE *out);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What the pass `check` looks at (plan_check_inplace.c, plan_check_lanes.c), by rules of its own
+
+// Why result `result` of a step may not lie over the bytes of operand `operand`, or NULL: it may. Where other operands
+// show the same bytes, each is asked for. kernel: the function that op calls, null: a library op.
+const char *plan_check_over(MlirOperation op, MlirOperation kernel, int result, int operand);
+
+// What is wrong with the waits of a function's steps.
+typedef struct LaneRace {
+  enum { LANE_RACE, LANE_WAIT_FOR_NONE } kind;
+  int before, after;    // steps: nothing says that the first is over when the second starts; or it waits for none such
+  int touch;            // of the second: which of its touches meets what the first touched
+  bool before_writes;   // else it reads
+  int64_t begin, end;   // bytes that both touch, or some of them
+} LaneRace;
+// True if each two of n steps that touch the same bytes, one of them writing, are ordered by lanes and waits.
+bool plan_check_lanes(int n, const LaneStep *steps, LaneRace *race);
 
 #endif

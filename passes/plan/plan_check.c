@@ -11,7 +11,6 @@
 #include "mlir-c/BuiltinAttributes.h"
 
 #include "passes/plan/plan.h"
-#include "passes/plan/plan_check.h"
 #include "support/alloc.h"
 
 typedef struct Segment {   // bytes [begin, end) of the arena hold `owner`: a value, or SCRATCH

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "passes/plan/plan_check.h"
+#include "passes/plan/plan.h"
 #include "passes/ptr_map.h"
 
 // What a value of a kernel's body has read of one argument when its element at some index is made. A bit set.

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "passes/plan/plan_check.h"
+#include "passes/plan/plan.h"
 #include "support/alloc.h"
 
 typedef struct Span {   // bytes [begin, end), touched alike so far

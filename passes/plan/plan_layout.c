@@ -7,7 +7,7 @@
 
 #include "passes/plan/plan.h"
 #include "passes/rewrite.h"
-#include "passes/solver/offsets.h"
+#include "passes/solver/solver.h"
 #include "support/alloc.h"
 #include "support/input_error.h"
 

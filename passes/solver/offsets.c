@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "offsets.h"
 #include "offsets_search.h"
+#include "solver.h"
 #include "support/alloc.h"
 #include "support/input_error.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "offsets.h"
+#include "solver.h"
 #include "support/alloc.h"
 #include "support/input_error.h"
 

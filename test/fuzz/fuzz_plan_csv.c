@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "passes/solver/offsets.h"
+#include "passes/solver/solver.h"
 #include "support/input_error.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

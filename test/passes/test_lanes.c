@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "passes/plan/lanes.h"
-#include "passes/plan/plan_check.h"
+#include "passes/plan/plan.h"
 #include "test/check.h"
 
 enum { MOST = 40, BYTES = 24, TOUCHES = 4 };

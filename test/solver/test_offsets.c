@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "passes/solver/offsets.h"
 #include "passes/solver/offsets_search.h"
+#include "passes/solver/solver.h"
 #include "support/input_error.h"
 #include "test/check.h"
 

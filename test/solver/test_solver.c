@@ -6,7 +6,7 @@
 #include "check.h"
 #include "exact.h"
 #include "generate.h"
-#include "passes/solver/offsets.h"
+#include "passes/solver/solver.h"
 #include "support/alloc.h"
 #include "support/input_error.h"
 #include "support/json.h"
