@@ -9,11 +9,11 @@
 
 // ---- remat_problem.c ----
 
-// A node per argument that the runtime fills, then the steps. What the solver does not know is told in the shape of the
-// nodes: a chain of steps, each of which alone reads the one before and overwrites it in place, is one node, because it
-// occupies one buffer; a step with several results is a node per result, because each may die or be wanted again alone;
-// what else is written in place is told in the workspaces. Forward and backward steps may run again, updates and taps
-// may not.
+// A node per argument that the runtime fills, all of which execute before the first step, then the steps. What the
+// solver does not know is told in the shape of the nodes: a chain of steps, each of which alone reads the one before
+// and overwrites it in place, is one node, because it occupies one buffer; a step with several results is a node per
+// result, because each may die or be wanted again alone; what else is written in place is told in the workspaces.
+// Forward and backward steps may run again, updates and taps may not.
 typedef struct StepProblem {
   PlanProgram *p;   // Borrowed
   RematProblem problem;
@@ -23,12 +23,13 @@ typedef struct StepProblem {
   int64_t activations_none;   // bytes: plan_layout_activations then
   double seconds_none;        // predicted time of that
   RematNode *nodes;           // Owned
-  int n_arg_nodes;
-  int *arg_node;         // Owned, per argument: node, -1 for persistent ones
-  int *value_node;       // Owned, per value made by a step: node
-  int *first_step;       // Owned, per node; -1 for arguments
-  int *n_parts, *part;   // Owned, per node: nodes of its step, and which of them this is
-  bool *large;           // Owned, per node: a result that takes its bytes over from part 0
+  int n_arg_nodes;            // the one at `begin` included
+  int begin;                  // node that reads all arguments, before the first step; -1: none
+  int *arg_node;              // Owned, per argument: node, -1 for persistent ones
+  int *value_node;            // Owned, per value made by a step: node
+  int *first_step;            // Owned, per node; -1 for arguments
+  int *n_parts, *part;        // Owned, per node: nodes of its step, and which of them this is
+  bool *large;                // Owned, per node: a result that takes its bytes over from part 0
   // Owned, per node: bytes that its workspace is smaller by, because results are written over operands
   int64_t *saved;
   int *next_step;         // Owned, per step: the next of its chain, -1 ends

@@ -26,6 +26,36 @@ RematRole step_role(MlirOperation op) {
   return !strcmp(phase, "update") ? REMAT_UPDATE : !strcmp(phase, "backward") ? REMAT_BACKWARD : REMAT_FORWARD;
 }
 
+// Whether some step that reads no other step's result does not read all arguments that are nodes.
+static bool steps_may_precede_arguments(const StepProblem *q) {
+  PlanProgram *p = q->p;
+  bool any = false, *read = allocate_array((size_t)q->n_arg_nodes, sizeof *read);
+  for (int i = 0; i < p->n_steps && !any; i++) {
+    bool begins = true;
+    int n_read = 0;
+    memset(read, 0, (size_t)q->n_arg_nodes * sizeof *read);
+    for (int j = 0; j < p->steps[i].n_inputs; j++) {
+      int arg = p->values[p->values[p->steps[i].inputs[j]].root].arg, node = arg < 0 ? -1 : q->arg_node[arg];
+      begins &= arg >= 0;
+      if (node >= 0 && !read[node]) n_read += read[node] = true;
+    }
+    any = begins && n_read < q->n_arg_nodes;
+  }
+  free(read);
+  return any;
+}
+
+// The runtime fills the arguments before the first step, so that all are live then. Where the search could order it
+// otherwise a node without bytes reads them all, and every step comes after it.
+static void add_begin_node(StepProblem *q) {
+  q->begin = -1;
+  if (q->n_arg_nodes == 0 || !steps_may_precede_arguments(q)) return;
+  q->begin = q->n_arg_nodes++;
+  q->first_step[q->begin] = -1;
+  q->nodes[q->begin] = (RematNode){.inputs = q->pool, .n_inputs = q->begin};
+  for (int a = 0; a < q->begin; a++) q->pool[a] = a;
+}
+
 static void add_argument_nodes(StepProblem *q) {
   PlanProgram *p = q->p;
   q->arg_node = allocate_array((size_t)p->n_args, sizeof *q->arg_node);
@@ -35,6 +65,7 @@ static void add_argument_nodes(StepProblem *q) {
     q->arg_node[a] = q->n_arg_nodes++;
     q->nodes[q->arg_node[a]] = (RematNode){.bytes = plan_align(p, p->values[a].bytes)};
   }
+  add_begin_node(q);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -186,7 +217,7 @@ static void add_result(StepProblem *q, int n, const PlanLayout *l, int *pool) {
 
 static void add_step_nodes(StepProblem *q, const PlanLayout *l) {
   PlanProgram *p = q->p;
-  int *pool = q->pool;
+  int *pool = q->pool + q->n_arg_nodes;
   for (int n = q->n_arg_nodes; n < q->problem.n_nodes; n++) {
     RematNode *node = &q->nodes[n];
     *node = (RematNode){.inputs = pool,
@@ -201,6 +232,9 @@ static void add_step_nodes(StepProblem *q, const PlanLayout *l) {
       }
     }
     if (q->part[n] > 0) add_result(q, n, l, pool);
+    bool begins = q->begin >= 0;
+    for (int k = 0; k < node->n_inputs; k++) begins &= pool[k] < q->begin;
+    if (begins) pool[node->n_inputs++] = q->begin;
     pool += node->n_inputs;
   }
 }
@@ -304,7 +338,8 @@ void step_problem_build(StepProblem *q, PlanProgram *p, int64_t persistent_bytes
   remat_find_again(p, q->small_bytes);
   PlanLayout l;
   plan_layout_build(p, NULL, p->n_steps, PLAN_INPLACE_DECIDE, &l);
-  size_t n_inputs = 0, max_nodes = (size_t)(p->n_args + p->n_steps + p->n_values), n_steps = (size_t)p->n_steps;
+  size_t n_inputs = (size_t)(p->n_args + 1 + p->n_steps),
+         max_nodes = (size_t)(p->n_args + 1 + p->n_steps + p->n_values), n_steps = (size_t)p->n_steps;
   for (int i = 0; i < p->n_steps; i++)
     n_inputs += (size_t)(p->steps[i].n_inputs + 1) * (size_t)(p->steps[i].n_results > 1 ? p->steps[i].n_results : 1);
   q->nodes = allocate_array(max_nodes, sizeof *q->nodes);
@@ -377,6 +412,7 @@ static char *node_name(const StepProblem *q, int node) {
   PlanProgram *p = q->p;
   for (int a = 0; a < p->n_args; a++)
     if (q->arg_node[a] == node) return plan_argument_name(p->func, a);
+  if (node == q->begin) return copy_string("begin");
   char *text = NULL, label[96] = "";
   size_t length;
   FILE *out = open_memstream(&text, &length);

@@ -240,13 +240,12 @@ static void consider_policies(Search *search) {
   for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) consider_policy(search, policies[i]);
 }
 
-// Nothing was found that fits: the smallest arena there is. The search for it does not depend on the budget, so that a
-// budget of what it finds can be met.
-static void find_smallest(Search *search) {
+// The smallest arena that is found with that goal's effort.
+static RematPlan find_least(const Search *search, const RematGoal *goal) {
   enum { ATTEMPTS = 6, WIDEST = 32, FINER = 3 };
-  RematGoal quick = *search->goal;
-  quick.effort = 0.15 * (quick.effort > 0 ? quick.effort : 1);
-  Search least = begin(search->q, search->goal, search->persistent, 0);
+  RematGoal quick = *goal;
+  quick.effort = 0.15 * goal->effort;
+  Search least = begin(search->q, goal, search->persistent, 0);
   consider_policy(&least, REMAT_POLICY_NONE);
   consider_policies(&least);
   shrink(&least);
@@ -265,6 +264,25 @@ static void find_smallest(Search *search) {
     }
     remat_plan_free(&plan);
     if (!better) part *= FINER;
+  }
+  return best;
+}
+
+// Nothing was found that fits: the smallest arena there is. The search for it does not depend on the budget, so that a
+// budget of what it finds can be met; and what a tenth of the effort finds is found, too, down to a tenth of the usual.
+static void find_smallest(Search *search) {
+  const double quickest = 0.1;
+  RematGoal goal = *search->goal;
+  if (goal.effort <= 0) goal.effort = 1;
+  RematPlan best = find_least(search, &goal);
+  for (goal.effort /= 10; goal.seconds <= 0 && goal.effort >= quickest; goal.effort /= 10) {
+    RematPlan plan = find_least(search, &goal);
+    if (plan.arena < best.arena) {
+      RematPlan worse = best;
+      best = plan;
+      plan = worse;
+    }
+    remat_plan_free(&plan);
   }
   remat_plan_free(&search->best);
   search->best = best;

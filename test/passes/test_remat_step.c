@@ -72,6 +72,31 @@ static void test_late_reader(void) {
   step_free(&s);
 }
 
+// All arguments are there before the first step: one that reads %x alone cannot come before %y, whose bytes would not
+// be counted beside it. Where the first step reads all of them nothing has to be said.
+static void test_arguments_first(void) {
+  Step s = step_of("func.func @train(%x: " M " {nn.role = \"input\"}, %y: " M " {nn.role = \"input\"}) -> (" M
+                   " {nn.role = \"output\"}) {\n"
+                   "  %a = \"nn.matmul\"(%x, %x) " MATMUL "  %b = \"nn.matmul\"(%a, %y) " MATMUL "  return %b : " M
+                   "\n}\n");
+  const StepProblem *q = &s.q;
+  int early[] = {q->arg_node[0], q->step_node[0], q->arg_node[1], q->begin, q->step_node[1]};
+  int first[] = {q->arg_node[0], q->arg_node[1], q->begin, q->step_node[0], q->step_node[1]};
+  RematSimulation simulation;
+  InputError error;
+  CHECK(q->problem.n_nodes == 5, "%d nodes", q->problem.n_nodes);
+  CHECK(!remat_simulate(&q->problem, early, 5, &simulation, &error), "a step before an argument is there");
+  bool legal = remat_simulate(&q->problem, first, 5, &simulation, &error);
+  CHECK(legal && simulation.peak == q->arena_none, "the arguments, then the steps");
+  if (legal) remat_simulation_free(&simulation);
+  step_free(&s);
+  s = step_of("func.func @train(%x: " M " {nn.role = \"input\"}, %y: " M " {nn.role = \"input\"}) -> (" M
+              " {nn.role = \"output\"}) {\n"
+              "  %a = \"nn.matmul\"(%x, %y) " MATMUL "  return %a : " M "\n}\n");
+  CHECK(s.q.begin < 0 && s.q.problem.n_nodes == 3, "%d nodes", s.q.problem.n_nodes);
+  step_free(&s);
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // The bound
 
@@ -204,6 +229,7 @@ int main(void) {
   ctx = nn_context_create();
   test_returned_value();
   test_late_reader();
+  test_arguments_first();
   test_bound();
   test_views_in_regions();
   test_views_of_a_clone();
