@@ -129,10 +129,9 @@ static AstExpr *parse_list(Parser *p) {
   return parse_items(p, TOKEN_RBRACKET, list, &trailing) ? list : NULL;
 }
 
-// primary := INT | FLOAT | STRING | "true" | "false" | NAME | call | "(" … ")" | list | if
-// y += 1 and y++ of other languages, where the '=' or the second '+' is no expression.
+// y += 1, y++ and y-- of other languages, where the '=' or the second sign is no expression.
 static void hint_assignment(Parser *p) {
-  bool increment = parser_at(p, TOKEN_PLUS);
+  bool increment = parser_at(p, TOKEN_PLUS) || parser_at(p, TOKEN_MINUS);
   AstPos sign = p->previous, here = p->token.pos;
   if (!p->first_word || !(increment || parser_at(p, TOKEN_ASSIGN)) || sign.line != here.line ||
       sign.column + sign.length != here.column)
@@ -146,6 +145,7 @@ static void hint_assignment(Parser *p) {
             increment ? "1" : "…");
 }
 
+// primary := INT | FLOAT | STRING | "true" | "false" | NAME | call | "(" … ")" | list | if
 static AstExpr *parse_primary(Parser *p) {
   Token t = p->token;
   AstExpr *e = NULL;
@@ -278,9 +278,23 @@ static AstExpr *new_unary(Parser *p, const char *op, AstPos pos, AstExpr *x) {
   return parser_set_depth(p, e, x->depth) ? e : NULL;
 }
 
+// A '-' right behind another, and nothing on the line that it could be the sign of.
+static bool at_decrement(const Parser *p) {
+  AstPos sign = p->previous, here = p->token.pos;
+  if (!parser_at(p, TOKEN_MINUS) || sign.line != here.line || sign.column + sign.length != here.column) return false;
+  const char *end = p->lexer.source->text + p->lexer.at, *rest = end + strspn(end, " \t\r");
+  return end[-here.length - 1] == '-' && (*rest == '\0' || strchr(p->brackets ? "*/%)],=" : "\n#*/%)],=}", *rest));
+}
+
 static AstExpr *parse_unary(Parser *p) {
   AstPos pos = p->token.pos;
   AstExpr *e = NULL;
+  if (at_decrement(p)) {
+    bool quiet = p->panic;
+    parser_expected(p, "an expression");
+    if (!quiet) hint_assignment(p);
+    return NULL;
+  }
   if (!parser_enter(p, pos)) {
     parser_leave(p);
     return NULL;
