@@ -1,5 +1,5 @@
 // A target as a value: what the passes ask of it, its prices, and how it makes code. targets.def has a row for each;
-// host/ and cuda/ make them and never name each other, and nothing above names either.
+// host/ and cuda/ make them and never name each other, and nothing above or beside them names either.
 #ifndef NNC_CODEGEN_TARGET_H
 #define NNC_CODEGEN_TARGET_H
 

@@ -25,9 +25,9 @@ bool cuda_has_wgmma(const CudaTarget *target) { return !strcmp(target->arch->nam
 
 int64_t cuda_wide_blocks(const CudaTarget *target) { return cuda_has_wgmma(target) ? target->wide_blocks : 0; }
 
-int64_t cuda_shared_bytes(const CudaTarget *target, int blocks) {
-  int taken = target->arch->multiprocessor_shared - target->arch->block_shared;
-  return (target->arch->multiprocessor_shared / blocks - taken) * INT64_C(1024);
+GpuShared cuda_shared(const CudaTarget *target) {
+  int all = target->arch->multiprocessor_shared, taken = all - target->arch->block_shared;
+  return (GpuShared){(all - taken) * INT64_C(1024), (all / 2 - taken) * INT64_C(1024)};
 }
 
 bool nn_gpu_arch_known(const char *name) { return cuda_arch(name) != NULL; }

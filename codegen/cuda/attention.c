@@ -4,6 +4,7 @@
 
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/template/template.h"
+#include "codegen/gpu/schedule.h"
 #include "passes/plan/plan.h"
 #include "support/alloc.h"
 #include "support/integers.h"
@@ -146,7 +147,7 @@ static void add_launches(const Attention *a, const char *name, EmittedKernel *ou
     TemplateLaunch l;
     char *symbol = i == n - 1 ? copy_string(name) : text_format("%s_first", name);
     attention_build(module, a, i, symbol, &l);
-    cuda_add_launch(out, symbol, l.grid[0], l.grid[1], l.grid[2], l.threads);
+    gpu_add_launch(out, symbol, l.grid[0], l.grid[1], l.grid[2], l.threads);
     out->launches[i].shared_bytes = l.shared_bytes;
     free(symbol);
   }
@@ -162,7 +163,7 @@ static void emit_kernel(const CudaTarget *target, MlirOperation op, const OpReco
                          .workspace_bytes = workspace(target, op, r)};
   comment(&a, name, &out->comment);
   add_launches(&a, name, out);
-  cuda_comment_launches(out, &out->comment);
+  gpu_comment_launches(out, &out->comment);
   CudaTemplate *template = out->template = allocate_array(1, sizeof *template);
   *template = (CudaTemplate){.kind = TEMPLATE_ATTENTION, .attention = a};
 }

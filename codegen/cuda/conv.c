@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "codegen/cuda/conv.h"
+#include "codegen/cuda/nvptx.h"
 #include "codegen/cuda/template/template.h"
 #include "codegen/cuda/template/template_depthwise.h"
 #include "support/alloc.h"
@@ -311,7 +312,7 @@ static char *name_of(const CudaTarget *target, MlirOperation op, const OpRecord 
 }
 
 static void add_template_launch(EmittedKernel *out, char *symbol, const TemplateLaunch *l) {   // takes symbol
-  cuda_add_launch(out, symbol, l->grid[0], l->grid[1], l->grid[2], l->threads);
+  gpu_add_launch(out, symbol, l->grid[0], l->grid[1], l->grid[2], l->threads);
   KernelLaunch *launch = &out->launches[out->n_launches - 1];
   launch->shared_bytes = l->shared_bytes;
   launch->n_numbers = l->n_numbers;
@@ -330,7 +331,7 @@ void cuda_add_template(const ConvShape *shape, EmittedKernel *out) {
     conv_fold_launch(shape, &l);
     add_template_launch(out, conv_fold_symbol(shape), &l);
   }
-  cuda_comment_launches(out, &out->comment);
+  gpu_comment_launches(out, &out->comment);
   CudaTemplate *template = out->template = allocate_array(1, sizeof *template);
   *template = (CudaTemplate){.kind = TEMPLATE_CONV, .conv = *shape};
   if (shape->pass != NNC_CONV_WEIGHT_GRAD && conv_template_launches(shape) > 1)
@@ -352,7 +353,7 @@ static void emit_depthwise(const NncConv *c, EmittedKernel *out) {
     depthwise_launch(c, i, &l);
     add_template_launch(out, depthwise_symbol(c, i), &l);
   }
-  cuda_comment_launches(out, &out->comment);
+  gpu_comment_launches(out, &out->comment);
   CudaTemplate *template = out->template = allocate_array(1, sizeof *template);
   *template = (CudaTemplate){.kind = TEMPLATE_DEPTHWISE, .depthwise = *c};
   text_add(&out->comment,
@@ -360,7 +361,7 @@ static void emit_depthwise(const NncConv *c, EmittedKernel *out) {
 }
 
 static void emit_product(const NncConv *c, const char *name, EmittedKernel *out) {
-  KernelModule m = {.target = schedule_target()};
+  KernelModule m = {.target = schedule_target(&nvptx_family)};
   ConvProduct p;
   conv_product(c, &p);
   // A tile of 64 columns for a handful of them wastes the rest: depthwise convolutions and those of few channels.
@@ -373,7 +374,7 @@ static void emit_product(const NncConv *c, const char *name, EmittedKernel *out)
   }
   kernel_take(&m, out);
   comment_product(&p, &out->comment);
-  cuda_comment_launches(out, &out->comment);
+  gpu_comment_launches(out, &out->comment);
 }
 
 static void emit_kernel(const CudaTarget *target, MlirOperation op, const OpRecord *r, const char *name,

@@ -1,9 +1,10 @@
-// Private to conv*.c: a convolution as matrix products C[m, n] = sum over k of A[m, k] B[k, n], one per group, whose
+// A convolution as matrix products C[m, n] = sum over k of A[m, k] B[k, n], one per group, whose
 // operands are read where they lie (the matrix of windows never exists as a whole).
 #ifndef NNC_CODEGEN_CUDA_CONV_H
 #define NNC_CODEGEN_CUDA_CONV_H
 
-#include "codegen/cuda/schedule/schedule.h"
+#include "codegen/cuda/cuda.h"
+#include "codegen/gpu/schedule.h"
 #include "support/text.h"
 
 // An index i = (i2 size1 + i1) size0 + i0, and where it leads: an offset in elements and a pixel of an image.
@@ -66,5 +67,16 @@ void conv_emit_tiled(KernelModule *m, const ConvProduct *p, const char *symbol, 
 // a thread per element
 void conv_emit_direct(KernelModule *m, const ConvProduct *p, const char *symbol, EmittedKernel *out);
 void conv_emit_sum(KernelModule *m, const ConvProduct *p, const char *symbol, EmittedKernel *out);   // of the splits
+
+// The module that kernels are written into; and epilogue.c: kernels that begin with a convolution.
+typedef struct CudaModule {
+  GpuModule gpu;
+  const CudaTarget *target;   // Borrowed
+  int n_epilogues;
+  char **epilogues;   // Owned; what epilogue<i> is
+} CudaModule;
+void conv_kernel_emit(CudaModule *m, const Kernel *k, EmittedKernel *out);
+int64_t conv_kernel_workspace(const CudaTarget *target, const Kernel *k);
+int conv_kernel_launches(const CudaTarget *target, const Kernel *k);
 
 #endif

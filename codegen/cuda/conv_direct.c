@@ -77,7 +77,7 @@ void conv_emit_direct(KernelModule *module, const ConvProduct *p, const char *sy
   }
   if_end(&c->e, 0, NULL, NULL, NULL, NULL);
   emitter_end(&c->e);
-  cuda_add_launch(out, symbol, (total + THREADS - 1) / THREADS, 1, 1, THREADS);
+  gpu_add_launch(out, symbol, (total + THREADS - 1) / THREADS, 1, 1, THREADS);
 }
 
 void conv_emit_sum(KernelModule *module, const ConvProduct *p, const char *symbol, EmittedKernel *out) {
@@ -98,5 +98,5 @@ void conv_emit_sum(KernelModule *module, const ConvProduct *p, const char *symbo
   code_store(c, 2, result_offset(c, group, m, n), whole);
   if_end(&c->e, 0, NULL, NULL, NULL, NULL);
   emitter_end(&c->e);
-  cuda_add_launch(out, symbol, (total + THREADS - 1) / THREADS, 1, 1, THREADS);
+  gpu_add_launch(out, symbol, (total + THREADS - 1) / THREADS, 1, 1, THREADS);
 }

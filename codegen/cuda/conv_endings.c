@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/cuda/schedule/schedule.h"
+#include "codegen/cuda/cuda.h"
 #include "codegen/cuda/template/template_conv.h"
 #include "support/alloc.h"
 

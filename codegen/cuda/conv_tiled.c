@@ -192,5 +192,5 @@ void conv_emit_tiled(KernelModule *module, const ConvProduct *p, const char *sym
   main_loop(&t, pieces, acc);
   write_results(&t, acc);
   emitter_end(&c.e);
-  cuda_add_launch(out, symbol, (p->m + TILE - 1) / TILE, (p->n + TILE - 1) / TILE, p->groups * p->splits, THREADS);
+  gpu_add_launch(out, symbol, (p->m + TILE - 1) / TILE, (p->n + TILE - 1) / TILE, p->groups * p->splits, THREADS);
 }

@@ -1,7 +1,6 @@
 // What a step takes on a GPU: which units make its products, how many launches it is, what goes through memory besides
 // operands and results, what cannot be done side by side.
 #include "codegen/cuda/conv.h"
-#include "codegen/cuda/schedule/schedule_reduce.h"
 #include "codegen/cuda/template/template.h"
 #include "codegen/cuda/template/template_depthwise.h"
 #include "codegen/op_records.h"
@@ -48,31 +47,15 @@ static CostWork library_work(const CudaTarget *target, MlirOperation op) {
   return w;
 }
 
-// A row that stays in registers is computed once, one in shared memory read once; a maximum and a sum of exponentials
-// are one pass.
-static CostWork reduction_work(const CudaTarget *target, MlirOperation call, const Kernel *k) {
-  Plan p;
-  plan_reduce(k, &p);
-  plan_stash(target, &p);
-  CostRules rules = {.unit = COST_GPU, .computes_once = p.resident, .reads_once = p.resident || p.n_stashed};
-  for (int u = 0; u < p.r.n_units && rules.n_joined < 4; u++)
-    if (p.joined[u] >= 0 && p.r.units[u].kind == UNIT_SUM) rules.joined[rules.n_joined++] = p.r.units[u].value;
-  CostWork w = cost_work(call, k->func, &rules);
-  if (!p.chunked) return w;
-  w.launches = 2 * p.r.n_stages;   // parts, then their sums
-  w.bytes += through_memory(p.bytes);
-  return w;
-}
-
 static CostWork kernel_work(const CudaTarget *target, MlirOperation call, const Kernel *k) {
   if (mlirOperationIsNull(k->library) && (k->kind == KERNEL_ROW || k->kind == KERNEL_COLUMN))
-    return reduction_work(target, call, k);
+    return schedule_reduce_work(cuda_shared(target), call, k);
   CostWork w = cost_work(call, k->func, &(CostRules){.unit = COST_GPU});
   NncConv c;
   if (!mlirOperationIsNull(k->library) && op_conv_record(k->library, &c)) {
     cuda_price_conv(target, &c, &w);
-    w.launches = schedule_conv_launches(target, k);
-    w.bytes += through_memory(schedule_conv_workspace(target, k) - conv_workspace_bytes(target, &c));
+    w.launches = conv_kernel_launches(target, k);
+    w.bytes += through_memory(conv_kernel_workspace(target, k) - conv_workspace_bytes(target, &c));
   } else if (k->kind == KERNEL_MOVE) {
     schedule_move_work(k, &w.launches, &w.serial);
   }
@@ -84,7 +67,7 @@ CostWork cuda_work(const CudaTarget *target, MlirOperation op, MlirOperation ker
   Kernel k;
   kernel_read(kernel, &k);
   CostWork w = kernel_work(target, op, &k);
-  w.launches *= cuda_group_share(op, kernel);
+  w.launches *= gpu_group_share(op, kernel);
   kernel_free(&k);
   return w;
 }

@@ -6,6 +6,7 @@
 #define NNC_CODEGEN_CUDA_CUDA_H
 
 #include "codegen/cost_model.h"
+#include "codegen/kernel/gpu.h"
 #include "codegen/op_records.h"
 #include "codegen/target.h"
 #include "support/text.h"
@@ -35,11 +36,7 @@ bool cuda_has_wgmma(const CudaTarget *target);          // sm_90a alone
 // From so many blocks on products of warpgroups may have 256 columns: all multiprocessors of a large GPU. 0: there are
 // no such products.
 int64_t cuda_wide_blocks(const CudaTarget *target);
-// ptxas rounds the static shared memory of every kernel of a module up to the largest alignment that a dynamic array of
-// it has: no array may have a larger one. What needs more aligns itself, in a launch that asks for so much more.
-enum { CUDA_SHARED_ALIGN = 128 };
-// that each of so many blocks may have which share a multiprocessor
-int64_t cuda_shared_bytes(const CudaTarget *target, int blocks);
+GpuShared cuda_shared(const CudaTarget *target);
 
 int64_t conv_workspace_bytes(const CudaTarget *target, const NncConv *c);   // conv.c: of its kernels
 // conv_endings.c: finished kernels that are one product with different epilogues become one kernel with a number to
@@ -53,10 +50,6 @@ void cuda_add_template(const struct ConvShape *shape, EmittedKernel *out);
 // epilogue.c: there is code for a kernel that begins with a convolution.
 bool cuda_epilogue_ok(const NnTarget *target, MlirOperation func);
 
-// launch.c: one more launch of a kernel; and the lines of a comment that tell all of them.
-void cuda_add_launch(EmittedKernel *out, const char *symbol, int64_t x, int64_t y, int64_t z, int64_t threads);
-void cuda_comment_launches(const EmittedKernel *k, Text *t);
-
 // cost.c: what a step takes, of a call with the kernel that is called; and what a convolution adds to it.
 void cuda_price_conv(const CudaTarget *target, const NncConv *c, CostWork *work);
 CostWork cuda_work(const CudaTarget *target, MlirOperation op, MlirOperation kernel);
@@ -64,11 +57,6 @@ CostWork cuda_work(const CudaTarget *target, MlirOperation op, MlirOperation ker
 // kernels.c: every private kernel of the module, convolutions and attention.
 void cuda_kernels_emit(const CudaTarget *target, MlirModule module, EmittedKernels *out);
 int64_t cuda_kernel_workspace(const CudaTarget *target, MlirOperation func);   // bytes, without emitting
-
-// share.c: where there are at least `many` launches, those of `alike` or more kernels that differ only in numbers
-// become launches of one function; those that add up parts always do.
-enum { SHARE_MANY = 200, SHARE_ALIKE = 3 };
-void cuda_share_kernels(EmittedKernels *kernels, int many, int alike);
 
 // A library op that is a kernel made for its shape.
 typedef struct CudaLibrary {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/cuda/schedule/schedule.h"
+#include "codegen/cuda/conv.h"
 #include "codegen/cuda/template/template.h"
 #include "codegen/kernel/reduce.h"
 #include "codegen/op_records.h"
@@ -212,13 +212,13 @@ static void open_nothing(Emitter *e, int n_buffers) { (void)e, (void)n_buffers; 
 
 static void write_function(CudaModule *m, const Chain *c, const char *symbol) {
   const Kernel *k = c->k;
-  KernelTarget target = m->m.target;
+  KernelTarget target = m->gpu.m.target;
   FunctionValues f = {.c = c};
   Emitter e;
   int id[EPILOGUE_INPUTS], n = 0;
-  m->m.target.open = open_nothing;
-  emitter_begin(&e, &m->m, k, symbol, k->n_args + k->n_results);
-  m->m.target = target;
+  m->gpu.m.target.open = open_nothing;
+  emitter_begin(&e, &m->gpu.m, k, symbol, k->n_args + k->n_results);
+  m->gpu.m.target = target;
   schedule_forget(&e, EPILOGUE_LANES);
   e.argument = argument;
   e.user = &f;
@@ -266,7 +266,7 @@ static char *signature_of(const Chain *c) {
 static void add_function(CudaModule *m, Chain *c) {
   const char *base = nn_value_is_null(c->operand) ? "epilogue" : "prologue";
   write_function(m, c, base);
-  KernelFunction *f = &m->m.functions.items[m->m.functions.n - 1];
+  KernelFunction *f = &m->gpu.m.functions.items[m->gpu.m.functions.n - 1];
   Text key = {0};
   char *signature = signature_of(c);
   text_append(&key, signature, strlen(signature));
@@ -278,7 +278,7 @@ static void add_function(CudaModule *m, Chain *c) {
   if (i < m->n_epilogues) {
     text_free(&key);
     function_free(f);
-    m->m.functions.n--;
+    m->gpu.m.functions.n--;
     return;
   }
   free(f->symbol);
@@ -315,13 +315,13 @@ static int64_t place_sums(Chain *c, int64_t *combine_from, int64_t *combine_rows
   return bytes;
 }
 
-int64_t schedule_conv_workspace(const CudaTarget *target, const Kernel *k) {
+int64_t conv_kernel_workspace(const CudaTarget *target, const Kernel *k) {
   int64_t from, rows;
   Chain c = chain_of(target, k, NULL);
   return place_sums(&c, &from, &rows);
 }
 
-int schedule_conv_launches(const CudaTarget *target, const Kernel *k) {
+int conv_kernel_launches(const CudaTarget *target, const Kernel *k) {
   int64_t from, rows;
   Chain c = chain_of(target, k, NULL);
   place_sums(&c, &from, &rows);
@@ -354,31 +354,31 @@ static void add_buffers(const Chain *c, const Chain *prologue, int launch, bool 
     if (prologue->e.input[i].shape != EPILOGUE_ELEMENT) l->buffers[l->n_buffers++] = prologue->input_arg[i];
 }
 
-void schedule_conv(CudaModule *m, const Kernel *k, EmittedKernel *out) {
+void conv_kernel_emit(CudaModule *m, const Kernel *k, EmittedKernel *out) {
   int64_t from, rows;
-  Chain c = chain_of(m->target, k, m->aligned);
+  Chain c = chain_of(m->target, k, m->gpu.aligned);
   require_promise(c.fits, "an epilogue that the convolution cannot take");
   out->workspace_bytes = place_sums(&c, &from, &rows);
-  kernel_comment(&m->m, k,
+  kernel_comment(&m->gpu.m, k,
                  has_prologue(k) ? "a convolution; what is in front of it is done to its operand on the way, what "
                                    "follows to its results before they are written"
                                  : "a convolution; the rest is done to its results before they are written");
-  kernel_take(&m->m, out);
+  kernel_take(&m->gpu.m, out);
   add_function(m, &c);
   c.shape.epilogue = c.e;
   c.shape.ending_buffers = c.e.n_inputs + c.e.n_outputs;
   Kernel of = kernel_of_operand(k);
   Chain prologue = {0};
   if (has_prologue(k)) {
-    prologue = prologue_of(&of, &c, m->aligned);
+    prologue = prologue_of(&of, &c, m->gpu.aligned);
     require_promise(prologue.fits, "a prologue that the convolution cannot take");
     add_function(m, &prologue);
     c.shape.prologue = prologue.e;
   }
-  functions_move(&m->m.functions, &out->called);
+  functions_move(&m->gpu.m.functions, &out->called);
   cuda_add_template(&c.shape, out);
   for (int i = 0; i < out->n_launches; i++) add_buffers(&c, &prologue, i, out->workspace_bytes > 0, &out->launches[i]);
   if (!c.e.n_sums) return;
-  schedule_combine(m, k, rows, from, out);
-  kernel_take(&m->m, out);
+  schedule_combine(&m->gpu, k, rows, from, out);
+  kernel_take(&m->gpu.m, out);
 }

@@ -3,36 +3,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/cuda/align.h"
-#include "codegen/cuda/schedule/schedule.h"
+#include "codegen/cuda/conv.h"
+#include "codegen/cuda/nvptx.h"
 #include "passes/plan/plan.h"
 #include "support/alloc.h"
 #include "support/text.h"
 
 static KernelTarget kernel_target(const CudaTarget *target) {
-  KernelTarget t = schedule_target();
-  t.math = cuda_math;
+  KernelTarget t = schedule_target(&nvptx_family);
+  t.math = gpu_math;
   t.exp_flushes = true;
-  t.round_bf16 = cuda_has_tensor_cores(target) ? cuda_round_bf16 : NULL;
+  t.round_bf16 = cuda_has_tensor_cores(target) ? gpu_round_bf16 : NULL;
   return t;
 }
 
 static void emit_one(CudaModule *cuda, const Kernel *k, EmittedKernel *out) {
-  KernelModule *m = &cuda->m;
+  GpuModule *m = &cuda->gpu;
   *out = (EmittedKernel){.name = copy_string(k->name), .summary = kernel_summary(k)};
   if (!mlirOperationIsNull(k->library)) {
-    schedule_conv(cuda, k, out);
+    conv_kernel_emit(cuda, k, out);
     return;
   }
   switch (k->kind) {
   case KERNEL_MAP:
-    if (!schedule_transpose(cuda, k, out)) schedule_map(cuda, k, out);
+    if (!schedule_transpose(m, k, out)) schedule_map(m, k, out);
     break;
   case KERNEL_ROW:
-  case KERNEL_COLUMN: schedule_reduce(cuda, k, out); break;
-  case KERNEL_MOVE: schedule_move(cuda, k, out); break;
+  case KERNEL_COLUMN: schedule_reduce(m, k, out); break;
+  case KERNEL_MOVE: schedule_move(m, k, out); break;
   }
-  kernel_take(m, out);
+  kernel_take(&m->m, out);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -58,7 +58,7 @@ static void emit_library_kernels(const CudaTarget *target, MlirBlock block, Emit
   }
 }
 
-static void emit_groups(CudaModule *m, EmittedKernels *out) {
+static void emit_groups(GpuModule *m, EmittedKernels *out) {
   for (int b = 0; b < out->groups->n_bodies; b++) {
     if (!out->groups->bodies[b].n_rows) continue;
     Kernel k;
@@ -72,10 +72,10 @@ static void emit_groups(CudaModule *m, EmittedKernels *out) {
 }
 
 void cuda_kernels_emit(const CudaTarget *target, MlirModule module, EmittedKernels *out) {
-  CudaModule m = {.target = target, .m = {.target = kernel_target(target)}};
-  *out = (EmittedKernels){.groups = cuda_groups_build(module)};
-  text_add(&m.m.declarations, "!buffer = %s\n", m.m.target.pointer);
-  CudaAlignment *alignment = cuda_alignment_build(module);
+  CudaModule m = {.target = target, .gpu = {.m = {.target = kernel_target(target)}, .shared = cuda_shared(target)}};
+  *out = (EmittedKernels){.groups = gpu_groups_build(module)};
+  text_add(&m.gpu.m.declarations, "!buffer = %s\n", m.gpu.m.target.pointer);
+  GpuAlignment *alignment = gpu_alignment_build(module);
   MlirBlock body = mlirModuleGetBody(module);
   for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
        op = mlirOperationGetNextInBlock(op)) {
@@ -84,17 +84,17 @@ void cuda_kernels_emit(const CudaTarget *target, MlirModule module, EmittedKerne
       continue;
     Kernel k;
     kernel_read(op, &k);
-    bool *aligned = cuda_aligned_buffers(alignment, op, k.n_args + k.n_results + 1);   // the workspace is
-    m.aligned = aligned;
+    bool *aligned = gpu_aligned_buffers(alignment, op, k.n_args + k.n_results + 1);   // the workspace is
+    m.gpu.aligned = aligned;
     emit_one(&m, &k, add_item(out));
     free(aligned);
     kernel_free(&k);
   }
-  cuda_alignment_free(alignment);
-  emit_groups(&m, out);
+  gpu_alignment_free(alignment);
+  emit_groups(&m.gpu, out);
   for (int i = 0; i < m.n_epilogues; i++) free(m.epilogues[i]);
   free(m.epilogues);
-  out->declarations = m.m.declarations;
+  out->declarations = m.gpu.m.declarations;
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
   for (int i = 0; i < n; i++) emit_library_kernels(target, nn_function_body(functions[i]), out);
@@ -104,7 +104,7 @@ void cuda_kernels_emit(const CudaTarget *target, MlirModule module, EmittedKerne
 int64_t cuda_kernel_workspace(const CudaTarget *target, MlirOperation func) {
   Kernel k;
   kernel_read(func, &k);
-  int64_t bytes = !mlirOperationIsNull(k.library) ? schedule_conv_workspace(target, &k)
+  int64_t bytes = !mlirOperationIsNull(k.library) ? conv_kernel_workspace(target, &k)
                   : k.kind == KERNEL_COLUMN       ? schedule_reduce_workspace(&k)
                                                   : 0;
   kernel_free(&k);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "codegen/cuda/cuda.h"
+#include "codegen/gpu/schedule.h"
 #include "support/alloc.h"
 #include "llvm-c/Target.h"
 
@@ -28,7 +29,7 @@ static const CudaTarget *cuda_of(const CodegenTarget *target) { return (const Cu
 
 static void emit_kernels(const CodegenTarget *target, MlirModule module, EmittedKernels *out) {
   cuda_kernels_emit(cuda_of(target), module, out);
-  cuda_share_kernels(out, SHARE_MANY, SHARE_ALIKE);
+  gpu_share_kernels(out, SHARE_MANY, SHARE_ALIKE);
 }
 
 static int64_t library_workspace(const CodegenTarget *target, MlirOperation op) {

@@ -12,11 +12,11 @@
 typedef struct KernelLaunch {
   char *symbol;                              // Owned
   int64_t extent, grain;                     // host: iterations of the outer loop; fewest worth a thread
-  int64_t grid[3], block[3], shared_bytes;   // cuda; grid[0] 0: not set
-  bool alone;                                // cuda: a multiprocessor has room for one block of it
+  int64_t grid[3], block[3], shared_bytes;   // GPU; grid[0] 0: not set
+  bool alone;                                // GPU: a multiprocessor has room for one block of it
   int n_numbers;
-  int32_t *numbers;          // Owned; cuda: arguments after the buffers
-  int n_buffers, *buffers;   // Owned; cuda: which of the kernel's buffers it gets, in order; NULL: all
+  int32_t *numbers;          // Owned; GPU: arguments after the buffers
+  int n_buffers, *buffers;   // Owned; GPU: which of the kernel's buffers it gets, in order; NULL: all
 } KernelLaunch;
 typedef struct EmittedKernel {
   char *name, *summary;   // Owned; the private function's name, the ops in it

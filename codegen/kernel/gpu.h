@@ -3,6 +3,8 @@
 #ifndef NNC_CODEGEN_KERNEL_GPU_H
 #define NNC_CODEGEN_KERNEL_GPU_H
 
+#include <stdint.h>
+
 typedef enum GpuBasic {
   GPU_THREAD_X,   // of the block; numbers are i32
   GPU_THREAD_Y,
@@ -42,5 +44,14 @@ typedef struct GpuFamily {
   const char *threads;          // attribute of a kernel: "x,y,z" threads of its blocks
   const char *blocks;           // of a multiprocessor that are enough
 } GpuFamily;
+
+// Of shared memory: bytes that a block may have which is alone on a multiprocessor; each of two that share one.
+typedef struct GpuShared {
+  int64_t alone, paired;
+} GpuShared;
+
+// No array of static shared memory may have a larger alignment: ptxas rounds that of every kernel of a module up to the
+// largest one that a dynamic array of it has. What needs more aligns itself, in a launch that asks for so much more.
+enum { GPU_SHARED_ALIGN = 128 };
 
 #endif

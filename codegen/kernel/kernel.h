@@ -1,4 +1,4 @@
-// For the targets (codegen/host, codegen/cuda): from one private kernel function (docs/internals.md, Kernels) to MLIR
+// For the targets: from one private kernel function (docs/internals.md, Kernels) to MLIR
 // text over LLVM pointers and vectors.
 //
 // A kernel is read as a loop nest over its domain. Every value of the body is an index map over the domain followed by

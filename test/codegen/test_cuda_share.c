@@ -6,7 +6,8 @@
 
 #include "test_target.h"
 
-#include "codegen/cuda/schedule/schedule.h"
+#include "codegen/cuda/nvptx.h"
+#include "codegen/gpu/schedule.h"
 #include "support/alloc.h"
 #include "support/text.h"
 
@@ -44,7 +45,7 @@ static void add(EmittedKernels *kernels, const Case *c) {
     k->launches[1] = (KernelLaunch){.symbol = copy_string("elsewhere"), .grid = {1, 1, 1}, .block = {32, 1, 1}};
   k->launches[0] = (KernelLaunch){.symbol = copy_string(c->name), .grid = {4, 1, 1}, .block = {c->threads, 1, 1}};
   text_add(&k->comment, "// %s (map)\n", c->name);
-  KernelModule m = {.target = schedule_target()};
+  KernelModule m = {.target = schedule_target(&nvptx_family)};
   Emitter e;
   emitter_begin(&e, &m, NULL, c->name, 2);
   e.lanes = 4;
@@ -91,7 +92,7 @@ static int count(const char *text, const char *what) {
 // another launch.
 static void add_sum(EmittedKernels *kernels, const char *name, int columns, int parts, int blocks, bool turned) {
   EmittedKernel *k = add_kernel(kernels, name, 2);
-  KernelModule m = {.target = schedule_target()};
+  KernelModule m = {.target = schedule_target(&nvptx_family)};
   for (int j = 0; j < 2; j++) {
     KernelLaunch *l = &k->launches[j];
     *l = (KernelLaunch){.symbol = text_format("%s_launch%d", name, j),
@@ -123,7 +124,7 @@ static void check_sums(void) {
   static const char *const names[] = {"a", "b", "c", "many"}, *const symbols[] = {"a_launch1", "a_launch1", "a_launch1",
                                                                                   "many_launch1"};
   for (int i = 0; i < 4; i++) add_sum(&kernels, names[i], columns[i], parts[i], blocks[i], i == 2);
-  cuda_share_kernels(&kernels, 1000, 1000);
+  gpu_share_kernels(&kernels, 1000, 1000);
   for (int i = 0; i < 4; i++) {
     const KernelLaunch *first = &kernels.items[i].launches[0], *second = &kernels.items[i].launches[1];
     CHECK(!first->n_numbers && first->symbol[0] == names[i][0], "%s: the first launch is shared", names[i]);
@@ -162,10 +163,10 @@ int main(void) {
   EmittedKernels kernels = {0};
   text_add(&kernels.declarations, "!buffer = !llvm.ptr<1>\n");
   for (int i = 0; i < CASES; i++) add(&kernels, &cases[i]);
-  cuda_share_kernels(&kernels, CASES + 2, 2);
+  gpu_share_kernels(&kernels, CASES + 2, 2);
   for (int i = 0; i < CASES; i++)
     CHECK(kernels.items[i].launches[0].n_numbers == 0, "%s is shared although there are few", cases[i].name);
-  cuda_share_kernels(&kernels, CASES, 2);
+  gpu_share_kernels(&kernels, CASES, 2);
   for (int i = 0; i < CASES; i++) {
     const EmittedKernel *k = &kernels.items[i];
     const KernelLaunch *l = &k->launches[0];

@@ -124,7 +124,7 @@ Val build_offset(Build *b, Val pointer, Val bytes);         // pointer + bytes
 Val build_element(Build *b, TileType t, Val base, Val i);   // address of element i, an i64
 Val build_load(Build *b, LLVMTypeRef type, Val pointer, int align);
 void build_store(Build *b, Val value, Val pointer, int align);
-Val build_shared_base(Build *b);   // dynamic shared memory, aligned to CUDA_SHARED_ALIGN bytes
+Val build_shared_base(Build *b);   // dynamic shared memory, aligned to GPU_SHARED_ALIGN bytes
 // Adds up over the rows of a block, `width` threads each, a power of two: the sum is in the threads of row 0. v:
 // `bytes` of an element or a vector; shared: room for one of each thread.
 Val build_add_rows(Build *b, Val shared, Val row, int threads, int64_t width, Val v, int bytes);

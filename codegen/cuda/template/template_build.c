@@ -331,7 +331,7 @@ Val build_shared_base(Build *b) {
   if (global) return global;
   global = LLVMAddGlobalInAddressSpace(b->module, LLVMArrayType2(LLVMInt8TypeInContext(b->llvm), 0), DYNAMIC_SHARED,
                                        SHARED);
-  LLVMSetAlignment(global, CUDA_SHARED_ALIGN);
+  LLVMSetAlignment(global, GPU_SHARED_ALIGN);
   return global;   // external: a static of its own would overlap others
 }
 

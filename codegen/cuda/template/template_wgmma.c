@@ -19,7 +19,7 @@ enum { MOST_SUMS = 128 };
 // ---------------------------------------------------------------------------------------------------------------------
 // Building
 
-static_assert(WGMMA_PADDING == WGMMA_ALIGN - CUDA_SHARED_ALIGN, "padding for another alignment");
+static_assert(WGMMA_PADDING == WGMMA_ALIGN - GPU_SHARED_ALIGN, "padding for another alignment");
 
 Val build_wgmma_base(Build *b) {
   Val base = build_shared_base(b), address = LLVMBuildPtrToInt(b->builder, base, b->i32, "");

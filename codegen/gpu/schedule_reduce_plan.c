@@ -1,5 +1,5 @@
 // The plan of a row or column kernel on a GPU: teams, chunks, and which reductions share a pass.
-#include "codegen/cuda/schedule/schedule_reduce.h"
+#include "codegen/gpu/schedule_reduce.h"
 #include "support/integers.h"
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -132,4 +132,20 @@ int64_t schedule_reduce_workspace(const Kernel *k) {
   plan_reduce(k, &p);
   // For the sums of parts of all tensors that are added up along with this one (group.h).
   return p.bytes && schedule_is_total(k) && p.bytes < 8 * GROUP_TOTAL_PARTS ? 8 * GROUP_TOTAL_PARTS : p.bytes;
+}
+
+// A row that stays in registers is computed once, one in shared memory read once; a maximum and a sum of exponentials
+// are one pass.
+CostWork schedule_reduce_work(GpuShared shared, MlirOperation call, const Kernel *k) {
+  Plan p;
+  plan_reduce(k, &p);
+  plan_stash(shared, &p);
+  CostRules rules = {.unit = COST_GPU, .computes_once = p.resident, .reads_once = p.resident || p.n_stashed};
+  for (int u = 0; u < p.r.n_units && rules.n_joined < 4; u++)
+    if (p.joined[u] >= 0 && p.r.units[u].kind == UNIT_SUM) rules.joined[rules.n_joined++] = p.r.units[u].value;
+  CostWork w = cost_work(call, k->func, &rules);
+  if (!p.chunked) return w;
+  w.launches = 2 * p.r.n_stages;    // parts, then their sums
+  w.bytes += 2 * (double)p.bytes;   // written once and read once
+  return w;
 }

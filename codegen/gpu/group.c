@@ -5,12 +5,11 @@
 // It is found on the finished plan, so that it costs no memory: a call may wait until a step needs the bytes that it
 // reads, or touches those that it writes. The buffers of a gradient are given away early where memory is short, and the
 // groups are small there. Where other lanes run beside them (docs/internals.md, Lanes) they end at every wait.
-#include "codegen/cuda/group.h"
+#include "codegen/gpu/schedule.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/cuda/schedule/schedule.h"
 #include "codegen/offsets.h"
 #include "passes/plan/plan.h"
 #include "support/alloc.h"
@@ -247,7 +246,7 @@ static bool can_wait(const Finder *f, MlirOperation call) {
   return true;
 }
 
-int64_t cuda_total_part(int64_t elements) {
+int64_t gpu_total_part(int64_t elements) {
   enum { LEAST = 16 << 10, MOST_PARTS = 264 };
   int64_t part = LEAST;
   while (part * MOST_PARTS < elements) part *= 2;
@@ -256,7 +255,7 @@ int64_t cuda_total_part(int64_t elements) {
 
 static void add_waiting(Finder *f, int body, MlirOperation call, const BytesList *bytes) {
   Waiting *w = &f->waiting[body];
-  int64_t elements = domain_elements(call), part = cuda_total_part(elements), parts = (elements + part - 1) / part;
+  int64_t elements = domain_elements(call), part = gpu_total_part(elements), parts = (elements + part - 1) / part;
   bool large = f->out->bodies[body].kind == GROUP_LARGE_TOTAL;
   if (large && w->parts + parts > GROUP_TOTAL_PARTS) end_waiting(f, body);
   w->parts += parts;
@@ -317,7 +316,7 @@ static int count_alike(MlirOperation call, bool total) {
   return n > 1 ? n : 1;
 }
 
-double cuda_group_share(MlirOperation call, MlirOperation kernel) {
+double gpu_group_share(MlirOperation call, MlirOperation kernel) {
   GroupBodyKind kind = GROUP_MAP;
   char *signature = is_update(call) || gives_scalar(call) ? signature_of(kernel, &kind) : NULL;
   bool total = kind != GROUP_MAP;
@@ -326,11 +325,11 @@ double cuda_group_share(MlirOperation call, MlirOperation kernel) {
   if (kind != GROUP_LARGE_TOTAL) return share;
   NnType x = nn_value_type(mlirOperationGetOperand(call, 0));
   int64_t elements = nn_type_elements(&x);
-  double full = (double)elements / (double)cuda_total_part(elements) / GROUP_TOTAL_PARTS;
+  double full = (double)elements / (double)gpu_total_part(elements) / GROUP_TOTAL_PARTS;
   return share > full ? share : full;
 }
 
-KernelGroups *cuda_groups_build(MlirModule module) {
+KernelGroups *gpu_groups_build(MlirModule module) {
   KernelGroups *out = allocate_array(1, sizeof *out);
   Finder f = {.out = out};
   MlirOperation functions[16];

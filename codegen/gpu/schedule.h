@@ -1,31 +1,30 @@
-// Private to codegen/cuda: which thread of a GPU computes which elements of a kernel.
-#ifndef NNC_CODEGEN_CUDA_SCHEDULE_H
-#define NNC_CODEGEN_CUDA_SCHEDULE_H
+// What targets for GPUs share: which thread computes which elements of a kernel, of whichever family (kernel/gpu.h).
+#ifndef NNC_CODEGEN_GPU_SCHEDULE_H
+#define NNC_CODEGEN_GPU_SCHEDULE_H
 
-#include "codegen/cuda/cuda.h"
-#include "codegen/cuda/group.h"
+#include "codegen/cost_model.h"
+#include "codegen/kernel/emitted.h"
+#include "codegen/kernel/groups.h"
 #include "codegen/kernel/kernel.h"
 
 // math.c: KernelTarget.math
-Value cuda_math(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype);
+Value gpu_math(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype);
 // e^x for a term of a sum whose largest is 1: its relative error is 1 - x times some units in the last place. f32.
-Value cuda_exp_of_sum(Emitter *e, Value x);
-Value cuda_round_bf16(Emitter *e, Value x);   // KernelTarget.round_bf16, of 8.0 and later
+Value gpu_exp_of_sum(Emitter *e, Value x);
+Value gpu_round_bf16(Emitter *e, Value x);   // KernelTarget.round_bf16, of 8.0 and later
 
 // schedule.c: functions, indices of threads, what threads of a block say to each other.
-typedef struct CudaModule {
-  const CudaTarget *target;   // Borrowed
+typedef struct GpuModule {
   KernelModule m;
   const bool *aligned;   // Borrowed, of the current kernel: arguments, results, workspace
-  int n_epilogues;
-  char **epilogues;         // Owned; what epilogue<i> is (epilogue.c)
+  GpuShared shared;
   int64_t constant_bytes;   // of constant memory, in use
-} CudaModule;
+} GpuModule;
 // What of KernelTarget all kernels here have, those of convolutions, too: a parameter for each buffer, the GPU's
 // basics.
-KernelTarget schedule_target(void);
+KernelTarget schedule_target(const GpuFamily *family);
 // head with one parameter a buffer
-void schedule_begin(Emitter *e, CudaModule *m, const Kernel *k, const char *symbol, int n_buffers);
+void schedule_begin(Emitter *e, GpuModule *m, const Kernel *k, const char *symbol, int n_buffers);
 // A basic with its result, the operands as it has them
 Value schedule_basic(Emitter *e, int depth, GpuBasic which, Values operands);
 Value schedule_number(Emitter *e, GpuBasic which);   // of a thread or a block, as i64
@@ -47,27 +46,52 @@ void schedule_shared_store(Emitter *e, const char *array, NnDtype dtype, Value i
 Value schedule_shared_load(Emitter *e, const char *array, NnDtype dtype, Value index);
 Value schedule_shuffle_xor(Emitter *e, NnDtype dtype, Value x, int distance);   // x: a vector of one lane
 
-void schedule_map(CudaModule *m, const Kernel *k, EmittedKernel *out);
+void schedule_map(GpuModule *m, const Kernel *k, EmittedKernel *out);
 // false: the map reads nothing across
-bool schedule_transpose(CudaModule *m, const Kernel *k, EmittedKernel *out);
-void schedule_reduce(CudaModule *m, const Kernel *k, EmittedKernel *out);   // row and column
-void schedule_move(CudaModule *m, const Kernel *k, EmittedKernel *out);
+bool schedule_transpose(GpuModule *m, const Kernel *k, EmittedKernel *out);
+void schedule_reduce(GpuModule *m, const Kernel *k, EmittedKernel *out);   // row and column
+void schedule_move(GpuModule *m, const Kernel *k, EmittedKernel *out);
 // For the roofline: its launches; of a scatter the seconds in which a block waits for one access of memory after the
 // other, else 0.
 void schedule_move_work(const Kernel *k, double *launches, double *serial);
+// What a call of a row or column kernel takes.
+CostWork schedule_reduce_work(GpuShared shared, MlirOperation call, const Kernel *k);
 int64_t schedule_reduce_workspace(const Kernel *k);
 // The second half of a column kernel over channels whose partial sums others have left, for `rows` elements of a
 // channel at a time, in the workspace from byte `from` on: an array (parts, channels) per sum, two per moments, *pitch
 // bytes apart. The plan is the bytes of the whole workspace.
 int64_t schedule_combine_plan(const Kernel *k, int64_t rows, int64_t from, int64_t *pitch);   // pitch may be NULL
-void schedule_combine(CudaModule *m, const Kernel *k, int64_t rows, int64_t from, EmittedKernel *out);
+void schedule_combine(GpuModule *m, const Kernel *k, int64_t rows, int64_t from, EmittedKernel *out);
 
-// epilogue.c: kernels that begin with a convolution.
-void schedule_conv(CudaModule *m, const Kernel *k, EmittedKernel *out);
-int64_t schedule_conv_workspace(const CudaTarget *target, const Kernel *k);
-int schedule_conv_launches(const CudaTarget *target, const Kernel *k);
 bool schedule_is_total(const Kernel *k);   // a reduction that a group may have
 // The groups of body `number`, whose kernel is k: their launches and their numbers in them.
-void schedule_group(CudaModule *m, const KernelGroups *groups, int number, const Kernel *k, EmittedKernel *out);
+void schedule_group(GpuModule *m, const KernelGroups *groups, int number, const Kernel *k, EmittedKernel *out);
+
+// group.c: launches of one kernel over many tensors (schedule_group.c).
+int64_t gpu_total_part(int64_t elements);   // elements of a part of a large tensor
+// Finds them in all functions of a planned module. Owned: kernel_groups_free.
+KernelGroups *gpu_groups_build(MlirModule module);
+// The part of a group's launches that a call is expected to have, before there is a plan to tell: updates alike in
+// their operands stand side by side where memory has room, sums over whole tensors share up to GROUP_TOTAL_PARTS parts.
+// 1: it is in none.
+double gpu_group_share(MlirOperation call, MlirOperation kernel);
+
+// align.c: buffers that wide accesses may rely on.
+typedef struct GpuAlignment GpuAlignment;
+// Of all calls of the module, the bodies of scans included; the plan has been made. Owned: gpu_alignment_free.
+GpuAlignment *gpu_alignment_build(MlirModule module);
+// By buffer of the kernel (arguments, results, what follows them, `n` in all): every call has it at a multiple of 16
+// bytes. Owned: free.
+bool *gpu_aligned_buffers(const GpuAlignment *a, MlirOperation kernel, int n);
+void gpu_alignment_free(GpuAlignment *a);
+
+// launch.c: one more launch of a kernel; and the lines of a comment that tell all of them.
+void gpu_add_launch(EmittedKernel *out, const char *symbol, int64_t x, int64_t y, int64_t z, int64_t threads);
+void gpu_comment_launches(const EmittedKernel *k, Text *t);
+
+// share.c: where there are at least `many` launches, those of `alike` or more kernels that differ only in numbers
+// become launches of one function; those that add up parts always do.
+enum { SHARE_MANY = 200, SHARE_ALIKE = 3 };
+void gpu_share_kernels(EmittedKernels *kernels, int many, int alike);
 
 #endif

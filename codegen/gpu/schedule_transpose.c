@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/cuda/schedule/schedule.h"
+#include "codegen/gpu/schedule.h"
 #include "support/alloc.h"
 #include "support/integers.h"
 #include "support/text.h"
@@ -121,7 +121,7 @@ static void write_points(Emitter *e, Transposed *t, Value low, Value high, Value
   if_end(e, 0, NULL, NULL, NULL, NULL);
 }
 
-static void add_head(CudaModule *m, const Kernel *k, const Transposed *t, int64_t blocks) {
+static void add_head(GpuModule *m, const Kernel *k, const Transposed *t, int64_t blocks) {
   char *space = text_format("grid %lld x %d threads, tiles of %d x %d through shared memory: %d operand%s read along "
                             "an axis of %lld, results written along one of %lld",
                             (long long)blocks, THREADS, TILE, TILE, t->n, t->n == 1 ? "" : "s",
@@ -135,7 +135,7 @@ static void add_tiles(KernelFunction *f, const Transposed *t) {
     function_add_array(f, tile_name(i).text, 3, TILE * PITCH, element_type(nn_dtype_wide(t->leaf[i].dtype)));
 }
 
-bool schedule_transpose(CudaModule *m, const Kernel *k, EmittedKernel *out) {
+bool schedule_transpose(GpuModule *m, const Kernel *k, EmittedKernel *out) {
   Nest nest;
   Transposed t;
   Emitter e;

@@ -3,7 +3,7 @@
 // words) and goes through a part of it.
 #include <stdlib.h>
 
-#include "codegen/cuda/schedule/schedule.h"
+#include "codegen/gpu/schedule.h"
 #include "codegen/kernel/reduce.h"
 #include "support/alloc.h"
 #include "support/integers.h"
@@ -315,7 +315,7 @@ static void add_row(GroupEmitter *g, const KernelGroups *groups, const KernelGro
     while (g->column[i] != c) i++;
     text_add(table, ", %lld", (long long)offset_at(groups, group, row, i));
   }
-  if (g->body->kind == GROUP_LARGE_TOTAL) text_add(table, ", %lld", (long long)cuda_total_part(group->elements[row]));
+  if (g->body->kind == GROUP_LARGE_TOTAL) text_add(table, ", %lld", (long long)gpu_total_part(group->elements[row]));
 }
 
 // The rows of all groups of the body; the launch of each, with a line of the comment.
@@ -330,7 +330,7 @@ static void add_groups(GroupEmitter *e, const KernelGroups *groups, int body, in
       add_row(e, groups, g, c, blocks, table);
       blocks += e->body->kind == GROUP_TOTAL
                     ? 1
-                    : divide_up(g->elements[c], e->body->kind == GROUP_MAP ? part : cuda_total_part(g->elements[c]));
+                    : divide_up(g->elements[c], e->body->kind == GROUP_MAP ? part : gpu_total_part(g->elements[c]));
       elements += g->elements[c];
     }
     g->launch = out->n_launches;
@@ -355,13 +355,13 @@ static void add_types(Text *t, const Kernel *k, const NnType *types, int n) {
              nn_type_elements(&types[i]) == nn_type_elements(&k->domain) ? "[n]" : "");
 }
 
-static void place_table(GroupEmitter *g, CudaModule *m) {
+static void place_table(GroupEmitter *g, GpuModule *m) {
   int64_t bytes = 8 * (int64_t)g->body->n_rows * row_words(g);
   g->space = m->constant_bytes + bytes <= CONSTANT_BYTES ? 4 : 1;
   if (g->space == 4) m->constant_bytes += bytes;
 }
 
-static void begin_group(GroupEmitter *g, CudaModule *m, const char *symbol, int lanes, const Text *table) {
+static void begin_group(GroupEmitter *g, GpuModule *m, const char *symbol, int lanes, const Text *table) {
   void (*open)(Emitter *, int) = m->m.target.open;
   Emitter *e = &g->e;
   m->m.target.open = group_open;
@@ -376,7 +376,7 @@ static void begin_group(GroupEmitter *g, CudaModule *m, const char *symbol, int 
 }
 
 // A block finds its tensor, and does its part of it.
-static void emit_group(GroupEmitter *g, CudaModule *m, int lanes, const Text *table) {
+static void emit_group(GroupEmitter *g, GpuModule *m, int lanes, const Text *table) {
   begin_group(g, m, g->body->name, lanes, table);
   Emitter *e = &g->e;
   Value block = schedule_number32(e, GPU_BLOCK_X), row = find_row(g, block), head = word(g, row, 0);
@@ -397,7 +397,7 @@ static void emit_group(GroupEmitter *g, CudaModule *m, int lanes, const Text *ta
   free(symbol);
 }
 
-void schedule_group(CudaModule *m, const KernelGroups *groups, int number, const Kernel *k, EmittedKernel *out) {
+void schedule_group(GpuModule *m, const KernelGroups *groups, int number, const Kernel *k, EmittedKernel *out) {
   GroupEmitter g = {.k = k, .body = &groups->bodies[number]};
   Text table = {0}, comment = {0}, *t = &m->m.comment;
   int lanes = group_lanes(k), most = 0;

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "codegen/cuda/schedule/schedule.h"
+#include "codegen/gpu/schedule.h"
 #include "codegen/kernel/move.h"
 #include "support/alloc.h"
 #include "support/integers.h"
@@ -19,7 +19,7 @@ static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static NnDtype as_bytes(NnDtype t) { return t == NN_I1 ? NN_U8 : t; }   // copied as they are
 
 // Elements of 16 bytes, if all `n` numbers (extents, offsets) are multiples of that and every buffer begins at one.
-static int move_lanes(const CudaModule *m, const Kernel *k, NnDtype dtype, int n, const int64_t *multiples) {
+static int move_lanes(const GpuModule *m, const Kernel *k, NnDtype dtype, int n, const int64_t *multiples) {
   int lanes = (int)(16 / nn_dtype_bytes(dtype));
   for (int i = 0; i < n; i++)
     if (multiples[i] % lanes) return 1;
@@ -28,14 +28,14 @@ static int move_lanes(const CudaModule *m, const Kernel *k, NnDtype dtype, int n
   return lanes;
 }
 
-static void begin_function(Emitter *e, CudaModule *m, const Kernel *k, const char *symbol, int lanes) {
+static void begin_function(Emitter *e, GpuModule *m, const Kernel *k, const char *symbol, int lanes) {
   schedule_begin(e, m, k, symbol, k->n_args + k->n_results);
   schedule_forget(e, lanes);
   e->align = lanes > 1 ? 16 : 0;
 }
 
 // A thread for each of `threads` vectors: its number.
-static Value begin(Emitter *e, CudaModule *m, const Kernel *k, char *symbol, int lanes, int64_t threads,
+static Value begin(Emitter *e, GpuModule *m, const Kernel *k, char *symbol, int lanes, int64_t threads,
                    EmittedKernel *out) {
   int64_t blocks = divide_up(threads, THREADS);
   char *space = text_format("%s: grid %lld x %d threads, %d elements a thread of %lld", symbol, (long long)blocks,
@@ -67,7 +67,7 @@ static Value sum(Emitter *e, Value a, Value b) { return emit_index(e, "addi", a,
 // ---------------------------------------------------------------------------------------------------------------------
 
 // Where an axis has gaps between its elements the vectors run inside it, else along it, too.
-static void move_pad(CudaModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
+static void move_pad(GpuModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
   Emitter e;
   Pad pad = pad_read(k, op);
   NnDtype dtype = as_bytes(pad.y->dtype);
@@ -101,7 +101,7 @@ static void move_pad(CudaModule *m, const Kernel *k, MlirOperation op, EmittedKe
 }
 
 // One launch per operand.
-static void move_concat(CudaModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
+static void move_concat(GpuModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
   const NnType *y = &k->result_type[0];
   NnDtype dtype = as_bytes(y->dtype);
   int axis = (int)nn_attr_i64(op, "axis", 0);
@@ -123,7 +123,7 @@ static void move_concat(CudaModule *m, const Kernel *k, MlirOperation op, Emitte
   }
 }
 
-static void move_gather(CudaModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
+static void move_gather(GpuModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
   Emitter e;
   int table = nn_value_index(mlirOperationGetOperand(op, 0)), indices = nn_value_index(mlirOperationGetOperand(op, 1));
   const NnType *t = &k->arg[table];
@@ -140,7 +140,7 @@ static void move_gather(CudaModule *m, const Kernel *k, MlirOperation op, Emitte
   end(&e);
 }
 
-static void move_pool(CudaModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
+static void move_pool(GpuModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
   Emitter e;
   Pool pool = pool_read(k, op);
   int lanes = move_lanes(m, k, pool.dtype, 1, &pool.c);
@@ -276,7 +276,7 @@ static void emit_scatter(Scatter *s, bool max) {
   if (max) own_rows(s, lowest_to_zero);
 }
 
-static Scatter scatter_plan(const CudaModule *m, const Kernel *k, MlirOperation op) {
+static Scatter scatter_plan(const GpuModule *m, const Kernel *k, MlirOperation op) {
   const NnType *t = &k->result_type[0];
   Scatter s = {.source = nn_value_index(mlirOperationGetOperand(op, 0)),
                .indices = nn_value_index(mlirOperationGetOperand(op, 1)),
@@ -305,7 +305,7 @@ static double scatter_seconds(const Scatter *s) {
   return MEMORY_LATENCY * (chunks + added * turns / beside);
 }
 
-static void move_scatter(CudaModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
+static void move_scatter(GpuModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
   Emitter e;
   Scatter s = scatter_plan(m, k, op);
   int lanes = s.lanes;
@@ -332,7 +332,7 @@ static void move_scatter(CudaModule *m, const Kernel *k, MlirOperation op, Emitt
 
 // A warp for each row. The first of equal elements wins: within a lane by order, between lanes and threads by the
 // smaller index.
-static void argmax_rows(CudaModule *m, const Kernel *k, const Argmax *a, EmittedKernel *out) {
+static void argmax_rows(GpuModule *m, const Kernel *k, const Argmax *a, EmittedKernel *out) {
   Emitter e;
   int lanes = move_lanes(m, k, a->dtype, 1, &a->reduced);
   if (lanes > 4) lanes = 4;
@@ -379,7 +379,7 @@ static void argmax_rows(CudaModule *m, const Kernel *k, const Argmax *a, Emitted
   schedule_launch(out, copy_string(k->name), blocks, THREADS, 1);
 }
 
-static void move_argmax(CudaModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
+static void move_argmax(GpuModule *m, const Kernel *k, MlirOperation op, EmittedKernel *out) {
   Argmax a = argmax_read(k, op);
   if (a.inner == 1) {
     argmax_rows(m, k, &a, out);
@@ -393,7 +393,7 @@ static void move_argmax(CudaModule *m, const Kernel *k, MlirOperation op, Emitte
   end(&e);
 }
 
-void schedule_move(CudaModule *m, const Kernel *k, EmittedKernel *out) {
+void schedule_move(GpuModule *m, const Kernel *k, EmittedKernel *out) {
   MlirOperation op = move_op(k);
   switch (nn_op_of(op)) {
   case NN_OP_pad: move_pad(m, k, op, out); break;
@@ -414,7 +414,7 @@ void schedule_move_work(const Kernel *k, double *launches, double *serial) {
   case NN_OP_scatter_add:
   case NN_OP_scatter_add_to:
   case NN_OP_scatter_max: {
-    Scatter s = scatter_plan(&(CudaModule){0}, k, op);
+    Scatter s = scatter_plan(&(GpuModule){0}, k, op);
     *serial = scatter_seconds(&s);
     break;
   }

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/cuda/schedule/schedule_reduce.h"
+#include "codegen/gpu/schedule_reduce.h"
 #include "support/alloc.h"
 #include "support/integers.h"
 #include "support/text.h"
@@ -25,7 +25,7 @@ static bool all_active(const Plan *p) {
   return p->columns ? p->width % p->per_block == 0 : p->teams % p->per_block == 0;
 }
 
-void launch_begin(Launch *l, Emitter *e, CudaModule *m, const Plan *p, const char *what, int index, int64_t chunks,
+void launch_begin(Launch *l, Emitter *e, GpuModule *m, const Plan *p, const char *what, int index, int64_t chunks,
                   EmittedKernel *out) {
   const Kernel *k = p->r.k;
   *l = (Launch){.e = e, .p = p, .symbol = index ? text_format("%s_launch%d", k->name, index) : copy_string(k->name)};
@@ -218,7 +218,7 @@ static void visit_softmax(Launch *l, const Unit *u, Value *acc) {
         scale = emit_exponential(e, sub(l, u, finite_maximum(l, u, old), to), u->dtype);
   Value difference = sub(l, u, x, to);
   acc[1] = add(l, u, mul(l, u, acc[1], scale),
-               u->dtype == NN_F32 ? cuda_exp_of_sum(e, difference) : emit_exponential(e, difference, u->dtype));
+               u->dtype == NN_F32 ? gpu_exp_of_sum(e, difference) : emit_exponential(e, difference, u->dtype));
 }
 
 static void visit(Launch *l, const Pass *pass, Value *acc) {
@@ -470,7 +470,7 @@ static Value whole_count(Launch *l, NnDtype dtype) {
   return emit_splat(l->e, dtype, (double)(p->r.row_extent * (p->columns ? 1 : p->r.vector_extent)));
 }
 
-static void emit_direct(CudaModule *m, const Plan *p, EmittedKernel *out) {
+static void emit_direct(GpuModule *m, const Plan *p, EmittedKernel *out) {
   Emitter e;
   Launch l;
   const Reduce *r = &p->r;
@@ -497,10 +497,10 @@ static void emit_direct(CudaModule *m, const Plan *p, EmittedKernel *out) {
   emitter_end(&e);
 }
 
-void schedule_reduce(CudaModule *m, const Kernel *k, EmittedKernel *out) {
+void schedule_reduce(GpuModule *m, const Kernel *k, EmittedKernel *out) {
   Plan p;
   plan_reduce(k, &p);
-  plan_stash(m->target, &p);
+  plan_stash(m->shared, &p);
   out->workspace_bytes = schedule_reduce_workspace(k);
   if (p.chunked) schedule_reduce_chunks(m, &p, out);
   else emit_direct(m, &p, out);

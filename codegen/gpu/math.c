@@ -1,4 +1,4 @@
-// exp, log, sin, cos, tanh, erf and pow as arithmetic, because the NVPTX back end has none of them in f64 and few in
+// exp, log, sin, cos, tanh, erf and pow as arithmetic, because LLVM has none of them in f64 for a GPU and few in
 // f32, and no library is linked. f32 within a few ulp, f64 within about ten; the same operations run in the emulator.
 //
 // Methods: exp in f32 is the hardware's 2^x with the rounding error of x log2 e put back; in f64 a Taylor series after
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "codegen/cuda/schedule/schedule.h"
+#include "codegen/gpu/schedule.h"
 #include "support/alloc.h"
 
 typedef struct Math {
@@ -96,7 +96,7 @@ static Value two_to(Math *m, Value t) {
   return v;
 }
 
-Value cuda_exp_of_sum(Emitter *e, Value x) {
+Value gpu_exp_of_sum(Emitter *e, Value x) {
   Math m = {e, NN_F32, false};
   return two_to(&m, product(&m, x, constant(&m, log2e)));
 }
@@ -260,7 +260,7 @@ static Value power(Math *m, Value x, Value y) {
                    m->t);
 }
 
-Value cuda_math(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype) {
+Value gpu_math(Emitter *e, const char *name, int n, const Value *x, NnDtype dtype) {
   Math m = {e, dtype, dtype == NN_F64};
   (void)n;
   if (!strcmp(name, "exp")) return exponential(&m, x[0]);
@@ -269,7 +269,7 @@ Value cuda_math(Emitter *e, const char *name, int n, const Value *x, NnDtype dty
   if (!strcmp(name, "cos")) return sine(&m, x[0], 1);
   if (!strcmp(name, "tanh")) return hyperbolic_tangent(&m, x[0]);
   if (!strcmp(name, "erf")) return m.wide ? error_function_f64(&m, x[0]) : error_function_f32(&m, x[0]);
-  require_promise(!strcmp(name, "pow"), "a function that the CUDA target does not know");
+  require_promise(!strcmp(name, "pow"), "a function that GPUs do not know");
   return power(&m, x[0], x[1]);
 }
 
@@ -285,7 +285,7 @@ static Value insert(Emitter *e, Value x, Value word, int i) {
 }
 
 // Two lanes by one instruction: the first becomes the lower half of a word.
-Value cuda_round_bf16(Emitter *e, Value x) {
+Value gpu_round_bf16(Emitter *e, Value x) {
   Value y = x, sixteen = emit_i32(e, 16), upper = emit_i32(e, -65536);
   int depth = x.depth;
   for (int i = 0; i + 1 < e->lanes; i += 2) {

@@ -3,14 +3,14 @@
 // over, and a result may lie in either. Requires: the plan.
 #include <stdlib.h>
 
-#include "codegen/cuda/align.h"
+#include "codegen/gpu/schedule.h"
 #include "codegen/offsets.h"
 #include "codegen/target.h"
 #include "support/alloc.h"
 
 enum { WIDE = 16 };
 
-struct CudaAlignment {
+struct GpuAlignment {
   int n;
   // Owned; buffers that some call has elsewhere: the kernel's func.func, and its arguments, then results
   struct {
@@ -29,7 +29,7 @@ static bool is_wide(const ScanPlace *place, int64_t offset) {
   return wide && offset % WIDE == 0;
 }
 
-static void add_call(CudaAlignment *a, const Offsets *offsets, const ScanPlace *place, MlirOperation call) {
+static void add_call(GpuAlignment *a, const Offsets *offsets, const ScanPlace *place, MlirOperation call) {
   int n_operands = (int)mlirOperationGetNumOperands(call), n_results = (int)mlirOperationGetNumResults(call);
   const void *kernel = NULL;
   for (int i = 0; i < n_operands + n_results; i++) {
@@ -43,7 +43,7 @@ static void add_call(CudaAlignment *a, const Offsets *offsets, const ScanPlace *
   }
 }
 
-static void add_function(CudaAlignment *a, MlirOperation func, const ScanPlace *around) {
+static void add_function(GpuAlignment *a, MlirOperation func, const ScanPlace *around) {
   NnStepList steps = nn_flatten(func);
   Offsets offsets = {0};
   offsets_build(&offsets, func, &steps);
@@ -63,16 +63,16 @@ static void add_function(CudaAlignment *a, MlirOperation func, const ScanPlace *
   nn_steps_free(&steps);
 }
 
-CudaAlignment *cuda_alignment_build(MlirModule module) {
-  CudaAlignment *a = allocate_array(1, sizeof *a);
+GpuAlignment *gpu_alignment_build(MlirModule module) {
+  GpuAlignment *a = allocate_array(1, sizeof *a);
   MlirOperation functions[16];
   int n = nn_public_functions(module, functions, 16);
-  *a = (CudaAlignment){0};
+  *a = (GpuAlignment){0};
   for (int i = 0; i < n; i++) add_function(a, functions[i], NULL);
   return a;
 }
 
-bool *cuda_aligned_buffers(const CudaAlignment *a, MlirOperation kernel, int n) {
+bool *gpu_aligned_buffers(const GpuAlignment *a, MlirOperation kernel, int n) {
   bool *aligned = allocate_array((size_t)n, sizeof *aligned);
   for (int i = 0; i < n; i++) aligned[i] = true;
   for (int i = 0; i < a->n; i++)
@@ -80,7 +80,7 @@ bool *cuda_aligned_buffers(const CudaAlignment *a, MlirOperation kernel, int n) 
   return aligned;
 }
 
-void cuda_alignment_free(CudaAlignment *a) {
+void gpu_alignment_free(GpuAlignment *a) {
   free(a->odd);
   free(a);
 }

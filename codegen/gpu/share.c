@@ -1,7 +1,7 @@
 // Kernels that differ only in numbers become one, which takes the numbers as arguments. A network with a hundred widths
-// (DenseNet) has some hundred kernels of a few dozen kinds, and most of the time of compiling goes into LLVM and ptxas,
-// per kernel. Where there are few kernels each keeps its constants, which is better code; but not what only adds up the
-// parts of a sum, a few blocks that wait for memory.
+// (DenseNet) has some hundred kernels of a few dozen kinds, and most of the time of compiling goes into code
+// generation, per kernel. Where there are few kernels each keeps its constants, which is better code; but not what only
+// adds up the parts of a sum, a few blocks that wait for memory.
 //
 // The numbers are the constants of the emitter's records: integers of 64 bits, splats of f32 and offsets of addresses;
 // all else must be equal. A division by such a number becomes a product with its reciprocal (Granlund and Montgomery,
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/cuda/cuda.h"
+#include "codegen/gpu/schedule.h"
 #include "support/alloc.h"
 #include "support/text.h"
 
@@ -392,7 +392,7 @@ static void find_form(const EmittedKernels *kernels, Shareable *s, bool all) {
   if ((!all && !sums) || launched(kernels, s->launch->symbol) > 1) text_add(&s->form, "%d\n", s->order);
 }
 
-void cuda_share_kernels(EmittedKernels *kernels, int many, int alike) {
+void gpu_share_kernels(EmittedKernels *kernels, int many, int alike) {
   int n = 0, n_launches = 0;
   for (int i = 0; i < kernels->n; i++) n_launches += kernels->items[i].n_launches;
   Shareable *all = allocate_array((size_t)n_launches + 1, sizeof *all),

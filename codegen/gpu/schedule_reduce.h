@@ -1,8 +1,8 @@
 // Private to schedule_reduce*.c: how the threads of a GPU share the work of a row or column kernel.
-#ifndef NNC_CODEGEN_CUDA_SCHEDULE_REDUCE_H
-#define NNC_CODEGEN_CUDA_SCHEDULE_REDUCE_H
+#ifndef NNC_CODEGEN_GPU_SCHEDULE_REDUCE_H
+#define NNC_CODEGEN_GPU_SCHEDULE_REDUCE_H
 
-#include "codegen/cuda/schedule/schedule.h"
+#include "codegen/gpu/schedule.h"
 #include "codegen/kernel/reduce.h"
 #include "support/text.h"
 
@@ -56,8 +56,8 @@ typedef struct Stash {
   int pass;
   Value loaded[MAX_STASHED][MAX_TILE];   // in memory's type; by the first pass, of the current turn
 } Stash;
-void plan_stash(const CudaTarget *target, Plan *p);   // last of the plan: a larger team, and loops that load more at
-                                                      // once
+void plan_stash(GpuShared shared, Plan *p);   // last of the plan: a larger team, and loops that load more at
+                                              // once
 // Around what one turn of a pass computes of `count` vectors: their loads, from memory in the first pass, and the
 // places where later ones find them.
 void stash_turn_begin(Emitter *e, Stash *s, int count);
@@ -80,7 +80,7 @@ typedef struct Launch {
   Stash stash;
 } Launch;
 // The function's beginning, for `chunks` blocks to a team; index: of the kernel's launches. `what` is for the comment.
-void launch_begin(Launch *l, Emitter *e, CudaModule *m, const Plan *p, const char *what, int index, int64_t chunks,
+void launch_begin(Launch *l, Emitter *e, GpuModule *m, const Plan *p, const char *what, int index, int64_t chunks,
                   EmittedKernel *out);
 void launch_whole_range(Launch *l);   // the launch goes over all reduced elements
 // One pass over the elements, for the active units (n_units of them), or that writes domain-shaped results; count: of
@@ -90,6 +90,6 @@ Value launch_combine(Launch *l, const Unit *u, Value x);   // over the threads o
 void launch_write_kept_results(Launch *l);
 
 // schedule_reduce_chunks.c: partial results in one launch, their combination in the next.
-void schedule_reduce_chunks(CudaModule *m, const Plan *p, EmittedKernel *out);
+void schedule_reduce_chunks(GpuModule *m, const Plan *p, EmittedKernel *out);
 
 #endif

@@ -1,6 +1,6 @@
 // Reductions whose elements are cut into chunks: one launch leaves partial results in the workspace, the next combines
 // them; or only the combination, where a convolution has left them (see schedule_reduce.c).
-#include "codegen/cuda/schedule/schedule_reduce.h"
+#include "codegen/gpu/schedule_reduce.h"
 #include "support/integers.h"
 
 static int workspace_values(const Reduce *r, int stage, WorkspaceValue *out) {
@@ -34,7 +34,7 @@ static Value chunk_count(Launch *l, Value chunk) {
 
 static Value own_count(Launch *l, NnDtype dtype) { return reduce_splat_count(l->e, dtype, chunk_count(l, l->chunk)); }
 
-static void emit_partials(CudaModule *m, const Plan *p, int stage, EmittedKernel *out) {
+static void emit_partials(GpuModule *m, const Plan *p, int stage, EmittedKernel *out) {
   Emitter e;
   Launch l;
   const Reduce *r = &p->r;
@@ -93,7 +93,7 @@ static Value over_chunks(Launch *l, int unit, bool square, const Value *origin) 
   return acc;
 }
 
-static void emit_combination(CudaModule *m, const Plan *whole, int stage, EmittedKernel *out) {
+static void emit_combination(GpuModule *m, const Plan *whole, int stage, EmittedKernel *out) {
   Emitter e;
   Launch l;
   Plan p = *whole;
@@ -143,7 +143,7 @@ static void emit_combination(CudaModule *m, const Plan *whole, int stage, Emitte
   emitter_end(&e);
 }
 
-void schedule_reduce_chunks(CudaModule *m, const Plan *p, EmittedKernel *out) {
+void schedule_reduce_chunks(GpuModule *m, const Plan *p, EmittedKernel *out) {
   for (int stage = 0; stage < p->r.n_stages; stage++) {
     emit_partials(m, p, stage, out);
     emit_combination(m, p, stage, out);
@@ -175,7 +175,7 @@ int64_t schedule_combine_plan(const Kernel *k, int64_t rows, int64_t from, int64
   return p.bytes;
 }
 
-void schedule_combine(CudaModule *m, const Kernel *k, int64_t rows, int64_t from, EmittedKernel *out) {
+void schedule_combine(GpuModule *m, const Kernel *k, int64_t rows, int64_t from, EmittedKernel *out) {
   Plan p;
   plan_combine(&p, k, rows, from);
   emit_combination(m, &p, 0, out);

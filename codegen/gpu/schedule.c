@@ -2,8 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/cuda/nvptx.h"
-#include "codegen/cuda/schedule/schedule.h"
+#include "codegen/gpu/schedule.h"
 #include "support/alloc.h"
 #include "support/text.h"
 
@@ -11,12 +10,11 @@ static void open_function(Emitter *e, int n_buffers) {
   for (int i = 0; i < n_buffers; i++) e->buffer[i] = emit_argument(e, "!buffer");
 }
 
-KernelTarget schedule_target(void) {
-  return (
-      KernelTarget){.pointer = nvptx_family.pointer, .gpu = &nvptx_family, .vector_bytes = 4, .open = open_function};
+KernelTarget schedule_target(const GpuFamily *family) {
+  return (KernelTarget){.pointer = family->pointer, .gpu = family, .vector_bytes = 4, .open = open_function};
 }
 
-void schedule_begin(Emitter *e, CudaModule *m, const Kernel *k, const char *symbol, int n_buffers) {
+void schedule_begin(Emitter *e, GpuModule *m, const Kernel *k, const char *symbol, int n_buffers) {
   emitter_begin(e, &m->m, k, symbol, n_buffers);
   e->aligned = m->aligned;
   e->valid = e->lanes;

@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "codegen/cuda/schedule/schedule_reduce.h"
+#include "codegen/gpu/schedule_reduce.h"
 #include "support/text.h"
 
 static bool access_equal(const Access *a, const Access *b) { return memcmp(a, b, sizeof *a) == 0; }
@@ -77,21 +77,21 @@ static int64_t place_operands(Plan *p, const Leaves *l) {
 // eight, is 64 KiB; a multiprocessor of an H200 needs some 30 (4.8 TB/s shared by 132, and a latency of 0.8 us) when
 // nothing else is in between. So one team alone, which now and then has nothing on its way, should still take no longer
 // for what it reads once than others for what they read twice.
-void plan_stash(const CudaTarget *target, Plan *p) {
+void plan_stash(GpuShared shared, Plan *p) {
   const Reduce *r = &p->r;
   if (p->columns || p->chunked || p->resident || p->per_block > 1 || r->row_extent > 1 || r->n_passes > STASH_PASSES)
     return;
   Leaves l;
   find_leaves(p, &l);
   int64_t own = STASH_THREADS / WARP * 8, bytes = place_operands(p, &l);   // own: where warps meet, of all teams
-  static_assert(STASH_THREADS / WARP * 8 % CUDA_SHARED_ALIGN == 0, "ptxas makes the static part larger");
-  if (bytes > cuda_shared_bytes(target, 1) - own) p->n_stashed = 0;
+  static_assert(STASH_THREADS / WARP * 8 % GPU_SHARED_ALIGN == 0, "the static part is larger than its array");
+  if (bytes > shared.alone - own) p->n_stashed = 0;
   if (!p->n_stashed) return;
   bool wide = false;
   for (int u = 0; u < r->n_units; u++) wide |= r->units[u].dtype == NN_F64;
   p->unrolled = 0;
   p->stash_bytes = bytes;
-  p->alone = bytes > cuda_shared_bytes(target, 2) - own;
+  p->alone = bytes > shared.paired - own;
   p->team = STASH_THREADS / (p->alone ? 1 : 2) / (wide || l.n > 1 ? 2 : 1);
   for (int pass = 0; pass < r->n_passes; pass++) {
     int *turn = &p->stash_turn[pass];

@@ -2,7 +2,7 @@
 // not fill 16 bytes at the end is made one element a thread.
 #include <stdlib.h>
 
-#include "codegen/cuda/schedule/schedule.h"
+#include "codegen/gpu/schedule.h"
 #include "support/alloc.h"
 #include "support/text.h"
 
@@ -10,7 +10,7 @@
 #define SINGLES 4   // elements a thread makes one by one, in one go: a single one leaves too few loads on their way
 
 // Rows that begin at no multiple of 16 bytes: a block makes SINGLES x THREADS neighbours of one row.
-static void map_odd_rows(CudaModule *m, const Kernel *k, const Nest *nest, int64_t rows, int64_t extent,
+static void map_odd_rows(GpuModule *m, const Kernel *k, const Nest *nest, int64_t rows, int64_t extent,
                          EmittedKernel *out) {
   int64_t tile = SINGLES * THREADS, tiles = (extent + tile - 1) / tile;
   int groups[NN_MAX_RANK];
@@ -50,7 +50,7 @@ static void map_odd_rows(CudaModule *m, const Kernel *k, const Nest *nest, int64
   schedule_launch(out, copy_string(k->name), rows * tiles, THREADS, 1);
 }
 
-void schedule_map(CudaModule *m, const Kernel *k, EmittedKernel *out) {
+void schedule_map(GpuModule *m, const Kernel *k, EmittedKernel *out) {
   Nest nest;
   nest_build(k, &nest);
   int lanes = schedule_map_lanes(k, &nest), groups[NN_MAX_RANK];

@@ -1,15 +1,15 @@
 // Launches of kernels that are made of a template or for a library op.
-#include "codegen/cuda/cuda.h"
+#include "codegen/gpu/schedule.h"
 #include "support/alloc.h"
 
-void cuda_add_launch(EmittedKernel *out, const char *symbol, int64_t x, int64_t y, int64_t z, int64_t threads) {
+void gpu_add_launch(EmittedKernel *out, const char *symbol, int64_t x, int64_t y, int64_t z, int64_t threads) {
   out->launches = reallocate_array(out->launches, (size_t)out->n_launches + 1, sizeof *out->launches);
   out->launches[out->n_launches++] = (KernelLaunch){.symbol = copy_string(symbol),
                                                     .grid = {x, y, z},
                                                     .block = {threads, 1, 1}};
 }
 
-void cuda_comment_launches(const EmittedKernel *k, Text *t) {
+void gpu_comment_launches(const EmittedKernel *k, Text *t) {
   for (int i = 0; i < k->n_launches; i++) {
     const KernelLaunch *l = &k->launches[i];
     text_add(t, "// launch %d: %s, grid %lld x %lld x %lld, %lld threads a block\n", i, l->symbol,
