@@ -72,6 +72,7 @@ static char *pipeline_text(const Options *options) {
     if (strcmp(stages[i], "offload") == 0 && !options->offload) continue;
     fprintf(out, "%s%s", i > 0 ? "," : "", stages[i]);
     if (strcmp(stages[i], "offload") == 0) fprintf(out, "{far=%d}", options->offload);
+    if (strcmp(stages[i], "distribute") == 0 && options->bucket) fprintf(out, "{bucket=%s}", options->bucket);
     if (strcmp(stages[i], "recompute") == 0 && options->inside) fprintf(out, "{mode=%s}", options->inside);
     if (strcmp(stages[i], "remat") == 0) {
       fprintf(out, "{policy=%s", policy);

@@ -78,6 +78,13 @@ static const char *read_budget(char *text, void *out) {
   return parse_bytes(text, &bytes, &percent) && bytes != 0 ? NULL : "a size such as 512MiB or 60%";
 }
 
+static const char *read_bucket(char *text, void *out) {
+  int64_t bytes;
+  double percent;
+  *(const char **)out = text;
+  return parse_bytes(text, &bytes, &percent) && bytes > 0 && percent == 0 ? NULL : "a size such as 25MiB";
+}
+
 static const char *read_overhead(char *text, void *out) {
   int64_t bytes;
   double percent;
@@ -175,6 +182,9 @@ static const Option rows[] = {
            "with --shard: openmpi or mpich, where nnc was built with both, or none, for\n"
            "ranks that are started with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT",
            .read = read_mpi),
+    OPTION(Options, bucket, "bucket", "SIZE", READ,
+           "bytes of gradients that ranks exchange at once, beside the backward pass\n(default: 25MiB)",
+           .read = read_bucket),
     OPTION(Options, cpu, "cpu", "NAME", TEXT, "native (default) or an LLVM CPU name"),
     OPTION(Options, machine, "machine", "NAME", READ,
            "rates of the machine the plan is for: a file, or a name of\n"
@@ -236,6 +246,8 @@ static int check(Options *options) {
   if (options->emit == EMIT_asm && strcmp(options->target, "cuda") == 0)
     return options_misused("nnc", "--emit=asm is for the host; for --target=cuda it is --emit=ptx");
   if (options->math && !cuda) return options_misused("nnc", "--math=%s goes with --target=cuda", options->math);
+  if (options->bucket && !options->shard)
+    return options_misused("nnc", "--bucket=%s goes with --shard", options->bucket);
   if (options->shard && cuda) return options_misused("nnc", "--shard=%s goes with --target=host only", options->shard);
   if (options->mpi && !options->shard) return options_misused("nnc", "--mpi=%s goes with --shard", options->mpi);
   if (cuda && !options->gpu_arch) options->gpu_arch = "sm_80";

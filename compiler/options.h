@@ -50,6 +50,7 @@ typedef struct Options {
   const char *machine, *costs;   // machine description, measured times; NULL: not given
   const char *mpi;               // of codegen_mpi, or "none"; NULL: the first
   const char *shard;             // what of the state each of several ranks keeps, "none"; NULL: one rank
+  const char *bucket;            // bytes of gradients that they exchange at once; NULL: not given
   const char *dtype;             // "f32", "f64", "bf16", "f16"; NULL: as the file says
   Defines defines;
   NnPipelineHooks hooks;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
 
 typedef struct Timing {
@@ -34,7 +35,8 @@ Executor *executor_create(const NncFunction *f, const Arena *arena) {
     if (f->results[i].streamed) streamed = f->results[i].offset + f->results[i].bytes;
   if (streamed) e->streamed = xmalloc((size_t)streamed);
   e->prepared = e->device->prepare(f, arena);
-  bool threads = e->prepared && !e->device->start && lanes_wanted(f);
+  bool one_thread = ranks.comm && ranks.comm->takes_lane && !ranks.comm->takes_lane();
+  bool threads = e->prepared && !e->device->start && !one_thread && lanes_wanted(f);
   if (threads) e->lanes = lanes_create(f, e->device->run_step, e->prepared);
   if (e->prepared && (e->lanes || !threads)) return e;
   executor_destroy(e);

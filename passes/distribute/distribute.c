@@ -1,6 +1,6 @@
 // The pass `distribute`: what the ranks of a distributed program exchange in a step. Gradients are summed in buckets, a
-// bucket as soon as its last gradient is there; states that the forward pass updates (running statistics) go from rank
-// to rank, so that they are updated in the order of the micro-batches.
+// bucket as soon as its last gradient is there, on the lane `comm`; states that the forward pass updates (running
+// statistics) go from rank to rank, so that they are updated in the order of the micro-batches.
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,11 +8,12 @@
 #include "passes/ptr_map.h"
 #include "passes/rewrite.h"
 #include "support/alloc.h"
+#include "support/bytes.h"
 
 // Of a bucket. Large beside what a message costs (25 MiB take 2.5 ms at 10 GB/s, the message itself some 10 us), small
 // beside the gradients of a network for which that matters, so that most of them are exchanged while the backward pass
 // still makes others.
-#define BUCKET_BYTES ((int64_t)25 << 20)
+#define BUCKET_BYTES "25MiB"
 
 // The block's ops by number.
 typedef struct Order {
@@ -46,8 +47,9 @@ static MlirValue piece(NnBuilder *b, MlirValue bucket, NnType to, int64_t *at) {
   return nn_reshape(b, nn_slice(b, bucket, &start, &n, NULL), to.rank, to.dim);
 }
 
+// All exchanges are on one lane: every rank makes them in the same order.
 static MlirValue build(NnBuilder *b, NnOp op, int n, const MlirValue *operands) {
-  return mlirOperationGetResult(nn_build(b, op, n, operands, 0, NULL, NULL), 0);
+  return mlirOperationGetResult(nn_build(b, op, n, operands, 1, &NN_STR(ATTR_lane, "comm"), NULL), 0);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -93,7 +95,7 @@ static void build_bucket(const Order *o, const Gradient *g, int n) {
   }
 }
 
-static void build_buckets(MlirOperation func) {
+static void build_buckets(MlirOperation func, int64_t most) {
   Order o = order_of(func);
   Gradient *g = allocate_array((size_t)o.n + 1, sizeof *g);
   int n = 0;
@@ -109,7 +111,7 @@ static void build_buckets(MlirOperation func) {
     for (end = first + 1; end < n && end - first < NN_MAX_OPERANDS; end++) {
       NnType next = nn_value_type(g[end].value);
       bytes += nn_type_bytes(&next);
-      if (next.dtype != type.dtype || bytes > BUCKET_BYTES) break;
+      if (next.dtype != type.dtype || bytes > most) break;
     }
     build_bucket(&o, g + first, end - first);
   }
@@ -284,12 +286,14 @@ static bool can_be_distributed(MlirOperation train) {
 // Requires: autodiff has run; on a module with nn.shard it has made an all_reduce of each gradient, of which only ops
 // at the function's end read the result. Without nn.shard nothing is done. Establishes: an all_reduce per bucket,
 // behind its last gradient; in @train and @accumulate a rank_receive and a rank_send around what updates states, behind
-// all gradients. Breaks: nothing.
+// all gradients; all of them on the lane `comm`. Breaks: nothing.
 bool nn_pass_distribute(MlirModule module, const NnPassRun *run) {
-  (void)run;
+  int64_t bucket = 0;
+  double percent;
+  parse_bytes(nn_pass_option(run, "bucket", BUCKET_BYTES), &bucket, &percent);
   MlirOperation train = nn_module_function(module, "train"), accumulate = nn_module_function(module, "accumulate");
   if (mlirOperationIsNull(train) || !nn_has_attr(mlirModuleGetOperation(module), ATTR_shard)) return true;
   if (!can_be_distributed(train)) return false;
-  build_buckets(train);
+  build_buckets(train, bucket);
   return chain_states(train) && (mlirOperationIsNull(accumulate) || chain_states(accumulate));
 }

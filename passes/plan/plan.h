@@ -83,6 +83,7 @@ void nn_steps_free(NnStepList *list);
 
 bool nn_is_alias(MlirOperation op);             // a reshape, a barrier, or a slice that is one contiguous part
 int64_t nn_alias_shift(MlirOperation op);       // bytes from the operand's first element to the result's
+enum { PLAN_SUMS_AHEAD = 2 };                   // sums over ranks that begin before one is read, if there are more
 bool nn_is_persistent_role(const char *role);   // param, state, opt, accum
 // The public functions of a module, bodies of scans aside, in order; at most `max`. Returns the number.
 int nn_public_functions(MlirModule module, MlirOperation *out, int max);
@@ -141,6 +142,7 @@ typedef struct PlanProgram {
   PtrMap kernel_ids;     // callee attribute -> kernel
 } PlanProgram;
 
+bool plan_is_sum_over_ranks(const PlanStep *s);   // of gradients: an exchange that others are computed beside
 void plan_program_build(PlanProgram *p, MlirModule module, MlirOperation func, const NnTarget *target);
 void plan_program_free(PlanProgram *p);
 int64_t plan_align(const PlanProgram *p, int64_t bytes);
@@ -154,6 +156,7 @@ bool plan_inplace_allowed(PlanProgram *p, int step, int result, int operand);
 typedef struct PlanInstance {   // one execution's result, or an argument
   int value;
   int position, last_use;   // in the sequence; arguments start at 0, what is returned ends at n
+  int first_use;            // by a step that waits for it: not on the lane comm, no tap; n: none
   int buffer;
   int inplace;   // operand whose buffer it takes, -1: none
   bool read;     // somebody uses it

@@ -43,13 +43,15 @@ static void find_lifetimes(const PlanProgram *p, PlanLayout *l, int *current) {
       if (!reads(s, j, !l->again[i])) continue;
       int instance = current[p->values[s->inputs[j]].root];
       assert(instance >= 0);
-      l->instances[instance].last_use = i;
-      l->instances[instance].read = true;
+      PlanInstance *read = &l->instances[instance];
+      if (read->first_use == l->n && s->lane != NN_LANE_COMM && s->role != NN_STEP_TAP) read->first_use = i;
+      read->last_use = i;
+      read->read = true;
     }
     l->first_instance[i] = l->n_instances;
     for (int r = 0; r < s->n_results; r++) {
-      l->instances[l->n_instances] =
-          (PlanInstance){.value = s->first_result + r, .position = i, .last_use = i, .buffer = -1, .inplace = -1};
+      l->instances[l->n_instances] = (PlanInstance){
+          .value = s->first_result + r, .position = i, .first_use = l->n, .last_use = i, .buffer = -1, .inplace = -1};
       if (makes(s, r, !l->again[i])) current[s->first_result + r] = l->n_instances;
       l->n_instances++;
     }
@@ -119,13 +121,43 @@ static int choose_inplace(PlanProgram *p, const PlanLayout *l, int position, int
   return -1;
 }
 
+// The workspace of the step at `position`. Those of the lane comm are one: its steps run one after the other, but
+// beside what stands between them in the order.
+static int add_workspace(const PlanProgram *p, PlanLayout *l, int position, int *of_comm) {
+  const PlanStep *s = &p->steps[step_at(l, position)];
+  if (s->workspace <= 0) return -1;
+  if (s->lane != NN_LANE_COMM) return add_buffer(l, s->workspace, position, position + 1, false);
+  if (*of_comm < 0) *of_comm = add_buffer(l, s->workspace, position, position + 1, false);
+  PlanBuffer *b = &l->buffers[*of_comm];
+  if (b->bytes < s->workspace) b->bytes = s->workspace;
+  return *of_comm;
+}
+
+// A step of the lane comm runs while others do: what it works with keeps its bytes until its result is first read,
+// which is where others wait for it.
+static void hold_exchange(const PlanProgram *p, PlanLayout *l, int position, const int *operands) {
+  const PlanStep *s = &p->steps[step_at(l, position)];
+  if (s->lane != NN_LANE_COMM) return;
+  int until = l->n;
+  for (int r = 0; r < s->n_results; r++) {
+    int first = l->instances[l->first_instance[position] + r].first_use;
+    if (first < until) until = first;
+  }
+  for (int o = 0; o < s->n_inputs; o++) {
+    PlanBuffer *b = &l->buffers[l->instances[operands[o]].buffer];
+    if (reads(s, o, !l->again[position])) b->upper = max_int(b->upper, until);
+  }
+  if (l->workspace[position] >= 0)
+    l->buffers[l->workspace[position]].upper = max_int(l->buffers[l->workspace[position]].upper, until);
+}
+
 static void make_buffers(PlanProgram *p, PlanLayout *l, int *current, const int *home, PlanInplace mode) {
   for (int a = 0; a < p->n_args; a++) {
     PlanInstance *i = &l->instances[a];
     current[a] = a;
     i->buffer = add_buffer(l, p->values[a].bytes, 0, max_int(i->last_use, 0) + 1, p->values[a].persistent);
   }
-  int *operands = NULL, capacity = 0;
+  int *operands = NULL, capacity = 0, workspace_of_comm = -1;
   for (int pos = 0; pos < l->n; pos++) {
     const PlanStep *s = &p->steps[step_at(l, pos)];
     if (s->n_inputs > capacity)
@@ -151,7 +183,8 @@ static void make_buffers(PlanProgram *p, PlanLayout *l, int *current, const int 
       PlanBuffer *b = &l->buffers[i->buffer];
       b->upper = max_int(b->upper, i->last_use + 1);
     }
-    l->workspace[pos] = s->workspace > 0 ? add_buffer(l, s->workspace, pos, pos + 1, false) : -1;
+    l->workspace[pos] = add_workspace(p, l, pos, &workspace_of_comm);
+    hold_exchange(p, l, pos, operands);
   }
   free(operands);
 }

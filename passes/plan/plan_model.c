@@ -11,6 +11,8 @@ int64_t plan_align(const PlanProgram *p, int64_t bytes) {
   return (bytes + p->alignment - 1) / p->alignment * p->alignment;
 }
 
+bool plan_is_sum_over_ranks(const PlanStep *s) { return nn_op_of(s->op) == NN_OP_all_reduce; }
+
 static int add_value(PlanProgram *p, MlirValue v, int def, int root, int64_t shift) {
   if (p->n_values == p->value_capacity) {
     p->value_capacity = p->value_capacity ? 2 * p->value_capacity : 256;

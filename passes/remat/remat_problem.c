@@ -296,6 +296,38 @@ static void add_anti_pair(StepProblem *q, int before, int after, int *capacity) 
   q->anti[q->problem.n_anti++] = (RematAnti){before, after};
 }
 
+// `after` stands behind `before`, as in the order found; then it does not run again.
+static void keep_order(StepProblem *q, int before, int after, int *capacity) {
+  if (before >= after) return;
+  q->nodes[after].recomputable = false;
+  add_anti_pair(q, before, after, capacity);
+}
+
+// Sums over ranks stay where the pass schedule has put them: each begins before what the next one is of is complete,
+// and is read behind the begin of others.
+static void add_sum_order(StepProblem *q, int *capacity) {
+  PlanProgram *p = q->p;
+  int *sums = allocate_array((size_t)p->n_steps, sizeof *sums), n = 0;
+  int *number = allocate_array((size_t)p->n_values, sizeof *number);   // of the sum that a value is, from 1
+  for (int i = 0; i < p->n_steps; i++)
+    if (plan_is_sum_over_ranks(&p->steps[i])) sums[n++] = i;
+  for (int k = 0; k < n; k++) {
+    const PlanStep *s = &p->steps[sums[k]];
+    number[s->first_result] = k + 1;
+    int last = -1;
+    for (int j = 0; j < s->n_inputs; j++)
+      if (p->values[s->inputs[j]].def > last) last = p->values[s->inputs[j]].def;
+    if (k > 0 && last >= 0) keep_order(q, q->step_node[sums[k - 1]], q->step_node[last], capacity);
+  }
+  for (int i = 0; i < p->n_steps; i++)
+    for (int j = 0; j < p->steps[i].n_inputs; j++) {
+      int k = number[p->values[p->steps[i].inputs[j]].root] - 1, behind = k + PLAN_SUMS_AHEAD;
+      if (k >= 0) keep_order(q, q->step_node[sums[behind < n ? behind : n - 1]], q->step_node[i], capacity);
+    }
+  free(sums);
+  free(number);
+}
+
 // Whoever reads an argument that is updated does so before the update, which may then be made in place. A step that
 // reads it after the update, whose result is copied at the end because of that, does not run again.
 static void add_anti(StepProblem *q) {
@@ -312,6 +344,7 @@ static void add_anti(StepProblem *q) {
       else q->nodes[node].recomputable = false;
     }
   }
+  add_sum_order(q, &capacity);
   q->problem.anti = q->anti;
   free(writer);
 }

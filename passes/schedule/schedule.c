@@ -1,5 +1,6 @@
 // The pass `schedule`: an order of the steps that frees memory early. The forward pass keeps the order of the source;
-// an update runs as soon as its gradient is complete; among backward steps that are ready and not far ahead, the one
+// an update runs as soon as its gradient is complete, one of several ranks when the exchange of the gradients behind it
+// has begun; among backward steps that are ready and not far ahead, the one
 // that frees most beyond what it allocates goes first; a step that makes a few numbers of what was just made (the norm
 // of a gradient) follows it, while the caches hold that. Kept only where it needs no more memory than the order found,
 // but for a thousandth that those numbers may take.
@@ -26,11 +27,13 @@ typedef struct Scheduler {
   int *waiting;      // Owned, per step: predecessors not yet run
   int *first_edge;   // Owned, per step
   int n_edges, edge_capacity;
-  Edge *edges;   // Owned
-  int *reads;    // Owned, per value: steps not yet run that read its buffer
-  bool *kept;    // Owned, per value: returned, or persistent
-  bool *done;    // Owned
-  int *order;    // Owned
+  Edge *edges;         // Owned
+  int *reads;          // Owned, per value: steps not yet run that read its buffer
+  bool *kept;          // Owned, per value: returned, or persistent
+  bool *done;          // Owned
+  int n_sums, begun;   // sums over ranks: all, and those that have run
+  int *behind;         // Owned, per step: sums begun with the last one that it reads; 0: it reads none
+  int *order;          // Owned
 } Scheduler;
 
 static void add_edge(Scheduler *s, int from, int to) {
@@ -75,6 +78,7 @@ static void scheduler_create(Scheduler *s, PlanProgram *p) {
   s->reads = allocate_array(v, sizeof *s->reads);
   s->kept = allocate_array(v, sizeof *s->kept);
   s->done = allocate_array(n, sizeof *s->done);
+  s->behind = allocate_array(n, sizeof *s->behind);
   s->order = allocate_array(n, sizeof *s->order);
   for (int i = 0; i < p->n_values; i++) s->kept[i] = p->values[i].persistent;
   for (int r = 0; r < p->n_results; r++) s->kept[p->values[p->result[r]].root] = true;
@@ -92,6 +96,7 @@ static void scheduler_create(Scheduler *s, PlanProgram *p) {
     }
   }
   add_order_edges(s);
+  for (int i = 0; i < p->n_steps; i++) s->n_sums += plan_is_sum_over_ranks(&p->steps[i]);
 }
 
 static void scheduler_free(Scheduler *s) {
@@ -102,6 +107,7 @@ static void scheduler_free(Scheduler *s) {
   free(s->reads);
   free(s->kept);
   free(s->done);
+  free(s->behind);
   free(s->order);
 }
 
@@ -131,13 +137,22 @@ static int64_t gain(const Scheduler *s, int i) {
   return bytes;
 }
 
+// Who reads a sum over ranks waits for it. So readers stand behind the begin of the next sums, which are made
+// meanwhile: waiting costs time where there is something else to compute, sums that nobody has read yet cost their
+// bytes.
+static bool is_early(const Scheduler *s, int i) {
+  int wanted = s->behind[i] + PLAN_SUMS_AHEAD;
+  return s->behind[i] && s->begun < (wanted < s->n_sums ? wanted : s->n_sums);
+}
+
 // A step that reads the results of `last`, which has just run, to make a few numbers; -1: none.
 static int digest(const Scheduler *s, int last) {
   for (int e = s->first_edge[last]; e >= 0; e = s->edges[e].next) {
     const PlanStep *step = &s->p->steps[s->edges[e].to];
     int64_t bytes = 0;
     for (int r = 0; r < step->n_results; r++) bytes += s->p->values[step->first_result + r].bytes;
-    if (!s->done[s->edges[e].to] && s->waiting[s->edges[e].to] == 0 && bytes <= FEW_BYTES) return s->edges[e].to;
+    bool may_run = !s->done[s->edges[e].to] && s->waiting[s->edges[e].to] == 0 && !is_early(s, s->edges[e].to);
+    if (may_run && bytes <= FEW_BYTES) return s->edges[e].to;
   }
   return -1;
 }
@@ -145,26 +160,31 @@ static int digest(const Scheduler *s, int last) {
 static int choose(const Scheduler *s, int first) {
   int best = -1, end = first + WINDOW < s->p->n_steps ? first + WINDOW : s->p->n_steps;
   for (int i = first; i < end; i++)
-    if (!s->done[i] && s->waiting[i] == 0 && s->p->steps[i].role == NN_STEP_TAP)
+    if (!s->done[i] && s->waiting[i] == 0 && s->p->steps[i].role == NN_STEP_TAP && !is_early(s, i))
       return i;   // so that it keeps nothing alive
   if (s->phase[first] == 0 && s->waiting[first] == 0) return first;
   int64_t best_gain = 0;
   for (int i = first; i < s->p->n_steps; i++) {
-    if (s->done[i] || s->waiting[i] > 0) continue;
-    if (s->phase[i] == 2 && i < end) return i;
+    if (s->done[i] || s->waiting[i] > 0 || is_early(s, i)) continue;
+    if (s->behind[i] || (s->phase[i] == 2 && i < end)) return i;
     int64_t g = gain(s, i);
     if (i >= end && g <= 0) continue;
     if (best < 0 || g > best_gain) best = i, best_gain = g;
   }
-  return best;
+  return best < 0 ? first : best;
 }
 
 static void run_step(Scheduler *s, int i) {
   const PlanStep *step = &s->p->steps[i];
   s->done[i] = true;
+  bool sum = plan_is_sum_over_ranks(step);
+  s->begun += sum;
   for (int j = 0; j < step->n_inputs; j++)
     if (!reads_before(step, s->p, j)) s->reads[s->p->values[step->inputs[j]].root]--;
-  for (int e = s->first_edge[i]; e >= 0; e = s->edges[e].next) s->waiting[s->edges[e].to]--;
+  for (int e = s->first_edge[i]; e >= 0; e = s->edges[e].next) {
+    s->waiting[s->edges[e].to]--;
+    if (sum) s->behind[s->edges[e].to] = s->begun;
+  }
 }
 
 static void list_schedule(Scheduler *s, bool digests) {

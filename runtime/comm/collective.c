@@ -6,12 +6,12 @@
 #include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
 
-#define SUM(type)                                                                     \
-  do {                                                                                \
-    type *to = sum;                                                                   \
-    const type *from = part;                                                          \
-    _Pragma("omp parallel for simd schedule(static)") for (int64_t i = 0; i < n; i++) \
-        to[i] = (first ? (type)0 : to[i]) + from[i];                                  \
+// In the thread of the lane: the team computes meanwhile.
+#define SUM(type)                                                                \
+  do {                                                                           \
+    type *to = sum;                                                              \
+    const type *from = part;                                                     \
+    for (int64_t i = 0; i < n; i++) to[i] = (first ? (type)0 : to[i]) + from[i]; \
   } while (0)
 
 // bf16 and f16: in f32, rounded after each addition.

@@ -20,14 +20,15 @@ typedef struct Starter {
 // reported, and *bad set.
 bool starter_find(int i, Starter *out, bool *bad);
 
-// All functions are called by all ranks in the same order, from one thread. Counts and places in bytes; a call that
-// fails ends the process and, with it, all ranks.
+// All functions are called by all ranks in the same order, by one thread at a time: in a step by that of the lane
+// `comm`. Counts and places in bytes; a call that fails ends the process and, with it, all ranks.
 typedef struct NncComm {
   const char *name;
   bool mpi;   // for starters of that kind
   // Joins the others: sets rank and size. timeout: seconds without a sign of life of another rank until all end. False
   // after reporting.
   bool (*open)(const Starter *starter, int *rank, int *size, double timeout);
+  bool (*takes_lane)(void);   // calls may come from another thread than that of open; NULL: they may
   // To rank r `send_count[r]` bytes at `send_at[r]`; from it `receive_count[r]` to `receive_at[r]`.
   void (*exchange)(const void *send, const int *send_count, const int *send_at, void *receive, const int *receive_count,
                    const int *receive_at);

@@ -23,7 +23,7 @@ static int own_rank, n_ranks;
 static Member before;   // the rank that this one listens to
 static double longest;
 static pthread_t beat_thread;
-static bool beats;
+static bool beats, takes_lane = true;
 static volatile bool is_closing;
 
 static void pause_for(long nanoseconds) { nanosleep(&(struct timespec){0, nanoseconds}, NULL); }
@@ -108,15 +108,20 @@ static bool open_mpi(const Starter *starter, int *rank, int *size, double timeou
   MPI_Comm_dup(MPI_COMM_WORLD, &signs);
   if (n_ranks == 1) return true;
   know_neighbour();
+  takes_lane = provided >= MPI_THREAD_SERIALIZED;
   if (provided < MPI_THREAD_MULTIPLE) {
     if (own_rank == 0)
-      report_warning("%s takes calls of one thread only: a rank that hangs is not noticed", nnc_comm_mpi.name);
+      report_warning("%s takes calls of one thread%s: a rank that hangs is not noticed%s", nnc_comm_mpi.name,
+                     takes_lane ? " at a time" : " only",
+                     takes_lane ? "" : ", and ranks compute nothing while they exchange");
     return true;
   }
   beats = pthread_create(&beat_thread, NULL, beat, NULL) == 0;
   if (!beats) report_error("cannot start a thread");
   return beats;
 }
+
+static bool takes_lane_of_its_own(void) { return takes_lane; }
 
 static void close_mpi(void) {
   is_closing = true;
@@ -171,6 +176,7 @@ static void receive_from(void *bytes, int n, int from) {
 const NncComm nnc_comm_mpi = {.name = NAME,
                               .mpi = true,
                               .open = open_mpi,
+                              .takes_lane = takes_lane_of_its_own,
                               .exchange = exchange,
                               .all_gather = all_gather,
                               .broadcast = broadcast,

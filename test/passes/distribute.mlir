@@ -11,8 +11,8 @@
 // CHECK-LABEL: func.func @train
 // CHECK-SAME: tensor<4xf64> {nn.name = "hyper"
 // CHECK: "nn.slice"(%{{.*}}) {{.*}}starts = array<i64: 3>
-// CHECK: %[[U:.*]] = "nn.all_reduce_1"(%{{.*}}) {nn.phase = "update"} : (tensor<6xf64>) -> tensor<6xf64>
-// CHECK: %[[B:.*]] = "nn.all_reduce"(%{{.*}}, %{{.*}}) {nn.phase = "update"} : (tensor<3xf32>, tensor<2x3xf32>) -> tensor<9xf32>
+// CHECK: %[[U:.*]] = "nn.all_reduce_1"(%{{.*}}) {nn.lane = "comm", nn.phase = "update"} : (tensor<6xf64>) -> tensor<6xf64>
+// CHECK: %[[B:.*]] = "nn.all_reduce"(%{{.*}}, %{{.*}}) {nn.lane = "comm", nn.phase = "update"} : (tensor<3xf32>, tensor<2x3xf32>) -> tensor<9xf32>
 // CHECK-DAG: %[[V:.*]] = "nn.slice"(%[[B]]) {nn.phase = "update", sizes = array<i64: 3>, starts = array<i64: 0>
 // CHECK-DAG: %[[F:.*]] = "nn.slice"(%[[B]]) {nn.phase = "update", sizes = array<i64: 6>, starts = array<i64: 3>
 // CHECK-DAG: %[[W:.*]] = "nn.reshape"(%[[F]]) {nn.phase = "update"} : (tensor<6xf32>) -> tensor<2x3xf32>
@@ -37,11 +37,11 @@ module attributes {nn.optimizer = "sgd", nn.shard = "none"} {
 // The state is taken over behind the last gradient, updated, and handed on; what feeds the update alone stands with it.
 // CHECK-LABEL: func.func @train
 // CHECK: %[[B:.*]] = "nn.all_reduce_1"
-// CHECK: %[[R:.*]] = "nn.rank_receive"(%[[B]], %[[S:arg[0-9]+]]) {nn.phase = "update"} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+// CHECK: %[[R:.*]] = "nn.rank_receive"(%[[B]], %[[S:arg[0-9]+]]) {nn.lane = "comm", nn.phase = "update"} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
 // CHECK-DAG: %[[OLD:.*]] = "nn.mul"(%[[R]], %{{.*}}) {nn.phase = "update"}
 // CHECK-DAG: %[[NEW:.*]] = "nn.mul"(%{{.*}}, %{{.*}}) {nn.phase = "update"}
 // CHECK: %[[SUM:.*]] = "nn.add"(%[[OLD]], %[[NEW]]) {nn.phase = "update"}
-// CHECK: %[[OUT:.*]] = "nn.rank_send_1"(%[[SUM]]) {nn.phase = "update"}
+// CHECK: %[[OUT:.*]] = "nn.rank_send_1"(%[[SUM]]) {nn.lane = "comm", nn.phase = "update"}
 // CHECK: return %{{.*}}, %[[OUT]],
 module attributes {nn.optimizer = "sgd", nn.shard = "none"} {
   func.func @train(%x: tensor<2x3xf32> {nn.role = "input", nn.name = "x"}, %w: tensor<3xf32> {nn.role = "param", nn.name = "w"}, %s: tensor<3xf32> {nn.role = "state", nn.name = "s"})

@@ -92,7 +92,7 @@ def run(command):
     return p.stdout
 
 def main():
-    options = dict(a[2:].split("=", 1) for a in sys.argv[1:] if a.startswith("--") and "=" in a and a.split("=")[0][2:] in ("ranks", "only", "steps", "mpi", "target"))
+    options = dict(a[2:].split("=", 1) for a in sys.argv[1:] if a.startswith("--") and "=" in a and a.split("=")[0][2:] in ("ranks", "only", "steps", "mpi", "target", "bucket"))
     words = [a for a in sys.argv[1:] if not (a.startswith("--") and a.split("=")[0][2:] in options)]
     nnc, folder, models, mpirun = words[0], words[1], words[2], words[3:]
     mpi, target = [f"--mpi={options['mpi']}"] if "mpi" in options else [], [f"--target={options['target']}"] if "target" in options else []
@@ -110,7 +110,7 @@ def main():
         with open(source, "w") as f:
             f.write(text)
         given = [w for d in defines for w in ("-D", d)] + flags + target + [source, "-o"]
-        run([nnc, "--shard=none"] + mpi + given + [f"{folder}/{name}"])
+        run([nnc, "--shard=none", "--bucket=" + options.get("bucket", "25MiB")] + mpi + given + [f"{folder}/{name}"])
         for k in ranks:
             one = f"{folder}/{name}_{k}"
             run([nnc, "-D", f"micro_batches={k}"] + given + [one])
