@@ -55,8 +55,7 @@ static void add_body(uint64_t *hash, MlirOperation kernel) {
   MlirBlock block = nn_function_body(kernel);
   for (intptr_t a = 0; a < mlirBlockGetNumArguments(block); a++)
     ptr_map_set(&ids, mlirBlockGetArgument(block, a).ptr, n++);
-  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  NN_FOREACH_OP (op, block) {
     add_op(hash, op);
     for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
       add_number(hash, ptr_map_get(&ids, mlirOperationGetOperand(op, i).ptr));

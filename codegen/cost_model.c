@@ -80,16 +80,12 @@ static void body_build(Body *b, MlirOperation kernel, const CostRules *rules) {
   MlirBlock block = nn_function_body(kernel);
   *b = (Body){.n_args = (int)mlirBlockGetNumArguments(block)};
   size_t capacity = 1;
-  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op))
-    capacity++;
+  NN_FOREACH_OP (op, block) capacity++;
   b->ops = allocate_array(capacity, sizeof *b->ops);
   b->level = allocate_array(capacity, sizeof *b->level);
   b->used = allocate_array(capacity, sizeof *b->used);
   b->arg_used = allocate_array((size_t)b->n_args + 1, sizeof *b->arg_used);
-  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op))
-    add_op(b, op, rules);
+  NN_FOREACH_OP (op, block) add_op(b, op, rules);
   find_uses(b);
 }
 
@@ -99,15 +95,6 @@ static void body_free(Body *b) {
   free(b->used);
   free(b->arg_used);
   ptr_map_free(&b->ids);
-}
-
-MlirOperation cost_library_op(MlirOperation kernel) {
-  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(kernel)); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
-    NnOp kind = nn_op_of(op);
-    if (kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_LIBRARY) return op;
-  }
-  return nn_null_operation();
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -151,7 +138,7 @@ static double bytes_of_use(MlirOperation user, int i, double whole, const CostRu
 static double bytes_read(MlirValue v, const CostRules *rules) {
   NnType t = nn_value_type(v);
   double whole = (double)nn_type_bytes(&t), sum = 0;
-  for (MlirOpOperand use = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use))
+  NN_FOREACH_USE (use, v)
     sum += bytes_of_use(mlirOpOperandGetOwner(use), (int)mlirOpOperandGetOperandNumber(use), whole, rules);
   return lesser(whole, sum);
 }

@@ -40,8 +40,6 @@ typedef struct CostRules {
 
 // `kernel` is the function that a func.call calls, else null. One launch, engine COST_OWN_RATE: targets know better.
 CostWork cost_work(MlirOperation op, MlirOperation kernel, const CostRules *rules);
-// The first op of a kernel that a library could run, a convolution; null: none.
-MlirOperation cost_library_op(MlirOperation kernel);
 
 // Seconds of one step; docs/targets.md has the formula. Read from a description file.
 typedef struct Machine {

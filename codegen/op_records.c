@@ -139,7 +139,8 @@ static void write_attention(const NncAttention *a, int64_t scratch, Text *fields
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-NncStepKind op_record_kind(MlirOperation op) {
+// Of the op's record, without what it holds.
+static NncStepKind op_record_kind(MlirOperation op) {
   switch (nn_op_of(op)) {
 #define NN_LIBRARY_OP(name, record, ...) \
   case NN_OP_##name:                     \

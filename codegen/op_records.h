@@ -17,7 +17,6 @@ typedef struct OpRecord {
   };
 } OpRecord;
 OpRecord op_record(MlirOperation op);
-NncStepKind op_record_kind(MlirOperation op);          // the same, without what it holds
 bool op_conv_record(MlirOperation op, NncConv *out);   // false: not a convolution
 
 // In program.c. fields: the record's initialiser; label: what the step's label says behind the op's name,

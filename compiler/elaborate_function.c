@@ -283,7 +283,7 @@ static int64_t index_limit(MlirModule module, MlirValue x, int depth) {
   NnType type = nn_value_type(x);
   int64_t least = 0;
   if (nn_dtype_is_float(type.dtype) || depth > 16) return 0;
-  for (MlirOpOperand use = mlirValueGetFirstUse(x); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+  NN_FOREACH_USE (use, x) {
     MlirOperation op = mlirOpOperandGetOwner(use);
     NnOp kind = nn_op_of(op);
     int64_t limit = 0;

@@ -196,8 +196,7 @@ static bool check_effects(Elaborator *e, const Scan *s, int calls_before) {
 }
 
 static void replace_in_block(MlirBlock block, MlirValue old, MlirValue now) {
-  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op))
+  NN_FOREACH_OP (op, block)
     for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
       if (mlirValueEqual(mlirOperationGetOperand(op, i), old)) mlirOperationSetOperand(op, i, now);
 }

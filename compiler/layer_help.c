@@ -192,8 +192,7 @@ static void print_ops(FILE *out, MlirOperation function) {
   double flops = 0;
   fputs("  ops           ", out);
   int n = 0;
-  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(function)); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  NN_FOREACH_OP (op, nn_function_body(function)) {
     NnOp kind = nn_op_of(op);
     if (kind == NN_OP_NONE) continue;
     const NnOpInfo *info = nn_op_info(kind);

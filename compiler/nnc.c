@@ -242,8 +242,7 @@ typedef struct Work {
 } Work;
 
 static void count_work(MlirBlock block, bool recomputed, Work *work) {
-  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  NN_FOREACH_OP (op, block) {
     if (nn_is(op, "scf.execute_region")) {
       count_work(mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)), recomputed || nn_has_attr(op, ATTR_recompute),
                  work);

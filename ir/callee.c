@@ -13,8 +13,7 @@ MlirOperation nn_callee(MlirOperation call) {
   MlirStringRef wanted = nn_callee_name(call);
   if (!wanted.length) return nn_null_operation();
   MlirBlock body = mlirRegionGetFirstBlock(mlirOperationGetRegion(top, 0));
-  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  NN_FOREACH_OP (op, body) {
     if (!nn_is(op, "func.func")) continue;
     MlirAttribute symbol = mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("sym_name"));
     if (mlirStringRefEqual(mlirStringAttrGetValue(symbol), wanted)) return op;

@@ -19,9 +19,7 @@ NnType nn_result_type(MlirOperation op, int i) { return nn_value_type(mlirOperat
 
 static double block_flops(MlirBlock block) {
   double sum = 0;
-  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op))
-    sum += nn_op_flops(op);
+  NN_FOREACH_OP (op, block) sum += nn_op_flops(op);
   return sum;
 }
 

@@ -19,8 +19,7 @@ MlirBlock nn_function_body(MlirOperation func) { return mlirRegionGetFirstBlock(
 
 MlirOperation nn_module_function(MlirModule module, const char *name) {
   MlirStringRef wanted = nn_string_ref(name);
-  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  NN_FOREACH_OP (op, mlirModuleGetBody(module)) {
     if (!nn_is(op, "func.func")) continue;
     if (mlirStringRefEqual(mlirStringAttrGetValue(function_attr(op, "sym_name")), wanted)) return op;
   }

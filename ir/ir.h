@@ -186,6 +186,12 @@ MlirOperation nn_module_function(MlirModule module, const char *name);   // func
 MlirOperation nn_callee(MlirOperation call);
 MlirStringRef nn_callee_name(MlirOperation call);   // empty: no name
 MlirBlock nn_function_body(MlirOperation func);
+// Ops of a block, the last one too; uses of a value. What the loop looks at must stay where it is.
+#define NN_FOREACH_OP(op, block)                                                       \
+  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op); \
+       op = mlirOperationGetNextInBlock(op))
+#define NN_FOREACH_USE(use, value) \
+  for (MlirOpOperand use = mlirValueGetFirstUse(value); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use))
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Building

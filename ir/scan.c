@@ -18,8 +18,7 @@ bool nn_is_scan_body(MlirOperation func) { return nn_has_attr(func, ATTR_scan_bo
 
 static MlirOperation function_named(MlirModule module, MlirStringRef wanted) {
   MlirBlock body = mlirModuleGetBody(module);
-  for (MlirOperation f = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(f);
-       f = mlirOperationGetNextInBlock(f)) {
+  NN_FOREACH_OP (f, body) {
     MlirAttribute symbol = mlirOperationGetAttributeByName(f, nn_string_ref("sym_name"));
     if (!mlirAttributeIsNull(symbol) && mlirStringRefEqual(mlirStringAttrGetValue(symbol), wanted)) return f;
   }

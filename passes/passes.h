@@ -52,7 +52,6 @@ typedef struct NnPassInfo {
 } NnPassInfo;
 extern const NnPassInfo nn_passes[];
 extern const int nn_n_passes;
-const NnPassInfo *nn_pass_by_name(const char *name);   // NULL if there is none
 #define NN_PASS(name, extent, options, doc) bool nn_pass_##name(MlirModule module, const NnPassRun *run);
 #include "passes/passes.def"
 #undef NN_PASS

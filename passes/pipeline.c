@@ -31,8 +31,6 @@ static const NnPassInfo *find_pass(const char *name, size_t length) {
   return NULL;
 }
 
-const NnPassInfo *nn_pass_by_name(const char *name) { return find_pass(name, strlen(name)); }
-
 const char *nn_pass_option(const NnPassRun *run, const char *key, const char *otherwise) {
   for (int i = 0; i < run->n_options; i++)
     if (strcmp(run->options[i].key, key) == 0) return run->options[i].value;

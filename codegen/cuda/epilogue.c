@@ -106,8 +106,7 @@ static void add_sums(Chain *c, const Reduce *r) {
 
 static int count_ops(const Kernel *k) {
   int n = 0;
-  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(k->func)); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  NN_FOREACH_OP (op, nn_function_body(k->func)) {
     NnOp kind = nn_op_of(op);
     n += kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_MAP;
     // one convolution is enough
@@ -120,8 +119,7 @@ static int count_ops(const Kernel *k) {
 // A kernel may read an argument through any view, which is only another address; of a convolution's result the
 // registers are at hand.
 static bool is_viewed(const Kernel *k) {
-  for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(k->library, 0)); !mlirOpOperandIsNull(use);
-       use = mlirOpOperandGetNextUse(use)) {
+  NN_FOREACH_USE (use, mlirOperationGetResult(k->library, 0)) {
     NnOp kind = nn_op_of(mlirOpOperandGetOwner(use));
     if (kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_VIEW) return true;
   }

@@ -43,8 +43,7 @@ static EmittedKernel *add_item(EmittedKernels *out) {
 }
 
 static void emit_library_kernels(const CudaTarget *target, MlirBlock block, EmittedKernels *out) {
-  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  NN_FOREACH_OP (op, block) {
     NnScan scan;
     if (nn_is(op, "scf.execute_region"))
       emit_library_kernels(target, mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)), out);
@@ -77,8 +76,7 @@ void cuda_kernels_emit(const CudaTarget *target, MlirModule module, EmittedKerne
   text_add(&m.gpu.m.declarations, "!buffer = %s\n", m.gpu.m.target.pointer);
   GpuAlignment *alignment = gpu_alignment_build(module);
   MlirBlock body = mlirModuleGetBody(module);
-  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  NN_FOREACH_OP (op, body) {
     if (!nn_is(op, "func.func") || !nn_has_attr(op, ATTR_kernel) || nn_has_attr(op, ATTR_body) ||
         ptr_map_get(&out->groups->only_grouped, op.ptr) > 0)
       continue;

@@ -50,8 +50,7 @@ static void add_ops(Text *t, const Kernel *k) {
   PtrMap numbers = {0};
   int n = 0;
   MlirBlock body = nn_function_body(k->func);
-  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  NN_FOREACH_OP (op, body) {
     NnOp kind = nn_op_of(op);
     if (kind == NN_OP_NONE || nn_op_info(kind)->kind == NN_KIND_VIEW) continue;
     MlirValue v = mlirOperationGetResult(op, 0);
@@ -308,8 +307,7 @@ static bool gives_scalar(MlirOperation call) {
 
 static int count_alike(MlirOperation call, bool total) {
   int n = 0;
-  for (MlirOperation op = mlirBlockGetFirstOperation(mlirOperationGetBlock(call)); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op))
+  NN_FOREACH_OP (op, mlirOperationGetBlock(call))
     n += nn_is(op, "func.call") && (total ? gives_scalar(op) : is_update(op)) &&
          mlirOperationGetNumOperands(op) == mlirOperationGetNumOperands(call) &&
          mlirOperationGetNumResults(op) == mlirOperationGetNumResults(call);

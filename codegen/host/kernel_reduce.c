@@ -10,8 +10,7 @@
 static int count_ops(const Kernel *k) {
   int n = 0;
   MlirBlock body = nn_function_body(k->func);
-  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  NN_FOREACH_OP (op, body) {
     NnOp kind = nn_op_of(op);
     n += kind != NN_OP_NONE && nn_op_info(kind)->kind != NN_KIND_VIEW && kind != NN_OP_constant;
   }
@@ -90,7 +89,7 @@ static void plan_chunks(Reduce *r) {
   r->workspace_bytes = at;
 }
 
-void reduce_plan(const Kernel *k, int lanes, Reduce *r) {
+static void reduce_plan(const Kernel *k, int lanes, Reduce *r) {
   reduce_plan_values(k, lanes, r);
   r->tile = choose_tile(r);
   plan_chunks(r);

@@ -24,7 +24,6 @@ typedef struct Range {
   Value is_last;
 } Range;
 
-void reduce_plan(const Kernel *k, int lanes, Reduce *r);
 // Runs over the range once and leaves unit u's value for tile j in value[u][j], for the units with `active` set. M2
 // reads its mean's value[][]. count: elements reduced, as a value of the unit's dtype in all lanes, or NULL for the
 // whole. Writes the domain-shaped results if `write`.

@@ -23,8 +23,7 @@ void host_kernels_emit(MlirModule module, const HostCpu *cpu, EmittedKernels *ou
   *out = (EmittedKernels){0};
   text_add(&m.declarations, "!buffer = %s\n", m.target.pointer);
   MlirBlock body = mlirModuleGetBody(module);
-  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  NN_FOREACH_OP (op, body) {
     if (!nn_is(op, "func.func") || !nn_has_attr(op, ATTR_kernel) || nn_has_attr(op, ATTR_body)) continue;
     Kernel k;
     kernel_read(op, &k);

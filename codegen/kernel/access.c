@@ -193,8 +193,7 @@ void kernel_walk_all_leaves(const Kernel *k, LeafFn fn, void *user) {
   Walk w = {.fn = fn, .user = user};
   IndexMap domain = index_map_domain(k), kept = index_map_kept(k);
   MlirBlock body = nn_function_body(k->func);
-  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  NN_FOREACH_OP (op, body) {
     NnOp kind = nn_op_of(op);
     if (kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_REDUCE)
       walk(&w, mlirOperationGetOperand(op, 0), &domain);

@@ -38,8 +38,6 @@ typedef struct Kernel {
 
 void kernel_read(MlirOperation func, Kernel *k);   // asserts the contract; kernel_free
 void kernel_free(Kernel *k);
-// Type with the reduced axes dropped.
-NnType kernel_kept_type(const Kernel *k, NnDtype dtype);
 bool kernel_is_kept_shaped(const Kernel *k, const NnType *t);   // and not domain-shaped
 // Ops of the body as "add mul exp" (each once, in order), for labels and comments. Owned: free().
 char *kernel_summary(const Kernel *k);

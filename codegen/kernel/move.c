@@ -16,8 +16,7 @@ int64_t move_product(const int64_t *dim, int from, int to) {
 
 MlirOperation move_op(const Kernel *k) {
   MlirBlock body = nn_function_body(k->func);
-  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  NN_FOREACH_OP (op, body) {
     NnOp kind = nn_op_of(op);
     if (kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_MOVE) return op;
   }

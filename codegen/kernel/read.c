@@ -35,8 +35,7 @@ void kernel_read(MlirOperation func, Kernel *k) {
   }
   MlirBlock body = nn_function_body(func);
   k->library = nn_null_operation();
-  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  NN_FOREACH_OP (op, body) {
     NnOp kind = nn_op_of(op);
     if (mlirOperationIsNull(k->library) && kind != NN_OP_NONE && nn_op_info(kind)->kind == NN_KIND_LIBRARY)
       k->library = op;
@@ -62,7 +61,8 @@ void kernel_free(Kernel *k) {
   *k = (Kernel){0};
 }
 
-NnType kernel_kept_type(const Kernel *k, NnDtype dtype) {
+// Type with the reduced axes dropped.
+static NnType kernel_kept_type(const Kernel *k, NnDtype dtype) {
   NnType t = {.dtype = dtype};
   for (int a = 0; a < k->domain.rank; a++)
     if (!k->reduced[a]) t.dim[t.rank++] = k->domain.dim[a];
@@ -78,8 +78,7 @@ char *kernel_summary(const Kernel *k) {
   bool seen[NN_OP_COUNT] = {false};
   Text t = {0};
   MlirBlock body = nn_function_body(k->func);
-  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  NN_FOREACH_OP (op, body) {
     NnOp kind = nn_op_of(op);
     if (kind == NN_OP_NONE || seen[kind] || kind == NN_OP_constant) continue;
     seen[kind] = true;

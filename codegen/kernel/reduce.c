@@ -43,8 +43,7 @@ static void add_unit(Reduce *r, UnitKind kind, MlirOperation op, int result, Lev
 
 static void find_levels(Reduce *r, Levels *levels) {
   MlirBlock body = nn_function_body(r->k->func);
-  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  NN_FOREACH_OP (op, body) {
     NnOp kind = nn_op_of(op);
     if (kind == NN_OP_NONE) continue;
     Level in = {0};

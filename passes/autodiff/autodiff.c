@@ -152,8 +152,7 @@ static bool reads_backward(MlirOperation op) {
 static MlirOperation first_reader(MlirOperation op) {
   MlirOperation first = nn_null_operation();
   for (intptr_t r = 0; r < mlirOperationGetNumResults(op); r++)
-    for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(op, r)); !mlirOpOperandIsNull(use);
-         use = mlirOpOperandGetNextUse(use)) {
+    NN_FOREACH_USE (use, mlirOperationGetResult(op, r)) {
       MlirOperation user = mlirOpOperandGetOwner(use);
       if (nn_op_of(user) != NN_OP_tap && (mlirOperationIsNull(first) || mlirOperationIsBeforeInBlock(user, first)))
         first = user;
@@ -172,8 +171,7 @@ static void sink_backward(MlirOperation *ops, int n) {
     if (mlirOperationIsNull(reader)) continue;
     mlirOperationMoveBefore(ops[i], reader);
     for (intptr_t r = 0; r < mlirOperationGetNumResults(ops[i]); r++)
-      for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(ops[i], r)); !mlirOpOperandIsNull(use);
-           use = mlirOpOperandGetNextUse(use))
+      NN_FOREACH_USE (use, mlirOperationGetResult(ops[i], r))
         if (nn_op_of(mlirOpOperandGetOwner(use)) == NN_OP_tap)
           mlirOperationMoveAfter(mlirOpOperandGetOwner(use), ops[i]);
   }

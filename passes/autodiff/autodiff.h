@@ -39,8 +39,6 @@ void scan_vjp(MlirModule module, NnVjp *vjp);   // of the call of a scan
 // --- scan_split.c ---
 // steps of each segment of a loop of so many, a divisor; all of them where it has one segment
 int64_t scan_segment_length(int64_t steps);
-// how many of the last steps are better a loop of their own, so that those before can be cut; 0: none
-int64_t scan_rest(int64_t steps);
 void scan_split(MlirModule module);   // all loops that may be differentiated; the call of a rest has nn.rest
 
 // --- autodiff_signature.c: arguments and updates gathered and then written to the function at once (one by one would
@@ -64,7 +62,6 @@ void signature_free(Signature *s);     // without writing: after an error
 // --- optimizer.c ---
 
 typedef enum OptimizerKind { OPTIMIZER_SGD, OPTIMIZER_MOMENTUM, OPTIMIZER_ADAM, OPTIMIZER_ADAMW } OptimizerKind;
-bool optimizer_parse(const char *name, OptimizerKind *out);
 
 typedef struct OptimizerGroup {
   double weight_decay, beta1, beta2, eps, momentum;

@@ -11,7 +11,7 @@
 #include "passes/ptr_map.h"
 #include "passes/rewrite.h"
 
-bool optimizer_parse(const char *name, OptimizerKind *out) {
+static bool optimizer_parse(const char *name, OptimizerKind *out) {
   static const char *const names[] = {[OPTIMIZER_SGD] = "sgd",
                                       [OPTIMIZER_MOMENTUM] = "momentum",
                                       [OPTIMIZER_ADAM] = "adam",
@@ -228,8 +228,7 @@ static void positions_free(Positions *p) {
 
 static NnBuilder builder_for(const Positions *positions, const TrainedParam *p) {
   int last = ptr_map_get(&positions->number, nn_value_def(p->gradient).ptr);
-  for (MlirOpOperand use = mlirValueGetFirstUse(p->value); !mlirOpOperandIsNull(use);
-       use = mlirOpOperandGetNextUse(use)) {
+  NN_FOREACH_USE (use, p->value) {
     int at = ptr_map_get(&positions->number, mlirOpOperandGetOwner(use).ptr);
     if (at > last && at < positions->n - 1) last = at;   // not the return; updates built so far have no number
   }

@@ -178,8 +178,7 @@ static void mark_feeders(const Order *o, bool *update) {
     NnOpKind family = nn_op_info(kind)->kind;
     if (family != NN_KIND_MAP && family != NN_KIND_SOURCE && kind != NN_OP_broadcast) continue;
     bool only = true;
-    for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(o->ops[i], 0)); !mlirOpOperandIsNull(use);
-         use = mlirOpOperandGetNextUse(use))
+    NN_FOREACH_USE (use, mlirOperationGetResult(o->ops[i], 0))
       only &= update[ptr_map_get(&o->number, mlirOpOperandGetOwner(use).ptr)];
     update[i] = only;
   }

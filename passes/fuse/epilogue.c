@@ -145,8 +145,7 @@ static bool is_map_or_column(MlirOperation func) {
 static MlirOperation first_reader(const Epilogue *e, MlirOperation conv, bool *keeps) {
   MlirOperation first = nn_null_operation();
   int at = -1, n = 0;
-  for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(conv, 0)); !mlirOpOperandIsNull(use);
-       use = mlirOpOperandGetNextUse(use)) {
+  NN_FOREACH_USE (use, mlirOperationGetResult(conv, 0)) {
     MlirOperation user = mlirOpOperandGetOwner(use);
     int position = ptr_map_get(&e->position, user.ptr);
     if (position < 0) return nn_null_operation();   // in a region
@@ -251,15 +250,13 @@ typedef struct Fed {
 } Fed;
 
 static bool has_library_op(MlirOperation func) {
-  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op))
+  NN_FOREACH_OP (op, nn_function_body(func))
     if (nn_op_of(op) != NN_OP_NONE && nn_op_info(nn_op_of(op))->kind == NN_KIND_LIBRARY) return true;
   return false;
 }
 
 static MlirOperation convolution_in(MlirOperation func) {
-  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op))
+  NN_FOREACH_OP (op, nn_function_body(func))
     if (nn_op_of(op) == NN_OP_conv2d) return op;
   return nn_null_operation();
 }
@@ -431,11 +428,9 @@ static void run_function(Epilogue *e, MlirOperation func) {
 // Kernels whose last call is gone.
 static void erase_uncalled(Epilogue *e) {
   PtrMap called = {0};
-  for (MlirOperation func = mlirBlockGetFirstOperation(mlirModuleGetBody(e->module)); !mlirOperationIsNull(func);
-       func = mlirOperationGetNextInBlock(func)) {
+  NN_FOREACH_OP (func, mlirModuleGetBody(e->module)) {
     if (!nn_is(func, "func.func") || nn_has_attr(func, ATTR_kernel)) continue;
-    for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)); !mlirOperationIsNull(op);
-         op = mlirOperationGetNextInBlock(op))
+    NN_FOREACH_OP (op, nn_function_body(func))
       if (nn_is(op, "func.call")) ptr_map_set(&called, attribute(op, "callee").ptr, 1);
   }
   for (MlirOperation func = mlirBlockGetFirstOperation(mlirModuleGetBody(e->module)), next; !mlirOperationIsNull(func);

@@ -94,7 +94,6 @@ void fuse_prepare(MlirOperation func);
 // ---- fuse_graph.c ----
 bool fuse_graph_build(FuseGraph *g, MlirOperation func);   // false after reporting an op that has no place in a kernel
 void fuse_graph_free(FuseGraph *g);
-bool fuse_is_node(const FuseGraph *g, int op);   // has a group of its own (materialised clones included)
 int64_t fuse_value_bytes(const FuseGraph *g, int value);
 
 // ---- fuse_group.c ----

@@ -225,9 +225,7 @@ static void draft_group(Emission *e, int root, Draft *d) {
 FuseKernels *fuse_kernels_create(MlirModule module) {
   FuseKernels *k = allocate_array(1, sizeof *k);
   k->module = module;
-  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op))
-    k->next_name += nn_has_attr(op, ATTR_kernel);
+  NN_FOREACH_OP (op, mlirModuleGetBody(module)) k->next_name += nn_has_attr(op, ATTR_kernel);
   return k;
 }
 
@@ -383,8 +381,7 @@ static const char *phase_name(unsigned phases) {
 
 // Whether something else than a further recomputation reads it: its value is wanted for itself.
 static bool is_wanted(MlirOperation op) {
-  for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(op, 0)); !mlirOpOperandIsNull(use);
-       use = mlirOpOperandGetNextUse(use))
+  NN_FOREACH_USE (use, mlirOperationGetResult(op, 0))
     if (!nn_has_attr(mlirOpOperandGetOwner(use), ATTR_recompute)) return true;
   return false;
 }

@@ -206,7 +206,10 @@ static void mark_materialised(FuseGraph *g) {
   }
 }
 
-bool fuse_is_node(const FuseGraph *g, int op) { return g->ops[op].klass != FUSE_CLONED || g->ops[op].materialised; }
+// It has a group of its own.
+static bool fuse_is_node(const FuseGraph *g, int op) {
+  return g->ops[op].klass != FUSE_CLONED || g->ops[op].materialised;
+}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Edges
@@ -424,14 +427,10 @@ static void read_op(FuseGraph *g, int i, MlirOperation op) {
 
 bool fuse_graph_build(FuseGraph *g, MlirOperation func) {
   *g = (FuseGraph){.func = func, .block = nn_function_body(func)};
-  for (MlirOperation op = mlirBlockGetFirstOperation(g->block); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op))
-    g->n++;
+  NN_FOREACH_OP (op, g->block) g->n++;
   g->ops = allocate_array((size_t)g->n, sizeof *g->ops);
   int i = 0;
-  for (MlirOperation op = mlirBlockGetFirstOperation(g->block); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op))
-    read_op(g, i++, op);
+  NN_FOREACH_OP (op, g->block) read_op(g, i++, op);
   if (!classify(g)) return false;
   mark_materialised(g);
   build_edges(g);

@@ -206,8 +206,7 @@ static void slice_map(MlirOperation map) {
 void fuse_prepare(MlirOperation func) {
   MlirBlock block = nn_function_body(func);
   MlirOperation next;
-  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op))
+  NN_FOREACH_OP (op, block)
     if (nn_op_of(op) != NN_OP_NONE && nn_op_info(nn_op_of(op))->kind == NN_KIND_MAP && can_be_sliced(op)) slice_map(op);
   for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op); op = next) {
     NnOp kind = nn_op_of(op);

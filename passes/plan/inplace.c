@@ -21,7 +21,7 @@ static bool same_extent(const NnType *t, const int64_t *domain, int rank) {
 // The value is used by element-wise ops only, at its own index; also what is computed from it when it must not be
 // spread out again.
 static bool read_at_own_index(MlirValue v, bool deep, int budget) {
-  for (MlirOpOperand use = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+  NN_FOREACH_USE (use, v) {
     MlirOperation user = mlirOpOperandGetOwner(use);
     NnOp kind = nn_op_of(user);
     if (kind == NN_OP_NONE) continue;   // returned
@@ -34,8 +34,7 @@ static bool read_at_own_index(MlirValue v, bool deep, int budget) {
 
 // Sums and maxima take one pass over the domain, in which domain-shaped results are written; moments take a second.
 static bool reads_once(MlirOperation func) {
-  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op))
+  NN_FOREACH_OP (op, nn_function_body(func))
     if (nn_op_of(op) == NN_OP_moments) return false;
   return true;
 }

@@ -110,8 +110,7 @@ static void add_region(PlanProgram *p, MlirOperation region) {
 static void add_kernels(PlanProgram *p, MlirModule module) {
   int capacity = 0;
   MlirContext ctx = mlirModuleGetContext(module);
-  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  NN_FOREACH_OP (op, mlirModuleGetBody(module)) {
     if (!nn_has_attr(op, ATTR_kernel)) continue;
     if (p->n_kernels == capacity) {
       capacity = capacity ? 2 * capacity : 64;

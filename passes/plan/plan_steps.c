@@ -15,8 +15,7 @@ static void add_step(NnStepList *list, int *capacity, MlirOperation op, NnStepRo
 }
 
 static void flatten_block(NnStepList *list, int *capacity, MlirBlock block, bool recomputed) {
-  for (MlirOperation op = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  NN_FOREACH_OP (op, block) {
     NnOp kind = nn_op_of(op);
     if (kind == NN_OP_NONE && nn_is(op, "scf.execute_region")) {
       bool inner = recomputed || nn_has_attr(op, ATTR_recompute);
@@ -78,8 +77,7 @@ bool nn_is_persistent_role(const char *role) {
 
 int nn_public_functions(MlirModule module, MlirOperation *out, int max) {
   int n = 0;
-  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op))
+  NN_FOREACH_OP (op, mlirModuleGetBody(module))
     if (n < max && nn_is(op, "func.func") && !nn_has_attr(op, ATTR_kernel) && !nn_is_scan_body(op)) out[n++] = op;
   return n;
 }

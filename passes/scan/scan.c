@@ -39,8 +39,7 @@ void plan_scan(MlirModule module, const NnScan *scan, const NnTarget *target) {
 // Establishes: on the body of each scan docs/internals.md, "Scans": arguments for what is stacked, nn.tied on all
 // results, a plan of its own. Breaks: nothing. The step of a scan is final.
 bool nn_pass_scan(MlirModule module, const NnPassRun *run) {
-  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  NN_FOREACH_OP (op, mlirModuleGetBody(module)) {
     NnScan scan;
     if (nn_is(op, "func.func") && nn_scan_of(op, &scan)) plan_scan(module, &scan, run->target);
   }

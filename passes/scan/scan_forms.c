@@ -39,11 +39,10 @@ static Part part_of(const NnScan *f, MlirOperation op) {
 
 // The rows before each step are read by the gradient alone, cut into segments.
 static bool only_in_segments(MlirValue rows, MlirOperation backward) {
-  for (MlirOpOperand use = mlirValueGetFirstUse(rows); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+  NN_FOREACH_USE (use, rows) {
     MlirOperation op = mlirOpOperandGetOwner(use);
     if (nn_op_of(op) != NN_OP_reshape) return false;
-    for (MlirOpOperand inner = mlirValueGetFirstUse(mlirOperationGetResult(op, 0)); !mlirOpOperandIsNull(inner);
-         inner = mlirOpOperandGetNextUse(inner))
+    NN_FOREACH_USE (inner, mlirOperationGetResult(op, 0))
       if (!mlirOperationEqual(mlirOpOperandGetOwner(inner), backward)) return false;
   }
   return true;
@@ -54,8 +53,7 @@ static bool has_segments(const ScanPair *p) {
   if (f->n_tied || p->b.n_slices < f->n_slices + f->n_stacked || f->length % p->b.length || f->length == p->b.length)
     return false;
   for (int r = 0; r < f->n_stacked; r++) {
-    for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(p->forward, r)); !mlirOpOperandIsNull(use);
-         use = mlirOpOperandGetNextUse(use)) {
+    NN_FOREACH_USE (use, mlirOperationGetResult(p->forward, r)) {
       MlirOperation op = mlirOpOperandGetOwner(use);
       Part part = part_of(f, op);
       if (part == PART_OTHER || (part == PART_BEFORE && !only_in_segments(mlirOperationGetResult(op, 0), p->backward)))
@@ -242,8 +240,7 @@ static char *name_of(const NnScan *f, const char *suffix) {
 // The forward loop
 
 static bool has_rows_after(const ScanPair *p, int r) {
-  for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(p->forward, r)); !mlirOpOperandIsNull(use);
-       use = mlirOpOperandGetNextUse(use))
+  NN_FOREACH_USE (use, mlirOperationGetResult(p->forward, r))
     if (part_of(&p->f, mlirOpOperandGetOwner(use)) == PART_AFTER) return true;
   return false;
 }

@@ -77,8 +77,7 @@ static MlirOperation find_repeated(const Twins *t, MlirOperation op) {
   int n = (int)mlirOperationGetNumOperands(op),
       first = n > 0 ? ptr_map_get(&t->ids, mlirOperationGetOperand(op, 0).ptr) : -1;
   if (first < 0 || nn_has_attr(op, ATTR_scan)) return nn_null_operation();
-  for (MlirOpOperand use = mlirValueGetFirstUse(t->forward[first]); !mlirOpOperandIsNull(use);
-       use = mlirOpOperandGetNextUse(use)) {
+  NN_FOREACH_USE (use, t->forward[first]) {
     MlirOperation other = mlirOpOperandGetOwner(use);
     bool same = mlirIdentifierEqual(mlirOperationGetName(op), mlirOperationGetName(other)) &&
                 mlirOperationGetNumOperands(other) == n &&
@@ -111,8 +110,7 @@ static MlirOperation find_marked(const Twins *t, MlirOperation op) {
 }
 
 static void match_ops(Twins *t) {
-  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(t->pair->steps.body)); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  NN_FOREACH_OP (op, nn_function_body(t->pair->steps.body)) {
     MlirOperation other = is_library(op) ? find_marked(t, op) : find_repeated(t, op);
     for (intptr_t r = 0; !mlirOperationIsNull(other) && r < mlirOperationGetNumResults(op); r++)
       add_twins(t, mlirOperationGetResult(op, r), mlirOperationGetResult(other, r));
@@ -124,7 +122,7 @@ static void match_ops(Twins *t) {
 
 // The rows of a slice of the forward loop live through the backward pass whatever the gradient of this loop reads.
 static bool is_read_later(const ScanPair *p, MlirValue stack) {
-  for (MlirOpOperand use = mlirValueGetFirstUse(stack); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+  NN_FOREACH_USE (use, stack) {
     MlirOperation op = mlirOpOperandGetOwner(use);
     if (mlirOperationEqual(op, p->backward)) continue;
     if (nn_is_alias(op) ? is_read_later(p, mlirOperationGetResult(op, 0))
@@ -150,8 +148,7 @@ static bool is_source(const Twins *t, int v, bool segments) {
 
 // Read by what is no part of the forward step.
 static bool is_sink(const Twins *t, int v) {
-  for (MlirOpOperand use = mlirValueGetFirstUse(t->back[v]); !mlirOpOperandIsNull(use);
-       use = mlirOpOperandGetNextUse(use)) {
+  NN_FOREACH_USE (use, t->back[v]) {
     MlirOperation op = mlirOpOperandGetOwner(use);
     if (mlirOperationGetNumResults(op) == 0 || ptr_map_get(&t->ids, mlirOperationGetResult(op, 0).ptr) < 0) return true;
   }

@@ -25,7 +25,8 @@ static int64_t n_kept(int64_t steps, int64_t rest) {
   return length + (steps - rest) / length + rest;
 }
 
-int64_t scan_rest(int64_t steps) {
+// How many of the last steps are better a loop of their own, so that those before can be cut; 0: none.
+static int64_t scan_rest(int64_t steps) {
   enum { MOST = 256 };   // among so many numbers below any there is one with a divisor near its root
   int64_t best = 0;
   if (steps < LEAST * LEAST) return 0;

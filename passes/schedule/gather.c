@@ -111,8 +111,7 @@ static bool fits(const Gather *g) {
 static void move_to_end(MlirOperation op, MlirOperation end) {
   mlirOperationMoveBefore(op, end);
   for (intptr_t r = 0; r < mlirOperationGetNumResults(op); r++)
-    for (MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(op, r)); !mlirOpOperandIsNull(use);
-         use = mlirOpOperandGetNextUse(use))
+    NN_FOREACH_USE (use, mlirOperationGetResult(op, r))
       if (nn_is_alias(mlirOpOperandGetOwner(use))) move_to_end(mlirOpOperandGetOwner(use), end);
 }
 

@@ -29,7 +29,7 @@ static int by_number(const void *a, const void *b) { return *(const int *)a - *(
 // The places where v is read, rising. Owned. *n -1: it is returned.
 static int *readers_of(const Offload *o, MlirValue v, int *n) {
   int *places = NULL, count = 0;
-  for (MlirOpOperand use = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+  NN_FOREACH_USE (use, v) {
     places = reallocate_array(places, (size_t)count + 1, sizeof *places);
     places[count] = place_of(o, mlirOpOperandGetOwner(use));
     if (places[count] < 0 || places[count++] == o->n - 1) {
@@ -78,8 +78,7 @@ static bool can_move(MlirOperation op) {
 
 static void offload_function(Offload *o, MlirOperation func) {
   o->n = 0;
-  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  NN_FOREACH_OP (op, nn_function_body(func)) {
     o->ops = reallocate_array(o->ops, (size_t)o->n + 1, sizeof *o->ops);
     o->ops[o->n] = op;
     ptr_map_set(&o->place, op.ptr, o->n++);

@@ -86,8 +86,7 @@ bool nn_pass_align(MlirModule module, const NnPassRun *run) {
   int64_t bytes = run->target->row_bytes;
   if (option) parse_bytes(option, &bytes, NULL);
   if (bytes <= 1) return true;
-  for (MlirOperation func = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(func);
-       func = mlirOperationGetNextInBlock(func)) {
+  NN_FOREACH_OP (func, mlirModuleGetBody(module)) {
     if (!nn_is(func, "func.func") || mlirBlockIsNull(nn_function_body(func))) continue;
     int n;
     MlirOperation *ops = rewrite_ops(nn_function_body(func), &n);

@@ -57,7 +57,7 @@ static void tap_rows(NnBuilder *b, MlirValue chunk, MlirStringRef name, const ch
 // The taps of v show the rows of a chunk of it.
 static void tap_chunk(NnBuilder *b, MlirValue v, MlirValue chunk, int64_t first) {
   NnType t = nn_value_type(v);
-  for (MlirOpOperand use = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+  NN_FOREACH_USE (use, v) {
     MlirOperation tap = mlirOpOperandGetOwner(use);
     if (nn_op_of(tap) != NN_OP_tap) continue;
     MlirStringRef name = mlirStringAttrGetValue(
@@ -201,8 +201,7 @@ bool nn_pass_chunk(MlirModule module, const NnPassRun *run) {
   Least least = {.rows = rows ? strtoll(rows, NULL, 10) : run->target->loss_rows, .bytes = LEAST_SCORES};
   if (bytes) parse_bytes(bytes, &least.bytes, NULL);
   if (least.rows <= 0) return true;
-  for (MlirOperation func = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(func);
-       func = mlirOperationGetNextInBlock(func)) {
+  NN_FOREACH_OP (func, mlirModuleGetBody(module)) {
     if (!nn_is(func, "func.func") || mlirBlockIsNull(nn_function_body(func))) continue;
     char name[16];
     nn_attr_str(func, "sym_name", name, sizeof name, "");

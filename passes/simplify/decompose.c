@@ -24,8 +24,7 @@ static void decompose_block(MlirBlock block) {
 // Breaks: nothing. Leaves results that nobody reads (a batch variance in @eval, say) for simplify to remove.
 bool nn_pass_decompose(MlirModule module, const NnPassRun *run) {
   (void)run;
-  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op))
+  NN_FOREACH_OP (op, mlirModuleGetBody(module))
     if (nn_is(op, "func.func") && !rewrite_is_private(op) && !mlirBlockIsNull(nn_function_body(op)))
       decompose_block(nn_function_body(op));
   return true;

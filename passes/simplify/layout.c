@@ -223,8 +223,7 @@ static void convert_function(MlirOperation func) {
 // drawn in the new order: other numbers, the same distribution.
 bool nn_pass_layout(MlirModule module, const NnPassRun *run) {
   if (!run->target || !run->target->channels_last) return true;
-  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op))
+  NN_FOREACH_OP (op, mlirModuleGetBody(module))
     if (nn_is(op, "func.func") && !rewrite_is_private(op) && !mlirBlockIsNull(nn_function_body(op)))
       convert_function(op);
   return true;

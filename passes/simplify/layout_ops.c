@@ -29,7 +29,7 @@ NnType permutation_apply(const Permutation *p, NnType type) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-bool layout_twin(const Layout *l, MlirValue v, Twin *out) {
+static bool layout_twin(const Layout *l, MlirValue v, Twin *out) {
   int id = ptr_map_get(&l->id, v.ptr);
   if (id >= 0) *out = l->twin[id];
   return id >= 0;

@@ -35,7 +35,7 @@ bool scores_find(MlirValue v, Scores *s) {
 
 // Apart from op itself only taps read v.
 static bool is_read_only_by(MlirValue v, MlirOperation op) {
-  for (MlirOpOperand use = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+  NN_FOREACH_USE (use, v) {
     MlirOperation user = mlirOpOperandGetOwner(use);
     if (!mlirOperationEqual(user, op) && nn_op_of(user) != NN_OP_tap) return false;
   }

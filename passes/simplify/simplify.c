@@ -185,8 +185,7 @@ void simplify_erase_uncalled(MlirModule module) {
 // rounding.
 bool nn_pass_simplify(MlirModule module, const NnPassRun *run) {
   (void)run;
-  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  NN_FOREACH_OP (op, mlirModuleGetBody(module)) {
     if (!nn_is(op, "func.func") || mlirBlockIsNull(nn_function_body(op))) continue;
     for (int round = 0; round < MAX_ROUNDS && simplify_block(nn_function_body(op)); round++) continue;
     rewrite_erase_dead(nn_function_body(op));

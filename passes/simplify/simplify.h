@@ -52,7 +52,6 @@ typedef struct Layout {
   int n, capacity;
 } Layout;
 
-bool layout_twin(const Layout *l, MlirValue v, Twin *out);
 bool layout_replaced(const Layout *l, MlirValue v, Twin *out);   // a twin that replaces v
 void layout_set_twin(Layout *l, MlirValue v, MlirValue twin, const Permutation *perm, bool replaces);
 // Gives v in the order p before op without a transpose of data in memory (a twin that exists, a source or a broadcast

@@ -569,10 +569,8 @@ static bool takes_type(NnOp op, NnDtype t) {
 __attribute__((unused)) static void check_coverage(MlirModule module) {
   static OpShapes shapes[NN_OP_COUNT], by_type[NN_OP_COUNT][NN_DTYPE_COUNT];
   MlirBlock body = mlirModuleGetBody(module);
-  for (MlirOperation func = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(func);
-       func = mlirOperationGetNextInBlock(func))
-    for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)); !mlirOperationIsNull(op);
-         op = mlirOperationGetNextInBlock(op))
+  NN_FOREACH_OP (func, body)
+    NN_FOREACH_OP (op, nn_function_body(func))
       if (nn_op_of(op) != NN_OP_NONE) note_shapes(op, &shapes[nn_op_of(op)]), note_types(op, by_type[nn_op_of(op)]);
   for (int op = 0; op < NN_OP_COUNT; op++) {
     const NnOpInfo *info = nn_op_info((NnOp)op);

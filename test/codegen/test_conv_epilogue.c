@@ -158,8 +158,7 @@ static void check_shared(const EmittedKernels *kernels) {
 
 static int check_cases(CudaCases *c, bool wgmma) {
   int i = 0;
-  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(c->module)); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  NN_FOREACH_OP (op, mlirModuleGetBody(c->module)) {
     if (!cuda_epilogue_ok(&test_target()->base.facts, op)) report_text(c->kernels.items[i].name, "refused");
     const ConvShape *s = template_conv_of(&c->kernels.items[i]);
     if (s->wgmma != wgmma || s->wide != (wgmma && s->o == 256))

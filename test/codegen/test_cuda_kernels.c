@@ -200,8 +200,7 @@ int main(int argc, char **argv) {
   CudaCases all = {ctx, module, kernels, compile_kernels(&kernels)};
   int i = 0;
   MlirBlock body = mlirModuleGetBody(module);
-  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op))
+  NN_FOREACH_OP (op, body)
     if (nn_has_attr(op, "nn.kernel")) check_kernel(&all.code, &kernels.items[i++], op);
   for (int c = 0; c < n_convs; c++) check_conv(&all.code, &kernels.items[n_kernels + c], &convs[c]);
   printf("%d kernels, %d convolutions, %d failures\n", n_kernels, n_convs, failures);

@@ -71,8 +71,7 @@ static void check_cpu(MlirModule module, const char *cpu_name, const char *folde
   } else {
     int before = failures, i = 0;
     MlirBlock body = mlirModuleGetBody(module);
-    for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
-         op = mlirOperationGetNextInBlock(op))
+    NN_FOREACH_OP (op, body)
       if (nn_has_attr(op, "nn.kernel")) check_kernel(&kernels.items[i++], op, library, &cpu);
     printf("%s: %d kernels, %d vector bytes, %d failures\n", cpu_name, kernels.n, cpu.vector_bytes, failures - before);
     dlclose(library);

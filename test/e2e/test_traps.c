@@ -121,8 +121,7 @@ static bool break_statistic(MlirOperation train) {
 
 static bool has_part_kernel(MlirModule module) {
   char name[128];
-  for (MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module)); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op))
+  NN_FOREACH_OP (op, mlirModuleGetBody(module))
     if (strstr(nn_attr_str(op, "sym_name", name, sizeof name, ""), "_again_")) return true;
   return false;
 }

@@ -669,8 +669,7 @@ int reference_run_tapped(MlirOperation func, const Tensor *args, Tensor *results
   MlirBlock body = nn_function_body(func);
   int n = -1;
   for (intptr_t i = 0; i < mlirBlockGetNumArguments(body); i++) bind(&e, mlirBlockGetArgument(body, i), args[i], false);
-  for (MlirOperation op = mlirBlockGetFirstOperation(body); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  NN_FOREACH_OP (op, body) {
     if (nn_is(op, "func.return")) {
       n = (int)mlirOperationGetNumOperands(op);
       for (int i = 0; i < n && i < max_results; i++) {

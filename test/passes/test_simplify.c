@@ -168,8 +168,7 @@ static Tensor run(MlirOperation func, int *operations) {
   }
   CHECK(reference_run(func, args, &result, 1) == 1, "the reference does not know an op");
   *operations = 0;
-  for (MlirOperation op = mlirBlockGetFirstOperation(nn_function_body(func)); !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op))
+  NN_FOREACH_OP (op, nn_function_body(func))
     if (nn_op_of(op) != NN_OP_NONE && nn_op_of(op) != NN_OP_constant) ++*operations;
   tensor_free(&args[0]);
   tensor_free(&args[1]);

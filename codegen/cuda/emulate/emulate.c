@@ -25,7 +25,7 @@ void emulate_fail(Emulation *e, const char *format, ...) {
   va_end(arguments);
 }
 
-bool emulate_is_kernel(LLVMValueRef function) {
+static bool emulate_is_kernel(LLVMValueRef function) {
   return LLVMGetFunctionCallConv(function) == nvptx_family.kernel_convention && LLVMCountBasicBlocks(function) > 0;
 }
 

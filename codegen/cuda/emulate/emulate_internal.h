@@ -44,7 +44,6 @@ void emulate_read_texts(Emulation *e, LLVMValueRef function);
 LLVMValueRef emulate_site(Emulation *e, LLVMValueRef instruction);   // a constant NncEmuSite
 LLVMValueRef emulate_element(Emulation *e, LLVMTypeRef type, LLVMValueRef array, uint64_t index);   // its address
 LLVMValueRef emulate_string(Emulation *e, const char *text);
-bool emulate_is_kernel(LLVMValueRef function);
 
 void emulate_intrinsics(Emulation *e);     // emulate_intrinsics.c
 void emulate_read_dynamic(Emulation *e);   // emulate_shared.c: dynamic_align, before a variable is replaced

@@ -79,7 +79,7 @@ void conv_copy_chunk(Build *b, Val to, Val from, Val valid) {
                   (Val[]){to, from, build_select(b, valid, build_i32(b, 16), build_i32(b, 0))});
 }
 
-void conv_copy_chunk_cached(Build *b, Val to, Val from, Val valid) {
+static void conv_copy_chunk_cached(Build *b, Val to, Val from, Val valid) {
   build_intrinsic(b, "llvm.nvvm.cp.async.ca.shared.global.16.s", NULL, 3,
                   (Val[]){to, from, build_select(b, valid, build_i32(b, 16), build_i32(b, 0))});
 }

@@ -79,8 +79,7 @@ PixelRow conv_pixel_row(Build *b, const ConvShape *c, Val position);
 Val conv_pixel(Build *b, const ConvShape *c, const PixelRow *row, Val image, Val ky, Val kx, Val channel, Val *valid);
 // Row and column of a tap.
 void conv_tap(Build *b, const ConvShape *c, Val tap, Val *ky, Val *kx);
-void conv_copy_chunk(Build *b, Val to, Val from, Val valid);          // 16 bytes, or zeros
-void conv_copy_chunk_cached(Build *b, Val to, Val from, Val valid);   // that will be read again: through the L1 cache
+void conv_copy_chunk(Build *b, Val to, Val from, Val valid);   // 16 bytes, or zeros
 void conv_accumulators(Build *b, ConvAccumulators *sums, int m_tiles, int n_tiles);
 // Row m of the warp's tiles plus fragment (a, as build_load_a gives it) times pairs (b of two neighbouring tiles each).
 void conv_accumulate(Build *b, TileType type, const ConvAccumulators *sums, int m, const Val fragment[4],
