@@ -114,6 +114,21 @@ int main(int argc, char **argv) {
   Gemm large = stored(512, 512, 512, false, false, 0), tiny = stored(4, 4, 4, false, false, 0);
   if (!gemm_fits(&large)) return check_report();   // another machine: nothing uses these loops
   CHECK(!strcmp(gemm_name(&large), "packed") && !strcmp(gemm_name(&tiny), "plain"), "what is worth packing");
+  // What has more rows or columns than an int32 counts goes elsewhere; so do strides that no loop has.
+  for (int i = 0; i < 3; i++) {
+    Gemm longest = large, longer = large;
+    *(i == 0 ? &longest.m : i == 1 ? &longest.n : &longest.k) = INT32_MAX;
+    *(i == 0 ? &longer.m : i == 1 ? &longer.n : &longer.k) = INT32_MAX + INT64_C(1);
+    CHECK(gemm_fits(&longest) && !gemm_fits(&longer), "the limit of size %d", i);
+  }
+  Gemm strided = large;
+  strided.a_col = 3, strided.a_rows.pixel = 7;
+  CHECK(!gemm_fits(&strided), "a strided A");
+  strided = large, strided.b_col = 3, strided.b_rows.pixel = 7;
+  CHECK(!gemm_fits(&strided), "a strided B");
+  Gemm small_rows = tiny;
+  small_rows.a_rows.width = small_rows.a_rows.height = 2;
+  CHECK(gemm_fits(&tiny) && !gemm_fits(&small_rows), "few rows picked from an image");
   // Sizes around the tile (6 or 14 rows), the panel (16 or 32 columns), the step (8) and the block of k (256), both
   // ways of sharing work, several chunks of k; below and above what is packed.
   static const int64_t sizes[][3] = {{1, 1, 1},        {14, 32, 8},      {13, 31, 7},     {15, 33, 9},
