@@ -69,11 +69,15 @@ static char *pipeline_text(const Options *options) {
                                                          : budget || options->max_overhead ? "auto"
                                                                                            : "none";
   for (int i = 0; i < stages_for(options->emit, options->sweep); i++) {
+    bool alone = options->fuse && strcmp(options->fuse, "none") == 0;
     if (strcmp(stages[i], "offload") == 0 && !options->offload) continue;
+    if (strcmp(stages[i], "epilogue") == 0 && alone) continue;
     fprintf(out, "%s%s", i > 0 ? "," : "", stages[i]);
     if (strcmp(stages[i], "offload") == 0) fprintf(out, "{far=%d}", options->offload);
     if (strcmp(stages[i], "distribute") == 0 && options->bucket) fprintf(out, "{bucket=%s}", options->bucket);
-    if (strcmp(stages[i], "recompute") == 0 && options->inside) fprintf(out, "{mode=%s}", options->inside);
+    if (strcmp(stages[i], "recompute") == 0 && (alone || options->inside))
+      fprintf(out, "{mode=%s}", alone ? "none" : options->inside);
+    if (strcmp(stages[i], "fuse") == 0 && alone) fprintf(out, "{mode=none}");
     if (strcmp(stages[i], "remat") == 0) {
       fprintf(out, "{policy=%s", policy);
       if (budget) fprintf(out, " budget=%s", budget);

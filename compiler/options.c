@@ -165,6 +165,10 @@ static const Option rows[] = {
            "cheap values that backward kernels compute again instead of keeping\n"
            "them: all (default), kernels (only what no library call reads) or none",
            .words = OPTION_WORDS("all", "kernels", "none")),
+    OPTION(Options, fuse, "fuse", "WHAT", WORD,
+           "what becomes one kernel: all that can (default), or none: each operation\n"
+           "is a step of its own, for MODEL train --find-nan and bench --profile",
+           .words = OPTION_WORDS("all", "none")),
     OPTION_OF_DTYPE(Options, "f32, f64, bf16 or f16 in place of the file's precision;\n"
                              "f64 also for parameters and all blocks"),
     OPTION(Options, math, "math", "TYPE", WORD,

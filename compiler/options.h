@@ -44,6 +44,7 @@ typedef struct Options {
   const char *memory_budget, *remat, *max_overhead, *remat_time, *remat_effort;
   uint64_t remat_seed;
   const char *inside;   // what backward kernels compute again; NULL: not given
+  const char *fuse;     // what becomes one kernel; NULL: not given
   bool sweep;
   int offload;                   // the pass of that name, for tests; 0: not given
   const char *report;            // file of the HTML page; NULL: none

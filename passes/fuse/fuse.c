@@ -4,6 +4,8 @@
 // compute again than to store is computed again.
 //
 // fuse_graph.c tells how the graph is seen, fuse_group.c which ops share a kernel, fuse_emit.c how kernels are written.
+#include <string.h>
+
 #include "passes/fuse/fuse.h"
 #include "passes/passes.h"
 
@@ -11,7 +13,7 @@
 // Establishes: docs/internals.md, "Kernels". Ops keep an order that respects data and, where the order before did, lets
 // every reader of an argument run before the update tied to it. Breaks: nothing.
 bool nn_pass_fuse(MlirModule module, const NnPassRun *run) {
-  (void)run;
+  bool alone = !strcmp(nn_pass_option(run, "mode", "all"), "none");   // each op a kernel of its own
   FuseKernels *kernels = fuse_kernels_create(module);
   bool ok = true;
   MlirOperation next;
@@ -21,10 +23,10 @@ bool nn_pass_fuse(MlirModule module, const NnPassRun *run) {
     if (!nn_is(func, "func.func") || nn_has_attr(func, ATTR_kernel)) continue;
     fuse_prepare(func);
     FuseGraph g;
-    ok = fuse_graph_build(&g, func);
+    ok = fuse_graph_build(&g, func, alone);
     if (ok) {
-      fuse_groups_merge(&g);
-      fuse_choose_inlined(&g);
+      if (!alone) fuse_groups_merge(&g);
+      if (!alone) fuse_choose_inlined(&g);
       fuse_emit(&g, kernels);
     }
     fuse_graph_free(&g);

@@ -67,6 +67,7 @@ typedef struct FuseGroup {
 } FuseGroup;
 
 typedef struct FuseGraph {
+  bool alone;   // each op is to be a kernel of its own, with its sources, broadcasts and views
   MlirOperation func;
   MlirBlock block;
   int n;
@@ -92,7 +93,8 @@ enum { FUSE_TINY = 16, FUSE_CHAIN = 16, FUSE_BUFFERS = 24, FUSE_HOST_BUFFERS = 3
 void fuse_prepare(MlirOperation func);
 
 // ---- fuse_graph.c ----
-bool fuse_graph_build(FuseGraph *g, MlirOperation func);   // false after reporting an op that has no place in a kernel
+// false after reporting an op that has no place in a kernel
+bool fuse_graph_build(FuseGraph *g, MlirOperation func, bool alone);
 void fuse_graph_free(FuseGraph *g);
 int64_t fuse_value_bytes(const FuseGraph *g, int value);
 

@@ -144,8 +144,8 @@ static void classify_map(const FuseGraph *g, FuseOp *o) {
     tiny &= (p && p->klass == FUSE_CLONED && p->source_only) || is_tiny_base(g, v);
     if (p && p->klass == FUSE_CLONED) chain += p->chain;
   }
-  bool widening = is_widening(g, o);
-  if ((!sources && !tiny && !widening) || chain > FUSE_CHAIN) return;
+  bool cheap = !g->alone && (tiny || is_widening(g, o));
+  if ((!sources && !cheap) || chain > FUSE_CHAIN) return;
   o->klass = FUSE_CLONED;
   o->chain = chain;
   o->source_only = sources;
@@ -425,8 +425,8 @@ static void read_op(FuseGraph *g, int i, MlirOperation op) {
   }
 }
 
-bool fuse_graph_build(FuseGraph *g, MlirOperation func) {
-  *g = (FuseGraph){.func = func, .block = nn_function_body(func)};
+bool fuse_graph_build(FuseGraph *g, MlirOperation func, bool alone) {
+  *g = (FuseGraph){.alone = alone, .func = func, .block = nn_function_body(func)};
   NN_FOREACH_OP (op, g->block) g->n++;
   g->ops = allocate_array((size_t)g->n, sizeof *g->ops);
   int i = 0;

@@ -1,10 +1,15 @@
 // What shares a kernel, and what does not.
 // RUN: %nnc_opt %s --passes=fuse | FileCheck %s
+// RUN: %nnc_opt %s --passes='fuse{mode=none}' | FileCheck %s --check-prefix=ALONE
 
 // Softmax of a sum: a map before, two chained reductions, a map after, one row kernel.
 // CHECK-LABEL: func.func @softmax
 // CHECK-NEXT: call @[[SOFTMAX:kernel_[0-9]+]](%arg0, %arg1)
 // CHECK-NEXT: return
+// Alone: the sum, the maximum, the difference, its exponential, the sum of those, its reciprocal, the product.
+// ALONE-LABEL: func.func @softmax
+// ALONE-COUNT-7: call @kernel_
+// ALONE-NEXT: return
 func.func @softmax(%x: tensor<128x32xf32>, %g: tensor<32xf32>) -> tensor<128x32xf32> {
   %gb = "nn.broadcast"(%g) {dims = array<i64: 1>} : (tensor<32xf32>) -> tensor<128x32xf32>
   %a = "nn.add"(%x, %gb) : (tensor<128x32xf32>, tensor<128x32xf32>) -> tensor<128x32xf32>
