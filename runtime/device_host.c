@@ -135,21 +135,30 @@ static void run_kernel(const NncStep *s, const Prepared *p) {
   }
 }
 
-static void run_scan(const NncScan *scan, const Prepared *p);
+static void run_scan(const NncScan *scan, const Prepared *p, StepWatch *w);
 
-static void run_one(const NncStep *s, const Prepared *p) {
+static void look(StepWatch *w, const NncStep *s, const Prepared *p) {
+  int64_t *offsets = xmalloc(sizeof *offsets * ((size_t)s->n_buffers + 1));
+  for (int j = 0; j < s->n_buffers; j++) offsets[j] = (char *)p->buffers[j] - w->arena->base;
+  w->over = !w->after(w, s, offsets);
+  free(offsets);
+}
+
+// w may be NULL.
+static void run_one(const NncStep *s, const Prepared *p, StepWatch *w) {
   switch (s->kind) {
   case NNC_STEP_KERNEL: run_kernel(s, p); break;
   case NNC_STEP_COLLECTIVE:
     collective_run(s->collective, s->n_buffers, s->buffer_bytes, p->buffers, p->workspace);
     break;
   case NNC_STEP_COPY: memmove(p->buffers[1], p->buffers[0], (size_t)s->copy_bytes); break;
-  case NNC_STEP_SCAN: run_scan(s->scan, p); break;
+  case NNC_STEP_SCAN: run_scan(s->scan, p, w); break;
   case NNC_STEP_TAP: break;
   default:
     if (!nnc_operation_execute(p->operation, p->buffers, p->workspace))
       report_internal("%s failed in the library", s->label);
   }
+  if (w && !s->scan) look(w, s, p);
 }
 
 // Moves step i of a scan, and what is inside of it, by so many iterations of the loop that is `level` loops around that
@@ -162,22 +171,27 @@ static void move_step(const NncScan *scan, int i, const Prepared *p, int level, 
 }
 
 // The addresses of a step move on after it has run, and back to the start after the last iteration.
-static void run_scan(const NncScan *scan, const Prepared *p) {
+static void run_scan(const NncScan *scan, const Prepared *p, StepWatch *w) {
+  int level = w ? w->depth++ : 0;
   for (int64_t t = 1; t <= scan->iterations; t++) {
+    if (w && level < (int)(sizeof w->iterations / sizeof *w->iterations)) w->iterations[level] = t - 1;
     for (int i = 0; i < scan->n_steps; i++) {
-      run_one(&scan->steps[i], &p->inner[i]);
+      if (!w || !w->over) run_one(&scan->steps[i], &p->inner[i], w);
       move_step(scan, i, &p->inner[i], 0, t < scan->iterations ? 1 : 1 - t);
     }
   }
+  if (w) w->depth--;
 }
 
 // OpenMP has a number of threads for each thread that asks, and a lane's has not been told yet.
-static bool run_step(void *prepared, int step) {
+static bool watch_step(void *prepared, int step, StepWatch *w) {
   const HostFunction *h = prepared;
   omp_set_num_threads(nnc_library_threads());
-  run_one(&h->f->steps[step], &h->steps[step]);
+  run_one(&h->f->steps[step], &h->steps[step], w);
   return true;
 }
+
+static bool run_step(void *prepared, int step) { return watch_step(prepared, step, NULL); }
 
 static const char *implementation(const NncStep *s) {
   switch (s->kind) {
@@ -198,6 +212,7 @@ const NncDevice nnc_device_host = {.name = "host",
                                    .prepare = prepare,
                                    .release = release,
                                    .run_step = run_step,
+                                   .watch_step = watch_step,
                                    .implementation = implementation,
                                    .describe = describe,
                                    .threads = nnc_library_threads};

@@ -123,15 +123,12 @@ static bool run_steps(Executor *e, TapFn tap, void *context) {
   return true;
 }
 
-bool executor_run_each(Executor *e, StepFn after, void *context) {
-  if (!push_arguments(e)) return false;
-  for (int i = 0; i < e->f->n_steps; i++) {
-    const NncStep *s = &e->f->steps[i];
-    if (s->kind == NNC_STEP_TAP) continue;
-    if (!e->device->run_step(e->prepared, i)) return false;
-    if (!after(context, s, e->arena)) break;
-  }
-  return true;
+bool executor_run_each(Executor *e, StepWatch *w) {
+  w->arena = e->arena;
+  bool ok = push_arguments(e);
+  for (int i = 0; ok && i < e->f->n_steps && !w->over; i++)
+    ok = e->f->steps[i].kind == NNC_STEP_TAP || e->device->watch_step(e->prepared, i, w);
+  return ok;
 }
 
 bool executor_can_stage(const Executor *e) { return e->device->start && !e->profile && !e->streamed; }

@@ -25,6 +25,12 @@ static char *name_at(const NncFunction *f, int64_t offset) {
 }
 
 // A NaN, or where there is none an infinity, in a buffer that a step wrote. False: a NaN was reported.
+// Of a step that computes several operations.
+static const char *advice(const NncStep *step) {
+  bool several = step->kind == NNC_STEP_KERNEL && step->where && strchr(step->where, ',');
+  return several ? "\n  nnc --fuse=none makes each operation a step of its own, so that it is told which" : "";
+}
+
 static bool look_at(const Search *s, const NncStep *step, int buffer, int64_t offset, const char *iteration,
                     const Arena *arena) {
   int64_t values = step->buffer_values[buffer];
@@ -41,48 +47,37 @@ static bool look_at(const Search *s, const NncStep *step, int buffer, int64_t of
                          s->input ? "it came with the input " : "no input has one", s->input ? s->input : "");
   free(name);
   if (nan < 0) {
-    s->out->infinity = text;
+    s->out->infinity = xasprintf("%s%s", text, advice(step));
+    free(text);
     return true;
   }
   if (s->out->infinity) report_error("%s\n  before it, %s", text, s->out->infinity);
-  else report_error("%s", text);
+  else report_error("%s%s", text, advice(step));
   free(text);
   s->out->found = true;
   return false;
 }
 
-static bool look_at_step(const Search *s, const NncStep *step, const int64_t *strides, int64_t iteration,
-                         const Arena *arena) {
-  char text[48] = "";
-  if (strides) snprintf(text, sizeof text, " in iteration %lld", (long long)iteration);
-  for (int j = 0; step->buffer_values && j < step->n_buffers; j++) {
-    int64_t offset = step->buffers[j] + (strides ? iteration * strides[j] : 0);
-    if (!arena_pull(arena, offset, step->buffer_bytes[j]) || !look_at(s, step, j, offset, text, arena)) return false;
+// " in iteration 4 inside of iteration 0": of the loops around the step, the innermost first. Owned.
+static char *iterations_of(const StepWatch *w) {
+  char *text = xstrdup("");
+  for (int i = w->depth - 1; i >= 0; i--) {
+    char *shorter = text;
+    if (i >= (int)(sizeof w->iterations / sizeof *w->iterations)) continue;
+    text = xasprintf("%s in%s iteration %lld", shorter, *shorter ? "side of" : "", (long long)w->iterations[i]);
+    free(shorter);
   }
-  return true;
+  return text;
 }
 
-// Of a loop what is left after it: the rows of each iteration, and what only the last one left. Loops in it count as
-// one of its steps whose buffers are not looked at.
-static bool look_at_scan(const Search *s, const NncScan *scan, const Arena *arena) {
-  for (int64_t t = 0; t < scan->iterations; t++)
-    for (int i = 0; i < scan->n_steps; i++) {
-      const NncStep *step = &scan->steps[i];
-      int64_t *strides = xmalloc(sizeof *strides * ((size_t)step->n_buffers + 1));
-      bool all_move = true, ok = true;
-      for (int j = 0; j < step->n_buffers; j++) {
-        strides[j] = scan->strides[i][(int64_t)j * scan->depth];
-        if (step->buffer_values && (step->buffer_values[j] & NNC_WRITTEN) && !strides[j]) all_move = false;
-      }
-      if (all_move || t == scan->iterations - 1) ok = look_at_step(s, step, strides, t, arena);
-      free(strides);
-      if (!ok) return false;
-    }
-  return true;
-}
-
-static bool after_step(void *context, const NncStep *step, const Arena *arena) {
-  return step->scan ? look_at_scan(context, step->scan, arena) : look_at_step(context, step, NULL, 0, arena);
+static bool after_step(StepWatch *w, const NncStep *step, const int64_t *offsets) {
+  bool ok = true;
+  char *text = iterations_of(w);
+  for (int j = 0; ok && step->buffer_values && j < step->n_buffers; j++)
+    ok = arena_pull(w->arena, offsets[j], step->buffer_bytes[j]) &&
+         look_at(w->context, step, j, offsets[j], text, w->arena);
+  free(text);
+  return ok;
 }
 
 // Before the first step: what the call was given.
@@ -102,5 +97,5 @@ static void look_at_given(Search *s, const Arena *arena) {
 bool find_nan(NanSearch *search, Executor *e, const Arena *arena) {
   Search s = {search, executor_function(e), NULL};
   look_at_given(&s, arena);
-  return executor_run_each(e, after_step, &s);
+  return executor_run_each(e, &(StepWatch){.after = after_step, .context = &s});
 }

@@ -85,6 +85,16 @@ int64_t arena_high_water(const Arena *a, int byte);
 typedef struct DeviceOptions {
   int threads, device;
 } DeviceOptions;   // threads 0: all; device: number of the GPU
+// Looks at each step once it has run, those inside of loops after each of their iterations.
+typedef struct StepWatch {
+  // offsets: where the step's buffers lie in the arena then; false: no more steps are run
+  bool (*after)(struct StepWatch *w, const NncStep *s, const int64_t *offsets);
+  void *context;           // Borrowed
+  const Arena *arena;      // set by executor_run_each
+  bool over;               // after has returned false
+  int depth;               // loops around the step
+  int64_t iterations[8];   // theirs, the outermost loop's first; no more than there is room for
+} StepWatch;
 typedef struct NncDevice {
   const char *name;
   bool (*check)(const DeviceOptions *o);            // this machine can run the program
@@ -101,6 +111,7 @@ typedef struct NncDevice {
   bool (*start)(void *prepared);
   bool (*finish)(void *prepared);
   bool (*run_step)(void *prepared, int step);                     // one step, to its end
+  bool (*watch_step)(void *prepared, int step, StepWatch *w);     // the same, inside of loops step by step
   const char *(*implementation)(const NncStep *s);                // of a library step; static string
   bool (*time_step)(void *prepared, int step, double *seconds);   // run_step with the device's own clock
   // bytes of the device's memory that went since its context was made; -1 after reporting
@@ -154,9 +165,8 @@ void executor_destroy(Executor *e);
 const NncFunction *executor_function(const Executor *e);
 // tap may be NULL; not seen by it: taps that are parts of results
 bool executor_run(Executor *e, TapFn tap, void *context);
-// Step by step, without taps and results, until `after` returns false.
-typedef bool (*StepFn)(void *context, const NncStep *s, const Arena *arena);
-bool executor_run_each(Executor *e, StepFn after, void *context);
+// Step by step, without taps and results, until the watch is over.
+bool executor_run_each(Executor *e, StepWatch *w);
 // the bytes of a result after a run; borrowed, until the next one
 const char *executor_result(const Executor *e, const NncTensor *t);
 // The same in halves: start may return before the run has ended, finish waits. Between them the arguments of the next

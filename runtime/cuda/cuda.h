@@ -57,6 +57,7 @@ bool cuda_stage(void *prepared);
 bool cuda_start(void *prepared);
 bool cuda_finish(void *prepared);
 bool cuda_run_step(void *prepared, int step);
+bool cuda_watch_step(void *prepared, int step, StepWatch *w);
 bool cuda_time_step(void *prepared, int step, double *seconds);   // the same, with the GPU's own clock
 
 #endif

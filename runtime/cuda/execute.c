@@ -186,7 +186,9 @@ static void expect_ranges(const CudaProgram *p, const NncStep *s, const CudaStep
   p->m->api.expect_ranges(stream, n, p->ranges);
 }
 
-static bool launch_scan(CudaProgram *p, const NncScan *scan, const CudaStep *step, CUstream stream);
+static bool launch_scan(CudaProgram *p, const NncScan *scan, const CudaStep *step, CUstream stream, StepWatch *w);
+
+static bool run_watched(CudaProgram *p, const NncStep *s, const CudaStep *step, StepWatch *w);
 
 static bool launch(CudaProgram *p, const NncStep *s, const CudaStep *step, CUstream stream) {
   const CudaMemory *m = p->m;
@@ -201,7 +203,7 @@ static bool launch(CudaProgram *p, const NncStep *s, const CudaStep *step, CUstr
   case NNC_STEP_COPY:
     return CUDA(m, s->label, MemcpyDtoDAsync, step->addresses[1], step->addresses[0], (size_t)s->copy_bytes, stream);
   case NNC_STEP_TAP: return true;
-  case NNC_STEP_SCAN: return launch_scan(p, s->scan, step, stream);
+  case NNC_STEP_SCAN: return launch_scan(p, s->scan, step, stream, NULL);
   case NNC_STEP_COLLECTIVE: report_internal("%s: ranks are the host's only", s->label);
   default: expect_ranges(p, s, step, stream); return cuda_library_call(s->kind)(m, s, step->addresses, step->workspace);
   }
@@ -218,14 +220,37 @@ static void move_step(const NncScan *scan, int i, const CudaStep *step, int leve
 
 // A launch takes the addresses as they are then, also into a graph; they move on after it, and back to the start after
 // the last iteration.
-static bool launch_scan(CudaProgram *p, const NncScan *scan, const CudaStep *step, CUstream stream) {
+static bool launch_scan(CudaProgram *p, const NncScan *scan, const CudaStep *step, CUstream stream, StepWatch *w) {
+  int level = w ? w->depth++ : 0;
   for (int64_t t = 1; t <= scan->iterations; t++) {
+    if (w && level < (int)(sizeof w->iterations / sizeof *w->iterations)) w->iterations[level] = t - 1;
     for (int i = 0; i < scan->n_steps; i++) {
-      if (!launch(p, &scan->steps[i], &step->inner[i], stream)) return false;
+      if (!(w ? run_watched(p, &scan->steps[i], &step->inner[i], w)
+              : launch(p, &scan->steps[i], &step->inner[i], stream)))
+        return false;
       move_step(scan, i, &step->inner[i], 0, t < scan->iterations ? 1 : 1 - t);
     }
   }
+  if (w) w->depth--;
   return true;
+}
+
+// One step, to its end, those of loops one by one.
+static bool run_watched(CudaProgram *p, const NncStep *s, const CudaStep *step, StepWatch *w) {
+  if (w->over) return true;
+  if (s->scan) return launch_scan(p, s->scan, step, p->m->compute, w);
+  if (!launch(p, s, step, p->m->compute) || !cuda_wait(p->m, s->label)) return false;
+  int64_t *offsets = xmalloc(sizeof *offsets * ((size_t)s->n_buffers + 1));
+  for (int j = 0; j < s->n_buffers; j++) offsets[j] = (int64_t)(step->addresses[j] - p->m->arena);
+  w->over = !w->after(w, s, offsets);
+  free(offsets);
+  return true;
+}
+
+bool cuda_watch_step(void *prepared, int index, StepWatch *w) {
+  CudaProgram *p = prepared;
+  p->m->uploaded = NULL;
+  return run_watched(p, &p->f->steps[index], &p->steps[index], w);
 }
 
 bool cuda_run_step(void *prepared, int index) {
