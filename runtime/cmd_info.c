@@ -118,8 +118,11 @@ static bool print_data(const char *split, const char *function, const char *fold
 }
 
 static void print_steps(const NncFunction *f) {
-  // ORDER of NncStepKind
-  static const char *const kinds[] = {"kernel", "conv", "matmul", "copy", "tap", "scan", "attention", "collective"};
+#define NAME(KIND, name, Record, gpu) [NNC_STEP_##KIND] = #name,
+  static const char *const kinds[] =
+      {[NNC_STEP_KERNEL] = "kernel",         [NNC_STEP_COPY] = "copy", [NNC_STEP_TAP] = "tap", [NNC_STEP_SCAN] = "scan",
+       [NNC_STEP_COLLECTIVE] = "collective", NNC_LIBRARY_RECORDS(NAME)};
+#undef NAME
   printf("\n%s\n", f->name);
   for (int i = 0; i < f->n_steps; i++) {
     const NncStep *s = &f->steps[i];
