@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "passes/fuse/fuse.h"
+#include "passes/rewrite.h"
 #include "support/alloc.h"
 
 typedef struct Words {
@@ -375,8 +376,15 @@ static MlirValue current(Emission *e, MlirValue v) {
   return i < 0 ? v : e->replacement.items[i];
 }
 
-static const char *phase_name(unsigned phases) {
-  return phases & FUSE_UPDATE ? "update" : phases & FUSE_BACKWARD ? "backward" : "forward";
+// The last of its ops'. Not all that the group took is in the draft: its reader may compute an op again, and a
+// reduction with which a part of an update was for a while is no update.
+static const char *phase_name(const Draft *d) {
+  const char *last = "forward";
+  for (int i = 0; i < d->ops.n; i++) {
+    const char *phase = rewrite_phase(d->ops.items[i]);
+    if (rewrite_phase_rank(phase) > rewrite_phase_rank(last)) last = phase;
+  }
+  return last;
 }
 
 // Whether something else than a further recomputation reads it: its value is wanted for itself.
@@ -410,7 +418,7 @@ static MlirAttribute recomputed_names(MlirContext ctx, const Draft *d) {
   return joined;
 }
 
-static void emit_call(Emission *e, int root, Draft *d, MlirOperation before) {
+static void emit_call(Emission *e, Draft *d, MlirOperation before) {
   FuseGraph *g = e->g;
   MlirContext ctx = mlirModuleGetContext(e->kernels->module);
   const Known *kernel = kernel_for(e->kernels, d);
@@ -418,7 +426,7 @@ static void emit_call(Emission *e, int root, Draft *d, MlirOperation before) {
   MlirNamedAttribute attrs[3] = {
       mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref("callee")), kernel->callee),
       mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref(ATTR_phase)),
-                            mlirStringAttrGet(ctx, nn_string_ref(phase_name(g->groups[root].phases)))),
+                            mlirStringAttrGet(ctx, nn_string_ref(phase_name(d)))),
       mlirNamedAttributeGet(mlirIdentifierGet(ctx, nn_string_ref(ATTR_inside)), recomputes),
   };
   bool any = mlirStringAttrGetValue(recomputes).length > 0;
@@ -475,7 +483,7 @@ void fuse_emit(FuseGraph *g, FuseKernels *kernels) {
     int root = g->at[p];
     if (root < 0) continue;
     if (g->ops[root].klass == FUSE_FIXED) emit_fixed(&e, root, end);
-    else if (drafts[root].kind) emit_call(&e, root, &drafts[root], end);
+    else if (drafts[root].kind) emit_call(&e, &drafts[root], end);
   }
   for (int i = g->n - 1; i >= 0; i--)
     if (g->ops[i].klass != FUSE_FIXED) mlirOperationDestroy(g->ops[i].op);
