@@ -243,6 +243,14 @@ static void add_launch(Tables *w, const KernelLaunch *l, int hidden) {
   else text_add(&w->steps, "%s,%lld,%lld", l->symbol, (long long)l->extent, (long long)l->grain);
 }
 
+void tables_add_collective_launch(Tables *w, MlirOperation op) {
+  char *name = w->target->collective_kernel(w->target, op);
+  const EmittedKernel *k = name ? emitted_kernel_find(w->kernels, name) : NULL;
+  require_promise(!name || k, "a collective without its kernel");
+  if (k) text_add(&w->steps, ",.launch=G+%d", launch_id(w, &k->launches[0], 0));
+  free(name);
+}
+
 // Some of the buffers from `first` on, once more.
 static int repeat_buffers(Tables *w, const NnStep *s, const EmittedKernel *k, int64_t workspace, int n,
                           const int *which) {

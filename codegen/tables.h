@@ -92,6 +92,7 @@ void tables_add_value(Tables *w, MlirValue v, bool written);
 // the step that stands last in w->steps, which begins with buffer `first`, is complete but for its lane
 void tables_end_step(Tables *w, int first);
 // A call of the library.
+void tables_add_collective_launch(Tables *w, MlirOperation op);   // where its step launches a kernel
 void tables_add_library(Tables *w, const NnStep *s);
 // The call of a scan: copies of the initial values, then the loop.
 void tables_add_scan(Tables *w, const NnStep *s, const NnScan *scan);

@@ -63,5 +63,6 @@ void tables_add_library(Tables *w, const NnStep *s) {
                                    nn_op_flops(s->op), nn_op_bytes(s->op), target_seconds(w->target, s->op),
                                    s->recomputed, key, s->op});
   text_add(&w->steps, ".%s=&C%d", names.field, id);
+  if (record.kind == NNC_STEP_COLLECTIVE && w->target->collective_kernel) tables_add_collective_launch(w, s->op);
   tables_end_step(w, first);
 }

@@ -27,6 +27,9 @@ struct CodegenTarget {
   // Scratch of a library op, bytes; the name of the emitted kernel that it is (Owned), or NULL: a call of a library.
   int64_t (*library_workspace)(const CodegenTarget *target, MlirOperation op);
   char *(*library_kernel)(const CodegenTarget *target, MlirOperation op);
+  // The name of the kernel that a collective's step launches to add up what came from other ranks (Owned), or NULL:
+  // the runtime does that itself. May be NULL: of all.
+  char *(*collective_kernel)(const CodegenTarget *target, MlirOperation op);
   int64_t (*kernel_workspace)(const CodegenTarget *target, MlirOperation kernel);
   // What a step takes, of a call with the kernel that is called.
   CostWork (*work)(const CodegenTarget *target, MlirOperation op, MlirOperation kernel);

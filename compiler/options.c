@@ -252,7 +252,6 @@ static int check(Options *options) {
   if (options->math && !cuda) return options_misused("nnc", "--math=%s goes with --target=cuda", options->math);
   if (options->bucket && !options->shard)
     return options_misused("nnc", "--bucket=%s goes with --shard", options->bucket);
-  if (options->shard && cuda) return options_misused("nnc", "--shard=%s goes with --target=host only", options->shard);
   if (options->mpi && !options->shard) return options_misused("nnc", "--mpi=%s goes with --shard", options->mpi);
   if (cuda && !options->gpu_arch) options->gpu_arch = "sm_80";
   if (options->math && !strcmp(options->math, "tf32") && !nn_gpu_arch_has_tf32(options->gpu_arch))

@@ -486,8 +486,13 @@ static int train_loop(Training *t) {
   return EXIT_INTERRUPTED;
 }
 
+static bool join_devices(const Training *t) {
+  const NncDevice *d = nnc_program.device;
+  return ranks.size == 1 || !d->join || d->join(&t->s.arena);
+}
+
 static int train(Training *t) {
-  bool ok = ranks_agree(open_training(t)) && ranks_start_alike(t);
+  bool ok = ranks_agree(open_training(t)) && ranks_start_alike(t) && join_devices(t);
   if (!ok) return EXIT_DIAGNOSTIC;
   if (t->state.step >= t->total) {
     if (is_first_rank())
@@ -499,7 +504,7 @@ static int train(Training *t) {
 }
 
 int cmd_train(int argc, char **argv) {
-  Training t = {.o = {.print_every = 100, .seed = -1, .rank_timeout = 45}};
+  Training t = {.o = {.print_every = 100, .seed = -1, .rank_timeout = 45, .device = {.device = -1}}};
   int status = parse_options(argc, argv, &t.o);
   if (status >= 0) return status;
   status = EXIT_DIAGNOSTIC;

@@ -100,6 +100,8 @@ typedef struct NncDevice {
   bool (*check)(const DeviceOptions *o);            // this machine can run the program
   bool (*open)(Arena *a, const DeviceOptions *o);   // memory of the device for a->bytes: sets a->memory
   void (*close)(Arena *a);
+  bool (*join)(const Arena *a);   // what moves bytes between the devices of ranks, once all have opened theirs; NULL:
+                                  // nothing
   bool (*push)(const Arena *a, int64_t offset, int64_t bytes);
   bool (*pull)(const Arena *a, int64_t offset, int64_t bytes);
   void *(*prepare)(const NncFunction *f, const Arena *a);   // what running f needs; NULL after reporting

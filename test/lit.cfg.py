@@ -1,5 +1,5 @@
 # How lit finds and runs the tests. A test is a file with RUN lines; .nn files without any are inputs of other tests.
-# Substitutions: %nnc %nnc_opt %nnc_plan (the tools), %unit (the folder of test programs), %python, %mpirun (in tests that require mpi; of one MPI %mpirun_openmpi, %mpirun_mpich), %cuda (a CUDA toolkit with headers, in tests that require cuda-headers), %unshare (a shell command of its own mounts), %cmake, %build_dir, %source_dir (the repository), and lit's own %s %t %S %T.
+# Substitutions: %nnc %nnc_opt %nnc_plan (the tools), %unit (the folder of test programs), %python, %mpirun (in tests that require mpi; of one MPI %mpirun_openmpi, %mpirun_mpich), %cuda (a CUDA toolkit with headers, in tests that require cuda-headers), %nccl (NCCL's folder, in tests that require nccl-headers), %unshare (a shell command of its own mounts), %cmake, %build_dir, %source_dir (the repository), and lit's own %s %t %S %T.
 import ctypes
 import os
 import shutil
@@ -38,10 +38,18 @@ toolkits = [os.environ.get("CUDA_HOME"), "/usr/local/cuda", ptxas and os.path.di
 config.cuda = next((t for t in toolkits if t and os.path.exists(os.path.join(t, "include", "cublas_v2.h"))), "")
 if config.cuda and shutil.which("cc") and shutil.which("nm"):
     config.available_features.add("cuda-headers")
+# NCCL with its header: of the toolkit, a package, or the wheel (its folder in NCCL_HOME).
+config.nccl = next((t for t in [os.environ.get("NCCL_HOME"), config.cuda, "/usr/local/cuda", "/usr"] if t and os.path.exists(os.path.join(t, "include", "nccl.h"))), "")
+if config.nccl and shutil.which("cc") and shutil.which("nm"):
+    config.available_features.add("nccl-headers")
 try:
     ctypes.CDLL("libcuda.so.1")
 except OSError:
     config.available_features.add("no-cuda")
+try:
+    ctypes.CDLL("libnccl.so.2")
+except OSError:
+    config.available_features.add("no-nccl")
 # Read-only and full file systems need a mount of their own: root's, or that of a user who may make namespaces.
 config.unshare = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-rm"]
 try:
@@ -71,6 +79,7 @@ config.substitutions += [
     (r"%mpirun\b", config.mpirun),
     (r"%cmake\b", config.cmake),
     (r"%cuda\b", config.cuda),
+    (r"%nccl\b", config.nccl),
     (r"%build_dir\b", config.build_dir),
     (r"%source_dir\b", os.path.dirname(config.test_source_root)),
 ]

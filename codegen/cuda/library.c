@@ -1,4 +1,5 @@
 // Library ops on the GPU: which are kernels, and what scratch cuBLAS has for the others.
+#include "runtime/library.h"
 #include "codegen/cuda/cuda.h"
 #include "runtime/cuda/driver.h"
 #include "support/integers.h"
@@ -35,6 +36,7 @@ static int64_t cublas_workspace(MlirOperation op) {
 int64_t cuda_library_workspace(const CudaTarget *target, MlirOperation op) {
   OpRecord r = op_record(op);
   if (r.kind == NNC_STEP_KERNEL) return 0;
+  if (r.kind == NNC_STEP_COLLECTIVE) return nnc_collective_scratch(&r.collective);
   const CudaLibrary *kernel = cuda_library(r.kind);
   return kernel ? kernel->workspace(target, op, &r) : cublas_workspace(op);
 }

@@ -30,7 +30,7 @@ static int template_launches(const EmittedKernel *k) {
   return conv ? conv_template_launches(conv) + conv->folds : k->template ? k->n_launches : 0;
 }
 
-// Templates are convolutions, depthwise ones included, or attention.
+// Templates are convolutions, depthwise ones included, and what is small, or attention.
 static bool takes_part(const EmittedKernel *k, bool attention) {
   return template_launches(k) && (template_attention_of(k) != NULL) == attention;
 }
@@ -43,9 +43,11 @@ static void add_templates(LLVMModuleRef module, const EmittedKernels *kernels, b
       if (LLVMGetNamedFunction(module, symbol)) continue;
       const ConvShape *conv = template_conv_of(k);
       const NncConv *depthwise = template_depthwise_of(k);
+      const TileType *rank_sum = template_rank_sum_of(k);
       if (conv && j == conv_template_launches(conv)) conv_fold_build(module, conv, symbol);
       else if (conv) conv_template_build(module, conv, j, symbol);
       else if (depthwise) depthwise_build(module, depthwise, j, symbol);
+      else if (rank_sum) rank_sum_build(module, *rank_sum, symbol);
       else {
         TemplateLaunch launch;
         attention_build(module, template_attention_of(k), j, symbol, &launch);

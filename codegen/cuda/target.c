@@ -40,6 +40,12 @@ static char *library_kernel(const CodegenTarget *target, MlirOperation op) {
   return cuda_library_kernel(cuda_of(target), op);
 }
 
+static char *collective_kernel(const CodegenTarget *target, MlirOperation op) {
+  (void)target;
+  OpRecord r = op_record(op);
+  return cuda_rank_sum(&r);
+}
+
 static int64_t kernel_workspace(const CodegenTarget *target, MlirOperation kernel) {
   return cuda_kernel_workspace(cuda_of(target), kernel);
 }
@@ -75,6 +81,7 @@ static const CodegenTarget functions = {
     .emit_kernels = emit_kernels,
     .library_workspace = library_workspace,
     .library_kernel = library_kernel,
+    .collective_kernel = collective_kernel,
     .kernel_workspace = kernel_workspace,
     .work = work,
     .lower_text = lower_text,

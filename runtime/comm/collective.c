@@ -35,15 +35,15 @@ static void add_part(NncDtype dtype, void *sum, const void *part, int64_t n, boo
   else add_narrow(dtype, sum, part, n, first);
 }
 
-// Elements [begin, end) of n are those of rank r.
-static int64_t part_begin(int64_t n, int r) { return n / ranks.size * r + (n % ranks.size < r ? n % ranks.size : r); }
+int64_t collective_part(int64_t n, int r) { return n / ranks.size * r + (n % ranks.size < r ? n % ranks.size : r); }
 
 static void reduce_piece(const NncComm *comm, NncDtype dtype, char *data, int64_t n, char *staging) {
   static int count[NNC_MAX_RANKS], at[NNC_MAX_RANKS], own_count[NNC_MAX_RANKS], own_at[NNC_MAX_RANKS];
-  int64_t size = dtype_bytes(dtype), begin = part_begin(n, ranks.rank), own = part_begin(n, ranks.rank + 1) - begin;
+  int64_t size = dtype_bytes(dtype), begin = collective_part(n, ranks.rank),
+          own = collective_part(n, ranks.rank + 1) - begin;
   for (int r = 0; r < ranks.size; r++) {
-    at[r] = (int)(part_begin(n, r) * size);
-    count[r] = (int)(part_begin(n, r + 1) * size) - at[r];
+    at[r] = (int)(collective_part(n, r) * size);
+    count[r] = (int)(collective_part(n, r + 1) * size) - at[r];
     own_at[r] = (int)(own * size * r);
     own_count[r] = (int)(own * size);
   }

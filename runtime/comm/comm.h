@@ -67,7 +67,9 @@ bool ranks_compare(int n, const RankFact *facts);   // false after rank 0 has re
 void ranks_gather(const double *values, int n, double *all);
 void ranks_broadcast(void *data, int64_t bytes);   // from rank 0
 
-// A step of the plan; buffers and workspace as NncCollective says.
+// Of n elements that all ranks have, rank r adds up those from here to where r + 1 begins.
+int64_t collective_part(int64_t n, int r);
+// A step of the plan on the host; buffers and workspace as NncCollective says.
 void collective_run(const NncCollective *c, int n_buffers, const int64_t *bytes, void *const *buffers, void *workspace);
 
 #endif

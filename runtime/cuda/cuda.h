@@ -1,10 +1,10 @@
 // Private to runtime/cuda: a program on a GPU. load.c fills the table of the driver's functions, errors.c reports their
-// failures, device.c opens the GPU (context, module, arena, staging), library.c calls cuBLAS, execute.c turns a
-// function's steps into launches and captures them as a graph.
+// failures, device.c opens the GPU (context, module, arena, staging), library.c calls cuBLAS, collective.c NCCL,
+// execute.c turns a function's steps into launches and captures them as a graph.
 #ifndef NNC_RUNTIME_CUDA_CUDA_H
 #define NNC_RUNTIME_CUDA_CUDA_H
 
-#include "runtime/cuda/driver.h"
+#include "runtime/cuda/nccl.h"
 #include "runtime/runtime.h"
 
 // What stands behind Arena.memory.
@@ -23,6 +23,7 @@ typedef struct CudaMemory {
   CUevent before, after;       // around a step that is timed
   size_t free_at_start;        // bytes of the GPU's memory, before anything but the context was made
   cublasHandle_t cublas;       // NULL: no calls of it
+  ncclComm_t nccl;             // NULL: there is one rank, or cuda_join has not been called
   CUdeviceptr arena;
   char *staging;   // page-locked host memory; Owned
   int64_t staging_bytes, staging_used;
@@ -47,8 +48,18 @@ bool cuda_needs_cublas(void);           // any step of the program is such a cal
 bool cuda_open_cublas(CudaMemory *m);   // device.c: sets m->cublas, for products on m->compute
 // Page-locked memory of the host; *out NULL after a failure. Whoever asks for it frees it (MemFreeHost).
 bool cuda_allocate_pinned(const CudaMemory *m, const char *what, size_t bytes, char **out);
-bool cuda_open_lane(CudaMemory *m, NncLane lane);        // its stream, if there is none yet
-bool cuda_wait(const CudaMemory *m, const char *what);   // for the compute stream
+bool cuda_open_lane(CudaMemory *m, NncLane lane);   // its stream, if there is none yet
+// For the compute stream; for an event. With several ranks NCCL is asked meanwhile whether it has failed: then its work
+// never ends.
+bool cuda_wait(const CudaMemory *m, const char *what);
+bool cuda_wait_event(const CudaMemory *m, CUevent event, const char *what);
+
+bool nccl_ok(const CudaMemory *m, ncclResult_t result, const char *call, const char *what);
+#define NCCL(m, what, call, ...) nccl_ok((m), (m)->api.nccl->call(__VA_ARGS__), "nccl" #call, (what))
+// collective.c: a member of nnc_device_cuda; and the step on the stream, sum being the kernel of its launch, if any.
+bool cuda_join(const Arena *arena);
+bool cuda_run_collective(const CudaMemory *m, const NncStep *s, const CUdeviceptr *addresses, CUdeviceptr workspace,
+                         CUfunction sum, CUstream stream);
 
 // execute.c: members of nnc_device_cuda.
 void *cuda_prepare(const NncFunction *f, const Arena *arena);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/comm/comm.h"
 #include "runtime/cuda/cuda.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -11,6 +12,15 @@
 static bool open_context(CudaMemory *m) {
   int count = 0;
   if (!CUDA(m, "starting the driver", Init, 0) || !CUDA(m, "looking for a GPU", DeviceGetCount, &count)) return false;
+  // A machine's ranks have a GPU each, but where each is shown its own alone.
+  if (m->ordinal < 0) m->ordinal = ranks.size > 1 && count > 1 ? ranks.local : 0;
+  if (m->ordinal >= count && ranks.size > 1) {
+    report_error("this is rank %d of %d, number %d of its machine, which has %d GPU%s: start as many ranks on a "
+                 "machine "
+                 "as it has GPUs",
+                 ranks.rank, ranks.size, ranks.local, count, count == 1 ? "" : "s");
+    return false;
+  }
   if (m->ordinal >= count) {
     report_error("--device=%d, but the driver shows %d GPU%s, numbered from 0%s", m->ordinal, count,
                  count == 1 ? "" : "s", count ? "" : ": look at nvidia-smi and CUDA_VISIBLE_DEVICES");
@@ -166,6 +176,7 @@ static bool open_memory(CudaMemory *m, int64_t bytes) {
 static void close_device(Arena *a) {
   CudaMemory *m = a->memory;
   const CudaDriver *d = &m->api.driver;
+  if (m->nccl) m->api.nccl->CommDestroy(m->nccl);
   if (m->cublas) m->api.cublas.Destroy(m->cublas);
   if (m->staging) d->MemFreeHost(m->staging);
   if (m->arena) d->MemFree(m->arena);
@@ -266,6 +277,7 @@ const NncDevice nnc_device_cuda = {.name = "cuda",
                                    .check = check,
                                    .open = open_device,
                                    .close = close_device,
+                                   .join = cuda_join,
                                    .push = push,
                                    .pull = pull,
                                    .prepare = cuda_prepare,

@@ -229,6 +229,7 @@ typedef struct CudaBlas {
 typedef struct CudaApi {
   CudaDriver driver;
   CudaBlas cublas;
+  struct CudaNccl *nccl;   // Static; runtime/cuda/nccl.h. NULL: there is one rank
   // Only in the emulator, else NULL. Tells which tensors the next launch or cuBLAS call on this stream may touch: an
   // access anywhere else, inside of the same allocation too, is reported. ranges is copied. Without it every allocation
   // may be touched in full.
@@ -238,5 +239,6 @@ typedef struct CudaApi {
 // Fills the table with the emulator's stand-ins (runtime/cuda/emulator). A module image is then the address of the
 // table that cuda_emulate_module wrote into the kernels' object (NncEmuModule in runtime/cuda/emulator/emulator.h).
 void nnc_emu_bind(CudaApi *api);
+void nnc_emu_bind_nccl(CudaApi *api);   // for a program of several ranks, after that
 
 #endif

@@ -1,5 +1,6 @@
 // Failed calls of the driver and of cuBLAS: which call, what it was for, and what is likely to be the matter.
 #include <stdlib.h>
+#include <time.h>
 
 #include "runtime/cuda/cuda.h"
 
@@ -108,4 +109,34 @@ bool cuda_allocate_pinned(const CudaMemory *m, const char *what, size_t bytes, c
   return ok;
 }
 
-bool cuda_wait(const CudaMemory *m, const char *what) { return CUDA(m, what, StreamSynchronize, m->compute); }
+bool nccl_ok(const CudaMemory *m, ncclResult_t result, const char *call, const char *what) {
+  if (result == ncclSuccess || result == ncclInProgress) return true;
+  report_error("%s: %s failed: %s\n%s", what, call, m->api.nccl->GetErrorString(result),
+               result == ncclInvalidUsage ? "do two ranks have the same GPU? NCCL_DEBUG=WARN tells more"
+               : result == ncclRemoteError || result == ncclSystemError
+                   ? "another rank has ended, or the network between the GPUs is in trouble: NCCL_DEBUG=WARN tells more"
+                   : "NCCL_DEBUG=WARN tells more");
+  return false;
+}
+
+// Work of NCCL that has failed, or whose other end is gone, never ends: who waits asks for both.
+static bool poll_until_done(const CudaMemory *m, CUstream stream, CUevent event, const char *what) {
+  enum { QUICK = 2000 };
+  for (int tries = 0;; tries++) {
+    CUresult result = event ? m->api.driver.EventQuery(event) : m->api.driver.StreamQuery(stream);
+    if (result != CUDA_ERROR_NOT_READY) return cuda_ok(m, result, event ? "cuEventQuery" : "cuStreamQuery", what);
+    if (tries < QUICK) continue;
+    ncclResult_t error = ncclSuccess;
+    if (!NCCL(m, what, CommGetAsyncError, m->nccl, &error) || !nccl_ok(m, error, "a message of NCCL", what))
+      return false;
+    nanosleep(&(struct timespec){0, 20000}, NULL);
+  }
+}
+
+bool cuda_wait(const CudaMemory *m, const char *what) {
+  return m->nccl ? poll_until_done(m, m->compute, NULL, what) : CUDA(m, what, StreamSynchronize, m->compute);
+}
+
+bool cuda_wait_event(const CudaMemory *m, CUevent event, const char *what) {
+  return m->nccl ? poll_until_done(m, NULL, event, what) : CUDA(m, what, EventSynchronize, event);
+}

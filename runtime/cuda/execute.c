@@ -79,7 +79,8 @@ static bool prepare_step(CudaProgram *p, const NncStep *s, CudaStep *step, size_
   for (int j = 0; j < n_numbers; j++) step->arguments[shown + j] = (void *)(uintptr_t)&s->launch->numbers[j];
   *n += (size_t)(s->n_buffers + n_numbers);
   if (s->workspace >= 0) step->workspace = p->m->arena + (CUdeviceptr)s->workspace;
-  if (s->kind == NNC_STEP_KERNEL) return prepare_kernel(p->m, s, step);
+  if (s->kind == NNC_STEP_KERNEL || (s->kind == NNC_STEP_COLLECTIVE && s->launch)) return prepare_kernel(p->m, s, step);
+  if (s->kind == NNC_STEP_COLLECTIVE) return true;
   if (step_scratch_bytes(s) >= 0 && !cuda_library_call(s->kind))
     report_internal("step %s of %s: not a step of a GPU program", s->label, p->f->name);
   if (s->kind != NNC_STEP_SCAN) return true;
@@ -204,7 +205,7 @@ static bool launch(CudaProgram *p, const NncStep *s, const CudaStep *step, CUstr
     return CUDA(m, s->label, MemcpyDtoDAsync, step->addresses[1], step->addresses[0], (size_t)s->copy_bytes, stream);
   case NNC_STEP_TAP: return true;
   case NNC_STEP_SCAN: return launch_scan(p, s->scan, step, stream, NULL);
-  case NNC_STEP_COLLECTIVE: report_internal("%s: ranks are the host's only", s->label);
+  case NNC_STEP_COLLECTIVE: return cuda_run_collective(m, s, step->addresses, step->workspace, step->function, stream);
   default: expect_ranges(p, s, step, stream); return cuda_library_call(s->kind)(m, s, step->addresses, step->workspace);
   }
 }
@@ -363,7 +364,7 @@ bool cuda_start(void *prepared) {
 
 bool cuda_finish(void *prepared) {
   CudaProgram *p = prepared;
-  if (!CUDA(p->m, p->f->name, EventSynchronize, p->m->done)) return false;
+  if (!cuda_wait_event(p->m, p->m->done, p->f->name)) return false;
   const char *from = p->fetched;
   for (int i = 0; i < p->f->n_results; from += p->f->results[i++].bytes)
     memcpy(p->mirror + p->f->results[i].offset, from, (size_t)p->f->results[i].bytes);

@@ -1,7 +1,8 @@
-// The driver and cuBLAS by dlopen: an executable needs neither to be linked nor to start.
+// The driver, cuBLAS and NCCL by dlopen: an executable needs neither to be linked nor to start.
 #include <dlfcn.h>
 #include <string.h>
 
+#include "runtime/comm/comm.h"
 #include "runtime/cuda/cuda.h"
 
 static void *open_library(const char *const *names, char *reason, size_t size) {
@@ -109,7 +110,30 @@ bool cuda_needs_cublas(void) {
   return false;
 }
 
+static bool load_nccl(CudaApi *api) {
+  static const char *const names[] = {"libnccl.so.2", "libnccl.so", NULL};
+  static CudaNccl nccl;
+  char reason[512];
+  void *library = open_library(names, reason, sizeof reason);
+  if (!library) {
+    report_error("%s needs NCCL, which moves bytes between the GPUs of several ranks: %s\ninstall libnccl2 (NCCL 2.10 "
+                 "or "
+                 "later), or put its folder into LD_LIBRARY_PATH",
+                 nnc_program.model, reason);
+    return false;
+  }
+#define FIND(type, field, name, parameters)                                     \
+  if (!find(library, name, &nccl.field)) {                                      \
+    report_error("NCCL is too old: it has no %s; version 2.10 or later", name); \
+    return false;                                                               \
+  }
+  NNC_NCCL_SYMBOLS(FIND)
+#undef FIND
+  api->nccl = &nccl;
+  return true;
+}
+
 bool nnc_cuda_load(CudaApi *api) {
   memset(api, 0, sizeof *api);
-  return load_driver(api) && (!cuda_needs_cublas() || load_cublas(api));
+  return load_driver(api) && (!cuda_needs_cublas() || load_cublas(api)) && (ranks.size == 1 || load_nccl(api));
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains networks with K ranks and with `accumulate K` on one, and compares the checkpoints: equal bytes.
 
-same_bytes.py NNC FOLDER MODELS MPIRUN... [--ranks=1,2,3] [--only=NAME] [--steps=N] [--mpi=NAME] [--target=NAME]: MPIRUN is the command before `-n K`.
+same_bytes.py NNC FOLDER MODELS MPIRUN... [--ranks=1,2,3] [--only=NAME,...] [--steps=N] [--mpi=NAME] [--target=NAME]: MPIRUN is the command before `-n K`.
 """
 import json, os, random, struct, subprocess, sys
 
@@ -100,7 +100,7 @@ def main():
     os.makedirs(folder, exist_ok=True)
     make_data(folder)
     for name, file, defines, edits, flags in CASES:
-        if options.get("only", name) != name:
+        if name not in options.get("only", name).split(","):
             continue
         text = open(f"{models}/{file}").read()
         for old, new in edits:

@@ -1,4 +1,5 @@
-"""Compares runtime/cuda/driver.h with the toolkit's own headers and libraries: driver_headers.py DRIVER_H TOOLKIT FOLDER.
+"""Compares runtime/cuda/driver.h with the toolkit's own headers and libraries: driver_headers.py DRIVER_H TOOLKIT FOLDER,
+or runtime/cuda/nccl.h with NCCL's: driver_headers.py --nccl NCCL_H NCCL FOLDER, which needs no toolkit.
 
 Enumerators, sizes of types and, parameter by parameter, the functions' types become assertions of a C program in FOLDER, which is compiled against the headers;
 names are looked up in the toolkit's stub of libcuda and in its libcublas. An enumeration may be an int here, an opaque pointer has its own name. Prints what it has
@@ -9,10 +10,20 @@ import re
 import subprocess
 import sys
 
+NCCL = '--nccl' in sys.argv
 HEADERS = '''#define __CUDA_API_VERSION_INTERNAL   /* also declares the older versions of functions, under their own names */
 #include <cuda.h>
 #include <cublas_v2.h>
-#define IS_INT(t) _Generic((t)0, int: 1, unsigned: 1, default: 0)
+'''
+# What nccl.h takes from the toolkit. A stream of the runtime's is one of the driver's.
+NCCL_HEADERS = '''#include <stddef.h>
+typedef struct CUstream_st *cudaStream_t;
+typedef struct CUstream_st *CUstream;
+typedef struct { unsigned short x; } __half;
+#define __CUDA_RUNTIME_H__
+#include <nccl.h>
+'''
+COMPARING = '''#define IS_INT(t) _Generic(*(t *)0, int: 1, unsigned: 1, default: 0)
 #define SAME(a, b) (__builtin_types_compatible_p(a, b) || (IS_INT(a) && IS_INT(b)))
 '''
 
@@ -74,8 +85,11 @@ def find(toolkit, names):
 
 def missing_symbols(toolkit, functions):
     """Names that the toolkit's libraries lack; of a library that is not there, none."""
-    lists = ((['libcuda.so'], [n for _, n, _ in functions if not n.startswith('cublas')]),
-             (['libcublas.so.%d' % v for v in (13, 12, 11)] + ['libcublas.so'], [n for _, n, _ in functions if n.startswith('cublas')]))
+    if NCCL:
+        lists = ((['libnccl.so.2', 'libnccl.so'], [n for _, n, _ in functions]),)
+    else:
+        lists = ((['libcuda.so'], [n for _, n, _ in functions if not n.startswith('cublas')]),
+                 (['libcublas.so.%d' % v for v in (13, 12, 11)] + ['libcublas.so'], [n for _, n, _ in functions if n.startswith('cublas')]))
     wrong, looked = [], 0
     for names, symbols in lists:
         path = find(toolkit, names)
@@ -89,12 +103,16 @@ def missing_symbols(toolkit, functions):
 
 
 def main():
-    path, toolkit, folder = sys.argv[1:]
+    path, toolkit, folder = [a for a in sys.argv[1:] if a != '--nccl']
     enumerators, typedefs, functions = read_declarations(path)
     os.makedirs(folder, exist_ok=True)
     source, cc = os.path.join(folder, 'headers.c'), ['cc', '-std=gnu11', '-w', '-isystem', os.path.join(toolkit, 'include')]
     with open(source, 'w') as f:
-        f.write(HEADERS)
+        f.write((NCCL_HEADERS if NCCL else HEADERS) + COMPARING)
+    if NCCL:   # in place of the toolkit's
+        cc += ['-I', folder]
+        for name in ('cuda_runtime.h', 'cuda_fp16.h', 'cuda_bf16.h'):
+            open(os.path.join(folder, name), 'w').close()
     preprocessed = subprocess.run(cc + ['-E', '-P', source], check=True, stdout=subprocess.PIPE, universal_newlines=True).stdout
     lines, wrong = assertions(functions, preprocessed)
     lines += ['_Static_assert((long long)%s == %s, "%s");' % (name, value, name) for name, value in enumerators]

@@ -338,16 +338,21 @@ void conv_fold_build(LLVMModuleRef module, const ConvShape *c, const char *name)
 
 // What the functions of a kernel are built from: EmittedKernel.template.
 typedef struct CudaTemplate {
-  enum { TEMPLATE_CONV, TEMPLATE_DEPTHWISE, TEMPLATE_ATTENTION } kind;
+  enum { TEMPLATE_CONV, TEMPLATE_DEPTHWISE, TEMPLATE_ATTENTION, TEMPLATE_RANK_SUM } kind;
   union {
     ConvShape conv;
     NncConv depthwise;
     Attention attention;
+    TileType rank_sum;
   };
 } CudaTemplate;
 // NULL where the kernel is from another template, or written as text.
 ConvShape *template_conv_of(const EmittedKernel *k);
 const NncConv *template_depthwise_of(const EmittedKernel *k);
 const Attention *template_attention_of(const EmittedKernel *k);
+const TileType *template_rank_sum_of(const EmittedKernel *k);
+
+// codegen/cuda/rank_sum.c; parameters: sum (n), parts (ranks, n), n, ranks
+void rank_sum_build(LLVMModuleRef module, TileType t, const char *name);
 
 #endif

@@ -20,3 +20,8 @@ const Attention *template_attention_of(const EmittedKernel *k) {
   CudaTemplate *t = template_of(k, TEMPLATE_ATTENTION);
   return t ? &t->attention : NULL;
 }
+
+const TileType *template_rank_sum_of(const EmittedKernel *k) {
+  CudaTemplate *t = template_of(k, TEMPLATE_RANK_SUM);
+  return t ? &t->rank_sum : NULL;
+}

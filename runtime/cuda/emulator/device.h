@@ -25,6 +25,7 @@ typedef enum CommandKind {
   COMMAND_COPY,
   COMMAND_SET,
   COMMAND_GEMM,
+  COMMAND_NCCL,
   COMMAND_RECORD,
   COMMAND_WAIT,
   COMMAND_GRAPH
@@ -44,9 +45,11 @@ typedef struct Command {   // one entry of a stream or node of a graph
   uint32_t value;
   int value_bytes;   // 1 or 4
   Gemm gemm;
-  CUevent event;    // RECORD, WAIT: Borrowed
-  int64_t record;   // which record of it
-  CUgraph graph;    // GRAPH: a reference
+  int n_messages;
+  struct Message *messages;   // NCCL: Owned
+  CUevent event;              // RECORD, WAIT: Borrowed
+  int64_t record;             // which record of it
+  CUgraph graph;              // GRAPH: a reference
   // in a graph: the stream, numbered as they joined the capture, and what WAIT waits for, a command
   int lane, before;
 } Command;
@@ -96,6 +99,12 @@ typedef struct Device {
   uint64_t order, lanes, drop;
   unsigned late;        // bit i: work of the i-th stream made runs when somebody waits for it; EMU_LATE_PAGEABLE
   unsigned n_streams;   // made so far
+  // NCCL's calls of this process, and which of them fails; its messages, and which is lost, after which nothing goes on
+  uint64_t nccl_calls, nccl_fail, nccl_messages, nccl_lose;
+  bool stuck;
+  // nccl.c, which is bound where there are ranks: a command's messages are exchanged; what the i-th of them touches
+  CUresult (*pass_messages)(const Command *command);
+  EmuRange (*message_range)(const Command *command, int i);
 } Device;
 Device *emu_device(void);
 

@@ -87,7 +87,9 @@ static CUresult init(unsigned flags) {
            lanes = device.lanes, drop = device.drop;
   if (!read_setting("NNC_EMU_MEMORY", 0, INT64_MAX, &memory) || !read_setting("NNC_EMU_THREADS", 1, 1024, &threads) ||
       !read_setting("NNC_EMU_LATE", 0, UINT32_MAX, &late) || !read_setting("NNC_EMU_ORDER", 0, UINT32_MAX, &order) ||
-      !read_setting("NNC_EMU_LANES", 0, UINT32_MAX, &lanes) || !read_setting("NNC_EMU_DROP", 0, UINT32_MAX, &drop))
+      !read_setting("NNC_EMU_LANES", 0, UINT32_MAX, &lanes) || !read_setting("NNC_EMU_DROP", 0, UINT32_MAX, &drop) ||
+      !read_setting("NNC_EMU_NCCL_FAIL", 0, UINT32_MAX, &device.nccl_fail) ||
+      !read_setting("NNC_EMU_NCCL_LOSE", 0, UINT32_MAX, &device.nccl_lose))
     return CUDA_ERROR_INVALID_VALUE;
   if (!device.initialised) device.total = memory, device.threads = (int)threads;
   device.late = (unsigned)late;
@@ -433,7 +435,7 @@ static CUresult check_device_memory(const char *what, const char *p, size_t byte
 
 CUresult emu_execute(const Command *c) {
   CUresult result = device.broken;
-  if (result) return result;
+  if (result || device.stuck) return result;
   char message[4096] = "";
   switch (c->kind) {
   case COMMAND_LAUNCH: return execute_launch(c);
@@ -448,6 +450,7 @@ CUresult emu_execute(const Command *c) {
       memcpy(c->to + i, &c->value, (size_t)c->value_bytes);
     return result;
   case COMMAND_GEMM: return emu_fault(emu_gemm(c, message, sizeof message), message);
+  case COMMAND_NCCL: return device.pass_messages(c);
   case COMMAND_RECORD:
   case COMMAND_WAIT:
   case COMMAND_GRAPH: break;
@@ -458,6 +461,7 @@ CUresult emu_execute(const Command *c) {
 void emu_command_free(Command *c) {
   free(c->arguments);
   free(c->ranges);
+  free(c->messages);
 }
 
 CUresult emu_submit(CUstream stream, Command *c) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "runtime/cuda/emulator/device.h"
 
@@ -191,7 +192,18 @@ static CUresult stream_destroy(CUstream stream) {
   return CUDA_ERROR_INVALID_HANDLE;
 }
 
+// A message of NCCL was lost: nothing behind it runs.
+static void wait_if_stuck(void) {
+  while (emu_device()->stuck) pause();
+}
+
+static CUresult stream_query(CUstream stream) {
+  CUresult result = emu_drain(stream ? stream : &emu_device()->null_stream);
+  return emu_device()->stuck ? CUDA_ERROR_NOT_READY : result;
+}
+
 static CUresult stream_synchronize(CUstream stream) {
+  wait_if_stuck();
   if (!stream) return emu_drain(&emu_device()->null_stream);
   return stream->capture ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : emu_drain(stream);
 }
@@ -251,8 +263,15 @@ static CUresult stream_wait_event(CUstream stream, CUevent event, unsigned flags
 }
 
 static CUresult event_synchronize(CUevent event) {
+  wait_if_stuck();
   if (event->capture) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   return event->stream ? run_until(event->stream, event, event->records) : emu_device()->broken;
+}
+
+static CUresult event_query(CUevent event) {
+  if (event->capture) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  CUresult result = event->stream ? run_until(event->stream, event, event->records) : emu_device()->broken;
+  return emu_device()->stuck ? CUDA_ERROR_NOT_READY : result;
 }
 
 static CUresult event_elapsed_time(float *milliseconds, CUevent from, CUevent to) {
@@ -316,12 +335,14 @@ void emu_bind_graphs(CudaApi *api) {
   d->CtxSynchronize = context_synchronize;
   d->StreamCreate = stream_create;
   d->StreamDestroy = stream_destroy;
-  d->StreamSynchronize = d->StreamQuery = stream_synchronize;
+  d->StreamSynchronize = stream_synchronize;
+  d->StreamQuery = stream_query;
   d->StreamWaitEvent = stream_wait_event;
   d->EventCreate = event_create;
   d->EventDestroy = event_destroy;
   d->EventRecord = event_record;
-  d->EventSynchronize = d->EventQuery = event_synchronize;
+  d->EventSynchronize = event_synchronize;
+  d->EventQuery = event_query;
   d->EventElapsedTime = event_elapsed_time;
   d->StreamBeginCapture = begin_capture;
   d->StreamEndCapture = end_capture;

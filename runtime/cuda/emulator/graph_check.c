@@ -41,6 +41,7 @@ static bool touched(const Command *c, int k, EmuRange *out) {
     if (c->n_ranges) *out = c->ranges[k < c->n_ranges ? k : 0];
     else *out = (EmuRange){"work that may touch all memory", 0, UINT64_MAX, false};
     return k < c->n_ranges || (k < 1 && !c->n_ranges);
+  case COMMAND_NCCL: *out = emu_device()->message_range(c, k < c->n_messages ? k : 0); return k < c->n_messages;
   case COMMAND_RECORD:
   case COMMAND_WAIT:
   case COMMAND_GRAPH: break;
