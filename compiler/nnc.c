@@ -25,27 +25,27 @@
 // docs/internals.md tells what each pass promises the next.
 
 static const char *const stages[] = {
-    "simplify",     // 1. what the frontend wrote twice or for nothing goes before it costs anyone time
-    "layout",       // 2. before autodiff, so that gradients are born in the layout their convolutions want
-    "simplify",     // 3. transposes that met cancel
-    "align",        // 4. before autodiff, so that the gradient of the scores has the rows of the scores
-    "chunk",        // 5. before autodiff, which puts each chunk of the scores where its gradient is made
-    "autodiff",     // 6. one function becomes the whole step, optimizer included
-    "distribute",   // 7. what the ranks of a distributed program exchange; needs to see all gradients
-    "decompose",    // 8. after autodiff, because the gradient of a composite is better than those of its parts
-    "simplify",     // 9. the parts share work
-    "recompute",    // 10. what is cheap is not kept from forward to backward; before fuse, which puts it into kernels
-    "fuse",         // 11. before remat: what is recomputed is whole kernels, and no budget changes a kernel
-    "epilogue",     // 12. kernels around a convolution become part of it, where the target can
-    "scan",         // 13. what one step of each loop needs: the workspace of the loop in all that follows
-    "schedule",     // 14. the order that remat improves upon
-    "remat",        // 15. the budget pass
-    "gather",    // 16. updates side by side where memory allows it: what remat kept to is final, and they are launched
-                 // together
-    "offload",   // 17. for tests, where --test-offload asks for it: copies on lanes of their own
-    "inplace",   // 18. on the final order: who may overwrite whom
-    "plan",      // 19. offsets; from here on memory is only numbers
-    "check",     // 20. a judge of its own replays the plan before code is made for it
+    "simplify",     // what the frontend wrote twice or for nothing goes before it costs anyone time
+    "layout",       // before autodiff, so that gradients are born in the layout their convolutions want
+    "simplify",     // transposes that met cancel
+    "align",        // before autodiff, so that the gradient of the scores has the rows of the scores
+    "chunk",        // before autodiff, which puts each chunk of the scores where its gradient is made
+    "autodiff",     // one function becomes the whole step, optimizer included
+    "distribute",   // what the ranks of a distributed program exchange; needs to see all gradients
+    "decompose",    // after autodiff, because the gradient of a composite is better than those of its parts
+    "simplify",     // the parts share work
+    "recompute",    // what is cheap is not kept from forward to backward; before fuse, which puts it into kernels
+    "fuse",         // before remat: what is recomputed is whole kernels, and no budget changes a kernel
+    "epilogue",     // kernels around a convolution become part of it, where the target can
+    "scan",         // what one step of each loop needs: the workspace of the loop in all that follows
+    "schedule",     // the order that remat improves upon
+    "remat",        // the budget pass
+    "gather",       // updates side by side where memory allows it: what remat kept to is final, and they are launched
+                    // together
+    "offload",      // for tests, where --test-offload asks for it: copies on lanes of their own
+    "inplace",      // on the final order: who may overwrite whom
+    "plan",         // offsets; from here on memory is only numbers
+    "check",        // a judge of its own replays the plan before code is made for it
 };
 #define N_STAGES (int)(sizeof stages / sizeof *stages)
 
