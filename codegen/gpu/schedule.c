@@ -29,6 +29,7 @@ typedef struct Call {
 static Call call_of(Emitter *e, GpuBasic which, Values operands) {
   const GpuFamily *gpu = e->module->target.gpu;
   const GpuIntrinsic *i = &gpu->basic[which];
+  require_promise(i->name, "a basic that the GPU's family lacks");
   Call c = {0};
   Text t = {0};
   text_add(&t, "\"%s\"(", i->name);
