@@ -101,3 +101,14 @@ func.func @sums(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
   %v = "nn.matmul_rows_to"(%x, %u, %u) {nn.phase = "forward"} : (tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
   return %v : tensor<64x64xf32>
 }
+
+// Two results of one kernel, each over an operand of its own.
+// CHECK-LABEL: func.func @two_results
+// CHECK: call @kernel_{{[0-9]+}}(%0, %1) {nn.inplace = array<i64: 0, 0, 1, 1>, nn.phase = "forward"}
+func.func @two_results(%x: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<64x64xf32>) {
+  %p = "nn.matmul"(%x, %x) {transpose_a = false, transpose_b = false} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %q = "nn.matmul"(%x, %x) {transpose_a = false, transpose_b = true} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %y = "nn.add"(%p, %q) : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %z = "nn.mul"(%y, %q) : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %y, %z : tensor<64x64xf32>, tensor<64x64xf32>
+}
