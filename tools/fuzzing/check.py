@@ -89,6 +89,7 @@ def loosest(program, dtype):
 class Judge:
     def __init__(self, nnc, work):
         self.nnc, self.work, self.compared, self.skipped = nnc, work, 0, 0
+        self.masks = None                               # of the dropouts of the program judged last, where outputs show them
         os.makedirs(work, exist_ok=True)
 
     def path(self, name):
@@ -160,7 +161,7 @@ class Judge:
 
     def judge(self, program, ways=None):
         """Raises Failure. ways: the parts of the check to do, such as {'f32 host'}; by default see ways_of."""
-        text, reference = tree.print_program(program), Reference(program)
+        text, reference, self.masks = tree.print_program(program), Reference(program), None
         hidden, shown = generate.dropouts(program, False), generate.dropouts(program, True)
         whole = program.train['accumulate'] == 1        # else outputs are those of one of the micro-batches
         taken, on_host = names_taken(program), {}
@@ -182,8 +183,8 @@ class Judge:
             said = self.execute('whole', way)
             if shown:
                 self.check_masks(program, shown, said)
-                masks = [{name: torch.tensor(t[2], dtype=torch.float64) for name, t in record.items() if name.startswith('output.')} for record in said[:RUNS]]
-                reference = Reference(program, masks=masks)
+                self.masks = [{name: torch.tensor(t[2], dtype=torch.float64) for name, t in record.items() if name.startswith('output.')} for record in said[:RUNS]]
+                reference = Reference(program, masks=self.masks)
             if not hidden:
                 self.compare(reference.as_trained(said[0]), said, dtype, way, whole)
             elif dtype in on_host:
@@ -235,9 +236,10 @@ def without_numbers(program):
             'predicted_from': [i[0] for i in program.models[0].inputs], 'tensors': tensors, 'averaged': list(o.parameters) if program.train['ema'] else []}
 
 
-def golden_of(program):
+def golden_of(program, masks):
     """The program as a golden: what is well conditioned of all that it writes."""
-    reference, whole = Reference(program), program.train['accumulate'] == 1
+    reference, whole = Reference(program, masks=masks), program.train['accumulate'] == 1
+    dtypes = [program.precision] if program.precision else ['f64', 'f32']
     said = [{} for _ in range(RUNS + 1)]
     for where, name, want in reference.tensors():
         scale = want.abs().max().item() if len(want) else 0
@@ -246,9 +248,10 @@ def golden_of(program):
             continue
         if name in reference.untrained or name.startswith('output.') and not whole and where < RUNS:
             continue
-        if scale > 0 and all(reference.bound(dtype, where, name, want)[0] < golden.BOUND[dtype] * scale for dtype in golden.BOUND):
+        if scale > 0 and all(reference.bound(dtype, where, name, want)[0] < golden.BOUND[dtype] * scale for dtype in dtypes):
             said[where][name] = golden.digest(want.tolist())
-    return dict(without_numbers(program), text=tree.print_program(program), wrote=said)
+    precision = {'precision': program.precision} if program.precision else {}
+    return dict(without_numbers(program), **precision, text=tree.print_program(program), wrote=said)
 
 
 def kind_of(name):
