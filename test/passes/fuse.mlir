@@ -1,5 +1,9 @@
 // What shares a kernel, and what does not.
 // RUN: %nnc_opt %s --passes=fuse | FileCheck %s
+// A kernel is named after its arithmetic, each op once, not after what only moves it.
+// RUN: %nnc_opt %s --passes=fuse | FileCheck %s --check-prefix=NAME
+// NAME: func.func private @kernel_0({{.*}} nn.label = "add+reduce_max+sub+exp+reduce_sum+recip+mul"
+// NAME: func.func private @kernel_2({{.*}} nn.label = "sub"
 // RUN: %nnc_opt %s --passes='fuse{mode=none}' | FileCheck %s --check-prefix=ALONE
 
 // Softmax of a sum: a map before, two chained reductions, a map after, one row kernel.
